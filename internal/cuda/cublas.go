@@ -99,11 +99,7 @@ func (d *Device) needBlas() error {
 
 // start resolves the functions and makes the handle that proves they work.
 func (b *blas) start(lib uintptr, path string) error {
-	for _, f := range []struct {
-		name     string
-		to       any
-		optional bool
-	}{
+	if err := resolve(lib, path, []symbol{
 		{"cublasCreate_v2", &b.create, false},
 		{"cublasDestroy_v2", &b.destroy, false},
 		{"cublasSetStream_v2", &b.setStream, false},
@@ -111,14 +107,8 @@ func (b *blas) start(lib uintptr, path string) error {
 		{"cublasSetWorkspace_v2", &b.setWorkspace, false},
 		{"cublasGetVersion_v2", &b.version, false},
 		{"cublasGetStatusName", &b.statusName, true},
-	} {
-		addr := dynlib.Symbol(lib, f.name)
-		switch {
-		case addr != 0:
-			dynlib.Bind(f.to, addr)
-		case !f.optional:
-			return fmt.Errorf("%s has no function %s", path, f.name)
-		}
+	}); err != nil {
+		return err
 	}
 	if b.gemmEx = dynlib.Symbol(lib, "cublasGemmEx"); b.gemmEx == 0 {
 		return fmt.Errorf("%s has no function cublasGemmEx", path)

@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
 // AllReduce is how fast GPUs of one machine add up arrays by NCCL.
@@ -102,18 +101,11 @@ func MeasureAllReduce(ctx context.Context, devices []*Device, n, tries int) (out
 const floatBytes = 4
 
 func (c *nccl) start(lib uintptr, path string) error {
-	for _, f := range []struct {
-		name string
-		to   any
-	}{
-		{"ncclGetVersion", &c.getVersion}, {"ncclGetErrorString", &c.errorText}, {"ncclCommInitAll", &c.initAll}, {"ncclCommDestroy", &c.destroy},
-		{"ncclGroupStart", &c.groupStart}, {"ncclGroupEnd", &c.groupEnd}, {"ncclAllReduce", &c.allReduce},
-	} {
-		addr := dynlib.Symbol(lib, f.name)
-		if addr == 0 {
-			return fmt.Errorf("%s has no function %s", path, f.name)
-		}
-		dynlib.Bind(f.to, addr)
+	if err := resolve(lib, path, []symbol{
+		{"ncclGetVersion", &c.getVersion, false}, {"ncclGetErrorString", &c.errorText, false}, {"ncclCommInitAll", &c.initAll, false}, {"ncclCommDestroy", &c.destroy, false},
+		{"ncclGroupStart", &c.groupStart, false}, {"ncclGroupEnd", &c.groupEnd, false}, {"ncclAllReduce", &c.allReduce, false},
+	}); err != nil {
+		return err
 	}
 	var v int32
 	if err := c.check(c.getVersion(&v), "asking for its version"); err != nil {

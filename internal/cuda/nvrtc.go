@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/dynlib"
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
 )
 
 // The headers of gpuprof's dialect, as NVRTC reads them.
@@ -83,25 +83,15 @@ func nvrtcFile(major int, system string) string {
 }
 
 func (c *nvrtc) start(lib uintptr, path string) error {
-	for _, f := range []struct {
-		name     string
-		to       any
-		optional bool
-	}{
+	if err := resolve(lib, path, []symbol{
 		{"nvrtcCreateProgram", &c.create, false}, {"nvrtcDestroyProgram", &c.destroy, false}, {"nvrtcCompileProgram", &c.compile, false},
 		{"nvrtcVersion", &c.versionOf, false}, {"nvrtcGetErrorString", &c.errorString, false},
 		{"nvrtcGetProgramLogSize", &c.logSize, false}, {"nvrtcGetProgramLog", &c.log, false},
 		{"nvrtcGetPTXSize", &c.ptxSize, false}, {"nvrtcGetPTX", &c.ptx, false},
 		{"nvrtcGetCUBINSize", &c.codeSize, true}, {"nvrtcGetCUBIN", &c.code, true},
 		{"nvrtcGetSupportedArchs", &c.archs, true}, {"nvrtcGetNumSupportedArchs", &c.archCount, true},
-	} {
-		addr := dynlib.Symbol(lib, f.name)
-		switch {
-		case addr != 0:
-			dynlib.Bind(f.to, addr)
-		case !f.optional:
-			return fmt.Errorf("%s has no function %s", path, f.name)
-		}
+	}); err != nil {
+		return err
 	}
 	var major, minor int32
 	if r := c.versionOf(&major, &minor); r != 0 {
@@ -308,9 +298,7 @@ func (k keptFiles) write(ptx string, code []byte) {
 		path    string
 		content []byte
 	}{{k.code, code}, {k.ptx, []byte(ptx)}} {
-		aside := fmt.Sprintf("%s.%d", f.path, os.Getpid())
-		if os.WriteFile(aside, f.content, 0o600) != nil || os.Rename(aside, f.path) != nil {
-			_ = os.Remove(aside)
+		if (atomicfile.Options{}).Write(f.path, f.content) != nil {
 			return
 		}
 	}

@@ -58,6 +58,28 @@ func useVendor(what string, names []string, try func(lib uintptr, path string) e
 	return gpuprof.Errorf(gpuprof.ErrDevice, "%s was not found as %s, neither by the loader nor in %s", what, strings.Join(names, ", "), listFolders(slices.Concat(told, folders))).WithFix("install it (it comes with PyTorch: pip install torch), or name its folder in %s", libraryPathVariable)
 }
 
+// symbol is a function of a library and the variable that is to call it. An optional one
+// that the library has not stays nil.
+type symbol struct {
+	name     string
+	to       any
+	optional bool
+}
+
+// resolve binds a library's functions.
+func resolve(lib uintptr, path string, list []symbol) error {
+	for _, f := range list {
+		addr := dynlib.Symbol(lib, f.name)
+		switch {
+		case addr != 0:
+			dynlib.Bind(f.to, addr)
+		case !f.optional:
+			return fmt.Errorf("%s has no function %s", path, f.name)
+		}
+	}
+	return nil
+}
+
 func listFolders(dirs []string) string {
 	if len(dirs) == 0 {
 		return "any known folder"
