@@ -93,16 +93,10 @@ func (s *session) compute(k int, p gpuprof.Probe) error {
 
 // heard reads what the host decides by behind a part of the optimizer's step.
 func (s *session) heard(part *optim.Part, p gpuprof.Probe) error {
-	if part == nil {
+	if part == nil { // a workload that does not train has no step
 		return nil
 	}
-	word, ok := part.Reads()
-	if !ok {
-		return nil
-	}
-	v, err := s.Read(s.train.step.State(), word, p)
-	s.train.step.Heard(part, v)
-	return err
+	return s.train.step.Hear(part, func(from gpuprof.Buffer, at int) (float32, error) { return s.Read(from, at, p) })
 }
 
 // readLoss is the host reading the loss as the knob loss_read asks for.

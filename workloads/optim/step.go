@@ -154,14 +154,17 @@ func (s *Step) Bind() (parts []Part, err error) {
 // Skips says that a part is left out.
 func (s *Step) Skips(p *Part) bool { return p.skips && s.found }
 
-// Reads is the word of State that the host reads behind a part, and waits for.
-func (p *Part) Reads() (word int, ok bool) { return p.reads, p.reads > 0 }
-
-// Heard takes what the host has read behind a part.
-func (s *Step) Heard(p *Part, v float32) {
+// Hear reads the word of State that the host decides by behind a part, if there is one;
+// read waits for it.
+func (s *Step) Hear(p *Part, read func(from gpuprof.Buffer, at int) (float32, error)) error {
+	if p.reads == 0 {
+		return nil
+	}
+	v, err := read(s.State(), p.reads)
 	if p.reads == stateFound {
 		s.found = v != 0
 	}
+	return err
 }
 
 // Zeros are the launches that fill all gradients; none where they are written over.
