@@ -91,7 +91,8 @@ GP_FN void tpg_write(float *a, float *row, int place, int d, int step) {
 struct tpg_head {
   float *row; // where the sums of the edges before cut go
   int cut, lanes; // lanes: where those of the warp are in the plan
-  int unused[4];
+  int lane_ints, out_dim; // of the plan's header
+  int unused[2];
 };
 
 // What a kernel was given, for its parts.
@@ -103,16 +104,18 @@ struct tpg_args {
   int segment;
 };
 
-// tpg_next goes to the row that begins where the last one was cut. Until all lanes have written that one it stays.
-GP_FN void tpg_next(tpg_head *h, const tpg_args &g, int stop) {
-  __syncwarp();
+// tpg_next goes to the row that begins where the last one was cut and returns where the sums of that one go.
+GP_FN float *tpg_next(tpg_head *h, const tpg_args &g, int stop) {
+  float *row = h->row;
+  __syncwarp(); // all lanes have read it
   if (tpg_lane() == 0) {
-    tp_rows rows = {0, stop, h->cut, h->row};
-    tp_next(rows, g.dst, g.rowptr, g.out, g.segment, tp_read(g.plan + TP_OUT));
+    tp_rows rows = {0, stop, h->cut, row};
+    tp_next(rows, g.dst, g.rowptr, g.out, g.segment, h->out_dim);
     h->row = rows.row;
     h->cut = rows.cut;
   }
   __syncwarp();
+  return row;
 }
 
 // tpg_walk adds the edges [first, stop) with part P. M of a batch lies in shared memory, a row an edge; x and the first
@@ -149,8 +152,13 @@ GP_FN void tpg_walk(const tpg_args &g, int first, int stop, tpg_head *h) {
         wp = wn;
       }
       if (e < h->cut) break;
-      P::out(a, h->row, g.plan + h->lanes + tpg_lane() * tp_read(g.plan + TPG_LANE_INTS) + TPG_PLACES);
-      tpg_next(h, g, stop);
+      // The places are asked for before the next row is, and all at once: a warp that waits for one after the other
+      // at every row waits for a tenth of its time.
+      int places[P::PATHS];
+      const int *at = g.plan + h->lanes + tpg_lane() * h->lane_ints + TPG_PLACES;
+#pragma unroll
+      for (int i = 0; i < P::PATHS; i++) places[i] = tp_read(at + i);
+      P::out(a, tpg_next(h, g, stop), places);
     }
   }
 }
@@ -172,7 +180,8 @@ GP_FN void tpg_walk(const tpg_args &g, int first, int stop, tpg_head *h) {
     if (rows.first >= rows.stop) return;                                                                                  \
     tpg_args g = {x, y, w, src, dst, rowptr, out, plan, segment};                                                         \
     tpg_head *head = (tpg_head *)shared;                                                                                  \
-    if (tpg_lane() == 0) *head = {rows.row, rows.cut, plan[TP_LANES] + warp * 32 * plan[TPG_LANE_INTS], {}};                \
+    if (tpg_lane() == 0) *head = {rows.row, rows.cut, plan[TP_LANES] + warp * 32 * plan[TPG_LANE_INTS],                    \
+                                  plan[TPG_LANE_INTS], plan[TP_OUT], {}};                                                 \
     __syncwarp();                                                                                                         \
     switch (plan[plan[TP_WARPS] + warp]) {                                                                                \
       CASES                                                                                                               \

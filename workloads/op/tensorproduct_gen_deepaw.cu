@@ -553,11 +553,11 @@ struct tpg_part0 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 9, 11);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 1), 3, 11);
-    tpg_write<1, 1>(a + 12, row, tp_read(places + 2), 5, 11);
-    tpg_write<1, 1>(a + 17, row, tp_read(places + 3), 7, 11);
-    tpg_write<1, 1>(a + 24, row, tp_read(places + 4), 9, 11);
+    tpg_write<1, 1>(a + 0, row, places[0], 9, 11);
+    tpg_write<1, 1>(a + 9, row, places[1], 3, 11);
+    tpg_write<1, 1>(a + 12, row, places[2], 5, 11);
+    tpg_write<1, 1>(a + 17, row, places[3], 7, 11);
+    tpg_write<1, 1>(a + 24, row, places[4], 9, 11);
   }
 };
 
@@ -1089,11 +1089,11 @@ struct tpg_part1 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 1, 11);
-    tpg_write<1, 1>(a + 1, row, tp_read(places + 1), 3, 11);
-    tpg_write<1, 1>(a + 4, row, tp_read(places + 2), 5, 11);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 3), 7, 11);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 4), 9, 11);
+    tpg_write<1, 1>(a + 0, row, places[0], 1, 11);
+    tpg_write<1, 1>(a + 1, row, places[1], 3, 11);
+    tpg_write<1, 1>(a + 4, row, places[2], 5, 11);
+    tpg_write<1, 1>(a + 9, row, places[3], 7, 11);
+    tpg_write<1, 1>(a + 16, row, places[4], 9, 11);
   }
 };
 
@@ -1586,12 +1586,12 @@ struct tpg_part2 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 9, 14);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 1), 1, 14);
-    tpg_write<1, 1>(a + 10, row, tp_read(places + 2), 3, 14);
-    tpg_write<1, 1>(a + 13, row, tp_read(places + 3), 5, 14);
-    tpg_write<1, 1>(a + 18, row, tp_read(places + 4), 7, 14);
-    tpg_write<1, 1>(a + 25, row, tp_read(places + 5), 9, 14);
+    tpg_write<1, 1>(a + 0, row, places[0], 9, 14);
+    tpg_write<1, 1>(a + 9, row, places[1], 1, 14);
+    tpg_write<1, 1>(a + 10, row, places[2], 3, 14);
+    tpg_write<1, 1>(a + 13, row, places[3], 5, 14);
+    tpg_write<1, 1>(a + 18, row, places[4], 7, 14);
+    tpg_write<1, 1>(a + 25, row, places[5], 9, 14);
   }
 };
 
@@ -1973,11 +1973,11 @@ struct tpg_part3 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 9, 11);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 1), 7, 11);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 2), 5, 11);
-    tpg_write<1, 1>(a + 21, row, tp_read(places + 3), 7, 11);
-    tpg_write<1, 1>(a + 28, row, tp_read(places + 4), 9, 11);
+    tpg_write<1, 1>(a + 0, row, places[0], 9, 11);
+    tpg_write<1, 1>(a + 9, row, places[1], 7, 11);
+    tpg_write<1, 1>(a + 16, row, places[2], 5, 11);
+    tpg_write<1, 1>(a + 21, row, places[3], 7, 11);
+    tpg_write<1, 1>(a + 28, row, places[4], 9, 11);
   }
 };
 
@@ -2389,13 +2389,13 @@ struct tpg_part4 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 7, 14);
-    tpg_write<1, 1>(a + 7, row, tp_read(places + 1), 5, 14);
-    tpg_write<1, 1>(a + 12, row, tp_read(places + 2), 7, 14);
-    tpg_write<1, 1>(a + 19, row, tp_read(places + 3), 9, 14);
-    tpg_write<1, 1>(a + 28, row, tp_read(places + 4), 3, 14);
-    tpg_write<1, 1>(a + 31, row, tp_read(places + 5), 5, 14);
-    tpg_write<1, 1>(a + 36, row, tp_read(places + 6), 7, 14);
+    tpg_write<1, 1>(a + 0, row, places[0], 7, 14);
+    tpg_write<1, 1>(a + 7, row, places[1], 5, 14);
+    tpg_write<1, 1>(a + 12, row, places[2], 7, 14);
+    tpg_write<1, 1>(a + 19, row, places[3], 9, 14);
+    tpg_write<1, 1>(a + 28, row, places[4], 3, 14);
+    tpg_write<1, 1>(a + 31, row, places[5], 5, 14);
+    tpg_write<1, 1>(a + 36, row, places[6], 7, 14);
   }
 };
 
@@ -2814,10 +2814,10 @@ struct tpg_part5 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 3, 14);
-    tpg_write<1, 1>(a + 3, row, tp_read(places + 1), 5, 14);
-    tpg_write<1, 1>(a + 8, row, tp_read(places + 2), 7, 14);
-    tpg_write<1, 1>(a + 15, row, tp_read(places + 3), 9, 14);
+    tpg_write<1, 1>(a + 0, row, places[0], 3, 14);
+    tpg_write<1, 1>(a + 3, row, places[1], 5, 14);
+    tpg_write<1, 1>(a + 8, row, places[2], 7, 14);
+    tpg_write<1, 1>(a + 15, row, places[3], 9, 14);
   }
 };
 
@@ -3223,15 +3223,15 @@ struct tpg_part6 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 5, 20);
-    tpg_write<1, 1>(a + 5, row, tp_read(places + 1), 3, 20);
-    tpg_write<1, 1>(a + 8, row, tp_read(places + 2), 5, 20);
-    tpg_write<1, 1>(a + 13, row, tp_read(places + 3), 7, 20);
-    tpg_write<1, 1>(a + 20, row, tp_read(places + 4), 1, 20);
-    tpg_write<1, 1>(a + 21, row, tp_read(places + 5), 3, 20);
-    tpg_write<1, 1>(a + 24, row, tp_read(places + 6), 5, 20);
-    tpg_write<1, 1>(a + 29, row, tp_read(places + 7), 7, 20);
-    tpg_write<1, 1>(a + 36, row, tp_read(places + 8), 9, 20);
+    tpg_write<1, 1>(a + 0, row, places[0], 5, 20);
+    tpg_write<1, 1>(a + 5, row, places[1], 3, 20);
+    tpg_write<1, 1>(a + 8, row, places[2], 5, 20);
+    tpg_write<1, 1>(a + 13, row, places[3], 7, 20);
+    tpg_write<1, 1>(a + 20, row, places[4], 1, 20);
+    tpg_write<1, 1>(a + 21, row, places[5], 3, 20);
+    tpg_write<1, 1>(a + 24, row, places[6], 5, 20);
+    tpg_write<1, 1>(a + 29, row, places[7], 7, 20);
+    tpg_write<1, 1>(a + 36, row, places[8], 9, 20);
   }
 };
 
@@ -3526,10 +3526,10 @@ struct tpg_part7 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 3, 20);
-    tpg_write<1, 1>(a + 3, row, tp_read(places + 1), 5, 20);
-    tpg_write<1, 1>(a + 8, row, tp_read(places + 2), 7, 20);
-    tpg_write<1, 1>(a + 15, row, tp_read(places + 3), 9, 20);
+    tpg_write<1, 1>(a + 0, row, places[0], 3, 20);
+    tpg_write<1, 1>(a + 3, row, places[1], 5, 20);
+    tpg_write<1, 1>(a + 8, row, places[2], 7, 20);
+    tpg_write<1, 1>(a + 15, row, places[3], 9, 20);
   }
 };
 
@@ -3822,9 +3822,9 @@ struct tpg_part8 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 5, 20);
-    tpg_write<1, 1>(a + 5, row, tp_read(places + 1), 7, 20);
-    tpg_write<1, 1>(a + 12, row, tp_read(places + 2), 9, 20);
+    tpg_write<1, 1>(a + 0, row, places[0], 5, 20);
+    tpg_write<1, 1>(a + 5, row, places[1], 7, 20);
+    tpg_write<1, 1>(a + 12, row, places[2], 9, 20);
   }
 };
 
@@ -4197,16 +4197,16 @@ struct tpg_part9 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 3, 33);
-    tpg_write<1, 1>(a + 3, row, tp_read(places + 1), 1, 33);
-    tpg_write<1, 1>(a + 4, row, tp_read(places + 2), 3, 33);
-    tpg_write<1, 1>(a + 7, row, tp_read(places + 3), 5, 33);
-    tpg_write<1, 1>(a + 12, row, tp_read(places + 4), 3, 33);
-    tpg_write<1, 1>(a + 15, row, tp_read(places + 5), 5, 33);
-    tpg_write<1, 1>(a + 20, row, tp_read(places + 6), 7, 33);
-    tpg_write<1, 1>(a + 27, row, tp_read(places + 7), 5, 33);
-    tpg_write<1, 1>(a + 32, row, tp_read(places + 8), 7, 33);
-    tpg_write<1, 1>(a + 39, row, tp_read(places + 9), 9, 33);
+    tpg_write<1, 1>(a + 0, row, places[0], 3, 33);
+    tpg_write<1, 1>(a + 3, row, places[1], 1, 33);
+    tpg_write<1, 1>(a + 4, row, places[2], 3, 33);
+    tpg_write<1, 1>(a + 7, row, places[3], 5, 33);
+    tpg_write<1, 1>(a + 12, row, places[4], 3, 33);
+    tpg_write<1, 1>(a + 15, row, places[5], 5, 33);
+    tpg_write<1, 1>(a + 20, row, places[6], 7, 33);
+    tpg_write<1, 1>(a + 27, row, places[7], 5, 33);
+    tpg_write<1, 1>(a + 32, row, places[8], 7, 33);
+    tpg_write<1, 1>(a + 39, row, places[9], 9, 33);
   }
 };
 
@@ -4363,14 +4363,14 @@ struct tpg_part10 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 7, 33);
-    tpg_write<1, 1>(a + 7, row, tp_read(places + 1), 9, 33);
+    tpg_write<1, 1>(a + 0, row, places[0], 7, 33);
+    tpg_write<1, 1>(a + 7, row, places[1], 9, 33);
   }
 };
 
 // l1 = 0: (0,0) (1,1) (2,2) (3,3) (4,4)
 struct tpg_part11 {
-  enum { COPIES = 1, D1 = 1, PATHS = 5, SUMS = 25, STRIDE = 28, BATCH = 32, SH = 25, STEP = 100 };
+  enum { COPIES = 2, D1 = 1, PATHS = 5, SUMS = 25, STRIDE = 28, BATCH = 32, SH = 25, STEP = 100 };
   GP_FN void build(float *m, const float *y, float scale) {
     float y0 = __ldg(y + 0) * scale;
     float c0 = 0x1p+0f * y0;
@@ -4431,87 +4431,87 @@ struct tpg_part11 {
     tpg_put(m + 24, c24, 0.0f, 0.0f, 0.0f);
   }
   GP_FN void first(float *x, float *w, const float *xp, const float *wp) {
-    tpg_read<1>(x + 0, xp + 0);
-    tpg_read<1>(w + 0, wp + 400);
-    tpg_read<1>(w + 1, wp + 0);
-    tpg_read<1>(w + 2, wp + 100);
-    tpg_read<1>(w + 3, wp + 200);
-    tpg_read<1>(w + 4, wp + 300);
+    tpg_read<2>(x + 0, xp + 0);
+    tpg_read<2>(w + 0, wp + 400);
+    tpg_read<2>(w + 2, wp + 0);
+    tpg_read<2>(w + 4, wp + 100);
+    tpg_read<2>(w + 6, wp + 200);
+    tpg_read<2>(w + 8, wp + 300);
   }
   GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
     { // (0,0,0)
-      float t[1];
-      tpg_mul<1>(t + 0, x + 0, w + 0);
-      tpg_read<1>(w + 0, wn + 400);
+      float t[2];
+      tpg_mul<2>(t + 0, x + 0, w + 0);
+      tpg_read<2>(w + 0, wn + 400);
       float4 m0 = *(const float4 *)(m + 0);
-      tpg_add<1>(a + 0, m0.x, t + 0);
+      tpg_add<2>(a + 0, m0.x, t + 0);
     }
     { // (0,1,1)
-      float t[1];
-      tpg_mul<1>(t + 0, x + 0, w + 1);
-      tpg_read<1>(w + 1, wn + 0);
+      float t[2];
+      tpg_mul<2>(t + 0, x + 0, w + 2);
+      tpg_read<2>(w + 2, wn + 0);
       float4 m0 = *(const float4 *)(m + 0);
-      tpg_add<1>(a + 1, m0.y, t + 0);
-      tpg_add<1>(a + 2, m0.z, t + 0);
-      tpg_add<1>(a + 3, m0.w, t + 0);
+      tpg_add<2>(a + 2, m0.y, t + 0);
+      tpg_add<2>(a + 4, m0.z, t + 0);
+      tpg_add<2>(a + 6, m0.w, t + 0);
     }
     { // (0,2,2)
-      float t[1];
-      tpg_mul<1>(t + 0, x + 0, w + 2);
-      tpg_read<1>(w + 2, wn + 100);
+      float t[2];
+      tpg_mul<2>(t + 0, x + 0, w + 4);
+      tpg_read<2>(w + 4, wn + 100);
       float4 m1 = *(const float4 *)(m + 4);
-      tpg_add<1>(a + 4, m1.x, t + 0);
-      tpg_add<1>(a + 5, m1.y, t + 0);
-      tpg_add<1>(a + 6, m1.z, t + 0);
-      tpg_add<1>(a + 7, m1.w, t + 0);
+      tpg_add<2>(a + 8, m1.x, t + 0);
+      tpg_add<2>(a + 10, m1.y, t + 0);
+      tpg_add<2>(a + 12, m1.z, t + 0);
+      tpg_add<2>(a + 14, m1.w, t + 0);
       float4 m2 = *(const float4 *)(m + 8);
-      tpg_add<1>(a + 8, m2.x, t + 0);
+      tpg_add<2>(a + 16, m2.x, t + 0);
     }
     { // (0,3,3)
-      float t[1];
-      tpg_mul<1>(t + 0, x + 0, w + 3);
-      tpg_read<1>(w + 3, wn + 200);
+      float t[2];
+      tpg_mul<2>(t + 0, x + 0, w + 6);
+      tpg_read<2>(w + 6, wn + 200);
       float4 m2 = *(const float4 *)(m + 8);
-      tpg_add<1>(a + 9, m2.y, t + 0);
-      tpg_add<1>(a + 10, m2.z, t + 0);
-      tpg_add<1>(a + 11, m2.w, t + 0);
+      tpg_add<2>(a + 18, m2.y, t + 0);
+      tpg_add<2>(a + 20, m2.z, t + 0);
+      tpg_add<2>(a + 22, m2.w, t + 0);
       float4 m3 = *(const float4 *)(m + 12);
-      tpg_add<1>(a + 12, m3.x, t + 0);
-      tpg_add<1>(a + 13, m3.y, t + 0);
-      tpg_add<1>(a + 14, m3.z, t + 0);
-      tpg_add<1>(a + 15, m3.w, t + 0);
+      tpg_add<2>(a + 24, m3.x, t + 0);
+      tpg_add<2>(a + 26, m3.y, t + 0);
+      tpg_add<2>(a + 28, m3.z, t + 0);
+      tpg_add<2>(a + 30, m3.w, t + 0);
     }
     { // (0,4,4)
-      float t[1];
-      tpg_mul<1>(t + 0, x + 0, w + 4);
-      tpg_read<1>(w + 4, wn + 300);
-      tpg_read<1>(x + 0, xn + 0);
+      float t[2];
+      tpg_mul<2>(t + 0, x + 0, w + 8);
+      tpg_read<2>(w + 8, wn + 300);
+      tpg_read<2>(x + 0, xn + 0);
       float4 m4 = *(const float4 *)(m + 16);
-      tpg_add<1>(a + 16, m4.x, t + 0);
-      tpg_add<1>(a + 17, m4.y, t + 0);
-      tpg_add<1>(a + 18, m4.z, t + 0);
-      tpg_add<1>(a + 19, m4.w, t + 0);
+      tpg_add<2>(a + 32, m4.x, t + 0);
+      tpg_add<2>(a + 34, m4.y, t + 0);
+      tpg_add<2>(a + 36, m4.z, t + 0);
+      tpg_add<2>(a + 38, m4.w, t + 0);
       float4 m5 = *(const float4 *)(m + 20);
-      tpg_add<1>(a + 20, m5.x, t + 0);
-      tpg_add<1>(a + 21, m5.y, t + 0);
-      tpg_add<1>(a + 22, m5.z, t + 0);
-      tpg_add<1>(a + 23, m5.w, t + 0);
+      tpg_add<2>(a + 40, m5.x, t + 0);
+      tpg_add<2>(a + 42, m5.y, t + 0);
+      tpg_add<2>(a + 44, m5.z, t + 0);
+      tpg_add<2>(a + 46, m5.w, t + 0);
       float4 m6 = *(const float4 *)(m + 24);
-      tpg_add<1>(a + 24, m6.x, t + 0);
+      tpg_add<2>(a + 48, m6.x, t + 0);
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 1, 100);
-    tpg_write<1, 1>(a + 1, row, tp_read(places + 1), 3, 100);
-    tpg_write<1, 1>(a + 4, row, tp_read(places + 2), 5, 100);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 3), 7, 100);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 4), 9, 100);
+    tpg_write<2, 1>(a + 0, row, places[0], 1, 100);
+    tpg_write<2, 1>(a + 2, row, places[1], 3, 100);
+    tpg_write<2, 1>(a + 8, row, places[2], 5, 100);
+    tpg_write<2, 1>(a + 18, row, places[3], 7, 100);
+    tpg_write<2, 1>(a + 32, row, places[4], 9, 100);
   }
 };
 
 // l1 = 0: (0,0) (1,1) (2,2) (3,3) (4,4)
 struct tpg_part12 {
-  enum { COPIES = 1, D1 = 1, PATHS = 5, SUMS = 25, STRIDE = 28, BATCH = 32, SH = 25, STEP = 100 };
+  enum { COPIES = 2, D1 = 1, PATHS = 5, SUMS = 25, STRIDE = 28, BATCH = 32, SH = 25, STEP = 100 };
   GP_FN void build(float *m, const float *y, float scale) {
     float y0 = __ldg(y + 0) * scale;
     float c0 = 0x1p+0f * y0;
@@ -4572,81 +4572,81 @@ struct tpg_part12 {
     tpg_put(m + 24, c24, 0.0f, 0.0f, 0.0f);
   }
   GP_FN void first(float *x, float *w, const float *xp, const float *wp) {
-    tpg_read<1>(x + 0, xp + 0);
-    tpg_read<1>(w + 0, wp + 800);
-    tpg_read<1>(w + 1, wp + 0);
-    tpg_read<1>(w + 2, wp + 200);
-    tpg_read<1>(w + 3, wp + 400);
-    tpg_read<1>(w + 4, wp + 600);
+    tpg_read<2>(x + 0, xp + 0);
+    tpg_read<2>(w + 0, wp + 800);
+    tpg_read<2>(w + 2, wp + 0);
+    tpg_read<2>(w + 4, wp + 200);
+    tpg_read<2>(w + 6, wp + 400);
+    tpg_read<2>(w + 8, wp + 600);
   }
   GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
     { // (0,0,0)
-      float t[1];
-      tpg_mul<1>(t + 0, x + 0, w + 0);
-      tpg_read<1>(w + 0, wn + 800);
+      float t[2];
+      tpg_mul<2>(t + 0, x + 0, w + 0);
+      tpg_read<2>(w + 0, wn + 800);
       float4 m0 = *(const float4 *)(m + 0);
-      tpg_add<1>(a + 0, m0.x, t + 0);
+      tpg_add<2>(a + 0, m0.x, t + 0);
     }
     { // (0,1,1)
-      float t[1];
-      tpg_mul<1>(t + 0, x + 0, w + 1);
-      tpg_read<1>(w + 1, wn + 0);
+      float t[2];
+      tpg_mul<2>(t + 0, x + 0, w + 2);
+      tpg_read<2>(w + 2, wn + 0);
       float4 m0 = *(const float4 *)(m + 0);
-      tpg_add<1>(a + 1, m0.y, t + 0);
-      tpg_add<1>(a + 2, m0.z, t + 0);
-      tpg_add<1>(a + 3, m0.w, t + 0);
+      tpg_add<2>(a + 2, m0.y, t + 0);
+      tpg_add<2>(a + 4, m0.z, t + 0);
+      tpg_add<2>(a + 6, m0.w, t + 0);
     }
     { // (0,2,2)
-      float t[1];
-      tpg_mul<1>(t + 0, x + 0, w + 2);
-      tpg_read<1>(w + 2, wn + 200);
+      float t[2];
+      tpg_mul<2>(t + 0, x + 0, w + 4);
+      tpg_read<2>(w + 4, wn + 200);
       float4 m1 = *(const float4 *)(m + 4);
-      tpg_add<1>(a + 4, m1.x, t + 0);
-      tpg_add<1>(a + 5, m1.y, t + 0);
-      tpg_add<1>(a + 6, m1.z, t + 0);
-      tpg_add<1>(a + 7, m1.w, t + 0);
+      tpg_add<2>(a + 8, m1.x, t + 0);
+      tpg_add<2>(a + 10, m1.y, t + 0);
+      tpg_add<2>(a + 12, m1.z, t + 0);
+      tpg_add<2>(a + 14, m1.w, t + 0);
       float4 m2 = *(const float4 *)(m + 8);
-      tpg_add<1>(a + 8, m2.x, t + 0);
+      tpg_add<2>(a + 16, m2.x, t + 0);
     }
     { // (0,3,3)
-      float t[1];
-      tpg_mul<1>(t + 0, x + 0, w + 3);
-      tpg_read<1>(w + 3, wn + 400);
+      float t[2];
+      tpg_mul<2>(t + 0, x + 0, w + 6);
+      tpg_read<2>(w + 6, wn + 400);
       float4 m2 = *(const float4 *)(m + 8);
-      tpg_add<1>(a + 9, m2.y, t + 0);
-      tpg_add<1>(a + 10, m2.z, t + 0);
-      tpg_add<1>(a + 11, m2.w, t + 0);
+      tpg_add<2>(a + 18, m2.y, t + 0);
+      tpg_add<2>(a + 20, m2.z, t + 0);
+      tpg_add<2>(a + 22, m2.w, t + 0);
       float4 m3 = *(const float4 *)(m + 12);
-      tpg_add<1>(a + 12, m3.x, t + 0);
-      tpg_add<1>(a + 13, m3.y, t + 0);
-      tpg_add<1>(a + 14, m3.z, t + 0);
-      tpg_add<1>(a + 15, m3.w, t + 0);
+      tpg_add<2>(a + 24, m3.x, t + 0);
+      tpg_add<2>(a + 26, m3.y, t + 0);
+      tpg_add<2>(a + 28, m3.z, t + 0);
+      tpg_add<2>(a + 30, m3.w, t + 0);
     }
     { // (0,4,4)
-      float t[1];
-      tpg_mul<1>(t + 0, x + 0, w + 4);
-      tpg_read<1>(w + 4, wn + 600);
-      tpg_read<1>(x + 0, xn + 0);
+      float t[2];
+      tpg_mul<2>(t + 0, x + 0, w + 8);
+      tpg_read<2>(w + 8, wn + 600);
+      tpg_read<2>(x + 0, xn + 0);
       float4 m4 = *(const float4 *)(m + 16);
-      tpg_add<1>(a + 16, m4.x, t + 0);
-      tpg_add<1>(a + 17, m4.y, t + 0);
-      tpg_add<1>(a + 18, m4.z, t + 0);
-      tpg_add<1>(a + 19, m4.w, t + 0);
+      tpg_add<2>(a + 32, m4.x, t + 0);
+      tpg_add<2>(a + 34, m4.y, t + 0);
+      tpg_add<2>(a + 36, m4.z, t + 0);
+      tpg_add<2>(a + 38, m4.w, t + 0);
       float4 m5 = *(const float4 *)(m + 20);
-      tpg_add<1>(a + 20, m5.x, t + 0);
-      tpg_add<1>(a + 21, m5.y, t + 0);
-      tpg_add<1>(a + 22, m5.z, t + 0);
-      tpg_add<1>(a + 23, m5.w, t + 0);
+      tpg_add<2>(a + 40, m5.x, t + 0);
+      tpg_add<2>(a + 42, m5.y, t + 0);
+      tpg_add<2>(a + 44, m5.z, t + 0);
+      tpg_add<2>(a + 46, m5.w, t + 0);
       float4 m6 = *(const float4 *)(m + 24);
-      tpg_add<1>(a + 24, m6.x, t + 0);
+      tpg_add<2>(a + 48, m6.x, t + 0);
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 1, 100);
-    tpg_write<1, 1>(a + 1, row, tp_read(places + 1), 3, 100);
-    tpg_write<1, 1>(a + 4, row, tp_read(places + 2), 5, 100);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 3), 7, 100);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 4), 9, 100);
+    tpg_write<2, 1>(a + 0, row, places[0], 1, 100);
+    tpg_write<2, 1>(a + 2, row, places[1], 3, 100);
+    tpg_write<2, 1>(a + 8, row, places[2], 5, 100);
+    tpg_write<2, 1>(a + 18, row, places[3], 7, 100);
+    tpg_write<2, 1>(a + 32, row, places[4], 9, 100);
   }
 };
 

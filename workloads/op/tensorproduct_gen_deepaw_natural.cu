@@ -513,12 +513,12 @@ struct tpg_part0 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 9, 11);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 1), 7, 11);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 2), 5, 11);
-    tpg_write<1, 1>(a + 21, row, tp_read(places + 3), 3, 11);
-    tpg_write<1, 1>(a + 24, row, tp_read(places + 4), 7, 11);
-    tpg_write<1, 1>(a + 31, row, tp_read(places + 5), 9, 11);
+    tpg_write<1, 1>(a + 0, row, places[0], 9, 11);
+    tpg_write<1, 1>(a + 9, row, places[1], 7, 11);
+    tpg_write<1, 1>(a + 16, row, places[2], 5, 11);
+    tpg_write<1, 1>(a + 21, row, places[3], 3, 11);
+    tpg_write<1, 1>(a + 24, row, places[4], 7, 11);
+    tpg_write<1, 1>(a + 31, row, places[5], 9, 11);
   }
 };
 
@@ -947,11 +947,11 @@ struct tpg_part1 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 1, 14);
-    tpg_write<1, 1>(a + 1, row, tp_read(places + 1), 5, 14);
-    tpg_write<1, 1>(a + 6, row, tp_read(places + 2), 3, 14);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 3), 7, 14);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 4), 9, 14);
+    tpg_write<1, 1>(a + 0, row, places[0], 1, 14);
+    tpg_write<1, 1>(a + 1, row, places[1], 5, 14);
+    tpg_write<1, 1>(a + 6, row, places[2], 3, 14);
+    tpg_write<1, 1>(a + 9, row, places[3], 7, 14);
+    tpg_write<1, 1>(a + 16, row, places[4], 9, 14);
   }
 };
 
@@ -1274,9 +1274,9 @@ struct tpg_part2 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 1, 11);
-    tpg_write<1, 1>(a + 1, row, tp_read(places + 1), 5, 11);
-    tpg_write<1, 1>(a + 6, row, tp_read(places + 2), 9, 11);
+    tpg_write<1, 1>(a + 0, row, places[0], 1, 11);
+    tpg_write<1, 1>(a + 1, row, places[1], 5, 11);
+    tpg_write<1, 1>(a + 6, row, places[2], 9, 11);
   }
 };
 
@@ -1679,14 +1679,14 @@ struct tpg_part3 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 5, 20);
-    tpg_write<1, 1>(a + 5, row, tp_read(places + 1), 3, 20);
-    tpg_write<1, 1>(a + 8, row, tp_read(places + 2), 7, 20);
-    tpg_write<1, 1>(a + 15, row, tp_read(places + 3), 1, 20);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 4), 5, 20);
-    tpg_write<1, 1>(a + 21, row, tp_read(places + 5), 3, 20);
-    tpg_write<1, 1>(a + 24, row, tp_read(places + 6), 7, 20);
-    tpg_write<1, 1>(a + 31, row, tp_read(places + 7), 9, 20);
+    tpg_write<1, 1>(a + 0, row, places[0], 5, 20);
+    tpg_write<1, 1>(a + 5, row, places[1], 3, 20);
+    tpg_write<1, 1>(a + 8, row, places[2], 7, 20);
+    tpg_write<1, 1>(a + 15, row, places[3], 1, 20);
+    tpg_write<1, 1>(a + 16, row, places[4], 5, 20);
+    tpg_write<1, 1>(a + 21, row, places[5], 3, 20);
+    tpg_write<1, 1>(a + 24, row, places[6], 7, 20);
+    tpg_write<1, 1>(a + 31, row, places[7], 9, 20);
   }
 };
 
@@ -1984,11 +1984,11 @@ struct tpg_part4 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 7, 14);
-    tpg_write<1, 1>(a + 7, row, tp_read(places + 1), 5, 14);
-    tpg_write<1, 1>(a + 12, row, tp_read(places + 2), 9, 14);
-    tpg_write<1, 1>(a + 21, row, tp_read(places + 3), 3, 14);
-    tpg_write<1, 1>(a + 24, row, tp_read(places + 4), 7, 14);
+    tpg_write<1, 1>(a + 0, row, places[0], 7, 14);
+    tpg_write<1, 1>(a + 7, row, places[1], 5, 14);
+    tpg_write<1, 1>(a + 12, row, places[2], 9, 14);
+    tpg_write<1, 1>(a + 21, row, places[3], 3, 14);
+    tpg_write<1, 1>(a + 24, row, places[4], 7, 14);
   }
 };
 
@@ -2329,14 +2329,14 @@ struct tpg_part5 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 3, 33);
-    tpg_write<1, 1>(a + 3, row, tp_read(places + 1), 1, 33);
-    tpg_write<1, 1>(a + 4, row, tp_read(places + 2), 5, 33);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 3), 3, 33);
-    tpg_write<1, 1>(a + 12, row, tp_read(places + 4), 7, 33);
-    tpg_write<1, 1>(a + 19, row, tp_read(places + 5), 5, 33);
-    tpg_write<1, 1>(a + 24, row, tp_read(places + 6), 7, 33);
-    tpg_write<1, 1>(a + 31, row, tp_read(places + 7), 9, 33);
+    tpg_write<1, 1>(a + 0, row, places[0], 3, 33);
+    tpg_write<1, 1>(a + 3, row, places[1], 1, 33);
+    tpg_write<1, 1>(a + 4, row, places[2], 5, 33);
+    tpg_write<1, 1>(a + 9, row, places[3], 3, 33);
+    tpg_write<1, 1>(a + 12, row, places[4], 7, 33);
+    tpg_write<1, 1>(a + 19, row, places[5], 5, 33);
+    tpg_write<1, 1>(a + 24, row, places[6], 7, 33);
+    tpg_write<1, 1>(a + 31, row, places[7], 9, 33);
   }
 };
 
@@ -2538,8 +2538,8 @@ struct tpg_part6 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 5, 20);
-    tpg_write<1, 1>(a + 5, row, tp_read(places + 1), 9, 20);
+    tpg_write<1, 1>(a + 0, row, places[0], 5, 20);
+    tpg_write<1, 1>(a + 5, row, places[1], 9, 20);
   }
 };
 
@@ -2610,19 +2610,21 @@ struct tpg_part7 {
     tpg_read<2>(w + 0, wp + 400);
     tpg_read<2>(w + 2, wp + 0);
     tpg_read<2>(w + 4, wp + 100);
+    tpg_read<2>(w + 6, wp + 200);
+    tpg_read<2>(w + 8, wp + 300);
   }
   GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
     { // (0,0,0)
       float t[2];
       tpg_mul<2>(t + 0, x + 0, w + 0);
-      tpg_read<2>(w + 6, wp + 200);
+      tpg_read<2>(w + 0, wn + 400);
       float4 m0 = *(const float4 *)(m + 0);
       tpg_add<2>(a + 0, m0.x, t + 0);
     }
     { // (0,1,1)
       float t[2];
       tpg_mul<2>(t + 0, x + 0, w + 2);
-      tpg_read<2>(w + 8, wp + 300);
+      tpg_read<2>(w + 2, wn + 0);
       float4 m0 = *(const float4 *)(m + 0);
       tpg_add<2>(a + 2, m0.y, t + 0);
       tpg_add<2>(a + 4, m0.z, t + 0);
@@ -2631,7 +2633,7 @@ struct tpg_part7 {
     { // (0,2,2)
       float t[2];
       tpg_mul<2>(t + 0, x + 0, w + 4);
-      tpg_read<2>(w + 0, wn + 400);
+      tpg_read<2>(w + 4, wn + 100);
       float4 m1 = *(const float4 *)(m + 4);
       tpg_add<2>(a + 8, m1.x, t + 0);
       tpg_add<2>(a + 10, m1.y, t + 0);
@@ -2643,7 +2645,7 @@ struct tpg_part7 {
     { // (0,3,3)
       float t[2];
       tpg_mul<2>(t + 0, x + 0, w + 6);
-      tpg_read<2>(w + 2, wn + 0);
+      tpg_read<2>(w + 6, wn + 200);
       float4 m2 = *(const float4 *)(m + 8);
       tpg_add<2>(a + 18, m2.y, t + 0);
       tpg_add<2>(a + 20, m2.z, t + 0);
@@ -2657,7 +2659,7 @@ struct tpg_part7 {
     { // (0,4,4)
       float t[2];
       tpg_mul<2>(t + 0, x + 0, w + 8);
-      tpg_read<2>(w + 4, wn + 100);
+      tpg_read<2>(w + 8, wn + 300);
       tpg_read<2>(x + 0, xn + 0);
       float4 m4 = *(const float4 *)(m + 16);
       tpg_add<2>(a + 32, m4.x, t + 0);
@@ -2674,11 +2676,11 @@ struct tpg_part7 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<2, 1>(a + 0, row, tp_read(places + 0), 1, 100);
-    tpg_write<2, 1>(a + 2, row, tp_read(places + 1), 3, 100);
-    tpg_write<2, 1>(a + 8, row, tp_read(places + 2), 5, 100);
-    tpg_write<2, 1>(a + 18, row, tp_read(places + 3), 7, 100);
-    tpg_write<2, 1>(a + 32, row, tp_read(places + 4), 9, 100);
+    tpg_write<2, 1>(a + 0, row, places[0], 1, 100);
+    tpg_write<2, 1>(a + 2, row, places[1], 3, 100);
+    tpg_write<2, 1>(a + 8, row, places[2], 5, 100);
+    tpg_write<2, 1>(a + 18, row, places[3], 7, 100);
+    tpg_write<2, 1>(a + 32, row, places[4], 9, 100);
   }
 };
 

@@ -157,11 +157,11 @@ struct tpg_part0 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<2, 2>(a + 0, row, tp_read(places + 0), 3, 128);
-    tpg_write<2, 2>(a + 6, row, tp_read(places + 1), 1, 128);
-    tpg_write<2, 2>(a + 8, row, tp_read(places + 2), 5, 128);
-    tpg_write<2, 2>(a + 18, row, tp_read(places + 3), 3, 128);
-    tpg_write<2, 2>(a + 24, row, tp_read(places + 4), 5, 128);
+    tpg_write<2, 2>(a + 0, row, places[0], 3, 128);
+    tpg_write<2, 2>(a + 6, row, places[1], 1, 128);
+    tpg_write<2, 2>(a + 8, row, places[2], 5, 128);
+    tpg_write<2, 2>(a + 18, row, places[3], 3, 128);
+    tpg_write<2, 2>(a + 24, row, places[4], 5, 128);
   }
 };
 
@@ -229,9 +229,9 @@ struct tpg_part1 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<4, 4>(a + 0, row, tp_read(places + 0), 1, 128);
-    tpg_write<4, 4>(a + 4, row, tp_read(places + 1), 3, 128);
-    tpg_write<4, 4>(a + 16, row, tp_read(places + 2), 5, 128);
+    tpg_write<4, 4>(a + 0, row, places[0], 1, 128);
+    tpg_write<4, 4>(a + 4, row, places[1], 3, 128);
+    tpg_write<4, 4>(a + 16, row, places[2], 5, 128);
   }
 };
 

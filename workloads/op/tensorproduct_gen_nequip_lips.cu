@@ -214,12 +214,12 @@ struct tpg_part0 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<2, 2>(a + 0, row, tp_read(places + 0), 5, 32);
-    tpg_write<2, 2>(a + 10, row, tp_read(places + 1), 3, 32);
-    tpg_write<2, 2>(a + 16, row, tp_read(places + 2), 5, 32);
-    tpg_write<2, 2>(a + 26, row, tp_read(places + 3), 1, 32);
-    tpg_write<2, 2>(a + 28, row, tp_read(places + 4), 3, 32);
-    tpg_write<2, 2>(a + 34, row, tp_read(places + 5), 5, 32);
+    tpg_write<2, 2>(a + 0, row, places[0], 5, 32);
+    tpg_write<2, 2>(a + 10, row, places[1], 3, 32);
+    tpg_write<2, 2>(a + 16, row, places[2], 5, 32);
+    tpg_write<2, 2>(a + 26, row, places[3], 1, 32);
+    tpg_write<2, 2>(a + 28, row, places[4], 3, 32);
+    tpg_write<2, 2>(a + 34, row, places[5], 5, 32);
   }
 };
 
@@ -384,12 +384,12 @@ struct tpg_part1 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<2, 2>(a + 0, row, tp_read(places + 0), 3, 32);
-    tpg_write<2, 2>(a + 6, row, tp_read(places + 1), 1, 32);
-    tpg_write<2, 2>(a + 8, row, tp_read(places + 2), 3, 32);
-    tpg_write<2, 2>(a + 14, row, tp_read(places + 3), 5, 32);
-    tpg_write<2, 2>(a + 24, row, tp_read(places + 4), 3, 32);
-    tpg_write<2, 2>(a + 30, row, tp_read(places + 5), 5, 32);
+    tpg_write<2, 2>(a + 0, row, places[0], 3, 32);
+    tpg_write<2, 2>(a + 6, row, places[1], 1, 32);
+    tpg_write<2, 2>(a + 8, row, places[2], 3, 32);
+    tpg_write<2, 2>(a + 14, row, places[3], 5, 32);
+    tpg_write<2, 2>(a + 24, row, places[4], 3, 32);
+    tpg_write<2, 2>(a + 30, row, places[5], 5, 32);
   }
 };
 
@@ -457,9 +457,9 @@ struct tpg_part2 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<2, 2>(a + 0, row, tp_read(places + 0), 1, 32);
-    tpg_write<2, 2>(a + 2, row, tp_read(places + 1), 3, 32);
-    tpg_write<2, 2>(a + 8, row, tp_read(places + 2), 5, 32);
+    tpg_write<2, 2>(a + 0, row, places[0], 1, 32);
+    tpg_write<2, 2>(a + 2, row, places[1], 3, 32);
+    tpg_write<2, 2>(a + 8, row, places[2], 5, 32);
   }
 };
 

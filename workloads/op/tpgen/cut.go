@@ -20,6 +20,8 @@ const (
 	// edgeRegisters are what a lane may have of sums, x, weights and products while it
 	// adds an edge, of the 128 that 16 warps leave each. The rest are addresses and cells.
 	edgeRegisters = 96
+	// scalarRoom is Family.Room for scalar features, whose code is short whatever the family.
+	scalarRoom = 88
 	// bytesPerIssue is what the second-level cache of an H100 delivers in the time of one
 	// instruction, of those that all multiprocessors can issue.
 	bytesPerIssue = 5
@@ -214,6 +216,9 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies, room int) *P
 				p.PairedOut = false
 			}
 		}
+	}
+	if p.L1 == 0 {
+		room = scalarRoom
 	}
 	fours := (slots + 3) / 4
 	// An odd number of float4: eight lanes that write at once meet in no bank.

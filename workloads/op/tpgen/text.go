@@ -255,7 +255,7 @@ func (w writer) out() {
 	w.line("GP_FN void out(float *a, float *row, const int *places) {")
 	sums := p.sumsAt()
 	for i, q := range p.paths {
-		w.line("  tpg_write<%d, %d>(a + %d, row, tp_read(places + %d), %d, %d);", p.Copies, vector, sums[i]*p.Copies, i, q.d3(), p.Mul)
+		w.line("  tpg_write<%d, %d>(a + %d, row, places[%d], %d, %d);", p.Copies, vector, sums[i]*p.Copies, i, q.d3(), p.Mul)
 	}
 	w.line("}")
 }
