@@ -152,8 +152,8 @@ GP_FN void tpg_walk(const tpg_args &g, int first, int stop, tpg_head *h) {
         wp = wn;
       }
       if (e < h->cut) break;
-      // The places are asked for before the next row is, and all at once: a warp that waits for one after the other
-      // at every row waits for a tenth of its time.
+      // The places are asked for before the next row is, and all at once: one after the other, each would cost a row
+      // the latency of a load.
       int places[P::PATHS];
       const int *at = g.plan + h->lanes + tpg_lane() * h->lane_ints + TPG_PLACES;
 #pragma unroll
