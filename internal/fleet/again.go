@@ -170,7 +170,7 @@ func (t *told) text() []string {
 		if t.gpus[i] > 1 {
 			o.Device = fmt.Sprint(t.gpus[i], " GPUs")
 		}
-		out = append(out, fmt.Sprintf("%s of %s of rank %d on %s %s", o.Metric, o.Device, o.Rank, o.Node, t.notes[i]))
+		out = append(out, fmt.Sprintf("%s of %s of rank %d on %s %s", o.Metric, o.Device, o.Rank, NodeText(o.Node), t.notes[i]))
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -274,4 +275,12 @@ func (r *Report) waitedFor() string {
 		costs = "cost"
 	}
 	return fmt.Sprintf("the others wait for %s, which %s up to %s per step (%.0f %%)", who, costs, gpuprof.FormatSeconds(float64(s.CostS)), 100*float64(s.Share))
+}
+
+// NodeText is a node's name as it stands behind "on": some launchers only number their nodes.
+func NodeText(node string) string {
+	if _, err := strconv.ParseUint(node, 10, 64); err == nil {
+		return "node " + node
+	}
+	return node
 }

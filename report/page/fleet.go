@@ -114,7 +114,7 @@ func fleetPlace(r *fleet.Report, rank int, node, device string) string {
 		text = device + " of " + text
 	}
 	if node != "" {
-		text += " on " + view.Cut(node, 40)
+		text += " on " + view.Cut(fleet.NodeText(node), 40)
 	}
 	return text
 }
@@ -153,7 +153,7 @@ func stragglerText(s *fleet.Straggler, w *fleet.Waiting) string {
 		who, costs, it, takes = fleet.RanksText(s.Ranks), "cost", "them", "they take"
 	}
 	if s.Node != "" {
-		who += " on " + view.Cut(s.Node, 40)
+		who += " on " + view.Cut(fleet.NodeText(s.Node), 40)
 	}
 	text := fmt.Sprintf("%s %s up to %s per step (%.1f %%)", who, costs, gpuprof.FormatSeconds(float64(s.CostS)), 100*float64(s.Share))
 	if s.Collective != "" {

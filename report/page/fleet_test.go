@@ -76,6 +76,31 @@ func TestFleetTop(t *testing.T) {
 	}
 }
 
+// TestFleetNodes: torchrun numbers its nodes, and "rank 2 on 0" would tell nobody what 0 is.
+func TestFleetNodes(t *testing.T) {
+	for node, want := range map[string]string{"0": "rank 2 on node 0 ", "gpu-07": "rank 2 on gpu-07 ", "": "rank 2 costs"} {
+		r := fixture.Straggling()
+		r.Waiting.Stragglers = []fleet.Straggler{{Ranks: []int{2}, Node: node}}
+		p, err := page.Fleet(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for _, s := range p.Sections {
+			for _, b := range s.Blocks {
+				if l, ok := b.(page.List); ok {
+					for _, it := range l.Items {
+						said = append(said, it.Text)
+					}
+				}
+			}
+		}
+		if !slices.ContainsFunc(said, func(text string) bool { return strings.HasPrefix(text, want) }) {
+			t.Errorf("node %q: %q do not begin with %q", node, said, want)
+		}
+	}
+}
+
 // TestFleetDevices: a row for each device, one that failed among them, with skew and
 // scaling above; a device is called by its own name and not by a rank.
 func TestFleetDevices(t *testing.T) {
