@@ -23,7 +23,7 @@ done
 
 cp scripts/gpucheck/gpu-{check,record} "$aside/"
 cp scripts/gpucheck/{check,record,gates,parts,runner,summary,peers,traces,recorder_torch,recorder_jax}.py scripts/gpucheck/summary.schema.json "$aside/gpucheck/"
-cp scripts/resnet.py "$aside/gpucheck/"
+cp scripts/{resnet,gridlaw}.py "$aside/gpucheck/"
 cp testdata/e3nn/vectors.json "$aside/data/e3nn-vectors.json"
 cp testdata/gruflow/vectors.json "$aside/data/gruflow-vectors.json"
 cp docs/gpu-check.md "$aside/README.md"

@@ -33,6 +33,11 @@ class Part:
     env: dict = dataclasses.field(default_factory=dict)
 
 
+# Settings that make a step tiny, for the dry run.
+SMALL = {"e3nn": ["batch=4", "edges=40"], "gruflow": ["flows=16", "hidden=8", "depth=3"], "collate": ["batch=2", "probes=8"],
+         "gridsim": ["grid=16"], "serving": ["max_batch=4"]}
+
+
 class Table:
     """Builds the parts for a GPU or, dry, for a machine without."""
 
@@ -73,9 +78,7 @@ class Table:
     def check(self, name, workload, *sets, preset="small", extra=()):
         """A comparison of every stage with float64, on inputs of a seed of its own."""
         self.seed += 1
-        argv = ["check", workload, "--device", self.device, "--preset", preset, "--seed", str(self.seed), "--format", "json", *extra]
-        for s in sets:
-            argv += ["--set", s]
+        argv = ["check", workload, "--device", self.device, "--preset", preset, "--seed", str(self.seed), "--format", "json", *extra, *self.settings(workload, *sets)]
         return self.verb(name, *argv, stdout=f"checks/{name}.json")
 
     def run(self, folder, name, workload, preset, *sets, seconds=5.0, energy=False, processes=1, **more):
@@ -83,19 +86,16 @@ class Table:
         argv = ["run", workload, "--device", self.device, "--preset", preset, "--format", "table", "--force", "-o", str(self.args.out / folder / (name + ".json.gz"))]
         argv += ["--samples", "10", "--warmup", "2"] if self.dry else ["--min-time", f"{min(1, seconds / 2):g}s", "--max-time", f"{seconds:g}s"]
         argv += ([] if energy else ["--no-energy"]) + (["--runs", str(processes)] if processes > 1 else [])
-        for s in sets:
-            argv += ["--set", s]
+        argv += self.settings(workload, *sets)
         (self.args.out / folder).mkdir(exist_ok=True)
         return self.verb(name, *argv, **more)
 
-    def small(self, workload):
-        """Settings that make a step tiny, for the dry run."""
-        return {"e3nn": ["batch=4", "edges=40"], "gruflow": ["flows=16", "hidden=8", "depth=3"], "collate": ["batch=2", "probes=8"],
-                "gridsim": ["grid=16"], "serving": ["max_batch=4"]}[workload]
-
     def settings(self, workload, *sets):
-        """The settings, with those of a dry run in place of their like."""
-        return list({s.partition("=")[0]: s for s in (*sets, *self.pick([], self.small(workload)))}.values())
+        """The flags for these settings. In a dry run its small sizes stand in place of their like, but for those a sweep goes through."""
+        swept = {s.partition("=")[0] for s in sets if "," in s}
+        small = self.pick([], [s for s in SMALL[workload] if s.partition("=")[0] not in swept])
+        chosen = {s.partition("=")[0]: s for s in (*sets, *small)}
+        return [word for s in chosen.values() for word in ("--set", s)]
 
     def at_most(self, seconds):
         """That long, or what is left of the whole."""
@@ -185,25 +185,25 @@ CHOICES = {"gridsim": {"impl": ["fused", "gemm", "split"], "precision": ["tf32",
 
 def workload_checks(t):
     data = t.args.bundle / "data"
-    out = [t.check(f"e3nn-{impl.replace('+', '-')}", "e3nn", f"impl={impl}", *t.pick([], t.small("e3nn")))
+    out = [t.check(f"e3nn-{impl.replace('+', '-')}", "e3nn", f"impl={impl}")
            for impl in t.choices("e3nn", "impl", ["csr", "fused", "unfused", "csr+mlp"])]
     for workload in ("e3nn", "gruflow"):
-        out += [t.check(f"{workload}-{p}", workload, f"precision={p}", *t.pick([], t.small(workload))) for p in t.choices(workload, "precision", ["tf32", "tf32x3", "bf16", "fp16"])]
+        out += [t.check(f"{workload}-{p}", workload, f"precision={p}") for p in t.choices(workload, "precision", ["tf32", "tf32x3", "bf16", "fp16"])]
     # Without cuDNN there is nothing to check of it; the part doctor says that it is missing.
     impls = ["plain", "fused", "persistent"] + (["cudnn"] if t.device != "host" and t.finds("cuDNN") else [])
-    out += [t.check(f"gruflow-{impl}", "gruflow", f"impl={impl}", *t.pick([], t.small("gruflow"))) for impl in t.choices("gruflow", "impl", impls)]
-    out.append(t.check("collate", "collate", *t.pick([], t.small("collate"))))
+    out += [t.check(f"gruflow-{impl}", "gruflow", f"impl={impl}") for impl in t.choices("gruflow", "impl", impls)]
+    out.append(t.check("collate", "collate"))
     # The ways back, and what makes values again for them.
     for workload, passes in TRAINING.items():
         for name, *sets in passes:
-            out.append(t.check(f"{workload}-{name}", workload, *t.settings(workload, *sets)))
+            out.append(t.check(f"{workload}-{name}", workload, *sets))
     # The generated products have presets of their own; their first edges are enough here.
     for preset in t.pick(["mace-medium", "deepaw"], []):
         out.append(t.check(f"e3nn-{preset}", "e3nn", "edges=4000", preset=preset))
     for workload in ("gridsim", "serving"):
         for knob, wanted in CHOICES[workload].items():
             wanted = [v for v in wanted if v != "cudnn" or t.device != "host" and t.finds("cuDNN")]
-            out += [t.check(f"{workload}-{knob}-{v}", workload, f"{knob}={v}", *t.pick([], t.small(workload))) for v in t.choices(workload, knob, wanted)]
+            out += [t.check(f"{workload}-{knob}-{v}", workload, f"{knob}={v}") for v in t.choices(workload, knob, wanted)]
     for workload in ("e3nn", "gruflow"):
         out.append(t.verb(f"{workload}-vectors", "check", workload, "--device", t.device, "--vectors", str(data / f"{workload}-vectors.json"), "--format", "json",
                           stdout=f"checks/{workload}-vectors.json"))
@@ -256,7 +256,7 @@ def runs(t):
     for name in sorted(found, key=lambda n: (n.endswith("-small"), first.index(n) if n in first else len(first))):
         workload, preset, *sets = found[name]
         seconds = 6 if name in MAIN else 1.5 if preset == "small" else 4
-        out.append(t.run("runs", name, workload, t.pick(preset, "small"), *t.settings(workload, *sets), seconds=seconds, energy=name in MAIN, limit=45))
+        out.append(t.run("runs", name, workload, t.pick(preset, "small"), *sets, seconds=seconds, energy=name in MAIN, limit=45))
     return t.part("runs", t.pick(170, 120), out)
 
 
@@ -315,14 +315,13 @@ def sweep_runs(t):
     for workload, preset in (("e3nn", "deepaw"), ("gruflow", "energyflow")):
         values = t.choices(workload, "precision", ["fp32", "tf32", "tf32x3", "bf16", "fp16"])
         if values:
-            out.append(t.run("sweeps", f"{workload}-{preset}-precision", workload, t.pick(preset, "small"), "precision=" + ",".join(values), *t.pick([], t.small(workload)), seconds=2))
+            out.append(t.run("sweeps", f"{workload}-{preset}-precision", workload, t.pick(preset, "small"), "precision=" + ",".join(values), seconds=2))
     # The fastest step that is as accurate as fp32, and the copy of its result beside the next one.
     sets = ["precision=" + ",".join(t.choices("e3nn", "precision", ["fp32", "tf32x3"])), "streams=" + ",".join(t.choices("e3nn", "streams", ["2", "3"]))]
     if not any(s.endswith("=") for s in sets):
-        out.append(t.run("sweeps", "e3nn-mace-large-streams", "e3nn", t.pick("mace-large", "small"), *sets, *t.pick([], t.small("e3nn")), seconds=2))
+        out.append(t.run("sweeps", "e3nn-mace-large-streams", "e3nn", t.pick("mace-large", "small"), *sets, seconds=2))
     for preset, batches in (("deepaw", "750,1500,3000,6000"), ("mace-medium", "250,500,1000")):
-        sets = t.pick([f"batch={batches}"], ["batch=2,4", "edges=40"])
-        out.append(t.run("sweeps", f"e3nn-{preset}-batch", "e3nn", t.pick(preset, "small"), *sets, seconds=2))
+        out.append(t.run("sweeps", f"e3nn-{preset}-batch", "e3nn", t.pick(preset, "small"), "batch=" + t.pick(batches, "2,4"), seconds=2))
     return out
 
 
@@ -338,7 +337,7 @@ DEVICE_BOUND = "mace-large"
 def null(t):
     """The same run again and again, each in a process of its own: an A/A comparison."""
     n = t.pick(12, 2)
-    return t.part("null", 60, [t.run("null", f"{i:02d}", "e3nn", t.pick(DEVICE_BOUND, "small"), *t.pick([], t.small("e3nn")), seconds=2.5) for i in range(n)], least=15)
+    return t.part("null", 60, [t.run("null", f"{i:02d}", "e3nn", t.pick(DEVICE_BOUND, "small"), seconds=2.5) for i in range(n)], least=15)
 
 
 def traces(t):

@@ -18,7 +18,7 @@ import time
 
 import torch
 
-sys.path.append(str(pathlib.Path(__file__).parent.parent))  # resnet.py lies there in a checkout, in a bundle beside this file
+sys.path.append(str(pathlib.Path(__file__).parent.parent))  # resnet.py and gridlaw.py lie there in a checkout, in a bundle beside this file
 
 
 class Bench:
@@ -259,19 +259,14 @@ def resnet(b, compiled=False):
 
 def grid(b):
     """The grid's law, eager: neighbours, two layers with ELU, the norm."""
+    law = importlib.import_module("gridlaw").law
     n, c, hidden = b.size((512, 16, 64), (16, 4, 8))
     name = b.size("gridsim/aetheria", "gridsim/small")
     def run():
         torch.backends.cuda.matmul.allow_tf32 = False
         psi = torch.randn(c, n, n, device=b.dev)
-        w1, b1, w2, b2 = (torch.randn(*shape, device=b.dev) for shape in ((hidden, 2 * c), (hidden, 1), (c, hidden), (c, 1)))
-        def step():
-            wide = torch.nn.functional.pad(psi[None], (1, 1, 1, 1), mode="circular")[0]
-            mean = sum(wide[:, y:y + n, x:x + n] for y in range(3) for x in range(3) if (y, x) != (1, 1)) / 8
-            h = torch.nn.functional.elu(torch.addmm(b1, w1, torch.cat([psi, mean]).reshape(2 * c, n * n)))
-            u = psi.reshape(c, n * n) + 0.1 * torch.addmm(b2, w2, h)
-            return u / torch.sqrt((u * u).sum(0) + 1e-8)
-        b.keep(name, "PyTorch eager", b.clock(step))
+        net = [torch.randn(*shape, device=b.dev) for shape in ((hidden, 2 * c), (hidden,), (c, hidden), (c,))]
+        b.keep(name, "PyTorch eager", b.clock(lambda: law(psi, *net)))
     b.attempt(name, "PyTorch eager", run)
 
 

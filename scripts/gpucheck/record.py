@@ -25,7 +25,7 @@ def baselines(t):
     for workload, preset in BASELINES:
         if t.dry and preset != "deepaw":
             continue
-        out.append(t.run("baselines", f"{workload}-{preset}", workload, t.pick(preset, "small"), *t.pick([], t.small(workload)), seconds=4, processes=t.pick(PROCESSES, 2), limit=45))
+        out.append(t.run("baselines", f"{workload}-{preset}", workload, t.pick(preset, "small"), seconds=4, processes=t.pick(PROCESSES, 2), limit=45))
     return t.part("baselines", t.pick(130, 60), out, least=20 if not t.dry else 5)
 
 
@@ -47,8 +47,7 @@ def tuned(t, name, budget, *argv):
 
 def tune(t):
     if t.dry:
-        sets = [x for s in t.small("e3nn") for x in ("--set", s)]
-        return t.part("tune", 30, [tuned(t, "tune-e3nn-deepaw", 2, "e3nn", "--preset", "small", "--knob", "sync", *sets)])
+        return t.part("tune", 30, [tuned(t, "tune-e3nn-deepaw", 2, "e3nn", "--preset", "small", "--knob", "sync", *t.settings("e3nn"))])
     return t.part("tune", 125, [tuned(t, "tune-e3nn-deepaw", 45, "e3nn", "--preset", "deepaw"), tuned(t, "tune-gruflow-energyflow", 30, "gruflow", "--preset", "energyflow")], least=50)
 
 

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -290,6 +291,24 @@ class Running(Folder):
         python.write_text("#!/bin/sh\n" + script + "\n")
         python.chmod(0o755)
         return python
+
+    def test_sizes_of_a_dry_run(self):
+        """They replace what a row asks for, but not the values of a sweep."""
+        for sets, real, dry in ((["pass=train", "batch=128"], "pass=train batch=128", "pass=train batch=4 edges=40"),
+                                (["batch=2,4"], "batch=2,4", "batch=2,4 edges=40"), ([], "", "batch=4 edges=40")):
+            for want, t in ((real, self.table("python")), (dry, self.table("python", dry=True))):
+                words = t.settings("e3nn", *sets)
+                self.assertEqual((" ".join(words[1::2]), set(words[::2])), (want, {"--set"} if want else set()))
+
+    def test_the_bundle_has_what_its_scripts_import(self):
+        copied = re.findall(r"[{,/](\w+)(?=[\w,]*}?\.py)", (HERE.parent / "gpu_bundle.sh").read_text())
+        for script in copied:
+            for folder in (HERE, HERE.parent):
+                text = (folder / f"{script}.py").read_text() if (folder / f"{script}.py").exists() else ""
+                for name in re.findall(r'^(?:import|from) (\w+)|import_module\("(\w+)"', text, re.M):
+                    name = "".join(name)
+                    if (HERE / f"{name}.py").exists() or (HERE.parent / f"{name}.py").exists():
+                        self.assertIn(name, copied, f"{script}.py imports it")
 
     def test_pythons(self):
         for script, want, left in (("exit 0", ("", ""), 60), ("echo noise >&2; echo 'has no torch' >&2; exit 1", ("absent", "has no torch; the peers"), 60), ("exit 3", ("absent", "ended with 3"), 60),
