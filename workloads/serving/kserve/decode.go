@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // NoHeader is the length of the header of a body that is JSON alone.
@@ -168,7 +169,17 @@ func jsonFault(err error) string {
 	case *json.SyntaxError:
 		return fmt.Sprintf("at byte %d, %s", e.Offset, e.Error())
 	case *json.UnmarshalTypeError:
-		return fmt.Sprintf("at byte %d, %.80q cannot be a %s", e.Offset, e.Field, e.Value)
+		what, kind := fmt.Sprintf("%.80q", e.Field), "a "+e.Value
+		if e.Field == "" {
+			what = "the request"
+		}
+		switch _, number, is := strings.Cut(e.Value, " "); {
+		case is: // one that its field cannot hold
+			kind = fmt.Sprintf("%.40s", number)
+		case e.Value == "array" || e.Value == "object":
+			kind = "an " + e.Value
+		}
+		return fmt.Sprintf("at byte %d, %s cannot be %s", e.Offset, what, kind)
 	}
 	return err.Error()
 }

@@ -117,13 +117,16 @@ func (s *Server) handler() http.Handler {
 	tells("/v2", map[string]any{"name": "gpuprof", "version": version, "extensions": []string{"binary_tensor_data"}})
 	tells("/v2/health/live", map[string]bool{"live": true})
 	tells("/v2/health/ready", map[string]bool{"ready": true})
-	tells(model, s.Model.metadata())
-	tells(model+"/ready", map[string]any{"name": s.Model.Name, "ready": true})
+	// A caller may name the version that the description names.
+	for _, at := range []string{model, model + "/versions/" + version} {
+		tells(at, s.Model.metadata())
+		tells(at+"/ready", map[string]any{"name": s.Model.Name, "ready": true})
+		mux.HandleFunc("POST "+at+"/infer", s.infer)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.reject(w, http.StatusNotFound, gpuprof.Errorf(gpuprof.ErrInput, "serving %.10s %.100s: there is no such model or path", r.Method, r.URL.Path).
 			WithFix("send POST %s/infer", model))
 	})
-	mux.HandleFunc("POST "+model+"/infer", s.infer)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, _ := r.Context().Value(connKey{}).(*stamped)
 		defer conn.ended()
@@ -166,7 +169,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 
 var errEnded error = gpuprof.Errorf(nil, "serving a request: the run has ended").WithFix("start it again, with a longer --max-time")
 
-// closedEarly is the status of a connection that ended: nobody reads it.
+// closedEarly is the status of a connection that ended within a body.
 const closedEarly = 0
 
 // read reads the body and decodes it.
@@ -174,6 +177,9 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (*traffic.Call, As
 	fail := func(status int, err error) (*traffic.Call, Asked, int, error) { return nil, Asked{}, status, err }
 	if code := r.Header.Get("Content-Encoding"); code != "" && code != "identity" {
 		return fail(http.StatusBadRequest, bad("send it as it is", "its body has the encoding %.40q", code))
+	}
+	if r.ContentLength > MostBody { // a caller that expects 100 Continue sends none of it
+		return fail(unread(&http.MaxBytesError{Limit: MostBody}, s.Slowest))
 	}
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), 1<<20)) + bytes.MinRead)
@@ -206,8 +212,10 @@ func unread(err error, slowest time.Duration) (int, error) {
 		return http.StatusRequestEntityTooLarge, bad("send one sample", "its body is larger than %d bytes", MostBody)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return http.StatusRequestTimeout, bad("send it faster", "it did not come whole within %s", slowest)
+	case errors.As(err, new(net.Error)), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return closedEarly, bad("send it whole", "its connection ended within its body")
 	}
-	return closedEarly, err
+	return http.StatusBadRequest, bad("send the body as its headers say", "its body cannot be read: %.80s", err.Error())
 }
 
 // answer waits until the call is over and writes how.
@@ -257,16 +265,14 @@ func (s *Server) unserved(w http.ResponseWriter) {
 
 // reject counts and answers a request that is not given to the service.
 func (s *Server) reject(w http.ResponseWriter, status int, err error) {
-	key := ClosedEarly
-	if status != closedEarly {
-		key = strconv.Itoa(status)
+	key := strconv.Itoa(status)
+	if status == closedEarly { // who closed the sending side alone still reads
+		key, status = ClosedEarly, http.StatusBadRequest
 	}
 	s.mu.Lock()
 	s.rejected[key]++
 	s.mu.Unlock()
-	if status != closedEarly {
-		s.fail(w, status, err)
-	}
+	s.fail(w, status, err)
 }
 
 // fail writes one sentence.
