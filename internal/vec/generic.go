@@ -84,7 +84,12 @@ const (
 	gerRows  = 16
 )
 
-func gemmGeneric(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
+func gemmGeneric(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, row, c []float32, ldc int) {
+	if row != nil {
+		for r := range rows {
+			copy(c[r*ldc:], row)
+		}
+	}
 	if n < wideCols {
 		for r := 0; r < rows; r += gerRows {
 			for l := range k {
@@ -101,6 +106,28 @@ func gemmGeneric(rows, n, k int, alpha float32, a []float32, lda int, b []float3
 				gonum.Implementation{}.Saxpy(w, alpha*a[r*lda+l], b[l*ldb+j:][:w], 1, row, 1)
 			}
 		}
+	}
+}
+
+func gemmTGeneric(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, work []float32) {
+	for l := 0; l < k; l += kc {
+		depth := min(kc, k-l)
+		for i := range depth {
+			for r, v := range a[(l+i)*lda:][:rows] {
+				work[r*depth+i] = v
+			}
+		}
+		gemmGeneric(rows, n, depth, alpha, work, depth, b[l*ldb:], ldb, nil, c, ldc)
+	}
+}
+
+func sumRowsGeneric(dst, src []float32, stride, rows int) {
+	clear(dst)
+	if len(dst) == 0 {
+		return
+	}
+	for r := range rows {
+		axpyGeneric(1, src[r*stride:][:len(dst)], dst)
 	}
 }
 

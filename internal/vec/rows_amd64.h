@@ -11,10 +11,10 @@
 	VBROADCASTSS from, t \
 	VFMADD231PS b, t, sum
 
-// ADDROW adds Y12 times lo and hi to sixteen values at DI.
+// ADDROW adds Y12 times lo and hi to sixteen values at BX, and writes them at DI.
 #define ADDROW(lo, hi) \
-	VMOVUPS (DI), Y13 \
-	VMOVUPS 32(DI), Y14 \
+	VMOVUPS (BX), Y13 \
+	VMOVUPS 32(BX), Y14 \
 	VFMADD231PS lo, Y12, Y13 \
 	VFMADD231PS hi, Y12, Y14 \
 	VMOVUPS Y13, (DI) \

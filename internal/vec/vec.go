@@ -71,7 +71,49 @@ func Silu(x []float32, c float32) {
 // ldb, c [rows,n] with ldc, all row-major.
 func Gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
 	if rows > 0 && n > 0 && k > 0 {
-		gemm(rows, n, k, alpha, a, lda, b, ldb, c, ldc)
+		gemm(rows, n, k, alpha, a, lda, b, ldb, nil, c, ldc)
+	}
+}
+
+// GemmBias writes row + alpha*a*b to c, where row [n] is added to every row: what Gemm makes
+// of such a c, which need not be written first.
+func GemmBias(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, row, c []float32, ldc int) {
+	if k <= 0 {
+		for r := range max(rows, 0) {
+			copy(c[r*ldc:], row[:n])
+		}
+		return
+	}
+	if rows > 0 && n > 0 {
+		gemm(rows, n, k, alpha, a, lda, b, ldb, row[:n], c, ldc)
+	}
+}
+
+// GemmT is Gemm of a turned: a is [k,rows]. work has WorkT values.
+func GemmT(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, work []float32) {
+	if rows > 0 && n > 0 && k > 0 {
+		gemmT(rows, n, k, alpha, a, lda, b, ldb, c, ldc, work[:WorkT(rows, k)])
+	}
+}
+
+// A product adds in blocks of kc values of k. mr are the rows of a tile.
+const (
+	mr = 6
+	kc = 256
+)
+
+// WorkT is the values that GemmT works in: a block of a, padded to whole tiles.
+func WorkT(rows, k int) int { return (rows + mr - 1) / mr * mr * min(k, kc) }
+
+// SumRows writes to dst the sum of rows rows of src, of which one begins stride values after
+// the one before. They are added in order.
+func SumRows(dst, src []float32, stride, rows int) {
+	if rows <= 0 {
+		clear(dst)
+		return
+	}
+	if len(dst) > 0 {
+		sumRows(dst, src[:(rows-1)*stride+len(dst)], stride, rows)
 	}
 }
 

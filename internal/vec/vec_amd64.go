@@ -26,15 +26,29 @@ func pairsAVX2(dw, w, x *float32, xStride int, dz *float32, dzStride, n int, cel
 //go:noescape
 func siluAVX2(x *float32, n int, c float32)
 
-// gemm6x16 adds alpha*a*b to six rows of sixteen columns of c; b has k >= 1 rows.
+// gemm6x16 writes from + alpha*a*b to six rows of sixteen columns of c. Rows of a are lda
+// values apart and its columns step, rows of from ldfrom; b has k >= 1 rows.
 //
 //go:noescape
-func gemm6x16(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, alpha float32)
+func gemm6x16(k int, a *float32, lda, step int, b *float32, ldb int, from *float32, ldfrom int, c *float32, ldc int, alpha float32)
 
 // gemm4x16 is gemm6x16 of four rows.
 //
 //go:noescape
-func gemm4x16(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, alpha float32)
+func gemm4x16(k int, a *float32, lda, step int, b *float32, ldb int, from *float32, ldfrom int, c *float32, ldc int, alpha float32)
+
+// pack16 copies sixteen columns of so many rows side by side; pack6 copies six.
+//
+//go:noescape
+func pack16(dst, src *float32, ld, rows int)
+
+//go:noescape
+func pack6(dst, src *float32, ld, rows int)
+
+// sumRowsAVX2 works on n columns, a multiple of eight; see SumRows.
+//
+//go:noescape
+func sumRowsAVX2(dst, src *float32, stride, rows, n int)
 
 // oneCell makes axpy a sweep of a single cell (0, 0).
 var oneCell [CellInts]int32
@@ -93,94 +107,6 @@ func silu(x []float32, c float32) {
 		copy(rest[:], x[whole:])
 		siluAVX2(&rest[0], len(rest), c)
 		copy(x[whole:], rest[:])
-	}
-}
-
-// A panel of b is kc x nr values, 16 KiB: it stays in the first-level cache
-// while every row passes over it. Packing it also keeps its rows from falling
-// into one cache set, as they do where ldb is a power of two. It does not pay
-// where few rows read few rows of b: below packRows and packDepth.
-const (
-	mr        = 6
-	nr        = 16
-	kc        = 256
-	packRows  = 64
-	packDepth = 32
-)
-
-func gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
-	if !fast {
-		gemmGeneric(rows, n, k, alpha, a, lda, b, ldb, c, ldc)
-		return
-	}
-	whole := wholeRows(rows)
-	var panel [kc * nr]float32
-	for l := 0; l < k; l += kc {
-		depth := min(kc, k-l)
-		for j := 0; j < n; j += nr {
-			cols := min(nr, n-j)
-			from, stride := b[l*ldb+j:], ldb
-			if cols < nr || rows > packRows || depth > packDepth || whole < rows {
-				pack(panel[:depth*nr], from, ldb, cols)
-				from, stride = panel[:], nr
-			}
-			r := 0
-			if cols == nr {
-				for ; whole-r >= mr && whole-r != 8; r += mr {
-					gemm6x16(depth, &a[r*lda+l], lda, &from[0], stride, &c[r*ldc+j], ldc, alpha)
-				}
-				for ; r < whole; r += 4 {
-					gemm4x16(depth, &a[r*lda+l], lda, &from[0], stride, &c[r*ldc+j], ldc, alpha)
-				}
-			}
-			for ; r < rows; r += mr {
-				gemmEdge(min(mr, rows-r), cols, depth, alpha, a[r*lda+l:], lda, &panel, c[r*ldc+j:], ldc)
-			}
-		}
-	}
-}
-
-// wholeRows is how many rows tiles of six and four cover. Where the rest of six
-// is odd, one padded tile is cheaper.
-func wholeRows(rows int) int {
-	if rows%2 == 0 && rows >= 4 {
-		return rows
-	}
-	return rows - rows%mr
-}
-
-// pack copies columns of b side by side, padded with zeros to sixteen.
-func pack(panel, b []float32, ldb, cols int) {
-	for l := 0; l*nr < len(panel); l++ {
-		row := panel[l*nr : (l+1)*nr]
-		if cols == nr {
-			*(*[nr]float32)(row) = *(*[nr]float32)(b[l*ldb:])
-			continue
-		}
-		copy(row, b[l*ldb:][:cols])
-		clear(row[cols:])
-	}
-}
-
-// gemmEdge is a tile that is not whole: rows and columns are padded with
-// zeros, and only the real part goes back to c. It rounds exactly as a whole
-// tile does, so that a result does not depend on how rows were split.
-func gemmEdge(rows, cols, k int, alpha float32, a []float32, lda int, panel *[kc * nr]float32, c []float32, ldc int) {
-	var out [mr * nr]float32
-	for r := range rows {
-		copy(out[r*nr:], c[r*ldc:][:cols])
-	}
-	if rows == mr {
-		gemm6x16(k, &a[0], lda, &panel[0], nr, &out[0], nr, alpha)
-	} else {
-		var left [mr * kc]float32
-		for r := range rows {
-			copy(left[r*k:(r+1)*k], a[r*lda:][:k])
-		}
-		gemm6x16(k, &left[0], k, &panel[0], nr, &out[0], nr, alpha)
-	}
-	for r := range rows {
-		copy(c[r*ldc:][:cols], out[r*nr:])
 	}
 }
 
@@ -249,4 +175,14 @@ func meanOf8(dst, up, mid, down []float32, d int) {
 		}
 	}
 	meanOf8Generic(dst[whole:], up[whole:], mid[whole:], down[whole:], d)
+}
+
+func sumRows(dst, src []float32, stride, rows int) {
+	whole := 0
+	if fast {
+		if whole = len(dst) &^ 7; whole > 0 {
+			sumRowsAVX2(&dst[0], &src[0], stride, rows, whole)
+		}
+	}
+	sumRowsGeneric(dst[whole:], src[whole:], stride, rows)
 }

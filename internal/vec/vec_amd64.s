@@ -252,17 +252,22 @@ siluloop:
 	VZEROUPPER
 	RET
 
-// func gemm6x16(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, alpha float32)
-TEXT ·gemm6x16(SB), NOSPLIT, $0-60
+// func gemm6x16(k int, a *float32, lda, step int, b *float32, ldb int, from *float32, ldfrom int, c *float32, ldc int, alpha float32)
+TEXT ·gemm6x16(SB), NOSPLIT, $0-84
 	MOVQ k+0(FP), CX
 	MOVQ a+8(FP), SI
 	MOVQ lda+16(FP), R8
 	SHLQ $2, R8
-	MOVQ b+24(FP), DX
-	MOVQ ldb+32(FP), R11
+	MOVQ step+24(FP), R12
+	SHLQ $2, R12
+	MOVQ b+32(FP), DX
+	MOVQ ldb+40(FP), R11
 	SHLQ $2, R11
-	MOVQ c+40(FP), DI
-	MOVQ ldc+48(FP), R9
+	MOVQ from+48(FP), BX
+	MOVQ ldfrom+56(FP), R13
+	SHLQ $2, R13
+	MOVQ c+64(FP), DI
+	MOVQ ldc+72(FP), R9
 	SHLQ $2, R9
 	LEAQ (R8)(R8*2), R10
 	ADDQ SI, R10                 // a + 3 rows
@@ -277,38 +282,48 @@ loop6:
 	ROW((R10), Y15, Y6, Y7)
 	ROW((R10)(R8*1), Y14, Y8, Y9)
 	ROW((R10)(R8*2), Y15, Y10, Y11)
-	ADDQ $4, SI
-	ADDQ $4, R10
+	ADDQ R12, SI
+	ADDQ R12, R10
 	ADDQ R11, DX
 	DECQ CX
 	JNZ  loop6
 
-	VBROADCASTSS alpha+56(FP), Y12
+	VBROADCASTSS alpha+80(FP), Y12
 	ADDROW(Y0, Y1)
+	ADDQ R13, BX
 	ADDQ R9, DI
 	ADDROW(Y2, Y3)
+	ADDQ R13, BX
 	ADDQ R9, DI
 	ADDROW(Y4, Y5)
+	ADDQ R13, BX
 	ADDQ R9, DI
 	ADDROW(Y6, Y7)
+	ADDQ R13, BX
 	ADDQ R9, DI
 	ADDROW(Y8, Y9)
+	ADDQ R13, BX
 	ADDQ R9, DI
 	ADDROW(Y10, Y11)
 	VZEROUPPER
 	RET
 
-// func gemm4x16(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, alpha float32)
-TEXT ·gemm4x16(SB), NOSPLIT, $0-60
+// func gemm4x16(k int, a *float32, lda, step int, b *float32, ldb int, from *float32, ldfrom int, c *float32, ldc int, alpha float32)
+TEXT ·gemm4x16(SB), NOSPLIT, $0-84
 	MOVQ k+0(FP), CX
 	MOVQ a+8(FP), SI
 	MOVQ lda+16(FP), R8
 	SHLQ $2, R8
-	MOVQ b+24(FP), DX
-	MOVQ ldb+32(FP), R11
+	MOVQ step+24(FP), R12
+	SHLQ $2, R12
+	MOVQ b+32(FP), DX
+	MOVQ ldb+40(FP), R11
 	SHLQ $2, R11
-	MOVQ c+40(FP), DI
-	MOVQ ldc+48(FP), R9
+	MOVQ from+48(FP), BX
+	MOVQ ldfrom+56(FP), R13
+	SHLQ $2, R13
+	MOVQ c+64(FP), DI
+	MOVQ ldc+72(FP), R9
 	SHLQ $2, R9
 	LEAQ (R8)(R8*2), R10
 	ADDQ SI, R10                 // a + 3 rows
@@ -321,18 +336,21 @@ loop4:
 	ROW((SI)(R8*1), Y15, Y2, Y3)
 	ROW((SI)(R8*2), Y14, Y4, Y5)
 	ROW((R10), Y15, Y6, Y7)
-	ADDQ $4, SI
-	ADDQ $4, R10
+	ADDQ R12, SI
+	ADDQ R12, R10
 	ADDQ R11, DX
 	DECQ CX
 	JNZ  loop4
 
-	VBROADCASTSS alpha+56(FP), Y12
+	VBROADCASTSS alpha+80(FP), Y12
 	ADDROW(Y0, Y1)
+	ADDQ R13, BX
 	ADDQ R9, DI
 	ADDROW(Y2, Y3)
+	ADDQ R13, BX
 	ADDQ R9, DI
 	ADDROW(Y4, Y5)
+	ADDQ R13, BX
 	ADDQ R9, DI
 	ADDROW(Y6, Y7)
 	VZEROUPPER
@@ -617,3 +635,107 @@ DATA pairsmask<>+52(SB)/4, $0
 DATA pairsmask<>+56(SB)/4, $0
 DATA pairsmask<>+60(SB)/4, $0
 GLOBL pairsmask<>(SB), RODATA|NOPTR, $64
+
+// func pack16(dst, src *float32, ld, rows int)
+TEXT ·pack16(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ ld+16(FP), R8
+	SHLQ $2, R8
+	MOVQ rows+24(FP), CX
+
+pack16loop:
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ R8, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ  pack16loop
+	VZEROUPPER
+	RET
+
+// func pack6(dst, src *float32, ld, rows int)
+TEXT ·pack6(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ ld+16(FP), R8
+	SHLQ $2, R8
+	MOVQ rows+24(FP), CX
+
+pack6loop:
+	VMOVUPS (SI), X0
+	VMOVSD 16(SI), X1
+	VMOVUPS X0, (DI)
+	VMOVSD X1, 16(DI)
+	ADDQ R8, SI
+	ADDQ $24, DI
+	DECQ CX
+	JNZ  pack6loop
+	RET
+
+// func sumRowsAVX2(dst, src *float32, stride, rows, n int)
+// Columns in turns of 64 and 8, every row in each.
+TEXT ·sumRowsAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ stride+16(FP), R8
+	SHLQ $2, R8
+	MOVQ n+32(FP), BX
+	SUBQ $64, BX
+	JLT  sum8
+
+sum64:
+	MOVQ SI, DX
+	MOVQ rows+24(FP), CX
+	ZERO8
+
+sum64rows:
+	VADDPS (DX), Y0, Y0
+	VADDPS 32(DX), Y1, Y1
+	VADDPS 64(DX), Y2, Y2
+	VADDPS 96(DX), Y3, Y3
+	VADDPS 128(DX), Y4, Y4
+	VADDPS 160(DX), Y5, Y5
+	VADDPS 192(DX), Y6, Y6
+	VADDPS 224(DX), Y7, Y7
+	ADDQ R8, DX
+	DECQ CX
+	JNZ  sum64rows
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ $256, SI
+	ADDQ $256, DI
+	SUBQ $64, BX
+	JGE  sum64
+
+sum8:
+	ADDQ $56, BX
+	JLT  sumdone
+
+sum8columns:
+	MOVQ SI, DX
+	MOVQ rows+24(FP), CX
+	VXORPS Y0, Y0, Y0
+
+sum8rows:
+	VADDPS (DX), Y0, Y0
+	ADDQ R8, DX
+	DECQ CX
+	JNZ  sum8rows
+	VMOVUPS Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, BX
+	JGE  sum8columns
+
+sumdone:
+	VZEROUPPER
+	RET

@@ -11,9 +11,15 @@ func sweep(dst []float32, dstStride int, src []float32, srcStride, n int, cells 
 	sweepGeneric(dst, dstStride, src, srcStride, n, cells, m)
 }
 
-func gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
-	gemmGeneric(rows, n, k, alpha, a, lda, b, ldb, c, ldc)
+func gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, row, c []float32, ldc int) {
+	gemmGeneric(rows, n, k, alpha, a, lda, b, ldb, row, c, ldc)
 }
+
+func gemmT(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, work []float32) {
+	gemmTGeneric(rows, n, k, alpha, a, lda, b, ldb, c, ldc, work)
+}
+
+func sumRows(dst, src []float32, stride, rows int) { sumRowsGeneric(dst, src, stride, rows) }
 
 func elu(x []float32)                             { eluGeneric(x) }
 func meanOf8(dst, up, mid, down []float32, d int) { meanOf8Generic(dst, up, mid, down, d) }

@@ -148,61 +148,22 @@ func TestSilu(t *testing.T) {
 	})
 }
 
-func TestGemm(t *testing.T) {
+func TestSumRows(t *testing.T) {
 	both(t, func(t *testing.T) {
-		rng := rand.New(rand.NewPCG(3, 3))
-		for range 120 {
-			rows, n, k := rng.IntN(20), rng.IntN(70), 1+rng.IntN(40)
-			if rng.IntN(10) == 0 {
-				k = 250 + rng.IntN(300)
-			}
-			if rng.IntN(10) == 0 {
-				n = 510 + rng.IntN(40)
-			}
-			lda, ldb, ldc := k+rng.IntN(3), n+rng.IntN(3), n+rng.IntN(3)
-			a, b := random(rng, rows*lda+1), random(rng, k*ldb+1)
-			c, intact := guarded(rng, t, rows*ldc)
-			before := append([]float32(nil), c...)
-			alpha := float32(rng.NormFloat64())
-			Gemm(rows, n, k, alpha, a, lda, b, ldb, c, ldc)
+		rng := rand.New(rand.NewPCG(11, 11))
+		for n := range 150 {
+			rows, stride := rng.IntN(9), n+rng.IntN(3)
+			src := random(rng, max(0, (rows-1)*stride+n))
+			dst, intact := guarded(rng, t, n)
+			SumRows(dst, src, stride, rows)
 			intact()
-			for i := range c {
-				r, j := i/max(ldc, 1), i%max(ldc, 1)
-				want, scale := float64(before[i]), math.Abs(float64(before[i]))
-				if j < n {
-					for l := range k {
-						p := float64(alpha) * float64(a[r*lda+l]) * float64(b[l*ldb+j])
-						want += p
-						scale += math.Abs(p)
-					}
-				}
-				if !close32(c[i], want, scale*4) {
-					t.Fatalf("%dx%dx%d [%d,%d]: %v, want %v", rows, n, k, r, j, c[i], want)
-				}
+			want := make([]float32, n)
+			for r := range rows {
+				Axpy(1, src[r*stride:], want)
 			}
-		}
-	})
-}
-
-// A row's value does not depend on the rows beside it: it is computed alike by
-// tiles of six and of four rows, by the padded one, and whether b is packed.
-func TestGemmOfARow(t *testing.T) {
-	both(t, func(t *testing.T) {
-		rng := rand.New(rand.NewPCG(8, 8))
-		const most, n = 80, 32
-		for _, k := range []int{1, 16, 32, 33, 300} {
-			a, b := random(rng, most*k), random(rng, k*n)
-			want := make([]float32, most*n)
-			for r := range most {
-				Gemm(1, n, k, 1, a[r*k:], k, b, n, want[r*n:], n)
-			}
-			for rows := 1; rows <= most; rows++ {
-				got := make([]float32, rows*n)
-				Gemm(rows, n, k, 1, a, k, b, n, got, n)
-				for i, v := range got {
-					if v != want[i] {
-						t.Fatalf("%d rows, depth %d, row %d: %v, alone %v", rows, k, i/n, v, want[i])
-					}
+			for i, v := range dst {
+				if v != want[i] {
+					t.Fatalf("%d rows of %d [%d]: %v, want %v", rows, n, i, v, want[i])
 				}
 			}
 		}
@@ -241,8 +202,12 @@ func TestNoAllocation(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(4, 4))
 		a, b, c := random(rng, 64*100), random(rng, 100*90), random(rng, 64*90)
+		work := make([]float32, WorkT(64, 100))
 		n := testing.AllocsPerRun(20, func() {
 			Gemm(64, 90, 100, 1, a, 100, b, 90, c, 90)
+			GemmBias(64, 90, 100, 1, a, 100, b, 90, b, c, 90)
+			GemmT(64, 90, 100, 1, a, 64, b, 90, c, 90, work)
+			SumRows(c[:90], b, 90, 100)
 			Axpy(2, a, c)
 			Mul(c, a, b)
 			MulAdd(c, a, b)
@@ -252,19 +217,6 @@ func TestNoAllocation(t *testing.T) {
 			t.Errorf("%v allocations", n)
 		}
 	})
-}
-
-func BenchmarkGemm(b *testing.B) {
-	rng := rand.New(rand.NewPCG(5, 5))
-	for _, n := range []int{88, 1024, 3238} {
-		b.Run(map[int]string{88: "n=88", 1024: "n=1024", 3238: "n=3238"}[n], func(b *testing.B) {
-			a, w, c := random(rng, 64*100), random(rng, 100*n), random(rng, 64*n)
-			for b.Loop() {
-				Gemm(64, n, 100, 1, a, 100, w, n, c, n)
-			}
-			b.ReportMetric(2*64*100*float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GF/s")
-		})
-	}
 }
 
 func BenchmarkAxpy(b *testing.B) {

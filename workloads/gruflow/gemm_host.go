@@ -25,10 +25,7 @@ func gemmHost(a *gpuprof.Args, lo, hi int) {
 
 // wideRows computes rows rows of len(bias) columns; w and out have n columns.
 func wideRows(left, w, bias, out []float32, rows, k, n int) {
-	for r := range rows {
-		copy(out[r*n:], bias)
-	}
-	vec.Gemm(rows, len(bias), k, 1, left, k, w, n, out, n)
+	vec.GemmBias(rows, len(bias), k, 1, left, k, w, n, bias, out, n)
 }
 
 // The piece of a product that has its 16-bit operands widened at a time: a

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/vec"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -36,16 +37,18 @@ type outers struct {
 const (
 	outerChunk = 4096
 	outerInts  = 12
-	outerWork  = outerCopies * outerRows // floats of an item: a turned
-	outerRows  = 256                     // rows that the host turns at a time
-	// Copies of a that an item of the host takes, and the square of a CUDA block.
-	outerCopies = 24
-	outerTile   = 64
+	outerRows  = 256 // rows that the host adds at a time
+	// Copies of a that an item of the host takes at least and at most, a whole number of the
+	// rows of its products' tiles: more of them use a packed row of b more often, and make fewer
+	// items. And the square of a CUDA block.
+	outerFewest, outerMost, outerStep = 24, 96, 6
+	outerTile                         = 64
 )
 
 // weightGradKernel: a, b, partial, tiles, work, rows, width of a, of b, of W, tiles. A
 // tile is outerInts integers: block's a, b, w, m1, m3, d; first copy of a and how
-// many, of b likewise; k as bits. One item is one tile of one chunk of rows.
+// many, of b likewise; k as bits; values of work of an item. One item is one tile of one
+// chunk of rows.
 // weightSumKernel: partial, out, n, rows, add; an item is a value of W.
 // roundKernel: x, n, precision (roundings); an item is a value.
 var (
@@ -59,18 +62,32 @@ var roundings = map[string]int{TF32: 1, BF16: 2, FP16: 3}
 
 func (o outers) tiles(square bool) (table []int32) {
 	for _, b := range o.blocks {
-		du, dv := outerCopies, max(b.m3, 1)
+		du, dv := outerCopies(b.m1), max(b.m3, 1)
 		if square {
 			du, dv = outerTile, outerTile
 		}
 		for u := 0; u < b.m1; u += du {
 			for v := 0; v < b.m3; v += dv {
 				table = append(table, int32(b.a), int32(b.b), int32(b.w), int32(b.m1), int32(b.m3), int32(b.d),
-					int32(u), int32(min(du, b.m1-u)), int32(v), int32(min(dv, b.m3-v)), int32(math.Float32bits(b.k)), 0)
+					int32(u), int32(min(du, b.m1-u)), int32(v), int32(min(dv, b.m3-v)), int32(math.Float32bits(b.k)), int32(o.each()))
 			}
 		}
 	}
 	return table
+}
+
+// outerCopies makes four items at least of so many copies, where they are not too few.
+func outerCopies(m1 int) int {
+	return min(max(ceilDiv(m1, 4*outerStep)*outerStep, outerFewest), outerMost)
+}
+
+// each is the values that an item of the host works in.
+func (o outers) each() int64 {
+	most := 0
+	for _, b := range o.blocks {
+		most = max(most, min(outerCopies(b.m1), b.m1))
+	}
+	return int64(vec.WorkT(most, outerRows))
 }
 
 // flops of one row: two a weight and component, and the factor once a value of a.
@@ -138,12 +155,12 @@ func (o outers) sum(rows int) gpuprof.Cost {
 	return move(chunks*o.w, read, o.w)
 }
 
-// work is the values that the host's items turn rows of a in.
+// work is the values that the host's items work in.
 func (o outers) work(capacity, across int, tiled bool) int64 {
 	if tiled {
 		return 1
 	}
-	return int64(ceilDiv(capacity, outerChunk)) * int64(across) * outerWork
+	return int64(ceilDiv(capacity, outerChunk)) * int64(across) * o.each()
 }
 
 // scratch is the bytes that weightGrad allocates.

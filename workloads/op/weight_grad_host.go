@@ -12,7 +12,7 @@ func weightGradHost(a *gpuprof.Args, lo, hi int) {
 	rows, aDim, bDim, numel, across := a.Int(5), a.Int(6), a.Int(7), a.Int(8), a.Int(9)
 	for item := lo; item < hi; item++ {
 		chunk, tile := item/across, tiles[item%across*outerInts:][:outerInts]
-		turned := work[item*outerWork:][:outerWork]
+		space := work[item*int(tile[11]):][:tile[11]]
 		m1, m3, d := int(tile[3]), int(tile[4]), int(tile[5])
 		u, copies, v, cols, k := int(tile[6]), int(tile[7]), int(tile[8]), int(tile[9]), math.Float32frombits(uint32(tile[10]))
 		out := partial[chunk*numel+int(tile[2])+u*m3+v:]
@@ -24,12 +24,7 @@ func weightGradHost(a *gpuprof.Args, lo, hi int) {
 			n := min(outerRows, end-r0)
 			for i := range d {
 				at := int(tile[0]) + i*m1 + u
-				for r := range n {
-					for c, x := range left[(r0+r)*aDim+at:][:copies] {
-						turned[c*outerRows+r] = x
-					}
-				}
-				vec.Gemm(copies, cols, n, k, turned, outerRows, right[r0*bDim+int(tile[1])+i*m3+v:], bDim, out, m3)
+				vec.GemmT(copies, cols, n, k, left[r0*aDim+at:], aDim, right[r0*bDim+int(tile[1])+i*m3+v:], bDim, out, m3, space)
 			}
 		}
 	}
