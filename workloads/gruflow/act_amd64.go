@@ -18,6 +18,14 @@ func tanhAVX2(x *float32, n int)
 //go:noescape
 func cellAVX2(gx, gh, h *float32, stride, n int)
 
+// The fields of keptCells are read by their places in it; n is a multiple of eight.
+//
+//go:noescape
+func keepAVX2(c *keptCells, n int)
+
+//go:noescape
+func backAVX2(c *keptCells, n int)
+
 //go:noescape
 func dotAVX2(a, b *float32, n int) float32
 
@@ -86,4 +94,45 @@ func cell(gx, gh, h []float32, stride int) {
 	copy(rest[:], h[whole:])
 	cellAVX2(&a[0], &b[0], &rest[0], 8, 8)
 	copy(h[whole:], rest[:])
+}
+
+func keepCells(c *keptCells) {
+	whole := 0
+	if fast {
+		if whole = c.n &^ 7; whole > 0 {
+			c.check()
+			keepAVX2(c, whole)
+		}
+	}
+	if whole < c.n { // the same arithmetic, so that a value does not depend on its place
+		rest := c.rest(whole)
+		keepGeneric(&rest)
+	}
+}
+
+func backCells(c *keptCells) {
+	whole := 0
+	if fast {
+		if whole = c.n &^ 7; whole > 0 {
+			c.check()
+			backAVX2(c, whole)
+		}
+	}
+	if whole < c.n {
+		rest := c.rest(whole)
+		backGeneric(&rest)
+	}
+}
+
+// check panics where the assembly would leave a slice.
+func (c *keptCells) check() {
+	_, _, _, _ = c.gx[2*c.stride+c.n-1], c.gh[2*c.stride+c.n-1], c.kept[3*c.keptStride+c.n-1], c.before[c.n-1]
+	if c.after != nil {
+		_ = c.after[c.n-1]
+		return
+	}
+	_, _, _ = c.dh[c.n-1], c.chain[c.n-1], c.back[c.n-1]
+	if c.dout != nil {
+		_ = c.dout[c.n-1]
+	}
 }

@@ -96,6 +96,34 @@ GLOBL gru<>(SB), RODATA|NOPTR, $80
 	VCMPPS $17, Y6, Y5, Y5            \
 	VBLENDVPS Y5, Y4, Y3, Y0
 
+// The places of the fields of keptCells, in bytes.
+#define C_GX 0
+#define C_GH 24
+#define C_KEPT 48
+#define C_BEFORE 72
+#define C_AFTER 96
+#define C_DOUT 120
+#define C_DH 144
+#define C_CHAIN 168
+#define C_BACK 192
+#define C_STRIDE 216
+#define C_KEPTSTRIDE 224
+
+// KEPTCELLS: gx in SI, gh in DX, before in BX, kept in R11 with three of its strides in R9 and
+// one in R10, the others' stride in R8, the units in CX.
+#define KEPTCELLS \
+	MOVQ c+0(FP), AX \
+	MOVQ n+8(FP), CX \
+	MOVQ C_GX(AX), SI \
+	MOVQ C_GH(AX), DX \
+	MOVQ C_BEFORE(AX), BX \
+	MOVQ C_KEPT(AX), R11 \
+	MOVQ C_STRIDE(AX), R8 \
+	SHLQ $2, R8 \
+	MOVQ C_KEPTSTRIDE(AX), R10 \
+	SHLQ $2, R10 \
+	LEAQ (R10)(R10*2), R9
+
 // func sigmoidAVX2(x *float32, n int)
 TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-16
 	MOVQ x+0(FP), DI
@@ -180,5 +208,98 @@ dotloop:
 	VHADDPS X0, X0, X0
 	VHADDPS X0, X0, X0
 	VMOVSS X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func keepAVX2(c *keptCells, n int)
+TEXT ·keepAVX2(SB), NOSPLIT, $0-16
+	KEPTCELLS
+	MOVQ C_AFTER(AX), DI
+	CONSTANTS
+
+keeploop:
+	VMOVUPS (SI), Y0             // r
+	VADDPS (DX), Y0, Y0
+	SIGMOID
+	VMOVUPS Y0, (R11)
+	VMOVUPS (DX)(R8*2), Y15      // u
+	VMOVUPS Y15, (R11)(R9*1)
+	VMULPS Y15, Y0, Y0
+	VADDPS (SI)(R8*2), Y0, Y0
+	TANH
+	VMOVUPS Y0, (R11)(R10*2)
+	VMOVAPS Y0, Y15
+	VMOVUPS (SI)(R8*1), Y0       // z
+	VADDPS (DX)(R8*1), Y0, Y0
+	SIGMOID
+	VMOVUPS Y0, (R11)(R10*1)
+	VMOVUPS (BX), Y1
+	VSUBPS Y15, Y1, Y1           // h - n
+	VMULPS Y1, Y0, Y0
+	VADDPS Y15, Y0, Y0           // n + z (h - n)
+	VMOVUPS Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DX
+	ADDQ $32, BX
+	ADDQ $32, R11
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JNZ  keeploop
+	VZEROUPPER
+	RET
+
+// func backAVX2(c *keptCells, n int)
+TEXT ·backAVX2(SB), NOSPLIT, $0-16
+	KEPTCELLS
+	MOVQ C_DOUT(AX), R12
+	MOVQ C_DH(AX), R13
+	MOVQ C_BACK(AX), DI
+	MOVQ C_CHAIN(AX), AX
+	VBROADCASTSS gru<>+36(SB), Y14
+
+backloop:
+	VMOVUPS (R13), Y0            // d
+	VADDPS (AX), Y0, Y0
+	TESTQ R12, R12
+	JZ   nodout
+	VADDPS (R12), Y0, Y0
+	ADDQ $32, R12
+
+nodout:
+	VMOVUPS (R11)(R10*1), Y1     // z
+	VMOVUPS (R11)(R10*2), Y2     // n
+	VMOVUPS (R11), Y3            // r
+	VSUBPS Y1, Y14, Y4           // 1 - z
+	VMULPS Y2, Y2, Y5
+	VSUBPS Y5, Y14, Y5           // 1 - n^2
+	VMULPS Y4, Y0, Y6
+	VMULPS Y5, Y6, Y6            // an
+	VMULPS (R11)(R9*1), Y6, Y7
+	VMULPS Y3, Y7, Y7
+	VSUBPS Y3, Y14, Y8
+	VMULPS Y8, Y7, Y7            // ar = an u r (1 - r)
+	VMOVUPS (BX), Y9
+	VSUBPS Y2, Y9, Y9            // h - n
+	VMULPS Y9, Y0, Y9
+	VMULPS Y1, Y9, Y9
+	VMULPS Y4, Y9, Y9            // az = d (h - n) z (1 - z)
+	VMULPS Y3, Y6, Y10           // an r
+	VMULPS Y1, Y0, Y0            // d z
+	VMOVUPS Y7, (SI)
+	VMOVUPS Y9, (SI)(R8*1)
+	VMOVUPS Y6, (SI)(R8*2)
+	VMOVUPS Y7, (DX)
+	VMOVUPS Y9, (DX)(R8*1)
+	VMOVUPS Y10, (DX)(R8*2)
+	VMOVUPS Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DX
+	ADDQ $32, BX
+	ADDQ $32, R11
+	ADDQ $32, R13
+	ADDQ $32, AX
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JNZ  backloop
 	VZEROUPPER
 	RET

@@ -3,6 +3,7 @@ package gruflow
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -106,4 +107,68 @@ func TestCell(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A unit's values do not depend on its place in a row, nor on how far rows are apart, and what
+// is kept backwards has the same bits in assembly and in Go. The formulas are checked by the
+// tests of a whole GRU.
+func TestKeptCells(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	draw := func(n int) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(rng.NormFloat64())
+		}
+		return v
+	}
+	for n := 1; n < 40; n++ {
+		stride, apart := n+rng.IntN(3), n+rng.IntN(3)
+		gx, gh, before := draw(2*stride+n), draw(2*stride+n), draw(n)
+		made := func() keptCells {
+			return keptCells{gx: slices.Clone(gx), gh: slices.Clone(gh), kept: make([]float32, 3*apart+n), before: slices.Clone(before), after: make([]float32, n), stride: stride, keptStride: apart, n: n}
+		}
+		all := made()
+		all.forward()
+		if !slices.Equal(all.gx, gx) || !slices.Equal(all.gh, gh) || !slices.Equal(all.before, before) {
+			t.Fatalf("n=%d: the way forward writes its input", n)
+		}
+		h := slices.Clone(before)
+		cell(gx, gh, h, stride)
+		for i, v := range all.after {
+			if math.Abs(float64(v-h[i])) > 1e-6 { // only the last sums are rounded otherwise
+				t.Fatalf("n=%d [%d]: the state is %v, that of cell %v", n, i, v, h[i])
+			}
+			u := gh[2*stride+i]
+			r, z := sigmoid(float64(gx[i])+float64(gh[i])), sigmoid(float64(gx[stride+i])+float64(gh[stride+i]))
+			for g, want := range []float64{r, z, math.Tanh(float64(gx[2*stride+i]) + r*float64(u)), float64(u)} {
+				if got := all.kept[g*apart+i]; math.Abs(float64(got)-want) > 1e-6 {
+					t.Fatalf("n=%d [%d]: kept %d is %v, want %v", n, i, g, got, want)
+				}
+			}
+		}
+		for at := range n {
+			one := made()
+			one = one.rest(at)
+			one.n = 1
+			one.forward()
+			if one.after[0] != all.after[at] || one.kept[2*apart] != all.kept[2*apart+at] {
+				t.Fatalf("n=%d [%d]: alone it is %v, want %v", n, at, one.after[0], all.after[at])
+			}
+		}
+		for _, dout := range [][]float32{nil, draw(n)} {
+			dh, chain := draw(n), draw(n)
+			back := func(run func(*keptCells)) keptCells {
+				c := made()
+				copy(c.kept, all.kept)
+				c.after, c.dout, c.back, c.chain = nil, dout, slices.Clone(dh), chain
+				c.dh = c.back
+				run(&c)
+				return c
+			}
+			got, want := back((*keptCells).backward), back(backGeneric)
+			if !slices.Equal(got.gx, want.gx) || !slices.Equal(got.gh, want.gh) || !slices.Equal(got.back, want.back) {
+				t.Fatalf("n=%d: backwards %v %v %v, want %v %v %v", n, got.gx, got.gh, got.back, want.gx, want.gh, want.back)
+			}
+		}
+	}
 }

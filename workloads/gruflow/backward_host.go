@@ -41,40 +41,26 @@ func keepHost(a *gpuprof.Args, lo, hi int) {
 	all, n, from, p, biased := a.Int(7), a.Int(8), a.Int(9), precision(a.Int(10)), a.Int(11) != 0
 	gx, gh, bx, bh := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3)
 	h, states, kept := a.Floats(4), a.Floats(5), a.Floats(6)
-	var space [6 * piece]float32
+	var space [5 * piece]float32
 	pieces(lo, hi, n, func(b, j, w, at int) {
-		x, s := gx[3*b*n+j:], gh[3*b*n+j:]
+		c := keptCells{gx: gx[3*b*n+j:], gh: gh[3*b*n+j:], stride: n, n: w}
 		if biased {
 			for g := range 3 {
-				addTo(x[g*n:][:w], bx[g*n+j:])
-				addTo(s[g*n:][:w], bh[g*n+j:])
+				addTo(c.gx[g*n:][:w], bx[g*n+j:])
+				addTo(c.gh[g*n:][:w], bh[g*n+j:])
 			}
 		}
-		r, z, c, u := space[:w], space[w:2*w], space[2*w:3*w], s[2*n:][:w]
-		for i := range r {
-			r[i], z[i] = x[i]+s[i], x[n+i]+s[n+i]
+		if !p.narrow() {
+			c.before, c.after, c.kept, c.keptStride = states[from+at:][:w], states[from+all+at:][:w], kept[4*b*n+j:], n
+			c.forward()
+			return
 		}
-		sigmoidAll(space[:2*w])
-		for i := range c {
-			c[i] = x[2*n+i] + r[i]*u[i]
+		c.before, c.after, c.kept, c.keptStride = h[at:][:w], h[at:][:w], space[:4*w], w
+		c.forward()
+		for g := range 4 {
+			p.store(kept, (4*b+g)*n+j, space[g*w:(g+1)*w])
 		}
-		tanhAll(c)
-		for g, v := range [][]float32{r, z, c, u} {
-			p.store(kept, (4*b+g)*n+j, v)
-		}
-		before, after := space[3*w:4*w], space[4*w:5*w]
-		if p.narrow() {
-			copy(before, h[at:])
-		} else {
-			copy(before, states[from+at:])
-		}
-		for i, v := range c {
-			after[i] = v + z[i]*(before[i]-v)
-		}
-		if p.narrow() {
-			copy(h[at:], after)
-		}
-		p.store(states, from+all+at, after)
+		p.store(states, from+all+at, c.after)
 	})
 }
 
@@ -83,39 +69,27 @@ func cellBackHost(a *gpuprof.Args, lo, hi int) {
 	depth, ago, step, first, last := a.Int(12), a.Int(13), a.Int(14), a.Int(15), a.Int(16)
 	dout, dh, chain, states, kept := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.Floats(4)
 	level, gx, gh := a.Ints(5), a.Floats(6), a.Floats(7)
-	var space [6 * piece]float32
+	var space [5 * piece]float32
+	var zero [piece]float32
 	pieces(lo, hi, n, func(b, j, w, at int) {
-		d := space[:w]
-		switch {
-		case step == last && depth > 0 && left(level[b], ago, depth):
-			clear(d)
-		default:
-			for i := range d {
-				d[i] = dh[at+i] + chain[at+i]
-			}
+		c := keptCells{gx: gx[3*b*n+j:], gh: gh[3*b*n+j:], stride: n, n: w, back: dh[at:][:w]}
+		c.dh, c.chain = c.back, chain[at:][:w]
+		if step == last && depth > 0 && left(level[b], ago, depth) {
+			c.dh, c.chain = zero[:w], zero[:w]
 		}
 		if step >= first {
-			addTo(d, dout[(step-first)*all+at:])
+			c.dout = dout[(step-first)*all+at:][:w]
 		}
-		var v [5][]float32
-		for g := range 4 {
-			v[g] = space[(g+1)*w : (g+2)*w]
-			p.load(v[g], kept, (4*b+g)*n+j)
+		if p.narrow() {
+			for g := range 4 {
+				p.load(space[g*w:(g+1)*w], kept, (4*b+g)*n+j)
+			}
+			p.load(space[4*w:5*w], states, from+at)
+			c.kept, c.keptStride, c.before = space[:4*w], w, space[4*w:5*w]
+		} else {
+			c.kept, c.keptStride, c.before = kept[4*b*n+j:], n, states[from+at:][:w]
 		}
-		v[4] = space[5*w : 6*w]
-		p.load(v[4], states, from+at)
-		r, z, c, u, h := v[0], v[1][:w], v[2][:w], v[3][:w], v[4][:w]
-		x, s, back := gx[3*b*n+j:], gh[3*b*n+j:], dh[at:][:w]
-		xr, xz, xn := x[:w], x[n:][:w], x[2*n:][:w]
-		sr, sz, sn := s[:w], s[n:][:w], s[2*n:][:w]
-		for i, r := range r {
-			d, z, c := d[i], z[i], c[i]
-			an := d * (1 - z) * (1 - c*c)
-			ar, az := an*u[i]*r*(1-r), d*(h[i]-c)*z*(1-z)
-			xr[i], xz[i], xn[i] = ar, az, an
-			sr[i], sz[i], sn[i] = ar, az, an*r
-			back[i] = d * z
-		}
+		c.backward()
 	})
 }
 
@@ -202,10 +176,7 @@ func biasHost(a *gpuprof.Args, lo, hi int) {
 	for c := 0; c < rows; c += gradChunk {
 		for from := 0; from < len(db); from += biasSide {
 			part := sum[:min(biasSide, len(db)-from)]
-			clear(part)
-			for r := c; r < min(rows, c+gradChunk); r++ {
-				vec.Axpy(1, g[r*m+lo+from:], part)
-			}
+			vec.SumRows(part, g[c*m+lo+from:], m, min(rows-c, gradChunk))
 			vec.Axpy(1, part, db[from:][:len(part)])
 		}
 	}

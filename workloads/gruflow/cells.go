@@ -1,0 +1,72 @@
+package gruflow
+
+// keptCells are n units of a row in a GRU that keeps what its way back reads. gx and gh have
+// rows for r, z and n stride values apart, kept has r, z, n and u = W_hn h + b_hn keptStride
+// apart. Rows have n values.
+type keptCells struct {
+	gx, gh, kept          []float32
+	before, after         []float32 // the state; after is of forward alone
+	dout, dh, chain, back []float32 // of backward alone; dout may be nil
+	stride, keptStride, n int
+}
+
+// forward writes kept and the state after, from the products gx and gh.
+func (c *keptCells) forward() { keepCells(c) }
+
+// backward writes gx, gh and back, the state's part of the cotangent of before, from the
+// cotangent of after: dh + chain + dout. refCellBack has the formulas.
+func (c *keptCells) backward() { backCells(c) }
+
+// rest are the units from at on.
+func (c *keptCells) rest(at int) keptCells {
+	from := func(v []float32) []float32 {
+		if v == nil {
+			return nil
+		}
+		return v[at:]
+	}
+	return keptCells{from(c.gx), from(c.gh), from(c.kept), from(c.before), from(c.after),
+		from(c.dout), from(c.dh), from(c.chain), from(c.back), c.stride, c.keptStride, c.n - at}
+}
+
+func keepGeneric(c *keptCells) {
+	n := c.n
+	gate := func(v []float32, stride, g int) []float32 { return v[g*stride:][:n] }
+	r, z, m, u := gate(c.kept, c.keptStride, 0), gate(c.kept, c.keptStride, 1), gate(c.kept, c.keptStride, 2), gate(c.kept, c.keptStride, 3)
+	for g, out := range [][]float32{r, z} {
+		s := gate(c.gh, c.stride, g)
+		for i, x := range gate(c.gx, c.stride, g) {
+			out[i] = x + s[i]
+		}
+		sigmoidAll(out)
+	}
+	copy(u, gate(c.gh, c.stride, 2))
+	for i, x := range gate(c.gx, c.stride, 2) {
+		m[i] = x + float32(r[i]*u[i])
+	}
+	tanhAll(m)
+	for i, v := range m {
+		c.after[i] = v + float32(z[i]*(c.before[i]-v))
+	}
+}
+
+// backGeneric rounds every product, as the assembly does: a conversion keeps the compiler from
+// fusing it with a sum.
+func backGeneric(c *keptCells) {
+	n, p := c.n, c.keptStride
+	r, z, m, u, h := c.kept[:n], c.kept[p:][:n], c.kept[2*p:][:n], c.kept[3*p:][:n], c.before[:n]
+	xr, xz, xn := c.gx[:n], c.gx[c.stride:][:n], c.gx[2*c.stride:][:n]
+	sr, sz, sn := c.gh[:n], c.gh[c.stride:][:n], c.gh[2*c.stride:][:n]
+	dh, chain, back := c.dh[:n], c.chain[:n], c.back[:n]
+	for i, r := range r {
+		d, z, m := dh[i]+chain[i], z[i], m[i]
+		if c.dout != nil {
+			d += c.dout[i]
+		}
+		an := d * (1 - z) * (1 - float32(m*m))
+		ar, az := an*u[i]*r*(1-r), d*(h[i]-m)*z*(1-z)
+		xr[i], xz[i], xn[i] = ar, az, an
+		sr[i], sz[i], sn[i] = ar, az, an*r
+		back[i] = d * z
+	}
+}
