@@ -1,8 +1,6 @@
 package e3nn
 
 import (
-	"math"
-
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
@@ -15,14 +13,15 @@ func (s *session) finite(i int, sl *slot) error {
 	if !s.trains() || s.train.done < depth || s.train.step.Scales() {
 		return nil
 	}
-	if loss := float64(gpuprof.Floats(sl.out)[0]); !math.IsNaN(loss) && !math.IsInf(loss, 0) {
+	if optim.Finite(gpuprof.Floats(sl.out)[0]) {
 		return nil
 	}
-	stage, err := s.firstNotFinite(i)
-	if err != nil {
-		return err
-	}
-	return optim.Diverged("e3nn", stage)
+	steps := s.train.done
+	return optim.Diverged("e3nn", steps, s.restart, func(n int) (string, error) {
+		// It can only be in the last steps: a loss is finite where the parameters are, and the step
+		// after one that spoils them has none.
+		return s.stepAgain(i-steps+n, n >= steps-depth-microOf(s.set))
+	})
 }
 
 // restart gives the parameters the values they were drawn with.
@@ -31,44 +30,33 @@ func (s *session) restart() error {
 	return s.train.step.Restart(s.Compute)
 }
 
-// firstNotFinite makes the steps since the start again, and names the first stage that
-// writes what is not finite. It can only be in the last steps: a loss is finite where the
-// parameters are, and the step after one that spoils them has none.
-func (s *session) firstNotFinite(i int) (string, error) {
-	steps := s.train.done
-	if err := s.restart(); err != nil {
+// stepAgain makes step i again. With look it returns the first stage that writes what is not
+// finite, "" for none.
+func (s *session) stepAgain(i int, look bool) (string, error) {
+	sl := &s.slots[i%depth]
+	edges := s.batches.collate(&sl.host, i%len(s.in.batches))
+	if err := s.send(sl, edges, loop.Silent{}); err != nil {
 		return "", err
 	}
-	for n := range steps {
-		at := i - steps + n
-		sl := &s.slots[at%depth]
-		edges := s.batches.collate(&sl.host, at%len(s.in.batches))
-		if err := s.send(sl, edges, loop.Silent{}); err != nil {
-			return "", err
+	s.setEdges(i%depth, edges)
+	for j := range s.plan {
+		so := &s.plan[j]
+		if !so.in(i % microOf(s.set)) {
+			continue
 		}
-		s.setEdges(at%depth, edges)
-		for j := range s.plan {
-			so := &s.plan[j]
-			if !so.in(at % microOf(s.set)) {
-				continue
-			}
-			for _, b := range so.ops[at%depth] {
-				if err := b.Enqueue(s.Compute); err != nil {
-					return "", err
-				}
-			}
-			if n < steps-depth-microOf(s.set) {
-				continue
-			}
-			if ok, err := s.writesFinite(so, edges); err != nil || !ok {
-				return allStages()[so.stage].Name, err
+		for _, b := range so.ops[i%depth] {
+			if err := b.Enqueue(s.Compute); err != nil {
+				return "", err
 			}
 		}
-		if err := s.Compute.Sync(); err != nil { // before the slot is filled again
-			return "", err
+		if !look {
+			continue
+		}
+		if ok, err := s.writesFinite(so, edges); err != nil || !ok {
+			return allStages()[so.stage].Name, err
 		}
 	}
-	return "", gpuprof.Errorf(gpuprof.ErrCheck, "training e3nn: a loss was not finite, and the same steps again have finite ones").WithFix("use deterministic=on, and look for faults of the device's memory")
+	return "", s.Compute.Sync() // before the slot is filled again
 }
 
 // writesFinite says whether all that a stage has written for so many edges is finite.
@@ -144,10 +132,8 @@ func (s *session) finiteIn(n int, list ...gpuprof.Buffer) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		for _, x := range op.As[float64](v) {
-			if math.IsNaN(x) || math.IsInf(x, 0) {
-				return false, nil
-			}
+		if !optim.Finite(v...) {
+			return false, nil
 		}
 	}
 	return true, nil

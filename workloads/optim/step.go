@@ -291,8 +291,3 @@ func (s *Step) Stepped(stream gpuprof.Stream, before, now Saved, e *op.ErrorNorm
 	}
 	return nil
 }
-
-// Diverged is the error about a loss that is not finite, by the first stage whose output is not.
-func Diverged(workload, stage string) error {
-	return gpuprof.Errorf(gpuprof.ErrCheck, "training %s: the loss is not finite, and the first output that is not is that of stage %s", workload, stage).WithFix("use a smaller --set lr, or precision=fp32")
-}

@@ -1,0 +1,35 @@
+package optim
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Finite says whether all values are numbers and finite.
+func Finite(v ...float32) bool {
+	for _, x := range v {
+		if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// Diverged is the error about a loss that is not finite. It goes back to the start, has all
+// steps made again and names the first stage that writes what is not finite: again makes step n
+// of those and returns that stage, "" for none.
+func Diverged(workload string, steps int, restart func() error, again func(n int) (stage string, err error)) error {
+	if err := restart(); err != nil {
+		return err
+	}
+	for n := range steps {
+		switch stage, err := again(n); {
+		case err != nil:
+			return err
+		case stage != "":
+			return gpuprof.Errorf(gpuprof.ErrCheck, "training %s: the loss is not finite, and the first output that is not is that of stage %s", workload, stage).WithFix("use a smaller --set lr, or precision=fp32")
+		}
+	}
+	return gpuprof.Errorf(gpuprof.ErrCheck, "training %s: a loss was not finite, and the same steps again have finite ones", workload).WithFix("use deterministic=on, and look for faults of the device's memory")
+}
