@@ -348,6 +348,14 @@ type GRUMaker interface {
 	BindGRU(spec GRUSpec, x, h0, weights, y, hn Buffer) (Op, error)
 }
 
+// GRUTrainer is a device whose vendor library trains a GRU, by the routines gru_weights,
+// gru_forward, gru_backward and gru_gradients of Kernel.Lib. GRUSpace is the bytes of the
+// weights as the library has them arranged, and of what a forward keeps for its way back;
+// without the library the error is an ErrDevice. Precision is fp32 or tf32.
+type GRUTrainer interface {
+	GRUSpace(GRUSpec) (weights, kept int64, err error)
+}
+
 // CUDASource is a kernel's text in CUDA C++ that is made where the program runs.
 // Headers are what it includes, by the names in its directives; those of gpuprof's
 // dialect (device.cuh) are the device's own.

@@ -58,13 +58,10 @@ type dnnConv struct {
 	forward    uintptr
 
 	plans map[convShape]*convPlan
-	// Memory that convolutions work in, by stream: two of them may run at once. Where an algorithm asks for more,
-	// the old memory stays until the stream is closed, since graphs may have it.
-	work map[streamHandle]*convMemory
-	lent streamHandle // whose memory the device's own stream uses while a graph is captured on it; 0: its own
 }
 
-type convMemory struct {
+// dnnMemory is memory that calls of cuDNN on a stream work in.
+type dnnMemory struct {
 	p    devicePtr
 	n    uintptr
 	free []func() error
@@ -98,7 +95,7 @@ func (d *Device) needConv() error {
 	if n.conv != nil {
 		return nil
 	}
-	c := &dnnConv{plans: map[convShape]*convPlan{}, work: map[streamHandle]*convMemory{}}
+	c := &dnnConv{plans: map[convShape]*convPlan{}}
 	for name, to := range map[string]any{
 		"cudnnCreateFilterDescriptor": &c.createFilter, "cudnnDestroyFilterDescriptor": &c.destroyFilter,
 		"cudnnCreateConvolutionDescriptor": &c.createConv, "cudnnDestroyConvolutionDescriptor": &c.destroyConv,
@@ -121,12 +118,9 @@ func (d *Device) needConv() error {
 	return nil
 }
 
-// closeConv destroys every plan and frees the memory of streams that are still open.
+// closeConv destroys every plan.
 func (n *dnn) closeConv() error {
 	var errs []error
-	for s := range n.conv.work {
-		errs = append(errs, n.forget(s))
-	}
 	for _, p := range n.conv.plans {
 		errs = append(errs, n.destroyPlan(p))
 	}
@@ -135,14 +129,14 @@ func (n *dnn) closeConv() error {
 
 // forget frees the memory of a stream that is closed.
 func (n *dnn) forget(s streamHandle) error {
-	if n == nil || n.conv == nil || n.conv.work[s] == nil {
+	if n == nil || n.work[s] == nil {
 		return nil
 	}
 	var errs []error
-	for _, free := range n.conv.work[s].free {
+	for _, free := range n.work[s].free {
 		errs = append(errs, free())
 	}
-	delete(n.conv.work, s)
+	delete(n.work, s)
 	return errors.Join(errs...)
 }
 
@@ -209,18 +203,18 @@ func (c *convolution) plan(s convShape) (*convPlan, error) {
 	return p, nil
 }
 
-// memory is what a convolution on s may work in.
+// memory is what a call on s may work in.
 func (n *dnn) memory(s streamHandle, bytes uintptr) (devicePtr, error) {
 	if bytes == 0 {
 		return 0, nil
 	}
-	if s == n.dev.own && n.conv.lent != 0 {
-		s = n.conv.lent
+	if s == n.dev.own && n.lent != 0 {
+		s = n.lent
 	}
-	m := n.conv.work[s]
+	m := n.work[s]
 	if m == nil {
-		m = &convMemory{}
-		n.conv.work[s] = m
+		m = &dnnMemory{}
+		n.work[s] = m
 	}
 	if m.n < bytes {
 		size := uintptr(1) << 20
@@ -308,13 +302,13 @@ func (c *convolution) lend(s streamHandle, n int, a *gpuprof.Args) error {
 	if err != nil {
 		return err
 	}
-	c.n.conv.lent = s
+	c.n.lent = s
 	_, err = c.n.memory(s, p.usable[0].memory)
 	return err
 }
 
 func (c *convolution) reclaim() error {
-	c.n.conv.lent = 0
+	c.n.lent = 0
 	return nil
 }
 

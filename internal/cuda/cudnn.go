@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"unsafe"
@@ -21,7 +22,8 @@ const (
 	dnnDoubleBias              = 2       // CUDNN_RNN_DOUBLE_BIAS: b_i and b_h apart, as PyTorch has them
 	dnnOneWay, dnnLinear       = 0, 0    // CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT
 	dnnSeqMajorPacked          = 1       // CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED
-	dnnInference               = 0       // CUDNN_FWD_MODE_INFERENCE
+	dnnInference, dnnTrain     = 0, 1    // CUDNN_FWD_MODE_INFERENCE, CUDNN_FWD_MODE_TRAINING
+	dnnAdd                     = 0       // CUDNN_WGRAD_MODE_ADD, the only one
 	dnnPaddedIO                = 0       // CUDNN_RNN_PADDED_IO_DISABLED
 )
 
@@ -63,7 +65,13 @@ type dnn struct {
 
 	lib       uintptr
 	conv      *dnnConv                       // nil until a convolution is asked for
+	training  *dnnTraining                   // likewise
 	lastError func(text *byte, most uintptr) // nil before version 9
+
+	// Memory that calls work in, by stream: two of them may run at once. Where one asks for more, the old memory stays
+	// until the stream is closed, since graphs may have it.
+	work map[streamHandle]*dnnMemory
+	lent streamHandle // whose memory the device's own stream uses while a graph is captured on it; 0: its own
 }
 
 // needDNN loads cuDNN once and keeps the outcome.
@@ -71,7 +79,7 @@ func (d *Device) needDNN() error {
 	if d.dnn != nil {
 		return d.dnn.err
 	}
-	n := &dnn{dev: d}
+	n := &dnn{dev: d, work: map[streamHandle]*dnnMemory{}}
 	d.dnn = n
 	// cuDNN calls cuBLAS and finds it by name only: loading it first is what
 	// makes a copy in a Python package findable.
@@ -115,7 +123,11 @@ func (n *dnn) start(lib uintptr, path string) error {
 	n.path, n.lib = path, lib
 	n.dev.found("cudnn", dnnVersion(n.version()))
 	n.dev.closers = append(n.dev.closers, func() error {
-		return n.check("destroying a handle", n.destroy(n.h))
+		var errs []error
+		for s := range n.work { // of streams that are still open
+			errs = append(errs, n.forget(s))
+		}
+		return errors.Join(append(errs, n.check("destroying a handle", n.destroy(n.h)))...)
 	})
 	return nil
 }

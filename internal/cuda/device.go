@@ -69,6 +69,7 @@ var (
 	_ gpuprof.CacheFlusher = (*Device)(nil)
 	_ gpuprof.Spinner      = (*Device)(nil)
 	_ gpuprof.GRUMaker     = (*Device)(nil)
+	_ gpuprof.GRUTrainer   = (*Device)(nil)
 
 	_ gpuprof.KernelCompiler = (*Device)(nil)
 )

@@ -10,20 +10,26 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// layer is a stack of GRU layers bound to its buffers.
-type layer struct {
+// layers are GRU layers as cuDNN has them described.
+type layers struct {
 	dev  *Device
 	n    *dnn
-	fn   *kernelFunc // stands for the call where kernels in flight are listed
 	spec gpuprof.GRUSpec
-	bufs [4]*Buffer // x, h0, y, hn
 
-	rnn, xData, yData, hDesc uintptr
-	weights, work, lengths   devicePtr
-	weightBytes, workBytes   uintptr
-	undo                     []func() error
-	parts                    []gpuprof.Part
-	args                     [20]uintptr // of a call, so that it allocates nothing
+	rnn, xData, yData, hDesc             uintptr
+	lengths                              devicePtr
+	weightBytes, workBytes, reserveBytes uintptr
+	undo                                 []func() error
+}
+
+// layer is a stack of GRU layers bound to its buffers.
+type layer struct {
+	layers
+	fn            *kernelFunc // stands for the call where kernels in flight are listed
+	bufs          [4]*Buffer  // x, h0, y, hn
+	weights, work devicePtr
+	parts         []gpuprof.Part
+	args          [20]uintptr // of a call, so that it allocates nothing
 }
 
 // BindGRU implements gpuprof.GRUMaker by cuDNN's standard algorithm in
@@ -36,7 +42,7 @@ func (d *Device) BindGRU(spec gpuprof.GRUSpec, x, h0, weights, y, hn gpuprof.Buf
 		return nil, err
 	}
 	defer d.leave()
-	l := &layer{dev: d, spec: spec}
+	l := &layer{layers: layers{dev: d, spec: spec}}
 	w, err := l.accept(doing, x, h0, weights, y, hn)
 	if err != nil {
 		return nil, err
@@ -85,15 +91,10 @@ func gruCost(s gpuprof.GRUSpec) gpuprof.Cost {
 // accept checks the sizes and returns the weights' buffer.
 func (l *layer) accept(doing string, bufs ...gpuprof.Buffer) (*Buffer, error) {
 	s := l.spec
-	kind, ok := dnnTypes[s.Precision]
-	if !ok {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s: unknown precision %q", doing, s.Precision).WithFix("use fp32, tf32, bf16 or fp16")
+	if err := checkSpec(doing, s); err != nil {
+		return nil, err
 	}
-	for _, v := range []int{s.Input, s.Hidden, s.Layers, s.Batch, s.Steps} {
-		if v < 1 || v > math.MaxInt32 {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s of %d inputs, %d hidden, %d layers, batch %d, %d steps", doing, s.Input, s.Hidden, s.Layers, s.Batch, s.Steps).WithFix("give 1 or more of each")
-		}
-	}
+	kind := dnnTypes[s.Precision]
 	var mine [5]*Buffer
 	for i, n := range gruSizes(s) {
 		name := [...]string{"x", "h0", "weights", "y", "hn"}[i]
@@ -113,23 +114,51 @@ func (l *layer) accept(doing string, bufs ...gpuprof.Buffer) (*Buffer, error) {
 	return mine[2], nil
 }
 
+// checkSpec says what of a spec no library can have.
+func checkSpec(doing string, s gpuprof.GRUSpec) error {
+	if _, ok := dnnTypes[s.Precision]; !ok {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: unknown precision %q", doing, s.Precision).WithFix("use fp32, tf32, bf16 or fp16")
+	}
+	for _, v := range []int{s.Input, s.Hidden, s.Layers, s.Batch, s.Steps} {
+		if v < 1 || v > math.MaxInt32 {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "%s of %d inputs, %d hidden, %d layers, batch %d, %d steps", doing, s.Input, s.Hidden, s.Layers, s.Batch, s.Steps).WithFix("give 1 or more of each")
+		}
+	}
+	return nil
+}
+
 // prepare makes the descriptors and the memory, and places the weights.
 func (l *layer) prepare(weights *Buffer) error {
+	if err := l.describe(dnnInference); err != nil {
+		return err
+	}
+	for _, m := range []struct {
+		to *devicePtr
+		n  uintptr
+	}{{&l.weights, l.weightBytes}, {&l.work, max(l.workBytes, 1)}} {
+		if err := l.allocate(m.to, m.n); err != nil {
+			return err
+		}
+	}
+	return l.place(weights)
+}
+
+// describe makes the descriptors and asks for sizes, for inference or for training.
+func (l *layers) describe(mode int32) error {
 	n, s := l.n, l.spec
 	kind := dnnTypes[s.Precision]
 	var dropout uintptr
 	if err := l.descriptors(&dropout); err != nil {
 		return err
 	}
-	hidden, layers := int32(s.Hidden), int32(s.Layers)
+	hidden, deep := int32(s.Hidden), int32(s.Layers)
 	lengths := make([]int32, s.Batch)
 	for i := range lengths {
 		lengths[i] = int32(s.Steps)
 	}
-	dims := [3]int32{layers, int32(s.Batch), hidden}
+	dims := [3]int32{deep, int32(s.Batch), hidden}
 	strides := [3]int32{int32(s.Batch) * hidden, hidden, 1}
 	data := int32(kind.data)
-	var reserve uintptr
 	for _, step := range []struct {
 		doing string
 		do    func() int32
@@ -137,7 +166,7 @@ func (l *layer) prepare(weights *Buffer) error {
 		{"setting dropout", func() int32 { return n.setDropout(dropout, n.h, 0, 0, 0, 0) }},
 		{"describing the layer", func() int32 {
 			return n.setRNN(l.rnn, dnnStandard, dnnGRU, dnnDoubleBias, dnnOneWay, dnnLinear, data, dnnFloat, int32(kind.math),
-				int32(s.Input), hidden, hidden, layers, dropout, dnnPaddedIO)
+				int32(s.Input), hidden, hidden, deep, dropout, dnnPaddedIO)
 		}},
 		{"describing x", func() int32 {
 			return n.setData(l.xData, data, dnnSeqMajorPacked, int32(s.Steps), int32(s.Batch), int32(s.Input), &lengths[0], nil)
@@ -147,20 +176,17 @@ func (l *layer) prepare(weights *Buffer) error {
 		}},
 		{"describing h", func() int32 { return n.setTensor(l.hDesc, data, 3, &dims[0], &strides[0]) }},
 		{"sizing the weights", func() int32 { return n.weightSize(n.h, l.rnn, &l.weightBytes) }},
-		{"sizing the workspace", func() int32 { return n.tempSizes(n.h, l.rnn, dnnInference, l.xData, &l.workBytes, &reserve) }},
+		{"sizing the workspace", func() int32 { return n.tempSizes(n.h, l.rnn, mode, l.xData, &l.workBytes, &l.reserveBytes) }},
 	} {
 		if err := n.check(step.doing, step.do()); err != nil {
 			return err
 		}
 	}
-	if err := l.allocate(lengths); err != nil {
-		return err
-	}
-	return l.place(weights)
+	return l.sendLengths(lengths)
 }
 
 // descriptors makes what release destroys.
-func (l *layer) descriptors(dropout *uintptr) error {
+func (l *layers) descriptors(dropout *uintptr) error {
 	n := l.n
 	for _, c := range []struct {
 		to      *uintptr
@@ -179,20 +205,22 @@ func (l *layer) descriptors(dropout *uintptr) error {
 	return nil
 }
 
-// allocate makes the memory cuDNN works in. The lengths on the device are for
-// versions before 8.9.1, which read them there.
-func (l *layer) allocate(lengths []int32) error {
+// allocate makes memory that cuDNN works in.
+func (l *layers) allocate(to *devicePtr, n uintptr) error {
+	p, free, err := l.dev.scratch(n, "allocating cuDNN's memory")
+	if err != nil {
+		return err
+	}
+	*to = p
+	l.undo = append(l.undo, free)
+	return nil
+}
+
+// sendLengths puts the lengths on the device, where versions before 8.9.1 read them.
+func (l *layers) sendLengths(lengths []int32) error {
 	d := l.dev
-	for _, m := range []struct {
-		to *devicePtr
-		n  uintptr
-	}{{&l.weights, l.weightBytes}, {&l.work, max(l.workBytes, 1)}, {&l.lengths, uintptr(4 * len(lengths))}} {
-		p, free, err := d.scratch(m.n, "allocating cuDNN's memory")
-		if err != nil {
-			return err
-		}
-		*m.to = p
-		l.undo = append(l.undo, free)
+	if err := l.allocate(&l.lengths, uintptr(4*len(lengths))); err != nil {
+		return err
 	}
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -233,7 +261,17 @@ func (l *layer) place(weights *Buffer) error {
 }
 
 func (l *layer) placeGate(layer, gate int32, matrix devicePtr, matrixBytes uintptr, bias devicePtr, biasBytes uintptr) error {
-	d, n := l.dev, l.n
+	d := l.dev
+	m, b, err := l.gate(l.weights, layer, gate, matrixBytes, biasBytes)
+	if err != nil {
+		return err
+	}
+	return d.check(first(d.drv.CopyOnDev(m, matrix, matrixBytes, d.own), d.drv.CopyOnDev(b, bias, biasBytes, d.own)), "placing weights")
+}
+
+// gate is where cuDNN has a gate's matrix and bias in a space of weights.
+func (l *layers) gate(space devicePtr, layer, gate int32, matrixBytes, biasBytes uintptr) (m, b devicePtr, err error) {
+	n := l.n
 	var desc [2]uintptr
 	defer func() {
 		for _, t := range desc {
@@ -244,22 +282,21 @@ func (l *layer) placeGate(layer, gate int32, matrix devicePtr, matrixBytes uintp
 	}()
 	for i := range desc {
 		if err := n.check("making a descriptor", n.createTensor(&desc[i])); err != nil {
-			return err
+			return 0, 0, err
 		}
 	}
-	var m, b devicePtr
-	if err := n.check("finding a gate's weights", n.weights(n.h, l.rnn, layer, l.weightBytes, l.weights, gate, desc[0], &m, desc[1], &b)); err != nil {
-		return err
+	if err := n.check("finding a gate's weights", n.weights(n.h, l.rnn, layer, l.weightBytes, space, gate, desc[0], &m, desc[1], &b)); err != nil {
+		return 0, 0, err
 	}
-	end := l.weights + devicePtr(l.weightBytes)
-	if m < l.weights || b < l.weights || m+devicePtr(matrixBytes) > end || b+devicePtr(biasBytes) > end {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "cuDNN places gate %d of layer %d outside the weights it asked for", gate, layer).WithFix("install another version of it")
+	end := space + devicePtr(l.weightBytes)
+	if m < space || b < space || m+devicePtr(matrixBytes) > end || b+devicePtr(biasBytes) > end {
+		return 0, 0, gpuprof.Errorf(gpuprof.ErrDevice, "cuDNN places gate %d of layer %d outside the weights it asked for", gate, layer).WithFix("install another version of it")
 	}
-	return d.check(first(d.drv.CopyOnDev(m, matrix, matrixBytes, d.own), d.drv.CopyOnDev(b, bias, biasBytes, d.own)), "placing weights")
+	return m, b, nil
 }
 
 // release destroys what prepare made, latest first.
-func (l *layer) release() error {
+func (l *layers) release() error {
 	var first error
 	for i := len(l.undo) - 1; i >= 0; i-- {
 		if err := l.undo[i](); err != nil && first == nil {

@@ -230,10 +230,11 @@ func TestTracerOffers(t *testing.T) {
 		t.Fatalf("touched %t, %v", tr.Touched(), err)
 	}
 	_, gru := tr.BindGRU(gpuprof.GRUSpec{}, nil, nil, nil, nil, nil)
+	_, _, space := tr.GRUSpace(gpuprof.GRUSpec{})
 	_, compiler := tr.Compiler()
 	_, compile := tr.Compile(gpuprof.CUDASource{})
 	for name, err := range map[string]error{
-		"trim": tr.TrimPool(), "peak": tr.ResetPeak(), "flush": tr.FlushCache(s), "spin": tr.Spin(s, 1), "threads": tr.SetThreads(1), "gru": gru,
+		"trim": tr.TrimPool(), "peak": tr.ResetPeak(), "flush": tr.FlushCache(s), "spin": tr.Spin(s, 1), "threads": tr.SetThreads(1), "gru": gru, "space": space,
 		"compiler": compiler, "compile": compile,
 	} {
 		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), d.Info().Name) {

@@ -14,6 +14,7 @@ var (
 	_ gpuprof.CacheFlusher = (*Tracer)(nil)
 	_ gpuprof.Spinner      = (*Tracer)(nil)
 	_ gpuprof.GRUMaker     = (*Tracer)(nil)
+	_ gpuprof.GRUTrainer   = (*Tracer)(nil)
 
 	_ gpuprof.KernelCompiler = (*Tracer)(nil)
 )
@@ -93,6 +94,15 @@ func (t *Tracer) BindGRU(spec gpuprof.GRUSpec, x, h0, weights, y, hn gpuprof.Buf
 		return nil, err
 	}
 	return t.trace(op), nil
+}
+
+// GRUSpace implements gpuprof.GRUTrainer.
+func (t *Tracer) GRUSpace(spec gpuprof.GRUSpec) (weights, kept int64, err error) {
+	d, ok := t.Device.(gpuprof.GRUTrainer)
+	if !ok {
+		return 0, 0, t.lacks("sizing a GRU to train", "library that trains one")
+	}
+	return d.GRUSpace(spec)
 }
 
 // Compiler implements gpuprof.KernelCompiler.
