@@ -18,12 +18,14 @@ type Backward struct {
 	u           *unroll
 	x, dx, dout gpuprof.Buffer
 	groups      []group
+	lib         *trainer    // of impl=cudnn, else nil
 	adam        *optim.Adam // nil without a step
 	step        *op.Bound
 }
 
-// NewBackward allocates and binds a GRU and its backward on dev; Close releases it. Of
-// c, Impl and Precision are not read. Products are cuBLAS's where it is found.
+// NewBackward allocates and binds a GRU and its backward on dev; Close releases it. Of c,
+// Precision is not read. With Impl cudnn all is cuDNN's, and with any other our own kernels',
+// whose products are cuBLAS's where it is found.
 func NewBackward(dev gpuprof.Device, c ForwardConfig) (*Backward, error) {
 	s := shape{T: c.TimeSteps, B: c.Batch, I: c.Input, H: c.Hidden, L: len(c.Layers)}
 	f := &Backward{mem: op.Arena{Dev: dev}}
@@ -34,7 +36,11 @@ func NewBackward(dev gpuprof.Device, c ForwardConfig) (*Backward, error) {
 	f.program = newProgram(dev, stream)
 	f.u = newUnroll(&gru{program: f.program, s: s, cores: dev.Info().Cores, vendor: dev.Info().Facts["cublas"] != ""}, 1)
 	rows := int64(s.T) * int64(s.B)
-	f.u.open(&f.mem, f.u.shapes()...)
+	if c.Impl == implCuDNN {
+		f.lib, f.mem.Err = newTrainer(&f.mem, f.u)
+	} else {
+		f.u.open(&f.mem, f.u.shapes()...)
+	}
 	allocate(&f.mem, append(f.u.gradients(),
 		request{"the input", rows * int64(s.I), &f.x}, request{"the input's cotangent", rows * int64(s.I), &f.dx}, request{"the output's cotangent", rows * int64(s.H), &f.dout}))
 	if err = f.mem.Err; err == nil {
@@ -73,6 +79,10 @@ func (f *Backward) send(layers []Layer) error {
 // bind makes the launches: the weights as products read them, the layers, and back.
 func (f *Backward) bind() {
 	u, s := f.u, f.u.net.s
+	if f.lib != nil {
+		f.groups = f.lib.groups(f.x, f.dout, f.dx)
+		return
+	}
 	x := source{arg: f.x}
 	for l := range s.L {
 		f.groups = append(f.groups, u.weights(l))
@@ -101,6 +111,9 @@ func (f *Backward) bind() {
 // top layer's output, dout [T,B,H], and of the last states, dhn [L,B,H].
 func (f *Backward) Set(x, h0, dout, dhn []float32) error {
 	row := f.u.net.s.B * f.u.net.s.H
+	if f.lib != nil {
+		return errors.Join(op.Send(f.mem.Dev, f.stream, f.x, x), op.Send(f.mem.Dev, f.stream, f.dout, dout), op.Send(f.mem.Dev, f.stream, f.lib.h0, h0), op.Send(f.mem.Dev, f.stream, f.lib.dhn, dhn))
+	}
 	err := errors.Join(op.Send(f.mem.Dev, f.stream, f.x, x), op.Send(f.mem.Dev, f.stream, f.dout, dout))
 	for l := range f.u.layers {
 		b := &f.u.layers[l]
@@ -141,7 +154,7 @@ func (f *Backward) Parameters() (all []Layer, failed error) {
 }
 
 // Run computes all time steps forward and backward, and waits. A second Run starts
-// with what the first one left of the cotangents of h0.
+// with what the first one left of the cotangents of h0; cuDNN leaves those of Set.
 func (f *Backward) Run() error {
 	for i := range f.groups {
 		if err := f.run(&f.groups[i]); err != nil {
@@ -174,10 +187,15 @@ func (f *Backward) Gradients() (Gradients, error) {
 	}
 	s := f.u.net.s
 	for l, b := range f.u.layers {
-		dh := read(b.dh, s.B*s.H)
-		addTo(dh, read(b.chain, s.B*s.H))
-		g.DH0 = append(g.DH0, dh...)
+		if f.lib == nil {
+			dh := read(b.dh, s.B*s.H)
+			addTo(dh, read(b.chain, s.B*s.H))
+			g.DH0 = append(g.DH0, dh...)
+		}
 		g.Layers = append(g.Layers, Layer{read(b.g.wi, s.gates()*s.width(l)), read(b.g.wh, s.gates()*s.H), read(b.g.bi, s.gates()), read(b.g.bh, s.gates())})
+	}
+	if f.lib != nil {
+		g.DH0 = read(f.lib.dh0, s.L*s.B*s.H)
 	}
 	g.DX = read(f.dx, s.T*s.B*s.I)
 	return g, failed

@@ -187,13 +187,22 @@ func TestCUDAVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := Workload{}.CheckVectors(context.Background(), openSimulated(t, false), file, "vectors.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range res {
-		if !r.Pass {
-			t.Errorf("case %d %s: relative error %.3g over %.3g", r.Index, r.Precision, float64(r.RelativeError), r.Tolerance)
-		}
+	for _, libraries := range []bool{false, true} {
+		t.Run(fmt.Sprintf("libraries=%t", libraries), func(t *testing.T) {
+			res, err := Workload{}.CheckVectors(context.Background(), openSimulated(t, libraries), file, "vectors.json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ways := map[string]int{}
+			for _, r := range res {
+				ways[r.Precision]++
+				if !r.Pass {
+					t.Errorf("case %d %s: relative error %.3g over %.3g", r.Index, r.Precision, float64(r.RelativeError), r.Tolerance)
+				}
+			}
+			if by := ways["float32 cudnn"]; (by > 0) != libraries {
+				t.Errorf("cuDNN made %d cases' gradients", by)
+			}
+		})
 	}
 }

@@ -69,10 +69,7 @@ func (u *unroll) requests() (list []request) {
 	steps := int64(u.slots) * int64(s.T)
 	for l := range u.layers {
 		b, k := &u.layers[l], int64(s.width(l))
-		add("GRU weights", g*k, &b.p.wi)
-		add("GRU weights", g*int64(s.H), &b.p.wh)
-		add("GRU biases", g, &b.p.bi)
-		add("GRU biases", g, &b.p.bh)
+		list = append(list, u.parameters(l)...)
 		add("turned weights", p.words(g*k), &u.net.layers[l].wi)
 		add("turned weights", p.words(g*int64(s.H)), &u.net.layers[l].wh)
 		if p != fp32 { // a search may find that the vendor's products are slower
@@ -86,6 +83,12 @@ func (u *unroll) requests() (list []request) {
 	}
 	add("no bias", int64(max(s.I, s.H)), &u.zeros)
 	return list
+}
+
+// parameters lists the memory of a layer's.
+func (u *unroll) parameters(l int) []request {
+	s, p, g := u.net.s, &u.layers[l].p, int64(u.net.s.gates())
+	return []request{{"GRU weights", g * int64(s.width(l)), &p.wi}, {"GRU weights", g * int64(s.H), &p.wh}, {"GRU biases", g, &p.bi}, {"GRU biases", g, &p.bh}}
 }
 
 // shapes are those of the gradients of matrices.

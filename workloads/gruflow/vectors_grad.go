@@ -51,13 +51,31 @@ func (c *vectorCase) runGrad(d gpuprof.Device, s shape, layers []layer64) ([]gpu
 	if c.single() {
 		wide.Tolerance = gradTolerance32
 	}
-	got, err := backwardOn(d, s, layers, in)
-	if err != nil {
-		return nil, err
+	all := []gpuprof.CaseResult{wide}
+	for _, impl := range gradImpls(d) {
+		got, err := backwardOn(d, s, layers, in, impl)
+		if err != nil {
+			return nil, err
+		}
+		narrow, err := c.worstOf(s, got)
+		if err != nil {
+			return nil, err
+		}
+		narrow.Precision, narrow.Tolerance = "float32", gradTolerance32
+		if impl == implCuDNN {
+			narrow.Precision += " cudnn"
+		}
+		all = append(all, narrow)
 	}
-	narrow, err := c.worstOf(s, got)
-	narrow.Precision, narrow.Tolerance = "float32", gradTolerance32
-	return []gpuprof.CaseResult{wide, narrow}, err
+	return all, nil
+}
+
+// gradImpls are our own kernels, and cuDNN where it is found.
+func gradImpls(d gpuprof.Device) []string {
+	if _, ok := d.(gpuprof.GRUTrainer); ok && d.Info().Facts["cudnn"] != "" {
+		return []string{implFused, implCuDNN}
+	}
+	return []string{implFused}
 }
 
 // gradInput is what a backward starts from.
@@ -120,8 +138,8 @@ func (c *vectorCase) worstOf(s shape, g gruGrads) (gpuprof.CaseResult, error) {
 }
 
 // backwardOn runs the case forward and backward on the device in float32.
-func backwardOn(d gpuprof.Device, s shape, layers []layer64, in gradInput) (out gruGrads, err error) {
-	cfg := ForwardConfig{TimeSteps: s.T, Batch: s.B, Input: s.I, Hidden: s.H}
+func backwardOn(d gpuprof.Device, s shape, layers []layer64, in gradInput, impl string) (out gruGrads, err error) {
+	cfg := ForwardConfig{Impl: impl, TimeSteps: s.T, Batch: s.B, Input: s.I, Hidden: s.H}
 	for _, l := range layers {
 		cfg.Layers = append(cfg.Layers, Layer{op.As[float32](l.wi), op.As[float32](l.wh), op.As[float32](l.bi), op.As[float32](l.bh)})
 	}

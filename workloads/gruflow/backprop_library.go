@@ -1,0 +1,84 @@
+package gruflow
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// The vendor's GRU, trained in float32: weights, forward, backward and gradients as
+// gpuprof.GRUTrainer has them. They need no PTX, and no host device names the library.
+var (
+	trainWeightsKernel   = gpuprof.Kernel{Name: "gru_cudnn_weights", Sig: "bbbbbiiiiiii", Lib: "gru_weights_fp32"}
+	trainForwardKernel   = gpuprof.Kernel{Name: "gru_cudnn_forward", Sig: "bbbbbbiiiii", Lib: "gru_forward_fp32"}
+	trainBackKernel      = gpuprof.Kernel{Name: "gru_cudnn_bwd", Sig: "bbbbbbbbiiiii", Lib: "gru_backward_fp32"}
+	trainGradientsKernel = gpuprof.Kernel{Name: "gru_cudnn_grads", Sig: "bbbbbiiiii", Lib: "gru_gradients_fp32"}
+)
+
+// trainer is a GRU and its way back by cuDNN: all layers and time steps are one call. The
+// parameters and their gradients are those of an unrolled GRU, which keeps nothing itself.
+type trainer struct {
+	u                   *unroll
+	h0, hn, dhn, dh0, y gpuprof.Buffer // [L,B,H], y [T,B,H]
+	w, dw, kept         gpuprof.Buffer // in cuDNN's arrangement
+	words               int64          // of w
+}
+
+// newTrainer allocates what it needs besides the input, the output's cotangent and gradients.
+func newTrainer(mem *op.Arena, u *unroll) (*trainer, error) {
+	s := u.net.s
+	maker, ok := mem.Dev.(gpuprof.GRUTrainer)
+	if !ok {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "training a GRU with impl=cudnn on device %s: it does not offer the library's", mem.Dev.Info().Name).WithFix("use impl=fused")
+	}
+	weights, kept, err := maker.GRUSpace(gpuprof.GRUSpec{Input: s.I, Hidden: s.H, Layers: s.L, Batch: s.B, Steps: s.T, Precision: fp32.String()})
+	if err != nil {
+		return nil, fmt.Errorf("training a GRU with impl=cudnn: %w", err)
+	}
+	t := &trainer{u: u, words: weights / 4}
+	state := int64(s.L) * int64(s.B) * int64(s.H)
+	list := []request{
+		{"hidden states", state, &t.h0}, {"hidden states", state, &t.hn}, {"the state's cotangent", state, &t.dhn}, {"the state's cotangent", state, &t.dh0},
+		{"GRU output", int64(s.T) * int64(s.B) * int64(s.H), &t.y}, {"cuDNN's weights", t.words, &t.w}, {"cuDNN's gradients", t.words, &t.dw}, {"what cuDNN keeps", (kept + 3) / 4, &t.kept},
+	}
+	for l := range s.L {
+		list = append(list, u.parameters(l)...)
+	}
+	allocate(mem, list)
+	return t, mem.Err
+}
+
+// launch is one of the routines, with the integers behind the buffers and more ones.
+func (t *trainer) launch(k *gpuprof.Kernel, cost gpuprof.Cost, bufs []any, more ...any) launch {
+	s := t.u.net.s
+	args := append(append(bufs, s.T, s.B, s.I, s.H, s.L), more...)
+	return t.u.net.launch(k, s.B, cost, args...)
+}
+
+// weights copies a layer's parameters into cuDNN's arrangement, or gradients from it.
+func (t *trainer) weights(l int, p layerBuffers, space gpuprof.Buffer, back int) launch {
+	n := int64(t.u.net.s.gates()) * int64(t.u.net.s.width(l)+t.u.net.s.H+2)
+	return t.launch(&trainWeightsKernel, gpuprof.Cost{BytesRead: 4 * n, BytesWritten: 4 * n}, []any{p.wi, p.wh, p.bi, p.bh, space}, l, back)
+}
+
+// groups are a step: the weights as cuDNN has them, forward, back and the gradients.
+func (t *trainer) groups(x, dout, dx gpuprof.Buffer) []group {
+	u, s := t.u, t.u.net.s
+	weights, forward, back, grads := group{stage: stWeights}, group{stage: stGRU}, group{stage: stGRUBack}, group{stage: stGrads}
+	for l := range s.L {
+		weights.once = append(weights.once, t.weights(l, u.layers[l].p, t.w, 0))
+		w := wayBack{dx: dx}
+		forward.minimum = forward.minimum.Add(u.net.layerMinimum(l))
+		back.minimum, grads.minimum = back.minimum.Add(u.chainMinimum(l, w)), grads.minimum.Add(u.gradsMinimum(l))
+	}
+	forward.once = []launch{t.launch(&trainForwardKernel, forward.minimum, []any{x, t.h0, t.w, t.y, t.hn, t.kept})}
+	back.once = []launch{t.launch(&trainBackKernel, back.minimum, []any{t.y, dout, t.h0, t.dhn, t.w, t.kept, dx, t.dh0})}
+	// It only adds.
+	grads.once = []launch{u.net.launch(&fillKernel, int(t.words), fillCost(int(t.words)), t.dw, int(t.words), float32(0)),
+		t.launch(&trainGradientsKernel, grads.minimum, []any{x, t.h0, t.y, t.kept, t.dw})}
+	for l := range s.L {
+		grads.once = append(grads.once, t.weights(l, u.layers[l].g, t.dw, 1))
+	}
+	return []group{weights, forward, back, grads}
+}
