@@ -7,13 +7,14 @@
 
 PyTorch runs the network in inference mode: eagerly, with channels_last, in bf16 (on the CPU under autocast) and, with --compile,
 compiled. On a GPU its rows in float32 keep TF32 off, a row of its own has it on, and each batch ends with a synchronization, for
-gpuprof as for PyTorch. --binary names a built scripts/peerserving (for a GPU its
-test, go test -c), for a machine without Go. Every
+gpuprof as for PyTorch. --binary names the built test of scripts/peerserving (go test -c), for a machine without Go. A program that fails is
+named with its reason and is no longer in the race; the script then fails behind the table. Every
 round runs each program once for --steps batches, in turn; the table shows the median over rounds, and the median and range of the
 time of PyTorch's fastest float32 form over this program's, round by round: above 1 it is faster. The logits of float32 programs
 must agree with PyTorch in float64 on the CPU to 1e-5, those of tf32 to 5e-3 and of bf16 to 5e-2, or the script fails.
 """
 import argparse
+import contextlib
 import pathlib
 import statistics
 import struct
@@ -81,7 +82,7 @@ def peers_of(args, new):
         peers["torch tf32"] = (with_tf32(last), wide)
         peers["torch bf16"] = (new().to(args.device, torch.bfloat16, memory_format=torch.channels_last), wide.bfloat16())
     if args.compile:
-        peers["torch.compile"] = (torch.compile(last if args.device == "cuda" else on), wide if args.device == "cuda" else xs)
+        peers["torch compile"] = (torch.compile(last if args.device == "cuda" else on), wide if args.device == "cuda" else xs)
     return x, peers
 
 
@@ -108,69 +109,112 @@ def main():
             f.write(struct.pack(f"<{5 + len(blocks)}i", image, width, classes, args.batch, len(blocks), *blocks))
             for t in arrays(new()) + [x]:
                 f.write(t.detach().numpy().astype("<f4").tobytes())
-        peer = args.binary or tmp / "peer"
-        if not args.binary:
-            subprocess.run(["go", *(["build"] if args.device == "cpu" else ["test", "-c"]), "-o", peer, "./scripts/peerserving"], check=True, cwd=ROOT)
-        failed = race(args, tmp, peer, peers, want)
-    sys.exit(1 if failed else 0)
+        peer = (args.binary or tmp / "peer").absolute()
+        if not args.binary:  # the test, since only tests may name the device of a GPU
+            subprocess.run(["go", "test", "-c", "-o", peer, "./scripts/peerserving"], check=True, cwd=ROOT)
+        race = Race(args, tmp, peer, peers)
+        race.check(want)
+        race.run()
+        race.report()
+    sys.exit(1 if race.failed() else 0)
 
 
-def race(args, tmp, peer, peers, want):
-    where, flags = (str(args.threads), []) if args.device == "cpu" else ("cuda", ["-test.run", "^TestPeer$", "-test.timeout", "0"])
-    children = {name: subprocess.Popen([peer, *flags, tmp / "in", tmp / "out", where, *knobs], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-                for name, knobs in (GPUPROF if args.device == "cpu" else ON_GPU).items()}
+class Race:
+    """Programs that take turns. One that fails leaves it, with a reason."""
 
-    def ask(child, request):
-        child.stdin.write(request + "\n")
-        child.stdin.flush()
+    def __init__(self, args, tmp, binary, peers):
+        self.args, self.tmp, self.peers = args, tmp, peers
+        self.children, self.errors, self.lost, self.times = {}, {}, {}, {}
+        where = "cuda" if args.device == "cuda" else str(args.threads)
+        for name, knobs in (ON_GPU if args.device == "cuda" else GPUPROF).items():
+            said = open(tmp / f"said by {name}", "w+")
+            argv = [binary, "-test.run", "^TestPeer$", "-test.timeout", "0", tmp / "in", tmp / "out", where, *knobs]
+            self.children[name] = (subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True), said)
+        self.names = [*self.children, *peers]
+
+    def ask(self, name, request):
+        child, said = self.children[name]
+        try:
+            child.stdin.write(request + "\n")
+            child.stdin.flush()
+        except BrokenPipeError:
+            pass  # what it said tells why
         answer = child.stdout.readline().strip()
         if not answer:
-            raise SystemExit(f"peer_serving: {' '.join(map(str, child.args[3:]))} ended with {child.wait()}; its message is above")
+            code = child.wait()
+            said.seek(0)
+            raise RuntimeError((said.read().strip().splitlines() or ["it said nothing"])[-1] + f" (exit code {code})")
         return answer
 
-    errors = {}
-    for name, child in children.items():
-        ask(child, "run 1")
-        ask(child, "logits")
-        errors[name] = torch.from_numpy(numpy.fromfile(tmp / "out", "<f4")).reshape(want.shape).double()
-    with torch.inference_mode():
-        for name, (net, x) in peers.items():
-            errors[name] = net(x).double().cpu()
-    errors = {name: ((got - want).norm() / want.norm()).item() for name, got in errors.items()}
+    def attempt(self, name, fn, *args):
+        """What fn gives; None, and the program is lost, where it fails."""
+        try:
+            return fn(*args)
+        except Exception as e:  # whatever another program raises
+            self.lost[name] = f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"[:300]
+            self.names.remove(name)
+            return None
 
-    def timed(net, x):
+    def logits(self, name):
+        if name in self.children:
+            self.ask(name, "run 1")
+            self.ask(name, "logits")
+            return torch.from_numpy(numpy.fromfile(self.tmp / "out", "<f4"))
+        net, x = self.peers[name]
+        with torch.inference_mode():
+            return net(x).double().cpu().flatten()
+
+    def check(self, want):
+        for name in list(self.names):
+            got = self.attempt(name, self.logits, name)
+            if got is not None:
+                self.errors[name] = ((got.double() - want.flatten()).norm() / want.norm()).item()
+
+    def timed(self, name):
+        """Seconds of a batch."""
+        steps = self.args.steps
+        if name in self.children:
+            return float(self.ask(name, f"run {steps}")) / steps
+        net, x = self.peers[name]
         with torch.inference_mode():
             began = time.perf_counter()
-            for _ in range(args.steps):
+            for _ in range(steps):
                 net(x)
-                if args.device == "cuda":
+                if self.args.device == "cuda":
                     torch.cuda.synchronize()
-            return time.perf_counter() - began
+            return (time.perf_counter() - began) / steps
 
-    runners = {name: (lambda child=child: float(ask(child, f"run {args.steps}"))) for name, child in children.items()}
-    runners.update({name: (lambda p=p: timed(*p)) for name, p in peers.items()})
-    times = {name: [] for name in runners}
-    for i in range(args.rounds + 1):  # the first round warms up
-        for name in (list(runners) if i % 2 == 0 else reversed(list(runners))):
-            t = runners[name]() / args.steps
-            if i > 0:
-                times[name].append(t)
-    report(args, times, errors)
-    for child in children.values():
-        child.stdin.close()
-        child.wait()
-    limit = {name: 5e-2 if "bf16" in name else 1 if "int8" in name else 5e-3 if "tf32" in name else 1e-5 for name in errors}
-    return any(not e < limit[name] for name, e in errors.items())
+    def run(self):
+        self.times = {name: [] for name in self.names}
+        for i in range(self.args.rounds + 1):  # the first round warms up
+            for name in list(self.names) if i % 2 == 0 else list(reversed(self.names)):
+                t = self.attempt(name, self.timed, name)
+                if t is not None and i > 0:
+                    self.times[name].append(t)
+        for child, said in self.children.values():
+            with contextlib.suppress(BrokenPipeError):  # one that died has not read all
+                child.stdin.close()
+            child.wait()
+            child.stdout.close()
+            said.close()
 
+    def report(self):
+        args = self.args
+        exact = [name for name in self.names if name.startswith("torch") and "bf16" not in name and "tf32" not in name]
+        best = min(exact, key=lambda name: statistics.median(self.times[name]), default="")
+        where = f"{args.threads} threads" if args.device == "cpu" else f"{torch.cuda.get_device_name()}, cuDNN {torch.backends.cudnn.version()}"
+        print(f"{args.preset}, batch {args.batch}, {where}, torch {torch.__version__}, {args.rounds} rounds of {args.steps} batches; {best or 'no form of PyTorch'} is the fastest in float32")
+        for name in self.names:
+            own = self.times[name]
+            ratios = sorted(t / o for t, o in zip(self.times[best], own)) if best else [float("nan")]
+            print(f"{name:22} {statistics.median(own) * 1e3:8.3f} ms   fastest torch / this {statistics.median(ratios):5.2f}"
+                  f" ({ratios[0]:.2f} to {ratios[-1]:.2f})   differs by {self.errors[name]:.1e}")
+        for name, why in self.lost.items():
+            print(f"{name:22} not measured: {why}")
 
-def report(args, times, errors):
-    best = min((name for name in times if name.startswith("torch") and "bf16" not in name and "tf32" not in name), key=lambda name: statistics.median(times[name]))
-    where = f"{args.threads} threads" if args.device == "cpu" else f"{torch.cuda.get_device_name()}, cuDNN {torch.backends.cudnn.version()}"
-    print(f"{args.preset}, batch {args.batch}, {where}, torch {torch.__version__}, {args.rounds} rounds of {args.steps} batches; {best} is the fastest in float32")
-    for name, own in times.items():
-        ratios = sorted(t / o for t, o in zip(times[best], own))
-        print(f"{name:22} {statistics.median(own) * 1e3:8.3f} ms   fastest torch / this {statistics.median(ratios):5.2f}"
-              f" ({ratios[0]:.2f} to {ratios[-1]:.2f})   differs by {errors[name]:.1e}")
+    def failed(self):
+        limit = {name: 5e-2 if "bf16" in name else 1 if "int8" in name else 5e-3 if "tf32" in name else 1e-5 for name in self.errors}
+        return bool(self.lost) or any(not e < limit[name] for name, e in self.errors.items())
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """How peers.py calls packages that cannot be carried here: with stand-ins that note what they are given."""
 import pathlib
 import sys
+import tempfile
 import types
 import unittest
 from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 
 class Loose:
@@ -52,8 +53,9 @@ class Noted:
         return self.result
 
 
-with mock.patch.dict(sys.modules, {"torch": Torch()}):
+with mock.patch.dict(sys.modules, {"torch": Torch(), "numpy": Loose(), "resnet": Loose()}):
     import peers  # noqa: E402
+    import peer_serving  # noqa: E402
 
 LAYER = ("deepaw", "2x0e", "0e", "2x0e", 12, 3000, [25])
 
@@ -96,6 +98,26 @@ class Peers(unittest.TestCase):
             peers.packages(types.SimpleNamespace(keep=lambda name, peer, note: kept.append((peer, note))))
         self.assertEqual([p for p, _ in kept], ["cuEquivariance", "OpenEquivariance", "OpenEquivariance deterministic"])
         self.assertTrue(all(note.startswith("not yet measured: ") for _, note in kept))
+
+
+class Serving(unittest.TestCase):
+    def test_a_program_that_fails_leaves_the_race(self):
+        """The others go on, its reason is kept, and the script fails in the end."""
+        with tempfile.TemporaryDirectory() as tmp:
+            program = pathlib.Path(tmp, "peer")
+            # What it was asked for is the last argument: it dies at once, in the second round, or not at all.
+            program.write_text("#!/bin/sh\nfor last; do :; done\n[ $last != impl=im2col ] || { echo 'no such impl' >&2; exit 3; }\n"
+                               "n=0\nwhile read -r what; do n=$((n + 1)); [ $last != bn=apart ] || [ $n -lt 4 ] || { echo 'out of memory' >&2; exit 1; }; echo 0.5; done\n")
+            program.chmod(0o755)
+            args = types.SimpleNamespace(device="cpu", threads=1, steps=1, rounds=3)
+            race = peer_serving.Race(args, pathlib.Path(tmp), program, {})
+            with mock.patch.object(peer_serving.Race, "logits", lambda self, name: (self.ask(name, "run 1"), Loose(1))[1]):
+                for name in list(race.names):
+                    race.attempt(name, race.logits, name)
+            race.run()
+            self.assertEqual(race.lost, {"gpuprof im2col": "RuntimeError: no such impl (exit code 3)", "gpuprof bn=apart": "RuntimeError: out of memory (exit code 1)"})
+            self.assertEqual([race.times[n] for n in race.names], [[0.5] * 3] * 4)
+            self.assertTrue(race.failed())
 
 
 if __name__ == "__main__":

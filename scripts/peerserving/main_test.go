@@ -14,14 +14,21 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/scripts/peerturns"
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 )
 
-// TestPeer answers the requests of a script. Given arguments, INPUT OUTPUT cuda KNOB=VALUE…, it is the peer on a GPU:
-// only tests may name that device. Without them it answers one batch on the host device, which has to give finite logits.
+// TestPeer answers the requests of a script. Given arguments, INPUT OUTPUT THREADS KNOB=VALUE…, it is the peer, on a GPU
+// with cuda in place of the threads: only tests may name that device. Without them it answers one batch on the host
+// device, which has to give finite logits.
 func TestPeer(t *testing.T) {
 	if flag.NArg() > 0 {
-		open := func(string) (gpuprof.Device, error) { return cuda.Open(cuda.Options{}) }
+		open := func(where string) (gpuprof.Device, error) {
+			if where == "cuda" {
+				return cuda.Open(cuda.Options{})
+			}
+			return peerturns.Open(where)
+		}
 		if err := run(flag.Args(), os.Stdin, os.Stdout, open); err != nil {
 			fmt.Fprintln(os.Stderr, "peerserving:", err)
 			os.Exit(1)
