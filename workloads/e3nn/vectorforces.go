@@ -35,7 +35,7 @@ func (v *vectorRunner) forces(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	wide, err := n.reference()
+	wide, err := n.reference(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -141,83 +141,49 @@ func (n *network) connect() error {
 	return nil
 }
 
-// vec is an edge's vector in float64.
-func (n *network) vec(e int) []float64 {
-	p, v := n.c.Positions, make([]float64, 3)
+// vec is an edge's vector in float64, or how it moves where p says how positions do.
+func (n *network) vec(e int, p []float64) []float64 {
+	v := make([]float64, 3)
 	for k := range v {
 		v[k] = p[3*int(n.src[e])+k] - p[3*int(n.dst[e])+k]
 	}
 	return v
 }
 
-// reference is the energy and its gradient, row by row.
-func (n *network) reference() ([]float64, error) {
-	out := make([]float64, 1+3*n.atoms)
+// reference is the energy and its gradient by every position; with dir, a vector a
+// position, the gradients of its slope along dir by x, w1, w2, mix and readout follow.
+func (n *network) reference(dir []float64) ([]float64, error) {
+	c := n.c
+	out, in := make([]float64, 1+3*n.atoms), n.layer.In.Dim()
+	net := refNet{layer: n.layer, basis: n.basis, sph: n.sph, mlp: n.mlp, readout: n.readout(), w1: c.W1, w2: c.W2, mix: c.Mix, factors: c.Readout}
+	gx := make([]float64, len(c.X))
+	second := &refGrads{w1: make([]float64, len(c.W1)), w2: make([]float64, len(c.W2)), mix: make([]float64, len(c.Mix)), readout: make([]float64, len(c.Readout))}
 	for r := range n.atoms {
-		if err := n.referenceRow(r, out); err != nil {
+		row, to := refRow{}, refSums{}
+		second.x = nil
+		for e := n.rowptr[r]; e < n.rowptr[r+1]; e++ {
+			at := int(n.src[e]) * in
+			row.vec, row.x = append(row.vec, n.vec(int(e), c.Positions)), append(row.x, c.X[at:at+in])
+			if dir != nil {
+				row.dir, second.x, to.second = append(row.dir, n.vec(int(e), dir)), append(second.x, gx[at:at+in]), second
+			}
+		}
+		if err := net.row(row, &to); err != nil {
 			return nil, err
 		}
-	}
-	return out, nil
-}
-
-// referenceRow adds a row's share. The factor of the sum is applied here, because a
-// TensorProduct has it in float32.
-func (n *network) referenceRow(r int, out []float64) error {
-	c, l := n.c, n.layer
-	lo, hi := int(n.rowptr[r]), int(n.rowptr[r+1])
-	product := op.TensorProduct{TP: l.TP, Layout: op.MulIr}
-	in, mid, pre, row := l.In.Dim(), make([]float64, l.TP.Out.Dim()), make([]float64, l.Linear.Out.Dim()), make([]float64, l.Out.Dim())
-	var bs, ys, ws [][]float64
-	for e := lo; e < hi; e++ {
-		b, y, w, z := make([]float64, n.basis.N), make([]float64, n.sph.Dim()), make([]float64, n.mlp.Out), make([]float64, len(mid))
-		op.RefBasis(n.basis, n.vec(e), b)
-		op.RefSph(n.sph, n.vec(e), y)
-		if err := op.RefMLP(n.mlp, b, c.W1, c.W2, w); err != nil {
-			return err
-		}
-		if err := op.RefTensorProduct(product, c.X[int(n.src[e])*in:][:in], y, w, z); err != nil {
-			return err
-		}
-		add(mid, z)
-		bs, ys, ws = append(bs, b), append(ys, y), append(ws, w)
-	}
-	for i := range mid {
-		mid[i] /= math.Sqrt(neighbours)
-	}
-	op.RefLinear(l.Linear, mid, c.Mix, pre)
-	if err := op.RefGate(l.Gate, pre, row); err != nil {
-		return err
-	}
-	dout, dpre, dmid := make([]float64, len(row)), make([]float64, len(pre)), make([]float64, len(mid))
-	for u, a := range c.Readout {
-		out[0] += a * row[u]
-		dout[u] = a
-	}
-	if err := op.RefGateGrad(l.Gate, pre, dout, dpre); err != nil {
-		return err
-	}
-	op.RefLinearGrad(l.Linear, nil, c.Mix, dpre, dmid, nil)
-	for i := range dmid {
-		dmid[i] /= math.Sqrt(neighbours)
-	}
-	for e := lo; e < hi; e++ {
-		k := e - lo
-		dx, dy, dw, db, f := make([]float64, in), make([]float64, n.sph.Dim()), make([]float64, n.mlp.Out), make([]float64, n.basis.N), make([]float64, 3)
-		if err := op.RefTensorProductGrad(product, c.X[int(n.src[e])*in:][:in], ys[k], ws[k], dmid, dx, dy, dw); err != nil {
-			return err
-		}
-		if err := op.RefMLPGrad(n.mlp, bs[k], c.W1, c.W2, dw, db, nil, nil); err != nil {
-			return err
-		}
-		v := n.vec(e)
-		refEdge(n.sph, v, dy, op.RefBasisGrad(n.basis, v, db), f)
-		for i, d := range f {
-			out[1+3*int(n.src[e])+i] += d
-			out[1+3*int(n.dst[e])+i] -= d
+		out[0] += to.energy
+		for k, f := range to.f {
+			e := int(n.rowptr[r]) + k
+			for i, d := range f {
+				out[1+3*int(n.src[e])+i] += d
+				out[1+3*int(n.dst[e])+i] -= d
+			}
 		}
 	}
-	return nil
+	if dir == nil {
+		return out, nil
+	}
+	return slices.Concat(out, gx, second.w1, second.w2, second.mix, second.readout), nil
 }
 
 // bind is the network on the device, there and, for forces that are wanted, back.
@@ -233,7 +199,7 @@ func (n *network) bind(v *vectorRunner, a *op.Arena, energy, forces gpuprof.Buff
 	words := func(count int) gpuprof.Buffer { return a.Words("values", int64(count), gpuprof.OnDevice) }
 	var vec []float64
 	for i := range e {
-		vec = append(vec, n.vec(i)...)
+		vec = append(vec, n.vec(i, c.Positions)...)
 	}
 	ones := make([]float64, n.atoms)
 	for i := range ones {
