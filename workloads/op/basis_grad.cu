@@ -2,15 +2,11 @@
 
 // In double between the float input and output, as on the host.
 
-// One item is one edge. u and du are the envelope and its slope by r.
-extern "C" __global__ void basis_grad(const float *__restrict__ vec, const float *__restrict__ db, float *__restrict__ g, int count,
-                                      int functions, int kind, int envelope, float cutoff, int n) {
+// basis_walk is the sum of every function's derivative at r times back; with out it writes each times along there
+// instead. u and du are the envelope and its slope by r.
+GP_FN double basis_walk(double r, const float *back, float *out, double along, int functions, int kind, int envelope, float cutoff) {
   const double pi = 3.14159265358979323846;
-  int e = gp_thread();
-  if (e >= n) return;
-  const float *v = op_row(vec, e, 3), *back = op_row(db, e, functions);
-  double x = v[0], y = v[1], z = v[2], c = cutoff;
-  double r = gp_sqrt(x * x + y * y + z * z), u = 1, du = 0, sum = 0;
+  double c = cutoff, u = 1, du = 0, sum = 0;
   if (envelope) {
     double t = r / c, t2 = t * t, left = 1 - t;
     u = t >= 1 ? 0.0 : 1 - t2 * t2 * t2 * (28 - t * (48 - 21 * t));
@@ -18,15 +14,19 @@ extern "C" __global__ void basis_grad(const float *__restrict__ vec, const float
   }
   if (kind == 0) {
     double delta = c / (double)(functions - 1);
+    along /= 1.12;
     for (int i = 0; i < functions; i++) {
-      double t = r / delta - (double)i;
-      sum += (double)back[i] * gp_exp(-t * t) * (du - 2 * t / delta * u);
+      double t = r / delta - (double)i, d = gp_exp(-t * t) * (du - 2 * t / delta * u);
+      if (out)
+        out[i] = (float)(along * d);
+      else
+        sum += (double)back[i] * d;
     }
-    g[e] = (float)(sum / 1.12);
-    return;
+    return sum / 1.12;
   }
   // sin and cos of n t as in basis.cu. Near 0 the difference of b' loses digits and its series takes over.
-  double t = pi * r / c, cosine = gp_cos(t), s = gp_sin(t), s_before = 0, k = cosine, k_before = 1;
+  double t = pi * r / c, cosine = gp_cos(t), s = gp_sin(t), s_before = 0, k = cosine, k_before = 1, root = gp_sqrt(2 / c);
+  along *= root;
   for (int i = 0; i < functions; i++) {
     double wave = (double)(i + 1) * pi / c, kr = wave * r;
     double b = wave, slope = -wave * wave * kr / 3 * (1 - kr * kr / 10);
@@ -34,7 +34,11 @@ extern "C" __global__ void basis_grad(const float *__restrict__ vec, const float
       b = s / r;
       slope = (wave * k - b) / r;
     }
-    sum += (double)back[i] * (slope * u + b * du);
+    double d = slope * u + b * du;
+    if (out)
+      out[i] = (float)(along * d);
+    else
+      sum += (double)back[i] * d;
     double next = 2 * cosine * s - s_before;
     s_before = s;
     s = next;
@@ -42,6 +46,32 @@ extern "C" __global__ void basis_grad(const float *__restrict__ vec, const float
     k_before = k;
     k = next;
   }
-  g[e] = (float)(sum * gp_sqrt(2 / c));
+  return sum * root;
+}
+
+// One item is one edge.
+extern "C" __global__ void basis_grad(const float *__restrict__ vec, const float *__restrict__ db, float *__restrict__ g, int count,
+                                      int functions, int kind, int envelope, float cutoff, int n) {
+  int e = gp_thread();
+  if (e >= n) return;
+  const float *v = op_row(vec, e, 3);
+  double x = v[0], y = v[1], z = v[2];
+  g[e] = (float)basis_walk(gp_sqrt(x * x + y * y + z * z), op_row(db, e, functions), nullptr, 0, functions, kind, envelope, cutoff);
 }
 GPUPROF_KERNEL(basis_grad)
+
+// One item is one edge. The zero vector has no direction.
+extern "C" __global__ void basis_tangent(const float *__restrict__ vec, const float *__restrict__ u, float *__restrict__ out, int count,
+                                         int functions, int kind, int envelope, float cutoff, int n) {
+  int e = gp_thread();
+  if (e >= n) return;
+  const float *v = op_row(vec, e, 3), *w = op_row(u, e, 3);
+  float *to = op_row(out, e, functions);
+  double x = v[0], y = v[1], z = v[2], r = gp_sqrt(x * x + y * y + z * z);
+  if (r == 0) {
+    for (int i = 0; i < functions; i++) to[i] = 0;
+    return;
+  }
+  basis_walk(r, nullptr, to, (x * w[0] + y * w[1] + z * w[2]) / r, functions, kind, envelope, cutoff);
+}
+GPUPROF_KERNEL(basis_tangent)

@@ -12,50 +12,76 @@ func basisGradHost(a *gpuprof.Args, lo, hi int) {
 	n, kind, envelope, cutoff := a.Int(4), a.Int(5), a.Int(6) != 0, float64(a.F32(7))
 	vec, db, g := a.Floats(0), a.Floats(1), a.Floats(2)
 	for e := lo; e < hi; e++ {
-		x, y, z := float64(vec[3*e]), float64(vec[3*e+1]), float64(vec[3*e+2])
-		r := math.Sqrt(x*x + y*y + z*z)
-		u, slope := 1.0, 0.0
-		if envelope {
-			u, slope = cutoffPolynomial(r/cutoff), cutoffSlope(r/cutoff)/cutoff
-		}
-		row := db[e*n : (e+1)*n]
-		if kind == basisGaussian {
-			g[e] = float32(gaussianSlope(row, r, cutoff/float64(n-1), u, slope))
-		} else {
-			g[e] = float32(besselSlope(row, r, cutoff, u, slope))
-		}
+		s := slopesOf(vec[3*e:3*e+3], kind, envelope, cutoff)
+		g[e] = float32(s.walk(n, db[e*n:(e+1)*n], nil, 0))
 	}
 }
 
-func gaussianSlope(db []float32, r, delta, u, slope float64) float64 {
-	sum := 0.0
-	for i, d := range db {
-		t := r/delta - float64(i)
-		sum += float64(d) * math.Exp(-t*t) * (slope - 2*t/delta*u)
-	}
-	return sum / 1.12
+// slopes are the radial functions' derivatives at one length r.
+type slopes struct {
+	kind     int
+	r, c     float64
+	u, slope float64 // of the envelope
 }
 
-// besselSlope has sin and cos of n t by the same recurrence. With k = n pi/c the
+func slopesOf(v []float32, kind int, envelope bool, cutoff float64) slopes {
+	x, y, z := float64(v[0]), float64(v[1]), float64(v[2])
+	s := slopes{kind: kind, r: math.Sqrt(x*x + y*y + z*z), c: cutoff, u: 1}
+	if envelope {
+		s.u, s.slope = cutoffPolynomial(s.r/cutoff), cutoffSlope(s.r/cutoff)/cutoff
+	}
+	return s
+}
+
+// walk is the sum of all n derivatives times db; with out it writes each times k
+// there instead.
+func (s slopes) walk(n int, db, out []float32, k float64) float64 {
+	if s.kind == basisGaussian {
+		return s.gaussian(n, db, out, k/1.12) / 1.12
+	}
+	root := math.Sqrt(2 / s.c)
+	return s.bessel(n, db, out, k*root) * root
+}
+
+func (s slopes) gaussian(n int, db, out []float32, k float64) float64 {
+	sum, delta := 0.0, s.c/float64(n-1)
+	for i := range n {
+		t := s.r/delta - float64(i)
+		d := math.Exp(-t*t) * (s.slope - 2*t/delta*s.u)
+		if out != nil {
+			out[i] = float32(k * d)
+			continue
+		}
+		sum += float64(db[i]) * d
+	}
+	return sum
+}
+
+// bessel has sin and cos of n t by the same recurrence. With k = n pi/c the
 // difference k cos kr/r - sin kr/r^2 loses digits near 0, where its series is
 // -k^3 r/3 + k^5 r^3/30.
-func besselSlope(db []float32, r, c, u, slope float64) float64 {
-	t := math.Pi * r / c
+func (s slopes) bessel(n int, db, out []float32, factor float64) float64 {
+	t := math.Pi * s.r / s.c
 	sin, cos := math.Sincos(t)
-	s, sBefore, k, kBefore := sin, 0.0, cos, 1.0
+	now, before, k, kBefore := sin, 0.0, cos, 1.0
 	sum := 0.0
-	for i, d := range db {
-		wave := float64(i+1) * math.Pi / c
-		kr := wave * r
-		b, db := wave, -wave*wave*kr/3*(1-kr*kr/10)
+	for i := range n {
+		wave := float64(i+1) * math.Pi / s.c
+		kr := wave * s.r
+		b, d := wave, -wave*wave*kr/3*(1-kr*kr/10)
 		if kr > 1e-3 {
-			b, db = s/r, (wave*k-s/r)/r
+			b, d = now/s.r, (wave*k-now/s.r)/s.r
 		}
-		sum += float64(d) * (db*u + b*slope)
-		s, sBefore = 2*cos*s-sBefore, s
+		d = d*s.u + b*s.slope
+		if out != nil {
+			out[i] = float32(factor * d)
+		} else {
+			sum += float64(db[i]) * d
+		}
+		now, before = 2*cos*now-before, now
 		k, kBefore = 2*cos*k-kBefore, k
 	}
-	return sum * math.Sqrt(2/c)
+	return sum
 }
 
 // cutoffSlope is the derivative of cutoffPolynomial, -168 t^5 (1-t)^2; 0 from t = 1 on.

@@ -161,6 +161,17 @@ func (r *gateRuns) add(one oneGate, x, out, copies, d, gate, su, si int) {
 // Bind binds the operation to rows rows.
 func (g Gate) Bind(dev gpuprof.Device, x, out gpuprof.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gate", 0)
+	runs := k.gateRuns(g, rows)
+	k.want("x", x, int64(rows)*int64(g.InDim()))
+	k.want("out", out, int64(rows)*int64(g.OutDim()))
+	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
+	k.b.minimum = rate{fixed: move(rows*runs.flops, rows*g.InDim(), rows*g.OutDim())}
+	k.launch(&gateKernel, items{fixed: rows}, k.b.minimum, x, out, table, constants, itemCount{}, g.InDim(), g.OutDim(), len(runs.constants))
+	return k.done()
+}
+
+// gateRuns compiles a gate that is bound to so many rows.
+func (k *binder) gateRuns(g Gate, rows int) gateRuns {
 	runs, err := g.compile()
 	if err != nil {
 		k.usage("", "%w", err)
@@ -168,12 +179,7 @@ func (g Gate) Bind(dev gpuprof.Device, x, out gpuprof.Buffer, rows int) (*Bound,
 	if rows < 0 {
 		k.usage("use 0 or more", "the number of rows %d is negative", rows)
 	}
-	k.want("x", x, int64(rows)*int64(g.InDim()))
-	k.want("out", out, int64(rows)*int64(g.OutDim()))
-	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
-	k.b.minimum = rate{fixed: move(rows*runs.flops, rows*g.InDim(), rows*g.OutDim())}
-	k.launch(&gateKernel, items{fixed: rows}, k.b.minimum, x, out, table, constants, itemCount{}, g.InDim(), g.OutDim(), len(runs.constants))
-	return k.done()
+	return runs
 }
 
 // Scratch is the bytes Bind allocates: the tables.

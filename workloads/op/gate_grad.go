@@ -22,13 +22,7 @@ var gateGradKernel = gpuprof.Kernel{Name: "gate_grad", Sig: "bbbbbiiii", Host: g
 // Bind binds the operation to rows rows.
 func (g GateGrad) Bind(dev gpuprof.Device, x, dout, dx gpuprof.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gate backwards", 0)
-	runs, err := g.Gate.compile()
-	if err != nil {
-		k.usage("", "%w", err)
-	}
-	if rows < 0 {
-		k.usage("use 0 or more", "the number of rows %d is negative", rows)
-	}
+	runs := k.gateRuns(g.Gate, rows)
 	in, out := g.Gate.InDim(), g.Gate.OutDim()
 	k.want("x", x, int64(rows)*int64(in))
 	k.want("dout", dout, int64(rows)*int64(out))

@@ -284,17 +284,20 @@ type gradient struct {
 	graph      graph
 	x, y, w, d []float32
 	dx, dy, dw gpuprof.Buffer
+	before     [3][]float32 // what is added to
 	b          *Bound
 }
 
-func (l lab) gradient(tp TensorProduct, g graph, before []float32) *gradient {
+func (l lab) gradient(tp TensorProduct, g graph, adds bool) *gradient {
 	edges, rows := len(g.src), len(g.rowPtr)-1
-	c := &gradient{g: TensorProductGrad{Product: tp, AddY: before != nil}, graph: g,
+	c := &gradient{g: TensorProductGrad{Product: tp, AddX: adds, AddY: adds, AddW: adds}, graph: g,
 		x: l.normal(g.nodes * tp.TP.In1.Dim()), y: l.normal(edges * tp.TP.In2.Dim()), w: l.normal(edges * tp.TP.WeightNumel()), d: l.normal(rows * tp.TP.Out.Dim())}
-	if before == nil {
-		before = nans(len(c.y))
+	for i, v := range [][]float32{c.x, c.y, c.w} {
+		if c.before[i] = nans(len(v)); adds {
+			c.before[i] = l.normal(len(v))
+		}
 	}
-	c.dx, c.dy, c.dw = l.floats(nans(len(c.x))), l.floats(before), l.floats(nans(len(c.w)))
+	c.dx, c.dy, c.dw = l.floats(c.before[0]), l.floats(c.before[1]), l.floats(c.before[2])
 	colptr, perm := bySource(g.src, g.nodes, 0)
 	c.b = l.must(c.g.Bind(l.dev, TPGradBuffers{X: l.floats(c.x), Y: l.floats(c.y), W: l.floats(c.w), DOut: l.floats(c.d), Src: l.ints(g.src), Dst: l.ints(g.dst),
 		ColPtr: l.ints(colptr), Perm: l.ints(perm), DX: c.dx, DY: c.dy, DW: c.dw}, g.nodes, rows, edges))
@@ -334,7 +337,7 @@ func TestTensorProductGrad(t *testing.T) {
 					}
 					g.rowPtr = append(g.rowPtr, int32(len(g.src)))
 				}
-				c := l.gradient(TensorProduct{TP: p, Layout: layout, Scale: .3}, g, nil)
+				c := l.gradient(TensorProduct{TP: p, Layout: layout, Scale: .3}, g, false)
 				l.run(c.b)
 				l.scratchIs(name, c.b, c.g.Scratch(g.nodes, len(g.rowPtr)-1, len(g.src), true))
 				dx, dy, dw := c.reference(t)
@@ -346,7 +349,7 @@ func TestTensorProductGrad(t *testing.T) {
 	})
 }
 
-// Sources with more edges than a segment, and dy that is added.
+// Sources with more edges than a segment, and gradients that are added.
 func TestTensorProductGradSegments(t *testing.T) {
 	onBoth(t, func(t *testing.T, l lab) {
 		p := uvu(t, "3x0e+2x1o", "0e+1o", "0e+1o")
@@ -357,15 +360,18 @@ func TestTensorProductGradSegments(t *testing.T) {
 			}
 			g.rowPtr = append(g.rowPtr, int32(len(g.src)))
 		}
-		before := l.normal(len(g.src) * p.In2.Dim())
-		c := l.gradient(TensorProduct{TP: p, Layout: IrMul}, g, before)
-		l.run(c.b)
-		dx, dy, _ := c.reference(t)
-		for i := range dy {
-			dy[i] += float64(before[i])
+		for _, layout := range []Layout{MulIr, IrMul} {
+			c := l.gradient(TensorProduct{TP: p, Layout: layout}, g, true)
+			l.run(c.b)
+			var want [3][]float64
+			want[0], want[1], want[2] = c.reference(t)
+			for i, b := range []gpuprof.Buffer{c.dx, c.dy, c.dw} {
+				for k, v := range c.before[i] {
+					want[i][k] += float64(v)
+				}
+				near(t, []string{"dx ", "dy ", "dw "}[i]+string(layout), l.read(b, len(want[i])), want[i], 3e-6)
+			}
 		}
-		near(t, "dx", l.read(c.dx, len(dx)), dx, 3e-6)
-		near(t, "dy", l.read(c.dy, len(dy)), dy, 2e-6)
 	})
 }
 
@@ -379,7 +385,7 @@ func TestGradsDoNotDependOnThreads(t *testing.T) {
 			copy(gpuprof.Floats(b), v)
 			return b
 		}}
-		c := l.gradient(TensorProduct{TP: uvu(t, "9x0e+9x1o", "0e+1o+2e", "0e+1o+2e"), Layout: IrMul}, r.graph([]int{300, 40, 0, 500}, 5), nil)
+		c := l.gradient(TensorProduct{TP: uvu(t, "9x0e+9x1o", "0e+1o+2e", "0e+1o+2e"), Layout: IrMul}, r.graph([]int{300, 40, 0, 500}, 5), false)
 		l.run(c.b)
 		var all []float64
 		for _, b := range []gpuprof.Buffer{c.dx, c.dy, c.dw} {

@@ -17,8 +17,9 @@ type MLPGrad struct {
 }
 
 // MLPGradBuffers are the arguments of MLPGrad; A is what BindKept left. DA [E,Hidden]
-// receives da. Without DB that is all there is: training needs no more.
-type MLPGradBuffers struct{ A, W1, W2, DW, DA, DB gpuprof.Buffer }
+// receives da. Without DB that is all there is: training needs no more. With DH [E,Hidden]
+// dh is kept there, for MLPSecond.
+type MLPGradBuffers struct{ A, W1, W2, DW, DH, DA, DB gpuprof.Buffer }
 
 // BindKept binds an MLP that goes backwards later, from b [E,In]: a [E,Hidden] is
 // the hidden layer before its activation, h after it. Without w it stops there.
@@ -97,9 +98,17 @@ func (g MLPGrad) Bind(dev gpuprof.Device, b MLPGradBuffers, edgeCap int) (*Bound
 		k.usage("", "%w", err)
 	}
 	toHidden, toBasis := g.layers()
-	minimum := k.gemm(toHidden, b.DW, k.flip(b.W2, matrix{0, m.Hidden, m.Out}), b.DA)
+	dh := b.DH
+	if dh == nil {
+		dh = b.DA
+	}
+	minimum := k.gemm(toHidden, b.DW, k.flip(b.W2, matrix{0, m.Hidden, m.Out}), dh)
 	slope := rate{perEdge: move(m.Hidden*(act.flops+5), 2*m.Hidden, m.Hidden)}
-	k.launch(&actGradKernel, items{perEdge: m.Hidden}, slope, b.A, b.DA, itemCount{}, act.id, float32(c))
+	if b.DH == nil {
+		k.launch(&actGradKernel, items{perEdge: m.Hidden}, slope, b.A, b.DA, itemCount{}, act.id, float32(c))
+	} else {
+		k.launch(&actTangentKernel, items{perEdge: m.Hidden}, slope, b.A, dh, b.DA, itemCount{}, act.id, float32(c))
+	}
 	slope.perEdge.BytesRead = int64(m.Hidden) * floatBytes // dh is at hand
 	if b.DB == nil {
 		k.b.minimum = minimum.add(slope)

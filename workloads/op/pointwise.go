@@ -11,14 +11,18 @@ var pointwisePTX string
 
 // Operations on one value at a time, an item each: an activation into another
 // buffer (x, out, n, act, c: out = c*phi(x)); its reverse in place (x, d, n, act, c:
-// d *= c*phi'(x)); a sum in place (x, out, n: out += x). flipKernel turns matrices:
+// d *= c*phi'(x)); the change along d (x, d, out, n, act, c: out = c*phi'(x) d), and in
+// place the gradient of b.(that change) + d.(the value) by x (x, dx, b, d, n, act, c:
+// d = c*(phi'(x) d + phi”(x) dx b)); a sum in place (x, out, n: out += x). flipKernel turns matrices:
 // src, out, table, n; an item is a row of the source, four integers: where it starts,
 // where its first value goes, how many values, how far apart they go.
 var (
-	actApplyKernel = gpuprof.Kernel{Name: "act_apply", Sig: "bbiif", Host: actApplyHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	actGradKernel  = gpuprof.Kernel{Name: "act_grad", Sig: "bbiif", Host: actGradHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	addKernel      = gpuprof.Kernel{Name: "add", Sig: "bbi", Host: addHost, Grain: 1 << 14, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	flipKernel     = gpuprof.Kernel{Name: "flip", Sig: "bbbi", Host: flipHost, Grain: 16, PTX: pointwisePTX, Threads: 128, PerBlock: 1}
+	actApplyKernel   = gpuprof.Kernel{Name: "act_apply", Sig: "bbiif", Host: actApplyHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
+	actGradKernel    = gpuprof.Kernel{Name: "act_grad", Sig: "bbiif", Host: actGradHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
+	actTangentKernel = gpuprof.Kernel{Name: "act_tangent", Sig: "bbbiif", Host: actTangentHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
+	actSecondKernel  = gpuprof.Kernel{Name: "act_second", Sig: "bbbbiif", Host: actSecondHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
+	addKernel        = gpuprof.Kernel{Name: "add", Sig: "bbi", Host: addHost, Grain: 1 << 14, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
+	flipKernel       = gpuprof.Kernel{Name: "flip", Sig: "bbbi", Host: flipHost, Grain: 16, PTX: pointwisePTX, Threads: 128, PerBlock: 1}
 )
 
 const flipInts = 4

@@ -22,6 +22,25 @@ func actGradHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
+func actTangentHost(a *gpuprof.Args, lo, hi int) {
+	x, d, out, act, c := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi], a.Floats(2)[lo:hi], a.Int(4), a.F32(5)
+	if act == actSilu {
+		copy(out, d)
+		siluGrad(x, out, c)
+		return
+	}
+	for i, v := range x {
+		out[i] = float32(float64(d[i]) * float64(c) * derive(act, float64(v)))
+	}
+}
+
+func actSecondHost(a *gpuprof.Args, lo, hi int) {
+	x, dx, back, d, act, c := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi], a.Floats(2)[lo:hi], a.Floats(3)[lo:hi], a.Int(5), float64(a.F32(6))
+	for i, v := range x {
+		d[i] = float32(c * (derive(act, float64(v))*float64(d[i]) + curve(act, float64(v))*float64(dx[i])*float64(back[i])))
+	}
+}
+
 // siluGrad has the exponentials from vec: with s = silu(v) = q v the slope
 // q (1 + v (1-q)) is q + s (1-q), and q = s/v.
 func siluGrad(x, d []float32, c float32) {

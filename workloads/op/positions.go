@@ -50,3 +50,21 @@ func (p Positions) Bind(dev gpuprof.Device, b PositionsBuffers, edgeCap int) (*B
 	}
 	return b2, err
 }
+
+// positionsGradKernel: v, src, dst, colptr, u, n, atoms. One item is one edge.
+var positionsGradKernel = gpuprof.Kernel{Name: "positions_grad", Sig: "bbbbbii", Host: positionsGradHost, Grain: 1 << 10, PTX: positionsPTX, Threads: 256, PerBlock: 256}
+
+// BindGrad binds the way back, for up to edgeCap edges: from v [Points,3], the cotangent
+// of Out, that of F, u [E,3] = v of an edge's destination - v of its source.
+func (p Positions) BindGrad(dev gpuprof.Device, v, src, dst, colptr, u gpuprof.Buffer, edgeCap int) (*Bound, error) {
+	k := newBinder(dev, "positions backwards", edgeCap)
+	e := int64(edgeCap)
+	k.want("v", v, 3*int64(p.Points))
+	k.want("src", src, e)
+	k.want("dst", dst, e)
+	k.want("colptr", colptr, int64(p.Atoms)+2)
+	k.want("u", u, 3*e)
+	k.b.minimum = rate{fixed: move(0, 3*p.Points+1, 0), perEdge: move(3, 2, 3)}
+	k.launch(&positionsGradKernel, items{perEdge: 1}, rate{fixed: move(0, 1, 0), perEdge: move(3, 8, 3)}, v, src, dst, colptr, u, itemCount{}, p.Atoms)
+	return k.done()
+}

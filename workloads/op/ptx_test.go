@@ -24,8 +24,8 @@ func allKernels() []*gpuprof.Kernel {
 		&basisKernel, &sphKernel, &fillKernel, &transposeKernel, &gateKernel, &linearKernel,
 		&scatterAtomicKernel, &scatterSortedKernel, &scaleKernel, &packLeftKernel, &packRightKernel, &radialKernel, &gemmKernel, &gemm64Kernel, &actInplaceKernel,
 		&gatherKernel, &outerKernel, &contractKernel, &weightKernel,
-		&actApplyKernel, &actGradKernel, &addKernel, &flipKernel, &gateGradKernel, &basisGradKernel, &sphGradKernel,
-		&positionsKernel, &readoutKernel, &readoutGradKernel, &sumKernel, &residualKernel, &tpGradKernel, &tpGradXKernel, &tpGradSumKernel, &weightGradKernel, &weightSumKernel, &roundKernel,
+		&actApplyKernel, &actGradKernel, &actTangentKernel, &actSecondKernel, &addKernel, &flipKernel, &gateGradKernel, &gateTangentKernel, &gateSecondKernel, &basisGradKernel, &basisTangentKernel, &sphGradKernel, &sphTangentKernel,
+		&positionsKernel, &positionsGradKernel, &readoutKernel, &readoutGradKernel, &sumKernel, &residualKernel, &tpGradKernel, &tpGradXKernel, &tpGradSumKernel, &weightGradKernel, &weightSumKernel, &roundKernel,
 		&tpFusedKernel, &tpCSRKernel, &tpCSRMLPKernel, &tpFixupKernel,
 		&tpSmallKernel, &tpMaceMediumKernel, &tpMaceLargeKernel, &tpNequipLipsKernel, &tpDeepawNaturalKernel, &tpDeepawKernel,
 	}

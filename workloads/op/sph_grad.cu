@@ -19,10 +19,8 @@ GP_FN void sph_climb(sph_degree &here, const sph_degree &below, const sph_degree
   here.im[l] = k * (re * x + im * z);
 }
 
-// One item is one edge; in double between the float input and output, as sph is. A block computes the norms once.
-extern "C" __global__ void sph_grad(const float *__restrict__ vec, const float *__restrict__ dy, const float *__restrict__ slope,
-                                    float *__restrict__ f, int count, int lmax, int n) {
-  __shared__ double norm[SPH_DEGREES * SPH_DEGREES];
+// sph_norms writes what R lacks to a block's shared memory.
+GP_FN void sph_norms(double *norm) {
   for (int i = (int)threadIdx.x; i < SPH_DEGREES * SPH_DEGREES; i += (int)blockDim.x) {
     int l = i / SPH_DEGREES, m = i % SPH_DEGREES;
     double ratio = m ? 2.0 * (2 * l + 1) : 2 * l + 1;
@@ -30,6 +28,13 @@ extern "C" __global__ void sph_grad(const float *__restrict__ vec, const float *
     norm[i] = gp_sqrt(ratio);
   }
   __syncthreads();
+}
+
+// One item is one edge; in double between the float input and output, as sph is. A block computes the norms once.
+extern "C" __global__ void sph_grad(const float *__restrict__ vec, const float *__restrict__ dy, const float *__restrict__ slope,
+                                    float *__restrict__ f, int count, int lmax, int n) {
+  __shared__ double norm[SPH_DEGREES * SPH_DEGREES];
+  sph_norms(norm);
   int e = gp_thread();
   if (e >= n) return;
   const float *v = op_row(vec, e, 3), *back = op_row(dy, e, (lmax + 1) * (lmax + 1));
@@ -72,3 +77,45 @@ extern "C" __global__ void sph_grad(const float *__restrict__ vec, const float *
   out[2] = (float)((sz - along * z) / r + g * z);
 }
 GPUPROF_KERNEL(sph_grad)
+
+// One item is one edge, as in sph_grad: there the terms of all harmonics are added, here each is written.
+extern "C" __global__ void sph_tangent(const float *__restrict__ vec, const float *__restrict__ u, float *__restrict__ out, int count,
+                                       int lmax, int n) {
+  __shared__ double norm[SPH_DEGREES * SPH_DEGREES];
+  sph_norms(norm);
+  int e = gp_thread();
+  if (e >= n) return;
+  const float *v = op_row(vec, e, 3), *w = op_row(u, e, 3);
+  float *to = op_row(out, e, (lmax + 1) * (lmax + 1));
+  double x = v[0], y = v[1], z = v[2];
+  double r = gp_sqrt(x * x + y * y + z * z);
+  to[0] = 0;
+  if (r == 0) {
+    for (int i = 1; i < (lmax + 1) * (lmax + 1); i++) to[i] = 0;
+    return;
+  }
+  x /= r;
+  y /= r;
+  z /= r;
+  double ux = w[0] / r, uy = w[1] / r, uz = w[2] / r, along = ux * x + uy * y + uz * z;
+  sph_degree before = {}, below = {}, here = {};
+  below.re[0] = 1;
+  for (int l = 1; l <= lmax; l++) {
+    sph_climb(here, below, before, l, x, y, z);
+    int mid = l * l + l;
+    for (int m = 0; m <= l; m++) {
+      double q = norm[l * SPH_DEGREES + m], own = (double)(l + m) * uy, ur = below.re[m + 1], ui = below.im[m + 1];
+      double re = own * below.re[m] - (double)l * along * here.re[m], im = own * below.im[m] - (double)l * along * here.im[m];
+      if (m == 0) {
+        to[mid] = (float)(q * (re - uz * ur - ux * ui));
+        continue;
+      }
+      double k = (double)((l + m) * (l + m - 1)), dr = k * below.re[m - 1], di = k * below.im[m - 1];
+      to[mid + m] = (float)(q * (re + (uz * (dr - ur) - ux * (di + ui)) / 2));
+      to[mid - m] = (float)(q * (im + (uz * (di - ui) + ux * (dr + ur)) / 2)); // i (D+U)/2
+    }
+    before = below;
+    below = here;
+  }
+}
+GPUPROF_KERNEL(sph_tangent)

@@ -27,7 +27,8 @@ enum {
 #define PITCH 33 // rows of 32 copies that do not all begin in one bank
 #define GRAD_W 1
 #define GRAD_Y 2
-#define GRAD_ADD 4
+#define GRAD_ADD_Y 4
+#define GRAD_ADD_W 8
 
 // back_contract writes M of a path for an edge's harmonics, a lane a cell.
 GP_FN void back_contract(float *m, const int *plan, const float *constants, const int *path, const float *y) {
@@ -75,7 +76,8 @@ extern "C" __global__ void __launch_bounds__(128)
       if (what & GRAD_W) {
         for (int c = 0; c < cell_count; c++)
           sum = gp_fma(m[c], xs[cells[c * 4] * PITCH + lane] * zs[cells[c * 4 + 1] * PITCH + lane], sum);
-        if (in) op_row(dw, e, numel)[path[2] + u] = sum;
+        float *to = op_row(dw, e, numel) + path[2] + u;
+        if (in) *to = what & GRAD_ADD_W ? *to + sum : sum;
       }
       __syncwarp();
       if (what & GRAD_Y)
@@ -100,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(128)
   if (what & GRAD_Y)
     for (int j = lane; j < sh; j += 32) {
       float *to = op_row(dy, e, sh) + j;
-      *to = what & GRAD_ADD ? *to + dys[j] : dys[j];
+      *to = what & GRAD_ADD_Y ? *to + dys[j] : dys[j];
     }
 }
 GPUPROF_KERNEL(tp_grad)
@@ -169,14 +171,14 @@ GPUPROF_KERNEL(tp_grad_x)
 
 // One item is one node, one block a node: the sums of its segments, in order.
 extern "C" __global__ void tp_grad_sum(const int *__restrict__ colptr, const float *__restrict__ partial, float *__restrict__ dx, int count,
-                                       int nodes, int width, int n) {
+                                       int nodes, int width, int add, int n) {
   int node = (int)blockIdx.x;
   if (node >= n) return;
   int edges = colptr[node + 1] - colptr[node], first = colptr[node] / SEGMENT + node;
   for (int i = (int)threadIdx.x; i < width; i += (int)blockDim.x) {
-    float sum = 0;
+    float *to = op_row(dx, node, width) + i, sum = add ? *to : 0.0f;
     for (int j = 0; (long long)j * SEGMENT < edges; j++) sum += op_row(partial, first + j, width)[i];
-    op_row(dx, node, width)[i] = sum;
+    *to = sum;
   }
 }
 GPUPROF_KERNEL(tp_grad_sum)

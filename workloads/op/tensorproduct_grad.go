@@ -29,7 +29,8 @@ var tpGradPTX string
 // number of threads. Paths are those that csr takes. Product.Impl is not looked at.
 type TensorProductGrad struct {
 	Product TensorProduct
-	AddY    bool // add to dy
+	// Add to what is there: dy, dw or dx.
+	AddY, AddW, AddX bool
 }
 
 // TPGradBuffers are the arguments of TensorProductGrad: those of the product, and
@@ -37,22 +38,23 @@ type TensorProductGrad struct {
 type TPGradBuffers struct{ X, Y, W, DOut, Src, Dst, ColPtr, Perm, DX, DY, DW gpuprof.Buffer }
 
 // Both kernels work in ir_mul. tpGradKernel: x, y, w, dout, src, dst, dw, dy, plan,
-// constants, what (bits gradW, gradY, gradAdd), n; one item is one edge, on CUDA a
+// constants, what (bits gradW, gradY, gradAddY, gradAddW), n; one item is one edge, on CUDA a
 // warp. tpGradXKernel: y, w, dout, dst, colptr, perm, partial, plan, constants, n,
 // nodes; an item is a segment of a node's edges, on CUDA one tile of it. Segment j of
 // node a, of tpGradSegment edges, is number colptr[a]/tpGradSegment + a + j, and
-// writes that row of partial. tpGradSumKernel: colptr, partial, dx, n, nodes, width;
-// an item is a node.
+// writes that row of partial. tpGradSumKernel: colptr, partial, dx, n, nodes, width,
+// add; an item is a node.
 var (
 	tpGradKernel    = gpuprof.Kernel{Name: "tp_grad", Sig: "bbbbbbbbbbii", Host: tpGradHost, Grain: 4, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes}
 	tpGradXKernel   = gpuprof.Kernel{Name: "tp_grad_x", Sig: "bbbbbbbbbii", Host: tpGradXHost, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes}
-	tpGradSumKernel = gpuprof.Kernel{Name: "tp_grad_sum", Sig: "bbbiii", Host: tpGradSumHost, Grain: 8, PTX: tpGradPTX, Threads: 128, PerBlock: 1}
+	tpGradSumKernel = gpuprof.Kernel{Name: "tp_grad_sum", Sig: "bbbiiii", Host: tpGradSumHost, Grain: 8, PTX: tpGradPTX, Threads: 128, PerBlock: 1}
 )
 
 const (
 	gradW = 1 << iota
 	gradY
-	gradAdd
+	gradAddY
+	gradAddW
 )
 
 const (
@@ -235,8 +237,13 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 	var own rate
 	if dw != nil {
 		what |= gradW
+		read := 0
+		if t.AddW {
+			what |= gradAddW
+			read = numel
+		}
 		k.want("dw", dw, e*int64(numel))
-		own.perEdge = own.perEdge.Add(move(plan.flopsW, 0, numel))
+		own.perEdge = own.perEdge.Add(move(plan.flopsW, read, numel))
 	} else {
 		dw = b.W
 	}
@@ -244,7 +251,7 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 		what |= gradY
 		read := 0
 		if t.AddY {
-			what |= gradAdd
+			what |= gradAddY
 			read = sh
 		}
 		k.want("dy", dy, e*int64(sh))
@@ -274,12 +281,19 @@ func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, do
 	if k.tiled() {
 		work.times = max(plan.across, 1)
 	}
-	own := rate{fixed: move(0, nodes+1, nodes*in), perEdge: move(plan.flopsX, 1, 0)}
+	add, read := 0, 0
+	if t.AddX {
+		add, read = 1, nodes*in
+	}
+	own := rate{fixed: move(read, nodes+1+read, nodes*in), perEdge: move(plan.flopsX, 1, 0)}
 	k.launch(plan.shaped(&tpGradXKernel), work, rate{fixed: move(0, nodes+1, int(slots)*in), perEdge: move(plan.flopsQ+plan.flopsX, p.TP.Out.Dim()+p.TP.In2.Dim()+p.TP.WeightNumel()+2, 0)},
 		b.Y, b.W, dout, b.Dst, b.ColPtr, b.Perm, partial, ints, constants, itemCount{}, nodes)
-	k.launch(&tpGradSumKernel, items{fixed: nodes}, rate{fixed: move(int(slots)*in, int(slots)*in+nodes+1, nodes*in)}, b.ColPtr, partial, dx, itemCount{}, nodes, in)
+	if p.Layout == MulIr { // the last launch is what adds
+		add, read = 0, 0
+	}
+	k.launch(&tpGradSumKernel, items{fixed: nodes}, rate{fixed: move(int(slots)*in+read, int(slots)*in+nodes+1+read, nodes*in)}, b.ColPtr, partial, dx, itemCount{}, nodes, in, add)
 	if p.Layout == MulIr {
-		k.transpose(Transpose{Irreps: p.TP.In1, ToMulIr: true}, dx, b.DX, nodes)
+		k.transpose(Transpose{Irreps: p.TP.In1, ToMulIr: true, Accumulate: t.AddX}, dx, b.DX, nodes)
 	}
 	return own
 }

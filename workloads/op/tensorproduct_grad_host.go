@@ -40,11 +40,11 @@ func tpGradHost(a *gpuprof.Args, lo, hi int) {
 	v.read(plan, a.Floats(9))
 	x, y, w, dout, src, dst, dw, dy := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.Ints(4), a.Ints(5), a.Floats(6), a.Floats(7)
 	in, sh, numel, out := int(plan[backIn]), int(plan[backSh]), int(plan[backNumel]), int(plan[backOut])
-	var unwanted [uChunk]float32
+	var beside [uChunk]float32 // what is unwanted, or added
 	for e := lo; e < hi; e++ {
 		xe, ye, we, ze := x[int(src[e])*in:][:in], y[e*sh:][:sh], w[e*numel:][:numel], dout[int(dst[e])*out:][:out]
 		back := dy[e*sh:][:sh]
-		if what&(gradY|gradAdd) == gradY {
+		if what&(gradY|gradAddY) == gradY {
 			clear(back)
 		}
 		for p := range int(plan[backPaths]) {
@@ -56,11 +56,14 @@ func tpGradHost(a *gpuprof.Args, lo, hi int) {
 			for u := 0; u < mul; u += uChunk {
 				n := min(uChunk, mul-u)
 				at := int(path[2]) + u
-				to := unwanted[:n]
-				if what&gradW != 0 {
+				to := beside[:n]
+				if what&(gradW|gradAddW) == gradW {
 					to = dw[e*numel+at:][:n]
 				}
 				vec.Pairs(to, we[at:], xe[int(path[0])+u:], mul, ze[int(path[3])+u:], mul, n, cells, m, t)
+				if what&gradAddW != 0 {
+					vec.Axpy(1, to, dw[e*numel+at:][:n])
+				}
 			}
 			if what&gradY != 0 {
 				v.contractBack(cells, t, back[path[1]:])
@@ -145,10 +148,12 @@ func segmentOf(colPtr []int32, nodes, s int) (from, to int) {
 }
 
 func tpGradSumHost(a *gpuprof.Args, lo, hi int) {
-	colPtr, partial, dx, in := a.Ints(0), a.Floats(1), a.Floats(2), a.Int(5)
+	colPtr, partial, dx, in, add := a.Ints(0), a.Floats(1), a.Floats(2), a.Int(5), a.Int(6) != 0
 	for node := lo; node < hi; node++ {
 		row := dx[node*in : (node+1)*in]
-		clear(row)
+		if !add {
+			clear(row)
+		}
 		first := int(colPtr[node])/tpGradSegment + node
 		for j := 0; j*tpGradSegment < int(colPtr[node+1]-colPtr[node]); j++ {
 			vec.Axpy(1, partial[(first+j)*in:][:in], row)

@@ -1,0 +1,36 @@
+package op
+
+import "github.com/gpuprof/gpuprof"
+
+// BasisTangent is how a Basis changes when the vectors move:
+//
+//	vec [E,3], u [E,3] -> out [E,N],  out_i = b_i'(r) n.u
+//
+// with the direction n and b' as BasisGrad has it. The zero vector has no direction:
+// its change is 0.
+type BasisTangent struct{ Basis Basis }
+
+// basisTangentKernel: vec, u, out, n, N, kind, envelope, cutoff. One item is one edge.
+var basisTangentKernel = gpuprof.Kernel{Name: "basis_tangent", Sig: "bbbiiiif", Host: basisTangentHost, Grain: 64, PTX: basisGradPTX, Threads: 128, PerBlock: 128}
+
+// Bind binds the operation for up to edgeCap edges.
+func (g BasisTangent) Bind(dev gpuprof.Device, vec, u, out gpuprof.Buffer, edgeCap int) (*Bound, error) {
+	s := g.Basis
+	k := newBinder(dev, "change of the basis", edgeCap)
+	if err := s.Check(); err != nil {
+		k.usage("", "%w", err)
+	}
+	kind, _ := s.kind() // Check has accepted it
+	k.want("vec", vec, 3*int64(edgeCap))
+	k.want("u", u, 3*int64(edgeCap))
+	k.want("out", out, int64(s.N)*int64(edgeCap))
+	envelope := 0
+	if s.Envelope {
+		envelope = 1
+	}
+	// A product a function in place of the two that add a term, and n.u.
+	flops := s.gradFlops() - s.N + 6
+	k.b.minimum = rate{perEdge: move(flops, 6, s.N).In("fp64", int64(flops))} // double on either device
+	k.launch(&basisTangentKernel, items{perEdge: 1}, k.b.minimum, vec, u, out, itemCount{}, s.N, kind, envelope, float32(s.Cutoff))
+	return k.done()
+}

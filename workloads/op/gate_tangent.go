@@ -1,0 +1,71 @@
+package op
+
+import "github.com/gpuprof/gpuprof"
+
+// GateTangent is how a Gate's output changes when its input moves:
+//
+//	x, dx [rows, scalars+gates+gated] -> out [rows, scalars+gated]
+//	c phi'(s) ds,  c phi'(g) dg v + c phi(g) dv
+type GateTangent struct{ Gate Gate }
+
+// GateSecond is the gradient by x of dout . GateTangent, where dout is constant. By dx it
+// is what GateGrad gives.
+//
+//	x, dx [rows, scalars+gates+gated], dout [rows, scalars+gated] -> grad as x
+//	gs = c phi''(s) ds dout,  gv = c phi'(g) dg dout
+//	gg = c phi''(g) dg sum_i v_i dout_i + c phi'(g) sum_i dv_i dout_i
+type GateSecond struct{ Gate Gate }
+
+// Runs, constants and what follows are those of gateKernel. gateTangentKernel: x, dx, out,
+// runs, constants, n, in dim, out dim, number of runs; gateSecondKernel: x, dx, dout, grad
+// and the same. One item is one row.
+var (
+	gateTangentKernel = gpuprof.Kernel{Name: "gate_tangent", Sig: "bbbbbiiii", Host: gateTangentHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1}
+	gateSecondKernel  = gpuprof.Kernel{Name: "gate_second", Sig: "bbbbbbiiii", Host: gateSecondHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1}
+)
+
+// Bind binds the operation to rows rows.
+func (g GateTangent) Bind(dev gpuprof.Device, x, dx, out gpuprof.Buffer, rows int) (*Bound, error) {
+	k := newBinder(dev, "change of the gate", 0)
+	runs := k.gateRuns(g.Gate, rows)
+	in, to := g.Gate.InDim(), g.Gate.OutDim()
+	k.want("x", x, int64(rows)*int64(in))
+	k.want("dx", dx, int64(rows)*int64(in))
+	k.want("out", out, int64(rows)*int64(to))
+	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
+	k.b.minimum = rate{fixed: move(rows*runs.gradFlops(), 2*rows*in, rows*to)}
+	k.launch(&gateTangentKernel, items{fixed: rows}, k.b.minimum, x, dx, out, table, constants, itemCount{}, in, to, len(runs.constants))
+	return k.done()
+}
+
+// Bind binds the operation to rows rows.
+func (g GateSecond) Bind(dev gpuprof.Device, x, dx, dout, grad gpuprof.Buffer, rows int) (*Bound, error) {
+	k := newBinder(dev, "gradient of the gate's change", 0)
+	runs := k.gateRuns(g.Gate, rows)
+	in, out := g.Gate.InDim(), g.Gate.OutDim()
+	k.want("x", x, int64(rows)*int64(in))
+	k.want("dx", dx, int64(rows)*int64(in))
+	k.want("dout", dout, int64(rows)*int64(out))
+	k.want("grad", grad, int64(rows)*int64(in))
+	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
+	k.b.minimum = rate{fixed: move(rows*runs.secondFlops(), rows*(2*in+out), rows*in)}
+	k.launch(&gateSecondKernel, items{fixed: rows}, k.b.minimum, x, dx, dout, grad, table, constants, itemCount{}, in, out, len(runs.constants))
+	return k.done()
+}
+
+// secondFlops of one row: what gradFlops counts, the second derivative from the same
+// exponential, 4 and its product; for every component two terms of sums and a product.
+func (r gateRuns) secondFlops() int {
+	n := 0
+	for i := range r.constants {
+		t := r.table[i*runInts:]
+		n += int(t[2]) * (activations[t[5]].flops + 10 + 5*int(t[3]))
+	}
+	return n
+}
+
+// Scratch is the bytes Bind allocates: the tables.
+func (g GateTangent) Scratch() int64 { return g.Gate.Scratch() }
+
+// Scratch is the bytes Bind allocates: the tables.
+func (g GateSecond) Scratch() int64 { return g.Gate.Scratch() }

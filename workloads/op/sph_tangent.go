@@ -1,0 +1,33 @@
+package op
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// SphTangent is how a Sph changes when the vectors move:
+//
+//	vec [E,3], u [E,3] -> out [E,(LMax+1)^2] = grad Y_lm . u
+//
+// with the gradients of SphGrad. The zero vector has no direction: its change is 0.
+type SphTangent struct{ Sph Sph }
+
+// sphTangentKernel: vec, u, out, n, lmax. One item is one edge.
+var sphTangentKernel = gpuprof.Kernel{Name: "sph_tangent", Sig: "bbbii", Host: sphTangentHost, Grain: 64, PTX: sphGradPTX, Threads: 128, PerBlock: 128}
+
+// Bind binds the operation for up to edgeCap edges.
+func (g SphTangent) Bind(dev gpuprof.Device, vec, u, out gpuprof.Buffer, edgeCap int) (*Bound, error) {
+	s := g.Sph
+	k := newBinder(dev, "change of the harmonics", edgeCap)
+	if s.LMax < 0 || s.LMax > so3.MaxL {
+		k.usage("choose one inside", "lmax %d is outside 0..%d", s.LMax, so3.MaxL)
+	}
+	e := int64(edgeCap)
+	k.want("vec", vec, 3*e)
+	k.want("u", u, 3*e)
+	k.want("out", out, int64(s.Dim())*e)
+	flops := s.gradFlops()
+	k.b.minimum = rate{perEdge: move(flops, 6, s.Dim()).In("fp64", int64(flops))} // double on either device
+	k.launch(&sphTangentKernel, items{perEdge: 1}, k.b.minimum, vec, u, out, itemCount{}, s.LMax)
+	return k.done()
+}

@@ -1,0 +1,49 @@
+package op
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+func sphTangentHost(a *gpuprof.Args, lo, hi int) {
+	lmax := a.Int(4)
+	dim := (lmax + 1) * (lmax + 1)
+	vec, u, out := a.Floats(0), a.Floats(1), a.Floats(2)
+	for e := lo; e < hi; e++ {
+		sphTangentOne(lmax, vec[3*e:3*e+3], u[3*e:3*e+3], out[e*dim:(e+1)*dim])
+	}
+}
+
+// sphTangentOne has the gradients of sphGradOne: there the terms of all harmonics are
+// added, here each is written.
+func sphTangentOne(lmax int, vec, u, out []float32) {
+	x, y, z := float64(vec[0]), float64(vec[1]), float64(vec[2])
+	r := math.Sqrt(x*x + y*y + z*z)
+	clear(out)
+	if r == 0 {
+		return
+	}
+	x, y, z = x/r, y/r, z/r
+	ux, uy, uz := float64(u[0])/r, float64(u[1])/r, float64(u[2])/r
+	along := ux*x + uy*y + uz*z
+	var before, below, here degree // of degrees l-2, l-1 and l
+	below[0][0] = 1
+	for l := 1; l <= lmax; l++ {
+		climb(&here, &below, &before, l, x, y, z)
+		mid, l1 := l*l+l, float64(l)
+		for m := 0; m <= l; m++ {
+			n, up, own := sphNorm[l][m], below[m+1], float64(l+m)*uy
+			re, im := own*below[m][0]-l1*along*here[m][0], own*below[m][1]-l1*along*here[m][1]
+			if m == 0 {
+				out[mid] = float32(n * (re - uz*up[0] - ux*up[1]))
+				continue
+			}
+			k := float64((l + m) * (l + m - 1))
+			d := [2]float64{k * below[m-1][0], k * below[m-1][1]}
+			out[mid+m] = float32(n * (re + (uz*(d[0]-up[0])-ux*(d[1]+up[1]))/2))
+			out[mid-m] = float32(n * (im + (uz*(d[1]-up[1])+ux*(d[0]+up[0]))/2)) // i (D+U)/2
+		}
+		before, below = below, here
+	}
+}
