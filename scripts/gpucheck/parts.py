@@ -176,7 +176,8 @@ def kernels(t):
 
 # What `pass` computes beside the forward pass, with what is kept and what is made again. A whole step in float64 takes
 # the host ten seconds at the sizes of small; a quarter of them has every kernel and every border.
-TRAINING = {"e3nn": [("forces", "pass=forces"), ("train", "pass=train", "batch=128"), ("train-again", "pass=train", "recompute=all", "batch=128")],
+TRAINING = {"e3nn": [("forces", "pass=forces"), ("train", "pass=train", "batch=128"), ("train-again", "pass=train", "recompute=all", "batch=128"),
+                     ("train-forces", "pass=train-forces", "batch=64")],
             "gruflow": [("train", "pass=train", "flows=66"), ("train-bf16", "pass=train", "precision=bf16", "flows=66"), ("train-again", "pass=train", "checkpoint=3", "flows=66", "depth=10")]}
 CHOICES = {"gridsim": {"impl": ["fused", "gemm", "split"], "precision": ["tf32", "bf16", "fp16"], "law": ["diffuse", "walk"]},
            "serving": {"impl": ["cudnn", "implicit", "im2col", "direct"], "layout": ["nchw"], "bn": ["fused", "apart"], "precision": ["tf32", "bf16", "fp16", "int8"],

@@ -20,7 +20,7 @@ func (s *session) bindBack() error {
 			return fmt.Errorf("layer %d backwards: %w", i+1, err)
 		}
 	}
-	if s.trains() {
+	if !s.pulls() {
 		return s.bindOptimizer()
 	}
 	e, b := s.slots[0].dev, s.back
@@ -33,7 +33,13 @@ func (s *session) bindBack() error {
 		return err
 	}
 	s.plan = append(s.plan, stageOps{stage: stSphBack, ops: same(sph)}, stageOps{stage: stForces, ops: same(forces)})
-	return nil
+	if !s.second() {
+		return nil
+	}
+	if err := s.bindSecond(); err != nil {
+		return err
+	}
+	return s.bindOptimizer()
 }
 
 func (s *session) positions() op.Positions {
@@ -41,9 +47,17 @@ func (s *session) positions() op.Positions {
 }
 
 // bindLoss binds the readouts and their sum, the energy, whose gradient by every
-// row's value is 1. In training the sum is that of squared errors.
+// row's value is 1. In training the sum is that of squared errors; a loss on forces takes
+// the gradient alone.
 func (s *session) bindLoss() error {
 	b := s.back
+	ones := make([]float32, s.rows)
+	for i := range ones {
+		ones[i] = 1
+	}
+	if s.second() {
+		return op.Send(s.dev, s.Compute, b.drho, ones)
+	}
 	var ops []*op.Bound
 	for i, l := range s.model.Layers {
 		r := l.readout()
@@ -55,35 +69,36 @@ func (s *session) bindLoss() error {
 		ops = append(ops, one)
 	}
 	if s.trains() {
-		return s.bindResiduals(ops)
+		return s.bindResiduals(stLoss, ops...)
 	}
 	sum, err := s.keep(op.Sum{N: s.rows}.Bind(s.dev, b.rho, b.energy))
 	if err != nil {
 		return err
 	}
 	s.plan = append(s.plan, stageOps{stage: stLoss, ops: same(append(ops, sum)...)})
-	ones := make([]float32, s.rows)
-	for i := range ones {
-		ones[i] = 1
-	}
 	return op.Send(s.dev, s.Compute, b.drho, ones)
 }
 
 // bindResiduals binds the squared errors of every micro-batch and their sum, what scales their
-// gradients, and the zeros that gradients begin with.
-func (s *session) bindResiduals(readouts []*op.Bound) error {
-	b, step := s.back, &s.train.step
-	sum, err := s.keep(op.Sum{N: s.rows}.Bind(s.dev, b.losses, b.energy))
+// gradients, and the zeros that gradients begin with: of the rows' values behind their
+// readouts or, with none, of forces.
+func (s *session) bindResiduals(stage int, readouts ...*op.Bound) error {
+	b, step, n := s.back, &s.train.step, s.lossTerms()
+	values, grad := b.rho, b.drho
+	if s.second() {
+		values, grad = b.forces, s.pull.v
+	}
+	sum, err := s.keep(op.Sum{N: n}.Bind(s.dev, b.losses, b.energy))
 	if err != nil {
 		return err
 	}
 	for micro, target := range s.train.targets {
-		residual, err := s.keep(op.Residual{Rows: s.rows}.Bind(s.dev, b.rho, target, b.drho, b.losses))
+		residual, err := s.keep(op.Residual{Rows: n}.Bind(s.dev, values, target, grad, b.losses))
 		if err != nil {
 			return err
 		}
 		ops := append(slices.Clone(readouts), residual, sum)
-		more := step.Scaled(optim.Cotangent{B: b.drho, N: s.rows})
+		more := step.Scaled(optim.Cotangent{B: grad, N: n})
 		if micro == 0 {
 			more = append(more, step.Zeros()...)
 		}
@@ -94,7 +109,7 @@ func (s *session) bindResiduals(readouts []*op.Bound) error {
 			}
 			ops = append(ops, begin)
 		}
-		s.plan = append(s.plan, stageOps{stage: stLoss, ops: same(ops...), from: micro, to: micro + 1})
+		s.plan = append(s.plan, stageOps{stage: stage, ops: same(ops...), from: micro, to: micro + 1})
 	}
 	return nil
 }
@@ -103,7 +118,7 @@ func (s *session) bindResiduals(readouts []*op.Bound) error {
 // gate and the linear layer, the tensor product and the MLP. Gradients that layers
 // share are written by the last layer, which goes first, and added to by the others.
 func (s *session) bindLayerBack(i int) error {
-	l, p, k, b, e := s.model.Layers[i], s.layers[i], s.work[i], s.back, s.slots[0].dev
+	l, p, k, b, own, e := s.model.Layers[i], s.layers[i], s.work[i], s.back, s.back.of[i], s.slots[0].dev
 	again, err := s.bindAgain(i)
 	if err != nil {
 		return err
@@ -111,28 +126,25 @@ func (s *session) bindLayerBack(i int) error {
 	if len(again) > 0 {
 		s.plan = append(s.plan, stageOps{stage: stRecompute, layer: i, ops: same(again...)})
 	}
-	readout, err := s.keep(l.readout().BindGrad(s.dev, b.drho, p.readout, b.dout, s.rows))
+	readout, err := s.keep(l.readout().BindGrad(s.dev, b.drho, p.readout, own.dout, s.rows))
 	if err != nil {
 		return err
 	}
-	gate, err := s.keep(op.GateGrad{Gate: l.Gate}.Bind(s.dev, k.pre, b.dout, b.dpre, s.rows))
+	gate, err := s.keep(op.GateGrad{Gate: l.Gate}.Bind(s.dev, k.pre, own.dout, own.dpre, s.rows))
 	if err != nil {
 		return err
 	}
-	linear, err := s.keep(op.LinearGrad{Linear: l.Linear}.Bind(s.dev, b.dpre, p.mix, b.dmid, s.rows))
+	linear, err := s.keep(op.LinearGrad{Linear: l.Linear}.Bind(s.dev, own.dpre, p.mix, own.dmid, s.rows))
 	if err != nil {
 		return err
 	}
-	grads := op.TPGradBuffers{X: p.x, Y: s.harmonics, W: k.w, DOut: b.dmid, Src: e.src, Dst: e.dst, DY: b.dy, DW: b.dw}
-	if s.trains() {
-		grads.ColPtr, grads.Perm = e.colptr, e.perm
-	}
-	mlp, err := s.keep(s.mlpGrad(i).Bind(s.dev, op.MLPGradBuffers{A: k.a, W1: p.w1, W2: p.w2, DW: b.dw, DA: b.da, DB: b.db}, s.edges))
+	grads := op.TPGradBuffers{X: p.x, Y: s.harmonics, W: k.w, DOut: own.dmid, Src: e.src, Dst: e.dst, ColPtr: e.colptr, Perm: e.perm, DY: b.dy, DW: own.dw}
+	mlp, err := s.keep(s.mlpGrad(i).Bind(s.dev, op.MLPGradBuffers{A: k.a, W1: p.w1, W2: p.w2, DW: own.dw, DH: own.dh, DA: own.da, DB: b.db}, s.edges))
 	if err != nil {
 		return err
 	}
 	radial := []*op.Bound{mlp}
-	if i == 0 && !s.trains() { // the basis has every layer's gradient now
+	if i == 0 && s.pulls() { // the basis has every layer's gradient now
 		basis, err := s.keep(op.BasisGrad{Basis: s.radialBasis()}.Bind(s.dev, e.vec, b.db, b.slope, s.edges))
 		if err != nil {
 			return err
@@ -144,10 +156,10 @@ func (s *session) bindLayerBack(i int) error {
 		return err
 	}
 	s.plan = append(s.plan, stageOps{stage: stRadialBack, layer: i, ops: same(radial...)})
-	if s.trains() {
-		return s.bindGrads(i)
+	if s.pulls() {
+		return nil
 	}
-	return nil
+	return s.bindGrads(i)
 }
 
 // bindAgain is what makes a layer's values again that were not kept.
@@ -178,7 +190,7 @@ func (s *session) productGrad(i int) op.TensorProductGrad {
 
 // productWays are how often a layer's product is bound backwards.
 func (s *session) productWays() int64 {
-	if !s.trains() {
+	if s.pulls() {
 		return 1
 	}
 	return int64(len(s.variants()))
@@ -192,18 +204,23 @@ func (s *session) mlpGrad(i int) op.MLPGrad {
 // and what the operations allocate in bytes.
 func (s *session) backScratch(e int64) (words, scratch int64) {
 	atoms := len(s.in.crystal.Positions)
-	scratch = op.Sum{N: s.rows}.Scratch()
+	scratch = op.Sum{N: s.lossTerms()}.Scratch()
 	for i, l := range s.model.Layers {
 		words += int64(l.readout().Count)
 		scratch += op.GateGrad{Gate: l.Gate}.Scratch() + op.LinearGrad{Linear: l.Linear}.Scratch(s.rows) +
-			s.productWays()*s.productGrad(i).Scratch(atoms, s.rows, int(e), s.trains())
-		if s.trains() {
-			scratch += s.mlpGrad(i).HiddenScratch(int(e)) + s.gradScratch(l, i, e)
-		} else {
-			scratch += s.mlpGrad(i).Scratch(int(e))
-		}
+			s.productWays()*s.productGrad(i).Scratch(atoms, s.rows, int(e), !s.pulls())
+		again := int64(0)
 		if !s.keepsWeights() && (s.hiddenOnly() || s.set["recompute"] != recomputeAll) {
-			scratch += s.mlps[i].WeightsScratch(int(e))
+			again = s.mlps[i].WeightsScratch(int(e))
+		}
+		scratch += again
+		switch {
+		case s.second():
+			scratch += s.mlpGrad(i).Scratch(int(e)) + s.secondScratch(l, i, e) + again
+		case s.pulls():
+			scratch += s.mlpGrad(i).Scratch(int(e))
+		default:
+			scratch += s.mlpGrad(i).HiddenScratch(int(e)) + s.gradScratch(l, i, e)
 		}
 	}
 	if s.trains() {

@@ -120,7 +120,7 @@ func (c *checker) poisonAll() error {
 	s := c.s
 	var bufs []gpuprof.Buffer
 	for _, r := range s.requests(int64(s.edges)) {
-		if b := *r.to[0]; b != s.back.drho || s.trains() { // those that no step writes
+		if b := *r.to[0]; b != s.back.drho || !s.pulls() { // those that no step writes
 			bufs = append(bufs, b)
 		}
 	}
@@ -239,11 +239,16 @@ func (c *checker) stage(so *stageOps) error {
 	case stLinearGate:
 		return op.Poison(s.dev, s.Compute, s.transient()...)
 	case stRadialBack, stGrads:
-		if s.trains() && so.stage == stRadialBack { // the gradients of weights come from there
+		spoilt := s.transient()
+		switch b := s.back.of[so.layer]; {
+		case !s.pulls() && so.stage == stRadialBack: // the gradients of weights come from there
 			return nil
+		case !s.second():
+			spoilt = append(spoilt, b.dout, b.dpre, b.dmid, b.dw, b.da)
+		case so.stage == stGrads:
+			spoilt = append(spoilt, s.pull.ofLayers()...)
 		}
-		b := s.back
-		return op.Poison(s.dev, s.Compute, append(s.transient(), b.dout, b.dpre, b.dmid, b.dw, b.da)...)
+		return op.Poison(s.dev, s.Compute, spoilt...)
 	}
 	return nil
 }
@@ -283,7 +288,7 @@ func (c *checker) graph() error {
 			}
 		}
 	}
-	if s.backwards() && !s.trains() {
+	if s.pulls() {
 		for i := range c.rows {
 			if err := c.edgeGradients(&c.errs[stGraph], i); err != nil {
 				return err
@@ -356,7 +361,7 @@ func (c *checker) checks() []gpuprof.Check {
 		switch st {
 		case stCollate, stH2D, stD2H:
 			tol = 0 // the same bits
-		case stSph, stLinearGateBack, stProductBack, stSphBack, stForces, stClip, stOptimizer: // from what the stage was given
+		case stSph, stLinearGateBack, stProductBack, stSphBack, stForces, stForceLoss, stEdgeTangent, stProductTangent, stLinearGateTangent, stLinearGateSecond, stProductSecond, stClip, stOptimizer: // from what the stage was given
 			tol = fp32Tolerance
 		case stGraph:
 			if c.s.backwards() {

@@ -15,7 +15,7 @@ const (
 	lawChain    = iota // every edge's gradient, from the batch and the parameters alone
 	lawSum             // forces sum to 0
 	lawEuler           // w.dw = y.dy on every edge
-	lawFeatures        // w.dw over all edges = x.dx over all sources
+	lawFeatures        // see featureLaw
 	lawCount
 )
 
@@ -33,7 +33,7 @@ func (c *checker) lawChecks() []gpuprof.Check {
 	for i, law := range []struct {
 		name      string
 		tolerance float64
-	}{{"gradient of the whole step", c.s.chainTolerance()}, {"sum of forces", fp32Tolerance}, {"w.dw = y.dy", fp32Tolerance}, {"w.dw = x.dx", fp32Tolerance}} {
+	}{{"gradient of the whole step", c.s.chainTolerance()}, {"sum of forces", fp32Tolerance}, {"w.dw = y.dy", fp32Tolerance}, {c.s.featureLaw(), fp32Tolerance}} {
 		if e := c.laws[i]; e.Used {
 			out = append(out, loop.CheckOf(law.name, e.Relative(), law.tolerance, len(c.rows), c.s.rows))
 		}
@@ -58,7 +58,7 @@ func (c *checker) wide(b gpuprof.Buffer, at, n int) ([]float64, error) {
 func (c *checker) snapshot(so *stageOps) error {
 	b, width := c.s.back.dy, (c.s.model.LMax+1)*(c.s.model.LMax+1)
 	switch {
-	case c.s.trains():
+	case !c.s.pulls() || c.s.second() && so.stage != stProductBack && so.stage != stRadialBack:
 		return c.snapshotTraining(so)
 	case so.stage == stRadialBack:
 		b, width = c.s.back.db, basisSize
@@ -104,7 +104,7 @@ func (c *checker) rowBack(so *stageOps, i int) error {
 		if err != nil {
 			return err
 		}
-		return c.compare(stLinearGateBack, c.s.back.dmid, r*len(dmid), dmid)
+		return c.compare(stLinearGateBack, c.s.back.of[so.layer].dmid, r*len(dmid), dmid)
 	case stProductBack:
 		return c.productBack(so.layer, i)
 	case stRadialBack:
@@ -112,7 +112,7 @@ func (c *checker) rowBack(so *stageOps, i int) error {
 	case stSphBack:
 		return c.sphBack(i)
 	}
-	return nil
+	return c.rowSecond(so, i)
 }
 
 // recomputed compares what was made again with what the forward pass should have.
@@ -140,7 +140,7 @@ func (c *checker) productBack(layer, i int) error {
 	if err != nil {
 		return err
 	}
-	dmid, err := c.wide(s.back.dmid, c.rows[i]*mid, mid)
+	dmid, err := c.wide(s.back.of[layer].dmid, c.rows[i]*mid, mid)
 	if err != nil {
 		return err
 	}
@@ -157,25 +157,25 @@ func (c *checker) productBack(layer, i int) error {
 			return err
 		}
 	}
-	if err := c.compare(stProductBack, s.back.dw, lo*nw, dw); err != nil || s.trains() {
+	if err := c.compare(stProductBack, s.back.of[layer].dw, lo*nw, dw); err != nil || !s.pulls() {
 		return err
 	}
 	add(dy, c.before[i])
 	if err := c.compare(stProductBack, s.back.dy, lo*sh, dy); err != nil {
 		return err
 	}
-	return c.euler(i, w, y)
+	return c.euler(layer, i, w, y)
 }
 
 // euler adds up w.dw - y.dy of a row's edges. The product is linear in both, so both
 // are z.dz.
-func (c *checker) euler(i int, w, y []float64) error {
+func (c *checker) euler(layer, i int, w, y []float64) error {
 	lo, n := c.edgesOf(i)
 	if n == 0 {
 		return nil
 	}
 	nw, sh := len(w)/n, len(y)/n
-	dw, err := c.wide(c.s.back.dw, lo*nw, n*nw)
+	dw, err := c.wide(c.s.back.of[layer].dw, lo*nw, n*nw)
 	if err != nil {
 		return err
 	}
@@ -206,11 +206,11 @@ func (c *checker) radialBack(layer, i int) error {
 	if err != nil {
 		return err
 	}
-	dw, err := c.wide(s.back.dw, lo*nw, n*nw)
+	dw, err := c.wide(s.back.of[layer].dw, lo*nw, n*nw)
 	if err != nil {
 		return err
 	}
-	if s.trains() {
+	if !s.pulls() {
 		return c.hiddenBack(layer, lo, basis, dw)
 	}
 	db := make([]float64, n*basisSize)
@@ -281,9 +281,13 @@ func (c *checker) allBack(so *stageOps) error {
 			}
 		}
 	case stProductBack:
-		if s.trains() {
-			return c.features(so.layer)
+		if !s.pulls() {
+			return c.features(so)
 		}
+	case stForceLoss:
+		return c.forceLoss()
+	case stProductSecond:
+		return c.features(so)
 	case stGrads:
 		return c.weightGrads(so.layer)
 	case stClip, stOptimizer:

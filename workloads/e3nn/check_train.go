@@ -79,19 +79,34 @@ func (c *checker) hiddenBack(layer, lo int, basis, dw []float64) error {
 			return err
 		}
 	}
-	return c.compare(stRadialBack, s.back.da, lo*mlpHidden, da)
+	return c.compare(stRadialBack, s.back.of[layer].da, lo*mlpHidden, da)
+}
+
+// featureLaw names what holds of the gradient of features: the product is linear in them
+// and in weights, so that w.dw over all edges is x.dx over all sources. Of a slope, whose
+// terms have weights and changes of weights (see productTerms), g is the gradient.
+func (s *session) featureLaw() string {
+	if s.second() {
+		return "w.gw + dw.gdw = x.gx"
+	}
+	return "w.dw = x.dx"
 }
 
 // features compares the gradient of features, a sum over all edges from an atom: of
 // all atoms where that takes a moment, else of the one with fewest edges. On all of
-// them x.dx = w.dw holds.
-func (c *checker) features(layer int) error {
+// them featureLaw holds.
+func (c *checker) features(so *stageOps) error {
+	layer := so.layer
 	s, l, host := c.s, c.s.model.Layers[layer], c.s.slots[c.slot].host
-	in, nw := l.In.Dim(), l.TP.WeightNumel()
+	in, nw, own := l.In.Dim(), l.TP.WeightNumel(), c.s.back.of[layer]
+	terms, pairs := []productTerm{{y: s.harmonics, w: s.work[layer].w, dz: own.dmid}}, []gradTerm{{s.work[layer].w, own.dw}}
+	if s.second() {
+		terms, pairs = s.productTerms(layer), []gradTerm{{s.work[layer].w, s.pull.gw}, {s.pull.dw, own.dw}}
+	}
 	src, dst := gpuprof.Ints(host.src), gpuprof.Ints(host.dst)
 	colptr := gpuprof.Ints(host.colptr)
 	only := -1
-	if int64(c.edges)*int64(nw) > mostReference/64 {
+	if int64(len(terms))*int64(c.edges)*int64(nw) > mostReference/64 {
 		for a := range len(s.in.crystal.Positions) {
 			if n := colptr[a+1] - colptr[a]; n > 0 && (only < 0 || n < colptr[only+1]-colptr[only]) {
 				only = a
@@ -104,21 +119,25 @@ func (c *checker) features(layer int) error {
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
-		w, err := c.wide(s.work[layer].w, e*nw, nw)
-		if err != nil {
-			return err
+		for _, p := range pairs {
+			w, err := c.wide(p.a, e*nw, nw)
+			if err != nil {
+				return err
+			}
+			dw, err := c.wide(p.b, e*nw, nw)
+			if err != nil {
+				return err
+			}
+			sums[0] += product(w, dw)
 		}
-		dw, err := c.wide(s.back.dw, e*nw, nw)
-		if err != nil {
-			return err
-		}
-		sums[0] += product(w, dw)
 		node := int(src[e])
 		if only >= 0 && node != only {
 			continue
 		}
-		if err := c.featuresOf(layer, e, int(dst[e]), w, want[node*in:(node+1)*in]); err != nil {
-			return err
+		for _, term := range terms {
+			if err := c.featuresOf(layer, e, int(dst[e]), term, want[node*in:(node+1)*in]); err != nil {
+				return err
+			}
 		}
 	}
 	b := s.train.grads[layer].x
@@ -138,19 +157,23 @@ func (c *checker) features(layer int) error {
 	if only >= 0 {
 		got, want = got[only*in:(only+1)*in], want[only*in:(only+1)*in]
 	}
-	c.errs[stProductBack].Add(op.As[float32](got), want)
+	c.errs[so.stage].Add(op.As[float32](got), want)
 	return nil
 }
 
 // featuresOf adds one edge's share of its source's gradient.
-func (c *checker) featuresOf(layer, e, row int, w, to []float64) error {
+func (c *checker) featuresOf(layer, e, row int, term productTerm, to []float64) error {
 	s, l := c.s, c.s.model.Layers[layer]
-	sh, mid := (s.model.LMax+1)*(s.model.LMax+1), l.TP.Out.Dim()
-	y, err := c.wide(s.harmonics, e*sh, sh)
+	sh, mid, nw := (s.model.LMax+1)*(s.model.LMax+1), l.TP.Out.Dim(), l.TP.WeightNumel()
+	y, err := c.wide(term.y, e*sh, sh)
 	if err != nil {
 		return err
 	}
-	dmid, err := c.wide(s.back.dmid, row*mid, mid)
+	w, err := c.wide(term.w, e*nw, nw)
+	if err != nil {
+		return err
+	}
+	dmid, err := c.wide(term.dz, row*mid, mid)
 	if err != nil {
 		return err
 	}
@@ -178,28 +201,19 @@ func (c *checker) weightGrads(layer int) error {
 	rows := int(min(int64(mlpHidden), max(1, mostReference/(int64(c.edges)*int64(nw)))))
 	w1, w2 := make([]float64, basisSize*mlpHidden), make([]float64, rows*nw)
 	s1, s2 := 1/math.Sqrt(basisSize), 1/math.Sqrt(mlpHidden)
+	firsts, seconds, _, _ := s.gradTerms(layer)
 	for e := range c.edges {
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
-		b, err := c.wide(s.basis, e*basisSize, basisSize)
-		if err != nil {
-			return err
+		for n := range firsts {
+			if err := c.outer(w1, firsts[n], e, basisSize, basisSize, mlpHidden, s1); err != nil {
+				return err
+			}
+			if err := c.outer(w2, seconds[n], e, mlpHidden, rows, nw, s2); err != nil {
+				return err
+			}
 		}
-		da, err := c.wide(s.back.da, e*mlpHidden, mlpHidden)
-		if err != nil {
-			return err
-		}
-		h, err := c.wide(s.work[layer].h, e*mlpHidden, rows)
-		if err != nil {
-			return err
-		}
-		dw, err := c.wide(s.back.dw, e*nw, nw)
-		if err != nil {
-			return err
-		}
-		outer(w1, b, da, s1)
-		outer(w2, h, dw, s2)
 	}
 	if err := c.compare(stGrads, g.w1, 0, c.sumWith(g.w1, w1)); err != nil {
 		return err
@@ -210,35 +224,48 @@ func (c *checker) weightGrads(layer int) error {
 	return c.rowGrads(layer)
 }
 
-// outer adds k a b^T.
-func outer(to, a, b []float64, k float64) {
-	for u, x := range a {
-		row := to[u*len(b) : (u+1)*len(b)]
-		for v, y := range b {
-			row[v] += k * x * y
-		}
+// outer adds k a b^T of row e of a term, of the first u of m values of a and n of b.
+func (c *checker) outer(to []float64, of gradTerm, e, m, u, n int, k float64) error {
+	a, err := c.wide(of.a, e*m, u)
+	if err != nil {
+		return err
 	}
+	b, err := c.wide(of.b, e*n, n)
+	if err != nil {
+		return err
+	}
+	for i, x := range a {
+		addScaled(to[i*n:(i+1)*n], b, k*x)
+	}
+	return nil
 }
 
 // rowGrads compares the sums over rows.
 func (c *checker) rowGrads(layer int) error {
-	s, l, k, g := c.s, c.s.model.Layers[layer], c.s.work[layer], c.s.train.grads[layer]
+	s, l, g := c.s, c.s.model.Layers[layer], c.s.train.grads[layer]
 	mix, readout := make([]float64, l.Linear.WeightNumel()), make([]float64, l.readout().Count)
+	_, _, mixing, factors := s.gradTerms(layer)
 	for r := range s.rows {
-		var row [4][]float64 // mid, dpre, out, drho
-		for i, part := range []struct {
-			b gpuprof.Buffer
-			n int
-		}{{k.mid, l.TP.Out.Dim()}, {s.back.dpre, l.Linear.Out.Dim()}, {s.layers[layer].out, l.Out.Dim()}, {s.back.drho, 1}} {
-			var err error
-			if row[i], err = c.wide(part.b, r*part.n, part.n); err != nil {
+		for _, term := range mixing {
+			mid, err := c.wide(term.a, r*l.TP.Out.Dim(), l.TP.Out.Dim())
+			if err != nil {
 				return fmt.Errorf("row %d: %w", r, err)
 			}
+			dpre, err := c.wide(term.b, r*l.Linear.Out.Dim(), l.Linear.Out.Dim())
+			if err != nil {
+				return fmt.Errorf("row %d: %w", r, err)
+			}
+			op.RefLinearGrad(l.Linear, mid, c.p.mix[layer], dpre, make([]float64, len(mid)), mix)
 		}
-		op.RefLinearGrad(l.Linear, row[0], c.p.mix[layer], row[1], make([]float64, len(row[0])), mix)
-		for u := range readout {
-			readout[u] += row[3][0] * row[2][l.readout().First+u]
+		drho, err := c.wide(factors.a, r, 1)
+		if err != nil {
+			return fmt.Errorf("row %d: %w", r, err)
 		}
+		out, err := c.wide(factors.b, r*l.Out.Dim(), l.Out.Dim())
+		if err != nil {
+			return fmt.Errorf("row %d: %w", r, err)
+		}
+		addScaled(readout, out[l.readout().First:][:len(readout)], drho[0])
 	}
 	if err := c.compare(stGrads, g.mix, 0, c.sumWith(g.mix, mix)); err != nil {
 		return err

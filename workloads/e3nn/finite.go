@@ -61,7 +61,7 @@ func (s *session) stepAgain(i int, look bool) (string, error) {
 
 // writesFinite says whether all that a stage has written for so many edges is finite.
 func (s *session) writesFinite(so *stageOps, edges int) (bool, error) {
-	l, k, b, g := s.model.Layers[so.layer], s.work[so.layer], s.back, s.train.grads[so.layer]
+	l, k, b, own, g := s.model.Layers[so.layer], s.work[so.layer], s.back, s.back.of[so.layer], s.train.grads[so.layer]
 	perEdge := func(width int, list ...gpuprof.Buffer) (bool, error) { return s.finiteIn(edges*width, list...) }
 	whole := func(list ...gpuprof.Buffer) (bool, error) { return s.finiteIn(0, list...) }
 	switch so.stage {
@@ -83,14 +83,43 @@ func (s *session) writesFinite(so *stageOps, edges int) (bool, error) {
 	case stLoss:
 		return whole(b.rho, b.drho, b.energy)
 	case stLinearGateBack:
-		return s.finiteIn(s.rows*l.TP.Out.Dim(), b.dmid)
-	case stProductBack:
-		if ok, err := perEdge(l.TP.WeightNumel(), b.dw); err != nil || !ok {
+		return s.finiteIn(s.rows*l.TP.Out.Dim(), own.dmid)
+	case stForceLoss:
+		return whole(s.pull.v, b.energy)
+	case stEdgeTangent:
+		if ok, err := perEdge(basisSize, s.pull.db); err != nil || !ok {
+			return ok, err
+		}
+		return perEdge((s.model.LMax+1)*(s.model.LMax+1), s.pull.dy)
+	case stRadialTangent:
+		return perEdge(l.TP.WeightNumel(), s.pull.dw)
+	case stProductTangent:
+		return s.finiteIn(s.rows*l.TP.Out.Dim(), s.pull.dmid)
+	case stLinearGateTangent:
+		return s.finiteIn(s.rows*l.Out.Dim(), s.pull.dout)
+	case stLinearGateSecond:
+		return s.finiteIn(s.rows*l.TP.Out.Dim(), s.pull.gmid)
+	case stProductSecond:
+		if ok, err := perEdge(l.TP.WeightNumel(), s.pull.gw); err != nil || !ok {
 			return ok, err
 		}
 		return whole(g.x)
+	case stRadialSecond:
+		return perEdge(mlpHidden, s.pull.ga)
+	case stProductBack:
+		if ok, err := perEdge(l.TP.WeightNumel(), own.dw); err != nil || !ok {
+			return ok, err
+		}
+		if s.pulls() {
+			return true, nil
+		}
+		return whole(g.x)
+	case stSphBack:
+		return perEdge(3, b.f)
+	case stForces:
+		return whole(b.forces)
 	case stRadialBack:
-		return perEdge(mlpHidden, b.da)
+		return perEdge(mlpHidden, own.da)
 	case stGrads:
 		return whole(g.w1, g.w2, g.mix, g.readout)
 	}

@@ -13,6 +13,7 @@ const (
 	passForward = "forward"
 	passForces  = "forces"
 	passTrain   = optim.Train
+	passSecond  = optim.TrainForces
 
 	recomputeOff     = "off"
 	recomputeWeights = "weights"
@@ -21,7 +22,7 @@ const (
 
 // passKnob is pass, how much of a training program a step is.
 func passKnob() gpuprof.Knob {
-	return gpuprof.Choice("pass", "what a step computes: forward, forces (an energy and its gradient by every position) or train (gradients of all parameters and an optimizer step)", passForward, passForces, passTrain).AsModel()
+	return gpuprof.Choice("pass", "what a step computes: forward, forces (an energy and its gradient by every position), train (gradients of all parameters and an optimizer step) or train-forces (the same, of a loss on forces)", passForward, passForces, passTrain, passSecond).AsModel()
 }
 
 // recomputeKnob is recompute, what the way back makes again instead of keeping.
@@ -43,14 +44,20 @@ func (s *session) backwards() bool { return s.set["pass"] != passForward }
 
 // microOf is the micro-batches of a step.
 func microOf(set gpuprof.Settings) int {
-	if set["pass"] != passTrain {
+	if !optim.Trains(set) {
 		return 1
 	}
 	return max(1, set.Int("accumulate"))
 }
 
 // trains says that a step ends with new parameters.
-func (s *session) trains() bool { return s.set["pass"] == passTrain }
+func (s *session) trains() bool { return optim.Trains(s.set) }
+
+// pulls says that a step computes forces.
+func (s *session) pulls() bool { return s.set["pass"] == passForces || s.second() }
+
+// second says that a step goes back a second time, from the loss on forces.
+func (s *session) second() bool { return s.set["pass"] == passSecond }
 
 // keeps says that the layers' values stay until the way back.
 func (s *session) keeps() bool { return s.backwards() && s.set["recompute"] != recomputeAll }
@@ -102,15 +109,17 @@ type work struct {
 	pre  gpuprof.Buffer // before the gate
 }
 
-// backBuffers are the cotangents, which layers share, and what a step that goes
-// back ends with. dw to dout belong to a layer, dy and db are summed over layers.
+// backBuffers are the cotangents and what a step that goes back ends with. Those of a
+// layer are shared unless they are needed again; dy and db are summed over layers.
 type backBuffers struct {
 	rho, energy, drho        gpuprof.Buffer // [rows], [1], [rows]
-	losses                   gpuprof.Buffer // [rows], in training
-	dx                       gpuprof.Buffer // of a layer's features, where they are added
-	dout, dpre, dmid, dw, da gpuprof.Buffer
+	losses                   gpuprof.Buffer // of rows or components of forces, in training
+	of                       []layerBack
 	dy, db, slope, f, forces gpuprof.Buffer
 }
+
+// layerBack are the cotangents of a layer; dh is kept for the second way back alone.
+type layerBack struct{ dout, dpre, dmid, dw, dh, da gpuprof.Buffer }
 
 // request is device memory that the session takes.
 type request struct {
@@ -124,7 +133,7 @@ type request struct {
 func (s *session) requests(e int64) []request {
 	rows, n := int64(s.rows), len(s.model.Layers)
 	if s.work == nil {
-		s.work = make([]work, n)
+		s.work, s.back.of = make([]work, n), make([]layerBack, n)
 	}
 	w := s.widths()
 	sh := int64((s.model.LMax + 1) * (s.model.LMax + 1))
@@ -132,10 +141,10 @@ func (s *session) requests(e int64) []request {
 	if s.backwards() {
 		list = append(list, request{"the radial basis", e * basisSize, []*gpuprof.Buffer{&s.basis}})
 	}
-	each := func(own bool, what string, width func(l layer) int64, shared int64, place func(k *work) *gpuprof.Buffer) {
+	each := func(own bool, what string, width func(l layer) int64, shared int64, place func(i int) *gpuprof.Buffer) {
 		var all []*gpuprof.Buffer
 		for i, l := range s.model.Layers {
-			to := place(&s.work[i])
+			to := place(i)
 			if own {
 				list = append(list, request{what, width(l), []*gpuprof.Buffer{to}})
 			}
@@ -147,18 +156,18 @@ func (s *session) requests(e int64) []request {
 	}
 	back := s.backwards()
 	keeps := s.keeps()
-	each(keeps && s.trains(), "summed messages", func(l layer) int64 { return rows * int64(l.TP.Out.Dim()) }, rows*w.mid, func(k *work) *gpuprof.Buffer { return &k.mid })
+	each(keeps && s.trains(), "summed messages", func(l layer) int64 { return rows * int64(l.TP.Out.Dim()) }, rows*w.mid, func(i int) *gpuprof.Buffer { return &s.work[i].mid })
 	hidden := func(layer) int64 { return e * mlpHidden }
 	if back || s.hiddenOnly() {
-		each(keeps, "hidden layers", hidden, e*mlpHidden, func(k *work) *gpuprof.Buffer { return &k.h })
+		each(keeps, "hidden layers", hidden, e*mlpHidden, func(i int) *gpuprof.Buffer { return &s.work[i].h })
 	}
 	if back {
-		each(keeps, "hidden layers", hidden, e*mlpHidden, func(k *work) *gpuprof.Buffer { return &k.a })
+		each(keeps, "hidden layers", hidden, e*mlpHidden, func(i int) *gpuprof.Buffer { return &s.work[i].a })
 	}
 	if back || !s.hiddenOnly() {
-		each(back && s.keepsWeights(), "tensor-product weights", func(l layer) int64 { return e * int64(l.TP.WeightNumel()) }, e*w.weights, func(k *work) *gpuprof.Buffer { return &k.w })
+		each(back && s.keepsWeights(), "tensor-product weights", func(l layer) int64 { return e * int64(l.TP.WeightNumel()) }, e*w.weights, func(i int) *gpuprof.Buffer { return &s.work[i].w })
 	}
-	each(keeps, "mixed messages", func(l layer) int64 { return rows * int64(l.Linear.Out.Dim()) }, rows*w.linear, func(k *work) *gpuprof.Buffer { return &k.pre })
+	each(keeps, "mixed messages", func(l layer) int64 { return rows * int64(l.Linear.Out.Dim()) }, rows*w.linear, func(i int) *gpuprof.Buffer { return &s.work[i].pre })
 	if !back {
 		return list
 	}
@@ -166,19 +175,25 @@ func (s *session) requests(e int64) []request {
 	one := func(what string, words int64, to *gpuprof.Buffer) {
 		list = append(list, request{what, words, []*gpuprof.Buffer{to}})
 	}
-	one("energies", rows, &b.rho)
+	again := s.second() // what is needed then too
+	if !again {
+		one("energies", rows, &b.rho)
+	}
 	one("the energy", 1, &b.energy)
 	one("the energies' gradients", rows, &b.drho)
-	one("the output's gradient", rows*w.out, &b.dout)
-	one("the gate's gradient", rows*w.linear, &b.dpre)
-	one("the messages' gradient", rows*w.mid, &b.dmid)
-	one("the weights' gradient", e*w.weights, &b.dw)
-	one("the hidden layer's gradient", e*mlpHidden, &b.da)
+	each(again, "the output's gradient", func(l layer) int64 { return rows * int64(l.Out.Dim()) }, rows*w.out, func(i int) *gpuprof.Buffer { return &b.of[i].dout })
+	each(again, "the gate's gradient", func(l layer) int64 { return rows * int64(l.Linear.Out.Dim()) }, rows*w.linear, func(i int) *gpuprof.Buffer { return &b.of[i].dpre })
+	each(again, "the messages' gradient", func(l layer) int64 { return rows * int64(l.TP.Out.Dim()) }, rows*w.mid, func(i int) *gpuprof.Buffer { return &b.of[i].dmid })
+	each(again, "the weights' gradient", func(l layer) int64 { return e * int64(l.TP.WeightNumel()) }, e*w.weights, func(i int) *gpuprof.Buffer { return &b.of[i].dw })
+	each(again, "the hidden layer's gradient", hidden, e*mlpHidden, func(i int) *gpuprof.Buffer { return &b.of[i].da })
+	if again {
+		each(true, "the hidden layer's gradient", hidden, 0, func(i int) *gpuprof.Buffer { return &b.of[i].dh })
+		list = append(list, s.secondRequests(e, w)...)
+	}
 	if s.trains() {
-		one("losses", rows, &b.losses)
-		if s.addsGrads() {
-			one("the features' gradient", int64(len(s.in.crystal.Positions))*w.in, &b.dx)
-		}
+		one("losses", int64(s.lossTerms()), &b.losses)
+	}
+	if !s.pulls() {
 		return list
 	}
 	one("the harmonics' gradient", e*sh, &b.dy)
@@ -190,14 +205,13 @@ func (s *session) requests(e int64) []request {
 }
 
 // widest are the largest widths over the layers, in elements.
-type widest struct{ weights, mid, linear, in, out int64 }
+type widest struct{ weights, mid, linear, out int64 }
 
 func (s *session) widths() (w widest) {
 	for i, l := range s.model.Layers {
 		w.weights = max(w.weights, int64(s.columns(i)))
 		w.mid = max(w.mid, int64(l.TP.Out.Dim()))
 		w.linear = max(w.linear, int64(l.Linear.Out.Dim()))
-		w.in = max(w.in, int64(l.In.Dim()))
 		w.out = max(w.out, int64(l.Out.Dim()))
 	}
 	return w

@@ -17,7 +17,7 @@ func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []in
 		for u, a := range p.readout[i] {
 			ref.rho += a * lr.out[l.readout().First+u]
 		}
-		if s.trains() {
+		if !s.pulls() {
 			continue
 		}
 		dmid, err := s.refGateLinear(i, lr.pre, 1, p)
@@ -42,7 +42,7 @@ func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []in
 			add(db[e*basisSize:(e+1)*basisSize], back)
 		}
 	}
-	if s.trains() {
+	if !s.pulls() {
 		return nil
 	}
 	ref.f = make([]float64, 3*n)

@@ -9,12 +9,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// training is what pass=train adds: the gradients of every layer's parameters and
-// what makes a step of them. The loss is half the mean square of what the readouts are
-// off a target that the seed draws for every row.
+// training is what training adds: the gradients of every layer's parameters and what
+// makes a step of them. The loss is half the mean square of what the readouts, or the
+// forces' components, are off a target that the seed draws for each.
 type training struct {
 	grads   []layerGrads
-	targets []gpuprof.Buffer // [rows], of every micro-batch
+	targets []gpuprof.Buffer // [lossTerms], of every micro-batch
 	step    optim.Step
 	parts   []optim.Part
 	done    int // micro-batches since the start
@@ -28,7 +28,7 @@ func (s *session) openTraining() error {
 	t := &s.train
 	t.step = optim.StepOf(s.set)
 	for micro := range t.step.Micro() {
-		t.targets = append(t.targets, s.mem.Upload(s.Compute, "targets", s.params.target[micro*s.rows:(micro+1)*s.rows]))
+		t.targets = append(t.targets, s.mem.Upload(s.Compute, "targets", s.params.target[micro*s.lossTerms():(micro+1)*s.lossTerms()]))
 	}
 	var all []optim.Param
 	for i, p := range s.layers {
@@ -58,10 +58,12 @@ func (s *session) stored(i int) []float32 {
 	return out
 }
 
-// addsGrads says that gradients are added to what is there, some time in a step.
-func (s *session) addsGrads() bool {
-	step := optim.StepOf(s.set)
-	return s.trains() && step.Adds(step.Micro()-1)
+// lossTerms are the numbers that a batch has targets for.
+func (s *session) lossTerms() int {
+	if s.second() {
+		return 3 * s.points()
+	}
+	return s.rows
 }
 
 // variants are the ways of a step's micro-batches to leave their gradients.
@@ -77,10 +79,10 @@ func (s *session) variants() (all []stageOps) {
 	return all
 }
 
-// drawTarget is normal, of all rows of a step.
+// drawTarget is normal, of all micro-batches of a step.
 func (s *session) drawTarget() []float32 {
 	rng := rand.New(rand.NewPCG(s.seed, 5))
-	t := make([]float32, s.rows*microOf(s.set))
+	t := make([]float32, s.lossTerms()*microOf(s.set))
 	for i := range t {
 		t[i] = float32(rng.NormFloat64())
 	}
@@ -90,69 +92,59 @@ func (s *session) drawTarget() []float32 {
 // bindGrads binds the sums over edges and rows of a layer's weights. The features'
 // are in the tensor product's way back.
 func (s *session) bindGrads(i int) error {
-	l, k, b, g := s.model.Layers[i], s.work[i], s.back, s.train.grads[i]
+	l, g := s.model.Layers[i], s.train.grads[i]
+	w1, w2, mix, factors := s.gradTerms(i)
 	for _, so := range s.variants() {
-		mlp, err := s.keep(op.MLPWeightGrad{MLP: s.mlps[i], Add: so.adds}.Bind(s.dev, s.basis, b.da, k.h, b.dw, g.w1, g.w2, s.edges))
-		if err != nil {
-			return err
-		}
-		linear, err := s.keep(op.LinearWeightGrad{Linear: l.Linear, Add: so.adds}.Bind(s.dev, k.mid, b.dpre, g.mix, s.rows))
-		if err != nil {
-			return err
+		var all []*op.Bound
+		for n := range w1 {
+			mlp, err := s.keep(op.MLPWeightGrad{MLP: s.mlps[i], Add: so.adds || n > 0}.Bind(s.dev, w1[n].a, w1[n].b, w2[n].a, w2[n].b, g.w1, g.w2, s.edges))
+			if err != nil {
+				return err
+			}
+			linear, err := s.keep(op.LinearWeightGrad{Linear: l.Linear, Add: so.adds || n > 0}.Bind(s.dev, mix[n].a, mix[n].b, g.mix, s.rows))
+			if err != nil {
+				return err
+			}
+			all = append(all, mlp, linear)
 		}
 		r := l.readout()
 		r.Add = so.adds
-		readout, err := s.keep(r.BindWeightGrad(s.dev, b.drho, s.layers[i].out, g.readout, s.rows))
+		readout, err := s.keep(r.BindWeightGrad(s.dev, factors.a, factors.b, g.readout, s.rows))
 		if err != nil {
 			return err
 		}
-		so.stage, so.layer, so.ops = stGrads, i, same(mlp, linear, readout)
+		so.stage, so.layer, so.ops = stGrads, i, same(append(all, readout)...)
 		s.plan = append(s.plan, so)
 	}
 	return nil
 }
 
-// bindProductGrad binds a layer's tensor product backwards. Where gradients of features are
-// added, they are made beside and then added.
+// bindProductGrad binds a layer's tensor product backwards.
 func (s *session) bindProductGrad(i int, grads op.TPGradBuffers) error {
-	atoms := len(s.in.crystal.Positions)
-	bind := func(so stageOps, more ...*op.Bound) error {
-		product, err := s.keep(s.productGrad(i).Bind(s.dev, grads, atoms, s.rows, s.edges))
+	all := []stageOps{{}}
+	if s.trains() && !s.second() {
+		all, grads.DX = s.variants(), s.train.grads[i].x
+	}
+	for _, so := range all {
+		g := s.productGrad(i)
+		g.AddX = so.adds
+		product, err := s.keep(g.Bind(s.dev, grads, len(s.in.crystal.Positions), s.rows, s.edges))
 		if err != nil {
 			return err
 		}
-		so.stage, so.layer, so.ops = stProductBack, i, same(append([]*op.Bound{product}, more...)...)
+		so.stage, so.layer, so.ops = stProductBack, i, same(product)
 		s.plan = append(s.plan, so)
-		return nil
-	}
-	if !s.trains() {
-		return bind(stageOps{})
-	}
-	g := s.train.grads[i].x
-	for _, so := range s.variants() {
-		if grads.DX = g; !so.adds {
-			if err := bind(so); err != nil {
-				return err
-			}
-			continue
-		}
-		grads.DX = s.back.dx
-		n := atoms * s.model.Layers[i].In.Dim()
-		add, err := s.keep(op.BindLaunches(s.dev, "the features' gradient", op.Moved(n, 2*n, n), optim.Added(g, grads.DX, n)))
-		if err != nil {
-			return err
-		}
-		if err := bind(so, add); err != nil {
-			return err
-		}
 	}
 	return nil
 }
 
 func (s *session) gradScratch(l layer, i int, e int64) int64 {
 	kind := s.dev.Info().Kind
-	ways := int64(len(s.variants()))
-	return ways * (op.MLPWeightGrad{MLP: s.mlps[i]}.Scratch(int(e), kind) + op.LinearWeightGrad{Linear: l.Linear}.Scratch(s.rows, kind) + l.readout().WeightScratch(s.rows, kind))
+	ways, terms := int64(len(s.variants())), int64(1)
+	if s.second() {
+		terms = 2
+	}
+	return ways * (terms*(op.MLPWeightGrad{MLP: s.mlps[i]}.Scratch(int(e), kind)+op.LinearWeightGrad{Linear: l.Linear}.Scratch(s.rows, kind)) + l.readout().WeightScratch(s.rows, kind))
 }
 
 // trainWords is what openTraining allocates.
@@ -162,7 +154,7 @@ func (s *session) trainWords() int64 {
 		sizes = append(sizes, len(s.in.crystal.Positions)*l.In.Dim(), basisSize*mlpHidden, mlpHidden*l.TP.WeightNumel(), l.Linear.WeightNumel(), l.readout().Count)
 	}
 	step := optim.StepOf(s.set)
-	return step.Words(sizes) + int64(s.rows*step.Micro())
+	return step.Words(sizes) + int64(s.lossTerms()*step.Micro())
 }
 
 // bindOptimizer binds the end of a training step.

@@ -53,7 +53,7 @@ func TestTrainingOnCUDA(t *testing.T) {
 // trained is all parameters after so many steps.
 func trained(t *testing.T, steps int, set ...string) []float32 {
 	t.Helper()
-	s := openSession(t, "small", append(set, "pass=train")...)
+	s := openSession(t, "small", append([]string{"pass=train"}, set...)...)
 	run(t, s, steps)
 	var all []float32
 	for _, p := range s.train.step.Params() {

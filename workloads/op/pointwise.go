@@ -27,6 +27,16 @@ var (
 
 const flipInts = 4
 
+// BindAdd binds out += x, n values each.
+func BindAdd(dev gpuprof.Device, x, out gpuprof.Buffer, n int) (*Bound, error) {
+	k := newBinder(dev, "sum", 0)
+	k.want("x", x, int64(n))
+	k.want("out", out, int64(n))
+	k.b.minimum = rate{fixed: move(n, 2*n, n)}
+	k.launch(&addKernel, items{fixed: n}, k.b.minimum, x, out, itemCount{})
+	return k.done()
+}
+
 // matrix is one of those that a flip turns: rows by cols at both places.
 type matrix struct{ at, rows, cols int }
 

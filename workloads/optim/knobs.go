@@ -2,8 +2,15 @@ package optim
 
 import "github.com/gpuprof/gpuprof"
 
-// Train is the value of the knob pass with which a step ends as this package has it.
-const Train = "train"
+// Values of the knob pass with which a step ends as this package has it: the loss is one
+// of energies, or of forces.
+const (
+	Train       = "train"
+	TrainForces = "train-forces"
+)
+
+// Trains says that a step ends with new parameters.
+func Trains(set gpuprof.Settings) bool { return set["pass"] == Train || set["pass"] == TrainForces }
 
 // Values of knobs that are compared in code.
 const (
@@ -22,14 +29,14 @@ type lines = map[string]string
 // Knobs are those of a training step, the same in every workload that trains.
 func Knobs() []gpuprof.Knob {
 	return []gpuprof.Knob{
-		gpuprof.FloatKnob("lr", "learning rate of pass=train", 1e-3, 0, 10).AsModel(),
-		gpuprof.FloatKnob("clip", "largest norm of all gradients together in pass=train; larger ones are scaled down", 1, 0, 1e6).AsModel(),
+		gpuprof.FloatKnob("lr", "learning rate of training", 1e-3, 0, 10).AsModel(),
+		gpuprof.FloatKnob("clip", "largest norm of all gradients together in training; larger ones are scaled down", 1, 0, 1e6).AsModel(),
 		waysKnob(), accumulateKnob(), scalerKnob(), foundKnob(), clipKnob(), lossKnob(), zeroKnob(),
 	}
 }
 
 func waysKnob() gpuprof.Knob {
-	k := gpuprof.Choice("optimizer", "Adam of pass=train: fused (one launch for every five tensors), foreach (a launch per operation), loop (a launch per operation and tensor)", Fused, Foreach, Loop)
+	k := gpuprof.Choice("optimizer", "Adam of training: fused (one launch for every five tensors), foreach (a launch per operation), loop (a launch per operation and tensor)", Fused, Foreach, Loop)
 	k.Acts = []string{"optimizer", "graph", gpuprof.StageLaunch}
 	// Of what the operations move one launch keeps 28 bytes of 72.
 	k.Answers = []gpuprof.Answer{{
@@ -44,7 +51,7 @@ func waysKnob() gpuprof.Knob {
 }
 
 func accumulateKnob() gpuprof.Knob {
-	k := gpuprof.IntKnob("accumulate", "micro-batches of a step of pass=train, each of batch/K; their gradients are added with weight 1/K", 1, 1, maxMicro)
+	k := gpuprof.IntKnob("accumulate", "micro-batches of a step of training, each of batch/K; their gradients are added with weight 1/K", 1, 1, maxMicro)
 	k.Try, k.Acts = []string{"1", "2", "4"}, []string{gpuprof.AllStages}
 	k.Advice = lines{"1": "one batch per optimizer step where it fits into memory", gpuprof.AnyValue: "several micro-batches per optimizer step where one batch does not fit into memory"}
 	k.PyTorch = lines{"1": "loss.backward(); optimizer.step()", gpuprof.AnyValue: "(loss / %s).backward(); if step % %s == 0: optimizer.step(); optimizer.zero_grad()"}
@@ -52,8 +59,8 @@ func accumulateKnob() gpuprof.Knob {
 }
 
 func scalerKnob() gpuprof.Knob {
-	k := gpuprof.Choice("scaler", "scale of the loss of pass=train with precision=fp16: off, static (65,536) or dynamic (halved after an overflow, doubled after 2,000 steps without)", ScalerOff, ScalerStatic, ScalerDynamic)
-	k.Acts = []string{"loss", "clip", "optimizer", "graph"}
+	k := gpuprof.Choice("scaler", "scale of the loss of training with precision=fp16: off, static (65,536) or dynamic (halved after an overflow, doubled after 2,000 steps without)", ScalerOff, ScalerStatic, ScalerDynamic)
+	k.Acts = []string{"loss", "force_loss", "clip", "optimizer", "graph"}
 	k.Advice = lines{ScalerOff: "bf16 needs no loss scale", gpuprof.AnyValue: "scale the loss where gradients in fp16 underflow"}
 	k.PyTorch = lines{
 		ScalerOff: "loss.backward()", ScalerStatic: "(loss * 65536).backward()  # and gradients / 65536",
@@ -84,7 +91,7 @@ func clipKnob() gpuprof.Knob {
 }
 
 func lossKnob() gpuprof.Knob {
-	k := gpuprof.EveryKnob("loss_read", "when the host thread reads the loss of pass=train, four bytes with one wait: never (it is copied without a wait), every step, or every K steps", never, never, "step")
+	k := gpuprof.EveryKnob("loss_read", "when the host thread reads the loss of training, four bytes with one wait: never (it is copied without a wait), every step, or every K steps", never, never, "step")
 	k.Try, k.Acts = []string{never, "step", "every:10"}, readers()
 	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.ReadTogether, To: never, Waits: func(set gpuprof.Settings, _ map[string]float64) float64 {
 		if n := set.Every("loss_read"); n > 0 {
@@ -98,8 +105,8 @@ func lossKnob() gpuprof.Knob {
 }
 
 func zeroKnob() gpuprof.Knob {
-	k := gpuprof.Choice("zero", "gradients before a step of pass=train: overwrite (the first ones are written), fill (zeros are written, and all are added)", ZeroOverwrite, ZeroFill)
-	k.Acts = []string{"loss", "grads", "tensor_product_bwd", "graph"}
+	k := gpuprof.Choice("zero", "gradients before a step of training: overwrite (the first ones are written), fill (zeros are written, and all are added)", ZeroOverwrite, ZeroFill)
+	k.Acts = []string{"loss", "force_loss", "grads", "tensor_product_bwd", "tensor_product_bwd2", "graph"}
 	k.Advice = lines{ZeroOverwrite: "optimizer.zero_grad(set_to_none=True)"}
 	k.PyTorch = lines{ZeroOverwrite: "optimizer.zero_grad(set_to_none=True)", ZeroFill: "optimizer.zero_grad(set_to_none=False)"}
 	return k
@@ -113,7 +120,7 @@ func readers() []string {
 // once is a wait a step where a knob has a value, unless another has one.
 func once(knob, value, unless, is string) func(gpuprof.Settings, map[string]float64) float64 {
 	return func(set gpuprof.Settings, _ map[string]float64) float64 {
-		if set["pass"] != Train || set[knob] != value || unless != "" && set[unless] == is {
+		if !Trains(set) || set[knob] != value || unless != "" && set[unless] == is {
 			return 0
 		}
 		return 1
@@ -126,7 +133,7 @@ func Refuse(set gpuprof.Settings, batch string) error {
 	usage := func(format string, args ...any) *gpuprof.Error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...)
 	}
-	if set["pass"] != Train {
+	if !Trains(set) {
 		for _, k := range Knobs() {
 			if !k.Model && set[k.Name] != k.Default {
 				return usage("setting %s=%s with pass=%s: only training has an optimizer step", k.Name, set[k.Name], set["pass"]).WithFix("use %s=%s, or pass=train", k.Name, k.Default)

@@ -168,8 +168,3 @@ extern "C" __global__ void scale_update(float *__restrict__ state, int growth, f
   state[FOUND] = 0.0f;
 }
 GPUPROF_KERNEL(scale_update)
-
-extern "C" __global__ void add_to(float *__restrict__ to, const float *__restrict__ x, int n) {
-  EACH(i, n) to[i] += x[i];
-}
-GPUPROF_KERNEL(add_to)

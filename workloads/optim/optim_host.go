@@ -144,10 +144,3 @@ func scaleUpdateHost(a *gpuprof.Args, _, _ int) {
 	state[stateScale], state[stateInverse], state[stateCotangent] = scale, 1/scale, scale*a.F32(2)
 	state[stateGood], state[stateFound] = good, 0
 }
-
-func addHost(a *gpuprof.Args, lo, hi int) {
-	to, x := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi]
-	for i, v := range x {
-		to[i] += v
-	}
-}

@@ -28,11 +28,10 @@ type Scaler struct {
 
 // Kernels: unscaleKernel has state, the gradients of five tensors and where the first four
 // end among all values; an item is a value. scaleUpdateKernel: state, growth (0: the scale
-// stays), weight; one item. addKernel: to, x, n; an item is a value.
+// stays), weight; one item.
 var (
 	unscaleKernel     = gpuprof.Kernel{Name: "unscale", Sig: "bbbbbbiiii", Host: unscaleHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
 	scaleUpdateKernel = gpuprof.Kernel{Name: "scale_update", Sig: "bif", Host: scaleUpdateHost, PTX: optimPTX, Threads: 32, PerBlock: 1}
-	addKernel         = gpuprof.Kernel{Name: "add_to", Sig: "bb", Host: addHost, Grain: 1 << 14, PTX: optimPTX, Threads: 256, PerBlock: 1024}
 )
 
 // on says that there is a scale.
@@ -85,9 +84,4 @@ func (a *Adam) update() (all []op.Launch) {
 		growth = a.scaler.Growth
 	}
 	return []op.Launch{{Kernel: &scaleUpdateKernel, N: 1, Cost: op.Moved(3, 3, 5), Args: []any{a.state, growth, a.scaler.weight()}}}
-}
-
-// added adds n values of x to those of to.
-func added(to, x any, n int) op.Launch {
-	return op.Launch{Kernel: &addKernel, N: n, Cost: op.Moved(n, 2*n, n), Args: []any{to, x}}
 }

@@ -196,9 +196,6 @@ func (s *Step) Scaled(all ...Cotangent) (launches []op.Launch) {
 	return launches
 }
 
-// Added is the launch that adds n values of x to a gradient.
-func Added(g, x gpuprof.Buffer, n int) op.Launch { return added(g, x, n) }
-
 // checkScale is the loss's scale in checks, where nothing may overflow.
 const checkScale = 8
 

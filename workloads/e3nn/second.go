@@ -1,0 +1,216 @@
+package e3nn
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// pullBuffers are what a loss on forces adds. With v its gradient by every force, and
+// forces = -dE/dpos, the gradient by a parameter is that of the slope
+//
+//	v.forces = sum over edges of u . dE/dvec,  u = v of the destination - v of the source,
+//
+// which is how much E changes when vectors move along u. So a change goes forwards first,
+// beside the values that the layers kept, and then both go back. The tensor product is linear
+// in features, harmonics and weights, so that its change and the way back of that are
+// products as before with one argument exchanged. A change is written d here; the gradient
+// of the slope by a change is the energy's own by the value, which layerBack kept.
+type pullBuffers struct {
+	v, u, db, dy           gpuprof.Buffer // v [points,3], u [E,3]; changes of basis and harmonics
+	da, dh, dw             gpuprof.Buffer // changes of a layer's values on edges
+	dmid, more, dpre, dout gpuprof.Buffer // on rows; more is the second half of dmid
+	gpre, gmid, gw, ga     gpuprof.Buffer // gradients of the slope by a layer's values
+}
+
+// ofLayers are those that the next layer writes again.
+func (p pullBuffers) ofLayers() []gpuprof.Buffer {
+	return []gpuprof.Buffer{p.da, p.dh, p.dw, p.dmid, p.more, p.dpre, p.dout, p.gpre, p.gmid, p.gw, p.ga}
+}
+
+// secondRequests are the memory of pullBuffers.
+func (s *session) secondRequests(e int64, w widest) []request {
+	p, rows, sh := &s.pull, int64(s.rows), int64((s.model.LMax+1)*(s.model.LMax+1))
+	list := []request{
+		{"the loss's gradient by forces", 3 * int64(s.points()), []*gpuprof.Buffer{&p.v}},
+		{"directions of edges", 3 * e, []*gpuprof.Buffer{&p.u}},
+		{"the radial basis' change", e * basisSize, []*gpuprof.Buffer{&p.db}},
+		{"the harmonics' change", e * sh, []*gpuprof.Buffer{&p.dy}},
+	}
+	for _, r := range []struct {
+		what  string
+		words int64
+		to    []*gpuprof.Buffer
+	}{
+		{"the hidden layer's change", e * mlpHidden, []*gpuprof.Buffer{&p.da, &p.dh, &p.ga}},
+		{"the weights' change", e * w.weights, []*gpuprof.Buffer{&p.dw, &p.gw}},
+		{"the messages' change", rows * w.mid, []*gpuprof.Buffer{&p.dmid, &p.more, &p.gmid}},
+		{"the mixed messages' change", rows * w.linear, []*gpuprof.Buffer{&p.dpre, &p.gpre}},
+		{"the output's change", rows * w.out, []*gpuprof.Buffer{&p.dout}},
+	} {
+		for _, b := range r.to {
+			list = append(list, request{r.what, r.words, []*gpuprof.Buffer{b}})
+		}
+	}
+	return list
+}
+
+// bindSecond binds what follows the forces: their loss, the change along it, and every
+// layer's way back of the change.
+func (s *session) bindSecond() error {
+	if err := s.bindResiduals(stForceLoss); err != nil {
+		return fmt.Errorf("the loss on forces: %w", err)
+	}
+	e, p := s.slots[0].dev, s.pull
+	u, err := s.keep(s.positions().BindGrad(s.dev, p.v, e.src, e.dst, e.colptr, p.u, s.edges))
+	if err != nil {
+		return err
+	}
+	basis, err := s.keep(op.BasisTangent{Basis: s.radialBasis()}.Bind(s.dev, e.vec, p.u, p.db, s.edges))
+	if err != nil {
+		return err
+	}
+	sph, err := s.keep(op.SphTangent{Sph: op.Sph{LMax: s.model.LMax}}.Bind(s.dev, e.vec, p.u, p.dy, s.edges))
+	if err != nil {
+		return err
+	}
+	s.plan = append(s.plan, stageOps{stage: stEdgeTangent, ops: same(u, basis, sph)})
+	for i := len(s.model.Layers) - 1; i >= 0; i-- {
+		if err := s.bindLayerSecond(i); err != nil {
+			return fmt.Errorf("layer %d, gradients of forces: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+func (s *session) bindLayerSecond(i int) error {
+	again, err := s.bindAgain(i)
+	if err != nil {
+		return err
+	}
+	if len(again) > 0 {
+		s.plan = append(s.plan, stageOps{stage: stRecompute, layer: i, ops: same(again...)})
+	}
+	if err := s.bindChange(i); err != nil {
+		return err
+	}
+	l, k, b, p, w := s.model.Layers[i], s.work[i], s.back.of[i], s.pull, s.layers[i]
+	gate, err := s.keep(op.GateSecond{Gate: l.Gate}.Bind(s.dev, k.pre, p.dpre, b.dout, p.gpre, s.rows))
+	if err != nil {
+		return err
+	}
+	linear, err := s.keep(op.LinearGrad{Linear: l.Linear}.Bind(s.dev, p.gpre, w.mix, p.gmid, s.rows))
+	if err != nil {
+		return err
+	}
+	s.plan = append(s.plan, stageOps{stage: stLinearGateSecond, layer: i, ops: same(gate, linear)})
+	if err := s.bindProductSecond(i); err != nil {
+		return err
+	}
+	mlp, err := s.keep(op.MLPSecond{MLP: s.mlps[i]}.Bind(s.dev, op.MLPSecondBuffers{A: k.a, DA: p.da, W2: w.w2, GW: p.gw, GDH: b.dh, GA: p.ga}, s.edges))
+	if err != nil {
+		return err
+	}
+	s.plan = append(s.plan, stageOps{stage: stRadialSecond, layer: i, ops: same(mlp)})
+	return s.bindGrads(i)
+}
+
+// changed is the product that changes go through: one kernel for every impl, as on the way
+// back.
+func (s *session) changed(i int) op.TensorProduct {
+	return op.TensorProduct{TP: s.model.Layers[i].TP, Impl: op.ImplCSR, Layout: s.layout, Scale: s.products[i].Scale}
+}
+
+// bindChange binds a layer's change: of its weights, of the sum over neighbours, which is
+// that by the harmonics and that by the weights, and of its output.
+func (s *session) bindChange(i int) error {
+	l, k, p, w, e := s.model.Layers[i], s.work[i], s.pull, s.layers[i], s.slots[0].dev
+	mlp, err := s.keep(op.MLPTangent{MLP: s.mlps[i]}.Bind(s.dev, op.MLPTangentBuffers{A: k.a, DB: p.db, W1: w.w1, W2: w.w2, DA: p.da, DH: p.dh, DW: p.dw}, s.edges))
+	if err != nil {
+		return err
+	}
+	var products []*op.Bound
+	for _, of := range []struct{ y, w, to gpuprof.Buffer }{{p.dy, k.w, p.dmid}, {s.harmonics, p.dw, p.more}} {
+		product, _, err := s.changed(i).Bind(s.dev, op.TPBuffers{X: w.x, Y: of.y, W: of.w, Src: e.src, Dst: e.dst, RowPtr: e.rowptr, Out: of.to}, len(s.in.crystal.Positions), s.rows, s.edges)
+		if _, err := s.keep(product, err); err != nil {
+			return err
+		}
+		products = append(products, product)
+	}
+	sum, err := s.keep(op.BindAdd(s.dev, p.more, p.dmid, s.rows*l.TP.Out.Dim()))
+	if err != nil {
+		return err
+	}
+	linear, err := s.keep(l.Linear.Bind(s.dev, p.dmid, w.mix, p.dpre, s.rows))
+	if err != nil {
+		return err
+	}
+	gate, err := s.keep(op.GateTangent{Gate: l.Gate}.Bind(s.dev, k.pre, p.dpre, p.dout, s.rows))
+	if err != nil {
+		return err
+	}
+	s.plan = append(s.plan, stageOps{stage: stRadialTangent, layer: i, ops: same(mlp)}, stageOps{stage: stProductTangent, layer: i, ops: same(append(products, sum)...)},
+		stageOps{stage: stLinearGateTangent, layer: i, ops: same(linear, gate)})
+	return nil
+}
+
+// productTerm is one of the products that the slope has: of harmonics y and weights w, with
+// the gradient dz of its sums. Without weights it has no gradient by its own: that by
+// their change the energy's way back has left.
+type productTerm struct {
+	y, w, dz gpuprof.Buffer
+	weights  bool
+}
+
+// productTerms are those of a layer.
+func (s *session) productTerms(i int) []productTerm {
+	k, b, p := s.work[i], s.back.of[i], s.pull
+	return []productTerm{{s.harmonics, k.w, p.gmid, true}, {p.dy, k.w, b.dmid, true}, {s.harmonics, p.dw, b.dmid, false}}
+}
+
+// bindProductSecond binds the way back of a layer's product and of its change.
+func (s *session) bindProductSecond(i int) error {
+	e := s.slots[0].dev
+	for _, so := range s.variants() {
+		var all []*op.Bound
+		for n, term := range s.productTerms(i) {
+			g := op.TensorProductGrad{Product: s.products[i], AddW: n > 0, AddX: so.adds || n > 0}
+			bufs := op.TPGradBuffers{X: s.layers[i].x, Y: term.y, W: term.w, DOut: term.dz, Src: e.src, Dst: e.dst, ColPtr: e.colptr, Perm: e.perm, DX: s.train.grads[i].x}
+			if term.weights {
+				bufs.DW = s.pull.gw
+			}
+			one, err := s.keep(g.Bind(s.dev, bufs, len(s.in.crystal.Positions), s.rows, s.edges))
+			if err != nil {
+				return err
+			}
+			all = append(all, one)
+		}
+		so.stage, so.layer, so.ops = stProductSecond, i, same(all...)
+		s.plan = append(s.plan, so)
+	}
+	return nil
+}
+
+// gradTerm is a pair of buffers whose outer products are added to a weight's gradient.
+type gradTerm struct{ a, b gpuprof.Buffer }
+
+// gradTerms are those of a layer's w1, w2, mixing weights and readout: of the energy's
+// gradient one each, of the slope's one for the values and one for the changes.
+func (s *session) gradTerms(i int) (w1, w2, mix []gradTerm, readout gradTerm) {
+	k, b, p := s.work[i], s.back.of[i], s.pull
+	if !s.second() {
+		return []gradTerm{{s.basis, b.da}}, []gradTerm{{k.h, b.dw}}, []gradTerm{{k.mid, b.dpre}}, gradTerm{s.back.drho, s.layers[i].out}
+	}
+	return []gradTerm{{s.basis, p.ga}, {p.db, b.da}}, []gradTerm{{k.h, p.gw}, {p.dh, b.dw}}, []gradTerm{{k.mid, p.gpre}, {p.dmid, b.dpre}}, gradTerm{s.back.drho, p.dout}
+}
+
+// secondScratch is the bytes that the operations of bindLayerSecond allocate, but for
+// weights made again.
+func (s *session) secondScratch(l layer, i int, e int64) int64 {
+	edges, atoms := int(e), len(s.in.crystal.Positions)
+	ways := int64(len(s.variants()))
+	return op.MLPTangent{MLP: s.mlps[i]}.Scratch(edges) + 2*s.changed(i).Scratch(atoms, s.rows, edges) + l.Linear.Scratch(s.rows) +
+		op.GateTangent{Gate: l.Gate}.Scratch() + op.GateSecond{Gate: l.Gate}.Scratch() + op.LinearGrad{Linear: l.Linear}.Scratch(s.rows) +
+		3*ways*s.productGrad(i).Scratch(atoms, s.rows, edges, true) + op.MLPSecond{MLP: s.mlps[i]}.Scratch(edges) + s.gradScratch(l, i, e)
+}
