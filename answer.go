@@ -36,6 +36,8 @@ const (
 	UseThreads                       // let kernels of the host device have every CPU
 	GrowBatch                        // more work a step
 	CopyLess                         // copy to the host only what is looked at
+	Detach                           // let go of what earlier windows recorded for a way back
+	WriteFirst                       // write the first gradients in place of zeros to which they are added
 )
 
 // Answer says that a knob has a remedy, and from where to where it is turned.
@@ -49,7 +51,7 @@ type Answer struct {
 	// the first five remedies; counters are those of one step.
 	Waits func(set Settings, counters map[string]float64) float64
 	// Targets are the parts of the step that the remedy shortens, the one to
-	// name first; needed by AllowAnyOrder, SkipFill and Fuse. Of CollateFaster: the stage of
+	// name first; needed by AllowAnyOrder, SkipFill, WriteFirst and Fuse. Of CollateFaster: the stage of
 	// the host thread that a GPU takes over.
 	Targets []Target
 	// Keeps is the share of the targets' time that stays under these settings, for CopyLess.
@@ -65,6 +67,8 @@ type Answer struct {
 type Target struct {
 	Stage   string
 	Kernels []string
+	// Whole says that Kernels are whole names.
+	Whole bool
 	// Keeps is the share of the kernels' bytes that must still be moved.
 	Keeps float64
 }
@@ -72,7 +76,7 @@ type Target struct {
 // Has says that a kernel is one of the target's.
 func (t Target) Has(kernel string) bool {
 	for _, end := range t.Kernels {
-		if strings.HasSuffix(kernel, end) {
+		if kernel == end || !t.Whole && strings.HasSuffix(kernel, end) {
 			return true
 		}
 	}

@@ -31,6 +31,7 @@ const (
 	RuleElementwiseChain  = "elementwise-chain"
 	RuleExposedComm       = "exposed-comm"
 	RuleStreamWait        = "stream-wait"
+	RuleZeroGrad          = "zero-grad"
 	RuleFewThreads        = "few-threads"
 	RuleSmallBatch        = "small-batch"
 	RuleThrottled         = "throttled"
@@ -101,6 +102,7 @@ func Rules() []Rule {
 		runs(RulePinEveryBatch, "host memory is pinned again for every batch"),
 		runs(RuleCollateBound, "a batch is put together slowly"),
 		runs(RuleFarFromRoofline, "a stage is far above its roofline bound", once("far-from-floor")),
+		runs(RuleZeroGrad, "gradients are filled with zeros, and the first ones added to them"),
 		runs(RuleFewThreads, "kernels of the host use some of the CPUs only"),
 		runs(RuleSmallBatch, "the fixed cost of a step serves a small batch"),
 		runs(RuleThrottled, "the device lowered its clocks"),
@@ -119,7 +121,7 @@ func Rules() []Rule {
 		traces(RuleTraceQuality, "the trace is incomplete"),
 
 		memory(RuleOutOfMemory, "a request for device memory failed"),
-		memory(RuleLeak, "a line of the program holds more memory after each step"),
+		{ID: RuleLeak, Runs: true, Memory: true, Cause: "the program holds what earlier steps recorded for their backward"},
 		memory(RuleGradientHeld, "gradients of the step before are held during the forward pass"),
 		memory(RulePeakActivation, "activations make most of the peak"),
 		memory(RuleLargeTemporary, "one short-lived block makes the peak"),

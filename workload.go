@@ -80,6 +80,10 @@ const (
 	InputReplayedPeak = "replayed_peak_bytes"
 	InputBestSetting  = "replayed_setting"
 	InputBestPeak     = "replayed_setting_peak_bytes"
+
+	// Bytes of the device in which windows of steps stay recorded for a way back, and those of one.
+	InputRecorded       = "recorded_bytes"
+	InputRecordedWindow = "recorded_window_bytes"
 )
 
 // Stage is one named part of a workload's step. The order of a session's

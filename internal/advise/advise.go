@@ -53,13 +53,15 @@ func ruleTable() []rule {
 		{gpuprof.RuleDataloaderStall, (*scene).starved},
 		{gpuprof.RuleLaunchBound, (*scene).launchBound},
 		{gpuprof.RuleDeterministic, (*scene).deterministic},
-		{gpuprof.RuleDeterministicFill, (*scene).fill},
+		{gpuprof.RuleZeroGrad, fills(gpuprof.WriteFirst)},
+		{gpuprof.RuleDeterministicFill, fills(gpuprof.SkipFill)}, // a deterministic mode writes every block of memory before it is used
 		{gpuprof.RuleNoTF32, (*scene).precision},
 		{gpuprof.RuleNoAMP, (*scene).precision},
 		{gpuprof.RuleFarFromRoofline, (*scene).farFromRoofline},
 		{gpuprof.RuleFewThreads, (*scene).threads},
 		{gpuprof.RuleSmallBatch, (*scene).smallBatch},
 		{gpuprof.RuleFragmentation, (*scene).fragmented},
+		{gpuprof.RuleLeak, (*scene).leaked},
 		{gpuprof.RuleThrottled, (*scene).throttled},
 		{gpuprof.RuleNoise, (*scene).noise},
 	}

@@ -104,5 +104,6 @@ func ruleOfRemedy(r gpuprof.Remedy, to string) string {
 		gpuprof.AddWorkers: gpuprof.RuleDataloaderStall, gpuprof.KeepWorkers: gpuprof.RuleDataloaderStall, gpuprof.FeedWorkers: gpuprof.RuleDataloaderStall, gpuprof.CaptureGraph: gpuprof.RuleLaunchBound,
 		gpuprof.AllowAnyOrder: gpuprof.RuleDeterministic, gpuprof.SkipFill: gpuprof.RuleDeterministicFill, gpuprof.LowerPrecision: ruleOfPrecision(to), gpuprof.Fuse: gpuprof.RuleFarFromRoofline,
 		gpuprof.UseLibrary: gpuprof.RuleFarFromRoofline, gpuprof.UseThreads: gpuprof.RuleFewThreads, gpuprof.GrowBatch: gpuprof.RuleSmallBatch, gpuprof.CopyLess: gpuprof.RuleExposedCopy,
+		gpuprof.Detach: gpuprof.RuleLeak, gpuprof.WriteFirst: gpuprof.RuleZeroGrad,
 	}[r]
 }

@@ -2,20 +2,32 @@ package advise
 
 import "github.com/gpuprof/gpuprof"
 
-// fill: a deterministic mode writes every block of memory before it is used.
-func (s *scene) fill() []gpuprof.Finding {
-	f, there := s.fix(gpuprof.SkipFill)
-	if !there || len(f.Targets) == 0 {
-		return nil
+// fills is the rule about a knob that has memory filled with a value before the step uses it.
+func fills(remedy gpuprof.Remedy) func(*scene) []gpuprof.Finding {
+	return func(s *scene) []gpuprof.Finding {
+		f, there := s.fix(remedy)
+		if !there || len(f.Targets) == 0 {
+			return nil
+		}
+		return s.filled(f, f.Targets[0])
 	}
-	of, fills, stage, most := weights{}, 0.0, "", 0.0
+}
+
+// filled claims the time of a target's kernels; not what the step takes longer because it
+// reads what they wrote.
+func (s *scene) filled(f fix, t gpuprof.Target) []gpuprof.Finding {
+	of, launches, bytes, stage, most := weights{}, 0.0, 0.0, "", 0.0
 	for st := range s.timed() {
+		if t.Stage != "" && t.Stage != st.Name {
+			continue
+		}
 		filling, all := 0.0, 0.0
 		for _, k := range s.kernels(st.Name) {
 			all += k.Device.Median
-			if f.Targets[0].Has(k.Name) {
+			if t.Has(k.Name) {
 				filling += k.Device.Median
-				fills += k.Counters["launches"]
+				launches += k.Counters["launches"]
+				bytes += k.Counters["bytes_written"]
 			}
 		}
 		if filling > 0 {
@@ -26,6 +38,6 @@ func (s *scene) fill() []gpuprof.Finding {
 		}
 	}
 	return s.offer(advice{stage: stage, knob: f.knob, to: f.To, of: of, want: s.typical(of), evidence: map[string]any{
-		"fill_launches": fills, "fill_exposed_s": s.typical(of),
+		"fill_launches": launches, "fill_bytes": bytes, "fill_exposed_s": s.typical(of),
 	}})
 }

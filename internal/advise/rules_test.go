@@ -54,6 +54,15 @@ func plantedProblems() map[string]planted {
 			nil, "item", "sync", "found_inf", "device", 400, 430, []string{"waits_of_this_knob"}},
 		"optimizer a launch per operation": {gpu(gpuprof.Settings{"pass": "train", "optimizer": "loop"}, with(e3nnParts(), part{name: "optimizer", exposed: 3000, device: true, launches: 70, bytes: 8e9, bound: 900, kernels: map[string]float64{"adam_part": 2900}}), nil),
 			nil, "far-from-roofline", "optimizer", "optimizer", "fused", 2100, 2140, []string{"pointwise_bytes"}},
+		"gradients filled with zeros": {gpu(gpuprof.Settings{"pass": "train", "zero": "fill"}, with(e3nnParts(), part{name: "loss", exposed: 1000, device: true, launches: 14, bytes: 2e9, kernels: map[string]float64{"fill": 600, "readout": 380}}), nil),
+			nil, "zero-grad", "loss", "zero", "overwrite", 590, 615, []string{"fill_launches", "fill_bytes"}},
+		"gradients of a GRU filled with zeros": {made{cuda: true, workload: "gruflow", knobs: gruKnobs(gpuprof.Settings{"pass": "train", "zero": "fill", "precision": "tf32"}),
+			parts: []part{{name: "gru", exposed: 500, device: true, launches: 12}, {name: "loss", exposed: 400, device: true, launches: 15, kernels: map[string]float64{"gru_fill": 100, "fill": 200, "gru_loss": 100}}}},
+			nil, "zero-grad", "loss", "zero", "overwrite", 190, 210, []string{"fill_launches", "fill_bytes"}}, // gru_fill clears cotangents, with any setting
+		"graphs of earlier windows": {made{cuda: true, workload: "gruflow", knobs: gruKnobs(gpuprof.Settings{"pass": "train", "windows_kept": "8", "precision": "tf32"}),
+			parts: []part{{name: "gru", exposed: 500, device: true, launches: 12}}}, func(r *gpuprof.Run) {
+			r.Input = map[string]any{gpuprof.InputRecorded: 8e9, gpuprof.InputRecordedWindow: 1e9}
+		}, "leak", "", "windows_kept", "1", 0, 0, []string{gpuprof.InputRecorded, gpuprof.InputRecordedWindow, gpuprof.EvidenceSavedBytes, "nothing_claimed"}},
 		"item reads of collate": {made{cuda: true, workload: "collate", knobs: collateKnobs(gpuprof.Settings{"item_reads": "9"}),
 			parts: []part{{name: "consume", exposed: 900, device: true, launches: 2}, {name: "sync", exposed: 300, host: 1100}}, counters: map[string]float64{"sync_points": 9}},
 			nil, "item", "sync", "item_reads", "0", 290, 310, nil},

@@ -24,7 +24,8 @@ type Claim struct {
 	// AB[0].B, not from a comparison. "first": it is the time to the first answer, in
 	// processes of its own. "exact": times say nothing on the host
 	// device, which has no such arithmetic; errors and bytes do. "transfers": the
-	// guide's figure is of copies, which are counted.
+	// guide's figure is of copies, which are counted. "memory": it is of the peak of
+	// device memory, which is counted too.
 	Run string
 	// Host says that the host device can measure it; GPU that a GPU can.
 	Host, GPU bool
@@ -57,10 +58,10 @@ const (
 	Share     = "share"
 	Overhead  = "overhead"
 	Transfers = "transfers"
+	Memory    = "memory"
 	Exactly   = "exact"
 	First     = "first"
 
-	NotYet     = "not measured yet"
 	BeyondTool = "not measurable here"
 )
 

@@ -41,7 +41,8 @@ func tapes() []AB {
 		common := set{"impl": "split", "allocator": "pool", "grid": grid}
 		out = append(out, both(common, set{"tape": "saved"}, set{"tape": "off"}), both(common, set{"tape": "nodes"}, set{"tape": "off"}))
 	}
-	return out
+	// What a step that trains keeps of a level, against a forward pass alone.
+	return append(out, gru(set{"tape": "saved"}, set{"tape": "off"}), gru(set{"tape": "saved", "windows_kept": "64"}, set{"tape": "off"}))
 }
 
 func aetheriaClaims() []Claim {

@@ -20,9 +20,11 @@ func trainClaims() []Claim {
 	kept := training(gru, set{"checkpoint": "off"}, set{"checkpoint": "3"})
 	scaled := set{"precision": "fp16", "scaler": "dynamic"}
 	onHost := set{"precision": "fp16", "scaler": "dynamic", "found_inf": "host"}
+	leaking := func(windows string) set { return set{"windows_kept": windows} }
+	taped := func(windows string) set { return set{"tape": "saved", "windows_kept": windows} }
 	accumulating := func(reset string) set { return set{"accumulate": "4", "reset_stats": reset} }
 	return []Claim{
-		{ID: "rx-ckpt", Guide: "RxVision, pharmagen", Claim: "recomputing activations saves memory", Figure: "saves memory", Host: true, GPU: true,
+		{ID: "rx-ckpt", Guide: "RxVision, pharmagen", Claim: "recomputing activations saves memory", Figure: "saves memory", Run: Memory, Host: true, GPU: true,
 			AB: []AB{kept, training(eq, set{"recompute": "off"}, set{"recompute": "weights"}), training(eq, set{"recompute": "off"}, set{"recompute": "all"})}},
 		{ID: "ph-amp-train", Guide: "pharmagen, RxVision", Claim: "mixed precision in training", Figure: "1.5-3x, 40-50 % memory", Speedup: 1.5, Run: Exactly, Host: true, GPU: true,
 			AB: all(trainings(set{"precision": "fp32"}, set{"precision": "bf16"}), trainings(set{"precision": "fp32"}, scaled))},
@@ -32,7 +34,9 @@ func trainClaims() []Claim {
 			AB: all(trainings(set{"loss_read": "step"}, set{"loss_read": "never"}), trainings(set{"loss_read": "every:10"}, set{"loss_read": "never"}))},
 		{ID: "ef-accum", Guide: "Energy Flow", Claim: "reset the peak at every accumulation step", Figure: "no cost", Placebo: true, Host: true, GPU: true,
 			AB: []AB{training(gru, accumulating("on"), accumulating("off")), training(gru, accumulating("sync"), accumulating("off"))}},
-		missing(Claim{ID: "ph-detach", Guide: "pharmagen", Claim: "states that are not detached keep the graph of every window", Figure: "leaks"}, NotYet),
+		{ID: "ph-detach", Guide: "pharmagen", Claim: "validation tensors that are not detached keep their graphs", Figure: "leaks", Run: Memory, Host: true, GPU: true,
+			AB:    []AB{training(gru, leaking("8"), leaking("1")), training(gru, leaking("2"), leaking("1")), gru(taped("64"), taped("1")), gru(taped("64"), set{"tape": "off"})},
+			Notes: []string{"autograd frees what a graph saved when backward() has gone through it: a loss or state leaks where no backward follows, as in validation, or with retain_graph=True"}},
 		{ID: "opt-fused", Guide: "PyTorch, not the guides", Claim: "foreach and fused optimizers", Figure: "faster", Host: true, GPU: true,
 			AB: all(trainings(set{"optimizer": "loop"}, set{"optimizer": "fused"}), trainings(set{"optimizer": "foreach"}, set{"optimizer": "fused"}), trainings(set{"optimizer": "loop"}, set{"optimizer": "foreach"}))},
 	}

@@ -72,9 +72,6 @@ func (c *claimRunner) all(claims []guides.Claim) error {
 		rows[i] = ClaimRow{ID: k.ID, Guide: k.Guide, Claim: k.Claim, Figure: k.Figure, AB: c.describeAB(k)}
 		if why := c.cannot(k); why != "" {
 			rows[i].Verdict, rows[i].Reason = notMeasurable, why
-			if k.Not == guides.NotYet {
-				rows[i].Verdict, rows[i].Reason = guides.NotYet, "the program for this measurement is not built yet"
-			}
 			rows[i].Details = slices.Clone(k.Notes)
 			continue
 		}
@@ -183,8 +180,12 @@ func (c *claimRunner) first(k guides.Claim, row *ClaimRow, limit time.Duration) 
 		return nil
 	}
 	d := ratioOf(c.bs, o.A, o.B)
-	if k.Run == guides.Transfers && o.CountA["copies"] > 0 {
+	switch {
+	case k.Run == guides.Transfers && o.CountA["copies"] > 0:
 		row.saved(o, d)
+		return nil
+	case k.Run == guides.Memory && o.MemoryA > 0:
+		row.smaller(o, d)
 		return nil
 	}
 	if !d.ok {

@@ -87,6 +87,14 @@ func TestJudgeSaved(t *testing.T) {
 	}
 }
 
+func TestJudgeMemory(t *testing.T) {
+	for saved, want := range map[float64]string{0.87: confirmed, 0.03: confirmed, 0.01: noEffect, 0: noEffect, -0.01: noEffect, -0.2: opposite} {
+		if got, why := judgeMemory(saved); got != want || why == "" {
+			t.Errorf("%g: %s (%s), want %s", saved, got, why, want)
+		}
+	}
+}
+
 // claimWorkload takes every value of every knob that a claim names.
 type claimWorkload struct {
 	fake
@@ -135,11 +143,15 @@ func (b *claimBench) Compare(ctx context.Context, x, y Side, l Limits) (*Outcome
 		return o, nil
 	}
 	o := &Outcome{Unit: "items", Rate: map[Goal]float64{Latency: 250}[l.Goal], CountA: map[string]float64{"copies": 20}, CountB: map[string]float64{"copies": 5}}
+	o.MemoryA, o.MemoryB = 800, 800
 	for i := range 8 {
 		a := 1 + 0.004*float64(i%3)
 		c := 1 + 0.004*float64((i+1)%3)
 		if len(difference(x.Knobs, y.Knobs)) > 0 {
 			c /= 1.5
+		}
+		if len(difference(x.Knobs, y.Knobs)) > 0 {
+			o.MemoryA, o.MemoryB = 800, 100
 		}
 		if x.Workload.Name() == "weights" {
 			c /= 2
@@ -196,7 +208,7 @@ func TestRunClaims(t *testing.T) {
 		t.Fatalf("%d rows", len(r.Claims))
 	}
 	want := map[string]string{"a/a": noEffect, "ef-sync": confirmed, "ae-keep": confirmed, "ph-vec": smaller, "ef-det": notMeasurable, "ph-tf32": notMeasurable,
-		"rx-ddp": notMeasurable, "ph-detach": guides.NotYet, "ph-amp-train": notMeasurable, "rx-batch": confirmed, "rx-split": confirmed, "rx-stream": confirmed, "rx-layout": confirmed, "rx-drop": notMeasurable, "rx-warm": confirmed, "ae-eval": notMeasurable, "rx-power": noEffect, "rx-prof": noEffect, "dp-split": confirmed, "ph-amp": notMeasurable, "dp-load": confirmed}
+		"rx-ddp": notMeasurable, "ph-detach": confirmed, "rx-ckpt": confirmed, "ae-infer": confirmed, "ph-amp-train": notMeasurable, "rx-batch": confirmed, "rx-split": confirmed, "rx-stream": confirmed, "rx-layout": confirmed, "rx-drop": notMeasurable, "rx-warm": confirmed, "ae-eval": notMeasurable, "rx-power": noEffect, "rx-prof": noEffect, "dp-split": confirmed, "ph-amp": notMeasurable, "dp-load": confirmed}
 	measured := 0
 	for _, c := range r.Claims {
 		if w := want[c.ID]; w != "" && c.Verdict != w {
@@ -226,6 +238,10 @@ func TestRunClaims(t *testing.T) {
 		}
 		if c.ID == "ae-keep" && (c.Measured != 0.75 || c.What == "" || !strings.Contains(strings.Join(c.Details, "; "), "time: x1.49")) {
 			t.Errorf("ae-keep is about transfers: %+v", c)
+		}
+		if text := strings.Join(c.Details, "; "); (c.ID == "ph-detach" || c.ID == "rx-ckpt") && (c.Measured != 0.875 || c.What != "lower peak memory" || !strings.Contains(text, "time: x1.49")) ||
+			c.ID == "ph-detach" && (!strings.Contains(text, "no backward follows") || !strings.Contains(text, "tape=saved windows_kept=64 -> tape=off: x1.4")) || c.ID == "ae-infer" && !strings.Contains(text, "gruflow small: tape=saved -> tape=off: x1.4") {
+			t.Errorf("%s: %+v", c.ID, c)
 		}
 		if c.ID == "rx-prof" && !slices.Contains(c.Details, "steps with probes over steps without") {
 			t.Errorf("rx-prof: %q", c.Details)

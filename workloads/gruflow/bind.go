@@ -49,6 +49,10 @@ func (s *session) bind() error {
 			}
 			continue
 		}
+		if s.rec != nil {
+			sl.groups = s.levelDown(sl, 0, 0)
+			continue
+		}
 		sl.groups = sl.net.groups(sl.x)
 		inject := s.launch(&injectKernel, s.shape.T*s.shape.B, injectCost(s.shape.T*s.shape.B), sl.x, s.flow.energy, s.shape.T*s.shape.B, s.shape.I, s.shape.B)
 		sl.groups[0].once = append([]launch{inject}, sl.groups[0].once...)
@@ -90,8 +94,12 @@ func (s *session) flowGroup(net *gru) group {
 
 // metricsGroup reduces the step to its metrics.
 func (s *session) metricsGroup(net *gru) group {
-	partial := s.need("partial sums", int64(ceilDiv(s.shape.B, metricBlock))*int64(s.shape.metrics()))
-	return s.metricsOf(net.h, (s.shape.L-1)*s.shape.B*s.shape.H, s.flow.metrics, partial)
+	return s.metricsOf(net.h, (s.shape.L-1)*s.shape.B*s.shape.H, s.flow.metrics, s.needPartial())
+}
+
+// needPartial names the scratch memory of the metrics.
+func (s *session) needPartial() scratchRef {
+	return s.need("partial sums", int64(ceilDiv(s.shape.B, metricBlock))*int64(s.shape.metrics()))
 }
 
 // metricsOf reduces to metrics, with the top layer's state from element at of h on.

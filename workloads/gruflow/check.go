@@ -162,7 +162,7 @@ func (c *checker) input() error {
 // group runs one group's launches and compares what they wrote.
 func (c *checker) group(g *group) error {
 	s, sh := c.s, c.s.shape
-	if s.train != nil {
+	if s.rec != nil {
 		return c.trained(g)
 	}
 	if g.stage == stFlow {
@@ -187,7 +187,7 @@ func (c *checker) group(g *group) error {
 }
 
 func (c *checker) read(b gpuprof.Buffer, at, n int) ([]float32, error) {
-	return op.Receive(c.s.mem.Dev, c.s.stream, b, at, n)
+	return op.Receive(c.s.mem.Dev, c.s.stream, c.s.now(b), at, n)
 }
 
 // layer compares one layer's new states with the formula, from the input and

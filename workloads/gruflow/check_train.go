@@ -143,10 +143,10 @@ func (c *checker) scratch(ref scratchRef, at, n int) ([]float32, error) {
 
 func (c *checker) gates() (gx, gh []float32, err error) {
 	n := c.s.shape.T * c.s.shape.B * c.s.shape.gates()
-	if gx, err = c.scratch(c.s.train.u.gx, 0, n); err != nil {
+	if gx, err = c.scratch(c.s.rec.u.gx, 0, n); err != nil {
 		return nil, nil, err
 	}
-	gh, err = c.scratch(c.s.train.u.ghAll, 0, n)
+	gh, err = c.scratch(c.s.rec.u.ghAll, 0, n)
 	return gx, gh, err
 }
 
@@ -161,8 +161,8 @@ func (c *checker) stored(b gpuprof.Buffer, at, n int) ([]float32, error) {
 // stateRow is a row of a layer's states of a level: those before its time steps, or after.
 func (c *checker) stateRow(l, level, row, after int) ([]float32, error) {
 	sh := c.s.shape
-	slot := level % c.s.train.every
-	return c.stored(c.s.train.u.layers[l].states, (slot*sh.T*sh.B+row+after*sh.B)*sh.H, sh.H)
+	slot := level % c.s.rec.every
+	return c.stored(c.s.rec.u.layers[l].states, (slot*sh.T*sh.B+row+after*sh.B)*sh.H, sh.H)
 }
 
 // inputRow is a row of a layer's input.
@@ -171,12 +171,12 @@ func (c *checker) inputRow(l, level, row int) ([]float32, error) {
 	if l > 0 {
 		return c.stateRow(l-1, level, row, 1)
 	}
-	return c.read(c.s.slots[c.slot].x, ((c.micro*c.s.train.window+level)*sh.T*sh.B+row)*sh.I, sh.I)
+	return c.read(c.s.slots[c.slot].x, ((c.micro*c.s.rec.window+level)*sh.T*sh.B+row)*sh.I, sh.I)
 }
 
 // weights compares the weights as the products read them, bit for bit.
 func (c *checker) weights(l int) error {
-	u, h := c.s.train.u, c.s.shape.H
+	u, h := c.s.rec.u, c.s.shape.H
 	p, turned, back := c.s.params.layers[l], u.net.layers[l], u.layers[l].back
 	for _, m := range []struct {
 		b    gpuprof.Buffer
@@ -200,7 +200,7 @@ func (c *checker) weights(l int) error {
 func (c *checker) cells(g *group) error {
 	s, sh, e, l := c.s, c.s.shape, &c.errs[g.stage], g.layer
 	p := s.params.layers[l]
-	slot := g.level % s.train.every
+	slot := g.level % s.rec.every
 	var energy []float32
 	if g.stage == stGRU && l == 0 {
 		var err error
@@ -215,7 +215,7 @@ func (c *checker) cells(g *group) error {
 		}
 		if energy != nil {
 			e.Same(x[:1], energy[row%sh.B:][:1])
-			field := gpuprof.Floats(s.inputs)[c.batch*int(s.inputWords())+((g.micro*s.train.window+g.level)*sh.T*sh.B+row)*sh.I:][:sh.I]
+			field := gpuprof.Floats(s.inputs)[c.batch*int(s.inputWords())+((g.micro*s.rec.window+g.level)*sh.T*sh.B+row)*sh.I:][:sh.I]
 			e.Same(x[1:], field[1:])
 		}
 		before, err := c.stateRow(l, g.level, row, 0)
@@ -226,7 +226,7 @@ func (c *checker) cells(g *group) error {
 		if err != nil {
 			return err
 		}
-		kept, err := c.stored(s.train.u.layers[l].kept, (slot*sh.T*sh.B+row)*4*sh.H, 4*sh.H)
+		kept, err := c.stored(s.rec.u.layers[l].kept, (slot*sh.T*sh.B+row)*4*sh.H, 4*sh.H)
 		if err != nil {
 			return err
 		}
@@ -264,7 +264,7 @@ func (c *checker) levelDown(g *group) error {
 		tol.Add(now[s.flow.record][k*outputs:][:outputs], record[:])
 		tol.Add(now[s.flow.energy][k:k+1], []float64{next.energy})
 		tol.Add(now[s.flow.place][2*k:2*k+2], []float64{next.x, next.y})
-		path, err := c.read(s.train.path, (g.level*sh.B+k)*pathWords, pathWords)
+		path, err := c.read(s.rec.path, (g.level*sh.B+k)*pathWords, pathWords)
 		if err != nil {
 			return err
 		}
@@ -297,7 +297,7 @@ func (c *checker) remade(l, level, k int) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := c.stored(s.train.u.layers[l].kept, (level%s.train.every*sh.T*sh.B+row)*4*sh.H, 4*sh.H)
+	v, err := c.stored(s.rec.u.layers[l].kept, (level%s.rec.every*sh.T*sh.B+row)*4*sh.H, 4*sh.H)
 	if err != nil {
 		return nil, err
 	}
@@ -324,7 +324,7 @@ func (c *checker) levelMetrics(g *group) error {
 	if s.prec.narrow() {
 		h, err = c.read(s.net.h, (sh.L-1)*sh.B*sh.H, sh.B*sh.H)
 	} else {
-		h, err = c.read(s.train.u.layers[sh.L-1].states, (g.level%s.train.every+1)*sh.T*sh.B*sh.H, sh.B*sh.H)
+		h, err = c.read(s.rec.u.layers[sh.L-1].states, (g.level%s.rec.every+1)*sh.T*sh.B*sh.H, sh.B*sh.H)
 	}
 	if err != nil {
 		return err

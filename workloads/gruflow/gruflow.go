@@ -173,7 +173,7 @@ func chooseImpl(d gpuprof.Info, set gpuprof.Settings) string {
 	if impl != implAuto {
 		return impl
 	}
-	if d.Facts["cudnn"] != "" && !trains(set) && !set.On("autotune") && set["library"] == "auto" {
+	if d.Facts["cudnn"] != "" && !records(set) && !set.On("autotune") && set["library"] == "auto" {
 		return implCuDNN
 	}
 	return implFused

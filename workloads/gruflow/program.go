@@ -3,6 +3,7 @@ package gruflow
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/pool"
@@ -25,6 +26,10 @@ type program struct {
 	filler       launch
 	// watch is called before every time step of a group, for a check; nil for none.
 	watch func(g *group, t int) error
+	// rings are buffers that windows take in turn with others of their size; every list has
+	// as many, and turn is the place of the window at hand. windows counts those that are done.
+	rings                map[gpuprof.Buffer][]gpuprof.Buffer
+	turns, turn, windows int
 }
 
 type scratchBlock struct {
@@ -63,6 +68,7 @@ type launch struct {
 type moveArg struct {
 	arg int
 	moving
+	ring []gpuprof.Buffer // in place of a buffer, the one of the window
 }
 
 type use struct {
@@ -107,6 +113,9 @@ func (p *program) need(what string, n int64) scratchRef {
 func (p *program) launch(kern *gpuprof.Kernel, n int, cost gpuprof.Cost, args ...any) launch {
 	cost.Launches = 1
 	l := launch{kernel: kern.Name, n: n, cost: cost}
+	if p.rings != nil {
+		args = p.turning(args)
+	}
 	l.fn = p.Bind(kern, &l.args, func(i int, arg any) byte {
 		switch v := arg.(type) {
 		case scratchRef:
@@ -116,7 +125,8 @@ func (p *program) launch(kern *gpuprof.Kernel, n int, cost gpuprof.Cost, args ..
 			l.walks = append(l.walks, walkArg{i, v})
 			return 'i'
 		case moving:
-			l.moves = append(l.moves, moveArg{i, v})
+			b, _ := v.arg.(gpuprof.Buffer)
+			l.moves = append(l.moves, moveArg{i, v, p.rings[b]})
 			return 'b'
 		}
 		return 0
@@ -124,10 +134,36 @@ func (p *program) launch(kern *gpuprof.Kernel, n int, cost gpuprof.Cost, args ..
 	return l
 }
 
+// turning makes arguments that are in a ring ones that move.
+func (p *program) turning(args []any) []any {
+	out := slices.Clone(args)
+	for i, arg := range args {
+		view, ok := arg.(loop.View)
+		if b, is := arg.(gpuprof.Buffer); is {
+			view, ok = loop.View{Buf: b}, true
+		}
+		if ok && p.rings[view.Buf] != nil {
+			out[i] = moving{arg: view.Buf, at: 4 * int64(view.At)}
+		}
+	}
+	return out
+}
+
+// now is a buffer as the window at hand has it.
+func (p *program) now(b gpuprof.Buffer) gpuprof.Buffer {
+	if ring := p.rings[b]; ring != nil {
+		return ring[p.turn]
+	}
+	return b
+}
+
 // run takes a group's scratch memory, enqueues its launches and gives back
 // what no later group needs. It waits for nothing and, with a warm pool,
 // allocates nothing.
 func (p *program) run(g *group) error {
+	if p.turns > 1 {
+		p.turn = (p.windows + g.micro) % p.turns
+	}
 	for _, ref := range g.take {
 		if err := p.takeBlock(ref); err != nil {
 			return err
@@ -202,10 +238,14 @@ func (p *program) enqueue(l *launch, t int) error {
 	}
 	for _, m := range l.moves {
 		at := m.at + int64(t)*m.by
-		if ref, ok := m.moving.arg.(scratchRef); ok {
-			l.args.SetBufAt(m.arg, p.scratch[ref].buf, p.scratch[ref].at+at)
-		} else {
-			l.args.SetBufAt(m.arg, m.moving.arg.(gpuprof.Buffer), at)
+		switch v := m.moving.arg.(type) {
+		case scratchRef:
+			l.args.SetBufAt(m.arg, p.scratch[v].buf, p.scratch[v].at+at)
+		case gpuprof.Buffer:
+			if m.ring != nil {
+				v = m.ring[p.turn]
+			}
+			l.args.SetBufAt(m.arg, v, at)
 		}
 	}
 	for _, w := range l.walks {

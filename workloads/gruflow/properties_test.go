@@ -154,7 +154,7 @@ func TestEnergyIsConserved(t *testing.T) {
 // How a step is run does not decide what it computes.
 func TestResultDoesNotDependOnTuning(t *testing.T) {
 	result := func(set ...string) []float32 {
-		s := openSession(t, "small", append(set, "flows=150", "hidden=40", "depth=3")...)
+		s := openSession(t, "small", append(strings.FieldsFunc(strings.Join(set, ","), func(r rune) bool { return r == ',' }), "flows=150", "hidden=40", "depth=3")...)
 		run(t, s, 5)
 		out := slices.Clone(gpuprof.Floats(s.slots[0].out))
 		out = append(out, contents(t, s, s.net.h)...)
@@ -169,7 +169,11 @@ func TestResultDoesNotDependOnTuning(t *testing.T) {
 			t.Errorf("%s changes bits of a deterministic result", set)
 		}
 	}
-	for _, set := range []string{"impl=plain", "deterministic=off"} {
+	taped := result("tape=saved") // by a kernel that rounds between the operations of a cell
+	if !slices.Equal(result("tape=saved,windows_kept=3"), taped) {
+		t.Error("windows_kept=3 changes bits of a deterministic result")
+	}
+	for _, set := range []string{"impl=plain", "deterministic=off", "tape=saved"} {
 		got := result(set)
 		for i := range base {
 			if d := math.Abs(float64(got[i] - base[i])); d > 1e-5*math.Max(1, math.Abs(float64(base[i]))) {
@@ -190,10 +194,10 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 		"flows": "11", "input": "7", "hidden": "9", "layers": "1", "depth": "3", "steps": "2", "impl": "plain", "precision": "bf16",
 		"deterministic": "off", "graph": "on", "sync": "step", "item_reads": "3", "reset_stats": "sync", "pool_trim": "every:1",
 		"fill": "on", "autotune": "on", "threads": "1",
-		"pass": "train", "window": "2", "checkpoint": "2", "lr": "0.1", "clip": "0.001", "optimizer": "loop",
+		"pass": "train", "tape": "saved", "windows_kept": "2", "window": "2", "checkpoint": "2", "lr": "0.1", "clip": "0.001", "optimizer": "loop",
 		"accumulate": "2", "scaler": "dynamic", "found_inf": "host", "clip_where": "host", "loss_read": "step", "zero": "fill",
 	}
-	training := []string{"window", "checkpoint", "lr", "clip", "optimizer", "accumulate", "scaler", "found_inf", "clip_where", "loss_read", "zero"}
+	training := []string{"window", "checkpoint", "windows_kept", "lr", "clip", "optimizer", "accumulate", "scaler", "found_inf", "clip_where", "loss_read", "zero"}
 	picture := func(set ...string) string {
 		s := openSession(t, "small", append([]string{"flows=12"}, set...)...)
 		before := s.mem.Dev.Meter()
@@ -275,6 +279,12 @@ func TestBadKnobs(t *testing.T) {
 		{on, []string{"pass=train", "window=4", "checkpoint=5"}, []string{"checkpoint=5", "4 levels"}},
 		{on, []string{"pass=train", "impl=plain"}, []string{"impl=plain", "pass=train"}},
 		{on, []string{"pass=train", "impl=persistent"}, []string{"impl=persistent", "pass=train"}},
+		{on, []string{"pass=train", "tape=saved"}, []string{"tape=saved", "pass=train", "anyway"}},
+		{on, []string{"tape=saved", "impl=plain"}, []string{"impl=plain", "tape=saved", "auto or fused"}},
+		{full, []string{"tape=saved", "impl=cudnn"}, []string{"impl=cudnn", "tape=saved"}},
+		{on, []string{"windows_kept=2"}, []string{"windows_kept=2", "no record", "tape=saved or pass=train"}},
+		{on, []string{"tape=saved", "windows_kept=2", "graph=on"}, []string{"windows_kept=2", "graph=on", "windows_kept=1"}},
+		{on, []string{"pass=train", "windows_kept=2", "graph=on"}, []string{"windows_kept=2", "graph=on"}},
 	} {
 		err := New().Refuse(tt.device, resolve(t, "small", tt.set...).Knobs)
 		if !errors.Is(err, gpuprof.ErrUsage) {
@@ -328,7 +338,7 @@ func TestAutomaticChoice(t *testing.T) {
 		vendor bool
 	}{
 		{bare, "impl=auto", implFused, false}, {blas, "impl=auto", implFused, true}, {full, "impl=auto", implCuDNN, false},
-		{full, "autotune=on", implFused, true}, {full, "library=off", implFused, false}, {full, "library=on", implFused, true},
+		{full, "tape=saved", implFused, true}, {full, "autotune=on", implFused, true}, {full, "library=off", implFused, false}, {full, "library=on", implFused, true},
 		{full, "impl=fused", implFused, true}, {full, "impl=plain", implPlain, true}, {full, "impl=persistent", implPersistent, false},
 		{blas, "impl=plain", implPlain, true}, {bare, "impl=plain", implPlain, false},
 	} {
@@ -370,6 +380,9 @@ func TestAnyShapePasses(t *testing.T) {
 			}
 		} else {
 			set = append(set, "optimizer=fused")
+			if slices.Contains(set, "tape=saved") {
+				set = append(set, "impl=auto")
+			}
 		}
 		c := resolve(t, "small", set...)
 		c.Mode = gpuprof.Hot

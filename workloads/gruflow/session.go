@@ -39,7 +39,8 @@ type session struct {
 	params  params
 	flow    flowBuffers
 	tuned   *tuning
-	train   *training // of pass=train, else nil
+	rec     *recording // of passes that keep their way down, else nil
+	train   *training  // of pass=train, else nil
 }
 
 // flowBuffers is what stays on the device from step to step.
@@ -69,8 +70,11 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 	if _, ok := d.(gpuprof.GRUMaker); !ok && s.set["impl"] == implAuto && s.impl == implCuDNN {
 		s.impl = implFused // the library is there, but nothing hands it out
 	}
+	if records(s.set) {
+		s.rec = newRecording(s.set, s.newNet(d.Info()))
+	}
 	if trains(s.set) {
-		s.train = newTraining(s.set, s.newNet(d.Info()))
+		s.train = newTraining(s.set, s.rec)
 	}
 	s.batches = 1
 	if c.Mode != gpuprof.Hot {
@@ -160,6 +164,9 @@ func (s *session) weightWords() int64 {
 	if s.train != nil {
 		return outputs*int64(s.shape.H+1) + s.train.words(s.mem.Dev.Info().Kind)
 	}
+	if s.rec != nil {
+		return s.parameterWords() + s.rec.words()
+	}
 	return s.parameterWords()
 }
 
@@ -182,8 +189,8 @@ func (s *session) libraryWords() int64 {
 func (s *session) fits(d gpuprof.Device) error {
 	sh := s.shape
 	largest := max(int64(sh.T)*int64(sh.B)*int64(max(sh.gates(), sh.I)), int64(sh.L)*int64(sh.B)*int64(sh.H), int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics()))
-	if s.train != nil {
-		largest = max(largest, s.inputWords(), int64(s.train.every*sh.T+1)*int64(sh.B)*int64(sh.H))
+	if s.rec != nil {
+		largest = max(largest, s.inputWords(), int64(s.rec.every*sh.T+1)*int64(sh.B)*int64(sh.H))
 	}
 	if largest > math.MaxInt32 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "opening gruflow: its largest array would have %d elements, more than 32 bits index", largest).WithFix("use a smaller --set flows, steps, hidden or input")
@@ -192,6 +199,9 @@ func (s *session) fits(d gpuprof.Device) error {
 	out := depth * (outputs*int64(sh.B) + int64(s.metricWords()))
 	need := 4*(input+out+s.weightWords()+s.stateWords()+s.libraryWords()) + reserved(s.scratchWords())
 	if left := d.Memory().Available; need > left {
+		if s.rec != nil && s.rec.windows() > 1 {
+			return gpuprof.Short(d, gpuprof.Errorf(gpuprof.ErrMemory, "keeping %d windows of %d flows of %d layers of %d units needs %s, and the device has %s left", s.rec.windows(), sh.B, sh.L, sh.H, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use windows_kept=1, as a program that detaches does, or checkpoint=%d, a smaller window, or a smaller batch, --set flows", leastCheckpoint(s.rec.window)))
+		}
 		if s.train != nil {
 			return gpuprof.Short(d, gpuprof.Errorf(gpuprof.ErrMemory, "training %d flows of %d layers of %d units over %d levels needs %s, and the device has %s left", sh.B, sh.L, sh.H, s.train.window, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use checkpoint=%d, a smaller window, or a smaller batch, --set flows", leastCheckpoint(s.train.window)))
 		}
@@ -259,8 +269,12 @@ func (s *session) allocateDevice() {
 		proj:   s.mem.Upload(s.stream, "projection", proj), bias: s.mem.Upload(s.stream, "projection bias", s.params.bias),
 		record: on("carriers' records", outputs*b), metrics: on("metrics", int64(s.metricWords())),
 	}
-	if s.train != nil && s.mem.Err == nil {
+	switch {
+	case s.mem.Err != nil:
+	case s.train != nil:
 		s.openTraining()
+	case s.rec != nil:
+		s.openRecording()
 	}
 	s.Item = s.mem.Words("the item buffer", 1, gpuprof.Pageable)
 }
@@ -273,8 +287,8 @@ func (s *session) allocateNet() {
 		return s.mem.Words("hidden states", int64(sh.L)*int64(sh.B)*int64(sh.H), gpuprof.OnDevice)
 	}
 	s.net = s.newNet(info)
-	if s.train != nil {
-		s.net = s.train.u.net
+	if s.rec != nil {
+		s.net = s.rec.u.net
 	}
 	s.net.program, s.net.h = s.program, state()
 	for k := range s.slots {
@@ -284,6 +298,7 @@ func (s *session) allocateNet() {
 		return
 	}
 	if s.net.impl != implCuDNN {
+		s.net.layers = nil // of an unrolled GRU they are there, and empty
 		for _, p := range s.params.layers {
 			s.net.layers = append(s.net.layers, uploadLayer(&s.mem, s.stream, p, sh.H, s.prec))
 		}
@@ -362,6 +377,9 @@ func (s *session) Input() map[string]any {
 		"metrics_per_step":   s.shape.metrics(),
 		"scratch_reserved_b": s.memory.Stats().PeakReserved,
 		"impl":               s.net.impl, "products": s.products(),
+	}
+	if s.rec != nil {
+		in[gpuprof.InputRecorded], in[gpuprof.InputRecordedWindow] = s.rec.bytes()
 	}
 	if s.tuned != nil {
 		in["autotune_s"], in["autotune_tile"] = s.tuned.seconds, s.net.tile // tile 0 is the library's product

@@ -30,6 +30,9 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 	if err := s.readLoss(i, p); err != nil {
 		return err
 	}
+	if s.rec != nil {
+		s.windows += microOf(s.set)
+	}
 	if s.train != nil {
 		s.train.done++
 	}

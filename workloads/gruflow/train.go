@@ -32,7 +32,7 @@ func trainKnobs() []gpuprof.Knob {
 		checkpointOff:    "h = gru(x, h)  # every activation is kept for the backward",
 		gpuprof.AnyValue: "h = torch.utils.checkpoint.checkpoint(levels, x, h, use_reentrant=False)  # K levels at a time",
 	}
-	return append([]gpuprof.Knob{pass, window, checkpoint}, optim.Knobs()...)
+	return append([]gpuprof.Knob{pass, window, checkpoint, tapeKnob(), windowsKnob()}, optim.Knobs()...)
 }
 
 // counted is a knob that is a word or a number from 1.
@@ -83,6 +83,9 @@ func refuseTraining(set gpuprof.Settings) error {
 	if set.On("graph") && set.Int("accumulate") > 1 && set["reset_stats"] != "off" {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting reset_stats=%s with graph=on and accumulate=%s: the counter is reset at every micro-batch, and a captured graph has all of them", set["reset_stats"], set["accumulate"]).WithFix("use reset_stats=off, or graph=off")
 	}
+	if err := refuseRecording(set); err != nil {
+		return err
+	}
 	if !trains(set) {
 		for _, k := range [][2]string{{"window", windowDepth}, {"checkpoint", checkpointOff}} {
 			if set[k[0]] != k[1] {
@@ -90,9 +93,6 @@ func refuseTraining(set gpuprof.Settings) error {
 			}
 		}
 		return nil
-	}
-	if impl := set["impl"]; impl != implAuto && impl != implFused {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=%s with pass=train: it keeps no gates for the way back", impl).WithFix("use impl=auto or fused")
 	}
 	if k, w := keptOf(set), windowOf(set); k > w {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting checkpoint=%d with a window of %d levels: there are no more states than levels", k, w).WithFix("use checkpoint=off, one up to the window, or a larger window")
@@ -109,39 +109,28 @@ func leastCheckpoint(window int) int {
 // training is what pass=train adds: a step is window levels forward, the same backward and
 // one optimizer step on refLoss of what they deposit.
 type training struct {
-	u             *unroll
-	window, every int
-	states        []gpuprof.Buffer // with checkpoints, the state [L,B,H] before every one
-	// [window,B,pathWords], [D], [D+1], [B,2], [B], [D+B], [B,outputs]
-	path, target, ddose, dplace, de, losses, dp gpuprof.Buffer
-	loss                                        gpuprof.Buffer // [1]
-	dh                                          scratchRef     // [B,H]
-	partial                                     scratchRef     // of the metrics
-	step                                        optim.Step
-	sum                                         *op.Bound
-	parts                                       []optim.Part
-	done                                        int // steps since the start
+	*recording
+	// [D], [D+1], [B,2], [B], [D+B], [B,outputs]
+	target, ddose, dplace, de, losses, dp gpuprof.Buffer
+	loss                                  gpuprof.Buffer // [1]
+	dh                                    scratchRef     // [B,H]
+	step                                  optim.Step
+	sum                                   *op.Bound
+	parts                                 []optim.Part
+	done                                  int // steps since the start
 }
 
 // newTraining describes it; nothing is allocated.
-func newTraining(set gpuprof.Settings, net *gru) *training {
-	t := &training{window: windowOf(set), every: keptOf(set), step: optim.StepOf(set)}
-	t.u = newUnroll(net, t.every)
-	if t.every < t.window || set["checkpoint"] != checkpointOff {
-		t.states = make([]gpuprof.Buffer, ceilDiv(t.window, t.every))
-	}
-	return t
+func newTraining(set gpuprof.Settings, r *recording) *training {
+	return &training{recording: r, step: optim.StepOf(set)}
 }
 
 // requests lists the device memory besides that of the unrolled GRU and the optimizer.
-func (t *training) requests() (list []request) {
+func (t *training) requests() []request {
 	s := t.u.net.s
 	b, d := int64(s.B), int64(s.D)
-	for i := range t.states {
-		list = append(list, request{"checkpoints", int64(s.L) * b * int64(s.H), &t.states[i]})
-	}
-	return append(list,
-		request{"carriers' paths", int64(t.window) * b * pathWords, &t.path}, request{"targets", d, &t.target},
+	return append(t.recording.requests(),
+		request{"targets", d, &t.target},
 		request{"cotangents of doses", d + 1, &t.ddose}, request{"cotangents of places", 2 * b, &t.dplace}, request{"cotangents of energies", b, &t.de},
 		request{"losses", d + b, &t.losses}, request{"the loss", 1, &t.loss}, request{"cotangents of the projection", outputs * b, &t.dp})
 }
@@ -171,8 +160,9 @@ func (s *session) openTraining() {
 		return
 	}
 	b, h := int64(s.shape.B), int64(s.shape.H)
+	s.takeTurns()
+	t.partial = s.needPartial()
 	t.dh = s.need("the state's cotangent", b*h)
-	t.partial = s.need("partial sums", int64(ceilDiv(s.shape.B, metricBlock))*int64(s.shape.metrics()))
 	var all []optim.Param
 	for l, p := range s.params.layers {
 		to := t.u.layers[l].p

@@ -55,12 +55,12 @@ func (s *session) microBatch(sl *slot, micro int) (all []group) {
 }
 
 // last is the last level that is kept together with level j.
-func (t *training) last(j int) int { return min(j/t.every*t.every+t.every, t.window) - 1 }
+func (t *recording) last(j int) int { return min(j/t.every*t.every+t.every, t.window) - 1 }
 
 // level is a slot's input of a level, where it is kept in, and how long ago it is at the end.
 func (s *session) level(sl *slot, micro, j int) (x source, slot, ago int) {
 	n := s.shape.T * s.shape.B * s.shape.I
-	return source{arg: sl.x, at: (micro*s.train.window + j) * n}, j % s.train.every, s.train.window - 1 - j
+	return source{arg: sl.x, at: (micro*s.rec.window + j) * n}, j % s.rec.every, s.rec.window - 1 - j
 }
 
 // running is a layer's part of a state [L,B,H].
@@ -70,13 +70,13 @@ func (s *session) running(state gpuprof.Buffer, l int) loop.View {
 
 // begin are the launches before the first level that is kept.
 func (s *session) begin(state gpuprof.Buffer) []launch {
-	return s.train.u.begin(loop.View{Buf: state})
+	return s.rec.u.begin(loop.View{Buf: state})
 }
 
 // levelDown is a level forward. The state goes on in the unrolled GRU, and from one of its
 // rounds to the next in the session's.
 func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
-	t, sh, d := s.train, s.shape, s.flow
+	t, sh, d := s.rec, s.shape, s.flow
 	x, slot, _ := s.level(sl, micro, j)
 	for l := range sh.L {
 		all = append(all, t.u.forward(l, slot, x, s.running(s.net.h, l)))
@@ -120,7 +120,7 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 // levels ago.
 func (s *session) leaving(slot, ago int, state gpuprof.Buffer) (all []launch) {
 	for l := range s.shape.L {
-		all = append(all, s.train.u.leave(l, slot, ago, s.flow.level, s.running(state, l)))
+		all = append(all, s.rec.u.leave(l, slot, ago, s.flow.level, s.running(state, l)))
 	}
 	return all
 }

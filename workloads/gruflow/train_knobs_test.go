@@ -131,3 +131,29 @@ func TestTrainingRefusals(t *testing.T) {
 		}
 	}
 }
+
+// Gradients filled with zeros cost a launch per tensor and four written bytes per parameter;
+// nothing else that a step writes changes.
+func TestZerosAreCounted(t *testing.T) {
+	costs := func(zero string) (fills int, filled int64, all gpuprof.Cost, params int64, tensors int) {
+		s := openSession(t, "small", append(slices.Clone(lessonSize), "window=3", "zero="+zero)...)
+		for _, st := range s.Stages() {
+			all = all.Add(st.Cost())
+			for _, p := range st.Parts {
+				if st.Name == "loss" && p.Kernel == "fill" {
+					fills, filled = fills+1, filled+p.Cost.BytesWritten
+				}
+			}
+		}
+		for _, p := range s.train.step.Params() {
+			params, tensors = params+int64(len(p.Values)), tensors+1
+		}
+		return fills, filled, all, params, tensors
+	}
+	fills, filled, with, params, tensors := costs("fill")
+	if none, _, without, _, _ := costs("overwrite"); none != 0 || fills != tensors || filled != 4*params ||
+		with.BytesWritten-without.BytesWritten != filled || with.Launches-without.Launches != int64(fills) {
+		t.Errorf("%d launches of zeros (%d without) fill %d bytes of %d tensors of %d parameters; a step writes %d bytes more in %d launches more",
+			fills, none, filled, tensors, params, with.BytesWritten-without.BytesWritten, with.Launches-without.Launches)
+	}
+}

@@ -26,6 +26,7 @@ func TestTrainingPasses(t *testing.T) {
 		"deterministic=off,optimizer=loop,graph=on,flows=90", "fill=on,pool_trim=every:1", "autotune=on,window=2", "hidden=600,flows=3,window=2,depth=2,layers=1",
 		"accumulate=3,window=4,checkpoint=2", "accumulate=3,zero=fill,graph=on,window=2", "zero=fill,clip_where=host,window=3", "precision=fp16,scaler=dynamic,found_inf=host,window=3",
 		"precision=fp16,scaler=static,accumulate=3,window=2,clip_where=host,found_inf=host",
+		"window=3,windows_kept=4", "accumulate=3,window=2,windows_kept=2,precision=bf16", "window=5,checkpoint=2,windows_kept=3",
 	} {
 		t.Run(set, func(t *testing.T) {
 			s := openSession(t, "small", append(slices.Clone(lessonSize), strings.Split(set, ",")...)...)
@@ -52,7 +53,7 @@ func trained(t *testing.T, steps int, set ...string) (all []float32) {
 // or made again.
 func TestHundredStepsAreBitIdentical(t *testing.T) {
 	want := trained(t, 100, "threads=1")
-	for _, set := range []string{"threads=2", "threads=all", "graph=on", "checkpoint=3", "checkpoint=1"} {
+	for _, set := range []string{"threads=2", "threads=all", "graph=on", "checkpoint=3", "checkpoint=1", "windows_kept=3"} {
 		if got := trained(t, 100, set); !slices.Equal(got, want) {
 			t.Errorf("%s changes bits of the parameters after 100 steps", set)
 		}
@@ -115,7 +116,7 @@ func refWindow(s *session, p params) trainGrads {
 
 // The CUDA kernels pass the same checks.
 func TestTrainingOnCUDA(t *testing.T) {
-	for _, set := range []string{"window=5,checkpoint=2,graph=on", "precision=bf16,steps=2,window=2,checkpoint=1"} {
+	for _, set := range []string{"window=5,checkpoint=2,graph=on", "precision=bf16,steps=2,window=2,checkpoint=1", "window=2,windows_kept=2", "pass=forward,tape=saved,windows_kept=2"} {
 		for _, libraries := range []bool{false, true} {
 			t.Run(fmt.Sprintf("libraries=%t,%s", libraries, set), func(t *testing.T) {
 				s := openOn(t, openSimulated(t, libraries), "small", append(slices.Clone(lessonSize), strings.Split(set+",depth=3", ",")...)...)
@@ -169,6 +170,9 @@ func TestTrainingMemoryIsCounted(t *testing.T) {
 		{"window=10,checkpoint=1,optimizer=loop", func(n int64) int64 { return (10 + 5 + 1) * n }},
 		{"window=10,checkpoint=3,precision=bf16", func(n int64) int64 { return 4*n + (5*3+1)*n/2 }},
 		{"window=2,steps=3", func(n int64) int64 { return (5*2*3 + 1) * n }},
+		{"window=10,windows_kept=4", func(n int64) int64 { return 4 * (5*10 + 1) * n }},
+		{"window=10,windows_kept=4,precision=fp16", func(n int64) int64 { return 4 * (5*10 + 1) * n / 2 }},
+		{"window=10,windows_kept=4,checkpoint=3", func(n int64) int64 { return (4*4 + 5*3 + 1) * n }},
 	} {
 		t.Run(tt.set, func(t *testing.T) {
 			s := openSession(t, "small", append([]string{"pass=train", "flows=20", "hidden=8", "input=5", "depth=7"}, strings.Split(tt.set, ",")...)...)
@@ -179,7 +183,7 @@ func TestTrainingMemoryIsCounted(t *testing.T) {
 			}
 			var kept int64
 			for _, r := range append(s.train.u.requests(), s.train.requests()...) {
-				if slices.Contains([]string{"states", "gates kept", "checkpoints"}, r.what) {
+				if slices.Contains([]string{"states", "gates kept", "checkpoints"}, strings.TrimPrefix(r.what, "earlier ")) {
 					kept += 4 * r.words
 				}
 			}

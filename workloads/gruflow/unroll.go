@@ -66,7 +66,6 @@ func (u *unroll) requests() (list []request) {
 	s, p := u.net.s, u.net.prec
 	add := func(what string, n int64, to *gpuprof.Buffer) { list = append(list, request{what, n, to}) }
 	cells, g := int64(s.B)*int64(s.H), int64(s.gates())
-	steps := int64(u.slots) * int64(s.T)
 	for l := range u.layers {
 		b, k := &u.layers[l], int64(s.width(l))
 		list = append(list, u.parameters(l)...)
@@ -76,8 +75,7 @@ func (u *unroll) requests() (list []request) {
 			add("rounded weights", p.words(g*k), &b.back.wi)
 			add("rounded weights", p.words(g*int64(s.H)), &b.back.wh)
 		}
-		add("states", p.words((steps+1)*cells), &b.states)
-		add("gates kept", p.words(steps*4*cells), &b.kept)
+		list = append(list, u.records(l)...)
 		add("the state's cotangent", cells, &b.dh)
 		add("the state's cotangent", cells, &b.chain)
 	}
@@ -89,6 +87,13 @@ func (u *unroll) requests() (list []request) {
 func (u *unroll) parameters(l int) []request {
 	s, p, g := u.net.s, &u.layers[l].p, int64(u.net.s.gates())
 	return []request{{"GRU weights", g * int64(s.width(l)), &p.wi}, {"GRU weights", g * int64(s.H), &p.wh}, {"GRU biases", g, &p.bi}, {"GRU biases", g, &p.bh}}
+}
+
+// records lists the memory in which a layer's way down is kept.
+func (u *unroll) records(l int) []request {
+	s, p, b := u.net.s, u.net.prec, &u.layers[l]
+	cells, steps := int64(s.B)*int64(s.H), int64(u.slots)*int64(s.T)
+	return []request{{"states", p.words((steps + 1) * cells), &b.states}, {"gates kept", p.words(steps * 4 * cells), &b.kept}}
 }
 
 // shapes are those of the gradients of matrices.
@@ -111,7 +116,7 @@ func tableWords(kind string, shapes ...[2]int) (n int64) {
 
 // open allocates, and names the scratch memory.
 func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
-	s, p := u.net.s, u.net.prec
+	s := u.net.s
 	allocate(mem, u.requests())
 	if mem.Err == nil {
 		mem.Err = op.Send(mem.Dev, u.net.stream, u.zeros, make([]float32, max(s.I, s.H)))
@@ -128,15 +133,22 @@ func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
 		b := &u.layers[l]
 		u.net.layers[l].bi, u.net.layers[l].bh = b.p.bi, b.p.bh
 	}
+	u.openDown()
 	n, g, width := int64(rows), int64(s.gates()), int64(max(s.I, s.H))
-	u.gx, u.ghAll = u.net.need("input gates", n*g), u.net.need("state gates", n*g)
-	u.gh = u.net.need("state gates", int64(s.B)*g)
-	u.rounded, u.state = u.net.need("rounded operand", p.words(n*max(width, g))), u.net.need("rounded state", p.words(int64(s.B)*int64(s.H)))
+	u.ghAll = u.net.need("state gates", n*g)
 	u.wide = u.net.need("widened operand", n*width)
 	u.partial, u.work = u.net.need("partial sums", partial), u.net.need("turned operand", work)
 	for i := range u.dx {
 		u.dx[i] = u.net.need("the input's cotangent", n*int64(s.H))
 	}
+}
+
+// openDown names the scratch memory of the way down.
+func (u *unroll) openDown() {
+	s, p := u.net.s, u.net.prec
+	n, g, width := int64(s.T)*int64(s.B), int64(s.gates()), int64(max(s.I, s.H))
+	u.gx, u.gh = u.net.need("input gates", n*g), u.net.need("state gates", int64(s.B)*g)
+	u.rounded, u.state = u.net.need("rounded operand", p.words(n*max(width, g))), u.net.need("rounded state", p.words(int64(s.B)*int64(s.H)))
 }
 
 // scratchWords bounds the scratch memory in use at a time.

@@ -107,6 +107,13 @@ func lossKnob() gpuprof.Knob {
 func zeroKnob() gpuprof.Knob {
 	k := gpuprof.Choice("zero", "gradients before a step of training: overwrite (the first ones are written), fill (zeros are written, and all are added)", ZeroOverwrite, ZeroFill)
 	k.Acts = []string{"loss", "force_loss", "grads", "tensor_product_bwd", "tensor_product_bwd2", "graph"}
+	// The fills alone: that the first gradients are then added, and not written, is not claimed.
+	for _, at := range []struct{ pass, stage string }{{Train, "loss"}, {TrainForces, "force_loss"}} {
+		k.Answers = append(k.Answers, gpuprof.Answer{
+			Remedy: gpuprof.WriteFirst, To: ZeroOverwrite, When: gpuprof.Settings{"zero": ZeroFill, "pass": at.pass},
+			Targets: []gpuprof.Target{{Stage: at.stage, Kernels: []string{"fill"}, Whole: true}},
+		})
+	}
 	k.Advice = lines{ZeroOverwrite: "optimizer.zero_grad(set_to_none=True)"}
 	k.PyTorch = lines{ZeroOverwrite: "optimizer.zero_grad(set_to_none=True)", ZeroFill: "optimizer.zero_grad(set_to_none=False)"}
 	return k

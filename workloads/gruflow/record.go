@@ -1,0 +1,146 @@
+package gruflow
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/optim"
+)
+
+// Values of the knob tape.
+const tapeSaved = "saved"
+
+// maxWindows bounds the windows that are kept.
+const maxWindows = 1024
+
+// tapeKnob is tape, the record of a pass without a way back.
+func tapeKnob() gpuprof.Knob {
+	k := gpuprof.Choice("tape", "what a level of pass=forward keeps for a way back that is not taken: off (nothing), or saved (r, z, n, u and the state, as a step that trains keeps them)", "off", tapeSaved)
+	k.Acts = []string{"gru", "flow", "graph"}
+	k.Advice = map[string]string{"off": "run inference and validation under torch.inference_mode(), so that nothing is kept for a backward"}
+	k.PyTorch = map[string]string{"off": "with torch.inference_mode():", tapeSaved: "out, h = gru(x, h)  # gradients on, though no backward follows"}
+	return k
+}
+
+// windowsKnob is windows_kept, records that outlive their step.
+func windowsKnob() gpuprof.Knob {
+	k := gpuprof.IntKnob("windows_kept", "windows of levels whose record stays in memory: 1 (the next one takes its place), or the last K, as in a program that keeps K losses or states without detach()", 1, 1, maxWindows)
+	k.Try, k.Acts = []string{"1"}, []string{"gru", "recompute", "flow", "flow_bwd", "gru_bwd", "grads"}
+	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.Detach, To: "1", Unless: gpuprof.Settings{"windows_kept": "1"}}}
+	k.Advice = map[string]string{"1": "detach states and losses that outlive a step: h = h.detach(), total += loss.detach()"}
+	k.PyTorch = map[string]string{"1": "losses.append(loss.detach())", gpuprof.AnyValue: "losses.append(loss)  # the last %s keep their graphs in memory"}
+	return k
+}
+
+// records says that a pass keeps its way down.
+func records(set gpuprof.Settings) bool { return trains(set) || set["tape"] == tapeSaved }
+
+// refuseRecording names what a record cannot be.
+func refuseRecording(set gpuprof.Settings) error {
+	usage := func(format string, args ...any) *gpuprof.Error {
+		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...)
+	}
+	kept := set["windows_kept"]
+	switch impl := set["impl"]; {
+	case trains(set) && set["tape"] != "off":
+		return usage("setting tape=%s with pass=%s: a step that trains keeps all of it anyway", set["tape"], optim.Train).WithFix("use tape=off, or pass=%s", passForward)
+	case !records(set) && kept != "1":
+		return usage("setting windows_kept=%s with pass=%s and tape=off: such a step keeps no record", kept, set["pass"]).WithFix("use windows_kept=1, tape=saved or pass=train")
+	case !records(set):
+		return nil
+	case impl != implAuto && impl != implFused && trains(set):
+		return usage("setting impl=%s with pass=train: it keeps no gates for the way back", impl).WithFix("use impl=auto or fused")
+	case impl != implAuto && impl != implFused:
+		return usage("setting impl=%s with tape=%s: it keeps no gates for a way back", impl, set["tape"]).WithFix("use impl=auto or fused, or tape=off")
+	case set.On("graph") && kept != "1":
+		return usage("setting windows_kept=%s with graph=on: a captured graph writes its record to the same place every time", kept).WithFix("use windows_kept=1, or graph=off")
+	}
+	return nil
+}
+
+// recording is what a pass keeps of the levels of a step, and of steps before.
+type recording struct {
+	u             *unroll
+	window, every int
+	states        []gpuprof.Buffer   // with checkpoints, the state [L,B,H] before every one
+	earlier       [][]gpuprof.Buffer // of every further window, what recorded lists
+	path          gpuprof.Buffer     // [window,B,pathWords]
+	partial       scratchRef         // of the metrics
+}
+
+// newRecording describes it; nothing is allocated.
+func newRecording(set gpuprof.Settings, net *gru) *recording {
+	r := &recording{window: windowOf(set), every: keptOf(set)}
+	r.u = newUnroll(net, r.every)
+	if r.every < r.window || set["checkpoint"] != checkpointOff {
+		r.states = make([]gpuprof.Buffer, ceilDiv(r.window, r.every))
+	}
+	for range max(1, set.Int("windows_kept")) - 1 {
+		r.earlier = append(r.earlier, make([]gpuprof.Buffer, len(r.recorded())))
+	}
+	return r
+}
+
+// windows are those whose record is kept.
+func (r *recording) windows() int { return 1 + len(r.earlier) }
+
+// recorded is what stays of a window: the states before checkpoints, or all states and gates.
+func (r *recording) recorded() (list []request) {
+	s := r.u.net.s
+	for i := range r.states {
+		list = append(list, request{"checkpoints", int64(s.L) * int64(s.B) * int64(s.H), &r.states[i]})
+	}
+	if r.states != nil {
+		return list
+	}
+	for l := range r.u.layers {
+		list = append(list, r.u.records(l)...)
+	}
+	return list
+}
+
+// requests lists the device memory besides that of the unrolled GRU.
+func (r *recording) requests() (list []request) {
+	if r.states != nil {
+		list = r.recorded()
+	}
+	for _, window := range r.earlier {
+		for i, q := range r.recorded() {
+			list = append(list, request{"earlier " + q.what, q.words, &window[i]})
+		}
+	}
+	return append(list, request{"carriers' paths", int64(r.window) * int64(r.u.net.s.B) * pathWords, &r.path})
+}
+
+// bytes of all that is recorded, and of one window of it.
+func (r *recording) bytes() (all, window int64) {
+	window = 4 * wordsOf(r.recorded())
+	return int64(r.windows()) * window, window
+}
+
+// words is what a pass without a way back allocates besides its parameters.
+func (r *recording) words() int64 { return wordsOf(r.recorded()) + wordsOf(r.requests()) }
+
+// takeTurns lets windows take the records in turn, where more than one is kept; launches
+// bound before stay with the first.
+func (s *session) takeTurns() {
+	r := s.rec
+	if len(r.earlier) == 0 {
+		return
+	}
+	s.turns, s.rings = r.windows(), map[gpuprof.Buffer][]gpuprof.Buffer{}
+	for i, q := range r.recorded() {
+		ring := []gpuprof.Buffer{*q.to}
+		for _, window := range r.earlier {
+			ring = append(ring, window[i])
+		}
+		s.rings[*q.to] = ring
+	}
+}
+
+// openRecording allocates for a pass that keeps its way down and takes no way back.
+func (s *session) openRecording() {
+	r := s.rec
+	r.u.openDown()
+	allocate(&s.mem, append(r.recorded(), r.requests()...))
+	s.takeTurns()
+	r.partial = s.needPartial()
+}
