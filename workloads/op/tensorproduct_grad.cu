@@ -29,6 +29,9 @@ enum {
 #define GRAD_Y 2
 #define GRAD_ADD_Y 4
 #define GRAD_ADD_W 8
+// Of a generated gradient's plan; see tensorproduct_gengrad.cuh.
+#define GRAD_STARTS 11
+#define GRAD_LISTS 12
 
 // back_contract writes M of a path for an edge's harmonics, a lane a cell.
 GP_FN void back_contract(float *m, const int *plan, const float *constants, const int *path, const float *y) {
@@ -182,3 +185,18 @@ extern "C" __global__ void tp_grad_sum(const int *__restrict__ colptr, const flo
   }
 }
 GPUPROF_KERNEL(tp_grad_sum)
+
+// One item is one value of dy: the columns of a row of partial that the warps of a generated kernel left for it.
+extern "C" __global__ void __launch_bounds__(128)
+    tp_grad_dy(const float *__restrict__ partial, const int *__restrict__ plan, float *__restrict__ dy, int what, int columns, int sh,
+               int count, int n) {
+  int i = gp_thread();
+  if (i >= n) return;
+  int j = i % sh;
+  const float *row = op_row(partial, i / sh, columns);
+  const int *starts = plan + plan[GRAD_STARTS] + j, *list = plan + plan[GRAD_LISTS];
+  float sum = 0;
+  for (int q = starts[0]; q < starts[1]; q++) sum += row[list[q]];
+  dy[i] = what & GRAD_ADD_Y ? dy[i] + sum : sum;
+}
+GPUPROF_KERNEL(tp_grad_dy)

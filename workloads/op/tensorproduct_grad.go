@@ -261,6 +261,10 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 	}
 	// A row of dz and one of x are read for every edge.
 	cost := own.add(rate{perEdge: move(plan.flopsQ, p.TP.In1.Dim()+p.TP.Out.Dim()+sh+numel+2, 0)})
+	if g, ok := p.generatedGrad(); ok && k.tiled() {
+		k.tpGradGenerated(t, g, cost, x, b.W, dout, ints, constants, b, dw, dy, what)
+		return own
+	}
 	k.launch(plan.shaped(&tpGradKernel), items{perEdge: 1}, cost, x, b.Y, b.W, dout, b.Src, b.Dst, dw, dy, ints, constants, what, itemCount{})
 	return own
 }
@@ -305,8 +309,9 @@ func (p backPlan) shaped(kernel *gpuprof.Kernel) *gpuprof.Kernel {
 	return &k
 }
 
-// Scratch is the bytes Bind allocates; dx says that it makes dx.
-func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dx bool) int64 {
+// Scratch is the bytes Bind allocates on a kind of device; dx says that it makes dx,
+// besides dw or dy.
+func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dx bool, kind string) int64 {
 	p := t.Product
 	plan, err := p.backwards()
 	if err != nil {
@@ -316,6 +321,9 @@ func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dx bool) int64 {
 	n := max(int64(len(plan.ints)), 1) + max(int64(len(plan.constants)), 1)
 	if p.Layout == MulIr {
 		n += max(int64(nodes)*in, 1) + max(int64(rows)*out, 1) + int64(4*len(p.TP.In1)) + int64(4*len(p.TP.Out))
+	}
+	if g, ok := p.generatedGrad(); ok && kind != "host" {
+		n += g.scratch(p, edgeCap)
 	}
 	if dx {
 		n += max(t.slots(nodes, edgeCap)*in, 1)

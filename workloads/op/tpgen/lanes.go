@@ -38,7 +38,7 @@ func planOf(specs []*Spec, n int) *Plan {
 	for i, spec := range specs[:n+1] {
 		plan = &Plan{Spec: spec}
 		for k, p := range spec.Parts {
-			number, _ := numbers.of(p)
+			number, _ := numbers.of(p.identity())
 			plan.Floats, plan.Paths = max(plan.Floats, p.Stride*p.Batch), max(plan.Paths, len(p.paths))
 			if i == n {
 				plan.Warps = append(plan.Warps, spec.warps(k, number)...)

@@ -26,7 +26,7 @@ func source(by, kernel string, specs []*Spec) (text string, parts []*Part) {
 	numbers := Numbers{}
 	for _, spec := range specs {
 		for _, p := range spec.Parts {
-			if n, fresh := numbers.of(p); fresh {
+			if n, fresh := numbers.of(p.identity()); fresh {
 				p.write(&b, n, spec.TP.In2.Dim())
 				fmt.Fprintf(&cases, "  TPG_CASE(%d)\n", n)
 				parts = append(parts, p)
@@ -48,11 +48,11 @@ func layersOf(f Family) string {
 // Numbers gives parts of the same code the same number.
 type Numbers map[string]int
 
-func (n Numbers) of(p *Part) (number int, fresh bool) {
-	number, known := n[p.identity()]
+func (n Numbers) of(identity string) (number int, fresh bool) {
+	number, known := n[identity]
 	if !known {
 		number = len(n)
-		n[p.identity()] = number
+		n[identity] = number
 	}
 	return number, !known
 }

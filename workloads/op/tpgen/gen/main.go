@@ -19,6 +19,15 @@ func run(dir string) error {
 		if err := os.WriteFile(filepath.Join(dir, "tensorproduct_gen_"+f.Name+".cu"), []byte(text), 0o644); err != nil {
 			return err
 		}
+		if !f.Gradient {
+			continue
+		}
+		if text, _, err = tpgen.GradSource(f); err != nil {
+			return fmt.Errorf("generating the gradients of %s: %w", f.Name, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "tensorproduct_gengrad_"+f.Name+".cu"), []byte(text), 0o644); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,0 +1,200 @@
+package op
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/cuda/cudatest"
+	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// gradCase is a layer of a generated gradient.
+type gradCase struct {
+	name, kernel string
+	tp           so3.TensorProduct
+}
+
+func gradCases(t testing.TB) []gradCase {
+	t.Helper()
+	var all []gradCase
+	for _, f := range tpgen.Families() {
+		for i, l := range f.Layers {
+			if tp, err := l.Product(); err != nil {
+				t.Fatal(err)
+			} else if f.Gradient {
+				all = append(all, gradCase{fmt.Sprintf("%s/%d", f.Name, i), "tp_grad_" + f.Name, tp})
+			}
+		}
+	}
+	return all
+}
+
+func (c gradCase) product(t testing.TB) TensorProduct {
+	t.Helper()
+	tp := TensorProduct{TP: c.tp, Layout: IrMul, Scale: float32(1 / math.Sqrt(20))}
+	if name := (TensorProductGrad{Product: tp}).KernelName(); name != c.kernel {
+		t.Fatalf("%s is computed by %s, expected %s", c.name, name, c.kernel)
+	}
+	return tp
+}
+
+func (g *gpu) lab(t *testing.T) lab {
+	return lab{t: t, dev: g.dev, rnd: g.rnd, floats: g.floats, ints: g.ints, read: g.read, run: g.run, must: g.must}
+}
+
+// gradientsAreRight runs the first edges of c and compares all three gradients with
+// float64, and on every edge w.dw and y.dy, which are the same sum.
+func (l lab) gradientsAreRight(what string, c *gradient, edges int) {
+	l.t.Helper()
+	c.b.SetEdges(edges)
+	l.run(c.b)
+	g := c.graph
+	c.graph.src, c.graph.dst = g.src[:edges], g.dst[:edges]
+	dx, dy, dw := c.reference(l.t)
+	c.graph = g
+	tp := c.g.Product.TP
+	sh, numel := tp.In2.Dim(), tp.WeightNumel()
+	gotY, gotW := l.read(c.dy, len(dy)), l.read(c.dw, len(dw))
+	near(l.t, what+" dy", gotY[:edges*sh], dy[:edges*sh], 1e-5)
+	near(l.t, what+" dw", gotW[:edges*numel], dw[:edges*numel], 1e-5)
+	if edges == len(g.src) { // perm has them all
+		near(l.t, what+" dx", l.read(c.dx, len(dx)), dx, 1e-5)
+	}
+	for e := range edges {
+		byW, byY, size := 0.0, 0.0, 0.0
+		for i, v := range gotW[e*numel : (e+1)*numel] {
+			byW += v * float64(c.w[e*numel+i])
+			size += math.Abs(v * float64(c.w[e*numel+i]))
+		}
+		for i, v := range gotY[e*sh : (e+1)*sh] {
+			byY += v * float64(c.y[e*sh+i])
+			size += math.Abs(v * float64(c.y[e*sh+i]))
+		}
+		// Every product is off by some roundings of float32, 6e-8 each.
+		if math.Abs(byW-byY) > 2e-6*size {
+			l.t.Fatalf("%s: on edge %d w.dw is %g and y.dy %g, of terms that add up to %g", what, e, byW, byY, size)
+		}
+	}
+}
+
+// Every generated gradient against float64: batches of harmonics that are full, one
+// short and one over, rows that end inside them, and segments that cut both.
+func TestCUDAGeneratedGradient(t *testing.T) {
+	degrees := []int{0, 1, 31, 0, 33, 2, 0}
+	for _, c := range gradCases(t) {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGPU(t)
+			l := g.lab(t)
+			for _, segment := range []int{0, 13} {
+				tp := c.product(t)
+				tp.Segment = segment
+				gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph(degrees, 5), nil)
+				l.scratchIs(c.name, gradient.b, gradient.g.Scratch(5, len(degrees), 67, true, g.dev.Info().Kind))
+				for _, edges := range []int{67, 33, 31, 1, 0} {
+					l.gradientsAreRight(fmt.Sprintf("segment %d, %d edges", segment, edges), gradient, edges)
+				}
+			}
+		})
+	}
+}
+
+// An atom of 1,000 neighbours, edges whose destinations are in no order, and dy that is added.
+func TestCUDAGeneratedGradientRows(t *testing.T) {
+	g := newGPU(t)
+	l := g.lab(t)
+	tp := gradCases(t)[0].product(t)
+	graph := (&rig{t: t, rnd: g.rnd}).graph([]int{3, 1000, 0, 40}, 9)
+	l.gradientsAreRight("long row", l.gradient(tp, graph, nil), len(graph.src))
+	g.rnd.Shuffle(len(graph.dst), func(i, j int) { graph.dst[i], graph.dst[j] = graph.dst[j], graph.dst[i] })
+	l.gradientsAreRight("no order", l.gradient(tp, graph, nil), len(graph.src))
+	before := l.normal(len(graph.src) * tp.TP.In2.Dim())
+	c := l.gradient(tp, graph, before)
+	l.run(c.b)
+	_, dy, _ := c.reference(t)
+	for i := range dy {
+		dy[i] += float64(before[i])
+	}
+	near(t, "added dy", l.read(c.dy, len(dy)), dy, 1e-5)
+}
+
+// One of dw and dy alone leaves the other's buffer alone.
+func TestCUDAGeneratedGradientAlone(t *testing.T) {
+	g := newGPU(t)
+	l := g.lab(t)
+	tp := gradCases(t)[0].product(t)
+	graph := (&rig{t: t, rnd: g.rnd}).graph([]int{3, 0, 40}, 9)
+	whole := l.gradient(tp, graph, nil)
+	_, dy, dw := whole.reference(t)
+	buffers := TPGradBuffers{X: l.floats(whole.x), Y: l.floats(whole.y), W: l.floats(whole.w), DOut: l.floats(whole.d), Src: l.ints(graph.src), Dst: l.ints(graph.dst)}
+	for _, which := range []string{"dw", "dy"} {
+		b := buffers
+		if which == "dw" {
+			b.DW = l.floats(nans(len(dw)))
+			l.run(l.must(whole.g.Bind(l.dev, b, 9, 3, 43)))
+			near(t, which, l.read(b.DW, len(dw)), dw, 1e-5)
+		} else {
+			b.DY = l.floats(nans(len(dy)))
+			l.run(l.must(whole.g.Bind(l.dev, b, 9, 3, 43)))
+			near(t, which, l.read(b.DY, len(dy)), dy, 1e-5)
+		}
+		near(t, "w beside "+which, l.read(b.W, len(whole.w)), doubles(whole.w), 1e-30)
+		near(t, "y beside "+which, l.read(b.Y, len(whole.y)), doubles(whole.y), 1e-30)
+	}
+}
+
+// mul_ir goes through the transpositions around the kernel, as with the general one, which
+// a product takes whose weights lie elsewhere or that asks for it.
+func TestCUDAGeneratedGradientChoice(t *testing.T) {
+	g := newGPU(t)
+	l := g.lab(t)
+	for _, c := range gradCases(t)[:3] {
+		tp := c.product(t)
+		tp.Layout = MulIr
+		graph := (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 5}, 3)
+		l.gradientsAreRight(c.name, l.gradient(tp, graph, nil), 7)
+	}
+	last := gradCases(t)[len(gradCases(t))-1].product(t) // deepaw's weights are packed elsewhere
+	last.Packed = true
+	if name := (TensorProductGrad{Product: last}).KernelName(); name != "tp_grad" {
+		t.Errorf("packed weights go to %s", name)
+	}
+	last.Packed, last.General = false, true
+	if name := (TensorProductGrad{Product: last}).KernelName(); name != "tp_grad" {
+		t.Errorf("General chose %s", name)
+	}
+}
+
+// The same bits in 100 runs, whatever order blocks and threads run in.
+func TestCUDAGeneratedGradientIsBitIdentical(t *testing.T) {
+	for _, c := range gradCases(t) {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGPU(t)
+			l := g.lab(t)
+			tp := c.product(t)
+			tp.Segment = 16
+			gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{0, 20, 1}, 9), nil)
+			var first []float64
+			for run := range 100 {
+				if run > 0 && !cudatest.Installed(t) {
+					sim.Set(t, sim.Library(t), fmt.Sprintf("order=shuffle:%d", run))
+				}
+				l.run(gradient.b)
+				var got []float64
+				for _, b := range []gpuprof.Buffer{gradient.dx, gradient.dy, gradient.dw} {
+					got = append(got, l.read(b, b.Len()/floatBytes)...)
+				}
+				if first == nil {
+					first = got
+				}
+				if !slices.Equal(got, first) {
+					t.Fatalf("runs 1 and %d differ", run+1)
+				}
+			}
+		})
+	}
+}

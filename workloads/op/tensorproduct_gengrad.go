@@ -1,0 +1,204 @@
+package op
+
+import (
+	_ "embed"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
+)
+
+// The PTX of the generated gradients, one for each family of package tpgen that has one.
+var (
+	//go:embed tensorproduct_gengrad_small.ptx.gz
+	tpGradSmallPTX string
+	//go:embed tensorproduct_gengrad_mace_medium.ptx.gz
+	tpGradMaceMediumPTX string
+	//go:embed tensorproduct_gengrad_mace_large.ptx.gz
+	tpGradMaceLargePTX string
+	//go:embed tensorproduct_gengrad_nequip_lips.ptx.gz
+	tpGradNequipLipsPTX string
+	//go:embed tensorproduct_gengrad_deepaw.ptx.gz
+	tpGradDeepawPTX string
+)
+
+// The kernels of the generated gradients: the arguments of tpGradKernel without the
+// number of items, then plan, partial, edges, segment. An item is a segment of edges,
+// on CUDA one warp's part of one. There dy, table and constants are not read: every warp
+// leaves its share of dy in partial, and tpGradDYKernel adds them. The host writes dy.
+var (
+	tpGradSmallKernel      = gpuprof.Kernel{Name: "tp_grad_small", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradSmallPTX, Threads: 32, PerBlock: 1}
+	tpGradMaceMediumKernel = gpuprof.Kernel{Name: "tp_grad_mace_medium", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceMediumPTX, Threads: 32, PerBlock: 1}
+	tpGradMaceLargeKernel  = gpuprof.Kernel{Name: "tp_grad_mace_large", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceLargePTX, Threads: 32, PerBlock: 1}
+	tpGradNequipLipsKernel = gpuprof.Kernel{Name: "tp_grad_nequip_lips", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradNequipLipsPTX, Threads: 32, PerBlock: 1}
+	tpGradDeepawKernel     = gpuprof.Kernel{Name: "tp_grad_deepaw", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradDeepawPTX, Threads: 32, PerBlock: 1}
+)
+
+// tpGradDYKernel: partial, plan, dy, what, columns, harmonics, n. One item is one value
+// of dy, the sum of its columns in a row of partial in the order of the plan.
+var tpGradDYKernel = gpuprof.Kernel{Name: "tp_grad_dy", Sig: "bbbiiii", Host: tpGradDYHost, Grain: 256, PTX: tpGradPTX, Threads: 128, PerBlock: 128}
+
+// generatedGradKernels are the kernels by family.
+var generatedGradKernels = map[string]*gpuprof.Kernel{
+	"small": &tpGradSmallKernel, "mace_medium": &tpGradMaceMediumKernel, "mace_large": &tpGradMaceLargeKernel,
+	"nequip_lips": &tpGradNequipLipsKernel, "deepaw": &tpGradDeepawKernel,
+}
+
+// generatedGrad is a product whose dw and dy a generated kernel computes.
+type generatedGrad struct {
+	kernel *gpuprof.Kernel
+	plan   *tpgen.GradPlan
+}
+
+// generatedGrads are all of them, by tpgen.Key; see generatedProducts.
+var generatedGrads = sync.OnceValues(func() (map[string]generatedGrad, error) {
+	all := map[string]generatedGrad{}
+	for _, f := range tpgen.Families() {
+		if !f.Gradient {
+			continue
+		}
+		for n := range f.Layers {
+			plan, err := tpgen.GradPlanOf(f, n)
+			if err != nil {
+				return nil, err
+			}
+			all[tpgen.Key(plan.Spec.TP)] = generatedGrad{generatedGradKernels[f.Name], plan}
+		}
+	}
+	return all, nil
+})
+
+// generatedGrad is the product's generated kernel for dw and dy, if it has one and may
+// use it: with the weights in the product's own order.
+func (t TensorProduct) generatedGrad() (generatedGrad, bool) {
+	if t.General || t.Packed && !t.straight() {
+		return generatedGrad{}, false
+	}
+	all, err := generatedGrads()
+	if err != nil { // the list is ours, and a test goes through it
+		return generatedGrad{}, false
+	}
+	g, ok := all[tpgen.Key(t.TP)]
+	return g, ok
+}
+
+// straight says that Columns are the product's own.
+func (t TensorProduct) straight() bool {
+	at, stride := t.Columns()
+	return stride == t.TP.WeightNumel() && slices.Equal(at, t.TP.WeightOffsets())
+}
+
+// KernelName is the kernel that computes dw and dy on a device of blocks of threads (CUDA).
+func (t TensorProductGrad) KernelName() string {
+	if g, ok := t.Product.generatedGrad(); ok {
+		return g.kernel.Name
+	}
+	return tpGradKernel.Name
+}
+
+// Places of the header of a generated gradient's plan; see tensorproduct_gengrad.cuh.
+const (
+	gradTiles = iota
+	gradIn
+	gradSh
+	gradNumel
+	gradOut
+	gradScale
+	gradColumns
+	gradLaneInts
+	gradPaths
+	gradWarps
+	gradLanes
+	gradStarts
+	gradLists
+	gradInts
+)
+
+// gradLanePlaces is where a lane's places begin.
+const gradLanePlaces = 4
+
+// generatedGradPlan is the plan: the header, every warp, all lanes, then for every
+// harmonic the columns of partial that add up to its dy.
+func (t TensorProduct) generatedGradPlan(g generatedGrad) []int32 {
+	laneInts := gradLanePlaces + 2*g.plan.Paths
+	header := make([]int32, gradInts)
+	sh := t.TP.In2.Dim()
+	of := make([][]int32, sh)
+	var warps, lanes, starts, lists []int32
+	for _, w := range g.plan.Warps {
+		warps = append(warps, int32(w.Number), int32(w.At))
+		for c, j := range w.Harmonics {
+			of[j] = append(of[j], int32(w.At+c))
+		}
+		for _, l := range w.Lanes {
+			one := make([]int32, laneInts)
+			one[0], one[1], one[2] = int32(l.X), int32(l.W), int32(l.Line)
+			for i, p := range l.Places {
+				if one[gradLanePlaces+i] = int32(p); p >= 0 {
+					one[3] |= 1 << i
+				}
+				one[gradLanePlaces+g.plan.Paths+i] = int32(l.Weights[i])
+			}
+			lanes = append(lanes, one...)
+		}
+	}
+	for _, columns := range of {
+		starts = append(starts, int32(len(lists)))
+		lists = append(lists, columns...)
+	}
+	starts = append(starts, int32(len(lists)))
+	at := gradInts
+	for place, v := range map[int]int{gradTiles: len(g.plan.Warps), gradIn: t.TP.In1.Dim(), gradSh: sh, gradNumel: t.TP.WeightNumel(), gradOut: t.TP.Out.Dim(),
+		gradColumns: g.plan.Columns, gradLaneInts: laneInts, gradPaths: g.plan.Paths, gradWarps: at, gradLanes: at + len(warps),
+		gradStarts: at + len(warps) + len(lanes), gradLists: at + len(warps) + len(lanes) + len(starts)} {
+		header[place] = int32(v)
+	}
+	header[gradScale] = int32(math.Float32bits(float32(t.scale())))
+	return slices.Concat(header, warps, lanes, starts, lists)
+}
+
+// shaped is the kernel with the plan's shared memory.
+func (g generatedGrad) shaped() *gpuprof.Kernel {
+	k := *g.kernel
+	k.SharedBytes = g.plan.Floats * floatBytes
+	return &k
+}
+
+// scratch is the elements that its launches need besides what the general kernel does.
+func (g generatedGrad) scratch(t TensorProduct, edgeCap int) int64 {
+	return max(int64(len(t.generatedGradPlan(g))), 1) + max(int64(edgeCap)*int64(g.plan.Columns), 1)
+}
+
+// tpGradGenerated appends the launches of a generated kernel for dw and dy.
+func (k *binder) tpGradGenerated(t TensorProductGrad, g generatedGrad, cost rate, x, w, dout, table, constants gpuprof.Buffer, b TPGradBuffers, dw, dy gpuprof.Buffer, what int) {
+	p := t.Product
+	sh, columns := p.TP.In2.Dim(), g.plan.Columns
+	plan, partial := k.uploadInts(p.generatedGradPlan(g)), k.scratch(int64(k.b.capacity)*int64(columns))
+	segments := items{perEdge: 1, per: p.segment(), times: len(g.plan.Warps)}
+	k.launch(g.shaped(), segments, cost, x, b.Y, w, dout, b.Src, b.Dst, dw, dy, table, constants, what, plan, partial, edgeCount{}, p.segment())
+	if what&gradY != 0 {
+		k.launch(&tpGradDYKernel, items{perEdge: sh}, rate{perEdge: move(columns, columns, sh)}, partial, plan, dy, what, columns, sh, itemCount{})
+	}
+}
+
+func tpGradGeneratedHost(a *gpuprof.Args, lo, hi int) {
+	edges, segment := a.Int(13), a.Int(14)
+	tpGradHost(a, min(lo*segment, edges), min(hi*segment, edges))
+}
+
+func tpGradDYHost(a *gpuprof.Args, lo, hi int) {
+	partial, plan, dy, what, columns, sh := a.Floats(0), a.Ints(1), a.Floats(2), a.Int(3), a.Int(4), a.Int(5)
+	starts, lists := plan[plan[gradStarts]:], plan[plan[gradLists]:]
+	for i := lo; i < hi; i++ {
+		row, j, sum := partial[i/sh*columns:], i%sh, float32(0)
+		for _, c := range lists[starts[j]:starts[j+1]] {
+			sum += row[c]
+		}
+		if what&gradAddY != 0 {
+			sum += dy[i]
+		}
+		dy[i] = sum
+	}
+}

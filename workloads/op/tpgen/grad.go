@@ -1,0 +1,342 @@
+package tpgen
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// gradRoom is the registers that a lane may have of dz, x, weights and what it adds
+// while it computes the gradients of an edge, of the 128 that 16 warps leave each.
+const gradRoom = 92
+
+// GradPart is a warp's share of a product backwards, dw and dy of an edge: all paths of
+// one degree of the features, or a share of them, for 32 lanes of Copies channels each.
+// With
+//
+//	G_uj = A sum_ik C_ijk x_ui dz_uk, dw_u = sum_j y_j G_uj, dy_j = sum_u w_u G_uj
+//
+// a lane needs neither M nor the products of x and dz in memory: it adds both from G,
+// path by path, and dy over all paths of one degree of harmonics.
+type GradPart struct {
+	L1, Copies int // channels of a lane
+	Mul        int // of each merged block: the step between components of x and of dz
+	Sums       int // components of dz of all paths
+	Merged     bool
+	paths      []*path // by their harmonics
+	columns    []int   // where each has its weights from the lane's first on; none where blocks are merged
+	harmonics  []int   // places in a row of harmonics, in the order in which the part adds dy
+	// Cost is as that of Part.
+	Cost float64
+}
+
+// GradSpec is a product cut into parts for its gradients by weights and harmonics.
+// Weights lie in the product's own order.
+type GradSpec struct {
+	TP     so3.TensorProduct
+	Parts  []*GradPart
+	Blocks [][]int
+}
+
+// CutGrad makes the parts of a uvu product with weights and harmonics of multiplicity 1.
+func CutGrad(tp so3.TensorProduct) (*GradSpec, error) {
+	groups, err := merge(tp)
+	if err != nil {
+		return nil, err
+	}
+	s := &GradSpec{TP: tp}
+	for _, g := range groups {
+		slices.SortStableFunc(g.paths, func(a, b *path) int { return cmp.Or(cmp.Compare(a.yAt, b.yAt), cmp.Compare(a.l3, b.l3)) })
+		for _, p := range bestGrad(tp, g) {
+			s.Parts, s.Blocks = append(s.Parts, p), append(s.Blocks, g.blocks)
+		}
+	}
+	order := make([]int, len(s.Parts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.Parts[b].Cost, s.Parts[a].Cost) })
+	parts, blocks := s.Parts, s.Blocks
+	s.Parts, s.Blocks = nil, nil
+	for _, i := range order {
+		s.Parts, s.Blocks = append(s.Parts, parts[i]), append(s.Blocks, blocks[i])
+	}
+	return s, nil
+}
+
+// bestGrad cuts a group's paths, in order, where it costs least; see best.
+func bestGrad(tp so3.TensorProduct, g *group) []*GradPart {
+	if g.mul == 0 || len(g.paths) == 0 {
+		return nil
+	}
+	var found []*GradPart
+	least := math.Inf(1)
+	for _, copies := range []int{1, 2, 4} {
+		if g.mul%copies != 0 || !aligned(tp, g, copies) || !alignedBack(tp, g, copies) {
+			continue
+		}
+		lanes := len(g.blocks) * g.mul / copies
+		warps := float64((lanes + warpLanes - 1) / warpLanes)
+		total, from := make([]float64, len(g.paths)+1), make([]int, len(g.paths)+1)
+		for n := 1; n <= len(g.paths); n++ {
+			total[n] = math.Inf(1)
+			for first := range n {
+				if p := newGradPart(tp, g, g.paths[first:n], copies); p != nil && total[first]+p.Cost < total[n] {
+					total[n], from[n] = total[first]+p.Cost, first
+				}
+			}
+		}
+		if warps*total[len(g.paths)] >= least {
+			continue
+		}
+		least, found = warps*total[len(g.paths)], nil
+		for n := len(g.paths); n > 0; n = from[n] {
+			found = append(found, newGradPart(tp, g, g.paths[from[n]:n], copies))
+		}
+		slices.Reverse(found)
+	}
+	return found
+}
+
+// alignedBack says that the copies of a lane are one vector in rows of weights and dz.
+func alignedBack(tp so3.TensorProduct, g *group, copies int) bool {
+	own, at := tp.WeightOffsets(), tp.Out.Offsets()
+	for _, q := range g.paths {
+		for _, ins := range q.instructions {
+			if ins >= 0 && (own[ins]%copies != 0 || at[tp.Instructions[ins].Out]%copies != 0) {
+				return false
+			}
+		}
+	}
+	return tp.WeightNumel()%copies == 0 && tp.Out.Dim()%copies == 0
+}
+
+// newGradPart is the paths as one part, nil where they take too many registers.
+func newGradPart(tp so3.TensorProduct, g *group, paths []*path, copies int) *GradPart {
+	p := &GradPart{L1: paths[0].l1, Copies: copies, Mul: g.mul, Merged: len(g.blocks) > 1, paths: slices.Clone(paths)}
+	widest, last := 0, -1
+	for _, q := range paths {
+		p.Sums += q.d3()
+		widest = max(widest, q.d2())
+		if q.yAt != last {
+			last = q.yAt
+			for j := range q.d2() {
+				p.harmonics = append(p.harmonics, q.yAt+j)
+			}
+		}
+	}
+	d1 := 2*p.L1 + 1
+	if copies*(p.Sums+2*d1+len(paths)+widest+1)+2*widest+3 > gradRoom {
+		return nil
+	}
+	if !p.Merged {
+		own := tp.WeightOffsets()
+		first := own[paths[0].instructions[0]]
+		for _, q := range paths {
+			first = min(first, own[q.instructions[0]])
+		}
+		for _, q := range paths {
+			p.columns = append(p.columns, own[q.instructions[0]]-first)
+		}
+	}
+	loop := copies*(p.Math()/copies) + 2*len(p.harmonics)/4 + p.fold() + d1*(1+copies) + 2*len(paths) + 24
+	if p.Merged {
+		loop += 4 * len(paths)
+	}
+	read := 4 * (copies*d1*warpLanes + len(p.harmonics))
+	p.Cost = float64(loop) + float64(read)/bytesPerIssue + 2*float64(len(p.harmonics))/warpLanes
+	return p
+}
+
+func (t triple) d2() int { return 2*t.l2 + 1 }
+
+// scalar says that one side of a path is a scalar and all cells have one constant: the
+// constant and the weight are then multiplied with it.
+func (p *path) scalar() bool {
+	if p.d1() > 1 && p.d3() > 1 {
+		return false
+	}
+	for _, s := range p.slots {
+		if len(s.terms) != 1 || len(s.uses) != 1 || s.terms[0].C != p.slots[0].terms[0].C {
+			return false
+		}
+	}
+	return true
+}
+
+// Math is the fp32 products and sums of a lane for an edge, besides those that add the lanes up.
+func (p *GradPart) Math() int {
+	n := 0
+	for _, q := range p.paths {
+		if q.scalar() {
+			n += 2*q.d2() + 3
+		} else {
+			n += q.cells + q.terms + 2*q.d2()
+		}
+	}
+	return p.Copies * n
+}
+
+// Rows is how many rows of four harmonics a lane has in shared memory, a power of two.
+func (p *GradPart) Rows() int {
+	rows := 1
+	for rows*4 < len(p.harmonics) {
+		rows *= 2
+	}
+	return rows
+}
+
+// fold is the instructions that add dy over the lanes.
+func (p *GradPart) fold() int {
+	rows, quads := p.Rows(), (len(p.harmonics)+3)/4
+	plain := 0
+	for n := rows; n < 8; n *= 2 {
+		plain++
+	}
+	return 2*quads + 2*rows + 4*(rows-1) + 12 + 2*plain + 8
+}
+
+// Stride is the floats of an edge's harmonics in shared memory: an odd number of
+// float4, as for M.
+func (p *GradPart) Stride() int { return 4 * ((len(p.harmonics)+3)/4 | 1) }
+
+// floats is the shared memory of a warp.
+func (p *GradPart) floats() int {
+	n := warpLanes * (p.Stride() + 4*p.Rows())
+	if p.Merged {
+		n += warpLanes * len(p.paths)
+	}
+	return n
+}
+
+// identity is all that a part's code depends on.
+func (p *GradPart) identity() string {
+	s := fmt.Sprint(p.L1, p.Copies, p.Mul, p.Merged, p.columns)
+	for _, q := range p.paths {
+		s += fmt.Sprint(q.triple)
+	}
+	return s
+}
+
+// GradWarp is a warp of a spec: the number of its part's code, where its columns of dy
+// start in a row of all warps' and which harmonics they are, and its lanes.
+type GradWarp struct {
+	Number, At int
+	Harmonics  []int
+	Lanes      [warpLanes]GradLane
+}
+
+// GradLane is where a lane's copies lie: in a row of x, its first weight in a row of
+// w, a place in that row to ask for ahead, whether it writes dw, its dz of every path, -1
+// where it has none, and where blocks are merged its weights of every path.
+type GradLane struct {
+	X, W, Line int
+	Writes     bool
+	Places     []int
+	Weights    []int
+}
+
+// GradPlan is what a family's gradient kernel is told about one of its layers.
+type GradPlan struct {
+	Spec    *GradSpec
+	Warps   []GradWarp
+	Floats  int // of shared memory a warp, at the most
+	Paths   int // of a part, at the most
+	Columns int // of a row of all warps' dy
+}
+
+// GradPlanOf is the plan of layer number n of a family.
+func GradPlanOf(f Family, n int) (*GradPlan, error) {
+	specs, err := f.gradSpecs()
+	if err != nil {
+		return nil, err
+	}
+	return gradPlanOf(specs, n), nil
+}
+
+func gradPlanOf(specs []*GradSpec, n int) *GradPlan {
+	numbers := Numbers{}
+	var plan *GradPlan
+	for i, spec := range specs[:n+1] {
+		plan = &GradPlan{Spec: spec}
+		for k, p := range spec.Parts {
+			number, _ := numbers.of(p.identity())
+			plan.Floats, plan.Paths = max(plan.Floats, p.floats()), max(plan.Paths, len(p.paths))
+			if i != n {
+				continue
+			}
+			for _, w := range spec.warps(k, number) {
+				w.At = plan.Columns
+				plan.Columns += (len(w.Harmonics) + 3) / 4 * 4
+				plan.Warps = append(plan.Warps, w)
+			}
+		}
+	}
+	return plan
+}
+
+// warps are those of part number k.
+func (s *GradSpec) warps(k, number int) []GradWarp {
+	p, blocks := s.Parts[k], s.Blocks[k]
+	x, out, own := s.TP.In1.Offsets(), s.TP.Out.Offsets(), s.TP.WeightOffsets()
+	perBlock := p.Mul / p.Copies
+	lanes := perBlock * len(blocks)
+	all := make([]GradWarp, (lanes+warpLanes-1)/warpLanes)
+	for w := range all {
+		all[w].Number, all[w].Harmonics = number, p.harmonics
+		touched, ends := map[int]bool{}, map[int]int{} // every 32nd weight; the last of each run
+		for i := range warpLanes {
+			at := min(w*warpLanes+i, lanes-1)
+			b, u := at/perBlock, at%perBlock*p.Copies
+			one := GradLane{X: x[blocks[b]] + u, W: math.MaxInt, Writes: w*warpLanes+i < lanes}
+			for _, q := range p.paths {
+				place, weight := -1, -1
+				if ins := q.instructions[b]; ins >= 0 {
+					weight = own[ins] + u
+					one.W = min(one.W, weight)
+					touched[weight/warpLanes*warpLanes], touched[(weight+p.Copies-1)/warpLanes*warpLanes] = true, true
+					ends[ins] = max(ends[ins], weight+p.Copies-1)
+					if one.Writes {
+						place = out[s.TP.Instructions[ins].Out] + u
+					}
+				}
+				one.Places, one.Weights = append(one.Places, place), append(one.Weights, weight)
+			}
+			for j, weight := range one.Weights { // of a path that the block lacks: any weight, dz is 0
+				if weight < 0 {
+					one.Weights[j] = one.W
+				}
+			}
+			all[w].Lanes[i] = one
+		}
+		for _, end := range ends {
+			touched[end] = true
+		}
+		lines := slices.Sorted(maps.Keys(touched))
+		for i := range warpLanes {
+			all[w].Lanes[i].Line = lines[i%len(lines)]
+		}
+	}
+	return all
+}
+
+// gradSpecs are the family's products, cut for their gradients.
+func (f Family) gradSpecs() ([]*GradSpec, error) {
+	var all []*GradSpec
+	for _, l := range f.Layers {
+		tp, err := l.Product()
+		if err != nil {
+			return nil, err
+		}
+		spec, err := CutGrad(tp)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, spec)
+	}
+	return all, nil
+}

@@ -1,0 +1,257 @@
+package tpgen
+
+import (
+	"fmt"
+	"strings"
+)
+
+const gradPrefix = "tp_grad_"
+
+// GradSource is the .cu of a family's gradients by weights and harmonics: its parts,
+// each once, and the kernel. It returns the parts too, in the order of their numbers.
+func GradSource(f Family) (text string, parts []*GradPart, err error) {
+	specs, err := f.gradSpecs()
+	if err != nil {
+		return "", nil, err
+	}
+	text, parts = gradSource("by workloads/op/tpgen/gen for "+layersOf(f), gradPrefix+f.Name, specs)
+	return text, parts, nil
+}
+
+func gradSource(by, kernel string, specs []*GradSpec) (text string, parts []*GradPart) {
+	var b, cases strings.Builder
+	fmt.Fprintf(&b, "// Generated %s; do not edit.\n", by)
+	fmt.Fprintf(&b, "#include \"tensorproduct_gengrad.cuh\"\n\n")
+	numbers := Numbers{}
+	for _, spec := range specs {
+		for _, p := range spec.Parts {
+			if n, fresh := numbers.of(p.identity()); fresh {
+				p.write(&b, n, spec.TP.In2.Dim())
+				fmt.Fprintf(&cases, "  TPD_CASE(%d)\n", n)
+				parts = append(parts, p)
+			}
+		}
+	}
+	fmt.Fprintf(&b, "TPD_KERNEL(%s,\n%s)\nGPUPROF_KERNEL(%s)\n", kernel, strings.TrimRight(cases.String(), "\n"), kernel)
+	return b.String(), parts
+}
+
+// gradWriter writes lines of a part, indented.
+type gradWriter struct {
+	*strings.Builder
+	p *GradPart
+}
+
+func (w gradWriter) line(format string, args ...any) { fmt.Fprintf(w, "  "+format+"\n", args...) }
+
+// write writes the part as a type with its numbers and its functions.
+func (p *GradPart) write(b *strings.Builder, number, sh int) {
+	w := gradWriter{b, p}
+	fmt.Fprintf(b, "// l1 = %d:", p.L1)
+	for _, q := range p.paths {
+		fmt.Fprintf(b, " (%d,%d)", q.l2, q.l3)
+	}
+	merged := 0
+	if p.Merged {
+		merged = 1
+	}
+	fmt.Fprintf(b, "\nstruct tpd_part%d {\n", number)
+	w.line("enum { COPIES = %d, D1 = %d, PATHS = %d, SUMS = %d, STEP = %d, MERGED = %d, SH = %d, COLUMNS = %d, STRIDE = %d, ROWS = %d };",
+		p.Copies, 2*p.L1+1, len(p.paths), p.Sums, p.Mul, merged, sh, len(p.harmonics), p.Stride(), p.Rows())
+	w.stage()
+	w.rows()
+	w.first()
+	w.edge()
+	b.WriteString("};\n\n")
+}
+
+// stage copies an edge's harmonics to shared memory, those of the part, in its order.
+func (w gradWriter) stage() {
+	w.line("GP_FN void stage(float *m, const float *y) {")
+	for at := 0; at < len(w.p.harmonics); at += 4 {
+		var four []string
+		for c := at; c < at+4; c++ {
+			if c < len(w.p.harmonics) {
+				four = append(four, fmt.Sprintf("__ldg(y + %d)", w.p.harmonics[c]))
+			} else {
+				four = append(four, "0.0f")
+			}
+		}
+		w.line("  tpg_put(m + %d, %s);", at, strings.Join(four, ", "))
+	}
+	w.line("}")
+}
+
+// rows reads dz of a row. places are where a lane's copies begin in it for every path,
+// -1 where it has none.
+func (w gradWriter) rows() {
+	w.line("GP_FN void rows(float *z, const float *row, const int *places, float scale) {")
+	at := 0
+	for i, q := range w.p.paths {
+		w.line("  tpd_row<%d>(z + %d, row, tp_read(places + %d), %d, %d, scale);", w.p.Copies, at*w.p.Copies, i, q.d3(), w.p.Mul)
+		at += q.d3()
+	}
+	w.line("}")
+}
+
+// weight is where path i has its weights, from the lane's first on.
+func (w gradWriter) weight(i int) string {
+	if w.p.Merged {
+		return fmt.Sprintf("at[%d]", i*warpLanes)
+	}
+	return fmt.Sprint(w.p.columns[i])
+}
+
+// first reads the weights of the first edge.
+func (w gradWriter) first() {
+	w.line("GP_FN void first(float *w, const float *wp, const int *at) {")
+	if !w.p.Merged {
+		w.line("  (void)at;")
+	}
+	for i := range w.p.paths {
+		w.line("  tpg_read<%d>(w + %d, wp + %s);", w.p.Copies, i*w.p.Copies, w.weight(i))
+	}
+	w.line("}")
+}
+
+// edge computes one edge. dz, x and the weights are there; it leaves the weights of the
+// next edge, whose row is wn, writes dw, whose row is to, and a lane's dy.
+func (w gradWriter) edge() {
+	p := w.p
+	w.line("GP_FN void edge(const float *z, const float *x, float *w, const float *y, float4 *dy, const float *wn, float *to, unsigned writes, const int *at) {")
+	if !p.Merged {
+		w.line("  (void)at;")
+	}
+	sum, column := 0, 0
+	for i := 0; i < len(p.paths); {
+		q := p.paths[i]
+		d2, first := q.d2(), column
+		column += d2
+		for quad := first / 4; quad*4 < column; quad++ {
+			w.line("  float4 y%d_%d = *(const float4 *)(y + %d);", quad, first, quad*4)
+		}
+		value := func(j int) string { return fmt.Sprintf("y%d_%d.%c", (first+j)/4, first, "xyzw"[(first+j)%4]) }
+		for started := false; i < len(p.paths) && p.paths[i].yAt == q.yAt; i++ {
+			w.path(i, sum, first, started, value)
+			sum += p.paths[i].d3()
+			started = true
+		}
+		last := i == len(p.paths)
+		for quad := first / 4; quad*4 < column; quad++ {
+			if quad*4+4 > column && !last {
+				break
+			}
+			var four []string
+			for c := quad * 4; c < quad*4+4; c++ {
+				if c < column {
+					four = append(four, fmt.Sprintf("s%d", c))
+				} else {
+					four = append(four, "0.0f")
+				}
+			}
+			w.line("  tpd_put<ROWS>(dy, %d, %s);", quad, strings.Join(four, ", "))
+		}
+	}
+	w.line("}")
+}
+
+// path adds path i, whose dz begin at component sum and whose harmonics at column
+// first; started says that their dy has a value already.
+func (w gradWriter) path(i, sum, first int, started bool, value func(j int) string) {
+	p, q := w.p, w.p.paths[i]
+	v, d2 := p.Copies, q.d2()
+	if !started {
+		var names []string
+		for j := range d2 {
+			names = append(names, fmt.Sprintf("s%d = 0", first+j))
+		}
+		w.line("  float %s;", strings.Join(names, ", "))
+	}
+	w.line("  { // (%d,%d,%d)", q.l1, q.l2, q.l3)
+	w.line("    float d[%d];", v)
+	if q.scalar() {
+		w.scalar(i, sum, first, value)
+	} else {
+		w.line("    float p[%d], g[%d];", v, d2*v)
+		have := map[int]bool{}
+		for _, s := range q.slots {
+			for n, u := range s.uses {
+				f := "tpg_fma"
+				switch {
+				case n == 0 && u.minus:
+					f = "tpd_minus"
+				case n == 0:
+					f = "tpg_mul"
+				case u.minus:
+					f = "tpg_sub"
+				}
+				w.line("    %s<%d>(p, x + %d, z + %d);", f, v, u.i*v, (sum+u.k)*v)
+			}
+			for _, t := range s.terms {
+				j := t.J - q.yAt
+				f := "tpg_add"
+				if !have[j] {
+					f, have[j] = "tpg_cell", true
+				}
+				w.line("    %s<%d>(g + %d, %s, p);", f, v, j*v, float(t.C))
+			}
+		}
+		for j := range d2 {
+			f := "tpg_add"
+			if j == 0 {
+				f = "tpg_cell"
+			}
+			w.line("    %s<%d>(d, %s, g + %d);", f, v, value(j), j*v)
+			w.line("    s%d = tpd_dot<%d>(s%d, w + %d, g + %d);", first+j, v, first+j, i*v, j*v)
+		}
+	}
+	w.line("    tpg_read<%d>(w + %d, wn + %s);", v, i*v, w.weight(i))
+	if p.Merged {
+		w.line("    if (writes & %du) tpd_write<%d>(to + %s, d);", 1<<i, v, w.weight(i))
+	} else {
+		w.line("    if (writes) tpd_write<%d>(to + %s, d);", v, w.weight(i))
+	}
+	w.line("  }")
+}
+
+// scalar adds a path of which x or dz is a scalar: with s that times the constant,
+// dw = s sum_j y_j v_j and dy_j = w s v_j.
+func (w gradWriter) scalar(i, sum, first int, value func(j int) string) {
+	p, q := w.p, w.p.paths[i]
+	v := p.Copies
+	one, other, at := "x", "z", sum
+	if q.d1() > 1 {
+		one, other, at = "z", "x", 0
+	}
+	place := func(u use) int {
+		if one == "x" {
+			return (at + u.k) * v
+		}
+		return u.i * v
+	}
+	start := 0
+	if one == "z" {
+		start = sum * v
+	}
+	w.line("    float s[%d], t[%d];", v, v)
+	w.line("    tpg_cell<%d>(s, %s, %s + %d);", v, float(q.slots[0].terms[0].C), one, start)
+	w.line("    tpg_mul<%d>(t, s, w + %d);", v, i*v)
+	for n, slot := range q.slots {
+		u, j := slot.uses[0], slot.terms[0].J-q.yAt
+		sign := ""
+		if u.minus {
+			sign = "-"
+		}
+		f := "tpg_add"
+		if n == 0 {
+			f = "tpg_cell"
+		}
+		w.line("    %s<%d>(d, %s%s, %s + %d);", f, v, sign, value(j), other, place(u))
+		g := "tpd_dot"
+		if u.minus {
+			g = "tpd_less"
+		}
+		w.line("    s%d = %s<%d>(s%d, t, %s + %d);", first+j, g, v, first+j, other, place(u))
+	}
+	w.line("    tpg_mul<%d>(d, d, s);", v)
+}
