@@ -3,7 +3,8 @@
 //
 //	sass FOLDER [PRESET:LAYER=EDGE+BUILD ...]
 //
-// FOLDER has FAMILY.sass for every family. An edge's instructions are those of
+// FOLDER has FAMILY.sass for every family, and grad_FAMILY.sass where its gradients are
+// generated, whose layers are called grad:PRESET:LAYER. An edge's instructions are those of
 // the innermost loop of each part, once for every warp that has the part; M's
 // are those of the loop around it that lie in no inner one, divided by the edges
 // of a batch. What lies between the two is executed where a row or a batch ends,
@@ -43,19 +44,31 @@ func run(args []string) error {
 	}
 	sums, layers := map[string]count{}, map[string]int{}
 	for _, f := range tpgen.Families() {
-		found, err := family(f, filepath.Join(args[0], f.Name+".sass"))
+		found, err := family(f, args[0])
 		if err != nil {
 			return fmt.Errorf("counting the instructions of %s: %w", f.Name, err)
 		}
-		for i, c := range found {
+		back, err := gradients(f, args[0])
+		if err != nil {
+			return fmt.Errorf("counting the instructions of the gradients of %s: %w", f.Name, err)
+		}
+		for i := range f.Layers {
 			preset := f.Layers[i].Preset
 			layers[preset]++
 			name := fmt.Sprintf("%s:%d", preset, layers[preset])
-			sums[name] = c
-			fmt.Printf("sass: %-14s %5.0f + %3.0f instructions per edge, at most %5.0f per row\n", name, c.edge, c.build, c.row)
+			sums[name] = found[i]
+			found[i].print(name)
+			if f.GradRoom > 0 {
+				sums["grad:"+name] = back[i]
+				back[i].print("grad:" + name)
+			}
 		}
 	}
 	return within(args[1:], sums)
+}
+
+func (c count) print(name string) {
+	fmt.Printf("sass: %-17s %5.0f + %3.0f instructions per edge, at most %5.0f per row\n", name, c.edge, c.build, c.row)
 }
 
 // within compares the counts with what was asked for.
@@ -84,8 +97,61 @@ type part struct {
 	edge, build, row int
 }
 
+// share is a part as the source has it: its fp32 products and sums of an edge, how many
+// of them the compiler may find to be the same as others, and the edges of its batch.
+type share struct{ math, same, batch int }
+
 // family counts every layer of a family.
-func family(f tpgen.Family, path string) ([]count, error) {
+func family(f tpgen.Family, folder string) ([]count, error) {
+	_, parts, err := tpgen.Source(f)
+	if err != nil {
+		return nil, err
+	}
+	shares := make([]share, len(parts))
+	for i, p := range parts {
+		shares[i] = share{p.Math(), 0, p.Batch}
+	}
+	return layersOf(f, filepath.Join(folder, f.Name+".sass"), shares, func(layer int) ([]int, error) {
+		plan, err := tpgen.PlanOf(f, layer)
+		if err != nil {
+			return nil, err
+		}
+		var numbers []int
+		for _, w := range plan.Warps {
+			numbers = append(numbers, w.Number)
+		}
+		return numbers, nil
+	})
+}
+
+// gradients counts every layer's dw and dy, if the family has them.
+func gradients(f tpgen.Family, folder string) ([]count, error) {
+	if f.GradRoom == 0 {
+		return nil, nil
+	}
+	_, parts, err := tpgen.GradSource(f)
+	if err != nil {
+		return nil, err
+	}
+	shares := make([]share, len(parts))
+	for i, p := range parts {
+		shares[i] = share{p.Math(), p.Math() / 30, tpgen.GradBatch}
+	}
+	return layersOf(f, filepath.Join(folder, "grad_"+f.Name+".sass"), shares, func(layer int) ([]int, error) {
+		plan, err := tpgen.GradPlanOf(f, layer)
+		if err != nil {
+			return nil, err
+		}
+		var numbers []int
+		for _, w := range plan.Warps {
+			numbers = append(numbers, w.Number)
+		}
+		return numbers, nil
+	})
+}
+
+// layersOf counts every layer of a kernel: warpsOf are the parts of a layer's warps.
+func layersOf(f tpgen.Family, path string, shares []share, warpsOf func(layer int) ([]int, error)) ([]count, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -95,25 +161,21 @@ func family(f tpgen.Family, path string) ([]count, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, parts, err := tpgen.Source(f)
-	if err != nil {
-		return nil, err
-	}
 	found := c.parts()
-	if len(found) != len(parts) {
-		return nil, fmt.Errorf("%d loops over edges in the machine code, the source has %d parts", len(found), len(parts))
+	if len(found) != len(shares) {
+		return nil, fmt.Errorf("%d loops over edges in the machine code, the source has %d parts", len(found), len(shares))
 	}
 	var all []count
 	for layer := range f.Layers {
-		plan, err := tpgen.PlanOf(f, layer)
+		numbers, err := warpsOf(layer)
 		if err != nil {
 			return nil, err
 		}
-		warps := make([]float64, len(parts))
-		for _, w := range plan.Warps {
-			warps[w.Number]++
+		warps := make([]float64, len(shares))
+		for _, n := range numbers {
+			warps[n]++
 		}
-		one, err := total(parts, found, warps)
+		one, err := total(shares, found, warps)
 		if err != nil {
 			return nil, err
 		}
@@ -123,25 +185,25 @@ func family(f tpgen.Family, path string) ([]count, error) {
 }
 
 // total matches loops with parts and adds them up.
-func total(parts []*tpgen.Part, found []part, warps []float64) (count, error) {
+func total(parts []share, found []part, warps []float64) (count, error) {
 	order := make([]int, len(parts))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(parts[a].Math(), parts[b].Math()), cmp.Compare(warps[a], warps[b]))
+		return cmp.Or(cmp.Compare(parts[a].math, parts[b].math), cmp.Compare(warps[a], warps[b]))
 	})
 	loops := slices.Clone(found)
 	slices.SortFunc(loops, func(a, b part) int { return cmp.Or(cmp.Compare(a.math, b.math), cmp.Compare(a.edge, b.edge)) })
 	var sum count
 	for i, l := range loops {
 		p := parts[order[i]]
-		if l.math != p.Math() {
-			return sum, fmt.Errorf("a loop over edges with %d fp32 products and sums, expected one with %d", l.math, p.Math())
+		if l.math > p.math || l.math < p.math-p.same {
+			return sum, fmt.Errorf("a loop over edges with %d fp32 products and sums, expected one with %d", l.math, p.math)
 		}
 		sum.edge += warps[order[i]] * float64(l.edge)
 		sum.row += warps[order[i]] * float64(l.row)
-		sum.build += warps[order[i]] * float64(l.build) / float64(p.Batch)
+		sum.build += warps[order[i]] * float64(l.build) / float64(p.batch)
 	}
 	return sum, nil
 }

@@ -58,17 +58,18 @@ func TestTotal(t *testing.T) {
 	if err != nil || spec == "" {
 		t.Fatal(err)
 	}
-	found, warps := make([]part, len(parts)), make([]float64, len(parts))
+	found, warps, shares := make([]part, len(parts)), make([]float64, len(parts)), make([]share, len(parts))
 	for i, p := range parts {
+		shares[i] = share{p.Math(), 0, p.Batch}
 		found[len(parts)-1-i] = part{math: p.Math(), edge: 10, build: p.Batch, row: 1}
 		warps[i] = 2
 	}
-	got, err := total(parts, found, warps)
+	got, err := total(shares, found, warps)
 	if n := float64(len(parts)); err != nil || got != (count{20 * n, 2 * n, 2 * n}) {
 		t.Errorf("%+v (%v) of %d parts", got, err, len(parts))
 	}
 	found[0].math++
-	if _, err := total(parts, found, warps); err == nil {
+	if _, err := total(shares, found, warps); err == nil {
 		t.Error("a loop with one product more than its part was accepted")
 	}
 }

@@ -26,7 +26,7 @@ func gradCases(t testing.TB) []gradCase {
 		for i, l := range f.Layers {
 			if tp, err := l.Product(); err != nil {
 				t.Fatal(err)
-			} else if f.Gradient {
+			} else if f.GradRoom > 0 {
 				all = append(all, gradCase{fmt.Sprintf("%s/%d", f.Name, i), "tp_grad_" + f.Name, tp})
 			}
 		}

@@ -149,10 +149,10 @@ GP_FN void tpd_walk(const tpd_args &g, int first, int stop, int own, int column,
   const float *wp = op_row(g.w, first, numel) + base, *xp = g.x + lane[TPD_X];
   float *to = op_row(g.dw, first, numel) + base, *sums = op_row(g.partial, first, columns) + column + mine;
   const int line = lane[TPD_LINE] - base + TP_FAR * numel;
-  const float *xn = op_row(xp, __ldg(g.src + first), in_dim);
+  const float *x0 = op_row(xp, __ldg(g.src + first), in_dim);
   P::first(w, wp, at);
 #pragma unroll
-  for (int i = 0; i < P::D1; i++) tpg_read<P::COPIES>(x + i * P::COPIES, xn + i * P::STEP);
+  for (int i = 0; i < P::D1; i++) tpg_read<P::COPIES>(x + i * P::COPIES, x0 + i * P::STEP);
   int row = -1, next_row = __ldg(g.dst + first), source = __ldg(g.src + gp_min(first + 1, stop - 1));
 #pragma unroll 1
   for (int e = first; e < stop;) {
@@ -162,29 +162,36 @@ GP_FN void tpd_walk(const tpd_args &g, int first, int stop, int own, int column,
     const float *y = ys;
     __syncwarp();
 #pragma unroll 1
-    for (; e < end; e++, y += P::STRIDE, to += numel, sums += columns) {
+    while (e < end) {
       if (next_row != row) {
         row = next_row;
         P::rows(z, op_row(g.dout, row, tp_read(plan + TPD_OUT)), lane + TPD_PLACES, __int_as_float(tp_read(plan + TPD_SCALE)));
       }
-      float xs[P::D1 * P::COPIES];
-      xn = op_row(xp, source, in_dim);
+#pragma unroll 1
+      do {
+        float xs[P::D1 * P::COPIES];
+        const float *xn = op_row(xp, source, in_dim);
 #pragma unroll
-      for (int i = 0; i < P::D1; i++) tpg_read<P::COPIES>(xs + i * P::COPIES, xn + i * P::STEP);
-      source = __ldg(g.src + gp_min(e + 2, stop - 1));
-      next_row = __ldg(g.dst + gp_min(e + 1, stop - 1));
-      if (e + TP_FAR < stop) gp_prefetch(wp + line);
-      const float *wn = wp + (e + 1 < stop ? numel : 0);
-      P::edge(z, x, w, y, dy, wn, to, writes, at);
-      wp = wn;
-      __syncwarp();
-      if (g.what & TPD_GRAD_Y) {
-        float s = tpd_fold<P::ROWS>(dy);
-        if (mine >= 0 && mine < P::COLUMNS) *sums = s;
-      }
-      __syncwarp(); // all lanes have read the rows, and after a batch its harmonics
+        for (int i = 0; i < P::D1; i++) tpg_read<P::COPIES>(xs + i * P::COPIES, xn + i * P::STEP);
+        source = __ldg(g.src + gp_min(e + 2, stop - 1));
+        next_row = __ldg(g.dst + gp_min(e + 1, stop - 1));
+        if (e + TP_FAR < stop) gp_prefetch(wp + line);
+        const float *wn = wp + (e + 1 < stop ? numel : 0);
+        P::edge(z, x, w, y, dy, wn, to, writes, at);
+        wp = wn;
+        to += numel;
+        y += P::STRIDE;
+        __syncwarp();
+        if (g.what & TPD_GRAD_Y) {
+          float s = tpd_fold<P::ROWS>(dy);
+          if (mine >= 0 && mine < P::COLUMNS) *sums = s;
+        }
+        sums += columns;
+        __syncwarp(); // all lanes have read the rows, and after a batch its harmonics
 #pragma unroll
-      for (int i = 0; i < P::D1 * P::COPIES; i++) x[i] = xs[i];
+        for (int i = 0; i < P::D1 * P::COPIES; i++) x[i] = xs[i];
+        e++;
+      } while (e < end && next_row == row);
     }
   }
 }

@@ -56,7 +56,7 @@ type generatedGrad struct {
 var generatedGrads = sync.OnceValues(func() (map[string]generatedGrad, error) {
 	all := map[string]generatedGrad{}
 	for _, f := range tpgen.Families() {
-		if !f.Gradient {
+		if f.GradRoom == 0 {
 			continue
 		}
 		for n := range f.Layers {

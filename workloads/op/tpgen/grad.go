@@ -10,9 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// gradRoom is the registers that a lane may have of dz, x, weights and what it adds
-// while it computes the gradients of an edge, of the 128 that 16 warps leave each.
-const gradRoom = 92
+// GradBatch is the edges whose harmonics a warp of a gradient holds in shared memory.
+const GradBatch = warpLanes
 
 // GradPart is a warp's share of a product backwards, dw and dy of an edge: all paths of
 // one degree of the features, or a share of them, for 32 lanes of Copies channels each.
@@ -43,7 +42,8 @@ type GradSpec struct {
 }
 
 // CutGrad makes the parts of a uvu product with weights and harmonics of multiplicity 1.
-func CutGrad(tp so3.TensorProduct) (*GradSpec, error) {
+// room is Family.GradRoom.
+func CutGrad(tp so3.TensorProduct, room int) (*GradSpec, error) {
 	groups, err := merge(tp)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func CutGrad(tp so3.TensorProduct) (*GradSpec, error) {
 	s := &GradSpec{TP: tp}
 	for _, g := range groups {
 		slices.SortStableFunc(g.paths, func(a, b *path) int { return cmp.Or(cmp.Compare(a.yAt, b.yAt), cmp.Compare(a.l3, b.l3)) })
-		for _, p := range bestGrad(tp, g) {
+		for _, p := range bestGrad(tp, g, room) {
 			s.Parts, s.Blocks = append(s.Parts, p), append(s.Blocks, g.blocks)
 		}
 	}
@@ -69,7 +69,7 @@ func CutGrad(tp so3.TensorProduct) (*GradSpec, error) {
 }
 
 // bestGrad cuts a group's paths, in order, where it costs least; see best.
-func bestGrad(tp so3.TensorProduct, g *group) []*GradPart {
+func bestGrad(tp so3.TensorProduct, g *group, room int) []*GradPart {
 	if g.mul == 0 || len(g.paths) == 0 {
 		return nil
 	}
@@ -85,7 +85,7 @@ func bestGrad(tp so3.TensorProduct, g *group) []*GradPart {
 		for n := 1; n <= len(g.paths); n++ {
 			total[n] = math.Inf(1)
 			for first := range n {
-				if p := newGradPart(tp, g, g.paths[first:n], copies); p != nil && total[first]+p.Cost < total[n] {
+				if p := newGradPart(tp, g, g.paths[first:n], copies, room); p != nil && total[first]+p.Cost < total[n] {
 					total[n], from[n] = total[first]+p.Cost, first
 				}
 			}
@@ -95,7 +95,7 @@ func bestGrad(tp so3.TensorProduct, g *group) []*GradPart {
 		}
 		least, found = warps*total[len(g.paths)], nil
 		for n := len(g.paths); n > 0; n = from[n] {
-			found = append(found, newGradPart(tp, g, g.paths[from[n]:n], copies))
+			found = append(found, newGradPart(tp, g, g.paths[from[n]:n], copies, room))
 		}
 		slices.Reverse(found)
 	}
@@ -116,7 +116,7 @@ func alignedBack(tp so3.TensorProduct, g *group, copies int) bool {
 }
 
 // newGradPart is the paths as one part, nil where they take too many registers.
-func newGradPart(tp so3.TensorProduct, g *group, paths []*path, copies int) *GradPart {
+func newGradPart(tp so3.TensorProduct, g *group, paths []*path, copies, room int) *GradPart {
 	p := &GradPart{L1: paths[0].l1, Copies: copies, Mul: g.mul, Merged: len(g.blocks) > 1, paths: slices.Clone(paths)}
 	widest, last := 0, -1
 	for _, q := range paths {
@@ -130,7 +130,7 @@ func newGradPart(tp so3.TensorProduct, g *group, paths []*path, copies int) *Gra
 		}
 	}
 	d1 := 2*p.L1 + 1
-	if copies*(p.Sums+2*d1+len(paths)+widest+1)+2*widest+3 > gradRoom {
+	if copies*(p.Sums+2*d1+len(paths)+widest+1)+2*widest+3 > room {
 		return nil
 	}
 	if !p.Merged {
@@ -143,7 +143,7 @@ func newGradPart(tp so3.TensorProduct, g *group, paths []*path, copies int) *Gra
 			p.columns = append(p.columns, own[q.instructions[0]]-first)
 		}
 	}
-	loop := copies*(p.Math()/copies) + 2*len(p.harmonics)/4 + p.fold() + d1*(1+copies) + 2*len(paths) + 24
+	loop := p.products() + 2*len(p.harmonics)/4 + p.fold() + d1*(1+copies) + 2*len(paths) + 24
 	if p.Merged {
 		loop += 4 * len(paths)
 	}
@@ -168,17 +168,46 @@ func (p *path) scalar() bool {
 	return true
 }
 
-// Math is the fp32 products and sums of a lane for an edge, besides those that add the lanes up.
-func (p *GradPart) Math() int {
+// Math is the fp32 products and sums of a lane for an edge.
+func (p *GradPart) Math() int { return p.products() + 4*(p.Rows()-1) + 3 + p.halvings() }
+
+// halvings are how often a warp halves the lanes that have one harmonic.
+func (p *GradPart) halvings() int {
+	n := 0
+	for rows := p.Rows(); rows < 8; rows *= 2 {
+		n++
+	}
+	return n
+}
+
+// products are those of Math that come before lanes are added up.
+func (p *GradPart) products() int {
 	n := 0
 	for _, q := range p.paths {
 		if q.scalar() {
-			n += 2*q.d2() + 3
-		} else {
-			n += q.cells + q.terms + 2*q.d2()
+			n += 2*q.d2() + 3 - one(q.slots[0].terms[0])
+			continue
+		}
+		n += q.cells + q.terms + 2*q.d2()
+		have := map[int]bool{}
+		for _, s := range q.slots {
+			for _, t := range s.terms {
+				if !have[t.J] { // a sum begins with this product, which 1 does not take
+					have[t.J] = true
+					n -= one(t)
+				}
+			}
 		}
 	}
 	return p.Copies * n
+}
+
+// one is 1 where a term's constant is 1.
+func one(t Term) int {
+	if t.C == 1 {
+		return 1
+	}
+	return 0
 }
 
 // Rows is how many rows of four harmonics a lane has in shared memory, a power of two.
@@ -193,11 +222,7 @@ func (p *GradPart) Rows() int {
 // fold is the instructions that add dy over the lanes.
 func (p *GradPart) fold() int {
 	rows, quads := p.Rows(), (len(p.harmonics)+3)/4
-	plain := 0
-	for n := rows; n < 8; n *= 2 {
-		plain++
-	}
-	return 2*quads + 2*rows + 4*(rows-1) + 12 + 2*plain + 8
+	return 2*quads + 2*rows + 4*(rows-1) + 12 + 2*p.halvings() + 8
 }
 
 // Stride is the floats of an edge's harmonics in shared memory: an odd number of
@@ -332,7 +357,7 @@ func (f Family) gradSpecs() ([]*GradSpec, error) {
 		if err != nil {
 			return nil, err
 		}
-		spec, err := CutGrad(tp)
+		spec, err := CutGrad(tp, f.GradRoom)
 		if err != nil {
 			return nil, err
 		}

@@ -19,7 +19,7 @@ func run(dir string) error {
 		if err := os.WriteFile(filepath.Join(dir, "tensorproduct_gen_"+f.Name+".cu"), []byte(text), 0o644); err != nil {
 			return err
 		}
-		if !f.Gradient {
+		if f.GradRoom == 0 {
 			continue
 		}
 		if text, _, err = tpgen.GradSource(f); err != nil {
