@@ -25,13 +25,14 @@ archs=${ARCHS:-sm_75 sm_80 sm_90 sm_100 sm_120}
 HOT=' gemm linear radial sph scatter_atomic scatter_sorted gemm_lib_fp32 gemm_lib_tf32 gemm_lib_bf16 gemm_lib_fp16 '
 HOT+='tp_csr_small tp_csr_mace_medium tp_csr_mace_large tp_csr_nequip_lips tp_csr_deepaw_natural tp_csr_deepaw '
 HOT+='tp_grad_small tp_grad_mace_medium tp_grad_mace_large tp_grad_nequip_lips tp_grad_deepaw '
+HOT+='tp_gradx_small tp_gradx_mace_medium tp_gradx_mace_large '
 # These may keep that many bytes a thread in memory: numbers that a warp uses once a row or once a batch of edges. Their
 # loops over edges hold some hundred registers of sums and of what was read ahead, and none of those is spilled: the
 # machine code of the loops has no access to local memory.
 ROOM=' tp_csr:96 tp_fused:96 tp_csr_mlp:32 '
 
 # What the design of the generated products came to on paper: instructions per edge in the loop over edges + for M.
-PAPER='mace-large:1=1126+27 deepaw:3=3950+350 grad:mace-large:1=2600+13'
+PAPER='mace-large:1=1126+27 deepaw:3=3950+350 grad:mace-large:1=2600+13 gradx:mace-large:1=1430+56'
 # The paper of deepaw's gradients had 7,500: it took lanes without a channel for work, and two channels a lane where the
 # weights' own order lets a lane read but one. This is what was counted when they were made.
 PAPER+=' grad:deepaw:3=9572+32'
@@ -113,7 +114,7 @@ assemble() {
   if "$ptxas" -v -arch "$arch" -o "$code.cubin" "$code.ptx" >"$out.report" 2>&1; then
     table "$file" "$arch" <"$out.report" >"$out" 2>"$out.wrong" || [ -s "$out.wrong" ]
     # Its warnings are about the age of the format.
-    case $arch:$file in sm_90:*/tensorproduct_gen_* | sm_90:*/tensorproduct_gengrad_*)
+    case $arch:$file in sm_90:*/tensorproduct_gen_* | sm_90:*/tensorproduct_gengrad_* | sm_90:*/tensorproduct_gengradx_*)
       file=${file##*/tensorproduct_gen}
       file=${file#_}
       "$nvdisasm" -c "$code.cubin" >"$scratch/${file%.ptx.gz}.sass" 2>"$out.warnings" || { cat "$out.warnings" >>"$out.wrong"; }

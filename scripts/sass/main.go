@@ -3,8 +3,8 @@
 //
 //	sass FOLDER [PRESET:LAYER=EDGE+BUILD ...]
 //
-// FOLDER has FAMILY.sass for every family, and grad_FAMILY.sass where its gradients are
-// generated, whose layers are called grad:PRESET:LAYER. An edge's instructions are those of
+// FOLDER has FAMILY.sass for every family, grad_FAMILY.sass where dw and dy are generated and
+// gradx_FAMILY.sass where dx is, whose layers are called grad:PRESET:LAYER and gradx:PRESET:LAYER. An edge's instructions are those of
 // the innermost loop of each part, once for every warp that has the part; M's
 // are those of the loop around it that lie in no inner one, divided by the edges
 // of a batch. What lies between the two is executed where a row or a batch ends,
@@ -44,31 +44,26 @@ func run(args []string) error {
 	}
 	sums, layers := map[string]count{}, map[string]int{}
 	for _, f := range tpgen.Families() {
-		found, err := family(f, args[0])
-		if err != nil {
-			return fmt.Errorf("counting the instructions of %s: %w", f.Name, err)
-		}
-		back, err := gradients(f, args[0])
-		if err != nil {
-			return fmt.Errorf("counting the instructions of the gradients of %s: %w", f.Name, err)
-		}
-		for i := range f.Layers {
-			preset := f.Layers[i].Preset
-			layers[preset]++
-			name := fmt.Sprintf("%s:%d", preset, layers[preset])
-			sums[name] = found[i]
-			found[i].print(name)
-			if f.GradRoom > 0 {
-				sums["grad:"+name] = back[i]
-				back[i].print("grad:" + name)
+		for _, kind := range []struct {
+			name  string
+			count func(tpgen.Family, string) ([]count, error)
+		}{{"", family}, {"grad:", gradients}, {"gradx:", features}} {
+			found, err := kind.count(f, args[0])
+			if err != nil {
+				return fmt.Errorf("counting the instructions of %s%s: %w", kind.name, f.Name, err)
 			}
+			for i, c := range found {
+				// A preset's layers may be in several families.
+				name := fmt.Sprintf("%s%s:%d", kind.name, f.Layers[i].Preset, layers[f.Layers[i].Preset]+i+1)
+				sums[name] = c
+				fmt.Printf("sass: %-19s %5.0f + %3.0f instructions per edge, at most %5.0f per row\n", name, c.edge, c.build, c.row)
+			}
+		}
+		for _, l := range f.Layers {
+			layers[l.Preset]++
 		}
 	}
 	return within(args[1:], sums)
-}
-
-func (c count) print(name string) {
-	fmt.Printf("sass: %-17s %5.0f + %3.0f instructions per edge, at most %5.0f per row\n", name, c.edge, c.build, c.row)
 }
 
 // within compares the counts with what was asked for.
@@ -139,6 +134,32 @@ func gradients(f tpgen.Family, folder string) ([]count, error) {
 	}
 	return layersOf(f, filepath.Join(folder, "grad_"+f.Name+".sass"), shares, func(layer int) ([]int, error) {
 		plan, err := tpgen.GradPlanOf(f, layer)
+		if err != nil {
+			return nil, err
+		}
+		var numbers []int
+		for _, w := range plan.Warps {
+			numbers = append(numbers, w.Number)
+		}
+		return numbers, nil
+	})
+}
+
+// features counts every layer's dx, if the family has it.
+func features(f tpgen.Family, folder string) ([]count, error) {
+	if f.XRoom == 0 {
+		return nil, nil
+	}
+	_, parts, err := tpgen.XSource(f)
+	if err != nil {
+		return nil, err
+	}
+	shares := make([]share, len(parts))
+	for i, p := range parts {
+		shares[i] = share{p.Math(), 0, p.Batch}
+	}
+	return layersOf(f, filepath.Join(folder, "gradx_"+f.Name+".sass"), shares, func(layer int) ([]int, error) {
+		plan, err := tpgen.XPlanOf(f, layer)
 		if err != nil {
 			return nil, err
 		}

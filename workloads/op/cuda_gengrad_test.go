@@ -13,10 +13,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// gradCase is a layer of a generated gradient.
+// gradCase is a layer of a generated gradient, with the kernels of dw and dy and of dx.
 type gradCase struct {
-	name, kernel string
-	tp           so3.TensorProduct
+	name, kernel, xKernel string
+	tp                    so3.TensorProduct
 }
 
 func gradCases(t testing.TB) []gradCase {
@@ -24,10 +24,16 @@ func gradCases(t testing.TB) []gradCase {
 	var all []gradCase
 	for _, f := range tpgen.Families() {
 		for i, l := range f.Layers {
-			if tp, err := l.Product(); err != nil {
+			tp, err := l.Product()
+			if err != nil {
 				t.Fatal(err)
-			} else if f.GradRoom > 0 {
-				all = append(all, gradCase{fmt.Sprintf("%s/%d", f.Name, i), "tp_grad_" + f.Name, tp})
+			}
+			c := gradCase{fmt.Sprintf("%s/%d", f.Name, i), "tp_grad_" + f.Name, "tp_grad_x", tp}
+			if f.XRoom > 0 {
+				c.xKernel = "tp_gradx_" + f.Name
+			}
+			if f.GradRoom > 0 {
+				all = append(all, c)
 			}
 		}
 	}
@@ -37,8 +43,9 @@ func gradCases(t testing.TB) []gradCase {
 func (c gradCase) product(t testing.TB) TensorProduct {
 	t.Helper()
 	tp := TensorProduct{TP: c.tp, Layout: IrMul, Scale: float32(1 / math.Sqrt(20))}
-	if name := (TensorProductGrad{Product: tp}).KernelName(); name != c.kernel {
-		t.Fatalf("%s is computed by %s, expected %s", c.name, name, c.kernel)
+	g := TensorProductGrad{Product: tp}
+	if name, x := g.KernelName(), g.XKernelName(); name != c.kernel || x != c.xKernel {
+		t.Fatalf("%s is computed by %s and %s, expected %s and %s", c.name, name, x, c.kernel, c.xKernel)
 	}
 	return tp
 }
@@ -47,8 +54,20 @@ func (g *gpu) lab(t *testing.T) lab {
 	return lab{t: t, dev: g.dev, rnd: g.rnd, floats: g.floats, ints: g.ints, read: g.read, run: g.run, must: g.must}
 }
 
+// launches fails unless these kernels are what the gradient launches.
+func (c *gradient) launches(t testing.TB, want ...string) {
+	t.Helper()
+	var got []string
+	for _, l := range c.b.launches {
+		got = append(got, l.kernel)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the launches are %v, expected %v", got, want)
+	}
+}
+
 // gradientsAreRight runs the first edges of c and compares all three gradients with
-// float64, and on every edge w.dw and y.dy, which are the same sum.
+// float64, on every edge w.dw and y.dy, which are the same sum, and over all edges that with x.dx.
 func (l lab) gradientsAreRight(what string, c *gradient, edges int) {
 	l.t.Helper()
 	c.b.SetEdges(edges)
@@ -62,8 +81,11 @@ func (l lab) gradientsAreRight(what string, c *gradient, edges int) {
 	gotY, gotW := l.read(c.dy, len(dy)), l.read(c.dw, len(dw))
 	near(l.t, what+" dy", gotY[:edges*sh], dy[:edges*sh], 1e-5)
 	near(l.t, what+" dw", gotW[:edges*numel], dw[:edges*numel], 1e-5)
+	all, allSize := 0.0, 0.0
 	if edges == len(g.src) { // perm has them all
-		near(l.t, what+" dx", l.read(c.dx, len(dx)), dx, 1e-5)
+		gotX := l.read(c.dx, len(dx))
+		near(l.t, what+" dx", gotX, dx, 1e-5)
+		all = -dot(gotX, doubles(c.x))
 	}
 	for e := range edges {
 		byW, byY, size := 0.0, 0.0, 0.0
@@ -79,6 +101,10 @@ func (l lab) gradientsAreRight(what string, c *gradient, edges int) {
 		if math.Abs(byW-byY) > 2e-6*size {
 			l.t.Fatalf("%s: on edge %d w.dw is %g and y.dy %g, of terms that add up to %g", what, e, byW, byY, size)
 		}
+		all, allSize = all+byW, allSize+size
+	}
+	if edges == len(g.src) && math.Abs(all) > 2e-6*allSize {
+		l.t.Errorf("%s: w.dw over all edges is %g more than x.dx, of terms that add up to %g", what, all, allSize)
 	}
 }
 
@@ -94,6 +120,7 @@ func TestCUDAGeneratedGradient(t *testing.T) {
 				tp := c.product(t)
 				tp.Segment = segment
 				gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph(degrees, 5), nil)
+				gradient.launches(t, c.kernel, "tp_grad_dy", c.xKernel, "tp_grad_sum")
 				l.scratchIs(c.name, gradient.b, gradient.g.Scratch(5, len(degrees), 67, true, g.dev.Info().Kind))
 				for _, edges := range []int{67, 33, 31, 1, 0} {
 					l.gradientsAreRight(fmt.Sprintf("segment %d, %d edges", segment, edges), gradient, edges)
@@ -103,13 +130,18 @@ func TestCUDAGeneratedGradient(t *testing.T) {
 	}
 }
 
-// An atom of 1,000 neighbours, edges whose destinations are in no order, and dy that is added.
+// An atom of 1,000 neighbours, one that is the neighbour of 1,000, edges whose destinations are in no order,
+// and dy that is added.
 func TestCUDAGeneratedGradientRows(t *testing.T) {
 	g := newGPU(t)
 	l := g.lab(t)
 	tp := gradCases(t)[0].product(t)
 	graph := (&rig{t: t, rnd: g.rnd}).graph([]int{3, 1000, 0, 40}, 9)
 	l.gradientsAreRight("long row", l.gradient(tp, graph, nil), len(graph.src))
+	source := graph
+	source.src = slices.Repeat([]int32{4}, len(graph.src))
+	source.src[0], source.src[777] = 2, 8
+	l.gradientsAreRight("long source", l.gradient(tp, source, nil), len(graph.src))
 	g.rnd.Shuffle(len(graph.dst), func(i, j int) { graph.dst[i], graph.dst[j] = graph.dst[j], graph.dst[i] })
 	l.gradientsAreRight("no order", l.gradient(tp, graph, nil), len(graph.src))
 	before := l.normal(len(graph.src) * tp.TP.In2.Dim())
@@ -178,6 +210,7 @@ func TestCUDAGeneratedGradientIsBitIdentical(t *testing.T) {
 			tp := c.product(t)
 			tp.Segment = 16
 			gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{0, 20, 1}, 9), nil)
+			gradient.launches(t, c.kernel, "tp_grad_dy", c.xKernel, "tp_grad_sum")
 			var first []float64
 			for run := range 100 {
 				if run > 0 && !cudatest.Installed(t) {

@@ -29,6 +29,7 @@ func allKernels() []*gpuprof.Kernel {
 		&tpFusedKernel, &tpCSRKernel, &tpCSRMLPKernel, &tpFixupKernel,
 		&tpSmallKernel, &tpMaceMediumKernel, &tpMaceLargeKernel, &tpNequipLipsKernel, &tpDeepawNaturalKernel, &tpDeepawKernel,
 		&tpGradSmallKernel, &tpGradMaceMediumKernel, &tpGradMaceLargeKernel, &tpGradNequipLipsKernel, &tpGradDeepawKernel, &tpGradDYKernel,
+		&tpGradXSmallKernel, &tpGradXMaceMediumKernel, &tpGradXMaceLargeKernel,
 	}
 	for _, precision := range []string{FP32, TF32, BF16, FP16} {
 		all = append(all, gemmLibKernels[precision])

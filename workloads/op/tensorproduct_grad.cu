@@ -1,7 +1,7 @@
 // A tensor product backwards; see tensorproduct_grad.go for the formulas and the plan, whose numbers have to agree
 // with those here. A warp works by itself, its lanes as copies u of a block, 32 at a time, or as cells (i, k) of a
 // path's M_ik; what changes from one to the other is in its own part of shared memory.
-#include "op.cuh"
+#include "tensorproduct_grad.cuh"
 
 enum {
   BACK_PATHS,
@@ -23,7 +23,6 @@ enum {
   BACK_WIDEST,
 };
 #define PATH_INTS 16
-#define SEGMENT 256
 #define PITCH 33 // rows of 32 copies that do not all begin in one bank
 #define GRAD_W 1
 #define GRAD_Y 2
@@ -109,25 +108,6 @@ extern "C" __global__ void __launch_bounds__(128)
     }
 }
 GPUPROF_KERNEL(tp_grad)
-
-// back_segment is the range of perm of segment s: of the last node whose first one is not behind s.
-struct back_range {
-  int from, to;
-};
-GP_FN back_range back_segment(const int *colptr, int nodes, int s) {
-  int lo = 0, hi = nodes;
-  while (hi - lo > 1) {
-    int mid = (lo + hi) / 2;
-    if (colptr[mid] / SEGMENT + mid <= s)
-      lo = mid;
-    else
-      hi = mid;
-  }
-  int start = colptr[lo], end = colptr[lo + 1];
-  long long at = start + ((long long)s - start / SEGMENT - lo) * SEGMENT;
-  int from = (int)gp_min(at, (long long)end);
-  return {from, (int)gp_min((long long)from + SEGMENT, (long long)end)};
-}
 
 // One item is one tile, 32 copies of a block, of one segment of a node's edges; one warp an item.
 extern "C" __global__ void __launch_bounds__(128)

@@ -290,8 +290,13 @@ func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, do
 		add, read = 1, nodes*in
 	}
 	own := rate{fixed: move(read, nodes+1+read, nodes*in), perEdge: move(plan.flopsX, 1, 0)}
-	k.launch(plan.shaped(&tpGradXKernel), work, rate{fixed: move(0, nodes+1, int(slots)*in), perEdge: move(plan.flopsQ+plan.flopsX, p.TP.Out.Dim()+p.TP.In2.Dim()+p.TP.WeightNumel()+2, 0)},
-		b.Y, b.W, dout, b.Dst, b.ColPtr, b.Perm, partial, ints, constants, itemCount{}, nodes)
+	cost := rate{fixed: move(0, nodes+1, int(slots)*in), perEdge: move(plan.flopsQ+plan.flopsX, p.TP.Out.Dim()+p.TP.In2.Dim()+p.TP.WeightNumel()+2, 0)}
+	if g, ok := p.generatedGradX(); ok && k.tiled() {
+		work.times = len(g.plan.Warps)
+		k.launch(g.shaped(), work, cost, b.Y, b.W, dout, b.Dst, b.ColPtr, b.Perm, partial, ints, constants, itemCount{}, nodes, k.uploadInts(p.generatedGradXPlan(g)))
+	} else {
+		k.launch(plan.shaped(&tpGradXKernel), work, cost, b.Y, b.W, dout, b.Dst, b.ColPtr, b.Perm, partial, ints, constants, itemCount{}, nodes)
+	}
 	if p.Layout == MulIr { // the last launch is what adds
 		add, read = 0, 0
 	}
@@ -324,6 +329,9 @@ func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dx bool, kind strin
 	}
 	if g, ok := p.generatedGrad(); ok && kind != "host" {
 		n += g.scratch(p, edgeCap)
+	}
+	if g, ok := p.generatedGradX(); ok && dx && kind != "host" {
+		n += max(int64(len(p.generatedGradXPlan(g))), 1)
 	}
 	if dx {
 		n += max(t.slots(nodes, edgeCap)*in, 1)

@@ -7,16 +7,23 @@ import (
 
 func TestGradientSourcesAreFresh(t *testing.T) {
 	for _, f := range Families() {
-		if f.GradRoom == 0 {
-			continue
+		texts := map[string]string{}
+		var err error
+		if f.GradRoom > 0 {
+			if texts["gengrad"], _, err = GradSource(f); err != nil {
+				t.Fatal(err)
+			}
 		}
-		text, _, err := GradSource(f)
-		if err != nil {
-			t.Fatal(err)
+		if f.XRoom > 0 {
+			if texts["gengradx"], _, err = XSource(f); err != nil {
+				t.Fatal(err)
+			}
 		}
-		kept, err := os.ReadFile("../tensorproduct_gengrad_" + f.Name + ".cu")
-		if err != nil || string(kept) != text {
-			t.Errorf("the gradients of %s are stale (%v); run go generate ./workloads/op/tpgen and make kernels", f.Name, err)
+		for kind, text := range texts {
+			kept, err := os.ReadFile("../tensorproduct_" + kind + "_" + f.Name + ".cu")
+			if err != nil || string(kept) != text {
+				t.Errorf("%s of %s is stale (%v); run go generate ./workloads/op/tpgen and make kernels", kind, f.Name, err)
+			}
 		}
 	}
 }
@@ -76,5 +83,65 @@ func TestGradientPlansCoverTheProduct(t *testing.T) {
 				t.Errorf("%s: %d weights and %d values of dz, the product has %d and %d", f.Name, len(weights), len(outs), tp.WeightNumel(), tp.Out.Dim())
 			}
 		}
+	}
+}
+
+// Every feature's gradient is written by one lane, which reads weights and dz of all of its paths
+// at addresses that its vector can have.
+func TestFeatureGradientPlansCoverTheProduct(t *testing.T) {
+	for _, f := range Families() {
+		for n := range f.Layers {
+			if f.XRoom == 0 {
+				continue
+			}
+			plan, err := XPlanOf(f, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, parts, err := XSource(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tp := plan.Spec.TP
+			xs, weights, outs := map[int]bool{}, map[int]bool{}, map[int]bool{}
+			for _, w := range plan.Warps {
+				p := parts[w.Number]
+				for _, l := range w.Lanes {
+					if (l.X|l.W|l.Z|tp.In1.Dim()|tp.Out.Dim()|tp.WeightNumel())%p.Copies != 0 {
+						t.Fatalf("%s: x %d, w %d and dz %d are no vectors of %d", f.Name, l.X, l.W, l.Z, p.Copies)
+					}
+					for v := range p.Copies {
+						for i := range 2*p.L1 + 1 {
+							at := l.X + v + i*p.Mul
+							if l.Writes && xs[at] {
+								t.Fatalf("%s: feature %d has two lanes", f.Name, at)
+							}
+							xs[at] = xs[at] || l.Writes
+						}
+						for i, q := range p.paths {
+							weights[l.W+p.columns[i]+v] = true
+							for k := range q.d3() {
+								outs[l.Z+p.place[i]+v+k*p.Mul] = true
+							}
+						}
+					}
+				}
+			}
+			if len(xs) != tp.In1.Dim() || len(weights) != tp.WeightNumel() || len(outs) != tp.Out.Dim() {
+				t.Errorf("%s: %d features, %d weights and %d values of dz, the product has %d, %d and %d", f.Name, len(xs), len(weights), len(outs), tp.In1.Dim(), tp.WeightNumel(), tp.Out.Dim())
+			}
+		}
+	}
+}
+
+// Features of one degree and multiplicity but two parities are one part of dw and dy, and dx
+// goes to the general kernel.
+func TestFeatureGradientRefusesMergedBlocks(t *testing.T) {
+	tp, err := Layer{In: "32x1o+32x1e", Target: "0e+1o+1e", LMax: 1}.Product()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CutX(tp, 92); err == nil {
+		t.Error("two blocks of degree 1 with 32 channels were cut")
 	}
 }

@@ -55,6 +55,8 @@ type Family struct {
 	// GradRoom is the same for the kernel of dw and dy, tp_grad_NAME in tensorproduct_gengrad_NAME.cu:
 	// registers of dz, x, weights and what a lane adds. 0: the family has none.
 	GradRoom int
+	// XRoom is the same for the kernel of dx, tp_gradx_NAME in tensorproduct_gengradx_NAME.cu.
+	XRoom int
 }
 
 // Families are the products of the presets of workload e3nn, whose tests compare
@@ -67,12 +69,12 @@ func Families() []Family {
 		small   = "8x0e+8x1o+8x2e"
 	)
 	return []Family{
-		{"small", 88, []Layer{{"small", small, small, 2}}, 92},
-		{"mace_medium", 88, []Layer{{"mace-medium", "128x0e+128x1o", "128x0e+128x1o+128x2e", 3}}, 92},
-		{"mace_large", 88, []Layer{{"mace-large", "128x0e+128x1o+128x2e", "128x0e+128x1o+128x2e+128x3o", 3}}, 92},
-		{"nequip_lips", 88, []Layer{{"nequip-lips", nequip, nequip, 2}}, 92},
-		{"deepaw_natural", 68, []Layer{{"deepaw", natural, natural, 4}}, 0},
-		{"deepaw", 60, []Layer{{"deepaw", most, most, 4}, {"deepaw", "100x0o+" + most, "100x0o+" + most, 4}}, 80},
+		{"small", 88, []Layer{{"small", small, small, 2}}, 92, 92},
+		{"mace_medium", 88, []Layer{{"mace-medium", "128x0e+128x1o", "128x0e+128x1o+128x2e", 3}}, 92, 92},
+		{"mace_large", 88, []Layer{{"mace-large", "128x0e+128x1o+128x2e", "128x0e+128x1o+128x2e+128x3o", 3}}, 92, 92},
+		{"nequip_lips", 88, []Layer{{"nequip-lips", nequip, nequip, 2}}, 92, 0},
+		{"deepaw_natural", 68, []Layer{{"deepaw", natural, natural, 4}}, 0, 0},
+		{"deepaw", 60, []Layer{{"deepaw", most, most, 4}, {"deepaw", "100x0o+" + most, "100x0o+" + most, 4}}, 80, 0},
 	}
 }
 

@@ -19,14 +19,21 @@ func run(dir string) error {
 		if err := os.WriteFile(filepath.Join(dir, "tensorproduct_gen_"+f.Name+".cu"), []byte(text), 0o644); err != nil {
 			return err
 		}
-		if f.GradRoom == 0 {
-			continue
+		if f.GradRoom > 0 {
+			if text, _, err = tpgen.GradSource(f); err != nil {
+				return fmt.Errorf("generating the gradients of %s: %w", f.Name, err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "tensorproduct_gengrad_"+f.Name+".cu"), []byte(text), 0o644); err != nil {
+				return err
+			}
 		}
-		if text, _, err = tpgen.GradSource(f); err != nil {
-			return fmt.Errorf("generating the gradients of %s: %w", f.Name, err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "tensorproduct_gengrad_"+f.Name+".cu"), []byte(text), 0o644); err != nil {
-			return err
+		if f.XRoom > 0 {
+			if text, _, err = tpgen.XSource(f); err != nil {
+				return fmt.Errorf("generating the gradient by features of %s: %w", f.Name, err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "tensorproduct_gengradx_"+f.Name+".cu"), []byte(text), 0o644); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

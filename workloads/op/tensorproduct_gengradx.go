@@ -1,0 +1,121 @@
+package op
+
+import (
+	_ "embed"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
+)
+
+// The PTX of the generated gradients by features, one for each family of package tpgen that has one.
+var (
+	//go:embed tensorproduct_gengradx_small.ptx.gz
+	tpGradXSmallPTX string
+	//go:embed tensorproduct_gengradx_mace_medium.ptx.gz
+	tpGradXMaceMediumPTX string
+	//go:embed tensorproduct_gengradx_mace_large.ptx.gz
+	tpGradXMaceLargePTX string
+)
+
+// The kernels of the generated dx have the arguments of tpGradXKernel, whose host
+// kernel computes the same, and then their plan. On CUDA an item is one warp's part of one segment of
+// a node's edges, and table and constants are not read.
+var (
+	tpGradXSmallKernel      = gpuprof.Kernel{Name: "tp_gradx_small", Sig: "bbbbbbbbbiib", Host: tpGradXHost, PTX: tpGradXSmallPTX, Threads: 32, PerBlock: 1}
+	tpGradXMaceMediumKernel = gpuprof.Kernel{Name: "tp_gradx_mace_medium", Sig: "bbbbbbbbbiib", Host: tpGradXHost, PTX: tpGradXMaceMediumPTX, Threads: 32, PerBlock: 1}
+	tpGradXMaceLargeKernel  = gpuprof.Kernel{Name: "tp_gradx_mace_large", Sig: "bbbbbbbbbiib", Host: tpGradXHost, PTX: tpGradXMaceLargePTX, Threads: 32, PerBlock: 1}
+)
+
+// generatedGradXKernels are the kernels by family.
+var generatedGradXKernels = map[string]*gpuprof.Kernel{
+	"small": &tpGradXSmallKernel, "mace_medium": &tpGradXMaceMediumKernel, "mace_large": &tpGradXMaceLargeKernel,
+}
+
+// generatedGradX is a product whose dx a generated kernel computes.
+type generatedGradX struct {
+	kernel *gpuprof.Kernel
+	plan   *tpgen.XPlan
+}
+
+// generatedGradXs are all of them, by tpgen.Key; see generatedProducts.
+var generatedGradXs = sync.OnceValues(func() (map[string]generatedGradX, error) {
+	all := map[string]generatedGradX{}
+	for _, f := range tpgen.Families() {
+		if f.XRoom == 0 {
+			continue
+		}
+		for n := range f.Layers {
+			plan, err := tpgen.XPlanOf(f, n)
+			if err != nil {
+				return nil, err
+			}
+			all[tpgen.Key(plan.Spec.TP)] = generatedGradX{generatedGradXKernels[f.Name], plan}
+		}
+	}
+	return all, nil
+})
+
+// generatedGradX is the product's generated kernel for dx; see generatedGrad.
+func (t TensorProduct) generatedGradX() (generatedGradX, bool) {
+	if t.General || t.Packed && !t.straight() {
+		return generatedGradX{}, false
+	}
+	all, err := generatedGradXs()
+	if err != nil { // the list is ours, and a test goes through it
+		return generatedGradX{}, false
+	}
+	g, ok := all[tpgen.Key(t.TP)]
+	return g, ok
+}
+
+// XKernelName is the kernel that computes dx on a device of blocks of threads (CUDA).
+func (t TensorProductGrad) XKernelName() string {
+	if g, ok := t.Product.generatedGradX(); ok {
+		return g.kernel.Name
+	}
+	return tpGradXKernel.Name
+}
+
+// Places of the header of a generated dx's plan; see tensorproduct_gengradx.cuh.
+const (
+	gradXTiles = iota
+	gradXIn
+	gradXNumel
+	gradXOut
+	gradXScale
+	gradXWarps
+	gradXLanes
+	gradXInts
+)
+
+// generatedGradXPlan is the plan: the header, the part of every warp, all lanes.
+func (t TensorProduct) generatedGradXPlan(g generatedGradX) []int32 {
+	header := make([]int32, gradXInts)
+	var warps, lanes []int32
+	for _, w := range g.plan.Warps {
+		warps = append(warps, int32(w.Number))
+		for _, l := range w.Lanes {
+			writes := int32(0)
+			if l.Writes {
+				writes = 1
+			}
+			lanes = append(lanes, int32(l.X), int32(l.W), int32(l.Z), writes)
+		}
+	}
+	for place, v := range map[int]int{gradXTiles: len(g.plan.Warps), gradXIn: t.TP.In1.Dim(), gradXNumel: t.TP.WeightNumel(), gradXOut: t.TP.Out.Dim(),
+		gradXWarps: gradXInts, gradXLanes: gradXInts + len(warps)} {
+		header[place] = int32(v)
+	}
+	header[gradXScale] = int32(math.Float32bits(float32(t.scale())))
+	return slices.Concat(header, warps, lanes)
+}
+
+// shaped is the kernel with the plan's shared memory.
+func (g generatedGradX) shaped() *gpuprof.Kernel {
+	k := *g.kernel
+	k.SharedBytes = g.plan.Floats * floatBytes
+	return &k
+}

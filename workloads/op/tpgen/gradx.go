@@ -1,0 +1,293 @@
+package tpgen
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+const gradXPrefix = "tp_gradx_"
+
+// XPart is a warp's share of dx_ui = sum over a source's edges of w_u sum_k M_ik dz_uk:
+// all paths of one block of features, for 32 lanes of Copies channels each. M of a batch of edges is
+// that of Part. dz and the weights of an edge are read while the edge before it is added.
+type XPart struct {
+	Part
+	place []int // where each path has its dz, from the lane's first on
+}
+
+// XSpec is a product cut into parts for dx. Weights lie in the product's own order.
+type XSpec struct {
+	TP     so3.TensorProduct
+	Parts  []*XPart
+	Blocks []int
+}
+
+// CutX makes the parts of a uvu product with weights and harmonics of multiplicity 1,
+// of which no two blocks of features agree in degree and multiplicity; an error says what no part can hold. room
+// is Family.XRoom.
+func CutX(tp so3.TensorProduct, room int) (*XSpec, error) {
+	groups, err := merge(tp)
+	if err != nil {
+		return nil, err
+	}
+	s := &XSpec{TP: tp}
+	for _, g := range groups {
+		b := g.blocks[0]
+		if len(g.blocks) > 1 {
+			return nil, fmt.Errorf("%v has several blocks of degree %d with %d channels", tp.In1, tp.In1[b].Ir.L, g.mul)
+		}
+		var best *XPart
+		for _, copies := range []int{1, 2, 4} {
+			if g.mul%copies != 0 || !aligned(tp, g, copies) || !alignedBack(tp, g, copies) {
+				continue
+			}
+			if p := newXPart(tp, g, copies, room); p != nil && (best == nil || p.warps()*p.Cost < best.warps()*best.Cost) {
+				best = p
+			}
+		}
+		if best == nil {
+			return nil, fmt.Errorf("the paths from %v need more registers or shared memory than a warp has, or there are none", tp.In1[b])
+		}
+		s.Parts, s.Blocks = append(s.Parts, best), append(s.Blocks, b)
+	}
+	return s, nil
+}
+
+func (p *XPart) warps() float64 {
+	return float64((p.Mul/p.Copies + warpLanes - 1) / warpLanes)
+}
+
+func newXPart(tp so3.TensorProduct, g *group, copies, room int) *XPart {
+	if len(g.paths) == 0 || g.mul == 0 {
+		return nil
+	}
+	p := &XPart{Part: Part{L1: g.paths[0].l1, Copies: copies, Mul: g.mul, paths: g.paths}}
+	own, out := tp.WeightOffsets(), tp.Out.Offsets()
+	slots, widest, firstW, firstZ := 0, 0, math.MaxInt, math.MaxInt
+	for _, q := range p.paths {
+		_, n := q.side()
+		p.Sums, slots, widest = p.Sums+q.d3(), slots+len(q.slots), max(widest, n)
+		ins := q.instructions[0]
+		firstW, firstZ = min(firstW, own[ins]), min(firstZ, out[tp.Instructions[ins].Out])
+	}
+	for _, q := range p.paths {
+		ins := q.instructions[0]
+		p.columns, p.place = append(p.columns, own[ins]-firstW), append(p.place, out[tp.Instructions[ins].Out]-firstZ)
+	}
+	p.columnAt = []int{firstW, firstZ}
+	d1, fours := 2*p.L1+1, (slots+3)/4
+	p.Stride = 4 * (fours | 1)
+	p.Batch = min(warpLanes, matrixFloats/p.Stride)
+	if p.Batch < leastBatch || copies*(p.Sums+d1+len(p.paths)+widest)+8 > room {
+		return nil
+	}
+	p.Cost = float64(p.Math()+p.Sums+len(p.paths)+fours+20) + float64(4*copies*p.Sums*warpLanes)/bytesPerIssue
+	return p
+}
+
+func (p *XPart) identity() string {
+	return fmt.Sprint(p.Part.identity(), p.place)
+}
+
+// XWarp is a warp of a spec: the number of its part's code and its lanes.
+type XWarp struct {
+	Number int
+	Lanes  [warpLanes]XLane
+}
+
+// XLane is where a lane's first copy lies in a row of x, its first weight in a row of
+// w and its first dz in a row of that, and whether it writes dx.
+type XLane struct {
+	X, W, Z int
+	Writes  bool
+}
+
+// XPlan is what a family's kernel of dx is told about one of its layers.
+type XPlan struct {
+	Spec   *XSpec
+	Warps  []XWarp
+	Floats int // of shared memory a warp, at the most
+}
+
+// XPlanOf is the plan of layer number n of a family.
+func XPlanOf(f Family, n int) (*XPlan, error) {
+	specs, err := f.xSpecs()
+	if err != nil {
+		return nil, err
+	}
+	numbers := Numbers{}
+	var plan *XPlan
+	for i, spec := range specs[:n+1] {
+		plan = &XPlan{Spec: spec}
+		x := spec.TP.In1.Offsets()
+		for k, p := range spec.Parts {
+			number, _ := numbers.of(p.identity())
+			plan.Floats = max(plan.Floats, p.floats())
+			if i < n {
+				continue
+			}
+			lanes := p.Mul / p.Copies
+			for w := range int(p.warps()) {
+				warp := XWarp{Number: number}
+				for i := range warpLanes {
+					u := min(w*warpLanes+i, lanes-1) * p.Copies
+					warp.Lanes[i] = XLane{x[spec.Blocks[k]] + u, p.columnAt[0] + u, p.columnAt[1] + u, w*warpLanes+i < lanes}
+				}
+				plan.Warps = append(plan.Warps, warp)
+			}
+		}
+	}
+	return plan, nil
+}
+
+// xEdges are the floats before M: an edge and its destination for each of a batch and the next.
+const xEdges = 2 * (warpLanes + 2)
+
+// floats is the shared memory of a warp.
+func (p *XPart) floats() int { return xEdges + p.Stride*p.Batch }
+
+func (f Family) xSpecs() ([]*XSpec, error) {
+	var all []*XSpec
+	for _, l := range f.Layers {
+		tp, err := l.Product()
+		if err != nil {
+			return nil, err
+		}
+		spec, err := CutX(tp, f.XRoom)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, spec)
+	}
+	return all, nil
+}
+
+// XSource is the .cu of a family's dx: its parts, each once, and the kernel.
+func XSource(f Family) (text string, parts []*XPart, err error) {
+	specs, err := f.xSpecs()
+	if err != nil {
+		return "", nil, err
+	}
+	var b, cases strings.Builder
+	fmt.Fprintf(&b, "// Generated by workloads/op/tpgen/gen for %s; do not edit.\n", layersOf(f))
+	fmt.Fprintf(&b, "#include \"tensorproduct_gengradx.cuh\"\n\n")
+	all := map[int]*XPart{}
+	numbers := Numbers{}
+	for _, spec := range specs {
+		for _, p := range spec.Parts {
+			if n, fresh := numbers.of(p.identity()); fresh {
+				p.writeX(&b, n, spec.TP.In2.Dim())
+				fmt.Fprintf(&cases, "  TPX_CASE(%d)\n", n)
+				all[n] = p
+			}
+		}
+	}
+	name := gradXPrefix + f.Name
+	fmt.Fprintf(&b, "TPX_KERNEL(%s,\n%s)\nGPUPROF_KERNEL(%s)\n", name, strings.TrimRight(cases.String(), "\n"), name)
+	for _, n := range slices.SortedFunc(maps.Keys(all), cmp.Compare[int]) {
+		parts = append(parts, all[n])
+	}
+	return b.String(), parts, nil
+}
+
+// writeX writes the part as a type with its numbers and its functions.
+func (p *XPart) writeX(b *strings.Builder, number, sh int) {
+	w := writer{b, &p.Part}
+	fmt.Fprintf(b, "// l1 = %d:", p.L1)
+	for _, q := range p.paths {
+		fmt.Fprintf(b, " (%d,%d)", q.l2, q.l3)
+	}
+	fmt.Fprintf(b, "\nstruct tpx_part%d {\n", number)
+	w.line("enum { COPIES = %d, D1 = %d, PATHS = %d, SUMS = %d, STRIDE = %d, BATCH = %d, SH = %d, STEP = %d };",
+		p.Copies, 2*p.L1+1, len(p.paths), p.Sums, p.Stride, p.Batch, sh, p.Mul)
+	w.build()
+	w.line("GP_FN void ahead(const float *wp) {")
+	for i := range p.paths {
+		for v := range p.Copies {
+			if v > 0 && p.Mul%(p.Copies*warpLanes) != 0 { // not all warps have these lines
+				continue
+			}
+			w.line("  gp_prefetch(wp + %d);", p.columns[i]+v*warpLanes)
+		}
+	}
+	w.line("}")
+	w.line("GP_FN void first(float *z, float *w, const float *zp, const float *wp) {")
+	sums := p.sumsAt()
+	for i := range p.paths {
+		p.reads(w, "  ", i, sums[i], "zp", "wp")
+	}
+	w.line("}")
+	p.edgeX(w)
+	b.WriteString("};\n\n")
+}
+
+// reads reads path i's dz and weights of the edge whose rows are z and w.
+func (p *XPart) reads(w writer, indent string, i, sum int, z, wp string) {
+	v := p.Copies
+	for k := range p.paths[i].d3() {
+		w.line("%stpg_read<%d>(z + %d, %s + %d);", indent, v, (sum+k)*v, z, p.place[i]+k*p.Mul)
+	}
+	w.line("%stpg_read<%d>(w + %d, %s + %d);", indent, v, i*v, wp, p.columns[i])
+}
+
+// edgeX adds one edge. dz and the weights are there; it leaves those of the next edge,
+// whose rows are zn and wn. The weight is multiplied by the narrowest of dz, x and the cells.
+func (p *XPart) edgeX(w writer) {
+	w.line("GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn) {")
+	at, v, sums := 0, p.Copies, p.sumsAt()
+	for i, q := range p.paths {
+		side, n := q.side()
+		w.line("  { // (%d,%d,%d)", q.l1, q.l2, q.l3)
+		w.line("    float t[%d];", n*v)
+		if side == onOut {
+			for k := range n {
+				w.line("    tpg_mul<%d>(t + %d, z + %d, w + %d);", v, k*v, (sums[i]+k)*v, i*v)
+			}
+		}
+		started := map[int]bool{}
+		for k, s := range q.slots {
+			if at%4 == 0 || k == 0 {
+				w.line("    float4 m%d = *(const float4 *)(m + %d);", at/4, at/4*4)
+			}
+			cell := fmt.Sprintf("m%d.%c", at/4, "xyzw"[at%4])
+			at++
+			if side == onCells {
+				w.line("    tpg_cell<%d>(t + %d, %s, w + %d);", v, k*v, cell, i*v)
+			}
+			for _, u := range s.uses {
+				sign, f := "", "tpg_add"
+				if u.minus {
+					sign = "-"
+				}
+				switch side {
+				case onOut:
+					w.line("    tpg_add<%d>(a + %d, %s%s, t + %d);", v, u.i*v, sign, cell, u.k*v)
+				case onCells:
+					if f = "tpg_fma"; u.minus {
+						f = "tpg_sub"
+					}
+					w.line("    %s<%d>(a + %d, t + %d, z + %d);", f, v, u.i*v, k*v, (sums[i]+u.k)*v)
+				case onX:
+					if !started[u.i] {
+						f, started[u.i] = "tpg_cell", true
+					}
+					w.line("    %s<%d>(t + %d, %s%s, z + %d);", f, v, u.i*v, sign, cell, (sums[i]+u.k)*v)
+				}
+			}
+		}
+		if side == onX {
+			for c := range n {
+				w.line("    tpg_fma<%d>(a + %d, w + %d, t + %d);", v, c*v, i*v, c*v)
+			}
+		}
+		p.reads(w, "    ", i, sums[i], "zn", "wn")
+		w.line("  }")
+	}
+	w.line("}")
+}
