@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
@@ -230,4 +231,65 @@ func TestCUDAGeneratedGradientIsBitIdentical(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A product of no preset gets its gradients' kernels where it runs: channels that fill no warp, blocks of
+// two parities, of which dx is the general kernel's, and degrees of one channel.
+func TestCUDACompiledGradient(t *testing.T) {
+	for _, c := range []struct {
+		in, out string
+		lmax    int
+		x       string
+	}{
+		{"7x0e+5x0o+12x1o+6x2e", "0e+0o+1o+1e+2e", 2, madeGradXKernel},
+		{"7x0e+7x0o+33x1o+33x1e", "0e+0o+1o+1e+2e", 2, "tp_grad_x"},
+		{"40x0e+33x1o+1x3o", "0e+1o+2e+3o", 3, madeGradXKernel},
+	} {
+		t.Run(c.in, func(t *testing.T) {
+			g := newGPU(t)
+			l := g.lab(t)
+			product, err := tpgen.Layer{In: c.in, Target: c.out, LMax: c.lmax}.Product()
+			if err != nil {
+				t.Fatal(err)
+			}
+			general := TensorProduct{TP: product, Layout: IrMul}
+			tp, err := general.CompileGrad(g.dev, true)
+			if err != nil {
+				if cudatest.Installed(t) {
+					t.Skipf("this machine's driver has no compiler that fits it: %v", err) //nolint:forbidigo // NVRTC comes with PyTorch, which a GPU machine may lack; the simulator has a stand-in
+				}
+				t.Fatal(err)
+			}
+			if name := (TensorProductGrad{Product: general}).KernelName(); name != "tp_grad" {
+				t.Errorf("without a compiler %s computes it", name)
+			}
+			for _, segment := range []int{0, 13} {
+				tp.Segment = segment
+				gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{0, 1, 31, 0, 33, 2, 0}, 5), nil)
+				gradient.launches(t, madeGradKernel, "tp_grad_dy", c.x, "tp_grad_sum")
+				l.scratchIs(c.in, gradient.b, gradient.g.Scratch(5, 7, 67, true, g.dev.Info().Kind))
+				for _, edges := range []int{67, 33, 1, 0} {
+					l.gradientsAreRight(fmt.Sprintf("segment %d, %d edges", segment, edges), gradient, edges)
+				}
+			}
+		})
+	}
+}
+
+// What the compiler refuses is told, and the gradients stay the general kernels'.
+func TestGradientCompilerRefuses(t *testing.T) {
+	g := newGPU(t)
+	product, err := tpgen.Layer{In: "9x0e+9x1o", Target: "0e+1o", LMax: 1}.Product()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim.Set(t, sim.Library(t), "fail=nvrtcCompileProgram@1:6")
+	tp, err := TensorProduct{TP: product, Layout: IrMul}.CompileGrad(g.dev, true)
+	if err == nil || !strings.Contains(err.Error(), "compiling a kernel at run time: NVRTC 12.8 for sm_90: NVRTC_ERROR_COMPILATION: gpuprof.cu(1): error: planted by a test") {
+		t.Errorf("the error is %v", err)
+	}
+	l := g.lab(t)
+	gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 3}, 3), nil)
+	gradient.launches(t, "tp_grad", "tp_grad_x", "tp_grad_sum")
+	l.gradientsAreRight("general kernels", gradient, 5)
 }

@@ -52,7 +52,9 @@ type TensorProduct struct {
 	// Columns.
 	General, Packed bool
 
-	made *generatedProduct // by Compile
+	made      *generatedProduct // by Compile
+	madeGrad  *generatedGrad    // by CompileGrad
+	madeGradX *generatedGradX
 }
 
 // Names of the implementations.

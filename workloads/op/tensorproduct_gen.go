@@ -69,8 +69,21 @@ var generatedProducts = sync.OnceValues(func() (map[string]generatedProduct, err
 // madeKernel is the Name of all kernels that Compile makes.
 const madeKernel = "tp_csr_compiled"
 
-//go:embed op.cuh tensorproduct.cuh tensorproduct_gen.cuh
+//go:embed op.cuh tensorproduct.cuh tensorproduct_gen.cuh tensorproduct_grad.cuh tensorproduct_gengrad.cuh tensorproduct_gengradx.cuh
 var generatedHeaders embed.FS
+
+// compileGenerated is the PTX of a generated source that includes these headers.
+func compileGenerated(compiler gpuprof.KernelCompiler, text string, headers ...string) (string, error) {
+	src := gpuprof.CUDASource{Text: text, Headers: map[string]string{}}
+	for _, name := range headers {
+		text, err := generatedHeaders.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		src.Headers[name] = string(text)
+	}
+	return compiler.Compile(src)
+}
 
 // Compile gives csr a generated kernel where the product is in no list and the device
 // compiles at run time, and leaves the product as it is everywhere else. It takes seconds the
@@ -87,15 +100,7 @@ func (t TensorProduct) Compile(dev gpuprof.Device) (TensorProduct, error) {
 	if err != nil {
 		return t, gpuprof.Errorf(gpuprof.ErrUsage, "generating a tensor product: %w", err)
 	}
-	src := gpuprof.CUDASource{Text: m.Source, Headers: map[string]string{}}
-	for _, name := range []string{"op.cuh", "tensorproduct.cuh", "tensorproduct_gen.cuh"} {
-		text, err := generatedHeaders.ReadFile(name)
-		if err != nil {
-			return t, err
-		}
-		src.Headers[name] = string(text)
-	}
-	ptx, err := compiler.Compile(src)
+	ptx, err := compileGenerated(compiler, m.Source, "op.cuh", "tensorproduct.cuh", "tensorproduct_gen.cuh")
 	if err != nil {
 		return t, err
 	}

@@ -76,6 +76,9 @@ func (t TensorProduct) generatedGrad() (generatedGrad, bool) {
 	if t.General || t.Packed && !t.straight() {
 		return generatedGrad{}, false
 	}
+	if t.madeGrad != nil {
+		return *t.madeGrad, true
+	}
 	all, err := generatedGrads()
 	if err != nil { // the list is ours, and a test goes through it
 		return generatedGrad{}, false
@@ -96,6 +99,54 @@ func (t TensorProductGrad) KernelName() string {
 		return g.kernel.Name
 	}
 	return tpGradKernel.Name
+}
+
+// The names of all kernels that CompileGrad makes.
+const (
+	madeGradKernel  = "tp_grad_compiled"
+	madeGradXKernel = "tp_gradx_compiled"
+)
+
+// CompileGrad gives the product's gradients generated kernels as Compile gives the product one: that of dw
+// and dy, and where dx is wanted that of dx, which only products have whose blocks of features differ in degree or
+// multiplicity. With an error the gradients run on the general kernels.
+func (t TensorProduct) CompileGrad(dev gpuprof.Device, dx bool) (TensorProduct, error) {
+	compiler, ok := dev.(gpuprof.KernelCompiler)
+	if !ok || t.General || t.Packed && !t.straight() {
+		return t, nil
+	}
+	_, known := t.generatedGrad()
+	_, knownX := t.generatedGradX()
+	if known && (knownX || !dx) {
+		return t, nil
+	}
+	if _, err := compiler.Compiler(); err != nil {
+		return t, err
+	}
+	if !known {
+		m, err := tpgen.MakeGrad(t.TP)
+		if err != nil {
+			return t, gpuprof.Errorf(gpuprof.ErrUsage, "generating the gradients of a tensor product: %w", err)
+		}
+		ptx, err := compileGenerated(compiler, m.Source, "op.cuh", "tensorproduct.cuh", "tensorproduct_gen.cuh", "tensorproduct_gengrad.cuh")
+		if err != nil {
+			return t, err
+		}
+		t.madeGrad = &generatedGrad{&gpuprof.Kernel{Name: madeGradKernel, Sig: tpGradSmallKernel.Sig, Host: tpGradGeneratedHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
+	}
+	if !dx || knownX {
+		return t, nil
+	}
+	m, err := tpgen.MakeX(t.TP)
+	if err != nil { // that is no error of the user's: the general kernel has this part
+		return t, nil
+	}
+	ptx, err := compileGenerated(compiler, m.Source, "op.cuh", "tensorproduct.cuh", "tensorproduct_gen.cuh", "tensorproduct_grad.cuh", "tensorproduct_gengradx.cuh")
+	if err != nil {
+		return t, err
+	}
+	t.madeGradX = &generatedGradX{&gpuprof.Kernel{Name: madeGradXKernel, Sig: tpGradXSmallKernel.Sig, Host: tpGradXHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
+	return t, nil
 }
 
 // Places of the header of a generated gradient's plan; see tensorproduct_gengrad.cuh.

@@ -63,6 +63,9 @@ func (t TensorProduct) generatedGradX() (generatedGradX, bool) {
 	if t.General || t.Packed && !t.straight() {
 		return generatedGradX{}, false
 	}
+	if t.madeGradX != nil {
+		return *t.madeGradX, true
+	}
 	all, err := generatedGradXs()
 	if err != nil { // the list is ours, and a test goes through it
 		return generatedGradX{}, false

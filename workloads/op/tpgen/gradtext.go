@@ -3,6 +3,8 @@ package tpgen
 import (
 	"fmt"
 	"strings"
+
+	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
 const gradPrefix = "tp_grad_"
@@ -16,6 +18,38 @@ func GradSource(f Family) (text string, parts []*GradPart, err error) {
 	}
 	text, parts = gradSource("by workloads/op/tpgen/gen for "+layersOf(f), gradPrefix+f.Name, specs)
 	return text, parts, nil
+}
+
+// gradMadeRoom is the Family.GradRoom of gradients that are made at run time; see madeRoom.
+const gradMadeRoom = 80
+
+// MadeGrad is a product's gradients by weights and harmonics that no family has, as they
+// are made where the program runs.
+type MadeGrad struct {
+	Plan   *GradPlan
+	Kernel string // its name in Source
+	Source string // CUDA C++ that includes tensorproduct_gengrad.cuh
+}
+
+// MakeGrad is as Make.
+func MakeGrad(tp so3.TensorProduct) (*MadeGrad, error) {
+	if err := generable(tp); err != nil {
+		return nil, err
+	}
+	spec, err := CutGrad(tp, gradMadeRoom)
+	if err != nil {
+		return nil, err
+	}
+	var paths []*path
+	for _, p := range spec.Parts {
+		paths = append(paths, p.paths...)
+	}
+	if !whole(tp, paths) {
+		return nil, fmt.Errorf("the gradient of a path of %v x %v -> %v needs more registers than a warp has", tp.In1, tp.In2, tp.Out)
+	}
+	name := gradPrefix + Key(tp)
+	text, _ := gradSource(fmt.Sprintf("where it runs for %v x %v -> %v", tp.In1, tp.In2, tp.Out), name, []*GradSpec{spec})
+	return &MadeGrad{Plan: gradPlanOf([]*GradSpec{spec}, 0), Kernel: name, Source: text}, nil
 }
 
 func gradSource(by, kernel string, specs []*GradSpec) (text string, parts []*GradPart) {

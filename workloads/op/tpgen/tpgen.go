@@ -109,16 +109,18 @@ type Made struct {
 // Make cuts a uvu product with weights and harmonics of multiplicity 1, whatever its
 // irreps, and writes its source. An error says what of it no part can hold.
 func Make(tp so3.TensorProduct) (*Made, error) {
-	for i, ins := range tp.Instructions {
-		if ins.Mode != so3.UVU || !ins.HasWeight || tp.In2[ins.In2].Mul != 1 {
-			return nil, fmt.Errorf("path %d of %v x %v -> %v is no uvu path with weights and one channel of harmonics", i, tp.In1, tp.In2, tp.Out)
-		}
+	if err := generable(tp); err != nil {
+		return nil, err
 	}
 	spec, err := Cut(tp, madeRoom)
 	if err != nil {
 		return nil, err
 	}
-	if !spec.whole() {
+	var paths []*path
+	for _, p := range spec.Parts {
+		paths = append(paths, p.paths...)
+	}
+	if !whole(tp, paths) {
 		return nil, fmt.Errorf("a path of %v x %v -> %v needs more registers than a warp has", tp.In1, tp.In2, tp.Out)
 	}
 	name := kernelPrefix + Key(tp)
@@ -126,18 +128,26 @@ func Make(tp so3.TensorProduct) (*Made, error) {
 	return &Made{Plan: planOf([]*Spec{spec}, 0), Kernel: name, Source: text}, nil
 }
 
-// whole says that every path is in a part.
-func (s *Spec) whole() bool {
-	paths := map[int]bool{}
-	for _, p := range s.Parts {
-		for _, q := range p.paths {
-			for _, ins := range q.instructions {
-				paths[ins] = true
-			}
+// generable says why nothing is generated for a product.
+func generable(tp so3.TensorProduct) error {
+	for i, ins := range tp.Instructions {
+		if ins.Mode != so3.UVU || !ins.HasWeight || tp.In2[ins.In2].Mul != 1 {
+			return fmt.Errorf("path %d of %v x %v -> %v is no uvu path with weights and one channel of harmonics", i, tp.In1, tp.In2, tp.Out)
 		}
 	}
-	for i := range s.TP.Instructions {
-		if !paths[i] {
+	return nil
+}
+
+// whole says that every path is in a part; paths are those of all parts.
+func whole(tp so3.TensorProduct, paths []*path) bool {
+	found := map[int]bool{}
+	for _, q := range paths {
+		for _, ins := range q.instructions {
+			found[ins] = true
+		}
+	}
+	for i := range tp.Instructions {
+		if !found[i] {
 			return false
 		}
 	}
