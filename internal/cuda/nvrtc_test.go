@@ -27,28 +27,33 @@ func TestNVRTC(t *testing.T) {
 	if err := c.start(lib, path); err != nil {
 		t.Fatal(err)
 	}
-	text, headers := generatedSource(t)
-	for _, arch := range []string{"sm_75", "sm_80", "sm_90", "sm_100", "sm_120"} {
-		target, own := c.target(arch)
-		ptx, code, err := c.build(text, headers, target, own)
-		if err != nil {
-			t.Errorf("%s: %v", arch, err)
-			continue
+	var headers map[string]string
+	for kernel, sig := range map[string]string{"tp_csr_small": "bbbbbbbbbbbii", "tp_grad_small": "bbbbbbbbbbibbii", "tp_gradx_small": "bbbbbbbbbiib"} {
+		var text string
+		text, headers = generatedSource(t, kernel)
+		for _, arch := range []string{"sm_75", "sm_80", "sm_90", "sm_100", "sm_120"} {
+			target, own := c.target(arch)
+			ptx, code, err := c.build(text, headers, target, own)
+			if err != nil {
+				t.Errorf("%s for %s: %v", kernel, arch, err)
+				continue
+			}
+			if err := readPTX(ptx).check(kernel, sig); err != nil {
+				t.Errorf("%s: %v", arch, err)
+			}
+			if own != (len(code) > 0) || own && !bytes.HasPrefix(code, []byte("\x7fELF")) {
+				t.Errorf("%s for %s as %s: %d bytes of machine code", kernel, arch, target, len(code))
+			}
+			t.Logf("NVRTC %s for %s: %s, %d bytes of PTX, %d of machine code", c.version, arch, target, len(ptx), len(code))
 		}
-		if err := readPTX(ptx).check("tp_csr_small", "bbbbbbbbbbbii"); err != nil {
-			t.Errorf("%s: %v", arch, err)
-		}
-		if own != (len(code) > 0) || own && !bytes.HasPrefix(code, []byte("\x7fELF")) {
-			t.Errorf("%s as %s: %d bytes of machine code", arch, target, len(code))
-		}
-		t.Logf("NVRTC %s for %s: %s, %d bytes of PTX, %d of machine code", c.version, arch, target, len(ptx), len(code))
 	}
 	if _, _, err := c.build("extern \"C\" __global__ void k(float *p) { p[0] = nothing; }", headers, "sm_80", true); err == nil || !strings.Contains(err.Error(), "\"nothing\" is undefined") {
 		t.Errorf("a source with a fault: %v", err)
 	}
 }
 
-func generatedSource(t *testing.T) (string, map[string]string) {
+// generatedSource is a generated kernel of workloads/op with the headers that it includes.
+func generatedSource(t *testing.T, kernel string) (string, map[string]string) {
 	t.Helper()
 	read := func(name string) string {
 		b, err := os.ReadFile("../../workloads/op/" + name)
@@ -57,11 +62,16 @@ func generatedSource(t *testing.T) (string, map[string]string) {
 		}
 		return string(b)
 	}
-	headers, err := withDialect(map[string]string{"op.cuh": read("op.cuh"), "tensorproduct.cuh": read("tensorproduct.cuh"), "tensorproduct_gen.cuh": read("tensorproduct_gen.cuh")})
+	all := map[string]string{}
+	for _, name := range []string{"op.cuh", "tensorproduct.cuh", "tensorproduct_gen.cuh", "tensorproduct_grad.cuh", "tensorproduct_gengrad.cuh", "tensorproduct_gengradx.cuh"} {
+		all[name] = read(name)
+	}
+	headers, err := withDialect(all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return read("tensorproduct_gen_small.cu"), headers
+	file := map[string]string{"tp_csr_small": "gen", "tp_grad_small": "gengrad", "tp_gradx_small": "gengradx"}[kernel]
+	return read("tensorproduct_" + file + "_small.cu"), headers
 }
 
 // The device's own generation where the compiler knows it, else PTX of the newest below.

@@ -222,7 +222,7 @@ def rows(figures, peers, runs, dry):
             s = next((s for s in stages if s["name"] == stage and s["parent"] == "step" and s.get("device")), None)
             if s:
                 out.append({"name": f"run/{name}/{stage}", "unit": "s", "measured": None if dry else s["device"]["median"], "floor": None if dry else s["floor_s"] or None, "extra": {},
-                            "note": "device time of the stage" + (f"; its products are {products(r)}" if stage == "gru" else ""),
+                            "note": "device time of the stage" + made_of(r, stage),
                             "peers": [] if dry else rivals(peers, lambda p: p == of(name))})
         image = (r.get("requests") or {}).get("throughput_per_s")
         if image:
@@ -234,6 +234,14 @@ def rows(figures, peers, runs, dry):
 # Stages that others measure too, and what they call it.
 STAGES = {"gru": lambda run: "" if run.endswith("-train") else run.replace("-", "/", 1).removesuffix("-own"), "law": lambda run: run.replace("-", "/", 1),
           "tensor_product_bwd": lambda run: run.replace("e3nn-", "tensor_product_bwd/", 1).removesuffix("-forces")}
+
+
+def made_of(r, stage):
+    """What computes a stage, where there are several ways."""
+    kernels = (r.get("input") or {}).get("tensor_product_grad_kernels")
+    if stage == "tensor_product_bwd" and kernels:
+        return f"; kernel {' | '.join(kernels)}"
+    return f"; its products are {products(r)}" if stage == "gru" else ""
 
 
 def products(r):

@@ -118,6 +118,16 @@ class Summary(Folder):
         self.assertIn("NVIDIA H200, driver 580, CUDA 13.0, gpuprof", text)
         self.assertIn("1.98 GHz", text)
 
+    def test_kernels_of_the_gradients(self):
+        fill(self.dir)
+        r = a_run("e3nn", "mace-large")
+        r["input"] = {"tensor_product_grad_kernels": ["tp_grad_mace_large"]}
+        r["stages"].append({"name": "tensor_product_bwd", "parent": "step", "device": {"median": 2e-3}, "floor_s": 1e-3})
+        with gzip.open(self.dir / "runs/e3nn-mace-large-forces.json.gz", "wt") as f:
+            json.dump(r, f)
+        row = next(r for r in self.build()["table"] if r["name"] == "run/e3nn-mace-large-forces/tensor_product_bwd")
+        self.assertEqual(row["note"], "device time of the stage; kernel tp_grad_mace_large")
+
     def test_what_has_to_fail(self):
         for change, name in ((dict(nulls=(1.0, 1.03) * 3), "null/e3nn/step"), (dict(nulls=(1.0, 1.0, 1.0, 1.0, 1.0, 1.06)), "null/e3nn/step"),
                              (dict(products=(1.0, 1.03, 1.03, 1.0, 1.0, 1.03)), "null/e3nn/tensor_product"),

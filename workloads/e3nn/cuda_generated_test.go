@@ -65,6 +65,35 @@ func TestCUDAGenerated(t *testing.T) {
 	}
 }
 
+// The gradients of the presets' products run on their generated kernels, every stage right, and
+// say so; those of others on kernels that are compiled when the workload opens, or on the general ones.
+func TestCUDAGeneratedGradients(t *testing.T) {
+	d := openSimulated(t, true)
+	for _, tt := range []struct {
+		preset   string
+		set      []string
+		compiles bool
+		want     []string
+	}{
+		{"small", []string{"pass=forces"}, false, []string{"tp_grad_small"}},
+		{"small", []string{"pass=train"}, false, []string{"tp_grad_small, tp_gradx_small"}},
+		{"mace-large", []string{"pass=train", "edges=6", "batch=4"}, false, []string{"tp_grad_mace_large, tp_gradx_mace_large"}},
+		{"deepaw", []string{"pass=forces", "edges=4", "batch=2"}, false, []string{"tp_grad", "tp_grad_deepaw", "tp_grad_deepaw"}},
+		{"small", []string{"pass=train", "mul=10", "edges=6", "batch=4"}, false, []string{"tp_grad, tp_grad_x"}},
+		{"small", []string{"pass=train", "mul=10", "edges=6", "batch=4"}, true, []string{"tp_grad_compiled, tp_gradx_compiled"}},
+	} {
+		t.Run(fmt.Sprint(tt.preset, tt.set, tt.compiles), func(t *testing.T) {
+			d.compiles = tt.compiles
+			s := openOn(t, d, tt.preset, tt.set...)
+			if got := s.Input()["tensor_product_grad_kernels"]; !slices.Equal(got.([]string), tt.want) {
+				t.Errorf("kernels %v, expected %v", got, tt.want)
+			}
+			passes(t, s)
+			closed(t, s)
+		})
+	}
+}
+
 // A model of no preset runs on a kernel that is compiled when the workload opens, every stage
 // right; without a compiler the input says why it does not.
 func TestCUDACompiled(t *testing.T) {

@@ -165,6 +165,13 @@ func (s *session) product(l layer, m op.MLP) op.TensorProduct {
 		TP: l.TP, Impl: s.set["impl"], Layout: s.layout, Scale: float32(1 / math.Sqrt(neighbours)),
 		Deterministic: s.set.On("deterministic"), Hidden: mlpHidden, WScale: m.OutScale(), Packed: s.packs(),
 	}
+	if s.backwards() && s.dev.Info().Kind != "host" {
+		made, err := p.CompileGrad(s.dev, s.trains())
+		if err != nil {
+			s.general = err
+		}
+		return made
+	}
 	if !s.packs() {
 		return p
 	}
@@ -241,6 +248,9 @@ func (s *session) Input() map[string]any {
 			kernels = append(kernels, p.KernelName())
 		}
 		in["tensor_product_kernels"] = kernels
+		if s.backwards() {
+			in["tensor_product_grad_kernels"] = s.gradKernels()
+		}
 		if s.general != nil {
 			in["tensor_product_not_compiled"] = s.general.Error()
 		}
@@ -256,6 +266,20 @@ func (s *session) Input() map[string]any {
 		in["autotune_s"], in["autotune_tried"], in["autotune_chosen"] = s.tuned.seconds, s.tuned.tried, s.tuned.chosen(s)
 	}
 	return in
+}
+
+// gradKernels are the kernels of every layer's product backwards.
+func (s *session) gradKernels() []string {
+	var names []string
+	for i := range s.products {
+		g := s.productGrad(i)
+		name := g.KernelName()
+		if s.trains() {
+			name += ", " + g.XKernelName()
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // whatMultiplies names what computes the matrix products of the MLP, all but those that are made with the radial functions.
