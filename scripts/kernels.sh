@@ -12,9 +12,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 compiler=${CUDA_CLANG:-clang++-19}
-# The baseline: every GPU since Turing, PTX as old as it can be for that.
-flags=(-x cuda --cuda-device-only -nocudainc -nocudalib
-  --cuda-gpu-arch=sm_75 --cuda-feature=+ptx63 -O3)
+# The baseline: every GPU since Turing, PTX as old as it can be for that. A line `// kernels.sh: sm_80 ptx70` in a source asks
+# for a newer one.
+baseline='sm_75 ptx63'
 
 roots=()
 for root in workloads internal; do
@@ -38,9 +38,12 @@ trap 'rm -rf "$scratch"' EXIT
 
 # compile SOURCE: writes the PTX beside SOURCE only when all of it succeeded.
 compile() {
-  local dir base
+  local dir base target flags
   dir=$(dirname "$1")
   base=$(basename "$1" .cu)
+  target=$(sed -n 's,^// kernels.sh: ,,p' "$1")
+  target=${target:-$baseline}
+  flags=(-x cuda --cuda-device-only -nocudainc -nocudalib "--cuda-gpu-arch=${target% *}" "--cuda-feature=+${target#* }" -O3)
   (
     # From the source's own folder, so that no path of this machine reaches the output.
     cd "$dir"

@@ -129,9 +129,10 @@ export scratch ptxas nvdisasm HOT ROOM
 
 # One assembler a processor: each takes one core for up to some seconds.
 n=100 jobs=()
-for arch in $archs; do
-  for file in "${files[@]}"; do
-    n=$((n + 1)) jobs+=("$n" "$arch" "$file")
+for file in "${files[@]}"; do
+  target=$(gzip -dc "$file" | sed -n 's/^\.target sm_\([0-9]*\).*/\1/p')
+  for arch in $archs; do
+    if [ "${arch#sm_}" -ge "$target" ]; then n=$((n + 1)) jobs+=("$n" "$arch" "$file"); fi
   done
 done
 # shellcheck disable=SC2016 # the inner bash expands them

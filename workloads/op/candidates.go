@@ -17,7 +17,7 @@ func (t TensorProduct) Candidates(dev gpuprof.Device) []TensorProduct {
 			c := t
 			c.General = true
 			all = append(all, c)
-		} else {
+		} else if !t.onTensorCores() { // there a block is as large as its shared memory allows
 			threads = []int{64, 96, 128, 192, 256}
 		}
 	}

@@ -30,6 +30,7 @@ func allKernels() []*gpuprof.Kernel {
 		&tpSmallKernel, &tpMaceMediumKernel, &tpMaceLargeKernel, &tpNequipLipsKernel, &tpDeepawNaturalKernel, &tpDeepawKernel,
 		&tpGradSmallKernel, &tpGradMaceMediumKernel, &tpGradMaceLargeKernel, &tpGradNequipLipsKernel, &tpGradDeepawKernel, &tpGradDYKernel,
 		&tpGradXSmallKernel, &tpGradXMaceMediumKernel, &tpGradXMaceLargeKernel,
+		&tpMMASmallKernel, &tpMMAMaceLargeKernel, &tpMMADeepawNaturalKernel, &tpMMADeepawKernel,
 	}
 	for _, precision := range []string{FP32, TF32, BF16, FP16} {
 		all = append(all, gemmLibKernels[precision])

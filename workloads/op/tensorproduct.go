@@ -40,12 +40,16 @@ type TensorProduct struct {
 	// rows are cut and put together by a second launch. 0 means 256.
 	Segment int
 	// Threads of a CUDA block, a multiple of 32 up to 256 (csr+mlp: 128), for all
-	// but unfused; 0 means 128, for csr+mlp 96. The host device takes no notice.
+	// but unfused; 0 means 128, for csr+mlp 96, on tensor cores as many as shared memory
+	// has room for. The host device takes no notice.
 	Threads int
 	// Hidden is the width of the hidden layer of csr+mlp and WScale the factor
 	// of its product, 0 means 1. The others take no notice.
 	Hidden int
 	WScale float32
+	// Precision of the product inside csr+mlp: fp32 (also ""), tf32 or tf32x3, the last
+	// two on a GPU's tensor cores, for the products of TakesTF32. The others take no notice.
+	Precision string
 	// General keeps csr from a generated kernel (package tpgen) where the product
 	// has one: its irreps are a preset's, and its weights lie where that kernel reads
 	// them. Packed says that they do where the product's own order is another; see
@@ -90,6 +94,8 @@ func (t TensorProduct) threads() int {
 	switch {
 	case t.Threads > 0:
 		return t.Threads
+	case t.onTensorCores():
+		return maxTPThreads
 	case t.Impl == ImplCSRMLP:
 		return 96
 	}
@@ -97,7 +103,7 @@ func (t TensorProduct) threads() int {
 }
 
 func (t TensorProduct) mostThreads() int {
-	if t.Impl == ImplCSRMLP {
+	if t.Impl == ImplCSRMLP && !t.onTensorCores() {
 		return maxMLPThreads
 	}
 	return maxTPThreads
@@ -145,7 +151,10 @@ func (t TensorProduct) Check() error {
 		}
 	case ImplCSR:
 	case ImplCSRMLP:
-		if most := t.widestHidden(); t.Hidden < 1 || t.Hidden > most {
+		if t.Precision != "" && t.Precision != FP32 && !t.onTensorCores() {
+			return usage("use fp32, tf32 or tf32x3, or impl=csr", "impl=csr+mlp has no product in precision %q", t.Precision)
+		}
+		if most := t.widestHidden(); t.Hidden < 1 || t.Hidden > most && !t.onTensorCores() {
 			return usage("use impl=csr", "impl=csr+mlp takes a hidden layer of 1 to %d values beside %d threads per block, it has %d", most, t.threads(), t.Hidden)
 		}
 	default:
@@ -192,7 +201,7 @@ func (t TensorProduct) Bind(dev gpuprof.Device, b TPBuffers, nodes, rows, edgeCa
 	if err != nil {
 		k.usage("", "%w", err)
 	}
-	k.b.minimum = t.minimum(tab, nodes, rows)
+	k.b.minimum = t.minimum(tab, nodes, rows, k.tiled())
 	if t.Impl == ImplUnfused {
 		return k.unfused(t, b, rows)
 	}
@@ -238,22 +247,27 @@ func (t TensorProduct) Scratch(nodes, rows, edgeCap int) int64 {
 // extra multiplicities count as they are. The index and every input are read
 // once and only the rows are written, whatever the implementation keeps
 // between. csr+mlp does the MLP's second product as well.
-func (t TensorProduct) minimum(tab tpTable, nodes, rows int) rate {
+func (t TensorProduct) minimum(tab tpTable, nodes, rows int, gpu bool) rate {
 	r := rate{
 		fixed:   move(0, nodes*t.TP.In1.Dim()+rows+1, rows*t.TP.Out.Dim()),
 		perEdge: move(tab.flops, t.TP.In2.Dim()+1, 0),
 	}
-	return r.add(t.weightCost(t.TP.WeightNumel()))
+	return r.add(t.weightCost(t.TP.WeightNumel(), gpu))
 }
 
 // weightCost is what the weights of every edge take: reading them, or making
 // them from the hidden layer (a scale once a hidden value, then a product). numel is
-// the columns that are read or made.
-func (t TensorProduct) weightCost(numel int) rate {
+// the columns that are read or made. On a GPU the product is in its precision, the host device computes
+// in float32.
+func (t TensorProduct) weightCost(numel int, gpu bool) rate {
 	if t.Impl != ImplCSRMLP {
 		return rate{perEdge: move(0, numel, 0)}
 	}
-	return rate{fixed: move(0, t.Hidden*numel, 0), perEdge: move(t.Hidden+2*t.Hidden*numel, t.Hidden, 0)}
+	cost := rate{fixed: move(0, t.Hidden*numel, 0), perEdge: move(t.Hidden+2*t.Hidden*numel, t.Hidden, 0)}
+	if gpu && t.onTensorCores() {
+		cost.perEdge = inPrecision(cost.perEdge, t.Precision, int64(2*t.Hidden*numel))
+	}
+	return cost
 }
 
 // widestHidden is the most a hidden layer may have beside the widest M.

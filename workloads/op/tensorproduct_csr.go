@@ -45,7 +45,7 @@ func (t TensorProduct) slots(edgeCap int) int { return (edgeCap + t.segment() - 
 
 func (t TensorProduct) csrScratch(nodes, rows, edgeCap int) int64 {
 	n := max(int64(t.slots(edgeCap))*int64(t.TP.Out.Dim()), 1) * floatBytes
-	if t.Impl == ImplCSRMLP {
+	if t.Impl == ImplCSRMLP && !t.onTensorCores() {
 		n += max(int64(t.slots(edgeCap))*mlpWork, 1) * floatBytes
 	}
 	if t.Layout == MulIr {
@@ -67,16 +67,19 @@ func (k *binder) csr(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, nod
 		x, out = k.scratch(int64(nodes)*int64(inDim)), k.scratch(int64(rows)*int64(outDim))
 		k.transpose(Transpose{Irreps: t.TP.In1}, b.X, x, nodes)
 	}
-	cost := rate{fixed: move(0, rows+1, rows*outDim), perEdge: move(tab.flops, inDim+shDim+1, 0)}.add(t.weightCost(t.stride()))
+	cost := rate{fixed: move(0, rows+1, rows*outDim), perEdge: move(tab.flops, inDim+shDim+1, 0)}.add(t.weightCost(t.stride(), k.tiled()))
 	segments := items{perEdge: 1, per: t.segment()}
 	if k.tiled() {
 		segments.times = plan.tiles
 	}
-	if t.Impl == ImplCSRMLP {
+	switch {
+	case t.onTensorCores():
+		k.launchMMA(t, plan, cost, x, b.Y, b.H, b.W2, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut)
+	case t.Impl == ImplCSRMLP:
 		work := k.scratch(int64(t.slots(k.b.capacity)) * mlpWork)
 		k.launch(plan.shaped(&tpCSRMLPKernel), segments, cost, x, b.Y, b.H, b.W2, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut, work,
 			edgeCount{}, t.segment(), t.Hidden, t.wScale())
-	} else {
+	default:
 		kernel := &tpCSRKernel
 		if plan.kernel != nil && k.tiled() {
 			kernel = plan.kernel

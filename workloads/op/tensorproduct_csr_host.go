@@ -66,7 +66,11 @@ func (v *csrView) item(c, edges, segment int, q *mlpView) {
 func (v *csrView) segment(from, to int, row []float32, q *mlpView) {
 	clear(row)
 	if q != nil {
-		v.segmentMLP(from, to, row, q)
+		if q.byEdge {
+			v.segmentMMA(from, to, row, q)
+		} else {
+			v.segmentMLP(from, to, row, q)
+		}
 		return
 	}
 	for e := from; e < to; e++ {

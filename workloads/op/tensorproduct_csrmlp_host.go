@@ -12,11 +12,13 @@ const mlpEdges = 32
 const mlpWork = mlpEdges * uChunk
 
 // mlpView is the second layer of the MLP as csr+mlp sees it; w is room for the
-// weights of some copies of one path for mlpEdges edges.
+// weights of some copies of one path for mlpEdges edges, which a view that makes them
+// edge by edge does without.
 type mlpView struct {
-	h, w2, w []float32
-	hidden   int
-	scale    float32
+	h, w2, w     []float32
+	hidden       int
+	scale        float32
+	byEdge, tf32 bool
 }
 
 func tpCSRMLPHost(a *gpuprof.Args, lo, hi int) {

@@ -186,6 +186,9 @@ func (t TensorProduct) KernelName() string {
 	case ImplFused:
 		return tpFusedKernel.Name
 	case ImplCSRMLP:
+		if m, ok := t.mma(); ok {
+			return m.kernel.Name
+		}
 		return tpCSRMLPKernel.Name
 	}
 	if g, ok := t.generated(); ok {

@@ -387,12 +387,18 @@ func (t TensorProduct) planFor(tab tpTable) (tpPlan, error) {
 	if g, ok := t.generated(); ok {
 		return t.generatedPlan(tab, g), nil
 	}
+	if m, ok := t.mma(); ok {
+		return t.mmaPlan(tab, m), nil
+	}
 	shape := planShape{threads: t.threads(), layout: IrMul, cover: true, batch: maxBatch}
 	shape.room = min(sharedBytes, sharedPerThread*shape.threads)
 	switch t.Impl {
 	case ImplFused:
 		shape.layout, shape.cover = t.Layout, false
 	case ImplCSRMLP:
+		if t.onTensorCores() {
+			break // the host device's, which reads the header
+		}
 		shape.batch, shape.hidden = mlpBatch, t.Hidden
 		shape.room = sharedBytes - shape.fixed(shape.threads)
 	}

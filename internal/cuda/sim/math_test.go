@@ -218,3 +218,46 @@ func TestConversions(t *testing.T) {
 		}
 	}
 }
+
+// gp_mma_tf32 adds along k, one fused product after the other, for every element of every warp of a block, and takes no
+// number that TF32 has not.
+func TestMMA(t *testing.T) {
+	const warps = 3
+	c := start(t, "order=shuffle:3")
+	a, b, sum := make([]float32, 16*8), make([]float32, 8*8), make([]float32, warps*16*8)
+	for i := range a {
+		a[i] = float32(i*i%1021+1) / 512
+	}
+	for i := range b {
+		b[i] = float32(1+i*7%509) / 256 * float32(1-i%3)
+	}
+	for i := range sum {
+		sum[i] = float32(math.Sqrt(float64(i)))
+	}
+	product := func() []float32 {
+		pd, pc, pa, pb := put(c, make([]float32, len(sum))), put(c, sum), put(c, a), put(c, b)
+		if code := c.run("sim_mma", grid(1, 32*warps), uint64(pd), uint64(pc), uint64(pa), uint64(pb)); code != 0 {
+			t.Fatal(code, c.report().Faults)
+		}
+		got := get[float32](c, pd, len(sum))
+		c.free(pd, pc, pa, pb)
+		return got
+	}
+	for i, got := range product() {
+		row, column := i/8%16, i%8
+		want := sum[i]
+		for k := range 8 { // both products and their sum are exact in float64, which rounds once
+			want = float32(float64(want) + float64(a[row*8+k])*float64(b[k*8+column]))
+		}
+		if got != want {
+			t.Fatalf("element %d is %g, expected %g", i, got, want)
+		}
+	}
+	a[8*8+3] = 1 + 1.0/4096 // row 8
+	for i, got := range product() {
+		if math.IsNaN(float64(got)) != (i/8%16 == 8) {
+			t.Fatalf("element %d is %g beside a number of 12 bits in row 8", i, got)
+		}
+	}
+	c.clean()
+}

@@ -40,6 +40,7 @@ type Part struct {
 	paths      []*path // in the order in which they are computed
 	columns    []int   // where each has its weights, from the part's first column on
 	columnAt   []int   // the same from the start of a row: one for each merged block
+	local      bool    // its weights are in shared memory, see mma.go
 	// Cost is the instructions that a warp executes for an edge, and as many as could be
 	// executed while the cache delivers what it reads again because of the cut.
 	Cost float64
@@ -81,16 +82,28 @@ type group struct {
 	paths  []*path
 }
 
+// rules are what a cut may do.
+type rules struct {
+	room   int   // Family.Room
+	copies []int // of a lane
+	batch  int   // the most edges of a batch
+	local  localRules
+}
+
 // Cut makes the parts of a uvu product with weights and harmonics of multiplicity 1.
 // room is that of its Family.
 func Cut(tp so3.TensorProduct, room int) (*Spec, error) {
+	return cut(tp, rules{room: room, copies: []int{1, 2, 4}, batch: warpLanes})
+}
+
+func cut(tp so3.TensorProduct, r rules) (*Spec, error) {
 	groups, err := merge(tp)
 	if err != nil {
 		return nil, err
 	}
 	s := &Spec{TP: tp, Columns: Columns{At: make([]int, len(tp.Instructions))}}
 	for _, g := range groups {
-		for _, p := range best(tp, g, room) {
+		for _, p := range best(tp, g, r) {
 			s.Parts, s.Blocks = append(s.Parts, p), append(s.Blocks, g.blocks)
 		}
 	}
@@ -156,13 +169,13 @@ func merge(tp so3.TensorProduct) ([]*group, error) {
 }
 
 // best cuts a group's paths, in order, where it costs least.
-func best(tp so3.TensorProduct, g *group, room int) []*Part {
+func best(tp so3.TensorProduct, g *group, r rules) []*Part {
 	if g.mul == 0 || len(g.paths) == 0 {
 		return nil
 	}
 	var found []*Part
 	least := math.Inf(1)
-	for _, copies := range []int{1, 2, 4} {
+	for _, copies := range r.copies {
 		if g.mul%copies != 0 || !aligned(tp, g, copies) {
 			continue
 		}
@@ -173,7 +186,7 @@ func best(tp so3.TensorProduct, g *group, room int) []*Part {
 		for n := 1; n <= len(g.paths); n++ {
 			total[n] = math.Inf(1)
 			for first := range n {
-				if p := newPart(tp, g, g.paths[first:n], copies, room); p != nil && total[first]+p.Cost < total[n] {
+				if p := newPart(tp, g, g.paths[first:n], copies, r); p != nil && total[first]+p.Cost < total[n] {
 					total[n], from[n] = total[first]+p.Cost, first
 				}
 			}
@@ -183,7 +196,7 @@ func best(tp so3.TensorProduct, g *group, room int) []*Part {
 		}
 		least, found = warps*total[len(g.paths)], nil
 		for n := len(g.paths); n > 0; n = from[n] {
-			found = append(found, newPart(tp, g, g.paths[from[n]:n], copies, room))
+			found = append(found, newPart(tp, g, g.paths[from[n]:n], copies, r))
 		}
 		slices.Reverse(found)
 	}
@@ -198,7 +211,7 @@ func aligned(tp so3.TensorProduct, g *group, copies int) bool {
 
 // newPart is the paths as one part, nil where they take too many registers or too
 // much shared memory.
-func newPart(tp so3.TensorProduct, g *group, paths []*path, copies, room int) *Part {
+func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules) *Part {
 	p := &Part{L1: paths[0].l1, Copies: copies, Mul: g.mul, paths: slices.Clone(paths), PairedOut: tp.Out.Dim()%copies == 0}
 	slots, cells, products, terms, widest, d1 := 0, 0, 0, 0, 0, paths[0].d1()
 	ys, most := map[int]bool{}, 0
@@ -223,15 +236,15 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies, room int) *P
 	fours := (slots + 3) / 4
 	// An odd number of float4: eight lanes that write at once meet in no bank.
 	p.Stride = 4 * (fours | 1)
-	p.Batch = min(warpLanes, matrixFloats/p.Stride)
-	p.Ahead = min(len(paths), min(edgeRegisters-copies*(p.Sums+d1+widest), room-copies*(p.Sums+d1)-most)/copies)
-	if p.Batch < leastBatch || p.Ahead < min(2, len(paths)) {
+	p.Batch = min(r.batch, matrixFloats/p.Stride)
+	p.Ahead = min(len(paths), min(edgeRegisters-copies*(p.Sums+d1+widest), r.room-copies*(p.Sums+d1)-most)/copies)
+	if p.Batch < leastBatch || p.Ahead < min(2, len(paths)) || !r.local.allow(p) {
 		return nil
 	}
 	loop := copies*(cells+products) + len(paths) + d1 + fours + 12
 	rows := copies*p.Sums + 2*len(paths)
 	read := 4 * (copies*d1*warpLanes + len(ys))
-	p.Cost = float64(loop) + float64(read)/bytesPerIssue + float64(terms+fours+len(ys))/float64(p.Batch) + float64(rows)/warpLanes
+	p.Cost = float64(loop) + float64(read)/bytesPerIssue + float64(terms+fours+len(ys))/float64(p.Batch) + float64(rows)/warpLanes + r.local.cost()
 	// The last path multiplies x by its weight and is done with it, so that the
 	// next edge's x is read while most is still to do.
 	last := -1

@@ -139,6 +139,9 @@ func (w writer) first() {
 		w.line("  tpg_read<%d>(x + %d, xp + %d);", w.p.Copies, i*w.p.Copies, i*w.p.Mul)
 	}
 	for i := range w.p.Ahead {
+		if w.p.local {
+			break
+		}
 		w.line("  tpg_read<%d>(w + %d, wp + %d);", w.p.Copies, i*w.p.Copies, w.p.columns[i])
 	}
 	w.line("}")
@@ -151,6 +154,7 @@ func (w writer) edge() {
 	w.line("GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {")
 	at := 0
 	sums := p.sumsAt()
+	w.taken()
 	for i, q := range p.paths {
 		sum := sums[i]
 		side, n := q.side()
@@ -220,6 +224,9 @@ func (w writer) edge() {
 // ahead reads the weights of the path that comes Ahead paths after number i.
 func (w writer) ahead(i int) {
 	p := w.p
+	if p.local {
+		return
+	}
 	to, from := i+p.Ahead, "wp"
 	if to >= len(p.paths) {
 		to, from = to-len(p.paths), "wn"

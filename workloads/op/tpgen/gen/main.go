@@ -36,6 +36,15 @@ func run(dir string) error {
 			}
 		}
 	}
+	for _, f := range tpgen.MMAFamilies() {
+		text, _, err := tpgen.MMASource(f)
+		if err != nil {
+			return fmt.Errorf("generating %s for the tensor cores: %w", f.Name, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "tensorproduct_mma_"+f.Name+".cu"), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
