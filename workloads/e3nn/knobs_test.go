@@ -58,6 +58,9 @@ func TestRefusals(t *testing.T) {
 		{gpu("sm_75"), "precision=tf32", "precision=tf32 on device a GPU (sm_75)"}, {gpu("sm_75"), "precision=bf16", "sm_80"}, {gpu("sm_75"), "precision=fp16", ""},
 		{gpu("sm_75"), "precision=tf32x3", "sm_80"}, {host, "precision=tf32", ""}, {hopper, "precision=tf32", ""},
 		{host, "impl=csr+mlp,precision=bf16", "precision=bf16 with impl=csr+mlp"}, {hopper, "impl=csr+mlp", ""},
+		{blas, "impl=csr+mlp,precision=fp16", "precision=fp16 with impl=csr+mlp"}, {host, "impl=csr+mlp,precision=tf32", ""}, {hopper, "impl=csr+mlp,precision=tf32x3", ""},
+		{gpu("sm_75"), "impl=csr+mlp,precision=tf32", "sm_80"}, {blas, "impl=csr+mlp,precision=tf32x3,library=off", ""},
+		{blas, "impl=csr+mlp,precision=tf32x3,library=off,pass=forces", "library=off with precision=tf32x3"}, {blas, "precision=tf32x3,library=off", "library=off with precision=tf32x3"},
 		{host, "impl=unfused,autotune=on", "autotune=on with impl=unfused"}, {host, "autotune=on", ""},
 		{host, "impl=fused,autotune=on", "autotune=on with impl=fused on device a CPU"}, {hopper, "impl=fused,autotune=on", ""},
 		{host, "deterministic=on,autotune=on", "autotune=on with deterministic=on"}, {hopper, "deterministic=on,autotune=on", ""},
@@ -338,7 +341,7 @@ func TestAutotuneReports(t *testing.T) {
 
 // What a session said it needs is what it takes, for every way to compute.
 func TestNeedIsEnough(t *testing.T) {
-	for _, set := range []string{"impl=csr", "impl=csr+mlp", "impl=fused", "impl=unfused", "precision=bf16", "autotune=on", "layout=mul_ir,impl=csr+mlp", "impl=csr+mlp,autotune=on",
+	for _, set := range []string{"impl=csr", "impl=csr+mlp", "impl=fused", "impl=unfused", "precision=bf16", "autotune=on", "layout=mul_ir,impl=csr+mlp", "impl=csr+mlp,autotune=on", "impl=csr+mlp,precision=tf32x3",
 		"pass=forces", "pass=forces,impl=csr+mlp,layout=mul_ir", "pass=forces,impl=unfused,recompute=all", "pass=forces,precision=fp16,recompute=weights",
 		"pass=train", "pass=train,optimizer=loop,layout=mul_ir", "pass=train,recompute=all,impl=csr+mlp"} {
 		s := openSession(t, "small", append(strings.Split(set, ","), "batch=50")...)
@@ -349,9 +352,27 @@ func TestNeedIsEnough(t *testing.T) {
 	}
 }
 
+// csr+mlp keeps no weights: the memory falls, to the byte, by them and by the split copies of the hidden layer and of the
+// second layer's weights that cuBLAS would be given, and grows by the hidden layer.
+func TestWeightsInsideTheProductTakeNoMemory(t *testing.T) {
+	use := map[string]int64{}
+	var saved, tables int64 // the products' own tables differ
+	for _, impl := range []string{"csr", "csr+mlp"} {
+		s := openSession(t, "small", "batch=50", "precision=tf32x3", "impl="+impl)
+		use[impl] = s.dev.Memory().InUse
+		e, n := int64(s.edges), int64(s.model.Layers[0].TP.WeightNumel())
+		saved = 4 * (e*n + 3*104*e + 3*104*n - e*mlpHidden)
+		tables = s.productScratch(0, e) - tables
+	}
+	saved -= tables
+	if got := use["csr"] - use["csr+mlp"]; got != saved || got <= 0 {
+		t.Errorf("csr+mlp frees %d bytes, %d by count", got, saved)
+	}
+}
+
 func TestStepsAllocateNothing(t *testing.T) {
 	for _, set := range []string{
-		"impl=csr", "impl=csr+mlp", "impl=fused", "impl=unfused", "graph=on", "graph=on,impl=unfused", "precision=tf32", "precision=bf16", "precision=fp16,graph=on",
+		"impl=csr", "impl=csr+mlp", "impl=csr+mlp,precision=tf32", "impl=fused", "impl=unfused", "graph=on", "graph=on,impl=unfused", "precision=tf32", "precision=bf16", "precision=fp16,graph=on",
 		"pinned=off,async_copy=off,streams=1", "item_reads=4,sync=step", "autotune=on", "pass=forces", "pass=forces,recompute=all,layout=mul_ir,precision=bf16", "pass=train,optimizer=foreach,precision=bf16",
 	} {
 		t.Run(set, func(t *testing.T) {

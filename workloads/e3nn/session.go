@@ -111,6 +111,9 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 	s.model = buildModel(c.Preset, c.Knobs.Int("mul"), c.Knobs.Int("lmax"), s.layout)
 	s.chooseWays()
 	err := s.takePool()
+	if err == nil {
+		err = s.onTensorCores()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +166,7 @@ func (s *session) chooseWays() {
 func (s *session) product(l layer, m op.MLP) op.TensorProduct {
 	p := op.TensorProduct{
 		TP: l.TP, Impl: s.set["impl"], Layout: s.layout, Scale: float32(1 / math.Sqrt(neighbours)),
-		Deterministic: s.set.On("deterministic"), Hidden: mlpHidden, WScale: m.OutScale(), Packed: s.packs(),
+		Deterministic: s.set.On("deterministic"), Hidden: mlpHidden, WScale: m.OutScale(), Packed: s.packs(), Precision: s.set["precision"],
 	}
 	if s.backwards() && s.dev.Info().Kind != "host" {
 		made, err := p.CompileGrad(s.dev, s.trains())
@@ -181,6 +184,19 @@ func (s *session) product(l layer, m op.MLP) op.TensorProduct {
 		s.general = err
 	}
 	return made
+}
+
+// onTensorCores asks whether the device can make weights inside the tensor products in their precision.
+func (s *session) onTensorCores() error {
+	if !s.hiddenOnly() || !rounds(s.set["precision"]) {
+		return nil
+	}
+	for _, p := range s.products {
+		if err := p.TakesTF32(s.dev.Info().Arch); err != nil {
+			return fmt.Errorf("opening e3nn on device %s: %w", s.dev.Info().Name, err)
+		}
+	}
+	return nil
 }
 
 // packs says that the MLP leaves the weights where a generated tensor product and a
@@ -284,6 +300,9 @@ func (s *session) gradKernels() []string {
 
 // whatMultiplies names what computes the matrix products of the MLP, all but those that are made with the radial functions.
 func (s *session) whatMultiplies() string {
+	if s.hiddenOnly() && !s.backwards() {
+		return "own kernels"
+	}
 	vendor := 0
 	for _, m := range s.mlps {
 		if (op.Gemm{K: m.Hidden, N: m.Out, Precision: m.Precision, Library: m.Library}).UsesVendor(s.dev) {

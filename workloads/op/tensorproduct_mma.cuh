@@ -45,25 +45,23 @@ GP_FN void tpm_columns(float4 *to, const tpm_layer &l, const int *plan, const in
     for (int j = 0; j < 4; j++) {
       int c = lanes[(column + j / 2 * 8) * ints + TPM_COLUMNS + path], row = k + j % 2;
       v[j] = c >= 0 && row < l.hidden ? __ldg(l.w2 + ((long long)row * numel + c)) : 0.0f;
-      if (!l.split) v[j] = gp_to_tf32(v[j]);
+      if (!l.split) v[j] = gp_round_tf32(v[j]);
     }
     to[i] = {v[0], v[1], v[2], v[3]};
   }
 }
 
-// tpm_rows leaves the lane's fragments of h for the edges [e, end) in its own places. Position t of a step is value 2t,
-// and t + 4 is 2t + 1, as in tpm_columns, so that both are read at once.
+// tpm_rows leaves the lane's fragments of h for the edges [e, end) in its own places; the last edge stands for those after
+// it, whose weights nobody reads. Position t of a step is value 2t, and t + 4 is 2t + 1, as in tpm_columns, so that both
+// are read at once.
 GP_FN void tpm_rows(float4 *own, const tpm_layer &l, int e, int end) {
-  const int row = e + tpm_lane() / 4, t = tpm_lane() % 4 * 2;
-  const float *upper = op_row(l.h, row, l.hidden) + t, *lower = upper + 8 * l.hidden;
-#pragma unroll 2
-  for (int s = 0; s < l.steps; s++) {
+  const int row = tpm_lane() / 4, t = tpm_lane() % 4 * 2;
+  const float *upper = op_row(l.h, gp_min(e + row, end - 1), l.hidden) + t, *lower = op_row(l.h, gp_min(e + row + 8, end - 1), l.hidden) + t;
+#pragma unroll 4
+  for (int s = 0; s < l.steps; s++, upper += 8, lower += 8) {
     float2 u = {}, v = {};
-    if (row < end && 8 * s + t < l.hidden) u = __ldg((const float2 *)(upper + 8 * s));
-    if (row + 8 < end && 8 * s + t < l.hidden) v = __ldg((const float2 *)(lower + 8 * s));
-    float4 f = {u.x, v.x, u.y, v.y};
-    if (!l.split) f = {gp_to_tf32(f.x), gp_to_tf32(f.y), gp_to_tf32(f.z), gp_to_tf32(f.w)};
-    own[32 * s] = f;
+    if (8 * s + t < l.hidden) u = __ldg((const float2 *)upper), v = __ldg((const float2 *)lower);
+    own[32 * s] = {u.x, v.x, u.y, v.y};
   }
 }
 
@@ -73,50 +71,68 @@ GP_FN void tpm_split(float v, float *high, float *low) {
   *low = __uint_as_float(__float_as_uint(v - *high) & 0xffffe000u);
 }
 
-// tpm_weights makes the weights of 16 edges, a row of `width` floats each. With SPLIT each product is three: low by high,
-// high by low, high by high; low by low is below 2^-20 of it.
-#define TPM_GROUP 4 // pairs of 8 columns whose sums are in registers at once
+// tpm_step adds one step of 8 values of h to the sums of N pairs of 8 columns. With SPLIT each product is three: low by
+// high, high by low, high by high; low by low is below 2^-20 of it.
+template <bool SPLIT, int N>
+GP_FN void tpm_step(float (*d)[8], const float4 *own, const float4 *b) {
+  float4 f = *own;
+  float a[4] = {f.x, f.y, f.z, f.w}, low[4];
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    if (SPLIT)
+      tpm_split(a[i], a + i, low + i);
+    else
+      a[i] = gp_round_tf32(a[i]);
+#pragma unroll
+  for (int p = 0; p < N; p++) {
+    float4 c = b[32 * p];
+    float right[4] = {c.x, c.y, c.z, c.w}, rest[4];
+    if (SPLIT) {
+#pragma unroll
+      for (int i = 0; i < 4; i++) tpm_split(right[i], right + i, rest + i);
+      gp_mma_tf32(d[p], low, right);
+      gp_mma_tf32(d[p] + 4, low, right + 2);
+      gp_mma_tf32(d[p], a, rest);
+      gp_mma_tf32(d[p] + 4, a, rest + 2);
+    }
+    gp_mma_tf32(d[p], a, right);
+    gp_mma_tf32(d[p] + 4, a, right + 2);
+  }
+}
+
+// tpm_group makes the weights of 16 edges for N pairs of 8 columns, from `pair` on, whose sums are in registers at once. Of
+// four, the second of two steps can be read while the first is computed.
+template <bool SPLIT, int N>
+GP_FN void tpm_group(float *at, int width, const float4 *own, const float4 *w2, const tpm_layer &l, int pair) {
+  float d[N][8] = {};
+  const float4 *b = w2 + pair * 32;
+  const int step = l.pairs * 32;
+  int s = 0;
+#pragma unroll 1
+  for (; N == 4 && s + 1 < l.steps; s += 2, b += 2 * step) {
+    tpm_step<SPLIT, N>(d, own + 32 * s, b);
+    tpm_step<SPLIT, N>(d, own + 32 * s + 32, b + step);
+  }
+#pragma unroll 1
+  for (; s < l.steps; s++, b += step) tpm_step<SPLIT, N>(d, own + 32 * s, b);
+  float *to = at + pair * (32 / l.each);
+#pragma unroll
+  for (int p = 0; p < N; p++, to += 32 / l.each)
+#pragma unroll
+    for (int i = 0; i < 8; i += 2) // rows g and g + 8 of the first 8 columns, then of the others
+      *(float2 *)(to + i / 2 % 2 * 8 * width + i / 4 * 8) = {l.scale * d[p][i], l.scale * d[p][i + 1]};
+}
+
+// tpm_weights makes all weights of 16 edges, a row of `width` floats each.
 template <bool SPLIT>
 GP_FN void tpm_weights(float *rows, int width, const float4 *own, const float4 *w2, const tpm_layer &l) {
   float *at = rows + tpm_lane() / 4 * width + tpm_lane() % 4 * 2;
-  const int step = 32 / l.each;
+  w2 += tpm_lane();
+  int pair = 0;
 #pragma unroll 1
-  for (int pair = 0; pair < l.pairs; pair += TPM_GROUP) {
-    float d[TPM_GROUP][8] = {};
-    const float4 *b = w2 + pair * 32 + tpm_lane();
-#pragma unroll 1
-    for (int s = 0; s < l.steps; s++, b += l.pairs * 32) {
-      float4 f = own[32 * s];
-      float a[4] = {f.x, f.y, f.z, f.w}, low[4];
-      if (SPLIT)
-#pragma unroll
-        for (int i = 0; i < 4; i++) tpm_split(a[i], a + i, low + i);
-#pragma unroll
-      for (int p = 0; p < TPM_GROUP; p++) {
-        if (pair + p >= l.pairs) break;
-        float4 c = b[32 * p];
-        float right[4] = {c.x, c.y, c.z, c.w}, rest[4];
-        if (SPLIT) {
-#pragma unroll
-          for (int i = 0; i < 4; i++) tpm_split(right[i], right + i, rest + i);
-          gp_mma_tf32(d[p], low, right);
-          gp_mma_tf32(d[p] + 4, low, right + 2);
-          gp_mma_tf32(d[p], a, rest);
-          gp_mma_tf32(d[p] + 4, a, rest + 2);
-        }
-        gp_mma_tf32(d[p], a, right);
-        gp_mma_tf32(d[p] + 4, a, right + 2);
-      }
-    }
-#pragma unroll
-    for (int p = 0; p < TPM_GROUP; p++) {
-      if (pair + p >= l.pairs) break;
-      float *to = at + (pair + p) * step;
-#pragma unroll
-      for (int i = 0; i < 8; i += 2) // rows g and g + 8 of the first 8 columns, then of the others
-        *(float2 *)(to + i / 2 % 2 * 8 * width + i / 4 * 8) = {l.scale * d[p][i], l.scale * d[p][i + 1]};
-    }
-  }
+  for (; pair + 4 <= l.pairs; pair += 4) tpm_group<SPLIT, 4>(at, width, own, w2, l, pair);
+  if (l.pairs & 2) tpm_group<SPLIT, 2>(at, width, own, w2, l, pair), pair += 2;
+  if (l.pairs & 1) tpm_group<SPLIT, 1>(at, width, own, w2, l, pair);
 }
 
 // tpm_next is tpg_next for a warp of several.
@@ -197,8 +213,10 @@ GP_FN void tpm_add(float *a, float *x, const tpg_args &g, tpg_head *h, float *m,
       __syncwarp(); /* all lanes have added the batch before */                                                           \
       float4 *own = (float4 *)m + tpm_lane();                                                                             \
       tpm_rows(own, l, e, end);                                                                                           \
-      if (l.split) tpm_weights<true>(weights, width, own, (const float4 *)shared, l);                                     \
-      else tpm_weights<false>(weights, width, own, (const float4 *)shared, l);                                            \
+      if (l.split)                                                                                                        \
+        tpm_weights<true>(weights, width, own, (const float4 *)shared, l);                                                \
+      else                                                                                                                \
+        tpm_weights<false>(weights, width, own, (const float4 *)shared, l);                                               \
       __syncwarp(); /* the weights are there, and nobody needs h */                                                       \
       switch (number) {                                                                                                   \
         CASES                                                                                                             \
