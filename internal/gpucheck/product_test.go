@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
@@ -65,8 +66,21 @@ func with(mul int, irs ...string) string {
 // hidden is the width of the radial MLP, the scale 1/sqrt of it its weights'.
 const hidden, hiddenScale = 100, 0.1
 
-// generalCSR is csr without the kernels that are generated for the presets' products.
-const generalCSR = "csr-general"
+// generalCSR is csr without the kernels that are generated for the presets' products; the other two are csr+mlp with its
+// product on the tensor cores, where the preset has a kernel of it.
+const (
+	generalCSR = "csr-general"
+	mlpTF32    = "csr+mlp-tf32"
+	mlpTF32x3  = "csr+mlp-tf32x3"
+)
+
+// allowed is the error that an implementation may have.
+func allowed(impl string) float64 {
+	if impl == mlpTF32 {
+		return 2e-3
+	}
+	return 1e-5
+}
 
 // convolution is a layer's data on the device; impl by impl it is bound anew.
 type convolution struct {
@@ -118,6 +132,8 @@ func (c *convolution) way(impl string) op.TensorProduct {
 		p.Packed, p.Segment = true, op.SegmentFor(c.longest)
 	case generalCSR:
 		p.Impl, p.General = op.ImplCSR, true
+	case mlpTF32, mlpTF32x3:
+		p.Impl, p.Precision = op.ImplCSRMLP, strings.TrimPrefix(impl, "csr+mlp-")
 	}
 	return p
 }
@@ -217,7 +233,7 @@ func TestTensorProducts(t *testing.T) {
 		c := r.convolution(l)
 		demanded := map[string]float64{"mace-large": 1.5, "deepaw": 2.5}[l.name]
 		unfused := 0.0
-		for _, impl := range []string{op.ImplUnfused, op.ImplFused, op.ImplCSR, generalCSR, op.ImplCSRMLP} {
+		for _, impl := range []string{op.ImplUnfused, op.ImplFused, op.ImplCSR, generalCSR, op.ImplCSRMLP, mlpTF32, mlpTF32x3} {
 			name := "tensor_product/" + l.name + "/" + impl
 			if err := c.bind(impl); err != nil {
 				r.keep(figure{Name: name, Unit: "s", Note: "not measured: " + err.Error()})
@@ -226,7 +242,7 @@ func TestTensorProducts(t *testing.T) {
 			got := c.result()
 			e := c.errorOf(gpuprof.Floats(got))
 			r.free(got)
-			r.within(name, e, 1e-5)
+			r.within(name, e, allowed(impl))
 			took := r.steady(0.3, c.run)
 			least := c.product.Minimum()
 			traffic := ceilings.Bound(gpuprof.Cost{BytesRead: least.BytesRead, BytesWritten: least.BytesWritten}, r.dev.Info().CacheBytes)
@@ -250,17 +266,17 @@ func TestTensorProducts(t *testing.T) {
 	}
 }
 
-// csr, with its generated kernel and without, and csr+mlp give the same bits a hundred times over, each time into a
-// poisoned output.
+// csr, with its generated kernel and without, and csr+mlp, on the tensor cores too, give the same bits a hundred times over,
+// each time into a poisoned output. The simulator is slow at that; package op has the test for it.
 func TestHundredRunsAreBitIdentical(t *testing.T) {
 	const runs = 100
 	r := newRig(t)
 	for _, l := range r.layers()[:2] {
 		c := r.convolution(l)
-		for _, impl := range []string{op.ImplCSR, generalCSR, op.ImplCSRMLP} {
+		for _, impl := range pick(r, []string{op.ImplCSR, generalCSR, op.ImplCSRMLP, mlpTF32, mlpTF32x3}, []string{op.ImplCSR, generalCSR, op.ImplCSRMLP}) {
 			r.ok(c.bind(impl))
 			first := c.result()
-			r.within(l.name+"/"+impl, c.errorOf(gpuprof.Floats(first)), 1e-5)
+			r.within(l.name+"/"+impl, c.errorOf(gpuprof.Floats(first)), allowed(impl))
 			again := r.alloc(4*c.out, gpuprof.Pinned)
 			differ := 0
 			for range runs - 1 {

@@ -198,6 +198,10 @@ def workload_checks(t):
     for workload, passes in TRAINING.items():
         for name, *sets in passes:
             out.append(t.check(f"{workload}-{name}", workload, *sets))
+    # csr+mlp makes its weights on the tensor cores in these, at the presets that have a kernel of it.
+    for p in t.choices("e3nn", "precision", ["tf32", "tf32x3"]) if "csr+mlp" in t.choices("e3nn", "impl", ["csr+mlp"]) else []:
+        for preset in t.pick(["mace-large", "deepaw"], ["small"]):
+            out.append(t.check(f"e3nn-csr-mlp-{p}-{preset}", "e3nn", "impl=csr+mlp", f"precision={p}", *t.pick(["edges=4000"], []), preset=preset))
     # The generated products have presets of their own; their first edges are enough here.
     for preset in t.pick(["mace-medium", "deepaw"], []):
         out.append(t.check(f"e3nn-{preset}", "e3nn", "edges=4000", preset=preset))
@@ -321,6 +325,11 @@ def sweep_runs(t):
     sets = ["precision=" + ",".join(t.choices("e3nn", "precision", ["fp32", "tf32x3"])), "streams=" + ",".join(t.choices("e3nn", "streams", ["2", "3"]))]
     if not any(s.endswith("=") for s in sets):
         out.append(t.run("sweeps", "e3nn-mace-large-streams", "e3nn", t.pick("mace-large", "small"), *sets, seconds=2))
+    # The same with the weights made inside the product: neither written nor read, the second layer on the tensor cores.
+    impls = t.choices("e3nn", "impl", ["csr", "csr+mlp"])
+    for precision in t.choices("e3nn", "precision", ["tf32x3", "tf32"]) if len(impls) == 2 else []:
+        for preset in t.pick(["mace-large", "deepaw"], ["small"]):
+            out.append(t.run("sweeps", f"e3nn-{preset}-weights-inside-{precision}", "e3nn", preset, "impl=" + ",".join(impls), f"precision={precision}", seconds=2))
     for preset, batches in (("deepaw", "750,1500,3000,6000"), ("mace-medium", "250,500,1000")):
         out.append(t.run("sweeps", f"e3nn-{preset}-batch", "e3nn", t.pick(preset, "small"), "batch=" + t.pick(batches, "2,4"), seconds=2))
     return out
