@@ -198,9 +198,9 @@ def workload_checks(t):
     for workload, passes in TRAINING.items():
         for name, *sets in passes:
             out.append(t.check(f"{workload}-{name}", workload, *sets))
-    # csr+mlp makes its weights on the tensor cores in these, at the presets that have a kernel of it.
-    for p in t.choices("e3nn", "precision", ["tf32", "tf32x3"]) if "csr+mlp" in t.choices("e3nn", "impl", ["csr+mlp"]) else []:
-        for preset in t.pick(["mace-large", "deepaw"], ["small"]):
+    # csr+mlp makes its weights on the tensor cores, at the presets that have a kernel of it.
+    if t.choices("e3nn", "impl", ["csr+mlp"]):
+        for p, preset in t.pick([("tf32x3", "mace-large"), ("tf32x3", "deepaw"), ("tf32", "mace-large")], [("tf32x3", "small"), ("tf32", "small")]):
             out.append(t.check(f"e3nn-csr-mlp-{p}-{preset}", "e3nn", "impl=csr+mlp", f"precision={p}", *t.pick(["edges=4000"], []), preset=preset))
     # The generated products have presets of their own; their first edges are enough here.
     for preset in t.pick(["mace-medium", "deepaw"], []):
@@ -326,17 +326,16 @@ def sweep_runs(t):
     if not any(s.endswith("=") for s in sets):
         out.append(t.run("sweeps", "e3nn-mace-large-streams", "e3nn", t.pick("mace-large", "small"), *sets, seconds=2))
     # The same with the weights made inside the product: neither written nor read, the second layer on the tensor cores.
-    impls = t.choices("e3nn", "impl", ["csr", "csr+mlp"])
-    for precision in t.choices("e3nn", "precision", ["tf32x3", "tf32"]) if len(impls) == 2 else []:
-        for preset in t.pick(["mace-large", "deepaw"], ["small"]):
-            out.append(t.run("sweeps", f"e3nn-{preset}-weights-inside-{precision}", "e3nn", preset, "impl=" + ",".join(impls), f"precision={precision}", seconds=2))
+    if t.choices("e3nn", "impl", ["csr+mlp"]):
+        for p, preset in t.pick([("tf32x3", "mace-large"), ("tf32x3", "deepaw"), ("tf32", "mace-large")], [("tf32x3", "small"), ("tf32", "small")]):
+            out.append(t.run("sweeps", f"e3nn-{preset}-weights-inside-{p}", "e3nn", preset, "impl=csr,csr+mlp", f"precision={p}", seconds=2))
     for preset, batches in (("deepaw", "750,1500,3000,6000"), ("mace-medium", "250,500,1000")):
         out.append(t.run("sweeps", f"e3nn-{preset}-batch", "e3nn", t.pick(preset, "small"), "batch=" + t.pick(batches, "2,4"), seconds=2))
     return out
 
 
 def sweeps(t):
-    return t.part("sweeps", t.pick(60, 100), sweep_runs(t), least=10)
+    return t.part("sweeps", t.pick(75, 110), sweep_runs(t), least=10)
 
 
 # A step that the GPU bounds: on an H100 mace-large takes 4.9 ms there and 2.1 ms of the one host thread that makes its
