@@ -29,7 +29,7 @@ type Linear struct {
 }
 
 // linearKernel works in ir_mul: x, w, out, pairs, coefficients, plan, rows, in
-// dim, out dim, number of pairs, add, kinds of tiles. A pair is six integers:
+// dim, out dim, number of pairs, add, slices of the plan. A pair is six integers:
 // offset in x, in out, in w, mul_in, mul_out, d. One item is one row; on CUDA it
 // is one tile (see linearPlan).
 var linearKernel = gpuprof.Kernel{Name: "linear", Sig: "bbbbbbiiiiii", Host: linearHost, Grain: 8, PTX: linearPTX, Threads: 128, PerBlock: 1}
@@ -39,10 +39,40 @@ const (
 	// What a CUDA block is made of: see linear.cu.
 	linearThreads = 128
 	linearDeep    = 8   // rows of a thread
-	linearCopies  = 128 // of a tile, at most
-	linearBands   = 42  // threads below each other, at most
-	linearSlice   = 16
+	linearCopies  = 64  // of a tile, at most
+	linearTall    = 384 // rows of a tile, at most, rounded up to linearThreads
+	linearEarly   = 15  // percent of the tiles, the shortest, that come first
+	// Integers of a slice, of a tile and of a kind in the plan.
+	sliceInts, tileInts, kindInts = 4, 2, 12
 )
+
+// linearShape is a linear_shape in linear.cu: features that a thread reads of a slice, values of a slice and threads beside each other at
+// most. Narrow tiles have many rows, so their slices are shorter: what a thread reads of one has to fit its registers.
+type linearShape struct{ each, length, beside int }
+
+var linearShapes = [...]linearShape{{9, 16, 16}, {16, 16, 12}, {25, 16, 7}, {32, 16, 4}, {21, 8, 3}}
+
+// shapeOf is the shape of tiles with so many threads beside each other.
+func shapeOf(beside int) int {
+	for i := len(linearShapes) - 1; ; i-- {
+		if beside <= linearShapes[i].beside {
+			return i
+		}
+	}
+}
+
+// deep is how many threads a tile has below each other.
+func (s linearShape) deep(beside int) int {
+	return min(linearThreads/beside, s.rows()/linearDeep)
+}
+
+// rows is what a slice has room for.
+func (s linearShape) rows() int { return s.each * linearThreads / s.length }
+
+// shared is the bytes of shared memory: four integers of every row and a slice of both sides.
+func (s linearShape) shared() int {
+	return floatBytes * (4*linearTall + s.length*(s.rows()+4+4*s.beside))
+}
 
 // WeightNumel is the number of weights.
 func (l Linear) WeightNumel() int {
@@ -71,21 +101,21 @@ func (l Linear) pairs() (table []int32, coefficients []float32) {
 	return table, coefficients
 }
 
-// linearPlan is how CUDA cuts a mixing: two integers of every tile, its kind and
-// which of that kind it is, then eight of every kind (where its values start in out,
-// its copies, first and last+1 of its sources, components, copies of the block, first
-// copy, threads beside each other), then eight of every source (offset in x, mul_in,
-// offset in w, mul_out, coefficient as bits, 0, 0, 0). A tile adds the pairs that
-// end in its block, in their order.
+// linearPlan is how CUDA cuts a mixing: four integers of every slice along K (offset of component 0 in x, mul_in, offset in w,
+// length), two of every tile, its kind and which of that kind it is, then twelve of every kind (where its values start in
+// out, its copies, first and last+1 slice, components, copies of the block, first copy, threads beside and below each other,
+// shape, coefficient as bits, 1 where weights are read by fours). A tile adds the pairs that end in its block, in their order.
 type linearPlan struct {
-	ints               []int32
-	tiles, kinds, most int // most bytes of shared memory
+	ints                       []int32
+	slices, tiles, kinds, most int // most bytes of shared memory
 }
 
-// plan cuts rows rows. The tiles that take longest come first: the rest fills the end.
+// plan cuts rows rows. The tiles that take longest come first, so that short ones fill the end. But some of the short
+// ones come before them: their multiprocessors are the first with room for another tile, one each, where the last tiles
+// would else go two at a time to whoever ends.
 func (m mixing) plan(rows int) linearPlan {
 	var p linearPlan
-	var kinds, sources []int32
+	var kinds []int32
 	type tile struct{ kind, n, length int }
 	var tiles []tile
 	at := m.out.Offsets()
@@ -93,34 +123,64 @@ func (m mixing) plan(rows int) linearPlan {
 		if block.Dim() == 0 {
 			continue
 		}
-		first, length := len(sources)/8, 0
-		for i, c := range m.coefficients {
-			if q := m.pairs[i*pairInts:][:pairInts]; int(q[1]) == at[o] {
-				sources = append(sources, q[0], q[3], q[2], q[4], int32(math.Float32bits(c)), 0, 0, 0)
-				length += int(q[3])
-			}
-		}
-		// Tiles of a block are alike: 156 copies are two times 80, not 128 and 28.
+		// Tiles of a block are alike: 156 copies are three times 52, not 64, 64 and 28.
 		width := ceilDiv(ceilDiv(block.Mul, ceilDiv(block.Mul, linearCopies)), 4) * 4
+		shape := shapeOf(width / 4)
+		first := len(p.ints) / sliceInts
+		s := m.slices(at[o], linearShapes[shape].length)
+		p.ints = append(p.ints, s.ints...)
 		for v := 0; v < block.Mul; v += width {
-			beside := ceilDiv(min(width, block.Mul-v), 4)
-			tall := min(linearThreads/beside, linearBands) * linearDeep
-			p.most = max(p.most, floatBytes*(linearSlice*(tall+4+4*beside)+2*tall))
-			for n := range ceilDiv(rows*block.Ir.Dim(), tall) {
-				tiles = append(tiles, tile{p.kinds, n, length})
+			copies := min(width, block.Mul-v)
+			beside := ceilDiv(copies, 4)
+			deep := linearShapes[shape].deep(beside)
+			p.most = max(p.most, linearShapes[shape].shared())
+			for n := range ceilDiv(rows*block.Ir.Dim(), deep*linearDeep) {
+				tiles = append(tiles, tile{p.kinds, n, s.length})
 			}
-			kinds = append(kinds, int32(at[o]+v), int32(min(width, block.Mul-v)), int32(first), int32(len(sources)/8),
-				int32(block.Ir.Dim()), int32(block.Mul), int32(v), int32(beside))
+			fours := int32(0)
+			if s.fours && copies%4 == 0 {
+				fours = 1
+			}
+			kinds = append(kinds, int32(at[o]+v), int32(copies), int32(first), int32(len(p.ints)/sliceInts), int32(block.Ir.Dim()),
+				int32(block.Mul), int32(v), int32(beside), int32(deep), int32(shape), int32(math.Float32bits(s.coefficient)), fours)
 			p.kinds++
 		}
 	}
 	slices.SortStableFunc(tiles, func(a, b tile) int { return cmp.Compare(b.length, a.length) })
+	longest := len(tiles) - len(tiles)*linearEarly/100
+	tiles = slices.Concat(tiles[longest:], tiles[:longest])
+	p.slices, p.tiles = len(p.ints)/sliceInts, len(tiles)
 	for _, t := range tiles {
 		p.ints = append(p.ints, int32(t.kind), int32(t.n))
 	}
-	p.tiles = len(tiles)
-	p.ints = slices.Concat(p.ints, kinds, sources)
+	p.ints = append(p.ints, kinds...)
 	return p
+}
+
+// blockSlices is K of an output block, cut: the plan's integers, K, the one coefficient of pairs of an irrep, and whether
+// all its weights start on 16 bytes of w.
+type blockSlices struct {
+	ints        []int32
+	length      int
+	coefficient float32
+	fours       bool
+}
+
+func (m mixing) slices(out, length int) blockSlices {
+	s := blockSlices{fours: true}
+	for i, c := range m.coefficients {
+		q := m.pairs[i*pairInts:][:pairInts]
+		if int(q[1]) != out {
+			continue
+		}
+		for k := 0; k < int(q[3]); k += length {
+			s.ints = append(s.ints, q[0]+int32(k), q[3], q[2]+int32(k)*q[4], min(int32(length), q[3]-int32(k)))
+		}
+		s.length += int(q[3])
+		s.coefficient = c
+		s.fours = s.fours && (q[2]|q[4])%4 == 0
+	}
+	return s
 }
 
 // Scratch is the bytes Bind allocates: tables, and for mul_ir transposed copies
@@ -168,7 +228,8 @@ func (k *binder) linear(l Linear, x, w, out gpuprof.Buffer, rows int) {
 }
 
 // mixing is what linearKernel computes: pairs of blocks from in to out. Forwards
-// they are equal irreps of a Linear, backwards the same from out to in.
+// they are equal irreps of a Linear, backwards the same from out to in. Pairs that
+// end in the same block have the same coefficient.
 type mixing struct {
 	in, out      so3.Irreps
 	pairs        []int32
@@ -189,7 +250,7 @@ func (k *binder) mix(m mixing, x, w, out gpuprof.Buffer, rows int) {
 		work.fixed, kernel.SharedBytes = p.tiles, p.most
 	}
 	k.launch(&kernel, work, rate{fixed: m.cost},
-		x, w, out, t, c, cut, rows, m.in.Dim(), m.out.Dim(), len(m.coefficients), add, p.kinds)
+		x, w, out, t, c, cut, rows, m.in.Dim(), m.out.Dim(), len(m.coefficients), add, p.slices)
 }
 
 // scratch is the bytes of the tables.
