@@ -19,7 +19,7 @@ var sphPTX string
 type Sph struct{ LMax int }
 
 // sphKernel: vec, y, n, lmax. One item is one edge.
-var sphKernel = gpuprof.Kernel{Name: "sph", Sig: "bbii", Host: sphHost, Grain: 64, PTX: sphPTX, Threads: 128, PerBlock: 128}
+var sphKernel = gpuprof.Kernel{Name: "sph", Sig: "bbii", Host: sphHost, Grain: 64, PTX: sphPTX, Threads: 64, PerBlock: 64}
 
 // Dim is the number of harmonics of an edge.
 func (s Sph) Dim() int { return (s.LMax + 1) * (s.LMax + 1) }

@@ -41,11 +41,11 @@ func TestSphRoots(t *testing.T) {
 	}
 }
 
-// A block writes its rows together, as vectors, and one scalar loop writes what is left of the last block. The only
-// root is the length of a vector.
+// A warp writes its rows together, as vectors, in two loops of which four rounds are written out, and one scalar loop writes
+// what is left of the last warp. Rows of an odd width are read as vectors, too. Each degree has one root, the length of a vector.
 func TestSphStoresTogether(t *testing.T) {
 	text := textOf(t, &sphKernel)
-	for what, want := range map[string]int{"st.global.v4.f32": 1, "st.global.f32": 1, "sqrt.rn.f64": 1, "st.shared.u8": 0} {
+	for what, want := range map[string]int{"st.global.v4.f32": 10, "ld.shared.v4.f32": 5, "st.global.f32": 1, "sqrt.rn.f64": 4, "st.shared.u8": 0, "bar.sync": 0} {
 		if got := strings.Count(text, what); got != want {
 			t.Errorf("%d times %s in the PTX of sph, expected %d", got, what, want)
 		}
