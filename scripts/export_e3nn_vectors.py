@@ -171,7 +171,8 @@ def mixed(x, irreps_in, irreps_out, mix):
     return [o.reshape(len(x), -1) for o in out]
 
 
-def forces(in1, lmax, target, basis, functions, cutoff, envelope, hidden, positions):
+def forces(in1, lmax, target, basis, functions, cutoff, envelope, hidden, positions, second=False):
+    """An energy and its gradient by positions; with second the gradients of v.forces by every parameter, a double backward."""
     in1, sh, target = o3.Irreps(in1), o3.Irreps.spherical_harmonics(lmax), o3.Irreps(target)
     pos = torch.as_tensor(positions, dtype=torch.float64).clone().requires_grad_()
     n = len(pos)
@@ -184,6 +185,7 @@ def forces(in1, lmax, target, basis, functions, cutoff, envelope, hidden, positi
     mix_numel = sum(mul * mul_out for mul, ir in tp.irreps_out for mul_out, ir_out in before if ir == ir_out)
     x, w1, w2 = torch.randn(n, in1.dim), torch.randn(functions, hidden), torch.randn(hidden, tp.weight_numel)
     mix, readout = torch.randn(mix_numel), torch.randn(sum(mul for mul, _ in scalars))
+    parameters = [p.requires_grad_(second) for p in (x, w1, w2, mix, readout)]
     silu, tanh = (lambda z, c=exact_constant(ACTIVATIONS[a]), f=ACTIVATIONS[a]: c * f(z) for a in ("silu", "tanh"))
     vec = pos[src] - pos[dst]
     b = radial(basis, functions, cutoff, envelope, vec.norm(dim=1))
@@ -194,11 +196,16 @@ def forces(in1, lmax, target, basis, functions, cutoff, envelope, hidden, positi
     # Gated features do not reach the energy; a readout of odd scalars is only there to be checked.
     out = torch.cat([(silu if ir.p == 1 else tanh)(v) for v, (_, ir) in zip(blocks, scalars)], 1)
     energy = (out * readout).sum()
-    (grad,) = torch.autograd.grad(energy, pos)
-    return {"kind": "forces", "irreps_in": str(in1), "lmax": lmax, "irreps_out": str(target), "basis": basis, "functions": functions,
+    (grad,) = torch.autograd.grad(energy, pos, create_graph=second)
+    case = {"kind": "forces", "irreps_in": str(in1), "lmax": lmax, "irreps_out": str(target), "basis": basis, "functions": functions,
             "cutoff": cutoff, "envelope": envelope, "hidden": hidden, "positions": pos.tolist(), "src": src, "dst": dst,
             "x": x.tolist(), "w1": w1.tolist(), "w2": w2.tolist(), "mix": mix.tolist(), "readout": readout.tolist(),
             "out": [energy.item()] + grad.flatten().tolist()}
+    if second:
+        v = torch.randn(n, 3)
+        grads = torch.autograd.grad(-(v * grad).sum(), parameters)
+        case |= {"kind": "forces_grad", "v": v.tolist(), "out": torch.cat([g.flatten() for g in grads]).tolist()}
+    return case
 
 
 def wigner_cases():
@@ -310,10 +317,10 @@ def grad_cases():
     cases += [gate_grad("4x0e", ["silu"], "", [], ""), gate_grad("3x0e", ["silu"], "3x0e", ["sigmoid"], "2x1o+1x2e"),
               gate_grad("2x0e+3x0o", ["silu", "tanh"], "5x0e", ["silu"], "2x1o+2x1e+1x3o")]
     cluster = [[0, 0, 0], [1.1, 0.2, -0.3], [-0.4, 1.3, 0.8], [0.9, -1.0, 1.2], [2.1, 1.4, 0.3]]
-    cases += [forces("1x0e+1x1o", 1, "1x0e+1x1o", "gaussian", 4, 4.0, False, 3, cluster[:3]),
-              forces("3x0e+2x1o", 2, "2x0e+2x1o+1x2e", "bessel", 8, 3.0, True, 16, cluster),
-              forces("2x0o+3x0e+2x1o+2x1e", 2, "2x0o+2x0e+1x1o+1x2e", "gaussian", 10, 3.5, False, 8, cluster)]
-    return cases
+    networks = [("1x0e+1x1o", 1, "1x0e+1x1o", "gaussian", 4, 4.0, False, 3, cluster[:3]),
+                ("3x0e+2x1o", 2, "2x0e+2x1o+1x2e", "bessel", 8, 3.0, True, 16, cluster),
+                ("2x0o+3x0e+2x1o+2x1e", 2, "2x0o+2x0e+1x1o+1x2e", "gaussian", 10, 3.5, False, 8, cluster)]
+    return cases + [forces(*n) for n in networks] + [forces(*n, second=True) for n in networks]
 
 
 def build_cases():

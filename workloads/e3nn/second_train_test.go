@@ -13,6 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/so3"
 	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
@@ -232,5 +233,52 @@ func TestForceTrainingRecomputes(t *testing.T) {
 		if got, want := use["off"]-use[again], need["off"]-need[again]; got != want || got <= 0 {
 			t.Errorf("recompute=%s frees %d bytes, %d by count", again, got, want)
 		}
+	}
+}
+
+// The work of the second way back, by the rule of the first: t terms, c cells and m copies of
+// a path take 2t + 2cm for q, and 2 d1 m each for the gradients by weights and features.
+func TestForceTrainingWork(t *testing.T) {
+	s := openSession(t, "mace-large", "batch=4", "pass=train-forces")
+	costs := map[string]gpuprof.Cost{}
+	for _, st := range s.Stages() {
+		costs[st.Name] = st.Minimum
+	}
+	l, edges := s.model.Layers[0], float64(s.in.meanEdges())
+	var product, q float64
+	for _, ins := range l.TP.Instructions {
+		a, b, o := l.TP.In1[ins.In1], l.TP.In2[ins.In2], l.TP.Out[ins.Out]
+		w, err := so3.Wigner3j(a.Ir.L, b.Ir.L, o.Ir.L)
+		if err != nil {
+			t.Fatal(err)
+		}
+		terms, cells := 0, map[[2]int]bool{}
+		for at, v := range w {
+			if v != 0 {
+				terms++
+				cells[[2]int{at / o.Ir.Dim() / b.Ir.Dim(), at % o.Ir.Dim()}] = true
+			}
+		}
+		q += float64(2*terms + 2*len(cells)*a.Mul)
+		product += float64(2 * a.Ir.Dim() * a.Mul)
+	}
+	k, h, n := float64(basisSize), float64(mlpHidden), float64(l.TP.WeightNumel())
+	features := float64(len(s.in.crystal.Positions) * l.In.Dim()) // added twice, whatever the edges are
+	for stage, want := range map[string]float64{
+		"tensor_product_tangent": 2 * float64(costs["tensor_product"].Flops) / edges,
+		"tensor_product_bwd2":    3*q + 5*product + 2*features/edges,
+		"radial_tangent":         2*k*h + 2*h*n,
+		"radial_bwd2":            2 * h * n,
+	} {
+		// The MLP's stages have their activations and factors besides, the sums the rows'.
+		if got := float64(costs[stage].Flops) / edges; math.Abs(got/want-1) > .015 {
+			t.Errorf("%s: %.0f flops an edge, want %.0f", stage, got, want)
+		}
+	}
+	// Weights are read twice and their gradient is written, and read and written again; their change is read. So are the
+	// features three times, and their gradient is written three times and read twice; the rows' gradients are read.
+	rows := 3 * float64(s.rows*l.TP.Out.Dim())
+	if got, want := float64(costs["tensor_product_bwd2"].Bytes()), 4*(6*n*edges+8*features+rows); got < want || got > 1.03*want {
+		t.Errorf("tensor_product_bwd2 moves %.4g bytes, want %.4g and the index with the harmonics", got, want)
 	}
 }

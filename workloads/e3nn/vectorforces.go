@@ -14,7 +14,7 @@ import (
 // Tolerance of forces in float32: some twenty operations follow each other.
 const forcesTolerance = 1e-5
 
-// network is a case of kind forces: one layer as a preset has them, its readout, and
+// network is a case of kind forces or forces_grad: one layer as a preset has them, its readout, and
 // the atoms with their edges.
 type network struct {
 	c        *vectorCase
@@ -32,6 +32,9 @@ type network struct {
 // forces compares the energy and its gradient by every position.
 func (v *vectorRunner) forces(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	n, err := c.network()
+	if err == nil {
+		err = wants("out", c.Out, 1+3*n.atoms)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -39,12 +42,12 @@ func (v *vectorRunner) forces(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	energy, err := v.launch(1, func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) { return n.bind(v, a, out, nil) })
+	energy, err := v.launch(1, func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) { return n.bind(v, a, out, nil, nil) })
 	if err != nil {
 		return nil, err
 	}
 	pulls, err := v.launch(3*n.atoms, func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
-		return n.bind(v, a, a.Words("the energy", 1, gpuprof.OnDevice), out)
+		return n.bind(v, a, a.Words("the energy", 1, gpuprof.OnDevice), out, nil)
 	})
 	if err != nil {
 		return nil, err
@@ -96,7 +99,7 @@ func (c *vectorCase) network() (*network, error) {
 		return nil, err
 	}
 	if err := cmpLengths(map[string]sized{"x": {c.X, n.atoms * in.Dim()}, "w1": {c.W1, c.Functions * c.Hidden}, "w2": {c.W2, c.Hidden * numel},
-		"mix": {c.Mix, n.layer.Linear.WeightNumel()}, "readout": {c.Readout, n.readout().Count}, "out": {c.Out, 1 + 3*n.atoms}}); err != nil {
+		"mix": {c.Mix, n.layer.Linear.WeightNumel()}, "readout": {c.Readout, n.readout().Count}}); err != nil {
 		return nil, err
 	}
 	err = n.connect()
@@ -186,8 +189,9 @@ func (n *network) reference(dir []float64) ([]float64, error) {
 	return slices.Concat(out, gx, second.w1, second.w2, second.mix, second.readout), nil
 }
 
-// bind is the network on the device, there and, for forces that are wanted, back.
-func (n *network) bind(v *vectorRunner, a *op.Arena, energy, forces gpuprof.Buffer) (ops []*op.Bound, err error) {
+// bind is the network on the device, there and, for forces that are wanted, back; for
+// gradients of forces it goes on from there.
+func (n *network) bind(v *vectorRunner, a *op.Arena, energy, forces gpuprof.Buffer, grads *layerGrads) (ops []*op.Bound, err error) {
 	defer func() {
 		for _, b := range ops {
 			if err != nil {
@@ -231,14 +235,21 @@ func (n *network) bind(v *vectorRunner, a *op.Arena, energy, forces gpuprof.Buff
 		return ops, err
 	}
 	dout, dpre, dmid, dw, dy := words(n.atoms*l.Out.Dim()), words(n.atoms*l.Linear.Out.Dim()), words(n.atoms*l.TP.Out.Dim()), words(e*n.mlp.Out), words(e*n.sph.Dim())
-	da, db, slope, f := words(e*n.mlp.Hidden), words(e*n.basis.N), words(e), words(3*e)
-	keep(n.readout().BindGrad(v.dev, v.up(a, ones), readout, dout, n.atoms))
+	dh, da, db, slope, f := words(e*n.mlp.Hidden), words(e*n.mlp.Hidden), words(e*n.basis.N), words(e), words(3*e)
+	unit := v.up(a, ones)
+	keep(n.readout().BindGrad(v.dev, unit, readout, dout, n.atoms))
 	keep(op.GateGrad{Gate: l.Gate}.Bind(v.dev, pre, dout, dpre, n.atoms))
 	keep(op.LinearGrad{Linear: l.Linear}.Bind(v.dev, dpre, mix, dmid, n.atoms))
 	keep(op.TensorProductGrad{Product: product}.Bind(v.dev, op.TPGradBuffers{X: x, Y: y, W: w, DOut: dmid, Src: src, Dst: dst, DY: dy, DW: dw}, n.atoms, n.atoms, e))
-	keep(op.MLPGrad{MLP: n.mlp}.Bind(v.dev, op.MLPGradBuffers{A: hidden, W1: w1, W2: w2, DW: dw, DA: da, DB: db}, e))
+	keep(op.MLPGrad{MLP: n.mlp}.Bind(v.dev, op.MLPGradBuffers{A: hidden, W1: w1, W2: w2, DW: dw, DH: dh, DA: da, DB: db}, e))
 	keep(op.BasisGrad{Basis: n.basis}.Bind(v.dev, at, db, slope, e))
 	keep(op.SphGrad{Sph: n.sph}.Bind(v.dev, at, dy, slope, f, e))
-	keep(op.Positions{Points: n.atoms, Atoms: n.atoms, Rows: n.atoms}.Bind(v.dev, op.PositionsBuffers{F: f, RowPtr: rowptr, ColPtr: colptr, Perm: perm, Out: forces}, e))
+	positions := op.Positions{Points: n.atoms, Atoms: n.atoms, Rows: n.atoms}
+	keep(positions.Bind(v.dev, op.PositionsBuffers{F: f, RowPtr: rowptr, ColPtr: colptr, Perm: perm, Out: forces}, e))
+	if grads == nil {
+		return ops, err
+	}
+	n.bindSecond(v, a, keep, netBuffers{product: product, at: at, x: x, w1: w1, w2: w2, mix: mix, unit: unit, src: src, dst: dst, rowptr: rowptr, colptr: colptr, perm: perm,
+		basis: basis, y: y, hidden: hidden, h: h, w: w, mid: mid, pre: pre, dout: dout, dpre: dpre, dmid: dmid, dw: dw, dh: dh, da: da}, grads)
 	return ops, err
 }

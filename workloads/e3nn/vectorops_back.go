@@ -65,7 +65,7 @@ type sized struct {
 
 // cmpLengths names the first array that has not as many values as it needs.
 func cmpLengths(all map[string]sized) error {
-	for _, name := range []string{"dout", "dy", "db", "x", "w1", "w2", "mix", "readout", "out"} {
+	for _, name := range []string{"dout", "dy", "db", "x", "w1", "w2", "mix", "readout", "v", "out"} {
 		if s, ok := all[name]; ok {
 			if err := wants(name, s.a, s.n); err != nil {
 				return err

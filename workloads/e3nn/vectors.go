@@ -45,13 +45,13 @@ type vectorCase struct {
 	DY   array `json:"dy"`   // spherical_harmonics_grad: the harmonics' cotangents
 	DOut array `json:"dout"` // tensor_product_grad, gate_grad: the output's
 
-	Basis     string  `json:"basis"` // radial_grad, forces
+	Basis     string  `json:"basis"` // radial_grad, forces, forces_grad
 	Functions int     `json:"functions"`
 	Cutoff    float64 `json:"cutoff"`
 	Envelope  bool    `json:"envelope"`
 	DB        array   `json:"db"`
 
-	IrrepsIn  string `json:"irreps_in"` // forces; lmax, x and irreps_out as above
+	IrrepsIn  string `json:"irreps_in"` // forces, forces_grad; lmax, x and irreps_out as above
 	Hidden    int    `json:"hidden"`
 	Positions array  `json:"positions"`
 	Src       array  `json:"src"`
@@ -60,6 +60,7 @@ type vectorCase struct {
 	W2        array  `json:"w2"`
 	Mix       array  `json:"mix"`
 	Readout   array  `json:"readout"`
+	V         array  `json:"v"` // forces_grad: the forces' cotangents
 }
 
 // array is a JSON array of numbers, nested or not, flattened in order.
@@ -116,7 +117,7 @@ func (v *vectorRunner) run(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	}{
 		{"wigner_3j", v.wigner3j}, {"spherical_harmonics", v.harmonics}, {"tensor_product", v.tensorProduct}, {"gate", v.gate},
 		{"spherical_harmonics_grad", v.harmonicsGrad}, {"tensor_product_grad", v.tensorProductGrad}, {"radial_grad", v.radialGrad},
-		{"gate_grad", v.gateGrad}, {"forces", v.forces},
+		{"gate_grad", v.gateGrad}, {"forces", v.forces}, {"forces_grad", v.forcesGrad},
 	}
 	var kinds []string
 	for _, k := range all {
