@@ -9,7 +9,8 @@
 // what, knobs.go how, session.go and memory.go allocate, bind.go binds (with
 // autotune.go and graph.go), step.go is the timed step, whose batches collate.go
 // makes with the goroutines of crew.go, check.go compares with the float64
-// formulas of reference.go.
+// formulas of reference.go. The way back is in passes.go and bind_back.go, the optimizer's
+// step in train.go, and what a loss on forces adds in second.go.
 package e3nn
 
 import (

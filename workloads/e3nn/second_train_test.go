@@ -5,6 +5,7 @@
 package e3nn
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -280,5 +281,32 @@ func TestForceTrainingWork(t *testing.T) {
 	rows := 3 * float64(s.rows*l.TP.Out.Dim())
 	if got, want := float64(costs["tensor_product_bwd2"].Bytes()), 4*(6*n*edges+8*features+rows); got < want || got > 1.03*want {
 		t.Errorf("tensor_product_bwd2 moves %.4g bytes, want %.4g and the index with the harmonics", got, want)
+	}
+}
+
+// A loss on forces that is not finite ends the run by the first stage that made it so.
+func TestForceLossThatIsNotFinite(t *testing.T) {
+	for stage, spoil := range map[string]func(s *session) []float32{
+		"radial":          func(s *session) []float32 { return s.params.w1[0] },
+		"linear_gate":     func(s *session) []float32 { return s.params.mix[0] },
+		"linear_gate_bwd": func(s *session) []float32 { return s.params.readout[0] },
+		"force_loss":      func(s *session) []float32 { return nil },
+	} {
+		s := openSession(t, "small", "batch=12", "mul=3", "pass=train-forces")
+		if v := spoil(s); v != nil {
+			v[0] = float32(math.Inf(1)) // by what the optimizer starts from
+		} else {
+			gpuprof.Floats(s.train.targets[0])[0] = float32(math.Inf(1))
+		}
+		if err := s.restart(); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		for i := 0; i < 9 && err == nil; i++ {
+			err = s.Step(i, loop.Silent{})
+		}
+		if !errors.Is(err, gpuprof.ErrCheck) || !strings.Contains(err.Error(), "stage "+stage+";") {
+			t.Errorf("stage %s: %v", stage, err)
+		}
 	}
 }

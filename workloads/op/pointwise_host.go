@@ -35,29 +35,55 @@ func actTangentHost(a *gpuprof.Args, lo, hi int) {
 }
 
 func actSecondHost(a *gpuprof.Args, lo, hi int) {
-	x, dx, back, d, act, c := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi], a.Floats(2)[lo:hi], a.Floats(3)[lo:hi], a.Int(5), float64(a.F32(6))
+	x, dx, back, d, act, c := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi], a.Floats(2)[lo:hi], a.Floats(3)[lo:hi], a.Int(5), a.F32(6)
+	if act == actSilu {
+		siluSecond(x, dx, back, d, c)
+		return
+	}
 	for i, v := range x {
-		d[i] = float32(c * (derive(act, float64(v))*float64(d[i]) + curve(act, float64(v))*float64(dx[i])*float64(back[i])))
+		d[i] = float32(float64(c) * (derive(act, float64(v))*float64(d[i]) + curve(act, float64(v))*float64(dx[i])*float64(back[i])))
 	}
 }
 
-// siluGrad has the exponentials from vec: with s = silu(v) = q v the slope
-// q (1 + v (1-q)) is q + s (1-q), and q = s/v.
+// siluRun values are done at a time.
+const siluRun = 512
+
+// siluGrad multiplies d by c and the slope q (1 + v (1-q)), which is q + s (1-q).
 func siluGrad(x, d []float32, c float32) {
-	var values [512]float32
+	var q, s [siluRun]float32
 	for len(x) > 0 {
-		n := min(len(x), len(values))
-		copy(values[:], x[:n])
-		vec.Silu(values[:n], 1)
-		for i, s := range values[:n] {
-			q := float32(.5) // 1/(1+e^-v) to rounding, and 0/0 is none
-			if v := x[i]; v > 1e-7 || v < -1e-7 {
-				q = s / v
-			}
-			d[i] *= c * (q + s*(1-q))
+		n := siluOf(x, &q, &s)
+		for i, q := range q[:n] {
+			d[i] *= c * (q + s[i]*(1-q))
 		}
 		x, d = x[n:], d[n:]
 	}
+}
+
+// siluSecond has the second derivative q (1-q) (2 + v (1-2q)) likewise.
+func siluSecond(x, dx, back, d []float32, c float32) {
+	var q, s [siluRun]float32
+	for len(x) > 0 {
+		n := siluOf(x, &q, &s)
+		for i, q := range q[:n] {
+			d[i] = c * ((q+s[i]*(1-q))*d[i] + (1-q)*(2*q+s[i]*(1-2*q))*dx[i]*back[i])
+		}
+		x, dx, back, d = x[n:], dx[n:], back[n:], d[n:]
+	}
+}
+
+// siluOf writes q = sigmoid(v) and s = silu(v) = q v of the first values of x, and returns
+// how many. The exponentials are those of vec, and q is s/v.
+func siluOf(x []float32, q, s *[siluRun]float32) int {
+	n := copy(s[:], x)
+	vec.Silu(s[:n], 1)
+	for i, v := range x[:n] {
+		q[i] = .5 // 1/(1+e^-v) to rounding, and 0/0 is none
+		if v > 1e-7 || v < -1e-7 {
+			q[i] = s[i] / v
+		}
+	}
+	return n
 }
 
 func addHost(a *gpuprof.Args, lo, hi int) {
