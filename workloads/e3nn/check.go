@@ -234,7 +234,13 @@ func (c *checker) stage(so *stageOps) error {
 	if err := c.allBack(so); err != nil {
 		return err
 	}
-	// The next layer reuses the buffers: what it fails to write must show.
+	return c.spoil(so)
+}
+
+// spoil poisons the buffers that the next layer writes again: what it fails to write must
+// show.
+func (c *checker) spoil(so *stageOps) error {
+	s := c.s
 	switch so.stage {
 	case stLinearGate:
 		return op.Poison(s.dev, s.Compute, s.transient()...)

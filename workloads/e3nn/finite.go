@@ -59,95 +59,57 @@ func (s *session) stepAgain(i int, look bool) (string, error) {
 	return "", s.Compute.Sync() // before the slot is filled again
 }
 
+// written is what a stage writes: the first n values of buffers, with 0 all.
+type written struct {
+	n  int
+	of []gpuprof.Buffer
+}
+
 // writesFinite says whether all that a stage has written for so many edges is finite.
 func (s *session) writesFinite(so *stageOps, edges int) (bool, error) {
-	l, k, b, own, g := s.model.Layers[so.layer], s.work[so.layer], s.back, s.back.of[so.layer], s.train.grads[so.layer]
-	perEdge := func(width int, list ...gpuprof.Buffer) (bool, error) { return s.finiteIn(edges*width, list...) }
-	whole := func(list ...gpuprof.Buffer) (bool, error) { return s.finiteIn(0, list...) }
-	switch so.stage {
-	case stSph:
-		return perEdge((s.model.LMax+1)*(s.model.LMax+1), s.harmonics)
-	case stRadial:
-		return s.radialFinite(so.layer, edges)
-	case stRecompute:
-		return s.againFinite(so.layer, edges)
-	case stProduct:
-		if messages := so.ops[0][0].Output(); messages != nil {
-			return perEdge(l.TP.Out.Dim(), messages)
-		}
-		return s.finiteIn(s.rows*l.TP.Out.Dim(), k.mid)
-	case stScatter:
-		return s.finiteIn(s.rows*l.TP.Out.Dim(), k.mid)
-	case stLinearGate:
-		return whole(s.layers[so.layer].out)
-	case stLoss:
-		return whole(b.rho, b.drho, b.energy)
-	case stLinearGateBack:
-		return s.finiteIn(s.rows*l.TP.Out.Dim(), own.dmid)
-	case stForceLoss:
-		return whole(s.pull.v, b.energy)
-	case stEdgeTangent:
-		if ok, err := perEdge(basisSize, s.pull.db); err != nil || !ok {
-			return ok, err
-		}
-		return perEdge((s.model.LMax+1)*(s.model.LMax+1), s.pull.dy)
-	case stRadialTangent:
-		return perEdge(l.TP.WeightNumel(), s.pull.dw)
-	case stProductTangent:
-		return s.finiteIn(s.rows*l.TP.Out.Dim(), s.pull.dmid)
-	case stLinearGateTangent:
-		return s.finiteIn(s.rows*l.Out.Dim(), s.pull.dout)
-	case stLinearGateSecond:
-		return s.finiteIn(s.rows*l.TP.Out.Dim(), s.pull.gmid)
-	case stProductSecond:
-		if ok, err := perEdge(l.TP.WeightNumel(), s.pull.gw); err != nil || !ok {
-			return ok, err
-		}
-		return whole(g.x)
-	case stRadialSecond:
-		return perEdge(mlpHidden, s.pull.ga)
-	case stProductBack:
-		if ok, err := perEdge(l.TP.WeightNumel(), own.dw); err != nil || !ok {
-			return ok, err
-		}
-		if s.pulls() {
-			return true, nil
-		}
-		return whole(g.x)
-	case stSphBack:
-		return perEdge(3, b.f)
-	case stForces:
-		return whole(b.forces)
-	case stRadialBack:
-		return perEdge(mlpHidden, own.da)
-	case stGrads:
-		return whole(g.w1, g.w2, g.mix, g.readout)
-	}
-	for i, p := range s.train.step.Params() {
-		if ok, err := whole(s.train.step.Grad(i), p.P); err != nil || !ok {
+	for _, w := range s.writes(so, edges) {
+		if ok, err := s.finiteIn(w.n, w.of...); err != nil || !ok {
 			return ok, err
 		}
 	}
 	return true, nil
 }
 
-func (s *session) radialFinite(layer, edges int) (bool, error) {
-	if ok, err := s.finiteIn(edges*basisSize, s.basis); err != nil || !ok {
-		return ok, err
+func (s *session) writes(so *stageOps, edges int) []written {
+	l, k, b, own, p, g := s.model.Layers[so.layer], s.work[so.layer], s.back, s.back.of[so.layer], s.pull, s.train.grads[so.layer]
+	sh, nw, rows := (s.model.LMax+1)*(s.model.LMax+1), l.TP.WeightNumel(), s.rows*l.TP.Out.Dim()
+	some := func(n int, of ...gpuprof.Buffer) written { return written{n, of} }
+	whole := func(of ...gpuprof.Buffer) written { return written{0, of} }
+	radial, again := []written{some(edges*basisSize, s.basis)}, []written{some(edges*mlpHidden, k.a, k.h), some(edges*nw, k.w)}
+	if radial = append(radial, again...); s.hiddenOnly() {
+		radial = radial[:2]
 	}
-	if k := s.work[layer]; s.hiddenOnly() {
-		return s.finiteIn(edges*mlpHidden, k.a, k.h)
+	product := some(rows, k.mid)
+	if messages := so.ops[0][0].Output(); messages != nil && so.stage == stProduct {
+		product = some(edges*l.TP.Out.Dim(), messages)
 	}
-	return s.againFinite(layer, edges)
-}
-
-// againFinite is that of the MLP and its weights.
-func (s *session) againFinite(layer, edges int) (bool, error) {
-	k := s.work[layer]
-	if ok, err := s.finiteIn(edges*mlpHidden, k.a, k.h); err != nil || !ok {
-		return ok, err
+	productBack := []written{some(edges*nw, own.dw), whole(g.x)}
+	if s.pulls() {
+		productBack = productBack[:1]
 	}
-	return s.finiteIn(edges*s.model.Layers[layer].TP.WeightNumel(), k.w)
+	all := map[int][]written{
+		stRadial: radial, stSph: {some(edges*sh, s.harmonics)}, stRecompute: again, stProduct: {product}, stScatter: {product},
+		stLinearGate: {whole(s.layers[so.layer].out)}, stLoss: {whole(b.rho, b.drho, b.energy)},
+		stLinearGateBack: {some(rows, own.dmid)}, stProductBack: productBack, stRadialBack: {some(edges*mlpHidden, own.da)},
+		stSphBack: {some(3*edges, b.f)}, stForces: {whole(b.forces)}, stForceLoss: {whole(p.v, b.energy)},
+		stEdgeTangent: {some(edges*basisSize, p.db), some(edges*sh, p.dy)}, stRadialTangent: {some(edges*nw, p.dw)},
+		stProductTangent: {some(rows, p.dmid)}, stLinearGateTangent: {whole(p.dout)}, stLinearGateSecond: {some(rows, p.gmid)},
+		stProductSecond: {some(edges*nw, p.gw), whole(g.x)}, stRadialSecond: {some(edges*mlpHidden, p.ga)},
+		stGrads: {whole(g.w1, g.w2, g.mix, g.readout)},
+	}
+	if w, ok := all[so.stage]; ok {
+		return w
+	}
+	var params []written // of clipping and the optimizer
+	for i, param := range s.train.step.Params() {
+		params = append(params, whole(s.train.step.Grad(i), param.P))
+	}
+	return params
 }
 
 // finiteIn says whether the first n values of buffers are finite, with 0 all.
