@@ -105,6 +105,18 @@ func TestHundredForceStepsAreBitIdentical(t *testing.T) {
 	}
 }
 
+// A scale of the loss that is a power of two changes no bit, nor do the places where the norm
+// and the overflow are read, nor how gradients begin.
+func TestForceSettingsThatChangeNoBit(t *testing.T) {
+	base := []string{"batch=12", "mul=3", "deterministic=on", "pass=train-forces"}
+	want := trained(t, 5, base...)
+	for _, set := range []string{"scaler=static", "scaler=dynamic,found_inf=host", "clip_where=host", "zero=fill", "loss_read=step"} {
+		if got := trained(t, 5, append(slices.Clone(base), strings.Split(set, ",")...)...); !slices.Equal(got, want) {
+			t.Errorf("%s changes bits of the parameters", set)
+		}
+	}
+}
+
 // Training lowers the loss on a batch that it sees again.
 func TestForceTrainingLowersTheLoss(t *testing.T) {
 	for _, way := range []string{"fused", "foreach", "loop"} {
