@@ -53,6 +53,18 @@ def sync():
         torch.cuda.synchronize()
 
 
+def spent(pid="self"):
+    """Seconds of the processor that all threads of a process took, to a hundredth."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def mean_spent(ask, reps, pid="self"):
+    before = spent(pid)
+    ask()
+    return (spent(pid) - before) / reps
+
+
 def median_time(fn, reps):
     times = []
     for _ in range(reps):
@@ -72,6 +84,7 @@ def main():
     ap.add_argument("--sequence", action="store_true", help="one call of depth time steps instead of depth calls")
     ap.add_argument("--backward", action="store_true", help="forward and backward through one call of depth time steps")
     ap.add_argument("--train", action="store_true", help="and a step of Adam")
+    ap.add_argument("--processor-time", action="store_true", help="on a machine that others use")
     ap.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: with --backward or --train")
     ap.add_argument("--peer", help="the program of scripts/peergru, or with --device cuda its test binary")
     args = ap.parse_args()
@@ -144,6 +157,9 @@ def main():
 
         runners = {n: (lambda c=c: ask(c)) for n, c in children.items()}
         runners["torch.nn.GRU"] = lambda: median_time(work, args.reps)
+        if args.processor_time:
+            pids = {n: c.pid for n, c in children.items()}
+            runners = {n: (lambda n=n, f=f: mean_spent(f, args.reps, pids.get(n, "self"))) for n, f in runners.items()}
         before = torch.cat([p.detach().flatten().double().cpu() for p in gru.parameters()])
         want = values(work())
         for fn in runners.values():
@@ -161,7 +177,7 @@ def report(args, times, children, tmp, want, before):
     flops = passes * args.depth * args.flows * 6 * args.hidden * (args.input + args.hidden + (args.layers - 1) * 2 * args.hidden)
     print(f"GRU {args.input} -> {args.hidden} x {args.layers}, {args.flows} flows, depth {args.depth}"
           f" ({'one call' if args.sequence else 'a call each'}{', forward and backward' if args.backward else ''}{', Adam' if args.train else ''}), {torch.cuda.get_device_name() if args.device == 'cuda' else f'{args.threads} threads'}, torch {torch.__version__},"
-          f" {args.rounds} rounds")
+          f" {args.rounds} rounds{', processor time' if args.processor_time else ''}")
     torch_times, failed = times["torch.nn.GRU"], False
     for n, own in times.items():
         ratios = sorted(t / o for t, o in zip(torch_times, own))
