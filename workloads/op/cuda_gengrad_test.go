@@ -120,7 +120,7 @@ func TestCUDAGeneratedGradient(t *testing.T) {
 			for _, segment := range []int{0, 13} {
 				tp := c.product(t)
 				tp.Segment = segment
-				gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph(degrees, 5), nil)
+				gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph(degrees, 5), false)
 				gradient.launches(t, c.kernel, "tp_grad_dy", c.xKernel, "tp_grad_sum")
 				l.scratchIs(c.name, gradient.b, gradient.g.Scratch(5, len(degrees), 67, true, g.dev.Info().Kind))
 				for _, edges := range []int{67, 33, 31, 1, 0} {
@@ -132,27 +132,32 @@ func TestCUDAGeneratedGradient(t *testing.T) {
 }
 
 // An atom of 1,000 neighbours, one that is the neighbour of 1,000, edges whose destinations are in no order,
-// and dy that is added.
+// and gradients that are added.
 func TestCUDAGeneratedGradientRows(t *testing.T) {
 	g := newGPU(t)
 	l := g.lab(t)
 	tp := gradCases(t)[0].product(t)
 	graph := (&rig{t: t, rnd: g.rnd}).graph([]int{3, 1000, 0, 40}, 9)
-	l.gradientsAreRight("long row", l.gradient(tp, graph, nil), len(graph.src))
+	l.gradientsAreRight("long row", l.gradient(tp, graph, false), len(graph.src))
 	source := graph
 	source.src = slices.Repeat([]int32{4}, len(graph.src))
 	source.src[0], source.src[777] = 2, 8
-	l.gradientsAreRight("long source", l.gradient(tp, source, nil), len(graph.src))
+	l.gradientsAreRight("long source", l.gradient(tp, source, false), len(graph.src))
 	g.rnd.Shuffle(len(graph.dst), func(i, j int) { graph.dst[i], graph.dst[j] = graph.dst[j], graph.dst[i] })
-	l.gradientsAreRight("no order", l.gradient(tp, graph, nil), len(graph.src))
-	before := l.normal(len(graph.src) * tp.TP.In2.Dim())
-	c := l.gradient(tp, graph, before)
+	l.gradientsAreRight("no order", l.gradient(tp, graph, false), len(graph.src))
+	c := l.gradient(tp, graph, true)
 	l.run(c.b)
-	_, dy, _ := c.reference(t)
-	for i := range dy {
-		dy[i] += float64(before[i])
+	dx, dy, dw := c.reference(t)
+	for i, sum := range []struct {
+		what string
+		got  gpuprof.Buffer
+		want []float64
+	}{{"dx", c.dx, dx}, {"dy", c.dy, dy}, {"dw", c.dw, dw}} {
+		for j := range sum.want {
+			sum.want[j] += float64(c.before[i][j])
+		}
+		near(t, "added "+sum.what, l.read(sum.got, len(sum.want)), sum.want, 1e-5)
 	}
-	near(t, "added dy", l.read(c.dy, len(dy)), dy, 1e-5)
 }
 
 // One of dw and dy alone leaves the other's buffer alone.
@@ -161,7 +166,7 @@ func TestCUDAGeneratedGradientAlone(t *testing.T) {
 	l := g.lab(t)
 	tp := gradCases(t)[0].product(t)
 	graph := (&rig{t: t, rnd: g.rnd}).graph([]int{3, 0, 40}, 9)
-	whole := l.gradient(tp, graph, nil)
+	whole := l.gradient(tp, graph, false)
 	_, dy, dw := whole.reference(t)
 	buffers := TPGradBuffers{X: l.floats(whole.x), Y: l.floats(whole.y), W: l.floats(whole.w), DOut: l.floats(whole.d), Src: l.ints(graph.src), Dst: l.ints(graph.dst)}
 	for _, which := range []string{"dw", "dy"} {
@@ -189,7 +194,7 @@ func TestCUDAGeneratedGradientChoice(t *testing.T) {
 		tp := c.product(t)
 		tp.Layout = MulIr
 		graph := (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 5}, 3)
-		l.gradientsAreRight(c.name, l.gradient(tp, graph, nil), 7)
+		l.gradientsAreRight(c.name, l.gradient(tp, graph, false), 7)
 	}
 	last := gradCases(t)[len(gradCases(t))-1].product(t) // deepaw's weights are packed elsewhere
 	last.Packed = true
@@ -210,7 +215,7 @@ func TestCUDAGeneratedGradientIsBitIdentical(t *testing.T) {
 			l := g.lab(t)
 			tp := c.product(t)
 			tp.Segment = 16
-			gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{0, 20, 1}, 9), nil)
+			gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{0, 20, 1}, 9), false)
 			gradient.launches(t, c.kernel, "tp_grad_dy", c.xKernel, "tp_grad_sum")
 			var first []float64
 			for run := range 100 {
@@ -265,7 +270,7 @@ func TestCUDACompiledGradient(t *testing.T) {
 			}
 			for _, segment := range []int{0, 13} {
 				tp.Segment = segment
-				gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{0, 1, 31, 0, 33, 2, 0}, 5), nil)
+				gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{0, 1, 31, 0, 33, 2, 0}, 5), false)
 				gradient.launches(t, madeGradKernel, "tp_grad_dy", c.x, "tp_grad_sum")
 				l.scratchIs(c.in, gradient.b, gradient.g.Scratch(5, 7, 67, true, g.dev.Info().Kind))
 				for _, edges := range []int{67, 33, 1, 0} {
@@ -289,7 +294,7 @@ func TestGradientCompilerRefuses(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	l := g.lab(t)
-	gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 3}, 3), nil)
+	gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 3}, 3), false)
 	gradient.launches(t, "tp_grad", "tp_grad_x", "tp_grad_sum")
 	l.gradientsAreRight("general kernels", gradient, 5)
 }

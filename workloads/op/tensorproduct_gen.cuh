@@ -105,10 +105,10 @@ struct tpg_args {
 };
 
 // tpg_next goes to the row that begins where the last one was cut and returns where the sums of that one go.
-GP_FN float *tpg_next(tpg_head *h, const tpg_args &g, int stop) {
+GP_FN float *tpg_next(tpg_head *h, const tpg_args &g, int stop, int lane) {
   float *row = h->row;
   __syncwarp(); // all lanes have read it
-  if (tpg_lane() == 0) {
+  if (lane == 0) {
     tp_rows rows = {0, stop, h->cut, row};
     tp_next(rows, g.dst, g.rowptr, g.out, g.segment, h->out_dim);
     h->row = rows.row;
@@ -158,7 +158,7 @@ GP_FN void tpg_walk(const tpg_args &g, int first, int stop, tpg_head *h) {
       const int *at = g.plan + h->lanes + tpg_lane() * h->lane_ints + TPG_PLACES;
 #pragma unroll
       for (int i = 0; i < P::PATHS; i++) places[i] = tp_read(at + i);
-      P::out(a, tpg_next(h, g, stop), places);
+      P::out(a, tpg_next(h, g, stop, tpg_lane()), places);
     }
   }
 }

@@ -31,6 +31,8 @@ enum { TPD_X, TPD_W, TPD_LINE, TPD_WRITES, TPD_PLACES };
 
 #define TPD_GRAD_W 1
 #define TPD_GRAD_Y 2
+#define TPD_GRAD_ADD_W 8
+#define TPD_ADDS 0x80000000u // beside a lane's bits: dw is added to
 
 // Of all copies: t = -x w; s + sum of w g; s - sum of w g.
 template <int V>
@@ -52,28 +54,28 @@ GP_FN float tpd_less(float s, const float *w, const float *g) {
 }
 
 template <int V>
-GP_FN void tpd_write(float *to, const float *d) {
+GP_FN void tpd_write(float *to, const float *d, bool adds) {
+  float s[4];
+#pragma unroll
+  for (int v = 0; v < V; v++) s[v] = adds ? to[v] + d[v] : d[v];
   if (V == 4)
-    *(float4 *)to = {d[0], d[V > 1 ? 1 : 0], d[V > 2 ? 2 : 0], d[V > 3 ? 3 : 0]};
+    *(float4 *)to = {s[0], s[V > 1 ? 1 : 0], s[V > 2 ? 2 : 0], s[V > 3 ? 3 : 0]};
   else if (V == 2)
-    *(float2 *)to = {d[0], d[V > 1 ? 1 : 0]};
+    *(float2 *)to = {s[0], s[V > 1 ? 1 : 0]};
   else
-    *to = d[0];
+    *to = s[0];
 }
 
-// tpd_row reads d components of dz, scaled.
+// tpd_row reads d components of dz.
 template <int V>
-GP_FN void tpd_row(float *z, const float *row, int place, int d, int step, float scale) {
+GP_FN void tpd_row(float *z, const float *row, int place, int d, int step) {
 #pragma unroll
   for (int k = 0; k < d; k++) {
-    float *to = z + k * V;
     if (place >= 0)
-      tpg_read<V>(to, row + place + k * step);
+      tpg_read<V>(z + k * V, row + place + k * step);
     else
 #pragma unroll
-      for (int v = 0; v < V; v++) to[v] = 0;
-#pragma unroll
-    for (int v = 0; v < V; v++) to[v] *= scale;
+      for (int v = 0; v < V; v++) z[k * V + v] = 0;
   }
 }
 
@@ -140,7 +142,8 @@ GP_FN void tpd_walk(const tpd_args &g, int first, int stop, int own, int column,
   int *at = (int *)(ys + 32 * P::STRIDE) + tpg_lane();
   const int *plan = g.plan, *lane = plan + plan[TPD_LANES] + (own * 32 + tpg_lane()) * plan[TPD_LANE_INTS];
   const int in_dim = plan[TPD_IN], numel = plan[TPD_NUMEL], columns = plan[TPD_COLUMNS], mine = tpd_column<P::ROWS>();
-  const unsigned writes = g.what & TPD_GRAD_W ? (unsigned)lane[TPD_WRITES] : 0u;
+  unsigned writes = g.what & TPD_GRAD_W ? (unsigned)lane[TPD_WRITES] : 0u;
+  if (writes && g.what & TPD_GRAD_ADD_W) writes |= TPD_ADDS;
   if (P::MERGED) {
 #pragma unroll 1
     for (int i = 0; i < P::PATHS; i++) at[i * 32] = lane[TPD_PLACES + plan[TPD_PATHS] + i];
@@ -165,7 +168,14 @@ GP_FN void tpd_walk(const tpd_args &g, int first, int stop, int own, int column,
     while (e < end) {
       if (next_row != row) {
         row = next_row;
-        P::rows(z, op_row(g.dout, row, tp_read(plan + TPD_OUT)), lane + TPD_PLACES, __int_as_float(tp_read(plan + TPD_SCALE)));
+        // All that is asked for is asked for at once; see tpg_walk.
+        int places[P::PATHS];
+#pragma unroll
+        for (int i = 0; i < P::PATHS; i++) places[i] = tp_read(lane + TPD_PLACES + i);
+        const float scale = __int_as_float(tp_read(plan + TPD_SCALE));
+        P::rows(z, op_row(g.dout, row, tp_read(plan + TPD_OUT)), places);
+#pragma unroll
+        for (int i = 0; i < P::SUMS * P::COPIES; i++) z[i] *= scale;
       }
 #pragma unroll 1
       do {

@@ -10,14 +10,14 @@ struct tpd_part0 {
     tpg_put(m + 8, __ldg(y + 8), __ldg(y + 9), __ldg(y + 10), __ldg(y + 11));
     tpg_put(m + 12, __ldg(y + 12), __ldg(y + 13), __ldg(y + 14), __ldg(y + 15));
   }
-  GP_FN void rows(float *z, const float *row, const int *places, float scale) {
-    tpd_row<1>(z + 0, row, tp_read(places + 0), 5, 128, scale);
-    tpd_row<1>(z + 5, row, tp_read(places + 1), 3, 128, scale);
-    tpd_row<1>(z + 8, row, tp_read(places + 2), 7, 128, scale);
-    tpd_row<1>(z + 15, row, tp_read(places + 3), 1, 128, scale);
-    tpd_row<1>(z + 16, row, tp_read(places + 4), 5, 128, scale);
-    tpd_row<1>(z + 21, row, tp_read(places + 5), 3, 128, scale);
-    tpd_row<1>(z + 24, row, tp_read(places + 6), 7, 128, scale);
+  GP_FN void rows(float *z, const float *row, const int *places) {
+    tpd_row<1>(z + 0, row, places[0], 5, 128);
+    tpd_row<1>(z + 5, row, places[1], 3, 128);
+    tpd_row<1>(z + 8, row, places[2], 7, 128);
+    tpd_row<1>(z + 15, row, places[3], 1, 128);
+    tpd_row<1>(z + 16, row, places[4], 5, 128);
+    tpd_row<1>(z + 21, row, places[5], 3, 128);
+    tpd_row<1>(z + 24, row, places[6], 7, 128);
   }
   GP_FN void first(float *w, const float *wp, const int *at) {
     (void)at;
@@ -45,7 +45,7 @@ struct tpd_part0 {
       tpg_cell<1>(d, y0_0.x, g + 0);
       s0 = tpd_dot<1>(s0, w + 0, g + 0);
       tpg_read<1>(w + 0, wn + 1152);
-      if (writes) tpd_write<1>(to + 1152, d);
+      if (writes) tpd_write<1>(to + 1152, d, (writes & TPD_ADDS) != 0);
     }
     float4 y0_1 = *(const float4 *)(y + 0);
     float s1 = 0, s2 = 0, s3 = 0;
@@ -76,7 +76,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 1, g + 2);
       tpg_read<1>(w + 1, wn + 512);
-      if (writes) tpd_write<1>(to + 512, d);
+      if (writes) tpd_write<1>(to + 512, d, (writes & TPD_ADDS) != 0);
     }
     { // (2,1,3)
       float d[1];
@@ -122,7 +122,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 2, g + 2);
       tpg_read<1>(w + 2, wn + 1664);
-      if (writes) tpd_write<1>(to + 1664, d);
+      if (writes) tpd_write<1>(to + 1664, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     float4 y1_4 = *(const float4 *)(y + 4);
@@ -145,7 +145,7 @@ struct tpd_part0 {
       s8 = tpd_dot<1>(s8, t, x + 4);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 3, wn + 0);
-      if (writes) tpd_write<1>(to + 0, d);
+      if (writes) tpd_write<1>(to + 0, d, (writes & TPD_ADDS) != 0);
     }
     { // (2,2,2)
       float d[1];
@@ -196,7 +196,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 4, g + 4);
       tpg_read<1>(w + 4, wn + 1280);
-      if (writes) tpd_write<1>(to + 1280, d);
+      if (writes) tpd_write<1>(to + 1280, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     float4 y2_9 = *(const float4 *)(y + 8);
@@ -254,7 +254,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y3_9.w, g + 6);
       s15 = tpd_dot<1>(s15, w + 5, g + 6);
       tpg_read<1>(w + 5, wn + 640);
-      if (writes) tpd_write<1>(to + 640, d);
+      if (writes) tpd_write<1>(to + 640, d, (writes & TPD_ADDS) != 0);
     }
     { // (2,3,3)
       float d[1];
@@ -340,7 +340,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y3_9.w, g + 6);
       s15 = tpd_dot<1>(s15, w + 6, g + 6);
       tpg_read<1>(w + 6, wn + 1792);
-      if (writes) tpd_write<1>(to + 1792, d);
+      if (writes) tpd_write<1>(to + 1792, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 2, s8, s9, s10, s11);
     tpd_put<ROWS>(dy, 3, s12, s13, s14, s15);
@@ -356,13 +356,13 @@ struct tpd_part1 {
     tpg_put(m + 8, __ldg(y + 8), __ldg(y + 9), __ldg(y + 10), __ldg(y + 11));
     tpg_put(m + 12, __ldg(y + 12), __ldg(y + 13), __ldg(y + 14), __ldg(y + 15));
   }
-  GP_FN void rows(float *z, const float *row, const int *places, float scale) {
-    tpd_row<1>(z + 0, row, tp_read(places + 0), 3, 128, scale);
-    tpd_row<1>(z + 3, row, tp_read(places + 1), 1, 128, scale);
-    tpd_row<1>(z + 4, row, tp_read(places + 2), 5, 128, scale);
-    tpd_row<1>(z + 9, row, tp_read(places + 3), 3, 128, scale);
-    tpd_row<1>(z + 12, row, tp_read(places + 4), 7, 128, scale);
-    tpd_row<1>(z + 19, row, tp_read(places + 5), 5, 128, scale);
+  GP_FN void rows(float *z, const float *row, const int *places) {
+    tpd_row<1>(z + 0, row, places[0], 3, 128);
+    tpd_row<1>(z + 3, row, places[1], 1, 128);
+    tpd_row<1>(z + 4, row, places[2], 5, 128);
+    tpd_row<1>(z + 9, row, places[3], 3, 128);
+    tpd_row<1>(z + 12, row, places[4], 7, 128);
+    tpd_row<1>(z + 19, row, places[5], 5, 128);
   }
   GP_FN void first(float *w, const float *wp, const int *at) {
     (void)at;
@@ -387,7 +387,7 @@ struct tpd_part1 {
       tpg_cell<1>(d, y0_0.x, g + 0);
       s0 = tpd_dot<1>(s0, w + 0, g + 0);
       tpg_read<1>(w + 0, wn + 384);
-      if (writes) tpd_write<1>(to + 384, d);
+      if (writes) tpd_write<1>(to + 384, d, (writes & TPD_ADDS) != 0);
     }
     float4 y0_1 = *(const float4 *)(y + 0);
     float s1 = 0, s2 = 0, s3 = 0;
@@ -404,7 +404,7 @@ struct tpd_part1 {
       s3 = tpd_dot<1>(s3, t, x + 2);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 1, wn + 0);
-      if (writes) tpd_write<1>(to + 0, d);
+      if (writes) tpd_write<1>(to + 0, d, (writes & TPD_ADDS) != 0);
     }
     { // (1,1,2)
       float d[1];
@@ -433,7 +433,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 2, g + 2);
       tpg_read<1>(w + 2, wn + 1024);
-      if (writes) tpd_write<1>(to + 1024, d);
+      if (writes) tpd_write<1>(to + 1024, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     float4 y1_4 = *(const float4 *)(y + 4);
@@ -470,7 +470,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 3, g + 4);
       tpg_read<1>(w + 3, wn + 512);
-      if (writes) tpd_write<1>(to + 512, d);
+      if (writes) tpd_write<1>(to + 512, d, (writes & TPD_ADDS) != 0);
     }
     { // (1,2,3)
       float d[1];
@@ -521,7 +521,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 4, g + 4);
       tpg_read<1>(w + 4, wn + 1664);
-      if (writes) tpd_write<1>(to + 1664, d);
+      if (writes) tpd_write<1>(to + 1664, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     float4 y2_9 = *(const float4 *)(y + 8);
@@ -579,7 +579,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y3_9.w, g + 6);
       s15 = tpd_dot<1>(s15, w + 5, g + 6);
       tpg_read<1>(w + 5, wn + 1152);
-      if (writes) tpd_write<1>(to + 1152, d);
+      if (writes) tpd_write<1>(to + 1152, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 2, s8, s9, s10, s11);
     tpd_put<ROWS>(dy, 3, s12, s13, s14, s15);
@@ -595,11 +595,11 @@ struct tpd_part2 {
     tpg_put(m + 8, __ldg(y + 8), __ldg(y + 9), __ldg(y + 10), __ldg(y + 11));
     tpg_put(m + 12, __ldg(y + 12), __ldg(y + 13), __ldg(y + 14), __ldg(y + 15));
   }
-  GP_FN void rows(float *z, const float *row, const int *places, float scale) {
-    tpd_row<2>(z + 0, row, tp_read(places + 0), 1, 128, scale);
-    tpd_row<2>(z + 2, row, tp_read(places + 1), 3, 128, scale);
-    tpd_row<2>(z + 8, row, tp_read(places + 2), 5, 128, scale);
-    tpd_row<2>(z + 18, row, tp_read(places + 3), 7, 128, scale);
+  GP_FN void rows(float *z, const float *row, const int *places) {
+    tpd_row<2>(z + 0, row, places[0], 1, 128);
+    tpd_row<2>(z + 2, row, places[1], 3, 128);
+    tpd_row<2>(z + 8, row, places[2], 5, 128);
+    tpd_row<2>(z + 18, row, places[3], 7, 128);
   }
   GP_FN void first(float *w, const float *wp, const int *at) {
     (void)at;
@@ -621,7 +621,7 @@ struct tpd_part2 {
       s0 = tpd_dot<2>(s0, t, z + 0);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 0, wn + 0);
-      if (writes) tpd_write<2>(to + 0, d);
+      if (writes) tpd_write<2>(to + 0, d, (writes & TPD_ADDS) != 0);
     }
     float4 y0_1 = *(const float4 *)(y + 0);
     float s1 = 0, s2 = 0, s3 = 0;
@@ -638,7 +638,7 @@ struct tpd_part2 {
       s3 = tpd_dot<2>(s3, t, z + 6);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 2, wn + 384);
-      if (writes) tpd_write<2>(to + 384, d);
+      if (writes) tpd_write<2>(to + 384, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     float4 y1_4 = *(const float4 *)(y + 4);
@@ -661,7 +661,7 @@ struct tpd_part2 {
       s8 = tpd_dot<2>(s8, t, z + 16);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 4, wn + 1024);
-      if (writes) tpd_write<2>(to + 1024, d);
+      if (writes) tpd_write<2>(to + 1024, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     float4 y2_9 = *(const float4 *)(y + 8);
@@ -688,7 +688,7 @@ struct tpd_part2 {
       s15 = tpd_dot<2>(s15, t, z + 30);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 6, wn + 1664);
-      if (writes) tpd_write<2>(to + 1664, d);
+      if (writes) tpd_write<2>(to + 1664, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 2, s8, s9, s10, s11);
     tpd_put<ROWS>(dy, 3, s12, s13, s14, s15);

@@ -10,12 +10,12 @@ struct tpd_part0 {
     tpg_put(m + 8, __ldg(y + 8), __ldg(y + 9), __ldg(y + 10), __ldg(y + 11));
     tpg_put(m + 12, __ldg(y + 12), __ldg(y + 13), __ldg(y + 14), __ldg(y + 15));
   }
-  GP_FN void rows(float *z, const float *row, const int *places, float scale) {
-    tpd_row<2>(z + 0, row, tp_read(places + 0), 3, 128, scale);
-    tpd_row<2>(z + 6, row, tp_read(places + 1), 1, 128, scale);
-    tpd_row<2>(z + 8, row, tp_read(places + 2), 5, 128, scale);
-    tpd_row<2>(z + 18, row, tp_read(places + 3), 3, 128, scale);
-    tpd_row<2>(z + 24, row, tp_read(places + 4), 5, 128, scale);
+  GP_FN void rows(float *z, const float *row, const int *places) {
+    tpd_row<2>(z + 0, row, places[0], 3, 128);
+    tpd_row<2>(z + 6, row, places[1], 1, 128);
+    tpd_row<2>(z + 8, row, places[2], 5, 128);
+    tpd_row<2>(z + 18, row, places[3], 3, 128);
+    tpd_row<2>(z + 24, row, places[4], 5, 128);
   }
   GP_FN void first(float *w, const float *wp, const int *at) {
     (void)at;
@@ -39,7 +39,7 @@ struct tpd_part0 {
       tpg_cell<2>(d, y0_0.x, g + 0);
       s0 = tpd_dot<2>(s0, w + 0, g + 0);
       tpg_read<2>(w + 0, wn + 256);
-      if (writes) tpd_write<2>(to + 256, d);
+      if (writes) tpd_write<2>(to + 256, d, (writes & TPD_ADDS) != 0);
     }
     float4 y0_1 = *(const float4 *)(y + 0);
     float s1 = 0, s2 = 0, s3 = 0;
@@ -56,7 +56,7 @@ struct tpd_part0 {
       s3 = tpd_dot<2>(s3, t, x + 4);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 2, wn + 0);
-      if (writes) tpd_write<2>(to + 0, d);
+      if (writes) tpd_write<2>(to + 0, d, (writes & TPD_ADDS) != 0);
     }
     { // (1,1,2)
       float d[2];
@@ -85,7 +85,7 @@ struct tpd_part0 {
       tpg_add<2>(d, y0_1.w, g + 4);
       s3 = tpd_dot<2>(s3, w + 4, g + 4);
       tpg_read<2>(w + 4, wn + 640);
-      if (writes) tpd_write<2>(to + 640, d);
+      if (writes) tpd_write<2>(to + 640, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     float4 y1_4 = *(const float4 *)(y + 4);
@@ -122,7 +122,7 @@ struct tpd_part0 {
       tpg_add<2>(d, y2_4.x, g + 8);
       s8 = tpd_dot<2>(s8, w + 6, g + 8);
       tpg_read<2>(w + 6, wn + 384);
-      if (writes) tpd_write<2>(to + 384, d);
+      if (writes) tpd_write<2>(to + 384, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     float4 y2_9 = *(const float4 *)(y + 8);
@@ -180,7 +180,7 @@ struct tpd_part0 {
       tpg_add<2>(d, y3_9.w, g + 12);
       s15 = tpd_dot<2>(s15, w + 8, g + 12);
       tpg_read<2>(w + 8, wn + 768);
-      if (writes) tpd_write<2>(to + 768, d);
+      if (writes) tpd_write<2>(to + 768, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 2, s8, s9, s10, s11);
     tpd_put<ROWS>(dy, 3, s12, s13, s14, s15);
@@ -195,10 +195,10 @@ struct tpd_part1 {
     tpg_put(m + 4, __ldg(y + 4), __ldg(y + 5), __ldg(y + 6), __ldg(y + 7));
     tpg_put(m + 8, __ldg(y + 8), 0.0f, 0.0f, 0.0f);
   }
-  GP_FN void rows(float *z, const float *row, const int *places, float scale) {
-    tpd_row<2>(z + 0, row, tp_read(places + 0), 1, 128, scale);
-    tpd_row<2>(z + 2, row, tp_read(places + 1), 3, 128, scale);
-    tpd_row<2>(z + 8, row, tp_read(places + 2), 5, 128, scale);
+  GP_FN void rows(float *z, const float *row, const int *places) {
+    tpd_row<2>(z + 0, row, places[0], 1, 128);
+    tpd_row<2>(z + 2, row, places[1], 3, 128);
+    tpd_row<2>(z + 8, row, places[2], 5, 128);
   }
   GP_FN void first(float *w, const float *wp, const int *at) {
     (void)at;
@@ -219,7 +219,7 @@ struct tpd_part1 {
       s0 = tpd_dot<2>(s0, t, z + 0);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 0, wn + 0);
-      if (writes) tpd_write<2>(to + 0, d);
+      if (writes) tpd_write<2>(to + 0, d, (writes & TPD_ADDS) != 0);
     }
     float4 y0_1 = *(const float4 *)(y + 0);
     float s1 = 0, s2 = 0, s3 = 0;
@@ -236,7 +236,7 @@ struct tpd_part1 {
       s3 = tpd_dot<2>(s3, t, z + 6);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 2, wn + 256);
-      if (writes) tpd_write<2>(to + 256, d);
+      if (writes) tpd_write<2>(to + 256, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     float4 y1_4 = *(const float4 *)(y + 4);
@@ -259,7 +259,7 @@ struct tpd_part1 {
       s8 = tpd_dot<2>(s8, t, z + 16);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 4, wn + 640);
-      if (writes) tpd_write<2>(to + 640, d);
+      if (writes) tpd_write<2>(to + 640, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     tpd_put<ROWS>(dy, 2, s8, 0.0f, 0.0f, 0.0f);

@@ -9,13 +9,13 @@ struct tpd_part0 {
     tpg_put(m + 4, __ldg(y + 4), __ldg(y + 5), __ldg(y + 6), __ldg(y + 7));
     tpg_put(m + 8, __ldg(y + 8), 0.0f, 0.0f, 0.0f);
   }
-  GP_FN void rows(float *z, const float *row, const int *places, float scale) {
-    tpd_row<2>(z + 0, row, tp_read(places + 0), 3, 32, scale);
-    tpd_row<2>(z + 6, row, tp_read(places + 1), 1, 32, scale);
-    tpd_row<2>(z + 8, row, tp_read(places + 2), 3, 32, scale);
-    tpd_row<2>(z + 14, row, tp_read(places + 3), 5, 32, scale);
-    tpd_row<2>(z + 24, row, tp_read(places + 4), 3, 32, scale);
-    tpd_row<2>(z + 30, row, tp_read(places + 5), 5, 32, scale);
+  GP_FN void rows(float *z, const float *row, const int *places) {
+    tpd_row<2>(z + 0, row, places[0], 3, 32);
+    tpd_row<2>(z + 6, row, places[1], 1, 32);
+    tpd_row<2>(z + 8, row, places[2], 3, 32);
+    tpd_row<2>(z + 14, row, places[3], 5, 32);
+    tpd_row<2>(z + 24, row, places[4], 3, 32);
+    tpd_row<2>(z + 30, row, places[5], 5, 32);
   }
   GP_FN void first(float *w, const float *wp, const int *at) {
     tpg_read<2>(w + 0, wp + at[0]);
@@ -38,7 +38,7 @@ struct tpd_part0 {
       tpg_cell<2>(d, y0_0.x, g + 0);
       s0 = tpd_dot<2>(s0, w + 0, g + 0);
       tpg_read<2>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<2>(to + at[0], d);
+      if (writes & 1u) tpd_write<2>(to + at[0], d, (writes & TPD_ADDS) != 0);
     }
     float4 y0_1 = *(const float4 *)(y + 0);
     float s1 = 0, s2 = 0, s3 = 0;
@@ -55,7 +55,7 @@ struct tpd_part0 {
       s3 = tpd_dot<2>(s3, t, x + 4);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 2, wn + at[32]);
-      if (writes & 2u) tpd_write<2>(to + at[32], d);
+      if (writes & 2u) tpd_write<2>(to + at[32], d, (writes & TPD_ADDS) != 0);
     }
     { // (1,1,1)
       float d[2];
@@ -76,7 +76,7 @@ struct tpd_part0 {
       tpg_add<2>(d, y0_1.w, g + 4);
       s3 = tpd_dot<2>(s3, w + 4, g + 4);
       tpg_read<2>(w + 4, wn + at[64]);
-      if (writes & 4u) tpd_write<2>(to + at[64], d);
+      if (writes & 4u) tpd_write<2>(to + at[64], d, (writes & TPD_ADDS) != 0);
     }
     { // (1,1,2)
       float d[2];
@@ -105,7 +105,7 @@ struct tpd_part0 {
       tpg_add<2>(d, y0_1.w, g + 4);
       s3 = tpd_dot<2>(s3, w + 6, g + 4);
       tpg_read<2>(w + 6, wn + at[96]);
-      if (writes & 8u) tpd_write<2>(to + at[96], d);
+      if (writes & 8u) tpd_write<2>(to + at[96], d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     float4 y1_4 = *(const float4 *)(y + 4);
@@ -142,7 +142,7 @@ struct tpd_part0 {
       tpg_add<2>(d, y2_4.x, g + 8);
       s8 = tpd_dot<2>(s8, w + 8, g + 8);
       tpg_read<2>(w + 8, wn + at[128]);
-      if (writes & 16u) tpd_write<2>(to + at[128], d);
+      if (writes & 16u) tpd_write<2>(to + at[128], d, (writes & TPD_ADDS) != 0);
     }
     { // (1,2,2)
       float d[2];
@@ -183,7 +183,7 @@ struct tpd_part0 {
       tpg_add<2>(d, y2_4.x, g + 8);
       s8 = tpd_dot<2>(s8, w + 10, g + 8);
       tpg_read<2>(w + 10, wn + at[160]);
-      if (writes & 32u) tpd_write<2>(to + at[160], d);
+      if (writes & 32u) tpd_write<2>(to + at[160], d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     tpd_put<ROWS>(dy, 2, s8, 0.0f, 0.0f, 0.0f);
@@ -198,13 +198,13 @@ struct tpd_part1 {
     tpg_put(m + 4, __ldg(y + 4), __ldg(y + 5), __ldg(y + 6), __ldg(y + 7));
     tpg_put(m + 8, __ldg(y + 8), 0.0f, 0.0f, 0.0f);
   }
-  GP_FN void rows(float *z, const float *row, const int *places, float scale) {
-    tpd_row<1>(z + 0, row, tp_read(places + 0), 5, 32, scale);
-    tpd_row<1>(z + 5, row, tp_read(places + 1), 3, 32, scale);
-    tpd_row<1>(z + 8, row, tp_read(places + 2), 5, 32, scale);
-    tpd_row<1>(z + 13, row, tp_read(places + 3), 1, 32, scale);
-    tpd_row<1>(z + 14, row, tp_read(places + 4), 3, 32, scale);
-    tpd_row<1>(z + 17, row, tp_read(places + 5), 5, 32, scale);
+  GP_FN void rows(float *z, const float *row, const int *places) {
+    tpd_row<1>(z + 0, row, places[0], 5, 32);
+    tpd_row<1>(z + 5, row, places[1], 3, 32);
+    tpd_row<1>(z + 8, row, places[2], 5, 32);
+    tpd_row<1>(z + 13, row, places[3], 1, 32);
+    tpd_row<1>(z + 14, row, places[4], 3, 32);
+    tpd_row<1>(z + 17, row, places[5], 5, 32);
   }
   GP_FN void first(float *w, const float *wp, const int *at) {
     tpg_read<1>(w + 0, wp + at[0]);
@@ -229,7 +229,7 @@ struct tpd_part1 {
       tpg_cell<1>(d, y0_0.x, g + 0);
       s0 = tpd_dot<1>(s0, w + 0, g + 0);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d);
+      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
     }
     float4 y0_1 = *(const float4 *)(y + 0);
     float s1 = 0, s2 = 0, s3 = 0;
@@ -260,7 +260,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 1, g + 2);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d);
+      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
     }
     { // (2,1,2)
       float d[1];
@@ -294,7 +294,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 2, g + 2);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d);
+      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     float4 y1_4 = *(const float4 *)(y + 4);
@@ -317,7 +317,7 @@ struct tpd_part1 {
       s8 = tpd_dot<1>(s8, t, x + 4);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 3, wn + at[96]);
-      if (writes & 8u) tpd_write<1>(to + at[96], d);
+      if (writes & 8u) tpd_write<1>(to + at[96], d, (writes & TPD_ADDS) != 0);
     }
     { // (2,2,1)
       float d[1];
@@ -358,7 +358,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 4, g + 4);
       tpg_read<1>(w + 4, wn + at[128]);
-      if (writes & 16u) tpd_write<1>(to + at[128], d);
+      if (writes & 16u) tpd_write<1>(to + at[128], d, (writes & TPD_ADDS) != 0);
     }
     { // (2,2,2)
       float d[1];
@@ -409,7 +409,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 5, g + 4);
       tpg_read<1>(w + 5, wn + at[160]);
-      if (writes & 32u) tpd_write<1>(to + at[160], d);
+      if (writes & 32u) tpd_write<1>(to + at[160], d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     tpd_put<ROWS>(dy, 2, s8, 0.0f, 0.0f, 0.0f);
@@ -424,10 +424,10 @@ struct tpd_part2 {
     tpg_put(m + 4, __ldg(y + 4), __ldg(y + 5), __ldg(y + 6), __ldg(y + 7));
     tpg_put(m + 8, __ldg(y + 8), 0.0f, 0.0f, 0.0f);
   }
-  GP_FN void rows(float *z, const float *row, const int *places, float scale) {
-    tpd_row<2>(z + 0, row, tp_read(places + 0), 1, 32, scale);
-    tpd_row<2>(z + 2, row, tp_read(places + 1), 3, 32, scale);
-    tpd_row<2>(z + 8, row, tp_read(places + 2), 5, 32, scale);
+  GP_FN void rows(float *z, const float *row, const int *places) {
+    tpd_row<2>(z + 0, row, places[0], 1, 32);
+    tpd_row<2>(z + 2, row, places[1], 3, 32);
+    tpd_row<2>(z + 8, row, places[2], 5, 32);
   }
   GP_FN void first(float *w, const float *wp, const int *at) {
     tpg_read<2>(w + 0, wp + at[0]);
@@ -446,7 +446,7 @@ struct tpd_part2 {
       s0 = tpd_dot<2>(s0, t, z + 0);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<2>(to + at[0], d);
+      if (writes & 1u) tpd_write<2>(to + at[0], d, (writes & TPD_ADDS) != 0);
     }
     float4 y0_1 = *(const float4 *)(y + 0);
     float s1 = 0, s2 = 0, s3 = 0;
@@ -463,7 +463,7 @@ struct tpd_part2 {
       s3 = tpd_dot<2>(s3, t, z + 6);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 2, wn + at[32]);
-      if (writes & 2u) tpd_write<2>(to + at[32], d);
+      if (writes & 2u) tpd_write<2>(to + at[32], d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     float4 y1_4 = *(const float4 *)(y + 4);
@@ -486,7 +486,7 @@ struct tpd_part2 {
       s8 = tpd_dot<2>(s8, t, z + 16);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 4, wn + at[64]);
-      if (writes & 4u) tpd_write<2>(to + at[64], d);
+      if (writes & 4u) tpd_write<2>(to + at[64], d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     tpd_put<ROWS>(dy, 2, s8, 0.0f, 0.0f, 0.0f);

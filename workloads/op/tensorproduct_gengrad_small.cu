@@ -9,11 +9,11 @@ struct tpd_part0 {
     tpg_put(m + 4, __ldg(y + 4), __ldg(y + 5), __ldg(y + 6), __ldg(y + 7));
     tpg_put(m + 8, __ldg(y + 8), 0.0f, 0.0f, 0.0f);
   }
-  GP_FN void rows(float *z, const float *row, const int *places, float scale) {
-    tpd_row<1>(z + 0, row, tp_read(places + 0), 5, 8, scale);
-    tpd_row<1>(z + 5, row, tp_read(places + 1), 3, 8, scale);
-    tpd_row<1>(z + 8, row, tp_read(places + 2), 1, 8, scale);
-    tpd_row<1>(z + 9, row, tp_read(places + 3), 5, 8, scale);
+  GP_FN void rows(float *z, const float *row, const int *places) {
+    tpd_row<1>(z + 0, row, places[0], 5, 8);
+    tpd_row<1>(z + 5, row, places[1], 3, 8);
+    tpd_row<1>(z + 8, row, places[2], 1, 8);
+    tpd_row<1>(z + 9, row, places[3], 5, 8);
   }
   GP_FN void first(float *w, const float *wp, const int *at) {
     (void)at;
@@ -38,7 +38,7 @@ struct tpd_part0 {
       tpg_cell<1>(d, y0_0.x, g + 0);
       s0 = tpd_dot<1>(s0, w + 0, g + 0);
       tpg_read<1>(w + 0, wn + 56);
-      if (writes) tpd_write<1>(to + 56, d);
+      if (writes) tpd_write<1>(to + 56, d, (writes & TPD_ADDS) != 0);
     }
     float4 y0_1 = *(const float4 *)(y + 0);
     float s1 = 0, s2 = 0, s3 = 0;
@@ -69,7 +69,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 1, g + 2);
       tpg_read<1>(w + 1, wn + 32);
-      if (writes) tpd_write<1>(to + 32, d);
+      if (writes) tpd_write<1>(to + 32, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     float4 y1_4 = *(const float4 *)(y + 4);
@@ -92,7 +92,7 @@ struct tpd_part0 {
       s8 = tpd_dot<1>(s8, t, x + 4);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 2, wn + 0);
-      if (writes) tpd_write<1>(to + 0, d);
+      if (writes) tpd_write<1>(to + 0, d, (writes & TPD_ADDS) != 0);
     }
     { // (2,2,2)
       float d[1];
@@ -143,7 +143,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 3, g + 4);
       tpg_read<1>(w + 3, wn + 64);
-      if (writes) tpd_write<1>(to + 64, d);
+      if (writes) tpd_write<1>(to + 64, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     tpd_put<ROWS>(dy, 2, s8, 0.0f, 0.0f, 0.0f);
@@ -158,11 +158,11 @@ struct tpd_part1 {
     tpg_put(m + 4, __ldg(y + 4), __ldg(y + 5), __ldg(y + 6), __ldg(y + 7));
     tpg_put(m + 8, __ldg(y + 8), 0.0f, 0.0f, 0.0f);
   }
-  GP_FN void rows(float *z, const float *row, const int *places, float scale) {
-    tpd_row<1>(z + 0, row, tp_read(places + 0), 3, 8, scale);
-    tpd_row<1>(z + 3, row, tp_read(places + 1), 1, 8, scale);
-    tpd_row<1>(z + 4, row, tp_read(places + 2), 5, 8, scale);
-    tpd_row<1>(z + 9, row, tp_read(places + 3), 3, 8, scale);
+  GP_FN void rows(float *z, const float *row, const int *places) {
+    tpd_row<1>(z + 0, row, places[0], 3, 8);
+    tpd_row<1>(z + 3, row, places[1], 1, 8);
+    tpd_row<1>(z + 4, row, places[2], 5, 8);
+    tpd_row<1>(z + 9, row, places[3], 3, 8);
   }
   GP_FN void first(float *w, const float *wp, const int *at) {
     (void)at;
@@ -185,7 +185,7 @@ struct tpd_part1 {
       tpg_cell<1>(d, y0_0.x, g + 0);
       s0 = tpd_dot<1>(s0, w + 0, g + 0);
       tpg_read<1>(w + 0, wn + 24);
-      if (writes) tpd_write<1>(to + 24, d);
+      if (writes) tpd_write<1>(to + 24, d, (writes & TPD_ADDS) != 0);
     }
     float4 y0_1 = *(const float4 *)(y + 0);
     float s1 = 0, s2 = 0, s3 = 0;
@@ -202,7 +202,7 @@ struct tpd_part1 {
       s3 = tpd_dot<1>(s3, t, x + 2);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 1, wn + 0);
-      if (writes) tpd_write<1>(to + 0, d);
+      if (writes) tpd_write<1>(to + 0, d, (writes & TPD_ADDS) != 0);
     }
     { // (1,1,2)
       float d[1];
@@ -231,7 +231,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 2, g + 2);
       tpg_read<1>(w + 2, wn + 56);
-      if (writes) tpd_write<1>(to + 56, d);
+      if (writes) tpd_write<1>(to + 56, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     float4 y1_4 = *(const float4 *)(y + 4);
@@ -268,7 +268,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 3, g + 4);
       tpg_read<1>(w + 3, wn + 32);
-      if (writes) tpd_write<1>(to + 32, d);
+      if (writes) tpd_write<1>(to + 32, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     tpd_put<ROWS>(dy, 2, s8, 0.0f, 0.0f, 0.0f);
@@ -283,10 +283,10 @@ struct tpd_part2 {
     tpg_put(m + 4, __ldg(y + 4), __ldg(y + 5), __ldg(y + 6), __ldg(y + 7));
     tpg_put(m + 8, __ldg(y + 8), 0.0f, 0.0f, 0.0f);
   }
-  GP_FN void rows(float *z, const float *row, const int *places, float scale) {
-    tpd_row<1>(z + 0, row, tp_read(places + 0), 1, 8, scale);
-    tpd_row<1>(z + 1, row, tp_read(places + 1), 3, 8, scale);
-    tpd_row<1>(z + 4, row, tp_read(places + 2), 5, 8, scale);
+  GP_FN void rows(float *z, const float *row, const int *places) {
+    tpd_row<1>(z + 0, row, places[0], 1, 8);
+    tpd_row<1>(z + 1, row, places[1], 3, 8);
+    tpd_row<1>(z + 4, row, places[2], 5, 8);
   }
   GP_FN void first(float *w, const float *wp, const int *at) {
     (void)at;
@@ -307,7 +307,7 @@ struct tpd_part2 {
       s0 = tpd_dot<1>(s0, t, z + 0);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 0, wn + 0);
-      if (writes) tpd_write<1>(to + 0, d);
+      if (writes) tpd_write<1>(to + 0, d, (writes & TPD_ADDS) != 0);
     }
     float4 y0_1 = *(const float4 *)(y + 0);
     float s1 = 0, s2 = 0, s3 = 0;
@@ -324,7 +324,7 @@ struct tpd_part2 {
       s3 = tpd_dot<1>(s3, t, z + 3);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 1, wn + 24);
-      if (writes) tpd_write<1>(to + 24, d);
+      if (writes) tpd_write<1>(to + 24, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     float4 y1_4 = *(const float4 *)(y + 4);
@@ -347,7 +347,7 @@ struct tpd_part2 {
       s8 = tpd_dot<1>(s8, t, z + 8);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 2, wn + 56);
-      if (writes) tpd_write<1>(to + 56, d);
+      if (writes) tpd_write<1>(to + 56, d, (writes & TPD_ADDS) != 0);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     tpd_put<ROWS>(dy, 2, s8, 0.0f, 0.0f, 0.0f);

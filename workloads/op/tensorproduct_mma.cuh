@@ -135,18 +135,6 @@ GP_FN void tpm_weights(float *rows, int width, const float4 *own, const float4 *
   if (l.pairs & 1) tpm_group<SPLIT, 1>(at, width, own, w2, l, pair);
 }
 
-// tpm_next is tpg_next for a warp of several.
-GP_FN void tpm_next(tpg_head *h, const tpg_args &g, int stop) {
-  __syncwarp();
-  if (tpm_lane() == 0) {
-    tp_rows rows = {0, stop, h->cut, h->row};
-    tp_next(rows, g.dst, g.rowptr, g.out, g.segment, tp_read(g.plan + TP_OUT));
-    h->row = rows.row;
-    h->cut = rows.cut;
-  }
-  __syncwarp();
-}
-
 // What a lane holds from one batch to the next.
 template <int SUMS, int D1>
 struct tpm_held {
@@ -158,7 +146,7 @@ struct tpm_held {
 template <typename P>
 GP_FN void tpm_add(float *a, float *x, const tpg_args &g, tpg_head *h, float *m, const float *weights, int e, int end, int stop, bool begins) {
   float w[P::PATHS];
-  const int *lane = g.plan + h->lanes + tpm_lane() * (TPM_COLUMNS + 2 * g.plan[TPM_PATHS]);
+  const int *lane = g.plan + h->lanes + tpm_lane() * h->lane_ints;
   const int in_dim = g.plan[TP_IN], width = 32 * P::PATHS + 8;
   const unsigned at = (unsigned)lane[TPM_X];
   if (begins) P::first(x, w, g.x + ((unsigned long long)(unsigned)__ldg(g.src + e) * (unsigned)in_dim + at), weights);
@@ -174,8 +162,11 @@ GP_FN void tpm_add(float *a, float *x, const tpg_args &g, tpg_head *h, float *m,
       P::edge(a, x, w, cells, wp, g.x + ((unsigned long long)source * (unsigned)in_dim + at), wp);
     }
     if (e < h->cut) break;
-    P::out(a, h->row, lane + TPM_COLUMNS + tp_read(g.plan + TPM_PATHS));
-    tpm_next(h, g, stop);
+    int places[P::PATHS]; // all at once; see tpg_walk
+    const int *first = lane + (TPM_COLUMNS + h->lane_ints) / 2; // behind the columns of every path
+#pragma unroll
+    for (int i = 0; i < P::PATHS; i++) places[i] = tp_read(first + i);
+    P::out(a, tpg_next(h, g, stop, tpm_lane()), places);
   }
 }
 
@@ -206,7 +197,7 @@ GP_FN void tpm_add(float *a, float *x, const tpg_args &g, tpg_head *h, float *m,
     tpg_args g = {x, y, nullptr, src, dst, rowptr, out, plan, segment};                                                   \
     tpg_head *head = (tpg_head *)(shared + l.steps * l.pairs * 128 + warp * (8 + TPM_BATCH * width + part[TPM_UNION]));   \
     float *weights = (float *)(head + 1), *m = weights + TPM_BATCH * width;                                               \
-    if (tpm_lane() == 0) *head = {rows.row, rows.cut, lanes, {}};                                                         \
+    if (tpm_lane() == 0) *head = {rows.row, rows.cut, lanes, TPM_COLUMNS + 2 * plan[TPM_PATHS], plan[TP_OUT], {}};       \
     tpm_held<SUMS, D1> held = {};                                                                                         \
     _Pragma("unroll 1") for (int e = rows.first; e < rows.stop; e += TPM_BATCH) {                                         \
       const int end = gp_min(e + TPM_BATCH, rows.stop);                                                                   \

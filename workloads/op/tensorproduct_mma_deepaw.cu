@@ -525,11 +525,11 @@ struct tpg_part0 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 1, 11);
-    tpg_write<1, 1>(a + 1, row, tp_read(places + 1), 3, 11);
-    tpg_write<1, 1>(a + 4, row, tp_read(places + 2), 5, 11);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 3), 7, 11);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 4), 9, 11);
+    tpg_write<1, 1>(a + 0, row, places[0], 1, 11);
+    tpg_write<1, 1>(a + 1, row, places[1], 3, 11);
+    tpg_write<1, 1>(a + 4, row, places[2], 5, 11);
+    tpg_write<1, 1>(a + 9, row, places[3], 7, 11);
+    tpg_write<1, 1>(a + 16, row, places[4], 9, 11);
   }
 };
 
@@ -1010,12 +1010,12 @@ struct tpg_part1 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 9, 11);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 1), 7, 11);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 2), 9, 11);
-    tpg_write<1, 1>(a + 25, row, tp_read(places + 3), 5, 11);
-    tpg_write<1, 1>(a + 30, row, tp_read(places + 4), 7, 11);
-    tpg_write<1, 1>(a + 37, row, tp_read(places + 5), 9, 11);
+    tpg_write<1, 1>(a + 0, row, places[0], 9, 11);
+    tpg_write<1, 1>(a + 9, row, places[1], 7, 11);
+    tpg_write<1, 1>(a + 16, row, places[2], 9, 11);
+    tpg_write<1, 1>(a + 25, row, places[3], 5, 11);
+    tpg_write<1, 1>(a + 30, row, places[4], 7, 11);
+    tpg_write<1, 1>(a + 37, row, places[5], 9, 11);
   }
 };
 
@@ -1454,10 +1454,10 @@ struct tpg_part2 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 3, 11);
-    tpg_write<1, 1>(a + 3, row, tp_read(places + 1), 5, 11);
-    tpg_write<1, 1>(a + 8, row, tp_read(places + 2), 7, 11);
-    tpg_write<1, 1>(a + 15, row, tp_read(places + 3), 9, 11);
+    tpg_write<1, 1>(a + 0, row, places[0], 3, 11);
+    tpg_write<1, 1>(a + 3, row, places[1], 5, 11);
+    tpg_write<1, 1>(a + 8, row, places[2], 7, 11);
+    tpg_write<1, 1>(a + 15, row, places[3], 9, 11);
   }
 };
 
@@ -1944,12 +1944,12 @@ struct tpg_part3 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 9, 14);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 1), 1, 14);
-    tpg_write<1, 1>(a + 10, row, tp_read(places + 2), 3, 14);
-    tpg_write<1, 1>(a + 13, row, tp_read(places + 3), 5, 14);
-    tpg_write<1, 1>(a + 18, row, tp_read(places + 4), 7, 14);
-    tpg_write<1, 1>(a + 25, row, tp_read(places + 5), 9, 14);
+    tpg_write<1, 1>(a + 0, row, places[0], 9, 14);
+    tpg_write<1, 1>(a + 9, row, places[1], 1, 14);
+    tpg_write<1, 1>(a + 10, row, places[2], 3, 14);
+    tpg_write<1, 1>(a + 13, row, places[3], 5, 14);
+    tpg_write<1, 1>(a + 18, row, places[4], 7, 14);
+    tpg_write<1, 1>(a + 25, row, places[5], 9, 14);
   }
 };
 
@@ -2505,13 +2505,13 @@ struct tpg_part4 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 3, 20);
-    tpg_write<1, 1>(a + 3, row, tp_read(places + 1), 5, 20);
-    tpg_write<1, 1>(a + 8, row, tp_read(places + 2), 7, 20);
-    tpg_write<1, 1>(a + 15, row, tp_read(places + 3), 9, 20);
-    tpg_write<1, 1>(a + 24, row, tp_read(places + 4), 5, 20);
-    tpg_write<1, 1>(a + 29, row, tp_read(places + 5), 7, 20);
-    tpg_write<1, 1>(a + 36, row, tp_read(places + 6), 9, 20);
+    tpg_write<1, 1>(a + 0, row, places[0], 3, 20);
+    tpg_write<1, 1>(a + 3, row, places[1], 5, 20);
+    tpg_write<1, 1>(a + 8, row, places[2], 7, 20);
+    tpg_write<1, 1>(a + 15, row, places[3], 9, 20);
+    tpg_write<1, 1>(a + 24, row, places[4], 5, 20);
+    tpg_write<1, 1>(a + 29, row, places[5], 7, 20);
+    tpg_write<1, 1>(a + 36, row, places[6], 9, 20);
   }
 };
 
@@ -2918,13 +2918,13 @@ struct tpg_part5 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 7, 14);
-    tpg_write<1, 1>(a + 7, row, tp_read(places + 1), 5, 14);
-    tpg_write<1, 1>(a + 12, row, tp_read(places + 2), 7, 14);
-    tpg_write<1, 1>(a + 19, row, tp_read(places + 3), 9, 14);
-    tpg_write<1, 1>(a + 28, row, tp_read(places + 4), 3, 14);
-    tpg_write<1, 1>(a + 31, row, tp_read(places + 5), 5, 14);
-    tpg_write<1, 1>(a + 36, row, tp_read(places + 6), 7, 14);
+    tpg_write<1, 1>(a + 0, row, places[0], 7, 14);
+    tpg_write<1, 1>(a + 7, row, places[1], 5, 14);
+    tpg_write<1, 1>(a + 12, row, places[2], 7, 14);
+    tpg_write<1, 1>(a + 19, row, places[3], 9, 14);
+    tpg_write<1, 1>(a + 28, row, places[4], 3, 14);
+    tpg_write<1, 1>(a + 31, row, places[5], 5, 14);
+    tpg_write<1, 1>(a + 36, row, places[6], 7, 14);
   }
 };
 
@@ -3339,10 +3339,10 @@ struct tpg_part6 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 3, 14);
-    tpg_write<1, 1>(a + 3, row, tp_read(places + 1), 5, 14);
-    tpg_write<1, 1>(a + 8, row, tp_read(places + 2), 7, 14);
-    tpg_write<1, 1>(a + 15, row, tp_read(places + 3), 9, 14);
+    tpg_write<1, 1>(a + 0, row, places[0], 3, 14);
+    tpg_write<1, 1>(a + 3, row, places[1], 5, 14);
+    tpg_write<1, 1>(a + 8, row, places[2], 7, 14);
+    tpg_write<1, 1>(a + 15, row, places[3], 9, 14);
   }
 };
 
@@ -3615,11 +3615,11 @@ struct tpg_part7 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 1, 20);
-    tpg_write<1, 1>(a + 1, row, tp_read(places + 1), 3, 20);
-    tpg_write<1, 1>(a + 4, row, tp_read(places + 2), 5, 20);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 3), 7, 20);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 4), 9, 20);
+    tpg_write<1, 1>(a + 0, row, places[0], 1, 20);
+    tpg_write<1, 1>(a + 1, row, places[1], 3, 20);
+    tpg_write<1, 1>(a + 4, row, places[2], 5, 20);
+    tpg_write<1, 1>(a + 9, row, places[3], 7, 20);
+    tpg_write<1, 1>(a + 16, row, places[4], 9, 20);
   }
 };
 
@@ -3942,11 +3942,11 @@ struct tpg_part8 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 5, 33);
-    tpg_write<1, 1>(a + 5, row, tp_read(places + 1), 7, 33);
-    tpg_write<1, 1>(a + 12, row, tp_read(places + 2), 9, 33);
-    tpg_write<1, 1>(a + 21, row, tp_read(places + 3), 7, 33);
-    tpg_write<1, 1>(a + 28, row, tp_read(places + 4), 9, 33);
+    tpg_write<1, 1>(a + 0, row, places[0], 5, 33);
+    tpg_write<1, 1>(a + 5, row, places[1], 7, 33);
+    tpg_write<1, 1>(a + 12, row, places[2], 9, 33);
+    tpg_write<1, 1>(a + 21, row, places[3], 7, 33);
+    tpg_write<1, 1>(a + 28, row, places[4], 9, 33);
   }
 };
 
@@ -4100,10 +4100,10 @@ struct tpg_part9 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 5, 20);
-    tpg_write<1, 1>(a + 5, row, tp_read(places + 1), 3, 20);
-    tpg_write<1, 1>(a + 8, row, tp_read(places + 2), 5, 20);
-    tpg_write<1, 1>(a + 13, row, tp_read(places + 3), 7, 20);
+    tpg_write<1, 1>(a + 0, row, places[0], 5, 20);
+    tpg_write<1, 1>(a + 5, row, places[1], 3, 20);
+    tpg_write<1, 1>(a + 8, row, places[2], 5, 20);
+    tpg_write<1, 1>(a + 13, row, places[3], 7, 20);
   }
 };
 
@@ -4310,13 +4310,13 @@ struct tpg_part10 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 3, 33);
-    tpg_write<1, 1>(a + 3, row, tp_read(places + 1), 1, 33);
-    tpg_write<1, 1>(a + 4, row, tp_read(places + 2), 3, 33);
-    tpg_write<1, 1>(a + 7, row, tp_read(places + 3), 5, 33);
-    tpg_write<1, 1>(a + 12, row, tp_read(places + 4), 3, 33);
-    tpg_write<1, 1>(a + 15, row, tp_read(places + 5), 5, 33);
-    tpg_write<1, 1>(a + 20, row, tp_read(places + 6), 7, 33);
+    tpg_write<1, 1>(a + 0, row, places[0], 3, 33);
+    tpg_write<1, 1>(a + 3, row, places[1], 1, 33);
+    tpg_write<1, 1>(a + 4, row, places[2], 3, 33);
+    tpg_write<1, 1>(a + 7, row, places[3], 5, 33);
+    tpg_write<1, 1>(a + 12, row, places[4], 3, 33);
+    tpg_write<1, 1>(a + 15, row, places[5], 5, 33);
+    tpg_write<1, 1>(a + 20, row, places[6], 7, 33);
   }
 };
 
@@ -4448,11 +4448,11 @@ struct tpg_part11 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 1, 100);
-    tpg_write<1, 1>(a + 1, row, tp_read(places + 1), 3, 100);
-    tpg_write<1, 1>(a + 4, row, tp_read(places + 2), 5, 100);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 3), 7, 100);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 4), 9, 100);
+    tpg_write<1, 1>(a + 0, row, places[0], 1, 100);
+    tpg_write<1, 1>(a + 1, row, places[1], 3, 100);
+    tpg_write<1, 1>(a + 4, row, places[2], 5, 100);
+    tpg_write<1, 1>(a + 9, row, places[3], 7, 100);
+    tpg_write<1, 1>(a + 16, row, places[4], 9, 100);
   }
 };
 

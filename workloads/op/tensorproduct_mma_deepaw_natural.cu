@@ -515,11 +515,11 @@ struct tpg_part0 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 3, 11);
-    tpg_write<1, 1>(a + 3, row, tp_read(places + 1), 7, 11);
-    tpg_write<1, 1>(a + 10, row, tp_read(places + 2), 1, 11);
-    tpg_write<1, 1>(a + 11, row, tp_read(places + 3), 5, 11);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 4), 9, 11);
+    tpg_write<1, 1>(a + 0, row, places[0], 3, 11);
+    tpg_write<1, 1>(a + 3, row, places[1], 7, 11);
+    tpg_write<1, 1>(a + 10, row, places[2], 1, 11);
+    tpg_write<1, 1>(a + 11, row, places[3], 5, 11);
+    tpg_write<1, 1>(a + 16, row, places[4], 9, 11);
   }
 };
 
@@ -1070,13 +1070,13 @@ struct tpg_part1 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 3, 14);
-    tpg_write<1, 1>(a + 3, row, tp_read(places + 1), 7, 14);
-    tpg_write<1, 1>(a + 10, row, tp_read(places + 2), 1, 14);
-    tpg_write<1, 1>(a + 11, row, tp_read(places + 3), 5, 14);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 4), 3, 14);
-    tpg_write<1, 1>(a + 19, row, tp_read(places + 5), 7, 14);
-    tpg_write<1, 1>(a + 26, row, tp_read(places + 6), 9, 14);
+    tpg_write<1, 1>(a + 0, row, places[0], 3, 14);
+    tpg_write<1, 1>(a + 3, row, places[1], 7, 14);
+    tpg_write<1, 1>(a + 10, row, places[2], 1, 14);
+    tpg_write<1, 1>(a + 11, row, places[3], 5, 14);
+    tpg_write<1, 1>(a + 16, row, places[4], 3, 14);
+    tpg_write<1, 1>(a + 19, row, places[5], 7, 14);
+    tpg_write<1, 1>(a + 26, row, places[6], 9, 14);
   }
 };
 
@@ -1387,10 +1387,10 @@ struct tpg_part2 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 9, 11);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 1), 7, 11);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 2), 5, 11);
-    tpg_write<1, 1>(a + 21, row, tp_read(places + 3), 9, 11);
+    tpg_write<1, 1>(a + 0, row, places[0], 9, 11);
+    tpg_write<1, 1>(a + 9, row, places[1], 7, 11);
+    tpg_write<1, 1>(a + 16, row, places[2], 5, 11);
+    tpg_write<1, 1>(a + 21, row, places[3], 9, 11);
   }
 };
 
@@ -1868,13 +1868,13 @@ struct tpg_part3 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 1, 20);
-    tpg_write<1, 1>(a + 1, row, tp_read(places + 1), 5, 20);
-    tpg_write<1, 1>(a + 6, row, tp_read(places + 2), 9, 20);
-    tpg_write<1, 1>(a + 15, row, tp_read(places + 3), 3, 20);
-    tpg_write<1, 1>(a + 18, row, tp_read(places + 4), 7, 20);
-    tpg_write<1, 1>(a + 25, row, tp_read(places + 5), 5, 20);
-    tpg_write<1, 1>(a + 30, row, tp_read(places + 6), 9, 20);
+    tpg_write<1, 1>(a + 0, row, places[0], 1, 20);
+    tpg_write<1, 1>(a + 1, row, places[1], 5, 20);
+    tpg_write<1, 1>(a + 6, row, places[2], 9, 20);
+    tpg_write<1, 1>(a + 15, row, places[3], 3, 20);
+    tpg_write<1, 1>(a + 18, row, places[4], 7, 20);
+    tpg_write<1, 1>(a + 25, row, places[5], 5, 20);
+    tpg_write<1, 1>(a + 30, row, places[6], 9, 20);
   }
 };
 
@@ -2040,9 +2040,9 @@ struct tpg_part4 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 7, 14);
-    tpg_write<1, 1>(a + 7, row, tp_read(places + 1), 5, 14);
-    tpg_write<1, 1>(a + 12, row, tp_read(places + 2), 9, 14);
+    tpg_write<1, 1>(a + 0, row, places[0], 7, 14);
+    tpg_write<1, 1>(a + 7, row, places[1], 5, 14);
+    tpg_write<1, 1>(a + 12, row, places[2], 9, 14);
   }
 };
 
@@ -2307,13 +2307,13 @@ struct tpg_part5 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 3, 33);
-    tpg_write<1, 1>(a + 3, row, tp_read(places + 1), 1, 33);
-    tpg_write<1, 1>(a + 4, row, tp_read(places + 2), 5, 33);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 3), 3, 33);
-    tpg_write<1, 1>(a + 12, row, tp_read(places + 4), 7, 33);
-    tpg_write<1, 1>(a + 19, row, tp_read(places + 5), 5, 33);
-    tpg_write<1, 1>(a + 24, row, tp_read(places + 6), 9, 33);
+    tpg_write<1, 1>(a + 0, row, places[0], 3, 33);
+    tpg_write<1, 1>(a + 3, row, places[1], 1, 33);
+    tpg_write<1, 1>(a + 4, row, places[2], 5, 33);
+    tpg_write<1, 1>(a + 9, row, places[3], 3, 33);
+    tpg_write<1, 1>(a + 12, row, places[4], 7, 33);
+    tpg_write<1, 1>(a + 19, row, places[5], 5, 33);
+    tpg_write<1, 1>(a + 24, row, places[6], 9, 33);
   }
 };
 
@@ -2431,9 +2431,9 @@ struct tpg_part6 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 5, 20);
-    tpg_write<1, 1>(a + 5, row, tp_read(places + 1), 3, 20);
-    tpg_write<1, 1>(a + 8, row, tp_read(places + 2), 7, 20);
+    tpg_write<1, 1>(a + 0, row, places[0], 5, 20);
+    tpg_write<1, 1>(a + 5, row, places[1], 3, 20);
+    tpg_write<1, 1>(a + 8, row, places[2], 7, 20);
   }
 };
 
@@ -2520,7 +2520,7 @@ struct tpg_part7 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 7, 33);
+    tpg_write<1, 1>(a + 0, row, places[0], 7, 33);
   }
 };
 
@@ -2652,11 +2652,11 @@ struct tpg_part8 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 1, 100);
-    tpg_write<1, 1>(a + 1, row, tp_read(places + 1), 3, 100);
-    tpg_write<1, 1>(a + 4, row, tp_read(places + 2), 5, 100);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 3), 7, 100);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 4), 9, 100);
+    tpg_write<1, 1>(a + 0, row, places[0], 1, 100);
+    tpg_write<1, 1>(a + 1, row, places[1], 3, 100);
+    tpg_write<1, 1>(a + 4, row, places[2], 5, 100);
+    tpg_write<1, 1>(a + 9, row, places[3], 7, 100);
+    tpg_write<1, 1>(a + 16, row, places[4], 9, 100);
   }
 };
 

@@ -315,13 +315,13 @@ struct tpg_part0 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 5, 128);
-    tpg_write<1, 1>(a + 5, row, tp_read(places + 1), 3, 128);
-    tpg_write<1, 1>(a + 8, row, tp_read(places + 2), 7, 128);
-    tpg_write<1, 1>(a + 15, row, tp_read(places + 3), 1, 128);
-    tpg_write<1, 1>(a + 16, row, tp_read(places + 4), 5, 128);
-    tpg_write<1, 1>(a + 21, row, tp_read(places + 5), 3, 128);
-    tpg_write<1, 1>(a + 24, row, tp_read(places + 6), 7, 128);
+    tpg_write<1, 1>(a + 0, row, places[0], 5, 128);
+    tpg_write<1, 1>(a + 5, row, places[1], 3, 128);
+    tpg_write<1, 1>(a + 8, row, places[2], 7, 128);
+    tpg_write<1, 1>(a + 15, row, places[3], 1, 128);
+    tpg_write<1, 1>(a + 16, row, places[4], 5, 128);
+    tpg_write<1, 1>(a + 21, row, places[5], 3, 128);
+    tpg_write<1, 1>(a + 24, row, places[6], 7, 128);
   }
 };
 
@@ -523,12 +523,12 @@ struct tpg_part1 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 3, 128);
-    tpg_write<1, 1>(a + 3, row, tp_read(places + 1), 1, 128);
-    tpg_write<1, 1>(a + 4, row, tp_read(places + 2), 5, 128);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 3), 3, 128);
-    tpg_write<1, 1>(a + 12, row, tp_read(places + 4), 5, 128);
-    tpg_write<1, 1>(a + 17, row, tp_read(places + 5), 7, 128);
+    tpg_write<1, 1>(a + 0, row, places[0], 3, 128);
+    tpg_write<1, 1>(a + 3, row, places[1], 1, 128);
+    tpg_write<1, 1>(a + 4, row, places[2], 5, 128);
+    tpg_write<1, 1>(a + 9, row, places[3], 3, 128);
+    tpg_write<1, 1>(a + 12, row, places[4], 5, 128);
+    tpg_write<1, 1>(a + 17, row, places[5], 7, 128);
   }
 };
 
@@ -622,10 +622,10 @@ struct tpg_part2 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 1, 128);
-    tpg_write<1, 1>(a + 1, row, tp_read(places + 1), 3, 128);
-    tpg_write<1, 1>(a + 4, row, tp_read(places + 2), 5, 128);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 3), 7, 128);
+    tpg_write<1, 1>(a + 0, row, places[0], 1, 128);
+    tpg_write<1, 1>(a + 1, row, places[1], 3, 128);
+    tpg_write<1, 1>(a + 4, row, places[2], 5, 128);
+    tpg_write<1, 1>(a + 9, row, places[3], 7, 128);
   }
 };
 

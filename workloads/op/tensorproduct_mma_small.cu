@@ -137,10 +137,10 @@ struct tpg_part0 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 5, 8);
-    tpg_write<1, 1>(a + 5, row, tp_read(places + 1), 3, 8);
-    tpg_write<1, 1>(a + 8, row, tp_read(places + 2), 1, 8);
-    tpg_write<1, 1>(a + 9, row, tp_read(places + 3), 5, 8);
+    tpg_write<1, 1>(a + 0, row, places[0], 5, 8);
+    tpg_write<1, 1>(a + 5, row, places[1], 3, 8);
+    tpg_write<1, 1>(a + 8, row, places[2], 1, 8);
+    tpg_write<1, 1>(a + 9, row, places[3], 5, 8);
   }
 };
 
@@ -245,10 +245,10 @@ struct tpg_part1 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 3, 8);
-    tpg_write<1, 1>(a + 3, row, tp_read(places + 1), 1, 8);
-    tpg_write<1, 1>(a + 4, row, tp_read(places + 2), 3, 8);
-    tpg_write<1, 1>(a + 7, row, tp_read(places + 3), 5, 8);
+    tpg_write<1, 1>(a + 0, row, places[0], 3, 8);
+    tpg_write<1, 1>(a + 3, row, places[1], 1, 8);
+    tpg_write<1, 1>(a + 4, row, places[2], 3, 8);
+    tpg_write<1, 1>(a + 7, row, places[3], 5, 8);
   }
 };
 
@@ -313,9 +313,9 @@ struct tpg_part2 {
     }
   }
   GP_FN void out(float *a, float *row, const int *places) {
-    tpg_write<1, 1>(a + 0, row, tp_read(places + 0), 1, 8);
-    tpg_write<1, 1>(a + 1, row, tp_read(places + 1), 3, 8);
-    tpg_write<1, 1>(a + 4, row, tp_read(places + 2), 5, 8);
+    tpg_write<1, 1>(a + 0, row, places[0], 1, 8);
+    tpg_write<1, 1>(a + 1, row, places[1], 3, 8);
+    tpg_write<1, 1>(a + 4, row, places[2], 5, 8);
   }
 };
 

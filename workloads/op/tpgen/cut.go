@@ -230,14 +230,15 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules)
 			}
 		}
 	}
+	room := r.room
 	if p.L1 == 0 {
-		room = scalarRoom
+		room = max(room, scalarRoom)
 	}
 	fours := (slots + 3) / 4
 	// An odd number of float4: eight lanes that write at once meet in no bank.
 	p.Stride = 4 * (fours | 1)
 	p.Batch = min(r.batch, matrixFloats/p.Stride)
-	p.Ahead = min(len(paths), min(edgeRegisters-copies*(p.Sums+d1+widest), r.room-copies*(p.Sums+d1)-most)/copies)
+	p.Ahead = min(len(paths), min(edgeRegisters-copies*(p.Sums+d1+widest), room-copies*(p.Sums+d1)-most)/copies)
 	if p.Batch < leastBatch || p.Ahead < min(2, len(paths)) || !r.local.allow(p) {
 		return nil
 	}

@@ -119,10 +119,10 @@ func (w gradWriter) stage() {
 // rows reads dz of a row. places are where a lane's copies begin in it for every path,
 // -1 where it has none.
 func (w gradWriter) rows() {
-	w.line("GP_FN void rows(float *z, const float *row, const int *places, float scale) {")
+	w.line("GP_FN void rows(float *z, const float *row, const int *places) {")
 	at := 0
 	for i, q := range w.p.paths {
-		w.line("  tpd_row<%d>(z + %d, row, tp_read(places + %d), %d, %d, scale);", w.p.Copies, at*w.p.Copies, i, q.d3(), w.p.Mul)
+		w.line("  tpd_row<%d>(z + %d, row, places[%d], %d, %d);", w.p.Copies, at*w.p.Copies, i, q.d3(), w.p.Mul)
 		at += q.d3()
 	}
 	w.line("}")
@@ -241,9 +241,9 @@ func (w gradWriter) path(i, sum, first int, started bool, value func(j int) stri
 	}
 	w.line("    tpg_read<%d>(w + %d, wn + %s);", v, i*v, w.weight(i))
 	if p.Merged {
-		w.line("    if (writes & %du) tpd_write<%d>(to + %s, d);", 1<<i, v, w.weight(i))
+		w.line("    if (writes & %du) tpd_write<%d>(to + %s, d, (writes & TPD_ADDS) != 0);", 1<<i, v, w.weight(i))
 	} else {
-		w.line("    if (writes) tpd_write<%d>(to + %s, d);", v, w.weight(i))
+		w.line("    if (writes) tpd_write<%d>(to + %s, d, (writes & TPD_ADDS) != 0);", v, w.weight(i))
 	}
 	w.line("  }")
 }

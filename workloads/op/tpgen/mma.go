@@ -54,7 +54,7 @@ func (f Family) mmaSpecs() ([]*Spec, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !spec.whole() {
+		if !whole(tp, spec.paths()) {
 			return nil, fmt.Errorf("a path of %v x %v -> %v needs more registers than a warp has", tp.In1, tp.In2, tp.Out)
 		}
 		for _, p := range spec.Parts {
@@ -105,7 +105,7 @@ func MMAPlan(f Family, n int) ([]MMAWarp, error) {
 	var all []MMAWarp
 	for i, spec := range specs[:n+1] {
 		for k, p := range spec.Parts {
-			number, _ := numbers.of(p)
+			number, _ := numbers.of(p.identity())
 			if i == n {
 				all = append(all, spec.mmaWarps(k, number)...)
 			}

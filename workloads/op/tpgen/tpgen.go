@@ -74,7 +74,7 @@ func Families() []Family {
 		{"mace_large", 88, []Layer{{"mace-large", "128x0e+128x1o+128x2e", "128x0e+128x1o+128x2e+128x3o", 3}}, 92, 92},
 		{"nequip_lips", 88, []Layer{{"nequip-lips", nequip, nequip, 2}}, 92, 0},
 		{"deepaw_natural", 68, []Layer{{"deepaw", natural, natural, 4}}, 0, 0},
-		{"deepaw", 60, []Layer{{"deepaw", most, most, 4}, {"deepaw", "100x0o+" + most, "100x0o+" + most, 4}}, 80, 0},
+		{"deepaw", 60, []Layer{{"deepaw", most, most, 4}, {"deepaw", "100x0o+" + most, "100x0o+" + most, 4}}, 72, 0},
 	}
 }
 
@@ -116,11 +116,7 @@ func Make(tp so3.TensorProduct) (*Made, error) {
 	if err != nil {
 		return nil, err
 	}
-	var paths []*path
-	for _, p := range spec.Parts {
-		paths = append(paths, p.paths...)
-	}
-	if !whole(tp, paths) {
+	if !whole(tp, spec.paths()) {
 		return nil, fmt.Errorf("a path of %v x %v -> %v needs more registers than a warp has", tp.In1, tp.In2, tp.Out)
 	}
 	name := kernelPrefix + Key(tp)
@@ -136,6 +132,14 @@ func generable(tp so3.TensorProduct) error {
 		}
 	}
 	return nil
+}
+
+// paths are those of all parts.
+func (s *Spec) paths() (all []*path) {
+	for _, p := range s.Parts {
+		all = append(all, p.paths...)
+	}
+	return all
 }
 
 // whole says that every path is in a part; paths are those of all parts.
