@@ -7,7 +7,8 @@
 Everything is computed in float64 and written with all its digits. The cases cover one and many time steps, carriers,
 units and layers, both orders of the batch axis, unbatched input, missing biases and gates that saturate. Every second
 case keeps its weights in an object, the others beside the other fields; both are read. The cases of kind gru_grad hold
-the gradients of torch.autograd.
+the gradients of torch.autograd, and those of kind gru_train_step a whole step of training: carriers that go down a
+window of levels, the loss of what they deposit, its gradients, clipping by their norm and one step of torch.optim.Adam.
 """
 import argparse
 import json
@@ -102,6 +103,61 @@ def gradient_case(index, steps, batch, inputs, hidden, layers, bias=True, batch_
     return c | {"dx": x.grad.tolist(), "dh0": h0.grad.tolist(), "grads": grads}
 
 
+# Window, T, carriers, I, H, L, depth, and besides lr and the largest norm of all gradients.
+STEPS = [
+    (3, 1, 5, 4, 6, 2, 4, {}),
+    (4, 2, 3, 5, 7, 1, 3, {"lr": 0.01, "clip": 0.05}),
+    (2, 3, 4, 3, 5, 3, 1, {"clip": 1e6}),
+    (7, 1, 6, 2, 4, 1, 5, {"lr": 1e-4}),
+]
+
+STRIDE = float(torch.tensor(0.01, dtype=torch.float32))  # how far a carrier drifts in a level at most
+KAPPA = 0.3  # weight of the carriers' places in the loss
+
+
+def single(t):
+    """Values that float32 holds, in which gpuprof keeps all that a step starts from."""
+    return t.float().double()
+
+
+def train_step(window, steps, carriers, inputs, hidden, layers, depth, lr=1e-3, clip=1.0):
+    """A step of gpuprof's workload gruflow with pass=train, by torch.autograd and torch.optim.Adam."""
+    gru = torch.nn.GRU(inputs, hidden, layers, dtype=torch.float64)
+    head = torch.nn.Linear(hidden, 4, dtype=torch.float64)
+    params = {name: p for name, p in gru.named_parameters()} | {"projection": head.weight, "projection_bias": head.bias}
+    with torch.no_grad():
+        for p in params.values():
+            p.copy_(single(p))
+    x = single(torch.randn(window, steps, carriers, inputs, dtype=torch.float64))
+    h0 = single(torch.rand(layers, carriers, hidden, dtype=torch.float64) - 0.5)
+    energy, source = (single(0.5 + torch.rand(carriers, dtype=torch.float64)) for _ in range(2))
+    place = single(0.02 * (torch.rand(carriers, 2, dtype=torch.float64) - 0.5))
+    target = single(torch.rand(depth, dtype=torch.float64) * carriers * window / depth)
+    level = torch.arange(carriers) % depth
+    c = {"kind": "gru_train_step", "input_size": inputs, "hidden_size": hidden, "num_layers": layers, "depth": depth, "lr": lr, "clip": clip,
+         "weights": {n: p.tolist() for n, p in gru.named_parameters()}, "projection": head.weight.tolist(), "projection_bias": head.bias.tolist(),
+         "x": x.tolist(), "h0": h0.tolist(), "energy": energy.tolist(), "level": level.tolist(), "place": place.tolist(), "source": source.tolist(),
+         "target": target.tolist()}
+    h, dose = h0, torch.zeros(depth, dtype=torch.float64)
+    for j in range(window):
+        field = torch.cat([energy.expand(steps, carriers)[..., None], x[j, :, :, 1:]], 2)  # column 0 is the energy
+        out, h = gru(field, h)
+        p = head(out[-1])
+        q = torch.sigmoid(p[:, 0]) * energy
+        dose = dose.index_add(0, level, q)
+        energy, place, level = energy - q, place + STRIDE * torch.tanh(p[:, 1:3]), level + 1
+        leaves = level == depth  # another carrier enters in the place of one that leaves
+        energy, place = torch.where(leaves, source, energy), torch.where(leaves[:, None], 0.0, place)
+        h, level = torch.where(leaves[:, None], 0.0, h), torch.where(leaves, 0, level)
+    loss = ((dose - target) ** 2).sum() / 2 + KAPPA * (place ** 2).sum() / 2
+    adam = torch.optim.Adam(params.values(), lr=lr)
+    loss.backward()
+    c |= {"loss": loss.item(), "grads": {n: p.grad.tolist() for n, p in params.items()}}
+    torch.nn.utils.clip_grad_norm_(params.values(), clip)
+    adam.step()
+    return c | {"parameters_after": {n: p.tolist() for n, p in params.items()}}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("output", help="JSON file to write")
@@ -110,6 +166,7 @@ def main():
     torch.manual_seed(args.seed)
     cases = [case(i, *sizes, **options) for i, (*sizes, options) in enumerate(CASES)]
     cases += [gradient_case(i, *sizes, **options) for i, (*sizes, options) in enumerate(GRADIENTS)]
+    cases += [train_step(*sizes, **options) for *sizes, options in STEPS]
     lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)
     with open(args.output, "w") as f:
         f.write('{"cases":[\n' + lines + "\n]}\n")

@@ -128,13 +128,17 @@ const chainCarriers = 8
 
 // tripOf is carrier k's way through a window.
 func (s *session) tripOf(st state, k int, source float64, fields []float32) trip {
-	sh := s.shape
+	return tripOf(s.shape, s.params, s.train.window, st, k, source, fields)
+}
+
+// tripOf is the same of any parameters; fields are the inputs [window,T,B,I].
+func tripOf(sh shape, p params, window int, st state, k int, source float64, fields []float32) trip {
 	var h [][]float64
 	for l := range sh.L {
 		h = append(h, op.As[float64](st.h[(l*sh.B+k)*sh.H:][:sh.H]))
 	}
 	at := carrier{energy: float64(st.energy[k]), level: int(st.level[k]), x: float64(st.place[2*k]), y: float64(st.place[2*k+1])}
-	return refTrip(sh, s.params, s.train.window, at, h, source, func(j, t int) []float32 {
+	return refTrip(sh, p, window, at, h, source, func(j, t int) []float32 {
 		return fields[((j*sh.T+t)*sh.B+k)*sh.I:][:sh.I]
 	})
 }

@@ -38,6 +38,7 @@ type vectorCase struct {
 	Hn  tensor `json:"hn"`
 
 	gradients
+	stepCase
 }
 
 // UnmarshalJSON implements json.Unmarshaler: weights may also stand beside
@@ -78,8 +79,10 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 func (c *vectorCase) run(d gpuprof.Device) ([]gpuprof.CaseResult, error) {
 	switch c.Kind {
 	case "gru", kindGrad:
+	case kindStep:
+		return c.runStep(d)
 	default:
-		return nil, gpuprof.Errorf(nil, "unknown kind %q", c.Kind).WithFix("use gru or gru_grad%s", gpuprof.DidYouMean(c.Kind, []string{"gru", kindGrad}))
+		return nil, gpuprof.Errorf(nil, "unknown kind %q", c.Kind).WithFix("use gru, gru_grad or gru_train_step%s", gpuprof.DidYouMean(c.Kind, []string{"gru", kindGrad, kindStep}))
 	}
 	s, err := c.shape()
 	if err != nil {
