@@ -33,6 +33,9 @@ type refSums struct {
 	energy        float64
 	f             [][]float64 // set: the energy's gradient by every vector
 	first, second *refGrads   // of the energy, of its slope along dir
+	// pull is the gradient by a row's energy of what first is of, from that energy; nil: of
+	// the energy itself, so 1.
+	pull func(energy float64) float64
 }
 
 // refValues are the values of a row on its way: of every edge radial functions,
@@ -44,6 +47,8 @@ type refValues struct {
 	mid, pre   []float64
 	dpre, dmid []float64   // gradients of the energy, the latter by a message
 	dw         [][]float64 // likewise
+	out        []float64   // behind the gate
+	energy     float64     // the row's
 	sum        float64     // 1/sqrt(neighbours)
 	edges      int
 }
@@ -78,25 +83,32 @@ func (n *refNet) forward(r refRow, to *refSums) (*refValues, error) {
 		v.b, v.y, v.w = append(v.b, b), append(v.y, y), append(v.w, w)
 	}
 	op.RefLinear(l.Linear, v.mid, n.mix, v.pre)
-	out := make([]float64, l.Out.Dim())
-	if err := op.RefGate(l.Gate, v.pre, out); err != nil {
+	v.out = make([]float64, l.Out.Dim())
+	if err := op.RefGate(l.Gate, v.pre, v.out); err != nil {
 		return nil, err
 	}
 	for u, a := range n.factors {
-		to.energy += a * out[n.readout.First+u]
-		if to.first != nil {
-			to.first.readout[u] += out[n.readout.First+u]
-		}
+		v.energy += a * v.out[n.readout.First+u]
 	}
+	to.energy += v.energy
 	return v, nil
 }
 
-// back is the gradient of the energy, whose own is 1.
+// back is the gradient of the energy, or of what pull says that the row's pulls at.
 func (n *refNet) back(r refRow, v *refValues, to *refSums) error {
 	l := n.layer
 	dout := make([]float64, l.Out.Dim())
 	v.dpre, v.dmid = make([]float64, len(v.pre)), make([]float64, len(v.mid))
-	copy(dout[n.readout.First:], n.factors)
+	pulled := 1.0
+	if to.pull != nil {
+		pulled = to.pull(v.energy)
+	}
+	for u, a := range n.factors {
+		dout[n.readout.First+u] = pulled * a
+		if to.first != nil {
+			to.first.readout[u] += pulled * v.out[n.readout.First+u]
+		}
+	}
 	if err := op.RefGateGrad(l.Gate, v.pre, dout, v.dpre); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func firstGradients(t *testing.T, n *network) []float64 {
 	c, in := n.c, n.layer.In.Dim()
 	gx := make([]float64, len(c.X))
 	g := &refGrads{w1: make([]float64, len(c.W1)), w2: make([]float64, len(c.W2)), mix: make([]float64, len(c.Mix)), readout: make([]float64, len(c.Readout))}
-	net := refNet{layer: n.layer, basis: n.basis, sph: n.sph, mlp: n.mlp, readout: n.readout(), w1: c.W1, w2: c.W2, mix: c.Mix, factors: c.Readout}
+	net := n.refNet()
 	for r := range n.atoms {
 		var row refRow
 		g.x = nil

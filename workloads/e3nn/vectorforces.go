@@ -153,12 +153,18 @@ func (n *network) vec(e int, p []float64) []float64 {
 	return v
 }
 
+// refNet is the network in float64.
+func (n *network) refNet() *refNet {
+	c := n.c
+	return &refNet{layer: n.layer, basis: n.basis, sph: n.sph, mlp: n.mlp, readout: n.readout(), w1: c.W1, w2: c.W2, mix: c.Mix, factors: c.Readout}
+}
+
 // reference is the energy and its gradient by every position; with dir, a vector a
 // position, the gradients of its slope along dir by x, w1, w2, mix and readout follow.
 func (n *network) reference(dir []float64) ([]float64, error) {
 	c := n.c
 	out, in := make([]float64, 1+3*n.atoms), n.layer.In.Dim()
-	net := refNet{layer: n.layer, basis: n.basis, sph: n.sph, mlp: n.mlp, readout: n.readout(), w1: c.W1, w2: c.W2, mix: c.Mix, factors: c.Readout}
+	net := n.refNet()
 	gx := make([]float64, len(c.X))
 	second := &refGrads{w1: make([]float64, len(c.W1)), w2: make([]float64, len(c.W2)), mix: make([]float64, len(c.Mix)), readout: make([]float64, len(c.Readout))}
 	for r := range n.atoms {

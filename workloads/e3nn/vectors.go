@@ -61,6 +61,8 @@ type vectorCase struct {
 	Mix       array  `json:"mix"`
 	Readout   array  `json:"readout"`
 	V         array  `json:"v"` // forces_grad: the forces' cotangents
+
+	stepCase // train_step
 }
 
 // array is a JSON array of numbers, nested or not, flattened in order.
@@ -117,7 +119,7 @@ func (v *vectorRunner) run(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	}{
 		{"wigner_3j", v.wigner3j}, {"spherical_harmonics", v.harmonics}, {"tensor_product", v.tensorProduct}, {"gate", v.gate},
 		{"spherical_harmonics_grad", v.harmonicsGrad}, {"tensor_product_grad", v.tensorProductGrad}, {"radial_grad", v.radialGrad},
-		{"gate_grad", v.gateGrad}, {"forces", v.forces}, {"forces_grad", v.forcesGrad},
+		{"gate_grad", v.gateGrad}, {"forces", v.forces}, {"forces_grad", v.forcesGrad}, {"train_step", v.trainStep},
 	}
 	var kinds []string
 	for _, k := range all {

@@ -134,6 +134,7 @@ func FuzzVectors(f *testing.F) {
 	f.Add([]byte(`{"cases":[{"kind":"tensor_product","irreps_in1":"1x1o","irreps_in2":"1x1o","irreps_out":"1x0e","instructions":[[0,0,0,"uvu",false,1]],"x":[1,2,3],"y":[1,2,3],"out":[1]}]}`))
 	f.Add([]byte(`{"cases":[{"kind":"gate","irreps_scalars":"1x0e","irreps_gates":"1x0e","irreps_gated":"1x1o","activations":[["silu"],["sigmoid"]],"normalisation":"exact","x":[1,2,3,4,5],"out":[1,2,3,4]}]}`))
 	f.Add([]byte(`{"cases":[` + oneForce + `,` + oneForceGrad + `]}`))
+	f.Add([]byte(`{"cases":[` + strings.NewReplacer(`"forces"`, `"train_step"`, `"out"`, `"target":[1,2],"lr":0.1,"clip":1,"loss":1,"grads":{"x":[1,1],"w1":[1,1],"w2":[1],"mix":[1],"readout":[1]},"parameters_after":{"x":[1,1],"w1":[1,1],"w2":[1],"mix":[1],"readout":[1]},"unused"`).Replace(oneForce) + `]}`))
 	f.Add([]byte(`{"cases":[{"kind":"radial_grad","basis":"bessel","functions":2,"cutoff":4,"r":[1],"db":[1,2],"out":[1]}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if _, err := (Workload{}).CheckVectors(context.Background(), openHost(t, 1<<26), b, "fuzz"); err != nil && len(err.Error()) > 4096 {
