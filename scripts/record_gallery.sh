@@ -27,6 +27,7 @@ started=$(date -u +'%Y-%m-%d %H:%M UTC')
 record e3nn-csr run e3nn --device host --runs 6 --max-time 3s --set impl=csr
 record e3nn-unfused run e3nn --device host --runs 6 --max-time 3s --set impl=unfused
 record gridsim run gridsim --device host --max-time 3s --set allocator=pool --set impl=split --set roi=on --set pool_trim=every:100
+record gruflow-train run gruflow --device host --min-time 1s --max-time 5s --set pass=train --set window=4
 record serving run serving --preset synthetic --device host --min-time 1s --max-time 5s
 record tune tune e3nn --device host --knob impl,batch --budget 90s
 

@@ -1,8 +1,6 @@
 package gruflow
 
 import (
-	"math"
-
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
@@ -150,30 +148,6 @@ func (c *checker) gates() (gx, gh []float32, err error) {
 	return gx, gh, err
 }
 
-// stored reads values of an array as wide as the precision.
-func (c *checker) stored(b gpuprof.Buffer, at, n int) ([]float32, error) {
-	if c.s.prec.narrow() {
-		return c.readNarrow(b, at, n)
-	}
-	return c.read(b, at, n)
-}
-
-// stateRow is a row of a layer's states of a level: those before its time steps, or after.
-func (c *checker) stateRow(l, level, row, after int) ([]float32, error) {
-	sh := c.s.shape
-	slot := level % c.s.rec.every
-	return c.stored(c.s.rec.u.layers[l].states, (slot*sh.T*sh.B+row+after*sh.B)*sh.H, sh.H)
-}
-
-// inputRow is a row of a layer's input.
-func (c *checker) inputRow(l, level, row int) ([]float32, error) {
-	sh := c.s.shape
-	if l > 0 {
-		return c.stateRow(l-1, level, row, 1)
-	}
-	return c.read(c.s.slots[c.slot].x, ((c.micro*c.s.rec.window+level)*sh.T*sh.B+row)*sh.I, sh.I)
-}
-
 // weights compares the weights as the products read them, bit for bit.
 func (c *checker) weights(l int) error {
 	u, h := c.s.rec.u, c.s.shape.H
@@ -193,147 +167,6 @@ func (c *checker) weights(l int) error {
 		c.s.prec.round(want, m.want)
 		c.errs[stWeights].Same(got, want)
 	}
-	return nil
-}
-
-// cells compares a layer's new states of a level, and the gates kept.
-func (c *checker) cells(g *group) error {
-	s, sh, e, l := c.s, c.s.shape, &c.errs[g.stage], g.layer
-	p := s.params.layers[l]
-	slot := g.level % s.rec.every
-	var energy []float32
-	if g.stage == stGRU && l == 0 {
-		var err error
-		if energy, err = c.read(s.flow.energy, 0, sh.B); err != nil {
-			return err
-		}
-	}
-	for _, row := range c.rows {
-		x, err := c.inputRow(l, g.level, row)
-		if err != nil {
-			return err
-		}
-		if energy != nil {
-			e.Same(x[:1], energy[row%sh.B:][:1])
-			field := gpuprof.Floats(s.inputs)[c.batch*int(s.inputWords())+((g.micro*s.rec.window+g.level)*sh.T*sh.B+row)*sh.I:][:sh.I]
-			e.Same(x[1:], field[1:])
-		}
-		before, err := c.stateRow(l, g.level, row, 0)
-		if err != nil {
-			return err
-		}
-		after, err := c.stateRow(l, g.level, row, 1)
-		if err != nil {
-			return err
-		}
-		kept, err := c.stored(s.rec.u.layers[l].kept, (slot*sh.T*sh.B+row)*4*sh.H, 4*sh.H)
-		if err != nil {
-			return err
-		}
-		gates, next := refKept(op.As[float64](x), op.As[float64](before), p)
-		e.Add(after, next)
-		e.Add(kept, gates)
-	}
-	return nil
-}
-
-// levelDown compares the carriers' update of a level.
-func (c *checker) levelDown(g *group) error {
-	s, sh, e, lv := c.s, c.s.shape, &c.errs[stFlow], &c.level
-	e.Used = true
-	now := map[gpuprof.Buffer][]float32{}
-	for _, b := range []gpuprof.Buffer{s.flow.energy, s.flow.level, s.flow.place, s.flow.record} {
-		var err error
-		if now[b], err = c.read(b, 0, b.Len()/4); err != nil {
-			return err
-		}
-	}
-	sources, levels := drawSources(sh, s.seed), asInts(now[s.flow.level])
-	for _, k := range c.carriersOf() {
-		// The state as the update found it is what the cell makes of what is kept, for it may be cleared by now.
-		h, err := c.remade(sh.L-1, g.level, k)
-		if err != nil {
-			return err
-		}
-		before := carrier{energy: float64(lv.energy[k]), level: int(lv.level[k]), x: float64(lv.place[2*k]), y: float64(lv.place[2*k+1])}
-		next, record, leaves := refFlow(before, h, s.params.proj, s.params.bias, sh.D, float64(sources[k]))
-		tol := &c.errs[stFlow]
-		if s.prec.narrow() { // what is kept is rounded, and the update reads what is not
-			tol = &c.errs[stGRU]
-		}
-		tol.Add(now[s.flow.record][k*outputs:][:outputs], record[:])
-		tol.Add(now[s.flow.energy][k:k+1], []float64{next.energy})
-		tol.Add(now[s.flow.place][2*k:2*k+2], []float64{next.x, next.y})
-		path, err := c.read(s.rec.path, (g.level*sh.B+k)*pathWords, pathWords)
-		if err != nil {
-			return err
-		}
-		e.Same(path[pathEnergy:][:1], lv.energy[k:][:1])
-		share := float64(record[outDeposit]) / before.energy
-		tol.Add(path[pathShare:][:1], []float64{share})
-		if int(levels[k]) != next.level {
-			e.Diff = math.Inf(1)
-		}
-		for l := range sh.L {
-			if !leaves {
-				break
-			}
-			after, err := c.stateRow(l, g.level, (sh.T-1)*sh.B+k, 1)
-			if err != nil {
-				return err
-			}
-			e.Same(after, make([]float32, sh.H))
-		}
-	}
-	return nil
-}
-
-// remade is the state that a layer made of a carrier at a level's last time step, from what
-// is kept.
-func (c *checker) remade(l, level, k int) ([]float64, error) {
-	s, sh := c.s, c.s.shape
-	row := (sh.T-1)*sh.B + k
-	before, err := c.stateRow(l, level, row, 0)
-	if err != nil {
-		return nil, err
-	}
-	v, err := c.stored(s.rec.u.layers[l].kept, (level%s.rec.every*sh.T*sh.B+row)*4*sh.H, 4*sh.H)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]float64, sh.H)
-	for i := range out {
-		z, n := float64(v[sh.H+i]), float64(v[2*sh.H+i])
-		out[i] = (1-z)*n + z*float64(before[i])
-	}
-	return out, nil
-}
-
-// levelMetrics compares the metrics of a level.
-func (c *checker) levelMetrics(g *group) error {
-	s, sh := c.s, c.s.shape
-	rec, err := c.read(s.flow.record, 0, sh.B*outputs)
-	if err != nil {
-		return err
-	}
-	levels, err := c.read(s.flow.level, 0, sh.B)
-	if err != nil {
-		return err
-	}
-	var h []float32
-	if s.prec.narrow() {
-		h, err = c.read(s.net.h, (sh.L-1)*sh.B*sh.H, sh.B*sh.H)
-	} else {
-		h, err = c.read(s.rec.u.layers[sh.L-1].states, (g.level%s.rec.every+1)*sh.T*sh.B*sh.H, sh.B*sh.H)
-	}
-	if err != nil {
-		return err
-	}
-	got, err := c.read(s.flow.metrics, g.level*sh.metrics(), sh.metrics())
-	if err != nil {
-		return err
-	}
-	c.compareMetrics(got, refMetrics(sh, rec, asInts(levels), h))
 	return nil
 }
 

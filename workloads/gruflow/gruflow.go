@@ -4,8 +4,8 @@
 // step runs a multi-layer GRU over all carriers, lets each deposit a share of
 // its energy and move one level down, and reduces the whole to a few numbers.
 //
-// The package reads top down: model.go says what is computed, session.go
-// allocates, program.go and layers.go bind launches, step.go is the timed
+// The package reads top down: model.go says what is computed, memory.go counts
+// what session.go allocates, program.go and layers.go bind launches, step.go is the timed
 // step, check.go compares with the float64 formulas of reference.go. A kernel
 // is NAME.go (arguments, cost by count), NAME_host.go and, for a GPU, NAME.cu.
 package gruflow

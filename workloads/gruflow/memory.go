@@ -1,0 +1,121 @@
+package gruflow
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+func (s *session) inputWords() int64 {
+	return int64(windowOf(s.set)*microOf(s.set)) * int64(s.shape.T) * int64(s.shape.B) * int64(s.shape.I)
+}
+
+// metricWords are those of every level, and in training the loss.
+func (s *session) metricWords() int {
+	if s.train != nil {
+		return s.train.window*s.shape.metrics() + 1
+	}
+	return s.shape.metrics()
+}
+
+func (s *session) parameterWords() int64 {
+	var n int64
+	for l := range s.shape.L {
+		n += int64(s.shape.gates()) * int64(s.shape.width(l)+s.shape.H+2)
+	}
+	return n + outputs*int64(s.shape.H+1)
+}
+
+func (s *session) stateWords() int64 {
+	b := int64(s.shape.B)
+	return int64(s.shape.L)*b*int64(s.shape.H) + 5*b + outputs*b + int64(s.metricWords())
+}
+
+// scratchWords is an upper bound of the scratch memory in use at one time.
+func (s *session) scratchWords() int64 {
+	sh := s.shape
+	if s.train != nil {
+		kind := s.mem.Dev.Info().Kind
+		return s.train.u.scratchWords(kind, s.train.shapes()...) + int64(sh.B)*int64(sh.H) + int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics())
+	}
+	rows, b, h := int64(sh.T)*int64(sh.B), int64(sh.B), int64(sh.H)
+	wide := int64(max(sh.I, sh.H))
+	n := rows*3*h + b*3*h
+	switch s.impl {
+	case implCuDNN:
+		n = 0
+	case implPersistent:
+		n = b * (6*h + wide)
+	case implPlain:
+		n += 3 * b * h
+	}
+	if s.impl != implCuDNN && s.prec != fp32 {
+		n += s.prec.words(rows*wide) + s.prec.words(b*h)
+	}
+	if s.impl != implCuDNN && sh.T > 1 {
+		n += 2 * rows * h
+	}
+	return max(n, int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics()))
+}
+
+// reserved is what the allocator reserves at most for words of scratch memory: requests of
+// up to 1 MiB share segments of 2 MiB, those of up to 10 MiB segments of 20 MiB, and larger
+// ones, of which a step has up to eight at a time, are rounded up to 2 MiB.
+func reserved(words int64) int64 {
+	const mib = 1 << 20
+	if 4*words <= mib {
+		return 4 * mib
+	}
+	return 4*words + (2+20+8*2)*mib
+}
+
+// weightWords are the parameters as they are kept, and in training all that it adds.
+func (s *session) weightWords() int64 {
+	if s.train != nil {
+		return outputs*int64(s.shape.H+1) + s.train.words(s.mem.Dev.Info().Kind)
+	}
+	if s.rec != nil {
+		return s.parameterWords() + s.rec.words()
+	}
+	return s.parameterWords()
+}
+
+// libraryWords is what impl=cudnn allocates besides; cuDNN's own workspace is
+// not known before it is asked.
+func (s *session) libraryWords() int64 {
+	if s.impl != implCuDNN {
+		return 0
+	}
+	state := int64(s.shape.L) * int64(s.shape.B) * int64(s.shape.H)
+	n := state + int64(s.shape.T)*int64(s.shape.B)*int64(s.shape.H)
+	if s.prec.narrow() {
+		n += s.inputWords() + 2*state
+	}
+	return n
+}
+
+// fits refuses what 32-bit indices cannot name or the device cannot hold,
+// before anything is allocated.
+func (s *session) fits(d gpuprof.Device) error {
+	sh := s.shape
+	largest := max(int64(sh.T)*int64(sh.B)*int64(max(sh.gates(), sh.I)), int64(sh.L)*int64(sh.B)*int64(sh.H), int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics()))
+	if s.rec != nil {
+		largest = max(largest, s.inputWords(), int64(s.rec.every*sh.T+1)*int64(sh.B)*int64(sh.H))
+	}
+	if largest > math.MaxInt32 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "opening gruflow: its largest array would have %d elements, more than 32 bits index", largest).WithFix("use a smaller --set flows, steps, hidden or input")
+	}
+	input := int64(depth+s.batches) * s.inputWords()
+	out := depth * (outputs*int64(sh.B) + int64(s.metricWords()))
+	need := 4*(input+out+s.weightWords()+s.stateWords()+s.libraryWords()) + reserved(s.scratchWords())
+	if left := d.Memory().Available; need > left {
+		if s.rec != nil && s.rec.windows() > 1 {
+			return gpuprof.Short(d, gpuprof.Errorf(gpuprof.ErrMemory, "keeping %d windows of %d flows of %d layers of %d units needs %s, and the device has %s left", s.rec.windows(), sh.B, sh.L, sh.H, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use windows_kept=1, as a program that detaches does, or checkpoint=%d, a smaller window, or a smaller batch, --set flows", leastCheckpoint(s.rec.window)))
+		}
+		if s.train != nil {
+			return gpuprof.Short(d, gpuprof.Errorf(gpuprof.ErrMemory, "training %d flows of %d layers of %d units over %d levels needs %s, and the device has %s left", sh.B, sh.L, sh.H, s.train.window, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use checkpoint=%d, a smaller window, or a smaller batch, --set flows", leastCheckpoint(s.train.window)))
+		}
+		return gpuprof.Short(d, gpuprof.Errorf(gpuprof.ErrMemory, "%d flows of %d layers of %d units need %s, and the device has %s left", sh.B, sh.L, sh.H, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set flows, hidden or steps, or impl=persistent, which keeps one time step's gates"))
+	}
+	return nil
+}
