@@ -249,6 +249,9 @@ func TestCUDAGate(t *testing.T) {
 	for _, gate := range []Gate{
 		{Scalars: irreps(t, "4x0e+3x0o"), ActScalars: []string{"silu", "tanh"}, Gates: irreps(t, "35x0e"), ActGates: []string{"sigmoid"}, Gated: irreps(t, "32x1o+3x2e")},
 		{Scalars: irreps(t, "2x0o+2x0e"), ActScalars: []string{"abs", "none"}, Gates: irreps(t, "2x0o+3x0e"), ActGates: []string{"tanh", "silu"}, Gated: irreps(t, "2x1e+3x1o")},
+		// More columns than a block takes at a time.
+		{Scalars: irreps(t, "101x0e"), ActScalars: []string{"silu"}, Gates: irreps(t, "333x0e"), ActGates: []string{"sigmoid"}, Gated: irreps(t, "333x1o")},
+		{Scalars: irreps(t, "1x0e"), ActScalars: []string{"silu"}},
 	} {
 		for _, layout := range []Layout{MulIr, IrMul} {
 			gate.Layout, gate.Normalisation = layout, NormExact

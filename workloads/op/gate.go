@@ -2,6 +2,7 @@ package op
 
 import (
 	_ "embed"
+	"math"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/so3"
@@ -24,13 +25,17 @@ type Gate struct {
 	Layout                Layout
 }
 
-// gateKernel: x, out, runs, constants, n, in dim, out dim, number of runs. A
-// run is a range of copies with one activation, eight integers: offset in x,
-// in out, copies, components (0 for scalars), offset of the gates, activation,
-// stride of copies, stride of components. One item is one row.
-var gateKernel = gpuprof.Kernel{Name: "gate", Sig: "bbbbiiii", Host: gateHost, Grain: 16, PTX: gatePTX, Threads: 256, PerBlock: 1}
+// gateKernel: x, out, runs, constants, columns, n, in dim, out dim, number of
+// runs. A run is a range of copies with one activation, eight integers: offset
+// in x, in out, copies, components (0 for scalars), offset of the gates,
+// activation, stride of copies, stride of components. On CUDA every column of
+// out has four integers in place of these (see gateRuns.columns). One item is one row.
+var gateKernel = gpuprof.Kernel{Name: "gate", Sig: "bbbbbiiii", Host: gateHost, Grain: 16, PTX: gatePTX, Threads: 256, PerBlock: 1}
 
-const runInts = 8
+const (
+	runInts    = 8
+	columnInts = 4
+)
 
 // InDim is the width of an input row.
 func (g Gate) InDim() int { return g.Scalars.Dim() + g.Gates.Dim() + g.Gated.Dim() }
@@ -158,6 +163,30 @@ func (r *gateRuns) add(one oneGate, x, out, copies, d, gate, su, si int) {
 	r.flops += copies * (one.act.flops + 1 + d)
 }
 
+// columns is the runs by columns of out: column in x, or -1 for a scalar, column of the gate, activation, constant as bits.
+func (r *gateRuns) columns(outDim int) []int32 {
+	out := make([]int32, columnInts*outDim)
+	for i, c := range r.constants {
+		t := r.table[i*runInts:][:runInts]
+		for u := range t[2] {
+			for j := range max(t[3], 1) {
+				x, at := int32(-1), u
+				if t[3] > 0 {
+					at = u*t[6] + j*t[7]
+					x = t[0] + at
+				}
+				copy(out[columnInts*(t[1]+at):], []int32{x, t[4] + u, t[5], int32(math.Float32bits(c))})
+			}
+		}
+	}
+	return out
+}
+
+// scratch is the bytes of the runs.
+func (r *gateRuns) scratch() int64 {
+	return (max(int64(len(r.table)), 1) + max(int64(len(r.constants)), 1)) * floatBytes
+}
+
 // Bind binds the operation to rows rows.
 func (g Gate) Bind(dev gpuprof.Device, x, out gpuprof.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gate", 0)
@@ -166,7 +195,8 @@ func (g Gate) Bind(dev gpuprof.Device, x, out gpuprof.Buffer, rows int) (*Bound,
 	k.want("out", out, int64(rows)*int64(g.OutDim()))
 	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
 	k.b.minimum = rate{fixed: move(rows*runs.flops, rows*g.InDim(), rows*g.OutDim())}
-	k.launch(&gateKernel, items{fixed: rows}, k.b.minimum, x, out, table, constants, itemCount{}, g.InDim(), g.OutDim(), len(runs.constants))
+	columns := k.uploadInts(runs.columns(g.OutDim()))
+	k.launch(&gateKernel, items{fixed: rows}, k.b.minimum, x, out, table, constants, columns, itemCount{}, g.InDim(), g.OutDim(), len(runs.constants))
 	return k.done()
 }
 
@@ -188,5 +218,5 @@ func (g Gate) Scratch() int64 {
 	if err != nil {
 		return 0
 	}
-	return (max(int64(len(runs.table)), 1) + max(int64(len(runs.constants)), 1)) * floatBytes
+	return runs.scratch() + max(int64(columnInts*g.OutDim()), 1)*floatBytes
 }

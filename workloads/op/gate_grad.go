@@ -46,4 +46,10 @@ func (r gateRuns) gradFlops() int {
 }
 
 // Scratch is the bytes Bind allocates: the tables.
-func (g GateGrad) Scratch() int64 { return g.Gate.Scratch() }
+func (g GateGrad) Scratch() int64 {
+	runs, err := g.Gate.compile()
+	if err != nil {
+		return 0
+	}
+	return runs.scratch()
+}

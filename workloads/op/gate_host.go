@@ -4,7 +4,7 @@ import "github.com/gpuprof/gpuprof"
 
 func gateHost(a *gpuprof.Args, lo, hi int) {
 	x, out, table, constants := a.Floats(0), a.Floats(1), a.Ints(2), a.Floats(3)
-	inDim, outDim, runs := a.Int(5), a.Int(6), a.Int(7)
+	inDim, outDim, runs := a.Int(6), a.Int(7), a.Int(8)
 	for r := lo; r < hi; r++ {
 		for i := range runs {
 			gateRun(table[i*runInts:(i+1)*runInts], constants[i], x[r*inDim:(r+1)*inDim], out[r*outDim:(r+1)*outDim])
