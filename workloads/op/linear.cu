@@ -45,7 +45,10 @@ struct linear_tile {
 // linear_turn makes the offsets of rows in a source with so many copies.
 GP_FN void linear_turn(const linear_tile &t, int copies) {
 #pragma unroll
-  for (int i = 0, m = (int)threadIdx.x; i < TALL / THREADS; i++, m += THREADS) t.offsets[m] = t.places[m].x + t.places[m].y * copies;
+  for (int i = 0; i < TALL / THREADS; i++) {
+    int m = (int)threadIdx.x + i * THREADS;
+    t.offsets[m] = t.places[m].x + t.places[m].y * copies;
+  }
 }
 
 // linear_value adds what one value along K gives: two times four rows, the second half rows on, and four copies.
@@ -139,8 +142,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
   }
   __syncthreads();
   float sum[DEEP][4] = {};
-  linear_tile t = {op_row(x, r0, in_dim), w + kind[6], (const int4 *)plan, first,  last,    beside,                   deep, copies,
-                   block,                 kind[11] != 0 && op_aligned(w), places, offsets, (float *)(offsets + TALL)};
+  bool fours = kind[11] != 0 && op_aligned(w);
+  linear_tile t = {op_row(x, r0, in_dim), w + kind[6], (const int4 *)plan, first, last, beside, deep, copies, block, fours, places,
+                   offsets, (float *)(offsets + TALL)};
   switch (kind[9]) { // see linearShapes
   case 0:
     linear_sums<linear_shape<9, 16, 16>>(sum, t);
