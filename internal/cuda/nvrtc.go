@@ -20,11 +20,11 @@ import (
 
 // The headers of gpuprof's dialect, as NVRTC reads them.
 //
-//go:embed include/device.cuh include/device_nvrtc.cuh include/device_convert.cuh include/device_math.cuh
+//go:embed include/device.cuh include/device_nvrtc.cuh include/device_convert.cuh include/device_math.cuh include/device_mma.cuh
 var dialect embed.FS
 
-// deviceHeader is how sources beside the workloads name the dialect's header.
-const deviceHeader = "../../internal/cuda/include/device.cuh"
+// dialectFolder is how sources beside the workloads name the dialect's headers.
+const dialectFolder = "../../internal/cuda/include/"
 
 // nvrtc is NVIDIA's compiler for CUDA C++ at run time (nvrtc.h), or why there is none.
 type nvrtc struct {
@@ -159,7 +159,9 @@ func withDialect(own map[string]string) (map[string]string, error) {
 		}
 		all[e.Name()] = string(text)
 	}
-	all[deviceHeader] = all["device.cuh"]
+	for _, name := range []string{"device.cuh", "device_mma.cuh"} {
+		all[dialectFolder+name] = all[name]
+	}
 	return all, nil
 }
 

@@ -118,11 +118,19 @@ func TestCUDACompiled(t *testing.T) {
 		passes(t, s)
 		closed(t, s)
 	}
+	d.compiles = true
+	s := openOn(t, d, "small", "edges=20", "batch=4", "mul=10", "impl=csr+mlp", "precision=tf32x3")
+	if got := s.Input()["tensor_product_kernels"].([]string); !slices.Equal(got, []string{"tp_mma_compiled"}) {
+		t.Errorf("kernels %v, expected tp_mma_compiled", got)
+	}
+	passes(t, s)
+	closed(t, s)
 }
 
-// A product of no list has no kernel on the tensor cores: the session says so before it takes memory.
+// A product of no list has no kernel on the tensor cores where no compiler is found: the session says so before it takes memory.
 func TestTensorCoresTakePresets(t *testing.T) {
 	d := openSimulated(t, false)
+	d.compiles = false
 	before := d.Memory().InUse
 	_, err := open(t.Context(), d, resolve(t, "small", "edges=12", "batch=4", "mul=10", "impl=csr+mlp", "precision=tf32x3"))
 	if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "precision=tf32x3 takes products of deepaw, mace-large, small") {

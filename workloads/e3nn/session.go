@@ -175,10 +175,10 @@ func (s *session) product(l layer, m op.MLP) op.TensorProduct {
 		}
 		return made
 	}
-	if !s.packs() {
+	if !s.packs() && !(s.hiddenOnly() && rounds(p.Precision)) {
 		return p
 	}
-	// Without a compiler the general kernel computes the same.
+	// Without a compiler csr's general kernel computes the same.
 	made, err := p.Compile(s.dev)
 	if err != nil {
 		s.general = err

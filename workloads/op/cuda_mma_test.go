@@ -152,6 +152,27 @@ func TestCUDATensorCoresAddAsCSR(t *testing.T) {
 	}
 }
 
+// A product of no preset gets its kernel where it runs: channels that fill no warp, both parities, rows of several segments.
+func TestCUDATensorCoresCompiled(t *testing.T) {
+	product, err := tpgen.Layer{In: "7x0e+5x0o+12x1o+6x2e", Target: "0e+0o+1o+1e+2e", LMax: 2}.Product()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGPU(t)
+	tp, err := TensorProduct{TP: product, Impl: ImplCSRMLP, Layout: IrMul, Hidden: 20, Precision: TF32x3, Segment: 13}.Compile(g.dev)
+	if err != nil {
+		if cudatest.Installed(t) {
+			t.Skipf("this machine's driver has no compiler that fits it: %v", err) //nolint:forbidigo // NVRTC comes with PyTorch, which a GPU machine may lack; the simulator has a stand-in
+		}
+		t.Fatal(err)
+	}
+	if tp.KernelName() != madeMMA {
+		t.Fatalf("%s computes it", tp.KernelName())
+	}
+	conv := g.convolution(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{0, 1, 31, 0, 33, 2, 0}, 5))
+	near(t, "compiled", conv.result(len(conv.gr.src)), conv.reference(len(conv.gr.src)), 1e-5)
+}
+
 // What a GPU has no kernel or no room for is refused with the reason; the host device takes every product.
 func TestTensorCoresRefuse(t *testing.T) {
 	c := tensorCoreCases(t)

@@ -57,6 +57,7 @@ type TensorProduct struct {
 	General, Packed bool
 
 	made      *generatedProduct // by Compile
+	madeMMA   *mmaProduct       // likewise
 	madeGrad  *generatedGrad    // by CompileGrad
 	madeGradX *generatedGradX
 }

@@ -66,46 +66,75 @@ var generatedProducts = sync.OnceValues(func() (map[string]generatedProduct, err
 	return all, nil
 })
 
-// madeKernel is the Name of all kernels that Compile makes.
-const madeKernel = "tp_csr_compiled"
+// madeKernel and madeMMA are the Names of all kernels that Compile makes.
+const (
+	madeKernel = "tp_csr_compiled"
+	madeMMA    = "tp_mma_compiled"
+)
 
-//go:embed op.cuh tensorproduct.cuh tensorproduct_gen.cuh tensorproduct_grad.cuh tensorproduct_gengrad.cuh tensorproduct_gengradx.cuh
+// The headers of all generated kernels.
+//
+//go:embed op.cuh tensorproduct.cuh tensorproduct_gen.cuh tensorproduct_mma.cuh tensorproduct_grad.cuh tensorproduct_gengrad.cuh tensorproduct_gengradx.cuh
 var generatedHeaders embed.FS
 
-// compileGenerated is the PTX of a generated source that includes these headers.
-func compileGenerated(compiler gpuprof.KernelCompiler, text string, headers ...string) (string, error) {
+// compileGenerated is the PTX of a generated source.
+func compileGenerated(compiler gpuprof.KernelCompiler, text string) (string, error) {
 	src := gpuprof.CUDASource{Text: text, Headers: map[string]string{}}
-	for _, name := range headers {
-		text, err := generatedHeaders.ReadFile(name)
+	all, err := generatedHeaders.ReadDir(".")
+	if err != nil {
+		return "", err
+	}
+	for _, f := range all {
+		header, err := generatedHeaders.ReadFile(f.Name())
 		if err != nil {
 			return "", err
 		}
-		src.Headers[name] = string(text)
+		src.Headers[f.Name()] = string(header)
 	}
 	return compiler.Compile(src)
 }
 
-// Compile gives csr a generated kernel where the product is in no list and the device
-// compiles at run time, and leaves the product as it is everywhere else. It takes seconds the
-// first time on a machine. With an error the product runs on the general kernel.
+// Compile gives csr, and csr+mlp on the tensor cores, a generated kernel where the product is in no list and
+// the device compiles at run time, and leaves the product as it is everywhere else. It takes seconds the
+// first time on a machine. With an error csr runs on the general kernel.
 func (t TensorProduct) Compile(dev gpuprof.Device) (TensorProduct, error) {
 	compiler, ok := dev.(gpuprof.KernelCompiler)
-	if _, known := t.known(); !ok || known || t.Impl != ImplCSR || t.General {
+	if !ok || t.General || !t.compiles() {
 		return t, nil
 	}
 	if _, err := compiler.Compiler(); err != nil {
+		return t, err
+	}
+	if t.onTensorCores() {
+		m, err := tpgen.MakeMMA(t.TP)
+		if err != nil {
+			return t, gpuprof.Errorf(gpuprof.ErrUsage, "generating a tensor product: %w", err)
+		}
+		ptx, err := compileGenerated(compiler, m.Source)
+		if err == nil {
+			t.madeMMA = &mmaProduct{&gpuprof.Kernel{Name: madeMMA, Sig: tpMMASmallKernel.Sig, Host: tpMMAHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Warps}
+		}
 		return t, err
 	}
 	m, err := tpgen.Make(t.TP)
 	if err != nil {
 		return t, gpuprof.Errorf(gpuprof.ErrUsage, "generating a tensor product: %w", err)
 	}
-	ptx, err := compileGenerated(compiler, m.Source, "op.cuh", "tensorproduct.cuh", "tensorproduct_gen.cuh")
-	if err != nil {
-		return t, err
+	ptx, err := compileGenerated(compiler, m.Source)
+	if err == nil {
+		t.made = &generatedProduct{&gpuprof.Kernel{Name: madeKernel, Sig: tpCSRKernel.Sig, Host: tpCSRHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
 	}
-	t.made = &generatedProduct{&gpuprof.Kernel{Name: madeKernel, Sig: tpCSRKernel.Sig, Host: tpCSRHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
-	return t, nil
+	return t, err
+}
+
+// compiles says that the product would have a kernel of Compile's.
+func (t TensorProduct) compiles() bool {
+	if t.onTensorCores() {
+		_, known := t.mma()
+		return !known && t.mmaDepth()
+	}
+	_, known := t.known()
+	return !known && t.Impl == ImplCSR
 }
 
 // generated is the product's generated kernel, if it has one and may use it: in

@@ -128,7 +128,7 @@ func (t TensorProduct) CompileGrad(dev gpuprof.Device, dx bool) (TensorProduct, 
 		if err != nil {
 			return t, gpuprof.Errorf(gpuprof.ErrUsage, "generating the gradients of a tensor product: %w", err)
 		}
-		ptx, err := compileGenerated(compiler, m.Source, "op.cuh", "tensorproduct.cuh", "tensorproduct_gen.cuh", "tensorproduct_gengrad.cuh")
+		ptx, err := compileGenerated(compiler, m.Source)
 		if err != nil {
 			return t, err
 		}
@@ -141,7 +141,7 @@ func (t TensorProduct) CompileGrad(dev gpuprof.Device, dx bool) (TensorProduct, 
 	if err != nil { // that is no error of the user's: the general kernel has this part
 		return t, nil
 	}
-	ptx, err := compileGenerated(compiler, m.Source, "op.cuh", "tensorproduct.cuh", "tensorproduct_gen.cuh", "tensorproduct_grad.cuh", "tensorproduct_gengradx.cuh")
+	ptx, err := compileGenerated(compiler, m.Source)
 	if err != nil {
 		return t, err
 	}

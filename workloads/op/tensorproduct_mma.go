@@ -80,10 +80,16 @@ func (t TensorProduct) onTensorCores() bool {
 	return t.Impl == ImplCSRMLP && (t.Precision == TF32 || t.Precision == TF32x3)
 }
 
+// mmaDepth says that such a kernel takes the hidden layer.
+func (t TensorProduct) mmaDepth() bool { return t.Hidden <= mmaHidden && t.Hidden%2 == 0 }
+
 // mma is the kernel of the product on the tensor cores, if it has one.
 func (t TensorProduct) mma() (mmaProduct, bool) {
-	if !t.onTensorCores() || t.Hidden > mmaHidden || t.Hidden%2 != 0 {
+	if !t.onTensorCores() || !t.mmaDepth() {
 		return mmaProduct{}, false
+	}
+	if t.madeMMA != nil {
+		return *t.madeMMA, true
 	}
 	all, err := mmaProducts()
 	if err != nil { // the list is ours, and a test goes through it
@@ -101,7 +107,7 @@ func (t TensorProduct) TakesTF32(arch string) error {
 	}
 	m, ok := t.mma()
 	if !ok {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "impl=csr+mlp with precision=%s takes products of %s, and a hidden layer of an even number of values up to %d", t.Precision, mmaPresets(), mmaHidden).
+		return gpuprof.Errorf(gpuprof.ErrUsage, "impl=csr+mlp with precision=%s takes products of %s, others where NVRTC is found, and a hidden layer of an even number of values up to %d", t.Precision, mmaPresets(), mmaHidden).
 			WithFix("use impl=csr, or precision=fp32")
 	}
 	if m.blockWarps(t.Hidden, arch) < 1 {

@@ -12,7 +12,9 @@
 // simulator gives NaN. Products are exact. A GPU adds them in float32 in an order of its own and truncates, the simulator
 // adds one after the other along k and rounds each sum to nearest, so that their results differ in the last places.
 #pragma once
+#ifndef GP_FN // NVRTC knows device.cuh by the name under which a source has included it
 #include "device.cuh"
+#endif
 
 #ifdef GPUPROF_SIM
 GP_FN float gp_round_tf32(float x) { return gp_to_tf32(x); }

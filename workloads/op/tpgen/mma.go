@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
 // A kernel whose weights come from the tensor cores (tensorproduct_mma.cuh): a block
@@ -42,7 +44,24 @@ func (l localRules) allow(p *Part) bool {
 // cost is what every part reads of the hidden layer, and more often M for fewer edges.
 func (l localRules) cost() float64 { return float64(4*l.hidden) / bytesPerIssue }
 
-// mmaSpecs are the family's products, cut for such a kernel.
+// mmaSpec is a product cut for such a kernel.
+func mmaSpec(tp so3.TensorProduct) (*Spec, error) {
+	spec, err := cut(tp, rules{room: mmaRoom, copies: []int{1}, batch: MMABatch, local: localRules{mmaPaths, MMABatch, 8 * MMADepth}})
+	if err != nil {
+		return nil, err
+	}
+	if !whole(tp, spec.paths()) {
+		return nil, fmt.Errorf("a path of %v x %v -> %v needs more registers than a warp has", tp.In1, tp.In2, tp.Out)
+	}
+	for _, p := range spec.Parts {
+		p.local = true
+		for i := range p.columns {
+			p.columns[i] = i * warpLanes
+		}
+	}
+	return spec, nil
+}
+
 func (f Family) mmaSpecs() ([]*Spec, error) {
 	var all []*Spec
 	for _, l := range f.Layers {
@@ -50,18 +69,9 @@ func (f Family) mmaSpecs() ([]*Spec, error) {
 		if err != nil {
 			return nil, err
 		}
-		spec, err := cut(tp, rules{room: mmaRoom, copies: []int{1}, batch: MMABatch, local: localRules{mmaPaths, MMABatch, 8 * MMADepth}})
+		spec, err := mmaSpec(tp)
 		if err != nil {
 			return nil, err
-		}
-		if !whole(tp, spec.paths()) {
-			return nil, fmt.Errorf("a path of %v x %v -> %v needs more registers than a warp has", tp.In1, tp.In2, tp.Out)
-		}
-		for _, p := range spec.Parts {
-			p.local = true
-			for i := range p.columns {
-				p.columns[i] = i * warpLanes
-			}
 		}
 		all = append(all, spec)
 	}
@@ -74,16 +84,44 @@ func MMASource(f Family) (text string, parts []*Part, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	name := "tp_mma_" + f.Name
-	text, parts = source("by workloads/op/tpgen/gen for "+layersOf(f), name, specs)
+	text, parts = mmaText("by workloads/op/tpgen/gen for "+layersOf(f), mmaPrefix+f.Name, specs)
+	return text, parts, nil
+}
+
+const mmaPrefix = "tp_mma_"
+
+// mmaText is the source of a kernel: that of one that reads weights, with another walk around the parts.
+func mmaText(by, name string, specs []*Spec) (text string, parts []*Part) {
+	text, parts = source(by, name, specs)
 	head, body, _ := strings.Cut(text, "\n")
-	body = strings.NewReplacer("tensorproduct_gen.cuh", "tensorproduct_mma.cuh", "TPG_KERNEL(", "TPM_KERNEL(", "TPG_CASE(", "TPM_CASE(").Replace(body)
 	sums, d1 := 0, 0
 	for _, p := range parts {
 		sums, d1 = max(sums, p.Sums), max(d1, 2*p.L1+1)
 	}
-	body = strings.Replace(body, "TPM_KERNEL("+name+",", fmt.Sprintf("TPM_KERNEL(%s, %d, %d,", name, sums, d1), 1)
-	return head + "\n// kernels.sh: sm_80 ptx70\n" + body, parts, nil
+	body = strings.NewReplacer("tensorproduct_gen.cuh", "tensorproduct_mma.cuh", "TPG_CASE(", "TPM_CASE(",
+		"TPG_KERNEL("+name+",", fmt.Sprintf("TPM_KERNEL(%s, %d, %d,", name, sums, d1)).Replace(body)
+	return head + "\n// kernels.sh: sm_80 ptx70\n" + body, parts
+}
+
+// MadeMMA is such a kernel of a product that no family has, as it is made where the program runs.
+type MadeMMA struct {
+	Warps          []MMAWarp
+	Kernel, Source string // its name in Source, CUDA C++ that includes tensorproduct_mma.cuh
+}
+
+// MakeMMA cuts a uvu product with weights and harmonics of multiplicity 1 for the tensor cores and writes its source. An
+// error says what of it no part can hold.
+func MakeMMA(tp so3.TensorProduct) (*MadeMMA, error) {
+	if err := generable(tp); err != nil {
+		return nil, err
+	}
+	spec, err := mmaSpec(tp)
+	if err != nil {
+		return nil, err
+	}
+	name := mmaPrefix + Key(tp)
+	text, _ := mmaText(fmt.Sprintf("where it runs for %v x %v -> %v", tp.In1, tp.In2, tp.Out), name, []*Spec{spec})
+	return &MadeMMA{Warps: mmaPlan([]*Spec{spec}, 0), Kernel: name, Source: text}, nil
 }
 
 // MMAWarp is one warp's part of a product and what its kernel is told about it.
@@ -101,6 +139,10 @@ func MMAPlan(f Family, n int) ([]MMAWarp, error) {
 	if err != nil {
 		return nil, err
 	}
+	return mmaPlan(specs, n), nil
+}
+
+func mmaPlan(specs []*Spec, n int) []MMAWarp {
 	numbers := Numbers{}
 	var all []MMAWarp
 	for i, spec := range specs[:n+1] {
@@ -111,7 +153,7 @@ func MMAPlan(f Family, n int) ([]MMAWarp, error) {
 			}
 		}
 	}
-	return all, nil
+	return all
 }
 
 // mmaWarps are those of part number k.
