@@ -83,7 +83,7 @@ func refusePrecision(d gpuprof.Info, set gpuprof.Settings) error {
 	switch {
 	case set.On("library") && !found:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why", d.Name).WithFix("use library=auto or off")
-	case set["library"] == libraryOff && rounds(p) && found && !(set["impl"] == op.ImplCSRMLP && set["pass"] == passForward):
+	case set["library"] == libraryOff && rounds(p) && found && (set["impl"] != op.ImplCSRMLP || set["pass"] != passForward):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=off with precision=%s on device %s: our own product is float32 where cuBLAS is found", p, d.Name).WithFix("use library=auto, or precision=fp32")
 	case (p == op.TF32 || p == op.TF32x3 || p == op.BF16) && lacksAmpere(d.Arch):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s on device %s (%s): it came with sm_80", p, d.Name, d.Arch).WithFix("use fp32 or fp16")

@@ -175,7 +175,7 @@ func (s *session) product(l layer, m op.MLP) op.TensorProduct {
 		}
 		return made
 	}
-	if !s.packs() && !(s.hiddenOnly() && rounds(p.Precision)) {
+	if !s.packs() && (!s.hiddenOnly() || !rounds(p.Precision)) {
 		return p
 	}
 	// Without a compiler csr's general kernel computes the same.

@@ -152,11 +152,8 @@ func (t TensorProduct) Check() error {
 		}
 	case ImplCSR:
 	case ImplCSRMLP:
-		if t.Precision != "" && t.Precision != FP32 && !t.onTensorCores() {
-			return usage("use fp32, tf32 or tf32x3, or impl=csr", "impl=csr+mlp has no product in precision %q", t.Precision)
-		}
-		if most := t.widestHidden(); t.Hidden < 1 || t.Hidden > most && !t.onTensorCores() {
-			return usage("use impl=csr", "impl=csr+mlp takes a hidden layer of 1 to %d values beside %d threads per block, it has %d", most, t.threads(), t.Hidden)
+		if fix, err := t.checkInside(); err != nil {
+			return usage(fix, "%w", err)
 		}
 	default:
 		return usage("use unfused, fused, csr or csr+mlp", "unknown impl %q", t.Impl)
@@ -171,6 +168,17 @@ func (t TensorProduct) Check() error {
 		}
 	}
 	return nil
+}
+
+// checkInside reports why csr+mlp cannot do the product inside it, with what to use instead.
+func (t TensorProduct) checkInside() (fix string, err error) {
+	if t.Precision != "" && t.Precision != FP32 && !t.onTensorCores() {
+		return "use fp32, tf32 or tf32x3, or impl=csr", fmt.Errorf("impl=csr+mlp has no product in precision %q", t.Precision)
+	}
+	if most := t.widestHidden(); t.Hidden < 1 || t.Hidden > most && !t.onTensorCores() {
+		return "use impl=csr", fmt.Errorf("impl=csr+mlp takes a hidden layer of 1 to %d values beside %d threads per block, it has %d", most, t.threads(), t.Hidden)
+	}
+	return "", nil
 }
 
 // Bind binds the product for up to edgeCap edges. scatter is the sum over

@@ -141,10 +141,10 @@ func sharedOptin(arch string) int {
 	return 99 << 10
 }
 
-// pairs of 8 columns a path: the active lanes'.
+// mmaPairs are the pairs of 8 columns a path: those of the active lanes.
 func mmaPairs(w *tpgen.MMAWarp) int { return ceilDiv(w.Active, 16) }
 
-// union is the floats that a warp has for h and then for M.
+// mmaUnion is the floats that a warp has for h and then for M.
 func mmaUnion(w *tpgen.MMAWarp, hidden int) int {
 	return max(ceilDiv(hidden, 8)*4*warpLanes, tpgen.MMABatch*w.Stride)
 }

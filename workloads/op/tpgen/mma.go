@@ -34,14 +34,15 @@ func MMAFamilies() []Family {
 	return slices.DeleteFunc(Families(), func(f Family) bool { return f.Name == "mace_medium" || f.Name == "nequip_lips" })
 }
 
-// localRules are those of parts whose weights lie in shared memory; the zero value has none.
+// localRules are those of parts whose weights lie in shared memory: the most paths, the edges of
+// a batch, and the values of a hidden layer; the zero value has none.
 type localRules struct{ paths, batch, hidden int }
 
 func (l localRules) allow(p *Part) bool {
 	return l.paths == 0 || len(p.paths) <= l.paths && p.Batch == l.batch && p.Ahead >= len(p.paths)
 }
 
-// cost is what every part reads of the hidden layer, and more often M for fewer edges.
+// cost is that of reading an edge's hidden layer, which every part does.
 func (l localRules) cost() float64 { return float64(4*l.hidden) / bytesPerIssue }
 
 // mmaSpec is a product cut for such a kernel.

@@ -129,8 +129,8 @@ EXPORT int nvrtcCompileProgram(Program *p, int n, const char *const *options) {
   if (count < 0 || count > 64) return INTERNAL;
   p->ptx = ".version 7.0\n.target sm_" + arch.substr(digits + 1) + "\n.address_size 64\n.visible .entry " + name + "(\n";
   for (int i = 0; i < count; i++)
-    p->ptx += "\t.param .u" + std::to_string(8 * sizes[i]) + " p" + std::to_string(i) + (i + 1 < count ? ",\n" : "\n");
-  p->ptx += ")\n.maxntid 32, 1, 1\n{\n\tret;\n}\n";
+    p->ptx += "\t.param .b" + std::to_string(8 * sizes[i]) + " p" + std::to_string(i) + (i + 1 < count ? ",\n" : "\n");
+  p->ptx += ")\n{\n\tret;\n}\n"; // without .maxntid: the simulator's compiler does not see __launch_bounds__
   return SUCCESS;
 }
 EXPORT int nvrtcGetProgramLogSize(Program *p, size_t *n) {
