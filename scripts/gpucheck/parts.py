@@ -1,158 +1,26 @@
 """The parts of gpu-check in order of value: what each runs and how long it may take."""
-import dataclasses
 import json
-import os
 import pathlib
-import random
 import subprocess
-import typing
 
-NAMES = ["doctor", "conformance", "conformance-failure", "kernels", "workload-checks", "bit-identity", "measure", "protocol", "ceilings",
-         "shapes", "runs", "peers", "energy", "null", "traces", "recorder", "sweeps", "peers-compiled", "doctor-bench"]
+from plan import Command, Part, Table, made
 
-
-@dataclasses.dataclass
-class Command:
-    name: str
-    argv: typing.List[str]
-    stdout: str = ""           # file for standard output, below the results
-    cwd: str = ""
-    limit: float = 0           # of this command, 0: the part's
-    env: dict = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass
-class Part:
-    name: str
-    limit: float
-    commands: typing.List[Command]
-    least: float = 5           # with less time left it is not begun
-    absent: str = ""           # why it cannot run
-    ask: typing.Callable = None  # asked when there is time for the part: a status and why, or two empty texts
-    broken: str = ""           # why it could not even be made
-    env: dict = dataclasses.field(default_factory=dict)
-
-
-# Settings that make a step tiny, for the dry run.
-SMALL = {"e3nn": ["batch=4", "edges=40"], "gruflow": ["flows=16", "hidden=8", "depth=3"], "collate": ["batch=2", "probes=8"],
-         "gridsim": ["grid=16"], "serving": ["max_batch=4"]}
-
-
-class Table:
-    """Builds the parts for a GPU or, dry, for a machine without."""
-
-    def __init__(self, args, programs, left):
-        self.args, self.dry, self.bin, self.left = args, args.dry_run, programs, left
-        self.gpuprof = str((args.gpuprof or programs / "gpuprof").absolute())
-        self.device = args.gpuprof_device
-        self.env = {"XDG_CACHE_HOME": str(args.out / "cache"), "TMPDIR": str(args.out / "tmp"),
-                    "GPUPROF_DEVICE": "sim" if self.dry else "cuda", "GPUPROF_FIGURES": str(args.out / "figures.jsonl")}
-        if self.dry:
-            # Kept from run to run: building the simulated driver takes longer than using it.
-            self.env["XDG_CACHE_HOME"] = os.environ.get("XDG_CACHE_HOME") or str(pathlib.Path.home() / ".cache")
-        self.seed = random.SystemRandom().randrange(1, 1 << 31)
-        self.asked = {}  # what the questions to python found out
-
-    def pick(self, real, dry):
-        return dry if self.dry else real
-
-    def part(self, name, limit, commands, **more):
-        return Part(name, limit, commands, env=self.env, **more)
-
-    # -- test binaries
-
-    def tests(self, name, binary, pattern, folder, skip="", **more):
-        argv = [str(self.bin / binary), "-test.v", "-test.run", pattern, "-test.timeout", "300s"]
-        if skip:
-            argv += ["-test.skip", skip]
-        return Command(name, argv, cwd=str(self.args.source / folder) if self.dry else "", **more)
-
-    def gpucheck(self, name, pattern):
-        return self.tests(name, "gpucheck.test", f"^({pattern})$", "internal/gpucheck")
-
-    # -- gpuprof
-
-    def verb(self, name, *argv, stdout="", **more):
-        return Command(name, [self.gpuprof, "--quiet", *argv], stdout=stdout, **more)
-
-    def check(self, name, workload, *sets, preset="small", extra=()):
-        """A comparison of every stage with float64, on inputs of a seed of its own."""
-        self.seed += 1
-        argv = ["check", workload, "--device", self.device, "--preset", preset, "--seed", str(self.seed), "--format", "json", *extra, *self.settings(workload, *sets)]
-        return self.verb(name, *argv, stdout=f"checks/{name}.json")
-
-    def run(self, folder, name, workload, preset, *sets, seconds=5.0, energy=False, processes=1, **more):
-        """A run of a workload. The energy pass takes seven seconds a process: it is left out where nothing needs it."""
-        argv = ["run", workload, "--device", self.device, "--preset", preset, "--format", "table", "--force", "-o", str(self.args.out / folder / (name + ".json.gz"))]
-        argv += ["--samples", "10", "--warmup", "2"] if self.dry else ["--min-time", f"{min(1, seconds / 2):g}s", "--max-time", f"{seconds:g}s"]
-        argv += ([] if energy else ["--no-energy"]) + (["--runs", str(processes)] if processes > 1 else [])
-        argv += self.settings(workload, *sets)
-        (self.args.out / folder).mkdir(exist_ok=True)
-        return self.verb(name, *argv, **more)
-
-    def settings(self, workload, *sets):
-        """The flags for these settings. In a dry run its small sizes stand in place of their like, but for those a sweep goes through."""
-        swept = {s.partition("=")[0] for s in sets if "," in s}
-        small = self.pick([], [s for s in SMALL[workload] if s.partition("=")[0] not in swept])
-        chosen = {s.partition("=")[0]: s for s in (*sets, *small)}
-        return [word for s in chosen.values() for word in ("--set", s)]
-
-    def at_most(self, seconds):
-        """That long, or what is left of the whole."""
-        return max(1, min(seconds, self.left()))
-
-    def ask(self, *argv):
-        """What gpuprof prints; nothing where it does not answer."""
-        try:
-            return subprocess.run([self.gpuprof, *argv], capture_output=True, text=True, timeout=self.at_most(20), env={**os.environ, **self.env}).stdout
-        except (OSError, subprocess.TimeoutExpired):
-            return ""
-
-    def lists(self, what, *of):
-        try:
-            return json.loads(self.ask("list", what, *of, "--format", "json"))[what]
-        except (ValueError, KeyError, TypeError):
-            return []
-
-    def knobs(self, workload):
-        """Names of a workload's knobs and what they accept, from the program itself."""
-        return {k["name"]: k.get("accepts", "") for k in self.lists("knobs", workload)}
-
-    def presets(self, workload):
-        return next((w["presets"] for w in self.lists("workloads") if w["name"] == workload), [])
-
-    def finds(self, library):
-        """Whether gpuprof found that library, by its own doctor."""
-        try:
-            return any(c["name"] == library and c["state"] == "ok" for c in json.loads(self.ask("doctor", "--format", "json"))["checks"])
-        except (ValueError, KeyError, TypeError):
-            return False
-
-    def choices(self, workload, knob, wanted):
-        """Those of the wanted values that the knob of this build takes."""
-        accepts = self.knobs(workload).get(knob, "").replace(",", " ").split()
-        return [v for v in wanted if v in accepts]
-
-
-def made(t, makers, wanted):
-    """The wanted parts, all where none is named, each made when its turn comes. One that cannot be made loses itself alone."""
-    for name, make in makers.items():
-        if wanted and name not in wanted:
-            continue
-        try:
-            part = make(t)
-        except Exception as e:  # whatever it is, the other parts go on
-            part = Part(name, 0, [], broken=f"it could not be made: {type(e).__name__}: {e}")
-        yield part
+# The parts in their order, with their seconds on an H200 (virtual machine, 16 cores). First what nothing else is worth
+# anything without, then what a figure is missing of, last what was measured most often. docs/gpu-check.md says which of
+# these seconds were measured, and test_gpucheck.py that they add up to less than the budget.
+SECONDS = {"doctor": 1, "conformance": 2, "conformance-failure": 1, "kernels": 18, "workload-checks": 45, "recorder": 65, "ceilings": 6, "shapes": 43,
+           "runs": 189, "peers": 97, "sweeps": 78, "peers-compiled": 60, "bit-identity": 17, "measure": 5, "protocol": 3, "energy": 11, "null": 21, "traces": 32,
+           "presets": 40}
+NAMES = list(SECONDS)
 
 
 def table(args, programs, wanted, left):
     """The parts of gpu-check. left() is how many seconds there are for everything."""
     t = Table(args, programs, left)
     (args.out / "checks").mkdir(exist_ok=True)
-    makers = dict(zip(NAMES, (doctor, conformance, conformance_failure, kernels, workload_checks, bit_identity, measure, protocol, ceilings,
-                              shapes, runs, peers, energy, null, traces, recorder, sweeps, peers_compiled, doctor_bench)))
-    return made(t, makers, wanted)
+    makers = (doctor, conformance, conformance_failure, kernels, workload_checks, recorder, ceilings, shapes, runs, peers, sweeps, peers_compiled,
+              bit_identity, measure, protocol, energy, null, traces, presets)
+    return made(t, dict(zip(NAMES, makers)), wanted)
 
 
 def doctor(t):
@@ -212,7 +80,9 @@ def workload_checks(t):
     for workload in ("e3nn", "gruflow"):
         out.append(t.verb(f"{workload}-vectors", "check", workload, "--device", t.device, "--vectors", str(data / f"{workload}-vectors.json"), "--format", "json",
                           stdout=f"checks/{workload}-vectors.json"))
-    return t.part("workload-checks", t.pick(75, 150), out)
+    for c in out:
+        c.limit = t.pick(20, 0)
+    return t.part("workload-checks", t.pick(90, 150), out)
 
 
 def bit_identity(t):
@@ -237,33 +107,53 @@ def shapes(t):
     return t.part("shapes", 95, [t.gpucheck("products", "TestTensorProducts|TestScatter"), t.gpucheck("gemm", "TestGemmShapes"), t.gpucheck("gru", "TestGRUTraining")])
 
 
-# The runs that others are compared with, the most wanted first. A new preset's reference costs about three seconds, its
-# set-up, warm-up and ladder two more, so that seven leave some time for samples.
-MAIN = ["e3nn-mace-large", "e3nn-deepaw", "gruflow-energyflow", "e3nn-mace-medium", "collate-deepaw", "e3nn-nequip-lips"]
+# The runs that others are compared with. A new preset's reference costs about three seconds, its set-up, warm-up and
+# ladder two more, so that six leave some time for samples. The energy pass takes seven more: where its steps differ.
+MAIN = ["e3nn-deepaw", "e3nn-mace-large", "gruflow-energyflow", "e3nn-mace-medium", "collate-deepaw", "e3nn-nequip-lips"]
+ENERGY = ["e3nn-mace-large", "gruflow-energyflow"]
 # Training passes at presets, by the run's name. The reference of a whole step of training in float64 takes 16 cores of a
 # host more than 45 s at full size: some of the edges, and 25 of 1,500 time steps, as in peers.py.
 TRAINED = {"e3nn-mace-large-forces": ("e3nn", "mace-large", "pass=forces"), "e3nn-mace-large-train": ("e3nn", "mace-large", "pass=train", "edges=20000"),
            "gruflow-deepbench-train": ("gruflow", "deepbench", "pass=train", "steps=25")}
-# What follows them: that the peers have too, so that a machine on which time runs out has both.
-NEXT = list(TRAINED) + ["gruflow-deepbench", "serving-rxvision", "gridsim-aetheria", "gruflow-energyflow-own"]
+# No preset has these channels, so that the program makes the tensor product's kernels there, by NVRTC where it is found.
+COMPILED = {"e3nn-nequip-lips-compiled": ("e3nn", "nequip-lips", "mul=24")}
+# What peers have too, or has no figure yet, before the rest of the main ones.
+NEXT = [MAIN[0], *TRAINED, "serving-rxvision", "gridsim-aetheria", *COMPILED, "gruflow-energyflow-own", "gruflow-deepbench"]
 
 
-def runs(t):
-    """Every preset that the program lists: the main ones, those of peers, the others, and last what is made for machines without a GPU."""
+def found(t):
+    """Every run by its name: the presets that the program lists, and those with settings of their own."""
     # A dry run judges no times, and a service whose sender is late on a busy machine is not complete.
     workloads = ("e3nn", "gruflow", "collate", "gridsim") + t.pick(("serving",), ())
-    found = {f"{w}-{p}": (w, p) for w in workloads for p in t.presets(w) if p == "small" or not t.dry}
-    found |= {name: way for name, way in TRAINED.items() if way[1] in t.presets(way[0])}
+    out = {f"{w}-{p}": (w, p) for w in workloads for p in t.presets(w) if p == "small" or not t.dry}
+    out |= {name: way for name, way in {**TRAINED, **COMPILED}.items() if way[1] in t.presets(way[0])}
     # The GRU's products are cuBLAS's; our own kernels beside them.
     if "off" in t.choices("gruflow", "library", ["off"]):
         preset = t.pick("energyflow", "small")
-        found[f"gruflow-{preset}-own"] = ("gruflow", preset, "library=off")
-    out, first = [], MAIN + NEXT
-    for name in sorted(found, key=lambda n: (n.endswith("-small"), first.index(n) if n in first else len(first))):
-        workload, preset, *sets = found[name]
-        seconds = 6 if name in MAIN else 1.5 if preset == "small" else 4
-        out.append(t.run("runs", name, workload, t.pick(preset, "small"), *sets, seconds=seconds, energy=name in MAIN, limit=45))
-    return t.part("runs", t.pick(170, 120), out)
+        out[f"gruflow-{preset}-own"] = ("gruflow", preset, "library=off")
+    return out
+
+
+def ways(t, ways, seconds):
+    out = []
+    for name, (workload, preset, *sets) in ways.items():
+        # deepbench takes 27 s, the service opens with a batch of every size
+        out.append(t.run("runs", name, workload, t.pick(preset, "small"), *sets, seconds=6 if name in MAIN else seconds, energy=name in ENERGY, limit=t.pick(40, 45)))
+    return out
+
+
+def runs(t):
+    """What is compared: the main presets, those that peers have too, training."""
+    all = found(t)
+    first = [*NEXT, *MAIN[1:], "gruflow-small-own"]
+    return t.part("runs", t.pick(240, 120), ways(t, {name: all[name] for name in first if name in all}, 4), least=20 if not t.dry else 5)
+
+
+def presets(t):
+    """The other presets, and last what is made for machines without a GPU."""
+    others = {name: way for name, way in found(t).items() if name not in [*NEXT, *MAIN, "gruflow-small-own"]}
+    order = sorted(others, key=lambda name: name.endswith("-small"))
+    return t.part("presets", t.pick(60, 120), ways(t, {name: others[name] for name in order}, 1))
 
 
 ASK_S = 60  # importing torch for the first time takes so long on a machine whose disk is slow
@@ -308,35 +198,60 @@ def peers_py(t, name, *argv):
     return Command(name, [t.args.python, "-B", str(here / "peers.py"), "--out", str(t.args.out / "peers.jsonl"), *argv, *t.pick([], ["--device", "cpu", "--tiny", "--strict"])])
 
 
+# The peers in their order, with seconds on an H200 for which one that hangs is waited: about twice what they take, and for
+# packages, which build kernels when they are first called, what the others leave.
+PEERS = {"resnet": 30, "training": 30, "grid": 15, "tensor_product": 25, "tensor_product_bwd": 20, "gru": 20, "packages": 60, "gemm": 15, "scatter": 25}
+
+
 def peers(t):
-    return t.part("peers", t.pick(110, 130), [peers_py(t, n, "--only", n) for n in ("gemm", "scatter", "gru", "tensor_product", "tensor_product_bwd", "training", "resnet", "grid", "packages")], ask=lambda: python_lacks(t, "torch"), least=15)
+    commands = [peers_py(t, n, "--only", n) for n in PEERS] + [serving_turns(t)]
+    for c in commands:
+        c.limit = t.pick(PEERS.get(c.name, 45), 0)
+    return t.part("peers", t.pick(150, 150), commands, ask=lambda: python_lacks(t, "torch"), least=15)
+
+
+def serving_turns(t):
+    """The service's network and PyTorch's forms of it in turns; the table is in the log."""
+    here = pathlib.Path(__file__).parent
+    script = next(p for p in (here / "peer_serving.py", here.parent / "peer_serving.py") if p.exists())
+    sizes = t.pick(["--device", "cuda", "--preset", "rxvision", "--rounds", "6", "--steps", "10"], ["--device", "cpu", "--preset", "small", "--batch", "2", "--rounds", "1", "--steps", "1"])
+    return Command("serving-turns", [t.args.python, "-B", str(script), "--binary", str(t.bin / "peerserving.test"), *sizes])
 
 
 def energy(t):
     return t.part("energy", 30, [t.gpucheck("energy", "TestEnergyTwoToOne")], least=15 if not t.dry else 5)
 
 
-def sweep_runs(t):
-    out = []
-    for workload, preset in (("e3nn", "deepaw"), ("gruflow", "energyflow")):
-        values = t.choices(workload, "precision", ["fp32", "tf32", "tf32x3", "bf16", "fp16"])
-        if values:
-            out.append(t.run("sweeps", f"{workload}-{preset}-precision", workload, t.pick(preset, "small"), "precision=" + ",".join(values), seconds=2))
-    # The fastest step that is as accurate as fp32, and the copy of its result beside the next one.
-    sets = ["precision=" + ",".join(t.choices("e3nn", "precision", ["fp32", "tf32x3"])), "streams=" + ",".join(t.choices("e3nn", "streams", ["2", "3"]))]
-    if not any(s.endswith("=") for s in sets):
-        out.append(t.run("sweeps", "e3nn-mace-large-streams", "e3nn", t.pick("mace-large", "small"), *sets, seconds=2))
-    # The same with the weights made inside the product: neither written nor read, the second layer on the tensor cores.
-    if t.choices("e3nn", "impl", ["csr+mlp"]):
-        for p, preset in t.pick([("tf32x3", "mace-large"), ("tf32x3", "deepaw"), ("tf32", "mace-large")], [("tf32x3", "small"), ("tf32", "small")]):
-            out.append(t.run("sweeps", f"e3nn-{preset}-weights-inside-{p}", "e3nn", preset, "impl=csr,csr+mlp", f"precision={p}", seconds=2))
-    for preset, batches in (("deepaw", "750,1500,3000,6000"), ("mace-medium", "250,500,1000")):
-        out.append(t.run("sweeps", f"e3nn-{preset}-batch", "e3nn", t.pick(preset, "small"), "batch=" + t.pick(batches, "2,4"), seconds=2))
-    return out
+def swept(t, workload, preset, knob, values, *sets):
+    """A sweep over those of the values that the knob of this build takes; none where it takes one at most."""
+    values = t.choices(workload, knob, values)
+    return [t.run("sweeps", f"{workload}-{preset}-{knob}", workload, t.pick(preset, "small"), f"{knob}=" + ",".join(values), *sets, seconds=2)] if len(values) > 1 else []
+
+
+def weights_inside(t, preset):
+    """Weights made inside the product, neither written nor read, the second layer on the tensor cores."""
+    precise = t.choices("e3nn", "precision", ["tf32x3", "tf32"])
+    return swept(t, "e3nn", preset, "impl", ["csr", "csr+mlp"], "precision=" + ",".join(precise)) if precise else []
 
 
 def sweeps(t):
-    return t.part("sweeps", t.pick(75, 110), sweep_runs(t), least=10)
+    """What has no figure yet first: launches one by one and as graphs."""
+    out = swept(t, "e3nn", "mace-large", "graph", ["off", "on"]) + swept(t, "gruflow", "energyflow", "graph", ["off", "on"])
+    # The fastest step that is as accurate as fp32, and the copy of its result beside the next one.
+    precise = t.choices("e3nn", "precision", ["fp32", "tf32x3"])
+    out += swept(t, "e3nn", "mace-large", "streams", ["2", "3"], *(["precision=" + ",".join(precise)] if precise else []))
+    out += weights_inside(t, "mace-large")
+    out += swept(t, "gruflow", "energyflow", "precision", ["fp32", "tf32", "bf16"])  # those of the peer
+    return t.part("sweeps", t.pick(75, 100), out, least=10)
+
+
+def size_sweeps(t):
+    """Those of gpu-record."""
+    out = swept(t, "e3nn", "deepaw", "precision", ["fp32", "tf32", "tf32x3", "bf16", "fp16"]) + swept(t, "gruflow", "energyflow", "precision", ["fp32", "tf32", "tf32x3", "bf16", "fp16"])
+    out += weights_inside(t, "deepaw")
+    for preset, batches in (("deepaw", "750,1500,3000,6000"), ("mace-medium", "250,500,1000")):
+        out.append(t.run("sweeps", f"e3nn-{preset}-batch", "e3nn", t.pick(preset, "small"), "batch=" + t.pick(batches, "2,4"), seconds=2))
+    return out
 
 
 # A step that the GPU bounds: on an H100 mace-large takes 4.9 ms there and 2.1 ms of the one host thread that makes its
@@ -346,7 +261,7 @@ DEVICE_BOUND = "mace-large"
 
 def null(t):
     """The same run again and again, each in a process of its own: an A/A comparison."""
-    n = t.pick(12, 2)
+    n = t.pick(6, 2)  # three pairs, of which the summary takes the median
     return t.part("null", 60, [t.run("null", f"{i:02d}", "e3nn", t.pick(DEVICE_BOUND, "small"), seconds=2.5) for i in range(n)], least=15)
 
 
@@ -375,14 +290,14 @@ def recorder(t):
     env = {"GPUPROF_CHECK_PROGRAM": t.gpuprof, "GPUPROF_CHECK_PYTHON": t.args.python, "GPUPROF_CHECK_TORCH": str(pathlib.Path(__file__).parent / "recorder_torch.py"),
            "GPUPROF_CHECK_JAX": str(pathlib.Path(__file__).parent / "recorder_jax.py")}
     # A window that never comes must not take the others' time.
-    commands = [t.gpucheck(name, pattern) for name, pattern in (("counts", "TestRecorderCounts"), ("graphs", "TestRecorderGraphs"), ("cost", "TestRecorderCost"), ("torch", "TestRecorderTorch"), ("jax", "TestRecorderJAX"))]
+    commands = [t.gpucheck(name, pattern) for name, pattern in (("torch", "TestRecorderTorch"), ("counts", "TestRecorderCounts"), ("graphs", "TestRecorderGraphs"), ("cost", "TestRecorderCost"), ("jax", "TestRecorderJAX"))]
     for c in commands:
-        c.env, c.limit = env, t.pick(60 if c.name in ("torch", "jax") else 30, 90)  # each is imported three times
-    return t.part("recorder", t.pick(120, 150), commands, ask=lambda: cupti_lacks(t), least=15)
+        c.env, c.limit = env, t.pick(75 if c.name in ("torch", "jax") else 30, 90)  # torch is imported five times
+    return t.part("recorder", t.pick(140, 150), commands, ask=lambda: cupti_lacks(t), least=15)
 
 
 def peers_compiled(t):
-    return t.part("peers-compiled", 60, [peers_py(t, "compiled", "--only", "compiled")], ask=lambda: python_lacks(t, "torch", "e3nn"),
+    return t.part("peers-compiled", 65, [peers_py(t, "compiled", "--only", "compiled")], ask=lambda: python_lacks(t, "torch", "e3nn"),
                   absent=t.pick("", "torch.compile is left out of dry runs"), least=30)
 
 

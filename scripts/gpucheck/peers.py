@@ -10,9 +10,11 @@ are those of gpu-check's own figures. What was not measured has value null and s
 """
 import argparse
 import importlib
+import importlib.util
 import json
 import pathlib
 import statistics
+import subprocess
 import sys
 import time
 
@@ -270,11 +272,12 @@ def grid(b):
     b.attempt(name, "PyTorch eager", run)
 
 
-def packages(b):
-    """Programs that are carried along seldom. Their interfaces are those their documentation gives."""
-    for peer, module, make in (("cuEquivariance", "cuequivariance_torch", cuequivariance), ("OpenEquivariance", "openequivariance", openequivariance),
-                               ("OpenEquivariance deterministic", "openequivariance", lambda b, layer: openequivariance(b, layer, deterministic=True))):
-        for layer in layers(b):
+PACKAGE_S = 45  # both build kernels when they are first called
+
+
+def one_package(b, wanted):
+    for peer, module, make in PACKAGES:
+        for layer in layers(b) if peer == wanted else ():
             name = f"tensor_product/{layer[0]}"
             try:
                 importlib.import_module(module)
@@ -282,6 +285,23 @@ def packages(b):
                 b.keep(name, peer, note=f"not yet measured: {module} cannot be imported ({type(e).__name__})")
                 continue
             b.attempt(name, peer, lambda layer=layer, name=name: package(b, name, peer, *make(b, layer)))
+
+
+def packages(b):
+    """Each in a process of its own: what one does to the GPU, or its time, is no other's."""
+    for peer, module, _ in PACKAGES:
+        if importlib.util.find_spec(module) is None:
+            one_package(b, peer)  # says so
+            continue
+        try:
+            argv = [sys.executable, "-B", __file__, "--out", b.args.out, "--device", b.args.device, "--package", peer, *(["--tiny"] if b.tiny else []), *(["--strict"] if b.args.strict else [])]
+            why = f"its process ended with {code}" if (code := subprocess.run(argv, timeout=PACKAGE_S).returncode) else ""
+        except subprocess.TimeoutExpired:
+            why = f"its process took more than {PACKAGE_S} s"
+        if why:
+            b.keep("tensor_product", peer, note=f"not yet measured: {why}; what it wrote before stands")
+            if b.args.strict:
+                raise RuntimeError(f"{peer}: {why}")
 
 
 def package(b, name, peer, run, wanted, note=""):
@@ -328,6 +348,10 @@ def padded(x, rows):
     return x if len(x) >= rows else torch.cat([x, x.new_zeros(rows - len(x), x.shape[1])])
 
 
+# Programs that are carried along seldom. Their interfaces are those their documentation gives.
+PACKAGES = (("cuEquivariance", "cuequivariance_torch", cuequivariance), ("OpenEquivariance", "openequivariance", openequivariance),
+            ("OpenEquivariance deterministic", "openequivariance", lambda b, layer: openequivariance(b, layer, deterministic=True)))
+
 PROGRAMS = {"gemm": gemm, "scatter": scatter, "gru": gru, "tensor_product": tensor_product, "tensor_product_bwd": tensor_product_bwd,
             "training": training, "resnet": resnet, "grid": grid, "packages": packages,
             "compiled": lambda b: (resnet(b, compiled=True), tensor_product(b, compiled=True))}
@@ -340,11 +364,14 @@ def main():
     ap.add_argument("--tiny", action="store_true", help="tiny sizes, figures dropped")
     ap.add_argument("--strict", action="store_true", help="end at the first peer that fails")
     ap.add_argument("--only", choices=PROGRAMS, action="append")
+    ap.add_argument("--package", choices=[p for p, *_ in PACKAGES], help="this one alone, in this process")
     args = ap.parse_args()
     if args.device == "cpu" and not args.tiny:
         ap.error("figures are of GPUs: give --tiny with --device cpu")
     b = Bench(args)
     with torch.inference_mode():
+        if args.package:
+            return one_package(b, args.package)
         for name in args.only or PROGRAMS:
             b.attempt(name, "torch", lambda: PROGRAMS[name](b))
 

@@ -37,7 +37,7 @@ class Tool:
     """What one of the two programs is made of."""
     name: str
     about: str
-    parts: typing.List[str]
+    parts: typing.Dict[str, float]  # the names in their order, with the seconds that each takes on an H200
     table: typing.Callable     # of args, programs, wanted, left: the parts, one after the other
     build: typing.Callable     # of the folder, a header and the parts' records: the summary
     render: typing.Callable    # of the summary: its text
@@ -263,7 +263,7 @@ def main(tool):
     if unknown:
         sys.exit(f"{tool.name}: there is no part {', '.join(sorted(unknown))}; the parts are {', '.join(tool.parts)}")
     if args.list:
-        print("\n".join(tool.parts))
+        print("\n".join(f"{name:20} {seconds:4.0f} s on an H200" for name, seconds in tool.parts.items()))
         return 0
     manifest = prepare(tool, args)
     fault = libc_fault(manifest)

@@ -22,6 +22,7 @@ sys.path.insert(0, str(HERE))
 
 import check  # noqa: E402
 import parts  # noqa: E402
+import record  # noqa: E402
 import runner  # noqa: E402
 import summary  # noqa: E402
 import unpack  # noqa: E402
@@ -249,6 +250,23 @@ class Running(Folder):
             with tarfile.open(archive) as tar:
                 self.assertFalse([n for n in tar.getnames() if n.startswith(("results/runs", "results/null", "results/logs"))])
 
+    def test_the_whole_ends_within_its_budget(self):
+        """What its parts took on an H200 or are thought to take. Each may take longer, and is cut then."""
+        self.assertLess(sum(check.TOOL.parts.values()) + runner.RESERVE_S, check.TOOL.budget)
+        self.assertEqual(check.TOOL.budget, 750)
+        table = self.table(sys.executable)
+        table.gpuprof = "/bin/true"
+        made = {p.name: p for p in parts.table(table.args, self.dir, [], table.left)}
+        self.assertEqual(list(made), list(check.TOOL.parts))
+        for name, seconds in check.TOOL.parts.items():
+            self.assertEqual((made[name].broken, made[name].limit > seconds), ("", True), name)
+        # One that hangs leaves time for the others.
+        for name in ("peers", "recorder", "runs"):
+            self.assertTrue(all(0 < c.limit < made[name].limit for c in made[name].commands), name)
+        rows = re.findall(r"^\| `(\w[\w-]*)` \|.*\| (\d+) \|", (HERE.parent.parent / "docs/gpu-check.md").read_text(), re.M)
+        self.assertEqual({n: int(s) for n, s in rows}, {**check.TOOL.parts, **record.TOOL.parts, "sweeps": rows and record.TOOL.parts["sweeps"]})
+        self.assertEqual([n for n, _ in rows], list(check.TOOL.parts) + list(record.TOOL.parts))
+
     def test_runs_are_every_preset(self):
         """All presets that the program lists, small ones last; a dry run takes those alone."""
         program = self.dir / "gpuprof"
@@ -260,14 +278,16 @@ class Running(Folder):
         for dry in (False, True):
             args = argparse.Namespace(out=self.dir, dry_run=dry, gpuprof=program, gpuprof_device="cuda", source=None, bundle=self.dir, python=sys.executable)
             table = parts.Table(args, self.dir, lambda: 60)
-            names = [c.name for c in parts.runs(table).commands]
-            expected = [f"{w}-{p}" for w, of in presets.items() for p in of if p == "small" or not dry] + list(parts.TRAINED)
+            names = [c.name for make in (parts.runs, parts.presets) for c in make(table).commands]
+            expected = [f"{w}-{p}" for w, of in presets.items() for p in of if p == "small" or not dry] + list(parts.TRAINED) + list(parts.COMPILED)
             # A dry run has no service: its verdict would be the machine's.
             self.assertEqual(sorted(names), sorted(n for n in expected if n != "serving-small" or not dry))
             self.assertEqual(names[-4:], ["e3nn-small", "gruflow-small", "collate-small", "gridsim-small"] if dry else ["gruflow-small", "collate-small", "gridsim-small", "serving-small"])
-            # The energy pass is dear: the main presets alone have it.
+            # The energy pass is dear: two of the main presets alone have it.
             energy = [c.name for c in parts.runs(table).commands if "--no-energy" not in c.argv]
-            self.assertEqual(energy, [] if dry else parts.MAIN)
+            self.assertEqual(energy, [] if dry else parts.ENERGY)
+            if not dry:  # what has no figure yet comes before what has
+                self.assertEqual(names[:5], [parts.MAIN[0], *parts.TRAINED, "serving-rxvision"])
 
     def test_overhead_of_small_is_not_judged(self):
         fill(self.dir)

@@ -1,5 +1,6 @@
 """How peers.py calls packages that cannot be carried here: with stand-ins that note what they are given."""
 import pathlib
+import subprocess
 import sys
 import tempfile
 import types
@@ -98,6 +99,22 @@ class Peers(unittest.TestCase):
             peers.packages(types.SimpleNamespace(keep=lambda name, peer, note: kept.append((peer, note))))
         self.assertEqual([p for p, _ in kept], ["cuEquivariance", "OpenEquivariance", "OpenEquivariance deterministic"])
         self.assertTrue(all(note.startswith("not yet measured: ") for _, note in kept))
+
+
+    def test_a_package_that_dies_hides_no_other(self):
+        kept, asked = [], []
+        def run(argv, timeout):
+            asked.append(argv[argv.index("--package") + 1])
+            if len(asked) == 2:
+                raise subprocess.TimeoutExpired(argv, timeout)
+            return types.SimpleNamespace(returncode=-11 if len(asked) == 1 else 0)
+        b = types.SimpleNamespace(keep=lambda name, peer, note: kept.append((peer, note)), args=types.SimpleNamespace(out="o", device="cuda", strict=False), tiny=False)
+        with mock.patch.object(peers.importlib.util, "find_spec", lambda name: name), mock.patch.object(peers.subprocess, "run", run):
+            peers.packages(b)
+        self.assertEqual(asked, ["cuEquivariance", "OpenEquivariance", "OpenEquivariance deterministic"])
+        self.assertEqual([p for p, _ in kept], asked[:2])
+        self.assertIn("ended with -11", kept[0][1])
+        self.assertIn("took more than 45 s", kept[1][1])
 
 
 class Serving(unittest.TestCase):
