@@ -74,6 +74,10 @@ const (
 	WaitsAnswer = "answer"
 )
 
+// ReasonGenerator is why a run is partial whose sender could not keep its schedule: its
+// latencies are the sender's own.
+const ReasonGenerator = "generator"
+
 // Served is what one process counted, from the end of the warm-up on.
 type Served struct {
 	WarmUpS   float64   `json:"warm_up_s"`

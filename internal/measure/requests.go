@@ -25,8 +25,6 @@ const (
 	lateFix = "stop other programs on the machine, lower the rate, or give the service fewer threads"
 	// leastCounted are the requests without which there is nothing to say of a load.
 	leastCounted = 20
-	// reasonGenerator is why a run is partial whose sender could not keep its schedule.
-	reasonGenerator = "generator"
 )
 
 // requests has a session that serves take a load, in a phase of its own after the steps:
@@ -88,7 +86,7 @@ func (r *runner) judgeRequests(q *gpuprof.Requests) {
 		r.warn("generator-late", fmt.Sprintf("the sender of the requests was %s late at p99, %.0f %% of the median latency of %s, and this is part of every latency",
 			gpuprof.FormatSeconds(late.S), 100*late.S/median.S, gpuprof.FormatSeconds(median.S)), lateFix)
 		if late.S > median.S && r.run.Status == gpuprof.Complete {
-			r.run.Status, r.run.Reason = gpuprof.Partial, reasonGenerator
+			r.run.Status, r.run.Reason = gpuprof.Partial, gpuprof.ReasonGenerator
 			r.behind = gpuprof.Errorf(nil, "serving requests: the sender was later than the median latency at p99, so the latencies are its own").
 				WithFix("lower the rate, or stop other programs on the machine")
 		}

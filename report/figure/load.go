@@ -48,6 +48,11 @@ func LatencyOverLoad(runs []*gpuprof.Run) *Figure {
 	}
 	p, ok := curvePanel("load", "latency", "s", true, all)
 	if !ok {
+		for _, c := range curves {
+			if len(c.Points) == 0 {
+				return f.lacking(runs[0], c.Text())
+			}
+		}
 		return f.lacking(runs[0], "no percentile of the latency was measured")
 	}
 	for i, c := range curves {

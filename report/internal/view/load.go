@@ -17,6 +17,7 @@ type LoadCurve struct {
 	Label  string
 	SLO    float64 // s; 0 where the runs have several
 	Points []LoadPoint
+	Late   []float64 // loads whose sender was late: their latencies are its own, and no points
 }
 
 // LoadPoint is one run of a LoadCurve.
@@ -65,28 +66,41 @@ func (c LoadCurve) Text() string {
 	if c.SLO <= 0 {
 		return name + "no knee: the runs have several values of what is in time"
 	}
+	if len(c.Late) > 0 {
+		late := make([]string, len(c.Late))
+		for i, load := range c.Late {
+			late[i] = fmt.Sprintf("%.3g", load)
+		}
+		if len(c.Points) == 0 {
+			return name + "no knee: at every load the sender was late"
+		}
+		return name + c.where() + "; left out: load " + strings.Join(late, ", ") + ", where the sender was late"
+	}
+	return name + c.where()
+}
+
+// where is the knee of the points in words.
+func (c LoadCurve) where() string {
 	within := "99 of 100 requests within " + Seconds(c.SLO)
 	knee, above := c.Knee()
 	switch {
-	case len(c.Points) == 0:
-		return ""
 	case knee < 0:
 		for _, p := range c.Points {
 			if _, known := p.Keeps(); known {
-				return name + "no knee: at no load here were " + within + " answered"
+				return "no knee: at no load here were " + within + " answered"
 			}
 		}
-		return name + "no knee: too few requests came for a p99; --min-time makes the load longer"
+		return "no knee: too few requests came for a p99; --min-time makes the load longer"
 	case above >= 0:
-		return fmt.Sprintf("%sknee at load %.3g, the largest with %s; but at %.3g, below it, fewer were: measure again", name, knee, within, above)
+		return fmt.Sprintf("knee at load %.3g, the largest with %s; but at %.3g, below it, fewer were: measure again", knee, within, above)
 	case knee == c.Points[len(c.Points)-1].Load:
-		return fmt.Sprintf("%sknee above load %.3g, the largest measured: it answers %s", name, knee, within)
+		return fmt.Sprintf("knee above load %.3g, the largest measured: it answers %s", knee, within)
 	}
-	return fmt.Sprintf("%sknee at load %.3g, the largest with %s", name, knee, within)
+	return fmt.Sprintf("knee at load %.3g, the largest with %s", knee, within)
 }
 
 // Loads splits runs that served requests at a rate into curves over the load: nil where fewer
-// than two loads were measured. only says that the runs differ in nothing but their load.
+// than two loads were measured. A run whose sender was late has no point. only says that the runs differ in nothing but their load.
 func Loads(runs []*gpuprof.Run) (curves []LoadCurve, only bool) {
 	var rateKnobs []string
 	served := false
@@ -115,12 +129,17 @@ func Loads(runs []*gpuprof.Run) (curves []LoadCurve, only bool) {
 		if c.SLO != q.SLO {
 			c.SLO = 0
 		}
+		if r.Reason == gpuprof.ReasonGenerator {
+			c.Late = append(c.Late, q.Rate/q.Throughput)
+			continue
+		}
 		c.Points = append(c.Points, LoadPoint{q.Rate / q.Throughput, q})
 	}
 	enough := false
 	for _, c := range curves {
 		slices.SortStableFunc(c.Points, func(a, b LoadPoint) int { return cmp.Compare(a.Load, b.Load) })
-		enough = enough || len(c.Points) > 1
+		slices.Sort(c.Late)
+		enough = enough || len(c.Points)+len(c.Late) > 1
 	}
 	if !enough {
 		return nil, false
