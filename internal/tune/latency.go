@@ -52,7 +52,7 @@ func (s *bench) serve(ctx context.Context, rate float64, most time.Duration) (*g
 	case err != nil:
 		return nil, err
 	case q.Rate == 0:
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning for latency: callers that wait for their answers have no rate").WithFix("give requests a schedule, or use --goal time")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning for latency: callers from outside, and callers that wait for their answers, have no rate").WithFix("give requests a schedule, or use --goal time")
 	case q.Waits == gpuprof.WaitsRoom:
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning for latency: the sender waits for room in the queue, which hides how long its requests should have taken").WithFix("let a full queue refuse requests")
 	}
