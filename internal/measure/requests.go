@@ -73,26 +73,27 @@ func (r *runner) judgeRequests(q *gpuprof.Requests) {
 		return
 	}
 	late, hasLate := q.Late.At(0.99)
+	at := "at p99"
 	median, hasMedian := q.Latency.At(0.5)
 	if !hasLate && q.Late.Count > 0 { // too few for a percentile: the latest
-		late, hasLate = gpuprof.Percentile{S: q.Late.MaxS}, true
+		late, hasLate, at = gpuprof.Percentile{S: q.Late.MaxS}, true, "at most"
 	}
 	scheduled := hasLate && hasMedian && q.From == gpuprof.FromSchedule && q.Waits == ""
 	if service, ok := q.Service.At(0.5); scheduled && ok && late.S <= lateShare*median.S && late.S > service.S && late.S*q.Rate > bunched {
-		r.warn("generator-late", fmt.Sprintf("the sender of the requests was %s late at p99, in which %.0f requests fall due and a batch takes %s, so that they came at once and waited longer than they should have",
-			gpuprof.FormatSeconds(late.S), late.S*q.Rate, gpuprof.FormatSeconds(service.S)), lateFix)
+		r.warn("generator-late", fmt.Sprintf("the sender of the requests was %s late %s, in which %.0f requests fall due and a batch takes %s, so that they came at once and waited longer than they should have",
+			gpuprof.FormatSeconds(late.S), at, late.S*q.Rate, gpuprof.FormatSeconds(service.S)), lateFix)
 	}
 	if scheduled && late.S > lateShare*median.S {
-		r.warn("generator-late", fmt.Sprintf("the sender of the requests was %s late at p99, %.0f %% of the median latency of %s, and this is part of every latency",
-			gpuprof.FormatSeconds(late.S), 100*late.S/median.S, gpuprof.FormatSeconds(median.S)), lateFix)
+		r.warn("generator-late", fmt.Sprintf("the sender of the requests was %s late %s, %.0f %% of the median latency of %s, and this is part of every latency",
+			gpuprof.FormatSeconds(late.S), at, 100*late.S/median.S, gpuprof.FormatSeconds(median.S)), lateFix)
 		if late.S > median.S && r.run.Status == gpuprof.Complete {
 			r.run.Status, r.run.Reason = gpuprof.Partial, gpuprof.ReasonGenerator
-			r.behind = gpuprof.Errorf(nil, "serving requests: the sender was later than the median latency at p99, so the latencies are its own").
+			r.behind = gpuprof.Errorf(nil, "serving requests: the sender was later than the median latency %s, so the latencies are its own", at).
 				WithFix("lower the rate, or stop other programs on the machine")
 		}
 	}
 	if hasMedian && len(q.Processes) == 1 && median.CI95 == nil {
-		r.warn("few-requests", fmt.Sprintf("the load of %s makes %d blocks that are long enough, and the interval of a percentile needs 10", gpuprof.FormatSeconds(total.Seconds), len(q.Processes[0].Blocks)),
+		r.warn("few-requests", fmt.Sprintf("the load of %s makes %d of the 10 blocks that the interval of a percentile needs", gpuprof.FormatSeconds(total.Seconds), len(q.Processes[0].Blocks)),
 			"give more time with --max-time")
 	}
 }

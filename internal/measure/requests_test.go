@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -124,6 +125,13 @@ func TestLateSender(t *testing.T) {
 	r, err = runServing(t, serves{out: served(t, time.Millisecond, 2*time.Millisecond, 100)}, nil)
 	if err == nil || r.Status != gpuprof.Partial || r.Reason != "generator" || r.Requests == nil || r.Step == nil {
 		t.Errorf("%v, %s %s", err, r.Status, r.Reason)
+	}
+	// With too few requests for a p99 the latest one counts, and is not called a p99.
+	few := served(t, time.Millisecond, 2*time.Millisecond, 100)
+	few.Late.Percentiles = nil
+	r, err = runServing(t, serves{out: few}, nil)
+	if err == nil || strings.Contains(fmt.Sprint(err, r.Warnings), "p99") || !strings.Contains(fmt.Sprint(r.Warnings), "late at most") {
+		t.Errorf("%v, %+v", err, r.Warnings)
 	}
 }
 
