@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/probes/events"
 )
 
@@ -41,13 +40,9 @@ func (r *runner) requests() error {
 	if _, _, err := r.rec.Reset(events.Nothing); err != nil {
 		return fmt.Errorf("beginning the load: %w", err)
 	}
-	amount, _ := r.sess.Work()
-	load := gpuprof.Load{Rate: r.plan.Rate, MinTime: r.plan.MinTime, MaxTime: r.plan.MaxTime, Listening: r.plan.Listening}
+	load := gpuprof.Load{Throughput: r.throughputSoFar(), Rate: r.plan.Rate, MinTime: r.plan.MinTime, MaxTime: r.plan.MaxTime, Listening: r.plan.Listening}
 	if load.MaxTime > endless {
 		load.MaxTime = longestLoad
-	}
-	if len(r.samples.rates) > 0 {
-		load.Throughput = amount * stats.Median(r.samples.rates)
 	}
 	load.Progress = func(done, total float64, note string) { r.plan.report("requests", done, total, note) }
 	out, err := server.Serve(r.ctx, load)

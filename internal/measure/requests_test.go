@@ -99,11 +99,35 @@ func TestRequests(t *testing.T) {
 	if err != nil || r.Status != gpuprof.Complete || r.Requests != s.out {
 		t.Fatalf("%v, %+v", err, r)
 	}
-	if asked.Rate != 12 || asked.MinTime != p.MinTime || asked.MaxTime != p.MaxTime || !(asked.Throughput > 0.5*r.Throughput.Series.Median && asked.Throughput < 2*r.Throughput.Series.Median) {
+	if asked.Rate != 12 || asked.MinTime != p.MinTime || asked.MaxTime != p.MaxTime || asked.Throughput != r.Throughput.Series.Median {
 		t.Errorf("asked for %+v at %g", asked, r.Throughput.Series.Median)
 	}
 	if hasWarning(r, "generator-late") || hasWarning(r, "few-requests") {
 		t.Errorf("%+v", r.Warnings)
+	}
+}
+
+// Where probes are too dear the run's throughput is that of the steps without them, and so is
+// the one that the load is a share of.
+func TestRequestsOfBareSteps(t *testing.T) {
+	var asked gpuprof.Load
+	s := serves{out: served(t, time.Millisecond, time.Microsecond, 100)}
+	s.fake, s.asked = fake{spin: 20 * time.Microsecond}, &asked
+	p := s.plan()
+	p.Samples = 60
+	r, err := Run(context.Background(), slowEvents{openHost(t), 200 * time.Microsecond}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, w := range r.Warnings {
+		if w.Code == "stages-apart" {
+			named++
+		}
+	}
+	// On a machine so busy that the probes are not shown to be dear, neither side is without them.
+	if asked.Throughput != r.Throughput.Series.Median || named > 1 || (named == 1) != (r.ProbedStep != nil) {
+		t.Errorf("asked at %g, the run has %g; %d warnings, probed step %v", asked.Throughput, r.Throughput.Series.Median, named, r.ProbedStep != nil)
 	}
 }
 

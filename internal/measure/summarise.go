@@ -44,13 +44,27 @@ func (r *runner) summarise(err error) {
 		_, _, took := l.LoadTime()
 		r.run.Calibration["kernel_loading"] = took.Seconds() // by the driver's compiler, or from its cache
 	}
-	r.run.Step, r.run.BareStep, r.run.ProbedStep = stats.Summarise("s", s.step), stats.Summarise("s", s.bare), stats.Summarise("s", s.probed)
+	r.stepSeries()
 	r.run.Stages = s.results()
 	r.addKernels()
 	r.keepCeilings()
 	r.addBounds()
-	r.run.Order, r.run.Flags = r.relative(s.order), s.flags
 	r.run.DeviceClockHz = r.deviceClock()
+	r.run.ExampleStep = r.exampleStep()
+	r.rateOfSteps()
+	r.addWarnings()
+	r.rememberProcess()
+}
+
+func (r *runner) stepSeries() {
+	s := r.samples
+	r.run.Step, r.run.BareStep, r.run.ProbedStep = stats.Summarise("s", s.step), stats.Summarise("s", s.bare), stats.Summarise("s", s.probed)
+}
+
+// rateOfSteps is the throughput, of the steps without probes where these are too dear.
+func (r *runner) rateOfSteps() {
+	s := r.samples
+	r.run.Order, r.run.Flags = r.relative(s.order), s.flags
 	amount, unit := r.sess.Work()
 	// Over whole blocks: where long and short steps alternate, as they may on
 	// the caller's clock, no single step has the rate of the row.
@@ -60,18 +74,31 @@ func (r *runner) summarise(err error) {
 	}
 	r.run.Throughput = &gpuprof.Throughput{Unit: unit + "/s", Series: stats.Summarise(unit+"/s", rate)}
 	r.run.Overhead, r.run.ProbeCost = r.overhead(), r.probeCost()
-	r.run.ExampleStep = r.exampleStep()
 	r.decideApart()
-	r.addWarnings()
-	r.rememberProcess()
+}
+
+// throughputSoFar is what the run's throughput will be, 0 where no step was measured. The
+// run stays as it is.
+func (r *runner) throughputSoFar() float64 {
+	if len(r.samples.rates) == 0 {
+		return 0
+	}
+	run, apart := *r.run, r.apart
+	r.run.Warnings = slices.Clone(run.Warnings)
+	r.stepSeries()
+	r.rateOfSteps()
+	rate := r.run.Throughput.Series.Median
+	*r.run, r.apart = run, apart
+	return rate
 }
 
 // relative makes sample times count from the start of the run.
 func (r *runner) relative(order []gpuprof.Order) []gpuprof.Order {
-	for i := range order {
-		order[i].StartS -= gpuprof.Seconds(r.startNS)
+	out := slices.Clone(order)
+	for i := range out {
+		out[i].StartS -= gpuprof.Seconds(r.startNS)
 	}
-	return order
+	return out
 }
 
 func (r *runner) addWarnings() {
