@@ -2,6 +2,7 @@ package tune
 
 import (
 	"testing"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/guides"
@@ -41,5 +42,28 @@ func TestClaimsResolve(t *testing.T) {
 	}
 	if n < 80 {
 		t.Errorf("%d settings", n)
+	}
+}
+
+// What ph-detach measures: between keeping windows and dropping them lies the record of the
+// windows that are kept, to the byte, which is what the finding says it saves.
+func TestKeptWindowsOfAPair(t *testing.T) {
+	w := gruflow.New()
+	side := func(kept string) Side {
+		set, err := gpuprof.Resolve(w, "small", gpuprof.Settings{"pass": "train", "flows": "6", "hidden": "8", "input": "5", "depth": "3", "windows_kept": kept})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Side{Workload: w, Preset: "small", Knobs: set}
+	}
+	bench := &InProcess{Open: func() (gpuprof.Device, error) { return host.Open(host.Options{}) }, Now: stopped}
+	defer bench.Close()
+	o, err := bench.Compare(t.Context(), side("4"), side("1"), Limits{Goal: Time, Time: time.Second, Pairs: 1})
+	if err != nil || o.Verdict != "" {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	const window = 4 * (5*3 + 1) * 2 * 6 * 8 // states and gates of 3 levels of 2 layers, and the state before
+	if saved := o.MemoryA - o.MemoryB; saved != 3*window {
+		t.Errorf("the pair differs by %d bytes, the record of three windows is %d", saved, 3*window)
 	}
 }
