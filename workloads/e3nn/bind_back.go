@@ -208,7 +208,7 @@ func (s *session) backScratch(e int64) (words, scratch int64) {
 	for i, l := range s.model.Layers {
 		words += int64(l.readout().Count)
 		scratch += op.GateGrad{Gate: l.Gate}.Scratch() + op.LinearGrad{Linear: l.Linear}.Scratch(s.rows) +
-			s.productWays()*s.productGrad(i).Scratch(atoms, s.rows, int(e), !s.pulls(), s.dev.Info().Kind)
+			s.productWays()*s.productGrad(i).Scratch(atoms, s.rows, int(e), s.pulls(), !s.pulls(), s.dev.Info().Kind)
 		again := int64(0)
 		if !s.keepsWeights() && (s.hiddenOnly() || s.set["recompute"] != recomputeAll) {
 			again = s.mlps[i].WeightsScratch(int(e))

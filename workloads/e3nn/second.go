@@ -212,5 +212,5 @@ func (s *session) secondScratch(l layer, i int, e int64) int64 {
 	ways := int64(len(s.variants()))
 	return op.MLPTangent{MLP: s.mlps[i]}.Scratch(edges) + 2*s.changed(i).Scratch(atoms, s.rows, edges) + l.Linear.Scratch(s.rows) +
 		op.GateTangent{Gate: l.Gate}.Scratch() + op.GateSecond{Gate: l.Gate}.Scratch() + op.LinearGrad{Linear: l.Linear}.Scratch(s.rows) +
-		3*ways*s.productGrad(i).Scratch(atoms, s.rows, edges, true, s.dev.Info().Kind) + op.MLPSecond{MLP: s.mlps[i]}.Scratch(edges) + s.gradScratch(l, i, e)
+		3*ways*s.productGrad(i).Scratch(atoms, s.rows, edges, false, true, s.dev.Info().Kind) + op.MLPSecond{MLP: s.mlps[i]}.Scratch(edges) + s.gradScratch(l, i, e)
 }

@@ -339,7 +339,7 @@ func TestTensorProductGrad(t *testing.T) {
 				}
 				c := l.gradient(TensorProduct{TP: p, Layout: layout, Scale: .3}, g, false)
 				l.run(c.b)
-				l.scratchIs(name, c.b, c.g.Scratch(g.nodes, len(g.rowPtr)-1, len(g.src), true, l.dev.Info().Kind))
+				l.scratchIs(name, c.b, c.g.Scratch(g.nodes, len(g.rowPtr)-1, len(g.src), true, true, l.dev.Info().Kind))
 				dx, dy, dw := c.reference(t)
 				near(t, name+" dx", l.read(c.dx, len(dx)), dx, 2e-6)
 				near(t, name+" dy", l.read(c.dy, len(dy)), dy, 2e-6)

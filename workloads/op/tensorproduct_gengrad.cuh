@@ -187,7 +187,7 @@ GP_FN void tpd_walk(const tpd_args &g, int first, int stop, int own, int column,
         next_row = __ldg(g.dst + gp_min(e + 1, stop - 1));
         if (e + TP_FAR < stop) gp_prefetch(wp + line);
         const float *wn = wp + (e + 1 < stop ? numel : 0);
-        P::edge(z, x, w, y, dy, wn, to, writes, at);
+        P::edge(z, x, w, y, dy, wn, to, writes, at, numel);
         wp = wn;
         to += numel;
         y += P::STRIDE;

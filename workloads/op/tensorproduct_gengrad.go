@@ -167,6 +167,10 @@ const (
 	gradInts
 )
 
+// gradSegment is the most edges of an item. Nothing is added over edges, so a segment may
+// end anywhere: a short one leaves less to the last wave of blocks, and reads dz of a row again.
+const gradSegment = 64
+
 // gradLanePlaces is where a lane's places begin.
 const gradLanePlaces = 4
 
@@ -217,18 +221,27 @@ func (g generatedGrad) shaped() *gpuprof.Kernel {
 	return &k
 }
 
-// scratch is the elements that its launches need besides what the general kernel does.
-func (g generatedGrad) scratch(t TensorProduct, edgeCap int) int64 {
-	return max(int64(len(t.generatedGradPlan(g))), 1) + max(int64(edgeCap)*int64(g.plan.Columns), 1)
+// scratch is the elements that its launches need besides what the general kernel does:
+// the plan, and for dy the columns of all warps.
+func (g generatedGrad) scratch(t TensorProduct, edgeCap int, dy bool) int64 {
+	return max(int64(len(t.generatedGradPlan(g))), 1) + max(g.partials(edgeCap, dy), 1)
+}
+
+func (g generatedGrad) partials(edgeCap int, dy bool) int64 {
+	if !dy {
+		return 0
+	}
+	return int64(edgeCap) * int64(g.plan.Columns)
 }
 
 // tpGradGenerated appends the launches of a generated kernel for dw and dy.
 func (k *binder) tpGradGenerated(t TensorProductGrad, g generatedGrad, cost rate, x, w, dout, table, constants gpuprof.Buffer, b TPGradBuffers, dw, dy gpuprof.Buffer, what int) {
 	p := t.Product
 	sh, columns := p.TP.In2.Dim(), g.plan.Columns
-	plan, partial := k.uploadInts(p.generatedGradPlan(g)), k.scratch(int64(k.b.capacity)*int64(columns))
-	segments := items{perEdge: 1, per: p.segment(), times: len(g.plan.Warps)}
-	k.launch(g.shaped(), segments, cost, x, b.Y, w, dout, b.Src, b.Dst, dw, dy, table, constants, what, plan, partial, edgeCount{}, p.segment())
+	plan, partial := k.uploadInts(p.generatedGradPlan(g)), k.scratch(g.partials(k.b.capacity, what&gradY != 0))
+	segment := min(p.segment(), gradSegment)
+	segments := items{perEdge: 1, per: segment, times: len(g.plan.Warps)}
+	k.launch(g.shaped(), segments, cost, x, b.Y, w, dout, b.Src, b.Dst, dw, dy, table, constants, what, plan, partial, edgeCount{}, segment)
 	if what&gradY != 0 {
 		k.launch(&tpGradDYKernel, items{perEdge: sh}, rate{perEdge: move(columns, columns, sh)}, partial, plan, dy, what, columns, sh, itemCount{})
 	}

@@ -62,7 +62,7 @@ GP_FN void tpx_walk(const tpx_args &g, int first, int stop, int own, float *to, 
 #pragma unroll 1
     for (int i = 1; i <= count; i++, cells += P::STRIDE) {
       const int2 next = edges[i];
-      P::edge(a, z, w, cells, op_row(zp, next.y, out), op_row(wp, next.x, numel));
+      P::edge(a, z, w, cells, op_row(zp, next.y, out), op_row(wp, next.x, numel), numel);
     }
   }
   if (tp_read(lane + TPX_WRITES)) tpg_write<P::COPIES, P::COPIES>(a, to, tp_read(lane + TPX_X), P::D1, P::STEP);

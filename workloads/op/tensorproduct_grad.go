@@ -314,9 +314,9 @@ func (p backPlan) shaped(kernel *gpuprof.Kernel) *gpuprof.Kernel {
 	return &k
 }
 
-// Scratch is the bytes Bind allocates on a kind of device; dx says that it makes dx,
-// besides dw or dy.
-func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dx bool, kind string) int64 {
+// Scratch is the bytes Bind allocates on a kind of device for dw and, where they are
+// wanted, dy and dx.
+func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dy, dx bool, kind string) int64 {
 	p := t.Product
 	plan, err := p.backwards()
 	if err != nil {
@@ -328,7 +328,7 @@ func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dx bool, kind strin
 		n += max(int64(nodes)*in, 1) + max(int64(rows)*out, 1) + int64(4*len(p.TP.In1)) + int64(4*len(p.TP.Out))
 	}
 	if g, ok := p.generatedGrad(); ok && kind != "host" {
-		n += g.scratch(p, edgeCap)
+		n += g.scratch(p, edgeCap, dy)
 	}
 	if g, ok := p.generatedGradX(); ok && dx && kind != "host" {
 		n += max(int64(len(p.generatedGradXPlan(g))), 1)

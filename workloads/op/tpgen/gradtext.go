@@ -149,10 +149,13 @@ func (w gradWriter) first() {
 }
 
 // edge computes one edge. dz, x and the weights are there; it leaves the weights of the
-// next edge, whose row is wn, writes dw, whose row is to, and a lane's dy.
+// next edge, whose row is wn, writes dw, whose row is to, and a lane's dy. Between the degrees of harmonics
+// stands a branch that is never taken: the assembler would move all loads for the next edge behind
+// the last sum otherwise, and the next edge would wait for them. It moves none past a branch.
 func (w gradWriter) edge() {
 	p := w.p
-	w.line("GP_FN void edge(const float *z, const float *x, float *w, const float *y, float4 *dy, const float *wn, float *to, unsigned writes, const int *at) {")
+	w.line("GP_FN void edge(const float *z, const float *x, float *w, const float *y, float4 *dy, const float *wn, float *to, unsigned writes, const int *at, int never) {")
+	w.line("  if (never == -1) return; // see the generator: it keeps loads where they are")
 	if !p.Merged {
 		w.line("  (void)at;")
 	}
@@ -184,6 +187,9 @@ func (w gradWriter) edge() {
 				}
 			}
 			w.line("  tpd_put<ROWS>(dy, %d, %s);", quad, strings.Join(four, ", "))
+		}
+		if !last {
+			w.line("  if (never == %d) return;", -1-i)
 		}
 	}
 	w.line("}")

@@ -263,12 +263,15 @@ func (p *XPart) reads(w writer, indent string, i, sum int, z, wp string) {
 }
 
 // edgeX adds one edge. dz and the weights are there; it leaves those of the next edge,
-// whose rows are zn and wn. The weight is multiplied by the narrowest of dz, x and the cells.
+// whose rows are zn and wn; see gradWriter.edge for the branches. The weight is multiplied by the narrowest of dz, x and the cells.
 func (p *XPart) edgeX(w writer) {
-	w.line("GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn) {")
+	w.line("GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {")
 	at, v, sums := 0, p.Copies, p.sumsAt()
 	for i, q := range p.paths {
 		side, n := q.side()
+		if i > 0 {
+			w.line("  if (never == %d) return;", -i)
+		}
 		w.line("  { // (%d,%d,%d)", q.l1, q.l2, q.l3)
 		w.line("    float t[%d];", n*v)
 		if side == onOut {
