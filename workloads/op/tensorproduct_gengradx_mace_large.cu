@@ -74,7 +74,7 @@ struct tpx_part0 {
     tpg_read<2>(z + 30, zp + 6272);
     tpg_read<2>(w + 6, wp + 1664);
   }
-  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn) {
+  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {
     { // (0,0,0)
       float t[2];
       float4 m0 = *(const float4 *)(m + 0);
@@ -83,6 +83,7 @@ struct tpx_part0 {
       tpg_read<2>(z + 0, zn + 0);
       tpg_read<2>(w + 0, wn + 0);
     }
+    if (never == -1) return;
     { // (0,1,1)
       float t[2];
       float4 m0 = *(const float4 *)(m + 0);
@@ -95,6 +96,7 @@ struct tpx_part0 {
       tpg_read<2>(z + 6, zn + 640);
       tpg_read<2>(w + 2, wn + 384);
     }
+    if (never == -2) return;
     { // (0,2,2)
       float t[2];
       float4 m1 = *(const float4 *)(m + 4);
@@ -112,6 +114,7 @@ struct tpx_part0 {
       tpg_read<2>(z + 16, zn + 2816);
       tpg_read<2>(w + 4, wn + 1024);
     }
+    if (never == -3) return;
     { // (0,3,3)
       float t[2];
       float4 m2 = *(const float4 *)(m + 8);
@@ -257,7 +260,7 @@ struct tpx_part1 {
     tpg_read<2>(z + 46, zp + 3968);
     tpg_read<2>(w + 10, wp + 1152);
   }
-  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn) {
+  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {
     { // (1,0,1)
       float t[2];
       float4 m0 = *(const float4 *)(m + 0);
@@ -270,6 +273,7 @@ struct tpx_part1 {
       tpg_read<2>(z + 4, zn + 896);
       tpg_read<2>(w + 0, wn + 384);
     }
+    if (never == -1) return;
     { // (1,1,0)
       float t[2];
       tpg_mul<2>(t + 0, z + 6, w + 2);
@@ -280,6 +284,7 @@ struct tpx_part1 {
       tpg_read<2>(z + 6, zn + 0);
       tpg_read<2>(w + 2, wn + 0);
     }
+    if (never == -2) return;
     { // (1,1,2)
       float t[6];
       float4 m1 = *(const float4 *)(m + 4);
@@ -305,6 +310,7 @@ struct tpx_part1 {
       tpg_read<2>(z + 16, zn + 3328);
       tpg_read<2>(w + 4, wn + 1024);
     }
+    if (never == -3) return;
     { // (1,2,1)
       float t[6];
       float4 m2 = *(const float4 *)(m + 8);
@@ -326,6 +332,7 @@ struct tpx_part1 {
       tpg_read<2>(z + 22, zn + 1280);
       tpg_read<2>(w + 6, wn + 512);
     }
+    if (never == -4) return;
     { // (1,2,3)
       float t[6];
       float4 m4 = *(const float4 *)(m + 16);
@@ -363,6 +370,7 @@ struct tpx_part1 {
       tpg_read<2>(z + 36, zn + 7040);
       tpg_read<2>(w + 8, wn + 1664);
     }
+    if (never == -5) return;
     { // (1,3,2)
       float t[6];
       float4 m7 = *(const float4 *)(m + 28);
@@ -559,7 +567,7 @@ struct tpx_part2 {
     tpg_read<1>(z + 30, zp + 8704);
     tpg_read<1>(w + 6, wp + 1792);
   }
-  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn) {
+  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {
     { // (2,0,2)
       float t[1];
       float4 m0 = *(const float4 *)(m + 0);
@@ -576,6 +584,7 @@ struct tpx_part2 {
       tpg_read<1>(z + 4, zn + 4480);
       tpg_read<1>(w + 0, wn + 1152);
     }
+    if (never == -1) return;
     { // (2,1,1)
       float t[3];
       tpg_mul<1>(t + 0, z + 5, w + 1);
@@ -599,6 +608,7 @@ struct tpx_part2 {
       tpg_read<1>(z + 7, zn + 1536);
       tpg_read<1>(w + 1, wn + 512);
     }
+    if (never == -2) return;
     { // (2,1,3)
       float t[5];
       float4 m1 = *(const float4 *)(m + 4);
@@ -640,6 +650,7 @@ struct tpx_part2 {
       tpg_read<1>(z + 14, zn + 7808);
       tpg_read<1>(w + 2, wn + 1664);
     }
+    if (never == -3) return;
     { // (2,2,0)
       float t[1];
       tpg_mul<1>(t + 0, z + 15, w + 3);
@@ -653,6 +664,7 @@ struct tpx_part2 {
       tpg_read<1>(z + 15, zn + 0);
       tpg_read<1>(w + 3, wn + 0);
     }
+    if (never == -4) return;
     { // (2,2,2)
       float t[5];
       float4 m6 = *(const float4 *)(m + 24);
@@ -693,6 +705,7 @@ struct tpx_part2 {
       tpg_read<1>(z + 20, zn + 5120);
       tpg_read<1>(w + 4, wn + 1280);
     }
+    if (never == -5) return;
     { // (2,3,1)
       float t[3];
       tpg_mul<1>(t + 0, z + 21, w + 5);
@@ -722,6 +735,7 @@ struct tpx_part2 {
       tpg_read<1>(z + 23, zn + 1920);
       tpg_read<1>(w + 5, wn + 640);
     }
+    if (never == -6) return;
     { // (2,3,3)
       float t[5];
       float4 m12 = *(const float4 *)(m + 48);

@@ -55,7 +55,7 @@ struct tpx_part0 {
     tpg_read<4>(z + 32, zp + 1920);
     tpg_read<4>(w + 8, wp + 640);
   }
-  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn) {
+  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {
     { // (0,0,0)
       float t[4];
       float4 m0 = *(const float4 *)(m + 0);
@@ -64,6 +64,7 @@ struct tpx_part0 {
       tpg_read<4>(z + 0, zn + 0);
       tpg_read<4>(w + 0, wn + 0);
     }
+    if (never == -1) return;
     { // (0,1,1)
       float t[4];
       float4 m0 = *(const float4 *)(m + 0);
@@ -76,6 +77,7 @@ struct tpx_part0 {
       tpg_read<4>(z + 12, zn + 512);
       tpg_read<4>(w + 4, wn + 256);
     }
+    if (never == -2) return;
     { // (0,2,2)
       float t[4];
       float4 m1 = *(const float4 *)(m + 4);
@@ -190,7 +192,7 @@ struct tpx_part1 {
     tpg_read<2>(z + 32, zp + 3072);
     tpg_read<2>(w + 8, wp + 768);
   }
-  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn) {
+  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {
     { // (1,0,1)
       float t[2];
       float4 m0 = *(const float4 *)(m + 0);
@@ -203,6 +205,7 @@ struct tpx_part1 {
       tpg_read<2>(z + 4, zn + 768);
       tpg_read<2>(w + 0, wn + 256);
     }
+    if (never == -1) return;
     { // (1,1,0)
       float t[2];
       tpg_mul<2>(t + 0, z + 6, w + 2);
@@ -213,6 +216,7 @@ struct tpx_part1 {
       tpg_read<2>(z + 6, zn + 0);
       tpg_read<2>(w + 2, wn + 0);
     }
+    if (never == -2) return;
     { // (1,1,2)
       float t[6];
       float4 m1 = *(const float4 *)(m + 4);
@@ -238,6 +242,7 @@ struct tpx_part1 {
       tpg_read<2>(z + 16, zn + 2432);
       tpg_read<2>(w + 4, wn + 640);
     }
+    if (never == -3) return;
     { // (1,2,1)
       float t[6];
       float4 m2 = *(const float4 *)(m + 8);
@@ -259,6 +264,7 @@ struct tpx_part1 {
       tpg_read<2>(z + 22, zn + 1152);
       tpg_read<2>(w + 6, wn + 384);
     }
+    if (never == -4) return;
     { // (1,3,2)
       float t[6];
       float4 m4 = *(const float4 *)(m + 16);

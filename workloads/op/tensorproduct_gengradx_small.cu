@@ -46,7 +46,7 @@ struct tpx_part0 {
     tpg_read<1>(z + 8, zp + 152);
     tpg_read<1>(w + 2, wp + 56);
   }
-  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn) {
+  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {
     { // (0,0,0)
       float t[1];
       float4 m0 = *(const float4 *)(m + 0);
@@ -55,6 +55,7 @@ struct tpx_part0 {
       tpg_read<1>(z + 0, zn + 0);
       tpg_read<1>(w + 0, wn + 0);
     }
+    if (never == -1) return;
     { // (0,1,1)
       float t[1];
       float4 m0 = *(const float4 *)(m + 0);
@@ -67,6 +68,7 @@ struct tpx_part0 {
       tpg_read<1>(z + 3, zn + 40);
       tpg_read<1>(w + 1, wn + 24);
     }
+    if (never == -2) return;
     { // (0,2,2)
       float t[1];
       float4 m1 = *(const float4 *)(m + 4);
@@ -145,7 +147,7 @@ struct tpx_part1 {
     tpg_read<1>(z + 11, zp + 80);
     tpg_read<1>(w + 3, wp + 32);
   }
-  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn) {
+  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {
     { // (1,0,1)
       float t[1];
       float4 m0 = *(const float4 *)(m + 0);
@@ -158,6 +160,7 @@ struct tpx_part1 {
       tpg_read<1>(z + 2, zn + 56);
       tpg_read<1>(w + 0, wn + 24);
     }
+    if (never == -1) return;
     { // (1,1,0)
       float t[1];
       tpg_mul<1>(t + 0, z + 3, w + 1);
@@ -168,6 +171,7 @@ struct tpx_part1 {
       tpg_read<1>(z + 3, zn + 0);
       tpg_read<1>(w + 1, wn + 0);
     }
+    if (never == -2) return;
     { // (1,1,2)
       float t[3];
       float4 m1 = *(const float4 *)(m + 4);
@@ -193,6 +197,7 @@ struct tpx_part1 {
       tpg_read<1>(z + 8, zn + 184);
       tpg_read<1>(w + 2, wn + 56);
     }
+    if (never == -3) return;
     { // (1,2,1)
       float t[3];
       float4 m2 = *(const float4 *)(m + 8);
@@ -285,7 +290,7 @@ struct tpx_part2 {
     tpg_read<1>(z + 13, zp + 256);
     tpg_read<1>(w + 3, wp + 64);
   }
-  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn) {
+  GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {
     { // (2,0,2)
       float t[1];
       float4 m0 = *(const float4 *)(m + 0);
@@ -302,6 +307,7 @@ struct tpx_part2 {
       tpg_read<1>(z + 4, zn + 216);
       tpg_read<1>(w + 0, wn + 56);
     }
+    if (never == -1) return;
     { // (2,1,1)
       float t[3];
       tpg_mul<1>(t + 0, z + 5, w + 1);
@@ -325,6 +331,7 @@ struct tpx_part2 {
       tpg_read<1>(z + 7, zn + 96);
       tpg_read<1>(w + 1, wn + 32);
     }
+    if (never == -2) return;
     { // (2,2,0)
       float t[1];
       tpg_mul<1>(t + 0, z + 8, w + 2);
@@ -338,6 +345,7 @@ struct tpx_part2 {
       tpg_read<1>(z + 8, zn + 0);
       tpg_read<1>(w + 2, wn + 0);
     }
+    if (never == -3) return;
     { // (2,2,2)
       float t[5];
       float4 m3 = *(const float4 *)(m + 12);
