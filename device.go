@@ -1,12 +1,8 @@
 package gpuprof
 
 import (
-	"compress/gzip"
 	"context"
-	"io"
 	"math"
-	"strings"
-	"sync"
 	"unsafe"
 )
 
@@ -108,36 +104,12 @@ type Kernel struct {
 	Serial bool
 	Grain  int // fewest items worth a goroutine; 0 means 1
 
-	PTX, Entry  string // the same computation for CUDA: text, or text compressed with gzip
+	PTX, Entry  string // the same computation for CUDA: text, or text compressed with zstd (package internal/ptx)
 	Lib         string // or the vendor library's routine
 	Threads     int    // CUDA threads per block
 	PerBlock    int    // items a block; blocks = ceil(n/PerBlock)
 	SharedBytes int
 	Cooperative bool
-}
-
-// unpacked are texts of PTX by what kernels carry. What hashes the code and each device
-// ask for the same text, which takes milliseconds to unpack.
-var unpacked sync.Map
-
-// Source is the text of the kernel's PTX. It fails where compressed PTX is damaged.
-func (k *Kernel) Source() (string, error) {
-	if !strings.HasPrefix(k.PTX, "\x1f\x8b") {
-		return k.PTX, nil
-	}
-	if text, known := unpacked.Load(k.PTX); known {
-		return text.(string), nil
-	}
-	unpack, err := gzip.NewReader(strings.NewReader(k.PTX))
-	var text []byte
-	if err == nil {
-		text, err = io.ReadAll(unpack)
-	}
-	if err != nil {
-		return "", Errorf(nil, "unpacking the PTX of kernel %s: %w", k.Name, err).WithFix("this is a fault in gpuprof, please report it")
-	}
-	kept, _ := unpacked.LoadOrStore(k.PTX, string(text))
-	return kept.(string), nil
 }
 
 // Func is a kernel that one device has made ready to launch.

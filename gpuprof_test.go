@@ -1,8 +1,6 @@
 package gpuprof_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -164,29 +162,5 @@ func TestWithFindings(t *testing.T) {
 	}
 	if none := (&gpuprof.Run{Findings: []gpuprof.Finding{}}).WithFindings(); none.Findings == nil {
 		t.Error("an empty list became null")
-	}
-}
-
-// PTX is text, or text that gzip compressed; damaged code is refused by name.
-func TestKernelSource(t *testing.T) {
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	if _, err := z.Write([]byte(".version 6.3")); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for _, ptx := range []string{".version 6.3", packed.String()} {
-		if text, err := (&gpuprof.Kernel{PTX: ptx}).Source(); err != nil || text != ".version 6.3" {
-			t.Errorf("%q: %q, %v", ptx, text, err)
-		}
-	}
-	k := &gpuprof.Kernel{Name: "k", PTX: packed.String()} // whoever asks again gets the same text
-	if n := testing.AllocsPerRun(10, func() { _, _ = k.Source() }); n > 1 {
-		t.Errorf("%v allocations: the code is unpacked again", n)
-	}
-	if _, err := (&gpuprof.Kernel{Name: "k", PTX: packed.String()[:12]}).Source(); err == nil || !strings.Contains(err.Error(), "kernel k") {
-		t.Errorf("%v", err)
 	}
 }

@@ -31,6 +31,8 @@ deny  internal/vec/a.go                  internal/stats
 allow internal/host/a.go                 internal/cgroup
 allow internal/cuda/a.go                 internal/cgroup
 allow internal/cuda/a.go                 internal/dynlib
+allow probes/events/a.go                 internal/ptx
+deny  internal/ptx/a.go                  internal/cuda
 allow internal/cuda/a.go                 internal/atomicfile
 allow probes/nvml/a.go                   internal/dynlib
 deny  internal/host/a.go                 internal/dynlib

@@ -61,10 +61,10 @@ compile() {
     } >"$scratch/out.ptx"
   )
   # Replace only what changed, so that file times stay useful to whoever watches them.
-  # What is compared is the text: gzip's bytes differ between its versions.
-  if ! gzip -dc "$dir/$base.ptx.gz" 2>/dev/null | cmp -s "$scratch/out.ptx"; then
-    gzip -n -9 <"$scratch/out.ptx" >"$dir/$base.ptx.gz"
-    echo "kernels: wrote $dir/$base.ptx.gz"
+  # What is compared is the text: zstd's bytes differ between its versions.
+  if ! zstd -dcq "$dir/$base.ptx.zst" 2>/dev/null | cmp -s "$scratch/out.ptx"; then
+    zstd --ultra -22 --quiet --stdout <"$scratch/out.ptx" >"$dir/$base.ptx.zst"
+    echo "kernels: wrote $dir/$base.ptx.zst"
   fi
 }
 

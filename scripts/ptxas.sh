@@ -78,7 +78,7 @@ roots=()
 for root in workloads internal; do
   if [ -d "$root" ]; then roots+=("$root"); fi
 done
-mapfile -t files < <(find "${roots[@]}" -name '*.ptx.gz' -not -path '*/testdata/*' | LC_ALL=C sort)
+mapfile -t files < <(find "${roots[@]}" -name '*.ptx.zst' -not -path '*/testdata/*' | LC_ALL=C sort)
 if [ "${#files[@]}" -eq 0 ]; then
   echo 'ptxas: no PTX'
   exit 0
@@ -112,14 +112,14 @@ assemble() {
   local out=$scratch/$1 arch=$2 file=$3
   local code=$scratch/$arch/$1
   mkdir -p "$scratch/$arch"
-  gzip -dc "$file" >"$code.ptx"
+  zstd -dcq "$file" >"$code.ptx"
   if "$ptxas" -v -arch "$arch" -o "$code.cubin" "$code.ptx" >"$out.report" 2>&1; then
     table "$file" "$arch" <"$out.report" >"$out" 2>"$out.wrong" || [ -s "$out.wrong" ]
     # Its warnings are about the age of the format.
     case $arch:$file in sm_90:*/tensorproduct_gen_* | sm_90:*/tensorproduct_gengrad_* | sm_90:*/tensorproduct_gengradx_*)
       file=${file##*/tensorproduct_gen}
       file=${file#_}
-      "$nvdisasm" -c "$code.cubin" >"$scratch/${file%.ptx.gz}.sass" 2>"$out.warnings" || { cat "$out.warnings" >>"$out.wrong"; }
+      "$nvdisasm" -c "$code.cubin" >"$scratch/${file%.ptx.zst}.sass" 2>"$out.warnings" || { cat "$out.warnings" >>"$out.wrong"; }
       ;;
     esac
   else
@@ -132,7 +132,7 @@ export scratch ptxas nvdisasm HOT ROOM
 # One assembler a processor: each takes one core for up to some seconds.
 n=100 jobs=()
 for file in "${files[@]}"; do
-  target=$(gzip -dc "$file" | sed -n 's/^\.target sm_\([0-9]*\).*/\1/p')
+  target=$(zstd -dcq "$file" | sed -n 's/^\.target sm_\([0-9]*\).*/\1/p')
   for arch in $archs; do
     if [ "${arch#sm_}" -ge "$target" ]; then n=$((n + 1)) jobs+=("$n" "$arch" "$file"); fi
   done

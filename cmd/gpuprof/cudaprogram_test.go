@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"compress/gzip"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +11,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/internal/ptx"
 )
 
 // builtCUDAProgram is the C program of the recorder's tests and the PTX that it runs, made once.
@@ -27,16 +26,11 @@ var builtCUDAProgram = sync.OnceValues(func() (program [2]string, err error) {
 	if _, err := exec.Command("gcc", "-O1", "-o", program[0], "../../internal/record/testdata/cuda_program.c", "-ldl").Output(); err != nil {
 		return program, err
 	}
-	packed, err := os.ReadFile("../../internal/cuda/null.ptx.gz")
+	packed, err := os.ReadFile("../../internal/cuda/null.ptx.zst")
 	if err != nil {
 		return program, err
 	}
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return program, err
-	}
-	ptx, err := io.ReadAll(z)
-	program[1] = string(ptx)
+	program[1], err = ptx.Text(&gpuprof.Kernel{PTX: string(packed)})
 	return program, err
 })
 

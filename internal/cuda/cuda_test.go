@@ -10,14 +10,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/cuda/cudatest"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
 	"github.com/gpuprof/gpuprof/internal/devicetest"
+	"github.com/gpuprof/gpuprof/internal/ptx"
 )
 
-//go:embed devicetest.ptx.gz
+//go:embed devicetest.ptx.zst
 var devicetestCode string
 
 // devicetestPTX is its text, which tests change.
 var devicetestPTX = func() string {
-	text, err := (&gpuprof.Kernel{Name: "devicetest", PTX: devicetestCode}).Source()
+	text, err := ptx.Text(&gpuprof.Kernel{Name: "devicetest", PTX: devicetestCode})
 	if err != nil {
 		panic(err)
 	}

@@ -7,16 +7,16 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed null.ptx.gz
+//go:embed null.ptx.zst
 var nullPTX string
 
-//go:embed spin.ptx.gz
+//go:embed spin.ptx.zst
 var spinPTX string
 
-//go:embed flush.ptx.gz
+//go:embed flush.ptx.zst
 var flushPTX string
 
-//go:embed ceilings.ptx.gz
+//go:embed ceilings.ptx.zst
 var ceilingsPTX string
 
 const flushThreads, flushBlockItems = 256, 4096

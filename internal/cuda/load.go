@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda/machinecode"
+	"github.com/gpuprof/gpuprof/internal/ptx"
 )
 
 // module is loaded PTX, shared by the kernels in it.
@@ -150,7 +151,7 @@ func (d *Device) source(k *gpuprof.Kernel) (*ptxText, error) {
 	if p := d.sources[k.PTX]; p != nil {
 		return p, nil
 	}
-	text, err := k.Source()
+	text, err := ptx.Text(k)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/ptx"
 )
 
 // TestPTXIsFresh compares every PTX file here with the sources it says it was
@@ -17,13 +18,13 @@ func TestPTXIsFresh(t *testing.T) {
 	sources, err := filepath.Glob("*.cu")
 	ok(t, err)
 	for _, source := range sources {
-		name := strings.TrimSuffix(source, ".cu") + ".ptx.gz"
+		name := strings.TrimSuffix(source, ".cu") + ".ptx.zst"
 		packed, err := os.ReadFile(name)
 		if err != nil {
 			t.Errorf("%v; run make kernels", err)
 			continue
 		}
-		ptx, err := (&gpuprof.Kernel{Name: name, PTX: string(packed)}).Source()
+		ptx, err := ptx.Text(&gpuprof.Kernel{Name: name, PTX: string(packed)})
 		ok(t, err)
 		seen := false
 		for line := range strings.Lines(ptx) {

@@ -5,9 +5,6 @@
 package record
 
 import (
-	"bytes"
-	"compress/gzip"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/internal/ptx"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/cuda"
 )
@@ -45,19 +44,15 @@ func cudaEnvironment(t testing.TB) cudaBed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	packed, err := os.ReadFile("../cuda/null.ptx.gz")
+	packed, err := os.ReadFile("../cuda/null.ptx.zst")
 	if err != nil {
 		t.Fatal(err)
 	}
-	z, err := gzip.NewReader(bytes.NewReader(packed))
+	text, err := ptx.Text(&gpuprof.Kernel{PTX: string(packed)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ptx, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cudaBed{program, map[string]string{"TEST_PTX": string(ptx), "TEST_KERNEL": "null", "LD_LIBRARY_PATH": filepath.Dir(sim.Library(t))}}
+	return cudaBed{program, map[string]string{"TEST_PTX": text, "TEST_KERNEL": "null", "LD_LIBRARY_PATH": filepath.Dir(sim.Library(t))}}
 }
 
 // newCUDA is a testbed of the C program on the simulated driver, with the libcupti of a release.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/ptx"
 )
 
 // Tracer is a device that can also put an event on either side of every
@@ -87,7 +88,7 @@ func (t *Tracer) Load(k *gpuprof.Kernel) (gpuprof.Func, error) {
 		if t.code == nil {
 			t.code = map[string]digest{}
 		}
-		if text, err := k.Source(); err == nil { // else the device refuses it
+		if text, err := ptx.Text(k); err == nil { // else the device refuses it
 			t.code[k.PTX] = sha256.Sum256([]byte(text))
 		}
 	}

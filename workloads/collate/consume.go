@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed consume.ptx.gz
+//go:embed consume.ptx.zst
 var consumePTX string
 
 // consumeTerms are added up before they join the sum, so that a long sum keeps

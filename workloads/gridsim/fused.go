@@ -6,10 +6,10 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed fused.ptx.gz
+//go:embed fused.ptx.zst
 var fusedPTX string
 
-//go:embed product.ptx.gz
+//go:embed product.ptx.zst
 var productPTX string
 
 // fusedKernel is a step of mlp in one launch. Arguments: psi, weights, out, psiAt,

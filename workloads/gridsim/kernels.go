@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed cell.ptx.gz
+//go:embed cell.ptx.zst
 var cellPTX string
 
 // The operations of split, each a kernel over cells. An array of several values

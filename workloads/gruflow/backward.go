@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed backward.ptx.gz
+//go:embed backward.ptx.zst
 var backwardPTX string
 
 // The kernels of back-propagation through time; refCellBack has the formulas. What is

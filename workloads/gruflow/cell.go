@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed cell.ptx.gz
+//go:embed cell.ptx.zst
 var cellPTX string
 
 // cellKernel is the pointwise part of a GRU step in one launch: from the

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed flow.ptx.gz
+//go:embed flow.ptx.zst
 var flowPTX string
 
 // injectKernel writes every carrier's energy to column 0 of the input of all

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed gemm.ptx.gz
+//go:embed gemm.ptx.zst
 var gemmPTX string
 
 // gemmKernel is a matrix product with a bias, out = a w + bias:

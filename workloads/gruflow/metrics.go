@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed metrics.ptx.gz
+//go:embed metrics.ptx.zst
 var metricsPTX string
 
 // Metrics are reduced in one of two ways; refMetrics says to what.

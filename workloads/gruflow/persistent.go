@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed persistent.ptx.gz
+//go:embed persistent.ptx.zst
 var persistentPTX string
 
 // persistentKernel is a whole layer in one launch: all time steps of tile

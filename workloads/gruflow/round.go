@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed round.ptx.gz
+//go:embed round.ptx.zst
 var roundPTX string
 
 // precision is what the inputs of a matrix product are rounded to; products

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed basis.ptx.gz
+//go:embed basis.ptx.zst
 var basisPTX string
 
 // Basis expands edge lengths r = |vec| in N radial functions:

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed basis_grad.ptx.gz
+//go:embed basis_grad.ptx.zst
 var basisGradPTX string
 
 // BasisGrad is a Basis backwards, to the lengths of the edges:

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed fill.ptx.gz
+//go:embed fill.ptx.zst
 var fillPTX string
 
 // Fill sets every element of a float32 array: zero before atomic sums, NaN to

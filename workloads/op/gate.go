@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-//go:embed gate.ptx.gz
+//go:embed gate.ptx.zst
 var gatePTX string
 
 // Gate applies activations to scalars and multiplies the other features by

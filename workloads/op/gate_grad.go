@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed gate_grad.ptx.gz
+//go:embed gate_grad.ptx.zst
 var gateGradPTX string
 
 // GateGrad is a Gate backwards:

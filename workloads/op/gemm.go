@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed gemm.ptx.gz
+//go:embed gemm.ptx.zst
 var gemmPTX string
 
 // Gemm is a dense layer over edges, out = c*phi(Scale * a b):

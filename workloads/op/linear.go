@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-//go:embed linear.ptx.gz
+//go:embed linear.ptx.zst
 var linearPTX string
 
 // Linear is e3nn's o3.Linear without biases: every output block is a sum over

@@ -1,6 +1,6 @@
 // Package op holds the kernels that the workloads share. One operation is one
 // NAME.go (shapes, arguments, launch shape, cost by count), one NAME_host.go
-// (the kernel for the host device), one NAME.cu and the NAME.ptx.gz compiled from
+// (the kernel for the host device), one NAME.cu and the NAME.ptx.zst compiled from
 // it (the kernel for CUDA) and one NAME_ref.go (the same formula in float64, the
 // oracle).
 //

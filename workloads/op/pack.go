@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed pack.ptx.gz
+//go:embed pack.ptx.zst
 var packPTX string
 
 // packing is how the operands of a library's product lie in memory. Rows of 16-bit

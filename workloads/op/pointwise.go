@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed pointwise.ptx.gz
+//go:embed pointwise.ptx.zst
 var pointwisePTX string
 
 // Operations on one value at a time, an item each: an activation into another

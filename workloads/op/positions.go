@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed positions.ptx.gz
+//go:embed positions.ptx.zst
 var positionsPTX string
 
 // Positions gathers what pulls at the edges to forces on points:

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/ptx"
 )
 
 // allKernels is every Kernel literal of the package; TestKernelLiterals finds
@@ -76,7 +77,7 @@ func entriesOf(ptx string) map[string]entry {
 // textOf is the PTX of a kernel.
 func textOf(t *testing.T, k *gpuprof.Kernel) string {
 	t.Helper()
-	text, err := k.Source()
+	text, err := ptx.Text(k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +183,7 @@ func TestPTXIsFresh(t *testing.T) {
 	}
 	registered := regexp.MustCompile(`(?m)^GPUPROF_KERNEL\((\w+)\)`)
 	for _, source := range sources {
-		packed, err := os.ReadFile(strings.TrimSuffix(source, ".cu") + ".ptx.gz")
+		packed, err := os.ReadFile(strings.TrimSuffix(source, ".cu") + ".ptx.zst")
 		ptx := textOf(t, &gpuprof.Kernel{Name: source, PTX: string(packed)})
 		if err != nil {
 			t.Errorf("%v; run make kernels", err)
@@ -205,7 +206,7 @@ func TestPTXIsFresh(t *testing.T) {
 			// A checkout may have turned line ends.
 			sum := sha256.Sum256([]byte(strings.ReplaceAll(string(text), "\r\n", "\n")))
 			if hex.EncodeToString(sum[:]) != h[1] {
-				t.Errorf("%s is older than %s; run make kernels", strings.TrimSuffix(source, ".cu")+".ptx.gz", h[2])
+				t.Errorf("%s is older than %s; run make kernels", strings.TrimSuffix(source, ".cu")+".ptx.zst", h[2])
 			}
 		}
 		text, err := os.ReadFile(source)

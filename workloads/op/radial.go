@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed radial.ptx.gz
+//go:embed radial.ptx.zst
 var radialPTX string
 
 // Radial turns edges into tensor-product weights: a Basis of Basis.N = MLP.In

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed readout.ptx.gz
+//go:embed readout.ptx.zst
 var readoutPTX string
 
 // Readout sums Count values of every row from First on, each with its own factor, to

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed scatter.ptx.gz
+//go:embed scatter.ptx.zst
 var scatterPTX string
 
 // ScatterAdd sums the rows of src by destination and scales the sums:

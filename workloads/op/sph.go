@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-//go:embed sph.ptx.gz
+//go:embed sph.ptx.zst
 var sphPTX string
 
 // Sph evaluates component-normalised real spherical harmonics of edge

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-//go:embed sph_grad.ptx.gz
+//go:embed sph_grad.ptx.zst
 var sphGradPTX string
 
 // SphGrad is Sph backwards, to the vectors, with the radial part along them:

@@ -6,10 +6,10 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed tensorproduct_csr.ptx.gz
+//go:embed tensorproduct_csr.ptx.zst
 var tpCSRPTX string
 
-//go:embed tensorproduct_csrmlp.ptx.gz
+//go:embed tensorproduct_csrmlp.ptx.zst
 var tpCSRMLPPTX string
 
 // tpCSRKernel works in ir_mul: x, y, w, src, dst, rowptr, out, partial, table,

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed tensorproduct_fused.ptx.gz
+//go:embed tensorproduct_fused.ptx.zst
 var tpFusedPTX string
 
 // tpFusedKernel: x, y, w, src, dst, out, table, constants, plan, edges, chunk.

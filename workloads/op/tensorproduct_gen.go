@@ -12,17 +12,17 @@ import (
 
 // The PTX of the generated products, one for each family of package tpgen.
 var (
-	//go:embed tensorproduct_gen_small.ptx.gz
+	//go:embed tensorproduct_gen_small.ptx.zst
 	tpSmallPTX string
-	//go:embed tensorproduct_gen_mace_medium.ptx.gz
+	//go:embed tensorproduct_gen_mace_medium.ptx.zst
 	tpMaceMediumPTX string
-	//go:embed tensorproduct_gen_mace_large.ptx.gz
+	//go:embed tensorproduct_gen_mace_large.ptx.zst
 	tpMaceLargePTX string
-	//go:embed tensorproduct_gen_nequip_lips.ptx.gz
+	//go:embed tensorproduct_gen_nequip_lips.ptx.zst
 	tpNequipLipsPTX string
-	//go:embed tensorproduct_gen_deepaw_natural.ptx.gz
+	//go:embed tensorproduct_gen_deepaw_natural.ptx.zst
 	tpDeepawNaturalPTX string
-	//go:embed tensorproduct_gen_deepaw.ptx.gz
+	//go:embed tensorproduct_gen_deepaw.ptx.zst
 	tpDeepawPTX string
 )
 

@@ -12,15 +12,15 @@ import (
 
 // The PTX of the generated gradients, one for each family of package tpgen that has one.
 var (
-	//go:embed tensorproduct_gengrad_small.ptx.gz
+	//go:embed tensorproduct_gengrad_small.ptx.zst
 	tpGradSmallPTX string
-	//go:embed tensorproduct_gengrad_mace_medium.ptx.gz
+	//go:embed tensorproduct_gengrad_mace_medium.ptx.zst
 	tpGradMaceMediumPTX string
-	//go:embed tensorproduct_gengrad_mace_large.ptx.gz
+	//go:embed tensorproduct_gengrad_mace_large.ptx.zst
 	tpGradMaceLargePTX string
-	//go:embed tensorproduct_gengrad_nequip_lips.ptx.gz
+	//go:embed tensorproduct_gengrad_nequip_lips.ptx.zst
 	tpGradNequipLipsPTX string
-	//go:embed tensorproduct_gengrad_deepaw.ptx.gz
+	//go:embed tensorproduct_gengrad_deepaw.ptx.zst
 	tpGradDeepawPTX string
 )
 

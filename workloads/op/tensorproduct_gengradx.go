@@ -12,11 +12,11 @@ import (
 
 // The PTX of the generated gradients by features, one for each family of package tpgen that has one.
 var (
-	//go:embed tensorproduct_gengradx_small.ptx.gz
+	//go:embed tensorproduct_gengradx_small.ptx.zst
 	tpGradXSmallPTX string
-	//go:embed tensorproduct_gengradx_mace_medium.ptx.gz
+	//go:embed tensorproduct_gengradx_mace_medium.ptx.zst
 	tpGradXMaceMediumPTX string
-	//go:embed tensorproduct_gengradx_mace_large.ptx.gz
+	//go:embed tensorproduct_gengradx_mace_large.ptx.zst
 	tpGradXMaceLargePTX string
 )
 

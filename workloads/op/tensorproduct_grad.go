@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed tensorproduct_grad.ptx.gz
+//go:embed tensorproduct_grad.ptx.zst
 var tpGradPTX string
 
 // TensorProductGrad is a TensorProduct backwards: from the cotangents of the rows

@@ -14,13 +14,13 @@ import (
 
 // The PTX of csr+mlp on the tensor cores, one for each family of tpgen.MMAFamilies.
 var (
-	//go:embed tensorproduct_mma_small.ptx.gz
+	//go:embed tensorproduct_mma_small.ptx.zst
 	tpMMASmallPTX string
-	//go:embed tensorproduct_mma_mace_large.ptx.gz
+	//go:embed tensorproduct_mma_mace_large.ptx.zst
 	tpMMAMaceLargePTX string
-	//go:embed tensorproduct_mma_deepaw_natural.ptx.gz
+	//go:embed tensorproduct_mma_deepaw_natural.ptx.zst
 	tpMMADeepawNaturalPTX string
-	//go:embed tensorproduct_mma_deepaw.ptx.gz
+	//go:embed tensorproduct_mma_deepaw.ptx.zst
 	tpMMADeepawPTX string
 )
 

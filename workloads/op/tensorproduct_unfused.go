@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-//go:embed tensorproduct_unfused.ptx.gz
+//go:embed tensorproduct_unfused.ptx.zst
 var tpUnfusedPTX string
 
 // The kernels of the unfused product, one item an edge:

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-//go:embed transpose.ptx.gz
+//go:embed transpose.ptx.zst
 var transposePTX string
 
 // Transpose changes the layout of every row, x [rows,dim] -> out [rows,dim]:

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-//go:embed weight_grad.ptx.gz
+//go:embed weight_grad.ptx.zst
 var weightGradPTX string
 
 // The gradient of weights is a sum of outer products over rows: of row r of a with

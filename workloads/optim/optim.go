@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-//go:embed optim.ptx.gz
+//go:embed optim.ptx.zst
 var optimPTX string
 
 // Ways of an optimizer step.

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-//go:embed synthetic.ptx.gz
+//go:embed synthetic.ptx.zst
 var syntheticPTX string
 
 // images repeat with this period, so that each answer can be compared with its request's.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	code "github.com/gpuprof/gpuprof/internal/ptx"
 )
 
 // Every PTX of the repository is taken as a driver takes it, its entries agree
@@ -27,14 +28,14 @@ func TestEveryKernelHasItsTwin(t *testing.T) {
 	root, files, entries := filepath.Join("..", "..", ".."), 0, 0
 	for _, top := range []string{"workloads", "internal"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".ptx.gz") {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".ptx.zst") {
 				return err
 			}
 			packed, err := os.ReadFile(path)
 			if err != nil {
 				return err
 			}
-			source, err := (&gpuprof.Kernel{Name: path, PTX: string(packed)}).Source()
+			source, err := code.Text(&gpuprof.Kernel{Name: path, PTX: string(packed)})
 			if err != nil {
 				return err
 			}

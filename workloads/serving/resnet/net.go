@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-//go:embed network.ptx.gz
+//go:embed network.ptx.zst
 var networkPTX string
 
 // Net is a network opened on a device: its weights, and the activations of each slot. It is

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda/machinecode"
+	"github.com/gpuprof/gpuprof/internal/ptx"
 )
 
 const file = "internal/cuda/machinecode/code.tar.zst"
@@ -128,14 +129,14 @@ func fresh(have map[string][]byte) error {
 	want := map[string]bool{}
 	for _, root := range []string{"workloads", "internal"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".ptx.gz") || strings.Contains(filepath.ToSlash(path), "/testdata/") {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".ptx.zst") || strings.Contains(filepath.ToSlash(path), "/testdata/") {
 				return err
 			}
 			packed, err := os.ReadFile(path)
 			if err != nil {
 				return err
 			}
-			text, err := (&gpuprof.Kernel{Name: path, PTX: string(packed)}).Source()
+			text, err := ptx.Text(&gpuprof.Kernel{Name: path, PTX: string(packed)})
 			if err != nil {
 				return err
 			}
