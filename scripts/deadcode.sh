@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tool=$1
-mains=(./cmd/... ./scripts/... ./report/schema/gen)
+mains=(./cmd/... ./scripts/... ./report/schema/gen ./workloads/op/tpgen/gen)
 # HadCPUs is reached from the benchmark of findings alone, in another package than the rule it asks; the toy
 # workload from the scripts alone, as a workload of its own package; the simulated job of several ranks from the
 # tests of the fleet and of the verb.
