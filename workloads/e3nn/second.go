@@ -169,13 +169,19 @@ func (s *session) productTerms(i int) []productTerm {
 	return []productTerm{{s.harmonics, k.w, p.gmid, true}, {p.dy, k.w, b.dmid, true}, {s.harmonics, p.dw, b.dmid, false}}
 }
 
+// termGrad is the way back of a layer's term number n: the first writes the weights' gradients.
+func (s *session) termGrad(i, n int) op.TensorProductGrad {
+	return op.TensorProductGrad{Product: s.products[i], AddW: n > 0}
+}
+
 // bindProductSecond binds the way back of a layer's product and of its change.
 func (s *session) bindProductSecond(i int) error {
 	e := s.slots[0].dev
 	for _, so := range s.variants() {
 		var all []*op.Bound
 		for n, term := range s.productTerms(i) {
-			g := op.TensorProductGrad{Product: s.products[i], AddW: n > 0, AddX: so.adds || n > 0}
+			g := s.termGrad(i, n)
+			g.AddX = so.adds || n > 0
 			bufs := op.TPGradBuffers{X: s.layers[i].x, Y: term.y, W: term.w, DOut: term.dz, Src: e.src, Dst: e.dst, ColPtr: e.colptr, Perm: e.perm, DX: s.train.grads[i].x}
 			if term.weights {
 				bufs.DW = s.pull.gw
@@ -209,8 +215,11 @@ func (s *session) gradTerms(i int) (w1, w2, mix []gradTerm, readout gradTerm) {
 // weights made again.
 func (s *session) secondScratch(l layer, i int, e int64) int64 {
 	edges, atoms := int(e), len(s.in.crystal.Positions)
-	ways := int64(len(s.variants()))
+	products := int64(0)
+	for n := range 3 { // productTerms
+		products += s.termGrad(i, n).Scratch(atoms, s.rows, edges, false, true, s.dev.Info().Kind)
+	}
 	return op.MLPTangent{MLP: s.mlps[i]}.Scratch(edges) + 2*s.changed(i).Scratch(atoms, s.rows, edges) + l.Linear.Scratch(s.rows) +
 		op.GateTangent{Gate: l.Gate}.Scratch() + op.GateSecond{Gate: l.Gate}.Scratch() + op.LinearGrad{Linear: l.Linear}.Scratch(s.rows) +
-		3*ways*s.productGrad(i).Scratch(atoms, s.rows, edges, false, true, s.dev.Info().Kind) + op.MLPSecond{MLP: s.mlps[i]}.Scratch(edges) + s.gradScratch(l, i, e)
+		int64(len(s.variants()))*products + op.MLPSecond{MLP: s.mlps[i]}.Scratch(edges) + s.gradScratch(l, i, e)
 }

@@ -148,7 +148,7 @@ GP_FN void tpg_walk(const tpg_args &g, int first, int stop, tpg_head *h) {
         const unsigned source = (unsigned)(e + 1 < stop ? __ldg(g.src + e + 1) : 0);
         const float *wn = wp + (e + 1 < stop ? numel : 0);
         if (e + TP_FAR < stop) gp_prefetch(wp + line);
-        P::edge(a, x, w, cells, wp, g.x + ((unsigned long long)source * (unsigned)in_dim + at), wn);
+        P::edge(a, x, w, cells, wp, g.x + ((unsigned long long)source * (unsigned)in_dim + at), wn, numel);
         wp = wn;
       }
       if (e < h->cut) break;

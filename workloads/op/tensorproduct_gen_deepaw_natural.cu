@@ -193,7 +193,7 @@ struct tpg_part0 {
     tpg_read<1>(w + 4, wp + 60);
     tpg_read<1>(w + 5, wp + 36);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (4,0,4)
       float t[1];
       float4 m0 = *(const float4 *)(m + 0);
@@ -700,7 +700,7 @@ struct tpg_part1 {
     tpg_read<1>(w + 3, wp + 48);
     tpg_read<1>(w + 4, wp + 16);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (3,3,0)
       float t[1];
       float4 m0 = *(const float4 *)(m + 0);
@@ -1082,7 +1082,7 @@ struct tpg_part2 {
     tpg_read<1>(w + 1, wp + 0);
     tpg_read<1>(w + 2, wp + 12);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (4,4,0)
       float t[1];
       float4 m0 = *(const float4 *)(m + 0);
@@ -1436,7 +1436,7 @@ struct tpg_part3 {
     tpg_read<1>(w + 6, wp + 120);
     tpg_read<1>(w + 7, wp + 80);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (2,0,2)
       float t[1];
       float4 m0 = *(const float4 *)(m + 0);
@@ -1795,7 +1795,7 @@ struct tpg_part4 {
     tpg_read<1>(w + 3, wp + 48);
     tpg_read<1>(w + 4, wp + 64);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (3,0,3)
       float t[1];
       float4 m0 = *(const float4 *)(m + 0);
@@ -2139,7 +2139,7 @@ struct tpg_part5 {
     tpg_read<1>(w + 6, wp + 216);
     tpg_read<1>(w + 7, wp + 180);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (1,0,1)
       float t[1];
       float4 m0 = *(const float4 *)(m + 0);
@@ -2428,7 +2428,7 @@ struct tpg_part6 {
     tpg_read<1>(w + 0, wp + 0);
     tpg_read<1>(w + 1, wp + 20);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (2,4,2)
       float t[5];
       tpg_mul<1>(t + 0, x + 0, w + 0);
@@ -2613,7 +2613,7 @@ struct tpg_part7 {
     tpg_read<2>(w + 6, wp + 200);
     tpg_read<2>(w + 8, wp + 300);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (0,0,0)
       float t[2];
       tpg_mul<2>(t + 0, x + 0, w + 0);

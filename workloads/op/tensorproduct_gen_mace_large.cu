@@ -125,7 +125,7 @@ struct tpg_part0 {
     tpg_read<2>(w + 4, wp + 1664);
     tpg_read<2>(w + 6, wp + 0);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (2,0,2)
       float t[2];
       float4 m0 = *(const float4 *)(m + 0);
@@ -414,7 +414,7 @@ struct tpg_part1 {
     tpg_read<2>(w + 8, wp + 1152);
     tpg_read<2>(w + 10, wp + 1664);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (1,0,1)
       float t[2];
       float4 m0 = *(const float4 *)(m + 0);
@@ -588,7 +588,7 @@ struct tpg_part2 {
     tpg_read<4>(w + 4, wp + 384);
     tpg_read<4>(w + 8, wp + 1024);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (0,0,0)
       float t[4];
       tpg_mul<4>(t + 0, x + 0, w + 0);

@@ -75,7 +75,7 @@ struct tpg_part0 {
     tpg_read<2>(w + 8, wp + 192);
     tpg_read<2>(w + 10, wp + 256);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (2,0,2)
       float t[2];
       float4 m0 = *(const float4 *)(m + 0);
@@ -283,7 +283,7 @@ struct tpg_part1 {
     tpg_read<2>(w + 8, wp + 192);
     tpg_read<2>(w + 10, wp + 256);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (1,0,1)
       float t[2];
       float4 m0 = *(const float4 *)(m + 0);
@@ -425,7 +425,7 @@ struct tpg_part2 {
     tpg_read<2>(w + 2, wp + 0);
     tpg_read<2>(w + 4, wp + 64);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (0,0,0)
       float t[2];
       tpg_mul<2>(t + 0, x + 0, w + 0);

@@ -54,7 +54,7 @@ struct tpg_part0 {
     tpg_read<1>(w + 2, wp + 0);
     tpg_read<1>(w + 3, wp + 64);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (2,0,2)
       float t[1];
       float4 m0 = *(const float4 *)(m + 0);
@@ -190,7 +190,7 @@ struct tpg_part1 {
     tpg_read<1>(w + 2, wp + 32);
     tpg_read<1>(w + 3, wp + 56);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (1,0,1)
       float t[1];
       float4 m0 = *(const float4 *)(m + 0);
@@ -291,7 +291,7 @@ struct tpg_part2 {
     tpg_read<1>(w + 1, wp + 24);
     tpg_read<1>(w + 2, wp + 56);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     { // (0,0,0)
       float t[1];
       tpg_mul<1>(t + 0, x + 0, w + 0);

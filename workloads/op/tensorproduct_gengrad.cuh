@@ -31,8 +31,6 @@ enum { TPD_X, TPD_W, TPD_LINE, TPD_WRITES, TPD_PLACES };
 
 #define TPD_GRAD_W 1
 #define TPD_GRAD_Y 2
-#define TPD_GRAD_ADD_W 8
-#define TPD_ADDS 0x80000000u // beside a lane's bits: dw is added to
 
 // Of all copies: t = -x w; s + sum of w g; s - sum of w g.
 template <int V>
@@ -54,16 +52,13 @@ GP_FN float tpd_less(float s, const float *w, const float *g) {
 }
 
 template <int V>
-GP_FN void tpd_write(float *to, const float *d, bool adds) {
-  float s[4];
-#pragma unroll
-  for (int v = 0; v < V; v++) s[v] = adds ? to[v] + d[v] : d[v];
+GP_FN void tpd_write(float *to, const float *d) {
   if (V == 4)
-    *(float4 *)to = {s[0], s[V > 1 ? 1 : 0], s[V > 2 ? 2 : 0], s[V > 3 ? 3 : 0]};
+    *(float4 *)to = {d[0], d[V > 1 ? 1 : 0], d[V > 2 ? 2 : 0], d[V > 3 ? 3 : 0]};
   else if (V == 2)
-    *(float2 *)to = {s[0], s[V > 1 ? 1 : 0]};
+    *(float2 *)to = {d[0], d[V > 1 ? 1 : 0]};
   else
-    *to = s[0];
+    *to = d[0];
 }
 
 // tpd_row reads d components of dz.
@@ -142,8 +137,7 @@ GP_FN void tpd_walk(const tpd_args &g, int first, int stop, int own, int column,
   int *at = (int *)(ys + 32 * P::STRIDE) + tpg_lane();
   const int *plan = g.plan, *lane = plan + plan[TPD_LANES] + (own * 32 + tpg_lane()) * plan[TPD_LANE_INTS];
   const int in_dim = plan[TPD_IN], numel = plan[TPD_NUMEL], columns = plan[TPD_COLUMNS], mine = tpd_column<P::ROWS>();
-  unsigned writes = g.what & TPD_GRAD_W ? (unsigned)lane[TPD_WRITES] : 0u;
-  if (writes && g.what & TPD_GRAD_ADD_W) writes |= TPD_ADDS;
+  const unsigned writes = g.what & TPD_GRAD_W ? (unsigned)lane[TPD_WRITES] : 0u;
   if (P::MERGED) {
 #pragma unroll 1
     for (int i = 0; i < P::PATHS; i++) at[i * 32] = lane[TPD_PLACES + plan[TPD_PATHS] + i];

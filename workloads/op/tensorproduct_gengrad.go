@@ -93,9 +93,18 @@ func (t TensorProduct) straight() bool {
 	return stride == t.TP.WeightNumel() && slices.Equal(at, t.TP.WeightOffsets())
 }
 
+// generated is the generated kernel for dw and dy. None adds to a dw that is there: what
+// every edge would skip otherwise takes an eighth of its instructions.
+func (t TensorProductGrad) generated() (generatedGrad, bool) {
+	if t.AddW {
+		return generatedGrad{}, false
+	}
+	return t.Product.generatedGrad()
+}
+
 // KernelName is the kernel that computes dw and dy on a device of blocks of threads (CUDA).
 func (t TensorProductGrad) KernelName() string {
-	if g, ok := t.Product.generatedGrad(); ok {
+	if g, ok := t.generated(); ok {
 		return g.kernel.Name
 	}
 	return tpGradKernel.Name

@@ -94,7 +94,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y1_0.z, g + 6);
       s6 = tpd_dot<1>(s6, w + 0, g + 6);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     { // (4,3,2)
       float d[1];
@@ -194,7 +194,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y1_0.z, g + 6);
       s6 = tpd_dot<1>(s6, w + 1, g + 6);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     { // (4,3,3)
       float d[1];
@@ -321,7 +321,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y1_0.z, g + 6);
       s6 = tpd_dot<1>(s6, w + 2, g + 6);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     { // (4,3,4)
       float d[1];
@@ -435,7 +435,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y1_0.z, g + 6);
       s6 = tpd_dot<1>(s6, w + 3, g + 6);
       tpg_read<1>(w + 3, wn + at[96]);
-      if (writes & 8u) tpd_write<1>(to + at[96], d, (writes & TPD_ADDS) != 0);
+      if (writes & 8u) tpd_write<1>(to + at[96], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     tpd_put<ROWS>(dy, 1, s4, s5, s6, 0.0f);
@@ -568,7 +568,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y2_0.x, g + 8);
       s8 = tpd_dot<1>(s8, w + 0, g + 8);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     { // (3,4,3)
       float d[1];
@@ -673,7 +673,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y2_0.x, g + 8);
       s8 = tpd_dot<1>(s8, w + 1, g + 8);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     { // (3,4,4)
       float d[1];
@@ -818,7 +818,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y2_0.x, g + 8);
       s8 = tpd_dot<1>(s8, w + 2, g + 8);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
@@ -873,7 +873,7 @@ struct tpd_part2 {
       s6 = tpd_dot<1>(s6, t, x + 6);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     { // (3,3,1)
       float d[1];
@@ -936,7 +936,7 @@ struct tpd_part2 {
       tpg_add<1>(d, y1_0.z, g + 6);
       s6 = tpd_dot<1>(s6, w + 1, g + 6);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     { // (3,3,2)
       float d[1];
@@ -1022,7 +1022,7 @@ struct tpd_part2 {
       tpg_add<1>(d, y1_0.z, g + 6);
       s6 = tpd_dot<1>(s6, w + 2, g + 6);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     { // (3,3,3)
       float d[1];
@@ -1091,7 +1091,7 @@ struct tpd_part2 {
       tpg_add<1>(d, y1_0.z, g + 6);
       s6 = tpd_dot<1>(s6, w + 3, g + 6);
       tpg_read<1>(w + 3, wn + at[96]);
-      if (writes & 8u) tpd_write<1>(to + at[96], d, (writes & TPD_ADDS) != 0);
+      if (writes & 8u) tpd_write<1>(to + at[96], d);
     }
     { // (3,3,4)
       float d[1];
@@ -1218,7 +1218,7 @@ struct tpd_part2 {
       tpg_add<1>(d, y1_0.z, g + 6);
       s6 = tpd_dot<1>(s6, w + 4, g + 6);
       tpg_read<1>(w + 4, wn + at[128]);
-      if (writes & 16u) tpd_write<1>(to + at[128], d, (writes & TPD_ADDS) != 0);
+      if (writes & 16u) tpd_write<1>(to + at[128], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     tpd_put<ROWS>(dy, 1, s4, s5, s6, 0.0f);
@@ -1390,7 +1390,7 @@ struct tpd_part3 {
       tpg_add<1>(d, y2_0.x, g + 8);
       s8 = tpd_dot<1>(s8, w + 0, g + 8);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     { // (4,4,4)
       float d[1];
@@ -1536,7 +1536,7 @@ struct tpd_part3 {
       tpg_add<1>(d, y2_0.x, g + 8);
       s8 = tpd_dot<1>(s8, w + 1, g + 8);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
@@ -1640,7 +1640,7 @@ struct tpd_part4 {
       tpg_add<1>(d, y1_0.x, g + 4);
       s4 = tpd_dot<1>(s4, w + 0, g + 4);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     { // (4,2,3)
       float d[1];
@@ -1734,7 +1734,7 @@ struct tpd_part4 {
       tpg_add<1>(d, y1_0.x, g + 4);
       s4 = tpd_dot<1>(s4, w + 1, g + 4);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     { // (4,2,4)
       float d[1];
@@ -1832,7 +1832,7 @@ struct tpd_part4 {
       tpg_add<1>(d, y1_0.x, g + 4);
       s4 = tpd_dot<1>(s4, w + 2, g + 4);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     tpd_put<ROWS>(dy, 1, s4, 0.0f, 0.0f, 0.0f);
@@ -1888,7 +1888,7 @@ struct tpd_part5 {
       s8 = tpd_dot<1>(s8, t, x + 8);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     { // (4,4,1)
       float d[1];
@@ -1971,7 +1971,7 @@ struct tpd_part5 {
       tpg_add<1>(d, y2_0.x, g + 8);
       s8 = tpd_dot<1>(s8, w + 1, g + 8);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     { // (4,4,2)
       float d[1];
@@ -2093,7 +2093,7 @@ struct tpd_part5 {
       tpg_add<1>(d, y2_0.x, g + 8);
       s8 = tpd_dot<1>(s8, w + 2, g + 8);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
@@ -2174,7 +2174,7 @@ struct tpd_part6 {
       tpg_add<1>(d, y1_0.x, g + 4);
       s4 = tpd_dot<1>(s4, w + 0, g + 4);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     { // (3,2,2)
       float d[1];
@@ -2236,7 +2236,7 @@ struct tpd_part6 {
       tpg_add<1>(d, y1_0.x, g + 4);
       s4 = tpd_dot<1>(s4, w + 1, g + 4);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     { // (3,2,3)
       float d[1];
@@ -2308,7 +2308,7 @@ struct tpd_part6 {
       tpg_add<1>(d, y1_0.x, g + 4);
       s4 = tpd_dot<1>(s4, w + 2, g + 4);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     { // (3,2,4)
       float d[1];
@@ -2402,7 +2402,7 @@ struct tpd_part6 {
       tpg_add<1>(d, y1_0.x, g + 4);
       s4 = tpd_dot<1>(s4, w + 3, g + 4);
       tpg_read<1>(w + 3, wn + at[96]);
-      if (writes & 8u) tpd_write<1>(to + at[96], d, (writes & TPD_ADDS) != 0);
+      if (writes & 8u) tpd_write<1>(to + at[96], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     tpd_put<ROWS>(dy, 1, s4, 0.0f, 0.0f, 0.0f);
@@ -2503,7 +2503,7 @@ struct tpd_part7 {
       tpg_add<1>(d, y2_0.x, g + 8);
       s8 = tpd_dot<1>(s8, w + 0, g + 8);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     { // (2,4,3)
       float d[1];
@@ -2607,7 +2607,7 @@ struct tpd_part7 {
       tpg_add<1>(d, y2_0.x, g + 8);
       s8 = tpd_dot<1>(s8, w + 1, g + 8);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     { // (2,4,4)
       float d[1];
@@ -2729,7 +2729,7 @@ struct tpd_part7 {
       tpg_add<1>(d, y2_0.x, g + 8);
       s8 = tpd_dot<1>(s8, w + 2, g + 8);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
@@ -2813,7 +2813,7 @@ struct tpd_part8 {
       tpg_add<1>(d, y1_0.z, g + 6);
       s6 = tpd_dot<1>(s6, w + 0, g + 6);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     { // (2,3,2)
       float d[1];
@@ -2867,7 +2867,7 @@ struct tpd_part8 {
       tpg_add<1>(d, y1_0.z, g + 6);
       s6 = tpd_dot<1>(s6, w + 1, g + 6);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     { // (2,3,3)
       float d[1];
@@ -2953,7 +2953,7 @@ struct tpd_part8 {
       tpg_add<1>(d, y1_0.z, g + 6);
       s6 = tpd_dot<1>(s6, w + 2, g + 6);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     { // (2,3,4)
       float d[1];
@@ -3053,7 +3053,7 @@ struct tpd_part8 {
       tpg_add<1>(d, y1_0.z, g + 6);
       s6 = tpd_dot<1>(s6, w + 3, g + 6);
       tpg_read<1>(w + 3, wn + at[96]);
-      if (writes & 8u) tpd_write<1>(to + at[96], d, (writes & TPD_ADDS) != 0);
+      if (writes & 8u) tpd_write<1>(to + at[96], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     tpd_put<ROWS>(dy, 1, s4, s5, s6, 0.0f);
@@ -3103,7 +3103,7 @@ struct tpd_part9 {
       s4 = tpd_dot<1>(s4, t, x + 4);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     { // (2,2,1)
       float d[1];
@@ -3144,7 +3144,7 @@ struct tpd_part9 {
       tpg_add<1>(d, y1_0.x, g + 4);
       s4 = tpd_dot<1>(s4, w + 1, g + 4);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     { // (2,2,2)
       float d[1];
@@ -3195,7 +3195,7 @@ struct tpd_part9 {
       tpg_add<1>(d, y1_0.x, g + 4);
       s4 = tpd_dot<1>(s4, w + 2, g + 4);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     { // (2,2,3)
       float d[1];
@@ -3257,7 +3257,7 @@ struct tpd_part9 {
       tpg_add<1>(d, y1_0.x, g + 4);
       s4 = tpd_dot<1>(s4, w + 3, g + 4);
       tpg_read<1>(w + 3, wn + at[96]);
-      if (writes & 8u) tpd_write<1>(to + at[96], d, (writes & TPD_ADDS) != 0);
+      if (writes & 8u) tpd_write<1>(to + at[96], d);
     }
     { // (2,2,4)
       float d[1];
@@ -3333,7 +3333,7 @@ struct tpd_part9 {
       tpg_add<1>(d, y1_0.x, g + 4);
       s4 = tpd_dot<1>(s4, w + 4, g + 4);
       tpg_read<1>(w + 4, wn + at[128]);
-      if (writes & 16u) tpd_write<1>(to + at[128], d, (writes & TPD_ADDS) != 0);
+      if (writes & 16u) tpd_write<1>(to + at[128], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     tpd_put<ROWS>(dy, 1, s4, 0.0f, 0.0f, 0.0f);
@@ -3376,7 +3376,7 @@ struct tpd_part10 {
       tpg_cell<1>(d, y0_0.x, g + 0);
       s0 = tpd_dot<1>(s0, w + 0, g + 0);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -3440,7 +3440,7 @@ struct tpd_part10 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 1, g + 2);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     { // (4,1,4)
       float d[1];
@@ -3500,7 +3500,7 @@ struct tpd_part10 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 2, g + 2);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
   }
@@ -3542,7 +3542,7 @@ struct tpd_part11 {
       tpg_cell<1>(d, y0_0.x, g + 0);
       s0 = tpd_dot<1>(s0, w + 0, g + 0);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -3591,7 +3591,7 @@ struct tpd_part11 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 1, g + 2);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     { // (3,1,3)
       float d[1];
@@ -3638,7 +3638,7 @@ struct tpd_part11 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 2, g + 2);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     { // (3,1,4)
       float d[1];
@@ -3699,7 +3699,7 @@ struct tpd_part11 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 3, g + 2);
       tpg_read<1>(w + 3, wn + at[96]);
-      if (writes & 8u) tpd_write<1>(to + at[96], d, (writes & TPD_ADDS) != 0);
+      if (writes & 8u) tpd_write<1>(to + at[96], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
   }
@@ -3745,7 +3745,7 @@ struct tpd_part12 {
       tpg_cell<1>(d, y0_0.x, g + 0);
       s0 = tpd_dot<1>(s0, w + 0, g + 0);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -3763,7 +3763,7 @@ struct tpd_part12 {
       s3 = tpd_dot<1>(s3, t, x + 2);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     { // (1,1,1)
       float d[1];
@@ -3784,7 +3784,7 @@ struct tpd_part12 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 2, g + 2);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     { // (1,1,2)
       float d[1];
@@ -3813,7 +3813,7 @@ struct tpd_part12 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 3, g + 2);
       tpg_read<1>(w + 3, wn + at[96]);
-      if (writes & 8u) tpd_write<1>(to + at[96], d, (writes & TPD_ADDS) != 0);
+      if (writes & 8u) tpd_write<1>(to + at[96], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     if (never == -5) return;
@@ -3851,7 +3851,7 @@ struct tpd_part12 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 4, g + 4);
       tpg_read<1>(w + 4, wn + at[128]);
-      if (writes & 16u) tpd_write<1>(to + at[128], d, (writes & TPD_ADDS) != 0);
+      if (writes & 16u) tpd_write<1>(to + at[128], d);
     }
     { // (1,2,2)
       float d[1];
@@ -3892,7 +3892,7 @@ struct tpd_part12 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 5, g + 4);
       tpg_read<1>(w + 5, wn + at[160]);
-      if (writes & 32u) tpd_write<1>(to + at[160], d, (writes & TPD_ADDS) != 0);
+      if (writes & 32u) tpd_write<1>(to + at[160], d);
     }
     { // (1,2,3)
       float d[1];
@@ -3943,7 +3943,7 @@ struct tpd_part12 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 6, g + 4);
       tpg_read<1>(w + 6, wn + at[192]);
-      if (writes & 64u) tpd_write<1>(to + at[192], d, (writes & TPD_ADDS) != 0);
+      if (writes & 64u) tpd_write<1>(to + at[192], d);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     tpd_put<ROWS>(dy, 2, s8, 0.0f, 0.0f, 0.0f);
@@ -4043,7 +4043,7 @@ struct tpd_part13 {
       tpg_add<1>(d, y2_0.x, g + 8);
       s8 = tpd_dot<1>(s8, w + 0, g + 8);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
@@ -4125,7 +4125,7 @@ struct tpd_part14 {
       tpg_add<1>(d, y1_0.z, g + 6);
       s6 = tpd_dot<1>(s6, w + 0, g + 6);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     { // (1,3,3)
       float d[1];
@@ -4188,7 +4188,7 @@ struct tpd_part14 {
       tpg_add<1>(d, y1_0.z, g + 6);
       s6 = tpd_dot<1>(s6, w + 1, g + 6);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     { // (1,3,4)
       float d[1];
@@ -4259,7 +4259,7 @@ struct tpd_part14 {
       tpg_add<1>(d, y1_0.z, g + 6);
       s6 = tpd_dot<1>(s6, w + 2, g + 6);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     tpd_put<ROWS>(dy, 1, s4, s5, s6, 0.0f);
@@ -4361,7 +4361,7 @@ struct tpd_part15 {
       tpg_add<1>(d, y2_0.x, g + 8);
       s8 = tpd_dot<1>(s8, w + 0, g + 8);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     { // (1,4,4)
       float d[1];
@@ -4444,7 +4444,7 @@ struct tpd_part15 {
       tpg_add<1>(d, y2_0.x, g + 8);
       s8 = tpd_dot<1>(s8, w + 1, g + 8);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
@@ -4486,7 +4486,7 @@ struct tpd_part16 {
       tpg_cell<1>(d, y0_0.x, g + 0);
       s0 = tpd_dot<1>(s0, w + 0, g + 0);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -4518,7 +4518,7 @@ struct tpd_part16 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 1, g + 2);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     { // (2,1,2)
       float d[1];
@@ -4552,7 +4552,7 @@ struct tpd_part16 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 2, g + 2);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     { // (2,1,3)
       float d[1];
@@ -4598,7 +4598,7 @@ struct tpd_part16 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 3, g + 2);
       tpg_read<1>(w + 3, wn + at[96]);
-      if (writes & 8u) tpd_write<1>(to + at[96], d, (writes & TPD_ADDS) != 0);
+      if (writes & 8u) tpd_write<1>(to + at[96], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
   }
@@ -4645,7 +4645,7 @@ struct tpd_part17 {
       s0 = tpd_dot<1>(s0, t, z + 0);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 0, wn + 0);
-      if (writes) tpd_write<1>(to + 0, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 0, d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -4663,7 +4663,7 @@ struct tpd_part17 {
       s3 = tpd_dot<1>(s3, t, z + 3);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 1, wn + 178);
-      if (writes) tpd_write<1>(to + 178, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 178, d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     if (never == -3) return;
@@ -4687,7 +4687,7 @@ struct tpd_part17 {
       s8 = tpd_dot<1>(s8, t, z + 8);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 2, wn + 1012);
-      if (writes) tpd_write<1>(to + 1012, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 1012, d);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     if (never == -4) return;
@@ -4715,7 +4715,7 @@ struct tpd_part17 {
       s15 = tpd_dot<1>(s15, t, z + 15);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 3, wn + 1400);
-      if (writes) tpd_write<1>(to + 1400, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 1400, d);
     }
     tpd_put<ROWS>(dy, 2, s8, s9, s10, s11);
     tpd_put<ROWS>(dy, 3, s12, s13, s14, s15);
@@ -4749,7 +4749,7 @@ struct tpd_part17 {
       s24 = tpd_dot<1>(s24, t, z + 24);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 4, wn + 2323);
-      if (writes) tpd_write<1>(to + 2323, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 2323, d);
     }
     tpd_put<ROWS>(dy, 4, s16, s17, s18, s19);
     tpd_put<ROWS>(dy, 5, s20, s21, s22, s23);
@@ -4796,7 +4796,7 @@ struct tpd_part18 {
       s0 = tpd_dot<1>(s0, t, z + 0);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -4814,7 +4814,7 @@ struct tpd_part18 {
       s3 = tpd_dot<1>(s3, t, z + 3);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     if (never == -3) return;
@@ -4838,7 +4838,7 @@ struct tpd_part18 {
       s8 = tpd_dot<1>(s8, t, z + 8);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     if (never == -4) return;
@@ -4866,7 +4866,7 @@ struct tpd_part18 {
       s15 = tpd_dot<1>(s15, t, z + 15);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 3, wn + at[96]);
-      if (writes & 8u) tpd_write<1>(to + at[96], d, (writes & TPD_ADDS) != 0);
+      if (writes & 8u) tpd_write<1>(to + at[96], d);
     }
     tpd_put<ROWS>(dy, 2, s8, s9, s10, s11);
     tpd_put<ROWS>(dy, 3, s12, s13, s14, s15);
@@ -4900,7 +4900,7 @@ struct tpd_part18 {
       s24 = tpd_dot<1>(s24, t, z + 24);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 4, wn + at[128]);
-      if (writes & 16u) tpd_write<1>(to + at[128], d, (writes & TPD_ADDS) != 0);
+      if (writes & 16u) tpd_write<1>(to + at[128], d);
     }
     tpd_put<ROWS>(dy, 4, s16, s17, s18, s19);
     tpd_put<ROWS>(dy, 5, s20, s21, s22, s23);

@@ -46,7 +46,7 @@ struct tpd_part0 {
       tpg_cell<1>(d, y0_0.x, g + 0);
       s0 = tpd_dot<1>(s0, w + 0, g + 0);
       tpg_read<1>(w + 0, wn + 1152);
-      if (writes) tpd_write<1>(to + 1152, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 1152, d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -78,7 +78,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 1, g + 2);
       tpg_read<1>(w + 1, wn + 512);
-      if (writes) tpd_write<1>(to + 512, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 512, d);
     }
     { // (2,1,3)
       float d[1];
@@ -124,7 +124,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 2, g + 2);
       tpg_read<1>(w + 2, wn + 1664);
-      if (writes) tpd_write<1>(to + 1664, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 1664, d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     if (never == -4) return;
@@ -148,7 +148,7 @@ struct tpd_part0 {
       s8 = tpd_dot<1>(s8, t, x + 4);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 3, wn + 0);
-      if (writes) tpd_write<1>(to + 0, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 0, d);
     }
     { // (2,2,2)
       float d[1];
@@ -199,7 +199,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 4, g + 4);
       tpg_read<1>(w + 4, wn + 1280);
-      if (writes) tpd_write<1>(to + 1280, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 1280, d);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     if (never == -6) return;
@@ -258,7 +258,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y3_9.w, g + 6);
       s15 = tpd_dot<1>(s15, w + 5, g + 6);
       tpg_read<1>(w + 5, wn + 640);
-      if (writes) tpd_write<1>(to + 640, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 640, d);
     }
     { // (2,3,3)
       float d[1];
@@ -344,7 +344,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y3_9.w, g + 6);
       s15 = tpd_dot<1>(s15, w + 6, g + 6);
       tpg_read<1>(w + 6, wn + 1792);
-      if (writes) tpd_write<1>(to + 1792, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 1792, d);
     }
     tpd_put<ROWS>(dy, 2, s8, s9, s10, s11);
     tpd_put<ROWS>(dy, 3, s12, s13, s14, s15);
@@ -392,7 +392,7 @@ struct tpd_part1 {
       tpg_cell<1>(d, y0_0.x, g + 0);
       s0 = tpd_dot<1>(s0, w + 0, g + 0);
       tpg_read<1>(w + 0, wn + 384);
-      if (writes) tpd_write<1>(to + 384, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 384, d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -410,7 +410,7 @@ struct tpd_part1 {
       s3 = tpd_dot<1>(s3, t, x + 2);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 1, wn + 0);
-      if (writes) tpd_write<1>(to + 0, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 0, d);
     }
     { // (1,1,2)
       float d[1];
@@ -439,7 +439,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 2, g + 2);
       tpg_read<1>(w + 2, wn + 1024);
-      if (writes) tpd_write<1>(to + 1024, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 1024, d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     if (never == -4) return;
@@ -477,7 +477,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 3, g + 4);
       tpg_read<1>(w + 3, wn + 512);
-      if (writes) tpd_write<1>(to + 512, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 512, d);
     }
     { // (1,2,3)
       float d[1];
@@ -528,7 +528,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 4, g + 4);
       tpg_read<1>(w + 4, wn + 1664);
-      if (writes) tpd_write<1>(to + 1664, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 1664, d);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     if (never == -6) return;
@@ -587,7 +587,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y3_9.w, g + 6);
       s15 = tpd_dot<1>(s15, w + 5, g + 6);
       tpg_read<1>(w + 5, wn + 1152);
-      if (writes) tpd_write<1>(to + 1152, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 1152, d);
     }
     tpd_put<ROWS>(dy, 2, s8, s9, s10, s11);
     tpd_put<ROWS>(dy, 3, s12, s13, s14, s15);
@@ -630,7 +630,7 @@ struct tpd_part2 {
       s0 = tpd_dot<2>(s0, t, z + 0);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 0, wn + 0);
-      if (writes) tpd_write<2>(to + 0, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<2>(to + 0, d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -648,7 +648,7 @@ struct tpd_part2 {
       s3 = tpd_dot<2>(s3, t, z + 6);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 2, wn + 384);
-      if (writes) tpd_write<2>(to + 384, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<2>(to + 384, d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     if (never == -3) return;
@@ -672,7 +672,7 @@ struct tpd_part2 {
       s8 = tpd_dot<2>(s8, t, z + 16);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 4, wn + 1024);
-      if (writes) tpd_write<2>(to + 1024, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<2>(to + 1024, d);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     if (never == -4) return;
@@ -700,7 +700,7 @@ struct tpd_part2 {
       s15 = tpd_dot<2>(s15, t, z + 30);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 6, wn + 1664);
-      if (writes) tpd_write<2>(to + 1664, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<2>(to + 1664, d);
     }
     tpd_put<ROWS>(dy, 2, s8, s9, s10, s11);
     tpd_put<ROWS>(dy, 3, s12, s13, s14, s15);

@@ -40,7 +40,7 @@ struct tpd_part0 {
       tpg_cell<2>(d, y0_0.x, g + 0);
       s0 = tpd_dot<2>(s0, w + 0, g + 0);
       tpg_read<2>(w + 0, wn + 256);
-      if (writes) tpd_write<2>(to + 256, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<2>(to + 256, d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -58,7 +58,7 @@ struct tpd_part0 {
       s3 = tpd_dot<2>(s3, t, x + 4);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 2, wn + 0);
-      if (writes) tpd_write<2>(to + 0, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<2>(to + 0, d);
     }
     { // (1,1,2)
       float d[2];
@@ -87,7 +87,7 @@ struct tpd_part0 {
       tpg_add<2>(d, y0_1.w, g + 4);
       s3 = tpd_dot<2>(s3, w + 4, g + 4);
       tpg_read<2>(w + 4, wn + 640);
-      if (writes) tpd_write<2>(to + 640, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<2>(to + 640, d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     if (never == -4) return;
@@ -125,7 +125,7 @@ struct tpd_part0 {
       tpg_add<2>(d, y2_4.x, g + 8);
       s8 = tpd_dot<2>(s8, w + 6, g + 8);
       tpg_read<2>(w + 6, wn + 384);
-      if (writes) tpd_write<2>(to + 384, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<2>(to + 384, d);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     if (never == -5) return;
@@ -184,7 +184,7 @@ struct tpd_part0 {
       tpg_add<2>(d, y3_9.w, g + 12);
       s15 = tpd_dot<2>(s15, w + 8, g + 12);
       tpg_read<2>(w + 8, wn + 768);
-      if (writes) tpd_write<2>(to + 768, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<2>(to + 768, d);
     }
     tpd_put<ROWS>(dy, 2, s8, s9, s10, s11);
     tpd_put<ROWS>(dy, 3, s12, s13, s14, s15);
@@ -224,7 +224,7 @@ struct tpd_part1 {
       s0 = tpd_dot<2>(s0, t, z + 0);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 0, wn + 0);
-      if (writes) tpd_write<2>(to + 0, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<2>(to + 0, d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -242,7 +242,7 @@ struct tpd_part1 {
       s3 = tpd_dot<2>(s3, t, z + 6);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 2, wn + 256);
-      if (writes) tpd_write<2>(to + 256, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<2>(to + 256, d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     if (never == -3) return;
@@ -266,7 +266,7 @@ struct tpd_part1 {
       s8 = tpd_dot<2>(s8, t, z + 16);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 4, wn + 640);
-      if (writes) tpd_write<2>(to + 640, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<2>(to + 640, d);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     tpd_put<ROWS>(dy, 2, s8, 0.0f, 0.0f, 0.0f);

@@ -39,7 +39,7 @@ struct tpd_part0 {
       tpg_cell<2>(d, y0_0.x, g + 0);
       s0 = tpd_dot<2>(s0, w + 0, g + 0);
       tpg_read<2>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<2>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<2>(to + at[0], d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -57,7 +57,7 @@ struct tpd_part0 {
       s3 = tpd_dot<2>(s3, t, x + 4);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 2, wn + at[32]);
-      if (writes & 2u) tpd_write<2>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<2>(to + at[32], d);
     }
     { // (1,1,1)
       float d[2];
@@ -78,7 +78,7 @@ struct tpd_part0 {
       tpg_add<2>(d, y0_1.w, g + 4);
       s3 = tpd_dot<2>(s3, w + 4, g + 4);
       tpg_read<2>(w + 4, wn + at[64]);
-      if (writes & 4u) tpd_write<2>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<2>(to + at[64], d);
     }
     { // (1,1,2)
       float d[2];
@@ -107,7 +107,7 @@ struct tpd_part0 {
       tpg_add<2>(d, y0_1.w, g + 4);
       s3 = tpd_dot<2>(s3, w + 6, g + 4);
       tpg_read<2>(w + 6, wn + at[96]);
-      if (writes & 8u) tpd_write<2>(to + at[96], d, (writes & TPD_ADDS) != 0);
+      if (writes & 8u) tpd_write<2>(to + at[96], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     if (never == -5) return;
@@ -145,7 +145,7 @@ struct tpd_part0 {
       tpg_add<2>(d, y2_4.x, g + 8);
       s8 = tpd_dot<2>(s8, w + 8, g + 8);
       tpg_read<2>(w + 8, wn + at[128]);
-      if (writes & 16u) tpd_write<2>(to + at[128], d, (writes & TPD_ADDS) != 0);
+      if (writes & 16u) tpd_write<2>(to + at[128], d);
     }
     { // (1,2,2)
       float d[2];
@@ -186,7 +186,7 @@ struct tpd_part0 {
       tpg_add<2>(d, y2_4.x, g + 8);
       s8 = tpd_dot<2>(s8, w + 10, g + 8);
       tpg_read<2>(w + 10, wn + at[160]);
-      if (writes & 32u) tpd_write<2>(to + at[160], d, (writes & TPD_ADDS) != 0);
+      if (writes & 32u) tpd_write<2>(to + at[160], d);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     tpd_put<ROWS>(dy, 2, s8, 0.0f, 0.0f, 0.0f);
@@ -233,7 +233,7 @@ struct tpd_part1 {
       tpg_cell<1>(d, y0_0.x, g + 0);
       s0 = tpd_dot<1>(s0, w + 0, g + 0);
       tpg_read<1>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<1>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<1>(to + at[0], d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -265,7 +265,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 1, g + 2);
       tpg_read<1>(w + 1, wn + at[32]);
-      if (writes & 2u) tpd_write<1>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<1>(to + at[32], d);
     }
     { // (2,1,2)
       float d[1];
@@ -299,7 +299,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 2, g + 2);
       tpg_read<1>(w + 2, wn + at[64]);
-      if (writes & 4u) tpd_write<1>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<1>(to + at[64], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     if (never == -4) return;
@@ -323,7 +323,7 @@ struct tpd_part1 {
       s8 = tpd_dot<1>(s8, t, x + 4);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 3, wn + at[96]);
-      if (writes & 8u) tpd_write<1>(to + at[96], d, (writes & TPD_ADDS) != 0);
+      if (writes & 8u) tpd_write<1>(to + at[96], d);
     }
     { // (2,2,1)
       float d[1];
@@ -364,7 +364,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 4, g + 4);
       tpg_read<1>(w + 4, wn + at[128]);
-      if (writes & 16u) tpd_write<1>(to + at[128], d, (writes & TPD_ADDS) != 0);
+      if (writes & 16u) tpd_write<1>(to + at[128], d);
     }
     { // (2,2,2)
       float d[1];
@@ -415,7 +415,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 5, g + 4);
       tpg_read<1>(w + 5, wn + at[160]);
-      if (writes & 32u) tpd_write<1>(to + at[160], d, (writes & TPD_ADDS) != 0);
+      if (writes & 32u) tpd_write<1>(to + at[160], d);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     tpd_put<ROWS>(dy, 2, s8, 0.0f, 0.0f, 0.0f);
@@ -453,7 +453,7 @@ struct tpd_part2 {
       s0 = tpd_dot<2>(s0, t, z + 0);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 0, wn + at[0]);
-      if (writes & 1u) tpd_write<2>(to + at[0], d, (writes & TPD_ADDS) != 0);
+      if (writes & 1u) tpd_write<2>(to + at[0], d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -471,7 +471,7 @@ struct tpd_part2 {
       s3 = tpd_dot<2>(s3, t, z + 6);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 2, wn + at[32]);
-      if (writes & 2u) tpd_write<2>(to + at[32], d, (writes & TPD_ADDS) != 0);
+      if (writes & 2u) tpd_write<2>(to + at[32], d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     if (never == -3) return;
@@ -495,7 +495,7 @@ struct tpd_part2 {
       s8 = tpd_dot<2>(s8, t, z + 16);
       tpg_mul<2>(d, d, s);
       tpg_read<2>(w + 4, wn + at[64]);
-      if (writes & 4u) tpd_write<2>(to + at[64], d, (writes & TPD_ADDS) != 0);
+      if (writes & 4u) tpd_write<2>(to + at[64], d);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     tpd_put<ROWS>(dy, 2, s8, 0.0f, 0.0f, 0.0f);

@@ -39,7 +39,7 @@ struct tpd_part0 {
       tpg_cell<1>(d, y0_0.x, g + 0);
       s0 = tpd_dot<1>(s0, w + 0, g + 0);
       tpg_read<1>(w + 0, wn + 56);
-      if (writes) tpd_write<1>(to + 56, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 56, d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -71,7 +71,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 1, g + 2);
       tpg_read<1>(w + 1, wn + 32);
-      if (writes) tpd_write<1>(to + 32, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 32, d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     if (never == -3) return;
@@ -95,7 +95,7 @@ struct tpd_part0 {
       s8 = tpd_dot<1>(s8, t, x + 4);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 2, wn + 0);
-      if (writes) tpd_write<1>(to + 0, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 0, d);
     }
     { // (2,2,2)
       float d[1];
@@ -146,7 +146,7 @@ struct tpd_part0 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 3, g + 4);
       tpg_read<1>(w + 3, wn + 64);
-      if (writes) tpd_write<1>(to + 64, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 64, d);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     tpd_put<ROWS>(dy, 2, s8, 0.0f, 0.0f, 0.0f);
@@ -189,7 +189,7 @@ struct tpd_part1 {
       tpg_cell<1>(d, y0_0.x, g + 0);
       s0 = tpd_dot<1>(s0, w + 0, g + 0);
       tpg_read<1>(w + 0, wn + 24);
-      if (writes) tpd_write<1>(to + 24, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 24, d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -207,7 +207,7 @@ struct tpd_part1 {
       s3 = tpd_dot<1>(s3, t, x + 2);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 1, wn + 0);
-      if (writes) tpd_write<1>(to + 0, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 0, d);
     }
     { // (1,1,2)
       float d[1];
@@ -236,7 +236,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y0_1.w, g + 2);
       s3 = tpd_dot<1>(s3, w + 2, g + 2);
       tpg_read<1>(w + 2, wn + 56);
-      if (writes) tpd_write<1>(to + 56, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 56, d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     if (never == -4) return;
@@ -274,7 +274,7 @@ struct tpd_part1 {
       tpg_add<1>(d, y2_4.x, g + 4);
       s8 = tpd_dot<1>(s8, w + 3, g + 4);
       tpg_read<1>(w + 3, wn + 32);
-      if (writes) tpd_write<1>(to + 32, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 32, d);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     tpd_put<ROWS>(dy, 2, s8, 0.0f, 0.0f, 0.0f);
@@ -314,7 +314,7 @@ struct tpd_part2 {
       s0 = tpd_dot<1>(s0, t, z + 0);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 0, wn + 0);
-      if (writes) tpd_write<1>(to + 0, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 0, d);
     }
     if (never == -2) return;
     float4 y0_1 = *(const float4 *)(y + 0);
@@ -332,7 +332,7 @@ struct tpd_part2 {
       s3 = tpd_dot<1>(s3, t, z + 3);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 1, wn + 24);
-      if (writes) tpd_write<1>(to + 24, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 24, d);
     }
     tpd_put<ROWS>(dy, 0, s0, s1, s2, s3);
     if (never == -3) return;
@@ -356,7 +356,7 @@ struct tpd_part2 {
       s8 = tpd_dot<1>(s8, t, z + 8);
       tpg_mul<1>(d, d, s);
       tpg_read<1>(w + 2, wn + 56);
-      if (writes) tpd_write<1>(to + 56, d, (writes & TPD_ADDS) != 0);
+      if (writes) tpd_write<1>(to + 56, d);
     }
     tpd_put<ROWS>(dy, 1, s4, s5, s6, s7);
     tpd_put<ROWS>(dy, 2, s8, 0.0f, 0.0f, 0.0f);

@@ -261,7 +261,7 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 	}
 	// A row of dz and one of x are read for every edge.
 	cost := own.add(rate{perEdge: move(plan.flopsQ, p.TP.In1.Dim()+p.TP.Out.Dim()+sh+numel+2, 0)})
-	if g, ok := p.generatedGrad(); ok && k.tiled() {
+	if g, ok := t.generated(); ok && k.tiled() {
 		k.tpGradGenerated(t, g, cost, x, b.W, dout, ints, constants, b, dw, dy, what)
 		return own
 	}
@@ -327,7 +327,7 @@ func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dy, dx bool, kind s
 	if p.Layout == MulIr {
 		n += max(int64(nodes)*in, 1) + max(int64(rows)*out, 1) + int64(4*len(p.TP.In1)) + int64(4*len(p.TP.Out))
 	}
-	if g, ok := p.generatedGrad(); ok && kind != "host" {
+	if g, ok := t.generated(); ok && kind != "host" {
 		n += g.scratch(p, edgeCap, dy)
 	}
 	if g, ok := p.generatedGradX(); ok && dx && kind != "host" {

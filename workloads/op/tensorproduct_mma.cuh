@@ -159,7 +159,7 @@ GP_FN void tpm_add(float *a, float *x, const tpg_args &g, tpg_head *h, float *m,
 #pragma unroll 1
     for (; e < to; e++, cells += P::STRIDE, wp += width) {
       const unsigned source = (unsigned)(e + 1 < stop ? __ldg(g.src + e + 1) : 0);
-      P::edge(a, x, w, cells, wp, g.x + ((unsigned long long)source * (unsigned)in_dim + at), wp);
+      P::edge(a, x, w, cells, wp, g.x + ((unsigned long long)source * (unsigned)in_dim + at), wp, in_dim);
     }
     if (e < h->cut) break;
     int places[P::PATHS]; // all at once; see tpg_walk

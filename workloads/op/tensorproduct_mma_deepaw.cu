@@ -211,7 +211,7 @@ struct tpg_part0 {
     tpg_read<1>(x + 7, xp + 77);
     tpg_read<1>(x + 8, xp + 88);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     w[0] = wp[0];
     w[1] = wp[32];
     w[2] = wp[64];
@@ -436,6 +436,7 @@ struct tpg_part0 {
       tpg_read<1>(x + 6, xn + 66);
       tpg_read<1>(x + 7, xn + 77);
       tpg_read<1>(x + 8, xn + 88);
+      if (never == -1) return; // see the generator: it keeps loads where they are
       float4 m28 = *(const float4 *)(m + 112);
       tpg_add<1>(a + 16, m28.z, t + 0);
       tpg_add<1>(a + 24, m28.z, t + 8);
@@ -687,7 +688,7 @@ struct tpg_part1 {
     tpg_read<1>(x + 7, xp + 77);
     tpg_read<1>(x + 8, xp + 88);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     w[0] = wp[0];
     w[1] = wp[32];
     w[2] = wp[64];
@@ -942,6 +943,7 @@ struct tpg_part1 {
       tpg_read<1>(x + 6, xn + 66);
       tpg_read<1>(x + 7, xn + 77);
       tpg_read<1>(x + 8, xn + 88);
+      if (never == -1) return; // see the generator: it keeps loads where they are
       float4 m20 = *(const float4 *)(m + 80);
       tpg_add<1>(a + 37, -m20.z, t + 0);
       tpg_add<1>(a + 45, -m20.z, t + 8);
@@ -1182,7 +1184,7 @@ struct tpg_part2 {
     tpg_read<1>(x + 7, xp + 77);
     tpg_read<1>(x + 8, xp + 88);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     w[0] = wp[0];
     w[1] = wp[32];
     w[2] = wp[64];
@@ -1377,6 +1379,7 @@ struct tpg_part2 {
       tpg_read<1>(x + 6, xn + 66);
       tpg_read<1>(x + 7, xn + 77);
       tpg_read<1>(x + 8, xn + 88);
+      if (never == -1) return; // see the generator: it keeps loads where they are
       float4 m22 = *(const float4 *)(m + 88);
       tpg_add<1>(a + 16, -m22.z, t + 0);
       tpg_add<1>(a + 15, m22.z, t + 1);
@@ -1642,7 +1645,7 @@ struct tpg_part3 {
     tpg_read<1>(x + 5, xp + 70);
     tpg_read<1>(x + 6, xp + 84);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     w[0] = wp[0];
     w[1] = wp[32];
     w[2] = wp[64];
@@ -1874,6 +1877,7 @@ struct tpg_part3 {
       tpg_read<1>(x + 4, xn + 56);
       tpg_read<1>(x + 5, xn + 70);
       tpg_read<1>(x + 6, xn + 84);
+      if (never == -1) return; // see the generator: it keeps loads where they are
       float4 m21 = *(const float4 *)(m + 84);
       tpg_add<1>(a + 25, -m21.x, t + 0);
       tpg_add<1>(a + 33, -m21.x, t + 6);
@@ -2181,7 +2185,7 @@ struct tpg_part4 {
     tpg_read<1>(x + 3, xp + 60);
     tpg_read<1>(x + 4, xp + 80);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     w[0] = wp[0];
     w[1] = wp[32];
     w[2] = wp[64];
@@ -2447,6 +2451,7 @@ struct tpg_part4 {
       tpg_read<1>(x + 2, xn + 40);
       tpg_read<1>(x + 3, xn + 60);
       tpg_read<1>(x + 4, xn + 80);
+      if (never == -1) return; // see the generator: it keeps loads where they are
       float4 m30 = *(const float4 *)(m + 120);
       tpg_add<1>(a + 36, -m30.w, t + 0);
       tpg_add<1>(a + 44, -m30.w, t + 4);
@@ -2648,7 +2653,7 @@ struct tpg_part5 {
     tpg_read<1>(x + 5, xp + 70);
     tpg_read<1>(x + 6, xp + 84);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     w[0] = wp[0];
     w[1] = wp[32];
     w[2] = wp[64];
@@ -2872,6 +2877,7 @@ struct tpg_part5 {
       tpg_read<1>(x + 4, xn + 56);
       tpg_read<1>(x + 5, xn + 70);
       tpg_read<1>(x + 6, xn + 84);
+      if (never == -1) return; // see the generator: it keeps loads where they are
       float4 m18 = *(const float4 *)(m + 72);
       tpg_add<1>(a + 36, -m18.y, t + 0);
       tpg_add<1>(a + 42, -m18.y, t + 6);
@@ -3098,7 +3104,7 @@ struct tpg_part6 {
     tpg_read<1>(x + 5, xp + 70);
     tpg_read<1>(x + 6, xp + 84);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     w[0] = wp[0];
     w[1] = wp[32];
     w[2] = wp[64];
@@ -3264,6 +3270,7 @@ struct tpg_part6 {
       tpg_read<1>(x + 4, xn + 56);
       tpg_read<1>(x + 5, xn + 70);
       tpg_read<1>(x + 6, xn + 84);
+      if (never == -1) return; // see the generator: it keeps loads where they are
       float4 m18 = *(const float4 *)(m + 72);
       tpg_add<1>(a + 15, -m18.x, t + 0);
       tpg_add<1>(a + 23, -m18.x, t + 6);
@@ -3445,7 +3452,7 @@ struct tpg_part7 {
     tpg_read<1>(x + 3, xp + 60);
     tpg_read<1>(x + 4, xp + 80);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     w[0] = wp[0];
     w[1] = wp[32];
     w[2] = wp[64];
@@ -3570,6 +3577,7 @@ struct tpg_part7 {
       tpg_read<1>(x + 2, xn + 40);
       tpg_read<1>(x + 3, xn + 60);
       tpg_read<1>(x + 4, xn + 80);
+      if (never == -1) return; // see the generator: it keeps loads where they are
       float4 m10 = *(const float4 *)(m + 40);
       tpg_add<1>(a + 16, m10.z, t + 0);
       tpg_add<1>(a + 24, m10.z, t + 4);
@@ -3766,7 +3774,7 @@ struct tpg_part8 {
     tpg_read<1>(x + 1, xp + 33);
     tpg_read<1>(x + 2, xp + 66);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     w[0] = wp[0];
     w[1] = wp[32];
     w[2] = wp[64];
@@ -3906,6 +3914,7 @@ struct tpg_part8 {
       tpg_read<1>(x + 0, xn + 0);
       tpg_read<1>(x + 1, xn + 33);
       tpg_read<1>(x + 2, xn + 66);
+      if (never == -1) return; // see the generator: it keeps loads where they are
       float4 m17 = *(const float4 *)(m + 68);
       tpg_add<1>(a + 28, m17.z, t + 0);
       tpg_add<1>(a + 36, m17.z, t + 2);
@@ -3999,7 +4008,7 @@ struct tpg_part9 {
     tpg_read<1>(x + 3, xp + 60);
     tpg_read<1>(x + 4, xp + 80);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     w[0] = wp[0];
     w[1] = wp[32];
     w[2] = wp[64];
@@ -4072,6 +4081,7 @@ struct tpg_part9 {
       tpg_read<1>(x + 2, xn + 40);
       tpg_read<1>(x + 3, xn + 60);
       tpg_read<1>(x + 4, xn + 80);
+      if (never == -1) return; // see the generator: it keeps loads where they are
       float4 m3 = *(const float4 *)(m + 12);
       tpg_add<1>(a + 13, m3.y, t + 0);
       tpg_add<1>(a + 19, m3.y, t + 4);
@@ -4179,7 +4189,7 @@ struct tpg_part10 {
     tpg_read<1>(x + 1, xp + 33);
     tpg_read<1>(x + 2, xp + 66);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     w[0] = wp[0];
     w[1] = wp[32];
     w[2] = wp[64];
@@ -4284,6 +4294,7 @@ struct tpg_part10 {
       tpg_read<1>(x + 0, xn + 0);
       tpg_read<1>(x + 1, xn + 33);
       tpg_read<1>(x + 2, xn + 66);
+      if (never == -1) return; // see the generator: it keeps loads where they are
       float4 m7 = *(const float4 *)(m + 28);
       tpg_add<1>(a + 20, m7.x, t + 0);
       tpg_add<1>(a + 26, m7.x, t + 2);
@@ -4385,7 +4396,7 @@ struct tpg_part11 {
   GP_FN void first(float *x, float *w, const float *xp, const float *wp) {
     tpg_read<1>(x + 0, xp + 0);
   }
-  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {
+  GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {
     w[0] = wp[0];
     w[1] = wp[32];
     w[2] = wp[64];
@@ -4433,6 +4444,7 @@ struct tpg_part11 {
       float t[1];
       tpg_mul<1>(t + 0, x + 0, w + 4);
       tpg_read<1>(x + 0, xn + 0);
+      if (never == -1) return; // see the generator: it keeps loads where they are
       float4 m4 = *(const float4 *)(m + 16);
       tpg_add<1>(a + 16, m4.x, t + 0);
       tpg_add<1>(a + 17, m4.y, t + 0);

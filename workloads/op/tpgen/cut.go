@@ -37,6 +37,7 @@ type Part struct {
 	Batch      int // edges whose M is built at once
 	Ahead      int // paths between reading a weight and using it
 	PairedOut  bool
+	hold       bool    // Family.Hold
 	paths      []*path // in the order in which they are computed
 	columns    []int   // where each has its weights, from the part's first column on
 	columnAt   []int   // the same from the start of a row: one for each merged block
@@ -87,15 +88,14 @@ type rules struct {
 	room   int   // Family.Room
 	copies []int // of a lane
 	batch  int   // the most edges of a batch
+	hold   bool  // Family.Hold
 	local  localRules
 }
 
-// Cut makes the parts of a uvu product with weights and harmonics of multiplicity 1.
-// room is that of its Family.
-func Cut(tp so3.TensorProduct, room int) (*Spec, error) {
-	return cut(tp, rules{room: room, copies: []int{1, 2, 4}, batch: warpLanes})
-}
+// anyCopies are what a lane of a generated product may have.
+func anyCopies() []int { return []int{1, 2, 4} }
 
+// cut makes the parts of a uvu product with weights and harmonics of multiplicity 1.
 func cut(tp so3.TensorProduct, r rules) (*Spec, error) {
 	groups, err := merge(tp)
 	if err != nil {
@@ -212,7 +212,7 @@ func aligned(tp so3.TensorProduct, g *group, copies int) bool {
 // newPart is the paths as one part, nil where they take too many registers or too
 // much shared memory.
 func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules) *Part {
-	p := &Part{L1: paths[0].l1, Copies: copies, Mul: g.mul, paths: slices.Clone(paths), PairedOut: tp.Out.Dim()%copies == 0}
+	p := &Part{L1: paths[0].l1, Copies: copies, Mul: g.mul, paths: slices.Clone(paths), PairedOut: tp.Out.Dim()%copies == 0, hold: r.hold}
 	slots, cells, products, terms, widest, d1 := 0, 0, 0, 0, 0, paths[0].d1()
 	ys, most := map[int]bool{}, 0
 	at := tp.Out.Offsets()

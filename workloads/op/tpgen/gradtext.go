@@ -247,9 +247,9 @@ func (w gradWriter) path(i, sum, first int, started bool, value func(j int) stri
 	}
 	w.line("    tpg_read<%d>(w + %d, wn + %s);", v, i*v, w.weight(i))
 	if p.Merged {
-		w.line("    if (writes & %du) tpd_write<%d>(to + %s, d, (writes & TPD_ADDS) != 0);", 1<<i, v, w.weight(i))
+		w.line("    if (writes & %du) tpd_write<%d>(to + %s, d);", 1<<i, v, w.weight(i))
 	} else {
-		w.line("    if (writes) tpd_write<%d>(to + %s, d, (writes & TPD_ADDS) != 0);", v, w.weight(i))
+		w.line("    if (writes) tpd_write<%d>(to + %s, d);", v, w.weight(i))
 	}
 	w.line("  }")
 }

@@ -47,7 +47,7 @@ func (l localRules) cost() float64 { return float64(4*l.hidden) / bytesPerIssue 
 
 // mmaSpec is a product cut for such a kernel.
 func mmaSpec(tp so3.TensorProduct) (*Spec, error) {
-	spec, err := cut(tp, rules{room: mmaRoom, copies: []int{1}, batch: MMABatch, local: localRules{mmaPaths, MMABatch, 8 * MMADepth}})
+	spec, err := cut(tp, rules{room: mmaRoom, copies: []int{1}, batch: MMABatch, hold: true, local: localRules{mmaPaths, MMABatch, 8 * MMADepth}})
 	if err != nil {
 		return nil, err
 	}

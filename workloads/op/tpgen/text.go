@@ -59,7 +59,7 @@ func (n Numbers) of(identity string) (number int, fresh bool) {
 
 // identity is all that a part's code depends on.
 func (p *Part) identity() string {
-	s := fmt.Sprint(p.L1, p.Copies, p.Mul, p.Stride, p.Batch, p.Ahead, p.PairedOut, p.columns)
+	s := fmt.Sprint(p.L1, p.Copies, p.Mul, p.Stride, p.Batch, p.Ahead, p.PairedOut, p.hold, p.columns)
 	for _, q := range p.paths {
 		s += fmt.Sprint(q.triple)
 	}
@@ -148,10 +148,11 @@ func (w writer) first() {
 }
 
 // edge adds one edge. x and the weights of the first paths are there; it leaves
-// those of the next edge, whose rows are xn and wn.
+// those of the next edge, whose rows are xn and wn. A branch that is never taken may stand behind their
+// loads; see gradWriter.edge.
 func (w writer) edge() {
 	p := w.p
-	w.line("GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {")
+	w.line("GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {")
 	at := 0
 	sums := p.sumsAt()
 	w.taken()
@@ -237,6 +238,9 @@ func (w writer) ahead(i int) {
 func (w writer) nextX() {
 	for c := range 2*w.p.L1 + 1 {
 		w.line("    tpg_read<%d>(x + %d, xn + %d);", w.p.Copies, c*w.p.Copies, c*w.p.Mul)
+	}
+	if w.p.hold {
+		w.line("    if (never == -1) return; // see the generator: it keeps loads where they are")
 	}
 }
 
