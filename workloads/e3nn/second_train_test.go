@@ -211,7 +211,7 @@ func TestForceGradientsOfTheWholeStep(t *testing.T) {
 
 // Every read by the host is one wait, and stages list every launch.
 func TestForceTrainingIsCounted(t *testing.T) {
-	for _, set := range []string{"accumulate=1", "accumulate=3,zero=fill,loss_read=step,clip_where=host", "recompute=weights", "recompute=all,layout=mul_ir", "impl=unfused", "impl=csr+mlp,precision=bf16"} {
+	for _, set := range []string{"accumulate=1", "accumulate=3,zero=fill,loss_read=step,clip_where=host", "recompute=weights", "recompute=all,layout=mul_ir", "impl=unfused", "impl=csr+mlp", "precision=bf16"} {
 		s := openSession(t, "small", append(strings.Split(set, ","), "batch=12", "mul=3", "pass=train-forces")...)
 		got, bound := s.dev.Memory().InUse, s.need(int64(s.edges), int64(s.in.maxRow))
 		if got > bound || bound > got+got/8 {

@@ -65,7 +65,7 @@ func (r gateRuns) secondFlops() int {
 }
 
 // Scratch is the bytes Bind allocates: the tables.
-func (g GateTangent) Scratch() int64 { return GateGrad{g.Gate}.Scratch() }
+func (g GateTangent) Scratch() int64 { return GateGrad(g).Scratch() }
 
 // Scratch is the bytes Bind allocates: the tables.
-func (g GateSecond) Scratch() int64 { return GateGrad{g.Gate}.Scratch() }
+func (g GateSecond) Scratch() int64 { return GateGrad(g).Scratch() }
