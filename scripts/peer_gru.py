@@ -5,7 +5,7 @@
     venv/bin/python scripts/peer_gru.py [--threads 2] [--rounds 12] [--flows 1024] [--hidden 128] [--depth 40]
     venv/bin/python scripts/peer_gru.py --flows 12544 --hidden 256 --depth 4 --reps 3
     venv/bin/python scripts/peer_gru.py --backward --flows 256 --hidden 64 --layers 2
-    venv/bin/python scripts/peer_gru.py --train --flows 256 --hidden 64 --layers 2
+    venv/bin/python scripts/peer_gru.py --train --flows 256 --hidden 64 --layers 2 [--compile]
     venv/bin/python scripts/peer_gru.py --train --device cuda --flows 32 --input 2816 --hidden 2816 --layers 1 --depth 1500
 
 A forward is depth calls of one time step each, the state carried on, as the workload gruflow makes them; with
@@ -14,12 +14,14 @@ its repetitions; the table shows the median over rounds and the median and range
 round: above 1 gpuprof is faster. The last states must agree to 1e-5 or the script fails.
 With --backward a run is one call of depth time steps forward and then backward, by torch.autograd and by gpuprof's own
 kernels, and all gradients must agree.
-With --train a run ends with a step of Adam besides (torch.optim.Adam(fused=True)); the gradients of the first run must agree
+With --train a run ends with a step of Adam besides: torch.optim.Adam(fused=True) in the row torch.nn.GRU, foreach=True in the
+next, and with --compile the fused one behind a network that torch.compile made; the gradients of the first run must agree
 to 1e-5 and the parameters after it to 1 % of their change. With --device cuda (of --backward and --train) both
 run on the GPU in float32, torch.nn.GRU by cuDNN without TF32. gpuprof's side is then the test binary of scripts/peergru, as only
 tests name that device; where there is no Go, --peer is one that was built elsewhere with go test -c ./scripts/peergru.
 """
 import argparse
+import copy
 import os
 import pathlib
 import statistics
@@ -84,6 +86,7 @@ def main():
     ap.add_argument("--sequence", action="store_true", help="one call of depth time steps instead of depth calls")
     ap.add_argument("--backward", action="store_true", help="forward and backward through one call of depth time steps")
     ap.add_argument("--train", action="store_true", help="and a step of Adam")
+    ap.add_argument("--compile", action="store_true", help="with --train: torch.compile too (it needs a C++ compiler)")
     ap.add_argument("--processor-time", action="store_true", help="on a machine that others use")
     ap.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: with --backward or --train")
     ap.add_argument("--peer", help="the program of scripts/peergru, or with --device cuda its test binary")
@@ -108,26 +111,41 @@ def main():
 
     dout = torch.randn(args.depth, args.flows, args.hidden) if args.backward else None
     gru, x, h0, dout = gru.to(dev), x.to(dev), h0.to(dev), dout if dout is None else dout.to(dev)
-    adam = torch.optim.Adam(gru.parameters(), lr=1e-3, fused=True) if args.train else None
     if args.backward:
         x.requires_grad_()
         h0.requires_grad_()
 
-    def back():
-        leaves = [x, h0, *gru.parameters()]
-        for t in leaves:
-            t.grad = None
-        out, _ = gru(x, h0)
-        out.backward(dout)
-        if adam:
-            adam.step()
-        return leaves
+    def backward(net, call, adam):
+        """What takes net's gradients and, with Adam, its step."""
+        leaves = [x, h0, *net.parameters()]
+
+        def back():
+            for t in leaves:
+                t.grad = None
+            out, _ = call(x, h0)
+            out.backward(dout)
+            if adam:
+                adam.step()
+            return leaves
+        return back
+
+    # Others of PyTorch's own, each with parameters of its own, which begin alike.
+    others = {}
+    if args.train:
+        net = copy.deepcopy(gru)
+        others["torch, Adam foreach"] = backward(net, net, torch.optim.Adam(net.parameters(), lr=1e-3, foreach=True))
+    if args.train and args.compile:
+        torch._dynamo.config.allow_rnn = True  # else it leaves a GRU to eager mode
+        net = copy.deepcopy(gru)
+        others["torch.compile"] = backward(net, torch.compile(net), torch.optim.Adam(net.parameters(), lr=1e-3, fused=True))
+    adam = torch.optim.Adam(gru.parameters(), lr=1e-3, fused=True) if args.train else None
+    back = backward(gru, gru, adam)
 
     def values(made):
         """The result of the first run as one array: gradients, with --train parameters besides."""
         if not args.backward:
             return made.double().flatten().cpu()
-        all = [t.grad for t in made] + (list(gru.parameters()) if adam else [])
+        all = [t.grad for t in made] + (made[2:] if adam else [])
         return torch.cat([t.detach().flatten().double().cpu() for t in all])
 
     work = back if args.backward else forward
@@ -162,17 +180,22 @@ def main():
             runners = {n: (lambda n=n, f=f: mean_spent(f, args.reps, pids.get(n, "self"))) for n, f in runners.items()}
         before = torch.cat([p.detach().flatten().double().cpu() for p in gru.parameters()])
         want = values(work())
+        beside = {n: values(fn()) for n, fn in others.items()}
+        for n, fn in others.items():
+            runners[n] = lambda fn=fn: median_time(fn, args.reps)
+            if args.processor_time:
+                runners[n] = lambda fn=fn: mean_spent(lambda: median_time(fn, args.reps), args.reps, "self")
         for fn in runners.values():
             fn()
         times = {n: [] for n in runners}
         for i in range(args.rounds):
             for n in (list(runners) if i % 2 == 0 else reversed(list(runners))):
                 times[n].append(runners[n]())
-        failed = report(args, times, children, tmp, want, before if adam else None)
+        failed = report(args, times, children, tmp, want, beside, before if adam else None)
     sys.exit(1 if failed else 0)
 
 
-def report(args, times, children, tmp, want, before):
+def report(args, times, children, tmp, want, beside, before):
     passes = 3 if args.backward else 1  # backward is two products for each of the forward
     flops = passes * args.depth * args.flows * 6 * args.hidden * (args.input + args.hidden + (args.layers - 1) * 2 * args.hidden)
     print(f"GRU {args.input} -> {args.hidden} x {args.layers}, {args.flows} flows, depth {args.depth}"
@@ -183,10 +206,12 @@ def report(args, times, children, tmp, want, before):
         ratios = sorted(t / o for t, o in zip(torch_times, own))
         line = f"{n:20} {statistics.median(own) * 1e3:9.2f} ms {flops / statistics.median(own) / 1e9:7.1f} GF/s"
         line += f"   torch / this {statistics.median(ratios):5.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+        got = beside.get(n)
         if n in children:
             children[n].stdin.close()
             children[n].wait()
             got = torch.tensor(numpy.fromfile(tmp / n.split()[1], "<f4")).reshape(want.shape).double()
+        if got is not None:
             many = len(want) if before is None else len(want) - len(before)
             err = ((got[:many] - want[:many]).norm() / want[:many].norm()).item()
             failed |= not err < 1e-5
