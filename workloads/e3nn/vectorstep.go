@@ -36,7 +36,6 @@ type stepResult struct {
 // trainStep compares the loss, the gradients of all parameters and the parameters behind
 // clipping and a step of Adam.
 func (v *vectorRunner) trainStep(c *vectorCase) ([]gpuprof.CaseResult, error) {
-	c.Out = make(array, 1+len(c.Positions)) // which a network of forces has
 	n, err := c.network()
 	if err != nil {
 		return nil, err
