@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -97,10 +98,13 @@ func read(path string) (*network, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := r.ReadByte(); err != io.EOF {
+	if err := n.checkEdges(); err != nil {
+		return nil, err
+	}
+	if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
 		return nil, gpuprof.Errorf(err, "more follows the edges").WithFix("write INPUT with the same sizes as its header has")
 	}
-	return n, n.checkEdges()
+	return n, nil
 }
 
 // shape derives the operations from the header.
