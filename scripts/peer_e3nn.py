@@ -46,19 +46,19 @@ def diamond_edges(count, cutoff=6.0, a=3.567, n=5):
     return len(pos), numpy.array(src[:count]), numpy.array(dst[:count]), numpy.array(vec[:count])
 
 
-def product():
+def product(irreps=IN, harmonics=SH, target=TARGET):
     """The uvu paths in the order of their (sorted) output blocks, as gpuprof numbers them."""
     mid, ins = [], []
-    for i, (mul, ir) in enumerate(IN):
-        for j, (_, sh) in enumerate(SH):
+    for i, (mul, ir) in enumerate(irreps):
+        for j, (_, sh) in enumerate(harmonics):
             for out in ir * sh:
-                if out in TARGET:
+                if out in target:
                     ins.append((i, j, len(mid), "uvu", True))
                     mid.append((mul, out))
     mid, p, _ = o3.Irreps(mid).sort()
     ins = sorted((i, j, p[k], m, t) for i, j, k, m, t in ins)
     ins.sort(key=lambda t: t[2])
-    return o3.TensorProduct(IN, SH, mid, ins, shared_weights=False, internal_weights=False)
+    return o3.TensorProduct(irreps, harmonics, mid, ins, shared_weights=False, internal_weights=False)
 
 
 def main():

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"strconv"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
+)
+
+// trainer is a network's training step on a device.
+type trainer struct {
+	n      *network
+	layout op.Layout
+	stream gpuprof.Stream
+	mem    op.Arena
+	step   optim.Step
+	ops    []*op.Bound // the network forward and backward
+	end    []*op.Bound // clipping and the optimizer
+	loss   gpuprof.Buffer
+	err    error
+}
+
+// open binds the step of a network with its parameters.
+func (n *network) open(dev gpuprof.Device, layout op.Layout) (t *trainer, err error) {
+	t = &trainer{n: n, layout: layout, mem: op.Arena{Dev: dev}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.close())
+		}
+	}()
+	if t.stream, err = dev.NewStream("main"); err != nil {
+		return nil, err
+	}
+	n.linear.Layout, n.gate.Layout = layout, layout
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	t.step = optim.StepOf(gpuprof.Settings{"optimizer": optim.Fused, "lr": number(n.Rate), "clip": number(n.Clip)})
+	var params []optim.Param
+	for i, name := range names() {
+		v := n.arranged(name, n.params[i], func(dst, src []float32) { op.ToLayout(layout, n.in, dst, src) })
+		params = append(params, optim.Param{Name: name, Values: v, P: t.mem.Upload(t.stream, name, v)})
+	}
+	if err := errors.Join(t.mem.Err, t.step.Open(&t.mem, t.stream, params)); err != nil {
+		return nil, err
+	}
+	t.bind(dev)
+	parts, err := t.step.Bind()
+	for _, p := range parts {
+		if p.Ops != nil {
+			t.end = append(t.end, p.Ops)
+		}
+	}
+	return t, errors.Join(err, t.err, t.mem.Err)
+}
+
+// keep takes an operation that was bound.
+func (t *trainer) keep(b *op.Bound, err error) {
+	if err == nil {
+		t.ops = append(t.ops, b)
+	} else if t.err == nil {
+		t.err = err
+	}
+}
+
+func (t *trainer) words(n int) gpuprof.Buffer {
+	return t.mem.Words("values", int64(n), gpuprof.OnDevice)
+}
+
+// index uploads whole numbers, which are words like the others.
+func (t *trainer) index(v []int32) gpuprof.Buffer {
+	bits := make([]float32, len(v))
+	for i, x := range v {
+		bits[i] = math.Float32frombits(uint32(x))
+	}
+	return t.mem.Upload(t.stream, "indices", bits)
+}
+
+// bind binds the network forward and backward. The vectors are given, and so nothing goes back to harmonics and radial functions.
+func (t *trainer) bind(dev gpuprof.Device) {
+	n, e, atoms := t.n, int(t.n.Edges), int(t.n.Atoms)
+	param, grad := func(i int) gpuprof.Buffer { return t.step.Params()[i].P }, t.step.Grad
+	x, w1, w2, mix, readout := param(0), param(1), param(2), param(3), param(4)
+	vec, target := t.mem.Upload(t.stream, "vec", n.vec), t.mem.Upload(t.stream, "target", n.target)
+	src, dst, rowptr, colptr, perm := t.index(n.src), t.index(n.dst), t.index(starts(n.dst, n.Atoms)), t.index(starts(n.src, n.Atoms)), t.index(n.bySource())
+	basis, y, a, h, w := t.words(e*n.basis.N), t.words(e*n.sph.Dim()), t.words(e*n.mlp.Hidden), t.words(e*n.mlp.Hidden), t.words(e*n.mlp.Out)
+	mid, pre, out, rho := t.words(atoms*n.product.Out.Dim()), t.words(atoms*n.linear.Out.Dim()), t.words(atoms*n.readout.Width), t.words(atoms)
+	product := op.TensorProduct{TP: n.product, Impl: op.ImplCSR, Layout: t.layout, Scale: float32(1 / math.Sqrt(neighbours))}
+	t.keep(n.basis.Bind(dev, vec, basis, e))
+	t.keep(n.sph.Bind(dev, vec, y, e))
+	t.keep(n.mlp.BindKept(dev, basis, w1, w2, a, h, w, e))
+	sum, _, err := product.Bind(dev, op.TPBuffers{X: x, Y: y, W: w, Src: src, Dst: dst, RowPtr: rowptr, Out: mid}, atoms, atoms, e)
+	t.keep(sum, err)
+	t.keep(n.linear.Bind(dev, mid, mix, pre, atoms))
+	t.keep(n.gate.Bind(dev, pre, out, atoms))
+	t.keep(n.readout.Bind(dev, out, readout, rho, atoms))
+
+	drho, losses := t.words(atoms), t.words(atoms)
+	t.loss = t.words(1)
+	t.keep(op.Residual{Rows: atoms}.Bind(dev, rho, target, drho, losses))
+	t.keep(op.Sum{N: atoms}.Bind(dev, losses, t.loss))
+	dout, dpre, dmid := t.words(atoms*n.readout.Width), t.words(atoms*n.linear.Out.Dim()), t.words(atoms*n.product.Out.Dim())
+	dw, da := t.words(e*n.mlp.Out), t.words(e*n.mlp.Hidden)
+	t.keep(n.readout.BindGrad(dev, drho, readout, dout, atoms))
+	t.keep(op.GateGrad{Gate: n.gate}.Bind(dev, pre, dout, dpre, atoms))
+	t.keep(op.LinearGrad{Linear: n.linear}.Bind(dev, dpre, mix, dmid, atoms))
+	t.keep(op.TensorProductGrad{Product: product}.Bind(dev, op.TPGradBuffers{X: x, Y: y, W: w, DOut: dmid, Src: src, Dst: dst, ColPtr: colptr, Perm: perm, DX: grad(0), DW: dw}, atoms, atoms, e))
+	t.keep(op.MLPGrad{MLP: n.mlp}.Bind(dev, op.MLPGradBuffers{A: a, W1: w1, W2: w2, DW: dw, DA: da}, e))
+	t.keep(op.MLPWeightGrad{MLP: n.mlp}.Bind(dev, basis, da, h, dw, grad(1), grad(2), e))
+	t.keep(op.LinearWeightGrad{Linear: n.linear}.Bind(dev, mid, dpre, grad(3), atoms))
+	t.keep(n.readout.BindWeightGrad(dev, drho, out, grad(4), atoms))
+}
+
+// enqueue enqueues a whole step.
+func (t *trainer) enqueue() error {
+	for _, all := range [][]*op.Bound{t.ops, t.end} {
+		for _, b := range all {
+			if err := b.Enqueue(t.stream); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// first makes the first step and reads its loss, its gradients before clipping and the parameters after it.
+func (t *trainer) first() (all [][]float32, err error) {
+	read := func(name string, b gpuprof.Buffer, count int) {
+		if err != nil {
+			return
+		}
+		var v []float32
+		if v, err = op.Receive(t.mem.Dev, t.stream, b, 0, count); err == nil {
+			all = append(all, t.n.arranged(name, v, func(dst, src []float32) { op.FromLayout(t.layout, t.n.in, dst, src) }))
+		}
+	}
+	for _, b := range t.ops {
+		if err := b.Enqueue(t.stream); err != nil {
+			return nil, err
+		}
+	}
+	read("loss", t.loss, 1)
+	for i, p := range t.step.Params() {
+		read(p.Name, t.step.Grad(i), len(p.Values))
+	}
+	for _, b := range t.end {
+		if err == nil {
+			err = b.Enqueue(t.stream)
+		}
+	}
+	for _, p := range t.step.Params() {
+		read(p.Name, p.P, len(p.Values))
+	}
+	return all, err
+}
+
+func (t *trainer) close() (err error) {
+	for _, all := range [][]*op.Bound{t.ops, t.end} {
+		for _, b := range all {
+			err = errors.Join(err, b.Close())
+		}
+	}
+	return errors.Join(err, t.mem.Free())
+}
