@@ -23,7 +23,7 @@ LDFLAGS  = -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 BIN       ?= bin/gpuprof
 BENCH     ?= .
 BENCHTIME ?= 1s
-FUZZTIME  ?= 10s
+FUZZTIME  ?= 20000x
 
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI         := .bin/golangci-lint
@@ -78,7 +78,7 @@ bench: ## benchmarks (BENCH=regexp BENCHTIME=1s)
 	@test -n "$(BENCH_PKGS)" || { echo 'bench: no package has a benchmark' >&2; exit 1; }
 	go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -benchmem $(BENCH_PKGS)
 
-fuzz: ## every fuzz target in turn (FUZZTIME=10s each)
+fuzz: ## every fuzz target in turn (FUZZTIME=20000x inputs each)
 	scripts/fuzz.sh $(FUZZTIME)
 
 # The second pass sees the files that exist only without cgo; the import rule needs no types, so it is quick.
