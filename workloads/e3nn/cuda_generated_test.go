@@ -59,7 +59,6 @@ func TestCUDAGenerated(t *testing.T) {
 		{"small", []string{"edges=12", "batch=4", "impl=csr+mlp", "precision=tf32x3", "pass=forces"}, []string{"tp_mma_small"}},
 		{"small", []string{"edges=12", "batch=4", "impl=csr+mlp", "precision=tf32x3", "graph=on", "autotune=on", "layout=mul_ir"}, []string{"tp_mma_small"}},
 		{"mace-large", []string{"edges=12", "batch=4", "impl=csr+mlp", "precision=tf32x3"}, []string{"tp_mma_mace_large"}},
-		{"deepaw", []string{"edges=5", "batch=2", "impl=csr+mlp", "precision=tf32x3"}, []string{"tp_mma_deepaw_natural", "tp_mma_deepaw", "tp_mma_deepaw"}},
 	} {
 		t.Run(fmt.Sprint(tt.preset, tt.set), func(t *testing.T) {
 			s := openOn(t, d, tt.preset, append([]string{"batch=8"}, tt.set...)...)
@@ -85,7 +84,8 @@ func TestCUDAGeneratedGradients(t *testing.T) {
 		{"small", []string{"pass=forces"}, false, []string{"tp_grad_small"}},
 		{"small", []string{"pass=train"}, false, []string{"tp_grad_small, tp_gradx_small"}},
 		{"mace-large", []string{"pass=train", "edges=6", "batch=4"}, false, []string{"tp_grad_mace_large, tp_gradx_mace_large"}},
-		{"deepaw", []string{"pass=forces", "edges=4", "batch=2"}, false, []string{"tp_grad", "tp_grad_deepaw", "tp_grad_deepaw"}},
+		{"deepaw", []string{"pass=forces", "edges=4", "batch=2"}, false, []string{"tp_grad", "tp_grad", "tp_grad"}},
+		{"deepaw", []string{"pass=forces", "edges=4", "batch=2"}, true, []string{"tp_grad_compiled", "tp_grad_compiled", "tp_grad_compiled"}},
 		{"small", []string{"pass=train", "mul=10", "edges=6", "batch=4"}, false, []string{"tp_grad, tp_grad_x"}},
 		{"small", []string{"pass=train", "mul=10", "edges=6", "batch=4"}, true, []string{"tp_grad_compiled, tp_gradx_compiled"}},
 	} {
@@ -133,7 +133,7 @@ func TestTensorCoresTakePresets(t *testing.T) {
 	d.compiles = false
 	before := d.Memory().InUse
 	_, err := open(t.Context(), d, resolve(t, "small", "edges=12", "batch=4", "mul=10", "impl=csr+mlp", "precision=tf32x3"))
-	if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "precision=tf32x3 takes products of deepaw, mace-large, small") {
+	if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "precision=tf32x3 takes products of mace-large, small") {
 		t.Errorf("mul=10 is answered with %v", err)
 	}
 	if got := d.Memory().InUse; got != before {

@@ -186,7 +186,7 @@ func TestTensorCoresRefuse(t *testing.T) {
 	}{
 		{small, "sm_80", ""}, {large, "sm_80", ""}, {large, "sm_90", ""}, {large, "sm_100", ""}, {small, "sm_120", ""}, {other, "amd64", ""},
 		{large, "sm_120", "bytes of shared memory per block, and a GPU of sm_120 has 101376"},
-		{wide, "sm_90", "up to 104"}, {odd, "sm_90", "an even number"}, {other, "sm_90", "takes products of deepaw, mace-large, small"},
+		{wide, "sm_90", "up to 104"}, {odd, "sm_90", "an even number"}, {other, "sm_90", "takes products of mace-large, small"},
 	} {
 		err := one.tp.TakesTF32(one.arch)
 		if (err == nil) != (one.want == "") || err != nil && !strings.Contains(err.Error(), one.want) {

@@ -20,8 +20,6 @@ var (
 	tpGradMaceLargePTX string
 	//go:embed tensorproduct_gengrad_nequip_lips.ptx.zst
 	tpGradNequipLipsPTX string
-	//go:embed tensorproduct_gengrad_deepaw.ptx.zst
-	tpGradDeepawPTX string
 )
 
 // The kernels of the generated gradients: the arguments of tpGradKernel without the
@@ -33,7 +31,6 @@ var (
 	tpGradMaceMediumKernel = gpuprof.Kernel{Name: "tp_grad_mace_medium", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceMediumPTX, Threads: 32, PerBlock: 1}
 	tpGradMaceLargeKernel  = gpuprof.Kernel{Name: "tp_grad_mace_large", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceLargePTX, Threads: 32, PerBlock: 1}
 	tpGradNequipLipsKernel = gpuprof.Kernel{Name: "tp_grad_nequip_lips", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradNequipLipsPTX, Threads: 32, PerBlock: 1}
-	tpGradDeepawKernel     = gpuprof.Kernel{Name: "tp_grad_deepaw", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradDeepawPTX, Threads: 32, PerBlock: 1}
 )
 
 // tpGradDYKernel: partial, plan, dy, what, columns, harmonics, n. One item is one value
@@ -43,7 +40,7 @@ var tpGradDYKernel = gpuprof.Kernel{Name: "tp_grad_dy", Sig: "bbbiiii", Host: tp
 // generatedGradKernels are the kernels by family.
 var generatedGradKernels = map[string]*gpuprof.Kernel{
 	"small": &tpGradSmallKernel, "mace_medium": &tpGradMaceMediumKernel, "mace_large": &tpGradMaceLargeKernel,
-	"nequip_lips": &tpGradNequipLipsKernel, "deepaw": &tpGradDeepawKernel,
+	"nequip_lips": &tpGradNequipLipsKernel,
 }
 
 // generatedGrad is a product whose dw and dy a generated kernel computes.

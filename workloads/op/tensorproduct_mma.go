@@ -18,10 +18,6 @@ var (
 	tpMMASmallPTX string
 	//go:embed tensorproduct_mma_mace_large.ptx.zst
 	tpMMAMaceLargePTX string
-	//go:embed tensorproduct_mma_deepaw_natural.ptx.zst
-	tpMMADeepawNaturalPTX string
-	//go:embed tensorproduct_mma_deepaw.ptx.zst
-	tpMMADeepawPTX string
 )
 
 // x, y, h, w2, src, dst, rowptr, out, partial, table, constants, plan, edges, segment,
@@ -29,14 +25,12 @@ var (
 // and the plan's header, CUDA the plan. One item is one segment, see tpCSRKernel; on CUDA it is
 // one part of the output of as many segments as a block has warps.
 var (
-	tpMMASmallKernel         = gpuprof.Kernel{Name: "tp_mma_small", Sig: "bbbbbbbbbbbbiiifi", Host: tpMMAHost, PTX: tpMMASmallPTX, Threads: 256, PerBlock: 1}
-	tpMMAMaceLargeKernel     = gpuprof.Kernel{Name: "tp_mma_mace_large", Sig: "bbbbbbbbbbbbiiifi", Host: tpMMAHost, PTX: tpMMAMaceLargePTX, Threads: 256, PerBlock: 1}
-	tpMMADeepawNaturalKernel = gpuprof.Kernel{Name: "tp_mma_deepaw_natural", Sig: "bbbbbbbbbbbbiiifi", Host: tpMMAHost, PTX: tpMMADeepawNaturalPTX, Threads: 256, PerBlock: 1}
-	tpMMADeepawKernel        = gpuprof.Kernel{Name: "tp_mma_deepaw", Sig: "bbbbbbbbbbbbiiifi", Host: tpMMAHost, PTX: tpMMADeepawPTX, Threads: 256, PerBlock: 1}
+	tpMMASmallKernel     = gpuprof.Kernel{Name: "tp_mma_small", Sig: "bbbbbbbbbbbbiiifi", Host: tpMMAHost, PTX: tpMMASmallPTX, Threads: 256, PerBlock: 1}
+	tpMMAMaceLargeKernel = gpuprof.Kernel{Name: "tp_mma_mace_large", Sig: "bbbbbbbbbbbbiiifi", Host: tpMMAHost, PTX: tpMMAMaceLargePTX, Threads: 256, PerBlock: 1}
 )
 
 var mmaKernels = map[string]*gpuprof.Kernel{
-	"small": &tpMMASmallKernel, "mace_large": &tpMMAMaceLargeKernel, "deepaw_natural": &tpMMADeepawNaturalKernel, "deepaw": &tpMMADeepawKernel,
+	"small": &tpMMASmallKernel, "mace_large": &tpMMAMaceLargeKernel,
 }
 
 // mmaProduct is a product that such a kernel computes.
