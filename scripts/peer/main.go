@@ -18,8 +18,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"slices"
-	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/scripts/peerturns"
@@ -62,7 +60,7 @@ func run(args []string) error {
 		if err != nil {
 			return 0, err
 		}
-		return job.time(n)
+		return peerturns.Median(n, nil, job.run)
 	})
 	if err != nil {
 		return err
@@ -154,27 +152,19 @@ func reorder(layout op.Layout, irs so3.Irreps, x []float32) {
 	}
 }
 
-func (j *job) time(n int) (float64, error) {
-	var times []float64
-	for range n {
-		t := time.Now()
-		for _, b := range j.ops {
-			if err := b.Enqueue(j.stream); err != nil {
-				return 0, err
-			}
+// run makes the sum over edges and waits for it.
+func (j *job) run() error {
+	for _, b := range j.ops {
+		if err := b.Enqueue(j.stream); err != nil {
+			return err
 		}
-		if err := j.stream.Sync(); err != nil {
-			return 0, err
-		}
-		times = append(times, time.Since(t).Seconds())
 	}
-	slices.Sort(times)
-	return times[len(times)/2], nil
+	return j.stream.Sync()
 }
 
 // write stores the result in mul_ir order.
 func (j *job) write(path string) error {
-	var all []byte
+	var all [][]float32
 	for _, r := range j.out {
 		out := gpuprof.Floats(r.b)
 		row := make([]float32, r.irs.Dim())
@@ -182,7 +172,7 @@ func (j *job) write(path string) error {
 			copy(row, out[at:at+len(row)])
 			op.FromLayout(j.layout, r.irs, out[at:at+len(row)], row)
 		}
-		all = append(all, r.b.Bytes()...)
+		all = append(all, out)
 	}
-	return os.WriteFile(path, all, 0o644)
+	return peerturns.Write(path, all...)
 }

@@ -25,8 +25,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/scripts/peerturns"
@@ -186,21 +184,14 @@ func read(path string, back bool) (*job, error) {
 }
 
 func (j *job) time(f runner, n int) (float64, error) {
-	var times []float64
-	for range n {
-		if err := f.start(); err != nil {
-			return 0, err
-		}
-		began := time.Now()
+	return peerturns.Median(n, f.start, func() error {
 		for range j.calls {
 			if err := f.Run(); err != nil {
-				return 0, err
+				return err
 			}
 		}
-		times = append(times, time.Since(began).Seconds())
-	}
-	slices.Sort(times)
-	return times[len(times)/2], nil
+		return nil
+	})
 }
 
 func write(f runner, path string) error {
@@ -208,17 +199,5 @@ func write(f runner, path string) error {
 	if err != nil {
 		return err
 	}
-	out, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	for _, v := range all {
-		if err == nil {
-			err = binary.Write(out, binary.LittleEndian, v)
-		}
-	}
-	if e := out.Close(); err == nil {
-		err = e
-	}
-	return err
+	return peerturns.Write(path, all...)
 }

@@ -66,14 +66,7 @@ func (p *peer) serve(request, path string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		file, err := os.Create(path)
-		if err != nil {
-			return "", err
-		}
-		if err := binary.Write(file, binary.LittleEndian, v); err != nil {
-			return "", err
-		}
-		return "done", file.Close()
+		return "done", peerturns.Write(path, v)
 	}
 	n, err := peerturns.Steps(request)
 	if err != nil {

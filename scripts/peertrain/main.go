@@ -16,13 +16,10 @@
 package main
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/scripts/peerturns"
@@ -65,7 +62,7 @@ func serve(dev gpuprof.Device, input, output string, layout op.Layout, in io.Rea
 	defer func() { err = errors.Join(err, t.close()) }()
 	first, err := t.first()
 	if err == nil {
-		err = write(output, first)
+		err = peerturns.Write(output, first...)
 	}
 	if err != nil {
 		return err
@@ -75,39 +72,6 @@ func serve(dev gpuprof.Device, input, output string, layout op.Layout, in io.Rea
 		if err != nil {
 			return 0, err
 		}
-		return t.time(n)
+		return peerturns.Median(n, nil, t.run)
 	})
-}
-
-// time is the median seconds of n steps.
-func (t *trainer) time(n int) (float64, error) {
-	if n < 1 {
-		return 0, gpuprof.Errorf(nil, "timing %d steps", n).WithFix("ask for 1 or more")
-	}
-	var times []float64
-	for range n {
-		began := time.Now()
-		if err := t.enqueue(); err != nil {
-			return 0, err
-		}
-		if err := t.stream.Sync(); err != nil {
-			return 0, err
-		}
-		times = append(times, time.Since(began).Seconds())
-	}
-	slices.Sort(times)
-	return times[len(times)/2], nil
-}
-
-func write(path string, all [][]float32) error {
-	out, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	for _, v := range all {
-		if err == nil {
-			err = binary.Write(out, binary.LittleEndian, v)
-		}
-	}
-	return errors.Join(err, out.Close())
 }

@@ -124,6 +124,14 @@ func (t *trainer) enqueue() error {
 	return nil
 }
 
+// run makes a whole step and waits for it.
+func (t *trainer) run() error {
+	if err := t.enqueue(); err != nil {
+		return err
+	}
+	return t.stream.Sync()
+}
+
 // first makes the first step and reads its loss, its gradients before clipping and the parameters after it.
 func (t *trainer) first() (all [][]float32, err error) {
 	read := func(name string, b gpuprof.Buffer, count int) {

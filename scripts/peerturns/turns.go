@@ -4,11 +4,17 @@ package peerturns
 
 import (
 	"bufio"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
 )
 
@@ -31,6 +37,42 @@ func Serve[A any](in io.Reader, out io.Writer, answer func(request string) (A, e
 		fmt.Fprintln(out, a)
 	}
 	return nil
+}
+
+// Median is the median seconds of n runs. What comes before each, if anything, is not timed.
+func Median(n int, before, run func() error) (float64, error) {
+	if n < 1 {
+		return 0, gpuprof.Errorf(nil, "timing %d steps", n).WithFix("ask for 1 or more")
+	}
+	times := make([]float64, n)
+	for i := range times {
+		if before != nil {
+			if err := before(); err != nil {
+				return 0, err
+			}
+		}
+		began := time.Now()
+		if err := run(); err != nil {
+			return 0, err
+		}
+		times[i] = time.Since(began).Seconds()
+	}
+	slices.Sort(times)
+	return times[n/2], nil
+}
+
+// Write writes arrays to a file, one after the other, little-endian.
+func Write(path string, arrays ...[]float32) error {
+	out, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("writing results: %w", err)
+	}
+	for _, v := range arrays {
+		if err == nil {
+			err = binary.Write(out, binary.LittleEndian, v)
+		}
+	}
+	return errors.Join(err, out.Close())
 }
 
 // Steps is N of the request "run N".

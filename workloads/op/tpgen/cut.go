@@ -103,7 +103,16 @@ func cut(tp so3.TensorProduct, r rules) (*Spec, error) {
 	}
 	s := &Spec{TP: tp, Columns: Columns{At: make([]int, len(tp.Instructions))}}
 	for _, g := range groups {
-		for _, p := range best(tp, g, r) {
+		parts := best(g, r.copies, func(paths []*path, copies int) (*Part, float64) {
+			if !aligned(tp, g, copies) {
+				return nil, 0
+			}
+			if p := newPart(tp, g, paths, copies, r); p != nil {
+				return p, p.Cost
+			}
+			return nil, 0
+		})
+		for _, p := range parts {
 			s.Parts, s.Blocks = append(s.Parts, p), append(s.Blocks, g.blocks)
 		}
 	}
@@ -168,15 +177,16 @@ func merge(tp so3.TensorProduct) ([]*group, error) {
 	return groups, nil
 }
 
-// best cuts a group's paths, in order, where it costs least.
-func best(tp so3.TensorProduct, g *group, r rules) []*Part {
+// best cuts a group's paths, in order, where it costs least: part makes one of some paths with so many
+// copies a lane, nil where that cannot be.
+func best[P any](g *group, copies []int, part func(paths []*path, copies int) (*P, float64)) []*P {
 	if g.mul == 0 || len(g.paths) == 0 {
 		return nil
 	}
-	var found []*Part
+	var found []*P
 	least := math.Inf(1)
-	for _, copies := range r.copies {
-		if g.mul%copies != 0 || !aligned(tp, g, copies) {
+	for _, copies := range copies {
+		if g.mul%copies != 0 {
 			continue
 		}
 		lanes := len(g.blocks) * g.mul / copies
@@ -186,8 +196,8 @@ func best(tp so3.TensorProduct, g *group, r rules) []*Part {
 		for n := 1; n <= len(g.paths); n++ {
 			total[n] = math.Inf(1)
 			for first := range n {
-				if p := newPart(tp, g, g.paths[first:n], copies, r); p != nil && total[first]+p.Cost < total[n] {
-					total[n], from[n] = total[first]+p.Cost, first
+				if p, cost := part(g.paths[first:n], copies); p != nil && total[first]+cost < total[n] {
+					total[n], from[n] = total[first]+cost, first
 				}
 			}
 		}
@@ -196,7 +206,8 @@ func best(tp so3.TensorProduct, g *group, r rules) []*Part {
 		}
 		least, found = warps*total[len(g.paths)], nil
 		for n := len(g.paths); n > 0; n = from[n] {
-			found = append(found, newPart(tp, g, g.paths[from[n]:n], copies, r))
+			p, _ := part(g.paths[from[n]:n], copies)
+			found = append(found, p)
 		}
 		slices.Reverse(found)
 	}

@@ -51,7 +51,16 @@ func CutGrad(tp so3.TensorProduct, room int) (*GradSpec, error) {
 	s := &GradSpec{TP: tp}
 	for _, g := range groups {
 		slices.SortStableFunc(g.paths, func(a, b *path) int { return cmp.Or(cmp.Compare(a.yAt, b.yAt), cmp.Compare(a.l3, b.l3)) })
-		for _, p := range bestGrad(tp, g, room) {
+		parts := best(g, []int{1, 2, 4}, func(paths []*path, copies int) (*GradPart, float64) {
+			if !aligned(tp, g, copies) || !alignedBack(tp, g, copies) {
+				return nil, 0
+			}
+			if p := newGradPart(tp, g, paths, copies, room); p != nil {
+				return p, p.Cost
+			}
+			return nil, 0
+		})
+		for _, p := range parts {
 			s.Parts, s.Blocks = append(s.Parts, p), append(s.Blocks, g.blocks)
 		}
 	}
@@ -66,40 +75,6 @@ func CutGrad(tp so3.TensorProduct, room int) (*GradSpec, error) {
 		s.Parts, s.Blocks = append(s.Parts, parts[i]), append(s.Blocks, blocks[i])
 	}
 	return s, nil
-}
-
-// bestGrad cuts a group's paths, in order, where it costs least; see best.
-func bestGrad(tp so3.TensorProduct, g *group, room int) []*GradPart {
-	if g.mul == 0 || len(g.paths) == 0 {
-		return nil
-	}
-	var found []*GradPart
-	least := math.Inf(1)
-	for _, copies := range []int{1, 2, 4} {
-		if g.mul%copies != 0 || !aligned(tp, g, copies) || !alignedBack(tp, g, copies) {
-			continue
-		}
-		lanes := len(g.blocks) * g.mul / copies
-		warps := float64((lanes + warpLanes - 1) / warpLanes)
-		total, from := make([]float64, len(g.paths)+1), make([]int, len(g.paths)+1)
-		for n := 1; n <= len(g.paths); n++ {
-			total[n] = math.Inf(1)
-			for first := range n {
-				if p := newGradPart(tp, g, g.paths[first:n], copies, room); p != nil && total[first]+p.Cost < total[n] {
-					total[n], from[n] = total[first]+p.Cost, first
-				}
-			}
-		}
-		if warps*total[len(g.paths)] >= least {
-			continue
-		}
-		least, found = warps*total[len(g.paths)], nil
-		for n := len(g.paths); n > 0; n = from[n] {
-			found = append(found, newGradPart(tp, g, g.paths[from[n]:n], copies, room))
-		}
-		slices.Reverse(found)
-	}
-	return found
 }
 
 // alignedBack says that the copies of a lane are one vector in rows of weights and dz.
