@@ -197,65 +197,32 @@ func (n *network) reference(dir []float64) ([]float64, error) {
 
 // bind is the network on the device, there and, for forces that are wanted, back; for
 // gradients of forces it goes on from there.
-func (n *network) bind(v *vectorRunner, a *op.Arena, energy, forces gpuprof.Buffer, grads *layerGrads) (ops []*op.Bound, err error) {
-	defer func() {
-		for _, b := range ops {
-			if err != nil {
-				err = errors.Join(err, b.Close())
-			}
-		}
-	}()
-	c, l, e := n.c, n.layer, len(n.src)
-	words := func(count int) gpuprof.Buffer { return a.Words("values", int64(count), gpuprof.OnDevice) }
-	var vec []float64
-	for i := range e {
-		vec = append(vec, n.vec(i, c.Positions)...)
+func (n *network) bind(v *vectorRunner, a *op.Arena, energy, forces gpuprof.Buffer, grads *layerGrads) ([]*op.Bound, error) {
+	var params []gpuprof.Buffer
+	for _, p := range n.parameters() {
+		params = append(params, v.up(a, p))
 	}
-	ones := make([]float64, n.atoms)
-	for i := range ones {
-		ones[i] = 1
+	d := n.there(v, a, params)
+	d.keep(op.Sum{N: n.atoms}.Bind(v.dev, d.rho, energy))
+	if forces != nil {
+		d.bindForces(forces)
 	}
-	n.colptr[n.atoms+1] = 0
-	at, x, w1, w2, mix, readout := v.up(a, vec), v.up(a, c.X), v.up(a, c.W1), v.up(a, c.W2), v.up(a, c.Mix), v.up(a, c.Readout)
-	src, dst, rowptr, colptr, perm := v.index(a, n.src), v.index(a, n.dst), v.index(a, n.rowptr), v.index(a, n.colptr), v.index(a, n.perm)
-	basis, y, hidden, h, w := words(e*n.basis.N), words(e*n.sph.Dim()), words(e*n.mlp.Hidden), words(e*n.mlp.Hidden), words(e*n.mlp.Out)
-	mid, pre, out, rho := words(n.atoms*l.TP.Out.Dim()), words(n.atoms*l.Linear.Out.Dim()), words(n.atoms*l.Out.Dim()), words(n.atoms)
-	keep := func(b *op.Bound, e error) {
-		if e == nil {
-			ops = append(ops, b)
-		} else if err == nil {
-			err = e
-		}
+	if grads != nil {
+		d.bindSecond(grads)
 	}
-	product := op.TensorProduct{TP: l.TP, Impl: op.ImplCSR, Layout: op.MulIr, Scale: float32(1 / math.Sqrt(neighbours))}
-	keep(n.basis.Bind(v.dev, at, basis, e))
-	keep(n.sph.Bind(v.dev, at, y, e))
-	keep(n.mlp.BindKept(v.dev, basis, w1, w2, hidden, h, w, e))
-	sum, _, e2 := product.Bind(v.dev, op.TPBuffers{X: x, Y: y, W: w, Src: src, Dst: dst, RowPtr: rowptr, Out: mid}, n.atoms, n.atoms, e)
-	keep(sum, e2)
-	keep(l.Linear.Bind(v.dev, mid, mix, pre, n.atoms))
-	keep(l.Gate.Bind(v.dev, pre, out, n.atoms))
-	keep(n.readout().Bind(v.dev, out, readout, rho, n.atoms))
-	keep(op.Sum{N: n.atoms}.Bind(v.dev, rho, energy))
-	if forces == nil {
-		return ops, err
+	if d.err != nil {
+		return nil, errors.Join(d.err, d.close())
 	}
-	dout, dpre, dmid, dw, dy := words(n.atoms*l.Out.Dim()), words(n.atoms*l.Linear.Out.Dim()), words(n.atoms*l.TP.Out.Dim()), words(e*n.mlp.Out), words(e*n.sph.Dim())
-	dh, da, db, slope, f := words(e*n.mlp.Hidden), words(e*n.mlp.Hidden), words(e*n.basis.N), words(e), words(3*e)
-	unit := v.up(a, ones)
-	keep(n.readout().BindGrad(v.dev, unit, readout, dout, n.atoms))
-	keep(op.GateGrad{Gate: l.Gate}.Bind(v.dev, pre, dout, dpre, n.atoms))
-	keep(op.LinearGrad{Linear: l.Linear}.Bind(v.dev, dpre, mix, dmid, n.atoms))
-	keep(op.TensorProductGrad{Product: product}.Bind(v.dev, op.TPGradBuffers{X: x, Y: y, W: w, DOut: dmid, Src: src, Dst: dst, DY: dy, DW: dw}, n.atoms, n.atoms, e))
-	keep(op.MLPGrad{MLP: n.mlp}.Bind(v.dev, op.MLPGradBuffers{A: hidden, W1: w1, W2: w2, DW: dw, DH: dh, DA: da, DB: db}, e))
-	keep(op.BasisGrad{Basis: n.basis}.Bind(v.dev, at, db, slope, e))
-	keep(op.SphGrad{Sph: n.sph}.Bind(v.dev, at, dy, slope, f, e))
-	positions := op.Positions{Points: n.atoms, Atoms: n.atoms, Rows: n.atoms}
-	keep(positions.Bind(v.dev, op.PositionsBuffers{F: f, RowPtr: rowptr, ColPtr: colptr, Perm: perm, Out: forces}, e))
-	if grads == nil {
-		return ops, err
-	}
-	n.bindSecond(v, a, keep, netBuffers{product: product, at: at, x: x, w1: w1, w2: w2, mix: mix, unit: unit, src: src, dst: dst, rowptr: rowptr, colptr: colptr, perm: perm,
-		basis: basis, y: y, hidden: hidden, h: h, w: w, mid: mid, pre: pre, dout: dout, dpre: dpre, dmid: dmid, dw: dw, dh: dh, da: da}, grads)
-	return ops, err
+	return d.ops, nil
+}
+
+// bindForces goes back from the energy, the sum of all values, to the positions.
+func (d *deviceNet) bindForces(forces gpuprof.Buffer) {
+	e, dev := len(d.src), d.v.dev
+	d.back(d.v.up(d.mem, slices.Repeat([]float64{1}, d.atoms)), nil)
+	slope, f := d.words(e), d.words(3*e)
+	d.keep(op.BasisGrad{Basis: d.basis}.Bind(dev, d.at, d.dbase, slope, e))
+	d.keep(op.SphGrad{Sph: d.sph}.Bind(dev, d.at, d.dy, slope, f, e))
+	positions := op.Positions{Points: d.atoms, Atoms: d.atoms, Rows: d.atoms}
+	d.keep(positions.Bind(dev, op.PositionsBuffers{F: f, RowPtr: d.rows, ColPtr: d.columns, Perm: d.order, Out: forces}, e))
 }

@@ -6,17 +6,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// netBuffers are what a network's way there and back leaves for the second one, named as
-// in network.bind. hidden is the hidden layer before its activation and h after it; unit
-// is the gradient of the energy by every row's value.
-type netBuffers struct {
-	product                          op.TensorProduct
-	at, x, w1, w2, mix, unit         gpuprof.Buffer
-	src, dst, rowptr, colptr, perm   gpuprof.Buffer
-	basis, y, hidden, h, w, mid, pre gpuprof.Buffer
-	dout, dpre, dmid, dw, dh, da     gpuprof.Buffer
-}
-
 // forcesGrad compares the gradients of v.forces by x, w1, w2, mix and readout.
 func (v *vectorRunner) forcesGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	n, err := c.network()
@@ -62,39 +51,37 @@ func (v *vectorRunner) forcesGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 
 // bindSecond goes on from the forces: their change along v, and back to the gradients; see
 // pullBuffers.
-func (n *network) bindSecond(v *vectorRunner, a *op.Arena, keep func(*op.Bound, error), m netBuffers, grads *layerGrads) {
-	c, l, e := n.c, n.layer, len(n.src)
-	perEdge := func(width int) gpuprof.Buffer { return a.Words("values", int64(e)*int64(width), gpuprof.OnDevice) }
-	perRow := func(irs so3.Irreps) gpuprof.Buffer {
-		return a.Words("values", int64(n.atoms)*int64(irs.Dim()), gpuprof.OnDevice)
-	}
-	u, basisChange, yChange := perEdge(3), perEdge(n.basis.N), perEdge(n.sph.Dim())
-	keep(op.Positions{Points: n.atoms, Atoms: n.atoms, Rows: n.atoms}.BindGrad(v.dev, v.up(a, c.V), m.src, m.dst, m.colptr, u, e))
-	keep(op.BasisTangent{Basis: n.basis}.Bind(v.dev, m.at, u, basisChange, e))
-	keep(op.SphTangent{Sph: n.sph}.Bind(v.dev, m.at, u, yChange, e))
-	ga, aChange, hChange, wChange, gw := perEdge(n.mlp.Hidden), perEdge(n.mlp.Hidden), perEdge(n.mlp.Hidden), perEdge(n.mlp.Out), perEdge(n.mlp.Out)
-	keep(op.MLPTangent{MLP: n.mlp}.Bind(v.dev, op.MLPTangentBuffers{A: m.hidden, DB: basisChange, W1: m.w1, W2: m.w2, DA: aChange, DH: hChange, DW: wChange}, e))
+func (d *deviceNet) bindSecond(grads *layerGrads) {
+	l, e, dev := d.layer, len(d.src), d.v.dev
+	perEdge := func(width int) gpuprof.Buffer { return d.words(e * width) }
+	perRow := func(irs so3.Irreps) gpuprof.Buffer { return d.words(d.atoms * irs.Dim()) }
+	u, basisChange, yChange := perEdge(3), perEdge(d.basis.N), perEdge(d.sph.Dim())
+	d.keep(op.Positions{Points: d.atoms, Atoms: d.atoms, Rows: d.atoms}.BindGrad(dev, d.v.up(d.mem, d.c.V), d.srcs, d.dsts, d.columns, u, e))
+	d.keep(op.BasisTangent{Basis: d.basis}.Bind(dev, d.at, u, basisChange, e))
+	d.keep(op.SphTangent{Sph: d.sph}.Bind(dev, d.at, u, yChange, e))
+	ga, aChange, hChange, wChange, gw := perEdge(d.mlp.Hidden), perEdge(d.mlp.Hidden), perEdge(d.mlp.Hidden), perEdge(d.mlp.Out), perEdge(d.mlp.Out)
+	d.keep(op.MLPTangent{MLP: d.mlp}.Bind(dev, op.MLPTangentBuffers{A: d.hidden, DB: basisChange, W1: d.w1, W2: d.w2, DA: aChange, DH: hChange, DW: wChange}, e))
 	midChange, half, gmid, preChange, gpre, outChange := perRow(l.TP.Out), perRow(l.TP.Out), perRow(l.TP.Out), perRow(l.Linear.Out), perRow(l.Linear.Out), perRow(l.Out)
-	for _, of := range [][3]gpuprof.Buffer{{yChange, m.w, midChange}, {m.y, wChange, half}} {
-		sum, _, err := m.product.Bind(v.dev, op.TPBuffers{X: m.x, Y: of[0], W: of[1], Src: m.src, Dst: m.dst, RowPtr: m.rowptr, Out: of[2]}, n.atoms, n.atoms, e)
-		keep(sum, err)
+	for _, of := range [][3]gpuprof.Buffer{{yChange, d.w, midChange}, {d.y, wChange, half}} {
+		sum, _, err := d.product.Bind(dev, op.TPBuffers{X: d.x, Y: of[0], W: of[1], Src: d.srcs, Dst: d.dsts, RowPtr: d.rows, Out: of[2]}, d.atoms, d.atoms, e)
+		d.keep(sum, err)
 	}
-	keep(op.BindAdd(v.dev, half, midChange, n.atoms*l.TP.Out.Dim()))
-	keep(l.Linear.Bind(v.dev, midChange, m.mix, preChange, n.atoms))
-	keep(op.GateTangent{Gate: l.Gate}.Bind(v.dev, m.pre, preChange, outChange, n.atoms))
-	keep(op.GateSecond{Gate: l.Gate}.Bind(v.dev, m.pre, preChange, m.dout, gpre, n.atoms))
-	keep(op.LinearGrad{Linear: l.Linear}.Bind(v.dev, gpre, m.mix, gmid, n.atoms))
-	for i, of := range [][3]gpuprof.Buffer{{m.y, m.w, gmid}, {yChange, m.w, m.dmid}, {m.y, wChange, m.dmid}} {
-		bufs := op.TPGradBuffers{X: m.x, Y: of[0], W: of[1], DOut: of[2], Src: m.src, Dst: m.dst, ColPtr: m.colptr, Perm: m.perm, DX: grads.x}
+	d.keep(op.BindAdd(dev, half, midChange, d.atoms*l.TP.Out.Dim()))
+	d.keep(l.Linear.Bind(dev, midChange, d.mix, preChange, d.atoms))
+	d.keep(op.GateTangent{Gate: l.Gate}.Bind(dev, d.pre, preChange, outChange, d.atoms))
+	d.keep(op.GateSecond{Gate: l.Gate}.Bind(dev, d.pre, preChange, d.dout, gpre, d.atoms))
+	d.keep(op.LinearGrad{Linear: l.Linear}.Bind(dev, gpre, d.mix, gmid, d.atoms))
+	for i, of := range [][3]gpuprof.Buffer{{d.y, d.w, gmid}, {yChange, d.w, d.dmid}, {d.y, wChange, d.dmid}} {
+		bufs := op.TPGradBuffers{X: d.x, Y: of[0], W: of[1], DOut: of[2], Src: d.srcs, Dst: d.dsts, ColPtr: d.columns, Perm: d.order, DX: grads.x}
 		if i < 2 {
 			bufs.DW = gw
 		}
-		keep(op.TensorProductGrad{Product: m.product, AddX: i > 0, AddW: i > 0}.Bind(v.dev, bufs, n.atoms, n.atoms, e))
+		d.keep(op.TensorProductGrad{Product: d.product, AddX: i > 0, AddW: i > 0}.Bind(dev, bufs, d.atoms, d.atoms, e))
 	}
-	keep(op.MLPSecond{MLP: n.mlp}.Bind(v.dev, op.MLPSecondBuffers{A: m.hidden, DA: aChange, W2: m.w2, GW: gw, GDH: m.dh, GA: ga}, e))
-	keep(op.MLPWeightGrad{MLP: n.mlp}.Bind(v.dev, m.basis, ga, m.h, gw, grads.w1, grads.w2, e))
-	keep(op.MLPWeightGrad{MLP: n.mlp, Add: true}.Bind(v.dev, basisChange, m.da, hChange, m.dw, grads.w1, grads.w2, e))
-	keep(op.LinearWeightGrad{Linear: l.Linear}.Bind(v.dev, m.mid, gpre, grads.mix, n.atoms))
-	keep(op.LinearWeightGrad{Linear: l.Linear, Add: true}.Bind(v.dev, midChange, m.dpre, grads.mix, n.atoms))
-	keep(n.readout().BindWeightGrad(v.dev, m.unit, outChange, grads.readout, n.atoms))
+	d.keep(op.MLPSecond{MLP: d.mlp}.Bind(dev, op.MLPSecondBuffers{A: d.hidden, DA: aChange, W2: d.w2, GW: gw, GDH: d.dh, GA: ga}, e))
+	d.keep(op.MLPWeightGrad{MLP: d.mlp}.Bind(dev, d.radial, ga, d.h, gw, grads.w1, grads.w2, e))
+	d.keep(op.MLPWeightGrad{MLP: d.mlp, Add: true}.Bind(dev, basisChange, d.da, hChange, d.dw, grads.w1, grads.w2, e))
+	d.keep(op.LinearWeightGrad{Linear: l.Linear}.Bind(dev, d.mid, gpre, grads.mix, d.atoms))
+	d.keep(op.LinearWeightGrad{Linear: l.Linear, Add: true}.Bind(dev, midChange, d.dpre, grads.mix, d.atoms))
+	d.keep(d.readout().BindWeightGrad(dev, d.drho, outChange, grads.readout, d.atoms))
 }

@@ -2,7 +2,6 @@ package e3nn
 
 import (
 	"errors"
-	"math"
 	"slices"
 	"strconv"
 
@@ -132,118 +131,73 @@ func (n *network) refStep() (out stepResult, err error) {
 
 // stepOn runs the step on the device by the operations of the workload.
 func (n *network) stepOn(v *vectorRunner) (out stepResult, err error) {
-	s := &deviceStep{v: v, mem: op.Arena{Dev: v.dev}}
-	defer func() {
-		for _, b := range s.ops {
-			err = errors.Join(err, b.Close())
-		}
-		err = errors.Join(err, s.mem.Free())
-	}()
-	s.step = optim.StepOf(gpuprof.Settings{"optimizer": optim.Fused, "lr": strconv.FormatFloat(n.c.Rate, 'g', -1, 64), "clip": strconv.FormatFloat(n.c.Clip, 'g', -1, 64)})
+	mem := op.Arena{Dev: v.dev}
+	defer func() { err = errors.Join(err, mem.Free()) }()
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	step := optim.StepOf(gpuprof.Settings{"optimizer": optim.Fused, "lr": number(n.c.Rate), "clip": number(n.c.Clip)})
 	var params []optim.Param
+	var bufs []gpuprof.Buffer
 	for i, p := range n.parameters() {
-		params = append(params, optim.Param{Name: stepNames()[i], Values: op.As[float32](p), P: v.up(&s.mem, p)})
+		bufs = append(bufs, v.up(&mem, p))
+		params = append(params, optim.Param{Name: stepNames()[i], Values: op.As[float32](p), P: bufs[i]})
 	}
-	if err := errors.Join(s.mem.Err, s.step.Open(&s.mem, v.stream, params)); err != nil {
+	if err := errors.Join(mem.Err, step.Open(&mem, v.stream, params)); err != nil {
 		return out, err
 	}
-	n.bindStep(s, params)
-	if err := errors.Join(s.err, s.mem.Err); err != nil {
+	d := n.there(v, &mem, bufs)
+	defer func() { err = errors.Join(err, d.close()) }()
+	loss := d.bindStep(&step)
+	if err := errors.Join(d.err, mem.Err); err != nil {
 		return out, err
 	}
-	return s.run(len(params))
+	return d.run(&step, loss)
 }
 
-// deviceStep is a step on the device while it is bound and run.
-type deviceStep struct {
-	v    *vectorRunner
-	mem  op.Arena
-	step optim.Step
-	ops  []*op.Bound
-	err  error
-	loss gpuprof.Buffer
-}
-
-// keep takes what an operation was bound to.
-func (s *deviceStep) keep(b *op.Bound, err error) {
-	if err == nil {
-		s.ops = append(s.ops, b)
-	} else if s.err == nil {
-		s.err = err
-	}
-}
-
-func (s *deviceStep) words(n int) gpuprof.Buffer {
-	return s.mem.Words("values", int64(n), gpuprof.OnDevice)
-}
-
-// bindStep binds the network there and back to the gradients of its parameters.
-func (n *network) bindStep(s *deviceStep, params []optim.Param) {
-	l, e, dev, up := n.layer, len(n.src), s.v.dev, func(x []float64) gpuprof.Buffer { return s.v.up(&s.mem, x) }
-	index := func(x []int32) gpuprof.Buffer { return s.v.index(&s.mem, x) }
-	x, w1, w2, mix, readout := params[0].P, params[1].P, params[2].P, params[3].P, params[4].P
-	var vec []float64
-	for i := range e {
-		vec = append(vec, n.vec(i, n.c.Positions)...)
-	}
-	at, src, dst, rowptr, colptr, perm := up(vec), index(n.src), index(n.dst), index(n.rowptr), index(n.colptr), index(n.perm)
-	basis, y, hidden, h, w := s.words(e*n.basis.N), s.words(e*n.sph.Dim()), s.words(e*n.mlp.Hidden), s.words(e*n.mlp.Hidden), s.words(e*n.mlp.Out)
-	mid, pre, out, rho := s.words(n.atoms*l.TP.Out.Dim()), s.words(n.atoms*l.Linear.Out.Dim()), s.words(n.atoms*l.Out.Dim()), s.words(n.atoms)
-	product := op.TensorProduct{TP: l.TP, Impl: op.ImplCSR, Layout: op.MulIr, Scale: float32(1 / math.Sqrt(neighbours))}
-	s.keep(n.basis.Bind(dev, at, basis, e))
-	s.keep(n.sph.Bind(dev, at, y, e))
-	s.keep(n.mlp.BindKept(dev, basis, w1, w2, hidden, h, w, e))
-	sum, _, err := product.Bind(dev, op.TPBuffers{X: x, Y: y, W: w, Src: src, Dst: dst, RowPtr: rowptr, Out: mid}, n.atoms, n.atoms, e)
-	s.keep(sum, err)
-	s.keep(l.Linear.Bind(dev, mid, mix, pre, n.atoms))
-	s.keep(l.Gate.Bind(dev, pre, out, n.atoms))
-	s.keep(n.readout().Bind(dev, out, readout, rho, n.atoms))
-
-	drho, losses := s.words(n.atoms), s.words(n.atoms)
-	s.loss = s.words(1)
-	s.keep(op.Residual{Rows: n.atoms}.Bind(dev, rho, up(n.c.Target), drho, losses))
-	s.keep(op.Sum{N: n.atoms}.Bind(dev, losses, s.loss))
-	dout, dpre, dmid, dw, dy := s.words(n.atoms*l.Out.Dim()), s.words(n.atoms*l.Linear.Out.Dim()), s.words(n.atoms*l.TP.Out.Dim()), s.words(e*n.mlp.Out), s.words(e*n.sph.Dim())
-	da, db := s.words(e*n.mlp.Hidden), s.words(e*n.basis.N)
-	s.keep(n.readout().BindGrad(dev, drho, readout, dout, n.atoms))
-	s.keep(op.GateGrad{Gate: l.Gate}.Bind(dev, pre, dout, dpre, n.atoms))
-	s.keep(op.LinearGrad{Linear: l.Linear}.Bind(dev, dpre, mix, dmid, n.atoms))
-	s.keep(op.TensorProductGrad{Product: product}.Bind(dev, op.TPGradBuffers{X: x, Y: y, W: w, DOut: dmid, Src: src, Dst: dst, ColPtr: colptr, Perm: perm, DX: s.step.Grad(0), DY: dy, DW: dw}, n.atoms, n.atoms, e))
-	s.keep(op.MLPGrad{MLP: n.mlp}.Bind(dev, op.MLPGradBuffers{A: hidden, W1: w1, W2: w2, DW: dw, DA: da, DB: db}, e))
-	s.keep(op.MLPWeightGrad{MLP: n.mlp}.Bind(dev, basis, da, h, dw, s.step.Grad(1), s.step.Grad(2), e))
-	s.keep(op.LinearWeightGrad{Linear: l.Linear}.Bind(dev, mid, dpre, s.step.Grad(3), n.atoms))
-	s.keep(n.readout().BindWeightGrad(dev, drho, out, s.step.Grad(4), n.atoms))
+// bindStep binds the loss and the way back to the gradients of the parameters.
+func (d *deviceNet) bindStep(step *optim.Step) (loss gpuprof.Buffer) {
+	e, dev := len(d.src), d.v.dev
+	drho, losses := d.words(d.atoms), d.words(d.atoms)
+	loss = d.words(1)
+	d.keep(op.Residual{Rows: d.atoms}.Bind(dev, d.rho, d.v.up(d.mem, d.c.Target), drho, losses))
+	d.keep(op.Sum{N: d.atoms}.Bind(dev, losses, loss))
+	d.back(drho, step.Grad(0))
+	d.keep(op.MLPWeightGrad{MLP: d.mlp}.Bind(dev, d.radial, d.da, d.h, d.dw, step.Grad(1), step.Grad(2), e))
+	d.keep(op.LinearWeightGrad{Linear: d.layer.Linear}.Bind(dev, d.mid, d.dpre, step.Grad(3), d.atoms))
+	d.keep(d.readout().BindWeightGrad(dev, drho, d.out, step.Grad(4), d.atoms))
+	return loss
 }
 
 // run enqueues all, reads the gradients, and then takes the optimizer's step.
-func (s *deviceStep) run(params int) (out stepResult, err error) {
+func (d *deviceNet) run(step *optim.Step, loss gpuprof.Buffer) (out stepResult, err error) {
 	read := func(b gpuprof.Buffer) []float64 {
-		got, failed := op.Receive(s.v.dev, s.v.stream, b, 0, b.Len()/4)
+		got, failed := op.Receive(d.v.dev, d.v.stream, b, 0, b.Len()/4)
 		err = errors.Join(err, failed)
 		return op.As[float64](got)
 	}
-	for _, b := range s.ops {
-		err = errors.Join(err, b.Enqueue(s.v.stream))
+	for _, b := range d.ops {
+		err = errors.Join(err, b.Enqueue(d.v.stream))
 	}
 	if err != nil {
 		return out, err
 	}
-	for i := range params {
-		out.grads = append(out.grads, read(s.step.Grad(i)))
+	for i := range step.Params() {
+		out.grads = append(out.grads, read(step.Grad(i)))
 	}
-	out.loss = read(s.loss)[0]
-	parts, failed := s.step.Bind()
+	if got := read(loss); len(got) == 1 {
+		out.loss = got[0]
+	}
+	parts, failed := step.Bind()
 	err = errors.Join(err, failed)
 	for _, p := range parts {
 		if p.Ops == nil {
 			continue
 		}
-		s.ops = append(s.ops, p.Ops)
+		d.ops = append(d.ops, p.Ops)
 		if err == nil {
-			err = p.Ops.Enqueue(s.v.stream)
+			err = p.Ops.Enqueue(d.v.stream)
 		}
 	}
-	for _, p := range s.step.Params() {
+	for _, p := range step.Params() {
 		out.after = append(out.after, read(p.P))
 	}
 	return out, err
