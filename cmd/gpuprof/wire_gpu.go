@@ -190,7 +190,7 @@ func loadSlowest() (firstLoad, error) {
 var vendorLibraries = []struct{ name, key, fallback string }{
 	{"cuBLAS", "cublas", "matrix products run on gpuprof's own float32 kernels, which round to TF32, bf16 and fp16 and are no faster for it"},
 	{"cuDNN", "cudnn", "recurrent layers and convolutions run on gpuprof's own float32 kernels"},
-	{"NVRTC", "nvrtc", "tensor products of irreps that no preset has run on the general kernel of csr"},
+	{"NVRTC", "nvrtc", "tensor products of irreps that no preset has, and the gradients of deepaw's, run on general kernels"},
 }
 
 // examineLibraries loads the vendor's libraries through the first GPU.
