@@ -242,7 +242,7 @@ def sweeps(t):
     out += swept(t, "e3nn", "mace-large", "streams", ["2", "3"], *(["precision=" + ",".join(precise)] if precise else []))
     out += weights_inside(t, "mace-large")
     out += swept(t, "gruflow", "energyflow", "precision", ["fp32", "tf32", "bf16"])  # those of the peer
-    return t.part("sweeps", t.pick(75, 100), out, least=10)
+    return t.part("sweeps", 100, out, least=10)
 
 
 def size_sweeps(t):
