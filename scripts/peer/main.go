@@ -55,14 +55,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	err = peerturns.Serve(os.Stdin, os.Stdout, func(request string) (float64, error) {
-		n, err := peerturns.Steps(request)
-		if err != nil {
-			return 0, err
-		}
-		return peerturns.Median(n, nil, job.run)
-	})
-	if err != nil {
+	if err := peerturns.Time(os.Stdin, os.Stdout, nil, job.run); err != nil {
 		return err
 	}
 	return job.write(args[1])

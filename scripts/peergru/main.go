@@ -62,21 +62,17 @@ func serve(dev gpuprof.Device, input, output, impl string, in io.Reader, out io.
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if impl == "train" { // each run changes the parameters
-		if _, err := j.time(f, 1); err != nil {
+		if err := f.start(); err != nil {
+			return err
+		}
+		if err := j.run(f); err != nil {
 			return err
 		}
 		if err := write(f, output); err != nil {
 			return err
 		}
 	}
-	err = peerturns.Serve(in, out, func(request string) (float64, error) {
-		n, err := peerturns.Steps(request)
-		if err != nil {
-			return 0, err
-		}
-		return j.time(f, n)
-	})
-	if err != nil || impl == "train" {
+	if err := peerturns.Time(in, out, f.start, func() error { return j.run(f) }); err != nil || impl == "train" {
 		return err
 	}
 	return write(f, output)
@@ -183,15 +179,14 @@ func read(path string, back bool) (*job, error) {
 	return j, err
 }
 
-func (j *job) time(f runner, n int) (float64, error) {
-	return peerturns.Median(n, f.start, func() error {
-		for range j.calls {
-			if err := f.Run(); err != nil {
-				return err
-			}
+// run makes all calls of a run.
+func (j *job) run(f runner) error {
+	for range j.calls {
+		if err := f.Run(); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 func write(f runner, path string) error {

@@ -67,11 +67,5 @@ func serve(dev gpuprof.Device, input, output string, layout op.Layout, in io.Rea
 	if err != nil {
 		return err
 	}
-	return peerturns.Serve(in, out, func(request string) (float64, error) {
-		n, err := peerturns.Steps(request)
-		if err != nil {
-			return 0, err
-		}
-		return peerturns.Median(n, nil, t.run)
-	})
+	return peerturns.Time(in, out, nil, t.run)
 }

@@ -39,8 +39,19 @@ func Serve[A any](in io.Reader, out io.Writer, answer func(request string) (A, e
 	return nil
 }
 
-// Median is the median seconds of n runs. What comes before each, if anything, is not timed.
-func Median(n int, before, run func() error) (float64, error) {
+// Time answers every request "run N" of in with the median seconds of N runs. What comes before each, if anything,
+// is not timed.
+func Time(in io.Reader, out io.Writer, before, run func() error) error {
+	return Serve(in, out, func(request string) (float64, error) {
+		n, err := Steps(request)
+		if err != nil {
+			return 0, err
+		}
+		return median(n, before, run)
+	})
+}
+
+func median(n int, before, run func() error) (float64, error) {
 	if n < 1 {
 		return 0, gpuprof.Errorf(nil, "timing %d steps", n).WithFix("ask for 1 or more")
 	}

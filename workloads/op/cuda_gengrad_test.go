@@ -198,7 +198,7 @@ func TestCUDAGeneratedGradientChoice(t *testing.T) {
 		graph := (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 5}, 3)
 		l.gradientsAreRight(c.name, l.gradient(tp, graph, false), 7)
 	}
-	last := gradCases(t)[len(gradCases(t))-1].product(t) // deepaw's weights are packed elsewhere
+	last := gradCases(t)[len(gradCases(t))-1].product(t) // nequip-lips' weights are packed elsewhere
 	last.Packed = true
 	if name := (TensorProductGrad{Product: last}).KernelName(); name != "tp_grad" {
 		t.Errorf("packed weights go to %s", name)

@@ -103,32 +103,38 @@ func cut(tp so3.TensorProduct, r rules) (*Spec, error) {
 	}
 	s := &Spec{TP: tp, Columns: Columns{At: make([]int, len(tp.Instructions))}}
 	for _, g := range groups {
-		parts := best(g, r.copies, func(paths []*path, copies int) (*Part, float64) {
-			if !aligned(tp, g, copies) {
-				return nil, 0
-			}
-			if p := newPart(tp, g, paths, copies, r); p != nil {
-				return p, p.Cost
-			}
-			return nil, 0
-		})
-		for _, p := range parts {
+		copies := slices.DeleteFunc(slices.Clone(r.copies), func(n int) bool { return !aligned(tp, g, n) })
+		for _, p := range best(g, copies, func(paths []*path, copies int) *Part { return newPart(tp, g, paths, copies, r) }) {
 			s.Parts, s.Blocks = append(s.Parts, p), append(s.Blocks, g.blocks)
 		}
 	}
 	s.place()
-	// The longest first: what is left at the end is short.
-	order := make([]int, len(s.Parts))
+	s.Parts, s.Blocks = longestFirst(s.Parts, s.Blocks)
+	return s, nil
+}
+
+// costs is a part, nil where paths make none.
+type costs interface {
+	comparable
+	cost() float64
+}
+
+func (p *Part) cost() float64     { return p.Cost }
+func (p *GradPart) cost() float64 { return p.Cost }
+
+// longestFirst orders parts and their blocks by cost: what is left at the end is short.
+func longestFirst[P costs](parts []P, blocks [][]int) ([]P, [][]int) {
+	order := make([]int, len(parts))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.Parts[b].Cost, s.Parts[a].Cost) })
-	parts, blocks := s.Parts, s.Blocks
-	s.Parts, s.Blocks = nil, nil
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(parts[b].cost(), parts[a].cost()) })
+	var toParts []P
+	var toBlocks [][]int
 	for _, i := range order {
-		s.Parts, s.Blocks = append(s.Parts, parts[i]), append(s.Blocks, blocks[i])
+		toParts, toBlocks = append(toParts, parts[i]), append(toBlocks, blocks[i])
 	}
-	return s, nil
+	return toParts, toBlocks
 }
 
 // merge collects the paths of every degree, those of blocks that are merged once.
@@ -179,11 +185,12 @@ func merge(tp so3.TensorProduct) ([]*group, error) {
 
 // best cuts a group's paths, in order, where it costs least: part makes one of some paths with so many
 // copies a lane, nil where that cannot be.
-func best[P any](g *group, copies []int, part func(paths []*path, copies int) (*P, float64)) []*P {
+func best[P costs](g *group, copies []int, part func(paths []*path, copies int) P) []P {
 	if g.mul == 0 || len(g.paths) == 0 {
 		return nil
 	}
-	var found []*P
+	var none P
+	var found []P
 	least := math.Inf(1)
 	for _, copies := range copies {
 		if g.mul%copies != 0 {
@@ -196,8 +203,8 @@ func best[P any](g *group, copies []int, part func(paths []*path, copies int) (*
 		for n := 1; n <= len(g.paths); n++ {
 			total[n] = math.Inf(1)
 			for first := range n {
-				if p, cost := part(g.paths[first:n], copies); p != nil && total[first]+cost < total[n] {
-					total[n], from[n] = total[first]+cost, first
+				if p := part(g.paths[first:n], copies); p != none && total[first]+p.cost() < total[n] {
+					total[n], from[n] = total[first]+p.cost(), first
 				}
 			}
 		}
@@ -206,8 +213,7 @@ func best[P any](g *group, copies []int, part func(paths []*path, copies int) (*
 		}
 		least, found = warps*total[len(g.paths)], nil
 		for n := len(g.paths); n > 0; n = from[n] {
-			p, _ := part(g.paths[from[n]:n], copies)
-			found = append(found, p)
+			found = append(found, part(g.paths[from[n]:n], copies))
 		}
 		slices.Reverse(found)
 	}

@@ -51,29 +51,12 @@ func CutGrad(tp so3.TensorProduct, room int) (*GradSpec, error) {
 	s := &GradSpec{TP: tp}
 	for _, g := range groups {
 		slices.SortStableFunc(g.paths, func(a, b *path) int { return cmp.Or(cmp.Compare(a.yAt, b.yAt), cmp.Compare(a.l3, b.l3)) })
-		parts := best(g, []int{1, 2, 4}, func(paths []*path, copies int) (*GradPart, float64) {
-			if !aligned(tp, g, copies) || !alignedBack(tp, g, copies) {
-				return nil, 0
-			}
-			if p := newGradPart(tp, g, paths, copies, room); p != nil {
-				return p, p.Cost
-			}
-			return nil, 0
-		})
-		for _, p := range parts {
+		copies := slices.DeleteFunc(anyCopies(), func(n int) bool { return !aligned(tp, g, n) || !alignedBack(tp, g, n) })
+		for _, p := range best(g, copies, func(paths []*path, copies int) *GradPart { return newGradPart(tp, g, paths, copies, room) }) {
 			s.Parts, s.Blocks = append(s.Parts, p), append(s.Blocks, g.blocks)
 		}
 	}
-	order := make([]int, len(s.Parts))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.Parts[b].Cost, s.Parts[a].Cost) })
-	parts, blocks := s.Parts, s.Blocks
-	s.Parts, s.Blocks = nil, nil
-	for _, i := range order {
-		s.Parts, s.Blocks = append(s.Parts, parts[i]), append(s.Blocks, blocks[i])
-	}
+	s.Parts, s.Blocks = longestFirst(s.Parts, s.Blocks)
 	return s, nil
 }
 

@@ -40,7 +40,7 @@ func CutX(tp so3.TensorProduct, room int) (*XSpec, error) {
 			return nil, fmt.Errorf("%v has several blocks of degree %d with %d channels", tp.In1, tp.In1[b].Ir.L, g.mul)
 		}
 		var best *XPart
-		for _, copies := range []int{1, 2, 4} {
+		for _, copies := range anyCopies() {
 			if g.mul%copies != 0 || !aligned(tp, g, copies) || !alignedBack(tp, g, copies) {
 				continue
 			}
