@@ -34,10 +34,10 @@ type builder struct {
 
 // unit is one translation unit.
 type unit struct {
-	path   string // relative to root
-	kernel bool   // CUDA source, wrapped
-	fast   bool   // worth optimising: it computes products
-	define string // -D of its own, "" none
+	path   string   // relative to root
+	kernel bool     // CUDA source, wrapped
+	fast   bool     // worth optimising: it computes products
+	define []string // -D of its own
 	object string
 }
 
@@ -189,7 +189,8 @@ func (b *builder) parts() ([]part, error) {
 			nccl.units = append(nccl.units, unit{path: path})
 		case strings.HasPrefix(name, "nvrtc"):
 			// It compiles kernels with the compiler and headers that it was built with.
-			nvrtc.units = append(nvrtc.units, unit{path: path, define: "GPUPROF_SIM_INCLUDE=" + filepath.Join(b.root, filepath.Dir(deviceHeader))})
+			include := filepath.Join(b.root, filepath.Dir(deviceHeader))
+			nvrtc.units = append(nvrtc.units, unit{path: path, define: []string{fmt.Sprintf("GPUPROF_SIM_INCLUDE=%q", include)}})
 		default:
 			driver.units = append(driver.units, unit{path: path})
 		}
@@ -200,7 +201,7 @@ func (b *builder) parts() ([]part, error) {
 
 func (b *builder) flags(u unit) []string {
 	f := []string{"-std=gnu++17", "-fPIC", "-fvisibility=hidden", "-pthread", "-DGPUPROF_SIM", "-Wall",
-		"-ffp-contract=off", "-ffile-prefix-map=" + b.root + "/="}
+		"-ffp-contract=off"}
 	if u.fast {
 		// A library's sums may be in any order.
 		f = append(f, "-O2", "-ftree-vectorize", "-ffast-math", "-fno-finite-math-only")
@@ -210,8 +211,8 @@ func (b *builder) flags(u unit) []string {
 	if runtime.GOARCH == "amd64" && hasFMA() {
 		f = append(f, "-mavx2", "-mfma", "-mf16c")
 	}
-	if u.define != "" {
-		f = append(f, strings.Fields("-D"+u.define)...)
+	for _, d := range u.define {
+		f = append(f, "-D"+d)
 	}
 	if b.asan {
 		f = append(f, "-fsanitize=address", "-fno-omit-frame-pointer", "-g1")
@@ -236,15 +237,21 @@ func (b *builder) source(u unit) (file, text string) {
 	return "-", fmt.Sprintf("#include %q\nnamespace {\n#include %q\n}\n", filepath.Join(b.root, deviceHeader), path)
 }
 
-// compile makes the unit's object, unless there is one of the same content.
-func (b *builder) compile(u *unit) error {
-	content, err := b.content(*u)
+// object is where the unit's object lies: one for all checkouts of the same
+// content, unless the unit's own flags name the checkout.
+func (b *builder) object(u unit) (string, error) {
+	content, err := b.content(u)
 	if err != nil {
-		return fmt.Errorf("building the simulated CUDA driver: %w", err)
+		return "", fmt.Errorf("building the simulated CUDA driver: %w", err)
 	}
-	flags := b.flags(*u)
-	key := hash(b.tool, strings.ReplaceAll(strings.Join(flags, " "), b.root, ""), content)
-	u.object = filepath.Join(b.cache, "obj", key+".o")
+	return filepath.Join(b.cache, "obj", hash(b.tool, strings.Join(b.flags(u), " "), content)+".o"), nil
+}
+
+// compile makes the unit's object, unless there is one.
+func (b *builder) compile(u *unit) (err error) {
+	if u.object, err = b.object(*u); err != nil {
+		return err
+	}
 	if _, err := os.Stat(u.object); err == nil {
 		return nil
 	}
@@ -253,7 +260,7 @@ func (b *builder) compile(u *unit) error {
 	}
 	file, text := b.source(*u)
 	part := u.object + fmt.Sprintf(".%d", os.Getpid())
-	args := slices.Concat(flags, []string{"-I" + filepath.Join(b.root, simFolder), "-x", "c++", "-c", file, "-o", part})
+	args := slices.Concat(b.flags(*u), []string{"-ffile-prefix-map=" + b.root + "/=", "-I" + filepath.Join(b.root, simFolder), "-x", "c++", "-c", file, "-o", part})
 	cmd := exec.Command(compiler, args...)
 	cmd.Dir = filepath.Join(b.root, filepath.Dir(u.path))
 	cmd.Stdin = strings.NewReader(text)

@@ -84,9 +84,9 @@ func (b *builder) buildCUPTI(release, define string) (string, error) {
 	args := []string{"-shared", "-pthread", "-o", "", "-Wl,-soname," + soname(release), "-ldl"}
 	key := []string{b.tool, release, define}
 	for _, s := range sources {
-		u := unit{path: filepath.Join(cuptiFolder, filepath.Base(s)), define: "FAMILY=" + familyOf(release)}
+		u := unit{path: filepath.Join(cuptiFolder, filepath.Base(s)), define: []string{"FAMILY=" + familyOf(release)}}
 		if define != "" && filepath.Base(s) == "cupti.cpp" {
-			u.define += " -D" + define
+			u.define = append(u.define, define)
 		}
 		if err := b.compile(&u); err != nil {
 			return "", err

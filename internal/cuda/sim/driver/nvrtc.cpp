@@ -18,9 +18,6 @@ namespace {
 
 enum { SUCCESS = 0, INVALID_INPUT = 3, INVALID_PROGRAM = 4, INVALID_OPTION = 5, COMPILATION = 6, INTERNAL = 11 };
 
-#define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
-
 struct Program {
   std::string text, log, ptx;
   std::vector<std::pair<std::string, std::string>> headers;
@@ -64,7 +61,7 @@ int compiled(Program *p, const std::string &dir, const std::string &name) {
   written = written && write(unit, "#include \"../../internal/cuda/include/device.cuh\"\nnamespace {\n#include \"kernel.cu\"\n}\n");
   Dl_info driver;
   if (!written || !dladdr((void *)gpuprof_sim_parameters, &driver)) return INTERNAL;
-  std::string include = TEXT(GPUPROF_SIM_INCLUDE);
+  std::string include = GPUPROF_SIM_INCLUDE;
   std::string command = "g++ -std=gnu++17 -O1 -shared -fPIC -pthread -fvisibility=hidden -ffp-contract=off -w -DGPUPROF_SIM -DGPUPROF_SIM_MODULE -I'" + include +
                         "' -x c++ '" + unit + "' -x none -o '" + dir + "/kernel.so' '" + driver.dli_fname + "' 2>'" + dir + "/log'";
   if (system(command.c_str()) != 0) {
