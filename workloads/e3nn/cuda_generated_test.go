@@ -119,12 +119,14 @@ func TestCUDACompiled(t *testing.T) {
 		closed(t, s)
 	}
 	d.compiles = true
-	s := openOn(t, d, "small", "edges=20", "batch=4", "mul=10", "impl=csr+mlp", "precision=tf32x3")
-	if got := s.Input()["tensor_product_kernels"].([]string); !slices.Equal(got, []string{"tp_mma_compiled"}) {
-		t.Errorf("kernels %v, expected tp_mma_compiled", got)
+	for _, pass := range []string{"forward", "forces"} {
+		s := openOn(t, d, "small", "edges=20", "batch=4", "mul=10", "impl=csr+mlp", "precision=tf32x3", "pass="+pass)
+		if got := s.Input()["tensor_product_kernels"].([]string); !slices.Equal(got, []string{"tp_mma_compiled"}) {
+			t.Errorf("pass=%s: kernels %v, expected tp_mma_compiled", pass, got)
+		}
+		passes(t, s)
+		closed(t, s)
 	}
-	passes(t, s)
-	closed(t, s)
 }
 
 // A product of no list has no kernel on the tensor cores where no compiler is found: the session says so before it takes memory.

@@ -168,22 +168,19 @@ func (s *session) product(l layer, m op.MLP) op.TensorProduct {
 		TP: l.TP, Impl: s.set["impl"], Layout: s.layout, Scale: float32(1 / math.Sqrt(neighbours)),
 		Deterministic: s.set.On("deterministic"), Hidden: mlpHidden, WScale: m.OutScale(), Packed: s.packs(), Precision: s.set["precision"],
 	}
-	if s.backwards() && s.dev.Info().Kind != "host" {
-		made, err := p.CompileGrad(s.dev, s.trains())
-		if err != nil {
+	// Without a compiler the general kernels compute the same.
+	made := func(q op.TensorProduct, err error) {
+		if p = q; err != nil {
 			s.general = err
 		}
-		return made
 	}
-	if !s.packs() && (!s.hiddenOnly() || !rounds(p.Precision)) {
-		return p
+	if s.backwards() && s.dev.Info().Kind != "host" {
+		made(p.CompileGrad(s.dev, s.trains()))
 	}
-	// Without a compiler csr's general kernel computes the same.
-	made, err := p.Compile(s.dev)
-	if err != nil {
-		s.general = err
+	if s.packs() || s.hiddenOnly() && rounds(p.Precision) {
+		made(p.Compile(s.dev))
 	}
-	return made
+	return p
 }
 
 // onTensorCores asks whether the device can make weights inside the tensor products in their precision.
