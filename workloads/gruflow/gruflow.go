@@ -72,9 +72,9 @@ func (Workload) Knobs() []gpuprof.Knob {
 		gpuprof.IntKnob("depth", "levels a carrier passes before it leaves and a new one enters in its place", 40, 1, 4096).AsModel(),
 		scales(gpuprof.IntKnob("steps", "time steps of the GRU in one call (T)", 1, 1, 1<<14)),
 		implKnob(),
-		loop.LibraryKnob("matrix products of fused and plain: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", "gru", "graph"),
+		loop.LibraryKnob("matrix products of fused and plain: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", products()...),
 		loop.PrecisionKnob("rounding of the inputs of the GRU's matrix products: fp32 (none), tf32, bf16, fp16; sums and state stay float32",
-			gpuprof.Settings{"library": "off"}, "gru", "graph"),
+			gpuprof.Settings{"library": "off"}, append(products(), "weights", "flow", "flow_bwd", "grads")...), // what is kept is as wide
 		loop.OrderKnob("metrics: on sums in a fixed order, off adds atomically in the order of arrival", "on",
 			// The values are read and summed either way; the order costs the kernel that adds up the parts.
 			gpuprof.Answer{Targets: []gpuprof.Target{{Stage: "metrics", Kernels: []string{"_final"}}}}, "metrics", "graph"),
@@ -89,6 +89,9 @@ func (Workload) Knobs() []gpuprof.Knob {
 	}, trainKnobs()...)
 }
 
+// products are the stages of the GRU's matrix products, forwards and backwards.
+func products() []string { return []string{"gru", "recompute", "gru_bwd", "graph"} }
+
 func scales(k gpuprof.Knob) gpuprof.Knob { k.Scales = true; return k.AsModel() }
 
 // fusedShare is what a fused cell moves of a plain one's 27 words a unit: it
@@ -99,7 +102,7 @@ const fusedShare = 8. / 27
 func implKnob() gpuprof.Knob {
 	k := gpuprof.Choice("impl", "GRU cell: auto (cudnn if it is found, else fused), fused (matrix products, then one pointwise kernel), plain (one launch per operation, as an eager cell), persistent (one launch per layer for all time steps), cudnn (NVIDIA's library)",
 		implAuto, implFused, implPlain, implPersistent, implCuDNN)
-	k.Acts = []string{"gru", "graph"}
+	k.Acts = []string{"gru", "flow", "recompute", "graph"} // backwards there is one way
 	k.Answers = []gpuprof.Answer{{
 		Remedy: gpuprof.Fuse, To: implFused, When: gpuprof.Settings{"impl": implPlain},
 		Targets: []gpuprof.Target{{Stage: "gru", Kernels: []string{"gru_add", "gru_mul", "gru_sub", "gru_sigmoid", "gru_tanh"}, Keeps: fusedShare}},
@@ -119,7 +122,7 @@ func implKnob() gpuprof.Knob {
 // fillKnob is fill, memory that is written before it is used.
 func fillKnob() gpuprof.Knob {
 	k := gpuprof.Choice("fill", "fill every scratch block with NaN when it is taken, as a deterministic mode does with uninitialised memory", "off", "on")
-	k.Acts = []string{"gru", "graph"}
+	k.Acts = []string{"gru", "flow", "metrics", "recompute", "flow_bwd", "gru_bwd", "grads", "graph"}
 	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.SkipFill, To: "off", When: gpuprof.Settings{"fill": "on"}, Targets: []gpuprof.Target{{Kernels: []string{"fill"}}}}}
 	k.Advice = map[string]string{"off": "torch.utils.deterministic.fill_uninitialized_memory = False"}
 	k.PyTorch = map[string]string{"on": "torch.utils.deterministic.fill_uninitialized_memory = True", "off": "torch.utils.deterministic.fill_uninitialized_memory = False"}
