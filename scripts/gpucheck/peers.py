@@ -5,8 +5,9 @@ trained), a ResNet-18 and the grid's law in PyTorch, and cuEquivariance and Open
     python3 peers.py --out peers.jsonl                       on the GPU
     python3 peers.py --out peers.jsonl --device cpu --tiny   to see that it runs: no figure is kept
 
-One line of JSON a figure, written as soon as it is known: {"name", "peer", "unit", "value", "extra", "note"}. The names
-are those of gpu-check's own figures. What was not measured has value null and says why.
+One line of JSON a figure, written as soon as it is known: {"name", "peer", "unit", "value", "extra", "note", "versions"}.
+The names are those of gpu-check's own figures, the versions those of the programs that were imported. What was not measured
+has value null and says why.
 """
 import argparse
 import importlib
@@ -64,7 +65,7 @@ class Bench:
             value, extra = None, {}
             note = note or "dry"
         with open(self.args.out, "a") as f:
-            f.write(json.dumps({"name": name, "peer": peer, "unit": "s", "value": value, "extra": extra, "note": note}) + "\n")
+            f.write(json.dumps({"name": name, "peer": peer, "unit": "s", "value": value, "extra": extra, "note": note, "versions": versions()}) + "\n")
         print(name, peer, value, note, extra, flush=True)
 
     def attempt(self, name, peer, fn):
@@ -77,6 +78,12 @@ class Bench:
                 raise
         if self.dev.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def versions():
+    """What a figure is of: a peer is another program with its next release."""
+    names = ("torch", "e3nn", "cuequivariance_torch", "cuequivariance_ops_torch", "openequivariance")
+    return {n: str(getattr(sys.modules[n], "__version__", "unknown")) for n in names if n in sys.modules}
 
 
 def relative(got, want):
