@@ -237,7 +237,7 @@ func (r *recordedCheck) gru() string {
 		{precisions, "tf32", "gru", "energyflow, GRU, tf32; cuDNN computes both sides", "gruflow/energyflow/tf32 torch.nn.GRU"},
 		{precisions, "bf16", "gru", "energyflow, GRU, bf16; cuDNN computes both sides, ours rounds and widens besides", "gruflow/energyflow/bf16 torch.nn.GRU"},
 		{"runs/gruflow-deepbench", "fp32", "gru", "deepbench, GRU, fp32; cuDNN computes both sides", "gruflow/deepbench torch.nn.GRU"},
-		{"runs/e3nn-mace-large-forces", "fp32", "tensor_product_bwd", "mace-large, the gradients of the tensor product that forces need, fp32", "tensor_product_bwd/mace-large e3nn autograd"},
+		{"runs/e3nn-mace-large-forces", "fp32", "tensor_product_bwd", "mace-large, gradients of the tensor product, fp32; ours by weights and harmonics as forces need them, e3nn's by features too", "tensor_product_bwd/mace-large e3nn autograd"},
 	} {
 		run := r.precise(of.path, of.precision)
 		s := run.Stage(of.stage)

@@ -213,20 +213,20 @@ def tensor_product(b, compiled=False):
 
 
 def tensor_product_bwd(b):
-    """All three gradients of a layer's sum of products, as forces need them, without its forward pass. A step of deepaw has three layers."""
+    """A layer's gradients without its forward pass: by harmonics and weights, as forces need them, and by features too, as training does."""
     o3 = importlib.import_module("e3nn.o3")
-    for layer in layers(b)[:1]:
-        name = f"tensor_product_bwd/{layer[0]}"
-        def run(layer=layer, name=name):
+    layer = layers(b)[0]
+    for name, wanted in (("tensor_product_bwd", "yw"), ("tensor_product_grads", "xyw")):
+        def run(name=name, wanted=wanted):
             left, sh, mid, ins = uvu(o3, *layer[1:4])
             with torch.inference_mode(False), torch.enable_grad():
                 tp = o3.TensorProduct(left, sh, mid, ins, shared_weights=False, internal_weights=False).to(b.dev)
                 g = Graph(b, layer, (left.dim, sh.dim), tp.weight_numel)
-                leaves = [t.requires_grad_() for t in (g.x, g.y, g.w)]
+                leaves = [getattr(g, n).requires_grad_() for n in wanted]  # what is no leaf has no gradient anywhere in the graph
                 out = torch.zeros(g.rows, mid.dim, device=b.dev).index_add(0, g.dst, tp(g.x[g.src], g.y, g.w))
                 cotangent = torch.randn_like(out)
-                b.keep(name, "e3nn autograd", b.clock(lambda: torch.autograd.grad(out, leaves, cotangent, retain_graph=True)))
-        b.attempt(name, "e3nn autograd", run)
+                b.keep(f"{name}/{layer[0]}", "e3nn autograd", b.clock(lambda: torch.autograd.grad(out, leaves, cotangent, retain_graph=True)), f"gradients by {', '.join(wanted)}")
+        b.attempt(f"{name}/{layer[0]}", "e3nn autograd", run)
 
 
 def training(b):
