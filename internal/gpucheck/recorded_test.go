@@ -64,18 +64,19 @@ type recordedCheck struct {
 	t       *testing.T
 	figures map[string]figure
 	peers   map[string]float64 // by name and peer
+	earlier map[string]float64 // the peers of the earlier call
 }
 
 func newRecordedCheck(t *testing.T) *recordedCheck {
 	t.Helper()
-	r := &recordedCheck{t: t, figures: map[string]figure{}, peers: map[string]float64{}}
-	eachLine(t, "figures.jsonl", func(line []byte) error {
+	r := &recordedCheck{t: t, figures: map[string]figure{}, peers: map[string]float64{}, earlier: map[string]float64{}}
+	eachLine(t, "figures.jsonl", func(_ string, line []byte) error {
 		var f figure
 		err := json.Unmarshal(line, &f)
 		r.figures[f.Name] = f
 		return err
 	})
-	eachLine(t, "peers.jsonl", func(line []byte) error {
+	eachLine(t, "peers.jsonl", func(folder string, line []byte) error {
 		var p struct {
 			Name, Peer string
 			Value      *float64
@@ -83,13 +84,16 @@ func newRecordedCheck(t *testing.T) *recordedCheck {
 		err := json.Unmarshal(line, &p)
 		if p.Value != nil {
 			r.peers[p.Name+" "+p.Peer] = *p.Value
+			if folder == earlierFolder {
+				r.earlier[p.Name+" "+p.Peer] = *p.Value
+			}
 		}
 		return err
 	})
 	return r
 }
 
-func eachLine(t *testing.T, name string, use func([]byte) error) {
+func eachLine(t *testing.T, name string, use func(folder string, line []byte) error) {
 	t.Helper()
 	for _, folder := range []string{earlierFolder, recordedFolder} {
 		text, err := os.ReadFile(folder + name)
@@ -97,7 +101,7 @@ func eachLine(t *testing.T, name string, use func([]byte) error) {
 			t.Fatal(err)
 		}
 		for line := range bytes.Lines(text) {
-			if err := use(line); err != nil {
+			if err := use(folder, line); err != nil {
 				t.Fatal(name, err)
 			}
 		}
@@ -226,18 +230,40 @@ func (r *recordedCheck) matrices() string {
 
 func (r *recordedCheck) gru() string {
 	var b strings.Builder
-	b.WriteString("| device time of the stage, fp32 | ours | x bound | PyTorch | PyTorch / ours |\n|---|---|---|---|---|\n")
-	for _, of := range []struct{ run, stage, text, peer string }{
-		{"gruflow-energyflow", "gru", "energyflow, GRU; cuDNN computes both sides", "gruflow/energyflow torch.nn.GRU"},
-		{"gruflow-deepbench", "gru", "deepbench, GRU; cuDNN computes both sides (2026-11-22)", "gruflow/deepbench torch.nn.GRU"},
-		{"e3nn-mace-large-forces", "tensor_product_bwd", "mace-large, the gradients of the tensor product that forces need", "tensor_product_bwd/mace-large e3nn autograd"},
+	b.WriteString("| device time of the stage | ours | x bound | PyTorch | PyTorch / ours |\n|---|---|---|---|---|\n")
+	const precisions = "sweeps/gruflow-energyflow-precision" // of the earlier call
+	for _, of := range []struct{ path, precision, stage, text, peer string }{
+		{"runs/gruflow-energyflow", "fp32", "gru", "energyflow, GRU, fp32; cuDNN computes both sides", "gruflow/energyflow torch.nn.GRU"},
+		{precisions, "tf32", "gru", "energyflow, GRU, tf32; cuDNN computes both sides", "gruflow/energyflow/tf32 torch.nn.GRU"},
+		{precisions, "bf16", "gru", "energyflow, GRU, bf16; cuDNN computes both sides, ours rounds and widens besides", "gruflow/energyflow/bf16 torch.nn.GRU"},
+		{"runs/gruflow-deepbench", "fp32", "gru", "deepbench, GRU, fp32; cuDNN computes both sides", "gruflow/deepbench torch.nn.GRU"},
+		{"runs/e3nn-mace-large-forces", "fp32", "tensor_product_bwd", "mace-large, gradients of the tensor product, fp32; ours by weights and harmonics as forces need them, e3nn's by features too", "tensor_product_bwd/mace-large e3nn autograd"},
 	} {
-		s := r.run(of.run).Stage(of.stage)
-		peer, ratio := r.beside(of.peer, s.Device.Median)
+		run := r.precise(of.path, of.precision)
+		s := run.Stage(of.stage)
+		bound, peers := over(s.Device.Median, s.BoundS), r.peers
+		if !run.CopiesYield() { // of the earlier call, whose bounds are by the rules of its day: as gpuprof report, this shows none
+			of.text, bound, peers = of.text+" (2026-11-22)", "none: by earlier rules", r.earlier
+		}
+		took, found := peers[of.peer]
+		if !found {
+			r.t.Fatalf("%s was not recorded", of.peer)
+		}
 		_, name, _ := strings.Cut(of.peer, " ")
-		fmt.Fprintf(&b, "| %s | %s | %s | %s: %s | %s |\n", of.text, quantity(s.Device.Median), over(s.Device.Median, s.BoundS), name, peer, ratio)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s: %s | %.2f |\n", of.text, quantity(s.Device.Median), bound, name, quantity(took), took/s.Device.Median)
 	}
 	return b.String()
+}
+
+// precise is the run of a precision among those of a file.
+func (r *recordedCheck) precise(path, precision string) *gpuprof.Run {
+	r.t.Helper()
+	runs := r.runs(path)
+	at := slices.IndexFunc(runs, func(run *gpuprof.Run) bool { return run.Knobs["precision"] == precision })
+	if at < 0 {
+		r.t.Fatalf("%s has no run with precision=%s", path, precision)
+	}
+	return runs[at]
 }
 
 func (r *recordedCheck) steps() string {

@@ -8,7 +8,7 @@ from plan import Command, Part, Table, made
 # The parts in their order, with their seconds on an H200 (virtual machine, 16 cores). First what nothing else is worth
 # anything without, then what a figure is missing of, last what was measured most often. docs/gpu-check.md says which of
 # these seconds were measured, and test_gpucheck.py that they add up to less than the budget.
-SECONDS = {"doctor": 1, "conformance": 2, "conformance-failure": 1, "kernels": 18, "workload-checks": 45, "recorder": 65, "ceilings": 6, "shapes": 43,
+SECONDS = {"doctor": 1, "conformance": 2, "conformance-failure": 1, "kernels": 18, "workload-checks": 45, "recorder": 65, "ceilings": 6, "shapes": 55,
            "runs": 189, "peers": 97, "sweeps": 78, "peers-compiled": 60, "bit-identity": 17, "measure": 5, "protocol": 3, "energy": 11, "null": 21, "traces": 32,
            "presets": 40}
 NAMES = list(SECONDS)
@@ -228,10 +228,10 @@ def swept(t, workload, preset, knob, values, *sets):
     return [t.run("sweeps", f"{workload}-{preset}-{knob}", workload, t.pick(preset, "small"), f"{knob}=" + ",".join(values), *sets, seconds=2)] if len(values) > 1 else []
 
 
-def weights_inside(t, preset):
+def weights_inside(t, preset, *sets):
     """Weights made inside the product, neither written nor read, the second layer on the tensor cores."""
     precise = t.choices("e3nn", "precision", ["tf32x3", "tf32"])
-    return swept(t, "e3nn", preset, "impl", ["csr", "csr+mlp"], "precision=" + ",".join(precise)) if precise else []
+    return swept(t, "e3nn", preset, "impl", ["csr", "csr+mlp"], "precision=" + ",".join(precise), *sets) if precise else []
 
 
 def sweeps(t):
@@ -240,7 +240,8 @@ def sweeps(t):
     # The fastest step that is as accurate as fp32, and the copy of its result beside the next one.
     precise = t.choices("e3nn", "precision", ["fp32", "tf32x3"])
     out += swept(t, "e3nn", "mace-large", "streams", ["2", "3"], *(["precision=" + ",".join(precise)] if precise else []))
-    out += weights_inside(t, "mace-large")
+    # Its step is predicted with results copied beside the next one.
+    out += weights_inside(t, "mace-large", *(f"streams={v}" for v in t.choices("e3nn", "streams", ["3"])))
     out += swept(t, "gruflow", "energyflow", "precision", ["fp32", "tf32", "bf16"])  # those of the peer
     return t.part("sweeps", 100, out, least=10)
 

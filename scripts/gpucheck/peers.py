@@ -5,8 +5,9 @@ trained), a ResNet-18 and the grid's law in PyTorch, and cuEquivariance and Open
     python3 peers.py --out peers.jsonl                       on the GPU
     python3 peers.py --out peers.jsonl --device cpu --tiny   to see that it runs: no figure is kept
 
-One line of JSON a figure, written as soon as it is known: {"name", "peer", "unit", "value", "extra", "note"}. The names
-are those of gpu-check's own figures. What was not measured has value null and says why.
+One line of JSON a figure, written as soon as it is known: {"name", "peer", "unit", "value", "extra", "note", "versions"}.
+The names are those of gpu-check's own figures, the versions those of the programs that were imported. What was not measured
+has value null and says why.
 """
 import argparse
 import importlib
@@ -64,7 +65,7 @@ class Bench:
             value, extra = None, {}
             note = note or "dry"
         with open(self.args.out, "a") as f:
-            f.write(json.dumps({"name": name, "peer": peer, "unit": "s", "value": value, "extra": extra, "note": note}) + "\n")
+            f.write(json.dumps({"name": name, "peer": peer, "unit": "s", "value": value, "extra": extra, "note": note, "versions": versions()}) + "\n")
         print(name, peer, value, note, extra, flush=True)
 
     def attempt(self, name, peer, fn):
@@ -77,6 +78,12 @@ class Bench:
                 raise
         if self.dev.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def versions():
+    """What a figure is of: a peer is another program with its next release."""
+    names = ("torch", "e3nn", "cuequivariance_torch", "cuequivariance_ops_torch", "openequivariance")
+    return {n: str(getattr(sys.modules[n], "__version__", "unknown")) for n in names if n in sys.modules}
 
 
 def relative(got, want):
@@ -206,20 +213,20 @@ def tensor_product(b, compiled=False):
 
 
 def tensor_product_bwd(b):
-    """All three gradients of a layer's sum of products, as forces need them, without its forward pass. A step of deepaw has three layers."""
+    """A layer's gradients without its forward pass: by harmonics and weights, as forces need them, and by features too, as training does."""
     o3 = importlib.import_module("e3nn.o3")
-    for layer in layers(b)[:1]:
-        name = f"tensor_product_bwd/{layer[0]}"
-        def run(layer=layer, name=name):
+    layer = layers(b)[0]
+    for name, wanted in (("tensor_product_bwd", "yw"), ("tensor_product_grads", "xyw")):
+        def run(name=name, wanted=wanted):
             left, sh, mid, ins = uvu(o3, *layer[1:4])
             with torch.inference_mode(False), torch.enable_grad():
                 tp = o3.TensorProduct(left, sh, mid, ins, shared_weights=False, internal_weights=False).to(b.dev)
                 g = Graph(b, layer, (left.dim, sh.dim), tp.weight_numel)
-                leaves = [t.requires_grad_() for t in (g.x, g.y, g.w)]
+                leaves = [getattr(g, n).requires_grad_() for n in wanted]  # what is no leaf has no gradient anywhere in the graph
                 out = torch.zeros(g.rows, mid.dim, device=b.dev).index_add(0, g.dst, tp(g.x[g.src], g.y, g.w))
                 cotangent = torch.randn_like(out)
-                b.keep(name, "e3nn autograd", b.clock(lambda: torch.autograd.grad(out, leaves, cotangent, retain_graph=True)))
-        b.attempt(name, "e3nn autograd", run)
+                b.keep(f"{name}/{layer[0]}", "e3nn autograd", b.clock(lambda: torch.autograd.grad(out, leaves, cotangent, retain_graph=True)), f"gradients by {', '.join(wanted)}")
+        b.attempt(f"{name}/{layer[0]}", "e3nn autograd", run)
 
 
 def training(b):

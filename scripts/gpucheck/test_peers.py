@@ -1,4 +1,5 @@
 """How peers.py calls packages that cannot be carried here: with stand-ins that note what they are given."""
+import json
 import pathlib
 import subprocess
 import sys
@@ -90,6 +91,15 @@ class Peers(unittest.TestCase):
         self.assertIs(inputs[1], graph.x)  # by node, not by edge
         self.assertEqual((given["input_indices"], given["output_indices"]), ({1: graph.src}, {0: graph.dst}))
         self.assertEqual(len(given["output_shapes"][0]), 3000)
+
+    def test_a_figure_names_the_versions_of_what_was_imported(self):
+        """Without them nobody can say later what a recorded ratio was to."""
+        here = {"torch": types.SimpleNamespace(__version__="2.11.0+cu130"), "e3nn": types.SimpleNamespace(__version__="0.6.0"), "openequivariance": types.SimpleNamespace()}
+        with tempfile.TemporaryDirectory() as tmp, mock.patch.dict(sys.modules, here):
+            out = pathlib.Path(tmp, "peers.jsonl")
+            peers.Bench.keep(types.SimpleNamespace(tiny=False, args=types.SimpleNamespace(out=out)), "a", "b", 2.0)
+            (line,) = map(json.loads, out.read_text().splitlines())
+        self.assertEqual((line["value"], line["versions"]), (2.0, {"torch": "2.11.0+cu130", "e3nn": "0.6.0", "openequivariance": "unknown"}))
 
     def test_packages_that_are_not_there_say_so(self):
         kept = []
