@@ -116,7 +116,8 @@ func (q *Queue) Expire(before, now time.Duration) (Request, bool) {
 		return Request{}, false
 	}
 	r := q.pop()
-	q.books.leave(&r, Expired, now)
+	// The service read the clock before it looked here: the sender may have put r in since.
+	q.books.leave(&r, Expired, max(now, r.Sent))
 	return r, true
 }
 

@@ -73,6 +73,24 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A batch of one takes longer than the limit, so that every request is refused as soon as it
+// is there. One that came after the service had read the clock is not refused before it was due.
+func TestExpiresNothingEarly(t *testing.T) {
+	books := NewAccount(1, ms, false)
+	q := NewQueue(1, Deadline, books)
+	if _, how, room := q.Put(Request{Due: 5 * ms, Counted: true}, 6*ms); how != Completed || !room {
+		t.Fatal(how, room)
+	}
+	b := Batcher{MaxBatch: 1, SLO: ms, Alone: 4 * ms}
+	const looked = 4 * ms
+	if _, gone := q.Expire(b.tooLate(looked), looked); !gone {
+		t.Fatal("it can be answered within 1 ms")
+	}
+	if f := books.Faults(1); len(f) > 0 || books.expired != 1 || books.last != 6*ms {
+		t.Errorf("%d refused at %s: %v", books.expired, books.last, f)
+	}
+}
+
 // More blocks than there is room for: neighbours join, and all of them together are the whole.
 func TestBlocksJoin(t *testing.T) {
 	const requests = 200_000
