@@ -6,9 +6,12 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // general are words of a workload that other things are called too, with the
@@ -105,6 +108,27 @@ func declared() map[string]string {
 		}
 	}
 	return names
+}
+
+// A value is spelled in one way, whether it was typed or is a knob's own: compare and gate take
+// two spellings for two settings.
+func TestKnobsSpellTheirValuesOnce(t *testing.T) {
+	for _, w := range workloads() {
+		for _, k := range w.Knobs() {
+			if got, err := k.Canonical(k.Default); err != nil || got != k.Default {
+				t.Errorf("%s: %s=%s is spelled %q where it is typed, %v", w.Name(), k.Name, k.Default, got, err)
+			}
+		}
+		for _, p := range w.Presets() {
+			for name, v := range p.Set {
+				if i := slices.IndexFunc(w.Knobs(), func(k gpuprof.Knob) bool { return k.Name == name }); i < 0 {
+					t.Errorf("%s: preset %s sets %s, which is no knob", w.Name(), p.Name, name)
+				} else if got, err := w.Knobs()[i].Canonical(v); err != nil || got != v {
+					t.Errorf("%s: preset %s has %s=%s, spelled %q where it is typed, %v", w.Name(), p.Name, name, v, got, err)
+				}
+			}
+		}
+	}
 }
 
 // eachFile parses what judges, explains and prints: no tests, no made-up runs, and

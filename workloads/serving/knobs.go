@@ -87,7 +87,7 @@ func numberOf(what, unit, name, doc, def string, lo, hi float64) gpuprof.Knob {
 		case v < lo || v > hi:
 			return "", fmt.Errorf("is outside %s%s", span, unit)
 		}
-		return strconv.FormatFloat(v, 'g', -1, 64), nil
+		return plain(v), nil // as the defaults are spelled: 0.00005, not 5e-05
 	}}
 }
 

@@ -165,8 +165,7 @@ func refuseMethod(info gpuprof.Info, set gpuprof.Settings, o resnet.Options) err
 // unused refuses a setting that would change nothing.
 func unused(set gpuprof.Settings, knobs []gpuprof.Knob, fix string) error {
 	for _, k := range knobs {
-		usual, err := k.Canonical(k.Default) // as one that was typed is spelled
-		if v := set[k.Name]; err != nil || v != k.Default && v != usual {
+		if v := set[k.Name]; v != k.Default {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s=%s with network=%s: it takes no part in its answers", k.Name, v, set["network"]).WithFix("%s", fix)
 		}
 	}
