@@ -31,19 +31,26 @@ func (a *Axis) unit() float64 {
 	return 1
 }
 
-// steps are at most most multiples of 1, 2 or 5 between lo and hi.
+// steps are at most most multiples of 1, 2 or 5 between lo and hi, and more where those would be
+// fewer than two: one number alone gives an axis no scale.
 func steps(lo, hi float64, most int) []float64 {
 	span := hi - lo
 	if !(span > 0) || math.IsInf(span, 0) || span < 1e-12*math.Abs(hi) {
 		return nil
 	}
-	step := math.Pow(10, math.Floor(math.Log10(span/float64(most))))
-	for _, m := range []float64{1, 2, 5, 10} {
-		if span/(step*m) <= float64(most) {
-			step *= m
-			break
-		}
+	unit, factors := math.Pow(10, math.Floor(math.Log10(span/float64(most)))), []float64{0.5, 1, 2, 5, 10}
+	at := 1
+	for at < len(factors)-1 && span/(unit*factors[at]) > float64(most) {
+		at++
 	}
+	out := multiples(lo, hi, unit*factors[at])
+	if len(out) < 2 {
+		out = multiples(lo, hi, unit*factors[at-1])
+	}
+	return out
+}
+
+func multiples(lo, hi, step float64) []float64 {
 	var out []float64
 	for k := math.Ceil(lo/step - 1e-9); k*step <= hi+step*1e-9 && len(out) < 30; k++ {
 		out = append(out, k*step+0) // +0: the ceiling of a little below nothing is minus nothing
