@@ -143,6 +143,12 @@ func (p *InProcess) Compare(ctx context.Context, a, b Side, l Limits) (*Outcome,
 		return nil, ctx.Err()
 	}
 	if bad := (*sideError)(nil); errors.As(err, &bad) && bad.side == sb {
+		// Where B went first, A may be unable to serve at this rate as well.
+		if l.Goal == Latency && len(out.A) == 0 {
+			if _, _, err := p.blockCost(ctx, sa, l.Goal, blockTime); err != nil {
+				return nil, err
+			}
+		}
 		out.fail(err)
 		return out, nil
 	}

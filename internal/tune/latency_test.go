@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 // caller is the sleeper as a service: its requests take ten times the step, and it refuses the
@@ -111,6 +112,44 @@ func TestLatencyGoal(t *testing.T) {
 	if _, err := b.Compare(t.Context(), sleeperSide(t, nil), sleeperSide(t, nil), l); !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "serves no requests") {
 		t.Errorf("%v", err)
 	}
+}
+
+// A start that refuses too much is the error, whichever side serves first: nothing was found to be
+// worse than it. Where it serves, the other side is the one that failed.
+func TestStartThatCannotServe(t *testing.T) {
+	w := caller{asked: new([]gpuprof.Load)}
+	serves, refuses := callerSide(t, w, gpuprof.Settings{"us": "300"}), callerSide(t, w, gpuprof.Settings{"us": "300", "refuse": "0.5"})
+	first := map[bool]int{}
+	for seed := range uint64(6) {
+		b, l := newBench(t), Limits{Goal: Latency, Time: time.Second, Seed: seed, Rate: 1000}
+		first[stats.MirroredOrder(1, seed)[0]]++
+		if o, err := b.Compare(t.Context(), refuses, refuses, l); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), "were not answered") {
+			t.Errorf("seed %d: %+v, %v", seed, o, err)
+		}
+		if o := compareSides(t, b, serves, refuses, l); o.Verdict != Failed {
+			t.Errorf("seed %d: %+v", seed, o)
+		}
+	}
+	if len(first) != 2 {
+		t.Errorf("only one side went first: %v", first)
+	}
+}
+
+// A start that cannot have the goal is refused, and leaves no search to go on with.
+func TestStartWithoutTheGoal(t *testing.T) {
+	o := fakeOptions(newFakeBench(1), 1)
+	o.Bench, o.Goal = refusingBench{}, Latency
+	saved := 0
+	o.Save = func(*Result) error { saved++; return nil }
+	if r, err := Run(t.Context(), o); r != nil || !errors.Is(err, gpuprof.ErrUsage) || saved > 0 {
+		t.Errorf("%+v, %v, saved %d times", r, err, saved)
+	}
+}
+
+type refusingBench struct{}
+
+func (refusingBench) Compare(context.Context, Side, Side, Limits) (*Outcome, error) {
+	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "it serves no requests")
 }
 
 // The percentile is of all that was scheduled: what is refused was never answered.

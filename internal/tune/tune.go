@@ -97,7 +97,8 @@ type engine struct {
 
 // Run searches. The result is not nil once the options are sound, also when
 // ctx ends: then its status is partial, the error is that of the context, and
-// it can be resumed. A default that cannot be measured is an error.
+// it can be resumed. A default that cannot be measured is an error, and one that
+// cannot have the goal is ErrUsage, without a result.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	e, err := newEngine(ctx, o)
 	if err != nil {
@@ -113,6 +114,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	err = e.hints()
 	if err == nil {
 		err = e.search(inOrder(o.Workload, changes, e.out.Findings, e.base))
+	}
+	if errors.Is(err, gpuprof.ErrUsage) && len(e.out.Journal) == 0 {
+		return nil, err // the start does not have the goal: more time would not help
 	}
 	e.finish(err)
 	return e.done(err)
