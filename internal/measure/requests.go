@@ -22,6 +22,8 @@ const (
 	// the median latency is long and hides it.
 	bunched = 10
 	lateFix = "stop other programs on the machine, lower the rate, or give the service fewer threads"
+	// refusedShare of the requests below saturation say that the load is more than the service takes.
+	refusedShare = 0.01
 	// leastCounted are the requests without which there is nothing to say of a load.
 	leastCounted = 20
 )
@@ -60,12 +62,20 @@ func (r *runner) requests() error {
 func (r *runner) judgeRequests(q *gpuprof.Requests) {
 	total := q.Sum()
 	if total.Completed < leastCounted {
-		text, fix := "%d requests were answered after the warm-up of the load", "give more time with --max-time, or a higher rate"
-		if q.From == gpuprof.FromFirstByte {
-			text, fix = "%d requests from outside were answered", "send more while the run listens, or give it more time with --max-time"
+		text, fix := "of %d requests after the warm-up of the load %d were answered", "give more time with --max-time, or a higher rate"
+		switch {
+		case q.From == gpuprof.FromFirstByte:
+			text, fix = "of %d requests from outside %d were answered", "send more while the run listens, or give it more time with --max-time"
+		case total.Refused > total.Completed:
+			fix = "lower the rate, or let requests wait longer before they are refused"
 		}
-		r.warn("few-requests", fmt.Sprintf(text, total.Completed), fix)
+		r.warn("few-requests", fmt.Sprintf(text, total.Scheduled, total.Completed), fix)
 		return
+	}
+	if q.From == gpuprof.FromSchedule && q.Rate < q.Throughput && float64(total.Refused) >= refusedShare*float64(total.Scheduled) {
+		r.warn("refused-below-throughput", fmt.Sprintf("%.0f %% of the requests were refused at a rate of %.2f of the throughput: under load the service answered %s, and %s in the steps",
+			100*float64(total.Refused)/float64(total.Scheduled), q.Rate/q.Throughput, gpuprof.FormatSI(float64(total.Completed)/total.Seconds, "requests/s"), gpuprof.FormatSI(q.Throughput, "requests/s")),
+			"lower the rate, or give the service fewer threads where it shares CPUs with the sender; a longer queue helps against bursts alone")
 	}
 	late, hasLate := q.Late.At(0.99)
 	at := "at p99"

@@ -159,6 +159,38 @@ func TestLateSender(t *testing.T) {
 	}
 }
 
+// A service that refuses requests below the throughput of its steps cannot do under load what
+// they say. One that is asked for more than that is expected to.
+func TestRefusedBelowThroughput(t *testing.T) {
+	for name, c := range map[string]struct {
+		rate, throughput float64
+		refused          int64
+		warns            bool
+	}{
+		"as it should be": {70, 100, 0, false}, "few": {70, 100, 19, false}, "below": {70, 100, 360, true}, "above": {130, 100, 360, false},
+		"unknown": {70, 0, 360, false},
+	} {
+		q := served(t, time.Millisecond, 0, c.rate)
+		q.Throughput = c.throughput
+		p := &q.Processes[0]
+		p.Refused, p.Completed = c.refused, p.Completed-c.refused
+		r, err := runServing(t, serves{out: q}, nil)
+		if err != nil || hasWarning(r, "refused-below-throughput") != c.warns {
+			t.Errorf("%s: %v, %+v", name, err, r.Warnings)
+		}
+		if c.warns && !strings.Contains(fmt.Sprint(r.Warnings), "18 % of the requests were refused at a rate of 0.70 of the throughput: under load the service answered 82.0 requests/s, and 100 requests/s in the steps") {
+			t.Errorf("%s: %+v", name, r.Warnings)
+		}
+	}
+	// Nearly all refused: more time would bring no answers.
+	q := served(t, time.Millisecond, 0, 70)
+	q.Processes[0].Refused, q.Processes[0].Completed = 1999, 1
+	r, err := runServing(t, serves{out: q}, nil)
+	if text := fmt.Sprint(r.Warnings); err != nil || !strings.Contains(text, "of 2000 requests after the warm-up of the load 1 were answered") || !strings.Contains(text, "lower the rate") {
+		t.Errorf("%v, %s", err, text)
+	}
+}
+
 // Books that do not add up leave no times; a failure of the device keeps the steps.
 func TestServeFails(t *testing.T) {
 	r, err := runServing(t, serves{out: served(t, time.Millisecond, 0, 100), err: gpuprof.Errorf(gpuprof.ErrCheck, "Little's law")}, nil)
