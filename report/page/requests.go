@@ -33,7 +33,7 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 	}
 	out := Section{ID: id + "requests", Heading: "Requests under load", Blocks: []Block{lines, latencyTable(q)}}
 	if why := hidesText(q); why != "" {
-		out.Blocks = append(out.Blocks, Text{S: why, Tone: Unsure})
+		out.Blocks = append(out.Blocks, Text{S: why, Tone: Unsure, In: HTML | Markdown})
 	}
 	out.Blocks = append(out.Blocks, Chart{ID: id + "requests-chart", Figure: func() *figure.Figure { return figure.Requests(r) }})
 	return out
@@ -73,6 +73,15 @@ func lateText(r *gpuprof.Run, in Where) Block {
 	return Text{S: "generator-late: the sender of the requests was late, so the latencies are not the service's alone.", Tone: Unsure, In: in}
 }
 
+// waitsText says above the percentiles that they are of a sender that waits; nil where it does
+// not. A terminal short of lines leaves out what stands below its tables.
+func waitsText(r *gpuprof.Run, in Where) Block {
+	if r.Requests == nil || r.Requests.Waits == "" {
+		return nil
+	}
+	return Text{S: hidesText(r.Requests), Tone: Unsure, In: in}
+}
+
 func endsText(q *gpuprof.Requests) string {
 	t := q.Sum()
 	parts := []string{fmt.Sprintf("%d scheduled", t.Scheduled), fmt.Sprintf("%d answered", t.Completed)}
@@ -99,7 +108,11 @@ func rateText(q *gpuprof.Requests) string {
 	text := "in " + view.Seconds(t.Seconds)
 	switch {
 	case q.Rate > 0 && q.Throughput > 0:
-		return fmt.Sprintf("%s at %s per second, %.2f of the throughput", text, strconv.FormatFloat(q.Rate, 'g', 4, 64), q.Rate/q.Throughput)
+		share := strconv.FormatFloat(q.Rate/q.Throughput, 'f', 2, 64)
+		if q.Rate < 0.1*q.Throughput {
+			share = sci(q.Rate / q.Throughput)
+		}
+		return fmt.Sprintf("%s at %s per second, %s of the throughput", text, strconv.FormatFloat(q.Rate, 'g', 4, 64), share)
 	case q.Rate > 0:
 		return fmt.Sprintf("%s at %s per second", text, strconv.FormatFloat(q.Rate, 'g', 4, 64))
 	case q.Waits == gpuprof.WaitsAnswer:

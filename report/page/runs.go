@@ -71,7 +71,7 @@ func runSections(r *gpuprof.Run, id string, limit int) []Section {
 		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{Text{S: runVerdict(r), As: Lead}, late, refused, lead, Chart{ID: id + "stack", Narrow: true, Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
 		in(HTML, warnings),
 		in(HTML, advice),
-		in(printed, Section{Blocks: []Block{noTimes(r), Text{S: runVerdict(r), As: Lead, In: Terminal}, late, refused, lead, failedChecks(r)}}),
+		in(printed, Section{Blocks: []Block{noTimes(r), Text{S: runVerdict(r), As: Lead, In: Terminal}, waitsText(r, Terminal), late, refused, lead, failedChecks(r)}}),
 		in(printed, advice),
 		stagesOf(r, id),
 		requestsOf(r, id),

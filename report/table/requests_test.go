@@ -15,6 +15,7 @@ import (
 // requests still says above the percentiles that the sender was late or that requests have no answer.
 func TestBriefSaysWhatLatenciesAre(t *testing.T) {
 	const late, missing, short = "generator-late: the sender", "of the requests were", "cut short"
+	const room, answer = "The sender waited for room in the queue", "Each caller waits for its answer"
 	lateness := gpuprof.Warning{Code: "generator-late", Text: "the sender of the requests was 4.00 ms late at p99", Fix: "lower the rate"}
 	for name, c := range map[string]struct {
 		run   int
@@ -22,6 +23,8 @@ func TestBriefSaysWhatLatenciesAre(t *testing.T) {
 		wants []string
 	}{
 		"as it should be": {0, func(*gpuprof.Run) {}, nil},
+		"waits for room":  {0, func(r *gpuprof.Run) { r.Requests.Waits = gpuprof.WaitsRoom }, []string{room}},
+		"closed loop":     {0, func(r *gpuprof.Run) { r.Requests.Waits = gpuprof.WaitsAnswer }, []string{answer}},
 		"late":            {0, func(r *gpuprof.Run) { r.Warnings = append(r.Warnings, lateness) }, []string{late}},
 		"too late": {0, func(r *gpuprof.Run) {
 			r.Warnings, r.Status, r.Reason = append(r.Warnings, lateness), gpuprof.Partial, gpuprof.ReasonGenerator
@@ -51,6 +54,21 @@ func TestBriefSaysWhatLatenciesAre(t *testing.T) {
 			if strings.Contains(head, text) != want {
 				t.Errorf("%s: %q above the percentiles: %v, want %v:\n%s", name, text, !want, want, head)
 			}
+		}
+	}
+}
+
+// A rate far below the throughput is a share of it, not nothing.
+func TestSmallShareOfTheThroughput(t *testing.T) {
+	r := fixture.Loaded()[0]
+	for rate, want := range map[float64]string{700: "0.70 of the throughput", 99.5: "0.1 of the throughput", 1.7: "0.0017 of the throughput"} {
+		r.Requests.Rate = rate
+		p, err := page.Runs([]*gpuprof.Run{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := strings.Join(strings.Fields(shown(t, p, nil, table.Options{Width: 120})), " "); !strings.Contains(out, want) {
+			t.Errorf("%g: no %q in\n%s", rate, want, out)
 		}
 	}
 }
