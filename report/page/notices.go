@@ -164,7 +164,7 @@ func shared(texts []string) (string, []string) {
 	}
 	// A unit goes with its number, and a bracket or quote is closed where it is opened.
 	mark := ""
-	if tail > 0 && !strings.ContainsFunc(first[len(first)-tail], isWord) {
+	if tail > 0 && isUnit(strings.TrimRight(first[len(first)-tail], ";,.:")) {
 		word := first[len(first)-tail]
 		mark = word[len(strings.TrimRight(word, ";,.:")):]
 		tail--
@@ -183,6 +183,11 @@ func shared(texts []string) (string, []string) {
 	}
 	shared := slices.Concat(first[:head], []string{"…" + mark}, first[len(first)-tail:])
 	return strings.Join(shared, " "), parts
+}
+
+// isUnit says that a word is the unit of the number before it, or no word.
+func isUnit(word string) bool {
+	return slices.Contains([]string{"ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB"}, word) || !strings.ContainsFunc(word, isWord)
 }
 
 func isWord(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }
