@@ -62,21 +62,10 @@ func (r *runner) requests() error {
 func (r *runner) judgeRequests(q *gpuprof.Requests) {
 	total := q.Sum()
 	if total.Completed < leastCounted {
-		text, fix := "of %d requests after the warm-up of the load %d were answered", "give more time with --max-time, or a higher rate"
-		switch {
-		case q.From == gpuprof.FromFirstByte:
-			text, fix = "of %d requests from outside %d were answered", "send more while the run listens, or give it more time with --max-time"
-		case total.Refused > total.Completed:
-			fix = "lower the rate, or let requests wait longer before they are refused"
-		}
-		r.warn("few-requests", fmt.Sprintf(text, total.Scheduled, total.Completed), fix)
+		r.fewAnswered(q, total)
 		return
 	}
-	if q.From == gpuprof.FromSchedule && q.Rate < q.Throughput && float64(total.Refused) >= refusedShare*float64(total.Scheduled) {
-		r.warn("refused-below-throughput", fmt.Sprintf("%.0f %% of the requests were refused at a rate of %.2f of the throughput: under load the service answered %s, and %s in the steps",
-			100*float64(total.Refused)/float64(total.Scheduled), q.Rate/q.Throughput, gpuprof.FormatSI(float64(total.Completed)/total.Seconds, "requests/s"), gpuprof.FormatSI(q.Throughput, "requests/s")),
-			"lower the rate, or give the service fewer threads where it shares CPUs with the sender; a longer queue helps against bursts alone")
-	}
+	r.judgeRefused(q, total)
 	late, hasLate := q.Late.At(0.99)
 	at := "at p99"
 	median, hasMedian := q.Latency.At(0.5)
@@ -101,4 +90,26 @@ func (r *runner) judgeRequests(q *gpuprof.Requests) {
 		r.warn("few-requests", fmt.Sprintf("the load of %s makes %d of the 10 blocks that the interval of a percentile needs", gpuprof.FormatSeconds(total.Seconds), len(q.Processes[0].Blocks)),
 			"give more time with --max-time")
 	}
+}
+
+// fewAnswered says why there is nothing to say of a load.
+func (r *runner) fewAnswered(q *gpuprof.Requests, total gpuprof.Served) {
+	text, fix := "of %d requests after the warm-up of the load %d were answered", "give more time with --max-time, or a higher rate"
+	switch {
+	case q.From == gpuprof.FromFirstByte:
+		text, fix = "of %d requests from outside %d were answered", "send more while the run listens, or give it more time with --max-time"
+	case total.Refused > total.Completed:
+		fix = "lower the rate, or let requests wait longer before they are refused"
+	}
+	r.warn("few-requests", fmt.Sprintf(text, total.Scheduled, total.Completed), fix)
+}
+
+// judgeRefused warns of a service that does less under load than its steps say.
+func (r *runner) judgeRefused(q *gpuprof.Requests, total gpuprof.Served) {
+	if q.From != gpuprof.FromSchedule || q.Rate >= q.Throughput || float64(total.Refused) < refusedShare*float64(total.Scheduled) {
+		return
+	}
+	r.warn("refused-below-throughput", fmt.Sprintf("%.0f %% of the requests were refused at a rate of %.2f of the throughput: under load the service answered %s, and %s in the steps",
+		100*float64(total.Refused)/float64(total.Scheduled), q.Rate/q.Throughput, gpuprof.FormatSI(float64(total.Completed)/total.Seconds, "requests/s"), gpuprof.FormatSI(q.Throughput, "requests/s")),
+		"lower the rate, or give the service fewer threads where it shares CPUs with the sender; a longer queue helps against bursts alone")
 }

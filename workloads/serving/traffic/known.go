@@ -63,10 +63,10 @@ func scheduleError(ctx context.Context) (worst float64, err error) {
 	for _, c := range []struct {
 		most      int
 		delay     time.Duration
-		latencies [6]time.Duration // ms
+		latencies [6]float64 // ms
 	}{
-		{1, 0, [6]time.Duration{5, 8, 12, 10, 14, 5}}, {4, 0, [6]time.Duration{5, 9, 8, 7, 6, 5}}, {4, 5 * ms, [6]time.Duration{12, 10, 9, 11, 10, 10}},
-		{2, 5 * ms, [6]time.Duration{8, 6, 10, 9, 8, 10}}, {4, 100 * ms, [6]time.Duration{18, 16, 15, 8, 106, 87}},
+		{1, 0, [6]float64{5, 8, 12, 10, 14, 5}}, {4, 0, [6]float64{5, 9, 8, 7, 6, 5}}, {4, 5 * ms, [6]float64{12, 10, 9, 11, 10, 10}},
+		{2, 5 * ms, [6]float64{8, 6, 10, 9, 8, 10}}, {4, 100 * ms, [6]float64{18, 16, 15, 8, 106, 87}},
 	} {
 		var got latencies
 		_, err := simulation{times: []time.Duration{0, 2 * ms, 3 * ms, 10 * ms, 11 * ms, 30 * ms}, most: c.most, delay: c.delay, sender: &got,
@@ -75,7 +75,7 @@ func scheduleError(ctx context.Context) (worst float64, err error) {
 			return 0, err
 		}
 		for i, want := range c.latencies {
-			worst = max(worst, math.Abs(float64(got[i])/float64(want*ms)-1))
+			worst = max(worst, math.Abs(float64(got[i])/1e6/want-1))
 		}
 	}
 	return worst, nil
