@@ -47,7 +47,7 @@ func (Workload) Knobs() []gpuprof.Knob {
 		loop.LibraryKnob("matrix products of the radial MLP: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", products()...),
 		precisionKnob(),
 		loop.OrderKnob("bit-identical sums: unfused uses a sorted segment sum instead of atomic adds; csr always is, fused cannot be", "off",
-			gpuprof.Answer{When: gpuprof.Settings{"impl": op.ImplUnfused}, Targets: []gpuprof.Target{{Stage: "scatter"}}}, "scatter", "graph"),
+			gpuprof.Answer{When: gpuprof.Settings{"impl": op.ImplUnfused}, Targets: []gpuprof.Target{{Stage: "scatter"}}}, "scatter", "recompute", "graph"),
 		layoutKnob(),
 		recomputeKnob(),
 		loop.GraphKnob("launch the step's kernels one by one, or capture them once for every batch and replay"),
@@ -64,13 +64,15 @@ func (Workload) Knobs() []gpuprof.Knob {
 }
 
 // products are the stages that multiply matrices.
-func products() []string { return []string{"radial", "tensor_product", "linear_gate", "graph"} }
+func products() []string {
+	return []string{"radial", "tensor_product", "linear_gate", "recompute", "radial_bwd", "radial_tangent", "radial_bwd2", "graph"}
+}
 
 // precisionKnob is precision. The first layer of a step that does not go back is computed with the radial functions, in
 // float32 always.
 func precisionKnob() gpuprof.Knob {
 	k := loop.PrecisionKnob("rounding of the inputs of the MLP's matrix products: fp32 (none), tf32, bf16, fp16, or tf32x3 (three products of tf32, as accurate as fp32); sums stay float32",
-		gpuprof.Settings{"library": libraryOff, "impl": op.ImplCSRMLP}, products()...)
+		gpuprof.Settings{"library": libraryOff, "impl": op.ImplCSRMLP}, append(products(), "grads")...)
 	k.Values = append(k.Values, op.TF32x3)
 	k.PyTorch[op.TF32x3] = "# no setting of torch.matmul does that; CUTLASS calls it OpMultiplyAddFastF32"
 	return k
@@ -91,7 +93,7 @@ func streamsKnob() gpuprof.Knob {
 func implKnob() gpuprof.Knob {
 	k := gpuprof.Choice("impl", "tensor product: csr (one writer per row), csr+mlp (csr with the MLP's second product inside), fused (atomic adds), unfused (one launch per operation, as eager e3nn)",
 		op.ImplCSR, op.ImplCSRMLP, op.ImplFused, op.ImplUnfused)
-	k.Acts = []string{"radial", "tensor_product", "scatter", "graph"}
+	k.Acts = []string{"radial", "tensor_product", "scatter", "recompute", "graph"}
 	k.Answers = []gpuprof.Answer{{
 		Remedy: gpuprof.Fuse, To: op.ImplCSR, When: gpuprof.Settings{"impl": op.ImplUnfused},
 		Targets: []gpuprof.Target{{Stage: "tensor_product"}, {Stage: "scatter"}},
@@ -110,7 +112,10 @@ func implKnob() gpuprof.Knob {
 // layoutKnob is layout, the order of features in memory.
 func layoutKnob() gpuprof.Knob {
 	k := gpuprof.Choice("layout", "memory order of features within an irrep: ir_mul (channels contiguous) or mul_ir (e3nn's)", "ir_mul", "mul_ir")
-	k.Acts = []string{"tensor_product", "linear_gate", "scatter", "graph"}
+	k.Acts = []string{
+		"tensor_product", "linear_gate", "scatter", "loss", "recompute", "linear_gate_bwd", "tensor_product_bwd",
+		"tensor_product_tangent", "linear_gate_tangent", "linear_gate_bwd2", "tensor_product_bwd2", "grads", "graph",
+	}
 	k.Advice = map[string]string{gpuprof.AnyValue: "store features in the order the kernel reads them (for convolutions memory_format=torch.channels_last)"}
 	k.PyTorch = map[string]string{"ir_mul": "cuequivariance_torch layout: cue.ir_mul", "mul_ir": "cuequivariance_torch layout: cue.mul_ir"}
 	return k

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // A scale that is a power of two changes no bit of float32 and bf16, nor do the places
@@ -91,4 +93,47 @@ func TestTrainingMemoryIsCounted(t *testing.T) {
 			t.Errorf("%s: %d bytes are in use, the bound is %d", set, got, bound)
 		}
 	}
+}
+
+// A stage whose work changes with a knob is one on which the knob says that it acts: a
+// comparison explains the stage's time by no other.
+func TestKnobsActOnWhatChanges(t *testing.T) {
+	costs := func(set ...string) map[string]gpuprof.Cost {
+		all := map[string]gpuprof.Cost{}
+		// As many edges in every batch, whichever batches take turns.
+		for _, st := range openSession(t, "small", append([]string{"batch=12", "edges=60"}, set...)...).Stages() {
+			all[st.Name] = st.Cost()
+		}
+		return all
+	}
+	for _, pass := range []string{passForces, optim.Train, optim.TrainForces} {
+		for _, tt := range []struct{ knob, to, with string }{
+			{"precision", "bf16", "recompute=off"}, {"precision", "tf32", "recompute=all"}, {"layout", "mul_ir", "recompute=all"},
+			{"impl", "csr+mlp", "recompute=off"}, {"impl", "unfused", "recompute=all"}, {"impl", "fused", "recompute=all"},
+			{"deterministic", "on", "impl=unfused"}, {"recompute", "weights", "impl=csr"}, {"recompute", "all", "impl=csr"},
+			{"optimizer", "loop", "impl=csr"}, {"zero", "fill", "impl=csr"}, {"scaler", "static", "precision=fp16"},
+		} {
+			k := knobOf(t, tt.knob)
+			if pass == passForces && slices.ContainsFunc(optim.Knobs(), func(o gpuprof.Knob) bool { return o.Name == k.Name }) {
+				continue
+			}
+			before, after := costs("pass="+pass, tt.with), costs("pass="+pass, tt.with, tt.knob+"="+tt.to)
+			for stage, c := range after {
+				if c != before[stage] && !slices.Contains(k.Acts, stage) && !slices.Contains(k.Acts, gpuprof.AllStages) {
+					t.Errorf("pass=%s: %s=%s changes the work of %s, and acts on %v", pass, tt.knob, tt.to, stage, k.Acts)
+				}
+			}
+		}
+	}
+}
+
+func knobOf(t *testing.T, name string) gpuprof.Knob {
+	t.Helper()
+	for _, k := range (Workload{}).Knobs() {
+		if k.Name == name {
+			return k
+		}
+	}
+	t.Fatal("no knob ", name)
+	return gpuprof.Knob{}
 }

@@ -72,9 +72,9 @@ func (Workload) Knobs() []gpuprof.Knob {
 		gpuprof.IntKnob("depth", "levels a carrier passes before it leaves and a new one enters in its place", 40, 1, 4096).AsModel(),
 		scales(gpuprof.IntKnob("steps", "time steps of the GRU in one call (T)", 1, 1, 1<<14)),
 		implKnob(),
-		loop.LibraryKnob("matrix products of fused and plain: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", "gru", "graph"),
+		loop.LibraryKnob("matrix products of fused and plain: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", "gru", "recompute", "gru_bwd", "grads", "graph"),
 		loop.PrecisionKnob("rounding of the inputs of the GRU's matrix products: fp32 (none), tf32, bf16, fp16; sums and state stay float32",
-			gpuprof.Settings{"library": "off"}, "gru", "graph"),
+			gpuprof.Settings{"library": "off"}, "weights", "gru", "flow", "recompute", "flow_bwd", "gru_bwd", "grads", "graph"),
 		loop.OrderKnob("metrics: on sums in a fixed order, off adds atomically in the order of arrival", "on",
 			// The values are read and summed either way; the order costs the kernel that adds up the parts.
 			gpuprof.Answer{Targets: []gpuprof.Target{{Stage: "metrics", Kernels: []string{"_final"}}}}, "metrics", "graph"),
@@ -119,7 +119,7 @@ func implKnob() gpuprof.Knob {
 // fillKnob is fill, memory that is written before it is used.
 func fillKnob() gpuprof.Knob {
 	k := gpuprof.Choice("fill", "fill every scratch block with NaN when it is taken, as a deterministic mode does with uninitialised memory", "off", "on")
-	k.Acts = []string{"gru", "graph"}
+	k.Acts = []string{"gru", "flow", "metrics", "loss", "recompute", "flow_bwd", "gru_bwd", "grads", "graph"}
 	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.SkipFill, To: "off", When: gpuprof.Settings{"fill": "on"}, Targets: []gpuprof.Target{{Kernels: []string{"fill"}}}}}
 	k.Advice = map[string]string{"off": "torch.utils.deterministic.fill_uninitialized_memory = False"}
 	k.PyTorch = map[string]string{"on": "torch.utils.deterministic.fill_uninitialized_memory = True", "off": "torch.utils.deterministic.fill_uninitialized_memory = False"}

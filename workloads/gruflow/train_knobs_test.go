@@ -157,3 +157,39 @@ func TestZerosAreCounted(t *testing.T) {
 			fills, none, filled, tensors, params, with.BytesWritten-without.BytesWritten, with.Launches-without.Launches)
 	}
 }
+
+// A stage whose work changes with a knob is one on which the knob says that it acts: a
+// comparison explains the stage's time by no other.
+func TestTrainingKnobsActOnWhatChanges(t *testing.T) {
+	costs := func(set ...string) map[string]gpuprof.Cost {
+		all := map[string]gpuprof.Cost{}
+		for _, st := range openSession(t, "small", append(slices.Clone(lessonSize), set...)...).Stages() {
+			all[st.Name] = st.Cost()
+		}
+		return all
+	}
+	for _, tt := range []struct{ knob, from, to, with string }{
+		{"checkpoint", "off", "2", "window=5"}, {"windows_kept", "1", "2", "checkpoint=2"}, {"optimizer", "fused", "loop", "window=5"},
+		{"zero", "overwrite", "fill", "window=5"}, {"scaler", "off", "static", "precision=fp16"}, {"accumulate", "1", "2", "window=5"},
+		{"precision", "fp32", "bf16", "checkpoint=2"}, {"fill", "off", "on", "checkpoint=2"}, {"deterministic", "on", "off", "checkpoint=2"},
+	} {
+		k := knobOf(t, tt.knob)
+		before, after := costs("window=5", tt.with, tt.knob+"="+tt.from), costs("window=5", tt.with, tt.knob+"="+tt.to)
+		for stage, c := range after {
+			if c != before[stage] && !slices.Contains(k.Acts, stage) && !slices.Contains(k.Acts, gpuprof.AllStages) {
+				t.Errorf("%s=%s changes the work of %s, and acts on %v", tt.knob, tt.to, stage, k.Acts)
+			}
+		}
+	}
+}
+
+func knobOf(t *testing.T, name string) gpuprof.Knob {
+	t.Helper()
+	for _, k := range New().Knobs() {
+		if k.Name == name {
+			return k
+		}
+	}
+	t.Fatal("no knob ", name)
+	return gpuprof.Knob{}
+}
