@@ -131,6 +131,46 @@ func TestGradientsAreTheSlopeOfTheLoss(t *testing.T) {
 	}
 }
 
+// The work of training's way back at full size, counted per edge and row on a small batch.
+// The MLP's part is the chain and the gradients of both matrices, the linear layer's too.
+func TestTrainingWork(t *testing.T) {
+	for _, tt := range []struct {
+		preset, batch        string
+		edges, rows          float64
+		mlp, product, linear float64 // Gflop
+	}{
+		{"deepaw", "batch=8", 74250, 3000, 211.4, 30.0, 9.3},
+		{"mace-large", "batch=4", 158000, 1000, 137.8, 12.2, 5.2},
+	} {
+		s := openSession(t, tt.preset, tt.batch, "pass=train")
+		flops := map[string]float64{}
+		for _, st := range s.Stages() {
+			flops[st.Name] = float64(st.Minimum.Flops) / 1e9
+		}
+		byEdge, byRow := tt.edges/float64(s.in.meanEdges()), tt.rows/float64(s.rows)
+		// To the last digit given.
+		if got := flops["tensor_product_bwd"] * byEdge; math.Abs(got-tt.product) > .05 {
+			t.Errorf("%s: the product takes %.2f Gflop, want %.1f", tt.preset, got, tt.product)
+		}
+		// The stage of gradients has those of both: the linear layer's are counted by rows. Activations,
+		// factors, gate and readout, which the figures leave out, are under 1 %.
+		linear := 0.0
+		for _, l := range s.model.Layers {
+			for _, a := range l.Linear.In {
+				for _, b := range l.Linear.Out {
+					if a.Ir == b.Ir {
+						linear += float64(2*a.Mul*b.Mul*a.Ir.Dim()*s.rows) / 1e9
+					}
+				}
+			}
+		}
+		got := (flops["radial_bwd"]+flops["grads"]-linear)*byEdge + (flops["linear_gate_bwd"]+linear)*byRow
+		if want := tt.mlp + tt.linear; got < want || got > 1.01*want {
+			t.Errorf("%s: MLP and linear layers take %.2f Gflop, want %.1f", tt.preset, got, want)
+		}
+	}
+}
+
 // A loss that is not finite ends the run, and the error names the first stage that made it so.
 func TestLossThatIsNotFinite(t *testing.T) {
 	ends := func(s *session, stage string) {
