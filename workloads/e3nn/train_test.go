@@ -74,6 +74,31 @@ func TestHundredStepsAreBitIdentical(t *testing.T) {
 	}
 }
 
+// A check that cannot fail checks nothing: one value of the reference is not what the device has, which begins from the
+// values that were drawn.
+func TestTrainingCheckCatches(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		of     func(s *session) *[]float32
+		stages []string
+	}{
+		{"target", func(s *session) *[]float32 { return &s.params.target }, []string{"loss", "gradient of the whole step"}},
+		{"readout", func(s *session) *[]float32 { return &s.params.readout[0] }, []string{"loss", "linear_gate_bwd", "gradient of the whole step"}},
+		{"feature", func(s *session) *[]float32 { return &s.params.x[0] }, []string{"tensor_product_bwd", "gradient of the whole step"}},
+		{"MLP weight", func(s *session) *[]float32 { return &s.params.w2[0] }, []string{"radial_bwd", "gradient of the whole step"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := openSession(t, "small", "batch=24", "pass=train")
+			v := tt.of(s)
+			*v = slices.Clone(*v) // the device's own stay
+			(*v)[2]++
+			for _, stage := range tt.stages {
+				workloadtest.Fails(t, s, stage)
+			}
+		})
+	}
+}
+
 // The gradients are the slopes of the loss that the reference computes.
 func TestGradientsAreTheSlopeOfTheLoss(t *testing.T) {
 	s := openSession(t, "small", "points=atoms", "batch=12", "pass=train", "mul=3", "clip=1000000")
