@@ -39,6 +39,40 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 	return out
 }
 
+// fewAnswered is the share of requests without an answer from which the run says so above
+// everything else: p99 is then of a load that the service did not take.
+const fewAnswered = 0.01
+
+// answeredText says how many requests the latencies are not of; nil where nearly all were answered.
+// A terminal short of lines leaves out the figures of the load before its percentiles.
+func answeredText(r *gpuprof.Run, in Where) Block {
+	if r.Requests == nil {
+		return nil
+	}
+	t := r.Requests.Sum()
+	missing := t.Refused + t.Failed
+	if missing == 0 || float64(missing) < fewAnswered*float64(t.Scheduled) {
+		return nil
+	}
+	how := "refused"
+	switch {
+	case t.Refused == 0:
+		how = "failed"
+	case t.Failed > 0:
+		how = "refused or failed"
+	}
+	return Text{S: fmt.Sprintf("%s of the requests were %s: the latencies are those of the others.", view.Percent(float64(missing)/float64(t.Scheduled)), how), Tone: Unsure, In: in}
+}
+
+// lateText says that the sender is part of the latencies: who reads only the percentiles takes
+// its tail for the service's; nil where it was in time.
+func lateText(r *gpuprof.Run, in Where) Block {
+	if r.Requests == nil || !slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == "generator-late" }) {
+		return nil
+	}
+	return Text{S: "generator-late: the sender of the requests was late, so the latencies are not the service's alone.", Tone: Unsure, In: in}
+}
+
 func endsText(q *gpuprof.Requests) string {
 	t := q.Sum()
 	parts := []string{fmt.Sprintf("%d scheduled", t.Scheduled), fmt.Sprintf("%d answered", t.Completed)}

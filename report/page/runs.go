@@ -63,14 +63,15 @@ const printed = Terminal | Markdown
 // runSections is what is shown of a run; id comes before the ids of its sections.
 func runSections(r *gpuprof.Run, id string, limit int) []Section {
 	lead, facts := summaryOf(r)
+	refused, late := answeredText(r, HTML|Terminal), lateText(r, HTML|Terminal)
 	warnings := warningSection(id, HTML, warningsOf([]*gpuprof.Run{r}))
 	advice := Section{ID: id + "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: findingsOf(r)}
 	out := []Section{
 		in(HTML, Section{Blocks: []Block{banner(r)}}),
-		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{Text{S: runVerdict(r), As: Lead}, lead, Chart{ID: id + "stack", Narrow: true, Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
+		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{Text{S: runVerdict(r), As: Lead}, late, refused, lead, Chart{ID: id + "stack", Narrow: true, Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
 		in(HTML, warnings),
 		in(HTML, advice),
-		in(printed, Section{Blocks: []Block{noTimes(r), Text{S: runVerdict(r), As: Lead, In: Terminal}, lead, failedChecks(r)}}),
+		in(printed, Section{Blocks: []Block{noTimes(r), Text{S: runVerdict(r), As: Lead, In: Terminal}, late, refused, lead, failedChecks(r)}}),
 		in(printed, advice),
 		stagesOf(r, id),
 		requestsOf(r, id),
@@ -108,7 +109,7 @@ func runVerdict(r *gpuprof.Run) string {
 		return "Nothing was measured."
 	}
 	text := whereTimeGoes(view.Stages(r))
-	if r.Status == gpuprof.Partial {
+	if r.Status == gpuprof.Partial && r.Reason != gpuprof.ReasonGenerator { // that one ran to its end
 		text += "The run was cut short: read the figures as a first impression."
 	}
 	return strings.TrimSpace(text)

@@ -1,0 +1,58 @@
+package table_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/report/page"
+	"github.com/gpuprof/gpuprof/report/table"
+)
+
+// TestBriefSaysWhatLatenciesAre: a terminal that leaves out the warnings and the count of
+// requests still says above the percentiles that the sender was late or that requests have no answer. Of a run whose
+// sender was late nothing was cut short.
+func TestBriefSaysWhatLatenciesAre(t *testing.T) {
+	const late, missing, short = "generator-late: the sender", "of the requests were", "cut short"
+	lateness := gpuprof.Warning{Code: "generator-late", Text: "the sender of the requests was 4.00 ms late at p99", Fix: "lower the rate"}
+	for name, c := range map[string]struct {
+		run   int
+		edit  func(*gpuprof.Run)
+		wants []string
+	}{
+		"as it should be": {0, func(*gpuprof.Run) {}, nil},
+		"late":            {0, func(r *gpuprof.Run) { r.Warnings = append(r.Warnings, lateness) }, []string{late}},
+		"too late": {0, func(r *gpuprof.Run) {
+			r.Warnings, r.Status, r.Reason = append(r.Warnings, lateness), gpuprof.Partial, gpuprof.ReasonGenerator
+		}, []string{late}},
+		"interrupted":     {0, func(r *gpuprof.Run) { r.Status, r.Reason = gpuprof.Partial, "interrupted" }, []string{short}},
+		"refused":         {3, func(*gpuprof.Run) {}, []string{"2.0 % " + missing + " refused"}},
+		"few refused":     {3, func(r *gpuprof.Run) { r.Requests.Processes[0].Refused = 39 }, nil},
+		"failed":          {0, func(r *gpuprof.Run) { r.Requests.Processes[0].Failed = 400 }, []string{"10.0 % " + missing + " failed"}},
+		"refused, failed": {3, func(r *gpuprof.Run) { r.Requests.Processes[0].Failed = 40 }, []string{"3.0 % " + missing + " refused or failed"}},
+	} {
+		r := fixture.Loaded()[c.run]
+		r.Warnings = nil
+		c.edit(r)
+		p, err := page.Runs([]*gpuprof.Run{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, _, found := strings.Cut(shown(t, p, nil, table.Options{Lines: screenLines}), "percentile ")
+		if !found {
+			t.Errorf("%s: no percentiles", name)
+		}
+		for _, text := range append([]string{late, missing, short}, c.wants...) {
+			want := slices.ContainsFunc(c.wants, func(w string) bool { return strings.Contains(w, text) })
+			in := head
+			if text == short {
+				in = shown(t, p, nil, table.Options{})
+			}
+			if strings.Contains(in, text) != want {
+				t.Errorf("%s: %q above the percentiles: %v, want %v:\n%s", name, text, !want, want, in)
+			}
+		}
+	}
+}
