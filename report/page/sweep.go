@@ -43,7 +43,24 @@ func leadOf(runs []*gpuprof.Run) []Block {
 	for _, c := range curves {
 		out = append(out, Text{S: c.Text() + ".", As: Lead})
 	}
+	if late := lateSettings(runs); late != "" {
+		out = append(out, Text{S: late, Tone: Unsure})
+	}
 	return out
+}
+
+// lateSettings names the runs whose sender of requests was late; "" with none.
+func lateSettings(runs []*gpuprof.Run) string {
+	var names []string
+	for _, r := range runs {
+		if late(r) {
+			names = append(names, settingOf(r, runs))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("generator-late: the sender of the requests was late with %s, so the latencies there are not the service's alone.", listed(names))
 }
 
 // winner names the setting with the highest throughput, or where work is not counted

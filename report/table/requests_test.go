@@ -56,3 +56,19 @@ func TestBriefSaysWhatLatenciesAre(t *testing.T) {
 		}
 	}
 }
+
+// A sweep names the settings whose latencies are not the service's alone.
+func TestSweepNamesLateSettings(t *testing.T) {
+	runs := fixture.Loaded()
+	for _, i := range []int{2, 3} {
+		runs[i].Warnings = append(runs[i].Warnings, gpuprof.Warning{Code: "generator-late", Text: "the sender of the requests was 4.00 ms late at p99"})
+	}
+	p, err := page.Runs(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(shown(t, p, nil, table.Options{Lines: screenLines})), " ")
+	if want := "the sender of the requests was late with load=0.8, 0.9, so the latencies there are not the service's alone."; !strings.Contains(text, want) {
+		t.Errorf("no %q in\n%s", want, text)
+	}
+}
