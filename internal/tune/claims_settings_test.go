@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -42,6 +43,45 @@ func TestClaimsResolve(t *testing.T) {
 	}
 	if n < 80 {
 		t.Errorf("%d settings", n)
+	}
+}
+
+// Every pair of rx-ckpt can show what the guides claim: its second side needs less memory.
+func TestRecomputingPairsFreeMemory(t *testing.T) {
+	programs, n := map[string]gpuprof.Workload{"e3nn": e3nn.New(), "gruflow": gruflow.New()}, 0
+	for _, c := range guides.Claims() {
+		if c.ID != "rx-ckpt" {
+			continue
+		}
+		for _, ab := range c.AB {
+			n++
+			var peak []int64
+			for _, set := range []gpuprof.Settings{ab.A, ab.B} {
+				w := programs[ab.Workload]
+				all, err := gpuprof.Resolve(w, ab.Preset, set)
+				if err != nil {
+					t.Fatal(err)
+				}
+				d, err := host.Open(host.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s, err := w.Open(t.Context(), d, gpuprof.Config{Preset: ab.Preset, Knobs: all, Seed: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				peak = append(peak, d.Memory().Peak)
+				if err := errors.Join(s.Close(), d.Close()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if peak[1] > peak[0]*98/100 {
+				t.Errorf("%s: %v takes %d bytes, %v takes %d", ab.Workload, ab.A, peak[0], ab.B, peak[1])
+			}
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d pairs", n)
 	}
 }
 

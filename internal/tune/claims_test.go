@@ -103,7 +103,7 @@ type claimWorkload struct {
 
 func (w claimWorkload) Name() string { return w.name }
 func (claimWorkload) Presets() []gpuprof.Preset {
-	return []gpuprof.Preset{{Name: "small"}, {Name: "naive"}, {Name: "large"}, {Name: "rxvision"}}
+	return []gpuprof.Preset{{Name: "small"}, {Name: "naive"}, {Name: "large"}, {Name: "deepaw"}, {Name: "rxvision"}}
 }
 func (w claimWorkload) Knobs() []gpuprof.Knob {
 	names := map[string]bool{}

@@ -178,7 +178,10 @@ type Row struct {
 	Tone  Tone
 	Sub   bool // belongs to the row above: a kernel of its stage
 	Keep  bool // matters more than others: a regression
-	In    Where
+	// Size orders rows that matter alike: where lines are short the smallest goes first, and
+	// of equal ones the last.
+	Size float64
+	In   Where
 }
 
 // Cell is a text, or a figure as it is printed. Formats print Text alone;

@@ -82,6 +82,11 @@ func waitsText(r *gpuprof.Run, in Where) Block {
 	return Text{S: hidesText(r.Requests), Tone: Unsure, In: in}
 }
 
+// late says that a run warns of a late sender.
+func late(r *gpuprof.Run) bool {
+	return r.Requests != nil && slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == "generator-late" })
+}
+
 func endsText(q *gpuprof.Requests) string {
 	t := q.Sum()
 	parts := []string{fmt.Sprintf("%d scheduled", t.Scheduled), fmt.Sprintf("%d answered", t.Completed)}

@@ -79,7 +79,7 @@ func stagesOf(r *gpuprof.Run, id string) Section {
 	}
 	stages := view.Stages(r)
 	for _, stage := range stages {
-		row := Row{Keep: stage.Share >= keptShare}
+		row := Row{Keep: stage.Share >= keptShare, Size: stage.Share}
 		if stage.Name == gpuprof.StageGap {
 			row.In = Markdown | HTML
 		}

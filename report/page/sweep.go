@@ -43,7 +43,24 @@ func leadOf(runs []*gpuprof.Run) []Block {
 	for _, c := range curves {
 		out = append(out, Text{S: c.Text() + ".", As: Lead})
 	}
+	if late := lateSettings(runs); late != "" {
+		out = append(out, Text{S: late, Tone: Unsure})
+	}
 	return out
+}
+
+// lateSettings names the runs whose sender of requests was late; "" with none.
+func lateSettings(runs []*gpuprof.Run) string {
+	var names []string
+	for _, r := range runs {
+		if late(r) {
+			names = append(names, settingOf(r, runs))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("generator-late: the sender of the requests was late with %s, so the latencies there are not the service's alone.", listed(names))
 }
 
 // winner names the setting with the highest throughput, or where work is not counted
@@ -58,6 +75,7 @@ func winner(runs []*gpuprof.Run) string {
 	type place struct {
 		run    *gpuprof.Run
 		s      *gpuprof.Series
+		ci     [2]float64
 		figure string
 	}
 	var places []place
@@ -65,9 +83,9 @@ func winner(runs []*gpuprof.Run) string {
 		switch {
 		case p.Step == nil:
 		case counted:
-			places = append(places, place{runs[i], p.Throughput.Series, view.RateText(p.Throughput.Series, view.Cut(p.Throughput.Unit, 24))})
+			places = append(places, place{runs[i], p.Throughput.Series, rateInterval(p.Throughput.Series, p.Step), view.RateText(p.Throughput.Series, view.Cut(p.Throughput.Unit, 24))})
 		default:
-			places = append(places, place{runs[i], p.Step, view.Median(p.Step)})
+			places = append(places, place{runs[i], p.Step, p.Step.CI95, view.Median(p.Step)})
 		}
 	}
 	if len(places) < 2 || len(view.Vary(runs)) == 0 {
@@ -80,18 +98,29 @@ func winner(runs []*gpuprof.Run) string {
 	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(sign*a.s.Median, sign*b.s.Median) })
 	best, next := places[0], places[1]
 	text := fmt.Sprintf("%s has %s, %s. The interval of the next, %s with %s, ", settingOf(best.run, runs), what, best.figure, settingOf(next.run, runs), next.figure)
-	low, high := best.s.CI95, next.s.CI95
+	low, high := best.ci, next.ci
 	if counted {
 		low, high = high, low
 	}
 	far := high[0] - low[1]
 	switch {
-	case !view.Finite(far) || best.s.CI95 == [2]float64{} || next.s.CI95 == [2]float64{}:
+	case !view.Finite(far) || best.ci == [2]float64{} || next.ci == [2]float64{}:
 		return text + "is unknown."
 	case far > 0:
 		return text + "lies " + side + " its own."
 	}
 	return text + "overlaps its own: neither is shown to be faster."
+}
+
+// rateInterval is the interval of a throughput, no narrower than its step's: the rates are of a few spans of the run, and
+// three that happen to agree have a narrow one where single steps differ twofold.
+func rateInterval(rate, step *gpuprof.Series) [2]float64 {
+	ci, steps := rate.CI95, step.CI95
+	if ci == [2]float64{} || steps == [2]float64{} {
+		return [2]float64{}
+	}
+	work := rate.Median * step.Median
+	return [2]float64{min(ci[0], work/steps[1]), max(ci[1], work/steps[0])}
 }
 
 // unitOf is the unit of the first throughput of a sweep.

@@ -35,6 +35,7 @@ type unit struct {
 	hint  string   // that, for the line that counts what is left out
 	text  string   // of a sentence
 	keep  bool     // matters more: left out after the others
+	size  float64  // of those that matter alike the smallest is left out first
 	gone  bool     // left out
 }
 
@@ -93,14 +94,19 @@ func (b *block) clear() {
 	b.above, b.below = nil, nil
 }
 
-// shed leaves out one unit: the last, of those that matter less while there are any.
+// shed leaves out one unit of those that matter less while there are any: the smallest, the
+// last of equal ones.
 func (b *block) shed() {
 	for _, keep := range []bool{false, true} {
+		var least *unit
 		for i := len(b.units) - 1; i >= 0; i-- {
-			if u := &b.units[i]; !u.gone && u.keep == keep {
-				u.gone = true
-				return
+			if u := &b.units[i]; !u.gone && u.keep == keep && (least == nil || u.size < least.size) {
+				least = u
 			}
+		}
+		if least != nil {
+			least.gone = true
+			return
 		}
 	}
 }

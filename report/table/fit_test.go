@@ -1,6 +1,7 @@
 package table_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -107,6 +108,31 @@ func TestBriefAnswersFirst(t *testing.T) {
 			}
 			rest = rest[at:]
 		}
+	}
+}
+
+// TestBriefKeepsTheLargestStages: of many stages the longest stay, wherever in the step they
+// are, and in the order of the step.
+func TestBriefKeepsTheLargestStages(t *testing.T) {
+	r := fixture.One()
+	of := *r.Stage("tensor_product")
+	r.Stages = nil
+	for i := range 14 {
+		s, x := of, *of.Exposed
+		s.Name, x.Runs = fmt.Sprintf("stage_%02d", i), [][]float64{{float64(14+i) * 1e-3}}
+		s.Exposed = &x
+		r.Stages = append(r.Stages, s)
+	}
+	p, err := page.Runs([]*gpuprof.Run{r})
+	brief := shown(t, p, err, table.Options{Lines: screenLines})
+	var names []string
+	for l := range strings.Lines(brief) {
+		if name, _, _ := strings.Cut(l, " "); strings.HasPrefix(name, "stage_") {
+			names = append(names, name)
+		}
+	}
+	if n := len(names); n < 4 || n == 14 || names[0] != fmt.Sprintf("stage_%02d", 14-n) || !slices.IsSorted(names) {
+		t.Errorf("of stages of growing time %v are left:\n%s", names, brief)
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 )
 
 // TestBriefSaysWhatLatenciesAre: a terminal that leaves out the warnings and the count of
-// requests still says above the percentiles that the sender was late or that requests have no answer.
+// requests still says above the percentiles that the sender was late or that requests have no answer. Of a run whose
+// sender was late nothing was cut short.
 func TestBriefSaysWhatLatenciesAre(t *testing.T) {
 	const late, missing, short = "generator-late: the sender", "of the requests were", "cut short"
 	const room, answer = "The sender waited for room in the queue", "Each caller waits for its answer"
@@ -29,7 +30,7 @@ func TestBriefSaysWhatLatenciesAre(t *testing.T) {
 		"too late": {0, func(r *gpuprof.Run) {
 			r.Warnings, r.Status, r.Reason = append(r.Warnings, lateness), gpuprof.Partial, gpuprof.ReasonGenerator
 		}, []string{late}},
-		"interrupted":     {0, func(r *gpuprof.Run) { r.Status, r.Reason = gpuprof.Partial, "interrupted" }, nil},
+		"interrupted":     {0, func(r *gpuprof.Run) { r.Status, r.Reason = gpuprof.Partial, "interrupted" }, []string{short}},
 		"refused":         {3, func(*gpuprof.Run) {}, []string{"2.0 % " + missing + " refused"}},
 		"few refused":     {3, func(r *gpuprof.Run) { r.Requests.Processes[0].Refused = 39 }, nil},
 		"failed":          {0, func(r *gpuprof.Run) { r.Requests.Processes[0].Failed = 400 }, []string{"10.0 % " + missing + " failed"}},
@@ -46,15 +47,32 @@ func TestBriefSaysWhatLatenciesAre(t *testing.T) {
 		if !found {
 			t.Errorf("%s: no percentiles", name)
 		}
-		if whole := shown(t, p, nil, table.Options{}); strings.Contains(whole, short) != (r.Reason == "interrupted") {
-			t.Errorf("%s: %q is not for a run that ended with the reason %q:\n%s", name, short, r.Reason, whole)
-		}
-		for _, text := range append([]string{late, missing}, c.wants...) {
+		for _, text := range append([]string{late, missing, short, room, answer}, c.wants...) {
 			want := slices.ContainsFunc(c.wants, func(w string) bool { return strings.Contains(w, text) })
-			if strings.Contains(head, text) != want {
-				t.Errorf("%s: %q above the percentiles: %v, want %v:\n%s", name, text, !want, want, head)
+			in := head
+			if text == short {
+				in = shown(t, p, nil, table.Options{})
+			}
+			if strings.Contains(in, text) != want {
+				t.Errorf("%s: %q above the percentiles: %v, want %v:\n%s", name, text, !want, want, in)
 			}
 		}
+	}
+}
+
+// A sweep names the settings whose latencies are not the service's alone.
+func TestSweepNamesLateSettings(t *testing.T) {
+	runs := fixture.Loaded()
+	for _, i := range []int{2, 3} {
+		runs[i].Warnings = append(runs[i].Warnings, gpuprof.Warning{Code: "generator-late", Text: "the sender of the requests was 4.00 ms late at p99"})
+	}
+	p, err := page.Runs(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(shown(t, p, nil, table.Options{Lines: screenLines})), " ")
+	if want := "the sender of the requests was late with load=0.8, 0.9, so the latencies there are not the service's alone."; !strings.Contains(text, want) {
+		t.Errorf("no %q in\n%s", want, text)
 	}
 }
 

@@ -34,7 +34,7 @@ func (p *printer) rows(b page.Table) *block {
 		lines := p.grid(shown, len(rows)+1)
 		out.above = lines[:1]
 		for i, r := range rows {
-			out.units = append(out.units, unit{lines: lines[i+1 : i+2], keep: r.Keep, gone: p.brief(r.In)})
+			out.units = append(out.units, unit{lines: lines[i+1 : i+2], keep: r.Keep, size: r.Size, gone: p.brief(r.In)})
 		}
 		if p.o.Lines == 0 {
 			out.below = p.capture(func() { p.legend(all, shown) })

@@ -12,7 +12,7 @@ import (
 // The whole way, from the batch alone, is a check of its own, as are identities that
 // hold whatever the parameters.
 const (
-	lawChain    = iota // every edge's gradient, from the batch and the parameters alone
+	lawChain    = iota // every edge's gradient, or that of its hidden layers, from the batch and the parameters alone
 	lawSum             // forces sum to 0
 	lawEuler           // w.dw = y.dy on every edge
 	lawFeatures        // see featureLaw
@@ -211,7 +211,7 @@ func (c *checker) radialBack(layer, i int) error {
 		return err
 	}
 	if !s.pulls() {
-		return c.hiddenBack(layer, lo, basis, dw)
+		return c.hiddenBack(layer, i, basis, dw)
 	}
 	db := make([]float64, n*basisSize)
 	for e := range n {

@@ -69,17 +69,37 @@ func (c *checker) sumWith(b gpuprof.Buffer, g []float64) []float64 {
 	return g
 }
 
-// hiddenBack compares the gradient of a row's hidden layers before their activation.
-func (c *checker) hiddenBack(layer, lo int, basis, dw []float64) error {
+// hiddenBack compares the gradient of a row's hidden layers before their activation: with what
+// the stage was given, and with the whole way there.
+func (c *checker) hiddenBack(layer, i int, basis, dw []float64) error {
 	s, nw := c.s, c.s.model.Layers[layer].TP.WeightNumel()
-	n := len(basis) / basisSize
+	lo, n := c.edgesOf(i)
 	da := make([]float64, n*mlpHidden)
 	for e := range n {
 		if err := op.RefHiddenGrad(s.mlps[layer], basis[e*basisSize:(e+1)*basisSize], c.p.w1[layer], c.p.w2[layer], dw[e*nw:(e+1)*nw], da[e*mlpHidden:(e+1)*mlpHidden]); err != nil {
 			return err
 		}
 	}
-	return c.compare(stRadialBack, s.back.of[layer].da, lo*mlpHidden, da)
+	if err := c.compare(stRadialBack, s.back.of[layer].da, lo*mlpHidden, da); err != nil {
+		return err
+	}
+	scale, err := s.train.step.Scale(s.Compute)
+	if err != nil {
+		return err
+	}
+	got, err := c.read(s.back.of[layer].da, lo*mlpHidden, n*mlpHidden)
+	if err != nil {
+		return err
+	}
+	clear(da)
+	addScaled(da, c.refs[i].layers[layer].da, scale*c.residualOf(i)/float64(s.rows))
+	c.laws[lawChain].Add(got, da)
+	return nil
+}
+
+// residualOf is how far the reference's value of checked row i is from its target.
+func (c *checker) residualOf(i int) float64 {
+	return c.refs[i].rho - float64(c.s.params.target[c.micro*c.s.rows+c.rows[i]])
 }
 
 // featureLaw names what holds of the gradient of features: the product is linear in them

@@ -25,6 +25,7 @@ type layerReference struct {
 	messages []float64 // [edges, mid], before the sum over neighbours
 	mid, out []float64
 	pre      []float64 // before the gate
+	da       []float64 // [edges, hidden], where parameters have gradients: that of the hidden layer, with 1 by the row's value
 }
 
 // wide are the parameters in float64.

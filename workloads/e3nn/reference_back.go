@@ -8,7 +8,8 @@ import (
 )
 
 // referenceBack is the way back of one row in float64, from nothing but the batch's
-// vectors and the parameters: the row's energy and its gradient by every edge.
+// vectors and the parameters: the row's value and its gradient by every edge, or, where
+// parameters have gradients, by every edge's hidden layers.
 func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []int32, vec, basis []float64, p wide) error {
 	n, sh := len(src), (s.model.LMax+1)*(s.model.LMax+1)
 	dy, db := make([]float64, n*sh), make([]float64, n*basisSize)
@@ -16,9 +17,6 @@ func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []in
 		lr := &ref.layers[i]
 		for u, a := range p.readout[i] {
 			ref.rho += a * lr.out[l.readout().First+u]
-		}
-		if !s.pulls() {
-			continue
 		}
 		dmid, err := s.refGateLinear(i, lr.pre, 1, p)
 		if err != nil {
@@ -35,8 +33,17 @@ func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []in
 			if err := op.RefTensorProductGrad(s.products[i], x, ref.y[e*sh:(e+1)*sh], lr.w[e*nw:(e+1)*nw], dmid, dx, one, dw); err != nil {
 				return err
 			}
+			b := basis[e*basisSize : (e+1)*basisSize]
+			if !s.pulls() {
+				da := make([]float64, mlpHidden)
+				if err := op.RefHiddenGrad(s.mlps[i], b, p.w1[i], p.w2[i], dw, da); err != nil {
+					return err
+				}
+				lr.da = append(lr.da, da...)
+				continue
+			}
 			add(dy[e*sh:(e+1)*sh], one)
-			if err := op.RefMLPGrad(s.mlps[i], basis[e*basisSize:(e+1)*basisSize], p.w1[i], p.w2[i], dw, back, nil, nil); err != nil {
+			if err := op.RefMLPGrad(s.mlps[i], b, p.w1[i], p.w2[i], dw, back, nil, nil); err != nil {
 				return err
 			}
 			add(db[e*basisSize:(e+1)*basisSize], back)

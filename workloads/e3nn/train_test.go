@@ -74,16 +74,28 @@ func TestHundredStepsAreBitIdentical(t *testing.T) {
 	}
 }
 
-// Training lowers the loss on a batch that it sees again.
-func TestTrainingLowersTheLoss(t *testing.T) {
-	for _, way := range []string{"fused", "foreach", "loop"} {
-		s := openSession(t, "small", "points=atoms", "batch=12", "pass=train", "lr=0.02", "optimizer="+way)
-		run(t, s, 1)
-		first := gpuprof.Floats(s.slots[0].out)[0]
-		run(t, s, 200)
-		if last := gpuprof.Floats(s.slots[1].out)[0]; !(last < first/2) {
-			t.Errorf("%s: the loss went from %g to %g", way, first, last)
-		}
+// A check that cannot fail checks nothing: one value of the reference is not what the device has, which begins from the
+// values that were drawn.
+func TestTrainingCheckCatches(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		of     func(s *session) *[]float32
+		stages []string
+	}{
+		{"target", func(s *session) *[]float32 { return &s.params.target }, []string{"loss", "gradient of the whole step"}},
+		{"readout", func(s *session) *[]float32 { return &s.params.readout[0] }, []string{"loss", "linear_gate_bwd", "gradient of the whole step"}},
+		{"feature", func(s *session) *[]float32 { return &s.params.x[0] }, []string{"tensor_product_bwd", "gradient of the whole step"}},
+		{"MLP weight", func(s *session) *[]float32 { return &s.params.w2[0] }, []string{"radial_bwd", "gradient of the whole step"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := openSession(t, "small", "batch=24", "pass=train")
+			v := tt.of(s)
+			*v = slices.Clone(*v) // the device's own stay
+			(*v)[2]++
+			for _, stage := range tt.stages {
+				workloadtest.Fails(t, s, stage)
+			}
+		})
 	}
 }
 
@@ -127,6 +139,46 @@ func TestGradientsAreTheSlopeOfTheLoss(t *testing.T) {
 			if math.Abs(float64(got[at])-slope) > 1e-5*max(1, math.Abs(slope)) {
 				t.Errorf("%s %d: %g, the loss's slope is %g", c.name, at, got[at], slope)
 			}
+		}
+	}
+}
+
+// The work of training's way back at full size, counted per edge and row on a small batch.
+// The MLP's part is the chain and the gradients of both matrices, the linear layer's too.
+func TestTrainingWork(t *testing.T) {
+	for _, tt := range []struct {
+		preset, batch        string
+		edges, rows          float64
+		mlp, product, linear float64 // Gflop
+	}{
+		{"deepaw", "batch=8", 74250, 3000, 211.4, 30.0, 9.3},
+		{"mace-large", "batch=4", 158000, 1000, 137.8, 12.2, 5.2},
+	} {
+		s := openSession(t, tt.preset, tt.batch, "pass=train")
+		flops := map[string]float64{}
+		for _, st := range s.Stages() {
+			flops[st.Name] = float64(st.Minimum.Flops) / 1e9
+		}
+		byEdge, byRow := tt.edges/float64(s.in.meanEdges()), tt.rows/float64(s.rows)
+		// To the last digit given.
+		if got := flops["tensor_product_bwd"] * byEdge; math.Abs(got-tt.product) > .05 {
+			t.Errorf("%s: the product takes %.2f Gflop, want %.1f", tt.preset, got, tt.product)
+		}
+		// The stage of gradients has those of both: the linear layer's are counted by rows. Activations,
+		// factors, gate and readout, which the figures leave out, are under 1 %.
+		linear := 0.0
+		for _, l := range s.model.Layers {
+			for _, a := range l.Linear.In {
+				for _, b := range l.Linear.Out {
+					if a.Ir == b.Ir {
+						linear += float64(2*a.Mul*b.Mul*a.Ir.Dim()*s.rows) / 1e9
+					}
+				}
+			}
+		}
+		got := (flops["radial_bwd"]+flops["grads"]-linear)*byEdge + (flops["linear_gate_bwd"]+linear)*byRow
+		if want := tt.mlp + tt.linear; got < want || got > 1.01*want {
+			t.Errorf("%s: MLP and linear layers take %.2f Gflop, want %.1f", tt.preset, got, want)
 		}
 	}
 }

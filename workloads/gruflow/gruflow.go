@@ -122,7 +122,7 @@ func implKnob() gpuprof.Knob {
 // fillKnob is fill, memory that is written before it is used.
 func fillKnob() gpuprof.Knob {
 	k := gpuprof.Choice("fill", "fill every scratch block with NaN when it is taken, as a deterministic mode does with uninitialised memory", "off", "on")
-	k.Acts = []string{"gru", "flow", "metrics", "recompute", "flow_bwd", "gru_bwd", "grads", "graph"}
+	k.Acts = []string{"gru", "flow", "metrics", "loss", "recompute", "flow_bwd", "gru_bwd", "grads", "graph"}
 	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.SkipFill, To: "off", When: gpuprof.Settings{"fill": "on"}, Targets: []gpuprof.Target{{Kernels: []string{"fill"}}}}}
 	k.Advice = map[string]string{"off": "torch.utils.deterministic.fill_uninitialized_memory = False"}
 	k.PyTorch = map[string]string{"on": "torch.utils.deterministic.fill_uninitialized_memory = True", "off": "torch.utils.deterministic.fill_uninitialized_memory = False"}

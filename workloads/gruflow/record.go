@@ -47,9 +47,9 @@ func refuseRecording(set gpuprof.Settings) error {
 	case !records(set):
 		return nil
 	case impl != implAuto && impl != implFused && trains(set):
-		return usage("setting impl=%s with pass=train: it keeps no gates for the way back", impl).WithFix("use impl=auto or fused")
+		return usage("setting impl=%s with pass=train: the way back takes the gates that impl=fused keeps", impl).WithFix("use impl=auto or fused")
 	case impl != implAuto && impl != implFused:
-		return usage("setting impl=%s with tape=%s: it keeps no gates for a way back", impl, set["tape"]).WithFix("use impl=auto or fused, or tape=off")
+		return usage("setting impl=%s with tape=%s: a tape holds the gates that impl=fused keeps", impl, set["tape"]).WithFix("use impl=auto or fused, or tape=off")
 	case set.On("graph") && kept != "1":
 		return usage("setting windows_kept=%s with graph=on: a captured graph writes its record to the same place every time", kept).WithFix("use windows_kept=1, or graph=off")
 	}

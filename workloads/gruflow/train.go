@@ -26,7 +26,8 @@ func trainKnobs() []gpuprof.Knob {
 	pass := gpuprof.Choice("pass", "what a step computes: forward (one level) or train (window levels, their back-propagation and an optimizer step)", passForward, optim.Train).AsModel()
 	window := counted("window", "levels of a step of pass=train: depth (as many as a carrier passes) or K; the carriers go on from step to step, and no gradient does", windowDepth, maxWindow).AsModel()
 	checkpoint := counted("checkpoint", "states kept for the way back of pass=train: off (all of the window), or K (every K levels, and the levels between are computed again)", checkpointOff, maxWindow)
-	checkpoint.Acts = []string{"gru", "flow", "recompute", "graph"} // those keep what is not made again
+	// Near sqrt(window/5), which is 3 for 40 levels, memory is least. States before checkpoints are copied on the way forward.
+	checkpoint.Try, checkpoint.Acts = []string{"3", "1", "8"}, []string{"gru", "flow", "recompute", "graph"}
 	checkpoint.Advice = map[string]string{gpuprof.AnyValue: "keep activations where memory allows, and make them again where it does not"}
 	checkpoint.PyTorch = map[string]string{
 		checkpointOff:    "h = gru(x, h)  # every activation is kept for the backward",

@@ -1,8 +1,12 @@
+//go:build !race
+
+// The simulated GPU is C++, in which the race detector sees nothing, and the float64 references beside it take ten times as long under it.
+// TestCUDATensorProduct and its like launch and wait there.
+
 package op
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -10,39 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/cuda/cudatest"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
-	"github.com/gpuprof/gpuprof/workloads/so3"
 )
-
-// generatedCase is a layer of a generated kernel.
-type generatedCase struct {
-	name, kernel string
-	tp           so3.TensorProduct
-}
-
-func generatedCases(t testing.TB) []generatedCase {
-	t.Helper()
-	var all []generatedCase
-	for _, f := range tpgen.Families() {
-		for i, l := range f.Layers {
-			tp, err := l.Product()
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, generatedCase{fmt.Sprintf("%s/%d", f.Name, i), "tp_csr_" + f.Name, tp})
-		}
-	}
-	return all
-}
-
-// product is the case's in ir_mul, with its weights where the kernel reads them.
-func (c generatedCase) product(t testing.TB) TensorProduct {
-	t.Helper()
-	tp := TensorProduct{TP: c.tp, Impl: ImplCSR, Layout: IrMul, Scale: float32(1 / math.Sqrt(20)), Packed: true}
-	if tp.KernelName() != c.kernel {
-		t.Fatalf("%s is computed by %s, expected %s", c.name, tp.KernelName(), c.kernel)
-	}
-	return tp
-}
 
 // Every generated product against float64: rows of no edge, of one, of a batch and
 // one less or more, of several segments. All lines of its code run with one edge; the

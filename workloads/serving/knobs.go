@@ -282,6 +282,9 @@ func refuseLoad(set gpuprof.Settings) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with queue=0: what callers from outside send has to be bounded", set["arrivals"]).WithFix("give --set queue=1024")
 	case outside && set["overload"] == string(traffic.Block):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with overload=block: callers from outside cannot be made to wait", set["arrivals"]).WithFix("use overload=refuse-new, refuse-old or deadline")
+	case set.Int("queue") > 0 && set.Int("queue") < set.Int("max_batch") && set.Float("max_delay") > 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting queue=%s with max_batch=%s and max_delay=%s: the queue is full before a batch is, so that every batch waits its whole delay", set["queue"], set["max_batch"], set["max_delay"]).
+			WithFix("give the queue a place for every request of a batch, or leave max_delay at 0")
 	case set["load"] != auto && set.Float("load") >= 1 && set.Int("queue") == 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting load=%s without a bound on the queue: it would grow as long as the run lasts", set["load"]).WithFix("give --set queue=1024, or a load below 1")
 	}

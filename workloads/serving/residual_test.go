@@ -33,14 +33,6 @@ func TestResidual(t *testing.T) {
 	}
 }
 
-func TestResidualOnCUDA(t *testing.T) {
-	d := workloadtest.Simulated(t, false)
-	for _, set := range methods {
-		set = append([]string{"width=3", "blocks=1-1"}, set...) // a simulated GPU is slow
-		t.Run(strings.Join(set, ","), func(t *testing.T) { passes(t, openOn(t, d, "small", set...)) })
-	}
-}
-
 // The library's products answer too.
 func TestResidualByLibrary(t *testing.T) {
 	d := workloadtest.Simulated(t, true, "cublas")

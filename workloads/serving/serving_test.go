@@ -215,6 +215,7 @@ func TestRefusals(t *testing.T) {
 		"arrivals=closed:9,queue=8":           "not refused",
 		"arrivals=closed:9,overload=deadline": "not refused",
 		"load=1,queue=0":                      "load=1 without a bound",
+		"queue=16,max_delay=0.1":              "queue=16 with max_batch=32 and max_delay=0.1: the queue is full before a batch is",
 		"tau=0,alpha=0":                       "no time",
 		"arrivals=closed:0":                   "N from 1 to 65536",
 		"arrivals=trace:/no/such":             "names no file",

@@ -18,7 +18,6 @@ type LoadCurve struct {
 	SLO    float64 // s; 0 where the runs have several
 	Points []LoadPoint
 	Late   []float64 // loads whose sender was late: their latencies are its own, and no points
-	Partly []float64 // loads of points to whose latencies a late sender added
 }
 
 // LoadPoint is one run of a LoadCurve.
@@ -67,25 +66,17 @@ func (c LoadCurve) Text() string {
 	if c.SLO <= 0 {
 		return name + "no knee: the runs have several values of what is in time"
 	}
-	if len(c.Late) > 0 && len(c.Points) == 0 {
-		return name + "no knee: at every load the sender was late"
-	}
-	text := name + c.where()
-	if len(c.Partly) > 0 {
-		text += "; a late sender added to the latencies at load " + loadsText(c.Partly)
-	}
 	if len(c.Late) > 0 {
-		text += "; left out: load " + loadsText(c.Late) + ", where the sender was late"
+		late := make([]string, len(c.Late))
+		for i, load := range c.Late {
+			late[i] = fmt.Sprintf("%.3g", load)
+		}
+		if len(c.Points) == 0 {
+			return name + "no knee: at every load the sender was late"
+		}
+		return name + c.where() + "; left out: load " + strings.Join(late, ", ") + ", where the sender was late"
 	}
-	return text
-}
-
-func loadsText(loads []float64) string {
-	out := make([]string, len(loads))
-	for i, load := range loads {
-		out[i] = fmt.Sprintf("%.3g", load)
-	}
-	return strings.Join(out, ", ")
+	return name + c.where()
 }
 
 // where is the knee of the points in words.
@@ -142,16 +133,12 @@ func Loads(runs []*gpuprof.Run) (curves []LoadCurve, only bool) {
 			c.Late = append(c.Late, q.Rate/q.Throughput)
 			continue
 		}
-		if slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == "generator-late" }) {
-			c.Partly = append(c.Partly, q.Rate/q.Throughput)
-		}
 		c.Points = append(c.Points, LoadPoint{q.Rate / q.Throughput, q})
 	}
 	enough := false
 	for _, c := range curves {
 		slices.SortStableFunc(c.Points, func(a, b LoadPoint) int { return cmp.Compare(a.Load, b.Load) })
 		slices.Sort(c.Late)
-		slices.Sort(c.Partly)
 		enough = enough || len(c.Points)+len(c.Late) > 1
 	}
 	if !enough {

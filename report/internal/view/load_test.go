@@ -14,7 +14,6 @@ import (
 func TestKnee(t *testing.T) {
 	few := func(r *gpuprof.Run) { r.Requests.Latency.Percentiles = r.Requests.Latency.Percentiles[:1] }
 	late := func(r *gpuprof.Run) { r.Status, r.Reason = gpuprof.Partial, gpuprof.ReasonGenerator }
-	partly := func(r *gpuprof.Run) { r.Warnings = append(r.Warnings, gpuprof.Warning{Code: "generator-late"}) }
 	for name, c := range map[string]struct {
 		change      func([]*gpuprof.Run)
 		knee, above float64
@@ -30,7 +29,6 @@ func TestKnee(t *testing.T) {
 		"too few at 0.8": {func(r []*gpuprof.Run) { few(r[2]) }, 0.5, -1, "knee at load 0.5"},
 		"too few":        {func(r []*gpuprof.Run) { few(r[0]); few(r[1]); few(r[2]); few(r[3]) }, -1, -1, "too few requests"},
 		"late below":     {func(r []*gpuprof.Run) { late(r[1]); r[1].Requests.Processes[0].InTime = 1 }, 0.8, -1, "knee at load 0.8, the largest with 99 of 100 requests within 100 ms; left out: load 0.5, where the sender was late"},
-		"partly":         {func(r []*gpuprof.Run) { partly(r[2]); partly(r[0]) }, 0.8, -1, "within 100 ms; a late sender added to the latencies at load 0.1, 0.8"},
 		"late above":     {func(r []*gpuprof.Run) { late(r[2]); late(r[3]) }, 0.5, -1, "knee above load 0.5, the largest measured: it answers 99 of 100 requests within 100 ms; left out: load 0.8, 0.9,"},
 		"all late":       {func(r []*gpuprof.Run) { late(r[0]); late(r[1]); late(r[2]); late(r[3]) }, -1, -1, "no knee: at every load the sender was late"},
 		"two limits":     {func(r []*gpuprof.Run) { r[1].Requests.SLO = 0.2 }, -1, -1, "several values"},

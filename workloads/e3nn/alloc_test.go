@@ -22,3 +22,15 @@ func TestCUDAStepsAllocateNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestStepsAllocateNothing(t *testing.T) {
+	for _, set := range []string{
+		"impl=csr", "impl=csr+mlp", "impl=csr+mlp,precision=tf32", "impl=fused", "impl=unfused", "graph=on", "graph=on,impl=unfused", "precision=tf32", "precision=bf16", "precision=fp16,graph=on",
+		"pinned=off,async_copy=off,streams=1", "item_reads=4,sync=step", "autotune=on", "pass=forces", "pass=forces,recompute=all,layout=mul_ir,precision=bf16", "pass=train,optimizer=foreach,precision=bf16",
+	} {
+		t.Run(set, func(t *testing.T) {
+			s := openSession(t, "small", append(strings.Split(set, ","), "batch=30")...)
+			noAllocations(t, s)
+		})
+	}
+}
