@@ -1,7 +1,6 @@
 package gpucheck
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/gpuprof/gpuprof"
@@ -22,7 +21,7 @@ func (c *convolution) gradients(layer string, ceilings gpuprof.Ceilings) {
 	g := op.TensorProductGrad{Product: product}
 	edges, out := len(c.src), c.tp.Out.Dim()
 	dz := r.random(c.rows * out)
-	colptr, perm := bySource(c.src, c.nodes)
+	colptr, perm := op.BySource(c.src, c.nodes)
 	base := op.TPGradBuffers{X: c.b.X, Y: c.b.Y, W: c.b.W, DOut: upload(r, dz), Src: c.b.Src, Dst: c.b.Dst, ColPtr: upload(r, colptr), Perm: upload(r, perm)}
 	dx, dy, dw := r.alloc(4*len(c.x), gpuprof.OnDevice), r.alloc(4*len(c.y), gpuprof.OnDevice), r.alloc(4*len(c.w), gpuprof.OnDevice)
 	edgeWise, features, all := base, base, base
@@ -54,23 +53,6 @@ func (c *convolution) gradients(layer string, ceilings gpuprof.Ceilings) {
 		r.ok(bound.Close())
 	}
 	r.free(base.DOut, base.ColPtr, base.Perm, dx, dy, dw)
-}
-
-// bySource lists the edges from each node: those of node n are perm[colptr[n]:colptr[n+1]], in their order.
-func bySource(src []int32, nodes int) (colptr, perm []int32) {
-	perm = make([]int32, len(src))
-	for e := range perm {
-		perm[e] = int32(e)
-	}
-	slices.SortStableFunc(perm, func(a, b int32) int { return int(src[a]) - int(src[b]) })
-	colptr = make([]int32, nodes+1)
-	for _, s := range src {
-		colptr[s+1]++
-	}
-	for n := range nodes {
-		colptr[n+1] += colptr[n]
-	}
-	return colptr, perm
 }
 
 // errorOfGradients compares some edges' gradients, and those of the features of a node with few edges and of one at

@@ -48,49 +48,70 @@ func TestKnobsNameTheirStages(t *testing.T) {
 		{e3nn.New(), []string{"", "impl=unfused,recompute=all", "impl=csr+mlp"}},
 		{gruflow.New(), []string{"", "impl=fused,checkpoint=2", "impl=fused,tape=saved,windows_kept=2"}},
 	} {
-		knobs := c.w.Knobs()
-		of := func(name string) gpuprof.Knob {
-			return knobs[slices.IndexFunc(knobs, func(k gpuprof.Knob) bool { return k.Name == name })]
-		}
-		changed := make(map[string]int)
-		for _, way := range of("pass").Values {
-			for _, with := range c.with {
-				base := append([]string{"pass=" + way}, strings.FieldsFunc(with, func(r rune) bool { return r == ',' })...)
-				before := stages(c.w, base...)
-				if before == nil {
-					continue
-				}
-				for _, k := range knobs {
-					if k.Model || k.Acts == nil || slices.Contains(k.Acts, gpuprof.AllStages) || k.Name == "graph" {
+		changed := make(map[string]bool)
+		for _, base := range passesOf(c.w, c.with) {
+			before := stages(c.w, base...)
+			if before == nil {
+				continue
+			}
+			for _, one := range turns(c.w) {
+				k, setting := one.knob, one.knob.Name+"="+one.value
+				for stage, parts := range stages(c.w, append(slices.Clone(base), setting)...) {
+					if parts == before[stage] {
 						continue
 					}
-					values := slices.Clone(k.Values)
-					for _, v := range k.Try { // of which some knobs name more than a workload takes
-						if k.Parse != nil {
-							if _, err := k.Parse(v); err == nil {
-								values = append(values, v)
-							}
-						}
-					}
-					for _, v := range values {
-						after := stages(c.w, append(slices.Clone(base), k.Name+"="+v)...)
-						for stage := range after {
-							if after[stage] == before[stage] {
-								continue
-							}
-							changed[k.Name]++
-							if !slices.Contains(k.Acts, stage) {
-								t.Errorf("%s, %v: %s=%s changes %s, which is not among the knob's stages %v", c.w.Name(), base, k.Name, v, stage, k.Acts)
-							}
-						}
+					changed[k.Name] = true
+					if !slices.Contains(k.Acts, stage) {
+						t.Errorf("%s, %v: %s changes %s, which is not among the knob's stages %v", c.w.Name(), base, setting, stage, k.Acts)
 					}
 				}
 			}
 		}
 		for _, k := range []string{"impl", "library", "precision", "deterministic"} {
-			if changed[k] == 0 {
+			if !changed[k] {
 				t.Errorf("%s: no value of %s changed a stage: nothing was compared", c.w.Name(), k)
 			}
 		}
 	}
+}
+
+// passesOf is every pass of a workload in every one of some lists of settings.
+func passesOf(w gpuprof.Workload, with []string) (all [][]string) {
+	for _, k := range w.Knobs() {
+		if k.Name != "pass" {
+			continue
+		}
+		for _, pass := range k.Values {
+			for _, sets := range with {
+				all = append(all, append([]string{"pass=" + pass}, strings.FieldsFunc(sets, func(r rune) bool { return r == ',' })...))
+			}
+		}
+	}
+	return all
+}
+
+// turn is a value of a knob that names its stages.
+type turn struct {
+	knob  gpuprof.Knob
+	value string
+}
+
+func turns(w gpuprof.Workload) (all []turn) {
+	for _, k := range w.Knobs() {
+		if k.Model || k.Acts == nil || slices.Contains(k.Acts, gpuprof.AllStages) || k.Name == "graph" {
+			continue
+		}
+		for _, v := range k.Values {
+			all = append(all, turn{k, v})
+		}
+		for _, v := range k.Try { // of which some knobs name more than a workload takes
+			if k.Parse == nil {
+				continue
+			}
+			if _, err := k.Parse(v); err == nil {
+				all = append(all, turn{k, v})
+			}
+		}
+	}
+	return all
 }

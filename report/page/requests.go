@@ -67,7 +67,7 @@ func answeredText(r *gpuprof.Run, in Where) Block {
 // lateText says that the sender is part of the latencies: who reads only the percentiles takes
 // its tail for the service's; nil where it was in time.
 func lateText(r *gpuprof.Run, in Where) Block {
-	if r.Requests == nil || !slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == "generator-late" }) {
+	if !sentLate(r) {
 		return nil
 	}
 	return Text{S: "generator-late: the sender of the requests was late, so the latencies are not the service's alone.", Tone: Unsure, In: in}
@@ -82,8 +82,8 @@ func waitsText(r *gpuprof.Run, in Where) Block {
 	return Text{S: hidesText(r.Requests), Tone: Unsure, In: in}
 }
 
-// late says that a run warns of a late sender.
-func late(r *gpuprof.Run) bool {
+// sentLate says that a run warns of a late sender of its requests.
+func sentLate(r *gpuprof.Run) bool {
 	return r.Requests != nil && slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == "generator-late" })
 }
 

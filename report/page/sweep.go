@@ -53,7 +53,7 @@ func leadOf(runs []*gpuprof.Run) []Block {
 func lateSettings(runs []*gpuprof.Run) string {
 	var names []string
 	for _, r := range runs {
-		if late(r) {
+		if sentLate(r) {
 			names = append(names, settingOf(r, runs))
 		}
 	}

@@ -166,16 +166,6 @@ func starts(ends []int32, atoms int32) []int32 {
 	return out
 }
 
-// bySource is the order of the edges by source.
-func (n *network) bySource() []int32 {
-	perm := make([]int32, n.Edges)
-	for e := range perm {
-		perm[e] = int32(e)
-	}
-	slices.SortStableFunc(perm, func(a, b int32) int { return int(n.src[a] - n.src[b]) })
-	return perm
-}
-
 // arranged is the values of a parameter in another layout. Only those of x, which are features, differ.
 func (n *network) arranged(name string, v []float32, change func(dst, src []float32)) []float32 {
 	if name != names()[0] {

@@ -83,7 +83,8 @@ func (t *trainer) bind(dev gpuprof.Device) {
 	param, grad := func(i int) gpuprof.Buffer { return t.step.Params()[i].P }, t.step.Grad
 	x, w1, w2, mix, readout := param(0), param(1), param(2), param(3), param(4)
 	vec, target := t.mem.Upload(t.stream, "vec", n.vec), t.mem.Upload(t.stream, "target", n.target)
-	src, dst, rowptr, colptr, perm := t.index(n.src), t.index(n.dst), t.index(starts(n.dst, n.Atoms)), t.index(starts(n.src, n.Atoms)), t.index(n.bySource())
+	ends, order := op.BySource(n.src, atoms)
+	src, dst, rowptr, colptr, perm := t.index(n.src), t.index(n.dst), t.index(starts(n.dst, n.Atoms)), t.index(ends), t.index(order)
 	basis, y, a, h, w := t.words(e*n.basis.N), t.words(e*n.sph.Dim()), t.words(e*n.mlp.Hidden), t.words(e*n.mlp.Hidden), t.words(e*n.mlp.Out)
 	mid, pre, out, rho := t.words(atoms*n.product.Out.Dim()), t.words(atoms*n.linear.Out.Dim()), t.words(atoms*n.readout.Width), t.words(atoms)
 	product := op.TensorProduct{TP: n.product, Impl: op.ImplCSR, Layout: t.layout, Scale: float32(1 / math.Sqrt(neighbours))}

@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// The race detector allocates on its own account in calls of the driver.
 func TestCUDAStepsAllocateNothing(t *testing.T) {
 	for _, set := range []string{
 		"impl=csr", "impl=csr+mlp", "impl=fused", "impl=unfused", "graph=on", "precision=tf32", "precision=bf16,graph=on", "pinned=off,async_copy=off,streams=1",

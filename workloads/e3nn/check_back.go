@@ -265,7 +265,7 @@ func (c *checker) allBack(so *stageOps) error {
 		sum := 0.0
 		for r, v := range rho {
 			if s.trains() {
-				off := v - float64(s.params.target[c.micro*s.rows+r])
+				off := v - c.target(r)
 				v = off * off / 2 / float64(s.rows)
 			}
 			sum += v

@@ -47,6 +47,11 @@ func (c *checker) optimized(so *stageOps) error {
 	return c.s.train.step.Stepped(c.s.Compute, c.saved, now, &c.errs[stage])
 }
 
+// target is what a row's value of the micro-batch should be.
+func (c *checker) target(row int) float64 {
+	return float64(c.s.params.target[c.micro*c.s.rows+row])
+}
+
 // residual compares the gradient of a row's value.
 func (c *checker) residual(row int) error {
 	rho, err := c.wide(c.s.back.rho, row, 1)
@@ -57,7 +62,7 @@ func (c *checker) residual(row int) error {
 	if err != nil {
 		return err
 	}
-	off := rho[0] - float64(c.s.params.target[c.micro*c.s.rows+row])
+	off := rho[0] - c.target(row)
 	return c.compare(stLoss, c.s.back.drho, row, []float64{scale * off / float64(c.s.rows)})
 }
 
@@ -92,14 +97,9 @@ func (c *checker) hiddenBack(layer, i int, basis, dw []float64) error {
 		return err
 	}
 	clear(da)
-	addScaled(da, c.refs[i].layers[layer].da, scale*c.residualOf(i)/float64(s.rows))
+	addScaled(da, c.refs[i].layers[layer].da, scale*(c.refs[i].rho-c.target(c.rows[i]))/float64(s.rows))
 	c.laws[lawChain].Add(got, da)
 	return nil
-}
-
-// residualOf is how far the reference's value of checked row i is from its target.
-func (c *checker) residualOf(i int) float64 {
-	return c.refs[i].rho - float64(c.s.params.target[c.micro*c.s.rows+c.rows[i]])
 }
 
 // featureLaw names what holds of the gradient of features: the product is linear in them

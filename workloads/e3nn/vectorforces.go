@@ -117,7 +117,7 @@ func (n *network) connect() error {
 	if len(c.Src) == 0 || len(c.Src) != len(c.Dst) {
 		return gpuprof.Errorf(nil, "src has %d edges and dst %d", len(c.Src), len(c.Dst)).WithFix("give one of each per edge")
 	}
-	n.rowptr, n.colptr = make([]int32, n.atoms+1), make([]int32, n.atoms+2)
+	n.rowptr = make([]int32, n.atoms+1)
 	for e := range c.Src {
 		for _, end := range []struct {
 			name string
@@ -130,17 +130,15 @@ func (n *network) connect() error {
 			*end.to = append(*end.to, int32(end.v))
 		}
 		n.rowptr[n.dst[e]+1]++
-		n.colptr[n.src[e]+1]++
-		n.perm = append(n.perm, int32(e))
 	}
 	if !slices.IsSorted(n.dst) {
 		return gpuprof.Errorf(nil, "the edges are not sorted by dst").WithFix("sort them")
 	}
 	for a := range n.atoms {
 		n.rowptr[a+1] += n.rowptr[a]
-		n.colptr[a+1] += n.colptr[a]
 	}
-	slices.SortStableFunc(n.perm, func(a, b int32) int { return int(n.src[a]) - int(n.src[b]) })
+	n.colptr, n.perm = op.BySource(n.src, n.atoms)
+	n.colptr = append(n.colptr, 0) // the point of row 0
 	return nil
 }
 

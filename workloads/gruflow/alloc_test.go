@@ -11,24 +11,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// The race detector allocates on its own account in calls of the driver.
 func TestCUDAStepsAllocateNothing(t *testing.T) {
 	for _, set := range []string{"impl=auto", "impl=fused", "impl=plain", "impl=persistent", "graph=on"} {
 		t.Run(set, func(t *testing.T) {
 			s := openOn(t, openSimulated(t, true), "small", "flows=8", "hidden=8", set)
-			run(t, s, 4)
-			i := 4
-			if n := testing.AllocsPerRun(10, func() {
-				if err := s.Step(i, loop.Silent{}); err != nil {
-					t.Fatal(err)
-				}
-				i++
-			}); n != 0 {
-				t.Errorf("%v allocations a step", n)
-			}
-			if err := s.stream.Sync(); err != nil {
-				t.Fatal(err)
-			}
+			noAllocations(t, s)
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
@@ -44,24 +31,28 @@ func TestStepsAllocateNothing(t *testing.T) {
 	} {
 		t.Run(strings.Join(set, ","), func(t *testing.T) {
 			s := openSession(t, "small", append(set, "flows=40")...)
-			i := 0
-			run(t, s, 4) // the pool and the device's queues are warm
-			before := s.mem.Dev.Meter().Allocations
-			i = 4
-			if n := testing.AllocsPerRun(30, func() {
-				if err := s.Step(i, loop.Silent{}); err != nil {
-					t.Fatal(err)
-				}
-				i++
-			}); n != 0 {
-				t.Errorf("%v allocations a step", n)
-			}
-			if n := s.mem.Dev.Meter().Allocations - before; n != 0 {
-				t.Errorf("%d device allocations", n)
-			}
-			if err := s.stream.Sync(); err != nil {
-				t.Fatal(err)
-			}
+			noAllocations(t, s)
 		})
+	}
+}
+
+func noAllocations(t *testing.T, s *session) {
+	t.Helper()
+	run(t, s, 4) // the pool and the device's queues are warm
+	before := s.mem.Dev.Meter().Allocations
+	i := 4
+	if n := testing.AllocsPerRun(30, func() {
+		if err := s.Step(i, loop.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+		i++
+	}); n != 0 {
+		t.Errorf("%v allocations a step", n)
+	}
+	if n := s.mem.Dev.Meter().Allocations - before; n != 0 {
+		t.Errorf("%d device allocations", n)
+	}
+	if err := s.stream.Sync(); err != nil {
+		t.Fatal(err)
 	}
 }

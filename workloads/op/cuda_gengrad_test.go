@@ -16,31 +16,27 @@ import (
 	"github.com/gpuprof/gpuprof/internal/cuda/cudatest"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
-	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
 // gradCase is a layer of a generated gradient, with the kernels of dw and dy and of dx.
 type gradCase struct {
-	name, kernel, xKernel string
-	tp                    so3.TensorProduct
+	generatedCase
+	xKernel string
 }
 
 func gradCases(t testing.TB) []gradCase {
 	t.Helper()
 	var all []gradCase
 	for _, f := range tpgen.Families() {
-		for i, l := range f.Layers {
-			tp, err := l.Product()
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := gradCase{fmt.Sprintf("%s/%d", f.Name, i), "tp_grad_" + f.Name, "tp_grad_x", tp}
-			if f.XRoom > 0 {
-				c.xKernel = "tp_gradx_" + f.Name
-			}
-			if f.GradRoom > 0 {
-				all = append(all, c)
-			}
+		if f.GradRoom == 0 {
+			continue
+		}
+		x := "tp_grad_x"
+		if f.XRoom > 0 {
+			x = "tp_gradx_" + f.Name
+		}
+		for _, c := range casesOf(t, "tp_grad_", f) {
+			all = append(all, gradCase{c, x})
 		}
 	}
 	return all

@@ -25,17 +25,7 @@ var tensorCoreErrors = map[string]float64{TF32: 2e-3, TF32x3: 1e-5}
 // tensorCoreCases are the layers of the kernels whose weights come from the tensor cores.
 func tensorCoreCases(t testing.TB) []generatedCase {
 	t.Helper()
-	var all []generatedCase
-	for _, f := range tpgen.MMAFamilies() {
-		for i, l := range f.Layers {
-			tp, err := l.Product()
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, generatedCase{fmt.Sprintf("%s/%d", f.Name, i), "tp_mma_" + f.Name, tp})
-		}
-	}
-	return all
+	return casesOf(t, "tp_mma_", tpgen.MMAFamilies()...)
 }
 
 // onTensorCores is csr+mlp of the case with a hidden layer of 100.

@@ -17,14 +17,20 @@ type generatedCase struct {
 
 func generatedCases(t testing.TB) []generatedCase {
 	t.Helper()
+	return casesOf(t, "tp_csr_", tpgen.Families()...)
+}
+
+// casesOf are the layers of families, whose kernels' names begin alike.
+func casesOf(t testing.TB, prefix string, families ...tpgen.Family) []generatedCase {
+	t.Helper()
 	var all []generatedCase
-	for _, f := range tpgen.Families() {
+	for _, f := range families {
 		for i, l := range f.Layers {
 			tp, err := l.Product()
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, generatedCase{fmt.Sprintf("%s/%d", f.Name, i), "tp_csr_" + f.Name, tp})
+			all = append(all, generatedCase{fmt.Sprintf("%s/%d", f.Name, i), prefix + f.Name, tp})
 		}
 	}
 	return all

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -219,6 +220,21 @@ func bySource(src []int32, nodes, first int) (colptr, perm []int32) {
 	}
 	colptr[nodes+1] = int32(first)
 	return colptr, perm
+}
+
+func TestBySource(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for edges := range 40 {
+		src := make([]int32, edges)
+		for e := range src {
+			src[e] = rnd.Int32N(7)
+		}
+		colptr, perm := BySource(src, 7)
+		want, order := bySource(src, 7, 0)
+		if !slices.Equal(colptr, want[:8]) || !slices.Equal(perm, order) {
+			t.Errorf("%v: %v and %v, want %v and %v", src, colptr, perm, want[:8], order)
+		}
+	}
 }
 
 func TestPositions(t *testing.T) {
