@@ -50,6 +50,7 @@ const (
 	blameStage2   // stage 2 has not run
 	blameEarly    // the gate ended before it was decided
 	blameRate     // requests came at different rates
+	blameSender   // requests were sent late
 )
 
 // entries pairs the metrics of both sides, in the old side's order, then what
@@ -132,8 +133,13 @@ func (e *entry) fill(paired bool) {
 			e.block(blameData, fmt.Sprintf("the %s side does not have this metric", name))
 			continue
 		}
-		kept := make([][]float64, 0, len(m.Runs))
-		for k, run := range m.Runs {
+		runs := m.Runs
+		if m.SenderLate && !paired {
+			runs = nil
+			e.block(blameSender, fmt.Sprintf("the sender of the %s side's requests was late, and this is its own", name))
+		}
+		kept := make([][]float64, 0, len(runs))
+		for k, run := range runs {
 			if len(run) == 0 {
 				if paired {
 					e.block(blameData, fmt.Sprintf("run %d of the %s side did not measure it", k+1, name))

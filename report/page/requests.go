@@ -21,7 +21,7 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 	}
 	lines := Lines{Lines: []Line{{Label: "requests", Value: endsText(q), Note: rateText(q)}}}
 	total := q.Sum()
-	if total.Seconds > 0 {
+	if total.Seconds > 0 && q.Told() > 0 {
 		lines.Lines = append(lines.Lines, Line{Label: "goodput", Value: view.SI(q.Goodput, "requests/s"), Note: "answered within " + view.Seconds(q.SLO)})
 	}
 	if b := batchText(total); b != "" {
@@ -67,10 +67,14 @@ func answeredText(r *gpuprof.Run, in Where) Block {
 // lateText says that the sender is part of the latencies: who reads only the percentiles takes
 // its tail for the service's; nil where it was in time.
 func lateText(r *gpuprof.Run, in Where) Block {
-	if !sentLate(r) {
+	if r.Requests == nil || r.Requests.Told() == 1 {
 		return nil
 	}
-	return Text{S: "generator-late: the sender of the requests was late, so the latencies are not the service's alone.", Tone: Unsure, In: in}
+	text := "generator-late: the sender of the requests was late, so the latencies above p50 are its own and left out."
+	if r.Requests.Told() == 0 {
+		text = "generator-late: the sender of the requests was later than their median latency, so the latencies are its own and left out."
+	}
+	return Text{S: text, Tone: Unsure, In: in}
 }
 
 // waitsText says above the percentiles that they are of a sender that waits; nil where it does
@@ -80,11 +84,6 @@ func waitsText(r *gpuprof.Run, in Where) Block {
 		return nil
 	}
 	return Text{S: hidesText(r.Requests), Tone: Unsure, In: in}
-}
-
-// sentLate says that a run warns of a late sender of its requests.
-func sentLate(r *gpuprof.Run) bool {
-	return r.Requests != nil && slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == "generator-late" })
 }
 
 func endsText(q *gpuprof.Requests) string {
@@ -151,7 +150,7 @@ func hidesText(q *gpuprof.Requests) string {
 }
 
 // latencyTable is a row for the mean, each percentile and the largest, and a column for each
-// kind of time.
+// kind of time. With a late sender the rows that are its own are left out.
 func latencyTable(q *gpuprof.Requests) Table {
 	t := Table{Name: "Table of latencies", Noun: "percentile", Caption: latencyCaption(q),
 		Columns: []Column{{Title: "percentile", Left: true}, {Title: "latency"}, {Title: "95 % interval", Drop: 300}}}
@@ -167,7 +166,7 @@ func latencyTable(q *gpuprof.Requests) Table {
 			t.Columns, kinds = append(t.Columns, kind.column), append(kinds, kind.of)
 		}
 	}
-	if q.Latency.Count == 0 {
+	if q.Latency.Count == 0 || q.Told() == 0 {
 		return t
 	}
 	row := func(name string, of func(*gpuprof.LatencySummary) (gpuprof.Percentile, bool)) {
@@ -190,13 +189,17 @@ func latencyTable(q *gpuprof.Requests) Table {
 		}
 		t.Rows = append(t.Rows, r)
 	}
-	row("mean", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) {
-		return gpuprof.Percentile{S: l.MeanS}, true
-	})
+	if q.Told() == 1 {
+		row("mean", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) {
+			return gpuprof.Percentile{S: l.MeanS}, true
+		})
+	}
 	for _, share := range latency.Shares() {
 		row(fmt.Sprintf("p%g", 100*share), func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) { return l.At(share) })
 	}
-	row("longest", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) { return gpuprof.Percentile{S: l.MaxS}, true })
+	if q.Told() == 1 {
+		row("longest", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) { return gpuprof.Percentile{S: l.MaxS}, true })
+	}
 	return t
 }
 
@@ -249,5 +252,5 @@ func outsideLines(q *gpuprof.Requests) []Line {
 
 func latencyCaption(q *gpuprof.Requests) string {
 	from := map[string]string{gpuprof.FromSchedule: "when a request was due", gpuprof.FromSend: "when a request was sent", gpuprof.FromFirstByte: "a request's first byte"}[q.From]
-	return "Times of the requests, from " + from + " to its answer. A percentile is left out where fewer than ten requests lie beyond it."
+	return "Times of the requests, from " + from + " to its answer. A percentile is left out where fewer than ten requests lie beyond it, and where it is the delay of a late sender."
 }
