@@ -38,6 +38,12 @@ func (p LoadPoint) Keeps() (keeps, known bool) {
 	return float64(sum.InTime) >= kneeShare*float64(sum.Scheduled-sum.Open), true
 }
 
+// senders says that a late sender may be why answers were not in time.
+func (p LoadPoint) senders() bool {
+	keeps, known := p.Keeps()
+	return p.Requests.Told() == 0 || p.Requests.Told() < 1 && known && !keeps
+}
+
 // Knee is the largest load that the service keeps its SLO under, -1 for none. above is a smaller
 // load under which it does not, -1 for none: then noise or a burst decided one of the two.
 func (c LoadCurve) Knee() (knee, above float64) {
@@ -132,7 +138,7 @@ func Loads(runs []*gpuprof.Run) (curves []LoadCurve, only bool) {
 			c.SLO = 0
 		}
 		p := LoadPoint{q.Rate / q.Throughput, q}
-		if keeps, known := p.Keeps(); r.Reason == gpuprof.ReasonGenerator || q.SenderLate != "" && known && !keeps {
+		if p.senders() {
 			c.Late = append(c.Late, p.Load)
 			continue
 		}

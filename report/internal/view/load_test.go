@@ -16,7 +16,10 @@ func TestKnee(t *testing.T) {
 	unsure := func(r *gpuprof.Run) { // its tail is not told
 		r.Requests.SenderLate, r.Requests.Latency.Percentiles = "the sender was late", r.Requests.Latency.Percentiles[:1]
 	}
-	late := func(r *gpuprof.Run) { r.Status, r.Reason = gpuprof.Partial, gpuprof.ReasonGenerator }
+	late := func(r *gpuprof.Run) { // later than the median latency
+		r.Status, r.Reason = gpuprof.Partial, gpuprof.ReasonGenerator
+		r.Requests.SenderLate, r.Requests.Latency.Percentiles = "the sender was late", nil
+	}
 	for name, c := range map[string]struct {
 		change      func([]*gpuprof.Run)
 		knee, above float64
