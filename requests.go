@@ -109,9 +109,9 @@ type Served struct {
 // Outside is what is known of callers from outside beside their requests.
 type Outside struct {
 	// Rejected counts what never became a request, by the HTTP status that it got, or "closed"
-	// where the connection ended before.
+	// where the connection ended before or its first lines could not be read.
 	Rejected map[string]int64 `json:"rejected,omitempty"`
-	Gone     int64            `json:"gone"` // callers that left before the answer, which is counted all the same
+	Gone     int64            `json:"gone"` // callers that closed their side before the answer, which is counted all the same
 	Decode   Recorded         `json:"decode_time"`
 	// Recomputed answers, drawn at random, were compared with the network in float64: Error is
 	// the largest of ||out-ref|| / ||ref||. Nothing else is known of the images of others.

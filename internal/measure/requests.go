@@ -79,6 +79,9 @@ func (r *runner) judgeRequests(q *gpuprof.Requests) {
 func (r *runner) fewAnswered(q *gpuprof.Requests, total gpuprof.Served) {
 	text, fix := "of %d requests after the warm-up of the load %d were answered", "give more time with --max-time, or a higher rate"
 	switch {
+	case q.From == gpuprof.FromFirstByte && total.Scheduled == 0:
+		r.warn("few-requests", "no request came while the run listened", "send some to the address that the run prints, or give it more time with --max-time")
+		return
 	case q.From == gpuprof.FromFirstByte:
 		text, fix = "of %d requests from outside %d were answered", "send more while the run listens, or give it more time with --max-time"
 	case total.Refused > total.Completed:

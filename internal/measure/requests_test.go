@@ -265,3 +265,12 @@ func TestMergeRequests(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A run that listened and was asked nothing says that, and not how many of no requests were answered.
+func TestNoRequestCame(t *testing.T) {
+	out := &gpuprof.Requests{From: gpuprof.FromFirstByte, SLO: 0.1, Processes: []gpuprof.Served{{}}}
+	r, err := runServing(t, serves{out: out}, nil)
+	if err != nil || !slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Text == "no request came while the run listened" }) {
+		t.Errorf("%v, %+v", err, r)
+	}
+}

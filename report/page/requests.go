@@ -43,6 +43,14 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 // everything else: p99 is then of a load that the service did not take.
 const fewAnswered = 0.01
 
+// noneText says that there was no request to measure.
+func noneText(q *gpuprof.Requests) string {
+	if q.From == gpuprof.FromFirstByte {
+		return "No request came while the run listened, so there are no latencies."
+	}
+	return "No request was sent after the warm-up of the load, so there are no latencies."
+}
+
 // answeredText says how many requests the latencies are not of; nil where nearly all were answered.
 // A terminal short of lines leaves out the figures of the load before its percentiles.
 func answeredText(r *gpuprof.Run, in Where) Block {
@@ -50,6 +58,9 @@ func answeredText(r *gpuprof.Run, in Where) Block {
 		return nil
 	}
 	t := r.Requests.Sum()
+	if t.Scheduled == 0 {
+		return Text{S: noneText(r.Requests), Tone: Unsure, In: in}
+	}
 	missing := t.Refused + t.Failed
 	if missing == 0 || float64(missing) < fewAnswered*float64(t.Scheduled) {
 		return nil
@@ -88,6 +99,9 @@ func waitsText(r *gpuprof.Run, in Where) Block {
 
 func endsText(q *gpuprof.Requests) string {
 	t := q.Sum()
+	if t.Scheduled == 0 {
+		return "none"
+	}
 	parts := []string{fmt.Sprintf("%d scheduled", t.Scheduled), fmt.Sprintf("%d answered", t.Completed)}
 	if t.Refused > 0 {
 		text := fmt.Sprintf("%d refused", t.Refused)
@@ -109,6 +123,12 @@ func endsText(q *gpuprof.Requests) string {
 
 func rateText(q *gpuprof.Requests) string {
 	t := q.Sum()
+	switch {
+	case t.Scheduled == 0 && q.From == gpuprof.FromFirstByte:
+		return "no request came while the run listened"
+	case t.Scheduled == 0:
+		return "no request was sent after the warm-up of the load"
+	}
 	text := "in " + view.Seconds(t.Seconds)
 	switch {
 	case q.Rate > 0 && q.Throughput > 0:
