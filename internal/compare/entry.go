@@ -88,8 +88,11 @@ func entries(old, new *Result, o Options, paired bool) ([]*entry, error) {
 			e.Exact = false
 		}
 		e.fill(paired)
-		if stages[name] && floor > 0 {
-			e.applyFloor(floor)
+		switch {
+		case stages[name] && floor > 0:
+			e.applyFloor(floor, StageFloor, "step")
+		case name == refusedMetric && e.underLoad() && (e.positive[0] || e.positive[1]):
+			e.applyFloor(refusedFloor, refusedFloor, "requests")
 		}
 		out[i] = e
 	}
@@ -205,16 +208,18 @@ func (e *entry) block(b blame, why string) {
 	}
 }
 
-// applyFloor raises samples to the floor. A stage whose centre is below it on
-// both sides is not judged, and one that grows past it is judged by how far.
-func (e *entry) applyFloor(floor float64) {
+// applyFloor raises samples to the floor, a share of a whole. A figure whose centre is below
+// it on both sides is not judged, and one that grows past it is judged by how far.
+func (e *entry) applyFloor(floor, share float64, of string) {
 	low := [2]bool{float64(e.result.Old) < floor, float64(e.result.New) < floor}
 	e.floored, e.raised = low[0] && low[1], low[0] || low[1]
 	switch {
 	case e.floored:
-		e.result.Reason = fmt.Sprintf("less than %.0f %% of the step on both sides: too little to judge", 100*StageFloor)
+		e.result.Reason = fmt.Sprintf("less than %.0f %% of the %s on both sides: too little to judge", 100*share, of)
+	case e.raised && share != floor:
+		e.result.Reason = fmt.Sprintf("judged from %.0f %% of the %s (%s) up", 100*share, of, gpuprof.FormatSeconds(floor))
 	case e.raised:
-		e.result.Reason = fmt.Sprintf("judged from %.0f %% of the step (%s) up", 100*StageFloor, gpuprof.FormatSeconds(floor))
+		e.result.Reason = fmt.Sprintf("judged from %.0f %% of the %s up", 100*share, of)
 	}
 	e.old, e.new = raise(e.old, floor), raise(e.new, floor)
 	e.zero = false

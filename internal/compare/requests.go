@@ -7,6 +7,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/latency"
 )
 
+const (
+	refusedMetric = "refused"
+	// refusedFloor is the share of the requests that a service may refuse by chance, in a burst. A
+	// share of nothing has no ratio, and a service that begins to refuse is judged from here up.
+	refusedFloor = 0.01
+)
+
 // requests adds what callers saw of a service, one figure a process, each with the rate that
 // it was measured at. The knobs that the rate was made of say no more than it.
 func (r *Result) requests(q *gpuprof.Requests) {
@@ -44,7 +51,7 @@ func (r *Result) requests(q *gpuprof.Requests) {
 		refused = append(refused, float64(p.Refused)/float64(p.Scheduled))
 	}
 	add("goodput", "requests/s", true, q.Told() == 0, goodput)
-	add("refused", "share", false, false, refused)
+	add(refusedMetric, "share", false, false, refused)
 }
 
 // Rate is the requests per second under which it was measured, 0 for none.

@@ -71,6 +71,37 @@ func TestLatencyMetrics(t *testing.T) {
 	}
 }
 
+// A service that begins to refuse is caught, and one that stops is better, though a share of nothing has no ratio; a burst
+// in one process is chance.
+func TestRefused(t *testing.T) {
+	refuses := func(of ...int64) *compare.Result {
+		r := servedRun(t, 100, "0.7", time.Millisecond)
+		for i := range r.Metrics {
+			if m := &r.Metrics[i]; m.Name == "refused" {
+				for k := range m.Runs {
+					m.Runs[k][0] = float64(of[k%len(of)]) / 2100
+				}
+			}
+		}
+		return r
+	}
+	for _, c := range []struct {
+		old, now []int64
+		want     compare.Verdict
+	}{
+		{[]int64{0}, []int64{0}, compare.Same}, {[]int64{0}, []int64{100, 103, 98}, compare.Regressed}, {[]int64{100, 103, 98}, []int64{0}, compare.Improved},
+		{[]int64{100, 103, 98}, []int64{200, 203, 201}, compare.Regressed}, {[]int64{0}, []int64{1, 0, 0, 0, 0, 0}, compare.Same}, {[]int64{1, 2}, []int64{0, 1, 2, 3}, compare.Same},
+	} {
+		r, err := compare.Compare(refuses(c.old...), refuses(c.now...), compare.Options{SessionSpread: 0.001})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, _ := verdictOf(r, "refused"); m.Verdict != c.want || m.HigherIsBetter {
+			t.Errorf("%d refused, then %d: %s (%s), want %s", c.old, c.now, m.Verdict, m.Reason, c.want)
+		}
+	}
+}
+
 // In a gate latencies are judged beside the step, which explains its stages alone; a side
 // whose sender waited for room is refused, and compared all the same.
 func TestLatencyInGate(t *testing.T) {

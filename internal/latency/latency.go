@@ -61,9 +61,12 @@ func (h *Histogram) Mean() float64 { return float64(h.sum) * 1e-9 / float64(h.Co
 // Max is in seconds.
 func (h *Histogram) Max() float64 { return float64(h.most) * 1e-9 }
 
-// At is the time in seconds within which a share of the values lies: the highest value that
+// At is the time in seconds within which at least a share of the values lies (nearest rank): the highest value that
 // the histogram cannot tell from it, and no more than the largest.
 func (h *Histogram) At(share float64) float64 {
+	if n := float64(h.Count()); n > 0 {
+		share = math.Ceil(share*n*(1-1e-12)) / n // the library rounds the rank, to a value that fewer lie within
+	}
 	return math.Min(float64(h.h.ValueAtPercentile(100*share)), float64(h.most)) * 1e-9
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func TestAgainstSorted(t *testing.T) {
 		slices.Sort(values)
 		n := len(values)
 		for _, share := range []float64{0.01, 0.5, 0.9, 0.99, 1} {
-			rank := min(max(int(share*float64(n)+0.5), 1), n)
+			rank := sort.Search(n, func(i int) bool { return float64(i+1) >= share*float64(n)*(1-1e-12) }) + 1
 			want := min(float64(values[rank-1]), float64(time.Hour)) * 1e-9
 			if got := h.At(share); math.Abs(got-want) > 1e-3*want+1e-6 {
 				t.Fatalf("p%g of %d is %g, want %g", 100*share, n, got, want)

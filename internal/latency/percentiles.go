@@ -2,6 +2,7 @@ package latency
 
 import (
 	"cmp"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sort"
@@ -68,10 +69,13 @@ func between(processes []*Histogram, shares []float64) []*[2]float64 {
 	return out
 }
 
-// within is the percentile bootstrap over blocks: draws of as many blocks as there are,
-// with replacement, merged; the 2.5 and 97.5 % points of each percentile over the draws
-// (Kuensch, Annals of Statistics 17, 1989; the blocks do not overlap, as they are long
-// against the time in which the queue forgets).
+// within is the bootstrap over blocks: draws of as many blocks as there are, with
+// replacement, merged (Kuensch, Annals of Statistics 17, 1989; the blocks do not overlap, as
+// they are long against the time in which the queue forgets). Which of the draws' percentiles
+// end the interval is corrected for bias and skewness, since most blocks have little of a tail
+// and few have much (BCa: Efron, Journal of the American Statistical Association 82, 1987), and
+// for the few blocks, which vary less than what they are drawn from (the expanded interval of
+// Hesterberg, The American Statistician 69, 2015).
 func within(blocks []*Histogram, shares []float64, seed uint64) []*[2]float64 {
 	out := make([]*[2]float64, len(shares))
 	if len(blocks) < leastBlocks {
@@ -88,12 +92,52 @@ func within(blocks []*Histogram, shares []float64, seed uint64) []*[2]float64 {
 		}
 		t.percentiles(picked, shares, drawn)
 	}
+	all, without := make([][]float64, len(shares)), make([][]float64, len(shares))
+	for b := range picked {
+		picked[b] = 1
+	}
+	t.percentiles(picked, shares, all)
+	for b := range picked { // the jackknife
+		picked[b] = 0
+		t.percentiles(picked, shares, without)
+		picked[b] = 1
+	}
 	for i := range shares {
 		slices.Sort(drawn[i])
-		out[i] = &[2]float64{drawn[i][draws/40], drawn[i][draws-1-draws/40]}
+		lo, hi := corrected(drawn[i], all[i][0], without[i])
+		out[i] = &[2]float64{drawn[i][lo], drawn[i][hi]}
 	}
 	return out
 }
+
+// corrected are the places among the sorted draws of a percentile that end its interval.
+// without is the percentile of all blocks but each one.
+func corrected(drawn []float64, all float64, without []float64) (lo, hi int) {
+	below := sort.SearchFloat64s(drawn, all)
+	upTo := sort.Search(len(drawn), func(i int) bool { return drawn[i] > all })
+	bias := normalQuantile((float64(below+upTo)/2 + 0.5) / float64(len(drawn)+1))
+	mean := 0.0
+	for _, v := range without {
+		mean += v / float64(len(without))
+	}
+	var squares, cubes float64
+	for _, v := range without {
+		squares, cubes = squares+(mean-v)*(mean-v), cubes+(mean-v)*(mean-v)*(mean-v)
+	}
+	skew := 0.0
+	if squares > 0 {
+		skew = cubes / (6 * math.Pow(squares, 1.5))
+	}
+	n := float64(len(without))
+	wide := stats.TQuantile(n-1, 0.975) * math.Sqrt(n/(n-1))
+	place := func(z float64) int {
+		z = bias + (bias+z)/(1-skew*(bias+z))
+		return min(max(int(float64(len(drawn))*(1-math.Erf(-z/math.Sqrt2))/2), 0), len(drawn)-1)
+	}
+	return place(-wide), place(wide)
+}
+
+func normalQuantile(p float64) float64 { return stats.TQuantile(math.Inf(1), p) }
 
 // table is how many times each block has up to a value, without the values that no block has.
 type table struct {

@@ -71,7 +71,25 @@ func summaryOf(r *gpuprof.Requests, of func(*gpuprof.Served) *gpuprof.Recorded, 
 		}
 	}
 	sum := Summary(all, processes, blocks, seed)
+	if len(blocks) > 0 {
+		withoutFew(&sum, r)
+	}
 	return &sum, nil
+}
+
+// withoutFew takes the interval off a percentile that the requests of few excursions of the queue
+// lie beyond. One lasts about as long as the queue takes to forget. Of intervals with a fifth of
+// such a time beyond half hold the percentile of M/D/1, with two nine tenths.
+func withoutFew(sum *gpuprof.LatencySummary, r *gpuprof.Requests) {
+	if !(r.Throughput > 0) || r.Rate == 0 {
+		return
+	}
+	least := 2 * gpuprof.Relaxation(r.Throughput, r.Rate)
+	for i := range sum.Percentiles {
+		if p := &sum.Percentiles[i]; (1-p.Share)*r.Processes[0].Seconds < least {
+			p.CI95 = nil
+		}
+	}
 }
 
 // Merge joins the requests of several processes, which are of one setting and one rate. A

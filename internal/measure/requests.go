@@ -60,6 +60,7 @@ func (r *runner) judgeRequests(q *gpuprof.Requests) {
 		return
 	}
 	r.judgeRefused(q, total)
+	r.judgeWarmUp(q)
 	median, hasMedian := q.Latency.At(0.5)
 	if q.SenderLate != "" {
 		r.warn("generator-late", q.SenderLate, lateFix)
@@ -88,6 +89,21 @@ func (r *runner) fewAnswered(q *gpuprof.Requests, total gpuprof.Served) {
 		fix = "lower the rate, or let requests wait longer before they are refused"
 	}
 	r.warn("few-requests", fmt.Sprintf(text, total.Scheduled, total.Completed), fix)
+}
+
+// judgeWarmUp warns of a load whose queue did not have the time to forget that it began empty.
+func (r *runner) judgeWarmUp(q *gpuprof.Requests) {
+	if q.From != gpuprof.FromSchedule || !(q.Throughput > 0) || q.Rate > gpuprof.SettledLoad*q.Throughput {
+		return
+	}
+	relax := gpuprof.Relaxation(q.Throughput, q.Rate)
+	had := q.Processes[0].WarmUpS / relax
+	if had >= gpuprof.LoadWarmUps*(1-1e-6) {
+		return
+	}
+	r.warn("load-warm-up-cut", fmt.Sprintf("the load's warm-up took %s, %.2g of the %d times of %s in which a queue at %.2f of the throughput forgets that it was empty",
+		gpuprof.FormatSeconds(q.Processes[0].WarmUpS), had, gpuprof.LoadWarmUps, gpuprof.FormatSeconds(relax), q.Rate/q.Throughput),
+		"give more time with --max-time, or a lower rate; a trace's first tenth is its warm-up")
 }
 
 // judgeRefused warns of a service that does less under load than its steps say.

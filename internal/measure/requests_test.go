@@ -195,6 +195,24 @@ func TestRefusedBelowThroughput(t *testing.T) {
 	}
 }
 
+// A warm-up of fewer than 20 relaxation times is said; one of as many is not, nor one of a load at which no queue settles.
+func TestShortWarmUp(t *testing.T) {
+	for _, c := range []struct {
+		throughput, warm float64
+		warns            bool
+	}{
+		// 100 per second at 0.25 of 400 forget in 2.5 ms / (1 - 0.5)^2 = 10 ms.
+		{400, 0.199, true}, {400, 0.2, false}, {101, 0.1, false}, {0, 0, false},
+	} {
+		out := served(t, time.Millisecond, time.Microsecond, 100)
+		out.Throughput, out.Processes[0].WarmUpS = c.throughput, c.warm
+		r, err := runServing(t, serves{out: out}, nil)
+		if err != nil || hasWarning(r, "load-warm-up-cut") != c.warns {
+			t.Errorf("%+v: %v, %+v", c, err, r.Warnings)
+		}
+	}
+}
+
 // Books that do not add up leave no times; a failure of the device keeps the steps.
 func TestServeFails(t *testing.T) {
 	r, err := runServing(t, serves{out: served(t, time.Millisecond, 0, 100), err: gpuprof.Errorf(gpuprof.ErrCheck, "Little's law")}, nil)

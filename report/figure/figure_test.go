@@ -340,3 +340,17 @@ func TestMediansHaveRoom(t *testing.T) {
 		}
 	}
 }
+
+// A batch holds whole requests, and so do the ticks of an axis of few sizes.
+func TestBatchTicks(t *testing.T) {
+	r := fixture.Loaded()[0]
+	r.Requests.Processes[0].Batches = []int64{5, 0, 1}
+	panels := figure.Requests(r).Panels
+	var got []string
+	for _, tick := range panels[len(panels)-1].X.Ticks {
+		got = append(got, fmt.Sprint(tick.At, " ", tick.Label))
+	}
+	if strings.Join(got, " ") != "1 1 2 2 3 3" {
+		t.Errorf("ticks %v", got)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
@@ -191,6 +192,11 @@ func pointed(lines []Mark) []Mark {
 func batchPanel(q *gpuprof.Requests) Panel {
 	sizes := q.Sum().Batches
 	p := Panel{Title: "share of the batches by their size (%)", Height: 92, X: Axis{Min: 0.5, Max: float64(max(len(sizes), 1)) + 0.5, Label: "requests in a batch"}}
+	if few := 10; len(sizes) <= few { // an axis of its own choice would have parts of requests
+		for i := range max(len(sizes), 1) {
+			p.X.Ticks = append(p.X.Ticks, Tick{float64(i + 1), strconv.Itoa(i + 1)})
+		}
+	}
 	total := int64(0)
 	for _, n := range sizes {
 		total += n

@@ -96,7 +96,7 @@ func (s *session) outsideRequests(p *plan, books *traffic.Account, o *front, c k
 	}
 	p.outside = known
 	if rate := books.Rate(); p.throughput > 0 && rate > 0 {
-		p.relax = relaxation(p.throughput, rate/p.throughput)
+		p.relax = seconds(gpuprof.Relaxation(p.throughput, rate))
 	}
 	out, fault := s.requests(p, books, o.callers.Sent())
 	switch {

@@ -17,7 +17,7 @@ func TestCheckHasTheKnownAnswers(t *testing.T) {
 	for _, c := range workloadtest.Passes(t, onHost(t, fast("max_batch=4")...)) {
 		stages = append(stages, c.Stage)
 	}
-	for _, want := range []string{"schedule", "M/D/1", "M/M/1", "greedy-batching", "delay-batching"} {
+	for _, want := range []string{"schedule", "M/D/1", "M/D/1-p99", "M/M/1", "M/M/1-p99", "greedy-batching", "greedy-batch", "delay-batching", "delay-batch"} {
 		if !slices.Contains(stages, want) {
 			t.Errorf("no %s among the checks %v", want, stages)
 		}

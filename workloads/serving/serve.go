@@ -17,14 +17,11 @@ import (
 
 // How long a load is, in times in which the queue forgets.
 const (
-	warmUps     = 20
 	blockTimes  = 10
 	blocks      = 20
 	blockLength = 1000 // requests
 	// most of the time that a warm-up may take of all there is
 	warmUpShare = 0.25
-	// Above it the queue never settles, and the formula has no end.
-	settledLoad = 0.98
 )
 
 // runner is the session as a traffic.Runner.
@@ -108,7 +105,6 @@ type plan struct {
 	times          []time.Duration
 	clients        int
 	throughput     float64
-	short          string // why the stretch is shorter than the rule asks
 	waits, from    string
 	outside        *gpuprof.Outside // what is known of callers from outside
 	arrivals, rule string
@@ -210,7 +206,7 @@ func (s *session) planLoad(l gpuprof.Load) (*plan, error) {
 	}
 	if p.clients = clientsOf(s.set); p.clients > 0 {
 		p.from, p.waits = gpuprof.FromSend, gpuprof.WaitsAnswer
-		s.lengths(p, l, settledLoad)
+		s.lengths(p, l, gpuprof.SettledLoad)
 		return p, nil
 	}
 	if s.trace != nil {
@@ -239,26 +235,19 @@ func (s *session) planLoad(l gpuprof.Load) (*plan, error) {
 	return p, nil
 }
 
-// relaxation is the time in which a queue of load rho forgets: S/(1-sqrt rho)^2, S being the
-// time per request (Cohen, The Single Server Queue, III.7.3).
-func relaxation(throughput, rho float64) time.Duration {
-	return seconds(1 / throughput / math.Pow(1-math.Sqrt(min(rho, settledLoad)), 2))
-}
-
 // lengths are those of warm-up and stretch.
 func (s *session) lengths(p *plan, l gpuprof.Load, rho float64) {
-	rho = min(rho, settledLoad)
 	if math.IsNaN(rho) || l.Throughput <= 0 {
-		rho = settledLoad
+		rho = gpuprof.SettledLoad
 	}
 	each := 1e-3
 	if l.Throughput > 0 {
 		each = 1 / l.Throughput
 	}
-	p.relax = relaxation(1/each, rho)
-	p.warm = warmUps * p.relax
+	p.relax = seconds(gpuprof.Relaxation(1/each, rho/each))
+	p.warm = gpuprof.LoadWarmUps * p.relax
 	if most := time.Duration(warmUpShare * float64(l.MaxTime)); p.warm > most {
-		p.warm, p.short = most, "its warm-up"
+		p.warm = most
 	}
 	rate := p.rate
 	if rate == 0 {
@@ -267,7 +256,6 @@ func (s *session) lengths(p *plan, l gpuprof.Load, rho float64) {
 	want := max(l.MinTime, blocks*max(seconds(blockLength/rate), blockTimes*p.relax))
 	if most := l.MaxTime - p.warm; want > most {
 		want = max(most, 0)
-		p.short = "its stretch"
 	}
 	p.stretch = want
 }
@@ -282,7 +270,7 @@ func (s *session) planTrace(p *plan) {
 		p.rate = float64(len(p.times)-1) / end.Seconds()
 	}
 	if p.throughput > 0 {
-		p.relax = relaxation(p.throughput, p.rate/p.throughput)
+		p.relax = seconds(gpuprof.Relaxation(p.throughput, p.rate))
 	}
 }
 

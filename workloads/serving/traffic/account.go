@@ -169,6 +169,15 @@ func (a *Account) Rate() float64 {
 	return float64(a.scheduled) / (a.ended - a.began).Seconds()
 }
 
+// meanBatch is how many requests a batch held in the mean.
+func (a *Account) meanBatch() float64 {
+	batches, requests := 0.0, 0.0
+	for i, n := range a.batches {
+		batches, requests = batches+float64(n), requests+float64(n)*float64(i+1)
+	}
+	return requests / batches
+}
+
 // queued books how many requests waited when a batch began.
 func (a *Account) queued(waiting int) {
 	b := a.blocks[a.n]

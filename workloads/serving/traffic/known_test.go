@@ -13,6 +13,9 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/latency"
 )
 
 // Arrivals at 0, 2, 3, 10, 11 and 30 ms, S(b) = 4 + b ms, one slot: every latency and
@@ -124,6 +127,46 @@ func TestFixedService(t *testing.T) {
 	}
 }
 
+// Of 95 % intervals of M/D/1 some 95 % hold the true percentile, in loads as short as the rule allows: 20 blocks of 1,000
+// requests behind 20 relaxation times. 120 intervals tell that to 2 %, and those of so few blocks may be a little short,
+// hence 90 %. One of p99.9 would hold it in three of four loads, and is not given.
+func TestIntervals(t *testing.T) {
+	const rho, service, trials = 0.7, 5 * ms, 120
+	rate := rho / service.Seconds()
+	relax := gpuprof.Relaxation(1/service.Seconds(), rate)
+	warm, stretch := 20*relax, 20*1000/rate
+	want, held := []float64{0.729751, 3.077087, 6.485499}, [3]int{}
+	for trial := range trials {
+		s := sim{times: Draw(int(rate*(warm+stretch)), rate, 1, uint64(trial)), warm: time.Duration(1e9 * warm), batcher: Batcher{MaxBatch: 1}, world: Virtual{Time: func(int) time.Duration { return service }}}
+		served, err := s.run(t).Served(time.Duration(1e10 * relax))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := gpuprof.Requests{Rate: rate, Throughput: 1 / service.Seconds(), Processes: []gpuprof.Served{served}}
+		if err := latency.Summarise(&q, 1); err != nil {
+			t.Fatal(err)
+		}
+		for k, p := range q.Latency.Percentiles {
+			switch {
+			case k == len(want):
+				if p.CI95 != nil {
+					t.Fatalf("p%g has an interval: %v", 100*p.Share, *p.CI95)
+				}
+			case p.CI95 == nil:
+				t.Fatalf("p%g has no interval", 100*p.Share)
+			// A histogram's value is up to 0.1 % above.
+			case p.CI95[0] <= 1.001*service.Seconds()*(1+want[k]) && service.Seconds()*(1+want[k]) <= p.CI95[1]:
+				held[k]++
+			}
+		}
+	}
+	for k, n := range held {
+		if n < trials*90/100 {
+			t.Errorf("%d of %d intervals of percentile %d hold it", n, trials, k)
+		}
+	}
+}
+
 // Exponential times of service.
 func TestExponentialService(t *testing.T) {
 	for _, rho := range []float64{0.3, 0.5, 0.7} {
@@ -145,12 +188,9 @@ func TestGreedyBatching(t *testing.T) {
 	} {
 		s := sim{times: poisson(c.load/alpha.Seconds(), time.Hour, 5), batcher: Batcher{MaxBatch: 1024}, world: Virtual{Time: linear(tau, alpha)}}
 		books := s.run(t)
-		latency, batches, requests := 1e3*books.latency.Mean(), 0.0, 0.0
-		for i, n := range books.batches {
-			batches, requests = batches+float64(n), requests+float64(n)*float64(i+1)
-		}
+		latency := 1e3 * books.latency.Mean()
 		near(t, fmt.Sprintf("the mean latency at %g", c.load), latency, c.latency, 0.01)
-		near(t, fmt.Sprintf("the mean batch at %g", c.load), requests/batches, c.batch, 0.01)
+		near(t, fmt.Sprintf("the mean batch at %g", c.load), books.meanBatch(), c.batch, 0.01)
 		if latency > c.bound*1.01 {
 			t.Errorf("the mean latency at %g is %g ms, above Inoue's bound of %g", c.load, latency, c.bound)
 		}
@@ -166,11 +206,7 @@ func TestDelayBatching(t *testing.T) {
 		}
 		s := sim{times: poisson(c.rate, of, 9), batcher: Batcher{MaxBatch: 32, MaxDelay: 100 * ms}, depth: 1024, world: Virtual{Beside: true, Time: func(int) time.Duration { return ms }}}
 		books := s.run(t)
-		batches, requests := 0.0, 0.0
-		for i, n := range books.batches {
-			batches, requests = batches+float64(n), requests+float64(n)*float64(i+1)
-		}
-		near(t, fmt.Sprintf("the mean batch at %g/s", c.rate), requests/batches, c.batch, 0.01)
+		near(t, fmt.Sprintf("the mean batch at %g/s", c.rate), books.meanBatch(), c.batch, 0.01)
 		near(t, fmt.Sprintf("the mean wait at %g/s", c.rate), 1e3*books.queue.Mean(), c.wait, 0.01)
 	}
 }
@@ -202,7 +238,8 @@ func TestCoordinatedOmission(t *testing.T) {
 
 // More requests than the service can take. Phases of the arrivals against the answers are
 // multiples of 0.5 (0.1) ms; where the two fall together the answer's place goes to the
-// arrival, so that the shortest latency is one such step above what a tie lost would give.
+// arrival, so that the shortest latency is one such step above what a tie lost would give, as
+// arrivals a nanosecond before the tie show: both together are 89.5 to 94.5 (45.5 to 50.5) ms.
 func TestOverload(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -210,19 +247,22 @@ func TestOverload(t *testing.T) {
 		tau, alpha  time.Duration
 		most, queue int
 		rule        Overload
+		early       time.Duration
 		completed   int64
 		low, high   float64
 	}{
-		{"new", 5 * ms, 10500 * time.Microsecond, 0, 1, 8, RefuseNew, 9532, 90, 94.5},
-		{"old", 5 * ms, 10500 * time.Microsecond, 0, 1, 8, RefuseOld, 9532, 46, 50.5},
-		{"new-batch", ms, 4300 * time.Microsecond, ms, 8, 16, RefuseNew, 13_022, 29.0, 36.9},
-		{"old-batch", ms, 4300 * time.Microsecond, ms, 8, 16, RefuseOld, 13_022, 20.4, 28.3},
+		{"new", 5 * ms, 10500 * time.Microsecond, 0, 1, 8, RefuseNew, 0, 9532, 90, 94.5},
+		{"old", 5 * ms, 10500 * time.Microsecond, 0, 1, 8, RefuseOld, 0, 9532, 46, 50.5},
+		{"new-tie-lost", 5 * ms, 10500 * time.Microsecond, 0, 1, 8, RefuseNew, 1, 9532, 89.5, 94},
+		{"old-tie-lost", 5 * ms, 10500 * time.Microsecond, 0, 1, 8, RefuseOld, 1, 9532, 45.5, 50},
+		{"new-batch", ms, 4300 * time.Microsecond, ms, 8, 16, RefuseNew, 0, 13_022, 29.0, 36.9},
+		{"old-batch", ms, 4300 * time.Microsecond, ms, 8, 16, RefuseOld, 0, 13_022, 20.4, 28.3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			low, high := math.Inf(1), 0.0
 			s := sim{batcher: Batcher{MaxBatch: c.most}, queue: c.queue, rule: c.rule, world: Virtual{Time: linear(c.tau, c.alpha)}}
 			for i := range 20_000 {
-				s.times = append(s.times, time.Duration(i)*c.gap)
+				s.times = append(s.times, max(0, time.Duration(i)*c.gap-c.early))
 			}
 			s.each = func(r *Request, how Outcome, now time.Duration) {
 				if v := float64(now-r.Due) / float64(ms); how == Completed && r.ID >= 5000 && r.ID < 15_000 {
@@ -233,17 +273,36 @@ func TestOverload(t *testing.T) {
 			if books.completed != c.completed {
 				t.Errorf("%d answered, want %d", books.completed, c.completed)
 			}
-			if math.Abs(low-c.low) > 1e-9 || math.Abs(high-c.high) > 1e-9 {
+			if math.Abs(low-c.low) > 1e-9+c.early.Seconds()*1e3 || math.Abs(high-c.high) > 1e-9+c.early.Seconds()*1e3 {
 				t.Errorf("latencies from %g to %g ms, want %g to %g", low, high, c.low, c.high)
 			}
 		})
 	}
 }
 
+// Without a bound on the queue a load of rho grows the latency by rho - 1 seconds a second.
+func TestOverloadWithoutABound(t *testing.T) {
+	const gap, takes = 5 * ms, 10500 * time.Microsecond
+	s := sim{batcher: Batcher{MaxBatch: 1}, world: Virtual{Time: func(int) time.Duration { return takes }}}
+	for i := range 20_000 {
+		s.times = append(s.times, time.Duration(i)*gap)
+	}
+	const rho = 2.1 // takes / gap
+	s.each = func(r *Request, how Outcome, now time.Duration) {
+		want := takes.Seconds() + (rho-1)*r.Due.Seconds()
+		if got := (now - r.Due).Seconds(); how != Completed || math.Abs(got-want) > 1e-8 {
+			t.Fatalf("request %d due at %s took %g s, want %g", r.ID, r.Due, got, want)
+		}
+	}
+	if books := s.run(t); books.completed != 20_000 {
+		t.Errorf("%d answered", books.completed)
+	}
+}
+
 // What gpuprof check says of the service passes.
 func TestKnownAnswers(t *testing.T) {
 	answers, err := KnownAnswers(context.Background())
-	if err != nil || len(answers) != 5 {
+	if err != nil || len(answers) != 9 {
 		t.Fatalf("%v, %v", answers, err)
 	}
 	for _, a := range answers {

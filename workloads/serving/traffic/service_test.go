@@ -50,6 +50,18 @@ func TestBooks(t *testing.T) {
 	})
 }
 
+// A sender that waits for room puts a request in as soon as a batch takes its place, even where the next one has to wait
+// again: each of three slots begins at once.
+func TestBlockFillsEverySlot(t *testing.T) {
+	var ends [3]time.Duration
+	s := sim{times: make([]time.Duration, 3), batcher: Batcher{MaxBatch: 1}, depth: 3, queue: 1, rule: Block, world: Virtual{Beside: true, Time: linear(10*ms, 0)}}
+	s.each = func(r *Request, _ Outcome, now time.Duration) { ends[r.ID] = now }
+	s.run(t)
+	if ends != [3]time.Duration{10 * ms, 10 * ms, 10 * ms} {
+		t.Errorf("answers at %v, want 10 ms each", ends)
+	}
+}
+
 // The ledger finds a request that is lost, and one that is answered twice.
 func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -48,7 +48,8 @@ func (v *Virtual) Over() bool {
 // Await implements World: time goes to the next event. An answer comes before an arrival
 // at the same time.
 func (v *Virtual) Await(until time.Duration, _ int64, _ int) error {
-	if sent := v.Source.Sent(); v.Source.Send(v.now) && v.Source.Sent() != sent {
+	sent := v.Source.Sent()
+	if v.Source.Send(v.now); v.Source.Sent() != sent {
 		return nil // a sender that waited for a place
 	}
 	next := until
