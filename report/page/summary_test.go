@@ -24,6 +24,20 @@ func TestWorstCheckIsTheOneNearestItsTolerance(t *testing.T) {
 	}
 }
 
+// What a simulation is off by is no error of the run's numbers, unless it fails.
+func TestVirtualChecksAreNotTheWorst(t *testing.T) {
+	r := &gpuprof.Run{Checks: []gpuprof.Check{
+		{Stage: "conv", RelativeError: 5e-7, Tolerance: 1e-5, Pass: true},
+		{Stage: "M/D/1", RelativeError: 5e-3, Tolerance: 1e-2, Pass: true, Virtual: true}}}
+	if got := checkSummary(r); !strings.Contains(got, "2 of 2 passed") || !strings.Contains(got, "5e-07 in conv") {
+		t.Error(got)
+	}
+	r.Checks[1].RelativeError, r.Checks[1].Pass = 2e-2, false
+	if got := checkSummary(r); !strings.Contains(got, "1 of 2 passed") || !strings.Contains(got, "0.02 in M/D/1") {
+		t.Error(got)
+	}
+}
+
 // TestExactStagesAreNotTheWorst: no error where none is allowed is nothing.
 func TestExactStagesAreNotTheWorst(t *testing.T) {
 	r := &gpuprof.Run{Checks: []gpuprof.Check{

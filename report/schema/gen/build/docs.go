@@ -33,6 +33,7 @@ func runDocs() map[string]string {
 		"checks.relative_error":         "||out - ref|| / ||ref||; null when it is not a number",
 		"checks.tolerance":              "largest relative error that passes",
 		"checks.rows":                   "how many rows were compared",
+		"checks.virtual":                "a mean in virtual time against theory, whose error is none of the settings'",
 		"step":                          "period of the step, in seconds",
 		"bare_step":                     "period of the step without stage probes, in seconds",
 		"counters":                      "exact counts of one step",
