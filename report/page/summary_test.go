@@ -2,6 +2,7 @@ package page
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,20 @@ func TestWorstCheckIsTheOneNearestItsTolerance(t *testing.T) {
 	r.Checks = append(r.Checks, gpuprof.Check{Stage: "nan", RelativeError: gpuprof.Number(math.NaN()), Tolerance: 1e-5})
 	if got := checkSummary(r); !strings.Contains(got, "not a number in nan") {
 		t.Error(got)
+	}
+}
+
+// The least latency stands beside the steps' figures, on a GPU without its copies.
+func TestLeastLatency(t *testing.T) {
+	for kind, want := range map[string]string{"host": "copied and answered", "cuda": "without its copies"} {
+		r := fixture.One()
+		r.Requests = &gpuprof.Requests{FloorS: 3.4e-3}
+		r.Device.Kind = kind
+		if !slices.ContainsFunc(summary(r), func(l Line) bool {
+			return l.Label == "least latency" && l.Value == "3.40 ms" && strings.Contains(l.Note, want)
+		}) {
+			t.Errorf("%s: %+v", kind, summary(r))
+		}
 	}
 }
 

@@ -90,6 +90,7 @@ func runDocs() map[string]string {
 		"findings.evidence":             "the figures the advice rests on",
 		"findings.command":              "the command that tests it",
 		"findings.pytorch":              "the line to change in a PyTorch program",
+		"requests.floor_s":              "least latency: a request alone, stage by stage at the device's peak rates, its copies among it on the host device; absent when there is none",
 	}
 	maps.Copy(out, stageDocs())
 	return out
