@@ -284,13 +284,24 @@ func (c *claimRunner) detailText(o *Outcome, timeless bool) string {
 	return strings.Join(parts, "; ")
 }
 
-// seenText is what callers saw beside the p99, medians over the blocks.
+// lateSender is the share of the median latency above which a run names a sender that was late at p99.
+const lateSender = 0.05
+
+// seenText is what callers saw beside the p99, medians over the blocks, and how late their requests were sent where
+// that is more of it than a run lets pass.
 func seenText(a, b *Seen) string {
 	if a == nil || b == nil || len(a.P50S) == 0 || len(b.P50S) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("p50 %s -> %s, goodput %.4g -> %.4g requests/s", gpuprof.FormatSeconds(stats.Median(a.P50S)), gpuprof.FormatSeconds(stats.Median(b.P50S)),
+	text := fmt.Sprintf("p50 %s -> %s, goodput %.4g -> %.4g requests/s", gpuprof.FormatSeconds(stats.Median(a.P50S)), gpuprof.FormatSeconds(stats.Median(b.P50S)),
 		stats.Median(a.Goodput), stats.Median(b.Goodput))
+	late := func(s *Seen) bool {
+		return len(s.LateS) > 0 && stats.Median(s.LateS) > lateSender*stats.Median(s.P50S)
+	}
+	if len(a.LateS) > 0 && len(b.LateS) > 0 && (late(a) || late(b)) {
+		text += fmt.Sprintf(", and the sender was late (%s -> %s at p99), so that these are not the service's alone", gpuprof.FormatSeconds(stats.Median(a.LateS)), gpuprof.FormatSeconds(stats.Median(b.LateS)))
+	}
+	return text
 }
 
 // largestError is the limit that the guides set on what a precision may cost.

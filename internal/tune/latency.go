@@ -38,6 +38,9 @@ func (p *InProcess) load(ctx context.Context, s *bench, rate float64) (float64, 
 	total := q.Sum()
 	s.seen.P50S = append(s.seen.P50S, half)
 	s.seen.Goodput = append(s.seen.Goodput, float64(total.InTime)/total.Seconds)
+	if late, ok := q.Late.At(latencyShare); ok {
+		s.seen.LateS = append(s.seen.LateS, late.S)
+	}
 	return v, nil
 }
 

@@ -243,3 +243,36 @@ func (delays) Knobs() []gpuprof.Knob {
 	k.Try, k.TryUnderLoad = []string{}, []string{"0", "1", "2"}
 	return []gpuprof.Knob{k}
 }
+
+// A claim's latencies say where they are of a sender that was late, by what a run warns of.
+func TestLateSenderOfClaims(t *testing.T) {
+	seen := func(late ...float64) *Seen { return &Seen{P50S: []float64{0.01}, Goodput: []float64{100}, LateS: late} }
+	for _, c := range []struct {
+		a, b *Seen
+		late string
+	}{
+		{seen(), seen(), ""}, {seen(4e-4), seen(4e-4), ""}, {seen(4e-4), seen(6e-4), "the sender was late (400 us -> 600 us at p99)"}, {seen(2e-3), seen(1e-4), "the sender was late (2.00 ms -> 100 us at p99)"},
+	} {
+		text := seenText(c.a, c.b)
+		if !strings.HasPrefix(text, "p50 10.0 ms -> 10.0 ms") || !strings.Contains(text, c.late) || c.late == "" && strings.Contains(text, "late") {
+			t.Errorf("%+v, %+v: %q, want %q", c.a, c.b, text, c.late)
+		}
+	}
+	q, err := served(1000, 2000, 0, time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Late = gpuprof.LatencySummary{Count: 2000, Percentiles: []gpuprof.Percentile{{Share: 0.99, S: 3e-4}}}
+	s := &bench{sess: fixedServer{q: q}}
+	if _, err := new(InProcess).load(t.Context(), s, 1000); err != nil || !slices.Equal(s.seen.LateS, []float64{3e-4}) {
+		t.Errorf("%v, %+v", err, s.seen)
+	}
+}
+
+// fixedServer serves one load, whatever it is asked for.
+type fixedServer struct {
+	gpuprof.Session
+	q *gpuprof.Requests
+}
+
+func (f fixedServer) Serve(context.Context, gpuprof.Load) (*gpuprof.Requests, error) { return f.q, nil }

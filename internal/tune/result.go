@@ -281,6 +281,7 @@ type Outcome struct {
 type Seen struct {
 	P50S    []float64 `json:"p50_s"`
 	Goodput []float64 `json:"goodput_per_s"`
+	LateS   []float64 `json:"late_s,omitempty"` // of the sender at p99, part of every latency
 }
 
 // Decode reads what document.Encode wrote. name is the file's, for errors, which are
