@@ -65,6 +65,13 @@ type Requests struct {
 	SenderLate string          `json:"sender_late,omitempty"`
 	FromSent   *LatencySummary `json:"from_send,omitempty"` // the latency that a sender which waits for room sees
 	Goodput    float64         `json:"goodput_per_s"`       // answers within SLO
+	// FloorS is the least latency: that of a request alone at the device's peak rates, its copies among it where
+	// their rate is known; 0 where there is none.
+	FloorS float64 `json:"floor_s,omitempty"`
+	// Alone is what FloorS is made of, stages of a batch of one with the least each must do, and AloneS their time
+	// where it is known beforehand.
+	Alone  []Stage `json:"-"`
+	AloneS float64 `json:"-"`
 	// Decode is how long the body of a request from outside took to be decoded, part of Late.
 	Decode *LatencySummary `json:"decode_time,omitempty"`
 }

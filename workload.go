@@ -220,6 +220,9 @@ type Check struct {
 	Tolerance     float64 `json:"tolerance"`
 	Pass          bool    `json:"pass"`
 	Rows          string  `json:"rows,omitempty"` // "all 512" or "66 of 3000"
+	// Virtual says that a mean in virtual time was compared with theory: its error is that of a finite
+	// simulation of the method, and none of what the settings compute.
+	Virtual bool `json:"virtual,omitempty"`
 }
 
 // CheckReport is what gpuprof check says of a workload on a device: cases where vectors of

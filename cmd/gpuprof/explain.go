@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/explain"
 )
 
@@ -19,12 +22,27 @@ func (explainCmd) Help() string {
 
 // Run implements the verb.
 func (c *explainCmd) Run(a *app) error {
-	entries, err := explain.Find(strings.Join(strings.Fields(strings.Join(c.Name, " ")), " "))
+	name := strings.Join(strings.Fields(strings.Join(c.Name, " ")), " ")
+	entries, err := explain.Find(name)
 	if err != nil {
-		return err
+		return cmp.Or(explainedByList(name), err)
 	}
 	a.verbose = true // an explanation is short, and printed whole
 	return outputTable().explanation.show(a, c.Format, entries)
+}
+
+// explainedByList says where a knob's text is; nil where no workload has a knob of this name.
+func explainedByList(name string) error {
+	var has []string
+	for _, w := range workloads() {
+		if slices.ContainsFunc(w.Knobs(), func(k gpuprof.Knob) bool { return k.Name == name }) {
+			has = append(has, w.Name())
+		}
+	}
+	if has == nil {
+		return nil
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "explaining %q: it is a knob of %s", name, strings.Join(has, ", ")).WithFix("gpuprof list knobs %s says what it does", has[0])
 }
 
 // explainNames completes what explain takes.

@@ -53,14 +53,15 @@ func kinds() []kind {
 		// 1.1.0: exposed times give a copy beside a kernel no part of the step, and bounds
 		// are by precision and kind of traffic (Run.CopiesYield). 1.2.0: kind. 1.3.0: the device's clock.
 		// 1.4.0: rules have the ids that they have for traces (gpuprof.Rules). 1.5.0: roles of stages.
-		// 1.6.0: requests. 1.7.0: requests from outside, over HTTP. 1.8.0: the tail of a late sender is left out.
+		// 1.6.0: requests. 1.7.0: requests from outside, over HTTP. 1.8.0: the tail of a late sender is left out, checks in virtual time.
 		{Run, "1.8.0", "a run", "gpuprof run", "a file written by gpuprof run", "which gpuprof report, compare and gate take"},
 		// 2.0.0: kind says what the file is, and sides how they were measured, as kind did. 2.1.0: ids of rules, as in a run.
 		{Comparison, "2.1.0", "a comparison", "gpuprof compare or gate", "a file written by gpuprof compare or gate", "which gpuprof report takes"},
 		{Gate, "2.1.0", "a comparison", "gpuprof gate", "a file written by gpuprof gate", "which gpuprof report takes"},
 		// 2.1.0: ids of rules, as in a run. 2.2.0: the goal latency with its rate. 2.3.0: what callers saw beside it, and the driver.
-		{Tune, "2.3.0", "a tuning result", "gpuprof tune", "the file that gpuprof tune left, or start again with another -o FILE", "which gpuprof report and tune --resume take"},
-		{Claims, "2.2.0", "a test of claims", "gpuprof tune --claims", "the file that gpuprof tune --claims left", "which gpuprof report and tune --claims --resume take"},
+		// 2.4.0: how late requests were sent.
+		{Tune, "2.4.0", "a tuning result", "gpuprof tune", "the file that gpuprof tune left, or start again with another -o FILE", "which gpuprof report and tune --resume take"},
+		{Claims, "2.3.0", "a test of claims", "gpuprof tune --claims", "the file that gpuprof tune --claims left", "which gpuprof report and tune --claims --resume take"},
 		// 2.1.0: kind; the line to change in a PyTorch program is "pytorch", which was "knob";
 		// warnings carry their fix apart.
 		{Analysis, "2.1.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},
@@ -75,8 +76,8 @@ func kinds() []kind {
 		{Session, "1.0.0", "a stored session", "gpuprof history add", "an object of the store, or add its result again", "which gpuprof history reads from its store"},
 		{Pack, "1.0.0", "a pack of sessions", "gpuprof history pack", "an object of the store", "which gpuprof history reads from its store"},
 		{Class, "1.0.0", "a class of sessions", "gpuprof history add", "an object of the store", "which gpuprof history reads from its store"},
-		// 1.2.0: workload, preset and device.
-		{Check, "1.2.0", "a check", "gpuprof check", "what gpuprof check --format json prints", "which gpuprof report takes"},
+		// 1.2.0: workload, preset and device. 1.3.0: checks in virtual time.
+		{Check, "1.3.0", "a check", "gpuprof check", "what gpuprof check --format json prints", "which gpuprof report takes"},
 		{Noise, "1.1.0", "a measurement of noise", "gpuprof gate --aa", "what gpuprof gate --aa keeps", "which gpuprof gate --plan reads from its cache"},
 		// 1.2.0: warnings, each with its fix, which were notes.
 		{Recording, "1.4.0", "a recording", "gpuprof run -- COMMAND", "the telemetry.json of gpuprof run -- COMMAND", "which gpuprof analyze reads beside its traces"},

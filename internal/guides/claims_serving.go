@@ -1,6 +1,10 @@
 package guides
 
-import "maps"
+import (
+	"maps"
+	"runtime"
+	"strconv"
+)
 
 // The preset of each kind of device: on a GPU the small network does not occupy it.
 const (
@@ -16,16 +20,18 @@ func served(a, b set) []AB {
 	}
 }
 
-// called is served under a load, by what its callers see.
+// called is served under a load, by what its callers see. On the host device a CPU is left to the sender.
 func called(load string, a, b set) []AB {
-	with := func(s set) set {
-		out := maps.Clone(s)
-		out["load"] = load
-		return out
-	}
-	out := served(with(a), with(b))
+	out := served(a, b)
 	for i := range out {
-		out[i].Latency = true
+		ab := &out[i]
+		ab.A, ab.B, ab.Latency = maps.Clone(a), maps.Clone(b), true
+		for _, side := range []set{ab.A, ab.B} {
+			side["load"] = load
+			if ab.On == "host" {
+				side["threads"] = strconv.Itoa(max(1, runtime.NumCPU()-1))
+			}
+		}
 	}
 	return out
 }

@@ -64,8 +64,20 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 		served = append(served, r.Requests)
 	}
 	var err error
-	out.Requests, err = latency.Merge(served, out.Seed)
+	if out.Requests, err = latency.Merge(served, out.Seed); out.Requests != nil {
+		out.Requests.FloorS = leastFloor(served)
+	}
 	return &out, err
+}
+
+// leastFloor is the least of the processes, of the highest peak rates.
+func leastFloor(served []*gpuprof.Requests) (least float64) {
+	for _, q := range served {
+		if q != nil && q.FloorS > 0 && (least == 0 || q.FloorS < least) {
+			least = q.FloorS
+		}
+	}
+	return least
 }
 
 // withoutWarmUp takes the steps out of processes that ended in their warm-up,

@@ -57,6 +57,20 @@ func (r *runner) addBounds() {
 	}
 }
 
+// addLatencyFloor is the least that a latency can be: a batch of one request, a stage after the other. One that the
+// mean latency is below was of a nearer cache, or of a peak rate measured too low.
+func (r *runner) addLatencyFloor() {
+	q := r.run.Requests
+	if q == nil {
+		return
+	}
+	floor := gpuprof.Bound{S: q.AloneS}
+	for _, st := range q.Alone {
+		floor.S += boundOf(st, r.dev.Info(), r.run.Ceilings).S
+	}
+	q.FloorS = floor.Beside(q.Latency.MeanS).S
+}
+
 func boundOf(st gpuprof.Stage, info gpuprof.Info, c gpuprof.Ceilings) gpuprof.Bound {
 	if st.Role.Copies() && info.Kind != "host" {
 		return gpuprof.Bound{Missing: "it copies over the link between host and device, whose rate a run does not measure; gpuprof doctor --bench does"}

@@ -260,6 +260,37 @@ func TestTurnsThenLoad(t *testing.T) {
 	}
 }
 
+// The least latency is of the parts of a request alone at the run's peak rates; one that is longer than the latencies is
+// withheld, and that of several processes is the least.
+func TestLatencyFloor(t *testing.T) {
+	parts := []gpuprof.Stage{{Name: "h2d", Role: gpuprof.RoleTransfer, Minimum: gpuprof.Cost{BytesRead: 1000, BytesWritten: 1000}}, {Name: "forward", Minimum: gpuprof.Cost{Flops: 2e5}}}
+	var runs []*gpuprof.Run
+	cache := openHost(t).Info().CacheBytes
+	for _, known := range []float64{2e-4, 0, 2e-3} {
+		q := served(t, time.Millisecond, 0, 100)
+		q.Alone, q.AloneS = parts, known
+		r, err := runServing(t, serves{out: q}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := known
+		for _, st := range parts {
+			want += r.Ceilings.Bound(st.Minimum, cache).S
+		}
+		if known > 1e-3 {
+			want = 0
+		}
+		if got := r.Requests.FloorS; got != want || known == 0 && got <= 0 {
+			t.Errorf("%g s are known: a floor of %g, want %g", known, got, want)
+		}
+		runs = append(runs, r)
+	}
+	m, err := Merge(runs)
+	if err != nil || m.Requests.FloorS != runs[1].Requests.FloorS {
+		t.Errorf("%v; the floor of three processes is %g, want %g", err, m.Requests.FloorS, runs[1].Requests.FloorS)
+	}
+}
+
 // Processes at one rate make one distribution; those at two are refused.
 func TestMergeRequests(t *testing.T) {
 	var runs []*gpuprof.Run

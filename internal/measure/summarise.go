@@ -49,6 +49,7 @@ func (r *runner) summarise(err error) {
 	r.addKernels()
 	r.keepCeilings()
 	r.addBounds()
+	r.addLatencyFloor()
 	r.run.DeviceClockHz = r.deviceClock()
 	r.run.ExampleStep = r.exampleStep()
 	r.rateOfSteps()

@@ -66,7 +66,8 @@ func (s *sleeperSession) Work() (float64, string) { return s.set.Float("batch"),
 func (s *sleeperSession) Input() map[string]any   { return map[string]any{"autotune_s": 0.25} }
 func (s *sleeperSession) Close() error            { return errors.Join(s.stream.Close(), s.buf.Free()) }
 func (s *sleeperSession) Check(context.Context) ([]gpuprof.Check, error) {
-	return []gpuprof.Check{{Stage: "wait", RelativeError: 1e-6, Tolerance: 1e-5, Pass: s.set["fail"] != "check"}}, nil
+	return []gpuprof.Check{{Stage: "wait", RelativeError: 1e-6, Tolerance: 1e-5, Pass: s.set["fail"] != "check"},
+		{Stage: "M/D/1", RelativeError: 5e-3, Tolerance: 1e-2, Pass: true, Virtual: true}}, nil
 }
 func (s *sleeperSession) Step(i int, p gpuprof.Probe) error {
 	if s.steps++; s.set["fail"] == "step" && s.steps > 12 {

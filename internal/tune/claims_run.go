@@ -94,12 +94,20 @@ func (c *claimRunner) all(claims []guides.Claim) error {
 		details += len(c.details(claims[i]))
 	}
 	for _, i := range measured {
+		without := 0
 		for _, ab := range c.details(claims[i]) {
 			limit := c.left(1) / time.Duration(details)
 			details--
-			if err := c.detail(claims[i], ab, &rows[i], limit); err != nil {
+			done, err := c.detail(claims[i], ab, &rows[i], limit)
+			if err != nil {
 				return err
 			}
+			if !done {
+				without++
+			}
+		}
+		if without > 0 && (rows[i].Verdict != open || rows[i].CI95 != [2]float64{}) { // a row without its figure says so already
+			rows[i].Details = append(rows[i].Details, fmt.Sprintf("no time was left for further comparisons (%d); give more with --budget", without))
 		}
 	}
 	return nil
@@ -236,18 +244,18 @@ func (c *claimRunner) sit(k guides.Claim, limit time.Duration) (*Outcome, error)
 	return &all, nil
 }
 
-// detail adds one more comparison to a claim's row, of one sitting.
-func (c *claimRunner) detail(k guides.Claim, ab guides.AB, row *ClaimRow, limit time.Duration) error {
+// detail adds one more comparison to a claim's row, of one sitting; false where no time was left.
+func (c *claimRunner) detail(k guides.Claim, ab guides.AB, row *ClaimRow, limit time.Duration) (done bool, err error) {
 	o, err := c.pair(row.ID, 0, ab, limit)
 	if o == nil {
-		return err
+		return false, err
 	}
 	text := c.detailText(o, c.timeless(k))
 	if ab.Latency && o.Verdict == "" {
 		text = fmt.Sprintf("p99 at %.4g requests/s ", o.Rate) + text
 	}
 	row.Details = append(row.Details, abText(ab)+": "+text)
-	return nil
+	return true, nil
 }
 
 func (c *claimRunner) detailText(o *Outcome, timeless bool) string {
@@ -276,7 +284,7 @@ func (c *claimRunner) detailText(o *Outcome, timeless bool) string {
 	return strings.Join(parts, "; ")
 }
 
-// seenText is what callers saw beside the p99, medians over the blocks.
+// seenText is what callers saw beside the p99, medians over the blocks, and in how many the sender was late.
 func seenText(a, b *Seen) string {
 	if a == nil || b == nil || len(a.P50S) == 0 || len(b.P50S) == 0 {
 		return ""

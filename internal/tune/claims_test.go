@@ -261,6 +261,21 @@ func TestRunClaims(t *testing.T) {
 	}
 }
 
+// A row says how many of its comparisons the budget cost.
+func TestClaimsWithoutTime(t *testing.T) {
+	o, find := claimOptions(&claimBench{fakeBench: newFakeBench(1)})
+	o.Budget = 200 * time.Second
+	r, err := RunClaims(t.Context(), o, find, claimRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Claims {
+		if text := strings.Join(c.Details, "; "); c.ID == "rx-batch" && (c.Verdict != confirmed || strings.Contains(text, "p99") || !strings.Contains(text, "no time was left for further comparisons (3); give more with --budget")) {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 func TestClaimsResume(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

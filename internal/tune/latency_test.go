@@ -243,3 +243,46 @@ func (delays) Knobs() []gpuprof.Knob {
 	k.Try, k.TryUnderLoad = []string{}, []string{"0", "1", "2"}
 	return []gpuprof.Knob{k}
 }
+
+// A claim's latencies say in how many blocks they are of a sender that was late, and so does the result.
+func TestLateSenderOfClaims(t *testing.T) {
+	q, err := served(1000, 2000, 0, time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(late ...string) *Seen {
+		s := &bench{}
+		for _, q.SenderLate = range late {
+			s.sess = fixedServer{q: q}
+			if _, err := new(InProcess).load(t.Context(), s, 1000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return &s.seen
+	}
+	for _, c := range []struct {
+		a, b         *Seen
+		late, blocks int
+		text         string
+	}{
+		{block("", ""), block("", ""), 0, 4, ""},
+		{block("", "late"), block("late", "late"), 3, 4, "the sender late in 3 of 4 blocks, whose tail is its own"},
+	} {
+		text := seenText(c.a, c.b)
+		if !strings.HasPrefix(text, "p50 ") || !strings.HasSuffix(text, c.text) || c.text == "" && strings.Contains(text, "late") {
+			t.Errorf("%q, want %q", text, c.text)
+		}
+		r := &Result{Journal: []Entry{{Outcome: &Outcome{SeenA: c.a, SeenB: c.b}}, {}, {Outcome: &Outcome{}}}}
+		if late, blocks := r.SenderLate(); late != c.late || blocks != c.blocks {
+			t.Errorf("late in %d of %d blocks, want %d of %d", late, blocks, c.late, c.blocks)
+		}
+	}
+}
+
+// fixedServer serves one load, whatever it is asked for.
+type fixedServer struct {
+	gpuprof.Session
+	q *gpuprof.Requests
+}
+
+func (f fixedServer) Serve(context.Context, gpuprof.Load) (*gpuprof.Requests, error) { return f.q, nil }

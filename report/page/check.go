@@ -44,7 +44,11 @@ func checkTable(checks []gpuprof.Check) Table {
 	t := Table{Name: "Table of checks", Noun: "stage", Caption: "Each stage against a float64 reference, before any timing: ||out - ref|| / ||ref||.",
 		Columns: []Column{{Title: "stage", Left: true}, {Title: "relative error"}, {Title: "tolerance"}, {Title: "rows"}, {Title: "result"}}}
 	for _, c := range checks {
-		row := Row{Cells: []Cell{words(view.Cut(c.Stage, 60)), amount(errorText(c.RelativeError), float64(c.RelativeError), "1"), tolerance(c.Tolerance), words(view.Cut(c.Rows, 40)), words("passed")}}
+		rows := view.Cut(c.Rows, 40)
+		if c.Virtual {
+			rows = "in virtual time"
+		}
+		row := Row{Cells: []Cell{words(view.Cut(c.Stage, 60)), amount(errorText(c.RelativeError), float64(c.RelativeError), "1"), tolerance(c.Tolerance), words(rows), words("passed")}}
 		if !c.Pass {
 			row.Tone, row.Keep, row.Cells[4].Text = Bad, true, "FAILED"
 		}

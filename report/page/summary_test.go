@@ -2,6 +2,7 @@ package page
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,34 @@ func TestWorstCheckIsTheOneNearestItsTolerance(t *testing.T) {
 	}
 	r.Checks = append(r.Checks, gpuprof.Check{Stage: "nan", RelativeError: gpuprof.Number(math.NaN()), Tolerance: 1e-5})
 	if got := checkSummary(r); !strings.Contains(got, "not a number in nan") {
+		t.Error(got)
+	}
+}
+
+// The least latency stands beside the steps' figures, on a GPU without its copies.
+func TestLeastLatency(t *testing.T) {
+	for kind, want := range map[string]string{"host": "copied and answered", "cuda": "without its copies"} {
+		r := fixture.One()
+		r.Requests = &gpuprof.Requests{FloorS: 3.4e-3}
+		r.Device.Kind = kind
+		if !slices.ContainsFunc(summary(r), func(l Line) bool {
+			return l.Label == "least latency" && l.Value == "3.40 ms" && strings.Contains(l.Note, want)
+		}) {
+			t.Errorf("%s: %+v", kind, summary(r))
+		}
+	}
+}
+
+// What a simulation is off by is no error of the run's numbers, unless it fails.
+func TestVirtualChecksAreNotTheWorst(t *testing.T) {
+	r := &gpuprof.Run{Checks: []gpuprof.Check{
+		{Stage: "conv", RelativeError: 5e-7, Tolerance: 1e-5, Pass: true},
+		{Stage: "M/D/1", RelativeError: 5e-3, Tolerance: 1e-2, Pass: true, Virtual: true}}}
+	if got := checkSummary(r); !strings.Contains(got, "2 of 2 passed") || !strings.Contains(got, "5e-07 in conv") {
+		t.Error(got)
+	}
+	r.Checks[1].RelativeError, r.Checks[1].Pass = 2e-2, false
+	if got := checkSummary(r); !strings.Contains(got, "1 of 2 passed") || !strings.Contains(got, "0.02 in M/D/1") {
 		t.Error(got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
@@ -82,7 +83,7 @@ func TestWrongLogits(t *testing.T) {
 	workloadtest.Fails(t, s, "answer")
 }
 
-// A load of images is served to the last.
+// A load of images is served to the last, and its requests have the least that one by itself must do.
 func TestResidualServes(t *testing.T) {
 	s := openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=8", "rate=300")
 	q, err := s.Serve(context.Background(), load())
@@ -91,6 +92,19 @@ func TestResidualServes(t *testing.T) {
 	}
 	if p := q.Processes[0]; p.Completed == 0 || p.Scheduled != p.Completed {
 		t.Errorf("%+v", p)
+	}
+	if h2d, forward, d2h := q.Alone[stH2D].Minimum, q.Alone[stForward].Minimum, q.Alone[stD2H].Minimum; h2d.BytesRead != 4*3*16*16 || forward.Flops != 2*809280 ||
+		forward.BytesRead != 4*(19954+10752) || d2h.BytesRead != 4*10 || q.AloneS != 0 {
+		t.Errorf("a request alone: %+v, %+v, %+v, %g s", h2d, forward, d2h, q.AloneS)
+	}
+}
+
+// What is copied for a batch of 32 of ResNet-18: bytes, or float32 pixels that the host prepared.
+func TestCopies(t *testing.T) {
+	for preprocess, want := range map[string]int64{resnet.OnDevice: 6291456, resnet.OnHost: 19267584} {
+		if got := 32 * requestBytes(resnet.Options{Shape: resnet.RxVision(), Preprocess: preprocess}); got != want {
+			t.Errorf("preprocess=%s: %d bytes, want %d", preprocess, got, want)
+		}
 	}
 }
 

@@ -43,10 +43,7 @@ func (s *session) describeStages() {
 	if !s.net.prepares() {
 		all[stPreprocess].MaxSpans = 0
 	}
-	b := s.padded(s.batch)
-	in, out := int64(b*s.net.requestBytes()), int64(b*s.net.answerBytes())
-	all[stH2D].Minimum, all[stD2H].Minimum = gpuprof.Cost{BytesRead: in, BytesWritten: in}, gpuprof.Cost{BytesRead: out, BytesWritten: out}
-	s.net.describe(all, b)
+	s.describeBatch(all, s.padded(s.batch))
 	if s.graphs.made > 0 {
 		all[stForward].MaxSpans = 1
 	}
@@ -66,6 +63,20 @@ func (s *session) describeStages() {
 		}
 	}
 	s.pace.SyncAt, s.pace.SlotAt = s.index[stSync], s.index[stBackpressure]
+}
+
+// describeBatch fills in what a batch of b requests asks of each stage.
+func (s *session) describeBatch(all []gpuprof.Stage, b int) {
+	in, out := int64(b*s.net.requestBytes()), int64(b*s.net.answerBytes())
+	all[stH2D].Minimum, all[stD2H].Minimum = gpuprof.Cost{BytesRead: in, BytesWritten: in}, gpuprof.Cost{BytesRead: out, BytesWritten: out}
+	s.net.describe(all, b)
+}
+
+// alone are the stages of a request in a batch of its own.
+func (s *session) alone() []gpuprof.Stage {
+	all := allStages()
+	s.describeBatch(all, 1)
+	return all
 }
 
 // padded is the size that a batch of b runs with.

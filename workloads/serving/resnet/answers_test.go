@@ -18,6 +18,13 @@ var knownConv = map[int][]float64{
 	2: {83, 178, 330, 528},
 }
 
+func bytesFrom(n, from int) (out []int8) {
+	for i := range n {
+		out = append(out, int8(from+i))
+	}
+	return out
+}
+
 func count(n, from int) []float32 {
 	out := make([]float32, n)
 	for i := range out {
@@ -62,6 +69,12 @@ func TestKnownConvolution(t *testing.T) {
 			if got := k.float32(&directKernel, count(16, 0), arrange(count(9, 1), c, direct, flags == 0)); !slices.Equal(op.As[float64](got), want) {
 				t.Errorf("direct, stride %d, flags %d: %v, want %v", stride, flags, got, want)
 			}
+			if got := k.bytes(&convInt8Kernel, bytesFrom(16, 0), arrange(bytesFrom(9, 1), c, form, flags == 0)); !slices.Equal(got, want) {
+				t.Errorf("bytes, stride %d, flags %d: %v, want %v", stride, flags, got, want)
+			}
+			if got := k.bytes(&directInt8Kernel, bytesFrom(16, 0), arrange(bytesFrom(9, 1), c, direct, flags == 0)); !slices.Equal(got, want) {
+				t.Errorf("direct, bytes, stride %d, flags %d: %v, want %v", stride, flags, got, want)
+			}
 		}
 	}
 }
@@ -76,30 +89,49 @@ type convBench struct {
 
 func (k convBench) float32(kernel *gpuprof.Kernel, x, w []float32) []float32 {
 	k.t.Helper()
+	return k.run(kernel, 6, func(n *Net, s gpuprof.Stream) []any {
+		ones, zeros := make([]float32, packed(k.c.out)), make([]float32, packed(k.c.out))
+		for i := range ones {
+			ones[i] = 1
+		}
+		b0 := n.mem.Upload(s, "zeros", zeros)
+		return []any{n.mem.Upload(s, "x", x), n.mem.Upload(s, "w", w), n.mem.Upload(s, "ones", ones), b0, b0}
+	})
+}
+
+// bytes are the integer sums of a kernel over bytes.
+func (k convBench) bytes(kernel *gpuprof.Kernel, x, w []int8) []float64 {
+	k.t.Helper()
+	var out []float64
+	for _, v := range k.run(kernel, 3, func(n *Net, s gpuprof.Stream) []any {
+		return []any{n.uploadBytes(s, "x", x), n.uploadBytes(s, "w", w)}
+	}) {
+		out = append(out, float64(int32(math.Float32bits(v))))
+	}
+	return out
+}
+
+// run is a kernel's output; given are its buffers before it, and batch the argument behind all of them.
+func (k convBench) run(kernel *gpuprof.Kernel, batch int, given func(n *Net, s gpuprof.Stream) []any) []float32 {
+	k.t.Helper()
 	s, err := k.d.NewStream("main")
 	if err != nil {
 		k.t.Fatal(err)
 	}
 	defer s.Close()
-	mem := op.Arena{Dev: k.d}
+	n := &Net{dev: k.d, info: k.d.Info(), mem: op.Arena{Dev: k.d}}
+	n.binder.Dev = k.d
 	defer func() {
-		if err := mem.Free(); err != nil {
+		if err := n.mem.Free(); err != nil {
 			k.t.Error(err)
 		}
 	}()
-	ones, zeros := make([]float32, packed(k.c.out)), make([]float32, packed(k.c.out))
-	for i := range ones {
-		ones[i] = 1
-	}
-	n := &Net{dev: k.d, info: k.d.Info()}
-	n.binder.Dev = k.d
 	p := &planner{n: n}
-	bx, bw := mem.Upload(s, "x", x), mem.Upload(s, "w", w)
-	b1, b0 := mem.Upload(s, "ones", ones), mem.Upload(s, "zeros", zeros)
-	out := mem.Upload(s, "out", make([]float32, k.c.out*k.c.pixels()))
-	l := p.add(kernel, items{image: k.c.outSize}, 6, rate{}, geometryArgs(k.c, k.flags, bx, bw, b1, b0, b0, out)...)
-	if mem.Err != nil || n.binder.Err != nil {
-		k.t.Fatal(mem.Err, n.binder.Err)
+	buffers := given(n, s)
+	out := n.mem.Upload(s, "out", make([]float32, k.c.out*k.c.pixels()))
+	l := p.add(kernel, items{image: k.c.outSize}, batch, rate{}, geometryArgs(k.c, k.flags, append(buffers, out)...)...)
+	if n.mem.Err != nil || n.binder.Err != nil {
+		k.t.Fatal(n.mem.Err, n.binder.Err)
 	}
 	if err := l.enqueue(s, 1); err != nil {
 		k.t.Fatal(err)
@@ -112,12 +144,14 @@ func (k convBench) float32(kernel *gpuprof.Kernel, x, w []float32) []float32 {
 }
 
 func TestKnownNorm(t *testing.T) {
-	l := Layer{Weight: []float32{0.7}, Scale: []float32{1.5}, Shift: []float32{0.25}, Mean: []float32{0.1}, Var: []float32{0.04}}
-	scale, shift := l.norm(0)
+	scale, shift := affine(1.5, 0.25, 0.1, 0.04)
 	for _, v := range [][2]float64{{scale, 7.4990626757}, {shift, -0.4999062676}, {0.7*scale + shift, 4.7494376054}} {
-		if math.Abs(v[0]-v[1]) > 2e-7 { // the parameters are float32 here
-			t.Errorf("%.10f, want %.10f", v[0], v[1])
+		if math.Abs(v[0]-v[1]) > 5e-11 {
+			t.Errorf("%.12f, want %.10f", v[0], v[1])
 		}
+	}
+	if unfolded := (0.7-0.1)/math.Sqrt(0.04+normEps)*1.5 + 0.25; !(math.Abs(0.7*scale+shift-unfolded)/unfolded <= 4e-16) {
+		t.Errorf("folded and unfolded differ by %.2g", 0.7*scale+shift-unfolded)
 	}
 }
 

@@ -90,8 +90,13 @@ func (l Layer) norm(o int) (scale, shift float64) {
 	if l.Bias != nil {
 		return 1, float64(l.Bias[o])
 	}
-	scale = float64(l.Scale[o]) / math.Sqrt(float64(l.Var[o])+normEps)
-	return scale, float64(l.Shift[o]) - float64(l.Mean[o])*scale
+	return affine(float64(l.Scale[o]), float64(l.Shift[o]), float64(l.Mean[o]), float64(l.Var[o]))
+}
+
+// affine is a batch norm as a factor and a summand.
+func affine(scale, shift, mean, variance float64) (factor, summand float64) {
+	factor = scale / math.Sqrt(variance+normEps)
+	return factor, shift - mean*factor
 }
 
 // prepared are a layer's parameters as a kernel is given them.

@@ -33,6 +33,7 @@ func runDocs() map[string]string {
 		"checks.relative_error":         "||out - ref|| / ||ref||; null when it is not a number",
 		"checks.tolerance":              "largest relative error that passes",
 		"checks.rows":                   "how many rows were compared",
+		"checks.virtual":                "a mean in virtual time against theory, whose error is none of the settings'",
 		"step":                          "period of the step, in seconds",
 		"bare_step":                     "period of the step without stage probes, in seconds",
 		"counters":                      "exact counts of one step",
@@ -89,6 +90,7 @@ func runDocs() map[string]string {
 		"findings.evidence":             "the figures the advice rests on",
 		"findings.command":              "the command that tests it",
 		"findings.pytorch":              "the line to change in a PyTorch program",
+		"requests.floor_s":              "least latency: a request alone, stage by stage at the device's peak rates, its copies among it on the host device; absent when there is none",
 	}
 	maps.Copy(out, stageDocs())
 	return out
