@@ -2,7 +2,6 @@ package gpuprof
 
 import (
 	"context"
-	"math"
 	"time"
 )
 
@@ -188,18 +187,6 @@ func (r *Requests) Told() float64 {
 		return 0.5
 	}
 	return 0
-}
-
-// A load is measured once a service has had this many times in which its queue forgets.
-const LoadWarmUps = 20
-
-// SettledLoad is the share of the throughput above which a queue does not settle in any time a run has.
-const SettledLoad = 0.98
-
-// Relaxation is the time in seconds in which the queue of a service forgets: S/(1-sqrt rho)^2, S being the time per
-// request at the throughput and rho the rate's share of it, SettledLoad at most (Cohen, The Single Server Queue, III.7.3).
-func Relaxation(throughput, rate float64) float64 {
-	return 1 / throughput / math.Pow(1-math.Sqrt(min(rate/throughput, SettledLoad)), 2)
 }
 
 // Sum adds up the counts of the processes.

@@ -84,7 +84,7 @@ func withoutFew(sum *gpuprof.LatencySummary, r *gpuprof.Requests) {
 	if !(r.Throughput > 0) || r.Rate == 0 {
 		return
 	}
-	least := 2 * gpuprof.Relaxation(r.Throughput, r.Rate)
+	least := 2 * Relaxation(r.Throughput, r.Rate)
 	for i := range sum.Percentiles {
 		if p := &sum.Percentiles[i]; (1-p.Share)*r.Processes[0].Seconds < least {
 			p.CI95 = nil

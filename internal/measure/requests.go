@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/latency"
 	"github.com/gpuprof/gpuprof/probes/events"
 )
 
@@ -93,16 +94,16 @@ func (r *runner) fewAnswered(q *gpuprof.Requests, total gpuprof.Served) {
 
 // judgeWarmUp warns of a load whose queue did not have the time to forget that it began empty.
 func (r *runner) judgeWarmUp(q *gpuprof.Requests) {
-	if q.From != gpuprof.FromSchedule || !(q.Throughput > 0) || q.Rate > gpuprof.SettledLoad*q.Throughput {
+	if q.From != gpuprof.FromSchedule || !(q.Throughput > 0) || q.Rate > latency.Settled*q.Throughput {
 		return
 	}
-	relax := gpuprof.Relaxation(q.Throughput, q.Rate)
+	relax := latency.Relaxation(q.Throughput, q.Rate)
 	had := q.Processes[0].WarmUpS / relax
-	if had >= gpuprof.LoadWarmUps*(1-1e-6) {
+	if had >= latency.WarmUps*(1-1e-6) {
 		return
 	}
 	r.warn("load-warm-up-cut", fmt.Sprintf("the load's warm-up took %s, %.2g of the %d times of %s in which a queue at %.2f of the throughput forgets that it was empty",
-		gpuprof.FormatSeconds(q.Processes[0].WarmUpS), had, gpuprof.LoadWarmUps, gpuprof.FormatSeconds(relax), q.Rate/q.Throughput),
+		gpuprof.FormatSeconds(q.Processes[0].WarmUpS), had, latency.WarmUps, gpuprof.FormatSeconds(relax), q.Rate/q.Throughput),
 		"give more time with --max-time, or a lower rate; a trace's first tenth is its warm-up")
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/latency"
 	"github.com/gpuprof/gpuprof/workloads/serving/kserve"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
@@ -96,7 +97,7 @@ func (s *session) outsideRequests(p *plan, books *traffic.Account, o *front, c k
 	}
 	p.outside = known
 	if rate := books.Rate(); p.throughput > 0 && rate > 0 {
-		p.relax = seconds(gpuprof.Relaxation(p.throughput, rate))
+		p.relax = seconds(latency.Relaxation(p.throughput, rate))
 	}
 	out, fault := s.requests(p, books, o.callers.Sent())
 	switch {

@@ -206,7 +206,7 @@ func (s *session) planLoad(l gpuprof.Load) (*plan, error) {
 	}
 	if p.clients = clientsOf(s.set); p.clients > 0 {
 		p.from, p.waits = gpuprof.FromSend, gpuprof.WaitsAnswer
-		s.lengths(p, l, gpuprof.SettledLoad)
+		s.lengths(p, l, latency.Settled)
 		return p, nil
 	}
 	if s.trace != nil {
@@ -238,14 +238,14 @@ func (s *session) planLoad(l gpuprof.Load) (*plan, error) {
 // lengths are those of warm-up and stretch.
 func (s *session) lengths(p *plan, l gpuprof.Load, rho float64) {
 	if math.IsNaN(rho) || l.Throughput <= 0 {
-		rho = gpuprof.SettledLoad
+		rho = latency.Settled
 	}
 	each := 1e-3
 	if l.Throughput > 0 {
 		each = 1 / l.Throughput
 	}
-	p.relax = seconds(gpuprof.Relaxation(1/each, rho/each))
-	p.warm = gpuprof.LoadWarmUps * p.relax
+	p.relax = seconds(latency.Relaxation(1/each, rho/each))
+	p.warm = latency.WarmUps * p.relax
 	if most := time.Duration(warmUpShare * float64(l.MaxTime)); p.warm > most {
 		p.warm = most
 	}
@@ -270,7 +270,7 @@ func (s *session) planTrace(p *plan) {
 		p.rate = float64(len(p.times)-1) / end.Seconds()
 	}
 	if p.throughput > 0 {
-		p.relax = seconds(gpuprof.Relaxation(p.throughput, p.rate))
+		p.relax = seconds(latency.Relaxation(p.throughput, p.rate))
 	}
 }
 

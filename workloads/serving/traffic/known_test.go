@@ -133,7 +133,7 @@ func TestFixedService(t *testing.T) {
 func TestIntervals(t *testing.T) {
 	const rho, service, trials = 0.7, 5 * ms, 120
 	rate := rho / service.Seconds()
-	relax := gpuprof.Relaxation(1/service.Seconds(), rate)
+	relax := latency.Relaxation(1/service.Seconds(), rate)
 	warm, stretch := 20*relax, 20*1000/rate
 	want, held := []float64{0.729751, 3.077087, 6.485499}, [3]int{}
 	for trial := range trials {
