@@ -92,7 +92,9 @@ func TestSendingSideClosed(t *testing.T) {
 			}
 			_ = reads.Close()
 			if fails {
-				<-r.done
+				if err := <-r.done; err != errLost { //nolint:errorlint // it is this one
+					t.Error(err)
+				}
 				r.ended()
 			} else {
 				r.stop()
@@ -174,6 +176,43 @@ func TestUnreadHeaders(t *testing.T) {
 				r.stop()
 				if n := r.server.Counts().Rejected; n[ClosedEarly] != 1 || len(n) != 1 || r.callers.Sent() != 0 {
 					t.Errorf("%v, %d requests", n, r.callers.Sent())
+				}
+			})
+		})
+	}
+}
+
+// A caller that sends its whole body before it reads is told why nobody wanted it: its
+// connection is not closed while it sends. A length beyond all reason is not read.
+func TestUnusedBodies(t *testing.T) {
+	const infer, megabyte = "/v2/models/one/infer", 1 << 20
+	for name, c := range map[string]struct {
+		path, header   string
+		declared, sent int
+		status         int
+	}{
+		"too large":       {infer, "", MostBody + megabyte, MostBody + megabyte, 413},
+		"another path":    {"/v2/models/two/infer", "", megabyte, megabyte, 404},
+		"another version": {"/v2/models/one/versions/2/infer", "", megabyte, megabyte, 404},
+		"compressed":      {infer, "Content-Encoding: gzip\r\n", megabyte, megabyte, 400},
+		"far too large":   {infer, "", mostUnused + 1, 0, 413},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := setup{}.start(t)
+				conn, err := r.pipes.dial(context.Background(), "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n", c.path, c.header, c.declared)
+				resp, err := r.raw(conn, head+strings.Repeat(" ", c.sent))
+				if err != nil || resp.StatusCode != c.status || !resp.Close {
+					t.Errorf("%+v, %v, want %d", resp, err, c.status)
+				}
+				_ = conn.Close()
+				r.stop()
+				if n := r.server.Counts().Rejected; n[fmt.Sprint(c.status)] != 1 || len(n) != 1 {
+					t.Errorf("%v", n)
 				}
 			})
 		})

@@ -30,6 +30,7 @@ const (
 	mostHeader = 16 << 10         // bytes, of the lines before a body
 	leaveFor   = 2 * time.Second  // for the last answers to be written
 	retryAfter = "1"              // seconds
+	mostUnused = 8 * MostBody     // bytes of a body that are read to be thrown away
 )
 
 // ClosedEarly is the key of Counts.Rejected for connections that ended within a request, or whose
@@ -152,13 +153,13 @@ func (s *Server) handler() http.Handler {
 		at, known := routes[r.URL.Path]
 		switch {
 		case !known:
-			s.reject(w, http.StatusNotFound, gpuprof.Errorf(gpuprof.ErrInput, "serving %.10s %.100s: there is no such model or path", r.Method, r.URL.Path).
+			s.reject(w, r, http.StatusNotFound, gpuprof.Errorf(gpuprof.ErrInput, "serving %.10s %.100s: there is no such model or path", r.Method, r.URL.Path).
 				WithFix("send POST %s/infer", s.modelPath()))
 		case r.Method == at.method, r.Method == http.MethodHead && at.method == http.MethodGet:
 			at.serve(w, r)
 		default:
 			w.Header().Set("Allow", allowed(at.method))
-			s.reject(w, http.StatusMethodNotAllowed, gpuprof.Errorf(gpuprof.ErrInput, "serving %.10s %.100s: the path does not take this method", r.Method, r.URL.Path).
+			s.reject(w, r, http.StatusMethodNotAllowed, gpuprof.Errorf(gpuprof.ErrInput, "serving %.10s %.100s: the path does not take this method", r.Method, r.URL.Path).
 				WithFix("send %s", at.method))
 		}
 	})
@@ -180,9 +181,10 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 	case s.places <- struct{}{}:
 	default: // as many as may wait are being read
 		if call := traffic.NewCall(nil, 0); s.Callers.Refuse(call, due, s.now()) {
+			unused(r)
 			s.answer(w, r, call, Asked{})
 		} else {
-			s.reject(w, http.StatusServiceUnavailable, errEnded)
+			s.reject(w, r, http.StatusServiceUnavailable, errEnded)
 		}
 		return
 	}
@@ -190,9 +192,9 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 	<-s.places
 	switch {
 	case err != nil:
-		s.reject(w, status, err)
+		s.reject(w, r, status, err)
 	case !s.Callers.Send(call, due, s.now()):
-		s.reject(w, http.StatusServiceUnavailable, errEnded)
+		s.reject(w, r, http.StatusServiceUnavailable, errEnded)
 	default:
 		s.answer(w, r, call, asked)
 	}
@@ -297,7 +299,8 @@ func (s *Server) unserved(w http.ResponseWriter) {
 }
 
 // reject counts and answers a request that is not given to the service.
-func (s *Server) reject(w http.ResponseWriter, status int, err error) {
+func (s *Server) reject(w http.ResponseWriter, r *http.Request, status int, err error) {
+	unused(r)
 	key := strconv.Itoa(status)
 	if status == closedEarly { // who closed the sending side alone still reads
 		key, status = ClosedEarly, http.StatusBadRequest
@@ -310,6 +313,14 @@ func (s *Server) count(rejected string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rejected[rejected]++
+}
+
+// unused reads what is left of a body that nobody wants: a caller that still sends when its
+// connection is closed never sees the answer. One that asked first (100 Continue) does not send.
+func unused(r *http.Request) {
+	if r.Header.Get("Expect") == "" && r.ContentLength <= mostUnused {
+		_, _ = io.CopyN(io.Discard, r.Body, mostUnused)
+	}
 }
 
 // fail writes one sentence.

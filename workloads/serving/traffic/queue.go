@@ -51,7 +51,8 @@ func (q *Queue) Put(r Request, now time.Duration) (refused Request, how Outcome,
 			refused, how = r, Refused
 		}
 		q.given++
-		q.books.leave(&refused, Refused, now)
+		// A caller reads the clock before it gets here: the one refused may have come since.
+		q.books.leave(&refused, Refused, max(now, refused.Sent))
 		return refused, how, true
 	}
 	q.books.enter(&r, now)
