@@ -101,7 +101,7 @@ func answeredWithin(q *gpuprof.Requests, share float64) (float64, error) {
 	within := share * float64(total.Scheduled) / float64(max(total.Completed, 1))
 	if within > 1 {
 		return 0, gpuprof.Errorf(gpuprof.ErrInput, "%d of %d requests were not answered, so there is no time within which %g %% were", total.Scheduled-total.Completed, total.Scheduled, 100*share).
-			WithFix("give a lower rate")
+			WithFix("give a lower rate, or stop other programs on the machine")
 	}
 	all := latency.New()
 	for i := range q.Processes {
