@@ -106,7 +106,7 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	if err := present(slices.Concat(sessions, []*Result{new})...); err != nil {
 		return nil, err
 	}
-	old, bySession := pooled(sessions)
+	old, bySession := pooled(atRateOf(sessions, new))
 	b, err := lay(kindBaseline, old, new, o)
 	if err == nil {
 		err = b.checkAllowed()
