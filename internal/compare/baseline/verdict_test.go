@@ -122,6 +122,23 @@ func TestStoredRate(t *testing.T) {
 			t.Errorf("%s at %g per second: %s (%s), want %s", c.took, c.rate, m.Verdict, m.Reason, c.want)
 		}
 	}
+	// A service that begins to refuse is found beside sessions that refused nothing.
+	refuses := served(t, shifted(rng, 1, 9), 100, 10*time.Millisecond)
+	for i := range refuses.Requests.Processes {
+		refuses.Requests.Processes[i].Refused = 100
+	}
+	b, err := s.Find(FingerprintOf(refuses))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := compare.FromRun(refuses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := compare.CompareStored(b.Results(), now, compare.Options{Judge: true, Seed: 1, Only: []string{"refused"}})
+	if err != nil || got.Verdict != compare.Regressed {
+		t.Errorf("5 %% refused beside none: %+v, %v", got, err)
+	}
 	waits := served(t, shifted(rng, 1, 5), 100, 10*time.Millisecond)
 	waits.Requests.Waits = gpuprof.WaitsRoom
 	if _, _, err := s.Add([]*gpuprof.Run{waits}, Provenance{}, 0); err == nil || !strings.Contains(err.Error(), "waited for room") {
