@@ -55,12 +55,16 @@ type Requests struct {
 	Processes []Served `json:"processes"` // in the order in which they ran
 
 	// Of all processes together.
-	Latency  LatencySummary  `json:"latency"`
-	Queue    LatencySummary  `json:"queue_time"`
-	Service  LatencySummary  `json:"service_time"`
-	Late     LatencySummary  `json:"late"`                // of the sender, part of the latency
-	FromSent *LatencySummary `json:"from_send,omitempty"` // the latency that a sender which waits for room sees
-	Goodput  float64         `json:"goodput_per_s"`       // answers within SLO
+	Latency LatencySummary `json:"latency"`
+	Queue   LatencySummary `json:"queue_time"`
+	Service LatencySummary `json:"service_time"`
+	Late    LatencySummary `json:"late"` // of the sender, part of the latency
+	// SenderLate says how late the sender was where this makes the tail its own and not the
+	// service's: Latency has then no percentile above p50, and none where even p50 is the
+	// sender's. The histograms keep all of it. "" where it was in time.
+	SenderLate string          `json:"sender_late,omitempty"`
+	FromSent   *LatencySummary `json:"from_send,omitempty"` // the latency that a sender which waits for room sees
+	Goodput    float64         `json:"goodput_per_s"`       // answers within SLO
 	// Decode is how long the body of a request from outside took to be decoded, part of Late.
 	Decode *LatencySummary `json:"decode_time,omitempty"`
 }
@@ -106,9 +110,9 @@ type Served struct {
 // Outside is what is known of callers from outside beside their requests.
 type Outside struct {
 	// Rejected counts what never became a request, by the HTTP status that it got, or "closed"
-	// where the connection ended before.
+	// where the connection ended before or its first lines could not be read.
 	Rejected map[string]int64 `json:"rejected,omitempty"`
-	Gone     int64            `json:"gone"` // callers that left before the answer, which is counted all the same
+	Gone     int64            `json:"gone"` // callers that closed their side before the answer, which is counted all the same
 	Decode   Recorded         `json:"decode_time"`
 	// Recomputed answers, drawn at random, were compared with the network in float64: Error is
 	// the largest of ||out-ref|| / ||ref||. Nothing else is known of the images of others.
@@ -140,7 +144,7 @@ type Recorded struct {
 }
 
 // LatencySummary is a distribution in a few numbers. A percentile that too few requests
-// lie beyond is left out.
+// lie beyond is left out, and of latencies one that is the late sender's.
 type LatencySummary struct {
 	Count       int64        `json:"count"`
 	MeanS       float64      `json:"mean_s"`
@@ -165,6 +169,18 @@ func (l *LatencySummary) At(share float64) (Percentile, bool) {
 		}
 	}
 	return Percentile{}, false
+}
+
+// Told is the largest share of the requests up to which latencies are the service's: 1, 0.5 where the
+// sender was late, and 0 where it was later than their median.
+func (r *Requests) Told() float64 {
+	if r.SenderLate == "" {
+		return 1
+	}
+	if _, known := r.Latency.At(0.5); known {
+		return 0.5
+	}
+	return 0
 }
 
 // A load is measured once a service has had this many times in which its queue forgets.

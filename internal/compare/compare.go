@@ -52,6 +52,9 @@ type MetricData struct {
 	Rate float64
 	// UnderLoad: callers of a service saw it. It is no part of the step.
 	UnderLoad bool
+	// SenderLate: the sender of requests was so late that the figures are its own. Only sides that
+	// were measured in turns, where it may be as late on both, compare by them.
+	SenderLate bool
 }
 
 // Knob is a setting of what was measured.

@@ -163,6 +163,7 @@ func joined(parts []*Result) *Result {
 				out.Metrics = append(out.Metrics, MetricData{Metric: m.Metric, Runs: make([][]float64, len(parts)), Sites: m.Sites, Rate: m.Rate, UnderLoad: m.UnderLoad})
 			}
 			out.Metrics[i].Runs[k] = slices.Concat(m.Runs...)
+			out.Metrics[i].SenderLate = out.Metrics[i].SenderLate || m.SenderLate
 		}
 		out.RunInfo = append(out.RunInfo, overall(r.RunInfo))
 		for _, f := range r.Failed {

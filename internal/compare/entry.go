@@ -51,6 +51,7 @@ const (
 	blameStage2   // stage 2 has not run
 	blameEarly    // the gate ended before it was decided
 	blameRate     // requests came at different rates
+	blameSender   // requests were sent late
 )
 
 // entries pairs the metrics of both sides, in the old side's order, then what
@@ -136,19 +137,7 @@ func (e *entry) fill(paired bool) {
 			e.block(blameData, fmt.Sprintf("the %s side does not have this metric", name))
 			continue
 		}
-		kept := make([][]float64, 0, len(m.Runs))
-		for k, run := range m.Runs {
-			if len(run) == 0 {
-				if paired {
-					e.block(blameData, fmt.Sprintf("run %d of the %s side did not measure it", k+1, name))
-				}
-				continue
-			}
-			kept = append(kept, run)
-			if i, why := e.scan(run, s); why != "" {
-				e.block(blameData, fmt.Sprintf("sample %d of run %d of the %s side is %s", i+1, k+1, name, why))
-			}
-		}
+		kept := e.usable(m, s, name, paired)
 		if len(kept) == 0 {
 			e.block(blameData, fmt.Sprintf("the %s side has no samples of it", name))
 		}
@@ -169,6 +158,28 @@ func (e *entry) fill(paired bool) {
 	if !e.unlike && (e.result.Old > 0 || e.result.Old < 0) {
 		e.result.Ratio = e.result.New / e.result.Old
 	}
+}
+
+// usable are the runs of a side that measured the metric, and are its own.
+func (e *entry) usable(m *MetricData, side int, name string, paired bool) [][]float64 {
+	if m.SenderLate && !paired {
+		e.block(blameSender, fmt.Sprintf("the sender of the %s side's requests was late, and this is its own", name))
+		return nil
+	}
+	kept := make([][]float64, 0, len(m.Runs))
+	for k, run := range m.Runs {
+		if len(run) == 0 {
+			if paired {
+				e.block(blameData, fmt.Sprintf("run %d of the %s side did not measure it", k+1, name))
+			}
+			continue
+		}
+		kept = append(kept, run)
+		if i, why := e.scan(run, side); why != "" {
+			e.block(blameData, fmt.Sprintf("sample %d of run %d of the %s side is %s", i+1, k+1, name, why))
+		}
+	}
+	return kept
 }
 
 // scan looks at the samples of a run of one side, and finds the first that

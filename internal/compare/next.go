@@ -41,6 +41,9 @@ func (b *bench) next() []string {
 	say(blameRate, func(es []*entry) string {
 		return fmt.Sprintf("measure the new side at the old one's rate, --set rate=%g", es[0].sides[0].Rate)
 	})
+	say(blameSender, func([]*entry) string {
+		return "measure the side again whose sender was late, with less else running or at a lower rate on both sides"
+	})
 	say(blameStatus, func([]*entry) string { return "measure the side again that was not finished" })
 	say(blameRuns, func([]*entry) string { return b.moreProcesses() })
 	say(blameFlags, func([]*entry) string {

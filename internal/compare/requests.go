@@ -27,8 +27,8 @@ func (r *Result) requests(q *gpuprof.Requests) {
 	if q.Waits == gpuprof.WaitsRoom {
 		r.Ungated = "its sender waited for room in the queue, which hides how long its requests should have taken"
 	}
-	add := func(name, unit string, higher bool, values []float64) {
-		m := MetricData{Metric: Metric{Name: name, Unit: unit, HigherIsBetter: higher}, Rate: q.Rate, UnderLoad: true}
+	add := func(name, unit string, higher, late bool, values []float64) {
+		m := MetricData{Metric: Metric{Name: name, Unit: unit, HigherIsBetter: higher}, Rate: q.Rate, UnderLoad: true, SenderLate: late}
 		for _, v := range values {
 			m.Runs = append(m.Runs, []float64{v})
 		}
@@ -39,7 +39,7 @@ func (r *Result) requests(q *gpuprof.Requests) {
 		share float64
 	}{{"latency/p50", 0.5}, {"latency/p99", 0.99}, {"latency/p999", 0.999}} {
 		if values, ok := latency.PerProcess(q, p.share); ok {
-			add(p.name, "s", false, values)
+			add(p.name, "s", false, p.share > q.Told(), values)
 		}
 	}
 	var goodput, refused []float64
@@ -51,8 +51,8 @@ func (r *Result) requests(q *gpuprof.Requests) {
 		goodput = append(goodput, float64(p.InTime)/p.Seconds)
 		refused = append(refused, float64(p.Refused)/float64(p.Scheduled))
 	}
-	add("goodput", "requests/s", true, goodput)
-	add(refusedMetric, "share", false, refused)
+	add("goodput", "requests/s", true, q.Told() == 0, goodput)
+	add(refusedMetric, "share", false, false, refused)
 }
 
 // Rate is the requests per second under which it was measured, 0 for none.

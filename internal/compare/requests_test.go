@@ -2,6 +2,8 @@ package compare_test
 
 import (
 	"errors"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +14,7 @@ import (
 )
 
 // servedRun has six processes of 2,000 requests, each of one latency.
-func servedRun(t *testing.T, rate float64, load string, took time.Duration) *compare.Result {
+func servedRun(t *testing.T, rate float64, load string, took time.Duration, edits ...func(*gpuprof.Requests)) *compare.Result {
 	t.Helper()
 	q := &gpuprof.Requests{Rate: rate, RateKnobs: []string{"load", "rate"}}
 	r := &gpuprof.Run{Workload: "w", Preset: "p", Status: gpuprof.Complete, Knobs: gpuprof.Settings{"load": load, "rate": "auto"}, ModelKnobs: []string{"load", "rate"}, Requests: q}
@@ -26,6 +28,9 @@ func servedRun(t *testing.T, rate float64, load string, took time.Duration) *com
 			t.Fatal(err)
 		}
 		q.Processes = append(q.Processes, gpuprof.Served{Seconds: 10, Scheduled: 2100, Completed: 2000, Refused: 100, InTime: int64(1900 + i), Latency: rec})
+	}
+	for _, edit := range edits {
+		edit(q)
 	}
 	out, err := compare.FromRun(r)
 	if err != nil {
@@ -141,6 +146,35 @@ func TestBlockIsNotGated(t *testing.T) {
 	}
 	if _, err := compare.Compare(r, r, compare.Options{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A side whose sender was late has no tail to compare; in a gate, whose sides took turns, it has.
+func TestLateSenderIsNotCompared(t *testing.T) {
+	side := func(late string, percentiles ...gpuprof.Percentile) *compare.Result {
+		return servedRun(t, 100, "auto", time.Millisecond, func(q *gpuprof.Requests) { q.SenderLate, q.Latency.Percentiles = late, percentiles })
+	}
+	for name, c := range map[string]struct {
+		now     *compare.Result
+		blocked []string
+	}{
+		"in time": {side(""), nil},
+		"late":    {side("late", gpuprof.Percentile{Share: 0.5}), []string{"latency/p99"}},
+		"own":     {side("late"), []string{"latency/p50", "latency/p99", "goodput"}},
+	} {
+		got, err := compare.Compare(side(""), c.now, compare.Options{SessionSpread: 0.001})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range got.Metrics {
+			blocked := slices.Contains(c.blocked, m.Name)
+			if blocked != strings.Contains(m.Reason, "the sender of the new side's requests was late") || blocked != math.IsNaN(float64(m.New)) || blocked != (m.Verdict == compare.Inconclusive) {
+				t.Errorf("%s: %s is %s, %g: %s", name, m.Name, m.Verdict, float64(m.New), m.Reason)
+			}
+		}
+		if said := strings.Contains(strings.Join(got.Next, " "), "whose sender was late"); said != (len(c.blocked) > 0) {
+			t.Errorf("%s: next is %v", name, got.Next)
+		}
 	}
 }
 

@@ -53,8 +53,8 @@ func kinds() []kind {
 		// 1.1.0: exposed times give a copy beside a kernel no part of the step, and bounds
 		// are by precision and kind of traffic (Run.CopiesYield). 1.2.0: kind. 1.3.0: the device's clock.
 		// 1.4.0: rules have the ids that they have for traces (gpuprof.Rules). 1.5.0: roles of stages.
-		// 1.6.0: requests. 1.7.0: requests from outside, over HTTP.
-		{Run, "1.7.0", "a run", "gpuprof run", "a file written by gpuprof run", "which gpuprof report, compare and gate take"},
+		// 1.6.0: requests. 1.7.0: requests from outside, over HTTP. 1.8.0: the tail of a late sender is left out.
+		{Run, "1.8.0", "a run", "gpuprof run", "a file written by gpuprof run", "which gpuprof report, compare and gate take"},
 		// 2.0.0: kind says what the file is, and sides how they were measured, as kind did. 2.1.0: ids of rules, as in a run.
 		{Comparison, "2.1.0", "a comparison", "gpuprof compare or gate", "a file written by gpuprof compare or gate", "which gpuprof report takes"},
 		{Gate, "2.1.0", "a comparison", "gpuprof gate", "a file written by gpuprof gate", "which gpuprof report takes"},

@@ -81,6 +81,7 @@ func run(raw []byte, name string, room *outside.Room) (*gpuprof.Run, error) {
 	}
 	addRoles(r)
 	renewExposure(r)
+	renewRequests(r)
 	return r, nil
 }
 

@@ -33,7 +33,7 @@ func Summarise(r *gpuprof.Requests, seed uint64) error {
 	if total.Seconds > 0 {
 		r.Goodput = float64(total.InTime) / total.Seconds
 	}
-	return nil
+	return judgeSender(r)
 }
 
 func decodeOf(s *gpuprof.Served) *gpuprof.Recorded {

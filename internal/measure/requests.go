@@ -15,13 +15,7 @@ const (
 	// endless.
 	longestLoad = 60 * time.Second
 	endless     = 100 * time.Hour
-	// A sender whose lateness is more than this share of the median latency at p99 is part
-	// of the tail that it measures.
-	lateShare = 0.05
-	// One that is later than a batch takes, and by more requests than this, sends them at once. Where a queue has grown,
-	// the median latency is long and hides it.
-	bunched = 10
-	lateFix = "stop other programs on the machine, lower the rate, or give the service fewer threads"
+	lateFix     = "stop other programs on the machine, lower the rate, or give the service fewer threads"
 	// refusedShare of the requests below saturation say that the load is more than the service takes.
 	refusedShare = 0.01
 	// leastCounted are the requests without which there is nothing to say of a load.
@@ -67,23 +61,12 @@ func (r *runner) judgeRequests(q *gpuprof.Requests) {
 	}
 	r.judgeRefused(q, total)
 	r.judgeWarmUp(q)
-	late, hasLate := q.Late.At(0.99)
-	at := "at p99"
 	median, hasMedian := q.Latency.At(0.5)
-	if !hasLate && q.Late.Count > 0 { // too few for a percentile: the latest
-		late, hasLate, at = gpuprof.Percentile{S: q.Late.MaxS}, true, "at most"
-	}
-	scheduled := hasLate && hasMedian && q.From == gpuprof.FromSchedule && q.Waits == ""
-	if service, ok := q.Service.At(0.5); scheduled && ok && late.S <= lateShare*median.S && late.S > service.S && late.S*q.Rate > bunched {
-		r.warn("generator-late", fmt.Sprintf("the sender of the requests was %s late %s, in which %.0f requests fall due and a batch takes %s, so that they came at once and waited longer than they should have",
-			gpuprof.FormatSeconds(late.S), at, late.S*q.Rate, gpuprof.FormatSeconds(service.S)), lateFix)
-	}
-	if scheduled && late.S > lateShare*median.S {
-		r.warn("generator-late", fmt.Sprintf("the sender of the requests was %s late %s, %.0f %% of the median latency of %s, and this is part of every latency",
-			gpuprof.FormatSeconds(late.S), at, 100*late.S/median.S, gpuprof.FormatSeconds(median.S)), lateFix)
-		if late.S > median.S && r.run.Status == gpuprof.Complete {
+	if q.SenderLate != "" {
+		r.warn("generator-late", q.SenderLate, lateFix)
+		if q.Told() == 0 && r.run.Status == gpuprof.Complete { // later than the median latency: there is none of the service
 			r.run.Status, r.run.Reason = gpuprof.Partial, gpuprof.ReasonGenerator
-			r.behind = gpuprof.Errorf(nil, "serving requests: the sender was later than the median latency %s, so the latencies are its own", at).
+			r.behind = gpuprof.Errorf(nil, "serving requests: the sender was later than the median latency, so the latencies are its own").
 				WithFix("lower the rate, or stop other programs on the machine")
 		}
 	}
@@ -97,6 +80,9 @@ func (r *runner) judgeRequests(q *gpuprof.Requests) {
 func (r *runner) fewAnswered(q *gpuprof.Requests, total gpuprof.Served) {
 	text, fix := "of %d requests after the warm-up of the load %d were answered", "give more time with --max-time, or a higher rate"
 	switch {
+	case q.From == gpuprof.FromFirstByte && total.Scheduled == 0:
+		r.warn("few-requests", "no request came while the run listened", "send some to the address that the run prints, or give it more time with --max-time")
+		return
 	case q.From == gpuprof.FromFirstByte:
 		text, fix = "of %d requests from outside %d were answered", "send more while the run listens, or give it more time with --max-time"
 	case total.Refused > total.Completed:

@@ -46,9 +46,15 @@ func (s serves) plan() Plan {
 	return p
 }
 
-// served is 20 blocks of a second with 100 requests each of a latency.
+// served is 20 blocks of a second with 100 requests each of a latency, half of it in service.
 func served(t *testing.T, took, late time.Duration, rate float64) *gpuprof.Requests {
 	t.Helper()
+	return servedIn(t, 100, took, took/2, late, rate)
+}
+
+func servedIn(t *testing.T, block int, took, service, late time.Duration, rate float64) *gpuprof.Requests {
+	t.Helper()
+	n := 20 * block
 	record := func(d time.Duration, n int) gpuprof.Recorded {
 		h := latency.New()
 		for range n {
@@ -60,10 +66,10 @@ func served(t *testing.T, took, late time.Duration, rate float64) *gpuprof.Reque
 		}
 		return r
 	}
-	p := gpuprof.Served{Seconds: 20, Scheduled: 2000, Completed: 2000, InTime: 1000,
-		Latency: record(took, 2000), Queue: record(took/2, 2000), Service: record(took/2, 2000), Late: record(late, 2000)}
+	p := gpuprof.Served{Seconds: 20, Scheduled: int64(n), Completed: int64(n), InTime: int64(n / 2),
+		Latency: record(took, n), Queue: record(took-service, n), Service: record(service, n), Late: record(late, n)}
 	for i := range 20 {
-		p.Blocks = append(p.Blocks, gpuprof.ServedBlock{StartS: float64(i), Seconds: 1, Completed: 100, Latency: record(took, 100)})
+		p.Blocks = append(p.Blocks, gpuprof.ServedBlock{StartS: float64(i), Seconds: 1, Completed: int64(block), Latency: record(took, block)})
 	}
 	q := &gpuprof.Requests{Arrivals: "gamma", Rate: rate, From: gpuprof.FromSchedule, SLO: 0.1, Processes: []gpuprof.Served{p}}
 	if err := latency.Summarise(q, 1); err != nil {
@@ -139,8 +145,7 @@ func TestLateSender(t *testing.T) {
 	}
 	// A queue that has grown has long latencies. In 60 ms 12 requests fall due, and a batch takes 4 ms.
 	for late, warns := range map[time.Duration]bool{60 * time.Millisecond: true, 40 * time.Millisecond: false} {
-		grown := served(t, 4*time.Second, late, 200)
-		grown.Service = served(t, 4*time.Millisecond, late, 200).Latency
+		grown := servedIn(t, 100, 4*time.Second, 4*time.Millisecond, late, 200)
 		r, err = runServing(t, serves{out: grown}, nil)
 		if err != nil || hasWarning(r, "generator-late") != warns || r.Status != gpuprof.Complete {
 			t.Errorf("%v late: %v, %s, %+v", late, err, r.Status, r.Warnings)
@@ -151,8 +156,7 @@ func TestLateSender(t *testing.T) {
 		t.Errorf("%v, %s %s", err, r.Status, r.Reason)
 	}
 	// With too few requests for a p99 the latest one counts, and is not called a p99.
-	few := served(t, time.Millisecond, 2*time.Millisecond, 100)
-	few.Late.Percentiles = nil
+	few := servedIn(t, 10, time.Millisecond, time.Millisecond, 2*time.Millisecond, 100)
 	r, err = runServing(t, serves{out: few}, nil)
 	if err == nil || strings.Contains(fmt.Sprint(err, r.Warnings), "p99") || !strings.Contains(fmt.Sprint(r.Warnings), "late at most") {
 		t.Errorf("%v, %+v", err, r.Warnings)
@@ -277,5 +281,14 @@ func TestMergeRequests(t *testing.T) {
 	runs[1].Requests.Rate = 99
 	if _, err := Merge(runs); err == nil || !strings.Contains(err.Error(), "99 requests per second") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A run that listened and was asked nothing says that, and not how many of no requests were answered.
+func TestNoRequestCame(t *testing.T) {
+	out := &gpuprof.Requests{From: gpuprof.FromFirstByte, SLO: 0.1, Processes: []gpuprof.Served{{}}}
+	r, err := runServing(t, serves{out: out}, nil)
+	if err != nil || !slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Text == "no request came while the run listened" }) {
+		t.Errorf("%v, %+v", err, r)
 	}
 }

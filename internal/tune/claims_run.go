@@ -281,8 +281,12 @@ func seenText(a, b *Seen) string {
 	if a == nil || b == nil || len(a.P50S) == 0 || len(b.P50S) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("p50 %s -> %s, goodput %.4g -> %.4g requests/s", gpuprof.FormatSeconds(stats.Median(a.P50S)), gpuprof.FormatSeconds(stats.Median(b.P50S)),
+	text := fmt.Sprintf("p50 %s -> %s, goodput %.4g -> %.4g requests/s", gpuprof.FormatSeconds(stats.Median(a.P50S)), gpuprof.FormatSeconds(stats.Median(b.P50S)),
 		stats.Median(a.Goodput), stats.Median(b.Goodput))
+	if late := a.SenderLate + b.SenderLate; late > 0 {
+		text += fmt.Sprintf(", the sender late in %d of %d blocks, whose tail is its own", late, len(a.P50S)+len(b.P50S))
+	}
+	return text
 }
 
 // largestError is the limit that the guides set on what a precision may cost.

@@ -38,6 +38,9 @@ func (p *InProcess) load(ctx context.Context, s *bench, rate float64) (float64, 
 	total := q.Sum()
 	s.seen.P50S = append(s.seen.P50S, half)
 	s.seen.Goodput = append(s.seen.Goodput, float64(total.InTime)/total.Seconds)
+	if q.SenderLate != "" {
+		s.seen.SenderLate++
+	}
 	return v, nil
 }
 

@@ -281,6 +281,23 @@ type Outcome struct {
 type Seen struct {
 	P50S    []float64 `json:"p50_s"`
 	Goodput []float64 `json:"goodput_per_s"`
+	// SenderLate is how many of the blocks had a sender so late that their tail is its own.
+	SenderLate int `json:"sender_late,omitempty"`
+}
+
+// SenderLate is in how many of all blocks of requests the sender was late.
+func (r *Result) SenderLate() (late, blocks int) {
+	for _, e := range r.Journal {
+		if e.Outcome == nil {
+			continue
+		}
+		for _, s := range []*Seen{e.Outcome.SeenA, e.Outcome.SeenB} {
+			if s != nil {
+				late, blocks = late+s.SenderLate, blocks+len(s.P50S)
+			}
+		}
+	}
+	return late, blocks
 }
 
 // Decode reads what document.Encode wrote. name is the file's, for errors, which are

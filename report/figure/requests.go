@@ -28,9 +28,15 @@ func Requests(r *gpuprof.Run) *Figure {
 		return f.without("its histograms cannot be read: " + fault.Error())
 	}
 	f.Panels = append(f.Panels, curves)
-	f.Legend = []Entry{{Text: "latency", Tone: "p0", Form: Stroke}}
+	if q.Told() > 0 {
+		f.Legend = []Entry{{Text: "latency", Tone: "p0", Form: Stroke}}
+	}
 	if q.FromSent != nil {
 		f.Legend = append(f.Legend, Entry{Text: "latency that the waiting sender sees", Tone: "p1", Form: Stroke})
+	}
+	if q.SenderLate != "" {
+		f.Legend = append(f.Legend, Entry{Text: "delay of the sender", Tone: "p1", Form: Stroke})
+		f.note(q.SenderLate + ": latencies that are its own are left out")
 	}
 	f.Panels = append(f.Panels, overTime(q)...)
 	f.Panels = append(f.Panels, batchPanel(q))
@@ -60,7 +66,7 @@ func shareTicks(most float64) []Tick {
 func percentilePanel(q *gpuprof.Requests) (Panel, error) {
 	p := Panel{Height: 190}
 	var most, longest float64
-	add := func(of func(*gpuprof.Served) *gpuprof.Recorded, tone Tone) error {
+	add := func(of func(*gpuprof.Served) *gpuprof.Recorded, upTo float64, tone Tone) error {
 		var parts []gpuprof.Recorded
 		for i := range q.Processes {
 			if part := of(&q.Processes[i]); part != nil {
@@ -74,17 +80,27 @@ func percentilePanel(q *gpuprof.Requests) (Panel, error) {
 		m := Mark{Kind: Line, Tone: tone, Form: Stroke}
 		for _, c := range h.Curve(8) {
 			x := -math.Log10(c[0])
+			if c[0] < 1-upTo {
+				break
+			}
 			most, longest = max(most, x), max(longest, c[1])
 			m.Points = append(m.Points, [2]float64{x, c[1]})
 		}
 		p.Marks = append(p.Marks, m)
 		return nil
 	}
-	if err := add(func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Latency }, "p0"); err != nil {
-		return p, err
+	if upTo := q.Told(); upTo > 0 {
+		if err := add(func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Latency }, upTo, "p0"); err != nil {
+			return p, err
+		}
 	}
 	if q.FromSent != nil {
-		if err := add(func(s *gpuprof.Served) *gpuprof.Recorded { return s.FromSent }, "p1"); err != nil {
+		if err := add(func(s *gpuprof.Served) *gpuprof.Recorded { return s.FromSent }, 1, "p1"); err != nil {
+			return p, err
+		}
+	}
+	if q.SenderLate != "" {
+		if err := add(func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Late }, 1, "p1"); err != nil {
 			return p, err
 		}
 	}
@@ -119,8 +135,15 @@ func titled(p *Panel, title string, most float64) Axis {
 func overTime(q *gpuprof.Requests) []Panel {
 	lat := Panel{Height: 92}
 	queue := Panel{Title: "requests that waited when a batch began: mean (thick) and most (thin) of each part", Height: 62}
-	median, tail := Mark{Kind: Line, Tone: "p0", Form: Stroke}, Mark{Kind: Line, Tone: "p0", Form: Outline}
-	mean, most := Mark{Kind: Line, Tone: "p2", Form: Stroke}, Mark{Kind: Line, Tone: "p2", Form: Outline}
+	forms := []Form{Stroke, Outline}
+	shares := slices.DeleteFunc([]float64{0.5, 0.99}, func(share float64) bool { return share > q.Told() })
+	lats, waits := make([]Mark, len(shares)), make([]Mark, 2)
+	for i := range lats {
+		lats[i] = Mark{Kind: Line, Tone: "p0", Form: forms[i]}
+	}
+	for i := range waits {
+		waits[i] = Mark{Kind: Line, Tone: "p2", Form: forms[i]}
+	}
 	from, to := math.Inf(1), 0.0
 	var longest, deepest float64
 	for _, b := range q.Processes[0].Blocks {
@@ -130,26 +153,40 @@ func overTime(q *gpuprof.Requests) []Panel {
 		}
 		from, to = min(from, b.StartS), max(to, b.StartS+b.Seconds)
 		at := b.StartS + b.Seconds/2
-		median.Points, tail.Points = append(median.Points, [2]float64{at, h.At(0.5)}), append(tail.Points, [2]float64{at, h.At(0.99)})
-		mean.Points, most.Points = append(mean.Points, [2]float64{at, b.QueueMean}), append(most.Points, [2]float64{at, float64(b.QueueMax)})
-		longest, deepest = max(longest, h.At(0.99)), max(deepest, float64(b.QueueMax))
+		for i, share := range shares {
+			lats[i].Points = append(lats[i].Points, [2]float64{at, h.At(share)})
+			longest = max(longest, h.At(share))
+		}
+		for i, n := range []float64{b.QueueMean, float64(b.QueueMax)} {
+			waits[i].Points = append(waits[i].Points, [2]float64{at, n})
+		}
+		deepest = max(deepest, float64(b.QueueMax))
 	}
-	if len(median.Points) == 0 {
+	if len(waits[0].Points) == 0 {
 		return nil
 	}
 	lat.X, queue.X = Axis{Min: from, Max: to, Bare: true}, Axis{Min: from, Max: to, Label: "time since the load began (s)"}
-	lat.Y, queue.Y = titled(&lat, "latency over time, p50 (thick) and p99 (thin) of each part", longest), Axis{Max: max(deepest*1.05, 1)}
-	lat.Marks, queue.Marks = []Mark{median, tail}, []Mark{mean, most}
-	if len(median.Points) < 40 {
-		for i, m := range []Mark{median, tail} {
-			m.Kind, m.Form = Samples, Points
-			lat.Marks = append(lat.Marks, m)
-			q := []Mark{mean, most}[i]
-			q.Kind, q.Form = Samples, Points
-			queue.Marks = append(queue.Marks, q)
-		}
+	title := "latency over time, p50 (thick) and p99 (thin) of each part"
+	if len(shares) == 1 {
+		title = "latency over time, p50 of each part"
+	}
+	lat.Y, queue.Y = titled(&lat, title, longest), Axis{Max: max(deepest*1.05, 1)}
+	lat.Marks, queue.Marks = pointed(lats), pointed(waits)
+	if len(lats) == 0 {
+		return []Panel{queue}
 	}
 	return []Panel{lat, queue}
+}
+
+// pointed adds the points of lines that have few.
+func pointed(lines []Mark) []Mark {
+	for _, m := range slices.Clone(lines) {
+		if len(m.Points) < 40 {
+			m.Kind, m.Form = Samples, Points
+			lines = append(lines, m)
+		}
+	}
+	return lines
 }
 
 func batchPanel(q *gpuprof.Requests) Panel {

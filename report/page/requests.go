@@ -21,7 +21,7 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 	}
 	lines := Lines{Lines: []Line{{Label: "requests", Value: endsText(q), Note: rateText(q)}}}
 	total := q.Sum()
-	if total.Seconds > 0 {
+	if total.Seconds > 0 && q.Told() > 0 {
 		lines.Lines = append(lines.Lines, Line{Label: "goodput", Value: view.SI(q.Goodput, "requests/s"), Note: "answered within " + view.Seconds(q.SLO)})
 	}
 	if b := batchText(total); b != "" {
@@ -43,6 +43,14 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 // everything else: p99 is then of a load that the service did not take.
 const fewAnswered = 0.01
 
+// noneText says that there was no request to measure.
+func noneText(q *gpuprof.Requests) string {
+	if q.From == gpuprof.FromFirstByte {
+		return "No request came while the run listened, so there are no latencies."
+	}
+	return "No request was sent after the warm-up of the load, so there are no latencies."
+}
+
 // answeredText says how many requests the latencies are not of; nil where nearly all were answered.
 // A terminal short of lines leaves out the figures of the load before its percentiles.
 func answeredText(r *gpuprof.Run, in Where) Block {
@@ -50,6 +58,9 @@ func answeredText(r *gpuprof.Run, in Where) Block {
 		return nil
 	}
 	t := r.Requests.Sum()
+	if t.Scheduled == 0 {
+		return Text{S: noneText(r.Requests), Tone: Unsure, In: in}
+	}
 	missing := t.Refused + t.Failed
 	if missing == 0 || float64(missing) < fewAnswered*float64(t.Scheduled) {
 		return nil
@@ -67,10 +78,14 @@ func answeredText(r *gpuprof.Run, in Where) Block {
 // lateText says that the sender is part of the latencies: who reads only the percentiles takes
 // its tail for the service's; nil where it was in time.
 func lateText(r *gpuprof.Run, in Where) Block {
-	if !sentLate(r) {
+	if r.Requests == nil || r.Requests.Told() == 1 {
 		return nil
 	}
-	return Text{S: "generator-late: the sender of the requests was late, so the latencies are not the service's alone.", Tone: Unsure, In: in}
+	text := "generator-late: the sender of the requests was late, so the latencies above p50 are its own and left out."
+	if r.Requests.Told() == 0 {
+		text = "generator-late: the sender of the requests was later than their median latency, so the latencies are its own and left out."
+	}
+	return Text{S: text, Tone: Unsure, In: in}
 }
 
 // waitsText says above the percentiles that they are of a sender that waits; nil where it does
@@ -82,13 +97,11 @@ func waitsText(r *gpuprof.Run, in Where) Block {
 	return Text{S: hidesText(r.Requests), Tone: Unsure, In: in}
 }
 
-// sentLate says that a run warns of a late sender of its requests.
-func sentLate(r *gpuprof.Run) bool {
-	return r.Requests != nil && slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == "generator-late" })
-}
-
 func endsText(q *gpuprof.Requests) string {
 	t := q.Sum()
+	if t.Scheduled == 0 {
+		return "none"
+	}
 	parts := []string{fmt.Sprintf("%d scheduled", t.Scheduled), fmt.Sprintf("%d answered", t.Completed)}
 	if t.Refused > 0 {
 		text := fmt.Sprintf("%d refused", t.Refused)
@@ -110,6 +123,12 @@ func endsText(q *gpuprof.Requests) string {
 
 func rateText(q *gpuprof.Requests) string {
 	t := q.Sum()
+	switch {
+	case t.Scheduled == 0 && q.From == gpuprof.FromFirstByte:
+		return "no request came while the run listened"
+	case t.Scheduled == 0:
+		return "no request was sent after the warm-up of the load"
+	}
 	text := "in " + view.Seconds(t.Seconds)
 	switch {
 	case q.Rate > 0 && q.Throughput > 0:
@@ -151,7 +170,7 @@ func hidesText(q *gpuprof.Requests) string {
 }
 
 // latencyTable is a row for the mean, each percentile and the largest, and a column for each
-// kind of time.
+// kind of time. With a late sender the rows that are its own are left out.
 func latencyTable(q *gpuprof.Requests) Table {
 	t := Table{Name: "Table of latencies", Noun: "percentile", Caption: latencyCaption(q),
 		Columns: []Column{{Title: "percentile", Left: true}, {Title: "latency"}, {Title: "95 % interval", Drop: 300}}}
@@ -167,7 +186,7 @@ func latencyTable(q *gpuprof.Requests) Table {
 			t.Columns, kinds = append(t.Columns, kind.column), append(kinds, kind.of)
 		}
 	}
-	if q.Latency.Count == 0 {
+	if q.Latency.Count == 0 || q.Told() == 0 {
 		return t
 	}
 	row := func(name string, of func(*gpuprof.LatencySummary) (gpuprof.Percentile, bool)) {
@@ -190,13 +209,17 @@ func latencyTable(q *gpuprof.Requests) Table {
 		}
 		t.Rows = append(t.Rows, r)
 	}
-	row("mean", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) {
-		return gpuprof.Percentile{S: l.MeanS}, true
-	})
+	if q.Told() == 1 {
+		row("mean", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) {
+			return gpuprof.Percentile{S: l.MeanS}, true
+		})
+	}
 	for _, share := range latency.Shares() {
 		row(fmt.Sprintf("p%g", 100*share), func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) { return l.At(share) })
 	}
-	row("longest", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) { return gpuprof.Percentile{S: l.MaxS}, true })
+	if q.Told() == 1 {
+		row("longest", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) { return gpuprof.Percentile{S: l.MaxS}, true })
+	}
 	return t
 }
 
@@ -249,5 +272,5 @@ func outsideLines(q *gpuprof.Requests) []Line {
 
 func latencyCaption(q *gpuprof.Requests) string {
 	from := map[string]string{gpuprof.FromSchedule: "when a request was due", gpuprof.FromSend: "when a request was sent", gpuprof.FromFirstByte: "a request's first byte"}[q.From]
-	return "Times of the requests, from " + from + " to its answer. A percentile is left out where fewer than ten requests lie beyond it."
+	return "Times of the requests, from " + from + " to its answer. A percentile is left out where fewer than ten requests lie beyond it, and where it is the delay of a late sender."
 }

@@ -53,14 +53,14 @@ func leadOf(runs []*gpuprof.Run) []Block {
 func lateSettings(runs []*gpuprof.Run) string {
 	var names []string
 	for _, r := range runs {
-		if sentLate(r) {
+		if r.Requests != nil && r.Requests.Told() < 1 {
 			names = append(names, settingOf(r, runs))
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("generator-late: the sender of the requests was late with %s, so the latencies there are not the service's alone.", listed(names))
+	return fmt.Sprintf("generator-late: the sender of the requests was late with %s, so the latencies there that are its own are left out.", listed(names))
 }
 
 // winner names the setting with the highest throughput, or where work is not counted
@@ -180,7 +180,7 @@ func servedCells(q *gpuprof.Requests) []Cell {
 			out[i] = amount(view.Seconds(p.S), p.S, "s")
 		}
 	}
-	if sum := q.Sum(); sum.Scheduled > sum.Open {
+	if sum := q.Sum(); sum.Scheduled > sum.Open && q.Told() > 0 {
 		share := float64(sum.InTime) / float64(sum.Scheduled-sum.Open)
 		out[2] = amount(view.Percent(share), share, "1")
 	}

@@ -17,7 +17,12 @@ import (
 func TestBriefSaysWhatLatenciesAre(t *testing.T) {
 	const late, missing, short = "generator-late: the sender", "of the requests were", "cut short"
 	const room, answer = "The sender waited for room in the queue", "Each caller waits for its answer"
-	lateness := gpuprof.Warning{Code: "generator-late", Text: "the sender of the requests was 4.00 ms late at p99", Fix: "lower the rate"}
+	lateness := func(told int) func(*gpuprof.Run) {
+		return func(r *gpuprof.Run) {
+			q := r.Requests
+			q.SenderLate, q.Latency.Percentiles = "the sender of the requests was 4.00 ms late at p99", q.Latency.Percentiles[:told]
+		}
+	}
 	for name, c := range map[string]struct {
 		run   int
 		edit  func(*gpuprof.Run)
@@ -26,10 +31,11 @@ func TestBriefSaysWhatLatenciesAre(t *testing.T) {
 		"as it should be": {0, func(*gpuprof.Run) {}, nil},
 		"waits for room":  {0, func(r *gpuprof.Run) { r.Requests.Waits = gpuprof.WaitsRoom }, []string{room}},
 		"closed loop":     {0, func(r *gpuprof.Run) { r.Requests.Waits = gpuprof.WaitsAnswer }, []string{answer}},
-		"late":            {0, func(r *gpuprof.Run) { r.Warnings = append(r.Warnings, lateness) }, []string{late}},
+		"late":            {0, lateness(1), []string{late + " of the requests was late, so the latencies above p50"}},
 		"too late": {0, func(r *gpuprof.Run) {
-			r.Warnings, r.Status, r.Reason = append(r.Warnings, lateness), gpuprof.Partial, gpuprof.ReasonGenerator
-		}, []string{late}},
+			lateness(0)(r)
+			r.Status, r.Reason = gpuprof.Partial, gpuprof.ReasonGenerator
+		}, []string{late + " of the requests was later than their median latency"}},
 		"interrupted":     {0, func(r *gpuprof.Run) { r.Status, r.Reason = gpuprof.Partial, "interrupted" }, []string{short}},
 		"refused":         {3, func(*gpuprof.Run) {}, []string{"2.0 % " + missing + " refused"}},
 		"few refused":     {3, func(r *gpuprof.Run) { r.Requests.Processes[0].Refused = 39 }, nil},
@@ -43,9 +49,9 @@ func TestBriefSaysWhatLatenciesAre(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		head, _, found := strings.Cut(shown(t, p, nil, table.Options{Lines: screenLines}), "percentile ")
-		if !found {
-			t.Errorf("%s: no percentiles", name)
+		head, rows, found := strings.Cut(shown(t, p, nil, table.Options{Lines: screenLines}), "percentile ")
+		if told := r.Requests.Told(); found != (told > 0) || found && strings.Contains(rows, "\np99 ") != (told == 1) {
+			t.Errorf("%s: percentiles %v:\n%s", name, found, rows)
 		}
 		for _, text := range append([]string{late, missing, short, room, answer}, c.wants...) {
 			want := slices.ContainsFunc(c.wants, func(w string) bool { return strings.Contains(w, text) })
@@ -64,14 +70,15 @@ func TestBriefSaysWhatLatenciesAre(t *testing.T) {
 func TestSweepNamesLateSettings(t *testing.T) {
 	runs := fixture.Loaded()
 	for _, i := range []int{2, 3} {
-		runs[i].Warnings = append(runs[i].Warnings, gpuprof.Warning{Code: "generator-late", Text: "the sender of the requests was 4.00 ms late at p99"})
+		q := runs[i].Requests
+		q.SenderLate, q.Latency.Percentiles = "the sender of the requests was 4.00 ms late at p99", q.Latency.Percentiles[:1]
 	}
 	p, err := page.Runs(runs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := strings.Join(strings.Fields(shown(t, p, nil, table.Options{Lines: screenLines})), " ")
-	if want := "the sender of the requests was late with load=0.8, 0.9, so the latencies there are not the service's alone."; !strings.Contains(text, want) {
+	if want := "the sender of the requests was late with load=0.8, 0.9, so the latencies there that are its own are left out."; !strings.Contains(text, want) {
 		t.Errorf("no %q in\n%s", want, text)
 	}
 }

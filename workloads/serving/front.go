@@ -3,7 +3,6 @@ package serving
 import (
 	"context"
 	"math/rand/v2"
-	"net"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -58,9 +57,9 @@ func (o *front) draw(call *traffic.Call) {
 
 // serveOutside listens for requests over HTTP until the time is over.
 func (s *session) serveOutside(ctx context.Context, l gpuprof.Load, p *plan, address string) (*gpuprof.Requests, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	listener, err := listen(ctx, address)
 	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "listening for requests at %s: %w", address, err).WithFix("give another address or port to --set arrivals=http:ADDRESS:PORT, port 0 for a free one")
+		return nil, err
 	}
 	o := &front{net: s.net, rng: rand.New(rand.NewPCG(s.seed, 0x6f757473696465))}
 	service, world := s.service(p, &runner{s: s, front: o})

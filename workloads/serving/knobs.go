@@ -263,7 +263,10 @@ func refuse(info gpuprof.Info, set gpuprof.Settings) error {
 	if set.On("graph") && !set.On("pad") {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting graph=on with pad=off: a graph holds one size of batch, and batches have any").WithFix("use pad=on too, or graph=off")
 	}
-	return refuseNetwork(info, set)
+	if err := refuseNetwork(info, set); err != nil {
+		return err
+	}
+	return refuseArrivals(set)
 }
 
 func refuseLoad(set gpuprof.Settings) error {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
-	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
@@ -210,8 +209,9 @@ func (s *session) planLoad(l gpuprof.Load) (*plan, error) {
 		s.lengths(p, l, gpuprof.SettledLoad)
 		return p, nil
 	}
-	if file, is := strings.CutPrefix(p.arrivals, arriveTrace); is {
-		return p, s.planTrace(p, file)
+	if s.trace != nil {
+		s.planTrace(p)
+		return p, nil
 	}
 	switch rate := s.set["rate"]; {
 	case l.Rate > 0:
@@ -260,15 +260,9 @@ func (s *session) lengths(p *plan, l gpuprof.Load, rho float64) {
 	p.stretch = want
 }
 
-// planTrace takes a schedule from a file; a tenth of it warms up.
-func (s *session) planTrace(p *plan, file string) error {
-	text, err := outside.ReadAll(file)
-	if err != nil {
-		return outside.Failed("reading arrivals from "+file, err, "give an existing file to --set arrivals=trace:FILE", "write it again")
-	}
-	if p.times, err = traffic.ParseTrace(text, file); err != nil {
-		return err
-	}
+// planTrace takes the schedule of a file; a tenth of it warms up.
+func (s *session) planTrace(p *plan) {
+	p.times = s.trace
 	end := p.times[len(p.times)-1]
 	p.warm = end / 10
 	p.stretch = end - p.warm
@@ -278,7 +272,6 @@ func (s *session) planTrace(p *plan, file string) error {
 	if p.throughput > 0 {
 		p.relax = seconds(gpuprof.Relaxation(p.throughput, p.rate))
 	}
-	return nil
 }
 
 // requests is the account as the result holds it; an error of kind ErrCheck where it does

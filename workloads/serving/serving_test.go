@@ -275,15 +275,3 @@ func TestAddress(t *testing.T) {
 		}
 	}
 }
-
-// A trace that is none is an error of the input that names the line.
-func TestBadTrace(t *testing.T) {
-	trace := filepath.Join(t.TempDir(), "arrivals.txt")
-	if err := os.WriteFile(trace, []byte("1\n0.5\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	_, err := onHost(t, fast("arrivals=trace:"+trace)...).Serve(context.Background(), load())
-	if !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), "line 2") {
-		t.Errorf("%v", err)
-	}
-}

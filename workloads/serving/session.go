@@ -40,6 +40,7 @@ type session struct {
 	ready    []byte          // requests as they were prepared, of the batch in the making
 	slowest  time.Duration   // of a caller from outside; 0 is the usual
 	wrong    int             // answers of steps that belonged to another request
+	trace    []time.Duration // the schedule of a file, nil for none
 	witness  *witness        // nil where each answer tells by itself whose it is
 }
 
@@ -61,7 +62,13 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 		slots: make([]slot, c.Knobs.Int("depth")), pace: loop.PaceOf(c.Knobs),
 	}
 	s.sizes = traffic.Sizes(s.maxBatch)
-	err := s.allocate(ctx, c)
+	var err error
+	if file, is := traceOf(s.set); is {
+		s.trace, err = readTrace(file)
+	}
+	if err == nil {
+		err = s.allocate(ctx, c)
+	}
 	if err == nil {
 		err = s.firstRequest(ctx)
 	}

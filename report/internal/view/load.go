@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/latency"
 )
 
 // kneeShare is the share of the requests that must be answered within the SLO.
@@ -17,7 +18,7 @@ type LoadCurve struct {
 	Label  string
 	SLO    float64 // s; 0 where the runs have several
 	Points []LoadPoint
-	Late   []float64 // loads whose sender was late: their latencies are its own, and no points
+	Late   []float64 // loads, no points, whose sender was so late that it may be why answers were not in time
 }
 
 // LoadPoint is one run of a LoadCurve.
@@ -30,11 +31,17 @@ type LoadPoint struct {
 // failed requests were not: a service must not look fast by what it refuses. known is false
 // where too few came to tell.
 func (p LoadPoint) Keeps() (keeps, known bool) {
-	if _, known = p.Requests.Latency.At(kneeShare); !known {
+	if !latency.Enough(kneeShare, p.Requests.Latency.Count) {
 		return false, false
 	}
 	sum := p.Requests.Sum()
 	return float64(sum.InTime) >= kneeShare*float64(sum.Scheduled-sum.Open), true
+}
+
+// senders says that a late sender may be why answers were not in time.
+func (p LoadPoint) senders() bool {
+	keeps, known := p.Keeps()
+	return p.Requests.Told() == 0 || p.Requests.Told() < 1 && known && !keeps
 }
 
 // Knee is the largest load that the service keeps its SLO under, -1 for none. above is a smaller
@@ -100,7 +107,8 @@ func (c LoadCurve) where() string {
 }
 
 // Loads splits runs that served requests at a rate into curves over the load: nil where fewer
-// than two loads were measured. A run whose sender was late has no point. only says that the runs differ in nothing but their load.
+// than two loads were measured. A run whose late
+// sender may be why its answers were not in time has no point. only says that the runs differ in nothing but their load.
 func Loads(runs []*gpuprof.Run) (curves []LoadCurve, only bool) {
 	var rateKnobs []string
 	served := false
@@ -129,11 +137,12 @@ func Loads(runs []*gpuprof.Run) (curves []LoadCurve, only bool) {
 		if c.SLO != q.SLO {
 			c.SLO = 0
 		}
-		if r.Reason == gpuprof.ReasonGenerator {
-			c.Late = append(c.Late, q.Rate/q.Throughput)
+		p := LoadPoint{q.Rate / q.Throughput, q}
+		if p.senders() {
+			c.Late = append(c.Late, p.Load)
 			continue
 		}
-		c.Points = append(c.Points, LoadPoint{q.Rate / q.Throughput, q})
+		c.Points = append(c.Points, p)
 	}
 	enough := false
 	for _, c := range curves {

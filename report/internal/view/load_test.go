@@ -12,8 +12,14 @@ import (
 // The knee is the largest load with 99 of 100 requests in time. A service that refuses the rest
 // has none there however fast the others are, and a load with too few requests says nothing.
 func TestKnee(t *testing.T) {
-	few := func(r *gpuprof.Run) { r.Requests.Latency.Percentiles = r.Requests.Latency.Percentiles[:1] }
-	late := func(r *gpuprof.Run) { r.Status, r.Reason = gpuprof.Partial, gpuprof.ReasonGenerator }
+	few := func(r *gpuprof.Run) { r.Requests.Latency.Count = 999 }
+	unsure := func(r *gpuprof.Run) { // its tail is not told
+		r.Requests.SenderLate, r.Requests.Latency.Percentiles = "the sender was late", r.Requests.Latency.Percentiles[:1]
+	}
+	late := func(r *gpuprof.Run) { // later than the median latency
+		r.Status, r.Reason = gpuprof.Partial, gpuprof.ReasonGenerator
+		r.Requests.SenderLate, r.Requests.Latency.Percentiles = "the sender was late", nil
+	}
 	for name, c := range map[string]struct {
 		change      func([]*gpuprof.Run)
 		knee, above float64
@@ -26,12 +32,14 @@ func TestKnee(t *testing.T) {
 		"never": {func(r []*gpuprof.Run) {
 			r[0].Requests.Processes[0].InTime, r[1].Requests.Processes[0].InTime, r[2].Requests.Processes[0].InTime = 1, 1, 1
 		}, -1, -1, "no knee: at no load"},
-		"too few at 0.8": {func(r []*gpuprof.Run) { few(r[2]) }, 0.5, -1, "knee at load 0.5"},
-		"too few":        {func(r []*gpuprof.Run) { few(r[0]); few(r[1]); few(r[2]); few(r[3]) }, -1, -1, "too few requests"},
-		"late below":     {func(r []*gpuprof.Run) { late(r[1]); r[1].Requests.Processes[0].InTime = 1 }, 0.8, -1, "knee at load 0.8, the largest with 99 of 100 requests within 100 ms; left out: load 0.5, where the sender was late"},
-		"late above":     {func(r []*gpuprof.Run) { late(r[2]); late(r[3]) }, 0.5, -1, "knee above load 0.5, the largest measured: it answers 99 of 100 requests within 100 ms; left out: load 0.8, 0.9,"},
-		"all late":       {func(r []*gpuprof.Run) { late(r[0]); late(r[1]); late(r[2]); late(r[3]) }, -1, -1, "no knee: at every load the sender was late"},
-		"two limits":     {func(r []*gpuprof.Run) { r[1].Requests.SLO = 0.2 }, -1, -1, "several values"},
+		"too few at 0.8":                      {func(r []*gpuprof.Run) { few(r[2]) }, 0.5, -1, "knee at load 0.5"},
+		"too few":                             {func(r []*gpuprof.Run) { few(r[0]); few(r[1]); few(r[2]); few(r[3]) }, -1, -1, "too few requests"},
+		"late below":                          {func(r []*gpuprof.Run) { late(r[1]); r[1].Requests.Processes[0].InTime = 1 }, 0.8, -1, "knee at load 0.8, the largest with 99 of 100 requests within 100 ms; left out: load 0.5, where the sender was late"},
+		"late above":                          {func(r []*gpuprof.Run) { late(r[2]); late(r[3]) }, 0.5, -1, "knee above load 0.5, the largest measured: it answers 99 of 100 requests within 100 ms; left out: load 0.8, 0.9,"},
+		"all late":                            {func(r []*gpuprof.Run) { late(r[0]); late(r[1]); late(r[2]); late(r[3]) }, -1, -1, "no knee: at every load the sender was late"},
+		"in time though the sender was late":  {func(r []*gpuprof.Run) { unsure(r[2]) }, 0.8, -1, "knee at load 0.8, the largest with 99 of 100 requests within 100 ms"},
+		"not in time and the sender was late": {func(r []*gpuprof.Run) { unsure(r[3]) }, 0.8, -1, "knee above load 0.8, the largest measured: it answers 99 of 100 requests within 100 ms; left out: load 0.9, where the sender was late"},
+		"two limits":                          {func(r []*gpuprof.Run) { r[1].Requests.SLO = 0.2 }, -1, -1, "several values"},
 	} {
 		runs := fixture.Loaded()
 		c.change(runs)

@@ -47,11 +47,11 @@ func HeaderLength(text string, size int) (int, error) {
 	if text == "" {
 		return NoHeader, nil
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > size {
+	n, err := strconv.ParseUint(text, 10, 32) // digits alone
+	if err != nil || n > uint64(size) {
 		return 0, bad("give the length of the JSON before the tensors", "Inference-Header-Content-Length is %.40q, and the body has %d bytes", text, size)
 	}
-	return n, nil
+	return int(n), nil
 }
 
 // Decode reads a request: JSON of header bytes and binary tensors behind it, or JSON alone

@@ -32,7 +32,8 @@ const (
 	retryAfter = "1"              // seconds
 )
 
-// ClosedEarly is the key of Counts.Rejected for connections that ended within a request.
+// ClosedEarly is the key of Counts.Rejected for connections that ended within a request, or whose
+// lines before the body net/http could not read: it answers these itself.
 const ClosedEarly = "closed"
 
 // Server takes requests over HTTP and gives them to the service.
@@ -57,7 +58,7 @@ type Server struct {
 // Counts is what came in beside what the service counted.
 type Counts struct {
 	Rejected map[string]int64 // by status code, or ClosedEarly: never given to the service
-	Gone     int64            // given to it, and the caller left before the answer
+	Gone     int64            // given to it, and the caller closed its side before the answer
 	Decode   *latency.Histogram
 }
 
@@ -70,14 +71,15 @@ func (s *Server) Start(l net.Listener) {
 		s.Slowest = slowest
 	}
 	s.http = http.Server{
-		Handler: s.handler(), ReadTimeout: s.Slowest, IdleTimeout: idleFor, MaxHeaderBytes: mostHeader,
+		Handler: s.handler(), ReadTimeout: s.Slowest, IdleTimeout: idleFor, MaxHeaderBytes: mostHeader, DisableGeneralOptionsHandler: true,
 		// What callers do wrong is counted, not logged.
 		ErrorLog:    log.New(io.Discard, "", 0),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
 	go func() {
 		defer close(s.done)
-		_ = s.http.Serve(listener{l}) // it always ends with an error: that of Close
+		// It always ends with an error: that of Close.
+		_ = s.http.Serve(listener{l, s.Slowest, func() { s.count(ClosedEarly) }})
 	}()
 }
 
@@ -108,27 +110,37 @@ func (s *Server) Counts() Counts {
 
 func (s *Server) now() time.Duration { return s.Clock(time.Now()) }
 
-func (s *Server) handler() http.Handler {
-	model := "/v2/models/" + s.Model.Name
-	mux := http.NewServeMux()
+// route is what a path does for a method.
+type route struct {
+	method string
+	serve  http.HandlerFunc
+}
+
+// routes are the paths of the protocol. A caller may name the version that the description names.
+func (s *Server) routes() map[string]route {
+	model := s.modelPath()
+	out := map[string]route{}
 	tells := func(path string, v any) {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { s.write(w, http.StatusOK, v) })
+		out[path] = route{http.MethodGet, func(w http.ResponseWriter, _ *http.Request) { s.write(w, http.StatusOK, v) }}
 	}
 	tells("/v2", map[string]any{"name": "gpuprof", "version": version, "extensions": []string{"binary_tensor_data"}})
 	tells("/v2/health/live", map[string]bool{"live": true})
 	tells("/v2/health/ready", map[string]bool{"ready": true})
-	// A caller may name the version that the description names.
 	for _, at := range []string{model, model + "/versions/" + version} {
 		tells(at, s.Model.metadata())
 		tells(at+"/ready", map[string]any{"name": s.Model.Name, "ready": true})
-		mux.HandleFunc("POST "+at+"/infer", s.infer)
+		out[at+"/infer"] = route{http.MethodPost, s.infer}
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.reject(w, http.StatusNotFound, gpuprof.Errorf(gpuprof.ErrInput, "serving %.10s %.100s: there is no such model or path", r.Method, r.URL.Path).
-			WithFix("send POST %s/infer", model))
-	})
+	return out
+}
+
+func (s *Server) modelPath() string { return "/v2/models/" + s.Model.Name }
+
+func (s *Server) handler() http.Handler {
+	routes := s.routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, _ := r.Context().Value(connKey{}).(*stamped)
+		conn.begun()
 		defer conn.ended()
 		// net/http leaves the last answer's deadline, and writes before the next one.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.Slowest))
@@ -137,8 +149,27 @@ func (s *Server) handler() http.Handler {
 		if r.ContentLength != 0 {
 			w.Header().Set("Connection", "close")
 		}
-		mux.ServeHTTP(w, r)
+		at, known := routes[r.URL.Path]
+		switch {
+		case !known:
+			s.reject(w, http.StatusNotFound, gpuprof.Errorf(gpuprof.ErrInput, "serving %.10s %.100s: there is no such model or path", r.Method, r.URL.Path).
+				WithFix("send POST %s/infer", s.modelPath()))
+		case r.Method == at.method, r.Method == http.MethodHead && at.method == http.MethodGet:
+			at.serve(w, r)
+		default:
+			w.Header().Set("Allow", allowed(at.method))
+			s.reject(w, http.StatusMethodNotAllowed, gpuprof.Errorf(gpuprof.ErrInput, "serving %.10s %.100s: the path does not take this method", r.Method, r.URL.Path).
+				WithFix("send %s", at.method))
+		}
 	})
+}
+
+// allowed is the header Allow for a path of a method.
+func allowed(method string) string {
+	if method == http.MethodGet {
+		return "GET, HEAD"
+	}
+	return method
 }
 
 // infer is a request from its first byte to its answer.
@@ -224,11 +255,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, call *traffic.Ca
 	var served bool
 	select {
 	case how, served = <-call.Over():
-	case <-r.Context().Done(): // its answer is counted when it comes, and read by nobody
+	case <-r.Context().Done():
+		// It left, or closed its sending side alone and still reads. Only the answer tells, and
+		// it is counted in any case.
 		s.mu.Lock()
 		s.gone++
 		s.mu.Unlock()
-		return
+		how, served = <-call.Over()
 	}
 	if !served {
 		s.unserved(w)
@@ -269,10 +302,14 @@ func (s *Server) reject(w http.ResponseWriter, status int, err error) {
 	if status == closedEarly { // who closed the sending side alone still reads
 		key, status = ClosedEarly, http.StatusBadRequest
 	}
-	s.mu.Lock()
-	s.rejected[key]++
-	s.mu.Unlock()
+	s.count(key)
 	s.fail(w, status, err)
+}
+
+func (s *Server) count(rejected string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rejected[rejected]++
 }
 
 // fail writes one sentence.

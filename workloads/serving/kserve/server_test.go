@@ -96,6 +96,7 @@ func TestWrongRequests(t *testing.T) {
 		{"binary without header", infer, binary, nil, 400, "send the header Inference-Header-Content-Length"},
 		{"header", infer, binary + "1234", []string{headerLength, "x"}, 400, `Inference-Header-Content-Length is "x"`},
 		{"header below", infer, binary + "1234", []string{headerLength, "-1"}, 400, "and the body has"},
+		{"header with a sign", infer, binary + "1234", []string{headerLength, fmt.Sprintf("+%d", len(binary))}, 400, "and the body has"},
 		{"header beyond", infer, binary, []string{headerLength, "9999"}, 400, "and the body has"},
 		{"short tensor", infer, binary + "123", []string{headerLength, fmt.Sprint(len(binary))}, 400, "takes 4 bytes; binary_data_size is 4, and 3 bytes follow the JSON; send 4 bytes"},
 		{"long tensor", infer, binary + "12345", []string{headerLength, fmt.Sprint(len(binary))}, 400, "5 bytes follow"},

@@ -1,13 +1,11 @@
 package traffic
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -63,10 +61,11 @@ func gamma(rng *rand.Rand, shape float64) float64 {
 // and lines beginning with # are left out.
 func ParseTrace(text []byte, name string) ([]time.Duration, error) {
 	var out []time.Duration
-	lines := bufio.NewScanner(bytes.NewReader(text))
 	last := math.Inf(-1)
-	for n := 1; lines.Scan(); n++ {
-		word := strings.TrimSpace(lines.Text())
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		word := string(bytes.TrimSpace(line))
 		if word == "" || word[0] == '#' {
 			continue
 		}
@@ -87,9 +86,6 @@ func ParseTrace(text []byte, name string) ([]time.Duration, error) {
 		}
 		last = v
 		out = append(out, time.Duration(math.Round(v*1e9)))
-	}
-	if err := lines.Err(); err != nil {
-		return nil, traceError(name, err.Error())
 	}
 	if len(out) == 0 {
 		return nil, traceError(name, "it holds no arrival")

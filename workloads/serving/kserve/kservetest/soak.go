@@ -2,6 +2,7 @@
 package kservetest
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -17,7 +18,7 @@ import (
 )
 
 // Soak are callers that send for a long time: most of them requests, some half a request, a
-// wrong one, or one that they do not wait for. A service that is asked so has to count each of
+// wrong one, or one that they do not wait for. Some close their sending side behind a request. A service that is asked so has to count each of
 // them once.
 type Soak struct {
 	Client *http.Client
@@ -86,6 +87,8 @@ func (s *Soak) one(t testing.TB, i int64) {
 			t.Errorf("a wrong request got %d %s, %v", status, body, err)
 		}
 		s.count(func(a *Tally) { a.Wrong++ })
+	case 12:
+		s.oneSided(t, i)
 	case 17:
 		s.half(t, i, true)
 	case 25:
@@ -97,6 +100,11 @@ func (s *Soak) one(t testing.TB, i int64) {
 
 func (s *Soak) ask(t testing.TB, i int64) {
 	status, body, err := s.post(context.Background(), s.Body(i))
+	s.told(t, i, status, body, err)
+}
+
+// told looks at the answer to request i.
+func (s *Soak) told(t testing.TB, i int64, status int, body string, err error) {
 	switch {
 	case err != nil:
 		t.Errorf("request %d: %v", i, err)
@@ -107,6 +115,32 @@ func (s *Soak) ask(t testing.TB, i int64) {
 		t.Errorf("request %d: %d %.200s", i, status, body)
 	}
 	s.count(func(a *Tally) { a.Status[status]++ })
+}
+
+// oneSided closes the sending side behind a request, where the connection has sides.
+func (s *Soak) oneSided(t testing.TB, i int64) {
+	c, err := s.Dial()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer c.Close()
+	body := s.Body(i)
+	_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: service\r\nContent-Length: %d\r\n\r\n%s", s.Path, len(body), body)
+	if side, has := c.(interface{ CloseWrite() error }); has && err == nil {
+		err = side.CloseWrite()
+	}
+	var resp *http.Response
+	if err == nil {
+		resp, err = http.ReadResponse(bufio.NewReader(c), nil)
+	}
+	if err != nil {
+		t.Errorf("request %d: %v", i, err)
+		return
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	s.told(t, i, resp.StatusCode, string(answer), err)
 }
 
 func (s *Soak) leave(i int64) {

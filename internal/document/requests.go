@@ -1,0 +1,24 @@
+package document
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// renewRequests takes the tail of a late sender out of the latencies of a run before schema
+// 1.8, which has the warning alone.
+func renewRequests(r *gpuprof.Run) {
+	q := r.Requests
+	if q == nil || q.SenderLate != "" {
+		return
+	}
+	i := slices.IndexFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == "generator-late" })
+	if i < 0 {
+		return
+	}
+	q.SenderLate = r.Warnings[i].Text
+	own := strings.HasSuffix(r.Reason, gpuprof.ReasonGenerator) // of a process, with its number before
+	q.Latency.Percentiles = slices.DeleteFunc(q.Latency.Percentiles, func(p gpuprof.Percentile) bool { return own || p.Share > 0.5 })
+}

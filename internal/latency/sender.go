@@ -1,0 +1,71 @@
+package latency
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+const (
+	// A sender whose lateness is more than this share of the median latency at p99 is part
+	// of the tail that it measures.
+	lateShare = 0.05
+	// One that is later than a batch takes, and by more requests than this, sends them at once. Where a queue has grown,
+	// the median latency is long and hides it.
+	bunched = 10
+)
+
+// judgeSender says where the sender was so late that the tail is its own, and takes out of the
+// latency what is: the percentiles above p50, and p50 too where p99 of the lateness is above it.
+// One late process of several is enough, as the tail of all is then its. A sender that waits for
+// room or answers has no schedule, and one from outside is not ours.
+func judgeSender(r *gpuprof.Requests) error {
+	r.SenderLate = ""
+	if r.From != gpuprof.FromSchedule || r.Waits != "" {
+		return nil
+	}
+	own := false
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		var parts [3]gpuprof.LatencySummary
+		for k, rec := range []gpuprof.Recorded{p.Latency, p.Service, p.Late} {
+			h, err := Decode(rec)
+			if err != nil {
+				return err
+			}
+			parts[k] = Summary(h, []*Histogram{h}, nil, 0)
+		}
+		text, worse := lateness(&parts[0], &parts[1], &parts[2], r.Rate)
+		if text != "" && (r.SenderLate == "" || worse && !own) {
+			r.SenderLate, own = text, worse
+		}
+	}
+	if r.SenderLate != "" {
+		r.Latency.Percentiles = slices.DeleteFunc(r.Latency.Percentiles, func(p gpuprof.Percentile) bool { return own || p.Share > 0.5 })
+	}
+	return nil
+}
+
+// lateness says how late a sender was, "" where it was in time; own, that p99 of it is above the
+// median latency.
+func lateness(all, service, sender *gpuprof.LatencySummary, rate float64) (text string, own bool) {
+	median, known := all.At(0.5)
+	if !known || sender.Count == 0 {
+		return "", false
+	}
+	at := "at p99"
+	late, known := sender.At(0.99)
+	if !known { // too few for a percentile: the latest
+		late, at = gpuprof.Percentile{S: sender.MaxS}, "at most"
+	}
+	if late.S > lateShare*median.S {
+		return fmt.Sprintf("the sender of the requests was %s late %s, %.0f %% of the median latency of %s, and this is part of every latency",
+			gpuprof.FormatSeconds(late.S), at, 100*late.S/median.S, gpuprof.FormatSeconds(median.S)), late.S > median.S
+	}
+	if batch, served := service.At(0.5); served && late.S > batch.S && late.S*rate > bunched {
+		return fmt.Sprintf("the sender of the requests was %s late %s, in which %.0f requests fall due and a batch takes %s, so that they came at once and waited longer than they should have",
+			gpuprof.FormatSeconds(late.S), at, late.S*rate, gpuprof.FormatSeconds(batch.S)), false
+	}
+	return "", false
+}

@@ -1,0 +1,57 @@
+package serving
+
+import (
+	"context"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
+)
+
+// traceOf is the file that arrivals are read from; false where they come otherwise.
+func traceOf(set gpuprof.Settings) (string, bool) {
+	return strings.CutPrefix(set["arrivals"], arriveTrace)
+}
+
+// readTrace reads a schedule.
+func readTrace(file string) ([]time.Duration, error) {
+	text, err := outside.ReadAll(file)
+	if err != nil {
+		return nil, outside.Failed("reading arrivals from "+file, err, "give an existing file to --set arrivals=trace:FILE", "write it again")
+	}
+	return traffic.ParseTrace(text, file)
+}
+
+// refuseArrivals names what would end the load before it began, so that no steps are measured
+// in vain: a file that is no schedule, and an address that cannot be listened at.
+func refuseArrivals(set gpuprof.Settings) error {
+	if file, is := traceOf(set); is {
+		if st, err := os.Stat(file); err == nil && !st.Mode().IsRegular() {
+			return nil // a pipe can be read once, by the session
+		}
+		_, err := readTrace(file)
+		return err
+	}
+	address, is := addressOf(set)
+	if !is {
+		return nil
+	}
+	l, err := listen(context.Background(), address)
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// listen waits for connections at an address.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "listening for requests at %s: %w", address, err).WithFix("give another address or port to --set arrivals=http:ADDRESS:PORT, port 0 for a free one")
+	}
+	return l, nil
+}
