@@ -45,7 +45,7 @@ type value struct {
 func pointOf(s *Session) point {
 	p := point{Commit: s.Commit, Started: s.Session.Started, Tool: s.Benchmark.Tool, Total: s.Session.Total}
 	for i := range s.Session.Metrics {
-		if v, ok := valueOf(&s.Session.Metrics[i]); ok {
+		if v, ok := valueOf(&s.Session.Metrics[i]); ok && !s.Session.Metrics[i].SenderLate {
 			v.Stage = slices.Contains(s.Session.Stages, v.Name)
 			p.Values = append(p.Values, v)
 		}

@@ -107,6 +107,8 @@ type Metric struct {
 	// Rate is the requests per second under which callers saw it, 0 for what no rate was set for; UnderLoad says that callers saw it.
 	Rate      float64 `json:"rate_per_s,omitempty"`
 	UnderLoad bool    `json:"under_load,omitempty"`
+	// SenderLate: the sender of requests was so late that the figures are its own.
+	SenderLate bool `json:"sender_late,omitempty"`
 }
 
 // FingerprintOf is a run's fingerprint.
@@ -212,7 +214,7 @@ func SessionOf(res *compare.Result) Session {
 		Stages: append([]string{}, res.Stages...), Total: res.Total,
 	}
 	for _, m := range res.Metrics {
-		kept := Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact, Rate: m.Rate, UnderLoad: m.UnderLoad}
+		kept := Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact, Rate: m.Rate, UnderLoad: m.UnderLoad, SenderLate: m.SenderLate}
 		processes, samples := 0, 0
 		for _, run := range m.Runs {
 			if len(run) > 0 {
@@ -268,7 +270,7 @@ func (s *Session) Result(name string) *compare.Result {
 		Stages:  slices.Clone(s.Stages), Total: s.Total,
 	}
 	for _, m := range s.Metrics {
-		data := compare.MetricData{Metric: compare.Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact}, Runs: m.Runs, Rate: m.Rate, UnderLoad: m.UnderLoad}
+		data := compare.MetricData{Metric: compare.Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact}, Runs: m.Runs, Rate: m.Rate, UnderLoad: m.UnderLoad, SenderLate: m.SenderLate}
 		if m.Exact {
 			data.Digits = s.ExactDigits
 		}

@@ -122,6 +122,17 @@ func TestStoredRate(t *testing.T) {
 			t.Errorf("%s at %g per second: %s (%s), want %s", c.took, c.rate, m.Verdict, m.Reason, c.want)
 		}
 	}
+	late, err := compare.FromRun(served(t, shifted(rng, 1, 9), 100, 10*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range late.Metrics {
+		late.Metrics[i].SenderLate = late.Metrics[i].UnderLoad
+	}
+	kept := SessionOf(late)
+	if !slices.EqualFunc(kept.Result("").Metrics, late.Metrics, func(a, b compare.MetricData) bool { return a.SenderLate == b.SenderLate && a.Rate == b.Rate }) {
+		t.Errorf("what is kept does not say that the sender was late: %+v", kept.Metrics)
+	}
 	// A service that begins to refuse is found beside sessions that refused nothing.
 	refuses := served(t, shifted(rng, 1, 9), 100, 10*time.Millisecond)
 	for i := range refuses.Requests.Processes {
