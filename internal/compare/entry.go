@@ -26,6 +26,7 @@ type entry struct {
 	blocks  *stats.Blocks // of a gate
 	floored bool          // the centres of both sides are below the floor
 	raised  bool          // the centre of a side is, so that what is tested is not what was measured
+	floor   float64       // what samples were raised to; 0 for none
 	unlike  bool          // the sides are not the same kind of figure: there is no ratio
 	paired  bool          // the runs of both sides were taken in blocks, and are never one measurement
 	// zero: some sample is; positive: some sample of the old or new side is.
@@ -221,7 +222,7 @@ func (e *entry) applyFloor(floor, share float64, of string) {
 	case e.raised:
 		e.result.Reason = fmt.Sprintf("judged from %.0f %% of the %s up", 100*share, of)
 	}
-	e.old, e.new = raise(e.old, floor), raise(e.new, floor)
+	e.old, e.new, e.floor = raise(e.old, floor), raise(e.new, floor), floor
 	e.zero = false
 }
 

@@ -106,7 +106,7 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	if err := present(slices.Concat(sessions, []*Result{new})...); err != nil {
 		return nil, err
 	}
-	old, bySession := pooled(sessions)
+	old, bySession := pooled(atRateOf(sessions, new))
 	b, err := lay(kindBaseline, old, new, o)
 	if err == nil {
 		err = b.checkAllowed()
@@ -114,11 +114,10 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	if err != nil {
 		return nil, err
 	}
-	floor := stageFloor(old, new)
 	runsOf := func(e *entry) [][][]float64 {
 		runs := bySession[e.Name]
-		if floor > 0 && slices.Contains(slices.Concat(old.Stages, new.Stages), e.Name) {
-			runs = raised(runs, floor)
+		if e.floor > 0 {
+			runs = raised(runs, e.floor)
 		}
 		return runs
 	}

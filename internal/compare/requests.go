@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
@@ -62,6 +63,27 @@ func (r *Result) Rate() float64 {
 		}
 	}
 	return 0
+}
+
+// atRateOf leaves out of stored sessions what callers saw at another rate than that of new, or than that of the latest
+// session where none has the rate of new: those differ for another reason than time and noise.
+func atRateOf(sessions []*Result, new *Result) []*Result {
+	rate, found := new.Rate(), false
+	for _, s := range sessions {
+		found = found || s.Rate() == rate
+	}
+	if !found {
+		rate = sessions[len(sessions)-1].Rate()
+	}
+	out := slices.Clone(sessions)
+	for i, s := range sessions {
+		if s.Rate() != rate {
+			kept := *s
+			kept.Metrics = slices.DeleteFunc(slices.Clone(s.Metrics), func(m MetricData) bool { return m.UnderLoad })
+			out[i] = &kept
+		}
+	}
+	return out
 }
 
 // underLoad says that callers of a service saw the metric.

@@ -309,3 +309,19 @@ func FuzzSession(f *testing.F) {
 		}
 	})
 }
+
+// What callers saw at another rate of requests than in the latest session is no value of a trend.
+func TestRatesInATrend(t *testing.T) {
+	var points []point
+	for i, rate := range []float64{100, 100, 200, 100} {
+		points = append(points, point{Values: []value{{Name: "latency/p99", Unit: "s", V: float64(i), Rate: rate}, {Name: "step", Unit: "s", V: 1}}})
+	}
+	var trend Trend
+	trend.gather(points, Options{})
+	if got := trend.Metrics[0].Values; got[0] != 0 || got[1] != 1 || !math.IsNaN(float64(got[2])) || got[3] != 3 {
+		t.Errorf("latencies of the sessions at the latest rate: %v", got)
+	}
+	if got := trend.Metrics[1].Values; len(trend.Metrics) != 2 || got[2] != 1 {
+		t.Errorf("steps: %v", got)
+	}
+}

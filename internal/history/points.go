@@ -39,12 +39,13 @@ type value struct {
 	Exact  bool    `json:"exact,omitempty"`
 	Stage  bool    `json:"stage,omitempty"` // one of those that add up to the total
 	V      float64 `json:"v"`
+	Rate   float64 `json:"rate_per_s,omitempty"` // of requests under which it was measured
 }
 
 func pointOf(s *Session) point {
 	p := point{Commit: s.Commit, Started: s.Session.Started, Tool: s.Benchmark.Tool, Total: s.Session.Total}
 	for i := range s.Session.Metrics {
-		if v, ok := valueOf(&s.Session.Metrics[i]); ok {
+		if v, ok := valueOf(&s.Session.Metrics[i]); ok && !s.Session.Metrics[i].SenderLate {
 			v.Stage = slices.Contains(s.Session.Stages, v.Name)
 			p.Values = append(p.Values, v)
 		}
@@ -56,7 +57,7 @@ func pointOf(s *Session) point {
 }
 
 func valueOf(m *baseline.Metric) (value, bool) {
-	v := value{Name: m.Name, Unit: m.Unit, Higher: m.HigherIsBetter, Exact: m.Exact}
+	v := value{Name: m.Name, Unit: m.Unit, Higher: m.HigherIsBetter, Exact: m.Exact, Rate: m.Rate}
 	if m.Exact {
 		c, ok := stats.CountOf(slices.Concat(m.Runs...))
 		v.V = c.Value

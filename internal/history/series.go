@@ -214,7 +214,7 @@ func (t *Trend) gather(points []point, o Options) {
 		}
 		return out
 	}
-	at := map[string]int{}
+	at, rates := map[string]int{}, []float64{}
 	for i := len(points) - 1; i >= 0; i-- {
 		for _, v := range points[i].Values {
 			if !chosen(o.Metrics, v.Name) {
@@ -224,10 +224,10 @@ func (t *Trend) gather(points []point, o Options) {
 			if !ok {
 				k = len(t.Metrics)
 				at[v.Name] = k
-				t.Metrics = append(t.Metrics, v.metric(none()))
+				t.Metrics, rates = append(t.Metrics, v.metric(none())), append(rates, v.Rate)
 				t.Metrics[k].Total, t.Metrics[k].stage = v.Name == points[i].Total, v.Stage
 			}
-			if m := &t.Metrics[k]; m.Unit == v.Unit && m.Exact == v.Exact { // else it is another quantity
+			if m := &t.Metrics[k]; m.Unit == v.Unit && m.Exact == v.Exact && rates[k] == v.Rate { // else it is another quantity, or callers saw it at another rate
 				m.Values[i] = gpuprof.Number(v.V)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"encoding/csv"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,6 +75,35 @@ func (t *rows) step(r *gpuprof.Run) {
 		t.value("", "peak_memory", "B", float64(r.PeakMemory))
 	}
 	t.counters("", r.Counters)
+	if r.Requests != nil {
+		t.requests(r.Requests)
+	}
+}
+
+// requests are what callers saw of a service, by the names that compare gives it, and the rate that it goes with. What a
+// late sender made its own is left out.
+func (t *rows) requests(q *gpuprof.Requests) {
+	all := q.Sum()
+	processes := strconv.Itoa(len(q.Processes))
+	for _, p := range q.Latency.Percentiles {
+		var low, high string
+		if p.CI95 != nil {
+			low, high = number(p.CI95[0]), number(p.CI95[1])
+		}
+		t.row("", "latency/p"+strings.ReplaceAll(number(math.Round(1e6*p.Share)/1e4), ".", ""), number(p.S), "s", low, high, strconv.FormatInt(q.Latency.Count, 10), processes)
+	}
+	row := func(metric, unit string, v float64) {
+		if view.Finite(v) {
+			t.row("", metric, number(v), unit, "", "", strconv.FormatInt(all.Scheduled, 10), processes)
+		}
+	}
+	if q.Rate > 0 {
+		row("request_rate", "requests/s", q.Rate)
+	}
+	if q.Told() > 0 {
+		row("goodput", "requests/s", q.Goodput)
+	}
+	row("refused", "share", float64(all.Refused)/float64(all.Scheduled))
 }
 
 func (t *rows) stage(s view.Stage) {

@@ -33,7 +33,7 @@ func render(t *testing.T, runs ...*gpuprof.Run) string {
 }
 
 func TestGolden(t *testing.T) {
-	for name, runs := range map[string][]*gpuprof.Run{"complete": {fixture.One()}, "sweep": fixture.Sweep(), "invalid": {fixture.Invalid()}} {
+	for name, runs := range map[string][]*gpuprof.Run{"complete": {fixture.One()}, "sweep": fixture.Sweep(), "invalid": {fixture.Invalid()}, "requests": fixture.Loaded()[3:]} {
 		got, path := render(t, runs...), filepath.Join("testdata", name+".csv")
 		if *update {
 			if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)); err != nil {

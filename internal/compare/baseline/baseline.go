@@ -104,6 +104,11 @@ type Metric struct {
 	HigherIsBetter bool        `json:"higher_is_better,omitempty"`
 	Exact          bool        `json:"exact,omitempty"`
 	Runs           [][]float64 `json:"runs"`
+	// Rate is the requests per second under which callers saw it, 0 for what no rate was set for; UnderLoad says that callers saw it.
+	Rate      float64 `json:"rate_per_s,omitempty"`
+	UnderLoad bool    `json:"under_load,omitempty"`
+	// SenderLate: the sender of requests was so late that the figures are its own.
+	SenderLate bool `json:"sender_late,omitempty"`
 }
 
 // FingerprintOf is a run's fingerprint.
@@ -111,6 +116,11 @@ func FingerprintOf(r *gpuprof.Run) Fingerprint {
 	f := Fingerprint{DeviceKind: r.Device.Kind, Device: r.Device.Name, Workload: r.Workload, Preset: r.Preset, Mode: string(r.Mode), ModelKnobs: map[string]string{}}
 	for _, k := range r.ModelKnobs {
 		f.ModelKnobs[k] = r.Knobs[k]
+	}
+	if r.Requests != nil { // its metrics have the rate that these made
+		for _, k := range r.Requests.RateKnobs {
+			delete(f.ModelKnobs, k)
+		}
 	}
 	return f
 }
@@ -187,6 +197,9 @@ func newSession(r *gpuprof.Run, p Provenance) (Session, error) {
 	if err != nil {
 		return Session{}, err
 	}
+	if res.Ungated != "" {
+		return refuse(res.Ungated, "let a full queue refuse requests and measure again")
+	}
 	s := SessionOf(res)
 	s.Started, s.Added, s.Machine, s.Command, s.Tool = r.Started.UTC(), p.Now.UTC(), p.Machine, p.Command, r.Tool
 	s.Processes, s.Samples = processes(r.Step), r.Step.N()
@@ -201,7 +214,7 @@ func SessionOf(res *compare.Result) Session {
 		Stages: append([]string{}, res.Stages...), Total: res.Total,
 	}
 	for _, m := range res.Metrics {
-		kept := Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact}
+		kept := Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact, Rate: m.Rate, UnderLoad: m.UnderLoad, SenderLate: m.SenderLate}
 		processes, samples := 0, 0
 		for _, run := range m.Runs {
 			if len(run) > 0 {
@@ -257,7 +270,7 @@ func (s *Session) Result(name string) *compare.Result {
 		Stages:  slices.Clone(s.Stages), Total: s.Total,
 	}
 	for _, m := range s.Metrics {
-		data := compare.MetricData{Metric: compare.Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact}, Runs: m.Runs}
+		data := compare.MetricData{Metric: compare.Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact}, Runs: m.Runs, Rate: m.Rate, UnderLoad: m.UnderLoad, SenderLate: m.SenderLate}
 		if m.Exact {
 			data.Digits = s.ExactDigits
 		}

@@ -2,11 +2,15 @@ package baseline
 
 import (
 	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/latency"
 )
 
 // shifted is a run of six processes, all times times f, with noise of 0.3 %
@@ -57,6 +61,99 @@ func TestStoredBaselineDecides(t *testing.T) {
 		if c.Verdict != want || c.SpreadAssumed {
 			t.Errorf("times %g: %s, want %s (%+v)", f, c.Verdict, want, c.Metrics[0])
 		}
+	}
+}
+
+// served adds what callers saw at a rate to a run: six processes of 2,000 requests that take some time.
+func served(t *testing.T, r *gpuprof.Run, rate float64, took time.Duration) *gpuprof.Run {
+	t.Helper()
+	q := &gpuprof.Requests{Rate: rate, RateKnobs: []string{"load", "rate"}}
+	for i := range 6 {
+		h := latency.New()
+		for range 2000 {
+			h.Record(took + time.Duration(i*5%6)*took/200 + time.Duration(r.Started.Day()))
+		}
+		rec, err := h.Recorded()
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Processes = append(q.Processes, gpuprof.Served{Seconds: 20, Scheduled: 2000, Completed: 2000, InTime: 2000, Latency: rec})
+	}
+	r.Requests = q
+	r.Knobs["load"], r.Knobs["rate"] = "auto", strconv.FormatFloat(rate, 'g', -1, 64)
+	r.ModelKnobs = append(slices.Clone(r.ModelKnobs), "load", "rate")
+	return r
+}
+
+// TestStoredRate: a stored baseline keeps the rate of requests, finds a slower service at it however the rate was set, and
+// says at which rate another one would compare. Sessions of other rates say nothing.
+func TestStoredRate(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	s := Open(t.TempDir())
+	for day := range 3 {
+		add(t, s, 0, served(t, shifted(rng, 1, day), 100, 10*time.Millisecond))
+	}
+	add(t, s, 0, served(t, shifted(rng, 1, 4), 200, 90*time.Millisecond))
+	for _, c := range []struct {
+		rate float64
+		took time.Duration
+		want compare.Verdict
+		why  string
+	}{
+		{100, 10 * time.Millisecond, compare.Same, ""}, {100, 15 * time.Millisecond, compare.Regressed, ""}, {100, 7 * time.Millisecond, compare.Improved, ""},
+		{200, 120 * time.Millisecond, compare.Regressed, ""}, {300, 10 * time.Millisecond, compare.Inconclusive, "--set rate=200"},
+	} {
+		r := served(t, shifted(rng, 1, 9), c.rate, c.took)
+		r.Knobs["load"], r.Knobs["rate"] = "0.5", "auto"
+		b, err := s.Find(FingerprintOf(r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := compare.FromRun(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := compare.CompareStored(b.Results(), now, compare.Options{Judge: true, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(got.Metrics, func(m compare.MetricResult) bool { return m.Name == "latency/p99" })
+		if m := got.Metrics[at]; m.Verdict != c.want || !strings.Contains(m.Reason, c.why) {
+			t.Errorf("%s at %g per second: %s (%s), want %s", c.took, c.rate, m.Verdict, m.Reason, c.want)
+		}
+	}
+	late, err := compare.FromRun(served(t, shifted(rng, 1, 9), 100, 10*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range late.Metrics {
+		late.Metrics[i].SenderLate = late.Metrics[i].UnderLoad
+	}
+	kept := SessionOf(late)
+	if !slices.EqualFunc(kept.Result("").Metrics, late.Metrics, func(a, b compare.MetricData) bool { return a.SenderLate == b.SenderLate && a.Rate == b.Rate }) {
+		t.Errorf("what is kept does not say that the sender was late: %+v", kept.Metrics)
+	}
+	// A service that begins to refuse is found beside sessions that refused nothing.
+	refuses := served(t, shifted(rng, 1, 9), 100, 10*time.Millisecond)
+	for i := range refuses.Requests.Processes {
+		refuses.Requests.Processes[i].Refused = 100
+	}
+	b, err := s.Find(FingerprintOf(refuses))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := compare.FromRun(refuses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := compare.CompareStored(b.Results(), now, compare.Options{Judge: true, Seed: 1, Only: []string{"refused"}})
+	if err != nil || got.Verdict != compare.Regressed {
+		t.Errorf("5 %% refused beside none: %+v, %v", got, err)
+	}
+	waits := served(t, shifted(rng, 1, 5), 100, 10*time.Millisecond)
+	waits.Requests.Waits = gpuprof.WaitsRoom
+	if _, _, err := s.Add([]*gpuprof.Run{waits}, Provenance{}, 0); err == nil || !strings.Contains(err.Error(), "waited for room") {
+		t.Errorf("a run whose sender waited: %v", err)
 	}
 }
 

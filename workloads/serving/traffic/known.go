@@ -2,10 +2,11 @@ package traffic
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Answer is the comparison of the service in virtual time with a result of queueing theory.
@@ -125,7 +126,7 @@ func (s simulation) run(ctx context.Context) (*Account, error) {
 		return nil, err
 	}
 	if faults := books.Faults(int64(len(s.times))); len(faults) > 0 {
-		return nil, fmt.Errorf("simulating %d requests: %s", len(s.times), faults[0])
+		return nil, gpuprof.Errorf(gpuprof.ErrCheck, "simulating %d requests: %s, so no times are reported", len(s.times), faults[0]).WithFix("report this as a bug")
 	}
 	return books, nil
 }
