@@ -69,10 +69,36 @@ type Requests struct {
 	FloorS float64 `json:"floor_s,omitempty"`
 	// Alone is what FloorS is made of, stages of a batch of one with the least each must do, and AloneS their time
 	// where it is known beforehand.
-	Alone  []Stage `json:"-"`
-	AloneS float64 `json:"-"`
+	Alone      []Stage     `json:"-"`
+	AloneS     float64     `json:"-"`
+	OnSchedule *OnSchedule `json:"on_schedule,omitempty"`
 	// Decode is how long the body of a request from outside took to be decoded, part of Late.
 	Decode *LatencySummary `json:"decode_time,omitempty"`
+}
+
+// OnSchedule is what requests on a schedule saw behind callers that wait for their answers, as many
+// per second as these sent: what they hide. All of it is as in Requests.
+type OnSchedule struct {
+	Rate       float64        `json:"rate_per_s"`
+	Processes  []Served       `json:"processes"`
+	Latency    LatencySummary `json:"latency"`
+	SenderLate string         `json:"sender_late,omitempty"`
+}
+
+// Requests are the same as requests of their own.
+func (o *OnSchedule) Requests() *Requests {
+	if o == nil {
+		return nil
+	}
+	return &Requests{Rate: o.Rate, From: FromSchedule, Processes: o.Processes, Latency: o.Latency, SenderLate: o.SenderLate}
+}
+
+// AsOnSchedule is what callers that wait for their answers have beside theirs; nil of nil.
+func (r *Requests) AsOnSchedule() *OnSchedule {
+	if r == nil {
+		return nil
+	}
+	return &OnSchedule{Rate: r.Rate, Processes: r.Processes, Latency: r.Latency, SenderLate: r.SenderLate}
 }
 
 // When a latency begins.

@@ -45,6 +45,9 @@ func (s *session) measureProcesses(point int, bar *progress) (*gpuprof.Run, erro
 			runs = append(runs, run)
 			if q := run.Requests; q != nil && s.rate(point) == 0 { // the others take the rate of the first
 				s.plans[point].Rate = q.Rate
+				if q.OnSchedule != nil {
+					s.plans[point].Rate = q.OnSchedule.Rate
+				}
 			}
 		}
 		if s.app.ctx.Err() != nil || run != nil && run.Status == gpuprof.Invalid {

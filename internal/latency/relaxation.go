@@ -2,7 +2,7 @@ package latency
 
 import "math"
 
-// A load is measured once a service has had this many times in which its queue forgets.
+// WarmUps are the times in which its queue forgets that a service is under load before it is measured.
 const WarmUps = 20
 
 // Settled is the share of the throughput above which a queue does not settle in any time a run has.

@@ -104,6 +104,15 @@ func Merge(rs []*gpuprof.Requests, seed uint64) (*gpuprof.Requests, error) {
 	}
 	out := *rs[0]
 	out.Processes = slices.Clone(out.Processes)
+	var beside []*gpuprof.Requests
+	for _, r := range rs {
+		beside = append(beside, r.OnSchedule.Requests())
+	}
+	onSchedule, err := Merge(beside, seed)
+	if err != nil {
+		return nil, err
+	}
+	out.OnSchedule = onSchedule.AsOnSchedule()
 	for _, r := range rs[1:] {
 		if r.Rate != out.Rate || r.Arrivals != out.Arrivals {
 			return nil, gpuprof.Errorf(gpuprof.ErrInput, "merging processes: they served %g and %g requests per second", out.Rate, r.Rate)

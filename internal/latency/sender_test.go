@@ -81,3 +81,26 @@ func TestLateSender(t *testing.T) {
 		}
 	}
 }
+
+// Several processes of callers that wait have their loads on a schedule merged, and judged by
+// what is known of their sender.
+func TestMergeOnSchedule(t *testing.T) {
+	closed := func(rate float64, late time.Duration) *gpuprof.Requests {
+		return &gpuprof.Requests{From: gpuprof.FromSend, Waits: gpuprof.WaitsAnswer, Arrivals: "closed:2", Processes: []gpuprof.Served{process(t, 2000, 1e6, 1e6, 0)},
+			OnSchedule: &gpuprof.OnSchedule{Rate: rate, Processes: []gpuprof.Served{process(t, 3000, 10e6, 1e6, late)}}}
+	}
+	got, err := Merge([]*gpuprof.Requests{closed(100, 0), closed(100, time.Millisecond), nil}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := got.OnSchedule
+	if got.Latency.Count != 4000 || o.Latency.Count != 6000 || len(o.Processes) != 2 || o.Rate != 100 {
+		t.Errorf("%d answers, on a schedule %d of %d processes at %g", got.Latency.Count, o.Latency.Count, len(o.Processes), o.Rate)
+	}
+	if got.Told() != 1 || o.Requests().Told() != 0.5 {
+		t.Errorf("told %g, on a schedule %g: %q", got.Told(), o.Requests().Told(), o.SenderLate)
+	}
+	if _, err := Merge([]*gpuprof.Requests{closed(100, 0), closed(101, 0)}, 1); err == nil {
+		t.Error("two rates are merged")
+	}
+}

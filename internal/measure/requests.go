@@ -71,6 +71,9 @@ func (r *runner) judgeRequests(q *gpuprof.Requests) {
 				WithFix("lower the rate, or stop other programs on the machine")
 		}
 	}
+	if q.OnSchedule != nil && q.OnSchedule.SenderLate != "" {
+		r.warn("generator-late", "behind the callers that wait "+q.OnSchedule.SenderLate, lateFix)
+	}
 	if hasMedian && len(q.Processes) == 1 && median.CI95 == nil {
 		r.warn("few-requests", fmt.Sprintf("the load of %s makes %d of the 10 blocks that the interval of a percentile needs", gpuprof.FormatSeconds(total.Seconds), len(q.Processes[0].Blocks)),
 			"give more time with --max-time")

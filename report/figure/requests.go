@@ -34,6 +34,9 @@ func Requests(r *gpuprof.Run) *Figure {
 	if q.FromSent != nil {
 		f.Legend = append(f.Legend, Entry{Text: "latency that the waiting sender sees", Tone: "p1", Form: Stroke})
 	}
+	if o := q.OnSchedule.Requests(); o != nil && o.Told() > 0 {
+		f.Legend = append(f.Legend, Entry{Text: fmt.Sprintf("latency of %.4g requests per second on a schedule, as many as the callers sent", o.Rate), Tone: "p1", Form: Stroke})
+	}
 	if q.SenderLate != "" {
 		f.Legend = append(f.Legend, Entry{Text: "delay of the sender", Tone: "p1", Form: Stroke})
 		f.note(q.SenderLate + ": latencies that are its own are left out")
@@ -66,10 +69,10 @@ func shareTicks(most float64) []Tick {
 func percentilePanel(q *gpuprof.Requests) (Panel, error) {
 	p := Panel{Height: 190}
 	var most, longest float64
-	add := func(of func(*gpuprof.Served) *gpuprof.Recorded, upTo float64, tone Tone) error {
+	add := func(processes []gpuprof.Served, of func(*gpuprof.Served) *gpuprof.Recorded, upTo float64, tone Tone) error {
 		var parts []gpuprof.Recorded
-		for i := range q.Processes {
-			if part := of(&q.Processes[i]); part != nil {
+		for i := range processes {
+			if part := of(&processes[i]); part != nil {
 				parts = append(parts, *part)
 			}
 		}
@@ -90,17 +93,22 @@ func percentilePanel(q *gpuprof.Requests) (Panel, error) {
 		return nil
 	}
 	if upTo := q.Told(); upTo > 0 {
-		if err := add(func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Latency }, upTo, "p0"); err != nil {
+		if err := add(q.Processes, func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Latency }, upTo, "p0"); err != nil {
 			return p, err
 		}
 	}
 	if q.FromSent != nil {
-		if err := add(func(s *gpuprof.Served) *gpuprof.Recorded { return s.FromSent }, 1, "p1"); err != nil {
+		if err := add(q.Processes, func(s *gpuprof.Served) *gpuprof.Recorded { return s.FromSent }, 1, "p1"); err != nil {
+			return p, err
+		}
+	}
+	if o := q.OnSchedule.Requests(); o != nil && o.Told() > 0 {
+		if err := add(o.Processes, func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Latency }, o.Told(), "p1"); err != nil {
 			return p, err
 		}
 	}
 	if q.SenderLate != "" {
-		if err := add(func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Late }, 1, "p1"); err != nil {
+		if err := add(q.Processes, func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Late }, 1, "p1"); err != nil {
 			return p, err
 		}
 	}

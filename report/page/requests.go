@@ -164,9 +164,28 @@ func hidesText(q *gpuprof.Requests) string {
 	case gpuprof.WaitsRoom:
 		return "The sender waited for room in the queue. The latency counts from the schedule; the column from send is what a sender that waits would report, and hides the time for which it was held back."
 	case gpuprof.WaitsAnswer:
-		return "Each caller waits for its answer before it sends again, so that a slow service is asked less often. Requests on a schedule would wait longer: measure them with --set arrivals=gamma."
+		return "Each caller waits for its answer before it sends again, so that a slow service is asked less often. " + scheduleText(q.OnSchedule.Requests(), q.Throughput)
 	}
 	return ""
+}
+
+// scheduleText says what the requests on a schedule are that stand beside those of callers that wait; o is nil where
+// they were not measured. throughput is that of the steps, in requests per second.
+func scheduleText(o *gpuprof.Requests, throughput float64) string {
+	if o == nil {
+		return "Requests on a schedule would wait longer: measure them with --set arrivals=gamma."
+	}
+	text := fmt.Sprintf("The column on a schedule is of %.4g requests per second that came whatever the service did, as many as the callers sent", o.Rate)
+	if o.Rate >= latency.Settled*throughput {
+		text += "; this is all that the service can do, so that its queue grew as long as the load lasted"
+	}
+	if t := o.Sum(); t.Refused > 0 {
+		text += fmt.Sprintf("; %s of them were refused", view.Percent(float64(t.Refused)/float64(t.Scheduled)))
+	}
+	if o.Told() < 1 {
+		text += "; their sender was late, and the latencies that are its own are left out"
+	}
+	return text + "."
 }
 
 // latencyTable is a row for the mean, each percentile and the largest, and a column for each
@@ -175,11 +194,16 @@ func latencyTable(q *gpuprof.Requests) Table {
 	t := Table{Name: "Table of latencies", Noun: "percentile", Caption: latencyCaption(q),
 		Columns: []Column{{Title: "percentile", Left: true}, {Title: "latency"}, {Title: "95 % interval", Drop: 300}}}
 	kinds := []*gpuprof.LatencySummary{&q.Latency}
+	var onSchedule *gpuprof.LatencySummary
+	if q.OnSchedule != nil {
+		onSchedule = &q.OnSchedule.Latency
+	}
+	whole := func(l *gpuprof.LatencySummary) bool { return l != onSchedule || q.OnSchedule.Requests().Told() == 1 }
 	for _, kind := range []struct {
 		column Column
 		of     *gpuprof.LatencySummary
 	}{
-		{Column{Title: "from send", Drop: 50}, q.FromSent}, {Column{Title: "in queue", Drop: 100}, &q.Queue},
+		{Column{Title: "from send", Drop: 50}, q.FromSent}, {Column{Title: "on a schedule", Drop: 40}, onSchedule}, {Column{Title: "in queue", Drop: 100}, &q.Queue},
 		{Column{Title: "in service", Drop: 200}, &q.Service}, {lateColumn(q), &q.Late}, {Column{Title: "decoding", Drop: 275}, q.Decode},
 	} {
 		if kind.of != nil && kind.of.Count > 0 {
@@ -211,14 +235,16 @@ func latencyTable(q *gpuprof.Requests) Table {
 	}
 	if q.Told() == 1 {
 		row("mean", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) {
-			return gpuprof.Percentile{S: l.MeanS}, true
+			return gpuprof.Percentile{S: l.MeanS}, whole(l)
 		})
 	}
 	for _, share := range latency.Shares() {
 		row(fmt.Sprintf("p%g", 100*share), func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) { return l.At(share) })
 	}
 	if q.Told() == 1 {
-		row("longest", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) { return gpuprof.Percentile{S: l.MaxS}, true })
+		row("longest", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) {
+			return gpuprof.Percentile{S: l.MaxS}, whole(l)
+		})
 	}
 	return t
 }

@@ -97,3 +97,39 @@ func TestSmallShareOfTheThroughput(t *testing.T) {
 		}
 	}
 }
+
+// Callers that wait have requests on a schedule beside theirs, with what of these is not the service's left out.
+func TestOnSchedule(t *testing.T) {
+	for told, want := range map[float64]string{1: "108 ms 195 ms", 0.5: "108 ms - 39.6"} { // p50 and p99 at load 0.9, then that of the queue
+		runs := fixture.Loaded()
+		r, o := runs[1], runs[3].Requests
+		r.Requests.Waits, r.Requests.Rate = gpuprof.WaitsAnswer, 0
+		if told < 1 {
+			o.SenderLate, o.Latency.Percentiles = "the sender was late", o.Latency.Percentiles[:1]
+		}
+		r.Requests.OnSchedule = o.AsOnSchedule()
+		p, err := page.Runs([]*gpuprof.Run{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := shown(t, p, nil, table.Options{})
+		var cells []string
+		for line := range strings.Lines(text) {
+			if f := strings.Fields(line); len(f) > 4 && (f[0] == "p50" || f[0] == "p99") && f[2] == "ms" {
+				cells = append(cells, strings.TrimSpace(strings.Join(f[3:min(5, len(f))], " ")))
+			}
+		}
+		words := strings.Join(strings.Fields(text), " ")
+		for _, says := range []string{"on a schedule in queue", "The column on a schedule is of 900 requests per second", "2.0 % of them were refused"} {
+			if !strings.Contains(words, says) {
+				t.Errorf("no %q in\n%s", says, text)
+			}
+		}
+		if late := strings.Contains(words, "their sender was late"); late != (told < 1) {
+			t.Errorf("told %g: late %v", told, late)
+		}
+		if got := strings.Join(cells, " "); got != want {
+			t.Errorf("told %g: the column is %q, want %q:\n%s", told, got, want, text)
+		}
+	}
+}

@@ -129,6 +129,25 @@ func (s *session) Serve(ctx context.Context, l gpuprof.Load) (*gpuprof.Requests,
 	if address, is := addressOf(s.set); is {
 		return s.serveOutside(ctx, l, p, address)
 	}
+	if p.clients > 0 { // the other half is for requests on a schedule
+		l.MinTime, l.MaxTime = l.MinTime/2, l.MaxTime/2
+		s.lengths(p, l, latency.Settled)
+	}
+	out, err := s.load(ctx, l, p)
+	if err == nil && p.clients > 0 {
+		out.OnSchedule, err = s.onSchedule(ctx, l, out)
+	}
+	if err == nil {
+		again, err = s.replay()
+		if again > 0 {
+			err = s.wrongAnswers(again)
+		}
+	}
+	return out, err
+}
+
+// load serves one plan; the requests so far stand beside an error, nil where there are none.
+func (s *session) load(ctx context.Context, l gpuprof.Load, p *plan) (*gpuprof.Requests, error) {
 	service, world := s.service(p, &runner{s: s})
 	books, q := service.Books, service.Queue
 	var source traffic.Source
@@ -143,20 +162,30 @@ func (s *session) Serve(ctx context.Context, l gpuprof.Load) (*gpuprof.Requests,
 		world.Begin(ctx, source)
 	}
 	stop := progress(ctx, l, p)
-	err = service.Run(ctx)
+	err := service.Run(ctx)
 	world.Close()
 	stop()
 	out, failed := s.requests(p, books, source.Sent())
 	if err == nil {
 		err = failed
 	}
-	if err == nil {
-		again, err = s.replay()
-		if again > 0 {
-			err = s.wrongAnswers(again)
-		}
-	}
 	return out, err
+}
+
+// onSchedule has as many requests per second come on a schedule as callers sent that wait for their
+// answers. Where these kept the service busy, its queue grows as long as the load lasts.
+func (s *session) onSchedule(ctx context.Context, l gpuprof.Load, closed *gpuprof.Requests) (*gpuprof.OnSchedule, error) {
+	rate := l.Rate
+	if total := closed.Sum(); rate == 0 && total.Seconds > 0 {
+		rate = typed(float64(total.Completed) / total.Seconds)
+	}
+	if rate == 0 { // nothing was answered
+		return nil, nil
+	}
+	p := &plan{throughput: l.Throughput, from: gpuprof.FromSchedule, arrivals: arriveGamma, rule: s.set["overload"], rate: rate}
+	s.draw(p, l)
+	out, err := s.load(ctx, l, p)
+	return out.AsOnSchedule(), err
 }
 
 // service is the loop of a load in the machine's own time.
@@ -223,16 +252,26 @@ func (s *session) planLoad(l gpuprof.Load) (*plan, error) {
 		if s.set["load"] != auto {
 			share = s.set.Float("load")
 		}
-		// Four digits can be typed: another run takes this rate by --set rate.
-		p.rate, _ = strconv.ParseFloat(strconv.FormatFloat(share*l.Throughput, 'g', 4, 64), 64)
+		p.rate = typed(share * l.Throughput)
 	}
 	if !(p.rate > 0) {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "making a load of a share of the throughput: the throughput is unknown").WithFix("give --set rate=REQUESTS_PER_SECOND")
 	}
+	s.draw(p, l)
+	return p, nil
+}
+
+// typed is a rate in the four digits that can be typed: another run takes it by --set rate.
+func typed(rate float64) float64 {
+	out, _ := strconv.ParseFloat(strconv.FormatFloat(rate, 'g', 4, 64), 64)
+	return out
+}
+
+// draw makes the schedule of a rate.
+func (s *session) draw(p *plan, l gpuprof.Load) {
 	s.lengths(p, l, p.rate/l.Throughput)
 	n := int(math.Ceil(p.rate * (p.warm + p.stretch).Seconds()))
 	p.times = traffic.Draw(max(n, 1), p.rate, s.set.Float("cv"), s.seed)
-	return p, nil
 }
 
 // lengths are those of warm-up and stretch.

@@ -3,6 +3,7 @@ package serving
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -169,6 +170,14 @@ func TestServe(t *testing.T) {
 			if q.Latency.Count != p.Completed {
 				t.Errorf("%d latencies of %d answers", q.Latency.Count, p.Completed)
 			}
+			if o := q.OnSchedule; (o != nil) != (c.waits == gpuprof.WaitsAnswer) {
+				t.Errorf("on a schedule: %+v", o)
+			} else if o != nil { // as many per second, and a load of its own
+				b, sent := o.Processes[0], float64(p.Completed)/p.Seconds
+				if math.Abs(o.Rate/sent-1) > 1e-3 || b.Scheduled == 0 || b.Scheduled != b.Completed+b.Refused || b.Open != 0 || b.FromSent != nil {
+					t.Errorf("%g per second on a schedule, %g by the callers; %d scheduled, %d answered", o.Rate, sent, b.Scheduled, b.Completed)
+				}
+			}
 			if err := s.Step(4, loop.Silent{}); err != nil { // steps go on after a load
 				t.Error(err)
 			}
@@ -183,6 +192,11 @@ func TestGivenRate(t *testing.T) {
 	q, err := onHost(t, fast("load=0.5")...).Serve(context.Background(), l)
 	if err != nil || q.Rate != 1234.5 {
 		t.Errorf("%v, %+v", err, q)
+	}
+	l = load()
+	l.Rate = 1500
+	if q, err = onHost(t, fast("arrivals=closed:2")...).Serve(context.Background(), l); err != nil || q.Rate != 0 || q.OnSchedule.Rate != 1500 {
+		t.Errorf("callers that wait: %v, %+v", err, q)
 	}
 	l = load()
 	l.Throughput = 0

@@ -46,9 +46,13 @@ func Merge(rs ...*compare.Result) (*compare.Result, error) {
 			i, ok := at[m.Name]
 			if !ok {
 				i, at[m.Name] = len(out.Metrics), len(out.Metrics)
-				out.Metrics = append(out.Metrics, compare.MetricData{Metric: m.Metric})
+				out.Metrics = append(out.Metrics, compare.MetricData{Metric: m.Metric, Rate: m.Rate, UnderLoad: m.UnderLoad})
 			}
 			into := &out.Metrics[i]
+			if m.Rate != into.Rate {
+				return nil, gpuprof.Errorf(gpuprof.ErrInput, "putting results together: %s was measured at %g and at %g requests per second", m.Name, into.Rate, m.Rate).WithFix("measure all at one rate, --set rate=%g", into.Rate)
+			}
+			into.SenderLate = into.SenderLate || m.SenderLate
 			into.Runs = append(padded(into.Runs, total), m.Runs...)
 			into.Sites = mergeSites(into.Sites, m.Sites)
 		}
