@@ -145,8 +145,8 @@ func (t *truth) histogram(v map[string]any) {
 	}
 }
 
-// served adds what the parts of a load and the sizes of its batches come to, and the places
-// of percentiles.
+// served adds what the parts of a load and the sizes of its batches come to, the share of its
+// requests that were refused in all processes, and the places of percentiles.
 func (t *truth) served(v map[string]any) {
 	if start, ok := v["start_s"].(float64); ok {
 		length, _ := v["seconds"].(float64)
@@ -155,6 +155,17 @@ func (t *truth) served(v map[string]any) {
 	if share, ok := v["share"].(float64); ok {
 		t.all = append(t.all, -math.Log10(1-share))
 		t.words[strconv.FormatFloat(100*share, 'g', -1, 64)]++ // "p99.9"
+	}
+	processes, _ := v["processes"].([]any)
+	scheduled, refused := 0.0, 0.0
+	for _, e := range processes {
+		p, _ := e.(map[string]any)
+		n, _ := p["scheduled"].(float64)
+		m, _ := p["refused"].(float64)
+		scheduled, refused = scheduled+n, refused+m
+	}
+	if scheduled > 0 {
+		t.all = append(t.all, refused/scheduled)
 	}
 	list, _ := v["batches"].([]any)
 	counts := numbers(list)

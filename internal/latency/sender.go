@@ -54,18 +54,19 @@ func lateness(all, service, sender *gpuprof.LatencySummary, rate float64) (text 
 	if !known || sender.Count == 0 {
 		return "", false
 	}
-	at := "at p99"
 	late, known := sender.At(0.99)
+	was := fmt.Sprintf("the sender of the requests was %s late at p99", gpuprof.FormatSeconds(late.S))
 	if !known { // too few for a percentile: the latest
-		late, at = gpuprof.Percentile{S: sender.MaxS}, "at most"
+		late.S = sender.MaxS
+		was = fmt.Sprintf("requests were sent up to %s late", gpuprof.FormatSeconds(late.S))
 	}
 	if late.S > lateShare*median.S {
-		return fmt.Sprintf("the sender of the requests was %s late %s, %.0f %% of the median latency of %s, and this is part of every latency",
-			gpuprof.FormatSeconds(late.S), at, 100*late.S/median.S, gpuprof.FormatSeconds(median.S)), late.S > median.S
+		return fmt.Sprintf("%s, %.0f %% of the median latency of %s, and this is part of every latency",
+			was, 100*late.S/median.S, gpuprof.FormatSeconds(median.S)), late.S > median.S
 	}
 	if batch, served := service.At(0.5); served && late.S > batch.S && late.S*rate > bunched {
-		return fmt.Sprintf("the sender of the requests was %s late %s, in which %.0f requests fall due and a batch takes %s, so that they came at once and waited longer than they should have",
-			gpuprof.FormatSeconds(late.S), at, late.S*rate, gpuprof.FormatSeconds(batch.S)), false
+		return fmt.Sprintf("%s, in which %.0f requests fall due and a batch takes %s, so that they came at once and waited longer than they should have",
+			was, late.S*rate, gpuprof.FormatSeconds(batch.S)), false
 	}
 	return "", false
 }

@@ -48,7 +48,7 @@ func TestLateSender(t *testing.T) {
 		"later than the median":     {late: []time.Duration{11 * ms}, told: 0, wants: "11.0 ms late at p99, 110 %"},
 		"one of three":              {late: []time.Duration{0, 600 * us, 0}, told: 0.5, wants: "600 us late"},
 		"the worst of three":        {late: []time.Duration{600 * us, 12 * ms, 700 * us}, told: 0, wants: "12.0 ms late"},
-		"too few for a p99":         {late: []time.Duration{600 * us}, n: 500, told: 0.5, wants: "600 us late at most"},
+		"too few for a p99":         {late: []time.Duration{600 * us}, n: 500, told: 0.5, wants: "requests were sent up to 600 us late, 6 % of the median latency"},
 		"at once":                   {late: []time.Duration{450 * us}, edit: func(r *gpuprof.Requests) { r.Rate = 30000 }, told: 0.5, wants: "in which 14 requests fall due and a batch takes 400 us"},
 		"waits for answers":         {late: []time.Duration{11 * ms}, edit: func(r *gpuprof.Requests) { r.From, r.Waits = gpuprof.FromSend, gpuprof.WaitsAnswer }, told: 1},
 		"waits for room":            {late: []time.Duration{11 * ms}, edit: func(r *gpuprof.Requests) { r.Waits = gpuprof.WaitsRoom }, told: 1},

@@ -158,7 +158,7 @@ func TestLateSender(t *testing.T) {
 	// With too few requests for a p99 the latest one counts, and is not called a p99.
 	few := servedIn(t, 10, time.Millisecond, time.Millisecond, 2*time.Millisecond, 100)
 	r, err = runServing(t, serves{out: few}, nil)
-	if err == nil || strings.Contains(fmt.Sprint(err, r.Warnings), "p99") || !strings.Contains(fmt.Sprint(r.Warnings), "late at most") {
+	if err == nil || strings.Contains(fmt.Sprint(err, r.Warnings), "p99") || !strings.Contains(fmt.Sprint(r.Warnings), "requests were sent up to 2.00 ms late") {
 		t.Errorf("%v, %+v", err, r.Warnings)
 	}
 }

@@ -28,6 +28,7 @@ func AnotherProcess(programs [][][]float64) (share float64, ok bool) {
 	var between, within, nb, nw, count, squares float64
 	for _, sessions := range programs {
 		var all, n, sq, groups float64
+		sessions = fromFirst(sessions)
 		for _, s := range sessions {
 			if len(s) == 0 {
 				continue
@@ -54,6 +55,22 @@ func AnotherProcess(programs [][][]float64) (share float64, ok bool) {
 		return 0, false
 	}
 	return math.Expm1(studentT(nu) * math.Sqrt(2*variance)), true
+}
+
+// fromFirst are the sessions' values less the first of all, so that those of processes alike are
+// zero: the mean of equal numbers, their sum over their count, may round to another one.
+func fromFirst(sessions [][]float64) [][]float64 {
+	out := make([][]float64, len(sessions))
+	var first *float64
+	for i, s := range sessions {
+		for k := range s {
+			if first == nil {
+				first = &s[k]
+			}
+			out[i] = append(out[i], s[k]-*first)
+		}
+	}
+	return out
 }
 
 // components is the variance of one process of one session and its degrees of

@@ -73,3 +73,26 @@ func TestAnotherProcessOfTooLittle(t *testing.T) {
 		t.Errorf("processes that do not differ: %v %t", share, ok)
 	}
 }
+
+// TestAnotherProcessAlike: processes that measured the same scatter by nothing, also where the
+// mean of their logarithms is rounded.
+func TestAnotherProcessAlike(t *testing.T) {
+	rounded := 0
+	for us := range 200 {
+		x := math.Log(float64(us+1) * 1e-6)
+		alike := []float64{x, x, x, x, x, x}
+		if stats.Mean(alike) != x {
+			rounded++
+		}
+		for name, programs := range map[string][][][]float64{
+			"one session": {{alike}}, "two sessions": {{alike, alike}}, "two programs": {{alike}, {{0.1, 0.1, 0.1}, {0.1}}},
+		} {
+			if share, ok := stats.AnotherProcess(programs); !ok || share != 0 {
+				t.Errorf("%s of %d us: a share of %g, %v", name, us+1, share, ok)
+			}
+		}
+	}
+	if rounded == 0 {
+		t.Error("no mean is rounded, so this proves nothing")
+	}
+}
