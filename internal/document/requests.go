@@ -11,7 +11,7 @@ import (
 // 1.8, which has the warning alone.
 func renewRequests(r *gpuprof.Run) {
 	q := r.Requests
-	if q == nil || q.SenderLate != "" {
+	if q == nil || q.SenderLate != "" || q.OnSchedule != nil { // what is on a schedule has its own
 		return
 	}
 	i := slices.IndexFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == "generator-late" })

@@ -16,18 +16,20 @@ func TestLateSenderOfEarlierResults(t *testing.T) {
 		warnings []gpuprof.Warning
 		reason   string
 		told     float64
+		beside   *gpuprof.OnSchedule
 	}{
-		"in time":               {nil, "", 1},
-		"cut short":             {nil, "interrupted", 1},
-		"late":                  {warned, "", 0.5},
-		"late, cut short":       {warned, "interrupted", 0.5},
-		"later than the median": {warned, gpuprof.ReasonGenerator, 0},
-		"the sixth process was": {warned, "process 6: " + gpuprof.ReasonGenerator, 0},
-		"no requests":           {warned, "", -1},
+		"in time":               {nil, "", 1, nil},
+		"cut short":             {nil, "interrupted", 1, nil},
+		"late":                  {warned, "", 0.5, nil},
+		"callers that wait":     {warned, "", 1, &gpuprof.OnSchedule{SenderLate: "late"}},
+		"late, cut short":       {warned, "interrupted", 0.5, nil},
+		"later than the median": {warned, gpuprof.ReasonGenerator, 0, nil},
+		"the sixth process was": {warned, "process 6: " + gpuprof.ReasonGenerator, 0, nil},
+		"no requests":           {warned, "", -1, nil},
 	} {
 		r := &gpuprof.Run{Head: document.NewHead(document.Run, gpuprof.Tool{}), Status: gpuprof.Complete, Reason: c.reason, Workload: "serving", Warnings: c.warnings}
 		if c.told >= 0 {
-			r.Requests = &gpuprof.Requests{Latency: gpuprof.LatencySummary{Count: 2000, Percentiles: []gpuprof.Percentile{{Share: 0.5}, {Share: 0.9}, {Share: 0.99}}}}
+			r.Requests = &gpuprof.Requests{Latency: gpuprof.LatencySummary{Count: 2000, Percentiles: []gpuprof.Percentile{{Share: 0.5}, {Share: 0.9}, {Share: 0.99}}}, OnSchedule: c.beside}
 		}
 		var b bytes.Buffer
 		if err := document.EncodeRuns(&b, r); err != nil {

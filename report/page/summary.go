@@ -147,7 +147,6 @@ func checkSummary(r *gpuprof.Run) string {
 	worst, at := -1.0, gpuprof.Check{}
 	for _, c := range r.Checks {
 		if v := nearness(c); v > worst && (!c.Virtual || !c.Pass) { // in virtual time it is of none of the run's numbers
-
 			worst, at = v, c
 		}
 	}
