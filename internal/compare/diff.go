@@ -160,7 +160,9 @@ func joined(parts []*Result) *Result {
 			if !ok {
 				i = len(out.Metrics)
 				index[m.Name] = i
-				out.Metrics = append(out.Metrics, MetricData{Metric: m.Metric, Runs: make([][]float64, len(parts)), Sites: m.Sites, Rate: m.Rate, UnderLoad: m.UnderLoad})
+				first := m
+				first.Runs = make([][]float64, len(parts))
+				out.Metrics = append(out.Metrics, first)
 			}
 			out.Metrics[i].Runs[k] = slices.Concat(m.Runs...)
 			out.Metrics[i].SenderLate = out.Metrics[i].SenderLate || m.SenderLate

@@ -46,7 +46,9 @@ func Merge(rs ...*compare.Result) (*compare.Result, error) {
 			i, ok := at[m.Name]
 			if !ok {
 				i, at[m.Name] = len(out.Metrics), len(out.Metrics)
-				out.Metrics = append(out.Metrics, compare.MetricData{Metric: m.Metric, Rate: m.Rate, UnderLoad: m.UnderLoad})
+				first := m
+				first.Runs, first.Sites = nil, nil
+				out.Metrics = append(out.Metrics, first)
 			}
 			into := &out.Metrics[i]
 			if m.Rate != into.Rate {
