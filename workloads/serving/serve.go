@@ -122,16 +122,15 @@ func (s *session) Serve(ctx context.Context, l gpuprof.Load) (*gpuprof.Requests,
 	if s.wrong += again; s.wrong > 0 {
 		return nil, s.wrongAnswers(s.wrong)
 	}
+	if clientsOf(s.set) > 0 { // the other half is for requests on a schedule
+		l.MinTime, l.MaxTime = l.MinTime/2, l.MaxTime/2
+	}
 	p, err := s.planLoad(l)
 	if err != nil {
 		return nil, err
 	}
 	if address, is := addressOf(s.set); is {
 		return s.serveOutside(ctx, l, p, address)
-	}
-	if p.clients > 0 { // the other half is for requests on a schedule
-		l.MinTime, l.MaxTime = l.MinTime/2, l.MaxTime/2
-		s.lengths(p, l, latency.Settled)
 	}
 	out, err := s.load(ctx, l, p)
 	if err == nil && p.clients > 0 {
