@@ -46,9 +46,9 @@ const fewAnswered = 0.01
 // noneText says that there was no request to measure.
 func noneText(q *gpuprof.Requests) string {
 	if q.From == gpuprof.FromFirstByte {
-		return "No request came while the run listened, so there are no latencies."
+		return "no request came while the run listened"
 	}
-	return "No request was sent after the warm-up of the load, so there are no latencies."
+	return "no request was sent after the warm-up of the load"
 }
 
 // answeredText says how many requests the latencies are not of; nil where nearly all were answered.
@@ -59,7 +59,8 @@ func answeredText(r *gpuprof.Run, in Where) Block {
 	}
 	t := r.Requests.Sum()
 	if t.Scheduled == 0 {
-		return Text{S: noneText(r.Requests), Tone: Unsure, In: in}
+		why := noneText(r.Requests)
+		return Text{S: strings.ToUpper(why[:1]) + why[1:] + ", so there are no latencies.", Tone: Unsure, In: in}
 	}
 	missing := t.Refused + t.Failed
 	if missing == 0 || float64(missing) < fewAnswered*float64(t.Scheduled) {
@@ -123,11 +124,8 @@ func endsText(q *gpuprof.Requests) string {
 
 func rateText(q *gpuprof.Requests) string {
 	t := q.Sum()
-	switch {
-	case t.Scheduled == 0 && q.From == gpuprof.FromFirstByte:
-		return "no request came while the run listened"
-	case t.Scheduled == 0:
-		return "no request was sent after the warm-up of the load"
+	if t.Scheduled == 0 {
+		return noneText(q)
 	}
 	text := "in " + view.Seconds(t.Seconds)
 	switch {
