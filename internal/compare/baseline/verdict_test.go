@@ -85,6 +85,24 @@ func served(t *testing.T, r *gpuprof.Run, rate float64, took time.Duration) *gpu
 	return r
 }
 
+// againstStored compares a run with the sessions stored for it, by all metrics or some alone.
+func againstStored(t *testing.T, s *Store, r *gpuprof.Run, only ...string) *compare.Comparison {
+	t.Helper()
+	b, err := s.Find(FingerprintOf(r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := compare.FromRun(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := compare.CompareStored(b.Results(), now, compare.Options{Judge: true, Seed: 1, Only: only})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
 // TestStoredRate: a stored baseline keeps the rate of requests, finds a slower service at it however the rate was set, and
 // says at which rate another one would compare. Sessions of other rates say nothing.
 func TestStoredRate(t *testing.T) {
@@ -105,18 +123,7 @@ func TestStoredRate(t *testing.T) {
 	} {
 		r := served(t, shifted(rng, 1, 9), c.rate, c.took)
 		r.Knobs["load"], r.Knobs["rate"] = "0.5", "auto"
-		b, err := s.Find(FingerprintOf(r))
-		if err != nil {
-			t.Fatal(err)
-		}
-		now, err := compare.FromRun(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := compare.CompareStored(b.Results(), now, compare.Options{Judge: true, Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := againstStored(t, s, r)
 		at := slices.IndexFunc(got.Metrics, func(m compare.MetricResult) bool { return m.Name == "latency/p99" })
 		if m := got.Metrics[at]; m.Verdict != c.want || !strings.Contains(m.Reason, c.why) {
 			t.Errorf("%s at %g per second: %s (%s), want %s", c.took, c.rate, m.Verdict, m.Reason, c.want)
@@ -138,17 +145,8 @@ func TestStoredRate(t *testing.T) {
 	for i := range refuses.Requests.Processes {
 		refuses.Requests.Processes[i].Refused = 100
 	}
-	b, err := s.Find(FingerprintOf(refuses))
-	if err != nil {
-		t.Fatal(err)
-	}
-	now, err := compare.FromRun(refuses)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := compare.CompareStored(b.Results(), now, compare.Options{Judge: true, Seed: 1, Only: []string{"refused"}})
-	if err != nil || got.Verdict != compare.Regressed {
-		t.Errorf("5 %% refused beside none: %+v, %v", got, err)
+	if got := againstStored(t, s, refuses, "refused"); got.Verdict != compare.Regressed {
+		t.Errorf("5 %% refused beside none: %+v", got)
 	}
 	waits := served(t, shifted(rng, 1, 5), 100, 10*time.Millisecond)
 	waits.Requests.Waits = gpuprof.WaitsRoom
