@@ -2,6 +2,10 @@ package gpuprof
 
 import (
 	"context"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -193,6 +197,11 @@ type Percentile struct {
 	CI95 *[2]float64 `json:"ci95"`
 }
 
+// Metric names a percentile of latencies: latency/p50, latency/p999.
+func (p Percentile) Metric() string {
+	return "latency/p" + strings.ReplaceAll(strconv.FormatFloat(math.Round(1e6*p.Share)/1e4, 'f', -1, 64), ".", "")
+}
+
 // At finds a percentile; false where it is left out.
 func (l *LatencySummary) At(share float64) (Percentile, bool) {
 	for _, p := range l.Percentiles {
@@ -201,6 +210,13 @@ func (l *LatencySummary) At(share float64) (Percentile, bool) {
 		}
 	}
 	return Percentile{}, false
+}
+
+// SentLate leaves out of the latency what is a late sender's: the percentiles above p50 and, where all
+// is its own, every one. why says how late it was.
+func (r *Requests) SentLate(why string, all bool) {
+	r.SenderLate = why
+	r.Latency.Percentiles = slices.DeleteFunc(r.Latency.Percentiles, func(p Percentile) bool { return all || p.Share > 0.5 })
 }
 
 // Told is the largest share of the requests up to which latencies are the service's: 1, 0.5 where the

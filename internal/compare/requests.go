@@ -34,12 +34,9 @@ func (r *Result) requests(q *gpuprof.Requests) {
 		}
 		r.Metrics = append(r.Metrics, m)
 	}
-	for _, p := range []struct {
-		name  string
-		share float64
-	}{{"latency/p50", 0.5}, {"latency/p99", 0.99}, {"latency/p999", 0.999}} {
-		if values, ok := latency.PerProcess(q, p.share); ok {
-			add(p.name, "s", false, p.share > q.Told(), values)
+	for _, share := range []float64{0.5, 0.99, 0.999} {
+		if values, ok := latency.PerProcess(q, share); ok {
+			add(gpuprof.Percentile{Share: share}.Metric(), "s", false, share > q.Told(), values)
 		}
 	}
 	var goodput, refused []float64

@@ -18,7 +18,5 @@ func renewRequests(r *gpuprof.Run) {
 	if i < 0 {
 		return
 	}
-	q.SenderLate = r.Warnings[i].Text
-	own := strings.HasSuffix(r.Reason, gpuprof.ReasonGenerator) // of a process, with its number before
-	q.Latency.Percentiles = slices.DeleteFunc(q.Latency.Percentiles, func(p gpuprof.Percentile) bool { return own || p.Share > 0.5 })
+	q.SentLate(r.Warnings[i].Text, strings.HasSuffix(r.Reason, gpuprof.ReasonGenerator)) // of a process, with its number before
 }

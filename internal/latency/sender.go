@@ -2,7 +2,6 @@ package latency
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -25,7 +24,7 @@ func judgeSender(r *gpuprof.Requests) error {
 	if r.From != gpuprof.FromSchedule || r.Waits != "" {
 		return nil
 	}
-	own := false
+	why, own := "", false
 	for i := range r.Processes {
 		p := &r.Processes[i]
 		var parts [3]gpuprof.LatencySummary
@@ -37,12 +36,12 @@ func judgeSender(r *gpuprof.Requests) error {
 			parts[k] = Summary(h, []*Histogram{h}, nil, 0)
 		}
 		text, worse := lateness(&parts[0], &parts[1], &parts[2], r.Rate)
-		if text != "" && (r.SenderLate == "" || worse && !own) {
-			r.SenderLate, own = text, worse
+		if text != "" && (why == "" || worse && !own) {
+			why, own = text, worse
 		}
 	}
-	if r.SenderLate != "" {
-		r.Latency.Percentiles = slices.DeleteFunc(r.Latency.Percentiles, func(p gpuprof.Percentile) bool { return own || p.Share > 0.5 })
+	if why != "" {
+		r.SentLate(why, own)
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/csv"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,7 +89,7 @@ func (t *rows) requests(q *gpuprof.Requests) {
 		if p.CI95 != nil {
 			low, high = number(p.CI95[0]), number(p.CI95[1])
 		}
-		t.row("", "latency/p"+strings.ReplaceAll(number(math.Round(1e6*p.Share)/1e4), ".", ""), number(p.S), "s", low, high, strconv.FormatInt(q.Latency.Count, 10), processes)
+		t.row("", p.Metric(), number(p.S), "s", low, high, strconv.FormatInt(q.Latency.Count, 10), processes)
 	}
 	row := func(metric, unit string, v float64) {
 		if view.Finite(v) {
