@@ -2,7 +2,6 @@ package stats
 
 import (
 	"math"
-	"sync"
 
 	"gonum.org/v1/gonum/mathext"
 )
@@ -78,24 +77,8 @@ func TQuantile(nu, p float64) float64 {
 	if math.IsInf(nu, 1) {
 		return mathext.NormalQuantile(p)
 	}
-	if nu != math.Trunc(nu) || nu > mostKept {
-		return studentQuantile(nu, p)
-	}
-	// Inverting the distribution takes as long as a bootstrap's hundred draws,
-	// and thousands of metrics ask for the same few points.
-	key := [2]float64{nu, p}
-	if q, ok := quantiles.Load(key); ok {
-		return q.(float64)
-	}
-	q := studentQuantile(nu, p)
-	quantiles.Store(key, q)
-	return q
+	return studentQuantile(nu, p)
 }
-
-// mostKept bounds what quantiles remembers.
-const mostKept = 1000
-
-var quantiles sync.Map // of TQuantile, whole degrees of freedom only
 
 func survival(nu, t float64) float64 {
 	if math.IsInf(nu, 1) {
