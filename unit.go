@@ -3,6 +3,7 @@ package gpuprof
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -83,6 +84,38 @@ func scaled(v float64, digits int, scales []scale) string {
 		}
 	}
 	return Significant(v/last.size, digits) + " " + last.unit
+}
+
+// MostShare is the largest share that FormatPercent and FormatChange print as it is. A larger
+// one comes from data that bound nothing.
+const MostShare = 9.99
+
+// FormatPercent prints a share of 0 or more with the given number of significant digits: "3.1 %"
+// of 0.031; ">999 %" above 9.99, "unknown" where it is not a number.
+func FormatPercent(share float64, digits int) string {
+	switch {
+	case math.IsNaN(share):
+		return "unknown"
+	case share > MostShare:
+		return ">999 %"
+	case share > 0 && share < 5e-5:
+		return "<0.01 %"
+	}
+	return Significant(100*share, digits) + " %"
+}
+
+// FormatChange prints a relative change, -1 or more: "+5.3 %", "-41.1 %"; "above +999 %" and
+// "below -99.9 %" of what data bound no further, "unknown" where it is not a number.
+func FormatChange(change float64) string {
+	switch {
+	case math.IsNaN(change):
+		return "unknown"
+	case change > MostShare:
+		return "above +999 %"
+	case change < -0.999:
+		return "below -99.9 %"
+	}
+	return fmt.Sprintf("%+.1f %%", 100*change)
 }
 
 // Significant prints v with n significant digits and no exponent unless it is

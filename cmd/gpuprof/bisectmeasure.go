@@ -306,7 +306,7 @@ func (c *bisectCmd) whyNothing(s *bisect.Search, m *compare.MetricResult, verdic
 	case m.Verdict == compare.Inconclusive && len(verdict.Next) > 0:
 		text += "; " + verdict.Next[0]
 	case !math.IsNaN(float64(m.MDE)) && m.MDE > 0:
-		text += fmt.Sprintf("; these data find a slowdown of %.1f %% (90 %% of the time)", 100*float64(m.MDE))
+		text += fmt.Sprintf("; these data find a slowdown of %s (90 %% of the time)", gpuprof.FormatPercent(float64(m.MDE), 2))
 	}
 	return text
 }

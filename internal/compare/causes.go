@@ -180,13 +180,32 @@ func explain(diffs []Difference) string {
 	return "nothing recorded differs"
 }
 
+// whole reports whether the measurement ended as it was meant to.
+func (r *Result) whole() bool { return r.Status == gpuprof.Complete || r.Status == "" }
+
+// addedMetrics settles the metrics that only the new side has: a benchmark that was added has
+// nothing to be slower than. A stage is no benchmark of its own, sides without a common metric
+// have not been compared, and what an old side that is not whole lacks may have been lost.
+func (b *bench) addedMetrics() {
+	common := func(e *entry) bool { return e.sides[0] != nil && e.sides[1] != nil }
+	if !b.old.whole() || len(refused(b.diffs)) > 0 || !slices.ContainsFunc(b.entries, common) {
+		return
+	}
+	for _, e := range b.entries {
+		if e.sides[0] == nil && len(e.new) > 0 && !slices.Contains(b.new.Stages, e.Name) && !b.old.failedIn(e.Name) {
+			e.blocked, e.blame = "", blameNone
+			e.result.Verdict, e.result.Reason = Added, "only on the new side: it was added, and there is nothing to compare it with"
+		}
+	}
+}
+
 // oneSided settles the stages that one side only has where the sides differ in
 // a knob, which then is why: another implementation has other stages. With
 // equal knobs a missing stage stays inconclusive, since something was lost.
 func (b *bench) oneSided() {
-	whole := func(r *Result) bool { return r.Status == gpuprof.Complete || r.Status == "" }
+	b.addedMetrics()
 	knobs := slices.ContainsFunc(b.diffs, func(d Difference) bool { return d.Kind == kindKnob })
-	if !knobs || len(refused(b.diffs)) > 0 || !whole(b.old) || !whole(b.new) {
+	if !knobs || len(refused(b.diffs)) > 0 || !b.old.whole() || !b.new.whole() {
 		return
 	}
 	for _, e := range b.entries {
@@ -201,7 +220,7 @@ func (b *bench) oneSided() {
 		}
 		share := ""
 		if total := r.Metric(r.Total); total != nil {
-			share = fmt.Sprintf(", %.2g %% of its step", 100*float64(value)/stats.MedianOfRuns(total.Runs))
+			share = fmt.Sprintf(", %s of its step", gpuprof.FormatPercent(float64(value)/stats.MedianOfRuns(total.Runs), 2))
 		}
 		e.blocked, e.blame = "", blameNone
 		e.result.Reason = fmt.Sprintf("only on the %s side%s; explained by %s", side, share, explain(b.diffs))

@@ -225,17 +225,58 @@ func TestUnusableFigures(t *testing.T) {
 	}
 }
 
+// Runs that scatter by much less than the sessions are assumed to are decided by that spread:
+// Student's t then has more degrees of freedom than a library may bear.
+func TestPreciseRuns(t *testing.T) {
+	rng := rand.New(rand.NewPCG(54, 1))
+	for _, spread := range []float64{0, 1e-300, 1e-15, 1e-9, 1e-6, 1e-4} {
+		for change, want := range map[float64]compare.Verdict{1.15: compare.Regressed, 0.85: compare.Improved, 1.000001: compare.Same, 1.05: compare.Inconclusive} {
+			old, now := noisy(rng, 10, 1, 6e8, spread), noisy(rng, 10, 1, 6e8*change, spread)
+			m := metric(t, files(t, result("old", timed("x", old)), result("new", timed("x", now)), judged(compare.Options{})), "x")
+			lo, hi := float64(m.CI95[0]), float64(m.CI95[1])
+			if m.Verdict != want || !(lo > change*0.96 && lo < change && hi > change && hi < change*1.04) {
+				t.Errorf("spread %g, times %g: %s, 95 %% %g to %g, %s", spread, change, m.Verdict, lo, hi, m.Reason)
+			}
+		}
+	}
+}
+
 func TestMissingMetric(t *testing.T) {
 	rng := rand.New(rand.NewPCG(55, 1))
 	a, b := timed("a", noisy(rng, 6, 10, 1, 0.002)), timed("b", noisy(rng, 6, 10, 1, 0.002))
-	for _, c := range [][2]*compare.Result{{result("old", a, b), result("new", a)}, {result("old", a), result("new", a, b)}} {
-		g := files(t, c[0], c[1], judged(compare.Options{}))
-		if m := metric(t, g, "b"); m.Verdict != compare.Inconclusive || !strings.Contains(m.Reason, "does not have") || g.ExitCode != 3 {
-			t.Errorf("%+v exit %d", m, g.ExitCode)
+	cut, failed := result("old", a), result("old", a)
+	cut.Status, cut.Reason = gpuprof.Partial, "interrupted"
+	failed.Failed = []string{"b: exit status 1"}
+	for name, c := range map[string]struct {
+		old, now *compare.Result
+		want     compare.Verdict
+		reason   string
+		exit     int
+	}{
+		"removed":                     {result("old", a, b), result("new", a), compare.Inconclusive, "the new side does not have", 3},
+		"added":                       {result("old", a), result("new", a, b), compare.Added, "only on the new side", 0},
+		"added as a counter":          {result("old", a), result("new", a, counted("b", 3)), compare.Added, "only on the new side", 0},
+		"added without samples":       {result("old", a), result("new", a, timed("b", nil)), compare.Inconclusive, "the old side does not have", 3},
+		"the old side was cut short":  {cut, result("new", a, b), compare.Inconclusive, "the old side does not have", 3},
+		"it failed on the old side":   {failed, result("new", a, b), compare.Inconclusive, "the old side does not have", 4},
+		"nothing in common":           {result("old", timed("c", a.Runs)), result("new", b), compare.Inconclusive, "the old side does not have", 3},
+		"another metric is regressed": {result("old", timed("a", scaledRuns(a.Runs, 0.5))), result("new", a, b), compare.Added, "only on the new side", 1},
+	} {
+		g := files(t, c.old, c.now, judged(compare.Options{}))
+		if m := metric(t, g, "b"); m.Verdict != c.want || !strings.Contains(m.Reason, c.reason) || g.ExitCode != c.exit {
+			t.Errorf("%s: %s %q, exit %d", name, m.Verdict, m.Reason, g.ExitCode)
 		}
-		if metric(t, g, "a").Verdict != compare.Same {
+		if name == "removed" && metric(t, g, "a").Verdict != compare.Same {
 			t.Error("the other metric has its verdict all the same")
 		}
+	}
+	gate := compare.NewGate(compare.Options{})
+	blocks := blocksOf(6, func(int) []compare.MetricData { return []compare.MetricData{timed("a", noisy(rng, 1, 10, 1, 0.002))} },
+		func(int) []compare.MetricData {
+			return []compare.MetricData{timed("a", noisy(rng, 1, 10, 1, 0.002)), timed("b", noisy(rng, 1, 10, 1, 0.002))}
+		})
+	if g := stage1(t, gate, blocks); g.Verdict != compare.Pass || metric(t, g, "b").Verdict != compare.Added {
+		t.Errorf("a gate with a metric that was added: %s, %+v", g.Verdict, metric(t, g, "b"))
 	}
 	if g := files(t, result("old", a, b), result("new", a), judged(compare.Options{Only: []string{"a"}})); g.ExitCode != 0 || len(g.Metrics) != 1 {
 		t.Errorf("left out: exit %d of %d metrics", g.ExitCode, len(g.Metrics))
@@ -448,12 +489,20 @@ func TestTrend(t *testing.T) {
 		}
 		return out
 	}
-	g := files(t, result("old", timed("x", drift(0)), counted("n", 1)), result("new", timed("x", drift(6)), counted("n", 1)), judged(compare.Options{}))
-	if m := metric(t, g, "x"); m.Verdict != compare.Inconclusive || !strings.Contains(m.Reason, "drifts") || !strings.Contains(strings.Join(g.Next, " "), "in turn") {
-		t.Errorf("%s %q, next %v", m.Verdict, m.Reason, g.Next)
-	}
-	if metric(t, g, "n").Verdict != compare.Same {
-		t.Error("a counter does not drift")
+	for change, want := range map[float64]compare.Verdict{1: compare.Inconclusive, 1.5: compare.Regressed, 0.5: compare.Improved} {
+		now := timed("x", scaledRuns(drift(6), change))
+		g := files(t, result("old", timed("x", drift(0)), counted("n", 1)), result("new", now, counted("n", 1)), judged(compare.Options{}))
+		m := metric(t, g, "x")
+		if m.Verdict != want || !strings.Contains(m.Reason, "drifts") || want == compare.Inconclusive && !strings.Contains(strings.Join(g.Next, " "), "in turn") {
+			t.Errorf("times %g: %s %q, next %v", change, m.Verdict, m.Reason, g.Next)
+		}
+		// The drift makes 6 % of the difference, and the interval reaches the change without it.
+		if lo, hi := float64(m.CI95[0]), float64(m.CI95[1]); !(lo < change && change < hi) {
+			t.Errorf("times %g: 95 %% %g to %g", change, lo, hi)
+		}
+		if metric(t, g, "n").Verdict != compare.Same {
+			t.Error("a counter does not drift")
+		}
 	}
 	// Interleaved by their times the same drift is harmless.
 	a, b := result("old", timed("x", drift(0))), result("new", timed("x", drift(0)))

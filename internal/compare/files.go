@@ -35,7 +35,7 @@ func Compare(old, new *Result, o Options) (*Comparison, error) {
 	b.measure(func(e *entry) (stats.Effect, bool) {
 		return stats.Unpaired([][]float64{stats.LogMedians(e.old)}, stats.LogMedians(e.new), e.session)
 	})
-	b.blockTrends()
+	b.allowForTrends()
 	decide(b.testable(), 0, b.assumed && b.spread > 0)
 	b.warnOneMeasurement()
 	return b.comparison(), nil
@@ -155,7 +155,7 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	})
 	decide(b.testable(), 0, b.assumed && b.spread > 0)
 	if n := len(sessions); b.assumed {
-		b.warn("session-spread-assumed", fmt.Sprintf("the baseline holds %s, so a spread between sessions of %.2g %% is assumed", plural(n, "session"), 100*b.spread),
+		b.warn("session-spread-assumed", fmt.Sprintf("the baseline holds %s, so a spread between sessions of %s is assumed", plural(n, "session"), b.spreadText()),
 			fmt.Sprintf("add %s with gpuprof baseline add, set --session-spread, or measure both sides in one job with gate --against", plural(max(1, MinSessions-n), "more session")))
 	}
 	b.warnOneMeasurement()

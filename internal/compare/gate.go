@@ -120,7 +120,10 @@ func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 		why, reason = blameEarly, fmt.Sprintf("not decided: the gate ended when stage 1 had found %s slower", names(ended))
 	}
 	for _, e := range g.up {
-		e.result.Reason, e.blame = reason, why
+		if e.blame != blameTrend {
+			e.result.Reason = ""
+		}
+		e.result.Reason, e.blame = joinReasons(reason, e.result.Reason), why
 	}
 	if len(ended) > 0 {
 		g.up, g.faster = nil, nil
@@ -172,7 +175,7 @@ func (g *Gate) lay(blocks []Block, o Options, keep func(*entry) bool) (*bench, e
 	}
 	b.measure(func(e *entry) (stats.Effect, bool) { return e.estimate(g.boot, aligned) })
 	b.explain(g.o)
-	b.blockTrends()
+	b.allowForTrends()
 	return b, nil
 }
 
@@ -241,11 +244,11 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 		switch {
 		case !e.scattered():
 		case e.result.Verdict == Improved:
-			e.unconfirmed(fmt.Sprintf("faster in stage 2, but processes of one side differ by %.0f %%: an improvement must then be found once more, and a gate measures no fresh blocks for an improvement alone", 100*math.Expm1(e.noise.Spread)))
+			e.unconfirmed(fmt.Sprintf("faster in stage 2, but processes of one side differ by %s: an improvement must then be found once more, and a gate measures no fresh blocks for an improvement alone", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
 			g.faster = append(g.faster, e)
 		case e.result.Verdict == Regressed:
 			e.result.Verdict = Inconclusive
-			e.block(blameStage2, fmt.Sprintf("stage 2 found it slower, but here processes of one side differ by %.0f %%, and stage 3 has not been measured", 100*math.Expm1(e.noise.Spread)))
+			e.block(blameStage2, fmt.Sprintf("stage 2 found it slower, but here processes of one side differ by %s, and stage 3 has not been measured", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
 			g.doubt = append(g.doubt, e)
 		}
 	}
@@ -268,7 +271,7 @@ func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 	for _, e := range family {
 		if v := e.result.Verdict; v == Same || v == Improved {
 			e.result.Verdict = Inconclusive
-			e.block(blameNoise, fmt.Sprintf("stage 2 found it slower and stage 3 did not; here processes of one side differ by %.0f %%", 100*math.Expm1(e.noise.Spread)))
+			e.block(blameNoise, fmt.Sprintf("stage 2 found it slower and stage 3 did not; here processes of one side differ by %s", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
 		}
 	}
 	return b.comparison(), nil

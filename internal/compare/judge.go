@@ -153,11 +153,10 @@ func (b *bench) measure(effect func(*entry) (stats.Effect, bool)) {
 	}
 }
 
-// blockTrends looks for drifts that the order of the runs turned into a
-// difference. Over many metrics chance makes trends, hence Holm; and a drift is
-// only a reason when the order lets it move the result by half of what does not
-// matter.
-func (b *bench) blockTrends() {
+// allowForTrends widens the intervals of metrics that drift by the difference that the order of
+// the runs makes of the drift. Over many metrics chance makes trends, hence Holm; and a drift
+// counts from half of the equivalence margin on.
+func (b *bench) allowForTrends() {
 	tested := b.testable()
 	if len(tested) == 0 || stats.CheckOrder(b.order).Shift == 0 {
 		return // no drift can show in the difference
@@ -168,10 +167,16 @@ func (b *bench) blockTrends() {
 		p[i] = trends[i].P
 	}
 	for i, adjusted := range stats.Holm(p) {
-		e := tested[i]
+		e, bias := tested[i], math.Abs(trends[i].Bias)
 		delta, _ := e.limits()
-		if adjusted <= alpha && math.Abs(trends[i].Bias) > delta/2 {
-			e.block(blameTrend, fmt.Sprintf("it drifts by %.2g %% per run, and the runs of the two sides were taken in an order that makes a difference of %.1f %% of that", 100*math.Expm1(trends[i].Slope), 100*math.Abs(trends[i].Bias)))
+		if adjusted <= alpha && bias > delta/2 {
+			wider := e.effect
+			wider.Bias = bias
+			e.set(wider, e.ok)
+			e.blame = blameTrend
+			why := fmt.Sprintf("it drifts by %s per run, from which the order of the runs can make a difference of %s: the interval is wider by that",
+				gpuprof.FormatChange(math.Expm1(trends[i].Slope)), gpuprof.FormatPercent(math.Expm1(bias), 2))
+			e.result.Reason = joinReasons(e.result.Reason, why)
 		}
 	}
 }
@@ -228,10 +233,28 @@ func decide(tested []*entry, untested int, clear bool) {
 		case w.Upper(passLevel) <= limit:
 			e.result.Verdict = Same
 		default:
-			e.block(blameNoise, fmt.Sprintf("the data allow anything from %+.1f %% to %+.1f %%; they could show a change of %.1f %%",
-				100*math.Expm1(e.effect.Lower(passLevel)), 100*math.Expm1(e.effect.Upper(passLevel)), 100*float64(e.result.MDE)))
+			e.undecided()
 		}
 	}
+}
+
+// undecided blocks a metric of which the data tell too little.
+func (e *entry) undecided() {
+	why := fmt.Sprintf("the data allow anything from %s to %s; they could show a change of %s",
+		gpuprof.FormatChange(math.Expm1(e.effect.Lower(passLevel))), gpuprof.FormatChange(math.Expm1(e.effect.Upper(passLevel))), gpuprof.FormatPercent(float64(e.result.MDE), 2))
+	if e.blame == blameTrend {
+		e.block(blameTrend, joinReasons(why, e.result.Reason))
+		return
+	}
+	e.block(blameNoise, why)
+}
+
+// joinReasons puts two reasons into one sentence.
+func joinReasons(first, second string) string {
+	if first == "" || second == "" {
+		return first + second
+	}
+	return first + "; " + second
 }
 
 // escalate is the first stage of a gate: it passes what is clearly no slower,

@@ -1,6 +1,6 @@
 package compare
 
-import "fmt"
+import "github.com/gpuprof/gpuprof"
 
 // Learned is the spread between sessions as a history shows it, in place of the one
 // that is assumed.
@@ -50,9 +50,9 @@ func (b *bench) tellLearned() {
 	if most == 0 {
 		return
 	}
-	text := fmt.Sprintf("%.2g %%", 100*most)
+	text := gpuprof.FormatPercent(most, 2)
 	if least < most {
-		text = fmt.Sprintf("%.2g to %.2g %%", 100*least, 100*most)
+		text = gpuprof.FormatPercent(least, 2) + " to " + text
 	}
 	b.warn("session-spread-learned", "the spread between sessions, "+text+", is that of "+b.o.Learned.From, "set --session-spread to use another")
 }

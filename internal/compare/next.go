@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
@@ -88,6 +89,17 @@ func (b *bench) moreProcesses() string {
 	return fmt.Sprintf("run the program at least %d times for each side and put its files together (cat 1.json 2.json … > all.json), or measure both sides in one job with gpuprof gate --against", MinRuns)
 }
 
+// spreadText is the spread between sessions as a share.
+func (b *bench) spreadText() string { return gpuprof.FormatPercent(math.Expm1(b.spread), 2) }
+
+// manyRuns is "some 250 runs".
+func manyRuns(n float64) string {
+	if n > 1e6 {
+		return "more than a million runs"
+	}
+	return fmt.Sprintf("some %.0f runs", n)
+}
+
 // mostRuns is how many runs a side anyone would wait for.
 const mostRuns = 100
 
@@ -104,13 +116,13 @@ func (b *bench) moreRuns(es []*entry) string {
 	source := b.noise(worst)
 	switch {
 	case math.IsInf(need, 1):
-		text := fmt.Sprintf("%s: the %.2g %% %s alone hides a change of %g %%, and more runs do not reduce that; measure both sides in one job (gpuprof gate --against), or set a larger --threshold", worst.Name, 100*b.spread, worst.between(), 100*worst.margins.Threshold)
+		text := fmt.Sprintf("%s: the %s %s alone hides a change of %g %%, and more runs do not reduce that; measure both sides in one job (gpuprof gate --against), or set a larger --threshold", worst.Name, b.spreadText(), worst.between(), 100*worst.margins.Threshold)
 		if !strings.Contains(source, "between sessions") {
 			text += "; besides, " + source
 		}
 		return text
 	case need > mostRuns:
-		return fmt.Sprintf("%s: %s; stop other work on the machine or measure elsewhere (as it is, some %.0f runs per side would be needed to find %g %%%s)", worst.Name, source, need, 100*worst.margins.Threshold, b.lasting(need))
+		return fmt.Sprintf("%s: %s; stop other work on the machine or measure elsewhere (as it is, %s per side would be needed to find %g %%%s)", worst.Name, source, manyRuns(need), 100*worst.margins.Threshold, b.lasting(need))
 	case need <= float64(have):
 		return fmt.Sprintf("%s: the change is close to the threshold of %g %%; decide whether it is acceptable, or set another --threshold (%s)", worst.Name, 100*worst.margins.Threshold, source)
 	}
@@ -141,7 +153,7 @@ func Lasting(s float64) string {
 	case s < 100*3600:
 		return fmt.Sprintf("%.3g h", s/3600)
 	}
-	return fmt.Sprintf("%.0f days", s/86400)
+	return fmt.Sprintf("%.0f days", min(s/86400, 1000))
 }
 
 // pace is the time in seconds from one run to the next; 0 when unknown.
@@ -195,11 +207,11 @@ func (b *bench) noise(e *entry) string {
 	n := float64(max(1, min(len(e.old), len(e.new))))
 	switch {
 	case b.spread*b.spread > between/n:
-		return fmt.Sprintf("most of the noise is the %.2g %% %s", 100*b.spread, e.between())
+		return fmt.Sprintf("most of the noise is the %s %s", b.spreadText(), e.between())
 	case within > between/2:
-		return fmt.Sprintf("most of the noise is between the samples of one process, %.2g %% of its median: longer runs help", 100*math.Sqrt(within))
+		return fmt.Sprintf("most of the noise is between the samples of one process, %s of its median: longer runs help", gpuprof.FormatPercent(math.Sqrt(within), 2))
 	}
-	return fmt.Sprintf("most of the noise is between processes, %.2g %%: more runs help, longer ones do not", 100*math.Sqrt(between))
+	return fmt.Sprintf("most of the noise is between processes, %s: more runs help, longer ones do not", gpuprof.FormatPercent(math.Expm1(math.Sqrt(between)), 2))
 }
 
 // names lists metrics, the first few by name.

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 
@@ -84,7 +85,7 @@ func (p *repeat) judge(r *Report, values []value, gpus []gpu, suspects map[[2]st
 		})
 		n, ok := first[of]
 		if sound := n.sound(values, controls); len(sound) > 0 {
-			n, ok = normOf(values, sound), true
+			n, ok = n.moved(normOf(values, sound)), true
 		}
 		for _, i := range at {
 			switch {
@@ -108,10 +109,20 @@ func (p *repeat) judge(r *Report, values []value, gpus []gpu, suspects map[[2]st
 		f := figureOf{j.of, j.metric}
 		p.has[f] = true
 		// A figure that was named once needs no correction for the number of those that were not.
-		if j.off || j.siblings >= LeastSiblings && j.p <= falseRate && j.worse(j.median) > j.slack {
+		if j.off || j.siblings >= LeastSiblings && j.p <= falseRate && j.beyond() {
 			p.off[f] = true
 		}
 	}
+}
+
+// moved is the norm of a second measurement. Of few controls its spread is that of the first one,
+// about their median, which is known as well as so many tell.
+func (n norm) moved(second norm) norm {
+	if second.n >= LeastSiblings || n.n < LeastSiblings {
+		return second
+	}
+	n.c, n.s = second.c, n.s*math.Sqrt(1+1/float64(second.n))
+	return n
 }
 
 // sound are the places of those values that are not off beside a first norm. Where most are,

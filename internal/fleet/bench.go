@@ -40,9 +40,7 @@ func (r *Report) health(job *Job, o Options) {
 		r.compared = max(r.compared, j.siblings)
 		g := gpus[j.of]
 		if !j.off {
-			if j.unsteady > 0 && j.worse(j.median) > j.slack {
-				r.Notes = append(r.Notes, unsteadyText(&j, fmt.Sprintf("%s of rank %d", g.card.Device, g.from.Rank), "its siblings"))
-			}
+			r.hold(&j, fmt.Sprintf("%s of rank %d", g.card.Device, g.from.Rank))
 			continue
 		}
 		m, _ := g.card.Metric(j.metric)

@@ -198,9 +198,6 @@ func (r *Report) concludeDevices(runs []DeviceRun) {
 			r.Problems = append(r.Problems, row.Device+": "+row.Failed)
 		}
 	}
-	if n := r.compared; n > 1 && n < LeastSiblings {
-		r.Notes = append(r.Notes, fmt.Sprintf("with %d devices no rate of false alarms is promised: that takes %d", n, LeastSiblings))
-	}
 	if s := float64(r.Devices.Overlap); len(runs)-len(failed) > 1 && s < LeastOverlap {
 		r.Notes = append(r.Notes, fmt.Sprintf("the devices ran together for %.0f %% of a turn only, since their steps are of different length; scaling may be worse", 100*s))
 	}
@@ -212,6 +209,8 @@ func (r *Report) concludeDevices(runs []DeviceRun) {
 		r.Verdict, r.Reason, r.ExitCode = Broken, fmt.Sprintf("%d of %d devices failed: %s", max(len(failed), 1), r.World, strings.Join(failed, ", ")), Broken.ExitCode()
 	case len(off) > 0:
 		r.Verdict, r.Reason = Uneven, fmt.Sprintf("%d of %d devices slower than the others: %s", len(off), r.World, strings.Join(off, ", "))
+	case r.few != "":
+		r.Verdict, r.Reason = TooFew, r.few
 	case r.compared < 2:
 		r.Verdict, r.Reason = TooFew, "there are no two devices of one kind to compare"
 	default:

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -58,8 +59,18 @@ func TestOfDevices(t *testing.T) {
 		!near(row.Shared.Rate, 1/0.012) || !near(row.Shared.Clock, 1.705e9) || !near(row.Alone.Clock, 1.98e9) {
 		t.Errorf("%+v, together %+v, alone %+v", row, row.Shared, row.Alone)
 	}
-	// The rule for ranks names it, and neither its UUID nor its slot is the cause.
-	if r.Verdict != Uneven || r.ExitCode != 0 || len(r.Off) == 0 || r.Off[0].Device != "cuda:1" || !strings.Contains(r.Reason, "1 of 3 devices slower than the others: cuda:1") {
+	// Three devices are too few to call one slow.
+	if r.Verdict != TooFew || r.ExitCode != 0 || len(r.Off) != 0 || !strings.Contains(r.Reason, "of cuda:1 is 20 % worse than the median of the 2 others") {
+		t.Errorf("%s, %s, %+v", r.Verdict, r.Reason, r.Off)
+	}
+	// Of eight the rule for ranks names it, and neither its UUID nor its slot is the cause.
+	for i := range 5 {
+		runs = append(runs, deviceRun(fmt.Sprint("cuda:", 4+i), times(0.010), times(0.009)))
+	}
+	if r, err = OfDevices(runs, by()); err != nil {
+		t.Fatal(err)
+	}
+	if r.Verdict != Uneven || r.ExitCode != 0 || len(r.Off) == 0 || r.Off[0].Device != "cuda:1" || !strings.Contains(r.Reason, "1 of 8 devices slower than the others: cuda:1") {
 		t.Errorf("%s, %s, %+v", r.Verdict, r.Reason, r.Off)
 	}
 	for _, off := range r.Off {

@@ -39,7 +39,7 @@ func healthOf(rank int, rates ...float64) *health.Report {
 
 // runOf is the run of a rank whose step takes so long.
 func runOf(seconds float64, edit func(*gpuprof.Run)) *gpuprof.Run {
-	samples := []float64{seconds, seconds * 1.001, seconds * 0.999}
+	samples := slices.Repeat([]float64{seconds, seconds * 1.001, seconds * 0.999}, 3)
 	r := &gpuprof.Run{Head: document.NewHead(document.Run, by()), Status: gpuprof.Complete, Workload: "e3nn", Preset: "small", Mode: gpuprof.Steady, Knobs: gpuprof.Settings{"impl": "csr"},
 		Device: gpuprof.Env{Kind: "host", Name: "CPU"}, Step: &gpuprof.Series{Unit: "s", Runs: [][]float64{samples}}}
 	r.Tool = by()
@@ -229,14 +229,53 @@ func TestHealthOverNodes(t *testing.T) {
 	if r := fleet(8, map[int][]int{2: {0, 1, 2}}); len(r.Off) != 1 || r.Off[0].Device != "3 of 4 GPUs" {
 		t.Errorf("a node: %+v", r.Off)
 	}
-	if r := fleet(1, map[int][]int{0: {3}}); r.Verdict != Uneven || len(r.Notes) == 0 {
+	if r := fleet(1, map[int][]int{0: {3}}); r.Verdict != TooFew || r.ExitCode != 3 || len(r.Off) != 0 || !strings.Contains(r.Reason, "copy of cuda:3 of rank 0 is 20 % worse than the median of the 3 others") {
 		t.Errorf("4 siblings: %+v", r)
+	}
+	if r := fleet(1, nil); r.Verdict != Even {
+		t.Errorf("4 equal siblings: %+v", r)
 	}
 	b := folder(t)
 	leave(t, b, place(0, 2), document.Health, healthOf(0, 1e12))
 	leave(t, b, place(1, 2), document.Health, healthOf(0, 1e12))
 	if r := merged(t, b, Options{}); r.Verdict != Broken || !strings.Contains(r.Problems[0], "measured the same GPU (GPU-0-0)") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestFewOrNoisyRanks: of few ranks none is accused, and of many none whose own interval is wider
+// than the difference.
+func TestFewOrNoisyRanks(t *testing.T) {
+	fleet := func(ranks int, slow float64, noise []float64) *Report {
+		b := folder(t)
+		for rank := range ranks {
+			seconds := 0.01
+			if rank == 2 {
+				seconds *= slow
+			}
+			leave(t, b, place(rank, ranks), document.Run, runOf(seconds, func(r *gpuprof.Run) {
+				if rank == 2 && noise != nil {
+					for i := range r.Step.Runs[0] {
+						r.Step.Runs[0][i] *= noise[i%len(noise)]
+					}
+				}
+			}))
+		}
+		return merged(t, b, Options{})
+	}
+	for ranks := 2; ranks < LeastSiblings; ranks++ {
+		if r := fleet(ranks, 1.4, nil); ranks > 2 && (r.Verdict != TooFew || r.ExitCode != 3 || len(r.Off) != 0) {
+			t.Errorf("%d ranks, one slow: %s, %s, %+v", ranks, r.Verdict, r.Reason, r.Off)
+		}
+		if r := fleet(ranks, 1.02, nil); r.Verdict != Even {
+			t.Errorf("%d ranks, alike: %s, %s", ranks, r.Verdict, r.Reason)
+		}
+	}
+	if r := fleet(12, 1.4, nil); r.Verdict != Uneven || r.Off[0].Rank != 2 {
+		t.Errorf("12 ranks, one slow: %s, %s", r.Verdict, r.Reason)
+	}
+	if r := fleet(12, 1.4, []float64{0.5, 1, 1.5}); r.Verdict != Even || !strings.Contains(strings.Join(r.Notes, "\n"), "its own interval is") {
+		t.Errorf("12 ranks, one noisy: %s, %s, %q", r.Verdict, r.Reason, r.Notes)
 	}
 }
 
@@ -291,7 +330,7 @@ func TestShortStage(t *testing.T) {
 				if rank == 3 {
 					took = c.sph
 				}
-				samples := [][]float64{{took, took * 1.01, took * 0.99}}
+				samples := [][]float64{slices.Repeat([]float64{took, took * 1.01, took * 0.99}, 3)}
 				r.Stages = []gpuprof.StageResult{{Name: "sph", Parent: "step", Exposed: &gpuprof.Series{Unit: "s", Runs: samples}}}
 			}))
 		}

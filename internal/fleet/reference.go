@@ -81,6 +81,7 @@ func (r *Report) nearest(c *health.Card, metric string) (best *Norm, differs str
 // What the fleet has no GPUs for has no entry. notes say what a reader must know.
 func (r *Report) Beside(cards []health.Card) (found map[health.Figure]health.Beside, notes []string) {
 	var all []judged
+	rare := make([]bool, len(cards)) // of a kind with too few GPUs
 	for i := range cards {
 		c := &cards[i]
 		why, few := map[string]bool{}, 0
@@ -95,6 +96,7 @@ func (r *Report) Beside(cards []health.Card) (found map[health.Figure]health.Bes
 			}
 			if n.GPUs < LeastSiblings {
 				few = n.GPUs
+				continue
 			}
 			middle := norm{n: n.GPUs, c: math.Log(float64(n.Median)), s: float64(n.Spread), apart: float64(n.Apart)}
 			if !s.More {
@@ -104,7 +106,8 @@ func (r *Report) Beside(cards []health.Card) (found map[health.Figure]health.Bes
 			all = append(all, j)
 		}
 		if few > 0 {
-			notes = append(notes, fmt.Sprintf("%s: the reference has %d of its kind, so no rate of false alarms is promised: that takes %d", c.Device, few, LeastSiblings))
+			rare[i] = true
+			notes = append(notes, fmt.Sprintf("%s: the reference has %d of its kind, too few to judge it by: that takes %d", c.Device, few, LeastSiblings))
 		}
 	}
 	name(all)
@@ -114,13 +117,13 @@ func (r *Report) Beside(cards []health.Card) (found map[health.Figure]health.Bes
 		if !j.more {
 			b.Expected = math.Exp(-j.median)
 		}
-		if !j.off && j.unsteady > 0 && j.worse(j.median) > j.slack {
+		if j.doubtful() {
 			notes = append(notes, unsteadyText(&j, cards[j.of].Device, "the reference"))
 		}
 		found[health.Figure{Card: j.of, Metric: j.metric}] = b
 	}
 	for i := range cards {
-		if !slices.ContainsFunc(all, func(j judged) bool { return j.of == i }) && cards[i].Error == "" {
+		if !rare[i] && !slices.ContainsFunc(all, func(j judged) bool { return j.of == i }) && cards[i].Error == "" {
 			notes = append(notes, fmt.Sprintf("%s: the reference has no GPU of its name (%s)", cards[i].Device, cards[i].Name))
 		}
 	}
@@ -148,5 +151,12 @@ func valueOf(of int, c *health.Card, s *health.Score) value {
 
 // unsteadyText says why a figure that is worse than others is not called off.
 func unsteadyText(j *judged, who, others string) string {
-	return fmt.Sprintf("%s of %s is %.1f %% worse than %s, but its two best rounds differ by %.1f %%, so it is not called off: measure it again", j.metric, who, 100*j.worse(j.median), others, 100*math.Expm1(j.unsteady))
+	why := "its two best rounds differ by " + gpuprof.FormatPercent(math.Expm1(j.unsteady), 2)
+	if j.unsteady == 0 {
+		why = "its own interval is " + gpuprof.FormatPercent(math.Expm1(j.half), 2) + " wide to each side"
+		if math.IsInf(j.half, 0) {
+			why = "it has too few samples for an interval"
+		}
+	}
+	return fmt.Sprintf("%s of %s is %s worse than %s, but %s, so it is not called off: measure it again", j.metric, who, gpuprof.FormatPercent(j.worse(j.median), 2), others, why)
 }

@@ -47,7 +47,7 @@ type Off struct {
 	Unit     string         `json:"unit"`
 	Value    gpuprof.Number `json:"value"`
 	Worse    gpuprof.Number `json:"worse_by"` // share of the siblings' median
-	P        gpuprof.Number `json:"p"`        // of being so low by chance; 1 where no rate of errors is promised, 0 for a fault by the GPU's own account
+	P        gpuprof.Number `json:"p"`        // of being so low by chance; 0 for a fault by the GPU's own account
 	Siblings int            `json:"siblings"` // 0 for a fault by the GPU's own account, and for one beside the shipped range
 	Cause    string         `json:"cause"`
 	Evidence bool           `json:"evidence"` // the cause was seen there
@@ -86,6 +86,8 @@ type Report struct {
 	Top int `json:"-"`
 
 	compared int                 // the most siblings that any figure had
+	few      string              // which figure is worse than those of too few siblings; the worst
+	fewBy    float64             // by which share
 	judged   bool                // a health report has a verdict of its own
 	nodeOf   map[int]string      // by rank
 	kinds    map[string][]string // of GPUs, by node
@@ -205,9 +207,6 @@ func (r *Report) leaveOut(o *Object, why string) {
 func (r *Report) conclude(o Options) {
 	slices.SortStableFunc(r.Off, func(a, b Off) int { return cmp.Compare(b.Worse, a.Worse) })
 	slices.Sort(r.Failed)
-	if r.compared > 1 && r.compared < LeastSiblings {
-		r.Notes = append(r.Notes, fmt.Sprintf("with %d siblings no rate of false alarms is promised: that takes %d", r.compared, LeastSiblings))
-	}
 	off := r.ranksOff()
 	switch unused := max(len(r.Failed), len(r.Problems)); {
 	case len(r.Missing) > 0 && !o.AllowMissing:
@@ -225,6 +224,8 @@ func (r *Report) conclude(o Options) {
 		if s := r.Waiting.Stragglers[0]; o.MostWaiting > 0 && float64(s.Share) > o.MostWaiting {
 			r.Verdict = Uneven
 		}
+	case r.few != "":
+		r.Verdict, r.Reason = TooFew, r.few
 	case r.Waiting != nil && r.Waiting.Unclaimed != "" && r.compared < 2 && !r.judged:
 		r.Verdict, r.Reason = TooFew, "no rank can be called a straggler: "+r.Waiting.Unclaimed
 	case r.compared < 2 && !r.judged && r.Waiting == nil:
@@ -233,6 +234,18 @@ func (r *Report) conclude(o Options) {
 		r.Verdict, r.Reason = Even, fmt.Sprintf("no rank of %d is slower than its siblings", r.World)
 	}
 	r.ExitCode = r.Verdict.ExitCode()
+}
+
+// hold notes a figure that may be off and is not called so: of too few siblings, or one that is
+// not known well enough.
+func (r *Report) hold(j *judged, who string) {
+	switch by := j.worse(j.median); {
+	case j.few && by > r.fewBy:
+		r.fewBy = by
+		r.few = fmt.Sprintf("%s of %s is %s worse than the median of the %d others, and how much healthy ones differ is not known from fewer than %d", j.metric, who, gpuprof.FormatPercent(by, 2), j.siblings-1, LeastSiblings)
+	case j.doubtful():
+		r.Notes = append(r.Notes, unsteadyText(j, who, "its siblings"))
+	}
 }
 
 // ranksOff are the ranks that are off, each once.

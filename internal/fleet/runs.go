@@ -95,7 +95,7 @@ func (r *Report) runs(job *Job, o Options) {
 			if m.HigherIsBetter {
 				log = -log
 			}
-			values = append(values, value{of: i, group: res.Env["device"], metric: m.Name, log: log, more: m.HigherIsBetter, slack: runSlack})
+			values = append(values, value{of: i, group: res.Env["device"], metric: m.Name, log: log, more: m.HigherIsBetter, slack: runSlack, half: r.halfWidth(&m, results)})
 		}
 	}
 	all := judge(values)
@@ -169,6 +169,40 @@ func middleOf(m *compare.MetricData) float64 {
 	return math.Exp(stats.Median(logs))
 }
 
+// leastSamples is the number of samples of one process from which they have an interval.
+const leastSamples = 6
+
+// halfWidth is the larger half of the 95 % interval of a metric's logarithm, by its own samples;
+// infinite where they are too few. Of devices that were measured in rounds it is that of the ratio
+// to the round's median, in which the disturbance of a whole round cancels.
+func (r *Report) halfWidth(m *compare.MetricData, results []ran) float64 {
+	runs := m.Runs
+	if r.Devices != nil {
+		runs = [][]float64{besideRounds(m, results)}
+	}
+	s := stats.Summarise(m.Unit, runs...)
+	if s == nil || len(runs) == 1 && s.N() < leastSamples || !(s.CI95[0] > 0) {
+		return math.Inf(1)
+	}
+	return math.Log(max(s.CI95[1]/s.Median, s.Median/s.CI95[0]))
+}
+
+// besideRounds are the samples of a metric, one a round, over the median of all devices in the round.
+func besideRounds(m *compare.MetricData, results []ran) (ratios []float64) {
+	for k, v := range slices.Concat(m.Runs...) {
+		var round []float64
+		for _, res := range results {
+			if other := res.Metric(m.Name); other != nil {
+				if all := slices.Concat(other.Runs...); k < len(all) {
+					round = append(round, all[k])
+				}
+			}
+		}
+		ratios = append(ratios, v/stats.Median(round))
+	}
+	return ratios
+}
+
 // settings are what must agree between ranks, by field: what was measured and by which program.
 func settings(res *compare.Result, o Options) map[string]string {
 	out := map[string]string{"workload": res.Workload, "preset": res.Preset, "mode": res.Env["mode"], "version": res.Code["version"], "commit": res.Code["commit"]}
@@ -233,6 +267,7 @@ func (r *Report) offRanks(all []judged, results []ran) {
 	for _, j := range all {
 		r.compared = max(r.compared, j.siblings)
 		if !j.off {
+			r.hold(&j, cmp.Or(results[j.of].from.device, fmt.Sprintf("rank %d", results[j.of].from.Rank)))
 			continue
 		}
 		obj, m := results[j.of].from, results[j.of].Metric(j.metric)

@@ -40,12 +40,9 @@ func Unpaired(a [][]float64, b []float64, sigma float64) (e Effect, ok bool) {
 	vb /= float64(len(b))
 	total := va + vb + sigma*sigma*(1+1/m)
 	e = Effect{Theta: mb - centre/m, SE: math.Sqrt(total), Nu: math.Inf(1)}
-	if within := va*va/nuA + vb*vb/float64(len(b)-1); within > 0 {
-		// The squares of runs all but alike underflow; their spread then does
-		// not count beside sigma.
-		if nu := total * total / within; !math.IsNaN(nu) {
-			e.Nu = nu
-		}
+	if total > 0 { // shares of the whole, whose squares do not underflow
+		shareA, shareB := va/total, vb/total
+		e.Nu = 1 / (shareA*shareA/nuA + shareB*shareB/float64(len(b)-1))
 	}
 	return e, e.OK()
 }

@@ -153,7 +153,7 @@ func bisectFacts(s *bisect.Search) []Line {
 	}
 	lines = append(lines, filled(Line{Label: "counters", Value: view.Cut(strings.Join(counters, ", "), 300)})...)
 	if o.Drift != 0 {
-		lines = append(lines, Line{Label: "drift", Value: fmt.Sprintf("GOOD itself drifted by %+.1f %% over the search, more than the change that was looked for", 100*float64(o.Drift)), Tone: Unsure})
+		lines = append(lines, Line{Label: "drift", Value: fmt.Sprintf("GOOD itself drifted by %s over the search, more than the change that was looked for", gpuprof.FormatChange(float64(o.Drift))), Tone: Unsure})
 	}
 	cost := Line{Label: "cost", Value: costText(s)}
 	if o.Found == bisect.Open {

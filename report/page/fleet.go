@@ -33,7 +33,7 @@ func Fleet(r *fleet.Report) (*Page, error) {
 	}
 	p := &Page{Title: strings.TrimSpace(title + view.Cut(about, 60)), Meta: fleetMeta(r), Tool: toolText(r.Tool), Data: jsonData("fleet.json", r),
 		Badge:  Badge{Text: string(r.Verdict), Tone: tone, Headline: fmt.Sprintf("%s: %s", r.Verdict, view.Cut(r.Reason, 300))},
-		Footer: fmt.Sprintf("With %d siblings or more, one in a hundred of the figures that are named is named by chance, over all %s and metrics.", fleet.LeastSiblings, fleetNoun(r))}
+		Footer: fmt.Sprintf("One in a hundred of the figures that are named is named by chance, over all %s and metrics. Among fewer than %d siblings none is named.", fleetNoun(r), fleet.LeastSiblings)}
 	off := List{Label: "off", Noun: "figure", Max: cmp.Or(r.Top, maxListed)}
 	for _, o := range r.Off {
 		off.Items = append(off.Items, Item{Text: fleetOff(r, o), Tone: Bad, Lines: filled(
@@ -84,16 +84,15 @@ func fleetOff(r *fleet.Report, o fleet.Off) string {
 	if !view.Finite(float64(o.Value)) {
 		return text
 	}
-	text += fmt.Sprintf(": %s, %.1f %% worse than ", healthFigure(float64(o.Value), o.Unit), 100*float64(o.Worse))
-	switch {
-	case o.Siblings == 0:
+	text += fmt.Sprintf(": %s, %s worse than ", healthFigure(float64(o.Value), o.Unit), gpuprof.FormatPercent(float64(o.Worse), 2))
+	if o.Siblings == 0 {
 		return text + "it should be"
-	case o.Siblings == 2:
-		return text + "its only sibling"
-	case o.Siblings < fleet.LeastSiblings:
-		return text + fmt.Sprintf("the median of the other %d", o.Siblings-1)
 	}
-	return text + fmt.Sprintf("the median of %d siblings (p %s)", o.Siblings, smallP(float64(o.P)))
+	text += fmt.Sprintf("the median of %d siblings", o.Siblings)
+	if o.P < 1 { // earlier reports named figures of too few siblings, which have none
+		text += " (p " + smallP(float64(o.P)) + ")"
+	}
+	return text
 }
 
 // smallP prints a probability of chance, which no model knows below one in a million.
@@ -199,7 +198,7 @@ func fleetMetrics(r *fleet.Report) Table {
 		var worst Cell
 		if len(m.Slowest) > 0 {
 			s := m.Slowest[0]
-			worst = Cell{Text: fmt.Sprintf("%s (%+.1f %%)", fleetPlace(r, s.Rank, s.Node, s.Device), 100*notBelow(float64(s.Worse)))}
+			worst = Cell{Text: fleetPlace(r, s.Rank, s.Node, s.Device) + " (" + gpuprof.FormatChange(notBelow(float64(s.Worse))) + ")"}
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(m.Name, 60)}, {Text: fmt.Sprint(m.Count)}, {Text: healthFigure(float64(m.Median), m.Unit), Value: float64(m.Median), Unit: m.Unit},
 			shareCell(m.WithinNodes), shareCell(m.BetweenNodes), worst}})

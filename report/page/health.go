@@ -136,7 +136,7 @@ func offText(o health.Off) string {
 		return ""
 	}
 	against := map[string]string{"siblings": "median of its siblings", "range": "limit of the shipped range", "itself": "its own maximum", "reference": "median of the reference"}[o.Against]
-	return fmt.Sprintf(": %s, %s %s (%.1f %% worse)", healthFigure(float64(o.Value), o.Unit), against, healthFigure(float64(o.Expected), o.Unit), 100*float64(o.Worse))
+	return fmt.Sprintf(": %s, %s %s (%s worse)", healthFigure(float64(o.Value), o.Unit), against, healthFigure(float64(o.Expected), o.Unit), gpuprof.FormatPercent(float64(o.Worse), 2))
 }
 
 func healthFigure(v float64, unit string) string {

@@ -88,7 +88,7 @@ func RowOf(m *compare.MetricResult) Row {
 		r.Ratio = "x" + ratio(v)
 	}
 	if lo, hi := float64(m.CI95[0]), float64(m.CI95[1]); view.Finite(lo) && view.Finite(hi) {
-		r.Interval = ratio(lo) + " to " + ratio(hi)
+		r.Interval = bound(lo) + " to " + bound(hi)
 	}
 	p := float64(m.PAdjusted)
 	if !view.Finite(p) {
@@ -99,6 +99,9 @@ func RowOf(m *compare.MetricResult) Row {
 	}
 	if v := float64(m.MDE); view.Finite(v) {
 		r.MDE = view.Percent(v)
+		if v > gpuprof.MostShare {
+			r.MDE = gpuprof.FormatPercent(v, gpuprof.Digits)
+		}
 	}
 	return r
 }
@@ -107,6 +110,8 @@ func RowOf(m *compare.MetricResult) Row {
 // of a percent. Ratios far from one need fewer.
 func ratio(v float64) string {
 	switch {
+	case v >= 1e9:
+		return strconv.FormatFloat(v, 'e', 1, 64)
 	case v >= 100:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	case v >= 10:
@@ -115,6 +120,20 @@ func ratio(v float64) string {
 		return strconv.FormatFloat(v, 'e', 1, 64)
 	}
 	return strconv.FormatFloat(v, 'f', 3, 64)
+}
+
+// farthest is the ratio beyond which the end of an interval bounds nothing.
+const farthest = 1e6
+
+// bound is one end of an interval of a ratio.
+func bound(v float64) string {
+	switch {
+	case v > farthest:
+		return ">" + ratio(farthest)
+	case v < 1/farthest:
+		return "<0.001"
+	}
+	return ratio(v)
 }
 
 func pValue(p float64) string {
@@ -339,6 +358,9 @@ func CauseText(cause compare.Cause) string {
 func signedPercent(v float64) string {
 	if !view.Finite(v) {
 		return view.None
+	}
+	if math.Abs(v) > gpuprof.MostShare { // the stages' changes all but cancel in the step's
+		return "more than all"
 	}
 	return strconv.FormatFloat(v*100, 'f', 0, 64) + " %"
 }

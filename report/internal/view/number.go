@@ -63,6 +63,9 @@ func RateText(s *gpuprof.Series, unit string) string {
 // SI prints a quantity with a decimal prefix, or None.
 func SI(v float64, unit string) string { return figure(v, unit, gpuprof.Digits) }
 
+// mostPercent is the largest share that prints as it is: of 16 cores 1,600 % are an ordinary load.
+const mostPercent = 9999.99
+
 // Percent prints a share with one digit after the point: "63.1 %". What is
 // there but would print as zero is "<0.1 %".
 func Percent(v float64) string {
@@ -71,6 +74,8 @@ func Percent(v float64) string {
 		return None
 	case v > 0 && v < 0.0005:
 		return "<0.1 %"
+	case v > mostPercent:
+		return ">999999 %"
 	}
 	return strconv.FormatFloat(v*100, 'f', 1, 64) + " %"
 }
@@ -93,16 +98,19 @@ func HalfWidth(s *gpuprof.Series) string {
 	switch {
 	case !Finite(half):
 		return None
-	case half > 9.99: // a few samples that differ by factors
-		return ">999 %"
+	case half > gpuprof.MostShare: // a few samples that differ by factors
+		return gpuprof.FormatPercent(half, 2)
 	}
 	return Percent2(half)
 }
 
 // Percent2 prints a share with two digits: "0.38 %".
 func Percent2(v float64) string {
-	if v != 0 && math.Abs(v) < 0.00005 {
+	switch {
+	case v != 0 && math.Abs(v) < 0.00005:
 		return "<0.01 %"
+	case !Finite(v) || v > mostPercent:
+		return Percent(v)
 	}
 	return gpuprof.Significant(v*100, 2) + " %"
 }
@@ -133,6 +141,9 @@ func Factor(v float64) string {
 func Change(share float64) string {
 	if !Finite(share) {
 		return None
+	}
+	if share > mostPercent {
+		return "+" + Percent(share)
 	}
 	return fmt.Sprintf("%+.1f %%", 100*share)
 }
