@@ -3,6 +3,8 @@ package serving
 import (
 	"context"
 	"math/rand/v2"
+	"net"
+	"os"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -67,7 +69,7 @@ func (s *session) serveOutside(ctx context.Context, l gpuprof.Load, p *plan, add
 	o.callers = &traffic.Callers{Queue: service.Queue}
 	service.Sender = o.callers
 	world.BeginOutside(ctx)
-	server := &kserve.Server{Model: s.net.model(), Callers: o.callers, Clock: world.At, Places: mostReading, Slowest: s.slowest}
+	server := &kserve.Server{Model: s.net.model(), Callers: o.callers, Clock: world.At, Places: mostReading, Slowest: s.slowest, Hosts: hostNames(address)}
 	server.Start(listener)
 	if l.Listening != nil {
 		l.Listening(listener.Addr().String())
@@ -82,6 +84,18 @@ func (s *session) serveOutside(ctx context.Context, l gpuprof.Load, p *plan, add
 	server.Close(err != nil)
 	stop()
 	return s.outsideRequests(p, service.Books, o, server.Counts(), err)
+}
+
+// hostNames are the names by which callers may address a service that listens at an address: that
+// of the address, and the machine's.
+func hostNames(address string) (names []string) {
+	if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
+		names = append(names, host)
+	}
+	if name, err := os.Hostname(); err == nil {
+		names = append(names, name)
+	}
+	return names
 }
 
 // outsideRequests is the result; failure is why the service ended early, or nil.

@@ -191,7 +191,7 @@ func TestUnusedBodies(t *testing.T) {
 		declared, sent int
 		status         int
 	}{
-		"too large":       {infer, "", MostBody + megabyte, MostBody + megabyte, 413},
+		"too large":       {infer, "", 33 * megabyte, 33 * megabyte, 413},
 		"another path":    {"/v2/models/two/infer", "", megabyte, megabyte, 404},
 		"another version": {"/v2/models/one/versions/2/infer", "", megabyte, megabyte, 404},
 		"compressed":      {infer, "Content-Encoding: gzip\r\n", megabyte, megabyte, 400},

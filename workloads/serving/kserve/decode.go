@@ -2,6 +2,7 @@ package kserve
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -18,21 +19,35 @@ type Asked struct {
 	Binary bool // the answer is a binary tensor
 }
 
-// infer is the JSON of a request.
+// infer is the JSON of a request. Its lists are bounded, so that what it is decoded into is a few
+// kilobytes, whatever the body holds.
 type infer struct {
-	ID         string                     `json:"id"`
-	Parameters map[string]json.RawMessage `json:"parameters"`
-	Inputs     []struct {
-		Name       string                     `json:"name"`
-		Datatype   string                     `json:"datatype"`
-		Shape      []int64                    `json:"shape"`
-		Parameters map[string]json.RawMessage `json:"parameters"`
-		Data       json.RawMessage            `json:"data"`
-	} `json:"inputs"`
-	Outputs []struct {
-		Name       string                     `json:"name"`
-		Parameters map[string]json.RawMessage `json:"parameters"`
-	} `json:"outputs"`
+	ID         short         `json:"id"`
+	Parameters parameters    `json:"parameters"`
+	Inputs     list[input]   `json:"inputs"`
+	Outputs    list[outputs] `json:"outputs"`
+}
+
+type input struct {
+	Name       short       `json:"name"`
+	Datatype   short       `json:"datatype"`
+	Shape      list[int64] `json:"shape"`
+	Parameters parameters  `json:"parameters"`
+	Data       data        `json:"data"`
+}
+
+type outputs struct {
+	Name       short      `json:"name"`
+	Parameters parameters `json:"parameters"`
+}
+
+// data is the member of an input with its numbers, as it stands in the body.
+type data struct{ text []byte }
+
+// UnmarshalJSON keeps the text: a part of the body, which Decode does not change and outlives.
+func (d *data) UnmarshalJSON(text []byte) error {
+	d.text = text
+	return nil
 }
 
 // Names of parameters of the extension for binary tensors.
@@ -66,18 +81,18 @@ func (m *Model) Decode(into, body []byte, header int) (Asked, error) {
 	if err := json.Unmarshal(text, &q); err != nil {
 		return Asked{}, bad(`send {"inputs": […]}`, "its JSON is broken: %s", jsonFault(err))
 	}
-	if len(q.Inputs) != 1 {
-		return Asked{}, bad(fmt.Sprintf("send the input %s alone", m.In.Name), "it has %d inputs", len(q.Inputs))
+	if n := len(q.Inputs.first); n != 1 || q.Inputs.more {
+		return Asked{}, bad(fmt.Sprintf("send the input %s alone", m.In.Name), "it has %s inputs", q.Inputs.count())
 	}
-	in := &q.Inputs[0]
+	in := &q.Inputs.first[0]
 	switch {
-	case in.Name != m.In.Name:
+	case string(in.Name) != m.In.Name:
 		return Asked{}, bad("send "+m.In.Name, "the model has no input %.40q", in.Name)
-	case in.Datatype != m.In.Datatype:
+	case string(in.Datatype) != m.In.Datatype:
 		return Asked{}, bad("send "+m.In.Datatype, "the type of %s is %.40q", in.Name, in.Datatype)
-	case !slices.EqualFunc(in.Shape, m.In.Shape, func(a int64, b int) bool { return a == int64(b) }):
+	case in.Shape.more || !slices.EqualFunc(in.Shape.first, m.In.Shape, func(a int64, b int) bool { return a == int64(b) }):
 		return Asked{}, bad(fmt.Sprintf("send %s: a request is one sample, and batches are made by the service", shapeText(m.In.Shape)),
-			"the shape of %s is %.80s", in.Name, shapeText(in.Shape))
+			"the shape of %s is %.80s", in.Name, shapeText(in.Shape.first))
 	}
 	asked, err := m.outputs(&q)
 	if err != nil {
@@ -90,31 +105,31 @@ func (m *Model) Decode(into, body []byte, header int) (Asked, error) {
 	switch {
 	case binary && header == NoHeader:
 		return Asked{}, bad("send the header Inference-Header-Content-Length with the length of the JSON", "%s is a binary tensor, and the request does not say where the JSON ends", in.Name)
-	case binary && in.Data != nil:
+	case binary && in.Data.text != nil:
 		return Asked{}, bad("send one of them", "%s has data and %s", in.Name, paramSize)
 	case binary:
 		return asked, m.binary(into, rest, string(size))
 	case len(rest) > 0:
 		return Asked{}, bad("give the input the parameter "+paramSize, "%d bytes follow the JSON, and no input takes them", len(rest))
-	case in.Data == nil:
+	case in.Data.text == nil:
 		return Asked{}, bad("send data or a binary tensor", "%s has no data", in.Name)
 	}
-	return asked, m.numbers(into, in.Data)
+	return asked, m.numbers(into, in.Data.text)
 }
 
 // outputs is how the answer is wanted.
 func (m *Model) outputs(q *infer) (Asked, error) {
-	asked := Asked{ID: q.ID}
+	asked := Asked{ID: string(q.ID)}
 	if text, is := q.Parameters[paramAll]; is {
 		if err := json.Unmarshal(text, &asked.Binary); err != nil {
 			return asked, bad("send true or false", "the parameter %s is %.40s", paramAll, text)
 		}
 	}
-	if len(q.Outputs) > 1 {
-		return asked, bad("ask for "+m.Out.Name+" once, or for none", "it asks for %d outputs", len(q.Outputs))
+	if len(q.Outputs.first) > 1 || q.Outputs.more {
+		return asked, bad("ask for "+m.Out.Name+" once, or for none", "it asks for %s outputs", q.Outputs.count())
 	}
-	for _, out := range q.Outputs {
-		if out.Name != m.Out.Name {
+	for _, out := range q.Outputs.first {
+		if string(out.Name) != m.Out.Name {
 			return asked, bad("ask for "+m.Out.Name, "the model has no output %.40q", out.Name)
 		}
 		if err := unknown(out.Parameters, paramBinary); err != nil {
@@ -131,7 +146,7 @@ func (m *Model) outputs(q *infer) (Asked, error) {
 
 // unknown refuses parameters of a tensor that would change what is asked for, such as shared
 // memory. Those of the request as a whole say nothing about the numbers.
-func unknown(params map[string]json.RawMessage, known string) error {
+func unknown(params parameters, known string) error {
 	for name := range params {
 		if name != known {
 			return bad("leave it out", "the parameter %.40q of a tensor is not supported", name)
@@ -165,6 +180,9 @@ func (m *Model) outside(i int, v float32) error {
 
 // jsonFault is what encoding/json says, without its own name and Go's types.
 func jsonFault(err error) string {
+	if long, is := errors.AsType[*tooLong](err); is {
+		return long.Error()
+	}
 	switch e := err.(type) { //nolint:errorlint // Unmarshal returns these as they are
 	case *json.SyntaxError:
 		return fmt.Sprintf("at byte %d, %s", e.Offset, e.Error())
@@ -179,7 +197,7 @@ func jsonFault(err error) string {
 		case e.Value == "array" || e.Value == "object":
 			kind = "an " + e.Value
 		}
-		return fmt.Sprintf("at byte %d, %s cannot be %s", e.Offset, what, kind)
+		return fmt.Sprintf("%s cannot be %s", what, kind)
 	}
 	return err.Error()
 }

@@ -108,9 +108,9 @@ func FuzzInfer(f *testing.F) {
 			if err := json.Unmarshal(body, &q); err != nil {
 				t.Fatalf("decoded %q, which is not JSON: %v", body, err)
 			}
-			want := flattened(t, q.Inputs[0].Data)
+			want := flattened(t, q.Inputs.first[0].Data.text)
 			if len(want) != m.In.Len() {
-				t.Fatalf("%d numbers of %s decoded as %d", len(want), q.Inputs[0].Data, m.In.Len())
+				t.Fatalf("%d numbers of %s decoded as %d", len(want), q.Inputs.first[0].Data.text, m.In.Len())
 			}
 			for i, v := range want {
 				got := float64(into[i*m.In.each()])
@@ -118,7 +118,7 @@ func FuzzInfer(f *testing.F) {
 					got = float64(native(into[4*i:]))
 				}
 				if math.Abs(got-v) > 6e-8*math.Abs(v)+1e-45 { // rounded to float32; a byte is exact
-					t.Errorf("number %d of %s is %g, want %g", i, q.Inputs[0].Data, got, v)
+					t.Errorf("number %d of %s is %g, want %g", i, q.Inputs.first[0].Data.text, got, v)
 				}
 			}
 		}

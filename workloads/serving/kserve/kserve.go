@@ -3,8 +3,9 @@
 // (https://github.com/kserve/open-inference-protocol).
 //
 // The package reads top down: kserve.go is the model as callers see it, decode.go reads a
-// request, numbers.go its numbers, encode.go writes an answer, server.go is the way of a
-// request through the service, listener.go knows when its first byte came.
+// request, numbers.go its numbers, elements.go splits its lists, encode.go writes an answer,
+// server.go is the way of a request through the service, guard.go what it refuses for its sender,
+// listener.go knows when its first byte came.
 package kserve
 
 import (
@@ -20,8 +21,12 @@ const (
 	Float32 = "FP32"
 )
 
-// MostBody is how large a request's body may be, in bytes.
-const MostBody = 32 << 20
+// What a request's body may hold, in bytes, beside its numbers, and for each number as JSON: a
+// float64 with all its digits on an indented line of its own.
+const (
+	mostEnvelope   = 64 << 10
+	mostNumberText = 40
+)
 
 // mostMagnitude bounds the numbers of a request, so that no answer is infinite.
 const mostMagnitude = 1e6
@@ -57,6 +62,9 @@ type Model struct {
 	Name    string
 	In, Out Tensor
 }
+
+// MostBody is the largest body of a request, in bytes: one sample as JSON, or as a binary tensor.
+func (m *Model) MostBody() int64 { return mostEnvelope + mostNumberText*int64(m.In.Len()) }
 
 // versions of a model: there is one.
 const version = "1"

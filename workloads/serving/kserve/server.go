@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
@@ -30,7 +32,8 @@ const (
 	mostHeader = 16 << 10         // bytes, of the lines before a body
 	leaveFor   = 2 * time.Second  // for the last answers to be written
 	retryAfter = "1"              // seconds
-	mostUnused = 8 * MostBody     // bytes of a body that are read to be thrown away
+	mostUnused = 256 << 20        // bytes of a body that are read to be thrown away
+	mostBodies = 32 << 20         // bytes of all bodies that are read at a time
 )
 
 // ClosedEarly is the key of Counts.Rejected for connections that ended within a request, or whose
@@ -44,10 +47,12 @@ type Server struct {
 	Clock   func(time.Time) time.Duration // the service's
 	Places  int                           // requests that are read at a time; one more is refused
 	Slowest time.Duration                 // 0 is 10 s
+	Hosts   []string                      // names by which callers may address it, beside localhost and IP addresses
 
 	http   http.Server
 	done   chan struct{}
 	places chan struct{}
+	bodies *semaphore.Weighted // bytes of bodies that may be read
 
 	mu       sync.Mutex
 	decode   *latency.Histogram
@@ -67,6 +72,7 @@ type connKey struct{}
 
 // Start begins to take requests from a listener, until Close.
 func (s *Server) Start(l net.Listener) {
+	s.bodies = semaphore.NewWeighted(max(mostBodies, s.Model.MostBody()))
 	s.places, s.decode, s.rejected, s.done = make(chan struct{}, s.Places), latency.New(), map[string]int64{}, make(chan struct{})
 	if s.Slowest == 0 {
 		s.Slowest = slowest
@@ -151,7 +157,10 @@ func (s *Server) handler() http.Handler {
 			w.Header().Set("Connection", "close")
 		}
 		at, known := routes[r.URL.Path]
+		status, foreign := s.guard(r)
 		switch {
+		case foreign != nil:
+			s.reject(w, r, status, foreign)
 		case !known:
 			s.reject(w, r, http.StatusNotFound, gpuprof.Errorf(gpuprof.ErrInput, "serving %.10s %.100s: there is no such model or path", r.Method, r.URL.Path).
 				WithFix("send POST %s/infer", s.modelPath()))
@@ -180,17 +189,14 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.places <- struct{}{}:
 	default: // as many as may wait are being read
-		if call := traffic.NewCall(nil, 0); s.Callers.Refuse(call, due, s.now()) {
-			unused(r)
-			s.answer(w, r, call, Asked{})
-		} else {
-			s.reject(w, r, http.StatusServiceUnavailable, errEnded)
-		}
+		s.refuse(w, r, due)
 		return
 	}
 	call, asked, status, err := s.read(w, r)
 	<-s.places
 	switch {
+	case errors.Is(err, errCrowded):
+		s.refuse(w, r, due)
 	case err != nil:
 		s.reject(w, r, status, err)
 	case !s.Callers.Send(call, due, s.now()):
@@ -199,6 +205,20 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, r, call, asked)
 	}
 }
+
+// refuse answers a request for which there is no place.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, due time.Duration) {
+	call := traffic.NewCall(nil, 0)
+	if !s.Callers.Refuse(call, due, s.now()) {
+		s.reject(w, r, http.StatusServiceUnavailable, errEnded)
+		return
+	}
+	unused(r)
+	s.answer(w, r, call, Asked{})
+}
+
+// errCrowded is a body that waited in vain for others to be read.
+var errCrowded = errors.New("as many bodies are being read as memory is meant for")
 
 var errEnded error = gpuprof.Errorf(nil, "serving a request: the run has ended").WithFix("start it again, with a longer --max-time")
 
@@ -211,12 +231,21 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (*traffic.Call, As
 	if code := r.Header.Get("Content-Encoding"); code != "" && code != "identity" {
 		return fail(http.StatusBadRequest, bad("send it as it is", "its body has the encoding %.40q", code))
 	}
-	if r.ContentLength > MostBody { // a caller that expects 100 Continue sends none of it
-		return fail(unread(&http.MaxBytesError{Limit: MostBody}, s.Slowest))
+	size := s.Model.MostBody()
+	if r.ContentLength > size { // a caller that expects 100 Continue sends none of it
+		return fail(unread(&http.MaxBytesError{Limit: size}, s.Slowest))
 	}
-	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), 1<<20)) + bytes.MinRead)
-	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, MostBody)); err != nil {
+	if r.ContentLength >= 0 {
+		size = r.ContentLength
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.Slowest)
+	defer cancel()
+	if s.bodies.Acquire(ctx, size) != nil {
+		return fail(http.StatusServiceUnavailable, errCrowded)
+	}
+	defer s.bodies.Release(size)
+	body := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead)) // which never grows
+	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, size)); err != nil {
 		return fail(unread(err, s.Slowest))
 	}
 	w.Header().Del("Connection")
@@ -242,7 +271,7 @@ func unread(err error, slowest time.Duration) (int, error) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return http.StatusRequestEntityTooLarge, bad("send one sample", "its body is larger than %d bytes", MostBody)
+		return http.StatusRequestEntityTooLarge, bad("send one sample", "its body is larger than %d bytes", large.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return http.StatusRequestTimeout, bad("send it faster", "it did not come whole within %s", slowest)
 	case errors.As(err, new(net.Error)), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):

@@ -103,7 +103,17 @@ func TestWrongRequests(t *testing.T) {
 		{"not a number", infer, binary + "\x00\x00\xc0\x7f", []string{headerLength, fmt.Sprint(len(binary))}, 400, "number 0 of x is NaN"},
 		{"both", infer, in(fine + `"data":[1],"parameters":{"binary_data_size":4}`), []string{headerLength, fmt.Sprint(len(in(fine + `"data":[1],"parameters":{"binary_data_size":4}`)))}, 400, "x has data and binary_data_size"},
 		{"bytes of nobody", infer, asks(1) + "12", []string{headerLength, fmt.Sprint(len(asks(1)))}, 400, "2 bytes follow the JSON, and no input takes them"},
-		{"large", infer, strings.Repeat(" ", MostBody+1), nil, 413, "larger than 33554432 bytes"},
+		{"many inputs", infer, `{"inputs":[` + strings.Repeat("{},", 20000) + `{}]}`, nil, 400, "it has more than 16 inputs"},
+		{"many outputs", infer, strings.Replace(asks(1), "{", `{"outputs":[`+strings.Repeat(`{"name":"y"},`, 40)+`{}],`, 1), nil, 400, "it asks for more than 16 outputs"},
+		{"many dimensions", infer, in(`"name":"x","datatype":"FP32","shape":[` + strings.Repeat("1,", 5000) + `1]`), nil, 400, "the shape of x is [1,1,1,"},
+		{"many parameters", infer, in(fine + `"parameters":{` + strings.Repeat(`"a":1,`, 20) + `"a":1}`), nil, 400, "a list of parameters is longer than 16"},
+		{"a long parameter", infer, in(fine + `"parameters":{"a":"` + strings.Repeat("b", 2000) + `"}`), nil, 400, "a parameter is longer than 1024"},
+		{"a long name", infer, in(`"name":"` + strings.Repeat("x", 2000) + `"`), nil, 400, "a name in it is longer than 1024"},
+		{"a long id", infer, strings.Replace(asks(1), "{", `{"id":"`+strings.Repeat("i", 2000)+`",`, 1), nil, 400, "a name in it is longer than 1024"},
+		{"another host", infer, asks(1), []string{"Host", "evil.example:80"}, 421, `host "evil.example": the service has another name; send it to the machine's IP address or name`},
+		{"another site", infer, asks(1), []string{"Origin", "http://evil.example"}, 403, `the page "http://evil.example"`},
+		{"a sandboxed page", infer, asks(1), []string{"Origin", "null"}, 403, `the page "null"`},
+		{"large", infer, strings.Repeat(" ", 65577), nil, 413, "larger than 65576 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -160,7 +160,7 @@ func (s setup) start(t testing.TB) *running {
 	r.device = &device{callers: r.callers, takes: s.takes, fails: s.fails}
 	pause := max(s.pause, 100*time.Microsecond)
 	r.world = &traffic.Real{Queue: q, Runner: r.device, Nap: func() { time.Sleep(pause) }}
-	r.server = &Server{Model: one(), Callers: r.callers, Clock: r.world.At, Places: s.queue, Slowest: s.slowest}
+	r.server = &Server{Model: one(), Callers: r.callers, Clock: r.world.At, Places: s.queue, Slowest: s.slowest, Hosts: []string{"x", "service"}}
 	if s.places > 0 {
 		r.server.Places = s.places
 	}
@@ -223,6 +223,10 @@ func (r *running) send(ctx context.Context, method, path string, body io.Reader,
 		return reply{err: err}
 	}
 	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			q.Host = header[i+1]
+			continue
+		}
 		q.Header.Set(header[i], header[i+1])
 	}
 	resp, err := r.client.Do(q)

@@ -126,7 +126,7 @@ func (s *Soak) oneSided(t testing.TB, i int64) {
 	}
 	defer c.Close()
 	body := s.Body(i)
-	_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: service\r\nContent-Length: %d\r\n\r\n%s", s.Path, len(body), body)
+	_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", s.Path, len(body), body)
 	if side, has := c.(interface{ CloseWrite() error }); has && err == nil {
 		err = side.CloseWrite()
 	}
@@ -162,7 +162,7 @@ func (s *Soak) half(t testing.TB, i int64, closes bool) {
 	}
 	defer c.Close()
 	body := s.Body(i)
-	if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: service\r\nContent-Length: %d\r\n\r\n%s", s.Path, len(body), body[:len(body)/2]); err != nil {
+	if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", s.Path, len(body), body[:len(body)/2]); err != nil {
 		t.Error(err)
 	}
 	if !closes {

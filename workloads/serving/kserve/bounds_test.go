@@ -1,0 +1,163 @@
+package kserve
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
+)
+
+// The name that a request gives the service, and the page that it comes from.
+func TestGuard(t *testing.T) {
+	s := &Server{Hosts: []string{"gpu7.example.org", "gpu7"}}
+	for _, c := range []struct {
+		host, origin string
+		status       int
+	}{
+		{"127.0.0.1:8000", "", 0}, {"[::1]:8000", "", 0}, {"[::1]", "", 0}, {"10.1.2.3", "", 0}, {"localhost:8000", "", 0}, {"LOCALHOST", "", 0},
+		{"gpu7:80", "", 0}, {"GPU7.example.org", "", 0}, {"", "", 0},
+		{"gpu7.evil.example", "", 421}, {"localhost.evil.example", "", 421}, {"127.0.0.1.evil.example:8000", "", 421}, {"evil", "", 421},
+		{"localhost:8000", "http://localhost:8000", 0}, {"localhost:8000", "http://LOCALHOST:8000", 0},
+		{"localhost:8000", "http://localhost:9000", 403}, {"localhost:8000", "https://evil.example", 403}, {"localhost:8000", "null", 403}, {"localhost:8000", "http://%zz", 403},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v2", nil)
+		r.Host = c.host
+		if c.origin != "" {
+			r.Header.Set("Origin", c.origin)
+		}
+		if status, err := s.guard(r); status != c.status || (err != nil) != (status != 0) {
+			t.Errorf("host %q, origin %q: %d %v, want %d", c.host, c.origin, status, err, c.status)
+		}
+	}
+}
+
+// The elements of any JSON array and object are those that encoding/json finds.
+func TestElements(t *testing.T) {
+	leaf := rapid.SampledFrom([]string{`1`, `-2.5e3`, `"a,]}"`, `"\\"`, `"\"["`, `null`, `true`, `{}`, `[]`, `[1, [2,"]"]]`, `{"a,": {"b":"}"}}`, ` {"c":[{}]} `})
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(leaf, 0, mostListed+3).Draw(t, "values")
+		text := "[" + strings.Join(values, " ,\n") + "]"
+		var got list[json.RawMessage]
+		var want []json.RawMessage
+		if err := json.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(text), &want); err != nil {
+			t.Fatal(err)
+		}
+		if got.more != (len(want) > mostListed) || len(got.first) != min(len(want), mostListed) {
+			t.Fatalf("%s: %d elements, more %t", text, len(got.first), got.more)
+		}
+		for i, v := range got.first {
+			if !bytes.Equal(v, want[i]) {
+				t.Fatalf("%s: element %d is %s, want %s", text, i, v, want[i])
+			}
+		}
+		var members []string
+		for i, v := range values {
+			members = append(members, fmt.Sprintf("\"%d\" : %s", i, v))
+		}
+		var p parameters
+		if err := json.Unmarshal([]byte("{"+strings.Join(members, ",")+"}"), &p); (err == nil) != (len(values) <= mostListed) || err == nil && len(p) != len(values) {
+			t.Fatalf("%d members: %v, %d", len(values), err, len(p))
+		}
+	})
+}
+
+// picture is a model of 64x64 pixels, with bodies of half a megabyte.
+func picture() Model {
+	return Model{Name: "one", In: Tensor{"x", Float32, []int{1, 3, 64, 64}}, Out: Tensor{"y", Float32, []int{1, 1}}}
+}
+
+// What 100 callers send at once that is no request takes at most 200 MB, whatever they send.
+func TestMemoryOfBadBodies(t *testing.T) {
+	m := picture()
+	most := int(m.MostBody())
+	fill := func(head, unit, tail string) func() io.Reader { // as large as a body may be
+		n := (most - len(head) - len(tail)) / len(unit)
+		return func() io.Reader {
+			return io.MultiReader(strings.NewReader(head), io.LimitReader(repeated(unit), int64(n*len(unit))), strings.NewReader(tail))
+		}
+	}
+	idle := held()
+	for name, body := range map[string]func() io.Reader{
+		"inputs":     fill(`{"inputs":[`, "{},", "{}]}"),
+		"parameters": fill(`{"parameters":{"a":0`, `,"a":0`, "}}"),
+		"shape":      fill(`{"inputs":[{"shape":[`, "1,", "1]}]}"),
+		"data":       fill(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,3,64,64],"data":[`, "1,", "1]}]}"),
+		"an id":      fill(`{"id":"`, "i", `"}`),
+		"unknown":    fill(`{"x":[`, "[],", "[]]}"),
+		"deep":       fill(``, "[", ``),
+		"too large":  func() io.Reader { return io.LimitReader(repeated("{},"), int64(3*most)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := traffic.NewQueue(1, traffic.RefuseNew, traffic.NewAccount(1, time.Second, false))
+			s := &Server{Model: m, Callers: &traffic.Callers{Queue: q}, Clock: func(at time.Time) time.Duration { return time.Until(at) }, Places: 1024, Slowest: 5 * time.Minute}
+			s.Start(l)
+			var all sync.WaitGroup
+			for range 100 {
+				all.Go(func() {
+					r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String()+"/v2/models/one/infer", struct{ io.Reader }{body()})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					resp, err := http.DefaultTransport.RoundTrip(r)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer resp.Body.Close()
+					if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 400 && resp.StatusCode != 413 {
+						t.Errorf("%d %s %v", resp.StatusCode, text, err)
+					}
+				})
+			}
+			all.Wait()
+			if more := held() - idle; more > 200e6 {
+				t.Errorf("100 bodies take %.0f MB", float64(more)/1e6)
+			}
+			s.Close(false)
+		})
+	}
+}
+
+// held is the most memory that the process has had from the system so far, bytes.
+func held() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.Sys)
+}
+
+// repeated gives a text over and over.
+func repeated(text string) io.Reader {
+	return &again{block: strings.Repeat(text, 1+(32<<10)/len(text))}
+}
+
+type again struct {
+	block string
+	at    int
+}
+
+// Read implements io.Reader.
+func (r *again) Read(b []byte) (int, error) {
+	n := copy(b, r.block[r.at:])
+	r.at = (r.at + n) % len(r.block)
+	return n, nil
+}

@@ -1,0 +1,46 @@
+package kserve
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// guard refuses requests that a page of another site may have made a browser send: to a name that
+// is not the service's (a name that an attacker points at this machine), or from another origin.
+// status is 0 for a request that may pass.
+func (s *Server) guard(r *http.Request) (status int, err error) {
+	if host := hostOf(r.Host); !s.ownName(host) {
+		return http.StatusMisdirectedRequest, gpuprof.Errorf(gpuprof.ErrInput, "serving a request for host %.80q: the service has another name", host).
+			WithFix("send it to the machine's IP address or name, or start with --set arrivals=http:NAME:PORT")
+	}
+	if origin := r.Header.Get("Origin"); origin != "" {
+		if u, err := url.Parse(origin); err != nil || !strings.EqualFold(u.Host, r.Host) {
+			return http.StatusForbidden, gpuprof.Errorf(gpuprof.ErrInput, "serving a request from the page %.80q: pages of other sites are not served", origin).
+				WithFix("send it from a program, or through a server of the page")
+		}
+	}
+	return 0, nil
+}
+
+// hostOf is the name or address of a Host header, without its port.
+func hostOf(header string) string {
+	if host, _, err := net.SplitHostPort(header); err == nil {
+		return host
+	}
+	return strings.Trim(header, "[]")
+}
+
+// ownName reports whether a request may name the service so: by an address, which no other site can
+// point anywhere, as localhost, by one of the server's names, or not at all, as browsers never do.
+func (s *Server) ownName(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil || host == "" {
+		return true
+	}
+	return slices.ContainsFunc(append([]string{"localhost"}, s.Hosts...), func(own string) bool { return strings.EqualFold(own, host) })
+}
