@@ -53,7 +53,7 @@ def first(report):
 
 def ranks(job, count, launcher, nodes, path):
     r = read(path)
-    slow = [o["rank"] for o in r["off"] if o["metric"] == "step"][:1]
+    slow = [m["slowest"][0]["rank"] for m in r["metrics"] if m["name"] == "step"]
     got = (r["world"], r["launcher"], len(r["nodes"]), len(r["missing_ranks"]), len(r["problems"]), slow)
     print(f"{job}: {got[0]} ranks by {got[1]} on {got[2]} nodes, {got[3]} missing, {got[4]} left out; slowest step: rank {slow}")
     return got == (int(count), launcher, int(nodes), 0, 0, [3])

@@ -37,9 +37,15 @@ exec "$gpuprof" run e3nn --preset small --device host --set edges=40 --set batch
 R
 chmod 755 "$work/rank"
 
-# expect JOB RANKS LAUNCHER NODES: what fleet reads of the job's folder.
+# expect JOB RANKS LAUNCHER NODES: what fleet reads of the job's folder. 4 ranks are too few to call
+# one slow, exit code 3; of 8 on two cores their own noise decides whether one is.
 expect() {
-	"$gpuprof" fleet "$work/$1" --allow-mismatch batch --format json >"$work/$1.json" || [ $? -le 1 ] || failed=1
+	local code=0
+	"$gpuprof" fleet "$work/$1" --allow-mismatch batch --format json >"$work/$1.json" || code=$?
+	case $2:$code in
+	4:3 | 8:0 | 8:1) ;;
+	*) echo "$1: fleet of $2 ranks ends with $code" >&2; failed=1 ;;
+	esac
 	"$judge" ranks "$@" "$work/$1.json" || failed=1
 }
 
