@@ -119,7 +119,7 @@ func FormatChange(change float64) string {
 }
 
 // Significant prints v with n significant digits and no exponent unless it is
-// tiny; digits before the point are never rounded away. "0" when v is not finite.
+// tiny or huge; up to 15 digits before the point are never rounded away. "0" when v is not finite.
 func Significant(v float64, n int) string {
 	r := Rounded(v, n)
 	if r == 0 || math.IsNaN(r) || math.IsInf(r, 0) {
@@ -127,7 +127,7 @@ func Significant(v float64, n int) string {
 	}
 	// The addend lifts logarithms of powers of ten that come out just below.
 	whole := int(math.Floor(math.Log10(math.Abs(r))+1e-12)) + 1
-	if whole < -4 {
+	if whole < -4 || whole > 15 {
 		return strconv.FormatFloat(v, 'g', n, 64)
 	}
 	return strconv.FormatFloat(v, 'f', max(0, n-whole), 64)
