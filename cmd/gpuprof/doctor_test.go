@@ -110,7 +110,8 @@ func TestChooseGPUs(t *testing.T) {
 
 // madeUp is a card with figures that were never measured.
 func madeUp(device string, copyRate float64) health.Card {
-	return health.Card{Device: device, Name: "NVIDIA Made Up", UUID: firstGPU,
+	return health.Card{Device: device, Name: "NVIDIA Made Up", UUID: firstGPU, PCI: "0000:17:00.0",
+		Sources:   []health.Source{{Name: health.SourceNVML, Answer: health.NoFault}, {Name: health.SourceECC, Answer: health.NoFault, Decides: true}, {Name: health.SourceLog, Answer: health.Unanswered, Text: "no permission"}},
 		Condition: health.Condition{LinkWidth: 16, LinkWidthMax: 16, PowerLimitW: 500, PowerBaseW: 700},
 		Metrics: []health.Metric{
 			{Name: "copy", Unit: "B/s", Value: gpuprof.Number(copyRate)}, {Name: "h2d_pinned", Unit: "B/s", Value: 55e9},

@@ -31,10 +31,15 @@ func folder(t testing.TB) *bucket.Folder {
 func healthOf(rank int, rates ...float64) *health.Report {
 	r := &health.Report{Head: document.NewHead(document.Health, by()), Verdict: health.Unknown, Off: []health.Off{}, Notes: []string{}}
 	for i, v := range rates {
-		r.Devices = append(r.Devices, health.Card{Device: fmt.Sprint("cuda:", i), Name: "H200", UUID: fmt.Sprintf("GPU-%d-%d", rank, i),
+		r.Devices = append(r.Devices, health.Card{Device: fmt.Sprint("cuda:", i), Name: "H200", Sources: sound(), UUID: fmt.Sprintf("GPU-%d-%d", rank, i),
 			Metrics: []health.Metric{{Name: "copy", Unit: "B/s", Value: gpuprof.Number(v)}, {Name: "launch", Unit: "s", Value: 5e-6}}})
 	}
 	return r
+}
+
+// sound is a source that decides and reports no fault.
+func sound() []health.Source {
+	return []health.Source{{Name: health.SourceECC, Answer: health.NoFault, Decides: true}}
 }
 
 // runOf is the run of a rank whose step takes so long.
@@ -60,7 +65,10 @@ func leave(t testing.TB, b bucket.Bucket, p launch.Place, of gpuprof.DocumentKin
 	if err != nil {
 		t.Fatal(err)
 	}
-	name, err := New(p, "n"+fmt.Sprint(p.Rank/2), of, time.Unix(1000, 0), by(), text).Write(t.Context(), b)
+	if p.Node == "" {
+		p.Node = "n" + fmt.Sprint(p.Rank/2)
+	}
+	name, err := New(p, of, time.Unix(1000, 0), by(), text).Write(t.Context(), b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +149,7 @@ func TestBrokenObjects(t *testing.T) {
 			leave(t, b, place(3, 8), document.Bisect, runOf(1, nil))
 		}, "does not merge", false},
 		"newer": {func(t *testing.T, b *bucket.Folder) {
-			o := New(place(3, 8), "", document.Run, time.Unix(2000, 0), by(), []byte("{}"))
+			o := New(place(3, 8), document.Run, time.Unix(2000, 0), by(), []byte("{}"))
 			o.Version = "9.0.0"
 			if _, err := o.Write(t.Context(), b); err != nil {
 				t.Fatal(err)
