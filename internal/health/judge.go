@@ -252,7 +252,7 @@ func (r *Report) conclude(compared []bool) {
 	case unmeasured != "" && !r.Faulty():
 		r.Verdict, r.Reason = Failed, unmeasured
 	case len(r.Off) > 0:
-		r.Verdict, r.Reason = Unhealthy, list(r.off())+" is not as fast or as sound as it should be"
+		r.Verdict, r.Reason = Unhealthy, unsound(r.off())
 		if unmeasured != "" {
 			r.Reason += "; " + unmeasured
 		}
@@ -264,6 +264,18 @@ func (r *Report) conclude(compared []bool) {
 		r.Verdict, r.Reason = Healthy, "every figure is within its limits"
 	}
 	r.ExitCode = r.Verdict.ExitCode()
+	if r.Verdict != NotChecked {
+		for _, line := range unchecked.lines() {
+			r.Notes = append(r.Notes, "not checked: "+line)
+		}
+	}
+}
+
+func unsound(who []string) string {
+	if len(who) == 1 {
+		return who[0] + " is not as fast or as sound as it should be"
+	}
+	return list(who) + " are not as fast or as sound as they should be"
 }
 
 // off names the devices that are off, each once.

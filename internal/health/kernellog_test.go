@@ -193,7 +193,7 @@ func TestAskLog(t *testing.T) {
 		"a note on no listed GPU": {two(), []string{"NVRM: Xid (PCI:0000:dc:00): 63, x"}, "", Healthy, "", ""},
 		"of no named GPU, of two": {two(), []string{required}, "", Unhealthy, "GPUs is not as fast or as sound", ""},
 		"of no named GPU, of one": {two()[1:], []string{required}, "", Unhealthy, "gpu1 (PCI 0000:ca:00.0) is not", ""},
-		"of none that was asked":  {[]Card{{Device: AllGPUs, Error: "no library"}}, []string{required, "NVRM: Xid (PCI:0000:dc:00): 48, x"}, "", Unhealthy, "GPUs and 0000:dc:00.0 is not as fast or as sound as it should be; GPUs could not be asked", "GPUs: no library"},
+		"of none that was asked":  {[]Card{{Device: AllGPUs, Error: "no library"}}, []string{required, "NVRM: Xid (PCI:0000:dc:00): 48, x"}, "", Unhealthy, "GPUs and 0000:dc:00.0 are not as fast or as sound as they should be; GPUs could not be asked", "GPUs: no library"},
 		"an address of nobody":    {[]Card{gpu("gpu0", "", "")}, []string{"NVRM: Xid (PCI:0000:dc:00): 13, x"}, "", Healthy, "", "gpu0: not answered: kernel_log (the log names a GPU by its PCI address, which is unknown)"},
 	} {
 		t.Run(name, func(t *testing.T) {

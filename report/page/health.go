@@ -50,7 +50,6 @@ func healthOf(r *health.Report) string {
 	return text
 }
 
-
 // sourcesRow counts the sources of faults that answered; ok is false where none was recorded.
 func sourcesRow(r *health.Report) (row Row, ok bool) {
 	row = Row{Cells: []Cell{{Text: "fault sources"}}}
