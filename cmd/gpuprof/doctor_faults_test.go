@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +18,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/probes/nvml"
 )
 
 // pretendNVML is the folder of testdata/nvml/nvml.c, compiled.
@@ -212,5 +215,45 @@ func TestReadRecoveryActions(t *testing.T) {
 	want := map[string]int{"0000:17:00.0": 0, "0000:ca:00.0": 1, "0000:cb:00.0": 2, "0000:cc:00.0": 3, "0001:01:00.0": 4}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestAskNVIDIASMI: nvidia-smi is asked where a driver that has the field leaves it out of
+// NVML, in a standard place and without PATH. A program that fails or hangs answers nothing.
+func TestAskNVIDIASMI(t *testing.T) {
+	unknown := gpuprof.Number(math.NaN())
+	device := func(driver string) []nvml.DeviceInfo {
+		return []nvml.DeviceInfo{{PCI: "00000000:17:00.0", Driver: driver, Recovery: 0}, {PCI: "00000000:ca:00.0", Driver: driver, Recovery: unknown}}
+	}
+	const answers = "echo '00000000:17:00.0, Reboot'; echo '00000000:CA:00.0, Reset'"
+	for name, c := range map[string]struct {
+		driver, program string
+		want            gpuprof.Number
+	}{
+		"answers":       {"580.95.05", answers, 1},
+		"fails after":   {"580.95.05", answers + "; exit 6", 1},
+		"invalid field": {"580.95.05", `echo 'Field "gpu_recovery_action" is not a valid field to query.'; exit 2`, unknown},
+		"hangs":         {"580.95.05", "trap '' TERM; while :; do read line </dev/zero; done", unknown},
+		"older driver":  {"550.54.15", answers, unknown},
+		"no number":     {"", answers, unknown},
+		"no program":    {"580.95.05", "", unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := machineRoot
+			machineRoot = t.TempDir()
+			t.Cleanup(func() { machineRoot = before })
+			t.Setenv("PATH", "/bin:/usr/bin")
+			if c.program != "" {
+				dir := filepath.Join(machineRoot, "usr/local/nvidia/bin")
+				if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n"+c.program+"\n"), 0o755)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			list := device(c.driver)
+			askNVIDIASMI(t.Context(), list)
+			if got := list[1].Recovery; nvml.Known(got) != nvml.Known(c.want) || nvml.Known(got) && got != c.want || list[0].Recovery != 0 {
+				t.Errorf("%v, want %v; the first %v", got, c.want, list[0].Recovery)
+			}
+		})
 	}
 }

@@ -48,7 +48,7 @@ func TestStuckDriver(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		cmd := selfCommand(t, dir, c.args...)
-		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+driver, "GPUPROF_TEST_DRIVER=")
+		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+driver, "GPUPROF_TEST_DRIVER=", "GPUPROF_TEST_ROOT="+dir)
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		if err != nil && !errors.As(err, &exit) {

@@ -308,3 +308,47 @@ func TestShortStage(t *testing.T) {
 		}
 	}
 }
+
+// TestFaultsOverNodes: a GPU that a node lost is off by its own account and named in full, a
+// node whose GPUs could not be asked is named, and a GPU that was not checked is not passed
+// over in silence.
+func TestFaultsOverNodes(t *testing.T) {
+	lost := health.Card{Device: "gpu1", PCI: "0000:ca:00.0", UUID: "GPU-b", Sources: []health.Source{health.FaultOf(health.SourceNVML, "NVML reports: the GPU has fallen off the bus", health.FixRestart)}}
+	for name, c := range map[string]struct {
+		edit    func(*health.Report)
+		verdict Verdict
+		reason  string
+		says    string // in the notes, the problems or what is off
+	}{
+		"all checked": {func(*health.Report) {}, Even, "no rank of 8 is slower than its siblings", ""},
+		"lost": {func(r *health.Report) { r.Devices = append(r.Devices, lost); r.Off = lost.Faults() }, Uneven, "1 of 8 ranks slower than their siblings or faulty: rank 3",
+			"lost of gpu1 (PCI 0000:ca:00.0, GPU-b) of rank 3 on n1"},
+		"lost, and no other": {func(r *health.Report) { r.Devices, r.Off = []health.Card{lost}, lost.Faults() }, Uneven, "1 of 8 ranks", "lost of gpu1 (PCI 0000:ca:00.0, GPU-b) of rank 3 on n1"},
+		"not asked": {func(r *health.Report) {
+			r.Devices = []health.Card{{Device: health.AllGPUs, Error: "starting NVML: no"}}
+		}, Broken, "1 rank failed", "rank 3 on n1, GPUs: starting NVML: no"},
+		"not checked": {func(r *health.Report) {
+			r.Devices[0].Sources = []health.Source{{Name: health.SourceECC, Answer: health.Unanswered, Decides: true, Text: "not permitted"}}
+		}, Even, "no rank of 8 is slower than its siblings; 1 of 8 GPUs were not checked for faults", "cuda:0 of rank 3 on n1 was not checked for faults: ecc_errors (not permitted)"},
+		"an older gpuprof": {func(r *health.Report) { r.Devices[0].Sources = nil }, Even, "no rank of 8 is slower than its siblings", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := folder(t)
+			for rank := range 8 {
+				r := healthOf(rank, 1e12)
+				if rank == 3 {
+					c.edit(r)
+				}
+				leave(t, b, place(rank, 8), document.Health, r)
+			}
+			r := merged(t, b, Options{})
+			said := slices.Concat(r.Notes, r.Problems)
+			for _, o := range r.Off {
+				said = append(said, fmt.Sprintf("%s of %s of rank %d on %s", o.Metric, o.Device, o.Rank, o.Node))
+			}
+			if r.Verdict != c.verdict || !strings.HasPrefix(r.Reason, c.reason) || strings.HasSuffix(r.Reason, "faults") != strings.HasSuffix(c.reason, "faults") || !strings.Contains(strings.Join(said, "\n"), c.says) {
+				t.Errorf("%s: %s; %q", r.Verdict, r.Reason, said)
+			}
+		})
+	}
+}
