@@ -2,7 +2,10 @@ package health
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -105,6 +108,36 @@ func TestReadLog(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDocumentedXIDs: the table of docs/doctor.md has every code at its level, and no other.
+func TestDocumentedXIDs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/doctor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]level{"fault: reset the GPU": reset, "fault: restart the node": restart, "fault: check the power cables": replace, "note": noted}
+	documented := map[int]level{94: noted, recoveryXID: noted}
+	for code := firstNVLink5; code <= lastNVLink5; code++ {
+		documented[code] = reset
+	}
+	for _, row := range regexp.MustCompile(`(?m)^\| ([\d, ]+) \| ([^|]*) \|$`).FindAllStringSubmatch(string(text), -1) {
+		if l, ok := of[row[2]]; ok {
+			for number := range strings.SplitSeq(row[1], ", ") {
+				code, err := strconv.Atoi(number)
+				if err != nil {
+					t.Fatal(err)
+				}
+				documented[code] = l
+			}
+		}
+	}
+	delete(documented, recoveryXID)
+	for code := range 1000 {
+		if documented[code] != xids[code].level {
+			t.Errorf("XID %d is documented as level %d, and read as %d", code, documented[code], xids[code].level)
+		}
 	}
 }
 
