@@ -28,8 +28,8 @@ var machineRoot = "/"
 // place of a card by the UUID of the GPU and of its MIG instances.
 func accounts(ctx context.Context, lib *nvml.Library, noNVML error) (cards []health.Card, of map[string]int) {
 	of = map[string]int{}
-	devices := lib.Devices()
-	nvml.Identify(devices, nvml.Locate(machineRoot))
+	devices, located := lib.Devices(), nvml.Locate(machineRoot)
+	nvml.Identify(devices, located)
 	askNVIDIASMI(ctx, devices)
 	for i, d := range devices {
 		for _, in := range d.Instances {
@@ -41,9 +41,14 @@ func accounts(ctx context.Context, lib *nvml.Library, noNVML error) (cards []hea
 	delete(of, "")
 	if len(cards) == 0 {
 		if noNVML == nil {
-			noNVML = gpuprof.Errorf(gpuprof.ErrDevice, "listing the GPUs: NVML lists none").WithFix("check that the driver of this machine sees its GPUs (nvidia-smi -L)")
+			noNVML = gpuprof.Errorf(gpuprof.ErrDevice, "listing the GPUs: NVML lists none").
+				WithFix("check that the driver of this machine sees its GPUs (nvidia-smi -L)")
 		}
-		cards = failedCard(health.AllGPUs, noNVML)
+		return readKernelLog(failedCard(health.AllGPUs, noNVML)), of
+	}
+	for _, g := range nvml.Unlisted(devices, located) {
+		cards = append(cards, health.Card{Device: health.PCIAddress(g.PCI), PCI: health.PCIAddress(g.PCI), UUID: g.UUID,
+			Sources: []health.Source{{Name: health.SourceNVML, Answer: health.Unanswered, Text: "the driver has this GPU, and NVML does not list it"}}})
 	}
 	return readKernelLog(cards), of
 }
@@ -60,10 +65,14 @@ func readKernelLog(cards []health.Card) []health.Card {
 
 // accountOf is what NVML tells of a GPU.
 func accountOf(d nvml.DeviceInfo) health.Card {
-	c := health.Card{Device: fmt.Sprint("gpu", d.Index), Name: d.Name, UUID: d.UUID, PCI: health.PCIAddress(d.PCI), Condition: condition(d, d.MIG == nvml.On)}
+	c := health.Card{Device: fmt.Sprint("gpu", d.Index), Name: d.Name, UUID: d.UUID, PCI: health.PCIAddress(d.PCI),
+		Condition: condition(d, d.MIG == nvml.On)}
 	// The link's width is not asked for: an idle link may be narrower than it will be.
 	c.Condition.LinkWidth = 0
 	switch {
+	case d.Fault == nvml.ResetRequired:
+		c.Sources = []health.Source{health.FaultOf(health.SourceRecovery, "NVML reports: "+d.Fault, health.FixReset)}
+		return c
 	case d.Fault != "":
 		c.Sources = []health.Source{health.FaultOf(health.SourceNVML, "NVML reports: "+d.Fault, health.FixRestart)}
 		return c
@@ -101,8 +110,8 @@ func accountOf(d nvml.DeviceInfo) health.Card {
 }
 
 // addAccounts gives every measured card what the machine tells of its GPU, which may differ
-// from what it told before the measurement. Faults of further GPUs are cards of their own,
-// unless only some GPUs were asked for.
+// from what it told before the measurement. Further GPUs that are faulty or not checked have
+// cards of their own, unless only some GPUs were asked for.
 func addAccounts(ctx context.Context, cards []health.Card, lib *nvml.Library, noNVML error, everyGPU bool) []health.Card {
 	all, of := accounts(ctx, lib, noNVML)
 	used := map[int]bool{}
@@ -113,17 +122,32 @@ func addAccounts(ctx context.Context, cards []health.Card, lib *nvml.Library, no
 			at, ok = 0, true // an only GPU needs no UUID
 		}
 		if !ok {
-			c.Sources = []health.Source{{Name: health.SourceNVML, Answer: health.Unanswered, Text: cmp.Or(all[0].Error, "NVML lists no GPU of this UUID")}}
+			why := cmp.Or(all[0].Error, "NVML lists no GPU of this UUID")
+			c.Sources = []health.Source{{Name: health.SourceNVML, Answer: health.Unanswered, Text: why}}
 			continue
 		}
 		used[at] = true
-		c.PCI, c.Name, c.Sources, c.Condition.MemoryFault = all[at].PCI, cmp.Or(c.Name, all[at].Name), all[at].Sources, all[at].Condition.MemoryFault
+		c.PCI, c.Name, c.Sources = all[at].PCI, cmp.Or(c.Name, all[at].Name), all[at].Sources
+		c.Condition.MemoryFault = all[at].Condition.MemoryFault
 	}
 	for i := range all {
-		if everyGPU && !used[i] && all[i].Faulty() {
+		silent := !all[i].Checked() && all[i].Device != health.AllGPUs
+		if everyGPU && !used[i] && (all[i].Faulty() || silent) {
 			cards = append(cards, all[i])
 		}
 	}
+	return cards
+}
+
+// failedCard is the card of a device, or of AllGPUs, that gave no answer.
+func failedCard(device string, err error) []health.Card {
+	return []health.Card{{Device: device, Error: sentence(err), Err: err}}
+}
+
+// failedGPU is the card of the GPU of a UUID.
+func failedGPU(uuid string, err error) []health.Card {
+	cards := failedCard(uuid, err)
+	cards[0].UUID = uuid
 	return cards
 }
 
@@ -142,7 +166,8 @@ func faultLines(cards []health.Card) []gpuprof.CheckLine {
 				l.Reason += "; " + o.Cause
 			}
 		} else if silent := c.Silent(); silent != "" {
-			l.State, l.Reason, l.Fix = gpuprof.Limited, "not answered: "+silent, "run as root on the node itself, with a driver that has these answers"
+			l.State, l.Reason = gpuprof.Limited, "not answered: "+silent
+			l.Fix = "run as root on the node itself, with a driver that has these answers"
 			if !c.Checked() {
 				l.State, l.Found = gpuprof.Missing, "not checked"
 			}
@@ -162,7 +187,8 @@ const (
 )
 
 // nvidiaSMIPlaces are where drivers and containers keep it. A prolog has no PATH.
-var nvidiaSMIPlaces = [...]string{"usr/bin", "usr/local/bin", "usr/local/nvidia/bin", "opt/nvidia/bin", "run/nvidia/driver/usr/bin", "run/current-system/sw/bin", "usr/lib/wsl/lib"}
+var nvidiaSMIPlaces = [...]string{"usr/bin", "usr/local/bin", "usr/local/nvidia/bin", "opt/nvidia/bin",
+	"run/nvidia/driver/usr/bin", "run/current-system/sw/bin", "usr/lib/wsl/lib"}
 
 // askNVIDIASMI fills in recovery actions that NVML did not report. Without an answer they
 // stay unknown.

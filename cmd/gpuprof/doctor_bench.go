@@ -102,7 +102,8 @@ func (c *doctorCmd) measureOnce(a *app, last bool) (m measured, err error) {
 	defer sight.close() //nolint:errcheck // the measurement is over and says itself what failed
 	if err != nil {
 		// Without a GPU to measure, a fault that the machine tells of is the reason.
-		if m.cards = addAccounts(a.ctx, nil, sight.lib, sight.noTelemetry, len(c.Device) == 0); len(m.cards) > 0 {
+		m.cards = addAccounts(a.ctx, nil, sight.lib, sight.noTelemetry, len(c.Device) == 0)
+		if slices.ContainsFunc(m.cards, func(c health.Card) bool { return c.Faulty() }) {
 			return m, nil
 		}
 		return m, err
@@ -151,28 +152,6 @@ func (c *doctorCmd) measureOnce(a *app, last bool) (m measured, err error) {
 	}
 	m.cards = addAccounts(a.ctx, m.cards, sight.lib, sight.noTelemetry, everyGPU)
 	return m, nil
-}
-
-// usedBy are the cards of devices that other programs use, without a measurement; nil
-// where no program does.
-func usedBy(targets []health.Target) []health.Card {
-	var cards []health.Card
-	used := false
-	for _, t := range targets {
-		card := health.Card{Device: t.Device, UUID: t.UUID, Condition: t.Condition}
-		card.Condition.LinkWidth = 0 // an idle link may be narrower than it will be
-		if t.Instruments != nil {
-			if n, ok := t.Instruments.Foreign(); ok {
-				card.Condition.Foreign = &n
-				used = used || n > 0
-			}
-		}
-		cards = append(cards, card)
-	}
-	if !used {
-		return nil
-	}
-	return cards
 }
 
 // conclude judges, prints and turns the verdict into an exit code.
@@ -339,17 +318,6 @@ func benchElsewhere(ctx context.Context, uuid string) []health.Card {
 		return failedGPU(uuid, err)
 	}
 	return benchBy(ctx, child.Command{Args: []string{exe, "doctor", "--bench", "--format", "json", "--device", "0", "--quiet"}, Name: os.Args[0]}, uuid)
-}
-
-func failedCard(device string, err error) []health.Card {
-	return []health.Card{{Device: device, Error: sentence(err), Err: err}}
-}
-
-// failedGPU is the card of the GPU of a UUID.
-func failedGPU(uuid string, err error) []health.Card {
-	cards := failedCard(uuid, err)
-	cards[0].UUID = uuid
-	return cards
 }
 
 // benchBy runs the command that measures what it sees of uuid.

@@ -138,6 +138,28 @@ func (c *doctorCmd) check(a *app) error {
 	return c.tell(a, health.JudgeAccounts(cards, tool()), outs, nil)
 }
 
+// usedBy are the cards of devices that other programs use, without a measurement; nil
+// where no program does.
+func usedBy(targets []health.Target) []health.Card {
+	var cards []health.Card
+	used := false
+	for _, t := range targets {
+		card := health.Card{Device: t.Device, UUID: t.UUID, Condition: t.Condition}
+		card.Condition.LinkWidth = 0 // an idle link may be narrower than it will be
+		if t.Instruments != nil {
+			if n, ok := t.Instruments.Foreign(); ok {
+				card.Condition.Foreign = &n
+				used = used || n > 0
+			}
+		}
+		cards = append(cards, card)
+	}
+	if !used {
+		return nil
+	}
+	return cards
+}
+
 // inUse reports whether no device was measured because other programs use them.
 func inUse(r *health.Report) bool {
 	used := false

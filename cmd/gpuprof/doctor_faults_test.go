@@ -112,6 +112,8 @@ func faultyNodes() map[string]faultyNode {
 		"no-permission":       {gpus: "state=4", log: nil},
 		"partly":              {gpus: "fields=3|", log: nil}, // the first as with an old driver
 		"no-ECC":              {gpus: "errors=3", log: quiet},
+		"not-listed":          {gpus: "", log: quiet, proc: []string{"0000:10:00.0 GPU-a", "0000:20:00.0 GPU-b"}},
+		"reset-required":      {gpus: "|clocks=16", log: quiet},
 		"recovery-action":     {gpus: "|action=1", log: quiet},
 		"recovery-drain":      {gpus: "action=4|", log: quiet},
 		"rows":                {gpus: "rows=4,ecc=4|rows=4,pending=1|failed=1|ecc=2", log: quiet},

@@ -109,7 +109,8 @@ func (r *Report) gpus(job *Job) []gpu {
 				r.leaveOut(obj, fmt.Sprintf("rank %d%s, %s: %s", obj.Rank, onNode(obj.Node), g.card.Device, g.card.Error))
 			} else if len(g.card.Sources) > 0 && !g.card.Checked() { // an older gpuprof recorded no sources
 				r.unchecked++
-				r.Notes = append(r.Notes, fmt.Sprintf("%s of rank %d%s was not checked for faults: %s", g.card.Device, obj.Rank, onNode(obj.Node), g.card.Silent()))
+				r.Notes = append(r.Notes, fmt.Sprintf("%s of rank %d%s was not checked for faults: %s",
+					g.card.Device, obj.Rank, onNode(obj.Node), g.card.Silent()))
 			}
 			if twin, twice := seen[g.card.UUID]; g.card.UUID != "" && twice {
 				r.leaveOut(obj, fmt.Sprintf("ranks %d and %d measured the same GPU (%s), so that each disturbed the other; start one process per node with --ntasks-per-node=1", twin.from.Rank, obj.Rank, g.card.UUID))

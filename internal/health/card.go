@@ -90,8 +90,6 @@ type Condition struct {
 	// MemoryFault says what is wrong with the memory, by the driver's own
 	// account: uncorrected errors, rows that wait to be replaced.
 	MemoryFault string `json:"memory_fault,omitempty"`
-	// Fault is what the kernel's log tells of the device: XIDs by which it is faulty.
-	Fault string `json:"fault,omitempty"`
 	// ThrottledS is by how much the throttle counters advanced, by reason; nil
 	// when unknown.
 	ThrottledS map[string]float64 `json:"throttled_s,omitempty"`

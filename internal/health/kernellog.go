@@ -30,8 +30,8 @@ const addressPattern = `([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-
 // The messages, as the driver's sources (open-gpu-kernel-modules: kernel_rc.c, osinit.c,
 // osapi.c, gpu.c) and the kernel's PCI core print them.
 var (
-	// "NVRM: Xid (PCI:0000:ca:00 GPU-I:05): 79, pid=…, GPU has fallen off the bus."; drivers
-	// before 2014 leave out "PCI:".
+	// "NVRM: Xid (PCI:0000:ca:00 GPU-I:05): 79, pid=…, GPU has fallen off the bus."; old drivers
+	// leave out "PCI:".
 	xidLine = regexp.MustCompile(`NVRM: Xid \((?:PCI:)?` + addressPattern + `[^)]*\): (\d+)(.*)`)
 	// "NVRM: GPU 0000:ca:00.0: GPU has fallen off the bus."
 	offBusLine = regexp.MustCompile(`NVRM: GPU ` + addressPattern + `: GPU has fallen off the bus`)
@@ -47,9 +47,9 @@ var (
 	// "… 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)": the words
 	// differ between drivers, the numbers do not.
 	recoveryLine = regexp.MustCompile(`recovery action changed from .* to (0[xX][0-9A-Fa-f]+|\d+)`)
-	// "nvidia 0000:ca:00.0: reset done" of the kernel's PCI core (Linux 6.13), and "GPU
+	// "nvidia 0000:ca:00.0: reset done" of newer kernels' PCI core (pci_dev_restore), and "GPU
 	// 00000000:CA:00.0 was successfully reset." of nvidia-smi, where it was copied into the log.
-	resetLine = regexp.MustCompile(`(?:nvidia ` + addressPattern + `: reset done|GPU ` + addressPattern + ` was successfully reset)`)
+	resetLine = regexp.MustCompile(`nvidia ` + addressPattern + `: reset done|GPU ` + addressPattern + ` was successfully reset`)
 	bootLine  = regexp.MustCompile(`(?:^|;|\] )Linux version \d`)
 	// Of a record of /dev/kmsg, "priority,number,time,flags;message": the first number is 0.
 	laterRecord = regexp.MustCompile(`^\d+,[1-9]\d*,`)
@@ -73,7 +73,7 @@ func ReadLog(text string) Log {
 			l.Events = nil
 		case strings.Contains(line, offBusEnd):
 			if offBus != "" {
-				l.add(Event{PCI: offBus, Fault: true, Text: logText("GPU has fallen off the bus, no XID"), Fix: fixes[xids[offBusXID].level]})
+				l.fault(offBus, "GPU has fallen off the bus, no XID", fixes[xids[offBusXID].level])
 			}
 			offBus = ""
 		default:
@@ -98,11 +98,11 @@ func (l *Log) line(line string) {
 		return
 	}
 	if m := offBusLine.FindStringSubmatch(line); m != nil {
-		l.add(Event{PCI: m[1], Fault: true, Text: logText("GPU has fallen off the bus, no XID"), Fix: fixes[xids[offBusXID].level]})
+		l.fault(m[1], "GPU has fallen off the bus, no XID", fixes[xids[offBusXID].level])
 		return
 	}
 	if m := resetRequired.FindStringSubmatch(line); m != nil {
-		l.add(Event{PCI: m[1], Fault: true, Text: logText("the driver refuses a GPU that has to be reset (NV_ERR_RESET_REQUIRED)"), Fix: FixReset})
+		l.fault(m[1], "the driver refuses a GPU that has to be reset (NV_ERR_RESET_REQUIRED)", FixReset)
 	}
 }
 
@@ -110,25 +110,32 @@ func (l *Log) line(line string) {
 func (l *Log) xid(pci, number, message string) {
 	code, err := strconv.Atoi(number)
 	known, ok := xids[code]
+	text, fault := fmt.Sprintf("XID %d, %s", code, known.means), known.level > noted
 	switch {
 	case err != nil:
+		return
 	case code == recoveryXID:
 		l.recovery(pci, message)
+		return
 	case !ok:
+		return
 	case code >= firstNVLink5 && code <= lastNVLink5:
-		m := severity.FindStringSubmatch(message)
-		word := "of no severity in its message"
-		switch {
-		case m != nil && m[1] == "":
-			word = "fatal"
-		case m != nil:
-			word = "not fatal"
+		switch m := severity.FindStringSubmatch(message); {
+		case m == nil:
+			text, fault = text+", of no severity in its message", false
+		case m[1] == "":
+			text += ", fatal"
+		default:
+			text, fault = text+", not fatal", false
 		}
-		l.add(Event{PCI: pci, Fault: word == "fatal", Text: logText(fmt.Sprintf("XID %d, %s, %s", code, known.means, word)), Fix: fixes[known.level]})
-	case known.level == noted && needReset.MatchString(message):
-		l.add(Event{PCI: pci, Fault: true, Text: logText(fmt.Sprintf("XID %d, %s; a reset is needed", code, known.means)), Fix: FixReset})
-	default:
-		l.add(Event{PCI: pci, Fault: known.level > noted, Text: logText(fmt.Sprintf("XID %d, %s", code, known.means)), Fix: fixes[known.level]})
+	case !fault && needReset.MatchString(message):
+		l.fault(pci, text+"; a reset is needed", FixReset)
+		return
+	}
+	if fault {
+		l.fault(pci, text, fixes[known.level])
+	} else {
+		l.note(pci, text)
 	}
 }
 
@@ -136,7 +143,7 @@ func (l *Log) xid(pci, number, message string) {
 func (l *Log) recovery(pci, message string) {
 	m := recoveryLine.FindStringSubmatch(message)
 	if m == nil {
-		l.add(Event{PCI: pci, Text: logText("XID 154, the driver asks for another recovery action, which its message does not name")})
+		l.note(pci, "XID 154, the driver asks for another recovery action, which its message does not name")
 		return
 	}
 	number, err := strconv.ParseInt(m[1], 0, 32)
@@ -144,18 +151,26 @@ func (l *Log) recovery(pci, message string) {
 		number = -1
 	}
 	l.clear(pciName(pci), number == 0)
-	if number != 0 {
-		a := actionOf(int(number))
-		l.add(Event{PCI: pci, Fault: !a.note, Text: logText("XID 154, the driver asks for a recovery action: " + a.means), Fix: a.fix})
+	switch a := actionOf(int(number)); {
+	case number == 0:
+	case a.note:
+		l.note(pci, "XID 154, "+a.text())
+	default:
+		l.fault(pci, "XID 154, "+a.text(), a.fix)
 	}
 }
 
 // logText is an event as it is reported.
 func logText(what string) string { return "in the kernel's log since boot: " + what }
 
-// add appends an event of a GPU once.
+func (l *Log) fault(pci, text, fix string) {
+	l.add(Event{PCI: pciName(pci), Fault: true, Text: logText(text), Fix: fix})
+}
+
+func (l *Log) note(pci, text string) { l.add(Event{PCI: pciName(pci), Text: logText(text)}) }
+
+// add appends an event once.
 func (l *Log) add(e Event) {
-	e.PCI = pciName(e.PCI)
 	if !slices.Contains(l.Events, e) {
 		l.Events = append(l.Events, e)
 	}
@@ -170,14 +185,16 @@ func (l *Log) clear(pci string, all bool) {
 	})
 }
 
-// pciName is a PCI address as logs and NVML have it, with the domain in four digits and
-// without the function: "00000000:CA:00.0" is "0000:ca:00".
+// pciName is a PCI address as logs and NVML have it, with the domain in four digits or as many
+// as it takes, and without the function: "00000000:CA:00.0" is "0000:ca:00".
 func pciName(address string) string {
 	address, _, _ = strings.Cut(strings.ToLower(address), ".")
-	if domain, rest, ok := strings.Cut(address, ":"); ok && len(domain) > 4 {
-		return domain[len(domain)-4:] + ":" + rest
+	domain, rest, ok := strings.Cut(address, ":")
+	if !ok {
+		return address
 	}
-	return address
+	domain = strings.TrimLeft(domain, "0")
+	return strings.Repeat("0", max(0, 4-len(domain))) + domain + ":" + rest
 }
 
 // PCIAddress is the address as the kernel writes it, "0000:ca:00.0"; empty of an empty one.

@@ -56,6 +56,7 @@ func TestReadLog(t *testing.T) {
 		"off the bus, twice":        {[]string{xid(gone), xid(gone)}, goneHas},
 		"an old driver":             {[]string{"NVRM: Xid (0000:ca:00): 79, GPU has fallen off the bus."}, goneHas},
 		"upper case, function":      {[]string{"NVRM: Xid (PCI:00000000:CA:00.0): 79, x"}, goneHas},
+		"a domain of five digits":   {[]string{"NVRM: Xid (PCI:10000:ca:00): 48, x"}, "!XID 48, double bit memory error at 10000:ca:00"},
 		"a MIG instance":            {[]string{"NVRM: Xid (PCI:0000:ca:00 GPU-I:05): 95, pid=7, Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No", "NVRM: Xid (PCI:0000:ca:00 GPU-I:05 GPU-CI:00): 31, x"}, "!XID 95, a memory error that could not be contained"},
 		"contained":                 {[]string{xid("94, pid=7062, Contained: CE User Channel (0x9). RST: No, D-RST: No")}, "XID 94, a memory error that was contained: the program that had the memory was ended"},
 		"contained, with a reset":   {[]string{xid("94, pid=7062, Contained: x. RST: No, D-RST: Yes")}, "!XID 94, a memory error that was contained: the program that had the memory was ended; a reset is needed"},

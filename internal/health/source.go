@@ -40,7 +40,8 @@ type Source struct {
 }
 
 // faultMetrics name the entry of Off that a source's fault makes.
-var faultMetrics = map[string]string{SourceNVML: "lost", SourceECC: "memory_errors", SourceRepair: "memory_errors", SourceRecovery: "recovery_action", SourceLog: "xid"}
+var faultMetrics = map[string]string{SourceNVML: "lost", SourceECC: "memory_errors", SourceRepair: "memory_errors",
+	SourceRecovery: "recovery_action", SourceLog: "xid"}
 
 // FaultOf is the source of a fault that was found.
 func FaultOf(name, text, fix string) Source {
@@ -103,7 +104,8 @@ func (c *Card) Faults() []Off {
 			out[i].Cause += "; " + s.Text
 			continue
 		}
-		out = append(out, Off{Device: c.Device, Metric: metric, Unit: "1", Value: gpuprof.Number(math.NaN()), Expected: 0, Worse: gpuprof.Number(math.NaN()),
+		unknown := gpuprof.Number(math.NaN())
+		out = append(out, Off{Device: c.Device, Metric: metric, Unit: "1", Value: unknown, Worse: unknown,
 			Against: "itself", Cause: s.Text, Evidence: true, Fix: s.Fix})
 	}
 	return out
@@ -168,18 +170,22 @@ const (
 var actions = map[int]action{
 	1: {means: "reset the GPU", fix: FixReset},
 	2: {means: "restart the node", fix: FixRestart},
-	3: {means: "stop the programs that copy between GPUs (drain P2P)", fix: "stop the programs on this GPU and on those that it exchanges data with"},
+	3: {means: "stop the programs that copy between GPUs (drain P2P)",
+		fix: "stop the programs on this GPU and on those that it exchanges data with"},
 	4: {means: "stop the programs that copy between GPUs, and reset the GPU (drain and reset)", fix: FixReset},
 	5: {means: "recover the IMEX domain", note: true},
 	6: {means: "reset the PCIe bus of the GPU", fix: FixRestart},
 	7: {means: "restart the system", fix: FixRestart},
 }
 
+func (a action) text() string { return "the driver asks for a recovery action: " + a.means }
+
 func actionOf(number int) action {
 	if a, ok := actions[number]; ok {
 		return a
 	}
-	return action{means: fmt.Sprintf("action %d, which this gpuprof does not know", number), fix: "look at nvidia-smi -q (GPU Recovery Action), and at the manual of the driver"}
+	return action{means: fmt.Sprintf("action %d, which this gpuprof does not know", number),
+		fix: "look at nvidia-smi -q (GPU Recovery Action), and at the manual of the driver"}
 }
 
 // RecoverySource is the source for a recovery action that the driver reports; 0 is none.
@@ -188,9 +194,9 @@ func RecoverySource(number int, decides bool) Source {
 	switch a := actionOf(number); {
 	case number == 0:
 	case a.note:
-		s.Notes = []string{"the driver asks for a recovery action: " + a.means}
+		s.Notes = []string{a.text()}
 	default:
-		return FaultOf(SourceRecovery, "the driver asks for a recovery action: "+a.means, a.fix)
+		return FaultOf(SourceRecovery, a.text(), a.fix)
 	}
 	return s
 }

@@ -99,7 +99,8 @@ func (a *asker) state(q quantity, what string) Switch {
 func (d DeviceInfo) RepairHealth() (fault, fix, note string) {
 	switch {
 	case d.RemapFailed == On:
-		return "a faulty memory row could not be replaced", "replace the GPU: take it out of service, since a reset does not repair this memory", ""
+		return "a faulty memory row could not be replaced",
+			"replace the GPU: take it out of service, since a reset does not repair this memory", ""
 	case d.RemapPending == On || d.RetirePending == On:
 		return "faulty memory waits for a reset to be taken out of use", d.resetFix(), ""
 	case d.repairedRows() > 0:

@@ -2,12 +2,15 @@ package nvml
 
 import "errors"
 
+// ResetRequired is the DeviceInfo.Fault of a GPU that works again after a reset.
+const ResetRequired = "the GPU requires a reset before it can be used again"
+
 // What NVML answered, as far as it makes a difference here.
 var (
 	errUnsupported = errors.New("not supported by this GPU or driver")
 	errForbidden   = errors.New("not permitted")
 	errLost        = errors.New("the GPU has fallen off the bus")
-	errReset       = errors.New("the GPU requires a reset before it can be used again")
+	errReset       = errors.New(ResetRequired)
 	errClosed      = errors.New("the NVML library is closed")
 )
 

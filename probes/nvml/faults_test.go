@@ -185,7 +185,7 @@ func TestLocate(t *testing.T) {
 	bus["proc/driver/nvidia/gpus/0000:17:00.0/information"] = information("GPU-1111aaaa", "No")
 	bus["proc/driver/nvidia/gpus/0000:ca:00.0/information"] = information("GPU-????????-????-????-????-????????????", "No")
 	bus["proc/driver/nvidia/gpus/0000:cb:00.0/information"] = information("GPU-3", "Yes")
-	if diff := cmp.Diff([]Located{{"0000:17:00.0", "GPU-1111aaaa"}, {PCI: "0000:ca:00.0"}}, Locate(plant(t, bus))); diff != "" {
+	if diff := cmp.Diff([]Located{{"0000:17:00.0", "GPU-1111aaaa", true}, {PCI: "0000:ca:00.0", Driver: true}}, Locate(plant(t, bus))); diff != "" {
 		t.Error(diff)
 	}
 	if got := Locate(t.TempDir()); got != nil {
@@ -196,19 +196,21 @@ func TestLocate(t *testing.T) {
 // TestIdentify: a lost GPU gets the address that only it can have, and nothing where the two
 // lists do not agree.
 func TestIdentify(t *testing.T) {
-	kernel := []Located{{"0000:ca:00.0", "GPU-c"}, {"0000:17:00.0", "GPU-a"}, {"0000:2b:00.0", "GPU-b"}}
+	kernel := []Located{{"0000:ca:00.0", "GPU-c", true}, {"0000:17:00.0", "GPU-a", true}, {"0000:2b:00.0", "GPU-b", true}}
 	known := func(i int, pci string) DeviceInfo { return DeviceInfo{Index: i, PCI: "0000" + pci, UUID: "known"} }
 	lost := func(i int) DeviceInfo { return DeviceInfo{Index: i, Fault: "lost"} }
 	for name, c := range map[string]struct {
-		list []DeviceInfo
-		want []string // address and UUID of each
+		list     []DeviceInfo
+		want     []string // address and UUID of each
+		unlisted int
 	}{
-		"the second is lost":       {[]DeviceInfo{known(0, "0000:17:00.0"), lost(1), known(2, "0000:ca:00.0")}, []string{"00000000:17:00.0 known", "0000:2b:00.0 GPU-b", "00000000:ca:00.0 known"}},
-		"all are lost":             {[]DeviceInfo{lost(0), lost(1), lost(2)}, []string{"0000:17:00.0 GPU-a", "0000:2b:00.0 GPU-b", "0000:ca:00.0 GPU-c"}},
-		"NVML lists fewer":         {[]DeviceInfo{known(0, "0000:17:00.0"), lost(1)}, []string{"00000000:17:00.0 known", " "}},
-		"another order":            {[]DeviceInfo{known(0, "0000:ca:00.0"), lost(1), known(2, "0000:17:00.0")}, []string{"00000000:ca:00.0 known", " ", "00000000:17:00.0 known"}},
-		"only the UUID is unknown": {[]DeviceInfo{{PCI: "00000000:CA:00.0", Fault: "lost"}}, []string{"00000000:CA:00.0 GPU-c"}},
-		"no address, no fault":     {[]DeviceInfo{{Index: 0}, known(1, "0000:2b:00.0"), known(2, "0000:ca:00.0")}, []string{" ", "00000000:2b:00.0 known", "00000000:ca:00.0 known"}},
+		"the second is lost":       {[]DeviceInfo{known(0, "0000:17:00.0"), lost(1), known(2, "0000:ca:00.0")}, []string{"00000000:17:00.0 known", "0000:2b:00.0 GPU-b", "00000000:ca:00.0 known"}, 0},
+		"all are lost":             {[]DeviceInfo{lost(0), lost(1), lost(2)}, []string{"0000:17:00.0 GPU-a", "0000:2b:00.0 GPU-b", "0000:ca:00.0 GPU-c"}, 0},
+		"NVML lists fewer":         {[]DeviceInfo{known(0, "0000:17:00.0"), lost(1)}, []string{"00000000:17:00.0 known", " "}, 0},
+		"another order":            {[]DeviceInfo{known(0, "0000:ca:00.0"), lost(1), known(2, "0000:17:00.0")}, []string{"00000000:ca:00.0 known", " ", "00000000:17:00.0 known"}, 0},
+		"only the UUID is unknown": {[]DeviceInfo{{PCI: "00000000:CA:00.0", Fault: "lost"}}, []string{"00000000:CA:00.0 GPU-c"}, 2},
+		"one is gone":              {[]DeviceInfo{known(0, "0000:17:00.0"), known(1, "0000:ca:00.0")}, []string{"00000000:17:00.0 known", "00000000:ca:00.0 known"}, 1},
+		"no address, no fault":     {[]DeviceInfo{{Index: 0}, known(1, "0000:2b:00.0"), known(2, "0000:ca:00.0")}, []string{" ", "00000000:2b:00.0 known", "00000000:ca:00.0 known"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			Identify(c.list, kernel)
@@ -218,6 +220,9 @@ func TestIdentify(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
+			}
+			if got := Unlisted(c.list, kernel); len(got) != c.unlisted {
+				t.Errorf("not listed: %v, want %d", got, c.unlisted)
 			}
 		})
 	}

@@ -13,6 +13,8 @@ import (
 type Located struct {
 	PCI  string // "0000:17:00.0"
 	UUID string // that of the driver's last start of the GPU; empty where it was never started
+	// Driver tells that the NVIDIA driver lists the GPU, and not only the PCI bus.
+	Driver bool
 }
 
 // Locate lists the GPUs by PCI address: those of the NVIDIA driver, which also keeps the
@@ -26,7 +28,7 @@ func Locate(root string) []Located {
 		if err != nil {
 			continue
 		}
-		g := Located{PCI: filepath.Base(filepath.Dir(f))}
+		g := Located{PCI: filepath.Base(filepath.Dir(f)), Driver: true}
 		excluded := false // by an administrator: NVML does not count it
 		for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 			name, value, _ := strings.Cut(lines.Text(), ":")
@@ -83,4 +85,17 @@ func Identify(list []DeviceInfo, found []Located) {
 			d.UUID = uuids[busID(d.PCI)]
 		}
 	}
+}
+
+// Unlisted are the GPUs that the driver has and NVML does not list. There are none where a GPU
+// of the list has no address, since it may be one of them.
+func Unlisted(list []DeviceInfo, found []Located) []Located {
+	var out []Located
+	for _, g := range found {
+		known := func(d DeviceInfo) bool { return d.PCI == "" || busID(d.PCI) == busID(g.PCI) }
+		if g.Driver && !slices.ContainsFunc(list, known) {
+			out = append(out, g)
+		}
+	}
+	return out
 }
