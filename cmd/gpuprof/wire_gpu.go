@@ -109,7 +109,7 @@ func examineCUDA() gpuprof.CheckLine {
 			names = append(names, d.String())
 			continue
 		}
-		names = append(names, fmt.Sprintf("cuda:%d %s %s, CUDA %s", d.Index, d.Name, d.UUID, d.CUDA))
+		names = append(names, fmt.Sprintf("cuda:%d %s %s, CUDA %s", d.Index, d.Name, cmp.Or(d.UUID, "without a UUID"), d.CUDA))
 	}
 	l.Found = strings.Join(names, "; ")
 	if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set && l.State == gpuprof.OK {
