@@ -191,7 +191,7 @@ func TestOtherDocumentsReadTheSameEverywhere(t *testing.T) {
 	if shared := agree(t, "claims", formats); shared < 6 {
 		t.Errorf("only %d figures of claims are in two formats", shared)
 	}
-	report, err := health.Judge(nil, []health.Card{{Device: "cuda:0", Name: "made up", Metrics: []health.Metric{{Name: "copy", Unit: "B/s", Value: 4e12}, {Name: "launch", Unit: "s", Value: 5.25e-6}}}}, nil, gpuprof.Tool{})
+	report, err := health.Judge(nil, []health.Card{{Device: "cuda:0", Name: "made up", Sources: []health.Source{{Name: health.SourceECC, Answer: health.NoFault, Decides: true}}, Metrics: []health.Metric{{Name: "copy", Unit: "B/s", Value: 4e12}, {Name: "launch", Unit: "s", Value: 5.25e-6}}}}, nil, gpuprof.Tool{})
 	if err != nil {
 		t.Fatal(err)
 	}

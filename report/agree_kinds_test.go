@@ -106,7 +106,7 @@ func everyDocument(t *testing.T) []*guarded {
 	must(t, err)
 	texts, err := explain.All()
 	must(t, err)
-	report, err := health.Judge(nil, []health.Card{{Device: "cuda:0", Name: "made up", Metrics: []health.Metric{{Name: "copy", Unit: "B/s", Value: 4e12}, {Name: "launch", Unit: "s", Value: 5.25e-6}}}}, nil, gpuprof.Tool{})
+	report, err := health.Judge(nil, []health.Card{{Device: "cuda:0", Name: "made up", Sources: []health.Source{{Name: health.SourceECC, Answer: health.NoFault, Decides: true}}, Metrics: []health.Metric{{Name: "copy", Unit: "B/s", Value: 4e12}, {Name: "launch", Unit: "s", Value: 5.25e-6}}}}, nil, gpuprof.Tool{})
 	must(t, err)
 	report.Devices = append(report.Devices, health.Card{Device: "cuda:1", Name: "made up"})
 	report.Links = []health.Link{{From: "cuda:0", To: "cuda:1", Direct: true, BytesPerS: 3.21e11}, {From: "cuda:1", To: "cuda:0", BytesPerS: 2.17e10}}

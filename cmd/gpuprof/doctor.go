@@ -23,6 +23,7 @@ type doctorCmd struct {
 	Check   bool          `help:"Read what the GPUs and the kernel's log say of faults: launches nothing, and ends within 3 s even where a GPU hangs."`
 	Within  time.Duration `placeholder:"TIME" help:"End --bench or --check after TIME (25s with --quick, 2s with --check) even where a GPU hangs."`
 	As      string        `choices:"prolog,health" placeholder:"prolog|health" help:"Be a scheduler's prolog, which ends with 1 only for a fault by a GPU's own account, or a health check, which leaves GPUs in use alone and prints the command that drains the node."`
+	Unknown string        `choices:"healthy,drain" placeholder:"healthy|drain" help:"With --as, treat GPUs that could not be checked as healthy, so that the node stays in service, or as a reason to drain it (healthy)."`
 	Here    bool          `hidden:""` // look at the GPUs in this process
 	Device  []string      `sep:"none" placeholder:"N|UUID|MIG" help:"With --bench, measure this GPU only: CUDA's index, a UUID, or a MIG instance's name; may be repeated."`
 }
@@ -31,9 +32,10 @@ type doctorCmd struct {
 func (doctorCmd) Help() string {
 	return `Exits 4 when not even the host can be measured.
 
-With --bench it ends with 0 when every GPU is healthy, 1 when one is not, 3 when
-there is nothing to compare a GPU with (no equal one in the machine, no shipped
-range), and 4 when one could not be measured: usable as a scheduler's node check.
+With --bench and --check it ends with 0 when every GPU is healthy, 1 when one is not, 3
+when no source of faults answered for a GPU or there is nothing to compare it with (no equal
+one in the machine, no shipped range), and 4 when one could not be measured or asked: usable
+as a scheduler's node check.
 
 ` + examples("gpuprof doctor", "gpuprof doctor --check --as prolog", "gpuprof doctor --format json", "gpuprof doctor -o machine.html")
 }

@@ -99,10 +99,17 @@ func (c *doctorCmd) measureOnce(a *app, last bool) (m measured, err error) {
 	}
 	began := time.Now()
 	sight, err := lookAtGPUs()
+	defer sight.close() //nolint:errcheck // the measurement is over and says itself what failed
 	if err != nil {
+		// Without a GPU to measure, a fault that the machine tells of is the reason.
+		m.cards = addAccounts(a.ctx, nil, sight.lib, sight.noTelemetry, len(c.Device) == 0)
+		if slices.ContainsFunc(m.cards, func(c health.Card) bool { return c.Faulty() }) {
+			return m, nil
+		}
 		return m, err
 	}
-	defer sight.close() //nolint:errcheck // the measurement is over and says itself what failed
+	_, some := os.LookupEnv("CUDA_VISIBLE_DEVICES")
+	everyGPU := len(c.Device) == 0 && !some
 	here, away, err := chooseGPUs(sight, c.Device)
 	if err != nil {
 		return m, err
@@ -117,7 +124,7 @@ func (c *doctorCmd) measureOnce(a *app, last bool) (m measured, err error) {
 	}
 	if c.As == "health" {
 		if used := usedBy(targets); used != nil {
-			return measured{cards: used}, nil
+			return measured{cards: addAccounts(a.ctx, used, sight.lib, sight.noTelemetry, everyGPU)}, nil
 		}
 	}
 	bar := newBenchProgress(a, len(targets), len(away))
@@ -143,28 +150,8 @@ func (c *doctorCmd) measureOnce(a *app, last bool) (m measured, err error) {
 	if a.ctx.Err() != nil {
 		return m, errInterrupted
 	}
+	m.cards = addAccounts(a.ctx, m.cards, sight.lib, sight.noTelemetry, everyGPU)
 	return m, nil
-}
-
-// usedBy are the cards of devices that other programs use, without a measurement; nil
-// where no program does.
-func usedBy(targets []health.Target) []health.Card {
-	var cards []health.Card
-	used := false
-	for _, t := range targets {
-		card := health.Card{Device: t.Device, UUID: t.UUID, Condition: t.Condition}
-		if t.Instruments != nil {
-			if n, ok := t.Instruments.Foreign(); ok {
-				card.Condition.Foreign = &n
-				used = used || n > 0
-			}
-		}
-		cards = append(cards, card)
-	}
-	if !used {
-		return nil
-	}
-	return cards
 }
 
 // conclude judges, prints and turns the verdict into an exit code.
@@ -206,6 +193,8 @@ func verdictOf(report *health.Report, sink *rankSink) error {
 	switch report.Verdict {
 	case health.Healthy:
 		return nil
+	case health.NotChecked:
+		return verdict{exitInconclusive, fmt.Sprintf("checking the GPUs: not checked: %s; run as root on the node itself, or check these GPUs by other means", report.Reason)}
 	case health.Unknown:
 		// One GPU on each node has nothing beside it: gpuprof fleet compares the nodes.
 		if sink != nil {
@@ -326,13 +315,9 @@ func notShown(shown []gpuName, name string, err error) error {
 func benchElsewhere(ctx context.Context, uuid string) []health.Card {
 	exe, err := ownProgram()
 	if err != nil {
-		return failedCard(uuid, err)
+		return failedGPU(uuid, err)
 	}
 	return benchBy(ctx, child.Command{Args: []string{exe, "doctor", "--bench", "--format", "json", "--device", "0", "--quiet"}, Name: os.Args[0]}, uuid)
-}
-
-func failedCard(uuid string, err error) []health.Card {
-	return []health.Card{{Device: uuid, UUID: uuid, Error: sentence(err), Err: err}}
 }
 
 // benchBy runs the command that measures what it sees of uuid.
@@ -346,7 +331,7 @@ func benchBy(ctx context.Context, cmd child.Command, uuid string) []health.Card 
 	if runErr != nil {
 		err = processError(runErr, words)
 	}
-	return failedCard(uuid, err)
+	return failedGPU(uuid, err)
 }
 
 // cardsOf reads what the other process printed. Its devices are named by UUID:

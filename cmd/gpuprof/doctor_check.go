@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/health"
-	"github.com/gpuprof/gpuprof/internal/launch"
+	"github.com/gpuprof/gpuprof/probes/nvml"
 )
 
 // Checks that end in time whatever the driver does: another process of gpuprof asks it, is
@@ -62,6 +61,8 @@ func (c *doctorCmd) checkFlags() error {
 		wrong = "--within is below 0"
 	case c.As == "prolog" && !c.Check:
 		wrong = "a prolog has no time for a measurement"
+	case c.Unknown != "" && c.As == "":
+		wrong = "--unknown is of --as prolog and --as health"
 	}
 	if wrong == "" {
 		return nil
@@ -87,7 +88,11 @@ func (c *doctorCmd) lookApart(ctx context.Context) []health.Card {
 	for _, d := range c.Device {
 		args = append(args, "--device", d)
 	}
-	return cardsWithin(ctx, child.Command{Args: args, Name: os.Args[0], Limit: c.limit(), Leave: leaveAfter})
+	cards := cardsWithin(ctx, child.Command{Args: args, Name: os.Args[0], Limit: c.limit(), Leave: leaveAfter})
+	if len(cards) == 1 && cards[0].Device == health.AllGPUs {
+		cards = readKernelLog(cards) // which takes no driver, and may tell of the GPU that hangs
+	}
+	return cards
 }
 
 // cardsWithin are the devices of the report that a command prints, or one that says why
@@ -122,85 +127,84 @@ func (c *doctorCmd) check(a *app) error {
 	}
 	var cards []health.Card
 	if c.Here {
-		if cards, err = accounts(); err != nil {
+		lib, noNVML := nvml.Open()
+		cards, _ = accounts(a.ctx, lib, noNVML)
+		if err := lib.Close(); err != nil {
 			return err
 		}
 	} else {
 		cards = c.lookApart(a.ctx)
 	}
-	r := health.JudgeAccounts(cards, tool())
-	for i := range cards {
-		r.Notes = append(r.Notes, cards[i].Facts["note"])
-		delete(cards[i].Facts, "note")
-	}
-	return c.tell(a, r, outs, nil)
+	return c.tell(a, health.JudgeAccounts(cards, tool()), outs, nil)
 }
 
-// accounts is what NVML and the kernel's log say of every GPU.
-func accounts() ([]health.Card, error) {
-	all, err := listedGPUs()
-	if err != nil {
-		return nil, err
-	}
-	found, note := health.XIDs(""), ""
-	if log, err := kernelLog(); err == nil {
-		found = health.XIDs(log)
-	} else {
-		note = "the kernel's log could not be read, so XIDs since boot are unknown: " + err.Error()
-	}
+// usedBy are the cards of devices that other programs use, without a measurement; nil
+// where no program does.
+func usedBy(targets []health.Target) []health.Card {
 	var cards []health.Card
-	for _, g := range all {
-		card := g.card
-		if notes := card.Condition.Blame(g.pci, found); len(notes) > 0 {
-			note = strings.Join(append(notes, note), "; ")
-		}
-		if note != "" {
-			card.Facts = map[string]string{"note": card.Device + ": " + note}
+	used := false
+	for _, t := range targets {
+		card := health.Card{Device: t.Device, UUID: t.UUID, Condition: t.Condition}
+		card.Condition.LinkWidth = 0 // an idle link may be narrower than it will be
+		if t.Instruments != nil {
+			if n, ok := t.Instruments.Foreign(); ok {
+				card.Condition.Foreign = &n
+				used = used || n > 0
+			}
 		}
 		cards = append(cards, card)
 	}
-	return cards, nil
-}
-
-// nodeName is the machine's name as its scheduler knows it.
-func nodeName() string {
-	if p, ok := launch.Find(os.Getenv); ok && p.Node != "" {
-		return document.CleanText(p.Node)
+	if !used {
+		return nil
 	}
-	if name := os.Getenv("SLURMD_NODENAME"); name != "" {
-		return document.CleanText(name)
-	}
-	name, _ := os.Hostname() // without a name it has none
-	return document.CleanText(name)
+	return cards
 }
 
 // inUse reports whether no device was measured because other programs use them.
 func inUse(r *health.Report) bool {
+	used := false
 	for i := range r.Devices {
 		c := &r.Devices[i]
-		if len(c.Metrics) > 0 || c.Error != "" || c.Condition.Foreign == nil || *c.Condition.Foreign == 0 {
+		if len(c.Metrics) > 0 || c.Error != "" {
 			return false
 		}
+		used = used || c.Condition.Foreign != nil && *c.Condition.Foreign > 0
 	}
-	return true
+	return used
 }
 
-// asScheduler is the verdict for what runs the check: a prolog that fails drains its node,
-// so it fails for a fault by the device's own account only.
+// asScheduler is the verdict for what runs the check. A prolog that fails drains its node, so
+// it fails for a fault by the device's own account, and for one that is not known to be
+// absent only with --unknown drain.
 func (c *doctorCmd) asScheduler(a *app, r *health.Report, err error) error {
+	unknown := r.Verdict == health.NotChecked || r.Verdict == health.Failed
 	switch {
-	case c.Here || c.As == "":
+	case c.Here || c.As == "" || err == nil:
 		return err
-	case c.As == "prolog" && !r.Faulty():
-		if err != nil {
-			a.note("%s; the job may start, since no GPU is proven to be at fault", sentence(err))
+	case c.As == "health" && len(r.Off) > 0 && (!inUse(r) || r.Faulty()):
+		printDrain(a, r, r.Off[0].Metric+" of "+r.Identity(r.Off[0].Device))
+		return err
+	case c.As == "prolog" && r.Faulty():
+		return err
+	case unknown && c.Unknown == "drain":
+		if c.As == "health" {
+			printDrain(a, r, "GPUs were not checked")
 		}
+		return verdict{exitRegression, sentence(err) + "; the node is to be drained (--unknown drain)"}
+	case c.As == "prolog":
+		a.note("%s; the job may start, since no GPU is proven to be at fault (--unknown healthy)", sentence(err))
 		return nil
-	case c.As == "health" && inUse(r):
+	case r.Verdict == health.NotChecked:
+		a.note("%s; the node stays in service, since no GPU is proven to be at fault (--unknown healthy)", sentence(err))
+		return nil
+	case inUse(r):
 		a.note("other programs use the GPUs, so nothing was measured")
 		return nil
-	case c.As == "health" && len(r.Off) > 0:
-		fmt.Fprintf(a.stdout, "scontrol update NodeName=%s State=DRAIN Reason=\"gpuprof: %s of %s\"\n", nodeName(), r.Off[0].Metric, r.Off[0].Device)
 	}
 	return err
+}
+
+// printDrain prints the command by which Slurm drains this node.
+func printDrain(a *app, r *health.Report, reason string) {
+	fmt.Fprintf(a.stdout, "scontrol update NodeName=%s State=DRAIN Reason=\"gpuprof: %s\"\n", r.Node, reason)
 }

@@ -48,7 +48,7 @@ func TestStuckDriver(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		cmd := selfCommand(t, dir, c.args...)
-		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+driver, "GPUPROF_TEST_DRIVER=")
+		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+driver, "GPUPROF_TEST_DRIVER=", "GPUPROF_TEST_ROOT="+dir)
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		if err != nil && !errors.As(err, &exit) {
@@ -62,5 +62,39 @@ func TestStuckDriver(t *testing.T) {
 				t.Errorf("%v: %s", err, text)
 			}
 		}
+	}
+}
+
+// TestStuckHandle: a GPU whose handle never comes leaves every GPU unchecked, in text and
+// metrics. What the kernel's log has is told all the same.
+func TestStuckHandle(t *testing.T) {
+	t.Parallel()
+	stuck, logged := faultyNode{gpus: "|handle=1000", log: []string{}}, faultyNode{gpus: "|handle=1000", log: []string{gone}}
+	for name, c := range map[string]struct {
+		node faultyNode
+		args string
+		code int
+		says string
+	}{
+		"check":               {stuck, "--check", exitFailed, "looking at the GPUs for 1s: it had not ended in time"},
+		"bench":               {stuck, "--bench --quick", exitFailed, "looking at the GPUs for 1s: it had not ended in time"},
+		"prolog":              {stuck, "--check --as prolog", exitOK, "the job may start, since no GPU is proven to be at fault (--unknown healthy)"},
+		"prolog, drain":       {stuck, "--check --as prolog --unknown drain", exitRegression, "the node is to be drained (--unknown drain)"},
+		"health":              {stuck, "--check --as health", exitFailed, "it had not ended in time"},
+		"health, drain":       {stuck, "--check --as health --unknown drain", exitRegression, `NodeName=n7 State=DRAIN Reason="gpuprof: GPUs were not checked"`},
+		"XID":                 {logged, "--check", exitRegression, "xid of 0000:20:00.0"},
+		"XID, prolog":         {logged, "--check --as prolog", exitRegression, "XID 79"},
+		"XID of the GPU used": {logged, "--bench --quick", exitRegression, "XID 79"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			code, out, words := c.node.run(t, dir, append(strings.Fields("doctor --no-color --within 1s -o gpu.prom"), strings.Fields(c.args)...)...)
+			prom, err := os.ReadFile(filepath.Join(dir, "gpu.prom"))
+			if code != c.code || !strings.Contains(out+words, c.says) || strings.Contains(out, "healthy: no device") || err != nil ||
+				!strings.Contains(string(prom), "gpuprof_gpu_healthy{node=\"n7\"} 0\n") || !strings.Contains(string(prom), "gpuprof_gpu_checked{node=\"n7\"} 0\n") {
+				t.Errorf("code %d, %v\n%s%s%s", code, err, out, words, prom)
+			}
+		})
 	}
 }

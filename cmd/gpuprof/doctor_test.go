@@ -110,7 +110,8 @@ func TestChooseGPUs(t *testing.T) {
 
 // madeUp is a card with figures that were never measured.
 func madeUp(device string, copyRate float64) health.Card {
-	return health.Card{Device: device, Name: "NVIDIA Made Up", UUID: firstGPU,
+	return health.Card{Device: device, Name: "NVIDIA Made Up", UUID: firstGPU, PCI: "0000:17:00.0",
+		Sources:   []health.Source{{Name: health.SourceNVML, Answer: health.NoFault}, {Name: health.SourceECC, Answer: health.NoFault, Decides: true}, {Name: health.SourceLog, Answer: health.Unanswered, Text: "no permission"}},
 		Condition: health.Condition{LinkWidth: 16, LinkWidthMax: 16, PowerLimitW: 500, PowerBaseW: 700},
 		Metrics: []health.Metric{
 			{Name: "copy", Unit: "B/s", Value: gpuprof.Number(copyRate)}, {Name: "h2d_pinned", Unit: "B/s", Value: 55e9},
@@ -120,10 +121,14 @@ func madeUp(device string, copyRate float64) health.Card {
 }
 
 func TestBenchVerdicts(t *testing.T) {
+	t.Setenv("GPUPROF_NODE", "n7")
 	broken := madeUp("cuda:1", 4e12)
 	broken.Error = "device lost"
 	narrow := madeUp("cuda:0", 4e12)
 	narrow.Condition.LinkWidth = 8
+	silent := madeUp("cuda:0", 4e12)
+	silent.Sources = []health.Source{{Name: health.SourceNVML, Answer: health.Unanswered, Text: "no library"}}
+	lost := health.Card{Device: "gpu1", PCI: "0000:ca:00.0", UUID: secondGPU, Sources: []health.Source{health.FaultOf(health.SourceNVML, "NVML reports: the GPU has fallen off the bus", health.FixRestart)}}
 	for name, c := range map[string]struct {
 		cards []health.Card
 		code  int
@@ -134,11 +139,14 @@ func TestBenchVerdicts(t *testing.T) {
 		"healthy": {[]health.Card{madeUp("cuda:0", 4e12), madeUp("cuda:1", 4.1e12)}, exitOK, "",
 			[]health.Link{{From: "cuda:0", To: "cuda:1", Direct: true, BytesPerS: 4.1e11}, {From: "cuda:1", To: "cuda:0", BytesPerS: 2.3e10}},
 			&health.AllReduce{Library: "nccl 2.27.3", GPUs: 2, Bytes: 256 << 20, TookS: 1.21e-3, BusPerS: 2.22e11}},
-		"unhealthy":    {[]health.Card{madeUp("cuda:0", 4e12), madeUp("cuda:1", 3e12), madeUp("cuda:2", 4e12)}, exitRegression, "cuda:1 is not as fast", nil, nil},
-		"unknown":      {[]health.Card{madeUp("cuda:0", 4e12)}, exitInconclusive, "not yet measured", nil, nil},
-		"narrow alone": {[]health.Card{narrow}, exitRegression, "link_width of cuda:0: reseat", nil, nil},
-		"failed":       {[]health.Card{madeUp("cuda:0", 4e12), broken}, exitFailed, "cuda:1: device lost", nil, nil},
-		"nothing":      {nil, exitFailed, "there is none", nil, nil},
+		"unhealthy":       {[]health.Card{madeUp("cuda:0", 4e12), madeUp("cuda:1", 3e12), madeUp("cuda:2", 4e12)}, exitRegression, "cuda:1 is not as fast", nil, nil},
+		"unknown":         {[]health.Card{madeUp("cuda:0", 4e12)}, exitInconclusive, "not yet measured", nil, nil},
+		"narrow alone":    {[]health.Card{narrow}, exitRegression, "link_width of cuda:0: reseat", nil, nil},
+		"failed":          {[]health.Card{madeUp("cuda:0", 4e12), broken}, exitFailed, "cuda:1: device lost", nil, nil},
+		"not checked":     {[]health.Card{silent, madeUp("cuda:1", 4e12)}, exitInconclusive, "not checked: cuda:0: nvml (no library)", nil, nil},
+		"lost beside":     {[]health.Card{madeUp("cuda:0", 4e12), lost}, exitRegression, "begin with lost of gpu1: drain the node", nil, nil},
+		"lost and failed": {[]health.Card{broken, lost}, exitRegression, "cuda:1 could not be measured to the end", nil, nil},
+		"nothing":         {nil, exitFailed, "there is none", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, format := range []string{"table", "json"} {

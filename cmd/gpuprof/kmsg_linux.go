@@ -14,11 +14,11 @@ const (
 )
 
 // kernelLog is the kernel's log since boot, as far as it is kept: a line each. It does not
-// wait for more.
-func kernelLog() (string, error) {
-	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+// wait for more. file is /dev/kmsg.
+func kernelLog(file string) (string, error) {
+	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return "", fmt.Errorf("/dev/kmsg: %w", err)
+		return "", fmt.Errorf("%s: %w", file, err)
 	}
 	defer func() { _ = unix.Close(fd) }() // it was only read
 	var text strings.Builder
@@ -31,7 +31,7 @@ func kernelLog() (string, error) {
 		case errors.Is(err, unix.EAGAIN) || err == nil && n == 0:
 			return text.String(), nil
 		case err != nil:
-			return text.String(), fmt.Errorf("/dev/kmsg: %w", err)
+			return text.String(), fmt.Errorf("%s: %w", file, err)
 		}
 		text.Write(record[:n])
 		text.WriteByte('\n')

@@ -4,4 +4,4 @@ package main
 
 import "errors"
 
-func kernelLog() (string, error) { return "", errors.New("it is read on Linux only") }
+func kernelLog(string) (string, error) { return "", errors.New("it is read on Linux only") }

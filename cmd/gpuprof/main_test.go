@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 	}
 	// A script that names a simulated driver gets it in every process it starts.
 	simulatedDriver = os.Getenv("GPUPROF_TEST_DRIVER")
+	if root := os.Getenv("GPUPROF_TEST_ROOT"); root != "" {
+		machineRoot = root // with a kernel's log and lists of GPUs of its own
+	}
 	if os.Getenv("GPUPROF_TEST_WORKLOAD") != "" {
 		anotherWorkload = []gpuprof.Workload{toy.Workload{}}
 	}

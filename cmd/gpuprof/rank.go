@@ -55,6 +55,7 @@ func (a *app) rankOutput(outputs []string) (sink *rankSink, files []string, err 
 		if err != nil {
 			return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "%w", err)
 		}
+		place.Node = nodeName()
 		sink = &rankSink{a, place, b, time.Now()}
 	}
 	return sink, files, nil
@@ -66,12 +67,17 @@ func (s *rankSink) leave(of gpuprof.DocumentKind, payload []byte) error {
 	if s == nil {
 		return nil
 	}
-	node, _ := os.Hostname() // without a name the rank stands alone
 	ctx, stop := notifyInterrupt(context.WithoutCancel(s.app.ctx))
 	defer stop()
-	name, err := fleet.New(s.place, document.CleanText(node), of, s.started, tool(), payload).Write(ctx, s.bucket)
+	name, err := fleet.New(s.place, of, s.started, tool(), payload).Write(ctx, s.bucket)
 	if err == nil {
 		s.app.note("wrote %s of %s", name, s.bucket)
 	}
 	return err
+}
+
+// nodeName is this machine's name, wherever gpuprof names a node.
+func nodeName() string {
+	host, _ := os.Hostname() // without a name a node stands alone
+	return document.CleanText(launch.Node(os.Getenv, host))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -28,13 +29,15 @@ import (
 func examineGPUs() []gpuprof.CheckLine {
 	telemetry, lib := examineTelemetry()
 	var lines []gpuprof.CheckLine
-	if lib != nil {
-		for _, d := range lib.Devices() {
-			lines = append(lines, d.Examine()...)
-		}
-		if err := lib.Close(); err != nil {
-			telemetry = gpuprof.FailedCheck("gpu telemetry", err)
-		}
+	devices := lib.Devices()
+	nvml.Identify(devices, nvml.Locate(machineRoot))
+	for _, d := range devices {
+		lines = append(lines, d.Examine()...)
+	}
+	cards, _ := accounts(context.Background(), lib, nil)
+	lines = append(lines, faultLines(cards)...)
+	if err := lib.Close(); err != nil {
+		telemetry = gpuprof.FailedCheck("gpu telemetry", err)
 	}
 	return append(append([]gpuprof.CheckLine{examineCUDA(), telemetry, examineKernels()}, examineLibraries()...), lines...)
 }
@@ -106,7 +109,7 @@ func examineCUDA() gpuprof.CheckLine {
 			names = append(names, d.String())
 			continue
 		}
-		names = append(names, fmt.Sprintf("cuda:%d %s %s, CUDA %s", d.Index, d.Name, d.UUID, d.CUDA))
+		names = append(names, fmt.Sprintf("cuda:%d %s %s, CUDA %s", d.Index, d.Name, cmp.Or(d.UUID, "without a UUID"), d.CUDA))
 	}
 	l.Found = strings.Join(names, "; ")
 	if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set && l.State == gpuprof.OK {
@@ -245,7 +248,7 @@ type gpuSight struct {
 	noTelemetry error
 }
 
-// lookAtGPUs fails only where neither shows a GPU.
+// lookAtGPUs fails only where neither shows a GPU; NVML may be open then, too.
 func lookAtGPUs() (*gpuSight, error) {
 	s := new(gpuSight)
 	if s.lib, s.noTelemetry = nvml.Open(); s.noTelemetry == nil {
@@ -253,7 +256,7 @@ func lookAtGPUs() (*gpuSight, error) {
 	}
 	var err error
 	if s.visible, err = answeringGPUs(); err != nil && len(s.hidden()) == 0 {
-		return nil, err
+		return s, err
 	}
 	return s, nil
 }
@@ -277,7 +280,7 @@ func (s *gpuSight) hidden() []string {
 		}
 	}
 	for _, d := range s.all {
-		if d.MIG != nvml.On {
+		if d.MIG != nvml.On && d.Fault == "" { // no process can use a broken GPU
 			add(d.UUID)
 		}
 		for _, p := range d.Instances {
@@ -330,34 +333,6 @@ func (s *gpuSight) target(index int) (health.Target, error) {
 	return t, nil
 }
 
-// listedGPU is a GPU by NVML's account, without a measurement.
-type listedGPU struct {
-	card health.Card
-	pci  string
-}
-
-// listedGPUs are those that NVML lists.
-func listedGPUs() ([]listedGPU, error) {
-	lib, err := nvml.Open()
-	if err != nil {
-		return nil, err
-	}
-	var out []listedGPU
-	for _, d := range lib.Devices() {
-		// The link's width is not asked for: an idle link may be narrower than it will be.
-		c := condition(d, d.MIG == nvml.On)
-		c.LinkWidth = 0
-		out = append(out, listedGPU{health.Card{Device: fmt.Sprint("gpu", d.Index), Name: d.Name, UUID: d.UUID, Condition: c}, d.PCI})
-	}
-	if err := lib.Close(); err != nil {
-		return nil, err
-	}
-	if len(out) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "listing the GPUs: NVML lists none").WithFix("check that the driver of this machine sees its GPUs (nvidia-smi -L)")
-	}
-	return out, nil
-}
-
 // condition is what explains a GPU's speed.
 func condition(d nvml.DeviceInfo, mig bool) health.Condition {
 	whole := func(n gpuprof.Number) int {
@@ -377,13 +352,9 @@ func condition(d nvml.DeviceInfo, mig bool) health.Condition {
 	if e := figure(d.PowerEnforced); e > 0 && (c.PowerLimitW == 0 || e < c.PowerLimitW) {
 		c.PowerLimitW = e // somebody beside NVML limits it further
 	}
-	switch {
-	case d.RemapFailed == nvml.On:
-		c.MemoryFault = "a faulty memory row could not be replaced"
-	case figure(d.Uncorrected) > 0:
-		c.MemoryFault = fmt.Sprintf("%g uncorrected errors since the driver was loaded", figure(d.Uncorrected))
-	case d.RemapPending == nvml.On || d.RetirePending == nvml.On:
-		c.MemoryFault = "faulty memory waits for a reset to be taken out of use"
+	c.MemoryFault, _, _ = d.RepairHealth()
+	if c.MemoryFault == "" {
+		c.MemoryFault, _ = d.ECCHealth()
 	}
 	return c
 }

@@ -215,4 +215,9 @@ func TestMIGByUUID(t *testing.T) {
 	if id, mig, r := drv.uuid(0); mig || r != success || id != "GPU-01000000-0000-0000-0000-000000000000" {
 		t.Errorf("%s, %v, %d", id, mig, r)
 	}
+	// Zeros are no UUID: two machines would have the same GPU.
+	drv.UUID = func(*[16]byte, int32) Result { return success }
+	if id, mig, r := drv.uuid(0); mig || r != success || id != "" {
+		t.Errorf("%s, %v, %d", id, mig, r)
+	}
 }

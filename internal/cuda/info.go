@@ -30,7 +30,6 @@ func (d *Device) describe() gpuprof.Info {
 	facts := map[string]string{
 		"cuda":               d.is.CUDA,
 		"compute_capability": fmt.Sprintf("%d.%d", at(attrMajor), at(attrMinor)),
-		"uuid_hash":          hashed(d.is.UUID),
 		"ecc":                onOff(at(attrECC) != 0),
 		"mig":                onOff(d.is.MIG),
 		"compute_mode":       computeMode(at(attrComputeMode)),
@@ -40,6 +39,9 @@ func (d *Device) describe() gpuprof.Info {
 		"memory_bytes":       strconv.FormatInt(d.is.Memory, 10),
 		"pool":               onOff(d.pool != 0),
 		"binding":            implementation,
+	}
+	if d.is.UUID != "" {
+		facts["uuid_hash"] = hashed(d.is.UUID)
 	}
 	id := make([]byte, 64)
 	if d.drv.PCIBusID(&id[0], int32(len(id)-1), d.is.handle) == success {

@@ -181,8 +181,8 @@ func describeDevice(drv *driver, i int32) (DeviceInfo, Result) {
 	return d, r
 }
 
-// uuid is the device's UUID. Of a MIG instance the older call gives the whole
-// GPU's and the newer one its own.
+// uuid is the device's UUID, empty where the driver has none and writes zeros. Of a MIG
+// instance the older call gives the whole GPU's and the newer one its own.
 func (d *driver) uuid(dev int32) (id string, mig bool, r Result) {
 	var whole, own [16]byte
 	if r := d.UUID(&whole, dev); r != success {
@@ -192,6 +192,9 @@ func (d *driver) uuid(dev int32) (id string, mig bool, r Result) {
 		own = whole
 	}
 	mig = own != whole
+	if own == [16]byte{} {
+		return "", mig, success
+	}
 	h := hex.EncodeToString(own[:])
 	id = h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 	if mig {

@@ -67,7 +67,9 @@ func kinds() []kind {
 		{Analysis, "2.1.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},
 		{TraceComparison, "2.1.0", "a comparison of traces", "gpuprof analyze --compare", "a file written by gpuprof analyze --compare -o FILE.json", "which gpuprof report takes"},
 		// 1.2.0: the second best of several rounds. 1.3.0: node, time and XIDs. 1.4.0: links between GPUs.
-		{Health, "1.4.0", "a health report", "gpuprof doctor --bench", "what gpuprof doctor --bench --format json prints", "which gpuprof report takes"},
+		// 1.5.0: the sources of faults and their answers, among them XIDs, which were condition.fault; PCI
+		// addresses; the verdict "not checked".
+		{Health, "1.5.0", "a health report", "gpuprof doctor --bench", "what gpuprof doctor --bench --format json prints", "which gpuprof report takes"},
 		{Diagnosis, "1.0.0", "a diagnosis", "gpuprof doctor", "what gpuprof doctor --format json prints", "which gpuprof report takes"},
 		{Ranges, "1.0.0", "a table of ranges", "hand for gpuprof", "the file that came with this gpuprof", "which gpuprof doctor --bench takes"},
 		// 1.1.0 keeps every digit of what is compared exactly; 1.0.0 rounded it like the times. 1.2.0: the rate of requests.

@@ -104,7 +104,11 @@ func (r *Report) gpus(job *Job) []gpu {
 		for i := range rep.Devices {
 			g := gpu{obj, &rep.Devices[i]}
 			if g.card.Error != "" {
-				r.leaveOut(obj, fmt.Sprintf("rank %d, %s: %s", obj.Rank, g.card.Device, g.card.Error))
+				r.leaveOut(obj, fmt.Sprintf("rank %d%s, %s: %s", obj.Rank, onNode(obj.Node), g.card.Device, g.card.Error))
+			} else if len(g.card.Sources) > 0 && !g.card.Checked() { // an older gpuprof recorded no sources
+				r.unchecked++
+				r.Notes = append(r.Notes, fmt.Sprintf("%s of rank %d%s was not checked for faults: %s",
+					g.card.Device, obj.Rank, onNode(obj.Node), g.card.Silent()))
 			}
 			if twin, twice := seen[g.card.UUID]; g.card.UUID != "" && twice {
 				r.leaveOut(obj, fmt.Sprintf("ranks %d and %d measured the same GPU (%s), so that each disturbed the other; start one process per node with --ntasks-per-node=1", twin.from.Rank, obj.Rank, g.card.UUID))
@@ -116,12 +120,20 @@ func (r *Report) gpus(job *Job) []gpu {
 		for _, o := range rep.Off {
 			i := slices.IndexFunc(out, func(g gpu) bool { return g.from == obj && g.card.Device == o.Device })
 			if o.Against != "siblings" && i >= 0 {
-				r.Off = append(r.Off, Off{Rank: obj.Rank, Node: obj.Node, Device: o.Device, Metric: o.Metric, Unit: o.Unit, Value: o.Value, Worse: o.Worse,
+				r.Off = append(r.Off, Off{Rank: obj.Rank, Node: obj.Node, Device: out[i].card.Identity(), Metric: o.Metric, Unit: o.Unit, Value: o.Value, Worse: o.Worse,
 					Cause: o.Cause, Evidence: o.Evidence, Fix: o.Fix, of: i, own: o.Against == "itself"})
 			}
 		}
 	}
 	return out
+}
+
+// onNode is " on n7", "" where the node has no name.
+func onNode(node string) string {
+	if node == "" {
+		return ""
+	}
+	return " on " + NodeText(node)
 }
 
 // gpuMetric is the row of a metric over all GPUs.

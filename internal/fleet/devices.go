@@ -90,7 +90,7 @@ func OfDevices(runs []DeviceRun, by gpuprof.Tool) (*Report, error) {
 		if err := document.EncodeRuns(&text, run.Run); err != nil {
 			return nil, err
 		}
-		o := New(launch.Place{Launcher: "gpuprof", Rank: i, World: len(runs)}, "", document.Run, run.Run.Started, by, text.Bytes())
+		o := New(launch.Place{Launcher: "gpuprof", Rank: i, World: len(runs)}, document.Run, run.Run.Started, by, text.Bytes())
 		o.device = run.Device
 		job.Objects = append(job.Objects, o)
 	}

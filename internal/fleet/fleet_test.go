@@ -31,10 +31,15 @@ func folder(t testing.TB) *bucket.Folder {
 func healthOf(rank int, rates ...float64) *health.Report {
 	r := &health.Report{Head: document.NewHead(document.Health, by()), Verdict: health.Unknown, Off: []health.Off{}, Notes: []string{}}
 	for i, v := range rates {
-		r.Devices = append(r.Devices, health.Card{Device: fmt.Sprint("cuda:", i), Name: "H200", UUID: fmt.Sprintf("GPU-%d-%d", rank, i),
+		r.Devices = append(r.Devices, health.Card{Device: fmt.Sprint("cuda:", i), Name: "H200", Sources: sound(), UUID: fmt.Sprintf("GPU-%d-%d", rank, i),
 			Metrics: []health.Metric{{Name: "copy", Unit: "B/s", Value: gpuprof.Number(v)}, {Name: "launch", Unit: "s", Value: 5e-6}}})
 	}
 	return r
+}
+
+// sound is a source that decides and reports no fault.
+func sound() []health.Source {
+	return []health.Source{{Name: health.SourceECC, Answer: health.NoFault, Decides: true}}
 }
 
 // runOf is the run of a rank whose step takes so long.
@@ -60,7 +65,10 @@ func leave(t testing.TB, b bucket.Bucket, p launch.Place, of gpuprof.DocumentKin
 	if err != nil {
 		t.Fatal(err)
 	}
-	name, err := New(p, "n"+fmt.Sprint(p.Rank/2), of, time.Unix(1000, 0), by(), text).Write(t.Context(), b)
+	if p.Node == "" {
+		p.Node = "n" + fmt.Sprint(p.Rank/2)
+	}
+	name, err := New(p, of, time.Unix(1000, 0), by(), text).Write(t.Context(), b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +149,7 @@ func TestBrokenObjects(t *testing.T) {
 			leave(t, b, place(3, 8), document.Bisect, runOf(1, nil))
 		}, "does not merge", false},
 		"newer": {func(t *testing.T, b *bucket.Folder) {
-			o := New(place(3, 8), "", document.Run, time.Unix(2000, 0), by(), []byte("{}"))
+			o := New(place(3, 8), document.Run, time.Unix(2000, 0), by(), []byte("{}"))
 			o.Version = "9.0.0"
 			if _, err := o.Write(t.Context(), b); err != nil {
 				t.Fatal(err)
@@ -337,5 +345,49 @@ func TestShortStage(t *testing.T) {
 		if r := merged(t, b, Options{}); r.Verdict != c.want {
 			t.Errorf("sph takes %g s on one rank: %s, %+v", c.sph, r.Verdict, r.Off)
 		}
+	}
+}
+
+// TestFaultsOverNodes: a GPU that a node lost is off by its own account and named in full, a
+// node whose GPUs could not be asked is named, and a GPU that was not checked is not passed
+// over in silence.
+func TestFaultsOverNodes(t *testing.T) {
+	lost := health.Card{Device: "gpu1", PCI: "0000:ca:00.0", UUID: "GPU-b", Sources: []health.Source{health.FaultOf(health.SourceNVML, "NVML reports: the GPU has fallen off the bus", health.FixRestart)}}
+	for name, c := range map[string]struct {
+		edit    func(*health.Report)
+		verdict Verdict
+		reason  string
+		says    string // in the notes, the problems or what is off
+	}{
+		"all checked": {func(*health.Report) {}, Even, "no rank of 8 is slower than its siblings", ""},
+		"lost": {func(r *health.Report) { r.Devices = append(r.Devices, lost); r.Off = lost.Faults() }, Uneven, "1 of 8 ranks slower than their siblings or faulty: rank 3",
+			"lost of gpu1 (PCI 0000:ca:00.0, GPU-b) of rank 3 on n1"},
+		"lost, and no other": {func(r *health.Report) { r.Devices, r.Off = []health.Card{lost}, lost.Faults() }, Uneven, "1 of 8 ranks", "lost of gpu1 (PCI 0000:ca:00.0, GPU-b) of rank 3 on n1"},
+		"not asked": {func(r *health.Report) {
+			r.Devices = []health.Card{{Device: health.AllGPUs, Error: "starting NVML: no"}}
+		}, Broken, "1 rank failed", "rank 3 on n1, GPUs: starting NVML: no"},
+		"not checked": {func(r *health.Report) {
+			r.Devices[0].Sources = []health.Source{{Name: health.SourceECC, Answer: health.Unanswered, Decides: true, Text: "not permitted"}}
+		}, Even, "no rank of 8 is slower than its siblings; 1 of 8 GPUs were not checked for faults", "cuda:0 of rank 3 on n1 was not checked for faults: ecc_errors (not permitted)"},
+		"an older gpuprof": {func(r *health.Report) { r.Devices[0].Sources = nil }, Even, "no rank of 8 is slower than its siblings", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := folder(t)
+			for rank := range 8 {
+				r := healthOf(rank, 1e12)
+				if rank == 3 {
+					c.edit(r)
+				}
+				leave(t, b, place(rank, 8), document.Health, r)
+			}
+			r := merged(t, b, Options{})
+			said := slices.Concat(r.Notes, r.Problems)
+			for _, o := range r.Off {
+				said = append(said, fmt.Sprintf("%s of %s of rank %d on %s", o.Metric, o.Device, o.Rank, o.Node))
+			}
+			if r.Verdict != c.verdict || !strings.HasPrefix(r.Reason, c.reason) || strings.HasSuffix(r.Reason, "faults") != strings.HasSuffix(c.reason, "faults") || !strings.Contains(strings.Join(said, "\n"), c.says) {
+				t.Errorf("%s: %s; %q", r.Verdict, r.Reason, said)
+			}
+		})
 	}
 }

@@ -33,12 +33,8 @@ type Object struct {
 	device string // where a rank is a device
 }
 
-// New is the object of a rank with a document as its payload. node is the host's name,
-// which counts where the launcher told none.
-func New(p launch.Place, node string, of gpuprof.DocumentKind, started time.Time, by gpuprof.Tool, payload []byte) *Object {
-	if p.Node == "" {
-		p.Node = node
-	}
+// New is the object of a rank with a document as its payload.
+func New(p launch.Place, of gpuprof.DocumentKind, started time.Time, by gpuprof.Tool, payload []byte) *Object {
 	return &Object{Head: document.NewHead(document.Rank, by), Place: p, Of: of, Started: started.UTC(), Payload: payload}
 }
 

@@ -85,12 +85,14 @@ type Report struct {
 	// Top is how many rows of each table are asked for, the worst, 0 what fits.
 	Top int `json:"-"`
 
-	compared int                 // the most siblings that any figure had
-	few      string              // which figure is worse than those of too few siblings; the worst
-	fewBy    float64             // by which share
-	judged   bool                // a health report has a verdict of its own
-	nodeOf   map[int]string      // by rank
-	kinds    map[string][]string // of GPUs, by node
+	compared int     // the most siblings that any figure had
+	few      string  // which figure is worse than those of too few siblings; the worst
+	fewBy    float64 // by which share
+	judged   bool    // a health report has a verdict of its own
+	// unchecked are the GPUs for which no source of faults that decides answered.
+	unchecked int
+	nodeOf    map[int]string      // by rank
+	kinds     map[string][]string // of GPUs, by node
 }
 
 // Options say how a job is judged.
@@ -232,6 +234,9 @@ func (r *Report) conclude(o Options) {
 		r.Verdict, r.Reason = TooFew, "there is nothing to compare a rank with"
 	default:
 		r.Verdict, r.Reason = Even, fmt.Sprintf("no rank of %d is slower than its siblings", r.World)
+	}
+	if r.unchecked > 0 {
+		r.Reason += fmt.Sprintf("; %d of %d GPUs were not checked for faults", r.unchecked, r.GPUs)
 	}
 	r.ExitCode = r.Verdict.ExitCode()
 }

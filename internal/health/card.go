@@ -90,8 +90,6 @@ type Condition struct {
 	// MemoryFault says what is wrong with the memory, by the driver's own
 	// account: uncorrected errors, rows that wait to be replaced.
 	MemoryFault string `json:"memory_fault,omitempty"`
-	// Fault is what the system says is wrong with the device: an XID in the kernel's log.
-	Fault string `json:"fault,omitempty"`
 	// ThrottledS is by how much the throttle counters advanced, by reason; nil
 	// when unknown.
 	ThrottledS map[string]float64 `json:"throttled_s,omitempty"`
@@ -102,9 +100,11 @@ type Card struct {
 	Device    string            `json:"device"` // as it can be named on the command line
 	Name      string            `json:"name"`
 	UUID      string            `json:"uuid,omitempty"`
+	PCI       string            `json:"pci,omitempty"` // "0000:ca:00.0"
 	Arch      string            `json:"arch,omitempty"`
 	Facts     map[string]string `json:"facts,omitempty"`
 	Condition Condition         `json:"condition"`
+	Sources   []Source          `json:"sources,omitempty"` // of faults, and their answers
 	Metrics   []Metric          `json:"metrics"`
 	// Error is why the measurement ended early; empty when it did not.
 	Error string `json:"error,omitempty"`

@@ -2,7 +2,6 @@ package health
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -16,10 +15,11 @@ type Verdict string
 
 // The verdicts.
 const (
-	Healthy   Verdict = "healthy"
-	Unhealthy Verdict = "unhealthy"
-	Unknown   Verdict = "unknown" // nothing to compare with: no range and no sibling
-	Failed    Verdict = "failed"  // a device could not be measured
+	Healthy    Verdict = "healthy"
+	Unhealthy  Verdict = "unhealthy"
+	NotChecked Verdict = "not checked" // no source that decides answered for a device
+	Unknown    Verdict = "unknown"     // nothing to compare with: no range and no sibling
+	Failed     Verdict = "failed"      // a device could not be measured
 )
 
 // ExitCode is the code that a command ends with.
@@ -29,7 +29,7 @@ func (v Verdict) ExitCode() int {
 		return 0
 	case Unhealthy:
 		return 1
-	case Unknown:
+	case NotChecked, Unknown:
 		return 3
 	}
 	return 4
@@ -123,6 +123,7 @@ func Judge(found map[Figure]Beside, cards []Card, ranges *Ranges, by gpuprof.Too
 		}
 		r.Notes = append(r.Notes, notes(c)...)
 	}
+	r.Notes = append(r.Notes, sourceNotes(cards)...)
 	r.conclude(compared)
 	return r, nil
 }
@@ -139,11 +140,12 @@ func JudgeAccounts(cards []Card, by gpuprof.Tool) *Report {
 			r.Notes = append(r.Notes, cards[i].Device+": "+cards[i].Error)
 		}
 	}
+	r.Notes = append(r.Notes, sourceNotes(cards)...)
 	r.conclude(compared)
 	switch r.Verdict {
 	case Healthy:
 		r.Reason = "no device reports a fault (no figure was measured)"
-	case Failed:
+	case Failed, Unhealthy:
 		r.Reason = strings.Replace(r.Reason, "could not be measured to the end", "could not be asked", 1)
 	}
 	return r
@@ -223,45 +225,76 @@ func itself(c *Card) []Off {
 		out = append(out, Off{Device: c.Device, Metric: "link_width", Unit: "lanes", Value: gpuprof.Number(d.LinkWidth), Expected: gpuprof.Number(d.LinkWidthMax),
 			Worse: gpuprof.Number(float64(d.LinkWidthMax-d.LinkWidth) / float64(d.LinkWidthMax)), Against: "itself", Cause: linkCause(d), Evidence: true, Fix: linkFix})
 	}
-	if d.MemoryFault != "" {
-		out = append(out, Off{Device: c.Device, Metric: "memory_errors", Unit: "1", Value: gpuprof.Number(math.NaN()), Expected: 0, Worse: gpuprof.Number(math.NaN()),
-			Against: "itself", Cause: d.MemoryFault, Evidence: true, Fix: "stop the programs on the GPU and reset it; if the fault returns, take the GPU out of service"})
-	}
-	if d.Fault != "" {
-		out = append(out, Off{Device: c.Device, Metric: "xid", Unit: "1", Value: gpuprof.Number(math.NaN()), Expected: 0, Worse: gpuprof.Number(math.NaN()),
-			Against: "itself", Cause: d.Fault, Evidence: true, Fix: "drain the node and reset the GPU; if the error returns, take the GPU out of service"})
-	}
-	return out
+	return append(out, c.Faults()...)
 }
 
-// conclude takes the worst of all devices.
+// conclude takes the worst of all devices. A fault by a device's own account is certain,
+// whatever could not be measured beside it.
 func (r *Report) conclude(compared []bool) {
 	var failed, alone []string
+	var unchecked sayings
 	for i := range r.Devices {
-		switch c := &r.Devices[i]; {
+		c := &r.Devices[i]
+		switch {
 		case c.Error != "":
 			failed = append(failed, c.Device)
-		case !compared[i]:
+		case !c.Checked():
+			unchecked.add(c.Device, c.Silent())
+		case !compared[i] && !c.Faulty():
 			alone = append(alone, c.Device)
 		}
 	}
+	unmeasured := ""
+	if len(failed) > 0 {
+		unmeasured = list(failed) + " could not be measured to the end"
+	}
 	switch {
-	case len(failed) > 0:
-		r.Verdict, r.Reason = Failed, fmt.Sprintf("%s could not be measured to the end", list(failed))
+	case unmeasured != "" && !r.Faulty():
+		r.Verdict, r.Reason = Failed, unmeasured
 	case len(r.Off) > 0:
-		var who []string
-		for _, o := range r.Off {
-			if !slices.Contains(who, o.Device) {
-				who = append(who, o.Device)
-			}
+		r.Verdict, r.Reason = Unhealthy, unsound(r.off())
+		if unmeasured != "" {
+			r.Reason += "; " + unmeasured
 		}
-		r.Verdict, r.Reason = Unhealthy, fmt.Sprintf("%s is not as fast or as sound as it should be", list(who))
+	case len(unchecked.texts) > 0:
+		r.Verdict, r.Reason = NotChecked, strings.Join(unchecked.lines(), "; ")
 	case len(alone) > 0:
 		r.Verdict, r.Reason = Unknown, fmt.Sprintf("nothing to compare %s with: no sibling of the same name here, and no range shipped for it (not yet measured)", list(alone))
 	default:
 		r.Verdict, r.Reason = Healthy, "every figure is within its limits"
 	}
 	r.ExitCode = r.Verdict.ExitCode()
+	if r.Verdict != NotChecked {
+		for _, line := range unchecked.lines() {
+			r.Notes = append(r.Notes, "not checked: "+line)
+		}
+	}
+}
+
+func unsound(who []string) string {
+	if len(who) == 1 {
+		return who[0] + " is not as fast or as sound as it should be"
+	}
+	return list(who) + " are not as fast or as sound as they should be"
+}
+
+// off names the devices that are off, each once.
+func (r *Report) off() []string {
+	var who []string
+	for _, o := range r.Off {
+		if name := r.Identity(o.Device); !slices.Contains(who, name) {
+			who = append(who, name)
+		}
+	}
+	return who
+}
+
+// Identity is a device's Card.Identity.
+func (r *Report) Identity(device string) string {
+	if i := slices.IndexFunc(r.Devices, func(c Card) bool { return c.Device == device }); i >= 0 {
+		return r.Devices[i].Identity()
+	}
+	return device
 }
 
 func list(names []string) string {

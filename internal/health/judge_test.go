@@ -12,9 +12,12 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
+// sound is a source that decides and reports no fault.
+func sound() []Source { return []Source{{Name: SourceECC, Answer: NoFault, Decides: true}} }
+
 // card is a healthy device.
 func card(device string) Card {
-	c := Card{Device: device, Name: "NVIDIA Test", Condition: Condition{LinkWidth: 16, LinkWidthMax: 16, LinkGen: 5, LinkGenMax: 5, PowerLimitW: 700, PowerBaseW: 700}}
+	c := Card{Device: device, Name: "NVIDIA Test", Sources: sound(), Condition: Condition{LinkWidth: 16, LinkWidthMax: 16, LinkGen: 5, LinkGenMax: 5, PowerLimitW: 700, PowerBaseW: 700}}
 	for name, v := range map[string]float64{
 		"copy": 4e12, "h2d_pinned": 55e9, "h2d_pageable": 10e9, "d2h_pinned": 54e9, "d2h_pageable": 9e9, "gemm_fp32": 50e12, "gemm_tf32": 400e12, "gemm_bf16": 700e12,
 		"launch": 6e-6, "launch_interval": 2e-6, "event_pair": 1.5e-6, "sustained": 650e12, "sm_clock": 1.7e9, "power": 690, "temperature": 65,
@@ -107,13 +110,20 @@ func TestSiblings(t *testing.T) {
 			scale(&c[1], "copy", 0.5)
 			c[1].Condition.MIG = true
 		}, Unhealthy, "cuda:1 copy", "MIG: the GPU's other instances"},
-		"memory errors":     {func(c []Card) { c[1].Condition.MemoryFault = "2 uncorrected errors" }, Unhealthy, "cuda:1 memory_errors", "2 uncorrected"},
-		"failed":            {func(c []Card) { c[1].Error = "lost" }, Failed, "", ""},
-		"other name":        {func(c []Card) { c[1].Name = "NVIDIA Other" }, Unknown, "", ""},
-		"unknown figure":    {func(c []Card) { scale(&c[1], "copy", math.NaN()) }, Healthy, "", ""},
-		"pageable, 15 %":    {func(c []Card) { scale(&c[1], "h2d_pageable", 0.85) }, Healthy, "", ""},
-		"pageable, 25 %":    {func(c []Card) { scale(&c[1], "h2d_pageable", 0.75) }, Unhealthy, "cuda:1 h2d_pageable", "socket"},
-		"a zero is no rate": {func(c []Card) { scale(&c[1], "copy", 0) }, Healthy, "", ""},
+		"memory errors": {func(c []Card) { c[1].setSource(FaultOf(SourceECC, "2 uncorrected errors", FixReset)) }, Unhealthy, "cuda:1 memory_errors", "2 uncorrected"},
+		"two faults of memory are one": {func(c []Card) {
+			c[1].setSource(FaultOf(SourceECC, "2 uncorrected errors", FixReset))
+			c[1].setSource(FaultOf(SourceRepair, "faulty memory waits", FixReset))
+		}, Unhealthy, "cuda:1 memory_errors", "2 uncorrected errors; faulty memory waits"},
+		"lost, and another failed": {func(c []Card) { c[1].setSource(FaultOf(SourceNVML, "lost", FixRestart)); c[2].Error = "out of memory" }, Unhealthy, "cuda:1 lost", "lost"},
+		"not checked":              {func(c []Card) { c[1].Sources = []Source{{Name: SourceECC, Answer: Unanswered, Decides: true}} }, NotChecked, "", ""},
+		"no source":                {func(c []Card) { c[1].Sources = nil }, NotChecked, "", ""},
+		"failed":                   {func(c []Card) { c[1].Error = "lost" }, Failed, "", ""},
+		"other name":               {func(c []Card) { c[1].Name = "NVIDIA Other" }, Unknown, "", ""},
+		"unknown figure":           {func(c []Card) { scale(&c[1], "copy", math.NaN()) }, Healthy, "", ""},
+		"pageable, 15 %":           {func(c []Card) { scale(&c[1], "h2d_pageable", 0.85) }, Healthy, "", ""},
+		"pageable, 25 %":           {func(c []Card) { scale(&c[1], "h2d_pageable", 0.75) }, Unhealthy, "cuda:1 h2d_pageable", "socket"},
+		"a zero is no rate":        {func(c []Card) { scale(&c[1], "copy", 0) }, Healthy, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cards := four()

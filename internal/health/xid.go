@@ -1,80 +1,90 @@
 package health
 
-import (
-	"fmt"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
+// level is what an XID tells of the device that it names.
+type level int
+
+const (
+	programs level = iota // an error of a program, which the driver ends for it
+	noted                 // worth a note, and no fault
+	reset                 // the GPU is faulty until it is reset
+	restart               // the GPU is faulty until the machine is restarted
+	replace               // work on the hardware is needed
 )
 
-// XID is an error that the NVIDIA driver wrote into the kernel's log.
-type XID struct {
-	PCI  string // "0000:ca:00", lower case
-	Code int
-}
-
-// xidLine is how the driver writes one: "NVRM: Xid (PCI:0000:ca:00): 79, pid=…, GPU has
-// fallen off the bus."
-var xidLine = regexp.MustCompile(`NVRM: Xid \(PCI:([0-9A-Fa-f:.]+)\): (\d+)`)
-
-// XIDs are those of a log, each code of a device once, in the order of their first.
-func XIDs(log string) []XID {
-	var out []XID
-	for _, m := range xidLine.FindAllStringSubmatch(log, -1) {
-		code, err := strconv.Atoi(m[2])
-		x := XID{PCI: pciName(m[1]), Code: code}
-		if err == nil && !slices.Contains(out, x) {
-			out = append(out, x)
-		}
-	}
-	return out
-}
-
-// pciName is a PCI address as logs and NVML have it, with the domain in four digits and
-// without the function: "00000000:CA:00.0" is "0000:ca:00".
-func pciName(address string) string {
-	address, _, _ = strings.Cut(strings.ToLower(address), ".")
-	if domain, rest, ok := strings.Cut(address, ":"); ok && len(domain) > 4 {
-		return domain[len(domain)-4:] + ":" + rest
-	}
-	return address
-}
-
-// xids are the codes that tell of the device: what they mean by NVIDIA's catalogue of XID
-// errors (https://docs.nvidia.com/deploy/xid-errors), and whether the device is at fault
-// until it is reset. Other codes are of programs, which the driver ends for them.
-var xids = map[int]struct {
+// xid is an error code of the driver.
+type xid struct {
 	means string
-	fault bool
-}{
-	48:  {"double bit memory error", true},
-	63:  {"a faulty memory row or page was noted, to be taken out of use at the next reset", false},
-	64:  {"a faulty memory row or page could not be noted to be taken out of use", true},
-	74:  {"NVLink error", true},
-	79:  {"the GPU has fallen off the bus", true},
-	92:  {"many single bit memory errors that were corrected", false},
-	94:  {"a memory error that was contained: the program that had the memory was ended", false},
-	95:  {"a memory error that could not be contained", true},
-	119: {"the GPU's system processor does not answer", true},
+	level level
 }
 
-// Blame puts the XIDs of a kernel's log to the device at a PCI address: what makes it
-// faulty into its condition. It returns the others that tell of it, in words.
-func (c *Condition) Blame(pci string, found []XID) (notes []string) {
-	var faults []string
-	for _, x := range found {
-		known, ok := xids[x.Code]
-		if !ok || x.PCI != pciName(pci) {
-			continue
-		}
-		text := fmt.Sprintf("XID %d in the kernel's log since boot: %s", x.Code, known.means)
-		if known.fault {
-			faults = append(faults, text)
-		} else {
-			notes = append(notes, text)
-		}
-	}
-	c.Fault = strings.Join(faults, "; ")
-	return notes
+// fixes are by level what clears a fault.
+var fixes = map[level]string{
+	reset:   FixReset,
+	restart: FixRestart,
+	replace: "drain the node, and check the GPU's power cables and seat; if the fault returns, replace the GPU",
+}
+
+// NVLink errors of Blackwell and later name their severity in the message.
+const (
+	firstNVLink5 = 144
+	lastNVLink5  = 150
+	// recoveryXID logs that the driver wants another recovery action.
+	recoveryXID = 154
+	offBusXID   = 79
+)
+
+// xids are the codes that tell of the device, after the resolution that NVIDIA's catalogue
+// of XID errors gives each (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html)
+// and nverror.h of the driver 595; codes that are not here are of programs, or unused.
+// Those from 144 to 150 and 154 are read by their message as well.
+var xids = map[int]xid{
+	46:  {"the GPU stopped processing", reset},
+	48:  {"double bit memory error", reset},
+	54:  {"the auxiliary power is not connected", replace},
+	62:  {"the GPU's power management controller halted", reset},
+	63:  {"a faulty memory row or page was noted, to be taken out of use at the next reset", noted},
+	64:  {"a faulty memory row or page could not be noted to be taken out of use", reset},
+	74:  {"NVLink error", reset},
+	79:  {"the GPU has fallen off the bus", restart},
+	92:  {"many single bit memory errors that were corrected", noted},
+	93:  {"the limit of writes to the InfoROM was exceeded", noted},
+	94:  {"a memory error that was contained: the program that had the memory was ended", noted},
+	95:  {"a memory error that could not be contained", reset},
+	109: {"a context switch did not end in time", reset},
+	110: {"security fault", reset},
+	119: {"the GPU's system processor does not answer", reset},
+	120: {"error of the GPU's system processor", reset},
+	121: {"error of the chip-to-chip link that was corrected", noted},
+	136: {"the training of an NVLink failed", reset},
+	137: {"NVLink refused an access to another GPU's memory", noted},
+	140: {"a memory error that was not recovered", reset},
+	143: {"the GPU could not be initialized", reset},
+	144: {"NVLink error (SAW)", reset},
+	145: {"NVLink error (RLW)", reset},
+	146: {"NVLink error (TLW)", reset},
+	147: {"NVLink error (TREX)", reset},
+	148: {"NVLink error (NVLPW_CTRL)", reset},
+	149: {"NVLink error (NETIR)", reset},
+	150: {"NVLink error (MSE)", reset},
+	151: {"the rotation of the encryption keys failed", restart},
+	155: {"NVLink error that the software defines", reset},
+	156: {"a part of the GPU was noted to be taken out of use at the next reset", reset},
+	157: {"a part of the GPU could not be noted to be taken out of use", noted},
+	158: {"fatal timeout of the GPU", reset},
+	159: {"error on the coherent link to the host", noted},
+	160: {"a memory channel was noted to be taken out of use", noted},
+	161: {"a memory channel could not be noted to be taken out of use", noted},
+	164: {"the power smoothing circuit is near the end of its life", noted},
+	165: {"the power smoothing circuit is at the end of its life", noted},
+	166: {"encrypted traffic before the NVLink was ready", noted},
+	167: {"fatal timeout on PCIe", restart},
+	168: {"the GPU has less memory than before, because of errors in it", noted},
+	169: {"the GPU's security controller halted", reset},
+	170: {"interrupt of an encrypted NVLink", noted},
+	171: {"uncorrectable error in DRAM", reset},
+	172: {"uncorrectable error in SRAM", reset},
+	173: {"the chip-to-chip link failed", restart},
+	175: {"error of the memory subsystem", noted},
+	176: {"correctable errors on PCIe", noted},
+	185: {"a spare part of the GPU came into use", noted},
 }

@@ -4,6 +4,7 @@
 package launch
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 )
@@ -78,6 +79,18 @@ func Find(get func(string) string) (p Place, ok bool) {
 		}
 	}
 	return Place{}, false
+}
+
+// Node is the name of this machine: GPUPROF_NODE, the launcher's name of it, SLURMD_NODENAME
+// (also set outside of steps), or host, the system's own. A number that a launcher gives its
+// nodes names no machine, and counts only where nothing else does. Empty: it has no name.
+func Node(get func(string) string, host string) string {
+	p, _ := Find(get)
+	number, name := p.Node, ""
+	if strings.Trim(p.Node, "0123456789") != "" {
+		number, name = "", p.Node
+	}
+	return cmp.Or(text(get, []string{"GPUPROF_NODE"}), name, text(get, []string{"SLURMD_NODENAME"}), host, number)
 }
 
 // Refused says of variables that a user has set by hand why they name no rank, "" where

@@ -136,3 +136,38 @@ func TestAnyEnvironment(t *testing.T) {
 		}
 	})
 }
+
+// TestNode: GPUPROF_NODE names the machine under every launcher and under none, and the number
+// that a launcher gives a node does not.
+func TestNode(t *testing.T) {
+	for name, c := range map[string]struct{ env, host, want string }{
+		"alone":                     {"", "host", "host"},
+		"alone, named":              {"GPUPROF_NODE=n7", "host", "n7"},
+		"named with blanks":         {"GPUPROF_NODE=", "host", "host"},
+		"a prolog of Slurm":         {"SLURMD_NODENAME=n3 SLURM_PROCID=0", "host", "n3"},
+		"a prolog, named":           {"SLURMD_NODENAME=n3 GPUPROF_NODE=n7", "host", "n7"},
+		"a step":                    {"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURMD_NODENAME=n3", "host", "n3"},
+		"a step, named":             {"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURMD_NODENAME=n3 GPUPROF_NODE=n7", "host", "n7"},
+		"a step that numbers nodes": {"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_NODEID=1", "host", "host"},
+		"torchrun":                  {"TORCHELASTIC_RUN_ID=x RANK=1 WORLD_SIZE=2 GROUP_RANK=1", "host", "host"},
+		"torchrun, named":           {"TORCHELASTIC_RUN_ID=x RANK=1 WORLD_SIZE=2 GROUP_RANK=1 GPUPROF_NODE=n7", "host", "n7"},
+		"torchrun without a name":   {"TORCHELASTIC_RUN_ID=x RANK=1 WORLD_SIZE=2 GROUP_RANK=1", "", "1"},
+		"mpirun, named":             {"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 GPUPROF_NODE=n7", "host", "n7"},
+		"explicit":                  {"GPUPROF_RANK=3 GPUPROF_WORLD=8 GPUPROF_NODE=12", "host", "12"},
+		"no name at all":            {"", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			get := func(name string) string {
+				for _, kv := range strings.Fields(c.env) {
+					if k, v, _ := strings.Cut(kv, "="); k == name {
+						return v
+					}
+				}
+				return ""
+			}
+			if got := Node(get, c.host); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -45,14 +45,16 @@ func TestEmptyTable(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	for ret, want := range map[result]error{
-		success: nil, errorNotSupported: errUnsupported, errorFunctionNotFound: errUnsupported, errorNoPermission: errForbidden, errorGPUIsLost: errLost,
+		success: nil, errorNotSupported: errUnsupported, errorFunctionNotFound: errUnsupported, errorNoPermission: errForbidden, errorGPUIsLost: errLost, errorResetRequired: errReset,
 	} {
 		if got := answer(ret); !errors.Is(got, want) {
 			t.Errorf("%d is %v, want %v", ret, got, want)
 		}
 	}
-	if got := answer(10); got == nil || got.Error() != "NVML error 10" {
-		t.Errorf("a timeout is %v", got)
+	for ret, want := range map[result]string{errorTimeout: "the GPU did not answer in time (NVML error 10)", errorMemory: "NVML error 20"} {
+		if got := answer(ret); got == nil || got.Error() != want {
+			t.Errorf("%d is %v, want %q", ret, got, want)
+		}
 	}
 }
 

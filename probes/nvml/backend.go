@@ -2,11 +2,15 @@ package nvml
 
 import "errors"
 
+// ResetRequired is the DeviceInfo.Fault of a GPU that works again after a reset.
+const ResetRequired = "the GPU requires a reset before it can be used again"
+
 // What NVML answered, as far as it makes a difference here.
 var (
 	errUnsupported = errors.New("not supported by this GPU or driver")
 	errForbidden   = errors.New("not permitted")
 	errLost        = errors.New("the GPU has fallen off the bus")
+	errReset       = errors.New(ResetRequired)
 	errClosed      = errors.New("the NVML library is closed")
 )
 
@@ -49,7 +53,8 @@ const (
 	retirePending
 	remapPending
 	remapFailed
-	computeMode // as nvml.h numbers it
+	remappedRows // rows of memory that were replaced after an uncorrectable error
+	computeMode  // as nvml.h numbers it
 	migMode
 	quantities // how many
 )
@@ -60,6 +65,7 @@ const (
 	fieldThermal       = 75
 	fieldSyncBoost     = 76
 	fieldPowerInstant  = 186
+	fieldRecovery      = 230 // NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, since driver 565
 	fieldSWThermal     = 269
 	fieldHWThermal     = 270
 	fieldHWPowerBrake  = 271
@@ -70,11 +76,13 @@ const (
 	kilobytesPerSecond = 1000 // nvml.h: "KB/s"
 )
 
-// field is one value of GetFieldValues; ok is false where it is unknown.
+// field is one value of GetFieldValues; ok is false where it is unknown, and err is then
+// NVML's answer.
 type field struct {
 	id    uint32
 	value float64
 	ok    bool
+	err   error
 }
 
 // system is NVML as this package uses it, once it runs.

@@ -99,14 +99,36 @@ func answer(r result) error {
 		return errForbidden
 	case errorGPUIsLost:
 		return errLost
+	case errorResetRequired:
+		return errReset
 	}
 	return failure(r)
 }
 
-// failure is any other result, by number: to word it would take another call.
+// failure is any other result. Its words are those of nvml.h: asking the library for them
+// would take another call.
 type failure result
 
-func (f failure) Error() string { return fmt.Sprintf("NVML error %d", int32(f)) }
+func (f failure) Error() string {
+	text := fmt.Sprintf("NVML error %d", int32(f))
+	words := map[result]string{
+		errorInsufficientPower: "the GPU's external power cables are not attached properly", errorTimeout: "the GPU did not answer in time",
+		errorIRQIssue: "the kernel has an interrupt problem with the GPU", errorUnknown: "unknown error of the driver",
+	}[result(f)]
+	if words == "" {
+		return text
+	}
+	return words + " (" + text + ")"
+}
+
+// broken reports whether a GPU that gives no other answer than this one is at fault.
+func (f failure) broken() bool {
+	switch result(f) {
+	case errorInsufficientPower, errorTimeout, errorIRQIssue, errorUnknown:
+		return true
+	}
+	return false
+}
 
 // bound is a started NVML. Every function is looked for before it is called.
 type bound struct{ t *table }
@@ -185,6 +207,9 @@ func (h *handle) pci() (string, error) {
 	if err := answer(h.t.PCI(h.d, info)); err != nil {
 		return "", err
 	}
+	if info.domain == 0 && info.bus == 0 && info.device == 0 {
+		return "", errUnsupported // the host bridge's address stands for a GPU that is on no PCI bus (Jetson)
+	}
 	return fmt.Sprintf("%08x:%02x:%02x.0", info.domain, info.bus, info.device), nil
 }
 
@@ -202,7 +227,13 @@ func (h *handle) number(q quantity) (float64, error) {
 
 // fields asks for all of f in one call.
 func (h *handle) fields(f []field) {
+	refuse := func(err error) {
+		for i := range f {
+			f[i].err = err
+		}
+	}
 	if len(f) == 0 || h.t.Fields == nil {
+		refuse(errUnsupported)
 		return
 	}
 	h.mu.Lock()
@@ -215,12 +246,16 @@ func (h *handle) fields(f []field) {
 		// A driver that fills only what it knows must not leave a success behind.
 		v[i] = fieldValue{id: f[i].id, result: uint32(errorNotSupported)}
 	}
-	if h.t.Fields(h.d, int32(len(v)), &v[0]) != success {
+	if err := answer(h.t.Fields(h.d, int32(len(v)), &v[0])); err != nil {
+		refuse(err)
 		return
 	}
 	for i := range v {
-		if result(v[i].result) == success {
-			f[i].value, f[i].ok = decode(&v[i])
+		if f[i].err = answer(result(v[i].result)); f[i].err != nil {
+			continue
+		}
+		if f[i].value, f[i].ok = decode(&v[i]); !f[i].ok {
+			f[i].err = errUnsupported
 		}
 	}
 }

@@ -239,7 +239,7 @@ func TestExamine(t *testing.T) {
 		"no default limit":    {func(g *fakeGPU) { delete(g.numbers, powerDefault) }, "power limit", gpuprof.Missing, "default limit is unknown"},
 		"uncorrected":         {func(g *fakeGPU) { g.numbers[eccUncorrected] = 2 }, "ecc", gpuprof.Limited, "2 uncorrected"},
 		"remap pending":       {func(g *fakeGPU) { g.numbers[remapPending] = 1 }, "ecc", gpuprof.Limited, "reset the GPU"},
-		"retire pending":      {func(g *fakeGPU) { g.numbers[retirePending] = 1 }, "ecc", gpuprof.Limited, "waits to be retired"},
+		"retire pending":      {func(g *fakeGPU) { g.numbers[retirePending] = 1 }, "ecc", gpuprof.Limited, "waits for a reset to be taken out of use"},
 		"remap failed":        {func(g *fakeGPU) { g.numbers[remapFailed] = 1 }, "ecc", gpuprof.Limited, "out of service"},
 		"ecc pending":         {func(g *fakeGPU) { g.numbers[eccPending] = 0 }, "ecc", gpuprof.Limited, "off after the next reboot"},
 		"no ecc":              {func(g *fakeGPU) { delete(g.numbers, eccMode); delete(g.numbers, eccPending) }, "ecc", gpuprof.Missing, "no ECC"},

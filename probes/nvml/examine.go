@@ -17,8 +17,12 @@ func line(name string, state gpuprof.CheckState, found, reason, fix string) gpup
 func (d DeviceInfo) Examine() []gpuprof.CheckLine {
 	name := fmt.Sprintf("gpu %d", d.Index)
 	if d.Fault != "" {
-		return []gpuprof.CheckLine{line(name, gpuprof.Missing, "not asked", "NVML does not return it: "+d.Fault,
-			"look for Xid messages in dmesg; check the permissions of /dev/nvidia"+fmt.Sprint(d.Index))}
+		return []gpuprof.CheckLine{line(name, gpuprof.Missing, d.whereabouts(), "NVML does not return it: "+d.Fault,
+			"look for Xid messages in dmesg, and reset the GPU or restart the machine")}
+	}
+	if d.Refused != "" {
+		return []gpuprof.CheckLine{line(name, gpuprof.Missing, d.whereabouts(), "NVML does not return it: "+d.Refused,
+			"check the permissions of /dev/nvidia"+fmt.Sprint(d.Index))}
 	}
 	lines := []gpuprof.CheckLine{{Name: name, State: gpuprof.OK, Found: fmt.Sprintf("%s, %s, PCI %s, %s of memory", orUnknown(d.Name), orUnknown(d.UUID), orUnknown(d.PCI), size(d.MemoryTotal))}}
 	for _, l := range []gpuprof.CheckLine{
@@ -29,6 +33,18 @@ func (d DeviceInfo) Examine() []gpuprof.CheckLine {
 		lines = append(lines, l)
 	}
 	return lines
+}
+
+// whereabouts is what is known of a GPU that gives no answers.
+func (d DeviceInfo) whereabouts() string {
+	found := "not asked"
+	if d.PCI != "" {
+		found += ", PCI " + d.PCI
+	}
+	if d.UUID != "" {
+		found += ", " + d.UUID
+	}
+	return found
 }
 
 const notTold = "NVML does not report it on this GPU, or not in this container"
@@ -169,14 +185,16 @@ func (d DeviceInfo) eccLine() gpuprof.CheckLine {
 	if Known(d.Uncorrected) {
 		l.Found = strings.TrimPrefix(fmt.Sprintf("%s, %g uncorrected errors since the driver was loaded", d.ECC, float64(d.Uncorrected)), ", ")
 	}
-	reset := fmt.Sprintf("stop the programs on it and reset the GPU (nvidia-smi -i %d -r), or reboot", d.Index)
+	fault, fix, note := d.RepairHealth()
+	errors, errorsFix := d.ECCHealth()
+	if note != "" {
+		l.Found = strings.TrimPrefix(l.Found+"; "+note, "; ")
+	}
 	switch {
-	case d.RemapFailed == On:
-		return bad("a faulty memory row could not be replaced", "take the GPU out of service")
-	case Known(d.Uncorrected) && d.Uncorrected > 0:
-		return bad("memory returned wrong data that ECC could not correct", reset+"; if the fault returns, take the GPU out of service")
-	case d.RemapPending == On || d.RetirePending == On:
-		return bad("faulty memory waits to be retired", reset)
+	case fault != "":
+		return bad(fault, fix)
+	case errors != "":
+		return bad("memory returned wrong data that ECC could not correct", errorsFix)
 	case d.ECC != "" && d.ECCPending != "" && d.ECC != d.ECCPending:
 		return bad("ECC will be "+string(d.ECCPending)+" after the next reboot, which changes memory size and bandwidth", "reboot before measuring")
 	case d.ECC == "":

@@ -16,6 +16,8 @@ type fakeGPU struct {
 	numbers        map[quantity]float64
 	raw            map[uint32]float64 // fields
 	fail           map[quantity]error
+	fieldErr       error
+	identityErr    error // of name, UUID and address
 	list           []Process
 	listErr        error
 	parts          []gpu
@@ -24,9 +26,9 @@ type fakeGPU struct {
 	asked          map[quantity]int
 }
 
-func (g *fakeGPU) name() (string, error) { return g.title, nil }
-func (g *fakeGPU) uuid() (string, error) { return g.id, nil }
-func (g *fakeGPU) pci() (string, error)  { return g.bus, nil }
+func (g *fakeGPU) name() (string, error) { return g.title, g.identityErr }
+func (g *fakeGPU) uuid() (string, error) { return g.id, g.identityErr }
+func (g *fakeGPU) pci() (string, error)  { return g.bus, g.identityErr }
 
 func (g *fakeGPU) number(q quantity) (float64, error) {
 	g.mu.Lock()
@@ -52,8 +54,11 @@ func (g *fakeGPU) fields(f []field) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range f {
-		f[i].value, f[i].ok = g.raw[f[i].id], false
-		_, f[i].ok = g.raw[f[i].id]
+		f[i].value, f[i].ok, f[i].err = g.raw[f[i].id], false, g.fieldErr
+		if _, told := g.raw[f[i].id]; g.fieldErr == nil && !told {
+			f[i].err = errUnsupported
+		}
+		f[i].ok = f[i].err == nil
 	}
 }
 
@@ -107,9 +112,9 @@ func healthy(id string) *fakeGPU {
 			utilisation: 0.25, memoryActivity: 0.125, memoryUsed: 1 << 30, memoryTotal: 80 << 30,
 			bar1Used: 1 << 20, bar1Total: 128 << 30, pcieGen: 1, pcieGenMax: 5, pcieWidth: 16, pcieWidthMax: 16,
 			pcieRX: 3e6, pcieTX: 4e6, eventReasons: 1, energy: 1000, persistence: 1, eccMode: 1, eccPending: 1,
-			eccUncorrected: 0, remapPending: 0, remapFailed: 0, computeMode: 0, migMode: 0,
+			eccUncorrected: 0, remapPending: 0, remapFailed: 0, remappedRows: 0, computeMode: 0, migMode: 0,
 		},
-		raw:  map[uint32]float64{fieldPowerInstant: 72500, fieldPower: 1e9, fieldSyncBoost: 0, fieldSWThermal: 3e9, fieldHWThermal: 0, fieldHWPowerBrake: 0, fieldThermal: 3e9},
+		raw:  map[uint32]float64{fieldPowerInstant: 72500, fieldPower: 1e9, fieldSyncBoost: 0, fieldSWThermal: 3e9, fieldHWThermal: 0, fieldHWPowerBrake: 0, fieldThermal: 3e9, fieldRecovery: 0},
 		cpus: []uint{0b1010},
 	}
 }

@@ -59,6 +59,10 @@ type DeviceInfo struct {
 	RetirePending Switch         `json:"retire_pending"` // memory pages wait for a reset to be retired
 	RemapPending  Switch         `json:"remap_pending"`
 	RemapFailed   Switch         `json:"remap_failed"`
+	RemappedRows  gpuprof.Number `json:"remapped_rows"` // replaced after an uncorrectable error
+	// Recovery is the action by which the driver wants the GPU recovered, as nvml.h numbers
+	// them; 0 is none.
+	Recovery gpuprof.Number `json:"recovery_action"`
 
 	PowerLimit    gpuprof.Number `json:"power_limit_w"`
 	PowerDefault  gpuprof.Number `json:"power_default_w"`
@@ -89,9 +93,22 @@ type DeviceInfo struct {
 	ProcessesKnown bool      `json:"processes_known"`
 	// Forbidden names values that this user has no permission read.
 	Forbidden []string `json:"forbidden,omitempty"`
-	// Fault is why the GPU could not be asked at all; empty when it could.
+	// Fault is NVML's answer by which the GPU is lost or otherwise broken; empty where no
+	// answer is one.
 	Fault string `json:"fault,omitempty"`
+	// Refused is why NVML gives no handle of the GPU where that is no fault of the GPU.
+	Refused string `json:"refused,omitempty"`
+	// Unanswered are the queries about faults that NVML did not answer, and why.
+	Unanswered map[string]string `json:"unanswered,omitempty"`
 }
+
+// The queries about faults, as Unanswered names them.
+const (
+	QueryECC      = "ECC errors"
+	QueryRows     = "remapped rows"
+	QueryPages    = "retired pages"
+	QueryRecovery = "recovery action"
+)
 
 // Devices lists every GPU of the machine, whatever CUDA_VISIBLE_DEVICES says.
 // It is empty once the library is closed.
@@ -114,42 +131,10 @@ func (l *Library) Devices() []DeviceInfo {
 	return out
 }
 
-// asker reads a GPU's numbers and remembers what was not permitted.
-type asker struct {
-	g         gpu
-	forbidden []string
-}
-
-func (a *asker) number(q quantity, what string) gpuprof.Number {
-	v, err := a.g.number(q)
-	if forbidden(err) {
-		a.forbidden = append(a.forbidden, what)
-	}
-	if err != nil {
-		return unknown
-	}
-	return gpuprof.Number(v)
-}
-
-func (a *asker) state(q quantity, what string) Switch {
-	switch v := a.number(q, what); {
-	case !Known(v):
-		return ""
-	case v == 0:
-		return Off
-	}
-	return On
-}
-
 func describe(g gpu, index int) DeviceInfo {
-	a := &asker{g: g}
+	a := &asker{g: g, unanswered: map[string]string{}}
 	d := DeviceInfo{Index: index}
-	var err error
-	if d.UUID, err = g.uuid(); err != nil {
-		d.Fault = err.Error()
-	}
-	d.Name, _ = g.name() // unknown names are empty
-	d.PCI, _ = g.pci()
+	d.UUID, d.Name, d.PCI = a.identity(g.uuid), a.identity(g.name), a.identity(g.pci)
 	d.MIG = a.state(migMode, "MIG mode")
 	if d.MIG == On {
 		d.Instances = describeInstances(g)
@@ -157,6 +142,7 @@ func describe(g gpu, index int) DeviceInfo {
 	d.Persistence = a.state(persistence, "persistence mode")
 	d.ComputeMode = computeModeName(a.number(computeMode, "compute mode"))
 	describeMemoryHealth(a, &d)
+	d.Recovery = a.field(fieldRecovery, QueryRecovery)
 	describeClocks(a, &d)
 	d.PowerLimit = a.number(powerLimit, "power limit")
 	d.PowerDefault = a.number(powerDefault, "default power limit")
@@ -166,20 +152,22 @@ func describe(g gpu, index int) DeviceInfo {
 	d.MemoryUsed, d.MemoryTotal = a.number(memoryUsed, "memory"), a.number(memoryTotal, "memory")
 	d.BAR1Used, d.BAR1Total = a.number(bar1Used, "BAR1 memory"), a.number(bar1Total, "BAR1 memory")
 	list, err := g.processes()
-	if forbidden(err) {
-		a.forbidden = append(a.forbidden, "processes")
-	}
+	a.heed("processes", err)
 	d.ProcessesKnown = err == nil
 	d.Processes = thisProcs().mark(list, false)
-	d.Forbidden = a.forbidden
+	d.Forbidden, d.Unanswered, d.Fault = a.forbidden, a.unanswered, a.fault()
+	if b, ok := g.(broken); ok && d.Fault == "" {
+		d.Refused = b.err.Error()
+	}
 	return d
 }
 
 func describeMemoryHealth(a *asker, d *DeviceInfo) {
 	d.ECC, d.ECCPending = a.state(eccMode, "ECC mode"), a.state(eccPending, "ECC mode")
-	d.Uncorrected = a.number(eccUncorrected, "ECC errors")
-	d.RetirePending = a.state(retirePending, "retired pages")
-	d.RemapPending, d.RemapFailed = a.state(remapPending, "remapped rows"), a.state(remapFailed, "remapped rows")
+	d.Uncorrected = a.number(eccUncorrected, QueryECC)
+	d.RetirePending = a.state(retirePending, QueryPages)
+	d.RemapPending, d.RemapFailed = a.state(remapPending, QueryRows), a.state(remapFailed, QueryRows)
+	d.RemappedRows = a.number(remappedRows, QueryRows)
 }
 
 func describeClocks(a *asker, d *DeviceInfo) {
@@ -208,7 +196,7 @@ func describeInstances(g gpu) []Instance {
 		if gi, ci, err := p.place(); err == nil {
 			in.GI, in.CI = gi, ci
 		}
-		in.Memory = (&asker{g: p}).number(memoryTotal, "memory")
+		in.Memory = (&asker{g: p, unanswered: map[string]string{}}).number(memoryTotal, "memory")
 		out = append(out, in)
 	}
 	return out

@@ -1,7 +1,6 @@
 package nvml
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -100,7 +99,7 @@ func (g gated) number(q quantity) (float64, error) {
 // fields fills f; everything in it is unknown once the library is closed.
 func (g gated) fields(f []field) {
 	for i := range f {
-		f[i].value, f[i].ok = 0, false
+		f[i].value, f[i].ok, f[i].err = 0, false, errClosed
 	}
 	if g.gpu == nil || !g.lib.enter() {
 		return
@@ -251,11 +250,12 @@ func (b broken) name() (string, error)            { return "", b.err }
 func (b broken) uuid() (string, error)            { return "", b.err }
 func (b broken) pci() (string, error)             { return "", b.err }
 func (b broken) number(quantity) (float64, error) { return 0, b.err }
-func (b broken) fields([]field)                   {}
-func (b broken) processes() ([]Process, error)    { return nil, b.err }
-func (b broken) instances() ([]gpu, error)        { return nil, b.err }
-func (b broken) place() (gi, ci int, err error)   { return 0, 0, b.err }
-func (b broken) nearCPUs(int) ([]uint, error)     { return nil, b.err }
-
-// forbidden reports whether a permission is what is missing.
-func forbidden(err error) bool { return errors.Is(err, errForbidden) }
+func (b broken) fields(f []field) {
+	for i := range f {
+		f[i].err = b.err
+	}
+}
+func (b broken) processes() ([]Process, error)  { return nil, b.err }
+func (b broken) instances() ([]gpu, error)      { return nil, b.err }
+func (b broken) place() (gi, ci int, err error) { return 0, 0, b.err }
+func (b broken) nearCPUs(int) ([]uint, error)   { return nil, b.err }

@@ -160,6 +160,7 @@ var readers = [quantities]reader{
 	retirePending: one(1, func(t *table) func(ref, *uint32) result { return t.RetirePending }),
 	remapPending:  part(1, remapped, func(r *rows) float64 { return bit(r.pending) }),
 	remapFailed:   part(1, remapped, func(r *rows) float64 { return bit(r.failed) }),
+	remappedRows:  part(1, remapped, func(r *rows) float64 { return float64(r.uncorrected) }),
 	computeMode:   one(1, func(t *table) func(ref, *uint32) result { return t.ComputeMode }),
 	migMode:       part(1, func(t *table) func(ref, *pair) result { return pairOf(t.MIGMode) }, now),
 }

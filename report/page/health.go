@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/health"
@@ -22,9 +23,9 @@ func Health(r *health.Report) (*Page, error) {
 		if !o.Evidence {
 			seen = "not seen on the device"
 		}
-		off.Items = append(off.Items, Item{Text: o.Metric + " of " + o.Device + offText(o), Tone: Bad, Lines: filled(Line{Label: "cause", Value: o.Cause, Note: seen}, Line{Label: "fix", Value: o.Fix})})
+		off.Items = append(off.Items, Item{Text: o.Metric + " of " + r.Identity(o.Device) + offText(o), Tone: Bad, Lines: filled(Line{Label: "cause", Value: o.Cause, Note: seen}, Line{Label: "fix", Value: o.Fix})})
 	}
-	tone := map[health.Verdict]Tone{health.Healthy: Good, health.Unknown: Unsure}[r.Verdict]
+	tone := map[health.Verdict]Tone{health.Healthy: Good, health.Unknown: Unsure, health.NotChecked: Unsure}[r.Verdict]
 	if r.Verdict == health.Unhealthy || r.Verdict == health.Failed {
 		tone = Bad
 	}
@@ -37,12 +38,35 @@ func Health(r *health.Report) (*Page, error) {
 	}}, nil
 }
 
-// healthOf counts the GPUs; where none was found, nobody knows how many there are.
+// healthOf counts the GPUs of a node; where none was found, their number is unknown.
 func healthOf(r *health.Report) string {
-	if len(r.Devices) == 1 && r.Devices[0].Device == health.AllGPUs {
-		return "the GPUs"
+	text := view.Plural(len(r.Devices), "GPU")
+	if slices.ContainsFunc(r.Devices, func(c health.Card) bool { return c.Device == health.AllGPUs }) {
+		text = "the GPUs"
 	}
-	return view.Plural(len(r.Devices), "GPU")
+	if r.Node != "" {
+		text += " of " + view.Cut(r.Node, 40)
+	}
+	return text
+}
+
+// sourcesRow counts the sources of faults that answered; ok is false where none was recorded.
+func sourcesRow(r *health.Report) (row Row, ok bool) {
+	row = Row{Cells: []Cell{{Text: "fault sources"}}}
+	for _, c := range r.Devices {
+		answered := 0
+		for _, s := range c.Sources {
+			if s.Answer != health.Unanswered {
+				answered++
+			}
+		}
+		text := "not asked"
+		if len(c.Sources) > 0 {
+			ok, text = true, fmt.Sprintf("%d of %d answered", answered, len(c.Sources))
+		}
+		row.Cells = append(row.Cells, Cell{Text: text})
+	}
+	return row, ok
 }
 
 func healthTable(r *health.Report) (t Table, unknown []Block) {
@@ -57,6 +81,9 @@ func healthTable(r *health.Report) (t Table, unknown []Block) {
 		name.Cells = append(name.Cells, Cell{Text: text})
 	}
 	t.Rows = []Row{name}
+	if row, ok := sourcesRow(r); ok {
+		t.Rows = append(t.Rows, row)
+	}
 	for _, metric := range health.Names() {
 		row, any, why := Row{Cells: []Cell{{Text: metric}}}, false, ""
 		for i := range r.Devices {

@@ -37,6 +37,13 @@ func (f *family) add(labels [][2]string, v float64) {
 	f.samples = append(f.samples, f.name+"{"+strings.Join(parts, ",")+"} "+strconv.FormatFloat(v, 'g', -1, 64))
 }
 
+func gauge(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
 // escape is a label's value as the format wants it.
 func escape(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s)
@@ -47,9 +54,10 @@ func Write(w io.Writer, r *health.Report) error {
 	if r == nil {
 		return view.ErrNoRun("a health report")
 	}
-	healthy := &family{name: "gpuprof_gpu_healthy", help: "1 if no figure of the GPU is off, 0 if one is or it could not be measured; without the label gpu where none could be asked."}
+	healthy := &family{name: "gpuprof_gpu_healthy", help: "1 if the GPU was checked and nothing is off, 0 if something is or it could not be measured, absent if it was not checked; without the label gpu where none could be asked or the fault names none."}
+	checked := &family{name: "gpuprof_gpu_checked", help: "1 if a source that decides answered whether the GPU has a fault, 0 if none did."}
 	off := &family{name: "gpuprof_gpu_off_ratio", help: "By which share of what is expected a figure is worse; 1 for a fault by the GPU's own account."}
-	all := []*family{healthy, off}
+	all := []*family{healthy, checked, off}
 	figures := map[string]*family{}
 	for _, name := range health.Names() {
 		f := &family{name: "gpuprof_gpu_" + name + "_" + units[health.Unit(name)], help: "Figure " + name + " of gpuprof doctor --bench."}
@@ -62,12 +70,12 @@ func Write(w io.Writer, r *health.Report) error {
 		if gpu == health.AllGPUs {
 			gpu = "" // no GPU has that name, and a label without a value is left out
 		}
-		labels := [][2]string{{"node", r.Node}, {"gpu", gpu}, {"uuid", c.UUID}}
-		good := 1.0
-		if c.Error != "" || slices.ContainsFunc(r.Off, func(o health.Off) bool { return o.Device == c.Device }) {
-			good = 0
+		labels := [][2]string{{"node", r.Node}, {"gpu", gpu}, {"uuid", c.UUID}, {"pci", c.PCI}}
+		isOff := c.Error != "" || slices.ContainsFunc(r.Off, func(o health.Off) bool { return o.Device == c.Device })
+		checked.add(labels, gauge(c.Checked()))
+		if isOff || c.Checked() { // a GPU that was not checked is neither healthy nor faulty
+			healthy.add(labels, gauge(!isOff))
 		}
-		healthy.add(labels, good)
 		for _, o := range r.Off {
 			if o.Device != c.Device {
 				continue

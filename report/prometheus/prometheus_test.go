@@ -18,15 +18,19 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// made is two devices of which the second is slow and has a fault.
+// made is a healthy device, one that is slow and has a fault, one that was not checked, a lost
+// one, and those that could not be asked.
 func made() *health.Report {
 	return &health.Report{Node: `node "7"`, Measured: time.Unix(1_764_000_000, 0),
 		Devices: []health.Card{
-			{Device: "cuda:0", UUID: "GPU-1", Metrics: []health.Metric{{Name: "copy", Unit: "B/s", Value: 4e12}, {Name: "launch", Unit: "s", Value: 5.25e-6}, {Name: "temperature", Unit: "C", Value: 61}, {Name: "gemm_bf16", Unit: "flop/s", Value: gpuprof.Number(math.NaN()), Why: "no time was left for it"}}},
+			{Device: "cuda:0", UUID: "GPU-1", PCI: "0000:17:00.0", Sources: []health.Source{{Name: health.SourceECC, Answer: health.NoFault, Decides: true}}, Metrics: []health.Metric{{Name: "copy", Unit: "B/s", Value: 4e12}, {Name: "launch", Unit: "s", Value: 5.25e-6}, {Name: "temperature", Unit: "C", Value: 61}, {Name: "gemm_bf16", Unit: "flop/s", Value: gpuprof.Number(math.NaN()), Why: "no time was left for it"}}},
 			{Device: "cuda:1", UUID: "GPU-2", Metrics: []health.Metric{{Name: "copy", Unit: "B/s", Value: 3e12}}},
+			{Device: "cuda:2", UUID: "GPU-3", Sources: []health.Source{{Name: health.SourceECC, Answer: health.Unanswered, Text: "no permission"}}},
+			{Device: "gpu3", PCI: "0000:ca:00.0", Sources: []health.Source{health.FaultOf(health.SourceNVML, "lost", health.FixRestart)}},
 			{Device: "GPUs", Error: "device lost"},
 		},
-		Off: []health.Off{{Device: "cuda:1", Metric: "copy", Worse: 0.25}, {Device: "cuda:1", Metric: "memory_errors", Worse: gpuprof.Number(math.NaN())}},
+		Off: []health.Off{{Device: "cuda:1", Metric: "copy", Worse: 0.25}, {Device: "cuda:1", Metric: "memory_errors", Worse: gpuprof.Number(math.NaN())},
+			{Device: "gpu3", Metric: "lost", Worse: gpuprof.Number(math.NaN())}},
 	}
 }
 

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/probes/nvml"
+)
+
+// What the machine itself tells of its GPUs, without a measurement: NVML's counters and
+// answers, the driver's recovery action, and the kernel's log.
+
+// machineRoot is the folder that holds /proc, /sys, /dev/kmsg and /usr; a test plants its own.
+var machineRoot = "/"
+
+// accounts are a card for every GPU that NVML or the kernel's log tells of, with the answers
+// of the sources. Where NVML lists no GPU, the first is AllGPUs with the reason. of has the
+// place of a card by the UUID of the GPU and of its MIG instances.
+func accounts(ctx context.Context, lib *nvml.Library, noNVML error) (cards []health.Card, of map[string]int) {
+	of = map[string]int{}
+	devices, located := lib.Devices(), nvml.Locate(machineRoot)
+	nvml.Identify(devices, located)
+	askNVIDIASMI(ctx, devices)
+	for i, d := range devices {
+		for _, in := range d.Instances {
+			of[in.UUID] = i
+		}
+		of[d.UUID] = i
+		cards = append(cards, accountOf(d))
+	}
+	delete(of, "")
+	if len(cards) == 0 {
+		if noNVML == nil {
+			noNVML = gpuprof.Errorf(gpuprof.ErrDevice, "listing the GPUs: NVML lists none").
+				WithFix("check that the driver of this machine sees its GPUs (nvidia-smi -L)")
+		}
+		return readKernelLog(failedCard(health.AllGPUs, noNVML)), of
+	}
+	for _, g := range nvml.Unlisted(devices, located) {
+		cards = append(cards, health.Card{Device: health.PCIAddress(g.PCI), PCI: health.PCIAddress(g.PCI), UUID: g.UUID,
+			Sources: []health.Source{{Name: health.SourceNVML, Answer: health.Unanswered, Text: "the driver has this GPU, and NVML does not list it"}}})
+	}
+	return readKernelLog(cards), of
+}
+
+// readKernelLog adds what the kernel's log tells of the GPUs.
+func readKernelLog(cards []health.Card) []health.Card {
+	text, err := kernelLog(filepath.Join(machineRoot, "dev/kmsg"))
+	why := ""
+	if err != nil {
+		why = "it cannot be read: " + err.Error()
+	}
+	return health.AskLog(cards, health.ReadLog(text), why)
+}
+
+// accountOf is what NVML tells of a GPU.
+func accountOf(d nvml.DeviceInfo) health.Card {
+	c := health.Card{Device: fmt.Sprint("gpu", d.Index), Name: d.Name, UUID: d.UUID, PCI: health.PCIAddress(d.PCI),
+		Condition: condition(d, d.MIG == nvml.On)}
+	// The link's width is not asked for: an idle link may be narrower than it will be.
+	c.Condition.LinkWidth = 0
+	switch {
+	case d.Fault == nvml.ResetRequired:
+		c.Sources = []health.Source{health.FaultOf(health.SourceRecovery, "NVML reports: "+d.Fault, health.FixReset)}
+		return c
+	case d.Fault != "":
+		c.Sources = []health.Source{health.FaultOf(health.SourceNVML, "NVML reports: "+d.Fault, health.FixRestart)}
+		return c
+	case d.Refused != "":
+		c.Sources = []health.Source{{Name: health.SourceNVML, Answer: health.Unanswered, Text: d.Refused}}
+		return c
+	}
+	source := func(name, fault, fix, note string, queries ...string) health.Source {
+		s := health.Source{Name: name, Answer: health.NoFault, Decides: true}
+		if !slices.ContainsFunc(queries, func(q string) bool { return d.Unanswered[q] == "" }) {
+			return health.Source{Name: name, Answer: health.Unanswered, Text: d.Unanswered[queries[0]]}
+		}
+		if fault != "" {
+			return health.FaultOf(name, fault, fix)
+		}
+		if note != "" {
+			s.Notes = []string{note}
+		}
+		return s
+	}
+	errorsFault, errorsFix := d.ECCHealth()
+	repairFault, repairFix, note := d.RepairHealth()
+	recovery := health.Source{Name: health.SourceRecovery, Answer: health.Unanswered, Text: d.Unanswered[nvml.QueryRecovery]}
+	if nvml.Known(d.Recovery) {
+		// A GPU without memory of its own (Jetson, GB10) is not shown to work by this alone.
+		recovery = health.RecoverySource(int(d.Recovery), nvml.Known(d.MemoryTotal))
+	}
+	c.Sources = []health.Source{
+		{Name: health.SourceNVML, Answer: health.NoFault},
+		source(health.SourceECC, errorsFault, errorsFix, "", nvml.QueryECC),
+		source(health.SourceRepair, repairFault, repairFix, note, nvml.QueryRows, nvml.QueryPages),
+		recovery,
+	}
+	return c
+}
+
+// addAccounts gives every measured card what the machine tells of its GPU, which may differ
+// from what it told before the measurement. Further GPUs that are faulty or not checked have
+// cards of their own, unless only some GPUs were asked for.
+func addAccounts(ctx context.Context, cards []health.Card, lib *nvml.Library, noNVML error, everyGPU bool) []health.Card {
+	all, of := accounts(ctx, lib, noNVML)
+	used := map[int]bool{}
+	for i := range cards {
+		c := &cards[i]
+		at, ok := of[c.UUID]
+		if len(all) == 1 && len(cards) == 1 && all[0].Device != health.AllGPUs {
+			at, ok = 0, true // an only GPU needs no UUID
+		}
+		if !ok {
+			why := cmp.Or(all[0].Error, "NVML lists no GPU of this UUID")
+			c.Sources = []health.Source{{Name: health.SourceNVML, Answer: health.Unanswered, Text: why}}
+			continue
+		}
+		used[at] = true
+		c.PCI, c.Name, c.Sources = all[at].PCI, cmp.Or(c.Name, all[at].Name), all[at].Sources
+		c.Condition.MemoryFault = all[at].Condition.MemoryFault
+	}
+	for i := range all {
+		silent := !all[i].Checked() && all[i].Device != health.AllGPUs
+		if everyGPU && !used[i] && (all[i].Faulty() || silent) {
+			cards = append(cards, all[i])
+		}
+	}
+	return cards
+}
+
+// failedCard is the card of a device, or of AllGPUs, that gave no answer.
+func failedCard(device string, err error) []health.Card {
+	return []health.Card{{Device: device, Error: sentence(err), Err: err}}
+}
+
+// failedGPU is the card of the GPU of a UUID.
+func failedGPU(uuid string, err error) []health.Card {
+	cards := failedCard(uuid, err)
+	cards[0].UUID = uuid
+	return cards
+}
+
+// faultLines are the lines of plain doctor about the faults of every GPU.
+func faultLines(cards []health.Card) []gpuprof.CheckLine {
+	var lines []gpuprof.CheckLine
+	for i := range cards {
+		c := &cards[i]
+		if c.Device == health.AllGPUs && !c.Faulty() {
+			continue // the line on telemetry has the reason
+		}
+		l := gpuprof.CheckLine{Name: strings.Replace(c.Device, "gpu", "gpu ", 1) + " faults", State: gpuprof.OK, Found: "none reported"}
+		if off := c.Faults(); len(off) > 0 {
+			l.State, l.Found, l.Reason, l.Fix = gpuprof.Limited, c.Identity()+" is at fault", off[0].Cause, off[0].Fix
+			for _, o := range off[1:] {
+				l.Reason += "; " + o.Cause
+			}
+		} else if silent := c.Silent(); silent != "" {
+			l.State, l.Reason = gpuprof.Limited, "not answered: "+silent
+			l.Fix = "run as root on the node itself, with a driver that has these answers"
+			if !c.Checked() {
+				l.State, l.Found = gpuprof.Missing, "not checked"
+			}
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// The recovery action is in NVML's interface since the driver that has it. Where a GPU's
+// library does not answer, nvidia-smi is asked once: its process has little time, since the
+// whole check has 2 s.
+const (
+	recoveryDriver   = 565
+	nvidiaSMIWithin  = 500 * time.Millisecond
+	nvidiaSMIAnswers = 1 << 16 // bytes
+)
+
+// nvidiaSMIPlaces are where drivers and containers keep it. A prolog has no PATH.
+var nvidiaSMIPlaces = [...]string{"usr/bin", "usr/local/bin", "usr/local/nvidia/bin", "opt/nvidia/bin",
+	"run/nvidia/driver/usr/bin", "run/current-system/sw/bin", "usr/lib/wsl/lib"}
+
+// askNVIDIASMI fills in recovery actions that NVML did not report. Without an answer they
+// stay unknown.
+func askNVIDIASMI(ctx context.Context, devices []nvml.DeviceInfo) {
+	wants := func(d nvml.DeviceInfo) bool {
+		release, _, _ := strings.Cut(d.Driver, ".")
+		n, err := strconv.Atoi(release)
+		return err == nil && n >= recoveryDriver && d.Fault == "" && d.Refused == "" && d.PCI != "" && !nvml.Known(d.Recovery)
+	}
+	if !slices.ContainsFunc(devices, wants) {
+		return
+	}
+	for _, dir := range nvidiaSMIPlaces {
+		file := filepath.Join(machineRoot, dir, "nvidia-smi")
+		if info, err := os.Stat(file); err != nil || info.IsDir() {
+			continue
+		}
+		// A failure leaves the actions unknown, which the report says.
+		out, _, _ := child.Command{Args: []string{file, "--query-gpu=pci.bus_id,gpu_recovery_action", "--format=csv,noheader"},
+			Limit: nvidiaSMIWithin, Leave: nvidiaSMIWithin, Most: nvidiaSMIAnswers}.Run(ctx)
+		known := readRecoveryActions(string(out))
+		for i := range devices {
+			if n, ok := known[health.PCIAddress(devices[i].PCI)]; ok && wants(devices[i]) {
+				devices[i].Recovery = gpuprof.Number(n)
+			}
+		}
+		return
+	}
+}
+
+// readRecoveryActions reads lines of nvidia-smi, "00000000:CA:00.0, Reset": the action's
+// number by PCI address. Other words, such as [N/A], are no answer.
+func readRecoveryActions(text string) map[string]int {
+	numbers := map[string]int{"none": 0, "reset": 1, "gpu reset": 1, "reboot": 2, "node reboot": 2, "drain p2p": 3, "drain and reset": 4}
+	out := map[string]int{}
+	for line := range strings.Lines(text) {
+		address, word, ok := strings.Cut(strings.TrimSpace(line), ",")
+		if n, known := numbers[strings.ToLower(strings.TrimSpace(word))]; ok && known {
+			out[health.PCIAddress(strings.TrimSpace(address))] = n
+		}
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+package health
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Answer is what a source answered about the faults of a GPU.
+type Answer string
+
+// The answers. Absence of an answer is no evidence that the GPU works.
+const (
+	NoFault    Answer = "no fault"
+	HasFault   Answer = "fault"
+	Unanswered Answer = "not answered"
+)
+
+// The sources that a GPU's faults are read from.
+const (
+	SourceNVML     = "nvml"            // whether NVML reaches the GPU
+	SourceECC      = "ecc_errors"      // uncorrected memory errors since the driver was loaded
+	SourceRepair   = "memory_repair"   // rows or pages of memory that wait to be replaced, or could not be
+	SourceRecovery = "recovery_action" // the action by which the driver wants the GPU recovered
+	SourceLog      = "kernel_log"      // XIDs and other messages of the driver
+)
+
+// Source is a place where a GPU's faults are looked for, and its answer.
+type Source struct {
+	Name   string `json:"name"`
+	Answer Answer `json:"answer"`
+	// Decides marks a source whose answer alone shows that the GPU was checked.
+	Decides bool     `json:"decides,omitempty"`
+	Text    string   `json:"text,omitempty"` // the fault, or why there is no answer
+	Fix     string   `json:"fix,omitempty"`
+	Notes   []string `json:"notes,omitempty"` // what it tells that is no fault
+}
+
+// faultMetrics name the entry of Off that a source's fault makes.
+var faultMetrics = map[string]string{SourceNVML: "lost", SourceECC: "memory_errors", SourceRepair: "memory_errors",
+	SourceRecovery: "recovery_action", SourceLog: "xid"}
+
+// FaultOf is the source of a fault that was found.
+func FaultOf(name, text, fix string) Source {
+	return Source{Name: name, Answer: HasFault, Text: text, Fix: fix}
+}
+
+// Faulty reports whether a source of the device answered with a fault.
+func (c *Card) Faulty() bool {
+	return slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Answer == HasFault })
+}
+
+// Checked reports whether the device is at fault, or one of the sources that decide answered
+// that it is not.
+func (c *Card) Checked() bool {
+	return c.Faulty() || slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Decides && s.Answer == NoFault })
+}
+
+// Silent lists the sources of the device that gave no answer, each with the reason.
+func (c *Card) Silent() string {
+	if len(c.Sources) == 0 {
+		return "no source of faults was asked"
+	}
+	var out []string
+	for _, s := range c.Sources {
+		if s.Answer == Unanswered {
+			out = append(out, fmt.Sprintf("%s (%s)", s.Name, s.Text))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// Identity names the device: one that was not measured, and may answer to no name any more, by
+// everything that is known of it, "gpu1 (PCI 0000:ca:00.0, GPU-…)".
+func (c *Card) Identity() string {
+	if len(c.Metrics) > 0 {
+		return c.Device
+	}
+	var known []string
+	if c.PCI != "" && c.PCI != c.Device {
+		known = append(known, "PCI "+c.PCI)
+	}
+	if c.UUID != "" && c.UUID != c.Device {
+		known = append(known, c.UUID)
+	}
+	if len(known) == 0 {
+		return c.Device
+	}
+	return c.Device + " (" + strings.Join(known, ", ") + ")"
+}
+
+// Faults are the entries of Off for what the sources answered, one for each metric.
+func (c *Card) Faults() []Off {
+	var out []Off
+	for _, s := range c.Sources {
+		if s.Answer != HasFault {
+			continue
+		}
+		metric := faultMetrics[s.Name]
+		if i := slices.IndexFunc(out, func(o Off) bool { return o.Metric == metric }); i >= 0 {
+			out[i].Cause += "; " + s.Text
+			continue
+		}
+		unknown := gpuprof.Number(math.NaN())
+		out = append(out, Off{Device: c.Device, Metric: metric, Unit: "1", Value: unknown, Worse: unknown,
+			Against: "itself", Cause: s.Text, Evidence: true, Fix: s.Fix})
+	}
+	return out
+}
+
+// sayings are texts about devices; the same about several devices is one text.
+type sayings struct {
+	texts   []string // in the order of their first
+	devices map[string][]string
+}
+
+func (s *sayings) add(device, text string) {
+	if s.devices == nil {
+		s.devices = map[string][]string{}
+	}
+	if s.devices[text] == nil {
+		s.texts = append(s.texts, text)
+	}
+	s.devices[text] = append(s.devices[text], device)
+}
+
+// lines are "gpu0 and gpu1: text".
+func (s *sayings) lines() []string {
+	var out []string
+	for _, text := range s.texts {
+		out = append(out, list(s.devices[text])+": "+text)
+	}
+	return out
+}
+
+// sourceNotes are the notes of the sources, and which of them gave no answer.
+func sourceNotes(cards []Card) []string {
+	var said sayings
+	for i := range cards {
+		c := &cards[i]
+		for _, s := range c.Sources {
+			for _, n := range s.Notes {
+				said.add(c.Device, n)
+			}
+		}
+		if silent := c.Silent(); c.Checked() && silent != "" && !c.Faulty() {
+			said.add(c.Device, "not answered: "+silent)
+		}
+	}
+	return said.lines()
+}
+
+// action is a recovery action of the driver.
+type action struct {
+	means, fix string
+	note       bool // it is no fault of the GPU
+}
+
+// What clears a fault.
+const (
+	FixReset   = "stop the programs on the GPU and reset it (nvidia-smi -r); if the fault returns, replace the GPU"
+	FixRestart = "drain the node and restart it; if the fault returns, replace the GPU"
+)
+
+// actions are the recovery actions by their number: nvmlDeviceGpuRecoveryAction_t of nvml.h,
+// and NV2080_CTRL_GPU_RECOVERY_ACTION of the driver, which XID 154 logs.
+var actions = map[int]action{
+	1: {means: "reset the GPU", fix: FixReset},
+	2: {means: "restart the node", fix: FixRestart},
+	3: {means: "stop the programs that copy between GPUs (drain P2P)",
+		fix: "stop the programs on this GPU and on those that it exchanges data with"},
+	4: {means: "stop the programs that copy between GPUs, and reset the GPU (drain and reset)", fix: FixReset},
+	5: {means: "recover the IMEX domain", note: true},
+	6: {means: "reset the PCIe bus of the GPU", fix: FixRestart},
+	7: {means: "restart the system", fix: FixRestart},
+}
+
+func (a action) text() string { return "the driver asks for a recovery action: " + a.means }
+
+func actionOf(number int) action {
+	if a, ok := actions[number]; ok {
+		return a
+	}
+	return action{means: fmt.Sprintf("action %d, which this gpuprof does not know", number),
+		fix: "look at nvidia-smi -q (GPU Recovery Action), and at the manual of the driver"}
+}
+
+// RecoverySource is the source for a recovery action that the driver reports; 0 is none.
+func RecoverySource(number int, decides bool) Source {
+	s := Source{Name: SourceRecovery, Answer: NoFault, Decides: decides}
+	switch a := actionOf(number); {
+	case number == 0:
+	case a.note:
+		s.Notes = []string{a.text()}
+	default:
+		return FaultOf(SourceRecovery, a.text(), a.fix)
+	}
+	return s
+}

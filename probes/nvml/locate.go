@@ -1,0 +1,101 @@
+package nvml
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Located is a GPU of NVIDIA's that the kernel lists, whether or not NVML can ask it.
+type Located struct {
+	PCI  string // "0000:17:00.0"
+	UUID string // that of the driver's last start of the GPU; empty where it was never started
+	// Driver tells that the NVIDIA driver lists the GPU, and not only the PCI bus.
+	Driver bool
+}
+
+// Locate lists the GPUs by PCI address: those of the NVIDIA driver, which also keeps the
+// UUID of a GPU that it lost, else those of the PCI bus. root is the folder that holds /proc
+// and /sys. It is empty where the kernel shows neither.
+func Locate(root string) []Located {
+	var out []Located
+	files, _ := filepath.Glob(filepath.Join(root, "/proc/driver/nvidia/gpus/*/information")) // the pattern is well formed
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		g := Located{PCI: filepath.Base(filepath.Dir(f)), Driver: true}
+		excluded := false // by an administrator: NVML does not count it
+		for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+			name, value, _ := strings.Cut(lines.Text(), ":")
+			switch value = strings.TrimSpace(value); name {
+			case "GPU UUID":
+				if !strings.Contains(value, "?") {
+					g.UUID = value
+				}
+			case "GPU Excluded":
+				excluded = value == "Yes"
+			}
+		}
+		if !excluded {
+			out = append(out, g)
+		}
+	}
+	if len(files) > 0 {
+		return out
+	}
+	vendors, _ := filepath.Glob(filepath.Join(root, "/sys/bus/pci/devices/*/vendor"))
+	for _, f := range vendors {
+		dir := filepath.Dir(f)
+		if isNVIDIA, isDisplay := fileBegins(f, "0x10de"), fileBegins(filepath.Join(dir, "class"), "0x03"); isNVIDIA && isDisplay {
+			out = append(out, Located{PCI: filepath.Base(dir)})
+		}
+	}
+	return out
+}
+
+func fileBegins(file, with string) bool {
+	text, err := os.ReadFile(file)
+	return err == nil && bytes.HasPrefix(text, []byte(with))
+}
+
+// Identify fills in the address and the UUID of GPUs for which NVML has none. NVML counts in
+// the order of PCI addresses. So a GPU gets an address only if the kernel lists as many GPUs
+// as NVML and every address that NVML does give stands at the same place in both lists.
+func Identify(list []DeviceInfo, found []Located) {
+	uuids := map[string]string{}
+	for _, g := range found {
+		uuids[busID(g.PCI)] = g.UUID
+	}
+	found = slices.SortedFunc(slices.Values(found), func(a, b Located) int { return strings.Compare(a.PCI, b.PCI) })
+	agree := len(found) == len(list)
+	for i := range list {
+		agree = agree && (list[i].PCI == "" || busID(list[i].PCI) == busID(found[i].PCI))
+	}
+	for i := range list {
+		d := &list[i]
+		if d.PCI == "" && d.Fault != "" && agree {
+			d.PCI = found[i].PCI
+		}
+		if d.UUID == "" && d.PCI != "" {
+			d.UUID = uuids[busID(d.PCI)]
+		}
+	}
+}
+
+// Unlisted are the GPUs that the driver has and NVML does not list. There are none where a GPU
+// of the list has no address, since it may be one of them.
+func Unlisted(list []DeviceInfo, found []Located) []Located {
+	var out []Located
+	for _, g := range found {
+		known := func(d DeviceInfo) bool { return d.PCI == "" || busID(d.PCI) == busID(g.PCI) }
+		if g.Driver && !slices.ContainsFunc(list, known) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
