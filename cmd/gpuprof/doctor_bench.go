@@ -106,6 +106,9 @@ func (c *doctorCmd) measureOnce(a *app, last bool) (m measured, err error) {
 		if slices.ContainsFunc(m.cards, func(c health.Card) bool { return c.Faulty() }) {
 			return m, nil
 		}
+		if slices.ContainsFunc(c.Output, isRankFolder) { // gpuprof fleet then names the node and the reason
+			return measured{cards: failedCard(health.AllGPUs, err)}, nil
+		}
 		return m, err
 	}
 	_, some := os.LookupEnv("CUDA_VISIBLE_DEVICES")

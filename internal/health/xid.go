@@ -34,9 +34,10 @@ const (
 )
 
 // xids are the codes that tell of the device, after the resolution that NVIDIA's catalogue
-// of XID errors gives each (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html)
-// and nverror.h of the driver 595; codes that are not here are of programs, or unused.
-// Those from 144 to 150 and 154 are read by their message as well.
+// of XID errors gives each (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
+// October 2025). It gives none from 162 on: those are read by their names in nverror.h of the
+// driver 595. Codes that are not here are of programs, or unused. Those from 144 to 150 and 154
+// are read by their message as well.
 var xids = map[int]xid{
 	46:  {"the GPU stopped processing", reset},
 	48:  {"double bit memory error", reset},

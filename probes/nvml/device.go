@@ -295,7 +295,9 @@ func (d *Device) Facts() map[string]string {
 	text("mig", string(i.MIG))
 	if in, ok := d.Instance(); ok {
 		text("mig_profile", in.Profile)
-		text("mig_parent_hash", hashed(i.UUID))
+		if i.UUID != "" {
+			text("mig_parent_hash", hashed(i.UUID))
+		}
 	}
 	number("power_limit_w", float64(i.PowerLimit))
 	number("power_default_w", float64(i.PowerDefault))
