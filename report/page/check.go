@@ -41,7 +41,7 @@ func Check(r *gpuprof.CheckReport) (*Page, error) {
 
 // checkTable is a row for each stage.
 func checkTable(checks []gpuprof.Check) Table {
-	t := Table{Name: "Table of checks", Noun: "stage", Caption: "Each stage against a float64 reference, before any timing: ||out - ref|| / ||ref||.",
+	t := Table{Name: "Table of checks", Noun: "stage", Caption: "Each stage from its own inputs, and the whole step from the inputs of the step, against a float64 reference, before any timing: ||out - ref|| / ||ref||.",
 		Columns: []Column{{Title: "stage", Left: true}, {Title: "relative error"}, {Title: "tolerance"}, {Title: "rows"}, {Title: "result"}}}
 	for _, c := range checks {
 		rows := view.Cut(c.Rows, 40)
