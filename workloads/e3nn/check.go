@@ -43,6 +43,11 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 		err := c.run(rng, k == 0 && whole)
 		return c.checks(), err
 	})
+	if err == nil {
+		var whole []gpuprof.Check
+		whole, err = s.wholeSteps(ctx)
+		out = append(out, whole...)
+	}
 	if err == nil && s.trains() {
 		err = s.restart()
 	}
@@ -273,6 +278,10 @@ func (c *checker) radial(layer, lo int, ref *layerReference) error {
 // layer leaves behind.
 func (c *checker) graph() error {
 	s := c.s
+	launched, err := c.results()
+	if err != nil {
+		return err
+	}
 	if err := c.poisonAll(); err != nil {
 		return err
 	}
@@ -301,7 +310,42 @@ func (c *checker) graph() error {
 			}
 		}
 	}
+	replayed, err := c.results()
+	if err != nil {
+		return err
+	}
+	for i, want := range launched {
+		var e op.ErrorNorm
+		if e.Add(op.As[float32](replayed[i]), want); !(e.Relative() <= s.chainTolerance()) {
+			c.errs[stGraph].Diff = math.Inf(1)
+		}
+	}
 	return nil
+}
+
+// results are those of a step on the device: its result, the energy or loss, and in training
+// the gradients' first moments.
+func (c *checker) results() (out [][]float64, err error) {
+	s := c.s
+	list := []gpuprof.Buffer{s.slots[c.slot].result}
+	if s.backwards() {
+		list = append(list, s.back.energy)
+	}
+	for _, b := range list {
+		v, err := c.wide(b, 0, b.Len()/4)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	if !s.trains() {
+		return out, nil
+	}
+	now, err := s.train.step.Save(s.Compute)
+	for i := range s.train.step.Params() {
+		out = append(out, now.Moments(i))
+	}
+	return out, err
 }
 
 // copyBack checks the result's way home, bit for bit.

@@ -224,6 +224,10 @@ type Saved struct {
 	inverse    float64 // of the loss's scale
 }
 
+// Values and Moments are those of parameter i: its values and the first moments of its gradient.
+func (s Saved) Values(i int) []float64  { return s.p[i] }
+func (s Saved) Moments(i int) []float64 { return s.m[i] }
+
 // Save reads it.
 func (s *Step) Save(stream gpuprof.Stream) (out Saved, err error) {
 	inverse, err := op.Receive(s.mem.Dev, stream, s.adam.state, stateInverse, 1)
