@@ -21,11 +21,6 @@ const (
 	wholeRows = 4
 )
 
-// updateTolerance is that of the change of the parameters: Adam divides a gradient by its size,
-// so of one that is near 0 only the sign is left. A change that is missing is off by 1, and the
-// moments are compared more closely.
-func (s *session) updateTolerance() float64 { return max(1e-2, 20*tolerances[s.set["precision"]]) }
-
 // wholeStep takes steps through the device with batches of few edges and compares what they
 // leave with float64 from the batches and the parameters as they were drawn. Nothing here
 // reads the plan of a step.
@@ -358,41 +353,14 @@ func (w *wholeStep) checks() ([]gpuprof.Check, error) {
 		out = append(out, add("", max(w.outputs.Relative(), w.scalars.Relative()), tol))
 		return out, nil
 	}
-	gradients, update, err := w.learned()
+	gradients, update, err := s.train.step.Learned(s.Compute, s.drawn(), w.p, w.m, func(i int, v []float64) []float64 {
+		if i%w.each() > 0 {
+			return v
+		}
+		return mulIrOf(s.layout, s.model.Layers[i/w.each()].In, v) // features
+	})
 	if err != nil {
 		return nil, err
 	}
-	return append(out, add(", loss", w.scalars.Relative(), s.chainTolerance()), add(", gradients", gradients, s.chainTolerance()), add(", parameters", update, s.updateTolerance())), nil
-}
-
-// learned compares the first moments, which are sums of the gradients of all steps, and the
-// change of the parameters: the largest error of a parameter.
-func (w *wholeStep) learned() (gradients, update float64, err error) {
-	s := w.s
-	now, err := s.train.step.Save(s.Compute)
-	if err != nil {
-		return 0, 0, err
-	}
-	start := s.drawn()
-	for k := range w.p {
-		l := s.model.Layers[k/w.each()]
-		var m, p op.ErrorNorm
-		gotM, gotP := now.Moments(k), now.Values(k)
-		if k%w.each() == 0 {
-			gotM, gotP = mulIrOf(s.layout, l.In, gotM), mulIrOf(s.layout, l.In, gotP)
-		}
-		m.Add(op.As[float32](gotM), w.m[k])
-		for i, v := range gotP {
-			p.Add([]float32{float32(v - start[k][i])}, []float64{w.p[k][i] - start[k][i]})
-		}
-		for _, one := range []struct {
-			to *float64
-			e  op.ErrorNorm
-		}{{&gradients, m}, {&update, p}} {
-			if rel := one.e.Relative(); op.Worse(gpuprof.Number(*one.to), gpuprof.Number(rel)) {
-				*one.to = rel
-			}
-		}
-	}
-	return gradients, update, nil
+	return append(out, add(", loss", w.scalars.Relative(), s.chainTolerance()), add(", gradients", gradients, s.chainTolerance()), add(", parameters", update, optim.UpdateTolerance(tolerances[s.set["precision"]]))), nil
 }

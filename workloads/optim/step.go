@@ -224,8 +224,7 @@ type Saved struct {
 	inverse    float64 // of the loss's scale
 }
 
-// Values and Moments are those of parameter i: its values and the first moments of its gradient.
-func (s Saved) Values(i int) []float64  { return s.p[i] }
+// Moments are the first moments of parameter i's gradient.
 func (s Saved) Moments(i int) []float64 { return s.m[i] }
 
 // Save reads it.
