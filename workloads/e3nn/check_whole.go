@@ -29,8 +29,9 @@ type wholeStep struct {
 	ctx  context.Context
 	rng  *rand.Rand
 	nets []*refNet
-	// Parameters, gradients and moments by layer, in the order of the optimizer and of mul_ir.
-	p, g, m, v [][]float64
+	// Parameters and gradients by layer, in the order of the optimizer and of mul_ir.
+	ref *optim.Reference
+	g   [][]float64
 
 	outputs op.ItemErrors // of rows, or of points where there are forces
 	scalars op.ErrorNorm  // energies and losses
@@ -74,10 +75,7 @@ func (s *session) drawn() (all [][]float64) {
 
 // wholeSteps compares whole steps.
 func (s *session) wholeSteps(ctx context.Context) ([]gpuprof.Check, error) {
-	w := &wholeStep{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.seed, 6)), p: s.drawn()}
-	for _, p := range w.p {
-		w.m, w.v = append(w.m, make([]float64, len(p))), append(w.v, make([]float64, len(p)))
-	}
+	w := &wholeStep{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.seed, 6)), ref: optim.NewReference(s.drawn(), s.set)}
 	if s.trains() {
 		if err := s.train.step.Checked(s.Compute); err != nil {
 			return nil, err
@@ -92,17 +90,14 @@ func (s *session) wholeSteps(ctx context.Context) ([]gpuprof.Check, error) {
 }
 
 // each is how many parameters a layer has.
-func (w *wholeStep) each() int { return len(w.p) / len(w.s.model.Layers) }
+func (w *wholeStep) each() int { return len(w.ref.P) / len(w.s.model.Layers) }
 
 // step is one step with its micro-batches, on the device and in float64.
 func (w *wholeStep) step(i int) error {
 	s := w.s
-	w.nets, w.g = nil, nil
+	w.nets, w.g = nil, w.ref.Gradients()
 	for l := range s.model.Layers {
-		w.nets = append(w.nets, s.netOf(l, w.p[l*w.each():]))
-	}
-	for _, p := range w.p {
-		w.g = append(w.g, make([]float64, len(p)))
+		w.nets = append(w.nets, s.netOf(l, w.ref.P[l*w.each():]))
 	}
 	micros := microOf(s.set)
 	for micro := range micros {
@@ -122,12 +117,7 @@ func (w *wholeStep) step(i int) error {
 	for _, g := range w.g {
 		scale(g, 1/float64(micros))
 	}
-	factor := optim.RefClip(s.set.Float("clip"), w.g...)
-	for k, g := range w.g {
-		scale(g, factor)
-		w.p[k] = slices.Clone(w.p[k])
-		optim.RefAdam(s.set.Float("lr"), i+1, w.p[k], g, w.m[k], w.v[k])
-	}
+	w.ref.Step(w.g)
 	return nil
 }
 
@@ -190,7 +180,7 @@ func (w *wholeStep) copied(sl *slot, micro int) *wholeBatch {
 
 // row is a row of a batch for layer l.
 func (w *wholeStep) row(b *wholeBatch, r, l int) (row refRow) {
-	in, x := w.s.model.Layers[l].In.Dim(), w.p[l*w.each()]
+	in, x := w.s.model.Layers[l].In.Dim(), w.ref.P[l*w.each()]
 	for _, e := range b.rows[r] {
 		row.vec, row.x = append(row.vec, e.vec), append(row.x, x[e.source*in:][:in])
 	}
@@ -353,7 +343,7 @@ func (w *wholeStep) checks() ([]gpuprof.Check, error) {
 		out = append(out, add("", max(w.outputs.Relative(), w.scalars.Relative()), tol))
 		return out, nil
 	}
-	gradients, update, err := s.train.step.Learned(s.Compute, s.drawn(), w.p, w.m, func(i int, v []float64) []float64 {
+	gradients, update, err := s.train.step.Learned(s.Compute, w.ref, s.chainTolerance(), func(i int, v []float64) []float64 {
 		if i%w.each() > 0 {
 			return v
 		}
@@ -362,5 +352,5 @@ func (w *wholeStep) checks() ([]gpuprof.Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(out, add(", loss", w.scalars.Relative(), s.chainTolerance()), add(", gradients", gradients, s.chainTolerance()), add(", parameters", update, optim.UpdateTolerance(tolerances[s.set["precision"]]))), nil
+	return append(out, add(", loss", w.scalars.Relative(), s.chainTolerance()), add(", gradients", gradients, s.chainTolerance()), add(", parameters", update, optim.UpdateTolerance)), nil
 }

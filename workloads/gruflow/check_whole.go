@@ -33,10 +33,8 @@ type wholeStep struct {
 	at      []carrier     // of every kind
 	h       [][][]float64 // its states, [L][H]
 	p       params
-	p64     [][]float64 // in the order of the optimizer
-	m, v    [][]float64
-	drawn   [][]float64
-	levels  [][]tripLevel // of the last window, by kind
+	ref     *optim.Reference // by parameters in the order of the optimizer
+	levels  [][]tripLevel    // of the last window, by kind
 	loss    float64
 	rows    [wholeParts]op.ItemErrors
 	metrics op.ErrorNorm
@@ -115,10 +113,7 @@ func (w *wholeStep) begin() error {
 		}
 		w.h = append(w.h, h)
 	}
-	w.p64, w.drawn = w.p.wide(), w.p.wide()
-	for _, p := range w.p64 {
-		w.m, w.v = append(w.m, make([]float64, len(p))), append(w.v, make([]float64, len(p)))
-	}
+	w.ref = optim.NewReference(w.p.wide(), s.set)
 	return w.send()
 }
 
@@ -176,11 +171,7 @@ func (w *wholeStep) count(kind int) float64 {
 // step is step i in float64, and compares its records and metrics.
 func (w *wholeStep) step(i int) error {
 	s, sh := w.s, w.s.shape
-	grads := make([][]float64, len(w.p64))
-	for k, p := range w.p64 {
-		grads[k] = make([]float64, len(p))
-	}
-	window := windowOf(s.set)
+	grads, window := w.ref.Gradients(), windowOf(s.set)
 	n := window * sh.T * sh.B * sh.I
 	for micro := range microOf(s.set) {
 		fields := w.fields[i][micro*n : (micro+1)*n]
@@ -210,7 +201,8 @@ func (w *wholeStep) step(i int) error {
 		}
 	}
 	if s.train != nil {
-		w.learn(i, grads)
+		w.ref.Step(grads)
+		w.p = narrow(w.ref.P)
 	}
 	return w.results(i)
 }
@@ -238,18 +230,6 @@ func (w *wholeStep) back(dose []float64, trips []trip, grads [][]float64) {
 			}
 		}
 	}
-}
-
-// learn is clipping and Adam.
-func (w *wholeStep) learn(i int, grads [][]float64) {
-	factor := optim.RefClip(w.s.set.Float("clip"), grads...)
-	for k, g := range grads {
-		for e := range g {
-			g[e] *= factor
-		}
-		optim.RefAdam(w.s.set.Float("lr"), i+1, w.p64[k], g, w.m[k], w.v[k])
-	}
-	w.p = narrow(w.p64)
 }
 
 // results compares the records of a step's last level as the host has them, the metrics of all
@@ -341,9 +321,9 @@ func (w *wholeStep) checks() ([]gpuprof.Check, error) {
 	if s.train == nil {
 		return out, nil
 	}
-	gradients, update, err := s.train.step.Learned(s.stream, w.drawn, w.p64, w.m, nil)
+	gradients, update, err := s.train.step.Learned(s.stream, w.ref, tol, nil)
 	if err != nil {
 		return nil, err
 	}
-	return append(out, add(", loss", w.scalars.Relative(), tol), add(", gradients", gradients, tol), add(", parameters", update, optim.UpdateTolerance(s.prec.tolerance()))), nil
+	return append(out, add(", loss", w.scalars.Relative(), tol), add(", gradients", gradients, tol), add(", parameters", update, optim.UpdateTolerance)), nil
 }
