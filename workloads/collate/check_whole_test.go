@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // late drops what a stream is asked to do from the time on that it is told to.
@@ -59,7 +58,7 @@ func TestWholeStepCatches(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.ContainsFunc(checks, func(c gpuprof.Check) bool { return c.Stage == loop.WholeStep && !c.Pass }) {
+			if !slices.ContainsFunc(checks, func(c gpuprof.Check) bool { return c.Stage == gpuprof.WholeStep && !c.Pass }) {
 				t.Errorf("the check of whole steps passes: %+v", checks)
 			}
 		})

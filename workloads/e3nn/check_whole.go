@@ -54,7 +54,8 @@ func (s *session) netOf(layer int, p [][]float64) *refNet {
 	l, mlp := s.model.Layers[layer], s.mlps[layer]
 	l.Linear.Layout, l.Gate.Layout = op.MulIr, op.MulIr
 	mlp.Out, mlp.Padding = l.TP.WeightNumel(), 0
-	n := &refNet{layer: l, basis: s.radialBasis(), sph: op.Sph{LMax: s.model.LMax}, mlp: mlp, w1: p[1], w2: p[2], mix: p[3]}
+	n := &refNet{layer: l, basis: s.radialBasis(), sph: op.Sph{LMax: s.model.LMax}, mlp: mlp,
+		w1: p[1], w2: p[2], mix: p[3]}
 	if s.backwards() {
 		n.readout, n.factors = l.readout(), p[4]
 	}
@@ -146,7 +147,8 @@ func (w *wholeStep) enqueue(at, micro int) (*wholeBatch, error) {
 
 // thin takes the edges of all rows but a few out of a batch on the host.
 func (w *wholeStep) thin(sl *slot) int {
-	src, dst, rowptr, vec := gpuprof.Ints(sl.host.src), gpuprof.Ints(sl.host.dst), gpuprof.Ints(sl.host.rowptr), gpuprof.Floats(sl.host.vec)
+	h := sl.host
+	src, dst, rowptr, vec := gpuprof.Ints(h.src), gpuprof.Ints(h.dst), gpuprof.Ints(h.rowptr), gpuprof.Floats(h.vec)
 	rows := len(rowptr) - 1
 	keep := append(w.rng.Perm(rows)[:min(rows, wholeRows-1)], 0) // a prefix of edges has the first
 	n, lo := 0, int(rowptr[0])
@@ -343,7 +345,8 @@ func (w *wholeStep) checks() ([]gpuprof.Check, error) {
 		out = append(out, add("", max(w.outputs.Relative(), w.scalars.Relative()), tol))
 		return out, nil
 	}
-	gradients, update, err := s.train.step.Learned(s.Compute, w.ref, s.chainTolerance(), func(i int, v []float64) []float64 {
+	tol := s.chainTolerance()
+	gradients, update, err := s.train.step.Learned(s.Compute, w.ref, tol, func(i int, v []float64) []float64 {
 		if i%w.each() > 0 {
 			return v
 		}
@@ -352,5 +355,6 @@ func (w *wholeStep) checks() ([]gpuprof.Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(out, add(", loss", w.scalars.Relative(), s.chainTolerance()), add(", gradients", gradients, s.chainTolerance()), add(", parameters", update, optim.UpdateTolerance)), nil
+	return append(out, add(", loss", w.scalars.Relative(), tol), add(", gradients", gradients, tol),
+		add(", parameters", update, optim.UpdateTolerance)), nil
 }

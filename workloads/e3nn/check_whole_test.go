@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -99,7 +98,9 @@ func TestWholeStepCatches(t *testing.T) {
 		{"no harmonics", passForward, small, "", without(stSph, 0), false},
 		{"no linear layer and gate", passForward, three, "", without(stLinearGate, 2), true},
 		{"another layer's weights", passForward, three, "", instead(stRadial, 1, 2), false},
-		{"features of a later layer", passForward, []string{"deepaw", "batch=4", "mul=50", "edges=40"}, "", bound(t, stProduct, 1, func(s *session) gpuprof.Buffer { return s.layers[1].x }, func(s *session) gpuprof.Buffer { return s.layers[2].x }), false},
+		{"features of a later layer", passForward, three, "", bound(t, stProduct, 1,
+			func(s *session) gpuprof.Buffer { return s.layers[1].x },
+			func(s *session) gpuprof.Buffer { return s.layers[2].x }), false},
 
 		{"no product backwards", passForces, three, "", without(stProductBack, 1), false},
 		{"no MLP backwards", passForces, three, "", without(stRadialBack, 2), false},
@@ -117,7 +118,9 @@ func TestWholeStepCatches(t *testing.T) {
 		{"no clipping", passTrain, small, "clip=0.01", without(stClip, 0), true},
 		{"gradients that are not zeroed", passTrain, small, "zero=fill", cut(stLoss, 0, -1), true},
 		{"gradients added twice", passTrain, small, "zero=fill", twice(stGrads, 0), false},
-		{"a gradient of another parameter", passTrain, three, "", bound(t, stGrads, 0, func(s *session) gpuprof.Buffer { return s.train.grads[0].w1 }, func(s *session) gpuprof.Buffer { return s.train.grads[1].w1 }), false},
+		{"a gradient of another parameter", passTrain, three, "", bound(t, stGrads, 0,
+			func(s *session) gpuprof.Buffer { return s.train.grads[0].w1 },
+			func(s *session) gpuprof.Buffer { return s.train.grads[1].w1 }), false},
 		{"no second micro-batch", passTrain, small, "accumulate=2", func(s *session) {
 			s.plan = slices.DeleteFunc(s.plan, func(so stageOps) bool { return so.adds && so.stage == stGrads })
 		}, true},
@@ -141,7 +144,7 @@ func TestWholeStepCatches(t *testing.T) {
 			}
 			whole, others := false, []string(nil)
 			for _, c := range checks {
-				switch isWhole := strings.HasPrefix(c.Stage, loop.WholeStep); {
+				switch isWhole := strings.HasPrefix(c.Stage, gpuprof.WholeStep); {
 				case !c.Pass && isWhole:
 					whole = true
 				case !c.Pass:

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
-	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // Faults of a step that are none of an operation's own arithmetic, each in the setting where it
@@ -28,6 +27,9 @@ func TestWholeStepCatches(t *testing.T) {
 				}
 			}
 		}
+	}
+	before := func(l *launch) { // its first array and where that begins
+		l.uses[0].id, l.uses[2].id = bState, bState
 	}
 	older := func(s *session) { // every step starts from a copy of the first state
 		b, err := s.memory.take(bRegion, s.shape.stateWords())
@@ -64,8 +66,8 @@ func TestWholeStepCatches(t *testing.T) {
 			s.bindLaw()
 			s.shape.zero = true
 		}},
-		{"a frame of the state before", "live=every:3", func(s *session) { s.view.uses[0].id, s.view.uses[2].id = bState, bState }},
-		{"a region of the state before", "roi=on", func(s *session) { s.crop.uses[0].id, s.crop.uses[2].id = bState, bState }},
+		{"a frame of the state before", "live=every:3", func(s *session) { before(&s.view) }},
+		{"a region of the state before", "roi=on", func(s *session) { before(&s.crop) }},
 	} {
 		t.Run(tt.name+" "+tt.set, func(t *testing.T) {
 			s, err := prepare(openHost(t, host.Options{}), resolve(t, "small", tinyGrid(tt.set)...))
@@ -88,7 +90,8 @@ func wholeFails(t *testing.T, s *session) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(checks, func(c gpuprof.Check) bool { return strings.HasPrefix(c.Stage, loop.WholeStep) && !c.Pass }) {
+	fails := func(c gpuprof.Check) bool { return strings.HasPrefix(c.Stage, gpuprof.WholeStep) && !c.Pass }
+	if !slices.ContainsFunc(checks, fails) {
 		t.Errorf("no check of whole steps fails: %+v", checks)
 	}
 }
@@ -102,7 +105,8 @@ func TestEveryGraphIsChecked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(checks, func(c gpuprof.Check) bool { return c.Stage == "graph" && !c.Pass }) {
+		fails := func(c gpuprof.Check) bool { return c.Stage == "graph" && !c.Pass }
+		if !slices.ContainsFunc(checks, fails) {
 			t.Errorf("graph %d is another's, and the check passes: %+v", k, checks)
 		}
 	}
@@ -112,8 +116,7 @@ func TestEveryGraphIsChecked(t *testing.T) {
 func TestEarlierStatesAreChecked(t *testing.T) {
 	for _, set := range []string{"history=2", "history=1", "history=2,keep=host"} {
 		s := openSession(t, tinyGrid(set)...)
-		c := &checker{s: s, ctx: context.Background(), ref: newReference(s.shape, s.params), first: drawCells(s.shape, s.seed)}
-		c.start = s.shape.arranged(c.first)
+		c := newChecker(context.Background(), s)
 		if err := c.wholeStep(); err != nil {
 			t.Fatal(err)
 		}

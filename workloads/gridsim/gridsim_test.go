@@ -158,7 +158,7 @@ func TestCheckCatches(t *testing.T) {
 				for _, c := range checks {
 					switch {
 					case c.Pass:
-					case strings.HasPrefix(c.Stage, loop.WholeStep):
+					case strings.HasPrefix(c.Stage, gpuprof.WholeStep):
 						steps++
 					default:
 						operations++

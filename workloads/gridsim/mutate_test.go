@@ -75,7 +75,7 @@ func (p plan) mutations() []plan {
 				if to == from || !alike(from, to) {
 					continue
 				}
-				bound := p.changed(fmt.Sprintf("%s for %s in %s", blockNames[to], blockNames[from], what) + fmt.Sprint(" ", from, " to ", to))
+				bound := p.changed(fmt.Sprintf("%s (%d) for %s (%d) in %s", blockNames[to], to, blockNames[from], from, what))
 				bound.ops[i].rebind(from, to)
 				out = append(out, bound)
 			}
@@ -236,7 +236,7 @@ var valuesSeed = maphash.MakeSeed()
 
 // seen reports whether the check of a session whose plan was changed finds it, as a failed
 // comparison or as an error of the step.
-func seen(t *testing.T, d gpuprof.Device, c gpuprof.Config, change func(plan) plan) (found bool, by string) {
+func seen(t *testing.T, d gpuprof.Device, c gpuprof.Config, change func(plan) plan) (ok bool, by string) {
 	t.Helper()
 	s, err := prepare(d, c)
 	if err != nil {
@@ -279,7 +279,8 @@ func mutate(t *testing.T, d gpuprof.Device, settings []string) {
 	}
 	for i, o := range planOf(whole.ops).live().ops {
 		if !sameBlocks(o.take, whole.ops[i].take) || !sameBlocks(o.give, whole.ops[i].give) {
-			t.Errorf("operation %d %s takes %v and gives %v, by what it reads and writes it should %v and %v", i, o.name, whole.ops[i].take, whole.ops[i].give, o.take, o.give)
+			t.Errorf("operation %d %s takes %v and gives %v, by what it reads and writes it should %v and %v",
+				i, o.name, whole.ops[i].take, whole.ops[i].give, o.take, o.give)
 		}
 	}
 	if found, by := seen(t, d, c, func(p plan) plan { return p }); found {
@@ -318,7 +319,8 @@ func TestMutationsOnCUDA(t *testing.T) {
 		libraries bool
 		set       string
 	}{
-		{false, "impl=fused"}, {false, "impl=gemm"}, {false, "impl=split,layout=hwc"}, {false, "graph=on,impl=gemm,layout=hwc,precision=bf16"}, {false, "law=walk,impl=split,chunk=7"},
+		{false, "impl=fused"}, {false, "impl=gemm"}, {false, "impl=split,layout=hwc"},
+		{false, "graph=on,impl=gemm,layout=hwc,precision=bf16"}, {false, "law=walk,impl=split,chunk=7"},
 		{true, "impl=gemm,chunk=5"},
 	} {
 		t.Run(tt.set, func(t *testing.T) { mutate(t, openSimulated(t, tt.libraries), tinyGrid(tt.set)) })

@@ -85,13 +85,15 @@ func (w *wholeStep) kinds() int     { return min(wholeKinds, w.s.shape.B) }
 func (w *wholeStep) begin() error {
 	s, sh := w.s, w.s.shape
 	w.start, w.sources = drawState(sh, s.seed), drawSources(sh, s.seed)
-	levels := []int{sh.D - 1, 0, sh.D / 2, max(sh.D-2, 0), 1 % sh.D} // the first leaves in the first step, the fourth in the second
+	// The first leaves in the first step, the fourth in the second.
+	levels := []int{sh.D - 1, 0, sh.D / 2, max(sh.D-2, 0), 1 % sh.D}
 	for k := range sh.B {
 		from := w.kind(k)
 		for l := range sh.L {
 			copy(w.start.h[(l*sh.B+k)*sh.H:][:sh.H], w.start.h[(l*sh.B+from)*sh.H:][:sh.H])
 		}
-		w.start.energy[k], w.sources[k], w.start.level[k] = w.start.energy[from], w.sources[from], int32(levels[from])
+		w.start.energy[k], w.sources[k] = w.start.energy[from], w.sources[from]
+		w.start.level[k] = int32(levels[from])
 		copy(w.start.place[2*k:2*k+2], w.start.place[2*from:2*from+2])
 	}
 	n := int(s.inputWords())
@@ -106,7 +108,9 @@ func (w *wholeStep) begin() error {
 		w.fields[i] = gpuprof.Floats(s.inputs)[i%s.batches*n:][:n]
 	}
 	for k := range w.kinds() {
-		w.at = append(w.at, carrier{energy: float64(w.start.energy[k]), level: int(w.start.level[k]), x: float64(w.start.place[2*k]), y: float64(w.start.place[2*k+1])})
+		st := w.start
+		w.at = append(w.at, carrier{energy: float64(st.energy[k]), level: int(st.level[k]),
+			x: float64(st.place[2*k]), y: float64(st.place[2*k+1])})
 		var h [][]float64
 		for l := range sh.L {
 			h = append(h, op.As[float64](w.start.h[(l*sh.B+k)*sh.H:][:sh.H]))
@@ -130,8 +134,8 @@ func (w *wholeStep) send() error {
 	for _, part := range []struct {
 		to   gpuprof.Buffer
 		from []float32
-	}{{s.slots[0].net.h, w.start.h}, {s.slots[1].net.h, w.start.h}, {s.flow.energy, w.start.energy}, {s.flow.level, asFloats(w.start.level)},
-		{s.flow.place, w.start.place}, {s.flow.source, w.sources}} {
+	}{{s.slots[0].net.h, w.start.h}, {s.slots[1].net.h, w.start.h}, {s.flow.energy, w.start.energy},
+		{s.flow.level, asFloats(w.start.level)}, {s.flow.place, w.start.place}, {s.flow.source, w.sources}} {
 		if err := op.Send(s.mem.Dev, s.stream, part.to, part.from); err != nil {
 			return err
 		}
@@ -251,7 +255,8 @@ func (w *wholeStep) results(i int) error {
 			if lv.leaves {
 				h = make([]float64, sh.H)
 			}
-			of, levels, top = append(of, op.As[float32](lv.record[:])...), append(levels, int32(level)), append(top, op.As[float32](h)...)
+			of, levels = append(of, op.As[float32](lv.record[:])...), append(levels, int32(level))
+			top = append(top, op.As[float32](h)...)
 			if j == windowOf(s.set)-1 {
 				at := records[k*outputs : (k+1)*outputs]
 				w.rows[wholeDeposit].Add(at[:1], lv.record[:1])
@@ -325,5 +330,6 @@ func (w *wholeStep) checks() ([]gpuprof.Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(out, add(", loss", w.scalars.Relative(), tol), add(", gradients", gradients, tol), add(", parameters", update, optim.UpdateTolerance)), nil
+	return append(out, add(", loss", w.scalars.Relative(), tol), add(", gradients", gradients, tol),
+		add(", parameters", update, optim.UpdateTolerance)), nil
 }

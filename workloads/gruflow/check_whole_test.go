@@ -122,7 +122,8 @@ func TestWholeStepCatches(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.ContainsFunc(checks, func(c gpuprof.Check) bool { return strings.HasPrefix(c.Stage, loop.WholeStep) && !c.Pass }) {
+			fails := func(c gpuprof.Check) bool { return strings.HasPrefix(c.Stage, gpuprof.WholeStep) && !c.Pass }
+			if !slices.ContainsFunc(checks, fails) {
 				t.Errorf("no check of whole steps fails: %+v", checks)
 			}
 		})

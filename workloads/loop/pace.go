@@ -238,15 +238,9 @@ func (p *Pace) ResetStats(probe gpuprof.Probe) error {
 	return p.Pool.ResetPeak()
 }
 
-// WholeStep names the check that compares what steps leave with float64 from the inputs of
-// the first of them, by formulas that do not depend on the list of operations. A check of one
-// operation starts from what that operation was given, so it cannot see an operation that is
-// missing, is there twice or reads the wrong buffer.
-const WholeStep = "whole step"
-
 // WholeCheck is the comparison of whole steps at compared of all items, such as "cells".
 func WholeCheck(relative, tolerance float64, compared, all int, items string) gpuprof.Check {
-	c := CheckOf(WholeStep, relative, tolerance, compared, all)
+	c := CheckOf(gpuprof.WholeStep, relative, tolerance, compared, all)
 	c.Rows += " " + items
 	return c
 }

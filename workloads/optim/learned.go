@@ -72,7 +72,8 @@ const rounded = 1. / (1 << 21)
 // since they were drawn, where gradients with a relative error of t leave it certain. order is
 // how the device's values of a parameter lie in the reference's order, nil for as they are. It
 // returns the largest error of a parameter.
-func (s *Step) Learned(stream gpuprof.Stream, r *Reference, t float64, order func(i int, v []float64) []float64) (gradients, update float64, err error) {
+func (s *Step) Learned(stream gpuprof.Stream, r *Reference, t float64,
+	order func(i int, v []float64) []float64) (gradients, update float64, err error) {
 	now, err := s.Save(stream)
 	if err != nil {
 		return 0, 0, err

@@ -5,7 +5,6 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
-	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
@@ -36,7 +35,7 @@ func TestWholeStepCatches(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=4", "depth=2", "preprocess=device")
 			tt.spoil(s)
-			workloadtest.Fails(t, s, loop.WholeStep)
+			workloadtest.Fails(t, s, gpuprof.WholeStep)
 		})
 	}
 }

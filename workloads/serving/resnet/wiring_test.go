@@ -2,7 +2,6 @@ package resnet
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"testing"
 
@@ -40,7 +39,8 @@ func (g group) writes() int {
 // independent reports whether two groups may be exchanged: neither reads or writes what the
 // other writes.
 func independent(a, b group, apart bool) bool {
-	return a.writes() != b.writes() && !slices.Contains(a.reads(apart), b.writes()) && !slices.Contains(b.reads(apart), a.writes())
+	return a.writes() != b.writes() &&
+		!slices.Contains(a.reads(apart), b.writes()) && !slices.Contains(b.reads(apart), a.writes())
 }
 
 // The logits of a network with a group left out, or exchanged with the next, are not those of
@@ -83,7 +83,7 @@ func TestWiringIsChecked(t *testing.T) {
 		for i, g := range whole { // a weight of another layer of the same size
 			for k := range i {
 				a, b := g.layer.conv, whole[k].layer.conv
-				if g.Kind != Conv || whole[k].Kind != Conv || fmt.Sprint(a.in, a.out, a.k) != fmt.Sprint(b.in, b.out, b.k) {
+				if g.Kind != Conv || whole[k].Kind != Conv || a.in != b.in || a.out != b.out || a.k != b.k {
 					continue
 				}
 				mine, other := g.launches[0], whole[k].launches[0]
