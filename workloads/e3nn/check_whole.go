@@ -37,7 +37,8 @@ type wholeStep struct {
 	scalars op.ErrorNorm  // energies and losses
 }
 
-// wholeBatch is the reference's own copy of a batch.
+// wholeBatch is the reference's own copy of a batch. A row without edges is 0 in every layer:
+// the sum over neighbours is, the linear layer has no bias, and activations keep 0.
 type wholeBatch struct {
 	rows  [][]wholeEdge // of every row
 	first int           // the point of row 0
@@ -238,11 +239,15 @@ func (w *wholeStep) forward(b *wholeBatch, sl *slot) error {
 			}
 		}
 		for r := range s.rows {
-			v, err := w.nets[l].forward(w.row(b, r, l), &refSums{})
-			if err != nil {
-				return err
+			want := make([]float64, n)
+			if len(b.rows[r]) > 0 {
+				v, err := w.nets[l].forward(w.row(b, r, l), &refSums{})
+				if err != nil {
+					return err
+				}
+				want = v.out
 			}
-			w.outputs.Add(mulIrOf(s.layout, m.Out, got[r*n:(r+1)*n]), v.out)
+			w.outputs.Add(mulIrOf(s.layout, m.Out, got[r*n:(r+1)*n]), want)
 		}
 	}
 	return w.ctx.Err()
@@ -277,6 +282,9 @@ func (w *wholeStep) energies(b *wholeBatch) (rho, forces []float64, err error) {
 	}
 	for l, net := range w.nets {
 		for r := range s.rows {
+			if len(b.rows[r]) == 0 {
+				continue
+			}
 			row, to := w.row(b, r, l), refSums{}
 			v, err := net.forward(row, &to)
 			if err == nil && s.pulls() {
@@ -304,6 +312,9 @@ func (w *wholeStep) gradients(b *wholeBatch, pull []float64) error {
 	for l, net := range w.nets {
 		in, g := s.model.Layers[l].In.Dim(), w.g[l*w.each():]
 		for r := range s.rows {
+			if len(b.rows[r]) == 0 {
+				continue
+			}
 			row, to := w.row(b, r, l), &refGrads{w1: g[1], w2: g[2], mix: g[3], readout: g[4]}
 			for _, e := range b.rows[r] {
 				to.x = append(to.x, g[0][e.source*in:][:in])
