@@ -1,3 +1,7 @@
+//go:build !race
+
+// Under the race detector these sessions take ten times as long. TestChecksPass and TestTrainingPasses take whole steps there.
+
 package e3nn
 
 import (
