@@ -57,6 +57,12 @@ func (r StageRole) String() string {
 // Copies says that a device stage only copies between host and device.
 func (r StageRole) Copies() bool { return r == RoleTransfer || r == RoleResult }
 
+// WholeStep begins the names of checks that compare what steps leave with float64 from the
+// inputs of the first of them, by formulas that do not depend on the list of operations. The
+// check of one operation starts from what that operation was given, so it cannot see an
+// operation that is missing, runs twice or reads the wrong buffer.
+const WholeStep = "whole step"
+
 // The rows of a run that no workload declares.
 const (
 	// StageStep is the whole step, the parent of its stages.
@@ -168,7 +174,8 @@ type Session interface {
 	Main() Stream
 	// Depth is how many steps can be in flight before the caller waits.
 	Depth() int
-	// Check compares every stage with a float64 reference, on poisoned outputs.
+	// Check compares every stage with a float64 reference, on poisoned outputs, and whole
+	// steps (WholeStep) from their inputs.
 	Check(context.Context) ([]Check, error)
 	// Step enqueues step i. It allocates nothing.
 	Step(i int, p Probe) error

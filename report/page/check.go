@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -29,7 +30,7 @@ func Check(r *gpuprof.CheckReport) (*Page, error) {
 		lead.S, lead.Tone = fmt.Sprintf("%d of %d DISAGREE with the reference", failed, all), Bad
 		p.Badge = Badge{Text: "failed", Tone: Bad}
 	}
-	p.Sections = []Section{{Blocks: []Block{lead}}}
+	p.Sections = []Section{{Blocks: append([]Block{lead}, wholeStep(r.Stages)...)}}
 	if len(r.Stages) > 0 {
 		p.Sections = append(p.Sections, Section{ID: "stages", Blocks: []Block{checkTable(r.Stages)}})
 	}
@@ -37,6 +38,17 @@ func Check(r *gpuprof.CheckReport) (*Page, error) {
 		p.Sections = append(p.Sections, Section{ID: "cases", Blocks: []Block{kindTable(r.Cases)}}, Section{ID: "failed", Blocks: []Block{failedCases(r.Cases)}})
 	}
 	return p, nil
+}
+
+// wholeStep is the sentence about what was compared, for checks that have the whole step.
+func wholeStep(checks []gpuprof.Check) []Block {
+	for _, c := range checks {
+		if strings.HasPrefix(c.Stage, gpuprof.WholeStep) {
+			return []Block{Text{S: fmt.Sprintf("Compared: each stage from its own inputs, and the whole step "+
+				"from the step's inputs to its results (%s).", view.Cut(c.Rows, 40))}}
+		}
+	}
+	return nil
 }
 
 // checkTable is a row for each stage.

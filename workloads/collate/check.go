@@ -23,13 +23,16 @@ const (
 
 // Check implements gpuprof.Session. As many batches as are in flight are made,
 // staged, copied and consumed as in a step, over poisoned memory, and compared
-// after each stage.
+// after each stage. Whole steps follow.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	c := &checker{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.r.Seed, 3))}
 	for i := range depth {
 		if err := c.batch(i); err != nil {
 			return c.checks(), err
 		}
+	}
+	if err := c.wholeSteps(); err != nil {
+		return c.checks(), err
 	}
 	return c.checks(), ctx.Err()
 }
@@ -40,6 +43,8 @@ type checker struct {
 	ctx  context.Context
 	rng  *rand.Rand
 	errs [stageCount]verdict
+
+	whole verdict // of whole steps
 }
 
 // verdict adds up ||out-ref||^2 and ||ref||^2 of a stage, and what was compared.
@@ -200,6 +205,9 @@ func (c *checker) checks() []gpuprof.Check {
 			tol = tolerance
 		}
 		out = append(out, loop.CheckOf(allStages()[st].Name, v.relative(), tol, v.compared, v.rows))
+	}
+	if v := c.whole; v.rows > 0 {
+		out = append(out, loop.WholeCheck(v.relative(), tolerance, v.compared, v.rows, "rows"))
 	}
 	return out
 }

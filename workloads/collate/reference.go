@@ -40,7 +40,7 @@ func (c *checker) assembly(sl *slot) error {
 	chosen = slices.Compact(chosen)
 	c.errs[stSample].compared += len(chosen)
 	c.errs[stSample].rows += rows
-	return c.sampleRows(sl, parts, chosen)
+	return c.sampleRows(sl, parts, chosen, &c.errs[stSample], nil)
 }
 
 // part is where one sample lies in a batch: rows of each unit, and the first.
@@ -138,9 +138,8 @@ func (p *part) placed(sl *slot, stride sizes, padded bool) bool {
 
 // sampleRows compares the chosen rows (numbered through the batch, each sample's
 // atoms before its probes) with a brute-force search, and every atom and probe
-// with its position.
-func (c *checker) sampleRows(sl *slot, parts []part, chosen []int) error {
-	v := &c.errs[stSample]
+// with its position. and, if it is not nil, goes on with a row that agrees.
+func (c *checker) sampleRows(sl *slot, parts []part, chosen []int, v *verdict, and func(p *part, r int, crystal *structure.Crystal)) error {
 	first := 0
 	for i := range parts {
 		p := &parts[i]
@@ -165,8 +164,11 @@ func (c *checker) sampleRows(sl *slot, parts []part, chosen []int) error {
 			continue
 		}
 		for _, r := range own {
-			if !p.neighbours(sl, r, crystal, c.s.r.Cutoff) {
+			switch ok := p.neighbours(sl, r, crystal, c.s.r.Cutoff); {
+			case !ok:
 				v.differs()
+			case and != nil:
+				and(p, r, crystal)
 			}
 		}
 		if err := c.ctx.Err(); err != nil {

@@ -43,6 +43,11 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 		err := c.run(rng, k == 0 && whole)
 		return c.checks(), err
 	})
+	if err == nil {
+		var whole []gpuprof.Check
+		whole, err = s.wholeSteps(ctx)
+		out = append(out, whole...)
+	}
 	if err == nil && s.trains() {
 		err = s.restart()
 	}
@@ -267,41 +272,6 @@ func (c *checker) radial(layer, lo int, ref *layerReference) error {
 		return c.compare(stRadial, k.h, lo*mlpHidden, ref.hidden)
 	}
 	return c.compare(stRadial, k.w, lo*c.s.columns(layer), op.Arrange(c.s.products[layer], ref.w))
-}
-
-// graph replays the batch's graph on poisoned memory and compares what every
-// layer leaves behind.
-func (c *checker) graph() error {
-	s := c.s
-	if err := c.poisonAll(); err != nil {
-		return err
-	}
-	if s.trains() { // the step by hand has changed the parameters
-		if err := s.train.step.Checked(s.Compute); err != nil {
-			return err
-		}
-	}
-	if err := s.device(c.slot, c.batch, 0, loop.Silent{}); err != nil {
-		return err
-	}
-	if err := s.Compute.Sync(); err != nil {
-		return err
-	}
-	for l := range s.layers {
-		for i, r := range c.rows {
-			if err := c.compare(stGraph, s.output(c.slot, l), r*s.model.Layers[l].Out.Dim(), c.refs[i].layers[l].out); err != nil {
-				return err
-			}
-		}
-	}
-	if s.pulls() {
-		for i := range c.rows {
-			if err := c.edgeGradients(&c.errs[stGraph], i); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // copyBack checks the result's way home, bit for bit.

@@ -132,14 +132,6 @@ func TestTrainingLowersTheLoss(t *testing.T) {
 	}
 }
 
-// netOf is a layer's reference and row r of the first batch with it.
-func netOf(s *session, layer int) *refNet {
-	l, p := s.model.Layers[layer], widen(s.params)
-	l.Linear.Layout, l.Gate.Layout = op.MulIr, op.MulIr
-	return &refNet{layer: l, basis: s.radialBasis(), sph: op.Sph{LMax: s.model.LMax}, mlp: s.mlps[layer], readout: l.readout(),
-		w1: p.w1[layer], w2: p.w2[layer], mix: p.mix[layer], factors: p.readout[layer]}
-}
-
 // The gradients of a whole step are those of the float64 reference, which starts from
 // nothing but the batch, the parameters and the targets.
 func TestForceGradientsOfTheWholeStep(t *testing.T) {
@@ -151,7 +143,7 @@ func TestForceGradientsOfTheWholeStep(t *testing.T) {
 		first := int(gpuprof.Ints(host.colptr)[len(s.in.crystal.Positions)+1])
 		x := op.As[float64](s.params.x[0])
 		in := s.model.Layers[0].In.Dim()
-		net := netOf(s, 0)
+		net := s.netOf(0, s.drawn())
 		row := func(r int) (row refRow) {
 			for e := rowptr[r]; e < rowptr[r+1]; e++ {
 				row.vec, row.x = append(row.vec, vec[3*e:3*e+3]), append(row.x, x[int(src[e])*in:][:in])

@@ -29,15 +29,16 @@ const (
 var toleranceOf = map[string]float64{"fp32": tolerance, "tf32": 2e-3, "bf16": 2e-2, "fp16": 5e-3}
 
 // Check implements gpuprof.Session: each operation of a step against float64 from
-// what it was given itself, then a frame and its copy, and the graph. Afterwards
+// what it was given itself, then a frame and its copy, the graph, and whole steps from
+// the first state, which show operations that are missing or wired wrongly. Afterwards
 // the state is the first one.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
-	c := &checker{s: s, ctx: ctx, ref: newReference(s.shape, s.params), errs: map[string]*result{}}
+	c := newChecker(ctx, s)
 	c.cells = c.pickCells(rand.New(rand.NewPCG(s.seed, 3)))
 	if err := c.run(); err != nil {
 		return c.checks(), err
 	}
-	if err := s.restore(); err != nil {
+	if err := s.startFrom(c.start); err != nil {
 		return c.checks(), err
 	}
 	return c.checks(), ctx.Err()
@@ -56,7 +57,17 @@ type checker struct {
 	cells []int
 	errs  map[string]*result
 	order []string
-	read  map[blockID]array // what the operation at hand was given
+	read  []array   // the inputs of the operation being checked, in the order of its in
+	first []float32 // the first state, [cells,C]
+	start []float32 // the same in the layout
+
+	wholes []gpuprof.Check // of whole steps
+}
+
+func newChecker(ctx context.Context, s *session) *checker {
+	first := drawCells(s.shape, s.seed)
+	return &checker{s: s, ctx: ctx, ref: newReference(s.shape, s.params), errs: map[string]*result{},
+		first: first, start: s.shape.arranged(first)}
 }
 
 // array is a block's content on the host.
@@ -105,7 +116,7 @@ func (c *checker) pickCells(rng *rand.Rand) []int {
 
 func (c *checker) run() error {
 	s := c.s
-	if err := s.restore(); err != nil {
+	if err := s.startFrom(c.start); err != nil {
 		return err
 	}
 	for i := range s.ops {
@@ -123,9 +134,11 @@ func (c *checker) run() error {
 		return err
 	}
 	if len(s.graphs) > 0 {
-		return c.graph()
+		if err := c.graph(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return c.wholeStep()
 }
 
 // of is the comparison of a name, made when it is first asked for.
@@ -150,12 +163,13 @@ func (c *checker) operation(o *operation) error {
 			return err
 		}
 	}
-	c.read = map[blockID]array{}
+	c.read = c.read[:0]
 	for _, id := range o.in {
-		var err error
-		if c.read[id], err = c.array(id, o); err != nil {
+		a, err := c.array(id, o)
+		if err != nil {
 			return err
 		}
+		c.read = append(c.read, a)
 	}
 	if err := s.enqueue(&o.launch); err != nil {
 		return err
@@ -202,70 +216,70 @@ func (c *checker) array(id blockID, o *operation) (array, error) {
 // expected is what the operation should have written for cell i.
 func (c *checker) expected(o *operation, i int) []float64 {
 	r := c.ref
-	cell := func(id blockID) []float64 { return c.read[id].cell(i) }
+	in := func(k int) []float64 { return c.read[k].cell(i) }
 	switch o.name {
 	case "neighbours":
 		return c.neighbours(o, i)
 	case "hidden":
-		return r.hidden(cell(o.in[0]))
+		return r.hidden(in(0))
 	case "activation":
-		return r.activation(cell(o.in[0]))
+		return r.activation(in(0))
 	case "out":
-		return r.out(cell(o.in[0]))
+		return r.out(in(0))
 	case "update":
 		return c.update(o, i)
 	case "normalise":
 		return c.normalise(o, i)
 	}
-	return r.cell(c.read[bState].at, i)
+	return r.cell(c.read[0].at, i)
 }
 
 func (c *checker) neighbours(o *operation, i int) []float64 {
-	psi, k := c.read[bState].cell(i), []float64(nil)
-	if given, ok := c.read[bK]; ok {
-		k = given.cell(i)
-	} else {
-		for ch := range psi {
-			k = append(k, c.ref.mean(c.read[bState].at, ch, i))
-		}
+	psi := c.read[0].cell(i)
+	if o.kernel == concatKernel.Name {
+		return append(psi, c.read[1].cell(i)...)
 	}
-	if o.out == bK {
-		return k
+	var k []float64
+	for ch := range psi {
+		k = append(k, c.ref.mean(c.read[0].at, ch, i))
 	}
-	return append(psi, k...)
+	if o.concat {
+		return append(psi, k...)
+	}
+	return k
 }
 
 func (c *checker) update(o *operation, i int) []float64 {
-	switch c.s.shape.law {
-	case lawDiffuse:
-		return c.ref.relax(c.read[bState].cell(i), c.read[bK].cell(i))
-	case lawWalk:
-		return c.ref.walk(c.read[o.in[0]].at, i, o.out == bBetween, o.out == bNext)
+	switch o.kernel {
+	case relaxKernel.Name:
+		return c.ref.relax(c.read[0].cell(i), c.read[1].cell(i))
+	case walkKernel.Name:
+		return c.ref.walk(c.read[0].at, i, o.axis == 0, o.axis == 1)
 	}
-	u := c.ref.update(c.read[bState].cell(i), c.read[bDelta].cell(i))
-	if o.out == bNext {
+	u := c.ref.update(c.read[0].cell(i), c.read[1].cell(i))
+	if o.kernel == finishKernel.Name {
 		return c.ref.unit(u)
 	}
 	return u
 }
 
 func (c *checker) normalise(o *operation, i int) []float64 {
-	x := c.read[o.in[0]].cell(i)
-	switch o.out {
-	case bSquare:
+	x := c.read[0].cell(i)
+	switch o.kernel {
+	case squareKernel.Name:
 		for k, v := range x {
 			x[k] = v * v
 		}
-	case bSum:
+	case sumKernel.Name:
 		sum := 0.0
 		for _, v := range x {
 			sum += v
 		}
 		return []float64{sum}
-	case bRoot:
+	case rootKernel.Name:
 		return []float64{math.Sqrt(x[0] + tiny)}
 	default:
-		root := c.read[bRoot].at(0, i)
+		root := c.read[1].at(0, i)
 		for k := range x {
 			x[k] /= root
 		}
@@ -373,30 +387,6 @@ func (c *checker) copied(psi array) error {
 	return nil
 }
 
-// graph replays the step from the same start and compares with what the launches
-// left, which has been checked.
-func (c *checker) graph() error {
-	s := c.s
-	words := s.shape.stateWords()
-	want, err := s.receive(s.blocks[bState], words)
-	if err != nil {
-		return err
-	}
-	s.phase = (s.phase + 1) % (s.history + 2) // the step by hand moved the buffers on
-	if err := s.restore(); err != nil {
-		return err
-	}
-	if err := s.compute(true, loop.Silent{}); err != nil {
-		return err
-	}
-	got, err := s.receive(s.blocks[bNext], words)
-	if err != nil {
-		return err
-	}
-	c.of("graph", 0).Same(got, want)
-	return s.rotate(loop.Silent{})
-}
-
 // checks are the comparisons in the order of the step.
 func (c *checker) checks() []gpuprof.Check {
 	var out []gpuprof.Check
@@ -404,5 +394,5 @@ func (c *checker) checks() []gpuprof.Check {
 		e := c.errs[name]
 		out = append(out, loop.CheckOf(name, e.Relative(), e.tolerance, len(c.cells), c.s.shape.cells()))
 	}
-	return out
+	return append(out, c.wholes...)
 }

@@ -17,6 +17,8 @@ type operation struct {
 	first      int // the cells it computes
 	cells      int
 	rounds     bool // it multiplies matrices
+	concat     bool // "neighbours" writes the state before them
+	axis       int  // of a pass of walk
 	launch
 }
 
@@ -204,7 +206,7 @@ func (s *session) inOne() operation {
 // turnAlong is one pass of walk.
 func (p part) turnAlong(axis int, from, to blockID) operation {
 	sh := p.s.shape
-	o := operation{name: "update", take: []blockID{to}, in: []blockID{from}, out: to, first: p.first, cells: p.cells}
+	o := operation{name: "update", take: []blockID{to}, in: []blockID{from}, out: to, first: p.first, cells: p.cells, axis: axis}
 	if from == bBetween {
 		o.give = []blockID{bBetween}
 	}
@@ -219,7 +221,7 @@ func (p part) neighbours(out blockID, concat bool) operation {
 	if concat {
 		writes = 2 * sh.C
 	}
-	o := operation{name: "neighbours", take: []blockID{out}, in: []blockID{bState}, out: out, first: p.first, cells: p.cells}
+	o := operation{name: "neighbours", take: []blockID{out}, in: []blockID{bState}, out: out, first: p.first, cells: p.cells, concat: concat}
 	o.launch = p.s.bind(&neighboursKernel, p.cells, words(p.cells, 8*sh.C, sh.C, writes), bState, out, atOf{bState, 0}, at, cs, sh.N, sh.C, p.first, sh.hwc, sh.zero, concat)
 	return o
 }

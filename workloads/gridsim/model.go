@@ -101,15 +101,17 @@ func transpose(dst, src []float32, rows, cols int) {
 	}
 }
 
-// drawState draws the first state in the layout: normal and each cell
+// drawState is the first state in the layout.
+func drawState(s shape, seed uint64) []float32 { return s.arranged(drawCells(s, seed)) }
+
+// drawCells draws the first state cell after cell, [cells,C]: normal and each cell
 // normalised; for diffuse 1 + 0.1 normal, because a state that decays to 0 ends
 // in denormal numbers.
-func drawState(s shape, seed uint64) []float32 {
+func drawCells(s shape, seed uint64) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 2))
-	n := s.cells()
-	out := make([]float32, s.C*n)
+	out := make([]float32, s.stateWords())
 	cell := make([]float64, s.C)
-	for i := range n {
+	for i := range s.cells() {
 		sum := 0.0
 		for c := range cell {
 			cell[c] = rng.NormFloat64()
@@ -122,9 +124,19 @@ func drawState(s shape, seed uint64) []float32 {
 			} else {
 				v /= length
 			}
-			out[s.at(c, i, s.C, n)] = float32(v)
+			out[i*s.C+c] = float32(v)
 		}
 	}
+	return out
+}
+
+// arranged is a state given cell after cell, in the layout.
+func (s shape) arranged(cells []float32) []float32 {
+	if s.hwc {
+		return cells
+	}
+	out := make([]float32, len(cells))
+	transpose(out, cells, s.cells(), s.C)
 	return out
 }
 

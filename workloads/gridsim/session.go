@@ -304,11 +304,13 @@ func (s *session) newMemory() (memory, error) {
 }
 
 // restore puts the first state where the next step starts, and forgets earlier ones.
-func (s *session) restore() error {
+func (s *session) restore() error { return s.startFrom(drawState(s.shape, s.seed)) }
+
+// startFrom does the same with any state in the layout.
+func (s *session) startFrom(first []float32) error {
 	if err := s.Compute.Sync(); err != nil {
 		return err
 	}
-	first := drawState(s.shape, s.seed)
 	for len(s.past) > 0 && !s.set.On("graph") { // a graph's blocks take turns for ever
 		last := len(s.past) - 1
 		if err := s.memory.give(s.past[last]); err != nil {

@@ -27,8 +27,8 @@ const (
 // Check implements gpuprof.Session. Both slots are checked. A row of the GRU
 // is one carrier at one time step; its reference starts from what the layer
 // was given, so that an error is the layer's own and a long sequence can be
-// checked at any of its time steps. Afterwards the carriers are where they
-// were at the start.
+// checked at any of its time steps. Whole steps follow. Afterwards the carriers are where
+// they were at the start.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
@@ -40,7 +40,8 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	if err != nil {
 		return out, err
 	}
-	return out, cmp.Or(s.restore(), ctx.Err())
+	steps, err := s.wholeSteps(ctx)
+	return append(out, steps...), cmp.Or(err, ctx.Err())
 }
 
 // checker runs one step through the device stage by stage, each output

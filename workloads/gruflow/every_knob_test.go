@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -123,7 +124,8 @@ func TestAnyShapePasses(t *testing.T) {
 		few := flows*hidden < 64 && !slices.Contains(set, "precision=fp32")
 		products := []string{"gru", "recompute", "flow_bwd", "gru_bwd", "grads", "gradient of the whole step"}
 		for _, c := range checks {
-			if !c.Pass && (!few || !slices.Contains(products, c.Stage)) {
+			of := slices.Contains(products, c.Stage) || strings.HasPrefix(c.Stage, gpuprof.WholeStep)
+			if !c.Pass && !(few && of) {
 				r.Errorf("%v: %s: relative error %.3g over %.3g", set, c.Stage, float64(c.RelativeError), c.Tolerance)
 			}
 		}

@@ -76,6 +76,7 @@ type trip struct {
 type tripLevel struct {
 	at     carrier
 	dose   float64
+	record [outputs]float64
 	leaves bool
 	x      [][]float64   // [T][I]
 	h      [][][]float64 // [L][T+1][H]
@@ -105,9 +106,8 @@ func refTrip(s shape, p params, window int, c carrier, h0 [][]float64, source fl
 			lv.h, in = append(lv.h, states), states[1:]
 		}
 		top := lv.h[s.L-1][s.T]
-		var record [outputs]float64
-		r.end, record, lv.leaves = refFlow(r.end, top, p.proj, p.bias, s.D, source)
-		lv.dose = record[outDeposit]
+		r.end, lv.record, lv.leaves = refFlow(r.end, top, p.proj, p.bias, s.D, source)
+		lv.dose = lv.record[outDeposit]
 		h0 = make([][]float64, s.L)
 		for l := range h0 {
 			h0[l] = lv.h[l][s.T]

@@ -238,6 +238,13 @@ func (p *Pace) ResetStats(probe gpuprof.Probe) error {
 	return p.Pool.ResetPeak()
 }
 
+// WholeCheck is the comparison of whole steps at compared of all items, such as "cells".
+func WholeCheck(relative, tolerance float64, compared, all int, items string) gpuprof.Check {
+	c := CheckOf(gpuprof.WholeStep, relative, tolerance, compared, all)
+	c.Rows += " " + items
+	return c
+}
+
 // CheckOf is the comparison of a stage at compared of all rows.
 func CheckOf(stage string, relative, tolerance float64, compared, all int) gpuprof.Check {
 	rows := fmt.Sprintf("%d of %d", compared, all)

@@ -43,6 +43,35 @@ func (e ErrorNorm) Relative() float64 {
 	return math.Sqrt(e.Diff / e.Ref)
 }
 
+// ItemErrors keeps the largest error of one item (a cell, a row, an atom) among many: in
+// the norm of all of them a single wrong item can be too small to be seen.
+type ItemErrors struct {
+	worst, ref  float64 // the largest ||out-ref||^2 of an item, and the sum of ||ref||^2
+	items, some int     // compared, and those of them whose reference is not zero
+}
+
+// Add compares one item.
+func (e *ItemErrors) Add(out []float32, ref []float64) {
+	var one ErrorNorm
+	one.Add(out, ref)
+	e.items++
+	if e.ref += one.Ref; one.Ref > 0 {
+		e.some++
+	}
+	if !(one.Diff <= e.worst) && !math.IsNaN(e.worst) {
+		e.worst = one.Diff
+	}
+}
+
+// Items is how many were compared.
+func (e *ItemErrors) Items() int { return e.items }
+
+// Relative is the largest ||out-ref|| of an item over the root mean square of ||ref|| where
+// that is not zero; where every reference is zero, any difference is infinite.
+func (e *ItemErrors) Relative() float64 {
+	return ErrorNorm{Diff: e.worst * float64(max(e.some, 1)), Ref: e.ref}.Relative()
+}
+
 // MergeChecks keeps the worse of two checks of a stage.
 func MergeChecks(a, b []gpuprof.Check) []gpuprof.Check {
 	for _, c := range b {

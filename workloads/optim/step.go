@@ -224,6 +224,9 @@ type Saved struct {
 	inverse    float64 // of the loss's scale
 }
 
+// Moments are the first moments of parameter i's gradient.
+func (s Saved) Moments(i int) []float64 { return s.m[i] }
+
 // Save reads it.
 func (s *Step) Save(stream gpuprof.Stream) (out Saved, err error) {
 	inverse, err := op.Receive(s.mem.Dev, stream, s.adam.state, stateInverse, 1)

@@ -319,8 +319,8 @@ func (n *residual) facts() map[string]any {
 	return out
 }
 
-// check compares one answer with the float64 network, and every kind of layer with float64
-// from what it was given.
+// check compares one answer, from the request's bytes on, with the float64 network, and every
+// kind of layer with float64 from what it was given.
 func (n *residual) check(ctx context.Context, s gpuprof.Stream, slot int, ids []int64, answers []byte) ([]gpuprof.Check, error) {
 	few := []int{int(ids[len(ids)-1] % resnet.Period)} // the last of the batch
 	for _, id := range ids[:min(len(ids)-1, fewImages-1)] {
@@ -330,13 +330,14 @@ func (n *residual) check(ctx context.Context, s gpuprof.Stream, slot int, ids []
 	if err != nil {
 		return nil, err
 	}
+	whole := loop.WholeCheck(float64(forward.RelativeError), forward.Tolerance, 1, len(ids), "answers")
 	parts, err := n.net.Check(ctx, s, slot, few)
 	for i := range parts {
 		if parts[i].Stage == "prepare" && n.prepares() {
 			parts[i].Stage = stPreprocess.name()
 		}
 	}
-	return append([]gpuprof.Check{forward}, parts...), err
+	return append(append([]gpuprof.Check{forward}, parts...), whole), err
 }
 
 // logits compares one answer with the float64 network's.

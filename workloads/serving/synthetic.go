@@ -160,5 +160,6 @@ func (s *synthetic) check(_ context.Context, _ gpuprof.Stream, _ int, ids []int6
 			wrong++
 		}
 	}
-	return []gpuprof.Check{loop.CheckOf(stForward.name(), float64(wrong)/float64(len(ids)), 0, len(ids), len(ids))}, nil
+	rate := float64(wrong) / float64(len(ids))
+	return []gpuprof.Check{loop.CheckOf(stForward.name(), rate, 0, len(ids), len(ids)), loop.WholeCheck(rate, 0, len(ids), len(ids), "answers")}, nil
 }

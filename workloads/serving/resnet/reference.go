@@ -65,58 +65,86 @@ func refPoolAt[F float32 | float64](x []F, size, i, j int) float64 {
 	return best
 }
 
-// refNetwork is the whole network in float64: the logits of a prepared image [3][image][image].
-//
-//go:norace
-func refNetwork(s Shape, w *Weights, input []float64) []float64 {
-	var acts [actCount][]float64
-	acts[actInput] = input
-	at := 0
-	for _, l := range s.layers() {
-		switch l.kind {
-		case Conv, Linear:
-			acts[l.conv.dst] = refLayer(l.conv, w.Layers[at], acts[:])
-			at++
-		case Pool:
-			out := make([]float64, l.channels*l.outSize*l.outSize)
-			for i := range out {
-				ch, y, x := i/(l.outSize*l.outSize), i/l.outSize%l.outSize, i%l.outSize
-				out[i] = refPoolAt(acts[l.src][ch*l.size*l.size:], l.size, y, x)
-			}
-			acts[l.dst] = out
-		case Mean:
-			acts[l.dst] = make([]float64, l.channels)
-			plane := l.size * l.size
-			for ch := range l.channels {
-				for _, v := range acts[l.src][ch*plane : (ch+1)*plane] {
-					acts[l.dst][ch] += v / float64(plane)
-				}
-			}
-		}
-	}
-	return acts[actLogit]
+// planes are an image's channels in float64, [channels][size][size].
+type planes struct {
+	channels, size int
+	v              []float64
 }
 
-//go:norace
-func refLayer(c conv, l Layer, acts [][]float64) []float64 {
-	n := c.pixels()
-	out := make([]float64, c.out*n)
-	for o := range c.out {
-		plane := out[o*n : (o+1)*n]
-		refPlane(c, acts[c.src], l.Weight[o*c.depth():(o+1)*c.depth()], plane)
-		scale, shift := l.norm(o)
-		for p, v := range plane {
-			v = v*scale + shift
-			if c.res >= 0 {
-				v += acts[c.res][o*n+p]
+// refNetwork is the whole network in float64: the logits of a prepared image [3][image][image].
+// It follows the definition in Shape, with the weights in their order, and not the list of layers
+// that launches are made from.
+func refNetwork(s Shape, w *Weights, input []float64) []float64 {
+	rest := w.Layers
+	next := func(x planes, out, k, stride int) planes {
+		l := rest[0]
+		rest = rest[1:]
+		return refNormed(x, l, out, k, stride)
+	}
+	x := planes{3, s.Image, input}
+	if s.Image > largeImage {
+		x = refPool(refRelu(next(x, s.Width, 7, 2)))
+	} else {
+		x = refRelu(next(x, s.Width, 3, 1))
+	}
+	for stage, blocks := range s.Blocks {
+		for b := range blocks {
+			wide, stride := s.Width<<stage, 1
+			if stage > 0 && b == 0 {
+				stride = 2
 			}
-			if c.relu {
-				v = math.Max(v, 0)
+			y, short := refRelu(next(x, wide, 3, stride)), x
+			if stride != 1 || x.channels != wide {
+				short = next(x, wide, 1, stride)
 			}
-			plane[p] = v
+			y = next(y, wide, 3, 1)
+			for i, v := range short.v {
+				y.v[i] += v
+			}
+			x = refRelu(y)
 		}
 	}
-	return out
+	mean := planes{x.channels, 1, make([]float64, x.channels)}
+	for i, v := range x.v {
+		mean.v[i/(x.size*x.size)] += v / float64(x.size*x.size)
+	}
+	return next(mean, s.Classes, 1, 1).v
+}
+
+// refNormed is a convolution with its batch norm, or the linear layer.
+//
+//go:norace
+func refNormed(x planes, l Layer, out, k, stride int) planes {
+	c := newConv("", x.channels, out, k, stride, x.size, 0, 0)
+	y := planes{out, c.outSize, make([]float64, out*c.pixels())}
+	for o := range out {
+		plane := y.v[o*c.pixels() : (o+1)*c.pixels()]
+		refPlane(c, x.v, l.Weight[o*c.depth():(o+1)*c.depth()], plane)
+		scale, shift := l.norm(o)
+		for p, v := range plane {
+			plane[p] = v*scale + shift
+		}
+	}
+	return y
+}
+
+// refRelu is max(x, 0), in place.
+func refRelu(x planes) planes {
+	for i, v := range x.v {
+		x.v[i] = math.Max(v, 0)
+	}
+	return x
+}
+
+// refPool is the 3x3 max pooling of stride 2.
+func refPool(x planes) planes {
+	y := planes{x.channels, (x.size-1)/2 + 1, nil}
+	for ch := range x.channels {
+		for i := range y.size * y.size {
+			y.v = append(y.v, refPoolAt(x.v[ch*x.size*x.size:][:x.size*x.size], x.size, i/y.size, i%y.size))
+		}
+	}
+	return y
 }
 
 // refPlane is refConvAt for all outputs of a channel, a weight at a time.

@@ -1,0 +1,78 @@
+package collate
+
+import (
+	"slices"
+
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/structure"
+)
+
+// wholeRows of a batch are compared from the structure to the result.
+const wholeRows = 16
+
+// wholeSteps takes steps as a measurement does, with other batches than those that the lanes
+// have held, and compares what they leave on the device: the batch with the structures and
+// probes that its number stands for, and the result with float64 from the neighbours that a
+// brute-force search finds.
+func (c *checker) wholeSteps() error {
+	s := c.s
+	for i := depth; i < 2*depth; i++ {
+		if err := s.Step(i, loop.Silent{}); err != nil {
+			return err
+		}
+	}
+	if err := s.Compute.Sync(); err != nil {
+		return err
+	}
+	for i := depth; i < 2*depth; i++ {
+		if err := c.wholeStep(i, &s.lanes[i%depth]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wholeStep compares a lane that has had batch i last.
+func (c *checker) wholeStep(i int, l *lane) error {
+	v := &c.whole
+	dev, err := c.read(l.dev, 0, 4*l.placed.words)
+	if err != nil {
+		return err
+	}
+	out, err := c.read(l.out, 0, 4*(l.from.rows[uEdge]+l.from.rows[uReach]))
+	if err != nil {
+		return err
+	}
+	there := &slot{batch: batch{index: i, rows: l.from.rows, at: l.placed.at, mem: dev}}
+	parts, ok := partition(there, c.s.r)
+	if !ok {
+		v.differs()
+		v.rows++
+		return nil
+	}
+	rows := 0
+	for _, p := range parts {
+		rows += p.n[uAtom] + p.n[uProbe]
+	}
+	chosen := []int{0, rows - 1}
+	for range wholeRows - len(chosen) {
+		chosen = append(chosen, c.rng.IntN(rows))
+	}
+	slices.Sort(chosen)
+	chosen = slices.Compact(chosen)
+	v.compared, v.rows = v.compared+len(chosen), v.rows+rows
+	return c.sampleRows(there, parts, chosen, v, func(p *part, r int, crystal *structure.Crystal) {
+		probe, index, lo, _ := p.row(there, r)
+		points, at := crystal.Positions, lo
+		if probe { // the results of atoms' edges come first
+			points, at = p.points, l.from.rows[uEdge]+lo
+		}
+		want := structure.BruteForce(crystal, c.s.r.Cutoff, points[index], !probe)
+		for k, src := range want.Src {
+			ref := consumeRef(speciesCode(crystal.Species[src]), want.Vec[3*k:3*k+3], c.s.passes, c.s.r.Cutoff)
+			d := float64(floatsOf(out)[at+k]) - ref
+			v.diff += d * d
+			v.ref += ref * ref
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package e3nn
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// graph replays the batch's graph on poisoned memory and compares what every
+// layer leaves behind.
+func (c *checker) graph() error {
+	s := c.s
+	launched, err := c.results()
+	if err != nil {
+		return err
+	}
+	if err := c.poisonAll(); err != nil {
+		return err
+	}
+	if s.trains() { // the step by hand has changed the parameters
+		if err := s.train.step.Checked(s.Compute); err != nil {
+			return err
+		}
+	}
+	if err := s.device(c.slot, c.batch, 0, loop.Silent{}); err != nil {
+		return err
+	}
+	if err := s.Compute.Sync(); err != nil {
+		return err
+	}
+	for l := range s.layers {
+		for i, r := range c.rows {
+			if err := c.compare(stGraph, s.output(c.slot, l), r*s.model.Layers[l].Out.Dim(), c.refs[i].layers[l].out); err != nil {
+				return err
+			}
+		}
+	}
+	if s.pulls() {
+		for i := range c.rows {
+			if err := c.edgeGradients(&c.errs[stGraph], i); err != nil {
+				return err
+			}
+		}
+	}
+	replayed, err := c.results()
+	if err != nil {
+		return err
+	}
+	for i, want := range launched {
+		var e op.ErrorNorm
+		if e.Add(op.As[float32](replayed[i]), want); !(e.Relative() <= s.chainTolerance()) {
+			c.errs[stGraph].Diff = math.Inf(1)
+		}
+	}
+	return nil
+}
+
+// results are those of a step on the device: its result, the energy or loss, and in training
+// the gradients' first moments.
+func (c *checker) results() (out [][]float64, err error) {
+	s := c.s
+	list := []gpuprof.Buffer{s.slots[c.slot].result}
+	if s.backwards() {
+		list = append(list, s.back.energy)
+	}
+	for _, b := range list {
+		v, err := c.wide(b, 0, b.Len()/4)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	if !s.trains() {
+		return out, nil
+	}
+	now, err := s.train.step.Save(s.Compute)
+	for i := range s.train.step.Params() {
+		out = append(out, now.Moments(i))
+	}
+	return out, err
+}

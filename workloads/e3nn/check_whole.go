@@ -1,0 +1,371 @@
+package e3nn
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+const (
+	// wholeSteps are taken one after the other: parameters, moments and what a slot
+	// leaves in shared memory are carried from one to the next.
+	wholeSteps = 2
+	// wholeRows of a batch keep their edges, the others lose them. So a step is cheap in
+	// float64 from its inputs to new parameters, which are sums over all rows.
+	wholeRows = 4
+)
+
+// wholeStep takes steps through the device with batches of few edges and compares what they
+// leave with float64 from the batches and the parameters as they were drawn. Nothing here
+// reads the plan of a step.
+type wholeStep struct {
+	s    *session
+	ctx  context.Context
+	rng  *rand.Rand
+	nets []*refNet
+	// Parameters and gradients by layer, in the order of the optimizer and of mul_ir.
+	ref *optim.Reference
+	g   [][]float64
+
+	outputs op.ItemErrors // of rows, or of points where there are forces
+	scalars op.ErrorNorm  // energies and losses
+}
+
+// wholeBatch is the reference's own copy of a batch. A row without edges is 0 in every layer:
+// the sum over neighbours is, the linear layer has no bias, and activations keep 0.
+type wholeBatch struct {
+	rows  [][]wholeEdge // of every row
+	first int           // the point of row 0
+	micro int
+}
+
+type wholeEdge struct {
+	source int
+	vec    []float64
+}
+
+// netOf is a layer in float64 and mul_ir, with parameters by stepNames.
+func (s *session) netOf(layer int, p [][]float64) *refNet {
+	l, mlp := s.model.Layers[layer], s.mlps[layer]
+	l.Linear.Layout, l.Gate.Layout = op.MulIr, op.MulIr
+	mlp.Out, mlp.Padding = l.TP.WeightNumel(), 0
+	n := &refNet{layer: l, basis: s.radialBasis(), sph: op.Sph{LMax: s.model.LMax}, mlp: mlp,
+		w1: p[1], w2: p[2], mix: p[3]}
+	if s.backwards() {
+		n.readout, n.factors = l.readout(), p[4]
+	}
+	return n
+}
+
+// drawn are all parameters in the order of the optimizer.
+func (s *session) drawn() (all [][]float64) {
+	p := widen(s.params)
+	for i := range s.model.Layers {
+		all = append(all, p.x[i], p.w1[i], p.w2[i], p.mix[i])
+		if s.backwards() {
+			all = append(all, p.readout[i])
+		}
+	}
+	return all
+}
+
+// wholeSteps compares whole steps.
+func (s *session) wholeSteps(ctx context.Context) ([]gpuprof.Check, error) {
+	w := &wholeStep{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.seed, 6)), ref: optim.NewReference(s.drawn(), s.set)}
+	if s.trains() {
+		if err := s.train.step.Checked(s.Compute); err != nil {
+			return nil, err
+		}
+	}
+	for i := range wholeSteps {
+		if err := w.step(i); err != nil {
+			return nil, err
+		}
+	}
+	return w.checks()
+}
+
+// each is how many parameters a layer has.
+func (w *wholeStep) each() int { return len(w.ref.P) / len(w.s.model.Layers) }
+
+// step is one step with its micro-batches, on the device and in float64.
+func (w *wholeStep) step(i int) error {
+	s := w.s
+	w.nets, w.g = nil, w.ref.Gradients()
+	for l := range s.model.Layers {
+		w.nets = append(w.nets, s.netOf(l, w.ref.P[l*w.each():]))
+	}
+	micros := microOf(s.set)
+	for micro := range micros {
+		at := i*micros + micro
+		sl := &s.slots[at%depth]
+		b, err := w.enqueue(at, micro)
+		if err != nil {
+			return err
+		}
+		if err := w.compare(b, sl); err != nil {
+			return err
+		}
+	}
+	if !s.trains() {
+		return nil
+	}
+	for _, g := range w.g {
+		scale(g, 1/float64(micros))
+	}
+	w.ref.Step(w.g)
+	return nil
+}
+
+// enqueue runs micro-batch at with the edges of few rows, and returns the batch as it was sent.
+func (w *wholeStep) enqueue(at, micro int) (*wholeBatch, error) {
+	s, k := w.s, at%depth
+	sl := &s.slots[k]
+	s.batches.collate(&sl.host, at%len(s.in.batches))
+	edges := w.thin(sl)
+	b := w.copied(sl, micro)
+	if err := s.send(sl, edges, loop.Silent{}); err != nil {
+		return nil, err
+	}
+	s.setEdges(k, edges)
+	if err := s.compute(k, micro, loop.Silent{}); err != nil {
+		return nil, err
+	}
+	if err := s.receive(sl, loop.Silent{}); err != nil {
+		return nil, err
+	}
+	if err := s.Results.Sync(); err != nil {
+		return nil, err
+	}
+	return b, w.ctx.Err()
+}
+
+// thin takes the edges of all rows but a few out of a batch on the host.
+func (w *wholeStep) thin(sl *slot) int {
+	h := sl.host
+	src, dst, rowptr, vec := gpuprof.Ints(h.src), gpuprof.Ints(h.dst), gpuprof.Ints(h.rowptr), gpuprof.Floats(h.vec)
+	rows := len(rowptr) - 1
+	keep := append(w.rng.Perm(rows)[:min(rows, wholeRows-1)], 0) // a prefix of edges has the first
+	n, lo := 0, int(rowptr[0])
+	for r := range rows {
+		hi := int(rowptr[r+1])
+		if slices.Contains(keep, r) {
+			copy(src[n:], src[lo:hi])
+			copy(dst[n:], dst[lo:hi])
+			copy(vec[3*n:], vec[3*lo:3*hi])
+			n += hi - lo
+		}
+		lo, rowptr[r+1] = hi, int32(n)
+	}
+	w.s.batches.sort(&sl.host, n)
+	return n
+}
+
+// copied reads the batch by its definition: an edge belongs to the row of its dst.
+func (w *wholeStep) copied(sl *slot, micro int) *wholeBatch {
+	s := w.s
+	b := &wholeBatch{rows: make([][]wholeEdge, s.rows), micro: micro, first: len(s.in.crystal.Positions)}
+	if s.in.atoms && s.backwards() { // the rows' points are atoms
+		b.first = int(gpuprof.Ints(sl.host.colptr)[b.first+1])
+	}
+	src, dst, vec := gpuprof.Ints(sl.host.src), gpuprof.Ints(sl.host.dst), op.As[float64](gpuprof.Floats(sl.host.vec))
+	for e := range int(gpuprof.Ints(sl.host.rowptr)[s.rows]) {
+		b.rows[dst[e]] = append(b.rows[dst[e]], wholeEdge{int(src[e]), vec[3*e : 3*e+3]})
+	}
+	return b
+}
+
+// row is a row of a batch for layer l.
+func (w *wholeStep) row(b *wholeBatch, r, l int) (row refRow) {
+	in, x := w.s.model.Layers[l].In.Dim(), w.ref.P[l*w.each()]
+	for _, e := range b.rows[r] {
+		row.vec, row.x = append(row.vec, e.vec), append(row.x, x[e.source*in:][:in])
+	}
+	return row
+}
+
+// compare compares what the pass of the session leaves of a micro-batch.
+func (w *wholeStep) compare(b *wholeBatch, sl *slot) error {
+	s := w.s
+	if !s.backwards() {
+		return w.forward(b, sl)
+	}
+	rho, forces, err := w.energies(b)
+	if err != nil {
+		return err
+	}
+	if !s.trains() {
+		sum := 0.0
+		for _, v := range rho {
+			sum += v
+		}
+		w.scalars.Add(gpuprof.Floats(sl.energy), []float64{sum})
+		got := gpuprof.Floats(sl.out)
+		for p := range s.points() {
+			w.outputs.Add(got[3*p:3*p+3], forces[3*p:3*p+3])
+		}
+		return nil
+	}
+	values := rho
+	if s.second() {
+		values = forces
+	}
+	loss := 0.0
+	for i, v := range values { // from here on the loss's gradient by it
+		off := v - float64(s.params.target[b.micro*len(values)+i])
+		loss += off * off / 2 / float64(len(values))
+		values[i] = off / float64(len(values))
+	}
+	w.scalars.Add(gpuprof.Floats(sl.out)[:1], []float64{loss})
+	return w.gradients(b, values)
+}
+
+// forward compares every layer's output, the last of them as the host has it. Layers share
+// memory from step to step, so the others are those of this one.
+func (w *wholeStep) forward(b *wholeBatch, sl *slot) error {
+	s := w.s
+	for l, m := range s.model.Layers {
+		got, n := gpuprof.Floats(sl.out), m.Out.Dim()
+		if l < len(s.model.Layers)-1 {
+			var err error
+			if got, err = op.Receive(s.dev, s.Compute, s.layers[l].out, 0, s.rows*n); err != nil {
+				return err
+			}
+		}
+		for r := range s.rows {
+			want := make([]float64, n)
+			if len(b.rows[r]) > 0 {
+				v, err := w.nets[l].forward(w.row(b, r, l), &refSums{})
+				if err != nil {
+					return err
+				}
+				want = v.out
+			}
+			w.outputs.Add(mulIrOf(s.layout, m.Out, got[r*n:(r+1)*n]), want)
+		}
+	}
+	return w.ctx.Err()
+}
+
+// mulIrOf are features in mul_ir: channels of an irrep outside, its components inside; ir_mul
+// has them the other way round.
+func mulIrOf[F float32 | float64](layout op.Layout, irs so3.Irreps, v []F) (out []F) {
+	if layout == op.MulIr {
+		return v
+	}
+	for len(v) > 0 {
+		for _, block := range irs {
+			d := block.Ir.Dim()
+			for u := range block.Mul {
+				for i := range d {
+					out = append(out, v[i*block.Mul+u])
+				}
+			}
+			v = v[d*block.Mul:]
+		}
+	}
+	return out
+}
+
+// energies are the rows' values and, where the step computes them, the forces on all points.
+func (w *wholeStep) energies(b *wholeBatch) (rho, forces []float64, err error) {
+	s := w.s
+	rho = make([]float64, s.rows)
+	if s.pulls() {
+		forces = make([]float64, 3*s.points())
+	}
+	for l, net := range w.nets {
+		for r := range s.rows {
+			if len(b.rows[r]) == 0 {
+				continue
+			}
+			row, to := w.row(b, r, l), refSums{}
+			v, err := net.forward(row, &to)
+			if err == nil && s.pulls() {
+				err = net.back(row, v, &to)
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			rho[r] += to.energy
+			for k, f := range to.f {
+				for i, d := range f {
+					forces[3*b.rows[r][k].source+i] -= d
+					forces[3*(b.first+r)+i] += d
+				}
+			}
+		}
+	}
+	return rho, forces, w.ctx.Err()
+}
+
+// gradients adds those of the loss by all parameters; pull is the loss's gradient by the rows'
+// values or by the forces.
+func (w *wholeStep) gradients(b *wholeBatch, pull []float64) error {
+	s := w.s
+	for l, net := range w.nets {
+		in, g := s.model.Layers[l].In.Dim(), w.g[l*w.each():]
+		for r := range s.rows {
+			if len(b.rows[r]) == 0 {
+				continue
+			}
+			row, to := w.row(b, r, l), &refGrads{w1: g[1], w2: g[2], mix: g[3], readout: g[4]}
+			for _, e := range b.rows[r] {
+				to.x = append(to.x, g[0][e.source*in:][:in])
+				if !s.second() {
+					continue
+				}
+				u := make([]float64, 3)
+				for k := range u {
+					u[k] = pull[3*(b.first+r)+k] - pull[3*e.source+k]
+				}
+				row.dir = append(row.dir, u)
+			}
+			sums := &refSums{first: to, pull: func(float64) float64 { return pull[r] }}
+			if s.second() {
+				sums = &refSums{second: to}
+			}
+			if err := net.row(row, sums); err != nil {
+				return err
+			}
+		}
+	}
+	return w.ctx.Err()
+}
+
+// checks are the comparisons, with those of the parameters after all steps.
+func (w *wholeStep) checks() ([]gpuprof.Check, error) {
+	s := w.s
+	add := func(what string, relative, tolerance float64) gpuprof.Check {
+		c := loop.WholeCheck(relative, tolerance, min(wholeRows, s.rows), s.rows, "rows")
+		c.Stage += what
+		return c
+	}
+	var out []gpuprof.Check
+	if !s.trains() {
+		tol := tolerances[s.set["precision"]]
+		if s.backwards() {
+			tol = s.chainTolerance()
+		}
+		out = append(out, add("", max(w.outputs.Relative(), w.scalars.Relative()), tol))
+		return out, nil
+	}
+	tol := s.chainTolerance()
+	gradients, update, err := s.train.step.Learned(s.Compute, w.ref, tol, func(i int, v []float64) []float64 {
+		if i%w.each() > 0 {
+			return v
+		}
+		return mulIrOf(s.layout, s.model.Layers[i/w.each()].In, v) // features
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append(out, add(", loss", w.scalars.Relative(), tol), add(", gradients", gradients, tol),
+		add(", parameters", update, optim.UpdateTolerance)), nil
+}

@@ -1,0 +1,66 @@
+package gridsim
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// graph replays every graph, one for each buffer that the state can be in, without a frame
+// and with one, and compares with what the launches leave there.
+func (c *checker) graph() error {
+	s := c.s
+	s.phase = (s.phase + 1) % (s.history + 2) // the step by hand moved the buffers on
+	for _, frame := range []bool{false, true} {
+		for range s.history + 2 {
+			if err := c.replayed(frame); err != nil {
+				return err
+			}
+			if err := s.rotate(loop.Silent{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// replayed compares a step's launches with the graph of the same buffers, both on poisoned
+// memory.
+func (c *checker) replayed(frame bool) error {
+	s := c.s
+	graphs := s.graphs
+	var left [2][][]float32
+	for k, by := range [2][]gpuprof.Op{nil, graphs} {
+		if k > 0 {
+			if err := s.fillNaN(s.blocks[bNext]); err != nil {
+				return err
+			}
+			if err := s.memory.give(s.blocks[bNext]); err != nil { // the same block again
+				return err
+			}
+		}
+		if err := op.Poison(s.Dev, s.Compute, s.maps); err != nil {
+			return err
+		}
+		s.graphs = by
+		err := s.compute(frame, loop.Silent{})
+		s.graphs = graphs
+		if err != nil {
+			return err
+		}
+		for _, b := range []block{s.blocks[bNext], {buf: s.maps, words: int64(s.maps.Len() / 4)}} {
+			v, err := s.receive(b, b.words)
+			if err != nil {
+				return err
+			}
+			left[k] = append(left[k], v)
+		}
+	}
+	e := c.of("graph", 0)
+	for i, v := range left[1] {
+		if i == 0 || frame { // without a frame the maps stay poisoned
+			e.Same(v, left[0][i])
+		}
+	}
+	return nil
+}

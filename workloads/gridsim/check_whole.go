@@ -1,0 +1,239 @@
+package gridsim
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+const (
+	// wholeSteps are taken one after the other from the first state: a buffer that is
+	// not written again is right in the first step and stale in the second.
+	wholeSteps = 2
+	// wholeCells is the grid up to which all cells are compared.
+	wholeCells = 1024
+	// pixelCells are about the cells that the compared pixels of a frame average, and
+	// mostPixelCells bounds those of one pixel.
+	pixelCells     = 512
+	mostPixelCells = 4096
+)
+
+// evolution is the law from the first state on, in float64, for the cells that are asked for.
+type evolution struct {
+	ref   reference
+	first []float32                         // [cells,C]
+	memo  [wholeSteps + 1]map[int][]float64 // of each state, by cell
+}
+
+// cell is cell i of the state after steps steps.
+func (e *evolution) cell(steps, i int) []float64 {
+	if v, ok := e.memo[steps][i]; ok {
+		return v
+	}
+	var v []float64
+	if c := e.ref.s.C; steps == 0 {
+		v = op.As[float64](e.first[i*c : (i+1)*c])
+	} else {
+		v = e.ref.cell(e.state(steps-1), i)
+	}
+	if e.memo[steps] == nil {
+		e.memo[steps] = map[int][]float64{}
+	}
+	e.memo[steps][i] = v
+	return v
+}
+
+func (e *evolution) state(steps int) state {
+	return func(c, i int) float64 { return e.cell(steps, i)[c] }
+}
+
+// wholeTolerance is that of wholeSteps steps: the rounding of a product's inputs reaches the
+// state through tau times the network's output, which in one cell can be twice as large as
+// the state.
+func (s *session) wholeTolerance() float64 {
+	return max(tolerance, 2*wholeSteps*tau*toleranceOf[s.set["precision"]])
+}
+
+// frameTolerance is that of a frame after them. Of its maps the change is a difference of two
+// states: a hundredth of them where the law is diffuse, and all network where it is mlp.
+func (s *session) frameTolerance() float64 { return max(1e-4, 2*toleranceOf[s.set["precision"]]) }
+
+// wholeStep takes steps from the first state as a measurement does, the last of them with
+// a frame where there are any, and compares every state that is kept, the frame and the
+// region with the law in float64. Nothing here reads the list of operations.
+func (c *checker) wholeStep() error {
+	s := c.s
+	if err := s.startFrom(c.start); err != nil {
+		return err
+	}
+	if err := c.spoilFrames(); err != nil {
+		return err
+	}
+	rng, shown := s.rng, s.shownAll // a check changes neither regions nor counts of what follows
+	s.rng = rand.New(rand.NewPCG(s.seed, 5))
+	defer func() { s.rng, s.shownAll = rng, shown }()
+	from := max(s.frame.every-wholeSteps, 0)
+	for i := from; i < from+wholeSteps; i++ {
+		if err := s.Step(i, loop.Silent{}); err != nil {
+			return err
+		}
+	}
+	if err := s.Compute.Sync(); err != nil {
+		return err
+	}
+	e := &evolution{ref: c.ref, first: c.first}
+	cells := c.wholeSample()
+	if err := c.states(e, cells); err != nil {
+		return err
+	}
+	if s.roi {
+		if err := c.region(e, cells); err != nil {
+			return err
+		}
+	}
+	c.shownFrame(e, &s.slots[(from+wholeSteps-1)%depth], cells)
+	for k := range s.slots {
+		s.slots[k].pending = false
+	}
+	return c.ctx.Err()
+}
+
+// spoilFrames makes what a frame leaves no number.
+func (c *checker) spoilFrames() error {
+	s := c.s
+	for k := range s.slots {
+		for _, v := range [][]float32{gpuprof.Floats(s.slots[k].frame), s.slots[k].picture} {
+			for i := range v {
+				v[i] = float32(math.NaN())
+			}
+		}
+	}
+	return op.Poison(s.Dev, s.Compute, s.maps)
+}
+
+// wholeSample are the cells whose states are compared: all of a small grid, else one in each
+// row and in each column, so that every chunk of rows has one, and the corners.
+func (c *checker) wholeSample() []int {
+	n := c.s.shape.N
+	if n*n <= wholeCells {
+		all := make([]int, n*n)
+		for i := range all {
+			all[i] = i
+		}
+		return all
+	}
+	cells := []int{0, n - 1, n * (n - 1), n*n - 1}
+	for y, x := range rand.New(rand.NewPCG(c.s.seed, 6)).Perm(n) {
+		cells = append(cells, y*n+x)
+	}
+	slices.Sort(cells)
+	return slices.Compact(cells)
+}
+
+// valuesOf are the C values of cell i among cells, as the layout has them.
+func (c *checker) valuesOf(v []float32, i, cells int) []float32 {
+	sh := c.s.shape
+	if sh.hwc {
+		return v[i*sh.C : (i+1)*sh.C]
+	}
+	out := make([]float32, sh.C)
+	for k := range out {
+		out[k] = v[k*cells+i]
+	}
+	return out
+}
+
+// states compares the present state and the earlier ones that the session keeps.
+func (c *checker) states(e *evolution, cells []int) error {
+	s := c.s
+	var errs op.ItemErrors
+	for ago := range min(s.history, wholeSteps) + 1 {
+		v, err := c.stateBefore(ago)
+		if err != nil {
+			return err
+		}
+		for _, i := range cells {
+			errs.Add(c.valuesOf(v, i, s.shape.cells()), e.cell(wholeSteps-ago, i))
+		}
+	}
+	c.wholes = append(c.wholes, loop.WholeCheck(errs.Relative(), s.wholeTolerance(), len(cells), s.shape.cells(), "cells"))
+	return nil
+}
+
+// stateBefore is the state of so many steps ago.
+func (c *checker) stateBefore(ago int) ([]float32, error) {
+	s := c.s
+	switch {
+	case ago == 0:
+		return s.receive(s.blocks[bState], s.shape.stateWords())
+	case s.spill:
+		return gpuprof.Floats(s.kept[(wholeSteps-ago)%len(s.kept)]), nil
+	}
+	return s.receive(s.past[ago-1], s.shape.stateWords())
+}
+
+// region compares the block of cells that was cut out of the last state.
+func (c *checker) region(e *evolution, cells []int) error {
+	s := c.s
+	last, wide, high := s.regions[len(s.regions)-1], s.crop.args.Int(6), s.crop.args.Int(7)
+	v, err := s.receive(last, int64(s.shape.C)*int64(wide)*int64(high))
+	if err != nil {
+		return err
+	}
+	var errs op.ItemErrors
+	for _, i := range cells {
+		if y, x := i/s.shape.N, i%s.shape.N; y < high && x < wide { // cell (0,0) always is
+			errs.Add(c.valuesOf(v, y*wide+x, wide*high), e.cell(wholeSteps, i))
+		}
+	}
+	check := loop.WholeCheck(errs.Relative(), s.wholeTolerance(), errs.Items(), wide*high, "cells")
+	check.Stage += ", region"
+	c.wholes = append(c.wholes, check)
+	return nil
+}
+
+// shownFrame compares the last step's frame, where one is made, in a few pixels. One of more
+// than mostPixelCells cells is compared from the state alone, see pixels.
+func (c *checker) shownFrame(e *evolution, sl *slot, cells []int) {
+	s, f := c.s, c.s.frame
+	if !sl.pending || f.scale*f.scale > mostPixelCells {
+		return
+	}
+	got, shown := gpuprof.Floats(sl.frame), sl.shown
+	if s.show(sl, loop.Silent{}); shown || f.onHost {
+		got = sl.picture
+	}
+	n, side := s.shape.N, s.shape.N/f.scale
+	var pixels []int
+	for _, i := range cells {
+		if px := i/n/f.scale*side + i%n/f.scale; !slices.Contains(pixels, px) && len(pixels)*f.scale*f.scale < pixelCells {
+			pixels = append(pixels, px)
+		}
+	}
+	var errs [maxMaps]op.ErrorNorm // a map has its own size
+	for _, px := range pixels {
+		var want [maxMaps]float64
+		for k := range f.scale * f.scale {
+			i := (px/side*f.scale+k/f.scale)*n + px%side*f.scale + k%f.scale
+			for m, v := range e.ref.maps(e.state(wholeSteps), e.state(wholeSteps-1), i) {
+				want[m] += v / float64(f.scale*f.scale)
+			}
+		}
+		for m := range f.maps {
+			errs[m].Add(got[m*side*side+px:][:1], want[m:m+1])
+		}
+	}
+	worst := 0.0
+	for m := range f.maps {
+		if rel := errs[m].Relative(); op.Worse(gpuprof.Number(worst), gpuprof.Number(rel)) {
+			worst = rel
+		}
+	}
+	check := loop.WholeCheck(worst, s.frameTolerance(), len(pixels), side*side, "pixels")
+	check.Stage += ", frame"
+	c.wholes = append(c.wholes, check)
+}

@@ -1,0 +1,136 @@
+package gridsim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/host"
+)
+
+// Faults of a step that are none of an operation's own arithmetic, each in the setting where it
+// can be made. TestMutations has those of the list of operations.
+func TestWholeStepCatches(t *testing.T) {
+	rebound := func(s *session, from, to blockID) {
+		for i := range s.ops {
+			for k := range s.ops[i].uses {
+				if u := &s.ops[i].uses[k]; u.id == from {
+					u.id = to
+				}
+			}
+			for k, id := range s.ops[i].in {
+				if id == from {
+					s.ops[i].in[k] = to
+				}
+			}
+		}
+	}
+	before := func(l *launch) { // its first array and where that begins
+		l.uses[0].id, l.uses[2].id = bState, bState
+	}
+	older := func(s *session) { // every step starts from a copy of the first state
+		b, err := s.memory.take(bRegion, s.shape.stateWords())
+		err = errors.Join(err, s.send(b, drawState(s.shape, s.seed)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.blocks[bBetween] = b
+		rebound(s, bState, bBetween)
+	}
+	for _, tt := range []struct {
+		name, set string
+		spoil     func(s *session) // before the first step
+	}{
+		{"no activation", "impl=gemm", func(s *session) { s.ops = slices.Delete(s.ops, 2, 3) }},
+		{"an older state", "roi=on,allocator=driver", older},
+		{"an older state", "roi=on,allocator=pool,impl=gemm", older},
+		{"an older state", "roi=on,allocator=driver,impl=split,law=diffuse", older},
+		{"weights of another layout", "impl=gemm", func(s *session) {
+			s.packed.w1, s.packed.w1T = s.packed.w1T, s.packed.w1
+			s.bindLaw()
+		}},
+		{"exchanged biases", "impl=split,hidden=4", func(s *session) {
+			s.packed.b1, s.packed.b2 = s.packed.b2, s.packed.b1
+			s.bindLaw()
+		}},
+		{"no border", "impl=split,border=zero", func(s *session) {
+			s.shape.zero = false
+			s.bindLaw()
+			s.shape.zero = true
+		}},
+		{"no border", "grid=48,border=zero,precision=bf16", func(s *session) {
+			s.shape.zero = false
+			s.bindLaw()
+			s.shape.zero = true
+		}},
+		{"a frame of the state before", "live=every:3", func(s *session) { before(&s.view) }},
+		{"a region of the state before", "roi=on", func(s *session) { before(&s.crop) }},
+	} {
+		t.Run(tt.name+" "+tt.set, func(t *testing.T) {
+			s, err := prepare(openHost(t, host.Options{}), resolve(t, "small", tinyGrid(tt.set)...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			tt.spoil(s)
+			if err := s.start(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			wholeFails(t, s)
+		})
+	}
+}
+
+func wholeFails(t *testing.T, s *session) {
+	t.Helper()
+	checks, err := s.Check(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fails := func(c gpuprof.Check) bool { return strings.HasPrefix(c.Stage, gpuprof.WholeStep) && !c.Pass }
+	if !slices.ContainsFunc(checks, fails) {
+		t.Errorf("no check of whole steps fails: %+v", checks)
+	}
+}
+
+// A graph of other buffers than those that the state is in is seen, whichever it is.
+func TestEveryGraphIsChecked(t *testing.T) {
+	for k := range 2 * (3 + 2) {
+		s := openSession(t, tinyGrid("graph=on,history=3,live=every:2")...)
+		s.graphs[k] = s.graphs[(k+2)%len(s.graphs)]
+		checks, err := s.Check(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fails := func(c gpuprof.Check) bool { return c.Stage == "graph" && !c.Pass }
+		if !slices.ContainsFunc(checks, fails) {
+			t.Errorf("graph %d is another's, and the check passes: %+v", k, checks)
+		}
+	}
+}
+
+// Earlier states that are kept are those of earlier steps: on the device and on the host.
+func TestEarlierStatesAreChecked(t *testing.T) {
+	for _, set := range []string{"history=2", "history=1", "history=2,keep=host"} {
+		s := openSession(t, tinyGrid(set)...)
+		c := newChecker(context.Background(), s)
+		if err := c.wholeStep(); err != nil {
+			t.Fatal(err)
+		}
+		if s.spill {
+			clear(gpuprof.Floats(s.kept[1%len(s.kept)]))
+		} else if err := s.send(s.past[0], make([]float32, s.shape.stateWords())); err != nil {
+			t.Fatal(err)
+		}
+		c.wholes = nil
+		if err := c.states(&evolution{ref: c.ref, first: c.first}, c.wholeSample()); err != nil {
+			t.Fatal(err)
+		}
+		if c.wholes[0].Pass {
+			t.Errorf("%s: the state before is zero, and the check passes", set)
+		}
+	}
+}

@@ -1,0 +1,335 @@
+package gruflow
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
+)
+
+const (
+	// wholeSteps are taken one after the other: carriers, and in training parameters and
+	// moments, are carried from one to the next.
+	wholeSteps = 2
+	// wholeKinds of carriers are all that there are in such steps, each many times over. So
+	// sums over all carriers are known in float64 from a few, up to the new parameters.
+	wholeKinds = 5
+)
+
+// wholeStep takes steps as a measurement does, of a few kinds of carriers, and compares what
+// they leave with float64 from the inputs, the carriers' start and the drawn parameters. The
+// list of groups is not read here.
+type wholeStep struct {
+	s       *session
+	c       checker // reads buffers
+	start   state
+	sources []float32
+	fields  [wholeSteps][]float32 // the inputs of a step, [window,T,B,I] of every micro-batch
+
+	at      []carrier     // of every kind
+	h       [][][]float64 // its states, [L][H]
+	p       params
+	ref     *optim.Reference // by parameters in the order of the optimizer
+	levels  [][]tripLevel    // of the last window, by kind
+	loss    float64
+	rows    [wholeParts]op.ItemErrors
+	metrics op.ErrorNorm
+	scalars op.ErrorNorm
+}
+
+// What is compared of a carrier, each relative to its own size.
+const (
+	wholeHidden = iota
+	wholeEnergy
+	wholePlace
+	wholeDeposit
+	wholeParts
+)
+
+func (s *session) wholeSteps(ctx context.Context) (out []gpuprof.Check, err error) {
+	w := &wholeStep{s: s, c: checker{s: s, ctx: ctx}, p: s.params}
+	inputs := slices.Clone(gpuprof.Floats(s.inputs)[:min(s.batches, wholeSteps)*int(s.inputWords())])
+	defer func() {
+		copy(gpuprof.Floats(s.inputs), inputs)
+		err = errors.Join(err, op.Send(s.mem.Dev, s.stream, s.flow.source, drawSources(s.shape, s.seed)), s.restore())
+	}()
+	if err := w.begin(); err != nil {
+		return nil, err
+	}
+	for i := range wholeSteps {
+		if err := s.Step(i, loop.Silent{}); err != nil {
+			return nil, err
+		}
+		if err := s.stream.Sync(); err != nil {
+			return nil, err
+		}
+		if err := w.step(i); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.carriers(); err != nil {
+		return nil, err
+	}
+	return w.checks()
+}
+
+// kind is the kind of carrier k; the first wholeKinds carriers are what all others are copies of.
+func (w *wholeStep) kind(k int) int { return k % w.kinds() }
+func (w *wholeStep) kinds() int     { return min(wholeKinds, w.s.shape.B) }
+
+// begin makes carriers and inputs of few kinds and puts them where the steps start.
+func (w *wholeStep) begin() error {
+	s, sh := w.s, w.s.shape
+	w.start, w.sources = drawState(sh, s.seed), drawSources(sh, s.seed)
+	// The first leaves in the first step, the fourth in the second.
+	levels := []int{sh.D - 1, 0, sh.D / 2, max(sh.D-2, 0), 1 % sh.D}
+	for k := range sh.B {
+		from := w.kind(k)
+		for l := range sh.L {
+			copy(w.start.h[(l*sh.B+k)*sh.H:][:sh.H], w.start.h[(l*sh.B+from)*sh.H:][:sh.H])
+		}
+		w.start.energy[k], w.sources[k] = w.start.energy[from], w.sources[from]
+		w.start.level[k] = int32(levels[from])
+		copy(w.start.place[2*k:2*k+2], w.start.place[2*from:2*from+2])
+	}
+	n := int(s.inputWords())
+	for b := range min(s.batches, wholeSteps) {
+		x := gpuprof.Floats(s.inputs)[b*n : (b+1)*n]
+		for row := range n / sh.I {
+			k := row % sh.B
+			copy(x[row*sh.I:(row+1)*sh.I], x[(row-k+w.kind(k))*sh.I:][:sh.I])
+		}
+	}
+	for i := range w.fields {
+		w.fields[i] = gpuprof.Floats(s.inputs)[i%s.batches*n:][:n]
+	}
+	for k := range w.kinds() {
+		st := w.start
+		w.at = append(w.at, carrier{energy: float64(st.energy[k]), level: int(st.level[k]),
+			x: float64(st.place[2*k]), y: float64(st.place[2*k+1])})
+		var h [][]float64
+		for l := range sh.L {
+			h = append(h, op.As[float64](w.start.h[(l*sh.B+k)*sh.H:][:sh.H]))
+		}
+		w.h = append(w.h, h)
+	}
+	w.ref = optim.NewReference(w.p.wide(), s.set)
+	return w.send()
+}
+
+func (w *wholeStep) send() error {
+	s := w.s
+	if err := s.restore(); err != nil {
+		return err
+	}
+	if s.train != nil {
+		if err := s.train.step.Checked(s.stream); err != nil {
+			return err
+		}
+	}
+	for _, part := range []struct {
+		to   gpuprof.Buffer
+		from []float32
+	}{{s.slots[0].net.h, w.start.h}, {s.slots[1].net.h, w.start.h}, {s.flow.energy, w.start.energy},
+		{s.flow.level, asFloats(w.start.level)}, {s.flow.place, w.start.place}, {s.flow.source, w.sources}} {
+		if err := op.Send(s.mem.Dev, s.stream, part.to, part.from); err != nil {
+			return err
+		}
+	}
+	for _, b := range []gpuprof.Buffer{s.flow.record, s.flow.metrics} {
+		if err := s.fillBuffer(b, 0, b.Len()/4); err != nil {
+			return err
+		}
+	}
+	return s.stream.Sync()
+}
+
+// wide are the parameters in float64, in the order of the optimizer.
+func (p params) wide() (all [][]float64) {
+	for _, l := range p.layers {
+		all = append(all, op.As[float64](l.wi), op.As[float64](l.wh), op.As[float64](l.bi), op.As[float64](l.bh))
+	}
+	return append(all, op.As[float64](p.proj), op.As[float64](p.bias))
+}
+
+// narrow are the same in float32.
+func narrow(all [][]float64) (p params) {
+	f := func(v []float64) []float32 { return op.As[float32](v) }
+	n := len(all) - 2
+	for l := 0; l < n; l += 4 {
+		p.layers = append(p.layers, layerParams{f(all[l]), f(all[l+1]), f(all[l+2]), f(all[l+3])})
+	}
+	p.proj, p.bias = f(all[n]), f(all[n+1])
+	return p
+}
+
+// count is how many carriers are of a kind.
+func (w *wholeStep) count(kind int) float64 {
+	return float64((w.s.shape.B - kind + w.kinds() - 1) / w.kinds())
+}
+
+// step is step i in float64, and compares its records and metrics.
+func (w *wholeStep) step(i int) error {
+	s, sh := w.s, w.s.shape
+	grads, window := w.ref.Gradients(), windowOf(s.set)
+	n := window * sh.T * sh.B * sh.I
+	for micro := range microOf(s.set) {
+		fields := w.fields[i][micro*n : (micro+1)*n]
+		dose, trips := make([]float64, sh.D), []trip(nil)
+		w.levels = nil
+		for k := range w.kinds() {
+			r := refTrip(sh, w.p, window, w.at[k], w.h[k], float64(w.sources[k]), func(j, t int) []float32 {
+				return fields[((j*sh.T+t)*sh.B+k)*sh.I:][:sh.I]
+			})
+			for _, lv := range r.levels {
+				dose[lv.at.level] += w.count(k) * lv.dose
+			}
+			w.at[k] = r.end
+			last := r.levels[window-1]
+			for l := range sh.L {
+				if w.h[k][l] = last.h[l][sh.T]; last.leaves {
+					w.h[k][l] = make([]float64, sh.H)
+				}
+			}
+			w.levels, trips = append(w.levels, r.levels), append(trips, r)
+			if err := w.c.ctx.Err(); err != nil {
+				return err
+			}
+		}
+		if s.train != nil {
+			w.back(dose, trips, grads)
+		}
+	}
+	if s.train != nil {
+		w.ref.Step(grads)
+		w.p = narrow(w.ref.P)
+	}
+	return w.results(i)
+}
+
+// back adds the gradients of a micro-batch's loss.
+func (w *wholeStep) back(dose []float64, trips []trip, grads [][]float64) {
+	s, sh := w.s, w.s.shape
+	var place []float64
+	for k := range sh.B {
+		end := trips[w.kind(k)].end
+		place = append(place, end.x, end.y)
+	}
+	loss, ddose, dplace := refLoss(dose, op.As[float64](drawTargets(sh, windowOf(s.set), s.seed)), place)
+	w.loss = loss
+	for k, r := range trips {
+		g := newTrainGrads(sh)
+		r.back(ddose, carrierBack{x: dplace[2*k], y: dplace[2*k+1]}, g)
+		var all [][]float64
+		for _, l := range g.layers {
+			all = append(all, l.wi, l.wh, l.bi, l.bh)
+		}
+		for j, one := range append(all, g.proj, g.bias) {
+			for e, v := range one {
+				grads[j][e] += w.count(k) * v / float64(microOf(s.set))
+			}
+		}
+	}
+}
+
+// results compares the records of a step's last level as the host has them, the metrics of all
+// levels of its last micro-batch, and the loss.
+func (w *wholeStep) results(i int) error {
+	s, sh := w.s, w.s.shape
+	got, err := w.c.read(s.flow.metrics, 0, s.metricWords())
+	if err != nil {
+		return err
+	}
+	records := gpuprof.Floats(s.slots[i%depth].out)
+	for j := range windowOf(s.set) {
+		var of []float32 // what the metrics are of
+		var levels []int32
+		var top []float32
+		for k := range sh.B {
+			lv := w.levels[w.kind(k)][j]
+			level, h := (lv.at.level+1)%sh.D, lv.h[sh.L-1][sh.T]
+			if lv.leaves {
+				h = make([]float64, sh.H)
+			}
+			of, levels = append(of, op.As[float32](lv.record[:])...), append(levels, int32(level))
+			top = append(top, op.As[float32](h)...)
+			if j == windowOf(s.set)-1 {
+				at := records[k*outputs : (k+1)*outputs]
+				w.rows[wholeDeposit].Add(at[:1], lv.record[:1])
+				w.rows[wholeEnergy].Add(at[1:2], lv.record[1:2])
+				w.rows[wholePlace].Add(at[2:], lv.record[2:])
+			}
+		}
+		for m, want := range refMetrics(sh, of, levels, top) {
+			d := float64(got[j*sh.metrics()+m]) - want
+			if want != 0 {
+				d /= want
+			}
+			w.metrics.Diff += d * d
+			w.metrics.Ref++
+		}
+	}
+	if s.train != nil {
+		w.scalars.Add(got[len(got)-1:], []float64{w.loss})
+	}
+	return nil
+}
+
+// carriers compares where all carriers are after the last step.
+func (w *wholeStep) carriers() error {
+	s, sh := w.s, w.s.shape
+	var now [4][]float32
+	for i, b := range []gpuprof.Buffer{s.slots[(wholeSteps-1)%depth].net.h, s.flow.energy, s.flow.place, s.flow.level} {
+		var err error
+		if now[i], err = w.c.read(b, 0, b.Len()/4); err != nil {
+			return err
+		}
+	}
+	levels := asInts(now[3])
+	for k := range sh.B {
+		at := w.at[w.kind(k)]
+		for l := range sh.L {
+			w.rows[wholeHidden].Add(now[0][(l*sh.B+k)*sh.H:][:sh.H], w.h[w.kind(k)][l])
+		}
+		w.rows[wholeEnergy].Add(now[1][k:k+1], []float64{at.energy})
+		w.rows[wholePlace].Add(now[2][2*k:2*k+2], []float64{at.x, at.y})
+		if int(levels[k]) != at.level {
+			w.rows[wholeDeposit].Add([]float32{1}, []float64{0}) // a whole energy off
+		}
+	}
+	return nil
+}
+
+// checks are the comparisons, with those of the parameters after all steps.
+func (w *wholeStep) checks() ([]gpuprof.Check, error) {
+	s := w.s
+	add := func(what string, relative, tolerance float64) gpuprof.Check {
+		c := loop.WholeCheck(relative, tolerance, s.shape.B, s.shape.B, "flows")
+		c.Stage += what
+		return c
+	}
+	carriers := 0.0
+	for _, e := range w.rows {
+		if rel := e.Relative(); op.Worse(gpuprof.Number(carriers), gpuprof.Number(rel)) {
+			carriers = rel
+		}
+	}
+	tol := s.prec.tolerance()
+	if s.train != nil {
+		tol = max(chainBound, tol)
+	}
+	out := []gpuprof.Check{add("", carriers, tol), add(", metrics", w.metrics.Relative(), tol)}
+	if s.train == nil {
+		return out, nil
+	}
+	gradients, update, err := s.train.step.Learned(s.stream, w.ref, tol, nil)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, add(", loss", w.scalars.Relative(), tol), add(", gradients", gradients, tol),
+		add(", parameters", update, optim.UpdateTolerance)), nil
+}
