@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // artifacts are what builds left, kept by what a build depends on: the tree of the
@@ -115,7 +116,7 @@ func (a *artifacts) evict(newest string) {
 		size int64
 	}
 	var all []kept
-	entries, _ := os.ReadDir(a.dir) // what cannot be read is not removed
+	entries, _ := outside.Dir(a.dir).ReadDir(".") // what cannot be read is not removed
 	sum := int64(0)
 	for _, e := range entries {
 		info, err := e.Info()
@@ -140,7 +141,7 @@ func (a *artifacts) evict(newest string) {
 // removed counts nothing.
 func sizeOf(dir string) int64 {
 	sum := int64(0)
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+	_ = fs.WalkDir(outside.Dir(dir), ".", func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			if info, gone := d.Info(); gone == nil {
 				sum += info.Size()
@@ -153,15 +154,12 @@ func sizeOf(dir string) int64 {
 
 // copyAll copies a file, or a folder with all below it: modes and links as they are.
 func copyAll(from, to string) error {
-	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+	folder := outside.Dir(from)
+	return fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		at := filepath.Join(to, rel)
+		path, at := folder.Path(name), filepath.Join(to, filepath.FromSlash(name))
 		info, err := d.Info()
 		switch {
 		case err != nil:
@@ -182,7 +180,7 @@ func copyAll(from, to string) error {
 }
 
 func copyOne(from, to string, info fs.FileInfo) error {
-	in, err := os.Open(from)
+	in, err := outside.OpenRegular(from, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}

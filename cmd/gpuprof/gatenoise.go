@@ -19,6 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // noiseBlocks is how many pairs gate --aa measures where the budget allows: 48
@@ -167,7 +168,7 @@ func keptNoise(machine, command string) (*compare.MachineNoise, error) {
 	if err != nil {
 		return nil, fmt.Errorf("planning the gate: %w", err)
 	}
-	text, err := os.ReadFile(path)
+	text, err := outside.ReadFound(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return refuse("the noise of " + command + " is not known")
 	}

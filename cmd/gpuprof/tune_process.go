@@ -45,7 +45,7 @@ func (t *tuning) fresh(ctx context.Context, a, b tune.Side, l tune.Limits) (o *t
 		if err != nil {
 			return processError(err, words)
 		}
-		text, err := outside.ReadAll(file)
+		text, err := outside.ReadFound(file)
 		if err != nil {
 			return gpuprof.Errorf(nil, "reading what a process of the confirmation measured: %w", err).WithFix("run it again")
 		}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -75,7 +76,8 @@ func (f *Folder) cannot(doing string, err error) error {
 // List implements Bucket.
 func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 	var out []string
-	err := filepath.WalkDir(f.file(below), func(file string, d fs.DirEntry, err error) error {
+	folder := outside.Dir(f.file(below))
+	err := fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil // nothing was added yet, or it was removed meanwhile
@@ -83,16 +85,12 @@ func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && file != f.file(below):
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && name != ".":
 			return fs.SkipDir
 		case d.IsDir() || strings.HasSuffix(d.Name(), atomicfile.Temporary):
 			return nil
 		}
-		rel, err := filepath.Rel(f.Dir, file)
-		if err != nil {
-			return err
-		}
-		out = append(out, filepath.ToSlash(rel))
+		out = append(out, path.Join(filepath.ToSlash(below), name))
 		return nil
 	})
 	if err != nil {
@@ -103,7 +101,7 @@ func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 
 // Get implements Bucket.
 func (f *Folder) Get(_ context.Context, name string) ([]byte, error) {
-	file, err := os.Open(f.file(name))
+	file, err := outside.OpenRegular(f.file(name), os.O_RDONLY, 0)
 	if err == nil {
 		defer file.Close()
 		var content []byte

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // Scratch is a folder for what a run needs while it lives. A run that is killed
@@ -117,7 +119,7 @@ func ownFolder(dir string) bool {
 }
 
 func sweepOne(file string) {
-	f, err := os.OpenFile(file, os.O_RDWR|noSurprise, 0)
+	f, err := outside.OpenRegular(file, os.O_RDWR|noSurprise, 0)
 	if err != nil {
 		return
 	}

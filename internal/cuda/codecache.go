@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda/machinecode"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // CodeCache is the folder in which the driver keeps machine code that it compiled
@@ -77,7 +78,7 @@ func tooSmall(size string) bool {
 
 func sizeOf(folder string) (files int, bytes int64) {
 	// What cannot be read counts for nothing: the figure is only shown.
-	_ = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+	_ = fs.WalkDir(outside.Dir(folder), ".", func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return nil
 		}

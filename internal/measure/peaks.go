@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // ceilings measures the device's peak rates before the first steps.
@@ -101,7 +102,7 @@ func sharePeaks(folder string, c gpuprof.Ceilings) gpuprof.Ceilings {
 	if folder == "" || os.MkdirAll(folder, 0o755) != nil {
 		return c
 	}
-	entries, err := os.ReadDir(folder)
+	entries, err := outside.Dir(folder).ReadDir(".")
 	if err != nil {
 		return c
 	}
@@ -111,7 +112,7 @@ func sharePeaks(folder string, c gpuprof.Ceilings) gpuprof.Ceilings {
 		if !strings.HasSuffix(path, ".json") {
 			continue
 		}
-		b, err := os.ReadFile(path)
+		b, err := outside.ReadFound(path)
 		if err != nil { // a writer beside this one has taken it into its own
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 //go:embed hook/*.py
@@ -105,11 +106,11 @@ func tellOuter(env []string) bool {
 	if dir == "" {
 		return false
 	}
-	status, err := os.ReadFile(filepath.Join(dir, "status"))
+	status, err := outside.ReadFound(filepath.Join(dir, "status"))
 	if err != nil {
 		return false
 	}
-	f, err := os.OpenFile(string(status), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+	f, err := outside.OpenRegular(string(status), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		return false
 	}

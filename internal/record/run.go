@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // Check says what stands in the way of running a command: gpuprof.ErrUsage
@@ -165,8 +166,7 @@ func existing(paths []string) []string {
 // hook's name for them or Kineto's.
 func sweep(dir string) {
 	for _, pattern := range []string{"trace-*.json.part*", "snapshot-*.pickle.part*"} {
-		parts, _ := filepath.Glob(filepath.Join(dir, pattern))
-		for _, p := range parts {
+		for _, p := range outside.Dir(dir).Glob(pattern) {
 			_ = os.Remove(p) // a leftover is only untidy
 		}
 	}
