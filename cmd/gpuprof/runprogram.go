@@ -312,7 +312,7 @@ func (p *program) openDir() error {
 // clearDir removes an earlier recording's files, which would pass for ranks of
 // this one, and sees that the folder takes files.
 func (p *program) clearDir() error {
-	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "trace-*.gpt", "cuda-*.gpt", "cuda.jsonl", "cuda.control", "snapshot-*.pickle", "snapshot-*.pickle.part*", "hook.jsonl"} {
+	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "trace-*.gpt", "cuda-*.gpt", "cuda.jsonl", "cuda.config", "cuda.control", "gpuprof-cuda.so", "snapshot-*.pickle", "snapshot-*.pickle.part*", "hook.jsonl"} {
 		for _, f := range outside.Dir(p.dir).Glob(pattern) {
 			if err := os.Remove(f); err != nil {
 				return cannotMake(p.dir, err)

@@ -154,3 +154,13 @@ func (f Folder) Glob(pattern string) []string {
 	}
 	return names
 }
+
+// WriteFile is os.WriteFile, but not into what is there and is no regular file.
+func WriteFile(path string, content []byte, perm fs.FileMode) error {
+	file, err := OpenRegular(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Close())
+}

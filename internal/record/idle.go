@@ -128,7 +128,7 @@ func armed(all []CUDAProcess) bool {
 }
 
 func control(dir, state string) error {
-	if err := os.WriteFile(filepath.Join(dir, cudaControl), []byte(state), 0o600); err != nil {
+	if err := outside.WriteFile(filepath.Join(dir, cudaControl), []byte(state), 0o600); err != nil {
 		return gpuprof.Errorf(nil, "steering the recorder in %s: %w", dir, err).WithFix("run as the user that runs the program")
 	}
 	return nil

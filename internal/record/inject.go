@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // CUDAUse says when the CUDA recorder records the program.
@@ -74,7 +75,7 @@ func writeInjection(o *Options, cupti []string) (*injection, error) {
 			config.WriteString("cupti=" + path + "\n")
 		}
 	}
-	err = os.WriteFile(filepath.Join(dir, cudaConfig), []byte(config.String()), 0o600)
+	err = outside.WriteFile(filepath.Join(dir, cudaConfig), []byte(config.String()), 0o600)
 	if err == nil && o.Rolling {
 		err = control(dir, controlRecord)
 	}
@@ -102,7 +103,7 @@ func (in *injection) placeLibrary() error {
 			at = made
 		}
 		path := filepath.Join(at, cudaLibrary)
-		err := os.WriteFile(path, injectLibrary, 0o700)
+		err := outside.WriteFile(path, injectLibrary, 0o700)
 		if err == nil {
 			err = mayMap(path)
 		}
