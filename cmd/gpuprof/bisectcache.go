@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
 // artifacts are what builds left, kept by what a build depends on: the tree of the
@@ -88,7 +89,8 @@ func (a *artifacts) keep(r *repository, id, dir string) error {
 	if err := os.MkdirAll(a.dir, 0o700); err != nil {
 		return a.unkept(err)
 	}
-	tmp, err := os.MkdirTemp(a.dir, ".new-")
+	owner.Sweep(a.dir)
+	tmp, err := owner.MkdirTemp(a.dir, owner.Prefix)
 	if err != nil {
 		return a.unkept(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/owner"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -319,7 +320,8 @@ func (p *program) clearDir() error {
 			}
 		}
 	}
-	probe, err := os.CreateTemp(p.dir, ".gpuprof-")
+	owner.Sweep(p.dir)
+	probe, err := owner.CreateTemp(p.dir, "")
 	if err != nil {
 		return cannotMake(p.dir, err)
 	}

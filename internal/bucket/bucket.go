@@ -19,6 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/atomicfile"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
 // Bucket holds objects by name. Names are paths with slashes. Every method may be
@@ -87,7 +88,12 @@ func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 			return ctx.Err()
 		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && name != ".":
 			return fs.SkipDir
-		case d.IsDir() || strings.HasSuffix(d.Name(), atomicfile.Temporary):
+		case d.IsDir():
+			return nil
+		case strings.HasSuffix(d.Name(), atomicfile.Temporary):
+			if file := folder.Path(name); owner.Left(file) {
+				_ = os.Remove(file) // of a writer that was killed
+			}
 			return nil
 		}
 		out = append(out, path.Join(filepath.ToSlash(below), name))
@@ -159,13 +165,16 @@ func (f *Folder) Put(_ context.Context, name string, content []byte) error {
 		if flush == nil {
 			flush = (*os.File).Sync
 		}
-		err = atomicfile.Options{Mode: 0o644, Flush: flush}.Write(file, content)
+		err = atomicfile.Options{Mode: 0o644, Flush: flush, Unswept: true}.Write(file, content)
 	}
 	if err != nil {
 		return f.cannot("writing to", err)
 	}
 	return nil
 }
+
+// Sweep removes what killed writers left in a folder; List does it for all that it lists.
+func (f *Folder) Sweep(folder string) { owner.Sweep(f.file(folder)) }
 
 // Remove implements Bucket.
 func (f *Folder) Remove(_ context.Context, name string) error {

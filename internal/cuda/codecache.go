@@ -11,6 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda/machinecode"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
 // CodeCache is the folder in which the driver keeps machine code that it compiled
@@ -107,7 +108,8 @@ func writableFolder(folder string) bool {
 		}
 		folder = above
 	}
-	f, err := os.CreateTemp(folder, ".gpuprof-*")
+	owner.Sweep(folder)
+	f, err := owner.CreateTemp(folder, "")
 	if err != nil {
 		return false
 	}

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -135,14 +137,5 @@ func writePeaks(folder string, c gpuprof.Ceilings) bool {
 	if err != nil {
 		return false
 	}
-	tmp, err := os.CreateTemp(folder, "peaks-*")
-	if err != nil {
-		return false
-	}
-	_, err = tmp.Write(b)
-	if e := tmp.Close(); err != nil || e != nil || os.Rename(tmp.Name(), tmp.Name()+".json") != nil {
-		_ = os.Remove(tmp.Name())
-		return false
-	}
-	return true
+	return atomicfile.Options{}.Write(filepath.Join(folder, "peaks-"+rand.Text()+".json"), b) == nil
 }

@@ -18,14 +18,14 @@ import (
 // cannot be written the program runs without it.
 func runCUDA(ctx context.Context, o *Options, r *Result, s *signals, cupti []string) error {
 	r.Recorder = ByCUDA
-	in, err := writeInjection(o, cupti)
+	in, err := writeInjection(ctx, o, cupti)
 	if err != nil {
 		r.warn("no-recorder", "the program ran without being recorded: "+err.Error(), "choose another folder with -o")
-		return runChild(ctx, o, r, s, o.Args, o.Env, nil)
+		return runChild(ctx, o, r, s, childOf{args: o.Args, env: o.Env})
 	}
-	defer in.remove() //nolint:errcheck // leftovers are only untidy
+	defer in.scratch.Close()
 	f := follow(ctx, o, in, s)
-	err = runChild(ctx, o, r, s, o.Args, in.environment(o.Env), nil)
+	err = runChild(ctx, o, r, s, childOf{args: o.Args, env: in.environment(o.Env), started: in.started})
 	f.end()
 	if o.Rolling {
 		keepBest(in.dir)
