@@ -62,7 +62,7 @@ func (c *analyzeCmd) cutStudy(a *app) (*study, error) {
 	if len(files) != 1 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting a trace: the folder %s has %d", c.Traces[0], len(files)).WithFix("give one file")
 	}
-	scratch, err := child.NewScratch(a.ctx, "trace")
+	scratch, err := child.NewScratch("trace")
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "making a folder for a part of %s: %w", files[0], err).WithFix("check TMPDIR")
 	}

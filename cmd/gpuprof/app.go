@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -137,6 +138,9 @@ func (a *app) dispatch(args []string) error {
 		return err
 	}
 	a.quiet, a.verbose, a.noColor = c.Quiet, c.Verbose, c.NoColor || os.Getenv("NO_COLOR") != ""
+	if verb.Name != "__complete" { // it answers while somebody types
+		child.Sweep(a.ctx, os.TempDir())
+	}
 	err = kctx.Run(a)
 	if c.Open && (err == nil || len(a.pages) > 0) { // what failed has said why there is no report
 		err = errors.Join(err, a.openReport())

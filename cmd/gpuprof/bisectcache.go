@@ -48,7 +48,7 @@ func openArtifacts(run children, how bisectHow) (*artifacts, error) {
 
 // entry is the folder of a commit's artifact.
 func (a *artifacts) entry(r *repository, id string) (string, error) {
-	tree, err := a.run.capture(r.top, "git", "rev-parse", "--verify", "--quiet", id+"^{tree}")
+	tree, err := a.run.git(r.top, "rev-parse", "--verify", "--quiet", id+"^{tree}")
 	if err != nil {
 		return "", err
 	}

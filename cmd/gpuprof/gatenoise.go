@@ -111,7 +111,7 @@ func (c *gateCmd) sameSides(run children) (out [2]side, done func(), err error) 
 	if c.Build != "" {
 		return out, nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --build has nothing to build for --aa of a workload, which this gpuprof runs").WithFix("leave it out")
 	}
-	room, err := child.NewScratch(run.app.ctx, "gate")
+	room, err := child.NewScratch("gate")
 	if err != nil {
 		return out, nil, gpuprof.Errorf(nil, "making a folder for the gate: %w", err).WithFix("check TMPDIR")
 	}

@@ -292,7 +292,7 @@ func (in *input) foreign() error {
 // readPiped reads a database that comes through a pipe: SQLite reads here and there,
 // so it is copied to a file.
 func readPiped(ctx context.Context, in *input, room int64) (*trace.Trace, error) {
-	scratch, err := child.NewScratch(ctx, "trace")
+	scratch, err := child.NewScratch("trace")
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "making a folder for a copy of %s: %w", in.path, err).WithFix("check TMPDIR")
 	}

@@ -24,7 +24,7 @@ import (
 
 // inFolder gives use a folder for a process's result.
 func inFolder(ctx context.Context, use func(dir string) error) error {
-	scratch, err := child.NewScratch(ctx, "tune")
+	scratch, err := child.NewScratch("tune")
 	if err != nil {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "making a folder for a process's result: %w", err).WithFix("check TMPDIR")
 	}

@@ -90,7 +90,7 @@ func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 			return fs.SkipDir
 		case d.IsDir():
 			return nil
-		case strings.HasSuffix(d.Name(), atomicfile.Temporary):
+		case strings.HasPrefix(d.Name(), owner.Prefix) || strings.HasSuffix(d.Name(), atomicfile.Temporary):
 			if file := folder.Path(name); owner.Left(file) {
 				_ = os.Remove(file) // of a writer that was killed
 			}

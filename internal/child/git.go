@@ -1,13 +1,16 @@
 package child
 
-// Git is a git command in a folder, "" for the present one. The repository may be anybody's:
-// no program that it names is run, neither a hook nor a monitor of its files nor a maintenance
-// job, and no user is asked for a password. Filters of .gitattributes (such as Git LFS) stay, since a
-// checkout without them holds other files than the user has; git takes them only from
-// configuration of the user and of the repository's owner.
+// Git is a git command in a folder, "" for the present one. The repository may be anybody's, so
+// that git runs no program that it or its configuration names for other purposes than its
+// content: no hook, no monitor of files, no maintenance, no check of signatures, and it asks no
+// user for a password. Submodules are checked out by gpuprof alone. Filters (Git LFS) stay, since
+// a checkout without them has other files, and so does the transport by which a partial clone
+// fetches what it lacks.
 func Git(dir string, args ...string) Command {
-	return Command{Args: append([]string{"git",
-		"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
-		"-c", "core.pager=cat", "-c", "log.showSignature=false", "-c", "submodule.recurse=false",
-	}, args...), Dir: dir, Env: []string{"GIT_TERMINAL_PROMPT=0"}}
+	off := []string{"core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false", "log.showSignature=false", "submodule.recurse=false"}
+	all := []string{"git"}
+	for _, setting := range off {
+		all = append(all, "-c", setting)
+	}
+	return Command{Args: append(all, args...), Dir: dir, Env: []string{"GIT_TERMINAL_PROMPT=0"}}
 }

@@ -36,10 +36,8 @@ const (
 	noteFile      = ".owner"
 )
 
-// NewScratch makes a folder gpuprof-KIND-… in the temporary folder, after it has
-// removed what killed runs left there: their folders, checkouts and processes.
-func NewScratch(ctx context.Context, kind string) (*Scratch, error) {
-	Sweep(ctx, os.TempDir())
+// NewScratch makes a folder gpuprof-KIND-… in the temporary folder.
+func NewScratch(kind string) (*Scratch, error) {
 	dir, err := owner.MkdirTemp(os.TempDir(), scratchPrefix+kind)
 	if err != nil {
 		return nil, err
@@ -103,7 +101,8 @@ func (n *note) clear() {
 	}
 }
 
-// Sweep removes what killed runs of this user left in the folder.
+// Sweep removes what killed runs of this user left in the temporary folder: their folders,
+// checkouts and processes.
 func Sweep(ctx context.Context, temp string) {
 	entries, _ := outside.Dir(temp).ReadDir(".") // what cannot be read stays
 	for _, e := range entries {

@@ -35,7 +35,7 @@ func TestSweep(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	fresh := func() *Scratch {
-		s, err := NewScratch(t.Context(), "test")
+		s, err := NewScratch("test")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func BenchmarkCUDARecord(b *testing.B) {
 				dir := b.TempDir()
 				o := defaults(dir)
 				o.CUPTI = sim.CUPTI(b, release)
-				in, err := writeInjection(b.Context(), &o, []string{o.CUPTI})
+				in, err := writeInjection(&o, []string{o.CUPTI})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -311,7 +311,7 @@ func TestCUDAFaults(t *testing.T) {
 
 // Where the recording's folder allows no code, the library lies elsewhere, and goes when it was used.
 func TestCUDALibraryElsewhere(t *testing.T) {
-	scratch, err := child.NewScratch(t.Context(), "cuda")
+	scratch, err := child.NewScratch("cuda")
 	if err != nil {
 		t.Fatal(err)
 	}

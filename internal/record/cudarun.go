@@ -18,7 +18,7 @@ import (
 // cannot be written the program runs without it.
 func runCUDA(ctx context.Context, o *Options, r *Result, s *signals, cupti []string) error {
 	r.Recorder = ByCUDA
-	in, err := writeInjection(ctx, o, cupti)
+	in, err := writeInjection(o, cupti)
 	if err != nil {
 		r.warn("no-recorder", "the program ran without being recorded: "+err.Error(), "choose another folder with -o")
 		return runChild(ctx, o, r, s, childOf{args: o.Args, env: o.Env})

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"context"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -49,12 +48,12 @@ type hook struct {
 
 // writeHook puts the hook into a fresh temporary folder. It stays for as long as the program or
 // one that it started lives, also where gpuprof is killed: those import the hook.
-func writeHook(ctx context.Context, o *Options) (*hook, error) {
+func writeHook(o *Options) (*hook, error) {
 	out, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("finding the folder %s: %w", o.Dir, err)
 	}
-	scratch, err := child.NewScratch(ctx, "hook")
+	scratch, err := child.NewScratch("hook")
 	if err == nil {
 		err = scratch.Outlives(envHook + "=" + scratch.Dir)
 	}

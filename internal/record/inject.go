@@ -1,7 +1,6 @@
 package record
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -50,13 +49,13 @@ type injection struct {
 }
 
 // writeInjection puts the recorder into the folder of the recording.
-func writeInjection(ctx context.Context, o *Options, cupti []string) (*injection, error) {
+func writeInjection(o *Options, cupti []string) (*injection, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("finding the folder %s: %w", o.Dir, err)
 	}
 	in := &injection{dir: dir}
-	if in.scratch, err = child.NewScratch(ctx, "cuda"); err == nil {
+	if in.scratch, err = child.NewScratch("cuda"); err == nil {
 		err = in.scratch.Outlives(in.mark(), filepath.Join(dir, cudaConfig), filepath.Join(dir, cudaControl))
 	}
 	if err != nil {

@@ -99,7 +99,7 @@ func SoFar(o *Options, h *Hook) *Result {
 // be written the program runs without it: it is worth more than its trace.
 func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 	r.Recorder = ByHook
-	h, err := writeHook(ctx, o)
+	h, err := writeHook(o)
 	env := o.Env
 	if err != nil {
 		reason, fix := gpuprof.FixOf(err)
