@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -57,6 +58,21 @@ func Open(name string, w Words, getenv func(string) string) (Bucket, error) {
 	}
 	return &Folder{Dir: name, Words: w}, nil
 }
+
+// longName is the longest name of an object, bytes: Amazon's limit.
+const longName = 1024
+
+// checkName refuses a name of an object that would lead out of its bucket, or that is no path of
+// printable characters: of what a list holds and of what users and results give.
+func checkName(name string) error {
+	if !fs.ValidPath(name) || name == "." || len(name) > longName || strings.ContainsFunc(name, unicode.IsControl) || strings.Contains(name, `\`) {
+		return fmt.Errorf("%q is no name of an object: it has an empty part, . or .., a backslash or a control character, or more than %d bytes", shortened(name), longName)
+	}
+	return nil
+}
+
+// shortened is the beginning of a name, for errors.
+func shortened(name string) string { return name[:min(len(name), 100)] }
 
 // Folder is a Bucket of files.
 type Folder struct {
@@ -107,6 +123,9 @@ func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 
 // Get implements Bucket.
 func (f *Folder) Get(_ context.Context, name string) ([]byte, error) {
+	if err := checkName(name); err != nil {
+		return nil, f.cannot("reading from", err)
+	}
 	file, err := outside.OpenRegular(f.file(name), os.O_RDONLY, 0)
 	if err == nil {
 		defer file.Close()
@@ -159,7 +178,10 @@ func NewCompressor() (*zstd.Encoder, error) {
 // Put implements Bucket.
 func (f *Folder) Put(_ context.Context, name string, content []byte) error {
 	file := f.file(name)
-	err := os.MkdirAll(filepath.Dir(file), 0o755)
+	err := checkName(name)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(file), 0o755)
+	}
 	if err == nil {
 		flush := f.Flush
 		if flush == nil {
@@ -178,7 +200,11 @@ func (f *Folder) Sweep(folder string) { owner.Sweep(f.file(folder)) }
 
 // Remove implements Bucket.
 func (f *Folder) Remove(_ context.Context, name string) error {
-	if err := os.Remove(f.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := checkName(name)
+	if err == nil {
+		err = os.Remove(f.file(name))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return f.cannot("removing "+name+" of", err)
 	}
 	return nil

@@ -79,7 +79,25 @@ func OpenRegular(path string, flag int, perm fs.FileMode) (*os.File, error) {
 // fs.ReadFileFS and fs.StatFS, for fs.WalkDir and fs.Glob.
 type Folder struct {
 	dir  string
-	left *atomic.Int64 // entries
+	room *Entries
+}
+
+// Entries is the memory that is left for the names of a listing.
+type Entries struct{ left atomic.Int64 }
+
+// NewEntries is the room of one listing.
+func NewEntries() *Entries {
+	e := &Entries{}
+	e.left.Store(DocumentMemory() / entryMemory)
+	return e
+}
+
+// Take uses some of it for n names; a TooLarge when there is not so much.
+func (e *Entries) Take(n int) error {
+	if e.left.Add(-int64(n)) < 0 {
+		return &TooLarge{What: fmt.Sprintf("it holds more than %d files and folders", DocumentMemory()/entryMemory), Memory: DocumentMemory(), folder: true}
+	}
+	return nil
 }
 
 // entryMemory is the memory that an entry of a listing may take, bytes: its name, its path
@@ -87,11 +105,7 @@ type Folder struct {
 const entryMemory = 512
 
 // Dir is the folder at a path, which need not be there.
-func Dir(path string) Folder {
-	f := Folder{dir: path, left: &atomic.Int64{}}
-	f.left.Store(DocumentMemory() / entryMemory)
-	return f
-}
+func Dir(path string) Folder { return Folder{dir: path, room: NewEntries()} }
 
 // Path is the path of a file or folder in it.
 func (f Folder) Path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
@@ -132,8 +146,8 @@ func (f Folder) ReadDir(name string) ([]fs.DirEntry, error) {
 	for {
 		some, err := dir.ReadDir(listed)
 		out = append(out, some...)
-		if f.left.Add(-int64(len(some))) < 0 {
-			return nil, &TooLarge{What: fmt.Sprintf("it holds more than %d files and folders", DocumentMemory()/entryMemory), Memory: DocumentMemory(), folder: true}
+		if err := f.room.Take(len(some)); err != nil {
+			return nil, err
 		}
 		if errors.Is(err, io.EOF) {
 			slices.SortFunc(out, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
