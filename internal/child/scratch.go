@@ -33,7 +33,8 @@ type note struct {
 
 const (
 	scratchPrefix = "gpuprof-"
-	noteFile      = ".owner"
+	// Not .owner: releases that lock a file of that name take a folder without the lock for left.
+	noteFile = "left.json"
 )
 
 // NewScratch makes a folder gpuprof-KIND-… in the temporary folder.
