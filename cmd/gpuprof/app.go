@@ -118,13 +118,15 @@ func (a *app) dispatch(args []string) error {
 	if err := a.checkFirst(parser.Model.Node, args, dashed >= 0); err != nil {
 		return err
 	}
-	kctx, err := parser.Parse(args)
+	short, more := takeRepeats(parser.Model.Node, args)
+	kctx, err := parser.Parse(short)
 	if *exited { // --help has been printed
 		return nil
 	}
 	if err != nil {
 		return parseError(parser, args, err)
 	}
+	more.add()
 	verb := kctx.Selected()
 	if dashed >= 0 && !takesRest(verb) {
 		return restError(verb.Name)
@@ -292,8 +294,11 @@ func checkChoices(kctx *kong.Context) error {
 			continue
 		}
 		valid := choicesOf(v.Tag)
+		if valid == nil {
+			continue
+		}
 		typed := fmt.Sprint(v.Target.Interface())
-		if valid == nil || slices.Contains(valid, typed) {
+		if slices.Contains(valid, typed) {
 			continue
 		}
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s cannot be %q", label+v.Name, typed).WithFix("use one of %s%s", strings.Join(valid, ", "), gpuprof.DidYouMean(typed, valid))
