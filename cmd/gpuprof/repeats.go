@@ -22,7 +22,7 @@ func takeRepeats(root *kong.Node, args []string) (short []string, more repeats) 
 			node = child
 		}
 		name, value, joined := strings.Cut(word, "=")
-		flag := findFlag(node, name)
+		flag := anyFlag(node, name)
 		if flag == nil {
 			short = append(short, word)
 			continue
@@ -45,6 +45,18 @@ func takeRepeats(root *kong.Node, args []string) (short []string, more repeats) 
 		}
 	}
 	return short, more
+}
+
+// anyFlag is the flag of a verb or of one around it that a word names, hidden or not; nil for none.
+func anyFlag(node *kong.Node, word string) *kong.Flag {
+	for _, group := range node.AllFlags(false) {
+		for _, f := range group {
+			if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
+				return f
+			}
+		}
+	}
+	return nil
 }
 
 // add gives the flags their further values, behind those that kong has read.

@@ -80,7 +80,7 @@ func TestRepeatsAreLinear(t *testing.T) {
 				}
 				return args
 			}
-			const times = 2000
+			const times = 1000
 			took(line(1))
 			none, once, twice := took(line(1)), took(line(times)), took(line(2*times))
 			if grown := float64(twice-none) / float64(once-none); grown > 2.5 { // slices grow by a quarter
