@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// waitFor waits for what may never return, such as opening a pipe without a writer, no longer
-// than ctx allows. A file that is opened after that is closed.
+// waitFor opens a pipe that may have no writer yet, and waits no longer than ctx allows. A file
+// that is opened after that is closed.
 func waitFor(ctx context.Context, open func() (*os.File, error)) (*os.File, error) {
 	type opened struct {
 		file *os.File
