@@ -34,7 +34,7 @@ func galleryRuns(t *testing.T) map[string]*gpuprof.Run {
 	t.Helper()
 	out := map[string]*gpuprof.Run{}
 	for _, name := range []string{"e3nn-csr", "e3nn-unfused", "serving"} {
-		runs, err := runfile.Read(filepath.Join("..", "testdata", "gallery", name+".json.gz"))
+		runs, err := runfile.Read(t.Context(), filepath.Join("..", "testdata", "gallery", name+".json.gz"))
 		if err != nil || len(runs) != 1 {
 			t.Fatalf("%s: %d runs, %v", name, len(runs), err)
 		}

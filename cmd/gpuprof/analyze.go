@@ -63,7 +63,10 @@ func (c *analyzeCmd) Run(a *app) error {
 	if err := c.checkCut(); err != nil {
 		return err
 	}
-	first := c.openFirst()
+	first, err := c.openFirst(a)
+	if err != nil {
+		return err
+	}
 	if first != nil {
 		defer first.Close()
 		if first.memory {
@@ -193,7 +196,7 @@ func unlessEnded(ctx context.Context, do func() error) error {
 // where `gpuprof run --` did not record the trace.
 func programOf(path string) trace.Program {
 	dir := filepath.Dir(path)
-	text, err := outside.ReadAll(filepath.Join(dir, "telemetry.json"))
+	text, err := outside.ReadFound(filepath.Join(dir, "telemetry.json"))
 	var r record.Result
 	if err != nil || document.Decode(text, path, &r, document.Recording) != nil {
 		return trace.Program{}
@@ -230,7 +233,7 @@ func traceFiles(paths []string) ([]string, error) {
 }
 
 func tracesIn(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
+	entries, err := outside.Dir(dir).ReadDir(".")
 	if err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: %w", dir, err).WithFix("give a readable folder")
 	}
@@ -247,7 +250,11 @@ func tracesIn(dir string) ([]string, error) {
 		}
 		for _, ext := range []string{".json", ".json.gz", ".json.zst", ".sqlite", "_results.db", ".xplane.pb", ".gpt"} {
 			if strings.HasSuffix(name, ext) {
-				out = append(out, filepath.Join(dir, name))
+				path := filepath.Join(dir, name)
+				if err := checkFound(path); err != nil {
+					return nil, err
+				}
+				out = append(out, path)
 				break
 			}
 		}
@@ -264,11 +271,20 @@ func tracesIn(dir string) ([]string, error) {
 	return out, nil
 }
 
+// checkFound refuses a file of a folder that is no regular one: an analysis of the others would
+// pass for one of all, and a pipe might never end.
+func checkFound(path string) error {
+	if err := outside.CheckRegular(path); err != nil {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w", path, err).WithFix("remove it from the folder, or name the files to read")
+	}
+	return nil
+}
+
 // lastProfile is the newest recording in a folder that was given to
 // jax.profiler.trace, "" none: the folders are named by their time.
 func lastProfile(dir string) string {
 	profiles := filepath.Join(dir, "plugins", "profile")
-	entries, err := os.ReadDir(profiles)
+	entries, err := outside.Dir(profiles).ReadDir(".")
 	if err != nil {
 		return ""
 	}

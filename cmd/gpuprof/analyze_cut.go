@@ -62,7 +62,7 @@ func (c *analyzeCmd) cutStudy(a *app) (*study, error) {
 	if len(files) != 1 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting a trace: the folder %s has %d", c.Traces[0], len(files)).WithFix("give one file")
 	}
-	scratch, err := child.NewScratch(a.ctx, "trace")
+	scratch, err := child.NewScratch("trace")
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "making a folder for a part of %s: %w", files[0], err).WithFix("check TMPDIR")
 	}
@@ -70,7 +70,7 @@ func (c *analyzeCmd) cutStudy(a *app) (*study, error) {
 	err = unlessEnded(a.ctx, func() error { return c.cut(a.ctx, files[0], s.part) })
 	if err == nil {
 		var in *input
-		if in, err = openInput(s.part); err == nil {
+		if in, err = openInput(a.ctx, s.part); err == nil {
 			in.path = files[0]
 			s.analysis, s.indexes, err = analyzeInputs(a, []*input{in}, nil)
 			err = errors.Join(err, in.Close())
@@ -96,7 +96,7 @@ func (c *analyzeCmd) cut(ctx context.Context, path, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	in, err := openTrace(path)
+	in, err := openTrace(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -133,13 +133,13 @@ func (c *analyzeCmd) cut(ctx context.Context, path, to string) (err error) {
 
 // cutAgain reads a trace once more, one of the recorder twice, and writes the part of it.
 func cutAgain(ctx context.Context, path string, t *trace.Trace, part *trace.Cut, out io.Writer) error {
-	in, err := openTrace(path)
+	in, err := openTrace(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	if t.Format == trace.CUDA {
-		again, err := openTrace(path)
+		again, err := openTrace(ctx, path)
 		if err != nil {
 			return err
 		}
@@ -165,8 +165,8 @@ func (c *analyzeCmd) partsFormat(f trace.Format) error {
 	return nil
 }
 
-func openTrace(path string) (*input, error) {
-	in, err := openInput(path)
+func openTrace(ctx context.Context, path string) (*input, error) {
+	in, err := openInput(ctx, path)
 	if err != nil {
 		return nil, outside.Failed("reading trace "+path, err, "record one as docs/analyze.md shows", "record it again")
 	}
@@ -180,7 +180,7 @@ func savedPart(k kind[*study], cut bool) kind[*study] {
 	}
 	k.writers = maps.Clone(k.writers)
 	part := func(w io.Writer, s *study, _ screen) error {
-		f, err := os.Open(s.part)
+		f, err := outside.OpenRegular(s.part, os.O_RDONLY, 0)
 		if err == nil {
 			_, err = io.Copy(w, f)
 			err = errors.Join(err, f.Close())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -15,17 +14,18 @@ import (
 // openFirst opens the first file, to tell a memory snapshot from a trace. It is nil where
 // that is a folder or cannot be opened, which reading it explains. A part is cut from
 // plain files alone, so that a pipe stays as it is.
-func (c *analyzeCmd) openFirst() *input {
-	c.Traces = withSnapshots(c.Traces, c.Compare)
+func (c *analyzeCmd) openFirst(a *app) (in *input, err error) {
+	if c.Traces, err = withSnapshots(c.Traces, c.Compare); err != nil {
+		return nil, err
+	}
 	info, err := os.Stat(c.Traces[0])
 	if err != nil || info.IsDir() || c.cuts() && !info.Mode().IsRegular() {
-		return nil
+		return nil, nil
 	}
-	in, err := openInput(c.Traces[0])
-	if err != nil {
-		return nil
+	if in, err = openInput(a.ctx, c.Traces[0]); err != nil {
+		return nil, nil
 	}
-	return in
+	return in, nil
 }
 
 // memoryOnly refuses what only memory snapshots have, for a trace.
@@ -41,16 +41,22 @@ func (c *analyzeCmd) memoryOnly() error {
 
 // withSnapshots replaces folders that gpuprof run --memory wrote by the snapshots in them;
 // of a comparison those that hold one.
-func withSnapshots(paths []string, compared bool) []string {
+func withSnapshots(paths []string, compared bool) ([]string, error) {
 	var out []string
 	for _, path := range paths {
-		found, _ := filepath.Glob(filepath.Join(path, "snapshot-*.pickle")) // the folder's name can be no pattern
+		found := outside.Dir(path).Glob("snapshot-*.pickle")
 		if len(found) == 0 || compared && len(found) > 1 {
-			found = []string{path}
+			found = nil
+			out = append(out, path)
+		}
+		for _, file := range found {
+			if err := checkFound(file); err != nil {
+				return nil, err
+			}
 		}
 		out = append(out, found...)
 	}
-	return out
+	return out, nil
 }
 
 // runMemory analyses memory snapshots, of which the first is open.
@@ -120,7 +126,7 @@ func analyzeMemory(a *app, ins []*input, o memsnap.Options) (*memsnap.Analysis, 
 // readSnapshot reads a memory snapshot; one that is not open is opened and closed.
 func readSnapshot(ctx context.Context, in *input, room int64) (*memsnap.Snapshot, error) {
 	if in.file == nil {
-		if err := in.open(); err != nil {
+		if err := in.open(ctx); err != nil {
 			return nil, outside.Failed("reading memory snapshot "+in.path, err, "record one as docs/memory.md shows", "record it again")
 		}
 		defer in.Close()

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -117,13 +118,15 @@ func (a *app) dispatch(args []string) error {
 	if err := a.checkFirst(parser.Model.Node, args, dashed >= 0); err != nil {
 		return err
 	}
-	kctx, err := parser.Parse(args)
+	short, more := takeRepeats(parser.Model.Node, args)
+	kctx, err := parser.Parse(short)
 	if *exited { // --help has been printed
 		return nil
 	}
 	if err != nil {
 		return parseError(parser, args, err)
 	}
+	more.add()
 	verb := kctx.Selected()
 	if dashed >= 0 && !takesRest(verb) {
 		return restError(verb.Name)
@@ -137,6 +140,9 @@ func (a *app) dispatch(args []string) error {
 		return err
 	}
 	a.quiet, a.verbose, a.noColor = c.Quiet, c.Verbose, c.NoColor || os.Getenv("NO_COLOR") != ""
+	if verb.Name != "__complete" { // it answers while somebody types
+		child.Sweep(a.ctx, os.TempDir())
+	}
 	err = kctx.Run(a)
 	if c.Open && (err == nil || len(a.pages) > 0) { // what failed has said why there is no report
 		err = errors.Join(err, a.openReport())
@@ -288,8 +294,11 @@ func checkChoices(kctx *kong.Context) error {
 			continue
 		}
 		valid := choicesOf(v.Tag)
+		if valid == nil {
+			continue
+		}
 		typed := fmt.Sprint(v.Target.Interface())
-		if valid == nil || slices.Contains(valid, typed) {
+		if slices.Contains(valid, typed) {
 			continue
 		}
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s cannot be %q", label+v.Name, typed).WithFix("use one of %s%s", strings.Join(valid, ", "), gpuprof.DidYouMean(typed, valid))

@@ -55,7 +55,7 @@ func (c *baselineAddCmd) Run(a *app, b *baselineCmd) error {
 	}
 	var runs []*gpuprof.Run
 	for _, path := range c.Runs {
-		r, err := runfile.Read(path)
+		r, err := runfile.Read(a.ctx, path)
 		if err != nil {
 			return err
 		}

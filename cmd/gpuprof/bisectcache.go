@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
 // artifacts are what builds left, kept by what a build depends on: the tree of the
@@ -46,7 +48,7 @@ func openArtifacts(run children, how bisectHow) (*artifacts, error) {
 
 // entry is the folder of a commit's artifact.
 func (a *artifacts) entry(r *repository, id string) (string, error) {
-	tree, err := a.run.capture(r.top, "git", "rev-parse", "--verify", "--quiet", id+"^{tree}")
+	tree, err := a.run.git(r.top, "rev-parse", "--verify", "--quiet", id+"^{tree}")
 	if err != nil {
 		return "", err
 	}
@@ -87,7 +89,8 @@ func (a *artifacts) keep(r *repository, id, dir string) error {
 	if err := os.MkdirAll(a.dir, 0o700); err != nil {
 		return a.unkept(err)
 	}
-	tmp, err := os.MkdirTemp(a.dir, ".new-")
+	owner.Sweep(a.dir)
+	tmp, err := owner.MkdirTemp(a.dir, owner.Prefix)
 	if err != nil {
 		return a.unkept(err)
 	}
@@ -115,7 +118,7 @@ func (a *artifacts) evict(newest string) {
 		size int64
 	}
 	var all []kept
-	entries, _ := os.ReadDir(a.dir) // what cannot be read is not removed
+	entries, _ := outside.Dir(a.dir).ReadDir(".") // what cannot be read is not removed
 	sum := int64(0)
 	for _, e := range entries {
 		info, err := e.Info()
@@ -140,7 +143,7 @@ func (a *artifacts) evict(newest string) {
 // removed counts nothing.
 func sizeOf(dir string) int64 {
 	sum := int64(0)
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+	_ = fs.WalkDir(outside.Dir(dir), ".", func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			if info, gone := d.Info(); gone == nil {
 				sum += info.Size()
@@ -153,15 +156,12 @@ func sizeOf(dir string) int64 {
 
 // copyAll copies a file, or a folder with all below it: modes and links as they are.
 func copyAll(from, to string) error {
-	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+	folder := outside.Dir(from)
+	return fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		at := filepath.Join(to, rel)
+		path, at := folder.Path(name), filepath.Join(to, filepath.FromSlash(name))
 		info, err := d.Info()
 		switch {
 		case err != nil:
@@ -182,7 +182,7 @@ func copyAll(from, to string) error {
 }
 
 func copyOne(from, to string, info fs.FileInfo) error {
-	in, err := os.Open(from)
+	in, err := outside.OpenRegular(from, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}

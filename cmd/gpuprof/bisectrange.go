@@ -45,7 +45,7 @@ func (r *repository) commit(ref string) (string, error) {
 		return id, err
 	}
 	fix := "give a branch, tag or commit"
-	if shallow, err := r.run.capture(r.top, "git", "rev-parse", "--is-shallow-repository"); err == nil && strings.TrimSpace(string(shallow)) == "true" {
+	if shallow, err := r.run.git(r.top, "rev-parse", "--is-shallow-repository"); err == nil && strings.TrimSpace(string(shallow)) == "true" {
 		fix = "this clone is shallow: fetch the rest with git fetch --unshallow"
 	}
 	return "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s is no git revision of %s", ref, r.top).WithFix("%s", fix)
@@ -70,7 +70,7 @@ func (c *bisectCmd) between(r *repository, text string) (out commitRange, err er
 	if ids[0] == ids[1] {
 		return out, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s and %s are the same commit", ends[0], ends[1]).WithFix("give an earlier GOOD")
 	}
-	if _, err := r.run.capture(r.top, "git", "merge-base", "--is-ancestor", ids[0], ids[1]); err != nil {
+	if _, err := r.run.git(r.top, "merge-base", "--is-ancestor", ids[0], ids[1]); err != nil {
 		if errors.Is(err, errInterrupted) {
 			return out, err
 		}
@@ -132,7 +132,7 @@ func (r *repository) merged(merge string) (good bisect.Commit, commits []bisect.
 	if _, err := r.run.revision(r.top, merge+"^3"); err == nil || errors.Is(err, errInterrupted) {
 		return good, nil, err
 	}
-	base, err := r.run.capture(r.top, "git", "merge-base", merge+"^1", merge+"^2")
+	base, err := r.run.git(r.top, "merge-base", merge+"^1", merge+"^2")
 	if err != nil {
 		if errors.Is(err, errInterrupted) {
 			return good, nil, err
@@ -152,7 +152,7 @@ func (r *repository) merged(merge string) (good bisect.Commit, commits []bisect.
 
 // log reads commits.
 func (r *repository) log(args ...string) ([]bisect.Commit, error) {
-	out, err := r.run.capture(r.top, slices.Concat([]string{"git", "log", "--no-color", "--no-show-signature", "--format=%H%x09%P%x09%s"}, args)...)
+	out, err := r.run.git(r.top, slices.Concat([]string{"log", "--no-color", "--no-show-signature", "--format=%H%x09%P%x09%s"}, args)...)
 	if errors.Is(err, errInterrupted) {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func (c *bisectCmd) keeper(repo *repository) (*keeper, error) {
 		return k, nil
 	}
 	var err error
-	if k.lock, err = os.OpenFile(k.path+".lock", os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	if k.lock, err = outside.OpenRegular(k.path+".lock", os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, k.cannotWrite(err)
 	}
 	if err := child.Lock(k.lock); err != nil {
@@ -96,7 +96,7 @@ func (k *keeper) cannotWrite(err error) error {
 
 // load reads the state; ErrUsage where there is none.
 func (k *keeper) load() (*bisectState, error) {
-	text, err := outside.ReadAll(k.path)
+	text, err := outside.ReadFound(k.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the search that is kept: there is none in %s", k.path).WithFix("begin one with gpuprof bisect GOOD..BAD -- CMD; a search is kept from the comparison of GOOD and BAD on")
 	}

@@ -33,7 +33,7 @@ type bisectTrees struct {
 }
 
 func newTrees(run children, repo *repository, again *bisectAgain) (*bisectTrees, error) {
-	room, err := child.NewScratch(run.app.ctx, "bisect")
+	room, err := child.NewScratch("bisect")
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "making a folder for the search: %w", err).WithFix("check TMPDIR")
 	}
@@ -81,12 +81,12 @@ func (t *bisectTrees) checkOut(tree int, id string) error {
 	if err := t.clearSubmodules(dir); err != nil {
 		return err
 	}
-	clean := []string{"git", "clean", "-ffdxq"}
+	clean := []string{"clean", "-ffdxq"}
 	for _, k := range t.again.How.Keep {
 		clean = append(clean, "-e", strings.TrimSuffix(k, "/"))
 	}
-	for _, args := range [][]string{{"git", "checkout", "--quiet", "--detach", "--force", id}, clean} {
-		if err := t.run.command(dir, args...); err != nil {
+	for _, args := range [][]string{{"checkout", "--quiet", "--detach", "--force", id}, clean} {
+		if err := t.run.gitDo(dir, args...); err != nil {
 			if errors.Is(err, errInterrupted) {
 				return err
 			}
@@ -98,7 +98,7 @@ func (t *bisectTrees) checkOut(tree int, id string) error {
 
 // clearSubmodules empties the submodules of a tree: another commit has others.
 func (t *bisectTrees) clearSubmodules(dir string) error {
-	list, err := t.run.capture(dir, "git", "ls-files", "-z", "--stage")
+	list, err := t.run.git(dir, "ls-files", "-z", "--stage")
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (c *checkCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	vectors, err := c.readVectors()
+	vectors, err := c.readVectors(a)
 	if err != nil {
 		return err
 	}
@@ -66,11 +66,11 @@ func (c *checkCmd) Run(a *app) error {
 	return errors.Join(err, dev.Close())
 }
 
-func (c *checkCmd) readVectors() ([]byte, error) {
+func (c *checkCmd) readVectors(a *app) ([]byte, error) {
 	if c.Vectors == "" {
 		return nil, nil
 	}
-	b, err := outside.ReadAll(c.Vectors)
+	b, err := outside.ReadAll(a.ctx, c.Vectors)
 	if err != nil {
 		return nil, outside.Failed("reading vectors "+c.Vectors, err, "give an existing file to --vectors", "write them again")
 	}

@@ -27,7 +27,7 @@ func (c *doctorCmd) bench(a *app) error {
 	if err != nil {
 		return err
 	}
-	reference, err := c.reference()
+	reference, err := c.reference(a)
 	if err != nil {
 		return err
 	}
@@ -69,11 +69,11 @@ type measured struct {
 }
 
 // reference reads the file of --against, before anything is measured; nil without.
-func (c *doctorCmd) reference() (*fleet.Report, error) {
+func (c *doctorCmd) reference(a *app) (*fleet.Report, error) {
 	if c.Against == "" {
 		return nil, nil
 	}
-	text, err := outside.ReadAll(c.Against)
+	text, err := outside.ReadAll(a.ctx, c.Against)
 	if err != nil {
 		return nil, outside.Failed("reading the reference "+c.Against, err, "give what gpuprof fleet -o FILE.json wrote", "write it again with gpuprof fleet -o FILE.json")
 	}

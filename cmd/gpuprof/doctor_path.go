@@ -8,6 +8,7 @@ import (
 	"os/exec"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // pathLine says which program the command gpuprof starts: another project's package on
@@ -33,7 +34,7 @@ func pathLine(self string) gpuprof.CheckLine {
 
 // isPython says whether a file is a script of Python, as pip installs a package's commands.
 func isPython(file string) bool {
-	f, err := os.Open(file)
+	f, err := outside.OpenRegular(file, os.O_RDONLY, 0)
 	if err != nil {
 		return false
 	}

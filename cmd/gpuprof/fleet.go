@@ -128,13 +128,13 @@ func (c *fleetCmd) gather(a *app, dir string) (*fleet.Job, error) {
 	}
 	job, err := fleet.Gather(a.ctx, b, c.Wait, pause)
 	if err == nil && len(job.Objects)+len(job.Problems)+len(job.Elsewhere) == 0 {
-		err = tracesInstead(dir)
+		err = tracesInstead(a.ctx, dir)
 	}
 	return job, err
 }
 
 // tracesInstead is an error if the folder holds no object of a rank, but traces.
-func tracesInstead(dir string) error {
+func tracesInstead(ctx context.Context, dir string) error {
 	if strings.Contains(dir, "://") {
 		return nil
 	}
@@ -143,7 +143,7 @@ func tracesInstead(dir string) error {
 		return nil // it holds none; what it lacks is an object
 	}
 	for _, file := range files {
-		in, err := openInput(file)
+		in, err := openInput(ctx, file)
 		if err != nil {
 			continue
 		}

@@ -131,11 +131,12 @@ func TestAgainstReference(t *testing.T) {
 	}{{4e12, exitOK, "every figure is within its limits"}, {3.6e12, exitRegression, "3.60 TB/s, median of the reference 4.00 TB/s (10."}} {
 		out.Reset()
 		c := &doctorCmd{Format: "table", Against: "reference.json"}
-		ref, err := c.reference()
+		a := &app{ctx: t.Context(), stdout: &out, stderr: &out}
+		ref, err := c.reference(a)
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = c.conclude(&app{ctx: t.Context(), stdout: &out, stderr: &out}, measured{cards: []health.Card{madeUp("cuda:0", v.copies)}, reference: ref}, nil, nil, nil)
+		err = c.conclude(a, measured{cards: []health.Card{madeUp("cuda:0", v.copies)}, reference: ref}, nil, nil, nil)
 		if exitCode(err) != v.code || !strings.Contains(out.String(), v.says) {
 			t.Errorf("%g: %v\n%s", v.copies, err, &out)
 		}

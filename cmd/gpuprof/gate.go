@@ -147,7 +147,7 @@ func (c *gateCmd) fits(command bool) error {
 
 func (c *gateCmd) judgeFiles(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
 	defer lean(outside.DocumentMemory())()
-	in, err := openInput(c.Args[1])
+	in, err := openInput(a.ctx, c.Args[1])
 	if err != nil {
 		return nil, results.Failed(c.Args[1], err)
 	}

@@ -48,7 +48,7 @@ func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 	if err != nil {
 		return out, nil, gpuprof.Errorf(nil, "finding the current folder: %w", err).WithFix("change into one that exists")
 	}
-	room, err := child.NewScratch(run.app.ctx, "gate")
+	room, err := child.NewScratch("gate")
 	if err != nil {
 		return out, nil, gpuprof.Errorf(nil, "making a folder for the gate: %w", err).WithFix("check TMPDIR")
 	}

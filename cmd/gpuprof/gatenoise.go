@@ -19,6 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // noiseBlocks is how many pairs gate --aa measures where the budget allows: 48
@@ -110,7 +111,7 @@ func (c *gateCmd) sameSides(run children) (out [2]side, done func(), err error) 
 	if c.Build != "" {
 		return out, nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --build has nothing to build for --aa of a workload, which this gpuprof runs").WithFix("leave it out")
 	}
-	room, err := child.NewScratch(run.app.ctx, "gate")
+	room, err := child.NewScratch("gate")
 	if err != nil {
 		return out, nil, gpuprof.Errorf(nil, "making a folder for the gate: %w", err).WithFix("check TMPDIR")
 	}
@@ -167,7 +168,7 @@ func keptNoise(machine, command string) (*compare.MachineNoise, error) {
 	if err != nil {
 		return nil, fmt.Errorf("planning the gate: %w", err)
 	}
-	text, err := os.ReadFile(path)
+	text, err := outside.ReadFound(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return refuse("the noise of " + command + " is not known")
 	}

@@ -3,12 +3,10 @@ package main
 import (
 	"cmp"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -69,22 +67,15 @@ func clearResult(s side) error {
 // readLeft reads the result that a process left. What is no plain file is refused
 // without waiting for whoever might write to it.
 func readLeft(s side) ([]byte, error) {
-	f, err := os.OpenFile(s.file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: it left no result: %w", s.name, err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+	out, err := outside.ReadFound(s.file)
+	_, irregular := errors.AsType[*outside.Irregular](err)
+	switch {
+	case irregular || errors.Is(err, outside.ErrFolder):
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: it left %s, which is a folder, a pipe or a device and no result", s.name, s.file).WithFix("have it write a plain file")
-	}
-	most := child.MostOutput()
-	if info.Size() > most {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its result %s: %w", s.name, s.file, outside.Document().TooMuch())
-	}
-	out, err := io.ReadAll(io.LimitReader(f, most))
-	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: reading its result: %w", s.name, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: it left no result: %w", s.name, err)
+	case err != nil:
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its result %s: %w", s.name, s.file, err)
 	}
 	return out, nil
 }

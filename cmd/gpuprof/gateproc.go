@@ -61,14 +61,30 @@ func (c children) capture(dir string, args ...string) ([]byte, error) {
 	return c.within(0, dir, args...)
 }
 
+// git runs git in a folder for what it prints, see child.Git.
+func (c children) git(dir string, args ...string) ([]byte, error) {
+	return c.ran(child.Git(dir, args...))
+}
+
+// gitDo runs git for its effect.
+func (c children) gitDo(dir string, args ...string) error {
+	_, err := c.git(dir, args...)
+	return err
+}
+
 // within runs a program for what it prints, and ends it after a limit, 0 for none.
 func (c children) within(limit time.Duration, dir string, args ...string) ([]byte, error) {
-	out, words, err := child.Command{Args: args, Dir: dir, Limit: limit, Hurry: c.hurry}.Run(c.app.ctx)
+	return c.ran(child.Command{Args: args, Dir: dir, Limit: limit})
+}
+
+func (c children) ran(cmd child.Command) ([]byte, error) {
+	cmd.Hurry = c.hurry
+	out, words, err := cmd.Run(c.app.ctx)
 	switch {
 	case c.app.ctx.Err() != nil || errors.Is(err, child.ErrHurried):
 		return nil, errInterrupted
 	case errors.Is(err, child.ErrLong):
-		return nil, fmt.Errorf("%w after %s", err, limit.Round(100*time.Millisecond))
+		return nil, fmt.Errorf("%w after %s", err, cmd.Limit.Round(100*time.Millisecond))
 	case errors.Is(err, child.ErrMuch):
 		return nil, fmt.Errorf("%w: %s of standard output are read at most (%s sets how much memory reading may take, now %s)",
 			err, outside.MemoryText(child.MostOutput()), outside.MemoryVariable, outside.MemoryText(outside.DocumentMemory()))

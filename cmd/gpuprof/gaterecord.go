@@ -22,7 +22,7 @@ func (m *processPairs) record(s side) (*compare.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	scratch, err := child.NewScratch(m.run.app.ctx, "gate")
+	scratch, err := child.NewScratch("gate")
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "making a folder for the recording: %w", err).WithFix("check TMPDIR")
 	}

@@ -19,14 +19,14 @@ func (c children) revision(dir, ref string) (string, error) {
 	if strings.HasPrefix(ref, "-") {
 		return "", errNoRevision
 	}
-	out, err := c.capture(dir, "git", "rev-parse", "--verify", "--quiet", ref+"^{commit}")
+	out, err := c.git(dir, "rev-parse", "--verify", "--quiet", ref+"^{commit}")
 	return strings.TrimSpace(string(out)), err
 }
 
 // differs says that a file that git knows is not as in the commit checked out at dir, or
 // that git cannot tell.
 func (c children) differs(dir string) bool {
-	changes, err := c.capture(dir, "git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
+	changes, err := c.git(dir, "--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
 	return err != nil || len(changes) > 0
 }
 
@@ -41,7 +41,7 @@ func (c children) checkout() (top, prefix string, err error) {
 
 // gitFolder asks for one folder, whose name may hold a line break.
 func (c children) gitFolder(flag string) (string, error) {
-	out, err := c.capture("", "git", "rev-parse", flag)
+	out, err := c.git("", "rev-parse", flag)
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
@@ -66,7 +66,7 @@ func (c children) worktree(scratch *child.Scratch, top, ref, dir string) error {
 	if err := scratch.Tree(top, dir); err != nil {
 		return gpuprof.Errorf(nil, "noting the checkout %s: %w", dir, err).WithFix("check TMPDIR")
 	}
-	if err := c.command(top, "git", "worktree", "add", "--detach", "--force", dir, commit); err != nil {
+	if err := c.gitDo(top, "worktree", "add", "--detach", "--force", dir, commit); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrInput, "checking out %s: %w", ref, err).WithFix("see git worktree list")
 	}
 	return c.submodules(top, dir)
@@ -75,7 +75,7 @@ func (c children) worktree(scratch *child.Scratch, top, ref, dir string) error {
 // submodules fills the checkout's submodules from those of the present one, as they
 // were at the checkout's revision. What is not there now stays empty in both.
 func (c children) submodules(top, tree string) error {
-	list, err := c.capture(tree, "git", "ls-files", "-z", "--stage")
+	list, err := c.git(tree, "ls-files", "-z", "--stage")
 	if err != nil {
 		return gpuprof.Errorf(gpuprof.ErrInput, "listing the submodules of %s: %w", tree, err)
 	}
@@ -89,9 +89,9 @@ func (c children) submodules(top, tree string) error {
 		if _, err := os.Lstat(filepath.Join(from, ".git")); err != nil {
 			continue
 		}
-		err := c.command(top, "git", "clone", "--quiet", "--shared", "--no-checkout", "--", from, to)
+		err := c.gitDo(top, "clone", "--quiet", "--template=", "--shared", "--no-checkout", "--", from, to)
 		if err == nil {
-			err = c.command(to, "git", "checkout", "--quiet", "--detach", f[1])
+			err = c.gitDo(to, "checkout", "--quiet", "--detach", f[1])
 		}
 		if err != nil {
 			return gpuprof.Errorf(gpuprof.ErrInput, "checking out the submodule %s at %.12s: %w", path, f[1], err).WithFix("fetch that commit with git -C %s fetch", path)

@@ -108,7 +108,7 @@ func addResult(a *app, store *history.Store, path string, sentinel *compare.Resu
 // readResults reads every result of a file, those of a sweep too, or the counters and
 // step times of a trace.
 func readResults(a *app, path string) ([]*compare.Result, error) {
-	in, err := openInput(path)
+	in, err := openInput(a.ctx, path)
 	if err != nil {
 		return nil, results.Failed(path, err)
 	}

@@ -16,7 +16,7 @@ import (
 // order is that of the commits of this checkout's branch; nil where there is no
 // checkout.
 func (c children) order() history.Order {
-	out, err := c.capture("", "git", "rev-list", "--first-parent", "HEAD")
+	out, err := c.git("", "rev-list", "--first-parent", "HEAD")
 	if err != nil {
 		return nil
 	}
@@ -50,13 +50,13 @@ func (c children) measuredCommit(given string) (out history.Commit, err error) {
 			return history.Commit{}, nil // no checkout, or one without a commit
 		}
 		out.Dirty = c.differs("")
-		if branch, err := c.capture("", "git", "symbolic-ref", "--quiet", "--short", "HEAD"); err == nil {
+		if branch, err := c.git("", "symbolic-ref", "--quiet", "--short", "HEAD"); err == nil {
 			out.Branch = strings.TrimSpace(string(branch))
 		}
 	} else if out.ID, err = c.commitOf(given); err != nil {
 		return out, err
 	}
-	if text, err := c.capture("", "git", "show", "--no-patch", "--format=%ct", out.ID); err == nil {
+	if text, err := c.git("", "show", "--no-patch", "--format=%ct", out.ID); err == nil {
 		if s, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
 			out.Time = time.Unix(s, 0).UTC()
 		}
@@ -67,7 +67,7 @@ func (c children) measuredCommit(given string) (out history.Commit, err error) {
 // projectName is that of the repository this checkout was cloned from, or of its
 // folder; "default" where there is none.
 func (c children) projectName() string {
-	if out, err := c.capture("", "git", "config", "--get", "remote.origin.url"); err == nil {
+	if out, err := c.git("", "config", "--get", "remote.origin.url"); err == nil {
 		if name := strings.TrimSuffix(path.Base(strings.ReplaceAll(strings.TrimSpace(string(out)), "\\", "/")), ".git"); name != "" && name != "." && name != "/" {
 			return name[strings.LastIndexByte(name, ':')+1:]
 		}

@@ -52,16 +52,16 @@ const (
 	headText   = 64 << 10
 )
 
-func openInput(path string) (*input, error) {
+func openInput(ctx context.Context, path string) (*input, error) {
 	in := &input{path: path}
-	if err := in.open(); err != nil {
+	if err := in.open(ctx); err != nil {
 		return nil, err
 	}
 	return in, nil
 }
 
-func (in *input) open() (err error) {
-	if in.file, err = outside.Open(in.path, outside.Trace()); err != nil {
+func (in *input) open(ctx context.Context) (err error) {
+	if in.file, err = outside.Open(ctx, in.path, outside.Trace()); err != nil {
 		return err
 	}
 	head, err := in.file.Head(headStored)
@@ -193,7 +193,7 @@ func (s *oldSide) rate() float64 {
 
 // readOld reads a result file, a trace, or a stored baseline given by its path.
 func readOld(a *app, path string) (*oldSide, error) {
-	in, err := openInput(path)
+	in, err := openInput(a.ctx, path)
 	if err != nil {
 		return nil, results.Failed(path, err)
 	}
@@ -228,7 +228,7 @@ func (s *oldSide) against(now *compare.Result, o compare.Options) (*compare.Comp
 
 // readCounted reads a result, or the counters and step times of a trace.
 func readCounted(a *app, path string) (*compare.Result, error) {
-	in, err := openInput(path)
+	in, err := openInput(a.ctx, path)
 	if err != nil {
 		return nil, results.Failed(path, err)
 	}
@@ -240,7 +240,7 @@ func readCounted(a *app, path string) (*compare.Result, error) {
 // is the memory that its events may take, bytes.
 func readTrace(ctx context.Context, in *input, room int64) (*trace.Trace, error) {
 	if in.file == nil {
-		if err := in.open(); err != nil {
+		if err := in.open(ctx); err != nil {
 			return nil, outside.Failed("reading trace "+in.path, err, "record one as docs/analyze.md shows", "record it again")
 		}
 		defer in.Close()
@@ -292,7 +292,7 @@ func (in *input) foreign() error {
 // readPiped reads a database that comes through a pipe: SQLite reads here and there,
 // so it is copied to a file.
 func readPiped(ctx context.Context, in *input, room int64) (*trace.Trace, error) {
-	scratch, err := child.NewScratch(ctx, "trace")
+	scratch, err := child.NewScratch("trace")
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "making a folder for a copy of %s: %w", in.path, err).WithFix("check TMPDIR")
 	}

@@ -42,7 +42,7 @@ func (pprofCmd) Help() string {
 // Run implements the verb.
 func (c *pprofCmd) Run(a *app) error {
 	// Looked at here first: pprof would say only that it found no profile.
-	p, err := openProfile(c.File)
+	p, err := openProfile(a.ctx, c.File)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (c *pprofCmd) Run(a *app) error {
 	if len(args) == 0 {
 		args = []string{"-http=localhost:"}
 	}
-	fetch := &runFetcher{ready: map[string]*profile.Profile{c.File: p}}
+	fetch := &runFetcher{ctx: a.ctx, ready: map[string]*profile.Profile{c.File: p}}
 	ui := &pprofUI{app: a, in: bufio.NewReader(os.Stdin), fetch: fetch}
 	flags := newPprofFlags(args, c.File)
 	flags.SetOutput(io.Discard)
@@ -102,8 +102,8 @@ func pprofArgs(args []string) (own, rest []string, ok bool) {
 }
 
 // readProfile converts a run file to a profile.
-func readProfile(path string) (*profile.Profile, error) {
-	runs, err := runfile.Read(path)
+func readProfile(ctx context.Context, path string) (*profile.Profile, error) {
+	runs, err := runfile.Read(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -124,12 +124,12 @@ func isProfile(path string) bool {
 }
 
 // openProfile is what can be shown of a file: a run converted, or a profile.
-func openProfile(path string) (*profile.Profile, error) {
+func openProfile(ctx context.Context, path string) (*profile.Profile, error) {
 	defer lean(outside.DocumentMemory())()
 	if !isProfile(path) {
-		return readProfile(path)
+		return readProfile(ctx, path)
 	}
-	p, err := outside.ReadProfile(path)
+	p, err := outside.ReadProfile(ctx, path)
 	if err != nil {
 		return nil, outside.Failed("reading profile "+path, err, "give a run or a profile written by gpuprof run -o", "the file is damaged or no profile")
 	}
@@ -176,6 +176,7 @@ func lineKeys[V any](m map[string]V) map[string]V {
 // runFetcher gives pprof the profile of a file, also as a base. pprof reads none
 // itself: it would open the file again, and read however much is in it.
 type runFetcher struct {
+	ctx   context.Context             // of the verb: pprof has none
 	ready map[string]*profile.Profile // that was read already, by source
 	err   error
 }
@@ -184,7 +185,7 @@ func (f *runFetcher) Fetch(src string, _, _ time.Duration) (*profile.Profile, st
 	p, ok := f.ready[src]
 	if delete(f.ready, src); !ok {
 		var err error
-		if p, err = openProfile(src); err != nil {
+		if p, err = openProfile(f.ctx, src); err != nil {
 			f.err = errors.Join(f.err, err)
 			return nil, "", err
 		}

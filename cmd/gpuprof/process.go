@@ -26,7 +26,7 @@ import (
 // not take the others' samples with it; a failed check ends the series, since
 // every process would fail it.
 func (s *session) measureProcesses(point int, bar *progress) (*gpuprof.Run, error) {
-	scratch, err := child.NewScratch(s.app.ctx, "runs")
+	scratch, err := child.NewScratch("runs")
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "making a folder for the processes' results: %w", err).WithFix("check TMPDIR")
 	}

@@ -135,7 +135,7 @@ func TestRefusedComparisonsInventNothing(t *testing.T) {
 
 func readRun(t *testing.T, path string) map[string]any {
 	t.Helper()
-	runs, err := runfile.Read(path)
+	runs, err := runfile.Read(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

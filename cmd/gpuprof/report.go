@@ -42,7 +42,7 @@ func (c *reportCmd) Run(a *app) error {
 	var runs []*gpuprof.Run
 	var errs []error
 	for _, path := range c.Runs {
-		text, err := runfile.Text(path)
+		text, err := runfile.Text(a.ctx, path)
 		kind := document.HeadOf(text).Kind
 		if report := reporters()[kind]; report != nil {
 			if len(c.Runs) > 1 { // only runs go together

@@ -78,7 +78,7 @@ func TestFailedCheckLeavesInvalidRun(t *testing.T) {
 	if !errors.Is(err, gpuprof.ErrCheck) || exitCode(err) != exitFailed {
 		t.Errorf("error %v, want ErrCheck", err)
 	}
-	runs, err := runfile.Read(file)
+	runs, err := runfile.Read(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestSweepGoesOnAfterFailure(t *testing.T) {
 			t.Errorf("error %q does not say %q", text, want)
 		}
 	}
-	runs, err := runfile.Read(file)
+	runs, err := runfile.Read(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestInterruptedSweepStartsNothingNew(t *testing.T) {
 	if exitCode(err) != exitInterrupted || !strings.Contains(err.Error(), "before anything was measured") {
 		t.Errorf("error %v, want an interrupt before anything was measured", err)
 	}
-	if _, err := runfile.Read(file); err == nil {
+	if _, err := runfile.Read(t.Context(), file); err == nil {
 		t.Error("a run file was written although nothing was measured")
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/owner"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -298,7 +300,7 @@ func (p *program) openDir() error {
 	if p.lock, err = lockDir(p.dir); err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(p.dir)
+	entries, err := outside.Dir(p.dir).ReadDir(".")
 	if err != nil {
 		return cannotMake(p.dir, err)
 	}
@@ -311,15 +313,15 @@ func (p *program) openDir() error {
 // clearDir removes an earlier recording's files, which would pass for ranks of
 // this one, and sees that the folder takes files.
 func (p *program) clearDir() error {
-	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "trace-*.gpt", "cuda-*.gpt", "cuda.jsonl", "cuda.control", "snapshot-*.pickle", "snapshot-*.pickle.part*", "hook.jsonl"} {
-		old, _ := filepath.Glob(filepath.Join(p.dir, pattern)) // the patterns are well formed
-		for _, f := range old {
+	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "trace-*.gpt", "cuda-*.gpt", "cuda.jsonl", "cuda.config", "cuda.control", "gpuprof-cuda.so", "snapshot-*.pickle", "snapshot-*.pickle.part*", "hook.jsonl"} {
+		for _, f := range outside.Dir(p.dir).Glob(pattern) {
 			if err := os.Remove(f); err != nil {
 				return cannotMake(p.dir, err)
 			}
 		}
 	}
-	probe, err := os.CreateTemp(p.dir, ".gpuprof-")
+	owner.Sweep(p.dir)
+	probe, err := owner.CreateTemp(p.dir, "")
 	if err != nil {
 		return cannotMake(p.dir, err)
 	}

@@ -18,18 +18,20 @@ type axis struct {
 // later, against the workload. A value may hold '=' (a file name), not ','.
 func parseSets(flags []string) ([]axis, error) {
 	var axes []axis
+	given := map[string]bool{}
 	for _, f := range flags {
 		knob, list, ok := strings.Cut(f, "=")
 		if !ok || knob == "" {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: expected knob=value", f).WithFix("write --set KNOB=VALUE, see gpuprof list knobs")
 		}
-		if slices.ContainsFunc(axes, func(a axis) bool { return a.knob == knob }) {
+		if given[knob] {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: knob %s is set twice", f, knob).WithFix("give its values in one flag, --set %s=A,B", knob)
 		}
 		values := strings.Split(list, ",")
 		if slices.Contains(values, "") {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: a value is empty", f).WithFix("write --set %s=A,B without a spare comma", knob)
 		}
+		given[knob] = true
 		axes = append(axes, axis{knob, values})
 	}
 	return axes, nil
@@ -70,17 +72,17 @@ func product(axes []axis) []gpuprof.Settings {
 // repeated refuses a sweep that would measure one setting twice, such as
 // batch=8,08, and names the knob.
 func repeated(axes []axis, knobs []gpuprof.Settings) error {
-	for i := range knobs {
-		for j := range i {
-			if !maps.Equal(knobs[i], knobs[j]) {
-				continue
-			}
+	seen := map[string]bool{}
+	for _, set := range knobs {
+		point := describe(set)
+		if seen[point] {
 			for _, ax := range axes {
 				if len(ax.values) > 1 {
 					return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: the sweep holds one setting twice", ax.knob, strings.Join(ax.values, ",")).WithFix("give each value once")
 				}
 			}
 		}
+		seen[point] = true
 	}
 	return nil
 }

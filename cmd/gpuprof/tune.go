@@ -15,6 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
@@ -158,7 +159,7 @@ func (c *tuneCmd) prepare(a *app) (*tuning, error) {
 	}
 	t.opts.Resume, t.opts.Build, t.opts.Now = old, buildHash(), testClock
 	if dir, err := baseline.Dir("", os.Getenv); err == nil { // without a home there are no peers
-		t.opts.Peers = os.DirFS(dir)
+		t.opts.Peers = outside.Dir(dir)
 	}
 	err = t.files()
 	return t, err

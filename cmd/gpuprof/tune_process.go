@@ -24,7 +24,7 @@ import (
 
 // inFolder gives use a folder for a process's result.
 func inFolder(ctx context.Context, use func(dir string) error) error {
-	scratch, err := child.NewScratch(ctx, "tune")
+	scratch, err := child.NewScratch("tune")
 	if err != nil {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "making a folder for a process's result: %w", err).WithFix("check TMPDIR")
 	}
@@ -45,7 +45,7 @@ func (t *tuning) fresh(ctx context.Context, a, b tune.Side, l tune.Limits) (o *t
 		if err != nil {
 			return processError(err, words)
 		}
-		text, err := outside.ReadAll(file)
+		text, err := outside.ReadFound(file)
 		if err != nil {
 			return gpuprof.Errorf(nil, "reading what a process of the confirmation measured: %w", err).WithFix("run it again")
 		}

@@ -18,7 +18,7 @@ func (c *tuneCmd) earlier() (*tune.Result, error) {
 	if err := c.claimsAlone(); err != nil || c.Resume == "" {
 		return nil, err
 	}
-	text, err := outside.ReadAll(c.Resume)
+	text, err := outside.ReadFound(c.Resume)
 	if errors.Is(err, fs.ErrNotExist) && (c.Workload != "" || c.Claims) {
 		return nil, nil
 	}

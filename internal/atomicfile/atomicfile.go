@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
 // Temporary ends the names of files that are being written; they begin with a dot.
@@ -17,12 +19,18 @@ const Temporary = ".tmp"
 type Options struct {
 	Mode  fs.FileMode          // 0 is 0600
 	Flush func(*os.File) error // to the disk, (*os.File).Sync; nil for a cache
+	// Unswept leaves what killed writers left in the folder to its readers: a folder of many
+	// writers and files is else listed by each of them.
+	Unswept bool
 }
 
 // Write puts content under a temporary name beside path, whose folder must be there,
 // and renames it. Errors are those of the system; nothing is left behind then.
 func (o Options) Write(path string, content []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".*"+Temporary)
+	if !o.Unswept {
+		owner.Sweep(filepath.Dir(path))
+	}
+	tmp, err := owner.CreateTemp(filepath.Dir(path), Temporary)
 	if err != nil {
 		return err
 	}

@@ -10,14 +10,17 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/atomicfile"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
 // Bucket holds objects by name. Names are paths with slashes. Every method may be
@@ -56,6 +59,21 @@ func Open(name string, w Words, getenv func(string) string) (Bucket, error) {
 	return &Folder{Dir: name, Words: w}, nil
 }
 
+// longName is the longest name of an object, bytes: Amazon's limit.
+const longName = 1024
+
+// checkName refuses a name of an object that would lead out of its bucket, or that is no path of
+// printable characters: of what a list holds and of what users and results give.
+func checkName(name string) error {
+	if !fs.ValidPath(name) || name == "." || len(name) > longName || strings.ContainsFunc(name, unicode.IsControl) || strings.Contains(name, `\`) {
+		return fmt.Errorf("%q is no name of an object: it has an empty part, . or .., a backslash or a control character, or more than %d bytes", shortened(name), longName)
+	}
+	return nil
+}
+
+// shortened is the beginning of a name, for errors.
+func shortened(name string) string { return name[:min(len(name), 100)] }
+
 // Folder is a Bucket of files.
 type Folder struct {
 	Dir   string
@@ -75,7 +93,8 @@ func (f *Folder) cannot(doing string, err error) error {
 // List implements Bucket.
 func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 	var out []string
-	err := filepath.WalkDir(f.file(below), func(file string, d fs.DirEntry, err error) error {
+	folder := outside.Dir(f.file(below))
+	err := fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil // nothing was added yet, or it was removed meanwhile
@@ -83,16 +102,17 @@ func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && file != f.file(below):
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && name != ".":
 			return fs.SkipDir
-		case d.IsDir() || strings.HasSuffix(d.Name(), atomicfile.Temporary):
+		case d.IsDir():
+			return nil
+		case strings.HasPrefix(d.Name(), owner.Prefix) || strings.HasSuffix(d.Name(), atomicfile.Temporary):
+			if file := folder.Path(name); owner.Left(file) {
+				_ = os.Remove(file) // of a writer that was killed
+			}
 			return nil
 		}
-		rel, err := filepath.Rel(f.Dir, file)
-		if err != nil {
-			return err
-		}
-		out = append(out, filepath.ToSlash(rel))
+		out = append(out, path.Join(filepath.ToSlash(below), name))
 		return nil
 	})
 	if err != nil {
@@ -103,7 +123,10 @@ func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 
 // Get implements Bucket.
 func (f *Folder) Get(_ context.Context, name string) ([]byte, error) {
-	file, err := os.Open(f.file(name))
+	if err := checkName(name); err != nil {
+		return nil, f.cannot("reading from", err)
+	}
+	file, err := outside.OpenRegular(f.file(name), os.O_RDONLY, 0)
 	if err == nil {
 		defer file.Close()
 		var content []byte
@@ -155,13 +178,16 @@ func NewCompressor() (*zstd.Encoder, error) {
 // Put implements Bucket.
 func (f *Folder) Put(_ context.Context, name string, content []byte) error {
 	file := f.file(name)
-	err := os.MkdirAll(filepath.Dir(file), 0o755)
+	err := checkName(name)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(file), 0o755)
+	}
 	if err == nil {
 		flush := f.Flush
 		if flush == nil {
 			flush = (*os.File).Sync
 		}
-		err = atomicfile.Options{Mode: 0o644, Flush: flush}.Write(file, content)
+		err = atomicfile.Options{Mode: 0o644, Flush: flush, Unswept: true}.Write(file, content)
 	}
 	if err != nil {
 		return f.cannot("writing to", err)
@@ -169,9 +195,16 @@ func (f *Folder) Put(_ context.Context, name string, content []byte) error {
 	return nil
 }
 
+// Sweep removes what killed writers left in a folder; List does it for all that it lists.
+func (f *Folder) Sweep(folder string) { owner.Sweep(f.file(folder)) }
+
 // Remove implements Bucket.
 func (f *Folder) Remove(_ context.Context, name string) error {
-	if err := os.Remove(f.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := checkName(name)
+	if err == nil {
+		err = os.Remove(f.file(name))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return f.cannot("removing "+name+" of", err)
 	}
 	return nil

@@ -51,6 +51,20 @@ func bucketLaws(t *testing.T, b Bucket) {
 	if names, err = b.List(ctx, "v1"); err != nil || len(names) != 2 {
 		t.Fatalf("%v (%v)", names, err)
 	}
+	refusesNames(t, b)
+}
+
+// No name leads out of a bucket, whichever kind of bucket it is.
+func refusesNames(t *testing.T, b Bucket) {
+	t.Helper()
+	for _, name := range []string{"", ".", "..", "../a", "v1/../../a", "/a", "v1//a", "v1/", "v1/./a", "a\x1b[31m", "a\nb", "a\\b", strings.Repeat("a", 1025)} {
+		_, got := b.Get(t.Context(), name)
+		for what, err := range map[string]error{"get": got, "put": b.Put(t.Context(), name, []byte("x")), "remove": b.Remove(t.Context(), name)} {
+			if err == nil || !strings.Contains(err.Error(), "is no name of an object") {
+				t.Errorf("%s %q: %v", what, name, err)
+			}
+		}
+	}
 }
 
 func TestBucketS3(t *testing.T) {
@@ -64,7 +78,7 @@ func TestBucketS3(t *testing.T) {
 // TestS3Refusals: what the service refuses is named with the request.
 func TestS3Refusals(t *testing.T) {
 	getenv := buckettest.S3(t)
-	for name, want := range map[string]string{"s3://": "names no bucket", "s3://other": "there is no such bucket", "gs://perf": "neither a folder"} {
+	for name, want := range map[string]string{"s3://": "names no bucket", "s3://other": "there is no such bucket", "gs://perf": "neither a folder", "s3://perf/a/../b": "is no name of an object", "s3://perf/a//b": "is no name of an object"} {
 		b, err := Open(name, store(), getenv)
 		if err == nil {
 			_, err = b.List(t.Context(), "")

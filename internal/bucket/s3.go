@@ -45,6 +45,11 @@ func openS3(name string, w Words, getenv func(string) string) (*s3, error) {
 	if err := s3utils.CheckValidBucketName(bucket); err != nil {
 		return nil, refuse(err)
 	}
+	if prefix = strings.Trim(prefix, "/"); prefix != "" {
+		if err := checkName(prefix); err != nil {
+			return nil, refuse(err)
+		}
+	}
 	service, err := endpoint(getenv)
 	if err != nil {
 		return nil, refuse(err)
@@ -53,7 +58,7 @@ func openS3(name string, w Words, getenv func(string) string) (*s3, error) {
 	if r := getenv(regionVariable); r != "" {
 		region = r
 	}
-	return &s3{client: newClient(service, bucket, region, keys()), prefix: strings.Trim(prefix, "/"), words: w}, nil
+	return &s3{client: newClient(service, bucket, region, keys()), prefix: prefix, words: w}, nil
 }
 
 // endpoint is the address of the service.
@@ -81,7 +86,7 @@ func endpoint(getenv func(string) string) (*url.URL, error) {
 func keys() *credentials.Credentials {
 	return credentials.NewChainCredentials([]credentials.Provider{
 		&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.FileAWSCredentials{}, &credentials.FileMinioClient{},
-		&credentials.IAM{Client: &http.Client{Transport: http.DefaultTransport}},
+		&credentials.IAM{Client: &http.Client{Transport: http.DefaultTransport, CheckRedirect: noRedirect, Timeout: requestTime}},
 	})
 }
 
@@ -89,6 +94,9 @@ func keys() *credentials.Credentials {
 func (s *s3) String() string { return "s3://" + path.Join(s.client.bucket, s.prefix) }
 
 func (s *s3) key(name string) string { return path.Join(s.prefix, name) }
+
+// checked is the key of an object.
+func (s *s3) checked(name string) (string, error) { return s.key(name), checkName(name) }
 
 // failed words an answer of the service; call is the request that was refused.
 func (s *s3) failed(doing, call string, err error) error {
@@ -128,7 +136,11 @@ func (s *s3) List(ctx context.Context, folder string) ([]string, error) {
 // Get implements Bucket.
 func (s *s3) Get(ctx context.Context, name string) ([]byte, error) {
 	var content []byte
-	err := s.client.do(ctx, request{method: http.MethodGet, key: s.key(name)}, func(body io.Reader) (err error) {
+	key, err := s.checked(name)
+	if err != nil {
+		return nil, s.failed("reading from", "GetObject", err)
+	}
+	err = s.client.do(ctx, request{method: http.MethodGet, key: key}, func(body io.Reader) (err error) {
 		content, err = readBounded(body)
 		return err
 	})
@@ -140,7 +152,11 @@ func (s *s3) Get(ctx context.Context, name string) ([]byte, error) {
 
 // Put implements Bucket.
 func (s *s3) Put(ctx context.Context, name string, content []byte) error {
-	if err := s.client.do(ctx, request{method: http.MethodPut, key: s.key(name), content: content}, nil); err != nil {
+	key, err := s.checked(name)
+	if err == nil {
+		err = s.client.do(ctx, request{method: http.MethodPut, key: key, content: content}, nil)
+	}
+	if err != nil {
 		return s.failed("writing "+name+" to", "PutObject", err)
 	}
 	return nil
@@ -148,7 +164,10 @@ func (s *s3) Put(ctx context.Context, name string, content []byte) error {
 
 // Remove implements Bucket.
 func (s *s3) Remove(ctx context.Context, name string) error {
-	err := s.client.do(ctx, request{method: http.MethodDelete, key: s.key(name)}, nil)
+	key, err := s.checked(name)
+	if err == nil {
+		err = s.client.do(ctx, request{method: http.MethodDelete, key: key}, nil)
+	}
 	if err == nil {
 		return nil
 	}

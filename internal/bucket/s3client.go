@@ -21,6 +21,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 	"github.com/minio/minio-go/v7/pkg/signer"
+
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 const (
@@ -29,6 +31,13 @@ const (
 	firstPause  = 200 * time.Millisecond
 	longPause   = 2 * time.Second
 	answerBytes = 32 << 20 // of a page of a list, which has at most 1,000 names
+	// requestTime is how long a request may take, from its sending to the last byte of the answer,
+	// and a further second for each so many bytes that it may bring or take: a slow line.
+	requestTime = time.Minute
+	slowLine    = 1 << 20
+	// pageEntries is how many names a page counts for beside its own: one without any takes a
+	// request as well.
+	pageEntries = 256
 )
 
 // client makes the four requests that a Bucket needs of an object store. The client of
@@ -39,20 +48,26 @@ type client struct {
 	region  atomic.Pointer[string] // what the user gave or the service named last
 	keys    *credentials.Credentials
 	http    *http.Client
+	limit   time.Duration // requestTime
 	pause   func(ctx context.Context, attempt int) error
 }
 
 func newClient(service *url.URL, bucket, region string, keys *credentials.Credentials) *client {
-	c := &client{service: service, bucket: bucket, keys: keys, http: http.DefaultClient, pause: pause}
+	c := &client{service: service, bucket: bucket, keys: keys, http: &http.Client{CheckRedirect: noRedirect}, limit: requestTime, pause: pause}
 	region = cmp.Or(region, s3utils.GetRegionFromURL(*service), firstRegion)
 	c.region.Store(&region)
 	if t, ok := http.DefaultTransport.(*http.Transport); ok {
 		t = t.Clone()
 		t.ResponseHeaderTimeout = time.Minute
-		c.http = &http.Client{Transport: t}
+		t.MaxResponseHeaderBytes = 64 << 10
+		c.http.Transport = t
 	}
 	return c
 }
+
+// noRedirect follows none: the signature and the session's token in the headers are for the
+// service that the user named. Another region is asked under the name that gpuprof makes of it.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // pause waits twice as long before each further attempt.
 func pause(ctx context.Context, attempt int) error {
@@ -99,8 +114,9 @@ func (r *refusal) passing() bool {
 		slices.Contains([]string{"SlowDown", "RequestTimeout", "InternalError", "Throttling", "RequestLimitExceeded"}, r.Code)
 }
 
-// list is every key that begins with prefix.
+// list is every key that begins with prefix, of as many as memory has room for.
 func (c *client) list(ctx context.Context, prefix string) ([]string, error) {
+	room := outside.NewEntries()
 	query := url.Values{"list-type": {"2"}, "prefix": {prefix}, "encoding-type": {"url"}}
 	var keys []string
 	for {
@@ -111,8 +127,17 @@ func (c *client) list(ctx context.Context, prefix string) ([]string, error) {
 			Contents              []struct{ Key string }
 		}
 		err := c.do(ctx, request{method: http.MethodGet, query: query}, func(body io.Reader) error {
-			return xml.NewDecoder(io.LimitReader(body, answerBytes)).Decode(&page)
+			page.Contents = nil // of an attempt that broke off
+			part := &io.LimitedReader{R: body, N: answerBytes}
+			err := xml.NewDecoder(part).Decode(&page)
+			if err != nil && part.N <= 0 {
+				err = fmt.Errorf("a page of the list of objects is larger than %s", outside.MemoryText(answerBytes))
+			}
+			return err
 		})
+		if err == nil {
+			err = room.Take(len(page.Contents) + pageEntries)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -122,6 +147,15 @@ func (c *client) list(ctx context.Context, prefix string) ([]string, error) {
 				if key, err = url.QueryUnescape(key); err != nil {
 					return nil, err
 				}
+			}
+			if strings.HasSuffix(key, "/") { // a browser's mark for a folder
+				continue
+			}
+			if err := checkName(key); err != nil {
+				return nil, fmt.Errorf("listing the objects below %q: %w", prefix, err)
+			}
+			if !strings.HasPrefix(key, prefix) {
+				return nil, fmt.Errorf("the list of objects below %s names %q, which is elsewhere", prefix, key)
 			}
 			keys = append(keys, key)
 		}
@@ -164,6 +198,22 @@ func broken(ctx context.Context, err error) bool {
 }
 
 func (c *client) once(ctx context.Context, region string, r request, read func(io.Reader) error) error {
+	bytes := int64(len(r.content))
+	if read != nil {
+		bytes += outside.DocumentText()
+	}
+	limit := c.limit + time.Duration(bytes/slowLine)*c.limit/time.Duration(requestTime/time.Second)
+	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the service did not answer within %s", limit))
+	defer stop()
+	err := c.request(ctx, region, r, read)
+	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return err
+}
+
+// request makes one request, whose answer is read before ctx ends.
+func (c *client) request(ctx context.Context, region string, r request, read func(io.Reader) error) error {
 	signed, err := c.signed(ctx, region, r)
 	if err != nil {
 		return err
@@ -181,6 +231,9 @@ func (c *client) once(ctx context.Context, region string, r request, read func(i
 		}
 		no.Status = answer.StatusCode
 		no.Region = cmp.Or(answer.Header.Get("X-Amz-Bucket-Region"), no.Region)
+		if to, err := answer.Location(); err == nil && no.Message == "" {
+			no.Message = fmt.Sprintf("the service %s redirects to %q, and the keys are not sent there", c.service.Host, to.Host)
+		}
 		return no
 	}
 	if read == nil {

@@ -10,8 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // served is a client of a service that the handler plays; it never waits.
@@ -134,5 +137,105 @@ func TestS3Address(t *testing.T) {
 		if u, err := endpoint(func(string) string { return address }); err == nil {
 			t.Errorf("%s is read as %s", address, u)
 		}
+	}
+}
+
+// TestS3Redirects: the keys go to no other host than the one that the user named, whatever a
+// request is and however it is redirected.
+func TestS3Redirects(t *testing.T) {
+	asked := 0
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked++
+		t.Errorf("the other host gets %s %s with %v", r.Method, r.URL, r.Header)
+	}))
+	t.Cleanup(other.Close)
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		c := served(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL+"/perf/a", status) })
+		_, listed := c.list(t.Context(), "")
+		got := c.do(t.Context(), request{method: http.MethodGet, key: "a"}, func(io.Reader) error { return nil })
+		put := c.do(t.Context(), request{method: http.MethodPut, key: "a", content: []byte("x")}, nil)
+		for what, err := range map[string]error{"list": listed, "get": got, "put": put} {
+			if err == nil || !strings.Contains(err.Error(), "redirects to") || asked > 0 {
+				t.Errorf("%d, %s: %v", status, what, err)
+			}
+		}
+	}
+}
+
+// TestS3Deadline: a service that does not answer, or that begins to and goes no further, is given
+// up when the time of a request is over.
+func TestS3Deadline(t *testing.T) {
+	for name, begins := range map[string]bool{"no answer": false, "no body": true} {
+		c := served(t, func(w http.ResponseWriter, r *http.Request) {
+			if begins {
+				w.Header().Set("Content-Length", "100")
+				fmt.Fprint(w, "<")
+				http.NewResponseController(w).Flush()
+			}
+			<-r.Context().Done()
+		})
+		c.limit = time.Millisecond
+		_, listed := c.list(t.Context(), "")
+		got := c.do(t.Context(), request{method: http.MethodGet, key: "a"}, func(r io.Reader) error {
+			_, err := io.ReadAll(r)
+			return err
+		})
+		for what, err := range map[string]error{"list": listed, "get": got} {
+			if err == nil || !strings.Contains(err.Error(), "did not answer within") {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+	}
+}
+
+// TestS3Hostile: a list that does not end, a page of any length and names that lead elsewhere are
+// refused, within the memory that a listing may take.
+func TestS3Hostile(t *testing.T) {
+	t.Setenv(outside.MemoryVariable, "1MiB")
+	page := func(rest string) string {
+		return "<ListBucketResult><EncodingType>url</EncodingType>" + rest + "</ListBucketResult>"
+	}
+	pages := 0
+	for name, c := range map[string]struct {
+		answer func(w io.Writer)
+		want   string
+	}{
+		"tokens": {func(w io.Writer) {
+			pages++
+			fmt.Fprint(w, page(fmt.Sprintf("<IsTruncated>true</IsTruncated><NextContinuationToken>%d</NextContinuationToken>", pages)))
+		}, "it holds more than 2048 files and folders"},
+		"two tokens": {func(w io.Writer) {
+			pages++
+			fmt.Fprint(w, page(fmt.Sprintf("<IsTruncated>true</IsTruncated><NextContinuationToken>%d</NextContinuationToken>", pages%2)))
+		}, "it holds more than 2048 files and folders"},
+		"many keys": {func(w io.Writer) {
+			fmt.Fprint(w, page(strings.Repeat("<Contents><Key>v1/a</Key></Contents>", 2049)))
+		}, "it holds more than 2048 files and folders"},
+		"long page": {func(w io.Writer) {
+			fmt.Fprint(w, "<ListBucketResult><Message>")
+			for range answerBytes >> 16 {
+				fmt.Fprint(w, strings.Repeat("x", 1<<16))
+			}
+		}, "is larger than 32MiB"},
+		"up":       {func(w io.Writer) { fmt.Fprint(w, page("<Contents><Key>v1/../../etc/passwd</Key></Contents>")) }, "is no name of an object"},
+		"absolute": {func(w io.Writer) { fmt.Fprint(w, page("<Contents><Key>/etc/passwd</Key></Contents>")) }, "is no name of an object"},
+		"empty":    {func(w io.Writer) { fmt.Fprint(w, page("<Contents><Key>v1//a</Key></Contents>")) }, "is no name of an object"},
+		"control":  {func(w io.Writer) { fmt.Fprint(w, page("<Contents><Key>v1/a%1b[31m</Key></Contents>")) }, "is no name of an object"},
+		"line":     {func(w io.Writer) { fmt.Fprint(w, page("<Contents><Key>v1/a%0ab</Key></Contents>")) }, "is no name of an object"},
+		"long": {func(w io.Writer) {
+			fmt.Fprint(w, page("<Contents><Key>v1/"+strings.Repeat("a", 1025)+"</Key></Contents>"))
+		}, "is no name of an object"},
+		"elsewhere": {func(w io.Writer) { fmt.Fprint(w, page("<Contents><Key>v2/a</Key></Contents>")) }, "which is elsewhere"},
+	} {
+		client := served(t, func(w http.ResponseWriter, _ *http.Request) { c.answer(w) })
+		if _, err := client.list(t.Context(), "v1/"); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	marks := served(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, page("<Contents><Key>v1/</Key></Contents><Contents><Key>v1/a</Key></Contents>"))
+	})
+	if keys, err := marks.list(t.Context(), "v1/"); err != nil || !slices.Equal(keys, []string{"v1/a"}) {
+		t.Errorf("a mark of a folder: %q, %v", keys, err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+
+	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
 // seesAll: alive finds every process of a group, also where its leader is gone.
@@ -25,7 +27,7 @@ func alive(mark string, group int) []int {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		f := statOf(pid)
+		f := owner.Stat(pid)
 		if len(f) < 20 || f[0][0] == 'Z' || f[0][0] == 'X' {
 			continue
 		}
@@ -49,23 +51,19 @@ func marked(pid int, mark string) bool {
 	return false
 }
 
-// startOf is when a process began, clock ticks after the machine did; 0 where it
-// is gone.
-func startOf(pid int) uint64 {
-	f := statOf(pid)
-	if len(f) < 20 {
-		return 0
+// inEnvironment reports whether a process other than this one has a setting NAME=VALUE in its
+// environment.
+func inEnvironment(setting string) bool {
+	entries, _ := os.ReadDir("/proc") // without it none is known
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
+		if err == nil && bytes.Contains(append(env, 0), []byte(setting+"\x00")) {
+			return true
+		}
 	}
-	t, _ := strconv.ParseUint(string(f[19]), 10, 64)
-	return t
-}
-
-// statOf is /proc/PID/stat from its third field on, the state; the second, a name,
-// may hold anything.
-func statOf(pid int) [][]byte {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return nil
-	}
-	return bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	return false
 }

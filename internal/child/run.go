@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
 // Patience is how long what was asked to end may take before it is killed.
@@ -335,7 +336,10 @@ func newMark() string {
 }
 
 // ownMark begins the marks of all children of this process.
-func ownMark() string { return markOf(os.Getpid(), startOf(os.Getpid())) }
+func ownMark() string {
+	self := owner.Self()
+	return markOf(self.Pid, self.Start)
+}
 
 func markOf(pid int, start uint64) string { return fmt.Sprintf(":%010d.%020d/", pid, start) }
 

@@ -3,59 +3,47 @@ package child
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
 // Scratch is a folder for what a run needs while it lives. A run that is killed
 // cannot remove its own: the next one does.
 type Scratch struct {
 	Dir  string
-	lock *os.File
-	note owner
+	note note
 }
 
-// owner is what the lock file of a scratch folder says. Its lock is held for as long
-// as the run lives: the system lets go of it, and of no other's.
-type owner struct {
-	Pid   int      `json:"pid"`
-	Start uint64   `json:"start"` // of the process, clock ticks after the machine's start
-	Trees []string `json:"trees"` // pairs of a repository and a checkout of it
+// note is what a scratch folder holds of what has to be removed with it.
+type note struct {
+	Trees []string `json:"trees,omitempty"` // pairs of a repository and a checkout of it
+	Files []string `json:"files,omitempty"` // elsewhere, and then the folders that are empty without them
+	// Program is the user's program, which lives on where gpuprof is killed and uses what is in
+	// the folder: so do its children.
+	Program *owner.Process `json:"program,omitempty"`
+	// Mark is in the environment of the program and of those that it starts: NAME=VALUE.
+	Mark string `json:"mark,omitempty"`
 }
 
 const (
 	scratchPrefix = "gpuprof-"
-	ownerFile     = ".owner"
+	// Not .owner: releases that lock a file of that name take a folder without the lock for left.
+	noteFile = "left.json"
 )
 
-// NewScratch makes a folder gpuprof-KIND-… in the temporary folder, after it has
-// removed what killed runs left there: their folders, checkouts and processes.
-func NewScratch(ctx context.Context, kind string) (*Scratch, error) {
-	if err := supported(); err != nil {
-		return nil, err
-	}
-	Sweep(ctx, os.TempDir())
-	dir, err := os.MkdirTemp("", scratchPrefix+kind+"-")
+// NewScratch makes a folder gpuprof-KIND-… in the temporary folder.
+func NewScratch(kind string) (*Scratch, error) {
+	dir, err := owner.MkdirTemp(os.TempDir(), scratchPrefix+kind)
 	if err != nil {
 		return nil, err
 	}
-	s := &Scratch{Dir: dir, note: owner{Pid: os.Getpid(), Start: startOf(os.Getpid())}}
-	// Locked before it has its name: a sweep never sees one that is not.
-	if s.lock, err = os.OpenFile(filepath.Join(dir, ownerFile+".new"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
-		err = errors.Join(lock(s.lock), s.save())
-	}
-	if err == nil {
-		err = os.Rename(s.lock.Name(), filepath.Join(dir, ownerFile))
-	}
-	if err != nil {
-		s.Close()
-		return nil, fmt.Errorf("locking %s: %w", dir, err)
-	}
-	return s, nil
+	return &Scratch{Dir: dir}, nil
 }
 
 func (s *Scratch) save() error {
@@ -63,8 +51,7 @@ func (s *Scratch) save() error {
 	if err != nil {
 		return err
 	}
-	_, err = s.lock.WriteAt(append(text, '\n'), 0) // it only grows
-	return err
+	return atomicfile.Options{}.Write(filepath.Join(s.Dir, noteFile), text)
 }
 
 // Lock takes the lock of a file that is open, for as long as it is open, or fails at once
@@ -77,32 +64,55 @@ func (s *Scratch) Tree(repository, dir string) error {
 	return s.save()
 }
 
-// Close removes the checkouts and the folder.
+// Outlives notes that the user's program, which has mark in its environment, is to use the folder,
+// and that files elsewhere go with it. A killed gpuprof does not end that program: what it uses stays until it has ended.
+func (s *Scratch) Outlives(mark string, files ...string) error {
+	s.note.Mark, s.note.Files = mark, append(s.note.Files, files...)
+	return s.save()
+}
+
+// Program notes the process of the program of Outlives.
+func (s *Scratch) Program(pid int) error {
+	s.note.Program = &owner.Process{Pid: pid, Start: owner.StartOf(pid)}
+	return s.save()
+}
+
+// Close removes the checkouts and the folder; what a program still uses, the next sweep removes.
 func (s *Scratch) Close() {
+	if s.note.used() {
+		return
+	}
 	s.note.clear()
 	_ = os.RemoveAll(s.Dir) // a leftover in the temporary folder harms nobody
-	if s.lock != nil {
-		_ = s.lock.Close()
-	}
 }
 
-// clear has git forget the checkouts; not to be interrupted.
-func (o *owner) clear() {
-	for i := 0; i+1 < len(o.Trees); i += 2 {
+// used reports whether the user's program runs, or one that it started.
+func (n *note) used() bool {
+	return n.Mark != "" && (n.Program != nil && n.Program.Alive() || inEnvironment(n.Mark))
+}
+
+// clear has git forget the checkouts and removes the files; not to be interrupted.
+func (n *note) clear() {
+	for i := 0; i+1 < len(n.Trees); i += 2 {
 		// What cannot be removed, git worktree prune removes later.
-		_, _, _ = Command{Args: []string{"git", "worktree", "remove", "--force", "--force", o.Trees[i+1]}, Dir: o.Trees[i]}.Run(context.Background())
+		_, _, _ = Git(n.Trees[i], "worktree", "remove", "--force", "--force", n.Trees[i+1]).Run(context.Background())
+	}
+	for _, file := range n.Files {
+		_ = os.Remove(file) // of a folder only an empty one
 	}
 }
 
-// Sweep removes what killed runs of this user left in the folder.
+// Sweep removes what killed runs of this user left in the temporary folder: their folders,
+// checkouts and processes.
 func Sweep(ctx context.Context, temp string) {
-	found, _ := filepath.Glob(filepath.Join(temp, scratchPrefix+"*", ownerFile)) // the pattern is good
-	for _, file := range found {
+	entries, _ := outside.Dir(temp).ReadDir(".") // what cannot be read stays
+	for _, e := range entries {
 		if ctx.Err() != nil {
 			return
 		}
-		if ownFolder(filepath.Dir(file)) {
-			sweepOne(file)
+		if dir := filepath.Join(temp, e.Name()); strings.HasPrefix(e.Name(), scratchPrefix) && owner.Left(dir) && ownFolder(dir) {
+			by, _ := owner.Of(e.Name())
+			sweepOne(dir, by)
 		}
 	}
 }
@@ -110,38 +120,31 @@ func Sweep(ctx context.Context, temp string) {
 // ownFolder says that nobody else can have written what a folder says.
 func ownFolder(dir string) bool {
 	info, err := os.Lstat(dir)
-	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
-		return false
-	}
-	return isOwn(info)
+	return err == nil && info.IsDir() && info.Mode().Perm()&0o022 == 0
 }
 
-func sweepOne(file string) {
-	f, err := os.OpenFile(file, os.O_RDWR|noSurprise, 0)
-	if err != nil {
+// sweepOne removes the folder of a process that is gone.
+func sweepOne(dir string, by owner.Process) {
+	var n note
+	if text, err := outside.ReadFound(filepath.Join(dir, noteFile)); err == nil && json.Unmarshal(text, &n) != nil {
+		n = note{} // it is none of gpuprof's
+	}
+	if n.used() {
 		return
 	}
-	defer f.Close()
-	if lock(f) != nil {
-		return // it lives
-	}
-	dir := filepath.Dir(file)
-	var o owner
-	if json.NewDecoder(f).Decode(&o) == nil && o.Pid > 0 {
-		if o.Start > 0 {
-			for range 20 { // what they start meanwhile is found in the next round
-				pids := alive(markOf(o.Pid, o.Start), 0)
-				if len(pids) == 0 {
-					break
-				}
-				for _, pid := range pids {
-					_ = kill(pid, syscall.SIGKILL)
-				}
+	if by.Start > 0 {
+		for range 20 { // what they start meanwhile is found in the next round
+			pids := alive(markOf(by.Pid, by.Start), 0)
+			if len(pids) == 0 {
+				break
+			}
+			for _, pid := range pids {
+				_ = kill(pid, syscall.SIGKILL)
 			}
 		}
-		o.Trees = within(dir, o.Trees)
-		o.clear()
 	}
+	n.Trees = within(dir, n.Trees)
+	n.clear()
 	_ = os.RemoveAll(dir)
 }
 

@@ -1,7 +1,6 @@
 package child
 
 import (
-	"io/fs"
 	"os"
 	"syscall"
 
@@ -9,9 +8,8 @@ import (
 )
 
 const (
-	resume     = syscall.Signal(0)
-	noSurprise = 0
-	seesAll    = false
+	resume  = syscall.Signal(0)
+	seesAll = false
 )
 
 // errWindows is what every use of this package ends with: a program and all it
@@ -24,10 +22,8 @@ func kill(int, syscall.Signal) error { return errWindows }
 
 func lock(*os.File) error { return errWindows }
 
-func isOwn(fs.FileInfo) bool { return false }
-
 func ownGroup() *syscall.SysProcAttr { return nil }
 
 func alive(string, int) []int { return nil }
 
-func startOf(int) uint64 { return 0 }
+func inEnvironment(string) bool { return false }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda/machinecode"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
 // CodeCache is the folder in which the driver keeps machine code that it compiled
@@ -77,7 +79,7 @@ func tooSmall(size string) bool {
 
 func sizeOf(folder string) (files int, bytes int64) {
 	// What cannot be read counts for nothing: the figure is only shown.
-	_ = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+	_ = fs.WalkDir(outside.Dir(folder), ".", func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return nil
 		}
@@ -106,7 +108,8 @@ func writableFolder(folder string) bool {
 		}
 		folder = above
 	}
-	f, err := os.CreateTemp(folder, ".gpuprof-*")
+	owner.Sweep(folder)
+	f, err := owner.CreateTemp(folder, "")
 	if err != nil {
 		return false
 	}

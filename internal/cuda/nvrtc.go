@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/atomicfile"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // The headers of gpuprof's dialect, as NVRTC reads them.
@@ -283,11 +284,11 @@ func keptCode(version, arch, text string, headers map[string]string) keptFiles {
 
 // read gives what is there; the PTX is written last, so it says that all is.
 func (k keptFiles) read() (ptx string, code []byte, found bool) {
-	text, err := os.ReadFile(k.ptx)
+	text, err := outside.ReadFound(k.ptx)
 	if err != nil {
 		return "", nil, false
 	}
-	code, err = os.ReadFile(k.code)
+	code, err = outside.ReadFound(k.code)
 	return string(text), code, err == nil
 }
 

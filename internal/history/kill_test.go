@@ -1,11 +1,15 @@
 package history
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // writeVariable makes this test binary a writer: the store's folder, the first session
@@ -39,6 +43,15 @@ func TestKilledWriter(t *testing.T) {
 		}
 		if n != stored || len(r.Skipped) > 0 {
 			t.Fatalf("killed in write %d: %d sessions, %d were reported as stored; skipped: %+v", in, n, stored, r.Skipped)
+		}
+		left := outside.Dir(dir)
+		if err := fs.WalkDir(left, ".", func(name string, _ fs.DirEntry, err error) error {
+			if strings.HasSuffix(name, atomicfile.Temporary) {
+				t.Errorf("killed in write %d: reading the store leaves %s", in, name)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if stored < 10 {

@@ -13,10 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/gpuprof/gpuprof/internal/atomicfile"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
@@ -116,7 +115,7 @@ func (c *caches) of(series string) *cache {
 	}
 	out := &cache{}
 	if c.dir != "" {
-		if content, err := os.ReadFile(c.file(series)); err == nil && out.decode(content) != nil {
+		if text, err := outside.ReadFound(c.file(series)); err == nil && json.Unmarshal(text, out) != nil {
 			out = &cache{}
 		}
 	}
@@ -131,19 +130,6 @@ func (c *caches) of(series string) *cache {
 	}
 	c.all[series] = out
 	return out
-}
-
-func (c *cache) decode(content []byte) error {
-	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		return err
-	}
-	defer z.Close()
-	text, err := z.DecodeAll(content, nil)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(text, c)
 }
 
 func (c *cache) keepPack(name string, held []string) {

@@ -64,6 +64,10 @@ func (s *Store) Add(ctx context.Context, session *Session) (Added, error) {
 	if err != nil {
 		return Added{}, err
 	}
+	if f, is := s.bucket.(*bucket.Folder); is {
+		f.Sweep(path.Dir(name))
+		f.Sweep(session.folder())
+	}
 	if there, err := s.text(ctx, name); err == nil && bytes.Equal(there, text) {
 		return Added{Name: name, Known: true}, nil
 	}

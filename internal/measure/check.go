@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/atomicfile"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // Check opens the plan's workload on dev and compares every stage with its
@@ -112,7 +113,7 @@ func readCache(path string) ([]gpuprof.Check, bool) {
 	if path == "" {
 		return nil, false
 	}
-	b, err := os.ReadFile(path)
+	b, err := outside.ReadFound(path)
 	if err != nil {
 		return nil, false
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/atomicfile"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/probes/events"
 )
@@ -78,7 +79,7 @@ func hashed(n int, what ...any) string {
 // readHistory reads what is there; lines that cannot be read are left out: the
 // file is a cache, and another version may have written it.
 func readHistory(path string) []processNote {
-	b, err := os.ReadFile(path)
+	b, err := outside.ReadFound(path)
 	if err != nil {
 		return nil
 	}
@@ -111,7 +112,7 @@ func appendHistory(path string, notes []processNote, note processNote) {
 			return
 		}
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := outside.OpenRegular(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // ceilings measures the device's peak rates before the first steps.
@@ -101,7 +104,7 @@ func sharePeaks(folder string, c gpuprof.Ceilings) gpuprof.Ceilings {
 	if folder == "" || os.MkdirAll(folder, 0o755) != nil {
 		return c
 	}
-	entries, err := os.ReadDir(folder)
+	entries, err := outside.Dir(folder).ReadDir(".")
 	if err != nil {
 		return c
 	}
@@ -111,7 +114,7 @@ func sharePeaks(folder string, c gpuprof.Ceilings) gpuprof.Ceilings {
 		if !strings.HasSuffix(path, ".json") {
 			continue
 		}
-		b, err := os.ReadFile(path)
+		b, err := outside.ReadFound(path)
 		if err != nil { // a writer beside this one has taken it into its own
 			continue
 		}
@@ -134,14 +137,5 @@ func writePeaks(folder string, c gpuprof.Ceilings) bool {
 	if err != nil {
 		return false
 	}
-	tmp, err := os.CreateTemp(folder, "peaks-*")
-	if err != nil {
-		return false
-	}
-	_, err = tmp.Write(b)
-	if e := tmp.Close(); err != nil || e != nil || os.Rename(tmp.Name(), tmp.Name()+".json") != nil {
-		_ = os.Remove(tmp.Name())
-		return false
-	}
-	return true
+	return atomicfile.Options{}.Write(filepath.Join(folder, "peaks-"+rand.Text()+".json"), b) == nil
 }

@@ -68,6 +68,7 @@ type TooLarge struct {
 	What string // "it unfolds to more than 64 MiB"
 	// Memory is what reading may take, bytes.
 	Memory int64
+	folder bool // it is a folder's listing
 }
 
 // Error says what is too much, what may be read and how to read more.
@@ -77,7 +78,11 @@ func (e *TooLarge) Error() string {
 
 // Fix says how to read more.
 func (e *TooLarge) Fix() string {
-	return fmt.Sprintf("give a smaller file, or set %s=%s to read more", MemoryVariable, MemoryText(4*e.Memory))
+	what := "file"
+	if e.folder {
+		what = "folder"
+	}
+	return fmt.Sprintf("give a smaller %s, or set %s=%s to read more", what, MemoryVariable, MemoryText(4*e.Memory))
 }
 
 // MemoryText writes a size as MemoryVariable takes it: "512MiB".
@@ -105,7 +110,7 @@ func NoLimit() *Room { return &Room{math.MaxInt64} }
 // Take uses some of it, bytes; a TooLarge when there is not so much.
 func (r *Room) Take(bytes int64) error {
 	if r.left -= bytes; r.left < 0 {
-		return &TooLarge{"its values take more than " + MemoryText(DecodedMemory()), DocumentMemory()}
+		return &TooLarge{What: "its values take more than " + MemoryText(DecodedMemory()), Memory: DocumentMemory()}
 	}
 	return nil
 }

@@ -1,12 +1,16 @@
 // Package outside opens the files that others wrote. It is the one way to them: a
 // file is opened once, read from its beginning to its end, unfolded where it is
-// compressed, and never further than memory has room for (MemoryVariable),
-// whether it is a plain file, a pipe or a device.
+// compressed, and never further than memory has room for (MemoryVariable).
+//
+// A file that the user names may be a pipe or a device (Open), and waiting for it ends
+// with the context. A file that is found in a folder, a store or a cache must be a
+// regular one (Found, Folder): a pipe that is planted there would hold the program up.
 package outside
 
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -68,27 +72,52 @@ type File struct {
 // Stdin is the name of standard input, on every system.
 const Stdin = "/dev/stdin"
 
-// Open opens a file. The errors are those of the system without the path
-// (fs.ErrNotExist …), ErrFolder, and a TooLarge for a plain file that is
+// Open opens a file that the user named, which may be a pipe or a device; waiting for its
+// writer ends with ctx, and so does each read. The errors are those of the system without
+// the path (fs.ErrNotExist …), ErrFolder, ctx's, and a TooLarge for a regular file that is
 // larger than a document may be, of which nothing is read.
-func Open(path string, l Limits) (*File, error) {
-	file, err := os.Open(path)
-	if path == Stdin && errors.Is(err, fs.ErrNotExist) { // a system without that name
-		file, err = os.Stdin, nil
+func Open(ctx context.Context, path string, l Limits) (*File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case path == Stdin && errors.Is(err, fs.ErrNotExist): // a system without that name
+		return l.file(os.Stdin, &interruptible{ctx: ctx, r: os.Stdin}, false)
+	case err != nil:
+		return nil, cause(err)
+	case info.IsDir():
+		return nil, ErrFolder
+	case info.Mode().IsRegular():
+		f, err := Found(path, l)
+		if f != nil {
+			f.plain = !descriptor(path)
+		}
+		return f, err
 	}
+	file, err := waitFor(ctx, func() (*os.File, error) { return os.Open(path) })
 	if err != nil {
 		return nil, cause(err)
 	}
-	f := &File{limits: l, file: file, raw: bufio.NewReaderSize(file, 1<<16), size: -1}
+	return l.file(file, &interruptible{ctx: ctx, r: file}, false)
+}
+
+// Found opens a file that was found in a folder or under a name that a file holds. It must
+// be a regular file: the errors are those of Open and an *Irregular.
+func Found(path string, l Limits) (*File, error) {
+	file, err := OpenRegular(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, cause(err)
+	}
+	return l.file(file, file, true)
+}
+
+// file is a file that has just been opened; r reads it.
+func (l Limits) file(file *os.File, r io.Reader, plain bool) (*File, error) {
+	f := &File{limits: l, file: file, raw: bufio.NewReaderSize(r, 1<<16), size: -1, plain: plain}
 	info, err := file.Stat()
 	switch {
 	case err != nil:
 		err = cause(err)
-	case info.IsDir():
-		err = ErrFolder
 	case info.Mode().IsRegular():
-		f.size, f.plain = info.Size(), !descriptor(path)
-		if l.whole && f.size > l.Text {
+		if f.size = info.Size(); l.whole && f.size > l.Text {
 			err = l.TooMuch()
 		}
 	}
@@ -186,14 +215,24 @@ func (f *File) CopyTo(path string) (err error) {
 }
 
 // ReadAll is Open and Bytes of a document, closed again.
-func ReadAll(path string) ([]byte, error) {
-	l := Document()
-	f, err := Open(path, l)
+func ReadAll(ctx context.Context, path string) ([]byte, error) {
+	f, err := Open(ctx, path, Document())
+	return f.allOf(err)
+}
+
+// ReadFound is ReadAll of a file that was found, see Found.
+func ReadFound(path string) ([]byte, error) {
+	f, err := Found(path, Document())
+	return f.allOf(err)
+}
+
+// allOf is the whole of a document that was opened with this error, and closes it.
+func (f *File) allOf(err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return f.Bytes(l)
+	return f.Bytes(f.limits)
 }
 
 // Failed words why a file could not be read: what was being done to which file, as
@@ -204,6 +243,8 @@ func Failed(doing string, err error, missing, damaged string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: there is no such file%w", doing, Silent{err}).WithFix("%s", missing)
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("%s: interrupted%w", doing, Silent{err})
 	case errors.Is(err, ErrFolder):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %w", doing, err).WithFix("give a file")
 	case Damaged(err):

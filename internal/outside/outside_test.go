@@ -57,7 +57,7 @@ func TestUnfolds(t *testing.T) {
 		"two members":  append(packed(t, text[:100]), packed(t, text[100:])...),
 		"gzip of zstd": packed(t, packedZ(t, text)), "gzip of gzip": packed(t, packed(t, text)),
 	} {
-		got, err := ReadAll(put(t, stored))
+		got, err := ReadAll(t.Context(), put(t, stored))
 		if err != nil || !bytes.Equal(got, text) {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
@@ -67,7 +67,7 @@ func TestUnfolds(t *testing.T) {
 		"cut inside": packed(t, packedZ(t, text)[:10]),
 		"too often":  packed(t, packed(t, packed(t, packed(t, packed(t, text))))),
 	} {
-		if _, err := ReadAll(put(t, stored)); !Damaged(err) {
+		if _, err := ReadAll(t.Context(), put(t, stored)); !Damaged(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -83,17 +83,17 @@ func TestBounded(t *testing.T) {
 		"plain": put(t, over), "gzip": put(t, packed(t, over)), "zstd": put(t, packedZ(t, over)), "device": "/dev/zero",
 		"gzip of gzip": put(t, packed(t, packed(t, over))), "gzip of zstd": put(t, packed(t, packedZ(t, over))), "pipe": fifo(t, over),
 	} {
-		_, err := ReadAll(path)
+		_, err := ReadAll(t.Context(), path)
 		large, ok := errors.AsType[*TooLarge](err)
 		if !ok || !strings.Contains(large.Error(), "800KiB") || !strings.Contains(large.Error(), MemoryVariable+"=20MiB") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if b, err := ReadAll(put(t, packed(t, over[:most]))); err != nil || len(b) != most {
+	if b, err := ReadAll(t.Context(), put(t, packed(t, over[:most]))); err != nil || len(b) != most {
 		t.Errorf("as much as the limit: %d bytes, %v", len(b), err)
 	}
 	t.Setenv(MemoryVariable, "20MiB")
-	if b, err := ReadAll(put(t, packed(t, over))); err != nil || len(b) != most+1 {
+	if b, err := ReadAll(t.Context(), put(t, packed(t, over))); err != nil || len(b) != most+1 {
 		t.Errorf("with more memory: %d bytes, %v", len(b), err)
 	}
 }
@@ -104,10 +104,10 @@ func TestKnownSizeIsRefusedUnread(t *testing.T) {
 	if err := os.Truncate(path, 6<<30); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path, Document()); err == nil || !strings.Contains(err.Error(), "more than 80MiB") {
+	if _, err := Open(t.Context(), path, Document()); err == nil || !strings.Contains(err.Error(), "more than 80MiB") {
 		t.Errorf("%v", err)
 	}
-	f, err := Open(path, Trace()) // of which a part is worth something
+	f, err := Open(t.Context(), path, Trace()) // of which a part is worth something
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func fifo(t testing.TB, text []byte) string {
 // A pipe is opened once, looked at, and read from its beginning all the same.
 func TestPipe(t *testing.T) {
 	text := []byte(strings.Repeat("0123456789", 20_000))
-	f, err := Open(fifo(t, text), Document())
+	f, err := Open(t.Context(), fifo(t, text), Document())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestPipe(t *testing.T) {
 	if got, err := f.Bytes(Document()); err != nil || !bytes.Equal(got, text) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	g, err := Open(fifo(t, text), Trace())
+	g, err := Open(t.Context(), fifo(t, text), Trace())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestFailed(t *testing.T) {
 		put(t, make([]byte, 80<<20+1)):        {gpuprof.ErrInput, "set GPUPROF_MEMORY=2GiB"},
 		filepath.Join(put(t, nil), "in-file"): {gpuprof.ErrUsage, "not a directory"},
 	} {
-		_, err := ReadAll(path)
+		_, err := ReadAll(t.Context(), path)
 		named := Failed("reading "+path, err, "make one", "copy it again")
 		if !errors.Is(named, want.kind) || !strings.Contains(named.Error(), want.text) || strings.Count(named.Error(), path) != 1 {
 			t.Errorf("%v, want %v with %q", named, want.kind, want.text)
@@ -217,7 +217,7 @@ func FuzzProfile(f *testing.F) {
 	f.Add([]byte{0x32, 0, 0x0a, 4, 8, 1, 16, 1})
 	f.Add([]byte{0x12, 0, 0x12, 0})
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if _, err := parseProfile(text); err != nil && !Damaged(err) {
+		if _, err := ParseProfile(text); err != nil && !Damaged(err) {
 			t.Errorf("%v", err)
 		}
 	})

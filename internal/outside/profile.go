@@ -1,6 +1,7 @@
 package outside
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 
@@ -9,15 +10,16 @@ import (
 
 // ReadProfile reads a pprof profile. Errors are those of Open and Bytes, and what is
 // wrong with the profile.
-func ReadProfile(path string) (*profile.Profile, error) {
-	text, err := ReadAll(path)
+func ReadProfile(ctx context.Context, path string) (*profile.Profile, error) {
+	text, err := ReadAll(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	return parseProfile(text)
+	return ParseProfile(text)
 }
 
-func parseProfile(text []byte) (*profile.Profile, error) {
+// ParseProfile is ReadProfile of a text that was read.
+func ParseProfile(text []byte) (*profile.Profile, error) {
 	if err := profileFits(text, NewRoom()); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package outside
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -43,15 +44,16 @@ func unfold(raw *bufio.Reader, l Limits) *Text {
 		}
 		var z io.Reader
 		var err error
+		in := &counted{r: t.r, left: l.stored(), limits: l, plain: true}
 		if depth == layers {
 			err = fmt.Errorf("it is compressed more than %d times over", layers)
 		} else {
-			z, err = t.open(form, l)
+			z, err = t.open(form, in)
 		}
 		if err != nil {
 			z = failing{err}
 		}
-		t.r = bufio.NewReaderSize(&counted{r: z, left: l.Text, limits: l}, 1<<16)
+		t.r = bufio.NewReaderSize(&counted{r: z, left: l.Text, limits: l, stored: in}, 1<<16)
 	}
 	if t.form == "" {
 		t.r = bufio.NewReaderSize(&counted{r: raw, left: l.Text, limits: l, plain: true}, 1<<16)
@@ -64,23 +66,34 @@ func formOf(r *bufio.Reader) string {
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		return "gzip"
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), skippable(head):
 		return "zstd"
 	}
 	return ""
 }
 
-// open begins to unfold what t holds.
-func (t *Text) open(form string, l Limits) (io.Reader, error) {
+// skippable reports whether head begins a frame that a zstd decoder skips: 0x184D2A50 to
+// 0x184D2A5F, little endian (RFC 8878, section 3.1.2). pzstd and the seekable format write some.
+func skippable(head []byte) bool {
+	return len(head) >= 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18})
+}
+
+// stored is how many bytes may be read to unfold text: frames that are skipped and members
+// without content are no text, and a file of them could be read for ever.
+func (l Limits) stored() int64 { return l.Text + l.Text/16 + 1<<16 }
+
+// open begins to unfold what t holds, which is read through in.
+func (t *Text) open(form string, in *counted) (io.Reader, error) {
+	l := in.limits
 	if form == "gzip" {
-		return gzip.NewReader(t.r)
+		return gzip.NewReader(in)
 	}
 	var h zstd.Header
 	head, _ := t.r.Peek(zstd.HeaderMaxSize) // a cut one is found when it is read
 	if l.whole && h.Decode(head) == nil && h.HasFCS && h.FrameContentSize > uint64(l.Text) {
 		return nil, l.TooMuch()
 	}
-	z, err := zstd.NewReader(t.r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(l.window))
+	z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(l.window))
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +126,8 @@ type counted struct {
 	r      io.Reader
 	left   int64
 	limits Limits
-	plain  bool // r does not decompress
+	plain  bool     // r does not decompress
+	stored *counted // what r decompresses, nil for none
 	err    error
 }
 
@@ -135,10 +149,15 @@ func (c *counted) Read(p []byte) (int, error) {
 
 // named marks the errors of decompressing.
 func (c *counted) named(err error) error {
+	if c.stored != nil && errors.Is(err, io.ErrUnexpectedEOF) { // a decoder hides why it skipped no further
+		if _, large := errors.AsType[*TooLarge](c.stored.err); large {
+			return c.stored.err
+		}
+	}
 	switch {
 	case err == nil || errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return err
-	case c.plain:
+	case c.plain || errors.Is(err, context.Canceled):
 		return cause(err)
 	case errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		return &TooLarge{What: "unfolding it takes a zstd window of more than " + MemoryText(int64(c.limits.window)), Memory: c.limits.Memory}

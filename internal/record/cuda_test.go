@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
 	"github.com/gpuprof/gpuprof/internal/ptx"
 	"github.com/gpuprof/gpuprof/internal/trace"
@@ -310,15 +311,19 @@ func TestCUDAFaults(t *testing.T) {
 
 // Where the recording's folder allows no code, the library lies elsewhere, and goes when it was used.
 func TestCUDALibraryElsewhere(t *testing.T) {
-	in := &injection{dir: filepath.Join(t.TempDir(), "gone")}
-	if err := in.placeLibrary(); err != nil || in.scratch == "" || filepath.Dir(in.library) != in.scratch {
+	scratch, err := child.NewScratch("cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &injection{dir: filepath.Join(t.TempDir(), "gone"), scratch: scratch}
+	if err := in.placeLibrary(); err != nil || filepath.Dir(in.library) == in.dir {
 		t.Fatalf("%v; %+v", err, in)
 	}
-	if err := in.remove(); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(in.scratch); err == nil {
-		t.Errorf("%s is left", in.scratch)
+	in.scratch.Close()
+	for _, path := range []string{in.library, filepath.Dir(in.library), scratch.Dir} {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s is left", path)
+		}
 	}
 }
 

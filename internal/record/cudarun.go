@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // runCUDA runs the program with the CUDA recorder in its environment. Where the recorder
@@ -19,11 +21,11 @@ func runCUDA(ctx context.Context, o *Options, r *Result, s *signals, cupti []str
 	in, err := writeInjection(o, cupti)
 	if err != nil {
 		r.warn("no-recorder", "the program ran without being recorded: "+err.Error(), "choose another folder with -o")
-		return runChild(ctx, o, r, s, o.Args, o.Env, nil)
+		return runChild(ctx, o, r, s, childOf{args: o.Args, env: o.Env})
 	}
-	defer in.remove() //nolint:errcheck // leftovers are only untidy
+	defer in.scratch.Close()
 	f := follow(ctx, o, in, s)
-	err = runChild(ctx, o, r, s, o.Args, in.environment(o.Env), nil)
+	err = runChild(ctx, o, r, s, childOf{args: o.Args, env: in.environment(o.Env), started: in.started})
 	f.end()
 	if o.Rolling {
 		keepBest(in.dir)
@@ -106,7 +108,7 @@ const (
 
 // hasChunk reports whether a recording has a chunk of a type that is asked for. Heads alone are read.
 func hasChunk(path string, wanted func(kind uint16) bool) bool {
-	f, err := os.Open(path)
+	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
 		return false
 	}
@@ -167,7 +169,7 @@ func (r *Result) takeCUDA(o *Options, left map[string]int64) {
 func takenOver(dir, file string) string {
 	name := strings.TrimSuffix(strings.TrimPrefix(file, "cuda-"), ".gpt")
 	for _, pattern := range []string{"trace-" + name + ".gpt", "trace-" + name + "-rank*.gpt"} {
-		if found, _ := filepath.Glob(filepath.Join(dir, pattern)); len(found) == 1 {
+		if found := outside.Dir(dir).Glob(pattern); len(found) == 1 {
 			return found[0]
 		}
 	}
@@ -176,7 +178,7 @@ func takenOver(dir, file string) string {
 
 // rankOf is the rank that a recording says its process has, "" none.
 func rankOf(path string) string {
-	f, err := os.Open(path)
+	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
 		return ""
 	}

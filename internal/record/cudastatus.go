@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // CUDAProcess is what the recorder tells of one process that started CUDA or used NVTX.
@@ -66,7 +68,7 @@ func readCUDA(dir string) []CUDAProcess { return readCUDAFrom(dir, 0) }
 // readCUDAFrom is readCUDA of what follows so many bytes.
 func readCUDAFrom(dir string, from int64) []CUDAProcess {
 	out := []CUDAProcess{}
-	f, err := os.Open(filepath.Join(dir, cudaStatus))
+	f, err := outside.OpenRegular(filepath.Join(dir, cudaStatus), os.O_RDONLY, 0)
 	if err != nil {
 		return out
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/cuda"
 )
@@ -26,7 +27,7 @@ type seen struct {
 
 // lookAt finds the steps in what a process has recorded so far, as gpuprof analyze finds them.
 func lookAt(ctx context.Context, path string) (s seen) {
-	f, err := os.Open(path)
+	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
 		return s
 	}
@@ -136,7 +137,7 @@ func (w *stretch) limit(ctx context.Context) (left map[string]int64, err error) 
 		if !late {
 			continue
 		}
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		f, err := outside.OpenRegular(path, os.O_RDWR, 0)
 		if err != nil {
 			errs = append(errs, err)
 			continue

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 //go:embed hook/*.py
@@ -39,27 +41,33 @@ type hookConfig struct {
 
 // hook is the hook as it lies on disk for one run.
 type hook struct {
-	dir    string // the folder on PYTHONPATH
-	status string
+	scratch *child.Scratch
+	dir     string // the folder on PYTHONPATH
+	status  string
 }
 
-// writeHook puts the hook into a fresh temporary folder.
+// writeHook puts the hook into a fresh temporary folder. It stays for as long as the program or
+// one that it started lives, also where gpuprof is killed: those import the hook.
 func writeHook(o *Options) (*hook, error) {
 	out, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("finding the folder %s: %w", o.Dir, err)
 	}
-	dir, err := os.MkdirTemp("", "gpuprof-hook-")
+	scratch, err := child.NewScratch("hook")
+	if err == nil {
+		err = scratch.Outlives(envHook + "=" + scratch.Dir)
+	}
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "making a folder for the Python hook: %w", err).WithFix("point TMPDIR to one that takes files")
 	}
-	h := &hook{dir: dir, status: filepath.Join(out, statusName)}
+	h := &hook{scratch: scratch, dir: scratch.Dir, status: filepath.Join(out, statusName)}
 	config, err := json.Marshal(hookConfig{
 		Out: out, Status: h.status, Steps: o.Steps, Skip: o.Skip, SkipExact: o.SkipExact, Shapes: o.Shapes, Stacks: o.Stacks, Memory: o.Memory,
 		WindowS: o.Window.Seconds(), WindowAfterS: o.WindowAfter.Seconds(), LongestS: o.longest().Seconds(),
 	})
 	if err != nil {
-		return nil, errors.Join(err, h.remove())
+		scratch.Close()
+		return nil, err
 	}
 	files := map[string][]byte{"config.json": config, "status": []byte(h.status)}
 	modules, err := hookFiles.ReadDir("hook")
@@ -69,17 +77,24 @@ func writeHook(o *Options) (*hook, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, h.remove())
+		scratch.Close()
+		return nil, err
 	}
 	for name, b := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-			return nil, errors.Join(gpuprof.Errorf(nil, "writing the Python hook: %w", err).WithFix("point TMPDIR to a folder that takes files"), h.remove())
+		if err := os.WriteFile(filepath.Join(h.dir, name), b, 0o644); err != nil {
+			scratch.Close()
+			return nil, gpuprof.Errorf(nil, "writing the Python hook: %w", err).WithFix("point TMPDIR to a folder that takes files")
 		}
 	}
 	return h, nil
 }
 
-func (h *hook) remove() error { return os.RemoveAll(h.dir) }
+// started notes whose program has the hook.
+func (h *hook) started(pid int) {
+	if h != nil {
+		_ = h.scratch.Program(pid) // its environment names the folder as well
+	}
+}
 
 // environment is env with the hook first on PYTHONPATH. The hook of an outer
 // gpuprof run is taken off: two profilers cannot record one process.
@@ -105,11 +120,11 @@ func tellOuter(env []string) bool {
 	if dir == "" {
 		return false
 	}
-	status, err := os.ReadFile(filepath.Join(dir, "status"))
+	status, err := outside.ReadFound(filepath.Join(dir, "status"))
 	if err != nil {
 		return false
 	}
-	f, err := os.OpenFile(string(status), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+	f, err := outside.OpenRegular(string(status), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		return false
 	}

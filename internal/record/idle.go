@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // What the recorder reads in the control file of its folder.
@@ -104,7 +105,7 @@ func (w *stretch) window(ctx context.Context) (*Result, error) {
 
 // MayRecord says why no window can be recorded in a folder now.
 func MayRecord(dir string) error {
-	state, err := os.ReadFile(filepath.Join(dir, cudaControl))
+	state, err := outside.ReadFound(filepath.Join(dir, cudaControl))
 	switch all := readCUDA(dir); {
 	case errors.Is(err, os.ErrNotExist) && len(all) == 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "recording a window in %s: no recorder waits there", dir).WithFix("start the program with gpuprof run --cuda --idle -- COMMAND, and wait until it uses the GPU")
@@ -127,7 +128,7 @@ func armed(all []CUDAProcess) bool {
 }
 
 func control(dir, state string) error {
-	if err := os.WriteFile(filepath.Join(dir, cudaControl), []byte(state), 0o600); err != nil {
+	if err := outside.WriteFile(filepath.Join(dir, cudaControl), []byte(state), 0o600); err != nil {
 		return gpuprof.Errorf(nil, "steering the recorder in %s: %w", dir, err).WithFix("run as the user that runs the program")
 	}
 	return nil
@@ -135,8 +136,7 @@ func control(dir, state string) error {
 
 // recordings are those of a folder that are being written, or were not taken over.
 func recordings(dir string) []string {
-	files, _ := filepath.Glob(filepath.Join(dir, "cuda-*.gpt")) // the pattern is well formed
-	return files
+	return outside.Dir(dir).Glob("cuda-*.gpt")
 }
 
 // closeWithin is how long recorders may take to close their files.
@@ -197,8 +197,7 @@ func (w *stretch) meanwhile(told int64, left map[string]int64) (out []CUDAProces
 
 // finished are the recordings of a folder that were taken over.
 func finished(dir string) []string {
-	files, _ := filepath.Glob(filepath.Join(dir, "trace-*.gpt")) // the pattern is well formed
-	return files
+	return outside.Dir(dir).Glob("trace-*.gpt")
 }
 
 // closed says that no process writes a recording of the window any more.

@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
 // CUDAUse says when the CUDA recorder records the program.
@@ -42,7 +45,7 @@ const (
 type injection struct {
 	dir     string // of the recording, absolute
 	library string
-	scratch string // a folder of its own for the library, "" none
+	scratch *child.Scratch // notes what to remove once the program has ended
 }
 
 // writeInjection puts the recorder into the folder of the recording.
@@ -52,6 +55,12 @@ func writeInjection(o *Options, cupti []string) (*injection, error) {
 		return nil, fmt.Errorf("finding the folder %s: %w", o.Dir, err)
 	}
 	in := &injection{dir: dir}
+	if in.scratch, err = child.NewScratch("cuda"); err == nil {
+		err = in.scratch.Outlives(in.mark(), filepath.Join(dir, cudaConfig), filepath.Join(dir, cudaControl))
+	}
+	if err != nil {
+		return nil, gpuprof.Errorf(nil, "making a folder for the CUDA recorder: %w", err).WithFix("point TMPDIR to one that takes files")
+	}
 	var config strings.Builder
 	if o.Rolling { // the recorder begins the next recording where one reached its limit
 		fmt.Fprintf(&config, "max_mb=%d\nmax_s=%d\n", rollMB, int(LiveStretch.Seconds()))
@@ -74,7 +83,7 @@ func writeInjection(o *Options, cupti []string) (*injection, error) {
 			config.WriteString("cupti=" + path + "\n")
 		}
 	}
-	err = os.WriteFile(filepath.Join(dir, cudaConfig), []byte(config.String()), 0o600)
+	err = outside.WriteFile(filepath.Join(dir, cudaConfig), []byte(config.String()), 0o600)
 	if err == nil && o.Rolling {
 		err = control(dir, controlRecord)
 	}
@@ -82,7 +91,8 @@ func writeInjection(o *Options, cupti []string) (*injection, error) {
 		err = in.placeLibrary()
 	}
 	if err != nil {
-		return nil, errors.Join(gpuprof.Errorf(nil, "writing the CUDA recorder: %w", err).WithFix("choose another folder with -o"), in.remove())
+		in.scratch.Close()
+		return nil, gpuprof.Errorf(nil, "writing the CUDA recorder: %w", err).WithFix("choose another folder with -o")
 	}
 	return in, nil
 }
@@ -94,22 +104,12 @@ func (in *injection) placeLibrary() error {
 	for _, dir := range append([]string{in.dir}, elsewhere()...) {
 		at := dir
 		if dir != in.dir {
-			made, err := os.MkdirTemp(dir, "gpuprof-cuda-")
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			at = made
+			at = filepath.Join(dir, owner.TempName("gpuprof-cuda", ""))
 		}
 		path := filepath.Join(at, cudaLibrary)
-		err := os.WriteFile(path, injectLibrary, 0o700)
+		err := in.placeAt(at, path)
 		if err == nil {
-			err = mayMap(path)
-		}
-		if err == nil {
-			if in.library = path; at != in.dir {
-				in.scratch = at
-			}
+			in.library = path
 			return nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", dir, unwrapPath(err)), os.Remove(path))
@@ -119,6 +119,29 @@ func (in *injection) placeLibrary() error {
 	}
 	return errors.Join(errs...)
 }
+
+// placeAt writes the library into the recording's folder, or into one that is made for it.
+func (in *injection) placeAt(dir, path string) error {
+	files := []string{path}
+	if dir != in.dir {
+		files = append(files, dir)
+	}
+	if err := in.scratch.Outlives(in.mark(), files...); err != nil {
+		return err
+	}
+	if dir != in.dir {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	if err := outside.WriteFile(path, injectLibrary, 0o700); err != nil {
+		return err
+	}
+	return mayMap(path)
+}
+
+// mark is the setting in a program's environment that has its CUDA load the recorder.
+func (in *injection) mark() string { return envCUDA + "=" + in.dir }
 
 // elsewhere are folders that may allow what the recording's does not.
 func elsewhere() (out []string) {
@@ -145,19 +168,7 @@ func (in *injection) stop() error {
 	return control(in.dir, controlStop)
 }
 
-// remove takes away what is of no use once the program has ended.
-func (in *injection) remove() error {
-	var errs []error
-	for _, path := range []string{filepath.Join(in.dir, cudaConfig), filepath.Join(in.dir, cudaControl), in.library} {
-		if path == "" {
-			continue
-		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	if in.scratch != "" {
-		errs = append(errs, os.Remove(in.scratch))
-	}
-	return errors.Join(errs...)
+// started notes whose program has the recorder.
+func (in *injection) started(pid int) {
+	_ = in.scratch.Program(pid) // its environment names the folder as well
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/cuda"
 )
@@ -67,7 +68,7 @@ func LiveOf(ctx context.Context, dir string, stretch time.Duration) ([]Live, err
 func liveFiles(dir string) []string {
 	newest := map[string]string{}
 	for _, pattern := range []string{"trace-*.gpt", "cuda-*.gpt"} {
-		files, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is well formed
+		files := outside.Dir(dir).Glob(pattern)
 		slices.SortFunc(files, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
 		for _, path := range files {
 			name := strings.TrimPrefix(strings.TrimPrefix(filepath.Base(path), "trace-"), "cuda-")
@@ -84,7 +85,7 @@ func liveFiles(dir string) []string {
 }
 
 func liveFile(ctx context.Context, path string, stretch time.Duration) (l Live, ok bool, err error) {
-	f, err := os.Open(path)
+	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
 		return l, false, nil // it has just been renamed
 	}

@@ -44,11 +44,11 @@ func runNsys(ctx context.Context, o *Options, r *Result, s *signals) error {
 		"GPUPROF_STARTED": started,
 		"GPUPROF_OUT":     "/proc/" + strconv.Itoa(os.Getpid()) + "/fd",
 	})
-	err := runChild(ctx, &under, r, s, args, env, []*os.File{o.Stdout, o.Stderr})
+	err := runChild(ctx, &under, r, s, childOf{args: args, env: env, extra: []*os.File{o.Stdout, o.Stderr}})
 	_, ran := os.Stat(started)
 	if ran != nil {
 		r.warn("nsys-failed", "nsys ended before it had started the program ("+lastLine(said.String())+"), and the program ran without it", "")
-		return runChild(ctx, o, r, s, o.Args, o.Env, nil)
+		return runChild(ctx, o, r, s, childOf{args: o.Args, env: o.Env})
 	}
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // What a command is decides who records it, before it runs: running it twice
@@ -169,11 +170,7 @@ func otherFramework(args []string) bool {
 func isELF(head []byte) bool { return bytes.HasPrefix(head, []byte("\x7fELF")) }
 
 func headOf(path string) []byte {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	f, err := os.Open(path)
+	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil
 	}

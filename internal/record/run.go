@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // Check says what stands in the way of running a command: gpuprof.ErrUsage
@@ -104,7 +105,7 @@ func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 		reason, fix := gpuprof.FixOf(err)
 		r.warn("no-hook", "the program ran without being recorded: "+reason, fix)
 	} else {
-		defer h.remove() //nolint:errcheck // a leftover in the temporary folder harms nobody
+		defer h.scratch.Close()
 		if tellOuter(env) {
 			r.warn("inner-run", "this runs inside another gpuprof run, and the inner one records", "")
 		}
@@ -115,7 +116,7 @@ func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 		status = h.status
 	}
 	w := watch(o, status, s)
-	err = runChild(ctx, o, r, s, o.Args, env, nil)
+	err = runChild(ctx, o, r, s, childOf{args: o.Args, env: env, started: h.started})
 	w.end()
 	if r.Stopped = s.stopped; err != nil || h == nil {
 		return err
@@ -165,33 +166,42 @@ func existing(paths []string) []string {
 // hook's name for them or Kineto's.
 func sweep(dir string) {
 	for _, pattern := range []string{"trace-*.json.part*", "snapshot-*.pickle.part*"} {
-		parts, _ := filepath.Glob(filepath.Join(dir, pattern))
-		for _, p := range parts {
+		for _, p := range outside.Dir(dir).Glob(pattern) {
 			_ = os.Remove(p) // a leftover is only untidy
 		}
 	}
 }
 
+// childOf is a command to run.
+type childOf struct {
+	args, env []string
+	extra     []*os.File    // further files of the child, from descriptor 3 on
+	started   func(pid int) // nil for none
+}
+
 // runChild runs one command under telemetry, with signals passed on, and fills
-// in what it cost. extra are further files of the child, from descriptor 3 on.
-func runChild(ctx context.Context, o *Options, r *Result, s *signals, args, env []string, extra []*os.File) error {
-	path, err := exec.LookPath(args[0])
+// in what it cost. The command has no tie to this process: where gpuprof is killed it runs on.
+func runChild(ctx context.Context, o *Options, r *Result, s *signals, c childOf) error {
+	path, err := exec.LookPath(c.args[0])
 	if err != nil {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", args[0], err).WithFix("give its full path")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", c.args[0], err).WithFix("give its full path")
 	}
 	cmd := exec.Command(path)
-	cmd.Args, cmd.Env, cmd.ExtraFiles = args, env, extra
+	cmd.Args, cmd.Env, cmd.ExtraFiles = c.args, c.env, c.extra
 	// Files are inherited as they are: nothing of this process stands between.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
-	if extra != nil { // a helper around the program; its own words are not the program's
+	if c.extra != nil { // a helper around the program; its own words are not the program's
 		cmd.Stdout, cmd.Stderr = o.Log, o.Log
 	}
 	own := ownPeak()
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", args[0], unwrapPath(err)).WithFix("check that it is a program for this machine, or put its interpreter before it if it is a script without a first line #!")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", c.args[0], unwrapPath(err)).WithFix("check that it is a program for this machine, or put its interpreter before it if it is a script without a first line #!")
 	}
 	s.passTo(cmd.Process)
+	if c.started != nil {
+		c.started(cmd.Process.Pid)
+	}
 	t := startTree(ctx, cmd.Process.Pid)
 	for _, g := range o.Samplers {
 		g.Start(ctx, sampleEvery)

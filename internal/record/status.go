@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // Process is what the hook tells of one Python process that imported torch.
@@ -101,7 +103,7 @@ func ReadHook(dir string) Hook { return readStatus(filepath.Join(dir, statusName
 // is left out; without a file nothing was told.
 func readStatus(path string) Hook {
 	h := Hook{Processes: []Process{}}
-	f, err := os.Open(path)
+	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
 		return h
 	}

@@ -55,10 +55,14 @@ const headText = 64 << 10
 // writtenByUs looks for the mark. A file that cannot be parsed is not ours.
 func writtenByUs(path string, f Format) (bool, error) {
 	if f.Name == "pprof" {
-		p, err := outside.ReadProfile(path)
+		text, err := outside.ReadFound(path)
+		if err != nil {
+			return false, nil
+		}
+		p, err := outside.ParseProfile(text)
 		return err == nil && slices.ContainsFunc(p.Comments, func(c string) bool { return strings.HasPrefix(c, Marker) }), nil
 	}
-	file, err := outside.Open(path, outside.Trace()) // its head is looked at, however large it is
+	file, err := outside.Found(path, outside.Trace()) // its head is looked at, however large it is
 	if err != nil {
 		return false, err
 	}

@@ -1,6 +1,9 @@
 package runfile
 
 import (
+	"context"
+	"errors"
+	"io"
 	"os"
 
 	"github.com/gpuprof/gpuprof"
@@ -9,11 +12,11 @@ import (
 )
 
 // Read reads the runs of a .json, .json.gz or .json.zst file, or of a pipe, whatever
-// its name. A file that is not there, or of another extension, is ErrUsage; one that
+// its name; waiting for it ends with ctx. A file that is not there, or of another extension, is ErrUsage; one that
 // cannot be decoded, that is larger than may be read, or of a newer major version, is
 // ErrInput.
-func Read(path string) ([]*gpuprof.Run, error) {
-	text, err := Text(path)
+func Read(ctx context.Context, path string) ([]*gpuprof.Run, error) {
+	text, err := Text(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +25,12 @@ func Read(path string) ([]*gpuprof.Run, error) {
 
 // ReadOwn is Read of a file that this program has just written, however large.
 func ReadOwn(path string) ([]*gpuprof.Run, error) {
-	text, err := os.ReadFile(path)
+	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(f)
+		err = errors.Join(err, f.Close())
+	}
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "reading back the run %s: %w", path, err).WithFix("check the disk")
 	}
@@ -31,9 +39,9 @@ func ReadOwn(path string) ([]*gpuprof.Run, error) {
 
 // Text is the text of a .json, .json.gz or .json.zst file, of a run or another
 // document, or of a pipe. Errors are those of Read.
-func Text(path string) ([]byte, error) {
+func Text(ctx context.Context, path string) ([]byte, error) {
 	l := outside.Document()
-	f, err := outside.Open(path, l)
+	f, err := outside.Open(ctx, path, l)
 	if err == nil {
 		defer f.Close()
 	}

@@ -47,7 +47,7 @@ func TestRoundTrip(t *testing.T) {
 			if err := runfile.Write(path, false, encode(runs...)); err != nil {
 				t.Fatal(name, err)
 			}
-			got, err := runfile.Read(path)
+			got, err := runfile.Read(t.Context(), path)
 			if err != nil || len(got) != len(runs) {
 				t.Fatalf("%s: %d runs, %v", name, len(got), err)
 			}
@@ -109,7 +109,7 @@ func TestReadErrors(t *testing.T) {
 		put("x", ""):                                       gpuprof.ErrUsage,
 		func() string { p := filepath.Join(dir, "d.json"); _ = os.Mkdir(p, 0o755); return p }(): gpuprof.ErrUsage,
 	} {
-		runs, err := runfile.Read(path)
+		runs, err := runfile.Read(t.Context(), path)
 		if !errors.Is(err, want) || runs != nil {
 			t.Errorf("%s: %v and %d runs, want %v", filepath.Base(path), err, len(runs), want)
 		} else if !strings.Contains(err.Error(), filepath.Base(path)) {
@@ -243,7 +243,7 @@ func TestLinksAndModesSurvive(t *testing.T) {
 	if info, err := os.Stat(real); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("mode %v, %v, want 0640", info.Mode(), err)
 	}
-	if runs, err := runfile.Read(real); err != nil || len(runs[0].Step.Runs) != 3 {
+	if runs, err := runfile.Read(t.Context(), real); err != nil || len(runs[0].Step.Runs) != 3 {
 		t.Errorf("the file behind the link was not written: %v", err)
 	}
 }
@@ -270,7 +270,7 @@ func FuzzRead(f *testing.F) {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		runs, err := runfile.Read(path)
+		runs, err := runfile.Read(t.Context(), path)
 		if err == nil && (len(runs) == 0 || runs[0] == nil) {
 			t.Error("no run and no error")
 		}

@@ -2,8 +2,6 @@ package runfile
 
 import (
 	"bufio"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
 // Check says before a run whether its result can be written to path: the
@@ -140,12 +139,9 @@ func (t tempFile) discard() error {
 // createBeside makes a new hidden file in target's directory. mode 0 is what
 // the user's umask leaves, as for any file a program creates.
 func createBeside(target string, mode fs.FileMode) (tempFile, error) {
-	var id [6]byte
-	if _, err := rand.Read(id[:]); err != nil {
-		return tempFile{}, err
-	}
+	owner.Sweep(filepath.Dir(target))
 	// The target's own name is left out: it may be as long as names can be.
-	name := filepath.Join(filepath.Dir(target), ".gpuprof-"+hex.EncodeToString(id[:])+".tmp")
+	name := filepath.Join(filepath.Dir(target), owner.TempName(owner.Prefix, ".tmp"))
 	perm := fs.FileMode(0o666)
 	if mode != 0 {
 		perm = mode & 0o600 // until the rest is set: not even for a moment open to others

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
@@ -69,11 +70,12 @@ func newRecipe(c gpuprof.Config) (*recipe, int, error) {
 // files in it; a link to a folder is not followed. A pipe or a device is no
 // file: reading it might never end.
 func structureFiles(dir string) (files []string, ignored int, err error) {
-	// With a separator at its end a link is followed.
-	err = filepath.WalkDir(dir+string(filepath.Separator), func(path string, e fs.DirEntry, err error) error {
+	folder := outside.Dir(dir)
+	err = fs.WalkDir(folder, ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
+		path := folder.Path(name)
 		switch {
 		case e.IsDir():
 		case isStructure(e.Name()) && isFile(path, e):

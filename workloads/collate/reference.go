@@ -155,7 +155,7 @@ func (c *checker) sampleRows(sl *slot, parts []part, chosen []int, v *verdict, a
 		crystal := structure.HfO2()
 		if files := c.s.r.Files; len(files) > 0 {
 			var err error
-			if crystal, err = structure.ReadFile(files[p.item]); err != nil {
+			if crystal, err = structure.ReadFound(files[p.item]); err != nil {
 				return err
 			}
 		}

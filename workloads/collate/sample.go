@@ -78,7 +78,7 @@ func (s *sampler) source(item int) (*source, error) {
 	if src := s.kept[item]; src != nil {
 		return src, nil
 	}
-	c, err := structure.ReadFile(s.r.Files[item])
+	c, err := structure.ReadFound(s.r.Files[item])
 	if err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ func (s *session) look(ctx context.Context) error {
 	crystal := structure.HfO2()
 	if len(s.r.Files) > 0 {
 		var err error
-		if crystal, err = structure.ReadFile(s.r.Files[0]); err != nil {
+		if crystal, err = structure.ReadFound(s.r.Files[0]); err != nil {
 			crystal = structure.HfO2() // for the estimate; the file itself fails in batch 0
 		}
 	}

@@ -23,7 +23,7 @@ func batchesOf(tb testing.TB, n int, preset string, set ...string) (*input, *edg
 	if err != nil {
 		tb.Fatal(err)
 	}
-	in, err := openInput(resolve(tb, preset, set...).Knobs, 1)
+	in, err := openInput(tb.Context(), resolve(tb, preset, set...).Knobs, 1)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -34,14 +34,14 @@ type input struct {
 	prefix  int       // 0: all
 }
 
-func openCrystal(name string) (*structure.Crystal, error) {
+func openCrystal(ctx context.Context, name string) (*structure.Crystal, error) {
 	switch name {
 	case hafnia:
 		return structure.HfO2(), nil
 	case diamond:
 		return structure.Diamond(5, 5, 5, 3.567), nil
 	}
-	c, err := structure.ReadFile(name)
+	c, err := structure.ReadFile(ctx, name)
 	if err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "%w", err)
 	}
@@ -56,8 +56,8 @@ func tooManyPoints(batch int, crystal string, have int, unit string) error {
 // points of the grid (in the order of the seed), so that all of them are
 // alike in work: contiguous slices would make the step time depend on the
 // slice. Atoms are taken in file order.
-func openInput(set gpuprof.Settings, seed uint64) (*input, error) {
-	c, err := openCrystal(set["structure"])
+func openInput(ctx context.Context, set gpuprof.Settings, seed uint64) (*input, error) {
+	c, err := openCrystal(ctx, set["structure"])
 	if err != nil {
 		return nil, err
 	}

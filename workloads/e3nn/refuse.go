@@ -1,6 +1,8 @@
 package e3nn
 
 import (
+	"context"
+	"os"
 	"strconv"
 	"strings"
 
@@ -17,7 +19,10 @@ func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
 		}
 	}
 	if set["points"] == "atoms" {
-		c, err := openCrystal(set["structure"])
+		if info, err := os.Stat(set["structure"]); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+			return nil // a pipe can be read once, by the session
+		}
+		c, err := openCrystal(context.Background(), set["structure"]) // a regular file has no writer to wait for
 		if err != nil {
 			return err
 		}

@@ -117,7 +117,7 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 	if err != nil {
 		return nil, err
 	}
-	if s.in, err = openInput(c.Knobs, c.Seed); err != nil {
+	if s.in, err = openInput(ctx, c.Knobs, c.Seed); err != nil {
 		return nil, err
 	}
 	// Twice what is there cannot be an error of the estimate; counting the

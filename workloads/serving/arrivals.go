@@ -18,8 +18,8 @@ func traceOf(set gpuprof.Settings) (string, bool) {
 }
 
 // readTrace reads a schedule.
-func readTrace(file string) ([]time.Duration, error) {
-	text, err := outside.ReadAll(file)
+func readTrace(ctx context.Context, file string) ([]time.Duration, error) {
+	text, err := outside.ReadAll(ctx, file)
 	if err != nil {
 		return nil, outside.Failed("reading arrivals from "+file, err, "give an existing file to --set arrivals=trace:FILE", "write it again")
 	}
@@ -33,7 +33,7 @@ func refuseArrivals(set gpuprof.Settings) error {
 		if st, err := os.Stat(file); err == nil && !st.Mode().IsRegular() {
 			return nil // a pipe can be read once, by the session
 		}
-		_, err := readTrace(file)
+		_, err := readTrace(context.Background(), file) // a regular file: there is no writer to wait for
 		return err
 	}
 	address, is := addressOf(set)

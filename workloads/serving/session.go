@@ -64,7 +64,7 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 	s.sizes = traffic.Sizes(s.maxBatch)
 	var err error
 	if file, is := traceOf(s.set); is {
-		s.trace, err = readTrace(file)
+		s.trace, err = readTrace(ctx, file)
 	}
 	if err == nil {
 		err = s.allocate(ctx, c)

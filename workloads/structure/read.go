@@ -2,6 +2,7 @@ package structure
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,9 +22,20 @@ const sniffLength = 64 << 10
 // .extxyz are extended XYZ; .vasp, .poscar and names that begin with POSCAR or
 // CONTCAR are VASP's. For other names the first lines decide. The error for a
 // missing file matches fs.ErrNotExist; one for a malformed file is a
-// *FormatError that names the line.
-func ReadFile(path string) (*Crystal, error) {
-	opened, err := outside.Open(path, outside.Document())
+// *FormatError that names the line. Waiting for a pipe ends with ctx.
+func ReadFile(ctx context.Context, path string) (*Crystal, error) {
+	opened, err := outside.Open(ctx, path, outside.Document())
+	return readOpened(path, opened, err)
+}
+
+// ReadFound is ReadFile of a file that was found in a folder: a regular one.
+func ReadFound(path string) (*Crystal, error) {
+	opened, err := outside.Found(path, outside.Document())
+	return readOpened(path, opened, err)
+}
+
+// readOpened reads a file that was opened with this error, and closes it.
+func readOpened(path string, opened *outside.File, err error) (*Crystal, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, gpuprof.Errorf(nil, "reading structure %s: %w", path, err).WithFix("check the path")

@@ -63,7 +63,7 @@ func TestReadFixtures(t *testing.T) {
 	for file, want := range cases {
 		t.Run(file, func(t *testing.T) {
 			path := filepath.Join("testdata", file)
-			got, err := structure.ReadFile(path)
+			got, err := structure.ReadFile(t.Context(), path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestReadFixtures(t *testing.T) {
 			if err := os.WriteFile(plain, data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			byContent, err := structure.ReadFile(plain)
+			byContent, err := structure.ReadFile(t.Context(), plain)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,11 +105,11 @@ func TestReadFixtures(t *testing.T) {
 
 func TestReadFileRefuses(t *testing.T) {
 	dir := t.TempDir()
-	_, err := structure.ReadFile(filepath.Join(dir, "no.xyz"))
+	_, err := structure.ReadFile(t.Context(), filepath.Join(dir, "no.xyz"))
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "no.xyz") {
 		t.Errorf("missing file: %v", err)
 	}
-	if _, err = structure.ReadFile(dir); err == nil || !strings.Contains(err.Error(), "directory") {
+	if _, err = structure.ReadFile(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "directory") {
 		t.Errorf("directory: %v", err)
 	}
 	unknown := filepath.Join(dir, "unknown.cif")
@@ -117,7 +117,7 @@ func TestReadFileRefuses(t *testing.T) {
 		if err := os.WriteFile(unknown, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := structure.ReadFile(unknown); err == nil || !strings.Contains(err.Error(), "neither like XYZ") || !strings.Contains(err.Error(), "unknown.cif") {
+		if _, err := structure.ReadFile(t.Context(), unknown); err == nil || !strings.Contains(err.Error(), "neither like XYZ") || !strings.Contains(err.Error(), "unknown.cif") {
 			t.Errorf("content %q: %v", content, err)
 		}
 	}
@@ -125,7 +125,7 @@ func TestReadFileRefuses(t *testing.T) {
 	if err := os.WriteFile(broken, []byte("comment\nx\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := structure.ReadFile(broken); err == nil || !strings.Contains(err.Error(), broken+", line 2") {
+	if _, err := structure.ReadFile(t.Context(), broken); err == nil || !strings.Contains(err.Error(), broken+", line 2") {
 		t.Errorf("broken POSCAR: %v", err)
 	}
 }

@@ -93,7 +93,7 @@ func (s *Store) load(name string) (*Baseline, error) {
 // Read reads one baseline by its path, in a store or not. A file that is not
 // there is ErrUsage, one that cannot be used ErrInput.
 func Read(file string) (*Baseline, error) {
-	text, err := outside.ReadAll(file)
+	text, err := outside.ReadFound(file)
 	if _, large := errors.AsType[*outside.TooLarge](err); large || outside.Damaged(err) {
 		return nil, gpuprof.Unreadable("reading baseline "+file, err, "write it again with gpuprof baseline add")
 	}
@@ -121,7 +121,9 @@ func cannot(doing, file string, err error) error {
 // List reads every baseline of the store, by name. Files that cannot be read
 // are in broken, and do not hide the others.
 func (s *Store) List() (all []*Baseline, broken []error) {
-	err := filepath.WalkDir(s.dir, func(file string, d fs.DirEntry, err error) error {
+	folder := outside.Dir(s.dir)
+	err := fs.WalkDir(folder, ".", func(rel string, d fs.DirEntry, err error) error {
+		file := folder.Path(rel)
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) && file == s.dir {
 				return nil // nothing was added yet
@@ -132,11 +134,10 @@ func (s *Store) List() (all []*Baseline, broken []error) {
 			broken = append(broken, cannot("reading", file, err))
 			return nil
 		}
-		rel, relErr := filepath.Rel(s.dir, file)
-		if relErr != nil || d.IsDir() || filepath.Ext(file) != ".json" || strings.Count(filepath.ToSlash(rel), "/") != 1 {
+		if d.IsDir() || filepath.Ext(file) != ".json" || strings.Count(rel, "/") != 1 {
 			return nil
 		}
-		b, err := s.load(strings.TrimSuffix(filepath.ToSlash(rel), ".json"))
+		b, err := s.load(strings.TrimSuffix(rel, ".json"))
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) && d.Type()&fs.ModeSymlink == 0 {
 				return nil // removed meanwhile; a link to nothing is an error
@@ -177,7 +178,7 @@ func (s *Store) Show(name string) (*Baseline, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for baseline %s: %d devices have it", name, len(hits)).WithFix("give %s", either(hits))
 	}
 	for _, err := range broken {
-		if strings.Contains(err.Error(), s.file(want)+":") {
+		if strings.Contains(err.Error(), string(filepath.Separator)+filepath.FromSlash(want)+".json:") { // with its folder or without
 			return nil, err
 		}
 	}
@@ -224,7 +225,7 @@ func (s *Store) remove(name, want string) (string, error) {
 	if err := os.Remove(file); err != nil {
 		return "", cannot("removing", file, err)
 	}
-	if entries, err := os.ReadDir(filepath.Dir(file)); err == nil && len(entries) == 0 {
+	if entries, err := outside.Dir(filepath.Dir(file)).ReadDir("."); err == nil && len(entries) == 0 {
 		_ = os.Remove(filepath.Dir(file)) // an empty folder does no harm
 	}
 	return file, nil

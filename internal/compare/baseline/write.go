@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
 // write replaces a file whole or not at all: into a temporary file beside it,
@@ -22,7 +23,8 @@ func (s *Store) write(c *change) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return cannot("writing", b.Path, err)
 	}
-	tmp, err := os.CreateTemp(dir, "."+filepath.Base(b.Path)+".*.tmp")
+	owner.Sweep(dir)
+	tmp, err := owner.CreateTemp(dir, ".tmp")
 	if err != nil {
 		return cannot("writing", b.Path, err)
 	}

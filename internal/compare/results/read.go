@@ -21,8 +21,8 @@ const (
 	FormatHyperfine = "hyperfine"
 )
 
-// OS reads files of this machine.
-func OS(name string) ([]byte, error) { return outside.ReadAll(name) }
+// OS reads regular files of this machine.
+func OS(name string) ([]byte, error) { return outside.ReadFound(name) }
 
 // Read reads a result file of any format that is known, by what it holds and
 // not by its name, plain, gzip or zstd. read reads it and the sample files it

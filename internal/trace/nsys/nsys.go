@@ -24,6 +24,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
@@ -112,7 +113,7 @@ func inspect(at, path string) (file, error) {
 	case info.Size() == 0:
 		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file is empty", path).WithFix("export the report again with: %s report.nsys-rep", export)
 	}
-	in, err := os.Open(at)
+	in, err := outside.OpenRegular(at, os.O_RDONLY, 0)
 	if err != nil {
 		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w", path, err).WithFix("check that the file can be read")
 	}

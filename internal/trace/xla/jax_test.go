@@ -16,7 +16,7 @@ import (
 // steps with the times that its Chrome trace says.
 func TestRecordedByJAX(t *testing.T) {
 	t.Parallel()
-	packed, err := outside.Open("testdata/jax-cpu.trace.json.gz", outside.Trace())
+	packed, err := outside.Open(t.Context(), "testdata/jax-cpu.trace.json.gz", outside.Trace())
 	if err != nil {
 		t.Fatal(err)
 	}
