@@ -46,6 +46,7 @@ var opened = map[string]string{
 	"internal/record/signals_unix.go":           "the terminal",
 	"internal/record/tree.go":                   "the system's files",
 	"probes/machine/machine.go":                 "the system's files",
+	"probes/nvml/locate.go":                     "the system's files",
 	"probes/nvml/process.go":                    "the system's files",
 	"report/github/github.go":                   "the step summary, which the environment names and may be a pipe",
 	"report/runfile/write.go":                   "makes a new file, and flushes the folder that it is in",
