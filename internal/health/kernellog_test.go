@@ -230,9 +230,9 @@ func TestAskLog(t *testing.T) {
 		"of the second":           {two(), []string{"NVRM: GPU at PCI:0000:ca:00: GPU-bc0fa0b9-cac2-f507-b715-9bebdb69c71e", "NVRM: Xid (PCI:0000:ca:00): 79, x"}, "", Unhealthy, "gpu1 (PCI 0000:ca:00.0, GPU-bc0fa0b9-cac2-f507-b715-9bebdb69c71e) is not", ""},
 		"of no listed GPU":        {two(), []string{"NVRM: Xid (PCI:0000:dc:00): 79, x"}, "", Unhealthy, "0000:dc:00.0 is not as fast or as sound", ""},
 		"a note on no listed GPU": {two(), []string{"NVRM: Xid (PCI:0000:dc:00): 63, x"}, "", Healthy, "", ""},
-		"of no named GPU, of two": {two(), []string{required}, "", Unhealthy, "GPUs is not as fast or as sound", ""},
+		"of no named GPU, of two": {two(), []string{required}, "", Unhealthy, "a GPU of unknown address is not as fast or as sound", ""},
 		"of no named GPU, of one": {two()[1:], []string{required}, "", Unhealthy, "gpu1 (PCI 0000:ca:00.0) is not", ""},
-		"of none that was asked":  {[]Card{{Device: AllGPUs, Error: "no library"}}, []string{required, "NVRM: Xid (PCI:0000:dc:00): 48, x"}, "", Unhealthy, "GPUs and 0000:dc:00.0 are not as fast or as sound as they should be; GPUs could not be asked", "GPUs: no library"},
+		"of none that was asked":  {[]Card{{Device: AllGPUs, Error: "no library"}}, []string{required, "NVRM: Xid (PCI:0000:dc:00): 48, x"}, "", Unhealthy, "a GPU of unknown address and 0000:dc:00.0 are not as fast or as sound as they should be; GPUs could not be asked", "GPUs: no library"},
 		"an address of nobody":    {[]Card{gpu("gpu0", "", "")}, []string{"NVRM: Xid (PCI:0000:dc:00): 13, x"}, "", Healthy, "", "gpu0: not answered: kernel_log (the log names a GPU by its PCI address, which is unknown)"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -57,6 +57,17 @@ func TestFaultOfAnswers(t *testing.T) {
 		"one query unknown":           {one(failure(errorUnknown)), "", "", true},
 		"the recovery action is lost": {func() gpu { g := healthy(firstID); g.fieldErr = errLost; return g }(), "fallen off the bus", "", false},
 		"the identity is lost":        {func() gpu { g := healthy(firstID); g.identityErr = errLost; return g }(), "fallen off the bus", "", true},
+		"the instances are lost":      {func() gpu { g := sliced(firstID); g.partsErr = errLost; return g }(), "fallen off the bus", "", true},
+		"an instance is lost": {func() gpu {
+			g := sliced(firstID)
+			g.parts = append(g.parts, allFail(errLost))
+			return g
+		}(), "fallen off the bus", "", true},
+		"an instance is unknown": {func() gpu {
+			g := sliced(firstID)
+			g.parts = append(g.parts, allFail(failure(errorUnknown)))
+			return g
+		}(), "", "", true},
 		"an identity is no life": {func() gpu {
 			g := allFail(failure(errorUnknown))
 			g.fail[smClock] = errUnsupported
