@@ -214,7 +214,7 @@ func (r *Report) concludeDevices(runs []DeviceRun) {
 	case r.compared < 2:
 		r.Verdict, r.Reason = TooFew, "there are no two devices of one kind to compare"
 	default:
-		r.Verdict, r.Reason = Even, fmt.Sprintf("no device of %d is slower than the others", r.World)
+		r.Verdict, r.Reason = Even, r.none("device", "the others")
 	}
 }
 

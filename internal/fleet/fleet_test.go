@@ -145,6 +145,10 @@ func TestBrokenObjects(t *testing.T) {
 			remove(t, b, 3)
 			leave(t, b, place(3, 8), document.Run, runOf(1, func(r *gpuprof.Run) { r.Status, r.Reason = gpuprof.Partial, "it was interrupted" }))
 		}, "rank 3: ", false},
+		"a step of 0": {func(t *testing.T, b *bucket.Folder) {
+			remove(t, b, 3)
+			leave(t, b, place(3, 8), document.Run, runOf(0, nil))
+		}, "rank 3: its step has a sample of 0 or none", false},
 		"another kind": {func(t *testing.T, b *bucket.Folder) {
 			leave(t, b, place(3, 8), document.Bisect, runOf(1, nil))
 		}, "does not merge", false},
@@ -282,7 +286,7 @@ func TestFewOrNoisyRanks(t *testing.T) {
 	if r := fleet(12, 1.4, nil); r.Verdict != Uneven || r.Off[0].Rank != 2 {
 		t.Errorf("12 ranks, one slow: %s, %s", r.Verdict, r.Reason)
 	}
-	if r := fleet(12, 1.4, []float64{0.5, 1, 1.5}); r.Verdict != Even || !strings.Contains(strings.Join(r.Notes, "\n"), "its own interval is") {
+	if r := fleet(12, 1.4, []float64{0.5, 1, 1.5}); r.Verdict != Even || !strings.Contains(strings.Join(r.Notes, "\n"), "its own interval is") || !strings.Contains(r.Reason, "no rank of 12 is shown to be slower than its siblings: ") {
 		t.Errorf("12 ranks, one noisy: %s, %s, %q", r.Verdict, r.Reason, r.Notes)
 	}
 }

@@ -88,6 +88,7 @@ type Report struct {
 	compared int     // the most siblings that any figure had
 	few      string  // which figure is worse than those of too few siblings; the worst
 	fewBy    float64 // by which share
+	unsure   int     // figures that are worse, and not known well enough to be off
 	judged   bool    // a health report has a verdict of its own
 	// unchecked are the GPUs for which no source of faults that decides answered.
 	unchecked int
@@ -233,7 +234,7 @@ func (r *Report) conclude(o Options) {
 	case r.compared < 2 && !r.judged && r.Waiting == nil:
 		r.Verdict, r.Reason = TooFew, "there is nothing to compare a rank with"
 	default:
-		r.Verdict, r.Reason = Even, fmt.Sprintf("no rank of %d is slower than its siblings", r.World)
+		r.Verdict, r.Reason = Even, r.none("rank", "its siblings")
 	}
 	if r.unchecked > 0 {
 		r.Reason += fmt.Sprintf("; %d of %d GPUs were not checked for faults", r.unchecked, r.GPUs)
@@ -249,8 +250,20 @@ func (r *Report) hold(j *judged, who string) {
 		r.fewBy = by
 		r.few = fmt.Sprintf("%s of %s is %s worse than the median of the %d others, and how much healthy ones differ is not known from fewer than %d", j.metric, who, gpuprof.FormatPercent(by, 2), j.siblings-1, LeastSiblings)
 	case j.doubtful():
+		r.unsure++
 		r.Notes = append(r.Notes, unsteadyText(j, who, "its siblings"))
 	}
+}
+
+// none is the reason of Even.
+func (r *Report) none(who, others string) string {
+	switch r.unsure {
+	case 0:
+		return fmt.Sprintf("no %s of %d is slower than %s", who, r.World, others)
+	case 1:
+		return fmt.Sprintf("no %s of %d is shown to be slower than %s: 1 figure is worse, and not known well enough to tell", who, r.World, others)
+	}
+	return fmt.Sprintf("no %s of %d is shown to be slower than %s: %d figures are worse, and not known well enough to tell", who, r.World, others, r.unsure)
 }
 
 // ranksOff are the ranks that are off, each once.

@@ -153,11 +153,21 @@ func (r *Report) results(job *Job) []ran {
 				why = []string{cmp.Or(result.Reason, "its run is "+string(result.Status))}
 			}
 			r.leaveOut(obj, fmt.Sprintf("rank %d: %s", obj.Rank, strings.Join(why, "; ")))
+		case !timed(result):
+			r.leaveOut(obj, fmt.Sprintf("rank %d: its %s has a sample of 0 or none, so it cannot be compared", obj.Rank, cmp.Or(result.Total, "run")))
 		default:
 			out = append(out, ran{obj, result})
 		}
 	}
 	return out
+}
+
+// timed reports whether a result has a figure of its total, or of anything where it has none.
+func timed(res *compare.Result) bool {
+	if total := res.Metric(res.Total); total != nil {
+		return middleOf(total) > 0
+	}
+	return slices.ContainsFunc(res.Metrics, func(m compare.MetricData) bool { return middleOf(&m) > 0 })
 }
 
 // middleOf is the median of the medians of a metric's processes, NaN where it has none.

@@ -33,8 +33,9 @@ var (
 	// "NVRM: Xid (PCI:0000:ca:00 GPU-I:05): 79, pid=…, GPU has fallen off the bus."; old drivers
 	// leave out "PCI:".
 	xidLine = regexp.MustCompile(`NVRM: Xid \((?:PCI:)?` + addressPattern + `[^)]*\): (\d+)(.*)`)
-	// "NVRM: GPU 0000:ca:00.0: GPU has fallen off the bus."
-	offBusLine = regexp.MustCompile(`NVRM: GPU ` + addressPattern + `: GPU has fallen off the bus`)
+	// "NVRM: GPU 0000:ca:00.0: GPU has fallen off the bus."; of old drivers "NVRM: GPU at
+	// 0000:ca:00.0 has fallen off the bus."
+	offBusLine = regexp.MustCompile(`NVRM: GPU (?:at )?(?:PCI:)?` + addressPattern + `:? (?:GPU )?has fallen off the bus`)
 	// "NVRM: The NVIDIA GPU 0000:ca:00.0", whose next lines end with "fallen off the bus and
 	// is not responding to commands."
 	offBusBegin = regexp.MustCompile(`NVRM: The NVIDIA GPU ` + addressPattern)
@@ -54,7 +55,7 @@ var (
 	// Of a record of /dev/kmsg, "priority,number,time,flags;message": the first number is 0.
 	laterRecord = regexp.MustCompile(`^\d+,[1-9]\d*,`)
 	needReset   = regexp.MustCompile(`\bRST: Yes`) // of containment errors; "D-RST: Yes" too
-	severity    = regexp.MustCompile(`(?i)\b(non-?)?fatal\b`)
+	severity    = regexp.MustCompile(`(?i)\b(non[-_ ]?)?fatal\b`)
 )
 
 // ReadLog reads a kernel's log in the order of its lines. A GPU's events before a reset of
@@ -73,7 +74,7 @@ func ReadLog(text string) Log {
 			l.Events = nil
 		case strings.Contains(line, offBusEnd):
 			if offBus != "" {
-				l.fault(offBus, "GPU has fallen off the bus, no XID", fixes[xids[offBusXID].level])
+				l.offBus(offBus)
 			}
 			offBus = ""
 		default:
@@ -98,11 +99,24 @@ func (l *Log) line(line string) {
 		return
 	}
 	if m := offBusLine.FindStringSubmatch(line); m != nil {
-		l.fault(m[1], "GPU has fallen off the bus, no XID", fixes[xids[offBusXID].level])
+		l.offBus(m[1])
 		return
 	}
 	if m := resetRequired.FindStringSubmatch(line); m != nil {
 		l.fault(m[1], "the driver refuses a GPU that has to be reset (NV_ERR_RESET_REQUIRED)", FixReset)
+	}
+}
+
+const goneWithoutXID = "GPU has fallen off the bus, no XID"
+
+// offBus reads the message without a number that a GPU has fallen off the bus. The driver
+// writes it behind XID 79 as well, which is then the only event.
+func (l *Log) offBus(pci string) {
+	isXID := func(e Event) bool {
+		return e.PCI == pciName(pci) && strings.Contains(e.Text, fmt.Sprintf("XID %d,", offBusXID))
+	}
+	if !slices.ContainsFunc(l.Events, isXID) {
+		l.fault(pci, goneWithoutXID, fixes[xids[offBusXID].level])
 	}
 }
 
@@ -119,6 +133,8 @@ func (l *Log) xid(pci, number, message string) {
 		return
 	case !ok:
 		return
+	case code == offBusXID:
+		l.Events = slices.DeleteFunc(l.Events, func(e Event) bool { return e.PCI == pciName(pci) && e.Text == logText(goneWithoutXID) })
 	case code >= firstNVLink5 && code <= lastNVLink5:
 		switch m := severity.FindStringSubmatch(message); {
 		case m == nil:

@@ -77,6 +77,11 @@ func TestReadLog(t *testing.T) {
 		"recovery, of no words":     {[]string{xid("154, something")}, "XID 154, the driver asks for another recovery action, which its message does not name"},
 		"recovery, none any more":   {[]string{xid("145, RLW_CTRL Fatal XC0"), xid("154, GPU recovery action changed from 0x0 (None) to 0x3 (Drain P2P)"), xid("154, GPU recovery action changed from 0x3 (Drain P2P) to 0x0 (None)")}, ""},
 		"no XID":                    {[]string{"NVRM: GPU 0000:ca:00.0: GPU has fallen off the bus.", "NVRM: GPU 0000:ca:00.0: GPU serial number is 1."}, "!GPU has fallen off the bus, no XID"},
+		"no XID, an old driver":     {[]string{"NVRM: GPU at 0000:ca:00.0 has fallen off the bus."}, "!GPU has fallen off the bus, no XID"},
+		"XID and its sentence":      {[]string{xid(gone), "NVRM: GPU 0000:ca:00.0: GPU has fallen off the bus."}, goneHas},
+		"the sentence and its XID":  {[]string{"NVRM: GPU 0000:ca:00.0: GPU has fallen off the bus.", xid(gone)}, goneHas},
+		"the sentence of another":   {[]string{xid(gone), "NVRM: GPU 0000:17:00.0: GPU has fallen off the bus."}, goneHas + "; !GPU has fallen off the bus, no XID at 0000:17:00"},
+		"NVLink, non_fatal":         {[]string{xid("147, TREX_X NON_FATAL XC0 i0"), xid("148, NVLPW_CTRL Non Fatal XC0")}, "XID 147, NVLink error (TREX), not fatal; XID 148, NVLink error (NVLPW_CTRL), not fatal"},
 		"no XID, one record":        {[]string{`NVRM: The NVIDIA GPU 0000:ca:00.0\x0aNVRM: (PCI ID: 10de:2330) installed in this system has\x0aNVRM: fallen off the bus and is not responding to commands.`}, "!GPU has fallen off the bus, no XID"},
 		"no XID, three records":     {[]string{"NVRM: The NVIDIA GPU 0000:ca:00.0", "NVRM: (PCI ID: 10de:2330) installed in this system has", "NVRM: fallen off the bus and is not responding to commands."}, "!GPU has fallen off the bus, no XID"},
 		"another end of that":       {[]string{"NVRM: The NVIDIA GPU 0000:ca:00.0", "NVRM: (PCI ID: 10de:2330) installed in this system is not supported"}, ""},
@@ -225,9 +230,9 @@ func TestAskLog(t *testing.T) {
 		"of the second":           {two(), []string{"NVRM: GPU at PCI:0000:ca:00: GPU-bc0fa0b9-cac2-f507-b715-9bebdb69c71e", "NVRM: Xid (PCI:0000:ca:00): 79, x"}, "", Unhealthy, "gpu1 (PCI 0000:ca:00.0, GPU-bc0fa0b9-cac2-f507-b715-9bebdb69c71e) is not", ""},
 		"of no listed GPU":        {two(), []string{"NVRM: Xid (PCI:0000:dc:00): 79, x"}, "", Unhealthy, "0000:dc:00.0 is not as fast or as sound", ""},
 		"a note on no listed GPU": {two(), []string{"NVRM: Xid (PCI:0000:dc:00): 63, x"}, "", Healthy, "", ""},
-		"of no named GPU, of two": {two(), []string{required}, "", Unhealthy, "GPUs is not as fast or as sound", ""},
+		"of no named GPU, of two": {two(), []string{required}, "", Unhealthy, "a GPU of unknown address is not as fast or as sound", ""},
 		"of no named GPU, of one": {two()[1:], []string{required}, "", Unhealthy, "gpu1 (PCI 0000:ca:00.0) is not", ""},
-		"of none that was asked":  {[]Card{{Device: AllGPUs, Error: "no library"}}, []string{required, "NVRM: Xid (PCI:0000:dc:00): 48, x"}, "", Unhealthy, "GPUs and 0000:dc:00.0 are not as fast or as sound as they should be; GPUs could not be asked", "GPUs: no library"},
+		"of none that was asked":  {[]Card{{Device: AllGPUs, Error: "no library"}}, []string{required, "NVRM: Xid (PCI:0000:dc:00): 48, x"}, "", Unhealthy, "a GPU of unknown address and 0000:dc:00.0 are not as fast or as sound as they should be; GPUs could not be asked", "GPUs: no library"},
 		"an address of nobody":    {[]Card{gpu("gpu0", "", "")}, []string{"NVRM: Xid (PCI:0000:dc:00): 13, x"}, "", Healthy, "", "gpu0: not answered: kernel_log (the log names a GPU by its PCI address, which is unknown)"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -76,8 +76,11 @@ func (c *Card) Silent() string {
 // Identity names the device: one that was not measured, and may answer to no name any more, by
 // everything that is known of it, "gpu1 (PCI 0000:ca:00.0, GPU-…)".
 func (c *Card) Identity() string {
-	if len(c.Metrics) > 0 {
+	switch {
+	case len(c.Metrics) > 0:
 		return c.Device
+	case c.Device == AllGPUs && c.Faulty():
+		return "a GPU of unknown address"
 	}
 	var known []string
 	if c.PCI != "" && c.PCI != c.Device {

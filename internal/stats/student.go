@@ -57,15 +57,22 @@ func studentQuantile(nu, p float64) float64 {
 	t, target, sign := max(1, -mathext.NormalQuantile(tail)), tail, -1.0
 	if tail > 0.25 {
 		target, sign = math.Abs(p-0.5), 1
-		t = target / studentDensity(nu, 0)
+		t = target / math.Exp(studentLogDensity(nu, 0))
 	}
 	const most = 100 // steps; 3 to 8 are usual
+	last := t
 	for range most {
 		f, central := studentParts(nu, t)
 		if sign > 0 {
 			f = central
 		}
-		step := sign * f / (t * studentDensity(nu, t)) * math.Log(target/f)
+		if f == 0 { // the first step may end so far beyond the root that the tail underflows
+			t = math.Sqrt(t) * math.Sqrt(last)
+			continue
+		}
+		last = t
+		// In a deep tail of few degrees of freedom the density underflows before the tail does.
+		step := sign * math.Exp(math.Log(f)-math.Log(t)-studentLogDensity(nu, t)) * math.Log(target/f)
 		t *= math.Exp(step)
 		if !(t > 0 && t <= math.MaxFloat64) || math.Abs(step) <= 1e-8 { // the next step is its square
 			break
@@ -74,13 +81,13 @@ func studentQuantile(nu, p float64) float64 {
 	return math.Copysign(t, p-0.5)
 }
 
-// studentDensity is the density of Student's t.
-func studentDensity(nu, t float64) float64 {
-	logX, _ := studentShares(nu, t)
+// studentLogDensity is the logarithm of the density of Student's t.
+func studentLogDensity(nu, t float64) float64 {
 	if nu >= normal {
-		return math.Exp(-t*t/2) / math.Sqrt(2*math.Pi)
+		return -t*t/2 - math.Log(2*math.Pi)/2
 	}
-	return halfStep(nu/2) / math.Sqrt(nu*math.Pi) * math.Exp((nu+1)/2*logX)
+	logX, _ := studentShares(nu, t)
+	return math.Log(halfStep(nu/2)/math.Sqrt(nu*math.Pi)) + (nu+1)/2*logX
 }
 
 // studentShares are the logarithms of nu/(nu+t^2) and t^2/(nu+t^2), without cancellation.

@@ -367,8 +367,12 @@ func (h *handle) instances() ([]gpu, error) {
 	for i := range n {
 		// Places without an instance say "not found"; the list has gaps.
 		part := &handle{t: h.t}
-		if h.t.MIGByIndex(h.d, i, &part.d) == success {
+		err := answer(h.t.MIGByIndex(h.d, i, &part.d))
+		switch {
+		case err == nil:
 			out = append(out, part)
+		case errors.Is(err, errLost) || errors.Is(err, errReset):
+			return nil, err
 		}
 	}
 	return out, nil

@@ -17,6 +17,7 @@ type fakeGPU struct {
 	raw            map[uint32]float64 // fields
 	fail           map[quantity]error
 	fieldErr       error
+	partsErr       error
 	identityErr    error // of name, UUID and address
 	list           []Process
 	listErr        error
@@ -79,7 +80,7 @@ func (g *fakeGPU) setFail(q quantity, err error) {
 }
 
 func (g *fakeGPU) processes() ([]Process, error)  { return append([]Process(nil), g.list...), g.listErr }
-func (g *fakeGPU) instances() ([]gpu, error)      { return g.parts, nil }
+func (g *fakeGPU) instances() ([]gpu, error)      { return g.parts, g.partsErr }
 func (g *fakeGPU) place() (gi, ci int, err error) { return g.gi, g.ci, nil }
 func (g *fakeGPU) nearCPUs(int) ([]uint, error) {
 	if g.cpus == nil {

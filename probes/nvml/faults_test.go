@@ -57,6 +57,17 @@ func TestFaultOfAnswers(t *testing.T) {
 		"one query unknown":           {one(failure(errorUnknown)), "", "", true},
 		"the recovery action is lost": {func() gpu { g := healthy(firstID); g.fieldErr = errLost; return g }(), "fallen off the bus", "", false},
 		"the identity is lost":        {func() gpu { g := healthy(firstID); g.identityErr = errLost; return g }(), "fallen off the bus", "", true},
+		"the instances are lost":      {func() gpu { g := sliced(firstID); g.partsErr = errLost; return g }(), "fallen off the bus", "", true},
+		"an instance is lost": {func() gpu {
+			g := sliced(firstID)
+			g.parts = append(g.parts, allFail(errLost))
+			return g
+		}(), "fallen off the bus", "", true},
+		"an instance is unknown": {func() gpu {
+			g := sliced(firstID)
+			g.parts = append(g.parts, allFail(failure(errorUnknown)))
+			return g
+		}(), "", "", true},
 		"an identity is no life": {func() gpu {
 			g := allFail(failure(errorUnknown))
 			g.fail[smClock] = errUnsupported
@@ -207,7 +218,9 @@ func TestIdentify(t *testing.T) {
 		"the second is lost":       {[]DeviceInfo{known(0, "0000:17:00.0"), lost(1), known(2, "0000:ca:00.0")}, []string{"00000000:17:00.0 known", "0000:2b:00.0 GPU-b", "00000000:ca:00.0 known"}, 0},
 		"all are lost":             {[]DeviceInfo{lost(0), lost(1), lost(2)}, []string{"0000:17:00.0 GPU-a", "0000:2b:00.0 GPU-b", "0000:ca:00.0 GPU-c"}, 0},
 		"NVML lists fewer":         {[]DeviceInfo{known(0, "0000:17:00.0"), lost(1)}, []string{"00000000:17:00.0 known", " "}, 0},
-		"another order":            {[]DeviceInfo{known(0, "0000:ca:00.0"), lost(1), known(2, "0000:17:00.0")}, []string{"00000000:ca:00.0 known", " ", "00000000:17:00.0 known"}, 0},
+		"another order":            {[]DeviceInfo{known(0, "0000:ca:00.0"), lost(1), known(2, "0000:17:00.0")}, []string{"00000000:ca:00.0 known", "0000:2b:00.0 GPU-b", "00000000:17:00.0 known"}, 0},
+		"another order, two lost":  {[]DeviceInfo{known(0, "0000:ca:00.0"), lost(1), lost(2)}, []string{"00000000:ca:00.0 known", " ", " "}, 0},
+		"another address":          {[]DeviceInfo{known(0, "0000:99:00.0"), lost(1), known(2, "0000:ca:00.0")}, []string{"00000000:99:00.0 known", " ", "00000000:ca:00.0 known"}, 0},
 		"only the UUID is unknown": {[]DeviceInfo{{PCI: "00000000:CA:00.0", Fault: "lost"}}, []string{"00000000:CA:00.0 GPU-c"}, 2},
 		"one is gone":              {[]DeviceInfo{known(0, "0000:17:00.0"), known(1, "0000:ca:00.0")}, []string{"00000000:17:00.0 known", "00000000:ca:00.0 known"}, 1},
 		"no address, no fault":     {[]DeviceInfo{{Index: 0}, known(1, "0000:2b:00.0"), known(2, "0000:ca:00.0")}, []string{" ", "00000000:2b:00.0 known", "00000000:ca:00.0 known"}, 0},

@@ -137,7 +137,7 @@ func describe(g gpu, index int) DeviceInfo {
 	d.UUID, d.Name, d.PCI = a.identity(g.uuid), a.identity(g.name), a.identity(g.pci)
 	d.MIG = a.state(migMode, "MIG mode")
 	if d.MIG == On {
-		d.Instances = describeInstances(g)
+		d.Instances = describeInstances(a)
 	}
 	d.Persistence = a.state(persistence, "persistence mode")
 	d.ComputeMode = computeModeName(a.number(computeMode, "compute mode"))
@@ -180,23 +180,28 @@ func describeClocks(a *asker, d *DeviceInfo) {
 	}
 }
 
-func describeInstances(g gpu) []Instance {
-	parts, err := g.instances()
-	if err != nil {
+// describeInstances asks the instances of a GPU, whose answers may tell that the GPU is lost.
+func describeInstances(a *asker) []Instance {
+	parts, err := a.g.instances()
+	if a.blame(err); err != nil {
 		return nil
 	}
 	var out []Instance
 	for i, p := range parts {
 		in := Instance{Index: i, GI: -1, CI: -1}
-		in.UUID, _ = p.uuid()
-		in.Name, _ = p.name()
+		in.UUID, in.Name = a.identity(p.uuid), a.identity(p.name)
 		if _, profile, ok := strings.Cut(in.Name, "MIG "); ok {
 			in.Profile = profile
 		}
-		if gi, ci, err := p.place(); err == nil {
+		gi, ci, err := p.place()
+		if a.blame(err); err == nil {
 			in.GI, in.CI = gi, ci
 		}
-		in.Memory = (&asker{g: p, unanswered: map[string]string{}}).number(memoryTotal, "memory")
+		memory, err := p.number(memoryTotal)
+		if in.Memory = unknown; err == nil {
+			in.Memory = gpuprof.Number(memory)
+		}
+		a.blame(err)
 		out = append(out, in)
 	}
 	return out

@@ -63,23 +63,35 @@ func fileBegins(file, with string) bool {
 	return err == nil && bytes.HasPrefix(text, []byte(with))
 }
 
-// Identify fills in the address and the UUID of GPUs for which NVML has none. NVML counts in
-// the order of PCI addresses. So a GPU gets an address only if the kernel lists as many GPUs
-// as NVML and every address that NVML does give stands at the same place in both lists.
+// Identify fills in the address and the UUID of GPUs for which NVML has none. A GPU gets an
+// address only if the kernel lists as many GPUs as NVML: the one address that is left over, or
+// that of its place. NVML counts in the order of PCI addresses, so every address that it does give
+// must then stand at the same place in both lists.
 func Identify(list []DeviceInfo, found []Located) {
-	uuids := map[string]string{}
+	uuids, free := map[string]string{}, map[string]bool{}
 	for _, g := range found {
-		uuids[busID(g.PCI)] = g.UUID
+		uuids[busID(g.PCI)], free[busID(g.PCI)] = g.UUID, true
 	}
 	found = slices.SortedFunc(slices.Values(found), func(a, b Located) int { return strings.Compare(a.PCI, b.PCI) })
-	agree := len(found) == len(list)
+	all, unknown := len(found) == len(list), 0
+	ordered := all
 	for i := range list {
-		agree = agree && (list[i].PCI == "" || busID(list[i].PCI) == busID(found[i].PCI))
+		if list[i].PCI == "" {
+			unknown++
+			continue
+		}
+		all = all && free[busID(list[i].PCI)]
+		ordered = ordered && busID(list[i].PCI) == busID(found[i].PCI)
+		delete(free, busID(list[i].PCI))
 	}
 	for i := range list {
 		d := &list[i]
-		if d.PCI == "" && d.Fault != "" && agree {
+		switch {
+		case d.PCI != "" || d.Fault == "":
+		case ordered:
 			d.PCI = found[i].PCI
+		case all && unknown == 1:
+			d.PCI = found[slices.IndexFunc(found, func(g Located) bool { return free[busID(g.PCI)] })].PCI
 		}
 		if d.UUID == "" && d.PCI != "" {
 			d.UUID = uuids[busID(d.PCI)]

@@ -238,7 +238,7 @@ func bisectMethod(s *bisect.Search) Block {
 		return Text{}
 	}
 	from := map[string]string{"assumed": "assumed: give --scatter where it is known", "given": "given", "history": "from the history of sessions"}[s.Options.ScatterFrom]
-	text := fmt.Sprintf("Builds of equal code are taken to differ by %.2g %% (%s). A quartet is four processes: older, newer, newer, older.", 100*s.Options.Scatter, from)
+	text := fmt.Sprintf("Builds of equal code are taken to differ by %s (%s). A quartet is four processes: older, newer, newer, older.", gpuprof.FormatPercent(s.Options.Scatter, 2), from)
 	if len(s.Options.Prior) > 0 {
 		text += fmt.Sprintf(" Commits that change %s were taken for %d times as likely as others at the beginning.", strings.Join(s.Options.Prior, ", "), bisect.LikelyTimes)
 	}

@@ -227,5 +227,9 @@ func shareCell(s gpuprof.Number) Cell {
 	if !view.Finite(float64(s)) {
 		return Cell{Text: view.None}
 	}
-	return Cell{Text: fmt.Sprintf("%.1f %%", 100*float64(s)), Value: float64(s), Unit: "1"}
+	text := fmt.Sprintf("%.1f %%", 100*float64(s))
+	if s > gpuprof.MostShare {
+		text = gpuprof.FormatPercent(float64(s), 2)
+	}
+	return Cell{Text: text, Value: float64(s), Unit: "1"}
 }

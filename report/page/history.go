@@ -145,9 +145,9 @@ func spreadCell(m *history.Metric) Cell {
 	if !view.Finite(v) {
 		return Cell{Text: view.None}
 	}
-	text := fmt.Sprintf("%.2g %%", 100*v)
+	text := gpuprof.FormatPercent(v, 2)
 	if scatter, ok := history.Scatter(m); ok {
-		text += fmt.Sprintf(" (%.2g %% between commits)", 100*scatter)
+		text += fmt.Sprintf(" (%s between commits)", gpuprof.FormatPercent(scatter, 2))
 	}
 	return amount(text, v, "1")
 }

@@ -2,7 +2,9 @@ package page
 
 import (
 	"fmt"
+	"math"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -15,7 +17,7 @@ func Noise(n *compare.NoisePlan) (*Page, error) {
 	}
 	spread := Table{Name: "Table of noise", Noun: "metric", Columns: append(numbers("metric", "spread between processes", "slow processes"), Column{Title: "estimated by", Left: true})}
 	for _, m := range n.Metrics {
-		spread.Rows = append(spread.Rows, Row{Cells: []Cell{words(view.Cut(m.Name, 60)), amount(fmt.Sprintf("%.2g %%", 100*m.Spread), m.Spread, "1"),
+		spread.Rows = append(spread.Rows, Row{Cells: []Cell{words(view.Cut(m.Name, 60)), amount(gpuprof.FormatPercent(math.Expm1(m.Spread), 2), m.Spread, "1"),
 			amount(fmt.Sprintf("%.0f %%", 100*m.SlowShare), m.SlowShare, "1"), words(string(m.Estimator))}})
 	}
 	plans := Table{Name: "Table of plans", Noun: "slowdown", Columns: numbers("slowdown", "pairs", "time")}
@@ -24,7 +26,7 @@ func Noise(n *compare.NoisePlan) (*Page, error) {
 			amount(fmt.Sprintf("%.0f", float64(g.Blocks)), float64(g.Blocks), "1"), words(compare.Lasting(float64(g.Seconds)))}})
 	}
 	budget := compare.Lasting(n.BudgetS)
-	found := Text{S: fmt.Sprintf("smallest slowdown found within --budget %s: %.2g %%", budget, 100*float64(n.Smallest))}
+	found := Text{S: fmt.Sprintf("smallest slowdown found within --budget %s: %s", budget, gpuprof.FormatPercent(float64(n.Smallest), 2))}
 	if !(n.Smallest > 0) {
 		found = Text{S: "no slowdown is found within --budget " + budget + ": give it more time", Tone: Unsure}
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +28,7 @@ func TestGuard(t *testing.T) {
 		status       int
 	}{
 		{"127.0.0.1:8000", "", 0}, {"[::1]:8000", "", 0}, {"[::1]", "", 0}, {"10.1.2.3", "", 0}, {"localhost:8000", "", 0}, {"LOCALHOST", "", 0},
-		{"gpu7:80", "", 0}, {"GPU7.example.org", "", 0}, {"", "", 0},
+		{"gpu7:80", "", 0}, {"localhost.:8000", "", 0}, {"gpu7.example.org.", "", 0}, {"GPU7.example.org", "", 0}, {"", "", 0},
 		{"gpu7.evil.example", "", 421}, {"localhost.evil.example", "", 421}, {"127.0.0.1.evil.example:8000", "", 421}, {"evil", "", 421},
 		{"localhost:8000", "http://localhost:8000", 0}, {"localhost:8000", "http://LOCALHOST:8000", 0},
 		{"localhost:8000", "http://localhost:9000", 403}, {"localhost:8000", "https://evil.example", 403}, {"localhost:8000", "null", 403}, {"localhost:8000", "http://%zz", 403},
@@ -79,6 +80,46 @@ func TestElements(t *testing.T) {
 // picture is a model of 64x64 pixels, with bodies of half a megabyte.
 func picture() Model {
 	return Model{Name: "one", In: Tensor{"x", Float32, []int{1, 3, 64, 64}}, Out: Tensor{"y", Float32, []int{1, 1}}}
+}
+
+// Any usual layout of a request's JSON is within the bounds: indented, nested, with escapes, and
+// with the digits of a float64.
+func TestLayoutsOfJSON(t *testing.T) {
+	image := Model{Name: "one", In: Tensor{"x", Uint8, []int{1, 64, 64, 3}}, Out: Tensor{"y", Float32, []int{1, 1}}}
+	for _, c := range []struct {
+		m      Model
+		number any
+	}{{image, 255}, {picture(), -1.2345678901234567e-05}} {
+		shape := c.m.In.Shape
+		nested := c.number
+		for i := len(shape) - 1; i >= 0; i-- {
+			nested = slices.Repeat([]any{nested}, shape[i])
+		}
+		for _, data := range []any{nested, slices.Repeat([]any{c.number}, c.m.In.Len())} {
+			for _, indent := range []string{"", "\t", "  ", "    "} {
+				q := map[string]any{"id": "é☃", "inputs": []any{map[string]any{"name": "x", "shape": shape, "datatype": c.m.In.Datatype, "data": data}}}
+				text, err := json.MarshalIndent(q, "", indent)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text = bytes.Replace(text, []byte("é☃"), bytes.Repeat([]byte(`\u2603`), 1000), 1)
+				if int64(len(text)) > c.m.MostBody() {
+					t.Errorf("%v, indented by %q: %d bytes, of at most %d", shape, indent, len(text), c.m.MostBody())
+				}
+				if asked, err := c.m.Decode(make([]byte, c.m.In.Bytes()), text, NoHeader); err != nil || asked.ID != strings.Repeat("☃", 1000) {
+					t.Errorf("%v, indented by %q: %v", shape, indent, err)
+				}
+			}
+		}
+	}
+}
+
+// Of an object that is given twice the later counts, so that they do not add up.
+func TestParametersTwice(t *testing.T) {
+	var q infer
+	if err := json.Unmarshal([]byte(`{"parameters":{"a":1},"parameters":{"b":2}}`), &q); err != nil || len(q.Parameters) != 1 || string(q.Parameters["b"]) != "2" {
+		t.Errorf("%v %v", q.Parameters, err)
+	}
 }
 
 // What 100 callers send at once that is no request takes at most 200 MB, whatever they send.

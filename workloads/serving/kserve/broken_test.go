@@ -55,7 +55,7 @@ func TestBrokenBodies(t *testing.T) {
 		words  string
 	}{
 		head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n":                    {400, "its body cannot be read"},
-		head + "Content-Length: 99999999999\r\nExpect: 100-continue\r\n\r\n": {413, "larger than 65576 bytes"},
+		head + "Content-Length: 99999999999\r\nExpect: 100-continue\r\n\r\n": {413, "larger than 65600 bytes"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := setup{}.start(t)

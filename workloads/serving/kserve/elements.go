@@ -9,9 +9,9 @@ import (
 
 // Limits of a request's JSON beside its numbers.
 const (
-	mostListed     = 16   // elements of a list, and parameters
-	mostShortText  = 1024 // bytes of a name
-	mostParamValue = 1024 // bytes of a parameter's value
+	mostListed     = 16      // elements of a list, and parameters
+	mostShortText  = 6 << 10 // bytes of a name, 1024 characters as escapes
+	mostParamValue = 1024    // bytes of a parameter's value
 )
 
 // tooLong is a part of a request that is longer than any request needs.
@@ -74,7 +74,8 @@ func (l *list[T]) UnmarshalJSON(text []byte) error {
 // parameters are the members of an object by name.
 type parameters map[string]json.RawMessage
 
-// UnmarshalJSON implements json.Unmarshaler. text is valid JSON.
+// UnmarshalJSON implements json.Unmarshaler. text is valid JSON. Of an object that is given twice
+// the later counts: members of both would add up without a bound.
 func (p *parameters) UnmarshalJSON(text []byte) error {
 	if text[0] == '{' {
 		for n, rest := 0, text[1:]; ; n++ {
@@ -91,6 +92,7 @@ func (p *parameters) UnmarshalJSON(text []byte) error {
 			rest = after
 		}
 	}
+	*p = nil
 	return json.Unmarshal(text, (*map[string]json.RawMessage)(p))
 }
 

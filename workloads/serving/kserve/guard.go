@@ -28,12 +28,12 @@ func (s *Server) guard(r *http.Request) (status int, err error) {
 	return 0, nil
 }
 
-// hostOf is the name or address of a Host header, without its port.
+// hostOf is the name or address of a Host header, without its port and the dot of a full name.
 func hostOf(header string) string {
 	if host, _, err := net.SplitHostPort(header); err == nil {
-		return host
+		header = host
 	}
-	return strings.Trim(header, "[]")
+	return strings.TrimSuffix(strings.Trim(header, "[]"), ".")
 }
 
 // ownName reports whether a request may name the service so: by an address, which no other site can

@@ -22,10 +22,11 @@ const (
 )
 
 // What a request's body may hold, in bytes, beside its numbers, and for each number as JSON: a
-// float64 with all its digits on an indented line of its own.
+// float64 with all its digits on a line of its own that seven brackets indent by four spaces each,
+// or a color with its share of the lines of the brackets about a pixel.
 const (
 	mostEnvelope   = 64 << 10
-	mostNumberText = 40
+	mostNumberText = 64
 )
 
 // mostMagnitude bounds the numbers of a request, so that no answer is infinite.

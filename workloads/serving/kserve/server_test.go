@@ -108,12 +108,12 @@ func TestWrongRequests(t *testing.T) {
 		{"many dimensions", infer, in(`"name":"x","datatype":"FP32","shape":[` + strings.Repeat("1,", 5000) + `1]`), nil, 400, "the shape of x is [1,1,1,"},
 		{"many parameters", infer, in(fine + `"parameters":{` + strings.Repeat(`"a":1,`, 20) + `"a":1}`), nil, 400, "a list of parameters is longer than 16"},
 		{"a long parameter", infer, in(fine + `"parameters":{"a":"` + strings.Repeat("b", 2000) + `"}`), nil, 400, "a parameter is longer than 1024"},
-		{"a long name", infer, in(`"name":"` + strings.Repeat("x", 2000) + `"`), nil, 400, "a name in it is longer than 1024"},
-		{"a long id", infer, strings.Replace(asks(1), "{", `{"id":"`+strings.Repeat("i", 2000)+`",`, 1), nil, 400, "a name in it is longer than 1024"},
+		{"a long name", infer, in(`"name":"` + strings.Repeat("x", 6144) + `"`), nil, 400, "a name in it is longer than 6144"},
+		{"a long id", infer, strings.Replace(asks(1), "{", `{"id":"`+strings.Repeat("i", 6144)+`",`, 1), nil, 400, "a name in it is longer than 6144"},
 		{"another host", infer, asks(1), []string{"Host", "evil.example:80"}, 421, `host "evil.example": the service has another name; send it to the machine's IP address or name`},
 		{"another site", infer, asks(1), []string{"Origin", "http://evil.example"}, 403, `the page "http://evil.example"`},
 		{"a sandboxed page", infer, asks(1), []string{"Origin", "null"}, 403, `the page "null"`},
-		{"large", infer, strings.Repeat(" ", 65577), nil, 413, "larger than 65576 bytes"},
+		{"large", infer, strings.Repeat(" ", 65601), nil, 413, "larger than 65600 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
