@@ -67,3 +67,17 @@ func TestWholeStepCatches(t *testing.T) {
 
 // poisons are the launches with which a check fills the memory of a lane before its stages.
 const poisons = 2 * depth
+
+// A batch that writes no padding must not find it in poisoned memory.
+func TestPoisonIsNoPadding(t *testing.T) {
+	mem := make([]byte, 8)
+	poison(mem)
+	for _, f := range fields {
+		if v := intsOf(mem)[1]; v == f.pad {
+			t.Errorf("%s: poisoned memory holds the padding %d", f.name, v)
+		}
+	}
+	if v := floatsOf(mem)[1]; v == v {
+		t.Errorf("a poisoned coordinate is the number %g", v)
+	}
+}

@@ -232,11 +232,14 @@ func (s *session) newSlot(heap bool) (*slot, error) {
 	return sl, nil
 }
 
-// poison fills memory with a pattern that is no batch: indices of -1 and
-// coordinates that are not numbers.
+// poison fills memory with a pattern that is no batch: indices of -2 and coordinates that are not
+// numbers. It is not the -1 of padding, which a batch has to write.
 func poison(mem []byte) {
 	for i := range mem {
 		mem[i] = 0xff
+		if i%4 == 0 { // the lowest byte; every CPU that gpuprof runs on is little-endian
+			mem[i] = 0xfe
+		}
 	}
 }
 

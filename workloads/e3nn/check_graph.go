@@ -24,7 +24,7 @@ func (c *checker) graph() error {
 			return err
 		}
 	}
-	if err := s.device(c.slot, c.batch, 0, loop.Silent{}); err != nil {
+	if err := s.device(c.slot, c.batch, 0, c.edges, loop.Silent{}); err != nil {
 		return err
 	}
 	if err := s.Compute.Sync(); err != nil {

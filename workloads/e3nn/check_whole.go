@@ -3,13 +3,13 @@ package e3nn
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 	"github.com/gpuprof/gpuprof/workloads/so3"
+	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
 const (
@@ -37,7 +37,7 @@ type wholeStep struct {
 	scalars op.ErrorNorm  // energies and losses
 }
 
-// wholeBatch is the reference's own copy of a batch. A row without edges is 0 in every layer:
+// wholeBatch is the reference's own batch: edges that a brute-force search finds for its few rows. A row without edges is 0 in every layer:
 // the sum over neighbours is, the linear layer has no bias, and activations keep 0.
 type wholeBatch struct {
 	rows  [][]wholeEdge // of every row
@@ -45,6 +45,7 @@ type wholeBatch struct {
 	micro int
 }
 
+// wholeEdge goes from atom source; vec is in angstrom.
 type wholeEdge struct {
 	source int
 	vec    []float64
@@ -105,7 +106,7 @@ func (w *wholeStep) step(i int) error {
 	for micro := range micros {
 		at := i*micros + micro
 		sl := &s.slots[at%depth]
-		b, err := w.enqueue(at, micro)
+		b, err := w.microStep(at, micro)
 		if err != nil {
 			return err
 		}
@@ -123,39 +124,34 @@ func (w *wholeStep) step(i int) error {
 	return nil
 }
 
-// enqueue runs micro-batch at with the edges of few rows, and returns the batch as it was sent.
-func (w *wholeStep) enqueue(at, micro int) (*wholeBatch, error) {
-	s, k := w.s, at%depth
-	sl := &s.slots[k]
-	s.batches.collate(&sl.host, at%len(s.in.batches))
-	edges := w.thin(sl)
-	b := w.copied(sl, micro)
-	if err := s.send(sl, edges, loop.Silent{}); err != nil {
-		return nil, err
+// microStep takes micro-batch at with the edges of few rows, and returns the batch that it stands for.
+func (w *wholeStep) microStep(at, micro int) (*wholeBatch, error) {
+	s := w.s
+	keep := map[int]int{0: 0} // rows and their edges; a prefix of edges has the first row's
+	for _, r := range w.rng.Perm(s.rows)[:min(s.rows, wholeRows-1)] {
+		keep[r] = 0
 	}
-	s.setEdges(k, edges)
-	if err := s.compute(k, micro, loop.Silent{}); err != nil {
-		return nil, err
-	}
-	if err := s.receive(sl, loop.Silent{}); err != nil {
+	s.thin = func(sl *slot) int { return w.thin(sl, keep) }
+	defer func() { s.thin = nil }()
+	if err := s.microStep(at, micro, loop.Silent{}); err != nil {
 		return nil, err
 	}
 	if err := s.Results.Sync(); err != nil {
 		return nil, err
 	}
-	return b, w.ctx.Err()
+	return w.batch(at%len(s.in.batches), micro, keep), w.ctx.Err()
 }
 
-// thin takes the edges of all rows but a few out of a batch on the host.
-func (w *wholeStep) thin(sl *slot) int {
+// thin takes the edges of all rows but a few out of a batch on the host, and counts theirs.
+func (w *wholeStep) thin(sl *slot, keep map[int]int) int {
 	h := sl.host
 	src, dst, rowptr, vec := gpuprof.Ints(h.src), gpuprof.Ints(h.dst), gpuprof.Ints(h.rowptr), gpuprof.Floats(h.vec)
 	rows := len(rowptr) - 1
-	keep := append(w.rng.Perm(rows)[:min(rows, wholeRows-1)], 0) // a prefix of edges has the first
 	n, lo := 0, int(rowptr[0])
 	for r := range rows {
 		hi := int(rowptr[r+1])
-		if slices.Contains(keep, r) {
+		if _, ok := keep[r]; ok {
+			keep[r] = hi - lo
 			copy(src[n:], src[lo:hi])
 			copy(dst[n:], dst[lo:hi])
 			copy(vec[3*n:], vec[3*lo:3*hi])
@@ -167,16 +163,22 @@ func (w *wholeStep) thin(sl *slot) int {
 	return n
 }
 
-// copied reads the batch by its definition: an edge belongs to the row of its dst.
-func (w *wholeStep) copied(sl *slot, micro int) *wholeBatch {
-	s := w.s
+// batch searches the neighbours of the kept rows of batch n by brute force. Only with a prefix of
+// edges, which may cut a row, does it take their number from the step.
+func (w *wholeStep) batch(n, micro int, keep map[int]int) *wholeBatch {
+	s, points := w.s, w.s.in.batches[n]
 	b := &wholeBatch{rows: make([][]wholeEdge, s.rows), micro: micro, first: len(s.in.crystal.Positions)}
-	if s.in.atoms && s.backwards() { // the rows' points are atoms
-		b.first = int(gpuprof.Ints(sl.host.colptr)[b.first+1])
+	if s.in.atoms { // the rows' points are atoms
+		b.first = int(points[0])
 	}
-	src, dst, vec := gpuprof.Ints(sl.host.src), gpuprof.Ints(sl.host.dst), op.As[float64](gpuprof.Floats(sl.host.vec))
-	for e := range int(gpuprof.Ints(sl.host.rowptr)[s.rows]) {
-		b.rows[dst[e]] = append(b.rows[dst[e]], wholeEdge{int(src[e]), vec[3*e : 3*e+3]})
+	for r, degree := range keep {
+		found := structure.BruteForce(s.in.crystal, s.in.finder.Cutoff(), s.in.point(points[r]), s.in.atoms)
+		vec := op.As[float64](found.Vec)
+		for e, src := range found.Src {
+			if s.in.prefix == 0 || e < degree {
+				b.rows[r] = append(b.rows[r], wholeEdge{int(src), vec[3*e : 3*e+3]})
+			}
+		}
 	}
 	return b
 }

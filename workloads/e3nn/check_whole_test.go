@@ -99,6 +99,12 @@ func TestWholeStepCatches(t *testing.T) {
 		{"no layer", passForward, three, "", func(s *session) {
 			s.plan = slices.DeleteFunc(s.plan, func(so stageOps) bool { return so.layer == 1 })
 		}, true},
+		{"the first batch again", passForward, small, "", func(s *session) {
+			in := *s.in
+			in.edges = slices.Repeat(in.edges[:1], len(in.batches))
+			in.batches = slices.Repeat(in.batches[:1], len(in.batches))
+			s.batches.in = &in
+		}, false},
 		{"no harmonics", passForward, small, "", without(stSph, 0), false},
 		{"no linear layer and gate", passForward, three, "", without(stLinearGate, 2), true},
 		{"another layer's weights", passForward, three, "", instead(stRadial, 1, 2), false},

@@ -31,6 +31,7 @@ type session struct {
 	mem     op.Arena
 	slots   [depth]slot
 	batches *collator
+	thin    func(*slot) int // of a check: takes edges out of a collated batch, and returns those left
 	stages  []gpuprof.Stage
 	index   [stageCount]int // of each stage in stages
 	plan    []stageOps      // the device part of a step, in order

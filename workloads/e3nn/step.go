@@ -45,20 +45,24 @@ func (s *session) microStep(i, micro int, p gpuprof.Probe) error {
 	sp := p.Begin(s.index[stCollate], nil)
 	edges := s.batches.collate(&sl.host, batch)
 	p.End(sp)
+	if s.thin != nil {
+		edges = s.thin(sl)
+	}
 	if err := s.send(sl, edges, p); err != nil {
 		return err
 	}
-	if err := s.device(k, batch, micro, p); err != nil {
+	if err := s.device(k, batch, micro, edges, p); err != nil {
 		return err
 	}
 	s.train.done++
 	return s.receive(sl, p)
 }
 
-// device enqueues what a step does on the device, as launches or as a graph.
-func (s *session) device(k, batch, micro int, p gpuprof.Probe) error {
-	if s.graphs.of[k] == nil {
-		s.setEdges(k, s.in.edges[batch])
+// device enqueues what a step does on the device, as launches or as a graph. A graph is of all
+// edges of its batch.
+func (s *session) device(k, batch, micro, edges int, p gpuprof.Probe) error {
+	if s.graphs.of[k] == nil || edges != s.in.edges[batch] {
+		s.setEdges(k, edges)
 		return s.compute(k, micro, p)
 	}
 	sp := p.Begin(s.index[stGraph], s.Compute)

@@ -95,7 +95,9 @@ func (c *checker) wholeStep() error {
 			return err
 		}
 	}
-	c.shownFrame(e, &s.slots[(from+wholeSteps-1)%depth], cells)
+	if last := from + wholeSteps - 1; s.frame.eager || s.frame.every > 0 && (last+1)%s.frame.every == 0 {
+		c.shownFrame(e, &s.slots[last%depth], cells)
+	}
 	for k := range s.slots {
 		s.slots[k].pending = false
 	}
@@ -196,11 +198,11 @@ func (c *checker) region(e *evolution, cells []int) error {
 	return nil
 }
 
-// shownFrame compares the last step's frame, where one is made, in a few pixels. One of more
-// than mostPixelCells cells is compared from the state alone, see pixels.
+// shownFrame compares the last step's frame in a few pixels; one that was not made is no number.
+// One of more than mostPixelCells cells is compared from the state alone, see pixels.
 func (c *checker) shownFrame(e *evolution, sl *slot, cells []int) {
 	s, f := c.s, c.s.frame
-	if !sl.pending || f.scale*f.scale > mostPixelCells {
+	if f.scale*f.scale > mostPixelCells {
 		return
 	}
 	got, shown := gpuprof.Floats(sl.frame), sl.shown

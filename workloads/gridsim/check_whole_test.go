@@ -96,6 +96,22 @@ func wholeFails(t *testing.T, s *session) {
 	}
 }
 
+// A frame that is due and was not made fails.
+func TestMissingFrameFails(t *testing.T) {
+	for _, set := range []string{"live=every:1", "live=every:1,pool_where=host"} {
+		s := openSession(t, tinyGrid(set)...)
+		c := newChecker(context.Background(), s)
+		if err := c.spoilFrames(); err != nil {
+			t.Fatal(err)
+		}
+		s.slots[0].pending = false
+		c.shownFrame(&evolution{ref: c.ref, first: c.first}, &s.slots[0], c.wholeSample())
+		if len(c.wholes) != 1 || c.wholes[0].Pass {
+			t.Errorf("%s: without a frame its check is %+v", set, c.wholes)
+		}
+	}
+}
+
 // A graph of other buffers than those that the state is in is seen, whichever it is.
 func TestEveryGraphIsChecked(t *testing.T) {
 	for k := range 2 * (3 + 2) {

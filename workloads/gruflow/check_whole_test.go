@@ -59,6 +59,19 @@ func once(g *group) *[]launch  { return &g.once }
 func each(g *group) *[]launch  { return &g.each }
 func after(g *group) *[]launch { return &g.after }
 
+// lossy drops copies to a buffer.
+type lossy struct {
+	gpuprof.Stream
+	to gpuprof.Buffer
+}
+
+func (l lossy) Copy(dst gpuprof.Buffer, dstAt int, src gpuprof.Buffer, srcAt, n int) error {
+	if dst == l.to {
+		return nil
+	}
+	return l.Stream.Copy(dst, dstAt, src, srcAt, n)
+}
+
 // Faults of wiring, each in the groups of a step: the whole step shows them, whatever the check
 // of the stage itself finds.
 func TestWholeStepCatches(t *testing.T) {
@@ -80,6 +93,9 @@ func TestWholeStepCatches(t *testing.T) {
 		{"carriers not moved", "flows=30", without(stFlow, 0)},
 		{"no metrics", "flows=30", without(stMetrics, 0)},
 		{"metrics that are not zeroed", "flows=30,deterministic=off", launchless(stMetrics, once, 0)},
+		{"metrics that are not copied to the host", "flows=30", func(s *session) {
+			s.program.stream = lossy{s.program.stream, s.slots[1].metrics}
+		}},
 		{"the input of the step before", "flows=30", func(s *session) { s.slots[1].groups = s.slots[0].groups }},
 
 		{"no gradients of a layer", "pass=train,window=3", without(stGrads, 1)},
