@@ -95,11 +95,12 @@ func printing(err error) error {
 	return errors.Join(all...)
 }
 
-// dispatch parses the command line and runs its verb.
-func (a *app) dispatch(args []string) error {
-	dashed := slices.Index(args, "--")
-	if dashed >= 0 {
-		args, a.rest = programVerb(args[:dashed]), args[dashed+1:]
+// ownArgs splits the command line into gpuprof's own arguments and the rest behind "--", which the
+// verb passes on.
+func (a *app) ownArgs(args []string) (own []string, dashed bool) {
+	if at := slices.Index(args, "--"); at >= 0 {
+		dashed = true
+		args, a.rest = programVerb(args[:at]), args[at+1:]
 		if slices.Contains(args, runProgramVerb) && onlyHelp(a.rest) {
 			args = append(args, "--help")
 		}
@@ -109,13 +110,18 @@ func (a *app) dispatch(args []string) error {
 	if len(args) == 1 && slices.Contains([]string{"--version", "-v", "-V"}, args[0]) {
 		args = []string{"version"}
 	}
-	args = helpWords(args)
+	return helpWords(args), dashed
+}
+
+// dispatch parses the command line and runs its verb.
+func (a *app) dispatch(args []string) error {
+	args, dashed := a.ownArgs(args)
 	var c cli
 	parser, exited, err := a.parser(&c)
 	if err != nil {
 		return err
 	}
-	if err := a.checkFirst(parser.Model.Node, args, dashed >= 0); err != nil {
+	if err := a.checkFirst(parser.Model.Node, args, dashed); err != nil {
 		return err
 	}
 	short, more := takeRepeats(parser.Model.Node, args)
@@ -128,7 +134,7 @@ func (a *app) dispatch(args []string) error {
 	}
 	more.add()
 	verb := kctx.Selected()
-	if dashed >= 0 && !takesRest(verb) {
+	if dashed && !takesRest(verb) {
 		return restError(verb.Name)
 	}
 	for _, check := range []func(*kong.Context) error{noneEmpty, checkChoices, dashes} {

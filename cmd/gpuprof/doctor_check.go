@@ -11,7 +11,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/health"
-	"github.com/gpuprof/gpuprof/probes/nvml"
 )
 
 // Checks that end in time whatever the driver does: another process of gpuprof asks it, is
@@ -127,9 +126,7 @@ func (c *doctorCmd) check(a *app) error {
 	}
 	var cards []health.Card
 	if c.Here {
-		lib, noNVML := nvml.Open()
-		cards, _ = accounts(a.ctx, lib, noNVML)
-		if err := lib.Close(); err != nil {
+		if cards, err = machineAccounts(a.ctx); err != nil {
 			return err
 		}
 	} else {

@@ -246,7 +246,7 @@ func TestAskNVIDIASMI(t *testing.T) {
 			t.Cleanup(func() { machineRoot = before })
 			t.Setenv("PATH", "/bin:/usr/bin")
 			if c.program != "" {
-				dir := filepath.Join(machineRoot, "usr/local/nvidia/bin")
+				dir := filepath.Join(machineRoot, "usr", "local", "nvidia", "bin")
 				if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n"+c.program+"\n"), 0o755)); err != nil {
 					t.Fatal(err)
 				}

@@ -92,9 +92,10 @@ func killedAt(t *testing.T, cmd *exec.Cmd, n int, roots ...string) (killed bool,
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error)
+	ended := make(chan struct{})
 	go func() {
-		ended <- cmd.Wait()
+		defer close(ended)
+		_ = cmd.Wait() // of a killed program this is an error
 		_ = c.file.Close() // it ends the wait for changes
 	}()
 	go func() {

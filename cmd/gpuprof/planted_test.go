@@ -36,7 +36,7 @@ func plantKind(t *testing.T, kind, path string) {
 		}
 	case "socket":
 		// The name of a socket is bound from inside its folder: an address has 108 bytes.
-		short, made := os.MkdirTemp("", "s")
+		short, made := os.MkdirTemp("", "s") //nolint:usetesting // the name of t.TempDir is as long as that of the test
 		if made != nil {
 			t.Fatal(made)
 		}

@@ -65,7 +65,7 @@ func TestWaitingForAPipeEnds(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer f.Close()
+				t.Cleanup(func() { _ = f.Close() })
 			}
 			cancel()
 			if got := <-code; got != exitInterrupted || !strings.Contains(said.String(), "interrupted") {

@@ -202,7 +202,7 @@ func (c *client) once(ctx context.Context, region string, r request, read func(i
 	if read != nil {
 		bytes += outside.DocumentText()
 	}
-	limit := c.limit + time.Duration(bytes/slowLine)*c.limit/time.Duration(requestTime/time.Second)
+	limit := c.limit + time.Duration(bytes/slowLine)*c.limit/(requestTime/time.Second)
 	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the service did not answer within %s", limit))
 	defer stop()
 	err := c.request(ctx, region, r, read)

@@ -170,7 +170,7 @@ func TestS3Deadline(t *testing.T) {
 			if begins {
 				w.Header().Set("Content-Length", "100")
 				fmt.Fprint(w, "<")
-				http.NewResponseController(w).Flush()
+				_ = http.NewResponseController(w).Flush()
 			}
 			<-r.Context().Done()
 		})

@@ -90,7 +90,7 @@ func MkdirTemp(dir, prefix string) (string, error) {
 // machine's, or no such name.
 func Of(name string) (Process, bool) {
 	m := tagged.FindStringSubmatch(name)
-	if m == nil || m[1] != host() {
+	if len(m) < 4 || m[1] != host() {
 		return Process{}, false
 	}
 	pid, err := strconv.ParseUint(m[2], 36, 32)

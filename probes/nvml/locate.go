@@ -22,7 +22,7 @@ type Located struct {
 // and /sys. It is empty where the kernel shows neither.
 func Locate(root string) []Located {
 	var out []Located
-	files, _ := filepath.Glob(filepath.Join(root, "/proc/driver/nvidia/gpus/*/information")) // the pattern is well formed
+	files, _ := filepath.Glob(filepath.Join(root, "proc", "driver", "nvidia", "gpus", "*", "information")) // the pattern is well formed
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {
@@ -48,7 +48,7 @@ func Locate(root string) []Located {
 	if len(files) > 0 {
 		return out
 	}
-	vendors, _ := filepath.Glob(filepath.Join(root, "/sys/bus/pci/devices/*/vendor"))
+	vendors, _ := filepath.Glob(filepath.Join(root, "sys", "bus", "pci", "devices", "*", "vendor"))
 	for _, f := range vendors {
 		dir := filepath.Dir(f)
 		if isNVIDIA, isDisplay := fileBegins(f, "0x10de"), fileBegins(filepath.Join(dir, "class"), "0x03"); isNVIDIA && isDisplay {

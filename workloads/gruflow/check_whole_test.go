@@ -55,9 +55,8 @@ func launchless(stage int, list func(*group) *[]launch, at int) func(*session) {
 	})
 }
 
-func once(g *group) *[]launch  { return &g.once }
-func each(g *group) *[]launch  { return &g.each }
-func after(g *group) *[]launch { return &g.after }
+func once(g *group) *[]launch { return &g.once }
+func each(g *group) *[]launch { return &g.each }
 
 // lossy drops copies to a buffer.
 type lossy struct {

@@ -149,7 +149,7 @@ func TestMemoryOfBadBodies(t *testing.T) {
 				t.Fatal(err)
 			}
 			q := traffic.NewQueue(1, traffic.RefuseNew, traffic.NewAccount(1, time.Second, false))
-			s := &Server{Model: m, Callers: &traffic.Callers{Queue: q}, Clock: func(at time.Time) time.Duration { return time.Until(at) }, Places: 1024, Slowest: 5 * time.Minute}
+			s := &Server{Model: m, Callers: &traffic.Callers{Queue: q}, Clock: time.Until, Places: 1024, Slowest: 5 * time.Minute}
 			s.Start(l)
 			var all sync.WaitGroup
 			for range 100 {

@@ -53,9 +53,16 @@ func accounts(ctx context.Context, lib *nvml.Library, noNVML error) (cards []hea
 	return readKernelLog(cards), of
 }
 
+// machineAccounts are the accounts of a check, which opens NVML for itself.
+func machineAccounts(ctx context.Context) ([]health.Card, error) {
+	lib, noNVML := nvml.Open()
+	cards, _ := accounts(ctx, lib, noNVML)
+	return cards, lib.Close()
+}
+
 // readKernelLog adds what the kernel's log tells of the GPUs.
 func readKernelLog(cards []health.Card) []health.Card {
-	text, err := kernelLog(filepath.Join(machineRoot, "dev/kmsg"))
+	text, err := kernelLog(filepath.Join(machineRoot, "dev", "kmsg"))
 	why := ""
 	if err != nil {
 		why = "it cannot be read: " + err.Error()
