@@ -95,7 +95,7 @@ func killedAt(t *testing.T, cmd *exec.Cmd, n int, roots ...string) (killed bool,
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // of a killed program this is an error
+		_ = cmd.Wait()     // of a killed program this is an error
 		_ = c.file.Close() // it ends the wait for changes
 	}()
 	go func() {
