@@ -47,6 +47,9 @@ func (c *doctorCmd) bench(a *app) error {
 			return err
 		}
 		cards = health.Best(cards, last.cards)
+		if !slices.ContainsFunc(last.cards, func(c health.Card) bool { return len(c.Metrics) > 0 }) {
+			break // there is nothing that another round could measure better
+		}
 		if round+1 < c.Rounds && pause(a.ctx, betweenRounds-time.Since(started)) != nil {
 			return errInterrupted
 		}
