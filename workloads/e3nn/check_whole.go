@@ -37,7 +37,8 @@ type wholeStep struct {
 	scalars op.ErrorNorm  // energies and losses
 }
 
-// wholeBatch is the reference's own batch: edges that a brute-force search finds for its few rows. A row without edges is 0 in every layer:
+// wholeBatch is the reference's own batch: edges that a brute-force search finds for its few rows.
+// A row without edges is 0 in every layer:
 // the sum over neighbours is, the linear layer has no bias, and activations keep 0.
 type wholeBatch struct {
 	rows  [][]wholeEdge // of every row
