@@ -104,7 +104,7 @@ func consumeOn(t *testing.T, d gpuprof.Device, edges, passes int, cutoff float64
 		if i >= before {
 			i += edges
 		}
-		if gpuprof.Ints(result)[i] != -1 {
+		if gpuprof.Ints(result)[i] != -2 {
 			t.Errorf("%d edges: element %d beside the result was written", edges, i-before)
 		}
 	}

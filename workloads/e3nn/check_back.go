@@ -23,8 +23,10 @@ const (
 // operations one after the other; PyTorch in float32 is off by 1.4e-6.
 const chainBound = 1e-4
 
+// chainTolerance is that of the way to a value and back: its products round their inputs twice as
+// often as those of a layer.
 func (s *session) chainTolerance() float64 {
-	return max(chainBound, tolerances[s.set["precision"]])
+	return max(chainBound, 2*tolerances[s.set["precision"]])
 }
 
 // lawChecks are the checks that belong to no stage.

@@ -37,7 +37,8 @@ type wholeStep struct {
 	scalars op.ErrorNorm  // energies and losses
 }
 
-// wholeBatch is the reference's own batch: edges that a brute-force search finds for its few rows. A row without edges is 0 in every layer:
+// wholeBatch is the reference's own batch: edges that a brute-force search finds for its few rows.
+// A row without edges is 0 in every layer:
 // the sum over neighbours is, the linear layer has no bias, and activations keep 0.
 type wholeBatch struct {
 	rows  [][]wholeEdge // of every row
@@ -80,7 +81,7 @@ func (s *session) drawn() (all [][]float64) {
 func (s *session) wholeSteps(ctx context.Context) ([]gpuprof.Check, error) {
 	w := &wholeStep{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.seed, 6)), ref: optim.NewReference(s.drawn(), s.set)}
 	if s.trains() {
-		if err := s.train.step.Checked(s.Compute); err != nil {
+		if err := w.ref.Begin(&s.train.step, s.Compute); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +90,7 @@ func (s *session) wholeSteps(ctx context.Context) ([]gpuprof.Check, error) {
 			return nil, err
 		}
 	}
-	return w.checks()
+	return w.checks(), nil
 }
 
 // each is how many parameters a layer has.
@@ -121,7 +122,12 @@ func (w *wholeStep) step(i int) error {
 		scale(g, 1/float64(micros))
 	}
 	w.ref.Step(w.g)
-	return nil
+	return w.ref.Follow(&s.train.step, s.Compute, s.chainTolerance(), func(i int, v []float64) []float64 {
+		if i%w.each() > 0 {
+			return v
+		}
+		return mulIrOf(s.layout, s.model.Layers[i/w.each()].In, v) // features
+	})
 }
 
 // microStep takes micro-batch at with the edges of few rows, and returns the batch that it stands for.
@@ -342,7 +348,7 @@ func (w *wholeStep) gradients(b *wholeBatch, pull []float64) error {
 }
 
 // checks are the comparisons, with those of the parameters after all steps.
-func (w *wholeStep) checks() ([]gpuprof.Check, error) {
+func (w *wholeStep) checks() []gpuprof.Check {
 	s := w.s
 	add := func(what string, relative, tolerance float64) gpuprof.Check {
 		c := loop.WholeCheck(relative, tolerance, min(wholeRows, s.rows), s.rows, "rows")
@@ -356,18 +362,10 @@ func (w *wholeStep) checks() ([]gpuprof.Check, error) {
 			tol = s.chainTolerance()
 		}
 		out = append(out, add("", max(w.outputs.Relative(), w.scalars.Relative()), tol))
-		return out, nil
+		return out
 	}
 	tol := s.chainTolerance()
-	gradients, update, err := s.train.step.Learned(s.Compute, w.ref, tol, func(i int, v []float64) []float64 {
-		if i%w.each() > 0 {
-			return v
-		}
-		return mulIrOf(s.layout, s.model.Layers[i/w.each()].In, v) // features
-	})
-	if err != nil {
-		return nil, err
-	}
+	gradients, update := w.ref.Errors()
 	return append(out, add(", loss", w.scalars.Relative(), tol), add(", gradients", gradients, tol),
-		add(", parameters", update, optim.UpdateTolerance)), nil
+		add(", parameters", update, optim.UpdateTolerance(tol)))
 }

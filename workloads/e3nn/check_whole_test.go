@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
 // without takes a stage of a layer out of the plan.
@@ -180,4 +181,9 @@ func cutAt(s *session, stage, at int) {
 			}
 		}
 	}
+}
+
+// With a large learning rate the second step has parameters whose rounding errors are large.
+func TestLargeRatesPass(t *testing.T) {
+	workloadtest.Passes(t, openSession(t, "small", "pass=train", "mul=3", "batch=3", "lr=10", "precision=fp16"))
 }

@@ -61,7 +61,7 @@ func (s *session) microStep(i, micro int, p gpuprof.Probe) error {
 // device enqueues what a step does on the device, as launches or as a graph. A graph is of all
 // edges of its batch.
 func (s *session) device(k, batch, micro, edges int, p gpuprof.Probe) error {
-	if s.graphs.of[k] == nil || edges != s.in.edges[batch] {
+	if s.graphs.of[k] == nil || s.thin != nil {
 		s.setEdges(k, edges)
 		return s.compute(k, micro, p)
 	}

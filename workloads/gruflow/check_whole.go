@@ -75,7 +75,7 @@ func (s *session) wholeSteps(ctx context.Context) (out []gpuprof.Check, err erro
 	if err := w.carriers(); err != nil {
 		return nil, err
 	}
-	return w.checks()
+	return w.checks(), nil
 }
 
 // kind is the kind of carrier k; the first wholeKinds carriers are what all others are copies of.
@@ -128,7 +128,7 @@ func (w *wholeStep) send() error {
 		return err
 	}
 	if s.train != nil {
-		if err := s.train.step.Checked(s.stream); err != nil {
+		if err := w.ref.Begin(&s.train.step, s.stream); err != nil {
 			return err
 		}
 	}
@@ -215,6 +215,9 @@ func (w *wholeStep) step(i int) error {
 	}
 	if s.train != nil {
 		w.ref.Step(grads)
+		if err := w.ref.Follow(&s.train.step, s.stream, w.tolerance(), nil); err != nil {
+			return err
+		}
 		w.p = narrow(w.ref.P)
 	}
 	return w.results(i)
@@ -316,8 +319,16 @@ func (w *wholeStep) carriers() error {
 	return nil
 }
 
+// tolerance is that of all but the change of parameters.
+func (w *wholeStep) tolerance() float64 {
+	if w.s.train != nil {
+		return max(chainBound, w.s.prec.tolerance())
+	}
+	return w.s.prec.tolerance()
+}
+
 // checks are the comparisons, with those of the parameters after all steps.
-func (w *wholeStep) checks() ([]gpuprof.Check, error) {
+func (w *wholeStep) checks() []gpuprof.Check {
 	s := w.s
 	add := func(what string, relative, tolerance float64) gpuprof.Check {
 		c := loop.WholeCheck(relative, tolerance, s.shape.B, s.shape.B, "flows")
@@ -330,18 +341,12 @@ func (w *wholeStep) checks() ([]gpuprof.Check, error) {
 			carriers = rel
 		}
 	}
-	tol := s.prec.tolerance()
-	if s.train != nil {
-		tol = max(chainBound, tol)
-	}
+	tol := w.tolerance()
 	out := []gpuprof.Check{add("", carriers, tol), add(", metrics", w.metrics.Relative(), tol)}
 	if s.train == nil {
-		return out, nil
+		return out
 	}
-	gradients, update, err := s.train.step.Learned(s.stream, w.ref, tol, nil)
-	if err != nil {
-		return nil, err
-	}
+	gradients, update := w.ref.Errors()
 	return append(out, add(", loss", w.scalars.Relative(), tol), add(", gradients", gradients, tol),
-		add(", parameters", update, optim.UpdateTolerance)), nil
+		add(", parameters", update, optim.UpdateTolerance(tol)))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
 // eachSlot changes the groups of both slots.
@@ -143,4 +144,9 @@ func TestWholeStepCatches(t *testing.T) {
 			}
 		})
 	}
+}
+
+// With a large learning rate the second step has parameters whose rounding errors are large.
+func TestLargeRatesPass(t *testing.T) {
+	workloadtest.Passes(t, openSession(t, "small", "pass=train", "flows=8", "input=9", "depth=5", "lr=10", "precision=fp16", "scaler=static"))
 }

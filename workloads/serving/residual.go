@@ -11,7 +11,6 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
-	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/serving/kserve"
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 )
@@ -349,13 +348,11 @@ func (n *residual) logits(ctx context.Context, image int, answer []byte) (gpupro
 	return loop.CheckOf(stForward.name(), n.apart(answer, want), n.net.Tolerance(), 1, 1), nil
 }
 
-// apart is ||answer-want|| / ||want||.
-func (n *residual) apart(answer []byte, want []float64) float64 {
-	got := make([]float32, len(want))
+// apart is resnet.Logits.Apart of an answer.
+func (n *residual) apart(answer []byte, want resnet.Logits) float64 {
+	got := make([]float32, len(want.Values))
 	for k := range got {
 		got[k] = math.Float32frombits(binary.NativeEndian.Uint32(answer[4*k:]))
 	}
-	var e op.ErrorNorm
-	e.Add(got, want)
-	return e.Relative()
+	return want.Apart(got)
 }

@@ -34,6 +34,17 @@ func TestResidual(t *testing.T) {
 	}
 }
 
+// A single logit that cancels has the rounding errors of its terms.
+func TestCancellingLogitPasses(t *testing.T) {
+	c := workloadtest.Config(t, New(), "small", "max_batch=1", "classes=1", "precision=bf16")
+	c.Seed = 6
+	s, err := open(context.Background(), workloadtest.Host(t, host.Options{}), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	passes(t, workloadtest.Closing(t, s))
+}
+
 // The library's products answer too.
 func TestResidualByLibrary(t *testing.T) {
 	d := workloadtest.Simulated(t, true, "cublas")

@@ -257,9 +257,7 @@ func TestAnswersBelongToImages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var e op.ErrorNorm
-		e.Add(alone, want)
-		if r := e.Relative(); !(r <= n.Tolerance()) {
+		if r := want.Apart(alone); !(r <= n.Tolerance()) {
 			t.Errorf("image %d is %.3g from the float64 network", i, r)
 		}
 	}

@@ -1,6 +1,10 @@
 package resnet
 
-import "math"
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
 
 // refPrepare is Prepare in float64, [3][image][image]: bilinear with half-pixel centres, no
 // antialiasing and clamped edges, out(i) at (i+0.5) in/out - 0.5; then (v/255 - mean)/std.
@@ -74,7 +78,7 @@ type planes struct {
 // refNetwork is the whole network in float64: the logits of a prepared image [3][image][image].
 // It follows the definition in Shape, with the weights in their order, and not the list of layers
 // that launches are made from.
-func refNetwork(s Shape, w *Weights, input []float64) []float64 {
+func refNetwork(s Shape, w *Weights, input []float64) Logits {
 	rest := w.Layers
 	next := func(x planes, out, k, stride int) planes {
 		l := rest[0]
@@ -108,7 +112,33 @@ func refNetwork(s Shape, w *Weights, input []float64) []float64 {
 	for i, v := range x.v {
 		mean.v[i/(x.size*x.size)] += v / float64(x.size*x.size)
 	}
-	return next(mean, s.Classes, 1, 1).v
+	terms := refTerms(rest[0].Weight, mean.v)
+	return Logits{next(mean, s.Classes, 1, 1).v, terms}
+}
+
+// refTerms is the sum of squares of all terms of the linear layer's sums, weights w [out][in].
+func refTerms[F float32 | float64](w []float32, x []F) float64 {
+	sum := 0.0
+	for i, v := range w {
+		term := float64(v) * float64(x[i%len(x)])
+		sum += term * term
+	}
+	return sum
+}
+
+// Logits are those of the float64 network.
+type Logits struct {
+	Values []float64
+	terms  float64 // see refTerms
+}
+
+// Apart is ||got-l|| over ||l||, or over the norm of the terms where that is larger: a few logits
+// can cancel, which takes nothing from their rounding errors.
+func (l Logits) Apart(got []float32) float64 {
+	var e op.ErrorNorm
+	e.Add(got, l.Values)
+	e.Ref = max(e.Ref, l.terms)
+	return e.Relative()
 }
 
 // refNormed is a convolution with its batch norm, or the linear layer.

@@ -81,7 +81,7 @@ func (c *vectorCase) run(ctx context.Context, d gpuprof.Device) ([]gpuprof.CaseR
 	}
 	var wide op.ErrorNorm
 	for i := range n {
-		for k, v := range refNetwork(s, w, c.X[i*pixels:(i+1)*pixels]) {
+		for k, v := range refNetwork(s, w, c.X[i*pixels:(i+1)*pixels]).Values {
 			wide.Diff += (v - c.Out[i*s.Classes+k]) * (v - c.Out[i*s.Classes+k])
 			wide.Ref += c.Out[i*s.Classes+k] * c.Out[i*s.Classes+k]
 		}
