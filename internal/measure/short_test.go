@@ -57,7 +57,8 @@ func TestShortKernels(t *testing.T) {
 		}
 		found++
 		want := map[string]float64{"spin": 60e-6, "last": 7.5e-6}[s.Name]
-		if s.Method != gpuprof.MethodSlope || s.Device.N() != slopeRounds || s.Device.Median < want {
+		// Other work that slows the shorter replays lowers the slope; twice is a replay too many or too few.
+		if s.Method != gpuprof.MethodSlope || s.Device.N() != slopeRounds || s.Device.Median < want/1.5 {
 			t.Errorf("%s: %s, %d rounds, %v; it spins %v", s.Name, s.Method, s.Device.N(), s.Device.Median, want)
 		}
 	}
