@@ -128,7 +128,7 @@ func TestAgainstReference(t *testing.T) {
 		copies float64
 		code   int
 		says   string
-	}{{4e12, exitOK, "every figure is within its limits"}, {3.6e12, exitRegression, "3.60 TB/s, median of the reference 4.00 TB/s (10."}} {
+	}{{4e12, exitOK, "every figure is within its limits"}, {3.6e12, exitRegression, "3.60 TB/s, median of the reference 4.00 TB/s (10 %"}} {
 		out.Reset()
 		c := &doctorCmd{Format: "table", Against: "reference.json"}
 		a := &app{ctx: t.Context(), stdout: &out, stderr: &out}
