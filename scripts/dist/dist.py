@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 WHEEL = "gpuprof-cli"  # gpuprof is another project's name on PyPI
 # Where a shell looks for completion below /usr/share or below share of an environment's prefix.
 COMPLETIONS = {"bash": "bash-completion/completions/gpuprof", "zsh": "zsh/vendor-completions/_gpuprof", "fish": "fish/vendor_completions.d/gpuprof.fish"}
-BINARY_LIMIT, WHEEL_LIMIT = 40_000_000, 15_000_000  # bytes
+BINARY_LIMIT, WHEEL_LIMIT = 60_000_000, 25_000_000  # bytes; registries take 100 MB
 
 # What pip calls each target. purego's calls need glibc 2.17 and no version of its
 # symbols; Go 1.26 needs macOS 12.
