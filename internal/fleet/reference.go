@@ -153,8 +153,9 @@ func valueOf(of int, c *health.Card, s *health.Score) value {
 func unsteadyText(j *judged, who, others string) string {
 	why := "its two best rounds differ by " + gpuprof.FormatPercent(math.Expm1(j.unsteady), 2)
 	if j.unsteady == 0 {
-		why = "its own interval is " + gpuprof.FormatPercent(math.Expm1(j.half), 2) + " wide to each side"
-		if math.IsInf(j.half, 0) {
+		half := j.half()
+		why = "its own interval is " + gpuprof.FormatPercent(math.Expm1(half), 2) + " wide to each side"
+		if math.IsInf(half, 0) {
 			why = "it has too few samples for an interval"
 		}
 	}

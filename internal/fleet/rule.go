@@ -34,7 +34,9 @@ type value struct {
 	more   bool    // of a rate; false of a time, whose logarithm has its sign changed
 	slack  float64 // share by which it may be worse than its siblings' median
 	apart  float64 // of the logarithms of its two best rounds; 0 of one round
-	half   float64 // half-width of the logarithm's own 95 % interval; 0 where it has none
+	// half is the half-width of the logarithm's own 95 % interval, which takes long and few figures
+	// need; nil where it has none.
+	half func() float64
 }
 
 // worse is the share by which a value is worse than a median of logarithms; negative
@@ -107,7 +109,7 @@ func (n *norm) beside(v value) judged {
 func (j *judged) beyond() bool { return j.worse(j.median) > j.slack }
 
 // sure reports whether the figure's own interval ends before the median.
-func (j *judged) sure() bool { return j.median-j.log > j.half }
+func (j *judged) sure() bool { return j.half == nil || j.median-j.log > j.half() }
 
 // doubtful reports whether the figure is beyond the slack and not known well enough to be off.
 func (j *judged) doubtful() bool {

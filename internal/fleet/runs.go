@@ -95,7 +95,7 @@ func (r *Report) runs(job *Job, o Options) {
 			if m.HigherIsBetter {
 				log = -log
 			}
-			values = append(values, value{of: i, group: res.Env["device"], metric: m.Name, log: log, more: m.HigherIsBetter, slack: runSlack, half: r.halfWidth(&m, results)})
+			values = append(values, value{of: i, group: res.Env["device"], metric: m.Name, log: log, more: m.HigherIsBetter, slack: runSlack, half: func() float64 { return r.halfWidth(&m, results) }})
 		}
 	}
 	all := judge(values)
