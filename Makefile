@@ -113,7 +113,7 @@ tidy-check: ## go.mod and go.sum are what `go mod tidy` writes
 kernels: ## regenerate everything generated: go generate, PTX from every .cu and its machine code, the CUDA recorder
 	go generate ./...
 	scripts/kernels.sh
-	go run ./internal/cuda/machinecode/pack || WRITE=1 scripts/ptxas.sh
+	go run ./workloads/device/cuda/machinecode/pack || WRITE=1 scripts/ptxas.sh
 	scripts/inject.sh
 
 inject: ## build the CUDA recorder for amd64 and arm64 (zig from a Python wheel, kept in .bin)
@@ -123,7 +123,7 @@ ptxas: ## assemble every PTX for each GPU generation (NVIDIA's assembler, from a
 	scripts/ptxas.sh
 
 sim-asan: ## the CUDA tests on the simulated driver under AddressSanitizer
-	scripts/sim_asan.sh ./internal/cuda/... ./workloads/op
+	scripts/sim_asan.sh ./workloads/device/cuda/... ./workloads/op
 
 gorgonia: ## compile and test the gorgonia.org/cu driver against CUDA 12 headers
 	scripts/gorgonia_check.sh

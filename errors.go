@@ -75,26 +75,6 @@ func FixOf(err error) (reason, fix string) {
 	return reason, ""
 }
 
-// Short is why a request was refused for lack of memory: the refusal, or the
-// failure of a device that does not work any more, which has no memory left for
-// that reason. Such a one is asked for a megabyte, to say what failed.
-func Short(d Device, refusal error) error {
-	if d.Memory().Available > 0 {
-		return refusal
-	}
-	b, err := d.Alloc(1<<20, OnDevice)
-	switch {
-	case err == nil:
-		err = b.Free()
-	case errors.Is(err, ErrMemory):
-		return refusal
-	}
-	if err != nil {
-		return err
-	}
-	return refusal
-}
-
 // Unreadable is the ErrInput of a file whose content cannot be used: what was being
 // done, the cause, and what to do about it. A cause that has a fix says it itself.
 func Unreadable(doing string, err error, fix string) error {

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 func TestFormat(t *testing.T) {
@@ -53,15 +55,15 @@ type toy struct{}
 
 func (toy) Name() string { return "toy" }
 func (toy) Doc() string  { return "" }
-func (toy) Presets() []gpuprof.Preset {
-	return []gpuprof.Preset{{Name: "small"}, {Name: "big", Set: gpuprof.Settings{"n": "07"}}}
+func (toy) Presets() []workloads.Preset {
+	return []workloads.Preset{{Name: "small"}, {Name: "big", Set: gpuprof.Settings{"n": "07"}}}
 }
-func (toy) Knobs() []gpuprof.Knob {
-	return []gpuprof.Knob{gpuprof.IntKnob("n", "", 3, 1, 9).AsModel(), gpuprof.FloatKnob("r", "", 4, 0, 10), gpuprof.Choice("impl", "", "csr", "fused")}
+func (toy) Knobs() []workloads.Knob {
+	return []workloads.Knob{workloads.IntKnob("n", "", 3, 1, 9).AsModel(), workloads.FloatKnob("r", "", 4, 0, 10), workloads.Choice("impl", "", "csr", "fused")}
 }
-func (toy) Stages() []gpuprof.Stage                     { return nil }
-func (toy) Refuse(gpuprof.Info, gpuprof.Settings) error { return nil }
-func (toy) Open(context.Context, gpuprof.Device, gpuprof.Config) (gpuprof.Session, error) {
+func (toy) Stages() []gpuprof.Stage                    { return nil }
+func (toy) Refuse(device.Info, gpuprof.Settings) error { return nil }
+func (toy) Open(context.Context, device.Device, workloads.Config) (workloads.Session, error) {
 	return nil, nil
 }
 
@@ -84,7 +86,7 @@ func TestResolve(t *testing.T) {
 		{"small", gpuprof.Settings{"impl": "csrr"}, nil, `use csr or fused (did you mean "csr"?)`},
 	}
 	for _, tt := range tests {
-		got, err := gpuprof.Resolve(toy{}, tt.preset, tt.set)
+		got, err := workloads.Resolve(toy{}, tt.preset, tt.set)
 		if tt.err != "" {
 			if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%v: error %v, want usage error with %q", tt.set, err, tt.err)
@@ -117,18 +119,18 @@ func TestErrorKinds(t *testing.T) {
 }
 
 func TestMeter(t *testing.T) {
-	a := gpuprof.Meter{Launches: 5, BytesH2D: 7, SyncPoints: 2, Allocations: 1}
-	b := gpuprof.Meter{Launches: 3, BytesH2D: 10, EventWaits: 4}
+	a := device.Meter{Launches: 5, BytesH2D: 7, SyncPoints: 2, Allocations: 1}
+	b := device.Meter{Launches: 3, BytesH2D: 10, EventWaits: 4}
 	if got := a.Add(b).Sub(b); got != a {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestCountAndEveryKnobs(t *testing.T) {
-	threads, sync := gpuprof.CountKnob("threads", ""), gpuprof.EveryKnob("sync", "", "never", "never", "step")
-	trim := gpuprof.EveryKnob("pool_trim", "", "never", "never")
+	threads, sync := workloads.CountKnob("threads", ""), workloads.EveryKnob("sync", "", "never", "never", "step")
+	trim := workloads.EveryKnob("pool_trim", "", "never", "never")
 	for _, c := range []struct {
-		knob      gpuprof.Knob
+		knob      workloads.Knob
 		value     string
 		canonical string
 		n         int // what Int or Every reads

@@ -26,7 +26,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/benchfmt"
 	"github.com/gpuprof/gpuprof/report/csv"
 	"github.com/gpuprof/gpuprof/report/figure"
-	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 	"github.com/gpuprof/gpuprof/report/junit"
 	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/prometheus"

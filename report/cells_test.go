@@ -12,7 +12,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	htmlreport "github.com/gpuprof/gpuprof/report/html"
-	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 	"github.com/gpuprof/gpuprof/report/markdown"
 	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/table"

@@ -37,9 +37,9 @@ if [ ! -f "$headers/cuda.h" ]; then
 fi
 
 # The simulated driver stands in for libcuda, for the linker and at run time.
-lib=$(go test -count=1 -v -run '^TestSimulatorBuilds$' ./internal/cuda | sed -n 's/^.*simulated driver: //p')
+lib=$(go test -count=1 -v -run '^TestSimulatorBuilds$' ./workloads/device/cuda | sed -n 's/^.*simulated driver: //p')
 if [ ! -f "$lib" ]; then
-  echo "gorgonia: the simulated driver was not built; run go test -run TestSimulatorBuilds ./internal/cuda" >&2
+  echo "gorgonia: the simulated driver was not built; run go test -run TestSimulatorBuilds ./workloads/device/cuda" >&2
   exit 1
 fi
 link=$cache/link
@@ -60,8 +60,8 @@ export CGO_LDFLAGS="-L$link -lcuda -lgpuprof-rest"
 # The name inside the library is not libcuda.so.1; it lies beside the library.
 export LD_LIBRARY_PATH="$(dirname "$lib"):$link${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
-go vet -tags gorgonia ./internal/cuda
+go vet -tags gorgonia ./workloads/device/cuda
 go test -tags gorgonia -count=1 -timeout 300s \
   -run '^(TestConformance|TestGorgonia.*|TestLoadRefusals|TestKernelFault|TestReopenAfterFault|TestFailingCalls|TestCapture.*|TestCooperative|TestSharedMemory|TestSpin|TestFlushCache|TestPool|TestMemoryLimit|TestAnotherThread)$' \
-  ./internal/cuda
+  ./workloads/device/cuda
 echo 'gorgonia: passed'

@@ -17,7 +17,7 @@ trap 'rm -rf "$aside"' EXIT
 # Without a C compiler gpuprof builds too, and then says that telemetry was left out.
 build=(-trimpath -buildvcs=false)
 go build "${build[@]}" -ldflags "-s -w -X main.version=$version -X main.commit=$commit" -o "$aside/bin/gpuprof" ./cmd/gpuprof
-for package in internal/cuda workloads/op internal/measure internal/gpucheck scripts/peerserving; do
+for package in workloads/device/cuda workloads/op workloads/measure workloads/gpucheck scripts/peerserving; do
   go test -c "${build[@]}" -ldflags '-s -w' -o "$aside/bin/$(basename "$package").test" "./$package"
 done
 

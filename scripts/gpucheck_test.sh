@@ -14,7 +14,7 @@ started=$SECONDS
 "$scratch/bundle/gpu-check" --dry-run --source . --python "$python" --out "$scratch/dry" --archive "$scratch/dry.tar.gz" >"$scratch/dry.txt" ||
   { cat "$scratch/dry.txt"; exit 1; }
 echo "gpucheck: dry run in $((SECONDS - started)) s"
-GPUCHECK_SUMMARY=$scratch/dry/summary.json go test -count=1 -timeout 100s -run 'TestSummaryFollowsItsSchema' ./internal/gpucheck
+GPUCHECK_SUMMARY=$scratch/dry/summary.json go test -count=1 -timeout 100s -run 'TestSummaryFollowsItsSchema' ./workloads/gpucheck
 if scripts/gpucheck/unpack.py "$scratch/dry.tar.gz" --root "$scratch/root" --gpuprof "$(type -P true)" 2>"$scratch/refusal.txt" ||
   ! grep -q 'dry run' "$scratch/refusal.txt"; then
   echo "gpucheck: unpack.py did not refuse a dry run: $(cat "$scratch/refusal.txt")" >&2
@@ -24,7 +24,7 @@ fi
 started=$SECONDS
 "$scratch/bundle/gpu-record" --dry-run --source . --out "$scratch/record" --archive "$scratch/record.tar.gz" >"$scratch/record.txt" || { cat "$scratch/record.txt"; exit 1; }
 echo "gpucheck: dry run of gpu-record in $((SECONDS - started)) s"
-GPUCHECK_SUMMARY=$scratch/record/summary.json go test -count=1 -timeout 100s -run 'TestSummaryFollowsItsSchema' ./internal/gpucheck
+GPUCHECK_SUMMARY=$scratch/record/summary.json go test -count=1 -timeout 100s -run 'TestSummaryFollowsItsSchema' ./workloads/gpucheck
 # What it records is taken as baselines.
 gunzip -c "$scratch/bundle/bin/gpuprof.gz" >"$scratch/gpuprof" && chmod +x "$scratch/gpuprof"
 "$scratch/gpuprof" baseline add "$scratch"/record/baselines/*.json.gz --dir "$scratch/baselines" --machine test --command gpu-record >"$scratch/added.txt" 2>&1 &&
@@ -41,7 +41,7 @@ fi
 # The name of the test binary makes it gpuprof, with a driver that only tests can give it.
 mkdir "$scratch/sim"
 go test -c -o "$scratch/sim/gpuprof" ./cmd/gpuprof
-driver=$(go test -count=1 -run '^TestSimulatorBuilds$' -v ./internal/cuda | sed -n 's/.*simulated driver: //p')
+driver=$(go test -count=1 -run '^TestSimulatorBuilds$' -v ./workloads/device/cuda | sed -n 's/.*simulated driver: //p')
 GPUPROF_TEST_DRIVER=$driver GPUPROF_CUDA_LIBRARY_PATH=$(dirname "$driver") GPUPROF_SIM='attr.38=1048576' \
   "$scratch/bundle/gpu-check" --dry-run --source . --gpuprof "$scratch/sim/gpuprof" --gpuprof-device cuda --only doctor,workload-checks,null \
   --out "$scratch/cuda" --archive "$scratch/cuda.tar.gz" >"$scratch/cuda.txt" || { cat "$scratch/cuda.txt"; exit 1; }

@@ -22,7 +22,7 @@ for root in workloads internal; do
 done
 sources=()
 if [ "${#roots[@]}" -gt 0 ]; then
-  mapfile -t sources < <(find "${roots[@]}" -name '*.cu' -not -path '*/testdata/*' -not -path 'internal/cuda/sim/*' | LC_ALL=C sort)
+  mapfile -t sources < <(find "${roots[@]}" -name '*.cu' -not -path '*/testdata/*' -not -path 'internal/testkit/sim/*' | LC_ALL=C sort)
 fi
 if [ "${#sources[@]}" -eq 0 ]; then
   echo 'kernels: no .cu sources'

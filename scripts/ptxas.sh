@@ -4,11 +4,11 @@
 # thing clang checks and clang does not check all of it: an assembler of NVIDIA's
 # has the last word. Fails on an error, on a spill in a kernel named in HOT, and on
 # more of it than ROOM has for a kernel. What it made for the generations of
-# internal/cuda/machinecode has to be what the archive there holds.
+# workloads/device/cuda/machinecode has to be what the archive there holds.
 #
 # Of the generated tensor products it counts the instructions per edge in the machine
 # code for sm_90 (scripts/sass), and fails where one takes more than PAPER says. NVRTC, which makes such kernels at run
-# time for other irreps, compiles one for each generation it knows (TestNVRTC in internal/cuda).
+# time for other irreps, compiles one for each generation it knows (TestNVRTC in workloads/device/cuda).
 #
 # The assembler, the disassembler and NVRTC come from Python wheels, kept under .bin/; no toolkit needed.
 #
@@ -152,12 +152,12 @@ case " $archs " in *' sm_90 '*)
   go run ./scripts/sass "$scratch" $PAPER || status=1
   ;;
 esac
-GPUPROF_NVRTC=$(realpath "$nvrtc") go test -count=1 -run '^TestNVRTC$' ./internal/cuda || status=1
+GPUPROF_NVRTC=$(realpath "$nvrtc") go test -count=1 -run '^TestNVRTC$' ./workloads/device/cuda || status=1
 if [ "$status" -eq 0 ]; then
   if [ -n "${WRITE:-}" ]; then
-    go run ./internal/cuda/machinecode/pack -write "$scratch"
+    go run ./workloads/device/cuda/machinecode/pack -write "$scratch"
   elif [ -z "${ARCHS:-}" ]; then
-    go run ./internal/cuda/machinecode/pack -check "$scratch" || status=1
+    go run ./workloads/device/cuda/machinecode/pack -check "$scratch" || status=1
   fi
 fi
 exit "$status"

@@ -31,8 +31,8 @@ if [ "$what" = workload ]; then
   git config user.email gallery@localhost
   tip=$(git rev-parse HEAD)
   git checkout -q -b plant "HEAD~$((last - culprit))"
-  { echo '//go:build !slowstage'; sed -e '1d' -e 's/os.Getenv("GPUPROF_SLOW_KERNEL")/"tp_csr=1"/' -e '/"os"/d' "$here/internal/host/slow.go"; } >internal/host/slow_off.go
-  gofmt -l internal/host | grep . && exit 1
+  { echo '//go:build !slowstage'; sed -e '1d' -e 's/os.Getenv("GPUPROF_SLOW_KERNEL")/"tp_csr=1"/' -e '/"os"/d' "$here/workloads/device/host/slow.go"; } >workloads/device/host/slow_off.go
+  gofmt -l workloads/device/host | grep . && exit 1
   git commit -qam 'host: the kernel of the tensor product takes twice as long (planted)'
   git rebase -q --onto plant "plant~1" "$tip"
   git checkout -q -B main

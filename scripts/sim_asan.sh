@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The tests of internal/cuda with the simulated driver under AddressSanitizer:
+# The tests of workloads/device/cuda with the simulated driver under AddressSanitizer:
 # every access of every kernel is checked, and the process ends at the first
 # that is wrong, with the line of the .cu file.
 #
-#   scripts/sim_asan.sh [packages]   ./internal/cuda/... unless told otherwise
+#   scripts/sim_asan.sh [packages]   ./workloads/device/cuda/... unless told otherwise
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,7 +19,7 @@ fi
 # libasan.so may be a link or a linker script; what is preloaded is the library itself.
 runtime=$(readlink -f "$asan")
 packages=("$@")
-if [ "${#packages[@]}" -eq 0 ]; then packages=(./internal/cuda/...); fi
+if [ "${#packages[@]}" -eq 0 ]; then packages=(./workloads/device/cuda/...); fi
 
 # Only the test binaries get the run-time library: the compilers that the tests start do without.
 scratch=$(mktemp -d)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuprof/gpuprof/internal/trace/tracetest"
+	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 )
 
 // BenchmarkAnalyze1GB reads and analyses a generated trace of a gigabyte in a

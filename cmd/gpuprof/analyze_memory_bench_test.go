@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/memsnap/memtest"
+	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 )
 
 // BenchmarkAnalyzeMemory1GB reads and replays a generated snapshot of a gigabyte in a

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
-	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
 func storedFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {

@@ -5,8 +5,10 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
-	"github.com/gpuprof/gpuprof/internal/measure"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
 type checkCmd struct {
@@ -78,19 +80,19 @@ func (c *checkCmd) readVectors(a *app) ([]byte, error) {
 }
 
 // report is an empty one of the workload on the device.
-func (t *aim) report(dev gpuprof.Device) *gpuprof.CheckReport {
+func (t *aim) report(dev device.Device) *gpuprof.CheckReport {
 	return &gpuprof.CheckReport{Head: document.NewHead(document.Check, tool()), Workload: t.workload.Name(), Preset: t.preset, Device: dev.Info().Name}
 }
 
-func (c *checkCmd) checkStages(a *app, t *aim, dev gpuprof.Device) (r *gpuprof.CheckReport, err error) {
+func (c *checkCmd) checkStages(a *app, t *aim, dev device.Device) (r *gpuprof.CheckReport, err error) {
 	r = t.report(dev)
 	r.Stages, err = measure.Check(a.ctx, dev, measure.Plan{Workload: t.workload, Preset: t.preset, Knobs: t.knobs[0],
 		Seed: c.Seed, Mode: gpuprof.Steady, Tool: tool(), Note: func(text string) { a.note("%s", text) }})
 	return r, err
 }
 
-func (c *checkCmd) checkVectors(a *app, t *aim, dev gpuprof.Device, file []byte) (r *gpuprof.CheckReport, err error) {
-	vc, ok := t.workload.(gpuprof.VectorChecker)
+func (c *checkCmd) checkVectors(a *app, t *aim, dev device.Device, file []byte) (r *gpuprof.CheckReport, err error) {
+	vc, ok := t.workload.(workloads.VectorChecker)
 	if !ok {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "checking %s: this workload takes no vectors", t.workload.Name()).WithFix("leave --vectors out")
 	}

@@ -14,9 +14,10 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/advise"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/advise"
 )
 
 // judging is what compare and gate share: margins, metrics and outputs.
@@ -176,7 +177,7 @@ func againstBaseline(c *compare.Comparison, old, now *compare.Result) []gpuprof.
 	o := advise.Options{}
 	if w, err := findWorkload(now.Workload, "compare"); err == nil {
 		o.Workload = w
-		if base, err := gpuprof.Resolve(w, now.Preset, nil); err == nil {
+		if base, err := workloads.Resolve(w, now.Preset, nil); err == nil {
 			o.Base = base
 		}
 	}

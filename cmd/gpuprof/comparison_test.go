@@ -20,6 +20,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/workloads"
 )
 
 func comparisonSchema(t *testing.T) *jsonschema.Resolved {
@@ -114,7 +115,7 @@ func madeRun(t *testing.T, path, deterministic string, scatterS float64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	knobs, err := gpuprof.Resolve(w, "small", gpuprof.Settings{"deterministic": deterministic})
+	knobs, err := workloads.Resolve(w, "small", gpuprof.Settings{"deterministic": deterministic})
 	if err != nil {
 		t.Fatal(err)
 	}

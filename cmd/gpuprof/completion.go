@@ -9,7 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
 )
 
 //go:embed completion/gpuprof.bash
@@ -269,15 +269,15 @@ func deviceCandidates() []candidate {
 
 func workloadCandidates() []candidate {
 	var out []candidate
-	for _, w := range workloads() {
+	for _, w := range allWorkloads() {
 		out = append(out, candidate{w.Name(), w.Doc()})
 	}
 	return out
 }
 
 // workloadIn finds the workload that the typed words name, else the first.
-func workloadIn(words []string) gpuprof.Workload {
-	all := workloads()
+func workloadIn(words []string) workloads.Workload {
+	all := allWorkloads()
 	for _, w := range all {
 		if slices.Contains(words, w.Name()) {
 			return w

@@ -11,9 +11,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
-	"github.com/gpuprof/gpuprof/internal/ptx"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/ptx"
 )
 
 // builtCUDAProgram is the C program of the recorder's tests and the PTX that it runs, made once.
@@ -26,11 +26,11 @@ var builtCUDAProgram = sync.OnceValues(func() (program [2]string, err error) {
 	if _, err := exec.Command("gcc", "-O1", "-o", program[0], "../../internal/record/testdata/cuda_program.c", "-ldl").Output(); err != nil {
 		return program, err
 	}
-	packed, err := os.ReadFile("../../internal/cuda/null.ptx.zst")
+	packed, err := os.ReadFile("../../workloads/device/cuda/null.ptx.zst")
 	if err != nil {
 		return program, err
 	}
-	program[1], err = ptx.Text(&gpuprof.Kernel{PTX: string(packed)})
+	program[1], err = ptx.Text(&device.Kernel{PTX: string(packed)})
 	return program, err
 })
 

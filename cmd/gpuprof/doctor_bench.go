@@ -17,8 +17,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/health"
-	"github.com/gpuprof/gpuprof/internal/measure"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/workloads/devicebench"
+	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
 // bench measures the GPUs, prints the report and returns its verdict.
@@ -120,7 +121,7 @@ func (c *doctorCmd) measureOnce(a *app, last bool) (m measured, err error) {
 	if err != nil {
 		return m, err
 	}
-	var targets []health.Target
+	var targets []devicebench.Target
 	for _, i := range here {
 		t, err := sight.target(i)
 		if err != nil {
@@ -135,12 +136,12 @@ func (c *doctorCmd) measureOnce(a *app, last bool) (m measured, err error) {
 	}
 	bar := newBenchProgress(a, len(targets), len(away))
 	defer bar.close()
-	var options health.Options
+	var options devicebench.Options
 	if late := func() bool { return time.Since(began) > c.Within-spare }; c.Quick {
-		options = health.Quick(late)
+		options = devicebench.Quick(late)
 	}
 	options.Progress = bar.phase
-	m.cards = health.Run(a.ctx, targets, options)
+	m.cards = devicebench.Run(a.ctx, targets, options)
 	if last && !c.Quick && a.ctx.Err() == nil && len(here) > 1 {
 		bar.phase("all", "links")
 		m.links, m.reduce = sight.between(a.ctx, here, linkBytes)

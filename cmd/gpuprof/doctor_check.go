@@ -11,6 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/workloads/devicebench"
 )
 
 // Checks that end in time whatever the driver does: another process of gpuprof asks it, is
@@ -137,7 +138,7 @@ func (c *doctorCmd) check(a *app) error {
 
 // usedBy are the cards of devices that other programs use, without a measurement; nil
 // where no program does.
-func usedBy(targets []health.Target) []health.Card {
+func usedBy(targets []devicebench.Target) []health.Card {
 	var cards []health.Card
 	used := false
 	for _, t := range targets {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
-	"github.com/gpuprof/gpuprof/internal/cuda"
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/probes/nvml"

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
-	"github.com/gpuprof/gpuprof/internal/measure"
 	"github.com/gpuprof/gpuprof/probes/events"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/e3nn"
+	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
 // These tests put together what only this package may: the real workload, the
@@ -25,14 +27,14 @@ func e3nnKnobs(t *testing.T, set ...string) gpuprof.Settings {
 		k, v, _ := strings.Cut(kv, "=")
 		s[k] = v
 	}
-	knobs, err := gpuprof.Resolve(e3nn.New(), "small", s)
+	knobs, err := workloads.Resolve(e3nn.New(), "small", s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return knobs
 }
 
-func hostDevice(t *testing.T) gpuprof.Device {
+func hostDevice(t *testing.T) device.Device {
 	t.Helper()
 	d, err := host.Open(host.Options{})
 	if err != nil {
@@ -48,7 +50,7 @@ func TestE3NNTimedLoopAllocatesNothing(t *testing.T) {
 		t.Run(strings.Join(set, ","), func(t *testing.T) {
 			dev := events.NewTracer(hostDevice(t))
 			knobs := e3nnKnobs(t, append(set, "batch=5")...)
-			sess, err := e3nn.New().Open(context.Background(), dev, gpuprof.Config{Preset: "small", Knobs: knobs, Seed: 1, Mode: gpuprof.Steady})
+			sess, err := e3nn.New().Open(context.Background(), dev, workloads.Config{Preset: "small", Knobs: knobs, Seed: 1, Mode: gpuprof.Steady})
 			if err != nil {
 				t.Fatal(err)
 			}

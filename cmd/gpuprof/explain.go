@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/explain"
+	"github.com/gpuprof/gpuprof/workloads"
 )
 
 type explainCmd struct {
@@ -34,8 +35,8 @@ func (c *explainCmd) Run(a *app) error {
 // explainedByList says where a knob's text is; nil where no workload has a knob of this name.
 func explainedByList(name string) error {
 	var has []string
-	for _, w := range workloads() {
-		if slices.ContainsFunc(w.Knobs(), func(k gpuprof.Knob) bool { return k.Name == name }) {
+	for _, w := range allWorkloads() {
+		if slices.ContainsFunc(w.Knobs(), func(k workloads.Knob) bool { return k.Name == name }) {
 			has = append(has, w.Name())
 		}
 	}

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
 // fake is a workload that goes wrong as its knob says: ok, check (a stage
@@ -16,16 +18,16 @@ import (
 // while sampling).
 type fake struct{}
 
-func (fake) Name() string              { return "fake" }
-func (fake) Doc() string               { return "goes wrong on request" }
-func (fake) Stages() []gpuprof.Stage   { return nil }
-func (fake) Presets() []gpuprof.Preset { return []gpuprof.Preset{{Name: "small"}} }
-func (fake) Knobs() []gpuprof.Knob {
-	return []gpuprof.Knob{gpuprof.Choice("fail", "what fails", "ok", "check", "open", "step")}
+func (fake) Name() string                { return "fake" }
+func (fake) Doc() string                 { return "goes wrong on request" }
+func (fake) Stages() []gpuprof.Stage     { return nil }
+func (fake) Presets() []workloads.Preset { return []workloads.Preset{{Name: "small"}} }
+func (fake) Knobs() []workloads.Knob {
+	return []workloads.Knob{workloads.Choice("fail", "what fails", "ok", "check", "open", "step")}
 }
-func (fake) Refuse(gpuprof.Info, gpuprof.Settings) error { return nil }
+func (fake) Refuse(device.Info, gpuprof.Settings) error { return nil }
 
-func (fake) Open(_ context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {
+func (fake) Open(_ context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	if c.Knobs["fail"] == "open" {
 		return nil, gpuprof.Errorf(gpuprof.ErrMemory, "allocating 10 GiB for fake: too much; lower batch")
 	}
@@ -33,7 +35,7 @@ func (fake) Open(_ context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof
 	if err != nil {
 		return nil, err
 	}
-	f, err := d.Load(&gpuprof.Kernel{Name: "wait", Serial: true, Host: func(*gpuprof.Args, int, int) {
+	f, err := d.Load(&device.Kernel{Name: "wait", Serial: true, Host: func(*device.Args, int, int) {
 		for begin := time.Now(); time.Since(begin) < 100*time.Microsecond; {
 		}
 	}})
@@ -41,17 +43,17 @@ func (fake) Open(_ context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof
 }
 
 type fakeSession struct {
-	stream gpuprof.Stream
-	kernel gpuprof.Func
+	stream device.Stream
+	kernel device.Func
 	fail   string
 	steps  int
-	args   gpuprof.Args
+	args   device.Args
 }
 
 func (s *fakeSession) Stages() []gpuprof.Stage {
 	return []gpuprof.Stage{{Name: "wait", MaxSpans: 1, Parts: []gpuprof.Part{{Kernel: "wait", Cost: gpuprof.Cost{Launches: 1}}}}}
 }
-func (s *fakeSession) Main() gpuprof.Stream    { return s.stream }
+func (s *fakeSession) Main() device.Stream     { return s.stream }
 func (s *fakeSession) Depth() int              { return 1 }
 func (s *fakeSession) Cycle() int              { return 1 }
 func (s *fakeSession) Work() (float64, string) { return 1, "items" }
@@ -62,7 +64,7 @@ func (s *fakeSession) Check(context.Context) ([]gpuprof.Check, error) {
 	return []gpuprof.Check{{Stage: "wait", Tolerance: 1e-5, Pass: s.fail != "check", RelativeError: 1}}, nil
 }
 
-func (s *fakeSession) Step(i int, p gpuprof.Probe) error {
+func (s *fakeSession) Step(i int, p workloads.Probe) error {
 	if s.steps++; s.fail == "step" && s.steps > 400 {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "launching kernel wait: the device is lost; run again")
 	}

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/perf/benchmath"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/advise"
+	"github.com/gpuprof/gpuprof/workloads/advise"
 )
 
 var (

@@ -11,8 +11,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/advise"
 	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/advise"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // leastTried is how many rules must have had something to say.
@@ -21,14 +23,14 @@ const leastTried = 8
 // With any settings that a device takes, whatever is found: the command that is
 // printed parses, and the device takes every point of its sweep.
 func TestFindingCommandsRun(t *testing.T) {
-	devices := []gpuprof.Info{
+	devices := []device.Info{
 		{Kind: "host", Name: "host", MaxThreads: 4},
 		{Kind: "cuda", Name: "a GPU", Arch: "sm_90", Facts: map[string]string{"cublas": "13.0", "cudnn": "9.1", "pool": "on"}},
 		{Kind: "cuda", Name: "an older GPU", Arch: "sm_75", Facts: map[string]string{"pool": "on"}},
 	}
 	tried := map[string]bool{}
 	try := func(r *rapid.T) {
-		w := rapid.SampledFrom(workloads()).Draw(r, "workload")
+		w := rapid.SampledFrom(allWorkloads()).Draw(r, "workload")
 		info := rapid.SampledFrom(devices).Draw(r, "device")
 		preset := rapid.SampledFrom(w.Presets()).Draw(r, "preset").Name
 		set := gpuprof.Settings{}
@@ -37,7 +39,7 @@ func TestFindingCommandsRun(t *testing.T) {
 				set[k.Name] = v
 			}
 		}
-		knobs, err := gpuprof.Resolve(w, preset, set)
+		knobs, err := workloads.Resolve(w, preset, set)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -45,7 +47,7 @@ func TestFindingCommandsRun(t *testing.T) {
 			return
 		}
 		run := drawnRun(r, w.Name(), preset, info, knobs)
-		base, err := gpuprof.Resolve(w, preset, nil)
+		base, err := workloads.Resolve(w, preset, nil)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -78,7 +80,7 @@ func TestFindingCommandsRun(t *testing.T) {
 }
 
 // knobValue is a value of the knob, "" to leave it as the preset has it.
-func knobValue(r *rapid.T, k gpuprof.Knob) string {
+func knobValue(r *rapid.T, k workloads.Knob) string {
 	values := []string{""}
 	if !k.Model {
 		values = append(values, k.Values...)
@@ -96,7 +98,7 @@ func knobValue(r *rapid.T, k gpuprof.Knob) string {
 }
 
 // drawnRun is a made-up run at these settings. Nothing in it was measured.
-func drawnRun(r *rapid.T, workload, preset string, info gpuprof.Info, knobs gpuprof.Settings) *gpuprof.Run {
+func drawnRun(r *rapid.T, workload, preset string, info device.Info, knobs gpuprof.Settings) *gpuprof.Run {
 	const n, us = 24, 1e-6
 	steady := func(v float64) *gpuprof.Series {
 		x := make([]float64, n)

@@ -7,20 +7,22 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/cuda"
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
-	"github.com/gpuprof/gpuprof/internal/host"
-	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
+	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/collate"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/e3nn"
 	"github.com/gpuprof/gpuprof/workloads/gruflow"
+	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
 // problem is a setting of a real workload that wastes time, and the finding
 // that must say so. The knob is turned from its value in set.
 type problem struct {
 	name        string
-	workload    gpuprof.Workload
+	workload    workloads.Workload
 	preset      string
 	set         string // knob=value, separated by spaces
 	rule, stage string
@@ -97,7 +99,7 @@ func (p problem) knobs(t testing.TB, value string) gpuprof.Settings {
 	if value != "" {
 		set[p.knob] = value
 	}
-	knobs, err := gpuprof.Resolve(p.workload, p.preset, set)
+	knobs, err := workloads.Resolve(p.workload, p.preset, set)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +108,7 @@ func (p problem) knobs(t testing.TB, value string) gpuprof.Settings {
 
 func (p problem) base(t testing.TB) gpuprof.Settings {
 	t.Helper()
-	base, err := gpuprof.Resolve(p.workload, p.preset, nil)
+	base, err := workloads.Resolve(p.workload, p.preset, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +131,7 @@ func (p problem) measure(t testing.TB, value, cache string) *gpuprof.Run {
 	return r
 }
 
-func (p problem) open(t testing.TB) gpuprof.Device {
+func (p problem) open(t testing.TB) device.Device {
 	t.Helper()
 	if p.sim == "" {
 		d, err := host.Open(host.Options{})

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/advise"
+	"github.com/gpuprof/gpuprof/workloads/advise"
 )
 
 // boundWithin is how far a bound may be above the gain measured. Below it may be as

@@ -5,18 +5,19 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/toy"
-	"github.com/gpuprof/gpuprof/internal/advise"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/advise"
+	"github.com/gpuprof/gpuprof/workloads/testkit/toy"
 )
 
 // squares is a made-up run of the toy on a GPU; nothing here was measured. Times
 // are in microseconds.
 func squares(t *testing.T, halt string, stages map[string]float64) *gpuprof.Run {
 	t.Helper()
-	knobs, err := gpuprof.Resolve(toy.Workload{}, "tiny", gpuprof.Settings{"halt": halt})
+	knobs, err := workloads.Resolve(toy.Workload{}, "tiny", gpuprof.Settings{"halt": halt})
 	if err != nil {
 		t.Fatal(err)
 	}

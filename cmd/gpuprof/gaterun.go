@@ -8,7 +8,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
-	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
 // blockSource measures a gate's blocks. A block is one process of either build;

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/workloads/search"
 )
 
 // documentFiles writes a file of each kind of document into dir, by kind.
@@ -132,7 +133,7 @@ func TestEarlyFilesAreRead(t *testing.T) {
 			t.Errorf("%v: exit %d, %s", args, code, said)
 		}
 	}
-	peers := tune.FindPeers(os.DirFS(filepath.Join(top, "baselines")), "NVIDIA H200", workloadNamed("e3nn"), "deepaw")
+	peers := search.FindPeers(os.DirFS(filepath.Join(top, "baselines")), "NVIDIA H200", workloadNamed("e3nn"), "deepaw")
 	if len(peers) == 0 {
 		t.Error("the recorded figures of other programs are not read")
 	}

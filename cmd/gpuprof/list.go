@@ -11,6 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/explain"
+	"github.com/gpuprof/gpuprof/workloads"
 )
 
 type listCmd struct {
@@ -73,13 +74,13 @@ func (c *listCmd) Run(a *app) error {
 	} else if !slices.Contains(listKinds(), what) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "listing %s: there is no such list", what).WithFix("use %s or a workload's name%s", strings.Join(listKinds(), ", "), gpuprof.DidYouMean(what, append(listKinds(), workloadNames()...)))
 	}
-	chosen := workloads()
+	chosen := allWorkloads()
 	if only != "" {
 		w, err := findWorkload(only, "list")
 		if err != nil {
 			return err
 		}
-		chosen = []gpuprof.Workload{w}
+		chosen = []workloads.Workload{w}
 	}
 	if what == "baselines" {
 		return (&baselineListCmd{Format: c.Format, workload: only}).Run(a, &baselineCmd{})
@@ -103,7 +104,7 @@ func (l *listing) explained() map[explain.Kind]*[]explain.Entry {
 func isWorkload(name string) bool { return workloadNamed(name) != nil }
 
 // collect gathers one list; what "" is a workload's presets and knobs.
-func collect(what string, chosen []gpuprof.Workload) (listing, error) {
+func collect(what string, chosen []workloads.Workload) (listing, error) {
 	var l listing
 	if what == "devices" {
 		l.Devices = devices()
@@ -134,7 +135,7 @@ func collect(what string, chosen []gpuprof.Workload) (listing, error) {
 	return l, nil
 }
 
-func describeWorkload(w gpuprof.Workload) workloadEntry {
+func describeWorkload(w workloads.Workload) workloadEntry {
 	e := workloadEntry{Name: w.Name(), Doc: w.Doc()}
 	for _, p := range w.Presets() {
 		e.Presets = append(e.Presets, p.Name)
@@ -142,10 +143,10 @@ func describeWorkload(w gpuprof.Workload) workloadEntry {
 	return e
 }
 
-func describePresets(w gpuprof.Workload) ([]presetEntry, error) {
+func describePresets(w workloads.Workload) ([]presetEntry, error) {
 	var out []presetEntry
 	for _, p := range w.Presets() {
-		knobs, err := gpuprof.Resolve(w, p.Name, nil)
+		knobs, err := workloads.Resolve(w, p.Name, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +155,7 @@ func describePresets(w gpuprof.Workload) ([]presetEntry, error) {
 	return out, nil
 }
 
-func describeKnob(w gpuprof.Workload, k gpuprof.Knob) knobEntry {
+func describeKnob(w workloads.Workload, k workloads.Knob) knobEntry {
 	e := knobEntry{Workload: w.Name(), Name: k.Name, Default: k.Default, Presets: map[string]string{},
 		Accepts: strings.TrimPrefix(k.Usage(), "use "), Kind: "tuning", Doc: k.Doc}
 	if k.Model {

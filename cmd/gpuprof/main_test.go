@@ -16,9 +16,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/toy"
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/testkit/toy"
 )
 
 func TestMain(m *testing.M) {
@@ -40,9 +40,9 @@ func TestMain(m *testing.M) {
 		machineRoot = root // with a kernel's log and lists of GPUs of its own
 	}
 	if os.Getenv("GPUPROF_TEST_WORKLOAD") != "" {
-		anotherWorkload = []gpuprof.Workload{toy.Workload{}}
+		anotherWorkload = []workloads.Workload{toy.Workload{}}
 	}
-	// scripts/smoke.sh measures memory in full, as the tests of internal/host do.
+	// scripts/smoke.sh measures memory in full, as the tests of workloads/device/host do.
 	testCopy = 4 << 20
 	// A gate lets a process end in any case, unless a script is about one that never does.
 	testLimit = giveUp

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
 )
 
 // general are words of a workload that other things are called too, with the
@@ -20,7 +20,7 @@ import (
 func general() map[string][]string {
 	return map[string][]string{
 		// Columns, axes, fields and headings.
-		"stage": {"report"}, "sample": {"report", "internal/measure"}, "metrics": {"report"}, "steps": {"report", "internal/compare"},
+		"stage": {"report"}, "sample": {"report", "workloads/measure"}, "metrics": {"report"}, "steps": {"report", "internal/compare"},
 		"threads": {"cmd", "internal/compare"}, "input": {"report"}, "spread": {"report"}, "probes": {"report"},
 		"load": {"report"}, "fill": {"report"}, "blocks": {"report"}, "classes": {"report"}, "batch": {"report"}, "graph": {"report"}, "depth": {"report"}, "flow": {"report"}, "layout": {"report"}, "library": {"report"}, "workers": {"report"},
 		// The verb, and a class of style.
@@ -28,7 +28,7 @@ func general() map[string][]string {
 		// The verdict, and what steps of a recorded program are told apart by.
 		"pass": {"cmd", "report", "internal/compare"}, "optimizer": {"cmd"}, "window": {"cmd", "report"},
 		// The rule of this name, and rows of waits (below).
-		"sync": {"internal/advise", "report"},
+		"sync": {"workloads/advise", "report"},
 		// States and directions of a recorded program, and counters of any run.
 		"starved": {"report"}, "h2d": {"internal/compare", "report"}, "d2h": {"internal/compare", "report"}, "item_reads": {"internal/compare"},
 		// The order of rows in reports, which a run does not store: waits come last.
@@ -98,7 +98,7 @@ func literal(n ast.Node) (string, bool) {
 // declared are the names that workloads give, with what they name.
 func declared() map[string]string {
 	names := map[string]string{}
-	for _, w := range workloads() {
+	for _, w := range allWorkloads() {
 		names[w.Name()] = "a workload"
 		for _, st := range w.Stages() {
 			names[st.Name] = "a stage of " + w.Name()
@@ -113,7 +113,7 @@ func declared() map[string]string {
 // A value is spelled in one way, whether it was typed or is a knob's own: compare and gate take
 // two spellings for two settings.
 func TestKnobsSpellTheirValuesOnce(t *testing.T) {
-	for _, w := range workloads() {
+	for _, w := range allWorkloads() {
 		for _, k := range w.Knobs() {
 			if got, err := k.Canonical(k.Default); err != nil || got != k.Default {
 				t.Errorf("%s: %s=%s is spelled %q where it is typed, %v", w.Name(), k.Name, k.Default, got, err)
@@ -121,7 +121,7 @@ func TestKnobsSpellTheirValuesOnce(t *testing.T) {
 		}
 		for _, p := range w.Presets() {
 			for name, v := range p.Set {
-				if i := slices.IndexFunc(w.Knobs(), func(k gpuprof.Knob) bool { return k.Name == name }); i < 0 {
+				if i := slices.IndexFunc(w.Knobs(), func(k workloads.Knob) bool { return k.Name == name }); i < 0 {
 					t.Errorf("%s: preset %s sets %s, which is no knob", w.Name(), p.Name, name)
 				} else if got, err := w.Knobs()[i].Canonical(v); err != nil || got != v {
 					t.Errorf("%s: preset %s has %s=%s, spelled %q where it is typed, %v", w.Name(), p.Name, name, v, got, err)
@@ -138,7 +138,7 @@ func eachFile(t *testing.T, look func(path string, f *ast.File, pos *token.FileS
 	const root = "../.."
 	pos := token.NewFileSet()
 	seen := 0
-	for _, dir := range []string{"cmd", "report", "internal/advise", "internal/tune", "internal/measure", "internal/compare"} {
+	for _, dir := range []string{"cmd", "report", "workloads/advise", "internal/tune", "workloads/measure", "internal/compare"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err

@@ -32,11 +32,11 @@ var opened = map[string]string{
 	"internal/child/alive_linux.go":             "the system's files",
 	"internal/compare/baseline/lock.go":         "makes a new file",
 	"internal/compare/baseline/lock_unix.go":    "locks the folder of the store, which was just made",
-	"internal/cuda/hostmemory.go":               "the system's files",
-	"internal/cuda/info.go":                     "the system's files",
-	"internal/cuda/vendor.go":                   "lists the system's libraries and opens none",
+	"workloads/device/cuda/hostmemory.go":               "the system's files",
+	"workloads/device/cuda/info.go":                     "the system's files",
+	"workloads/device/cuda/vendor.go":                   "lists the system's libraries and opens none",
 	"internal/dynlib/open_linux.go":             "the system's files",
-	"internal/host/device.go":                   "the system's files",
+	"workloads/device/host/device.go":                   "the system's files",
 	"internal/owner/owner.go":                   "makes a new file, and reads the system's",
 	"internal/owner/stat_linux.go":              "the system's files",
 	"internal/record/cupti.go":                  "lists the system's libraries and opens none",
@@ -70,7 +70,7 @@ func TestOpens(t *testing.T) {
 		name := filepath.ToSlash(rel)
 		if d.IsDir() {
 			// What builds or tests gpuprof, and reads its own repository.
-			aside := []string{"scripts", "shared", "internal/cuda/sim", "internal/cuda/machinecode/pack", "report/internal/fixture", "internal/devicetest", "workloads/workloadtest"}
+			aside := []string{"scripts", "shared", "internal/testkit/sim", "workloads/device/cuda/machinecode/pack", "internal/testkit/fixture", "workloads/testkit/devicetest", "workloads/testkit/workloadtest"}
 			if slices.Contains(aside, name) || slices.Contains([]string{"testdata", "gen"}, d.Name()) || strings.HasPrefix(d.Name(), ".") && name != "." {
 				return fs.SkipDir
 			}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/pprof/driver"
@@ -174,19 +175,26 @@ func lineKeys[V any](m map[string]V) map[string]V {
 }
 
 // runFetcher gives pprof the profile of a file, also as a base. pprof reads none
-// itself: it would open the file again, and read however much is in it.
+// itself: it would open the file again, and read however much is in it. It calls
+// Fetch from several goroutines, one for the profile and one for the base.
 type runFetcher struct {
 	ctx   context.Context             // of the verb: pprof has none
+	mu    sync.Mutex                  // of ready and err
 	ready map[string]*profile.Profile // that was read already, by source
 	err   error
 }
 
 func (f *runFetcher) Fetch(src string, _, _ time.Duration) (*profile.Profile, string, error) {
+	f.mu.Lock()
 	p, ok := f.ready[src]
-	if delete(f.ready, src); !ok {
+	delete(f.ready, src)
+	f.mu.Unlock()
+	if !ok {
 		var err error
 		if p, err = openProfile(f.ctx, src); err != nil {
+			f.mu.Lock()
 			f.err = errors.Join(f.err, err)
+			f.mu.Unlock()
 			return nil, "", err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gpuprof/gpuprof/internal/document"
-	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
 // progress is one line on the terminal that says what is going on. Off a

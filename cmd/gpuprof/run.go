@@ -13,9 +13,10 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/advise"
 	"github.com/gpuprof/gpuprof/internal/document"
-	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/advise"
+	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
 type runCmd struct {
@@ -158,7 +159,7 @@ func (s *session) leave(runs []*gpuprof.Run) error {
 // advise gives the runs with what their figures say about their knobs.
 func (s *session) advise(runs []*gpuprof.Run) []*gpuprof.Run {
 	o := advise.Options{Workload: s.aim.workload}
-	if base, err := gpuprof.Resolve(s.aim.workload, s.aim.preset, nil); err == nil {
+	if base, err := workloads.Resolve(s.aim.workload, s.aim.preset, nil); err == nil {
 		o.Base = base
 	}
 	if s.Device != "auto" {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/toy"
+	"github.com/gpuprof/gpuprof/workloads/testkit/toy"
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // target is what run and check work on: the flags they share.
@@ -22,13 +24,13 @@ type target struct {
 
 // aim is a target whose names and values have all been checked.
 type aim struct {
-	workload gpuprof.Workload
+	workload workloads.Workload
 	preset   string
 	device   deviceKind
 	choice   string             // why this device, where the user left it open
 	set      []gpuprof.Settings // what the user set, one a point of the sweep
 	knobs    []gpuprof.Settings // the same, complete
-	info     gpuprof.Info       // of the device, once it was opened
+	info     device.Info        // of the device, once it was opened
 }
 
 // resolve checks everything that can be checked without a device.
@@ -41,8 +43,8 @@ func (t *target) resolve(verb string) (*aim, error) {
 	if out.device, out.choice, err = chooseDevice(t.Device, noGPU()); err != nil {
 		return nil, err
 	}
-	out.preset = cmp.Or(out.preset, gpuprof.DefaultPreset(w, out.device.kind()))
-	if _, err := gpuprof.FindPreset(w, out.preset); err != nil {
+	out.preset = cmp.Or(out.preset, workloads.DefaultPreset(w, out.device.kind()))
+	if _, err := workloads.FindPreset(w, out.preset); err != nil {
 		return nil, err
 	}
 	axes, err := parseSets(t.Set)
@@ -51,7 +53,7 @@ func (t *target) resolve(verb string) (*aim, error) {
 	}
 	out.set = product(axes)
 	for _, s := range out.set {
-		k, err := gpuprof.Resolve(w, out.preset, s)
+		k, err := workloads.Resolve(w, out.preset, s)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +82,7 @@ func (t *aim) refuse(a *app) error {
 	return nil
 }
 
-func findWorkload(name, verb string) (gpuprof.Workload, error) {
+func findWorkload(name, verb string) (workloads.Workload, error) {
 	if w := workloadNamed(name); w != nil {
 		return w, nil
 	}
@@ -93,15 +95,15 @@ func findWorkload(name, verb string) (gpuprof.Workload, error) {
 }
 
 func workloadNames() (names []string) {
-	for _, w := range workloads() {
+	for _, w := range allWorkloads() {
 		names = append(names, w.Name())
 	}
 	return names
 }
 
 // workloadNamed is the workload of a name, nil for none.
-func workloadNamed(name string) gpuprof.Workload {
-	for _, w := range workloads() {
+func workloadNamed(name string) workloads.Workload {
+	for _, w := range allWorkloads() {
 		if w.Name() == name {
 			return w
 		}

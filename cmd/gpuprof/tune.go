@@ -14,10 +14,12 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/document"
-	"github.com/gpuprof/gpuprof/internal/measure"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/runfile"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/measure"
+	"github.com/gpuprof/gpuprof/workloads/search"
 )
 
 type tuneCmd struct {
@@ -59,7 +61,7 @@ func (tuneCmd) Help() string {
 type tuning struct {
 	*tuneCmd
 	app    *app
-	opts   tune.Options
+	opts   search.Options
 	device deviceKind
 	outs   []output
 	state  string // the JSON file kept up to date
@@ -79,14 +81,14 @@ func (c *tuneCmd) Run(a *app) (err error) {
 		a.note("%s", t.choice)
 	}
 	bar := a.newProgress("tune")
-	t.opts.Progress = func(p tune.Progress) {
+	t.opts.Progress = func(p search.Progress) {
 		note := p.Note
 		if p.Left > 0 {
 			note += ", " + p.Left.Round(time.Second).String() + " left"
 		}
 		bar.show(measure.Progress{Phase: p.Phase, Done: p.Done, Total: p.Total, Note: note})
 	}
-	bench := &tune.InProcess{Open: t.device.open, Now: testClock}
+	bench := &search.InProcess{Open: t.device.open, Now: testClock}
 	done, err := t.watchEnergy(bench)
 	if err != nil {
 		return err
@@ -95,10 +97,10 @@ func (c *tuneCmd) Run(a *app) (err error) {
 	t.opts.Bench = bench
 	var r *tune.Result
 	if c.Claims {
-		r, err = tune.RunClaims(a.ctx, t.opts, workloadNamed, t.whole)
+		r, err = search.RunClaims(a.ctx, t.opts, workloadNamed, t.whole)
 	} else {
 		t.opts.Fresh, t.opts.Findings = t.fresh, t.findings
-		r, err = tune.Run(a.ctx, t.opts)
+		r, err = search.Run(a.ctx, t.opts)
 	}
 	bar.close()
 	err = errors.Join(err, bench.Close())
@@ -110,7 +112,7 @@ func (c *tuneCmd) Run(a *app) (err error) {
 
 // watchEnergy gives the bench the device's energy counter where the goal needs
 // it. Without one nothing is measured and no file is written.
-func (t *tuning) watchEnergy(bench *tune.InProcess) (done func(), err error) {
+func (t *tuning) watchEnergy(bench *search.InProcess) (done func(), err error) {
 	if t.opts.Goal != tune.Energy {
 		return func() {}, nil
 	}
@@ -130,7 +132,7 @@ func (t *tuning) watchEnergy(bench *tune.InProcess) (done func(), err error) {
 		}
 	}
 	done()
-	return nil, tune.NoEnergy()
+	return nil, search.NoEnergy()
 }
 
 // interrupted is the one sentence for Ctrl-C.
@@ -230,7 +232,7 @@ func (t *tuning) target() error {
 	}
 	t.device, t.choice, t.opts.Device = d, why, d.Name
 	if !t.Claims {
-		t.opts.Preset = cmp.Or(t.Preset, gpuprof.DefaultPreset(t.opts.Workload, d.kind()))
+		t.opts.Preset = cmp.Or(t.Preset, workloads.DefaultPreset(t.opts.Workload, d.kind()))
 	}
 	return t.describeDevice()
 }
@@ -250,11 +252,11 @@ func (t *tuning) names() (err error) {
 		}
 		t.opts.Set[ax.knob] = ax.values[0]
 	}
-	base, err := gpuprof.Resolve(t.opts.Workload, cmp.Or(t.Preset, gpuprof.DefaultPreset(t.opts.Workload, onHost)), t.opts.Set)
+	base, err := workloads.Resolve(t.opts.Workload, cmp.Or(t.Preset, workloads.DefaultPreset(t.opts.Workload, onHost)), t.opts.Set)
 	if err != nil {
 		return err
 	}
-	_, err = tune.Alternatives(t.opts.Workload, base, t.Knob, t.opts.Set, 1)
+	_, err = search.Alternatives(t.opts.Workload, base, t.Knob, t.opts.Set, 1)
 	return err
 }
 

@@ -15,11 +15,13 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/advise"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/runfile"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/advise"
+	"github.com/gpuprof/gpuprof/workloads/search"
 )
 
 // inFolder gives use a folder for a process's result.
@@ -34,7 +36,7 @@ func inFolder(ctx context.Context, use func(dir string) error) error {
 
 // fresh compares two settings by paired blocks in a process of its own: this
 // program again.
-func (t *tuning) fresh(ctx context.Context, a, b tune.Side, l tune.Limits) (o *tune.Outcome, err error) {
+func (t *tuning) fresh(ctx context.Context, a, b search.Side, l search.Limits) (o *tune.Outcome, err error) {
 	exe, err := ownProgram()
 	if err != nil {
 		return nil, err
@@ -56,7 +58,7 @@ func (t *tuning) fresh(ctx context.Context, a, b tune.Side, l tune.Limits) (o *t
 }
 
 // pairArgs is the command line of a process that compares b with a.
-func (t *tuning) pairArgs(a, b tune.Side, l tune.Limits, file string) []string {
+func (t *tuning) pairArgs(a, b search.Side, l search.Limits, file string) []string {
 	args := []string{"tune", a.Workload.Name(), "--device", t.device.Name, "--preset", a.Preset, "--goal", string(l.Goal), "--budget", l.Time.String(),
 		"--seed", strconv.FormatUint(l.Seed, 10), "--pair-out", file}
 	if l.Rate > 0 {
@@ -96,7 +98,7 @@ func (c *tuneCmd) pair(a *app) error {
 	if err != nil {
 		return err
 	}
-	bench := &tune.InProcess{Open: t.device.open, Now: testClock}
+	bench := &search.InProcess{Open: t.device.open, Now: testClock}
 	done, err := t.watchEnergy(bench)
 	if err != nil {
 		return err
@@ -107,15 +109,15 @@ func (c *tuneCmd) pair(a *app) error {
 		k, v, _ := strings.Cut(kv, "=")
 		turned[k] = v
 	}
-	var sides [2]tune.Side
+	var sides [2]search.Side
 	for i, set := range []gpuprof.Settings{t.opts.Set, turned} {
-		knobs, err := gpuprof.Resolve(t.opts.Workload, t.opts.Preset, set)
+		knobs, err := workloads.Resolve(t.opts.Workload, t.opts.Preset, set)
 		if err != nil {
 			return err
 		}
-		sides[i] = tune.Side{Workload: t.opts.Workload, Preset: t.opts.Preset, Knobs: knobs}
+		sides[i] = search.Side{Workload: t.opts.Workload, Preset: t.opts.Preset, Knobs: knobs}
 	}
-	o, err := bench.Compare(a.ctx, sides[0], sides[1], tune.Limits{Goal: t.opts.Goal, Time: *c.Budget, MaxError: t.opts.MaxError, MaxMemory: t.opts.MaxMemory,
+	o, err := bench.Compare(a.ctx, sides[0], sides[1], search.Limits{Goal: t.opts.Goal, Time: *c.Budget, MaxError: t.opts.MaxError, MaxMemory: t.opts.MaxMemory,
 		Seed: t.opts.Seed, Sitting: true, Most: c.Most, Rate: c.RequestRate})
 	if err != nil {
 		return err
@@ -150,7 +152,7 @@ func (t *tuning) findings(ctx context.Context, limit time.Duration) ([]tune.Hint
 }
 
 // whole measures one setting by running this program again, as run --runs does.
-func (t *tuning) whole(ctx context.Context, w gpuprof.Workload, preset string, set gpuprof.Settings, limit time.Duration) (run *gpuprof.Run, err error) {
+func (t *tuning) whole(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (run *gpuprof.Run, err error) {
 	err = inFolder(ctx, func(dir string) error {
 		a := *t.app
 		a.ctx = ctx

@@ -14,6 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/search"
 )
 
 // fits runs `fits SCHEMA FILE`: the file is what gpuprof schema says it is.
@@ -99,34 +101,34 @@ func TestTuneSchema(t *testing.T) {
 
 // Whatever tune recommends, there is a line for it in a PyTorch program.
 func TestEveryTuningKnobHasAPyTorchLine(t *testing.T) {
-	for _, w := range workloads() {
+	for _, w := range allWorkloads() {
 		for _, p := range w.Presets() {
-			base, err := gpuprof.Resolve(w, p.Name, nil)
+			base, err := workloads.Resolve(w, p.Name, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			changes, err := tune.Alternatives(w, base, nil, nil, 1)
+			changes, err := search.Alternatives(w, base, nil, nil, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, k := range w.Knobs() { // and for going back to where it was
 				if !k.Model && !k.NamesFile {
-					changes = append(changes, tune.Change{Knob: k.Name, To: base[k.Name]})
+					changes = append(changes, search.Change{Knob: k.Name, To: base[k.Name]})
 				}
 			}
 			for _, c := range changes {
-				if line := tune.PyTorchLine(w, c.Knob, c.To); line == "" || strings.Contains(line, "%s") || strings.Contains(line, "every:") {
+				if line := search.PyTorchLine(w, c.Knob, c.To); line == "" || strings.Contains(line, "%s") || strings.Contains(line, "every:") {
 					t.Errorf("%s %s=%s: %q", w.Name(), c.Knob, c.To, line)
 				}
 			}
 		}
 	}
 	for to, want := range map[string]string{"every:10": "if step % 10 == 0: torch.cuda.synchronize()", "never": "# delete torch.cuda.synchronize() from the loop"} {
-		if got := tune.PyTorchLine(workloadNamed("gruflow"), "sync", to); got != want {
+		if got := search.PyTorchLine(workloadNamed("gruflow"), "sync", to); got != want {
 			t.Errorf("sync=%s: %q, want %q", to, got, want)
 		}
 	}
-	if got := tune.PyTorchLine(workloadNamed("collate"), "workers", "2"); got != "loader = DataLoader(dataset, num_workers=2)" {
+	if got := search.PyTorchLine(workloadNamed("collate"), "workers", "2"); got != "loader = DataLoader(dataset, num_workers=2)" {
 		t.Error(got)
 	}
 }

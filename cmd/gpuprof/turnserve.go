@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
 // A gate keeps a process of each build alive and lets them measure in turn. It

@@ -10,13 +10,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
-	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/explain"
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/history"
-	"github.com/gpuprof/gpuprof/internal/host"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/probes/machine"
@@ -32,7 +30,11 @@ import (
 	"github.com/gpuprof/gpuprof/report/pprof"
 	"github.com/gpuprof/gpuprof/report/prometheus"
 	"github.com/gpuprof/gpuprof/report/table"
+	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/collate"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/e3nn"
 	"github.com/gpuprof/gpuprof/workloads/gridsim"
 	"github.com/gpuprof/gpuprof/workloads/gruflow"
@@ -43,12 +45,12 @@ import (
 // devices and formats.
 
 // workloads lists every workload in the order they are shown.
-func workloads() []gpuprof.Workload {
-	return append([]gpuprof.Workload{e3nn.New(), gruflow.New(), collate.New(), gridsim.New(), serving.New()}, anotherWorkload...)
+func allWorkloads() []workloads.Workload {
+	return append([]workloads.Workload{e3nn.New(), gruflow.New(), collate.New(), gridsim.New(), serving.New()}, anotherWorkload...)
 }
 
 // anotherWorkload is one more entry of the table; only a test sets it.
-var anotherWorkload []gpuprof.Workload
+var anotherWorkload []workloads.Workload
 
 // worked says that this process is a worker of the collate workload and has
 // done its work.
@@ -58,7 +60,7 @@ func worked() bool { return collate.WorkerMain() }
 type deviceKind struct {
 	Name string `json:"name"`
 	Doc  string `json:"doc"`
-	open func() (gpuprof.Device, error)
+	open func() (device.Device, error)
 }
 
 // onHost is the name and the kind of the device that every machine has.
@@ -80,7 +82,7 @@ func devices() []deviceKind {
 	}
 	var silent []deviceKind
 	for _, g := range gpus {
-		d := deviceKind{fmt.Sprintf("cuda:%d", g.Index), "", func() (gpuprof.Device, error) { return openCUDA(g.Index) }}
+		d := deviceKind{fmt.Sprintf("cuda:%d", g.Index), "", func() (device.Device, error) { return openCUDA(g.Index) }}
 		if g.Fault != nil {
 			d.Doc = "a GPU that does not answer; gpuprof doctor says why"
 			silent = append(silent, d)
@@ -116,7 +118,7 @@ func cudaOptions() cuda.Options {
 	return cuda.Options{Library: simulatedDriver, AllowSimulated: simulatedDriver != ""}
 }
 
-func openCUDA(index int) (gpuprof.Device, error) {
+func openCUDA(index int) (device.Device, error) {
 	o := cudaOptions()
 	o.Index = index
 	d, err := cuda.Open(o)
@@ -129,7 +131,7 @@ func openCUDA(index int) (gpuprof.Device, error) {
 	return d, nil
 }
 
-func openHost() (gpuprof.Device, error) {
+func openHost() (device.Device, error) {
 	d, err := host.Open(host.Options{LargestCopy: testCopy})
 	if err != nil { // not d itself: a nil *host.Device is not a nil Device
 		return nil, err

@@ -12,11 +12,13 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/baselines"
-	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/internal/health"
-	"github.com/gpuprof/gpuprof/internal/measure"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/probes/nvml"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda"
+	"github.com/gpuprof/gpuprof/workloads/devicebench"
+	"github.com/gpuprof/gpuprof/workloads/measure"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -44,7 +46,7 @@ func examineGPUs() []gpuprof.CheckLine {
 
 // instrumentsOf are NVML's of a CUDA device, and what closes them; nil where
 // there are none, which doctor explains.
-func instrumentsOf(dev gpuprof.Device) (in measure.Instruments, done func()) {
+func instrumentsOf(dev device.Device) (in measure.Instruments, done func()) {
 	nothing := func() {}
 	gpu, ok := dev.(*cuda.Device)
 	if !ok || simulatedDriver != "" { // what NVML knows is another device
@@ -315,13 +317,13 @@ func (s *gpuSight) elsewhere(name string) (string, error) {
 }
 
 // target is a visible device ready to be measured.
-func (s *gpuSight) target(index int) (health.Target, error) {
+func (s *gpuSight) target(index int) (devicebench.Target, error) {
 	v := s.visible[index]
 	if v.Simulated {
-		return health.Target{}, gpuprof.Errorf(gpuprof.ErrDevice, "measuring cuda:%d: it is a simulated device, whose times mean nothing", v.Index).WithFix("run on a GPU")
+		return devicebench.Target{}, gpuprof.Errorf(gpuprof.ErrDevice, "measuring cuda:%d: it is a simulated device, whose times mean nothing", v.Index).WithFix("run on a GPU")
 	}
-	t := health.Target{Device: fmt.Sprintf("cuda:%d", v.Index), UUID: v.UUID, Condition: health.Condition{MIG: v.MIG},
-		Open: func() (gpuprof.Device, error) { return openCUDA(v.Index) }}
+	t := devicebench.Target{Device: fmt.Sprintf("cuda:%d", v.Index), UUID: v.UUID, Condition: health.Condition{MIG: v.MIG},
+		Open: func() (device.Device, error) { return openCUDA(v.Index) }}
 	if s.lib == nil {
 		return t, nil
 	}

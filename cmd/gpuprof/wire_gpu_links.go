@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/cuda"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda"
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/bucket/buckettest"
+	"github.com/gpuprof/gpuprof/internal/testkit/buckettest"
 )
 
 // store is what the buckets of these tests are called.

@@ -22,7 +22,7 @@ func card(device string) Card {
 		"copy": 4e12, "h2d_pinned": 55e9, "h2d_pageable": 10e9, "d2h_pinned": 54e9, "d2h_pageable": 9e9, "gemm_fp32": 50e12, "gemm_tf32": 400e12, "gemm_bf16": 700e12,
 		"launch": 6e-6, "launch_interval": 2e-6, "event_pair": 1.5e-6, "sustained": 650e12, "sm_clock": 1.7e9, "power": 690, "temperature": 65,
 	} {
-		c.set(name, v)
+		c.Set(name, v)
 	}
 	return c
 }
@@ -263,7 +263,7 @@ func TestSiblingsProperty(t *testing.T) {
 			cards = nil
 			for i := range n {
 				c := Card{Device: string(rune('a' + i)), Name: "X"}
-				c.set(metric, v[i]*f)
+				c.Set(metric, v[i]*f)
 				cards = append(cards, c)
 			}
 			rep, err := Judge(nil, cards, nil, gpuprof.Tool{})

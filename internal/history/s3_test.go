@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof/internal/bucket"
-	"github.com/gpuprof/gpuprof/internal/bucket/buckettest"
+	"github.com/gpuprof/gpuprof/internal/testkit/buckettest"
 )
 
 // TestStoreS3: a store in a bucket gives the report that one in a folder gives, packed

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/memsnap/memtest"
+	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 )
 
 // BenchmarkRead reads a generated snapshot, and counts what is kept of each event.

@@ -7,7 +7,7 @@ package memsnap
 import (
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/memsnap/memtest"
+	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 )
 
 // The frames of a moment lie within the ones that call them and add up to what is live;

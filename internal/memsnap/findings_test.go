@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/memsnap/memtest"
+	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 

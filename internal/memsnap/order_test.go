@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/memsnap/memtest"
+	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 )
 
 // Before PyTorch 2.12 blocks of equal size are chosen by address. What is said of a file of

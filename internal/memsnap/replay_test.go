@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/memsnap/memtest"
+	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 

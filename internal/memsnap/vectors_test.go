@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/memsnap/memtest"
+	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 )
 
 var update = flag.Bool("update", false, "write the made snapshots again; scripts/export_memory_vectors.py follows")

@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
 )
 
 // BenchmarkCUDARecord is what the recorder takes for itself to keep one record, writing included, as it counts that:

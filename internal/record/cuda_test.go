@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
-	"github.com/gpuprof/gpuprof/internal/ptx"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/cuda"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/ptx"
 )
 
 // cudaProgram is testdata/cuda_program.c, built once.
@@ -49,7 +49,7 @@ func cudaEnvironment(t testing.TB) cudaBed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := ptx.Text(&gpuprof.Kernel{PTX: string(packed)})
+	text, err := ptx.Text(&device.Kernel{PTX: string(packed)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package events
 import (
 	"math"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // single precision, which is 6e-8 of them at any length: enough for a rate,
 // not for a place, so places count from the block's own anchor.
 type synchroniser struct {
-	origin     gpuprof.Event
+	origin     device.Event
 	started    bool
 	host       int64 // the origin's place
 	slack      int64
@@ -33,7 +33,7 @@ type synchroniser struct {
 	multiplier float64 // 1 as long as the rate cannot be told from 1
 }
 
-func (c *synchroniser) reset(dev gpuprof.Device, s gpuprof.Stream, anchor gpuprof.Event) (host, slack int64, err error) {
+func (c *synchroniser) reset(dev device.Device, s device.Stream, anchor device.Event) (host, slack int64, err error) {
 	if !c.started {
 		c.multiplier = 1
 		if c.host, c.slack, err = tie(s, c.origin); err != nil {
@@ -79,7 +79,7 @@ func (c *synchroniser) onHost(ns int64) int64 {
 // tie records an event between two reads of the caller's clock, until they are
 // close or the tries are used up. The last try is the one whose event stands,
 // so it is the one reported.
-func tie(s gpuprof.Stream, e gpuprof.Event) (host, slack int64, err error) {
+func tie(s device.Stream, e device.Event) (host, slack int64, err error) {
 	for range anchorTries {
 		h0 := Now()
 		if err := s.Record(e); err != nil {

@@ -3,7 +3,7 @@ package events
 import (
 	"fmt"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // Span is one recorded interval, in nanoseconds of the caller's clock.
@@ -17,8 +17,8 @@ type Span struct {
 	// clock; OnDevice is false for spans of the caller alone.
 	OnDevice         bool
 	DevStart, DevEnd int64
-	Stream           gpuprof.Stream
-	Meter            gpuprof.Meter // what the span asked of the device (Kernels pass)
+	Stream           device.Stream
+	Meter            device.Meter // what the span asked of the device (Kernels pass)
 }
 
 // Block is what a Recorder saw.

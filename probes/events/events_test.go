@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
 	"github.com/gpuprof/gpuprof/probes/events"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 )
 
 // bench is a device with one stream and a kernel that spins for a while.
 type bench struct {
 	t      *testing.T
 	dev    *events.Tracer
-	main   gpuprof.Stream
-	spin   gpuprof.Func
-	buf    gpuprof.Buffer
+	main   device.Stream
+	spin   device.Func
+	buf    device.Buffer
 	stages []gpuprof.Stage
 }
 
@@ -33,9 +34,9 @@ func newBench(t *testing.T) *bench {
 	b := &bench{t: t, dev: events.NewTracer(d), stages: []gpuprof.Stage{{Name: "host", Kind: gpuprof.HostStage, MaxSpans: 1}, {Name: "dev", MaxSpans: 2}}}
 	b.main, err = b.dev.NewStream("main")
 	b.must(err)
-	b.buf, err = b.dev.Alloc(64, gpuprof.OnDevice)
+	b.buf, err = b.dev.Alloc(64, device.OnDevice)
 	b.must(err)
-	b.spin, err = b.dev.Load(&gpuprof.Kernel{Name: "spin", Serial: true, Host: func(*gpuprof.Args, int, int) {
+	b.spin, err = b.dev.Load(&device.Kernel{Name: "spin", Serial: true, Host: func(*device.Args, int, int) {
 		for s := time.Now(); time.Since(s) < spinTime; {
 		}
 	}})
@@ -212,7 +213,7 @@ func TestStepsWithEnds(t *testing.T) {
 }
 
 // bare is a device that offers nothing beside the interface.
-type bare struct{ gpuprof.Device }
+type bare struct{ device.Device }
 
 // What the device does not offer is refused, and what it was asked for is known.
 func TestTracerOffers(t *testing.T) {
@@ -229,10 +230,10 @@ func TestTracerOffers(t *testing.T) {
 	if err != nil || !tr.Touched() {
 		t.Fatalf("touched %t, %v", tr.Touched(), err)
 	}
-	_, gru := tr.BindGRU(gpuprof.GRUSpec{}, nil, nil, nil, nil, nil)
-	_, _, space := tr.GRUSpace(gpuprof.GRUSpec{})
+	_, gru := tr.BindGRU(device.GRUSpec{}, nil, nil, nil, nil, nil)
+	_, _, space := tr.GRUSpace(device.GRUSpec{})
 	_, compiler := tr.Compiler()
-	_, compile := tr.Compile(gpuprof.CUDASource{})
+	_, compile := tr.Compile(device.CUDASource{})
 	for name, err := range map[string]error{
 		"trim": tr.TrimPool(), "peak": tr.ResetPeak(), "flush": tr.FlushCache(s), "spin": tr.Spin(s, 1), "threads": tr.SetThreads(1), "gru": gru, "space": space,
 		"compiler": compiler, "compile": compile,
@@ -247,9 +248,9 @@ func TestTracerOffers(t *testing.T) {
 }
 
 // gpu says it is one, so that PTX counts.
-type gpu struct{ gpuprof.Device }
+type gpu struct{ device.Device }
 
-func (g gpu) Info() gpuprof.Info {
+func (g gpu) Info() device.Info {
 	i := g.Device.Info()
 	i.Kind = "cuda"
 	return i
@@ -265,7 +266,7 @@ func TestCodeHash(t *testing.T) {
 		defer d.Close()
 		tr := events.NewTracer(gpu{d})
 		for _, p := range texts {
-			if _, err := tr.Load(&gpuprof.Kernel{Name: "k", PTX: p, Host: func(*gpuprof.Args, int, int) {}}); err != nil {
+			if _, err := tr.Load(&device.Kernel{Name: "k", PTX: p, Host: func(*device.Args, int, int) {}}); err != nil {
 				t.Fatal(err)
 			}
 		}

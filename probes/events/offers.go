@@ -2,6 +2,7 @@ package events
 
 import (
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // What a device may offer beyond the Device interface, handed through with the
@@ -9,14 +10,14 @@ import (
 // the device has not, they return an ErrUsage that says so.
 
 var (
-	_ gpuprof.Threader     = (*Tracer)(nil)
-	_ gpuprof.Pool         = (*Tracer)(nil)
-	_ gpuprof.CacheFlusher = (*Tracer)(nil)
-	_ gpuprof.Spinner      = (*Tracer)(nil)
-	_ gpuprof.GRUMaker     = (*Tracer)(nil)
-	_ gpuprof.GRUTrainer   = (*Tracer)(nil)
+	_ device.Threader     = (*Tracer)(nil)
+	_ device.Pool         = (*Tracer)(nil)
+	_ device.CacheFlusher = (*Tracer)(nil)
+	_ device.Spinner      = (*Tracer)(nil)
+	_ device.GRUMaker     = (*Tracer)(nil)
+	_ device.GRUTrainer   = (*Tracer)(nil)
 
-	_ gpuprof.KernelCompiler = (*Tracer)(nil)
+	_ device.KernelCompiler = (*Tracer)(nil)
 )
 
 func (t *Tracer) lacks(doing, what string) error {
@@ -25,7 +26,7 @@ func (t *Tracer) lacks(doing, what string) error {
 
 // SetThreads implements gpuprof.Threader.
 func (t *Tracer) SetThreads(n int) error {
-	d, ok := t.Device.(gpuprof.Threader)
+	d, ok := t.Device.(device.Threader)
 	if !ok {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d: device %s has no CPU threads to limit", n, t.Info().Name).WithFix("leave threads at all")
 	}
@@ -34,7 +35,7 @@ func (t *Tracer) SetThreads(n int) error {
 
 // TrimPool implements gpuprof.Pool.
 func (t *Tracer) TrimPool() error {
-	d, ok := t.Device.(gpuprof.Pool)
+	d, ok := t.Device.(device.Pool)
 	if !ok {
 		return t.lacks("trimming the memory pool", "memory pool")
 	}
@@ -43,7 +44,7 @@ func (t *Tracer) TrimPool() error {
 
 // ResetPeak implements gpuprof.Pool.
 func (t *Tracer) ResetPeak() error {
-	d, ok := t.Device.(gpuprof.Pool)
+	d, ok := t.Device.(device.Pool)
 	if !ok {
 		return t.lacks("resetting the peak of memory", "memory pool")
 	}
@@ -52,7 +53,7 @@ func (t *Tracer) ResetPeak() error {
 
 // Reserved implements gpuprof.Pool; it is 0 where there is no pool.
 func (t *Tracer) Reserved() int64 {
-	d, ok := t.Device.(gpuprof.Pool)
+	d, ok := t.Device.(device.Pool)
 	if !ok {
 		return 0
 	}
@@ -60,8 +61,8 @@ func (t *Tracer) Reserved() int64 {
 }
 
 // FlushCache implements gpuprof.CacheFlusher.
-func (t *Tracer) FlushCache(s gpuprof.Stream) error {
-	d, ok := t.Device.(gpuprof.CacheFlusher)
+func (t *Tracer) FlushCache(s device.Stream) error {
+	d, ok := t.Device.(device.CacheFlusher)
 	if !ok {
 		return t.lacks("clearing the cache", "way to clear its cache")
 	}
@@ -69,14 +70,14 @@ func (t *Tracer) FlushCache(s gpuprof.Stream) error {
 }
 
 // CanFlush reports whether FlushCache works.
-func (t *Tracer) CanFlush() bool { _, ok := t.Device.(gpuprof.CacheFlusher); return ok }
+func (t *Tracer) CanFlush() bool { _, ok := t.Device.(device.CacheFlusher); return ok }
 
 // CanSpin reports whether Spin works.
-func (t *Tracer) CanSpin() bool { _, ok := t.Device.(gpuprof.Spinner); return ok }
+func (t *Tracer) CanSpin() bool { _, ok := t.Device.(device.Spinner); return ok }
 
 // Spin implements gpuprof.Spinner.
-func (t *Tracer) Spin(s gpuprof.Stream, ns int64) error {
-	d, ok := t.Device.(gpuprof.Spinner)
+func (t *Tracer) Spin(s device.Stream, ns int64) error {
+	d, ok := t.Device.(device.Spinner)
 	if !ok {
 		return t.lacks("spinning", "kernel that spins")
 	}
@@ -84,8 +85,8 @@ func (t *Tracer) Spin(s gpuprof.Stream, ns int64) error {
 }
 
 // BindGRU implements gpuprof.GRUMaker.
-func (t *Tracer) BindGRU(spec gpuprof.GRUSpec, x, h0, weights, y, hn gpuprof.Buffer) (gpuprof.Op, error) {
-	d, ok := t.Device.(gpuprof.GRUMaker)
+func (t *Tracer) BindGRU(spec device.GRUSpec, x, h0, weights, y, hn device.Buffer) (device.Op, error) {
+	d, ok := t.Device.(device.GRUMaker)
 	if !ok {
 		return nil, t.lacks("binding a GRU layer", "library with one")
 	}
@@ -97,8 +98,8 @@ func (t *Tracer) BindGRU(spec gpuprof.GRUSpec, x, h0, weights, y, hn gpuprof.Buf
 }
 
 // GRUSpace implements gpuprof.GRUTrainer.
-func (t *Tracer) GRUSpace(spec gpuprof.GRUSpec) (weights, kept int64, err error) {
-	d, ok := t.Device.(gpuprof.GRUTrainer)
+func (t *Tracer) GRUSpace(spec device.GRUSpec) (weights, kept int64, err error) {
+	d, ok := t.Device.(device.GRUTrainer)
 	if !ok {
 		return 0, 0, t.lacks("sizing a GRU to train", "library that trains one")
 	}
@@ -107,7 +108,7 @@ func (t *Tracer) GRUSpace(spec gpuprof.GRUSpec) (weights, kept int64, err error)
 
 // Compiler implements gpuprof.KernelCompiler.
 func (t *Tracer) Compiler() (string, error) {
-	d, ok := t.Device.(gpuprof.KernelCompiler)
+	d, ok := t.Device.(device.KernelCompiler)
 	if !ok {
 		return "", t.lacks("looking for a compiler", "compiler")
 	}
@@ -115,8 +116,8 @@ func (t *Tracer) Compiler() (string, error) {
 }
 
 // Compile implements gpuprof.KernelCompiler.
-func (t *Tracer) Compile(src gpuprof.CUDASource) (string, error) {
-	d, ok := t.Device.(gpuprof.KernelCompiler)
+func (t *Tracer) Compile(src device.CUDASource) (string, error) {
+	d, ok := t.Device.(device.KernelCompiler)
 	if !ok {
 		return "", t.lacks("compiling a kernel", "compiler")
 	}
@@ -133,7 +134,7 @@ func (t *Tracer) Libraries() map[string]string {
 }
 
 // behind is the device's own stream.
-func behind(s gpuprof.Stream) gpuprof.Stream {
+func behind(s device.Stream) device.Stream {
 	if ts, ok := s.(*tracedStream); ok {
 		return ts.Stream
 	}

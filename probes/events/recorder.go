@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // Pass says what a Recorder records.
@@ -41,15 +42,15 @@ func Began() time.Time { return clockBase }
 
 type spanRecord struct {
 	stage    int
-	stream   gpuprof.Stream
-	from, to gpuprof.Event // used when stream is not nil
+	stream   device.Stream
+	from, to device.Event // used when stream is not nil
 	h0, h1   int64
-	m0, m1   gpuprof.Meter // Kernels pass only
+	m0, m1   device.Meter // Kernels pass only
 }
 
 type stepRecord struct {
-	begin     gpuprof.Event
-	end       gpuprof.Event // after EndEvents
+	begin     device.Event
+	end       device.Event // after EndEvents
 	hostBegin int64
 	spans     []spanRecord
 	used      int
@@ -57,14 +58,14 @@ type stepRecord struct {
 
 // Recorder is a gpuprof.Probe for one block of steps at a time.
 type Recorder struct {
-	dev    gpuprof.Device
-	main   gpuprof.Stream
+	dev    device.Device
+	main   device.Stream
 	stages []gpuprof.Stage
 	pass   Pass
 	steps  []stepRecord
 	n      int // steps begun
-	anchor gpuprof.Event
-	end    gpuprof.Event
+	anchor device.Event
+	end    device.Event
 	tracer *Tracer
 	err    error
 	sync   synchroniser
@@ -72,14 +73,14 @@ type Recorder struct {
 
 // NewRecorder prepares for blocks of up to steps steps. All events are made
 // here. tracer may be nil; then the Kernels pass records no launches.
-func NewRecorder(dev gpuprof.Device, main gpuprof.Stream, stages []gpuprof.Stage, steps int, tracer *Tracer) (*Recorder, error) {
+func NewRecorder(dev device.Device, main device.Stream, stages []gpuprof.Stage, steps int, tracer *Tracer) (*Recorder, error) {
 	r := &Recorder{dev: dev, main: main, stages: stages, steps: make([]stepRecord, steps), tracer: tracer}
 	spans := 0
 	for _, s := range stages {
 		spans += s.MaxSpans
 	}
 	var err error
-	event := func() gpuprof.Event {
+	event := func() device.Event {
 		e, e1 := dev.NewEvent()
 		if e1 != nil && err == nil {
 			err = fmt.Errorf("making events for %d steps of %d spans: %w", steps, spans, e1)
@@ -163,7 +164,7 @@ func (r *Recorder) Start(int) error {
 }
 
 // Begin implements gpuprof.Probe.
-func (r *Recorder) Begin(stage int, s gpuprof.Stream) int {
+func (r *Recorder) Begin(stage int, s device.Stream) int {
 	if r.pass == Bare || r.pass == Nothing {
 		return -1
 	}

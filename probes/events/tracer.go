@@ -9,7 +9,8 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/ptx"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/ptx"
 )
 
 // Tracer is a device that can also put an event on either side of every
@@ -17,7 +18,7 @@ import (
 // on for the separate kernel pass only, and costs one comparison a launch
 // otherwise.
 type Tracer struct {
-	gpuprof.Device
+	device.Device
 	on    bool
 	stage int
 	recs  []launchRecord
@@ -31,27 +32,27 @@ type Tracer struct {
 type launchRecord struct {
 	name     string
 	stage    int
-	stream   gpuprof.Stream
-	from, to gpuprof.Event
-	fn       gpuprof.Func
+	stream   device.Stream
+	from, to device.Event
+	fn       device.Func
 	n        int
-	args     gpuprof.Args
+	args     device.Args
 }
 
 // Launch is one traced launch or copy, on the caller's clock.
 type Launch struct {
 	Kernel     string
 	Stage      int
-	Stream     gpuprof.Stream
+	Stream     device.Stream
 	Start, End int64 // nanoseconds
 	// What was launched; Func is nil for a copy, a replay and a library's call.
-	Func gpuprof.Func
+	Func device.Func
 	N    int
-	Args gpuprof.Args
+	Args device.Args
 }
 
 // NewTracer wraps a device.
-func NewTracer(d gpuprof.Device) *Tracer { return &Tracer{Device: d} }
+func NewTracer(d device.Device) *Tracer { return &Tracer{Device: d} }
 
 // Enable starts tracing up to n launches.
 func (t *Tracer) Enable(n int) error {
@@ -76,13 +77,13 @@ type digest = [sha256.Size]byte
 func (t *Tracer) Disable() { t.on = false }
 
 // Alloc implements gpuprof.Device.
-func (t *Tracer) Alloc(n int, p gpuprof.Place) (gpuprof.Buffer, error) {
+func (t *Tracer) Alloc(n int, p device.Place) (device.Buffer, error) {
 	t.touched = true
 	return t.Device.Alloc(n, p)
 }
 
 // Load implements gpuprof.Device.
-func (t *Tracer) Load(k *gpuprof.Kernel) (gpuprof.Func, error) {
+func (t *Tracer) Load(k *device.Kernel) (device.Func, error) {
 	t.touched = true
 	if k != nil && k.PTX != "" && t.code[k.PTX] == (digest{}) {
 		if t.code == nil {
@@ -115,7 +116,7 @@ func (t *Tracer) CodeHash() string {
 }
 
 // NewStream implements gpuprof.Device.
-func (t *Tracer) NewStream(name string) (gpuprof.Stream, error) {
+func (t *Tracer) NewStream(name string) (device.Stream, error) {
 	t.touched = true
 	s, err := t.Device.NewStream(name)
 	if err != nil {
@@ -125,7 +126,7 @@ func (t *Tracer) NewStream(name string) (gpuprof.Stream, error) {
 }
 
 // Capture implements gpuprof.Device.
-func (t *Tracer) Capture(s gpuprof.Stream, fn func() error) (gpuprof.Op, error) {
+func (t *Tracer) Capture(s device.Stream, fn func() error) (device.Op, error) {
 	ts, ok := s.(*tracedStream)
 	if !ok {
 		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "capturing a graph: the stream belongs to another device")
@@ -139,7 +140,7 @@ func (t *Tracer) Capture(s gpuprof.Stream, fn func() error) (gpuprof.Op, error) 
 
 // trace makes an Op of the device one that goes to the stream behind a traced
 // one, and that counts as one launch there.
-func (t *Tracer) trace(op gpuprof.Op) gpuprof.Op {
+func (t *Tracer) trace(op device.Op) device.Op {
 	parts := op.Parts()
 	name := fmt.Sprintf("graph of %d launches", len(parts))
 	if len(parts) == 1 {
@@ -149,12 +150,12 @@ func (t *Tracer) trace(op gpuprof.Op) gpuprof.Op {
 }
 
 type tracedOp struct {
-	gpuprof.Op
+	device.Op
 	t    *Tracer
 	name string
 }
 
-func (o *tracedOp) Enqueue(s gpuprof.Stream) error {
+func (o *tracedOp) Enqueue(s device.Stream) error {
 	ts, ok := s.(*tracedStream)
 	if !ok {
 		return o.Op.Enqueue(s)
@@ -173,14 +174,14 @@ func (o *tracedOp) Enqueue(s gpuprof.Stream) error {
 }
 
 type tracedStream struct {
-	gpuprof.Stream
+	device.Stream
 	t    *Tracer
 	name string
 }
 
 func (s *tracedStream) String() string { return s.name }
 
-func (s *tracedStream) Launch(f gpuprof.Func, n int, a *gpuprof.Args) error {
+func (s *tracedStream) Launch(f device.Func, n int, a *device.Args) error {
 	if !s.t.on {
 		return s.Stream.Launch(f, n, a)
 	}
@@ -192,7 +193,7 @@ func (s *tracedStream) Launch(f gpuprof.Func, n int, a *gpuprof.Args) error {
 		return err
 	}
 	if rec != nil {
-		rec.fn, rec.n, rec.args = f, n, gpuprof.Args{}
+		rec.fn, rec.n, rec.args = f, n, device.Args{}
 		if a != nil { // a kernel has parameters
 			rec.args = *a
 		}
@@ -200,7 +201,7 @@ func (s *tracedStream) Launch(f gpuprof.Func, n int, a *gpuprof.Args) error {
 	return s.t.close(rec, s)
 }
 
-func (s *tracedStream) Copy(dst gpuprof.Buffer, dstOff int, src gpuprof.Buffer, srcOff, n int) error {
+func (s *tracedStream) Copy(dst device.Buffer, dstOff int, src device.Buffer, srcOff, n int) error {
 	if !s.t.on {
 		return s.Stream.Copy(dst, dstOff, src, srcOff, n)
 	}
@@ -235,7 +236,7 @@ func (t *Tracer) close(rec *launchRecord, s *tracedStream) error {
 // Lost is how many launches found no room since Enable.
 func (t *Tracer) Lost() int { return t.lost }
 
-func (t *Tracer) drain(anchor gpuprof.Event, anchorHost int64, clock *synchroniser) ([]Launch, error) {
+func (t *Tracer) drain(anchor device.Event, anchorHost int64, clock *synchroniser) ([]Launch, error) {
 	out := make([]Launch, 0, t.used)
 	for i := range t.used {
 		rec := &t.recs[i]

@@ -12,7 +12,7 @@ import (
 // library or a command of Linux, and each that is not known says why and what to do.
 func TestSystemsHaveTheirOwnSentences(t *testing.T) {
 	ofLinux := []string{"/proc", "/sys", "/dev/", "mount", "libcuda", "LD_LIBRARY_PATH", "modprobe", "--gpus", "cpupower", "kernel", "sudo", "cgroup"}
-	// What internal/cuda says where dynlib.Unable says that there is no driver.
+	// What workloads/device/cuda says where dynlib.Unable says that there is no driver.
 	unable := Driver{Err: gpuprof.Errorf(gpuprof.ErrDevice, "NVIDIA has no driver for this system").WithFix("use --device host")}
 	for system, c := range map[string]struct {
 		has    []string // in what is said about memory, load and driver

@@ -7,11 +7,12 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cgroup"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // Environment is the fingerprint of the device and of machine m. What cannot
 // be read stays empty.
-func (m Machine) Environment(dev gpuprof.Info) gpuprof.Env {
+func (m Machine) Environment(dev device.Info) gpuprof.Env {
 	env := gpuprof.Env{
 		Kind: dev.Kind, Name: dev.Name, Arch: dev.Arch, Cores: dev.Cores, DeviceInfo: dev.Facts,
 		CPU: m.CPUModel(), CPUCores: runtime.NumCPU(), OS: runtime.GOOS, Go: runtime.Version(),

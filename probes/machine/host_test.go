@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // machine makes a Machine of files.
@@ -57,7 +58,7 @@ var serverFiles = map[string]string{
 }
 
 func TestEnvironment(t *testing.T) {
-	dev := gpuprof.Info{Kind: "host", Name: "cpu", Arch: "amd64", Cores: 3, Facts: map[string]string{"a": "b"}}
+	dev := device.Info{Kind: "host", Name: "cpu", Arch: "amd64", Cores: 3, Facts: map[string]string{"a": "b"}}
 	want := gpuprof.Env{
 		Kind: "host", Name: "cpu", Arch: "amd64", Cores: 3, DeviceInfo: map[string]string{"a": "b"},
 		CPU: "Big CPU @ 3GHz", CPUCores: runtime.NumCPU(), Memory: 16 << 20, OS: runtime.GOOS, Kernel: "6.1.0",
@@ -85,7 +86,7 @@ func TestClock(t *testing.T) {
 
 func TestNothingReadableIsUnknown(t *testing.T) {
 	m := machine(nil)
-	env := m.Environment(gpuprof.Info{})
+	env := m.Environment(device.Info{})
 	want := gpuprof.Env{CPUCores: runtime.NumCPU(), OS: runtime.GOOS, Go: runtime.Version()}
 	if diff := cmp.Diff(want, env); diff != "" {
 		t.Error(diff)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	ours "github.com/gpuprof/gpuprof/report/benchfmt"
-	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/report/csv"
-	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

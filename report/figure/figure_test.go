@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/figure"
-	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 )
 
 // TestPNGHasPictureAndMark decodes a picture of the default size and looks for

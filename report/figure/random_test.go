@@ -9,7 +9,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/figure"
-	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 )
 
 // TestSVGNeverBreaks draws every kind of every run, hostile ones too, and

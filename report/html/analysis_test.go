@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 	"github.com/gpuprof/gpuprof/report/page"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 )
 
 // TestFlagsAreNotBroken: a flag is code, which does not break at its hyphens,

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/kineto"
-	"github.com/gpuprof/gpuprof/internal/trace/tracetest"
+	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 )
 
 // thinnedWhole is thin of rows that were held whole.

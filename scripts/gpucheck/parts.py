@@ -30,12 +30,12 @@ def doctor(t):
 
 
 def conformance(t):
-    return t.part("conformance", 60, [t.tests("suite", "cuda.test", "^TestConformance$", "internal/cuda", skip="TestConformance/.*/kernel_failure")])
+    return t.part("conformance", 60, [t.tests("suite", "cuda.test", "^TestConformance$", "workloads/device/cuda", skip="TestConformance/.*/kernel_failure")])
 
 
 def conformance_failure(t):
     # A kernel that dies takes the process's context with it: alone, in a process of its own.
-    return t.part("conformance-failure", 25, [t.tests("kernel-failure", "cuda.test", "^TestConformance$/.*/^kernel_failure$", "internal/cuda")])
+    return t.part("conformance-failure", 25, [t.tests("kernel-failure", "cuda.test", "^TestConformance$/.*/^kernel_failure$", "workloads/device/cuda")])
 
 
 def kernels(t):
@@ -91,7 +91,7 @@ def bit_identity(t):
 
 def measure(t):
     # Its other tests need the simulator's faults; this one follows GPUPROF_DEVICE.
-    return t.part("measure", 40, [t.tests("device", "measure.test", "^TestOnDevice$", "internal/measure")])
+    return t.part("measure", 40, [t.tests("device", "measure.test", "^TestOnDevice$", "workloads/measure")])
 
 
 def protocol(t):

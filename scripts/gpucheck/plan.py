@@ -65,7 +65,7 @@ class Table:
         return Command(name, argv, cwd=str(self.args.source / folder) if self.dry else "", **more)
 
     def gpucheck(self, name, pattern):
-        return self.tests(name, "gpucheck.test", f"^({pattern})$", "internal/gpucheck")
+        return self.tests(name, "gpucheck.test", f"^({pattern})$", "workloads/gpucheck")
 
     # -- gpuprof
 

@@ -175,11 +175,11 @@ class Summary(Folder):
         self.assertIn("DRY RUN", summary.render(result))
 
     def test_recorded(self):
-        """internal/gpucheck holds these against the schema."""
+        """workloads/gpucheck holds these against the schema."""
         for name, dry in (("gpu", False), ("dry", True)):
             fill(self.dir, dry=dry)
             result = summary.build(self.dir, {**HEADER, "dry": dry}, [a_part(), a_part("absent")])
-            path = HERE.parent.parent / f"internal/gpucheck/testdata/summary-{name}.json"
+            path = HERE.parent.parent / f"workloads/gpucheck/testdata/summary-{name}.json"
             if os.environ.get("UPDATE") == "1":
                 path.write_text(json.dumps(result, indent=1) + "\n")
             self.assertEqual(json.loads(path.read_text()), json.loads(json.dumps(result)))

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/scripts/peerturns"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
@@ -63,18 +64,18 @@ func run(args []string) error {
 
 type job struct {
 	layout op.Layout
-	stream gpuprof.Stream
+	stream device.Stream
 	ops    []*op.Bound
 	out    []result
 }
 
 // result is what the last run left, rows of irreps in the job's layout.
 type result struct {
-	b   gpuprof.Buffer
+	b   device.Buffer
 	irs so3.Irreps
 }
 
-func bind(dev gpuprof.Device, path, impl string, layout op.Layout) (*job, error) {
+func bind(dev device.Device, path, impl string, layout op.Layout) (*job, error) {
 	tp, err := shape()
 	if err != nil {
 		return nil, err
@@ -94,17 +95,17 @@ func bind(dev gpuprof.Device, path, impl string, layout op.Layout) (*job, error)
 	if j.stream, err = dev.NewStream("main"); err != nil {
 		return nil, err
 	}
-	buffer := func(n int) gpuprof.Buffer {
-		b, e := dev.Alloc(4*n, gpuprof.OnDevice)
+	buffer := func(n int) device.Buffer {
+		b, e := dev.Alloc(4*n, device.OnDevice)
 		if e != nil && err == nil {
 			err = e
 		}
 		return b
 	}
-	read := func(n int) gpuprof.Buffer {
+	read := func(n int) device.Buffer {
 		b := buffer(n)
 		if err == nil {
-			err = binary.Read(r, binary.LittleEndian, gpuprof.Floats(b)[:n])
+			err = binary.Read(r, binary.LittleEndian, device.Floats(b)[:n])
 		}
 		return b
 	}
@@ -118,9 +119,9 @@ func bind(dev gpuprof.Device, path, impl string, layout op.Layout) (*job, error)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	reorder(layout, tp.In1, gpuprof.Floats(b.X))
+	reorder(layout, tp.In1, device.Floats(b.X))
 	if impl == "backward" {
-		reorder(layout, tp.Out, gpuprof.Floats(back.DOut))
+		reorder(layout, tp.Out, device.Floats(back.DOut))
 		bound, err := op.TensorProductGrad{Product: op.TensorProduct{TP: tp, Layout: layout, Scale: 1}}.Bind(dev, back, nodes, rows, edges)
 		j.ops, j.out = []*op.Bound{bound}, []result{{back.DX, tp.In1}, {back.DY, tp.In2}, {back.DW, so3.Irreps{{Mul: tp.WeightNumel(), Ir: so3.Irrep{P: 1}}}}}
 		return j, err
@@ -159,7 +160,7 @@ func (j *job) run() error {
 func (j *job) write(path string) error {
 	var all [][]float32
 	for _, r := range j.out {
-		out := gpuprof.Floats(r.b)
+		out := device.Floats(r.b)
 		row := make([]float32, r.irs.Dim())
 		for at := 0; at+len(row) <= len(out); at += len(row) {
 			copy(row, out[at:at+len(row)])

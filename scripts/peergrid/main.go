@@ -21,6 +21,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/scripts/peerturns"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/gridsim"
 )
 
@@ -66,7 +67,7 @@ func serve(f *gridsim.Forward, request, path string) (string, error) {
 }
 
 // openLaw reads INPUT and opens the law with the settings.
-func openLaw(dev gpuprof.Device, path string, knobs []string) (*gridsim.Forward, error) {
+func openLaw(dev device.Device, path string, knobs []string) (*gridsim.Forward, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err

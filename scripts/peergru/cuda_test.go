@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/cuda"
-	"github.com/gpuprof/gpuprof/internal/cuda/cudatest"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda"
+	"github.com/gpuprof/gpuprof/workloads/testkit/cudatest"
 )
 
 // peer is the variable with INPUT OUTPUT IMPL, with which the test serves a script on the

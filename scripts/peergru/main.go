@@ -26,8 +26,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/scripts/peerturns"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/gruflow"
 )
 
@@ -51,7 +51,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 }
 
 // serve answers the requests of in on a device.
-func serve(dev gpuprof.Device, input, output, impl string, in io.Reader, out io.Writer) (err error) {
+func serve(dev device.Device, input, output, impl string, in io.Reader, out io.Writer) (err error) {
 	j, err := read(input, impl == "backward" || impl == "train")
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", input, err)
@@ -124,7 +124,7 @@ func (f backward) result() ([][]float32, error) {
 	return all, err
 }
 
-func (j *job) open(dev gpuprof.Device, impl string) (runner, error) {
+func (j *job) open(dev device.Device, impl string) (runner, error) {
 	if impl == "backward" || impl == "train" {
 		f, err := gruflow.NewBackward(dev, j.cfg)
 		if err == nil && impl == "train" {

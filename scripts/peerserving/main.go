@@ -22,14 +22,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/scripts/peerturns"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 )
 
 func main() {
-	onHost := func(threads string) (gpuprof.Device, error) { return peerturns.Open(threads) } //nolint:wrapcheck // the device says what it opened
+	onHost := func(threads string) (device.Device, error) { return peerturns.Open(threads) } //nolint:wrapcheck // the device says what it opened
 	if err := run(os.Args[1:], os.Stdin, os.Stdout, onHost); err != nil {
 		fmt.Fprintln(os.Stderr, "peerserving:", err)
 		os.Exit(1)
@@ -38,13 +38,13 @@ func main() {
 
 // peer is an open network with a batch in it.
 type peer struct {
-	dev    gpuprof.Device
-	stream gpuprof.Stream
+	dev    device.Device
+	stream device.Stream
 	net    *resnet.Net
 	opt    resnet.Options
 }
 
-func run(args []string, in io.Reader, out io.Writer, device func(where string) (gpuprof.Device, error)) error {
+func run(args []string, in io.Reader, out io.Writer, device func(where string) (device.Device, error)) error {
 	if len(args) < 3 {
 		return fmt.Errorf("reading arguments: %d given; use peerserving INPUT OUTPUT THREADS KNOB=VALUE…", len(args))
 	}
@@ -85,7 +85,7 @@ func (p *peer) serve(request, path string) (string, error) {
 }
 
 // open reads INPUT and opens the network with the knobs.
-func open(dev gpuprof.Device, path string, knobs []string) (*peer, error) {
+func open(dev device.Device, path string, knobs []string) (*peer, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err

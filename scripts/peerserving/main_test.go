@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/cuda"
-	"github.com/gpuprof/gpuprof/internal/host"
 	"github.com/gpuprof/gpuprof/scripts/peerturns"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 )
 
@@ -23,7 +23,7 @@ import (
 // device, which has to give finite logits.
 func TestPeer(t *testing.T) {
 	if flag.NArg() > 0 {
-		open := func(where string) (gpuprof.Device, error) {
+		open := func(where string) (device.Device, error) {
 			if where == "cuda" {
 				return cuda.Open(cuda.Options{})
 			}
@@ -53,7 +53,7 @@ func TestPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	open := func(string) (gpuprof.Device, error) { return host.Open(host.Options{Threads: 1}) }
+	open := func(string) (device.Device, error) { return host.Open(host.Options{Threads: 1}) }
 	if err := run([]string{from, to, "1", "impl=direct"}, strings.NewReader("run 1\nlogits\n"), &out, open); err != nil {
 		t.Fatal(err)
 	}

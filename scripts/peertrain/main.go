@@ -23,6 +23,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/scripts/peerturns"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -50,7 +51,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 }
 
 // serve answers the requests of in on a device.
-func serve(dev gpuprof.Device, input, output string, layout op.Layout, in io.Reader, out io.Writer) (err error) {
+func serve(dev device.Device, input, output string, layout op.Layout, in io.Reader, out io.Writer) (err error) {
 	n, err := read(input)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", input, err)

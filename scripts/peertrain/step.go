@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
@@ -14,17 +15,17 @@ import (
 type trainer struct {
 	n      *network
 	layout op.Layout
-	stream gpuprof.Stream
+	stream device.Stream
 	mem    op.Arena
 	step   optim.Step
 	ops    []*op.Bound // the network forward and backward
 	end    []*op.Bound // clipping and the optimizer
-	loss   gpuprof.Buffer
+	loss   device.Buffer
 	err    error
 }
 
 // open binds the step of a network with its parameters.
-func (n *network) open(dev gpuprof.Device, layout op.Layout) (t *trainer, err error) {
+func (n *network) open(dev device.Device, layout op.Layout) (t *trainer, err error) {
 	t = &trainer{n: n, layout: layout, mem: op.Arena{Dev: dev}}
 	defer func() {
 		if err != nil {
@@ -64,12 +65,12 @@ func (t *trainer) keep(b *op.Bound, err error) {
 	}
 }
 
-func (t *trainer) words(n int) gpuprof.Buffer {
-	return t.mem.Words("values", int64(n), gpuprof.OnDevice)
+func (t *trainer) words(n int) device.Buffer {
+	return t.mem.Words("values", int64(n), device.OnDevice)
 }
 
 // index uploads whole numbers, which are words like the others.
-func (t *trainer) index(v []int32) gpuprof.Buffer {
+func (t *trainer) index(v []int32) device.Buffer {
 	bits := make([]float32, len(v))
 	for i, x := range v {
 		bits[i] = math.Float32frombits(uint32(x))
@@ -78,9 +79,9 @@ func (t *trainer) index(v []int32) gpuprof.Buffer {
 }
 
 // bind binds the network forward and backward. The vectors are given, and so nothing goes back to harmonics and radial functions.
-func (t *trainer) bind(dev gpuprof.Device) {
+func (t *trainer) bind(dev device.Device) {
 	n, e, atoms := t.n, int(t.n.Edges), int(t.n.Atoms)
-	param, grad := func(i int) gpuprof.Buffer { return t.step.Params()[i].P }, t.step.Grad
+	param, grad := func(i int) device.Buffer { return t.step.Params()[i].P }, t.step.Grad
 	x, w1, w2, mix, readout := param(0), param(1), param(2), param(3), param(4)
 	vec, target := t.mem.Upload(t.stream, "vec", n.vec), t.mem.Upload(t.stream, "target", n.target)
 	ends, order := op.BySource(n.src, atoms)
@@ -135,7 +136,7 @@ func (t *trainer) run() error {
 
 // first makes the first step and reads its loss, its gradients before clipping and the parameters after it.
 func (t *trainer) first() (all [][]float32, err error) {
-	read := func(name string, b gpuprof.Buffer, count int) {
+	read := func(name string, b device.Buffer, count int) {
 		if err != nil {
 			return
 		}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 )
 
 // Open opens the host device with as many threads as a text says.

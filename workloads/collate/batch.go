@@ -3,7 +3,7 @@ package collate
 import (
 	"unsafe"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // The fields of a batch. Values are four bytes wide.
@@ -125,9 +125,9 @@ func floatsOf(b []byte) []float32 {
 type slot struct {
 	batch
 	frame frame
-	home  []byte         // memory of frame
-	buf   gpuprof.Buffer // what home is, where the device can copy from it; else nil
-	spill bool           // the batch was too large for home and lies elsewhere
+	home  []byte        // memory of frame
+	buf   device.Buffer // what home is, where the device can copy from it; else nil
+	spill bool          // the batch was too large for home and lies elsewhere
 }
 
 // ready makes the slot hold a batch of these rows and lays it out. Workers may

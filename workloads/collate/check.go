@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -174,12 +175,12 @@ func pick(rng *rand.Rand, n, budget int) []int {
 }
 
 // read copies bytes of a device buffer.
-func (c *checker) read(b gpuprof.Buffer, at, n int) ([]byte, error) {
+func (c *checker) read(b device.Buffer, at, n int) ([]byte, error) {
 	out := make([]byte, n)
 	if n == 0 {
 		return out, nil
 	}
-	tmp, err := c.s.dev.Alloc(n, gpuprof.Pageable)
+	tmp, err := c.s.dev.Alloc(n, device.Pageable)
 	if err != nil {
 		return nil, err
 	}

@@ -5,23 +5,24 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // late drops what a stream is asked to do from the time on that it is told to.
 type late struct {
-	gpuprof.Stream
+	device.Stream
 	copies, launches int // that are still done; below 0: all
 }
 
-func (l *late) Copy(dst gpuprof.Buffer, dstAt int, src gpuprof.Buffer, srcAt, n int) error {
-	if l.copies == 0 && dst.Place() == gpuprof.OnDevice {
+func (l *late) Copy(dst device.Buffer, dstAt int, src device.Buffer, srcAt, n int) error {
+	if l.copies == 0 && dst.Place() == device.OnDevice {
 		return nil
 	}
 	l.copies--
 	return l.Stream.Copy(dst, dstAt, src, srcAt, n)
 }
 
-func (l *late) Launch(fn gpuprof.Func, n int, a *gpuprof.Args) error {
+func (l *late) Launch(fn device.Func, n int, a *device.Args) error {
 	if l.launches == 0 {
 		return nil
 	}

@@ -19,6 +19,8 @@ import (
 	"strconv"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
@@ -26,7 +28,7 @@ import (
 type Workload struct{}
 
 // New returns the workload.
-func New() gpuprof.Workload { return Workload{} }
+func New() workloads.Workload { return Workload{} }
 
 // Name implements gpuprof.Workload.
 func (Workload) Name() string { return "collate" }
@@ -37,8 +39,8 @@ func (Workload) Doc() string {
 }
 
 // Presets implements gpuprof.Workload.
-func (Workload) Presets() []gpuprof.Preset {
-	return []gpuprof.Preset{
+func (Workload) Presets() []workloads.Preset {
+	return []workloads.Preset{
 		{Name: "small", Doc: "batches of 64 HfO2 graphs with 32 to 96 probes each: milliseconds per step on two cores", DefaultOn: []string{"host"}},
 		{Name: "deepaw", Doc: "one graph of 3,000 probes with about 74,250 edges per batch, as charge-density inference takes them",
 			Set: gpuprof.Settings{"batch": "1", "probes": "3000", "spread": "0", "consume": "64"}, DefaultOn: []string{"cuda"}},
@@ -75,15 +77,15 @@ const (
 
 // Knobs implements gpuprof.Workload. Defaults are those of the preset small
 // and what a careful user would run.
-func (Workload) Knobs() []gpuprof.Knob {
-	return []gpuprof.Knob{
+func (Workload) Knobs() []workloads.Knob {
+	return []workloads.Knob{
 		{Name: "structures", Doc: "source of samples: hfo2 (one crystal, random probes), or a folder of extended XYZ and POSCAR/CONTCAR files, one sample each",
 			Default: hafnia, Values: []string{hafnia}, Accept: "a folder of structure files", Parse: existingFolder, NamesFile: true, Model: true},
-		gpuprof.IntKnob("probes", "probe points per sample, in the mean", 64, 1, gridSize*gridSize*gridSize).AsModel(),
-		gpuprof.IntKnob("spread", "how far the number of probes varies around probes, in percent either way", 50, 0, 100).AsModel(),
-		gpuprof.FloatKnob("cutoff", "neighbour radius in angstrom; 4.083 gives HfO2 a mean degree of 24.75", 4.083, 0, 1000).AsModel(),
-		gpuprof.Choice("padded", "batch layout: off concatenates samples, on pads each to the longest of its batch", "off", "on").AsModel(),
-		gpuprof.IntKnob("consume", "length of the kernel that consumes a batch: terms computed for each edge", 16, 0, maxPasses).AsModel(),
+		workloads.IntKnob("probes", "probe points per sample, in the mean", 64, 1, gridSize*gridSize*gridSize).AsModel(),
+		workloads.IntKnob("spread", "how far the number of probes varies around probes, in percent either way", 50, 0, 100).AsModel(),
+		workloads.FloatKnob("cutoff", "neighbour radius in angstrom; 4.083 gives HfO2 a mean degree of 24.75", 4.083, 0, 1000).AsModel(),
+		workloads.Choice("padded", "batch layout: off concatenates samples, on pads each to the longest of its batch", "off", "on").AsModel(),
+		workloads.IntKnob("consume", "length of the kernel that consumes a batch: terms computed for each edge", 16, 0, maxPasses).AsModel(),
 		loop.BatchKnob("samples per batch", 64, maxBatch, ""),
 		workersKnob(),
 		workerKindKnob(),
@@ -91,17 +93,17 @@ func (Workload) Knobs() []gpuprof.Knob {
 		epochKnob(),
 		prefetchKnob(),
 		implKnob(),
-		loaderKnob(gpuprof.Choice("reuse", "memory of samples: kept from batch to batch, or made again each time", "on", "off"),
+		loaderKnob(workloads.Choice("reuse", "memory of samples: kept from batch to batch, or made again each time", "on", "off"),
 			map[string]string{"on": "collate into tensors allocated once instead of torch.stack into new ones"},
 			map[string]string{"on": "out = torch.cat(samples, out=buffer)  # a buffer kept from batch to batch", "off": "out = torch.cat(samples)  # into new memory each time"}),
-		loaderKnob(gpuprof.Choice("shortcut", "a batch of one sample is that sample, not a copy of it", "on", "off"),
+		loaderKnob(workloads.Choice("shortcut", "a batch of one sample is that sample, not a copy of it", "on", "off"),
 			map[string]string{"on": "return the only sample of a batch as it is instead of stacking it"},
 			map[string]string{"on": "collate_fn = lambda s: s[0] if len(s) == 1 else default_collate(s)", "off": "collate_fn = default_collate  # also of a single sample"}),
 		loop.PinnedKnob("host memory of the copy: on (a ring pinned once), batch (pinned again for every batch), off (pageable)", pinnedOn, pinnedBatch, pinnedOff),
 		loop.AsyncKnob("off makes the host thread wait for the copy, as .to(device) without non_blocking does"),
 		loop.StreamsKnob("2 copies on a stream beside the one that consumes, 1 on the same"),
 		loop.SyncKnob("when the host thread waits for the device: step (as a loop that looks at its loss), never, or every K steps", "step"),
-		loop.ItemReads(gpuprof.IntKnob("", "four-byte reads of the result per step, each followed by a synchronization, as .item() does", 0, 0, 4096), "0"),
+		loop.ItemReads(workloads.IntKnob("", "four-byte reads of the result per step, each followed by a synchronization, as .item() does", 0, 0, 4096), "0"),
 		loop.ThreadsKnob("CPU threads of the host device's kernels"),
 	}
 }
@@ -138,8 +140,8 @@ func workersOf(set gpuprof.Settings) int {
 }
 
 // Refuse implements gpuprof.Workload.
-func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
-	if err := gpuprof.RefuseThreads(d, set); err != nil {
+func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
+	if err := workloads.RefuseThreads(d, set); err != nil {
 		return err
 	}
 	if set["worker_kind"] == kindProcess && workersOf(set) > 0 {
@@ -149,7 +151,7 @@ func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
 }
 
 // Open implements gpuprof.Workload.
-func (Workload) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {
+func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	s, err := open(ctx, d, c)
 	if err != nil { // not s itself: a nil *session is not a nil Session
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof/workloads/loop"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // Every way to make, stage and copy a batch passes the check of every stage.

@@ -1,4 +1,4 @@
-#include "../../internal/cuda/include/device.cuh"
+#include "../../workloads/device/cuda/include/device.cuh"
 
 // One item is one edge. Offsets count words of block, which holds a whole batch.
 #define TERMS 64

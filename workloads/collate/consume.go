@@ -4,6 +4,7 @@ import (
 	_ "embed"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed consume.ptx.zst
@@ -21,7 +22,7 @@ const consumeTerms = 64
 // a smearing of distances, as long as passes asks. Padding gives zero.
 // Parameters: out, block, then in words of block the offsets of species, src
 // and vec, the first element of out, passes, cutoff.
-var consumeKernel = gpuprof.Kernel{
+var consumeKernel = device.Kernel{
 	Name: "consume", Sig: "bbiiiiif", Host: consumeHost, Grain: 256,
 	PTX: consumePTX, Entry: "consume", Threads: 256, PerBlock: 256,
 }

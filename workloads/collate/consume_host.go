@@ -3,10 +3,10 @@ package collate
 import (
 	"math"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func consumeHost(a *gpuprof.Args, lo, hi int) {
+func consumeHost(a *device.Args, lo, hi int) {
 	out, ints, floats := a.Floats(0), a.Ints(1), a.Floats(1)
 	species, src, vec := ints[a.Int(2):], ints[a.Int(3):], floats[a.Int(4):]
 	out = out[a.Int(5):]

@@ -8,13 +8,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/cuda"
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-func openSim(t testing.TB) gpuprof.Device {
+func openSim(t testing.TB) device.Device {
 	t.Helper()
 	lib := sim.Library(t)
 	sim.Configure(t, lib, "")
@@ -33,7 +33,7 @@ func openSim(t testing.TB) gpuprof.Device {
 
 // consumeOn runs the kernel on a device over random edges and compares every
 // element with the reference, and what lies around the result with the poison.
-func consumeOn(t *testing.T, d gpuprof.Device, edges, passes int, cutoff float64, seed uint64) {
+func consumeOn(t *testing.T, d device.Device, edges, passes int, cutoff float64, seed uint64) {
 	t.Helper()
 	const atoms, before, after = 5, 3, 2
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -48,7 +48,7 @@ func consumeOn(t *testing.T, d gpuprof.Device, edges, passes int, cutoff float64
 			block[vec+3*e+k] = int32(math.Float32bits(float32((2*rng.Float64() - 1) * cutoff / 2)))
 		}
 	}
-	alloc := func(words int, p gpuprof.Place) gpuprof.Buffer {
+	alloc := func(words int, p device.Place) device.Buffer {
 		b, err := d.Alloc(4*words, p)
 		if err != nil {
 			t.Fatal(err)
@@ -65,15 +65,15 @@ func consumeOn(t *testing.T, d gpuprof.Device, edges, passes int, cutoff float64
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { st.Close() })
-	in, dev := alloc(len(block), gpuprof.Pinned), alloc(len(block), gpuprof.OnDevice)
-	result, out := alloc(before+edges+after, gpuprof.Pinned), alloc(before+edges+after, gpuprof.OnDevice)
-	copy(gpuprof.Ints(in), block)
+	in, dev := alloc(len(block), device.Pinned), alloc(len(block), device.OnDevice)
+	result, out := alloc(before+edges+after, device.Pinned), alloc(before+edges+after, device.OnDevice)
+	copy(device.Ints(in), block)
 	poison(result.Bytes())
 	fn, err := d.Load(&consumeKernel)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var a gpuprof.Args
+	var a device.Args
 	a.SetBuf(0, out)
 	a.SetBuf(1, dev)
 	for i, v := range []int{0, src, vec, before, passes} {
@@ -87,7 +87,7 @@ func consumeOn(t *testing.T, d gpuprof.Device, edges, passes int, cutoff float64
 			t.Fatal(err)
 		}
 	}
-	got := gpuprof.Floats(result)
+	got := device.Floats(result)
 	var diff, sum float64
 	for e := range edges {
 		ref := 0.0
@@ -104,7 +104,7 @@ func consumeOn(t *testing.T, d gpuprof.Device, edges, passes int, cutoff float64
 		if i >= before {
 			i += edges
 		}
-		if gpuprof.Ints(result)[i] != -2 {
+		if device.Ints(result)[i] != -2 {
 			t.Errorf("%d edges: element %d beside the result was written", edges, i-before)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
@@ -43,7 +44,7 @@ type recipe struct {
 }
 
 // newRecipe reads the settings and lists the folder.
-func newRecipe(c gpuprof.Config) (*recipe, int, error) {
+func newRecipe(c workloads.Config) (*recipe, int, error) {
 	set := c.Knobs
 	r := &recipe{
 		Batch: set.Int("batch"), Probes: set.Int("probes"), Spread: set.Int("spread"), Cutoff: set.Float("cutoff"),

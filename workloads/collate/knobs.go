@@ -6,47 +6,48 @@ import (
 	"strconv"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // loaderKnob completes a knob that acts on how batches are made.
-func loaderKnob(k gpuprof.Knob, advice, lines map[string]string, answers ...gpuprof.Answer) gpuprof.Knob {
+func loaderKnob(k workloads.Knob, advice, lines map[string]string, answers ...workloads.Answer) workloads.Knob {
 	k.Acts = []string{"starved", "sample", loop.Collate}
 	k.Advice, k.PyTorch, k.Answers = advice, lines, answers
 	return k
 }
 
-func workersKnob() gpuprof.Knob {
-	k := gpuprof.Knob{Name: "workers", Doc: "maker of batches: 0 is the host thread between steps, N is workers that make them ahead; auto is one less than the cores, 1 to 4",
+func workersKnob() workloads.Knob {
+	k := workloads.Knob{Name: "workers", Doc: "maker of batches: 0 is the host thread between steps, N is workers that make them ahead; auto is one less than the cores, 1 to 4",
 		Default: auto, Values: []string{auto}, Accept: fmt.Sprintf("integer from 0 to %d", maxWorkers), Parse: workerCount,
 		Try: []string{"0", "1", "2", strconv.Itoa(min(runtime.NumCPU(), 8))}}
 	return loaderKnob(k,
-		map[string]string{"0": "", auto: loop.WorkersAdvice, gpuprof.AnyValue: "DataLoader(..., num_workers=%s, persistent_workers=True)"},
-		map[string]string{auto: "loader = DataLoader(dataset, num_workers=max(1, min(os.cpu_count() - 1, 4)))", gpuprof.AnyValue: "loader = DataLoader(dataset, num_workers=%s)"},
-		gpuprof.Answer{Remedy: gpuprof.AddWorkers, To: auto, When: gpuprof.Settings{"workers": "0"}}, gpuprof.Answer{Remedy: gpuprof.AddWorkers})
+		map[string]string{"0": "", auto: loop.WorkersAdvice, workloads.AnyValue: "DataLoader(..., num_workers=%s, persistent_workers=True)"},
+		map[string]string{auto: "loader = DataLoader(dataset, num_workers=max(1, min(os.cpu_count() - 1, 4)))", workloads.AnyValue: "loader = DataLoader(dataset, num_workers=%s)"},
+		workloads.Answer{Remedy: workloads.AddWorkers, To: auto, When: gpuprof.Settings{"workers": "0"}}, workloads.Answer{Remedy: workloads.AddWorkers})
 }
 
-func workerKindKnob() gpuprof.Knob {
-	return loaderKnob(gpuprof.Choice("worker_kind", "workers are goroutines, or processes with the cost of starting, serialising and shared memory, as a Python loader's do", kindGoroutine, kindProcess),
+func workerKindKnob() workloads.Knob {
+	return loaderKnob(workloads.Choice("worker_kind", "workers are goroutines, or processes with the cost of starting, serialising and shared memory, as a Python loader's do", kindGoroutine, kindProcess),
 		map[string]string{kindGoroutine: "DataLoader(..., num_workers=...): in one process only if the dataset releases the GIL"},
 		map[string]string{kindProcess: "loader = DataLoader(dataset, num_workers=N)", kindGoroutine: "# threads instead of processes: a loader of your own with concurrent.futures.ThreadPoolExecutor"},
-		gpuprof.Answer{Remedy: gpuprof.FeedWorkers})
+		workloads.Answer{Remedy: workloads.FeedWorkers})
 }
 
-func persistentKnob() gpuprof.Knob {
-	return loaderKnob(gpuprof.Choice("persistent", "off ends all workers after each epoch and starts new ones", "on", "off"),
+func persistentKnob() workloads.Knob {
+	return loaderKnob(workloads.Choice("persistent", "off ends all workers after each epoch and starts new ones", "on", "off"),
 		map[string]string{"on": "DataLoader(..., persistent_workers=True)"},
 		map[string]string{
 			"on":  "loader = DataLoader(dataset, num_workers=N, persistent_workers=True)",
 			"off": "loader = DataLoader(dataset, num_workers=N, persistent_workers=False)",
 		},
-		gpuprof.Answer{Remedy: gpuprof.KeepWorkers, To: "on", When: gpuprof.Settings{"persistent": "off"}})
+		workloads.Answer{Remedy: workloads.KeepWorkers, To: "on", When: gpuprof.Settings{"persistent": "off"}})
 }
 
 // epochKnob matters for nothing but the restarts that persistent=off asks for, so
 // that there is nothing to tune.
-func epochKnob() gpuprof.Knob {
-	k := gpuprof.IntKnob("epoch", "batches per epoch, for persistent=off", 64, 1, 1<<30)
+func epochKnob() workloads.Knob {
+	k := workloads.IntKnob("epoch", "batches per epoch, for persistent=off", 64, 1, 1<<30)
 	k.Try = []string{}
 	k.Repeats = func(s gpuprof.Settings) int {
 		if s["persistent"] == "off" {
@@ -54,23 +55,23 @@ func epochKnob() gpuprof.Knob {
 		}
 		return 0
 	}
-	return loaderKnob(k, nil, map[string]string{gpuprof.AnyValue: "# %s batches per epoch, after which a loader without persistent_workers ends its workers"})
+	return loaderKnob(k, nil, map[string]string{workloads.AnyValue: "# %s batches per epoch, after which a loader without persistent_workers ends its workers"})
 }
 
-func prefetchKnob() gpuprof.Knob {
-	k := gpuprof.IntKnob("prefetch", "batches each worker makes ahead", 2, 1, 64)
+func prefetchKnob() workloads.Knob {
+	k := workloads.IntKnob("prefetch", "batches each worker makes ahead", 2, 1, 64)
 	k.Try = []string{"1", "2", "4"}
-	return loaderKnob(k, map[string]string{gpuprof.AnyValue: "DataLoader(..., prefetch_factor=%s)"},
-		map[string]string{gpuprof.AnyValue: "loader = DataLoader(dataset, num_workers=N, prefetch_factor=%s)"}, gpuprof.Answer{Remedy: gpuprof.FeedWorkers})
+	return loaderKnob(k, map[string]string{workloads.AnyValue: "DataLoader(..., prefetch_factor=%s)"},
+		map[string]string{workloads.AnyValue: "loader = DataLoader(dataset, num_workers=N, prefetch_factor=%s)"}, workloads.Answer{Remedy: workloads.FeedWorkers})
 }
 
-func implKnob() gpuprof.Knob {
-	return loaderKnob(gpuprof.Choice("impl", "collation: cached (block copies, a structure's atom graph made once), bulk (block copies), naive (appended element by element, boxed)", implCached, implBulk, implNaive),
+func implKnob() workloads.Knob {
+	return loaderKnob(workloads.Choice("impl", "collation: cached (block copies, a structure's atom graph made once), bulk (block copies), naive (appended element by element, boxed)", implCached, implBulk, implNaive),
 		loop.FuseAdvice(implNaive),
 		map[string]string{
 			implNaive: "# lists that grow element by element, then torch.tensor(list)", implBulk: "batch = torch.cat(samples)  # instead of appending element by element",
 			implCached: "graph = graphs[structure]  # build each structure's graph once, then torch.cat",
 		},
-		gpuprof.Answer{Remedy: gpuprof.CollateFaster, To: implCached, When: gpuprof.Settings{"impl": implNaive},
+		workloads.Answer{Remedy: workloads.CollateFaster, To: implCached, When: gpuprof.Settings{"impl": implNaive},
 			PyTorch: "collate_fn: fill preallocated arrays with block copies and call torch.from_numpy once per field; no list.append and no torch.tensor(list)"})
 }

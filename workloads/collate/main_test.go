@@ -5,9 +5,10 @@ import (
 	"os"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // The test program serves as its own worker processes.
@@ -28,7 +29,7 @@ func openHost(t testing.TB, limit int64) *host.Device {
 }
 
 // resolve makes a config from "knob=value" strings.
-func resolve(t testing.TB, preset string, set ...string) gpuprof.Config {
+func resolve(t testing.TB, preset string, set ...string) workloads.Config {
 	t.Helper()
 	return workloadtest.Config(t, New(), preset, set...)
 }
@@ -38,7 +39,7 @@ func openSession(t testing.TB, preset string, set ...string) *session {
 	return openOn(t, openHost(t, 0), nil, preset, set...)
 }
 
-func openOn(t testing.TB, d gpuprof.Device, hook func(int), preset string, set ...string) *session {
+func openOn(t testing.TB, d device.Device, hook func(int), preset string, set ...string) *session {
 	t.Helper()
 	s, err := openHooked(context.Background(), d, resolve(t, preset, set...), hook)
 	if err != nil {

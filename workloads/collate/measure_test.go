@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
 func plan(t *testing.T, samples int, set ...string) measure.Plan {

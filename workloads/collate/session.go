@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/structure"
@@ -19,7 +21,7 @@ const depth = 2
 // session is the workload with everything allocated.
 type session struct {
 	ctx     context.Context
-	dev     gpuprof.Device
+	dev     device.Device
 	set     gpuprof.Settings
 	r       *recipe
 	ignored int    // files of the folder that are no structures
@@ -33,7 +35,7 @@ type session struct {
 	pool    *pool   // nil without workers
 	maker   *maker  // the caller's, without workers
 	own     []*slot // its slots
-	consume gpuprof.Func
+	consume device.Func
 	stages  []gpuprof.Stage
 	passes  int
 	pinned  string
@@ -44,22 +46,22 @@ type session struct {
 // lane is one batch on its way: staging memory, its twin on the device, the
 // result, and the events that hand them over.
 type lane struct {
-	host   gpuprof.Buffer // nil until something is staged
-	staged frame          // of host
-	dev    gpuprof.Buffer
+	host   device.Buffer // nil until something is staged
+	staged frame         // of host
+	dev    device.Buffer
 	placed frame // of dev
-	out    gpuprof.Buffer
-	from   batch          // what is copied: fields and where they lie
-	buf    gpuprof.Buffer // in which memory of the device's
+	out    device.Buffer
+	from   batch         // what is copied: fields and where they lie
+	buf    device.Buffer // in which memory of the device's
 	loop.Events
-	args [2]gpuprof.Args // atom edges, probe edges
+	args [2]device.Args // atom edges, probe edges
 }
 
-func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
+func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
 	return openHooked(ctx, d, c, nil)
 }
 
-func openHooked(ctx context.Context, d gpuprof.Device, c gpuprof.Config, hook func(int)) (*session, error) {
+func openHooked(ctx context.Context, d device.Device, c workloads.Config, hook func(int)) (*session, error) {
 	s := &session{
 		ctx: ctx, dev: d, set: c.Knobs, mem: op.Arena{Dev: d}, workers: workersOf(c.Knobs), passes: c.Knobs.Int("consume"),
 		Pace: loop.PaceOf(c.Knobs), pinned: c.Knobs["pinned"], hook: hook,
@@ -152,7 +154,7 @@ func (s *session) need() int64 {
 }
 
 func (s *session) tooLarge(need, left int64) error {
-	return gpuprof.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "batches of %d samples with %d probes each need %s for %d workers that make %s ahead, and %s are left", s.r.Batch, s.r.Probes, gpuprof.FormatBytes(float64(need)), s.workers, s.set["prefetch"], gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, probes, cutoff, workers or prefetch"))
+	return device.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "batches of %d samples with %d probes each need %s for %d workers that make %s ahead, and %s are left", s.r.Batch, s.r.Probes, gpuprof.FormatBytes(float64(need)), s.workers, s.set["prefetch"], gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, probes, cutoff, workers or prefetch"))
 }
 
 // allocate makes streams, events, buffers and workers.
@@ -169,7 +171,7 @@ func (s *session) allocate() error {
 			return err
 		}
 	}
-	s.Item = s.mem.Bytes("the item buffer", 4, gpuprof.Pageable)
+	s.Item = s.mem.Bytes("the item buffer", 4, device.Pageable)
 	if s.mem.Err != nil {
 		return s.mem.Err
 	}
@@ -183,7 +185,7 @@ func (s *session) allocate() error {
 func (l *lane) allocate(s *session) error {
 	if s.pinned == pinnedOn {
 		l.staged = frameOf(s.survey.most)
-		l.host = s.mem.Bytes("staging memory", 4*l.staged.words, gpuprof.Pinned)
+		l.host = s.mem.Bytes("staging memory", 4*l.staged.words, device.Pinned)
 	}
 	if err := l.place(s, s.survey.most); err != nil {
 		return err
@@ -197,8 +199,8 @@ func (l *lane) place(s *session, caps sizes) error {
 		return err
 	}
 	l.placed = frameOf(caps)
-	l.dev = s.mem.Bytes("the batch", 4*l.placed.words, gpuprof.OnDevice)
-	l.out = s.mem.Bytes("the result", 4*(caps[uEdge]+caps[uReach]), gpuprof.OnDevice)
+	l.dev = s.mem.Bytes("the batch", 4*l.placed.words, device.OnDevice)
+	l.out = s.mem.Bytes("the result", 4*(caps[uEdge]+caps[uReach]), device.OnDevice)
 	if s.mem.Err != nil {
 		return s.mem.Err
 	}
@@ -223,7 +225,7 @@ func (s *session) newSlot(heap bool) (*slot, error) {
 	if heap {
 		sl.home = make([]byte, 4*sl.frame.words)
 	} else {
-		if sl.buf = s.mem.Bytes("a batch", 4*sl.frame.words, gpuprof.Pageable); s.mem.Err != nil {
+		if sl.buf = s.mem.Bytes("a batch", 4*sl.frame.words, device.Pageable); s.mem.Err != nil {
 			return nil, s.mem.Err
 		}
 		sl.home = sl.buf.Bytes()
@@ -310,7 +312,7 @@ func (s *session) Pause() (lead int, err error) {
 }
 
 // Main implements gpuprof.Session.
-func (s *session) Main() gpuprof.Stream { return s.Compute }
+func (s *session) Main() device.Stream { return s.Compute }
 
 // Depth implements gpuprof.Session.
 func (s *session) Depth() int { return depth }

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // A check that cannot fail checks nothing: break one thing at a time, in the
@@ -75,7 +77,7 @@ func TestCheckCatchesStagingAndCopies(t *testing.T) {
 	}
 	l.from.bytes(fPos)[3]++
 	l.dev.Bytes()[4*l.placed.at[fPVec]]++
-	gpuprof.Floats(l.out)[3] *= 1.01
+	device.Floats(l.out)[3] *= 1.01
 	c := &checker{s: s, ctx: t.Context(), rng: newDrawer().rng}
 	err = errors.Join(
 		c.sameFields(stStage, sl, func(f int) ([]byte, error) { return l.from.bytes(f), nil }),
@@ -195,19 +197,19 @@ func TestBadKnobs(t *testing.T) {
 		"worker_kind=thread": "goroutine", "spread=101": "outside 0 to 100", "threads=0": "at least 1", "consume=-1": "outside 0",
 	} {
 		k, v, _ := strings.Cut(kv, "=")
-		_, err := gpuprof.Resolve(New(), "small", gpuprof.Settings{k: v})
+		_, err := workloads.Resolve(New(), "small", gpuprof.Settings{k: v})
 		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want usage error with %q", kv, err, want)
 		}
 	}
-	if err := New().Refuse(gpuprof.Info{MaxThreads: 8}, resolve(t, "small", "threads=4096").Knobs); !errors.Is(err, gpuprof.ErrUsage) {
+	if err := New().Refuse(device.Info{MaxThreads: 8}, resolve(t, "small", "threads=4096").Knobs); !errors.Is(err, gpuprof.ErrUsage) {
 		t.Errorf("threads=4096: %v", err)
 	}
-	if err := New().Refuse(gpuprof.Info{Kind: "cuda", Name: "some GPU"}, resolve(t, "small", "threads=2").Knobs); !errors.Is(err, gpuprof.ErrUsage) {
+	if err := New().Refuse(device.Info{Kind: "cuda", Name: "some GPU"}, resolve(t, "small", "threads=2").Knobs); !errors.Is(err, gpuprof.ErrUsage) {
 		t.Errorf("threads on a GPU: %v", err)
 	}
 	t.Setenv(workerVariable, protocol)
-	if err := New().Refuse(gpuprof.Info{}, resolve(t, "small", "worker_kind=process").Knobs); !errors.Is(err, gpuprof.ErrUsage) {
+	if err := New().Refuse(device.Info{}, resolve(t, "small", "worker_kind=process").Knobs); !errors.Is(err, gpuprof.ErrUsage) {
 		t.Errorf("a worker that hires workers: %v", err)
 	}
 }

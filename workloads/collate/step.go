@@ -2,6 +2,8 @@ package collate
 
 import (
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
@@ -57,7 +59,7 @@ func (s *session) describeStages() {
 }
 
 // Step implements gpuprof.Session: one batch from its maker to the device.
-func (s *session) Step(i int, p gpuprof.Probe) error {
+func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
 	}
@@ -85,7 +87,7 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 }
 
 // fetch gets batch i from the workers, or makes it.
-func (s *session) fetch(i int, p gpuprof.Probe) (*slot, error) {
+func (s *session) fetch(i int, p workloads.Probe) (*slot, error) {
 	sp := p.Begin(stStarved, nil)
 	var sl *slot
 	var err error
@@ -104,7 +106,7 @@ func (s *session) fetch(i int, p gpuprof.Probe) (*slot, error) {
 	return sl, nil
 }
 
-func (s *session) makeHere(i int, sl *slot, p gpuprof.Probe) error {
+func (s *session) makeHere(i int, sl *slot, p workloads.Probe) error {
 	sl.index, sl.cost = i, batchCost{}
 	sp := p.Begin(stSample, nil)
 	err := s.maker.sample(sl)
@@ -133,7 +135,7 @@ func (s *session) stage(l *lane, sl *slot) error {
 			return err
 		}
 		l.staged = frameOf(sl.rows)
-		l.host = s.mem.Bytes("staging memory", 4*l.staged.words, gpuprof.Pinned)
+		l.host = s.mem.Bytes("staging memory", 4*l.staged.words, device.Pinned)
 	case s.pinned == pinnedOff && sl.buf != nil:
 		if sl.spill {
 			if err := s.enlarge(sl); err != nil {
@@ -146,9 +148,9 @@ func (s *session) stage(l *lane, sl *slot) error {
 		if err := s.mem.Drop(l.host); err != nil {
 			return err
 		}
-		place := gpuprof.Pinned
+		place := device.Pinned
 		if s.pinned == pinnedOff {
-			place = gpuprof.Pageable
+			place = device.Pageable
 		}
 		l.staged = l.placed
 		l.host = s.mem.Bytes("staging memory", 4*l.staged.words, place)
@@ -170,7 +172,7 @@ func (s *session) enlarge(sl *slot) error {
 	if err := s.mem.Drop(sl.buf); err != nil {
 		return err
 	}
-	if sl.buf = s.mem.Bytes("a batch", 4*bigger.words, gpuprof.Pageable); s.mem.Err != nil {
+	if sl.buf = s.mem.Bytes("a batch", 4*bigger.words, device.Pageable); s.mem.Err != nil {
 		return s.mem.Err
 	}
 	old := sl.batch
@@ -184,7 +186,7 @@ func (s *session) enlarge(sl *slot) error {
 
 // send copies a batch array by array, as a loop over a dictionary of tensors
 // does.
-func (s *session) send(l *lane, p gpuprof.Probe) error {
+func (s *session) send(l *lane, p workloads.Probe) error {
 	sp := p.Begin(stH2D, s.Copies)
 	for f := range fields {
 		if err := s.Copies.Copy(l.dev, 4*l.placed.at[f], l.buf, 4*l.from.at[f], 4*l.from.words(f)); err != nil {
@@ -196,7 +198,7 @@ func (s *session) send(l *lane, p gpuprof.Probe) error {
 }
 
 // run consumes the batch: its atom edges, then its probe edges.
-func (s *session) run(l *lane, p gpuprof.Probe) error {
+func (s *session) run(l *lane, p workloads.Probe) error {
 	edges, reach := l.from.rows[uEdge], l.from.rows[uReach]
 	l.args[1].SetInt(5, edges)
 	sp := p.Begin(stConsume, s.Compute)

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -16,7 +16,7 @@ type tuning struct {
 	seconds  float64
 	tried    int
 	edges    int
-	from, to gpuprof.Event
+	from, to device.Event
 }
 
 // candidates are the shapes of a layer's tensor product that may be chosen.

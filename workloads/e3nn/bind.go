@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -186,7 +187,7 @@ func (s *session) rebind() error {
 	from := s.slots[0].dev
 	for k := 1; k < depth; k++ {
 		to := s.slots[k].dev
-		swap := map[gpuprof.Buffer]gpuprof.Buffer{from.src: to.src, from.dst: to.dst, from.rowptr: to.rowptr, from.vec: to.vec}
+		swap := map[device.Buffer]device.Buffer{from.src: to.src, from.dst: to.dst, from.rowptr: to.rowptr, from.vec: to.vec}
 		swap[s.slots[0].result] = s.slots[k].result
 		if from.perm != nil {
 			swap[from.colptr], swap[from.perm] = to.colptr, to.perm

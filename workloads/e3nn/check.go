@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
@@ -72,7 +73,7 @@ type checker struct {
 	before [][]float64
 	saved  optim.Saved // parameters and gradients before a stage that changes them
 	// added is what a layer's gradients were before a stage that adds to them, by buffer.
-	added map[gpuprof.Buffer][]float64
+	added map[device.Buffer][]float64
 }
 
 func (c *checker) run(rng *rand.Rand, whole bool) error {
@@ -94,7 +95,7 @@ func (c *checker) runMicro(rng *rand.Rand, whole bool) error {
 		return err
 	}
 	c.edges = s.batches.collate(&sl.host, c.batch)
-	rowptr := gpuprof.Ints(sl.host.rowptr)
+	rowptr := device.Ints(sl.host.rowptr)
 	c.rows = pickRows(rng, rowptr, whole)
 	if err := c.collateAndCopy(sl); err != nil {
 		return err
@@ -123,7 +124,7 @@ func (c *checker) runMicro(rng *rand.Rand, whole bool) error {
 // poisonAll fills everything the step writes with NaN.
 func (c *checker) poisonAll() error {
 	s := c.s
-	var bufs []gpuprof.Buffer
+	var bufs []device.Buffer
 	for _, r := range s.requests(int64(s.edges)) {
 		if b := *r.to[0]; b != s.back.drho || !s.pulls() { // those that no step writes
 			bufs = append(bufs, b)
@@ -135,11 +136,11 @@ func (c *checker) poisonAll() error {
 	if err := op.Poison(s.dev, s.Compute, bufs...); err != nil {
 		return err
 	}
-	for _, b := range []gpuprof.Buffer{s.slots[c.slot].out, s.slots[c.slot].energy} {
+	for _, b := range []device.Buffer{s.slots[c.slot].out, s.slots[c.slot].energy} {
 		if b == nil {
 			continue
 		}
-		out := gpuprof.Floats(b)
+		out := device.Floats(b)
 		for i := range out {
 			out[i] = float32(math.NaN())
 		}
@@ -151,7 +152,7 @@ func (c *checker) poisonAll() error {
 // device's copy against the caller's bytes.
 func (c *checker) collateAndCopy(sl *slot) error {
 	s := c.s
-	rowptr, src, vec := gpuprof.Ints(sl.host.rowptr), gpuprof.Ints(sl.host.src), gpuprof.Floats(sl.host.vec)
+	rowptr, src, vec := device.Ints(sl.host.rowptr), device.Ints(sl.host.src), device.Floats(sl.host.vec)
 	points := s.in.batches[c.batch]
 	for _, r := range c.rows {
 		want := structure.BruteForce(s.in.crystal, s.in.finder.Cutoff(), s.in.point(points[r]), s.in.atoms)
@@ -173,7 +174,7 @@ func (c *checker) collateAndCopy(sl *slot) error {
 		c.bySource(sl)
 	}
 	type copied struct {
-		host, dev gpuprof.Buffer
+		host, dev device.Buffer
 		n         int
 	}
 	all := []copied{{sl.host.src, sl.dev.src, c.edges}, {sl.host.dst, sl.dev.dst, c.edges}, {sl.host.rowptr, sl.dev.rowptr, s.rows + 1}, {sl.host.vec, sl.dev.vec, 3 * c.edges}}
@@ -186,7 +187,7 @@ func (c *checker) collateAndCopy(sl *slot) error {
 			return err
 		}
 		// Bits, not numbers: an index may look like a NaN.
-		c.errs[stH2D].Same(got, gpuprof.Floats(copied.host)[:copied.n])
+		c.errs[stH2D].Same(got, device.Floats(copied.host)[:copied.n])
 	}
 	return nil
 }
@@ -208,7 +209,7 @@ func (c *checker) stage(so *stageOps) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	rowptr := gpuprof.Ints(s.slots[c.slot].host.rowptr)
+	rowptr := device.Ints(s.slots[c.slot].host.rowptr)
 	for i, r := range c.rows {
 		ref := &c.refs[i]
 		lo := int(rowptr[r])
@@ -282,7 +283,7 @@ func (c *checker) copyBack(sl *slot) error {
 	if err := c.s.Results.Sync(); err != nil {
 		return err
 	}
-	got := gpuprof.Floats(sl.out)
+	got := device.Floats(sl.out)
 	dev, err := c.read(sl.result, 0, len(got))
 	if err != nil {
 		return err
@@ -292,12 +293,12 @@ func (c *checker) copyBack(sl *slot) error {
 		return nil
 	}
 	energy, err := c.read(c.s.back.energy, 0, 1)
-	c.errs[stD2H].Same(energy, gpuprof.Floats(sl.energy))
+	c.errs[stD2H].Same(energy, device.Floats(sl.energy))
 	return err
 }
 
 // compare reads len(ref) elements of a device buffer and adds them up.
-func (c *checker) compare(stage int, b gpuprof.Buffer, at int, ref []float64) error {
+func (c *checker) compare(stage int, b device.Buffer, at int, ref []float64) error {
 	got, err := c.read(b, at, len(ref))
 	if err != nil {
 		return err
@@ -307,12 +308,12 @@ func (c *checker) compare(stage int, b gpuprof.Buffer, at int, ref []float64) er
 }
 
 // read copies n elements from element at of a device buffer.
-func (c *checker) read(b gpuprof.Buffer, at, n int) ([]float32, error) {
+func (c *checker) read(b device.Buffer, at, n int) ([]float32, error) {
 	out := make([]float32, n)
 	if n == 0 {
 		return out, nil
 	}
-	tmp, err := c.s.dev.Alloc(4*n, gpuprof.Pageable)
+	tmp, err := c.s.dev.Alloc(4*n, device.Pageable)
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +323,7 @@ func (c *checker) read(b gpuprof.Buffer, at, n int) ([]float32, error) {
 	if err := c.s.Compute.Sync(); err != nil {
 		return nil, err
 	}
-	copy(out, gpuprof.Floats(tmp))
+	copy(out, device.Floats(tmp))
 	return out, tmp.Free()
 }
 

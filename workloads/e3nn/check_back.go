@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -45,13 +46,13 @@ func (c *checker) lawChecks() []gpuprof.Check {
 
 // edgesOf is the range of a checked row's edges.
 func (c *checker) edgesOf(i int) (lo, n int) {
-	rowptr := gpuprof.Ints(c.s.slots[c.slot].host.rowptr)
+	rowptr := device.Ints(c.s.slots[c.slot].host.rowptr)
 	lo = int(rowptr[c.rows[i]])
 	return lo, int(rowptr[c.rows[i]+1]) - lo
 }
 
 // wide reads n values of a device buffer as float64.
-func (c *checker) wide(b gpuprof.Buffer, at, n int) ([]float64, error) {
+func (c *checker) wide(b device.Buffer, at, n int) ([]float64, error) {
 	v, err := c.read(b, at, n)
 	return op.As[float64](v), err
 }
@@ -148,7 +149,7 @@ func (c *checker) productBack(layer, i int) error {
 	}
 	dw, dy := make([]float64, n*nw), make([]float64, n*sh)
 	x, dx := make([]float64, in), make([]float64, in)
-	src := gpuprof.Ints(s.slots[c.slot].host.src)
+	src := device.Ints(s.slots[c.slot].host.src)
 	for e := range n {
 		if err := c.ctx.Err(); err != nil {
 			return err
@@ -229,7 +230,7 @@ func (c *checker) radialBack(layer, i int) error {
 	if db, err = c.wide(s.back.db, lo*basisSize, n*basisSize); err != nil {
 		return err
 	}
-	vec, slope := op.As[float64](gpuprof.Floats(s.slots[c.slot].host.vec)[3*lo:3*(lo+n)]), make([]float64, n)
+	vec, slope := op.As[float64](device.Floats(s.slots[c.slot].host.vec)[3*lo:3*(lo+n)]), make([]float64, n)
 	for e := range n {
 		slope[e] = op.RefBasisGrad(s.radialBasis(), vec[3*e:3*e+3], db[e*basisSize:(e+1)*basisSize])
 	}
@@ -247,7 +248,7 @@ func (c *checker) sphBack(i int) error {
 	if err != nil {
 		return err
 	}
-	vec, f := op.As[float64](gpuprof.Floats(s.slots[c.slot].host.vec)[3*lo:3*(lo+n)]), make([]float64, 3*n)
+	vec, f := op.As[float64](device.Floats(s.slots[c.slot].host.vec)[3*lo:3*(lo+n)]), make([]float64, 3*n)
 	for e := range n {
 		refEdge(op.Sph{LMax: s.model.LMax}, vec[3*e:3*e+3], dy[e*sh:(e+1)*sh], slope[e], f[3*e:3*e+3])
 	}
@@ -310,7 +311,7 @@ func (c *checker) forces() error {
 		first = int(s.in.batches[c.batch][0])
 	}
 	want := make([]float64, 3*s.points())
-	src, dst := gpuprof.Ints(host.src), gpuprof.Ints(host.dst)
+	src, dst := device.Ints(host.src), device.Ints(host.dst)
 	for e := range c.edges {
 		for k := range 3 {
 			want[3*int(src[e])+k] -= f[3*e+k]
@@ -349,7 +350,7 @@ func (c *checker) edgeGradients(to *op.ErrorNorm, i int) error {
 
 // bySource checks the edges by source against their definition.
 func (c *checker) bySource(sl *slot) {
-	src, colptr, perm := gpuprof.Ints(sl.host.src), gpuprof.Ints(sl.host.colptr), gpuprof.Ints(sl.host.perm)
+	src, colptr, perm := device.Ints(sl.host.src), device.Ints(sl.host.colptr), device.Ints(sl.host.perm)
 	atoms := len(c.s.in.crystal.Positions)
 	ok := colptr[0] == 0 && int(colptr[atoms]) == c.edges
 	for a := range atoms {

@@ -3,7 +3,7 @@ package e3nn
 import (
 	"math"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -61,7 +61,7 @@ func (c *checker) graph() error {
 // the gradients' first moments.
 func (c *checker) results() (out [][]float64, err error) {
 	s := c.s
-	list := []gpuprof.Buffer{s.slots[c.slot].result}
+	list := []device.Buffer{s.slots[c.slot].result}
 	if s.backwards() {
 		list = append(list, s.back.energy)
 	}

@@ -1,7 +1,7 @@
 package e3nn
 
 import (
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -39,12 +39,12 @@ type secondRow struct {
 }
 
 // edge are the values of the row's edges, width each; row those of the row itself.
-func (r *secondRow) edge(b gpuprof.Buffer, width int) []float64 {
+func (r *secondRow) edge(b device.Buffer, width int) []float64 {
 	return r.at(b, r.lo*width, r.edges*width)
 }
-func (r *secondRow) of(b gpuprof.Buffer, width int) []float64 { return r.at(b, r.row*width, width) }
+func (r *secondRow) of(b device.Buffer, width int) []float64 { return r.at(b, r.row*width, width) }
 
-func (r *secondRow) at(b gpuprof.Buffer, at, n int) []float64 {
+func (r *secondRow) at(b device.Buffer, at, n int) []float64 {
 	v := make([]float64, n) // after an error too
 	if r.err == nil {
 		var got []float64
@@ -85,8 +85,8 @@ func (c *checker) rowSecond(so *stageOps, i int) error {
 
 func (r *secondRow) directions() {
 	s, host := r.c.s, r.c.s.slots[r.c.slot].host
-	src, dst, vec := gpuprof.Ints(host.src), gpuprof.Ints(host.dst), op.As[float64](gpuprof.Floats(host.vec)[3*r.lo:3*(r.lo+r.edges)])
-	first := int(gpuprof.Ints(host.colptr)[len(s.in.crystal.Positions)+1])
+	src, dst, vec := device.Ints(host.src), device.Ints(host.dst), op.As[float64](device.Floats(host.vec)[3*r.lo:3*(r.lo+r.edges)])
+	first := int(device.Ints(host.colptr)[len(s.in.crystal.Positions)+1])
 	v, u := r.at(s.pull.v, 0, s.lossTerms()), make([]float64, 3*r.edges)
 	for e := range r.edges {
 		for k := range 3 {
@@ -119,7 +119,7 @@ func (r *secondRow) productChange() {
 	s, c, l := r.c.s, r.c, r.c.s.model.Layers[r.layer]
 	sh, nw, in := (s.model.LMax+1)*(s.model.LMax+1), l.TP.WeightNumel(), l.In.Dim()
 	sum, half, x := make([]float64, l.TP.Out.Dim()), make([]float64, l.TP.Out.Dim()), make([]float64, r.edges*in)
-	for e, node := range gpuprof.Ints(s.slots[c.slot].host.src)[r.lo : r.lo+r.edges] {
+	for e, node := range device.Ints(s.slots[c.slot].host.src)[r.lo : r.lo+r.edges] {
 		op.ToLayout(s.layout, l.In, x[e*in:(e+1)*in], c.p.x[r.layer][int(node)*in:(int(node)+1)*in])
 	}
 	for _, of := range []gradTerm{{s.pull.dy, s.work[r.layer].w}, {s.harmonics, s.pull.dw}} {
@@ -152,7 +152,7 @@ func (r *secondRow) productSecond() {
 	s, c, l := r.c.s, r.c, r.c.s.model.Layers[r.layer]
 	in, sh, nw, mid := l.In.Dim(), (s.model.LMax+1)*(s.model.LMax+1), l.TP.WeightNumel(), l.TP.Out.Dim()
 	gw, one, x, dx, dy := make([]float64, r.edges*nw), make([]float64, nw), make([]float64, in), make([]float64, in), make([]float64, sh)
-	src := gpuprof.Ints(s.slots[c.slot].host.src)
+	src := device.Ints(s.slots[c.slot].host.src)
 	for _, term := range s.productTerms(r.layer) {
 		if !term.weights {
 			continue

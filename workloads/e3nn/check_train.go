@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -17,8 +17,8 @@ func (c *checker) snapshotTraining(so *stageOps) (err error) {
 	c.added = nil
 	if so.adds {
 		g := c.s.train.grads[so.layer]
-		c.added = map[gpuprof.Buffer][]float64{}
-		for _, b := range []gpuprof.Buffer{g.x, g.w1, g.w2, g.mix, g.readout} {
+		c.added = map[device.Buffer][]float64{}
+		for _, b := range []device.Buffer{g.x, g.w1, g.w2, g.mix, g.readout} {
 			if c.added[b], err = c.wide(b, 0, b.Len()/4); err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ func (c *checker) residual(row int) error {
 }
 
 // sumWith is a gradient with what was there before a stage that adds to it.
-func (c *checker) sumWith(b gpuprof.Buffer, g []float64) []float64 {
+func (c *checker) sumWith(b device.Buffer, g []float64) []float64 {
 	for i, v := range c.added[b][:min(len(c.added[b]), len(g))] {
 		g[i] += v
 	}
@@ -123,8 +123,8 @@ func (c *checker) features(so *stageOps) error {
 	if s.second() {
 		terms, pairs = s.productTerms(layer), []gradTerm{{s.work[layer].w, s.pull.gw}, {s.pull.dw, own.dw}}
 	}
-	src, dst := gpuprof.Ints(host.src), gpuprof.Ints(host.dst)
-	colptr := gpuprof.Ints(host.colptr)
+	src, dst := device.Ints(host.src), device.Ints(host.dst)
+	colptr := device.Ints(host.colptr)
 	only := -1
 	if int64(len(terms))*int64(c.edges)*int64(nw) > mostReference/64 {
 		for a := range len(s.in.crystal.Positions) {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
@@ -151,7 +152,7 @@ func (w *wholeStep) microStep(at, micro int) (*wholeBatch, error) {
 // thin takes the edges of all rows but a few out of a batch on the host, and counts theirs.
 func (w *wholeStep) thin(sl *slot, keep map[int]int) int {
 	h := sl.host
-	src, dst, rowptr, vec := gpuprof.Ints(h.src), gpuprof.Ints(h.dst), gpuprof.Ints(h.rowptr), gpuprof.Floats(h.vec)
+	src, dst, rowptr, vec := device.Ints(h.src), device.Ints(h.dst), device.Ints(h.rowptr), device.Floats(h.vec)
 	rows := len(rowptr) - 1
 	n, lo := 0, int(rowptr[0])
 	for r := range rows {
@@ -213,8 +214,8 @@ func (w *wholeStep) compare(b *wholeBatch, sl *slot) error {
 		for _, v := range rho {
 			sum += v
 		}
-		w.scalars.Add(gpuprof.Floats(sl.energy), []float64{sum})
-		got := gpuprof.Floats(sl.out)
+		w.scalars.Add(device.Floats(sl.energy), []float64{sum})
+		got := device.Floats(sl.out)
 		for p := range s.points() {
 			w.outputs.Add(got[3*p:3*p+3], forces[3*p:3*p+3])
 		}
@@ -230,7 +231,7 @@ func (w *wholeStep) compare(b *wholeBatch, sl *slot) error {
 		loss += off * off / 2 / float64(len(values))
 		values[i] = off / float64(len(values))
 	}
-	w.scalars.Add(gpuprof.Floats(sl.out)[:1], []float64{loss})
+	w.scalars.Add(device.Floats(sl.out)[:1], []float64{loss})
 	return w.gradients(b, values)
 }
 
@@ -239,7 +240,7 @@ func (w *wholeStep) compare(b *wholeBatch, sl *slot) error {
 func (w *wholeStep) forward(b *wholeBatch, sl *slot) error {
 	s := w.s
 	for l, m := range s.model.Layers {
-		got, n := gpuprof.Floats(sl.out), m.Out.Dim()
+		got, n := device.Floats(sl.out), m.Out.Dim()
 		if l < len(s.model.Layers)-1 {
 			var err error
 			if got, err = op.Receive(s.dev, s.Compute, s.layers[l].out, 0, s.rows*n); err != nil {

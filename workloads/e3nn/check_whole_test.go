@@ -11,8 +11,9 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // without takes a stage of a layer out of the plan.
@@ -63,7 +64,7 @@ func instead(stage, layer, other int) func(*session) {
 }
 
 // bound replaces a buffer that a stage's operations read or write.
-func bound(t *testing.T, stage, layer int, from, to func(*session) gpuprof.Buffer) func(*session) {
+func bound(t *testing.T, stage, layer int, from, to func(*session) device.Buffer) func(*session) {
 	return func(s *session) {
 		for i := range s.plan {
 			so := &s.plan[i]
@@ -74,7 +75,7 @@ func bound(t *testing.T, stage, layer int, from, to func(*session) gpuprof.Buffe
 				ops := slices.Clone(so.ops[k])
 				for j, b := range ops {
 					var err error
-					if ops[j], err = b.With(map[gpuprof.Buffer]gpuprof.Buffer{from(s): to(s)}); err != nil {
+					if ops[j], err = b.With(map[device.Buffer]device.Buffer{from(s): to(s)}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -110,8 +111,8 @@ func TestWholeStepCatches(t *testing.T) {
 		{"no linear layer and gate", passForward, three, "", without(stLinearGate, 2), true},
 		{"another layer's weights", passForward, three, "", instead(stRadial, 1, 2), false},
 		{"features of a later layer", passForward, three, "", bound(t, stProduct, 1,
-			func(s *session) gpuprof.Buffer { return s.layers[1].x },
-			func(s *session) gpuprof.Buffer { return s.layers[2].x }), false},
+			func(s *session) device.Buffer { return s.layers[1].x },
+			func(s *session) device.Buffer { return s.layers[2].x }), false},
 
 		{"no product backwards", passForces, three, "", without(stProductBack, 1), false},
 		{"no MLP backwards", passForces, three, "", without(stRadialBack, 2), false},
@@ -130,8 +131,8 @@ func TestWholeStepCatches(t *testing.T) {
 		{"gradients that are not zeroed", passTrain, small, "zero=fill", cut(stLoss, 0, -1), true},
 		{"gradients added twice", passTrain, small, "zero=fill", twice(stGrads, 0), false},
 		{"a gradient of another parameter", passTrain, three, "", bound(t, stGrads, 0,
-			func(s *session) gpuprof.Buffer { return s.train.grads[0].w1 },
-			func(s *session) gpuprof.Buffer { return s.train.grads[1].w1 }), false},
+			func(s *session) device.Buffer { return s.train.grads[0].w1 },
+			func(s *session) device.Buffer { return s.train.grads[1].w1 }), false},
 		{"no second micro-batch", passTrain, small, "accumulate=2", func(s *session) {
 			s.plan = slices.DeleteFunc(s.plan, func(so stageOps) bool { return so.adds && so.stage == stGrads })
 		}, true},

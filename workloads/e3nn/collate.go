@@ -3,7 +3,7 @@ package e3nn
 import (
 	"math"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
@@ -80,7 +80,7 @@ func (c *collator) close() {
 func (c *collator) collate(to *edgeBuffers, batch int) int {
 	limit := c.in.edges[batch]
 	c.points = c.in.batches[batch]
-	c.src, c.dst, c.rowptr, c.vec = gpuprof.Ints(to.src), gpuprof.Ints(to.dst), gpuprof.Ints(to.rowptr), gpuprof.Floats(to.vec)
+	c.src, c.dst, c.rowptr, c.vec = device.Ints(to.src), device.Ints(to.dst), device.Ints(to.rowptr), device.Floats(to.vec)
 	c.rowptr[0] = 0
 	if c.crew == nil {
 		c.alone(limit)
@@ -103,7 +103,7 @@ func (c *collator) sort(to *edgeBuffers, edges int) {
 	if to.perm == nil {
 		return
 	}
-	colptr, perm, atoms := gpuprof.Ints(to.colptr), gpuprof.Ints(to.perm), len(c.in.crystal.Positions)
+	colptr, perm, atoms := device.Ints(to.colptr), device.Ints(to.perm), len(c.in.crystal.Positions)
 	clear(c.next)
 	for _, s := range c.src[:edges] {
 		c.next[s]++

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/structure"
@@ -33,8 +33,8 @@ func batchesOf(tb testing.TB, n int, preset string, set ...string) (*input, *edg
 	mem := op.Arena{Dev: d}
 	room := int64(in.maxEdges() + in.maxRow)
 	to := &edgeBuffers{
-		src: mem.Words("sources", room, gpuprof.Pageable), dst: mem.Words("destinations", room, gpuprof.Pageable),
-		rowptr: mem.Words("row starts", int64(in.batch)+1, gpuprof.Pageable), vec: mem.Words("vectors", 3*room, gpuprof.Pageable),
+		src: mem.Words("sources", room, device.Pageable), dst: mem.Words("destinations", room, device.Pageable),
+		rowptr: mem.Words("row starts", int64(in.batch)+1, device.Pageable), vec: mem.Words("vectors", 3*room, device.Pageable),
 	}
 	if mem.Err != nil {
 		tb.Fatal(mem.Err)
@@ -58,14 +58,14 @@ type rows struct {
 
 // collated makes a batch in spoilt memory.
 func collated(c *collator, to *edgeBuffers, batch int) rows {
-	for _, b := range []gpuprof.Buffer{to.src, to.dst, to.rowptr, to.vec} {
-		for i := range gpuprof.Ints(b) {
-			gpuprof.Ints(b)[i] = math.MinInt32 + int32(i)
+	for _, b := range []device.Buffer{to.src, to.dst, to.rowptr, to.vec} {
+		for i := range device.Ints(b) {
+			device.Ints(b)[i] = math.MinInt32 + int32(i)
 		}
 	}
 	e := c.collate(to, batch)
-	out := rows{slices.Clone(gpuprof.Ints(to.src)[:e]), slices.Clone(gpuprof.Ints(to.dst)[:e]), slices.Clone(gpuprof.Ints(to.rowptr)), nil}
-	for _, v := range gpuprof.Floats(to.vec)[:3*e] {
+	out := rows{slices.Clone(device.Ints(to.src)[:e]), slices.Clone(device.Ints(to.dst)[:e]), slices.Clone(device.Ints(to.rowptr)), nil}
+	for _, v := range device.Floats(to.vec)[:3*e] {
 		out.vec = append(out.vec, math.Float32bits(v))
 	}
 	return out
@@ -164,7 +164,7 @@ func TestCollateBesideTheSteps(t *testing.T) {
 			if err := s.Compute.Sync(); err != nil {
 				t.Fatal(err)
 			}
-			out = append(out, slices.Clone(gpuprof.Floats(s.slots[i%depth].out)))
+			out = append(out, slices.Clone(device.Floats(s.slots[i%depth].out)))
 		}
 		if in := s.Input(); in["collate_threads"] != threads {
 			t.Errorf("collate_threads is %v", in["collate_threads"])

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 )
@@ -174,7 +175,7 @@ func TestTensorCoresAreCounted(t *testing.T) {
 
 // Columns of no weight are nobody's work: the roofline bound is that of the host's run.
 func TestPaddingIsNoWork(t *testing.T) {
-	radial := func(d gpuprof.Device) gpuprof.Cost {
+	radial := func(d device.Device) gpuprof.Cost {
 		s := openOn(t, d, "deepaw", "batch=2", "edges=4", "library=off")
 		defer closed(t, s)
 		for _, st := range s.Stages() {

@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/cuda"
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // simulated is the simulated GPU. Without libraries it hides its cuBLAS: a
@@ -39,7 +40,7 @@ func (d simulated) Libraries() map[string]string {
 	return d.Device.Libraries()
 }
 
-func (d simulated) Info() gpuprof.Info {
+func (d simulated) Info() device.Info {
 	i := d.Device.Info()
 	if !d.libraries {
 		delete(i.Facts, "cublas")
@@ -54,7 +55,7 @@ func openSimulated(t *testing.T, libraries bool) simulated {
 }
 
 // openOn opens a session in mode hot, whose one batch a simulator can afford.
-func openOn(t *testing.T, d gpuprof.Device, preset string, set ...string) *session {
+func openOn(t *testing.T, d device.Device, preset string, set ...string) *session {
 	t.Helper()
 	c := resolve(t, preset, set...)
 	c.Mode = gpuprof.Hot
@@ -143,7 +144,7 @@ func compareWithHost(t *testing.T, s *session, settings []string) {
 	run(t, host, 4)
 	var e op.ErrorNorm
 	for k := range depth {
-		e.Add(gpuprof.Floats(s.slots[k].out), op.As[float64](gpuprof.Floats(host.slots[k].out)))
+		e.Add(device.Floats(s.slots[k].out), op.As[float64](device.Floats(host.slots[k].out)))
 	}
 	if r := e.Relative(); !(r <= tolerances[s.set["precision"]]) || e.Ref == 0 {
 		t.Errorf("after four steps the result is %.3g from the host's", r)
@@ -163,7 +164,7 @@ func TestCUDABatchesTakeTurns(t *testing.T) {
 			if err := s.Compute.Sync(); err != nil {
 				t.Fatal(err)
 			}
-			out = append(out, slices.Clone(gpuprof.Floats(s.slots[i%depth].out)))
+			out = append(out, slices.Clone(device.Floats(s.slots[i%depth].out)))
 		}
 		passes(t, s)
 		closed(t, s)
@@ -211,7 +212,7 @@ func TestCUDABitIdentical(t *testing.T) {
 				if err := s.Compute.Sync(); err != nil {
 					t.Fatal(err)
 				}
-				out := gpuprof.Floats(s.slots[i%depth].out)
+				out := device.Floats(s.slots[i%depth].out)
 				if i < depth {
 					first[i] = slices.Clone(out)
 				}
@@ -377,7 +378,7 @@ func TestCUDAPool(t *testing.T) {
 	d := openSimulated(t, false)
 	s := openOn(t, d, "small", append(slices.Clone(tiny), "pool_trim=every:2", "reset_stats=on")...)
 	defer s.Close()
-	spare, err := d.Alloc(64<<20, gpuprof.OnDevice) // what a program has freed since
+	spare, err := d.Alloc(64<<20, device.OnDevice) // what a program has freed since
 	if err != nil {
 		t.Fatal(err)
 	}

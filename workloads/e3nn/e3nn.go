@@ -17,13 +17,15 @@ import (
 	"context"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // Workload is the e3nn workload. It has no state.
 type Workload struct{}
 
 // New returns the workload.
-func New() gpuprof.Workload { return Workload{} }
+func New() workloads.Workload { return Workload{} }
 
 // Name implements gpuprof.Workload.
 func (Workload) Name() string { return "e3nn" }
@@ -34,8 +36,8 @@ func (Workload) Doc() string {
 }
 
 // Presets implements gpuprof.Workload.
-func (Workload) Presets() []gpuprof.Preset {
-	return []gpuprof.Preset{
+func (Workload) Presets() []workloads.Preset {
+	return []workloads.Preset{
 		{Name: "small", Doc: "8 channels per l, lmax 2, 512 probes of monoclinic HfO2: seconds on two cores", DefaultOn: []string{"host"}},
 		{Name: "deepaw", Doc: "three probe layers, lmax 4, 3,000 probes of HfO2 (dim 992, up to 3,238 weights per edge)",
 			Set: gpuprof.Settings{"batch": "3000", "mul": "500", "lmax": "4"}, DefaultOn: []string{"cuda"}},
@@ -53,7 +55,7 @@ func atomPreset(mul, lmax string) gpuprof.Settings {
 func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
 // Open implements gpuprof.Workload.
-func (Workload) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {
+func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	s, err := open(ctx, d, c)
 	if err != nil { // not s itself: a nil *session is not a nil Session
 		return nil, err

@@ -11,10 +11,12 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 func openHost(t testing.TB, limit int64) *host.Device {
@@ -23,7 +25,7 @@ func openHost(t testing.TB, limit int64) *host.Device {
 }
 
 // resolve makes a config from "knob=value" strings.
-func resolve(t testing.TB, preset string, set ...string) gpuprof.Config {
+func resolve(t testing.TB, preset string, set ...string) workloads.Config {
 	t.Helper()
 	return workloadtest.Config(t, New(), preset, set...)
 }
@@ -134,9 +136,9 @@ func TestCheckCatches(t *testing.T) {
 		spoil func(s *session)
 		stage string
 	}{
-		{"wrong MLP weight", func(s *session) { gpuprof.Floats(s.layers[0].w2)[7]++ }, "radial"},
-		{"wrong feature", func(s *session) { gpuprof.Floats(s.layers[0].x)[3]++ }, "tensor_product"},
-		{"wrong mixing weight", func(s *session) { gpuprof.Floats(s.layers[0].mix)[5] = float32(math.NaN()) }, "linear_gate"},
+		{"wrong MLP weight", func(s *session) { device.Floats(s.layers[0].w2)[7]++ }, "radial"},
+		{"wrong feature", func(s *session) { device.Floats(s.layers[0].x)[3]++ }, "tensor_product"},
+		{"wrong mixing weight", func(s *session) { device.Floats(s.layers[0].mix)[5] = float32(math.NaN()) }, "linear_gate"},
 		{"an atom moved behind the finder's back", func(s *session) { s.in.crystal.Positions[0][0] += 0.3 }, "collate"},
 	}
 	for _, tt := range tests {
@@ -161,7 +163,7 @@ func TestResultDoesNotDependOnTuning(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := make([]float32, 0, s.slots[0].out.Len()/4)
-		stored := gpuprof.Floats(s.slots[0].out)
+		stored := device.Floats(s.slots[0].out)
 		d := s.last().Out.Dim()
 		flat := make([]float32, d)
 		for at := 0; at < len(stored); at += d {
@@ -232,22 +234,22 @@ func TestBadKnobs(t *testing.T) {
 		"cutoff=-2": "above 0", "lmax=x": "whole number", "structure=/no/such.xyz": "neither a built-in structure nor a file", "edges=0": "at least 1",
 	} {
 		k, v, _ := strings.Cut(kv, "=")
-		_, err := gpuprof.Resolve(New(), "small", gpuprof.Settings{k: v})
+		_, err := workloads.Resolve(New(), "small", gpuprof.Settings{k: v})
 		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want usage error with %q", kv, err, want)
 		}
 	}
 	set := resolve(t, "small", "impl=fused", "deterministic=on").Knobs
-	if err := New().Refuse(gpuprof.Info{Kind: "host"}, set); !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "impl=csr") {
+	if err := New().Refuse(device.Info{Kind: "host"}, set); !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "impl=csr") {
 		t.Errorf("fused and deterministic: %v", err)
 	}
 	for _, kv := range []string{"threads=4096", "points=atoms"} { // 512 points of 12 atoms
-		if err := New().Refuse(gpuprof.Info{Kind: "host", MaxThreads: 8}, resolve(t, "small", kv).Knobs); !errors.Is(err, gpuprof.ErrUsage) {
+		if err := New().Refuse(device.Info{Kind: "host", MaxThreads: 8}, resolve(t, "small", kv).Knobs); !errors.Is(err, gpuprof.ErrUsage) {
 			t.Errorf("%s: %v, want a refusal before anything is opened", kv, err)
 		}
 	}
 	set = resolve(t, "small", "threads=2").Knobs
-	if err := New().Refuse(gpuprof.Info{Kind: "cuda", Name: "some GPU"}, set); !errors.Is(err, gpuprof.ErrUsage) {
+	if err := New().Refuse(device.Info{Kind: "cuda", Name: "some GPU"}, set); !errors.Is(err, gpuprof.ErrUsage) {
 		t.Errorf("threads on a GPU: %v", err)
 	}
 }

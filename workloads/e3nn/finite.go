@@ -1,7 +1,7 @@
 package e3nn
 
 import (
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
@@ -13,7 +13,7 @@ func (s *session) finite(i int, sl *slot) error {
 	if !s.trains() || s.train.done < depth || s.train.step.Scales() {
 		return nil
 	}
-	if optim.Finite(gpuprof.Floats(sl.out)[0]) {
+	if optim.Finite(device.Floats(sl.out)[0]) {
 		return nil
 	}
 	steps := s.train.done
@@ -62,7 +62,7 @@ func (s *session) stepAgain(i int, look bool) (string, error) {
 // written is what a stage writes: the first n values of buffers, with 0 all.
 type written struct {
 	n  int
-	of []gpuprof.Buffer
+	of []device.Buffer
 }
 
 // writesFinite says whether all that a stage has written for so many edges is finite.
@@ -78,8 +78,8 @@ func (s *session) writesFinite(so *stageOps, edges int) (bool, error) {
 func (s *session) writes(so *stageOps, edges int) []written {
 	l, k, b, own, p, g := s.model.Layers[so.layer], s.work[so.layer], s.back, s.back.of[so.layer], s.pull, s.train.grads[so.layer]
 	sh, nw, rows := (s.model.LMax+1)*(s.model.LMax+1), l.TP.WeightNumel(), s.rows*l.TP.Out.Dim()
-	some := func(n int, of ...gpuprof.Buffer) written { return written{n, of} }
-	whole := func(of ...gpuprof.Buffer) written { return written{0, of} }
+	some := func(n int, of ...device.Buffer) written { return written{n, of} }
+	whole := func(of ...device.Buffer) written { return written{0, of} }
 	radial, again := []written{some(edges*basisSize, s.basis)}, []written{some(edges*mlpHidden, k.a, k.h), some(edges*nw, k.w)}
 	if radial = append(radial, again...); s.hiddenOnly() {
 		radial = radial[:2]
@@ -113,7 +113,7 @@ func (s *session) writes(so *stageOps, edges int) []written {
 }
 
 // finiteIn says whether the first n values of buffers are finite, with 0 all.
-func (s *session) finiteIn(n int, list ...gpuprof.Buffer) (bool, error) {
+func (s *session) finiteIn(n int, list ...device.Buffer) (bool, error) {
 	for _, b := range list {
 		many := n
 		if many == 0 {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
@@ -14,7 +14,7 @@ import (
 // meets: batches take turns and their edges are counted at set-up. Batches of
 // the same number share one, because their data lies in the slot.
 type graphs struct {
-	of      [depth][]gpuprof.Op // by slot and batch; nil without graph=on
+	of      [depth][]device.Op // by slot and batch; nil without graph=on
 	made    int
 	seconds float64 // of capturing and instantiating
 }
@@ -24,8 +24,8 @@ func (s *session) capture(ctx context.Context) error {
 	began := time.Now()
 	n := len(s.in.batches)
 	for k := range depth {
-		s.graphs.of[k] = make([]gpuprof.Op, n)
-		same := map[int]gpuprof.Op{}
+		s.graphs.of[k] = make([]device.Op, n)
+		same := map[int]device.Op{}
 		for b, edges := range s.in.edges {
 			if n%depth == 0 && b%depth != k { // this slot never has this batch
 				continue

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
@@ -31,23 +32,23 @@ const (
 
 // Knobs implements gpuprof.Workload. Defaults are those of the preset small
 // and what a careful user would run; presets change model knobs and batch.
-func (Workload) Knobs() []gpuprof.Knob {
-	return append([]gpuprof.Knob{
+func (Workload) Knobs() []workloads.Knob {
+	return append([]workloads.Knob{
 		{Name: "structure", Doc: "crystal: hfo2 (12 atoms, monoclinic), diamond (5x5x5, 1,000 atoms), or an extended XYZ or POSCAR/CONTCAR file",
 			Default: hafnia, Values: []string{hafnia, diamond}, Accept: "a structure file", Parse: existingFile, NamesFile: true, Model: true},
-		gpuprof.Choice("points", "destination of messages: grid (80x80x80 probes of the cell) or atoms", "grid", "atoms").AsModel(),
-		gpuprof.FloatKnob("cutoff", "neighbour radius in angstrom; 4.083 gives HfO2 a mean degree of 24.75", 4.083, 0, 1000).AsModel(),
-		gpuprof.Choice("basis", "radial functions: gaussian, or bessel with a polynomial envelope (10 either way)", "gaussian", "bessel").AsModel(),
-		gpuprof.IntKnob("mul", "channels: per irrep, or for deepaw the total the irreps share", 8, 1, maxMul).AsModel(),
-		gpuprof.IntKnob("lmax", "largest degree of the spherical harmonics", 2, 0, 6).AsModel(),
-		gpuprof.CountKnob("edges", "use only the first N edges of every batch").AsModel(),
+		workloads.Choice("points", "destination of messages: grid (80x80x80 probes of the cell) or atoms", "grid", "atoms").AsModel(),
+		workloads.FloatKnob("cutoff", "neighbour radius in angstrom; 4.083 gives HfO2 a mean degree of 24.75", 4.083, 0, 1000).AsModel(),
+		workloads.Choice("basis", "radial functions: gaussian, or bessel with a polynomial envelope (10 either way)", "gaussian", "bessel").AsModel(),
+		workloads.IntKnob("mul", "channels: per irrep, or for deepaw the total the irreps share", 8, 1, maxMul).AsModel(),
+		workloads.IntKnob("lmax", "largest degree of the spherical harmonics", 2, 0, 6).AsModel(),
+		workloads.CountKnob("edges", "use only the first N edges of every batch").AsModel(),
 		passKnob(),
 		loop.BatchKnob("points per step", 512, maxBatch, inputPoints),
 		implKnob(),
 		loop.LibraryKnob("matrix products of the radial MLP: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", products()...),
 		precisionKnob(),
 		loop.OrderKnob("bit-identical sums: unfused uses a sorted segment sum instead of atomic adds; csr always is, fused cannot be", "off",
-			gpuprof.Answer{When: gpuprof.Settings{"impl": op.ImplUnfused}, Targets: []gpuprof.Target{{Stage: "scatter"}}}, "scatter", "recompute", "graph"),
+			workloads.Answer{When: gpuprof.Settings{"impl": op.ImplUnfused}, Targets: []workloads.Target{{Stage: "scatter"}}}, "scatter", "recompute", "graph"),
 		layoutKnob(),
 		recomputeKnob(),
 		loop.GraphKnob("launch the step's kernels one by one, or capture them once for every batch and replay"),
@@ -70,7 +71,7 @@ func products() []string {
 
 // precisionKnob is precision. The first layer of a step that does not go back is computed with the radial functions, in
 // float32 always.
-func precisionKnob() gpuprof.Knob {
+func precisionKnob() workloads.Knob {
 	k := loop.PrecisionKnob("rounding of the inputs of the MLP's matrix products: fp32 (none), tf32, bf16, fp16, or tf32x3 (three products of tf32, as accurate as fp32); sums stay float32",
 		gpuprof.Settings{"library": libraryOff, "impl": op.ImplCSRMLP}, append(products(), "tensor_product", "grads")...)
 	k.Values = append(k.Values, op.TF32x3)
@@ -82,7 +83,7 @@ func precisionKnob() gpuprof.Knob {
 const streamsThree = "3"
 
 // streamsKnob is streams.
-func streamsKnob() gpuprof.Knob {
+func streamsKnob() workloads.Knob {
 	k := loop.StreamsKnob("2 copies batches on a stream beside the one that computes, 1 on the same; 3 also copies results on a third stream, beside the next step")
 	k.Values = append(k.Values, streamsThree)
 	k.PyTorch[streamsThree] = "with torch.cuda.stream(result_stream): result_stream.wait_stream(main); out.copy_(y, non_blocking=True)  # y.record_stream(result_stream)"
@@ -90,13 +91,13 @@ func streamsKnob() gpuprof.Knob {
 }
 
 // implKnob is impl, how the tensor product is computed.
-func implKnob() gpuprof.Knob {
-	k := gpuprof.Choice("impl", "tensor product: csr (one writer per row), csr+mlp (csr with the MLP's second product inside), fused (atomic adds), unfused (one launch per operation, as eager e3nn)",
+func implKnob() workloads.Knob {
+	k := workloads.Choice("impl", "tensor product: csr (one writer per row), csr+mlp (csr with the MLP's second product inside), fused (atomic adds), unfused (one launch per operation, as eager e3nn)",
 		op.ImplCSR, op.ImplCSRMLP, op.ImplFused, op.ImplUnfused)
 	k.Acts = []string{"radial", "tensor_product", "scatter", "recompute", "graph"} // backwards there is one way
-	k.Answers = []gpuprof.Answer{{
-		Remedy: gpuprof.Fuse, To: op.ImplCSR, When: gpuprof.Settings{"impl": op.ImplUnfused},
-		Targets: []gpuprof.Target{{Stage: "tensor_product"}, {Stage: "scatter"}},
+	k.Answers = []workloads.Answer{{
+		Remedy: workloads.Fuse, To: op.ImplCSR, When: gpuprof.Settings{"impl": op.ImplUnfused},
+		Targets: []workloads.Target{{Stage: "tensor_product"}, {Stage: "scatter"}},
 		PyTorch: "use a fused equivariant tensor product (cuEquivariance or OpenEquivariance) in place of e3nn's",
 	}}
 	k.Advice = loop.FuseAdvice(op.ImplUnfused)
@@ -110,13 +111,13 @@ func implKnob() gpuprof.Knob {
 }
 
 // layoutKnob is layout, the order of features in memory.
-func layoutKnob() gpuprof.Knob {
-	k := gpuprof.Choice("layout", "memory order of features within an irrep: ir_mul (channels contiguous) or mul_ir (e3nn's)", "ir_mul", "mul_ir")
+func layoutKnob() workloads.Knob {
+	k := workloads.Choice("layout", "memory order of features within an irrep: ir_mul (channels contiguous) or mul_ir (e3nn's)", "ir_mul", "mul_ir")
 	k.Acts = []string{
 		"tensor_product", "linear_gate", "scatter", "recompute", "linear_gate_bwd", "tensor_product_bwd",
 		"linear_gate_tangent", "tensor_product_tangent", "linear_gate_bwd2", "tensor_product_bwd2", "grads", "graph",
 	}
-	k.Advice = map[string]string{gpuprof.AnyValue: "store features in the order the kernel reads them (for convolutions memory_format=torch.channels_last)"}
+	k.Advice = map[string]string{workloads.AnyValue: "store features in the order the kernel reads them (for convolutions memory_format=torch.channels_last)"}
 	k.PyTorch = map[string]string{"ir_mul": "cuequivariance_torch layout: cue.ir_mul", "mul_ir": "cuequivariance_torch layout: cue.mul_ir"}
 	return k
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
@@ -25,7 +26,7 @@ func run(t *testing.T, s *session, n int) {
 }
 
 // read copies n elements of a device buffer.
-func read(t *testing.T, s *session, b gpuprof.Buffer, n int) []float32 {
+func read(t *testing.T, s *session, b device.Buffer, n int) []float32 {
 	t.Helper()
 	v, err := (&checker{s: s}).read(b, 0, n)
 	if err != nil {
@@ -36,9 +37,9 @@ func read(t *testing.T, s *session, b gpuprof.Buffer, n int) []float32 {
 
 // What a setting cannot mean is refused by its name before anything is opened.
 func TestRefusals(t *testing.T) {
-	host := gpuprof.Info{Kind: "host", Name: "a CPU", MaxThreads: 8}
-	gpu := func(arch string, facts ...string) gpuprof.Info {
-		i := gpuprof.Info{Kind: "cuda", Name: "a GPU", Arch: arch, Facts: map[string]string{"pool": "on"}}
+	host := device.Info{Kind: "host", Name: "a CPU", MaxThreads: 8}
+	gpu := func(arch string, facts ...string) device.Info {
+		i := device.Info{Kind: "cuda", Name: "a GPU", Arch: arch, Facts: map[string]string{"pool": "on"}}
 		for k := 0; k < len(facts); k += 2 {
 			i.Facts[facts[k]] = facts[k+1]
 		}
@@ -46,7 +47,7 @@ func TestRefusals(t *testing.T) {
 	}
 	hopper, blas := gpu("sm_90"), gpu("sm_90", "cublas", "12.4")
 	tests := []struct {
-		on   gpuprof.Info
+		on   device.Info
 		set  string
 		want string // "" is taken
 	}{
@@ -119,29 +120,29 @@ func TestCycle(t *testing.T) {
 // What the knobs add to a step's counters, over a step without them.
 var counted = []struct {
 	set  string
-	want gpuprof.Meter
+	want device.Meter
 	host bool // on the host device too
 }{
-	{"graph=on", gpuprof.Meter{}, true},
-	{"streams=1", gpuprof.Meter{}, true},
-	{"streams=3", gpuprof.Meter{}, true},                                            // streams wait for each other, the caller does not
-	{"pinned=off", gpuprof.Meter{BytesH2DPageable: -1, BytesD2HPageable: -1}, true}, // all of them
-	{"async_copy=off", gpuprof.Meter{SyncPoints: 2}, true},
-	{"async_copy=off,streams=1,graph=on", gpuprof.Meter{SyncPoints: 2}, true},
-	{"sync=step", gpuprof.Meter{SyncPoints: 1}, true},
-	{"item_reads=5", gpuprof.Meter{SyncPoints: 5, CopiesD2H: 5, BytesD2H: 20, BytesD2HPageable: 20}, true},
-	{"deterministic=on", gpuprof.Meter{}, true},
-	{"precision=tf32", gpuprof.Meter{}, true},
-	{"precision=bf16", gpuprof.Meter{Launches: 1}, true}, // the second layer's weights are packed
-	{"precision=fp16", gpuprof.Meter{Launches: 1}, true},
-	{"precision=tf32x3", gpuprof.Meter{Launches: 1}, true},
-	{"reset_stats=on", gpuprof.Meter{}, false},
-	{"reset_stats=sync", gpuprof.Meter{SyncPoints: 1}, false},
-	{"pool_trim=every:1", gpuprof.Meter{}, false},
+	{"graph=on", device.Meter{}, true},
+	{"streams=1", device.Meter{}, true},
+	{"streams=3", device.Meter{}, true},                                            // streams wait for each other, the caller does not
+	{"pinned=off", device.Meter{BytesH2DPageable: -1, BytesD2HPageable: -1}, true}, // all of them
+	{"async_copy=off", device.Meter{SyncPoints: 2}, true},
+	{"async_copy=off,streams=1,graph=on", device.Meter{SyncPoints: 2}, true},
+	{"sync=step", device.Meter{SyncPoints: 1}, true},
+	{"item_reads=5", device.Meter{SyncPoints: 5, CopiesD2H: 5, BytesD2H: 20, BytesD2HPageable: 20}, true},
+	{"deterministic=on", device.Meter{}, true},
+	{"precision=tf32", device.Meter{}, true},
+	{"precision=bf16", device.Meter{Launches: 1}, true}, // the second layer's weights are packed
+	{"precision=fp16", device.Meter{Launches: 1}, true},
+	{"precision=tf32x3", device.Meter{Launches: 1}, true},
+	{"reset_stats=on", device.Meter{}, false},
+	{"reset_stats=sync", device.Meter{SyncPoints: 1}, false},
+	{"pool_trim=every:1", device.Meter{}, false},
 }
 
 // step is what one warm step counts, and what its stages list.
-func step(t *testing.T, s *session) (m gpuprof.Meter, launches int64) {
+func step(t *testing.T, s *session) (m device.Meter, launches int64) {
 	t.Helper()
 	run(t, s, 2)
 	before := s.dev.Meter()
@@ -157,7 +158,7 @@ func step(t *testing.T, s *session) (m gpuprof.Meter, launches int64) {
 }
 
 // compareCounters checks one of counted against a step without it.
-func compareCounters(t *testing.T, what string, plain, with *session, want gpuprof.Meter) {
+func compareCounters(t *testing.T, what string, plain, with *session, want device.Meter) {
 	t.Helper()
 	base, _ := step(t, plain)
 	got, listed := step(t, with)
@@ -176,7 +177,7 @@ func TestCountersAreExact(t *testing.T) {
 	const edges, rows = 50, 6
 	plain := openSession(t, "small", "batch=6", "edges=50")
 	m, listed := step(t, plain)
-	want := gpuprof.Meter{
+	want := device.Meter{
 		// the MLP's layers, harmonics, tensor product and its fix-up, linear, gate
 		Launches: 7, CopiesH2D: 4, BytesH2D: 4 * (5*edges + rows + 1), CopiesD2H: 1, BytesD2H: 4 * rows * int64(plain.last().Out.Dim()), EventWaits: 1,
 	}
@@ -194,19 +195,19 @@ func TestCountersAreExact(t *testing.T) {
 	forces := openSession(t, "small", "batch=6", "edges=50", "pass=forces")
 	const atoms = 12
 	index, back := int64(4*(edges+atoms+2)), 4*(3*(atoms+rows)+1)-want.BytesD2H
-	compareCounters(t, "forces", plain, forces, gpuprof.Meter{Launches: 2 + 2 + 4 + 1 + 5 + 3, CopiesH2D: 2, BytesH2D: index, CopiesD2H: 1, BytesD2H: back})
-	compareCounters(t, "recompute=weights", forces, openSession(t, "small", "batch=6", "edges=50", "pass=forces", "recompute=weights"), gpuprof.Meter{Launches: 1})
+	compareCounters(t, "forces", plain, forces, device.Meter{Launches: 2 + 2 + 4 + 1 + 5 + 3, CopiesH2D: 2, BytesH2D: index, CopiesD2H: 1, BytesD2H: back})
+	compareCounters(t, "recompute=weights", forces, openSession(t, "small", "batch=6", "edges=50", "pass=forces", "recompute=weights"), device.Meter{Launches: 1})
 	// Three launches of the MLP, the product and its fix-up, the linear layer.
-	compareCounters(t, "recompute=all", forces, openSession(t, "small", "batch=6", "edges=50", "pass=forces", "recompute=all"), gpuprof.Meter{Launches: 6})
+	compareCounters(t, "recompute=all", forces, openSession(t, "small", "batch=6", "edges=50", "pass=forces", "recompute=all"), device.Meter{Launches: 6})
 	// One product less.
-	compareCounters(t, "csr+mlp", plain, openSession(t, "small", "impl=csr+mlp", "batch=6", "edges=50"), gpuprof.Meter{Launches: -1})
+	compareCounters(t, "csr+mlp", plain, openSession(t, "small", "impl=csr+mlp", "batch=6", "edges=50"), device.Meter{Launches: -1})
 }
 
 // One span more than MaxSpans would be lost.
 type spanCounter struct{ opened map[int]int }
 
 func (c spanCounter) Start(int) error { clear(c.opened); return nil }
-func (c spanCounter) Begin(stage int, _ gpuprof.Stream) int {
+func (c spanCounter) Begin(stage int, _ device.Stream) int {
 	c.opened[stage]++
 	return 0
 }
@@ -237,18 +238,18 @@ func TestSpansFit(t *testing.T) {
 
 // sizedCache is a device with a cache of its own size.
 type sizedCache struct {
-	gpuprof.Device
+	device.Device
 	bytes int64
 }
 
-func (d sizedCache) Info() gpuprof.Info {
+func (d sizedCache) Info() device.Info {
 	i := d.Device.Info()
 	i.CacheBytes = d.bytes
 	return i
 }
 
 // openRotating opens a session that rotates through n batches.
-func openRotating(t *testing.T, d gpuprof.Device, n int, set ...string) *session {
+func openRotating(t *testing.T, d device.Device, n int, set ...string) *session {
 	t.Helper()
 	c := resolve(t, "small", set...)
 	one, err := open(context.Background(), sizedCache{d, 1}, c)
@@ -289,7 +290,7 @@ func TestGraphsFollowTheBatches(t *testing.T) {
 			if err := s.Compute.Sync(); err != nil {
 				t.Fatal(err)
 			}
-			out = append(out, slices.Clone(gpuprof.Floats(s.slots[i%depth].out)))
+			out = append(out, slices.Clone(device.Floats(s.slots[i%depth].out)))
 		}
 		return out, s
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -81,7 +82,7 @@ func (s *session) tooLarge(e, need, left int64) error {
 	} else if s.backwards() && s.set["recompute"] != recomputeAll {
 		leaner = ", or recompute=all, which keeps nothing for the way back"
 	}
-	return gpuprof.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "%d points with %d edges and mul=%s need %s, and the device has %s left", s.rows, e, s.set["mul"], gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, edges or mul%s", leaner))
+	return device.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "%d points with %d edges and mul=%s need %s, and the device has %s left", s.rows, e, s.set["mul"], gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, edges or mul%s", leaner))
 }
 
 // allocate makes streams, events, buffers and parameters, and binds.
@@ -103,7 +104,7 @@ func (s *session) allocate(ctx context.Context) error {
 			return err
 		}
 	}
-	s.Item = s.mem.Words("the item buffer", 1, gpuprof.Pageable)
+	s.Item = s.mem.Words("the item buffer", 1, device.Pageable)
 	if s.mem.Err != nil {
 		return s.mem.Err
 	}
@@ -112,7 +113,7 @@ func (s *session) allocate(ctx context.Context) error {
 }
 
 func (sl *slot) allocate(s *session) error {
-	make1 := func(p gpuprof.Place, e int64) edgeBuffers {
+	make1 := func(p device.Place, e int64) edgeBuffers {
 		b := edgeBuffers{
 			src: s.mem.Words("edge sources", e, p), dst: s.mem.Words("edge destinations", e, p),
 			rowptr: s.mem.Words("row starts", int64(s.rows)+1, p), vec: s.mem.Words("edge vectors", 3*e, p),
@@ -123,13 +124,13 @@ func (sl *slot) allocate(s *session) error {
 		}
 		return b
 	}
-	host := gpuprof.Pinned
+	host := device.Pinned
 	if !s.set.On("pinned") {
-		host = gpuprof.Pageable
+		host = device.Pageable
 	}
 	// The caller's side has room for a row that begins inside the prefix and
 	// ends beyond it.
-	sl.host, sl.dev = make1(host, int64(s.edges+s.in.maxRow)), make1(gpuprof.OnDevice, int64(s.edges))
+	sl.host, sl.dev = make1(host, int64(s.edges+s.in.maxRow)), make1(device.OnDevice, int64(s.edges))
 	sl.out = s.mem.Words("the result", s.resultWords(), host)
 	if s.backwards() && !s.trains() {
 		sl.energy = s.mem.Words("the energy", 1, host)
@@ -142,7 +143,7 @@ func (sl *slot) allocate(s *session) error {
 
 func (s *session) allocateDevice() {
 	for _, r := range s.requests(int64(s.edges)) {
-		b := s.mem.Words(r.what, r.words, gpuprof.OnDevice)
+		b := s.mem.Words(r.what, r.words, device.OnDevice)
 		for _, to := range r.to {
 			*to = b
 		}
@@ -170,7 +171,7 @@ func (s *session) uploadParams() {
 			x:  s.mem.Upload(s.Compute, "atom features", s.stored(i)),
 			w1: s.mem.Upload(s.Compute, "MLP weights", w1), w2: s.mem.Upload(s.Compute, "MLP weights", op.Arrange(s.products[i], w2)),
 			mix: s.mem.Upload(s.Compute, "linear weights", mix),
-			out: s.mem.Words("layer output", int64(s.rows)*int64(l.Out.Dim()), gpuprof.OnDevice),
+			out: s.mem.Words("layer output", int64(s.rows)*int64(l.Out.Dim()), device.OnDevice),
 		})
 		if s.backwards() {
 			p.readout = append(p.readout, l.drawReadout(heads))

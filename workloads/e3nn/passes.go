@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
@@ -21,16 +23,16 @@ const (
 )
 
 // passKnob is pass, how much of a training program a step is.
-func passKnob() gpuprof.Knob {
-	return gpuprof.Choice("pass", "what a step computes: forward, forces (an energy and its gradient by every position), train (gradients of all parameters and an optimizer step) or train-forces (the same, of a loss on forces)", passForward, passForces, passTrain, passSecond).AsModel()
+func passKnob() workloads.Knob {
+	return workloads.Choice("pass", "what a step computes: forward, forces (an energy and its gradient by every position), train (gradients of all parameters and an optimizer step) or train-forces (the same, of a loss on forces)", passForward, passForces, passTrain, passSecond).AsModel()
 }
 
 // recomputeKnob is recompute, what the way back makes again instead of keeping.
-func recomputeKnob() gpuprof.Knob {
-	k := gpuprof.Choice("recompute", "what the way back makes again: off (nothing), weights (those of the tensor product, from the MLP's hidden layer), all (everything but the batch, as activation checkpointing does)",
+func recomputeKnob() workloads.Knob {
+	k := workloads.Choice("recompute", "what the way back makes again: off (nothing), weights (those of the tensor product, from the MLP's hidden layer), all (everything but the batch, as activation checkpointing does)",
 		recomputeOff, recomputeWeights, recomputeAll)
 	k.Acts = []string{"radial", "recompute", "graph"}
-	k.Advice = map[string]string{gpuprof.AnyValue: "keep activations where memory allows, and make them again where it does not"}
+	k.Advice = map[string]string{workloads.AnyValue: "keep activations where memory allows, and make them again where it does not"}
 	k.PyTorch = map[string]string{
 		recomputeOff:     "y = layer(x)  # every activation is kept for the backward",
 		recomputeWeights: "w = torch.utils.checkpoint.checkpoint(mlp_last, h, use_reentrant=False)",
@@ -103,29 +105,29 @@ func (s *session) points() int {
 // work are the values of a layer between its stages. Layers share them where
 // nothing needs them later.
 type work struct {
-	a, h gpuprof.Buffer // hidden layer before and after its activation; a only for the way back
-	w    gpuprof.Buffer // weights of the tensor product
-	mid  gpuprof.Buffer // sums over neighbours
-	pre  gpuprof.Buffer // before the gate
+	a, h device.Buffer // hidden layer before and after its activation; a only for the way back
+	w    device.Buffer // weights of the tensor product
+	mid  device.Buffer // sums over neighbours
+	pre  device.Buffer // before the gate
 }
 
 // backBuffers are the cotangents and what a step that goes back ends with. Those of a
 // layer are shared unless they are needed again; dy and db are summed over layers.
 type backBuffers struct {
-	rho, energy, drho        gpuprof.Buffer // [rows], [1], [rows]
-	losses                   gpuprof.Buffer // of rows or components of forces, in training
+	rho, energy, drho        device.Buffer // [rows], [1], [rows]
+	losses                   device.Buffer // of rows or components of forces, in training
 	of                       []layerBack
-	dy, db, slope, f, forces gpuprof.Buffer
+	dy, db, slope, f, forces device.Buffer
 }
 
 // layerBack are the cotangents of a layer; dh is kept for the second way back alone.
-type layerBack struct{ dout, dpre, dmid, dw, dh, da gpuprof.Buffer }
+type layerBack struct{ dout, dpre, dmid, dw, dh, da device.Buffer }
 
 // request is device memory that the session takes.
 type request struct {
 	what  string
 	words int64
-	to    []*gpuprof.Buffer
+	to    []*device.Buffer
 }
 
 // requests lists the memory between stages for e edges: what is allocated, and
@@ -137,16 +139,16 @@ func (s *session) requests(e int64) []request {
 	}
 	w := s.widths()
 	sh := int64((s.model.LMax + 1) * (s.model.LMax + 1))
-	list := []request{{"spherical harmonics", e * sh, []*gpuprof.Buffer{&s.harmonics}}}
+	list := []request{{"spherical harmonics", e * sh, []*device.Buffer{&s.harmonics}}}
 	if s.backwards() {
-		list = append(list, request{"the radial basis", e * basisSize, []*gpuprof.Buffer{&s.basis}})
+		list = append(list, request{"the radial basis", e * basisSize, []*device.Buffer{&s.basis}})
 	}
-	each := func(own bool, what string, width func(l layer) int64, shared int64, place func(i int) *gpuprof.Buffer) {
-		var all []*gpuprof.Buffer
+	each := func(own bool, what string, width func(l layer) int64, shared int64, place func(i int) *device.Buffer) {
+		var all []*device.Buffer
 		for i, l := range s.model.Layers {
 			to := place(i)
 			if own {
-				list = append(list, request{what, width(l), []*gpuprof.Buffer{to}})
+				list = append(list, request{what, width(l), []*device.Buffer{to}})
 			}
 			all = append(all, to)
 		}
@@ -156,24 +158,24 @@ func (s *session) requests(e int64) []request {
 	}
 	back := s.backwards()
 	keeps := s.keeps()
-	each(keeps && s.trains(), "summed messages", func(l layer) int64 { return rows * int64(l.TP.Out.Dim()) }, rows*w.mid, func(i int) *gpuprof.Buffer { return &s.work[i].mid })
+	each(keeps && s.trains(), "summed messages", func(l layer) int64 { return rows * int64(l.TP.Out.Dim()) }, rows*w.mid, func(i int) *device.Buffer { return &s.work[i].mid })
 	hidden := func(layer) int64 { return e * mlpHidden }
 	if back || s.hiddenOnly() {
-		each(keeps, "hidden layers", hidden, e*mlpHidden, func(i int) *gpuprof.Buffer { return &s.work[i].h })
+		each(keeps, "hidden layers", hidden, e*mlpHidden, func(i int) *device.Buffer { return &s.work[i].h })
 	}
 	if back {
-		each(keeps, "hidden layers", hidden, e*mlpHidden, func(i int) *gpuprof.Buffer { return &s.work[i].a })
+		each(keeps, "hidden layers", hidden, e*mlpHidden, func(i int) *device.Buffer { return &s.work[i].a })
 	}
 	if back || !s.hiddenOnly() {
-		each(back && s.keepsWeights(), "tensor-product weights", func(l layer) int64 { return e * int64(l.TP.WeightNumel()) }, e*w.weights, func(i int) *gpuprof.Buffer { return &s.work[i].w })
+		each(back && s.keepsWeights(), "tensor-product weights", func(l layer) int64 { return e * int64(l.TP.WeightNumel()) }, e*w.weights, func(i int) *device.Buffer { return &s.work[i].w })
 	}
-	each(keeps, "mixed messages", func(l layer) int64 { return rows * int64(l.Linear.Out.Dim()) }, rows*w.linear, func(i int) *gpuprof.Buffer { return &s.work[i].pre })
+	each(keeps, "mixed messages", func(l layer) int64 { return rows * int64(l.Linear.Out.Dim()) }, rows*w.linear, func(i int) *device.Buffer { return &s.work[i].pre })
 	if !back {
 		return list
 	}
 	b := &s.back
-	one := func(what string, words int64, to *gpuprof.Buffer) {
-		list = append(list, request{what, words, []*gpuprof.Buffer{to}})
+	one := func(what string, words int64, to *device.Buffer) {
+		list = append(list, request{what, words, []*device.Buffer{to}})
 	}
 	again := s.second() // what is needed then too
 	if !again {
@@ -181,13 +183,13 @@ func (s *session) requests(e int64) []request {
 	}
 	one("the energy", 1, &b.energy)
 	one("the energies' gradients", rows, &b.drho)
-	each(again, "the output's gradient", func(l layer) int64 { return rows * int64(l.Out.Dim()) }, rows*w.out, func(i int) *gpuprof.Buffer { return &b.of[i].dout })
-	each(again, "the gate's gradient", func(l layer) int64 { return rows * int64(l.Linear.Out.Dim()) }, rows*w.linear, func(i int) *gpuprof.Buffer { return &b.of[i].dpre })
-	each(again, "the messages' gradient", func(l layer) int64 { return rows * int64(l.TP.Out.Dim()) }, rows*w.mid, func(i int) *gpuprof.Buffer { return &b.of[i].dmid })
-	each(again, "the weights' gradient", func(l layer) int64 { return e * int64(l.TP.WeightNumel()) }, e*w.weights, func(i int) *gpuprof.Buffer { return &b.of[i].dw })
-	each(again, "the hidden layer's gradient", hidden, e*mlpHidden, func(i int) *gpuprof.Buffer { return &b.of[i].da })
+	each(again, "the output's gradient", func(l layer) int64 { return rows * int64(l.Out.Dim()) }, rows*w.out, func(i int) *device.Buffer { return &b.of[i].dout })
+	each(again, "the gate's gradient", func(l layer) int64 { return rows * int64(l.Linear.Out.Dim()) }, rows*w.linear, func(i int) *device.Buffer { return &b.of[i].dpre })
+	each(again, "the messages' gradient", func(l layer) int64 { return rows * int64(l.TP.Out.Dim()) }, rows*w.mid, func(i int) *device.Buffer { return &b.of[i].dmid })
+	each(again, "the weights' gradient", func(l layer) int64 { return e * int64(l.TP.WeightNumel()) }, e*w.weights, func(i int) *device.Buffer { return &b.of[i].dw })
+	each(again, "the hidden layer's gradient", hidden, e*mlpHidden, func(i int) *device.Buffer { return &b.of[i].da })
 	if again {
-		each(true, "the hidden layer's gradient", hidden, 0, func(i int) *gpuprof.Buffer { return &b.of[i].dh })
+		each(true, "the hidden layer's gradient", hidden, 0, func(i int) *device.Buffer { return &b.of[i].dh })
 		list = append(list, s.secondRequests(e, w)...)
 	}
 	if s.trains() {
@@ -219,8 +221,8 @@ func (s *session) widths() (w widest) {
 
 // transient are the buffers that the next layer's stages write again, so that
 // nothing may be left in them that somebody needs.
-func (s *session) transient() []gpuprof.Buffer {
-	var list []gpuprof.Buffer
+func (s *session) transient() []device.Buffer {
+	var list []device.Buffer
 	back, keeps := s.backwards(), s.keeps()
 	k := s.work[0]
 	if !keeps || !s.trains() {

@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/structure"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // Forces pass their checks whatever the settings of the forward pass.
@@ -59,11 +60,11 @@ func TestForcesCheckCatches(t *testing.T) {
 		spoil func(s *session)
 		stage string
 	}{
-		{"wrong readout", func(s *session) { gpuprof.Floats(s.layers[0].readout)[2]++ }, "loss"},
-		{"a readout that the way back alone has", func(s *session) { gpuprof.Floats(s.layers[0].readout)[2]++ }, "linear_gate_bwd"},
-		{"wrong feature", func(s *session) { gpuprof.Floats(s.layers[0].x)[3]++ }, "tensor_product_bwd"},
-		{"wrong MLP weight", func(s *session) { gpuprof.Floats(s.layers[0].w2)[7]++ }, "radial_bwd"},
-		{"a gradient that is not 1", func(s *session) { gpuprof.Floats(s.back.drho)[0] = 2 }, "gradient of the whole step"},
+		{"wrong readout", func(s *session) { device.Floats(s.layers[0].readout)[2]++ }, "loss"},
+		{"a readout that the way back alone has", func(s *session) { device.Floats(s.layers[0].readout)[2]++ }, "linear_gate_bwd"},
+		{"wrong feature", func(s *session) { device.Floats(s.layers[0].x)[3]++ }, "tensor_product_bwd"},
+		{"wrong MLP weight", func(s *session) { device.Floats(s.layers[0].w2)[7]++ }, "radial_bwd"},
+		{"a gradient that is not 1", func(s *session) { device.Floats(s.back.drho)[0] = 2 }, "gradient of the whole step"},
 		{"a way back that leaves out what comes before", func(s *session) {
 			s.plan = slices.DeleteFunc(s.plan, func(o stageOps) bool { return o.stage == stSphBack })
 		}, "forces"},
@@ -81,7 +82,7 @@ func forcesOf(t *testing.T, preset string, set ...string) []float32 {
 	t.Helper()
 	s := openSession(t, preset, append(set, "pass=forces")...)
 	run(t, s, 1)
-	return append(slices.Clone(gpuprof.Floats(s.slots[0].out)), gpuprof.Floats(s.slots[0].energy)...)
+	return append(slices.Clone(device.Floats(s.slots[0].out)), device.Floats(s.slots[0].energy)...)
 }
 
 // The setting decides how forces are computed and not what they are; threads decide
@@ -109,10 +110,10 @@ func TestForcesDoNotDependOnTuning(t *testing.T) {
 func TestForcesAreTheSlopeOfTheEnergy(t *testing.T) {
 	s := openSession(t, "small", "points=atoms", "batch=12", "pass=forces", "mul=3")
 	run(t, s, 1)
-	force := gpuprof.Floats(s.slots[0].out)
+	force := device.Floats(s.slots[0].out)
 	p := widen(s.params)
 	sl := &s.slots[0]
-	rowptr, vec, src := gpuprof.Ints(sl.host.rowptr), gpuprof.Floats(sl.host.vec), gpuprof.Ints(sl.host.src)
+	rowptr, vec, src := device.Ints(sl.host.rowptr), device.Floats(sl.host.vec), device.Ints(sl.host.src)
 	start := slices.Clone(vec)
 	// An atom is moved by moving the vectors of its edges: none comes into reach.
 	energy := func(atom, axis int, by float64) float64 {
@@ -158,7 +159,7 @@ func TestForcesOfHalvesAddUp(t *testing.T) {
 	}
 	run(t, s, 2)
 	for k := range 2 {
-		for i, v := range append(slices.Clone(gpuprof.Floats(s.slots[k].out)), gpuprof.Floats(s.slots[k].energy)...) {
+		for i, v := range append(slices.Clone(device.Floats(s.slots[k].out)), device.Floats(s.slots[k].energy)...) {
 			sum[i] += float64(v)
 		}
 	}
@@ -253,7 +254,7 @@ func TestPointsOnAtomsAreCounted(t *testing.T) {
 	want := 0
 	for b := range s.in.batches {
 		edges := s.batches.collate(&s.slots[0].host, b)
-		vec := gpuprof.Floats(s.slots[0].host.vec)
+		vec := device.Floats(s.slots[0].host.vec)
 		for e := range edges {
 			if vec[3*e] == 0 && vec[3*e+1] == 0 && vec[3*e+2] == 0 {
 				want++

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -73,9 +73,9 @@ func (c *checker) reference(sl *slot) error {
 }
 
 func (s *session) referenceRow(ctx context.Context, sl *slot, row int, p wide) (rowReference, error) {
-	rowptr := gpuprof.Ints(sl.host.rowptr)
+	rowptr := device.Ints(sl.host.rowptr)
 	lo, hi := int(rowptr[row]), int(rowptr[row+1])
-	src, vec := gpuprof.Ints(sl.host.src)[lo:hi], op.As[float64](gpuprof.Floats(sl.host.vec)[3*lo:3*hi])
+	src, vec := device.Ints(sl.host.src)[lo:hi], op.As[float64](device.Floats(sl.host.vec)[3*lo:3*hi])
 	n := hi - lo
 	sh := (s.model.LMax + 1) * (s.model.LMax + 1)
 	ref := rowReference{y: make([]float64, n*sh)}

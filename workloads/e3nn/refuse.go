@@ -7,13 +7,15 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // Refuse implements gpuprof.Workload.
-func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
-	for _, refuse := range []func(gpuprof.Info, gpuprof.Settings) error{refuseProduct, refusePass, refuseTuning, gpuprof.RefuseThreads, refusePrecision, refusePool} {
+func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
+	for _, refuse := range []func(device.Info, gpuprof.Settings) error{refuseProduct, refusePass, refuseTuning, workloads.RefuseThreads, refusePrecision, refusePool} {
 		if err := refuse(d, set); err != nil {
 			return err
 		}
@@ -34,7 +36,7 @@ func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
 }
 
 // refuseProduct names what a tensor product cannot be.
-func refuseProduct(_ gpuprof.Info, set gpuprof.Settings) error {
+func refuseProduct(_ device.Info, set gpuprof.Settings) error {
 	switch impl := set["impl"]; {
 	case impl == op.ImplFused && set.On("deterministic"):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting deterministic=on with impl=fused: its atomic adds have no fixed order").WithFix("use --set impl=csr, which is deterministic")
@@ -45,7 +47,7 @@ func refuseProduct(_ gpuprof.Info, set gpuprof.Settings) error {
 }
 
 // refusePass names what a pass has not, or has anyway.
-func refusePass(_ gpuprof.Info, set gpuprof.Settings) error {
+func refusePass(_ device.Info, set gpuprof.Settings) error {
 	if err := optim.Refuse(set, "batch"); err != nil {
 		return err
 	}
@@ -65,7 +67,7 @@ func refusePass(_ gpuprof.Info, set gpuprof.Settings) error {
 }
 
 // refuseTuning names a search with nothing to choose from.
-func refuseTuning(d gpuprof.Info, set gpuprof.Settings) error {
+func refuseTuning(d device.Info, set gpuprof.Settings) error {
 	impl := set["impl"]
 	switch {
 	case !set.On("autotune"):
@@ -83,7 +85,7 @@ func refuseTuning(d gpuprof.Info, set gpuprof.Settings) error {
 func rounds(p string) bool { return p == op.TF32 || p == op.TF32x3 || p == op.BF16 || p == op.FP16 }
 
 // refusePrecision names a precision or library that the device has not.
-func refusePrecision(d gpuprof.Info, set gpuprof.Settings) error {
+func refusePrecision(d device.Info, set gpuprof.Settings) error {
 	p, found := set["precision"], d.Facts["cublas"] != ""
 	switch {
 	case set.On("library") && !found:
@@ -98,7 +100,7 @@ func refusePrecision(d gpuprof.Info, set gpuprof.Settings) error {
 
 // refusePool names what needs a device's memory pool or its counters. A step
 // takes no memory, so that there is nothing else these knobs could act on.
-func refusePool(d gpuprof.Info, set gpuprof.Settings) error {
+func refusePool(d device.Info, set gpuprof.Settings) error {
 	trim, reset := set["pool_trim"], set["reset_stats"]
 	trims := set.Every("pool_trim") > 0
 	switch {

@@ -4,19 +4,20 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/cuda/cudatest"
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/testkit/cudatest"
 )
 
 // streamsSeen notes on which stream each stage is.
 type streamsSeen struct {
 	loop.Silent
-	of map[int]gpuprof.Stream
+	of map[int]device.Stream
 }
 
-func (p streamsSeen) Begin(stage int, s gpuprof.Stream) int {
+func (p streamsSeen) Begin(stage int, s device.Stream) int {
 	p.of[stage] = s
 	return 0
 }
@@ -27,7 +28,7 @@ func TestCUDAResultsBesideTheNextStep(t *testing.T) {
 	d := openSimulated(t, false)
 	outputs := func(streams string) (out [][]float32, apart bool) {
 		s := openRotating(t, d, 3, "streams="+streams, "batch=3", "mul=2", "lmax=1")
-		seen := streamsSeen{of: map[int]gpuprof.Stream{}}
+		seen := streamsSeen{of: map[int]device.Stream{}}
 		for i := range 6 {
 			if err := s.Step(i, seen); err != nil {
 				t.Fatal(err)
@@ -35,14 +36,14 @@ func TestCUDAResultsBesideTheNextStep(t *testing.T) {
 			if i%depth == 0 { // two steps in flight: the second runs beside the first one's copy
 				continue
 			}
-			if err := gpuprof.Join(s); err != nil {
+			if err := workloads.Join(s); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Compute.Sync(); err != nil {
 				t.Fatal(err)
 			}
 			for k := range depth {
-				out = append(out, slices.Clone(gpuprof.Floats(s.slots[k].out)))
+				out = append(out, slices.Clone(device.Floats(s.slots[k].out)))
 			}
 		}
 		passes(t, s)

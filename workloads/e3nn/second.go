@@ -3,7 +3,7 @@ package e3nn
 import (
 	"fmt"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -18,39 +18,39 @@ import (
 // products as before with one argument exchanged. A change is written d here; the gradient
 // of the slope by a change is the energy's own by the value, which layerBack kept.
 type pullBuffers struct {
-	v, u, db, dy           gpuprof.Buffer // v [points,3], u [E,3]; changes of basis and harmonics
-	da, dh, dw             gpuprof.Buffer // changes of a layer's values on edges
-	dmid, more, dpre, dout gpuprof.Buffer // on rows; more is the second half of dmid
-	gpre, gmid, gw, ga     gpuprof.Buffer // gradients of the slope by a layer's values
+	v, u, db, dy           device.Buffer // v [points,3], u [E,3]; changes of basis and harmonics
+	da, dh, dw             device.Buffer // changes of a layer's values on edges
+	dmid, more, dpre, dout device.Buffer // on rows; more is the second half of dmid
+	gpre, gmid, gw, ga     device.Buffer // gradients of the slope by a layer's values
 }
 
 // ofLayers are those that the next layer writes again.
-func (p pullBuffers) ofLayers() []gpuprof.Buffer {
-	return []gpuprof.Buffer{p.da, p.dh, p.dw, p.dmid, p.more, p.dpre, p.dout, p.gpre, p.gmid, p.gw, p.ga}
+func (p pullBuffers) ofLayers() []device.Buffer {
+	return []device.Buffer{p.da, p.dh, p.dw, p.dmid, p.more, p.dpre, p.dout, p.gpre, p.gmid, p.gw, p.ga}
 }
 
 // secondRequests are the memory of pullBuffers.
 func (s *session) secondRequests(e int64, w widest) []request {
 	p, rows, sh := &s.pull, int64(s.rows), int64((s.model.LMax+1)*(s.model.LMax+1))
 	list := []request{
-		{"the loss's gradient by forces", 3 * int64(s.points()), []*gpuprof.Buffer{&p.v}},
-		{"directions of edges", 3 * e, []*gpuprof.Buffer{&p.u}},
-		{"the radial basis' change", e * basisSize, []*gpuprof.Buffer{&p.db}},
-		{"the harmonics' change", e * sh, []*gpuprof.Buffer{&p.dy}},
+		{"the loss's gradient by forces", 3 * int64(s.points()), []*device.Buffer{&p.v}},
+		{"directions of edges", 3 * e, []*device.Buffer{&p.u}},
+		{"the radial basis' change", e * basisSize, []*device.Buffer{&p.db}},
+		{"the harmonics' change", e * sh, []*device.Buffer{&p.dy}},
 	}
 	for _, r := range []struct {
 		what  string
 		words int64
-		to    []*gpuprof.Buffer
+		to    []*device.Buffer
 	}{
-		{"the hidden layer's change", e * mlpHidden, []*gpuprof.Buffer{&p.da, &p.dh, &p.ga}},
-		{"the weights' change", e * w.weights, []*gpuprof.Buffer{&p.dw, &p.gw}},
-		{"the messages' change", rows * w.mid, []*gpuprof.Buffer{&p.dmid, &p.more, &p.gmid}},
-		{"the mixed messages' change", rows * w.linear, []*gpuprof.Buffer{&p.dpre, &p.gpre}},
-		{"the output's change", rows * w.out, []*gpuprof.Buffer{&p.dout}},
+		{"the hidden layer's change", e * mlpHidden, []*device.Buffer{&p.da, &p.dh, &p.ga}},
+		{"the weights' change", e * w.weights, []*device.Buffer{&p.dw, &p.gw}},
+		{"the messages' change", rows * w.mid, []*device.Buffer{&p.dmid, &p.more, &p.gmid}},
+		{"the mixed messages' change", rows * w.linear, []*device.Buffer{&p.dpre, &p.gpre}},
+		{"the output's change", rows * w.out, []*device.Buffer{&p.dout}},
 	} {
 		for _, b := range r.to {
-			list = append(list, request{r.what, r.words, []*gpuprof.Buffer{b}})
+			list = append(list, request{r.what, r.words, []*device.Buffer{b}})
 		}
 	}
 	return list
@@ -131,7 +131,7 @@ func (s *session) bindChange(i int) error {
 		return err
 	}
 	var products []*op.Bound
-	for _, of := range []struct{ y, w, to gpuprof.Buffer }{{p.dy, k.w, p.dmid}, {s.harmonics, p.dw, p.more}} {
+	for _, of := range []struct{ y, w, to device.Buffer }{{p.dy, k.w, p.dmid}, {s.harmonics, p.dw, p.more}} {
 		product, _, err := s.changed(i).Bind(s.dev, op.TPBuffers{X: w.x, Y: of.y, W: of.w, Src: e.src, Dst: e.dst, RowPtr: e.rowptr, Out: of.to}, len(s.in.crystal.Positions), s.rows, s.edges)
 		if _, err := s.keep(product, err); err != nil {
 			return err
@@ -159,7 +159,7 @@ func (s *session) bindChange(i int) error {
 // the gradient dz of its sums. Without weights it has no gradient by its own: that by
 // their change the energy's way back has left.
 type productTerm struct {
-	y, w, dz gpuprof.Buffer
+	y, w, dz device.Buffer
 	weights  bool
 }
 
@@ -199,7 +199,7 @@ func (s *session) bindProductSecond(i int) error {
 }
 
 // gradTerm is a pair of buffers whose outer products are added to a weight's gradient.
-type gradTerm struct{ a, b gpuprof.Buffer }
+type gradTerm struct{ a, b device.Buffer }
 
 // gradTerms are those of a layer's w1, w2, mixing weights and readout: of the energy's
 // gradient one each, of the slope's one for the values and one for the changes.

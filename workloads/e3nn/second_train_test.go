@@ -12,10 +12,11 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/so3"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // Training on forces passes its checks whatever the other settings.
@@ -70,7 +71,7 @@ func TestForceTrainingCheckCatches(t *testing.T) {
 		spoil func(s *session)
 		stage string
 	}{
-		{"another target", func(s *session) { gpuprof.Floats(s.train.targets[0])[2]++ }, "force_loss"},
+		{"another target", func(s *session) { device.Floats(s.train.targets[0])[2]++ }, "force_loss"},
 		{"no direction", leaveOut(stEdgeTangent, 0), "edge_tangent"},
 		{"no change of the harmonics", leaveOut(stEdgeTangent, 2), "edge_tangent"},
 		{"wrong MLP weight", func(s *session) { // of the reference: a check begins from the values that were drawn
@@ -123,9 +124,9 @@ func TestTrainingLowersTheLoss(t *testing.T) {
 		for _, way := range []string{"fused", "foreach", "loop"} {
 			s := openSession(t, "small", "points=atoms", "batch=12", "pass="+pass, "lr=0.02", "optimizer="+way)
 			run(t, s, 1)
-			first := gpuprof.Floats(s.slots[0].out)[0]
+			first := device.Floats(s.slots[0].out)[0]
 			run(t, s, 200)
-			if last := gpuprof.Floats(s.slots[1].out)[0]; !(last < first/2) {
+			if last := device.Floats(s.slots[1].out)[0]; !(last < first/2) {
 				t.Errorf("pass=%s, %s: the loss went from %g to %g", pass, way, first, last)
 			}
 		}
@@ -139,8 +140,8 @@ func TestForceGradientsOfTheWholeStep(t *testing.T) {
 		s := openSession(t, "small", append(strings.Split(set, ","), "batch=12", "mul=3", "pass=train-forces", "clip=1000000")...)
 		run(t, s, 1)
 		host := s.slots[0].host
-		src, rowptr, vec := gpuprof.Ints(host.src), gpuprof.Ints(host.rowptr), op.As[float64](gpuprof.Floats(host.vec))
-		first := int(gpuprof.Ints(host.colptr)[len(s.in.crystal.Positions)+1])
+		src, rowptr, vec := device.Ints(host.src), device.Ints(host.rowptr), op.As[float64](device.Floats(host.vec))
+		first := int(device.Ints(host.colptr)[len(s.in.crystal.Positions)+1])
 		x := op.As[float64](s.params.x[0])
 		in := s.model.Layers[0].In.Dim()
 		net := s.netOf(0, s.drawn())
@@ -169,7 +170,7 @@ func TestForceGradientsOfTheWholeStep(t *testing.T) {
 			loss += off * off / 2 / float64(len(v))
 			v[i] = off / float64(len(v))
 		}
-		if got := float64(gpuprof.Floats(s.slots[0].out)[0]); math.Abs(got/loss-1) > 1e-5 {
+		if got := float64(device.Floats(s.slots[0].out)[0]); math.Abs(got/loss-1) > 1e-5 {
 			t.Errorf("%s: the loss is %g, want %g", set, got, loss)
 		}
 		gx := make([]float64, len(x))
@@ -302,7 +303,7 @@ func TestForceLossThatIsNotFinite(t *testing.T) {
 		if v := spoil(s); v != nil {
 			v[0] = float32(math.Inf(1)) // by what the optimizer starts from
 		} else {
-			gpuprof.Floats(s.train.targets[0])[0] = float32(math.Inf(1))
+			device.Floats(s.train.targets[0])[0] = float32(math.Inf(1))
 		}
 		if err := s.restart(); err != nil {
 			t.Fatal(err)

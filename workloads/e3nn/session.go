@@ -7,6 +7,8 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
@@ -18,7 +20,7 @@ const depth = 2
 
 // session is the workload with everything allocated and bound.
 type session struct {
-	dev    gpuprof.Device
+	dev    device.Device
 	set    gpuprof.Settings
 	seed   uint64
 	model  model
@@ -49,7 +51,7 @@ type session struct {
 	general  error // why a product of no preset has no kernel of its own
 
 	// Device memory every batch goes through; see requests.
-	basis, harmonics gpuprof.Buffer
+	basis, harmonics device.Buffer
 	work             []work // of each layer
 	back             backBuffers
 	layers           []layerBuffers
@@ -63,18 +65,18 @@ type session struct {
 // over.
 type slot struct {
 	host, dev edgeBuffers
-	result    gpuprof.Buffer // the step's result, on the device
-	out       gpuprof.Buffer // on the host: the same
-	energy    gpuprof.Buffer // likewise, of a step that goes back
+	result    device.Buffer // the step's result, on the device
+	out       device.Buffer // on the host: the same
+	energy    device.Buffer // likewise, of a step that goes back
 	loop.Events
 }
 
 // edgeBuffers hold a batch: src, dst [E], rowptr [rows+1], vec [E,3]; for the way
 // back the edges by source as well, see op.PositionsBuffers.
-type edgeBuffers struct{ src, dst, rowptr, vec, colptr, perm gpuprof.Buffer }
+type edgeBuffers struct{ src, dst, rowptr, vec, colptr, perm device.Buffer }
 
 // layerBuffers are a layer's parameters and result on the device.
-type layerBuffers struct{ x, w1, w2, mix, readout, out gpuprof.Buffer }
+type layerBuffers struct{ x, w1, w2, mix, readout, out device.Buffer }
 
 // params are the same parameters in float32 on the host, for the reference.
 // Features are in mul_ir order.
@@ -104,7 +106,7 @@ func (so *stageOps) times(micros int) int {
 	return so.to - so.from
 }
 
-func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
+func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
 	s := &session{
 		dev: d, set: c.Knobs, seed: c.Seed, mem: op.Arena{Dev: d}, layout: op.Layout(c.Knobs["layout"]),
 		rows: c.Knobs.Int("batch") / microOf(c.Knobs), Pace: loop.PaceOf(c.Knobs),
@@ -235,7 +237,7 @@ func (s *session) takePool() error {
 }
 
 // Main implements gpuprof.Session.
-func (s *session) Main() gpuprof.Stream { return s.Compute }
+func (s *session) Main() device.Stream { return s.Compute }
 
 // Depth implements gpuprof.Session.
 func (s *session) Depth() int { return depth }

@@ -1,13 +1,14 @@
 package e3nn
 
 import (
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // Step implements gpuprof.Session: one batch through the whole pipeline, in training as many
 // micro-batches as the knob accumulate asks for.
-func (s *session) Step(i int, p gpuprof.Probe) error {
+func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
 	}
@@ -32,7 +33,7 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 }
 
 // microStep is batch i of all through the pipeline.
-func (s *session) microStep(i, micro int, p gpuprof.Probe) error {
+func (s *session) microStep(i, micro int, p workloads.Probe) error {
 	k := i % depth
 	sl := &s.slots[k]
 	if err := s.Room(&sl.Events, p); err != nil {
@@ -60,7 +61,7 @@ func (s *session) microStep(i, micro int, p gpuprof.Probe) error {
 
 // device enqueues what a step does on the device, as launches or as a graph. A graph is of all
 // edges of its batch.
-func (s *session) device(k, batch, micro, edges int, p gpuprof.Probe) error {
+func (s *session) device(k, batch, micro, edges int, p workloads.Probe) error {
 	if s.graphs.of[k] == nil || s.thin != nil {
 		s.setEdges(k, edges)
 		return s.compute(k, micro, p)
@@ -72,7 +73,7 @@ func (s *session) device(k, batch, micro, edges int, p gpuprof.Probe) error {
 }
 
 // compute enqueues a slot's launches for the edges that were set.
-func (s *session) compute(k, micro int, p gpuprof.Probe) error {
+func (s *session) compute(k, micro int, p workloads.Probe) error {
 	for j := range s.plan {
 		so := &s.plan[j]
 		if !so.in(micro) || so.part != nil && s.train.step.Skips(so.part) {
@@ -93,15 +94,15 @@ func (s *session) compute(k, micro int, p gpuprof.Probe) error {
 }
 
 // heard reads what the host decides by behind a part of the optimizer's step.
-func (s *session) heard(part *optim.Part, p gpuprof.Probe) error {
+func (s *session) heard(part *optim.Part, p workloads.Probe) error {
 	if part == nil { // a workload that does not train has no step
 		return nil
 	}
-	return s.train.step.Hear(part, func(from gpuprof.Buffer, at int) (float32, error) { return s.Read(from, at, p) })
+	return s.train.step.Hear(part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) })
 }
 
 // send copies a batch to the device, with streams=2 beside whatever runs there.
-func (s *session) send(sl *slot, edges int, p gpuprof.Probe) error {
+func (s *session) send(sl *slot, edges int, p workloads.Probe) error {
 	sp := p.Begin(s.index[stH2D], s.Copies)
 	h, d := &sl.host, &sl.dev
 	if err := s.Copies.Copy(d.src, 0, h.src, 0, 4*edges); err != nil {
@@ -129,7 +130,7 @@ func (s *session) send(sl *slot, edges int, p gpuprof.Probe) error {
 }
 
 // receive copies the result back, with streams=3 beside the next step, and hands the slot over.
-func (s *session) receive(sl *slot, p gpuprof.Probe) error {
+func (s *session) receive(sl *slot, p workloads.Probe) error {
 	if err := s.Computed(&sl.Events); err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func (s *session) receive(sl *slot, p gpuprof.Probe) error {
 }
 
 // output is what a layer leaves in slot k: slots share it but for the result that is copied beside the next step.
-func (s *session) output(k, layer int) gpuprof.Buffer {
+func (s *session) output(k, layer int) device.Buffer {
 	if layer == len(s.layers)-1 && !s.backwards() {
 		return s.slots[k].result
 	}
@@ -167,7 +168,7 @@ func (s *session) placeResults() {
 	}
 	for k := range s.slots {
 		if s.slots[k].result = first; k > 0 && s.overlapsResults() {
-			s.slots[k].result = s.mem.Words("a slot's result", s.resultWords(), gpuprof.OnDevice)
+			s.slots[k].result = s.mem.Words("a slot's result", s.resultWords(), device.OnDevice)
 		}
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
@@ -14,14 +14,14 @@ import (
 // forces' components, are off a target that the seed draws for each.
 type training struct {
 	grads   []layerGrads
-	targets []gpuprof.Buffer // [lossTerms], of every micro-batch
+	targets []device.Buffer // [lossTerms], of every micro-batch
 	step    optim.Step
 	parts   []optim.Part
 	done    int // micro-batches since the start
 }
 
 // layerGrads are the gradients of a layer's parameters.
-type layerGrads struct{ x, w1, w2, mix, readout gpuprof.Buffer }
+type layerGrads struct{ x, w1, w2, mix, readout device.Buffer }
 
 // openTraining allocates gradients and moments.
 func (s *session) openTraining() error {

@@ -9,8 +9,9 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // Training passes its checks whatever the settings of the forward pass.
@@ -120,7 +121,7 @@ func TestGradientsAreTheSlopeOfTheLoss(t *testing.T) {
 	g := s.train.grads[0]
 	for _, c := range []struct {
 		name string
-		b    gpuprof.Buffer
+		b    device.Buffer
 		v    []float64
 	}{{"features", g.x, p.x[0]}, {"w1", g.w1, p.w1[0]}, {"w2", g.w2, p.w2[0]}, {"mix", g.mix, p.mix[0]}, {"readout", g.readout, p.readout[0]}} {
 		got := read(t, s, c.b, len(c.v))

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
@@ -42,12 +43,12 @@ func (v *vectorRunner) forces(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	energy, err := v.launch(1, func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) { return n.bind(v, a, out, nil, nil) })
+	energy, err := v.launch(1, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) { return n.bind(v, a, out, nil, nil) })
 	if err != nil {
 		return nil, err
 	}
-	pulls, err := v.launch(3*n.atoms, func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
-		return n.bind(v, a, a.Words("the energy", 1, gpuprof.OnDevice), out, nil)
+	pulls, err := v.launch(3*n.atoms, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
+		return n.bind(v, a, a.Words("the energy", 1, device.OnDevice), out, nil)
 	})
 	if err != nil {
 		return nil, err
@@ -195,8 +196,8 @@ func (n *network) reference(dir []float64) ([]float64, error) {
 
 // bind is the network on the device, there and, for forces that are wanted, back; for
 // gradients of forces it goes on from there.
-func (n *network) bind(v *vectorRunner, a *op.Arena, energy, forces gpuprof.Buffer, grads *layerGrads) ([]*op.Bound, error) {
-	var params []gpuprof.Buffer
+func (n *network) bind(v *vectorRunner, a *op.Arena, energy, forces device.Buffer, grads *layerGrads) ([]*op.Bound, error) {
+	var params []device.Buffer
 	for _, p := range n.parameters() {
 		params = append(params, v.up(a, p))
 	}
@@ -215,7 +216,7 @@ func (n *network) bind(v *vectorRunner, a *op.Arena, energy, forces gpuprof.Buff
 }
 
 // bindForces goes back from the energy, the sum of all values, to the positions.
-func (d *deviceNet) bindForces(forces gpuprof.Buffer) {
+func (d *deviceNet) bindForces(forces device.Buffer) {
 	e, dev := len(d.src), d.v.dev
 	d.back(d.v.up(d.mem, slices.Repeat([]float64{1}, d.atoms)), nil)
 	slope, f := d.words(e), d.words(3*e)

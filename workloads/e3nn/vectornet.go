@@ -4,7 +4,7 @@ import (
 	"errors"
 	"math"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -18,11 +18,11 @@ type deviceNet struct {
 	err error
 
 	product                                 op.TensorProduct
-	at, x, w1, w2, mix, factors             gpuprof.Buffer
-	srcs, dsts, rows, columns, order        gpuprof.Buffer
-	radial, y, hidden, h, w, mid, pre, out  gpuprof.Buffer
-	rho, drho                               gpuprof.Buffer
-	dout, dpre, dmid, dw, dy, dh, da, dbase gpuprof.Buffer
+	at, x, w1, w2, mix, factors             device.Buffer
+	srcs, dsts, rows, columns, order        device.Buffer
+	radial, y, hidden, h, w, mid, pre, out  device.Buffer
+	rho, drho                               device.Buffer
+	dout, dpre, dmid, dw, dy, dh, da, dbase device.Buffer
 }
 
 // keep takes what an operation was bound to.
@@ -35,8 +35,8 @@ func (d *deviceNet) keep(b *op.Bound, err error) {
 }
 
 // words is memory for so many values.
-func (d *deviceNet) words(n int) gpuprof.Buffer {
-	return d.mem.Words("values", int64(n), gpuprof.OnDevice)
+func (d *deviceNet) words(n int) device.Buffer {
+	return d.mem.Words("values", int64(n), device.OnDevice)
 }
 
 // close takes back what was bound.
@@ -48,7 +48,7 @@ func (d *deviceNet) close() (err error) {
 }
 
 // there binds the network with parameters in the order of stepNames up to every row's value.
-func (n *network) there(v *vectorRunner, mem *op.Arena, params []gpuprof.Buffer) *deviceNet {
+func (n *network) there(v *vectorRunner, mem *op.Arena, params []device.Buffer) *deviceNet {
 	d := &deviceNet{network: n, v: v, mem: mem, x: params[0], w1: params[1], w2: params[2], mix: params[3], factors: params[4],
 		product: op.TensorProduct{TP: n.layer.TP, Impl: op.ImplCSR, Layout: op.MulIr, Scale: float32(1 / math.Sqrt(neighbours))}}
 	l, e := n.layer, len(n.src)
@@ -71,7 +71,7 @@ func (n *network) there(v *vectorRunner, mem *op.Arena, params []gpuprof.Buffer)
 }
 
 // back binds the way back from drho to harmonics and radial functions, and to the features where dx is given.
-func (d *deviceNet) back(drho, dx gpuprof.Buffer) {
+func (d *deviceNet) back(drho, dx device.Buffer) {
 	l, e, dev := d.layer, len(d.src), d.v.dev
 	d.drho, d.dout, d.dpre, d.dmid = drho, d.words(d.atoms*l.Out.Dim()), d.words(d.atoms*l.Linear.Out.Dim()), d.words(d.atoms*l.TP.Out.Dim())
 	d.dw, d.dy, d.dh, d.da, d.dbase = d.words(e*d.mlp.Out), d.words(e*d.sph.Dim()), d.words(e*d.mlp.Hidden), d.words(e*d.mlp.Hidden), d.words(e*d.basis.N)

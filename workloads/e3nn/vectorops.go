@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
@@ -15,8 +16,8 @@ const maxVectorDim = 1 << 20
 
 // vectorRunner runs cases on a device. Each case has its own buffers.
 type vectorRunner struct {
-	dev    gpuprof.Device
-	stream gpuprof.Stream
+	dev    device.Device
+	stream device.Stream
 }
 
 func (v *vectorRunner) wigner3j(c *vectorCase) ([]gpuprof.CaseResult, error) {
@@ -50,7 +51,7 @@ func (v *vectorRunner) harmonics(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	for i := range n {
 		so3.Harmonics(lmax, norm, c.R[3*i], c.R[3*i+1], c.R[3*i+2], wide[i*dim:(i+1)*dim])
 	}
-	got, err := v.launch(n*dim, func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
+	got, err := v.launch(n*dim, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
 		b, err := op.Sph{LMax: lmax}.Bind(v.dev, a.Upload(v.stream, "vectors", directions(c.R)), out, n)
 		return []*op.Bound{b}, err
 	})
@@ -142,9 +143,9 @@ func (v *vectorRunner) runProduct(p op.TensorProduct, c *vectorCase, n int) ([]f
 	for i := range index {
 		index[i] = int32(i)
 	}
-	return v.launch(n*p.TP.Out.Dim(), func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
-		ints := func(x []int32) gpuprof.Buffer { return a.Upload(v.stream, "indices", bits(x)) }
-		floats := func(x array) gpuprof.Buffer { return a.Upload(v.stream, "vectors", op.As[float32](x)) }
+	return v.launch(n*p.TP.Out.Dim(), func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
+		ints := func(x []int32) device.Buffer { return a.Upload(v.stream, "indices", bits(x)) }
+		floats := func(x array) device.Buffer { return a.Upload(v.stream, "vectors", op.As[float32](x)) }
 		b := op.TPBuffers{X: floats(c.X), Y: floats(c.Y), Src: ints(index[:n]), Dst: ints(index[:n]), RowPtr: ints(index), Out: out}
 		if p.Impl == op.ImplCSRMLP { // a hidden layer that picks the sample's own weights
 			b.H, b.W2 = floats(identity(n)), floats(c.W)
@@ -237,7 +238,7 @@ func (v *vectorRunner) gate(c *vectorCase) ([]gpuprof.CaseResult, error) {
 			return nil, err
 		}
 	}
-	got, err := v.launch(n*g.OutDim(), func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
+	got, err := v.launch(n*g.OutDim(), func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
 		b, err := g.Bind(v.dev, a.Upload(v.stream, "vectors", op.As[float32](x)), out, n)
 		return []*op.Bound{b}, err
 	})
@@ -285,7 +286,7 @@ func unsort(irs so3.Irreps, x []float64) []float64 {
 
 // launch binds operations that write n values to out, runs them on poisoned
 // memory and reads the result.
-func (v *vectorRunner) launch(n int, bind func(*op.Arena, gpuprof.Buffer) ([]*op.Bound, error)) (res []float32, err error) {
+func (v *vectorRunner) launch(n int, bind func(*op.Arena, device.Buffer) ([]*op.Bound, error)) (res []float32, err error) {
 	a := &op.Arena{Dev: v.dev}
 	defer func() {
 		if e := a.Free(); err == nil {
@@ -297,7 +298,7 @@ func (v *vectorRunner) launch(n int, bind func(*op.Arena, gpuprof.Buffer) ([]*op
 		poison[i] = nan()
 	}
 	out := a.Upload(v.stream, "the result", poison)
-	host := a.Words("the result", int64(n), gpuprof.Pageable)
+	host := a.Words("the result", int64(n), device.Pageable)
 	if a.Err != nil {
 		return nil, a.Err
 	}
@@ -321,7 +322,7 @@ func (v *vectorRunner) launch(n int, bind func(*op.Arena, gpuprof.Buffer) ([]*op
 	if err := v.stream.Sync(); err != nil {
 		return nil, err
 	}
-	res = append(res, gpuprof.Floats(host)[:n]...)
+	res = append(res, device.Floats(host)[:n]...)
 	for i := len(ops) - 1; i >= 0; i-- {
 		if err := ops[i].Close(); err != nil {
 			return nil, err

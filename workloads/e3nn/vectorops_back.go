@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
@@ -39,7 +40,7 @@ func (v *vectorRunner) harmonicsGrad(c *vectorCase) ([]gpuprof.CaseResult, error
 			dy[i*dim+k] = d
 		}
 	}
-	got, err := v.launch(3*n, func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
+	got, err := v.launch(3*n, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
 		b, err := op.SphGrad{Sph: op.Sph{LMax: lmax}}.Bind(v.dev, v.up(a, c.R), v.up(a, dy), v.up(a, make([]float64, n)), out, n)
 		return []*op.Bound{b}, err
 	})
@@ -50,11 +51,11 @@ func (v *vectorRunner) harmonicsGrad(c *vectorCase) ([]gpuprof.CaseResult, error
 }
 
 // up uploads values as float32.
-func (v *vectorRunner) up(a *op.Arena, x []float64) gpuprof.Buffer {
+func (v *vectorRunner) up(a *op.Arena, x []float64) device.Buffer {
 	return a.Upload(v.stream, "vectors", op.As[float32](x))
 }
 
-func (v *vectorRunner) index(a *op.Arena, x []int32) gpuprof.Buffer {
+func (v *vectorRunner) index(a *op.Arena, x []int32) device.Buffer {
 	return a.Upload(v.stream, "indices", bits(x))
 }
 
@@ -121,10 +122,10 @@ func (v *vectorRunner) runProductGrad(g op.TensorProductGrad, c *vectorCase, n, 
 	for i := range index {
 		index[i] = int32(i)
 	}
-	return v.launch(n*width, func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
+	return v.launch(n*width, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
 		b := op.TPGradBuffers{X: v.up(a, c.X), Y: v.up(a, c.Y), W: v.up(a, c.W), DOut: v.up(a, c.DOut), Src: v.index(a, index[:n]), Dst: v.index(a, index[:n]),
 			ColPtr: v.index(a, index), Perm: v.index(a, index[:n])}
-		*[]*gpuprof.Buffer{&b.DX, &b.DY, &b.DW}[which] = out
+		*[]*device.Buffer{&b.DX, &b.DY, &b.DW}[which] = out
 		bound, err := g.Bind(v.dev, b, n, n, n)
 		return []*op.Bound{bound}, err
 	})
@@ -157,7 +158,7 @@ func (v *vectorRunner) radialGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 		vec[3*i] = r
 		wide[i] = op.RefBasisGrad(s, vec[3*i:3*i+3], c.DB[i*s.N:(i+1)*s.N])
 	}
-	got, err := v.launch(n, func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
+	got, err := v.launch(n, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
 		b, err := op.BasisGrad{Basis: s}.Bind(v.dev, v.up(a, vec), v.up(a, c.DB), out, n)
 		return []*op.Bound{b}, err
 	})
@@ -188,7 +189,7 @@ func (v *vectorRunner) gateGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 			return nil, err
 		}
 	}
-	got, err := v.launch(n*in, func(a *op.Arena, dx gpuprof.Buffer) ([]*op.Bound, error) {
+	got, err := v.launch(n*in, func(a *op.Arena, dx device.Buffer) ([]*op.Bound, error) {
 		b, err := op.GateGrad{Gate: g}.Bind(v.dev, v.up(a, x), v.up(a, c.DOut), dx, n)
 		return []*op.Bound{b}, err
 	})

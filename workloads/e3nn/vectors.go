@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -102,7 +103,7 @@ func (i *instruction) UnmarshalJSON(b []byte) error {
 }
 
 // CheckVectors implements gpuprof.VectorChecker.
-func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
+func (Workload) CheckVectors(ctx context.Context, d device.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
 	stream, err := d.NewStream("vectors")
 	if err != nil {
 		return nil, err

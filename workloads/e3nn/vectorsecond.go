@@ -2,6 +2,7 @@ package e3nn
 
 import (
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
@@ -30,14 +31,14 @@ func (v *vectorRunner) forcesGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	}
 	var narrow []float32
 	for which, size := range sizes {
-		one, err := v.launch(size, func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
-			to := make([]gpuprof.Buffer, len(sizes))
+		one, err := v.launch(size, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
+			to := make([]device.Buffer, len(sizes))
 			for i, size := range sizes {
 				if to[i] = out; i != which {
-					to[i] = a.Words("gradients", int64(size), gpuprof.OnDevice)
+					to[i] = a.Words("gradients", int64(size), device.OnDevice)
 				}
 			}
-			return n.bind(v, a, a.Words("the energy", 1, gpuprof.OnDevice), a.Words("forces", int64(3*n.atoms), gpuprof.OnDevice), &layerGrads{to[0], to[1], to[2], to[3], to[4]})
+			return n.bind(v, a, a.Words("the energy", 1, device.OnDevice), a.Words("forces", int64(3*n.atoms), device.OnDevice), &layerGrads{to[0], to[1], to[2], to[3], to[4]})
 		})
 		if err != nil {
 			return nil, err
@@ -53,8 +54,8 @@ func (v *vectorRunner) forcesGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 // pullBuffers.
 func (d *deviceNet) bindSecond(grads *layerGrads) {
 	l, e, dev := d.layer, len(d.src), d.v.dev
-	perEdge := func(width int) gpuprof.Buffer { return d.words(e * width) }
-	perRow := func(irs so3.Irreps) gpuprof.Buffer { return d.words(d.atoms * irs.Dim()) }
+	perEdge := func(width int) device.Buffer { return d.words(e * width) }
+	perRow := func(irs so3.Irreps) device.Buffer { return d.words(d.atoms * irs.Dim()) }
 	u, basisChange, yChange := perEdge(3), perEdge(d.basis.N), perEdge(d.sph.Dim())
 	d.keep(op.Positions{Points: d.atoms, Atoms: d.atoms, Rows: d.atoms}.BindGrad(dev, d.v.up(d.mem, d.c.V), d.srcs, d.dsts, d.columns, u, e))
 	d.keep(op.BasisTangent{Basis: d.basis}.Bind(dev, d.at, u, basisChange, e))
@@ -62,7 +63,7 @@ func (d *deviceNet) bindSecond(grads *layerGrads) {
 	ga, aChange, hChange, wChange, gw := perEdge(d.mlp.Hidden), perEdge(d.mlp.Hidden), perEdge(d.mlp.Hidden), perEdge(d.mlp.Out), perEdge(d.mlp.Out)
 	d.keep(op.MLPTangent{MLP: d.mlp}.Bind(dev, op.MLPTangentBuffers{A: d.hidden, DB: basisChange, W1: d.w1, W2: d.w2, DA: aChange, DH: hChange, DW: wChange}, e))
 	midChange, half, gmid, preChange, gpre, outChange := perRow(l.TP.Out), perRow(l.TP.Out), perRow(l.TP.Out), perRow(l.Linear.Out), perRow(l.Linear.Out), perRow(l.Out)
-	for _, of := range [][3]gpuprof.Buffer{{yChange, d.w, midChange}, {d.y, wChange, half}} {
+	for _, of := range [][3]device.Buffer{{yChange, d.w, midChange}, {d.y, wChange, half}} {
 		sum, _, err := d.product.Bind(dev, op.TPBuffers{X: d.x, Y: of[0], W: of[1], Src: d.srcs, Dst: d.dsts, RowPtr: d.rows, Out: of[2]}, d.atoms, d.atoms, e)
 		d.keep(sum, err)
 	}
@@ -71,7 +72,7 @@ func (d *deviceNet) bindSecond(grads *layerGrads) {
 	d.keep(op.GateTangent{Gate: l.Gate}.Bind(dev, d.pre, preChange, outChange, d.atoms))
 	d.keep(op.GateSecond{Gate: l.Gate}.Bind(dev, d.pre, preChange, d.dout, gpre, d.atoms))
 	d.keep(op.LinearGrad{Linear: l.Linear}.Bind(dev, gpre, d.mix, gmid, d.atoms))
-	for i, of := range [][3]gpuprof.Buffer{{d.y, d.w, gmid}, {yChange, d.w, d.dmid}, {d.y, wChange, d.dmid}} {
+	for i, of := range [][3]device.Buffer{{d.y, d.w, gmid}, {yChange, d.w, d.dmid}, {d.y, wChange, d.dmid}} {
 		bufs := op.TPGradBuffers{X: d.x, Y: of[0], W: of[1], DOut: of[2], Src: d.srcs, Dst: d.dsts, ColPtr: d.columns, Perm: d.order, DX: grads.x}
 		if i < 2 {
 			bufs.DW = gw

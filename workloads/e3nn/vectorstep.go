@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
@@ -136,7 +137,7 @@ func (n *network) stepOn(v *vectorRunner) (out stepResult, err error) {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	step := optim.StepOf(gpuprof.Settings{"optimizer": optim.Fused, "lr": number(n.c.Rate), "clip": number(n.c.Clip)})
 	var params []optim.Param
-	var bufs []gpuprof.Buffer
+	var bufs []device.Buffer
 	for i, p := range n.parameters() {
 		bufs = append(bufs, v.up(&mem, p))
 		params = append(params, optim.Param{Name: stepNames()[i], Values: op.As[float32](p), P: bufs[i]})
@@ -154,7 +155,7 @@ func (n *network) stepOn(v *vectorRunner) (out stepResult, err error) {
 }
 
 // bindStep binds the loss and the way back to the gradients of the parameters.
-func (d *deviceNet) bindStep(step *optim.Step) (loss gpuprof.Buffer) {
+func (d *deviceNet) bindStep(step *optim.Step) (loss device.Buffer) {
 	e, dev := len(d.src), d.v.dev
 	drho, losses := d.words(d.atoms), d.words(d.atoms)
 	loss = d.words(1)
@@ -168,8 +169,8 @@ func (d *deviceNet) bindStep(step *optim.Step) (loss gpuprof.Buffer) {
 }
 
 // run enqueues all, reads the gradients, and then takes the optimizer's step.
-func (d *deviceNet) run(step *optim.Step, loss gpuprof.Buffer) (out stepResult, err error) {
-	read := func(b gpuprof.Buffer) []float64 {
+func (d *deviceNet) run(step *optim.Step, loss device.Buffer) (out stepResult, err error) {
+	read := func(b device.Buffer) []float64 {
 		got, failed := op.Receive(d.v.dev, d.v.stream, b, 0, b.Len()/4)
 		err = errors.Join(err, failed)
 		return op.As[float64](got)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 const stepsFile = "../../testdata/e3nn/steps.json"
@@ -20,8 +21,8 @@ func TestTrainingStepsOfE3NN(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, on := range map[string]func(t *testing.T) gpuprof.Device{
-		"host": func(t *testing.T) gpuprof.Device { return openHost(t, 0) }, "cuda": func(t *testing.T) gpuprof.Device { return openSimulated(t, false) },
+	for name, on := range map[string]func(t *testing.T) device.Device{
+		"host": func(t *testing.T) device.Device { return openHost(t, 0) }, "cuda": func(t *testing.T) device.Device { return openSimulated(t, false) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := on(t)

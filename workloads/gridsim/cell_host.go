@@ -3,8 +3,8 @@ package gridsim
 import (
 	"math"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 // field is an array of values a cell; see kernels.go.
@@ -16,7 +16,7 @@ type field struct {
 	within int // distance of cells
 }
 
-func fieldOf(a *gpuprof.Args, buf, at, cs, channels int, hwc bool) field {
+func fieldOf(a *device.Args, buf, at, cs, channels int, hwc bool) field {
 	f := field{v: a.Floats(buf)[at:], cs: cs, c: channels, hwc: hwc, within: 1}
 	if hwc {
 		f.within, f.cs = channels, 1
@@ -24,7 +24,7 @@ func fieldOf(a *gpuprof.Args, buf, at, cs, channels int, hwc bool) field {
 	return f
 }
 
-func flag(a *gpuprof.Args, i int) bool { return a.Int(i) != 0 }
+func flag(a *device.Args, i int) bool { return a.Int(i) != 0 }
 
 // lanes are how many pieces of memory hold cells [lo, hi), a channel or all
 // channels of the cells each; lane is one of them.
@@ -42,7 +42,7 @@ func (f field) lane(k, lo, hi int) []float32 {
 // cell is where channel c of cell i lies.
 func (f field) cell(c, i int) int { return c*f.cs + i*f.within }
 
-func neighboursHost(a *gpuprof.Args, lo, hi int) {
+func neighboursHost(a *device.Args, lo, hi int) {
 	n, c, first, hwc, concat := a.Int(5), a.Int(6), a.Int(7), flag(a, 8), flag(a, 10)
 	g := grid{v: a.Floats(0)[a.Int(2):], n: n, c: c, hwc: hwc, zero: flag(a, 9)}
 	outC := c
@@ -72,7 +72,7 @@ func neighboursHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func concatHost(a *gpuprof.Args, lo, hi int) {
+func concatHost(a *device.Args, lo, hi int) {
 	c, hwc := a.Int(9), flag(a, 10)
 	psi, k := fieldOf(a, 0, a.Int(3), a.Int(4), c, hwc), fieldOf(a, 1, a.Int(5), a.Int(6), c, hwc)
 	out := fieldOf(a, 2, a.Int(7), a.Int(8), 2*c, hwc)
@@ -89,7 +89,7 @@ func concatHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func activateHost(a *gpuprof.Args, lo, hi int) {
+func activateHost(a *device.Args, lo, hi int) {
 	h, hwc, identity := a.Int(8), flag(a, 9), flag(a, 10)
 	x, out := fieldOf(a, 0, a.Int(3), a.Int(4), h, hwc), fieldOf(a, 2, a.Int(6), a.Int(7), h, hwc)
 	bias := a.Floats(1)[a.Int(5):][:h]
@@ -110,7 +110,7 @@ func activateHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func updateHost(a *gpuprof.Args, lo, hi int) {
+func updateHost(a *device.Args, lo, hi int) {
 	c, hwc, rate := a.Int(11), flag(a, 12), a.F32(14)
 	psi, delta := fieldOf(a, 0, a.Int(4), a.Int(5), c, hwc), fieldOf(a, 1, a.Int(6), a.Int(7), c, hwc)
 	bias, out := a.Floats(2)[a.Int(8):][:c], fieldOf(a, 3, a.Int(9), a.Int(10), c, hwc)
@@ -168,12 +168,12 @@ func addSquares(f field, sums []float32, lo, hi int) {
 	}
 }
 
-func squareHost(a *gpuprof.Args, lo, hi int) {
+func squareHost(a *device.Args, lo, hi int) {
 	x, out := a.Floats(0)[a.Int(2):][lo:hi], a.Floats(1)[a.Int(3):][lo:hi]
 	vec.Mul(out, x, x)
 }
 
-func sumHost(a *gpuprof.Args, lo, hi int) {
+func sumHost(a *device.Args, lo, hi int) {
 	c, hwc := a.Int(5), flag(a, 6)
 	x, out := fieldOf(a, 0, a.Int(2), a.Int(3), c, hwc), a.Floats(1)[a.Int(4):][lo:hi]
 	clear(out)
@@ -190,14 +190,14 @@ func sumHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func rootHost(a *gpuprof.Args, lo, hi int) {
+func rootHost(a *device.Args, lo, hi int) {
 	x, out := a.Floats(0)[a.Int(2):][lo:hi], a.Floats(1)[a.Int(3):][lo:hi]
 	for i, v := range x {
 		out[i] = float32(math.Sqrt(float64(v) + tiny))
 	}
 }
 
-func divideHost(a *gpuprof.Args, lo, hi int) {
+func divideHost(a *device.Args, lo, hi int) {
 	c, hwc := a.Int(8), flag(a, 9)
 	u, root, out := fieldOf(a, 0, a.Int(3), a.Int(4), c, hwc), a.Floats(1)[a.Int(5):][lo:hi], fieldOf(a, 2, a.Int(6), a.Int(7), c, hwc)
 	for k := range u.lanes() {
@@ -208,7 +208,7 @@ func divideHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func poisonHost(a *gpuprof.Args, lo, hi int) {
+func poisonHost(a *device.Args, lo, hi int) {
 	out, v := a.Floats(0)[a.Int(1):][lo:hi], a.F32(2)
 	for i := range out {
 		out[i] = v

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -321,7 +322,7 @@ func (c *checker) frame() error {
 		return err
 	}
 	s.steps++
-	full := gpuprof.Floats(sl.frame)
+	full := device.Floats(sl.frame)
 	for i := range full {
 		full[i] = float32(math.NaN())
 	}
@@ -383,7 +384,7 @@ func (c *checker) copied(psi array) error {
 	if err := s.Compute.Sync(); err != nil {
 		return err
 	}
-	c.of("keep", 0).Same(gpuprof.Floats(s.kept[s.steps%len(s.kept)]), psi.v)
+	c.of("keep", 0).Same(device.Floats(s.kept[s.steps%len(s.kept)]), psi.v)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -108,7 +109,7 @@ func (c *checker) wholeStep() error {
 func (c *checker) spoilFrames() error {
 	s := c.s
 	for k := range s.slots {
-		for _, v := range [][]float32{gpuprof.Floats(s.slots[k].frame), s.slots[k].picture} {
+		for _, v := range [][]float32{device.Floats(s.slots[k].frame), s.slots[k].picture} {
 			for i := range v {
 				v[i] = float32(math.NaN())
 			}
@@ -173,7 +174,7 @@ func (c *checker) stateBefore(ago int) ([]float32, error) {
 	case ago == 0:
 		return s.receive(s.blocks[bState], s.shape.stateWords())
 	case s.spill:
-		return gpuprof.Floats(s.kept[(wholeSteps-ago)%len(s.kept)]), nil
+		return device.Floats(s.kept[(wholeSteps-ago)%len(s.kept)]), nil
 	}
 	return s.receive(s.past[ago-1], s.shape.stateWords())
 }
@@ -205,7 +206,7 @@ func (c *checker) shownFrame(e *evolution, sl *slot, cells []int) {
 	if f.scale*f.scale > mostPixelCells {
 		return
 	}
-	got, shown := gpuprof.Floats(sl.frame), sl.shown
+	got, shown := device.Floats(sl.frame), sl.shown
 	if s.show(sl, loop.Silent{}); shown || f.onHost {
 		got = sl.picture
 	}

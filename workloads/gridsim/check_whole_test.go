@@ -12,7 +12,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 )
 
 // Faults of a step that are none of an operation's own arithmetic, each in the setting where it
@@ -141,7 +142,7 @@ func TestEarlierStatesAreChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.spill {
-			clear(gpuprof.Floats(s.kept[1%len(s.kept)]))
+			clear(device.Floats(s.kept[1%len(s.kept)]))
 		} else if err := s.send(s.past[0], make([]float32, s.shape.stateWords())); err != nil {
 			t.Fatal(err)
 		}

@@ -5,42 +5,43 @@ import (
 	"math"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // nowhere runs nothing and has no memory: only what the host thread does is left,
 // so that the allocator's counts of a large grid take no time.
-type nowhere struct{ gpuprof.Device }
+type nowhere struct{ device.Device }
 
-type noStream struct{ gpuprof.Stream }
+type noStream struct{ device.Stream }
 
-func (noStream) Launch(gpuprof.Func, int, *gpuprof.Args) error { return nil }
+func (noStream) Launch(device.Func, int, *device.Args) error { return nil }
 
-func (noStream) Copy(gpuprof.Buffer, int, gpuprof.Buffer, int, int) error { return nil }
+func (noStream) Copy(device.Buffer, int, device.Buffer, int, int) error { return nil }
 
 type noBuffer struct{ bytes int }
 
-func (noBuffer) Place() gpuprof.Place { return gpuprof.OnDevice }
-func (b noBuffer) Len() int           { return b.bytes }
-func (noBuffer) Bytes() []byte        { return nil }
-func (noBuffer) Addr() uint64         { return 0 }
-func (noBuffer) Free() error          { return nil }
+func (noBuffer) Place() device.Place { return device.OnDevice }
+func (b noBuffer) Len() int          { return b.bytes }
+func (noBuffer) Bytes() []byte       { return nil }
+func (noBuffer) Addr() uint64        { return 0 }
+func (noBuffer) Free() error         { return nil }
 
-func (d nowhere) Alloc(bytes int, p gpuprof.Place) (gpuprof.Buffer, error) {
-	if p == gpuprof.OnDevice {
+func (d nowhere) Alloc(bytes int, p device.Place) (device.Buffer, error) {
+	if p == device.OnDevice {
 		return noBuffer{bytes}, nil
 	}
 	return d.Device.Alloc(bytes, p)
 }
 
-func (d nowhere) NewStream(name string) (gpuprof.Stream, error) {
+func (d nowhere) NewStream(name string) (device.Stream, error) {
 	s, err := d.Device.NewStream(name)
 	return noStream{s}, err
 }
 
-func (nowhere) Memory() gpuprof.Memory { return gpuprof.Memory{Available: math.MaxInt64} }
+func (nowhere) Memory() device.Memory { return device.Memory{Available: math.MaxInt64} }
 
 // The allocator's counts of 1,000 steps of split, C 16, H 64, history 1, no frames:
 // peaks and mean idle memory in MiB, and calls of the driver a step.
@@ -76,7 +77,7 @@ func TestPoolCounts(t *testing.T) {
 
 // counted runs steps and returns the counters, mean idle bytes at the end of steps,
 // and the driver's calls per step.
-func counted(t testing.TB, d gpuprof.Device, c gpuprof.Config, steps int) (last counts, idle, calls float64) {
+func counted(t testing.TB, d device.Device, c workloads.Config, steps int) (last counts, idle, calls float64) {
 	t.Helper()
 	s, err := prepare(d, c) // without a first state: nothing here looks at values
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
@@ -20,8 +22,8 @@ type Forward struct {
 
 // NewForward opens the law with the given settings over those of preset small,
 // from a state [C,N,N]. Arrays of another size are ErrInput. Close it.
-func NewForward(d gpuprof.Device, set gpuprof.Settings, net Network, state []float32) (*Forward, error) {
-	knobs, err := gpuprof.Resolve(Workload{}, "small", set)
+func NewForward(d device.Device, set gpuprof.Settings, net Network, state []float32) (*Forward, error) {
+	knobs, err := workloads.Resolve(Workload{}, "small", set)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +43,7 @@ func NewForward(d gpuprof.Device, set gpuprof.Settings, net Network, state []flo
 			return nil, gpuprof.Errorf(gpuprof.ErrInput, "opening the law: %s has %d values, it needs %d", a.name, a.have, a.want).WithFix("give arrays of the settings' sizes")
 		}
 	}
-	s, err := open(context.Background(), d, gpuprof.Config{Preset: "small", Knobs: knobs, Mode: gpuprof.Hot})
+	s, err := open(context.Background(), d, workloads.Config{Preset: "small", Knobs: knobs, Mode: gpuprof.Hot})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed fused.ptx.zst
@@ -15,7 +16,7 @@ var productPTX string
 // fusedKernel is a step of mlp in one launch. Arguments: psi, weights, out, psiAt,
 // outAt, N, C, H, hwc, zero, normalise, identity, precision, tile, tau. On the host
 // one item is tile cells; on CUDA it is a block of fusedWide x fusedHigh cells.
-var fusedKernel = gpuprof.Kernel{Name: "grid_fused", Sig: "bbbiiiiiiiiiiif", Host: fusedHost, PTX: fusedPTX, Threads: 128, PerBlock: 1}
+var fusedKernel = device.Kernel{Name: "grid_fused", Sig: "bbbiiiiiiiiiiif", Host: fusedHost, PTX: fusedPTX, Threads: 128, PerBlock: 1}
 
 // The cells of a CUDA block of fusedKernel, as in fused.cu.
 const (
@@ -26,10 +27,10 @@ const (
 // productKernel is out = W x without a bias, over cells: x has K values a cell, out
 // M. Arguments: x, weights, out, xAt, xCs, wAt, outAt, outCs, K, M, cells, hwc,
 // precision, tile. W is [M,K], with hwc [K,M]. One item is tile cells.
-var productKernel = gpuprof.Kernel{Name: "grid_product", Sig: "bbbiiiiiiiiiii", Host: productHost, PTX: productPTX, Threads: 256, PerBlock: 1}
+var productKernel = device.Kernel{Name: "grid_product", Sig: "bbbiiiiiiiiiii", Host: productHost, PTX: productPTX, Threads: 256, PerBlock: 1}
 
 // The vendor's product: a, b, out, K, N, scale. One item is one row.
-var vendorKernels = map[string]*gpuprof.Kernel{
+var vendorKernels = map[string]*device.Kernel{
 	"fp32": {Name: "gemm_fp32", Sig: "bbbiif", Lib: "gemm_fp32"},
 	"tf32": {Name: "gemm_tf32", Sig: "bbbiif", Lib: "gemm_tf32"},
 }

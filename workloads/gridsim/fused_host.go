@@ -1,9 +1,9 @@
 package gridsim
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 // scratch is where one thread of the host's kernels keeps what a GPU keeps in
@@ -49,7 +49,7 @@ type law struct {
 	tau       float32
 }
 
-func fusedHost(a *gpuprof.Args, lo, hi int) {
+func fusedHost(a *device.Args, lo, hi int) {
 	n, tile := a.Int(5), a.Int(13)
 	g := grid{v: a.Floats(0)[a.Int(3):], n: n, c: a.Int(6), hwc: flag(a, 8), zero: flag(a, 9)}
 	l := law{w: a.Floats(1), at: packedOf(a.Int(6), a.Int(7)), c: a.Int(6), h: a.Int(7), normalise: flag(a, 10), identity: flag(a, 11),
@@ -137,7 +137,7 @@ func (l *law) activate(hidden []float32) {
 	op.RoundTo(l.precision, hidden)
 }
 
-func productHost(a *gpuprof.Args, lo, hi int) {
+func productHost(a *device.Args, lo, hi int) {
 	k, m, cells, hwc, precision, tile := a.Int(8), a.Int(9), a.Int(10), flag(a, 11), precisions[a.Int(12)], a.Int(13)
 	x, out := fieldOf(a, 0, a.Int(3), a.Int(4), k, hwc), fieldOf(a, 2, a.Int(6), a.Int(7), m, hwc)
 	w := a.Floats(1)[a.Int(5):]

@@ -1,7 +1,7 @@
 // What the kernels of this folder share. A kernel's parameters are those of its Sig in the .go file beside it, then
 // the number of items once more.
 #pragma once
-#include "../../internal/cuda/include/device.cuh"
+#include "../../workloads/device/cuda/include/device.cuh"
 
 // The precisions, numbered as in fused.go.
 enum { GRID_FP32, GRID_TF32, GRID_BF16, GRID_FP16 };

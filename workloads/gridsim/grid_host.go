@@ -1,8 +1,8 @@
 package gridsim
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 // grid is a whole state as the host's kernels see it.
@@ -101,7 +101,7 @@ func at(line []float32, i int) float32 {
 	return line[i]
 }
 
-func relaxHost(a *gpuprof.Args, lo, hi int) {
+func relaxHost(a *device.Args, lo, hi int) {
 	c, hwc, rate := a.Int(9), flag(a, 10), a.F32(11)
 	psi, k, out := fieldOf(a, 0, a.Int(3), a.Int(4), c, hwc), fieldOf(a, 1, a.Int(5), a.Int(6), c, hwc), fieldOf(a, 2, a.Int(7), a.Int(8), c, hwc)
 	for l := range psi.lanes() {
@@ -116,7 +116,7 @@ func relax(out, psi, k []float32, rate float32) {
 	}
 }
 
-func diffuseHost(a *gpuprof.Args, lo, hi int) {
+func diffuseHost(a *device.Args, lo, hi int) {
 	g := grid{v: a.Floats(0)[a.Int(2):], n: a.Int(4), c: a.Int(5), hwc: flag(a, 6), zero: flag(a, 7)}
 	out := grid{v: a.Floats(1)[a.Int(3):], n: g.n, c: g.c, hwc: g.hwc}.field(0)
 	g.means(out.v[lo*out.within:], out.cs, lo, hi)
@@ -128,7 +128,7 @@ func diffuseHost(a *gpuprof.Args, lo, hi int) {
 
 // walkHost gathers: a of a cell comes from the cell before it along the axis, b
 // from the cell after it.
-func walkHost(args *gpuprof.Args, lo, hi int) {
+func walkHost(args *device.Args, lo, hi int) {
 	n, c, axis, first, cos, sin := args.Int(4), args.Int(5), args.Int(7), args.Int(8), args.F32(9), args.F32(10)
 	g := grid{v: args.Floats(0)[args.Int(2):], n: n, c: c, hwc: flag(args, 6)}
 	psi := g.field(0)
@@ -169,7 +169,7 @@ func step(i, n, axis int) (before, after int) {
 	return r*n + (c+n-1)%n, r*n + (c+1)%n
 }
 
-func mapsHost(a *gpuprof.Args, lo, hi int) {
+func mapsHost(a *device.Args, lo, hi int) {
 	n, c, hwc, maps, scale := a.Int(5), a.Int(6), flag(a, 7), a.Int(8), a.Int(9)
 	psi := grid{v: a.Floats(0)[a.Int(3):], n: n, c: c, hwc: hwc}.field(0)
 	before := grid{v: a.Floats(1)[a.Int(4):], n: n, c: c, hwc: hwc}.field(0)
@@ -198,7 +198,7 @@ func mapsHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func cropHost(a *gpuprof.Args, lo, hi int) {
+func cropHost(a *device.Args, lo, hi int) {
 	n, c, w, h, hwc := a.Int(4), a.Int(5), a.Int(6), a.Int(7), flag(a, 8)
 	psi := grid{v: a.Floats(0)[a.Int(2):], n: n, c: c, hwc: hwc}.field(0)
 	out := fieldOf(a, 1, a.Int(3), w*h, c, hwc)

@@ -16,13 +16,15 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // Workload is the gridsim workload. It has no state.
 type Workload struct{}
 
 // New returns the workload.
-func New() gpuprof.Workload { return Workload{} }
+func New() workloads.Workload { return Workload{} }
 
 // Name implements gpuprof.Workload.
 func (Workload) Name() string { return "gridsim" }
@@ -33,7 +35,7 @@ func (Workload) Doc() string {
 }
 
 // Presets implements gpuprof.Workload.
-func (Workload) Presets() []gpuprof.Preset {
+func (Workload) Presets() []workloads.Preset {
 	aetheria := gpuprof.Settings{"grid": "512", "channels": "16", "hidden": "64", "live": "every:10", "scale": "4", "history": "4"}
 	naive := gpuprof.Settings{
 		"impl": implSplit, "allocator": allocPool, "pool_trim": "every:1", "view_when": whenEager, "view_copy": copyEach,
@@ -42,7 +44,7 @@ func (Workload) Presets() []gpuprof.Preset {
 	for k, v := range aetheria {
 		naive[k] = v
 	}
-	return []gpuprof.Preset{
+	return []workloads.Preset{
 		{Name: "small", Doc: "128 x 128 cells, 8 channels, 32 hidden units: seconds on two cores", DefaultOn: []string{"host"}},
 		{Name: "aetheria", Doc: "512 x 512 cells, 16 channels, 64 hidden units, 4 earlier states kept", Set: aetheria, DefaultOn: []string{"cuda"}},
 		{Name: "large", Doc: "2,048 x 2,048 cells, 16 channels, 64 hidden units",
@@ -97,11 +99,11 @@ const (
 func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
 // Refuse implements gpuprof.Workload.
-func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
-	if err := gpuprof.RefuseThreads(d, set); err != nil {
+func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
+	if err := workloads.RefuseThreads(d, set); err != nil {
 		return err
 	}
-	for _, refuse := range []func(gpuprof.Info, gpuprof.Settings) error{refuseModel, refuseWay, refuseGraph, refuseLibrary} {
+	for _, refuse := range []func(device.Info, gpuprof.Settings) error{refuseModel, refuseWay, refuseGraph, refuseLibrary} {
 		if err := refuse(d, set); err != nil {
 			return err
 		}
@@ -114,7 +116,7 @@ func refused(fix, format string, args ...any) error {
 }
 
 // refuseModel names what no grid can be.
-func refuseModel(_ gpuprof.Info, set gpuprof.Settings) error {
+func refuseModel(_ device.Info, set gpuprof.Settings) error {
 	grid, channels, scale := set.Int("grid"), set.Int("channels"), set.Int("scale")
 	switch {
 	case channels%2 != 0:
@@ -132,7 +134,7 @@ func refuseModel(_ gpuprof.Info, set gpuprof.Settings) error {
 }
 
 // refuseWay names settings of how to compute that exclude each other.
-func refuseWay(_ gpuprof.Info, set gpuprof.Settings) error {
+func refuseWay(_ device.Info, set gpuprof.Settings) error {
 	impl, law := set["impl"], set["law"]
 	switch {
 	case set["chunk"] != whole && impl == implFused:
@@ -148,7 +150,7 @@ func refuseWay(_ gpuprof.Info, set gpuprof.Settings) error {
 }
 
 // refuseGraph names what a captured step cannot do.
-func refuseGraph(_ gpuprof.Info, set gpuprof.Settings) error {
+func refuseGraph(_ device.Info, set gpuprof.Settings) error {
 	if !set.On("graph") {
 		return nil
 	}
@@ -161,7 +163,7 @@ func refuseGraph(_ gpuprof.Info, set gpuprof.Settings) error {
 }
 
 // refuseLibrary names the setting that asks for a library or a number format in vain.
-func refuseLibrary(d gpuprof.Info, set gpuprof.Settings) error {
+func refuseLibrary(d device.Info, set gpuprof.Settings) error {
 	precision := set["precision"]
 	narrow := precision == "bf16" || precision == "fp16"
 	switch {
@@ -184,6 +186,6 @@ func lacksAmpere(arch string) bool {
 }
 
 // Open implements gpuprof.Workload.
-func (Workload) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {
+func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	return open(ctx, d, c)
 }

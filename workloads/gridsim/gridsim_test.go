@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 func openHost(t testing.TB, o host.Options) *host.Device {
@@ -18,12 +20,12 @@ func openHost(t testing.TB, o host.Options) *host.Device {
 }
 
 // resolve makes a config from "knob=value" strings.
-func resolve(t testing.TB, preset string, set ...string) gpuprof.Config {
+func resolve(t testing.TB, preset string, set ...string) workloads.Config {
 	t.Helper()
 	return workloadtest.Config(t, New(), preset, set...)
 }
 
-func openOn(t testing.TB, d gpuprof.Device, set ...string) *session {
+func openOn(t testing.TB, d device.Device, set ...string) *session {
 	t.Helper()
 	c := resolve(t, "small", set...)
 	if err := New().Refuse(d.Info(), c.Knobs); err != nil {
@@ -266,7 +268,7 @@ func TestRefuses(t *testing.T) {
 		}
 	}
 	for knob, value := range map[string]string{"max_split": "20", "keep": "below:0", "grid": "3"} {
-		if _, err := gpuprof.Resolve(New(), "small", gpuprof.Settings{knob: value}); err == nil {
+		if _, err := workloads.Resolve(New(), "small", gpuprof.Settings{knob: value}); err == nil {
 			t.Errorf("%s=%s was accepted", knob, value)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed cell.ptx.zst
@@ -54,8 +55,8 @@ var (
 	poisonKernel = cellKernel("grid_poison", "bif", poisonHost)
 )
 
-func cellKernel(name, sig string, host func(*gpuprof.Args, int, int)) gpuprof.Kernel {
-	return gpuprof.Kernel{Name: name, Sig: sig, Host: host, Grain: 2048, PTX: cellPTX, Threads: 256, PerBlock: 256}
+func cellKernel(name, sig string, host func(*device.Args, int, int)) device.Kernel {
+	return device.Kernel{Name: name, Sig: sig, Host: host, Grain: 2048, PTX: cellPTX, Threads: 256, PerBlock: 256}
 }
 
 // words is the cost of cells cells at flops, reads and writes of float32 values each.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
@@ -16,21 +17,21 @@ type (
 
 // Knobs implements gpuprof.Workload. Defaults are those of the preset small
 // and what a careful user would run; presets but naive change model knobs only.
-func (Workload) Knobs() []gpuprof.Knob {
+func (Workload) Knobs() []workloads.Knob {
 	trim := loop.TrimKnob("return idle blocks of the pool to the device: never, or every K steps")
 	trim.Try = []string{never, "every:100"}
-	return []gpuprof.Knob{
-		scales(gpuprof.IntKnob("grid", "cells along a side of the grid (N)", 128, 4, maxGrid)),
-		gpuprof.IntKnob("channels", "values of a cell (C): the first half real parts, the second imaginary", 8, 2, maxChannels).AsModel(),
-		gpuprof.IntKnob("hidden", "hidden units of the network (H)", 32, 1, maxHidden).AsModel(),
-		gpuprof.Choice("law", "a cell's next state: mlp (a network), diffuse (towards the neighbours' mean), walk (a quantum walk)", lawMLP, lawDiffuse, lawWalk).AsModel(),
-		gpuprof.Choice("normalise", "mlp: scale a cell's new state to length 1", "on", "off").AsModel(),
-		gpuprof.Choice("border", "neighbours outside the grid: periodic (the other side) or zero", "periodic", borderO).AsModel(),
-		gpuprof.EveryKnob("live", "frames of the live picture: off, or every K steps", "every:10", "off").AsModel(),
-		gpuprof.IntKnob("maps", "maps of a frame: density, change, real and imaginary part of channel 0", maxMaps, 1, maxMaps).AsModel(),
-		gpuprof.IntKnob("scale", "cells along a side of a pixel of the picture; it divides grid", 4, 1, maxGrid).AsModel(),
-		gpuprof.IntKnob("history", "earlier states that are kept", 1, 0, 64).AsModel(),
-		gpuprof.Choice("roi", "cut a region of random size out of each state and keep the last 32", "off", "on").AsModel(),
+	return []workloads.Knob{
+		scales(workloads.IntKnob("grid", "cells along a side of the grid (N)", 128, 4, maxGrid)),
+		workloads.IntKnob("channels", "values of a cell (C): the first half real parts, the second imaginary", 8, 2, maxChannels).AsModel(),
+		workloads.IntKnob("hidden", "hidden units of the network (H)", 32, 1, maxHidden).AsModel(),
+		workloads.Choice("law", "a cell's next state: mlp (a network), diffuse (towards the neighbours' mean), walk (a quantum walk)", lawMLP, lawDiffuse, lawWalk).AsModel(),
+		workloads.Choice("normalise", "mlp: scale a cell's new state to length 1", "on", "off").AsModel(),
+		workloads.Choice("border", "neighbours outside the grid: periodic (the other side) or zero", "periodic", borderO).AsModel(),
+		workloads.EveryKnob("live", "frames of the live picture: off, or every K steps", "every:10", "off").AsModel(),
+		workloads.IntKnob("maps", "maps of a frame: density, change, real and imaginary part of channel 0", maxMaps, 1, maxMaps).AsModel(),
+		workloads.IntKnob("scale", "cells along a side of a pixel of the picture; it divides grid", 4, 1, maxGrid).AsModel(),
+		workloads.IntKnob("history", "earlier states that are kept", 1, 0, 64).AsModel(),
+		workloads.Choice("roi", "cut a region of random size out of each state and keep the last 32", "off", "on").AsModel(),
 		implKnob(), layoutKnob(), chunkKnob(),
 		loop.PrecisionKnob("rounding of the inputs of matrix products: fp32 (none), tf32, bf16, fp16; sums and state stay float32",
 			set{"library": "off"}, "law", "graph"),
@@ -47,19 +48,19 @@ func (Workload) Knobs() []gpuprof.Knob {
 	}
 }
 
-func scales(k gpuprof.Knob) gpuprof.Knob { return k.AsModel() }
+func scales(k workloads.Knob) workloads.Knob { return k.AsModel() }
 
 // implKnob is impl, how a step of the law is computed.
-func implKnob() gpuprof.Knob {
-	k := gpuprof.Choice("impl", "step of the law: fused (one kernel), gemm (two matrix products between kernels), split (one launch per operation, as eager code)",
+func implKnob() workloads.Knob {
+	k := workloads.Choice("impl", "step of the law: fused (one kernel), gemm (two matrix products between kernels), split (one launch per operation, as eager code)",
 		implFused, implGemm, implSplit)
 	k.Acts = []string{"law", "graph", "alloc"}
 	// A fused step reads and writes the state once: 8C of the 4(17C + 4H + 4) bytes of a cell.
-	to := func(from string, keeps float64) gpuprof.Answer {
-		return gpuprof.Answer{Remedy: gpuprof.Fuse, To: implFused, When: set{"impl": from}, Targets: []gpuprof.Target{{Stage: "law",
+	to := func(from string, keeps float64) workloads.Answer {
+		return workloads.Answer{Remedy: workloads.Fuse, To: implFused, When: set{"impl": from}, Targets: []workloads.Target{{Stage: "law",
 			Kernels: []string{"grid_neighbours", "grid_concat", "grid_activate", "grid_update", "grid_square", "grid_sum", "grid_root", "grid_divide", "grid_finish"}, Keeps: keeps}}}
 	}
-	k.Answers = []gpuprof.Answer{to(implSplit, fusedShare), to(implGemm, gemmShare)}
+	k.Answers = []workloads.Answer{to(implSplit, fusedShare), to(implGemm, gemmShare)}
 	k.Advice = loop.FuseAdvice(implSplit)
 	k.PyTorch = lines{
 		implFused: "step = torch.compile(step)  # one kernel for neighbours, network and normalization",
@@ -76,24 +77,24 @@ const (
 	gemmShare  = 8. * 16 / (4 * (10*16 + 2*64))
 )
 
-func layoutKnob() gpuprof.Knob {
-	k := gpuprof.Choice("layout", "order of the state in memory: chw (a plane per channel) or hwc (channels last)", "chw", layoutHW)
+func layoutKnob() workloads.Knob {
+	k := workloads.Choice("layout", "order of the state in memory: chw (a plane per channel) or hwc (channels last)", "chw", layoutHW)
 	k.Acts = []string{"law", "view", "graph"}
 	k.Advice = lines{"chw": "keep the state as [C, N, N]", layoutHW: "x = x.to(memory_format=torch.channels_last)"}
 	k.PyTorch = lines{"chw": "x = x.contiguous()", layoutHW: "x = x.to(memory_format=torch.channels_last)"}
 	return k
 }
 
-func chunkKnob() gpuprof.Knob {
-	k := gpuprof.CountKnob("chunk", "gemm and split: rows of the grid that a launch takes at a time")
+func chunkKnob() workloads.Knob {
+	k := workloads.CountKnob("chunk", "gemm and split: rows of the grid that a launch takes at a time")
 	k.Acts, k.Try = []string{"law", "graph", "alloc"}, []string{}
-	k.Advice = lines{whole: "all rows at once", gpuprof.AnyValue: "torch.cat([step(rows) for rows in psi.split(%s, dim=1)], dim=1)"}
+	k.Advice = lines{whole: "all rows at once", workloads.AnyValue: "torch.cat([step(rows) for rows in psi.split(%s, dim=1)], dim=1)"}
 	k.PyTorch = k.Advice
 	return k
 }
 
-func allocatorKnob() gpuprof.Knob {
-	k := gpuprof.Choice("allocator", "blocks of an operation: arena (all at open), pool (a caching allocator with PyTorch's rules), driver (one allocation and free each)",
+func allocatorKnob() workloads.Knob {
+	k := workloads.Choice("allocator", "blocks of an operation: arena (all at open), pool (a caching allocator with PyTorch's rules), driver (one allocation and free each)",
 		allocArena, allocPool, allocDriver)
 	k.Acts = []string{"alloc", "law", loop.Sync, gpuprof.StageLaunch, gpuprof.StageGap, loop.Backpressure}
 	k.Advice = lines{allocArena: "allocate every tensor before the loop and write with out=", allocPool: "unset PYTORCH_NO_CUDA_MEMORY_CACHING"}
@@ -102,8 +103,8 @@ func allocatorKnob() gpuprof.Knob {
 	return k
 }
 
-func trimSyncKnob() gpuprof.Knob {
-	k := gpuprof.Choice("trim_sync", "wait for the device after a trim of the pool", "on", "off")
+func trimSyncKnob() workloads.Knob {
+	k := workloads.Choice("trim_sync", "wait for the device after a trim of the pool", "on", "off")
 	k.Acts, k.Try = []string{loop.Sync, gpuprof.StageGap}, []string{}
 	k.Advice = lines{"off": "remove torch.cuda.synchronize() after torch.cuda.empty_cache()"}
 	k.PyTorch = lines{"on": "torch.cuda.empty_cache(); torch.cuda.synchronize()", "off": "torch.cuda.empty_cache()"}
@@ -111,8 +112,8 @@ func trimSyncKnob() gpuprof.Knob {
 }
 
 // maxSplitKnob is max_split: blocks of the pool above it are never cut.
-func maxSplitKnob() gpuprof.Knob {
-	k := gpuprof.Knob{Name: "max_split", Doc: "pool: MiB above which a block is never cut, as max_split_size_mb", Default: "none", Values: []string{"none"}, Accept: "integer >= 21",
+func maxSplitKnob() workloads.Knob {
+	k := workloads.Knob{Name: "max_split", Doc: "pool: MiB above which a block is never cut, as max_split_size_mb", Default: "none", Values: []string{"none"}, Accept: "integer >= 21",
 		Parse: func(s string) (string, error) {
 			n, err := strconv.Atoi(s)
 			if err != nil || n <= 20 || n > 1<<20 {
@@ -121,7 +122,7 @@ func maxSplitKnob() gpuprof.Knob {
 			return strconv.Itoa(n), nil
 		}}
 	k.Acts, k.Try = []string{"alloc", gpuprof.StageGap}, []string{"none", "128"}
-	k.Advice = lines{"none": "unset max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF", gpuprof.AnyValue: "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:%s"}
+	k.Advice = lines{"none": "unset max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF", workloads.AnyValue: "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:%s"}
 	k.PyTorch = k.Advice
 	return k
 }
@@ -131,11 +132,11 @@ func imagePath() []string {
 	return []string{"view", loop.D2H, "reduce", loop.Sync, loop.Backpressure, gpuprof.StageLaunch, gpuprof.StageGap, "graph"}
 }
 
-func viewWhenKnob() gpuprof.Knob {
-	k := gpuprof.Choice("view_when", "maps of the state: lazy (only for a frame that is shown) or eager (made and copied every step, dropped if not shown)", whenLazy, whenEager)
+func viewWhenKnob() workloads.Knob {
+	k := workloads.Choice("view_when", "maps of the state: lazy (only for a frame that is shown) or eager (made and copied every step, dropped if not shown)", whenLazy, whenEager)
 	k.Acts = imagePath()
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.CopyLess, To: whenLazy, When: set{"view_when": whenEager, "graph": "off"},
-		Targets: []gpuprof.Target{{Stage: "view"}, {Stage: loop.D2H}, {Stage: "reduce"}}, Keeps: func(s set) float64 {
+	k.Answers = []workloads.Answer{{Remedy: workloads.CopyLess, To: whenLazy, When: set{"view_when": whenEager, "graph": "off"},
+		Targets: []workloads.Target{{Stage: "view"}, {Stage: loop.D2H}, {Stage: "reduce"}}, Keeps: func(s set) float64 {
 			if every := s.Every("live"); every > 0 {
 				return 1 / float64(every)
 			}
@@ -146,10 +147,10 @@ func viewWhenKnob() gpuprof.Knob {
 	return k
 }
 
-func viewCopyKnob() gpuprof.Knob {
-	k := gpuprof.Choice("view_copy", "copy of a frame: packed (all maps at once, without a wait) or each (a copy per map, each waited for, as .cpu() in a loop)", copyPacked, copyEach)
+func viewCopyKnob() workloads.Knob {
+	k := workloads.Choice("view_copy", "copy of a frame: packed (all maps at once, without a wait) or each (a copy per map, each waited for, as .cpu() in a loop)", copyPacked, copyEach)
 	k.Acts = imagePath()
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.CopyUnwaited, To: copyPacked, When: set{"view_copy": copyEach}, Waits: func(s set, _ map[string]float64) float64 {
+	k.Answers = []workloads.Answer{{Remedy: workloads.CopyUnwaited, To: copyPacked, When: set{"view_copy": copyEach}, Waits: func(s set, _ map[string]float64) float64 {
 		if s["view_copy"] == copyEach {
 			return framesPerStep(s) * float64(s.Int("maps"))
 		}
@@ -171,11 +172,11 @@ func framesPerStep(s set) float64 {
 	return 0
 }
 
-func poolWhereKnob() gpuprof.Knob {
-	k := gpuprof.Choice("pool_where", "averaging of cells to pixels: device (before the copy) or host (full maps are copied)", "device", whereHost)
+func poolWhereKnob() workloads.Knob {
+	k := workloads.Choice("pool_where", "averaging of cells to pixels: device (before the copy) or host (full maps are copied)", "device", whereHost)
 	k.Acts = imagePath()
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.CopyLess, To: "device", When: set{"pool_where": whereHost}, Unless: set{"scale": "1"},
-		Targets: []gpuprof.Target{{Stage: loop.D2H}, {Stage: "reduce"}}, Keeps: func(s set) float64 {
+	k.Answers = []workloads.Answer{{Remedy: workloads.CopyLess, To: "device", When: set{"pool_where": whereHost}, Unless: set{"scale": "1"},
+		Targets: []workloads.Target{{Stage: loop.D2H}, {Stage: "reduce"}}, Keeps: func(s set) float64 {
 			return 1 / float64(max(s.Int("scale"), 1)*max(s.Int("scale"), 1))
 		}}}
 	k.Advice = lines{"device": "F.avg_pool2d(maps, scale) on the device, then copy the small result"}
@@ -184,8 +185,8 @@ func poolWhereKnob() gpuprof.Knob {
 }
 
 // keepKnob is keep, where earlier states stay.
-func keepKnob() gpuprof.Knob {
-	k := gpuprof.Knob{Name: "keep", Doc: "earlier states: device, host (copied each step, and back when a map needs one) or below:M (those under M MiB stay)",
+func keepKnob() workloads.Knob {
+	k := workloads.Knob{Name: "keep", Doc: "earlier states: device, host (copied each step, and back when a map needs one) or below:M (those under M MiB stay)",
 		Default: keepDevice, Values: []string{keepDevice, keepHost}, Accept: "below:M",
 		Parse: func(s string) (string, error) {
 			text, ok := strings.CutPrefix(s, "below:")
@@ -196,23 +197,23 @@ func keepKnob() gpuprof.Knob {
 			return "below:" + strconv.Itoa(n), nil
 		}}
 	k.Acts, k.Try = []string{"keep", "view", loop.Backpressure, gpuprof.StageLaunch}, []string{keepDevice, keepHost}
-	k.Advice = lines{keepDevice: "keep earlier states on the device while they fit", keepHost: "", gpuprof.AnyValue: "history.append(psi if psi.nbytes < limit else psi.cpu())"}
-	k.PyTorch = lines{keepDevice: "history.append(psi)", keepHost: "history.append(psi.cpu())", gpuprof.AnyValue: "history.append(psi if psi.nbytes < limit else psi.cpu())"}
+	k.Advice = lines{keepDevice: "keep earlier states on the device while they fit", keepHost: "", workloads.AnyValue: "history.append(psi if psi.nbytes < limit else psi.cpu())"}
+	k.PyTorch = lines{keepDevice: "history.append(psi)", keepHost: "history.append(psi.cpu())", workloads.AnyValue: "history.append(psi if psi.nbytes < limit else psi.cpu())"}
 	return k
 }
 
-func tapeKnob() gpuprof.Knob {
-	k := gpuprof.Choice("tape", "records of a step as a gradient graph has them: off, nodes (one per operation), saved (and every intermediate block kept until the step ends)", "off", tapeNodes, tapeSaved)
+func tapeKnob() workloads.Knob {
+	k := workloads.Choice("tape", "records of a step as a gradient graph has them: off, nodes (one per operation), saved (and every intermediate block kept until the step ends)", "off", tapeNodes, tapeSaved)
 	k.Acts = []string{"alloc", "law", gpuprof.StageLaunch, gpuprof.StageGap}
 	k.Advice = lines{"off": "with torch.inference_mode(): run the loop"}
 	k.PyTorch = lines{"off": "with torch.inference_mode():", tapeNodes: "with torch.no_grad():  # views and version counters are still kept", tapeSaved: "psi = step(psi)  # gradients on"}
 	return k
 }
 
-func statsKnob() gpuprof.Knob {
-	k := gpuprof.Choice("stats", "read memory counters: off, each step, or after a synchronization each step", "off", "step", statsSync)
+func statsKnob() workloads.Knob {
+	k := workloads.Choice("stats", "read memory counters: off, each step, or after a synchronization each step", "off", "step", statsSync)
 	k.Acts = []string{"stats", loop.Sync, gpuprof.StageLaunch, gpuprof.StageGap, loop.Backpressure}
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.SkipSync, To: "step", When: set{"stats": statsSync}, Waits: func(s set, _ map[string]float64) float64 {
+	k.Answers = []workloads.Answer{{Remedy: workloads.SkipSync, To: "step", When: set{"stats": statsSync}, Waits: func(s set, _ map[string]float64) float64 {
 		if s["stats"] == statsSync {
 			return 1
 		}
@@ -224,7 +225,7 @@ func statsKnob() gpuprof.Knob {
 }
 
 // graphKnob answers launches one by one where refuseGraph lets a step be captured.
-func graphKnob() gpuprof.Knob {
+func graphKnob() workloads.Knob {
 	k := loop.GraphKnob("launch the kernels of law and view one by one, or capture them once and replay")
 	for _, v := range captured() {
 		k.Answers[0].When[v.knob] = v.only

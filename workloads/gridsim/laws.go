@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
@@ -25,10 +26,10 @@ type operation struct {
 // launch is one kernel with its arguments. Some lie in blocks that are taken when
 // the step runs.
 type launch struct {
-	fn     gpuprof.Func
+	fn     device.Func
 	kernel string
 	n      int
-	args   gpuprof.Args
+	args   device.Args
 	uses   []use
 	cost   gpuprof.Cost
 }
@@ -64,7 +65,7 @@ type (
 
 // bind makes a launch of kern over n items. Beside the arguments of loop.Binder a block
 // or addressOf is b, an atOf is i.
-func (s *session) bind(kern *gpuprof.Kernel, n int, cost gpuprof.Cost, args ...any) launch {
+func (s *session) bind(kern *device.Kernel, n int, cost gpuprof.Cost, args ...any) launch {
 	l := launch{kernel: kern.Name, n: n, cost: cost}
 	l.fn = s.Bind(kern, &l.args, func(i int, arg any) byte {
 		switch v := arg.(type) {
@@ -272,7 +273,7 @@ func (p part) activation(from, to blockID) operation {
 }
 
 // update ends in the next state, or before it is normalised in bU.
-func (p part) update(kernel *gpuprof.Kernel, to blockID, normalise bool) operation {
+func (p part) update(kernel *device.Kernel, to blockID, normalise bool) operation {
 	sh := p.s.shape
 	psi, psiCs := p.full(bState)
 	delta, deltaCs := p.own(bDelta)

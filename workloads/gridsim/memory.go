@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -34,7 +35,7 @@ var blockNames = [blockCount]string{"a state", "a state", "the neighbours' means
 
 // block is memory on the device: words elements of buf from element at on.
 type block struct {
-	buf   gpuprof.Buffer
+	buf   device.Buffer
 	at    int
 	words int64
 	id    blockID
@@ -69,14 +70,14 @@ type arena struct {
 }
 
 // newArena allocates count blocks of the most words each block ever has.
-func newArena(dev gpuprof.Device, need [blockCount]int64, count [blockCount]int) (*arena, error) {
+func newArena(dev device.Device, need [blockCount]int64, count [blockCount]int) (*arena, error) {
 	a := &arena{mem: op.Arena{Dev: dev}}
 	for id := range blockCount {
 		if need[id] == 0 {
 			continue
 		}
 		for range count[id] {
-			b := block{buf: a.mem.Words(blockNames[id], need[id], gpuprof.OnDevice), words: need[id], id: id}
+			b := block{buf: a.mem.Words(blockNames[id], need[id], device.OnDevice), words: need[id], id: id}
 			a.idle[id] = append(a.idle[id], b)
 			a.c.reserved += 4 * need[id]
 			a.c.allocs++
@@ -129,8 +130,8 @@ func (a *arena) close() error { return a.mem.Free() }
 
 // direct is an allocation and a free of the driver for every block.
 type direct struct {
-	dev  gpuprof.Device
-	held []gpuprof.Buffer
+	dev  device.Device
+	held []device.Buffer
 	c    counts
 }
 
@@ -149,11 +150,11 @@ func (d *direct) take(id blockID, words int64) (block, error) {
 }
 
 // allocate asks the device for n elements.
-func allocate(dev gpuprof.Device, n int64) (gpuprof.Buffer, error) {
+func allocate(dev device.Device, n int64) (device.Buffer, error) {
 	if n > math.MaxInt/4 {
 		return nil, gpuprof.Errorf(gpuprof.ErrMemory, "allocating %d elements: beyond the address space", n).WithFix("use a smaller --set grid")
 	}
-	return dev.Alloc(int(max(n, 1))*4, gpuprof.OnDevice)
+	return dev.Alloc(int(max(n, 1))*4, device.OnDevice)
 }
 
 func (d *direct) give(b block) error {

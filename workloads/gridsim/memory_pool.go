@@ -3,8 +3,8 @@ package gridsim
 import (
 	"fmt"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/pool"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -16,7 +16,7 @@ type pooled struct {
 	at    *op.Segments
 }
 
-func newPooled(dev gpuprof.Device, below gpuprof.Pool, maxSplit int64) *pooled {
+func newPooled(dev device.Device, below device.Pool, maxSplit int64) *pooled {
 	at := op.NewSegments(dev, below)
 	return &pooled{asked: newRequests(), at: at, pool: pool.New(pool.Settings{MaxSplit: maxSplit}, at)}
 }

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 )
 
 // poolless is a device seen through another, as in a measurement: it has the methods of a
 // pool, and they say that there is none.
-type poolless struct{ gpuprof.Device }
+type poolless struct{ device.Device }
 
 var errPoolless = errors.New("the device has no memory pool")
 

@@ -13,8 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 )
 
 // nothing is the number of an operation that is launched over no items.
@@ -236,7 +237,7 @@ var valuesSeed = maphash.MakeSeed()
 
 // seen reports whether the check of a session whose plan was changed finds it, as a failed
 // comparison or as an error of the step.
-func seen(t *testing.T, d gpuprof.Device, c gpuprof.Config, change func(plan) plan) (ok bool, by string) {
+func seen(t *testing.T, d device.Device, c workloads.Config, change func(plan) plan) (ok bool, by string) {
 	t.Helper()
 	s, err := prepare(d, c)
 	if err != nil {
@@ -266,7 +267,7 @@ func seen(t *testing.T, d gpuprof.Device, c gpuprof.Config, change func(plan) pl
 
 // mutate runs every mutation of a setting's plan. Those that compute the same are not seen,
 // all others are.
-func mutate(t *testing.T, d gpuprof.Device, settings []string) {
+func mutate(t *testing.T, d device.Device, settings []string) {
 	t.Helper()
 	c := resolve(t, "small", settings...)
 	s, err := prepare(d, c)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 )
 
 // A replay of a session's requests reserves what the pool itself did, and with another

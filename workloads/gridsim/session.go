@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -32,10 +34,10 @@ type session struct {
 	loop.Binder
 	mem    op.Arena // what stays from step to step, beside blocks
 	memory memory
-	below  gpuprof.Pool // the device's own pool, nil for none
-	timed  bool         // blocks are taken and given in the step
+	below  device.Pool // the device's own pool, nil for none
+	timed  bool        // blocks are taken and given in the step
 
-	weights   gpuprof.Buffer
+	weights   device.Buffer
 	params    weights
 	packed    packedAt
 	precision int // index of precisions
@@ -58,12 +60,12 @@ type session struct {
 	steps    int // since the first state
 	shownAll int // frames shown
 
-	kept   []gpuprof.Buffer // pinned: states that were copied to the host
-	maps   gpuprof.Buffer   // of a frame, on the device
+	kept   []device.Buffer // pinned: states that were copied to the host
+	maps   device.Buffer   // of a frame, on the device
 	slots  [depth]slot
 	stages []gpuprof.Stage
 	index  [stageCount]int // of each stage in stages
-	graphs []gpuprof.Op    // without and with a frame, by which buffer holds the state
+	graphs []device.Op     // without and with a frame, by which buffer holds the state
 	phase  int             // index into graphs
 	watch  watch
 	stats  string // off, step or sync
@@ -96,14 +98,14 @@ func (f framing) deviceScale() int {
 // slot is one step in flight: where its frame lands, and the events that hand it
 // over.
 type slot struct {
-	frame   gpuprof.Buffer // pinned: [maps,side,side]
-	picture []float32      // what is shown: [maps,(N/scale)^2]
-	pending bool           // a frame is on its way
-	shown   bool           // and it is to be shown
+	frame   device.Buffer // pinned: [maps,side,side]
+	picture []float32     // what is shown: [maps,(N/scale)^2]
+	pending bool          // a frame is on its way
+	shown   bool          // and it is to be shown
 	loop.Events
 }
 
-func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
+func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
 	s, err := prepare(d, c)
 	if err == nil {
 		err = s.start(ctx)
@@ -119,7 +121,7 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 
 // prepare is the session with everything allocated and bound, before its first
 // state; with an error it is to be closed, unless it is nil.
-func prepare(d gpuprof.Device, c gpuprof.Config) (*session, error) {
+func prepare(d device.Device, c workloads.Config) (*session, error) {
 	k := c.Knobs
 	s := &session{
 		set: k, seed: c.Seed, shape: shapeOf(k), mem: op.Arena{Dev: d}, Pace: loop.PaceOf(k), history: k.Int("history"),
@@ -140,7 +142,7 @@ func prepare(d gpuprof.Device, c gpuprof.Config) (*session, error) {
 
 // usesVendor says that the law's products are cuBLAS's. It takes float32 operands
 // alone here, and a search over our own tiles excludes it.
-func (s *session) usesVendor(d gpuprof.Info) bool {
+func (s *session) usesVendor(d device.Info) bool {
 	return d.Facts["cublas"] != "" && s.set["library"] != "off" && s.set["impl"] != implFused && s.shape.law == lawMLP &&
 		vendorKernels[s.set["precision"]] != nil && (!s.set.On("autotune") || s.set.On("library"))
 }
@@ -220,12 +222,12 @@ func (s *session) allocate() error {
 	s.Pool = pools{s}
 	s.params = drawWeights(s.shape, s.seed)
 	s.weights = s.mem.Upload(s.Compute, "the network", s.params.pack(s.shape, s.set["precision"]))
-	s.Item = s.mem.Words("the item buffer", 1, gpuprof.Pageable)
+	s.Item = s.mem.Words("the item buffer", 1, device.Pageable)
 	side := int64(s.frame.side(s.shape.N))
-	s.maps = s.mem.Words("the maps of a frame", int64(s.frame.maps)*side*side, gpuprof.OnDevice)
+	s.maps = s.mem.Words("the maps of a frame", int64(s.frame.maps)*side*side, device.OnDevice)
 	for k := range s.slots {
 		sl := &s.slots[k]
-		sl.frame = s.mem.Words("a frame", int64(s.frame.maps)*side*side, gpuprof.Pinned)
+		sl.frame = s.mem.Words("a frame", int64(s.frame.maps)*side*side, device.Pinned)
 		if s.mem.Err != nil {
 			return s.mem.Err
 		}
@@ -237,7 +239,7 @@ func (s *session) allocate() error {
 	}
 	if s.spill {
 		for range s.history + 1 {
-			s.kept = append(s.kept, s.mem.Words("states on the host", s.shape.stateWords(), gpuprof.Pinned))
+			s.kept = append(s.kept, s.mem.Words("states on the host", s.shape.stateWords(), device.Pinned))
 		}
 	}
 	if s.mem.Err != nil {
@@ -320,18 +322,18 @@ func (s *session) startFrom(first []float32) error {
 	}
 	s.steps = 0
 	if s.spill {
-		copy(gpuprof.Floats(s.kept[0]), first)
+		copy(device.Floats(s.kept[0]), first)
 	}
 	return s.send(s.blocks[bState], first)
 }
 
 // send copies values to a block, and receive back. Both wait.
 func (s *session) send(b block, v []float32) error {
-	src, err := s.Dev.Alloc(4*len(v), gpuprof.Pageable)
+	src, err := s.Dev.Alloc(4*len(v), device.Pageable)
 	if err != nil {
 		return err
 	}
-	copy(gpuprof.Floats(src), v)
+	copy(device.Floats(src), v)
 	err = s.Compute.Copy(b.buf, 4*b.at, src, 0, 4*len(v))
 	if err == nil {
 		err = s.Compute.Sync()
@@ -344,7 +346,7 @@ func (s *session) receive(b block, words int64) ([]float32, error) {
 }
 
 // Main implements gpuprof.Session.
-func (s *session) Main() gpuprof.Stream { return s.Compute }
+func (s *session) Main() device.Stream { return s.Compute }
 
 // Depth implements gpuprof.Session.
 func (s *session) Depth() int { return depth }

@@ -1,13 +1,14 @@
 package gridsim
 
 import (
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // Step implements gpuprof.Session: one step of the law and, where it is due, a
 // frame.
-func (s *session) Step(i int, p gpuprof.Probe) error {
+func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 }
 
 // compute enqueues the law and the maps, as launches or as a graph.
-func (s *session) compute(frame bool, p gpuprof.Probe) error {
+func (s *session) compute(frame bool, p workloads.Probe) error {
 	if len(s.graphs) > 0 {
 		return s.replay(frame, p)
 	}
@@ -73,7 +74,7 @@ func (s *session) compute(frame bool, p gpuprof.Probe) error {
 }
 
 // operate takes an operation's blocks, launches it and gives what nothing later needs.
-func (s *session) operate(o *operation, p gpuprof.Probe) error {
+func (s *session) operate(o *operation, p workloads.Probe) error {
 	for _, id := range o.take {
 		if err := s.takeBlock(id, s.wordsOf(id, o.cells), p); err != nil {
 			return err
@@ -101,7 +102,7 @@ func (s *session) operate(o *operation, p gpuprof.Probe) error {
 }
 
 // endTape gives what the tape held until here.
-func (s *session) endTape(p gpuprof.Probe) error {
+func (s *session) endTape(p workloads.Probe) error {
 	if s.tape.level == "off" {
 		return nil
 	}
@@ -118,20 +119,20 @@ func (s *session) endTape(p gpuprof.Probe) error {
 }
 
 // beginAlloc opens a span of alloc where blocks are taken and given in the step.
-func (s *session) beginAlloc(p gpuprof.Probe) int {
+func (s *session) beginAlloc(p workloads.Probe) int {
 	if !s.timed {
 		return -1
 	}
 	return p.Begin(s.index[stAlloc], nil)
 }
 
-func (s *session) endAlloc(span int, p gpuprof.Probe) {
+func (s *session) endAlloc(span int, p workloads.Probe) {
 	if s.timed {
 		p.End(span)
 	}
 }
 
-func (s *session) takeBlock(id blockID, words int64, p gpuprof.Probe) error {
+func (s *session) takeBlock(id blockID, words int64, p workloads.Probe) error {
 	sp := s.beginAlloc(p)
 	b, err := s.memory.take(id, words)
 	s.endAlloc(sp, p)
@@ -141,9 +142,9 @@ func (s *session) takeBlock(id blockID, words int64, p gpuprof.Probe) error {
 	return err
 }
 
-func (s *session) giveBlock(id blockID, p gpuprof.Probe) error { return s.giveBack(s.blocks[id], p) }
+func (s *session) giveBlock(id blockID, p workloads.Probe) error { return s.giveBack(s.blocks[id], p) }
 
-func (s *session) giveBack(b block, p gpuprof.Probe) error {
+func (s *session) giveBack(b block, p workloads.Probe) error {
 	sp := s.beginAlloc(p)
 	err := s.memory.give(b)
 	s.endAlloc(sp, p)
@@ -152,7 +153,7 @@ func (s *session) giveBack(b block, p gpuprof.Probe) error {
 
 // makeMaps enqueues the maps of a frame. The change needs the state before, from
 // the host where it was copied there.
-func (s *session) makeMaps(p gpuprof.Probe) error {
+func (s *session) makeMaps(p workloads.Probe) error {
 	fetch := s.spill && s.frame.maps > 1
 	if s.spill && !fetch {
 		s.blocks[bState] = s.blocks[bNext] // not read
@@ -180,7 +181,7 @@ func (s *session) makeMaps(p gpuprof.Probe) error {
 
 // cutRegion copies a region of random size out of the new state, and drops the
 // oldest of those that are kept.
-func (s *session) cutRegion(p gpuprof.Probe) error {
+func (s *session) cutRegion(p workloads.Probe) error {
 	n := s.shape.N
 	draw := func() int { return n/8 + s.rng.IntN(n-n/8+1) }
 	w, h := max(draw(), 1), max(draw(), 1)
@@ -208,7 +209,7 @@ func (s *session) cutRegion(p gpuprof.Probe) error {
 
 // rotate makes the new state the present one, keeps the one before and drops the
 // oldest.
-func (s *session) rotate(p gpuprof.Probe) error {
+func (s *session) rotate(p workloads.Probe) error {
 	old := s.blocks[bState]
 	s.blocks[bState] = s.blocks[bNext]
 	switch {
@@ -233,7 +234,7 @@ func (s *session) rotate(p gpuprof.Probe) error {
 }
 
 // copyFrame copies the maps to the host: at once, or one by one with a wait each.
-func (s *session) copyFrame(sl *slot, p gpuprof.Probe) error {
+func (s *session) copyFrame(sl *slot, p workloads.Probe) error {
 	pieces := 1
 	if s.frame.each {
 		pieces = s.frame.maps
@@ -255,11 +256,11 @@ func (s *session) copyFrame(sl *slot, p gpuprof.Probe) error {
 
 // show ends the slot's last frame: where full maps were copied the host thread
 // averages them. A frame that is not shown is dropped after that.
-func (s *session) show(sl *slot, p gpuprof.Probe) {
+func (s *session) show(sl *slot, p workloads.Probe) {
 	if !sl.pending {
 		return
 	}
-	full := gpuprof.Floats(sl.frame)
+	full := device.Floats(sl.frame)
 	if s.frame.onHost {
 		sp := p.Begin(s.index[stReduce], nil)
 		reduce(sl.picture, full, s.frame.maps, s.shape.N, s.frame.scale)
@@ -297,7 +298,7 @@ func reduce(out, full []float32, maps, n, scale int) {
 }
 
 // readCounters is the knob stats.
-func (s *session) readCounters(p gpuprof.Probe) error {
+func (s *session) readCounters(p workloads.Probe) error {
 	if s.stats == "off" {
 		return nil
 	}
@@ -323,7 +324,7 @@ func (s *session) capture() error {
 		}
 		s.past = append(s.past, b)
 	}
-	var graphs []gpuprof.Op // of the session once all are there: until then steps are launches
+	var graphs []device.Op // of the session once all are there: until then steps are launches
 	for range s.history + 2 {
 		for _, frame := range []bool{false, true} {
 			g, err := s.Dev.Capture(s.Compute, func() error { return s.compute(frame, loop.Silent{}) })
@@ -346,7 +347,7 @@ func (s *session) capture() error {
 }
 
 // replay enqueues the graph for where the state is.
-func (s *session) replay(frame bool, p gpuprof.Probe) error {
+func (s *session) replay(frame bool, p workloads.Probe) error {
 	b, err := s.memory.take(bNext, s.shape.stateWords())
 	if err != nil {
 		return err

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
@@ -16,7 +16,7 @@ type Backward struct {
 	*program
 	mem         op.Arena
 	u           *unroll
-	x, dx, dout gpuprof.Buffer
+	x, dx, dout device.Buffer
 	groups      []group
 	lib         *trainer    // of impl=cudnn, else nil
 	adam        *optim.Adam // nil without a step
@@ -26,7 +26,7 @@ type Backward struct {
 // NewBackward allocates and binds a GRU and its backward on dev; Close releases it. Of c,
 // Precision is not read. With Impl cudnn all is cuDNN's, and with any other our own kernels',
 // whose products are cuBLAS's where it is found.
-func NewBackward(dev gpuprof.Device, c ForwardConfig) (*Backward, error) {
+func NewBackward(dev device.Device, c ForwardConfig) (*Backward, error) {
 	s := shape{T: c.TimeSteps, B: c.Batch, I: c.Input, H: c.Hidden, L: len(c.Layers)}
 	f := &Backward{mem: op.Arena{Dev: dev}}
 	stream, err := dev.NewStream("gru")
@@ -142,7 +142,7 @@ func (f *Backward) Adam(rate float64) (err error) {
 // Parameters reads the layers' parameters.
 func (f *Backward) Parameters() (all []Layer, failed error) {
 	s := f.u.net.s
-	read := func(b gpuprof.Buffer, n int) []float32 {
+	read := func(b device.Buffer, n int) []float32 {
 		v, err := op.Receive(f.mem.Dev, f.stream, b, 0, n)
 		failed = errors.Join(failed, err)
 		return v
@@ -180,7 +180,7 @@ type Gradients struct {
 func (f *Backward) Gradients() (Gradients, error) {
 	var g Gradients
 	var failed error
-	read := func(b gpuprof.Buffer, n int) []float32 {
+	read := func(b device.Buffer, n int) []float32 {
 		v, err := op.Receive(f.mem.Dev, f.stream, b, 0, n)
 		failed = errors.Join(failed, err)
 		return v

@@ -4,35 +4,36 @@ import (
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // The vendor's GRU, trained in float32: weights, forward, backward and gradients as
 // gpuprof.GRUTrainer has them. They need no PTX, and no host device names the library.
 var (
-	trainWeightsKernel   = gpuprof.Kernel{Name: "gru_cudnn_weights", Sig: "bbbbbiiiiiii", Lib: "gru_weights_fp32"}
-	trainForwardKernel   = gpuprof.Kernel{Name: "gru_cudnn_forward", Sig: "bbbbbbiiiii", Lib: "gru_forward_fp32"}
-	trainBackKernel      = gpuprof.Kernel{Name: "gru_cudnn_bwd", Sig: "bbbbbbbbiiiii", Lib: "gru_backward_fp32"}
-	trainGradientsKernel = gpuprof.Kernel{Name: "gru_cudnn_grads", Sig: "bbbbbiiiii", Lib: "gru_gradients_fp32"}
+	trainWeightsKernel   = device.Kernel{Name: "gru_cudnn_weights", Sig: "bbbbbiiiiiii", Lib: "gru_weights_fp32"}
+	trainForwardKernel   = device.Kernel{Name: "gru_cudnn_forward", Sig: "bbbbbbiiiii", Lib: "gru_forward_fp32"}
+	trainBackKernel      = device.Kernel{Name: "gru_cudnn_bwd", Sig: "bbbbbbbbiiiii", Lib: "gru_backward_fp32"}
+	trainGradientsKernel = device.Kernel{Name: "gru_cudnn_grads", Sig: "bbbbbiiiii", Lib: "gru_gradients_fp32"}
 )
 
 // trainer is a GRU and its way back by cuDNN: all layers and time steps are one call. The
 // parameters and their gradients are those of an unrolled GRU, which keeps nothing itself.
 type trainer struct {
 	u                   *unroll
-	h0, hn, dhn, dh0, y gpuprof.Buffer // [L,B,H], y [T,B,H]
-	w, dw, kept         gpuprof.Buffer // in cuDNN's arrangement
-	words               int64          // of w
+	h0, hn, dhn, dh0, y device.Buffer // [L,B,H], y [T,B,H]
+	w, dw, kept         device.Buffer // in cuDNN's arrangement
+	words               int64         // of w
 }
 
 // newTrainer allocates what it needs besides the input, the output's cotangent and gradients.
 func newTrainer(mem *op.Arena, u *unroll) (*trainer, error) {
 	s := u.net.s
-	maker, ok := mem.Dev.(gpuprof.GRUTrainer)
+	maker, ok := mem.Dev.(device.GRUTrainer)
 	if !ok {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "training a GRU with impl=cudnn on device %s: it does not offer the library's", mem.Dev.Info().Name).WithFix("use impl=fused")
 	}
-	weights, kept, err := maker.GRUSpace(gpuprof.GRUSpec{Input: s.I, Hidden: s.H, Layers: s.L, Batch: s.B, Steps: s.T, Precision: fp32.String()})
+	weights, kept, err := maker.GRUSpace(device.GRUSpec{Input: s.I, Hidden: s.H, Layers: s.L, Batch: s.B, Steps: s.T, Precision: fp32.String()})
 	if err != nil {
 		return nil, fmt.Errorf("training a GRU with impl=cudnn: %w", err)
 	}
@@ -50,20 +51,20 @@ func newTrainer(mem *op.Arena, u *unroll) (*trainer, error) {
 }
 
 // launch is one of the routines, with the integers behind the buffers and more ones.
-func (t *trainer) launch(k *gpuprof.Kernel, cost gpuprof.Cost, bufs []any, more ...any) launch {
+func (t *trainer) launch(k *device.Kernel, cost gpuprof.Cost, bufs []any, more ...any) launch {
 	s := t.u.net.s
 	args := append(append(bufs, s.T, s.B, s.I, s.H, s.L), more...)
 	return t.u.net.launch(k, s.B, cost, args...)
 }
 
 // weights copies a layer's parameters into cuDNN's arrangement, or gradients from it.
-func (t *trainer) weights(l int, p layerBuffers, space gpuprof.Buffer, back int) launch {
+func (t *trainer) weights(l int, p layerBuffers, space device.Buffer, back int) launch {
 	n := int64(t.u.net.s.gates()) * int64(t.u.net.s.width(l)+t.u.net.s.H+2)
 	return t.launch(&trainWeightsKernel, gpuprof.Cost{BytesRead: 4 * n, BytesWritten: 4 * n}, []any{p.wi, p.wh, p.bi, p.bh, space}, l, back)
 }
 
 // groups are a step: the weights as cuDNN has them, forward, back and the gradients.
-func (t *trainer) groups(x, dout, dx gpuprof.Buffer) []group {
+func (t *trainer) groups(x, dout, dx device.Buffer) []group {
 	u, s := t.u, t.u.net.s
 	weights, forward, back, grads := group{stage: stWeights}, group{stage: stGRU}, group{stage: stGRUBack}, group{stage: stGrads}
 	for l := range s.L {

@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -29,7 +30,7 @@ func TestBackwardByCuDNN(t *testing.T) {
 	}
 	state := s.L * s.B * s.H
 	x, h0, dout, dhn := draw(s.T*s.B*s.I), draw(state), draw(s.T*s.B*s.H), draw(state)
-	run := func(d gpuprof.Device, impl string) (all []float64) {
+	run := func(d device.Device, impl string) (all []float64) {
 		c.Impl = impl
 		f, err := NewBackward(d, c)
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed backward.ptx.zst
@@ -19,28 +20,28 @@ var (
 	// n and u = W_hn h + b_hn. states [T+1,B,H] has a step's state before the one it makes;
 	// where it is 16 bits wide the state itself is h. Arguments: gx, gh, bx, bh, h, states,
 	// kept, n, H, at, precision, biased. One item is one unit, here and in the next three.
-	keepKernel = gpuprof.Kernel{Name: "gru_keep", Sig: "bbbbbbbiiiii", Host: keepHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
+	keepKernel = device.Kernel{Name: "gru_keep", Sig: "bbbbbbbiiiii", Host: keepHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
 	// The cell backwards: the cotangent of the new state is dh + chain [B,H], 0 for a carrier
 	// that left behind step last; from step first on dout [T-first,B,H] is added. dh leaves
 	// as the state's part of that of the old state, gx and gh [B,3H] get what the products
 	// backwards read. Arguments: dout, dh, chain, states, kept, level, gx, gh, n, H, at,
 	// precision, depth, ago, step, first, last.
-	cellBackKernel = gpuprof.Kernel{Name: "gru_cell_bwd", Sig: "bbbbbbbbiiiiiiiii", Host: cellBackHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
+	cellBackKernel = device.Kernel{Name: "gru_cell_bwd", Sig: "bbbbbbbbiiiiiiiii", Host: cellBackHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
 	// The state of a carrier that left is 0 in states and in h. Arguments: states, h, level,
 	// n, H, at, precision, depth, ago.
-	leaveKernel = gpuprof.Kernel{Name: "gru_leave", Sig: "bbbiiiiii", Host: leaveHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
+	leaveKernel = device.Kernel{Name: "gru_leave", Sig: "bbbiiiiii", Host: leaveHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
 	// The way back of it: that state is made again from the one before it and from kept.
 	// Arguments: states, kept, level, n, H, at, precision, depth, ago.
-	restoreKernel = gpuprof.Kernel{Name: "gru_restore", Sig: "bbbiiiiii", Host: restoreHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
+	restoreKernel = device.Kernel{Name: "gru_restore", Sig: "bbbiiiiii", Host: restoreHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
 	// p [rows,K] -> out [K,rows] rounded to a precision and as wide. Arguments: p, out, n,
 	// rows, K, precision. One item is one value.
-	turnKernel = gpuprof.Kernel{Name: "gru_turn", Sig: "bbiiii", Host: turnHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
+	turnKernel = device.Kernel{Name: "gru_turn", Sig: "bbiiii", Host: turnHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
 	// The energy's share of a layer's input backwards, de [B] += sum over steps of gx
 	// [T,B,3H] w [3H]. Arguments: gx, w, de, n, T, 3H, precision. One item is one carrier.
-	energyBackKernel = gpuprof.Kernel{Name: "gru_energy_bwd", Sig: "bbbiiii", Host: energyBackHost, Grain: 16, PTX: backwardPTX, Threads: 128, PerBlock: 4}
+	energyBackKernel = device.Kernel{Name: "gru_energy_bwd", Sig: "bbbiiii", Host: energyBackHost, Grain: 16, PTX: backwardPTX, Threads: 128, PerBlock: 4}
 	// db [M] is the sum of the rows of g [rows,M], in chunks of gradChunk rows, added to db
 	// where add is 1. Arguments: g, db, n, rows, add. One item is one column.
-	biasKernel = gpuprof.Kernel{Name: "gru_bias", Sig: "bbiii", Host: biasHost, Grain: biasSide, PTX: backwardPTX, Threads: 64, PerBlock: 64}
+	biasKernel = device.Kernel{Name: "gru_bias", Sig: "bbiii", Host: biasHost, Grain: biasSide, PTX: backwardPTX, Threads: 64, PerBlock: 64}
 )
 
 const (

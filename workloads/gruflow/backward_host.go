@@ -1,8 +1,8 @@
 package gruflow
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 // piece is the most units of a row that a host kernel has on its stack at a time.
@@ -37,7 +37,7 @@ func pieces(lo, hi, n int, f func(b, j, w, at int)) {
 	}
 }
 
-func keepHost(a *gpuprof.Args, lo, hi int) {
+func keepHost(a *device.Args, lo, hi int) {
 	all, n, from, p, biased := a.Int(7), a.Int(8), a.Int(9), precision(a.Int(10)), a.Int(11) != 0
 	gx, gh, bx, bh := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3)
 	h, states, kept := a.Floats(4), a.Floats(5), a.Floats(6)
@@ -64,7 +64,7 @@ func keepHost(a *gpuprof.Args, lo, hi int) {
 	})
 }
 
-func cellBackHost(a *gpuprof.Args, lo, hi int) {
+func cellBackHost(a *device.Args, lo, hi int) {
 	all, n, from, p := a.Int(8), a.Int(9), a.Int(10), precision(a.Int(11))
 	depth, ago, step, first, last := a.Int(12), a.Int(13), a.Int(14), a.Int(15), a.Int(16)
 	dout, dh, chain, states, kept := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.Floats(4)
@@ -99,7 +99,7 @@ func left(level int32, ago, depth int) bool { return levelThen(level, ago, depth
 // levelThen is the level so many levels ago of a carrier of this level now.
 func levelThen(level int32, ago, depth int) int { return (int(level) + depth - ago%depth) % depth }
 
-func leaveHost(a *gpuprof.Args, lo, hi int) {
+func leaveHost(a *device.Args, lo, hi int) {
 	n, from, p := a.Int(4), a.Int(5), precision(a.Int(6))
 	states, h, level := a.Floats(0), a.Floats(1), a.Ints(2)
 	var zero [piece]float32
@@ -114,7 +114,7 @@ func leaveHost(a *gpuprof.Args, lo, hi int) {
 	})
 }
 
-func restoreHost(a *gpuprof.Args, lo, hi int) {
+func restoreHost(a *device.Args, lo, hi int) {
 	all, n, from, p := a.Int(3), a.Int(4), a.Int(5), precision(a.Int(6))
 	states, kept, level := a.Floats(0), a.Floats(1), a.Ints(2)
 	var space [3 * piece]float32
@@ -133,7 +133,7 @@ func restoreHost(a *gpuprof.Args, lo, hi int) {
 	})
 }
 
-func turnHost(a *gpuprof.Args, lo, hi int) {
+func turnHost(a *device.Args, lo, hi int) {
 	v, out, rows, k, p := a.Floats(0), a.Floats(1), a.Int(3), a.Int(4), precision(a.Int(5))
 	var space [piece]float32
 	pieces(lo, hi, rows, func(col, row, w, at int) {
@@ -148,7 +148,7 @@ func turnHost(a *gpuprof.Args, lo, hi int) {
 	})
 }
 
-func energyBackHost(a *gpuprof.Args, lo, hi int) {
+func energyBackHost(a *device.Args, lo, hi int) {
 	batch, steps, g, p := a.Int(3), a.Int(4), a.Int(5), precision(a.Int(6))
 	gx, w, de := a.Floats(0), a.Floats(1), a.Floats(2)
 	var space [2 * piece]float32
@@ -167,7 +167,7 @@ func energyBackHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func biasHost(a *gpuprof.Args, lo, hi int) {
+func biasHost(a *device.Args, lo, hi int) {
 	g, db, m, rows := a.Floats(0), a.Floats(1)[lo:hi], a.Int(2), a.Int(3)
 	if a.Int(4) == 0 {
 		clear(db)

@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -118,7 +119,7 @@ func (g gruGrads) flat() []float64 {
 	return all
 }
 
-func checkBackward(t *testing.T, d gpuprof.Device, shapes ...shape) {
+func checkBackward(t *testing.T, d device.Device, shapes ...shape) {
 	t.Helper()
 	for _, s := range shapes {
 		l := newLesson(s, 5)

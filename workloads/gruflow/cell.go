@@ -4,6 +4,7 @@ import (
 	_ "embed"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed cell.ptx.zst
@@ -21,7 +22,7 @@ var cellPTX string
 // Arguments: gx, gh, bx, bh, h, out, n, H, gxAt, hAt, outAt, biased; each At is
 // where its array begins, in elements; outAt is -1 for no out. One item is one
 // unit of one carrier.
-var cellKernel = gpuprof.Kernel{Name: "gru_cell", Sig: "bbbbbbiiiiii", Host: cellHost, Grain: 4096, PTX: cellPTX, Threads: 256, PerBlock: 256}
+var cellKernel = device.Kernel{Name: "gru_cell", Sig: "bbbbbbiiiiii", Host: cellHost, Grain: 4096, PTX: cellPTX, Threads: 256, PerBlock: 256}
 
 // A sigmoid counts 4 flops and a tanh 2, with an exponential as one.
 const cellFlops = (1 + 4) + (1 + 4) + (2 + 2) + 3
@@ -53,8 +54,8 @@ var (
 	copyKernel    = elementwise("gru_copy", copyHost)
 )
 
-func elementwise(name string, host func(*gpuprof.Args, int, int)) gpuprof.Kernel {
-	return gpuprof.Kernel{Name: name, Sig: "bbbiiiiiiii", Host: host, Grain: 4096, PTX: cellPTX, Threads: 256, PerBlock: 256}
+func elementwise(name string, host func(*device.Args, int, int)) device.Kernel {
+	return device.Kernel{Name: name, Sig: "bbbiiiiiiii", Host: host, Grain: 4096, PTX: cellPTX, Threads: 256, PerBlock: 256}
 }
 
 // elementwiseCost is n values of operands inputs at flops each.

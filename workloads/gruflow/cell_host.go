@@ -1,11 +1,11 @@
 package gruflow
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-func cellHost(a *gpuprof.Args, lo, hi int) {
+func cellHost(a *device.Args, lo, hi int) {
 	n, outAt, biased := a.Int(7), a.Int(10), a.Int(11) != 0
 	gx, gh, h := a.Floats(0)[a.Int(8):], a.Floats(1), a.Floats(4)[a.Int(9):]
 	for at := lo; at < hi; {
@@ -40,7 +40,7 @@ type rows struct {
 	left, right, written []float32 // the present row's part
 }
 
-func walk(a *gpuprof.Args, lo, hi int) rows {
+func walk(a *device.Args, lo, hi int) rows {
 	return rows{
 		a: a.Floats(0)[a.Int(5):], b: a.Floats(1)[a.Int(7):], out: a.Floats(2)[a.Int(9):],
 		n: a.Int(4), aRow: a.Int(6), bRow: a.Int(8), oRow: a.Int(10), at: lo, hi: hi,
@@ -58,7 +58,7 @@ func (w *rows) next() bool {
 	return true
 }
 
-func addHost(a *gpuprof.Args, lo, hi int) {
+func addHost(a *device.Args, lo, hi int) {
 	for w := walk(a, lo, hi); w.next(); {
 		for i, v := range w.left {
 			w.written[i] = v + w.right[i]
@@ -66,7 +66,7 @@ func addHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func subHost(a *gpuprof.Args, lo, hi int) {
+func subHost(a *device.Args, lo, hi int) {
 	for w := walk(a, lo, hi); w.next(); {
 		for i, v := range w.left {
 			w.written[i] = v - w.right[i]
@@ -74,26 +74,26 @@ func subHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func mulHost(a *gpuprof.Args, lo, hi int) {
+func mulHost(a *device.Args, lo, hi int) {
 	for w := walk(a, lo, hi); w.next(); {
 		vec.Mul(w.written, w.left, w.right)
 	}
 }
 
-func copyHost(a *gpuprof.Args, lo, hi int) {
+func copyHost(a *device.Args, lo, hi int) {
 	for w := walk(a, lo, hi); w.next(); {
 		copy(w.written, w.left)
 	}
 }
 
-func sigmoidHost(a *gpuprof.Args, lo, hi int) {
+func sigmoidHost(a *device.Args, lo, hi int) {
 	for w := walk(a, lo, hi); w.next(); {
 		copy(w.written, w.left)
 		sigmoidAll(w.written)
 	}
 }
 
-func tanhHost(a *gpuprof.Args, lo, hi int) {
+func tanhHost(a *device.Args, lo, hi int) {
 	for w := walk(a, lo, hi); w.next(); {
 		copy(w.written, w.left)
 		tanhAll(w.written)

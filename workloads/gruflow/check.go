@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -127,7 +128,7 @@ func (c *checker) begin() error {
 			return err
 		}
 	}
-	for _, b := range []gpuprof.Buffer{sl.x, s.flow.record, s.flow.metrics} {
+	for _, b := range []device.Buffer{sl.x, s.flow.record, s.flow.metrics} {
 		if err := s.fillBuffer(b, 0, b.Len()/4); err != nil {
 			return err
 		}
@@ -135,8 +136,8 @@ func (c *checker) begin() error {
 	if err := s.stream.Sync(); err != nil {
 		return err
 	}
-	for _, b := range []gpuprof.Buffer{sl.out, sl.metrics} {
-		v := gpuprof.Floats(b)
+	for _, b := range []device.Buffer{sl.out, sl.metrics} {
+		v := device.Floats(b)
 		for i := range v {
 			v[i] = float32(math.NaN())
 		}
@@ -156,7 +157,7 @@ func (c *checker) input() error {
 	if err != nil {
 		return err
 	}
-	c.errs[stH2D].Same(got, gpuprof.Floats(s.inputs)[c.batch*n:(c.batch+1)*n])
+	c.errs[stH2D].Same(got, device.Floats(s.inputs)[c.batch*n:(c.batch+1)*n])
 	return nil
 }
 
@@ -187,7 +188,7 @@ func (c *checker) group(g *group) error {
 	return c.reduced()
 }
 
-func (c *checker) read(b gpuprof.Buffer, at, n int) ([]float32, error) {
+func (c *checker) read(b device.Buffer, at, n int) ([]float32, error) {
 	return op.Receive(c.s.mem.Dev, c.s.stream, c.s.now(b), at, n)
 }
 
@@ -228,7 +229,7 @@ func (c *checker) outputs(l, row int) ([]float32, error) {
 }
 
 // readNarrow reads n 16-bit values from value at on.
-func (c *checker) readNarrow(b gpuprof.Buffer, at, n int) ([]float32, error) {
+func (c *checker) readNarrow(b device.Buffer, at, n int) ([]float32, error) {
 	words, err := c.read(b, at/2, (at+n+1)/2-at/2)
 	if err != nil {
 		return nil, err
@@ -279,7 +280,7 @@ func (c *checker) layerInput(l, row int) ([]float32, error) {
 	if l > 0 {
 		return c.outputs(l-1, row)
 	}
-	x := slices.Clone(gpuprof.Floats(s.inputs)[(c.batch*sh.T*sh.B+row)*sh.I:][:sh.I])
+	x := slices.Clone(device.Floats(s.inputs)[(c.batch*sh.T*sh.B+row)*sh.I:][:sh.I])
 	x[0] = c.start.energy[row%sh.B]
 	return x, nil
 }
@@ -342,8 +343,8 @@ func (c *checker) carriersOf() []int {
 func (c *checker) carriers() error {
 	s, sh, e := c.s, c.s.shape, &c.errs[stFlow]
 	e.Used = true
-	now := make(map[gpuprof.Buffer][]float32)
-	for _, b := range []gpuprof.Buffer{c.net().h, s.flow.energy, s.flow.level, s.flow.place, s.flow.record} {
+	now := make(map[device.Buffer][]float32)
+	for _, b := range []device.Buffer{c.net().h, s.flow.energy, s.flow.level, s.flow.place, s.flow.record} {
 		var err error
 		if now[b], err = c.read(b, 0, b.Len()/4); err != nil {
 			return err

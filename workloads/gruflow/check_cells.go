@@ -3,7 +3,7 @@ package gruflow
 import (
 	"math"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -190,7 +190,7 @@ func (c *checker) grads(g *group) error {
 
 // outer compares rows of a gradient [m,k] = sum over rows of a [rows,m] and x [rows,k], and
 // of the bias; of is the place of the matrix among the gradients.
-func (c *checker) outer(a []float32, m int, x []float32, k int, w, bias gpuprof.Buffer, of int, add bool) error {
+func (c *checker) outer(a []float32, m int, x []float32, k int, w, bias device.Buffer, of int, add bool) error {
 	e, rows := &c.errs[stGrads], len(a)/m
 	for n := range min(m, gatesChecked) {
 		i := n * (m - 1) / max(1, min(m, gatesChecked)-1) // the first, the last and between

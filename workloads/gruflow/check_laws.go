@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -53,7 +54,7 @@ func (c *checker) conserves() error {
 			continue
 		}
 		for _, b := range []struct {
-			to    gpuprof.Buffer
+			to    device.Buffer
 			n     int
 			value float32
 		}{{t.ddose, sh.D + 1, 1}, {t.de, sh.B, 1}, {t.dplace, 2 * sh.B, 0}} {
@@ -96,7 +97,7 @@ func (c *checker) chained() error {
 	if err != nil {
 		return err
 	}
-	sources, fields := drawSources(sh, s.seed), gpuprof.Floats(s.inputs)[c.batch*int(s.inputWords()):]
+	sources, fields := drawSources(sh, s.seed), device.Floats(s.inputs)[c.batch*int(s.inputWords()):]
 	scale, err := t.step.Scale(s.stream)
 	if err != nil {
 		return err

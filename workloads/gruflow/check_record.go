@@ -3,12 +3,12 @@ package gruflow
 import (
 	"math"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // stored reads values of an array as wide as the precision.
-func (c *checker) stored(b gpuprof.Buffer, at, n int) ([]float32, error) {
+func (c *checker) stored(b device.Buffer, at, n int) ([]float32, error) {
 	if c.s.prec.narrow() {
 		return c.readNarrow(b, at, n)
 	}
@@ -50,7 +50,7 @@ func (c *checker) cells(g *group) error {
 		}
 		if energy != nil {
 			e.Same(x[:1], energy[row%sh.B:][:1])
-			field := gpuprof.Floats(s.inputs)[c.batch*int(s.inputWords())+((g.micro*s.rec.window+g.level)*sh.T*sh.B+row)*sh.I:][:sh.I]
+			field := device.Floats(s.inputs)[c.batch*int(s.inputWords())+((g.micro*s.rec.window+g.level)*sh.T*sh.B+row)*sh.I:][:sh.I]
 			e.Same(x[1:], field[1:])
 		}
 		before, err := c.stateRow(l, g.level, row, 0)
@@ -76,8 +76,8 @@ func (c *checker) cells(g *group) error {
 func (c *checker) levelDown(g *group) error {
 	s, sh, e, lv := c.s, c.s.shape, &c.errs[stFlow], &c.level
 	e.Used = true
-	now := map[gpuprof.Buffer][]float32{}
-	for _, b := range []gpuprof.Buffer{s.flow.energy, s.flow.level, s.flow.place, s.flow.record} {
+	now := map[device.Buffer][]float32{}
+	for _, b := range []device.Buffer{s.flow.energy, s.flow.level, s.flow.place, s.flow.record} {
 		var err error
 		if now[b], err = c.read(b, 0, b.Len()/4); err != nil {
 			return err

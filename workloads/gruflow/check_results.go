@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -48,12 +49,12 @@ func (c *checker) copyBack() error {
 	if err != nil {
 		return err
 	}
-	c.errs[stMetrics].Same(gpuprof.Floats(sl.metrics), metrics)
+	c.errs[stMetrics].Same(device.Floats(sl.metrics), metrics)
 	rec, err := c.read(s.flow.record, 0, sl.out.Len()/4)
 	if err != nil {
 		return err
 	}
-	c.errs[stD2H].Same(gpuprof.Floats(sl.out), rec)
+	c.errs[stD2H].Same(device.Floats(sl.out), rec)
 	return nil
 }
 
@@ -66,7 +67,7 @@ const carriersKept = 5
 func (c *checker) graph() error {
 	s, sl, e := c.s, &c.s.slots[c.slot], &c.errs[stGraph]
 	results := func() (out [][]float32, err error) {
-		all := []gpuprof.Buffer{c.net().h, s.flow.record, s.flow.energy, s.flow.level, s.flow.place}
+		all := []device.Buffer{c.net().h, s.flow.record, s.flow.energy, s.flow.level, s.flow.place}
 		if s.train != nil {
 			for _, p := range s.train.step.Params() {
 				all = append(all, p.P)

@@ -1,7 +1,7 @@
 package gruflow
 
 import (
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
@@ -90,7 +90,7 @@ func (c *checker) ended(g *group) error {
 // given reads what a group will change.
 func (c *checker) given(g *group) (err error) {
 	s, lv := c.s, &c.level
-	all := func(b gpuprof.Buffer) (v []float32) {
+	all := func(b device.Buffer) (v []float32) {
 		if err == nil {
 			v, err = c.read(b, 0, b.Len()/4)
 		}
@@ -123,14 +123,14 @@ func (c *checker) given(g *group) (err error) {
 }
 
 // gradsOf are the gradients of a layer, or of the projection behind the last.
-func (c *checker) gradsOf(l int) []gpuprof.Buffer {
+func (c *checker) gradsOf(l int) []device.Buffer {
 	t := c.s.train
 	if l == c.s.shape.L {
 		proj, bias := t.projection()
-		return []gpuprof.Buffer{proj, bias}
+		return []device.Buffer{proj, bias}
 	}
 	g := t.u.layers[l].g
-	return []gpuprof.Buffer{g.wi, g.wh, g.bi, g.bh}
+	return []device.Buffer{g.wi, g.wh, g.bi, g.bh}
 }
 
 // scratch reads n values of scratch memory that a group has just used.
@@ -153,7 +153,7 @@ func (c *checker) weights(l int) error {
 	u, h := c.s.rec.u, c.s.shape.H
 	p, turned, back := c.s.params.layers[l], u.net.layers[l], u.layers[l].back
 	for _, m := range []struct {
-		b    gpuprof.Buffer
+		b    device.Buffer
 		want []float32
 	}{{turned.wi, transpose(p.wi, 3*h)}, {turned.wh, transpose(p.wh, 3*h)}, {back.wi, p.wi}, {back.wh, p.wh}} {
 		if m.b == nil || (m.b == back.wi || m.b == back.wh) && !u.rounds() {
@@ -199,7 +199,7 @@ func (c *checker) loss() error {
 		}
 	}
 	for _, m := range []struct {
-		b    gpuprof.Buffer
+		b    device.Buffer
 		want []float64
 	}{{t.ddose, append(ddose, 0)}, {t.dplace, dplace}, {t.de, make([]float64, sh.B)}} {
 		got, err := c.read(m.b, 0, len(m.want))
@@ -235,7 +235,7 @@ func (c *checker) levelUp(g *group) error {
 		var dbias [outputs]float64
 		before, dh := refFlowBack(carrier{energy: float64(path[pathEnergy])}, op.As[float64](top), s.params.proj, s.params.bias, after, float64(lv.ddose[was]), leaves, make([]float64, outputs*sh.H), dbias[:])
 		for _, m := range []struct {
-			b    gpuprof.Buffer
+			b    device.Buffer
 			at   int
 			want []float64
 		}{{t.dp, k * outputs, dbias[:]}, {t.de, k, []float64{before.energy}}, {t.dplace, 2 * k, []float64{before.x, before.y}}} {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
@@ -53,9 +54,9 @@ const (
 
 func (s *session) wholeSteps(ctx context.Context) (out []gpuprof.Check, err error) {
 	w := &wholeStep{s: s, c: checker{s: s, ctx: ctx}, p: s.params}
-	inputs := slices.Clone(gpuprof.Floats(s.inputs)[:min(s.batches, wholeSteps)*int(s.inputWords())])
+	inputs := slices.Clone(device.Floats(s.inputs)[:min(s.batches, wholeSteps)*int(s.inputWords())])
 	defer func() {
-		copy(gpuprof.Floats(s.inputs), inputs)
+		copy(device.Floats(s.inputs), inputs)
 		err = errors.Join(err, op.Send(s.mem.Dev, s.stream, s.flow.source, drawSources(s.shape, s.seed)), s.restore())
 	}()
 	if err := w.begin(); err != nil {
@@ -99,14 +100,14 @@ func (w *wholeStep) begin() error {
 	}
 	n := int(s.inputWords())
 	for b := range min(s.batches, wholeSteps) {
-		x := gpuprof.Floats(s.inputs)[b*n : (b+1)*n]
+		x := device.Floats(s.inputs)[b*n : (b+1)*n]
 		for row := range n / sh.I {
 			k := row % sh.B
 			copy(x[row*sh.I:(row+1)*sh.I], x[(row-k+w.kind(k))*sh.I:][:sh.I])
 		}
 	}
 	for i := range w.fields {
-		w.fields[i] = gpuprof.Floats(s.inputs)[i%s.batches*n:][:n]
+		w.fields[i] = device.Floats(s.inputs)[i%s.batches*n:][:n]
 	}
 	for k := range w.kinds() {
 		st := w.start
@@ -133,7 +134,7 @@ func (w *wholeStep) send() error {
 		}
 	}
 	for _, part := range []struct {
-		to   gpuprof.Buffer
+		to   device.Buffer
 		from []float32
 	}{{s.slots[0].net.h, w.start.h}, {s.slots[1].net.h, w.start.h}, {s.flow.energy, w.start.energy},
 		{s.flow.level, asFloats(w.start.level)}, {s.flow.place, w.start.place}, {s.flow.source, w.sources}} {
@@ -141,14 +142,14 @@ func (w *wholeStep) send() error {
 			return err
 		}
 	}
-	for _, b := range []gpuprof.Buffer{s.flow.record, s.flow.metrics} {
+	for _, b := range []device.Buffer{s.flow.record, s.flow.metrics} {
 		if err := s.fillBuffer(b, 0, b.Len()/4); err != nil {
 			return err
 		}
 	}
 	for k := range s.slots {
-		for _, b := range []gpuprof.Buffer{s.slots[k].metrics, s.slots[k].out} {
-			v := gpuprof.Floats(b)
+		for _, b := range []device.Buffer{s.slots[k].metrics, s.slots[k].out} {
+			v := device.Floats(b)
 			for i := range v {
 				v[i] = float32(math.NaN())
 			}
@@ -252,14 +253,14 @@ func (w *wholeStep) back(dose []float64, trips []trip, grads [][]float64) {
 // levels of its last micro-batch, and the loss.
 func (w *wholeStep) results(i int) error {
 	s, sh := w.s, w.s.shape
-	got := gpuprof.Floats(s.slots[i%depth].metrics)
+	got := device.Floats(s.slots[i%depth].metrics)
 	if s.Items > 0 { // the host thread reads a few, and keeps none
 		var err error
 		if got, err = w.c.read(s.flow.metrics, 0, s.metricWords()); err != nil {
 			return err
 		}
 	}
-	records := gpuprof.Floats(s.slots[i%depth].out)
+	records := device.Floats(s.slots[i%depth].out)
 	for j := range windowOf(s.set) {
 		var of []float32 // what the metrics are of
 		var levels []int32
@@ -298,7 +299,7 @@ func (w *wholeStep) results(i int) error {
 func (w *wholeStep) carriers() error {
 	s, sh := w.s, w.s.shape
 	var now [4][]float32
-	for i, b := range []gpuprof.Buffer{s.slots[(wholeSteps-1)%depth].net.h, s.flow.energy, s.flow.place, s.flow.level} {
+	for i, b := range []device.Buffer{s.slots[(wholeSteps-1)%depth].net.h, s.flow.energy, s.flow.place, s.flow.level} {
 		var err error
 		if now[i], err = w.c.read(b, 0, b.Len()/4); err != nil {
 			return err

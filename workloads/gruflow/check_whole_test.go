@@ -11,8 +11,9 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // eachSlot changes the groups of both slots.
@@ -65,11 +66,11 @@ func each(g *group) *[]launch { return &g.each }
 
 // lossy drops copies to a buffer.
 type lossy struct {
-	gpuprof.Stream
-	to gpuprof.Buffer
+	device.Stream
+	to device.Buffer
 }
 
-func (l lossy) Copy(dst gpuprof.Buffer, dstAt int, src gpuprof.Buffer, srcAt, n int) error {
+func (l lossy) Copy(dst device.Buffer, dstAt int, src device.Buffer, srcAt, n int) error {
 	if dst == l.to {
 		return nil
 	}

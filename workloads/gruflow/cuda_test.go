@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/cuda"
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // openSimulated opens the simulated driver, with its libraries if they are asked for.
@@ -23,7 +24,7 @@ func openSimulated(t *testing.T, libraries bool) *cuda.Device {
 	return workloadtest.Simulated(t, libraries, "cublas", "cudnn")
 }
 
-func openOn(t *testing.T, d gpuprof.Device, preset string, set ...string) *session {
+func openOn(t *testing.T, d device.Device, preset string, set ...string) *session {
 	t.Helper()
 	c := resolve(t, preset, set...)
 	c.Mode = gpuprof.Hot // few batches: the simulator's cache is none
@@ -102,7 +103,7 @@ func compareWithHost(t *testing.T, s *session, settings []string) {
 	host.batches = s.batches
 	run(t, host, 6)
 	var e op.ErrorNorm
-	e.Add(gpuprof.Floats(s.slots[1].out), op.As[float64](gpuprof.Floats(host.slots[1].out)))
+	e.Add(device.Floats(s.slots[1].out), op.As[float64](device.Floats(host.slots[1].out)))
 	e.Add(contents(t, s, s.flow.metrics), op.As[float64](contents(t, host, host.flow.metrics)))
 	e.Add(contents(t, s, s.slots[1].net.h), op.As[float64](contents(t, host, host.net.h)))
 	if r := e.Relative(); !(r <= 4*s.prec.tolerance()) {
@@ -141,7 +142,7 @@ func TestCUDANamesItsLibraries(t *testing.T) {
 }
 
 // plainDevice hides what a device offers beside gpuprof.Device.
-type plainDevice struct{ gpuprof.Device }
+type plainDevice struct{ device.Device }
 
 // A device that has the library but does not hand out its GRU gets our own
 // cell where the choice is free, and a refusal where it is not.
@@ -166,7 +167,7 @@ func TestCUDAPool(t *testing.T) {
 	if s.devPool == nil {
 		t.Fatal("the device's pool was not found")
 	}
-	pool, ok := s.mem.Dev.(gpuprof.Pool)
+	pool, ok := s.mem.Dev.(device.Pool)
 	if !ok {
 		t.Fatal("the device has no pool")
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -72,7 +72,7 @@ func TestTrainingKnobsOnCUDA(t *testing.T) {
 }
 
 // fourthStep is what the device counts of it.
-func fourthStep(t *testing.T, s *session) gpuprof.Meter {
+func fourthStep(t *testing.T, s *session) device.Meter {
 	t.Helper()
 	run(t, s, 3)
 	before := s.mem.Dev.Meter()
@@ -136,7 +136,7 @@ func TestOverflowOnCUDA(t *testing.T) {
 			s, host := openOn(t, openSimulated(t, false), "small", settings...), openSession(t, "small", settings...)
 			host.batches = s.batches
 			var state [2][]float32
-			var counted [2]gpuprof.Meter // of the first step and the last, on the CUDA device
+			var counted [2]device.Meter // of the first step and the last, on the CUDA device
 			for k, one := range []*session{host, s} {
 				state[k] = contents(t, one, one.train.step.State())
 				const scale = 1 << 30 // words 6 to 8 are it, its inverse and the cotangents' factor

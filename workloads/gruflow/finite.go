@@ -1,7 +1,7 @@
 package gruflow
 
 import (
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
@@ -13,7 +13,7 @@ func (s *session) finite(i int, sl *slot) error {
 	if s.train == nil || s.train.done < depth || s.Items > 0 || s.train.step.Scales() {
 		return nil
 	}
-	if v := gpuprof.Floats(sl.metrics); optim.Finite(v[len(v)-1]) {
+	if v := device.Floats(sl.metrics); optim.Finite(v[len(v)-1]) {
 		return nil
 	}
 	c, steps := &checker{s: s}, s.train.done
@@ -51,7 +51,7 @@ func (c *checker) stepAgain(i int, look bool) (string, error) {
 // writesFinite says whether all that a group has written is finite.
 func (c *checker) writesFinite(g *group) (bool, error) {
 	s, t := c.s, c.s.train
-	words := func(list ...gpuprof.Buffer) (bool, error) {
+	words := func(list ...device.Buffer) (bool, error) {
 		for _, b := range list {
 			v, err := c.read(b, 0, b.Len()/4)
 			if err != nil || !optim.Finite(v...) {
@@ -62,7 +62,7 @@ func (c *checker) writesFinite(g *group) (bool, error) {
 	}
 	switch g.stage {
 	case stWeights, stOptimizer:
-		var all []gpuprof.Buffer
+		var all []device.Buffer
 		for _, p := range t.step.Params() {
 			all = append(all, p.P)
 		}

@@ -1,11 +1,11 @@
 package gruflow
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-func injectHost(a *gpuprof.Args, lo, hi int) {
+func injectHost(a *device.Args, lo, hi int) {
 	x, energy, width, batch := a.Floats(0), a.Floats(1), a.Int(3), a.Int(4)
 	for r := lo; r < hi; r++ {
 		x[r*width] = energy[r%batch]
@@ -15,7 +15,7 @@ func injectHost(a *gpuprof.Args, lo, hi int) {
 // crew is the carriers moved together, so that their sigmoids and tanhs are.
 const crew = 32
 
-func flowHost(a *gpuprof.Args, lo, hi int) {
+func flowHost(a *device.Args, lo, hi int) {
 	proj, bias := a.Floats(0), a.Floats(1)
 	batch, n, layers := a.Int(10), a.Int(11), a.Int(12)
 	f := fleet{
@@ -36,7 +36,7 @@ func flowHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func moveHost(a *gpuprof.Args, lo, hi int) {
+func moveHost(a *device.Args, lo, hi int) {
 	made := a.Floats(0)
 	f := fleet{
 		h: a.Floats(1), energy: a.Floats(2), level: a.Ints(3), place: a.Floats(4), source: a.Floats(5), out: a.Floats(6),
@@ -89,7 +89,7 @@ func (f *fleet) move(first, size int, p []float32) {
 	}
 }
 
-func flowBackHost(a *gpuprof.Args, lo, hi int) {
+func flowBackHost(a *device.Args, lo, hi int) {
 	n, depth, ago := a.Int(9), a.Int(10), a.Int(11)
 	proj, path, level, ddose := a.Floats(0), a.Floats(1), a.Ints(2), a.Floats(3)
 	de, dplace, dp, dh := a.Floats(4), a.Floats(5), a.Floats(6), a.Floats(7)
@@ -112,7 +112,7 @@ func flowBackHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func lossHost(a *gpuprof.Args, lo, hi int) {
+func lossHost(a *device.Args, lo, hi int) {
 	depth, levels, width, fixed, kappa := a.Int(8), a.Int(9), a.Int(10), a.Int(11), a.F32(12)
 	metrics, target, place := a.Floats(0), a.Floats(1), a.Floats(2)
 	ddose, dplace, de, losses := a.Floats(3), a.Floats(4), a.Floats(5), a.Floats(6)

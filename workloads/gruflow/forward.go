@@ -3,7 +3,7 @@ package gruflow
 import (
 	"errors"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -26,13 +26,13 @@ type Forward struct {
 	*program
 	net    *gru
 	mem    op.Arena
-	x      gpuprof.Buffer
+	x      device.Buffer
 	groups []group
 }
 
 // NewForward allocates and binds a GRU on dev; Close releases it. The sizes
 // must be those of the layers.
-func NewForward(dev gpuprof.Device, c ForwardConfig) (*Forward, error) {
+func NewForward(dev device.Device, c ForwardConfig) (*Forward, error) {
 	f := &Forward{mem: op.Arena{Dev: dev}}
 	stream, err := dev.NewStream("gru")
 	if err != nil {
@@ -41,8 +41,8 @@ func NewForward(dev gpuprof.Device, c ForwardConfig) (*Forward, error) {
 	f.program = newProgram(dev, stream)
 	s := shape{T: c.TimeSteps, B: c.Batch, I: c.Input, H: c.Hidden, L: len(c.Layers), D: 1}
 	f.net = &gru{program: f.program, s: s, impl: c.Impl, prec: parsePrecision(c.Precision), cores: dev.Info().Cores}
-	f.net.h = f.mem.Words("hidden states", int64(s.L)*int64(s.B)*int64(s.H), gpuprof.OnDevice)
-	f.x = f.mem.Words("the input", int64(s.T)*int64(s.B)*int64(s.I), gpuprof.OnDevice)
+	f.net.h = f.mem.Words("hidden states", int64(s.L)*int64(s.B)*int64(s.H), device.OnDevice)
+	f.x = f.mem.Words("the input", int64(s.T)*int64(s.B)*int64(s.I), device.OnDevice)
 	for _, l := range c.Layers {
 		f.net.layers = append(f.net.layers, uploadLayer(&f.mem, stream, layerParams{l.WeightIH, l.WeightHH, l.BiasIH, l.BiasHH}, s.H, f.net.prec))
 	}

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed gemm.ptx.zst
@@ -16,17 +17,17 @@ var gemmPTX string
 // Arguments: a, w, bias, out, n, rows, K, N, aAt, tile, precision; aAt is where
 // a begins, in elements; a and w are 16 bits wide where the precision is. One
 // item is tile rows by gemmPanel columns, items of the same rows side by side.
-var gemmKernel = gpuprof.Kernel{Name: "gru_gemm", Sig: "bbbbiiiiiii", Host: gemmHost, PTX: gemmPTX, Threads: 256, PerBlock: 1}
+var gemmKernel = device.Kernel{Name: "gru_gemm", Sig: "bbbbiiiiiii", Host: gemmHost, PTX: gemmPTX, Threads: 256, PerBlock: 1}
 
 // The vendor's product, without a bias: a, w, out, K, N, scale. One item is one
 // row. A device that names the library in its facts has these routines; they
 // need no PTX, and no host device names it.
-var vendorKernels = [...]gpuprof.Kernel{
+var vendorKernels = [...]device.Kernel{
 	fp32: vendorKernel("gemm_fp32"), tf32: vendorKernel("gemm_tf32"), bf16: vendorKernel("gemm_bf16"), fp16: vendorKernel("gemm_fp16"),
 }
 
-func vendorKernel(name string) gpuprof.Kernel {
-	return gpuprof.Kernel{Name: name, Sig: "bbbiif", Lib: name}
+func vendorKernel(name string) device.Kernel {
+	return device.Kernel{Name: name, Sig: "bbbiif", Lib: name}
 }
 
 // gemmPanel is the columns of an item: what 256 GPU threads hold in registers,

@@ -1,11 +1,11 @@
 package gruflow
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-func gemmHost(a *gpuprof.Args, lo, hi int) {
+func gemmHost(a *device.Args, lo, hi int) {
 	rows, k, n, tile, prec := a.Int(5), a.Int(6), a.Int(7), a.Int(9), precision(a.Int(10))
 	left, w, bias, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3)
 	panels := ceilDiv(n, gemmPanel)

@@ -16,16 +16,18 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // Workload is the gruflow workload. It has no state.
 type Workload struct{}
 
-var _ gpuprof.VectorChecker = Workload{}
+var _ workloads.VectorChecker = Workload{}
 
 // New returns the workload.
-func New() gpuprof.Workload { return Workload{} }
+func New() workloads.Workload { return Workload{} }
 
 // Name implements gpuprof.Workload.
 func (Workload) Name() string { return "gruflow" }
@@ -36,8 +38,8 @@ func (Workload) Doc() string {
 }
 
 // Presets implements gpuprof.Workload.
-func (Workload) Presets() []gpuprof.Preset {
-	return []gpuprof.Preset{
+func (Workload) Presets() []workloads.Preset {
+	return []workloads.Preset{
 		{Name: "small", Doc: "256 flows, 2 layers of 64 units: seconds on two cores", DefaultOn: []string{"host"}},
 		{Name: "energyflow", Doc: "12,544 flows (112 x 112), input 65, 3 layers of 1,024 units, depth 40, one time step per call",
 			Set: gpuprof.Settings{"flows": "12544", "input": "65", "layers": "3", "hidden": "1024", "depth": "40", "steps": "1"}, DefaultOn: []string{"cuda"}},
@@ -63,21 +65,21 @@ const maxItemReads = 4096
 
 // Knobs implements gpuprof.Workload. Defaults are those of the preset small
 // and what a careful user would run; presets change model knobs only.
-func (Workload) Knobs() []gpuprof.Knob {
-	return append([]gpuprof.Knob{
-		scales(gpuprof.IntKnob("flows", "carriers, the batch of every recurrent step", 256, 1, 1<<22)),
-		gpuprof.IntKnob("input", "input features of a carrier: its energy and the field around it", 65, 1, 1<<14).AsModel(),
-		gpuprof.IntKnob("hidden", "units of a GRU layer", 64, 1, 1<<14).AsModel(),
-		gpuprof.IntKnob("layers", "GRU layers", 2, 1, 16).AsModel(),
-		gpuprof.IntKnob("depth", "levels a carrier passes before it leaves and a new one enters in its place", 40, 1, 4096).AsModel(),
-		scales(gpuprof.IntKnob("steps", "time steps of the GRU in one call (T)", 1, 1, 1<<14)),
+func (Workload) Knobs() []workloads.Knob {
+	return append([]workloads.Knob{
+		scales(workloads.IntKnob("flows", "carriers, the batch of every recurrent step", 256, 1, 1<<22)),
+		workloads.IntKnob("input", "input features of a carrier: its energy and the field around it", 65, 1, 1<<14).AsModel(),
+		workloads.IntKnob("hidden", "units of a GRU layer", 64, 1, 1<<14).AsModel(),
+		workloads.IntKnob("layers", "GRU layers", 2, 1, 16).AsModel(),
+		workloads.IntKnob("depth", "levels a carrier passes before it leaves and a new one enters in its place", 40, 1, 4096).AsModel(),
+		scales(workloads.IntKnob("steps", "time steps of the GRU in one call (T)", 1, 1, 1<<14)),
 		implKnob(),
 		loop.LibraryKnob("matrix products of fused and plain: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", products()...),
 		loop.PrecisionKnob("rounding of the inputs of the GRU's matrix products: fp32 (none), tf32, bf16, fp16; sums and state stay float32",
 			gpuprof.Settings{"library": "off"}, append(products(), "weights", "flow", "flow_bwd", "grads")...), // what is kept is as wide
 		loop.OrderKnob("metrics: on sums in a fixed order, off adds atomically in the order of arrival", "on",
 			// The values are read and summed either way; the order costs the kernel that adds up the parts.
-			gpuprof.Answer{Targets: []gpuprof.Target{{Stage: "metrics", Kernels: []string{"_final"}}}}, "metrics", "graph"),
+			workloads.Answer{Targets: []workloads.Target{{Stage: "metrics", Kernels: []string{"_final"}}}}, "metrics", "graph"),
 		loop.GraphKnob("launch the step's kernels one by one, or capture them once and replay"),
 		loop.SyncKnob("when the host thread waits for the device: never, every step, or every K steps", never),
 		loop.PackedReads("how metrics are read each step: packed (one copy, without a wait) or N four-byte reads, each followed by a synchronization, as .item() does", 1, maxItemReads),
@@ -92,20 +94,20 @@ func (Workload) Knobs() []gpuprof.Knob {
 // products are the stages of the GRU's matrix products, forwards and backwards.
 func products() []string { return []string{"gru", "recompute", "gru_bwd", "graph"} }
 
-func scales(k gpuprof.Knob) gpuprof.Knob { k.Scales = true; return k.AsModel() }
+func scales(k workloads.Knob) workloads.Knob { k.Scales = true; return k.AsModel() }
 
 // fusedShare is what a fused cell moves of a plain one's 27 words a unit: it
 // reads three gates' two sums and the state, and writes the state.
 const fusedShare = 8. / 27
 
 // implKnob is impl, how a GRU cell is computed.
-func implKnob() gpuprof.Knob {
-	k := gpuprof.Choice("impl", "GRU cell: auto (cudnn if it is found, else fused), fused (matrix products, then one pointwise kernel), plain (one launch per operation, as an eager cell), persistent (one launch per layer for all time steps), cudnn (NVIDIA's library)",
+func implKnob() workloads.Knob {
+	k := workloads.Choice("impl", "GRU cell: auto (cudnn if it is found, else fused), fused (matrix products, then one pointwise kernel), plain (one launch per operation, as an eager cell), persistent (one launch per layer for all time steps), cudnn (NVIDIA's library)",
 		implAuto, implFused, implPlain, implPersistent, implCuDNN)
 	k.Acts = []string{"gru", "flow", "recompute", "graph"} // backwards there is one way
-	k.Answers = []gpuprof.Answer{{
-		Remedy: gpuprof.Fuse, To: implFused, When: gpuprof.Settings{"impl": implPlain},
-		Targets: []gpuprof.Target{{Stage: "gru", Kernels: []string{"gru_add", "gru_mul", "gru_sub", "gru_sigmoid", "gru_tanh"}, Keeps: fusedShare}},
+	k.Answers = []workloads.Answer{{
+		Remedy: workloads.Fuse, To: implFused, When: gpuprof.Settings{"impl": implPlain},
+		Targets: []workloads.Target{{Stage: "gru", Kernels: []string{"gru_add", "gru_mul", "gru_sub", "gru_sigmoid", "gru_tanh"}, Keeps: fusedShare}},
 		PyTorch: "use torch.nn.GRU (cuDNN) or torch.compile(cell) in place of a cell written out in operations",
 	}}
 	const gru = "rnn = torch.nn.GRU(...)  # instead of a loop over torch.nn.GRUCell"
@@ -120,10 +122,10 @@ func implKnob() gpuprof.Knob {
 }
 
 // fillKnob is fill, memory that is written before it is used.
-func fillKnob() gpuprof.Knob {
-	k := gpuprof.Choice("fill", "fill every scratch block with NaN when it is taken, as a deterministic mode does with uninitialised memory", "off", "on")
+func fillKnob() workloads.Knob {
+	k := workloads.Choice("fill", "fill every scratch block with NaN when it is taken, as a deterministic mode does with uninitialised memory", "off", "on")
 	k.Acts = []string{"gru", "flow", "metrics", "loss", "recompute", "flow_bwd", "gru_bwd", "grads", "graph"}
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.SkipFill, To: "off", When: gpuprof.Settings{"fill": "on"}, Targets: []gpuprof.Target{{Kernels: []string{"fill"}}}}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.SkipFill, To: "off", When: gpuprof.Settings{"fill": "on"}, Targets: []workloads.Target{{Kernels: []string{"fill"}}}}}
 	k.Advice = map[string]string{"off": "torch.utils.deterministic.fill_uninitialized_memory = False"}
 	k.PyTorch = map[string]string{"on": "torch.utils.deterministic.fill_uninitialized_memory = True", "off": "torch.utils.deterministic.fill_uninitialized_memory = False"}
 	return k
@@ -133,8 +135,8 @@ func fillKnob() gpuprof.Knob {
 func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
 // Refuse implements gpuprof.Workload.
-func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
-	if err := gpuprof.RefuseThreads(d, set); err != nil {
+func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
+	if err := workloads.RefuseThreads(d, set); err != nil {
 		return err
 	}
 	if err := refuseTraining(set); err != nil {
@@ -153,7 +155,7 @@ func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
 }
 
 // refuseLibraries names the setting that asks for a library in vain.
-func refuseLibraries(d gpuprof.Info, set gpuprof.Settings) error {
+func refuseLibraries(d device.Info, set gpuprof.Settings) error {
 	impl := set["impl"]
 	switch {
 	case impl == implCuDNN && d.Facts["cudnn"] == "":
@@ -171,7 +173,7 @@ func refuseLibraries(d gpuprof.Info, set gpuprof.Settings) error {
 // chooseImpl is the cell that impl means on a device. An automatic choice is
 // no library's where a search over our own tiles was asked for, or where
 // products by cuBLAS were.
-func chooseImpl(d gpuprof.Info, set gpuprof.Settings) string {
+func chooseImpl(d device.Info, set gpuprof.Settings) string {
 	impl := set["impl"]
 	if impl != implAuto {
 		return impl
@@ -183,12 +185,12 @@ func chooseImpl(d gpuprof.Info, set gpuprof.Settings) string {
 }
 
 // chooseVendor says whether the products of a cell are cuBLAS's.
-func chooseVendor(d gpuprof.Info, set gpuprof.Settings, impl string) bool {
+func chooseVendor(d device.Info, set gpuprof.Settings, impl string) bool {
 	return d.Facts["cublas"] != "" && set["library"] != "off" && (impl == implFused || impl == implPlain)
 }
 
 // refuseCuDNN says why the library cannot be used.
-func refuseCuDNN(d gpuprof.Info) error {
+func refuseCuDNN(d device.Info) error {
 	if d.Kind == "host" {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN needs an NVIDIA GPU", d.Name).WithFix("use fused, plain or persistent")
 	}
@@ -202,6 +204,6 @@ func lacksAmpere(arch string) bool {
 }
 
 // Open implements gpuprof.Workload.
-func (Workload) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {
+func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	return open(ctx, d, c)
 }

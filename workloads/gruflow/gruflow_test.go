@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 func openHost(t testing.TB, o host.Options) *host.Device {
@@ -20,7 +21,7 @@ func openHost(t testing.TB, o host.Options) *host.Device {
 }
 
 // resolve makes a config from "knob=value" strings.
-func resolve(t testing.TB, preset string, set ...string) gpuprof.Config {
+func resolve(t testing.TB, preset string, set ...string) workloads.Config {
 	t.Helper()
 	return workloadtest.Config(t, New(), preset, set...)
 }
@@ -47,7 +48,7 @@ func run(t testing.TB, s *session, n int) {
 	}
 }
 
-func contents(t testing.TB, s *session, b gpuprof.Buffer) []float32 {
+func contents(t testing.TB, s *session, b device.Buffer) []float32 {
 	t.Helper()
 	v, err := op.Receive(s.mem.Dev, s.stream, b, 0, b.Len()/4)
 	if err != nil {

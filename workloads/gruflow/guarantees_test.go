@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
@@ -59,7 +59,7 @@ func TestCountersAreExact(t *testing.T) {
 				}
 				m := s.mem.Dev.Meter().Sub(before)
 				m.BlockedNS = 0
-				want := gpuprof.Meter{
+				want := device.Meter{
 					Launches: tt.launches, CopiesH2D: 1, BytesH2D: steps * x, CopiesD2H: tt.d2h, BytesD2H: tt.d2hBytes,
 					SyncPoints: tt.syncs, EventWaits: 1, Allocations: tt.allocations,
 				}

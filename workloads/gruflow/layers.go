@@ -2,12 +2,13 @@ package gruflow
 
 import (
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // layerBuffers are a layer's parameters on the device, transposed for row-major
 // products and rounded to the precision: wi [K,3H], wh [H,3H].
-type layerBuffers struct{ wi, wh, bi, bh gpuprof.Buffer }
+type layerBuffers struct{ wi, wh, bi, bh device.Buffer }
 
 // gru binds a multi-layer GRU: PyTorch's layers over x, with the state h
 // [L,B,H] updated in place and, for more than one time step, an output
@@ -21,7 +22,7 @@ type gru struct {
 	tile   int  // rows of an item of a product; 0 picks one
 	vendor bool // products are the vendor library's
 	layers []layerBuffers
-	h      gpuprof.Buffer
+	h      device.Buffer
 	seq    []scratchRef // one a layer, when T > 1
 	lib    *library     // with impl=cudnn
 }
@@ -40,7 +41,7 @@ func (in source) moving(bytes int64) moving {
 
 // groups binds all layers, one group each; the library's are one group. x is
 // the input [T,B,I].
-func (g *gru) groups(x gpuprof.Buffer) []group {
+func (g *gru) groups(x device.Buffer) []group {
 	if g.lib != nil {
 		return []group{g.libraryGroup(x)}
 	}
@@ -168,7 +169,7 @@ func (g *gru) round(in source, out any, n int) launch {
 }
 
 // gemm is a product: our own with its bias, or the vendor's without.
-func (g *gru) gemm(in source, w, bias gpuprof.Buffer, out any, rows, k, n int, p precision) launch {
+func (g *gru) gemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) launch {
 	if g.vendor {
 		return g.launch(&vendorKernels[p], rows, vendorCost(rows, k, n, p), in.moving(p.bytes()), w, out, k, n, float32(1))
 	}
@@ -176,7 +177,7 @@ func (g *gru) gemm(in source, w, bias gpuprof.Buffer, out any, rows, k, n int, p
 }
 
 // ownGemm is a product with its bias by our own kernel.
-func (g *gru) ownGemm(in source, w, bias gpuprof.Buffer, out any, rows, k, n int, p precision) launch {
+func (g *gru) ownGemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) launch {
 	tile := g.tile
 	if tile == 0 {
 		tile = pickTile(rows, n, g.cores)
@@ -209,7 +210,7 @@ func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
 	if g.vendor {
 		g.addBiases(gr, l, gx, gh)
 	}
-	do := func(kern *gpuprof.Kernel, flops int, out, a, b operand) {
+	do := func(kern *device.Kernel, flops int, out, a, b operand) {
 		operands := 2
 		if kern == &sigmoidKernel || kern == &tanhKernel || kern == &copyKernel {
 			operands = 1
@@ -235,7 +236,7 @@ func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
 // own: a row of b is every row of gx, or of gh.
 func (g *gru) addBiases(gr *group, l int, gx, gh scratchRef) {
 	wide, b := g.s.gates(), g.layers[l]
-	add := func(to scratchRef, rows int, bias gpuprof.Buffer) launch {
+	add := func(to scratchRef, rows int, bias device.Buffer) launch {
 		return g.launch(&addKernel, rows*wide, elementwiseCost(rows*wide, 1, 2), to, bias, to, rows*wide, wide, 0, wide, 0, 0, 0, wide)
 	}
 	gr.once = append(gr.once, add(gx, g.s.T*g.s.B, b.bi))
@@ -243,8 +244,8 @@ func (g *gru) addBiases(gr *group, l int, gx, gh scratchRef) {
 }
 
 // uploadLayer transposes, rounds and uploads one layer's parameters.
-func uploadLayer(a *op.Arena, stream gpuprof.Stream, p layerParams, h int, prec precision) layerBuffers {
-	weights := func(w []float32) gpuprof.Buffer {
+func uploadLayer(a *op.Arena, stream device.Stream, p layerParams, h int, prec precision) layerBuffers {
+	weights := func(w []float32) device.Buffer {
 		return a.Upload(stream, "GRU weights", prec.rounded(transpose(w, 3*h)))
 	}
 	return layerBuffers{wi: weights(p.wi), wh: weights(p.wh), bi: a.Upload(stream, "GRU biases", p.bi), bh: a.Upload(stream, "GRU biases", p.bh)}

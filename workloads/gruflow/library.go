@@ -3,7 +3,7 @@ package gruflow
 import (
 	"fmt"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -12,18 +12,18 @@ import (
 // when the groups are. With bf16 and fp16 everything it touches is 16 bits
 // wide and is converted on the way in and out.
 type library struct {
-	weights gpuprof.Buffer // what GRUMaker asks for
-	from    gpuprof.Buffer // h before the call [L,B,H]
-	y       gpuprof.Buffer // [T,B,H], in 16 bits with such a precision
+	weights device.Buffer // what GRUMaker asks for
+	from    device.Buffer // h before the call [L,B,H]
+	y       device.Buffer // [T,B,H], in 16 bits with such a precision
 	// 16-bit copies, with such a precision.
-	x16, from16, to16 gpuprof.Buffer
-	maker             gpuprof.GRUMaker
+	x16, from16, to16 device.Buffer
+	maker             device.GRUMaker
 	name              string
 }
 
 // newLibrary allocates what the library needs besides x and h. The precision
 // decides what is stored in how many bits.
-func newLibrary(a *op.Arena, stream gpuprof.Stream, maker gpuprof.GRUMaker, s shape, name string, p params, from gpuprof.Buffer) *library {
+func newLibrary(a *op.Arena, stream device.Stream, maker device.GRUMaker, s shape, name string, p params, from device.Buffer) *library {
 	prec := parsePrecision(name)
 	var flat []float32
 	for _, l := range p.layers {
@@ -35,7 +35,7 @@ func newLibrary(a *op.Arena, stream gpuprof.Stream, maker gpuprof.GRUMaker, s sh
 		flat = prec.rounded(flat)
 	}
 	rows, state := int64(s.T)*int64(s.B), int64(s.L)*int64(s.B)*int64(s.H)
-	on := func(what string, n int64) gpuprof.Buffer { return a.Words(what, prec.words(n), gpuprof.OnDevice) }
+	on := func(what string, n int64) device.Buffer { return a.Words(what, prec.words(n), device.OnDevice) }
 	lib := &library{maker: maker, name: name, from: from, weights: a.Upload(stream, "GRU weights", flat), y: on("GRU output", rows*int64(s.H))}
 	if prec.narrow() {
 		lib.x16, lib.from16, lib.to16 = on("16-bit input", rows*int64(s.I)), on("16-bit state", state), on("16-bit state", state)
@@ -45,14 +45,14 @@ func newLibrary(a *op.Arena, stream gpuprof.Stream, maker gpuprof.GRUMaker, s sh
 
 // sibling is the same for the other direction of the state, with all buffers
 // but that shared.
-func (l *library) sibling(from gpuprof.Buffer) *library {
+func (l *library) sibling(from device.Buffer) *library {
 	c := *l
 	c.from = from
 	return &c
 }
 
 // libraryGroup is the whole GRU as one call.
-func (g *gru) libraryGroup(x gpuprof.Buffer) group {
+func (g *gru) libraryGroup(x device.Buffer) group {
 	s, lib := g.s, g.lib
 	gr := group{stage: stGRU}
 	for l := range s.L {
@@ -68,7 +68,7 @@ func (g *gru) libraryGroup(x gpuprof.Buffer) group {
 	if g.Err != nil {
 		return gr
 	}
-	spec := gpuprof.GRUSpec{Input: s.I, Hidden: s.H, Layers: s.L, Batch: s.B, Steps: s.T, Precision: lib.name}
+	spec := device.GRUSpec{Input: s.I, Hidden: s.H, Layers: s.L, Batch: s.B, Steps: s.T, Precision: lib.name}
 	var err error
 	if gr.lib, err = lib.maker.BindGRU(spec, x, from, lib.weights, lib.y, to); err != nil {
 		g.Err = fmt.Errorf("setting impl=%s: %w", implCuDNN, err)

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // tally sums carriers [lo, hi): the fixed words to fixed, each deposit to its
@@ -31,7 +31,7 @@ func tally(rec []float32, level []int32, h []float32, n, depth, lo, hi int, fixe
 	}
 }
 
-func sumHost(a *gpuprof.Args, lo, hi int) {
+func sumHost(a *device.Args, lo, hi int) {
 	batch, n, depth := a.Int(5), a.Int(6), a.Int(7)
 	rec, level, h := a.Floats(0), a.Ints(1), a.Floats(2)[a.Int(8):]
 	width := metFixed + depth
@@ -46,7 +46,7 @@ func sumHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func finalHost(a *gpuprof.Args, lo, hi int) {
+func finalHost(a *device.Args, lo, hi int) {
 	partial, metrics, blocks := a.Floats(0), a.Floats(1), a.Int(3)
 	width := a.Int(2)
 	for m := lo; m < hi; m++ {
@@ -63,7 +63,7 @@ func finalHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func raceHost(a *gpuprof.Args, lo, hi int) {
+func raceHost(a *device.Args, lo, hi int) {
 	n, depth := a.Int(5), a.Int(6)
 	rec, level, h, metrics := a.Floats(0), a.Ints(1), a.Floats(2)[a.Int(7):], a.Floats(3)
 	var fixed [metFixed]float32
@@ -90,7 +90,7 @@ func atomically(p *float32, f func(float32) float32) {
 	}
 }
 
-func fillHost(a *gpuprof.Args, lo, hi int) {
+func fillHost(a *device.Args, lo, hi int) {
 	out, v := a.Floats(0)[lo:hi], a.F32(2)
 	for i := range out {
 		out[i] = v

@@ -1,8 +1,10 @@
 package gruflow
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
-func persistentHost(a *gpuprof.Args, lo, hi int) {
+func persistentHost(a *device.Args, lo, hi int) {
 	batch, k, n, steps, tile := a.Int(9), a.Int(10), a.Int(11), a.Int(12), a.Int(17)
 	x, h, prec := a.Floats(0)[a.Int(13):], a.Floats(5)[a.Int(14):], precision(a.Int(16))
 	wi, bi, wh, bh := a.Floats(1), a.Floats(2), a.Floats(3), a.Floats(4)

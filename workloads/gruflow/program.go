@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/pool"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
@@ -16,7 +17,7 @@ import (
 // are scratch memory that a group takes from the pool when it runs.
 type program struct {
 	loop.Binder
-	stream   gpuprof.Stream
+	stream   device.Stream
 	memory   *pool.Pool // of the scratch memory, which is in segments
 	segments *op.Segments
 	scratch  []scratchBlock
@@ -28,14 +29,14 @@ type program struct {
 	watch func(g *group, t int) error
 	// rings are buffers that windows take in turn with others of their size; every list has
 	// as many, and turn is the place of the window at hand. windows counts those that are done.
-	rings                map[gpuprof.Buffer][]gpuprof.Buffer
+	rings                map[device.Buffer][]device.Buffer
 	turns, turn, windows int
 }
 
 type scratchBlock struct {
 	what  string
 	bytes int64
-	buf   gpuprof.Buffer // in which it lies from byte at on, since it was taken last
+	buf   device.Buffer // in which it lies from byte at on, since it was taken last
 	at    int64
 	lent  *pool.Block
 }
@@ -55,10 +56,10 @@ type moving struct {
 
 // launch is one kernel with its arguments.
 type launch struct {
-	fn     gpuprof.Func
+	fn     device.Func
 	kernel string
 	n      int
-	args   gpuprof.Args
+	args   device.Args
 	uses   []use
 	walks  []walkArg
 	moves  []moveArg
@@ -68,7 +69,7 @@ type launch struct {
 type moveArg struct {
 	arg int
 	moving
-	ring []gpuprof.Buffer // in place of a buffer, the one of the window
+	ring []device.Buffer // in place of a buffer, the one of the window
 }
 
 type use struct {
@@ -90,12 +91,12 @@ type group struct {
 	take, give   []scratchRef
 	once, each   []launch
 	repeat       int
-	lib          gpuprof.Op // the library's GRU, after once
+	lib          device.Op // the library's GRU, after once
 	after        []launch
 	minimum      gpuprof.Cost
 }
 
-func newProgram(dev gpuprof.Device, stream gpuprof.Stream) *program {
+func newProgram(dev device.Device, stream device.Stream) *program {
 	segments := op.NewSegments(dev, nil)
 	p := &program{stream: stream, memory: pool.New(pool.Settings{}, segments), segments: segments, Binder: loop.Binder{Dev: dev}}
 	p.filler = p.launch(&fillKernel, 0, gpuprof.Cost{}, scratchRef(0), 0, float32(math.NaN()))
@@ -110,7 +111,7 @@ func (p *program) need(what string, n int64) scratchRef {
 
 // launch makes a launch of kern over n items. Beside the arguments of loop.Binder a
 // scratchRef or moving is b, a walking is i.
-func (p *program) launch(kern *gpuprof.Kernel, n int, cost gpuprof.Cost, args ...any) launch {
+func (p *program) launch(kern *device.Kernel, n int, cost gpuprof.Cost, args ...any) launch {
 	cost.Launches = 1
 	l := launch{kernel: kern.Name, n: n, cost: cost}
 	if p.rings != nil {
@@ -125,7 +126,7 @@ func (p *program) launch(kern *gpuprof.Kernel, n int, cost gpuprof.Cost, args ..
 			l.walks = append(l.walks, walkArg{i, v})
 			return 'i'
 		case moving:
-			b, _ := v.arg.(gpuprof.Buffer)
+			b, _ := v.arg.(device.Buffer)
 			l.moves = append(l.moves, moveArg{i, v, p.rings[b]})
 			return 'b'
 		}
@@ -139,7 +140,7 @@ func (p *program) turning(args []any) []any {
 	out := slices.Clone(args)
 	for i, arg := range args {
 		view, ok := arg.(loop.View)
-		if b, is := arg.(gpuprof.Buffer); is {
+		if b, is := arg.(device.Buffer); is {
 			view, ok = loop.View{Buf: b}, true
 		}
 		if ok && p.rings[view.Buf] != nil {
@@ -150,7 +151,7 @@ func (p *program) turning(args []any) []any {
 }
 
 // now is a buffer as the window at hand has it.
-func (p *program) now(b gpuprof.Buffer) gpuprof.Buffer {
+func (p *program) now(b device.Buffer) device.Buffer {
 	if ring := p.rings[b]; ring != nil {
 		return ring[p.turn]
 	}
@@ -226,7 +227,7 @@ func (p *program) takeBlock(ref scratchRef) error {
 }
 
 // fillBuffer fills n floats with NaN, from byte at on.
-func (p *program) fillBuffer(b gpuprof.Buffer, at int64, n int) error {
+func (p *program) fillBuffer(b device.Buffer, at int64, n int) error {
 	p.filler.args.SetBufAt(0, b, at)
 	p.filler.args.SetInt(1, n)
 	return p.stream.Launch(p.filler.fn, n, &p.filler.args)
@@ -241,7 +242,7 @@ func (p *program) enqueue(l *launch, t int) error {
 		switch v := m.moving.arg.(type) {
 		case scratchRef:
 			l.args.SetBufAt(m.arg, p.scratch[v].buf, p.scratch[v].at+at)
-		case gpuprof.Buffer:
+		case device.Buffer:
 			if m.ring != nil {
 				v = m.ring[p.turn]
 			}

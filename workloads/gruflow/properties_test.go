@@ -10,9 +10,11 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/op"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // A check that cannot fail checks nothing: break one thing at a time and see
@@ -24,35 +26,35 @@ func TestCheckCatches(t *testing.T) {
 		spoil func(s *session)
 		stage string
 	}{
-		{"wrong input weight", nil, func(s *session) { gpuprof.Floats(s.net.layers[0].wi)[7] += 0.1 }, "gru"},
-		{"wrong state weight", []string{"impl=plain"}, func(s *session) { gpuprof.Floats(s.net.layers[1].wh)[9] += 0.1 }, "gru"},
-		{"wrong bias", []string{"impl=persistent"}, func(s *session) { gpuprof.Floats(s.net.layers[1].bh)[3] += 0.1 }, "gru"},
-		{"not a number among the weights", nil, func(s *session) { gpuprof.Floats(s.net.layers[1].wi)[0] = float32(math.NaN()) }, "gru"},
+		{"wrong input weight", nil, func(s *session) { device.Floats(s.net.layers[0].wi)[7] += 0.1 }, "gru"},
+		{"wrong state weight", []string{"impl=plain"}, func(s *session) { device.Floats(s.net.layers[1].wh)[9] += 0.1 }, "gru"},
+		{"wrong bias", []string{"impl=persistent"}, func(s *session) { device.Floats(s.net.layers[1].bh)[3] += 0.1 }, "gru"},
+		{"not a number among the weights", nil, func(s *session) { device.Floats(s.net.layers[1].wi)[0] = float32(math.NaN()) }, "gru"},
 		{"b_hn outside the reset gate", nil, func(s *session) {
 			b, h := s.net.layers[0], s.shape.H
 			for j := 2 * h; j < 3*h; j++ {
-				gpuprof.Floats(b.bi)[j] += gpuprof.Floats(b.bh)[j]
-				gpuprof.Floats(b.bh)[j] = 0
+				device.Floats(b.bi)[j] += device.Floats(b.bh)[j]
+				device.Floats(b.bh)[j] = 0
 			}
 		}, "gru"},
 		{"the energy is not put into the input", nil, func(s *session) { s.dropLaunch("gru_inject") }, "gru"},
 		{"a pointwise kernel is left out", []string{"impl=plain"}, func(s *session) { s.dropLaunch("gru_tanh") }, "gru"},
 		{"two bits where bf16 was asked for", []string{"precision=bf16"}, func(s *session) {
 			for _, l := range s.net.layers {
-				for _, b := range []gpuprof.Buffer{l.wi, l.wh} {
-					for i, v := range halves(gpuprof.Floats(b)) {
-						halves(gpuprof.Floats(b))[i] = v &^ 0x3f
+				for _, b := range []device.Buffer{l.wi, l.wh} {
+					for i, v := range halves(device.Floats(b)) {
+						halves(device.Floats(b))[i] = v &^ 0x3f
 					}
 				}
 			}
 		}, "gru"},
 		{"tf32 where fp32 was asked for", nil, func(s *session) {
-			w := gpuprof.Floats(s.net.layers[0].wi)
+			w := device.Floats(s.net.layers[0].wi)
 			tf32.round(w, w)
 		}, "gru"},
-		{"wrong projection", nil, func(s *session) { gpuprof.Floats(s.flow.proj)[0] += 0.1 }, "flow"},
-		{"wrong projection bias", []string{"impl=plain"}, func(s *session) { gpuprof.Floats(s.flow.bias)[2] = 1 }, "flow"},
-		{"wrong source", []string{"depth=2"}, func(s *session) { gpuprof.Floats(s.flow.source)[1]++ }, "flow"},
+		{"wrong projection", nil, func(s *session) { device.Floats(s.flow.proj)[0] += 0.1 }, "flow"},
+		{"wrong projection bias", []string{"impl=plain"}, func(s *session) { device.Floats(s.flow.bias)[2] = 1 }, "flow"},
+		{"wrong source", []string{"depth=2"}, func(s *session) { device.Floats(s.flow.source)[1]++ }, "flow"},
 		{"the carriers do not move", nil, func(s *session) { s.dropLaunch("gru_flow") }, "flow"},
 		{"sums are not added up", nil, func(s *session) { s.dropLaunch("gru_sum_final") }, "metrics"},
 		{"metrics are not cleared", []string{"deterministic=off"}, func(s *session) { s.dropLaunch("gru_fill") }, "metrics"},
@@ -99,7 +101,7 @@ func TestTrajectory(t *testing.T) {
 			var records []float64
 			for i := range n {
 				words := int(s.inputWords())
-				x := op.As[float64](gpuprof.Floats(s.inputs)[i%s.batches*words:][:words])
+				x := op.As[float64](device.Floats(s.inputs)[i%s.batches*words:][:words])
 				for row := range sh.T * sh.B {
 					x[row*sh.I] = fleet[row%sh.B].energy
 				}
@@ -115,7 +117,7 @@ func TestTrajectory(t *testing.T) {
 			}
 			var e op.ErrorNorm
 			e.Add(contents(t, s, s.net.h), h)
-			e.Add(gpuprof.Floats(s.slots[(n-1)%depth].out), records)
+			e.Add(device.Floats(s.slots[(n-1)%depth].out), records)
 			if r := e.Relative(); !(r < 1e-5) {
 				t.Errorf("after %d steps the error is %.3g", n, r)
 			}
@@ -131,7 +133,7 @@ func TestEnergyIsConserved(t *testing.T) {
 		before += float64(e)
 	}
 	run(t, s, 1)
-	m := gpuprof.Floats(s.slots[0].metrics)
+	m := device.Floats(s.slots[0].metrics)
 	after := float64(m[metDeposited]) + float64(m[metCarried]) + float64(m[metLeft])
 	if math.Abs(after/before-1) > 1e-6 {
 		t.Errorf("energy %.7f became %.7f", before, after)
@@ -153,7 +155,7 @@ func TestResultDoesNotDependOnTuning(t *testing.T) {
 	result := func(set ...string) []float32 {
 		s := openSession(t, "small", append(strings.FieldsFunc(strings.Join(set, ","), func(r rune) bool { return r == ',' }), "flows=150", "hidden=40", "depth=3")...)
 		run(t, s, 5)
-		out := slices.Clone(gpuprof.Floats(s.slots[0].out))
+		out := slices.Clone(device.Floats(s.slots[0].out))
 		out = append(out, contents(t, s, s.net.h)...)
 		return append(out, contents(t, s, s.flow.metrics)...)
 	}
@@ -192,15 +194,15 @@ func TestBadKnobs(t *testing.T) {
 		"hidden=x": "whole number", "reset_stats=yes": "off, on or sync", "depth=-1": "outside 1", "pass=forces": "train", "window=0": "depth", "checkpoint=0": "off", "threads=0": "at least 1",
 	} {
 		k, v, _ := strings.Cut(kv, "=")
-		_, err := gpuprof.Resolve(New(), "small", gpuprof.Settings{k: v})
+		_, err := workloads.Resolve(New(), "small", gpuprof.Settings{k: v})
 		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want usage error with %q", kv, err, want)
 		}
 	}
-	on, gpu := gpuprof.Info{Kind: "host", Name: "a CPU", MaxThreads: 8}, gpuprof.Info{Kind: "cuda", Name: "a GPU", Arch: "sm_75"}
-	full := gpuprof.Info{Kind: "cuda", Name: "a big GPU", Arch: "sm_90", Facts: map[string]string{"cublas": "12.8.4", "cudnn": "9.10.2"}}
+	on, gpu := device.Info{Kind: "host", Name: "a CPU", MaxThreads: 8}, device.Info{Kind: "cuda", Name: "a GPU", Arch: "sm_75"}
+	full := device.Info{Kind: "cuda", Name: "a big GPU", Arch: "sm_90", Facts: map[string]string{"cublas": "12.8.4", "cudnn": "9.10.2"}}
 	for _, tt := range []struct {
-		device gpuprof.Info
+		device device.Info
 		set    []string
 		want   []string
 	}{
@@ -270,10 +272,10 @@ func TestBadInput(t *testing.T) {
 // An automatic choice takes what is there, and a setting that needs our own
 // kernels gets them.
 func TestAutomaticChoice(t *testing.T) {
-	bare, blas := gpuprof.Info{}, gpuprof.Info{Facts: map[string]string{"cublas": "12.8.4"}}
-	full := gpuprof.Info{Facts: map[string]string{"cublas": "12.8.4", "cudnn": "9.10.2"}}
+	bare, blas := device.Info{}, device.Info{Facts: map[string]string{"cublas": "12.8.4"}}
+	full := device.Info{Facts: map[string]string{"cublas": "12.8.4", "cudnn": "9.10.2"}}
 	for _, tt := range []struct {
-		device gpuprof.Info
+		device device.Info
 		set    string
 		impl   string
 		vendor bool

@@ -2,6 +2,8 @@ package gruflow
 
 import (
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
@@ -12,8 +14,8 @@ const tapeSaved = "saved"
 const maxWindows = 1024
 
 // tapeKnob is tape, the record of a pass without a way back.
-func tapeKnob() gpuprof.Knob {
-	k := gpuprof.Choice("tape", "what a level of pass=forward keeps for a way back that is not taken: off (nothing), or saved (r, z, n, u and the state, as a step that trains keeps them)", "off", tapeSaved)
+func tapeKnob() workloads.Knob {
+	k := workloads.Choice("tape", "what a level of pass=forward keeps for a way back that is not taken: off (nothing), or saved (r, z, n, u and the state, as a step that trains keeps them)", "off", tapeSaved)
 	k.Acts = []string{"gru", "flow", "graph"}
 	k.Advice = map[string]string{"off": "run inference and validation under torch.inference_mode(), so that nothing is kept for a backward"}
 	k.PyTorch = map[string]string{"off": "with torch.inference_mode():", tapeSaved: "out, h = gru(x, h)  # gradients on, though no backward follows"}
@@ -21,12 +23,12 @@ func tapeKnob() gpuprof.Knob {
 }
 
 // windowsKnob is windows_kept, records that outlive their step.
-func windowsKnob() gpuprof.Knob {
-	k := gpuprof.IntKnob("windows_kept", "windows of levels whose record stays in memory: 1 (the next one takes its place), or the last K, as in a program that keeps K losses or states without detach()", 1, 1, maxWindows)
+func windowsKnob() workloads.Knob {
+	k := workloads.IntKnob("windows_kept", "windows of levels whose record stays in memory: 1 (the next one takes its place), or the last K, as in a program that keeps K losses or states without detach()", 1, 1, maxWindows)
 	k.Try, k.Acts = []string{"1"}, []string{"gru", "recompute", "flow", "flow_bwd", "gru_bwd", "grads"}
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.Detach, To: "1", Unless: gpuprof.Settings{"windows_kept": "1"}}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.Detach, To: "1", Unless: gpuprof.Settings{"windows_kept": "1"}}}
 	k.Advice = map[string]string{"1": "detach states and losses that outlive a step: h = h.detach(), total += loss.detach()"}
-	k.PyTorch = map[string]string{"1": "losses.append(loss.detach())", gpuprof.AnyValue: "losses.append(loss)  # the last %s keep their graphs in memory"}
+	k.PyTorch = map[string]string{"1": "losses.append(loss.detach())", workloads.AnyValue: "losses.append(loss)  # the last %s keep their graphs in memory"}
 	return k
 }
 
@@ -60,10 +62,10 @@ func refuseRecording(set gpuprof.Settings) error {
 type recording struct {
 	u             *unroll
 	window, every int
-	states        []gpuprof.Buffer   // with checkpoints, the state [L,B,H] before every one
-	earlier       [][]gpuprof.Buffer // of every further window, what recorded lists
-	path          gpuprof.Buffer     // [window,B,pathWords]
-	partial       scratchRef         // of the metrics
+	states        []device.Buffer   // with checkpoints, the state [L,B,H] before every one
+	earlier       [][]device.Buffer // of every further window, what recorded lists
+	path          device.Buffer     // [window,B,pathWords]
+	partial       scratchRef        // of the metrics
 }
 
 // newRecording describes it; nothing is allocated.
@@ -71,10 +73,10 @@ func newRecording(set gpuprof.Settings, net *gru) *recording {
 	r := &recording{window: windowOf(set), every: keptOf(set)}
 	r.u = newUnroll(net, r.every)
 	if r.every < r.window || set["checkpoint"] != checkpointOff {
-		r.states = make([]gpuprof.Buffer, ceilDiv(r.window, r.every))
+		r.states = make([]device.Buffer, ceilDiv(r.window, r.every))
 	}
 	for range max(1, set.Int("windows_kept")) - 1 {
-		r.earlier = append(r.earlier, make([]gpuprof.Buffer, len(r.recorded())))
+		r.earlier = append(r.earlier, make([]device.Buffer, len(r.recorded())))
 	}
 	return r
 }
@@ -126,9 +128,9 @@ func (s *session) takeTurns() {
 	if len(r.earlier) == 0 {
 		return
 	}
-	s.turns, s.rings = r.windows(), map[gpuprof.Buffer][]gpuprof.Buffer{}
+	s.turns, s.rings = r.windows(), map[device.Buffer][]device.Buffer{}
 	for i, q := range r.recorded() {
-		ring := []gpuprof.Buffer{*q.to}
+		ring := []device.Buffer{*q.to}
 		for _, window := range r.earlier {
 			ring = append(ring, window[i])
 		}

@@ -6,9 +6,10 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 var tapeSize = []string{"tape=saved", "flows=21", "input=5", "hidden=9", "depth=7"}
@@ -50,7 +51,7 @@ func TestRecordsOutliveTheirStep(t *testing.T) {
 		if len(ring) != tt.kept {
 			t.Fatalf("%s: %d windows have room", tt.set, len(ring))
 		}
-		words := func(b gpuprof.Buffer) []float32 { return contents(t, s, b) }
+		words := func(b device.Buffer) []float32 { return contents(t, s, b) }
 		step := func(i int) {
 			if err := s.Step(i, loop.Silent{}); err != nil {
 				t.Fatal(err)

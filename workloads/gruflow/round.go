@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed round.ptx.zst
@@ -24,10 +25,10 @@ const (
 
 // roundKernel rounds the input of a product: to tf32, which stays float32, or
 // to 16 bits. Arguments: in, out, n, precision, inAt. One item is one value.
-var roundKernel = gpuprof.Kernel{Name: "gru_round", Sig: "bbiii", Host: roundHost, Grain: 4096, PTX: roundPTX, Threads: 256, PerBlock: 1024}
+var roundKernel = device.Kernel{Name: "gru_round", Sig: "bbiii", Host: roundHost, Grain: 4096, PTX: roundPTX, Threads: 256, PerBlock: 1024}
 
 // widenKernel is the way back from 16 bits. Arguments: in, out, n, precision, inAt.
-var widenKernel = gpuprof.Kernel{Name: "gru_widen", Sig: "bbiii", Host: widenHost, Grain: 4096, PTX: roundPTX, Threads: 256, PerBlock: 1024}
+var widenKernel = device.Kernel{Name: "gru_widen", Sig: "bbiii", Host: widenHost, Grain: 4096, PTX: roundPTX, Threads: 256, PerBlock: 1024}
 
 func roundCost(n int, p precision) gpuprof.Cost {
 	return gpuprof.Cost{BytesRead: 4 * int64(n), BytesWritten: p.bytes() * int64(n)}

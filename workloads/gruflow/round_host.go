@@ -1,8 +1,10 @@
 package gruflow
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
-func roundHost(a *gpuprof.Args, lo, hi int) {
+func roundHost(a *device.Args, lo, hi int) {
 	p, in, out := precision(a.Int(3)), a.Floats(0)[a.Int(4):][lo:hi], a.Floats(1)
 	if p.narrow() {
 		p.pack(halves(out)[lo:hi], in)
@@ -11,6 +13,6 @@ func roundHost(a *gpuprof.Args, lo, hi int) {
 	p.round(out[lo:hi], in)
 }
 
-func widenHost(a *gpuprof.Args, lo, hi int) {
+func widenHost(a *device.Args, lo, hi int) {
 	precision(a.Int(3)).unpack(a.Floats(1)[lo:hi], halves(a.Floats(0))[a.Int(4):][lo:hi])
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -30,12 +32,12 @@ type session struct {
 	slots     [depth]slot
 	stages    []gpuprof.Stage
 	index     [stageCount]int // of each stage in stages
-	graphs    [depth]gpuprof.Op
+	graphs    [depth]device.Op
 
-	inputs  gpuprof.Buffer // pinned: x of every batch, [batches,T,B,I]
+	inputs  device.Buffer // pinned: x of every batch, [batches,T,B,I]
 	batches int
 
-	devPool gpuprof.Pool // the device's own, below the workload's
+	devPool device.Pool // the device's own, below the workload's
 	params  params
 	flow    flowBuffers
 	tuned   *tuning
@@ -45,29 +47,29 @@ type session struct {
 
 // flowBuffers is what stays on the device from step to step.
 type flowBuffers struct {
-	energy, level, place, source gpuprof.Buffer
-	proj, bias                   gpuprof.Buffer
-	record                       gpuprof.Buffer // [B,outputs]
-	metrics                      gpuprof.Buffer // [M]
+	energy, level, place, source device.Buffer
+	proj, bias                   device.Buffer
+	record                       device.Buffer // [B,outputs]
+	metrics                      device.Buffer // [M]
 }
 
 // slot is one step in flight: its input on the device, where its results land
 // on the host, and the events that hand it over.
 type slot struct {
-	x            gpuprof.Buffer // [T,B,I]
-	net          *gru           // its h is the state after the step
-	out, metrics gpuprof.Buffer // pinned: [B,outputs], [M]
+	x            device.Buffer // [T,B,I]
+	net          *gru          // its h is the state after the step
+	out, metrics device.Buffer // pinned: [B,outputs], [M]
 	loop.Events
 	groups []group
 }
 
-func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
+func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
 	s := &session{
 		set: c.Knobs, seed: c.Seed, shape: shapeOf(c.Knobs), prec: parsePrecision(c.Knobs["precision"]),
 		mem: op.Arena{Dev: d}, Pace: loop.PaceOf(c.Knobs),
 	}
 	s.impl = chooseImpl(d.Info(), c.Knobs)
-	if _, ok := d.(gpuprof.GRUMaker); !ok && s.set["impl"] == implAuto && s.impl == implCuDNN {
+	if _, ok := d.(device.GRUMaker); !ok && s.set["impl"] == implAuto && s.impl == implCuDNN {
 		s.impl = implFused // the library is there, but nothing hands it out
 	}
 	if records(s.set) {
@@ -97,7 +99,7 @@ func (s *session) rotation(cache int64) int {
 }
 
 // allocate makes streams, events, buffers and parameters, and binds.
-func (s *session) allocate(ctx context.Context, d gpuprof.Device) error {
+func (s *session) allocate(ctx context.Context, d device.Device) error {
 	if err := s.Open(d, s.set); err != nil {
 		return err
 	}
@@ -130,9 +132,9 @@ func (s *session) allocate(ctx context.Context, d gpuprof.Device) error {
 }
 
 func (sl *slot) allocate(s *session) error {
-	sl.x = s.mem.Words("the input", s.inputWords(), gpuprof.OnDevice)
-	sl.out = s.mem.Words("the result", outputs*int64(s.shape.B), gpuprof.Pinned)
-	sl.metrics = s.mem.Words("the metrics", int64(s.metricWords()), gpuprof.Pinned)
+	sl.x = s.mem.Words("the input", s.inputWords(), device.OnDevice)
+	sl.out = s.mem.Words("the result", outputs*int64(s.shape.B), device.Pinned)
+	sl.metrics = s.mem.Words("the metrics", int64(s.metricWords()), device.Pinned)
 	if s.mem.Err != nil {
 		return s.mem.Err
 	}
@@ -142,7 +144,7 @@ func (sl *slot) allocate(s *session) error {
 func (s *session) allocateDevice() {
 	sh := s.shape
 	b := int64(sh.B)
-	on := func(what string, n int64) gpuprof.Buffer { return s.mem.Words(what, n, gpuprof.OnDevice) }
+	on := func(what string, n int64) device.Buffer { return s.mem.Words(what, n, device.OnDevice) }
 	s.params = drawParams(sh, s.seed)
 	s.allocateNet()
 	proj := s.params.proj
@@ -162,15 +164,15 @@ func (s *session) allocateDevice() {
 	case s.rec != nil:
 		s.openRecording()
 	}
-	s.Item = s.mem.Words("the item buffer", 1, gpuprof.Pageable)
+	s.Item = s.mem.Words("the item buffer", 1, device.Pageable)
 }
 
 // allocateNet makes the GRU. A library's reads the state from one buffer and
 // writes it to another, so that the slots, which take turns, hand it to and fro.
 func (s *session) allocateNet() {
 	sh, info := s.shape, s.mem.Dev.Info()
-	state := func() gpuprof.Buffer {
-		return s.mem.Words("hidden states", int64(sh.L)*int64(sh.B)*int64(sh.H), gpuprof.OnDevice)
+	state := func() device.Buffer {
+		return s.mem.Words("hidden states", int64(sh.L)*int64(sh.B)*int64(sh.H), device.OnDevice)
 	}
 	s.net = s.newNet(info)
 	if s.rec != nil {
@@ -190,7 +192,7 @@ func (s *session) allocateNet() {
 		}
 		return
 	}
-	maker, ok := s.mem.Dev.(gpuprof.GRUMaker)
+	maker, ok := s.mem.Dev.(device.GRUMaker)
 	if !ok {
 		s.mem.Err = gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: it does not offer the library's GRU", info.Name).WithFix("use fused, plain or persistent")
 		return
@@ -205,18 +207,18 @@ func (s *session) allocateNet() {
 }
 
 // newNet is the GRU without its memory.
-func (s *session) newNet(info gpuprof.Info) *gru {
+func (s *session) newNet(info device.Info) *gru {
 	return &gru{s: s.shape, impl: s.impl, prec: s.prec, cores: info.Cores, vendor: chooseVendor(info, s.set, s.impl)}
 }
 
 // drawBatches draws the inputs the steps take in turn.
 func (s *session) drawBatches() {
 	n := s.inputWords()
-	s.inputs = s.mem.Words("the inputs", int64(s.batches)*n, gpuprof.Pinned)
+	s.inputs = s.mem.Words("the inputs", int64(s.batches)*n, device.Pinned)
 	if s.mem.Err != nil {
 		return
 	}
-	x := gpuprof.Floats(s.inputs)
+	x := device.Floats(s.inputs)
 	for i := range s.batches {
 		drawInputs(s.shape, s.seed, i, x[int64(i)*n:int64(i+1)*n])
 	}
@@ -226,7 +228,7 @@ func (s *session) drawBatches() {
 func (s *session) restore() error {
 	st := drawState(s.shape, s.seed)
 	for _, part := range []struct {
-		to   gpuprof.Buffer
+		to   device.Buffer
 		from []float32
 	}{{s.slots[0].net.h, st.h}, {s.slots[1].net.h, st.h}, {s.flow.energy, st.energy}, {s.flow.level, asFloats(st.level)}, {s.flow.place, st.place}} {
 		if err := op.Send(s.mem.Dev, s.stream, part.to, part.from); err != nil {
@@ -241,7 +243,7 @@ func (s *session) restore() error {
 }
 
 // Main implements gpuprof.Session.
-func (s *session) Main() gpuprof.Stream { return s.Compute }
+func (s *session) Main() device.Stream { return s.Compute }
 
 // Depth implements gpuprof.Session.
 func (s *session) Depth() int { return depth }

@@ -1,12 +1,13 @@
 package gruflow
 
 import (
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // Step implements gpuprof.Session: one recurrent step of all carriers.
-func (s *session) Step(i int, p gpuprof.Probe) error {
+func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
 	}
@@ -40,7 +41,7 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 }
 
 // send copies a batch of inputs to the device beside whatever runs there.
-func (s *session) send(sl *slot, batch int, p gpuprof.Probe) error {
+func (s *session) send(sl *slot, batch int, p workloads.Probe) error {
 	sp := p.Begin(s.index[stH2D], s.Copies)
 	n := sl.x.Len()
 	err := s.Copies.Copy(sl.x, 0, s.inputs, batch*n, n)
@@ -52,7 +53,7 @@ func (s *session) send(sl *slot, batch int, p gpuprof.Probe) error {
 }
 
 // device enqueues what a step does on the device, as launches or as a graph.
-func (s *session) device(k int, p gpuprof.Probe) error {
+func (s *session) device(k int, p workloads.Probe) error {
 	if s.graphs[k] == nil {
 		return s.compute(k, p)
 	}
@@ -64,7 +65,7 @@ func (s *session) device(k int, p gpuprof.Probe) error {
 
 // compute enqueues a slot's groups. The packed read of the metrics belongs to
 // their stage: nobody waits for it before the slot is used again.
-func (s *session) compute(k int, p gpuprof.Probe) error {
+func (s *session) compute(k int, p workloads.Probe) error {
 	sl := &s.slots[k]
 	micro := 0
 	for i := range sl.groups {
@@ -95,15 +96,15 @@ func (s *session) compute(k int, p gpuprof.Probe) error {
 }
 
 // heard reads what the host decides by behind a part of the optimizer's step.
-func (s *session) heard(part *optim.Part, p gpuprof.Probe) error {
+func (s *session) heard(part *optim.Part, p workloads.Probe) error {
 	if part == nil { // a workload that does not train has no step
 		return nil
 	}
-	return s.train.step.Hear(part, func(from gpuprof.Buffer, at int) (float32, error) { return s.Read(from, at, p) })
+	return s.train.step.Hear(part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) })
 }
 
 // readLoss is the host reading the loss as the knob loss_read asks for.
-func (s *session) readLoss(i int, p gpuprof.Probe) error {
+func (s *session) readLoss(i int, p workloads.Probe) error {
 	if s.train == nil || !s.train.step.ReadsLoss(i) {
 		return nil
 	}
@@ -125,7 +126,7 @@ func (s *session) readPacked(sl *slot) error {
 }
 
 // receive copies the records back and hands the slot over.
-func (s *session) receive(sl *slot, p gpuprof.Probe) error {
+func (s *session) receive(sl *slot, p workloads.Probe) error {
 	sp := p.Begin(s.index[stD2H], s.stream)
 	err := s.stream.Copy(sl.out, 0, s.flow.record, 0, sl.out.Len())
 	p.End(sp)

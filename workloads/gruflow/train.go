@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
@@ -22,23 +24,23 @@ const (
 const maxWindow = 4096
 
 // trainKnobs are those of pass=train.
-func trainKnobs() []gpuprof.Knob {
-	pass := gpuprof.Choice("pass", "what a step computes: forward (one level) or train (window levels, their back-propagation and an optimizer step)", passForward, optim.Train).AsModel()
+func trainKnobs() []workloads.Knob {
+	pass := workloads.Choice("pass", "what a step computes: forward (one level) or train (window levels, their back-propagation and an optimizer step)", passForward, optim.Train).AsModel()
 	window := counted("window", "levels of a step of pass=train: depth (as many as a carrier passes) or K; the carriers go on from step to step, and no gradient does", windowDepth, maxWindow).AsModel()
 	checkpoint := counted("checkpoint", "states kept for the way back of pass=train: off (all of the window), or K (every K levels, and the levels between are computed again)", checkpointOff, maxWindow)
 	// Near sqrt(window/5), which is 3 for 40 levels, memory is least. States before checkpoints are copied on the way forward.
 	checkpoint.Try, checkpoint.Acts = []string{"3", "1", "8"}, []string{"gru", "flow", "recompute", "graph"}
-	checkpoint.Advice = map[string]string{gpuprof.AnyValue: "keep activations where memory allows, and make them again where it does not"}
+	checkpoint.Advice = map[string]string{workloads.AnyValue: "keep activations where memory allows, and make them again where it does not"}
 	checkpoint.PyTorch = map[string]string{
-		checkpointOff:    "h = gru(x, h)  # every activation is kept for the backward",
-		gpuprof.AnyValue: "h = torch.utils.checkpoint.checkpoint(levels, x, h, use_reentrant=False)  # K levels at a time",
+		checkpointOff:      "h = gru(x, h)  # every activation is kept for the backward",
+		workloads.AnyValue: "h = torch.utils.checkpoint.checkpoint(levels, x, h, use_reentrant=False)  # K levels at a time",
 	}
-	return append([]gpuprof.Knob{pass, window, checkpoint, tapeKnob(), windowsKnob()}, optim.Knobs()...)
+	return append([]workloads.Knob{pass, window, checkpoint, tapeKnob(), windowsKnob()}, optim.Knobs()...)
 }
 
 // counted is a knob that is a word or a number from 1.
-func counted(name, doc, word string, most int) gpuprof.Knob {
-	return gpuprof.Knob{Name: name, Doc: doc, Default: word, Values: []string{word}, Accept: fmt.Sprintf("integer from 1 to %d", most),
+func counted(name, doc, word string, most int) workloads.Knob {
+	return workloads.Knob{Name: name, Doc: doc, Default: word, Values: []string{word}, Accept: fmt.Sprintf("integer from 1 to %d", most),
 		Parse: func(s string) (string, error) {
 			n, err := strconv.Atoi(s)
 			if err != nil || n < 1 || n > most {
@@ -112,9 +114,9 @@ func leastCheckpoint(window int) int {
 type training struct {
 	*recording
 	// [D], [D+1], [B,2], [B], [D+B], [B,outputs]
-	target, ddose, dplace, de, losses, dp gpuprof.Buffer
-	loss                                  gpuprof.Buffer // [1]
-	dh                                    scratchRef     // [B,H]
+	target, ddose, dplace, de, losses, dp device.Buffer
+	loss                                  device.Buffer // [1]
+	dh                                    scratchRef    // [B,H]
 	step                                  optim.Step
 	sum                                   *op.Bound
 	parts                                 []optim.Part
@@ -182,7 +184,7 @@ func (s *session) openTraining() {
 }
 
 // projection are the gradients of the projection and its bias.
-func (t *training) projection() (proj, bias gpuprof.Buffer) {
+func (t *training) projection() (proj, bias device.Buffer) {
 	n := 4 * len(t.u.layers)
 	return t.step.Grad(n), t.step.Grad(n + 1)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
@@ -64,12 +65,12 @@ func (s *session) level(sl *slot, micro, j int) (x source, slot, ago int) {
 }
 
 // running is a layer's part of a state [L,B,H].
-func (s *session) running(state gpuprof.Buffer, l int) loop.View {
+func (s *session) running(state device.Buffer, l int) loop.View {
 	return loop.View{Buf: state, At: l * s.shape.B * s.shape.H}
 }
 
 // begin are the launches before the first level that is kept.
-func (s *session) begin(state gpuprof.Buffer) []launch {
+func (s *session) begin(state device.Buffer) []launch {
 	return s.rec.u.begin(loop.View{Buf: state})
 }
 
@@ -98,7 +99,7 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	head := top
 	if !s.prec.narrow() {
 		state := t.u.states(sh.L-1, slot+1, 0)
-		top, at, layers, head = state.arg, state.at, 1, loop.View{Buf: state.arg.(gpuprof.Buffer), At: state.at}
+		top, at, layers, head = state.arg, state.at, 1, loop.View{Buf: state.arg.(device.Buffer), At: state.at}
 	}
 	flow := group{stage: stFlow, minimum: flowCost(sh)}
 	flow.minimum.BytesWritten += 4 * pathWords * int64(sh.B)
@@ -118,7 +119,7 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 
 // leaving clears the states of carriers that have left behind a level, as it was so many
 // levels ago.
-func (s *session) leaving(slot, ago int, state gpuprof.Buffer) (all []launch) {
+func (s *session) leaving(slot, ago int, state device.Buffer) (all []launch) {
 	for l := range s.shape.L {
 		all = append(all, s.rec.u.leave(l, slot, ago, s.flow.level, s.running(state, l)))
 	}
@@ -147,7 +148,7 @@ func (s *session) levelsAgain(sl *slot, micro, j int) (all []group) {
 }
 
 // bind binds what ends the way down and the way up.
-func (t *training) bind(dev gpuprof.Device) (err error) {
+func (t *training) bind(dev device.Device) (err error) {
 	s := t.u.net.s
 	if t.sum, err = (op.Sum{N: s.D + s.B}).Bind(dev, t.losses, t.loss); err != nil {
 		return err
@@ -176,7 +177,7 @@ func (s *session) lossGroup(micro int) group {
 	g.once = []launch{s.launch(&lossKernel, n, lossCost(sh, t.window), s.flow.metrics, t.target, s.flow.place, t.ddose, t.dplace, t.de, t.losses,
 		n, sh.D, t.window, sh.metrics(), metFixed, float32(lossKappa))}
 	for l := range sh.L { // behind the last level there is nothing
-		for _, b := range []gpuprof.Buffer{t.u.layers[l].dh, t.u.layers[l].chain} {
+		for _, b := range []device.Buffer{t.u.layers[l].dh, t.u.layers[l].chain} {
 			g.once = append(g.once, s.launch(&fillKernel, sh.B*sh.H, fillCost(sh.B*sh.H), b, sh.B*sh.H, float32(0)))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -44,7 +45,7 @@ func TestScaledGradients(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, b := range []gpuprof.Buffer{s.train.ddose, s.train.dplace} {
+				for _, b := range []device.Buffer{s.train.ddose, s.train.dplace} {
 					v := make([]float32, b.Len()/4)
 					for k := range v[:len(v)-1] { // the last dose is the energy of those that leave
 						v[k] = float32(scale) * 1e-5
@@ -123,7 +124,7 @@ func TestTrainingRefusals(t *testing.T) {
 		{"loss_read=step", []string{"loss_read=step", "pass=forward"}},
 		{"zero=fill", []string{"zero=fill", "pass=forward"}},
 	} {
-		err := New().Refuse(gpuprof.Info{Kind: "host", MaxThreads: 8}, resolve(t, "small", strings.Split(tt.set, ",")...).Knobs)
+		err := New().Refuse(device.Info{Kind: "host", MaxThreads: 8}, resolve(t, "small", strings.Split(tt.set, ",")...).Knobs)
 		for _, w := range tt.words {
 			if err == nil || !strings.Contains(err.Error(), w) {
 				t.Errorf("%s: %v, want %q in it", tt.set, err, w)

@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // lessonSize is a training small enough for many runs: carriers leave inside the window.
@@ -212,7 +213,7 @@ func TestTrainingRefusesMemory(t *testing.T) {
 // Adam lowers the loss of windows.
 func TestTrainingLowersTheLoss(t *testing.T) {
 	s := openSession(t, "small", append(slices.Clone(lessonSize), "lr=0.02", "flows=42")...)
-	loss := func(k int) float32 { return gpuprof.Floats(s.slots[k].metrics)[s.metricWords()-1] }
+	loss := func(k int) float32 { return device.Floats(s.slots[k].metrics)[s.metricWords()-1] }
 	run(t, s, 1)
 	first := loss(0)
 	run(t, s, 200)
@@ -292,7 +293,7 @@ func TestLossThatIsNotFinite(t *testing.T) {
 		}
 	}
 	s := openSession(t, "small", append(slices.Clone(lessonSize), "window=3")...)
-	st := gpuprof.Floats(s.inputs)
+	st := device.Floats(s.inputs)
 	for i := range st { // the weights are of both signs
 		st[i] = float32(math.Inf(1))
 	}

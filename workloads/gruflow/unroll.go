@@ -1,7 +1,7 @@
 package gruflow
 
 import (
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -11,13 +11,13 @@ import (
 type request struct {
 	what  string
 	words int64
-	to    *gpuprof.Buffer
+	to    *device.Buffer
 }
 
 // allocate makes the buffers of a list.
 func allocate(mem *op.Arena, list []request) {
 	for _, r := range list {
-		*r.to = mem.Words(r.what, r.words, gpuprof.OnDevice)
+		*r.to = mem.Words(r.what, r.words, device.OnDevice)
 	}
 }
 
@@ -34,8 +34,8 @@ type unroll struct {
 	net    *gru // its layers' weights are turned for the products forward
 	slots  int
 	layers []unrolled
-	zeros  gpuprof.Buffer            // no bias, of the products backwards
-	tables map[[2]int]gpuprof.Buffer // of op.Outer, by the gradient's shape
+	zeros  device.Buffer            // no bias, of the products backwards
+	tables map[[2]int]device.Buffer // of op.Outer, by the gradient's shape
 	// Scratch memory: gates forward and backward, both products' rounded operands, a
 	// float32 one of the gradients', and the cotangents of two layers' inputs.
 	gx, gh, ghAll, rounded, state, wide, partial, work scratchRef
@@ -47,14 +47,14 @@ type unroll struct {
 // its state [B,H].
 type unrolled struct {
 	p, g, back   layerBuffers
-	states, kept gpuprof.Buffer // [slots*T+1,B,H], [slots*T,B,4H]
-	dh, chain    gpuprof.Buffer
+	states, kept device.Buffer // [slots*T+1,B,H], [slots*T,B,4H]
+	dh, chain    device.Buffer
 }
 
 // newUnroll describes a GRU of which net has shape, precision and products.
 func newUnroll(net *gru, slots int) *unroll {
 	net.layers = make([]layerBuffers, net.s.L)
-	return &unroll{net: net, slots: slots, layers: make([]unrolled, net.s.L), tables: map[[2]int]gpuprof.Buffer{}}
+	return &unroll{net: net, slots: slots, layers: make([]unrolled, net.s.L), tables: map[[2]int]device.Buffer{}}
 }
 
 // rounds says that operands are rounded before the products: the vendor's round float32 to
@@ -64,7 +64,7 @@ func (u *unroll) rounds() bool { return u.net.prec.narrow() || u.net.prec == tf3
 // requests lists the memory of the device but for gradients.
 func (u *unroll) requests() (list []request) {
 	s, p := u.net.s, u.net.prec
-	add := func(what string, n int64, to *gpuprof.Buffer) { list = append(list, request{what, n, to}) }
+	add := func(what string, n int64, to *device.Buffer) { list = append(list, request{what, n, to}) }
 	cells, g := int64(s.B)*int64(s.H), int64(s.gates())
 	for l := range u.layers {
 		b, k := &u.layers[l], int64(s.width(l))
@@ -180,7 +180,7 @@ func (u *unroll) weights(l int) (gr group) {
 	s, p, b := u.net.s, u.net.prec, u.layers[l]
 	gr = group{stage: stWeights, layer: l}
 	for _, m := range []struct {
-		from, turned, rounded gpuprof.Buffer
+		from, turned, rounded device.Buffer
 		k                     int
 	}{{b.p.wi, u.net.layers[l].wi, b.back.wi, s.width(l)}, {b.p.wh, u.net.layers[l].wh, b.back.wh, s.H}} {
 		n := s.gates() * m.k
@@ -248,13 +248,13 @@ func (u *unroll) forward(l, slot int, x source, h loop.View) (gr group) {
 }
 
 // leave clears the states behind a slot of the carriers that left with it, ago levels ago.
-func (u *unroll) leave(l, slot, ago int, level gpuprof.Buffer, h loop.View) launch {
+func (u *unroll) leave(l, slot, ago int, level device.Buffer, h loop.View) launch {
 	s := u.net.s
 	return u.net.launch(&leaveKernel, s.B*s.H, leaveCost(s, u.net.prec), u.layers[l].states, h, level, s.B*s.H, s.H, u.states(l, slot+1, 0).at, int(u.net.prec), s.D, ago)
 }
 
 // restore makes those states again.
-func (u *unroll) restore(l, slot, ago int, level gpuprof.Buffer) launch {
+func (u *unroll) restore(l, slot, ago int, level device.Buffer) launch {
 	s := u.net.s
 	return u.net.launch(&restoreKernel, s.B*s.H, restoreCost(s, u.net.prec), u.layers[l].states, u.kept(l, slot, s.T-1), level, s.B*s.H, s.H, u.states(l, slot+1, 0).at, int(u.net.prec), s.D, ago)
 }
@@ -275,7 +275,7 @@ func (u *unroll) begin(h loop.View) (all []launch) {
 }
 
 // end are those that take the states behind a slot to h; a narrow precision has them there.
-func (u *unroll) end(slot int, h gpuprof.Buffer) (all []launch) {
+func (u *unroll) end(slot int, h device.Buffer) (all []launch) {
 	n := u.net.s.B * u.net.s.H
 	for l := range u.layers {
 		if !u.net.prec.narrow() {

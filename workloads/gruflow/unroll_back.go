@@ -2,19 +2,20 @@ package gruflow
 
 import (
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // wayBack is what a layer of a level goes back with.
 type wayBack struct {
 	slot, ago int
-	x         source         // the level's input [T,B,I]
-	level     gpuprof.Buffer // of the carriers, now
-	dout      any            // cotangent of the layer's output from step first on
+	x         source        // the level's input [T,B,I]
+	level     device.Buffer // of the carriers, now
+	dout      any           // cotangent of the layer's output from step first on
 	first     int
-	energy    gpuprof.Buffer // where column 0 of the first layer's input's cotangent is added
-	dx        gpuprof.Buffer // or where all of it goes
-	add       bool           // gradients to what is there
+	energy    device.Buffer // where column 0 of the first layer's input's cotangent is added
+	dx        device.Buffer // or where all of it goes
+	add       bool          // gradients to what is there
 }
 
 // back is a layer of a level backwards: first the chain over time steps and the cotangent
@@ -94,7 +95,7 @@ func (u *unroll) grads(l int, w wayBack) group {
 	gr := group{stage: stGrads, layer: l, take: []scratchRef{u.partial, u.work}, give: []scratchRef{u.partial, u.work, u.gx, u.ghAll}, minimum: u.gradsMinimum(l)}
 	for _, b := range []struct {
 		gates scratchRef
-		to    gpuprof.Buffer
+		to    device.Buffer
 	}{{u.gx, g.bi}, {u.ghAll, g.bh}} {
 		gr.once = append(gr.once, u.net.launch(&biasKernel, gates, biasCost(rows, gates), b.gates, b.to, gates, rows, w.add))
 		if u.net.prec != fp32 { // as inputs of the other products they were rounded so anyway
@@ -117,7 +118,7 @@ func (u *unroll) grads(l int, w wayBack) group {
 
 // outer appends the gradient of one matrix: of gates [rows,3H] and x [rows,k], which is
 // read as the product forward read it.
-func (u *unroll) outer(gr *group, gates scratchRef, x source, wide bool, to gpuprof.Buffer, k int, add bool) {
+func (u *unroll) outer(gr *group, gates scratchRef, x source, wide bool, to device.Buffer, k int, add bool) {
 	s, g := u.net.s, u.net
 	rows := s.T * s.B
 	n := rows * k
@@ -138,7 +139,7 @@ func (u *unroll) outer(gr *group, gates scratchRef, x source, wide bool, to gpup
 }
 
 // sums appends the launches of a gradient.
-func (u *unroll) sums(gr *group, o op.Outer, a, b any, to gpuprof.Buffer) {
+func (u *unroll) sums(gr *group, o op.Outer, a, b any, to device.Buffer) {
 	for _, l := range o.Launches(u.net.Dev.Info().Kind, op.OuterBuffers{A: a, B: b, W: to, Partial: u.partial, Table: u.tables[[2]int{o.M, o.K}], Work: u.work}) {
 		gr.once = append(gr.once, u.bound(l))
 	}

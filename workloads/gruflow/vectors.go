@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -69,14 +70,14 @@ func (c *vectorCase) UnmarshalJSON(b []byte) error {
 }
 
 // CheckVectors implements gpuprof.VectorChecker.
-func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
+func (Workload) CheckVectors(ctx context.Context, d device.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
 	return loop.Vectors(ctx, file, name, "docs/gruflow.md", func(c *vectorCase) string { return c.Kind },
 		func(c *vectorCase) ([]gpuprof.CaseResult, error) { return c.run(d) })
 }
 
 // run compares the case in float64, and in float32 with every implementation
 // of the cell, of which the worst counts.
-func (c *vectorCase) run(d gpuprof.Device) ([]gpuprof.CaseResult, error) {
+func (c *vectorCase) run(d device.Device) ([]gpuprof.CaseResult, error) {
 	switch c.Kind {
 	case "gru", kindGrad:
 	case kindStep:
@@ -286,7 +287,7 @@ func (c *vectorCase) timeMajor(s shape, v []float64, width int) []float64 {
 }
 
 // forward runs the case on the device in float32.
-func (c *vectorCase) forward(d gpuprof.Device, s shape, impl string, layers []layer64, x, h0 []float64) (out, hn []float32, err error) {
+func (c *vectorCase) forward(d device.Device, s shape, impl string, layers []layer64, x, h0 []float64) (out, hn []float32, err error) {
 	cfg := ForwardConfig{TimeSteps: s.T, Batch: s.B, Input: s.I, Hidden: s.H, Impl: impl, Precision: "fp32"}
 	for _, l := range layers {
 		cfg.Layers = append(cfg.Layers, Layer{op.As[float32](l.wi), op.As[float32](l.wh), op.As[float32](l.bi), op.As[float32](l.bh)})

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -33,7 +34,7 @@ type gradPair struct {
 }
 
 // runGrad compares gradients in float64 and in float32 on the device.
-func (c *vectorCase) runGrad(d gpuprof.Device, s shape, layers []layer64) ([]gpuprof.CaseResult, error) {
+func (c *vectorCase) runGrad(d device.Device, s shape, layers []layer64) ([]gpuprof.CaseResult, error) {
 	orZero := func(t tensor, n int) []float64 {
 		if len(t.data) == 0 {
 			return make([]float64, n)
@@ -69,8 +70,8 @@ func (c *vectorCase) runGrad(d gpuprof.Device, s shape, layers []layer64) ([]gpu
 }
 
 // gradImpls are our own kernels, and cuDNN where it is found.
-func gradImpls(d gpuprof.Device) []string {
-	if _, ok := d.(gpuprof.GRUTrainer); ok && d.Info().Facts["cudnn"] != "" {
+func gradImpls(d device.Device) []string {
+	if _, ok := d.(device.GRUTrainer); ok && d.Info().Facts["cudnn"] != "" {
 		return []string{implFused, implCuDNN}
 	}
 	return []string{implFused}
@@ -136,7 +137,7 @@ func (c *vectorCase) worstOf(s shape, g gruGrads) (gpuprof.CaseResult, error) {
 }
 
 // backwardOn runs the case forward and backward on the device in float32.
-func backwardOn(d gpuprof.Device, s shape, layers []layer64, in gradInput, impl string) (out gruGrads, err error) {
+func backwardOn(d device.Device, s shape, layers []layer64, in gradInput, impl string) (out gruGrads, err error) {
 	cfg := ForwardConfig{Impl: impl, TimeSteps: s.T, Batch: s.B, Input: s.I, Hidden: s.H}
 	for _, l := range layers {
 		cfg.Layers = append(cfg.Layers, Layer{op.As[float32](l.wi), op.As[float32](l.wh), op.As[float32](l.bi), op.As[float32](l.bh)})

@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
@@ -45,7 +47,7 @@ type trainedStep struct {
 
 // runStep compares the loss, the gradients of all parameters before clipping, and the
 // parameters behind a step of Adam.
-func (c *vectorCase) runStep(d gpuprof.Device) ([]gpuprof.CaseResult, error) {
+func (c *vectorCase) runStep(d device.Device) ([]gpuprof.CaseResult, error) {
 	s, p, err := c.stepShape()
 	if err != nil {
 		return nil, err
@@ -196,16 +198,16 @@ func (c *vectorCase) refStep(s shape, p params) (out trainedStep) {
 }
 
 // stepOn runs the step as the workload does, from the case's numbers in place of drawn ones.
-func (c *vectorCase) stepOn(d gpuprof.Device, s shape, p params) (out trainedStep, err error) {
+func (c *vectorCase) stepOn(d device.Device, s shape, p params) (out trainedStep, err error) {
 	set := gpuprof.Settings{"pass": optim.Train, "window": strconv.Itoa(c.window), "lr": strconv.FormatFloat(c.Rate, 'g', -1, 64), "clip": strconv.FormatFloat(c.Clip, 'g', -1, 64)}
 	for knob, n := range map[string]int{"flows": s.B, "input": s.I, "hidden": s.H, "layers": s.L, "depth": s.D, "steps": s.T} {
 		set[knob] = strconv.Itoa(n)
 	}
-	knobs, err := gpuprof.Resolve(New(), "small", set)
+	knobs, err := workloads.Resolve(New(), "small", set)
 	if err != nil {
 		return out, err
 	}
-	t, err := open(context.Background(), d, gpuprof.Config{Preset: "small", Knobs: knobs, Mode: gpuprof.Hot})
+	t, err := open(context.Background(), d, workloads.Config{Preset: "small", Knobs: knobs, Mode: gpuprof.Hot})
 	if err != nil {
 		return out, err
 	}
@@ -227,13 +229,13 @@ func (s *session) start(c *vectorCase, p params) error {
 	}
 	copy(s.params.proj, p.proj)
 	copy(s.params.bias, p.bias)
-	copy(gpuprof.Floats(s.inputs), op.As[float32](c.X.data))
+	copy(device.Floats(s.inputs), op.As[float32](c.X.data))
 	if err := s.restore(); err != nil {
 		return err
 	}
 	st := c.start()
 	for _, part := range []struct {
-		to   gpuprof.Buffer
+		to   device.Buffer
 		from []float32
 	}{{s.net.h, st.h}, {s.flow.energy, st.energy}, {s.flow.level, asFloats(st.level)}, {s.flow.place, st.place},
 		{s.flow.source, op.As[float32](c.Source.data)}, {s.train.target, op.As[float32](c.Target.data)}} {
@@ -251,7 +253,7 @@ func (s *session) oneStep() (out trainedStep, err error) {
 	if err := s.send(sl, 0, loop.Silent{}); err != nil {
 		return out, err
 	}
-	read := func(b gpuprof.Buffer) []float64 {
+	read := func(b device.Buffer) []float64 {
 		v, failed := op.Receive(s.mem.Dev, s.stream, b, 0, b.Len()/4)
 		err = errors.Join(err, failed)
 		return op.As[float64](v)

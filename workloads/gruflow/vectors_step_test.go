@@ -11,7 +11,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 )
 
 // stepCases are the cases of whole training steps among the vectors of torch.
@@ -36,7 +37,7 @@ func stepCases(t *testing.T) (cases []json.RawMessage) {
 }
 
 // checked compares one case on a device.
-func checked(t *testing.T, d gpuprof.Device, c any) ([]gpuprof.CaseResult, error) {
+func checked(t *testing.T, d device.Device, c any) ([]gpuprof.CaseResult, error) {
 	t.Helper()
 	b, err := json.Marshal(map[string]any{"cases": []any{c}})
 	if err != nil {
@@ -52,9 +53,9 @@ func TestTrainingStepsOfTorch(t *testing.T) {
 	if len(cases) < 4 {
 		t.Fatalf("%d cases", len(cases))
 	}
-	for name, on := range map[string]func(t *testing.T) gpuprof.Device{
-		"host": func(t *testing.T) gpuprof.Device { return openHost(t, host.Options{}) },
-		"cuda": func(t *testing.T) gpuprof.Device { return openSimulated(t, false) }, "cuda with cuBLAS": func(t *testing.T) gpuprof.Device { return openSimulated(t, true) },
+	for name, on := range map[string]func(t *testing.T) device.Device{
+		"host": func(t *testing.T) device.Device { return openHost(t, host.Options{}) },
+		"cuda": func(t *testing.T) device.Device { return openSimulated(t, false) }, "cuda with cuBLAS": func(t *testing.T) device.Device { return openSimulated(t, true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := on(t)

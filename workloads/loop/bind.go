@@ -5,33 +5,34 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // Binder loads a workload's kernels, each once, and binds their arguments. After the
 // first failure, which Err keeps, it does nothing.
 type Binder struct {
-	Dev     gpuprof.Device
+	Dev     device.Device
 	Err     error
 	Loading time.Duration // that kernels took to load
 
-	funcs map[*gpuprof.Kernel]gpuprof.Func
+	funcs map[*device.Kernel]device.Func
 }
 
 // View is a buffer from element At on, for a vendor's routine, which takes no offset:
 // it is given the address, as a CUDA device passes it on.
 type View struct {
-	Buf gpuprof.Buffer
+	Buf device.Buffer
 	At  int
 }
 
 // Bind loads kern and puts args into to. They are checked against its signature: a
 // Buffer or View is b, an int or bool is i, a float32 is f. own gives the letter of an
 // argument of the workload's own kind, 0 where it is none.
-func (b *Binder) Bind(kern *gpuprof.Kernel, to *gpuprof.Args, own func(i int, arg any) byte, args ...any) gpuprof.Func {
+func (b *Binder) Bind(kern *device.Kernel, to *device.Args, own func(i int, arg any) byte, args ...any) device.Func {
 	sig := make([]byte, len(args))
 	for i, arg := range args {
 		switch v := arg.(type) {
-		case gpuprof.Buffer:
+		case device.Buffer:
 			to.SetBuf(i, v)
 			sig[i] = 'b'
 		case View:
@@ -62,12 +63,12 @@ func (b *Binder) Bind(kern *gpuprof.Kernel, to *gpuprof.Args, own func(i int, ar
 	return fn
 }
 
-func (b *Binder) load(kern *gpuprof.Kernel) gpuprof.Func {
+func (b *Binder) load(kern *device.Kernel) device.Func {
 	fn, ok := b.funcs[kern]
 	if !ok && b.Err == nil {
 		began := time.Now()
 		if fn, b.Err = b.Dev.Load(kern); b.funcs == nil {
-			b.funcs = map[*gpuprof.Kernel]gpuprof.Func{}
+			b.funcs = map[*device.Kernel]device.Func{}
 		}
 		b.Loading += time.Since(began)
 		b.funcs[kern] = fn

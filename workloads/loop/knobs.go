@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
 )
 
 type (
@@ -22,13 +23,13 @@ const (
 )
 
 // SyncKnob is sync, when the caller waits for the device; def is its default.
-func SyncKnob(doc, def string) gpuprof.Knob {
-	k := gpuprof.EveryKnob("sync", doc, def, never, "step")
+func SyncKnob(doc, def string) workloads.Knob {
+	k := workloads.EveryKnob("sync", doc, def, never, "step")
 	k.Try, k.Acts = []string{never, "step", "every:10"}, caller()
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.SkipSync, To: never, Waits: everySome("sync")}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.SkipSync, To: never, Waits: everySome("sync")}}
 	k.Advice = lines{never: "remove torch.cuda.synchronize() from the loop; synchronize only around a measurement"}
 	k.PyTorch = lines{never: "# delete torch.cuda.synchronize() from the loop", "step": "torch.cuda.synchronize()  # every step",
-		gpuprof.AnyValue: "if step % %s == 0: torch.cuda.synchronize()"}
+		workloads.AnyValue: "if step % %s == 0: torch.cuda.synchronize()"}
 	return k
 }
 
@@ -44,22 +45,22 @@ func everySome(knob string) func(set, map[string]float64) float64 {
 
 // ItemReads completes the knob item_reads, which reads results a number at a
 // time; off is its value for none.
-func ItemReads(k gpuprof.Knob, off string) gpuprof.Knob {
+func ItemReads(k workloads.Knob, off string) workloads.Knob {
 	k.Name, k.Try, k.Acts = "item_reads", []string{packed, "0", "4"}, caller()
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.ReadTogether, To: off, Waits: func(s set, _ map[string]float64) float64 { return float64(s.Int("item_reads")) }}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: off, Waits: func(s set, _ map[string]float64) float64 { return float64(s.Int("item_reads")) }}}
 	advice := "keep losses on the device (running += loss.detach()) and read them with one .item() every N steps, not one per metric and step"
 	k.Advice = lines{packed: advice, "0": advice}
 	k.PyTorch = lines{
-		packed:           "values = torch.stack(metrics).tolist()  # one copy instead of an .item() each",
-		"0":              "total += loss.detach()  # instead of loss.item(); read it once per epoch",
-		gpuprof.AnyValue: "values = [m.item() for m in metrics]  # %s of them per step",
+		packed:             "values = torch.stack(metrics).tolist()  # one copy instead of an .item() each",
+		"0":                "total += loss.detach()  # instead of loss.item(); read it once per epoch",
+		workloads.AnyValue: "values = [m.item() for m in metrics]  # %s of them per step",
 	}
 	return k
 }
 
 // PackedReads is item_reads where one packed copy is the other way to read.
-func PackedReads(doc string, least, most int) gpuprof.Knob {
-	return ItemReads(gpuprof.Knob{Doc: doc, Default: packed, Values: []string{packed}, Accept: fmt.Sprintf("integer from %d to %d", least, most),
+func PackedReads(doc string, least, most int) workloads.Knob {
+	return ItemReads(workloads.Knob{Doc: doc, Default: packed, Values: []string{packed}, Accept: fmt.Sprintf("integer from %d to %d", least, most),
 		Parse: func(s string) (string, error) {
 			n, err := strconv.Atoi(s)
 			if err != nil || n < least || n > most {
@@ -73,10 +74,10 @@ func PackedReads(doc string, least, most int) gpuprof.Knob {
 }
 
 // ResetKnob is reset_stats, a new peak of memory in use each step.
-func ResetKnob(doc string) gpuprof.Knob {
-	k := gpuprof.Choice("reset_stats", doc, "off", "on", resetSync)
+func ResetKnob(doc string) workloads.Knob {
+	k := workloads.Choice("reset_stats", doc, "off", "on", resetSync)
 	k.Acts = caller()
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.LeavePeak, To: "off", Waits: func(s set, _ map[string]float64) float64 {
+	k.Answers = []workloads.Answer{{Remedy: workloads.LeavePeak, To: "off", Waits: func(s set, _ map[string]float64) float64 {
 		if s["reset_stats"] == resetSync {
 			return float64(max(1, s.Int("accumulate"))) // once a micro-batch
 		}
@@ -91,20 +92,20 @@ func ResetKnob(doc string) gpuprof.Knob {
 }
 
 // TrimKnob is pool_trim, giving cached memory back to the device.
-func TrimKnob(doc string) gpuprof.Knob {
-	k := gpuprof.EveryKnob("pool_trim", doc, never, never)
+func TrimKnob(doc string) workloads.Knob {
+	k := workloads.EveryKnob("pool_trim", doc, never, never)
 	k.Try, k.Acts = []string{"every:50"}, caller()
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.KeepPool, To: never, Waits: everySome("pool_trim")}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.KeepPool, To: never, Waits: everySome("pool_trim")}}
 	k.Advice = lines{never: "remove torch.cuda.empty_cache() from the loop"}
-	k.PyTorch = lines{never: "# delete torch.cuda.empty_cache() from the loop", gpuprof.AnyValue: "if step % %s == 0: torch.cuda.empty_cache()"}
+	k.PyTorch = lines{never: "# delete torch.cuda.empty_cache() from the loop", workloads.AnyValue: "if step % %s == 0: torch.cuda.empty_cache()"}
 	return k
 }
 
 // AsyncKnob is async_copy, whether the caller waits for its copies.
-func AsyncKnob(doc string) gpuprof.Knob {
-	k := gpuprof.Choice("async_copy", doc, "on", "off")
+func AsyncKnob(doc string) workloads.Knob {
+	k := workloads.Choice("async_copy", doc, "on", "off")
 	k.Acts = slices.Concat(copies(), caller())
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.CopyUnwaited, To: "on", Waits: func(s set, counters map[string]float64) float64 {
+	k.Answers = []workloads.Answer{{Remedy: workloads.CopyUnwaited, To: "on", Waits: func(s set, counters map[string]float64) float64 {
 		switch {
 		case s["async_copy"] != "off":
 			return 0
@@ -120,12 +121,12 @@ func AsyncKnob(doc string) gpuprof.Knob {
 
 // PinnedKnob is pinned, which memory copies go through: on, off, and in a
 // workload that has it batch, pinned anew each time.
-func PinnedKnob(doc string, values ...string) gpuprof.Knob {
-	k := gpuprof.Choice("pinned", doc, values...)
+func PinnedKnob(doc string, values ...string) workloads.Knob {
+	k := workloads.Choice("pinned", doc, values...)
 	k.Acts = copies()
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.PinMemory, To: "on", When: set{"pinned": "off"}}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.PinMemory, To: "on", When: set{"pinned": "off"}}}
 	if slices.Contains(values, "batch") {
-		k.Answers = append(k.Answers, gpuprof.Answer{Remedy: gpuprof.PinOnce, To: "on", When: set{"pinned": "batch"}})
+		k.Answers = append(k.Answers, workloads.Answer{Remedy: workloads.PinOnce, To: "on", When: set{"pinned": "batch"}})
 	}
 	k.Advice = lines{"on": "DataLoader(..., pin_memory=True), and batch.to(device, non_blocking=True)"}
 	k.PyTorch = lines{
@@ -136,10 +137,10 @@ func PinnedKnob(doc string, values ...string) gpuprof.Knob {
 }
 
 // StreamsKnob is streams: copies beside what computes, or in line with it.
-func StreamsKnob(doc string) gpuprof.Knob {
-	k := gpuprof.Choice("streams", doc, "2", "1")
+func StreamsKnob(doc string) workloads.Knob {
+	k := workloads.Choice("streams", doc, "2", "1")
 	k.Acts = copies()
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.CopyBeside, To: "2", When: set{"streams": "1"}}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.CopyBeside, To: "2", When: set{"streams": "1"}}}
 	k.Advice = lines{"2": "copy the next batch in a torch.cuda.Stream of its own, and main.wait_stream(copies) before it is used"}
 	k.PyTorch = lines{
 		"2": "with torch.cuda.stream(copy_stream): batch = batch.to(device, non_blocking=True)",
@@ -149,43 +150,43 @@ func StreamsKnob(doc string) gpuprof.Knob {
 }
 
 // ThreadsKnob is threads, the CPUs that kernels of the host device may use.
-func ThreadsKnob(doc string) gpuprof.Knob {
+func ThreadsKnob(doc string) workloads.Knob {
 	cores := runtime.NumCPU()
-	k := gpuprof.CountKnob("threads", doc)
-	k.Try, k.Acts = []string{"1", strconv.Itoa(max(1, cores/2)), strconv.Itoa(cores)}, []string{gpuprof.AllStages}
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.UseThreads, To: "all"}}
-	k.Advice = lines{"all": "torch.set_num_threads(os.cpu_count())", gpuprof.AnyValue: "torch.set_num_threads(%s)"}
+	k := workloads.CountKnob("threads", doc)
+	k.Try, k.Acts = []string{"1", strconv.Itoa(max(1, cores/2)), strconv.Itoa(cores)}, []string{workloads.AllStages}
+	k.Answers = []workloads.Answer{{Remedy: workloads.UseThreads, To: "all"}}
+	k.Advice = lines{"all": "torch.set_num_threads(os.cpu_count())", workloads.AnyValue: "torch.set_num_threads(%s)"}
 	k.PyTorch = k.Advice
 	return k
 }
 
 // BatchKnob is batch, the work of a step; limit is the key of the input's size.
-func BatchKnob(doc string, def, most int, limit string) gpuprof.Knob {
-	k := gpuprof.IntKnob("batch", doc, def, 1, most)
-	k.Scales, k.Acts = true, []string{gpuprof.AllStages}
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.GrowBatch, Limit: limit}}
-	k.Advice = lines{gpuprof.AnyValue: "DataLoader(..., batch_size=...), and the learning rate that goes with it"}
-	k.PyTorch = lines{gpuprof.AnyValue: "loader = DataLoader(dataset, batch_size=%s)"}
+func BatchKnob(doc string, def, most int, limit string) workloads.Knob {
+	k := workloads.IntKnob("batch", doc, def, 1, most)
+	k.Scales, k.Acts = true, []string{workloads.AllStages}
+	k.Answers = []workloads.Answer{{Remedy: workloads.GrowBatch, Limit: limit}}
+	k.Advice = lines{workloads.AnyValue: "DataLoader(..., batch_size=...), and the learning rate that goes with it"}
+	k.PyTorch = lines{workloads.AnyValue: "loader = DataLoader(dataset, batch_size=%s)"}
 	return k
 }
 
 // GraphKnob is graph, one launch graph for a step's launches. A graph holds on to
 // pooled memory, so that no pool is trimmed beside it.
-func GraphKnob(doc string) gpuprof.Knob {
-	k := gpuprof.Choice("graph", doc, "off", "on")
-	k.Acts = []string{gpuprof.AllStages}
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.CaptureGraph, To: "on", When: set{"graph": "off", "pool_trim": never}}}
+func GraphKnob(doc string) workloads.Knob {
+	k := workloads.Choice("graph", doc, "off", "on")
+	k.Acts = []string{workloads.AllStages}
+	k.Answers = []workloads.Answer{{Remedy: workloads.CaptureGraph, To: "on", When: set{"graph": "off", "pool_trim": never}}}
 	k.Advice = lines{"on": `torch.compile(model, mode="reduce-overhead"), or torch.cuda.make_graphed_callables`}
 	k.PyTorch = lines{"on": "model = torch.compile(model, mode='reduce-overhead')", "off": "model = torch.compile(model)  # without mode='reduce-overhead'"}
 	return k
 }
 
 // LibraryKnob is library, who multiplies matrices; acts are the stages that do.
-func LibraryKnob(doc string, acts ...string) gpuprof.Knob {
+func LibraryKnob(doc string, acts ...string) workloads.Knob {
 	const nothing = "# nothing to change: torch.matmul calls cuBLAS if it is found"
-	k := gpuprof.Choice("library", doc, "auto", "on", "off")
+	k := workloads.Choice("library", doc, "auto", "on", "off")
 	k.Acts = acts
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.UseLibrary, To: "auto", When: set{"library": "off"}}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.UseLibrary, To: "auto", When: set{"library": "off"}}}
 	k.Advice = lines{"auto": "nothing to change: torch.matmul calls cuBLAS already"}
 	k.PyTorch = lines{
 		"auto": nothing, "on": nothing,
@@ -196,11 +197,11 @@ func LibraryKnob(doc string, acts ...string) gpuprof.Knob {
 
 // PrecisionKnob is precision, what products round their inputs to. Settings in
 // unless have no product of a library that could gain by it.
-func PrecisionKnob(doc string, unless gpuprof.Settings, acts ...string) gpuprof.Knob {
-	k := gpuprof.Choice("precision", doc, "fp32", "tf32", "bf16", "fp16")
+func PrecisionKnob(doc string, unless gpuprof.Settings, acts ...string) workloads.Knob {
+	k := workloads.Choice("precision", doc, "fp32", "tf32", "bf16", "fp16")
 	k.Acts = acts
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.LowerPrecision, When: set{"precision": "fp32"}, Unless: unless}}
-	k.Advice = lines{"fp32": "", gpuprof.AnyValue: `torch.set_float32_matmul_precision("high"), or torch.autocast("cuda", dtype=torch.bfloat16)`}
+	k.Answers = []workloads.Answer{{Remedy: workloads.LowerPrecision, When: set{"precision": "fp32"}, Unless: unless}}
+	k.Advice = lines{"fp32": "", workloads.AnyValue: `torch.set_float32_matmul_precision("high"), or torch.autocast("cuda", dtype=torch.bfloat16)`}
 	k.PyTorch = lines{
 		"fp32": "torch.set_float32_matmul_precision('highest')", "tf32": "torch.set_float32_matmul_precision('high')",
 		"bf16": "with torch.autocast('cuda', dtype=torch.bfloat16): out = model(batch)",
@@ -211,26 +212,26 @@ func PrecisionKnob(doc string, unless gpuprof.Settings, acts ...string) gpuprof.
 
 // OrderKnob is deterministic, sums in a fixed order, with def as its default; the
 // answer says which settings pay for the order, and in which part of the step.
-func OrderKnob(doc, def string, a gpuprof.Answer, acts ...string) gpuprof.Knob {
-	k := gpuprof.Choice("deterministic", doc, "on", "off")
+func OrderKnob(doc, def string, a workloads.Answer, acts ...string) workloads.Knob {
+	k := workloads.Choice("deterministic", doc, "on", "off")
 	if def == "off" {
-		k = gpuprof.Choice("deterministic", doc, "off", "on")
+		k = workloads.Choice("deterministic", doc, "off", "on")
 	}
-	a.Remedy, a.To, a.When = gpuprof.AllowAnyOrder, "off", maps.Clone(a.When)
+	a.Remedy, a.To, a.When = workloads.AllowAnyOrder, "off", maps.Clone(a.When)
 	if a.When == nil {
 		a.When = set{}
 	}
 	a.When["deterministic"] = "on"
-	k.Acts, k.Answers = acts, []gpuprof.Answer{a}
+	k.Acts, k.Answers = acts, []workloads.Answer{a}
 	k.Advice = lines{"off": "torch.use_deterministic_algorithms(False), if the result need not repeat bit by bit"}
 	k.PyTorch = lines{"on": "torch.use_deterministic_algorithms(True)", "off": "torch.use_deterministic_algorithms(False)"}
 	return k
 }
 
 // AutotuneKnob is autotune, a search for the fastest launch shapes.
-func AutotuneKnob(doc string) gpuprof.Knob {
-	k := gpuprof.Choice("autotune", doc, "off", "on")
-	k.Acts = []string{gpuprof.AllStages}
+func AutotuneKnob(doc string) workloads.Knob {
+	k := workloads.Choice("autotune", doc, "off", "on")
+	k.Acts = []string{workloads.AllStages}
 	k.Advice = lines{"on": "torch.backends.cudnn.benchmark = True"}
 	k.PyTorch = lines{"on": "model = torch.compile(model, mode='max-autotune-no-cudagraphs')", "off": "model = torch.compile(model)  # without mode='max-autotune'"}
 	return k
@@ -239,5 +240,5 @@ func AutotuneKnob(doc string) gpuprof.Knob {
 // FuseAdvice is the Advice of a knob with fused implementations; slow is the value
 // that is not one.
 func FuseAdvice(slow string) map[string]string {
-	return lines{slow: "", gpuprof.AnyValue: "use a fused operator: a CUDA extension or torch.compile(model) in place of one kernel per operation"}
+	return lines{slow: "", workloads.AnyValue: "use a fused operator: a CUDA extension or torch.compile(model) in place of one kernel per operation"}
 }

@@ -4,7 +4,10 @@
 // PyTorch program.
 package loop
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
 // The stages that every loop has, and those of its batches.
 const (
@@ -54,7 +57,7 @@ type Silent struct{}
 func (Silent) Start(int) error { return nil }
 
 // Begin implements gpuprof.Probe.
-func (Silent) Begin(int, gpuprof.Stream) int { return -1 }
+func (Silent) Begin(int, device.Stream) int { return -1 }
 
 // End implements gpuprof.Probe.
 func (Silent) End(int) {}

@@ -5,20 +5,22 @@ import (
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // Pace is how a session moves its batches along: up to three streams, and the waits
 // that the knobs of this package ask for. Its methods for the step allocate nothing.
 type Pace struct {
-	Compute, Copies     gpuprof.Stream // the same with streams=1
-	Results             gpuprof.Stream // for copies back; that of Compute but with streams=3
-	last                gpuprof.Event  // when the device is done with the latest step
-	Every, Trims, Items int            // knobs sync, pool_trim, item_reads
-	Blocking            bool           // async_copy=off
-	Reset               string         // reset_stats
-	Item                gpuprof.Buffer // pageable: where .item() lands
-	Pool                gpuprof.Pool   // for reset_stats and pool_trim
-	SyncAt, SlotAt      int            // indices of the stages Sync and Backpressure
+	Compute, Copies     device.Stream // the same with streams=1
+	Results             device.Stream // for copies back; that of Compute but with streams=3
+	last                device.Event  // when the device is done with the latest step
+	Every, Trims, Items int           // knobs sync, pool_trim, item_reads
+	Blocking            bool          // async_copy=off
+	Reset               string        // reset_stats
+	Item                device.Buffer // pageable: where .item() lands
+	Pool                device.Pool   // for reset_stats and pool_trim
+	SyncAt, SlotAt      int           // indices of the stages Sync and Backpressure
 }
 
 // PaceOf reads the settings of a session.
@@ -28,7 +30,7 @@ func PaceOf(s gpuprof.Settings) Pace {
 
 // Open limits the device's threads as the knob threads says, where there is one, and
 // makes the streams.
-func (p *Pace) Open(d gpuprof.Device, s gpuprof.Settings) (err error) {
+func (p *Pace) Open(d device.Device, s gpuprof.Settings) (err error) {
 	if err := LimitThreads(d, s); err != nil {
 		return err
 	}
@@ -46,12 +48,12 @@ func (p *Pace) Open(d gpuprof.Device, s gpuprof.Settings) (err error) {
 }
 
 // LimitThreads limits the device's threads as the knob threads says, where there is one.
-func LimitThreads(d gpuprof.Device, s gpuprof.Settings) error {
+func LimitThreads(d device.Device, s gpuprof.Settings) error {
 	t := s["threads"]
 	if t == "" || t == "all" {
 		return nil
 	}
-	limit, ok := d.(gpuprof.Threader)
+	limit, ok := d.(device.Threader)
 	if !ok {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s: this device has no CPU threads to limit", t).WithFix("leave threads at all")
 	}
@@ -88,7 +90,7 @@ func (p *Pace) Cycle() int {
 func (p *Pace) apart() bool { return p.Results != nil && p.Results != p.Compute }
 
 // results is the stream whose work ends last.
-func (p *Pace) results() gpuprof.Stream {
+func (p *Pace) results() device.Stream {
 	if p.apart() {
 		return p.Results
 	}
@@ -99,13 +101,13 @@ func (p *Pace) results() gpuprof.Stream {
 // device, Done when it is computed, Free when the device is done with it. Used says
 // that Free was recorded.
 type Events struct {
-	Ready, Done, Free gpuprof.Event
+	Ready, Done, Free device.Event
 	Used              bool
 }
 
 // Open makes the events.
-func (e *Events) Open(d gpuprof.Device) (err error) {
-	for _, to := range []*gpuprof.Event{&e.Ready, &e.Done, &e.Free} {
+func (e *Events) Open(d device.Device) (err error) {
+	for _, to := range []*device.Event{&e.Ready, &e.Done, &e.Free} {
 		if *to, err = d.NewEvent(); err != nil {
 			return err
 		}
@@ -114,7 +116,7 @@ func (e *Events) Open(d gpuprof.Device) (err error) {
 }
 
 // Room waits until the device is done with what the slot held before.
-func (p *Pace) Room(e *Events, probe gpuprof.Probe) error {
+func (p *Pace) Room(e *Events, probe workloads.Probe) error {
 	if !e.Used {
 		return nil
 	}
@@ -126,7 +128,7 @@ func (p *Pace) Room(e *Events, probe gpuprof.Probe) error {
 
 // Arrive lets what computes wait for the copies of a batch, and the caller too
 // where async_copy=off asks for it.
-func (p *Pace) Arrive(e *Events, probe gpuprof.Probe) error {
+func (p *Pace) Arrive(e *Events, probe workloads.Probe) error {
 	if p.Copies != p.Compute {
 		if err := p.Copies.Record(e.Ready); err != nil {
 			return err
@@ -164,7 +166,7 @@ func (p *Pace) Join() error {
 }
 
 // Block waits for a copy where async_copy=off asks for it.
-func (p *Pace) Block(s gpuprof.Stream, probe gpuprof.Probe) error {
+func (p *Pace) Block(s device.Stream, probe workloads.Probe) error {
 	if !p.Blocking {
 		return nil
 	}
@@ -172,7 +174,7 @@ func (p *Pace) Block(s gpuprof.Stream, probe gpuprof.Probe) error {
 }
 
 // Sync is the caller waiting for a stream.
-func (p *Pace) Sync(s gpuprof.Stream, probe gpuprof.Probe) error {
+func (p *Pace) Sync(s device.Stream, probe workloads.Probe) error {
 	sp := probe.Begin(p.SyncAt, nil)
 	err := s.Sync()
 	probe.End(sp)
@@ -181,8 +183,8 @@ func (p *Pace) Sync(s gpuprof.Stream, probe gpuprof.Probe) error {
 
 // DevicePool is the device's own pool, nil where it has none that works: a device seen
 // through another may only seem to have one.
-func DevicePool(d gpuprof.Device) gpuprof.Pool {
-	if p, ok := d.(gpuprof.Pool); ok && p.ResetPeak() == nil {
+func DevicePool(d device.Device) device.Pool {
+	if p, ok := d.(device.Pool); ok && p.ResetPeak() == nil {
 		return p
 	}
 	return nil
@@ -190,7 +192,7 @@ func DevicePool(d gpuprof.Device) gpuprof.Pool {
 
 // Wait ends step i as the knobs item_reads, reset_stats, pool_trim and sync ask
 // for: the first words elements of result are read in turn.
-func (p *Pace) Wait(i int, result gpuprof.Buffer, words int, probe gpuprof.Probe) error {
+func (p *Pace) Wait(i int, result device.Buffer, words int, probe workloads.Probe) error {
 	for j := range p.Items {
 		if _, err := p.Read(result, j%words, probe); err != nil {
 			return err
@@ -214,19 +216,19 @@ func (p *Pace) Wait(i int, result gpuprof.Buffer, words int, probe gpuprof.Probe
 }
 
 // Read is the caller reading one value of a buffer, as .item() does: four bytes and a wait.
-func (p *Pace) Read(from gpuprof.Buffer, at int, probe gpuprof.Probe) (float32, error) {
+func (p *Pace) Read(from device.Buffer, at int, probe workloads.Probe) (float32, error) {
 	sp := probe.Begin(p.SyncAt, nil)
 	err := p.Compute.Copy(p.Item, 0, from, 4*at, 4)
 	if err == nil {
 		err = p.Compute.Sync()
 	}
 	probe.End(sp)
-	return gpuprof.Floats(p.Item)[0], err
+	return device.Floats(p.Item)[0], err
 }
 
 // ResetStats begins a new peak of memory in use, as the knob reset_stats asks for. Wait does so
 // once, which is for the last micro-batch of a step.
-func (p *Pace) ResetStats(probe gpuprof.Probe) error {
+func (p *Pace) ResetStats(probe workloads.Probe) error {
 	if p.Reset == "" || p.Reset == "off" {
 		return nil
 	}

@@ -6,20 +6,21 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // Arena allocates the buffers of one owner, a workload's session for one, and
 // frees them together. The first error stays in Err; what is asked for after it
 // is nil, so that one look at Err after many requests is enough.
 type Arena struct {
-	Dev gpuprof.Device
+	Dev device.Device
 	Err error
 
-	bufs []gpuprof.Buffer
+	bufs []device.Buffer
 }
 
 // Bytes allocates n bytes, at least four: an empty array still has an address.
-func (a *Arena) Bytes(what string, n int, p gpuprof.Place) gpuprof.Buffer {
+func (a *Arena) Bytes(what string, n int, p device.Place) device.Buffer {
 	if a.Err != nil {
 		return nil
 	}
@@ -33,7 +34,7 @@ func (a *Arena) Bytes(what string, n int, p gpuprof.Place) gpuprof.Buffer {
 }
 
 // Words allocates n elements of four bytes.
-func (a *Arena) Words(what string, n int64, p gpuprof.Place) gpuprof.Buffer {
+func (a *Arena) Words(what string, n int64, p device.Place) device.Buffer {
 	if n > math.MaxInt/floatBytes && a.Err == nil {
 		a.Err = gpuprof.Errorf(gpuprof.ErrMemory, "allocating %s: %d elements are beyond the address space", what, n).WithFix("use a smaller batch")
 	}
@@ -41,8 +42,8 @@ func (a *Arena) Words(what string, n int64, p gpuprof.Place) gpuprof.Buffer {
 }
 
 // Upload allocates device memory and fills it with v.
-func (a *Arena) Upload(s gpuprof.Stream, what string, v []float32) gpuprof.Buffer {
-	dst := a.Words(what, int64(len(v)), gpuprof.OnDevice)
+func (a *Arena) Upload(s device.Stream, what string, v []float32) device.Buffer {
+	dst := a.Words(what, int64(len(v)), device.OnDevice)
 	if a.Err != nil {
 		return dst
 	}
@@ -53,7 +54,7 @@ func (a *Arena) Upload(s gpuprof.Stream, what string, v []float32) gpuprof.Buffe
 }
 
 // Drop frees one buffer early; nil is none.
-func (a *Arena) Drop(b gpuprof.Buffer) error {
+func (a *Arena) Drop(b device.Buffer) error {
 	if b == nil {
 		return nil
 	}
@@ -77,15 +78,15 @@ func (a *Arena) Free() error {
 
 // Send copies v to dst, through pageable memory. It waits, so that this memory
 // can go.
-func Send(dev gpuprof.Device, s gpuprof.Stream, dst gpuprof.Buffer, v []float32) error {
+func Send(dev device.Device, s device.Stream, dst device.Buffer, v []float32) error {
 	if len(v) == 0 {
 		return nil
 	}
-	src, err := dev.Alloc(len(v)*floatBytes, gpuprof.Pageable)
+	src, err := dev.Alloc(len(v)*floatBytes, device.Pageable)
 	if err != nil {
 		return err
 	}
-	copy(gpuprof.Floats(src), v)
+	copy(device.Floats(src), v)
 	err = s.Copy(dst, 0, src, 0, len(v)*floatBytes)
 	if err == nil {
 		err = s.Sync()
@@ -97,12 +98,12 @@ func Send(dev gpuprof.Device, s gpuprof.Stream, dst gpuprof.Buffer, v []float32)
 }
 
 // Receive copies n elements from element at of src. It waits.
-func Receive(dev gpuprof.Device, s gpuprof.Stream, src gpuprof.Buffer, at, n int) ([]float32, error) {
+func Receive(dev device.Device, s device.Stream, src device.Buffer, at, n int) ([]float32, error) {
 	out := make([]float32, n)
 	if n == 0 {
 		return out, nil
 	}
-	dst, err := dev.Alloc(n*floatBytes, gpuprof.Pageable)
+	dst, err := dev.Alloc(n*floatBytes, device.Pageable)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +111,7 @@ func Receive(dev gpuprof.Device, s gpuprof.Stream, src gpuprof.Buffer, at, n int
 	if err == nil {
 		err = s.Sync()
 	}
-	copy(out, gpuprof.Floats(dst))
+	copy(out, device.Floats(dst))
 	if e := dst.Free(); err == nil {
 		err = e
 	}

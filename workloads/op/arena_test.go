@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 func TestArena(t *testing.T) {
@@ -16,7 +17,7 @@ func TestArena(t *testing.T) {
 	a := &Arena{Dev: r.dev}
 	want := []float32{1, -2.5, 3}
 	up := a.Upload(r.s, "weights", want)
-	empty, early := a.Upload(r.s, "nothing", nil), a.Bytes("a batch", 100, gpuprof.OnDevice)
+	empty, early := a.Upload(r.s, "nothing", nil), a.Bytes("a batch", 100, device.OnDevice)
 	if a.Err != nil || up.Len() != 12 || empty.Len() != 4 || early.Len() != 100 {
 		t.Fatalf("%v, %v, %v, error %v", up, empty, early, a.Err)
 	}
@@ -43,17 +44,17 @@ func TestArena(t *testing.T) {
 // TestArenaKeepsItsFirstError: a list of requests needs one look at Err.
 func TestArenaKeepsItsFirstError(t *testing.T) {
 	r := newRig(t, 1)
-	for name, ask := range map[string]func(*Arena) gpuprof.Buffer{
-		"too much": func(a *Arena) gpuprof.Buffer { return a.Words("the moon", 1<<50, gpuprof.OnDevice) },
-		"overflow": func(a *Arena) gpuprof.Buffer { return a.Words("the moon", math.MaxInt/2, gpuprof.OnDevice) },
+	for name, ask := range map[string]func(*Arena) device.Buffer{
+		"too much": func(a *Arena) device.Buffer { return a.Words("the moon", 1<<50, device.OnDevice) },
+		"overflow": func(a *Arena) device.Buffer { return a.Words("the moon", math.MaxInt/2, device.OnDevice) },
 	} {
 		a := &Arena{Dev: r.dev}
-		a.Words("the result", 4, gpuprof.OnDevice)
+		a.Words("the result", 4, device.OnDevice)
 		if b := ask(a); b != nil || !errors.Is(a.Err, gpuprof.ErrMemory) || !strings.HasPrefix(a.Err.Error(), "allocating the moon: ") {
 			t.Errorf("%s: %v, error %v", name, b, a.Err)
 		}
 		first := a.Err
-		if a.Upload(r.s, "later", []float32{1}) != nil || a.Words("overflow", math.MaxInt, gpuprof.OnDevice) != nil || !errors.Is(a.Err, first) {
+		if a.Upload(r.s, "later", []float32{1}) != nil || a.Words("overflow", math.MaxInt, device.OnDevice) != nil || !errors.Is(a.Err, first) {
 			t.Errorf("%s: after %v came %v", name, first, a.Err)
 		}
 		if err := a.Free(); err != nil {

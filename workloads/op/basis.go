@@ -4,6 +4,7 @@ import (
 	_ "embed"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed basis.ptx.zst
@@ -26,7 +27,7 @@ type Basis struct {
 }
 
 // basisKernel: vec, b, n, N, kind, envelope, cutoff. One item is one edge.
-var basisKernel = gpuprof.Kernel{Name: "basis", Sig: "bbiiiif", Host: basisHost, Grain: 64, PTX: basisPTX, Threads: 128, PerBlock: 128}
+var basisKernel = device.Kernel{Name: "basis", Sig: "bbiiiif", Host: basisHost, Grain: 64, PTX: basisPTX, Threads: 128, PerBlock: 128}
 
 const (
 	basisGaussian = iota
@@ -61,7 +62,7 @@ func (s Basis) Check() error {
 }
 
 // Bind binds the operation for up to edgeCap edges.
-func (s Basis) Bind(dev gpuprof.Device, vec, b gpuprof.Buffer, edgeCap int) (*Bound, error) {
+func (s Basis) Bind(dev device.Device, vec, b device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "basis", edgeCap)
 	if err := s.Check(); err != nil {
 		k.usage("", "%w", err)

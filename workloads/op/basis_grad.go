@@ -3,7 +3,7 @@ package op
 import (
 	_ "embed"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed basis_grad.ptx.zst
@@ -17,10 +17,10 @@ var basisGradPTX string
 type BasisGrad struct{ Basis Basis }
 
 // basisGradKernel: vec, db, g, n, N, kind, envelope, cutoff. One item is one edge.
-var basisGradKernel = gpuprof.Kernel{Name: "basis_grad", Sig: "bbbiiiif", Host: basisGradHost, Grain: 64, PTX: basisGradPTX, Threads: 128, PerBlock: 128}
+var basisGradKernel = device.Kernel{Name: "basis_grad", Sig: "bbbiiiif", Host: basisGradHost, Grain: 64, PTX: basisGradPTX, Threads: 128, PerBlock: 128}
 
 // Bind binds the operation for up to edgeCap edges.
-func (g BasisGrad) Bind(dev gpuprof.Device, vec, db, slope gpuprof.Buffer, edgeCap int) (*Bound, error) {
+func (g BasisGrad) Bind(dev device.Device, vec, db, slope device.Buffer, edgeCap int) (*Bound, error) {
 	s := g.Basis
 	k := newBinder(dev, "basis backwards", edgeCap)
 	if err := s.Check(); err != nil {

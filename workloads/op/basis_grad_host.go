@@ -3,12 +3,12 @@ package op
 import (
 	"math"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // basisGradHost works in float64 between the float32 input and output, as
 // basisHost does.
-func basisGradHost(a *gpuprof.Args, lo, hi int) {
+func basisGradHost(a *device.Args, lo, hi int) {
 	n, kind, envelope, cutoff := a.Int(4), a.Int(5), a.Int(6) != 0, float64(a.F32(7))
 	vec, db, g := a.Floats(0), a.Floats(1), a.Floats(2)
 	for e := lo; e < hi; e++ {

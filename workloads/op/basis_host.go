@@ -3,13 +3,13 @@ package op
 import (
 	"math"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // basisHost works in float64 between the float32 input and output: the sine
 // recurrence would lose digits otherwise, and the cost is that of a few
 // exponentials an edge.
-func basisHost(a *gpuprof.Args, lo, hi int) {
+func basisHost(a *device.Args, lo, hi int) {
 	n, kind, envelope, cutoff := a.Int(3), a.Int(4), a.Int(5) != 0, float64(a.F32(6))
 	vec, b := a.Floats(0), a.Floats(1)
 	for e := lo; e < hi; e++ {

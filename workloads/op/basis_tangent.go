@@ -1,6 +1,8 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
 // BasisTangent is how a Basis changes when the vectors move:
 //
@@ -11,10 +13,10 @@ import "github.com/gpuprof/gpuprof"
 type BasisTangent struct{ Basis Basis }
 
 // basisTangentKernel: vec, u, out, n, N, kind, envelope, cutoff. One item is one edge.
-var basisTangentKernel = gpuprof.Kernel{Name: "basis_tangent", Sig: "bbbiiiif", Host: basisTangentHost, Grain: 64, PTX: basisGradPTX, Threads: 128, PerBlock: 128}
+var basisTangentKernel = device.Kernel{Name: "basis_tangent", Sig: "bbbiiiif", Host: basisTangentHost, Grain: 64, PTX: basisGradPTX, Threads: 128, PerBlock: 128}
 
 // Bind binds the operation for up to edgeCap edges.
-func (g BasisTangent) Bind(dev gpuprof.Device, vec, u, out gpuprof.Buffer, edgeCap int) (*Bound, error) {
+func (g BasisTangent) Bind(dev device.Device, vec, u, out device.Buffer, edgeCap int) (*Bound, error) {
 	s := g.Basis
 	k := newBinder(dev, "change of the basis", edgeCap)
 	if err := s.Check(); err != nil {

@@ -1,10 +1,12 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
 // basisTangentHost works in float64 between the float32 input and output, as
 // basisHost does.
-func basisTangentHost(a *gpuprof.Args, lo, hi int) {
+func basisTangentHost(a *device.Args, lo, hi int) {
 	n, kind, envelope, cutoff := a.Int(4), a.Int(5), a.Int(6) != 0, float64(a.F32(7))
 	vec, u, out := a.Floats(0), a.Floats(1), a.Floats(2)
 	for e := lo; e < hi; e++ {

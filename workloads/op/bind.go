@@ -6,17 +6,18 @@ import (
 	"unsafe"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // binder collects the launches of a Bound; the first error stays and the rest
 // of the binding becomes a no-op, so that Bind methods read as a list.
 type binder struct {
-	dev gpuprof.Device
+	dev device.Device
 	b   *Bound
 	err error
 }
 
-func newBinder(dev gpuprof.Device, name string, capacity int) *binder {
+func newBinder(dev device.Device, name string, capacity int) *binder {
 	k := &binder{dev: dev, b: &Bound{name: name, capacity: capacity, edges: capacity}}
 	if capacity < 0 {
 		k.usage("use 0 or more", "the edge capacity %d is negative", capacity)
@@ -46,7 +47,7 @@ func (k *binder) positive(name string, v int) {
 
 // want checks that a buffer holds at least n elements of four bytes. Indices
 // inside a kernel's row are 32 bits wide, rows times width may be more.
-func (k *binder) want(name string, buf gpuprof.Buffer, n int64) {
+func (k *binder) want(name string, buf device.Buffer, n int64) {
 	switch {
 	case k.err != nil:
 	case buf == nil:
@@ -59,7 +60,7 @@ func (k *binder) want(name string, buf gpuprof.Buffer, n int64) {
 }
 
 // scratch allocates n elements of device memory owned by the Bound.
-func (k *binder) scratch(n int64) gpuprof.Buffer {
+func (k *binder) scratch(n int64) device.Buffer {
 	if k.err != nil {
 		return nil
 	}
@@ -67,7 +68,7 @@ func (k *binder) scratch(n int64) gpuprof.Buffer {
 		k.usage("use fewer edges per batch", "scratch of %d elements is beyond the address space", n)
 		return nil
 	}
-	buf, err := k.dev.Alloc(int(max(n, 1))*floatBytes, gpuprof.OnDevice)
+	buf, err := k.dev.Alloc(int(max(n, 1))*floatBytes, device.OnDevice)
 	if err != nil {
 		k.fail("allocating scratch memory", err)
 		return nil
@@ -76,17 +77,17 @@ func (k *binder) scratch(n int64) gpuprof.Buffer {
 	return buf
 }
 
-func (k *binder) uploadInts(v []int32) gpuprof.Buffer {
+func (k *binder) uploadInts(v []int32) device.Buffer {
 	return k.upload(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*4))
 }
 
-func (k *binder) uploadFloats(v []float32) gpuprof.Buffer {
+func (k *binder) uploadFloats(v []float32) device.Buffer {
 	return k.upload(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*4))
 }
 
 // upload copies a table to device memory owned by the Bound, through pinned
 // memory so that it works on every device.
-func (k *binder) upload(v []byte) gpuprof.Buffer {
+func (k *binder) upload(v []byte) device.Buffer {
 	dst := k.scratch(int64(len(v) / floatBytes))
 	if k.err != nil || len(v) == 0 {
 		return dst
@@ -95,8 +96,8 @@ func (k *binder) upload(v []byte) gpuprof.Buffer {
 	return dst
 }
 
-func copyTo(dev gpuprof.Device, dst gpuprof.Buffer, v []byte) (err error) {
-	staging, err := dev.Alloc(len(v), gpuprof.Pinned)
+func copyTo(dev device.Device, dst device.Buffer, v []byte) (err error) {
+	staging, err := dev.Alloc(len(v), device.Pinned)
 	if err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ type (
 
 // launch appends a launch of kern. The arguments are checked against kern.Sig:
 // Buffer is b, int (or itemCount, edgeCount) is i, float32 is f.
-func (k *binder) launch(kern *gpuprof.Kernel, it items, cost rate, args ...any) {
+func (k *binder) launch(kern *device.Kernel, it items, cost rate, args ...any) {
 	if k.err != nil {
 		return
 	}
@@ -142,7 +143,7 @@ func (k *binder) launch(kern *gpuprof.Kernel, it items, cost rate, args ...any) 
 	sig := make([]byte, len(args))
 	for i, arg := range args {
 		switch v := arg.(type) {
-		case gpuprof.Buffer:
+		case device.Buffer:
 			l.args.SetBuf(i, v)
 			sig[i] = 'b'
 		case int:

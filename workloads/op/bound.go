@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // rate is a cost that grows linearly with the number of edges.
@@ -30,13 +31,13 @@ func (it items) at(edges int) int {
 
 // launch is one kernel with its arguments.
 type launch struct {
-	fn      gpuprof.Func
+	fn      device.Func
 	kernel  string
 	items   items
 	n       int
 	nArg    int // argument that holds n, -1 for none
 	edgeArg int // argument that holds the number of edges, -1 for none
-	args    gpuprof.Args
+	args    device.Args
 	cost    rate
 }
 
@@ -45,14 +46,14 @@ type launch struct {
 type Bound struct {
 	name            string
 	launches        []launch
-	owned           []gpuprof.Buffer
-	output          gpuprof.Buffer // see Output
+	owned           []device.Buffer
+	output          device.Buffer // see Output
 	minimum         rate
 	edges, capacity int
 	overEdges       bool // some launch depends on the number of edges
 }
 
-var _ gpuprof.Op = (*Bound)(nil)
+var _ device.Op = (*Bound)(nil)
 
 // SetEdges makes the next Enqueue work on the first e edges of its buffers; it
 // does not allocate. A bound operation starts with its capacity. An e outside
@@ -85,7 +86,7 @@ func (b *Bound) setEdges(e int) {
 func (b *Bound) Edges() int { return b.edges }
 
 // Enqueue launches the operation on s. A launch without items is left out.
-func (b *Bound) Enqueue(s gpuprof.Stream) error {
+func (b *Bound) Enqueue(s device.Stream) error {
 	if b.edges < 0 || b.edges > b.capacity {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "enqueuing %s: %d edges do not fit the capacity of %d it was bound with", b.name, b.edges, b.capacity).WithFix("bind it with more")
 	}

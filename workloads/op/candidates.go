@@ -1,12 +1,14 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
 // Candidates are the launch shapes worth trying on dev, the product's own
 // first: bind each, time it, keep the fastest. On CUDA they are threads per block
 // and edges a segment, on the host device edges a segment; the results of two
 // shapes differ by rounding only (unfused has one shape).
-func (t TensorProduct) Candidates(dev gpuprof.Device) []TensorProduct {
+func (t TensorProduct) Candidates(dev device.Device) []TensorProduct {
 	all := []TensorProduct{t}
 	if t.Impl == ImplUnfused {
 		return all
@@ -43,7 +45,7 @@ func (t TensorProduct) Candidates(dev gpuprof.Device) []TensorProduct {
 // Candidates are the launch shapes worth trying on dev, the product's own
 // first: the tile of our own kernel on CUDA, rows a goroutine on the host
 // device. The vendor's product chooses for itself.
-func (g Gemm) Candidates(dev gpuprof.Device) []Gemm {
+func (g Gemm) Candidates(dev device.Device) []Gemm {
 	all := []Gemm{g}
 	info := withLibraries(dev)
 	if vendor, err := g.vendor(info); vendor || err != nil {
@@ -70,7 +72,7 @@ func (g Gemm) Candidates(dev gpuprof.Device) []Gemm {
 // Candidates are the ways worth trying on dev, the MLP's own first: the
 // vendor's products where the library is chosen automatically and nothing is
 // rounded, and the shapes of our own. Ways of one Library differ in no bit.
-func (m MLP) Candidates(dev gpuprof.Device) []MLP {
+func (m MLP) Candidates(dev device.Device) []MLP {
 	all := []MLP{m}
 	_, second := m.layers() // by far the larger
 	auto := m.Library == "" || m.Library == "auto"

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/cuda/cudatest"
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/workloads/testkit/cudatest"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 )
 

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/cuda/cudatest"
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
+	"github.com/gpuprof/gpuprof/workloads/testkit/cudatest"
 )
 
 // gradCase is a layer of a generated gradient, with the kernels of dw and dy and of dx.
@@ -151,7 +151,7 @@ func TestCUDAGeneratedGradientRows(t *testing.T) {
 	dx, dy, dw := c.reference(t)
 	for i, sum := range []struct {
 		what string
-		got  gpuprof.Buffer
+		got  device.Buffer
 		want []float64
 	}{{"dx", c.dx, dx}, {"dy", c.dy, dy}, {"dw", c.dw, dw}} {
 		for j := range sum.want {
@@ -227,7 +227,7 @@ func TestCUDAGeneratedGradientIsBitIdentical(t *testing.T) {
 				}
 				l.run(gradient.b)
 				var got []float64
-				for _, b := range []gpuprof.Buffer{gradient.dx, gradient.dy, gradient.dw} {
+				for _, b := range []device.Buffer{gradient.dx, gradient.dy, gradient.dw} {
 					got = append(got, l.read(b, b.Len()/floatBytes)...)
 				}
 				if first == nil {

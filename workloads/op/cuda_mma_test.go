@@ -12,11 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/cuda/cudatest"
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 	"github.com/gpuprof/gpuprof/workloads/so3"
+	"github.com/gpuprof/gpuprof/workloads/testkit/cudatest"
 )
 
 // tensorCoreErrors are what the two precisions are allowed: three products of TF32 keep what one of fp32 does.
@@ -140,7 +140,7 @@ func TestCUDATensorCoresAddAsCSR(t *testing.T) {
 	own := plain.product(t)
 	product := g.convolution(own, gr)
 	for to, from := range map[int][]float32{0: conv.x, 1: conv.y, 2: inColumns(own, conv.w)} {
-		g.fill([]gpuprof.Buffer{product.b.X, product.b.Y, product.b.W}[to], bytesOf(from))
+		g.fill([]device.Buffer{product.b.X, product.b.Y, product.b.W}[to], bytesOf(from))
 	}
 	if got, want := conv.result(len(gr.src)), product.result(len(gr.src)); !slices.Equal(got, want) {
 		t.Error("the bits are not those of csr")

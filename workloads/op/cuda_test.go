@@ -9,10 +9,10 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/cuda"
-	"github.com/gpuprof/gpuprof/internal/cuda/cudatest"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda"
 	"github.com/gpuprof/gpuprof/workloads/so3"
+	"github.com/gpuprof/gpuprof/workloads/testkit/cudatest"
 )
 
 // gpu is the simulated CUDA device with one stream: the kernels' own sources on
@@ -20,8 +20,8 @@ import (
 // GPUPROF_DEVICE=cuda is set, it is the real one.
 type gpu struct {
 	t   testing.TB
-	dev gpuprof.Device
-	s   gpuprof.Stream
+	dev device.Device
+	s   device.Stream
 	rnd *rand.Rand
 }
 
@@ -46,7 +46,7 @@ func newGPU(t testing.TB) *gpu {
 	return &gpu{t: t, dev: dev, s: s, rnd: rand.New(rand.NewPCG(seed, 2))}
 }
 
-func (g *gpu) alloc(bytes int, p gpuprof.Place) gpuprof.Buffer {
+func (g *gpu) alloc(bytes int, p device.Place) device.Buffer {
 	g.t.Helper()
 	b, err := g.dev.Alloc(max(bytes, 4), p)
 	if err != nil {
@@ -60,14 +60,14 @@ func bytesOf[T float32 | int32](v []T) []byte {
 }
 
 // put copies values to a device buffer of their size.
-func (g *gpu) put(v []byte) gpuprof.Buffer {
+func (g *gpu) put(v []byte) device.Buffer {
 	g.t.Helper()
-	b := g.alloc(len(v), gpuprof.OnDevice)
+	b := g.alloc(len(v), device.OnDevice)
 	g.fill(b, v)
 	return b
 }
 
-func (g *gpu) fill(b gpuprof.Buffer, v []byte) {
+func (g *gpu) fill(b device.Buffer, v []byte) {
 	g.t.Helper()
 	if len(v) > 0 {
 		if err := copyTo(g.dev, b, v); err != nil {
@@ -76,8 +76,8 @@ func (g *gpu) fill(b gpuprof.Buffer, v []byte) {
 	}
 }
 
-func (g *gpu) floats(v []float32) gpuprof.Buffer { return g.put(bytesOf(v)) }
-func (g *gpu) ints(v []int32) gpuprof.Buffer     { return g.put(bytesOf(v)) }
+func (g *gpu) floats(v []float32) device.Buffer { return g.put(bytesOf(v)) }
+func (g *gpu) ints(v []int32) device.Buffer     { return g.put(bytesOf(v)) }
 
 func (g *gpu) random(n int) []float32 {
 	v := make([]float32, n)
@@ -95,14 +95,14 @@ func nans(n int) []float32 {
 	return v
 }
 
-func (g *gpu) poisoned(n int) gpuprof.Buffer { return g.floats(nans(n)) }
+func (g *gpu) poisoned(n int) device.Buffer { return g.floats(nans(n)) }
 
-func (g *gpu) poison(b gpuprof.Buffer) { g.fill(b, bytesOf(nans(b.Len()/4))) }
+func (g *gpu) poison(b device.Buffer) { g.fill(b, bytesOf(nans(b.Len()/4))) }
 
 // read waits for the stream and returns the first n values of b.
-func (g *gpu) read(b gpuprof.Buffer, n int) []float64 {
+func (g *gpu) read(b device.Buffer, n int) []float64 {
 	g.t.Helper()
-	host := g.alloc(4*n, gpuprof.Pinned)
+	host := g.alloc(4*n, device.Pinned)
 	if n > 0 {
 		if err := g.s.Copy(host, 0, b, 0, 4*n); err != nil {
 			g.t.Fatal(err)
@@ -111,7 +111,7 @@ func (g *gpu) read(b gpuprof.Buffer, n int) []float64 {
 	if err := g.s.Sync(); err != nil {
 		g.t.Fatal(err)
 	}
-	v := doubles(gpuprof.Floats(host)[:n])
+	v := doubles(device.Floats(host)[:n])
 	if err := host.Free(); err != nil {
 		g.t.Fatal(err)
 	}

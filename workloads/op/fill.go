@@ -4,7 +4,7 @@ import (
 	_ "embed"
 	"math"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed fill.ptx.zst
@@ -15,10 +15,10 @@ var fillPTX string
 type Fill struct{ Value float32 }
 
 // fillKernel: out, n, value. One item is one element.
-var fillKernel = gpuprof.Kernel{Name: "fill", Sig: "bif", Host: fillHost, Grain: 1 << 14, PTX: fillPTX, Threads: 256, PerBlock: 1024}
+var fillKernel = device.Kernel{Name: "fill", Sig: "bif", Host: fillHost, Grain: 1 << 14, PTX: fillPTX, Threads: 256, PerBlock: 1024}
 
 // Bind fills out[:fixed + edges*perEdge].
-func (f Fill) Bind(dev gpuprof.Device, out gpuprof.Buffer, fixed, perEdge, edgeCap int) (*Bound, error) {
+func (f Fill) Bind(dev device.Device, out device.Buffer, fixed, perEdge, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "fill", edgeCap)
 	if fixed < 0 || perEdge < 0 {
 		k.usage("use 0 or more", "the size %d + %d per edge is negative", fixed, perEdge)
@@ -36,7 +36,7 @@ func (f Fill) Launch(out any, n int) Launch {
 
 // Poison fills buffers with NaN, one after the other, so that a check sees what was not
 // written.
-func Poison(dev gpuprof.Device, on gpuprof.Stream, bufs ...gpuprof.Buffer) error {
+func Poison(dev device.Device, on device.Stream, bufs ...device.Buffer) error {
 	for _, b := range bufs {
 		fill, err := Fill{Value: float32(math.NaN())}.Bind(dev, b, b.Len()/4, 0, 0)
 		if err != nil {
@@ -55,7 +55,7 @@ func Poison(dev gpuprof.Device, on gpuprof.Stream, bufs ...gpuprof.Buffer) error
 	return nil
 }
 
-func (k *binder) fill(out gpuprof.Buffer, fixed, perEdge int, value float32) {
+func (k *binder) fill(out device.Buffer, fixed, perEdge int, value float32) {
 	k.launch(&fillKernel, items{fixed: fixed, perEdge: perEdge},
 		rate{fixed: move(0, 0, fixed), perEdge: move(0, 0, perEdge)}, out, itemCount{}, value)
 }

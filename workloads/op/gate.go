@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -30,7 +31,7 @@ type Gate struct {
 // in x, in out, copies, components (0 for scalars), offset of the gates,
 // activation, stride of copies, stride of components. On CUDA every column of
 // out has four integers in place of these (see gateRuns.columns). One item is one row.
-var gateKernel = gpuprof.Kernel{Name: "gate", Sig: "bbbbbiiii", Host: gateHost, Grain: 16, PTX: gatePTX, Threads: 256, PerBlock: 1}
+var gateKernel = device.Kernel{Name: "gate", Sig: "bbbbbiiii", Host: gateHost, Grain: 16, PTX: gatePTX, Threads: 256, PerBlock: 1}
 
 const (
 	runInts    = 8
@@ -188,7 +189,7 @@ func (r *gateRuns) scratch() int64 {
 }
 
 // Bind binds the operation to rows rows.
-func (g Gate) Bind(dev gpuprof.Device, x, out gpuprof.Buffer, rows int) (*Bound, error) {
+func (g Gate) Bind(dev device.Device, x, out device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gate", 0)
 	runs := k.gateRuns(g, rows)
 	k.want("x", x, int64(rows)*int64(g.InDim()))

@@ -3,7 +3,7 @@ package op
 import (
 	_ "embed"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed gate_grad.ptx.zst
@@ -17,10 +17,10 @@ type GateGrad struct{ Gate Gate }
 
 // gateGradKernel: x, dout, dx, runs, constants, n, in dim, out dim, number of
 // runs, those of gateKernel. One item is one row.
-var gateGradKernel = gpuprof.Kernel{Name: "gate_grad", Sig: "bbbbbiiii", Host: gateGradHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1}
+var gateGradKernel = device.Kernel{Name: "gate_grad", Sig: "bbbbbiiii", Host: gateGradHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1}
 
 // Bind binds the operation to rows rows.
-func (g GateGrad) Bind(dev gpuprof.Device, x, dout, dx gpuprof.Buffer, rows int) (*Bound, error) {
+func (g GateGrad) Bind(dev device.Device, x, dout, dx device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gate backwards", 0)
 	runs := k.gateRuns(g.Gate, rows)
 	in, out := g.Gate.InDim(), g.Gate.OutDim()

@@ -1,8 +1,10 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
-func gateGradHost(a *gpuprof.Args, lo, hi int) {
+func gateGradHost(a *device.Args, lo, hi int) {
 	x, dout, dx, table, constants := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Floats(4)
 	inDim, outDim, runs := a.Int(6), a.Int(7), a.Int(8)
 	for r := lo; r < hi; r++ {

@@ -1,8 +1,10 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
-func gateHost(a *gpuprof.Args, lo, hi int) {
+func gateHost(a *device.Args, lo, hi int) {
 	x, out, table, constants := a.Floats(0), a.Floats(1), a.Ints(2), a.Floats(3)
 	inDim, outDim, runs := a.Int(6), a.Int(7), a.Int(8)
 	for r := lo; r < hi; r++ {

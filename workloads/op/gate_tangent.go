@@ -1,6 +1,8 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
 // GateTangent is how a Gate's output changes when its input moves:
 //
@@ -20,12 +22,12 @@ type GateSecond struct{ Gate Gate }
 // runs, constants, n, in dim, out dim, number of runs; gateSecondKernel: x, dx, dout, grad
 // and the same. One item is one row.
 var (
-	gateTangentKernel = gpuprof.Kernel{Name: "gate_tangent", Sig: "bbbbbiiii", Host: gateTangentHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1}
-	gateSecondKernel  = gpuprof.Kernel{Name: "gate_second", Sig: "bbbbbbiiii", Host: gateSecondHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1}
+	gateTangentKernel = device.Kernel{Name: "gate_tangent", Sig: "bbbbbiiii", Host: gateTangentHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1}
+	gateSecondKernel  = device.Kernel{Name: "gate_second", Sig: "bbbbbbiiii", Host: gateSecondHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1}
 )
 
 // Bind binds the operation to rows rows.
-func (g GateTangent) Bind(dev gpuprof.Device, x, dx, out gpuprof.Buffer, rows int) (*Bound, error) {
+func (g GateTangent) Bind(dev device.Device, x, dx, out device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "change of the gate", 0)
 	runs := k.gateRuns(g.Gate, rows)
 	in, to := g.Gate.InDim(), g.Gate.OutDim()
@@ -39,7 +41,7 @@ func (g GateTangent) Bind(dev gpuprof.Device, x, dx, out gpuprof.Buffer, rows in
 }
 
 // Bind binds the operation to rows rows.
-func (g GateSecond) Bind(dev gpuprof.Device, x, dx, dout, grad gpuprof.Buffer, rows int) (*Bound, error) {
+func (g GateSecond) Bind(dev device.Device, x, dx, dout, grad device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gradient of the gate's change", 0)
 	runs := k.gateRuns(g.Gate, rows)
 	in, out := g.Gate.InDim(), g.Gate.OutDim()

@@ -1,8 +1,10 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
-func gateTangentHost(a *gpuprof.Args, lo, hi int) {
+func gateTangentHost(a *device.Args, lo, hi int) {
 	x, dx, out, table, constants := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Floats(4)
 	inDim, outDim, runs := a.Int(6), a.Int(7), a.Int(8)
 	for r := lo; r < hi; r++ {
@@ -30,7 +32,7 @@ func gateTangentRun(t []int32, c float32, x, dx, out []float32) {
 	}
 }
 
-func gateSecondHost(a *gpuprof.Args, lo, hi int) {
+func gateSecondHost(a *device.Args, lo, hi int) {
 	x, dx, dout, grad, table, constants := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.Ints(4), a.Floats(5)
 	inDim, outDim, runs := a.Int(7), a.Int(8), a.Int(9)
 	for r := lo; r < hi; r++ {

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed gemm.ptx.zst
@@ -48,8 +49,8 @@ const (
 // Our own kernel: a, b, out, rows, K, N, act, scale, c. One item is one row; on
 // CUDA it is one tile.
 var (
-	gemmKernel   = gpuprof.Kernel{Name: "gemm", Sig: "bbbiiiiff", Host: gemmHost, Grain: 8, PTX: gemmPTX, Threads: 256, PerBlock: 1}
-	gemm64Kernel = gpuprof.Kernel{Name: "gemm", Sig: "bbbiiiiff", Host: gemmHost, Grain: 8, PTX: gemmPTX, Entry: "gemm64", Threads: 64, PerBlock: 1}
+	gemmKernel   = device.Kernel{Name: "gemm", Sig: "bbbiiiiff", Host: gemmHost, Grain: 8, PTX: gemmPTX, Threads: 256, PerBlock: 1}
+	gemm64Kernel = device.Kernel{Name: "gemm", Sig: "bbbiiiiff", Host: gemmHost, Grain: 8, PTX: gemmPTX, Entry: "gemm64", Threads: 64, PerBlock: 1}
 )
 
 // The vendor's product, out = scale * a b: a, b, out, K, N, scale; one item is
@@ -57,19 +58,19 @@ var (
 // library is missing, with the same rounding. After it: an activation in place
 // (x, n, act, c), one item an element.
 var (
-	gemmLibKernels = map[string]*gpuprof.Kernel{
+	gemmLibKernels = map[string]*device.Kernel{
 		FP32: {Name: "gemm_fp32", Sig: "bbbiif", Host: gemmFP32Host, Grain: 8, Lib: "gemm_fp32", PTX: gemmPTX, Entry: "gemm_lib_fp32", Threads: 256, PerBlock: 128},
 		TF32: {Name: "gemm_tf32", Sig: "bbbiif", Host: gemmTF32Host, Grain: 8, Lib: "gemm_tf32", PTX: gemmPTX, Entry: "gemm_lib_tf32", Threads: 256, PerBlock: 128},
 		BF16: {Name: "gemm_bf16", Sig: "bbbiif", Host: gemmBF16Host, Grain: 8, Lib: "gemm_bf16", PTX: gemmPTX, Entry: "gemm_lib_bf16", Threads: 256, PerBlock: 128},
 		FP16: {Name: "gemm_fp16", Sig: "bbbiif", Host: gemmFP16Host, Grain: 8, Lib: "gemm_fp16", PTX: gemmPTX, Entry: "gemm_lib_fp16", Threads: 256, PerBlock: 128},
 	}
-	actInplaceKernel = gpuprof.Kernel{Name: "act_inplace", Sig: "biif", Host: actInplaceHost, Grain: 1 << 12, PTX: gemmPTX, Threads: 256, PerBlock: 1024}
+	actInplaceKernel = device.Kernel{Name: "act_inplace", Sig: "biif", Host: actInplaceHost, Grain: 1 << 12, PTX: gemmPTX, Threads: 256, PerBlock: 1024}
 )
 
 // Bind binds the operation for up to edgeCap rows: one launch of our own
 // kernel; or the vendor's product, after the packing of its operands where the
 // precision has one and before the activation where there is one.
-func (g Gemm) Bind(dev gpuprof.Device, a, b, out gpuprof.Buffer, edgeCap int) (*Bound, error) {
+func (g Gemm) Bind(dev device.Device, a, b, out device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "gemm", edgeCap)
 	k.b.minimum = k.gemm(g, a, b, out)
 	return k.done()
@@ -92,7 +93,7 @@ func (g Gemm) precision() string {
 }
 
 // libraryKernel is the product of the vendor's library in a precision, nil where there is none.
-func libraryKernel(precision string) *gpuprof.Kernel {
+func libraryKernel(precision string) *device.Kernel {
 	if precision == TF32x3 {
 		precision = TF32
 	}
@@ -100,7 +101,7 @@ func libraryKernel(precision string) *gpuprof.Kernel {
 }
 
 // Check reports why the product cannot be bound to dev, or nil.
-func (g Gemm) Check(dev gpuprof.Device) error {
+func (g Gemm) Check(dev device.Device) error {
 	if _, err := g.vendor(withLibraries(dev)); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "binding gemm: %w", err)
 	}
@@ -108,7 +109,7 @@ func (g Gemm) Check(dev gpuprof.Device) error {
 }
 
 // UsesVendor reports whether Bind on dev calls the vendor's library.
-func (g Gemm) UsesVendor(dev gpuprof.Device) bool {
+func (g Gemm) UsesVendor(dev device.Device) bool {
 	info := withLibraries(dev)
 	vendor, err := g.vendor(info)
 	return vendor && err == nil && info.Facts["cublas"] != ""
@@ -116,7 +117,7 @@ func (g Gemm) UsesVendor(dev gpuprof.Device) bool {
 
 // vendor decides whether the vendor's product (or what stands in for its
 // rounding) is launched rather than our own kernel.
-func (g Gemm) vendor(info gpuprof.Info) (bool, error) {
+func (g Gemm) vendor(info device.Info) (bool, error) {
 	if g.Precision != "" && libraryKernel(g.Precision) == nil {
 		return false, gpuprof.Errorf(nil, "unknown precision %q", g.Precision).WithFix("use fp32, tf32, tf32x3, bf16 or fp16")
 	}
@@ -143,7 +144,7 @@ func (g Gemm) vendor(info gpuprof.Info) (bool, error) {
 }
 
 // gemm appends the launches and returns their least cost.
-func (k *binder) gemm(g Gemm, a, b, out gpuprof.Buffer) rate {
+func (k *binder) gemm(g Gemm, a, b, out device.Buffer) rate {
 	k.positive("K", g.K)
 	k.positive("N", g.N)
 	act, c, err := findActivation(g.Act, g.Normalisation)
@@ -192,7 +193,7 @@ func inPrecision(c gpuprof.Cost, precision string, flops int64) gpuprof.Cost {
 }
 
 // gemmShape is our own kernel and its items: rows on the host, tiles on CUDA.
-func (k *binder) gemmShape(g Gemm) (*gpuprof.Kernel, items) {
+func (k *binder) gemmShape(g Gemm) (*device.Kernel, items) {
 	if !k.tiled() {
 		kernel := gemmKernel
 		if g.Grain > 0 {
@@ -218,7 +219,7 @@ func (k *binder) gemmShape(g Gemm) (*gpuprof.Kernel, items) {
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // gemmVendor appends the packing, the vendor's product and the activation.
-func (k *binder) gemmVendor(g Gemm, a, b, out gpuprof.Buffer, act activation, c float32, vendor *gpuprof.Kernel) {
+func (k *binder) gemmVendor(g Gemm, a, b, out device.Buffer, act activation, c float32, vendor *device.Kernel) {
 	p := packingOf(g.Precision, g.K)
 	if p.form != packPlain {
 		a, b = k.packLeft(p, a, g.K), k.packRight(p, b, g.K, g.N)
@@ -230,7 +231,7 @@ func (k *binder) gemmVendor(g Gemm, a, b, out gpuprof.Buffer, act activation, c 
 }
 
 // product appends the vendor's product of packed operands.
-func (k *binder) product(g Gemm, p packing, a, b, out gpuprof.Buffer, vendor *gpuprof.Kernel) {
+func (k *binder) product(g Gemm, p packing, a, b, out device.Buffer, vendor *device.Kernel) {
 	depth := p.depth()
 	cost := rate{fixed: gpuprof.Cost{BytesRead: int64(depth*g.N) * p.bytes},
 		perEdge: gpuprof.Cost{Flops: int64(2*depth*g.N + g.N), BytesRead: int64(depth) * p.bytes, BytesWritten: int64(g.N) * floatBytes}}

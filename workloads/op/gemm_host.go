@@ -1,15 +1,15 @@
 package op
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 // tileRows rows of the left-hand side (about 100 wide in a radial MLP) stay in
 // the second-level cache while the right-hand side passes by once.
 const tileRows = 64
 
-func gemmHost(a *gpuprof.Args, lo, hi int) {
+func gemmHost(a *device.Args, lo, hi int) {
 	kk, n, act := a.Int(4), a.Int(5), a.Int(6)
 	scale, c := a.F32(7), a.F32(8)
 	left, right, out := a.Floats(0), a.Floats(1), a.Floats(2)

@@ -8,18 +8,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
 // lab runs operations on one of the two devices.
 type lab struct {
 	t      *testing.T
-	dev    gpuprof.Device
+	dev    device.Device
 	rnd    *rand.Rand
-	floats func([]float32) gpuprof.Buffer
-	ints   func([]int32) gpuprof.Buffer
-	read   func(gpuprof.Buffer, int) []float64
+	floats func([]float32) device.Buffer
+	ints   func([]int32) device.Buffer
+	read   func(device.Buffer, int) []float64
 	run    func(...*Bound)
 	must   func(*Bound, error) *Bound
 }
@@ -29,12 +29,12 @@ func onBoth(t *testing.T, f func(t *testing.T, l lab)) {
 	t.Run("host", func(t *testing.T) {
 		r := newRig(t, 2)
 		f(t, lab{t: t, dev: r.dev, rnd: r.rnd, ints: r.ints, run: r.run, must: r.must,
-			floats: func(v []float32) gpuprof.Buffer {
+			floats: func(v []float32) device.Buffer {
 				b := r.alloc(len(v))
-				copy(gpuprof.Floats(b), v)
+				copy(device.Floats(b), v)
 				return b
 			},
-			read: func(b gpuprof.Buffer, n int) []float64 { return wide(b, 0, n) }})
+			read: func(b device.Buffer, n int) []float64 { return wide(b, 0, n) }})
 	})
 	t.Run("cuda", func(t *testing.T) {
 		g := newGPU(t)
@@ -299,7 +299,7 @@ type gradient struct {
 	g          TensorProductGrad
 	graph      graph
 	x, y, w, d []float32
-	dx, dy, dw gpuprof.Buffer
+	dx, dy, dw device.Buffer
 	before     [3][]float32 // what is added to
 	b          *Bound
 }
@@ -381,7 +381,7 @@ func TestTensorProductGradSegments(t *testing.T) {
 			l.run(c.b)
 			var want [3][]float64
 			want[0], want[1], want[2] = c.reference(t)
-			for i, b := range []gpuprof.Buffer{c.dx, c.dy, c.dw} {
+			for i, b := range []device.Buffer{c.dx, c.dy, c.dw} {
 				for k, v := range c.before[i] {
 					want[i][k] += float64(v)
 				}
@@ -396,15 +396,15 @@ func TestGradsDoNotDependOnThreads(t *testing.T) {
 	for _, threads := range []int{1, 2, 5} {
 		r := newRig(t, threads)
 		r.rnd = rand.New(rand.NewPCG(7, 7))
-		l := lab{t: t, dev: r.dev, rnd: r.rnd, ints: r.ints, run: r.run, must: r.must, floats: func(v []float32) gpuprof.Buffer {
+		l := lab{t: t, dev: r.dev, rnd: r.rnd, ints: r.ints, run: r.run, must: r.must, floats: func(v []float32) device.Buffer {
 			b := r.alloc(len(v))
-			copy(gpuprof.Floats(b), v)
+			copy(device.Floats(b), v)
 			return b
 		}}
 		c := l.gradient(TensorProduct{TP: uvu(t, "9x0e+9x1o", "0e+1o+2e", "0e+1o+2e"), Layout: IrMul}, r.graph([]int{300, 40, 0, 500}, 5), false)
 		l.run(c.b)
 		var all []float64
-		for _, b := range []gpuprof.Buffer{c.dx, c.dy, c.dw} {
+		for _, b := range []device.Buffer{c.dx, c.dy, c.dw} {
 			all = append(all, wide(b, 0, b.Len()/4)...)
 		}
 		if first == nil {

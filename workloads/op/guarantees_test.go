@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -121,23 +121,23 @@ func TestWithOtherBuffers(t *testing.T) {
 	s := Sph{LMax: 1}
 	vec, first, second := r.normal(6), r.poisoned(8), r.poisoned(8)
 	b := r.must(s.Bind(r.dev, vec, first, 2))
-	again, err := b.With(map[gpuprof.Buffer]gpuprof.Buffer{first: second})
+	again, err := b.With(map[device.Buffer]device.Buffer{first: second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	again.SetEdges(1)
 	r.run(b, again)
 	near(t, "copy", wide(second, 0, 4), wide(first, 0, 4), 1e-12)
-	if v := gpuprof.Floats(second)[4]; v == v {
+	if v := device.Floats(second)[4]; v == v {
 		t.Error("the copy kept the edges of the original")
 	}
-	if _, err := b.With(map[gpuprof.Buffer]gpuprof.Buffer{first: vec}); err == nil {
+	if _, err := b.With(map[device.Buffer]device.Buffer{first: vec}); err == nil {
 		t.Error("a smaller buffer was accepted")
 	}
 }
 
 // rotate multiplies every row of irs, in mul_ir, by D(rot).
-func rotate(t *testing.T, b gpuprof.Buffer, irs so3.Irreps, rows int, rot [3][3]float64) {
+func rotate(t *testing.T, b device.Buffer, irs so3.Irreps, rows int, rot [3][3]float64) {
 	t.Helper()
 	d, err := irs.D(rot)
 	if err != nil {
@@ -145,7 +145,7 @@ func rotate(t *testing.T, b gpuprof.Buffer, irs so3.Irreps, rows int, rot [3][3]
 	}
 	n := irs.Dim()
 	for r := range rows {
-		row := gpuprof.Floats(b)[r*n : (r+1)*n]
+		row := device.Floats(b)[r*n : (r+1)*n]
 		old := wide(b, r*n, (r+1)*n)
 		for i := range n {
 			sum := 0.0
@@ -304,8 +304,8 @@ func TestAgainstE3NN(t *testing.T) {
 	t.Logf("cases: %v", ran)
 }
 
-func store(b gpuprof.Buffer, rows [][]float64) {
-	v := gpuprof.Floats(b)
+func store(b device.Buffer, rows [][]float64) {
+	v := device.Floats(b)
 	for _, row := range rows {
 		for _, x := range row {
 			v[0] = float32(x)

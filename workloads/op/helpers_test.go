@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -15,7 +15,7 @@ import (
 type rig struct {
 	t   testing.TB
 	dev *host.Device
-	s   gpuprof.Stream
+	s   device.Stream
 	rnd *rand.Rand
 }
 
@@ -43,9 +43,9 @@ func newRig(t testing.TB, threads int) *rig {
 	return r
 }
 
-func (r *rig) alloc(n int) gpuprof.Buffer {
+func (r *rig) alloc(n int) device.Buffer {
 	r.t.Helper()
-	b, err := r.dev.Alloc(max(n, 1)*4, gpuprof.OnDevice)
+	b, err := r.dev.Alloc(max(n, 1)*4, device.OnDevice)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -53,9 +53,9 @@ func (r *rig) alloc(n int) gpuprof.Buffer {
 }
 
 // normal is a buffer of n standard normal values.
-func (r *rig) normal(n int) gpuprof.Buffer {
+func (r *rig) normal(n int) device.Buffer {
 	b := r.alloc(n)
-	v := gpuprof.Floats(b)
+	v := device.Floats(b)
 	for i := range v {
 		v[i] = float32(r.rnd.NormFloat64())
 	}
@@ -63,22 +63,22 @@ func (r *rig) normal(n int) gpuprof.Buffer {
 }
 
 // poisoned is a buffer of n NaNs.
-func (r *rig) poisoned(n int) gpuprof.Buffer {
+func (r *rig) poisoned(n int) device.Buffer {
 	b := r.alloc(n)
 	poison(b)
 	return b
 }
 
-func poison(b gpuprof.Buffer) {
-	v := gpuprof.Floats(b)
+func poison(b device.Buffer) {
+	v := device.Floats(b)
 	for i := range v {
 		v[i] = float32(math.NaN())
 	}
 }
 
-func (r *rig) ints(v []int32) gpuprof.Buffer {
+func (r *rig) ints(v []int32) device.Buffer {
 	b := r.alloc(len(v))
-	copy(gpuprof.Ints(b), v)
+	copy(device.Ints(b), v)
 	return b
 }
 
@@ -111,8 +111,8 @@ func (r *rig) must(b *Bound, err error) *Bound {
 	return b
 }
 
-func wide(b gpuprof.Buffer, from, to int) []float64 {
-	v := gpuprof.Floats(b)[from:to]
+func wide(b device.Buffer, from, to int) []float64 {
+	v := device.Floats(b)[from:to]
 	out := make([]float64, len(v))
 	for i := range v {
 		out[i] = float64(v[i])
@@ -196,7 +196,7 @@ func (r *rig) convolution(tp TensorProduct, g graph) *convolution {
 		h, w2 := r.normal(e*tp.Hidden), r.normal(tp.Hidden*tp.TP.WeightNumel())
 		c.b.H, c.b.W2 = h, w2
 		// The reference reads w; the product does not get it.
-		copy(gpuprof.Floats(c.b.W), mixed(tp, gpuprof.Floats(h), gpuprof.Floats(w2), e))
+		copy(device.Floats(c.b.W), mixed(tp, device.Floats(h), device.Floats(w2), e))
 	}
 	r.bind(c)
 	return c
@@ -251,7 +251,7 @@ func (r *rig) result(c *convolution) []float64 {
 // scratch is the memory the product owns besides its tables, two of unfused and
 // three of the others, which come first, and those of the transpositions, which
 // come last.
-func (c *convolution) scratch() []gpuprof.Buffer {
+func (c *convolution) scratch() []device.Buffer {
 	switch {
 	case c.tp.Impl == ImplUnfused:
 		return c.product.owned[2:]
@@ -265,7 +265,7 @@ func (c *convolution) scratch() []gpuprof.Buffer {
 }
 
 // Bind binds a transposition alone, to rows rows: products have it as one of their launches.
-func (t Transpose) Bind(dev gpuprof.Device, x, out gpuprof.Buffer, rows int) (*Bound, error) {
+func (t Transpose) Bind(dev device.Device, x, out device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "transpose", 0)
 	k.want("x", x, int64(rows)*int64(t.Irreps.Dim()))
 	k.want("out", out, int64(rows)*int64(t.Irreps.Dim()))

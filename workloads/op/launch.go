@@ -1,6 +1,8 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
 // tiled reports whether launches are cut in blocks of threads rather than in
 // ranges for goroutines. A kernel whose natural item differs says so at its
@@ -15,9 +17,9 @@ type librarian interface {
 }
 
 // withLibraries is what a device says about itself once it has looked for them.
-func withLibraries(dev gpuprof.Device) gpuprof.Info {
+func withLibraries(dev device.Device) device.Info {
 	if dev == nil {
-		return gpuprof.Info{}
+		return device.Info{}
 	}
 	if l, ok := dev.(librarian); ok {
 		l.Libraries()
@@ -36,7 +38,7 @@ func teamsOf(threads, width int) int {
 }
 
 // inTeams is the kernel with as many rows a block as it makes teams.
-func inTeams(kernel *gpuprof.Kernel, width int) *gpuprof.Kernel {
+func inTeams(kernel *device.Kernel, width int) *device.Kernel {
 	k := *kernel
 	k.PerBlock = teamsOf(k.Threads, width)
 	return &k

@@ -1,12 +1,15 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
 // Launch is one kernel of a package that has kernels of its own: N items, and what
 // they cost by count. Args are those of the kernel's signature, a Buffer, an int or a
 // float32 each.
 type Launch struct {
-	Kernel *gpuprof.Kernel
+	Kernel *device.Kernel
 	N      int
 	Cost   gpuprof.Cost
 	Args   []any
@@ -14,7 +17,7 @@ type Launch struct {
 
 // BindLaunches binds launches that follow each other. minimum is the least that any
 // way of doing the same computes and moves.
-func BindLaunches(dev gpuprof.Device, name string, minimum gpuprof.Cost, all ...Launch) (*Bound, error) {
+func BindLaunches(dev device.Device, name string, minimum gpuprof.Cost, all ...Launch) (*Bound, error) {
 	k := newBinder(dev, name, 0)
 	k.b.minimum = rate{fixed: minimum}
 	for _, l := range all {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -32,7 +33,7 @@ type Linear struct {
 // dim, out dim, number of pairs, add, slices of the plan. A pair is six integers:
 // offset in x, in out, in w, mul_in, mul_out, d. One item is one row; on CUDA it
 // is one tile (see linearPlan).
-var linearKernel = gpuprof.Kernel{Name: "linear", Sig: "bbbbbbiiiiii", Host: linearHost, Grain: 8, PTX: linearPTX, Threads: 128, PerBlock: 1}
+var linearKernel = device.Kernel{Name: "linear", Sig: "bbbbbbiiiiii", Host: linearHost, Grain: 8, PTX: linearPTX, Threads: 128, PerBlock: 1}
 
 const (
 	pairInts = 6
@@ -196,7 +197,7 @@ func (l Linear) Scratch(rows int) int64 {
 }
 
 // Bind binds the operation to rows rows; one launch, with mul_ir three.
-func (l Linear) Bind(dev gpuprof.Device, x, w, out gpuprof.Buffer, rows int) (*Bound, error) {
+func (l Linear) Bind(dev device.Device, x, w, out device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "linear", 0)
 	if err := l.Layout.check("linear"); err != nil && k.err == nil {
 		k.err = err
@@ -222,7 +223,7 @@ func (l Linear) Bind(dev gpuprof.Device, x, w, out gpuprof.Buffer, rows int) (*B
 	return k.done()
 }
 
-func (k *binder) linear(l Linear, x, w, out gpuprof.Buffer, rows int) {
+func (k *binder) linear(l Linear, x, w, out device.Buffer, rows int) {
 	pairs, coefficients := l.pairs()
 	k.mix(mixing{l.In, l.Out, pairs, coefficients, l.cost(rows), l.Accumulate}, x, w, out, rows)
 }
@@ -238,7 +239,7 @@ type mixing struct {
 	add          bool
 }
 
-func (k *binder) mix(m mixing, x, w, out gpuprof.Buffer, rows int) {
+func (k *binder) mix(m mixing, x, w, out device.Buffer, rows int) {
 	add := 0
 	if m.add {
 		add = 1

@@ -2,6 +2,7 @@ package op
 
 import (
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // LinearGrad is a Linear backwards, to its input:
@@ -28,7 +29,7 @@ func (g LinearGrad) turned(rows int) (mixing, []matrix) {
 }
 
 // Bind binds the operation to rows rows.
-func (g LinearGrad) Bind(dev gpuprof.Device, dout, w, dx gpuprof.Buffer, rows int) (*Bound, error) {
+func (g LinearGrad) Bind(dev device.Device, dout, w, dx device.Buffer, rows int) (*Bound, error) {
 	l := g.Linear
 	k := newBinder(dev, "linear backwards", 0)
 	if err := l.Layout.check("linear backwards"); err != nil && k.err == nil {

@@ -1,11 +1,11 @@
 package op
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-func linearHost(a *gpuprof.Args, lo, hi int) {
+func linearHost(a *device.Args, lo, hi int) {
 	x, w, out, table, coefficients := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Floats(4)
 	inDim, outDim, pairs, add := a.Int(7), a.Int(8), a.Int(9), a.Int(10) != 0
 	for r := lo; r < hi; r += tileRows {

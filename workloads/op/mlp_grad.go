@@ -1,7 +1,7 @@
 package op
 
 import (
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // MLPGrad is an MLP backwards, to the radial functions:
@@ -19,11 +19,11 @@ type MLPGrad struct {
 // MLPGradBuffers are the arguments of MLPGrad; A is what BindKept left. DA [E,Hidden]
 // receives da. Without DB that is all there is: training needs no more. With DH [E,Hidden]
 // dh is kept there, for MLPSecond.
-type MLPGradBuffers struct{ A, W1, W2, DW, DH, DA, DB gpuprof.Buffer }
+type MLPGradBuffers struct{ A, W1, W2, DW, DH, DA, DB device.Buffer }
 
 // BindKept binds an MLP that goes backwards later, from b [E,In]: a [E,Hidden] is
 // the hidden layer before its activation, h after it. Without w it stops there.
-func (m MLP) BindKept(dev gpuprof.Device, b, w1, w2, a, h, w gpuprof.Buffer, edgeCap int) (*Bound, error) {
+func (m MLP) BindKept(dev device.Device, b, w1, w2, a, h, w device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "mlp", edgeCap)
 	k.positive("In", m.In)
 	k.positive("Hidden", m.Hidden)
@@ -51,7 +51,7 @@ func (m MLP) BindKept(dev gpuprof.Device, b, w1, w2, a, h, w gpuprof.Buffer, edg
 
 // BindWeights binds the second layer alone, h [E,Hidden] -> w [E,Out]: weights
 // that were not kept are made again.
-func (m MLP) BindWeights(dev gpuprof.Device, h, w2, w gpuprof.Buffer, edgeCap int) (*Bound, error) {
+func (m MLP) BindWeights(dev device.Device, h, w2, w device.Buffer, edgeCap int) (*Bound, error) {
 	_, second := m.layers()
 	return second.Bind(dev, h, w2, w, edgeCap)
 }
@@ -82,7 +82,7 @@ func (g MLPGrad) layers() (toHidden, toBasis Gemm) {
 
 // Bind binds the operation for up to edgeCap edges: the weights are turned, then a
 // product, the activation's derivative in place, a product, and with Add the sum.
-func (g MLPGrad) Bind(dev gpuprof.Device, b MLPGradBuffers, edgeCap int) (*Bound, error) {
+func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "mlp backwards", edgeCap)
 	m := g.MLP
 	k.positive("In", m.In)

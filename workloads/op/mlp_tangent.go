@@ -1,6 +1,8 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
 // MLPTangent is how an MLP's weights change when the radial functions do:
 //
@@ -11,10 +13,10 @@ import "github.com/gpuprof/gpuprof"
 type MLPTangent struct{ MLP MLP }
 
 // MLPTangentBuffers are the arguments of MLPTangent; A is what BindKept left.
-type MLPTangentBuffers struct{ A, DB, W1, W2, DA, DH, DW gpuprof.Buffer }
+type MLPTangentBuffers struct{ A, DB, W1, W2, DA, DH, DW device.Buffer }
 
 // Bind binds the operation for up to edgeCap edges.
-func (g MLPTangent) Bind(dev gpuprof.Device, b MLPTangentBuffers, edgeCap int) (*Bound, error) {
+func (g MLPTangent) Bind(dev device.Device, b MLPTangentBuffers, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "change of the mlp", edgeCap)
 	m := g.MLP
 	first, second := m.layers()
@@ -47,10 +49,10 @@ func (g MLPTangent) Scratch(edgeCap int) int64 { return g.MLP.KeptScratch(edgeCa
 type MLPSecond struct{ MLP MLP }
 
 // MLPSecondBuffers are the arguments of MLPSecond.
-type MLPSecondBuffers struct{ A, DA, W2, GW, GDH, GA gpuprof.Buffer }
+type MLPSecondBuffers struct{ A, DA, W2, GW, GDH, GA device.Buffer }
 
 // Bind binds the operation for up to edgeCap edges.
-func (g MLPSecond) Bind(dev gpuprof.Device, b MLPSecondBuffers, edgeCap int) (*Bound, error) {
+func (g MLPSecond) Bind(dev device.Device, b MLPSecondBuffers, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "gradient of the mlp's change", edgeCap)
 	m := g.MLP
 	first, _ := m.layers()

@@ -1,7 +1,7 @@
 // What the kernels of this folder share. A kernel's parameters are those of its Sig in the .go file beside it,
 // then the number of items.
 #pragma once
-#include "../../internal/cuda/include/device.cuh"
+#include "../../workloads/device/cuda/include/device.cuh"
 
 // The activations, numbered as in act.go.
 enum { OP_NONE, OP_SILU, OP_SIGMOID, OP_TANH, OP_ABS };

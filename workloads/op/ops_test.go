@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -18,7 +19,7 @@ func TestSph(t *testing.T) {
 		r := newRig(t, 2)
 		s := Sph{LMax: lmax}
 		vec, y := r.normal(3*edges), r.poisoned(edges*s.Dim())
-		v := gpuprof.Floats(vec)
+		v := device.Floats(vec)
 		copy(v, []float32{0, 0, 0, 0, 0, 1, 0, 1, 0, -1, 0, 0, 0, -1e-30, 0, 3e30, 1e30, -2e30, 1e-4, 1, 1e-4, 1e-7, -1, 0})
 		for i := range v {
 			v[i] *= float32(math.Exp(4 * r.rnd.NormFloat64() / 4))
@@ -39,7 +40,7 @@ func TestSphKnown(t *testing.T) {
 	r := newRig(t, 1)
 	s := Sph{LMax: 4}
 	vec, y := r.alloc(6), r.poisoned(2*25)
-	copy(gpuprof.Floats(vec), []float32{0, 0, 1, 0, 0, 0})
+	copy(device.Floats(vec), []float32{0, 0, 1, 0, 0, 0})
 	r.run(r.must(s.Bind(r.dev, vec, y, 2)))
 	want := []float64{1, 0, 0, math.Sqrt(3), 0, 0, -1.118034, 0, 1.936492, 0, 0, 0, 0, -1.620185, 0, 2.09165, 0, 0, 0, 0, 1.125, 0, -1.677051, 0, 2.21853}
 	near(t, "Y(0,0,1)", wide(y, 0, 25), want, 1e-6)
@@ -55,7 +56,7 @@ func TestBasis(t *testing.T) {
 		{Kind: "bessel", N: 8, Cutoff: 5}, {Kind: "bessel", N: 12, Cutoff: 6, Envelope: true}} {
 		r := newRig(t, 2)
 		vec, out := r.normal(3*edges), r.poisoned(edges*s.N)
-		copy(gpuprof.Floats(vec), []float32{0, 0, 0, 1e-12, 0, 0, 1e-3, 0, 0, 7, 0, 0})
+		copy(device.Floats(vec), []float32{0, 0, 0, 1e-12, 0, 0, 1e-3, 0, 0, 7, 0, 0})
 		r.run(r.must(s.Bind(r.dev, vec, out, edges)))
 		want := make([]float64, edges*s.N)
 		for e := range edges {
@@ -69,7 +70,7 @@ func TestBasis(t *testing.T) {
 func TestBasisKnown(t *testing.T) {
 	r := newRig(t, 1)
 	vec, out := r.alloc(3), r.poisoned(10)
-	copy(gpuprof.Floats(vec), []float32{0, 1, 0})
+	copy(device.Floats(vec), []float32{0, 1, 0})
 	r.run(r.must(Basis{Kind: "gaussian", N: 10, Cutoff: 4}.Bind(r.dev, vec, out, 1)))
 	near(t, "gaussian", wide(out, 0, 4), []float64{.00565153, .18715302, .83876166, .50873466}, 1e-6)
 	r.run(r.must(Basis{Kind: "bessel", N: 3, Cutoff: 4}.Bind(r.dev, vec, out, 1)))
@@ -88,9 +89,9 @@ func TestLinear(t *testing.T) {
 				x, w, out := r.normal(rows*in), r.normal(l.WeightNumel()), r.poisoned(rows*od)
 				start := make([]float64, rows*od)
 				if acc {
-					clear(gpuprof.Floats(out))
+					clear(device.Floats(out))
 					for i := range start {
-						gpuprof.Floats(out)[i] = float32(i % 5)
+						device.Floats(out)[i] = float32(i % 5)
 						start[i] = float64(i % 5)
 					}
 				}
@@ -234,10 +235,10 @@ func TestTransposeAndFill(t *testing.T) {
 	ToLayout(IrMul, irs, want, wide(x, 0, dim))
 	near(t, "to ir_mul", wide(mid, 0, dim), want, 1e-12)
 	r.run(r.must(Fill{Value: 1}.Bind(r.dev, back, rows*dim-1, 0, 0)))
-	if v := gpuprof.Floats(back)[rows*dim-1]; v == v {
+	if v := device.Floats(back)[rows*dim-1]; v == v {
 		t.Error("fill wrote past its end")
 	}
-	gpuprof.Floats(back)[rows*dim-1] = 1
+	device.Floats(back)[rows*dim-1] = 1
 	r.run(r.must(Transpose{Irreps: irs, ToMulIr: true, Accumulate: true}.Bind(r.dev, mid, back, rows)))
 	sum := wide(x, 0, rows*dim)
 	for i := range sum {

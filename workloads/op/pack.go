@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed pack.ptx.zst
@@ -63,18 +64,18 @@ func (p packing) words(n int64) int64 {
 // packLeftKernel: x, out, K, K padded, form. One item is one element with padding.
 // packRightKernel: x, out, elements of x, n, form; likewise.
 var (
-	packLeftKernel  = gpuprof.Kernel{Name: "pack_left", Sig: "bbiii", Host: packLeftHost, Grain: 1 << 14, PTX: packPTX, Threads: 256, PerBlock: 1024}
-	packRightKernel = gpuprof.Kernel{Name: "pack_right", Sig: "bbiii", Host: packRightHost, Grain: 1 << 14, PTX: packPTX, Threads: 256, PerBlock: 1024}
+	packLeftKernel  = device.Kernel{Name: "pack_left", Sig: "bbiii", Host: packLeftHost, Grain: 1 << 14, PTX: packPTX, Threads: 256, PerBlock: 1024}
+	packRightKernel = device.Kernel{Name: "pack_right", Sig: "bbiii", Host: packRightHost, Grain: 1 << 14, PTX: packPTX, Threads: 256, PerBlock: 1024}
 )
 
 // CastKernel rounds float32 to 16 bits for a vendor's routine of precision bf16 or fp16; one item is an element. Its
 // arguments are x, out and rest.
-func CastKernel(precision string) (kernel *gpuprof.Kernel, rest [3]int) {
+func CastKernel(precision string) (kernel *device.Kernel, rest [3]int) {
 	return &packRightKernel, [3]int{math.MaxInt32, 0, packingOf(precision, 1).form}
 }
 
 // packLeft appends the packing of a [edges,K].
-func (k *binder) packLeft(p packing, a gpuprof.Buffer, inner int) gpuprof.Buffer {
+func (k *binder) packLeft(p packing, a device.Buffer, inner int) device.Buffer {
 	out := k.scratch(p.words(int64(k.b.capacity)))
 	cost := gpuprof.Cost{BytesRead: int64(inner) * floatBytes, BytesWritten: int64(p.depth()) * p.bytes}
 	k.launch(&packLeftKernel, items{perEdge: p.inner}, rate{perEdge: cost}, a, out, inner, p.inner, p.form)
@@ -82,7 +83,7 @@ func (k *binder) packLeft(p packing, a gpuprof.Buffer, inner int) gpuprof.Buffer
 }
 
 // packRight appends the packing of b [K,N].
-func (k *binder) packRight(p packing, b gpuprof.Buffer, inner, n int) gpuprof.Buffer {
+func (k *binder) packRight(p packing, b device.Buffer, inner, n int) device.Buffer {
 	out := k.scratch(p.words(int64(n)))
 	cost := gpuprof.Cost{BytesRead: int64(inner*n) * floatBytes, BytesWritten: int64(p.depth()*n) * p.bytes}
 	k.launch(&packRightKernel, items{fixed: p.inner * n}, rate{fixed: cost}, b, out, inner*n, itemCount{}, p.form)

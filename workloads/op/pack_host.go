@@ -1,8 +1,10 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
-func packLeftHost(a *gpuprof.Args, lo, hi int) {
+func packLeftHost(a *device.Args, lo, hi int) {
 	inner, padded, form := a.Int(2), a.Int(3), a.Int(4)
 	x, out, half := a.Floats(0), a.Floats(1), halves(a, 1)
 	for i := lo; i < hi; i++ {
@@ -20,7 +22,7 @@ func packLeftHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func packRightHost(a *gpuprof.Args, lo, hi int) {
+func packRightHost(a *device.Args, lo, hi int) {
 	filled, n, form := a.Int(2), a.Int(3), a.Int(4)
 	x, out, half := a.Floats(0), a.Floats(1), halves(a, 1)
 	for i := lo; i < hi; i++ {

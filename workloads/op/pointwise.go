@@ -3,7 +3,7 @@ package op
 import (
 	_ "embed"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed pointwise.ptx.zst
@@ -17,18 +17,18 @@ var pointwisePTX string
 // src, out, table, n; an item is a row of the source, four integers: where it starts,
 // where its first value goes, how many values, how far apart they go.
 var (
-	actApplyKernel   = gpuprof.Kernel{Name: "act_apply", Sig: "bbiif", Host: actApplyHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	actGradKernel    = gpuprof.Kernel{Name: "act_grad", Sig: "bbiif", Host: actGradHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	actTangentKernel = gpuprof.Kernel{Name: "act_tangent", Sig: "bbbiif", Host: actTangentHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	actSecondKernel  = gpuprof.Kernel{Name: "act_second", Sig: "bbbbiif", Host: actSecondHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	addKernel        = gpuprof.Kernel{Name: "add", Sig: "bbi", Host: addHost, Grain: 1 << 14, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	flipKernel       = gpuprof.Kernel{Name: "flip", Sig: "bbbi", Host: flipHost, Grain: 16, PTX: pointwisePTX, Threads: 128, PerBlock: 1}
+	actApplyKernel   = device.Kernel{Name: "act_apply", Sig: "bbiif", Host: actApplyHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
+	actGradKernel    = device.Kernel{Name: "act_grad", Sig: "bbiif", Host: actGradHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
+	actTangentKernel = device.Kernel{Name: "act_tangent", Sig: "bbbiif", Host: actTangentHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
+	actSecondKernel  = device.Kernel{Name: "act_second", Sig: "bbbbiif", Host: actSecondHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
+	addKernel        = device.Kernel{Name: "add", Sig: "bbi", Host: addHost, Grain: 1 << 14, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
+	flipKernel       = device.Kernel{Name: "flip", Sig: "bbbi", Host: flipHost, Grain: 16, PTX: pointwisePTX, Threads: 128, PerBlock: 1}
 )
 
 const flipInts = 4
 
 // BindAdd binds out += x, n values each.
-func BindAdd(dev gpuprof.Device, x, out gpuprof.Buffer, n int) (*Bound, error) {
+func BindAdd(dev device.Device, x, out device.Buffer, n int) (*Bound, error) {
 	k := newBinder(dev, "sum", 0)
 	k.want("x", x, int64(n))
 	k.want("out", out, int64(n))
@@ -42,7 +42,7 @@ type matrix struct{ at, rows, cols int }
 
 // flip appends the launch that turns matrices of src, each in its place of the
 // result, [cols,rows].
-func (k *binder) flip(src gpuprof.Buffer, all ...matrix) gpuprof.Buffer {
+func (k *binder) flip(src device.Buffer, all ...matrix) device.Buffer {
 	var table []int32
 	n := 0
 	for _, m := range all {

@@ -1,17 +1,17 @@
 package op
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-func actApplyHost(a *gpuprof.Args, lo, hi int) {
+func actApplyHost(a *device.Args, lo, hi int) {
 	out := a.Floats(1)[lo:hi]
 	copy(out, a.Floats(0)[lo:hi])
 	activateAll(a.Int(3), a.F32(4), out)
 }
 
-func actGradHost(a *gpuprof.Args, lo, hi int) {
+func actGradHost(a *device.Args, lo, hi int) {
 	x, d, act, c := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi], a.Int(3), a.F32(4)
 	if act == actSilu {
 		siluGrad(x, d, c)
@@ -22,7 +22,7 @@ func actGradHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func actTangentHost(a *gpuprof.Args, lo, hi int) {
+func actTangentHost(a *device.Args, lo, hi int) {
 	x, d, out, act, c := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi], a.Floats(2)[lo:hi], a.Int(4), a.F32(5)
 	if act == actSilu {
 		copy(out, d)
@@ -34,7 +34,7 @@ func actTangentHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func actSecondHost(a *gpuprof.Args, lo, hi int) {
+func actSecondHost(a *device.Args, lo, hi int) {
 	x, dx, back, d, act, c := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi], a.Floats(2)[lo:hi], a.Floats(3)[lo:hi], a.Int(5), a.F32(6)
 	if act == actSilu {
 		siluSecond(x, dx, back, d, c)
@@ -86,11 +86,11 @@ func siluOf(x []float32, q, s *[siluRun]float32) int {
 	return n
 }
 
-func addHost(a *gpuprof.Args, lo, hi int) {
+func addHost(a *device.Args, lo, hi int) {
 	vec.Axpy(1, a.Floats(0)[lo:hi], a.Floats(1)[lo:hi])
 }
 
-func flipHost(a *gpuprof.Args, lo, hi int) {
+func flipHost(a *device.Args, lo, hi int) {
 	src, out, table := a.Floats(0), a.Floats(1), a.Ints(2)
 	for r := lo; r < hi; r++ {
 		t := table[flipInts*r:]

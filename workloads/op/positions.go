@@ -3,7 +3,7 @@ package op
 import (
 	_ "embed"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed positions.ptx.zst
@@ -22,14 +22,14 @@ type Positions struct{ Points, Atoms, Rows int }
 // PositionsBuffers are the arguments of Positions. Edges are sorted by row, RowPtr
 // [Rows+1]. ColPtr [Atoms+2] has where every source's edges start in Perm [E], which
 // holds them by source, and last the point of row 0.
-type PositionsBuffers struct{ F, RowPtr, ColPtr, Perm, Out gpuprof.Buffer }
+type PositionsBuffers struct{ F, RowPtr, ColPtr, Perm, Out device.Buffer }
 
 // positionsKernel: f, rowptr, colptr, perm, out, n, atoms, rows. One item is one
 // point, on CUDA a block.
-var positionsKernel = gpuprof.Kernel{Name: "positions", Sig: "bbbbbiii", Host: positionsHost, Grain: 1, PTX: positionsPTX, Threads: 128, PerBlock: 1}
+var positionsKernel = device.Kernel{Name: "positions", Sig: "bbbbbiii", Host: positionsHost, Grain: 1, PTX: positionsPTX, Threads: 128, PerBlock: 1}
 
 // Bind binds the operation for up to edgeCap edges.
-func (p Positions) Bind(dev gpuprof.Device, b PositionsBuffers, edgeCap int) (*Bound, error) {
+func (p Positions) Bind(dev device.Device, b PositionsBuffers, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "positions", edgeCap)
 	if p.Points < 0 || p.Atoms < 0 || p.Rows < 0 {
 		k.usage("use 0 or more of each", "%d points, %d atoms and %d rows", p.Points, p.Atoms, p.Rows)
@@ -52,11 +52,11 @@ func (p Positions) Bind(dev gpuprof.Device, b PositionsBuffers, edgeCap int) (*B
 }
 
 // positionsGradKernel: v, src, dst, colptr, u, n, atoms. One item is one edge.
-var positionsGradKernel = gpuprof.Kernel{Name: "positions_grad", Sig: "bbbbbii", Host: positionsGradHost, Grain: 1 << 10, PTX: positionsPTX, Threads: 256, PerBlock: 256}
+var positionsGradKernel = device.Kernel{Name: "positions_grad", Sig: "bbbbbii", Host: positionsGradHost, Grain: 1 << 10, PTX: positionsPTX, Threads: 256, PerBlock: 256}
 
 // BindGrad binds the way back, for up to edgeCap edges: from v [Points,3], the cotangent
 // of Out, that of F, u [E,3] = v of an edge's destination - v of its source.
-func (p Positions) BindGrad(dev gpuprof.Device, v, src, dst, colptr, u gpuprof.Buffer, edgeCap int) (*Bound, error) {
+func (p Positions) BindGrad(dev device.Device, v, src, dst, colptr, u device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "positions backwards", edgeCap)
 	e := int64(edgeCap)
 	k.want("v", v, 3*int64(p.Points))

@@ -1,8 +1,10 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
-func positionsHost(a *gpuprof.Args, lo, hi int) {
+func positionsHost(a *device.Args, lo, hi int) {
 	f, rowPtr, colPtr, perm, out := a.Floats(0), a.Ints(1), a.Ints(2), a.Ints(3), a.Floats(4)
 	atoms, rows := a.Int(6), a.Int(7)
 	first := int(colPtr[atoms+1])
@@ -22,7 +24,7 @@ func positionsHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func positionsGradHost(a *gpuprof.Args, lo, hi int) {
+func positionsGradHost(a *device.Args, lo, hi int) {
 	v, src, dst, u := a.Floats(0), a.Ints(1), a.Ints(2), a.Floats(4)
 	first := int(a.Ints(3)[a.Int(6)+1])
 	for e := lo; e < hi; e++ {

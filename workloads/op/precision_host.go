@@ -3,35 +3,35 @@ package op
 import (
 	"unsafe"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 // halves is argument i's memory as 16-bit values.
-func halves(a *gpuprof.Args, i int) []uint16 {
+func halves(a *device.Args, i int) []uint16 {
 	v := a.Bytes(i)
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/2)
 }
 
-func actInplaceHost(a *gpuprof.Args, lo, hi int) {
+func actInplaceHost(a *device.Args, lo, hi int) {
 	activateAll(a.Int(2), a.F32(3), a.Floats(0)[lo:hi])
 }
 
-func gemmFP32Host(a *gpuprof.Args, lo, hi int) {
+func gemmFP32Host(a *device.Args, lo, hi int) {
 	kk, n, out := a.Int(3), a.Int(4), a.Floats(2)
 	clear(out[lo*n : hi*n])
 	vec.Gemm(hi-lo, n, kk, a.F32(5), a.Floats(0)[lo*kk:], kk, a.Floats(1), n, out[lo*n:], n)
 }
 
-func gemmTF32Host(a *gpuprof.Args, lo, hi int) {
+func gemmTF32Host(a *device.Args, lo, hi int) {
 	roundedGemm(a, lo, hi, a.Floats(0), a.Floats(1), toTF32)
 }
 
-func gemmBF16Host(a *gpuprof.Args, lo, hi int) {
+func gemmBF16Host(a *device.Args, lo, hi int) {
 	roundedGemm(a, lo, hi, halves(a, 0), halves(a, 1), fromBF16)
 }
 
-func gemmFP16Host(a *gpuprof.Args, lo, hi int) {
+func gemmFP16Host(a *device.Args, lo, hi int) {
 	roundedGemm(a, lo, hi, halves(a, 0), halves(a, 1), fromFP16)
 }
 
@@ -58,7 +58,7 @@ func makeRoundedCells() (cells [roundedRows * roundedK * vec.CellInts]int32) {
 
 // roundedGemm multiplies operands that wide turns into float32 and adds the
 // products in float32.
-func roundedGemm[T uint16 | float32](a *gpuprof.Args, lo, hi int, left, right []T, wide func(T) float32) {
+func roundedGemm[T uint16 | float32](a *device.Args, lo, hi int, left, right []T, wide func(T) float32) {
 	var rows [roundedK * roundedCols]float32
 	var factors [roundedRows * roundedK]float32
 	kk, n, scale, out := a.Int(3), a.Int(4), a.F32(5), a.Floats(2)

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // Every 16-bit pattern survives the way to float32 and back.
@@ -111,11 +111,11 @@ func TestPrecisions(t *testing.T) {
 }
 
 func TestGemmLibrary(t *testing.T) {
-	without := gpuprof.Info{Kind: "cuda", Name: "test"}
-	with := gpuprof.Info{Kind: "cuda", Name: "test", Facts: map[string]string{"cublas": "12.8"}}
+	without := device.Info{Kind: "cuda", Name: "test"}
+	with := device.Info{Kind: "cuda", Name: "test", Facts: map[string]string{"cublas": "12.8"}}
 	for _, c := range []struct {
 		library, precision string
-		info               gpuprof.Info
+		info               device.Info
 		vendor, refused    bool
 	}{
 		{"", "", without, false, false}, {"auto", "", with, true, false}, {"off", "", with, false, false},

@@ -14,14 +14,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/ptx"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/ptx"
 )
 
 // allKernels is every Kernel literal of the package; TestKernelLiterals finds
 // one that is missing.
-func allKernels() []*gpuprof.Kernel {
-	all := []*gpuprof.Kernel{
+func allKernels() []*device.Kernel {
+	all := []*device.Kernel{
 		&basisKernel, &sphKernel, &fillKernel, &transposeKernel, &gateKernel, &linearKernel,
 		&scatterAtomicKernel, &scatterSortedKernel, &scaleKernel, &packLeftKernel, &packRightKernel, &radialKernel, &gemmKernel, &gemm64Kernel, &actInplaceKernel,
 		&gatherKernel, &outerKernel, &contractKernel, &weightKernel,
@@ -39,7 +39,7 @@ func allKernels() []*gpuprof.Kernel {
 	return all
 }
 
-func entryOf(k *gpuprof.Kernel) string {
+func entryOf(k *device.Kernel) string {
 	if k.Entry != "" {
 		return k.Entry
 	}
@@ -75,7 +75,7 @@ func entriesOf(ptx string) map[string]entry {
 }
 
 // textOf is the PTX of a kernel.
-func textOf(t *testing.T, k *gpuprof.Kernel) string {
+func textOf(t *testing.T, k *device.Kernel) string {
 	t.Helper()
 	text, err := ptx.Text(k)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestKernelLiterals(t *testing.T) {
 		if k.Host == nil || k.Threads < 32 || k.Threads%32 != 0 || k.PerBlock < 1 {
 			t.Errorf("%s: host twin %t, %d threads per block, %d items a block", k.Name, k.Host != nil, k.Threads, k.PerBlock)
 		}
-		if len(k.Sig) >= gpuprof.MaxArgs {
+		if len(k.Sig) >= device.MaxArgs {
 			t.Errorf("%s: %d parameters leave no room for the number of items", k.Name, len(k.Sig))
 		}
 		e, ok := entriesOf(textOf(t, k))[entryOf(k)]
@@ -122,7 +122,7 @@ func TestKernelLiterals(t *testing.T) {
 			t.Errorf("csr has %d threads per block in one place and 128 in another", threads)
 		}
 	}
-	for impl, k := range map[string]*gpuprof.Kernel{ImplCSR: &tpCSRKernel, ImplFused: &tpFusedKernel, ImplCSRMLP: &tpCSRMLPKernel} {
+	for impl, k := range map[string]*device.Kernel{ImplCSR: &tpCSRKernel, ImplFused: &tpFusedKernel, ImplCSRMLP: &tpCSRMLPKernel} {
 		if got, want := entriesOf(textOf(t, k))[k.Name].threads, (TensorProduct{Impl: impl}).mostThreads(); got != want {
 			t.Errorf("%s is compiled for %d threads, the binding allows %d", k.Name, got, want)
 		}
@@ -184,7 +184,7 @@ func TestPTXIsFresh(t *testing.T) {
 	registered := regexp.MustCompile(`(?m)^GPUPROF_KERNEL\((\w+)\)`)
 	for _, source := range sources {
 		packed, err := os.ReadFile(strings.TrimSuffix(source, ".cu") + ".ptx.zst")
-		ptx := textOf(t, &gpuprof.Kernel{Name: source, PTX: string(packed)})
+		ptx := textOf(t, &device.Kernel{Name: source, PTX: string(packed)})
 		if err != nil {
 			t.Errorf("%v; run make kernels", err)
 			continue

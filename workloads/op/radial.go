@@ -3,7 +3,7 @@ package op
 import (
 	_ "embed"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed radial.ptx.zst
@@ -26,7 +26,7 @@ type Radial struct {
 
 // radialKernel: vec, w1, h, n, functions, kind, envelope, cutoff, hidden, hidden
 // with padding, form of h (see packing), scale, c of silu. One item is one edge.
-var radialKernel = gpuprof.Kernel{Name: "radial", Sig: "bbbiiiifiiiff", Host: radialHost, Grain: 8, PTX: radialPTX, Threads: 128, PerBlock: 128}
+var radialKernel = device.Kernel{Name: "radial", Sig: "bbbiiiifiiiff", Host: radialHost, Grain: 8, PTX: radialPTX, Threads: 128, PerBlock: 128}
 
 const (
 	radialEdges     = 128 // of a block
@@ -49,7 +49,7 @@ func (r Radial) Scratch(edgeCap int) int64 {
 
 // BindHidden binds the first layer alone, vec [E,3], w1 [In,Hidden] -> h
 // [E,Hidden], for a tensor product that fuses the second in (impl csr+mlp).
-func (r Radial) BindHidden(dev gpuprof.Device, vec, w1, h gpuprof.Buffer, edgeCap int) (*Bound, error) {
+func (r Radial) BindHidden(dev device.Device, vec, w1, h device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "radial functions and hidden layer", edgeCap)
 	k.want("h", h, int64(edgeCap)*int64(r.MLP.Hidden))
 	k.b.minimum = k.radial(r, packingOf(FP32, r.MLP.Hidden), vec, w1, h)
@@ -57,7 +57,7 @@ func (r Radial) BindHidden(dev gpuprof.Device, vec, w1, h gpuprof.Buffer, edgeCa
 }
 
 // Bind binds the operation for up to edgeCap edges.
-func (r Radial) Bind(dev gpuprof.Device, vec, w1, w2, w gpuprof.Buffer, edgeCap int) (*Bound, error) {
+func (r Radial) Bind(dev device.Device, vec, w1, w2, w device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "radial functions and MLP", edgeCap)
 	m := r.MLP
 	k.positive("Out", m.Out)
@@ -86,7 +86,7 @@ func (r Radial) Bind(dev gpuprof.Device, vec, w1, w2, w gpuprof.Buffer, edgeCap 
 }
 
 // radial appends the kernel that makes h and returns its cost.
-func (k *binder) radial(r Radial, p packing, vec, w1, h gpuprof.Buffer) rate {
+func (k *binder) radial(r Radial, p packing, vec, w1, h device.Buffer) rate {
 	m, s := r.MLP, r.Basis
 	k.positive("In", m.In)
 	k.positive("Hidden", m.Hidden)

@@ -1,14 +1,14 @@
 package op
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 // radialTile edges pass over the first layer's weights together.
 const radialTile = 32
 
-func radialHost(a *gpuprof.Args, lo, hi int) {
+func radialHost(a *device.Args, lo, hi int) {
 	var factors [radialTile * radialFunctions]float32
 	var cells [radialTile * radialFunctions * vec.CellInts]int32
 	var row [radialHidden]float32
@@ -47,7 +47,7 @@ func radialHost(a *gpuprof.Args, lo, hi int) {
 }
 
 // packRow stores one row of the hidden layer with its padding.
-func packRow(form int, v []float32, a *gpuprof.Args, r int) {
+func packRow(form int, v []float32, a *device.Args, r int) {
 	if form != packSplit {
 		out := halves(a, 2)[r*len(v):]
 		for i, x := range v {

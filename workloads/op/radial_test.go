@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // refRadial is Radial in float64 by its parts.
@@ -52,7 +52,7 @@ func TestRadial(t *testing.T) {
 			poison(w)
 			r.run(bound)
 			near(t, "7 edges", wide(w, 0, 7*m.Out), want[:7*m.Out], tolerance)
-			if v := gpuprof.Floats(w)[7*m.Out]; v == v {
+			if v := device.Floats(w)[7*m.Out]; v == v {
 				t.Error("7 edges: the eighth row was written")
 			}
 		}

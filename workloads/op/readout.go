@@ -3,7 +3,7 @@ package op
 import (
 	_ "embed"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed readout.ptx.zst
@@ -22,8 +22,8 @@ type Readout struct {
 // readoutKernel: x, a, rho, n, width, first, count, add; readoutGradKernel: drho, a,
 // dx, n, width, first, count. One item is one row.
 var (
-	readoutKernel     = gpuprof.Kernel{Name: "readout", Sig: "bbbiiiii", Host: readoutHost, Grain: 64, PTX: readoutPTX, Threads: 128, PerBlock: 4}
-	readoutGradKernel = gpuprof.Kernel{Name: "readout_grad", Sig: "bbbiiii", Host: readoutGradHost, Grain: 64, PTX: readoutPTX, Threads: 128, PerBlock: 4}
+	readoutKernel     = device.Kernel{Name: "readout", Sig: "bbbiiiii", Host: readoutHost, Grain: 64, PTX: readoutPTX, Threads: 128, PerBlock: 4}
+	readoutGradKernel = device.Kernel{Name: "readout_grad", Sig: "bbbiiii", Host: readoutGradHost, Grain: 64, PTX: readoutPTX, Threads: 128, PerBlock: 4}
 )
 
 func (k *binder) readout(r Readout, rows int) {
@@ -36,7 +36,7 @@ func (k *binder) readout(r Readout, rows int) {
 }
 
 // Bind binds the sum over rows rows.
-func (r Readout) Bind(dev gpuprof.Device, x, a, rho gpuprof.Buffer, rows int) (*Bound, error) {
+func (r Readout) Bind(dev device.Device, x, a, rho device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "readout", 0)
 	k.readout(r, rows)
 	k.want("x", x, int64(rows)*int64(r.Width))
@@ -52,7 +52,7 @@ func (r Readout) Bind(dev gpuprof.Device, x, a, rho gpuprof.Buffer, rows int) (*
 }
 
 // BindGrad binds the way back.
-func (r Readout) BindGrad(dev gpuprof.Device, drho, a, dx gpuprof.Buffer, rows int) (*Bound, error) {
+func (r Readout) BindGrad(dev device.Device, drho, a, dx device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "readout backwards", 0)
 	k.readout(r, rows)
 	k.want("drho", drho, int64(rows))
@@ -71,13 +71,13 @@ func (r Readout) BindGrad(dev gpuprof.Device, drho, a, dx gpuprof.Buffer, rows i
 type Residual struct{ Rows int }
 
 // residualKernel: rho, target, drho, loss, n, 1/Rows. One item is one row.
-var residualKernel = gpuprof.Kernel{Name: "residual", Sig: "bbbbif", Host: residualHost, Grain: 1 << 12, PTX: readoutPTX, Threads: 256, PerBlock: 256}
+var residualKernel = device.Kernel{Name: "residual", Sig: "bbbbif", Host: residualHost, Grain: 1 << 12, PTX: readoutPTX, Threads: 256, PerBlock: 256}
 
 // Bind binds the operation.
-func (r Residual) Bind(dev gpuprof.Device, rho, target, drho, loss gpuprof.Buffer) (*Bound, error) {
+func (r Residual) Bind(dev device.Device, rho, target, drho, loss device.Buffer) (*Bound, error) {
 	k := newBinder(dev, "squared error", 0)
 	k.positive("Rows", r.Rows)
-	for name, b := range map[string]gpuprof.Buffer{"rho": rho, "target": target, "drho": drho, "loss": loss} {
+	for name, b := range map[string]device.Buffer{"rho": rho, "target": target, "drho": drho, "loss": loss} {
 		k.want(name, b, int64(r.Rows))
 	}
 	k.b.minimum = rate{fixed: move(5*r.Rows, 2*r.Rows, 2*r.Rows)}
@@ -92,10 +92,10 @@ type Sum struct{ N int }
 const sumChunk = 4096
 
 // sumKernel: x, out, n, values. One item is one chunk, on CUDA a block.
-var sumKernel = gpuprof.Kernel{Name: "sum", Sig: "bbii", Host: sumHost, Grain: 1, PTX: readoutPTX, Threads: 256, PerBlock: 1}
+var sumKernel = device.Kernel{Name: "sum", Sig: "bbii", Host: sumHost, Grain: 1, PTX: readoutPTX, Threads: 256, PerBlock: 1}
 
 // Bind binds the sum of x [N] to out [1].
-func (s Sum) Bind(dev gpuprof.Device, x, out gpuprof.Buffer) (*Bound, error) {
+func (s Sum) Bind(dev device.Device, x, out device.Buffer) (*Bound, error) {
 	k := newBinder(dev, "sum", 0)
 	k.want("x", x, int64(s.N))
 	k.want("out", out, 1)

@@ -1,8 +1,10 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
-func readoutHost(a *gpuprof.Args, lo, hi int) {
+func readoutHost(a *device.Args, lo, hi int) {
 	x, factors, rho := a.Floats(0), a.Floats(1), a.Floats(2)
 	width, first, count, add := a.Int(4), a.Int(5), a.Int(6), a.Int(7) != 0
 	for r := lo; r < hi; r++ {
@@ -14,7 +16,7 @@ func readoutHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func readoutGradHost(a *gpuprof.Args, lo, hi int) {
+func readoutGradHost(a *device.Args, lo, hi int) {
 	drho, factors, dx := a.Floats(0), a.Floats(1), a.Floats(2)
 	width, first, count := a.Int(4), a.Int(5), a.Int(6)
 	for r := lo; r < hi; r++ {
@@ -26,7 +28,7 @@ func readoutGradHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func residualHost(a *gpuprof.Args, lo, hi int) {
+func residualHost(a *device.Args, lo, hi int) {
 	rho, target, drho, loss, k := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.F32(5)
 	for r := lo; r < hi; r++ {
 		d := rho[r] - target[r]
@@ -34,7 +36,7 @@ func residualHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func sumHost(a *gpuprof.Args, lo, hi int) {
+func sumHost(a *device.Args, lo, hi int) {
 	x, out, n := a.Floats(0), a.Floats(1), a.Int(3)
 	for c := lo; c < hi; c++ {
 		sum := 0.0

@@ -3,7 +3,7 @@ package op
 import (
 	_ "embed"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed scatter.ptx.zst
@@ -26,16 +26,16 @@ type ScatterAdd struct {
 
 // ScatterBuffers are the arguments of ScatterAdd. Dst may be nil when
 // Deterministic is set and RowPtr [rows+1] when it is not.
-type ScatterBuffers struct{ Src, Dst, RowPtr, Out gpuprof.Buffer }
+type ScatterBuffers struct{ Src, Dst, RowPtr, Out device.Buffer }
 
 // The kernels: atomic src, dst, out, edges, C (an item is an edge, on CUDA
 // scatterRun of them); sorted src, rowptr, out, n
 // (rows), C; scale out, n (elements), factor. On CUDA the first two take as
 // many rows a block as C leaves threads for (inTeams).
 var (
-	scatterAtomicKernel = gpuprof.Kernel{Name: "scatter_atomic", Sig: "bbbii", Host: scatterAtomicHost, Grain: 8, PTX: scatterPTX, Threads: 256, PerBlock: 1}
-	scatterSortedKernel = gpuprof.Kernel{Name: "scatter_sorted", Sig: "bbbii", Host: scatterSortedHost, Grain: 4, PTX: scatterPTX, Threads: 256, PerBlock: 1}
-	scaleKernel         = gpuprof.Kernel{Name: "scale", Sig: "bif", Host: scaleHost, Grain: 1 << 14, PTX: scatterPTX, Threads: 256, PerBlock: 1024}
+	scatterAtomicKernel = device.Kernel{Name: "scatter_atomic", Sig: "bbbii", Host: scatterAtomicHost, Grain: 8, PTX: scatterPTX, Threads: 256, PerBlock: 1}
+	scatterSortedKernel = device.Kernel{Name: "scatter_sorted", Sig: "bbbii", Host: scatterSortedHost, Grain: 4, PTX: scatterPTX, Threads: 256, PerBlock: 1}
+	scaleKernel         = device.Kernel{Name: "scale", Sig: "bif", Host: scaleHost, Grain: 1 << 14, PTX: scatterPTX, Threads: 256, PerBlock: 1024}
 )
 
 // scatterRun edges are added by one thread of a block, those in a row that have
@@ -44,7 +44,7 @@ var (
 const scatterRun = 16
 
 // Bind binds the operation for up to edgeCap edges.
-func (s ScatterAdd) Bind(dev gpuprof.Device, b ScatterBuffers, rows, edgeCap int) (*Bound, error) {
+func (s ScatterAdd) Bind(dev device.Device, b ScatterBuffers, rows, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "scatter", edgeCap)
 	k.scatter(s, b, rows)
 	return k.done()

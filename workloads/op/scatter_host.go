@@ -5,11 +5,11 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-func scatterAtomicHost(a *gpuprof.Args, lo, hi int) {
+func scatterAtomicHost(a *device.Args, lo, hi int) {
 	src, dst, out, c := a.Floats(0), a.Ints(1), a.Floats(2), a.Int(4)
 	for e := lo; e < hi; e++ {
 		row := out[int(dst[e])*c:][:c]
@@ -31,7 +31,7 @@ func atomicAdd(p *float32, v float32) {
 	}
 }
 
-func scatterSortedHost(a *gpuprof.Args, lo, hi int) {
+func scatterSortedHost(a *device.Args, lo, hi int) {
 	src, rowPtr, out, c := a.Floats(0), a.Ints(1), a.Floats(2), a.Int(4)
 	for r := lo; r < hi; r++ {
 		row := out[r*c : (r+1)*c]
@@ -42,7 +42,7 @@ func scatterSortedHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func scaleHost(a *gpuprof.Args, lo, hi int) {
+func scaleHost(a *device.Args, lo, hi int) {
 	out, s := a.Floats(0)[lo:hi], a.F32(2)
 	for i := range out {
 		out[i] *= s

@@ -8,18 +8,19 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/pool"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // Segments are the memory of a caching allocator on a device; they implement pool.Driver.
 type Segments struct {
-	dev   gpuprof.Device
-	below gpuprof.Pool
-	bufs  map[int]gpuprof.Buffer
+	dev   device.Device
+	below device.Pool
+	bufs  map[int]device.Buffer
 }
 
 // NewSegments returns no segments yet. below is the device's own pool, nil for none.
-func NewSegments(dev gpuprof.Device, below gpuprof.Pool) *Segments {
-	return &Segments{dev: dev, below: below, bufs: map[int]gpuprof.Buffer{}}
+func NewSegments(dev device.Device, below device.Pool) *Segments {
+	return &Segments{dev: dev, below: below, bufs: map[int]device.Buffer{}}
 }
 
 // Map implements pool.Driver.
@@ -27,7 +28,7 @@ func (s *Segments) Map(segment int, bytes int64) error {
 	if bytes > math.MaxInt {
 		return gpuprof.Errorf(gpuprof.ErrMemory, "allocating %d bytes: beyond the address space", bytes).WithFix("use a smaller model or batch")
 	}
-	b, err := s.dev.Alloc(int(bytes), gpuprof.OnDevice)
+	b, err := s.dev.Alloc(int(bytes), device.OnDevice)
 	if err == nil {
 		s.bufs[segment] = b
 	}
@@ -46,7 +47,7 @@ func (s *Segments) Unmap(segment int) error {
 }
 
 // Of is the buffer in which a block lies, from its Offset on.
-func (s *Segments) Of(b *pool.Block) gpuprof.Buffer { return s.bufs[b.Segment] }
+func (s *Segments) Of(b *pool.Block) device.Buffer { return s.bufs[b.Segment] }
 
 // Free frees every segment, in use or not.
 func (s *Segments) Free() error {

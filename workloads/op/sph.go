@@ -3,7 +3,7 @@ package op
 import (
 	_ "embed"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -19,13 +19,13 @@ var sphPTX string
 type Sph struct{ LMax int }
 
 // sphKernel: vec, y, n, lmax. One item is one edge.
-var sphKernel = gpuprof.Kernel{Name: "sph", Sig: "bbii", Host: sphHost, Grain: 64, PTX: sphPTX, Threads: 64, PerBlock: 64}
+var sphKernel = device.Kernel{Name: "sph", Sig: "bbii", Host: sphHost, Grain: 64, PTX: sphPTX, Threads: 64, PerBlock: 64}
 
 // Dim is the number of harmonics of an edge.
 func (s Sph) Dim() int { return (s.LMax + 1) * (s.LMax + 1) }
 
 // Bind binds the operation for up to edgeCap edges.
-func (s Sph) Bind(dev gpuprof.Device, vec, y gpuprof.Buffer, edgeCap int) (*Bound, error) {
+func (s Sph) Bind(dev device.Device, vec, y device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "sph", edgeCap)
 	if s.LMax < 0 || s.LMax > so3.MaxL {
 		k.usage("choose one inside", "lmax %d is outside 0..%d", s.LMax, so3.MaxL)

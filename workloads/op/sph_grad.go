@@ -3,7 +3,7 @@ package op
 import (
 	_ "embed"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -25,10 +25,10 @@ var sphGradPTX string
 type SphGrad struct{ Sph Sph }
 
 // sphGradKernel: vec, dy, g, f, n, lmax. One item is one edge.
-var sphGradKernel = gpuprof.Kernel{Name: "sph_grad", Sig: "bbbbii", Host: sphGradHost, Grain: 64, PTX: sphGradPTX, Threads: 128, PerBlock: 128}
+var sphGradKernel = device.Kernel{Name: "sph_grad", Sig: "bbbbii", Host: sphGradHost, Grain: 64, PTX: sphGradPTX, Threads: 128, PerBlock: 128}
 
 // Bind binds the operation for up to edgeCap edges.
-func (g SphGrad) Bind(dev gpuprof.Device, vec, dy, slope, f gpuprof.Buffer, edgeCap int) (*Bound, error) {
+func (g SphGrad) Bind(dev device.Device, vec, dy, slope, f device.Buffer, edgeCap int) (*Bound, error) {
 	s := g.Sph
 	k := newBinder(dev, "sph backwards", edgeCap)
 	if s.LMax < 0 || s.LMax > so3.MaxL {

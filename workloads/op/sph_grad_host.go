@@ -3,7 +3,7 @@ package op
 import (
 	"math"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -22,7 +22,7 @@ func makeSphNorm() (t [so3.MaxL + 1][so3.MaxL + 1]float64) {
 	return t
 }
 
-func sphGradHost(a *gpuprof.Args, lo, hi int) {
+func sphGradHost(a *device.Args, lo, hi int) {
 	lmax := a.Int(5)
 	dim := (lmax + 1) * (lmax + 1)
 	vec, dy, g, f := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3)

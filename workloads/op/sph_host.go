@@ -3,7 +3,7 @@ package op
 import (
 	"math"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -41,7 +41,7 @@ func makeSphTable() (t sphTable) {
 	return t
 }
 
-func sphHost(a *gpuprof.Args, lo, hi int) {
+func sphHost(a *device.Args, lo, hi int) {
 	lmax := a.Int(3)
 	dim := (lmax + 1) * (lmax + 1)
 	vec, y := a.Floats(0), a.Floats(1)

@@ -1,7 +1,7 @@
 package op
 
 import (
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -13,10 +13,10 @@ import (
 type SphTangent struct{ Sph Sph }
 
 // sphTangentKernel: vec, u, out, n, lmax. One item is one edge.
-var sphTangentKernel = gpuprof.Kernel{Name: "sph_tangent", Sig: "bbbii", Host: sphTangentHost, Grain: 64, PTX: sphGradPTX, Threads: 128, PerBlock: 128}
+var sphTangentKernel = device.Kernel{Name: "sph_tangent", Sig: "bbbii", Host: sphTangentHost, Grain: 64, PTX: sphGradPTX, Threads: 128, PerBlock: 128}
 
 // Bind binds the operation for up to edgeCap edges.
-func (g SphTangent) Bind(dev gpuprof.Device, vec, u, out gpuprof.Buffer, edgeCap int) (*Bound, error) {
+func (g SphTangent) Bind(dev device.Device, vec, u, out device.Buffer, edgeCap int) (*Bound, error) {
 	s := g.Sph
 	k := newBinder(dev, "change of the harmonics", edgeCap)
 	if s.LMax < 0 || s.LMax > so3.MaxL {

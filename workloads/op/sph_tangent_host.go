@@ -3,10 +3,10 @@ package op
 import (
 	"math"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func sphTangentHost(a *gpuprof.Args, lo, hi int) {
+func sphTangentHost(a *device.Args, lo, hi int) {
 	lmax := a.Int(4)
 	dim := (lmax + 1) * (lmax + 1)
 	vec, u, out := a.Floats(0), a.Floats(1), a.Floats(2)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -68,7 +68,7 @@ func TestMLPTangentAndSecond(t *testing.T) {
 			m := MLP{In: 10, Hidden: 33, Out: 90, Precision: precision, Library: map[string]string{FP32: "off"}[precision]}
 			bound := map[string]float64{FP32: 2e-6, BF16: 2e-2}[precision]
 			b, db, w1, w2, gw, gdw := l.normal(edges*m.In), l.normal(edges*m.In), l.normal(m.In*m.Hidden), l.normal(m.Hidden*m.Out), l.normal(edges*m.Out), l.normal(edges*m.Out)
-			hidden := func() gpuprof.Buffer { return l.floats(nans(edges * m.Hidden)) }
+			hidden := func() device.Buffer { return l.floats(nans(edges * m.Hidden)) }
 			a, h, da, dh, gdh, gda, ga := hidden(), hidden(), hidden(), hidden(), hidden(), hidden(), hidden()
 			w, dw, one, two := l.floats(nans(edges*m.Out)), l.floats(nans(edges*m.Out)), l.floats(w1), l.floats(w2)
 			forward := l.must(m.BindKept(l.dev, l.floats(b), one, two, a, h, w, edges))

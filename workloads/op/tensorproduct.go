@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -74,7 +75,7 @@ const (
 // destination; RowPtr [rows+1] is where every row starts, int32 like Src [E]
 // and Dst [E]. After SetEdges(e), RowPtr[rows] has to be e. csr+mlp reads H
 // [E,Hidden] and W2 [Hidden,WeightNumel] instead of W, which may be nil then.
-type TPBuffers struct{ X, Y, W, H, W2, Src, Dst, RowPtr, Out gpuprof.Buffer }
+type TPBuffers struct{ X, Y, W, H, W2, Src, Dst, RowPtr, Out device.Buffer }
 
 const (
 	defaultSegment = 256
@@ -184,7 +185,7 @@ func (t TensorProduct) checkInside() (fix string, err error) {
 // Bind binds the product for up to edgeCap edges. scatter is the sum over
 // edges where it is a stage of its own (unfused), else nil; it reads memory
 // of the product, so close the product last.
-func (t TensorProduct) Bind(dev gpuprof.Device, b TPBuffers, nodes, rows, edgeCap int) (product, scatter *Bound, err error) {
+func (t TensorProduct) Bind(dev device.Device, b TPBuffers, nodes, rows, edgeCap int) (product, scatter *Bound, err error) {
 	if err := t.Check(); err != nil {
 		return nil, nil, err
 	}

@@ -3,7 +3,7 @@ package op
 import (
 	_ "embed"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed tensorproduct_csr.ptx.zst
@@ -32,14 +32,14 @@ var tpCSRMLPPTX string
 // row: it zeroes rows without edges and adds the further segments of long rows
 // in order.
 var (
-	tpCSRKernel    = gpuprof.Kernel{Name: "tp_csr", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpCSRPTX, Threads: 128, PerBlock: 1}
-	tpCSRMLPKernel = gpuprof.Kernel{Name: "tp_csr_mlp", Sig: "bbbbbbbbbbbbbiiif", Host: tpCSRMLPHost, PTX: tpCSRMLPPTX, Threads: 96, PerBlock: 1}
-	tpFixupKernel  = gpuprof.Kernel{Name: "tp_csr_fixup", Sig: "bbbiii", Host: tpFixupHost, Grain: 64, PTX: tpCSRPTX, Threads: 128, PerBlock: 1}
+	tpCSRKernel    = device.Kernel{Name: "tp_csr", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpCSRPTX, Threads: 128, PerBlock: 1}
+	tpCSRMLPKernel = device.Kernel{Name: "tp_csr_mlp", Sig: "bbbbbbbbbbbbbiiif", Host: tpCSRMLPHost, PTX: tpCSRMLPPTX, Threads: 96, PerBlock: 1}
+	tpFixupKernel  = device.Kernel{Name: "tp_csr_fixup", Sig: "bbbiii", Host: tpFixupHost, Grain: 64, PTX: tpCSRPTX, Threads: 128, PerBlock: 1}
 )
 
 // SlowestToCompile is the kernel by which a driver's compiler is tried: it takes
 // seconds where the driver has not kept it.
-func SlowestToCompile() *gpuprof.Kernel { return &tpFusedKernel }
+func SlowestToCompile() *device.Kernel { return &tpFusedKernel }
 
 func (t TensorProduct) slots(edgeCap int) int { return (edgeCap + t.segment() - 1) / t.segment() }
 
@@ -96,7 +96,7 @@ func (k *binder) csr(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, nod
 }
 
 // shaped is the kernel with the plan's launch shape.
-func (p tpPlan) shaped(kernel *gpuprof.Kernel) *gpuprof.Kernel {
+func (p tpPlan) shaped(kernel *device.Kernel) *device.Kernel {
 	k := *kernel
 	k.Threads, k.SharedBytes = p.threads, p.shared
 	return &k

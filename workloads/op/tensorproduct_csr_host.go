@@ -1,8 +1,8 @@
 package op
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 // csrView is the arguments of tpCSRHost, read once a call.
@@ -21,7 +21,7 @@ type csrScratch struct {
 	row [maxComponents * uChunk]float32
 }
 
-func tpCSRHost(a *gpuprof.Args, lo, hi int) {
+func tpCSRHost(a *device.Args, lo, hi int) {
 	var scratch csrScratch
 	plan, edges, segment := a.Ints(10), a.Int(11), a.Int(12)
 	v := csrView{
@@ -137,7 +137,7 @@ func (v *csrView) contract(cells []int32, y, m []float32) {
 	}
 }
 
-func tpFixupHost(a *gpuprof.Args, lo, hi int) {
+func tpFixupHost(a *device.Args, lo, hi int) {
 	rowPtr, out, partial := a.Ints(0), a.Floats(1), a.Floats(2)
 	outDim, segment := a.Int(4), a.Int(5)
 	for r := lo; r < hi; r++ {

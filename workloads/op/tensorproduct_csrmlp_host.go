@@ -1,8 +1,8 @@
 package op
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 // mlpEdges edges have their weights of a path made at a time.
@@ -21,7 +21,7 @@ type mlpView struct {
 	byEdge, tf32 bool
 }
 
-func tpCSRMLPHost(a *gpuprof.Args, lo, hi int) {
+func tpCSRMLPHost(a *device.Args, lo, hi int) {
 	var scratch csrScratch
 	q := mlpView{h: a.Floats(2), w2: a.Floats(3), hidden: a.Int(15), scale: a.F32(16)}
 	plan, work, edges, segment := a.Ints(11), a.Floats(12), a.Int(13), a.Int(14)

@@ -3,7 +3,7 @@ package op
 import (
 	_ "embed"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed tensorproduct_fused.ptx.zst
@@ -11,7 +11,7 @@ var tpFusedPTX string
 
 // tpFusedKernel: x, y, w, src, dst, out, table, constants, plan, edges, chunk.
 // One item is one edge; on CUDA it is one tile of the output of chunk edges.
-var tpFusedKernel = gpuprof.Kernel{Name: "tp_fused", Sig: "bbbbbbbbbii", Host: tpFusedHost, Grain: 8, PTX: tpFusedPTX, Threads: 128, PerBlock: 1}
+var tpFusedKernel = device.Kernel{Name: "tp_fused", Sig: "bbbbbbbbbii", Host: tpFusedHost, Grain: 8, PTX: tpFusedPTX, Threads: 128, PerBlock: 1}
 
 // fusedChunk edges go to one CUDA block: enough to pay for its start.
 const fusedChunk = 32

@@ -1,7 +1,7 @@
 package op
 
 import (
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -15,7 +15,7 @@ const maxComponents = 2*so3.MaxL + 1
 // It stays on the stack because nothing here calls assembly.
 type pathScratch [maxComponents * uChunk]float32
 
-func tpFusedHost(a *gpuprof.Args, lo, hi int) {
+func tpFusedHost(a *device.Args, lo, hi int) {
 	var scratch pathScratch
 	plan := a.Ints(8)
 	inDim, shDim, numel, outDim := int(plan[planIn]), int(plan[planSh]), int(plan[planNumel]), int(plan[planOut])

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 )
 
@@ -30,23 +31,23 @@ var (
 // host kernel computes the same, and cover the same edges with one item; on CUDA an
 // item is one warp's part of one segment, and table and constants are not read.
 var (
-	tpSmallKernel         = gpuprof.Kernel{Name: "tp_csr_small", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpSmallPTX, Threads: 32, PerBlock: 1}
-	tpMaceMediumKernel    = gpuprof.Kernel{Name: "tp_csr_mace_medium", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpMaceMediumPTX, Threads: 32, PerBlock: 1}
-	tpMaceLargeKernel     = gpuprof.Kernel{Name: "tp_csr_mace_large", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpMaceLargePTX, Threads: 32, PerBlock: 1}
-	tpNequipLipsKernel    = gpuprof.Kernel{Name: "tp_csr_nequip_lips", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpNequipLipsPTX, Threads: 32, PerBlock: 1}
-	tpDeepawNaturalKernel = gpuprof.Kernel{Name: "tp_csr_deepaw_natural", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpDeepawNaturalPTX, Threads: 32, PerBlock: 1}
-	tpDeepawKernel        = gpuprof.Kernel{Name: "tp_csr_deepaw", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpDeepawPTX, Threads: 32, PerBlock: 1}
+	tpSmallKernel         = device.Kernel{Name: "tp_csr_small", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpSmallPTX, Threads: 32, PerBlock: 1}
+	tpMaceMediumKernel    = device.Kernel{Name: "tp_csr_mace_medium", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpMaceMediumPTX, Threads: 32, PerBlock: 1}
+	tpMaceLargeKernel     = device.Kernel{Name: "tp_csr_mace_large", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpMaceLargePTX, Threads: 32, PerBlock: 1}
+	tpNequipLipsKernel    = device.Kernel{Name: "tp_csr_nequip_lips", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpNequipLipsPTX, Threads: 32, PerBlock: 1}
+	tpDeepawNaturalKernel = device.Kernel{Name: "tp_csr_deepaw_natural", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpDeepawNaturalPTX, Threads: 32, PerBlock: 1}
+	tpDeepawKernel        = device.Kernel{Name: "tp_csr_deepaw", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpDeepawPTX, Threads: 32, PerBlock: 1}
 )
 
 // generatedKernels are the kernels by family.
-var generatedKernels = map[string]*gpuprof.Kernel{
+var generatedKernels = map[string]*device.Kernel{
 	"small": &tpSmallKernel, "mace_medium": &tpMaceMediumKernel, "mace_large": &tpMaceLargeKernel,
 	"nequip_lips": &tpNequipLipsKernel, "deepaw_natural": &tpDeepawNaturalKernel, "deepaw": &tpDeepawKernel,
 }
 
 // generatedProduct is a product that a generated kernel computes.
 type generatedProduct struct {
-	kernel *gpuprof.Kernel
+	kernel *device.Kernel
 	plan   *tpgen.Plan
 }
 
@@ -78,8 +79,8 @@ const (
 var generatedHeaders embed.FS
 
 // compileGenerated is the PTX of a generated source.
-func compileGenerated(compiler gpuprof.KernelCompiler, text string) (string, error) {
-	src := gpuprof.CUDASource{Text: text, Headers: map[string]string{}}
+func compileGenerated(compiler device.KernelCompiler, text string) (string, error) {
+	src := device.CUDASource{Text: text, Headers: map[string]string{}}
 	all, err := generatedHeaders.ReadDir(".")
 	if err != nil {
 		return "", err
@@ -97,8 +98,8 @@ func compileGenerated(compiler gpuprof.KernelCompiler, text string) (string, err
 // Compile gives csr, and csr+mlp on the tensor cores, a generated kernel where the product is in no list and
 // the device compiles at run time, and leaves the product as it is everywhere else. It takes seconds the
 // first time on a machine. With an error csr runs on the general kernel.
-func (t TensorProduct) Compile(dev gpuprof.Device) (TensorProduct, error) {
-	compiler, ok := dev.(gpuprof.KernelCompiler)
+func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
+	compiler, ok := dev.(device.KernelCompiler)
 	if !ok || t.General || !t.compiles() {
 		return t, nil
 	}
@@ -112,7 +113,7 @@ func (t TensorProduct) Compile(dev gpuprof.Device) (TensorProduct, error) {
 		}
 		ptx, err := compileGenerated(compiler, m.Source)
 		if err == nil {
-			t.madeMMA = &mmaProduct{&gpuprof.Kernel{Name: madeMMA, Sig: tpMMASmallKernel.Sig, Host: tpMMAHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Warps}
+			t.madeMMA = &mmaProduct{&device.Kernel{Name: madeMMA, Sig: tpMMASmallKernel.Sig, Host: tpMMAHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Warps}
 		}
 		return t, err
 	}
@@ -122,7 +123,7 @@ func (t TensorProduct) Compile(dev gpuprof.Device) (TensorProduct, error) {
 	}
 	ptx, err := compileGenerated(compiler, m.Source)
 	if err == nil {
-		t.made = &generatedProduct{&gpuprof.Kernel{Name: madeKernel, Sig: tpCSRKernel.Sig, Host: tpCSRHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
+		t.made = &generatedProduct{&device.Kernel{Name: madeKernel, Sig: tpCSRKernel.Sig, Host: tpCSRHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
 	}
 	return t, err
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 )
 
@@ -27,25 +28,25 @@ var (
 // on CUDA one warp's part of one. There dy, table and constants are not read: every warp
 // leaves its share of dy in partial, and tpGradDYKernel adds them. The host writes dy.
 var (
-	tpGradSmallKernel      = gpuprof.Kernel{Name: "tp_grad_small", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradSmallPTX, Threads: 32, PerBlock: 1}
-	tpGradMaceMediumKernel = gpuprof.Kernel{Name: "tp_grad_mace_medium", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceMediumPTX, Threads: 32, PerBlock: 1}
-	tpGradMaceLargeKernel  = gpuprof.Kernel{Name: "tp_grad_mace_large", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceLargePTX, Threads: 32, PerBlock: 1}
-	tpGradNequipLipsKernel = gpuprof.Kernel{Name: "tp_grad_nequip_lips", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradNequipLipsPTX, Threads: 32, PerBlock: 1}
+	tpGradSmallKernel      = device.Kernel{Name: "tp_grad_small", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradSmallPTX, Threads: 32, PerBlock: 1}
+	tpGradMaceMediumKernel = device.Kernel{Name: "tp_grad_mace_medium", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceMediumPTX, Threads: 32, PerBlock: 1}
+	tpGradMaceLargeKernel  = device.Kernel{Name: "tp_grad_mace_large", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceLargePTX, Threads: 32, PerBlock: 1}
+	tpGradNequipLipsKernel = device.Kernel{Name: "tp_grad_nequip_lips", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradNequipLipsPTX, Threads: 32, PerBlock: 1}
 )
 
 // tpGradDYKernel: partial, plan, dy, what, columns, harmonics, n. One item is one value
 // of dy, the sum of its columns in a row of partial in the order of the plan.
-var tpGradDYKernel = gpuprof.Kernel{Name: "tp_grad_dy", Sig: "bbbiiii", Host: tpGradDYHost, Grain: 256, PTX: tpGradPTX, Threads: 128, PerBlock: 128}
+var tpGradDYKernel = device.Kernel{Name: "tp_grad_dy", Sig: "bbbiiii", Host: tpGradDYHost, Grain: 256, PTX: tpGradPTX, Threads: 128, PerBlock: 128}
 
 // generatedGradKernels are the kernels by family.
-var generatedGradKernels = map[string]*gpuprof.Kernel{
+var generatedGradKernels = map[string]*device.Kernel{
 	"small": &tpGradSmallKernel, "mace_medium": &tpGradMaceMediumKernel, "mace_large": &tpGradMaceLargeKernel,
 	"nequip_lips": &tpGradNequipLipsKernel,
 }
 
 // generatedGrad is a product whose dw and dy a generated kernel computes.
 type generatedGrad struct {
-	kernel *gpuprof.Kernel
+	kernel *device.Kernel
 	plan   *tpgen.GradPlan
 }
 
@@ -116,8 +117,8 @@ const (
 // CompileGrad gives the product's gradients generated kernels as Compile gives the product one: that of dw
 // and dy, and where dx is wanted that of dx, which only products have whose blocks of features differ in degree or
 // multiplicity. With an error the gradients run on the general kernels.
-func (t TensorProduct) CompileGrad(dev gpuprof.Device, dx bool) (TensorProduct, error) {
-	compiler, ok := dev.(gpuprof.KernelCompiler)
+func (t TensorProduct) CompileGrad(dev device.Device, dx bool) (TensorProduct, error) {
+	compiler, ok := dev.(device.KernelCompiler)
 	if !ok || t.General || t.Packed && !t.straight() {
 		return t, nil
 	}
@@ -138,7 +139,7 @@ func (t TensorProduct) CompileGrad(dev gpuprof.Device, dx bool) (TensorProduct, 
 		if err != nil {
 			return t, err
 		}
-		t.madeGrad = &generatedGrad{&gpuprof.Kernel{Name: madeGradKernel, Sig: tpGradSmallKernel.Sig, Host: tpGradGeneratedHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
+		t.madeGrad = &generatedGrad{&device.Kernel{Name: madeGradKernel, Sig: tpGradSmallKernel.Sig, Host: tpGradGeneratedHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
 	}
 	if !dx || knownX {
 		return t, nil
@@ -151,7 +152,7 @@ func (t TensorProduct) CompileGrad(dev gpuprof.Device, dx bool) (TensorProduct, 
 	if err != nil {
 		return t, err
 	}
-	t.madeGradX = &generatedGradX{&gpuprof.Kernel{Name: madeGradXKernel, Sig: tpGradXSmallKernel.Sig, Host: tpGradXHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
+	t.madeGradX = &generatedGradX{&device.Kernel{Name: madeGradXKernel, Sig: tpGradXSmallKernel.Sig, Host: tpGradXHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
 	return t, nil
 }
 
@@ -221,7 +222,7 @@ func (t TensorProduct) generatedGradPlan(g generatedGrad) []int32 {
 }
 
 // shaped is the kernel with the plan's shared memory.
-func (g generatedGrad) shaped() *gpuprof.Kernel {
+func (g generatedGrad) shaped() *device.Kernel {
 	k := *g.kernel
 	k.SharedBytes = g.plan.Floats * floatBytes
 	return &k
@@ -241,7 +242,7 @@ func (g generatedGrad) partials(edgeCap int, dy bool) int64 {
 }
 
 // tpGradGenerated appends the launches of a generated kernel for dw and dy.
-func (k *binder) tpGradGenerated(t TensorProductGrad, g generatedGrad, cost rate, x, w, dout, table, constants gpuprof.Buffer, b TPGradBuffers, dw, dy gpuprof.Buffer, what int) {
+func (k *binder) tpGradGenerated(t TensorProductGrad, g generatedGrad, cost rate, x, w, dout, table, constants device.Buffer, b TPGradBuffers, dw, dy device.Buffer, what int) {
 	p := t.Product
 	sh, columns := p.TP.In2.Dim(), g.plan.Columns
 	plan, partial := k.uploadInts(p.generatedGradPlan(g)), k.scratch(g.partials(k.b.capacity, what&gradY != 0))
@@ -253,12 +254,12 @@ func (k *binder) tpGradGenerated(t TensorProductGrad, g generatedGrad, cost rate
 	}
 }
 
-func tpGradGeneratedHost(a *gpuprof.Args, lo, hi int) {
+func tpGradGeneratedHost(a *device.Args, lo, hi int) {
 	edges, segment := a.Int(13), a.Int(14)
 	tpGradHost(a, min(lo*segment, edges), min(hi*segment, edges))
 }
 
-func tpGradDYHost(a *gpuprof.Args, lo, hi int) {
+func tpGradDYHost(a *device.Args, lo, hi int) {
 	partial, plan, dy, what, columns, sh := a.Floats(0), a.Ints(1), a.Floats(2), a.Int(3), a.Int(4), a.Int(5)
 	starts, lists := plan[plan[gradStarts]:], plan[plan[gradLists]:]
 	for i := lo; i < hi; i++ {

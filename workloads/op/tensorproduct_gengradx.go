@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 )
 
@@ -24,19 +24,19 @@ var (
 // kernel computes the same, and then their plan. On CUDA an item is one warp's part of one segment of
 // a node's edges, and table and constants are not read.
 var (
-	tpGradXSmallKernel      = gpuprof.Kernel{Name: "tp_gradx_small", Sig: "bbbbbbbbbiib", Host: tpGradXHost, PTX: tpGradXSmallPTX, Threads: 32, PerBlock: 1}
-	tpGradXMaceMediumKernel = gpuprof.Kernel{Name: "tp_gradx_mace_medium", Sig: "bbbbbbbbbiib", Host: tpGradXHost, PTX: tpGradXMaceMediumPTX, Threads: 32, PerBlock: 1}
-	tpGradXMaceLargeKernel  = gpuprof.Kernel{Name: "tp_gradx_mace_large", Sig: "bbbbbbbbbiib", Host: tpGradXHost, PTX: tpGradXMaceLargePTX, Threads: 32, PerBlock: 1}
+	tpGradXSmallKernel      = device.Kernel{Name: "tp_gradx_small", Sig: "bbbbbbbbbiib", Host: tpGradXHost, PTX: tpGradXSmallPTX, Threads: 32, PerBlock: 1}
+	tpGradXMaceMediumKernel = device.Kernel{Name: "tp_gradx_mace_medium", Sig: "bbbbbbbbbiib", Host: tpGradXHost, PTX: tpGradXMaceMediumPTX, Threads: 32, PerBlock: 1}
+	tpGradXMaceLargeKernel  = device.Kernel{Name: "tp_gradx_mace_large", Sig: "bbbbbbbbbiib", Host: tpGradXHost, PTX: tpGradXMaceLargePTX, Threads: 32, PerBlock: 1}
 )
 
 // generatedGradXKernels are the kernels by family.
-var generatedGradXKernels = map[string]*gpuprof.Kernel{
+var generatedGradXKernels = map[string]*device.Kernel{
 	"small": &tpGradXSmallKernel, "mace_medium": &tpGradXMaceMediumKernel, "mace_large": &tpGradXMaceLargeKernel,
 }
 
 // generatedGradX is a product whose dx a generated kernel computes.
 type generatedGradX struct {
-	kernel *gpuprof.Kernel
+	kernel *device.Kernel
 	plan   *tpgen.XPlan
 }
 
@@ -117,7 +117,7 @@ func (t TensorProduct) generatedGradXPlan(g generatedGradX) []int32 {
 }
 
 // shaped is the kernel with the plan's shared memory.
-func (g generatedGradX) shaped() *gpuprof.Kernel {
+func (g generatedGradX) shaped() *device.Kernel {
 	k := *g.kernel
 	k.SharedBytes = g.plan.Floats * floatBytes
 	return &k

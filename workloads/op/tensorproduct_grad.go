@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 //go:embed tensorproduct_grad.ptx.zst
@@ -35,7 +35,7 @@ type TensorProductGrad struct {
 
 // TPGradBuffers are the arguments of TensorProductGrad: those of the product, and
 // for dx the edges by source, ColPtr [nodes+1] and Perm [E].
-type TPGradBuffers struct{ X, Y, W, DOut, Src, Dst, ColPtr, Perm, DX, DY, DW gpuprof.Buffer }
+type TPGradBuffers struct{ X, Y, W, DOut, Src, Dst, ColPtr, Perm, DX, DY, DW device.Buffer }
 
 // Both kernels work in ir_mul. tpGradKernel: x, y, w, dout, src, dst, dw, dy, plan,
 // constants, what (bits gradW, gradY, gradAddY, gradAddW), n; one item is one edge, on CUDA a
@@ -45,9 +45,9 @@ type TPGradBuffers struct{ X, Y, W, DOut, Src, Dst, ColPtr, Perm, DX, DY, DW gpu
 // writes that row of partial. tpGradSumKernel: colptr, partial, dx, n, nodes, width,
 // add; an item is a node.
 var (
-	tpGradKernel    = gpuprof.Kernel{Name: "tp_grad", Sig: "bbbbbbbbbbii", Host: tpGradHost, Grain: 4, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes}
-	tpGradXKernel   = gpuprof.Kernel{Name: "tp_grad_x", Sig: "bbbbbbbbbii", Host: tpGradXHost, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes}
-	tpGradSumKernel = gpuprof.Kernel{Name: "tp_grad_sum", Sig: "bbbiiii", Host: tpGradSumHost, Grain: 8, PTX: tpGradPTX, Threads: 128, PerBlock: 1}
+	tpGradKernel    = device.Kernel{Name: "tp_grad", Sig: "bbbbbbbbbbii", Host: tpGradHost, Grain: 4, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes}
+	tpGradXKernel   = device.Kernel{Name: "tp_grad_x", Sig: "bbbbbbbbbii", Host: tpGradXHost, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes}
+	tpGradSumKernel = device.Kernel{Name: "tp_grad_sum", Sig: "bbbiiii", Host: tpGradSumHost, Grain: 8, PTX: tpGradPTX, Threads: 128, PerBlock: 1}
 )
 
 const (
@@ -189,7 +189,7 @@ func (t TensorProductGrad) slots(nodes, edgeCap int) int64 {
 }
 
 // Bind binds the operation for up to edgeCap edges.
-func (t TensorProductGrad) Bind(dev gpuprof.Device, b TPGradBuffers, nodes, rows, edgeCap int) (*Bound, error) {
+func (t TensorProductGrad) Bind(dev device.Device, b TPGradBuffers, nodes, rows, edgeCap int) (*Bound, error) {
 	p := t.Product
 	p.Impl = ImplCSR
 	if err := p.Check(); err != nil {
@@ -230,7 +230,7 @@ func (t TensorProductGrad) Bind(dev gpuprof.Device, b TPGradBuffers, nodes, rows
 
 // tpGradEdges appends the launch for dw and dy and returns what they add to the
 // least cost.
-func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers, x, dout, ints, constants gpuprof.Buffer) rate {
+func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers, x, dout, ints, constants device.Buffer) rate {
 	p := t.Product
 	e, sh, numel, what := int64(k.b.capacity), p.TP.In2.Dim(), p.TP.WeightNumel(), 0
 	dw, dy := b.DW, b.DY
@@ -270,7 +270,7 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 }
 
 // tpGradX appends the launches for dx.
-func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, dout, ints, constants gpuprof.Buffer, nodes int) rate {
+func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, dout, ints, constants device.Buffer, nodes int) rate {
 	p := t.Product
 	in := p.TP.In1.Dim()
 	e, slots := int64(k.b.capacity), t.slots(nodes, k.b.capacity)
@@ -308,7 +308,7 @@ func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, do
 }
 
 // shaped is the kernel with the plan's shared memory.
-func (p backPlan) shaped(kernel *gpuprof.Kernel) *gpuprof.Kernel {
+func (p backPlan) shaped(kernel *device.Kernel) *device.Kernel {
 	k := *kernel
 	k.SharedBytes = p.shared
 	return &k

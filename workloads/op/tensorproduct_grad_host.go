@@ -1,8 +1,8 @@
 package op
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 // backView is a plan of the way back and the scratch of one call, on its stack.
@@ -34,7 +34,7 @@ func (v *backView) contract(path []int32, y []float32) []float32 {
 	return m
 }
 
-func tpGradHost(a *gpuprof.Args, lo, hi int) {
+func tpGradHost(a *device.Args, lo, hi int) {
 	var v backView
 	plan, what := a.Ints(8), a.Int(10)
 	v.read(plan, a.Floats(9))
@@ -83,7 +83,7 @@ func (v *backView) contractBack(cells []int32, t [][8]float32, dy []float32) {
 	}
 }
 
-func tpGradXHost(a *gpuprof.Args, lo, hi int) {
+func tpGradXHost(a *device.Args, lo, hi int) {
 	var v backView
 	plan := a.Ints(7)
 	v.read(plan, a.Floats(8))
@@ -147,7 +147,7 @@ func segmentOf(colPtr []int32, nodes, s int) (from, to int) {
 	return from, min(from+tpGradSegment, end)
 }
 
-func tpGradSumHost(a *gpuprof.Args, lo, hi int) {
+func tpGradSumHost(a *device.Args, lo, hi int) {
 	colPtr, partial, dx, in, add := a.Ints(0), a.Floats(1), a.Floats(2), a.Int(5), a.Int(6) != 0
 	for node := lo; node < hi; node++ {
 		row := dx[node*in : (node+1)*in]

@@ -12,7 +12,7 @@
 // The plan is made by tensorproduct_mma.go; the numbers here and there have to agree.
 #pragma once
 #include "tensorproduct_gen.cuh"
-#include "../../internal/cuda/include/device_mma.cuh"
+#include "../../workloads/device/cuda/include/device_mma.cuh"
 
 // A part's integers in the plan, TPM_WARP_INTS of them, and a lane's: where its channel is in a row of x, then its columns
 // of w2 (-1: none) and its places in a row of the output (-1: none), one for each path and TPM_PATHS of both.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 )
 
@@ -25,17 +26,17 @@ var (
 // and the plan's header, CUDA the plan. One item is one segment, see tpCSRKernel; on CUDA it is
 // one part of the output of as many segments as a block has warps.
 var (
-	tpMMASmallKernel     = gpuprof.Kernel{Name: "tp_mma_small", Sig: "bbbbbbbbbbbbiiifi", Host: tpMMAHost, PTX: tpMMASmallPTX, Threads: 256, PerBlock: 1}
-	tpMMAMaceLargeKernel = gpuprof.Kernel{Name: "tp_mma_mace_large", Sig: "bbbbbbbbbbbbiiifi", Host: tpMMAHost, PTX: tpMMAMaceLargePTX, Threads: 256, PerBlock: 1}
+	tpMMASmallKernel     = device.Kernel{Name: "tp_mma_small", Sig: "bbbbbbbbbbbbiiifi", Host: tpMMAHost, PTX: tpMMASmallPTX, Threads: 256, PerBlock: 1}
+	tpMMAMaceLargeKernel = device.Kernel{Name: "tp_mma_mace_large", Sig: "bbbbbbbbbbbbiiifi", Host: tpMMAHost, PTX: tpMMAMaceLargePTX, Threads: 256, PerBlock: 1}
 )
 
-var mmaKernels = map[string]*gpuprof.Kernel{
+var mmaKernels = map[string]*device.Kernel{
 	"small": &tpMMASmallKernel, "mace_large": &tpMMAMaceLargeKernel,
 }
 
 // mmaProduct is a product that such a kernel computes.
 type mmaProduct struct {
-	kernel *gpuprof.Kernel
+	kernel *device.Kernel
 	warps  []tpgen.MMAWarp
 }
 

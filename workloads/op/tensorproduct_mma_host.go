@@ -1,13 +1,13 @@
 package op
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 // tpMMAHost rounds h and w2 to TF32 where the kernel does; three products of TF32 are here the one of
 // float32 that they stand for.
-func tpMMAHost(a *gpuprof.Args, lo, hi int) {
+func tpMMAHost(a *device.Args, lo, hi int) {
 	var scratch csrScratch
 	q := mlpView{h: a.Floats(2), w2: a.Floats(3), hidden: a.Int(14), scale: a.F32(15), byEdge: true, tf32: a.Int(16) == 0}
 	plan, edges, segment := a.Ints(11), a.Int(12), a.Int(13)

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -23,8 +23,8 @@ type tpPlan struct {
 	ints    []int32
 	tiles   int
 	threads int
-	shared  int             // bytes a block
-	kernel  *gpuprof.Kernel // the generated one; nil for the general
+	shared  int            // bytes a block
+	kernel  *device.Kernel // the generated one; nil for the general
 }
 
 const (

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -47,7 +48,7 @@ func TestTensorProductAgainstReference(t *testing.T) {
 						e := near(t, "all edges", r.result(c), r.reference(c, len(c.g.src)), 1e-5)
 						t.Logf("relative error %.2g", e)
 						for _, edges := range []int{11, 0, len(c.g.src)} {
-							copy(gpuprof.Ints(c.b.RowPtr), c.g.prefix(edges))
+							copy(device.Ints(c.b.RowPtr), c.g.prefix(edges))
 							c.product.SetEdges(edges)
 							if c.scatter != nil {
 								c.scatter.SetEdges(edges)
@@ -196,12 +197,12 @@ func TestKnownProducts(t *testing.T) {
 				Instructions: []so3.Instruction{{Mode: so3.UVU, HasWeight: true, PathWeight: 1}}}
 			conv := r.convolution(TensorProduct{TP: tp, Impl: impl, Layout: MulIr}, r.graph([]int{1}, 1))
 			for i, v := range c.x {
-				gpuprof.Floats(conv.b.X)[i] = float32(v)
+				device.Floats(conv.b.X)[i] = float32(v)
 			}
 			for i, v := range y {
-				gpuprof.Floats(conv.b.Y)[i] = float32(v)
+				device.Floats(conv.b.Y)[i] = float32(v)
 			}
-			gpuprof.Floats(conv.b.W)[0] = 1
+			device.Floats(conv.b.W)[0] = 1
 			near(t, impl+" "+c.in1+" x 1o -> "+c.out, r.result(conv), c.want, 1e-6)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -22,10 +22,10 @@ var tpUnfusedPTX string
 //
 // pairs are (u,v), or u alone when same is set.
 var (
-	gatherKernel   = gpuprof.Kernel{Name: "tp_gather", Sig: "bbbii", Host: tpGatherHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 1}
-	outerKernel    = gpuprof.Kernel{Name: "tp_outer", Sig: "bbbiiiiiiiiiiiiii", Host: tpOuterHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 4}
-	contractKernel = gpuprof.Kernel{Name: "tp_contract", Sig: "bbbbiiiiii", Host: tpContractHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 128, PerBlock: 4, SharedBytes: 32 << 10}
-	weightKernel   = gpuprof.Kernel{Name: "tp_weight", Sig: "bbbiiiiiiiiiiiii", Host: tpWeightHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 4}
+	gatherKernel   = device.Kernel{Name: "tp_gather", Sig: "bbbii", Host: tpGatherHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 1}
+	outerKernel    = device.Kernel{Name: "tp_outer", Sig: "bbbiiiiiiiiiiiiii", Host: tpOuterHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 4}
+	contractKernel = device.Kernel{Name: "tp_contract", Sig: "bbbbiiiiii", Host: tpContractHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 128, PerBlock: 4, SharedBytes: 32 << 10}
+	weightKernel   = device.Kernel{Name: "tp_weight", Sig: "bbbiiiiiiiiiiiii", Host: tpWeightHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 4}
 )
 
 // The modes as kernels receive them.
@@ -171,8 +171,8 @@ func (k *binder) unfused(t TensorProduct, b TPBuffers, rows int) (product, scatt
 
 type unfusedMemory struct {
 	terms                     unfusedTerms
-	ints, constants           gpuprof.Buffer
-	x, outer, contracted, mid gpuprof.Buffer
+	ints, constants           device.Buffer
+	x, outer, contracted, mid device.Buffer
 }
 
 // uncovered reports output blocks that no path writes; they stay zero.
@@ -189,7 +189,7 @@ func (t TensorProduct) uncovered() bool {
 	return false
 }
 
-func (k *binder) outer(t TensorProduct, key pairKey, m unfusedMemory, y gpuprof.Buffer) {
+func (k *binder) outer(t TensorProduct, key pairKey, m unfusedMemory, y device.Buffer) {
 	a, b := t.TP.In1[key.in1], t.TP.In2[key.in2]
 	xu, xi := t.Layout.strides(a)
 	yv, yj := t.Layout.strides(b)
@@ -203,7 +203,7 @@ func (k *binder) outer(t TensorProduct, key pairKey, m unfusedMemory, y gpuprof.
 		a.Mul, b.Mul, a.Ir.Dim(), b.Ir.Dim(), xu, xi, yv, yj, same)
 }
 
-func (k *binder) path(t TensorProduct, p int, m unfusedMemory, w gpuprof.Buffer, add bool) {
+func (k *binder) path(t TensorProduct, p int, m unfusedMemory, w device.Buffer, add bool) {
 	ins := t.TP.Instructions[p]
 	a, b, o := t.TP.In1[ins.In1], t.TP.In2[ins.In2], t.TP.Out[ins.Out]
 	n, d3, d12 := t.pairs(keyOf(ins)), o.Ir.Dim(), a.Ir.Dim()*b.Ir.Dim()

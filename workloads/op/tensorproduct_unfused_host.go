@@ -1,15 +1,17 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
-func tpGatherHost(a *gpuprof.Args, lo, hi int) {
+func tpGatherHost(a *device.Args, lo, hi int) {
 	x, src, out, dim := a.Floats(0), a.Ints(1), a.Floats(2), a.Int(4)
 	for e := lo; e < hi; e++ {
 		copy(out[e*dim:(e+1)*dim], x[int(src[e])*dim:])
 	}
 }
 
-func tpOuterHost(a *gpuprof.Args, lo, hi int) {
+func tpOuterHost(a *device.Args, lo, hi int) {
 	inDim, shDim, xAt, yAt := a.Int(4), a.Int(5), a.Int(6), a.Int(7)
 	m1, m2, d1, d2 := a.Int(8), a.Int(9), a.Int(10), a.Int(11)
 	xu, xi, yv, yj, same := a.Int(12), a.Int(13), a.Int(14), a.Int(15), a.Int(16) != 0
@@ -39,7 +41,7 @@ func tpOuterHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func tpContractHost(a *gpuprof.Args, lo, hi int) {
+func tpContractHost(a *device.Args, lo, hi int) {
 	pairs, d12, d3, first, count := a.Int(5), a.Int(6), a.Int(7), a.Int(8), a.Int(9)
 	outer, out := a.Floats(0), a.Floats(1)
 	at, c := a.Ints(2)[2*first:2*(first+count)], a.Floats(3)[first:first+count]
@@ -58,7 +60,7 @@ type weightArgs struct {
 	hasWeight                    bool
 }
 
-func tpWeightHost(a *gpuprof.Args, lo, hi int) {
+func tpWeightHost(a *device.Args, lo, hi int) {
 	numel, wAt, outDim, oAt := a.Int(4), a.Int(5), a.Int(6), a.Int(7)
 	s := weightArgs{m1: a.Int(8), m2: a.Int(9), mo: a.Int(10), d3: a.Int(11), mode: a.Int(12), ou: a.Int(13), ok: a.Int(14), hasWeight: wAt >= 0}
 	add := a.Int(15) != 0

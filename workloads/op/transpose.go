@@ -3,7 +3,7 @@ package op
 import (
 	_ "embed"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -19,7 +19,7 @@ type Transpose struct {
 
 // transposeKernel: x, out, blocks, n, dim, number of blocks, add. A block is
 // four integers: offset, rows and columns of the source, 0. One item is one row.
-var transposeKernel = gpuprof.Kernel{Name: "transpose", Sig: "bbbiiii", Host: transposeHost, Grain: 8, PTX: transposePTX, Threads: 256, PerBlock: 1}
+var transposeKernel = device.Kernel{Name: "transpose", Sig: "bbbiiii", Host: transposeHost, Grain: 8, PTX: transposePTX, Threads: 256, PerBlock: 1}
 
 func (t Transpose) table() []int32 {
 	var table []int32
@@ -35,7 +35,7 @@ func (t Transpose) table() []int32 {
 	return table
 }
 
-func (k *binder) transpose(t Transpose, x, out gpuprof.Buffer, rows int) {
+func (k *binder) transpose(t Transpose, x, out device.Buffer, rows int) {
 	dim, add := t.Irreps.Dim(), 0
 	cost := move(0, rows*dim, rows*dim)
 	if t.Accumulate {

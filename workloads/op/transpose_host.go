@@ -1,8 +1,10 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
 
-func transposeHost(a *gpuprof.Args, lo, hi int) {
+func transposeHost(a *device.Args, lo, hi int) {
 	x, out, table := a.Floats(0), a.Floats(1), a.Ints(2)
 	dim, blocks, add := a.Int(4), a.Int(5), a.Int(6) != 0
 	for r := lo; r < hi; r++ {

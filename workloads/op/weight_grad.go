@@ -5,8 +5,9 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/so3"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 //go:embed weight_grad.ptx.zst
@@ -52,9 +53,9 @@ const (
 // weightSumKernel: partial, out, n, rows, add; an item is a value of W.
 // roundKernel: x, n, precision (roundings); an item is a value.
 var (
-	weightGradKernel = gpuprof.Kernel{Name: "weight_grad", Sig: "bbbbbiiiii", Host: weightGradHost, PTX: weightGradPTX, Threads: 256, PerBlock: 1}
-	weightSumKernel  = gpuprof.Kernel{Name: "weight_sum", Sig: "bbiii", Host: weightSumHost, Grain: 1 << 12, PTX: weightGradPTX, Threads: 256, PerBlock: 1024}
-	roundKernel      = gpuprof.Kernel{Name: "round_inplace", Sig: "bii", Host: roundHost, Grain: 1 << 14, PTX: weightGradPTX, Threads: 256, PerBlock: 1024}
+	weightGradKernel = device.Kernel{Name: "weight_grad", Sig: "bbbbbiiiii", Host: weightGradHost, PTX: weightGradPTX, Threads: 256, PerBlock: 1}
+	weightSumKernel  = device.Kernel{Name: "weight_sum", Sig: "bbiii", Host: weightSumHost, Grain: 1 << 12, PTX: weightGradPTX, Threads: 256, PerBlock: 1024}
+	roundKernel      = device.Kernel{Name: "round_inplace", Sig: "bii", Host: roundHost, Grain: 1 << 14, PTX: weightGradPTX, Threads: 256, PerBlock: 1024}
 )
 
 // roundings number the precisions for roundKernel.
@@ -101,7 +102,7 @@ func (o outers) flops() int {
 
 // weightGrad appends the launches: rows fixed, or one an edge where it is negative.
 // Rounding, where the precision has it, is of a and b in place.
-func (k *binder) weightGrad(o outers, a, b, w gpuprof.Buffer, rows int) rate {
+func (k *binder) weightGrad(o outers, a, b, w device.Buffer, rows int) rate {
 	capacity, per := k.b.capacity, items{perEdge: 1, per: outerChunk}
 	if rows >= 0 {
 		capacity, per = rows, items{fixed: ceilDiv(rows, outerChunk)}
@@ -111,7 +112,7 @@ func (k *binder) weightGrad(o outers, a, b, w gpuprof.Buffer, rows int) rate {
 	k.want("dw", w, int64(o.w))
 	if mode := roundings[o.precision]; mode > 0 {
 		for _, side := range []struct {
-			buf   gpuprof.Buffer
+			buf   device.Buffer
 			width int
 		}{{a, o.a}, {b, o.b}} {
 			all, cost := items{perEdge: side.width}, rate{perEdge: move(0, side.width, side.width)}
@@ -237,7 +238,7 @@ func (g LinearWeightGrad) outers() outers {
 }
 
 // Bind binds the operation to rows rows.
-func (g LinearWeightGrad) Bind(dev gpuprof.Device, x, dout, dw gpuprof.Buffer, rows int) (*Bound, error) {
+func (g LinearWeightGrad) Bind(dev device.Device, x, dout, dw device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gradient of linear weights", 0)
 	if err := g.Linear.Layout.check("gradient of linear weights"); err != nil && k.err == nil {
 		k.err = err
@@ -247,7 +248,7 @@ func (g LinearWeightGrad) Bind(dev gpuprof.Device, x, dout, dw gpuprof.Buffer, r
 		rows = 0
 	}
 	if g.Linear.Layout == MulIr {
-		turn := func(irs so3.Irreps, b gpuprof.Buffer) gpuprof.Buffer {
+		turn := func(irs so3.Irreps, b device.Buffer) device.Buffer {
 			t := k.scratch(int64(rows) * int64(irs.Dim()))
 			k.transpose(Transpose{Irreps: irs}, b, t, rows)
 			return t
@@ -292,7 +293,7 @@ func (g MLPWeightGrad) outers() (first, second outers) {
 }
 
 // Bind binds the operation for up to edgeCap edges.
-func (g MLPWeightGrad) Bind(dev gpuprof.Device, b, da, h, dw, dw1, dw2 gpuprof.Buffer, edgeCap int) (*Bound, error) {
+func (g MLPWeightGrad) Bind(dev device.Device, b, da, h, dw, dw1, dw2 device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "gradient of mlp weights", edgeCap)
 	k.positive("In", g.MLP.In)
 	k.positive("Hidden", g.MLP.Hidden)
@@ -310,7 +311,7 @@ func (g MLPWeightGrad) Scratch(edgeCap int, kind string) int64 {
 
 // BindWeightGrad binds the gradient of a readout's factors, da [Count] = sum over
 // rows of drho x; see Readout.
-func (r Readout) BindWeightGrad(dev gpuprof.Device, drho, x, da gpuprof.Buffer, rows int) (*Bound, error) {
+func (r Readout) BindWeightGrad(dev device.Device, drho, x, da device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gradient of a readout", 0)
 	k.readout(r, rows)
 	k.b.minimum = k.weightGrad(r.outers(), drho, x, da, max(rows, 0))

@@ -3,11 +3,11 @@ package op
 import (
 	"math"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-func weightGradHost(a *gpuprof.Args, lo, hi int) {
+func weightGradHost(a *device.Args, lo, hi int) {
 	left, right, partial, tiles, work := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Floats(4)
 	rows, aDim, bDim, numel, across := a.Int(5), a.Int(6), a.Int(7), a.Int(8), a.Int(9)
 	for item := lo; item < hi; item++ {
@@ -30,7 +30,7 @@ func weightGradHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func weightSumHost(a *gpuprof.Args, lo, hi int) {
+func weightSumHost(a *device.Args, lo, hi int) {
 	partial, out, n, chunks, add := a.Floats(0), a.Floats(1)[lo:hi], a.Int(2), ceilDiv(a.Int(3), outerChunk), a.Int(4) != 0
 	if !add {
 		clear(out)
@@ -40,7 +40,7 @@ func weightSumHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func roundHost(a *gpuprof.Args, lo, hi int) {
+func roundHost(a *device.Args, lo, hi int) {
 	x := a.Floats(0)[lo:hi]
 	for precision, mode := range roundings {
 		if mode == a.Int(2) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // Gradients of weights, over more rows than a chunk, added to and written anew, in
@@ -39,7 +39,7 @@ func TestMLPWeightGrads(t *testing.T) {
 			const edges = 300
 			m := MLP{In: 10, Hidden: 70, Out: 90, Precision: precision, Library: map[string]string{FP32: "off"}[precision]}
 			b, w1, w2, dw := l.normal(edges*m.In), l.normal(m.In*m.Hidden), l.normal(m.Hidden*m.Out), l.normal(edges*m.Out)
-			words := func(n int) gpuprof.Buffer { return l.floats(nans(n)) }
+			words := func(n int) device.Buffer { return l.floats(nans(n)) }
 			basis, one, two, back := l.floats(b), l.floats(w1), l.floats(w2), l.floats(dw)
 			a, h, w, da, dw1, dw2 := words(edges*m.Hidden), words(edges*m.Hidden), words(edges*m.Out), words(edges*m.Hidden), words(len(w1)), words(len(w2))
 			g := MLPGrad{MLP: m}

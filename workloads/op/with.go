@@ -2,13 +2,14 @@ package op
 
 import (
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // With returns the same operation on other buffers: every argument that is a
 // key of swap becomes its value. Kernels, tables and scratch memory are
 // shared, so the copy must be enqueued on the same stream as the original and
 // is not closed itself. Values must be as large as their keys.
-func (b *Bound) With(swap map[gpuprof.Buffer]gpuprof.Buffer) (*Bound, error) {
+func (b *Bound) With(swap map[device.Buffer]device.Buffer) (*Bound, error) {
 	for from, to := range swap {
 		if to.Len() < from.Len() {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "binding %s again: a buffer of %d bytes cannot stand in for one of %d", b.name, to.Len(), from.Len()).WithFix("allocate it as large")
@@ -32,4 +33,4 @@ func (b *Bound) With(swap map[gpuprof.Buffer]gpuprof.Buffer) (*Bound, error) {
 // messages of every edge, [E, TP.Out.Dim] in Layout, before an unfused
 // product's scatter sums them. It is nil for the others, which write what they
 // were given.
-func (b *Bound) Output() gpuprof.Buffer { return b.output }
+func (b *Bound) Output() device.Buffer { return b.output }

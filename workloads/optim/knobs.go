@@ -1,6 +1,9 @@
 package optim
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+)
 
 // Values of the knob pass with which a step ends as this package has it: the loss is one
 // of energies, or of forces.
@@ -27,21 +30,21 @@ const maxMicro = 4096
 type lines = map[string]string
 
 // Knobs are those of a training step, the same in every workload that trains.
-func Knobs() []gpuprof.Knob {
-	return []gpuprof.Knob{
-		gpuprof.FloatKnob("lr", "learning rate of training", 1e-3, 0, 10).AsModel(),
-		gpuprof.FloatKnob("clip", "largest norm of all gradients together in training; larger ones are scaled down", 1, 0, 1e6).AsModel(),
+func Knobs() []workloads.Knob {
+	return []workloads.Knob{
+		workloads.FloatKnob("lr", "learning rate of training", 1e-3, 0, 10).AsModel(),
+		workloads.FloatKnob("clip", "largest norm of all gradients together in training; larger ones are scaled down", 1, 0, 1e6).AsModel(),
 		waysKnob(), accumulateKnob(), scalerKnob(), foundKnob(), clipKnob(), lossKnob(), zeroKnob(),
 	}
 }
 
-func waysKnob() gpuprof.Knob {
-	k := gpuprof.Choice("optimizer", "Adam of training: fused (one launch for every five tensors), foreach (a launch per operation), loop (a launch per operation and tensor)", Fused, Foreach, Loop)
+func waysKnob() workloads.Knob {
+	k := workloads.Choice("optimizer", "Adam of training: fused (one launch for every five tensors), foreach (a launch per operation), loop (a launch per operation and tensor)", Fused, Foreach, Loop)
 	k.Acts = []string{"optimizer", "graph", gpuprof.StageLaunch}
 	// Of what the operations move one launch keeps 28 bytes of 72.
-	k.Answers = []gpuprof.Answer{{
-		Remedy: gpuprof.Fuse, To: Fused, Unless: gpuprof.Settings{"optimizer": Fused},
-		Targets: []gpuprof.Target{{Stage: "optimizer", Kernels: []string{"adam_part"}, Keeps: 28. / 72}},
+	k.Answers = []workloads.Answer{{
+		Remedy: workloads.Fuse, To: Fused, Unless: gpuprof.Settings{"optimizer": Fused},
+		Targets: []workloads.Target{{Stage: "optimizer", Kernels: []string{"adam_part"}, Keeps: 28. / 72}},
 	}}
 	k.Advice = lines{Fused: "update all parameters in one launch: torch.optim.Adam(params, fused=True)"}
 	k.PyTorch = lines{
@@ -50,18 +53,18 @@ func waysKnob() gpuprof.Knob {
 	return k
 }
 
-func accumulateKnob() gpuprof.Knob {
-	k := gpuprof.IntKnob("accumulate", "micro-batches of a step of training, each of batch/K; their gradients are added with weight 1/K", 1, 1, maxMicro)
-	k.Try, k.Acts = []string{"1", "2", "4"}, []string{gpuprof.AllStages}
-	k.Advice = lines{"1": "one batch per optimizer step where it fits into memory", gpuprof.AnyValue: "several micro-batches per optimizer step where one batch does not fit into memory"}
-	k.PyTorch = lines{"1": "loss.backward(); optimizer.step()", gpuprof.AnyValue: "(loss / %s).backward(); if step % %s == 0: optimizer.step(); optimizer.zero_grad()"}
+func accumulateKnob() workloads.Knob {
+	k := workloads.IntKnob("accumulate", "micro-batches of a step of training, each of batch/K; their gradients are added with weight 1/K", 1, 1, maxMicro)
+	k.Try, k.Acts = []string{"1", "2", "4"}, []string{workloads.AllStages}
+	k.Advice = lines{"1": "one batch per optimizer step where it fits into memory", workloads.AnyValue: "several micro-batches per optimizer step where one batch does not fit into memory"}
+	k.PyTorch = lines{"1": "loss.backward(); optimizer.step()", workloads.AnyValue: "(loss / %s).backward(); if step % %s == 0: optimizer.step(); optimizer.zero_grad()"}
 	return k
 }
 
-func scalerKnob() gpuprof.Knob {
-	k := gpuprof.Choice("scaler", "scale of the loss of training with precision=fp16: off, static (65,536) or dynamic (halved after an overflow, doubled after 2,000 steps without)", ScalerOff, ScalerStatic, ScalerDynamic)
+func scalerKnob() workloads.Knob {
+	k := workloads.Choice("scaler", "scale of the loss of training with precision=fp16: off, static (65,536) or dynamic (halved after an overflow, doubled after 2,000 steps without)", ScalerOff, ScalerStatic, ScalerDynamic)
 	k.Acts = []string{"loss", "force_loss", "clip", "optimizer", "graph"}
-	k.Advice = lines{ScalerOff: "bf16 needs no loss scale", gpuprof.AnyValue: "scale the loss where gradients in fp16 underflow"}
+	k.Advice = lines{ScalerOff: "bf16 needs no loss scale", workloads.AnyValue: "scale the loss where gradients in fp16 underflow"}
 	k.PyTorch = lines{
 		ScalerOff: "loss.backward()", ScalerStatic: "(loss * 65536).backward()  # and gradients / 65536",
 		ScalerDynamic: "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()",
@@ -69,19 +72,19 @@ func scalerKnob() gpuprof.Knob {
 	return k
 }
 
-func foundKnob() gpuprof.Knob {
-	k := gpuprof.Choice("found_inf", "where a scaler's overflow is noticed: device (Adam leaves the step out), host (the flag is read every step, with one wait)", OnDevice, OnHost)
+func foundKnob() workloads.Knob {
+	k := workloads.Choice("found_inf", "where a scaler's overflow is noticed: device (Adam leaves the step out), host (the flag is read every step, with one wait)", OnDevice, OnHost)
 	k.Acts = readers()
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.ReadTogether, To: OnDevice, Waits: once("found_inf", OnHost, "scaler", ScalerOff)}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: OnDevice, Waits: once("found_inf", OnHost, "scaler", ScalerOff)}}
 	k.Advice = lines{OnDevice: "an optimizer with fused=True takes the scaler's flag on the device; others read it every step"}
 	k.PyTorch = lines{OnDevice: "torch.optim.Adam(params, fused=True)  # takes found_inf on the device", OnHost: "scaler.step(optimizer)  # reads found_inf with .item()"}
 	return k
 }
 
-func clipKnob() gpuprof.Knob {
-	k := gpuprof.Choice("clip_where", "where the factor of clipping stays: device, or host (the norm is read every step, with one wait)", OnDevice, OnHost)
+func clipKnob() workloads.Knob {
+	k := workloads.Choice("clip_where", "where the factor of clipping stays: device, or host (the norm is read every step, with one wait)", OnDevice, OnHost)
 	k.Acts = readers()
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.ReadTogether, To: OnDevice, Waits: once("clip_where", OnHost, "", "")}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: OnDevice, Waits: once("clip_where", OnHost, "", "")}}
 	k.Advice = lines{OnDevice: "leave the norm of clip_grad_norm_ on the device; do not call .item() on it or compare it in Python"}
 	k.PyTorch = lines{
 		OnDevice: "torch.nn.utils.clip_grad_norm_(params, 1.0)  # its norm stays on the device",
@@ -90,28 +93,28 @@ func clipKnob() gpuprof.Knob {
 	return k
 }
 
-func lossKnob() gpuprof.Knob {
-	k := gpuprof.EveryKnob("loss_read", "when the host thread reads the loss of training, four bytes with one wait: never (it is copied without a wait), every step, or every K steps", never, never, "step")
+func lossKnob() workloads.Knob {
+	k := workloads.EveryKnob("loss_read", "when the host thread reads the loss of training, four bytes with one wait: never (it is copied without a wait), every step, or every K steps", never, never, "step")
 	k.Try, k.Acts = []string{never, "step", "every:10"}, readers()
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.ReadTogether, To: never, Waits: func(set gpuprof.Settings, _ map[string]float64) float64 {
+	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: never, Waits: func(set gpuprof.Settings, _ map[string]float64) float64 {
 		if n := set.Every("loss_read"); n > 0 {
 			return 1 / float64(n)
 		}
 		return 0
 	}}}
 	k.Advice = lines{never: "total += loss.detach() in place of loss.item(); read it once per epoch"}
-	k.PyTorch = lines{never: "total += loss.detach()", "step": "total += loss.item()  # every step", gpuprof.AnyValue: "if step % %s == 0: print(loss.item())"}
+	k.PyTorch = lines{never: "total += loss.detach()", "step": "total += loss.item()  # every step", workloads.AnyValue: "if step % %s == 0: print(loss.item())"}
 	return k
 }
 
-func zeroKnob() gpuprof.Knob {
-	k := gpuprof.Choice("zero", "gradients before a step of training: overwrite (the first ones are written), fill (zeros are written, and all are added)", ZeroOverwrite, ZeroFill)
+func zeroKnob() workloads.Knob {
+	k := workloads.Choice("zero", "gradients before a step of training: overwrite (the first ones are written), fill (zeros are written, and all are added)", ZeroOverwrite, ZeroFill)
 	k.Acts = []string{"loss", "force_loss", "grads", "tensor_product_bwd", "tensor_product_bwd2", "graph"}
 	// The fills alone: that the first gradients are then added, and not written, is not claimed.
 	for _, at := range []struct{ pass, stage string }{{Train, "loss"}, {TrainForces, "force_loss"}} {
-		k.Answers = append(k.Answers, gpuprof.Answer{
-			Remedy: gpuprof.WriteFirst, To: ZeroOverwrite, When: gpuprof.Settings{"zero": ZeroFill, "pass": at.pass},
-			Targets: []gpuprof.Target{{Stage: at.stage, Kernels: []string{"fill"}, Whole: true}},
+		k.Answers = append(k.Answers, workloads.Answer{
+			Remedy: workloads.WriteFirst, To: ZeroOverwrite, When: gpuprof.Settings{"zero": ZeroFill, "pass": at.pass},
+			Targets: []workloads.Target{{Stage: at.stage, Kernels: []string{"fill"}, Whole: true}},
 		})
 	}
 	k.Advice = lines{ZeroOverwrite: "optimizer.zero_grad(set_to_none=True)"}

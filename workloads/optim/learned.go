@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -33,7 +34,7 @@ func NewReference(drawn [][]float64, set gpuprof.Settings) *Reference {
 }
 
 // Begin takes the device to where the reference begins: see Step.Checked.
-func (r *Reference) Begin(s *Step, stream gpuprof.Stream) error {
+func (r *Reference) Begin(s *Step, stream device.Stream) error {
 	if err := s.Checked(stream); err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ const rounded = 1. / (1 << 21)
 // from the device's parameters: where the change is not certain the two may be twice the learning
 // rate apart, and the next step's gradients with them. order is how the device's values of a
 // parameter lie in the reference's order, nil for as they are.
-func (r *Reference) Follow(s *Step, stream gpuprof.Stream, t float64, order func(i int, v []float64) []float64) error {
+func (r *Reference) Follow(s *Step, stream device.Stream, t float64, order func(i int, v []float64) []float64) error {
 	now, err := s.Save(stream)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-#include "../../internal/cuda/include/device.cuh"
+#include "../../workloads/device/cuda/include/device.cuh"
 
 // See optim.go, whose numbers have to agree with those here.
 #define RUN 1024

@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -27,7 +28,7 @@ const (
 type Tensor struct {
 	Name string
 	N    int
-	P, G gpuprof.Buffer
+	P, G device.Buffer
 }
 
 // perLaunch is the most tensors of one launch: a kernel has twenty arguments.
@@ -81,12 +82,12 @@ const chunk = 4096 // values whose squares are added to one partial sum
 // state, which of it, n; an item is a value. Adam does nothing in a step with a gradient that
 // is not finite.
 var (
-	adamKernel     = gpuprof.Kernel{Name: "adam", Sig: "bbbbbbbbbbbbbiiii", Host: adamHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
-	adamPartKernel = gpuprof.Kernel{Name: "adam_part", Sig: "bbbbbbbbbbbbbbiiiii", Host: adamPartHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
-	tickKernel     = gpuprof.Kernel{Name: "adam_tick", Sig: "b", Host: tickHost, PTX: optimPTX, Threads: 32, PerBlock: 1}
-	squaresKernel  = gpuprof.Kernel{Name: "squares", Sig: "bbii", Host: squaresHost, PTX: optimPTX, Threads: 256, PerBlock: 1}
-	clipKernel     = gpuprof.Kernel{Name: "clip", Sig: "bbif", Host: clipHost, PTX: optimPTX, Threads: 256, PerBlock: 1}
-	scaleKernel    = gpuprof.Kernel{Name: "scale_by", Sig: "bbi", Host: scaleHost, Grain: 1 << 14, PTX: optimPTX, Threads: 256, PerBlock: 1024}
+	adamKernel     = device.Kernel{Name: "adam", Sig: "bbbbbbbbbbbbbiiii", Host: adamHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
+	adamPartKernel = device.Kernel{Name: "adam_part", Sig: "bbbbbbbbbbbbbbiiiii", Host: adamPartHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
+	tickKernel     = device.Kernel{Name: "adam_tick", Sig: "b", Host: tickHost, PTX: optimPTX, Threads: 32, PerBlock: 1}
+	squaresKernel  = device.Kernel{Name: "squares", Sig: "bbii", Host: squaresHost, PTX: optimPTX, Threads: 256, PerBlock: 1}
+	clipKernel     = device.Kernel{Name: "clip", Sig: "bbif", Host: clipHost, PTX: optimPTX, Threads: 256, PerBlock: 1}
+	scaleKernel    = device.Kernel{Name: "scale_by", Sig: "bbi", Host: scaleHost, Grain: 1 << 14, PTX: optimPTX, Threads: 256, PerBlock: 1024}
 )
 
 // Adam is the optimizer, in one of its ways:
@@ -103,7 +104,7 @@ type Adam struct {
 
 	scaler Scaler
 	mem    *op.Arena
-	state  gpuprof.Buffer
+	state  device.Buffer
 	groups []group
 	all    []Tensor
 }
@@ -112,7 +113,7 @@ type Adam struct {
 type group struct {
 	tensors []Tensor
 	n       int
-	m, v, d gpuprof.Buffer
+	m, v, d device.Buffer
 }
 
 // Check reports why the optimizer cannot be opened, or nil.
@@ -156,17 +157,17 @@ func (a *Adam) Words(sizes []int) int64 {
 func chunks1(n int) int { return (n + chunk - 1) / chunk }
 
 // Open allocates the moments from mem and starts at step 0.
-func (a *Adam) Open(mem *op.Arena, s gpuprof.Stream, all []Tensor) error {
+func (a *Adam) Open(mem *op.Arena, s device.Stream, all []Tensor) error {
 	a.mem, a.all = mem, all
-	a.state = mem.Words("the optimizer's state", stateWords, gpuprof.OnDevice)
+	a.state = mem.Words("the optimizer's state", stateWords, device.OnDevice)
 	a.groups = a.of(all)
 	for i := range a.groups {
 		g := &a.groups[i]
-		g.m = mem.Words("first moments", int64(g.n), gpuprof.OnDevice)
-		g.v = mem.Words("second moments", int64(g.n), gpuprof.OnDevice)
+		g.m = mem.Words("first moments", int64(g.n), device.OnDevice)
+		g.v = mem.Words("second moments", int64(g.n), device.OnDevice)
 		g.d = g.v // fused has no use for it
 		if a.Impl != Fused {
-			g.d = mem.Words("denominators", int64(g.n), gpuprof.OnDevice)
+			g.d = mem.Words("denominators", int64(g.n), device.OnDevice)
 		}
 	}
 	if mem.Err != nil {
@@ -176,7 +177,7 @@ func (a *Adam) Open(mem *op.Arena, s gpuprof.Stream, all []Tensor) error {
 }
 
 // Reset goes back to step 0 with moments of 0. It waits.
-func (a *Adam) Reset(s gpuprof.Stream) error {
+func (a *Adam) Reset(s device.Stream) error {
 	state := make([]float32, stateWords)
 	state[stateRate], state[stateFactor] = float32(a.Rate), 1
 	a.scaler.start(state)
@@ -209,7 +210,7 @@ func (a *Adam) norm() ([]op.Launch, error) {
 	for _, t := range a.all {
 		at += chunks1(t.N)
 	}
-	partial := a.mem.Words("sums of squares", int64(max(at, 1)), gpuprof.OnDevice)
+	partial := a.mem.Words("sums of squares", int64(max(at, 1)), device.OnDevice)
 	if a.mem.Err != nil {
 		return nil, a.mem.Err
 	}
@@ -231,7 +232,7 @@ func (a *Adam) cut() (all []op.Launch) {
 }
 
 // scaled multiplies n values by one of the state.
-func (a *Adam) scaled(b gpuprof.Buffer, n, by int) op.Launch {
+func (a *Adam) scaled(b device.Buffer, n, by int) op.Launch {
 	return op.Launch{Kernel: &scaleKernel, N: n, Cost: op.Moved(n, n+1, n), Args: []any{b, a.state, by}}
 }
 
@@ -265,7 +266,7 @@ var partCosts = [parts][3]int{{3, 2, 1}, {1, 1, 1}, {3, 2, 1}, {1, 1, 1}, {1, 1,
 
 // args are a launch's arguments; a place without a tensor repeats the last, of which
 // it has no values.
-func (g group) args(before ...gpuprof.Buffer) []any {
+func (g group) args(before ...device.Buffer) []any {
 	var args, ends []any
 	for _, b := range before {
 		args = append(args, b)
@@ -283,7 +284,7 @@ func (g group) args(before ...gpuprof.Buffer) []any {
 }
 
 // Values are the moments of a tensor: buffers and where its values begin in them.
-func (a *Adam) Values(name string) (m, v gpuprof.Buffer, at int, err error) {
+func (a *Adam) Values(name string) (m, v device.Buffer, at int, err error) {
 	for _, g := range a.groups {
 		at = 0
 		for _, t := range g.tensors {
@@ -297,4 +298,4 @@ func (a *Adam) Values(name string) (m, v gpuprof.Buffer, at int, err error) {
 }
 
 // State is the buffer whose first value is the step that was done last.
-func (a *Adam) State() gpuprof.Buffer { return a.state }
+func (a *Adam) State() device.Buffer { return a.state }

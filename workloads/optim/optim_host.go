@@ -5,12 +5,12 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // tensors walks the parts of [lo, hi) that lie in one tensor each: its values and
 // gradients, and where they are among all.
-func tensors(a *gpuprof.Args, first, ends, lo, hi int, f func(p, g []float32, lo, hi int)) {
+func tensors(a *device.Args, first, ends, lo, hi int, f func(p, g []float32, lo, hi int)) {
 	start := 0
 	for i := range perLaunch {
 		end := hi
@@ -24,7 +24,7 @@ func tensors(a *gpuprof.Args, first, ends, lo, hi int, f func(p, g []float32, lo
 	}
 }
 
-func adamHost(a *gpuprof.Args, lo, hi int) {
+func adamHost(a *device.Args, lo, hi int) {
 	state, m, v := a.Floats(0), a.Floats(1), a.Floats(2)
 	if state[stateFound] != 0 {
 		return
@@ -42,7 +42,7 @@ func adamHost(a *gpuprof.Args, lo, hi int) {
 
 func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
-func adamPartHost(a *gpuprof.Args, lo, hi int) {
+func adamPartHost(a *device.Args, lo, hi int) {
 	state, m, v, d, part := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.Int(18)
 	if state[stateFound] != 0 {
 		return
@@ -70,7 +70,7 @@ func adamPartHost(a *gpuprof.Args, lo, hi int) {
 	})
 }
 
-func tickHost(a *gpuprof.Args, _, _ int) {
+func tickHost(a *device.Args, _, _ int) {
 	state := a.Floats(0)
 	if state[stateFound] != 0 {
 		return
@@ -81,7 +81,7 @@ func tickHost(a *gpuprof.Args, _, _ int) {
 	state[stateRoot] = float32(1 / math.Sqrt(1-math.Pow(beta2, t)))
 }
 
-func squaresHost(a *gpuprof.Args, lo, hi int) {
+func squaresHost(a *device.Args, lo, hi int) {
 	g, partial, n, at := a.Floats(0), a.Floats(1), a.Int(2), a.Int(3)
 	for c := lo; c < hi; c++ {
 		sum := 0.0
@@ -92,7 +92,7 @@ func squaresHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func clipHost(a *gpuprof.Args, _, _ int) {
+func clipHost(a *device.Args, _, _ int) {
 	sum := 0.0
 	for _, x := range a.Floats(0)[:a.Int(2)] {
 		sum += float64(x)
@@ -101,14 +101,14 @@ func clipHost(a *gpuprof.Args, _, _ int) {
 	a.Floats(1)[stateFactor] = float32(min(1, float64(a.F32(3))/(math.Sqrt(sum)+1e-6)))
 }
 
-func scaleHost(a *gpuprof.Args, lo, hi int) {
+func scaleHost(a *device.Args, lo, hi int) {
 	g, f := a.Floats(0)[lo:hi], a.Floats(1)[a.Int(2)]
 	for i := range g {
 		g[i] *= f
 	}
 }
 
-func unscaleHost(a *gpuprof.Args, lo, hi int) {
+func unscaleHost(a *device.Args, lo, hi int) {
 	state := a.Floats(0)
 	f, start, found := state[stateInverse], 0, false
 	for i := range perLaunch {
@@ -130,7 +130,7 @@ func unscaleHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func scaleUpdateHost(a *gpuprof.Args, _, _ int) {
+func scaleUpdateHost(a *device.Args, _, _ int) {
 	state, growth := a.Floats(0), a.Int(1)
 	scale, good := state[stateScale], state[stateGood]+1
 	if growth > 0 {

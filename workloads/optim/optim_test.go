@@ -6,14 +6,14 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/op"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // onBoth runs a test on the host and on the simulated GPU.
-func onBoth(t *testing.T, f func(t *testing.T, d gpuprof.Device)) {
+func onBoth(t *testing.T, f func(t *testing.T, d device.Device)) {
 	t.Run("host", func(t *testing.T) { f(t, workloadtest.Host(t, host.Options{})) })
 	t.Run("cuda", func(t *testing.T) { f(t, workloadtest.Simulated(t, false)) })
 }
@@ -22,12 +22,12 @@ func onBoth(t *testing.T, f func(t *testing.T, d gpuprof.Device)) {
 type lab struct {
 	t      *testing.T
 	mem    *op.Arena
-	stream gpuprof.Stream
+	stream device.Stream
 	all    []Tensor
 	adam   *Adam
 }
 
-func newLab(t *testing.T, d gpuprof.Device, a *Adam, params, grads [][]float32) *lab {
+func newLab(t *testing.T, d device.Device, a *Adam, params, grads [][]float32) *lab {
 	t.Helper()
 	l := &lab{t: t, mem: &op.Arena{Dev: d}, adam: a}
 	var err error
@@ -74,7 +74,7 @@ func (l *lab) run(b *op.Bound, err error) {
 	}
 }
 
-func (l *lab) read(b gpuprof.Buffer, at, n int) []float64 {
+func (l *lab) read(b device.Buffer, at, n int) []float64 {
 	l.t.Helper()
 	v, err := op.Receive(l.mem.Dev, l.stream, b, at, n)
 	if err != nil {
@@ -84,7 +84,7 @@ func (l *lab) read(b gpuprof.Buffer, at, n int) []float64 {
 }
 
 func TestKnownSteps(t *testing.T) {
-	onBoth(t, func(t *testing.T, d gpuprof.Device) {
+	onBoth(t, func(t *testing.T, d device.Device) {
 		for _, impl := range []string{Fused, Foreach, Loop} {
 			l := newLab(t, d, &Adam{Impl: impl, Rate: .01}, [][]float32{{1}}, [][]float32{{.1}})
 			for _, want := range []struct{ g, p float32 }{{.1, .990000001000}, {-.2, .993661036039}, {.3, .990228625395}} {
@@ -107,7 +107,7 @@ func TestKnownSteps(t *testing.T) {
 }
 
 func TestKnownClip(t *testing.T) {
-	onBoth(t, func(t *testing.T, d gpuprof.Device) {
+	onBoth(t, func(t *testing.T, d device.Device) {
 		l := newLab(t, d, &Adam{Impl: Fused, Limit: 1}, [][]float32{{0}, {0}}, [][]float32{{3}, {4}})
 		l.run(l.adam.BindClip())
 		for i, want := range []float64{.59999988, .79999984} {
@@ -124,7 +124,7 @@ func TestKnownClip(t *testing.T) {
 
 // Many tensors of many sizes, over more launches than one, against float64.
 func TestAdam(t *testing.T) {
-	onBoth(t, func(t *testing.T, d gpuprof.Device) {
+	onBoth(t, func(t *testing.T, d device.Device) {
 		for _, impl := range []string{Fused, Foreach, Loop} {
 			rnd := rand.New(rand.NewPCG(1, 2))
 			normal := func(n int) []float32 {

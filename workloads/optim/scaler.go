@@ -1,7 +1,7 @@
 package optim
 
 import (
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -30,8 +30,8 @@ type Scaler struct {
 // end among all values; an item is a value. scaleUpdateKernel: state, growth (0: the scale
 // stays), weight; one item.
 var (
-	unscaleKernel     = gpuprof.Kernel{Name: "unscale", Sig: "bbbbbbiiii", Host: unscaleHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
-	scaleUpdateKernel = gpuprof.Kernel{Name: "scale_update", Sig: "bif", Host: scaleUpdateHost, PTX: optimPTX, Threads: 32, PerBlock: 1}
+	unscaleKernel     = device.Kernel{Name: "unscale", Sig: "bbbbbbiiii", Host: unscaleHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
+	scaleUpdateKernel = device.Kernel{Name: "scale_update", Sig: "bif", Host: scaleUpdateHost, PTX: optimPTX, Threads: 32, PerBlock: 1}
 )
 
 // on says that there is a scale.

@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // scaled is a lab whose optimizer has a scaler, bound as a workload binds it.
-func scaled(t *testing.T, d gpuprof.Device, s Scaler, host bool) (*lab, *Step) {
+func scaled(t *testing.T, d device.Device, s Scaler, host bool) (*lab, *Step) {
 	t.Helper()
 	l := newLab(t, d, &Adam{Impl: Fused, Rate: .01, Limit: 1e6, scaler: s}, [][]float32{{1}, {2, 3}}, [][]float32{{1}, {1, 1}})
 	return l, &Step{adam: *l.adam, mem: l.mem, foundRead: host, micro: 1}
@@ -28,7 +29,7 @@ func (l *lab) end(s *Step, parts []Part) (skipped int) {
 		if err := p.Ops.Enqueue(l.stream); err != nil {
 			l.t.Fatal(err)
 		}
-		if err := s.Hear(p, func(from gpuprof.Buffer, at int) (float32, error) { return float32(l.read(from, at, 1)[0]), nil }); err != nil {
+		if err := s.Hear(p, func(from device.Buffer, at int) (float32, error) { return float32(l.read(from, at, 1)[0]), nil }); err != nil {
 			l.t.Fatal(err)
 		}
 	}
@@ -38,7 +39,7 @@ func (l *lab) end(s *Step, parts []Part) (skipped int) {
 // A dynamic scale is halved by a step that overflows and doubled after good ones; a step with
 // an overflow leaves parameters, moments and the number of steps as they were.
 func TestKnownScale(t *testing.T) {
-	onBoth(t, func(t *testing.T, d gpuprof.Device) {
+	onBoth(t, func(t *testing.T, d device.Device) {
 		for _, host := range []bool{false, true} {
 			l, s := scaled(t, d, Scaler{Mode: ScalerDynamic, Growth: 3}, host)
 			parts, err := s.Bind()
@@ -86,7 +87,7 @@ func TestKnownScale(t *testing.T) {
 
 // A static scale stays, and a step with an overflow is left out all the same.
 func TestStaticScale(t *testing.T) {
-	onBoth(t, func(t *testing.T, d gpuprof.Device) {
+	onBoth(t, func(t *testing.T, d device.Device) {
 		l, s := scaled(t, d, Scaler{Mode: ScalerStatic, Growth: 1}, false)
 		parts, err := s.Bind()
 		if err != nil {
@@ -114,7 +115,7 @@ func TestStaticScale(t *testing.T) {
 
 // A gradient that fp16 cannot hold survives with a scale.
 func TestScaleSavesSmallGradients(t *testing.T) {
-	onBoth(t, func(t *testing.T, d gpuprof.Device) {
+	onBoth(t, func(t *testing.T, d device.Device) {
 		l, _ := scaled(t, d, Scaler{}, false)
 		for _, c := range []struct{ scale, most float64 }{{1, 1}, {65536, 2.8e-4}} {
 			if err := op.Send(d, l.stream, l.all[0].G, []float32{float32(1e-8 * c.scale)}); err != nil {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -11,7 +12,7 @@ import (
 type Param struct {
 	Name   string
 	Values []float32
-	P      gpuprof.Buffer
+	P      device.Buffer
 }
 
 // Step is the end of a training step: the gradients of all parameters, their clipping and
@@ -20,7 +21,7 @@ type Step struct {
 	adam   Adam
 	mem    *op.Arena
 	params []Param
-	grads  []gpuprof.Buffer
+	grads  []device.Buffer
 
 	micro     int  // micro-batches
 	lossEvery int  // steps from one read of the loss to the next, 0: none
@@ -74,11 +75,11 @@ func (s *Step) Words(sizes []int) int64 {
 }
 
 // Open allocates gradients and moments and starts at step 0.
-func (s *Step) Open(mem *op.Arena, stream gpuprof.Stream, params []Param) error {
+func (s *Step) Open(mem *op.Arena, stream device.Stream, params []Param) error {
 	s.mem, s.params = mem, params
 	var all []Tensor
 	for _, p := range params {
-		g := mem.Words("gradients", int64(len(p.Values)), gpuprof.OnDevice)
+		g := mem.Words("gradients", int64(len(p.Values)), device.OnDevice)
 		s.grads = append(s.grads, g)
 		all = append(all, Tensor{Name: p.Name, N: len(p.Values), P: p.P, G: g})
 	}
@@ -89,16 +90,16 @@ func (s *Step) Open(mem *op.Arena, stream gpuprof.Stream, params []Param) error 
 }
 
 // Grad is the gradient of parameter i.
-func (s *Step) Grad(i int) gpuprof.Buffer { return s.grads[i] }
+func (s *Step) Grad(i int) device.Buffer { return s.grads[i] }
 
 // Params are the parameters in the order of Open.
 func (s *Step) Params() []Param { return s.params }
 
 // State is the buffer whose first value is the step that was done last.
-func (s *Step) State() gpuprof.Buffer { return s.adam.State() }
+func (s *Step) State() device.Buffer { return s.adam.State() }
 
 // Restart gives the parameters the values they were drawn with, and goes back to step 0.
-func (s *Step) Restart(stream gpuprof.Stream) error {
+func (s *Step) Restart(stream device.Stream) error {
 	s.found = false
 	for _, p := range s.params {
 		if err := op.Send(s.mem.Dev, stream, p.P, p.Values); err != nil {
@@ -156,7 +157,7 @@ func (s *Step) Skips(p *Part) bool { return p.skips && s.found }
 
 // Hear reads the word of State that the host decides by behind a part, if there is one;
 // read waits for it.
-func (s *Step) Hear(p *Part, read func(from gpuprof.Buffer, at int) (float32, error)) error {
+func (s *Step) Hear(p *Part, read func(from device.Buffer, at int) (float32, error)) error {
 	if p.reads == 0 {
 		return nil
 	}
@@ -180,7 +181,7 @@ func (s *Step) Zeros() (all []op.Launch) {
 
 // Cotangent is a buffer of n values with which a way back starts.
 type Cotangent struct {
-	B gpuprof.Buffer
+	B device.Buffer
 	N int
 }
 
@@ -200,7 +201,7 @@ func (s *Step) Scaled(all ...Cotangent) (launches []op.Launch) {
 const checkScale = 8
 
 // Checked goes back to the start with a scale at which nothing overflows.
-func (s *Step) Checked(stream gpuprof.Stream) error {
+func (s *Step) Checked(stream device.Stream) error {
 	if err := s.Restart(stream); err != nil || !s.adam.scaler.on() {
 		return err
 	}
@@ -213,7 +214,7 @@ func (s *Step) Checked(stream gpuprof.Stream) error {
 }
 
 // Scale is the present factor of cotangents, for a check. It waits.
-func (s *Step) Scale(stream gpuprof.Stream) (float64, error) {
+func (s *Step) Scale(stream device.Stream) (float64, error) {
 	v, err := op.Receive(s.mem.Dev, stream, s.adam.state, stateCotangent, 1)
 	return float64(v[0]), err
 }
@@ -228,7 +229,7 @@ type Saved struct {
 func (s Saved) Moments(i int) []float64 { return s.m[i] }
 
 // Save reads it.
-func (s *Step) Save(stream gpuprof.Stream) (out Saved, err error) {
+func (s *Step) Save(stream device.Stream) (out Saved, err error) {
 	inverse, err := op.Receive(s.mem.Dev, stream, s.adam.state, stateInverse, 1)
 	if err != nil {
 		return out, err
@@ -241,7 +242,7 @@ func (s *Step) Save(stream gpuprof.Stream) (out Saved, err error) {
 		}
 		for _, r := range []struct {
 			to *[][]float64
-			b  gpuprof.Buffer
+			b  device.Buffer
 			at int
 		}{{&out.p, p.P, 0}, {&out.g, s.grads[i], 0}, {&out.m, m, at}, {&out.v, v, at}} {
 			got, err := op.Receive(s.mem.Dev, stream, r.b, r.at, len(p.Values))
@@ -272,7 +273,7 @@ func (s *Step) Clipped(before, now Saved, e *op.ErrorNorm) {
 }
 
 // Stepped compares parameters and moments with Adam's step from those before.
-func (s *Step) Stepped(stream gpuprof.Stream, before, now Saved, e *op.ErrorNorm) error {
+func (s *Step) Stepped(stream device.Stream, before, now Saved, e *op.ErrorNorm) error {
 	step, err := op.Receive(s.mem.Dev, stream, s.adam.State(), 0, 1)
 	if err != nil {
 		return err

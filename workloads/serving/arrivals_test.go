@@ -11,18 +11,20 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // refusedArrivals is what the workload says of arrivals before it opens.
 func refusedArrivals(t testing.TB, arrivals string) error {
 	t.Helper()
-	knobs, err := gpuprof.Resolve(New(), "synthetic", gpuprof.Settings{"arrivals": arrivals})
+	knobs, err := workloads.Resolve(New(), "synthetic", gpuprof.Settings{"arrivals": arrivals})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New().Refuse(gpuprof.Info{Kind: "host"}, knobs)
+	return New().Refuse(device.Info{Kind: "host"}, knobs)
 }
 
 // A trace that is none is an error of the input that names the line, before anything is measured.

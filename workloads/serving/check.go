@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
@@ -91,8 +92,8 @@ func same(stage stageAt, got, want []byte, n int) gpuprof.Check {
 }
 
 // read copies device memory back.
-func (s *session) read(from gpuprof.Buffer, n int) ([]byte, error) {
-	to, err := s.dev.Alloc(n, gpuprof.Pageable)
+func (s *session) read(from device.Buffer, n int) ([]byte, error) {
+	to, err := s.dev.Alloc(n, device.Pageable)
 	if err != nil {
 		return nil, fmt.Errorf("reading a batch back: %w", err)
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // Where cuDNN fails the convolutions are our own, and the run says why; impl=cudnn fails.

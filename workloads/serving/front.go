@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/serving/kserve"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
@@ -59,7 +60,7 @@ func (o *front) draw(call *traffic.Call) {
 }
 
 // serveOutside listens for requests over HTTP until the time is over.
-func (s *session) serveOutside(ctx context.Context, l gpuprof.Load, p *plan, address string) (*gpuprof.Requests, error) {
+func (s *session) serveOutside(ctx context.Context, l workloads.Load, p *plan, address string) (*gpuprof.Requests, error) {
 	listener, err := listen(ctx, address)
 	if err != nil {
 		return nil, err

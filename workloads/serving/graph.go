@@ -6,14 +6,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // graphs are the captured launches of the network. A capture keeps the size of its batch and
 // the memory of its slot, so there is one for each of both: pad=on bounds the sizes.
 type graphs struct {
-	of      [][]gpuprof.Op // by slot and size; nil without graph=on
+	of      [][]device.Op // by slot and size; nil without graph=on
 	made    int
 	seconds float64 // of capturing and instantiating
 }
@@ -24,7 +25,7 @@ func (s *session) capture(ctx context.Context) error {
 	if on == nil { // streams=new: a graph runs on any stream
 		on = s.main
 	}
-	s.graphs.of = make([][]gpuprof.Op, len(s.slots))
+	s.graphs.of = make([][]device.Op, len(s.slots))
 	for k := range s.slots {
 		for _, size := range s.sizes {
 			if err := ctx.Err(); err != nil {
@@ -43,7 +44,7 @@ func (s *session) capture(ctx context.Context) error {
 }
 
 // network enqueues the answers of a batch, as launches or as the graph of its size.
-func (s *session) network(on gpuprof.Stream, l *slot, p gpuprof.Probe) error {
+func (s *session) network(on device.Stream, l *slot, p workloads.Probe) error {
 	if s.graphs.of == nil {
 		return s.net.run(on, l.at, l.requests, s.index[stForward], p)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
@@ -40,8 +42,8 @@ const (
 )
 
 // Knobs implements gpuprof.Workload.
-func (Workload) Knobs() []gpuprof.Knob {
-	return append([]gpuprof.Knob{
+func (Workload) Knobs() []workloads.Knob {
+	return append([]workloads.Knob{
 		arrivalsKnob(),
 		loadKnob(),
 		rateKnob(),
@@ -67,19 +69,19 @@ func (Workload) Knobs() []gpuprof.Knob {
 }
 
 // number is a knob of a share or a rate, from lo to hi.
-func number(name, doc, def string, lo, hi float64) gpuprof.Knob {
+func number(name, doc, def string, lo, hi float64) workloads.Knob {
 	return numberOf("a number", "", name, doc, def, lo, hi)
 }
 
 // secondsKnob is a knob of a time.
-func secondsKnob(name, doc, def string, lo, hi float64) gpuprof.Knob {
+func secondsKnob(name, doc, def string, lo, hi float64) workloads.Knob {
 	return numberOf("a number of seconds", " s", name, doc, def, lo, hi)
 }
 
-func numberOf(what, unit, name, doc, def string, lo, hi float64) gpuprof.Knob {
+func numberOf(what, unit, name, doc, def string, lo, hi float64) workloads.Knob {
 	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	span := plain(lo) + " to " + plain(hi)
-	return gpuprof.Knob{Name: name, Doc: doc, Default: def, Accept: what + " from " + span, Parse: func(s string) (string, error) {
+	return workloads.Knob{Name: name, Doc: doc, Default: def, Accept: what + " from " + span, Parse: func(s string) (string, error) {
 		v, err := strconv.ParseFloat(s, 64)
 		switch {
 		case err != nil || v != v:
@@ -91,8 +93,8 @@ func numberOf(what, unit, name, doc, def string, lo, hi float64) gpuprof.Knob {
 	}}
 }
 
-func arrivalsKnob() gpuprof.Knob {
-	return gpuprof.Knob{
+func arrivalsKnob() workloads.Knob {
+	return workloads.Knob{
 		Name: "arrivals", Doc: "callers: gamma (a schedule drawn from the seed), trace:FILE (seconds since the start, one per line), closed:N (N callers, each waiting for its answer), http:ADDRESS:PORT (programs that send requests over HTTP)",
 		Default: arriveGamma, Values: []string{arriveGamma}, Accept: "trace:FILE, closed:N or http:ADDRESS:PORT", NamesFile: true, Model: true,
 		Parse: func(s string) (string, error) {
@@ -138,25 +140,25 @@ func addressOf(set gpuprof.Settings) (string, bool) {
 	return strings.CutPrefix(set["arrivals"], arriveHTTP)
 }
 
-func tauKnob() gpuprof.Knob {
+func tauKnob() workloads.Knob {
 	return secondsKnob("tau", "seconds that a batch takes whatever its size of the synthetic network", "0.001", 0, longestS).AsModel()
 }
 
-func alphaKnob() gpuprof.Knob {
+func alphaKnob() workloads.Knob {
 	return secondsKnob("alpha", "seconds that a batch takes per request of the synthetic network", "0.00005", 0, longestS).AsModel()
 }
 
 // orAuto lets a number be left to the workload.
-func orAuto(k gpuprof.Knob) gpuprof.Knob {
+func orAuto(k workloads.Knob) workloads.Knob {
 	k.Default, k.Values = auto, []string{auto}
 	return k.AsModel()
 }
 
-func loadKnob() gpuprof.Knob {
+func loadKnob() workloads.Knob {
 	return orAuto(number("load", "rate as a share of the throughput that this run measures at saturation; auto is 0.7, or what rate says", "", 0.001, 10))
 }
 
-func rateKnob() gpuprof.Knob {
+func rateKnob() workloads.Knob {
 	return orAuto(number("rate", "requests per second; auto goes by load", "", 1e-3, 1e6))
 }
 
@@ -165,62 +167,62 @@ func ofBatches() []string {
 	return []string{stPreprocess.name(), stBatch.name(), loop.H2D, stPrepare.name(), stForward.name(), loop.D2H, stAnswer.name(), loop.Backpressure}
 }
 
-func batchKnob() gpuprof.Knob {
-	k := gpuprof.IntKnob("max_batch", "requests per batch, at most", 32, 1, mostBatch)
-	k.Acts, k.Try = []string{gpuprof.AllStages}, []string{"1", "8", "32", "128"}
-	k.PyTorch = map[string]string{gpuprof.AnyValue: "batch = queue[:%s]  # the oldest requests that wait"}
+func batchKnob() workloads.Knob {
+	k := workloads.IntKnob("max_batch", "requests per batch, at most", 32, 1, mostBatch)
+	k.Acts, k.Try = []string{workloads.AllStages}, []string{"1", "8", "32", "128"}
+	k.PyTorch = map[string]string{workloads.AnyValue: "batch = queue[:%s]  # the oldest requests that wait"}
 	return k
 }
 
-func delayKnob() gpuprof.Knob {
+func delayKnob() workloads.Knob {
 	k := secondsKnob("max_delay", "seconds that a batch waits to fill, counted from when its oldest request was due; 0 takes what waits", "0", 0, longestS)
 	// It acts under load alone, where no stage is timed.
 	k.Try, k.TryUnderLoad, k.Acts = []string{}, []string{"0", "0.001", "0.01", "0.1"}, ofBatches()
-	k.PyTorch = map[string]string{"0": "# run what waits, without a timeout", gpuprof.AnyValue: "timeout = %s  # seconds for a batch to fill"}
+	k.PyTorch = map[string]string{"0": "# run what waits, without a timeout", workloads.AnyValue: "timeout = %s  # seconds for a batch to fill"}
 	return k
 }
 
-func splitKnob() gpuprof.Knob {
-	k := gpuprof.Choice("split", "best cuts the waiting requests into batches of 1, 2, 4 … max_batch, by the time of each size measured at the start", "off", splitBest)
-	k.Acts = []string{gpuprof.AllStages}
+func splitKnob() workloads.Knob {
+	k := workloads.Choice("split", "best cuts the waiting requests into batches of 1, 2, 4 … max_batch, by the time of each size measured at the start", "off", splitBest)
+	k.Acts = []string{workloads.AllStages}
 	k.PyTorch = map[string]string{"off": "# one batch of all that wait", splitBest: "sizes = best_cut(len(queue))  # by the measured time of each batch size"}
 	return k
 }
 
-func padKnob() gpuprof.Knob {
-	k := gpuprof.Choice("pad", "on fills a batch to 1, 2, 4 … max_batch requests, so that only these sizes run", "off", "on")
-	k.Acts = []string{gpuprof.AllStages}
+func padKnob() workloads.Knob {
+	k := workloads.Choice("pad", "on fills a batch to 1, 2, 4 … max_batch requests, so that only these sizes run", "off", "on")
+	k.Acts = []string{workloads.AllStages}
 	k.PyTorch = map[string]string{"off": "# batches of any size", "on": "batch = F.pad(batch, (0, 0, 0, size - len(batch)))  # to the next power of two"}
 	return k
 }
 
-func queueKnob() gpuprof.Knob {
-	k := gpuprof.IntKnob("queue", "requests that can wait; 0 is any number", 1024, 0, mostQueue)
+func queueKnob() workloads.Knob {
+	k := workloads.IntKnob("queue", "requests that can wait; 0 is any number", 1024, 0, mostQueue)
 	k.Try, k.Acts = []string{}, ofBatches()
-	k.PyTorch = map[string]string{gpuprof.AnyValue: "queue = asyncio.Queue(maxsize=%s)"}
+	k.PyTorch = map[string]string{workloads.AnyValue: "queue = asyncio.Queue(maxsize=%s)"}
 	return k
 }
 
-func overloadKnob() gpuprof.Knob {
-	k := gpuprof.Choice("overload", "a full queue refuses the new request or the oldest; deadline refuses what cannot be answered within slo; block makes the sender wait, which hides latency",
+func overloadKnob() workloads.Knob {
+	k := workloads.Choice("overload", "a full queue refuses the new request or the oldest; deadline refuses what cannot be answered within slo; block makes the sender wait, which hides latency",
 		string(traffic.RefuseNew), string(traffic.RefuseOld), string(traffic.Deadline), string(traffic.Block))
 	k.Try, k.Acts = []string{}, ofBatches()
 	k.Ungated = map[string]string{string(traffic.Block): "the sender waits for room in the queue, which hides how long its requests should have taken"}
-	k.PyTorch = map[string]string{gpuprof.AnyValue: "# rule for a full queue: %s"}
+	k.PyTorch = map[string]string{workloads.AnyValue: "# rule for a full queue: %s"}
 	return k
 }
 
-func depthKnob() gpuprof.Knob {
-	k := gpuprof.IntKnob("depth", "batches in flight to and on the device", 2, 1, mostDepth)
-	k.Try, k.Acts = []string{"1", "2"}, []string{gpuprof.AllStages}
-	k.PyTorch = map[string]string{gpuprof.AnyValue: "# batches in flight: %s"}
+func depthKnob() workloads.Knob {
+	k := workloads.IntKnob("depth", "batches in flight to and on the device", 2, 1, mostDepth)
+	k.Try, k.Acts = []string{"1", "2"}, []string{workloads.AllStages}
+	k.PyTorch = map[string]string{workloads.AnyValue: "# batches in flight: %s"}
 	return k
 }
 
-func streamsKnob() gpuprof.Knob {
-	k := gpuprof.Choice("streams", "own runs the network on a stream beside the copies, ordered by events; shared has one stream for all; new makes a stream for every batch", streamsOwn, streamsShared, streamsNew)
-	k.Acts = []string{gpuprof.AllStages}
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.CopyBeside, To: streamsOwn, When: gpuprof.Settings{"streams": streamsShared}}}
+func streamsKnob() workloads.Knob {
+	k := workloads.Choice("streams", "own runs the network on a stream beside the copies, ordered by events; shared has one stream for all; new makes a stream for every batch", streamsOwn, streamsShared, streamsNew)
+	k.Acts = []string{workloads.AllStages}
+	k.Answers = []workloads.Answer{{Remedy: workloads.CopyBeside, To: streamsOwn, When: gpuprof.Settings{"streams": streamsShared}}}
 	k.Advice = map[string]string{streamsOwn: "run the network on one torch.cuda.Stream that is made once, and order it with the copies by events"}
 	k.PyTorch = map[string]string{
 		streamsOwn:    "with torch.cuda.stream(compute): out = model(batch)  # one stream, made once",
@@ -231,15 +233,15 @@ func streamsKnob() gpuprof.Knob {
 }
 
 // graphKnob is graph, one launch graph for each slot and size of a batch.
-func graphKnob() gpuprof.Knob {
+func graphKnob() workloads.Knob {
 	k := loop.GraphKnob("launch the network's kernels one by one, or capture them once for every size of a batch and replay; needs pad=on, which bounds the sizes")
 	k.Answers[0].When = gpuprof.Settings{"graph": "off", "pad": "on"}
 	return k
 }
 
 // warmKnob is warm. It acts before the steps and the load, so that no search turns it.
-func warmKnob() gpuprof.Knob {
-	k := gpuprof.Choice("warm", "on runs the network before the first request; with off the first request waits for kernels and libraries to load. Its latency is reported apart", "on", "off")
+func warmKnob() workloads.Knob {
+	k := workloads.Choice("warm", "on runs the network before the first request; with off the first request waits for kernels and libraries to load. Its latency is reported apart", "on", "off")
 	k.Try, k.Acts = []string{}, []string{stForward.name()}
 	k.PyTorch = map[string]string{"on": "model(example)  # some times, before the first request", "off": "# nothing runs before the first request"}
 	return k
@@ -256,7 +258,7 @@ func clientsOf(set gpuprof.Settings) int {
 }
 
 // refuse names the combinations that make no service.
-func refuse(info gpuprof.Info, set gpuprof.Settings) error {
+func refuse(info device.Info, set gpuprof.Settings) error {
 	if err := refuseLoad(set); err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 )
@@ -33,15 +35,15 @@ func shapeOf(s resnet.Shape) gpuprof.Settings {
 }
 
 // networkKnobs say what answers a batch.
-func networkKnobs() []gpuprof.Knob {
+func networkKnobs() []workloads.Knob {
 	small := resnet.Small()
-	return append([]gpuprof.Knob{
-		gpuprof.Choice("network", "residual computes the answers; synthetic takes the time that tau and alpha give", networkResidual, networkSynthetic).AsModel(),
-		gpuprof.IntKnob("source", "pixels a side of a request's image", small.Source, 1, resnet.MostSide).AsModel(),
-		gpuprof.IntKnob("image", "pixels a side of the crop that the network gets; above 64 its first convolution is 7x7 with a pooling behind it", small.Image, 1, resnet.MostSide).AsModel(),
-		gpuprof.IntKnob("width", "channels of the network's first stage; each stage has twice those of the one before", small.Width, 1, resnet.MostWidth).AsModel(),
-		gpuprof.Knob{Name: "blocks", Doc: "blocks of two convolutions in each stage", Default: shapeOf(small)["blocks"], Accept: "up to 6 numbers from 1 to 64, such as 2-2-2-2", Parse: blocksText}.AsModel(),
-		gpuprof.IntKnob("classes", "numbers in an answer", small.Classes, 1, resnet.MostClasses).AsModel(),
+	return append([]workloads.Knob{
+		workloads.Choice("network", "residual computes the answers; synthetic takes the time that tau and alpha give", networkResidual, networkSynthetic).AsModel(),
+		workloads.IntKnob("source", "pixels a side of a request's image", small.Source, 1, resnet.MostSide).AsModel(),
+		workloads.IntKnob("image", "pixels a side of the crop that the network gets; above 64 its first convolution is 7x7 with a pooling behind it", small.Image, 1, resnet.MostSide).AsModel(),
+		workloads.IntKnob("width", "channels of the network's first stage; each stage has twice those of the one before", small.Width, 1, resnet.MostWidth).AsModel(),
+		workloads.Knob{Name: "blocks", Doc: "blocks of two convolutions in each stage", Default: shapeOf(small)["blocks"], Accept: "up to 6 numbers from 1 to 64, such as 2-2-2-2", Parse: blocksText}.AsModel(),
+		workloads.IntKnob("classes", "numbers in an answer", small.Classes, 1, resnet.MostClasses).AsModel(),
 	}, methodKnobs()...)
 }
 
@@ -55,17 +57,17 @@ func blocksText(s string) (string, error) {
 }
 
 // methodKnobs say how the residual network is computed.
-func methodKnobs() []gpuprof.Knob {
+func methodKnobs() []workloads.Knob {
 	forward := stForward.name()
-	preprocess := gpuprof.Choice("preprocess", "resize, crop and normalise each image on the host, or a batch of them on the device, to which bytes are then copied", resnet.OnHost, resnet.OnDevice)
+	preprocess := workloads.Choice("preprocess", "resize, crop and normalise each image on the host, or a batch of them on the device, to which bytes are then copied", resnet.OnHost, resnet.OnDevice)
 	preprocess.Acts = []string{stPreprocess.name(), stPrepare.name(), stBatch.name(), loop.H2D}
-	preprocess.Answers = []gpuprof.Answer{{Remedy: gpuprof.CollateFaster, To: resnet.OnDevice, When: gpuprof.Settings{"preprocess": resnet.OnHost}, Targets: []gpuprof.Target{{Stage: stPreprocess.name()}}}}
+	preprocess.Answers = []workloads.Answer{{Remedy: workloads.CollateFaster, To: resnet.OnDevice, When: gpuprof.Settings{"preprocess": resnet.OnHost}, Targets: []workloads.Target{{Stage: stPreprocess.name()}}}}
 	preprocess.Advice = map[string]string{resnet.OnDevice: "copy the images as bytes, and resize, crop and normalise the batch on the GPU (torchvision.transforms.v2)"}
 	preprocess.PyTorch = map[string]string{
 		resnet.OnHost:   "batch = torch.stack([transform(image) for image in images]).to(device)",
 		resnet.OnDevice: "batch = transform(torch.stack(images).to(device))  # bytes are copied, the device prepares them",
 	}
-	impl := gpuprof.Choice("impl", "convolution: auto (cuDNN where it is found, else implicit), implicit (a tiled product that gathers its operand), im2col (the operand is written out, then a product), direct (each output sums by itself), cudnn",
+	impl := workloads.Choice("impl", "convolution: auto (cuDNN where it is found, else implicit), implicit (a tiled product that gathers its operand), im2col (the operand is written out, then a product), direct (each output sums by itself), cudnn",
 		resnet.Auto, resnet.Implicit, resnet.Im2col, resnet.Direct, resnet.CuDNN)
 	impl.Acts = []string{forward}
 	const conv2d = "out = F.conv2d(x, w)  # by cuDNN"
@@ -75,18 +77,18 @@ func methodKnobs() []gpuprof.Knob {
 		resnet.Im2col:   "out = w.flatten(1) @ F.unfold(x, kernel_size, padding=padding, stride=stride)",
 		resnet.Direct:   "# a kernel of your own (Triton) that sums each output by itself",
 	}
-	layout := gpuprof.Choice("layout", "memory order of activations: nhwc (channels last) or nchw", resnet.NHWC, resnet.NCHW)
+	layout := workloads.Choice("layout", "memory order of activations: nhwc (channels last) or nchw", resnet.NHWC, resnet.NCHW)
 	layout.Acts = []string{stPreprocess.name(), stPrepare.name(), forward}
 	layout.Advice = map[string]string{resnet.NHWC: "model.to(memory_format=torch.channels_last), and the batch too"}
 	layout.PyTorch = map[string]string{
 		resnet.NHWC: "model, batch = model.to(memory_format=torch.channels_last), batch.to(memory_format=torch.channels_last)",
 		resnet.NCHW: "model, batch = model.to(memory_format=torch.contiguous_format), batch.contiguous()",
 	}
-	bn := gpuprof.Choice("bn", "batch norms: fold (into the weights, once), fused (the end of a convolution), apart (a kernel each)", resnet.Fold, resnet.Fused, resnet.Apart)
+	bn := workloads.Choice("bn", "batch norms: fold (into the weights, once), fused (the end of a convolution), apart (a kernel each)", resnet.Fold, resnet.Fused, resnet.Apart)
 	bn.Acts = []string{forward}
-	bn.Answers = []gpuprof.Answer{{
-		Remedy: gpuprof.Fuse, To: resnet.Fold, When: gpuprof.Settings{"bn": resnet.Apart},
-		Targets: []gpuprof.Target{{Stage: forward, Kernels: []string{resnet.NormKernel}}}, PyTorch: "fold the batch norms into the convolutions (torch.nn.utils.fusion.fuse_conv_bn_eval)",
+	bn.Answers = []workloads.Answer{{
+		Remedy: workloads.Fuse, To: resnet.Fold, When: gpuprof.Settings{"bn": resnet.Apart},
+		Targets: []workloads.Target{{Stage: forward, Kernels: []string{resnet.NormKernel}}}, PyTorch: "fold the batch norms into the convolutions (torch.nn.utils.fusion.fuse_conv_bn_eval)",
 	}}
 	bn.PyTorch = map[string]string{
 		resnet.Fold:  "conv = torch.nn.utils.fusion.fuse_conv_bn_eval(conv, bn)  # for each pair, once",
@@ -97,12 +99,12 @@ func methodKnobs() []gpuprof.Knob {
 	library.Answers[0].When = gpuprof.Settings{"library": "off", "impl": resnet.Im2col}
 	autotune := loop.AutotuneKnob("when the workload opens, time implicit, im2col, direct and cudnn for each convolution in batches of max_batch, and take the fastest; the cost is reported")
 	autotune.Acts = []string{forward}
-	return []gpuprof.Knob{preprocess, impl, layout, bn, precisionKnob(), library, autotune, loop.ThreadsKnob("CPU threads of the host device; fewer than all leave a core to the sender of requests")}
+	return []workloads.Knob{preprocess, impl, layout, bn, precisionKnob(), library, autotune, loop.ThreadsKnob("CPU threads of the host device; fewer than all leave a core to the sender of requests")}
 }
 
 // precisionKnob is precision. Our own kernels round operands as they read them, which saves
 // no time: only a library's product gains.
-func precisionKnob() gpuprof.Knob {
+func precisionKnob() workloads.Knob {
 	k := loop.PrecisionKnob("operands of convolutions are rounded to: fp32 (not at all), tf32, bf16, fp16, or int8 (weights by channel, activations by batch); sums are float32, of int8 int32",
 		gpuprof.Settings{"library": "off"}, stForward.name())
 	k.Values = append(k.Values, resnet.INT8)
@@ -117,16 +119,16 @@ func precisionKnob() gpuprof.Knob {
 }
 
 // refuseNetwork names what the network cannot be, and knobs that mean nothing to it.
-func refuseNetwork(info gpuprof.Info, set gpuprof.Settings) error {
+func refuseNetwork(info device.Info, set gpuprof.Settings) error {
 	if !isSynthetic(set) {
-		if err := unused(set, []gpuprof.Knob{tauKnob(), alphaKnob()}, "give --preset synthetic too"); err != nil {
+		if err := unused(set, []workloads.Knob{tauKnob(), alphaKnob()}, "give --preset synthetic too"); err != nil {
 			return err
 		}
 		o, err := optionsOf(set, 0)
 		if err != nil {
 			return err
 		}
-		if err := gpuprof.RefuseThreads(info, set); err != nil {
+		if err := workloads.RefuseThreads(info, set); err != nil {
 			return err
 		}
 		if err := refuseMethod(info, set, o); err != nil {
@@ -141,7 +143,7 @@ func refuseNetwork(info gpuprof.Info, set gpuprof.Settings) error {
 }
 
 // refuseMethod names ways of computing that exclude each other.
-func refuseMethod(info gpuprof.Info, set gpuprof.Settings, o resnet.Options) error {
+func refuseMethod(info device.Info, set gpuprof.Settings, o resnet.Options) error {
 	switch {
 	case !set.On("autotune"):
 	case set["impl"] != resnet.Auto && set["impl"] != resnet.Implicit:
@@ -163,7 +165,7 @@ func refuseMethod(info gpuprof.Info, set gpuprof.Settings, o resnet.Options) err
 }
 
 // unused refuses a setting that would change nothing.
-func unused(set gpuprof.Settings, knobs []gpuprof.Knob, fix string) error {
+func unused(set gpuprof.Settings, knobs []workloads.Knob, fix string) error {
 	for _, k := range knobs {
 		if v := set[k.Name]; v != k.Default {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s=%s with network=%s: it takes no part in its answers", k.Name, v, set["network"]).WithFix("%s", fix)

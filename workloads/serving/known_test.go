@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // A check compares the service with what is known of it, too.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/serving/kserve"
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
@@ -44,7 +46,7 @@ func optionsOf(set gpuprof.Settings, seed uint64) (resnet.Options, error) {
 	}, err
 }
 
-func newResidual(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, c gpuprof.Config) (network, error) {
+func newResidual(ctx context.Context, d device.Device, s device.Stream, c workloads.Config) (network, error) {
 	opt, err := optionsOf(c.Knobs, c.Seed)
 	if err != nil {
 		return nil, err
@@ -80,7 +82,7 @@ func newResidual(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, c gpup
 
 // open opens the network. With impl=auto the library's convolutions run once, unless nothing may before the first request:
 // where they fail our own take their place, and the facts of the run say why.
-func (n *residual) open(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, try bool) error {
+func (n *residual) open(ctx context.Context, d device.Device, s device.Stream, try bool) error {
 	net, err := resnet.Open(ctx, d, s, n.opt)
 	if err == nil {
 		n.net = net
@@ -113,7 +115,7 @@ func (n *residual) substituted() string { return n.fell }
 
 // fitsHost refuses what does not fit where the device's memory is the host's: the network's
 // own, and the batches that wait beside it.
-func fitsHost(d gpuprof.Device, o resnet.Options) error {
+func fitsHost(d device.Device, o resnet.Options) error {
 	info := d.Info()
 	if info.Kind != "host" {
 		return nil
@@ -139,13 +141,13 @@ func requestBytes(o resnet.Options) int64 {
 }
 
 // warm answers each image by itself: what its answer in any batch is compared with.
-func (n *residual) warm(ctx context.Context, d gpuprof.Device, s gpuprof.Stream) (err error) {
-	in, err := d.Alloc(n.requestBytes(), gpuprof.Pageable)
+func (n *residual) warm(ctx context.Context, d device.Device, s device.Stream) (err error) {
+	in, err := d.Alloc(n.requestBytes(), device.Pageable)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Free()) }()
-	out, err := d.Alloc(n.answerBytes(), gpuprof.Pageable)
+	out, err := d.Alloc(n.answerBytes(), device.Pageable)
 	if err != nil {
 		return err
 	}
@@ -158,7 +160,7 @@ func (n *residual) warm(ctx context.Context, d gpuprof.Device, s gpuprof.Stream)
 		if err := errors.Join(s.Copy(n.requests(0), 0, in, 0, n.requestBytes()), n.net.EnqueueAll(s, 0, 1), s.Copy(out, 0, n.answers(0), 0, n.answerBytes()), s.Sync()); err != nil {
 			return fmt.Errorf("answering image %d alone: %w", i, err)
 		}
-		n.alone[i] = slices.Clone(gpuprof.Floats(out)[:n.opt.Classes])
+		n.alone[i] = slices.Clone(device.Floats(out)[:n.opt.Classes])
 	}
 	n.setLimits()
 	return n.warmSizes(ctx, s)
@@ -166,7 +168,7 @@ func (n *residual) warm(ctx context.Context, d gpuprof.Device, s gpuprof.Stream)
 
 // warmSizes runs the library's convolutions in batches of every size up to warmedSizes, of powers of two above and of
 // max_batch: for each it chooses an algorithm and loads its kernels, which the first batch of a size would wait for.
-func (n *residual) warmSizes(ctx context.Context, s gpuprof.Stream) error {
+func (n *residual) warmSizes(ctx context.Context, s device.Stream) error {
 	if !n.net.UsesCuDNN() {
 		return nil
 	}
@@ -216,25 +218,25 @@ func distance(a, b []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-func (n *residual) requestBytes() int                { return n.net.InputBytes() }
-func (n *residual) answerBytes() int                 { return 4 * n.opt.Classes }
-func (n *residual) requests(slot int) gpuprof.Buffer { return n.net.Input(slot) }
-func (n *residual) answers(slot int) gpuprof.Buffer  { return n.net.Logits(slot) }
-func (n *residual) prepares() bool                   { return n.opt.Preprocess == resnet.OnHost }
-func (n *residual) fill(dst []byte, id int64)        { n.net.Fill(dst, int(id%resnet.Period)) }
-func (n *residual) close() error                     { return n.net.Close() }
+func (n *residual) requestBytes() int               { return n.net.InputBytes() }
+func (n *residual) answerBytes() int                { return 4 * n.opt.Classes }
+func (n *residual) requests(slot int) device.Buffer { return n.net.Input(slot) }
+func (n *residual) answers(slot int) device.Buffer  { return n.net.Logits(slot) }
+func (n *residual) prepares() bool                  { return n.opt.Preprocess == resnet.OnHost }
+func (n *residual) fill(dst []byte, id int64)       { n.net.Fill(dst, int(id%resnet.Period)) }
+func (n *residual) close() error                    { return n.net.Close() }
 
 func (n *residual) loading() time.Duration { return n.net.Loading() }
 
-func (n *residual) prepare(on gpuprof.Stream, slot, batch, stage int, p gpuprof.Probe) error {
+func (n *residual) prepare(on device.Stream, slot, batch, stage int, p workloads.Probe) error {
 	return n.enqueue(on, slot, batch, stage, 0, n.ready, p)
 }
 
-func (n *residual) run(on gpuprof.Stream, slot, batch, stage int, p gpuprof.Probe) error {
+func (n *residual) run(on device.Stream, slot, batch, stage int, p workloads.Probe) error {
 	return n.enqueue(on, slot, batch, stage, n.ready, n.groups, p)
 }
 
-func (n *residual) enqueue(on gpuprof.Stream, slot, batch, stage, from, to int, p gpuprof.Probe) error {
+func (n *residual) enqueue(on device.Stream, slot, batch, stage, from, to int, p workloads.Probe) error {
 	for g := from; g < to; g++ {
 		sp := p.Begin(stage, on)
 		err := n.net.Enqueue(on, slot, g, batch)
@@ -320,7 +322,7 @@ func (n *residual) facts() map[string]any {
 
 // check compares one answer, from the request's bytes on, with the float64 network, and every
 // kind of layer with float64 from what it was given.
-func (n *residual) check(ctx context.Context, s gpuprof.Stream, slot int, ids []int64, answers []byte) ([]gpuprof.Check, error) {
+func (n *residual) check(ctx context.Context, s device.Stream, slot int, ids []int64, answers []byte) ([]gpuprof.Check, error) {
 	few := []int{int(ids[len(ids)-1] % resnet.Period)} // the last of the batch
 	for _, id := range ids[:min(len(ids)-1, fewImages-1)] {
 		few = append(few, int(id%resnet.Period))

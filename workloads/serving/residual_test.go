@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // methods are ways to compute, make and move a batch of the residual network.
@@ -171,18 +173,18 @@ func TestResidualRefusals(t *testing.T) {
 			k, v, _ := strings.Cut(kv, "=")
 			s[k] = v
 		}
-		knobs, err := gpuprof.Resolve(New(), "small", s)
+		knobs, err := workloads.Resolve(New(), "small", s)
 		if err == nil {
-			err = New().Refuse(gpuprof.Info{Kind: "host"}, knobs)
+			err = New().Refuse(device.Info{Kind: "host"}, knobs)
 		}
 		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v, want a usage error with %q", set, err, words)
 		}
 	}
 	for _, preset := range []string{"small", "cifar", "rxvision", "synthetic"} {
-		knobs, err := gpuprof.Resolve(New(), preset, gpuprof.Settings{"alpha": "0.00005"}) // the default, typed
+		knobs, err := workloads.Resolve(New(), preset, gpuprof.Settings{"alpha": "0.00005"}) // the default, typed
 		if err == nil {
-			err = New().Refuse(gpuprof.Info{Kind: "host"}, knobs)
+			err = New().Refuse(device.Info{Kind: "host"}, knobs)
 		}
 		if err != nil {
 			t.Errorf("%s: %v", preset, err)
@@ -210,11 +212,11 @@ func TestResidualRefusals(t *testing.T) {
 		{"cudnn", "", gpuprof.Settings{"precision": "int8"}},
 		{"cudnn", "", gpuprof.Settings{"impl": "cudnn"}},
 	} {
-		info := gpuprof.Info{Kind: "cuda", Facts: map[string]string{}}
+		info := device.Info{Kind: "cuda", Facts: map[string]string{}}
 		for _, name := range strings.Fields(c.libraries) {
 			info.Facts[name] = "12"
 		}
-		knobs, err := gpuprof.Resolve(New(), "small", c.set)
+		knobs, err := workloads.Resolve(New(), "small", c.set)
 		if err == nil {
 			err = New().Refuse(info, knobs)
 		}
@@ -233,7 +235,7 @@ func TestResidualRefusals(t *testing.T) {
 // tight is the host device with hardly any memory.
 type tight struct{ *host.Device }
 
-func (d tight) Memory() gpuprof.Memory {
+func (d tight) Memory() device.Memory {
 	m := d.Device.Memory()
 	m.Available = 1 << 20
 	return m

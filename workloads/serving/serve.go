@@ -11,6 +11,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
@@ -53,7 +55,7 @@ func (r *runner) Start(batch []traffic.Request, _ time.Duration) error {
 // that the service goes on. Then nothing of the batch runs any more.
 func (s *session) fails(l *slot, err error) error {
 	errs := []error{s.main.Sync()}
-	for _, other := range []gpuprof.Stream{s.compute, l.own} {
+	for _, other := range []device.Stream{s.compute, l.own} {
 		if other != nil && other != s.main {
 			errs = append(errs, other.Sync())
 		}
@@ -111,7 +113,7 @@ type plan struct {
 }
 
 // Serve implements gpuprof.Server.
-func (s *session) Serve(ctx context.Context, l gpuprof.Load) (*gpuprof.Requests, error) {
+func (s *session) Serve(ctx context.Context, l workloads.Load) (*gpuprof.Requests, error) {
 	if err := s.drain(); err != nil {
 		return nil, fmt.Errorf("waiting for the device before the load: %w", err)
 	}
@@ -146,7 +148,7 @@ func (s *session) Serve(ctx context.Context, l gpuprof.Load) (*gpuprof.Requests,
 }
 
 // load serves one plan; the requests so far stand beside an error, nil where there are none.
-func (s *session) load(ctx context.Context, l gpuprof.Load, p *plan) (*gpuprof.Requests, error) {
+func (s *session) load(ctx context.Context, l workloads.Load, p *plan) (*gpuprof.Requests, error) {
 	service, world := s.service(p, &runner{s: s})
 	books, q := service.Books, service.Queue
 	var source traffic.Source
@@ -173,7 +175,7 @@ func (s *session) load(ctx context.Context, l gpuprof.Load, p *plan) (*gpuprof.R
 
 // onSchedule has as many requests per second come on a schedule as callers sent that wait for their
 // answers. Where these kept the service busy, its queue grows as long as the load lasts.
-func (s *session) onSchedule(ctx context.Context, l gpuprof.Load, closed *gpuprof.Requests) (*gpuprof.OnSchedule, error) {
+func (s *session) onSchedule(ctx context.Context, l workloads.Load, closed *gpuprof.Requests) (*gpuprof.OnSchedule, error) {
 	rate := l.Rate
 	if total := closed.Sum(); rate == 0 && total.Seconds > 0 {
 		rate = typed(float64(total.Completed) / total.Seconds)
@@ -198,7 +200,7 @@ func (s *session) service(p *plan, run *runner) (*traffic.Service, *traffic.Real
 }
 
 // progress reports once every half second until the function it returns is called.
-func progress(ctx context.Context, l gpuprof.Load, p *plan) (stop func()) {
+func progress(ctx context.Context, l workloads.Load, p *plan) (stop func()) {
 	if l.Progress == nil {
 		return func() {}
 	}
@@ -223,7 +225,7 @@ func progress(ctx context.Context, l gpuprof.Load, p *plan) (stop func()) {
 func seconds(s float64) time.Duration { return time.Duration(math.Round(s * 1e9)) }
 
 // planLoad turns the settings into a schedule.
-func (s *session) planLoad(l gpuprof.Load) (*plan, error) {
+func (s *session) planLoad(l workloads.Load) (*plan, error) {
 	p := &plan{throughput: l.Throughput, from: gpuprof.FromSchedule, arrivals: s.set["arrivals"], rule: s.set["overload"]}
 	if p.rule == string(traffic.Block) {
 		p.waits = gpuprof.WaitsRoom
@@ -267,14 +269,14 @@ func typed(rate float64) float64 {
 }
 
 // draw makes the schedule of a rate.
-func (s *session) draw(p *plan, l gpuprof.Load) {
+func (s *session) draw(p *plan, l workloads.Load) {
 	s.lengths(p, l, p.rate/l.Throughput)
 	n := int(math.Ceil(p.rate * (p.warm + p.stretch).Seconds()))
 	p.times = traffic.Draw(max(n, 1), p.rate, s.set.Float("cv"), s.seed)
 }
 
 // lengths are those of warm-up and stretch.
-func (s *session) lengths(p *plan, l gpuprof.Load, rho float64) {
+func (s *session) lengths(p *plan, l workloads.Load, rho float64) {
 	if math.IsNaN(rho) || l.Throughput <= 0 {
 		rho = latency.Settled
 	}

@@ -13,6 +13,8 @@ import (
 	"context"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 )
 
@@ -20,7 +22,7 @@ import (
 type Workload struct{}
 
 // New returns the workload.
-func New() gpuprof.Workload { return Workload{} }
+func New() workloads.Workload { return Workload{} }
 
 // Name implements gpuprof.Workload.
 func (Workload) Name() string { return "serving" }
@@ -31,8 +33,8 @@ func (Workload) Doc() string {
 }
 
 // Presets implements gpuprof.Workload.
-func (Workload) Presets() []gpuprof.Preset {
-	return []gpuprof.Preset{
+func (Workload) Presets() []workloads.Preset {
+	return []workloads.Preset{
 		{Name: "small", Doc: "residual network of 8 layers on 16x16 crops, 0.8 million multiply-adds per image", Set: shapeOf(resnet.Small()), DefaultOn: []string{"host"}},
 		{Name: "cifar", Doc: "ResNet-20 on 32x32 crops, 41 million multiply-adds per image", Set: shapeOf(resnet.Cifar())},
 		{Name: "rxvision", Doc: "ResNet-18 on 224x224 crops, 1.8 billion multiply-adds per image", Set: shapeOf(resnet.RxVision()), DefaultOn: []string{"cuda"}},
@@ -44,10 +46,10 @@ func (Workload) Presets() []gpuprof.Preset {
 func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
 // Refuse implements gpuprof.Workload.
-func (Workload) Refuse(info gpuprof.Info, set gpuprof.Settings) error { return refuse(info, set) }
+func (Workload) Refuse(info device.Info, set gpuprof.Settings) error { return refuse(info, set) }
 
 // Open implements gpuprof.Workload.
-func (Workload) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {
+func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	s, err := open(ctx, d, c)
 	if err != nil { // not s itself: a nil *session is not a nil Session
 		return nil, err
@@ -56,6 +58,6 @@ func (Workload) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (g
 }
 
 // CheckVectors implements gpuprof.VectorChecker.
-func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
+func (Workload) CheckVectors(ctx context.Context, d device.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
 	return resnet.CheckVectors(ctx, d, file, name)
 }

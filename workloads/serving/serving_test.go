@@ -11,13 +11,15 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // openOn opens a preset on a device, closed with the test.
-func openOn(t testing.TB, d gpuprof.Device, preset string, set ...string) *session {
+func openOn(t testing.TB, d device.Device, preset string, set ...string) *session {
 	t.Helper()
 	s, err := open(context.Background(), d, workloadtest.Config(t, New(), preset, set...))
 	if err != nil {
@@ -111,8 +113,8 @@ func TestWrongAnswer(t *testing.T) {
 	}
 }
 
-func load() gpuprof.Load {
-	return gpuprof.Load{Throughput: 20_000, MinTime: time.Millisecond, MaxTime: 150 * time.Millisecond}
+func load() workloads.Load {
+	return workloads.Load{Throughput: 20_000, MinTime: time.Millisecond, MaxTime: 150 * time.Millisecond}
 }
 
 // Each kind of arrivals is served to the last request: every one that was scheduled has an
@@ -268,9 +270,9 @@ func TestRefusals(t *testing.T) {
 			k, v, _ := strings.Cut(kv, "=")
 			s[k] = v
 		}
-		knobs, err := gpuprof.Resolve(New(), "synthetic", s)
+		knobs, err := workloads.Resolve(New(), "synthetic", s)
 		if err == nil {
-			err = New().Refuse(gpuprof.Info{Kind: "host"}, knobs)
+			err = New().Refuse(device.Info{Kind: "host"}, knobs)
 		}
 		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v, want a usage error with %q", set, err, words)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
@@ -16,16 +18,16 @@ import (
 
 // session is the workload with everything allocated.
 type session struct {
-	dev   gpuprof.Device
+	dev   device.Device
 	set   gpuprof.Settings
 	seed  uint64
 	net   network
 	mem   op.Arena
 	slots []slot
 
-	main    gpuprof.Stream // copies, and with streams=shared the network
-	compute gpuprof.Stream // nil with streams=new
-	pace    loop.Pace      // the waits that knobs ask for
+	main    device.Stream // copies, and with streams=shared the network
+	compute device.Stream // nil with streams=new
+	pace    loop.Pace     // the waits that knobs ask for
 	graphs  graphs
 	first   time.Duration // latency of the first request, alone in its batch
 
@@ -46,17 +48,17 @@ type session struct {
 
 // slot is one batch on its way.
 type slot struct {
-	at              int            // among the slots
-	in, out         gpuprof.Buffer // host memory
-	ready, ran, end gpuprof.Event
-	own             gpuprof.Stream // of this batch, with streams=new
+	at              int           // among the slots
+	in, out         device.Buffer // host memory
+	ready, ran, end device.Event
+	own             device.Stream // of this batch, with streams=new
 	used            bool
 	requests        int // of the batch in it
 	ids             []int64
 	calls           []*traffic.Call // of the requests, where they come from outside
 }
 
-func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
+func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
 	s := &session{
 		dev: d, set: c.Knobs, seed: c.Seed, mem: op.Arena{Dev: d}, maxBatch: c.Knobs.Int("max_batch"), pad: c.Knobs.On("pad"),
 		slots: make([]slot, c.Knobs.Int("depth")), pace: loop.PaceOf(c.Knobs),
@@ -87,7 +89,7 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 	return s, nil
 }
 
-func (s *session) allocate(ctx context.Context, c gpuprof.Config) error {
+func (s *session) allocate(ctx context.Context, c workloads.Config) error {
 	err := loop.LimitThreads(s.dev, s.set)
 	if err != nil {
 		return err
@@ -116,11 +118,11 @@ func (s *session) allocate(ctx context.Context, c gpuprof.Config) error {
 		s.witness = newWitness(s.maxBatch, s.net.answerBytes())
 	}
 	if s.pace.Items > 0 {
-		s.pace.Item = s.mem.Bytes("a number read alone", wordBytes, gpuprof.Pageable)
+		s.pace.Item = s.mem.Bytes("a number read alone", wordBytes, device.Pageable)
 	}
-	place := gpuprof.Pinned
+	place := device.Pinned
 	if !s.set.On("pinned") {
-		place = gpuprof.Pageable
+		place = device.Pageable
 	}
 	if s.net.prepares() {
 		s.ready = make([]byte, s.net.requestBytes()*s.maxBatch)
@@ -134,7 +136,7 @@ func (s *session) allocate(ctx context.Context, c gpuprof.Config) error {
 			return s.mem.Err
 		}
 		l.ids = make([]int64, 0, s.maxBatch)
-		for _, e := range []*gpuprof.Event{&l.ready, &l.ran, &l.end} {
+		for _, e := range []*device.Event{&l.ready, &l.ran, &l.end} {
 			if *e, err = s.dev.NewEvent(); err != nil {
 				return err
 			}
@@ -213,7 +215,7 @@ func (s *session) timeSizes(ctx context.Context) error {
 }
 
 // Main implements gpuprof.Session.
-func (s *session) Main() gpuprof.Stream { return s.main }
+func (s *session) Main() device.Stream { return s.main }
 
 // Depth implements gpuprof.Session.
 func (s *session) Depth() int { return len(s.slots) }

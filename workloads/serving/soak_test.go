@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
-	"github.com/gpuprof/gpuprof/workloads/serving/kserve/kservetest"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
+	"github.com/gpuprof/gpuprof/workloads/testkit/kservetest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // soakFor is how long TestSoakOutside asks, see scripts/soak_serving.sh.
@@ -28,7 +30,7 @@ type failing struct {
 	leak    func() // after each; may be nil
 }
 
-func (f *failing) run(on gpuprof.Stream, slot, batch, stage int, p gpuprof.Probe) error {
+func (f *failing) run(on device.Stream, slot, batch, stage int, p workloads.Probe) error {
 	if f.leak != nil {
 		f.leak()
 	}

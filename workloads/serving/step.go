@@ -2,6 +2,7 @@ package serving
 
 import (
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
@@ -89,7 +90,7 @@ func (s *session) padded(b int) int {
 
 // Step implements gpuprof.Session: one batch of a queue that is never empty. The answers
 // that it gives are those of the batch whose place it takes.
-func (s *session) Step(i int, p gpuprof.Probe) error {
+func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 
 // run assembles the batch of the requests in l.ids, the i-th, enqueues everything of it and
 // waits as the knobs async_copy, item_reads and sync ask for.
-func (s *session) run(l *slot, i int, p gpuprof.Probe) error {
+func (s *session) run(l *slot, i int, p workloads.Probe) error {
 	if s.net.prepares() {
 		sp := p.Begin(s.index[stPreprocess], nil)
 		s.prepare(l)
@@ -180,7 +181,7 @@ func (s *session) assemble(l *slot) {
 
 // forward runs the network on its stream, after the copy to the device and before that
 // back, whichever stream it is.
-func (s *session) forward(l *slot, p gpuprof.Probe) error {
+func (s *session) forward(l *slot, p workloads.Probe) error {
 	on := s.compute
 	if on == nil {
 		var err error
@@ -213,7 +214,7 @@ func (s *session) forward(l *slot, p gpuprof.Probe) error {
 }
 
 // finish waits until a batch is done and looks at its answers.
-func (s *session) finish(l *slot, p gpuprof.Probe) error {
+func (s *session) finish(l *slot, p workloads.Probe) error {
 	sp := p.Begin(s.index[stBackpressure], nil)
 	err := l.end.Wait()
 	p.End(sp)

@@ -1,4 +1,4 @@
-#include "../../internal/cuda/include/device.cuh"
+#include "../../workloads/device/cuda/include/device.cuh"
 
 // One thread: waits until a time has passed on the device's own clock, then answers the
 // requests of a batch. Times are in microseconds and the nanoseconds beyond.

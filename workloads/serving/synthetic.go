@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/serving/kserve"
@@ -25,9 +27,9 @@ const images = 64
 // syntheticKernel is a network that takes a given time: after so long a wait it answers
 // every request x of the batch with 1 - 2 x. A GPU spins, the host sleeps and leaves its
 // cores to the sender. Parameters: out, in, requests, microseconds, nanoseconds beyond.
-var syntheticKernel = gpuprof.Kernel{
+var syntheticKernel = device.Kernel{
 	Name: "synthetic", Sig: "bbiii", Serial: true,
-	Host: func(a *gpuprof.Args, _, _ int) {
+	Host: func(a *device.Args, _, _ int) {
 		traffic.Sleep(time.Duration(a.Int(3))*time.Microsecond + time.Duration(a.Int(4)))
 		out, in := a.Floats(0), a.Floats(1)
 		for i := range a.Int(2) {
@@ -41,21 +43,21 @@ var syntheticKernel = gpuprof.Kernel{
 type synthetic struct {
 	tau, alpha float64
 	inputs     [images]float32
-	fn         gpuprof.Func
+	fn         device.Func
 	loaded     time.Duration
 	mem        op.Arena
 	slots      []syntheticSlot
 }
 
 type syntheticSlot struct {
-	in, out gpuprof.Buffer
-	args    gpuprof.Args
+	in, out device.Buffer
+	args    device.Args
 }
 
 // wordBytes is what a request and its answer hold.
 const wordBytes = 4
 
-func newSynthetic(d gpuprof.Device, c gpuprof.Config) (network, error) {
+func newSynthetic(d device.Device, c workloads.Config) (network, error) {
 	s := &synthetic{
 		tau: c.Knobs.Float("tau"), alpha: c.Knobs.Float("alpha"), mem: op.Arena{Dev: d},
 		slots: make([]syntheticSlot, c.Knobs.Int("depth")),
@@ -72,7 +74,7 @@ func newSynthetic(d gpuprof.Device, c gpuprof.Config) (network, error) {
 	s.loaded = time.Since(began)
 	for i := range s.slots {
 		l, n := &s.slots[i], wordBytes*c.Knobs.Int("max_batch")
-		l.in, l.out = s.mem.Bytes("the requests on the device", n, gpuprof.OnDevice), s.mem.Bytes("the answers on the device", n, gpuprof.OnDevice)
+		l.in, l.out = s.mem.Bytes("the requests on the device", n, device.OnDevice), s.mem.Bytes("the answers on the device", n, device.OnDevice)
 		if s.mem.Err != nil {
 			return nil, errors.Join(s.mem.Err, s.mem.Free())
 		}
@@ -82,19 +84,19 @@ func newSynthetic(d gpuprof.Device, c gpuprof.Config) (network, error) {
 	return s, nil
 }
 
-func (s *synthetic) requestBytes() int                { return wordBytes }
-func (s *synthetic) answerBytes() int                 { return wordBytes }
-func (s *synthetic) requests(slot int) gpuprof.Buffer { return s.slots[slot].in }
-func (s *synthetic) answers(slot int) gpuprof.Buffer  { return s.slots[slot].out }
-func (s *synthetic) prepares() bool                   { return false }
-func (s *synthetic) facts() map[string]any            { return nil }
-func (s *synthetic) close() error                     { return s.mem.Free() }
-func (s *synthetic) loading() time.Duration           { return s.loaded }
+func (s *synthetic) requestBytes() int               { return wordBytes }
+func (s *synthetic) answerBytes() int                { return wordBytes }
+func (s *synthetic) requests(slot int) device.Buffer { return s.slots[slot].in }
+func (s *synthetic) answers(slot int) device.Buffer  { return s.slots[slot].out }
+func (s *synthetic) prepares() bool                  { return false }
+func (s *synthetic) facts() map[string]any           { return nil }
+func (s *synthetic) close() error                    { return s.mem.Free() }
+func (s *synthetic) loading() time.Duration          { return s.loaded }
 
-func (s *synthetic) prepare(gpuprof.Stream, int, int, int, gpuprof.Probe) error { return nil }
+func (s *synthetic) prepare(device.Stream, int, int, int, workloads.Probe) error { return nil }
 
 // warm runs a batch, whose answers are known without it.
-func (s *synthetic) warm(_ context.Context, _ gpuprof.Device, on gpuprof.Stream) error {
+func (s *synthetic) warm(_ context.Context, _ device.Device, on device.Stream) error {
 	return errors.Join(s.run(on, 0, 1, 0, loop.Silent{}), on.Sync())
 }
 
@@ -110,7 +112,7 @@ func (s *synthetic) fill(dst []byte, id int64) {
 	binary.NativeEndian.PutUint32(dst, math.Float32bits(s.inputs[id%images]))
 }
 
-func (s *synthetic) run(on gpuprof.Stream, slot, b, stage int, p gpuprof.Probe) error {
+func (s *synthetic) run(on device.Stream, slot, b, stage int, p workloads.Probe) error {
 	d, a := s.takes(b), &s.slots[slot].args
 	a.SetInt(2, b)
 	a.SetInt(3, int(d/time.Microsecond))
@@ -153,7 +155,7 @@ func (s *synthetic) describe(all []gpuprof.Stage, batch int) {
 	all[stForward].Parts = []gpuprof.Part{{Kernel: syntheticKernel.Name, Cost: gpuprof.Cost{BytesRead: n, BytesWritten: n, Launches: 1}}}
 }
 
-func (s *synthetic) check(_ context.Context, _ gpuprof.Stream, _ int, ids []int64, answers []byte) ([]gpuprof.Check, error) {
+func (s *synthetic) check(_ context.Context, _ device.Stream, _ int, ids []int64, answers []byte) ([]gpuprof.Check, error) {
 	wrong := 0
 	for k, id := range ids {
 		if !s.right(answers[k*wordBytes:], id) {

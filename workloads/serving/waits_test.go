@@ -7,15 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // Every knob of waits and reads asks the device for as much as it says, on both devices.
 func TestWaits(t *testing.T) {
-	devices := map[string]gpuprof.Device{"host": workloadtest.Host(t, host.Options{}), "cuda": workloadtest.Simulated(t, false)}
+	devices := map[string]device.Device{"host": workloadtest.Host(t, host.Options{}), "cuda": workloadtest.Simulated(t, false)}
 	for name, d := range devices {
 		for _, c := range []struct {
 			set          string
@@ -31,7 +32,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-func sixSteps(t *testing.T, d gpuprof.Device, set ...string) gpuprof.Meter {
+func sixSteps(t *testing.T, d device.Device, set ...string) device.Meter {
 	t.Helper()
 	s := openOn(t, d, "synthetic", fast(append(set, "max_batch=2")...)...)
 	before := d.Meter()
@@ -41,7 +42,7 @@ func sixSteps(t *testing.T, d gpuprof.Device, set ...string) gpuprof.Meter {
 		}
 	}
 	after := d.Meter()
-	return gpuprof.Meter{SyncPoints: after.SyncPoints - before.SyncPoints, CopiesD2H: after.CopiesD2H - before.CopiesD2H}
+	return device.Meter{SyncPoints: after.SyncPoints - before.SyncPoints, CopiesD2H: after.CopiesD2H - before.CopiesD2H}
 }
 
 // There is a graph for each slot and size, and one of another size gives answers that are none.
@@ -61,12 +62,12 @@ type ordered struct {
 	calls []string
 }
 
-func (o *ordered) warm(ctx context.Context, d gpuprof.Device, s gpuprof.Stream) error {
+func (o *ordered) warm(ctx context.Context, d device.Device, s device.Stream) error {
 	o.calls = append(o.calls, "warm")
 	return o.network.warm(ctx, d, s)
 }
 
-func (o *ordered) run(on gpuprof.Stream, slot, batch, stage int, p gpuprof.Probe) error {
+func (o *ordered) run(on device.Stream, slot, batch, stage int, p workloads.Probe) error {
 	o.calls = append(o.calls, fmt.Sprint("run ", batch))
 	return o.network.run(on, slot, batch, stage, p)
 }

@@ -4,8 +4,10 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // unprepared leaves the preparation of images out, and oneSlot runs the first slot's network for
@@ -15,9 +17,9 @@ type (
 	oneSlot    struct{ *residual }
 )
 
-func (unprepared) prepare(gpuprof.Stream, int, int, int, gpuprof.Probe) error { return nil }
+func (unprepared) prepare(device.Stream, int, int, int, workloads.Probe) error { return nil }
 
-func (n oneSlot) run(on gpuprof.Stream, _, batch, stage int, p gpuprof.Probe) error {
+func (n oneSlot) run(on device.Stream, _, batch, stage int, p workloads.Probe) error {
 	return n.residual.run(on, 0, batch, stage, p)
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/trace/tracetest"
+	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 )
 
 func benchText(b *testing.B, o tracetest.Options) []byte {

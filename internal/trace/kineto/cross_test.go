@@ -14,7 +14,7 @@ import (
 	"testing/iotest"
 
 	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/tracetest"
+	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 )
 
 // plain is an event as encoding/json sees it.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/tracetest"
+	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 )
 
 func FuzzRead(f *testing.F) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/tracetest"
+	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 )
 
 // devicesLast puts the events of devices behind the others, as profilers that write

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gpuprof/gpuprof/workloads/serving/kserve/kservetest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/kservetest"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 

@@ -7,8 +7,8 @@ package resnet
 import (
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/host"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 func TestBatchAllocatesNothing(t *testing.T) {

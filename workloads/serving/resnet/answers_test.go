@@ -6,10 +6,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/op"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // x = 0 … 15 in 4x4, w = 1 … 9 in 3x3, by hand.
@@ -87,9 +87,9 @@ type convBench struct {
 	flags int
 }
 
-func (k convBench) float32(kernel *gpuprof.Kernel, x, w []float32) []float32 {
+func (k convBench) float32(kernel *device.Kernel, x, w []float32) []float32 {
 	k.t.Helper()
-	return k.run(kernel, 6, func(n *Net, s gpuprof.Stream) []any {
+	return k.run(kernel, 6, func(n *Net, s device.Stream) []any {
 		ones, zeros := make([]float32, packed(k.c.out)), make([]float32, packed(k.c.out))
 		for i := range ones {
 			ones[i] = 1
@@ -100,10 +100,10 @@ func (k convBench) float32(kernel *gpuprof.Kernel, x, w []float32) []float32 {
 }
 
 // bytes are the integer sums of a kernel over bytes.
-func (k convBench) bytes(kernel *gpuprof.Kernel, x, w []int8) []float64 {
+func (k convBench) bytes(kernel *device.Kernel, x, w []int8) []float64 {
 	k.t.Helper()
 	var out []float64
-	for _, v := range k.run(kernel, 3, func(n *Net, s gpuprof.Stream) []any {
+	for _, v := range k.run(kernel, 3, func(n *Net, s device.Stream) []any {
 		return []any{n.uploadBytes(s, "x", x), n.uploadBytes(s, "w", w)}
 	}) {
 		out = append(out, float64(int32(math.Float32bits(v))))
@@ -112,7 +112,7 @@ func (k convBench) bytes(kernel *gpuprof.Kernel, x, w []int8) []float64 {
 }
 
 // run is a kernel's output; given are its buffers before it, and batch the argument behind all of them.
-func (k convBench) run(kernel *gpuprof.Kernel, batch int, given func(n *Net, s gpuprof.Stream) []any) []float32 {
+func (k convBench) run(kernel *device.Kernel, batch int, given func(n *Net, s device.Stream) []any) []float32 {
 	k.t.Helper()
 	s, err := k.d.NewStream("main")
 	if err != nil {
@@ -216,10 +216,10 @@ func TestVariantsAgree(t *testing.T) {
 }
 
 // run is the logits of images ids.
-func run(t testing.TB, n *Net, s gpuprof.Stream, slot int, ids ...int) []float32 {
+func run(t testing.TB, n *Net, s device.Stream, slot int, ids ...int) []float32 {
 	t.Helper()
 	size := n.InputBytes()
-	pinned, err := n.dev.Alloc(len(ids)*size, gpuprof.Pinned)
+	pinned, err := n.dev.Alloc(len(ids)*size, device.Pinned)
 	if err != nil {
 		t.Fatal(err)
 	}

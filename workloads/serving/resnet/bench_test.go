@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/host"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // A batch of 32 on two threads.

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -32,7 +33,7 @@ const (
 // beforehand, and compares it with float64 from what the group was given.
 type checker struct {
 	n    *Net
-	s    gpuprof.Stream
+	s    device.Stream
 	slot int
 	ids  []int
 	rng  *rand.Rand
@@ -44,7 +45,7 @@ type checker struct {
 // Check compares every group with float64 on the first len(ids) images of a slot, which it
 // fills with images ids, and the logits with the float64 network of the first of them. A kind of
 // group is one check. The stream must be idle.
-func (n *Net) Check(ctx context.Context, s gpuprof.Stream, slot int, ids []int) ([]gpuprof.Check, error) {
+func (n *Net) Check(ctx context.Context, s device.Stream, slot int, ids []int) ([]gpuprof.Check, error) {
 	if slot < 0 || slot >= len(n.slots) || len(ids) < 1 || len(ids) > n.o.MaxBatch {
 		return nil, unknownSlot(slot, len(ids), n.o)
 	}
@@ -84,7 +85,7 @@ func (c *checker) begin() error {
 		if err != nil {
 			return err
 		}
-		var a gpuprof.Args
+		var a device.Args
 		a.SetBuf(0, b)
 		a.SetInt(1, poisonWord)
 		if err := c.s.Launch(fn, b.Len()/4, &a); err != nil {

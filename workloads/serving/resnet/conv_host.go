@@ -1,8 +1,8 @@
 package resnet
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 // bandValues bounds the input that one thread gathers at a time: half a second-level cache.
@@ -50,7 +50,7 @@ func grown[T any](v []T, n int) []T {
 	return v[:n]
 }
 
-func convHost(a *gpuprof.Args, lo, hi int) {
+func convHost(a *device.Args, lo, hi int) {
 	g := readGeometry(a, 6)
 	s := takeScratch()
 	x, w, scale, shift, res, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), residual(a, 4, g.flags), a.Floats(5)

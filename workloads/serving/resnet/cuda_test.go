@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/op"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // Every kernel on the simulated device, in both layouts, with and without the vendor's libraries: checked group by

@@ -3,7 +3,7 @@ package resnet
 import (
 	"slices"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // Describe is what a run says about the network.
@@ -26,7 +26,7 @@ func (n *Net) Algorithms(batch int) []string {
 		for i := range g.launches[0] {
 			l := &g.launches[0][i]
 			if f, ok := l.fn.(interface {
-				Algorithm(n int, a *gpuprof.Args) string
+				Algorithm(n int, a *device.Args) string
 			}); ok && g.Kind == Conv {
 				if name := f.Algorithm(l.items.of(batch), &l.args); name != "" {
 					out = append(out, g.Name+"="+name)

@@ -1,8 +1,8 @@
 package resnet
 
 import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 // exactDepth is how many products of two bytes a float32 adds without rounding: 1,040 times
@@ -11,7 +11,7 @@ const exactDepth = 1040
 
 // convInt8Host multiplies bytes as float32, in pieces whose sums are exact, and adds the
 // pieces as int32.
-func convInt8Host(a *gpuprof.Args, lo, hi int) {
+func convInt8Host(a *device.Args, lo, hi int) {
 	g := readGeometry(a, 3)
 	s := takeScratch()
 	x, w, out := bytesOf(a, 0), bytesOf(a, 1), a.Ints(2)
@@ -115,7 +115,7 @@ func (s *scratch) planesInt8(g geometry, x, w []float32, out []int32, image, i0,
 }
 
 // directInt8Host sums one output after the other.
-func directInt8Host(a *gpuprof.Args, lo, hi int) {
+func directInt8Host(a *device.Args, lo, hi int) {
 	g := readGeometry(a, 3)
 	x, w, out := bytesOf(a, 0), bytesOf(a, 1), a.Ints(2)
 	for ; lo < hi; lo++ {

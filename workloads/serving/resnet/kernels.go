@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // NormKernel is the kernel of a batch norm that is neither folded nor fused.
@@ -53,8 +53,8 @@ var (
 	fillKernel = kernel("resnet_fill", "bi", fillHost, 4096)
 )
 
-func kernel(name, sig string, host func(*gpuprof.Args, int, int), grain int) gpuprof.Kernel {
-	k := gpuprof.Kernel{Name: name, Sig: sig, Host: host, Grain: grain, PTX: networkPTX, Threads: 256, PerBlock: 256}
+func kernel(name, sig string, host func(*device.Args, int, int), grain int) device.Kernel {
+	k := device.Kernel{Name: name, Sig: sig, Host: host, Grain: grain, PTX: networkPTX, Threads: 256, PerBlock: 256}
 	switch {
 	case strings.HasPrefix(name, "resnet_conv"), strings.HasPrefix(name, "resnet_prepare"), strings.HasPrefix(name, "resnet_im2col"):
 		k.PerBlock = 1
@@ -75,7 +75,7 @@ type geometry struct {
 	batch, in, out, k, stride, size, outSize, flags int
 }
 
-func readGeometry(a *gpuprof.Args, at int) geometry {
+func readGeometry(a *device.Args, at int) geometry {
 	return geometry{a.Int(at), a.Int(at + 1), a.Int(at + 2), a.Int(at + 3), a.Int(at + 4), a.Int(at + 5), a.Int(at + 6), a.Int(at + 7)}
 }
 
@@ -95,7 +95,7 @@ func (g geometry) least() float32 {
 }
 
 // residual is the buffer at i where the flags say that it is added, else nothing.
-func residual(a *gpuprof.Args, i, flags int) []float32 {
+func residual(a *device.Args, i, flags int) []float32 {
 	if flags&flagRes == 0 {
 		return nil
 	}
@@ -103,7 +103,7 @@ func residual(a *gpuprof.Args, i, flags int) []float32 {
 }
 
 // bytesOf is argument i's memory as signed bytes.
-func bytesOf(a *gpuprof.Args, i int) []int8 {
+func bytesOf(a *device.Args, i int) []int8 {
 	v := a.Bufs[i].Bytes()
 	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(v))), len(v))
 }

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -20,8 +21,8 @@ var networkPTX string
 // called by one goroutine, like the device.
 type Net struct {
 	o      Options
-	info   gpuprof.Info
-	dev    gpuprof.Device
+	info   device.Info
+	dev    device.Device
 	mem    op.Arena
 	binder loop.Binder
 	params []layerBuffers
@@ -31,26 +32,26 @@ type Net struct {
 	kept   [][]int8 // quantised weights [out][in][k][k], for the check
 	images [Period][]byte
 
-	kernels map[shared]*gpuprof.Kernel
+	kernels map[shared]*device.Kernel
 	found   time.Duration // looking for libraries
 }
 
 // shared names a convolution's own copy of a kernel.
 type shared struct {
 	conv string
-	k    *gpuprof.Kernel
+	k    *device.Kernel
 }
 
 // layerBuffers are a layer's parameters on the device.
 type layerBuffers struct {
-	weight, scale, shift, ones, zeros gpuprof.Buffer
-	steps                             gpuprof.Buffer // of int8 weights: max|w|/127 by channel
+	weight, scale, shift, ones, zeros device.Buffer
+	steps                             device.Buffer // of int8 weights: max|w|/127 by channel
 }
 
 // slot is what a batch in flight has to itself.
 type slot struct {
-	act                      [actCount]gpuprof.Buffer
-	raw, cols, q, sums, most gpuprof.Buffer
+	act                      [actCount]device.Buffer
+	raw, cols, q, sums, most device.Buffer
 }
 
 // librarian is a device that looks for its vendor's libraries when it is asked to.
@@ -58,7 +59,7 @@ type librarian interface{ Libraries() map[string]string }
 
 // Open allocates the network, uploads its weights on the stream and waits for them. What does
 // not fit the device's memory is refused before anything is allocated.
-func Open(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, o Options) (*Net, error) {
+func Open(ctx context.Context, d device.Device, s device.Stream, o Options) (*Net, error) {
 	began := time.Now()
 	if l, ok := d.(librarian); ok && o.Library != "off" {
 		l.Libraries()
@@ -79,7 +80,7 @@ func Open(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, o Options) (*
 	if err := o.fits(d); err != nil {
 		return nil, err
 	}
-	n := &Net{o: o, info: info, dev: d, kernels: map[shared]*gpuprof.Kernel{}, mem: op.Arena{Dev: d}, binder: loop.Binder{Dev: d}, w: w, found: found}
+	n := &Net{o: o, info: info, dev: d, kernels: map[shared]*device.Kernel{}, mem: op.Arena{Dev: d}, binder: loop.Binder{Dev: d}, w: w, found: found}
 	n.upload(s)
 	n.allocate()
 	if n.mem.Err == nil {
@@ -100,7 +101,7 @@ func Open(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, o Options) (*
 }
 
 // upload sends every layer's parameters.
-func (n *Net) upload(s gpuprof.Stream) {
+func (n *Net) upload(s device.Stream) {
 	for i, c := range n.o.convs() {
 		p := n.w.Layers[i].prepare(c, n.o.BN == Fold)
 		form, nhwc := n.o.form(c, n.info), n.o.nhwc(c)
@@ -137,7 +138,7 @@ func (n *Net) upload(s gpuprof.Stream) {
 }
 
 // uploadBytes sends bytes, filled up to whole words.
-func (n *Net) uploadBytes(s gpuprof.Stream, what string, v []int8) gpuprof.Buffer {
+func (n *Net) uploadBytes(s device.Stream, what string, v []int8) device.Buffer {
 	words := make([]float32, (len(v)+3)/4)
 	copy(unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(words))), 4*len(words)), v)
 	return n.mem.Upload(s, what, words)
@@ -164,11 +165,11 @@ func quantiseWeights(w []float32, c conv) (q []int8, steps []float32) {
 // allocate takes every slot's memory.
 func (n *Net) allocate() {
 	sp := n.o.space()
-	on := func(what string, bytes int) gpuprof.Buffer {
+	on := func(what string, bytes int) device.Buffer {
 		if bytes == 0 {
 			return nil
 		}
-		return n.mem.Bytes(what, bytes, gpuprof.OnDevice)
+		return n.mem.Bytes(what, bytes, device.OnDevice)
 	}
 	for range n.o.Slots {
 		var s slot
@@ -237,7 +238,7 @@ func (o Options) normMinimum(c conv) rate {
 
 // kernelOf is a convolution's kernel, of which a thread of the host device takes a worthwhile
 // part at a time.
-func (n *Net) kernelOf(c conv, k *gpuprof.Kernel) *gpuprof.Kernel {
+func (n *Net) kernelOf(c conv, k *device.Kernel) *device.Kernel {
 	if n.info.Kind != "host" {
 		return k
 	}
@@ -277,7 +278,7 @@ func (n *Net) Groups() []Group {
 
 // Enqueue launches one group for the first batch images of a slot. It allocates nothing and
 // waits for nothing.
-func (n *Net) Enqueue(s gpuprof.Stream, slot, group, batch int) error {
+func (n *Net) Enqueue(s device.Stream, slot, group, batch int) error {
 	if group < 0 || group >= len(n.groups) {
 		return unknownGroup(group, len(n.groups))
 	}
@@ -294,7 +295,7 @@ func (n *Net) Enqueue(s gpuprof.Stream, slot, group, batch int) error {
 }
 
 // EnqueueAll launches all groups, for a graph.
-func (n *Net) EnqueueAll(s gpuprof.Stream, slot, batch int) error {
+func (n *Net) EnqueueAll(s device.Stream, slot, batch int) error {
 	for g := range n.groups {
 		if err := n.Enqueue(s, slot, g, batch); err != nil {
 			return err
@@ -329,7 +330,7 @@ func (s Shape) Floor(batch int) gpuprof.Cost {
 
 // Input is the device buffer that the copy of a batch fills, Logits the one that holds its
 // result, float32 [batch, classes].
-func (n *Net) Input(slot int) gpuprof.Buffer {
+func (n *Net) Input(slot int) device.Buffer {
 	if n.o.Preprocess == OnDevice {
 		return n.slots[slot].raw
 	}
@@ -337,7 +338,7 @@ func (n *Net) Input(slot int) gpuprof.Buffer {
 }
 
 // Logits is described at Input.
-func (n *Net) Logits(slot int) gpuprof.Buffer { return n.slots[slot].act[actLogit] }
+func (n *Net) Logits(slot int) device.Buffer { return n.slots[slot].act[actLogit] }
 
 // InputBytes is the size of an image in Input.
 func (n *Net) InputBytes() int {
@@ -370,7 +371,7 @@ func (n *Net) FillImage(dst, image []byte) {
 
 // Convolve launches every convolution alone for a batch, in a slot that is not in use: a library makes its plans and
 // loads its kernels then.
-func (n *Net) Convolve(s gpuprof.Stream, slot, batch int) error {
+func (n *Net) Convolve(s device.Stream, slot, batch int) error {
 	for g := range n.groups {
 		if n.groups[g].Kind != Conv {
 			continue

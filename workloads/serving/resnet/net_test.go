@@ -6,13 +6,13 @@ import (
 	"math"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // opened is a network on a device, closed with the test.
-func opened(t testing.TB, d gpuprof.Device, o Options) (*Net, gpuprof.Stream) {
+func opened(t testing.TB, d device.Device, o Options) (*Net, device.Stream) {
 	t.Helper()
 	s, err := d.NewStream("main")
 	if err != nil {
@@ -36,7 +36,7 @@ func opened(t testing.TB, d gpuprof.Device, o Options) (*Net, gpuprof.Stream) {
 	return n, s
 }
 
-func passes(t testing.TB, n *Net, s gpuprof.Stream, slot int, ids ...int) {
+func passes(t testing.TB, n *Net, s device.Stream, slot int, ids ...int) {
 	t.Helper()
 	checks, err := n.Check(context.Background(), s, slot, ids)
 	if err != nil {

@@ -1,4 +1,4 @@
-#include "../../../internal/cuda/include/device.cuh"
+#include "../../../workloads/device/cuda/include/device.cuh"
 
 // The kernels of kernels.go. A convolution's integers are batch, in, out, k, stride, size, outSize, flags.
 

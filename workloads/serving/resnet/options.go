@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // The values of the options that are texts, the default first.
@@ -81,7 +82,7 @@ func (o Options) filled() Options {
 }
 
 // on are the options as the device computes them: filled, and Auto decided.
-func (o Options) on(info gpuprof.Info) Options {
+func (o Options) on(info device.Info) Options {
 	o = o.filled()
 	if o.Impl == Auto {
 		o.Impl = Implicit
@@ -93,10 +94,10 @@ func (o Options) on(info gpuprof.Info) Options {
 }
 
 // By is what Impl is on the device: Auto decided.
-func (o Options) By(info gpuprof.Info) string { return o.on(info).Impl }
+func (o Options) By(info device.Info) string { return o.on(info).Impl }
 
 // offersCuDNN says that the library's convolutions can be had on the device.
-func (o Options) offersCuDNN(info gpuprof.Info) bool {
+func (o Options) offersCuDNN(info device.Info) bool {
 	return info.Facts["cudnn"] != "" && o.Library != "off" && o.Precision != INT8
 }
 
@@ -104,7 +105,7 @@ func (o Options) offersCuDNN(info gpuprof.Info) bool {
 func (o Options) narrow() bool { return o.Precision == BF16 || o.Precision == FP16 }
 
 // Refuse reports what the device cannot do, before anything is allocated.
-func (o Options) Refuse(info gpuprof.Info) error {
+func (o Options) Refuse(info device.Info) error {
 	o = o.filled()
 	known := append([]string{Auto, CuDNN}, ways()...)
 	o = o.on(info)
@@ -147,7 +148,7 @@ func (o Options) colWords(c conv) int {
 	return c.depth() * c.pixels()
 }
 
-func (o Options) refuseLibrary(info gpuprof.Info) error {
+func (o Options) refuseLibrary(info device.Info) error {
 	refuse := func(fix, format string, args ...any) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...).WithFix("%s", fix)
 	}
@@ -173,12 +174,12 @@ func (o Options) refuseLibrary(info gpuprof.Info) error {
 }
 
 // vendor says that the product of a convolution is the library's.
-func (o Options) vendor(c conv, info gpuprof.Info) bool {
+func (o Options) vendor(c conv, info device.Info) bool {
 	return o.way(c) == Im2col && o.library(info)
 }
 
 // library says that the library takes products of this precision here.
-func (o Options) library(info gpuprof.Info) bool {
+func (o Options) library(info device.Info) bool {
 	return o.Library != "off" && info.Facts["cublas"] != "" && (o.Precision == FP32 || o.Precision == TF32)
 }
 
@@ -233,7 +234,7 @@ func (s space) sizes() []int {
 }
 
 // weightBytes are the bytes of a layer's parameters on the device.
-func (o Options) weightBytes(c conv, info gpuprof.Info) int {
+func (o Options) weightBytes(c conv, info device.Info) int {
 	n := c.out * c.depth()
 	if o.form(c, info) == formPanels {
 		n = packed(c.out) * c.depth()
@@ -256,7 +257,7 @@ func (o Options) weightBytes(c conv, info gpuprof.Info) int {
 func (o Options) nhwc(c conv) bool { return o.Layout == NHWC || c.isLinear }
 
 // form is how a layer's weights lie.
-func (o Options) form(c conv, info gpuprof.Info) int {
+func (o Options) form(c conv, info device.Info) int {
 	switch {
 	case !o.nhwc(c), o.way(c) == CuDNN:
 		return formRows
@@ -267,7 +268,7 @@ func (o Options) form(c conv, info gpuprof.Info) int {
 }
 
 // Memory is the bytes of device memory that Open takes.
-func (o Options) Memory(info gpuprof.Info) int64 {
+func (o Options) Memory(info device.Info) int64 {
 	o = o.on(info)
 	var n int64
 	for _, b := range o.space().sizes() {
@@ -281,7 +282,7 @@ func (o Options) Memory(info gpuprof.Info) int64 {
 }
 
 // fits refuses what does not fit the device's memory.
-func (o Options) fits(d gpuprof.Device) error {
+func (o Options) fits(d device.Device) error {
 	need, have := o.Memory(d.Info()), d.Memory().Available
 	if need <= have {
 		return nil

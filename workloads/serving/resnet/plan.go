@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -29,9 +30,9 @@ func (r rate) at(batch int) gpuprof.Cost { return r.fixed.Add(r.image.Times(int6
 
 // launch is a kernel with its arguments.
 type launch struct {
-	fn       gpuprof.Func
+	fn       device.Func
 	kernel   string
-	args     gpuprof.Args
+	args     device.Args
 	batchArg int    // the argument that is the batch, -1 for none
 	items    items  // of a batch
 	strides  [2]int // bytes that arguments 1 and 2 move from image to image, for a launch an image
@@ -57,7 +58,7 @@ type planner struct {
 	list []launch
 }
 
-func (p *planner) add(k *gpuprof.Kernel, it items, batchArg int, cost rate, args ...any) *launch {
+func (p *planner) add(k *device.Kernel, it items, batchArg int, cost rate, args ...any) *launch {
 	l := launch{kernel: k.Name, items: it, batchArg: batchArg, cost: cost}
 	l.fn = p.n.binder.Bind(k, &l.args, func(int, any) byte { return 0 }, args...)
 	p.list = append(p.list, l)
@@ -79,9 +80,9 @@ func words(flops, reads, writes int) rate {
 // epilogue is how a result is finished: by which scale and shift, and whether the layer's
 // residual and relu are part of it.
 type epilogue struct {
-	scale, shift gpuprof.Buffer
+	scale, shift device.Buffer
 	flags        int
-	res          gpuprof.Buffer
+	res          device.Buffer
 }
 
 // ends are the end of a convolution itself, and of the norm behind it. With bn=apart the
@@ -167,7 +168,7 @@ func convCost(c conv, width int) rate {
 }
 
 // vendor adds the library's product over cols, and the epilogue that it lacks.
-func (p *planner) vendor(c conv, w layerBuffers, first, last epilogue, cols, out gpuprof.Buffer) {
+func (p *planner) vendor(c conv, w layerBuffers, first, last epilogue, cols, out device.Buffer) {
 	cost := rate{
 		fixed: gpuprof.Cost{BytesRead: 4 * int64(c.out*c.depth())},
 		image: gpuprof.Cost{Flops: 2 * c.multiplyAddsOne, BytesRead: 4 * int64(c.depth()*c.pixels()), BytesWritten: 4 * int64(c.out*c.pixels())}.In(p.n.o.Precision, 2*c.multiplyAddsOne),
@@ -189,7 +190,7 @@ func (p *planner) vendor(c conv, w layerBuffers, first, last epilogue, cols, out
 
 // cudnn adds the library's convolution and the end that it lacks. In 16 bits its operand is rounded before and its
 // result widened behind.
-func (p *planner) cudnn(c conv, w layerBuffers, first, last epilogue, x, out gpuprof.Buffer) {
+func (p *planner) cudnn(c conv, w layerBuffers, first, last epilogue, x, out device.Buffer) {
 	o := p.n.o
 	in, n, width, y, nhwc := c.in*c.size*c.size, c.out*c.pixels(), 4, out, 0
 	if o.nhwc(c) {
@@ -214,7 +215,7 @@ func (p *planner) cudnn(c conv, w layerBuffers, first, last epilogue, x, out gpu
 }
 
 // widen adds the way back from 16 bits, with the end of the convolution.
-func (p *planner) widen(c conv, e epilogue, y, out gpuprof.Buffer) {
+func (p *planner) widen(c conv, e epilogue, y, out device.Buffer) {
 	n := c.out * c.pixels()
 	reads := int64(2 * n)
 	if e.flags&flagRes != 0 {
@@ -227,13 +228,13 @@ func (p *planner) widen(c conv, e epilogue, y, out gpuprof.Buffer) {
 
 // cudnnKernels are the library's convolutions: x, w, y; in, out, k, stride, size, outSize, and 1 for channels last. One
 // item is one image.
-var cudnnKernels = map[string]*gpuprof.Kernel{
+var cudnnKernels = map[string]*device.Kernel{
 	FP32: {Name: "conv_cudnn_fp32", Sig: "bbbiiiiiii", Lib: "conv_fp32"}, TF32: {Name: "conv_cudnn_tf32", Sig: "bbbiiiiiii", Lib: "conv_tf32"},
 	BF16: {Name: "conv_cudnn_bf16", Sig: "bbbiiiiiii", Lib: "conv_bf16"}, FP16: {Name: "conv_cudnn_fp16", Sig: "bbbiiiiiii", Lib: "conv_fp16"},
 }
 
 // norm adds the kernel of a batch norm.
-func (p *planner) norm(c conv, e epilogue, x gpuprof.Buffer) {
+func (p *planner) norm(c conv, e epilogue, x device.Buffer) {
 	n := c.out * c.pixels()
 	reads := n
 	if e.flags&flagRes != 0 {
@@ -246,7 +247,7 @@ func (p *planner) norm(c conv, e epilogue, x gpuprof.Buffer) {
 
 // int8 adds the launches over bytes: the batch's scale, its bytes, their product and the way
 // back.
-func (p *planner) int8(c conv, w layerBuffers, e epilogue, x, out gpuprof.Buffer) {
+func (p *planner) int8(c conv, w layerBuffers, e epilogue, x, out device.Buffer) {
 	in, n := c.in*c.size*c.size, c.out*c.pixels()
 	s, o := p.slot, p.n.o
 	p.add(&fillKernel, items{fixed: 1}, -1, rate{fixed: gpuprof.Cost{BytesWritten: 4}}, s.most, 0)
@@ -275,7 +276,7 @@ func (p *planner) int8(c conv, w layerBuffers, e epilogue, x, out gpuprof.Buffer
 	p.add(&dequantKernel, items{image: n}, -1, last, s.sums, s.most, w.steps, e.scale, e.shift, e.res, out, c.out, c.pixels(), e.flags)
 }
 
-var vendorKernels = [...]gpuprof.Kernel{{Name: "gemm_fp32", Sig: "bbbiif", Lib: "gemm_fp32"}, {Name: "gemm_tf32", Sig: "bbbiif", Lib: "gemm_tf32"}}
+var vendorKernels = [...]device.Kernel{{Name: "gemm_fp32", Sig: "bbbiif", Lib: "gemm_fp32"}, {Name: "gemm_tf32", Sig: "bbbiif", Lib: "gemm_tf32"}}
 
 // simple adds a pooling or the mean.
 func (p *planner) simple(l layer) {
@@ -309,7 +310,7 @@ func (s Shape) prepareCost() rate {
 }
 
 // enqueue launches it for a batch.
-func (l *launch) enqueue(s gpuprof.Stream, batch int) error {
+func (l *launch) enqueue(s device.Stream, batch int) error {
 	if l.batchArg >= 0 {
 		l.args.SetInt(l.batchArg, batch)
 	}

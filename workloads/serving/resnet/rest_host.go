@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 // directHost computes outputs one by one: in nhwc all channels of a pixel, in nchw a row of
 // pixels of a channel, a product with a weight at a time.
-func directHost(a *gpuprof.Args, lo, hi int) {
+func directHost(a *device.Args, lo, hi int) {
 	g := readGeometry(a, 6)
 	s := takeScratch()
 	x, w, scale, shift, res, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), residual(a, 4, g.flags), a.Floats(5)
@@ -69,11 +69,11 @@ func (s *scratch) directPixels(g geometry, x, w, scale, shift, res, out []float3
 	}
 }
 
-func im2colHost(a *gpuprof.Args, lo, hi int) {
+func im2colHost(a *device.Args, lo, hi int) {
 	im2col(readGeometry(a, 2), a.Floats(0), a.Floats(1), lo, hi)
 }
 
-func im2colInt8Host(a *gpuprof.Args, lo, hi int) {
+func im2colInt8Host(a *device.Args, lo, hi int) {
 	im2col(readGeometry(a, 2), bytesOf(a, 0), bytesOf(a, 1), lo, hi)
 }
 
@@ -137,7 +137,7 @@ func eachRun(lo, hi, channels, pixels, flags int, run func(lo, hi, channel int))
 	}
 }
 
-func normHost(a *gpuprof.Args, lo, hi int) {
+func normHost(a *device.Args, lo, hi int) {
 	x, scale, shift, flags := a.Floats(0), a.Floats(1), a.Floats(2), a.Int(6)
 	res, least := residual(a, 3, flags), geometry{flags: flags}.least()
 	eachRun(lo, hi, a.Int(4), a.Int(5), flags, func(lo, hi, ch int) {
@@ -168,7 +168,7 @@ func finishRow(x, res, scale, shift []float32, least float32) {
 	}
 }
 
-func dequantHost(a *gpuprof.Args, lo, hi int) {
+func dequantHost(a *device.Args, lo, hi int) {
 	sums, weight, scale, shift, out, flags := a.Ints(0), a.Floats(2), a.Floats(3), a.Floats(4), a.Floats(6), a.Int(9)
 	res, least, unit := residual(a, 5, flags), geometry{flags: flags}.least(), a.Floats(1)[0]/127
 	eachRun(lo, hi, a.Int(7), a.Int(8), flags, func(lo, hi, ch int) {
@@ -194,7 +194,7 @@ func dequantHost(a *gpuprof.Args, lo, hi int) {
 
 // mostHost keeps the largest |x|; not a number is larger than any. Bits of numbers that are
 // not negative are in the order of the numbers.
-func mostHost(a *gpuprof.Args, lo, hi int) {
+func mostHost(a *device.Args, lo, hi int) {
 	var most uint32
 	for _, v := range a.Floats(0)[lo:hi] {
 		most = max(most, math.Float32bits(v)&^(1<<31))
@@ -208,7 +208,7 @@ func mostHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func quantHost(a *gpuprof.Args, lo, hi int) {
+func quantHost(a *device.Args, lo, hi int) {
 	inverse := inverseOf(a.Floats(1)[0])
 	q := bytesOf(a, 2)[lo:hi]
 	for i, v := range a.Floats(0)[lo:hi] {
@@ -235,7 +235,7 @@ func quantised(v float32) int8 {
 	return int8(int32(math.Float32bits(min(v, 127)+shift) - bits))
 }
 
-func poolHost(a *gpuprof.Args, lo, hi int) {
+func poolHost(a *device.Args, lo, hi int) {
 	x, out, channels, size, outSize := a.Floats(0), a.Floats(1), a.Int(2), a.Int(3), a.Int(4)
 	nchw := a.Int(5)&flagNCHW != 0
 	plane := outSize * outSize
@@ -259,7 +259,7 @@ func poolHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func meanHost(a *gpuprof.Args, lo, hi int) {
+func meanHost(a *device.Args, lo, hi int) {
 	x, out, channels, pixels := a.Floats(0), a.Floats(1), a.Int(2), a.Int(3)
 	base, step := func(n int) int { return n/channels*channels*pixels + n%channels }, channels
 	if a.Int(4)&flagNCHW != 0 {
@@ -274,7 +274,7 @@ func meanHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func prepareHost(a *gpuprof.Args, lo, hi int) {
+func prepareHost(a *device.Args, lo, hi int) {
 	images, out := a.Bufs[0].Bytes(), a.Floats(1)
 	source, size, resized, crop, nhwc := a.Int(2), a.Int(3), a.Int(4), a.Int(5), a.Int(6)&flagNCHW == 0
 	for lo < hi {
@@ -285,7 +285,7 @@ func prepareHost(a *gpuprof.Args, lo, hi int) {
 	}
 }
 
-func fillHost(a *gpuprof.Args, lo, hi int) {
+func fillHost(a *device.Args, lo, hi int) {
 	v, word := a.Ints(0)[lo:hi], int32(a.Int(1))
 	for i := range v {
 		v[i] = word

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // Tuned is what a search for the fastest way of each convolution found.
@@ -18,7 +18,7 @@ type Tuned struct {
 // Tune times the ways to compute each convolution of the network, with batches of MaxBatch, and
 // names the fastest: what cuDNN's benchmark mode does for a PyTorch program. One network of each
 // way is opened at a time, so it takes no more memory than that of im2col. The stream must be idle.
-func Tune(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, o Options) (Tuned, error) {
+func Tune(ctx context.Context, d device.Device, s device.Stream, o Options) (Tuned, error) {
 	t := Tuned{Ways: map[string]string{}}
 	if l, ok := d.(librarian); ok && o.Library != "off" {
 		l.Libraries()
@@ -49,7 +49,7 @@ func Tune(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, o Options) (T
 		if err != nil {
 			return t, fmt.Errorf("tuning the convolutions: %w", err)
 		}
-		err = n.timeWays(ctx, s, [2]gpuprof.Event{from, to}, least, &t)
+		err = n.timeWays(ctx, s, [2]device.Event{from, to}, least, &t)
 		if err = errors.Join(err, n.Close()); err != nil {
 			return t, fmt.Errorf("tuning the convolutions: %w", err)
 		}
@@ -61,7 +61,7 @@ func Tune(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, o Options) (T
 func ways() []string { return []string{Implicit, Im2col, Direct} }
 
 // timeWays times every convolution of a network that computes all of them in one way.
-func (n *Net) timeWays(ctx context.Context, s gpuprof.Stream, between [2]gpuprof.Event, least map[string]int64, t *Tuned) error {
+func (n *Net) timeWays(ctx context.Context, s device.Stream, between [2]device.Event, least map[string]int64, t *Tuned) error {
 	for g := range n.groups {
 		if n.groups[g].Kind != Conv {
 			continue
@@ -88,7 +88,7 @@ func (n *Net) timeWays(ctx context.Context, s gpuprof.Stream, between [2]gpuprof
 // shortest is the least time of a group in three passes, after one to warm up. What takes four
 // times the best of the other ways already is not run again: a direct convolution of a large
 // network takes seconds on the host device.
-func (n *Net) shortest(s gpuprof.Stream, group int, between [2]gpuprof.Event, best int64) (int64, error) {
+func (n *Net) shortest(s device.Stream, group int, between [2]device.Event, best int64) (int64, error) {
 	least := int64(math.MaxInt64)
 	for pass := range 4 {
 		if err := errors.Join(s.Record(between[0]), n.Enqueue(s, 0, group, n.o.MaxBatch), s.Record(between[1]), s.Sync()); err != nil {

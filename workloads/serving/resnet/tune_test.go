@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // A search times every way of every convolution, and names one of them for each.
@@ -52,7 +52,7 @@ func TestFarOff(t *testing.T) {
 	to, _ := d.NewEvent()
 	for best, passes := range map[int64]int64{0: 1, 1 << 62: 4} {
 		before := d.Meter().Launches
-		if _, err := n.shortest(s, 0, [2]gpuprof.Event{from, to}, best); err != nil {
+		if _, err := n.shortest(s, 0, [2]device.Event{from, to}, best); err != nil {
 			t.Fatal(err)
 		}
 		if got := d.Meter().Launches - before; got != passes {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -57,12 +58,12 @@ type vectorCase struct {
 
 // CheckVectors compares every case of a file of vectors in float64, and in float32 on the device
 // with every way to compute a convolution, of which the worst counts.
-func CheckVectors(ctx context.Context, d gpuprof.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
+func CheckVectors(ctx context.Context, d device.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
 	return loop.Vectors(ctx, file, name, "docs/serving.md", func(c *vectorCase) string { return c.Kind },
 		func(c *vectorCase) ([]gpuprof.CaseResult, error) { return c.run(ctx, d) })
 }
 
-func (c *vectorCase) run(ctx context.Context, d gpuprof.Device) ([]gpuprof.CaseResult, error) {
+func (c *vectorCase) run(ctx context.Context, d device.Device) ([]gpuprof.CaseResult, error) {
 	if c.Kind != vectorKind {
 		return nil, gpuprof.Errorf(nil, "unknown kind %q", c.Kind).WithFix("use %s%s", vectorKind, gpuprof.DidYouMean(c.Kind, []string{vectorKind}))
 	}
@@ -149,7 +150,7 @@ func torchNames(name string) (weight, norm string) {
 }
 
 // Classify opens a network and gives the logits of prepared images [images,3,image,image].
-func Classify(ctx context.Context, d gpuprof.Device, o Options, images []float32) (out []float32, err error) {
+func Classify(ctx context.Context, d device.Device, o Options, images []float32) (out []float32, err error) {
 	s, err := d.NewStream("main")
 	if err != nil {
 		return nil, err
@@ -171,7 +172,7 @@ func Classify(ctx context.Context, d gpuprof.Device, o Options, images []float32
 }
 
 // Give copies prepared images [images,3,image,image] to a slot, in its layout, and waits.
-func (n *Net) Give(s gpuprof.Stream, slot int, images []float32) error {
+func (n *Net) Give(s device.Stream, slot int, images []float32) error {
 	plane := n.o.Image * n.o.Image
 	if n.o.Layout == NHWC {
 		turned := make([]float32, len(images))

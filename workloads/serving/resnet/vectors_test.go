@@ -8,8 +8,9 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 func torchVectors(t *testing.T) []byte {
@@ -21,7 +22,7 @@ func torchVectors(t *testing.T) []byte {
 	return file
 }
 
-func checkVectors(t *testing.T, d gpuprof.Device, file []byte) {
+func checkVectors(t *testing.T, d device.Device, file []byte) {
 	t.Helper()
 	res, err := CheckVectors(context.Background(), d, file, "vectors.json")
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/op"
-	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // reads and writes are the activations of a group; a norm works in place and, where it stands

@@ -1,0 +1,58 @@
+package gpuprof
+
+// Part is one launch of an Op and what it costs by count.
+type Part struct {
+	Kernel string
+	Cost   Cost
+}
+
+// Cost is counted from the problem, not measured.
+type Cost struct {
+	Flops        int64 `json:"flops"` // of all precisions
+	BytesRead    int64 `json:"bytes_read"`
+	BytesWritten int64 `json:"bytes_written"`
+	Launches     int64 `json:"launches"`
+	// The parts of Flops that are not float32 arithmetic, by what computes them.
+	FP64 int64 `json:"fp64,omitempty"`
+	TF32 int64 `json:"tf32,omitempty"`
+	BF16 int64 `json:"bf16,omitempty"`
+	FP16 int64 `json:"fp16,omitempty"`
+	// Sequence is how many launches wait each for the one before, as the time
+	// steps of a recurrence do.
+	Sequence int64 `json:"sequence,omitempty"`
+}
+
+// Add returns the sum of two costs.
+func (c Cost) Add(o Cost) Cost {
+	return Cost{
+		c.Flops + o.Flops, c.BytesRead + o.BytesRead, c.BytesWritten + o.BytesWritten, c.Launches + o.Launches,
+		c.FP64 + o.FP64, c.TF32 + o.TF32, c.BF16 + o.BF16, c.FP16 + o.FP16, c.Sequence + o.Sequence,
+	}
+}
+
+// Times returns a cost n times over.
+func (c Cost) Times(n int64) Cost {
+	return Cost{
+		c.Flops * n, c.BytesRead * n, c.BytesWritten * n, c.Launches * n,
+		c.FP64 * n, c.TF32 * n, c.BF16 * n, c.FP16 * n, c.Sequence * n,
+	}
+}
+
+// In returns the cost with flops of it done in a precision (fp32, tf32, bf16,
+// fp16 or fp64).
+func (c Cost) In(precision string, flops int64) Cost {
+	switch precision {
+	case "fp64":
+		c.FP64 += flops
+	case "tf32":
+		c.TF32 += flops
+	case "bf16":
+		c.BF16 += flops
+	case "fp16":
+		c.FP16 += flops
+	}
+	return c
+}
+
+// Bytes is everything moved.
+func (c Cost) Bytes() int64 { return c.BytesRead + c.BytesWritten }

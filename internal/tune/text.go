@@ -1,0 +1,70 @@
+package tune
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Hint is a finding about the start: the knobs that it would turn, and what it
+// claims of a step, in seconds.
+type Hint struct {
+	Rule   string           `json:"rule"`
+	Knobs  gpuprof.Settings `json:"knobs"`
+	ClaimS float64          `json:"claim_s"`
+}
+
+// RenameRule gives a hint of an earlier version the present id of its rule, and says
+// whether that is another.
+func (h *Hint) RenameRule() (changed bool) {
+	was := h.Rule
+	for _, knob := range slices.Sorted(maps.Keys(h.Knobs)) {
+		h.Rule = gpuprof.RuleNow(h.Rule, h.Knobs[knob])
+	}
+	h.Rule = gpuprof.RuleNow(h.Rule, "")
+	return h.Rule != was
+}
+
+// PeerLines puts the recorded figures of other programs beside gpuprof's own of
+// the same recording, a sentence each.
+func (r *Result) PeerLines() []string {
+	var out []string
+	for _, p := range r.Peers {
+		value := func(v float64) string { return gpuprof.FormatSI(v, p.Unit) }
+		if p.Unit == "s" {
+			value = gpuprof.FormatSeconds
+		}
+		day, _, _ := strings.Cut(p.Recorded, "T")
+		out = append(out, fmt.Sprintf("%s: %s takes %s, gpuprof %s (recorded on %s, %s)", p.Figure, p.Name, value(p.Value), value(p.Ours), r.DeviceDoc, day))
+	}
+	return out
+}
+
+// OneTimeText says what a setting costs once and after how many steps that is
+// saved again; empty where it costs nothing. The time of setting up holds the
+// other costs.
+func (r *Recommended) OneTimeText() string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(r.OneTime)) {
+		if k != "setup_s" {
+			parts = append(parts, strings.TrimSuffix(k, "_s")+" "+gpuprof.FormatSeconds(r.OneTime[k]))
+		}
+	}
+	text := strings.Join(parts, ", ")
+	if whole, ok := r.OneTime["setup_s"]; ok {
+		if text != "" {
+			text = ", of which " + text
+		}
+		text = gpuprof.FormatSeconds(whole) + " of setting up" + text
+	}
+	if text != "" && r.PaybackSteps > 0 {
+		text += fmt.Sprintf("; saved again after %.0f steps", r.PaybackSteps)
+	}
+	return text
+}
+
+// Better reports whether a verdict is an improvement.
+func (v Verdict) Better() bool { return v == Faster || v == Less }

@@ -1,0 +1,60 @@
+package gpuprof
+
+import (
+	"fmt"
+	"strings"
+)
+
+// DidYouMean suggests the valid name nearest to what was typed, as
+// ` (did you mean "csr"?)`, or nothing when none is near.
+func DidYouMean(typed string, valid []string) string {
+	n := len([]rune(typed))
+	if n < 2 {
+		return "" // one letter is near to every short name
+	}
+	switch strings.ToLower(typed) {
+	case "on", "off", "yes", "no", "none":
+		return "" // words of their own, whose nearest ones are their opposites
+	}
+	best, bestDist := "", max(3, n/2+1)
+	for _, v := range valid {
+		if d := editDistance(strings.ToLower(typed), strings.ToLower(v)); d < bestDist {
+			best, bestDist = v, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", best)
+}
+
+// editDistance is the Levenshtein distance by the two-row recurrence.
+func editDistance(a, b string) int {
+	ra, rb := []rune(a), []rune(b)
+	prev := make([]int, len(rb)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i, ca := range ra {
+		cur := make([]int, len(rb)+1)
+		cur[0] = i + 1
+		for j, cb := range rb {
+			cost := 1
+			if ca == cb {
+				cost = 0
+			}
+			cur[j+1] = min(prev[j+1]+1, cur[j]+1, prev[j]+cost)
+		}
+		prev = cur
+	}
+	return prev[len(rb)]
+}
+
+// ShellWord is a word as a command that people paste writes it, safe for a POSIX shell.
+func ShellWord(w string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%"
+	if w != "" && strings.Trim(w, plain) == "" {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+}

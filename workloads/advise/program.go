@@ -1,0 +1,110 @@
+package advise
+
+import (
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// program is what a workload says about its stages and knobs.
+type program struct {
+	knobs  []workloads.Knob
+	stages map[string]gpuprof.Stage
+	named  map[gpuprof.StageRole]string // the stage of a role
+}
+
+// programOf reads a workload's values; of none it is empty.
+func programOf(w workloads.Workload) *program {
+	p := &program{stages: map[string]gpuprof.Stage{}, named: map[gpuprof.StageRole]string{}}
+	if w == nil {
+		return p
+	}
+	p.knobs = w.Knobs()
+	for _, st := range w.Stages() {
+		p.stages[st.Name] = st
+		if _, taken := p.named[st.Role]; !taken && st.Role != gpuprof.RoleCompute {
+			p.named[st.Role] = st.Name
+		}
+	}
+	return p
+}
+
+// stage is the name of the stage with a role, "" where there is none.
+func (p *program) stage(role gpuprof.StageRole) string { return p.named[role] }
+
+// isOneOf says that a stage has one of these roles.
+func (p *program) isOneOf(stage string, roles ...gpuprof.StageRole) bool {
+	return stage != "" && slices.ContainsFunc(roles, func(r gpuprof.StageRole) bool { return p.named[r] == stage })
+}
+
+func (p *program) knob(name string) workloads.Knob {
+	for _, k := range p.knobs {
+		if k.Name == name {
+			return k
+		}
+	}
+	return workloads.Knob{}
+}
+
+// adviceFor is what a value of a knob means in a PyTorch program.
+func (p *program) adviceFor(knob, value string) string {
+	return workloads.LineFor(p.knob(knob).Advice, value)
+}
+
+// fix is a knob with the answer that makes it the remedy in question.
+type fix struct {
+	knob string
+	workloads.Answer
+}
+
+// fixes are the knobs with a remedy that applies to the run's settings.
+func (s *scene) fixes(remedy workloads.Remedy) []fix {
+	var out []fix
+	for _, k := range s.knobs {
+		if _, there := s.run.Knobs[k.Name]; !there {
+			continue
+		}
+		for _, a := range k.Answers {
+			if a.Remedy == remedy && a.Applies(s.run.Knobs) {
+				out = append(out, fix{k.Name, a})
+				break
+			}
+		}
+	}
+	return out
+}
+
+// fix is the first of them; false where there is none.
+func (s *scene) fix(remedy workloads.Remedy) (fix, bool) {
+	if all := s.fixes(remedy); len(all) > 0 {
+		return all[0], true
+	}
+	return fix{}, false
+}
+
+// ruleOf is the rule that a knob belongs to when its effect was measured: by the
+// answer that applies, else by its first.
+func (s *scene) ruleOf(knob, to string) string {
+	answers := s.knob(knob).Answers
+	for _, a := range answers {
+		if a.Applies(s.run.Knobs) {
+			return ruleOfRemedy(a.Remedy, to)
+		}
+	}
+	if len(answers) > 0 {
+		return ruleOfRemedy(answers[0].Remedy, to)
+	}
+	return gpuprof.RuleMeasured
+}
+
+func ruleOfRemedy(r workloads.Remedy, to string) string {
+	return map[workloads.Remedy]string{
+		workloads.ReadTogether: gpuprof.RuleItem, workloads.LeavePeak: gpuprof.RuleResetStats, workloads.KeepPool: gpuprof.RuleAllocatorChurn, workloads.CopyUnwaited: gpuprof.RuleBlockingCopy, workloads.SkipSync: gpuprof.RuleExplicitSync,
+		workloads.PinMemory: gpuprof.RulePageableH2D, workloads.PinOnce: gpuprof.RulePinEveryBatch, workloads.CopyBeside: gpuprof.RuleExposedCopy, workloads.CollateFaster: gpuprof.RuleCollateBound,
+		workloads.AddWorkers: gpuprof.RuleDataloaderStall, workloads.KeepWorkers: gpuprof.RuleDataloaderStall, workloads.FeedWorkers: gpuprof.RuleDataloaderStall, workloads.CaptureGraph: gpuprof.RuleLaunchBound,
+		workloads.AllowAnyOrder: gpuprof.RuleDeterministic, workloads.SkipFill: gpuprof.RuleDeterministicFill, workloads.LowerPrecision: ruleOfPrecision(to), workloads.Fuse: gpuprof.RuleFarFromRoofline,
+		workloads.UseLibrary: gpuprof.RuleFarFromRoofline, workloads.UseThreads: gpuprof.RuleFewThreads, workloads.GrowBatch: gpuprof.RuleSmallBatch, workloads.CopyLess: gpuprof.RuleExposedCopy,
+		workloads.Detach: gpuprof.RuleLeak, workloads.WriteFirst: gpuprof.RuleZeroGrad,
+	}[r]
+}

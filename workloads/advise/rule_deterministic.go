@@ -1,0 +1,47 @@
+package advise
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// deterministic: sums in a fixed order on a GPU. Without a run that has them
+// off, what they can cost is bounded by what is there for the order's sake. On
+// the host device, where atomic adds of several CPUs take a cache line from each
+// other, a fixed order is the faster one; there only a sweep can say otherwise.
+func (s *scene) deterministic() []gpuprof.Finding {
+	f, there := s.fix(workloads.AllowAnyOrder)
+	if !s.cuda() || !there || len(f.Targets) == 0 {
+		return nil
+	}
+	target, weight, bound := f.Targets[0], 1.0, 0.0
+	stage := target.Stage
+	st := s.run.Stage(stage)
+	if st == nil {
+		return nil
+	}
+	if len(target.Kernels) > 0 {
+		weight = s.kernelShare(target)
+	} else if bound = st.BoundS; !positive(bound) {
+		return nil // without a bound there is nothing to claim down to
+	}
+	of := weights{stage: weight}
+	return s.offer(advice{stage: stage, knob: f.knob, to: f.To, of: of, want: s.typical(of) - bound, evidence: map[string]any{
+		"stage_exposed_s": s.exposed(stage), "ordering_exposed_s": s.typical(of), "bound_s": bound,
+	}})
+}
+
+// kernelShare is the part of its stage's kernel time that a target's kernels take.
+func (s *scene) kernelShare(t workloads.Target) float64 {
+	part, all := 0.0, 0.0
+	for _, k := range s.kernels(t.Stage) {
+		all += k.Device.Median
+		if t.Has(k.Name) {
+			part += k.Device.Median
+		}
+	}
+	if all <= 0 {
+		return 0
+	}
+	return part / all
+}

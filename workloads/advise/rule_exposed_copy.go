@@ -1,0 +1,31 @@
+package advise
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// exposedCopies: copies to the device that could be hidden, and copies to the host that
+// need not be made.
+func (s *scene) exposedCopies() []gpuprof.Finding { return append(s.transfers(), s.unseen()...) }
+
+// transfers: copies to the device stand in line with the kernels. On a stream
+// of their own they run beside them, as far as there are kernels to hide behind.
+func (s *scene) transfers() []gpuprof.Finding {
+	f, there := s.fix(workloads.CopyBeside)
+	if s.hostShort() || !there || s.run.Counters["copies_h2d"] <= 0 {
+		return nil
+	}
+	stH2D, stD2H := s.stage(gpuprof.RoleTransfer), s.stage(gpuprof.RoleResult)
+	of := weights{stH2D: s.overlap()}
+	kernels := 0.0
+	for st := range s.steps() {
+		if st.Device != nil && st.Name != stH2D {
+			kernels += s.exposed(st.Name)
+		}
+	}
+	return s.offer(advice{stage: stH2D, knob: f.knob, to: f.To, of: of, want: min(s.typical(of), kernels), evidence: map[string]any{
+		"h2d_exposed_s": s.exposed(stH2D), "d2h_exposed_s": s.exposed(stD2H), "other_device_s": kernels,
+		"bytes_h2d": s.run.Counters["bytes_h2d"], "copies_h2d": s.run.Counters["copies_h2d"],
+	}})
+}

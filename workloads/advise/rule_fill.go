@@ -1,0 +1,46 @@
+package advise
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// fills is the rule about a knob that has memory filled with a value before the step uses it.
+func fills(remedy workloads.Remedy) func(*scene) []gpuprof.Finding {
+	return func(s *scene) []gpuprof.Finding {
+		f, there := s.fix(remedy)
+		if !there || len(f.Targets) == 0 {
+			return nil
+		}
+		return s.filled(f, f.Targets[0])
+	}
+}
+
+// filled claims the time of a target's kernels; not what the step takes longer because it
+// reads what they wrote.
+func (s *scene) filled(f fix, t workloads.Target) []gpuprof.Finding {
+	of, launches, bytes, stage, most := weights{}, 0.0, 0.0, "", 0.0
+	for st := range s.timed() {
+		if t.Stage != "" && t.Stage != st.Name {
+			continue
+		}
+		filling, all := 0.0, 0.0
+		for _, k := range s.kernels(st.Name) {
+			all += k.Device.Median
+			if t.Has(k.Name) {
+				filling += k.Device.Median
+				launches += k.Counters["launches"]
+				bytes += k.Counters["bytes_written"]
+			}
+		}
+		if filling > 0 {
+			of[st.Name] = filling / max(all, st.Device.Median)
+			if x := of[st.Name] * s.exposed(st.Name); x > most {
+				stage, most = st.Name, x
+			}
+		}
+	}
+	return s.offer(advice{stage: stage, knob: f.knob, to: f.To, of: of, want: s.typical(of), evidence: map[string]any{
+		"fill_launches": launches, "fill_bytes": bytes, "fill_exposed_s": s.typical(of),
+	}})
+}

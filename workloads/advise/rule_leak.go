@@ -1,0 +1,20 @@
+package advise
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// leaked: memory holds what earlier windows of steps recorded for a way back, which none
+// of them takes any more. It claims memory, and no time.
+func (s *scene) leaked() []gpuprof.Finding {
+	f, there := s.fix(workloads.Detach)
+	all, one := s.figure(gpuprof.InputRecorded), s.figure(gpuprof.InputRecordedWindow)
+	if !there || s.tried[f.knob][f.To] || !positive(one) || !(all-one >= leastLoss*all) {
+		return nil
+	}
+	return []gpuprof.Finding{s.finding(advice{knob: f.knob, to: f.To, evidence: map[string]any{
+		gpuprof.InputRecorded: all, gpuprof.InputRecordedWindow: one, gpuprof.EvidenceSavedBytes: all - one,
+		"nothing_claimed": "the setting saves memory; run the command to measure the step with it",
+	}}, 0)}
+}

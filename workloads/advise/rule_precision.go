@@ -1,0 +1,125 @@
+package advise
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// lower is a precision that a GPU may compute products faster in than in float32.
+type lower struct {
+	name string
+	// speedup is the ratio of the peak rates measured on this device, 0 if one of them is not known.
+	speedup float64
+	// rounding is the unit roundoff of an input: 2^-11 (tf32, fp16), 2^-8 (bf16).
+	rounding float64
+	// accepted is the relative error that the check of a stage allows at it.
+	accepted float64
+}
+
+// worthwhile is the least ratio of peak rates for which a precision is suggested:
+// consumer cards have tensor cores whose TF32 is no faster than float32.
+const worthwhile = 1.25
+
+// lowerPrecision is the most accurate precision that is faster on tensor cores by
+// the rates measured on the device; without rates it is the first that the device
+// has, with an unknown speed-up.
+func lowerPrecision(arch string, c gpuprof.Ceilings) (lower, bool) {
+	sm, err := strconv.Atoi(strings.TrimRight(strings.TrimPrefix(arch, "sm_"), "af"))
+	if err != nil || sm < 70 {
+		return lower{}, false
+	}
+	half := lower{"fp16", c.FP16FlopsPerS, math.Ldexp(1, -11), 5e-3} // no bf16 and no tf32 before sm_80
+	if sm < 80 {
+		return half.over(c.FlopsPerS)
+	}
+	tf32 := lower{"tf32", c.TF32FlopsPerS, math.Ldexp(1, -11), 2e-3}
+	if l, ok := tf32.over(c.FlopsPerS); ok {
+		return l, true
+	}
+	return lower{"bf16", c.BF16FlopsPerS, math.Ldexp(1, -8), 2e-2}.over(c.FlopsPerS)
+}
+
+// over turns the rate in l.speedup into a ratio to the rate of float32, and tells
+// whether the precision is worth a suggestion: it is unless measured to be no faster.
+func (l lower) over(fp32 float64) (lower, bool) {
+	if !positive(l.speedup) || !positive(fp32) {
+		l.speedup = 0
+		return l, true
+	}
+	l.speedup /= fp32
+	return l, l.speedup >= worthwhile
+}
+
+// precision: matrix products in float32 by a library, on a GPU that has tensor
+// cores. What they gain is bounded by the arithmetic's speed-up, and by their
+// bytes, which stay as they are. Our own kernels only round: they gain nothing.
+func (s *scene) precision() []gpuprof.Finding {
+	to, ok := lowerPrecision(s.run.Device.Arch, s.run.Ceilings)
+	f, there := s.fix(workloads.LowerPrecision)
+	if !s.cuda() || !ok || !there || s.rule != ruleOfPrecision(to.name) {
+		return nil
+	}
+	of, gain, products, stage, most := weights{}, 0.0, 0.0, "", 0.0
+	for st := range s.timed() {
+		saved, took := 0.0, 0.0
+		for _, k := range s.kernels(st.Name) {
+			if s.byLibrary(k.Name) {
+				took += k.Device.Median
+				saved += s.savedBy(k, to)
+			}
+		}
+		if took > 0 {
+			// Device time that something else hides is none of the step's.
+			share := min(1, s.exposed(st.Name)/st.Device.Median)
+			of[st.Name] = min(1, took/st.Device.Median)
+			gain += saved * share
+			products += took * share
+			if saved > most {
+				stage, most = st.Name, saved
+			}
+		}
+	}
+	evidence, unknown := map[string]any{"products_exposed_s": products, "input_rounding": to.rounding, "error_accepted": to.accepted}, ""
+	if to.speedup > 0 {
+		evidence["speedup_bound"] = to.speedup
+	} else {
+		unknown = "this run has no measured peak rate of " + to.name + " products"
+	}
+	for _, c := range s.run.Checks {
+		if c.Stage == stage {
+			evidence["error_now"], evidence["tolerance_now"] = float64(c.RelativeError), c.Tolerance
+		}
+	}
+	return s.offer(advice{stage: stage, knob: f.knob, to: to.name, of: of, want: gain, evidence: evidence, unknown: unknown})
+}
+
+// ruleOfPrecision is the rule that suggests a precision for products of float32.
+func ruleOfPrecision(to string) string {
+	if to == "tf32" {
+		return gpuprof.RuleNoTF32
+	}
+	return gpuprof.RuleNoAMP
+}
+
+// byLibrary says that a kernel is a library's matrix product.
+func (s *scene) byLibrary(kernel string) bool {
+	facts := s.run.Device.DeviceInfo
+	return strings.Contains(kernel, "cudnn") && facts["cudnn"] != "" || strings.Contains(kernel, "gemm") && facts["cublas"] != ""
+}
+
+// savedBy is what a product gains at most: never below the time of its bytes. With an
+// unknown speed-up the bytes alone limit it, and nothing of it is claimed.
+func (s *scene) savedBy(k *gpuprof.StageResult, to lower) float64 {
+	t, least := k.Device.Median, 0.0
+	if to.speedup > 0 {
+		least = t / to.speedup
+	}
+	if c := s.run.Ceilings.CopyBytesPerS; positive(c) {
+		least = max(least, min(t, (k.Counters["bytes_read"]+k.Counters["bytes_written"])/c))
+	}
+	return t - least
+}

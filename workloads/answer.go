@@ -1,0 +1,125 @@
+package workloads
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"strings"
+)
+
+// AllStages in Knob.Acts stands for every stage.
+const AllStages = "*"
+
+// AnyValue in Knob.Advice and Knob.PyTorch stands for every value without a
+// line of its own.
+const AnyValue = "*"
+
+// Remedy is what turning a knob does against a problem of a step. The advice
+// knows problems by it; which knob has the remedy is for the workload to say.
+type Remedy uint8
+
+// The first five make the caller wait for the device less often.
+const (
+	ReadTogether   Remedy = iota + 1 // read results in one copy instead of one by one
+	LeavePeak                        // do not wait before the peak-memory counter is reset
+	KeepPool                         // do not give pooled memory back in the loop
+	CopyUnwaited                     // do not wait for copies
+	SkipSync                         // do not synchronise in the loop
+	PinMemory                        // copy from pinned memory
+	PinOnce                          // pin host memory once, not for every batch
+	CopyBeside                       // copy on a stream of its own
+	CollateFaster                    // assemble batches in blocks
+	AddWorkers                       // let workers, or more of them, make batches
+	KeepWorkers                      // keep workers from epoch to epoch
+	FeedWorkers                      // another kind of worker, or more batches ahead
+	CaptureGraph                     // replay the launches of a step as one graph
+	AllowAnyOrder                    // let sums be added in any order
+	SkipFill                         // do not fill memory before it is used
+	LowerPrecision                   // round the inputs of matrix products
+	Fuse                             // one kernel instead of one an operation
+	UseLibrary                       // matrix products by the vendor's library
+	UseThreads                       // let kernels of the host device have every CPU
+	GrowBatch                        // more work a step
+	CopyLess                         // copy to the host only what is looked at
+	Detach                           // let go of what earlier windows recorded for a way back
+	WriteFirst                       // write the first gradients in place of zeros to which they are added
+)
+
+// Answer says that a knob has a remedy, and from where to where it is turned.
+type Answer struct {
+	Remedy Remedy
+	To     string // the value that is suggested; empty where the figures decide it
+	// When and Unless are the settings that the answer is for: all of the one,
+	// none of the other. A knob that a run does not have is no obstacle.
+	When, Unless gpuprof.Settings
+	// Waits is how often a step waits for the device under these settings, for
+	// the first five remedies; counters are those of one step.
+	Waits func(set gpuprof.Settings, counters map[string]float64) float64
+	// Targets are the parts of the step that the remedy shortens, the one to
+	// name first; needed by AllowAnyOrder, SkipFill, WriteFirst and Fuse. Of CollateFaster: the stage of
+	// the host thread that a GPU takes over.
+	Targets []Target
+	// Keeps is the share of the targets' time that stays under these settings, for CopyLess.
+	Keeps func(set gpuprof.Settings) float64
+	// Limit is the key of Session.Input that bounds the value of GrowBatch.
+	Limit string
+	// PyTorch replaces the knob's Advice for this problem.
+	PyTorch string
+}
+
+// Target is a stage ("" is any), or only those of its kernels whose names end
+// with one of Kernels.
+type Target struct {
+	Stage   string
+	Kernels []string
+	// Whole says that Kernels are whole names.
+	Whole bool
+	// Keeps is the share of the kernels' bytes that must still be moved.
+	Keeps float64
+}
+
+// Has says that a kernel is one of the target's.
+func (t Target) Has(kernel string) bool {
+	for _, end := range t.Kernels {
+		if kernel == end || !t.Whole && strings.HasSuffix(kernel, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// Applies says that the answer is for these settings.
+func (a Answer) Applies(set gpuprof.Settings) bool {
+	for knob, v := range a.When {
+		if has, ok := set[knob]; ok && has != v {
+			return false
+		}
+	}
+	for knob, v := range a.Unless {
+		if set[knob] == v {
+			return false
+		}
+	}
+	return true
+}
+
+// LineFor is the entry of Knob.Advice or Knob.PyTorch for a value; empty where
+// there is none.
+func LineFor(lines map[string]string, value string) string {
+	if line, ok := lines[value]; ok {
+		return line
+	}
+	return strings.ReplaceAll(lines[AnyValue], "%s", strings.TrimPrefix(value, "every:"))
+}
+
+// FindKnob looks a workload's knob up by name; false where there is none, or no
+// workload.
+func FindKnob(w Workload, name string) (Knob, bool) {
+	if w == nil {
+		return Knob{}, false
+	}
+	for _, k := range w.Knobs() {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return Knob{}, false
+}

@@ -1,0 +1,263 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+type bufferState uint8
+
+const (
+	freed    bufferState = iota
+	onHost               // live, and out of a GPU's sight
+	onDevice             // live and visible to kernels
+)
+
+// Buffer is memory of a CUDA device. Device memory comes from the device's own
+// pool and is 256-byte aligned; pinned memory has one address for both sides
+// (unified addressing, which every 64-bit system has); pageable memory is
+// ordinary memory outside the Go heap.
+type Buffer struct {
+	dev   *Device
+	id    int
+	place device.Place
+	state bufferState
+	size  int
+	ptr   devicePtr      // what a kernel receives; 0 for pageable memory
+	mem   unsafe.Pointer // what the caller sees; nil for device memory
+	whole []byte         // pageable memory as the system gave it
+	// view is mem for other goroutines, which may read and write a live
+	// buffer's bytes while the device's own goroutine frees it.
+	view atomic.Pointer[byte]
+}
+
+// Place implements gpuprof.Buffer.
+func (b *Buffer) Place() device.Place { return b.place }
+
+// Len implements gpuprof.Buffer.
+func (b *Buffer) Len() int { return b.size }
+
+// Bytes is the caller's view of host memory; nil for device memory and once
+// the buffer is freed. A view taken before Free must not be used after it.
+func (b *Buffer) Bytes() []byte {
+	p := b.view.Load()
+	if p == nil {
+		return nil
+	}
+	return unsafe.Slice(p, b.size)
+}
+
+// Addr is what a kernel receives; of pageable memory, the caller's address.
+// 0 once freed.
+func (b *Buffer) Addr() uint64 {
+	if b.state == onHost {
+		return uint64(uintptr(b.mem))
+	}
+	return uint64(b.ptr)
+}
+
+func (b *Buffer) String() string {
+	return fmt.Sprintf("buffer %d (%s, %s)", b.id, b.place, gpuprof.FormatBytes(float64(b.size)))
+}
+
+// Free waits for everything enqueued so far on every stream, as cuMemFree
+// does, and gives the memory back: to the pool, or to the system.
+func (b *Buffer) Free() error {
+	d := b.dev
+	if b.state == freed {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "freeing %s on CUDA: it is already freed", b).WithFix("free each buffer once")
+	}
+	if d.lost != nil {
+		return d.release(b) // the context is dead and its memory with it
+	}
+	if err := d.enter("freeing " + b.String()); err != nil {
+		return err
+	}
+	defer d.leave()
+	for _, s := range d.streams {
+		if err := s.wait(); err != nil {
+			return fmt.Errorf("freeing %s on CUDA: %w", b, err)
+		}
+	}
+	return d.release(b)
+}
+
+// Alloc implements gpuprof.Device. The content is undefined. Device memory is
+// counted in Memory; pinned and pageable memory are bounded by what the system
+// has available.
+func (d *Device) Alloc(bytes int, p device.Place) (device.Buffer, error) {
+	if err := d.enter("allocating"); err != nil {
+		return nil, err
+	}
+	defer d.leave()
+	if bytes < 0 || p > device.Pageable {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage,
+			"allocating %d bytes of %s memory on CUDA: ask for 0 or more bytes of device, pinned or pageable memory", bytes, p)
+	}
+	left, err := d.left(int64(bytes), p)
+	if err != nil {
+		return nil, err
+	}
+	if int64(bytes) > left {
+		return nil, refused(bytes, p, left)
+	}
+	b := &Buffer{dev: d, id: d.lastBuffer + 1, place: p, size: bytes}
+	if err := d.obtain(b); err != nil {
+		return nil, err
+	}
+	d.lastBuffer++
+	d.buffers[b] = struct{}{}
+	if p == device.OnDevice {
+		d.use.add(int64(bytes))
+	}
+	d.meter.Allocations++
+	return b, nil
+}
+
+func refused(bytes int, p device.Place, left int64) error {
+	return gpuprof.Errorf(gpuprof.ErrMemory,
+		"allocating %s of %s memory on CUDA: %s available", gpuprof.FormatBytes(float64(bytes)), p, gpuprof.FormatBytes(float64(left))).WithFix("%s", askLess)
+}
+
+// obtain gets the memory of b.
+func (d *Device) obtain(b *Buffer) error {
+	n := max(b.size, 1)
+	doing := fmt.Sprintf("allocating %s of %s memory on CUDA", gpuprof.FormatBytes(float64(b.size)), b.place)
+	switch b.place {
+	case device.OnDevice:
+		ptr, r := d.deviceAlloc(uintptr(n))
+		if r == errOutOfMemory { // between the question and the request somebody took it
+			left, err := d.free(doing)
+			if err != nil {
+				return err
+			}
+			return refused(b.size, b.place, left)
+		}
+		if err := d.check(r, doing); err != nil {
+			return err
+		}
+		b.ptr, b.state = ptr, onDevice
+	case device.Pinned:
+		if err := d.check(d.drv.HostAlloc(&b.mem, uintptr(n), hostAllocPortable|hostAllocDeviceMap), doing); err != nil {
+			return err
+		}
+		b.ptr, b.state = devicePtr(uintptr(b.mem)), onDevice
+	default:
+		mem, err := takePages(n)
+		if err != nil {
+			return gpuprof.Errorf(gpuprof.ErrMemory, "%s: %w", doing, err).WithFix("%s", askLess)
+		}
+		b.whole, b.mem, b.state = mem, unsafe.Pointer(unsafe.SliceData(mem)), onHost
+	}
+	b.view.Store((*byte)(b.mem))
+	return nil
+}
+
+// release gives back the memory of b, which no work uses any more.
+func (d *Device) release(b *Buffer) error {
+	delete(d.buffers, b)
+	d.frees++
+	ptr, mem, whole := b.ptr, b.mem, b.whole
+	b.view.Store(nil)
+	b.state, b.ptr, b.mem, b.whole = freed, 0, nil, nil
+	doing := "freeing " + b.String() + " on CUDA"
+	if b.place == device.OnDevice {
+		d.use.add(-int64(b.size))
+	}
+	if whole != nil {
+		if err := givePages(whole); err != nil {
+			return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %w", doing, err)
+		}
+		return nil
+	}
+	free := func() error { return d.clean(d.drv.HostFree(mem), doing) }
+	if b.place == device.OnDevice {
+		free = func() error { return d.clean(d.deviceFree(ptr), doing) }
+	}
+	err := free()
+	if err != nil && d.lost == nil {
+		d.closers = append(d.closers, free) // Close tries again
+	}
+	return err
+}
+
+// buffer checks that b is a live buffer of d.
+func (d *Device) buffer(b device.Buffer) (*Buffer, gpuprof.Unfit) {
+	mine, ok := b.(*Buffer)
+	switch {
+	case b == nil || ok && mine == nil:
+		return nil, gpuprof.Unfit{Why: "is not set", Fix: "give it a buffer"}
+	case !ok || mine.dev != d:
+		return nil, gpuprof.Unfit{Why: "belongs to another device", Fix: "allocate it on this one"}
+	case mine.state == freed:
+		return nil, gpuprof.Unfit{Why: "is " + mine.String() + ", which is freed", Fix: "free it after its last use"}
+	}
+	return mine, gpuprof.Unfit{}
+}
+
+// usage is the bytes allocated at present and the most there ever were.
+type usage struct{ now, peak int64 }
+
+func (u *usage) add(bytes int64) {
+	u.now += bytes
+	u.peak = max(u.peak, u.now)
+}
+
+// left is what Alloc would grant of a place. It asks the driver, or the
+// system, only where the answer could be no.
+func (d *Device) left(want int64, p device.Place) (int64, error) {
+	if p != device.OnDevice {
+		if want < 1<<20 {
+			return math.MaxInt64, nil
+		}
+		return availableHostMemory(), nil
+	}
+	if want < 1<<20 && want <= d.limit-d.use.now {
+		return d.limit - d.use.now, nil
+	}
+	return d.free(fmt.Sprintf("allocating %s of %s memory on CUDA", gpuprof.FormatBytes(float64(want)), p))
+}
+
+// free is what the driver has free beside what the pool holds unused, within the
+// limit; or why the driver does not say so, which is no lack of memory.
+func (d *Device) free(doing string) (int64, error) {
+	var free uintptr
+	if r := d.memInfo(&free); r != success {
+		return 0, d.check(r, doing)
+	}
+	unused := max(0, d.Reserved()-d.use.now)
+	return max(0, min(int64(free)+unused, d.limit-d.use.now)), nil
+}
+
+// memInfo asks the driver for its free memory, from any thread.
+func (d *Device) memInfo(free *uintptr) Result {
+	var total uintptr
+	r := d.drv.MemInfo(free, &total)
+	if r == errInvalidContext {
+		runtime.LockOSThread() // see enter
+		defer runtime.UnlockOSThread()
+		if r = d.drv.CtxSet(d.ctx); r == success {
+			r = d.drv.MemInfo(free, &total)
+		}
+	}
+	return r
+}
+
+// Memory implements gpuprof.Device for buffers placed on the device. Available is
+// 0 on a device that does not work any more: see device.Short.
+func (d *Device) Memory() device.Memory {
+	m := device.Memory{InUse: d.use.now, Peak: d.use.peak}
+	if d.closed || d.lost != nil {
+		return m
+	}
+	told := d.told
+	m.Available, _ = d.free("asking for free memory") // the next call tells what failed
+	d.told = told
+	return m
+}

@@ -1,0 +1,365 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+const (
+	ceilingTries   = 4
+	largestCopy    = 1 << 30
+	leastRegion    = 4 // times the last-level cache, or a rate would be the cache's
+	cacheRow       = 16
+	productTile    = 128
+	largestProduct = 8192
+	longEnough     = 5e6 // ns: past any launch cost and event tick
+	longChain      = 5e5 // ns: the same for a kernel of multiply-adds alone
+	launchRow      = 200
+)
+
+// Ceilings implements gpuprof.Device. Rates are the best of four runs between
+// events a call, and of all calls; data are random.
+//
+// Memory's rates are of regions of sixteen times the last-level cache, at most
+// 1 GiB: copies by the driver or by a kernel, whichever is faster, reads and
+// writes by a kernel. Where less than four times the cache is free they are not
+// measured. The cache's rate is the fastest of the three by kernels, in rows,
+// within a half and an eighth of the cache.
+//
+// Products are square: float32 by cuBLAS without TF32 where it is there and else
+// by a kernel of the device's own; tf32, bf16 and fp16 by cuBLAS alone, and not
+// measured without it. Each is at the first size of 256 and its doubles that runs
+// for 5 ms, or 8192. FP64FlopsPerS is of multiply-adds in registers.
+//
+// Nothing of it is counted, and its memory is released before it returns.
+func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
+	const doing = "measuring peak rates"
+	if err := d.enter(doing); err != nil {
+		return gpuprof.Ceilings{}, err
+	}
+	defer d.leave()
+	for _, s := range d.streams {
+		if err := s.wait(); err != nil {
+			return gpuprof.Ceilings{}, fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+	m := &meterless{d: d, ctx: ctx}
+	defer m.close()
+	var c gpuprof.Ceilings
+	for _, measure := range []func(*gpuprof.Ceilings) error{m.memoryRates, m.productRates, m.doubleRate, m.launchTime} {
+		if err := measure(&c); err != nil {
+			return gpuprof.Ceilings{}, fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+	if d.ceilings != nil {
+		c = c.Best(*d.ceilings)
+	}
+	d.ceilings = &c
+	return c, nil
+}
+
+// meterless times work on the device's own stream.
+type meterless struct {
+	d        *Device
+	ctx      context.Context
+	from, to eventHandle
+	frees    []func() error
+}
+
+func (m *meterless) close() {
+	for _, h := range []eventHandle{m.from, m.to} {
+		if h != 0 {
+			m.d.drv.EventDestroy(h)
+		}
+	}
+	m.free()
+}
+
+// free gives back all scratch memory; the work that used it is done.
+func (m *meterless) free() {
+	for _, f := range m.frees {
+		_ = f() // a failure here loses the device, and the next call tells
+	}
+	m.frees = nil
+}
+
+func (m *meterless) scratch(n uintptr) (devicePtr, error) {
+	p, free, err := m.d.scratch(n, "allocating scratch memory")
+	if err == nil {
+		m.frees = append(m.frees, free)
+	}
+	return p, err
+}
+
+// best is the least time of work in ns, after one run that is not counted.
+func (m *meterless) best(tries int, work func(streamHandle) Result) (float64, error) {
+	d := m.d
+	if m.from == 0 {
+		if err := d.check(first(d.drv.EventCreate(&m.from, 0), d.drv.EventCreate(&m.to, 0)), "making an event"); err != nil {
+			return 0, err
+		}
+	}
+	best := 0.0
+	for try := range tries + 1 {
+		if err := m.ctx.Err(); err != nil {
+			return 0, err
+		}
+		r := first(d.drv.EventRecord(m.from, d.own), work(d.own), d.drv.EventRecord(m.to, d.own), d.drv.StreamSync(d.own))
+		if r == success {
+			r = d.drv.EventElapsed(d.ms, m.from, m.to)
+		}
+		if err := d.check(r, "timing a run"); err != nil {
+			return 0, err
+		}
+		if ns := max(float64(*d.ms)*1e6, 1); try == 1 || try > 1 && ns < best {
+			best = ns
+		}
+	}
+	return best, nil
+}
+
+// random fills memory and waits, so that it can be freed whatever comes next;
+// bytes is a multiple of 4.
+func (m *meterless) random(to devicePtr, bytes int64, seed int) error {
+	kernel, err := m.d.instrument("ceiling_random")
+	if err != nil {
+		return err
+	}
+	var a device.Args
+	aim(&a, to)
+	a.SetInt(1, seed)
+	return m.d.check(first(kernel.enqueue(m.d.own, int(bytes/4), &a), m.d.drv.StreamSync(m.d.own)), "filling memory")
+}
+
+// region is a pair of buffers of random numbers.
+func (m *meterless) region(size int64) (x, y devicePtr, err error) {
+	if x, err = m.scratch(uintptr(size)); err != nil {
+		return 0, 0, err
+	}
+	if y, err = m.scratch(uintptr(size)); err != nil {
+		return 0, 0, err
+	}
+	if err = m.random(x, size, 1); err == nil {
+		err = m.random(y, size, 2)
+	}
+	return x, y, err
+}
+
+// memoryRates measures reads, writes and copies past the cache and within it.
+func (m *meterless) memoryRates(c *gpuprof.Ceilings) error {
+	d := m.d
+	defer m.free()
+	cache := d.info.CacheBytes
+	free, err := d.free("asking for free memory")
+	if err != nil {
+		return err
+	}
+	size := min(max(16*cache, 16<<20), largestCopy, free/4) &^ 4095
+	if size < 4096 {
+		return gpuprof.Errorf(gpuprof.ErrMemory, "%s of device memory available", gpuprof.FormatBytes(float64(free))).WithFix("free some")
+	}
+	x, y, err := m.region(size)
+	if err != nil {
+		return err
+	}
+	if size >= leastRegion*cache {
+		byDriver, err := m.best(ceilingTries, func(s streamHandle) Result { return d.drv.CopyOnDev(y, x, uintptr(size), s) })
+		if err != nil {
+			return err
+		}
+		copied, read, written, err := m.moves(y, x, size, 1)
+		if err != nil {
+			return err
+		}
+		c.CopyBytesPerS, c.ReadBytesPerS, c.WriteBytesPerS = max(copied, 2*float64(size)/byDriver*1e9), read, written
+	}
+	for _, part := range []int64{2, 8} {
+		within := min(size, max(cache/part, 4096)) &^ 4095
+		copied, read, written, err := m.moves(y, x, within/2&^15, cacheRow)
+		if err != nil {
+			return err
+		}
+		c.CacheBytesPerS = max(c.CacheBytesPerS, copied, read, written)
+	}
+	return nil
+}
+
+// moves are the rates at which kernels copy, read and write size bytes, row
+// times in a row: bytes a second.
+func (m *meterless) moves(to, from devicePtr, size int64, row int) (copied, read, written float64, err error) {
+	d := m.d
+	sink, err := m.scratch(16)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	var args device.Args
+	for _, k := range []struct {
+		name  string
+		bytes float64
+		rate  *float64
+		aim   func()
+	}{
+		{"ceiling_copy", 2, &copied, func() { aim(&args, to, from) }},
+		// Every word of ceiling_random has more bits than 1, so a sum is never 1.
+		{"flush_read", 1, &read, func() { aim(&args, from, sink); args.SetInt(2, 1) }},
+		{"flush_write", 1, &written, func() { aim(&args, to); args.SetInt(1, 0x3f5a3fa5) }},
+	} {
+		kernel, err := d.instrument(k.name)
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		k.aim()
+		ns, err := m.best(ceilingTries, func(s streamHandle) Result {
+			for range row {
+				if r := kernel.enqueue(s, int(size/16), &args); r != success {
+					return r
+				}
+			}
+			return success
+		})
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		*k.rate = k.bytes * float64(size) * float64(row) / ns * 1e9
+	}
+	return copied, read, written, nil
+}
+
+// launchTime is of empty kernels one after the other on a stream.
+func (m *meterless) launchTime(c *gpuprof.Ceilings) error {
+	kernel, err := m.d.instrument("null")
+	if err != nil {
+		return err
+	}
+	var args device.Args
+	ns, err := m.best(ceilingTries, func(s streamHandle) Result {
+		for range launchRow {
+			if r := kernel.enqueue(s, 1, &args); r != success {
+				return r
+			}
+		}
+		return success
+	})
+	c.LaunchS = ns / launchRow * 1e-9
+	return err
+}
+
+// doubleRate lengthens the chains until they take long enough.
+func (m *meterless) doubleRate(c *gpuprof.Ceilings) error {
+	defer m.free()
+	kernel, err := m.d.instrument("ceiling_fma64")
+	if err != nil {
+		return err
+	}
+	sink, err := m.scratch(16)
+	if err != nil {
+		return err
+	}
+	var args device.Args
+	aim(&args, sink)
+	threads := 2048 * m.d.info.Cores
+	for steps := 4; ; steps *= 4 {
+		args.SetInt(1, steps)
+		ns, err := m.best(1, func(s streamHandle) Result { return kernel.enqueue(s, threads, &args) })
+		if err != nil {
+			return err
+		}
+		if ns < longChain && steps < 1<<20 {
+			continue
+		}
+		if ns, err = m.best(ceilingTries, func(s streamHandle) Result { return kernel.enqueue(s, threads, &args) }); err != nil {
+			return err
+		}
+		c.FP64FlopsPerS = 16 * float64(steps) * float64(threads) / ns * 1e9
+		return nil
+	}
+}
+
+// productRates measures each precision there is a way to multiply in. What the
+// library refuses is not measured; a device that failed is.
+func (m *meterless) productRates(c *gpuprof.Ceilings) (err error) {
+	if c.FlopsPerS, err = m.productRate("gemm_fp32", 4); err != nil {
+		return err
+	}
+	for _, p := range []struct {
+		lib   string
+		bytes int64
+		rate  *float64
+	}{{"gemm_tf32", 4, &c.TF32FlopsPerS}, {"gemm_bf16", 2, &c.BF16FlopsPerS}, {"gemm_fp16", 2, &c.FP16FlopsPerS}} {
+		if *p.rate, err = m.productRate(p.lib, p.bytes); err != nil {
+			if m.ctx.Err() != nil || m.d.lost != nil {
+				return err
+			}
+			*p.rate = 0
+		}
+		m.free()
+	}
+	return nil
+}
+
+// productRate grows the product until it takes long enough, then times it.
+// element is the size of a factor's numbers.
+func (m *meterless) productRate(lib string, element int64) (float64, error) {
+	defer m.free()
+	for size := int64(256); ; size *= 2 {
+		work, err := m.product(lib, size, element)
+		if err != nil {
+			return 0, err
+		}
+		ns, err := m.best(1, work)
+		if err != nil {
+			return 0, err
+		}
+		if ns < longEnough && size < largestProduct && m.d.Memory().Available > 16*4*size*size {
+			m.free()
+			continue
+		}
+		if ns, err = m.best(ceilingTries, work); err != nil {
+			return 0, err
+		}
+		n := float64(size)
+		return 2 * n * n * n / ns * 1e9, nil
+	}
+}
+
+// product prepares c = a b for square matrices of random numbers, by the
+// library or, in float32, by the device's own kernel.
+func (m *meterless) product(lib string, size, element int64) (func(streamHandle) Result, error) {
+	d := m.d
+	var mats [3]devicePtr
+	for i := range mats {
+		p, err := m.scratch(uintptr(4 * size * size))
+		if err != nil {
+			return nil, err
+		}
+		if i < 2 {
+			if err := m.random(p, element*size*size, i+1); err != nil {
+				return nil, err
+			}
+		}
+		mats[i] = p
+	}
+	var a device.Args
+	routine, err := d.libRoutine(&device.Kernel{Name: "gemm", Sig: gemmSig, Lib: lib})
+	if err == nil {
+		aim(&a, mats[0], mats[1], mats[2])
+		a.SetInt(3, int(size))
+		a.SetInt(4, int(size))
+		a.SetF32(5, 1)
+		return func(s streamHandle) Result { return routine.enqueue(s, int(size), &a) }, nil
+	}
+	if lib != "gemm_fp32" {
+		return nil, err
+	}
+	kernel, err := d.instrument("ceiling_product")
+	if err != nil {
+		return nil, err
+	}
+	aim(&a, mats[2], mats[0], mats[1])
+	a.SetInt(3, int(size))
+	tiles := int(size/productTile) * int(size/productTile)
+	return func(s streamHandle) Result { return kernel.enqueue(s, tiles, &a) }, nil
+}

@@ -1,0 +1,328 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/dynlib"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// convSig is the signature of the convolutions in vendor libraries: x [n, in, size, size], w [out, in, k, k],
+// y [n, out, outSize, outSize], and the integers in, out, k, stride, size, outSize and 1 for channels last: x is then
+// [n, size, size, in] and so on. The border is k/2 zeros. One item is one image. Values are float32, for bf16 and fp16
+// all of them 16 bits wide. Sums are float32.
+const convSig = "bbbiiiiiii"
+
+const convPrefix = "conv_" // of Kernel.Lib, before the precision
+
+// Constants of cudnn_cnn.h (cudnn_cnn_infer.h in version 8) and cudnn_ops.h.
+const (
+	dnnNCHW, dnnNHWC    = 0, 1 // CUDNN_TENSOR_...
+	dnnCrossCorrelation = 1    // CUDNN_CROSS_CORRELATION
+)
+
+// convAlgorithms are the names of cudnnConvolutionFwdAlgo_t, in its order.
+var convAlgorithms = [...]string{
+	"implicit_gemm", "implicit_precomp_gemm", "gemm", "direct", "fft", "fft_tiling", "winograd", "winograd_nonfused",
+}
+
+// convPerf is cudnnConvolutionFwdAlgoPerf_t.
+type convPerf struct {
+	algo, status int32
+	_            float32 // estimated time in ms
+	_            uintptr // bytes of workspace, which cudnnGetConvolutionForwardWorkspaceSize says
+	_            int32   // determinism
+	math         int32
+	_            [3]int32
+}
+
+// convWorkspace is the most memory that an algorithm may ask for. Faster ones take more: on a GPU whose memory is in
+// use a workload would end, so there is a bound.
+const convWorkspace = 512 << 20
+
+// dnnConv are the convolution functions of cuDNN, which versions 8 and 9 both have, and what was made with them.
+type dnnConv struct {
+	createFilter, createConv   func(d *uintptr) int32
+	destroyFilter, destroyConv func(d uintptr) int32
+
+	setTensor  func(d uintptr, format, dataType, n, c, h, w int32) int32
+	setFilter  func(d uintptr, dataType, format, k, c, h, w int32) int32
+	setConv    func(d uintptr, padH, padW, strideH, strideW, dilationH, dilationW, mode, compute int32) int32
+	setMath    func(d uintptr, math int32) int32
+	algorithms func(h, x, w, conv, y uintptr, most int32, got *int32, perf *convPerf) int32
+	workspace  func(h, x, w, conv, y uintptr, algo int32, bytes *uintptr) int32
+	forward    uintptr
+
+	plans map[convShape]*convPlan
+}
+
+// dnnMemory is memory that calls of cuDNN on a stream work in.
+type dnnMemory struct {
+	p    devicePtr
+	n    uintptr
+	free []func() error
+}
+
+// convShape is a convolution of n images.
+type convShape struct {
+	kind                                string
+	n, in, out, k, stride, size, outSiz int
+	last                                bool // channels last
+}
+
+// convPlan is how cuDNN computes a shape.
+type convPlan struct {
+	x, w, y, conv uintptr
+	usable        []convChoice // the fastest first, as cuDNN estimates
+	ran           bool         // the first of them has run
+}
+
+type convChoice struct {
+	algo, math int32
+	memory     uintptr
+}
+
+// needConv makes the convolution functions of cuDNN ready, once.
+func (d *Device) needConv() error {
+	if err := d.needDNN(); err != nil {
+		return err
+	}
+	n := d.dnn
+	if n.conv != nil {
+		return nil
+	}
+	c := &dnnConv{plans: map[convShape]*convPlan{}}
+	for name, to := range map[string]any{
+		"cudnnCreateFilterDescriptor": &c.createFilter, "cudnnDestroyFilterDescriptor": &c.destroyFilter,
+		"cudnnCreateConvolutionDescriptor": &c.createConv, "cudnnDestroyConvolutionDescriptor": &c.destroyConv,
+		"cudnnSetTensor4dDescriptor": &c.setTensor, "cudnnSetFilter4dDescriptor": &c.setFilter,
+		"cudnnSetConvolution2dDescriptor": &c.setConv, "cudnnSetConvolutionMathType": &c.setMath,
+		"cudnnGetConvolutionForwardAlgorithm_v7":  &c.algorithms,
+		"cudnnGetConvolutionForwardWorkspaceSize": &c.workspace,
+	} {
+		addr := dynlib.Symbol(n.lib, name)
+		if addr == 0 {
+			return gpuprof.Errorf(gpuprof.ErrDevice, "%s has no function %s", n.path, name).WithFix("install cuDNN 8 or 9 whole")
+		}
+		dynlib.Bind(to, addr)
+	}
+	if c.forward = dynlib.Symbol(n.lib, "cudnnConvolutionForward"); c.forward == 0 {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s has no function cudnnConvolutionForward", n.path).WithFix("install cuDNN 8 or 9 whole")
+	}
+	n.conv = c
+	d.closers = append(d.closers, n.closeConv)
+	return nil
+}
+
+// closeConv destroys every plan.
+func (n *dnn) closeConv() error {
+	var errs []error
+	for _, p := range n.conv.plans {
+		errs = append(errs, n.destroyPlan(p))
+	}
+	return errors.Join(errs...)
+}
+
+// forget frees the memory of a stream that is closed.
+func (n *dnn) forget(s streamHandle) error {
+	if n == nil || n.work[s] == nil {
+		return nil
+	}
+	var errs []error
+	for _, free := range n.work[s].free {
+		errs = append(errs, free())
+	}
+	delete(n.work, s)
+	return errors.Join(errs...)
+}
+
+func (n *dnn) destroyPlan(p *convPlan) error {
+	var errs []error
+	for _, d := range []struct {
+		h       uintptr
+		destroy func(uintptr) int32
+	}{{p.x, n.destroyTensor}, {p.y, n.destroyTensor}, {p.w, n.conv.destroyFilter}, {p.conv, n.conv.destroyConv}} {
+		if d.h != 0 {
+			errs = append(errs, n.check("destroying a descriptor of a convolution", d.destroy(d.h)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// convolution is one kind of convolution. alpha and beta are read by cuDNN during the call.
+type convolution struct {
+	n       *dnn
+	name    string
+	kind    string       // of dnnTypes: the precision
+	factors *[2]float32  // 1 and 0
+	args    *[13]uintptr // of a call, so that it allocates nothing
+	last    *convPlan    // the most recent one
+	shape   convShape    // of last
+}
+
+// newConvolution makes the routine that k.Lib names.
+func (d *Device) newConvolution(k *device.Kernel) (libRoutine, error) {
+	kind := strings.TrimPrefix(k.Lib, convPrefix)
+	if _, ok := dnnTypes[kind]; !ok {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "no library routine is called %q", k.Lib).WithFix("use conv_fp32, conv_tf32, conv_bf16 or conv_fp16")
+	}
+	if k.Sig != convSig {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "library routine %s has signature %q, not %q", k.Lib, convSig, k.Sig)
+	}
+	if err := d.needConv(); err != nil {
+		return nil, err
+	}
+	return &convolution{n: d.dnn, name: k.Lib, kind: kind, factors: &[2]float32{1, 0}, args: new([13]uintptr)}, nil
+}
+
+func (c *convolution) library() string { return "cudnn " + c.n.dev.libraries["cudnn"] }
+
+// shapeOf reads the integers of a launch.
+func (c *convolution) shapeOf(n int, a *device.Args) convShape {
+	return convShape{c.kind, n, a.Int(3), a.Int(4), a.Int(5), a.Int(6), a.Int(7), a.Int(8), a.Int(9) != 0}
+}
+
+// plan is how this shape is computed, made at its first use.
+func (c *convolution) plan(s convShape) (*convPlan, error) {
+	if c.last != nil && c.shape == s {
+		return c.last, nil
+	}
+	p := c.n.conv.plans[s]
+	if p == nil {
+		var err error
+		if p, err = c.n.newPlan(s); err != nil {
+			return nil, fmt.Errorf("%s: %w", s, err)
+		}
+		c.n.conv.plans[s] = p
+	}
+	c.last, c.shape = p, s
+	return p, nil
+}
+
+// memory is what a call on s may work in.
+func (n *dnn) memory(s streamHandle, bytes uintptr) (devicePtr, error) {
+	if bytes == 0 {
+		return 0, nil
+	}
+	if s == n.dev.own && n.lent != 0 {
+		s = n.lent
+	}
+	m := n.work[s]
+	if m == nil {
+		m = &dnnMemory{}
+		n.work[s] = m
+	}
+	if m.n < bytes {
+		size := uintptr(1) << 20
+		for size < bytes {
+			size *= 2 // what is left behind is never more than what is in use
+		}
+		p, free, err := n.dev.libraryMemory(size, "allocating cuDNN's workspace")
+		if err != nil {
+			return 0, err
+		}
+		m.p, m.n, m.free = p, size, append(m.free, free)
+	}
+	return m.p, nil
+}
+
+// enqueue computes n images. An algorithm that cuDNN listed and then does not support at its first use is passed over.
+func (c *convolution) enqueue(s streamHandle, n int, a *device.Args) Result {
+	d := c.n.dev
+	runtime.LockOSThread() // see Device.enter
+	defer runtime.UnlockOSThread()
+	if r := d.drv.CtxSet(d.ctx); r != success { // cuDNN works in the thread's context
+		return r
+	}
+	p, err := c.plan(c.shapeOf(n, a))
+	if err == nil {
+		err = c.misfit(n, a)
+	}
+	if err != nil {
+		d.libFault = err
+		return errLibrary
+	}
+	c.args[0], c.args[1] = c.n.h, uintptr(s)
+	if code := int32(uint32(dynlib.Call(c.n.setStream, c.args[:2]))); code != 0 {
+		d.libFault = c.n.failed("cudnnSetStream", code)
+		return errLibrary
+	}
+	for {
+		code, err := c.call(p, s, a)
+		if err == nil && code == 0 {
+			p.ran = true
+			return success
+		}
+		if err == nil && !p.ran && len(p.usable) > 1 && dnnNumber(code)/dnnKind*dnnKind == dnnNotSupported {
+			p.usable = p.usable[1:]
+			if err = c.n.use(p, p.usable[0]); err == nil {
+				continue
+			}
+		}
+		if err == nil {
+			err = c.n.failed(fmt.Sprintf("%s: cudnnConvolutionForward by %s", c.shape, convAlgorithm(p.usable[0].algo)), code)
+		}
+		d.libFault = err
+		return errLibrary
+	}
+}
+
+func (c *convolution) call(p *convPlan, s streamHandle, a *device.Args) (int32, error) {
+	way := &p.usable[0]
+	work, err := c.n.memory(s, way.memory)
+	if err != nil {
+		return 0, err
+	}
+	*c.args = [...]uintptr{c.n.h, uintptr(unsafe.Pointer(&c.factors[0])), p.x, uintptr(a.Bits[0]), p.w, uintptr(a.Bits[1]), p.conv,
+		uintptr(way.algo), uintptr(work), way.memory, uintptr(unsafe.Pointer(&c.factors[1])), p.y, uintptr(a.Bits[2])}
+	code := int32(uint32(dynlib.Call(c.n.conv.forward, c.args[:])))
+	runtime.KeepAlive(c.factors)
+	return code, nil
+}
+
+// misfit is why the buffers cannot hold the operands: a library writes past their end without a word.
+func (c *convolution) misfit(n int, a *device.Args) error {
+	s, bytes := &c.shape, dnnTypes[c.kind].bytes
+	for i, need := range [3]int{n * s.in * s.size * s.size * bytes, s.out * s.in * s.k * s.k * bytes, n * s.out * s.outSiz * s.outSiz * bytes} {
+		if b := a.Bufs[i]; b != nil && b.Len() < need {
+			return gpuprof.Errorf(gpuprof.ErrDevice, "%s: argument %d has %d bytes and needs %d", s, i, b.Len(), need).WithFix("allocate it for the convolution")
+		}
+	}
+	return nil
+}
+
+// lend makes the plan of a launch that is captured on the device's own stream, in the memory of s, on which the graph
+// runs: during a capture nothing can be allocated.
+func (c *convolution) lend(s streamHandle, n int, a *device.Args) error {
+	p, err := c.plan(c.shapeOf(n, a))
+	if err != nil {
+		return err
+	}
+	c.n.lent = s
+	_, err = c.n.memory(s, p.usable[0].memory)
+	return err
+}
+
+func (c *convolution) reclaim() error {
+	c.n.lent = 0
+	return nil
+}
+
+// Algorithm names how the library computes a launch of n items of f with these arguments, "implicit_precomp_gemm". It
+// is empty for a kernel of our own and for a product.
+func (f *kernelFunc) Algorithm(n int, a *device.Args) string {
+	c, ok := f.lib.(*convolution)
+	if !ok {
+		return ""
+	}
+	p := c.n.conv.plans[c.shapeOf(n, a)]
+	if p == nil || !p.ran {
+		return "" // never ran: what it will be is not known
+	}
+	return convAlgorithm(p.usable[0].algo)
+}

@@ -1,0 +1,303 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/dynlib"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// gemmSig is the signature of the matrix products in vendor libraries: a [n,
+// K], b [K, N], out [n, N], K, N, scale; out = scale a b, row-major. out is
+// float32, a and b are float32 or for bf16 and fp16 16 bits wide.
+const gemmSig = "bbbiif"
+
+// Constants of cublas_api.h and library_types.h.
+const (
+	real32F, real16F, real16BF = 0, 2, 14    // CUDA_R_...
+	compute32F, computeTF32    = 68, 77      // CUBLAS_COMPUTE_32F, _32F_FAST_TF32
+	gemmDefault                = ^uintptr(0) // CUBLAS_GEMM_DEFAULT, -1
+	defaultMath                = 0           // CUBLAS_DEFAULT_MATH: TF32 only where the compute type asks
+)
+
+// gemmKinds are the values of Kernel.Lib: the type of a and b, and how to
+// compute. All of them sum in float32.
+var gemmKinds = map[string]struct{ input, compute int }{
+	"gemm_fp32": {real32F, compute32F},
+	"gemm_tf32": {real32F, computeTF32},
+	"gemm_bf16": {real16BF, compute32F},
+	"gemm_fp16": {real16F, compute32F},
+}
+
+// blas is cuBLAS on one device, or why there is none.
+type blas struct {
+	dev  *Device
+	path string
+	err  error
+
+	create       func(h *uintptr) int32
+	destroy      func(h uintptr) int32
+	setStream    func(h uintptr, s streamHandle) int32
+	setMath      func(h uintptr, mode int32) int32
+	setWorkspace func(h uintptr, p devicePtr, n uintptr) int32
+	version      func(h uintptr, v *int32) int32
+	statusName   func(status int32) string // nil before 11.4
+	gemmEx       uintptr
+
+	// One handle a stream, each with a workspace of its own: products on two
+	// streams may run at once.
+	handles map[streamHandle]blasHandle
+}
+
+// blasHandle is a cuBLAS handle, the device memory that it works in and what frees it.
+type blasHandle struct {
+	h    uintptr
+	work devicePtr
+	free func() error
+}
+
+// failed is a cuBLAS status as an error: that of a lost device, ErrMemory where
+// memory ran out, else ErrDevice.
+func (b *blas) failed(doing string, status int32) error {
+	if err := b.dev.failing(doing); err != nil {
+		return err
+	}
+	name := ""
+	if b.statusName != nil {
+		name = " (" + b.statusName(status) + ")"
+	}
+	kind := gpuprof.ErrDevice
+	if status == blasAllocFailed {
+		kind = gpuprof.ErrMemory
+	}
+	return blasAdvice[status].failure(kind, fmt.Sprintf("%s: cuBLAS status %d%s", doing, status, name))
+}
+
+// needBlas loads cuBLAS once and keeps the outcome.
+func (d *Device) needBlas() error {
+	if d.blas != nil {
+		return d.blas.err
+	}
+	b := &blas{dev: d, handles: make(map[streamHandle]blasHandle)}
+	d.blas = b
+	var names []string
+	for major := 13; major >= 11; major-- {
+		if major <= d.driverMajor() { // a newer one would refuse to start
+			names = append(names, fileName("cublas", major))
+		}
+	}
+	b.err = useVendor("cuBLAS", names, b.start)
+	if d.lost != nil {
+		b.err = d.tell()
+	}
+	return b.err
+}
+
+// start resolves the functions and makes the handle that proves they work.
+func (b *blas) start(lib uintptr, path string) error {
+	if err := resolve(lib, path, []symbol{
+		{"cublasCreate_v2", &b.create, false},
+		{"cublasDestroy_v2", &b.destroy, false},
+		{"cublasSetStream_v2", &b.setStream, false},
+		{"cublasSetMathMode", &b.setMath, false},
+		{"cublasSetWorkspace_v2", &b.setWorkspace, false},
+		{"cublasGetVersion_v2", &b.version, false},
+		{"cublasGetStatusName", &b.statusName, true},
+	}); err != nil {
+		return err
+	}
+	if b.gemmEx = dynlib.Symbol(lib, "cublasGemmEx"); b.gemmEx == 0 {
+		return fmt.Errorf("%s has no function cublasGemmEx", path)
+	}
+	h, err := b.handle(b.dev.own)
+	if err != nil {
+		return fmt.Errorf("%s does not start: %w", path, err)
+	}
+	var v int32
+	if b.version(h, &v) == 0 {
+		b.dev.found("cublas", fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100))
+	}
+	b.path = path
+	b.dev.closers = append(b.dev.closers, b.close)
+	return nil
+}
+
+// workspaceBytes is what NVIDIA recommends: 32 MiB since Hopper, 4 before.
+func (d *Device) workspaceBytes() uintptr {
+	if d.drv.attribute(attrMajor, d.is.handle) >= 9 {
+		return 32 << 20
+	}
+	return 4 << 20
+}
+
+// handle is the stream's cuBLAS handle, made at its first use.
+func (b *blas) handle(s streamHandle) (uintptr, error) {
+	if h, ok := b.handles[s]; ok {
+		return h.h, nil
+	}
+	var h uintptr
+	if status := b.create(&h); status != 0 {
+		return 0, b.failed("making a handle", status)
+	}
+	// Products of a workload never run on the device's own stream, so its workspace is the instruments'.
+	allocate := b.dev.libraryMemory
+	if s == b.dev.own {
+		allocate = b.dev.scratch
+	}
+	size := b.dev.workspaceBytes()
+	work, free, err := allocate(size, "allocating cuBLAS's workspace")
+	if err != nil {
+		b.destroy(h)
+		return 0, err
+	}
+	// The stream first: setting it resets the workspace.
+	for _, step := range []func() int32{
+		func() int32 { return b.setStream(h, s) },
+		func() int32 { return b.setMath(h, defaultMath) },
+		func() int32 { return b.setWorkspace(h, work, size) },
+	} {
+		if status := step(); status != 0 {
+			err = b.failed("preparing a handle", status)
+			b.destroy(h)
+			return 0, errors.Join(err, free())
+		}
+	}
+	b.handles[s] = blasHandle{h, work, free}
+	return h, nil
+}
+
+// lend lets the products of the device's own stream work in the memory of s, until it is called for the own stream again.
+// A graph is captured on the own stream and runs on s, so it needs no workspace besides that of s.
+func (b *blas) lend(s streamHandle) error {
+	own, err := b.handle(b.dev.own)
+	if err != nil {
+		return err
+	}
+	if _, err = b.handle(s); err != nil {
+		return err
+	}
+	if status := b.setWorkspace(own, b.handles[s].work, b.dev.workspaceBytes()); status != 0 {
+		return b.failed("setting the workspace of a graph", status)
+	}
+	return nil
+}
+
+// forget destroys the handle of a stream that is closed. Graphs run on the stream of
+// their capture only, so none works in its memory any more.
+func (b *blas) forget(s streamHandle) error {
+	if b == nil {
+		return nil
+	}
+	h, ok := b.handles[s]
+	if !ok {
+		return nil
+	}
+	delete(b.handles, s)
+	status := b.destroy(h.h)
+	err := h.free()
+	if status != 0 && b.dev.lost == nil {
+		err = errors.Join(b.failed("destroying a handle", status), err)
+	}
+	return err
+}
+
+func (b *blas) close() error {
+	var first error
+	for s := range b.handles {
+		if err := b.forget(s); first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// gemm is one kind of product. Its factors are read by cuBLAS during the call.
+type gemm struct {
+	b              *blas
+	name           string
+	input, compute int
+	bytes          int // an element of a and b
+	factors        *[2]float32
+	args           *[19]uintptr // of a call, so that it allocates nothing
+}
+
+func (g *gemm) library() string                                  { return "cublas " + g.b.dev.libraries["cublas"] }
+func (g *gemm) lend(s streamHandle, _ int, _ *device.Args) error { return g.b.lend(s) }
+func (g *gemm) reclaim() error                                   { return g.b.lend(g.b.dev.own) }
+
+// libRoutine makes the vendor routine that k.Lib names.
+func (d *Device) libRoutine(k *device.Kernel) (libRoutine, error) {
+	if strings.HasPrefix(k.Lib, convPrefix) {
+		return d.newConvolution(k)
+	}
+	if strings.HasPrefix(k.Lib, gruPrefix) {
+		return d.newGRURoutine(k)
+	}
+	kind, ok := gemmKinds[k.Lib]
+	if !ok {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "no library routine is called %q", k.Lib).WithFix("use gemm_fp32, gemm_tf32, gemm_bf16 or gemm_fp16")
+	}
+	if k.Sig != gemmSig {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "library routine %s has signature %q, not %q", k.Lib, gemmSig, k.Sig)
+	}
+	if err := d.needBlas(); err != nil {
+		return nil, err
+	}
+	g := &gemm{b: d.blas, name: k.Lib, input: kind.input, compute: kind.compute, bytes: 4, factors: new([2]float32), args: new([19]uintptr)}
+	if kind.input != real32F {
+		g.bytes = 2
+	}
+	return g, nil
+}
+
+// enqueue computes n rows. cuBLAS counts by columns, and a row-major matrix is
+// the transpose of a column-major one: out' = b' a'.
+func (g *gemm) enqueue(s streamHandle, n int, a *device.Args) Result {
+	runtime.LockOSThread() // see Device.enter
+	defer runtime.UnlockOSThread()
+	if r := g.b.dev.drv.CtxSet(g.b.dev.ctx); r != success { // cuBLAS works in the thread's context
+		return r
+	}
+	h, err := g.b.handle(s)
+	if err != nil {
+		g.b.dev.libFault = err
+		return errLibrary
+	}
+	inner, width := a.Int(3), a.Int(4)
+	if err := g.misfit(n, inner, width, a); err != nil {
+		g.b.dev.libFault = err
+		return errLibrary
+	}
+	g.factors[0], g.factors[1] = a.F32(5), 0
+	*g.args = [...]uintptr{h, 0, 0, uintptr(width), uintptr(n), uintptr(inner),
+		uintptr(unsafe.Pointer(&g.factors[0])), uintptr(a.Bits[1]), uintptr(g.input), uintptr(width),
+		uintptr(a.Bits[0]), uintptr(g.input), uintptr(inner),
+		uintptr(unsafe.Pointer(&g.factors[1])), uintptr(a.Bits[2]), real32F, uintptr(width), uintptr(g.compute), gemmDefault}
+	status := dynlib.Call(g.b.gemmEx, g.args[:])
+	runtime.KeepAlive(g.factors)
+	if int32(uint32(status)) != 0 {
+		g.b.dev.libFault = g.b.failed(g.name, int32(uint32(status)))
+		return errLibrary
+	}
+	return success
+}
+
+// misfit is why the buffers cannot hold the product: a library writes
+// past their end without a word.
+func (g *gemm) misfit(n, inner, width int, a *device.Args) error {
+	if inner < 1 || width < 1 {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s of %d x %d by %d x %d", g.name, n, inner, inner, width).WithFix("give sides of 1 or more")
+	}
+	for i, need := range [3]int{n * inner * g.bytes, inner * width * g.bytes, n * width * 4} {
+		if b := a.Bufs[i]; b != nil && b.Len() < need {
+			return gpuprof.Errorf(gpuprof.ErrDevice, "%s of %d x %d by %d x %d: argument %d has %d bytes and needs %d",
+				g.name, n, inner, inner, width, i, b.Len(), need).WithFix("allocate it for the product")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// Device is one GPU with its primary context. See the package comment for
+// threads and failure.
+type Device struct {
+	drv  *driver
+	is   DeviceInfo
+	info device.Info
+	ctx  ctxHandle
+	own  streamHandle // for allocation, instruments and captures; holds no caller's work
+	pool poolHandle   // 0: plain allocation
+	zero uint64       // what the pool's attributes are reset to: the driver reads it from the heap
+	// The limits of a launch.
+	maxThreads, sharedPerBlock, sharedOptin int32
+
+	frame *launch // of the launch being made
+	ms    *float32
+	base  time.Time
+
+	closed bool
+	lost   error // once the context is dead
+	told   bool  // the caller has been given lost
+
+	streams    []*Stream
+	slots      [slots]slot
+	events     []*Event
+	spare      []eventHandle // replaced in an event, see Stream.Record
+	buffers    map[*Buffer]struct{}
+	modules    map[string]*module  // by PTX
+	loading    time.Duration       // of all modules, see LoadTime
+	carried    int                 // of them came as machine code
+	takesCode  bool                // the driver is offered machine code first; the simulated one has no use for it
+	sources    map[string]*ptxText // by what kernels carry
+	funcs      []*kernelFunc
+	graphs     []*captured
+	closers    []func() error // vendor handles and workspaces, latest first
+	blas       *blas
+	libFault   error // what a vendor library said with errLibrary
+	dnn        *dnn
+	nvrtc      *nvrtc
+	compiled   map[string][]byte // machine code of what nvrtc compiled, by its PTX; empty where it made none
+	capturing  *Stream
+	flush      *flusher
+	spin       *kernelFunc
+	spinArgs   device.Args
+	ceilings   *gpuprof.Ceilings
+	libraries  map[string]string
+	launched   uint64 // launches so far, counted for blame
+	frees      uint64 // buffers freed so far: a capture checked since need not be checked again
+	meter      device.Meter
+	use        usage // bytes on the device
+	limit      int64
+	lastBuffer int
+	lastEvent  int
+}
+
+var (
+	_ device.Device       = (*Device)(nil)
+	_ device.Pool         = (*Device)(nil)
+	_ device.CacheFlusher = (*Device)(nil)
+	_ device.Spinner      = (*Device)(nil)
+	_ device.GRUMaker     = (*Device)(nil)
+	_ device.GRUTrainer   = (*Device)(nil)
+
+	_ device.KernelCompiler = (*Device)(nil)
+)
+
+// Open makes a device ready and locks the calling goroutine to its thread
+// until Close. The error is an ErrDevice that says what is missing.
+func Open(o Options) (d *Device, err error) {
+	defer recovered(&err)
+	drv, list, err := probe(o)
+	if err != nil {
+		return nil, err
+	}
+	is, err := pick(list, o)
+	if err != nil {
+		return nil, err
+	}
+	if o.MemoryLimit < 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage,
+			"opening CUDA device %d: memory limit %d bytes", is.Index, o.MemoryLimit).WithFix("give a positive limit, or 0 for all free memory")
+	}
+	runtime.LockOSThread()
+	d, err = start(drv, is, o)
+	if err != nil {
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	return d, nil
+}
+
+// start retains the context and makes what every device needs.
+func start(drv *driver, is DeviceInfo, o Options) (*Device, error) {
+	d := &Device{
+		drv: drv, is: is, takesCode: !is.Simulated, frame: newLaunch(), ms: new(float32), base: time.Now(),
+		buffers: make(map[*Buffer]struct{}), modules: make(map[string]*module), sources: make(map[string]*ptxText),
+		maxThreads:     drv.attribute(attrMaxThreads, is.handle),
+		sharedPerBlock: drv.attribute(attrSharedPerBlock, is.handle),
+		sharedOptin:    drv.attribute(attrSharedOptin, is.handle),
+	}
+	if r := drv.CtxRetain(&d.ctx, is.handle); r != success {
+		return nil, initFailure(drv, fmt.Sprintf("making a context on GPU %d", is.Index), r)
+	}
+	err := d.begin(o)
+	if err != nil {
+		drv.CtxRelease(is.handle)
+		return nil, err
+	}
+	d.info = d.describe()
+	return d, nil
+}
+
+func (d *Device) begin(o Options) error {
+	doing := fmt.Sprintf("preparing GPU %d", d.is.Index)
+	if r := d.drv.CtxSet(d.ctx); r != success {
+		return initFailure(d.drv, doing, r)
+	}
+	if r := d.drv.StreamCreate(&d.own, streamNonBlocking, 0); r != success {
+		return initFailure(d.drv, doing, r)
+	}
+	var free, total uintptr
+	if r := d.drv.MemInfo(&free, &total); r != success {
+		return initFailure(d.drv, doing, r)
+	}
+	d.limit = int64(total)
+	if o.MemoryLimit > 0 {
+		d.limit = min(d.limit, o.MemoryLimit)
+	}
+	d.makePool()
+	return nil
+}
+
+// enter makes the context current for a set-up call and keeps the goroutine on
+// its thread until leave, because a call of several steps from a goroutine that
+// is not the one of Open could be moved to another thread between two of them.
+func (d *Device) enter(doing string) error {
+	if d.closed {
+		return errClosed(doing)
+	}
+	if d.lost != nil {
+		return d.tell()
+	}
+	runtime.LockOSThread()
+	if err := d.check(d.drv.CtxSet(d.ctx), doing); err != nil {
+		runtime.UnlockOSThread()
+		return err
+	}
+	return nil
+}
+
+// leave ends what enter without an error began.
+func (d *Device) leave() { runtime.UnlockOSThread() }
+
+// Meter implements gpuprof.Device. Calls that return an error, and the
+// device's own instruments, are not counted.
+func (d *Device) Meter() device.Meter { return d.meter }
+
+// now is nanoseconds on the monotonic clock since the device was opened.
+func (d *Device) now() int64 { return int64(time.Since(d.base)) }
+
+// Close waits for the work in flight, releases everything and unlocks the
+// goroutine from its thread. It returns failures nobody has been told of.
+// Closing twice is harmless; every other call fails from here on.
+func (d *Device) Close() error {
+	if d.closed {
+		return nil
+	}
+	runtime.LockOSThread() // see enter; what Open locked is unlocked below
+	defer runtime.UnlockOSThread()
+	_ = d.drv.CtxSet(d.ctx) // on a dead context everything below fails the same way
+	var errs []error
+	keep := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for len(d.streams) > 0 {
+		keep(d.streams[0].Close())
+	}
+	for i := len(d.closers) - 1; i >= 0; i-- {
+		keep(d.closers[i]())
+	}
+	keep(d.releaseGraphs())
+	keep(d.releaseEvents())
+	for b := range d.buffers {
+		keep(d.release(b))
+	}
+	keep(d.releaseModules())
+	keep(d.releasePool())
+	keep(d.clean(d.drv.StreamDestroy(d.own), "destroying the device's own stream"))
+	d.closed = true
+	// The last release destroys the context, and with it whatever a dead one
+	// still holds.
+	keep(d.clean(d.drv.CtxRelease(d.is.handle), "releasing the context"))
+	runtime.UnlockOSThread()
+	if d.lost != nil && !d.told {
+		errs = append(errs, d.tell())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("closing CUDA device %d: %w", d.is.Index, err)
+	}
+	return nil
+}
+
+// clean is check for calls that only give something back. They are made on a
+// lost device, too, where they fail for the reason already known.
+func (d *Device) clean(r Result, doing string) error {
+	if d.lost != nil {
+		return nil
+	}
+	return d.check(r, doing)
+}
+
+func (d *Device) releaseGraphs() error {
+	var errs []error
+	for _, c := range d.graphs {
+		for i := range c.segments {
+			if h := c.segments[i].exec; h != 0 {
+				errs = append(errs, d.clean(d.drv.ExecDestroy(h), "destroying a graph"))
+			}
+		}
+		c.segments = nil
+	}
+	d.graphs = nil
+	return errors.Join(errs...)
+}
+
+func (d *Device) releaseEvents() error {
+	handles := d.spare
+	for _, e := range d.events {
+		if e.h != 0 { // made on a lost device
+			handles = append(handles, e.h)
+		}
+	}
+	d.events, d.spare = nil, nil
+	var errs []error
+	for _, h := range handles {
+		errs = append(errs, d.clean(d.drv.EventDestroy(h), "destroying an event"))
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Device) releaseModules() error {
+	var errs []error
+	for _, m := range d.modules {
+		errs = append(errs, d.clean(d.drv.Unload(m.h), "unloading a module"))
+	}
+	d.modules = nil
+	return errors.Join(errs...)
+}
+
+func errClosed(doing string) error {
+	return gpuprof.Errorf(gpuprof.ErrUsage, "%s on CUDA: the device is closed", doing).WithFix("open a new one")
+}

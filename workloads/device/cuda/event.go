@@ -1,0 +1,179 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// Event is a CUDA event with timing. Times are float32 milliseconds counted
+// from one event to the other: at 16 ms a step of the result is 1 ns, at 1 s
+// 60 ns, and the GPU's own clock ticks at about 0.5 us. So measure from the
+// step's own begin event, never from the start of a run.
+type Event struct {
+	dev    *Device
+	id     int
+	h      eventHandle
+	stream *Stream // of the latest record; nil until recorded
+	mark   uint64  // launches made before it
+}
+
+func (e *Event) String() string { return fmt.Sprintf("event %d", e.id) }
+
+// NewEvent implements gpuprof.Device. On a lost device there is an event, too,
+// and its uses tell of the failure: when a kernel's fault shows is chance.
+func (d *Device) NewEvent() (device.Event, error) {
+	const doing = "making an event"
+	if d.closed {
+		return nil, errClosed(doing)
+	}
+	e := &Event{dev: d, id: d.lastEvent + 1}
+	err := d.enter(doing)
+	if err == nil {
+		defer d.leave()
+		err = d.check(d.drv.EventCreate(&e.h, 0), doing)
+	}
+	if err != nil && d.lost == nil {
+		return nil, err
+	}
+	d.lastEvent++
+	d.events = append(d.events, e)
+	return e, nil
+}
+
+func (e *Event) recordedOn(s *Stream) { e.stream, e.mark = s, s.dev.launched }
+
+// renew gives the event a handle of its own again when it is recorded on a
+// second stream while the record on the first is still queued: the driver
+// documents the later call as the one that counts, but not that the older one,
+// when it comes to pass, leaves the time alone.
+func (e *Event) renew() error {
+	d := e.dev
+	if r := d.drv.EventQuery(e.h); r == success {
+		return nil
+	}
+	doing := "recording " + e.String() + " again"
+	if err := d.enter(doing); err != nil {
+		return err
+	}
+	defer d.leave()
+	if r := d.drv.EventQuery(e.h); r != errNotReady {
+		return d.check(r, doing)
+	}
+	for i, h := range d.spare { // one whose own record has come to pass will do
+		if d.drv.EventQuery(h) == success {
+			e.h, d.spare[i] = h, e.h
+			return nil
+		}
+	}
+	var h eventHandle
+	if err := d.check(d.drv.EventCreate(&h, 0), doing); err != nil {
+		return err
+	}
+	e.h, d.spare = h, append(d.spare, e.h)
+	return nil
+}
+
+// recorded is why the event marks nothing, or nil.
+func (e *Event) recorded(doing string) error {
+	switch {
+	case e.dev.closed:
+		return errClosed(doing + " " + e.String())
+	case e.dev.lost != nil:
+		return e.dev.tell()
+	case e.stream == nil:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s %s on CUDA: it was never recorded", doing, e).WithFix("record it on a stream first")
+	}
+	return nil
+}
+
+// Done implements gpuprof.Event.
+func (e *Event) Done() (bool, error) {
+	if e.dev.closed || e.dev.lost != nil || e.stream == nil {
+		return false, e.recorded("querying")
+	}
+	r := e.dev.drv.EventQuery(e.h)
+	if r == success || r == errNotReady {
+		return r == success, nil
+	}
+	err := e.dev.again(r, func() Result { r = e.dev.drv.EventQuery(e.h); return ready(r) }, "querying "+e.String())
+	return err == nil && r == success, err
+}
+
+// ready takes "not yet" for an answer.
+func ready(r Result) Result {
+	if r == errNotReady {
+		return success
+	}
+	return r
+}
+
+// Wait implements gpuprof.Event.
+func (e *Event) Wait() error {
+	if e.dev.closed || e.dev.lost != nil || e.stream == nil {
+		return e.recorded("waiting for")
+	}
+	d := e.dev
+	start := d.now()
+	r := d.drv.EventSync(e.h)
+	d.meter.EventWaits++
+	d.meter.BlockedNS += d.now() - start
+	if r != success {
+		if err := d.again(r, func() Result { return d.drv.EventSync(e.h) }, "waiting for "+e.String()); err != nil {
+			return err
+		}
+	}
+	if at := &d.slots[e.stream.slot]; !at.shared {
+		at.passed = max(at.passed, e.mark)
+	}
+	return nil
+}
+
+// ElapsedNS implements gpuprof.Device. See [Event] for its resolution.
+func (d *Device) ElapsedNS(from, to device.Event) (int64, error) {
+	a, err := d.stamped(from, "first")
+	if err != nil {
+		return 0, err
+	}
+	b, err := d.stamped(to, "second")
+	if err != nil {
+		return 0, err
+	}
+	r := d.drv.EventElapsed(d.ms, a.h, b.h)
+	if r == errNotReady {
+		return 0, gpuprof.Errorf(gpuprof.ErrUsage,
+			"time between events on CUDA: %s or %s has not been passed yet", a, b).WithFix("wait for it first")
+	}
+	if r != success {
+		if err := d.again(r, func() Result { return d.drv.EventElapsed(d.ms, a.h, b.h) }, fmt.Sprintf("time between %s and %s", a, b)); err != nil {
+			return 0, err
+		}
+	}
+	return int64(math.Round(float64(*d.ms) * 1e6)), nil
+}
+
+func (d *Device) stamped(ev device.Event, which string) (*Event, error) {
+	e, ok := ev.(*Event)
+	if !ok || e == nil || e.dev != d {
+		_, fault := d.event(ev)
+		return nil, fault.Of("time between events on CUDA: the %s event", which)
+	}
+	if d.closed || d.lost != nil || e.stream == nil {
+		return nil, e.recorded("time between events:")
+	}
+	return e, nil
+}
+
+// event checks that e is an event of d.
+func (d *Device) event(e device.Event) (*Event, gpuprof.Unfit) {
+	mine, ok := e.(*Event)
+	switch {
+	case e == nil || ok && mine == nil:
+		return nil, gpuprof.Unfit{Why: "is not set", Fix: "make it with NewEvent"}
+	case !ok || mine.dev != d:
+		return nil, gpuprof.Unfit{Why: "belongs to another device", Fix: "make it on this one"}
+	}
+	return mine, gpuprof.Unfit{}
+}

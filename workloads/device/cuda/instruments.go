@@ -1,0 +1,202 @@
+package cuda
+
+import (
+	_ "embed" // the instruments' PTX
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+//go:embed null.ptx.zst
+var nullPTX string
+
+//go:embed spin.ptx.zst
+var spinPTX string
+
+//go:embed flush.ptx.zst
+var flushPTX string
+
+//go:embed ceilings.ptx.zst
+var ceilingsPTX string
+
+const flushThreads, flushBlockItems = 256, 4096
+
+// instrument is the device's own kernel of a name, for callers that measure the
+// device and carry no PTX.
+func instrument(name string) (*device.Kernel, bool) {
+	switch name {
+	case "null":
+		return &device.Kernel{Name: name, PTX: nullPTX, Threads: 1, PerBlock: 1}, true
+	case "spin":
+		return &device.Kernel{Name: name, Sig: "i", PTX: spinPTX, Threads: 32, PerBlock: 32}, true
+	case "flush_write":
+		return &device.Kernel{Name: name, Sig: "bi", PTX: flushPTX, Threads: flushThreads, PerBlock: flushBlockItems}, true
+	case "flush_read":
+		return &device.Kernel{Name: name, Sig: "bbi", PTX: flushPTX, Threads: flushThreads, PerBlock: flushBlockItems}, true
+	case "ceiling_copy":
+		return &device.Kernel{Name: name, Sig: "bb", PTX: ceilingsPTX, Threads: 256, PerBlock: 2048}, true
+	case "ceiling_random":
+		return &device.Kernel{Name: name, Sig: "bi", PTX: ceilingsPTX, Threads: 256, PerBlock: 4096}, true
+	case "ceiling_fma64":
+		return &device.Kernel{Name: name, Sig: "bi", PTX: ceilingsPTX, Threads: 256, PerBlock: 256}, true
+	case "ceiling_product":
+		return &device.Kernel{Name: name, Sig: "bbbi", PTX: ceilingsPTX, Threads: 256, PerBlock: 1}, true
+	}
+	return nil, false
+}
+
+func (d *Device) instrument(name string) (*kernelFunc, error) {
+	k, _ := instrument(name)
+	return d.load(k, k)
+}
+
+// aim fills arguments with addresses the device owns itself.
+func aim(a *device.Args, ptrs ...devicePtr) {
+	for i, p := range ptrs {
+		a.Bits[i] = uint64(p)
+	}
+}
+
+// drive enqueues one of the device's own kernels on s, uncounted.
+func (s *Stream) drive(f *kernelFunc, n int, a *device.Args) error {
+	if r := f.enqueue(s.h, n, a); r != success {
+		if err := s.retry(r, f, n, a); err != nil {
+			return err
+		}
+	}
+	s.launchedOn(f)
+	return nil
+}
+
+// mine checks a stream given to an instrument.
+func (d *Device) mine(st device.Stream, doing string) (*Stream, error) {
+	s, ok := st.(*Stream)
+	if !ok || s == nil || s.dev != d {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s on CUDA: the stream belongs to another device", doing).WithFix("use one of this device")
+	}
+	if s.closed || d.lost != nil {
+		return nil, s.usable(doing + " on stream " + s.name)
+	}
+	if s.rec != nil {
+		return nil, s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage, "%s on stream %s: it is being captured", doing, s.name).WithFix("do it before or after the capture"))
+	}
+	return s, nil
+}
+
+// Spin implements gpuprof.Spinner by the GPU's nanosecond timer, whose tick is
+// 32 ns to 1 us.
+func (d *Device) Spin(st device.Stream, ns int64) error {
+	s, err := d.mine(st, "spinning")
+	if err != nil {
+		return err
+	}
+	if ns < 0 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "spinning on stream %s: %d ns", s.name, ns).WithFix("give 0 or more")
+	}
+	if d.spin == nil {
+		if d.spin, err = d.instrument("spin"); err != nil {
+			return err
+		}
+	}
+	for ns > 0 {
+		turn := min(ns, math.MaxInt32)
+		d.spinArgs.SetInt(0, int(turn))
+		if err := s.drive(d.spin, 1, &d.spinArgs); err != nil {
+			return err
+		}
+		ns -= turn
+	}
+	return nil
+}
+
+// flusher is what clears the cache. Its two regions are no buffers of the
+// caller's and stand in no account but the driver's.
+type flusher struct {
+	write, read       *kernelFunc
+	to, from, sink    devicePtr
+	groups            int // of 16 bytes a region
+	writeArg, readArg device.Args
+}
+
+// FlushCache implements gpuprof.CacheFlusher: persisting lines are reset, one
+// region of twice the last-level cache is written and another one read. The
+// first call allocates both regions; make it before the timed region.
+func (d *Device) FlushCache(st device.Stream) error {
+	s, err := d.mine(st, "clearing the cache")
+	if err != nil {
+		return err
+	}
+	if d.flush == nil {
+		if err := d.makeFlusher(); err != nil {
+			return err
+		}
+	}
+	if d.drv.ResetL2 != nil {
+		if r := d.drv.ResetL2(); r != success && r != errNotSupported {
+			return d.check(r, "resetting persisting lines of the cache")
+		}
+	}
+	f := d.flush
+	if err := s.drive(f.write, f.groups, &f.writeArg); err != nil {
+		return err
+	}
+	return s.drive(f.read, f.groups, &f.readArg)
+}
+
+func (d *Device) makeFlusher() error {
+	const doing = "making room to clear the cache"
+	if err := d.enter(doing); err != nil {
+		return err
+	}
+	defer d.leave()
+	f := &flusher{groups: int((2*max(d.info.CacheBytes, 1<<20) + 15) / 16)}
+	var err error
+	if f.write, err = d.instrument("flush_write"); err != nil {
+		return err
+	}
+	if f.read, err = d.instrument("flush_read"); err != nil {
+		return err
+	}
+	block, free, err := d.scratch(uintptr(2*16*f.groups+16), doing)
+	if err != nil {
+		return err
+	}
+	f.to, f.from, f.sink = block, block+devicePtr(16*f.groups), block+devicePtr(32*f.groups)
+	// What is read must be known: a sum of ones never is the value that stores.
+	if err := d.check(first(d.drv.Memset8(block, 1, uintptr(2*16*f.groups+16), d.own), d.drv.StreamSync(d.own)), doing); err != nil {
+		return err
+	}
+	aim(&f.writeArg, f.to)
+	f.writeArg.SetInt(1, 1)
+	aim(&f.readArg, f.from, f.sink)
+	f.readArg.SetInt(2, -1)
+	d.flush = f
+	d.closers = append(d.closers, free)
+	return nil
+}
+
+// libraryMemory is device memory that cuBLAS works in for the products of a
+// workload's stream, so Memory counts it; and the function that frees it. (Layers of
+// cuDNN are freed with the device, after every session, so theirs is scratch.)
+func (d *Device) libraryMemory(n uintptr, doing string) (devicePtr, func() error, error) {
+	p, free, err := d.scratch(n, doing)
+	if err != nil {
+		return 0, nil, err
+	}
+	d.use.add(int64(n))
+	return p, func() error {
+		d.use.add(-int64(n))
+		return free()
+	}, nil
+}
+
+// scratch is device memory of the instruments, outside every account, and the
+// function that frees it.
+func (d *Device) scratch(n uintptr, doing string) (devicePtr, func() error, error) {
+	p, r := d.deviceAlloc(n)
+	if err := d.check(r, doing); err != nil {
+		return 0, nil, err
+	}
+	return p, func() error { return d.clean(d.deviceFree(p), "freeing scratch memory") }, nil
+}

@@ -1,0 +1,298 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda/machinecode"
+	"github.com/gpuprof/gpuprof/workloads/device/ptx"
+)
+
+// module is loaded PTX, shared by the kernels in it.
+type module struct{ h moduleHandle }
+
+// kernelFunc is a kernel made ready by Load.
+type kernelFunc struct {
+	dev    *Device
+	kernel *device.Kernel
+	h      funcHandle
+	launch func(*launch) Result // the driver's plain or cooperative launch
+	lib    libRoutine           // instead of h
+	bufs   []int                // positions of its buffer parameters
+
+	params     int // of the signature
+	threads    uint32
+	shared     uint32
+	perBlock   int64
+	mostBlocks int64 // a cooperative grid's limit
+
+	seen [slots]uint64 // number of its last launch on each stream, see blame.go
+}
+
+// libRoutine is a vendor library's routine with a kernel's signature.
+type libRoutine interface {
+	enqueue(s streamHandle, n int, a *device.Args) Result
+	library() string // name and version
+	// lend comes before a launch is captured on the device's own stream for a graph that runs on s: it is to work in
+	// the memory of s, which is allocated now, since a capture cannot. reclaim ends that.
+	lend(s streamHandle, n int, a *device.Args) error
+	reclaim() error
+}
+
+func (f *kernelFunc) Kernel() *device.Kernel { return f.kernel }
+
+// Library names the vendor library and version behind the kernel, "cublas
+// 12.8.4", and is empty where it is PTX that runs.
+func (f *kernelFunc) Library() string {
+	if f.lib == nil {
+		return ""
+	}
+	return f.lib.library()
+}
+
+// enqueue launches n > 0 checked items. Only what the signature names is
+// copied to where the driver reads it.
+func (f *kernelFunc) enqueue(s streamHandle, n int, a *device.Args) Result {
+	if f.lib != nil {
+		return f.lib.enqueue(s, n, a)
+	}
+	l := f.dev.frame
+	copy(l.vals[:f.params], a.Bits[:f.params])
+	l.vals[f.params] = uint64(n)
+	l.fn, l.stream, l.threads, l.bytes, l.params = f.h, s, f.threads, f.shared, f.params+1
+	l.blocks = uint32(min((int64(n)+f.perBlock-1)/f.perBlock, f.mostBlocks))
+	return f.launch(l)
+}
+
+// fault words a refused launch.
+func (f *kernelFunc) fault(r Result, doing string) error {
+	d := f.dev
+	switch r {
+	case errOutOfResources, errInvalidValue:
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s, since %d threads per block with %d bytes of shared memory are more than its registers allow", doing, d.drv.describe(r), f.threads, f.shared).WithFix("use fewer, or another impl")
+	case errCooperativeTooLarge:
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s, since its blocks do not fit on the device at once", doing, d.drv.describe(r)).WithFix("use fewer threads or less shared memory, or another impl")
+	}
+	return d.check(r, doing)
+}
+
+// Load implements gpuprof.Device. The kernel must not change afterwards. A
+// kernel without PTX and Lib is looked for among the device's own instruments
+// (null). A kernel with Lib uses the vendor library where it is there, and its
+// PTX where it is not.
+func (d *Device) Load(k *device.Kernel) (device.Func, error) {
+	if err := d.enter("loading a kernel"); err != nil {
+		return nil, err
+	}
+	defer d.leave()
+	if err := checkKernel(k); err != nil {
+		return nil, err
+	}
+	return d.load(k, k)
+}
+
+// load makes k ready under the name of as.
+func (d *Device) load(k, as *device.Kernel) (*kernelFunc, error) {
+	f := &kernelFunc{dev: d, kernel: as, params: len(k.Sig), mostBlocks: math.MaxInt32}
+	for i := range len(k.Sig) {
+		if k.Sig[i] == 'b' {
+			f.bufs = append(f.bufs, i)
+		}
+	}
+	if k.Lib != "" {
+		lib, err := d.libRoutine(k)
+		switch {
+		case err == nil:
+			f.lib = lib
+			d.funcs = append(d.funcs, f)
+			return f, nil
+		case k.PTX == "":
+			return nil, fmt.Errorf("loading kernel %s on CUDA: %w", k.Name, err)
+		}
+	}
+	if k.PTX == "" {
+		own, found := instrument(k.Name)
+		if !found {
+			return nil, gpuprof.Errorf(gpuprof.ErrDevice,
+				"loading kernel %s on CUDA: it has neither PTX nor a library routine, so it runs on the host device only", k.Name).WithFix("set PTX")
+		}
+		if own.Sig != k.Sig {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage,
+				"loading kernel %s on CUDA: the device's own kernel of that name has signature %q, not %q", k.Name, own.Sig, k.Sig).WithFix("set PTX or rename it")
+		}
+		k = own
+	}
+	if err := d.loadPTX(f, k); err != nil {
+		return nil, err
+	}
+	d.funcs = append(d.funcs, f)
+	return f, nil
+}
+
+func checkKernel(k *device.Kernel) error {
+	if k == nil || k.Name == "" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "loading a kernel on CUDA: it has no name").WithFix("give it one")
+	}
+	if len(k.Sig) > device.MaxArgs {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on CUDA: %d parameters", k.Name, len(k.Sig)).WithFix("at most %d fit", device.MaxArgs)
+	}
+	if i := strings.IndexFunc(k.Sig, func(r rune) bool { return r != 'b' && r != 'i' && r != 'f' }); i >= 0 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on CUDA: signature %q has %q at %d", k.Name, k.Sig, k.Sig[i], i).WithFix("use b, i and f")
+	}
+	return nil
+}
+
+// source is k's PTX, read once.
+func (d *Device) source(k *device.Kernel) (*ptxText, error) {
+	if p := d.sources[k.PTX]; p != nil {
+		return p, nil
+	}
+	text, err := ptx.Text(k)
+	if err != nil {
+		return nil, err
+	}
+	p := readPTX(text)
+	d.sources[k.PTX] = p
+	return p, nil
+}
+
+// loadPTX makes k's PTX ready, once a text, and finds its entry.
+func (d *Device) loadPTX(f *kernelFunc, k *device.Kernel) error {
+	doing := "loading kernel " + k.Name + " on CUDA"
+	entry := k.Entry
+	if entry == "" {
+		entry = k.Name
+	}
+	if !cName.MatchString(entry) {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %q is no name of a C function", doing, entry).WithFix("set Entry")
+	}
+	if k.Threads < 1 || k.Threads > int(d.maxThreads) || k.PerBlock < 1 || k.SharedBytes < 0 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %d threads per block for %d items with %d bytes of shared memory", doing, k.Threads, k.PerBlock, k.SharedBytes).WithFix("give 1 to %d threads, 1 or more items and 0 or more bytes", d.maxThreads)
+	}
+	ptx, err := d.source(k)
+	if err == nil {
+		err = ptx.check(entry, k.Sig)
+	}
+	if err != nil {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %w", doing, err)
+	}
+	if sm, _ := strconv.Atoi(strings.TrimPrefix(d.is.Arch, "sm_")); ptx.target > sm {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: its PTX is for sm_%d and newer and this GPU is %s", doing, ptx.target, d.is.Arch).WithFix("use a newer GPU or another implementation of it")
+	}
+	begin := time.Now()
+	defer func() { d.loading += time.Since(begin) }() // drivers compile here or at the function's first use
+	m, err := d.module(ptx.text, doing)
+	if err != nil {
+		return err
+	}
+	name := append([]byte(entry), 0)
+	if err := d.check(d.drv.Function(&f.h, m.h, &name[0]), doing); err != nil {
+		return err
+	}
+	// Drivers load a function when it is first used, which may wait for all work
+	// in flight: two kernels that wait for one another would wait for ever.
+	if d.drv.FuncLoad != nil {
+		if r := d.drv.FuncLoad(f.h); r != errNotSupported {
+			if err := d.check(r, doing); err != nil {
+				return err
+			}
+		}
+	}
+	f.threads, f.shared, f.perBlock = uint32(k.Threads), uint32(k.SharedBytes), int64(k.PerBlock)
+	f.launch = d.drv.Launch
+	if err := d.fitShared(f, doing); err != nil {
+		return err
+	}
+	if k.Cooperative {
+		return d.fitCooperative(f, doing)
+	}
+	return nil
+}
+
+// module loads a PTX text once: its machine code, if the program carries some for this GPU
+// and the driver takes it, or the text, which the driver compiles.
+func (d *Device) module(ptx, doing string) (*module, error) {
+	if m := d.modules[ptx]; m != nil {
+		return m, nil
+	}
+	m := new(module)
+	code, made := d.compiled[ptx]
+	if !made {
+		code, _, _ = machinecode.For(ptx, d.is.Arch)
+	}
+	if len(code) > 0 && d.takesCode {
+		// An older driver may not know the format: it has a compiler.
+		switch r := d.drv.ModuleLoad(&m.h, &code[0], new(jit)); {
+		case r == success:
+			if !made {
+				d.carried++
+			}
+			d.modules[ptx] = m
+			return m, nil
+		case !refusesCode(r):
+			return nil, d.check(r, doing)
+		}
+	}
+	image := append([]byte(ptx), 0)
+	log := new(jit)
+	switch r := d.drv.ModuleLoad(&m.h, &image[0], log); {
+	case r == errUnsupportedPTX:
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s, since the driver (CUDA %s) is older than the PTX", doing, d.drv.describe(r), d.is.CUDA).WithFix("update it")
+	case (r == errInvalidPTX || r == errNoBinaryForGPU) && log.text() != "":
+		says := advice{"the driver's compiler says " + strconv.Quote(log.text()), r.advice().fix}
+		return nil, says.failure(gpuprof.ErrDevice, doing+": "+d.drv.describe(r))
+	case r != success:
+		return nil, d.check(r, doing)
+	}
+	d.modules[ptx] = m
+	return m, nil
+}
+
+// refusesCode reports whether a driver means the machine code and not the device.
+func refusesCode(r Result) bool {
+	switch r {
+	case errInvalidImage, errNoBinaryForGPU, errInvalidPTX, errUnsupportedPTX, errInvalidValue, errNotSupported:
+		return true
+	}
+	return false
+}
+
+// fitShared asks for more dynamic shared memory than a kernel gets unasked.
+func (d *Device) fitShared(f *kernelFunc, doing string) error {
+	var static int32
+	if err := d.check(d.drv.FuncGet(&static, funcStaticShared, f.h), doing); err != nil {
+		return err
+	}
+	most := max(d.sharedPerBlock, d.sharedOptin)
+	total := int64(static) + int64(f.shared)
+	if total > int64(most) {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %d bytes of shared memory per block, and this GPU has %d", doing, total, most).WithFix("use smaller tiles")
+	}
+	if total > int64(d.sharedPerBlock) {
+		return d.check(d.drv.FuncSet(f.h, funcDynamicShared, int32(f.shared)), doing)
+	}
+	return nil
+}
+
+// fitCooperative bounds the grid by what is resident at once: blocks that wait
+// for one another must all be running.
+func (d *Device) fitCooperative(f *kernelFunc, doing string) error {
+	if d.drv.attribute(attrCooperative, d.is.handle) == 0 {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: this GPU has no cooperative launches", doing).WithFix("use another implementation of it")
+	}
+	var blocks int32
+	if err := d.check(d.drv.Occupancy(&blocks, f.h, int32(f.threads), uintptr(f.shared)), doing); err != nil {
+		return err
+	}
+	if blocks < 1 {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: not one block of %d threads with %d bytes of shared memory fits", doing, f.threads, f.shared).WithFix("use fewer")
+	}
+	f.launch = d.drv.LaunchCoop
+	f.mostBlocks = int64(blocks) * int64(d.is.Cores)
+	return nil
+}

@@ -1,0 +1,162 @@
+// Command pack keeps workloads/device/cuda/machinecode/code.tar.zst. Without arguments it
+// says whether every PTX of the program has its machine code there; with -check FOLDER or
+// -write FOLDER it compares the archive with a folder of ARCH/NAME.ptx and ARCH/NAME.cubin
+// that scripts/ptxas.sh assembled, or makes it from there. Run it in the repository's root.
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda/machinecode"
+	"github.com/gpuprof/gpuprof/workloads/device/ptx"
+)
+
+const file = "workloads/device/cuda/machinecode/code.tar.zst"
+
+var errStale = gpuprof.Errorf(nil, "the kernels' machine code is not that of their PTX").WithFix("run make kernels")
+
+func main() {
+	check, write := flag.String("check", "", "compare with this folder"), flag.String("write", "", "make the archive from this folder")
+	flag.Parse()
+	if err := run(*check, *write); err != nil {
+		fmt.Fprintf(os.Stderr, "machinecode: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(check, write string) error {
+	if write != "" {
+		made, err := assembled(write)
+		if err != nil {
+			return err
+		}
+		return pack(made)
+	}
+	packed, err := os.ReadFile(file)
+	if err != nil {
+		return gpuprof.Errorf(nil, "reading the machine code: %w", err).WithFix("run make kernels")
+	}
+	have, err := machinecode.Read(packed, "")
+	if err != nil {
+		return err
+	}
+	if check == "" {
+		return fresh(have)
+	}
+	made, err := assembled(check)
+	if err != nil {
+		return err
+	}
+	if !maps.EqualFunc(have, made, bytes.Equal) {
+		return errStale
+	}
+	fmt.Printf("machinecode: %s holds the %d files that were assembled\n", file, len(made))
+	return nil
+}
+
+// assembled is what a folder of the assembler's files becomes in the archive.
+func assembled(folder string) (map[string][]byte, error) {
+	made := map[string][]byte{}
+	for _, arch := range machinecode.Archs {
+		list, err := filepath.Glob(filepath.Join(folder, arch, "*.ptx"))
+		if err != nil {
+			return nil, err
+		}
+		if len(list) == 0 {
+			return nil, fmt.Errorf("reading machine code for %s: no PTX in %s", arch, filepath.Join(folder, arch))
+		}
+		for _, ptx := range list {
+			text, err := os.ReadFile(ptx)
+			if err != nil {
+				return nil, err
+			}
+			code, err := os.ReadFile(strings.TrimSuffix(ptx, ".ptx") + ".cubin")
+			if err != nil {
+				return nil, err
+			}
+			made[machinecode.Name(arch, string(text))] = code
+		}
+	}
+	return made, nil
+}
+
+// pack writes the archive. The compressor's version may change its bytes, so the content
+// is what is compared. The kernels of one PTX stand side by side, since they have much in common.
+func pack(made map[string][]byte) error {
+	var raw bytes.Buffer
+	out := tar.NewWriter(&raw)
+	names := slices.SortedFunc(maps.Keys(made), func(a, b string) int {
+		if c := strings.Compare(filepath.Base(a), filepath.Base(b)); c != 0 {
+			return c
+		}
+		return strings.Compare(a, b)
+	})
+	for _, name := range names {
+		if err := out.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(made[name])), Format: tar.FormatUSTAR}); err != nil {
+			return err
+		}
+		if _, err := out.Write(made[name]); err != nil {
+			return err
+		}
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	// 8 MB of window: what a decoder has to keep, and all of the archive.
+	zstd := exec.Command("zstd", "--ultra", "-22", "--zstd=wlog=23", "--quiet", "--stdout")
+	zstd.Stdin, zstd.Stderr = &raw, os.Stderr
+	packed, err := zstd.Output()
+	if err != nil {
+		return gpuprof.Errorf(nil, "packing the machine code with zstd: %w", err).WithFix("install the package zstd")
+	}
+	fmt.Printf("machinecode: wrote %s, %d bytes\n", file, len(packed))
+	return os.WriteFile(file, packed, 0o644)
+}
+
+// fresh looks for the machine code of every PTX below workloads and internal.
+func fresh(have map[string][]byte) error {
+	want := map[string]bool{}
+	for _, root := range []string{"workloads", "internal"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".ptx.zst") || strings.Contains(filepath.ToSlash(path), "/testdata/") {
+				return err
+			}
+			packed, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			text, err := ptx.Text(&device.Kernel{Name: path, PTX: string(packed)})
+			if err != nil {
+				return err
+			}
+			for _, arch := range machinecode.Archs {
+				want[machinecode.Name(arch, text)] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for name := range want {
+		if have[name] == nil {
+			return errStale
+		}
+	}
+	if len(have) != len(want) {
+		return errStale
+	}
+	return nil
+}

@@ -1,0 +1,253 @@
+package cuda
+
+import (
+	"errors"
+	"math"
+	"runtime"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// Stream is a CUDA stream that does not synchronise with the default one.
+type Stream struct {
+	dev    *Device
+	h      streamHandle
+	name   string
+	slot   int
+	closed bool
+	rec    *recording // not nil while a Capture records
+}
+
+// NewStream implements gpuprof.Device.
+func (d *Device) NewStream(name string) (device.Stream, error) {
+	if err := d.enter("making a stream"); err != nil {
+		return nil, err
+	}
+	defer d.leave()
+	if name == "" {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "making a stream on CUDA: it needs a name for messages and reports")
+	}
+	s := &Stream{dev: d, name: name}
+	if err := d.check(d.drv.StreamCreate(&s.h, streamNonBlocking, 0), "making stream "+name); err != nil {
+		return nil, err
+	}
+	s.slot = d.takeSlot(name)
+	d.streams = append(d.streams, s)
+	return s, nil
+}
+
+// takeSlot finds a slot of no open stream, or the last, which is then shared.
+func (d *Device) takeSlot(name string) int {
+	for i := range d.slots {
+		if at := &d.slots[i]; at.stream == "" {
+			*at = slot{stream: name, passed: d.launched}
+			return i
+		}
+	}
+	d.slots[slots-1].shared = true
+	d.slots[slots-1].stream += " or " + name
+	return slots - 1
+}
+
+func (s *Stream) String() string { return "stream " + s.name }
+
+// usable is why a stream takes no work, or nil.
+func (s *Stream) usable(doing string) error {
+	switch {
+	case s.dev.closed:
+		return errClosed(doing)
+	case s.closed:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s on CUDA: stream %s is closed", doing, s.name).WithFix("make a new one")
+	case s.dev.lost != nil:
+		return s.dev.tell()
+	}
+	return nil
+}
+
+// Launch implements gpuprof.Stream. n may be 0, which runs nothing.
+func (s *Stream) Launch(f device.Func, n int, a *device.Args) error {
+	fn, ok := f.(*kernelFunc)
+	if !ok || fn == nil || fn.dev != s.dev || s.closed || s.dev.lost != nil || n < 0 || n > math.MaxInt32 {
+		return s.launchFault(f, n)
+	}
+	if a == nil {
+		var err error
+		if a, err = fn.kernel.Given(a, s.name); err != nil {
+			return err
+		}
+	}
+	for _, i := range fn.bufs {
+		if b, ok := a.Bufs[i].(*Buffer); !ok || b == nil || b.dev != s.dev || b.state != onDevice {
+			return s.argumentFault(fn, i, a.Bufs[i])
+		}
+	}
+	if s.rec != nil {
+		s.rec.items = append(s.rec.items, item{kind: itemLaunch, fn: fn, n: n, args: *a})
+		return nil
+	}
+	if n > 0 {
+		if r := fn.enqueue(s.h, n, a); r != success {
+			if err := s.retry(r, fn, n, a); err != nil {
+				return err
+			}
+		}
+		s.launchedOn(fn)
+	}
+	s.dev.meter.Launches++
+	return nil
+}
+
+// retry repeats a launch that was refused because the calling thread has no
+// context, or another device's, and turns any other result into an error.
+func (s *Stream) retry(r Result, fn *kernelFunc, n int, a *device.Args) error {
+	if r == errInvalidContext || r == errInvalidHandle {
+		runtime.LockOSThread() // see Device.enter
+		defer runtime.UnlockOSThread()
+		if r = s.dev.drv.CtxSet(s.dev.ctx); r == success {
+			r = fn.enqueue(s.h, n, a)
+		}
+	}
+	if r == success {
+		return nil
+	}
+	return fn.fault(r, "launching kernel "+fn.kernel.Name+" on stream "+s.name)
+}
+
+func (s *Stream) launchFault(f device.Func, n int) error {
+	if err := s.usable("launching a kernel on stream " + s.name); err != nil {
+		return err
+	}
+	fn, ok := f.(*kernelFunc)
+	if !ok || fn == nil || fn.dev != s.dev {
+		return gpuprof.Errorf(gpuprof.ErrUsage,
+			"launching a kernel on stream %s: the kernel was loaded by another device", s.name).WithFix("load it on this one")
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s on stream %s: %d items", fn.kernel.Name, s.name, n).WithFix("give 0 to %d", math.MaxInt32)
+}
+
+func (s *Stream) argumentFault(fn *kernelFunc, i int, b device.Buffer) error {
+	mine, fault := s.dev.buffer(b)
+	if fault == (gpuprof.Unfit{}) {
+		fault = gpuprof.Unfit{Why: "is " + mine.String() + ", which a GPU cannot see", Fix: "use device or pinned memory"}
+	}
+	return fault.Of("launching kernel %s on stream %s: argument %d", fn.kernel.Name, s.name, i)
+}
+
+// Record implements gpuprof.Stream. The GPU stamps the event when the stream
+// reaches it; it may be recorded again.
+func (s *Stream) Record(ev device.Event) error {
+	e, ok := ev.(*Event)
+	if s.closed || s.dev.lost != nil || !ok || e == nil || e.dev != s.dev {
+		return s.eventFault("recording an event on stream "+s.name, ev)
+	}
+	if s.rec != nil {
+		s.rec.items = append(s.rec.items, item{kind: itemRecord, event: e})
+		return nil
+	}
+	if e.stream != s && e.stream != nil {
+		if err := e.renew(); err != nil {
+			return err
+		}
+	}
+	if r := s.dev.drv.EventRecord(e.h, s.h); r != success {
+		if err := s.dev.again(r, func() Result { return s.dev.drv.EventRecord(e.h, s.h) }, "recording an event on stream "+s.name); err != nil {
+			return err
+		}
+	}
+	e.recordedOn(s)
+	return nil
+}
+
+func (s *Stream) eventFault(doing string, ev device.Event) error {
+	if err := s.usable(doing); err != nil {
+		return err
+	}
+	_, fault := s.dev.event(ev)
+	return fault.Of("%s: the event", doing)
+}
+
+// WaitFor implements gpuprof.Stream: the stream waits for the event's latest
+// Record before this call; recording it again later changes nothing.
+func (s *Stream) WaitFor(ev device.Event) error {
+	e, ok := ev.(*Event)
+	if s.closed || s.dev.lost != nil || !ok || e == nil || e.dev != s.dev {
+		return s.eventFault("making stream "+s.name+" wait for an event", ev)
+	}
+	if s.rec != nil {
+		return s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
+			"capturing stream %s: it cannot wait for %s while captured", s.name, e).WithFix("wait before or after the capture"))
+	}
+	if e.stream == nil {
+		return e.recorded("making stream " + s.name + " wait for")
+	}
+	if r := s.dev.drv.StreamWait(s.h, e.h); r != success {
+		return s.dev.again(r, func() Result { return s.dev.drv.StreamWait(s.h, e.h) }, "making stream "+s.name+" wait for an event")
+	}
+	return nil
+}
+
+// Sync implements gpuprof.Stream.
+func (s *Stream) Sync() error {
+	if s.closed || s.dev.lost != nil {
+		if err := s.usable("synchronizing stream " + s.name); err != nil {
+			return err
+		}
+	}
+	if s.rec != nil {
+		return s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
+			"capturing stream %s: it cannot be synchronized while captured", s.name).WithFix("synchronize before or after the capture"))
+	}
+	start := s.dev.now()
+	err := s.wait()
+	s.dev.meter.SyncPoints++
+	s.dev.meter.BlockedNS += s.dev.now() - start
+	return err
+}
+
+// wait blocks until the stream is empty and counts nothing.
+func (s *Stream) wait() error {
+	if s.dev.lost != nil {
+		return s.dev.tell()
+	}
+	if r := s.dev.drv.StreamSync(s.h); r != success {
+		if err := s.dev.again(r, func() Result { return s.dev.drv.StreamSync(s.h) }, "synchronizing stream "+s.name); err != nil {
+			return err
+		}
+	}
+	s.passed()
+	return nil
+}
+
+// Close waits for the stream's work and destroys the stream. It returns the
+// failure of that work unless the caller has been told of it. Closing twice
+// is harmless.
+func (s *Stream) Close() error {
+	if s.closed {
+		return nil
+	}
+	d := s.dev
+	s.closed = true
+	s.rec = nil
+	for i, other := range d.streams {
+		if other == s {
+			d.streams = append(d.streams[:i], d.streams[i+1:]...)
+			break
+		}
+	}
+	told := d.told
+	runtime.LockOSThread() // see Device.enter
+	defer runtime.UnlockOSThread()
+	err := d.check(d.drv.CtxSet(d.ctx), "closing stream "+s.name)
+	if err == nil {
+		err = s.wait()
+	}
+	err = errors.Join(err, d.blas.forget(s.h), d.dnn.forget(s.h), d.clean(d.drv.StreamDestroy(s.h), "closing stream "+s.name))
+	if at := &d.slots[s.slot]; !at.shared {
+		*at = slot{passed: at.passed}
+	}
+	if err != nil && told {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,373 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"github.com/gpuprof/gpuprof"
+	"math"
+	"unsafe"
+)
+
+// Place says where a buffer's bytes live.
+type Place uint8
+
+const (
+	// OnDevice memory is what kernels read and write.
+	OnDevice Place = iota
+	// Pinned host memory can be copied while the caller goes on.
+	Pinned
+	// Pageable host memory is ordinary memory; copies from it are counted
+	// apart because a GPU driver has to stage them.
+	Pageable
+)
+
+func (p Place) String() string {
+	switch p {
+	case OnDevice:
+		return "device"
+	case Pinned:
+		return "pinned"
+	case Pageable:
+		return "pageable"
+	}
+	return "unknown"
+}
+
+// Buffer is a block of memory owned by one device.
+type Buffer interface {
+	Place() Place
+	Len() int      // bytes
+	Bytes() []byte // the caller's view; nil for memory only a GPU can see
+	Addr() uint64  // what a GPU kernel receives
+	Free() error   // an error if already freed
+}
+
+// MaxArgs bounds a kernel's parameters; the array is fixed so that a launch
+// allocates nothing.
+const MaxArgs = 20
+
+// Args are a kernel's arguments. Launch copies them, so one Args can be
+// filled again for the next launch. A CUDA device passes &Bits[i]; the Go
+// twin reads Bufs and the typed accessors.
+type Args struct {
+	Bits [MaxArgs]uint64
+	Bufs [MaxArgs]Buffer
+}
+
+// SetBuf makes argument i a buffer.
+func (a *Args) SetBuf(i int, b Buffer) { a.Bufs[i], a.Bits[i] = b, b.Addr() }
+
+// SetBufAt makes argument i a buffer from byte at on.
+func (a *Args) SetBufAt(i int, b Buffer, at int64) { a.Bufs[i], a.Bits[i] = b, b.Addr()+uint64(at) }
+
+// SetInt makes argument i a 32-bit integer.
+func (a *Args) SetInt(i int, v int) { a.Bits[i] = uint64(uint32(int32(v))) }
+
+// SetF32 makes argument i a float32.
+func (a *Args) SetF32(i int, v float32) { a.Bits[i] = uint64(math.Float32bits(v)) }
+
+// Int reads argument i as a 32-bit integer.
+func (a *Args) Int(i int) int { return int(int32(uint32(a.Bits[i]))) }
+
+// F32 reads argument i as a float32.
+func (a *Args) F32(i int) float32 { return math.Float32frombits(uint32(a.Bits[i])) }
+
+// Floats is argument i's memory as float32 values (host device only).
+func (a *Args) Floats(i int) []float32 { return values[float32](a.Bytes(i)) }
+
+// Ints is argument i's memory as int32 values (host device only).
+func (a *Args) Ints(i int) []int32 { return values[int32](a.Bytes(i)) }
+
+// Bytes is argument i's memory (host device only).
+func (a *Args) Bytes(i int) []byte {
+	b := a.Bufs[i]
+	return b.Bytes()[a.Bits[i]-b.Addr():]
+}
+
+// Floats views a buffer the caller can see as float32 values; empty when it cannot.
+func Floats(b Buffer) []float32 { return values[float32](b.Bytes()) }
+
+// Ints views a buffer the caller can see as int32 values; empty when it cannot.
+func Ints(b Buffer) []int32 { return values[int32](b.Bytes()) }
+
+func values[T float32 | int32](v []byte) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/4)
+}
+
+// Kernel is data: one computation written once for each kind of device. The
+// fields of the other device are simply not read.
+type Kernel struct {
+	Name string // as shown in reports, e.g. "tp_csr"
+	Sig  string // one letter a parameter: b buffer, i int32, f float32
+
+	// Host computes items [lo, hi) of n. The device calls it from several
+	// goroutines on disjoint ranges unless Serial is set.
+	Host   func(a *Args, lo, hi int)
+	Serial bool
+	Grain  int // fewest items worth a goroutine; 0 means 1
+
+	PTX, Entry  string // the same computation for CUDA: text, or text compressed with zstd (package workloads/device/ptx)
+	Lib         string // or the vendor library's routine
+	Threads     int    // CUDA threads per block
+	PerBlock    int    // items a block; blocks = ceil(n/PerBlock)
+	SharedBytes int
+	Cooperative bool
+}
+
+// Func is a kernel that one device has made ready to launch.
+type Func interface{ Kernel() *Kernel }
+
+// Event marks a point in a stream.
+type Event interface {
+	// Done reports whether the stream has passed the event; it does not block.
+	Done() (bool, error)
+	// Wait blocks the caller until it has; counted in Meter.EventWaits and BlockedNS.
+	Wait() error
+}
+
+// Stream runs work in order, beside the caller.
+type Stream interface {
+	// Launch enqueues n items of f. It does not wait for them. Arguments are
+	// those the kernel's Sig names; every b must be a live buffer. a may be nil
+	// where Sig is empty.
+	Launch(f Func, n int, a *Args) error
+	// Copy enqueues a copy of n bytes. It does not wait for it. One side at
+	// least is device memory.
+	Copy(dst Buffer, dstOff int, src Buffer, srcOff, n int) error
+	Record(Event) error
+	// WaitFor makes the stream, not the caller, wait for what the event marks
+	// now. An event never recorded is an error.
+	WaitFor(Event) error
+	// Sync blocks the caller until the stream is empty and returns the first
+	// error of its work; counted in Meter.SyncPoints and BlockedNS.
+	Sync() error
+	Close() error
+}
+
+// Meter counts what was asked of a device since it was opened. Pageable bytes
+// are part of the bytes of their direction; a launch of no items and a copy of
+// no bytes count; replaying a capture counts its parts. Counts are
+// exact: they compare without statistics.
+type Meter struct {
+	Launches         int64
+	CopiesH2D        int64
+	BytesH2D         int64
+	BytesH2DPageable int64
+	CopiesD2H        int64
+	BytesD2H         int64
+	BytesD2HPageable int64
+	CopiesD2D        int64
+	BytesD2D         int64
+	SyncPoints       int64 // Stream.Sync calls
+	EventWaits       int64 // Event.Wait calls
+	BlockedNS        int64 // caller's time inside Sync and Wait
+	Allocations      int64 // Device.Alloc calls
+}
+
+// Sub returns m - o, field by field.
+func (m Meter) Sub(o Meter) Meter {
+	return Meter{
+		Launches: m.Launches - o.Launches, CopiesH2D: m.CopiesH2D - o.CopiesH2D,
+		BytesH2D: m.BytesH2D - o.BytesH2D, BytesH2DPageable: m.BytesH2DPageable - o.BytesH2DPageable,
+		CopiesD2H: m.CopiesD2H - o.CopiesD2H, BytesD2H: m.BytesD2H - o.BytesD2H,
+		BytesD2HPageable: m.BytesD2HPageable - o.BytesD2HPageable,
+		CopiesD2D:        m.CopiesD2D - o.CopiesD2D, BytesD2D: m.BytesD2D - o.BytesD2D,
+		SyncPoints: m.SyncPoints - o.SyncPoints, EventWaits: m.EventWaits - o.EventWaits,
+		BlockedNS: m.BlockedNS - o.BlockedNS, Allocations: m.Allocations - o.Allocations,
+	}
+}
+
+// Add returns m + o, field by field.
+func (m Meter) Add(o Meter) Meter { return m.Sub(Meter{}.Sub(o)) }
+
+// CountCopy counts one copy of n bytes. The pageable counts are part of, not beside, the
+// bytes of their direction.
+func (m *Meter) CountCopy(dst, src Place, n int64) {
+	switch {
+	case dst == OnDevice && src == OnDevice:
+		m.CopiesD2D++
+		m.BytesD2D += n
+	case dst == OnDevice:
+		m.CopiesH2D++
+		m.BytesH2D += n
+		if src == Pageable {
+			m.BytesH2DPageable += n
+		}
+	default:
+		m.CopiesD2H++
+		m.BytesD2H += n
+		if dst == Pageable {
+			m.BytesD2HPageable += n
+		}
+	}
+}
+
+// Given are the arguments of a launch on a named stream: a itself, or none where a is nil and the
+// kernel has no parameters. ErrUsage where it has some.
+func (k *Kernel) Given(a *Args, stream string) (*Args, error) {
+	switch {
+	case a != nil:
+		return a, nil
+	case k.Sig == "":
+		return new(Args), nil
+	}
+	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s on stream %s: its signature %q has arguments, and Args is nil", k.Name, stream, k.Sig).WithFix("give an Args with a value for each letter")
+}
+
+// CheckCopy is the error, ErrUsage, of a copy on a named stream that does not fit its
+// buffers or lies between two of host memory.
+func CheckCopy(stream string, dst Buffer, dstOff int, src Buffer, srcOff, n int) error {
+	for _, end := range []struct {
+		name string
+		b    Buffer
+		off  int
+	}{{"destination", dst, dstOff}, {"source", src, srcOff}} {
+		if n < 0 || end.off < 0 || end.off > end.b.Len()-n { // no sum that can overflow
+			return gpuprof.Errorf(gpuprof.ErrUsage, "copying %d bytes on stream %s: %d bytes from offset %d do not fit the %s, %s of %d bytes", n, stream, n, end.off, end.name, end.b, end.b.Len()).
+				WithFix("correct the offset or the size")
+		}
+	}
+	if dst.Place() != OnDevice && src.Place() != OnDevice {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "copying %d bytes on stream %s: both %s and %s are host memory", n, stream, dst, src).WithFix("copy between their Bytes instead")
+	}
+	return nil
+}
+
+// Memory is a device's own account of its allocations, in bytes.
+type Memory struct {
+	InUse     int64
+	Peak      int64
+	Available int64 // what Alloc would still grant
+}
+
+// Info names a device.
+type Info struct {
+	Kind  string // "host" or "cuda"
+	Name  string
+	Arch  string // "amd64", "sm_90"
+	Cores int    // CPU threads the device uses, or multiprocessors
+	// MaxThreads is the most CPU threads a Threader takes; 0 where there are
+	// none to limit.
+	MaxThreads int
+	// CacheBytes is the last-level cache; steady mode rotates past it.
+	CacheBytes int64
+	// Facts are further fingerprint fields (driver, cuda, uuid_hash, …).
+	Facts map[string]string
+}
+
+// Device runs kernels. It is called by one goroutine; the workers of a
+// pipeline only fill host buffers.
+type Device interface {
+	Info() Info
+	// Alloc refuses with ErrMemory before touching memory when the request
+	// does not fit. The content is undefined.
+	Alloc(bytes int, p Place) (Buffer, error)
+	Load(*Kernel) (Func, error)
+	NewStream(name string) (Stream, error)
+	NewEvent() (Event, error)
+	// ElapsedNS is the time between two events that are done.
+	ElapsedNS(from, to Event) (int64, error)
+	// Capture records what fn enqueues on s as one Op that replays it. Waiting
+	// (Sync, WaitFor) and capturing again inside fn are errors.
+	Capture(s Stream, fn func() error) (Op, error)
+	Meter() Meter
+	Memory() Memory
+	// Ceilings measures the device's peak rates anew and returns the best of
+	// this and earlier calls. It is not counted in Meter.
+	Ceilings(context.Context) (gpuprof.Ceilings, error)
+	// Close waits for work in flight and releases everything still allocated.
+	Close() error
+}
+
+// Threader is a device whose kernels can be limited to n CPU threads.
+type Threader interface {
+	SetThreads(n int) error
+}
+
+// Pool is a device whose memory comes from a pool.
+type Pool interface {
+	// TrimPool gives memory that no buffer uses back to the system, as
+	// torch.cuda.empty_cache does.
+	TrimPool() error
+	// ResetPeak restarts Memory.Peak, as torch.cuda.reset_peak_memory_stats does.
+	ResetPeak() error
+	// Reserved is the bytes the pool holds, in use or not.
+	Reserved() int64
+}
+
+// CacheFlusher clears the last-level cache between cold samples, in order on
+// the stream and without waiting for it. It is not counted in Meter.
+type CacheFlusher interface{ FlushCache(Stream) error }
+
+// Spinner keeps a stream busy for about ns nanoseconds: the blocking kernel behind which
+// launches queue up. It is not counted in Meter.
+type Spinner interface {
+	Spin(s Stream, ns int64) error
+}
+
+// GRUSpec is a stack of GRU layers in one direction.
+type GRUSpec struct {
+	Input, Hidden, Layers, Batch, Steps int
+	Precision                           string // fp32, tf32, bf16 or fp16
+}
+
+// GRUMaker makes a vendor library's recurrent layer. x is [Steps, Batch,
+// Input], y [Steps, Batch, Hidden], h0 and hn [Layers, Batch, Hidden]; weights
+// hold, layer by layer, W_i [3 Hidden, Input or Hidden], W_h [3 Hidden,
+// Hidden], b_i and b_h [3 Hidden], gates in order r, z, n (PyTorch's). Values
+// are float32, for bf16 and fp16 all of them 16 bits wide. The weights are read
+// when the layer is made. Without the library the error is an ErrDevice that
+// says where it was looked for.
+type GRUMaker interface {
+	BindGRU(spec GRUSpec, x, h0, weights, y, hn Buffer) (Op, error)
+}
+
+// GRUTrainer is a device whose vendor library trains a GRU, by the routines gru_weights,
+// gru_forward, gru_backward and gru_gradients of Kernel.Lib. GRUSpace is the bytes of the
+// weights as the library has them arranged, and of what a forward keeps for its way back;
+// without the library the error is an ErrDevice. Precision is fp32 or tf32.
+type GRUTrainer interface {
+	GRUSpace(GRUSpec) (weights, kept int64, err error)
+}
+
+// CUDASource is a kernel's text in CUDA C++ that is made where the program runs.
+// Headers are what it includes, by the names in its directives; those of gpuprof's
+// dialect (device.cuh) are the device's own.
+type CUDASource struct {
+	Text    string
+	Headers map[string]string
+}
+
+// KernelCompiler compiles a kernel's source for the device and returns its PTX, which
+// Load takes. Compiler is what it is called and its version; without one the error is an
+// ErrDevice that says where it was looked for.
+type KernelCompiler interface {
+	Compiler() (string, error)
+	Compile(CUDASource) (ptx string, err error)
+}
+
+// Op is one or many launches bound to their arguments at set-up.
+type Op interface {
+	Enqueue(Stream) error  // no allocation, no blocking
+	Parts() []gpuprof.Part // one entry a launch, in order
+}
+
+// Short is why a request was refused for lack of memory: the refusal, or the
+// failure of a device that does not work any more, which has no memory left for
+// that reason. Such a one is asked for a megabyte, to say what failed.
+func Short(d Device, refusal error) error {
+	if d.Memory().Available > 0 {
+		return refusal
+	}
+	b, err := d.Alloc(1<<20, OnDevice)
+	switch {
+	case err == nil:
+		err = b.Free()
+	case errors.Is(err, gpuprof.ErrMemory):
+		return refusal
+	}
+	if err != nil {
+		return err
+	}
+	return refusal
+}

@@ -1,0 +1,213 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// Options say how much of the machine a device may use.
+type Options struct {
+	// Threads a kernel is split over, 1 to 4 times the processors; 0 means
+	// what the Go runtime uses (GOMAXPROCS, which knows container limits).
+	Threads int
+	// MemoryLimit in bytes for all buffers together; 0 means nine tenths of
+	// what the machine has available when the device is opened: the least of
+	// MemAvailable and what the control groups (v1 or v2) leave. Where
+	// neither can be read (not Linux), 4 GiB.
+	MemoryLimit int64
+	// LargestCopy is the most of each buffer in which memory's rates are measured,
+	// bytes; 0 means 256 MiB. Less than four times the last-level cache measures
+	// the cache: it is for tests that need a rate and not the machine's.
+	LargestCopy int64
+}
+
+// Device runs kernels on the processor. See the package comment.
+type Device struct {
+	pool    *pool
+	nudge   *nudge
+	limit   int64
+	largest int64 // of a buffer in which memory's rates are measured
+	facts   machine
+	base    time.Time // events count from here on the monotonic clock
+	root    fs.FS     // the machine's file tree
+	closed  bool
+
+	streams   []*Stream
+	buffers   map[*Buffer]struct{}
+	arena     arena
+	capturing *Stream
+
+	meter              device.Meter
+	deviceUse, hostUse usage
+	lastBuffer         int
+	lastEvent          int
+	ceilings           *gpuprof.Ceilings // measured; nil until asked for
+}
+
+var (
+	_ device.Device   = (*Device)(nil)
+	_ device.Threader = (*Device)(nil)
+)
+
+// Open starts a host device. Close it to end its goroutines and release its
+// memory.
+func Open(o Options) (*Device, error) {
+	return open(o, os.DirFS("/"))
+}
+
+func open(o Options, root fs.FS) (*Device, error) {
+	if o.Threads == 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	} else if err := checkThreads(o.Threads); err != nil {
+		return nil, err
+	}
+	if o.MemoryLimit < 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "opening device host: memory limit %d bytes", o.MemoryLimit).WithFix("give a positive limit, or 0 for all available memory")
+	}
+	if o.MemoryLimit == 0 {
+		o.MemoryLimit = defaultMemoryLimit(root)
+	}
+	if o.LargestCopy <= 0 {
+		o.LargestCopy = largestCopy
+	}
+	n := newNudge()
+	return &Device{
+		nudge:   n,
+		pool:    newPool(o.Threads, n),
+		limit:   o.MemoryLimit,
+		largest: o.LargestCopy,
+		facts:   readMachine(root),
+		base:    time.Now(),
+		root:    root,
+		buffers: make(map[*Buffer]struct{}),
+	}, nil
+}
+
+func maxThreads() int { return 4 * runtime.NumCPU() }
+
+func checkThreads(n int) error {
+	if n < 1 || n > maxThreads() {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting device host to %d threads: this machine allows 1 to %d", n, maxThreads())
+	}
+	return nil
+}
+
+// SetThreads implements gpuprof.Threader: kernels launched from now on are
+// split over n threads, 1 to 4 times the processors. It waits for the work in
+// flight.
+func (d *Device) SetThreads(n int) error {
+	if d.closed {
+		return errClosed("setting threads")
+	}
+	if err := checkThreads(n); err != nil {
+		return err
+	}
+	if n == d.pool.threads {
+		return nil
+	}
+	d.drain()
+	d.pool.close()
+	d.pool = newPool(n, d.nudge)
+	d.ceilings = nil // they hold for a number of threads
+	return nil
+}
+
+// Info implements gpuprof.Device.
+func (d *Device) Info() device.Info {
+	return device.Info{
+		Kind:       "host",
+		Name:       d.facts.model,
+		Arch:       runtime.GOARCH,
+		Cores:      d.pool.threads,
+		MaxThreads: maxThreads(),
+		CacheBytes: d.facts.cache,
+		Facts:      maps.Clone(d.facts.facts),
+	}
+}
+
+// kernelFunc is a kernel checked by Load.
+type kernelFunc struct {
+	dev    *Device
+	kernel *device.Kernel
+	bufs   []int // positions of its buffer parameters
+}
+
+func (f *kernelFunc) Kernel() *device.Kernel { return f.kernel }
+
+// Load implements gpuprof.Device. The kernel must not change afterwards.
+func (d *Device) Load(k *device.Kernel) (device.Func, error) {
+	if d.closed {
+		return nil, errClosed("loading a kernel")
+	}
+	if k == nil || k.Name == "" {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading a kernel on host: it has no name").WithFix("give it one")
+	}
+	if k.Host == nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on host: it has no Go implementation", k.Name).WithFix("set Host")
+	}
+	if len(k.Sig) > device.MaxArgs {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on host: %d parameters", k.Name, len(k.Sig)).WithFix("at most %d fit", device.MaxArgs)
+	}
+	if i := strings.IndexFunc(k.Sig, func(r rune) bool { return r != 'b' && r != 'i' && r != 'f' }); i >= 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on host: signature %q has %q at %d", k.Name, k.Sig, k.Sig[i], i).WithFix("use b, i and f")
+	}
+	k = slowed(k)
+	f := &kernelFunc{dev: d, kernel: k}
+	for i := range len(k.Sig) {
+		if k.Sig[i] == 'b' {
+			f.bufs = append(f.bufs, i)
+		}
+	}
+	return f, nil
+}
+
+// Meter implements gpuprof.Device. The pageable bytes are part of the bytes
+// of their direction; calls that return an error are not counted.
+func (d *Device) Meter() device.Meter { return d.meter }
+
+// Close implements gpuprof.Device. It waits for kernels in flight, however
+// long they take, and returns failures nobody has been told of. Closing twice
+// is harmless; every other call fails from here on.
+func (d *Device) Close() error {
+	if d.closed {
+		return nil
+	}
+	var errs []error
+	for len(d.streams) > 0 {
+		errs = append(errs, d.streams[0].Close())
+	}
+	d.pool.close()
+	d.nudge.close()
+	for b := range d.buffers {
+		errs = append(errs, d.release(b))
+	}
+	errs = append(errs, d.arena.close())
+	d.closed = true
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("closing device host: %w", err)
+	}
+	return nil
+}
+
+// drain waits until everything enqueued has run.
+func (d *Device) drain() {
+	for _, s := range d.streams {
+		s.await(s.last)
+	}
+}
+
+// now is nanoseconds on the monotonic clock since the device was opened.
+func (d *Device) now() int64 { return int64(time.Since(d.base)) }
+
+func errClosed(doing string) error {
+	return gpuprof.Errorf(gpuprof.ErrUsage, "%s on host: the device is closed", doing).WithFix("open a new one")
+}

@@ -1,0 +1,207 @@
+package host
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// chunksPerThread balances uneven items against the cost of handing out work.
+const chunksPerThread = 8
+
+// pool is the device's threads: threads-1 goroutines beside the stream that
+// asks. Streams share it; a stream whose request finds no idle helper does
+// the work alone.
+type pool struct {
+	threads int
+	nudge   *nudge
+	offers  chan offer
+	ended   sync.WaitGroup
+}
+
+// offer invites one helper to one run of a job. A helper that comes too late
+// finds the job closed or at a later generation and drops it.
+type offer struct {
+	job *job
+	gen uint32
+}
+
+// job is a kernel being split. Each stream owns one and uses it again.
+type job struct {
+	state  atomic.Uint64 // generation<<32 | open | helpers at work
+	next   atomic.Int64  // first item nobody has taken
+	idle   chan struct{} // the last helper out of a closed job reports here
+	gen    uint32
+	kernel *device.Kernel
+	args   *device.Args
+	n      int
+	chunk  int
+
+	mu      sync.Mutex
+	failure error
+}
+
+const (
+	jobOpen   = 1 << 31
+	jobActive = jobOpen - 1
+)
+
+func (j *job) init() { j.idle = make(chan struct{}, 1) }
+
+func newPool(threads int, n *nudge) *pool {
+	p := &pool{threads: threads, nudge: n, offers: make(chan offer, 4*threads)}
+	for range threads - 1 {
+		p.ended.Add(1)
+		go p.help()
+	}
+	return p
+}
+
+// close ends the helpers; no job may be running.
+func (p *pool) close() {
+	close(p.offers)
+	p.ended.Wait()
+}
+
+func (p *pool) help() {
+	defer p.ended.Done()
+	debug.SetPanicOnFault(true)
+	for {
+		for i := 0; i < spins && len(p.offers) == 0; i++ {
+			runtime.Gosched()
+		}
+		o, ok := <-p.offers
+		if !ok {
+			return
+		}
+		if o.job.join(o.gen) {
+			o.job.work()
+			o.job.leave()
+		}
+	}
+}
+
+// run executes items [0, n) of k and returns the first panic as an error.
+func (p *pool) run(j *job, k *device.Kernel, a *device.Args, n int) error {
+	if n == 0 {
+		return nil
+	}
+	j.kernel, j.args, j.n, j.failure = k, a, n, nil
+	j.chunk = n
+	if !k.Serial && p.threads > 1 {
+		j.chunk = chunkLen(n, p.threads, k.Grain)
+	}
+	j.next.Store(0)
+	helpers := min(p.threads, (n-1)/j.chunk+1) - 1
+	if helpers == 0 {
+		j.work()
+		return j.failure
+	}
+	j.gen++
+	j.state.Store(uint64(j.gen)<<32 | jobOpen)
+offering:
+	for range helpers {
+		select {
+		case p.offers <- offer{j, j.gen}:
+		default: // other streams keep the helpers busy
+			break offering
+		}
+	}
+	p.nudge.push()
+	j.work()
+	j.close()
+	return j.failure
+}
+
+// chunkLen is how many items are taken at a time.
+func chunkLen(n, threads, grain int) int {
+	share := (n-1)/(threads*chunksPerThread) + 1
+	return min(n, max(share, grain, 1))
+}
+
+func (j *job) join(gen uint32) bool {
+	for {
+		s := j.state.Load()
+		if s>>32 != uint64(gen) || s&jobOpen == 0 {
+			return false
+		}
+		if j.state.CompareAndSwap(s, s+1) {
+			return true
+		}
+	}
+}
+
+func (j *job) leave() {
+	if s := j.state.Add(^uint64(0)); s&(jobOpen|jobActive) == 0 {
+		j.idle <- struct{}{}
+	}
+}
+
+// close keeps further helpers out and waits for those at work.
+func (j *job) close() {
+	if j.state.And(^uint64(jobOpen))&jobActive == 0 {
+		return
+	}
+	for i := 0; i < spins && len(j.idle) == 0; i++ {
+		runtime.Gosched()
+	}
+	<-j.idle
+}
+
+// work takes chunks until none is left.
+func (j *job) work() {
+	defer j.recover()
+	chunk := int64(j.chunk)
+	for {
+		lo := int(j.next.Add(chunk) - chunk)
+		if lo >= j.n {
+			return
+		}
+		j.kernel.Host(j.args, lo, min(lo+j.chunk, j.n))
+	}
+}
+
+func (j *job) recover() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	j.next.Store(int64(j.n)) // nobody needs the rest
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.failure == nil {
+		j.failure = panicError(p, panicSite())
+	}
+}
+
+func panicError(p any, site string) error {
+	if err, ok := p.(error); ok {
+		return fmt.Errorf("%w (%s)", err, site)
+	}
+	return fmt.Errorf("%v (%s)", p, site)
+}
+
+// panicSite is the file and line that panicked, so that the sentence is
+// enough to find a kernel's mistake.
+func panicSite() string {
+	var pcs [32]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
+	panicking := false
+	for {
+		f, more := frames.Next()
+		inRuntime := strings.HasPrefix(f.Function, "runtime.")
+		if panicking && !inRuntime {
+			return fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)
+		}
+		panicking = panicking || inRuntime
+		if !more {
+			return "unknown place"
+		}
+	}
+}

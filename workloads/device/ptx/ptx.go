@@ -1,0 +1,42 @@
+// Package ptx unpacks the CUDA code that kernels carry: NAME.ptx.zst beside every .cu is
+// its PTX, compressed with zstd by scripts/kernels.sh. With gzip it would take 0.5 MB more
+// of a wheel, whose size is limited.
+package ptx
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// magic begins what zstd compressed (RFC 8878, section 3.1.1).
+const magic = "\x28\xb5\x2f\xfd"
+
+// unpacked are texts by what kernels carry. What hashes the code and each device ask for
+// the same text, which takes milliseconds to unpack.
+var unpacked sync.Map
+
+// Text is the text of a kernel's PTX. It fails where compressed PTX is damaged.
+func Text(k *device.Kernel) (string, error) {
+	if !strings.HasPrefix(k.PTX, magic) {
+		return k.PTX, nil
+	}
+	if text, known := unpacked.Load(k.PTX); known {
+		return text.(string), nil
+	}
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	var text []byte
+	if err == nil {
+		defer z.Close()
+		text, err = z.DecodeAll([]byte(k.PTX), nil)
+	}
+	if err != nil {
+		return "", gpuprof.Errorf(nil, "unpacking the PTX of kernel %s: %w", k.Name, err).WithFix("this is a fault in gpuprof, please report it")
+	}
+	kept, _ := unpacked.LoadOrStore(k.PTX, string(text))
+	return kept.(string), nil
+}

@@ -1,0 +1,152 @@
+package devicebench
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+const (
+	batchTime = 20e-3 // s of work a batch
+	mostBatch = 1000  // launches: a queue holds about that many
+	inFlight  = 3     // batches enqueued at once: the device never waits for the host
+)
+
+// together runs the load and reads what it did to the device.
+func (b *bench) together() error {
+	if b.o.Late() || b.load == nil {
+		return nil
+	}
+	b.o.Progress(b.target.Device, "load")
+	in := b.target.Instruments
+	var before map[string]float64
+	if in != nil {
+		before = in.Throttles()
+		in.Resume()
+	}
+	begin := time.Now()
+	rate, half, err := b.sustain()
+	if err != nil {
+		return fmt.Errorf("holding %s under load: %w", b.target.Device, err)
+	}
+	b.card.Set("sustained", rate)
+	if in == nil {
+		for _, name := range []string{"sm_clock", "power", "temperature"} {
+			b.card.SetUnknown(name, "there is no telemetry")
+		}
+		return nil
+	}
+	if n, ok := in.Foreign(); ok {
+		b.card.Condition.Foreign = &n
+	}
+	b.card.Condition.ThrottledS = gained(before, in.Throttles())
+	tracks := in.Stop()
+	b.readTracks(tracks, half.Sub(b.started).Seconds(), begin.Sub(b.started).Seconds())
+	b.started = time.Time{} // stopped
+	return nil
+}
+
+// sustain keeps the device busy and gives its rate over the second half, in
+// flop/s, and when that half began.
+func (b *bench) sustain() (rate float64, half time.Time, err error) {
+	events := make([]device.Event, inFlight)
+	for i := range events {
+		if events[i], err = b.dev.NewEvent(); err != nil {
+			return 0, half, err
+		}
+	}
+	batch := min(max(1, int(batchTime/b.load.s)), mostBatch)
+	begin := time.Now()
+	end := begin.Add(b.o.Load)
+	half = begin.Add(b.o.Load / 2)
+	var done []time.Time // when batch i was seen to be finished
+	for i := 0; time.Now().Before(end) || i < 2*inFlight; i++ {
+		if err := b.ctx.Err(); err != nil {
+			return 0, half, err
+		}
+		if i >= inFlight {
+			if err := events[i%inFlight].Wait(); err != nil {
+				return 0, half, err
+			}
+			done = append(done, time.Now())
+		}
+		for range batch {
+			if err := b.stream.Launch(b.load.f, b.load.items, &b.load.args); err != nil {
+				return 0, half, err
+			}
+		}
+		if err := b.stream.Record(events[i%inFlight]); err != nil {
+			return 0, half, err
+		}
+	}
+	if err := b.stream.Sync(); err != nil {
+		return 0, half, err
+	}
+	first, _ := slices.BinarySearchFunc(done, half, time.Time.Compare)
+	first = min(first, len(done)-2) // on a slow device a batch can last longer than the half
+	span := done[len(done)-1].Sub(done[first]).Seconds()
+	return b.load.flops * float64(batch) * float64(len(done)-1-first) / max(span, 1e-9), half, nil
+}
+
+// gained is b minus a, reason by reason; nil when nothing is known.
+func gained(a, b map[string]float64) map[string]float64 {
+	if len(b) == 0 {
+		return nil
+	}
+	out := map[string]float64{}
+	for reason, v := range b {
+		out[reason] = max(0, v-a[reason])
+	}
+	return out
+}
+
+// readTracks takes clock, power and temperature from the second half of the
+// load, which began at from, and the link's best state from before start.
+func (b *bench) readTracks(tracks map[string]gpuprof.Track, from, start float64) {
+	inf := math.Inf(1)
+	if v := window(tracks["gpu_sm_clock"], from, inf); len(v) > 0 {
+		slices.Sort(v)
+		b.card.Set("sm_clock", v[len(v)/2])
+	} else {
+		b.card.SetUnknown("sm_clock", "telemetry does not report it")
+	}
+	if v := window(tracks["gpu_power"], from, inf); len(v) > 0 {
+		sum := 0.0
+		for _, w := range v {
+			sum += w
+		}
+		b.card.Set("power", sum/float64(len(v)))
+	} else {
+		b.card.SetUnknown("power", "telemetry does not report it")
+	}
+	if v := window(tracks["gpu_temperature"], from, inf); len(v) > 0 {
+		b.card.Set("temperature", slices.Max(v))
+	} else {
+		b.card.SetUnknown("temperature", "telemetry does not report it")
+	}
+	// A link wakes up for a copy and falls asleep again: its best is its own.
+	if v := window(tracks["gpu_pcie_gen"], 0, start); len(v) > 0 {
+		b.card.Condition.LinkGen = int(slices.Max(v))
+	}
+	if v := window(tracks["gpu_pcie_width"], 0, inf); len(v) > 0 {
+		b.card.Condition.LinkWidth = int(slices.Max(v))
+	}
+}
+
+// window is a track's known values between two times.
+func window(t gpuprof.Track, from, to float64) []float64 {
+	var out []float64
+	for i, at := range t.TimeS {
+		if v := float64(t.Value[i]); at >= from && at <= to && !math.IsNaN(v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func sentence(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -1,0 +1,149 @@
+package devicebench
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// copies measures the device's memory.
+func (b *bench) copies() error {
+	c, err := b.dev.Ceilings(b.ctx)
+	if err != nil {
+		return err
+	}
+	if !(c.CopyBytesPerS > 0) {
+		b.card.SetUnknown("copy", "too little device memory is free to copy past the cache; stop the other programs on the GPU")
+		return nil
+	}
+	b.card.Set("copy", c.CopyBytesPerS)
+	return nil
+}
+
+// empty is a kernel that does nothing; a CUDA device has its own of that name.
+func empty() *device.Kernel {
+	return &device.Kernel{Name: "null", Serial: true, Host: func(*device.Args, int, int) {}}
+}
+
+// launchTries is how often a launch is timed from end to end.
+const launchTries = 200
+
+// launches measures an empty kernel, and two events with nothing in between.
+func (b *bench) launches() error {
+	f, err := b.dev.Load(empty())
+	if err != nil {
+		return err
+	}
+	var args device.Args
+	var took []float64
+	for range min(launchTries, b.o.Launches) {
+		begin := time.Now()
+		if err := b.stream.Launch(f, 1, &args); err != nil {
+			return err
+		}
+		if err := b.stream.Sync(); err != nil {
+			return err
+		}
+		took = append(took, time.Since(begin).Seconds())
+	}
+	// The median: a single launch scatters to both sides.
+	slices.Sort(took)
+	b.card.Set("launch", took[len(took)/2])
+	row, err := b.best(func() error {
+		for range b.o.Launches {
+			if err := b.stream.Launch(f, 1, &args); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	b.card.Set("launch_interval", row/float64(b.o.Launches))
+	pair, err := b.best(func() error { return nil })
+	if err != nil {
+		return err
+	}
+	b.card.Set("event_pair", pair)
+	return nil
+}
+
+// link measures copies between host and device, both ways and from both kinds
+// of host memory, by the host's clock: a driver stages pageable memory before
+// and after anything an event could mark.
+func (b *bench) link() error {
+	if in := b.target.Instruments; in != nil {
+		in.Resume() // an idle link is slower: its state has to be read now
+		defer in.Pause()
+	}
+	n := b.o.LinkBytes
+	if room := b.dev.Memory().Available / 4; int64(n) > room {
+		n = int(room)
+	}
+	if n < 1<<12 {
+		return device.Short(b.dev, gpuprof.Errorf(gpuprof.ErrMemory, "%s of device memory available", gpuprof.FormatBytes(float64(b.dev.Memory().Available))).WithFix("free some"))
+	}
+	mark := b.mark()
+	onDevice, err := b.alloc(n, device.OnDevice)
+	if err != nil {
+		return err
+	}
+	for _, place := range []device.Place{device.Pinned, device.Pageable} {
+		host, err := b.alloc(n, place)
+		if err != nil {
+			return err
+		}
+		random(host.Bytes())
+		for _, way := range []struct {
+			name     string
+			dst, src device.Buffer
+		}{{"h2d_", onDevice, host}, {"d2h_", host, onDevice}} {
+			s, err := b.clocked(func() error { return b.stream.Copy(way.dst, 0, way.src, 0, n) })
+			if err != nil {
+				return err
+			}
+			b.card.Set(way.name+place.String(), float64(n)/s)
+		}
+	}
+	return b.release(mark)
+}
+
+// clocked is the least time by the host's clock until enqueued work is done,
+// after one run that is not counted.
+func (b *bench) clocked(enqueue func() error) (float64, error) {
+	least := 0.0
+	for try := range b.o.Tries + 1 {
+		if err := b.ctx.Err(); err != nil {
+			return 0, err
+		}
+		begin := time.Now()
+		if err := errors.Join(enqueue(), b.stream.Sync()); err != nil {
+			return 0, err
+		}
+		if s := max(time.Since(begin).Seconds(), 1e-9); try == 1 || try > 1 && s < least {
+			least = s
+		}
+	}
+	return least, nil
+}
+
+// random fills memory with bits that are ordinary numbers read as float32 and
+// as bfloat16, of both signs and magnitudes from 0.5 to 2: products of zeros
+// draw less power, and of NaN nobody knows.
+func random(p []byte) {
+	x := uint64(0x9e3779b97f4a7c15)
+	for i := 0; i+4 <= len(p); i += 4 {
+		// xorshift64, Marsaglia 2003
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		v := uint32(x >> 32)
+		// Sign free, exponent 126 or 127, in both halves: 0x3f00 to 0x3fff.
+		v = v&0x80ff80ff | 0x3f003f00
+		p[i], p[i+1], p[i+2], p[i+3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+	}
+}

@@ -1,0 +1,204 @@
+package devicebench
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+const (
+	// tile is the own kernel's: sides are its multiples.
+	tile = 128
+	// longEnough is a product's time past which launch cost and event tick are
+	// lost in it.
+	longEnough = 5e-3 // s
+)
+
+// product is a square matrix product ready to launch.
+type product struct {
+	name  string // of its metric
+	f     device.Func
+	items int
+	args  device.Args
+	flops float64
+	s     float64 // its best time
+}
+
+// kind is a way to multiply.
+type kind struct {
+	metric string
+	kernel *device.Kernel
+	bytes  int // an element of the factors
+}
+
+// libraryKinds are the vendor library's products: out[n, N] = a[n, K] b[K, N],
+// parameters a, b, out, K, N, scale, n items.
+func libraryKinds() []kind {
+	of := func(metric string, bytes int) kind {
+		return kind{metric, &device.Kernel{Name: metric, Sig: "bbbiif", Lib: metric}, bytes}
+	}
+	return []kind{of("gemm_fp32", 4), of("gemm_tf32", 4), of("gemm_bf16", 2)}
+}
+
+// ownKind is the device's own float32 product: c = a b, parameters c, a, b,
+// side; an item a tile. Its host twin is for devices without PTX.
+func ownKind() kind {
+	return kind{"gemm_fp32_own", &device.Kernel{Name: "ceiling_product", Sig: "bbbi", Host: hostProduct}, 4}
+}
+
+func hostProduct(a *device.Args, lo, hi int) {
+	c, x, y, size := a.Floats(0), a.Floats(1), a.Floats(2), a.Int(3)
+	across := size / tile
+	for t := lo; t < hi; t++ {
+		row0, col0 := t/across*tile, t%across*tile
+		for i := row0; i < row0+tile; i++ {
+			out := c[i*size+col0 : i*size+col0+tile]
+			clear(out)
+			for k := range size {
+				v := x[i*size+k]
+				row := y[k*size+col0 : k*size+col0+tile]
+				for j, w := range row {
+					out[j] += v * w
+				}
+			}
+		}
+	}
+}
+
+// products measures every way to multiply that there is, and keeps the fastest
+// for the load.
+func (b *bench) products() error {
+	base := b.mark()
+	library := false
+	for _, k := range libraryKinds() {
+		f, err := b.dev.Load(k.kernel)
+		if err != nil {
+			b.card.SetUnknown(k.metric, sentence(err))
+			continue
+		}
+		if err := b.multiply(k, f); err != nil {
+			if b.ctx.Err() != nil || b.stream.Sync() != nil {
+				return err // not the library's refusal but the device's failure
+			}
+			b.card.SetUnknown(k.metric, sentence(err))
+			continue
+		}
+		library = library || k.metric == "gemm_fp32"
+	}
+	if !library {
+		k := ownKind()
+		f, err := b.dev.Load(k.kernel)
+		if err != nil {
+			return err
+		}
+		if err := b.multiply(k, f); err != nil {
+			return err
+		}
+	}
+	// The load's memory is made again: the sides differ from kind to kind.
+	if err := b.release(base); err != nil {
+		return err
+	}
+	return b.prepareLoad()
+}
+
+// multiply finds the side that runs long enough and times it.
+func (b *bench) multiply(k kind, f device.Func) error {
+	mark := b.mark()
+	for size := min(2*tile, b.o.Product); ; size = min(2*size, b.o.Product) {
+		p, err := b.product(k, f, size)
+		if err != nil {
+			return errors.Join(err, b.release(mark))
+		}
+		if p.s, err = b.best(func() error { return b.stream.Launch(p.f, p.items, &p.args) }); err != nil {
+			return errors.Join(err, b.release(mark))
+		}
+		grown := 3 * k.bytes * 4 * size * size
+		if p.s < longEnough && size < b.o.Product && int64(grown) < b.dev.Memory().Available/2 {
+			if err := b.release(mark); err != nil {
+				return err
+			}
+			continue
+		}
+		b.card.Set(k.metric, p.flops/p.s)
+		if b.load == nil || p.flops/p.s > b.load.flops/b.load.s {
+			b.load = p
+		}
+		return b.release(mark)
+	}
+}
+
+// product allocates and fills the matrices of one.
+func (b *bench) product(k kind, f device.Func, size int) (*product, error) {
+	n := float64(size)
+	p := &product{name: k.metric, f: f, items: size, flops: 2 * n * n * n}
+	x, err := b.matrix(size * size * k.bytes)
+	if err != nil {
+		return nil, err
+	}
+	y, err := b.matrix(size * size * k.bytes)
+	if err != nil {
+		return nil, err
+	}
+	out, err := b.alloc(4*size*size, device.OnDevice)
+	if err != nil {
+		return nil, err
+	}
+	if k.kernel.Lib == "" {
+		p.items = (size / tile) * (size / tile)
+		p.args.SetBuf(0, out)
+		p.args.SetBuf(1, x)
+		p.args.SetBuf(2, y)
+		p.args.SetInt(3, size)
+		return p, nil
+	}
+	p.args.SetBuf(0, x)
+	p.args.SetBuf(1, y)
+	p.args.SetBuf(2, out)
+	p.args.SetInt(3, size)
+	p.args.SetInt(4, size)
+	p.args.SetF32(5, 1)
+	return p, nil
+}
+
+// fillBytes is the piece of random numbers that fills a matrix, again and again.
+const fillBytes = 4 << 20
+
+func (b *bench) matrix(bytes int) (device.Buffer, error) {
+	m, err := b.alloc(bytes, device.OnDevice)
+	if err != nil {
+		return nil, err
+	}
+	piece, err := b.dev.Alloc(min(fillBytes, bytes), device.Pinned)
+	if err != nil {
+		return nil, err
+	}
+	random(piece.Bytes())
+	for at := 0; at < bytes && err == nil; at += piece.Len() {
+		err = b.stream.Copy(m, at, piece, 0, min(piece.Len(), bytes-at))
+	}
+	return m, errors.Join(err, b.stream.Sync(), piece.Free())
+}
+
+// prepareLoad makes the memory of the fastest product again.
+func (b *bench) prepareLoad() error {
+	if b.load == nil {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "no product could be measured").WithFix("see the reasons beside the figures")
+	}
+	k := ownKind()
+	for _, l := range libraryKinds() {
+		if l.metric == b.load.name {
+			k = l
+		}
+	}
+	size := b.load.args.Int(3)
+	p, err := b.product(k, b.load.f, size)
+	if err != nil {
+		return fmt.Errorf("preparing the load: %w", err)
+	}
+	p.s = b.load.s
+	b.load = p
+	return nil
+}

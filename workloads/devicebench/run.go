@@ -1,0 +1,309 @@
+package devicebench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// Instruments is the telemetry of a device. Tracks are in seconds from Start.
+type Instruments interface {
+	Start(ctx context.Context, every time.Duration)
+	Pause()
+	Resume()
+	Stop() map[string]gpuprof.Track
+	Throttles() map[string]float64 // seconds by reason since the device was chosen
+	Foreign() (n int, ok bool)
+}
+
+// Target is a device to measure.
+type Target struct {
+	Device string // as it can be named on the command line
+	UUID   string
+	// Open is called on the goroutine that measures.
+	Open func() (device.Device, error)
+	// Instruments may be nil.
+	Instruments Instruments
+	Condition   health.Condition
+	// CPUs next to the device, on which copies and launches are measured; none
+	// leaves the thread where it is.
+	CPUs []int
+}
+
+// Options set sizes and times; zero fields take the values in brackets.
+type Options struct {
+	Load      time.Duration // under load [10 s]
+	LinkBytes int           // of one copy over the link [256 MiB]
+	Product   int           // largest side of a product, a multiple of 128 [8192]
+	Tries     int           // of which the best counts [10]
+	Launches  int           // empty kernels in a row [1000]
+	// Late, where set, says that no time is left: what was not measured by then stays
+	// unknown, which is no error.
+	Late func() bool
+	// Progress, where set, is told what begins; it is called by several
+	// goroutines.
+	Progress func(device, phase string)
+}
+
+func (o Options) complete() Options {
+	if o.Load <= 0 {
+		o.Load = 10 * time.Second
+	}
+	if o.LinkBytes <= 0 {
+		o.LinkBytes = 256 << 20
+	}
+	if o.Product <= 0 {
+		o.Product = 8192
+	}
+	if o.Tries <= 0 {
+		o.Tries = 10
+	}
+	if o.Launches <= 0 {
+		o.Launches = 1000
+	}
+	if o.Late == nil {
+		o.Late = func() bool { return false }
+	}
+	if o.Progress == nil {
+		o.Progress = func(string, string) {}
+	}
+	o.Product = max(o.Product/tile*tile, tile)
+	return o
+}
+
+// Quick are the options of a check that has to end soon: the same work, measured fewer
+// times, so that its figures can be compared with those of a whole one.
+func Quick(late func() bool) Options { return Options{Load: 3 * time.Second, Tries: 3, Late: late} }
+
+// telemetryEvery is the interval of the telemetry.
+const telemetryEvery = 100 * time.Millisecond
+
+// Run measures every target and returns one card each, in their order. What
+// fails on one is in its card and stops no other. It takes some seconds a target
+// and then Options.Load for all together.
+func Run(ctx context.Context, targets []Target, o Options) []health.Card {
+	o = o.complete()
+	cards := make([]health.Card, len(targets))
+	turns := make([]chan struct{}, len(targets)+1)
+	for i := range turns {
+		turns[i] = make(chan struct{})
+	}
+	close(turns[0])
+	var all, loaded sync.WaitGroup
+	loaded.Add(len(targets))
+	for i, t := range targets {
+		all.Go(func() {
+			b := &bench{ctx: ctx, o: o, target: t, card: &cards[i]}
+			b.whole(turns[i], func() { close(turns[i+1]) }, &loaded)
+		})
+	}
+	all.Wait()
+	return cards
+}
+
+// bench measures one device.
+type bench struct {
+	ctx    context.Context
+	o      Options
+	target Target
+	card   *health.Card
+
+	dev      device.Device
+	stream   device.Stream
+	from, to device.Event
+	frees    []func() error
+	load     *product // the fastest product found
+	started  time.Time
+}
+
+// whole is a device's whole measurement: alone when turn is closed, until done
+// is called, then together with the others once all of them are ready.
+func (b *bench) whole(turn <-chan struct{}, done func(), loaded *sync.WaitGroup) {
+	b.card.Device, b.card.UUID, b.card.Condition = b.target.Device, b.target.UUID, b.target.Condition
+	end := sync.OnceFunc(done)
+	arrive := sync.OnceFunc(loaded.Done)
+	// Whatever happens, the others must not wait for this one.
+	defer arrive()
+	defer end()
+	<-turn
+	err := b.protect(func() error {
+		if err := b.open(); err != nil {
+			return err
+		}
+		return b.alone()
+	})
+	end()
+	if err == nil {
+		arrive()
+		loaded.Wait()
+		err = b.protect(b.together)
+	}
+	if cerr := b.close(); err == nil {
+		err = cerr
+	}
+	b.finish(err)
+}
+
+// protect turns a panic of a device into an error: one broken device must not
+// hide the others' figures.
+func (b *bench) protect(do func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = gpuprof.Errorf(gpuprof.ErrDevice, "measuring %s: %v", b.target.Device, r).WithFix("this is a fault in gpuprof, please report it")
+		}
+	}()
+	if err := b.ctx.Err(); err != nil {
+		return err
+	}
+	return do()
+}
+
+func (b *bench) finish(err error) {
+	why := "the measurement ended before it"
+	switch {
+	case err != nil:
+		b.card.Err, b.card.Error = err, strings.Join(strings.Fields(err.Error()), " ")
+	case b.o.Late():
+		why = "no time was left for it"
+	default:
+		return
+	}
+	for _, name := range health.Names() {
+		if _, ok := b.card.Metric(name); !ok && !b.mentioned(name) && name != "gemm_fp32_own" {
+			b.card.SetUnknown(name, why)
+		}
+	}
+}
+
+func (b *bench) mentioned(name string) bool {
+	for _, m := range b.card.Metrics {
+		if m.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *bench) open() error {
+	b.o.Progress(b.target.Device, "opening")
+	var err error
+	if b.dev, err = b.target.Open(); err != nil {
+		return err
+	}
+	info := b.dev.Info()
+	b.card.Name, b.card.Arch, b.card.Facts = info.Name, info.Arch, info.Facts
+	if b.stream, err = b.dev.NewStream("bench"); err != nil {
+		return err
+	}
+	if b.from, err = b.dev.NewEvent(); err != nil {
+		return err
+	}
+	if b.to, err = b.dev.NewEvent(); err != nil {
+		return err
+	}
+	if in := b.target.Instruments; in != nil {
+		in.Start(b.ctx, telemetryEvery)
+		in.Pause()
+		b.started = time.Now()
+	}
+	return nil
+}
+
+// alone measures what needs the machine to itself.
+func (b *bench) alone() error {
+	if len(b.target.CPUs) > 0 {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		// Where the thread may not move, it measures from where it is.
+		defer pin(b.target.CPUs)()
+	}
+	for _, phase := range []struct {
+		name string
+		do   func() error
+	}{
+		{"memory", b.copies}, {"launches", b.launches}, {"products", b.products}, {"link", b.link},
+	} {
+		if err := b.ctx.Err(); err != nil {
+			return err
+		}
+		if b.o.Late() {
+			return nil
+		}
+		b.o.Progress(b.target.Device, phase.name)
+		if err := phase.do(); err != nil {
+			return fmt.Errorf("measuring %s of %s: %w", phase.name, b.target.Device, err)
+		}
+	}
+	return nil
+}
+
+// close releases everything; the device's own Close gives back what is left.
+func (b *bench) close() error {
+	var errs []error
+	if b.target.Instruments != nil && !b.started.IsZero() {
+		b.target.Instruments.Stop()
+	}
+	for i := len(b.frees) - 1; i >= 0; i-- {
+		errs = append(errs, b.frees[i]())
+	}
+	b.frees = nil
+	if b.stream != nil {
+		errs = append(errs, b.stream.Close())
+	}
+	if b.dev != nil {
+		errs = append(errs, b.dev.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// alloc is a buffer that lives until the end of the measurement, or free.
+func (b *bench) alloc(bytes int, p device.Place) (device.Buffer, error) {
+	buf, err := b.dev.Alloc(bytes, p)
+	if err == nil {
+		b.frees = append(b.frees, buf.Free)
+	}
+	return buf, err
+}
+
+// mark is a place to give memory back to.
+func (b *bench) mark() int { return len(b.frees) }
+
+func (b *bench) release(mark int) error {
+	var errs []error
+	for i := len(b.frees) - 1; i >= mark; i-- {
+		errs = append(errs, b.frees[i]())
+	}
+	b.frees = b.frees[:mark]
+	return errors.Join(errs...)
+}
+
+// best is the least time in s that the device took for what enqueue enqueues,
+// by its own events, after one run that is not counted.
+func (b *bench) best(enqueue func() error) (float64, error) {
+	least := 0.0
+	for try := range b.o.Tries + 1 {
+		if err := b.ctx.Err(); err != nil {
+			return 0, err
+		}
+		if err := errors.Join(b.stream.Record(b.from), enqueue(), b.stream.Record(b.to), b.stream.Sync()); err != nil {
+			return 0, err
+		}
+		ns, err := b.dev.ElapsedNS(b.from, b.to)
+		if err != nil {
+			return 0, err
+		}
+		// An event tick at least: a rate must not be infinite.
+		if s := gpuprof.Seconds(max(ns, 1)); try == 1 || try > 1 && s < least {
+			least = s
+		}
+	}
+	return least, nil
+}

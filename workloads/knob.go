@@ -1,0 +1,228 @@
+package workloads
+
+import (
+	"fmt"
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Knob is one setting of a workload.
+type Knob struct {
+	Name    string
+	Doc     string
+	Default string
+	// Values are the names that can be given; with Parse set, they are
+	// accepted beside what Parse accepts.
+	Values []string
+	// Accept describes what Parse takes: "integer >= 1".
+	Accept string
+	// Parse returns the canonical spelling of a value outside Values, or an
+	// error saying what is wrong with it ("must be at least 1").
+	Parse func(string) (string, error)
+	// NamesFile says that a value outside Values is a path.
+	NamesFile bool
+	// Model knobs change what is computed; the others change how. Tuning
+	// never touches a model knob, and runs that differ in one do not compare.
+	Model bool
+
+	// Scales says that the work of a step is proportional to the value.
+	Scales bool
+	// Repeats is after how many steps what the setting asks for comes again; nil
+	// is after each. EveryKnob sets it.
+	Repeats func(gpuprof.Settings) int
+	// Try are values that tune tries first. Nil: it goes by Values, and by
+	// multiples of a number. Empty: the knob is left alone.
+	Try []string
+	// Ungated says by value why a gate's figures would mean nothing under it.
+	Ungated map[string]string
+	// TryUnderLoad are those that it tries instead where the goal is what callers see.
+	TryUnderLoad []string
+	// Acts are the stages whose time the knob can change; AllStages is any. Of a
+	// knob without a list nothing is known.
+	Acts []string
+	// Answers are the problems that the knob solves.
+	Answers []Answer
+	// Advice says by value what the knob means in a PyTorch program, for a reader
+	// who is to change one; a value that is not to be recommended has none.
+	// PyTorch is one line of code by value. AnyValue stands for every other value
+	// and has %s in its place.
+	Advice, PyTorch map[string]string
+}
+
+// Choice is a knob with a fixed list of values; the first is the default.
+func Choice(name, doc string, values ...string) Knob {
+	return Knob{Name: name, Doc: doc, Default: values[0], Values: values}
+}
+
+// IntKnob is a whole-number knob in [lo, hi].
+func IntKnob(name, doc string, def, lo, hi int) Knob {
+	return Knob{
+		Name: name, Doc: doc, Default: strconv.Itoa(def), Accept: fmt.Sprintf("integer from %d to %d", lo, hi),
+		Parse: func(s string) (string, error) {
+			v, err := strconv.Atoi(s)
+			if err != nil {
+				return "", fmt.Errorf("is not a whole number")
+			}
+			if v < lo || v > hi {
+				return "", fmt.Errorf("is outside %d to %d", lo, hi)
+			}
+			return strconv.Itoa(v), nil
+		},
+	}
+}
+
+// FloatKnob is a number knob in (lo, hi].
+func FloatKnob(name, doc string, def, lo, hi float64) Knob {
+	return Knob{
+		Name: name, Doc: doc, Default: formatFloat(def), Accept: fmt.Sprintf("number above %g, at most %g", lo, hi),
+		Parse: func(s string) (string, error) {
+			v, err := strconv.ParseFloat(s, 64)
+			if err != nil || v != v {
+				return "", fmt.Errorf("is not a number")
+			}
+			if v <= lo || v > hi {
+				return "", fmt.Errorf("is not above %g and at most %g", lo, hi)
+			}
+			return formatFloat(v), nil
+		},
+	}
+}
+
+// CountKnob takes "all", its default, or a whole number of at least 1; Settings.Int
+// reads all as 0.
+func CountKnob(name, doc string) Knob {
+	return Knob{Name: name, Doc: doc, Default: "all", Values: []string{"all"}, Accept: "integer >= 1", Parse: func(s string) (string, error) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return "", fmt.Errorf("is not a whole number of at least 1")
+		}
+		return strconv.Itoa(n), nil
+	}}
+}
+
+// EveryKnob is something done at some steps: one of words, or "every:K" (plain K
+// means the same). Where step is among the words, every:1 is called so.
+// Settings.Every reads it.
+func EveryKnob(name, doc, def string, words ...string) Knob {
+	every := func(s gpuprof.Settings) int { return s.Every(name) }
+	return Knob{Name: name, Doc: doc, Default: def, Values: words, Accept: "every:K", Repeats: every, Parse: func(s string) (string, error) {
+		n, err := strconv.Atoi(strings.TrimPrefix(s, "every:"))
+		switch {
+		case err != nil || n < 1:
+			return "", fmt.Errorf("names no number of steps of at least 1")
+		case n == 1 && slices.Contains(words, "step"):
+			return "step", nil
+		}
+		return "every:" + strconv.Itoa(n), nil
+	}}
+}
+
+// RefuseThreads says why a device cannot have the CPU threads that the knob
+// threads, a CountKnob, asks for.
+func RefuseThreads(d device.Info, set gpuprof.Settings) error {
+	switch n := set.Int("threads"); {
+	case n > 0 && d.MaxThreads == 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it has no CPU threads to limit", n, d.Name).WithFix("leave threads at all")
+	case n > d.MaxThreads:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it takes at most %d", n, d.Name, d.MaxThreads).WithFix("use fewer, or all")
+	}
+	return nil
+}
+
+func formatFloat(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+// AsModel marks the knob as one that changes what is computed.
+func (k Knob) AsModel() Knob { k.Model = true; return k }
+
+// Canonical checks a value and returns its canonical spelling.
+func (k Knob) Canonical(value string) (string, error) {
+	if slices.Contains(k.Values, value) {
+		return value, nil
+	}
+	if k.Parse != nil {
+		v, err := k.Parse(value)
+		if err == nil {
+			return v, nil
+		}
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "setting knob %s: %q %w", k.Name, value, err).WithFix("%s", k.Usage())
+	}
+	return "", gpuprof.Errorf(gpuprof.ErrUsage, "setting knob %s: unknown value %q", k.Name, value).WithFix("%s%s", k.Usage(), gpuprof.DidYouMean(value, k.Values))
+}
+
+// Usage says what the knob accepts: "use unfused, fused or csr".
+func (k Knob) Usage() string {
+	parts := slices.Clone(k.Values)
+	if k.Accept != "" {
+		parts = append(parts, k.Accept)
+	}
+	return "use " + WordList(parts, "or")
+}
+
+// WordList is "a", "a or b" or "a, b or c" for the last word "or".
+func WordList(words []string, last string) string {
+	n := len(words) - 1
+	if n < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
+}
+
+// Resolve completes knob values for one run: the workload's defaults, then
+// the preset's, then what the user set, each checked and canonical. Unknown
+// names are ErrUsage with the nearest valid ones.
+func Resolve(w Workload, preset string, set gpuprof.Settings) (gpuprof.Settings, error) {
+	out := gpuprof.Settings{}
+	knobs := map[string]Knob{}
+	for _, k := range w.Knobs() {
+		knobs[k.Name] = k
+		out[k.Name] = k.Default
+	}
+	p, err := FindPreset(w, preset)
+	if err != nil {
+		return nil, err
+	}
+	for _, layer := range []gpuprof.Settings{p.Set, set} {
+		for _, name := range slices.Sorted(maps.Keys(layer)) {
+			k, ok := knobs[name]
+			if !ok {
+				names := slices.Sorted(maps.Keys(knobs))
+				return nil, gpuprof.Errorf(gpuprof.ErrUsage, "setting knob %s: workload %s has no such knob", name, w.Name()).WithFix("its knobs are %s%s", strings.Join(names, ", "), gpuprof.DidYouMean(name, names))
+			}
+			if out[name], err = k.Canonical(layer[name]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// DefaultPreset is the preset for a kind of device ("host" or "cuda") where none
+// is named.
+func DefaultPreset(w Workload, kind string) string {
+	all := w.Presets()
+	for _, p := range all {
+		if slices.Contains(p.DefaultOn, kind) {
+			return p.Name
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return all[0].Name
+}
+
+// FindPreset looks a preset up by name.
+func FindPreset(w Workload, name string) (Preset, error) {
+	var names []string
+	for _, p := range w.Presets() {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return Preset{}, gpuprof.Errorf(gpuprof.ErrUsage, "choosing preset %s: workload %s has no such preset", name, w.Name()).WithFix("its presets are %s%s", strings.Join(names, ", "), gpuprof.DidYouMean(name, names))
+}

@@ -1,0 +1,204 @@
+package measure
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/probes/events"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// block is a row of steps run from idle to idle. Its first steps fill the
+// pipeline and its last ones drain it; only the periods in [first, last) are
+// samples.
+type block struct {
+	pass        events.Pass
+	rec         *events.Block
+	first, last int
+	done        int      // steps that were finished; the recorder may have begun one more
+	causes      []string // what disturbed the block
+	interrupted bool
+	mismatch    float64 // |sum of periods - caller's clock| over that clock
+}
+
+// trim is how many steps to leave out at either end of a block. Long steps are
+// too dear to throw away at the end, and long against any pipeline effect there.
+func (r *runner) trim() (head, tail int) {
+	if r.cold { // every step begins and ends idle
+		return 0, 0
+	}
+	d := r.sess.Depth() - 1
+	head = max(d, min(r.lead, r.rec.Capacity()/2))
+	if r.stepNS > int64(r.long) {
+		return head, 0
+	}
+	return head, d
+}
+
+// blockSteps is how many samples a block should give.
+func (r *runner) blockSteps(target time.Duration) int {
+	least := r.least
+	if r.stepNS > int64(r.long) {
+		least = 1
+	}
+	n := least
+	if r.stepNS > 0 {
+		n = max(least, int(int64(target)/r.stepNS)+1)
+	}
+	head, tail := r.trim()
+	return max(1, min(n, r.rec.Capacity()-head-tail))
+}
+
+// runBlock runs keep samples' worth of steps. When the context ends or a step
+// fails in the middle, the whole steps so far are kept; a failed step's error
+// comes with them, and without a block only where the device has failed too.
+func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
+	head, tail := r.trim()
+	n := keep + head + tail
+	runtime.GC() // so that none starts inside the block
+	if err := r.sess.Main().Sync(); err != nil {
+		return nil, fmt.Errorf("waiting for the device before a block: %w", err)
+	}
+	anchor, slack, err := r.rec.Reset(pass)
+	if err != nil {
+		return nil, fmt.Errorf("synchronizing the device's clock with the host's: %w", err)
+	}
+	r.anchorSlack = max(r.anchorSlack, slack)
+	before := r.disturbances()
+	if r.quiet {
+		r.telemetryOn(false)
+		defer r.telemetryOn(true)
+	}
+	t0 := events.Now()
+	done, stepErr := r.steps(n)
+	b := &block{pass: pass, done: done, interrupted: done < n}
+	if err := firstError(workloads.Join(r.sess), r.rec.Finish(), r.sess.Main().Sync()); err != nil {
+		return nil, firstError(stepErr, err)
+	}
+	t1 := events.Now()
+	b.causes = r.disturbances().since(before)
+	if done == 0 {
+		return b, stepErr
+	}
+	if b.rec, err = r.rec.Drain(anchor); err != nil {
+		return nil, firstError(stepErr, err)
+	}
+	b.first, b.last = head, done-tail
+	if b.interrupted { // cut short while the pipeline was full: nothing drained yet
+		b.last = done - 1
+	}
+	b.last = max(b.last, b.first)
+	// The caller's clock also sees its own wake-up after the last step: less
+	// than a millisecond says nothing about the event clock.
+	total, clock := b.rec.Begin[done]-b.rec.Begin[0], t1-t0
+	if diff := max(total-clock, clock-total); diff > int64(time.Millisecond) && !b.interrupted {
+		b.mismatch = float64(diff) / float64(clock)
+	}
+	return b, stepErr
+}
+
+// steps is the timed loop. It allocates nothing.
+func (r *runner) steps(n int) (int, error) {
+	for i := range n {
+		if r.ctx.Err() != nil {
+			return i, nil
+		}
+		if r.cold || r.blocked {
+			if err := r.ready(); err != nil {
+				return i, err
+			}
+		}
+		if err := r.sess.Step(r.next, r.rec); err != nil {
+			return i, err
+		}
+		if r.cold {
+			if err := r.settleStep(); err != nil {
+				return i, err
+			}
+		}
+		r.next++
+	}
+	return n, nil
+}
+
+// ready puts on the main stream what a step begins behind: in mode cold what
+// clears the cache, and where the step is blocked a kernel that spins for as long
+// as the caller takes to enqueue the step, so that its launches queue up and the
+// device works through them without waiting for the caller.
+//
+// Blocked are the steps of mode cold, each of which begins on an idle device and
+// would else measure the caller, and those of the kernel pass, whose times are
+// kernels' own. In modes steady, hot and host the caller's pace is part of what
+// a step takes and shows as launch and gap, so nothing is blocked there.
+func (r *runner) ready() error {
+	main := r.sess.Main()
+	if r.cold {
+		if err := r.dev.FlushCache(main); err != nil {
+			return fmt.Errorf("clearing the cache before a step: %w", err)
+		}
+	}
+	if r.enqueueNS == 0 || !r.dev.CanSpin() {
+		return nil
+	}
+	return r.dev.Spin(main, min(int64(blockSlack*float64(r.enqueueNS))+blockNS, longestBlockNS))
+}
+
+// settleStep ends a step of mode cold: the next one begins on an idle device.
+func (r *runner) settleStep() error {
+	return firstError(workloads.Join(r.sess), r.rec.EndStep(), r.sess.Main().Sync())
+}
+
+// enqueueTime is the caller's median time in a step of a probed block, without
+// its waiting, in nanoseconds.
+func (b *block) enqueueTime(stages []gpuprof.Stage) int64 {
+	sums := make([]float64, len(b.rec.Begin)-1)
+	for _, sp := range b.rec.Spans {
+		if stages[sp.Stage].Kind != gpuprof.WaitStage {
+			sums[sp.Step] += float64(sp.HostEnd - sp.HostStart)
+		}
+	}
+	return int64(stats.Median(sums))
+}
+
+// periods are the block's samples in seconds, by the mode's clock.
+func (b *block) periods(mode gpuprof.Mode) []float64 {
+	var out []float64
+	edges, stride := b.edges(mode)
+	for i := b.first; i < b.last; i++ {
+		out = append(out, gpuprof.Seconds(edges[i*stride+1]-edges[i*stride]))
+	}
+	return out
+}
+
+// edges are the step borders: device times, or in mode host the caller's. Step
+// i is from edge i*stride to the next: steps follow one another (stride 1)
+// but in mode cold, where what lies between them is nobody's (stride 2).
+func (b *block) edges(mode gpuprof.Mode) (at []int64, stride int) {
+	if mode == gpuprof.Cold {
+		for i, end := range b.rec.Ends {
+			at = append(at, b.rec.Begin[i], end)
+		}
+		return at, 2
+	}
+	return b.borders(mode), 1
+}
+
+func (b *block) borders(mode gpuprof.Mode) []int64 {
+	if mode != gpuprof.HostClock {
+		return b.rec.Begin
+	}
+	end := b.rec.Begin[len(b.rec.Begin)-1]
+	return append(append([]int64(nil), b.rec.HostBegin...), max(end, b.rec.HostBegin[len(b.rec.HostBegin)-1]))
+}
+
+func firstError(errs ...error) error {
+	for _, e := range errs {
+		if e != nil {
+			return e
+		}
+	}
+	return nil
+}

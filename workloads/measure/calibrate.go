@@ -1,0 +1,166 @@
+package measure
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/probes/events"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// calibrate measures what measuring costs here, in seconds: the smallest step
+// of the event clock, an empty event pair, a launch of nothing seen from both
+// sides, a read of the caller's clock, and a read of four bytes from the device, as
+// .item() makes it.
+//
+// On a device that can spin, events and launches queue up behind a blocking kernel, so
+// that the device's side is not the caller's pace; the caller's side is the
+// time of the same calls.
+func calibrate(dev *events.Tracer, s device.Stream, in Instruments) (map[string]float64, error) {
+	const n = 200
+	evs := make([]device.Event, 2*n)
+	for i := range evs {
+		e, err := dev.NewEvent()
+		if err != nil {
+			return nil, fmt.Errorf("calibrating: %w", err)
+		}
+		evs[i] = e
+	}
+	f, err := dev.Load(&device.Kernel{Name: "null", Host: func(*device.Args, int, int) {}})
+	if err != nil {
+		return nil, fmt.Errorf("calibrating: %w", err)
+	}
+	empty, _, err := eventPairs(dev, s, evs, func() error { return nil })
+	if err != nil {
+		return nil, fmt.Errorf("calibrating: %w", err)
+	}
+	var args device.Args
+	launch, caller, err := eventPairs(dev, s, evs, func() error { return s.Launch(f, 1, &args) })
+	if err != nil {
+		return nil, fmt.Errorf("calibrating: %w", err)
+	}
+	read, err := itemRead(dev, s, n)
+	if err != nil {
+		return nil, fmt.Errorf("calibrating: %w", err)
+	}
+	out := map[string]float64{
+		"event_tick":       smallestStep(slices.Concat(empty, launch)),
+		"empty_event_pair": stats.Median(empty),
+		"null_launch":      stats.Median(launch),
+		"null_launch_host": stats.Median(caller),
+		"item_read":        read,
+		"host_clock_read":  clockRead(),
+	}
+	if in != nil {
+		if d, ok := in.Latency(); ok {
+			out["nvml_call"] = d.Seconds()
+		}
+	}
+	return out, nil
+}
+
+// itemBytes is what .item() reads.
+const itemBytes = 4
+
+// itemRead is the caller's time, in seconds, for a copy of four bytes from a device
+// that does nothing else, and the wait for it: the third quartile of n, so that a sum
+// of many is not below what as many took.
+func itemRead(dev *events.Tracer, s device.Stream, n int) (_ float64, err error) {
+	from, err := dev.Alloc(itemBytes, device.OnDevice)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, from.Free()) }()
+	to, err := dev.Alloc(itemBytes, device.Pinned)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, to.Free()) }()
+	took := make([]float64, n)
+	for i := range took {
+		h0 := events.Now()
+		if err := s.Copy(to, 0, from, 0, itemBytes); err != nil {
+			return 0, err
+		}
+		if err := s.Sync(); err != nil {
+			return 0, err
+		}
+		took[i] = gpuprof.Seconds(events.Now() - h0)
+	}
+	slices.Sort(took)
+	return took[3*n/4], nil
+}
+
+// clockRead is the median time of a read of the caller's clock over rounds of
+// reads, any of which may be interrupted.
+func clockRead() float64 {
+	const n = 200
+	var rounds []float64
+	for range spanRounds {
+		h0 := events.Now()
+		for range n {
+			events.Now()
+		}
+		rounds = append(rounds, gpuprof.Seconds(events.Now()-h0)/n)
+	}
+	return stats.Median(rounds)
+}
+
+// smallestStep is the least time above zero that lies between any two of the
+// times, or between one and zero; 0 where all are zero. Half a nanosecond is
+// rounding.
+func smallestStep(times []float64) float64 {
+	sorted := append([]float64{0}, times...)
+	slices.Sort(sorted)
+	step := math.Inf(1)
+	for i := 1; i < len(sorted); i++ {
+		if d := sorted[i] - sorted[i-1]; d > 0.5e-9 {
+			step = min(step, d)
+		}
+	}
+	if math.IsInf(step, 1) {
+		return 0 // every pair fell into one tick
+	}
+	return step
+}
+
+// calibrationBlockNS is well over what the caller needs for a round's events and
+// launches, some 10 us each.
+const calibrationBlockNS = 10_000_000
+
+// eventPairs times fn between pairs of events and on the caller's clock.
+func eventPairs(dev *events.Tracer, s device.Stream, evs []device.Event, fn func() error) (device, caller []float64, err error) {
+	if dev.CanSpin() {
+		if err := dev.Spin(s, calibrationBlockNS); err != nil {
+			return nil, nil, err
+		}
+	}
+	for i := 0; i < len(evs); i += 2 {
+		if err := s.Record(evs[i]); err != nil {
+			return nil, nil, err
+		}
+		h0 := events.Now()
+		if err := fn(); err != nil {
+			return nil, nil, err
+		}
+		caller = append(caller, gpuprof.Seconds(events.Now()-h0))
+		if err := s.Record(evs[i+1]); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := s.Sync(); err != nil {
+		return nil, nil, err
+	}
+	for i := 0; i < len(evs); i += 2 {
+		d, err := dev.ElapsedNS(evs[i], evs[i+1])
+		if err != nil {
+			return nil, nil, err
+		}
+		device = append(device, gpuprof.Seconds(d))
+	}
+	return device, caller, nil
+}

@@ -1,0 +1,141 @@
+package measure
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// Check opens the plan's workload on dev and compares every stage with its
+// reference, never from the cache. Failed checks are in the result, and the
+// error is then ErrCheck.
+func Check(ctx context.Context, dev device.Device, plan Plan) ([]gpuprof.Check, error) {
+	sess, err := plan.open(ctx, dev)
+	if err != nil {
+		return nil, err
+	}
+	defer sess.Close()
+	if text := substituted(sess); text != "" && plan.Note != nil {
+		plan.Note(text)
+	}
+	return plan.check(ctx, sess)
+}
+
+// substituted is what gpuprof.Substituter says of a session.
+func substituted(sess workloads.Session) string {
+	if s, ok := sess.(workloads.Substituter); ok {
+		return s.Substituted()
+	}
+	return ""
+}
+
+// open asks the workload whether the device can honour the plan, then opens it.
+func (p Plan) open(ctx context.Context, dev device.Device) (workloads.Session, error) {
+	if d, ok := dev.(interface{ Libraries() map[string]string }); ok {
+		d.Libraries() // a workload may ask the device's facts for them
+	}
+	if err := p.Workload.Refuse(dev.Info(), p.Knobs); err != nil {
+		return nil, err
+	}
+	sess, err := p.Workload.Open(ctx, dev, workloads.Config{Preset: p.Preset, Knobs: p.Knobs, Seed: p.Seed, Mode: p.Mode})
+	if err != nil {
+		return nil, fmt.Errorf("setting up %s: %w", p.Workload.Name(), err)
+	}
+	return sess, nil
+}
+
+// check compares an open session with its reference.
+func (p Plan) check(ctx context.Context, sess workloads.Session) ([]gpuprof.Check, error) {
+	checks, err := sess.Check(ctx)
+	if err != nil {
+		return checks, fmt.Errorf("checking %s: %w", p.Workload.Name(), err)
+	}
+	return checks, checkError(p, checks)
+}
+
+func checkError(plan Plan, checks []gpuprof.Check) error {
+	if len(checks) == 0 {
+		return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: the workload made no check, so its times are unreliable", plan.Workload.Name()).WithFix("report this as a bug")
+	}
+	for _, c := range checks {
+		if !c.Pass {
+			return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: stage %s differs from the float64 reference by %.3g (allowed %.3g), so no times are reported", plan.Workload.Name(), c.Stage, float64(c.RelativeError), c.Tolerance).WithFix("run gpuprof check %s to see every stage", plan.Workload.Name())
+		}
+	}
+	return nil
+}
+
+// checked is the session's check, or an earlier pass of the same build with
+// the same settings on the same device: several processes of one comparison
+// do not pay for the reference again. The device's fingerprint and the hash of
+// the kernels it runs are part of what must be the same.
+func checked(ctx context.Context, dev device.Device, sess workloads.Session, plan Plan, code string) ([]gpuprof.Check, error) {
+	path := cachePath(dev.Info(), plan, code)
+	if checks, ok := readCache(path); ok {
+		return checks, nil
+	}
+	checks, err := plan.check(ctx, sess)
+	if err == nil {
+		writeCache(path, checks)
+	}
+	return checks, err
+}
+
+// cachePath is empty when nothing can be cached: without a folder, without a
+// build to tie the result to, or when a knob names a file, whose content the
+// key would not know.
+func cachePath(info device.Info, plan Plan, code string) string {
+	if plan.CacheDir == "" || plan.Build == "" {
+		return ""
+	}
+	for _, k := range plan.Workload.Knobs() {
+		if !k.NamesFile {
+			continue
+		}
+		if _, err := os.Stat(plan.Knobs[k.Name]); err == nil {
+			return ""
+		}
+	}
+	key := hashed(16, plan.Build, info, code, plan.Workload.Name(), plan.Preset, plan.Knobs, plan.Seed, plan.Mode)
+	if key == "" {
+		return ""
+	}
+	return filepath.Join(plan.CacheDir, "checks", key+".json")
+}
+
+func readCache(path string) ([]gpuprof.Check, bool) {
+	if path == "" {
+		return nil, false
+	}
+	b, err := outside.ReadFound(path)
+	if err != nil {
+		return nil, false
+	}
+	var checks []gpuprof.Check
+	if json.Unmarshal(b, &checks) != nil || len(checks) == 0 {
+		return nil, false
+	}
+	for _, c := range checks { // only passes are written: anything else is damage
+		if !c.Pass || c.Stage == "" {
+			return nil, false
+		}
+	}
+	return checks, true
+}
+
+// writeCache does its best: a cache that cannot be written costs time only.
+func writeCache(path string, checks []gpuprof.Check) {
+	b, err := json.Marshal(checks)
+	if path == "" || err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {
+		return
+	}
+	_ = atomicfile.Options{}.Write(path, b)
+}

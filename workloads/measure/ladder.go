@@ -1,0 +1,175 @@
+package measure
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/probes/events"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// The ladder of perturbation: the same steps with more and more probes, each
+// against the one before it, by the caller's clock over whole blocks. Blocks
+// of all rungs are interleaved in random order.
+const (
+	ladderRounds      = 8
+	ladderLeastRounds = 3 // for an interval
+	ladderBlock       = 40 * time.Millisecond
+	ladderLeastSteps  = 2
+	ladderBudget      = 4 * time.Second
+)
+
+// Names of probes in the result.
+const (
+	probeNone      = "nothing"
+	probeSteps     = "step events"
+	probeStages    = "stage events"
+	probeKernels   = "kernel events"
+	probeTelemetry = "telemetry"
+)
+
+type rung struct {
+	probe, over string
+	pass        events.Pass
+	telemetry   bool
+}
+
+func (r *runner) rungs() []rung {
+	list := []rung{
+		{probeNone, "", events.Nothing, false},
+		{probeSteps, probeNone, events.Bare, false},
+		{probeStages, probeSteps, events.Probed, false},
+		{probeKernels, probeStages, events.Kernels, false},
+	}
+	if r.plan.Instruments != nil { // not with kernel events, which no timing block has
+		list = append(list, rung{probeTelemetry, probeStages, events.Probed, true})
+	}
+	return list
+}
+
+// ladder measures what each probe costs on a GPU and leaves out of the timing
+// passes what may cost more than the limit. The host device has its overhead
+// from pairs of blocks alone: its probe is a read of the clock.
+func (r *runner) ladder() error {
+	if r.run.Device.Kind != "cuda" {
+		return nil
+	}
+	cold := r.cold
+	r.cold = false // a flush beside the step would hide the cost
+	defer func() { r.cold = cold }()
+	defer r.telemetryOn(true)
+	list := r.rungs()
+	times := map[string][]float64{}
+	rng := rand.New(rand.NewPCG(r.plan.Seed, 0x6c6164646572))
+	began := time.Now()
+	for round := 0; round < ladderRounds && (round == 0 || time.Since(began) < r.ladderFor); round++ {
+		r.plan.report("ladder", float64(round), ladderRounds, "")
+		for _, i := range rng.Perm(len(list)) {
+			t, err := r.wall(list[i])
+			if err != nil || r.ctx.Err() != nil {
+				return err
+			}
+			times[list[i].probe] = append(times[list[i].probe], t)
+		}
+	}
+	r.climb(list, times)
+	return nil
+}
+
+// climb turns the times into ratios and decides.
+func (r *runner) climb(list []rung, times map[string][]float64) {
+	limit := r.run.Device.ProbeLimit()
+	for _, g := range list[1:] {
+		with, without := times[g.probe], times[g.over]
+		ratios := make([]float64, len(with))
+		for i := range with {
+			ratios[i] = with[i] / without[i]
+		}
+		ratio, ok := stats.MeanRatio(ratios)
+		if !ok || len(ratios) < ladderLeastRounds {
+			r.warn("ladder-unmeasured", "there was too little time to measure the cost of each probe", "give more time with --max-time")
+			r.run.Ladder = nil
+			return
+		}
+		out := gpuprof.Rung{Probe: g.probe, Over: g.over, Ratio: ratio, Apart: tooDear(ratio, limit, math.Inf(1))}
+		if g.probe == probeSteps { // without them there is no device time at all
+			out.Apart = false
+		}
+		r.run.Ladder = append(r.run.Ladder, out)
+		cost := fmt.Sprintf("cost %.2f %% to %.2f %% of a step, and the limit is %.1f %%", 100*(ratio.CI95[0]-1), 100*(ratio.CI95[1]-1), 100*limit)
+		switch {
+		case !out.Apart:
+		case g.probe == probeStages:
+			r.apart = true
+			r.apartWarning("stage events may " + cost)
+		case g.probe == probeTelemetry:
+			r.quiet = true
+			r.warn("telemetry-apart", "telemetry may "+cost+", so it was paused while blocks were timed", "only readings inside those blocks are lost; cumulative counters cover them")
+		}
+	}
+}
+
+// stageRung is what stage events cost by the ladder.
+func (r *runner) stageRung() *gpuprof.Ratio {
+	for i := range r.run.Ladder {
+		if g := &r.run.Ladder[i]; g.Probe == probeStages {
+			return &g.Ratio
+		}
+	}
+	return nil
+}
+
+// telemetryOn resumes or pauses the device's telemetry.
+func (r *runner) telemetryOn(on bool) {
+	in := r.plan.Instruments
+	switch {
+	case in == nil:
+	case on:
+		in.Resume()
+	default:
+		in.Pause()
+	}
+}
+
+// wall is the caller's time of a step over a block of a rung, in seconds.
+func (r *runner) wall(g rung) (float64, error) {
+	n := ladderLeastSteps
+	if r.stepNS > 0 {
+		n = max(n, int(int64(ladderBlock)/r.stepNS))
+	}
+	n = min(n, r.rec.Capacity())
+	if g.pass == events.Kernels {
+		if err := r.dev.Enable(r.launches() * n); err != nil {
+			return 0, err
+		}
+		defer r.dev.Disable()
+	}
+	r.telemetryOn(g.telemetry)
+	runtime.GC()
+	if err := r.sess.Main().Sync(); err != nil {
+		return 0, fmt.Errorf("waiting for the device before a block: %w", err)
+	}
+	if _, _, err := r.rec.Reset(g.pass); err != nil {
+		return 0, fmt.Errorf("synchronizing the device's clock with the host's: %w", err)
+	}
+	t0 := events.Now()
+	done, err := r.steps(n)
+	if err := firstError(err, workloads.Join(r.sess), r.rec.Finish(), r.sess.Main().Sync()); err != nil {
+		return 0, err
+	}
+	return gpuprof.Seconds(events.Now()-t0) / float64(max(done, 1)), nil
+}
+
+// launches bounds what one step launches and copies.
+func (r *runner) launches() int {
+	n := 8 // copies beside what the stages list
+	for _, s := range r.sess.Stages() {
+		n += len(s.Parts) + s.MaxSpans
+	}
+	return n
+}

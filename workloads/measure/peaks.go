@@ -1,0 +1,142 @@
+package measure
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// ceilings measures the device's peak rates before the first steps.
+func (r *runner) ceilings() error {
+	c, err := r.dev.Ceilings(r.ctx)
+	r.run.Ceilings = c
+	return err
+}
+
+// moreCeilings tries again in the middle and at the end of a run, as another
+// program may have had the memory or the clocks been low at its start. A try
+// that fails or that the time does not allow costs nothing: there was a first one.
+func (r *runner) moreCeilings() error {
+	if r.run.Simulated() || time.Since(r.started) > r.plan.MaxTime {
+		return nil
+	}
+	if c, err := r.dev.Ceilings(r.ctx); err == nil {
+		r.run.Ceilings = r.run.Ceilings.Best(c)
+	}
+	return nil
+}
+
+// keepCeilings makes the run's rates the best that this machine has shown and
+// remembers them. Rates of a simulator are nobody's.
+func (r *runner) keepCeilings() {
+	if r.run.Simulated() || r.run.Ceilings == (gpuprof.Ceilings{}) {
+		return
+	}
+	r.run.Ceilings = sharePeaks(peaksFolder(r.dev.Info(), r.plan, r.dev.CodeHash()), r.run.Ceilings)
+}
+
+// addBounds gives each stage its roofline bound, from its own minimum of work and
+// the peak rates measured on this device, or the reason why it has none.
+func (r *runner) addBounds() {
+	info := r.dev.Info()
+	for i := range r.run.Stages {
+		res := &r.run.Stages[i]
+		for _, st := range r.sess.Stages() {
+			if res.Parent == "step" && res.Name == st.Name {
+				b := boundOf(st, info, r.run.Ceilings)
+				if res.Device != nil {
+					b = b.Beside(res.Device.Median)
+				}
+				res.BoundS, res.BoundBy, res.NoBound = b.S, b.By, b.Missing
+			}
+		}
+	}
+}
+
+// addLatencyFloor is the least that a latency can be: a batch of one request, a stage after the other. One that the
+// mean latency is below was of a nearer cache, or of a peak rate measured too low.
+func (r *runner) addLatencyFloor() {
+	q := r.run.Requests
+	if q == nil {
+		return
+	}
+	floor := gpuprof.Bound{S: q.AloneS}
+	for _, st := range q.Alone {
+		floor.S += boundOf(st, r.dev.Info(), r.run.Ceilings).S
+	}
+	q.FloorS = floor.Beside(q.Latency.MeanS).S
+}
+
+func boundOf(st gpuprof.Stage, info device.Info, c gpuprof.Ceilings) gpuprof.Bound {
+	if st.Role.Copies() && info.Kind != "host" {
+		return gpuprof.Bound{Missing: "it copies over the link between host and device, whose rate a run does not measure; gpuprof doctor --bench does"}
+	}
+	return c.Bound(st.Minimum, info.CacheBytes)
+}
+
+// peaksFolder holds what one machine has shown: a folder for each device (by its
+// name and facts, UUID and driver among them), its threads, the kernels and the
+// build; empty when nothing can be kept.
+func peaksFolder(info device.Info, plan Plan, code string) string {
+	if plan.CacheDir == "" || plan.Build == "" {
+		return ""
+	}
+	key := hashed(16, plan.Build, info, code)
+	if key == "" {
+		return ""
+	}
+	return filepath.Join(plan.CacheDir, "peaks", key)
+}
+
+// sharePeaks returns the best of c and of what folder holds, and leaves that
+// there. Every writer has a file of its own and removes only files whose rates
+// its own holds, so that writers at the same time lose nothing. A folder that
+// cannot be written costs the memory of other runs only.
+func sharePeaks(folder string, c gpuprof.Ceilings) gpuprof.Ceilings {
+	c = c.Best(gpuprof.Ceilings{})
+	if folder == "" || os.MkdirAll(folder, 0o755) != nil {
+		return c
+	}
+	entries, err := outside.Dir(folder).ReadDir(".")
+	if err != nil {
+		return c
+	}
+	best, seen := c, []string{}
+	for _, e := range entries {
+		path := filepath.Join(folder, e.Name())
+		if !strings.HasSuffix(path, ".json") {
+			continue
+		}
+		b, err := outside.ReadFound(path)
+		if err != nil { // a writer beside this one has taken it into its own
+			continue
+		}
+		var o gpuprof.Ceilings
+		if json.Unmarshal(b, &o) != nil {
+			o = gpuprof.Ceilings{} // damaged: it holds nothing
+		}
+		best, seen = best.Best(o), append(seen, path)
+	}
+	if writePeaks(folder, best) {
+		for _, path := range seen {
+			_ = os.Remove(path) // removed by another: it is in that one's file too
+		}
+	}
+	return best
+}
+
+func writePeaks(folder string, c gpuprof.Ceilings) bool {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return false
+	}
+	return atomicfile.Options{}.Write(filepath.Join(folder, "peaks-"+rand.Text()+".json"), b) == nil
+}

@@ -1,0 +1,107 @@
+// Package measure runs a plan: set up, check, warm up, sample until decided,
+// summarise. Each phase is a file; the result is a gpuprof.Run.
+package measure
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// Plan is everything that decides what a run does.
+type Plan struct {
+	Workload workloads.Workload
+	Preset   string
+	Knobs    gpuprof.Settings // complete, from gpuprof.Resolve
+	Seed     uint64
+	Mode     gpuprof.Mode
+	MinTime  time.Duration // sampling goes on at least this long
+	MaxTime  time.Duration // warm-up and sampling together
+	Warmup   Warmup
+	Samples  int // 0: until the interval is narrow enough or MaxTime
+	Tool     gpuprof.Tool
+	Build    string // hash of the binary: part of the check cache's key
+	CacheDir string // "" checks every time
+	Progress func(Progress)
+	// Instruments read the device beside the probe; nil where there are none.
+	// They are the caller's to open and close.
+	Instruments Instruments
+	// NoRequests leaves out the load of a session that serves; Rate, where it is not 0, is
+	// its rate whatever the settings say.
+	NoRequests bool
+	Rate       float64
+	// Listening is Load.Listening.
+	Listening func(address string)
+	// OwnDevice: the process that RunTurns takes turns with is on another device, so that
+	// any other process on this one is foreign.
+	OwnDevice bool
+	// Note is told in a sentence what a check does other than it was asked to; may be nil.
+	Note func(text string)
+	// NoEnergy leaves the energy pass out, which takes some four seconds.
+	NoEnergy bool
+}
+
+// Progress says where a run is.
+type Progress struct {
+	Phase       string // setup, check, warm-up, sample, summarise
+	Done, Total float64
+	Note        string
+}
+
+// Warmup says how long to run before sampling. The zero value is no warm-up.
+type Warmup struct {
+	Auto  bool // until settled
+	Steps int
+	Time  time.Duration
+}
+
+// ParseWarmup reads "auto", a number of steps, or a duration.
+func ParseWarmup(s string) (Warmup, error) {
+	if s == "auto" {
+		return Warmup{Auto: true}, nil
+	}
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 {
+		return Warmup{Steps: n}, nil
+	}
+	d, err := gpuprof.ParseTime(s)
+	if err != nil {
+		why, _ := gpuprof.FixOf(err)
+		return Warmup{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading --warmup: %s", why).WithFix("give auto, a number of steps (20, or 0 for none) or a time (2s)")
+	}
+	return Warmup{Time: d}, nil
+}
+
+// The protocol's numbers. Each is a rule of the measuring method, so they
+// stand together.
+const (
+	minSamples     = 10     // never stop before
+	minPairs       = 3      // of probed and bare blocks, for the overhead's interval
+	halfWidthGoal  = 0.0125 // a quarter of the default 5 % threshold
+	settleWindows  = 5
+	settleSpread   = 0.01 // of the step time
+	settleClock    = 0.01
+	settlePower    = 0.02
+	warmupCap      = 15 * time.Second
+	blockTarget    = 150 * time.Millisecond
+	minBlockSteps  = 5
+	windowTarget   = 20 * time.Millisecond  // of the host device
+	gpuWindow      = 200 * time.Millisecond // clocks and power take so long to follow
+	blockSlack     = 1.25                   // of the caller's time in a step
+	blockNS        = 20_000                 // more
+	longestBlockNS = 50_000_000
+	longStep       = time.Second            // past it, blocks shrink to single steps
+	turnLong       = 200 * time.Millisecond // the same of turns, and how many samples theirs have at least
+	turnSteps      = 3
+	enoughInTurn   = 500 // samples: more change its median by nothing, and make the result large
+	clockMismatch  = 0.01
+	unevenSteps    = 0.1 // mean over median
+	lookAgain      = 20  // samples grow by a 20th before the interval is computed again
+)
+
+func (p Plan) report(phase string, done, total float64, note string) {
+	if p.Progress != nil {
+		p.Progress(Progress{phase, done, total, note})
+	}
+}

@@ -1,0 +1,368 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/probes/events"
+	"github.com/gpuprof/gpuprof/probes/machine"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// runner is the state of one run. Its phases are called in order by Run.
+type runner struct {
+	ctx     context.Context
+	plan    Plan
+	dev     *events.Tracer
+	machine machine.Machine
+	sess    workloads.Session
+	rec     *events.Recorder
+	samples *samples
+	warm    *samples // the warm-up's steps, until there are samples
+	run     *gpuprof.Run
+	started time.Time
+	startNS int64 // the same on events.Now's clock
+
+	next        int   // step index
+	stepNS      int64 // latest estimate of a step
+	anchorSlack int64
+	example     *block // the last probed block, for the example step
+	kernels     *block
+	pair        [2]device.Event // for what is timed beside the steps
+	slopes      map[kernelKey]slope
+
+	cold      bool  // every step begins with the cache cleared
+	blocked   bool  // every step begins behind a blocking kernel
+	apart     bool  // stage events are kept out of the timing passes
+	quiet     bool  // telemetry is kept out of the timing blocks
+	enqueueNS int64 // the caller's time in a step, without waiting
+
+	nextLook int    // samples there must be before the interval is computed again
+	looked   int    // samples that intervals were computed of, all together
+	lookNote string // what the last one gave, for the progress
+
+	ladderFor time.Duration // the ladder starts no further round after it
+	shortFor  time.Duration // no further short kernel is replayed after it
+	idleFor   time.Duration // the energy counter is watched for so long at least, before steps run
+	energyFor time.Duration // and while they run
+
+	least int           // samples of a block whose steps are not long
+	long  time.Duration // past it, blocks shrink to single steps
+	lead  int           // steps that the next block runs before its samples
+
+	behind error // the sender of requests could not keep its schedule
+	turns  bool  // blocks run when RunTurns' caller says so
+}
+
+// Run executes a plan on a device the caller opened and will close. The
+// result is not nil once the workload could be opened, also when an error
+// cuts the run short: then its status is partial or invalid, and what was
+// measured is in it.
+func Run(ctx context.Context, dev device.Device, plan Plan) (*gpuprof.Run, error) {
+	return newRunner(ctx, dev, plan).execute()
+}
+
+func (r *runner) execute() (*gpuprof.Run, error) {
+	return r.within(func() error {
+		stop := r.startTelemetry()
+		err := r.phases(r.check, r.prepare, r.ceilings, r.warmUp, r.ladder, r.breakdown, r.sample, r.requests, r.moreCeilings, r.energy, r.kernelPass, r.shortPass, r.moreCeilings)
+		r.run.Telemetry = stop()
+		return err
+	})
+}
+
+// within is what every run begins and ends with.
+func (r *runner) within(measure func() error) (*gpuprof.Run, error) {
+	defer func() { document.CleanStrings(r.run) }() // a driver, /proc and a user named things
+	if err := r.setup(); err != nil {
+		return r.run, err
+	}
+	defer r.sess.Close() // the device's own Close reports what this could
+	err := measure()
+	r.summarise(err)
+	return r.run, errors.Join(err, r.behind)
+}
+
+func newRunner(ctx context.Context, dev device.Device, plan Plan) *runner {
+	return &runner{
+		ctx: ctx, plan: plan, dev: events.NewTracer(dev), machine: machine.This(), started: time.Now(), startNS: events.Now(),
+		ladderFor: min(ladderBudget, plan.MaxTime/6), shortFor: min(shortBudget, plan.MaxTime/4),
+		idleFor: idleTime, energyFor: energyTime, least: minBlockSteps, long: longStep,
+	}
+}
+
+func (r *runner) phases(list ...func() error) error {
+	for _, phase := range list {
+		if err := phase(); err != nil {
+			return err
+		}
+		if err := r.ctx.Err(); err != nil {
+			return fmt.Errorf("measuring %s: interrupted: %w", r.plan.Workload.Name(), err)
+		}
+	}
+	return nil
+}
+
+// setup opens the session and starts the result.
+func (r *runner) setup() error {
+	p := r.plan
+	p.report("setup", 0, 1, "")
+	if r.dev.Info().Kind == "host" && p.Mode == gpuprof.Cold {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s in mode cold: the host device cannot clear its caches", p.Workload.Name()).WithFix("use --mode steady, hot or host")
+	}
+	if p.Mode == gpuprof.Cold && !r.dev.CanFlush() {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s in mode cold: device %s has no way to clear its cache", p.Workload.Name(), r.dev.Info().Name).WithFix("use --mode steady, hot or host")
+	}
+	r.cold = p.Mode == gpuprof.Cold
+	sess, err := p.open(r.ctx, r.dev)
+	if err != nil {
+		// What is refused before the device was asked for anything leaves no
+		// result; a device that fails on the way leaves a partial one.
+		if r.dev.Touched() && (errors.Is(err, gpuprof.ErrMemory) || errors.Is(err, gpuprof.ErrDevice)) {
+			r.begin(nil)
+			r.run.Status, r.run.Reason = gpuprof.Partial, reasonOf(err)
+		}
+		return err
+	}
+	r.sess, r.samples, r.warm = sess, newSamples(sess.Stages()), newSamples(sess.Stages())
+	r.begin(sess.Input())
+	if text := substituted(sess); text != "" {
+		r.warn("library-failed", text, "repair the library (gpuprof doctor), or turn it off to measure the substitute on purpose: --set library=off")
+	}
+	return nil
+}
+
+// Outline is the run of a plan before anything is measured: what it measures, and the
+// kind and the name of the device it is for.
+func Outline(dev device.Info, p Plan) *gpuprof.Run {
+	return &gpuprof.Run{
+		Status: gpuprof.Complete, Workload: p.Workload.Name(), Preset: p.Preset, Seed: p.Seed, Knobs: p.Knobs, ModelKnobs: modelKnobs(p.Workload),
+		Mode: p.Mode, Device: gpuprof.Env{Kind: dev.Kind, Name: document.CleanText(dev.Name)}, Telemetry: map[string]gpuprof.Track{},
+		Checks: []gpuprof.Check{}, Stages: []gpuprof.StageResult{}, Counters: map[string]float64{}, Calibration: map[string]float64{},
+		Order: []gpuprof.Order{}, Flags: [][]string{}, ExampleStep: []gpuprof.Span{}, Warnings: []gpuprof.Warning{}, Findings: []gpuprof.Finding{},
+	}
+}
+
+// begin starts the result.
+func (r *runner) begin(input map[string]any) {
+	r.run = Outline(r.dev.Info(), r.plan)
+	r.run.Head, r.run.Started = document.NewHead(document.Run, r.plan.Tool), r.started.UTC().Round(time.Millisecond)
+	r.run.Device, r.run.Input = r.machine.Environment(r.dev.Info()), input
+	if r.run.Input == nil {
+		r.run.Input = map[string]any{}
+	}
+	r.addFacts()
+	if r.run.Simulated() {
+		r.warn("simulated", "the device is a simulated driver on the CPU, so no time in this result says anything about a GPU", "measure on a GPU; a simulated run cannot be a baseline")
+	}
+}
+
+func modelKnobs(w workloads.Workload) []string {
+	out := []string{}
+	for _, k := range w.Knobs() {
+		if k.Model {
+			out = append(out, k.Name)
+		}
+	}
+	return out
+}
+
+// check compares with the reference: no check, no times.
+func (r *runner) check() error {
+	r.plan.report("check", 0, 1, "comparing with the float64 reference")
+	checks, err := checked(r.ctx, r.dev, r.sess, r.plan, r.dev.CodeHash())
+	r.run.Checks = append(r.run.Checks, checks...)
+	return err
+}
+
+// prepare makes the events and calibrates.
+func (r *runner) prepare() error {
+	spans := 1
+	for _, s := range r.sess.Stages() {
+		spans += 2 * s.MaxSpans
+	}
+	var err error
+	// A block of many tiny steps or of few huge ones: bounded by the events.
+	capacity := min(128, max(8, 20000/spans))
+	if r.rec, err = events.NewRecorder(r.dev, r.sess.Main(), r.sess.Stages(), capacity, r.dev); err != nil {
+		return err
+	}
+	for i := range r.pair {
+		if r.pair[i], err = r.dev.NewEvent(); err != nil {
+			return fmt.Errorf("making events: %w", err)
+		}
+	}
+	if r.cold {
+		// The first flush allocates its regions.
+		if err := firstError(r.rec.EndEvents(), r.dev.FlushCache(r.sess.Main()), r.sess.Main().Sync()); err != nil {
+			return fmt.Errorf("preparing mode cold: %w", err)
+		}
+	}
+	if r.run.Calibration, err = calibrate(r.dev, r.sess.Main(), r.plan.Instruments); err != nil {
+		return err
+	}
+	return r.calibrateSpans()
+}
+
+// energy is the energy pass, unless the plan leaves it out.
+func (r *runner) energy() error {
+	if r.plan.NoEnergy {
+		return nil
+	}
+	return r.energyPass()
+}
+
+// sample takes probed and bare blocks in turn, ABBA or BAAB, until the
+// interval of the probed step is narrow enough or the time is spent.
+func (r *runner) sample() error {
+	rng := rand.New(rand.NewPCG(r.plan.Seed, 0x6770757072)) // its own stream: the workload draws from the seed too
+	began := time.Now()
+	order := []events.Pass{events.Probed, events.Bare}
+	for pair := 0; ; pair++ {
+		if pair%2 == 0 && rng.IntN(2) == 1 {
+			order[0], order[1] = order[1], order[0]
+		} else if pair%2 == 1 { // mirror the pair before
+			order[0], order[1] = order[1], order[0]
+		}
+		sides := order
+		switch {
+		case r.apart: // breakdown has the probed side
+			sides = []events.Pass{events.Bare}
+		case r.stepNS > int64(longStep) && pair > 0: // the bare side is too dear to repeat
+			sides = []events.Pass{events.Probed}
+		}
+		if err := r.samplePair(sides); err != nil || r.ctx.Err() != nil {
+			return err
+		}
+		r.warm = nil // there are samples
+		if r.decided(time.Since(began)) {
+			return nil
+		}
+	}
+}
+
+func (r *runner) samplePair(sides []events.Pass) error {
+	var got [3]*block
+	for _, pass := range sides {
+		keep, limit := r.blockSteps(blockTarget), math.MaxInt
+		if n := r.plan.Samples; n > 0 {
+			have := len(r.samples.step)
+			if pass == events.Bare && !r.apart {
+				have = len(r.samples.bare)
+			}
+			keep = max(1, min(keep, n-have, (n+minPairs-1)/minPairs))
+			limit = max(0, n-have)
+		}
+		b, err := r.runBlock(pass, keep)
+		if b != nil { // what was finished counts, also when a step failed
+			r.samples.add(b, r.plan.Mode, limit, r.apart)
+			got[pass] = b
+			if pass == events.Probed && b.rec != nil && b.last > b.first {
+				r.example = b
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if r.ctx.Err() != nil {
+			return nil
+		}
+	}
+	if got[events.Probed] != nil && got[events.Bare] != nil {
+		r.samples.pair(got[events.Probed], got[events.Bare], r.plan.Mode)
+	}
+	return nil
+}
+
+// breakdownBlocks is how many blocks the separate pass of stage events has.
+const breakdownBlocks = 3
+
+// breakdown times the stages where their events are kept out of the timing
+// passes: at least ten steps, in blocks of their own. It comes before sampling,
+// so that a run cut short has stages too.
+func (r *runner) breakdown() error {
+	if !r.apart {
+		return nil
+	}
+	for i := 0; i < breakdownBlocks || len(r.samples.probed) < minSamples; i++ {
+		r.plan.report("stages", float64(i), breakdownBlocks, "")
+		b, err := r.runBlock(events.Probed, r.blockSteps(blockTarget))
+		if err != nil || r.ctx.Err() != nil {
+			return err
+		}
+		r.samples.add(b, r.plan.Mode, math.MaxInt, true)
+		if b.rec != nil && b.last > b.first {
+			r.example = b
+		}
+	}
+	return nil
+}
+
+func (r *runner) decided(spent time.Duration) bool {
+	n := len(r.samples.step)
+	left := r.plan.MaxTime - time.Since(r.started)
+	if want := r.plan.Samples; want > 0 {
+		r.plan.report("sample", float64(n), float64(want), "")
+		if n >= want {
+			return true
+		}
+		if left > 0 || n < minSamples {
+			return false
+		}
+		r.warn("time-budget", fmt.Sprintf("the time budget ended after %d of %d samples", n, want), "give more time with --max-time")
+		return true
+	}
+	pairs := len(r.samples.probedPairs)
+	if n < minSamples || left > 0 && (spent < r.plan.MinTime || !r.apart && pairs < minPairs && r.stepNS < int64(longStep) || n < r.nextLook) {
+		r.plan.report("sample", spent.Seconds(), max(r.plan.MinTime, spent+max(left, 0)).Seconds(), fmt.Sprintf("%d samples%s", n, r.lookNote))
+		return false
+	}
+	half, open := r.look()
+	r.nextLook, r.lookNote = n+max(1, n/lookAgain), fmt.Sprintf(", +-%.2f %%", 100*half)
+	if half <= halfWidthGoal {
+		return left <= 0 || spent > r.plan.MaxTime/2 || !open
+	}
+	if left > 0 {
+		return false
+	}
+	r.warn("time-budget", fmt.Sprintf("the time budget ended with the step's interval at +-%.1f %%, wider than the goal of +-%.2f %%", 100*half, 100*halfWidthGoal),
+		"give more time with --max-time, or stop other programs on the machine")
+	return true
+}
+
+// look is half of the interval of the step as it would be reported, as a share.
+// open says that the probe's overhead may lie on either side of its limit, which
+// is worth some more time, but not the whole budget.
+func (r *runner) look() (half float64, open bool) {
+	r.looked += len(r.samples.step) + len(r.samples.bare)
+	step, limit := r.samples.step, r.run.Device.ProbeLimit()
+	if o := r.overhead(); o != nil && !r.apart {
+		dear := r.calibratedShare()
+		if tooDear(*o, limit, dear) && len(r.samples.bare) >= minSamples {
+			step = r.samples.bare
+		}
+		open = dear > limit && o.CI95[0]-1 <= limit && limit < o.CI95[1]-1
+	}
+	return stats.HalfWidth(stats.Summarise("s", step)), open
+}
+
+func (r *runner) warn(code, text, fix string) {
+	r.run.Warnings = append(r.run.Warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
+}
+
+// reasonOf says in a few words why a run ended early.
+func reasonOf(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return strings.ReplaceAll(err.Error(), "\n", "; ") // several errors, a line each
+}

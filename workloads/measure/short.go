@@ -1,0 +1,220 @@
+package measure
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/probes/events"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// Kernels that are short against the event clock's tick or against the events
+// themselves are timed by replaying their launches k, 2k and 4k times between
+// one pair of events. What does not grow with the number, the events and the
+// start of the replay, drops out of the slope; what each launch costs the
+// device stays in it. Nothing is subtracted.
+const (
+	shortTicks    = 200
+	shortPairs    = 20
+	slopeRounds   = 9
+	nonLinear     = 0.01
+	leastReplays  = 4
+	mostReplays   = 512
+	mostLaunches  = 4096 // of the longest replay
+	shortBudget   = 5 * time.Second
+	namedInAText  = 3
+	replayBlockNS = 100_000
+)
+
+// kernelKey is a kernel of a stage.
+type kernelKey struct {
+	stage int
+	name  string
+}
+
+// shortKernel is what one step launches of a kernel, and how long it took.
+type shortKernel struct {
+	kernelKey
+	launches []events.Launch
+	stepS    float64 // by the kernel pass
+}
+
+// slope is the result of a replayed kernel: seconds a step, one a round, and
+// how far the slopes of the lower and the upper half lie apart.
+type slope struct {
+	perStep   []float64
+	nonLinear float64
+	error     float64 // of nonLinear, one standard deviation
+}
+
+// shortLimit is the least time of a launch that a pair of events can tell.
+func (r *runner) shortLimit() float64 {
+	c := r.run.Calibration
+	return max(shortTicks*c["event_tick"], shortPairs*c["empty_event_pair"])
+}
+
+// shortPass replays the short kernels of the kernel pass. It comes last: what
+// replayed kernels leave in the session's memory is no step's result.
+func (r *runner) shortPass() error {
+	list := r.shortKernels()
+	if len(list) == 0 {
+		return nil
+	}
+	r.plan.report("short kernels", 0, float64(len(list)), "")
+	rng := rand.New(rand.NewPCG(r.plan.Seed, 0x73686f7274))
+	began := time.Now()
+	r.slopes = map[kernelKey]slope{}
+	left := 0
+	for i, k := range list {
+		if r.ctx.Err() != nil {
+			return nil
+		}
+		if i > 0 && time.Since(began) > r.shortFor {
+			left = len(list) - i
+			break
+		}
+		s, err := r.replay(k, rng)
+		switch {
+		case errors.Is(err, gpuprof.ErrUsage): // memory of the launch is gone, as with a pool that is trimmed
+			left++
+		case err != nil:
+			return fmt.Errorf("replaying kernel %s: %w", k.name, err)
+		case stats.Median(s.perStep) > 0:
+			r.slopes[k.kernelKey] = s
+		default:
+			left++
+		}
+		r.plan.report("short kernels", float64(i+1), float64(len(list)), "")
+	}
+	if left > 0 {
+		r.warn("short-kernels", fmt.Sprintf("%d of %d kernels are shorter than %s, the limit of a pair of events, and were not measured by replay", left, len(list), gpuprof.FormatSeconds(r.shortLimit())),
+			"read their times as upper bounds, or give more time with --max-time")
+	}
+	r.nonLinearWarning()
+	return nil
+}
+
+// shortKernels lists what is too short, from the middle step of the kernel pass.
+func (r *runner) shortKernels() []shortKernel {
+	b, limit := r.kernels, r.shortLimit()
+	if b == nil || b.last <= b.first || limit <= 0 {
+		return nil
+	}
+	mid := (b.first + b.last) / 2
+	at := map[kernelKey]int{}
+	var list []shortKernel
+	for _, l := range b.rec.Launches {
+		key := kernelKey{l.Stage, l.Kernel}
+		if stepAt(b.rec.Begin, l.Start) != mid {
+			continue
+		}
+		i, seen := at[key]
+		if !seen {
+			i = len(list)
+			at[key] = i
+			list = append(list, shortKernel{kernelKey: key})
+		}
+		list[i].launches = append(list[i].launches, l)
+		list[i].stepS += gpuprof.Seconds(l.End - l.Start)
+	}
+	return slices.DeleteFunc(list, func(k shortKernel) bool {
+		n := len(k.launches)
+		return k.stepS/float64(n) >= limit || n*4*leastReplays > mostLaunches ||
+			slices.ContainsFunc(k.launches, func(l events.Launch) bool {
+				// A cooperative kernel's blocks wait for one another by state
+				// that its step sets up; it is not short either.
+				return l.Func == nil || l.N == 0 || l.Func.Kernel().Cooperative
+			})
+	})
+}
+
+// replay times k, 2k and 4k times a step's launches, in random order.
+func (r *runner) replay(k shortKernel, rng *rand.Rand) (slope, error) {
+	n := len(k.launches)
+	times := int(math.Ceil(r.shortLimit() / max(k.stepS, 1e-9)))
+	times = max(leastReplays, min(times, mostReplays, mostLaunches/(4*n)))
+	main := r.sess.Main()
+	var ops [3]device.Op
+	for i := range ops {
+		op, err := r.dev.Capture(main, func() error {
+			for range times << i {
+				for j := range k.launches {
+					l := &k.launches[j]
+					if err := main.Launch(l.Func, l.N, &l.Args); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return slope{}, err
+		}
+		ops[i] = op
+	}
+	if _, err := r.timeOp(ops[2]); err != nil { // the first replay pays for what comes once
+		return slope{}, err
+	}
+	var s slope
+	var bends []float64
+	for range slopeRounds {
+		var x, y [3]float64
+		for _, i := range rng.Perm(3) {
+			t, err := r.timeOp(ops[i])
+			if err != nil {
+				return slope{}, err
+			}
+			x[i], y[i] = float64(times<<i), t
+		}
+		s.perStep = append(s.perStep, theilSen(x[:], y[:]))
+		bends = append(bends, (y[2]-y[1])/(x[2]-x[1])/((y[1]-y[0])/(x[1]-x[0]))-1)
+	}
+	s.nonLinear, s.error = math.Abs(stats.Median(bends)), stats.MedianError(bends)
+	return s, nil
+}
+
+// timeOp is the device's time of one replay in seconds, behind a blocking kernel where
+// there is one.
+func (r *runner) timeOp(op device.Op) (float64, error) {
+	main := r.sess.Main()
+	if r.dev.CanSpin() {
+		if err := r.dev.Spin(main, replayBlockNS); err != nil {
+			return 0, err
+		}
+	}
+	if err := firstError(main.Record(r.pair[0]), op.Enqueue(main), main.Record(r.pair[1]), main.Sync()); err != nil {
+		return 0, err
+	}
+	ns, err := r.dev.ElapsedNS(r.pair[0], r.pair[1])
+	return gpuprof.Seconds(ns), err
+}
+
+func (r *runner) nonLinearWarning() {
+	var worst float64
+	var names []string
+	for k, s := range r.slopes {
+		// NaN, from a slope of nothing, is no evidence.
+		if s.nonLinear > nonLinear+2*s.error {
+			worst = max(worst, s.nonLinear)
+			names = append(names, k.name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	text := strings.Join(names[:min(len(names), namedInAText)], ", ")
+	if more := len(names) - namedInAText; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	r.warn("kernel-nonlinear", fmt.Sprintf("replayed twice as often, short kernels did not take twice as long, by up to %.1f %%: %s", 100*worst, text),
+		"take their times as approximate; profile them with Nsight Compute")
+}

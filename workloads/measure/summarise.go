@@ -1,0 +1,213 @@
+package measure
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// summarise turns what was collected into the result, whatever ended the run.
+func (r *runner) summarise(err error) {
+	r.plan.report("summarise", 0, 1, "")
+	r.run.PeakMemory = r.dev.Memory().Peak
+	if o, ok := r.sess.(workloads.Observer); ok {
+		figures, tracks := o.Observed(r.started)
+		maps.Copy(r.run.Input, figures)
+		maps.Copy(r.run.Telemetry, tracks)
+	}
+	if err != nil {
+		r.run.Status, r.run.Reason = gpuprof.Partial, reasonOf(err)
+		if errors.Is(err, gpuprof.ErrCheck) {
+			r.run.Status = gpuprof.Invalid
+			return // no times
+		}
+		r.salvage()
+	}
+	s := r.samples
+	if len(s.step) == 0 {
+		return
+	}
+	// How far device times may be off the caller's clock, at the worst.
+	r.run.Calibration["clock_anchor"] = gpuprof.Seconds(r.anchorSlack)
+	if rate, uncertainty, ok := r.rec.Drift(); ok {
+		r.run.Calibration["clock_drift"], r.run.Calibration["clock_drift_error"] = rate-1, uncertainty // s a second
+	}
+	if l, ok := r.dev.Device.(interface {
+		LoadTime() (modules, carried int, took time.Duration)
+	}); ok {
+		_, _, took := l.LoadTime()
+		r.run.Calibration["kernel_loading"] = took.Seconds() // by the driver's compiler, or from its cache
+	}
+	r.stepSeries()
+	r.run.Stages = s.results()
+	r.addKernels()
+	r.keepCeilings()
+	r.addBounds()
+	r.addLatencyFloor()
+	r.run.DeviceClockHz = r.deviceClock()
+	r.run.ExampleStep = r.exampleStep()
+	r.rateOfSteps()
+	r.addWarnings()
+	r.rememberProcess()
+}
+
+func (r *runner) stepSeries() {
+	s := r.samples
+	r.run.Step, r.run.BareStep, r.run.ProbedStep = stats.Summarise("s", s.step), stats.Summarise("s", s.bare), stats.Summarise("s", s.probed)
+}
+
+// rateOfSteps is the throughput, of the steps without probes where these are too dear.
+func (r *runner) rateOfSteps() {
+	s := r.samples
+	r.run.Order, r.run.Flags = r.relative(s.order), s.flags
+	amount, unit := r.sess.Work()
+	// Over whole blocks: where long and short steps alternate, as they may on
+	// the caller's clock, no single step has the rate of the row.
+	rate := make([]float64, len(s.rates))
+	for i, steps := range s.rates {
+		rate[i] = amount * steps
+	}
+	r.run.Throughput = &gpuprof.Throughput{Unit: unit + "/s", Series: stats.Summarise(unit+"/s", rate)}
+	r.run.Overhead, r.run.ProbeCost = r.overhead(), r.probeCost()
+	r.decideApart()
+}
+
+// throughputSoFar is what the run's throughput will be, 0 where no step was measured. The
+// run stays as it is.
+func (r *runner) throughputSoFar() float64 {
+	if len(r.samples.rates) == 0 {
+		return 0
+	}
+	run, apart := *r.run, r.apart
+	r.run.Warnings = slices.Clone(run.Warnings)
+	r.stepSeries()
+	r.rateOfSteps()
+	rate := r.run.Throughput.Series.Median
+	*r.run, r.apart = run, apart
+	return rate
+}
+
+// relative makes sample times count from the start of the run.
+func (r *runner) relative(order []gpuprof.Order) []gpuprof.Order {
+	out := slices.Clone(order)
+	for i := range out {
+		out[i].StartS -= gpuprof.Seconds(r.startNS)
+	}
+	return out
+}
+
+func (r *runner) addWarnings() {
+	s, steps := r.samples, slices.Concat(r.run.Step.Runs...)
+	if n := len(steps); n < minSamples {
+		r.warn("few-samples", fmt.Sprintf("%d samples are too few for an interval of the median", n), fmt.Sprintf("take at least %d with --samples or a longer --max-time", minSamples))
+	}
+	if mean, median := stats.Mean(steps), r.run.Step.Median; max(mean/median, median/mean) > 1+unevenSteps {
+		r.warn("uneven-steps", fmt.Sprintf("steps take %s in the mean and %s in the median, so the median does not stand for a sequence of steps", gpuprof.FormatSeconds(mean), gpuprof.FormatSeconds(median)),
+			"read the throughput, which is over whole blocks; look at the distribution for steps that alternate, and stop other programs on the machine")
+	}
+	if d, yes := s.clocksDiffer(); yes {
+		r.warn("clock-mismatch", fmt.Sprintf("in half of the blocks the steps' periods and the host thread's clock differ by %.1f %% or more", 100*d),
+			"do not trust times of this run; if it happens again, report it with the run.json")
+	}
+	// What decideApart could not settle: nothing measured, and a calibrated cost
+	// that does not keep the limit or is no bound.
+	if !r.apart && !r.turns && !warmedOnly(r.run) && r.run.Overhead == nil && r.calibratedShare() > r.run.Device.ProbeLimit() {
+		r.warn("overhead-unmeasured", "there were too few pairs of probed and bare blocks to measure the probe's overhead", "run longer with --min-time")
+	}
+	r.disturbedWarnings()
+	if cpus := float64(r.run.Device.CPUCores); r.run.Device.Load > cpus && cpus > 0 {
+		r.warn("busy-machine", fmt.Sprintf("the load average was %.1f on %d CPUs when the run began", r.run.Device.Load, r.run.Device.CPUCores), "wait until other work is done")
+	}
+}
+
+// clocksDiffer compares the device's clock with the caller's. One that runs
+// wrong does so in most blocks; in a single one the caller may have been woken
+// late.
+func (s *samples) clocksDiffer() (share float64, yes bool) {
+	share = stats.Median(s.mismatches)
+	return share, share > clockMismatch
+}
+
+// exampleStep is a step of the last probed block, the one whose period is
+// nearest to the block's median, from its begin to the next one's, with whatever of its neighbours overlaps it, and the launches
+// of one step of the kernel pass. The caller launches a step while the device
+// is still in the steps before, and what is copied ahead of it is copied then:
+// so the recording reaches back to the first of the step's own spans, as many
+// steps as the pipeline is deep.
+func (r *runner) exampleStep() []gpuprof.Span {
+	out := []gpuprof.Span{}
+	if r.example == nil {
+		return out
+	}
+	b, stages := r.example.rec, r.sess.Stages()
+	mid := r.example.typical()
+	t0, t1 := b.Begin[mid], b.Begin[mid+1]
+	from := t0
+	for _, sp := range b.Spans {
+		if sp.Step == mid {
+			from = min(from, sp.HostStart)
+		}
+	}
+	from = max(from, b.Begin[max(0, mid-r.sess.Depth())])
+	for _, sp := range b.Spans {
+		name, step := stages[sp.Stage].Name, sp.Step-mid
+		add := func(lane string, start, end int64) {
+			if start < t1 && (end > from || step == 0) {
+				out = append(out, gpuprof.Span{Stage: name, Lane: lane, Step: step, StartS: gpuprof.Seconds(start - t0), DurS: gpuprof.Seconds(end - start)})
+			}
+		}
+		if sp.OnDevice {
+			add(laneName(sp.Stream), sp.DevStart, sp.DevEnd)
+		}
+		add("host", sp.HostStart, sp.HostEnd)
+	}
+	if k := r.kernels; k != nil {
+		mid := (k.first + k.last) / 2
+		t0, t1 := k.rec.Begin[mid], k.rec.Begin[mid+1]
+		for _, l := range k.rec.Launches {
+			if l.Start >= t0 && l.Start < t1 {
+				out = append(out, gpuprof.Span{Stage: stages[l.Stage].Name, Kernel: l.Kernel, Lane: laneName(l.Stream), StartS: gpuprof.Seconds(l.Start - t0), DurS: gpuprof.Seconds(l.End - l.Start)})
+			}
+		}
+	}
+	return out
+}
+
+// typical is the step whose period is nearest to the median of the block's; of
+// equals the one nearest to the middle of the block.
+func (b *block) typical() int {
+	var periods []float64
+	for i := b.first; i < b.last; i++ {
+		periods = append(periods, float64(b.rec.Begin[i+1]-b.rec.Begin[i]))
+	}
+	middle := (b.first + b.last) / 2
+	if len(periods) == 0 {
+		return middle
+	}
+	median, best := stats.Median(periods), b.first
+	rank := func(i int) (float64, float64) {
+		return math.Abs(periods[i-b.first] - median), math.Abs(float64(i - middle))
+	}
+	for i := b.first; i < b.last; i++ {
+		off, away := rank(i)
+		if o, a := rank(best); off < o || off == o && away < a {
+			best = i
+		}
+	}
+	return best
+}
+
+func laneName(s device.Stream) string {
+	if n, ok := s.(fmt.Stringer); ok {
+		return n.String()
+	}
+	return "stream"
+}

@@ -1,0 +1,117 @@
+package search
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// Change is one knob turned to one value.
+type Change struct{ Knob, From, To string }
+
+// Alternatives lists what can be tried instead of base: of every tuning knob
+// (or of only those named), each other value; of whole-number knobs a quarter,
+// half, double and four times the value. Model knobs are never among them, nor
+// are knobs in fixed that only does not name: what is in both is where the
+// search starts. Every knob has one value before any has a second, those next to
+// where it is first; the order of knobs is drawn from seed and the same for the same
+// seed. Unknown and model knobs in only are ErrUsage.
+func Alternatives(w workloads.Workload, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
+	return alternatives(w, tune.Time, base, only, fixed, seed)
+}
+
+// alternatives are those of a goal: under load more knobs act than on a step.
+func alternatives(w workloads.Workload, g tune.Goal, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
+	if err := checkOnly(w, only); err != nil {
+		return nil, err
+	}
+	var byKnob [][]Change
+	for _, k := range w.Knobs() {
+		if !turned(k, only, fixed) {
+			continue
+		}
+		if g == tune.Latency && len(k.TryUnderLoad) > 0 {
+			k.Try = k.TryUnderLoad
+		}
+		var of []Change
+		for _, v := range values(k, base[k.Name]) {
+			of = append(of, Change{k.Name, base[k.Name], v})
+		}
+		byKnob = append(byKnob, of)
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x74756e65)) // its own stream: workloads draw from the seed too
+	rng.Shuffle(len(byKnob), func(i, j int) { byKnob[i], byKnob[j] = byKnob[j], byKnob[i] })
+	var out []Change
+	for n, more := 0, true; more; n++ {
+		more = false
+		for _, of := range byKnob {
+			if n < len(of) {
+				out, more = append(out, of[n]), true
+			}
+		}
+	}
+	return out, nil
+}
+
+// turned says that a knob may be turned at all.
+func turned(k workloads.Knob, only []string, fixed gpuprof.Settings) bool {
+	_, isFixed := fixed[k.Name]
+	named := slices.Contains(only, k.Name)
+	return !k.Model && !k.NamesFile && (!isFixed || named) && (len(only) == 0 || named)
+}
+
+func checkOnly(w workloads.Workload, only []string) error {
+	var names []string
+	for _, k := range w.Knobs() {
+		if !k.Model {
+			names = append(names, k.Name)
+		}
+	}
+	for _, n := range only {
+		if slices.Contains(names, n) {
+			continue
+		}
+		if slices.ContainsFunc(w.Knobs(), func(k workloads.Knob) bool { return k.Name == n }) {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "tuning knob %s: it is a model knob, which changes the computation and is never tuned", n).WithFix("the tuning knobs of %s are %s", w.Name(), strings.Join(names, ", "))
+		}
+		return gpuprof.Errorf(gpuprof.ErrUsage, "tuning knob %s: workload %s has no such knob", n, w.Name()).WithFix("its tuning knobs are %s%s", strings.Join(names, ", "), gpuprof.DidYouMean(n, names))
+	}
+	return nil
+}
+
+// values are the other values of one knob that the knob accepts.
+func values(k workloads.Knob, from string) []string {
+	special := k.Try != nil
+	if special && len(k.Try) == 0 {
+		return nil
+	}
+	candidates := slices.Concat(k.Try, k.Values)
+	if n, err := strconv.Atoi(from); err == nil && !special && k.Parse != nil {
+		for _, v := range []int{2 * n, n / 2, 4 * n, n / 4} {
+			candidates = append(candidates, strconv.Itoa(v))
+		}
+	}
+	var out []string
+	for _, c := range candidates {
+		v, err := k.Canonical(c)
+		if err == nil && v != from && !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// With is s with the changes made.
+func With(s gpuprof.Settings, changes ...Change) gpuprof.Settings {
+	out := maps.Collect(maps.All(s))
+	for _, c := range changes {
+		out[c.Knob] = c.To
+	}
+	return out
+}

@@ -1,0 +1,225 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// Side is one setting to measure.
+type Side struct {
+	Workload workloads.Workload
+	Preset   string
+	Knobs    gpuprof.Settings  // complete, from gpuprof.Resolve
+	Env      map[string]string // set in this process while the side is opened and run
+}
+
+// key names a side, the same for the same setting.
+func (s Side) key() string {
+	parts := []string{s.Workload.Name(), s.Preset}
+	for _, m := range []map[string]string{s.Knobs, s.Env} {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			parts = append(parts, k+"="+m[k])
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// Limits are what a comparison may take and what B must keep to.
+type Limits struct {
+	Goal      tune.Goal
+	Time      time.Duration // of the whole comparison, set-up included
+	MaxError  float64       // largest relative error against float64; 0: no limit
+	MaxMemory int64         // bytes; 0: no limit
+	Seed      uint64
+	Pairs     int           // of blocks at most; 0: as many as it takes
+	Most      time.Duration // beyond Time, for as few blocks as tell anything; 0: twice Time
+	// Rate is the requests per second of the goal latency; 0: what the settings of A ask for.
+	Rate float64
+	// Sitting: this is one of several comparisons whose mean is the answer. Both
+	// sides are opened anew, so that the spread between sittings holds what
+	// the place of their buffers in memory does.
+	Sitting bool
+}
+
+// Bench compares two settings. What B cannot do is in the Outcome; an error is
+// what makes every further comparison pointless: A fails, or ctx ended.
+type Bench interface {
+	Compare(ctx context.Context, a, b Side, l Limits) (*tune.Outcome, error)
+}
+
+// InProcess compares two sessions in this process, block by block in mirrored
+// order (ABBA or BAAB). On the host device every session has a device of its
+// own, since a limit on threads holds for a whole device; on a GPU both share
+// one.
+type InProcess struct {
+	Open func() (device.Device, error)
+	// EnergyJ reads the device's energy counter; nil where there is none.
+	EnergyJ func() (joules float64, ok bool)
+
+	// Now tells Limits.Time; nil: time.Now.
+	Now func() time.Time
+
+	energyBlock time.Duration // 0: what a GPU's counter needs
+
+	rate   float64 // of requests, of the comparison under way
+	shared device.Device
+	kept   *bench // side A of the last comparison, kept open for the next
+	// checked holds the errors of settings that have been compared with the
+	// reference in this process: the same setting computes the same again.
+	checked map[string]float64
+}
+
+// Close ends what is still open.
+func (p *InProcess) Close() error {
+	err := p.release()
+	if p.shared != nil {
+		err = errors.Join(err, p.shared.Close())
+		p.shared = nil
+	}
+	return err
+}
+
+func (p *InProcess) release() error {
+	if p.kept == nil {
+		return nil
+	}
+	err := p.kept.close()
+	p.kept = nil
+	return err
+}
+
+// Compare implements Bench.
+func (p *InProcess) Compare(ctx context.Context, a, b Side, l Limits) (*tune.Outcome, error) {
+	now := p.Now
+	if now == nil {
+		now = time.Now
+	}
+	began := now()
+	spent := func() time.Duration { return now().Sub(began) }
+	out := &tune.Outcome{}
+	defer func() { out.Seconds = spent().Seconds() }()
+	if l.Sitting {
+		if err := p.release(); err != nil {
+			return nil, err
+		}
+	}
+	sa, err := p.base(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	out.WorkA, out.Unit, out.MemoryA, out.ErrorA = sa.work, sa.unit, sa.memory, sa.error
+	if l.Goal == tune.Latency {
+		p.rate = l.Rate
+		if out.Rate, err = p.rateOf(ctx, sa); err != nil {
+			return nil, err
+		}
+	}
+	sb, err := p.open(ctx, b)
+	if ctx.Err() != nil {
+		if sb != nil {
+			_ = sb.close()
+		}
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		failOutcome(out, err)
+		return out, nil
+	}
+	out.WorkB, out.MemoryB, out.Error = sb.work, sb.memory, sb.error
+	if l.refuses(out) {
+		return out, sb.close()
+	}
+	out.OneTime = extra(sa.oneTime, sb.oneTime)
+	err = p.blocks(ctx, sa, sb, l, spent, out)
+	closeErr := sb.close()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if bad := (*sideError)(nil); errors.As(err, &bad) && bad.side == sb {
+		// Where B went first, A may be unable to serve at this rate as well.
+		if l.Goal == tune.Latency && len(out.A) == 0 {
+			if _, _, err := p.blockCost(ctx, sa, l.Goal, blockTime); err != nil {
+				return nil, err
+			}
+		}
+		failOutcome(out, err)
+		return out, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if closeErr != nil {
+		failOutcome(out, closeErr)
+	}
+	return out, nil
+}
+
+// fail marks what B could not do: refused is a setting the device never took.
+func failOutcome(o *tune.Outcome, err error) {
+	o.Verdict, o.Reason = tune.Failed, strings.Join(strings.Fields(err.Error()), " ")
+	if errors.Is(err, gpuprof.ErrUsage) {
+		o.Verdict = tune.Refused
+	}
+	o.A, o.B, o.TimeA, o.TimeB = nil, nil, nil, nil
+}
+
+// refuses holds B to the limits on error and memory.
+func (l Limits) refuses(o *tune.Outcome) bool {
+	switch {
+	case l.MaxError > 0 && o.Error > l.MaxError:
+		o.Verdict, o.Reason = tune.Refused, fmt.Sprintf("its error against float64, %.2g, is above --max-error %.2g", o.Error, l.MaxError)
+	case l.MaxMemory > 0 && o.MemoryB > l.MaxMemory:
+		o.Verdict, o.Reason = tune.Refused, fmt.Sprintf("it takes %s of memory, more than --max-memory %s",
+			gpuprof.FormatBytes(float64(o.MemoryB)), gpuprof.FormatBytes(float64(l.MaxMemory)))
+	}
+	return o.Verdict != ""
+}
+
+func (p *InProcess) base(ctx context.Context, a Side) (*bench, error) {
+	if p.kept != nil && p.kept.side.key() == a.key() {
+		return p.kept, nil
+	}
+	if err := p.release(); err != nil {
+		return nil, err
+	}
+	s, err := p.open(ctx, a)
+	if err != nil {
+		return nil, fmt.Errorf("opening the setting to compare with: %w", err)
+	}
+	p.kept = s
+	return s, nil
+}
+
+// device gives a session its device: see InProcess.
+func (p *InProcess) device() (d device.Device, own bool, err error) {
+	if p.shared != nil {
+		return p.shared, false, nil
+	}
+	if d, err = p.Open(); err != nil {
+		return nil, false, err
+	}
+	if d.Info().Kind == "host" {
+		return d, true, nil
+	}
+	p.shared = d
+	return d, false, nil
+}
+
+// extra is what B pays once and A does not.
+func extra(a, b map[string]float64) map[string]float64 {
+	out := map[string]float64{}
+	for k, v := range b {
+		out[k] = v - a[k]
+	}
+	return out
+}

@@ -1,0 +1,408 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/guides"
+)
+
+// The verdicts on a claim.
+const (
+	confirmed     = "confirmed"
+	smaller       = "smaller"
+	larger        = "larger" // of a share alone
+	noEffect      = "none"
+	opposite      = "opposite"
+	open          = "inconclusive"
+	notMeasurable = "not measurable here"
+)
+
+// Why a row is not measured.
+const (
+	needsGPU   = "it needs a GPU"
+	beyondTool = "a tool at the level of the driver cannot measure it"
+)
+
+// RunClaims tests every claim that the device can, and a comparison of a
+// setting with itself. find gives a workload by name, nil where there is none.
+// Fresh, where it is set, measures whole runs; it is given the complete
+// settings of the claim. The result is not nil once it began; when ctx ends it
+// is partial and can be resumed.
+func RunClaims(ctx context.Context, o Options, find func(name string) workloads.Workload, fresh func(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error)) (*tune.Result, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Goal, o.Workload = tune.Time, nil
+	e := &engine{Options: o, ctx: ctx, out: newResult(o), journal: map[string]*tune.Outcome{}, bs: stats.NewBootstrap(seedOfDraws, 0), began: o.Now()}
+	e.out.Started, e.out.Unit = o.Now().UTC().Round(time.Millisecond), "speedup"
+	if err := e.resume(); err != nil {
+		return nil, err
+	}
+	c := &claimRunner{engine: e, find: find, run: fresh}
+	err := c.all(append([]guides.Claim{guides.Null()}, guides.Claims()...))
+	e.out.Status, e.out.Reason = gpuprof.Complete, ""
+	if err != nil {
+		e.out.Status, e.out.Reason = gpuprof.Partial, reasonOf(err)
+	}
+	return e.done(err)
+}
+
+type claimRunner struct {
+	*engine
+	find func(string) workloads.Workload
+	run  func(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error)
+}
+
+// all measures what decides each claim first and details after that, so that
+// a short budget costs details, not rows.
+func (c *claimRunner) all(claims []guides.Claim) error {
+	rows := make([]tune.ClaimRow, len(claims))
+	var measured []int
+	for i, k := range claims {
+		rows[i] = tune.ClaimRow{ID: k.ID, Guide: k.Guide, Claim: k.Claim, Figure: k.Figure, AB: c.describeAB(k)}
+		if why := c.cannot(k); why != "" {
+			rows[i].Verdict, rows[i].Reason = notMeasurable, why
+			rows[i].Details = slices.Clone(k.Notes)
+			continue
+		}
+		rows[i].Verdict, rows[i].Reason = open, "the budget ended before this was measured; give more time with --budget"
+		measured = append(measured, i)
+	}
+	c.out.Claims = rows
+	const firstShare = 0.75
+	for n, i := range measured {
+		limit := c.left(firstShare) / time.Duration(len(measured)-n)
+		if err := c.first(claims[i], &rows[i], limit); err != nil {
+			return err
+		}
+	}
+	details := 0
+	for _, i := range measured {
+		rows[i].Details = append(rows[i].Details, claims[i].Notes...)
+	}
+	for _, i := range measured {
+		details += len(c.details(claims[i]))
+	}
+	for _, i := range measured {
+		without := 0
+		for _, ab := range c.details(claims[i]) {
+			limit := c.left(1) / time.Duration(details)
+			details--
+			done, err := c.detail(claims[i], ab, &rows[i], limit)
+			if err != nil {
+				return err
+			}
+			if !done {
+				without++
+			}
+		}
+		if without > 0 && (rows[i].Verdict != open || rows[i].CI95 != [2]float64{}) { // a row without its figure says so already
+			rows[i].Details = append(rows[i].Details, fmt.Sprintf("no time was left for further comparisons (%d); give more with --budget", without))
+		}
+	}
+	return nil
+}
+
+// details are the comparisons beside the first that this device is asked for.
+func (c *claimRunner) details(k guides.Claim) []guides.AB {
+	var out []guides.AB
+	for i, ab := range k.AB {
+		if (i != c.deciding(k) || c.timeless(k)) && c.on(ab) {
+			out = append(out, ab)
+		}
+	}
+	return out
+}
+
+// on says that a comparison is for this kind of device.
+func (c *claimRunner) on(ab guides.AB) bool {
+	return ab.On == "" || ab.On == "host" == (c.Device == "host")
+}
+
+// deciding is the place of the comparison that decides a claim here.
+func (c *claimRunner) deciding(k guides.Claim) int {
+	return max(0, slices.IndexFunc(k.AB, c.on))
+}
+
+// timeless says that times of a claim mean nothing on this device.
+func (c *claimRunner) timeless(k guides.Claim) bool {
+	return k.Run == guides.Exactly && c.Device == "host"
+}
+
+// cannot says why a claim is not measured on this device; empty when it is.
+func (c *claimRunner) cannot(k guides.Claim) string {
+	host := c.Device == "host"
+	switch {
+	case k.Not == guides.BeyondTool:
+		return cmp.Or(k.Why, beyondTool)
+	case k.Not != "":
+		return k.Not
+	case host && !k.Host:
+		return needsGPU + ": the host device's own version of this does not show it"
+	case !host && !k.GPU:
+		return "it is work of the CPU: measure it with --device host"
+	case (k.Run == guides.Share || k.Run == guides.Overhead || k.Run == guides.First) && c.run == nil:
+		return "it needs a whole run in a process of its own"
+	}
+	for _, ab := range k.AB {
+		if c.program(ab.Workload) == nil {
+			return fmt.Sprintf("workload %s is not in this program", ab.Workload)
+		}
+	}
+	return ""
+}
+
+// sittings is how often both sides of what decides a claim are opened anew:
+// where a session's buffers come to lie moves its times by more than the
+// blocks of one sitting show.
+const sittings = 4
+
+// first measures what decides a claim.
+func (c *claimRunner) first(k guides.Claim, row *tune.ClaimRow, limit time.Duration) error {
+	if c.timeless(k) {
+		row.Verdict, row.Reason = notMeasurable, needsGPU+": the host device rounds inputs and multiplies in fp32; errors and bytes are below"
+		return nil
+	}
+	if k.Run == guides.Share || k.Run == guides.Overhead {
+		return c.wholeRun(k, row, limit)
+	}
+	if k.Run == guides.First {
+		return c.firstRuns(k, row, limit)
+	}
+	o, err := c.sit(k, limit)
+	if o == nil {
+		return err
+	}
+	if o.Verdict != "" {
+		row.Verdict, row.Reason = notMeasurable, o.Reason
+		return nil
+	}
+	d := ratioOf(c.bs, o.A, o.B)
+	switch {
+	case k.Run == guides.Transfers && o.CountA["copies"] > 0:
+		saved(row, o, d)
+		return nil
+	case k.Run == guides.Memory && o.MemoryA > 0:
+		smallerPeak(row, o, d)
+		return nil
+	}
+	if !d.ok {
+		row.Reason = "too few blocks fitted into the time; give more with --budget"
+		return nil
+	}
+	row.Measured, row.CI95 = 1/d.ratio, [2]float64{1 / d.ci[1], 1 / d.ci[0]}
+	row.Verdict, row.Reason = judgeClaim(k, row.CI95)
+	if text := counts(o); text != "" {
+		row.Details = append(row.Details, "a step: "+text)
+	}
+	return nil
+}
+
+// sit compares the sides of a claim in several sittings. Each is a block of
+// the outcome; nil when there was time for none.
+func (c *claimRunner) sit(k guides.Claim, limit time.Duration) (*tune.Outcome, error) {
+	var sat []*tune.Outcome
+	began := c.spent()
+	for n := range sittings {
+		left := limit - time.Duration((c.spent()-began)*float64(time.Second))
+		o, err := c.pair(k.ID, n+1, k.AB[c.deciding(k)], left/time.Duration(sittings-n))
+		if err != nil || o != nil && o.Verdict != "" {
+			return o, err
+		}
+		if o == nil {
+			break
+		}
+		sat = append(sat, o)
+	}
+	switch len(sat) {
+	case 0:
+		return nil, nil
+	case 1: // the blocks of one sitting: better than nothing
+		return sat[0], nil
+	}
+	// Blocks of a sitting were measured in pairs: as their ratios they are free
+	// of what slowed a whole pair. Over 1, sittings are replicates of a ratio.
+	all := *sat[0]
+	all.A, all.B = nil, nil
+	for _, o := range sat {
+		var one, ratios []float64
+		for i := range o.A {
+			one, ratios = append(one, 1), append(ratios, o.B[i][0]/o.A[i][0])
+		}
+		all.A, all.B = append(all.A, one), append(all.B, ratios)
+	}
+	return &all, nil
+}
+
+// detail adds one more comparison to a claim's row, of one sitting; false where no time was left.
+func (c *claimRunner) detail(k guides.Claim, ab guides.AB, row *tune.ClaimRow, limit time.Duration) (done bool, err error) {
+	o, err := c.pair(row.ID, 0, ab, limit)
+	if o == nil {
+		return false, err
+	}
+	text := c.detailText(o, c.timeless(k))
+	if ab.Latency && o.Verdict == "" {
+		text = fmt.Sprintf("p99 at %.4g requests/s ", o.Rate) + text
+	}
+	row.Details = append(row.Details, abText(ab)+": "+text)
+	return true, nil
+}
+
+func (c *claimRunner) detailText(o *tune.Outcome, timeless bool) string {
+	if o.Verdict != "" {
+		return "not measurable here: " + o.Reason
+	}
+	var parts []string
+	switch d := ratioOf(c.bs, o.A, o.B); {
+	case timeless:
+		parts = append(parts, fmt.Sprintf("error against float64 %.1e, %s", o.Error, limitText(o.Error)))
+		if o.MemoryA > 0 {
+			parts = append(parts, fmt.Sprintf("peak memory x%.2f", float64(o.MemoryB)/float64(o.MemoryA)))
+		}
+		return strings.Join(parts, "; ") + fmt.Sprintf("; %.4g bytes copied per step, %.4g before", o.CountB["copied_bytes"], o.CountA["copied_bytes"])
+	case !d.ok:
+		parts = append(parts, "too few blocks fitted into the time")
+	default:
+		parts = append(parts, fmt.Sprintf("x%.3f (%.3f to %.3f)", 1/d.ratio, 1/d.ci[1], 1/d.ci[0]))
+	}
+	if text := seenText(o.SeenA, o.SeenB); text != "" {
+		parts = append(parts, text)
+	}
+	if text := counts(o); text != "" {
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// seenText is what callers saw beside the p99, medians over the blocks, and in how many the sender was late.
+func seenText(a, b *tune.Seen) string {
+	if a == nil || b == nil || len(a.P50S) == 0 || len(b.P50S) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("p50 %s -> %s, goodput %.4g -> %.4g requests/s", gpuprof.FormatSeconds(stats.Median(a.P50S)), gpuprof.FormatSeconds(stats.Median(b.P50S)),
+		stats.Median(a.Goodput), stats.Median(b.Goodput))
+	if late := a.SenderLate + b.SenderLate; late > 0 {
+		text += fmt.Sprintf(", the sender late in %d of %d blocks, whose tail is its own", late, len(a.P50S)+len(b.P50S))
+	}
+	return text
+}
+
+// largestError is the limit that the guides set on what a precision may cost.
+const largestError = 0.01
+
+func limitText(e float64) string {
+	if e <= largestError {
+		return "within the guides' 1 %"
+	}
+	return "above the guides' 1 %"
+}
+
+// program finds a workload, or one of the small programs that only claims need.
+func (c *claimRunner) program(name string) workloads.Workload {
+	for _, w := range guides.Programs() {
+		if w.Name() == name {
+			return w
+		}
+	}
+	return c.find(name)
+}
+
+// pair runs one comparison, the n-th sitting of several or, with 0, one by
+// itself; the outcome is nil when there was no time or the search was
+// interrupted (then with an error).
+func (c *claimRunner) pair(id string, sitting int, ab guides.AB, limit time.Duration) (*tune.Outcome, error) {
+	w := c.program(ab.Workload)
+	a, err := workloads.Resolve(w, ab.Preset, ab.A)
+	if err != nil {
+		return nil, err
+	}
+	b, err := workloads.Resolve(w, ab.Preset, ab.B)
+	if err != nil {
+		return nil, err
+	}
+	sa, sb := Side{Workload: w, Preset: ab.Preset, Knobs: a}, Side{Workload: w, Preset: ab.Preset, Knobs: b, Env: ab.EnvB}
+	goal := tune.Time
+	if ab.Latency {
+		goal = tune.Latency
+	}
+	o, err := c.once("claims", fmt.Sprintf("%s %d | %s | %s", id, sitting, sa.key(), sb.key()), id+" "+describe(difference(a, b)), limit, func() (*tune.Outcome, error) {
+		o, err := c.Bench.Compare(c.ctx, sa, sb, Limits{Goal: goal, Time: limit, Seed: c.Seed + uint64(sitting), Sitting: sitting > 0})
+		if err != nil && c.ctx.Err() == nil { // the habit itself cannot be run here
+			o = &tune.Outcome{}
+			failOutcome(o, err)
+			err = nil
+		}
+		return o, err
+	})
+	if errors.Is(err, errSpent) {
+		return nil, nil
+	}
+	return o, err
+}
+
+// judgeClaim compares a speedup with what the guide promises. No effect is a
+// finding like any other: the interval must be narrow enough to say it.
+func judgeClaim(k guides.Claim, ci [2]float64) (verdict, reason string) {
+	want := k.Speedup
+	switch {
+	case ci[0] >= 1-equivalence && ci[1] <= 1+equivalence && k.Placebo:
+		return noEffect, "within 2 % either way, as expected"
+	case ci[0] >= 1-equivalence && ci[1] <= 1+equivalence:
+		return noEffect, "within 2 % either way"
+	case k.Null && (ci[0] > 1 || ci[1] < 1):
+		return opposite, "both sides are equal, so the method is off by this much here, and the other rows may be too; measure again on an idle machine"
+	case ci[1] < 1:
+		return opposite, "the recommended setting is slower here"
+	case ci[0] > 1 && want > 0 && ci[1] < want:
+		return smaller, fmt.Sprintf("the guide promises x%.3g", want)
+	case ci[0] > 1:
+		return confirmed, ""
+	case k.Placebo:
+		return open, "the interval holds no effect, as expected, but more than 2 % either way too; give more time with --budget"
+	case want > 0 && ci[1] < want:
+		return open, fmt.Sprintf("less than the x%.3g that the guide promises, but the interval is too wide to say that there is no effect; give more time with --budget", want)
+	}
+	if want == 0 {
+		return open, "the interval holds no effect, but more than 2 % beside it too; give more time with --budget"
+	}
+	return open, fmt.Sprintf("the interval holds both no effect and the x%.3g that the guide promises; give more time with --budget", want)
+}
+
+// leastOnce is what a cost paid once must come to, in seconds, to be worth a word.
+const leastOnce = 1e-4
+
+// counts says what the two sides ask of the device in a step, where it differs,
+// and what the second pays once.
+func counts(o *tune.Outcome) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(o.CountA)) {
+		a, b := o.CountA[k], o.CountB[k]
+		if math.Abs(a-b) > 0.01*max(a, b) {
+			parts = append(parts, fmt.Sprintf("%s %.4g -> %.4g", strings.ReplaceAll(k, "_", " "), a, b))
+		}
+	}
+	if o.MemoryA > 0 && math.Abs(float64(o.MemoryB)/float64(o.MemoryA)-1) > 0.01 {
+		parts = append(parts, fmt.Sprintf("peak memory x%.2f", float64(o.MemoryB)/float64(o.MemoryA)))
+	}
+	if o.Error > 1e-4 {
+		parts = append(parts, fmt.Sprintf("error against float64 %.1e", o.Error))
+	}
+	for _, k := range slices.Sorted(maps.Keys(o.OneTime)) {
+		if v := o.OneTime[k]; v > leastOnce && k != "setup_s" {
+			parts = append(parts, fmt.Sprintf("%s %s once", strings.ReplaceAll(strings.TrimSuffix(k, "_s"), "_", " "), gpuprof.FormatSeconds(v)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

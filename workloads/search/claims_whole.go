@@ -1,0 +1,225 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/workloads/guides"
+)
+
+// wholeRun measures a claim whose figure is a run's own: the share of a stage,
+// or what the probes cost.
+func (c *claimRunner) wholeRun(k guides.Claim, row *tune.ClaimRow, limit time.Duration) error {
+	ab := k.AB[0]
+	w := c.find(ab.Workload)
+	o, err := c.once("claims", k.ID+" | "+abSide(ab, ab.B), k.ID, limit, func() (*tune.Outcome, error) {
+		run, err := c.run(c.ctx, w, ab.Preset, ab.B, min(max(limit, leastProcess), mostProcess))
+		if c.ctx.Err() != nil || errors.Is(err, context.Canceled) {
+			return nil, context.Canceled
+		}
+		o := &tune.Outcome{}
+		if err == nil && (run == nil || run.Step == nil) {
+			err = gpuprof.Errorf(gpuprof.ErrDevice, "running %s: no sample was measured", ab.Workload).WithFix("run it by itself to see why")
+		}
+		if err != nil {
+			failOutcome(o, err)
+			return o, nil
+		}
+		if k.Run == guides.Overhead {
+			overhead(o, run)
+		} else {
+			shares(o, run, k.Shares)
+		}
+		return o, nil
+	})
+	if errors.Is(err, errSpent) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if o.Verdict != "" || len(o.B) == 0 || len(o.B[0]) < 3 {
+		row.Verdict, row.Reason = notMeasurable, o.Reason
+		return nil
+	}
+	row.Measured, row.CI95, row.What = o.B[0][0], [2]float64{o.B[0][1], o.B[0][2]}, o.Unit
+	if k.Run == guides.Overhead {
+		row.What = ""
+		row.Details = append(row.Details, o.Unit)
+		row.Verdict, row.Reason = judgeClaim(k, row.CI95)
+		return nil
+	}
+	row.Verdict, row.Reason = shareVerdict(row, k.Shares[0])
+	row.Details = append(row.Details, o.Reason)
+	return nil
+}
+
+// overhead keeps the ratio of a step with probes to one without. B is then
+// ratio, lower and upper bound.
+func overhead(o *tune.Outcome, r *gpuprof.Run) {
+	if r.Overhead == nil {
+		o.Reason = "the run has no bare blocks to compare with"
+		return
+	}
+	// As a speedup of leaving the probes out.
+	o.B = [][]float64{{r.Overhead.Ratio, r.Overhead.CI95[0], r.Overhead.CI95[1]}}
+	o.Unit = "steps with probes over steps without"
+}
+
+// shares keeps the share of the guide's largest stage, sample by sample, and
+// says whether the stages add up to the wall clock.
+func shares(o *tune.Outcome, r *gpuprof.Run, guide []guides.StageShare) {
+	want := guide[0].Stage
+	var top []float64
+	var sums []float64
+	means := map[string]float64{}
+	total := 0.0
+	for _, s := range r.Stages {
+		if s.Parent != gpuprof.StageStep || s.Exposed.N() == 0 {
+			continue
+		}
+		xs := s.Exposed.Runs[0]
+		if s.Name == want {
+			top = xs
+		}
+		for len(sums) < len(xs) {
+			sums = append(sums, 0)
+		}
+		for i, x := range xs {
+			sums[i] += x
+		}
+		means[s.Name] = mean(xs)
+		total += means[s.Name]
+	}
+	if len(top) == 0 {
+		o.Reason = "the run has no stage " + want
+		return
+	}
+	var ratios []float64
+	for i, v := range top {
+		if sums[i] > 0 {
+			ratios = append(ratios, v/sums[i])
+		}
+	}
+	sum := stats.Summarise("", ratios)
+	o.B, o.Unit = [][]float64{{sum.Median, sum.CI95[0], sum.CI95[1]}}, "share of "+want
+	period := cmp.Or(r.ProbedStep, r.Step)
+	o.Reason = fmt.Sprintf("%s; they add up to %.1f %% of the step's wall clock", besideGuide(means, total, guide), 100*total/mean(period.Runs[0]))
+}
+
+// besideGuide lists stages, the largest first, with the guide's share.
+func besideGuide(means map[string]float64, total float64, guide []guides.StageShare) string {
+	names := slices.SortedFunc(maps.Keys(means), func(a, b string) int {
+		return cmp.Or(cmp.Compare(means[b], means[a]), cmp.Compare(a, b))
+	})
+	var parts []string
+	for _, n := range names {
+		text := fmt.Sprintf("%s %.1f %%", n, 100*means[n]/total)
+		for _, g := range guide {
+			if g.Stage == n {
+				text += fmt.Sprintf(" (guide %.0f %%)", 100*g.Share)
+			}
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func mean(xs []float64) float64 {
+	if len(xs) == 0 {
+		return math.NaN()
+	}
+	sum := 0.0
+	for _, x := range xs {
+		sum += x
+	}
+	return sum / float64(len(xs))
+}
+
+// near is how far, as a factor, a share may be from the guide's.
+const near = 1.1
+
+// shareVerdict compares the share of the guide's largest stage with the
+// guide's figure.
+func shareVerdict(row *tune.ClaimRow, guide guides.StageShare) (verdict, reason string) {
+	want := guide.Share
+	low, high := want/near, want*near
+	reason = fmt.Sprintf("%s; the guide's is %.0f %%, of another program", row.What, 100*want)
+	switch {
+	case row.CI95[1] < low:
+		return smaller, reason
+	case row.CI95[0] > high:
+		return larger, reason
+	case row.CI95[0] >= low && row.CI95[1] <= high:
+		return confirmed, reason
+	}
+	return open, reason + "; the interval holds that and more; give more time with --budget"
+}
+
+// leastSaved is the share of transfers that the guide promises to save, at least.
+const leastSaved = 0.5
+
+// saved states the share of copies that are saved: a figure that is the same in
+// every block, however few there are. The time is a detail.
+func saved(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
+	saved := 1 - o.CountB["copies"]/o.CountA["copies"]
+	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "fewer copies per step"
+	row.Verdict, row.Reason = judgeSaved(saved)
+	beside(row, o, time)
+}
+
+// beside adds what a row whose figure is counted says of time and of other counts.
+func beside(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
+	if time.ok {
+		row.Details = append(row.Details, fmt.Sprintf("time: x%.3f (%.3f to %.3f)", 1/time.ratio, 1/time.ci[1], 1/time.ci[0]))
+	}
+	if text := counts(o); text != "" {
+		row.Details = append(row.Details, "a step: "+text)
+	}
+}
+
+// smallerPeak states by what share the peak of device memory is lower, a figure that is the same
+// in every block. The time is a detail.
+func smallerPeak(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
+	saved := 1 - float64(o.MemoryB)/float64(o.MemoryA)
+	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "lower peak memory"
+	row.Verdict, row.Reason = judgeMemory(saved)
+	beside(row, o, time)
+}
+
+// judgeMemory is the verdict on a lower peak of memory; no guide gives a figure for it.
+func judgeMemory(saved float64) (verdict, reason string) {
+	const counted = "bytes are counted, so there is no interval"
+	switch {
+	case saved > equivalence:
+		return confirmed, counted
+	case saved < -equivalence:
+		return opposite, "the recommended setting takes more memory here"
+	}
+	return noEffect, "within 2 % either way; " + counted
+}
+
+// judgeSaved compares a share of transfers that are saved, which is counted and
+// has no interval, with the guide's.
+func judgeSaved(saved float64) (verdict, reason string) {
+	const counted = "copies are counted, so there is no interval"
+	switch {
+	case saved >= leastSaved:
+		return confirmed, counted
+	case saved > 0:
+		return smaller, fmt.Sprintf("the guide promises %.0f %%; %s", 100*leastSaved, counted)
+	case saved < 0:
+		return opposite, "the recommended setting copies more often here"
+	}
+	return noEffect, counted
+}

@@ -1,0 +1,239 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+// combine searches combinations from the best single change on. Every step is
+// a comparison with the best so far, so that a knob counts for what it does
+// beside the others, not for what it did alone.
+func (e *engine) combine() ([]Change, error) {
+	ranked := ranking(e.alts)
+	var best []Change
+	if len(ranked) > 0 && promising(ranked[0]) {
+		best = []Change{ranked[0].Change}
+	}
+	return e.improve(ranked, best, []phase{e.findingsTogether, e.add, e.drop, e.addAll, e.pairs, e.drop})
+}
+
+// perhaps is the p-value up to which a change is worth a confirmation, which has
+// data of its own: the search need not be sure.
+const perhaps = 0.1
+
+// promising says that a change looks better by what matters.
+func promising(a alternative) bool {
+	return a.d.ok && a.d.ratio <= 1-equivalence && a.d.pBetter() <= perhaps
+}
+
+// findingsTogether tries all that the findings speak of at once: knobs that make
+// the caller wait do nothing one by one.
+func (e *engine) findingsTogether(_ []alternative, best []Change) ([]Change, error) {
+	all := best
+	for _, a := range e.alts {
+		if e.named(a.Change) && !has(all, a.Knob) && a.v != tune.Refused && a.v != tune.Failed {
+			all = append(slices.Clip(all), a.Change)
+		}
+	}
+	if len(all) == len(best) || len(all) < 2 {
+		return best, nil
+	}
+	v, err := e.try(best, all)
+	if err != nil || !v.Better() {
+		return best, err
+	}
+	return all, nil
+}
+
+// ranking is the alternatives by what was seen, the best first.
+func ranking(alts []alternative) []alternative {
+	ranked := slices.Clone(alts)
+	slices.SortStableFunc(ranked, func(a, b alternative) int {
+		switch x, y := rank(a), rank(b); {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return strings.Compare(a.Knob+"="+a.To, b.Knob+"="+b.To)
+	})
+	return ranked
+}
+
+// phase makes the best so far better, if it can.
+type phase func(ranked []alternative, best []Change) ([]Change, error)
+
+// improve takes the best so far through phases of the search.
+func (e *engine) improve(ranked []alternative, best []Change, phases []phase) ([]Change, error) {
+	for _, p := range phases {
+		next, err := p(ranked, best)
+		if errors.Is(err, errSpent) {
+			return next, nil
+		}
+		if err != nil {
+			return next, err
+		}
+		best = next
+	}
+	return best, nil
+}
+
+// rank orders by what was seen; what could not be measured comes last.
+func rank(a alternative) float64 {
+	switch {
+	case !a.d.ok:
+		return math.Inf(1)
+	case a.v.Better():
+		return a.d.ratio - 1e3 // before all that is not proven
+	}
+	return a.d.ratio
+}
+
+// dear is what a comparison takes here, in seconds, however little time it is
+// given: to open, check and warm up, and a few blocks. 0 where none was made.
+func (e *engine) dear() float64 {
+	var seconds []float64
+	for _, entry := range e.out.Journal {
+		if o := entry.Outcome; len(o.TimeB) > 0 && len(o.TimeA) > 0 {
+			seconds = append(seconds, o.Seconds)
+		}
+	}
+	if len(seconds) == 0 {
+		return 0
+	}
+	return stats.Median(seconds)
+}
+
+// try compares the best so far with it changed. A combination that fails is
+// recorded and is no improvement.
+func (e *engine) try(best, candidate []Change) (tune.Verdict, error) {
+	a, b := With(e.base, best...), With(e.base, candidate...)
+	if maps.Equal(a, b) {
+		return tune.None, nil
+	}
+	left := e.left(searchUntil)
+	if left.Seconds() < e.dear()/2 { // it would take the time of confirming
+		left = 0
+	}
+	o, err := e.compare("searching", a, b, min(left, max(left/6, time.Second)), 0)
+	if errors.Is(err, errSpent) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return "", err
+	}
+	if err != nil { // the best so far could not be opened again
+		e.fail(a, err.Error())
+		return tune.Failed, nil
+	}
+	alt := e.weigh(Change{}, o)
+	switch alt.v {
+	case tune.Failed, tune.Refused:
+		e.fail(b, o.Reason)
+	case tune.Inconclusive:
+		if alt.d.ok && alt.d.ratio <= 1+equivalence && len(candidate) < len(best) {
+			alt.v = tune.None // fewer changes, and no worse for all that was seen
+		}
+	}
+	return alt.v, nil
+}
+
+func has(cs []Change, knob string) bool {
+	return slices.ContainsFunc(cs, func(c Change) bool { return c.Knob == knob })
+}
+
+// replaced is cs with c in it, instead of another value of the same knob.
+func replaced(cs []Change, c Change) []Change {
+	out := slices.DeleteFunc(slices.Clone(cs), func(o Change) bool { return o.Knob == c.Knob })
+	return append(out, c)
+}
+
+// add tries what helped alone, the most promising first.
+func (e *engine) add(ranked []alternative, best []Change) ([]Change, error) {
+	for _, a := range ranked {
+		if !promising(a) || has(best, a.Knob) {
+			continue
+		}
+		v, err := e.try(best, replaced(best, a.Change))
+		if err != nil {
+			return best, err
+		}
+		if v.Better() {
+			best = replaced(best, a.Change)
+		}
+	}
+	return best, nil
+}
+
+// drop takes out what no longer helps beside the others: fewer changes are
+// easier to believe and to keep.
+func (e *engine) drop(_ []alternative, best []Change) ([]Change, error) {
+	for i := 0; i < len(best) && len(best) > 1; {
+		without := slices.Delete(slices.Clone(best), i, i+1)
+		v, err := e.try(best, without)
+		if err != nil {
+			return best, err
+		}
+		if v.Better() || v == tune.None {
+			best = without
+			continue
+		}
+		i++
+	}
+	return best, nil
+}
+
+// addAll tries every change that is left beside the best so far, also those
+// that did nothing alone, until a whole round finds nothing.
+func (e *engine) addAll(ranked []alternative, best []Change) ([]Change, error) {
+	for found := len(best) > 0; found; {
+		found = false
+		for _, a := range ranked {
+			if slices.Contains(best, a.Change) || a.out == nil {
+				continue
+			}
+			v, err := e.try(best, replaced(best, a.Change))
+			if err != nil {
+				return best, err
+			}
+			if v.Better() {
+				best, found = replaced(best, a.Change), true
+			}
+		}
+	}
+	return best, nil
+}
+
+// mostPaired is how many changes that do nothing alone are tried two by two.
+const mostPaired = 5
+
+// pairs tries two changes at once that help only together.
+func (e *engine) pairs(ranked []alternative, best []Change) ([]Change, error) {
+	var rest []Change
+	for _, a := range ranked {
+		if !slices.Contains(best, a.Change) && a.d.ok && len(rest) < mostPaired {
+			rest = append(rest, a.Change)
+		}
+	}
+	for i, a := range rest {
+		for _, b := range rest[:i] {
+			if a.Knob == b.Knob {
+				continue
+			}
+			both := replaced(replaced(best, a), b)
+			v, err := e.try(best, both)
+			if err != nil {
+				return best, err
+			}
+			if v.Better() {
+				best = both
+			}
+		}
+	}
+	return best, nil
+}

@@ -1,0 +1,258 @@
+package search
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+// equivalence is the margin within which a change does not matter: the same
+// 2 % as for compare and gate.
+const equivalence = 0.02
+
+// fewestPairs is what a ratio within one process needs: with one degree of
+// freedom an interval is as wide as the world.
+const fewestPairs = 3
+
+// seedOfDraws makes intervals reproducible; it has nothing to do with the
+// seed of inputs.
+const seedOfDraws = 1
+
+const (
+	// trimmed is the share of pairs left out at either end: a burst of other work
+	// slows one block of a pair.
+	trimmed = 0.2
+	// sittingSpread is by how much the ratio of two open sessions differs from one
+	// sitting to the next, in logarithms: where buffers come to lie. It is the
+	// spread of the sittings of the row a/a of --claims, on the host.
+	sittingSpread = 0.01
+	// confidence is what the intervals of a table leave out.
+	confidence = 0.05
+)
+
+// drawn is the ratio B/A of a set of blocks.
+type drawn struct {
+	ratio float64
+	ci    [2]float64 // 95 %
+	ok    bool
+	e     stats.Effect
+}
+
+func newDrawn(e stats.Effect) drawn {
+	d := drawn{ratio: math.Exp(e.Theta), ok: e.OK(), e: e}
+	d.ci = d.at(confidence)
+	return d
+}
+
+// at is the two-sided interval that leaves out alpha.
+func (d drawn) at(alpha float64) [2]float64 {
+	if !d.ok {
+		return [2]float64{}
+	}
+	if d.e.SE == 0 {
+		return [2]float64{d.ratio, d.ratio}
+	}
+	return [2]float64{math.Exp(d.e.Lower(1 - alpha/2)), math.Exp(d.e.Upper(1 - alpha/2))}
+}
+
+// pBetter is the one-sided p-value of "B costs as much as A, or more".
+func (d drawn) pBetter() float64 { return d.e.Negate().PNotAbove(0) }
+
+// p is the two-sided p-value of "B costs as much as A"; NaN where there is none.
+func (d drawn) p() float64 {
+	if !d.ok {
+		return math.NaN()
+	}
+	return min(1, 2*min(d.pBetter(), d.e.PNotAbove(0)))
+}
+
+// ratioOf is the ratio B/A. Blocks within one process (one figure each) were
+// measured in pairs: the trimmed mean of the logarithms of their ratios counts,
+// so that bursts of other work spoil pairs and hardly the answer. Where every
+// block has many figures, blocks are the replicates: the mean over them by the
+// paired hierarchical bootstrap. Costs that are the same in every block (bytes)
+// are exact.
+func ratioOf(bs *stats.Bootstrap, a, b [][]float64) drawn {
+	if exact(a) && exact(b) {
+		if !(a[0][0] > 0 && b[0][0] > 0) {
+			return drawn{}
+		}
+		return newDrawn(stats.Effect{Theta: math.Log(b[0][0] / a[0][0]), Nu: math.Inf(1)})
+	}
+	if single(a) && single(b) && len(a) == len(b) {
+		return newDrawn(meanOf(logRatios(a, b), trimmed))
+	}
+	e, ok := bs.Paired(a, b)
+	if !ok || math.IsNaN(e.SE) {
+		return drawn{}
+	}
+	return newDrawn(e)
+}
+
+func logRatios(a, b [][]float64) []float64 {
+	logs := make([]float64, len(a))
+	for i := range a {
+		logs[i] = math.Log(b[i][0] / a[i][0])
+	}
+	return logs
+}
+
+// meanOf is the trimmed mean of logs: a share trim of them is left out at either
+// end. Its error is that of the winsorized values, with Student's t of one less
+// than the values left (Tukey and McLaughlin, Sankhya A 25, 1963; Yuen,
+// Biometrika 61, 1974). With trim 0 it is the mean with the usual t. Fewer than
+// fewestPairs values, or one that is not finite, give an effect that is not OK.
+func meanOf(logs []float64, trim float64) stats.Effect {
+	x := slices.Sorted(slices.Values(logs))
+	n := len(x)
+	if n < fewestPairs || math.IsNaN(x[0]) || math.IsInf(x[0], 0) || math.IsInf(x[n-1], 0) {
+		return stats.Effect{Theta: math.NaN()}
+	}
+	g := int(trim * float64(n))
+	h := float64(n - 2*g)
+	mean := stats.Mean(x[g : n-g])
+	for i := range g {
+		x[i], x[n-1-i] = x[g], x[n-1-g]
+	}
+	return stats.Effect{Theta: mean, SE: stats.StdDev(x) * math.Sqrt(float64(n)) / h, Nu: h - 1}
+}
+
+// seen is the ratio that an outcome of the search shows. What one sitting cannot
+// show, how far another would differ, is added to its error.
+func seen(bs *stats.Bootstrap, o *tune.Outcome) drawn {
+	d := ratioOf(bs, o.A, o.B)
+	if !d.ok || exact(o.A) && exact(o.B) {
+		return d
+	}
+	e := d.e
+	e.SE = math.Hypot(e.SE, sittingSpread/math.Sqrt(float64(max(1, o.Sittings))))
+	return newDrawn(e)
+}
+
+// single says that every block has one figure.
+func single(blocks [][]float64) bool {
+	return !slices.ContainsFunc(blocks, func(b []float64) bool { return len(b) != 1 })
+}
+
+func exact(runs [][]float64) bool {
+	if len(runs) < 2 { // one block of a time says nothing of its spread
+		return false
+	}
+	for _, r := range runs {
+		if len(r) == 0 || r[0] != runs[0][0] {
+			return false
+		}
+		for _, v := range r {
+			if v != r[0] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// judgeBy names a ratio of costs by an interval of it: below 1 is better.
+func (d drawn) judgeBy(g tune.Goal, ci [2]float64) tune.Verdict {
+	better, worse := tune.Faster, tune.Slower
+	if g == tune.Energy || g == tune.Memory {
+		better, worse = tune.Less, tune.More
+	}
+	switch {
+	case !d.ok:
+		return tune.Inconclusive
+	case ci[0] >= 1-equivalence && ci[1] <= 1+equivalence:
+		return tune.None
+	case ci[1] < 1:
+		return better
+	case ci[0] > 1:
+		return worse
+	}
+	return tune.Inconclusive
+}
+
+// together gives each of a table of ratios the interval at which its verdict
+// holds with all the others', 95 % for the whole table (Holm, Scand. J. Statist.
+// 6, 1979): an interval leaves out 1 where Holm's test says so, and only there.
+func together(table []drawn) (ci [][2]float64, p []float64) {
+	ps := make([]float64, 0, len(table))
+	for _, d := range table {
+		if d.ok {
+			ps = append(ps, d.p())
+		}
+	}
+	slices.Sort(ps)
+	first := 0 // the first that is not rejected: those after it are tested as it was
+	for first < len(ps) && ps[first] <= confidence/float64(len(ps)-first) {
+		first++
+	}
+	adjusted := stats.Holm(ps)
+	ci, p = make([][2]float64, len(table)), make([]float64, len(table))
+	for i, d := range table {
+		if !d.ok {
+			p[i] = math.NaN()
+			continue
+		}
+		rank, _ := slices.BinarySearch(ps, d.p())
+		p[i] = adjusted[rank]
+		ci[i] = d.at(confidence / float64(len(ps)-min(rank, first, len(ps)-1)))
+	}
+	return ci, p
+}
+
+// shown turns a ratio of costs into the ratio of the goal's own unit: that of
+// throughput goes the other way.
+func shown(g tune.Goal, ratio float64, ci [2]float64) (float64, [2]float64) {
+	if g != tune.Throughput || ratio == 0 {
+		return ratio, ci
+	}
+	return 1 / ratio, [2]float64{1 / ci[1], 1 / ci[0]}
+}
+
+// finite keeps what JSON cannot hold out of the result.
+func finite(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	return v
+}
+
+// fewestBlocks is from when on the smallest and the largest of so many figures
+// are an interval of 95 % for their median.
+const fewestBlocks = 6
+
+// medianOf is the median with its interval, in the goal's own unit: over the
+// blocks of one process (one figure each), or over processes (many figures
+// each), which then are the replicates. The interval is zero where the figures
+// are too few for one.
+func medianOf(g tune.Goal, blocks [][]float64) (float64, [2]float64) {
+	var runs [][]float64
+	for _, b := range blocks {
+		var run []float64
+		for _, v := range b {
+			if g == tune.Throughput {
+				v = 1 / v
+			}
+			run = append(run, v)
+		}
+		if len(run) > 0 {
+			runs = append(runs, run)
+		}
+	}
+	if len(runs) == 0 {
+		return 0, [2]float64{}
+	}
+	n, least := len(runs), 2
+	if single(runs) {
+		if !exact(runs) {
+			least = fewestBlocks
+		}
+		runs = [][]float64{slices.Concat(runs...)}
+	}
+	s := stats.Summarise("", runs...)
+	if n < least {
+		return finite(s.Median), [2]float64{}
+	}
+	return finite(s.Median), [2]float64{finite(s.CI95[0]), finite(s.CI95[1])}
+}

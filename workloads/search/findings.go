@@ -1,0 +1,96 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// hints measures the start and keeps what its findings say, unless a search that
+// is resumed did so, or the budget is too small for it. Findings are of time: for
+// memory they say nothing. A start that cannot be measured so gives none: the search then
+// has the knobs in their own order.
+func (e *engine) hints() error {
+	limit := min(mostFindings, time.Duration(findingsShare*float64(e.Budget)))
+	if e.Findings == nil || e.Goal == tune.Memory || e.out.Findings != nil || limit < leastFindings || e.left(findingsShare) <= 0 {
+		return nil
+	}
+	e.report("screening", "findings about the start")
+	found, err := e.Findings(e.ctx, limit)
+	if ctxErr := e.ctx.Err(); ctxErr != nil {
+		return ctxErr
+	}
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	e.out.Findings = []tune.Hint{}
+	if err == nil {
+		for _, h := range found {
+			e.out.Findings = append(e.out.Findings, tune.Hint{h.Rule, canonical(e.Workload, h.Knobs), h.ClaimS})
+		}
+	}
+	return nil // the first comparison keeps them too
+}
+
+// canonical spells values as the workload does, without those that it does not know.
+func canonical(w workloads.Workload, set gpuprof.Settings) gpuprof.Settings {
+	out := gpuprof.Settings{}
+	for _, k := range w.Knobs() {
+		if to, there := set[k.Name]; there {
+			if v, err := k.Canonical(to); err == nil {
+				out[k.Name] = v
+			}
+		}
+	}
+	return out
+}
+
+// inOrder puts the changes that findings speak of first, those that claim most
+// foremost; a value that is not among the changes is added where the knob may be
+// turned.
+func inOrder(w workloads.Workload, changes []Change, found []tune.Hint, base gpuprof.Settings) []Change {
+	var first []Change
+	for _, h := range found {
+		for _, k := range w.Knobs() {
+			to, asked := h.Knobs[k.Name]
+			if !asked || !has(changes, k.Name) {
+				continue
+			}
+			if c := (Change{k.Name, base[k.Name], to}); to != c.From && !slices.Contains(first, c) {
+				first = append(first, c)
+			}
+		}
+	}
+	rest := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return slices.Contains(first, c) })
+	return append(first, rest...)
+}
+
+// named says that a finding asks for this very change.
+func (e *engine) named(c Change) bool {
+	return slices.ContainsFunc(e.out.Findings, func(h tune.Hint) bool { return h.Knobs[c.Knob] == c.To })
+}
+
+// held says which findings speak of knobs that this search may not turn; empty
+// where there is none.
+func (e *engine) held() string {
+	var parts, knobs []string
+	for _, h := range e.out.Findings {
+		for _, knob := range slices.Sorted(maps.Keys(h.Knobs)) {
+			if h.Knobs[knob] != e.base[knob] && !slices.ContainsFunc(e.alts, func(a alternative) bool { return a.Knob == knob }) {
+				parts, knobs = append(parts, fmt.Sprintf("%s (finding %s)", describe(gpuprof.Settings{knob: h.Knobs[knob]}), h.Rule)), append(knobs, knob)
+			}
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "not tried, because --set or --knob leaves it out: " + strings.Join(parts, ", ") + "; to try that give --knob " + strings.Join(append(slices.Clone(e.Only), knobs...), ",")
+}

@@ -1,0 +1,116 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// The goal latency: the time within which 99 of 100 scheduled requests are answered. A block
+// is a load of its own with a warm-up, long enough for its percentile.
+const (
+	latencyShare = 0.99
+	// latencyRequests are those of a block: twice what ten beyond the percentile take.
+	latencyRequests = 2000
+	// loadShare of a block is behind its warm-up at least (serving: a fourth warms up at most).
+	loadShare = 0.75
+	// longestLoad bounds a block: a rate at which it holds too few requests has no percentile.
+	longestLoad = 10 * time.Second
+)
+
+// load has a session take requests for one block and returns their p99, in s.
+func (p *InProcess) load(ctx context.Context, s *bench, rate float64) (float64, error) {
+	q, err := s.serve(ctx, rate, min(longestLoad, time.Duration(latencyRequests/rate/loadShare*1e9)))
+	if err != nil {
+		return 0, err
+	}
+	v, err := answeredWithin(q, latencyShare)
+	if err != nil {
+		return 0, fmt.Errorf("tuning for latency: %w", err)
+	}
+	half, err := answeredWithin(q, 0.5) // there is one where there is a p99
+	if err != nil {
+		return 0, fmt.Errorf("tuning for latency: %w", err)
+	}
+	total := q.Sum()
+	s.seen.P50S = append(s.seen.P50S, half)
+	s.seen.Goodput = append(s.seen.Goodput, float64(total.InTime)/total.Seconds)
+	if q.SenderLate != "" {
+		s.seen.SenderLate++
+	}
+	return v, nil
+}
+
+// serve has the session take a load.
+func (s *bench) serve(ctx context.Context, rate float64, most time.Duration) (*gpuprof.Requests, error) {
+	server, err := s.server()
+	if err != nil {
+		return nil, err
+	}
+	q, err := server.Serve(ctx, workloads.Load{Throughput: s.work / s.stepS, Rate: rate, MaxTime: most, MinTime: most})
+	switch {
+	case err != nil:
+		return nil, err
+	case q.Rate == 0:
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning for latency: callers from outside, and callers that wait for their answers, have no rate").WithFix("give requests a schedule, or use --goal time")
+	case q.Waits == gpuprof.WaitsRoom:
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning for latency: the sender waits for room in the queue, which hides how long its requests should have taken").WithFix("let a full queue refuse requests")
+	}
+	return q, ctx.Err()
+}
+
+func (s *bench) server() (workloads.Server, error) {
+	server, ok := s.sess.(workloads.Server)
+	if !ok {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning for latency: %s serves no requests", s.side.Workload.Name()).WithFix("use --goal time")
+	}
+	return server, nil
+}
+
+// rateOf is the rate of every block of a search: what the settings of the start ask for, by the
+// throughput that it was measured to have.
+func (p *InProcess) rateOf(ctx context.Context, a *bench) (float64, error) {
+	if _, err := a.server(); err != nil || p.rate > 0 {
+		return p.rate, err
+	}
+	q, err := a.serve(ctx, 0, 50*time.Millisecond)
+	if err != nil {
+		return 0, err
+	}
+	p.rate = q.Rate
+	return p.rate, nil
+}
+
+// tooFew is a rate at which no side has the percentile.
+type tooFew struct{ error }
+
+func (e *tooFew) Unwrap() error { return e.error }
+
+// answeredWithin is the time within which a share of all scheduled requests was answered, in s.
+// A request that was refused or failed never is: a service must not look fast by what it
+// refuses. An error says why there is no such time.
+func answeredWithin(q *gpuprof.Requests, share float64) (float64, error) {
+	total := q.Sum()
+	if total.Scheduled == 0 || !latency.Enough(share, total.Scheduled) {
+		return 0, &tooFew{gpuprof.Errorf(gpuprof.ErrInput, "%d requests came in %s at %g per second, too few for p%g", total.Scheduled, gpuprof.FormatSeconds(total.Seconds), q.Rate, 100*share).
+			WithFix("give a higher rate, or use --goal time")}
+	}
+	within := share * float64(total.Scheduled) / float64(max(total.Completed, 1))
+	if within > 1 {
+		return 0, gpuprof.Errorf(gpuprof.ErrInput, "%d of %d requests were not answered, so there is no time within which %g %% were", total.Scheduled-total.Completed, total.Scheduled, 100*share).
+			WithFix("give a lower rate, or stop other programs on the machine")
+	}
+	all := latency.New()
+	for i := range q.Processes {
+		h, err := latency.Decode(q.Processes[i].Latency)
+		if err != nil {
+			return 0, err
+		}
+		all.Merge(h)
+	}
+	return all.At(within), nil
+}

@@ -1,0 +1,163 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+// The protocol of a comparison in one process.
+const (
+	blockTime    = 40 * time.Millisecond
+	energyBlock  = 2 * time.Second // a GPU's counter moves every 20 to 100 ms
+	leastPairs   = 4
+	decidePairs  = 8 // no early stop before: the interval of few pairs is luck
+	mostPairs    = 120
+	leastSteps   = 3
+	mostSteps    = 4096
+	firstPairs   = 8     // of a change's first look: every change has one before any has more
+	surely       = 1e-4  // the p-value at which more pairs are not needed: it is looked at again and again
+	clearlyWorse = 1.1   // a cost ratio above which an alternative deserves no more time
+	sittingWidth = 0.003 // half an interval, in logarithms, that more blocks of the same sitting need not narrow
+)
+
+// blocks runs pairs of blocks until the answer is clear or the time is spent.
+func (p *InProcess) blocks(ctx context.Context, a, b *bench, l Limits, spent func() time.Duration, out *tune.Outcome) error {
+	a.seen, b.seen = tune.Seen{}, tune.Seen{} // side A may be kept from another comparison
+	bs := stats.NewBootstrap(seedOfDraws, 0)
+	order := stats.MirroredOrder(mostPairs, l.Seed)
+	target := blockTime
+	if l.Goal == tune.Energy {
+		target = cmp.Or(p.energyBlock, energyBlock)
+	}
+	for pair := 0; pair < mostPairs && ctx.Err() == nil; pair++ {
+		turns := [2]*bench{a, b}
+		if order[pair] {
+			turns = [2]*bench{b, a}
+		}
+		for _, s := range turns {
+			cost, seconds, err := p.blockCost(ctx, s, l.Goal, target)
+			if err != nil {
+				return err
+			}
+			if s == b {
+				out.B, out.TimeB = append(out.B, []float64{cost}), append(out.TimeB, []float64{seconds})
+			} else {
+				out.A, out.TimeA = append(out.A, []float64{cost}), append(out.TimeA, []float64{seconds})
+			}
+		}
+		if enough(bs, pair+1, spent(), l, out) {
+			break
+		}
+	}
+	out.CountA, out.CountB = a.counts, b.counts
+	if l.Goal == tune.Latency {
+		seen := [2]tune.Seen{a.seen, b.seen}
+		out.SeenA, out.SeenB = &seen[0], &seen[1]
+	}
+	return nil
+}
+
+// enough says that the comparison is over: after whole mirrored couples, unless
+// they are far too dear.
+func enough(bs *stats.Bootstrap, pairs int, spent time.Duration, l Limits, out *tune.Outcome) bool {
+	most := cmp.Or(l.Most, 2*l.Time)
+	if pairs%2 == 1 && spent < most {
+		return false
+	}
+	if spent > l.Time && (pairs >= leastPairs || spent > most) || l.Pairs > 0 && pairs >= l.Pairs {
+		return true
+	}
+	if l.Sitting { // an end that depends on the answer would bias it
+		return pairs >= decidePairs && halfWidth(ratioOf(bs, out.A, out.B)) < sittingWidth
+	}
+	return pairs >= decidePairs && settled(bs, out) || pairs >= leastPairs && hopeless(bs, out)
+}
+
+// halfWidth is half the interval of a ratio, in logarithms.
+func halfWidth(d drawn) float64 {
+	if !d.ok {
+		return math.Inf(1)
+	}
+	return math.Log(d.ci[1]/d.ci[0]) / 2
+}
+
+// hopeless says that B is so much worse that its exact cost is of no use.
+func hopeless(bs *stats.Bootstrap, out *tune.Outcome) bool {
+	d := ratioOf(bs, out.A, out.B)
+	return d.ok && d.at(surely)[0] > clearlyWorse
+}
+
+// settled says that more pairs would not change the verdict.
+func settled(bs *stats.Bootstrap, out *tune.Outcome) bool {
+	d := ratioOf(bs, out.A, out.B)
+	if !d.ok {
+		return false
+	}
+	if ci := d.at(surely); ci[0] >= 1-equivalence && ci[1] <= 1+equivalence {
+		return true
+	}
+	return d.p() < surely && d.ci[1]-d.ci[0] < 0.06*d.ratio
+}
+
+// blockCost is the cost per unit of work over one block.
+func (p *InProcess) blockCost(ctx context.Context, s *bench, g tune.Goal, target time.Duration) (cost, seconds float64, err error) {
+	runtime.GC() // so that none starts inside the block
+	var before float64
+	if g == tune.Energy {
+		var ok bool
+		if p.EnergyJ == nil {
+			return 0, 0, NoEnergy()
+		}
+		if before, ok = p.EnergyJ(); !ok {
+			return 0, 0, NoEnergy()
+		}
+	}
+	restore := s.environment()
+	seconds, err = s.block(target)
+	restore()
+	if err != nil {
+		return 0, 0, &sideError{s, err}
+	}
+	seconds /= s.work
+	switch g {
+	case tune.Energy:
+		after, ok := p.EnergyJ()
+		if !ok || after <= before {
+			return 0, 0, NoEnergy()
+		}
+		return (after - before) / (s.work * float64(s.probe.seen)), seconds, nil
+	case tune.Memory:
+		return float64(s.memory), seconds, nil
+	case tune.Latency:
+		restore := s.environment()
+		cost, err = p.load(ctx, s, p.rate)
+		restore()
+		if few := (*tooFew)(nil); err == nil || errors.As(err, &few) {
+			return cost, seconds, err
+		}
+		return 0, 0, &sideError{s, err}
+	}
+	return seconds, seconds, nil
+}
+
+// NoEnergy is the error of the goal energy where there is no counter to read.
+func NoEnergy() error {
+	return gpuprof.Errorf(gpuprof.ErrDevice, "tuning for energy: this device has no energy counter that can be read").WithFix("use --goal time")
+}
+
+// sideError says whose step failed.
+type sideError struct {
+	side *bench
+	err  error
+}
+
+func (e *sideError) Error() string { return e.err.Error() }
+func (e *sideError) Unwrap() error { return e.err }

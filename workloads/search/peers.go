@@ -1,0 +1,88 @@
+package search
+
+import (
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// peerFile is where unpacked results of gpu-check lie in a folder of
+// baselines; see scripts/gpucheck/summary.schema.json.
+const peerFile = "*/gpu-check/summary.json"
+
+// recorded is what of a gpu-check summary is needed here.
+type recorded struct {
+	gpuprof.Head
+	Started string `json:"started"`
+	Dry     bool   `json:"dry"`
+	Device  struct {
+		Name string `json:"name"`
+	} `json:"device"`
+	Table []struct {
+		Name     string   `json:"name"`
+		Unit     string   `json:"unit"`
+		Measured *float64 `json:"measured"`
+		Peers    []struct {
+			Name  string  `json:"name"`
+			Value float64 `json:"value"`
+		} `json:"peers"`
+	} `json:"table"`
+}
+
+// FindPeers reads the recorded figures of other programs for a workload at a
+// preset on the device of this name, from a folder of baselines. Where nothing
+// fits, or a file is no such record, there are none: they are a courtesy.
+func FindPeers(baselines fs.FS, device string, w workloads.Workload, preset string) []tune.Peer {
+	files, err := fs.Glob(baselines, peerFile)
+	if err != nil {
+		return nil
+	}
+	var out []tune.Peer
+	for _, name := range files {
+		var r recorded
+		b, err := fs.ReadFile(baselines, name)
+		if err != nil || document.Decode(b, name, &r, document.GPUCheck) != nil || r.Dry || r.Device.Name != device {
+			continue
+		}
+		out = append(out, r.of(w, preset)...)
+	}
+	return out
+}
+
+func (r *recorded) of(w workloads.Workload, preset string) []tune.Peer {
+	prefixes := []string{"run/" + w.Name() + "-" + preset + "/"}
+	for _, st := range w.Stages() {
+		if st.TimedAlone {
+			prefixes = append(prefixes, st.Name+"/"+preset+"/")
+		}
+	}
+	var out []tune.Peer
+	for _, row := range r.Table {
+		if row.Measured == nil || *row.Measured <= 0 || !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(row.Name, p) }) {
+			continue
+		}
+		for _, p := range row.Peers {
+			out = append(out, tune.Peer{Name: p.Name, Figure: row.Name, Unit: row.Unit, Value: p.Value, Ours: *row.Measured, Recorded: r.Started})
+		}
+	}
+	return out
+}
+
+// peersOf are the recorded peers where the search is of their shape: no model
+// knob is set otherwise than in the preset.
+func (o Options) peersOf() []tune.Peer {
+	if o.Peers == nil || o.Workload == nil {
+		return nil
+	}
+	for _, k := range o.Workload.Knobs() {
+		if _, set := o.Set[k.Name]; k.Model && set {
+			return nil
+		}
+	}
+	return FindPeers(o.Peers, o.DeviceDoc, o.Workload, o.Preset)
+}

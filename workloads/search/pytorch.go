@@ -1,0 +1,95 @@
+package search
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// PyTorchLine is the line to change in a PyTorch program for a value of a
+// workload's knob; empty where there is none.
+func PyTorchLine(w workloads.Workload, knob, value string) string {
+	k, _ := workloads.FindKnob(w, knob)
+	return workloads.LineFor(k.PyTorch, value)
+}
+
+// Lines of one call: a program that held one of them a knob would make the
+// loader, or compile, again and keep the last alone.
+const (
+	loaderCall  = "loader = DataLoader(dataset, "
+	compileCall = "model = torch.compile(model"
+)
+
+// pytorchLines are the lines to change for several knobs at once, one a call.
+func pytorchLines(w workloads.Workload, changes []Change) []string {
+	out := []string{}
+	var loader, compiled []string
+	for _, c := range changes {
+		line := PyTorchLine(w, c.Knob, c.To)
+		args, loads := strings.CutPrefix(line, loaderCall)
+		switch {
+		case line == "":
+		case loads:
+			loader = append(loader, strings.TrimSuffix(args, ")"))
+		case strings.HasPrefix(line, compileCall):
+			compiled = append(compiled, line)
+		default:
+			out = append(out, line)
+		}
+	}
+	// A copy on a stream of its own is the copy that another knob asks for.
+	out = slices.DeleteFunc(out, func(line string) bool {
+		return slices.ContainsFunc(out, func(o string) bool { return o != line && strings.HasSuffix(o, ": "+line) })
+	})
+	if len(loader) > 0 {
+		out = append(out, loaderCall+strings.Join(loaderArgs(loader), ", ")+")")
+	}
+	return append(out, compileLine(compiled)...)
+}
+
+// loaderArgs are the arguments of one loader, the number of its workers once.
+// Without workers PyTorch refuses what is about them.
+func loaderArgs(args []string) []string {
+	const anyNumber = "num_workers=N"
+	number := ""
+	var out []string
+	for _, a := range args {
+		if strings.HasPrefix(a, "num_workers=") && !strings.HasPrefix(a, anyNumber) {
+			number = a
+			continue
+		}
+		rest, about := strings.CutPrefix(a, anyNumber)
+		if rest = strings.TrimPrefix(rest, ", "); about && number == "" {
+			number = anyNumber
+		}
+		if rest != "" {
+			out = append(out, rest)
+		}
+	}
+	if number == "num_workers=0" {
+		out = slices.DeleteFunc(out, func(a string) bool {
+			return strings.HasPrefix(a, "persistent_workers=") || strings.HasPrefix(a, "prefetch_factor=")
+		})
+	}
+	if number != "" {
+		out = append([]string{number}, out...)
+	}
+	return out
+}
+
+// compileLine is the one way to compile a model that several knobs ask for:
+// max-autotune is the mode that has CUDA graphs too.
+func compileLine(lines []string) []string {
+	if len(lines) < 2 {
+		return lines
+	}
+	modes := slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return !strings.HasPrefix(l, compileCall+", mode=") })
+	switch len(modes) {
+	case 0:
+		return []string{compileCall + ")  # without a mode"}
+	case 1:
+		return modes
+	}
+	return []string{compileCall + ", mode='max-autotune')"}
+}

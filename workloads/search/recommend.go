@@ -1,0 +1,192 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+// nearBest is how far from the best the knee of a curve may be.
+const nearBest = 1.05
+
+// recommend states a setting that fresh processes confirmed.
+func (e *engine) recommend(f []Change, c tune.Confirmation, o *tune.Outcome) {
+	r := &tune.Recommended{Knobs: c.Knobs, Command: e.command(c.Knobs), Ratio: c.Ratio, CI95: c.CI95, Processes: c.Processes, Confirmed: true,
+		TimeRatio: c.TimeRatio, Error: o.Error, PyTorch: pytorchLines(e.Workload, f), OneTime: map[string]float64{}}
+	if o.MemoryA > 0 {
+		r.MemoryRatio = float64(o.MemoryB) / float64(o.MemoryA)
+	}
+	for k, v := range o.OneTime {
+		if v > 0 {
+			r.OneTime[k] = v
+		}
+	}
+	r.PaybackSteps = payback(r.OneTime, o)
+	r.Text = e.sentence(r)
+	e.out.Recommended = r
+	e.out.Conclusion = tune.Conclusion{Verdict: tune.Recommends, Text: r.Text, Command: r.Command}
+}
+
+// sentence says in one line how sure the recommendation is.
+func (e *engine) sentence(r *tune.Recommended) string {
+	how := fmt.Sprintf("confirmed by paired blocks in %d fresh processes", r.Processes)
+	if e.Goal != tune.Time && e.Goal != tune.Throughput && r.TimeRatio > 0 {
+		how += fmt.Sprintf("; time x%.3f", r.TimeRatio)
+	}
+	if e.over != "" {
+		how += "; the default is above a limit itself: " + e.over
+	}
+	return fmt.Sprintf("%s: %s x%.3f (95 %% interval %.3f to %.3f) against the default, %s", describe(r.Knobs), e.Goal, r.Ratio, r.CI95[0], r.CI95[1], how)
+}
+
+// payback is after how many steps what is paid once has been saved. The time
+// of setting up holds every other one-time cost.
+func payback(once map[string]float64, o *tune.Outcome) float64 {
+	paid, whole := once["setup_s"]
+	if !whole {
+		for _, v := range once {
+			paid += v
+		}
+	}
+	saved := (stats.MedianOfRuns(o.TimeA) - stats.MedianOfRuns(o.TimeB)) * o.WorkB
+	if paid <= 0 || saved <= 0 || math.IsNaN(saved) {
+		return 0
+	}
+	return math.Ceil(paid / saved)
+}
+
+// command is the line that runs a setting.
+func (e *engine) command(set gpuprof.Settings) string {
+	parts := []string{"gpuprof run", e.Workload.Name(), "--device", e.Device, "--preset", e.Preset}
+	all := maps.Collect(maps.All(e.Set))
+	maps.Copy(all, set)
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		parts = append(parts, "--set", gpuprof.ShellWord(k+"="+all[k]))
+	}
+	return strings.Join(parts, " ")
+}
+
+// finish sorts and completes the result; err is what ended the search.
+func (e *engine) finish(err error) {
+	e.out.Unit = e.unit()
+	e.out.Failed = causes(e.out.Failed)
+	if err != nil {
+		e.out.Status, e.out.Reason = gpuprof.Partial, reasonOf(err)
+		return
+	}
+	e.out.Status, e.out.Reason = gpuprof.Complete, ""
+	slices.SortStableFunc(e.out.Effects, func(a, b tune.Effect) int {
+		if a.Knob != b.Knob {
+			return strings.Compare(a.Knob, b.Knob)
+		}
+		return compareValues(a.To, b.To)
+	})
+	e.curves()
+}
+
+// reasonOf says in one line what cut a search short.
+func reasonOf(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
+}
+
+func (e *engine) unit() string {
+	work := "unit of work"
+	for _, entry := range e.out.Journal {
+		if entry.Outcome.Unit != "" {
+			work = entry.Outcome.Unit
+			break
+		}
+	}
+	one := strings.TrimSuffix(work, "s")
+	switch e.Goal {
+	case tune.Throughput:
+		return work + "/s"
+	case tune.Energy:
+		return "J per " + one
+	case tune.Memory:
+		return "B"
+	case tune.Latency:
+		return "s"
+	}
+	return "s per " + one
+}
+
+// compareValues orders numbers by size and words by letters.
+func compareValues(a, b string) int {
+	x, errX := strconv.Atoi(a)
+	y, errY := strconv.Atoi(b)
+	if errX == nil && errY == nil {
+		return x - y
+	}
+	return strings.Compare(a, b)
+}
+
+// curves draws batch, and every other whole-number knob with three values or more.
+func (e *engine) curves() {
+	byKnob := map[string][]tune.Effect{}
+	for _, f := range e.out.Effects {
+		_, from := strconv.Atoi(f.From)
+		_, to := strconv.Atoi(f.To)
+		if f.Ratio > 0 && from == nil && to == nil {
+			byKnob[f.Knob] = append(byKnob[f.Knob], f)
+		}
+	}
+	for _, knob := range slices.Sorted(maps.Keys(byKnob)) {
+		effects := byKnob[knob]
+		if len(effects) < 2 || e.out.Default == nil {
+			continue
+		}
+		d := e.out.Default
+		at := tune.CurvePoint{effects[0].From, d.Median, d.CI95}
+		if at.CI95 == [2]float64{} { // the other points are known by their ratio to this one alone
+			at.CI95 = [2]float64{d.Median, d.Median}
+		}
+		c := tune.Curve{Knob: knob, Unit: e.out.Unit, Points: []tune.CurvePoint{at}}
+		for _, f := range effects {
+			c.Points = append(c.Points, tune.CurvePoint{f.To, d.Median * f.Ratio, [2]float64{d.Median * f.Own[0], d.Median * f.Own[1]}})
+		}
+		slices.SortFunc(c.Points, func(a, b tune.CurvePoint) int { return compareValues(a.Value, b.Value) })
+		c.Knee = knee(e.Goal, c.Points, effects[0].From)
+		e.out.Curves = append(e.out.Curves, c)
+	}
+}
+
+// knee is the smallest value whose cost is within 5 % of the best; empty where
+// the costs are not known well enough to say. They are known by their ratio to
+// the cost at from, whose own interval therefore does not matter.
+func knee(g tune.Goal, points []tune.CurvePoint, from string) string {
+	loose := func(p tune.CurvePoint) bool { return p.Value != from && loose(p) }
+	cost := func(p tune.CurvePoint) float64 {
+		if g == tune.Throughput {
+			return 1 / p.Median
+		}
+		return p.Median
+	}
+	best := slices.MinFunc(points, func(a, b tune.CurvePoint) int { return cmp.Compare(cost(a), cost(b)) })
+	for _, p := range points {
+		if cost(p) > nearBest*cost(best) {
+			continue
+		}
+		if loose(p) || loose(best) {
+			return ""
+		}
+		return p.Value
+	}
+	return ""
+}
+
+// loose says that an interval is too wide to tell 5 % apart.
+func loose(p tune.CurvePoint) bool { return !(p.CI95[1] <= nearBest*nearBest*p.CI95[0]) }

@@ -1,0 +1,180 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+)
+
+// bench is one open session.
+type bench struct {
+	side    Side
+	dev     device.Device
+	own     bool
+	sess    workloads.Session
+	main    device.Stream
+	probe   edgeProbe
+	work    float64
+	unit    string
+	error   float64
+	memory  int64
+	oneTime map[string]float64
+	ahead   int // steps whose input may be made while the session is idle
+	next    int
+	stepS   float64
+	counts  map[string]float64
+	seen    tune.Seen // by callers, in the comparison under way
+}
+
+// open opens, checks and warms up one side.
+func (p *InProcess) open(ctx context.Context, side Side) (_ *bench, err error) {
+	dev, own, err := p.device()
+	if err != nil {
+		return nil, err
+	}
+	s := &bench{side: side, dev: dev, own: own}
+	defer func() {
+		if err != nil {
+			_ = s.close() // what went wrong first is what matters
+		}
+	}()
+	if err := side.Workload.Refuse(dev.Info(), side.Knobs); err != nil {
+		return nil, err
+	}
+	defer s.environment()()
+	before, began := dev.Memory().InUse, time.Now()
+	if s.sess, err = side.Workload.Open(ctx, dev, workloads.Config{Preset: side.Preset, Knobs: side.Knobs, Seed: 1, Mode: gpuprof.Steady}); err != nil {
+		s.sess = nil // an interface that holds a nil pointer is not nil
+		return nil, err
+	}
+	if sub, ok := s.sess.(workloads.Substituter); ok && sub.Substituted() != "" {
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "opening %s: %s, so this setting cannot be measured", side.Workload.Name(), sub.Substituted()).WithFix("repair the library, or use --set library=off")
+	}
+	s.oneTime = map[string]float64{"setup_s": time.Since(began).Seconds()}
+	s.readInput(s.sess.Input())
+	s.work, s.unit = s.sess.Work()
+	s.main = s.sess.Main()
+	for i := range s.probe.events {
+		if s.probe.events[i], err = dev.NewEvent(); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.check(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := s.warm(); err != nil {
+		return nil, err
+	}
+	s.memory = dev.Memory().InUse - before
+	if own {
+		s.memory = dev.Memory().Peak
+	}
+	return s, nil
+}
+
+// oneTimeNames are the entries of a session's input that are seconds paid once.
+// Other times there are of every batch.
+func oneTimeNames() []string { return []string{"autotune_s", "graph_setup_s", "host_memory_s"} }
+
+// oneTimeOf reads them.
+func oneTimeOf(in map[string]any) map[string]float64 {
+	out := map[string]float64{}
+	for _, k := range oneTimeNames() {
+		if f, ok := in[k].(float64); ok {
+			out[k] = f
+		}
+	}
+	return out
+}
+
+// readInput takes one-time costs from what the session says of itself.
+func (s *bench) readInput(in map[string]any) {
+	maps.Copy(s.oneTime, oneTimeOf(in))
+	if n, ok := in["batches_ahead"].(int); ok {
+		s.ahead = n
+	}
+}
+
+// check checks a setting once.
+func (p *InProcess) check(ctx context.Context, s *bench) error {
+	if e, ok := p.checked[s.side.key()]; ok {
+		s.error = e
+		return nil
+	}
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	if p.checked == nil {
+		p.checked = map[string]float64{}
+	}
+	p.checked[s.side.key()] = s.error
+	return nil
+}
+
+// check compares with the float64 reference: a setting that computes something
+// else is no alternative.
+func (s *bench) check(ctx context.Context) error {
+	checks, err := s.sess.Check(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range checks {
+		if e := float64(c.RelativeError); e > s.error && !c.Virtual {
+			s.error = e
+		}
+		if !c.Pass {
+			return gpuprof.Errorf(gpuprof.ErrCheck, "checking stage %s: relative error %.2g is above %.2g, so this setting computes something else", c.Stage, float64(c.RelativeError), c.Tolerance)
+		}
+	}
+	return s.main.Sync()
+}
+
+// warm runs until a block is as long as it will be: the first one also loads.
+func (s *bench) warm() error {
+	s.stepS = 0
+	for range 3 {
+		if _, err := s.block(blockTime / 3); err != nil {
+			return err
+		}
+		if s.stepS > blockTime.Seconds() { // its first row of steps took longer than three blocks
+			break
+		}
+	}
+	return nil
+}
+
+func (s *bench) close() error {
+	var err error
+	if s.sess != nil {
+		err = s.sess.Close()
+	}
+	if s.own {
+		err = errors.Join(err, s.dev.Close())
+	}
+	return err
+}
+
+// environment sets the side's variables until the returned function is called.
+func (s *bench) environment() func() {
+	old := map[string]string{}
+	for k, v := range s.side.Env {
+		old[k] = os.Getenv(k)
+		_ = os.Setenv(k, v)
+	}
+	return func() {
+		for k, v := range old {
+			if v == "" {
+				_ = os.Unsetenv(k)
+				continue
+			}
+			_ = os.Setenv(k, v)
+		}
+	}
+}

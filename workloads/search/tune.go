@@ -1,0 +1,308 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// Options say what to tune.
+type Options struct {
+	Workload  workloads.Workload
+	Preset    string
+	Set       gpuprof.Settings // fixed beside the preset, canonical or not
+	Device    string           // as --device takes it
+	DeviceDoc string
+	Driver    string   // version of the GPU's driver, which compiles PTX; "" on the host and where unknown
+	Only      []string // knobs to turn; empty: all tuning knobs
+	Goal      tune.Goal
+	Budget    time.Duration
+	MaxError  float64
+	MaxMemory int64
+	Seed      uint64
+	Tool      gpuprof.Tool
+	// Build identifies the very program that measures, and changes with it: a hash
+	// of its file. Empty where that is unknown.
+	Build string
+
+	// Peers is a folder of baselines, where figures of other programs may lie.
+	Peers fs.FS
+
+	Bench Bench
+	// Fresh compares two settings by paired blocks in a process of its own; its
+	// error is that of the process. Nil: nothing is confirmed.
+	Fresh func(ctx context.Context, a, b Side, l Limits) (*tune.Outcome, error)
+	// Findings measures the start in about limit and says which knobs its figures
+	// speak of; they are tried first. Nil: there is nothing to go by.
+	Findings func(ctx context.Context, limit time.Duration) ([]tune.Hint, error)
+	// Resume is an earlier result that was cut short; its measurements are not
+	// made again and its time counts.
+	Resume *tune.Result
+	// Save keeps the result so far; it is called after every measurement.
+	Save     func(*tune.Result) error
+	Progress func(Progress)
+	Now      func() time.Time // nil: time.Now
+}
+
+// Progress says where tune is.
+type Progress struct {
+	Phase string // screening, searching, confirming, claims
+	Done  float64
+	Total float64 // of Done, in seconds of the budget
+	Left  time.Duration
+	Note  string
+}
+
+// Which part of the budget is over by when. The rest is the confirmation's.
+const (
+	findingsShare = 0.1
+	screenUntil   = 0.4
+	refineUntil   = 0.5
+	searchUntil   = 0.62
+	mostFindings  = 8 * time.Second // for measuring the start
+	leastFindings = time.Second
+)
+
+// How often what is not decided is measured again, and for how long at least.
+const (
+	mostRefined = 3
+	leastRefine = 2 * time.Second
+)
+
+// engine is the state of one search.
+type engine struct {
+	Options
+	ctx     context.Context
+	base    gpuprof.Settings
+	out     *tune.Result
+	journal map[string]*tune.Outcome
+	bs      *stats.Bootstrap
+	began   time.Time
+	prior   float64 // seconds spent before a resume
+	round   int     // of measuring again what was undecided
+	// over says which limit the default itself is above; empty where it keeps to them.
+	over string
+	// overhead is what a fresh process took beyond the time it was given: its
+	// start and its end. What it will be is not known before the first.
+	overhead time.Duration
+	alts     []alternative // every change, in the order in which they are tried
+}
+
+// Run searches. The result is not nil once the options are sound, also when
+// ctx ends: then its status is partial, the error is that of the context, and
+// it can be resumed. A default that cannot be measured is an error, and one that
+// cannot have the goal is ErrUsage, without a result.
+func Run(ctx context.Context, o Options) (*tune.Result, error) {
+	e, err := newEngine(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := alternatives(o.Workload, o.Goal, e.base, o.Only, o.Set, o.Seed)
+	if err != nil {
+		return nil, err
+	}
+	if len(changes) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning %s: no knob is left to turn", o.Workload.Name()).WithFix("leave out --knob or --set")
+	}
+	err = e.hints()
+	if err == nil {
+		err = e.search(inOrder(o.Workload, changes, e.out.Findings, e.base))
+	}
+	if errors.Is(err, gpuprof.ErrUsage) && len(e.out.Journal) == 0 {
+		return nil, err // the start does not have the goal: more time would not help
+	}
+	e.finish(err)
+	return e.done(err)
+}
+
+func newEngine(ctx context.Context, o Options) (*engine, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	base, err := workloads.Resolve(o.Workload, o.Preset, o.Set)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{Options: o, ctx: ctx, base: base, journal: map[string]*tune.Outcome{}, bs: stats.NewBootstrap(seedOfDraws, 0), began: o.Now()}
+	e.out = newResult(o)
+	e.out.Started = o.Now().UTC().Round(time.Millisecond)
+	if err := e.resume(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func newResult(o Options) *tune.Result {
+	kind := document.Tune
+	if o.Workload == nil {
+		kind = document.Claims
+	}
+	r := &tune.Result{Head: document.NewHead(kind, o.Tool), Build: o.Build, Status: gpuprof.Partial, Reason: "not finished",
+		Preset: o.Preset, Set: o.Set, Device: o.Device, DeviceDoc: o.DeviceDoc, Driver: o.Driver, Seed: o.Seed, Goal: o.Goal, Only: o.Only,
+		MaxError: o.MaxError, MaxMemory: o.MaxMemory, BudgetS: o.Budget.Seconds(),
+		Peers: o.peersOf(), Effects: []tune.Effect{}, Curves: []tune.Curve{}, Failed: []tune.Failure{}, Claims: []tune.ClaimRow{}, Confirmations: []tune.Confirmation{}, Journal: []tune.Entry{}}
+	if o.Workload != nil {
+		r.Workload = o.Workload.Name()
+	}
+	return r
+}
+
+// resume takes over what an earlier search measured.
+func (e *engine) resume() error {
+	old := e.Resume
+	if old == nil {
+		return nil
+	}
+	if err := sameSearch(old, e.out); err != nil {
+		return err
+	}
+	e.prior, e.out.Started, e.out.Findings, e.out.Rate = old.SpentS, old.Started, old.Findings, old.Rate
+	for _, entry := range old.Journal {
+		if entry.Outcome == nil {
+			continue
+		}
+		e.out.Journal = append(e.out.Journal, entry)
+		e.journal[entry.Key] = entry.Outcome
+	}
+	return nil
+}
+
+// sameSearch refuses to go on with measurements of something else.
+func sameSearch(old, now *tune.Result) error {
+	if !sameBuild(old, now) {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: %s measured it, and this is %s", builtAs(old), builtAs(now)).WithFix("resume with that one, or start a new file with -o")
+	}
+	for _, f := range []struct{ name, old, now string }{
+		{"workload", old.Workload, now.Workload}, {"preset", old.Preset, now.Preset}, {"device", old.DeviceDoc, now.DeviceDoc},
+		{"goal", string(old.Goal), string(now.Goal)}, {"seed", fmt.Sprint(old.Seed), fmt.Sprint(now.Seed)},
+		{"settings", describe(old.Set), describe(now.Set)}, {"knobs", fmt.Sprint(old.Only), fmt.Sprint(now.Only)},
+		{"max-error", fmt.Sprint(old.MaxError), fmt.Sprint(now.MaxError)}, {"max-memory", fmt.Sprint(old.MaxMemory), fmt.Sprint(now.MaxMemory)},
+		{"driver", cmp.Or(old.Driver, now.Driver), cmp.Or(now.Driver, old.Driver)}, // which files before schema 2.3 do not name
+	} {
+		if f.old != f.now {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: its %s was %q and is now %q", f.name, f.old, f.now).WithFix("give the same, or start a new file with -o")
+		}
+	}
+	return nil
+}
+
+// sameBuild says that one program measured both. A working tree is built again
+// and again at one commit, so that only a hash tells; where one side has none,
+// the commit must do.
+func sameBuild(old, now *tune.Result) bool {
+	return old.Tool.Commit == now.Tool.Commit && (old.Build == "" || now.Build == "" || old.Build == now.Build)
+}
+
+// builtAs names the program of a result for people.
+func builtAs(r *tune.Result) string {
+	name := "gpuprof of commit " + cmp.Or(r.Tool.Commit, "unknown")
+	if r.Build != "" {
+		name += " (build " + r.Build[:min(len(r.Build), 12)] + ")"
+	}
+	return name
+}
+
+func (e *engine) spent() float64 { return e.prior + e.Now().Sub(e.began).Seconds() }
+
+// left is what remains of the budget until a share of it is spent.
+func (e *engine) left(share float64) time.Duration {
+	return time.Duration((share*e.Budget.Seconds() - e.spent()) * float64(time.Second))
+}
+
+// done saves the result for the last time and returns it, with err.
+func (e *engine) done(err error) (*tune.Result, error) {
+	err = errors.Join(err, e.save())
+	document.CleanStrings(e.out) // also where nothing is saved
+	return e.out, err
+}
+
+func (e *engine) save() error {
+	e.out.SpentS = e.spent()
+	if e.Save == nil {
+		return nil
+	}
+	document.CleanStrings(e.out) // a device, another program's record and a failed process had words in it
+	return e.Save(e.out)
+}
+
+func (e *engine) report(phase, note string) {
+	if e.Progress == nil {
+		return
+	}
+	e.Progress(Progress{phase, e.spent(), e.Budget.Seconds(), max(0, e.left(1)), note})
+}
+
+// errSpent says that the time for a comparison is over; it is not an error of
+// the search.
+var errSpent = errors.New("the budget is spent")
+
+// compare measures b against a, or looks it up.
+func (e *engine) compare(phase string, a, b gpuprof.Settings, limit time.Duration, pairs int) (*tune.Outcome, error) {
+	return e.compareBy(phase, a, b, e.limitsOf(limit, pairs, 0))
+}
+
+func (e *engine) compareBy(phase string, a, b gpuprof.Settings, l Limits) (*tune.Outcome, error) {
+	sa, sb := e.side(a), e.side(b)
+	return e.once(phase, sa.key()+" | "+sb.key(), describe(difference(a, b)), l.Time, func() (*tune.Outcome, error) {
+		return e.Bench.Compare(e.ctx, sa, sb, l)
+	})
+}
+
+func (e *engine) side(set gpuprof.Settings) Side {
+	return Side{Workload: e.Workload, Preset: e.Preset, Knobs: set}
+}
+
+// limitsOf are the limits of one comparison; turn tells those of the same two
+// settings apart.
+func (e *engine) limitsOf(limit time.Duration, pairs, turn int) Limits {
+	l := e.limits()
+	l.Time, l.Pairs, l.Seed = limit, pairs, e.Seed+uint64(turn)
+	return l
+}
+
+// once makes a measurement that is not in the journal and keeps it there.
+func (e *engine) once(phase, key, note string, limit time.Duration, measure func() (*tune.Outcome, error)) (*tune.Outcome, error) {
+	if o := e.journal[key]; o != nil {
+		return o, nil
+	}
+	if err := e.ctx.Err(); err != nil {
+		return nil, err
+	}
+	if limit <= 0 {
+		return nil, errSpent
+	}
+	e.report(phase, note)
+	o, err := measure()
+	if err != nil {
+		return nil, err
+	}
+	if err := e.ctx.Err(); err != nil { // cut short: not a finished measurement
+		return nil, err
+	}
+	e.journal[key] = o
+	if e.out.Rate == 0 && e.Goal == tune.Latency { // it is fixed once
+		e.out.Rate = o.Rate
+	}
+	e.out.Journal = append(e.out.Journal, tune.Entry{key, o})
+	return o, e.save()
+}
+
+// difference is what b sets otherwise than a.
+func difference(a, b gpuprof.Settings) gpuprof.Settings {
+	out := gpuprof.Settings{}
+	for k, v := range b {
+		if a[k] != v {
+			out[k] = v
+		}
+	}
+	return out
+}

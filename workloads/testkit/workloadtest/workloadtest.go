@@ -1,0 +1,153 @@
+// Package workloadtest has what the tests of every workload begin with: devices that
+// the test closes, and settings written as on the command line.
+package workloadtest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
+)
+
+// Host opens the host device for as long as the test runs.
+func Host(t testing.TB, o host.Options) *host.Device {
+	t.Helper()
+	d, err := host.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Closing(t, d)
+}
+
+// SmallCache is the host device with a cache that a few batches fill: a machine's own
+// takes hundreds or thousands of the smallest, each of them drawn anew.
+type SmallCache struct{ *host.Device }
+
+// Info implements gpuprof.Device.
+func (d SmallCache) Info() device.Info {
+	i := d.Device.Info()
+	i.CacheBytes = 1 << 20
+	return i
+}
+
+// Simulated opens the simulated driver, with its cuBLAS and cuDNN if libraries is set,
+// once a test. When the test ends nothing may be left behind, used wrongly or used in
+// no order. needs are libraries that must have been found: "cublas", "cudnn".
+func Simulated(t *testing.T, libraries bool, needs ...string) *cuda.Device {
+	t.Helper()
+	lib := sim.Library(t)
+	folder := t.TempDir() // empty
+	if libraries {
+		folder = sim.Libraries(lib)
+	}
+	t.Setenv("GPUPROF_CUDA_LIBRARY_PATH", folder)
+	sim.Configure(t, lib, "order=shuffle:7")
+	t.Cleanup(func() { sim.Check(t, lib) })
+	d, err := cuda.Open(cuda.Options{Library: lib, AllowSimulated: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	Closing(t, d)
+	if libraries {
+		found := d.Libraries()
+		for _, n := range needs {
+			if found[n] == "" {
+				t.Fatalf("the simulated %s was not found among %v", n, found)
+			}
+		}
+	}
+	return d
+}
+
+// Closing has the test close a device or a session at its end.
+func Closing[C io.Closer](t testing.TB, c C) C {
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// Config is a workload's configuration from "knob=value" texts, in mode steady.
+func Config(t testing.TB, w workloads.Workload, preset string, set ...string) workloads.Config {
+	t.Helper()
+	s := gpuprof.Settings{}
+	for _, kv := range set {
+		k, v, _ := strings.Cut(kv, "=")
+		s[k] = v
+	}
+	knobs, err := workloads.Resolve(w, preset, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return workloads.Config{Preset: preset, Knobs: knobs, Seed: 1, Mode: gpuprof.Steady}
+}
+
+// Passes runs the checks of a session, of which each has to pass.
+func Passes(t testing.TB, s workloads.Session) []gpuprof.Check {
+	t.Helper()
+	checks, err := s.Check(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		if !c.Pass {
+			t.Errorf("%s: relative error %.3g over %.3g", c.Stage, float64(c.RelativeError), c.Tolerance)
+		}
+	}
+	return checks
+}
+
+// PassesWhole wants a check of every stage that is no wait as well.
+func PassesWhole(t testing.TB, s workloads.Session) []gpuprof.Check {
+	t.Helper()
+	checks := Passes(t, s)
+	for _, st := range s.Stages() {
+		if st.Kind != gpuprof.WaitStage && !slices.ContainsFunc(checks, func(c gpuprof.Check) bool { return c.Stage == st.Name }) {
+			t.Errorf("stage %s was not checked", st.Name)
+		}
+	}
+	return checks
+}
+
+// Fails wants the check of one stage to fail.
+func Fails(t testing.TB, s workloads.Session, stage string) {
+	t.Helper()
+	checks, err := s.Check(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(checks, func(c gpuprof.Check) bool { return c.Stage == stage })
+	if i < 0 || checks[i].Pass {
+		t.Errorf("stage %s passed: %+v", stage, checks)
+	}
+}
+
+// Refused wants open to fail with an error of a kind and all of some words, before the
+// device allocates anything.
+func Refused(t testing.TB, d device.Device, kind error, words []string, open func() error) {
+	t.Helper()
+	before := d.Memory().Peak
+	err := open()
+	if !errors.Is(err, kind) {
+		t.Fatalf("error %v, want kind %v", err, kind)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("error %q lacks %q", err, w)
+		}
+	}
+	if now := d.Memory().Peak; now != before {
+		t.Errorf("memory was allocated before the refusal: peak %d", now)
+	}
+}
