@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
+	"github.com/gpuprof/gpuprof/report/figure"
 )
 
 // What figures say, in their tooltips and beside their rows, by the column of the

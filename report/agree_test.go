@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
 	htmlreport "github.com/gpuprof/gpuprof/report/html"
-	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 	"github.com/gpuprof/gpuprof/report/markdown"
 	"github.com/gpuprof/gpuprof/report/runfile"
 	"github.com/gpuprof/gpuprof/report/table"

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	htmlreport "github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
+	htmlreport "github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/report/markdown"
 	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/table"

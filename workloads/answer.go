@@ -1,8 +1,9 @@
 package workloads
 
 import (
-	"github.com/gpuprof/gpuprof"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // AllStages in Knob.Acts stands for every stage.

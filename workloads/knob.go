@@ -2,12 +2,13 @@ package workloads
 
 import (
 	"fmt"
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/workloads/device"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
 // Knob is one setting of a workload.

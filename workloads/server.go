@@ -2,8 +2,9 @@ package workloads
 
 import (
 	"context"
-	"github.com/gpuprof/gpuprof"
 	"time"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Server is a session that can serve requests under load: the part of a run in which

@@ -2,9 +2,10 @@ package workloads
 
 import (
 	"context"
+	"time"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
-	"time"
 )
 
 // Probe brackets a step's stages. Implementations must not allocate, block or

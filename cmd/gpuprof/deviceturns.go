@@ -10,8 +10,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/fleet"
-	"github.com/gpuprof/gpuprof/workloads/measure"
 	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
 // deviceTurn is the process of one device and what it gave, in the order of its turns.

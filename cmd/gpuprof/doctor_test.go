@@ -18,11 +18,11 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
-	"github.com/gpuprof/gpuprof/workloads/device/cuda"
-	"github.com/gpuprof/gpuprof/internal/testkit/sim"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/internal/testkit/sim"
 	"github.com/gpuprof/gpuprof/probes/nvml"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")

@@ -17,8 +17,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
-	"github.com/gpuprof/gpuprof/workloads/measure"
 	"github.com/gpuprof/gpuprof/report/runfile"
+	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
 // measureProcesses measures one point of the sweep in several processes, one

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/workloads/testkit/toy"
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/workloads/testkit/toy"
 )
 
 // fakeDevices lets two made-up processes take rounds; they do as first and second say, as in

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/record"
-	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
+	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
 // recordCommand is `gpuprof run` on the stand-in for torch.

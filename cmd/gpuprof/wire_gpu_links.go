@@ -7,8 +7,8 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/workloads/device/cuda"
 	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda"
 )
 
 // This file is wire_gpu.go's part about several GPUs at once.

@@ -8,7 +8,6 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-
 func FuzzRanges(f *testing.F) {
 	f.Add([]byte(`{"schema_version":"1.0.0","devices":{"NVIDIA X":{"provenance":"here","metrics":{"copy":[1,2]}}}}`))
 	f.Add([]byte(`{}`))

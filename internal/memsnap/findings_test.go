@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 	"github.com/gpuprof/gpuprof/internal/pool"
+	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 )
 
 // training is a program of six steps with what can be wrong in one.

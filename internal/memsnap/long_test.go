@@ -18,8 +18,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 	"github.com/gpuprof/gpuprof/internal/pool"
+	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 )
 
 // repeated reads a text n times.

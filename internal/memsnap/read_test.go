@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 )
 
 func readBytes(text []byte) (*Snapshot, error) {

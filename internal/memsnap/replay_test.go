@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 	"github.com/gpuprof/gpuprof/internal/pool"
+	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 )
 
 // fixture is a file of testdata/memory, which PyTorch wrote.

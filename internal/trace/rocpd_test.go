@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/nsys"
-	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 )
 
 // rocpdLacks is why a fixture of a rule has other findings when rocprofv3 recorded it.

@@ -180,7 +180,7 @@ type Effect struct {
 	// no effect.
 	CI95        [2]float64 `json:"ci95"`
 	P           float64    `json:"p_adjusted"`
-	Own         [2]float64 `json:"-"` // the interval of 95 % of this ratio alone, for curves
+	Own         [2]float64 `json:"-"`          // the interval of 95 % of this ratio alone, for curves
 	TimeRatio   float64    `json:"time_ratio"` // of seconds per unit of work, whatever the goal
 	Error       float64    `json:"error"`
 	MemoryRatio float64    `json:"memory_ratio"`

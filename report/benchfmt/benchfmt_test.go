@@ -16,8 +16,8 @@ import (
 	"golang.org/x/perf/benchproc"
 
 	"github.com/gpuprof/gpuprof"
-	ours "github.com/gpuprof/gpuprof/report/benchfmt"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
+	ours "github.com/gpuprof/gpuprof/report/benchfmt"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

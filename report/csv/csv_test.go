@@ -17,8 +17,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/history"
-	"github.com/gpuprof/gpuprof/report/csv"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
+	"github.com/gpuprof/gpuprof/report/csv"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

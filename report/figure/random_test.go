@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
+	"github.com/gpuprof/gpuprof/report/figure"
 )
 
 // TestSVGNeverBreaks draws every kind of every run, hostile ones too, and

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
+	"github.com/gpuprof/gpuprof/report/figure"
 )
 
 // Where the sender was late the latencies that are its own are not drawn, and its delay is.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
-	"github.com/gpuprof/gpuprof/report/github"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
+	"github.com/gpuprof/gpuprof/report/github"
 	"github.com/gpuprof/gpuprof/report/markdown"
 	"github.com/gpuprof/gpuprof/report/page"
 )

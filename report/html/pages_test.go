@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof/internal/compare"
-	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
+	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/page"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
-	"github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
+	"github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/report/page"
 )
 

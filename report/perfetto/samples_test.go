@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/trace/kineto"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
+	"github.com/gpuprof/gpuprof/internal/trace/kineto"
 )
 
 // TestSamplesAreAllThere, each at its time with its length, block and flags.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
+	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/pprof"
 )
 

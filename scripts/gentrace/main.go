@@ -11,8 +11,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/gpuprof/gpuprof/internal/trace/kineto"
 	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
+	"github.com/gpuprof/gpuprof/internal/trace/kineto"
 )
 
 func main() {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/workloads/advise"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/workloads/advise"
 )
 
 // side is a run of six processes, as compare wants them.

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/workloads/advise"
 	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/workloads/advise"
 )
 
 // had gives a run telemetry of ten seconds in which it used and idled so many CPUs.

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/workloads/advise"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/workloads/advise"
 	"github.com/gpuprof/gpuprof/workloads/e3nn"
 )
 

@@ -3,9 +3,10 @@ package device
 import (
 	"context"
 	"errors"
-	"github.com/gpuprof/gpuprof"
 	"math"
 	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Place says where a buffer's bytes live.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/workloads/testkit/cudatest"
 	"github.com/gpuprof/gpuprof/internal/testkit/sim"
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
+	"github.com/gpuprof/gpuprof/workloads/testkit/cudatest"
 )
 
 // Every generated product against float64: rows of no edge, of one, of a batch and

@@ -34,7 +34,7 @@ func (e *engine) hints() error {
 	e.out.Findings = []tune.Hint{}
 	if err == nil {
 		for _, h := range found {
-			e.out.Findings = append(e.out.Findings, tune.Hint{h.Rule, canonical(e.Workload, h.Knobs), h.ClaimS})
+			e.out.Findings = append(e.out.Findings, tune.Hint{Rule: h.Rule, Knobs: canonical(e.Workload, h.Knobs), ClaimS: h.ClaimS})
 		}
 	}
 	return nil // the first comparison keeps them too

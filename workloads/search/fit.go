@@ -3,9 +3,10 @@ package search
 import (
 	"cmp"
 	"errors"
-	"github.com/gpuprof/gpuprof/internal/tune"
 	"math"
 	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
 // limits are what a setting must keep to, whatever it is compared with.

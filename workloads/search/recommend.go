@@ -150,13 +150,13 @@ func (e *engine) curves() {
 			continue
 		}
 		d := e.out.Default
-		at := tune.CurvePoint{effects[0].From, d.Median, d.CI95}
+		at := tune.CurvePoint{Value: effects[0].From, Median: d.Median, CI95: d.CI95}
 		if at.CI95 == [2]float64{} { // the other points are known by their ratio to this one alone
 			at.CI95 = [2]float64{d.Median, d.Median}
 		}
 		c := tune.Curve{Knob: knob, Unit: e.out.Unit, Points: []tune.CurvePoint{at}}
 		for _, f := range effects {
-			c.Points = append(c.Points, tune.CurvePoint{f.To, d.Median * f.Ratio, [2]float64{d.Median * f.Own[0], d.Median * f.Own[1]}})
+			c.Points = append(c.Points, tune.CurvePoint{Value: f.To, Median: d.Median * f.Ratio, CI95: [2]float64{d.Median * f.Own[0], d.Median * f.Own[1]}})
 		}
 		slices.SortFunc(c.Points, func(a, b tune.CurvePoint) int { return compareValues(a.Value, b.Value) })
 		c.Knee = knee(e.Goal, c.Points, effects[0].From)

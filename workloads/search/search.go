@@ -224,7 +224,7 @@ const notMeasured = "the budget ended before this was measured; give more time w
 func (e *engine) fail(set gpuprof.Settings, reason string) {
 	knobs := difference(e.base, set)
 	if !slices.ContainsFunc(e.out.Failed, func(f tune.Failure) bool { return maps.Equal(f.Knobs, knobs) }) {
-		e.out.Failed = append(e.out.Failed, tune.Failure{knobs, reason})
+		e.out.Failed = append(e.out.Failed, tune.Failure{Knobs: knobs, Error: reason})
 	}
 }
 

@@ -292,7 +292,7 @@ func (e *engine) once(phase, key, note string, limit time.Duration, measure func
 	if e.out.Rate == 0 && e.Goal == tune.Latency { // it is fixed once
 		e.out.Rate = o.Rate
 	}
-	e.out.Journal = append(e.out.Journal, tune.Entry{key, o})
+	e.out.Journal = append(e.out.Journal, tune.Entry{Key: key, Outcome: o})
 	return o, e.save()
 }
 

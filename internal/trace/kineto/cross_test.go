@@ -13,8 +13,8 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
+	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
 // plain is an event as encoding/json sees it.

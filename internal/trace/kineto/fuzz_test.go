@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
+	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
 func FuzzRead(f *testing.F) {

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/kineto"
-	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 )
 
 // allocated is what f allocates, bytes, freed or not.

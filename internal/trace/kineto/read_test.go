@@ -17,8 +17,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
-	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
+	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
 func parse(t *testing.T, text string) *trace.Trace {

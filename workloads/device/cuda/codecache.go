@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/workloads/device/cuda/machinecode"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/owner"
+	"github.com/gpuprof/gpuprof/workloads/device/cuda/machinecode"
 )
 
 // CodeCache is the folder in which the driver keeps machine code that it compiled

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gpuprof/gpuprof/workloads/testkit/kservetest"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
+	"github.com/gpuprof/gpuprof/workloads/testkit/kservetest"
 )
 
 // Minutes of a service that is asked too much, with failing batches, callers that are slow,
