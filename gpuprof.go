@@ -1,11 +1,10 @@
-// Package gpuprof is the vocabulary of the gpuprof tool: the types that pass
-// between devices, probes, workloads, the measuring loop and the reports.
+// Package gpuprof is the vocabulary of the gpuprof tool: results, findings, units
+// and errors, the types that pass between what measures and what reports.
 //
-// A run's data flows in one direction. A [Workload] opens a [Session] on a
-// [Device]; each Session.Step brackets its work with a [Probe]; the measuring
-// loop turns the probe's spans into a [Run], which is never changed again;
-// reports are pure functions of it. This package holds types and the small
-// pure functions on them, and imports only the standard library.
+// A [Run] is the result of measuring a workload, [Stage] and [Check] are its parts,
+// a [Finding] is advice with its evidence, [Error] is a failure with its fix. Devices
+// and workloads are packages of their own (workloads, workloads/device). This package
+// holds types and the small pure functions on them, and imports only the standard library.
 package gpuprof
 
 // Mode is an estimand: what a step time means. Modes are never mixed.

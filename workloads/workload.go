@@ -1,3 +1,8 @@
+// Package workloads is the contract of a reference workload: presets, knobs, stages
+// and the session whose steps are measured. In come a device and settings, out go
+// steps, checks against float64 and a description of the input. Every folder below
+// that measures or is measured uses it. It imports packages gpuprof and device only,
+// and no concrete workload.
 package workloads
 
 import (

@@ -45,7 +45,7 @@ func cudaEnvironment(t testing.TB) cudaBed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	packed, err := os.ReadFile("../cuda/null.ptx.zst")
+	packed, err := os.ReadFile("../../workloads/device/cuda/null.ptx.zst")
 	if err != nil {
 		t.Fatal(err)
 	}

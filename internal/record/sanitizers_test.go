@@ -16,7 +16,7 @@ import (
 // Six threads launch and push ranges while the recorder flushes every millisecond: no race,
 // no access outside memory, and every record is kept.
 func TestCUDASanitizers(t *testing.T) {
-	sources, err := filepath.Glob("../cuda/sim/cupti/*.cpp")
+	sources, err := filepath.Glob("../testkit/sim/cupti/*.cpp")
 	if err != nil || len(sources) == 0 {
 		t.Fatal(err, sources)
 	}

@@ -1,15 +1,8 @@
-// Package tune finds out which knobs of a workload are worth turning, by
-// measuring them: every alternative against the default in turns within one
-// process, those that findings about the start name first, then a search over
-// combinations, then the winner against the default by paired blocks in fresh
-// processes. Nothing is recommended that those did not confirm.
-//
-// The package reads top down: tune.go is the search from start to end,
-// alternatives.go and findings.go what is tried, search.go and combine.go the order in which;
-// bench.go measures two settings in turns (session.go opens one, pairs.go decides
-// when it is enough, block.go times one row of steps), effect.go estimates their
-// ratio; confirm.go does so in fresh processes, conclude.go words what came of it. claims.go lists the rules of published tuning guides, claims_run.go
-// tests them, transfer.go is a small program that only they need.
+// Package tune has the document of a tuning: every effect that was measured, the
+// setting that fresh processes confirmed, and the conclusion. In come the figures of
+// a search (workloads/search) or the bytes of a file; out go the document and its
+// texts, for the reports and for a search that continues. It measures nothing and
+// imports no workload and no device.
 package tune
 
 import (

@@ -1,3 +1,8 @@
+// Package device is the contract of a device that runs kernels: buffers, streams,
+// events, launches, captured operations, and the counters of what was asked. In come
+// kernels and bytes, out go results, times and errors. The CPU (device/host) and CUDA
+// (device/cuda) implement it; workloads and probes use it. It imports only package
+// gpuprof.
 package device
 
 import (

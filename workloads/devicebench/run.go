@@ -1,3 +1,28 @@
+// Package devicebench measures how fast a device copies, multiplies and launches: the
+// figures of gpuprof doctor --bench. In come devices and their telemetry, out go cards
+// that package health judges. It measures one device after the other where they share
+// memory, links or the CPU, then all of them together under load, because they share
+// heat and power, too. Each figure is the best of several tries: a disturbance makes a
+// try slower, never faster.
+//
+// What is measured, by name and unit:
+//
+//	copy            B/s     device to device, bytes read plus bytes written
+//	h2d_pinned      B/s     host to device, and back, from and to both kinds of host memory
+//	h2d_pageable    B/s
+//	d2h_pinned      B/s
+//	d2h_pageable    B/s
+//	gemm_fp32       flop/s  square product by cuBLAS, 2 n^3 flops
+//	gemm_tf32       flop/s
+//	gemm_bf16       flop/s
+//	gemm_fp32_own   flop/s  by gpuprof's own kernel, where cuBLAS is missing
+//	launch          s       an empty kernel, from the call until the host knows that it is done
+//	launch_interval s       between empty kernels launched back to back, on the device
+//	event_pair      s       between two events with nothing between them
+//	sustained       flop/s  the fastest of the products, second half of the load
+//	sm_clock        Hz      under load, median of the second half
+//	power           W       likewise, mean
+//	temperature     C       likewise, maximum
 package devicebench
 
 import (

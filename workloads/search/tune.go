@@ -1,3 +1,16 @@
+// Package search finds out which knobs of a workload are worth turning, by
+// measuring them: every alternative against the default in turns within one
+// process, first those that findings about the start name, then combinations, then
+// the winner against the default by paired blocks in fresh processes. It recommends
+// nothing that the fresh processes did not confirm. In comes a workload with its
+// device, out goes the document of package tune. It imports no concrete workload.
+//
+// The package reads top down: tune.go is the search from start to end,
+// alternatives.go and findings.go list what is tried, search.go and combine.go the order;
+// bench.go measures two settings in turns (session.go opens one, pairs.go decides
+// when it is enough, block.go times one row of steps), effect.go estimates their
+// ratio; confirm.go does so in fresh processes, conclude.go words the result.
+// claims_run.go tests the rules of published tuning guides (package guides).
 package search
 
 import (

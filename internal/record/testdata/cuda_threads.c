@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../../cuda/sim/driver/hooks.h"
+#include "../../testkit/sim/driver/hooks.h"
 
 enum { THREADS = 6, STEPS = 40, KERNELS = 200 };
 static const struct gpuprof_sim_hooks *hooks;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "../../include/device_sim.cuh"
+#include "../../../../workloads/device/cuda/include/device_sim.cuh"
 
 struct Order {
   enum Kind { Forward, Reverse, Shuffle } kind = Forward;

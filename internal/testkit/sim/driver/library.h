@@ -4,9 +4,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../../include/device_sim.cuh"
+#include "../../../../workloads/device/cuda/include/device_sim.cuh"
 
-#include "../../include/device_convert.cuh"
+#include "../../../../workloads/device/cuda/include/device_convert.cuh"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 

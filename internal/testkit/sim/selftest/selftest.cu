@@ -1,5 +1,5 @@
 // Kernels that test the simulated driver and device.cuh: barriers, shuffles, flags, arithmetic, and what goes wrong.
-#include "../../include/device_mma.cuh"
+#include "../../../../workloads/device/cuda/include/device_mma.cuh"
 
 extern "C" __global__ void sim_axpy(float *__restrict__ y, const float *__restrict__ x, float a, int n) {
   int i = gp_thread();
