@@ -31,7 +31,7 @@ type DeviceTime struct {
 	// Lead is the wait from the start of the first step to the first operation.
 	Lead Waits
 	// worked is from the first start to the last end of its operations.
-	worked Span
+	Worked Span
 
 	// Launches are the starts of the calls that launched its operations, in order.
 	Launches []int64
@@ -167,24 +167,24 @@ func (d *DeviceTime) merge(x *Index) {
 			d.Linked++
 		}
 	}
-	d.worked = d.Window
-	d.Busy = d.union(t, func(int, int32) bool { return true })
+	d.Worked = d.Window
+	d.Busy = d.Union(t, func(int, int32) bool { return true })
 	d.Kernel, d.Compute = d.Busy, d.Busy
 	if other {
-		d.Kernel = d.union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == Kernel })
-		d.Memcpy = d.union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == Memcpy })
-		d.Memset = d.union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == Memset })
+		d.Kernel = d.Union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == Kernel })
+		d.Memcpy = d.Union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == Memcpy })
+		d.Memset = d.Union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == Memset })
 		d.Compute = d.Kernel
 	}
 	if communicates {
-		d.Compute = d.union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == Kernel && x.class[i] != cCommunication })
-		d.Comm = d.union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == Kernel && x.class[i] == cCommunication })
+		d.Compute = d.Union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == Kernel && x.class[i] != cCommunication })
+		d.Comm = d.Union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == Kernel && x.class[i] == cCommunication })
 	}
 }
 
 // union is the time in which an operation was under way that ok accepts, by its place in
 // Ops and its index.
-func (d *DeviceTime) union(t *Trace, ok func(k int, i int32) bool) Spans {
+func (d *DeviceTime) Union(t *Trace, ok func(k int, i int32) bool) Spans {
 	var s growing
 	for pass := range 2 {
 		if pass > 0 {
@@ -231,7 +231,7 @@ func (d *DeviceTime) idle(t *Trace) {
 				ops = ops[1:]
 			}
 			launch, known := launchOf(t, ops, to)
-			if to > d.worked.End { // no launch comes before the step ends
+			if to > d.Worked.End { // no launch comes before the step ends
 				launch, known = to, true
 			}
 			if !known {
@@ -261,7 +261,7 @@ func (d *DeviceTime) gap(i int) (from, to int64) {
 
 // launchOf is the start of the launch of the operation that ends a wait.
 func launchOf(t *Trace, ops []int32, at int64) (launch int64, known bool) {
-	pick := endOfWait(t, ops, at)
+	pick := EndOfWait(t, ops, at)
 	if pick < 0 || t.GPU[pick].Launch < 0 {
 		return 0, false
 	}
@@ -272,7 +272,7 @@ func launchOf(t *Trace, ops []int32, at int64) (launch int64, known bool) {
 // ops that start at that instant the first one, which is the shortest.
 // Operations without length start no busy piece; they count where nothing else
 // starts, at the end of the window.
-func endOfWait(t *Trace, ops []int32, at int64) int32 {
+func EndOfWait(t *Trace, ops []int32, at int64) int32 {
 	pick := int32(-1)
 	for _, i := range ops {
 		g := &t.GPU[i]

@@ -21,7 +21,7 @@ func (x *Index) countLeadIn() {
 
 // lead accounts for the wait from an instant to the first operation.
 func (d *DeviceTime) lead(t *Trace, from int64) {
-	to := d.worked.Start
+	to := d.Worked.Start
 	if from >= to {
 		return
 	}

@@ -218,7 +218,7 @@ type RankTime struct {
 type Found struct {
 	gpuprof.Finding
 	Spans  []Span // disjoint, in order; their total is ClaimNS
-	device int    // index into Trace.Devices, -1 none
+	Device int    // index into Trace.Devices, -1 none
 }
 
 // Comparison is two analyses of one program, before and after a change.

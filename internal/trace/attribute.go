@@ -50,8 +50,8 @@ func (x *Index) newForwardTable() *forwardTable {
 	n, processes, low, high := 0, map[int32]bool{}, int64(math.MaxInt64), int64(math.MinInt64)
 	each := func(do func(seqKey)) {
 		for i := range t.Host {
-			if h := &t.Host[i]; h.Kind == Op && h.Seq != 0 && x.info[h.Name].flags&nameBackward != 0 {
-				do(seqKey{t.processOf(h.Lane), h.Seq})
+			if h := &t.Host[i]; h.Kind == Op && h.Seq != 0 && x.Info[h.Name].Flags&NameBackward != 0 {
+				do(seqKey{t.ProcessOf(h.Lane), h.Seq})
 			}
 		}
 	}
@@ -91,12 +91,12 @@ func (x *Index) linkForward() {
 	}
 	for i := range t.Host {
 		h := &t.Host[i]
-		if h.Kind != Op || h.Seq == 0 || x.info[h.Name].flags&nameBackward != 0 {
+		if h.Kind != Op || h.Seq == 0 || x.Info[h.Name].Flags&NameBackward != 0 {
 			continue
 		}
-		k := seqKey{t.processOf(h.Lane), h.Seq}
+		k := seqKey{t.ProcessOf(h.Lane), h.Seq}
 		at, ok := nodes.get(k)
-		if !ok || x.inBackward(int32(i)) {
+		if !ok || x.InBackward(int32(i)) {
 			continue
 		}
 		if at < 0 || t.Host[at].Start <= h.Start {
@@ -107,9 +107,9 @@ func (x *Index) linkForward() {
 }
 
 // inBackward says whether an operator lies in one of the backward pass.
-func (x *Index) inBackward(host int32) bool {
-	for h := x.opAbove(host); h >= 0; h = x.opAbove(h) {
-		if x.info[x.T.Host[h].Name].flags&nameBackward != 0 {
+func (x *Index) InBackward(host int32) bool {
+	for h := x.OpAbove(host); h >= 0; h = x.OpAbove(h) {
+		if x.Info[x.T.Host[h].Name].Flags&NameBackward != 0 {
 			return true
 		}
 	}
@@ -117,7 +117,7 @@ func (x *Index) inBackward(host int32) bool {
 }
 
 // opAbove is the operator around an event, not the event itself.
-func (x *Index) opAbove(host int32) int32 {
+func (x *Index) OpAbove(host int32) int32 {
 	if p := x.parent[host]; p >= 0 {
 		return x.op[p]
 	}
@@ -130,12 +130,12 @@ func (x *Index) forwardOf(host int32) int32 {
 	if x.forward == nil {
 		return -1
 	}
-	for h := x.op[host]; h >= 0; h = x.opAbove(h) {
+	for h := x.op[host]; h >= 0; h = x.OpAbove(h) {
 		op := &x.T.Host[h]
-		if op.Seq == 0 || x.info[op.Name].flags&nameBackward == 0 {
+		if op.Seq == 0 || x.Info[op.Name].Flags&NameBackward == 0 {
 			continue
 		}
-		if f, ok := x.forward.get(seqKey{x.T.processOf(op.Lane), op.Seq}); ok {
+		if f, ok := x.forward.get(seqKey{x.T.ProcessOf(op.Lane), op.Seq}); ok {
 			return f
 		}
 	}

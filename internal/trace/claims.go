@@ -62,12 +62,12 @@ func (l *Ledger) grant(device int, want, of Spans) Spans {
 	}
 	hull := Span{want[0].Start, want[len(want)-1].End}
 	claimed := l.claimed[device]
-	got := want.And(of.near(hull)).Minus(claimed.near(hull))
+	got := want.And(of.Near(hull)).Minus(claimed.Near(hull))
 	if len(got) == 0 {
 		return nil
 	}
 	// What lies in the hull is replaced by its union with the grant.
-	lo := claimed.from(hull.Start - 1)
+	lo := claimed.FirstFrom(hull.Start - 1)
 	hi := lo
 	for hi < len(claimed) && claimed[hi].Start <= hull.End {
 		hi++

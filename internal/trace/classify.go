@@ -21,24 +21,24 @@ const (
 )
 
 // classNone stands for no class.
-const classNone = 255
+const NoClass = 255
 
 var classList = Classes()
 
 // Indices into Classes.
 const (
-	cGEMM uint8 = iota
+	GEMMClass uint8 = iota
 	cConv
 	cTensorProduct
 	cScatter
 	cRNN
 	cAttention
 	cNorm
-	cElementwise
+	ElementwiseClass
 	cReduction
-	cCopy
+	CopyClass
 	cCommunication
-	cOptimizer
+	OptimizerClass
 	cOther
 )
 
@@ -55,14 +55,14 @@ func (x *Index) classify() {
 	for i := range t.GPU {
 		g := &t.GPU[i]
 		if g.Kind != Kernel {
-			x.class[i] = cCopy
+			x.class[i] = CopyClass
 			continue
 		}
 		if op := x.gpuOp[i]; op != lastOp || op < 0 && g.Launch != lastLaunch {
 			around = x.surroundings(op, g.Launch)
 			lastOp, lastLaunch = op, g.Launch
 		}
-		x.class[i] = around.classOf(x.info[g.Name].kernel)
+		x.class[i] = around.classOf(x.Info[g.Name].Kernel)
 	}
 }
 
@@ -76,17 +76,17 @@ type surroundings struct {
 
 // surroundings looks up from an operator (-1 none) or, without one, a launch.
 func (x *Index) surroundings(op, launch int32) surroundings {
-	s := surroundings{inner: opWords{class: classNone}, outer: classNone}
-	for h := op; h >= 0; h = x.opAbove(h) {
-		in := &x.info[x.T.Host[h].Name]
-		s.optimizer = s.optimizer || in.flags&nameOptimizer != 0
-		if in.op.class == classNone {
+	s := surroundings{inner: opWords{class: NoClass}, outer: NoClass}
+	for h := op; h >= 0; h = x.OpAbove(h) {
+		in := &x.Info[x.T.Host[h].Name]
+		s.optimizer = s.optimizer || in.Flags&NameOptimizer != 0
+		if in.op.class == NoClass {
 			continue
 		}
-		if s.inner.class == classNone {
+		if s.inner.class == NoClass {
 			s.inner = in.op
 		}
-		if in.op.whole && s.outer == classNone {
+		if in.op.whole && s.outer == NoClass {
 			s.outer = in.op.class
 		}
 	}
@@ -96,7 +96,7 @@ func (x *Index) surroundings(op, launch int32) surroundings {
 	}
 	if at >= 0 {
 		s.product = x.inProduct(at)
-		s.optimizer = s.optimizer || x.inOptimizer(at)
+		s.optimizer = s.optimizer || x.InOptimizer(at)
 	}
 	return s
 }
@@ -105,7 +105,7 @@ func (x *Index) surroundings(op, launch int32) surroundings {
 // wrappers aside.
 func (x *Index) inProduct(host int32) modelWords {
 	for m := x.moduleOf(host); m >= 0; {
-		switch w := x.info[x.T.Host[m].Name].model; {
+		switch w := x.Info[x.T.Host[m].Name].model; {
 		case w == modelConvolution && !x.products:
 			return modelPlain
 		case w != modelNeutral:
@@ -121,9 +121,9 @@ func (x *Index) inProduct(host int32) modelWords {
 }
 
 // inOptimizer says whether an event lies in a range Optimizer.step#….
-func (x *Index) inOptimizer(host int32) bool {
+func (x *Index) InOptimizer(host int32) bool {
 	for h := host; h >= 0; h = x.parent[h] {
-		if x.info[x.T.Host[h].Name].flags&nameOptimizer != 0 {
+		if x.Info[x.T.Host[h].Name].Flags&NameOptimizer != 0 {
 			return true
 		}
 	}
@@ -136,29 +136,29 @@ func (s *surroundings) classOf(kernel uint8) uint8 {
 	case kernel == cCommunication:
 		return cCommunication
 	case s.optimizer:
-		return cOptimizer
+		return OptimizerClass
 	case kernel == cTensorProduct:
 		return cTensorProduct
 	}
 	c := s.inner.class
 	switch {
-	case c == classNone:
+	case c == NoClass:
 		c = kernel
-	case s.outer == cConv && (kernel == cElementwise || kernel == cReduction || c == cCopy):
+	case s.outer == cConv && (kernel == ElementwiseClass || kernel == cReduction || c == CopyClass):
 		// Its bias, the sum of the bias's gradient, and casts: no convolution.
 		c = kernel
-		if s.inner.class == cCopy {
-			c = cCopy
+		if s.inner.class == CopyClass {
+			c = CopyClass
 		}
-	case s.outer != classNone && c != cCommunication:
+	case s.outer != NoClass && c != cCommunication:
 		c = s.outer
-	case c == cOther && kernel != classNone:
+	case c == cOther && kernel != NoClass:
 		c = kernel
 	}
 	if s.ofProduct(c) {
 		return cTensorProduct
 	}
-	if c == classNone {
+	if c == NoClass {
 		return cOther
 	}
 	return c
@@ -167,9 +167,9 @@ func (s *surroundings) classOf(kernel uint8) uint8 {
 // ofProduct says whether work of a class is part of the tensor product around it.
 func (s *surroundings) ofProduct(c uint8) bool {
 	switch c {
-	case cElementwise, cReduction, cCopy:
+	case ElementwiseClass, cReduction, CopyClass:
 		return s.product == modelTensorProduct
-	case cGEMM, cOther, classNone:
+	case GEMMClass, cOther, NoClass:
 		return s.product == modelTensorProduct || s.product == modelConvolution
 	}
 	return false

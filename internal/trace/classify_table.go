@@ -29,7 +29,7 @@ var opTable = []words{
 		"c10d::", "c10d_functional", "nccl:", "nccl::", "record_param_comms", "allreduce", "all_reduce", "allgather",
 		"all_gather", "reduce_scatter", "alltoall", "all_to_all", "oneccl",
 	}},
-	{class: cOptimizer, any: []string{"_fused_adam", "_fused_sgd", "fused_adagrad", "foreach_addcdiv", "foreach_lerp", "optimizer.step#"}, whole: true},
+	{class: OptimizerClass, any: []string{"_fused_adam", "_fused_sgd", "fused_adagrad", "foreach_addcdiv", "foreach_lerp", "optimizer.step#"}, whole: true},
 	{class: cTensorProduct, whole: true, any: []string{
 		"cuequivariance", "libtorch_tp_jit", "flashtp", "flash_tp", "openequivariance", "oeq::", "tensor_product",
 		"tensorproduct", "uniform_1d", "segmented_polynomial", "sptp",
@@ -39,7 +39,7 @@ var opTable = []words{
 		"cudnn_rnn", "cudnnrnn", "miopen_rnn", "miopenrnn", "lstm", "gru_cell", "rnn_tanh", "rnn_relu", "fused_gru",
 	}},
 	{class: cRNN, whole: true, any: []string{"aten::gru", "=gru", "=grubackward"}},
-	{class: cCopy, any: []string{"slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter", "masked_scatter_backward"}},
+	{class: CopyClass, any: []string{"slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter", "masked_scatter_backward"}},
 	{class: cScatter, whole: true, any: []string{
 		"index_add", "indexadd", "scatter", "segment_reduce", "segmentreduce", "segment_coo", "segment_csr", "segment_sum",
 		"segment_mean", "segment_max", "index_put", "indexput", "index_reduce", "embedding_dense_backward", "embeddingbackward",
@@ -54,7 +54,7 @@ var opTable = []words{
 		"convolution", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_depthwise", "thnn_conv", "slow_conv",
 		"miopen_depthwise",
 	}},
-	{class: cGEMM, any: []string{
+	{class: GEMMClass, any: []string{
 		"=mm", "=bmm", "addmm", "addbmm", "baddbmm", "matmul", "=linear", "=linearbackward", "=einsum", "=mmbackward",
 		"=bmmbackward", "=mv", "=addmv", "=addr", "=dot", "=vdot", "scaled_mm", "_int_mm", "gemm", "=ger", "=bilinear",
 		"weight_int8", "weight_int4", "tensordot", "=outer", "cublas", "cutlass", "sparse_mm", "spmm",
@@ -65,13 +65,13 @@ var opTable = []words{
 		"vector_norm", "linalg_norm", "cumsum", "cumprod", "cummax", "nll_loss", "nllloss", "=count_nonzero", "foreach_norm",
 		"=logcumsumexp", "cross_entropy", "=median",
 	}},
-	{class: cCopy, any: []string{
+	{class: CopyClass, any: []string{
 		"=copy", "=to", "=_to_copy", "=clone", "=contiguous", "=cat", "=stack", "catbackward", "stackbackward", "copybackward",
 		"copyslices", "tocopybackward", "clonebackward", "=repeat", "=pin_memory", "=repeat_interleave", "slicebackward",
 		"slice_backward", "selectbackward", "select_backward", "=flip", "=roll", "=fill_diagonal", "constant_pad", "=pad",
 		"copy_bucket",
 	}},
-	{class: cElementwise, any: []string{
+	{class: ElementwiseClass, any: []string{
 		"=add", "=sub", "=mul", "=div", "=rsub", "=neg", "=abs", "=exp", "=exp2", "=log", "=log2", "=log10", "=log1p", "=sqrt",
 		"=rsqrt", "=sin", "=cos", "=tan", "=tanh", "=pow", "=square", "=sigmoid", "=silu", "=relu", "=gelu", "=elu", "=celu",
 		"=selu", "=mish", "=leaky_relu", "=hardtanh", "=hardswish", "=softplus", "=threshold", "=clamp", "=clamp_min",
@@ -104,7 +104,7 @@ var kernelTable = []words{
 		"tensorproduct", "uniform_1d", "segmented_polynomial", "cuet::", "cuex::", "clebsch", "sptp", "fused_tp", "tp_forward",
 		"tp_backward",
 	}},
-	{class: cOptimizer, any: []string{
+	{class: OptimizerClass, any: []string{
 		"multi_tensor_apply", "multitensorapply", "fusedadam", "fused_adam", "adamfunctor", "lambstage", "fused_sgd", "adagrad",
 	}, none: []string{"foreach_norm", "lpnorm", "embedding_backward"}},
 	{class: cReduction, any: []string{"lpnormfunctor", "lp_norm", "multi_tensor_apply"}},
@@ -126,7 +126,7 @@ var kernelTable = []words{
 		"nhwctonchw", "im2col", "col2im", "depthwise", "miopenconv", "igemm_fwd", "igemm_bwd", "igemm_wrw", "first_layer_",
 		"im2d2col", "col2im2d", "bwd_weight", "bwd_data",
 	}, none: []string{"convert", "attention"}},
-	{class: cGEMM, any: []string{
+	{class: GEMMClass, any: []string{
 		"gemm", "cutlass", "xmma", "nvjet", "gemv", "splitk", "cijk_", "matmul", "bmm", "dot_kernel", "dot_1rows", "ampere_",
 		"volta_", "turing_", "hopper_", "wmma", "cublas", "s16816", "s1688", "h16816", "i16832",
 	}},
@@ -134,11 +134,11 @@ var kernelTable = []words{
 		"reduce", "softmax", "scan", "cumsum", "nll_loss", "norm_kernel", "sum_kernel", "mean_kernel", "argmax", "argmin",
 		"welford",
 	}, none: []string{"fillfunctor"}},
-	{class: cCopy, any: []string{
+	{class: CopyClass, any: []string{
 		"copy_kernel", "catarraybatchedcopy", "cat_array", "direct_copy", "memcpy", "memset", "transpose", "permute",
 		"copykernel", "bulk_copy", "amd_rocclr_", // the runtime's kernels for copies and fills
 	}},
-	{class: cElementwise, any: []string{
+	{class: ElementwiseClass, any: []string{
 		"elementwise", "vectorized", "pointwise", "fill", "distribution", "dropout", "where", "index_select", "indexselect", "embedding",
 		"gather", "indexing", "arange", "triu", "tril", "activation", "unrolled", "gelu", "silu", "relu", "sigmoid", "tanh",
 		"subtensorop", "optensor", "dtensorlite", "dtensorgeneric",
@@ -154,10 +154,10 @@ var tritonTable = []words{
 		"scatter", "index_add", "index_put", "embedding_dense_backward", "segment_reduce",
 	}, none: []string{"slice_scatter", "select_scatter"}},
 	{class: cConv, any: []string{"triton_tem_fused_convolution", "triton_tem_fused__convolution", "triton_convolution"}},
-	{class: cGEMM, any: []string{"triton_tem", "triton_mm", "triton_bmm", "triton_gemm"}},
+	{class: GEMMClass, any: []string{"triton_tem", "triton_mm", "triton_bmm", "triton_gemm"}},
 	{class: cNorm, any: []string{"batch_norm", "layer_norm", "group_norm", "rms_norm"}},
 	{class: cReduction, any: []string{"triton_red_", "triton_per_", "triton_spl_"}},
-	{class: cElementwise, any: []string{"triton_poi_", "triton_for_"}},
+	{class: ElementwiseClass, any: []string{"triton_poi_", "triton_for_"}},
 }
 
 // withoutLibrary hides the name of a library that contains the word gemm.
@@ -188,7 +188,7 @@ func opWordsOf(name string) opWords {
 			}
 		}
 	}
-	return opWords{class: classNone}
+	return opWords{class: NoClass}
 }
 
 // matchBare compares "=name$" with a word of the table: the whole name, or
@@ -212,7 +212,7 @@ func kernelClassOf(name string) uint8 {
 			return table[i].class
 		}
 	}
-	return classNone
+	return NoClass
 }
 
 // productModules are the names of modules that compute tensor products of

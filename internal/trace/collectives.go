@@ -120,7 +120,7 @@ func (x *Index) counted() []StepSpan {
 		}
 	}
 	if len(out) == 0 && x.Span.Len() > 0 {
-		out = []StepSpan{{Name: wholeTrace, Host: x.Span, Window: x.Span}}
+		out = []StepSpan{{Name: WholeTrace, Host: x.Span, Window: x.Span}}
 	}
 	return out
 }
@@ -225,7 +225,7 @@ func (x *Index) callOf(g int32, told *Collective) call {
 	op := &x.T.GPU[g]
 	c := call{Span: Span{op.Start, op.End}, stream: op.Stream}
 	if told == nil {
-		c.kind = string(x.collectiveOf(g))
+		c.kind = string(x.CollectiveOf(g))
 		return c
 	}
 	c.kind = string(collectiveNamed(x.T.Name(told.Name)))
@@ -254,8 +254,8 @@ func elementBytes(name string) int64 {
 
 // ofAll says whether every end of such a collective depends on every start.
 func ofAll(kind string) bool {
-	switch collective(kind) {
-	case allReduceCalls, allGatherCalls, reduceScatterCalls, allToAllCalls, barrierCalls:
+	switch CollectiveKind(kind) {
+	case AllReduceCalls, AllGatherCalls, ReduceScatterCalls, AllToAllCalls, BarrierCalls:
 		return true
 	}
 	return false
@@ -267,7 +267,7 @@ func (x *Index) waitedOnHost(d *DeviceTime) func(end, next int64) bool {
 	var waits []Span
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
-		if c := x.info[h.Name].call; h.Kind == API && (c == CallSync || c == CallCopy) && h.Dur() >= leastWait {
+		if c := x.Info[h.Name].call; h.Kind == API && (c == CallSync || c == CallCopy) && h.Dur() >= leastWait {
 			waits = append(waits, Span{h.Start, h.End + adjacent})
 		}
 	}
@@ -297,7 +297,7 @@ func (x *Index) hostCollectives() *Collectives {
 			}
 			continue
 		}
-		if h.Kind == Op && h.Lane == x.Main && x.info[h.Name].op.class != cCommunication {
+		if h.Kind == Op && h.Lane == x.Main && x.Info[h.Name].op.class != cCommunication {
 			work = append(work, Span{h.Start, h.End})
 			names[name] = true
 		}

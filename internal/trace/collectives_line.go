@@ -159,14 +159,14 @@ func (t *timeline) moments() ([]moment, Spans) {
 	}
 	for i := range t.calls {
 		at := t.calls[i].asked
-		if w := blocked.around(at); w != nil {
+		if w := blocked.Around(at); w != nil {
 			at = w[0].Start
 		}
 		out = append(out, moment{at, 0, int64(2 * i)})
 	}
 	for i := range t.steps {
 		at := t.steps[i].Window.End
-		if w := blocked.around(at); w != nil {
+		if w := blocked.Around(at); w != nil {
 			at = w[0].End
 		}
 		out = append(out, moment{at, 2, int64(-1 - i)})

@@ -24,13 +24,12 @@ const (
 	leastNoise = 0.01
 )
 
-// Compare says what changed between two analyses of one program, before and
-// after a change, in the mean step, in ns: by class, by operator, by finding,
-// and whether what the old findings claimed came true. The classes and idle
-// times of each side add up to its step. Traces of different length compare by
-// the step; traces without steps compare by the recording window. What makes
-// the two hard to compare is in the warnings.
-func Compare(before, after *Analysis) *Comparison {
+// CompareInOrder compares two analyses of one program, before and after a change, in the
+// mean step, in ns: by class, by operator, by finding, and whether the saving that the old
+// findings claimed came true. Findings follow the order of rules. The classes and idle times
+// of each side add up to its step. Traces of different length compare by the step; traces
+// without steps compare by the recording window. The warnings name the doubts.
+func CompareInOrder(before, after *Analysis, rules []string) *Comparison {
 	c := &Comparison{
 		Head: document.NewHead(document.TraceComparison, after.Tool), Old: before, New: after,
 		StepOldNS: before.Step.NS, StepNewNS: after.Step.NS,
@@ -40,7 +39,7 @@ func Compare(before, after *Analysis) *Comparison {
 		c.Classes = changes(partsOf(before), partsOf(after))
 		c.Operators = changes(operatorsOf(before, after))
 	}
-	c.compareFindings()
+	c.compareFindings(rules)
 	c.compareInputs()
 	return c
 }
@@ -134,14 +133,14 @@ func claimsOf(a *Analysis) map[string]int64 {
 	return out
 }
 
-// compareFindings says what became of each finding, in the order of the rules.
-func (c *Comparison) compareFindings() {
+// compareFindings lists what became of each finding, in the order of the rules.
+func (c *Comparison) compareFindings(rules []string) {
 	old, now := claimsOf(c.Old), claimsOf(c.New)
 	saved, noise := c.StepOldNS-c.StepNewNS, noiseOf(c.Old)+noiseOf(c.New)
 	// Several findings may have been acted on at once: then they answer for the
 	// saving together.
 	var tried int64
-	for _, id := range RuleIDs() {
+	for _, id := range rules {
 		was, had := old[id]
 		is, has := now[id]
 		if !had && !has {
@@ -182,13 +181,13 @@ func (f *FindingChange) wasTried() bool {
 // mean step moves by itself.
 func (f *FindingChange) judge(c *Comparison, tried, noise int64) {
 	claim, saved := f.OldNS, f.SavedNS
-	unit, saving := perStepWord(c.Old.Step.Count > 0), savingText(c, saved)
+	unit, saving := PerStepWord(c.Old.Step.Count > 0), savingText(c, saved)
 	say := func(cameTrue, format string, args ...any) {
 		f.CameTrue, f.Statement = cameTrue, f.Rule+fmt.Sprintf(format, args...)
 	}
 	switch {
 	case f.Outcome == "new":
-		say("not tried", " is new and claims up to %s %s", gpuprof.FormatNS(f.NewNS), perStepWord(c.New.Step.Count > 0))
+		say("not tried", " is new and claims up to %s %s", gpuprof.FormatNS(f.NewNS), PerStepWord(c.New.Step.Count > 0))
 	case claim == 0:
 		say("not tried", " is %s; it had claimed no time", f.Outcome)
 	case !f.wasTried():
@@ -256,7 +255,7 @@ func (c *Comparison) compareInputs() {
 		warn("different-operators", "", "%.0f %% of the operators occur on one side only: this may not be the same program", 100*d)
 	}
 	if len(c.Old.Inputs) != len(c.New.Inputs) {
-		warn("different-inputs", "compare the same ranks", "%s before, %s after", plural(len(c.Old.Inputs), "trace", "traces"), plural(len(c.New.Inputs), "trace", "traces"))
+		warn("different-inputs", "compare the same ranks", "%s before, %s after", Plural(len(c.Old.Inputs), "trace", "traces"), Plural(len(c.New.Inputs), "trace", "traces"))
 	}
 	if c.Old.StepSource != c.New.StepSource {
 		warn("different-steps", "", "steps come from %q before and %q after: a step may not be the same work", c.Old.StepSource, c.New.StepSource)

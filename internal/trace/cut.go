@@ -1,8 +1,6 @@
 package trace
 
 import (
-	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -12,34 +10,10 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Cut is a stretch of a recording, and which steps of it are whole. The steps are
-// those of the whole recording, so that a cut trace has the figures that they have there.
-type Cut struct {
-	// Host and Device are when the host and the devices did what is kept, ns.
-	Host   Span      `json:"host"`
-	Device Span      `json:"device"`
-	Source string    `json:"step_source"`
-	After  int64     `json:"after"` // when the devices had done the steps before the first, ns
-	Steps  []CutStep `json:"steps"`
-
-	whole *Index
-	// Starts of what is kept although it lies outside, because what lies inside needs it.
-	hosts, gpus map[int64]struct{}
-}
-
-// CutStep is one whole step of a Cut.
-type CutStep struct {
-	Name    string `json:"name"`
-	Host    Span   `json:"host"` // as recorded, ns
-	Process int32  `json:"process"`
-	Thread  int64  `json:"thread"`
-	Dropped bool   `json:"dropped"`
-	Empty   bool   `json:"empty"`
-}
-
-// overlaps says whether an event lies in s, at least in part.
-func (s Span) overlaps(start, end int64) bool {
-	return start < s.End && (end > s.Start || start == end && start >= s.Start)
+// cutter collects the part of a recording that a cut keeps.
+type cutter struct {
+	*Cut
+	x *Index
 }
 
 // Range is what --steps or --window asks for; an end that is left out is open.
@@ -131,7 +105,7 @@ func (x *Index) StepsPart(asked Range) (*Cut, error) {
 		err := gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: its steps are %d to %d", asked.text, x.T.Path, first, last).WithFix("give --steps %d..%d or less", first, last)
 		return nil, x.beyondRoom(err)
 	}
-	p := &Cut{Source: x.StepSource, After: x.after(), whole: x}
+	p := &cutter{x: x, Cut: &Cut{Source: x.StepSource, After: x.after(), Shift: x.T.Shift}}
 	for i := range x.Steps {
 		s := &x.Steps[i]
 		switch {
@@ -146,7 +120,7 @@ func (x *Index) StepsPart(asked Range) (*Cut, error) {
 	}
 	p.Host.Start, p.Device.Start = p.Steps[0].Host.Start, p.Steps[0].Host.Start
 	p.collect()
-	return p, nil
+	return p.Cut, nil
 }
 
 // WindowPart is the part of a stretch of time, counted from the first event of the
@@ -166,7 +140,7 @@ func (x *Index) WindowPart(asked Range) (*Cut, error) {
 			return nil, err
 		}
 	}
-	p := &Cut{Host: w, Device: w, Source: x.StepSource, After: x.after(), Steps: []CutStep{}, whole: x}
+	p := &cutter{x: x, Cut: &Cut{Host: w, Device: w, Source: x.StepSource, After: x.after(), Steps: []CutStep{}, Shift: x.T.Shift}}
 	for i := range x.Steps {
 		s := &x.Steps[i]
 		switch {
@@ -178,10 +152,10 @@ func (x *Index) WindowPart(asked Range) (*Cut, error) {
 	}
 	p.Host, p.Device = w, w
 	if len(p.Steps) == 0 {
-		p.Source = wholeTrace
+		p.Source = WholeTrace
 	}
 	p.collect()
-	return p, nil
+	return p.Cut, nil
 }
 
 // beyondRoom is the error of a part that memory had no room for, else err.
@@ -203,8 +177,8 @@ func (x *Index) after() int64 {
 }
 
 // add makes a step one of the part's.
-func (p *Cut) add(s *StepSpan) {
-	l := p.whole.T.Lanes[s.Lane]
+func (p *cutter) add(s *StepSpan) {
+	l := p.x.T.Lanes[s.Lane]
 	p.Steps = append(p.Steps, CutStep{s.Name, s.Host, l.Process, l.Thread, s.Dropped, s.Empty})
 	p.Host.End, p.Device.End = max(p.Host.End, s.Host.End), max(p.Device.End, s.Full.End+1)
 }
@@ -213,9 +187,9 @@ func (p *Cut) add(s *StepSpan) {
 // call that launched it and all around that call, of a call inside what it launched,
 // and of each device the operations before and behind, at which its first wait begins
 // and its last one ends.
-func (p *Cut) collect() {
-	t := p.whole.T
-	p.hosts, p.gpus = map[int64]struct{}{}, map[int64]struct{}{}
+func (p *cutter) collect() {
+	t := p.x.T
+	p.HostStarts, p.DeviceStarts = map[int64]struct{}{}, map[int64]struct{}{}
 	before, behind := map[uint16]int{}, map[uint16]int{}
 	for i := range t.GPU {
 		g := &t.GPU[i]
@@ -225,10 +199,10 @@ func (p *Cut) collect() {
 		if _, ok := behind[g.Device]; !ok && g.Start >= p.Device.End { // they are sorted by start
 			behind[g.Device] = i
 		}
-		inside := p.Device.overlaps(g.Start, g.End)
+		inside := p.Device.Overlaps(g.Start, g.End)
 		if g.Launch >= 0 {
 			h := &t.Host[g.Launch]
-			inside = inside || p.Host.overlaps(h.Start, h.End)
+			inside = inside || p.Host.Overlaps(h.Start, h.End)
 		}
 		if inside {
 			p.need(i)
@@ -242,86 +216,28 @@ func (p *Cut) collect() {
 }
 
 // need keeps a device operation and the calls around its launch.
-func (p *Cut) need(gpu int) {
-	g := &p.whole.T.GPU[gpu]
-	if !p.Device.overlaps(g.Start, g.End) || g.Start < p.Device.Start {
-		p.gpus[g.Start] = struct{}{}
+func (p *cutter) need(gpu int) {
+	g := &p.x.T.GPU[gpu]
+	if !p.Device.Overlaps(g.Start, g.End) || g.Start < p.Device.Start {
+		p.DeviceStarts[g.Start] = struct{}{}
 	}
-	for h := g.Launch; h >= 0; h = p.whole.parent[h] {
-		if e := &p.whole.T.Host[h]; e.Start < p.Host.Start || e.Start >= p.Host.End {
-			p.hosts[e.Start] = struct{}{}
+	for h := g.Launch; h >= 0; h = p.x.parent[h] {
+		if e := &p.x.T.Host[h]; e.Start < p.Host.Start || e.Start >= p.Host.End {
+			p.HostStarts[e.Start] = struct{}{}
 		}
 	}
 }
-
-// KeepsHost says whether something a host thread did is kept.
-func (p *Cut) KeepsHost(start, end int64) bool {
-	_, needed := p.hosts[start]
-	return needed || p.Host.overlaps(start, end)
-}
-
-// KeepsDevice says whether something a device did is kept.
-func (p *Cut) KeepsDevice(start, end int64) bool {
-	_, needed := p.gpus[start]
-	return needed || p.Device.overlaps(start, end)
-}
-
-// JSON is the part as document.PartMember holds it.
-func (p *Cut) JSON() ([]byte, error) {
-	text, err := json.Marshal(p.shifted(-p.whole.T.Shift))
-	if err != nil {
-		return nil, fmt.Errorf("writing which part of the trace it is: %w", err)
-	}
-	return text, nil
-}
-
-// ReadCut reads document.PartMember; nil for what is none. shift is added to its times.
-func ReadCut(text []byte, shift int64) *Cut {
-	p := &Cut{}
-	if json.Unmarshal(text, p) != nil {
-		return nil
-	}
-	q := p.shifted(shift)
-	ok := q.Host.sound() && q.Device.sound() && (len(q.Steps) > 0 || q.Source == wholeTrace)
-	for i := range q.Steps {
-		s := q.Steps[i].Host
-		ok = ok && s.sound() && (i == 0 || s.Start >= q.Steps[i-1].Host.Start)
-	}
-	if !ok {
-		return nil
-	}
-	return q
-}
-
-// sound says that a span is one, with room for sums.
-func (s Span) sound() bool {
-	const most = math.MaxInt64 / 2
-	return s.Start >= -most && s.End <= most && s.Start <= s.End
-}
-
-func (p *Cut) shifted(by int64) *Cut {
-	q := &Cut{Host: p.Host.shifted(by), Device: p.Device.shifted(by), Source: p.Source, After: p.After, Steps: slices.Clone(p.Steps)}
-	if q.After > math.MinInt64 {
-		q.After += by
-	}
-	for i := range q.Steps {
-		q.Steps[i].Host = q.Steps[i].Host.shifted(by)
-	}
-	return q
-}
-
-func (s Span) shifted(by int64) Span { return Span{s.Start + by, s.End + by} }
 
 // partSteps takes the steps that a cut trace names.
 func (x *Index) partSteps() {
 	p := x.T.Cut
 	x.StepSource = p.Source
 	if len(p.Steps) == 0 {
-		x.StepSource = wholeTrace
+		x.StepSource = WholeTrace
 		if w := (Span{max(p.Device.Start, x.Span.Start), min(p.Device.End, x.Span.End)}); w.Len() > 0 {
 			x.Steady = Spans{w}
 		}
-		x.called = x.Steady
+		x.Called = x.Steady
 		return
 	}
 	all := !slices.ContainsFunc(p.Steps, func(s CutStep) bool { return !s.Dropped })

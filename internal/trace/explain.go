@@ -23,35 +23,35 @@ const (
 
 // waitSum is how long and how often a device waited for one kind of thing, and
 // by which operation, call or stream the time goes.
-type waitSum struct {
-	ns, count float64
+type WaitSum struct {
+	NS, Count float64
 	by        map[string]float64
 }
 
 // waitSums are by the kind of thing that was waited for.
-type waitSums map[string]*waitSum
+type WaitSums map[string]*WaitSum
 
 // add counts one wait; example is "" where the kind says it all.
-func (w waitSums) add(kind, example string, ns int64) {
+func (w WaitSums) add(kind, example string, ns int64) {
 	if ns > 0 {
 		w.sum(kind, float64(ns), 1)
 		w[kind].by[example] += float64(ns)
 	}
 }
 
-func (w waitSums) sum(kind string, ns, count float64) *waitSum {
+func (w WaitSums) sum(kind string, ns, count float64) *WaitSum {
 	if w[kind] == nil {
-		w[kind] = &waitSum{by: map[string]float64{}}
+		w[kind] = &WaitSum{by: map[string]float64{}}
 	}
-	w[kind].ns += ns
-	w[kind].count += count
+	w[kind].NS += ns
+	w[kind].Count += count
 	return w[kind]
 }
 
 // addAll adds what another device waited for, with a weight.
-func (w waitSums) addAll(o waitSums, weight float64) {
+func (w WaitSums) addAll(o WaitSums, weight float64) {
 	for kind, s := range o {
-		t := w.sum(kind, s.ns*weight, s.count*weight)
+		t := w.sum(kind, s.NS*weight, s.Count*weight)
 		for example, ns := range s.by {
 			t.by[example] += ns * weight
 		}
@@ -59,7 +59,7 @@ func (w waitSums) addAll(o waitSums, weight float64) {
 }
 
 // words is the kind with the example that takes most of it.
-func (s *waitSum) words(kind string) string {
+func (s *WaitSum) Words(kind string) string {
 	most := ""
 	for example, ns := range s.by {
 		if ns > s.by[most] || ns == s.by[most] && example < most {
@@ -93,7 +93,7 @@ func (a *Analysis) explain(indexes []*Index, found []Found) {
 
 func (a *Analysis) explainPart(indexes []*Index, found []Found, part Part, largest bool) Explanation {
 	e := Explanation{Part: part.Name, NS: part.NS, Share: float64(part.NS) / float64(a.Step.NS)}
-	sums, n := waitSums{}, 0.0
+	sums, n := WaitSums{}, 0.0
 	by := map[string]int64{}
 	for i, x := range indexes {
 		if x.Stepped() != (a.Step.Count > 0) {
@@ -108,8 +108,8 @@ func (a *Analysis) explainPart(indexes []*Index, found []Found, part Part, large
 		}
 	}
 	for kind, s := range sums {
-		if ns := int64(math.Round(s.ns / n)); ns > 0 {
-			e.Waits = append(e.Waits, Wait{s.words(kind), ns, s.count / n})
+		if ns := int64(math.Round(s.NS / n)); ns > 0 {
+			e.Waits = append(e.Waits, Wait{s.Words(kind), ns, s.Count / n})
 		}
 	}
 	slices.SortFunc(e.Waits, func(p, q Wait) int { return cmp.Or(cmp.Compare(q.NS, p.NS), cmp.Compare(p.For, q.For)) })
@@ -129,7 +129,7 @@ func (a *Analysis) explainPart(indexes []*Index, found []Found, part Part, large
 // time in a set.
 func claimedOf(found []Found, input int, d *DeviceTime, in Spans, by map[string]int64) {
 	for i := range found {
-		if f := &found[i]; f.Input == input && f.ClaimNS > 0 && f.device == d.Device {
+		if f := &found[i]; f.Input == input && f.ClaimNS > 0 && f.Device == d.Device {
 			by[f.Rule] += in.TotalAnd(f.Spans)
 		}
 	}
@@ -145,7 +145,7 @@ func (d *DeviceTime) partSpans(part string) Spans {
 	case "unknown":
 		return d.Unknown
 	}
-	return gathered(func(f func(Span)) {
+	return Gather(func(f func(Span)) {
 		for _, s := range d.segments {
 			if string(classList[s.class]) == part {
 				f(s.Span)
@@ -156,12 +156,12 @@ func (d *DeviceTime) partSpans(part string) Spans {
 
 // waitsOf is what a device waited for in an idle state, over the steps that
 // count; nil for classes.
-func (x *Index) waitsOf(d *DeviceTime, part string) waitSums {
+func (x *Index) waitsOf(d *DeviceTime, part string) WaitSums {
 	switch part {
 	case "starved":
 		return x.starvedWaits(d)
 	case "queued":
-		return x.queuedWaits(d)
+		return x.QueuedWaits(d)
 	case "unknown":
 		return x.unknownWaits(d)
 	}
@@ -185,7 +185,7 @@ func (a *Analysis) explanationText(e *Explanation, part Part, largest bool, rule
 	}
 	fmt.Fprintf(&b, ", %s %s, %.0f %% of %s", gpuprof.FormatNS(part.NS), a.PerStep(), 100*e.Share, whole)
 	if most := a.mostKernel(part); part.Means == "" && most != "" {
-		b.WriteString(", most of it in " + shortName(most))
+		b.WriteString(", most of it in " + ShortName(most))
 		if op := a.operatorOf(most); op != "" {
 			b.WriteString(" from " + op)
 		}

@@ -8,7 +8,7 @@ import (
 
 // latencyLimit is how long an operation may take to begin before something
 // other than launching must have held it up. Launches take 5 to 10 us.
-const latencyLimit = 20_000 // ns
+const LatencyLimit = 20_000 // ns
 
 // queueView is what the explanation of queued time looks at.
 type queueView struct {
@@ -50,7 +50,7 @@ func (x *Index) newQueueView(d *DeviceTime) *queueView {
 		if _, asked := v.records[h.Corr]; asked && h.Corr != 0 {
 			v.records[h.Corr] = int32(i)
 		}
-		if c := x.info[h.Name].call; c == CallAlloc || c == CallFree {
+		if c := x.Info[h.Name].call; c == CallAlloc || c == CallFree {
 			v.churn = append(v.churn, Span{h.Start, h.End})
 		}
 	}
@@ -62,8 +62,8 @@ func (x *Index) newQueueView(d *DeviceTime) *queueView {
 
 // queuedWaits is what a device waited for while its next operation was launched
 // and had not begun.
-func (x *Index) queuedWaits(d *DeviceTime) waitSums {
-	out := waitSums{}
+func (x *Index) QueuedWaits(d *DeviceTime) WaitSums {
+	out := WaitSums{}
 	v := x.newQueueView(d)
 	queued := d.Queued.And(x.Steady)
 	for _, g := range d.Ops {
@@ -93,11 +93,11 @@ func (v *queueView) pass(g int32) {
 }
 
 // explain divides one wait before an operation.
-func (v *queueView) explain(g int32, q Span, out waitSums) {
+func (v *queueView) explain(g int32, q Span, out WaitSums) {
 	t := v.x.T
 	op := &t.GPU[g]
 	call := &t.Host[op.Launch]
-	if n := min(q.End, call.End) - max(q.Start, call.Start); n > latencyLimit {
+	if n := min(q.End, call.End) - max(q.Start, call.Start); n > LatencyLimit {
 		out.add("for the call that launches the work to return", "in "+t.Name(call.Name), n)
 		if q.Start = max(q.Start, call.End); q.Len() <= 0 {
 			return
@@ -111,7 +111,7 @@ func (v *queueView) explain(g int32, q Span, out waitSums) {
 func (v *queueView) reason(g int32, q Span) (kind, example string) {
 	t := v.x.T
 	op := &t.GPU[g]
-	before := "before " + shortName(t.Name(op.Name))
+	before := "before " + ShortName(t.Name(op.Name))
 	if text := v.event(g); text != "" {
 		return text, ""
 	}
@@ -121,7 +121,7 @@ func (v *queueView) reason(g int32, q Span) (kind, example string) {
 		}
 		return "between the operations of CUDA graphs", before
 	}
-	if q.Len() <= latencyLimit {
+	if q.Len() <= LatencyLimit {
 		return "for single operations to begin after their launch (launch latency)", ""
 	}
 	if op.Kind == Memcpy && op.Dir == H2D && op.Memory == Pageable {
@@ -156,7 +156,7 @@ func (v *queueView) describe(g int32) string {
 	case op.Kind == Memset:
 		what = "fill "
 	}
-	return fmt.Sprintf("%s%s of stream %d", what, shortName(t.Name(op.Name)), op.Stream)
+	return fmt.Sprintf("%s%s of stream %d", what, ShortName(t.Name(op.Name)), op.Stream)
 }
 
 // event words the wait for an event that the program made the stream wait for:
@@ -254,8 +254,8 @@ func (v *queueView) elsewhere(q Span) string {
 
 // unknownWaits is before which operations a device waited whose launches are
 // not in the trace.
-func (x *Index) unknownWaits(d *DeviceTime) waitSums {
-	out := waitSums{}
+func (x *Index) unknownWaits(d *DeviceTime) WaitSums {
+	out := WaitSums{}
 	unknown := d.Unknown.And(x.Steady)
 	for _, g := range d.Ops {
 		op := &x.T.GPU[g]
@@ -263,7 +263,7 @@ func (x *Index) unknownWaits(d *DeviceTime) waitSums {
 			unknown = unknown[1:]
 		}
 		if len(unknown) > 0 && unknown[0].End == op.Start && op.End > op.Start {
-			out.add("before "+shortName(x.T.Name(op.Name)), "", unknown[0].Len())
+			out.add("before "+ShortName(x.T.Name(op.Name)), "", unknown[0].Len())
 			unknown = unknown[1:]
 		}
 	}

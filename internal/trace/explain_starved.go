@@ -19,7 +19,7 @@ func (x *Index) outermostOf(lanes map[uint32]bool) map[uint32][]outermost {
 	out := map[uint32][]outermost{}
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
-		loads := h.Kind == Annotation && x.info[h.Name].flags&(nameLoader|nameOptimizer) != 0
+		loads := h.Kind == Annotation && x.Info[h.Name].Flags&(nameLoader|NameOptimizer) != 0
 		if !lanes[h.Lane] || h.Kind != Op && h.Kind != API && !loads {
 			continue
 		}
@@ -37,7 +37,7 @@ func (x *Index) outermostOf(lanes map[uint32]bool) map[uint32][]outermost {
 
 // starvedWaits is what the host did while a device had nothing launched: on
 // the thread whose launch ended each wait.
-func (x *Index) starvedWaits(d *DeviceTime) waitSums {
+func (x *Index) starvedWaits(d *DeviceTime) WaitSums {
 	starved := d.Starved.And(x.Steady)
 	enders := map[int64]uint32{} // lanes by the start of the launches that end a wait
 	lanes := map[uint32]bool{}
@@ -51,7 +51,7 @@ func (x *Index) starvedWaits(d *DeviceTime) waitSums {
 		}
 	}
 	did := x.outermostOf(lanes)
-	out := waitSums{}
+	out := WaitSums{}
 	for _, s := range starved {
 		lane, ok := enders[s.End]
 		if !ok {
@@ -63,7 +63,7 @@ func (x *Index) starvedWaits(d *DeviceTime) waitSums {
 }
 
 // hostDid divides a stretch of time of a thread by what it did.
-func (x *Index) hostDid(v []outermost, s Span, out waitSums) {
+func (x *Index) hostDid(v []outermost, s Span, out WaitSums) {
 	i := sort.Search(len(v), func(i int) bool { return v[i].End > s.Start })
 	free := s.Len()
 	for ; i < len(v) && v[i].Start < s.End; i++ {

@@ -83,7 +83,7 @@ func (t *Trace) sortHost() {
 	}
 	for lo := 0; lo < n; {
 		lane := t.Host[order[lo]].Lane
-		hi := lo + gallop(n-lo, func(i int) bool { return t.Host[order[lo+i]].Lane == lane })
+		hi := lo + RunLength(n-lo, func(i int) bool { return t.Host[order[lo+i]].Lane == lane })
 		sortOrder(order[lo:hi], func(a, b int32) bool { return hostBefore(&t.Host[a], &t.Host[b]) })
 		lo = hi
 	}
@@ -189,7 +189,7 @@ func (t *Trace) link() {
 		if h.Kind != API || h.Corr == 0 {
 			continue
 		}
-		process := t.processOf(h.Lane)
+		process := t.ProcessOf(h.Lane)
 		if process != anyProcess {
 			many = tables.add(many, h.Corr, process, int32(i))
 		}
@@ -227,7 +227,7 @@ func (t *Trace) newPicker(many [][]int32) *picker {
 			name := t.Host[h].Name
 			is, ok := starts[name]
 			if !ok {
-				switch callOf(t.Name(name)) {
+				switch CallOf(t.Name(name)) {
 				case CallLaunch, CallGraph, CallCopy, CallFill:
 					is = true
 				}
@@ -255,7 +255,7 @@ func (p *picker) best(at int, g *GPU) int32 {
 	if g.Process == anyProcess {
 		process := int32(math.MinInt32)
 		for _, h := range v {
-			own := p.t.processOf(p.t.Host[h].Lane)
+			own := p.t.ProcessOf(p.t.Host[h].Lane)
 			if process != math.MinInt32 && own != process {
 				return -1
 			}
@@ -267,9 +267,20 @@ func (p *picker) best(at int, g *GPU) int32 {
 }
 
 // processOf a lane; 0 for a lane the trace does not describe.
-func (t *Trace) processOf(lane uint32) int32 {
+func (t *Trace) ProcessOf(lane uint32) int32 {
 	if int(lane) < len(t.Lanes) {
 		return t.Lanes[lane].Process
 	}
 	return 0
+}
+
+// gallop is the number of leading indices below n for which same holds; same
+// holds for a prefix.
+func RunLength(n int, same func(int) bool) int {
+	step := 1
+	for step < n && same(step) {
+		step *= 2
+	}
+	lo, hi := step/2, min(step, n)
+	return lo + sort.Search(hi-lo, func(i int) bool { return !same(lo + i) })
 }

@@ -214,7 +214,7 @@ func TestBackwardsInTime(t *testing.T) {
 	if got := x.T.Host[0].Dur(); got != 0 {
 		t.Errorf("the operator lasts %d ns", got)
 	}
-	if d := x.Devices[0]; d.Window != (Span{50, 130}) || d.worked != (Span{100, 130}) || d.Busy.Total() != 10 || d.Unknown.Total() != 50+20 {
+	if d := x.Devices[0]; d.Window != (Span{50, 130}) || d.Worked != (Span{100, 130}) || d.Busy.Total() != 10 || d.Unknown.Total() != 50+20 {
 		t.Errorf("window %v, busy %v, unknown %v", d.Window, d.Busy, d.Unknown)
 	}
 }

@@ -3,9 +3,7 @@ package trace
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
-	"sort"
 	"sync"
 
 	"github.com/gpuprof/gpuprof"
@@ -41,16 +39,16 @@ type Index struct {
 	Warnings []gpuprof.Warning
 
 	// called is when the host is in a step that is not dropped, or between two.
-	called Spans
+	Called Spans
 
-	info []nameInfo // by NameID
+	Info []NameInfo // by NameID
 	// products: some name says that the program has tensor products of irreducible representations.
 	products bool
 
 	// By host event: the enclosing one (-1 none), one past the last one nested
 	// in it, and the innermost operator and module that are it or enclose it.
 	parent, end, op, mod []int32
-	lanes                []laneRange
+	lanes                []LaneRange
 
 	launched []int32 // GPU events that have a launch, in the order of launches
 	launchAt []int32 // their launches
@@ -61,9 +59,9 @@ type Index struct {
 }
 
 // laneRange is the part of T.Host that belongs to one lane.
-type laneRange struct {
+type LaneRange struct {
 	lane   uint32
-	lo, hi int32
+	Lo, Hi int32
 }
 
 // NewIndex works out the index of a trace that has been through Finish.
@@ -72,9 +70,9 @@ func NewIndex(ctx context.Context, t *Trace) (*Index, error) {
 		return nil, gpuprof.Errorf(nil, "indexing %s: more than %d events", t.Path, MaxEvents).WithFix("record a shorter stretch")
 	}
 	x := &Index{T: t, Trailing: -1}
-	x.info = describeNames(t)
-	x.products = slices.ContainsFunc(x.info, func(in nameInfo) bool {
-		return in.model == modelTensorProduct || in.kernel == cTensorProduct || in.op.class == cTensorProduct
+	x.Info = describeNames(t)
+	x.products = slices.ContainsFunc(x.Info, func(in NameInfo) bool {
+		return in.model == modelTensorProduct || in.Kernel == cTensorProduct || in.op.class == cTensorProduct
 	})
 	x.lanes = lanesOf(t.Host)
 	x.nest()
@@ -83,7 +81,7 @@ func NewIndex(ctx context.Context, t *Trace) (*Index, error) {
 	}
 	var wg sync.WaitGroup
 	wg.Go(x.sortLaunches)
-	x.Span = wholeSpan(t)
+	x.Span = Extent(t)
 	x.linkForward()
 	x.attribute()
 	x.classify()
@@ -142,7 +140,7 @@ func (x *Index) Call(host int32) Call {
 	if x.T.Host[host].Kind != API {
 		return CallNone
 	}
-	return x.info[x.T.Host[host].Name].call
+	return x.Info[x.T.Host[host].Name].call
 }
 
 // Device is the account of a device (index into T.Devices), nil when it did
@@ -170,7 +168,7 @@ func (x *Index) SteadySteps() int {
 
 // InSteady says whether what the host does at an instant belongs to the steps
 // findings speak of. The device may still be at work on the one before.
-func (x *Index) InSteady(at int64) bool { return x.called.Contains(at) }
+func (x *Index) InSteady(at int64) bool { return x.Called.Contains(at) }
 
 // Idle is the time a device did nothing between its first and last operation.
 func (x *Index) Idle(device int) Spans {
@@ -182,41 +180,15 @@ func (x *Index) Idle(device int) Spans {
 }
 
 // lanesOf splits sorted host events by lane.
-func lanesOf(host []Host) []laneRange {
-	var out []laneRange
+func lanesOf(host []Host) []LaneRange {
+	var out []LaneRange
 	for lo := 0; lo < len(host); {
 		lane := host[lo].Lane
-		hi := lo + gallop(len(host)-lo, func(i int) bool { return host[lo+i].Lane == lane })
-		out = append(out, laneRange{lane, int32(lo), int32(hi)})
+		hi := lo + RunLength(len(host)-lo, func(i int) bool { return host[lo+i].Lane == lane })
+		out = append(out, LaneRange{lane, int32(lo), int32(hi)})
 		lo = hi
 	}
 	return out
-}
-
-// gallop is the number of leading indices below n for which same holds; same
-// holds for a prefix.
-func gallop(n int, same func(int) bool) int {
-	step := 1
-	for step < n && same(step) {
-		step *= 2
-	}
-	lo, hi := step/2, min(step, n)
-	return lo + sort.Search(hi-lo, func(i int) bool { return !same(lo + i) })
-}
-
-// wholeSpan is the first start to the last end of anything recorded.
-func wholeSpan(t *Trace) Span {
-	s := Span{math.MaxInt64, math.MinInt64}
-	for i := range t.Host {
-		s.Start, s.End = min(s.Start, t.Host[i].Start), max(s.End, t.Host[i].End)
-	}
-	for i := range t.GPU {
-		s.Start, s.End = min(s.Start, t.GPU[i].Start), max(s.End, t.GPU[i].End)
-	}
-	if s.Start > s.End {
-		return Span{}
-	}
-	return s
 }
 
 // sortLaunches orders the linked GPU events by launch. Launches of one lane

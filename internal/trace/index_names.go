@@ -2,46 +2,29 @@ package trace
 
 import "strings"
 
-// Call is what a function of the CUDA or HIP runtime or driver does.
-type Call uint8
-
-// What API calls do.
-const (
-	CallNone Call = iota // not an API call
-	CallOther
-	CallLaunch // starts one kernel
-	CallGraph  // starts a graph of kernels
-	CallCopy
-	CallFill
-	CallSync // {cuda,cu,hip}{Stream,Device,Event,Ctx}Synchronize
-	CallAlloc
-	CallFree
-	CallWaitEvent // makes a stream wait for an event: {cuda,cu,hip}StreamWaitEvent
-)
-
 const (
 	nameModule       = 1 << iota // nn.Module frame
 	nameHousekeeping             // a range of the profiler or a library, no part of the model
 	nameLoader                   // fetching the next batch
-	nameOptimizer                // Optimizer.step
+	NameOptimizer                // Optimizer.step
 	nameFrame                    // Python frame with a file and line
 	nameLibrary                  // Python frame of PyTorch, the standard library or an installed package
-	nameBackward                 // operator that runs in the backward pass
+	NameBackward                 // operator that runs in the backward pass
 )
 
 // nameInfo is what a name says, worked out once for all events that have it.
-type nameInfo struct {
-	flags  uint8
+type NameInfo struct {
+	Flags  uint8
 	call   Call
 	op     opWords
-	kernel uint8 // class of a kernel of this name, classNone unknown
+	Kernel uint8 // class of a kernel of this name, classNone unknown
 	model  modelWords
 	ranges bool // the name of an annotation
 }
 
 // describeNames reads every name once. Sets of names are small beside sets of
 // events, except for annotations that count (those are cheap to read).
-func describeNames(t *Trace) []nameInfo {
+func describeNames(t *Trace) []NameInfo {
 	kinds := make([]uint16, len(t.Names))
 	for i := range t.Host {
 		kinds[t.Host[i].Name] |= 1 << t.Host[i].Kind
@@ -49,18 +32,18 @@ func describeNames(t *Trace) []nameInfo {
 	for i := range t.GPU {
 		kinds[t.GPU[i].Name] |= 1 << t.GPU[i].Kind
 	}
-	info := make([]nameInfo, len(t.Names))
+	info := make([]NameInfo, len(t.Names))
 	for i, name := range t.Names {
 		in, k := &info[i], kinds[i]
-		in.op.class, in.kernel = classNone, classNone
+		in.op.class, in.Kernel = NoClass, NoClass
 		if k&(1<<API) != 0 {
-			in.call = callOf(name)
+			in.call = CallOf(name)
 		}
 		if k&(1<<Python) != 0 {
-			in.flags |= frameFlags(name)
+			in.Flags |= frameFlags(name)
 		}
 		if k&(1<<Annotation|1<<Op|1<<Step) != 0 {
-			in.flags |= rangeFlags(name)
+			in.Flags |= rangeFlags(name)
 			in.op = opWordsOf(name)
 			in.ranges = k&(1<<Annotation) != 0
 		}
@@ -68,57 +51,10 @@ func describeNames(t *Trace) []nameInfo {
 			in.model = modelWordsOf(name)
 		}
 		if k&(1<<Kernel) != 0 {
-			in.kernel = kernelClassOf(name)
+			in.Kernel = kernelClassOf(name)
 		}
 	}
 	return info
-}
-
-// callOf reads the name of an API function, with or without the suffixes
-// Nsight adds for versions ("cudaLaunchKernel_v7000", "cuMemcpyDtoHAsync_v2").
-func callOf(name string) Call {
-	rest := name
-	switch {
-	case strings.HasPrefix(rest, "cuda"):
-		rest = rest[4:]
-	case strings.HasPrefix(rest, "hip"):
-		rest = rest[3:]
-	case strings.HasPrefix(rest, "cu"):
-		rest = rest[2:]
-	default:
-		return CallOther
-	}
-	if i := strings.Index(rest, "_v"); i > 0 {
-		rest = rest[:i]
-	}
-	switch {
-	case strings.HasPrefix(rest, "GraphLaunch"):
-		return CallGraph
-	case strings.Contains(rest, "LaunchHostFunc"):
-		return CallOther
-	case strings.Contains(rest, "Launch"): // LaunchKernel, LaunchKernelExC, ExtModuleLaunchKernel, LaunchCooperativeKernel, LaunchGrid
-		return CallLaunch
-	case strings.HasPrefix(rest, "Memcpy"):
-		return CallCopy
-	case strings.HasPrefix(rest, "Memset"):
-		return CallFill
-	}
-	if rest == "StreamWaitEvent" {
-		return CallWaitEvent
-	}
-	for _, what := range [...]string{"Stream", "Device", "Event", "Ctx", "Thread"} {
-		if strings.HasPrefix(rest, what+"Synchronize") {
-			return CallSync
-		}
-	}
-	switch {
-	case strings.HasPrefix(rest, "Malloc"), strings.HasPrefix(rest, "MemAlloc"), strings.HasPrefix(rest, "HostAlloc"),
-		strings.HasPrefix(rest, "HostMalloc"), strings.HasPrefix(rest, "ExtMalloc"), rest == "MemCreate", rest == "MemHostAlloc":
-		return CallAlloc
-	case strings.HasPrefix(rest, "Free"), strings.HasPrefix(rest, "MemFree"), strings.HasPrefix(rest, "HostFree"), rest == "MemRelease":
-		return CallFree
-	}
-	return CallOther
 }
 
 // modulePrefix starts the frames that PyTorch records for calls of modules.
@@ -197,7 +133,7 @@ func rangeFlags(name string) uint8 {
 	case strings.HasPrefix(name, "Optimizer."):
 		f |= nameHousekeeping
 		if strings.HasPrefix(name, "Optimizer.step#") {
-			f |= nameOptimizer
+			f |= NameOptimizer
 		}
 	}
 	for _, p := range [...]string{"ProfilerStep", "PyTorch Profiler", "DistributedDataParallel.", "FullyShardedDataParallel.", "FSDP::", "nccl", "NCCL",
@@ -208,11 +144,11 @@ func rangeFlags(name string) uint8 {
 			break
 		}
 	}
-	if ofLibrary(name) {
+	if OfLibrary(name) {
 		f |= nameHousekeeping
 	}
 	if strings.Contains(name, "Backward") || strings.Contains(name, "AccumulateGrad") || strings.HasPrefix(name, "autograd::engine::") {
-		f |= nameBackward
+		f |= NameBackward
 	}
 	return f
 }

@@ -20,7 +20,7 @@ func (x *Index) nest() {
 	n := len(x.T.Host)
 	x.parent, x.end = make([]int32, n), make([]int32, n)
 	x.op, x.mod = make([]int32, n), make([]int32, n)
-	work := make(chan laneRange, len(x.lanes))
+	work := make(chan LaneRange, len(x.lanes))
 	for _, l := range x.lanes {
 		work <- l
 	}
@@ -50,10 +50,10 @@ type open struct {
 // was not called by it: it closes the other. API calls are leaves recorded by
 // another clock; they belong to the operator they start in, whatever their end. It
 // counts the events that lie deeper than Deepest.
-func (x *Index) nestLane(l laneRange) (deep int64) {
+func (x *Index) nestLane(l LaneRange) (deep int64) {
 	host := x.T.Host
 	var stack []open
-	for i := l.lo; i < l.hi; i++ {
+	for i := l.Lo; i < l.Hi; i++ {
 		h := &host[i]
 		for len(stack) > 0 {
 			top := stack[len(stack)-1]
@@ -84,7 +84,7 @@ func (x *Index) nestLane(l laneRange) (deep int64) {
 		stack = append(stack, open{i, end})
 	}
 	for _, o := range stack {
-		x.end[o.host] = l.hi
+		x.end[o.host] = l.Hi
 	}
 	return deep
 }
@@ -94,9 +94,9 @@ func (x *Index) nestLane(l laneRange) (deep int64) {
 func (x *Index) isModule(h *Host) bool {
 	switch h.Kind {
 	case Python:
-		return x.info[h.Name].flags&nameModule != 0
+		return x.Info[h.Name].Flags&nameModule != 0
 	case Annotation:
-		return x.info[h.Name].flags&nameHousekeeping == 0
+		return x.Info[h.Name].Flags&nameHousekeeping == 0
 	}
 	return false
 }

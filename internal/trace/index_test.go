@@ -150,7 +150,7 @@ func TestCalls(t *testing.T) {
 		"cudaEventQuery": CallOther, "cudaMalloc": CallAlloc, "cuMemAlloc_v2": CallAlloc, "hipMalloc": CallAlloc, "cudaMallocHost": CallAlloc,
 		"cudaFree": CallFree, "cuMemFree_v2": CallFree, "hipFree": CallFree, "INVALID": CallOther, "cudaGetDevice": CallOther,
 	} {
-		if got := callOf(name); got != want {
+		if got := CallOf(name); got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)
 		}
 	}

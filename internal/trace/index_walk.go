@@ -7,10 +7,10 @@ import (
 )
 
 // laneAt is the part of T.Host that belongs to a lane.
-func (x *Index) laneAt(lane uint32) laneRange {
-	i, found := slices.BinarySearchFunc(x.lanes, lane, func(r laneRange, lane uint32) int { return cmp.Compare(r.lane, lane) })
+func (x *Index) LaneAt(lane uint32) LaneRange {
+	i, found := slices.BinarySearchFunc(x.lanes, lane, func(r LaneRange, lane uint32) int { return cmp.Compare(r.lane, lane) })
 	if !found {
-		return laneRange{}
+		return LaneRange{}
 	}
 	return x.lanes[i]
 }
@@ -18,11 +18,11 @@ func (x *Index) laneAt(lane uint32) laneRange {
 // walk divides a stretch of a thread's time by the innermost event it is in.
 // did gets that event (-1 none), the next one that begins on the thread (-1
 // none) and the time; it returns false to end the walk.
-func (x *Index) walk(lane uint32, s Span, did func(in, next int32, ns int64) bool) {
-	host, r := x.T.Host, x.laneAt(lane)
-	found := sort.Search(int(r.hi-r.lo), func(i int) bool { return host[r.lo+int32(i)].Start > s.Start })
-	next, in, at := r.lo+int32(found), int32(-1), s.Start
-	if next > r.lo {
+func (x *Index) Walk(lane uint32, s Span, did func(in, next int32, ns int64) bool) {
+	host, r := x.T.Host, x.LaneAt(lane)
+	found := sort.Search(int(r.Hi-r.Lo), func(i int) bool { return host[r.Lo+int32(i)].Start > s.Start })
+	next, in, at := r.Lo+int32(found), int32(-1), s.Start
+	if next > r.Lo {
 		in = next - 1
 	}
 	for at < s.End {
@@ -30,7 +30,7 @@ func (x *Index) walk(lane uint32, s Span, did func(in, next int32, ns int64) boo
 			in = x.parent[in]
 		}
 		until := s.End
-		if next < r.hi {
+		if next < r.Hi {
 			until = min(until, host[next].Start)
 		}
 		if in >= 0 {
@@ -38,7 +38,7 @@ func (x *Index) walk(lane uint32, s Span, did func(in, next int32, ns int64) boo
 		}
 		if until > at {
 			ahead := int32(-1)
-			if next < r.hi {
+			if next < r.Hi {
 				ahead = next
 			}
 			if !did(in, ahead, until-at) {
@@ -46,7 +46,7 @@ func (x *Index) walk(lane uint32, s Span, did func(in, next int32, ns int64) boo
 			}
 			at = until
 		}
-		if next < r.hi && host[next].Start <= at {
+		if next < r.Hi && host[next].Start <= at {
 			in = next
 			next++
 		}

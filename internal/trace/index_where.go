@@ -27,7 +27,7 @@ func (x *Index) site(host int32) string {
 		if t.Host[h].Kind != Python {
 			continue
 		}
-		f := x.info[t.Host[h].Name].flags
+		f := x.Info[t.Host[h].Name].Flags
 		if f&nameFrame == 0 {
 			continue
 		}
@@ -59,7 +59,7 @@ func (x *Index) site(host int32) string {
 func (x *Index) stackSite(host int32) (frame string, own bool) {
 	for h := host; h >= 0; h = x.parent[h] {
 		id := x.T.Host[h].Stack
-		if id == 0 || int(id) > len(x.T.Stacks) || strings.HasPrefix(x.T.Stacks[id-1], shapesMark) {
+		if id == 0 || int(id) > len(x.T.Stacks) || strings.HasPrefix(x.T.Stacks[id-1], ShapesMark) {
 			continue
 		}
 		frames := strings.Split(x.T.Stacks[id-1], ";")

@@ -52,13 +52,3 @@ func shellWord(w string) string {
 	}
 	return gpuprof.ShellWord(w)
 }
-
-// cpus is how many CPUs each recorded process of the program has for itself,
-// 0 unknown.
-func (c *ruleContext) cpus() int {
-	p := &c.t.Program
-	if p.CPUs <= 0 {
-		return 0
-	}
-	return max(p.CPUs/max(p.Traces, 1), 1)
-}

@@ -67,7 +67,7 @@ func DomainRange(domain, name string) string {
 }
 
 // ofLibrary says that DomainRange made a name.
-func ofLibrary(name string) bool {
+func OfLibrary(name string) bool {
 	domain, _, ok := strings.Cut(name, ": ")
 	return ok && slices.Contains(libraryDomains[:], domain)
 }

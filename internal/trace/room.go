@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/outside"
@@ -97,7 +98,7 @@ func (r *Room) Finish(t *Trace, shift int64) {
 	}
 	until := r.Until + shift
 	t.cutAt(until)
-	first := wholeSpan(t).Start
+	first := Extent(t).Start
 	t.Truncated = true
 	t.Warn("truncated", fmt.Sprintf("the recording holds more events than %s of memory have room for: the first %s of it are analysed, and %d events that begin later are left out",
 		outside.MemoryText(r.most), gpuprof.FormatSeconds(gpuprof.Seconds(until-first)), r.Left),
@@ -122,7 +123,7 @@ func (t *Trace) cutAt(until int64) {
 	names := map[NameID]string{}
 	placeOf := func(h *Host) place {
 		if _, ok := names[h.Name]; !ok {
-			names[h.Name] = normalise(t.Name(h.Name))
+			names[h.Name] = MaskNumbers(t.Name(h.Name))
 		}
 		return place{h.Lane, names[h.Name]}
 	}
@@ -146,4 +147,40 @@ func (t *Trace) cutAt(until int64) {
 		}
 		h.End = max(h.Start, min(h.End, until))
 	}
+}
+
+// wholeSpan is the first start to the last end of anything recorded.
+func Extent(t *Trace) Span {
+	s := Span{math.MaxInt64, math.MinInt64}
+	for i := range t.Host {
+		s.Start, s.End = min(s.Start, t.Host[i].Start), max(s.End, t.Host[i].End)
+	}
+	for i := range t.GPU {
+		s.Start, s.End = min(s.Start, t.GPU[i].Start), max(s.End, t.GPU[i].End)
+	}
+	if s.Start > s.End {
+		return Span{}
+	}
+	return s
+}
+
+// normalise replaces every number in a name by '#'.
+func MaskNumbers(name string) string {
+	if !strings.ContainsAny(name, "0123456789") {
+		return name
+	}
+	var b strings.Builder
+	digits := false
+	for _, c := range name {
+		if c >= '0' && c <= '9' {
+			if !digits {
+				b.WriteByte('#')
+			}
+			digits = true
+			continue
+		}
+		digits = false
+		b.WriteRune(c)
+	}
+	return b.String()
 }

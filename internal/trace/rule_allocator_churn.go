@@ -19,7 +19,7 @@ func (c *ruleContext) allocatorChurn() []Found {
 		if h.Kind != API || !c.is(h.Name, markAlloc|markFree) {
 			continue
 		}
-		p := c.t.processOf(h.Lane)
+		p := c.t.ProcessOf(h.Lane)
 		byProcess[p] = append(byProcess[p], Span{h.Start, h.End})
 		step := c.stepOf(h.Start)
 		if step < 0 || !c.x.InSteady(h.Start) {
@@ -48,7 +48,7 @@ func (c *ruleContext) allocatorChurn() []Found {
 		return c.lead(d, UnionOf(v), nil, func(*stall) bool { return false })
 	})
 	f := c.finding(cl, fmt.Sprintf("the allocator calls the driver in %d steps (%s, %s, %s)", len(steps),
-		plural(mallocs, "allocation", "allocations"), plural(frees, "release", "releases"), c.perStep(UnionOf(when))))
+		Plural(mallocs, "allocation", "allocations"), Plural(frees, "release", "releases"), c.perStep(UnionOf(when))))
 	f.Evidence["mallocs"] = mallocs
 	f.Evidence["frees"] = frees
 	f.Evidence["steps_with_calls"] = len(steps)

@@ -36,7 +36,7 @@ func (c *ruleContext) blockingCopy() []Found {
 	}
 	cl := c.claimHost(c.goneWith(own))
 	f := c.finding(cl, fmt.Sprintf("%s that return only when they are done (%s) block the program for %s",
-		plural(calls, "copy", "copies"), strings.Join(slices.Sorted(maps.Keys(names)), ", "), c.perStep(when)))
+		Plural(calls, "copy", "copies"), strings.Join(slices.Sorted(maps.Keys(names)), ", "), c.perStep(when)))
 	f.Evidence["copies"] = calls
 	f.Evidence["bytes"] = bytes
 	f.Evidence["host_ns"] = host

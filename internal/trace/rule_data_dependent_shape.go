@@ -25,7 +25,7 @@ func (c *ruleContext) dataDependentShape() []Found {
 	_, host, when := c.hostTime(own)
 	cl := c.claimHost(c.goneWith(own))
 	names := slices.Sorted(maps.Keys(ops))
-	f := c.finding(cl, fmt.Sprintf("%s with a result whose size depends on the data (%s) make the program wait %s", plural(len(owners), "operator", "operators"), strings.Join(names, ", "), c.perStep(when)))
+	f := c.finding(cl, fmt.Sprintf("%s with a result whose size depends on the data (%s) make the program wait %s", Plural(len(owners), "operator", "operators"), strings.Join(names, ", "), c.perStep(when)))
 	f.Evidence["operators"] = len(owners)
 	f.Evidence["host_ns"] = host
 	for n, k := range ops {

@@ -46,12 +46,12 @@ func (c *ruleContext) dataloaderStall() []Found {
 	}
 	f := c.finding(cl, fmt.Sprintf("the program waits %s for its data loader (%.0f %% of %s)", c.perStep(total), c.share(total), c.whole()))
 	f.Evidence["fetches"] = len(fetches)
-	f.Evidence["fetch_median_ns"] = median(fetches)
+	f.Evidence["fetch_median_ns"] = Median(fetches)
 	f.Evidence["loader_ns"] = ns
 	f.Evidence["loader_step_ns"] = ns / c.steps
 	f.Evidence["loader_percent"] = percent(ns, c.span)
 	f.Sites = s.top()
-	f.PyTorch = c.loaderKnob(fetching{median(fetches), ns / c.steps, workers})
+	f.PyTorch = c.loaderKnob(fetching{Median(fetches), ns / c.steps, workers})
 	if workers {
 		f.Caveats = append(f.Caveats, "the loader has worker processes already: they are too few, too slow, or were still starting")
 	}

@@ -36,7 +36,7 @@ func (c *ruleContext) ddpBuffers() []Found {
 		}
 		return got.Or(c.l.ClaimHost(d.Device, sent.Minus(d.doubt)))
 	})
-	f := c.finding(cl, fmt.Sprintf("DistributedDataParallel broadcasts buffers before the forward pass (%s, kernels and copies for %s)", plural(len(sent), "time", "times"), c.perStep(c.under(pick))))
+	f := c.finding(cl, fmt.Sprintf("DistributedDataParallel broadcasts buffers before the forward pass (%s, kernels and copies for %s)", Plural(len(sent), "time", "times"), c.perStep(c.under(pick))))
 	f.Evidence["broadcasts"] = len(sent)
 	f.Evidence["kernels"] = kernels
 	f.Evidence["copies"] = copies
@@ -66,7 +66,7 @@ func (c *ruleContext) broadcasts() Spans {
 	}
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
-		if h.Kind != Op || c.x.opAbove(int32(i)) >= 0 {
+		if h.Kind != Op || c.x.OpAbove(int32(i)) >= 0 {
 			continue
 		}
 		if h.Lane != lane {

@@ -62,7 +62,7 @@ func (c *ruleContext) suspect(pick func(g int32) bool, what string) (Found, bool
 	}
 	exposed := c.exclusives(pick)
 	cl := c.claimOps(pick, func(d *ruleDevice) Spans { return exposed[d.Device] })
-	f := c.finding(cl, fmt.Sprintf("%s (%s, %s)", what, plural(kernels, "kernel", "kernels"), c.perStep(c.under(pick))))
+	f := c.finding(cl, fmt.Sprintf("%s (%s, %s)", what, Plural(kernels, "kernel", "kernels"), c.perStep(c.under(pick))))
 	f.Evidence["kernels"] = kernels
 	f.Evidence["kernel_ns"] = ns
 	f.Evidence["exposed_ns"] = most(exposed)

@@ -61,8 +61,8 @@ func (c *ruleContext) elementwiseChain() []Found {
 		s.gpu(g, op.Dur())
 	})
 	cl := c.claimOps(pick, func(d *ruleDevice) Spans { return exposed[d.Device] })
-	f := c.finding(cl, fmt.Sprintf("%s in %s could each be one (%s)", plural(kernels, "elementwise or copying kernel", "elementwise and copying kernels"),
-		plural(chains, "chain", "chains"), c.perStep(c.under(chosen(members)))))
+	f := c.finding(cl, fmt.Sprintf("%s in %s could each be one (%s)", Plural(kernels, "elementwise or copying kernel", "elementwise and copying kernels"),
+		Plural(chains, "chain", "chains"), c.perStep(c.under(chosen(members)))))
 	f.Evidence["chains"] = chains
 	f.Evidence["kernels"] = kernels
 	f.Evidence["kernel_ns"] = ns

@@ -40,7 +40,7 @@ func (c *ruleContext) explicitSync() []Found {
 	calls, host, when := c.hostTime(isSync)
 	cl := c.claimHost(c.goneWith(own))
 	names := slices.Sorted(maps.Keys(byName))
-	f := c.finding(cl, fmt.Sprintf("%s (%s) make the program wait %s for the device", plural(calls, "call", "calls"), strings.Join(names, ", "), c.perStep(when)))
+	f := c.finding(cl, fmt.Sprintf("%s (%s) make the program wait %s for the device", Plural(calls, "call", "calls"), strings.Join(names, ", "), c.perStep(when)))
 	f.Evidence["calls"] = calls
 	f.Evidence["calls_in_item_or_shape"] = owned
 	f.Evidence["calls_in_copies"] = inCopies

@@ -12,13 +12,13 @@ import (
 // claims that time, and advises by the collective that takes most of it.
 func (c *ruleContext) exposedComm() []Found {
 	kernels, ns := 0, int64(0)
-	by := map[collective]int64{}
+	by := map[CollectiveKind]int64{}
 	s := c.newSites()
 	c.steadyOps(c.isComm, func(d *ruleDevice, g int32, op *GPU) {
 		kernels++
 		ns += op.Dur()
-		by[c.x.collectiveOf(g)] += op.Dur() - d.Compute.TotalIn(Span{op.Start, op.End}) + 1
-		s.add(shortName(c.t.Name(op.Name)), op.Dur())
+		by[c.x.CollectiveOf(g)] += op.Dur() - d.Compute.TotalIn(Span{op.Start, op.End}) + 1
+		s.add(ShortName(c.t.Name(op.Name)), op.Dur())
 	})
 	if kernels == 0 {
 		return nil
@@ -28,7 +28,7 @@ func (c *ruleContext) exposedComm() []Found {
 	if alone.Total() == 0 {
 		return nil
 	}
-	most := slices.SortedFunc(maps.Keys(by), func(a, b collective) int { return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b)) })[0]
+	most := slices.SortedFunc(maps.Keys(by), func(a, b CollectiveKind) int { return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b)) })[0]
 	cl := c.claimGPU(func(d *ruleDevice) Spans { return exposed[d.Device] })
 	f := c.finding(cl, fmt.Sprintf("communication runs alone for %s (%.0f %% of %s), most of it %s", c.perStep(alone), c.share(alone), c.whole(), most))
 	f.Evidence["kernels"] = kernels
@@ -50,70 +50,18 @@ func (c *ruleContext) isComm(g int32) bool {
 	return c.t.GPU[g].Kind == Kernel && c.x.Class(g) == Communication
 }
 
-// collective is a kind of communication, in words.
-type collective string
-
-const (
-	allReduceCalls     collective = "all-reduce"
-	allGatherCalls     collective = "all-gather"
-	reduceScatterCalls collective = "reduce-scatter"
-	allToAllCalls      collective = "all-to-all"
-	sendReceiveCalls   collective = "send and receive"
-	broadcastCalls     collective = "broadcast"
-	barrierCalls       collective = "barrier"
-	otherCalls         collective = "communication of another kind"
-)
-
-// collectiveOf reads the operators around a kernel's launch, then its own name:
-// NCCL runs an all-to-all as sends and receives.
-func (x *Index) collectiveOf(g int32) collective {
-	for h := x.EnclosingOp(g); h >= 0; h = x.opAbove(h) {
-		if k := collectiveNamed(x.T.Name(x.T.Host[h].Name)); k != otherCalls {
-			return k
-		}
-	}
-	if l := x.T.GPU[g].Launch; l >= 0 {
-		for h := x.Parent(l); h >= 0; h = x.Parent(h) {
-			if e := &x.T.Host[h]; e.Kind == Annotation {
-				if k := collectiveNamed(x.T.Name(e.Name)); k != otherCalls {
-					return k
-				}
-			}
-		}
-	}
-	return collectiveNamed(x.T.Name(x.T.GPU[g].Name))
-}
-
-func collectiveNamed(name string) collective {
-	s := strings.NewReplacer("_", "", " ", "", "-", "").Replace(strings.ToLower(name))
-	for _, k := range []struct {
-		word string
-		kind collective
-	}{
-		{"alltoall", allToAllCalls}, {"a2a", allToAllCalls}, {"reducescatter", reduceScatterCalls}, {"allgather", allGatherCalls}, {"allreduce", allReduceCalls},
-		{"crossdevicereduce", allReduceCalls}, {"sendrecv", sendReceiveCalls}, {"nccl:send", sendReceiveCalls}, {"nccl:recv", sendReceiveCalls},
-		{"c10d::send", sendReceiveCalls}, {"c10d::recv", sendReceiveCalls}, {"broadcast", broadcastCalls},
-		{"barrier", barrierCalls},
-	} {
-		if strings.Contains(s, k.word) {
-			return k.kind
-		}
-	}
-	return otherCalls
-}
-
 // collectiveKnob is what to change about a kind of communication in this program.
-func (c *ruleContext) collectiveKnob(k collective) string {
+func (c *ruleContext) collectiveKnob(k CollectiveKind) string {
 	switch k {
-	case allToAllCalls:
+	case AllToAllCalls:
 		return "all-to-all (experts, sequence parallelism): run it in chunks beside the computation of the chunk before, balance what the ranks send, and keep it inside one machine where possible"
-	case sendReceiveCalls:
+	case SendReceiveCalls:
 		return "pipeline: more and smaller micro-batches, an interleaved schedule (1F1B), and stages of equal length; send before the computation that does not need it"
-	case allGatherCalls, reduceScatterCalls:
+	case AllGatherCalls, ReduceScatterCalls:
 		return "sharded parameters (FSDP): prefetch the next ones (forward_prefetch=True, backward_prefetch=BackwardPrefetch.BACKWARD_PRE), larger units, or shard inside one machine only (HYBRID_SHARD)"
-	case broadcastCalls:
+	case BroadcastCalls:
 		return "send once what does not change; DistributedDataParallel(..., broadcast_buffers=False)"
-	case allReduceCalls:
+	case AllReduceCalls:
 		if c.dataParallel() {
 			return "DistributedDataParallel(..., bucket_cap_mb=..., gradient_as_bucket_view=True), gradient accumulation under model.no_sync(), and balanced work on all ranks"
 		}
@@ -136,7 +84,7 @@ func (c *ruleContext) dataParallel() bool {
 	var forward, backward int
 	launched := func(g int32) bool { return c.isComm(g) && c.t.GPU[g].Launch >= 0 }
 	c.steadyOps(launched, func(_ *ruleDevice, _ int32, op *GPU) {
-		if c.x.inBackward(op.Launch) || c.x.inOptimizer(op.Launch) {
+		if c.x.InBackward(op.Launch) || c.x.InOptimizer(op.Launch) {
 			backward++
 		} else {
 			forward++

@@ -31,7 +31,7 @@ func (c *ruleContext) hiddenSync() []Found {
 	}
 	_, host, when := c.hostTime(pageable)
 	cl := c.claimHost(c.goneWith(own))
-	f := c.finding(cl, fmt.Sprintf("%s to pageable host memory block the program for %s", plural(copies, "copy", "copies"), c.perStep(when)))
+	f := c.finding(cl, fmt.Sprintf("%s to pageable host memory block the program for %s", Plural(copies, "copy", "copies"), c.perStep(when)))
 	f.Evidence["copies"] = copies
 	f.Evidence["copies_in_item"] = inItem
 	f.Evidence["copies_in_data_dependent_shape"] = inShape
@@ -47,7 +47,7 @@ func (c *ruleContext) hiddenSync() []Found {
 	case inItem+inShape == copies:
 		f.Caveats = append(f.Caveats, "every one of these copies is made by item() or by an operator whose shape depends on data: the time is claimed there")
 	case inItem+inShape > 0:
-		f.Caveats = append(f.Caveats, plural(inItem+inShape, "of these copies is", "of these copies are")+" made by item() or by operators whose shape depends on data: their time is claimed there")
+		f.Caveats = append(f.Caveats, Plural(inItem+inShape, "of these copies is", "of these copies are")+" made by item() or by operators whose shape depends on data: their time is claimed there")
 	}
 	f.Caveats = append(f.Caveats, waitCaveat)
 	return []Found{f}

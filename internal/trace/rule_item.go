@@ -25,7 +25,7 @@ func (c *ruleContext) item() []Found {
 	}
 	_, host, when := c.hostTime(own)
 	cl := c.claimHost(c.goneWith(own))
-	f := c.finding(cl, fmt.Sprintf("%s of single values from the device (.item() and the like) make the program wait %s", plural(reads, "read", "reads"), c.perStep(when)))
+	f := c.finding(cl, fmt.Sprintf("%s of single values from the device (.item() and the like) make the program wait %s", Plural(reads, "read", "reads"), c.perStep(when)))
 	f.Evidence["reads"] = reads
 	f.Evidence["reads_step"] = float64(reads) / float64(c.steps)
 	f.Evidence["reads_without_wait"] = max(0, all-reads)

@@ -65,7 +65,7 @@ func (c *ruleContext) launchBound() []Found {
 		return nil
 	}
 	kernels, short := len(total.kernels), total.short
-	kernel, call, interval := median(total.kernels), median(total.calls), median(total.intervals)
+	kernel, call, interval := Median(total.kernels), Median(total.calls), Median(total.intervals)
 	f := c.finding(cl, fmt.Sprintf("the device waits for the host to start its kernels (median kernel %s, a launch every %s)", gpuprof.FormatNS(kernel), gpuprof.FormatNS(interval)))
 	f.Evidence["windows"] = windows
 	f.Evidence["window_ns"] = most(bound)
@@ -92,11 +92,11 @@ func (c *ruleContext) boundWindows(d *ruleDevice) []window {
 	if c.stepped() {
 		for i := range c.x.Steps {
 			if st := &c.x.Steps[i]; !st.Dropped {
-				whole = append(whole, d.steady.Within(st.Window).hull())
+				whole = append(whole, d.steady.Within(st.Window).Hull())
 			}
 		}
 	} else {
-		whole, parts = []Span{d.steady.hull()}, boundWhole
+		whole, parts = []Span{d.steady.Hull()}, boundWhole
 	}
 	var out []window
 	for _, s := range whole {
@@ -116,14 +116,6 @@ func (c *ruleContext) boundWindows(d *ruleDevice) []window {
 		}
 	}
 	return out
-}
-
-// hull is the shortest span around a set.
-func (a Spans) hull() Span {
-	if len(a) == 0 {
-		return Span{}
-	}
-	return Span{a[0].Start, a[len(a)-1].End}
 }
 
 // look tests one window for the three conditions; nil when one fails.
@@ -156,8 +148,8 @@ func (c *ruleContext) look(d *ruleDevice, s Span, least int) *window {
 			w.short++
 		}
 	}
-	interval := median(w.intervals)
-	if len(w.kernels) < least || w.short*2 < len(w.kernels) || interval < median(w.kernels) {
+	interval := Median(w.intervals)
+	if len(w.kernels) < least || w.short*2 < len(w.kernels) || interval < Median(w.kernels) {
 		return nil
 	}
 	var launching int64

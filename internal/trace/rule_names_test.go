@@ -200,7 +200,7 @@ func TestShortNames(t *testing.T) {
 		"ampere_sgemm_128x64_tn": "ampere_sgemm_128x64_tn",
 		long:                     long[:shortest-1] + "…",
 	} {
-		if got := shortName(name); got != want {
+		if got := ShortName(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}

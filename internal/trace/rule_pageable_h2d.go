@@ -40,7 +40,7 @@ func (c *ruleContext) pageableH2D() []Found {
 	if rate > 0 {
 		cl = c.grant(func(d *ruleDevice) Spans {
 			e := exposed[d.Device]
-			less := e.first(e.Total() - int64(float64(byDevice[d.Device])/rate)).And(d.steady)
+			less := e.First(e.Total() - int64(float64(byDevice[d.Device])/rate)).And(d.steady)
 			got := c.l.ClaimGPU(d.Device, less).Or(c.l.ClaimQueued(d.Device, d.waits(c, pick, true)))
 			if c.quality.linksBroken {
 				return got
@@ -50,7 +50,7 @@ func (c *ruleContext) pageableH2D() []Found {
 		})
 	}
 	c.copyNS = cl.ns
-	f := c.finding(cl, fmt.Sprintf("copying from pageable memory to the device takes %s (%s)", c.perStep(c.under(pick)), plural(copies, "copy", "copies")))
+	f := c.finding(cl, fmt.Sprintf("copying from pageable memory to the device takes %s (%s)", c.perStep(c.under(pick)), Plural(copies, "copy", "copies")))
 	f.Evidence["copies"] = copies
 	f.Evidence["bytes"] = bytes
 	f.Evidence["gpu_ns"] = gpu

@@ -109,7 +109,7 @@ func (c *ruleContext) noTF32() []Found {
 			return nil
 		}
 		e := exposed[d.Device]
-		return e.first(e.Total() * (tensorGain - 1) / tensorGain)
+		return e.First(e.Total() * (tensorGain - 1) / tensorGain)
 	})
 	c.tf32NS = cl.ns
 	f := c.finding(cl, fmt.Sprintf("FP32 matrix products run on the ordinary cores for %s although the device has TF32", c.perStep(c.under(pick))))
@@ -154,7 +154,7 @@ func (c *ruleContext) noAMP() []Found {
 		rate := c.halfRate(d)
 		limit := slow.Total()*(rate-1)/rate + (all.Total()-slow.Total())*(halfGain-1)/halfGain
 		taken := all.And(c.l.Claimed(d.Device))
-		return all.Minus(taken).first(limit - taken.Total())
+		return all.Minus(taken).First(limit - taken.Total())
 	})
 	if cl.ns == 0 && c.tf32NS == 0 {
 		return nil

@@ -23,13 +23,13 @@ func (c *ruleContext) streamWait() []Found {
 	if d == nil || cl.ns*100 < c.span*hostPercent {
 		return nil
 	}
-	waits := c.x.queuedWaits(d.DeviceTime)
+	waits := c.x.QueuedWaits(d.DeviceTime)
 	kinds := slices.SortedFunc(maps.Keys(waits), func(a, b string) int {
-		return cmp.Or(cmp.Compare(waits[b].ns, waits[a].ns), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(waits[b].NS, waits[a].NS), cmp.Compare(a, b))
 	})
 	what := "the device has work launched and does not begin it"
 	if len(kinds) > 0 {
-		what += "; it waits longest " + waits[kinds[0]].words(kinds[0])
+		what += "; it waits longest " + waits[kinds[0]].Words(kinds[0])
 	}
 	at := c.hostIn(d, cl.spans)
 	places := at.places()
@@ -41,7 +41,7 @@ func (c *ruleContext) streamWait() []Found {
 	f.Evidence["waits"] = len(kinds)
 	f.Evidence["idle_percent"] = percent(c.idle(d), c.span)
 	for _, k := range kinds[:min(len(kinds), topSites-2)] {
-		f.Sites = append(f.Sites, gpuprof.Site{Where: "waits " + waits[k].words(k), Count: math.Round(waits[k].count), NS: int64(waits[k].ns)})
+		f.Sites = append(f.Sites, gpuprof.Site{Where: "waits " + waits[k].Words(k), Count: math.Round(waits[k].Count), NS: int64(waits[k].NS)})
 	}
 	f.Sites = append(f.Sites, places[:min(len(places), 2)]...)
 	f.PyTorch = waitKnob(kinds)

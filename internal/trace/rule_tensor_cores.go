@@ -26,7 +26,7 @@ func (c *ruleContext) tensorCores() []Found {
 			return nil
 		}
 		free := exposed[d.Device].Minus(c.l.Claimed(d.Device))
-		return free.first(free.Total() * (tensorGain - 1) / tensorGain)
+		return free.First(free.Total() * (tensorGain - 1) / tensorGain)
 	})
 	share := percent(half, half+odd+full)
 	f := c.finding(cl, fmt.Sprintf("matrix products and convolutions use tensor cores for %.0f %% of their own time and the ordinary cores for the rest (%s)", share, c.perStep(c.under(pick))))
@@ -60,7 +60,7 @@ func (c *ruleContext) shapesOf(g int32) string {
 	if h < 0 || c.t.Host[h].Stack == 0 || int(c.t.Host[h].Stack) > len(c.t.Stacks) {
 		return ""
 	}
-	shapes, ok := strings.CutPrefix(c.t.Stacks[c.t.Host[h].Stack-1], shapesMark)
+	shapes, ok := strings.CutPrefix(c.t.Stacks[c.t.Host[h].Stack-1], ShapesMark)
 	if !ok {
 		return ""
 	}

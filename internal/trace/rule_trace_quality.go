@@ -89,7 +89,7 @@ func (d *ruleDevice) doubtAfter(at int64) {
 		end = d.Launches[i]
 	}
 	for _, t := range [...]int64{at, end - 1} {
-		d.doubt = append(d.doubt, d.Starved.around(t)...)
+		d.doubt = append(d.doubt, d.Starved.Around(t)...)
 	}
 }
 
@@ -102,9 +102,9 @@ func (c *ruleContext) traceQuality() []Found {
 		why = append(why, fmt.Sprintf("%.1f %% of the device's time is idle before work whose launch is not in the trace", percent(q.unknown, q.span)))
 	}
 	if q.graphLaunches > 0 || q.graphKernels > 0 {
-		text := plural(q.graphLaunches, "graph launch", "graph launches")
+		text := Plural(q.graphLaunches, "graph launch", "graph launches")
 		if q.graphKernels > 0 {
-			text += fmt.Sprintf(" started %s without a launch or an operator of their own", plural(q.graphKernels, "operation", "operations"))
+			text += fmt.Sprintf(" started %s without a launch or an operator of their own", Plural(q.graphKernels, "operation", "operations"))
 		} else {
 			text += " started work that the trace does not link to them"
 		}

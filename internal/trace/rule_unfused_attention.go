@@ -49,7 +49,7 @@ func (c *ruleContext) unfusedAttention() []Found {
 	exposed := c.exclusives(pick)
 	cl := c.claimOps(pick, func(d *ruleDevice) Spans { return exposed[d.Device] })
 	f := c.finding(cl, fmt.Sprintf("attention runs as single operators: %s between batched products write the scores to memory (%s)",
-		plural(softmaxes, "softmax", "softmaxes"), c.perStep(c.under(pick))))
+		Plural(softmaxes, "softmax", "softmaxes"), c.perStep(c.under(pick))))
 	f.Evidence["softmaxes"] = softmaxes
 	f.Evidence["kernels"] = kernels
 	f.Evidence["kernel_ns"] = ns
@@ -99,15 +99,15 @@ func (c *ruleContext) attentionNames() (roles []attentionRole, any bool) {
 	roles = make([]attentionRole, len(c.t.Names))
 	products, softmaxes := false, false
 	for id, name := range c.t.Names {
-		in := &c.x.info[id]
+		in := &c.x.Info[id]
 		switch lower := strings.ToLower(name); {
-		case in.kernel == classNone && c.names[id].matmul.kind == notMatmul:
+		case in.Kernel == NoClass && c.names[id].matmul.kind == notMatmul:
 		case strings.Contains(lower, "log_softmax"), strings.Contains(lower, "logsoftmax"):
 		case strings.Contains(lower, "softmax"):
 			roles[id], softmaxes = softmaxKernel, true
-		case in.kernel == cGEMM:
+		case in.Kernel == GEMMClass:
 			roles[id], products = batchedProduct, true
-		case in.kernel == cElementwise, in.kernel == cCopy:
+		case in.Kernel == ElementwiseClass, in.Kernel == CopyClass:
 			roles[id] = scoreKernel
 		}
 	}
@@ -140,7 +140,7 @@ func (c *ruleContext) attentionRole(g int32, roles []attentionRole) attentionRol
 
 // underAttention says whether a kernel comes from scaled_dot_product_attention.
 func (c *ruleContext) underAttention(g int32) bool {
-	for h := c.x.EnclosingOp(g); h >= 0; h = c.x.opAbove(h) {
+	for h := c.x.EnclosingOp(g); h >= 0; h = c.x.OpAbove(h) {
 		if strings.Contains(c.t.Name(c.t.Host[h].Name), "scaled_dot_product_attention") {
 			return true
 		}

@@ -59,6 +59,9 @@ func RuleIDs() []string {
 	return ids
 }
 
+// Compare is analyze.CompareInOrder with the findings in the order of the rules.
+func Compare(before, after *Analysis) *Comparison { return CompareInOrder(before, after, RuleIDs()) }
+
 // OfHost says whether what a rule claims is time of the host: what slows the host
 // down, such as profiling, makes it larger.
 func OfHost(rule string) bool {
@@ -83,7 +86,7 @@ func Rules(x *Index, l *Ledger) []Found {
 	for _, r := range ruleTable() {
 		c.rule = r
 		for _, f := range r.find(c) {
-			f.PyTorch = x.T.wording(f.Rule, f.PyTorch)
+			f.PyTorch = wording(x.T, f.Rule, f.PyTorch)
 			if f.ClaimNS > 0 || c.worthReading(&f) {
 				out = append(out, f)
 			}
@@ -145,7 +148,7 @@ func newRuleContext(x *Index, l *Ledger) *ruleContext {
 	c := &ruleContext{x: x, t: x.T, l: l, steps: int64(max(x.SteadySteps(), 1)), span: x.Steady.Total(), withheld: map[string]Spans{}}
 	c.names = describeRuleNames(x.T)
 	c.findTraining()
-	c.lived = x.lived()
+	c.lived = x.Lived()
 	for _, d := range x.Devices {
 		rd := &ruleDevice{DeviceTime: d, steady: x.Steady.Within(d.Window), procs: map[int32]bool{}}
 		if d.Device < len(x.T.Devices) {
@@ -158,7 +161,7 @@ func newRuleContext(x *Index, l *Ledger) *ruleContext {
 			}
 			if h := x.T.GPU[g].Launch; h >= 0 && x.T.Host[h].Lane != last {
 				last = x.T.Host[h].Lane
-				rd.procs[x.T.processOf(last)] = true
+				rd.procs[x.T.ProcessOf(last)] = true
 			}
 		}
 		c.findOwn(rd)
@@ -174,7 +177,7 @@ func newRuleContext(x *Index, l *Ledger) *ruleContext {
 // on says whether what a lane does can keep a device waiting: its process
 // launches on it. Where no launch is known every process may.
 func (d *ruleDevice) on(c *ruleContext, lane uint32) bool {
-	return len(d.procs) == 0 || d.procs[c.t.processOf(lane)]
+	return len(d.procs) == 0 || d.procs[c.t.ProcessOf(lane)]
 }
 
 // claimHost claims for each device the starved part of what the host did;
@@ -253,7 +256,7 @@ func (c *ruleContext) grant(of func(*ruleDevice) Spans) claim {
 func (c *ruleContext) finding(cl claim, what string) Found {
 	f := Found{
 		Finding: gpuprof.Finding{Rule: c.rule.id, ClaimNS: cl.ns, StepNS: cl.ns / c.steps, Title: what, Evidence: map[string]any{}},
-		Spans:   cl.spans, device: cl.device,
+		Spans:   cl.spans, Device: cl.device,
 	}
 	if c.span > 0 {
 		f.Share = float64(cl.ns) / float64(c.span)

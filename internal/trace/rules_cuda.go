@@ -61,7 +61,7 @@ func cudaKernelKnob(rule string) string {
 
 // wording is what to change for a finding in the words of what the program is made with; own is
 // the rule's line, for PyTorch.
-func (t *Trace) wording(rule, own string) string {
+func wording(t *Trace, rule, own string) string {
 	switch {
 	case t.Format == XLA || t.Format == CUDA && t.Framework == JAX:
 		return jaxKnob(rule)

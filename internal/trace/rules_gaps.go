@@ -45,7 +45,7 @@ func (c *ruleContext) hostIn(d *ruleDevice, gaps Spans) *gapSites {
 				lane = c.t.Host[l].Lane
 			}
 		}
-		c.x.walk(lane, gap, func(in, next int32, ns int64) bool {
+		c.x.Walk(lane, gap, func(in, next int32, ns int64) bool {
 			switch {
 			case in >= 0 && c.x.Op(in) >= 0:
 				out.inOps += ns
@@ -113,13 +113,13 @@ func (c *ruleContext) during(in, next int32, lane uint32) string {
 	if in >= 0 && !c.isStep(in) {
 		return c.where(in)
 	}
-	r := c.x.laneAt(lane)
-	before := r.hi - 1
+	r := c.x.LaneAt(lane)
+	before := r.Hi - 1
 	if next >= 0 {
 		before = next - 1
 	}
 	a, b := "", ""
-	if before >= r.lo && !c.isStep(before) {
+	if before >= r.Lo && !c.isStep(before) {
 		a = c.outermostName(before)
 	}
 	if next >= 0 && !c.isStep(next) {
@@ -151,7 +151,7 @@ func (c *ruleContext) isStep(h int32) bool {
 	if e.Kind != Annotation {
 		return e.Kind == Step
 	}
-	k := c.x.stepAt(e.Start)
+	k := c.x.StepAt(e.Start)
 	return k >= 0 && c.x.Steps[k].Host.Start == e.Start && c.x.Steps[k].Lane == e.Lane
 }
 
@@ -168,16 +168,16 @@ func (d *ruleDevice) latency(t *Trace) Spans {
 		for len(starved) > 0 && starved[0].End < q.Start {
 			starved = starved[1:]
 		}
-		op := endOfWait(t, ops, q.End)
+		op := EndOfWait(t, ops, q.End)
 		if op < 0 || t.GPU[op].Launch < 0 {
 			continue
 		}
 		returned := t.Host[t.GPU[op].Launch].End
 		until := min(q.End, returned)
 		switch follows := len(starved) > 0 && starved[0].End == q.Start; {
-		case follows && q.End-max(q.Start, returned) <= latencyLimit:
+		case follows && q.End-max(q.Start, returned) <= LatencyLimit:
 			until = q.End
-		case until-q.Start <= latencyLimit && !follows:
+		case until-q.Start <= LatencyLimit && !follows:
 			continue
 		}
 		if until > q.Start {

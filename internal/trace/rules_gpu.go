@@ -19,7 +19,7 @@ func (c *ruleContext) findOwn(d *ruleDevice) {
 			at = c.t.Host[op.Launch].Start
 		}
 		if at < in.Start || at >= in.End {
-			s := c.x.called.around(at)
+			s := c.x.Called.Around(at)
 			if len(s) == 0 {
 				continue
 			}
@@ -41,8 +41,8 @@ func (d *ruleDevice) exclusive(c *ruleContext, pick func(g int32) bool) Spans {
 	if !some {
 		return nil
 	}
-	in := d.union(c.t, func(k int, _ int32) bool { return picked[k] })
-	return in.Minus(d.union(c.t, func(k int, _ int32) bool { return !picked[k] })).And(d.steady)
+	in := d.Union(c.t, func(k int, _ int32) bool { return picked[k] })
+	return in.Minus(d.Union(c.t, func(k int, _ int32) bool { return !picked[k] })).And(d.steady)
 }
 
 // waits are the times in which a device does nothing because the next operation,
@@ -57,7 +57,7 @@ func (d *ruleDevice) waits(c *ruleContext, pick func(g int32) bool, late bool) S
 		}
 		start := c.t.GPU[g].Start
 		at, found := slices.BinarySearchFunc(d.Queued, start, func(s Span, t int64) int { return cmp.Compare(s.End, t) })
-		if found && (late || d.Starved.before(d.Queued[at].Start) != d.Queued[at].Start) {
+		if found && (late || d.Starved.Before(d.Queued[at].Start) != d.Queued[at].Start) {
 			out = append(out, d.Queued[at])
 		}
 	}
@@ -80,7 +80,7 @@ func (c *ruleContext) named(m nameMark) bool {
 func (c *ruleContext) under(pick func(g int32) bool) Spans {
 	by := map[int]Spans{}
 	for _, d := range c.devices {
-		by[d.Device] = d.union(c.t, func(k int, g int32) bool { return d.mine[k] && pick(g) }).And(c.x.Steady)
+		by[d.Device] = d.Union(c.t, func(k int, g int32) bool { return d.mine[k] && pick(g) }).And(c.x.Steady)
 	}
 	return longest(by)
 }
@@ -121,27 +121,6 @@ func (c *ruleContext) steadyOps(pick func(g int32) bool, f func(d *ruleDevice, g
 
 // anyOp picks every operation.
 func anyOp(int32) bool { return true }
-
-// first is the part of a set up to a total length.
-func (a Spans) first(ns int64) Spans {
-	for i, s := range a {
-		if ns < s.Len() {
-			out := append(make(Spans, 0, i+1), a[:i]...)
-			if ns > 0 {
-				out = append(out, Span{s.Start, s.Start + ns})
-			}
-			return out
-		}
-		ns -= s.Len()
-	}
-	return a
-}
-
-// median of a list, which it sorts; 0 for none.
-func median(v []int64) int64 {
-	slices.Sort(v)
-	return middle(v)
-}
 
 // ofGraph says whether an operation was started by a graph launch: one call
 // for many.

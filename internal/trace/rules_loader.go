@@ -90,3 +90,13 @@ func (c *ruleContext) tooFew(f fetching, n int64) string {
 
 // usesWorkers says whether the name of a fetch is that of a loader with workers.
 func usesWorkers(name string) bool { return strings.Contains(name, "MultiProcessing") }
+
+// cpus is how many CPUs each recorded process of the program has for itself,
+// 0 unknown.
+func (c *ruleContext) cpus() int {
+	p := &c.t.Program
+	if p.CPUs <= 0 {
+		return 0
+	}
+	return max(p.CPUs/max(p.Traces, 1), 1)
+}

@@ -10,9 +10,9 @@ func (c *ruleContext) training() bool { return c.trains }
 // operators, ranges and kernels.
 func (c *ruleContext) findTraining() {
 	for id, name := range c.t.Names {
-		in := &c.x.info[id]
-		kernel := in.kernel != classNone && (in.kernel == cOptimizer || strings.Contains(name, "_backward") || strings.Contains(name, "wgrad") || strings.Contains(name, "_bwd"))
-		if in.flags&(nameBackward|nameOptimizer) != 0 || kernel {
+		in := &c.x.Info[id]
+		kernel := in.Kernel != NoClass && (in.Kernel == OptimizerClass || strings.Contains(name, "_backward") || strings.Contains(name, "wgrad") || strings.Contains(name, "_bwd"))
+		if in.Flags&(NameBackward|NameOptimizer) != 0 || kernel {
 			c.trains = true
 			return
 		}

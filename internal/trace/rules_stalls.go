@@ -126,7 +126,7 @@ func (c *ruleContext) findLaunches() {
 	each := func(f func(process int32, at int64)) {
 		for i := range c.t.Host {
 			if h := &c.t.Host[i]; h.Kind == API && c.is(h.Name, markLaunch) {
-				f(c.t.processOf(h.Lane), h.Start)
+				f(c.t.ProcessOf(h.Lane), h.Start)
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func (c *ruleContext) goneWith(gone func(*stall) bool) func(*ruleDevice) Spans {
 // thread launches, nothing is kept. A read of a scalar goes as a whole.
 func (c *ruleContext) blocked(s *stall) Span {
 	h := &c.t.Host[s.host]
-	v := c.launches[c.t.processOf(h.Lane)]
+	v := c.launches[c.t.ProcessOf(h.Lane)]
 	i, _ := slices.BinarySearch(v, h.End)
 	if i > 0 && v[i-1] > h.Start {
 		return Span{v[i-1], h.End}
@@ -201,7 +201,7 @@ func (c *ruleContext) lead(d *ruleDevice, blocked, spent Spans, gone func(*stall
 	}
 	// Before its first operation a device may have been at work on what came before
 	// the recording: what waits for it then is not for these rules.
-	starved := d.Starved.Within(d.worked).And(c.lived)
+	starved := d.Starved.Within(d.Worked).And(c.lived)
 	out := []Span(starved.And(blocked))
 	gain, rest, ends := blocked.Minus(starved).Minus(spent), starved.Minus(blocked), c.drains(d, gone)
 	var ahead, even int64 // how far ahead, and since when the host is known to have been level
@@ -213,7 +213,7 @@ func (c *ruleContext) lead(d *ruleDevice, blocked, spent Spans, gone func(*stall
 			ends = ends[1:]
 		case len(gain) > 0 && gain[0].Start < next:
 			g := gain[0]
-			if even = max(even, starved.before(g.Start)); even > 0 && !blocked.Contains(g.Start-1) {
+			if even = max(even, starved.Before(g.Start)); even > 0 && !blocked.Contains(g.Start-1) {
 				ahead += (g.Start - even) / profilerShare
 			}
 			ahead, even = ahead+g.Len(), g.End

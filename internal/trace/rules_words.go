@@ -2,9 +2,7 @@ package trace
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -13,7 +11,7 @@ import (
 // instants, not a sum of durations: what ran side by side counts once, so no
 // time per step is longer than the step.
 func (c *ruleContext) perStep(when Spans) string {
-	return gpuprof.FormatNS(when.TotalAnd(c.x.Steady)/c.steps) + " " + perStepWord(c.stepped())
+	return gpuprof.FormatNS(when.TotalAnd(c.x.Steady)/c.steps) + " " + PerStepWord(c.stepped())
 }
 
 // share is the part of the step that instants take, in percent.
@@ -33,16 +31,6 @@ func (c *ruleContext) whole() string {
 // recording window.
 func (c *ruleContext) stepped() bool { return c.x.Stepped() }
 
-// wholeTrace is the step source of a trace without steps.
-const wholeTrace = "whole trace"
-
-// plural is "1 copy" or "12 copies".
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
 
 // percent is the share of part in whole, in percent.
 func percent(part, whole int64) float64 {
@@ -95,7 +83,7 @@ func (s *sites) gpuAs(g int32, words string, ns int64) {
 			where = s.c.where(h)
 		}
 	}
-	where = cmp.Or(where, shortName(s.c.t.Name(op.Name)))
+	where = cmp.Or(where, ShortName(s.c.t.Name(op.Name)))
 	s.add(where+words, ns)
 }
 
@@ -146,15 +134,3 @@ func (c *ruleContext) outerOp(h int32) string {
 // shortest is how much of a name stays in a sentence, in characters: Tensile and Triton
 // spell their settings out.
 const shortest = 80
-
-// shortName cuts a kernel's template arguments and parameters off.
-func shortName(s string) string {
-	s = strings.ReplaceAll(strings.TrimPrefix(s, "void "), "(anonymous namespace)::", "")
-	if i := strings.IndexAny(s, "<("); i > 0 {
-		s = strings.TrimSpace(s[:i])
-	}
-	if r := []rune(s); len(r) > shortest {
-		s = string(r[:shortest-1]) + "…"
-	}
-	return s
-}

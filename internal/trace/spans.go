@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 )
@@ -46,7 +47,7 @@ func (a Spans) Total() int64 {
 }
 
 // And is the intersection of two sets.
-func (a Spans) And(b Spans) Spans { return gathered(func(f func(Span)) { a.common(b, f) }) }
+func (a Spans) And(b Spans) Spans { return Gather(func(f func(Span)) { a.common(b, f) }) }
 
 // TotalAnd is the length in ns of the intersection of two sets. It allocates nothing.
 func (a Spans) TotalAnd(b Spans) (ns int64) {
@@ -71,7 +72,7 @@ func (a Spans) common(b Spans, f func(Span)) {
 // gathered is the set of the pieces that each names. It is asked twice, to count them
 // and to keep them: a long trace has a million pieces, and lists that double leave five
 // times as much garbage as they hold.
-func gathered(each func(f func(Span))) Spans {
+func Gather(each func(f func(Span))) Spans {
 	n := 0
 	each(func(Span) { n++ })
 	if n == 0 {
@@ -83,7 +84,7 @@ func gathered(each func(f func(Span))) Spans {
 }
 
 // Minus is what is in a and not in b.
-func (a Spans) Minus(b Spans) Spans { return gathered(func(f func(Span)) { a.without(b, f) }) }
+func (a Spans) Minus(b Spans) Spans { return Gather(func(f func(Span)) { a.without(b, f) }) }
 
 // without calls f for every piece of a that is not in b, in order.
 func (a Spans) without(b Spans, f func(Span)) {
@@ -113,7 +114,7 @@ func (a Spans) Or(b Spans) Spans {
 
 // Within is the part of a inside w.
 func (a Spans) Within(w Span) Spans {
-	out := slices.Clone(a.near(w))
+	out := slices.Clone(a.Near(w))
 	if n := len(out); n > 0 {
 		out[0].Start, out[n-1].End = max(out[0].Start, w.Start), min(out[n-1].End, w.End)
 	}
@@ -121,20 +122,20 @@ func (a Spans) Within(w Span) Spans {
 }
 
 // near are the pieces of a that w touches, whole. They are a's own.
-func (a Spans) near(w Span) Spans {
+func (a Spans) Near(w Span) Spans {
 	if w.End <= w.Start {
 		return nil
 	}
-	lo := a.from(w.Start)
+	lo := a.FirstFrom(w.Start)
 	return a[lo : lo+sort.Search(len(a)-lo, func(i int) bool { return a[lo+i].Start >= w.End })]
 }
 
 // Contains says whether an instant is in the set.
-func (a Spans) Contains(at int64) bool { return len(a.around(at)) > 0 }
+func (a Spans) Contains(at int64) bool { return len(a.Around(at)) > 0 }
 
 // around is the span of a set that holds an instant.
-func (a Spans) around(at int64) Spans {
-	i := a.from(at)
+func (a Spans) Around(at int64) Spans {
+	i := a.FirstFrom(at)
 	if i < len(a) && a[i].Start <= at {
 		return a[i : i+1]
 	}
@@ -142,13 +143,13 @@ func (a Spans) around(at int64) Spans {
 }
 
 // from is the place of the first span that ends after an instant.
-func (a Spans) from(at int64) int {
+func (a Spans) FirstFrom(at int64) int {
 	return sort.Search(len(a), func(i int) bool { return a[i].End > at })
 }
 
 // before is the end of the last piece that ends at or before an instant, 0 none.
-func (a Spans) before(at int64) int64 {
-	i := a.from(at)
+func (a Spans) Before(at int64) int64 {
+	i := a.FirstFrom(at)
 	if i == 0 {
 		return 0
 	}
@@ -159,11 +160,48 @@ func (a Spans) before(at int64) int64 {
 // nothing.
 func (a Spans) TotalIn(w Span) int64 {
 	var n int64
-	for _, s := range a[a.from(w.Start):] {
+	for _, s := range a[a.FirstFrom(w.Start):] {
 		if s.Start >= w.End {
 			break
 		}
 		n += max(0, min(s.End, w.End)-max(s.Start, w.Start))
 	}
 	return n
+}
+
+// overlaps says whether an event lies in s, at least in part.
+func (s Span) Overlaps(start, end int64) bool {
+	return start < s.End && (end > s.Start || start == end && start >= s.Start)
+}
+
+// sound says that a span is one, with room for sums.
+func (s Span) sound() bool {
+	const most = math.MaxInt64 / 2
+	return s.Start >= -most && s.End <= most && s.Start <= s.End
+}
+
+// shifted moves a span by a time in ns.
+func (s Span) shifted(by int64) Span { return Span{s.Start + by, s.End + by} }
+
+// first is the part of a set up to a total length.
+func (a Spans) First(ns int64) Spans {
+	for i, s := range a {
+		if ns < s.Len() {
+			out := append(make(Spans, 0, i+1), a[:i]...)
+			if ns > 0 {
+				out = append(out, Span{s.Start, s.Start + ns})
+			}
+			return out
+		}
+		ns -= s.Len()
+	}
+	return a
+}
+
+// hull is the shortest span around a set.
+func (a Spans) Hull() Span {
+	if len(a) == 0 {
+		return Span{}
+	}
+	return Span{a[0].Start, a[len(a)-1].End}
 }

@@ -111,13 +111,13 @@ type StepMean struct {
 
 // Stepped says whether the trace has steps; without any, times are of the
 // recording window.
-func (x *Index) Stepped() bool { return len(x.Steps) > 0 && x.StepSource != wholeTrace }
+func (x *Index) Stepped() bool { return len(x.Steps) > 0 && x.StepSource != WholeTrace }
 
 // PerStep says what a time of the analysis is a time of: "per step", or "in
 // the recording window" where no steps were found.
-func (a *Analysis) PerStep() string { return perStepWord(a.Step.Count > 0) }
+func (a *Analysis) PerStep() string { return PerStepWord(a.Step.Count > 0) }
 
-func perStepWord(stepped bool) string {
+func PerStepWord(stepped bool) string {
 	if stepped {
 		return "per step"
 	}

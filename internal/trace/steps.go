@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -60,12 +59,12 @@ func (x *Index) findSteps() {
 	case x.optimizerSteps(launches):
 	case ofAnyProgram(x.T.Format) && x.launchSteps():
 	default:
-		x.StepSource = wholeTrace
+		x.StepSource = WholeTrace
 		x.Steady = Spans{x.Span}
 		if x.Span.Len() == 0 {
 			x.Steady = nil
 		}
-		x.called = x.Steady
+		x.Called = x.Steady
 		fix := "call profiler.step() once per iteration, or name iterations with record_function or NVTX"
 		if x.T.Format == CUDA && x.T.Framework != PyTorch {
 			fix = "put an NVTX range around each iteration (nvtxRangePush, nvtx.annotate), or record longer"
@@ -80,7 +79,7 @@ func (x *Index) findSteps() {
 		x.trimLast()
 	}
 	kept := func(s *StepSpan) bool { return !s.Dropped }
-	x.called = x.union(kept)
+	x.Called = x.union(kept)
 	if x.Steady = x.windows(kept, math.MinInt64); len(x.Steady) == 0 {
 		x.Steady = x.windows(kept, x.Steps[0].Host.End)
 	}
@@ -141,8 +140,8 @@ func (x *Index) union(ok func(*StepSpan) bool) Spans {
 
 // lived is the time of all steps, also of those left out: without what the
 // profiler does between them. In a trace without steps it is the whole.
-func (x *Index) lived() Spans {
-	if x.StepSource == wholeTrace {
+func (x *Index) Lived() Spans {
+	if x.StepSource == WholeTrace {
 		return x.Steady
 	}
 	return x.union(func(*StepSpan) bool { return true })
@@ -171,7 +170,7 @@ func (x *Index) launchesByLane() map[uint32]int {
 	return n
 }
 
-func busiestLane(lanes []laneRange, launches map[uint32]int) uint32 {
+func busiestLane(lanes []LaneRange, launches map[uint32]int) uint32 {
 	best, most := uint32(0), -1
 	for _, l := range lanes {
 		if launches[l.lane] > most {
@@ -262,7 +261,7 @@ func (x *Index) joinSteps() {
 		next := x.Steps[i+1].Host.Start
 		gaps, periods = append(gaps, next-at.End), append(periods, next-at.Start)
 	}
-	gap, period := median(slices.Clone(gaps)), median(periods)
+	gap, period := Median(slices.Clone(gaps)), Median(periods)
 	if n < 1 || gap*seamless <= period {
 		return
 	}
@@ -280,7 +279,7 @@ func (x *Index) joinSteps() {
 func (x *Index) sameOnBusierLane(best *rangeGroup, launches map[uint32]int) *rangeGroup {
 	out := best
 	for _, g := range x.rangeGroups(func(h *Host) bool {
-		return h.Kind == Annotation && normalise(x.T.Name(h.Name)) == best.name
+		return h.Kind == Annotation && MaskNumbers(x.T.Name(h.Name)) == best.name
 	}) {
 		if len(g.events) >= minRepeats && launches[g.lane] > launches[out.lane] {
 			out = g
@@ -306,7 +305,7 @@ func (x *Index) rangeGroups(ok func(*Host) bool) []*rangeGroup {
 		}
 		name, seen := names[h.Name]
 		if !seen {
-			name = normalise(x.T.Name(h.Name))
+			name = MaskNumbers(x.T.Name(h.Name))
 			names[h.Name] = name
 		}
 		k := key{h.Lane, name}
@@ -325,31 +324,10 @@ func (x *Index) rangeGroups(ok func(*Host) bool) []*rangeGroup {
 	return out
 }
 
-// normalise replaces every number in a name by '#'.
-func normalise(name string) string {
-	if !strings.ContainsAny(name, "0123456789") {
-		return name
-	}
-	var b strings.Builder
-	digits := false
-	for _, c := range name {
-		if c >= '0' && c <= '9' {
-			if !digits {
-				b.WriteByte('#')
-			}
-			digits = true
-			continue
-		}
-		digits = false
-		b.WriteRune(c)
-	}
-	return b.String()
-}
-
 // extendSteps extends every step to the end of the last device operation that
 // its process launched inside it.
 func (x *Index) extendSteps() {
-	process := x.T.processOf(x.Steps[0].Lane)
+	process := x.T.ProcessOf(x.Steps[0].Lane)
 	for i := range x.Steps {
 		x.Steps[i].Full = x.Steps[i].Host
 	}
@@ -359,7 +337,7 @@ func (x *Index) extendSteps() {
 			continue
 		}
 		l := &x.T.Host[g.Launch]
-		if k := x.stepAt(l.Start); k >= 0 && x.T.processOf(l.Lane) == process {
+		if k := x.StepAt(l.Start); k >= 0 && x.T.ProcessOf(l.Lane) == process {
 			x.Steps[k].Full.End = max(x.Steps[k].Full.End, g.End)
 			x.Steps[k].device = max(x.Steps[k].device, g.End)
 			x.Steps[k].work++
@@ -368,7 +346,7 @@ func (x *Index) extendSteps() {
 }
 
 // stepAt is the step on the host an instant lies in, -1 none.
-func (x *Index) stepAt(at int64) int {
+func (x *Index) StepAt(at int64) int {
 	i := sort.Search(len(x.Steps), func(i int) bool { return x.Steps[i].Host.Start > at })
 	if i--; i < 0 || x.Steps[i].Host.End <= at {
 		return -1

@@ -16,7 +16,7 @@ func (x *Index) markEmpty() {
 	if len(x.T.GPU) == 0 {
 		for i := range x.T.Host {
 			if h := &x.T.Host[i]; h.Kind == Op && h.Lane == x.Steps[0].Lane {
-				if k := x.stepAt(h.Start); k >= 0 {
+				if k := x.StepAt(h.Start); k >= 0 {
 					x.Steps[k].work++
 				}
 			}
@@ -26,7 +26,7 @@ func (x *Index) markEmpty() {
 	for i := range x.Steps[:n-1] {
 		others = append(others, int64(x.Steps[i].work))
 	}
-	if last := &x.Steps[n-1]; int64(last.work)*emptyStep < median(others) {
+	if last := &x.Steps[n-1]; int64(last.work)*emptyStep < Median(others) {
 		last.Empty, last.Dropped = true, true
 	}
 }
@@ -52,8 +52,8 @@ func (x *Index) trimLast() {
 		tails, lengths = append(tails, max(0, s.Host.End-s.device)), append(lengths, s.Host.Len())
 	}
 	last := &x.Steps[n-1]
-	end := max(last.Host.Start, last.device+median(tails))
-	if (last.Host.End-end)*longTail > median(lengths) {
+	end := max(last.Host.Start, last.device+Median(tails))
+	if (last.Host.End-end)*longTail > Median(lengths) {
 		last.Host.End, last.Full.End = end, max(end, last.device)
 	}
 }
@@ -65,7 +65,7 @@ func (x *Index) findTrailing() {
 	last := int32(-1)
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
-		if h.Kind != API || x.info[h.Name].call != CallSync || !isDeviceSync(x.T.Name(h.Name)) {
+		if h.Kind != API || x.Info[h.Name].call != CallSync || !isDeviceSync(x.T.Name(h.Name)) {
 			continue
 		}
 		if last < 0 || h.Start > x.T.Host[last].Start {

@@ -11,7 +11,7 @@ import (
 func (x *Index) optimizerSteps(launches map[uint32]int) bool {
 	var best *rangeGroup
 	var all []*rangeGroup
-	for _, g := range x.rangeGroups(func(h *Host) bool { return x.info[h.Name].flags&nameOptimizer != 0 }) {
+	for _, g := range x.rangeGroups(func(h *Host) bool { return x.Info[h.Name].Flags&NameOptimizer != 0 }) {
 		all = append(all, g)
 		if len(g.events) < 2 {
 			continue

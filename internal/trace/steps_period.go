@@ -16,10 +16,10 @@ type ordered struct {
 
 // launchOrder is the order of the process's launches that the busiest lane belongs to.
 func (x *Index) launchOrder() ordered {
-	process := x.T.processOf(x.Main)
+	process := x.T.ProcessOf(x.Main)
 	var gpus []int32
 	for _, g := range x.launched {
-		if x.T.processOf(x.T.Host[x.T.GPU[g].Launch].Lane) == process {
+		if x.T.ProcessOf(x.T.Host[x.T.GPU[g].Launch].Lane) == process {
 			gpus = append(gpus, g)
 		}
 	}

@@ -84,7 +84,7 @@ func (x *Index) updates(g, best *rangeGroup) bool {
 	steps := func(of *rangeGroup) (n int) {
 		for _, i := range of.events {
 			lo, hi := x.Inside(i)
-			if slices.ContainsFunc(x.T.Host[lo:hi], func(h Host) bool { return x.info[h.Name].flags&nameOptimizer != 0 }) {
+			if slices.ContainsFunc(x.T.Host[lo:hi], func(h Host) bool { return x.Info[h.Name].Flags&NameOptimizer != 0 }) {
 				n++
 			}
 		}
@@ -104,7 +104,7 @@ func (x *Index) updates(g, best *rangeGroup) bool {
 
 // ownRange says that a host event is a range that the program named.
 func (x *Index) ownRange(h *Host) bool {
-	return h.Kind == Annotation && x.info[h.Name].flags&nameHousekeeping == 0
+	return h.Kind == Annotation && x.Info[h.Name].Flags&nameHousekeeping == 0
 }
 
 // rangeWord names a group of ranges as the source of steps.

@@ -115,13 +115,13 @@ func (a *Analysis) addSteps(input int, x *Index) {
 // mainDevice is the device on which the process of the main lane launches
 // most, nil without devices.
 func (x *Index) mainDevice() *DeviceTime {
-	process := x.T.processOf(x.Main)
+	process := x.T.ProcessOf(x.Main)
 	var best *DeviceTime
 	most := -1
 	for _, d := range x.Devices {
 		n := 0
 		for _, i := range d.Ops {
-			if l := x.T.GPU[i].Launch; l >= 0 && x.T.processOf(x.T.Host[l].Lane) == process {
+			if l := x.T.GPU[i].Launch; l >= 0 && x.T.ProcessOf(x.T.Host[l].Lane) == process {
 				n++
 			}
 		}
@@ -137,7 +137,7 @@ func (x *Index) loaderSpans() Spans {
 	var v []Span
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
-		if (h.Kind == Op || h.Kind == Annotation) && x.info[h.Name].flags&nameLoader != 0 {
+		if (h.Kind == Op || h.Kind == Annotation) && x.Info[h.Name].Flags&nameLoader != 0 {
 			v = append(v, Span{h.Start, h.End})
 		}
 	}
@@ -154,7 +154,7 @@ func (x *Index) deviceID(device int) int {
 
 func (a *Analysis) addDevices(input int, x *Index) {
 	for _, d := range x.Devices {
-		worked := d.worked
+		worked := d.Worked
 		acc := DeviceAccount{
 			ID: x.deviceID(d.Device), Input: input, StartNS: worked.Start, SpanNS: worked.Len(),
 			BusyNS: d.Busy.Total(), KernelNS: d.Kernel.Total(), MemcpyNS: d.Memcpy.Total(), MemsetNS: d.Memset.Total(),
@@ -188,7 +188,7 @@ func (a *Analysis) addCalls(x *Index) {
 	syncs := map[NameID]sum{}
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
-		if h.Kind != API || x.info[h.Name].call != CallSync || int32(i) == x.Trailing {
+		if h.Kind != API || x.Info[h.Name].call != CallSync || int32(i) == x.Trailing {
 			continue
 		}
 		s := syncs[h.Name]

@@ -142,13 +142,13 @@ const manyNames = 64
 func (x *Index) moduleLabel() func(NameID) string {
 	variants := map[string]int{}
 	for id := range x.T.Names {
-		if x.info[id].ranges {
-			variants[normalise(x.T.Names[id])]++
+		if x.Info[id].ranges {
+			variants[MaskNumbers(x.T.Names[id])]++
 		}
 	}
 	return func(id NameID) string {
 		name := x.T.Name(id)
-		if n := normalise(name); x.info[id].ranges && variants[n] > manyNames {
+		if n := MaskNumbers(name); x.Info[id].ranges && variants[n] > manyNames {
 			return n
 		}
 		return trimModule(name)

@@ -54,7 +54,7 @@ func rankTimes(indexes []*Index) []RankTime {
 	}
 	if at := markStraggler(out, steady); at >= 0 {
 		x, step := indexes[out[at].Input], out[at].StepNS
-		out[at].Cause = stragglerCause(parts, at, x.loaderSpans().TotalAnd(x.called)/int64(x.SteadySteps()), step)
+		out[at].Cause = stragglerCause(parts, at, x.loaderSpans().TotalAnd(x.Called)/int64(x.SteadySteps()), step)
 	}
 	return out
 }

@@ -258,12 +258,12 @@ type Trace struct {
 }
 
 // shapesMark begins the shapes among Stacks.
-const shapesMark = "shapes "
+const ShapesMark = "shapes "
 
 // ShapesOf is the entry of Stacks for the shapes of an operator's inputs, as the
 // profiler wrote them.
 func ShapesOf(shapes string) string {
-	return shapesMark + strings.ReplaceAll(strings.Join(strings.Fields(shapes), ""), ",", ", ")
+	return ShapesMark + strings.ReplaceAll(strings.Join(strings.Fields(shapes), ""), ",", ", ")
 }
 
 // Name returns the text of a name.
@@ -281,3 +281,6 @@ func (t *Trace) Warn(code, text, fix string) {
 
 // MaxEvents is the most host or device events a Trace holds: indices are 32 bits.
 const MaxEvents = math.MaxInt32
+
+// wholeTrace is the step source of a trace without steps.
+const WholeTrace = "whole trace"

@@ -1,6 +1,10 @@
 package trace
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // PlainCall takes off what tells apart the versions of one entry point:
 // cudaLaunchKernel_ptsz_v7000 is cudaLaunchKernel.
@@ -38,4 +42,30 @@ func CopyText(d Direction, from, to string) string {
 		return name
 	}
 	return name + " (" + from + " -> " + to + ")"
+}
+
+// median of a list, which it sorts; 0 for none.
+func Median(v []int64) int64 {
+	slices.Sort(v)
+	return middle(v)
+}
+
+// plural is "1 copy" or "12 copies".
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// shortName cuts a kernel's template arguments and parameters off.
+func ShortName(s string) string {
+	s = strings.ReplaceAll(strings.TrimPrefix(s, "void "), "(anonymous namespace)::", "")
+	if i := strings.IndexAny(s, "<("); i > 0 {
+		s = strings.TrimSpace(s[:i])
+	}
+	if r := []rune(s); len(r) > shortest {
+		s = string(r[:shortest-1]) + "…"
+	}
+	return s
 }
