@@ -15,7 +15,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/rules"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/figure"
 	htmlreport "github.com/gpuprof/gpuprof/report/html"
@@ -146,7 +147,7 @@ func signedText(v float64) string {
 func TestAnalysesReadTheSameEverywhere(t *testing.T) {
 	for _, name := range []string{"item-fires.json", "deterministic-fires.json", "dataloader-stall-fires.json"} {
 		a, _ := fixture.Study(t, name)
-		texts := everyFormat(t, func(a *trace.Analysis) (*page.Page, error) { return page.Analysis(a, nil) }, a)
+		texts := everyFormat(t, func(a *analyze.Analysis) (*page.Page, error) { return page.Analysis(a, nil) }, a)
 		formats := texts.figures()
 		formats["figure"] = ofFigure("accounts", figure.Accounts(a))
 		if shared := agree(t, name, formats); shared < 12 {
@@ -160,8 +161,8 @@ func TestAnalysesReadTheSameEverywhere(t *testing.T) {
 	}
 	old, _ := fixture.Study(t, "dataloader-stall-fires.json")
 	now, _ := fixture.Study(t, "dataloader-stall-quiet.json")
-	c := trace.Compare(old, now)
-	if shared := agree(t, "traces", everyFormat(t, func(c *trace.Comparison) (*page.Page, error) { return page.TraceComparison(c, nil, nil) }, c).figures()); shared < 3*len(c.Classes) {
+	c := rules.Compare(old, now)
+	if shared := agree(t, "traces", everyFormat(t, func(c *analyze.Comparison) (*page.Page, error) { return page.TraceComparison(c, nil, nil) }, c).figures()); shared < 3*len(c.Classes) {
 		t.Errorf("only %d changes are in two formats", shared)
 	}
 }

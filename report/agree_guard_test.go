@@ -145,7 +145,7 @@ type wanted struct {
 
 func wantedOf(p *page.Page, format string) *wanted {
 	s := saidBy(p, map[string]page.Where{"table": page.Terminal, "narrow": page.Terminal, "markdown": page.Markdown, "html": page.HTML}[format])
-	return &wanted{format, bag(s.must...), bag(s.may...)}
+	return &wanted{format: format, must: bag(s.must...), may: bag(s.may...)}
 }
 
 // misprints are the numbers of a printed page that the page does not have, and those of

@@ -22,7 +22,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/rules"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
 	"github.com/gpuprof/gpuprof/report/csv"
@@ -186,12 +187,12 @@ func analysisDocuments(t *testing.T) (out []*guarded) {
 	old, before := fixture.Study(t, "dataloader-stall-fires.json")
 	now, after := fixture.Study(t, "dataloader-stall-quiet.json")
 	return []*guarded{
-		guard(t, "analysis", "stall", "an analysis", old, func(a *trace.Analysis) (*page.Page, error) { return page.Analysis(a, before) },
-			func(a *trace.Analysis, plot string) (*figure.Figure, error) {
+		guard(t, "analysis", "stall", "an analysis", old, func(a *analyze.Analysis) (*page.Page, error) { return page.Analysis(a, before) },
+			func(a *analyze.Analysis, plot string) (*figure.Figure, error) {
 				return figure.OfAnalysis(a, before, plot)
 			}),
-		guard(t, "analysis", "traces", "a comparison of traces", trace.Compare(old, now), func(c *trace.Comparison) (*page.Page, error) { return page.TraceComparison(c, before, after) },
-			func(c *trace.Comparison, plot string) (*figure.Figure, error) {
+		guard(t, "analysis", "traces", "a comparison of traces", rules.Compare(old, now), func(c *analyze.Comparison) (*page.Page, error) { return page.TraceComparison(c, before, after) },
+			func(c *analyze.Comparison, plot string) (*figure.Figure, error) {
 				return figure.OfTraces(c, before, after, plot)
 			}),
 	}

@@ -47,7 +47,7 @@ func (t *truth) sort() {
 
 // with adds what a page says: a figure beside it is to say the same.
 func (t *truth) with(p *page.Page) *truth {
-	out := &truth{slices.Clone(t.all), slices.Clone(t.scalars), t.written, bag(saidBy(p, page.HTML).may...), t.samples}
+	out := &truth{all: slices.Clone(t.all), scalars: slices.Clone(t.scalars), written: t.written, words: bag(saidBy(p, page.HTML).may...), samples: t.samples}
 	for n := range t.words {
 		out.words[n]++
 	}
@@ -338,7 +338,7 @@ func reads(n string, v, scale float64) bool {
 // text of a figure that is not its value, and a number of any other text that neither the
 // document nor a figure of the page has.
 func unfounded(p *page.Page, t *truth) (out []string) {
-	known := &truth{slices.Clone(t.all), slices.Clone(t.scalars), nil, maps.Clone(t.words), nil}
+	known := &truth{all: slices.Clone(t.all), scalars: slices.Clone(t.scalars), written: nil, words: maps.Clone(t.words), samples: nil}
 	figures := map[string]bool{}
 	cellsOf(p.Sections, func(section string, row page.Row, column page.Column, c page.Cell) {
 		if c.Unit == "" || math.IsNaN(c.Value) {

@@ -113,8 +113,8 @@ allow internal/tune/a.go                 internal/compare
 deny  internal/tune/a.go                 workloads/advise
 deny  internal/compare/a.go              workloads/measure
 deny  workloads/advise/a.go               internal/trace
-allow internal/trace/a.go                internal/trace/kineto
-deny  internal/trace/kineto/a.go         workloads/measure
+allow internal/trace/a.go                internal/trace/read/kineto
+deny  internal/trace/read/kineto/a.go         workloads/measure
 allow report/a.go                        report/table
 deny  report/a.go                        workloads/measure
 allow report/html/a.go                   report/figure

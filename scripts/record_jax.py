@@ -1,7 +1,7 @@
-"""Records the fixtures of internal/trace/xla: eight training steps of JAX on the CPU,
+"""Records the fixtures of internal/trace/read/xla: eight training steps of JAX on the CPU,
 in the two forms that its profiler writes.
 
-    pip install jax==0.10.2 && python scripts/record_jax.py internal/trace/xla/testdata
+    pip install jax==0.10.2 && python scripts/record_jax.py internal/trace/read/xla/testdata
 """
 import glob
 import shutil

@@ -15,7 +15,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/record"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/rules"
 )
 
 type analyzeCmd struct {
@@ -47,12 +49,12 @@ func (analyzeCmd) Help() string {
 
 // study is what analyze found out: one analysis, or a comparison of two.
 type study struct {
-	analysis   *trace.Analysis
-	indexes    []*trace.Index
-	comparison *trace.Comparison
-	before     []*trace.Index // of a comparison; indexes are those after
-	scratch    *child.Scratch // nil for whole traces
-	part       string         // the file with the part that was cut out, "" for whole traces
+	analysis   *analyze.Analysis
+	indexes    []*analyze.Index
+	comparison *analyze.Comparison
+	before     []*analyze.Index // of a comparison; indexes are those after
+	scratch    *child.Scratch   // nil for whole traces
+	part       string           // the file with the part that was cut out, "" for whole traces
 }
 
 // Run implements the verb.
@@ -122,21 +124,21 @@ func (c *analyzeCmd) study(a *app, first *input, keep bool) (*study, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &study{comparison: trace.Compare(old, now), before: before, indexes: after}, nil
+	return &study{comparison: rules.Compare(old, now), before: before, indexes: after}, nil
 }
 
 // caveats are what limits findings for reasons outside the trace, see trace.Options.
-type caveats func(a *trace.Analysis, f gpuprof.Finding) string
+type caveats func(a *analyze.Analysis, f gpuprof.Finding) string
 
 // analyzeTraces reads the files of one job and analyses them together. A file
 // that cannot be read ends the command: an analysis of some of the ranks would
 // pass for one of all.
-func analyzeTraces(a *app, paths []string, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
+func analyzeTraces(a *app, paths []string, caveat caveats) (*analyze.Analysis, []*analyze.Index, error) {
 	return analyzeOpened(a, paths, nil, caveat)
 }
 
 // analyzeOpened is analyzeTraces; first is the first file, where it is open.
-func analyzeOpened(a *app, paths []string, first *input, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
+func analyzeOpened(a *app, paths []string, first *input, caveat caveats) (*analyze.Analysis, []*analyze.Index, error) {
 	files, err := traceFiles(paths)
 	if err != nil {
 		return nil, nil, err
@@ -152,9 +154,9 @@ func analyzeOpened(a *app, paths []string, first *input, caveat caveats) (*trace
 }
 
 // analyzeInputs is analyzeTraces of files that are open, or are opened in turn.
-func analyzeInputs(a *app, ins []*input, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
-	var analysis *trace.Analysis
-	var indexes []*trace.Index
+func analyzeInputs(a *app, ins []*input, caveat caveats) (*analyze.Analysis, []*analyze.Index, error) {
+	var analysis *analyze.Analysis
+	var indexes []*analyze.Index
 	defer lean(outside.TraceMemory())()
 	err := unlessEnded(a.ctx, func() (err error) {
 		for _, in := range ins {
@@ -164,13 +166,13 @@ func analyzeInputs(a *app, ins []*input, caveat caveats) (*trace.Analysis, []*tr
 			}
 			t.Path, t.Opens = document.CleanText(shownPath(in.path)), document.CleanText(storedPath(in.path))
 			t.Program = programOf(in.path)
-			x, err := trace.NewIndex(a.ctx, t)
+			x, err := analyze.NewIndex(a.ctx, t)
 			if err != nil {
 				return err
 			}
 			indexes = append(indexes, x)
 		}
-		analysis, err = trace.SummariseIndexes(a.ctx, indexes, trace.Options{Rules: trace.Rules, Tool: tool(), Caveat: caveat})
+		analysis, err = analyze.SummariseIndexes(a.ctx, indexes, analyze.Options{Rules: rules.Rules, Tool: tool(), Caveat: caveat})
 		return err
 	})
 	if err != nil {
@@ -194,17 +196,17 @@ func unlessEnded(ctx context.Context, do func() error) error {
 
 // programOf is what the recording beside a trace says of the program; nothing
 // where `gpuprof run --` did not record the trace.
-func programOf(path string) trace.Program {
+func programOf(path string) model.Program {
 	dir := filepath.Dir(path)
 	text, err := outside.ReadFound(filepath.Join(dir, "telemetry.json"))
 	var r record.Result
 	if err != nil || document.Decode(text, path, &r, document.Recording) != nil {
-		return trace.Program{}
+		return model.Program{}
 	}
 	if !slices.ContainsFunc(r.Traces, func(t string) bool { return filepath.Base(t) == filepath.Base(path) }) {
-		return trace.Program{}
+		return model.Program{}
 	}
-	p := trace.Program{Command: document.MaskCommand(r.Command), CPUs: r.CPUs, Dir: shownPath(dir), Opens: storedPath(dir), Traces: len(r.Traces), Skip: r.Skip}
+	p := model.Program{Command: document.MaskCommand(r.Command), CPUs: r.CPUs, Dir: shownPath(dir), Opens: storedPath(dir), Traces: len(r.Traces), Skip: r.Skip}
 	document.CleanStrings(&p)
 	return p
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
-	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/cuda"
-	"github.com/gpuprof/gpuprof/internal/trace/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
+	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
@@ -44,13 +45,13 @@ func (c *analyzeCmd) checkCut() error {
 }
 
 // asked is the part of an index that the flags ask for.
-func (c *analyzeCmd) asked() (func(x *trace.Index) (*trace.Cut, error), error) {
+func (c *analyzeCmd) asked() (func(x *analyze.Index) (*model.Cut, error), error) {
 	if c.Steps != "" {
-		r, err := trace.ParseSteps(c.Steps)
-		return func(x *trace.Index) (*trace.Cut, error) { return x.StepsPart(r) }, err
+		r, err := analyze.ParseSteps(c.Steps)
+		return func(x *analyze.Index) (*model.Cut, error) { return x.StepsPart(r) }, err
 	}
-	r, err := trace.ParseWindow(c.Window)
-	return func(x *trace.Index) (*trace.Cut, error) { return x.WindowPart(r) }, err
+	r, err := analyze.ParseWindow(c.Window)
+	return func(x *analyze.Index) (*model.Cut, error) { return x.WindowPart(r) }, err
 }
 
 // cutStudy writes the part to a temporary file and analyses that.
@@ -107,13 +108,13 @@ func (c *analyzeCmd) cut(ctx context.Context, path, to string) (err error) {
 		return err
 	}
 	switch {
-	case database || t.Format != trace.Kineto && t.Format != trace.CUDA:
+	case database || t.Format != model.Kineto && t.Format != model.CUDA:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting trace %s: only traces of PyTorch's profiler and of gpuprof's CUDA recorder can be cut", path).WithFix("give a shorter range to the profiler that recorded it")
 	case !plain:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting trace %s: it is read twice, and a pipe cannot be", path).WithFix("give a file")
 	}
 	t.Path = document.CleanText(shownPath(path))
-	x, err := trace.NewIndex(ctx, t)
+	x, err := analyze.NewIndex(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -132,33 +133,33 @@ func (c *analyzeCmd) cut(ctx context.Context, path, to string) (err error) {
 }
 
 // cutAgain reads a trace once more, one of the recorder twice, and writes the part of it.
-func cutAgain(ctx context.Context, path string, t *trace.Trace, part *trace.Cut, out io.Writer) error {
+func cutAgain(ctx context.Context, path string, t *model.Trace, part *model.Cut, out io.Writer) error {
 	in, err := openTrace(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if t.Format == trace.CUDA {
+	if t.Format == model.CUDA {
 		again, err := openTrace(ctx, path)
 		if err != nil {
 			return err
 		}
 		defer again.Close()
-		return cuda.Cut(ctx, in.reader(), again.reader(), path, part, out)
+		return cupti.Cut(ctx, in.reader(), again.reader(), path, part, out)
 	}
 	_, err = kineto.Cut(ctx, in.reader(), path, part, t.Shift, out)
 	return err
 }
 
 // partsFormat refuses to write the part of a trace into a file of another format.
-func (c *analyzeCmd) partsFormat(f trace.Format) error {
+func (c *analyzeCmd) partsFormat(f model.Format) error {
 	for _, path := range c.Output {
 		have, err := runfile.FormatOf(path)
 		switch {
 		case err != nil: // said before
-		case f == trace.CUDA && have.Name == "json":
-			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: a part of a recording of the CUDA recorder is none of JSON", path).WithFix("name it FILE%s", cuda.Extension)
-		case f != trace.CUDA && have.Name == "recording":
+		case f == model.CUDA && have.Name == "json":
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: a part of a recording of the CUDA recorder is none of JSON", path).WithFix("name it FILE%s", cupti.Extension)
+		case f != model.CUDA && have.Name == "recording":
 			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: a part of a trace of PyTorch's profiler is JSON", path).WithFix("name it FILE.json.gz")
 		}
 	}

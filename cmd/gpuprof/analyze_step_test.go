@@ -19,7 +19,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
 // fixtureTraces are all traces of testdata.
@@ -123,7 +123,7 @@ func TestTracePages(t *testing.T) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
 			pages := pagesOf(t, "analyze", path)
-			var a trace.Analysis
+			var a analyze.Analysis
 			if err := json.Unmarshal([]byte(pages["json"]), &a); err != nil {
 				t.Fatal(err)
 			}
@@ -181,7 +181,7 @@ func checkPage(t *testing.T, name, text string, step float64, isHTML bool) {
 }
 
 // checkAnalysisSteps is the same of the JSON, to the nanosecond.
-func checkAnalysisSteps(t *testing.T, path string, a *trace.Analysis) {
+func checkAnalysisSteps(t *testing.T, path string, a *analyze.Analysis) {
 	t.Helper()
 	if got := a.Step.Total(); got != a.Step.NS || a.Step.NS <= 0 {
 		t.Errorf("%s: the parts are %d ns, the step %d", path, got, a.Step.NS)
@@ -223,7 +223,7 @@ func TestComparisonHasTheStepsOfItsSides(t *testing.T) {
 	}
 	for _, p := range pairs {
 		pages := pagesOf(t, "analyze", "--compare", p[0], p[1])
-		var c trace.Comparison
+		var c analyze.Comparison
 		if err := json.Unmarshal([]byte(pages["json"]), &c); err != nil {
 			t.Fatalf("%s: %v", p[0], err)
 		}
@@ -260,7 +260,7 @@ func TestComparisonHasTheStepsOfItsSides(t *testing.T) {
 func TestTraceFindingsSpeakToTheirReader(t *testing.T) {
 	t.Parallel()
 	path := fixtureTraces(t)[0]
-	var a trace.Analysis
+	var a analyze.Analysis
 	if err := json.Unmarshal([]byte(pageOf(t, "json", "analyze", path)), &a); err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestRecordedProgramIsNamed(t *testing.T) {
 			}
 		}
 		finding := func(name string) gpuprof.Finding {
-			var a trace.Analysis
+			var a analyze.Analysis
 			if err := json.Unmarshal([]byte(pageOf(t, "json", "analyze", filepath.Join(dir, name))), &a); err != nil {
 				t.Fatal(err)
 			}

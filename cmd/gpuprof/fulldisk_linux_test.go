@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof/internal/testkit/sim"
-	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/cuda"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
 // onSmallDisk runs a shell command in dir, where the folder "small" is a file system of so many KB. It is gone with the
@@ -110,12 +110,12 @@ func kernelsIn(t *testing.T, path string) (kernels int) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	tr, err := cuda.Read(t.Context(), f, path, 0)
+	tr, err := cupti.Read(t.Context(), f, path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range tr.GPU {
-		if tr.GPU[i].Kind == trace.Kernel {
+		if tr.GPU[i].Kind == model.Kernel {
 			kernels++
 		}
 	}

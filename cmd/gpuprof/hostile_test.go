@@ -27,7 +27,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/record"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
@@ -309,8 +309,8 @@ func hostileDocuments(t *testing.T) map[string]hostileDocument {
 		"comparison": {made([]int{exitOK, exitInconclusive}, "comparison.json", "compare", old, now), func() any { return &compare.Comparison{} },
 			report(verdictFormats, "table", "json", "bench", "markdown")},
 		"tune":             {filepath.Join("..", "..", "testdata", "gallery", "tune.json.gz"), func() any { return &tune.Result{} }, report(studyFormats, "table", "json", "markdown")},
-		"analysis":         {made([]int{exitOK}, "analysis.json", "analyze", before), func() any { return &trace.Analysis{} }, report(studyFormats, "table", "json", "markdown")},
-		"trace comparison": {made([]int{exitOK}, "traces.json", "analyze", "--compare", before, after), func() any { return &trace.Comparison{} }, report(studyFormats, "table", "json", "markdown")},
+		"analysis":         {made([]int{exitOK}, "analysis.json", "analyze", before), func() any { return &analyze.Analysis{} }, report(studyFormats, "table", "json", "markdown")},
+		"trace comparison": {made([]int{exitOK}, "traces.json", "analyze", "--compare", before, after), func() any { return &analyze.Comparison{} }, report(studyFormats, "table", "json", "markdown")},
 		"baseline": {storedBaseline(t, old), func() any { return &baseline.Baseline{} }, func(path string) {
 			store := filepath.Join(t.TempDir(), "store")
 			folder := store + "/a\x1b[31m\u202edevice"

@@ -17,11 +17,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/outside"
-	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/cuda"
-	"github.com/gpuprof/gpuprof/internal/trace/kineto"
-	"github.com/gpuprof/gpuprof/internal/trace/nsys"
-	"github.com/gpuprof/gpuprof/internal/trace/xla"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
+	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/read/nsys"
+	"github.com/gpuprof/gpuprof/internal/trace/read/xla"
 )
 
 // lean has the collector of garbage work more where the heap would otherwise become
@@ -69,7 +69,7 @@ func (in *input) open(ctx context.Context) (err error) {
 		return errors.Join(err, in.file.Close())
 	}
 	in.database = nsys.Sniff(head)
-	in.cuda = !in.database && cuda.Sniff(in.file.Text().Peek(headText))
+	in.cuda = !in.database && cupti.Sniff(in.file.Text().Peek(headText))
 	in.xla = !in.database && !in.cuda && xla.IsTrace(in.file.Text().Peek(headText))
 	in.memory = !in.database && !in.cuda && !in.xla && memsnap.IsPickle(in.file.Text().Peek(headText))
 	in.isTrace = in.database || in.cuda || in.xla || in.memory || kineto.IsTrace(in.file.Text().Peek(headText))
@@ -238,7 +238,7 @@ func readCounted(a *app, path string) (*compare.Result, error) {
 
 // readTrace lets the reader of the file's own kind read it, whatever its name. room
 // is the memory that its events may take, bytes.
-func readTrace(ctx context.Context, in *input, room int64) (*trace.Trace, error) {
+func readTrace(ctx context.Context, in *input, room int64) (*model.Trace, error) {
 	if in.file == nil {
 		if err := in.open(ctx); err != nil {
 			return nil, outside.Failed("reading trace "+in.path, err, "record one as docs/analyze.md shows", "record it again")
@@ -250,7 +250,7 @@ func readTrace(ctx context.Context, in *input, room int64) (*trace.Trace, error)
 	}
 	switch {
 	case in.cuda:
-		return cuda.Read(ctx, in.reader(), in.path, room)
+		return cupti.Read(ctx, in.reader(), in.path, room)
 	case in.xla:
 		return readXLA(ctx, in, room)
 	case !in.database:
@@ -262,7 +262,7 @@ func readTrace(ctx context.Context, in *input, room int64) (*trace.Trace, error)
 }
 
 // readXLA reads a trace of JAX, whose text is held in memory: a quarter of it at most.
-func readXLA(ctx context.Context, in *input, room int64) (*trace.Trace, error) {
+func readXLA(ctx context.Context, in *input, room int64) (*model.Trace, error) {
 	l := outside.Trace()
 	l.Text = room / 4
 	l.Memory = room
@@ -291,7 +291,7 @@ func (in *input) foreign() error {
 
 // readPiped reads a database that comes through a pipe: SQLite reads here and there,
 // so it is copied to a file.
-func readPiped(ctx context.Context, in *input, room int64) (*trace.Trace, error) {
+func readPiped(ctx context.Context, in *input, room int64) (*model.Trace, error) {
 	scratch, err := child.NewScratch("trace")
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "making a folder for a copy of %s: %w", in.path, err).WithFix("check TMPDIR")

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/workloads/search"
 )
@@ -33,8 +33,8 @@ func documentFiles(t *testing.T, dir string) map[gpuprof.DocumentKind]string {
 		document.Gate:            &compare.Comparison{Head: document.NewHead(document.Gate, by), Sides: "gate", Verdict: compare.Pass},
 		document.Tune:            &tune.Result{Head: document.NewHead(document.Tune, by), Goal: tune.Time},
 		document.Claims:          &tune.Result{Head: document.NewHead(document.Claims, by), Goal: tune.Time},
-		document.Analysis:        &trace.Analysis{Head: document.NewHead(document.Analysis, by)},
-		document.TraceComparison: &trace.Comparison{Head: document.NewHead(document.TraceComparison, by), Old: &trace.Analysis{}, New: &trace.Analysis{}},
+		document.Analysis:        &analyze.Analysis{Head: document.NewHead(document.Analysis, by)},
+		document.TraceComparison: &analyze.Comparison{Head: document.NewHead(document.TraceComparison, by), Old: &analyze.Analysis{}, New: &analyze.Analysis{}},
 		document.Health:          struct{ gpuprof.Head }{document.NewHead(document.Health, by)},
 		document.Check:           gpuprof.CheckReport{Head: document.NewHead(document.Check, by)},
 		document.Diagnosis:       gpuprof.Diagnosis{Head: document.NewHead(document.Diagnosis, by)},

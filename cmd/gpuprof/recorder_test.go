@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof/internal/testkit/sim"
-	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/cuda"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
 // reported is a count in the simulated driver's report.
@@ -61,11 +61,11 @@ func TestRecorderKeepsWhatTheDriverCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			tr, err := cuda.Read(t.Context(), f, found[0], 0)
+			tr, err := cupti.Read(t.Context(), f, found[0], 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := map[trace.Kind]int{}
+			n := map[model.Kind]int{}
 			unlinked := 0
 			for i := range tr.GPU {
 				n[tr.GPU[i].Kind]++
@@ -73,9 +73,9 @@ func TestRecorderKeepsWhatTheDriverCounts(t *testing.T) {
 					unlinked++
 				}
 			}
-			want := map[trace.Kind]int{trace.Kernel: reported(t, report, "kernels_run") + reported(t, report, "library_run"), trace.Memcpy: reported(t, report, "copies"), trace.Memset: reported(t, report, "memsets")}
+			want := map[model.Kind]int{model.Kernel: reported(t, report, "kernels_run") + reported(t, report, "library_run"), model.Memcpy: reported(t, report, "copies"), model.Memset: reported(t, report, "memsets")}
 			for kind, count := range want {
-				if n[kind] != count || kind == trace.Kernel && count < 100 {
+				if n[kind] != count || kind == model.Kernel && count < 100 {
 					t.Errorf("%d operations of kind %s, and the driver counts %d", n[kind], kind, count)
 				}
 			}

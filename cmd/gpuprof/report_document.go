@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
@@ -28,14 +28,14 @@ func reporters() map[gpuprof.DocumentKind]reporter {
 		document.Bisect: reporterOf(t.bisect, bisect.Decode), document.History: reporterOf(t.history, history.Decode),
 		document.Memory: reporterOf(t.memory.without("pprof"), memsnap.Decode), // the stacks are not in the file
 		document.Analysis: reporterOf(analysis, func(text []byte, path string) (*study, error) {
-			a, err := trace.Decode(text, path)
+			a, err := analyze.Decode(text, path)
 			if err == nil {
 				err = withMeanStep(a.Head, path)
 			}
 			return &study{analysis: a}, err
 		}),
 		document.TraceComparison: reporterOf(analysis, func(text []byte, path string) (*study, error) {
-			c, err := trace.DecodeComparison(text, path)
+			c, err := analyze.DecodeComparison(text, path)
 			if err == nil {
 				err = withMeanStep(c.Head, path)
 			}

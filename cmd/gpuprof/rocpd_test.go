@@ -7,7 +7,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
-	"github.com/gpuprof/gpuprof/internal/trace/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
 )
 
 // rocpd runs `rocpd TRACE DATABASE`: the trace as rocprofv3 would have recorded it.

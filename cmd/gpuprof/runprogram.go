@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/owner"
 	"github.com/gpuprof/gpuprof/internal/record"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
@@ -86,7 +86,7 @@ type program struct {
 	state   string   // of the recording, as it was said last
 
 	sink        *rankSink // of a rank of a job; nil for a program alone
-	collectives []trace.Collectives
+	collectives []analyze.Collectives
 }
 
 // Run implements the verb.

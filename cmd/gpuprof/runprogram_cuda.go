@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 	"github.com/gpuprof/gpuprof/internal/record"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
 // envAsk names a libcupti in a process that is to load it and print the version of its
@@ -171,7 +171,7 @@ func (p *program) showLive() (end func()) {
 }
 
 // sayCUDASteps says which steps the recordings have: of the first that has any.
-func (p *program) sayCUDASteps(indexes []*trace.Index) {
+func (p *program) sayCUDASteps(indexes []*analyze.Index) {
 	for _, x := range indexes {
 		if !x.Stepped() {
 			continue

@@ -17,7 +17,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/record"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/rules"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
@@ -148,7 +149,7 @@ func (p *program) answer(a *app, r *record.Result) (write func(w io.Writer, form
 	}
 	analysis, indexes, err := analyzeTraces(a, files, inflated(r.Overhead))
 	if p.sink != nil && err == nil {
-		p.collectives = trace.CollectivesOf(indexes)
+		p.collectives = analyze.CollectivesOf(indexes)
 	}
 	if r.Recorder == record.ByCUDA && err == nil {
 		p.sayCUDASteps(indexes)
@@ -228,9 +229,9 @@ func inflated(o *record.Overhead) caveats {
 	if o == nil || o.Ratio < inflatedFrom && !o.Uneven {
 		return nil
 	}
-	return func(a *trace.Analysis, f gpuprof.Finding) string {
+	return func(a *analyze.Analysis, f gpuprof.Finding) string {
 		switch {
-		case !trace.OfHost(f.Rule):
+		case !rules.OfHost(f.Rule):
 			return ""
 		case o.Uneven:
 			return fmt.Sprintf("may be inflated by profiling: steps after the recording took %.2g times as long as before, too uneven to say by how much", o.AfterS/o.BeforeS)

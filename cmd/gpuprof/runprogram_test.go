@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
 // recordCommand is `gpuprof run` on the stand-in for torch.
@@ -68,7 +68,7 @@ func TestLargeTrace(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	var a trace.Analysis
+	var a analyze.Analysis
 	if err := json.Unmarshal(text, &a); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestMarkInflated(t *testing.T) {
 		{"no-tf32", 1.5, ""},
 		{"dataloader-stall", 0, ""},
 	} {
-		a, f := &trace.Analysis{Step: trace.StepMean{Count: 4, NS: 15_000_000}}, gpuprof.Finding{Rule: c.rule, StepNS: 2_000_000}
+		a, f := &analyze.Analysis{Step: analyze.StepMean{Count: 4, NS: 15_000_000}}, gpuprof.Finding{Rule: c.rule, StepNS: 2_000_000}
 		got := ""
 		if caveat := inflated(&record.Overhead{DuringS: 0.015, Ratio: c.ratio}); caveat != nil {
 			got = caveat(a, f)
@@ -192,7 +192,7 @@ func TestMarkInflated(t *testing.T) {
 		}
 	}
 	uneven := inflated(&record.Overhead{BeforeS: 0.001, DuringS: 0.015, AfterS: 0.02, Uneven: true})
-	if got, want := uneven(&trace.Analysis{}, gpuprof.Finding{Rule: "item"}), "may be inflated by profiling: steps after the recording took 20 times as long as before, too uneven to say by how much"; got != want {
+	if got, want := uneven(&analyze.Analysis{}, gpuprof.Finding{Rule: "item"}), "may be inflated by profiling: steps after the recording took 20 times as long as before, too uneven to say by how much"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if inflated(nil) != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/record"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/schema"
 )
@@ -37,8 +37,8 @@ func schemas() map[string]func() ([]byte, error) {
 	return map[string]func() ([]byte, error){
 		"run":              func() ([]byte, error) { return schema.Run(), nil },
 		"check":            derived[gpuprof.CheckReport](document.Check),
-		"analysis":         derived[trace.Analysis](document.Analysis),
-		"trace-comparison": derived[trace.Comparison](document.TraceComparison),
+		"analysis":         derived[analyze.Analysis](document.Analysis),
+		"trace-comparison": derived[analyze.Comparison](document.TraceComparison),
 		"comparison":       derived[compare.Comparison](document.Comparison, document.Gate),
 		"tune":             derived[tune.Result](document.Tune, document.Claims),
 		"health":           derived[health.Report](document.Health),

@@ -11,7 +11,7 @@ import (
 // allGates show a rate: at the limit itself, no more than one series of n in twenty
 // comes out as well. Arithmetic takes five times as long under the race detector, which
 // sees the same calls in someGates.
-var allGates = scale{1, func(k, n int, limit float64, most bool) bool {
+var allGates = scale{share: 1, meets: func(k, n int, limit float64, most bool) bool {
 	b := distuv.Binomial{N: float64(n), P: limit}
 	if most {
 		return b.CDF(float64(k)) <= doubt

@@ -262,7 +262,7 @@ type scale struct {
 
 // someGates run everything that a gate may run, with many at once, and contradict no
 // target: no fewer than one series in twenty at the limit would go as far beyond it.
-var someGates = scale{20, func(k, n int, limit float64, most bool) bool {
+var someGates = scale{share: 20, meets: func(k, n int, limit float64, most bool) bool {
 	b := distuv.Binomial{N: float64(n), P: limit}
 	if most {
 		return b.CDF(float64(k-1)) <= 1-doubt
@@ -310,11 +310,13 @@ func simulatedGates(t *testing.T, of scale) {
 		find        func(*compare.Comparison) bool
 		least, most float64 // rates; 0 and 1 are no targets
 	}
-	found := func(least float64) want { return want{"found", verdict(compare.Regressed), least, 1} }
-	fail := func(most float64) want { return want{"gates that fail", fails, 0, most} }
-	open := func(most float64) want { return want{"inconclusive", inconclusive, 0, most} }
+	found := func(least float64) want {
+		return want{what: "found", find: verdict(compare.Regressed), least: least, most: 1}
+	}
+	fail := func(most float64) want { return want{what: "gates that fail", find: fails, least: 0, most: most} }
+	open := func(most float64) want { return want{what: "inconclusive", find: inconclusive, least: 0, most: most} }
 	improves := func(least, most float64) want {
-		return want{"a metric improved", func(c *compare.Comparison) bool { return c.Count(compare.Improved) > 0 }, least, most}
+		return want{what: "a metric improved", find: func(c *compare.Comparison) bool { return c.Count(compare.Improved) > 0 }, least: least, most: most}
 	}
 	for _, c := range []struct {
 		name    string

@@ -74,8 +74,8 @@ func TestCleanStringsReachesEveryString(t *testing.T) {
 	clean := document.CleanText(bad)
 	filled := func(s, own string) *outer {
 		return &outer{
-			inner: inner{s}, Text: s, List: []string{s, s}, Array: [2]inner{{s}, {s}}, Pointer: &inner{s}, Names: map[string]*inner{s: {s}}, Plain: map[string]string{s: s, "b": s},
-			ByCount: map[int]inner{1: {s}}, Any: []any{s, map[string]any{s: []string{s}}, inner{s}, &inner{s}, 1.5, nil}, Deep: map[string]any{"x": s, s: map[string]string{s: s}},
+			inner: inner{Text: s}, Text: s, List: []string{s, s}, Array: [2]inner{{s}, {s}}, Pointer: &inner{Text: s}, Names: map[string]*inner{s: {s}}, Plain: map[string]string{s: s, "b": s},
+			ByCount: map[int]inner{1: {s}}, Any: []any{s, map[string]any{s: []string{s}}, inner{Text: s}, &inner{Text: s}, 1.5, nil}, Deep: map[string]any{"x": s, s: map[string]string{s: s}},
 			Samples: [][]float64{{1}}, Self: &outer{Text: s}, private: own,
 		}
 	}

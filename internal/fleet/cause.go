@@ -8,7 +8,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 const (
@@ -73,7 +73,7 @@ func idleCause(l *line, others []*line, idle float64) string {
 // kernelCause is of a device that computes for longer: all of its kernels by one factor,
 // or those of one class.
 func kernelCause(l *line, others []*line, work, least float64) string {
-	var most trace.Class
+	var most model.Class
 	largest := 0.0
 	var factors []float64
 	for _, class := range slices.Sorted(maps.Keys(l.parts.Classes)) {
@@ -82,7 +82,7 @@ func kernelCause(l *line, others []*line, work, least float64) string {
 			v = append(v, float64(o.parts.Classes[class]))
 		}
 		usual, own := stats.Median(v), float64(l.parts.Classes[class])
-		if class == trace.Communication {
+		if class == model.Communication {
 			continue
 		}
 		if own-usual > largest {

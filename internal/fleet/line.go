@@ -4,7 +4,8 @@ import (
 	"errors"
 	"hash/fnv"
 
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 // op is a moment of a rank: a collective is asked for, the rank waits for the end of one,
@@ -47,7 +48,7 @@ type line struct {
 	steps  []int64 // numbers
 	calls  []rankCall
 	ops    []op
-	parts  trace.Parts
+	parts  analyze.Parts
 	// In all steps, ns: the rank works, does nothing, and waits for others.
 	work, idle, waited int64
 	recorded           []int64 // when each step ended, as it was recorded
@@ -55,14 +56,14 @@ type line struct {
 
 // newLine takes over what a rank left. The error says that its columns do not fit
 // together.
-func newLine(c *trace.Collectives, rank int, node string) (*line, error) {
+func newLine(c *analyze.Collectives, rank int, node string) (*line, error) {
 	n, m := len(c.Kind), len(c.Moments)
-	for _, col := range []trace.Column{c.Group, c.Seq, c.Bytes, c.Step, c.Start, c.Dur, c.After} {
+	for _, col := range []model.Column{c.Group, c.Seq, c.Bytes, c.Step, c.Start, c.Dur, c.After} {
 		if len(col) != n {
 			return nil, errors.New("its columns of collectives differ in length")
 		}
 	}
-	for _, col := range []trace.Column{c.Work, c.Idle, c.Held} {
+	for _, col := range []model.Column{c.Work, c.Idle, c.Held} {
 		if len(col) != m {
 			return nil, errors.New("its columns of moments differ in length")
 		}
@@ -88,7 +89,7 @@ func newLine(c *trace.Collectives, rank int, node string) (*line, error) {
 }
 
 // momentOf is the i-th moment of a rank.
-func momentOf(c *trace.Collectives, i int) (op, error) {
+func momentOf(c *analyze.Collectives, i int) (op, error) {
 	o := op{own: c.Work[i] + c.Idle[i], held: c.Held[i]}
 	if c.Work[i] < 0 || c.Idle[i] < 0 || o.held < 0 {
 		return o, errors.New("a time of it is negative")

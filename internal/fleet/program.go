@@ -7,23 +7,23 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
 // Program is what a rank leaves that ran a program of the user's: how it went, and of
 // its traces the collectives. The traces stay where they lie.
 type Program struct {
 	gpuprof.Head
-	Command  []string            `json:"command"` // with secrets masked
-	Started  time.Time           `json:"started"`
-	WallS    float64             `json:"wall_s"`
-	ExitCode int                 `json:"exit_code"`
-	Signal   string              `json:"signal,omitempty"`  // that ended it
-	Stopped  bool                `json:"stopped,omitempty"` // by gpuprof, as was asked for
-	Folder   string              `json:"folder"`            // of the recording
-	Warnings []gpuprof.Warning   `json:"warnings"`
-	Lacks    string              `json:"lacks,omitempty"` // why there are no collectives
-	Traces   []trace.Collectives `json:"traces"`          // of its ranks: one process may start several
+	Command  []string              `json:"command"` // with secrets masked
+	Started  time.Time             `json:"started"`
+	WallS    float64               `json:"wall_s"`
+	ExitCode int                   `json:"exit_code"`
+	Signal   string                `json:"signal,omitempty"`  // that ended it
+	Stopped  bool                  `json:"stopped,omitempty"` // by gpuprof, as was asked for
+	Folder   string                `json:"folder"`            // of the recording
+	Warnings []gpuprof.Warning     `json:"warnings"`
+	Lacks    string                `json:"lacks,omitempty"` // why there are no collectives
+	Traces   []analyze.Collectives `json:"traces"`          // of its ranks: one process may start several
 }
 
 // programs brings the programs of the ranks to the report.

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/bucket"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
-	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
 )
 
 // trainingJob is 8 ranks whose step takes about 12 ms.
@@ -27,9 +27,9 @@ func trainingJob(edit func(*tracetest.Job)) tracetest.Job {
 }
 
 // traced are the collectives of each rank of a job, by way of its traces as text.
-func traced(t testing.TB, s *tracetest.Simulation, ranks int) []trace.Collectives {
+func traced(t testing.TB, s *tracetest.Simulation, ranks int) []analyze.Collectives {
 	t.Helper()
-	var out []trace.Collectives
+	var out []analyze.Collectives
 	for rank := range ranks {
 		var text bytes.Buffer
 		if err := s.Write(&text, rank); err != nil {
@@ -39,11 +39,11 @@ func traced(t testing.TB, s *tracetest.Simulation, ranks int) []trace.Collective
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, err := trace.NewIndex(context.Background(), tr)
+		x, err := analyze.NewIndex(context.Background(), tr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := trace.CollectivesOf([]*trace.Index{x})
+		c := analyze.CollectivesOf([]*analyze.Index{x})
 		if len(c) != 1 {
 			t.Fatalf("rank %d has %d devices with collectives", rank, len(c))
 		}
@@ -53,12 +53,12 @@ func traced(t testing.TB, s *tracetest.Simulation, ranks int) []trace.Collective
 }
 
 // programOf is the object of a rank's program with the traces that it recorded.
-func programOf(traces ...trace.Collectives) *Program {
+func programOf(traces ...analyze.Collectives) *Program {
 	return &Program{Head: document.NewHead(document.Program, by()), Command: []string{"python", "train.py"}, WallS: 60, Folder: "job/recording/x", Warnings: []gpuprof.Warning{}, Traces: traces}
 }
 
 // jobOf leaves an object of each rank and merges them.
-func jobOf(t testing.TB, all []trace.Collectives) *Report {
+func jobOf(t testing.TB, all []analyze.Collectives) *Report {
 	t.Helper()
 	b := folder(t)
 	for i := range all {

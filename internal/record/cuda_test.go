@@ -16,8 +16,9 @@ import (
 
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/testkit/sim"
-	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/cuda"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/device/ptx"
 )
@@ -68,7 +69,7 @@ func newCUDA(t *testing.T, release string, args ...string) *testbed {
 }
 
 // recording is the only trace of a result, read.
-func recording(t *testing.T, r *Result) *trace.Trace {
+func recording(t *testing.T, r *Result) *model.Trace {
 	t.Helper()
 	if len(r.Traces) != 1 {
 		t.Fatalf("traces %v; %+v; %v", r.Traces, r.CUDA, r.Warnings)
@@ -76,14 +77,14 @@ func recording(t *testing.T, r *Result) *trace.Trace {
 	return readRecording(t, r.Traces[0])
 }
 
-func readRecording(t *testing.T, path string) *trace.Trace {
+func readRecording(t *testing.T, path string) *model.Trace {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	tr, err := cuda.Read(t.Context(), f, path, 0)
+	tr, err := cupti.Read(t.Context(), f, path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,14 +92,14 @@ func readRecording(t *testing.T, path string) *trace.Trace {
 }
 
 // counted are the operations of a trace by kind, and those without a launch.
-func counted(tr *trace.Trace) (kernels, copies, fills, unlinked int) {
+func counted(tr *model.Trace) (kernels, copies, fills, unlinked int) {
 	for i := range tr.GPU {
 		switch tr.GPU[i].Kind {
-		case trace.Kernel:
+		case model.Kernel:
 			kernels++
-		case trace.Memcpy:
+		case model.Memcpy:
 			copies++
-		case trace.Memset:
+		case model.Memset:
 			fills++
 		}
 		if tr.GPU[i].Launch < 0 {
@@ -125,7 +126,7 @@ func TestCUDAReleases(t *testing.T) {
 				}
 				for i := range tr.GPU {
 					g := &tr.GPU[i]
-					if g.Kind == trace.Kernel && (tr.Name(g.Name) != "null" || g.Blocks != 2 || g.Threads != 32 || g.Graph != (shape == "graph")) || g.Kind == trace.Memcpy && g.Memory != trace.Pageable {
+					if g.Kind == model.Kernel && (tr.Name(g.Name) != "null" || g.Blocks != 2 || g.Threads != 32 || g.Graph != (shape == "graph")) || g.Kind == model.Memcpy && g.Memory != model.Pageable {
 						t.Fatalf("%s %+v", tr.Name(g.Name), g)
 					}
 				}
@@ -172,7 +173,7 @@ func TestCUDAStopsAfterItsSteps(t *testing.T) {
 				t.Fatalf("exit code %d, %+v, skip %d, truncated %t", r.ExitCode, r.CUDA, r.Skip, tr.Truncated)
 			}
 			tr.Program.Skip = r.Skip
-			x, err := trace.NewIndex(t.Context(), tr)
+			x, err := analyze.NewIndex(t.Context(), tr)
 			if err != nil || !strings.HasPrefix(x.StepSource, "the order of launches") || len(x.Steps) < 8 || !x.Steps[2].Dropped || x.Steps[3].Dropped {
 				t.Errorf("%v; %d steps by %s", err, len(x.Steps), x.StepSource)
 			}

@@ -95,7 +95,7 @@ func (f *follower) end() {
 	f.wg.Wait()
 }
 
-// Types of chunks in the recorder's files: see internal/trace/cuda.
+// Types of chunks in the recorder's files: see internal/trace/read/cupti.
 const (
 	chunkHead   = 24
 	chunkMark   = 0x68435047

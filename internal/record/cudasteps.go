@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof/internal/outside"
-	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/cuda"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
 // growth is how many times as large a recording is when it is looked through again: all looks
@@ -32,11 +32,11 @@ func lookAt(ctx context.Context, path string) (s seen) {
 		return s
 	}
 	defer f.Close()
-	t, err := cuda.Read(ctx, f, path, 0)
+	t, err := cupti.Read(ctx, f, path, 0)
 	if err != nil {
 		return s // nothing is written yet
 	}
-	x, err := trace.NewIndex(ctx, t)
+	x, err := analyze.NewIndex(ctx, t)
 	if err != nil || !x.Stepped() {
 		return s
 	}
@@ -142,7 +142,7 @@ func (w *stretch) limit(ctx context.Context) (left map[string]int64, err error) 
 			errs = append(errs, err)
 			continue
 		}
-		n, err := cuda.Limit(ctx, f, int64(w.o.WindowAfter+w.o.Window))
+		n, err := cupti.Limit(ctx, f, int64(w.o.WindowAfter+w.o.Window))
 		left[filepath.Base(path)] = int64(n)
 		errs = append(errs, err, f.Close())
 	}

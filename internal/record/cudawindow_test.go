@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 // armedBed is a program that waits for windows and launches until it is told to end.
@@ -72,10 +72,10 @@ func (a *armedBed) window(length time.Duration, look func(ctx context.Context, p
 }
 
 // began is when the first kernel of a trace began, where its window does, and when the last operation did.
-func began(tr *trace.Trace) (first, last int64) {
+func began(tr *model.Trace) (first, last int64) {
 	first = math.MaxInt64
 	for i := range tr.GPU {
-		if last = max(last, tr.GPU[i].Start); tr.GPU[i].Kind == trace.Kernel {
+		if last = max(last, tr.GPU[i].Start); tr.GPU[i].Kind == model.Kernel {
 			first = min(first, tr.GPU[i].Start)
 		}
 	}
@@ -160,7 +160,7 @@ func TestCUDATwoWindows(t *testing.T) {
 					t.Errorf("window %d: %d kernels from %d on, after %d; truncated %t, %+v, %+v", n, kernels, first, end, tr.Truncated, tr.Devices, r.CUDA)
 				}
 				for i := range tr.GPU {
-					if g := &tr.GPU[i]; g.Kind == trace.Kernel && tr.Name(g.Name) != "null" {
+					if g := &tr.GPU[i]; g.Kind == model.Kernel && tr.Name(g.Name) != "null" {
 						t.Fatalf("window %d has a kernel %q", n, tr.Name(g.Name))
 					}
 				}

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof/internal/outside"
-	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/cuda"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
 // LiveStretch is how much of a recording a live view shows: the last half minute.
@@ -90,15 +91,15 @@ func liveFile(ctx context.Context, path string, stretch time.Duration) (l Live, 
 		return l, false, nil // it has just been renamed
 	}
 	defer f.Close()
-	t, at, err := cuda.ReadSince(ctx, f, path, int64(stretch))
+	t, at, err := cupti.ReadSince(ctx, f, path, int64(stretch))
 	if err != nil || t == nil {
 		return l, false, err
 	}
-	x, err := trace.NewIndex(ctx, t)
+	x, err := analyze.NewIndex(ctx, t)
 	if err != nil {
 		return l, false, err
 	}
-	span := trace.Span{Start: max(at-int64(stretch), t.First), End: max(at, x.Span.End)}
+	span := model.Span{Start: max(at-int64(stretch), t.First), End: max(at, x.Span.End)}
 	l = Live{File: filepath.Base(path), Rank: t.Rank, At: time.Unix(0, span.End), Over: time.Duration(span.Len()), Ended: hasEnd(path), Lost: t.Lost}
 	if x.Stepped() {
 		var took []int64
@@ -115,23 +116,23 @@ func liveFile(ctx context.Context, path string, stretch time.Duration) (l Live, 
 	return l, true, nil
 }
 
-func part(s trace.Spans, of trace.Span) float64 {
+func part(s model.Spans, of model.Span) float64 {
 	if of.Len() <= 0 {
 		return 0
 	}
 	return float64(s.TotalIn(of)) / float64(of.Len())
 }
 
-func (l *Live) addRows(t *trace.Trace) {
-	rows := map[trace.NameID]*LiveRow{}
-	kernels := map[trace.NameID]bool{}
+func (l *Live) addRows(t *model.Trace) {
+	rows := map[model.NameID]*LiveRow{}
+	kernels := map[model.NameID]bool{}
 	for i := range t.GPU {
 		g := &t.GPU[i]
 		r := rows[g.Name]
 		if r == nil {
 			r = &LiveRow{Name: t.Name(g.Name)}
 			rows[g.Name] = r
-			kernels[g.Name] = g.Kind == trace.Kernel
+			kernels[g.Name] = g.Kind == model.Kernel
 		}
 		r.Count++
 		r.NS += g.Dur()

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/trace/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
 )
 
 // helperEnv makes this test binary a gpuprof that runs one program, in a

@@ -222,7 +222,7 @@ func TestTracerOffers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	tr := events.NewTracer(bare{d})
+	tr := events.NewTracer(bare{Device: d})
 	if tr.Touched() {
 		t.Error("a new tracer has asked for something")
 	}
@@ -264,7 +264,7 @@ func TestCodeHash(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		tr := events.NewTracer(gpu{d})
+		tr := events.NewTracer(gpu{Device: d})
 		for _, p := range texts {
 			if _, err := tr.Load(&device.Kernel{Name: "k", PTX: p, Host: func(*device.Args, int, int) {}}); err != nil {
 				t.Fatal(err)

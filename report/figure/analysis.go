@@ -8,16 +8,17 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
 // analysed names the traces and the devices; a trace has no date.
-func analysed(id, title, desc string, a *trace.Analysis) *Figure {
+func analysed(id, title, desc string, a *analyze.Analysis) *Figure {
 	return &Figure{ID: id, Title: title, Desc: desc, Subject: traceName(a), Tool: a.Tool.Version, Context: []string{deviceNames(a), "steps by " + view.Cut(a.StepSource, 40)}}
 }
 
-func traceName(a *trace.Analysis) string {
+func traceName(a *analyze.Analysis) string {
 	if len(a.Inputs) == 0 {
 		return "a trace"
 	}
@@ -28,7 +29,7 @@ func traceName(a *trace.Analysis) string {
 	return name
 }
 
-func deviceNames(a *trace.Analysis) string {
+func deviceNames(a *analyze.Analysis) string {
 	var names []string
 	for _, d := range a.Devices {
 		if n := view.Cut(d.Name, 40); n != "" && !slices.Contains(names, n) {
@@ -57,9 +58,9 @@ func (p part) text(whole int64) string {
 
 // parted are the parts of a device's time: the classes with a tone of their own,
 // the longest first, all others together, and the idle states.
-func parted(classes map[trace.Class]int64, idle []trace.Part, tones map[trace.Class]int) []part {
-	order := trace.Classes()
-	slices.SortStableFunc(order, func(a, b trace.Class) int { return cmp.Compare(classes[b], classes[a]) })
+func parted(classes map[model.Class]int64, idle []analyze.Part, tones map[model.Class]int) []part {
+	order := model.Classes()
+	slices.SortStableFunc(order, func(a, b model.Class) int { return cmp.Compare(classes[b], classes[a]) })
 	var out []part
 	rest := part{"other classes", Rest, 0}
 	for _, c := range order {
@@ -79,7 +80,7 @@ func parted(classes map[trace.Class]int64, idle []trace.Part, tones map[trace.Cl
 
 // Accounts is where the time of the mean device went, the longest part first, and
 // below it a bar for each device.
-func Accounts(a *trace.Analysis) *Figure {
+func Accounts(a *analyze.Analysis) *Figure {
 	f := analysed("stages", "Device time", "A bar for each part of the mean step, the longest first; below it one divided bar for each device.", a)
 	whole := a.Step.NS
 	tones := view.ClassTones()
@@ -111,7 +112,7 @@ func Accounts(a *trace.Analysis) *Figure {
 }
 
 // devicePanel is one divided bar for each device.
-func devicePanel(a *trace.Analysis, tones map[trace.Class]int) Panel {
+func devicePanel(a *analyze.Analysis, tones map[model.Class]int) Panel {
 	p := Panel{Height: 34 * float64(len(a.Devices)), X: Axis{Max: 1, Bare: true}}
 	var names []string
 	for i := range a.Devices {
@@ -141,7 +142,7 @@ func share(part, whole int64) string {
 	return view.Percent(float64(part) / float64(whole))
 }
 
-func deviceLabel(a *trace.Analysis, d *trace.DeviceAccount) string {
+func deviceLabel(a *analyze.Analysis, d *analyze.DeviceAccount) string {
 	s := fmt.Sprintf("device %d", d.ID)
 	if len(a.Inputs) > 1 {
 		s = inputLabel(a, d.Input) + " " + s
@@ -153,7 +154,7 @@ func deviceLabel(a *trace.Analysis, d *trace.DeviceAccount) string {
 }
 
 // inputLabel is an input's rank, else its file.
-func inputLabel(a *trace.Analysis, input int) string {
+func inputLabel(a *analyze.Analysis, input int) string {
 	if input < len(a.Inputs) && a.Inputs[input].Rank >= 0 {
 		return fmt.Sprintf("rank %d", a.Inputs[input].Rank)
 	}
@@ -166,9 +167,9 @@ func inputLabel(a *trace.Analysis, input int) string {
 const maxSteps = 120
 
 // Steps is one column for each step, divided by what its device did.
-func Steps(a *trace.Analysis) *Figure {
+func Steps(a *analyze.Analysis) *Figure {
 	f := analysed("timeline", "Time of each step", "A column for each step, divided by class, starved, queued, unknown and the rest.", a)
-	var all []trace.StepTime
+	var all []analyze.StepTime
 	for _, s := range a.Steps {
 		if s.DurNS > 0 {
 			all = append(all, s)
@@ -206,13 +207,13 @@ func Steps(a *trace.Analysis) *Figure {
 	if a.Step.Count > 0 {
 		f.remark(fmt.Sprintf("mean %s, %s to %s", gpuprof.FormatNS(a.Step.NS), gpuprof.FormatNS(a.Step.MinNS), gpuprof.FormatNS(a.Step.MaxNS)))
 	}
-	if slices.ContainsFunc(all, func(s trace.StepTime) bool { return s.Dropped }) {
+	if slices.ContainsFunc(all, func(s analyze.StepTime) bool { return s.Dropped }) {
 		f.note("the first step is no part of the findings")
 	}
 	return f
 }
 
-func stepLabel(s *trace.StepTime, i int) string {
+func stepLabel(s *analyze.StepTime, i int) string {
 	if _, n, ok := strings.Cut(s.Name, "#"); ok {
 		return view.Cut(n, 8)
 	}
@@ -220,12 +221,12 @@ func stepLabel(s *trace.StepTime, i int) string {
 }
 
 // stepParts divide a step; without a device into the data loader and the rest.
-func stepParts(s *trace.StepTime, tones map[trace.Class]int) []part {
+func stepParts(s *analyze.StepTime, tones map[model.Class]int) []part {
 	var out []part
 	if s.BusyNS+s.StarvedNS+s.QueuedNS+s.UnknownNS == 0 {
 		out = []part{{"data loader", "t4", s.LoaderNS}, {"the rest of the step", Faint, s.DurNS - s.LoaderNS}}
 	} else {
-		idle := trace.Parts{StarvedNS: s.StarvedNS, QueuedNS: s.QueuedNS, UnknownNS: s.UnknownNS}
+		idle := analyze.Parts{StarvedNS: s.StarvedNS, QueuedNS: s.QueuedNS, UnknownNS: s.UnknownNS}
 		idle.OutsideNS = max(s.DurNS-s.BusyNS-s.StarvedNS-s.QueuedNS-s.UnknownNS, 0)
 		out = parted(s.Classes, idle.Idle(), tones)
 	}
@@ -241,8 +242,8 @@ const (
 // tells it from another's, "" where there is only one.
 type Traces struct {
 	Name string
-	Of   *trace.Analysis
-	Xs   []*trace.Index
+	Of   *analyze.Analysis
+	Xs   []*analyze.Index
 }
 
 // Overview is the whole trace at a glance: for each device columns of equal time,
@@ -292,19 +293,19 @@ func Overview(all ...Traces) *Figure {
 }
 
 // BothOverviews is the traces before and after on one axis of time.
-func BothOverviews(c *trace.Comparison, old, now []*trace.Index) *Figure {
+func BothOverviews(c *analyze.Comparison, old, now []*analyze.Index) *Figure {
 	return Overview(Traces{"before", c.Old, old}, Traces{"after", c.New, now})
 }
 
 // overviewPanel is a device's columns: for each part one mark of many boxes.
-func overviewPanel(f *Figure, x *trace.Index, d *trace.DeviceTime, longest int64, tones map[trace.Class]int, used map[string]bool) Panel {
+func overviewPanel(f *Figure, x *analyze.Index, d *analyze.DeviceTime, longest int64, tones map[model.Class]int, used map[string]bool) Panel {
 	p := Panel{Height: 46, Y: Axis{Max: 1, Bare: true}, X: seconds("time", gpuprof.Seconds(longest))}
 	p.X.Bare = true
 	boxes := map[string]*Mark{}
 	var order []string
 	for k := range int64(overviewColumns) {
-		win := trace.Span{Start: x.Span.Start + longest*k/overviewColumns, End: x.Span.Start + longest*(k+1)/overviewColumns}
-		idle := trace.Parts{StarvedNS: d.Starved.Within(win).Total(), QueuedNS: d.Queued.Within(win).Total(), UnknownNS: d.Unknown.Within(win).Total()}
+		win := model.Span{Start: x.Span.Start + longest*k/overviewColumns, End: x.Span.Start + longest*(k+1)/overviewColumns}
+		idle := analyze.Parts{StarvedNS: d.Starved.Within(win).Total(), QueuedNS: d.Queued.Within(win).Total(), UnknownNS: d.Unknown.Within(win).Total()}
 		at := 1.0
 		x0, x1 := gpuprof.Seconds(longest*k/overviewColumns), gpuprof.Seconds(longest*(k+1)/overviewColumns)
 		for _, part := range parted(d.ClassesIn(win), idle.Idle(), tones) {
@@ -330,7 +331,7 @@ func overviewPanel(f *Figure, x *trace.Index, d *trace.DeviceTime, longest int64
 
 // ClassChanges leads from the old mean step to the new one, a bar for each class
 // of work or idle state.
-func ClassChanges(c *trace.Comparison) *Figure {
+func ClassChanges(c *analyze.Comparison) *Figure {
 	f := &Figure{ID: "waterfall", Title: "Change of the step", Desc: "A bar for each class of work: how much it made the step longer or shorter.", Tool: c.Tool.Version}
 	if c.Old == nil || c.New == nil || !c.Comparable() {
 		return f.without("one of the traces has no steps")

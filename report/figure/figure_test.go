@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/rules"
 	"github.com/gpuprof/gpuprof/report/figure"
 )
 
@@ -280,7 +280,7 @@ func TestWhatAnalysesSay(t *testing.T) {
 	f, err = figure.OfAnalysis(a, nil, "timeline")
 	says(t, "steps", svgOf(t, f, err), "starved", "time (ms)", "mean 3.13 ms")
 	after, _ := fixture.Study(t, "dataloader-stall-quiet.json")
-	f, err = figure.OfTraces(trace.Compare(a, after), nil, nil, "")
+	f, err = figure.OfTraces(rules.Compare(a, after), nil, nil, "")
 	says(t, "changes", svgOf(t, f, err), "against dataloader-stall-quiet.json", "starved", "before", "after", "(ms)")
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/rules"
 	"github.com/gpuprof/gpuprof/report/figure"
 )
 
@@ -120,7 +120,7 @@ func goldens(t *testing.T) map[string]func() (*figure.Figure, error) {
 	out["analysis-steps"] = func() (*figure.Figure, error) { return figure.OfAnalysis(a, xs, "timeline") }
 	out["analysis-overview"] = func() (*figure.Figure, error) { return figure.OfAnalysis(a, xs, "overview") }
 	out["trend"] = func() (*figure.Figure, error) { return figure.OfHistory(fixture.History(), "") }
-	out["analysis-change"] = func() (*figure.Figure, error) { return figure.OfTraces(trace.Compare(a, after), nil, nil, "") }
+	out["analysis-change"] = func() (*figure.Figure, error) { return figure.OfTraces(rules.Compare(a, after), nil, nil, "") }
 	return out
 }
 

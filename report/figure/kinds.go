@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -56,8 +56,8 @@ func ofHistory() []kind[*history.Report] { return []kind[*history.Report]{{"tren
 
 // sides are a comparison, and the traces before and after where they are at hand.
 type sides struct {
-	c        *trace.Comparison
-	old, now []*trace.Index
+	c        *analyze.Comparison
+	old, now []*analyze.Index
 }
 
 func ofTraces() []kind[sides] {
@@ -180,12 +180,12 @@ func OfTuning(r *tune.Result, want string) (*Figure, error) {
 
 // OfAnalysis is OfRuns for an analysis: where the devices' time went. xs may be
 // empty: then it has no overview.
-func OfAnalysis(a *trace.Analysis, xs []*trace.Index, want string) (*Figure, error) {
+func OfAnalysis(a *analyze.Analysis, xs []*analyze.Index, want string) (*Figure, error) {
 	return pick("an analysis", ofAnalysis(), Traces{Of: a, Xs: xs}, a == nil, want)
 }
 
 // OfTraces is OfRuns for a comparison of traces. Without the traces, old and now, it has no overview.
-func OfTraces(c *trace.Comparison, old, now []*trace.Index, want string) (*Figure, error) {
+func OfTraces(c *analyze.Comparison, old, now []*analyze.Index, want string) (*Figure, error) {
 	return pick("a comparison of traces", ofTraces(), sides{c, old, now}, c == nil, want)
 }
 

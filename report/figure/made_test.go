@@ -10,7 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/figure"
 )
@@ -83,14 +84,14 @@ func TestHostileDocuments(t *testing.T) {
 	}
 	a, xs := fixture.Study(t, "item-fires.json")
 	strange := *a
-	strange.Inputs = []trace.Input{{Path: evil}}
-	strange.Steps = []trace.StepTime{{Name: "ProfilerStep#" + evil, DurNS: math.MaxInt64, StarvedNS: math.MaxInt64, Classes: map[trace.Class]int64{"x": 1, trace.GEMM: -5}}}
-	strange.Devices = []trace.DeviceAccount{{Name: evil, SpanNS: 1, StarvedNS: math.MaxInt64}}
-	for name, s := range map[string]*trace.Analysis{"strange": &strange, "empty": {}} {
+	strange.Inputs = []analyze.Input{{Path: evil}}
+	strange.Steps = []analyze.StepTime{{Name: "ProfilerStep#" + evil, DurNS: math.MaxInt64, StarvedNS: math.MaxInt64, Classes: map[model.Class]int64{"x": 1, model.GEMM: -5}}}
+	strange.Devices = []analyze.DeviceAccount{{Name: evil, SpanNS: 1, StarvedNS: math.MaxInt64}}
+	for name, s := range map[string]*analyze.Analysis{"strange": &strange, "empty": {}} {
 		for _, kind := range append(figure.Kinds(), "") {
 			f, err := figure.OfAnalysis(s, xs, kind)
 			check("analysis "+name+" "+kind, f, err)
-			f, err = figure.OfTraces(&trace.Comparison{Old: s, New: a, StepOldNS: 1, StepNewNS: math.MaxInt64, Classes: []trace.Change{{Name: evil, NewNS: math.MaxInt64}}}, nil, nil, kind)
+			f, err = figure.OfTraces(&analyze.Comparison{Old: s, New: a, StepOldNS: 1, StepNewNS: math.MaxInt64, Classes: []analyze.Change{{Name: evil, NewNS: math.MaxInt64}}}, nil, nil, kind)
 			check("traces "+name+" "+kind, f, err)
 		}
 	}

@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/rules"
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
@@ -102,19 +104,19 @@ func TestTimelineHoldsEveryOperation(t *testing.T) {
 
 func TestHostileNamesStayText(t *testing.T) {
 	const bad = `</script><script>alert(1)</script><img src=x onerror=alert(1)>`
-	tr := &trace.Trace{Path: bad, Format: trace.Kineto, Rank: -1, Names: []string{bad}, Devices: []trace.Device{{Name: bad}}}
-	tr.GPU = []trace.GPU{{Start: 0, End: 1000, Kind: trace.Kernel, Launch: -1}, {Start: 2000, End: 3000, Kind: trace.Kernel, Launch: -1}}
+	tr := &model.Trace{Path: bad, Format: model.Kineto, Rank: -1, Names: []string{bad}, Devices: []model.Device{{Name: bad}}}
+	tr.GPU = []model.GPU{{Start: 0, End: 1000, Kind: model.Kernel, Launch: -1}, {Start: 2000, End: 3000, Kind: model.Kernel, Launch: -1}}
 	tr.Finish()
-	x, err := trace.NewIndex(t.Context(), tr)
+	x, err := analyze.NewIndex(t.Context(), tr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Options{Rules: trace.Rules})
+	a, err := analyze.SummariseIndexes(t.Context(), []*analyze.Index{x}, analyze.Options{Rules: rules.Rules})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := writePage(&b)(page.Analysis(a, []*trace.Index{x})); err != nil {
+	if err := writePage(&b)(page.Analysis(a, []*analyze.Index{x})); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "<img src=x") || strings.Contains(b.String(), "<script>alert") {
@@ -125,7 +127,7 @@ func TestHostileNamesStayText(t *testing.T) {
 func TestComparisonPage(t *testing.T) {
 	old, _ := fixture.Study(t, "dataloader-stall-fires.json")
 	now, _ := fixture.Study(t, "dataloader-stall-quiet.json")
-	c := trace.Compare(old, now)
+	c := rules.Compare(old, now)
 	var b bytes.Buffer
 	if err := writePage(&b)(page.TraceComparison(c, nil, nil)); err != nil {
 		t.Fatal(err)
@@ -138,21 +140,21 @@ func TestComparisonPage(t *testing.T) {
 }
 
 func TestPageWithoutDevice(t *testing.T) {
-	tr := &trace.Trace{Path: "cpu.json", Format: trace.Kineto, Rank: -1, Names: []string{"aten::mm"}, Lanes: []trace.Lane{{Process: 1, Thread: 1}}}
+	tr := &model.Trace{Path: "cpu.json", Format: model.Kineto, Rank: -1, Names: []string{"aten::mm"}, Lanes: []model.Lane{{Process: 1, Thread: 1}}}
 	for i := range int64(4) {
-		tr.Host = append(tr.Host, trace.Host{Start: i * 1000, End: i*1000 + 900, Kind: trace.Op})
+		tr.Host = append(tr.Host, model.Host{Start: i * 1000, End: i*1000 + 900, Kind: model.Op})
 	}
 	tr.Finish()
-	x, err := trace.NewIndex(t.Context(), tr)
+	x, err := analyze.NewIndex(t.Context(), tr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Options{Rules: trace.Rules})
+	a, err := analyze.SummariseIndexes(t.Context(), []*analyze.Index{x}, analyze.Options{Rules: rules.Rules})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := writePage(&b)(page.Analysis(a, []*trace.Index{x})); err != nil {
+	if err := writePage(&b)(page.Analysis(a, []*analyze.Index{x})); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "aten::mm") {

@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
@@ -18,21 +19,21 @@ import (
 // of ordinary size that still accounts for every one of them.
 func TestTimelineStaysLight(t *testing.T) {
 	const n = 500_000
-	tr := &trace.Trace{Path: "big.json", Format: trace.Kineto, Rank: -1, Names: []string{"k0", "k1", "k2"}, Devices: []trace.Device{{ID: 0}}}
+	tr := &model.Trace{Path: "big.json", Format: model.Kineto, Rank: -1, Names: []string{"k0", "k1", "k2"}, Devices: []model.Device{{ID: 0}}}
 	for i := range int64(n) {
-		tr.GPU = append(tr.GPU, trace.GPU{Start: i * 1000, End: i*1000 + 300 + i%7*90, Name: trace.NameID(i % 3), Kind: trace.Kernel, Launch: -1, Stream: 7})
+		tr.GPU = append(tr.GPU, model.GPU{Start: i * 1000, End: i*1000 + 300 + i%7*90, Name: model.NameID(i % 3), Kind: model.Kernel, Launch: -1, Stream: 7})
 	}
 	tr.Finish()
-	x, err := trace.NewIndex(t.Context(), tr)
+	x, err := analyze.NewIndex(t.Context(), tr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Options{})
+	a, err := analyze.SummariseIndexes(t.Context(), []*analyze.Index{x}, analyze.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := writePage(&b)(page.Analysis(a, []*trace.Index{x})); err != nil {
+	if err := writePage(&b)(page.Analysis(a, []*analyze.Index{x})); err != nil {
 		t.Fatal(err)
 	}
 	if b.Len() > 3<<20 {

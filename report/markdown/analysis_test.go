@@ -6,7 +6,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/rules"
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
@@ -28,7 +28,7 @@ func TestAnalysis(t *testing.T) {
 func TestTraceComparison(t *testing.T) {
 	old, _ := fixture.Study(t, "dataloader-stall-fires.json")
 	now, _ := fixture.Study(t, "dataloader-stall-quiet.json")
-	p, err := page.TraceComparison(trace.Compare(old, now), nil, nil)
+	p, err := page.TraceComparison(rules.Compare(old, now), nil, nil)
 	out := noted(t, p, err, 0)
 	for _, want := range []string{"**the mean step took", "**dataloader-stall, gone**"} {
 		if !strings.Contains(out, want) {

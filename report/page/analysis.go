@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -25,7 +25,7 @@ const traceFooter = "Claims are upper bounds from the spans of the trace."
 
 // Analysis is what a trace says: where the devices' time went and what to change.
 // The indexes, one an input, give the timeline; without them it is left out.
-func Analysis(a *trace.Analysis, xs []*trace.Index) (*Page, error) {
+func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 	if a == nil {
 		return nil, view.ErrNoRun("an analysis")
 	}
@@ -81,7 +81,7 @@ func countCell(n int) Cell { return Cell{Text: fmt.Sprint(n), Value: float64(n),
 const titleWidth = 80
 
 // analysisTitle names the files, of many the first.
-func analysisTitle(a *trace.Analysis) string {
+func analysisTitle(a *analyze.Analysis) string {
 	n := len(a.Inputs)
 	switch {
 	case n == 0:
@@ -99,7 +99,7 @@ func analysisTitle(a *trace.Analysis) string {
 }
 
 // stepMeta says how long the mean step is, of how many, and how they were found.
-func stepMeta(a *trace.Analysis) []string {
+func stepMeta(a *analyze.Analysis) []string {
 	if a.Step.Count == 0 {
 		return []string{"recording window " + gpuprof.FormatNS(a.Step.NS) + " (no steps found)"}
 	}
@@ -108,14 +108,14 @@ func stepMeta(a *trace.Analysis) []string {
 		step += fmt.Sprintf(" (%s to %s)", gpuprof.FormatNS(a.Step.MinNS), gpuprof.FormatNS(a.Step.MaxNS))
 	}
 	source := view.Cut(a.StepSource, 60)
-	if slices.ContainsFunc(a.Steps, func(s trace.StepTime) bool { return s.Dropped }) {
+	if slices.ContainsFunc(a.Steps, func(s analyze.StepTime) bool { return s.Dropped }) {
 		source += ", the first left out"
 	}
 	return []string{step, view.Plural(a.Step.Count, "step") + " (" + source + ")"}
 }
 
 // stepTitle names the time that the parts of a table add up to.
-func stepTitle(a *trace.Analysis) string {
+func stepTitle(a *analyze.Analysis) string {
 	if a.Step.Count == 0 {
 		return "window"
 	}
@@ -123,7 +123,7 @@ func stepTitle(a *trace.Analysis) string {
 }
 
 // inputName tells the inputs of one job apart.
-func inputName(a *trace.Analysis, input int) string {
+func inputName(a *analyze.Analysis, input int) string {
 	if input < len(a.Inputs) && a.Inputs[input].Rank >= 0 {
 		return fmt.Sprintf("rank %d", a.Inputs[input].Rank)
 	}
@@ -131,10 +131,10 @@ func inputName(a *trace.Analysis, input int) string {
 }
 
 // accountTable is a row for each device: where its time goes in the mean step.
-func accountTable(a *trace.Analysis) Table {
+func accountTable(a *analyze.Analysis) Table {
 	t := Table{Name: "Table of devices", Noun: "device", Caption: "Shares of the " + stepTitle(a) + "; the kernels are those of the whole recording.",
 		Columns: []Column{{Title: "device", Left: true}, {Title: stepTitle(a)}, {Title: "busy"}}}
-	for i, part := range new(trace.Parts).Idle() {
+	for i, part := range new(analyze.Parts).Idle() {
 		t.Columns = append(t.Columns, Column{Title: part.Name, Drop: max(i-1, 0)})
 	}
 	t.Columns = append(t.Columns, Column{Title: "kernels", Drop: 4}, Column{Title: "with a known launch", In: HTML})
@@ -159,7 +159,7 @@ func accountTable(a *trace.Analysis) Table {
 }
 
 // accountCharts is a bar for each device.
-func accountCharts(a *trace.Analysis) []Block {
+func accountCharts(a *analyze.Analysis) []Block {
 	whole := "the mean step of " + gpuprof.FormatNS(a.Step.NS)
 	if a.Step.Count == 0 {
 		whole = "the recording window of " + gpuprof.FormatNS(a.Step.NS)
@@ -173,7 +173,7 @@ func accountCharts(a *trace.Analysis) []Block {
 
 // classTable is what the mean step is made of, with the kernel that took most of each
 // class. The rows add up to the step.
-func classTable(a *trace.Analysis) Table {
+func classTable(a *analyze.Analysis) Table {
 	t := Table{Name: "Parts of the " + stepTitle(a), Noun: "part", Columns: []Column{{Title: "of the " + stepTitle(a), Left: true}, {Title: "time"}, {Title: "share"}, {Title: "most of it", Left: true, Remark: true, Drop: 1, Least: 20}}}
 	if len(a.Devices) == 0 {
 		return t
@@ -190,11 +190,11 @@ func large(part, whole int64) bool { return whole > 0 && float64(part) >= largeS
 // largeShare is the share of a step from which a part is large.
 const largeShare = 0.01
 
-func stepNote(a *trace.Analysis) string {
+func stepNote(a *analyze.Analysis) string {
 	return "A step begins on the host, or when the device has done the work of the steps before, and lasts until the last operation launched in it has ended; the mean is " + gpuprof.FormatNS(a.Step.NS) + "."
 }
 
-func rankTable(a *trace.Analysis) Table {
+func rankTable(a *analyze.Analysis) Table {
 	t := Table{Noun: "rank", Caption: "Times " + a.PerStep() + ". Communication is exposed where nothing is computed. The rank that waits least in it is the one the others wait for.",
 		Columns: append(numbers("rank", stepTitle(a), "compute", "communication", "exposed", "idle"), Column{Left: true})}
 	if len(a.Ranks) < 2 {
@@ -220,7 +220,7 @@ func totals(what string, columns ...Column) Table {
 	return Table{Noun: strings.TrimSuffix(what, "s"), Caption: wholeRecording, Columns: columns, Max: [3]int{0, 0, traceRows}, More: "%d more " + what + " are in the data.", In: HTML}
 }
 
-func kernelTable(a *trace.Analysis) Table {
+func kernelTable(a *analyze.Analysis) Table {
 	t := totals("kernels", append(numbers("name", "class", "count", "time", "share", "median"), Column{Title: "operator", Left: true})...)
 	t.Columns[1].Left = true
 	var whole int64
@@ -235,13 +235,13 @@ func kernelTable(a *trace.Analysis) Table {
 
 // operatorTable lists operators by device time. Where no device was recorded it
 // stands in for the classes, by the host's own time.
-func operatorTable(a *trace.Analysis) Table {
+func operatorTable(a *analyze.Analysis) Table {
 	t := totals("operators", append(numbers("operator", "self, "+a.PerStep()), onlyHTML(numbers("calls", "device", "host, self", "host", "call site"))...)...)
 	t.Columns[len(t.Columns)-1].Left = true
 	ops := a.Operators
 	if len(a.Devices) == 0 {
 		t.In, t.Max[0], t.Max[1], t.More = 0, operatorRows, operatorRows, "%d more operators in --format json"
-		ops = slices.SortedStableFunc(slices.Values(ops), func(x, y trace.OperatorTime) int { return cmp.Compare(y.StepSelfNS, x.StepSelfNS) })
+		ops = slices.SortedStableFunc(slices.Values(ops), func(x, y analyze.OperatorTime) int { return cmp.Compare(y.StepSelfNS, x.StepSelfNS) })
 	}
 	for _, o := range ops {
 		t.Rows = append(t.Rows, Row{Cells: append([]Cell{{Text: view.Cut(o.Name, 70)}, span(o.StepSelfNS)}, operatorCells(o)...)})
@@ -249,7 +249,7 @@ func operatorTable(a *trace.Analysis) Table {
 	return t
 }
 
-func moduleTable(a *trace.Analysis) Table {
+func moduleTable(a *analyze.Analysis) Table {
 	t := totals("modules", numbers("name", "calls", "device", "host, self", "host", "call site")...)
 	t.Columns[len(t.Columns)-1].Left = true
 	for _, o := range a.Modules {
@@ -258,11 +258,11 @@ func moduleTable(a *trace.Analysis) Table {
 	return t
 }
 
-func operatorCells(o trace.OperatorTime) []Cell {
+func operatorCells(o analyze.OperatorTime) []Cell {
 	return []Cell{countCell(o.Count), span(o.GPUNS), span(o.SelfNS), span(o.HostNS), {Text: view.CutPlace(o.Where, 60)}}
 }
 
-func copyTable(a *trace.Analysis) Table {
+func copyTable(a *analyze.Analysis) Table {
 	t := totals("kinds", numbers("kind", "count", "bytes", "on the device", "in the host's calls", "rate")...)
 	for _, name := range slices.Sorted(maps.Keys(a.Copies)) {
 		c := a.Copies[name]
@@ -278,7 +278,7 @@ func copyTable(a *trace.Analysis) Table {
 	return t
 }
 
-func syncTable(a *trace.Analysis) Table {
+func syncTable(a *analyze.Analysis) Table {
 	t := totals("calls", numbers("call", "count", "host time")...)
 	for _, name := range slices.Sorted(maps.Keys(a.Syncs)) {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(name, 60)}, countCell(a.Syncs[name].Count), span(a.Syncs[name].HostNS)}})
@@ -286,7 +286,7 @@ func syncTable(a *trace.Analysis) Table {
 	return t
 }
 
-func inputTable(a *trace.Analysis) Table {
+func inputTable(a *analyze.Analysis) Table {
 	t := Table{Columns: numbers("file", "kind", "events", "rank"), In: HTML}
 	for _, in := range a.Inputs {
 		rank := view.None

@@ -5,13 +5,13 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
 // traceFindingList is a finding for each rule where it claims most: the ranks of one
 // job mostly share their problems. A page has the others too.
-func traceFindingList(a *trace.Analysis) (findings Block, verdict string) {
+func traceFindingList(a *analyze.Analysis) (findings Block, verdict string) {
 	if len(a.Findings) == 0 {
 		return nil, a.Bound.Text
 	}
@@ -50,7 +50,7 @@ func traceFindingList(a *trace.Analysis) (findings Block, verdict string) {
 }
 
 // findingsLead sums up the findings; where some claim time, only a page needs it.
-func findingsLead(a *trace.Analysis, verdict string) Block {
+func findingsLead(a *analyze.Analysis, verdict string) Block {
 	t := Text{S: verdict, As: Lead}
 	if !a.Bound.Nothing {
 		t.In = HTML

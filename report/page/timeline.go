@@ -5,7 +5,8 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -48,8 +49,8 @@ const (
 )
 
 // timelineOf is the timeline of all inputs; nil where they have nothing to draw.
-func timelineOf(a *trace.Analysis, xs []*trace.Index) Block {
-	if !slices.ContainsFunc(xs, func(x *trace.Index) bool {
+func timelineOf(a *analyze.Analysis, xs []*analyze.Index) Block {
+	if !slices.ContainsFunc(xs, func(x *analyze.Index) bool {
 		return x.Span.Len() > 0 && (len(x.Steps) > 0 || len(x.Devices) > 0 || drawsHost(x))
 	}) {
 		return nil
@@ -58,7 +59,7 @@ func timelineOf(a *trace.Analysis, xs []*trace.Index) Block {
 }
 
 // drawTimeline lays out every input's rows and thins them to what a page can hold.
-func drawTimeline(a *trace.Analysis, xs []*trace.Index) (timelineData, string) {
+func drawTimeline(a *analyze.Analysis, xs []*analyze.Index) (timelineData, string) {
 	tones := view.ClassTones()
 	var rows []boxRow
 	var span int64
@@ -97,7 +98,7 @@ func drawTimeline(a *trace.Analysis, xs []*trace.Index) (timelineData, string) {
 }
 
 // claimsOf are the findings of an input that say where the time is that they claim.
-func claimsOf(a *trace.Analysis, input int) []claimed {
+func claimsOf(a *analyze.Analysis, input int) []claimed {
 	var out []claimed
 	for i, spans := range a.Claimed {
 		if f := &a.Findings[i]; f.Input == input && len(spans) > 0 {
@@ -110,10 +111,10 @@ func claimsOf(a *trace.Analysis, input int) []claimed {
 // claimed is where the time is that a rule's finding claims.
 type claimed struct {
 	rule  string
-	spans []trace.Span
+	spans []model.Span
 }
 
-func toneNames(tones map[trace.Class]int) (vars, ink, labels []string) {
+func toneNames(tones map[model.Class]int) (vars, ink, labels []string) {
 	vars, ink, labels = make([]string, toneCount), make([]string, toneCount), make([]string, toneCount)
 	for i := range view.MaxTones {
 		vars[i], ink[i] = fmt.Sprintf("t%d", i), fmt.Sprintf("o%d", i)

@@ -5,14 +5,15 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
 // rowsOf are the rows of one input: steps, the host's ranges and calls, then
 // for each device its idle states and its streams, then what findings claim. Times are
 // from the start of the recording.
-func rowsOf(x *trace.Index, claims []claimed, prefix string, tones map[trace.Class]int) []boxRow {
+func rowsOf(x *analyze.Index, claims []claimed, prefix string, tones map[model.Class]int) []boxRow {
 	origin := x.Span.Start
 	var out []boxRow
 	add := func(name string, r *rowBuilder) {
@@ -48,7 +49,7 @@ func rowsOf(x *trace.Index, claims []claimed, prefix string, tones map[trace.Cla
 
 // hostRows are the outermost operators and ranges of the main thread below
 // the step, and its calls of the driver.
-func hostRows(x *trace.Index, origin int64) (ranges, calls *rowBuilder) {
+func hostRows(x *analyze.Index, origin int64) (ranges, calls *rowBuilder) {
 	ranges, calls = &rowBuilder{}, &rowBuilder{}
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
@@ -57,12 +58,12 @@ func hostRows(x *trace.Index, origin int64) (ranges, calls *rowBuilder) {
 		}
 		b := box{from: h.Start - origin, to: h.End - origin, name: x.T.Name(h.Name), count: 1, tone: toneHost}
 		switch h.Kind {
-		case trace.API:
-			if x.Call(int32(i)) == trace.CallSync {
+		case model.API:
+			if x.Call(int32(i)) == model.CallSync {
 				b.tone = toneWait
 			}
 			calls.add(b)
-		case trace.Op, trace.Annotation:
+		case model.Op, model.Annotation:
 			if outermost(x, int32(i)) {
 				ranges.add(b)
 			}
@@ -72,22 +73,22 @@ func hostRows(x *trace.Index, origin int64) (ranges, calls *rowBuilder) {
 }
 
 // outermost says that a host event lies in no operator and no range.
-func outermost(x *trace.Index, host int32) bool {
-	return x.Up(host, func(o *trace.Host) bool { return o.Kind == trace.Op || o.Kind == trace.Annotation }) < 0
+func outermost(x *analyze.Index, host int32) bool {
+	return x.Up(host, func(o *model.Host) bool { return o.Kind == model.Op || o.Kind == model.Annotation }) < 0
 }
 
 // drawsHost says whether hostRows has a box.
-func drawsHost(x *trace.Index) bool {
-	return slices.ContainsFunc(x.T.Host, func(h trace.Host) bool {
-		return h.Lane == x.Main && h.End > h.Start && (h.Kind == trace.API || h.Kind == trace.Op || h.Kind == trace.Annotation)
+func drawsHost(x *analyze.Index) bool {
+	return slices.ContainsFunc(x.T.Host, func(h model.Host) bool {
+		return h.Lane == x.Main && h.End > h.Start && (h.Kind == model.API || h.Kind == model.Op || h.Kind == model.Annotation)
 	})
 }
 
 // idleRow is what a device does while it is idle. The states are disjoint, so the next
 // box is the earliest of the next of each.
-func idleRow(d *trace.DeviceTime, origin int64) *rowBuilder {
+func idleRow(d *analyze.DeviceTime, origin int64) *rowBuilder {
 	states := []struct {
-		spans trace.Spans
+		spans model.Spans
 		tone  int
 		name  string
 	}{{d.Starved, toneStarved, "starved"}, {d.Queued, toneQueued, "queued"}, {d.Unknown, toneUnknown, "unknown"}}
@@ -109,7 +110,7 @@ func idleRow(d *trace.DeviceTime, origin int64) *rowBuilder {
 }
 
 // streamRows are the operations of a device, by stream.
-func streamRows(x *trace.Index, d *trace.DeviceTime, origin int64, tones map[trace.Class]int) map[int64]*rowBuilder {
+func streamRows(x *analyze.Index, d *analyze.DeviceTime, origin int64, tones map[model.Class]int) map[int64]*rowBuilder {
 	out := map[int64]*rowBuilder{}
 	for _, g := range d.Ops {
 		e := &x.T.GPU[g]

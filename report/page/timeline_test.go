@@ -10,8 +10,9 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
-	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/rules"
 )
 
 // thinnedWhole is thin of rows that were held whole.
@@ -87,17 +88,17 @@ func TestTimelineIsDrawnWhereItIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := trace.NewIndex(t.Context(), tr)
+	x, err := analyze.NewIndex(t.Context(), tr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Options{Rules: trace.Rules, Tool: gpuprof.Tool{}})
+	a, err := analyze.SummariseIndexes(t.Context(), []*analyze.Index{x}, analyze.Options{Rules: rules.Rules, Tool: gpuprof.Tool{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	p, err := Analysis(a, []*trace.Index{x})
+	p, err := Analysis(a, []*analyze.Index{x})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -15,7 +15,7 @@ const classChanges = 18
 
 // TraceComparison is what changed between two analyses of one program. The indexes, one an
 // input of either side, give the traces on one axis of time; without them it is left out.
-func TraceComparison(c *trace.Comparison, old, now []*trace.Index) (*Page, error) {
+func TraceComparison(c *analyze.Comparison, old, now []*analyze.Index) (*Page, error) {
 	if c == nil {
 		return nil, view.ErrNoRun("a comparison of traces")
 	}
@@ -59,7 +59,7 @@ func changeText(old, now int64) string {
 	return fmt.Sprintf("%s %s (%s)", gpuprof.FormatNS(change), word, view.Percent(float64(change)/float64(old)))
 }
 
-func changeTable(title string, changes []trace.Change, rows int) Table {
+func changeTable(title string, changes []analyze.Change, rows int) Table {
 	name := "Times " + title
 	if !strings.HasPrefix(title, "of ") {
 		name = "Times by " + title

@@ -10,7 +10,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -34,11 +35,11 @@ const (
 // Times count from the first event of all inputs when their recordings
 // overlap, as those of one job's ranks do, else from each input's own first
 // event; base_ns in otherData is what was taken off.
-func WriteAnalysis(w io.Writer, a *trace.Analysis, xs []*trace.Index) error {
+func WriteAnalysis(w io.Writer, a *analyze.Analysis, xs []*analyze.Index) error {
 	if a == nil || len(a.Inputs) == 0 {
 		return fmt.Errorf("writing a Perfetto trace: the analysis has no input")
 	}
-	xs = append(slices.Clone(xs), make([]*trace.Index, len(a.Inputs))...)[:len(a.Inputs)]
+	xs = append(slices.Clone(xs), make([]*analyze.Index, len(a.Inputs))...)[:len(a.Inputs)]
 	base := bases(a, xs)
 	e := newEncoder(w, []arg{
 		{"kind", document.Timeline},
@@ -55,7 +56,7 @@ func WriteAnalysis(w io.Writer, a *trace.Analysis, xs []*trace.Index) error {
 }
 
 // bases is what to take off the times of each input.
-func bases(a *trace.Analysis, xs []*trace.Index) []int64 {
+func bases(a *analyze.Analysis, xs []*analyze.Index) []int64 {
 	out := make([]int64, len(a.Inputs))
 	latest, earliestEnd, first := int64(math.MinInt64), int64(math.MaxInt64), int64(math.MaxInt64)
 	for i := range a.Inputs {
@@ -72,11 +73,11 @@ func bases(a *trace.Analysis, xs []*trace.Index) []int64 {
 }
 
 // extent is the time an input covers.
-func extent(a *trace.Analysis, x *trace.Index, input int) trace.Span {
+func extent(a *analyze.Analysis, x *analyze.Index, input int) model.Span {
 	if x != nil {
 		return x.Span
 	}
-	s := trace.Span{Start: math.MaxInt64, End: math.MinInt64}
+	s := model.Span{Start: math.MaxInt64, End: math.MinInt64}
 	add := func(start, end int64) { s.Start, s.End = min(s.Start, start), max(s.End, end) }
 	for _, st := range a.Steps {
 		if st.Input == input {
@@ -91,7 +92,7 @@ func extent(a *trace.Analysis, x *trace.Index, input int) trace.Span {
 		}
 	}
 	if s.End < s.Start {
-		return trace.Span{}
+		return model.Span{}
 	}
 	return s
 }
@@ -99,15 +100,15 @@ func extent(a *trace.Analysis, x *trace.Index, input int) trace.Span {
 // drawing writes one input.
 type drawing struct {
 	e     *encoder
-	a     *trace.Analysis
-	x     *trace.Index
+	a     *analyze.Analysis
+	x     *analyze.Index
 	input int
 	base  int64
 }
 
 // mark is a slice of a row.
 type mark struct {
-	trace.Span
+	model.Span
 	name string
 	args []arg
 }
@@ -138,7 +139,7 @@ func (d *drawing) write() {
 	}
 }
 
-func deviceName(x *trace.Index, device int) string {
+func deviceName(x *analyze.Index, device int) string {
 	if device < 0 || device >= len(x.T.Devices) {
 		return fmt.Sprintf("GPU %d", device)
 	}
@@ -185,7 +186,7 @@ func (d *drawing) steps() {
 		if s.Input != d.input {
 			continue
 		}
-		m := &mark{Span: trace.Span{Start: s.StartNS, End: s.StartNS + max(s.DurNS, 0)}, name: view.Cut(s.Name, textLimit), args: []arg{
+		m := &mark{Span: model.Span{Start: s.StartNS, End: s.StartNS + max(s.DurNS, 0)}, name: view.Cut(s.Name, textLimit), args: []arg{
 			{"on the host", gpuprof.FormatNS(s.HostDurNS)}, {"busy", gpuprof.FormatNS(s.BusyNS)}, {"kernels", gpuprof.FormatNS(s.KernelNS)},
 			{"starved", gpuprof.FormatNS(s.StarvedNS)}, {"queued", gpuprof.FormatNS(s.QueuedNS)}, {"unknown", gpuprof.FormatNS(s.UnknownNS)}}}
 		if s.LoaderNS > 0 {
@@ -200,13 +201,13 @@ func (d *drawing) steps() {
 }
 
 // device is the row of a device: what it was at every instant of its window.
-func (d *drawing) device(t *trace.DeviceTime) []*mark {
+func (d *drawing) device(t *analyze.DeviceTime) []*mark {
 	var out []*mark
 	for _, s := range t.Busy {
 		out = append(out, &mark{Span: s, name: "busy"})
 	}
 	for _, gap := range []struct {
-		spans trace.Spans
+		spans model.Spans
 		name  string
 		says  string
 	}{
@@ -231,7 +232,7 @@ func (d *drawing) device(t *trace.DeviceTime) []*mark {
 
 // around says what the device did before a gap, what ended it, and from
 // which operator and call that came.
-func (d *drawing) around(t *trace.DeviceTime, gap trace.Span) []arg {
+func (d *drawing) around(t *analyze.DeviceTime, gap model.Span) []arg {
 	var out []arg
 	ops := d.x.T.GPU
 	next, _ := slices.BinarySearchFunc(t.Ops, gap.End, func(i int32, at int64) int { return cmp.Compare(ops[i].Start, at) })
@@ -257,7 +258,7 @@ func (d *drawing) around(t *trace.DeviceTime, gap trace.Span) []arg {
 }
 
 // finding is a row with the time a finding claims.
-func (d *drawing) finding(tid int, f *gpuprof.Finding, spans []trace.Span) int {
+func (d *drawing) finding(tid int, f *gpuprof.Finding, spans []model.Span) int {
 	args := []arg{{"title", f.Title}, {"severity", f.Severity}, {"change", f.PyTorch}, {"command", f.Command}}
 	first := slices.Clone(args)
 	for _, k := range slices.Sorted(maps.Keys(f.Evidence)) {
@@ -274,7 +275,7 @@ func (d *drawing) finding(tid int, f *gpuprof.Finding, spans []trace.Span) int {
 		name += ": up to " + gpuprof.FormatNS(f.ClaimNS)
 	}
 	var marks []*mark
-	for i, s := range trace.UnionOf(slices.Clone(spans)) {
+	for i, s := range model.UnionOf(slices.Clone(spans)) {
 		m := &mark{Span: s, name: view.Cut(f.Rule, 60), args: args}
 		if i == 0 {
 			m.args = first // once: it is the same everywhere

@@ -7,49 +7,50 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 // recorded is a trace with two steps: a kernel the device had to wait for, one
 // that waited for the device, and one that nobody is known to have launched.
-func recorded(offset int64) *trace.Trace {
-	tr := &trace.Trace{Path: "made <up>.json", Format: trace.Kineto, Rank: 1,
+func recorded(offset int64) *model.Trace {
+	tr := &model.Trace{Path: "made <up>.json", Format: model.Kineto, Rank: 1,
 		Names:   []string{"ProfilerStep#1", "aten::mm", "cudaLaunchKernel", "gemm", "ProfilerStep#2"},
-		Lanes:   []trace.Lane{{Process: 7, Thread: 7}},
-		Devices: []trace.Device{{ID: 3, Name: "Made-up GPU"}}}
-	host := func(kind trace.Kind, name trace.NameID, start, end, corr int64) {
-		tr.Host = append(tr.Host, trace.Host{Start: offset + start, End: offset + end, Kind: kind, Name: name, Corr: corr})
+		Lanes:   []model.Lane{{Process: 7, Thread: 7}},
+		Devices: []model.Device{{ID: 3, Name: "Made-up GPU"}}}
+	host := func(kind model.Kind, name model.NameID, start, end, corr int64) {
+		tr.Host = append(tr.Host, model.Host{Start: offset + start, End: offset + end, Kind: kind, Name: name, Corr: corr})
 	}
 	gpu := func(start, end, corr int64) {
-		tr.GPU = append(tr.GPU, trace.GPU{Start: offset + start, End: offset + end, Kind: trace.Kernel, Name: 3, Corr: corr, Process: 7})
+		tr.GPU = append(tr.GPU, model.GPU{Start: offset + start, End: offset + end, Kind: model.Kernel, Name: 3, Corr: corr, Process: 7})
 	}
-	host(trace.Step, 0, 0, 1001, 0)
-	host(trace.Op, 1, 10, 90, 0)
-	host(trace.API, 2, 20, 30, 1)
+	host(model.Step, 0, 0, 1001, 0)
+	host(model.Op, 1, 10, 90, 0)
+	host(model.API, 2, 20, 30, 1)
 	gpu(40, 140, 1)
-	host(trace.Op, 1, 500, 590, 0)
-	host(trace.API, 2, 520, 530, 2)
+	host(model.Op, 1, 500, 590, 0)
+	host(model.API, 2, 520, 530, 2)
 	gpu(600, 700, 2) // starved from 140 to 520, queued from 520 to 600
 	gpu(800, 900, 0) // unknown from 700 to 800
-	host(trace.Step, 4, 1001, 2000, 0)
-	host(trace.API, 2, 1020, 1030, 3)
+	host(model.Step, 4, 1001, 2000, 0)
+	host(model.API, 2, 1020, 1030, 3)
 	gpu(1100, 1903, 3)
 	tr.Events = len(tr.Host) + len(tr.GPU)
 	tr.Finish()
 	return tr
 }
 
-func analysed(t *testing.T, traces ...*trace.Trace) (*trace.Analysis, []*trace.Index) {
+func analysed(t *testing.T, traces ...*model.Trace) (*analyze.Analysis, []*analyze.Index) {
 	t.Helper()
-	var xs []*trace.Index
+	var xs []*analyze.Index
 	for _, tr := range traces {
-		x, err := trace.NewIndex(t.Context(), tr)
+		x, err := analyze.NewIndex(t.Context(), tr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		xs = append(xs, x)
 	}
-	a, err := trace.SummariseIndexes(t.Context(), xs, trace.Options{})
+	a, err := analyze.SummariseIndexes(t.Context(), xs, analyze.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,11 +60,11 @@ func analysed(t *testing.T, traces ...*trace.Trace) (*trace.Analysis, []*trace.I
 			Evidence: map[string]any{"copies": 2}, Sites: []gpuprof.Site{{Where: "train.py:7", Count: 2, NS: 380}}},
 		{Rule: "no-tf32", Severity: gpuprof.Note, Title: "nothing to draw"},
 	}
-	a.Claimed = [][]trace.Span{{{Start: start + 300, End: start + 520}, {Start: start + 140, End: start + 300}, {Start: start + 200, End: start + 310}}, nil}
+	a.Claimed = [][]model.Span{{{Start: start + 300, End: start + 520}, {Start: start + 140, End: start + 300}, {Start: start + 200, End: start + 310}}, nil}
 	return a, xs
 }
 
-func renderAnalysis(t *testing.T, a *trace.Analysis, xs []*trace.Index) []byte {
+func renderAnalysis(t *testing.T, a *analyze.Analysis, xs []*analyze.Index) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := WriteAnalysis(&b, a, xs); err != nil {
@@ -119,7 +120,7 @@ func TestAnalysisAccount(t *testing.T) {
 
 // TestAnalysisRanks: recordings that overlap share a clock, others do not.
 func TestAnalysisRanks(t *testing.T) {
-	starts := func(traces ...*trace.Trace) map[int]int64 {
+	starts := func(traces ...*model.Trace) map[int]int64 {
 		a, xs := analysed(t, traces...)
 		out := map[int]int64{}
 		for _, e := range check(t, renderAnalysis(t, a, xs)).Events {
@@ -153,7 +154,7 @@ func TestAnalysisParts(t *testing.T) {
 	if want := "ProfilerStep#1 ProfilerStep#2 hidden-sync "; names != want {
 		t.Errorf("slices %q, want %q", names, want)
 	}
-	check(t, renderAnalysis(t, &trace.Analysis{Inputs: []trace.Input{{Path: "empty", Rank: -1}}}, nil))
+	check(t, renderAnalysis(t, &analyze.Analysis{Inputs: []analyze.Input{{Path: "empty", Rank: -1}}}, nil))
 	if err := WriteAnalysis(io.Discard, nil, nil); err == nil {
 		t.Error("no analysis is no error")
 	}
@@ -167,9 +168,9 @@ func TestAnalysisParts(t *testing.T) {
 func TestAnalysisMany(t *testing.T) {
 	a, _ := analysed(t, recorded(epoch))
 	a.Findings = a.Findings[:1]
-	a.Claimed = make([][]trace.Span, 1)
+	a.Claimed = make([][]model.Span, 1)
 	for i := range int64(maxSlices + 5000) {
-		a.Claimed[0] = append(a.Claimed[0], trace.Span{Start: epoch + 10*i, End: epoch + 10*i + 1 + i%2})
+		a.Claimed[0] = append(a.Claimed[0], model.Span{Start: epoch + 10*i, End: epoch + 10*i + 1 + i%2})
 	}
 	b := renderAnalysis(t, a, nil)
 	// Counted rather than decoded: a hundred thousand events are dear to decode.

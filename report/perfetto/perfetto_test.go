@@ -18,8 +18,9 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
-	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -203,7 +204,7 @@ func TestRoundTrip(t *testing.T) {
 				}
 			}
 			for i := range tr.Host {
-				if h := &tr.Host[i]; h.Kind == trace.Op {
+				if h := &tr.Host[i]; h.Kind == model.Op {
 					gotHost = append(gotHost, fmt.Sprint(tr.Name(h.Name), h.Start, h.Dur()))
 				}
 			}
@@ -226,7 +227,7 @@ func TestRoundTrip(t *testing.T) {
 			if launched == 0 {
 				t.Error("no operation has a launch")
 			}
-			x, err := trace.NewIndex(t.Context(), tr)
+			x, err := analyze.NewIndex(t.Context(), tr)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -238,7 +239,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // runStart is when the first span of a run is in the file.
-func runStart(t *testing.T, tr *trace.Trace, run int) int64 {
+func runStart(t *testing.T, tr *model.Trace, run int) int64 {
 	t.Helper()
 	start := int64(math.MaxInt64)
 	for i := range tr.Host {
@@ -274,15 +275,15 @@ func TestTotals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := trace.NewIndex(t.Context(), tr)
+	x, err := analyze.NewIndex(t.Context(), tr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Options{})
+	a, err := analyze.SummariseIndexes(t.Context(), []*analyze.Index{x}, analyze.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var busy []trace.Span
+	var busy []model.Span
 	want, got := map[string]int64{}, map[string]int64{}
 	for _, s := range r.ExampleStep {
 		start, dur := int64(math.Round(s.StartS*1e9)), int64(math.Round(s.DurS*1e9))
@@ -292,7 +293,7 @@ func TestTotals(t *testing.T) {
 		case s.Lane == "host":
 			want["operator "+s.Stage] += dur
 		default:
-			busy = append(busy, trace.Span{Start: start, End: start + dur})
+			busy = append(busy, model.Span{Start: start, End: start + dur})
 			if _, bytes := copyName(r, s.Stage); bytes > 0 {
 				want["bytes"], want["copies"] = want["bytes"]+bytes, want["copies"]+dur
 			} else {
@@ -300,7 +301,7 @@ func TestTotals(t *testing.T) {
 			}
 		}
 	}
-	want["busy"] = trace.UnionOf(busy).Total()
+	want["busy"] = model.UnionOf(busy).Total()
 	want["step"] = stepLength(r)
 	for _, o := range a.Operators {
 		got["operator "+o.Name] = o.HostNS

@@ -7,7 +7,8 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
@@ -17,7 +18,7 @@ import (
 // the call that launched, and the kernel. Device time and launches sit on the
 // kernel, host time on each event for what no event inside it covers. tool is
 // the version of gpuprof that writes.
-func WriteTrace(w io.Writer, xs []*trace.Index, tool string) error {
+func WriteTrace(w io.Writer, xs []*analyze.Index, tool string) error {
 	p := &profile.Profile{
 		SampleType: []*profile.ValueType{
 			{Type: "device_time", Unit: "nanoseconds"}, {Type: "host_time", Unit: "nanoseconds"}, {Type: "launches", Unit: "count"},
@@ -50,7 +51,7 @@ type traceBuilder struct {
 // times are one node, so the profile stays as large as the program.
 type node struct {
 	parent int32 // -1 none
-	name   trace.NameID
+	name   model.NameID
 	device int32 // for a kernel, the device's index plus one; else 0
 }
 
@@ -59,7 +60,7 @@ type stackValues struct{ device, host, launches int64 }
 // A profile lists the frames of every stack. What lies deeper is folded into what is
 // around it, and sooner in a trace with too many frames in all.
 const (
-	deepFrames = trace.Deepest / 2
+	deepFrames = analyze.Deepest / 2
 	mostFrames = 16 << 20
 	fewFrames  = 64
 )
@@ -88,7 +89,7 @@ func (f *folded) id(n node) int32 {
 }
 
 // newFolded folds host events that lie deeper than a limit into what is around them.
-func newFolded(x *trace.Index, limit int) *folded {
+func newFolded(x *analyze.Index, limit int) *folded {
 	f := &folded{ids: map[node]int32{}, of: make([]int32, len(x.T.Host))}
 	// Parents come before what they enclose, so one pass resolves every stack.
 	for i := range x.T.Host {
@@ -99,7 +100,7 @@ func newFolded(x *trace.Index, limit int) *folded {
 		}
 		f.of[i] = up
 		switch {
-		case h.Kind == trace.Step || h.Kind == trace.Instant: // a frame a step would split every stack
+		case h.Kind == model.Step || h.Kind == model.Instant: // a frame a step would split every stack
 			continue
 		case up >= 0 && f.depth[up] >= limit:
 			continue
@@ -114,7 +115,7 @@ func newFolded(x *trace.Index, limit int) *folded {
 	return f
 }
 
-func (b *traceBuilder) add(x *trace.Index, several bool) {
+func (b *traceBuilder) add(x *analyze.Index, several bool) {
 	f := newFolded(x, deepFrames)
 	if f.frames > mostFrames {
 		f = newFolded(x, fewFrames)
@@ -144,7 +145,7 @@ func (b *traceBuilder) add(x *trace.Index, several bool) {
 
 // sample adds a stack, innermost frame first as pprof wants it. Clocks of
 // nested events can disagree by a few nanoseconds; less than nothing is nothing.
-func (b *traceBuilder) sample(x *trace.Index, nodes []node, k int32, v stackValues, rank []string) {
+func (b *traceBuilder) sample(x *analyze.Index, nodes []node, k int32, v stackValues, rank []string) {
 	v.host = max(v.host, 0)
 	if v == (stackValues{}) {
 		return

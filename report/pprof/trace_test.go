@@ -9,11 +9,12 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/report/pprof"
 )
 
-func stacks(t *testing.T, xs ...*trace.Index) *profile.Profile {
+func stacks(t *testing.T, xs ...*analyze.Index) *profile.Profile {
 	t.Helper()
 	var b bytes.Buffer
 	if err := pprof.WriteTrace(&b, xs, "v0-test"); err != nil {
@@ -41,7 +42,7 @@ func TestTraceProfileAddsUp(t *testing.T) {
 	}
 	for i := range xs[0].T.Host {
 		h := &xs[0].T.Host[i]
-		counted := func(h *trace.Host) bool { return h.Kind != trace.Step && h.Kind != trace.Instant }
+		counted := func(h *model.Host) bool { return h.Kind != model.Step && h.Kind != model.Instant }
 		if counted(h) && xs[0].Up(int32(i), counted) < 0 {
 			wantHost += h.Dur()
 		}
@@ -52,12 +53,12 @@ func TestTraceProfileAddsUp(t *testing.T) {
 }
 
 func TestTraceStacksNest(t *testing.T) {
-	tr := &trace.Trace{Path: "s.json", Rank: -1, Names: []string{"train.py(12): step", "aten::mm", "cudaLaunchKernel", "gemm_kernel"},
-		Lanes: []trace.Lane{{Process: 1, Thread: 1}}, Devices: []trace.Device{{ID: 3}}}
-	tr.Host = []trace.Host{{Start: 0, End: 100, Kind: trace.Python, Name: 0}, {Start: 10, End: 90, Kind: trace.Op, Name: 1}, {Start: 20, End: 30, Kind: trace.API, Name: 2, Corr: 7}}
-	tr.GPU = []trace.GPU{{Start: 50, End: 80, Corr: 7, Name: 3, Kind: trace.Kernel, Process: 1}}
+	tr := &model.Trace{Path: "s.json", Rank: -1, Names: []string{"train.py(12): step", "aten::mm", "cudaLaunchKernel", "gemm_kernel"},
+		Lanes: []model.Lane{{Process: 1, Thread: 1}}, Devices: []model.Device{{ID: 3}}}
+	tr.Host = []model.Host{{Start: 0, End: 100, Kind: model.Python, Name: 0}, {Start: 10, End: 90, Kind: model.Op, Name: 1}, {Start: 20, End: 30, Kind: model.API, Name: 2, Corr: 7}}
+	tr.GPU = []model.GPU{{Start: 50, End: 80, Corr: 7, Name: 3, Kind: model.Kernel, Process: 1}}
 	tr.Finish()
-	x, err := trace.NewIndex(t.Context(), tr)
+	x, err := analyze.NewIndex(t.Context(), tr)
 	if err != nil {
 		t.Fatal(err)
 	}

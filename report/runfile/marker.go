@@ -40,7 +40,7 @@ func textMarker(f Format) string {
 const cutTrace = `{"` + document.PartMember + `":`
 
 // recordingMagic begins a recording of the CUDA recorder, partChunk is the type of the first
-// chunk of one that was cut out of another (internal/trace/cuda).
+// chunk of one that was cut out of another (internal/trace/read/cupti).
 const (
 	recordingMagic = "gpuprof\x1a"
 	partChunk      = 16

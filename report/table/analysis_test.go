@@ -9,12 +9,13 @@ import (
 
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/rules"
 	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/table"
 )
 
-func analysis(t testing.TB, a *trace.Analysis, o table.Options) string {
+func analysis(t testing.TB, a *analyze.Analysis, o table.Options) string {
 	t.Helper()
 	p, err := page.Analysis(a, nil)
 	return shown(t, p, err, o)
@@ -23,7 +24,7 @@ func analysis(t testing.TB, a *trace.Analysis, o table.Options) string {
 func TestAnalysisGolden(t *testing.T) {
 	one, _ := fixture.Study(t, "item-fires.json")
 	job, _ := fixture.Study(t, "exposed-comm-fires.json", "exposed-comm-quiet.json")
-	for name, a := range map[string]*trace.Analysis{"analysis": one, "analysis-ranks": job} {
+	for name, a := range map[string]*analyze.Analysis{"analysis": one, "analysis-ranks": job} {
 		for _, width := range []int{80, 120} {
 			out := analysis(t, a, table.Options{Width: width})
 			for l := range strings.Lines(out) {
@@ -36,7 +37,7 @@ func TestAnalysisGolden(t *testing.T) {
 	}
 	old, _ := fixture.Study(t, "dataloader-stall-fires.json")
 	now, _ := fixture.Study(t, "dataloader-stall-quiet.json")
-	p, err := page.TraceComparison(trace.Compare(old, now), nil, nil)
+	p, err := page.TraceComparison(rules.Compare(old, now), nil, nil)
 	golden(t, "comparison-80", shown(t, p, err, table.Options{}))
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/rules"
 	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/table"
 )
@@ -48,7 +48,7 @@ func everyPage(t *testing.T) map[string]*page.Page {
 	add("trace of ranks", p, err)
 	old, _ := fixture.Study(t, "dataloader-stall-fires.json")
 	now, _ := fixture.Study(t, "dataloader-stall-quiet.json")
-	p, err = page.TraceComparison(trace.Compare(old, now), nil, nil)
+	p, err = page.TraceComparison(rules.Compare(old, now), nil, nil)
 	add("two traces", p, err)
 	p, err = page.Tune(tuned())
 	add("tune", p, err)

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
-	"github.com/gpuprof/gpuprof/internal/trace/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
 )
 
 func main() {

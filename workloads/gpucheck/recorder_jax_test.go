@@ -12,18 +12,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/cuda"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
 // jaxVariable names the program of JAX that is recorded.
 const jaxVariable = "GPUPROF_CHECK_JAX"
 
 // kernelNames counts the kernels of a trace by name, those of graphs included.
-func kernelNames(tr *trace.Trace) map[string]int {
+func kernelNames(tr *model.Trace) map[string]int {
 	out := map[string]int{}
 	for i := range tr.GPU {
-		if tr.GPU[i].Kind == trace.Kernel {
+		if tr.GPU[i].Kind == model.Kernel {
 			out[tr.Name(tr.GPU[i].Name)]++
 		}
 	}
@@ -74,7 +74,7 @@ func TestRecorderJAX(t *testing.T) {
 	program := checkedProgram(t)
 	names := func(steps int) map[string]int {
 		files := r.recorded(program, toTheEnd, nil, python, script, "--steps", strconv.Itoa(steps))
-		return kernelNames(readTrace(r, files[0], cuda.Read))
+		return kernelNames(readTrace(r, files[0], cupti.Read))
 	}
 	wrong, perStep := wrongSteps(names(few), names(many), many-few)
 	r.keep(figure{Name: "recorder/jax", Unit: "1", Value: ptr(float64(perStep)), Limit: "kernels a step: of each name a whole number more for each step more", Pass: ptr(wrong == ""), Note: wrong})
@@ -96,7 +96,7 @@ func TestRecorderJAXSteps(t *testing.T) {
 			t.Errorf("%s passes", name)
 		}
 	}
-	tr := &trace.Trace{Names: []string{"k"}, GPU: []trace.GPU{{Kind: trace.Kernel}, {Kind: trace.Kernel, Graph: true}, {Kind: trace.Memcpy}}}
+	tr := &model.Trace{Names: []string{"k"}, GPU: []model.GPU{{Kind: model.Kernel}, {Kind: model.Kernel, Graph: true}, {Kind: model.Memcpy}}}
 	if got := kernelNames(tr); len(got) != 1 || got["k"] != 2 {
 		t.Errorf("%v", got)
 	}

@@ -17,8 +17,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof/internal/testkit/sim"
-	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/cuda"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
 // programVariable names the gpuprof whose recorder is checked; without it one is built.
@@ -62,7 +62,7 @@ func (r *rig) recorded(program string, flags, env []string, command ...string) [
 var toTheEnd = []string{"--skip", "0", "--steps", "1000000000", "--window-after", "10m", "--time-window", "10m"}
 
 // itself records TestRecordedProgram.
-func (r *rig) itself(program string, flags []string, env ...string) (told, *trace.Trace) {
+func (r *rig) itself(program string, flags []string, env ...string) (told, *model.Trace) {
 	r.t.Helper()
 	path := filepath.Join(r.t.TempDir(), "told.json")
 	self, err := os.Executable()
@@ -72,16 +72,16 @@ func (r *rig) itself(program string, flags []string, env ...string) (told, *trac
 	r.ok(err)
 	var w told
 	r.ok(json.Unmarshal(text, &w))
-	return w, readTrace(r, files[0], cuda.Read)
+	return w, readTrace(r, files[0], cupti.Read)
 }
 
 // operations counts a trace's kernels and copies.
-func operations(tr *trace.Trace) (kernels, copies int64) {
+func operations(tr *model.Trace) (kernels, copies int64) {
 	for i := range tr.GPU {
 		switch tr.GPU[i].Kind {
-		case trace.Kernel:
+		case model.Kernel:
 			kernels++
-		case trace.Memcpy:
+		case model.Memcpy:
 			copies++
 		}
 	}
@@ -89,7 +89,7 @@ func operations(tr *trace.Trace) (kernels, copies int64) {
 }
 
 // wrongCounts says where a recording does not hold exactly what the program did, or "".
-func wrongCounts(w told, tr *trace.Trace) string {
+func wrongCounts(w told, tr *model.Trace) string {
 	var wrong []string
 	kernels, copies := operations(tr)
 	if kernels != w.Launches {
@@ -105,14 +105,14 @@ func wrongCounts(w told, tr *trace.Trace) string {
 }
 
 // spinTimes are the recorded times of the spin kernels, s, in order of their begin.
-func spinTimes(tr *trace.Trace) (out []float64) {
-	var found []trace.GPU
+func spinTimes(tr *model.Trace) (out []float64) {
+	var found []model.GPU
 	for i := range tr.GPU {
-		if tr.GPU[i].Kind == trace.Kernel && tr.Names[tr.GPU[i].Name] == "spin" {
+		if tr.GPU[i].Kind == model.Kernel && tr.Names[tr.GPU[i].Name] == "spin" {
 			found = append(found, tr.GPU[i])
 		}
 	}
-	slices.SortFunc(found, func(a, b trace.GPU) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortFunc(found, func(a, b model.GPU) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range found {
 		out = append(out, float64(found[i].Dur())*1e-9)
 	}
@@ -176,13 +176,13 @@ func TestRecorderGraphs(t *testing.T) {
 }
 
 // wrongGraphs says where a recording does not show the graphs that a program launched, as nodes or whole, or "".
-func wrongGraphs(w told, tr *trace.Trace, whole bool) string {
+func wrongGraphs(w told, tr *model.Trace, whole bool) string {
 	want, got := w.InGraphs, int64(0)
 	if whole {
 		want = w.Graphs
 	}
 	for i := range tr.GPU {
-		if tr.GPU[i].Kind == trace.Kernel && tr.GPU[i].Graph {
+		if tr.GPU[i].Kind == model.Kernel && tr.GPU[i].Graph {
 			got++
 		}
 	}
@@ -218,9 +218,9 @@ func TestRecorderCost(t *testing.T) {
 // A graph, or a node of one, that is there too often, not at all or as the other is found.
 func TestRecorderGraphsAreHeldExactly(t *testing.T) {
 	w := told{Launches: 5, InGraphs: 4, Graphs: 2, Copies: 1}
-	g := trace.GPU{Kind: trace.Kernel, Graph: true}
+	g := model.GPU{Kind: model.Kernel, Graph: true}
 	for n, good := range map[int]string{2: "whole", 4: "node", 3: "", 0: ""} {
-		tr := &trace.Trace{GPU: []trace.GPU{{Kind: trace.Kernel}, {Kind: trace.Memcpy, Graph: true}}}
+		tr := &model.Trace{GPU: []model.GPU{{Kind: model.Kernel}, {Kind: model.Memcpy, Graph: true}}}
 		for range n {
 			tr.GPU = append(tr.GPU, g)
 		}
@@ -230,14 +230,14 @@ func TestRecorderGraphsAreHeldExactly(t *testing.T) {
 			}
 		}
 	}
-	if wrongGraphs(told{}, &trace.Trace{}, false) == "" {
+	if wrongGraphs(told{}, &model.Trace{}, false) == "" {
 		t.Error("a program without a graph passes")
 	}
 }
 
 // A count that is off by one, either way, is found.
 func TestRecorderCountsAreHeldExactly(t *testing.T) {
-	tr := &trace.Trace{GPU: []trace.GPU{{Kind: trace.Kernel}, {Kind: trace.Kernel}, {Kind: trace.Memcpy}, {Kind: trace.Memset}}}
+	tr := &model.Trace{GPU: []model.GPU{{Kind: model.Kernel}, {Kind: model.Kernel}, {Kind: model.Memcpy}, {Kind: model.Memset}}}
 	if wrong := wrongCounts(told{Launches: 2, Copies: 1}, tr); wrong != "" {
 		t.Error(wrong)
 	}

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/cuda"
-	"github.com/gpuprof/gpuprof/internal/trace/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
+	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
 )
 
 // The python3 that may have torch, and the program that it runs.
@@ -26,9 +26,9 @@ const (
 	torchVariable  = "GPUPROF_CHECK_TORCH"
 )
 
-type reader func(context.Context, io.Reader, string, int64) (*trace.Trace, error)
+type reader func(context.Context, io.Reader, string, int64) (*model.Trace, error)
 
-func readTrace(r *rig, path string, read reader) *trace.Trace {
+func readTrace(r *rig, path string, read reader) *model.Trace {
 	r.t.Helper()
 	f, err := os.Open(path)
 	r.ok(err)
@@ -43,15 +43,15 @@ func readTrace(r *rig, path string, read reader) *trace.Trace {
 
 // between are the kernels of a trace from the first of torch's spin kernels to the last, both
 // left out, in the order in which they began.
-func between(tr *trace.Trace) (names []string, s float64) {
-	var all []trace.GPU
+func between(tr *model.Trace) (names []string, s float64) {
+	var all []model.GPU
 	for i := range tr.GPU {
-		if tr.GPU[i].Kind == trace.Kernel {
+		if tr.GPU[i].Kind == model.Kernel {
 			all = append(all, tr.GPU[i])
 		}
 	}
-	slices.SortFunc(all, func(a, b trace.GPU) int { return cmp.Compare(a.Start, b.Start) })
-	spin := func(g trace.GPU) bool { return strings.Contains(tr.Names[g.Name], "spin_kernel") }
+	slices.SortFunc(all, func(a, b model.GPU) int { return cmp.Compare(a.Start, b.Start) })
+	spin := func(g model.GPU) bool { return strings.Contains(tr.Names[g.Name], "spin_kernel") }
 	first := slices.IndexFunc(all, spin)
 	last := len(all)
 	for last > 0 && !spin(all[last-1]) {
@@ -124,7 +124,7 @@ func TestRecorderTorch(t *testing.T) {
 	var names [2][]string // by the recorder, by torch's profiler
 	var took [2]float64
 	for i, profiled := range []bool{true, false, false, true} {
-		var tr *trace.Trace
+		var tr *model.Trace
 		who := 0
 		if profiled {
 			own := filepath.Join(dir, fmt.Sprintf("torch%d.json", i))
@@ -133,7 +133,7 @@ func TestRecorderTorch(t *testing.T) {
 			}
 			tr, who = readTrace(r, own, kineto.Read), 1
 		} else {
-			tr = readTrace(r, r.recorded(program, toTheEnd, nil, python, script)[0], cuda.Read)
+			tr = readTrace(r, r.recorded(program, toTheEnd, nil, python, script)[0], cupti.Read)
 		}
 		kernels, s := between(tr)
 		if names[who] != nil && differs(kernels, names[who]) != "" {
@@ -156,16 +156,16 @@ func lastLine(text string) string {
 }
 
 func TestRecorderTorchDifferences(t *testing.T) {
-	tr := &trace.Trace{Names: []string{"at::cuda::spin_kernel(long)", "void gemm<float>(float*)", "add"}}
-	for i, name := range []trace.NameID{1, 0, 2, 1, 0, 2} {
-		tr.GPU = append(tr.GPU, trace.GPU{Kind: trace.Kernel, Name: name, Start: int64(10 * i), End: int64(10*i + 5)})
+	tr := &model.Trace{Names: []string{"at::cuda::spin_kernel(long)", "void gemm<float>(float*)", "add"}}
+	for i, name := range []model.NameID{1, 0, 2, 1, 0, 2} {
+		tr.GPU = append(tr.GPU, model.GPU{Kind: model.Kernel, Name: name, Start: int64(10 * i), End: int64(10*i + 5)})
 	}
 	slices.Reverse(tr.GPU) // the order of a file is none
 	names, s := between(tr)
 	if strings.Join(names, " ") != "add gemm" || math.Abs(s-10e-9) > 1e-15 {
 		t.Errorf("between the marks are %v, %g s", names, s)
 	}
-	if names, _ := between(&trace.Trace{Names: tr.Names, GPU: tr.GPU[:1]}); names != nil {
+	if names, _ := between(&model.Trace{Names: tr.Names, GPU: tr.GPU[:1]}); names != nil {
 		t.Errorf("without marks there are %v", names)
 	}
 	same := []string{"a", "b"}

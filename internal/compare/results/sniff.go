@@ -6,14 +6,14 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
 // content is what a file held, one of the three kinds.
 type content struct {
 	format   string
 	runs     []*gpuprof.Run
-	analysis *trace.Analysis
+	analysis *analyze.Analysis
 	parsed   *parsed
 }
 
@@ -128,7 +128,7 @@ func readAnalyses(docs []jsonValue, name string) (*content, error) {
 	if len(docs) != 1 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading analysis %s: it holds %d analyses", name, len(docs)).WithFix("give one with each file")
 	}
-	a, err := trace.Decode(docs[0].raw, name)
+	a, err := analyze.Decode(docs[0].raw, name)
 	if err != nil {
 		return nil, err
 	}

@@ -10,19 +10,20 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 // traceCount holds the counts of one trace by steady step.
 type traceCount struct {
-	x     *trace.Index
+	x     *analyze.Index
 	begin []int64              // of the steady steps
 	steps map[string][]float64 // by counter
 	sites map[string]map[string]*gpuprof.Site
 	blind map[string]int // copies by direction whose host memory the trace does not tell
 }
 
-func countTrace(x *trace.Index) *traceCount {
+func countTrace(x *analyze.Index) *traceCount {
 	c := &traceCount{x: x, steps: map[string][]float64{}, sites: map[string]map[string]*gpuprof.Site{}, blind: map[string]int{}}
 	for i := range x.Steps {
 		if !x.Steps[i].Dropped {
@@ -84,16 +85,16 @@ func (c *traceCount) calls() {
 	for i := range x.T.Host {
 		h, at := &x.T.Host[i], int32(i)
 		switch x.Call(at) {
-		case trace.CallSync:
+		case model.CallSync:
 			if at != x.Trailing {
 				c.add("sync_points", h.Start, 1, at, h.Dur())
 			}
-		case trace.CallLaunch, trace.CallGraph:
+		case model.CallLaunch, model.CallGraph:
 			c.add("launches", h.Start, 1, at, h.Dur())
-		case trace.CallAlloc:
+		case model.CallAlloc:
 			c.add("allocations", h.Start, 1, at, h.Dur())
 		}
-		if h.Kind == trace.Op && x.T.Name(h.Name) == "aten::_local_scalar_dense" && c.waits(at) {
+		if h.Kind == model.Op && x.T.Name(h.Name) == "aten::_local_scalar_dense" && c.waits(at) {
 			c.add("item_reads", h.Start, 1, at, h.Dur())
 		}
 	}
@@ -103,13 +104,13 @@ func (c *traceCount) calls() {
 // host does not.
 func (c *traceCount) waits(op int32) bool {
 	for _, g := range c.x.Launched(op) {
-		if e := &c.x.T.GPU[g]; e.Kind == trace.Memcpy && e.Dir == trace.D2H {
+		if e := &c.x.T.GPU[g]; e.Kind == model.Memcpy && e.Dir == model.D2H {
 			return true
 		}
 	}
 	lo, hi := c.x.Inside(op)
 	for h := lo; h < hi; h++ {
-		if c.x.Call(h) == trace.CallSync {
+		if c.x.Call(h) == model.CallSync {
 			return true
 		}
 	}
@@ -124,20 +125,20 @@ func (c *traceCount) device(g int32) {
 	if host >= 0 {
 		at = c.x.T.Host[host].Start
 	}
-	if e.Kind == trace.Kernel {
+	if e.Kind == model.Kernel {
 		c.add("kernels", at, 1, host, e.Dur())
 		return
 	}
-	if e.Kind != trace.Memcpy {
+	if e.Kind != model.Memcpy {
 		return
 	}
 	var dir string
 	switch e.Dir {
-	case trace.H2D:
+	case model.H2D:
 		dir = "h2d"
-	case trace.D2H:
+	case model.D2H:
 		dir = "d2h"
-	case trace.D2D, trace.P2P:
+	case model.D2D, model.P2P:
 		dir = "d2d"
 	default:
 		return
@@ -148,10 +149,10 @@ func (c *traceCount) device(g int32) {
 		return
 	}
 	switch e.Memory {
-	case trace.Pageable:
+	case model.Pageable:
 		c.add("copies_"+dir+"_pageable", at, 1, host, e.Dur())
 		c.add("bytes_"+dir+"_pageable", at, float64(e.Bytes), host, e.Dur())
-	case trace.UnknownMemory:
+	case model.UnknownMemory:
 		c.blind[dir]++
 	}
 }
@@ -180,7 +181,7 @@ func topSites(counts []*traceCount, name string) []gpuprof.Site {
 // is a run and a step a sample; a trace without steps is one sample. Of the step
 // times all ranks are one run: they wait for each other. a is the analysis of the
 // same traces and says what they are.
-func FromIndexes(xs []*trace.Index, a *trace.Analysis) (*compare.Result, error) {
+func FromIndexes(xs []*analyze.Index, a *analyze.Analysis) (*compare.Result, error) {
 	if len(xs) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "counting what a trace did: there is no trace").WithFix("give one to gate --max")
 	}
@@ -241,7 +242,7 @@ func counterUnit(name string) string {
 // traceResult is what a comparison has to know of the traces themselves, and
 // their step times. format is the file's: a trace counts each step, an analysis
 // keeps means, and the two do not compare.
-func traceResult(a *trace.Analysis, format string) *compare.Result {
+func traceResult(a *analyze.Analysis, format string) *compare.Result {
 	r := &compare.Result{
 		Tool: "trace", Status: gpuprof.Complete, Env: map[string]string{"format": format}, Facts: map[string]string{},
 		Code: map[string]string{}, Knobs: map[string]compare.Knob{},
@@ -289,7 +290,7 @@ func traceResult(a *trace.Analysis, format string) *compare.Result {
 // trace itself is not at hand: totals over all steps, divided by their number. They
 // need not be whole, and FromIndexes, which looks at every step, is to be
 // preferred. Call sites are those of the findings.
-func FromAnalysis(a *trace.Analysis) (*compare.Result, error) {
+func FromAnalysis(a *analyze.Analysis) (*compare.Result, error) {
 	r := traceResult(a, "analysis")
 	steps := float64(max(len(a.Steps), 1))
 	add := func(name string, total float64) {
@@ -325,7 +326,7 @@ func FromAnalysis(a *trace.Analysis) (*compare.Result, error) {
 }
 
 // itemReads is how many single values a step read, as the rule counted them.
-func itemReads(a *trace.Analysis) float64 {
+func itemReads(a *analyze.Analysis) float64 {
 	most := 0.0
 	for _, f := range a.Findings {
 		if v, ok := f.Evidence["reads_step"].(float64); ok && f.Rule == gpuprof.RuleItem {
@@ -336,7 +337,7 @@ func itemReads(a *trace.Analysis) float64 {
 }
 
 // findingSites are the places that findings give for a counter.
-func findingSites(a *trace.Analysis, counter string) []gpuprof.Site {
+func findingSites(a *analyze.Analysis, counter string) []gpuprof.Site {
 	rules := map[string][]string{
 		"sync_points": {gpuprof.RuleExplicitSync, gpuprof.RuleItem, gpuprof.RuleHiddenSync}, "item_reads": {gpuprof.RuleItem}, "kernels": {gpuprof.RuleLaunchBound},
 		"copies_h2d": {gpuprof.RulePageableH2D, gpuprof.RuleExposedCopy}, "bytes_h2d": {gpuprof.RulePageableH2D, gpuprof.RuleExposedCopy},

@@ -15,25 +15,26 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
-	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/rules"
 )
 
-func study(t testing.TB, texts map[string][]byte) (*trace.Analysis, []*trace.Index) {
+func study(t testing.TB, texts map[string][]byte) (*analyze.Analysis, []*analyze.Index) {
 	t.Helper()
-	var xs []*trace.Index
+	var xs []*analyze.Index
 	for name, b := range texts {
 		tr, err := kineto.Read(context.Background(), bytes.NewReader(b), name, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, err := trace.NewIndex(context.Background(), tr)
+		x, err := analyze.NewIndex(context.Background(), tr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		xs = append(xs, x)
 	}
-	a, err := trace.SummariseIndexes(context.Background(), xs, trace.Options{Rules: trace.Rules})
+	a, err := analyze.SummariseIndexes(context.Background(), xs, analyze.Options{Rules: rules.Rules})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,10 +214,10 @@ func TestAnalysisFile(t *testing.T) {
 }
 
 func TestNoTrace(t *testing.T) {
-	if _, err := FromIndexes(nil, &trace.Analysis{}); !errors.Is(err, gpuprof.ErrInput) {
+	if _, err := FromIndexes(nil, &analyze.Analysis{}); !errors.Is(err, gpuprof.ErrInput) {
 		t.Error(err)
 	}
-	if r, err := FromAnalysis(&trace.Analysis{}); err != nil || r.Metric("sync_points") == nil {
+	if r, err := FromAnalysis(&analyze.Analysis{}); err != nil || r.Metric("sync_points") == nil {
 		t.Error(err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 // The tables of rocprofv3 that hold a recording, by source/share/rocprofiler-sdk-rocpd
@@ -85,7 +85,7 @@ func (w *rocpdWriter) row(table, category, extdata string, start, end, stack int
 // Rocpd writes a trace into a database as rocprofv3 would have recorded it, in tables with
 // a suffix. The file is made where there is none; further suffixes make a merged one. Of calls it keeps those of HIP; operators and annotations become ROCTx ranges. spine
 // is the later layout, whose times and places are rows of their own tables.
-func Rocpd(path string, tr *trace.Trace, suffix string, spine bool) error {
+func Rocpd(path string, tr *model.Trace, suffix string, spine bool) error {
 	// Nothing else reads the file meanwhile, and it is written again after a crash.
 	db, err := sql.Open("sqlite", path+"?_pragma=synchronous(0)&_pragma=journal_mode(off)")
 	if err != nil {
@@ -94,7 +94,7 @@ func Rocpd(path string, tr *trace.Trace, suffix string, spine bool) error {
 	return errors.Join(rocpd(db, tr, suffix, spine), db.Close())
 }
 
-func rocpd(db *sql.DB, tr *trace.Trace, suffix string, spine bool) error {
+func rocpd(db *sql.DB, tr *model.Trace, suffix string, spine bool) error {
 	tx, err := db.Begin()
 	if err != nil {
 		return err
@@ -119,12 +119,12 @@ func rocpd(db *sql.DB, tr *trace.Trace, suffix string, spine bool) error {
 		pid := process(lane.Process)
 		at := [5]any{pid, w.once(fmt.Sprint("thread ", lane.Thread), `INSERT INTO "rocpd_info_threadSUFFIX" (id, nid, pid, tid) VALUES (?, 1, ?, ?)`, pid, lane.Thread)}
 		name := tr.Name(h.Name)
-		if h.Kind == trace.API {
+		if h.Kind == model.API {
 			name = strings.Replace(name, "cuda", "hip", 1)
 			w.row("rocpd_region", "HIP_RUNTIME_API", "{}", h.Start, h.End, h.Corr, at, "name_id", w.text(name))
 			continue
 		}
-		if h.Kind == trace.Op && h.Seq > 0 {
+		if h.Kind == model.Op && h.Seq > 0 {
 			name += fmt.Sprintf(", seq = %d", h.Seq-1)
 		}
 		extdata, err := json.Marshal(map[string]string{"message": name})
@@ -136,15 +136,15 @@ func rocpd(db *sql.DB, tr *trace.Trace, suffix string, spine bool) error {
 	for i := range tr.GPU {
 		g := &tr.GPU[i]
 		at := [5]any{process(g.Process), nil, int(g.Device) + 1, g.Stream, 1}
-		if g.Kind == trace.Memcpy {
-			direction := map[trace.Direction]string{trace.H2D: "HOST_TO_DEVICE", trace.D2H: "DEVICE_TO_HOST", trace.D2D: "DEVICE_TO_DEVICE", trace.P2P: "DEVICE_TO_DEVICE", trace.H2H: "HOST_TO_HOST"}[g.Dir]
+		if g.Kind == model.Memcpy {
+			direction := map[model.Direction]string{model.H2D: "HOST_TO_DEVICE", model.D2H: "DEVICE_TO_HOST", model.D2D: "DEVICE_TO_DEVICE", model.P2P: "DEVICE_TO_DEVICE", model.H2H: "HOST_TO_HOST"}[g.Dir]
 			to, from := int(g.Device)+1, int(g.Device)+1
 			switch g.Dir {
-			case trace.H2D:
+			case model.H2D:
 				from = 0
-			case trace.D2H:
+			case model.D2H:
 				to = 0
-			case trace.P2P:
+			case model.P2P:
 				from = 1 + (int(g.Device)+1)%len(tr.Devices)
 			}
 			at[2], at[4] = nil, nil

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 // Spread is the distribution of one quantity relative to its median.
@@ -156,13 +156,13 @@ func Tones(r *gpuprof.Run) map[string]int {
 
 // ClassTones numbers the classes of device operations, in every trace alike; a class
 // that is not listed has MaxTones.
-func ClassTones() map[trace.Class]int {
-	out := map[trace.Class]int{}
-	for _, c := range trace.Classes() {
+func ClassTones() map[model.Class]int {
+	out := map[model.Class]int{}
+	for _, c := range model.Classes() {
 		out[c] = MaxTones
 	}
-	for i, c := range []trace.Class{trace.GEMM, trace.Elementwise, trace.Reduction, trace.Copy, trace.Communication, trace.Conv,
-		trace.Attention, trace.TensorProduct, trace.Scatter, trace.RNN, trace.Norm, trace.Optimizer} {
+	for i, c := range []model.Class{model.GEMM, model.Elementwise, model.Reduction, model.Copy, model.Communication, model.Conv,
+		model.Attention, model.TensorProduct, model.Scatter, model.RNN, model.Norm, model.Optimizer} {
 		out[c] = i
 	}
 	return out

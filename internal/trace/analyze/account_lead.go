@@ -1,0 +1,39 @@
+package analyze
+
+import (
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// countLeadIn begins the main device's window with the time that counts where
+// that is one step or the whole trace: what comes before the first operation is
+// then no warm-up that is left out, and the device waits in it. With one step it
+// ends with that, too.
+func (x *Index) countLeadIn() {
+	if x.SteadySteps() > 1 || len(x.Steady) == 0 || x.Stepped() && x.Steps[0].Dropped {
+		return
+	}
+	if c := x.T.Cut; c != nil && len(c.Steps) > 0 && c.Steps[0].Dropped { // as in the whole trace
+		return
+	}
+	if d := x.mainDevice(); d != nil && len(d.Busy) > 0 {
+		d.Window.Start = min(d.Window.Start, x.Steady[0].Start)
+		if x.Stepped() {
+			d.Window.End = max(d.Window.End, x.Steady[len(x.Steady)-1].End)
+		}
+	}
+}
+
+// lead accounts for the wait from an instant to the first operation.
+func (d *DeviceTime) lead(t *model.Trace, from int64) {
+	to := d.Worked.Start
+	if from >= to {
+		return
+	}
+	launch, known := launchOf(t, d.Ops, to)
+	if !known {
+		d.Lead.UnknownNS = to - from
+		return
+	}
+	launch = min(max(launch, from), to)
+	d.Lead.StarvedNS, d.Lead.QueuedNS = launch-from, to-launch
+}

@@ -1,0 +1,254 @@
+package analyze
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// Analysis is what a set of traces (one, or the ranks of one job) says about
+// the program. Times are integer nanoseconds.
+type Analysis struct {
+	gpuprof.Head
+	Inputs     []Input             `json:"inputs"`
+	Program    *model.Program      `json:"program,omitempty"` // that was recorded, where the recording says
+	StepSource string              `json:"step_source"`       // "ProfilerStep", "annotation NAME", "nvtx NAME" or "whole trace"
+	Step       StepMean            `json:"step"`
+	Explained  []Explanation       `json:"explained"`
+	Bound      Bound               `json:"bound"`
+	Steps      []StepTime          `json:"steps"`
+	Devices    []DeviceAccount     `json:"devices"`
+	Syncs      map[string]CallTime `json:"syncs"`  // by API name, the whole trace without the profiler's own closing one
+	Copies     map[string]CopyTime `json:"copies"` // h2d_pageable h2d_pinned d2h_pageable d2h_pinned d2d …
+	Kernels    []KernelTime        `json:"kernels"`
+	Operators  []OperatorTime      `json:"operators"`
+	Modules    []OperatorTime      `json:"modules,omitempty"` // nn.Module and record_function ranges
+	Ranks      []RankTime          `json:"ranks,omitempty"`
+	Findings   []gpuprof.Finding   `json:"findings"`
+	Warnings   []gpuprof.Warning   `json:"warnings"`
+
+	// Claimed is where the time is that each of the findings claims, for pictures;
+	// nil in an analysis that was read from a file.
+	Claimed [][]model.Span `json:"-"`
+}
+
+// ClaimedBy is where the time is that a finding claims, by its place in Findings;
+// none in an analysis that was read from a file.
+func (a *Analysis) ClaimedBy(i int) []model.Span {
+	if i >= len(a.Claimed) {
+		return nil
+	}
+	return a.Claimed[i]
+}
+
+// Decode reads an analysis. name is the file's, for errors, which are ErrInput.
+func Decode(text []byte, name string) (*Analysis, error) {
+	a := &Analysis{}
+	if err := document.Decode(text, name, a, document.Analysis); err != nil {
+		return a, err
+	}
+	a.upgrade()
+	return a, nil
+}
+
+// DecodeComparison is Decode of a comparison of two.
+func DecodeComparison(text []byte, name string) (*Comparison, error) {
+	c := &Comparison{}
+	if err := document.Decode(text, name, c, document.TraceComparison); err != nil {
+		return c, err
+	}
+	c.upgrade()
+	return c, nil
+}
+
+// Input is one file.
+type Input struct {
+	Path      string       `json:"path"`
+	Kind      model.Format `json:"kind"`
+	Events    int          `json:"events"`
+	Rank      int          `json:"rank"` // -1 unknown
+	Truncated bool         `json:"truncated,omitempty"`
+}
+
+// Explanation says what stands behind a large part of the step. The first one
+// is of the largest part; idle states that take a fifth of the step follow.
+type Explanation struct {
+	Part      string  `json:"part"` // a class, or an idle state
+	NS        int64   `json:"ns"`   // of the mean step
+	Share     float64 `json:"share"`
+	ClaimedNS int64   `json:"claimed_ns"` // of that, claimed by findings
+	// Waits is what the device waited for, the longest first; of idle states.
+	Waits []Wait `json:"waits,omitempty"`
+	Text  string `json:"text"` // the same in sentences
+}
+
+// Bound says what bounds the program: the kind of thing that takes most of the
+// mean step.
+type Bound struct {
+	By    string  `json:"by"`    // "compute", "memory", "communication", "host", "waits", "other", "" unknown
+	NS    int64   `json:"ns"`    // of the mean step
+	Share float64 `json:"share"` // of it
+	// Nothing says that no finding claims as much as LeastShare of the step.
+	Nothing bool   `json:"nothing"`
+	Text    string `json:"text"` // in sentences; printed in place of findings where there are none
+}
+
+// Wait is one thing a device waited for, in the mean step.
+type Wait struct {
+	For   string  `json:"for"`
+	NS    int64   `json:"ns"`
+	Count float64 `json:"count"` // how often
+}
+
+// StepTime is one step of one input. Steps are disjoint: each begins on the
+// host, or where the device has done the work of the steps before if that is
+// later, and ends with the last device operation launched in it. The mean of
+// dur_ns over the steps that count is the step of the analysis.
+type StepTime struct {
+	Name      string                `json:"name"`
+	Input     int                   `json:"input"`  // index into inputs
+	Device    int                   `json:"device"` // whose times these are: the one the step launches on most; -1 none
+	StartNS   int64                 `json:"start_ns"`
+	DurNS     int64                 `json:"dur_ns"`
+	HostNS    int64                 `json:"host_start_ns"` // as recorded on the host
+	HostDurNS int64                 `json:"host_dur_ns"`
+	BusyNS    int64                 `json:"busy_ns"`
+	KernelNS  int64                 `json:"kernel_ns"`
+	StarvedNS int64                 `json:"starved_ns"`
+	QueuedNS  int64                 `json:"queued_ns"`
+	UnknownNS int64                 `json:"unknown_ns"`
+	LoaderNS  int64                 `json:"loader_ns"`
+	Classes   map[model.Class]int64 `json:"classes,omitempty"`
+	Dropped   bool                  `json:"dropped,omitempty"` // first step: not part of findings
+}
+
+// DeviceAccount is where one device's time went over the whole recording. busy + idle = span,
+// starved + queued + unknown = idle, and the classes add up to busy.
+type DeviceAccount struct {
+	ID         int    `json:"id"`
+	Input      int    `json:"input"`
+	Name       string `json:"name"`
+	Capability string `json:"capability"` // "8.0", "" unknown
+	StartNS    int64  `json:"start_ns"`
+	SpanNS     int64  `json:"span_ns"` // first device start to last device end
+	BusyNS     int64  `json:"busy_ns"`
+	KernelNS   int64  `json:"kernel_ns"`
+	MemcpyNS   int64  `json:"memcpy_ns"`
+	MemsetNS   int64  `json:"memset_ns"`
+	IdleNS     int64  `json:"idle_ns"`
+	StarvedNS  int64  `json:"starved_ns"`
+	QueuedNS   int64  `json:"queued_ns"`
+	UnknownNS  int64  `json:"unknown_ns"`
+	// Lead is the wait from the start of the first step to the device's first
+	// operation; it is not part of the span.
+	Lead    Waits `json:"lead"`
+	Kernels int   `json:"kernels"`
+	Linked  int   `json:"kernels_linked"` // kernels whose launch is known
+	// Utilisation is the kernel union over the span from the first step's start
+	// to the last device end.
+	Utilisation float64               `json:"utilisation"`
+	Classes     map[model.Class]int64 `json:"classes"`
+	// Step is where the device's time went in the mean step of its input.
+	Step Parts `json:"step"`
+}
+
+// Waits divides idle time as DeviceAccount does.
+type Waits struct {
+	StarvedNS int64 `json:"starved_ns"`
+	QueuedNS  int64 `json:"queued_ns"`
+	UnknownNS int64 `json:"unknown_ns"`
+}
+
+// CallTime adds up calls of one API function.
+type CallTime struct {
+	Count  int   `json:"count"`
+	HostNS int64 `json:"host_ns"`
+}
+
+// CopyTime adds up copies of one direction and kind of host memory.
+type CopyTime struct {
+	Count  int   `json:"count"`
+	Bytes  int64 `json:"bytes"`
+	GPUNS  int64 `json:"gpu_ns"`
+	HostNS int64 `json:"host_ns"` // in the calls that asked for them
+}
+
+// KernelTime adds up the device operations of one name.
+type KernelTime struct {
+	Name   string      `json:"name"`
+	Class  model.Class `json:"class"`
+	Count  int         `json:"count"`
+	NS     int64       `json:"ns"`
+	Median int64       `json:"median_ns"`
+	// Operator is the operator that launched most of it, "" unknown.
+	Operator string `json:"operator,omitempty"`
+}
+
+// OperatorTime adds up one operator or module over the steps that count (the whole recording, without
+// steps): host time inside it without operators inside it (self), and device time of what it launched.
+type OperatorTime struct {
+	Name   string `json:"name"`
+	Count  int    `json:"count"`
+	HostNS int64  `json:"host_ns"`
+	SelfNS int64  `json:"self_ns"`
+	GPUNS  int64  `json:"gpu_ns"`
+	// The same in the mean step.
+	StepSelfNS int64  `json:"step_self_ns"`
+	StepGPUNS  int64  `json:"step_gpu_ns"`
+	Where      string `json:"where,omitempty"` // file:line where known
+}
+
+// RankTime compares the ranks of one job, in the mean step of each. Without
+// steps it is of the recording window.
+type RankTime struct {
+	Rank          int   `json:"rank"`
+	Input         int   `json:"input"`
+	Device        int   `json:"device"`
+	StepNS        int64 `json:"step_ns"`
+	ComputeNS     int64 `json:"compute_ns"`
+	CommNS        int64 `json:"comm_ns"`
+	ExposedCommNS int64 `json:"exposed_comm_ns"`
+	IdleNS        int64 `json:"idle_ns"`
+	HiddenCommNS  int64 `json:"hidden_comm_ns"`      // communication under computation; with the exposed it is all
+	Straggler     bool  `json:"straggler,omitempty"` // the others wait for it
+	// Cause says in what the straggler's step differs most from the others', "" unknown.
+	Cause string `json:"cause,omitempty"`
+}
+
+// Found is a finding with the time that it claims on one device.
+type Found struct {
+	gpuprof.Finding
+	Spans  []model.Span // disjoint, in order; their total is ClaimNS
+	Device int          // index into Trace.Devices, -1 none
+}
+
+// Comparison is two analyses of one program, before and after a change.
+type Comparison struct {
+	gpuprof.Head
+	Old       *Analysis         `json:"old"`
+	New       *Analysis         `json:"new"`
+	StepOldNS int64             `json:"step_old_ns"` // means
+	StepNewNS int64             `json:"step_new_ns"`
+	Classes   []Change          `json:"classes"`   // what the step is made of, largest change first
+	Operators []Change          `json:"operators"` //
+	Findings  []FindingChange   `json:"findings"`
+	Warnings  []gpuprof.Warning `json:"warnings"`
+}
+
+// Change is one quantity on both sides, ns per step.
+type Change struct {
+	Name  string `json:"name"`
+	OldNS int64  `json:"old_ns"`
+	NewNS int64  `json:"new_ns"`
+}
+
+// FindingChange says what became of a finding.
+type FindingChange struct {
+	Rule      string `json:"rule"`
+	OldNS     int64  `json:"old_claim_step_ns"` // claimed per step before
+	NewNS     int64  `json:"new_claim_step_ns"` // claimed per step after
+	Outcome   string `json:"outcome"`           // "gone", "smaller", "unchanged", "larger", "new"
+	SavedNS   int64  `json:"saved_step_ns"`     // how much shorter the mean step became
+	CameTrue  string `json:"came_true"`         // "yes", "partly", "no", "not tried", "unknown"
+	Statement string `json:"statement"`         // one sentence
+}

@@ -1,0 +1,190 @@
+package analyze
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// seqKey names an autograd node: sequence numbers count per process.
+type seqKey struct {
+	process int32
+	seq     int64
+}
+
+// forwardTable finds the operator that made an autograd node. Sequence numbers
+// count up, so within one process a list by number does; anything else goes to
+// a map.
+type forwardTable struct {
+	process int32
+	base    int64
+	dense   []int32
+	sparse  map[seqKey]int32
+}
+
+// get is the operator of a node, -1 when it was not recorded; not ok when no
+// backward operator names the node.
+func (f *forwardTable) get(k seqKey) (int32, bool) {
+	if f.dense != nil {
+		if i := k.seq - f.base; k.process == f.process && i >= 0 && i < int64(len(f.dense)) {
+			at := f.dense[i]
+			return at, at != noNode
+		}
+		return 0, false
+	}
+	at, ok := f.sparse[k]
+	return at, ok
+}
+
+func (f *forwardTable) set(k seqKey, host int32) {
+	if f.dense != nil {
+		f.dense[k.seq-f.base] = host
+	} else {
+		f.sparse[k] = host
+	}
+}
+
+// noNode marks numbers no backward operator names.
+const noNode = -2
+
+// newForwardTable makes room for the nodes that backward operators name, nil
+// when there are none.
+func (x *Index) newForwardTable() *forwardTable {
+	t := x.T
+	n, processes, low, high := 0, map[int32]bool{}, int64(math.MaxInt64), int64(math.MinInt64)
+	each := func(do func(seqKey)) {
+		for i := range t.Host {
+			if h := &t.Host[i]; h.Kind == model.Op && h.Seq != 0 && x.Info[h.Name].Flags&NameBackward != 0 {
+				do(seqKey{t.ProcessOf(h.Lane), h.Seq})
+			}
+		}
+	}
+	each(func(k seqKey) {
+		n++
+		processes[k.process] = true
+		low, high = min(low, k.seq), max(high, k.seq)
+	})
+	if n == 0 {
+		return nil
+	}
+	f := &forwardTable{base: low}
+	for p := range processes {
+		f.process = p
+	}
+	if width := uint64(high) - uint64(low); len(processes) == 1 && width < uint64(4*n+1024) {
+		f.dense = make([]int32, width+1)
+		for i := range f.dense {
+			f.dense[i] = noNode
+		}
+	} else {
+		f.sparse = make(map[seqKey]int32, n)
+	}
+	each(func(k seqKey) { f.set(k, -1) })
+	return f
+}
+
+// linkForward finds the operator that made each autograd node that a backward
+// operator ran: of the forward operators with its sequence number the one that
+// began last (operators that make no node carry the number of the next one
+// made).
+func (x *Index) linkForward() {
+	t := x.T
+	nodes := x.newForwardTable()
+	if nodes == nil {
+		return
+	}
+	for i := range t.Host {
+		h := &t.Host[i]
+		if h.Kind != model.Op || h.Seq == 0 || x.Info[h.Name].Flags&NameBackward != 0 {
+			continue
+		}
+		k := seqKey{t.ProcessOf(h.Lane), h.Seq}
+		at, ok := nodes.get(k)
+		if !ok || x.InBackward(int32(i)) {
+			continue
+		}
+		if at < 0 || t.Host[at].Start <= h.Start {
+			nodes.set(k, int32(i))
+		}
+	}
+	x.forward = nodes
+}
+
+// inBackward says whether an operator lies in one of the backward pass.
+func (x *Index) InBackward(host int32) bool {
+	for h := x.OpAbove(host); h >= 0; h = x.OpAbove(h) {
+		if x.Info[x.T.Host[h].Name].Flags&NameBackward != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// opAbove is the operator around an event, not the event itself.
+func (x *Index) OpAbove(host int32) int32 {
+	if p := x.parent[host]; p >= 0 {
+		return x.op[p]
+	}
+	return -1
+}
+
+// forwardOf is the forward operator whose gradient the event helps to compute,
+// -1 when it is not in a backward pass.
+func (x *Index) forwardOf(host int32) int32 {
+	if x.forward == nil {
+		return -1
+	}
+	for h := x.op[host]; h >= 0; h = x.OpAbove(h) {
+		op := &x.T.Host[h]
+		if op.Seq == 0 || x.Info[op.Name].Flags&NameBackward == 0 {
+			continue
+		}
+		if f, ok := x.forward.get(seqKey{x.T.ProcessOf(op.Lane), op.Seq}); ok {
+			return f
+		}
+	}
+	return -1
+}
+
+// attribute gives every GPU event its operator: the innermost around its
+// launch, else the one with its external id.
+func (x *Index) attribute() {
+	t := x.T
+	x.gpuOp = make([]int32, len(t.GPU))
+	var byExt map[int64]int32
+	for i := range t.GPU {
+		g := &t.GPU[i]
+		x.gpuOp[i] = -1
+		if g.Launch >= 0 {
+			x.gpuOp[i] = x.op[g.Launch]
+			continue
+		}
+		if hasExternal(g) {
+			if byExt == nil {
+				byExt = map[int64]int32{}
+			}
+			byExt[g.Ext] = -1
+		}
+	}
+	if byExt == nil {
+		return
+	}
+	for i := range t.Host {
+		h := &t.Host[i]
+		if h.Kind != model.Op || h.Corr == 0 {
+			continue
+		}
+		if _, ok := byExt[h.Corr]; ok {
+			byExt[h.Corr] = int32(i)
+		}
+	}
+	for i := range t.GPU {
+		if g := &t.GPU[i]; g.Launch < 0 && hasExternal(g) {
+			x.gpuOp[i] = byExt[g.Ext]
+		}
+	}
+}
+
+// hasExternal says whether a GPU event names its operator. Some versions of
+// the profiler write the correlation id again in its place.
+func hasExternal(g *model.GPU) bool { return g.Ext != 0 && g.Ext != g.Corr }

@@ -1,0 +1,75 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// LeastShare is the part of the step below which a claim is no finding: a change
+// that wins less cannot be told from the noise of a measurement.
+const LeastShare = 0.005
+
+// bindings are the kinds of things that can bound a program, by the classes and
+// idle states that speak for them. That elementwise kernels and the like move
+// more bytes than they compute is so on every device there is; a product may be
+// held up by memory as well, which its name does not say.
+func bindings() []binding {
+	return []binding{
+		{"compute", "compute: %s kernels take", []string{string(model.GEMM), string(model.Conv), string(model.TensorProduct), string(model.RNN), string(model.Attention)}},
+		{"memory", "memory traffic: %s kernels take", []string{string(model.Elementwise), string(model.Norm), string(model.Reduction), string(model.Scatter), string(model.Copy), string(model.Optimizer)}},
+		{"communication", "communication: nothing else runs beside it in", []string{string(model.Communication)}},
+		{"host", "the host: the device waits for launches, or has none to come, in", []string{"starved", "outside"}},
+		{"waits", "waits on the device: it has work launched, or of unknown launch, and does not run it in", []string{"queued", "unknown"}},
+		{"other", "kernels whose kind their names do not tell: they take", []string{string(model.Other)}},
+	}
+}
+
+type binding struct {
+	by, text string
+	parts    []string
+}
+
+// bound says what bounds the program, and whether no finding is worth a change.
+func (a *Analysis) bound(found []Found) {
+	b := &a.Bound
+	b.Nothing = !slices.ContainsFunc(found, func(f Found) bool { return f.ClaimNS > 0 })
+	whole := "the step"
+	if a.Step.Count == 0 {
+		whole = "the recording window"
+	}
+	switch {
+	case !b.Nothing:
+	case len(a.Devices) == 0:
+		b.Text = "No device was recorded, so nothing can be said of a GPU."
+	default:
+		b.Text = fmt.Sprintf("Nothing above %.1f %% of %s: no finding claims as much.", 100*LeastShare, whole)
+	}
+	if len(a.Devices) == 0 || a.Step.NS <= 0 {
+		return
+	}
+	of := partsOf(a)
+	var text string
+	for _, k := range bindings() {
+		parts := slices.DeleteFunc(k.parts, func(p string) bool { return of[p] == 0 })
+		slices.SortStableFunc(parts, func(p, q string) int { return cmp.Compare(of[q], of[p]) })
+		var ns int64
+		for _, p := range parts {
+			ns += of[p]
+		}
+		if ns <= b.NS {
+			continue
+		}
+		b.By, b.NS, b.Share, text = k.by, ns, float64(ns)/float64(a.Step.NS), k.text
+		if strings.Contains(text, "%s") {
+			text = fmt.Sprintf(text, workloads.WordList(parts[:min(len(parts), 3)], "and"))
+		}
+	}
+	if b.By != "" {
+		b.Text = strings.TrimSpace(b.Text + fmt.Sprintf(" The program is bound by %s %.0f %% of %s.", text, 100*b.Share, whole))
+	}
+}

@@ -1,0 +1,81 @@
+package analyze
+
+import (
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// Ledger hands out time so that every nanosecond of a device is claimed once.
+// It is not safe for use by several goroutines: rules run in order.
+type Ledger struct {
+	x       *Index
+	steady  map[int]room
+	claimed map[int]model.Spans
+}
+
+// room is what can be claimed of a device; of one that is not known, nothing.
+type room struct {
+	starved, busy model.Spans
+	queued        model.Spans // of the whole device: little of it is ever claimed
+}
+
+// NewLedger is a ledger with nothing claimed.
+func (x *Index) NewLedger() *Ledger {
+	l := &Ledger{x: x, steady: map[int]room{}, claimed: map[int]model.Spans{}}
+	for _, d := range x.Devices {
+		l.steady[d.Device] = room{d.Starved.And(x.Steady), d.Busy.And(x.Steady), d.Queued}
+	}
+	return l
+}
+
+// ClaimHost claims time for something the host did: the part of want in which
+// the device was starved, in the steady part, not yet claimed. It returns what
+// was granted.
+func (l *Ledger) ClaimHost(device int, want model.Spans) model.Spans {
+	return l.grant(device, want, l.steady[device].starved)
+}
+
+// ClaimGPU claims time in which the device worked: the part of want that is
+// busy, in the steady part and not yet claimed. That no other operation
+// overlaps it is for the caller to see to.
+func (l *Ledger) ClaimGPU(device int, want model.Spans) model.Spans {
+	return l.grant(device, want, l.steady[device].busy)
+}
+
+// ClaimQueued claims time in which the device had an operation and had not begun
+// it: the part of want in which that is so, in the steady part and not yet
+// claimed.
+func (l *Ledger) ClaimQueued(device int, want model.Spans) model.Spans {
+	return l.grant(device, want.And(l.x.Steady), l.steady[device].queued)
+}
+
+// Claimed is what has been granted of a device.
+func (l *Ledger) Claimed(device int) model.Spans { return l.claimed[device] }
+
+// Free is what ClaimHost could still grant of a device.
+func (l *Ledger) Free(device int) model.Spans {
+	return l.steady[device].starved.Minus(l.claimed[device])
+}
+
+// grant looks only at the neighbourhood of want, so that many small claims
+// stay cheap.
+func (l *Ledger) grant(device int, want, of model.Spans) model.Spans {
+	if len(want) == 0 {
+		return nil
+	}
+	hull := model.Span{Start: want[0].Start, End: want[len(want)-1].End}
+	claimed := l.claimed[device]
+	got := want.And(of.Near(hull)).Minus(claimed.Near(hull))
+	if len(got) == 0 {
+		return nil
+	}
+	// What lies in the hull is replaced by its union with the grant.
+	lo := claimed.FirstFrom(hull.Start - 1)
+	hi := lo
+	for hi < len(claimed) && claimed[hi].Start <= hull.End {
+		hi++
+	}
+	l.claimed[device] = slices.Replace(claimed, lo, hi, claimed[lo:hi:hi].Or(got)...)
+	return got
+}

@@ -1,0 +1,178 @@
+package analyze
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// chain connects calls of one stream, which run in turn. One that begins right after the
+// one before it was asked for earlier than it began; any other began when it was asked for.
+func (t *timeline) chain() {
+	slices.SortStableFunc(t.calls, func(a, b call) int { return cmp.Compare(a.Start, b.Start) })
+	last := map[int64]int{}
+	for i := range t.calls {
+		c := &t.calls[i]
+		before, ok := last[c.stream]
+		last[c.stream] = i
+		if !ok {
+			c.asked = c.Start
+			continue
+		}
+		c.after = before + 1
+		if c.Start-t.calls[before].End > adjacent {
+			c.asked = c.Start
+		}
+	}
+}
+
+// keep leaves out the earliest steps, so that the collectives of the others are not too
+// many, and says how many steps that were.
+func (t *timeline) keep() int {
+	per := make([]int, len(t.steps))
+	for i := range t.calls {
+		per[t.calls[i].step]++
+	}
+	from, n := len(t.steps), 0
+	for from > 0 && (n+per[from-1] <= mostCollectives || from == len(t.steps)) {
+		from--
+		n += per[from]
+	}
+	if from == 0 {
+		return 0
+	}
+	place := make([]int, len(t.calls)) // plus one, 0 left out
+	var kept []call
+	for i, c := range t.calls {
+		if c.step < from {
+			continue
+		}
+		if c.after > 0 {
+			c.after = place[c.after-1]
+		}
+		c.step -= from
+		kept = append(kept, c)
+		place[i] = len(kept)
+	}
+	t.calls, t.steps = kept, t.steps[from:]
+	return from
+}
+
+// moment is a place in a rank's time, see Collectives.Moments.
+type moment struct {
+	at    int64
+	order int // of those at one time: calls that are asked for, waits, ends of steps
+	what  int64
+}
+
+// collectives turns a timeline into columns.
+func (t *timeline) collectives() *Collectives {
+	out := &Collectives{Cut: t.keep(), Names: []string{}}
+	t.whole = model.Span{Start: t.steps[0].Window.Start, End: t.steps[len(t.steps)-1].Window.End}
+	numbers := map[string]int64{}
+	number := func(name string) int64 {
+		n, ok := numbers[name]
+		if !ok {
+			n = int64(len(out.Names))
+			numbers[name] = n
+			out.Names = append(out.Names, name)
+		}
+		return n
+	}
+	for i, s := range t.steps {
+		out.Steps = append(out.Steps, stepNumber(s.Name, int64(out.Cut+i)))
+	}
+	moments, blocked := t.moments() // before the calls: it corrects their ends
+	for i := range t.calls {
+		c := &t.calls[i]
+		out.Kind, out.Group = append(out.Kind, number(c.kind)), append(out.Group, number(c.group))
+		out.Seq, out.Bytes, out.Step = append(out.Seq, c.seq), append(out.Bytes, c.bytes), append(out.Step, int64(c.step))
+		out.Start, out.Dur, out.After = append(out.Start, c.Start-t.whole.Start), append(out.Dur, c.Len()), append(out.After, int64(c.after))
+	}
+	at := t.whole.Start
+	for _, m := range moments {
+		w := model.Span{Start: at, End: max(at, m.at)}
+		work, wait := t.compute.TotalIn(w), blocked.TotalIn(w)
+		held := t.other.Minus(t.compute).Minus(blocked).TotalIn(w)
+		out.Moments, out.Work = append(out.Moments, m.what), append(out.Work, work)
+		out.Held, out.Idle = append(out.Held, held), append(out.Idle, w.Len()-work-wait-held)
+		at = w.End
+	}
+	return out
+}
+
+// stepNumber is the number at the end of a step's name, or its place.
+func stepNumber(name string, place int64) int64 {
+	if n, err := strconv.ParseInt(name[strings.LastIndexAny(name, "#_ ")+1:], 10, 64); err == nil && n >= 0 {
+		return n
+	}
+	return place
+}
+
+// endsLate says whether the rank went on when a collective ended, and the recorded end is
+// later: its library wakes the rank first and notes the end then, on a thread that may
+// have to wait for a core. A wait is longer than that delay, or it is not called one.
+func (t *timeline) endsLate(c *call, gap model.Span) bool {
+	wait, late := gap.End-max(gap.Start, c.asked), c.End-gap.End
+	return wait >= leastWait && late < min(wait, latestEnd)
+}
+
+// moments are those of a rank in order, and the time in which it waits for collectives:
+// it stands still, a collective that has begun ends, and it goes on at once; or the host
+// waits for that end and launches more only then.
+func (t *timeline) moments() ([]moment, model.Spans) {
+	var out []moment
+	var blocked model.Spans
+	by := make([]int, len(t.calls)) // by end
+	for i := range by {
+		by[i] = i
+	}
+	slices.SortStableFunc(by, func(a, b int) int { return cmp.Compare(t.calls[a].End, t.calls[b].End) })
+	gaps := model.Spans{t.whole}.Minus(t.compute)
+	next := 0
+	waits := map[int]bool{}
+	for _, gap := range gaps {
+		for next < len(by) && t.calls[by[next]].End <= gap.Start+leastWait {
+			next++
+		}
+		last := -1
+		for next < len(by) && t.calls[by[next]].End <= gap.End {
+			last = by[next]
+			next++
+		}
+		if last < 0 && t.lateEnds && next < len(by) && t.endsLate(&t.calls[by[next]], gap) {
+			last = by[next]
+			t.calls[last].End = gap.End
+			next++
+		}
+		if last < 0 {
+			continue
+		}
+		c := &t.calls[last]
+		from := max(gap.Start, c.asked)
+		if c.End-from < leastWait || gap.End-c.End > adjacent && !t.waited(c.End, gap.End) {
+			continue
+		}
+		blocked, waits[last] = append(blocked, model.Span{Start: from, End: c.End}), true
+		out = append(out, moment{from, 1, int64(2*last + 1)})
+	}
+	for i := range t.calls {
+		at := t.calls[i].asked
+		if w := blocked.Around(at); w != nil {
+			at = w[0].Start
+		}
+		out = append(out, moment{at, 0, int64(2 * i)})
+	}
+	for i := range t.steps {
+		at := t.steps[i].Window.End
+		if w := blocked.Around(at); w != nil {
+			at = w[0].End
+		}
+		out = append(out, moment{at, 2, int64(-1 - i)})
+	}
+	slices.SortStableFunc(out, func(a, b moment) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order)) })
+	return out, blocked
+}

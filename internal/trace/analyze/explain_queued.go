@@ -1,0 +1,273 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// latencyLimit is how long an operation may take to begin before something
+// other than launching must have held it up. Launches take 5 to 10 us.
+const LatencyLimit = 20_000 // ns
+
+// queueView is what the explanation of queued time looks at.
+type queueView struct {
+	x *Index
+	d *DeviceTime
+	// last is the operation of each stream that began last so far; before is
+	// the one that ended last on any.
+	last   map[int64]int32
+	before int32
+	begun  map[int32]bool // launches of graphs whose first operation has begun
+	// waits are the recorded waits for events by the stream that waits, by the
+	// start of their calls.
+	waits   map[int64][]recordedWait
+	records map[int64]int32 // host calls by correlation id, of those that recorded events
+	churn   []model.Span    // calls that take memory from the driver or give it back
+}
+
+type recordedWait struct {
+	call int32
+	wait *model.StreamWait
+}
+
+func (x *Index) newQueueView(d *DeviceTime) *queueView {
+	v := &queueView{x: x, d: d, last: map[int64]int32{}, before: -1, begun: map[int32]bool{}, waits: map[int64][]recordedWait{}, records: map[int64]int32{}}
+	byCorr := map[int64]*model.StreamWait{}
+	for i := range x.T.Waits {
+		w := &x.T.Waits[i]
+		byCorr[w.Corr] = w
+		v.records[w.Record] = -1
+	}
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		if h.Kind != model.API {
+			continue
+		}
+		if w := byCorr[h.Corr]; w != nil && h.Corr != 0 {
+			v.waits[w.Stream] = append(v.waits[w.Stream], recordedWait{int32(i), w})
+		}
+		if _, asked := v.records[h.Corr]; asked && h.Corr != 0 {
+			v.records[h.Corr] = int32(i)
+		}
+		if c := x.Info[h.Name].call; c == model.CallAlloc || c == model.CallFree {
+			v.churn = append(v.churn, model.Span{Start: h.Start, End: h.End})
+		}
+	}
+	for _, w := range v.waits {
+		slices.SortFunc(w, func(a, b recordedWait) int { return cmp.Compare(x.T.Host[a.call].Start, x.T.Host[b.call].Start) })
+	}
+	return v
+}
+
+// queuedWaits is what a device waited for while its next operation was launched
+// and had not begun.
+func (x *Index) QueuedWaits(d *DeviceTime) WaitSums {
+	out := WaitSums{}
+	v := x.newQueueView(d)
+	queued := d.Queued.And(x.Steady)
+	for _, g := range d.Ops {
+		op := &x.T.GPU[g]
+		for len(queued) > 0 && queued[0].End < op.Start {
+			queued = queued[1:]
+		}
+		if len(queued) > 0 && queued[0].End == op.Start && op.End > op.Start && op.Launch >= 0 {
+			v.explain(g, queued[0], out)
+			queued = queued[1:]
+		}
+		v.pass(g)
+	}
+	return out
+}
+
+// pass goes on behind an operation.
+func (v *queueView) pass(g int32) {
+	op := &v.x.T.GPU[g]
+	v.last[op.Stream] = g
+	if v.before < 0 || op.End >= v.x.T.GPU[v.before].End {
+		v.before = g
+	}
+	if op.Launch >= 0 && (op.Graph || v.x.Call(op.Launch) == model.CallGraph) {
+		v.begun[op.Launch] = true
+	}
+}
+
+// explain divides one wait before an operation.
+func (v *queueView) explain(g int32, q model.Span, out WaitSums) {
+	t := v.x.T
+	op := &t.GPU[g]
+	call := &t.Host[op.Launch]
+	if n := min(q.End, call.End) - max(q.Start, call.Start); n > LatencyLimit {
+		out.add("for the call that launches the work to return", "in "+t.Name(call.Name), n)
+		if q.Start = max(q.Start, call.End); q.Len() <= 0 {
+			return
+		}
+	}
+	kind, example := v.reason(g, q)
+	out.add(kind, example, q.Len())
+}
+
+// reason is what held an operation up: a kind of reason, and which of them.
+func (v *queueView) reason(g int32, q model.Span) (kind, example string) {
+	t := v.x.T
+	op := &t.GPU[g]
+	before := "before " + ShortName(t.Name(op.Name))
+	if text := v.event(g); text != "" {
+		return text, ""
+	}
+	if v.x.Call(op.Launch) == model.CallGraph || op.Graph {
+		if !v.begun[op.Launch] {
+			return "for CUDA graphs to begin after their launch", before
+		}
+		return "between the operations of CUDA graphs", before
+	}
+	if q.Len() <= LatencyLimit {
+		return "for single operations to begin after their launch (launch latency)", ""
+	}
+	if op.Kind == model.Memcpy && op.Dir == model.H2D && op.Memory == model.Pageable {
+		return "for the driver to stage pageable memory", "before " + t.Name(op.Name)
+	}
+	if v.before >= 0 && t.GPU[v.before].Stream != op.Stream {
+		return v.after(v.before, op.Stream), ""
+	}
+	if text := v.elsewhere(q); text != "" {
+		return text, ""
+	}
+	if v.before >= 0 && v.x.Class(v.before) == model.Communication {
+		return v.after(v.before, op.Stream), ""
+	}
+	return "for a reason that is not in the trace", before
+}
+
+// after words a wait that follows an operation of some stream.
+func (v *queueView) after(g int32, stream int64) string {
+	return fmt.Sprintf("on stream %d after %s", stream, v.describe(g))
+}
+
+func (v *queueView) describe(g int32) string {
+	t := v.x.T
+	op := &t.GPU[g]
+	what := "kernel "
+	switch {
+	case v.x.Class(g) == model.Communication:
+		what = "communication "
+	case op.Kind == model.Memcpy:
+		what = "copy "
+	case op.Kind == model.Memset:
+		what = "fill "
+	}
+	return fmt.Sprintf("%s%s of stream %d", what, ShortName(t.Name(op.Name)), op.Stream)
+}
+
+// event words the wait for an event that the program made the stream wait for:
+// the one the profiler recorded, else the call before the launch, "" none.
+func (v *queueView) event(g int32) string {
+	t := v.x.T
+	op := &t.GPU[g]
+	launched := t.Host[op.Launch].Start
+	since := int64(-1 << 62) // launch of the operation before on this stream
+	if p, ok := v.last[op.Stream]; ok && t.GPU[p].Launch >= 0 {
+		since = t.Host[t.GPU[p].Launch].Start
+	}
+	for _, w := range slices.Backward(v.waits[op.Stream]) {
+		if at := t.Host[w.call].Start; at > since && at <= launched {
+			return v.target(w.wait, op)
+		}
+	}
+	if len(t.Waits) > 0 || !v.eventBefore(op.Launch) {
+		return ""
+	}
+	if v.before >= 0 && t.GPU[v.before].Stream != op.Stream {
+		return fmt.Sprintf("on stream %d for an event (cudaStreamWaitEvent), last after %s", op.Stream, v.describe(v.before))
+	}
+	return fmt.Sprintf("on stream %d for an event (cudaStreamWaitEvent)", op.Stream)
+}
+
+// target words a recorded wait: the last operation of the other stream that was
+// launched before the event was recorded, else the last one that began.
+func (v *queueView) target(w *model.StreamWait, op *model.GPU) string {
+	text := fmt.Sprintf("on stream %d for an event of stream %d (cudaStreamWaitEvent)", op.Stream, w.On)
+	if w.On < 0 {
+		text = fmt.Sprintf("on stream %d for an event (cudaStreamWaitEvent)", op.Stream)
+	}
+	recorded, known := v.records[w.Record]
+	best := int32(-1)
+	for _, d := range v.x.Devices {
+		for _, g := range d.Ops {
+			o := &v.x.T.GPU[g]
+			if o.Start >= op.Start {
+				break
+			}
+			if o.Stream != w.On || known && recorded >= 0 && o.Launch >= 0 && v.x.T.Host[o.Launch].Start > v.x.T.Host[recorded].Start {
+				continue
+			}
+			best = g
+		}
+	}
+	if best < 0 {
+		return text
+	}
+	return text + " after " + v.describe(best)
+}
+
+// lookBack is how many host events before a launch are looked at for a wait.
+const lookBack = 64
+
+// eventBefore says whether the thread that launched something made a stream
+// wait for an event since the launch before.
+func (v *queueView) eventBefore(launch int32) bool {
+	t := v.x.T
+	for i := launch - 1; i >= max(0, launch-lookBack) && t.Host[i].Lane == t.Host[launch].Lane; i-- {
+		switch v.x.Call(i) {
+		case model.CallWaitEvent:
+			return true
+		case model.CallLaunch, model.CallGraph, model.CallCopy, model.CallFill:
+			return false
+		}
+	}
+	return false
+}
+
+// elsewhere words what went on meanwhile that may have held the device up: a
+// call for memory, or work on another device.
+func (v *queueView) elsewhere(q model.Span) string {
+	for _, c := range v.churn {
+		if 2*(min(c.End, q.End)-max(c.Start, q.Start)) >= q.Len() {
+			return "while the program allocates memory from the driver or frees it (cudaMalloc, cudaFree)"
+		}
+	}
+	for _, d := range v.x.Devices {
+		if d == v.d {
+			continue
+		}
+		for _, s := range []struct {
+			spans model.Spans
+			what  string
+		}{{d.Comm, "communicates"}, {d.Busy, "works"}} {
+			if 2*s.spans.TotalIn(q) >= q.Len() {
+				return fmt.Sprintf("while device %d %s", v.x.deviceID(d.Device), s.what)
+			}
+		}
+	}
+	return ""
+}
+
+// unknownWaits is before which operations a device waited whose launches are
+// not in the trace.
+func (x *Index) unknownWaits(d *DeviceTime) WaitSums {
+	out := WaitSums{}
+	unknown := d.Unknown.And(x.Steady)
+	for _, g := range d.Ops {
+		op := &x.T.GPU[g]
+		for len(unknown) > 0 && unknown[0].End < op.Start {
+			unknown = unknown[1:]
+		}
+		if len(unknown) > 0 && unknown[0].End == op.Start && op.End > op.Start {
+			out.add("before "+ShortName(x.T.Name(op.Name)), "", unknown[0].Len())
+			unknown = unknown[1:]
+		}
+	}
+	return out
+}

@@ -1,0 +1,77 @@
+package analyze
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// outermost is a call or operator of a thread that lies in no other.
+type outermost struct {
+	model.Span
+	host int32
+}
+
+// outermostOf lists by lane the operators, API calls and waits for the data
+// loader that lie in no other, in order. What they leave uncovered is the
+// program's own code.
+func (x *Index) outermostOf(lanes map[uint32]bool) map[uint32][]outermost {
+	out := map[uint32][]outermost{}
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		loads := h.Kind == model.Annotation && x.Info[h.Name].Flags&(nameLoader|NameOptimizer) != 0
+		if !lanes[h.Lane] || h.Kind != model.Op && h.Kind != model.API && !loads {
+			continue
+		}
+		v := out[h.Lane]
+		s := model.Span{Start: h.Start, End: h.End}
+		if n := len(v); n > 0 {
+			s.Start = max(s.Start, v[n-1].End)
+		}
+		if s.Len() > 0 {
+			out[h.Lane] = append(v, outermost{s, int32(i)})
+		}
+	}
+	return out
+}
+
+// starvedWaits is what the host did while a device had nothing launched: on
+// the thread whose launch ended each wait.
+func (x *Index) starvedWaits(d *DeviceTime) WaitSums {
+	starved := d.Starved.And(x.Steady)
+	enders := map[int64]uint32{} // lanes by the start of the launches that end a wait
+	lanes := map[uint32]bool{}
+	for _, g := range d.Ops {
+		if l := x.T.GPU[g].Launch; l >= 0 {
+			h := &x.T.Host[l]
+			lanes[h.Lane] = true
+			if _, ends := slices.BinarySearchFunc(starved, h.Start, func(s model.Span, at int64) int { return cmp.Compare(s.End, at) }); ends {
+				enders[h.Start] = h.Lane
+			}
+		}
+	}
+	did := x.outermostOf(lanes)
+	out := WaitSums{}
+	for _, s := range starved {
+		lane, ok := enders[s.End]
+		if !ok {
+			lane = x.Main
+		}
+		x.hostDid(did[lane], s, out)
+	}
+	return out
+}
+
+// hostDid divides a stretch of time of a thread by what it did.
+func (x *Index) hostDid(v []outermost, s model.Span, out WaitSums) {
+	i := sort.Search(len(v), func(i int) bool { return v[i].End > s.Start })
+	free := s.Len()
+	for ; i < len(v) && v[i].Start < s.End; i++ {
+		n := min(v[i].End, s.End) - max(v[i].Start, s.Start)
+		out.add("while the host is in "+x.T.Name(x.T.Host[v[i].host].Name), "", n)
+		free -= max(n, 0)
+	}
+	out.add("while the host runs code outside recorded operators and calls", "", free)
+}

@@ -1,0 +1,158 @@
+package analyze
+
+import (
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+const (
+	nameModule       = 1 << iota // nn.Module frame
+	nameHousekeeping             // a range of the profiler or a library, no part of the model
+	nameLoader                   // fetching the next batch
+	NameOptimizer                // Optimizer.step
+	nameFrame                    // Python frame with a file and line
+	nameLibrary                  // Python frame of PyTorch, the standard library or an installed package
+	NameBackward                 // operator that runs in the backward pass
+)
+
+// nameInfo is what a name says, worked out once for all events that have it.
+type NameInfo struct {
+	Flags  uint8
+	call   model.Call
+	op     opWords
+	Kernel uint8 // class of a kernel of this name, classNone unknown
+	model  modelWords
+	ranges bool // the name of an annotation
+}
+
+// describeNames reads every name once. Sets of names are small beside sets of
+// events, except for annotations that count (those are cheap to read).
+func describeNames(t *model.Trace) []NameInfo {
+	kinds := make([]uint16, len(t.Names))
+	for i := range t.Host {
+		kinds[t.Host[i].Name] |= 1 << t.Host[i].Kind
+	}
+	for i := range t.GPU {
+		kinds[t.GPU[i].Name] |= 1 << t.GPU[i].Kind
+	}
+	info := make([]NameInfo, len(t.Names))
+	for i, name := range t.Names {
+		in, k := &info[i], kinds[i]
+		in.op.class, in.Kernel = NoClass, NoClass
+		if k&(1<<model.API) != 0 {
+			in.call = model.CallOf(name)
+		}
+		if k&(1<<model.Python) != 0 {
+			in.Flags |= frameFlags(name)
+		}
+		if k&(1<<model.Annotation|1<<model.Op|1<<model.Step) != 0 {
+			in.Flags |= rangeFlags(name)
+			in.op = opWordsOf(name)
+			in.ranges = k&(1<<model.Annotation) != 0
+		}
+		if k&(1<<model.Annotation|1<<model.Python) != 0 {
+			in.model = modelWordsOf(name)
+		}
+		if k&(1<<model.Kernel) != 0 {
+			in.Kernel = kernelClassOf(name)
+		}
+	}
+	return info
+}
+
+// modulePrefix starts the frames that PyTorch records for calls of modules.
+const modulePrefix = "nn.Module: "
+
+// frameFlags reads the name of a Python frame: "file.py(123): function",
+// "<built-in method …>" or "nn.Module: Conv2d_0".
+func frameFlags(name string) uint8 {
+	if strings.HasPrefix(name, modulePrefix) {
+		return nameModule
+	}
+	if !isFrame(name) {
+		return 0
+	}
+	if isLibraryFrame(name) {
+		return nameFrame | nameLibrary
+	}
+	return nameFrame
+}
+
+// isFrame says whether a name has the form "file(line): function".
+func isFrame(name string) bool {
+	i := strings.Index(name, "): ")
+	if i <= 0 {
+		return false
+	}
+	j := strings.LastIndexByte(name[:i], '(')
+	if j <= 0 || j+1 == i {
+		return false
+	}
+	for _, c := range name[j+1 : i] {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return !strings.HasPrefix(name, "<built-in")
+}
+
+// isLibraryFrame says whether a frame belongs to code its author did not
+// write: what is installed, PyTorch, and the parts of the standard library
+// that run other people's functions.
+func isLibraryFrame(name string) bool {
+	path, _, _ := strings.Cut(name, "(")
+	path = strings.ReplaceAll(path, `\`, "/")
+	for _, s := range [...]string{"site-packages/", "dist-packages/", "/torch/", "<frozen ", "<string>", "<eval_with_key>", "torch_compile_debug", "/tmp/torchinductor"} {
+		if strings.Contains(path, s) {
+			return true
+		}
+	}
+	if strings.Contains(path, "/lib/python") {
+		return true
+	}
+	head, _, found := strings.Cut(path, "/")
+	if found {
+		switch head {
+		case "torch", "torch_scatter", "torch_geometric", "torchvision", "torchaudio", "e3nn", "numpy", "asyncio", "multiprocessing", "concurrent",
+			"importlib", "unittest", "logging", "json", "transformers", "accelerate", "deepspeed", "lightning", "pytorch_lightning", "triton":
+			return true
+		}
+		return false
+	}
+	switch path {
+	case "threading.py", "runpy.py", "contextlib.py", "functools.py", "queue.py", "selectors.py", "socket.py", "subprocess.py", "copy.py",
+		"typing.py", "enum.py", "abc.py", "random.py", "pickle.py", "weakref.py", "tempfile.py", "inspect.py", "warnings.py", "_collections_abc.py":
+		return true
+	}
+	return false
+}
+
+// rangeFlags reads the name of an operator or annotation.
+func rangeFlags(name string) uint8 {
+	var f uint8
+	switch {
+	case strings.HasPrefix(name, "enumerate(DataLoader)"), strings.HasPrefix(name, "enumerate(DataPipe)"), strings.HasPrefix(name, "enumerate(MapDataset)"):
+		f |= nameLoader | nameHousekeeping
+	case strings.HasPrefix(name, "Optimizer."):
+		f |= nameHousekeeping
+		if strings.HasPrefix(name, "Optimizer.step#") {
+			f |= NameOptimizer
+		}
+	}
+	for _, p := range [...]string{"ProfilerStep", "PyTorch Profiler", "DistributedDataParallel.", "FullyShardedDataParallel.", "FSDP::", "nccl", "NCCL",
+		"gloo:", "mpi:", "aten::", "autograd::", "c10d::", "record_param_comms", "Torch-Compiled Region", "## Call CompiledFxGraph", "Call CompiledFxGraph", "TorchDynamo Cache Lookup",
+		"CompiledFunction", "cudnn", "cublas", "cusparse", "cuda", "DataLoader", "Profiler"} {
+		if strings.HasPrefix(name, p) {
+			f |= nameHousekeeping
+			break
+		}
+	}
+	if model.OfLibrary(name) {
+		f |= nameHousekeeping
+	}
+	if strings.Contains(name, "Backward") || strings.Contains(name, "AccumulateGrad") || strings.HasPrefix(name, "autograd::engine::") {
+		f |= NameBackward
+	}
+	return f
+}

@@ -1,0 +1,56 @@
+package analyze
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// laneAt is the part of T.Host that belongs to a lane.
+func (x *Index) LaneAt(lane uint32) LaneRange {
+	i, found := slices.BinarySearchFunc(x.lanes, lane, func(r LaneRange, lane uint32) int { return cmp.Compare(r.lane, lane) })
+	if !found {
+		return LaneRange{}
+	}
+	return x.lanes[i]
+}
+
+// walk divides a stretch of a thread's time by the innermost event it is in.
+// did gets that event (-1 none), the next one that begins on the thread (-1
+// none) and the time; it returns false to end the walk.
+func (x *Index) Walk(lane uint32, s model.Span, did func(in, next int32, ns int64) bool) {
+	host, r := x.T.Host, x.LaneAt(lane)
+	found := sort.Search(int(r.Hi-r.Lo), func(i int) bool { return host[r.Lo+int32(i)].Start > s.Start })
+	next, in, at := r.Lo+int32(found), int32(-1), s.Start
+	if next > r.Lo {
+		in = next - 1
+	}
+	for at < s.End {
+		for in >= 0 && host[in].End <= at {
+			in = x.parent[in]
+		}
+		until := s.End
+		if next < r.Hi {
+			until = min(until, host[next].Start)
+		}
+		if in >= 0 {
+			until = min(until, host[in].End)
+		}
+		if until > at {
+			ahead := int32(-1)
+			if next < r.Hi {
+				ahead = next
+			}
+			if !did(in, ahead, until-at) {
+				return
+			}
+			at = until
+		}
+		if next < r.Hi && host[next].Start <= at {
+			in = next
+			next++
+		}
+	}
+}

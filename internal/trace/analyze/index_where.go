@@ -1,0 +1,106 @@
+package analyze
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// Site is where in the program a host event is: the innermost enclosing
+// Python frame of the user's own code ("train.py(41): step"), else such a frame
+// in the stack that came with the event or with an operator around it, else
+// the innermost frame of any code, else the module or annotation, else the operator, else
+// the event's own name. The backward pass runs where nobody called it: it is
+// put where the forward operator was called, with "(backward)" behind it.
+func (x *Index) Site(host int32) string {
+	if f := x.forwardOf(host); f >= 0 {
+		if where := x.site(f); isFrame(where) {
+			return where + " (backward)"
+		}
+	}
+	return x.site(host)
+}
+
+func (x *Index) site(host int32) string {
+	t := x.T
+	frame := int32(-1)
+	for h := host; h >= 0; h = x.parent[h] {
+		if t.Host[h].Kind != model.Python {
+			continue
+		}
+		f := x.Info[t.Host[h].Name].Flags
+		if f&nameFrame == 0 {
+			continue
+		}
+		if f&nameLibrary == 0 {
+			return t.Name(t.Host[h].Name)
+		}
+		if frame < 0 {
+			frame = h
+		}
+	}
+	stack, own := x.stackSite(host)
+	if frame >= 0 && !own {
+		return t.Name(t.Host[frame].Name)
+	}
+	if stack != "" {
+		return stack
+	}
+	if m := x.Module(host); m != "" {
+		return m
+	}
+	if op := x.op[host]; op >= 0 {
+		return t.Name(t.Host[op].Name)
+	}
+	return t.Name(t.Host[host].Name)
+}
+
+// stackSite is the innermost frame of the user's own code in the nearest stack
+// that has one, else the innermost frame of the nearest stack.
+func (x *Index) stackSite(host int32) (frame string, own bool) {
+	for h := host; h >= 0; h = x.parent[h] {
+		id := x.T.Host[h].Stack
+		if id == 0 || int(id) > len(x.T.Stacks) || strings.HasPrefix(x.T.Stacks[id-1], model.ShapesMark) {
+			continue
+		}
+		frames := strings.Split(x.T.Stacks[id-1], ";")
+		for _, f := range slices.Backward(frames) {
+			f = strings.TrimSpace(f)
+			if !isFrame(f) {
+				continue
+			}
+			if !isLibraryFrame(f) {
+				return f, true
+			}
+			if frame == "" {
+				frame = f
+			}
+		}
+	}
+	return frame, false
+}
+
+// Module is the innermost part of the model around a host event: an nn.Module
+// ("Conv2d_0") or a range the program named. Operators of the backward pass
+// belong to the module of the operator whose gradient they compute. "" none.
+func (x *Index) Module(host int32) string {
+	m := x.moduleOf(host)
+	if m < 0 {
+		return ""
+	}
+	return x.moduleName(m)
+}
+
+func (x *Index) moduleName(m int32) string { return trimModule(x.T.Name(x.T.Host[m].Name)) }
+
+func trimModule(name string) string { return strings.TrimPrefix(name, modulePrefix) }
+
+// moduleOf prefers the forward operator's module to a range around the whole
+// backward pass, which says less.
+func (x *Index) moduleOf(host int32) int32 {
+	if f := x.forwardOf(host); f >= 0 && x.mod[f] >= 0 {
+		return x.mod[f]
+	}
+	return x.mod[host]
+}

@@ -1,0 +1,236 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// Parts is where a device's time went in the mean step, ns. Busy is the sum of
+// the classes; busy, starved, queued, unknown and outside add up to the step.
+type Parts struct {
+	BusyNS    int64 `json:"busy_ns"`
+	StarvedNS int64 `json:"starved_ns"`
+	QueuedNS  int64 `json:"queued_ns"`
+	UnknownNS int64 `json:"unknown_ns"`
+	// OutsideNS is before the device's first operation and after its last one;
+	// all of the step where no device was recorded.
+	OutsideNS int64                 `json:"outside_ns"`
+	Classes   map[model.Class]int64 `json:"classes"`
+	// CommHiddenNS is communication under which the device computes: that time is
+	// in the classes of what it computes. The class communication is the rest.
+	CommHiddenNS int64 `json:"communication_hidden_ns"`
+}
+
+// Part is a named part of the step.
+type Part struct {
+	Name  string
+	NS    int64
+	Means string // what the device does then
+}
+
+// Idle lists what of the step is not busy, in the order it is shown.
+func (p *Parts) Idle() []Part {
+	return []Part{
+		{"starved", p.StarvedNS, "idle: the host had not launched the next operation"},
+		{"queued", p.QueuedNS, "idle: the next operation was launched and had not begun"},
+		{"unknown", p.UnknownNS, "idle: the trace lacks the launch of the next operation"},
+		{"outside", p.OutsideNS, "before the first and after the last operation"},
+	}
+}
+
+// Total is the whole that the parts add up to.
+func (p *Parts) Total() int64 {
+	return p.BusyNS + p.StarvedNS + p.QueuedNS + p.UnknownNS + p.OutsideNS
+}
+
+// Shown lists the parts that take time, and communication also where all of it is
+// hidden: the classes, the longest first, those beyond the first most of them added up (0: all are listed), then the idle
+// states. They add up to Total.
+func (p *Parts) Shown(most int) []Part {
+	order := model.Classes()
+	slices.SortStableFunc(order, func(a, b model.Class) int { return cmp.Compare(p.Classes[b], p.Classes[a]) })
+	var out []Part
+	var rest Part
+	for i, class := range order {
+		switch ns := p.Classes[class]; {
+		case ns == 0 && (class != model.Communication || p.CommHiddenNS == 0):
+		case most == 0 || i < most:
+			out = append(out, Part{Name: string(class), NS: ns})
+		default:
+			rest.NS += ns
+		}
+	}
+	if rest.NS > 0 {
+		rest.Name = "other classes"
+		out = append(out, rest)
+	}
+	for _, idle := range p.Idle() {
+		if idle.NS > 0 {
+			out = append(out, idle)
+		}
+	}
+	return out
+}
+
+// Most is what stands behind a part of the step: the kernel that took most of
+// a class, what the device does in an idle state. Of communication it says that
+// the part is what is exposed, and how much more is hidden.
+func (a *Analysis) Most(p Part) string {
+	most := a.mostKernel(p)
+	if p.Name != string(model.Communication) {
+		return most
+	}
+	return fmt.Sprintf("exposed; %s hidden by computation: %s", gpuprof.FormatNS(a.Step.CommHiddenNS), most)
+}
+
+func (a *Analysis) mostKernel(p Part) string {
+	for i := range a.Kernels { // sorted by time
+		if string(a.Kernels[i].Class) == p.Name {
+			return a.Kernels[i].Name
+		}
+	}
+	return p.Means
+}
+
+// StepMean is the one step time of an analysis, and what everything that is
+// said "per step" adds up to: the mean over the steps that count. A mean is
+// taken because the parts of means add up and those of medians do not.
+type StepMean struct {
+	// Count is how many steps it is the mean of, over all inputs. 0: no steps
+	// were found, and NS is the recording window (their mean, of several inputs).
+	Count int   `json:"count"`
+	NS    int64 `json:"ns"`
+	MinNS int64 `json:"min_ns"` // the shortest step
+	MaxNS int64 `json:"max_ns"` // the longest step
+	Parts       // of the mean device
+}
+
+// Stepped says whether the trace has steps; without any, times are of the
+// recording window.
+func (x *Index) Stepped() bool { return len(x.Steps) > 0 && x.StepSource != model.WholeTrace }
+
+// PerStep says what a time of the analysis is a time of: "per step", or "in
+// the recording window" where no steps were found.
+func (a *Analysis) PerStep() string { return PerStepWord(a.Step.Count > 0) }
+
+func PerStepWord(stepped bool) string {
+	if stepped {
+		return "per step"
+	}
+	return "in the recording window"
+}
+
+// partSums are totals over the steps that count; sums of several devices are
+// means, so they need not be whole.
+type partSums struct {
+	starved, queued, unknown, outside, hidden float64
+	classes                                   [32]float64 // by index into classList
+}
+
+func (p *partSums) add(o *partSums, weight float64) {
+	p.starved, p.queued = p.starved+o.starved*weight, p.queued+o.queued*weight
+	p.unknown, p.outside = p.unknown+o.unknown*weight, p.outside+o.outside*weight
+	p.hidden += o.hidden * weight
+	for i := range p.classes {
+		p.classes[i] += o.classes[i] * weight
+	}
+}
+
+// over divides by n and rounds so that the parts add up to the rounded whole. The sum is
+// divided and not the parts: a half is then rounded as the quotient of the whole is.
+func (p *partSums) over(n float64) Parts {
+	out := Parts{Classes: map[model.Class]int64{}}
+	sum, given := 0.0, int64(0)
+	next := func(v float64) int64 {
+		sum += v
+		ns := int64(math.Round(sum/n)) - given
+		given += ns
+		return ns
+	}
+	for i, c := range classList {
+		if ns := next(p.classes[i]); ns > 0 {
+			out.Classes[c] = ns
+		}
+	}
+	out.BusyNS = given
+	out.StarvedNS, out.QueuedNS, out.UnknownNS = next(p.starved), next(p.queued), next(p.unknown)
+	out.OutsideNS = next(p.outside)
+	out.CommHiddenNS = int64(math.Round(p.hidden / n))
+	return out
+}
+
+// steadyParts divides a device's time in the steps that count.
+func (x *Index) steadyParts(d *DeviceTime) *partSums {
+	p := &partSums{outside: float64(x.Steady.Total())}
+	var sum [32]int64
+	for _, w := range x.Steady {
+		d.addClasses(&sum, w)
+	}
+	for i := range sum {
+		p.classes[i] = float64(sum[i])
+		p.outside -= p.classes[i]
+	}
+	p.hidden = float64(d.Comm.And(x.Steady).TotalAnd(d.Compute))
+	p.starved = float64(d.Starved.TotalAnd(x.Steady))
+	p.queued = float64(d.Queued.TotalAnd(x.Steady))
+	p.unknown = float64(d.Unknown.TotalAnd(x.Steady))
+	p.outside -= p.starved + p.queued + p.unknown
+	return p
+}
+
+// meanStep is the mean step over all inputs that have steps, or their mean
+// recording window where none has.
+func meanStep(indexes []*Index) StepMean {
+	var m StepMean
+	var sums partSums
+	windows := 0
+	for _, stepped := range []bool{true, false} {
+		for _, x := range indexes {
+			if x.Stepped() != stepped {
+				continue
+			}
+			windows++
+			if stepped {
+				m.countSteps(x)
+			}
+			if len(x.Devices) == 0 {
+				sums.outside += float64(x.Steady.Total())
+			}
+			for _, d := range x.Devices {
+				sums.add(x.steadyParts(d), 1/float64(len(x.Devices)))
+			}
+		}
+		if windows > 0 {
+			break
+		}
+	}
+	n := float64(max(m.Count, 1))
+	if m.Count == 0 {
+		n = float64(max(windows, 1))
+	}
+	m.Parts = sums.over(n)
+	m.NS = m.Parts.Total() // means over devices are not whole: their sum may be rounded otherwise than the steps'
+	if m.Count == 0 {
+		m.MinNS, m.MaxNS = m.NS, m.NS
+	}
+	return m
+}
+
+func (m *StepMean) countSteps(x *Index) {
+	for i := range x.Steps {
+		s := &x.Steps[i]
+		if s.Dropped {
+			continue
+		}
+		n := s.Window.Len()
+		if m.Count == 0 || n < m.MinNS {
+			m.MinNS = n
+		}
+		m.Count, m.MaxNS = m.Count+1, max(m.MaxNS, n)
+	}
+}

@@ -1,0 +1,356 @@
+package analyze
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// StepSpan is one step of the program.
+type StepSpan struct {
+	Name string
+	Host model.Span // as recorded
+	// Full is Host with its end extended to the end of the last device
+	// operation launched inside it.
+	Full model.Span
+	// Window is the time that counts as the step's own: from its start on the
+	// host, or the end of Full of the steps before where that is later, to the
+	// end of Full. Windows are disjoint, so they add up to what steps take.
+	Window  model.Span
+	Lane    uint32
+	Dropped bool // counts nowhere: the first of several, and an empty one
+	// Empty is what the profiler leaves behind the last step: a range in which
+	// the program does next to nothing of what it does in a step.
+	Empty bool
+	// work is how many device operations it launches; operators, without a device.
+	work int
+	// device is when the last of them ends, 0 none.
+	device int64
+}
+
+// profilerStep is the step source of the profiler's own ranges.
+const profilerStep = "ProfilerStep"
+
+const (
+	// minRepeats is how often a range must occur to be taken for a step.
+	minRepeats = 3
+	// seamless: ranges that leave less than this part of their period between them follow one another.
+	seamless = 50
+	// restGap: a gap so many times the usual one, and longer than a step, is a rest.
+	restGap = 4
+)
+
+// findSteps finds the steps: the profiler's own, else the range that repeats
+// and covers most, else from one optimizer step to the next, else what repeats in the order of
+// launches, else none.
+func (x *Index) findSteps() {
+	launches := x.launchesByLane()
+	x.Main = busiestLane(x.lanes, launches)
+	part := x.T.Cut
+	switch {
+	case part != nil:
+		if x.partSteps(); len(x.Steps) == 0 {
+			return
+		}
+	case x.profilerSteps(launches):
+	case x.annotatedSteps(launches):
+	case x.optimizerSteps(launches):
+	case ofAnyProgram(x.T.Format) && x.launchSteps():
+	default:
+		x.StepSource = model.WholeTrace
+		x.Steady = model.Spans{x.Span}
+		if x.Span.Len() == 0 {
+			x.Steady = nil
+		}
+		x.Called = x.Steady
+		fix := "call profiler.step() once per iteration, or name iterations with record_function or NVTX"
+		if x.T.Format == model.CUDA && x.T.Framework != model.PyTorch {
+			fix = "put an NVTX range around each iteration (nvtxRangePush, nvtx.annotate), or record longer"
+		}
+		x.warn("no-steps", "no steps were found: the first iterations, slower than the rest, are part of every figure", fix)
+		return
+	}
+	x.Main = x.Steps[0].Lane
+	x.extendSteps()
+	if part == nil {
+		x.dropFirst()
+		x.trimLast()
+	}
+	kept := func(s *StepSpan) bool { return !s.Dropped }
+	x.Called = x.union(kept)
+	if x.Steady = x.windows(kept, math.MinInt64); len(x.Steady) == 0 {
+		x.Steady = x.windows(kept, x.Steps[0].Host.End)
+	}
+}
+
+// ofAnyProgram says that a format is of recorders that know nothing of a program but its
+// launches and ranges. A profiler of a framework knows steps: without marks it recorded none.
+func ofAnyProgram(f model.Format) bool { return f == model.CUDA || f == model.Nsys || f == model.Rocpd }
+
+// dropFirst leaves out the first of several steps, and an empty last one.
+func (x *Index) dropFirst() {
+	x.markEmpty()
+	if n := len(x.Steps); n > 2 || n == 2 && !x.Steps[1].Empty {
+		for i := range max(1, min(x.T.Program.Skip, n-minRepeats)) {
+			x.Steps[i].Dropped = true
+		}
+	} else {
+		x.warn("one-step", "the trace has one step: it cannot be told from a warm-up, and no step was left out", "record at least three steps")
+	}
+}
+
+// windows gives every step its window and returns those of the steps that ok
+// accepts. Where steps launch nothing and the device outlasts them all, no time
+// is theirs: then the first one ends at first, not with its device work.
+func (x *Index) windows(ok func(*StepSpan) bool, first int64) model.Spans {
+	var out []model.Span
+	done := x.after()
+	for i := range x.Steps {
+		s := &x.Steps[i]
+		start := max(s.Host.Start, done)
+		done = max(done, s.Full.End)
+		if i == 0 && first > math.MinInt64 {
+			done = first
+		}
+		if s.Window = (model.Span{Start: start, End: max(start, done)}); ok(s) && s.Window.Len() > 0 {
+			out = append(out, s.Window)
+		}
+	}
+	return model.UnionOf(out)
+}
+
+// union is the time of the steps that ok accepts, each up to the next one. The
+// last one ends with the host's part of it: what the host does later, such as a
+// closing synchronisation, is in no step.
+func (x *Index) union(ok func(*StepSpan) bool) model.Spans {
+	var out []model.Span
+	for i := range x.Steps {
+		if s := &x.Steps[i]; ok(s) {
+			end := s.Host.End
+			if i+1 < len(x.Steps) {
+				end = min(s.Full.End, x.Steps[i+1].Host.Start)
+			}
+			out = append(out, model.Span{Start: s.Host.Start, End: end})
+		}
+	}
+	return model.UnionOf(out)
+}
+
+// lived is the time of all steps, also of those left out: without what the
+// profiler does between them. In a trace without steps it is the whole.
+func (x *Index) Lived() model.Spans {
+	if x.StepSource == model.WholeTrace {
+		return x.Steady
+	}
+	return x.union(func(*StepSpan) bool { return true })
+}
+
+func (x *Index) warn(code, text, fix string) {
+	x.Warnings = append(x.Warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
+}
+
+// launchesByLane counts device operations by the lane that launched them.
+func (x *Index) launchesByLane() map[uint32]int {
+	n := map[uint32]int{}
+	lane, count := uint32(math.MaxUint32), 0
+	for i := range x.T.GPU {
+		l := x.T.GPU[i].Launch
+		if l < 0 {
+			continue
+		}
+		if h := x.T.Host[l].Lane; h != lane {
+			n[lane] += count
+			lane, count = h, 0
+		}
+		count++
+	}
+	n[lane] += count
+	return n
+}
+
+func busiestLane(lanes []LaneRange, launches map[uint32]int) uint32 {
+	best, most := uint32(0), -1
+	for _, l := range lanes {
+		if launches[l.lane] > most {
+			best, most = l.lane, launches[l.lane]
+		}
+	}
+	return best
+}
+
+// profilerSteps takes the ranges PyTorch's profiler makes (ProfilerStep#N).
+func (x *Index) profilerSteps(launches map[uint32]int) bool {
+	groups := map[uint32][]int32{}
+	for i := range x.T.Host {
+		if h := &x.T.Host[i]; h.Kind == model.Step {
+			groups[h.Lane] = append(groups[h.Lane], int32(i))
+		}
+	}
+	lane, found := uint32(0), false
+	for _, l := range x.lanes { // in order, so that ties fall the same way each time
+		if len(groups[l.lane]) == 0 {
+			continue
+		}
+		if !found || launches[l.lane] > launches[lane] {
+			lane, found = l.lane, true
+		}
+	}
+	if !found {
+		return false
+	}
+	x.StepSource = profilerStep
+	x.takeSteps(groups[lane])
+	return true
+}
+
+// takeSteps makes steps of host events, leaving out repeats and what lies in
+// the step before.
+func (x *Index) takeSteps(events []int32) {
+	for _, i := range events {
+		h := &x.T.Host[i]
+		if n := len(x.Steps); n > 0 && h.Start < x.Steps[n-1].Host.End-overhang {
+			continue
+		}
+		x.Steps = append(x.Steps, StepSpan{Name: x.T.Name(h.Name), Host: model.Span{Start: h.Start, End: h.End}, Lane: h.Lane})
+	}
+}
+
+type rangeGroup struct {
+	lane   uint32
+	name   string // digits replaced
+	events []int32
+	total  int64
+}
+
+// annotatedSteps takes the range that repeats most of the time.
+func (x *Index) annotatedSteps(launches map[uint32]int) bool {
+	var best *rangeGroup
+	for _, g := range x.rangeGroups(x.ownRange) {
+		if len(g.events) < minRepeats {
+			continue
+		}
+		if best == nil || g.total > best.total ||
+			g.total == best.total && launches[g.lane] > launches[best.lane] {
+			best = g
+		}
+	}
+	if best == nil {
+		return false
+	}
+	best = x.sameOnBusierLane(best, launches)
+	if x.stepsOfTurns(best) {
+		return true
+	}
+	x.StepSource = x.rangeWord(best)
+	x.takeSteps(best.events)
+	x.joinSteps()
+	return true
+}
+
+// joinSteps lets every step last to the start of the next one. The time between
+// two ranges is the program's too: it fetches a batch there, or trains the other half
+// of a GAN. How long the last step would have been is not known, so it is left out.
+// A gap many times as long as the others (an evaluation, a checkpoint) is in no step.
+func (x *Index) joinSteps() {
+	n := len(x.Steps) - 1
+	var gaps, periods []int64
+	for i := range n {
+		at := x.Steps[i].Host
+		next := x.Steps[i+1].Host.Start
+		gaps, periods = append(gaps, next-at.End), append(periods, next-at.Start)
+	}
+	gap, period := Median(slices.Clone(gaps)), Median(periods)
+	if n < 1 || gap*seamless <= period {
+		return
+	}
+	x.StepSource += ", from the start of one to the start of the next"
+	for i := range n {
+		if gaps[i] <= max(restGap*gap, period) {
+			x.Steps[i].Host.End = x.Steps[i+1].Host.Start
+		}
+	}
+	x.Steps = x.Steps[:n]
+}
+
+// sameOnBusierLane is the group of the same name on the lane that launches
+// most, where it repeats there too.
+func (x *Index) sameOnBusierLane(best *rangeGroup, launches map[uint32]int) *rangeGroup {
+	out := best
+	for _, g := range x.rangeGroups(func(h *model.Host) bool {
+		return h.Kind == model.Annotation && model.MaskNumbers(x.T.Name(h.Name)) == best.name
+	}) {
+		if len(g.events) >= minRepeats && launches[g.lane] > launches[out.lane] {
+			out = g
+		}
+	}
+	return out
+}
+
+// rangeGroups collects host events by lane and name, those that lie in one of
+// the same name left out. Groups come in the order of their first events.
+func (x *Index) rangeGroups(ok func(*model.Host) bool) []*rangeGroup {
+	type key struct {
+		lane uint32
+		name string
+	}
+	names := map[model.NameID]string{}
+	groups := map[key]*rangeGroup{}
+	var out []*rangeGroup
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		if !ok(h) {
+			continue
+		}
+		name, seen := names[h.Name]
+		if !seen {
+			name = model.MaskNumbers(x.T.Name(h.Name))
+			names[h.Name] = name
+		}
+		k := key{h.Lane, name}
+		g := groups[k]
+		if g == nil {
+			g = &rangeGroup{lane: h.Lane, name: name}
+			groups[k] = g
+			out = append(out, g)
+		}
+		if n := len(g.events); n > 0 && h.Start < x.T.Host[g.events[n-1]].End {
+			continue
+		}
+		g.events = append(g.events, int32(i))
+		g.total += h.Dur()
+	}
+	return out
+}
+
+// extendSteps extends every step to the end of the last device operation that
+// its process launched inside it.
+func (x *Index) extendSteps() {
+	process := x.T.ProcessOf(x.Steps[0].Lane)
+	for i := range x.Steps {
+		x.Steps[i].Full = x.Steps[i].Host
+	}
+	for i := range x.T.GPU {
+		g := &x.T.GPU[i]
+		if g.Launch < 0 {
+			continue
+		}
+		l := &x.T.Host[g.Launch]
+		if k := x.StepAt(l.Start); k >= 0 && x.T.ProcessOf(l.Lane) == process {
+			x.Steps[k].Full.End = max(x.Steps[k].Full.End, g.End)
+			x.Steps[k].device = max(x.Steps[k].device, g.End)
+			x.Steps[k].work++
+		}
+	}
+}
+
+// stepAt is the step on the host an instant lies in, -1 none.
+func (x *Index) StepAt(at int64) int {
+	i := sort.Search(len(x.Steps), func(i int) bool { return x.Steps[i].Host.Start > at })
+	if i--; i < 0 || x.Steps[i].Host.End <= at {
+		return -1
+	}
+	return i
+}

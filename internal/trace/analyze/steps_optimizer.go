@@ -1,0 +1,98 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// optimizerSteps takes the ends of optimizer steps as borders. What comes
+// before the first one is a step of its own, which is dropped.
+func (x *Index) optimizerSteps(launches map[uint32]int) bool {
+	var best *rangeGroup
+	var all []*rangeGroup
+	for _, g := range x.rangeGroups(func(h *model.Host) bool { return x.Info[h.Name].Flags&NameOptimizer != 0 }) {
+		all = append(all, g)
+		if len(g.events) < 2 {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(len(g.events), len(best.events)), cmp.Compare(launches[g.lane], launches[best.lane])) > 0 {
+			best = g
+		}
+	}
+	if best == nil {
+		return false
+	}
+	events, turns := x.rarestOptimizer(best.lane, all)
+	if events == nil {
+		events = best.events
+	}
+	x.StepSource = fmt.Sprintf("%s, from the end of one to the end of the next", x.T.Name(x.T.Host[events[0]].Name))
+	if turns > 1 {
+		x.StepSource += fmt.Sprintf(", of %d optimizers that take turns", turns)
+	}
+	x.stepsBetweenEnds(&rangeGroup{lane: best.lane, events: events}, func(k int) string { return fmt.Sprintf("optimizer step %d", k+1) })
+	return true
+}
+
+// update tells optimizers apart whose ranges have the same name: by what a step of theirs
+// launches, or by its operators where nothing is launched.
+type update struct {
+	name             model.NameID
+	launches, blocks int64
+}
+
+// rarestOptimizer finds, of optimizers that take turns on a lane, the steps of the one that
+// steps least often, and how many take turns: a GAN's critic steps five times for each step
+// of the generator, and both are one iteration. Of several that step alike the first ends it.
+// nil: they do not take turns, or cannot be told apart.
+func (x *Index) rarestOptimizer(lane uint32, groups []*rangeGroup) (events []int32, turns int) {
+	var order []int32
+	for _, g := range groups {
+		if g.lane == lane {
+			order = append(order, g.events...)
+		}
+	}
+	slices.Sort(order)
+	var kinds []update
+	steps := map[update][]int32{}
+	for _, i := range order {
+		u := x.updateOf(i)
+		if steps[u] == nil {
+			kinds = append(kinds, u)
+		}
+		steps[u] = append(steps[u], i)
+	}
+	// A first step sets its state up and is like no other.
+	kinds = slices.DeleteFunc(kinds, func(u update) bool { return len(steps[u]) < 2 })
+	if len(kinds) < 2 {
+		return nil, 0
+	}
+	rarest := slices.MinFunc(kinds, func(a, b update) int { return cmp.Compare(len(steps[a]), len(steps[b])) })
+	events = steps[rarest]
+	for _, u := range kinds {
+		if least, _ := between(events, steps[u]); u != rarest && least == 0 {
+			return nil, 0
+		}
+	}
+	return events, len(kinds)
+}
+
+func (x *Index) updateOf(step int32) update {
+	u := update{name: x.T.Host[step].Name}
+	for _, g := range x.Launched(step) {
+		u.launches++
+		u.blocks += x.T.GPU[g].Blocks
+	}
+	if u.launches > 0 {
+		return u
+	}
+	for i, end := x.Inside(step); i < end; i++ {
+		if x.T.Host[i].Kind == model.Op {
+			u.launches++
+		}
+	}
+	return u
+}

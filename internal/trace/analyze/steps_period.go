@@ -1,0 +1,88 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/trace/analyze/period"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// ordered are the launches of a process in the order of its calls. A graph launch is one.
+type ordered struct {
+	all  []period.Launch
+	lane []uint32 // by launch
+}
+
+// launchOrder is the order of the process's launches that the busiest lane belongs to.
+func (x *Index) launchOrder() ordered {
+	process := x.T.ProcessOf(x.Main)
+	var gpus []int32
+	for _, g := range x.launched {
+		if x.T.ProcessOf(x.T.Host[x.T.GPU[g].Launch].Lane) == process {
+			gpus = append(gpus, g)
+		}
+	}
+	call := func(g int32) int32 { return x.T.GPU[g].Launch }
+	slices.SortStableFunc(gpus, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(x.T.Host[call(a)].Start, x.T.Host[call(b)].Start), cmp.Compare(call(a), call(b)))
+	})
+	var out ordered
+	graphs := map[uint64]int32{}
+	for lo := 0; lo < len(gpus); {
+		hi := lo + 1
+		for hi < len(gpus) && call(gpus[hi]) == call(gpus[lo]) {
+			hi++
+		}
+		h := &x.T.Host[call(gpus[lo])]
+		first := &x.T.GPU[gpus[lo]]
+		l := period.Launch{At: h.Start, Name: int32(first.Name)}
+		sum := uint64(0)
+		for _, g := range gpus[lo:hi] {
+			op := &x.T.GPU[g]
+			l.NS += op.Dur()
+			l.Kernel = l.Kernel || op.Kind == model.Kernel
+			sum += mixed(uint64(op.Name)) // streams of a graph begin in any order
+		}
+		if hi-lo > 1 { // equal contents, equal graphs
+			id, ok := graphs[sum]
+			if !ok {
+				id = int32(len(x.T.Names) + len(graphs))
+				graphs[sum] = id
+			}
+			l.Name = id
+		}
+		out.all, out.lane = append(out.all, l), append(out.lane, h.Lane)
+		lo = hi
+	}
+	return out
+}
+
+// mixed spreads a number over 64 bits, so that sums tell sets apart (the finalizer of SplitMix64).
+func mixed(v uint64) uint64 {
+	v += 0x9e3779b97f4a7c15
+	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
+	v = (v ^ v>>27) * 0x94d049bb133111eb
+	return v ^ v>>31
+}
+
+// launchOrderSource begins the step source of repeats in the order of launches.
+const launchOrderSource = "the order of launches"
+
+// launchSteps takes the repeats in the order of what the program launches.
+func (x *Index) launchSteps() bool {
+	o := x.launchOrder()
+	f := period.Find(o.all)
+	if f == nil {
+		return false
+	}
+	x.StepSource, x.StepLaunches = launchOrderSource, f.Launches
+	if f.Joined > 1 {
+		x.StepSource += fmt.Sprintf(", %d repeats joined to a step", f.Joined)
+	}
+	for i, s := range f.Steps {
+		x.Steps = append(x.Steps, StepSpan{Name: fmt.Sprintf("repeat %d", i+1), Host: model.Span{Start: o.all[s.From].At, End: o.all[s.To].At}, Lane: o.lane[s.From]})
+	}
+	return true
+}

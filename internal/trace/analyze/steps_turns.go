@@ -1,0 +1,118 @@
+package analyze
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// mostTurns is how often the range that repeats most is met in an iteration at most. A GAN's
+// critic is updated up to so many times for each update of its generator; what happens more
+// rarely is an evaluation or a checkpoint.
+const mostTurns = 10
+
+// stepsOfTurns takes whole iterations as steps where the range that repeats most is a part of
+// one: another range comes after the same few of it each time, beside it and as long, and is
+// an update of the model too. Each iteration lasts from the end of one such range to the end
+// of the next; what comes before the first is dropped.
+func (x *Index) stepsOfTurns(best *rangeGroup) bool {
+	var rarest *rangeGroup
+	for _, g := range x.rangeGroups(x.ownRange) {
+		if g.lane != best.lane || len(g.events) < minRepeats || len(g.events) >= len(best.events) || x.overlap(g.events, best.events) {
+			continue
+		}
+		least, most := between(g.events, best.events)
+		if least != most || least < 1 || most > mostTurns || !x.updates(g, best) {
+			continue
+		}
+		if rarest == nil || len(g.events) < len(rarest.events) {
+			rarest = g
+		}
+	}
+	if rarest == nil {
+		return false
+	}
+	x.StepSource = fmt.Sprintf("%s, from the end of one to the end of the next, with what takes turns with it", x.rangeWord(rarest))
+	x.stepsBetweenEnds(rarest, func(k int) string { return x.T.Name(x.T.Host[rarest.events[k]].Name) })
+	return true
+}
+
+// stepsBetweenEnds takes the ends of ranges as borders of steps.
+func (x *Index) stepsBetweenEnds(g *rangeGroup, name func(k int) string) {
+	from := x.Span.Start
+	for k, i := range g.events {
+		end := x.T.Host[i].End
+		x.Steps = append(x.Steps, StepSpan{Name: name(k), Host: model.Span{Start: from, End: end}, Lane: g.lane})
+		from = end
+	}
+}
+
+// between is how many of others lie between two neighbours of some events at least and at
+// most; both are in order.
+func between(some, others []int32) (least, most int) {
+	for k := range some[1:] {
+		lo, _ := slices.BinarySearch(others, some[k])
+		hi, _ := slices.BinarySearch(others, some[k+1])
+		if k == 0 {
+			least, most = hi-lo, hi-lo
+		}
+		least, most = min(least, hi-lo), max(most, hi-lo)
+	}
+	return least, most
+}
+
+// overlap says that two lists of ranges, each in order, have an instant in common.
+func (x *Index) overlap(a, b []int32) bool {
+	host := x.T.Host
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch p, q := &host[a[i]], &host[b[j]]; {
+		case p.End <= q.Start:
+			i++
+		case q.End <= p.Start:
+			j++
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// updates says that ranges train the model as those of best do. An optimizer steps in each of
+// them; where the recording has none, they are at least half as long, and are called nothing
+// that an evaluation is called.
+func (x *Index) updates(g, best *rangeGroup) bool {
+	steps := func(of *rangeGroup) (n int) {
+		for _, i := range of.events {
+			lo, hi := x.Inside(i)
+			if slices.ContainsFunc(x.T.Host[lo:hi], func(h model.Host) bool { return x.Info[h.Name].Flags&NameOptimizer != 0 }) {
+				n++
+			}
+		}
+		return n
+	}
+	if steps(best) == len(best.events) {
+		return steps(g) == len(g.events)
+	}
+	name := strings.ToLower(g.name)
+	for _, other := range []string{"eval", "valid", "test", "checkpoint", "save", "log", "metric", "sample"} {
+		if strings.Contains(name, other) {
+			return false
+		}
+	}
+	return 2*g.total*int64(len(best.events)) >= best.total*int64(len(g.events))
+}
+
+// ownRange says that a host event is a range that the program named.
+func (x *Index) ownRange(h *model.Host) bool {
+	return h.Kind == model.Annotation && x.Info[h.Name].Flags&nameHousekeeping == 0
+}
+
+// rangeWord names a group of ranges as the source of steps.
+func (x *Index) rangeWord(g *rangeGroup) string {
+	if x.T.Format == model.Nsys {
+		return "nvtx " + g.name
+	}
+	return "annotation " + g.name
+}

@@ -1,0 +1,301 @@
+package analyze
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// Options are what an analysis takes beside the traces.
+type Options struct {
+	Rules func(*Index, *Ledger) []Found // that find something; nil for none
+	Tool  gpuprof.Tool                  // that writes the analysis
+	// Caveat is what limits a finding for reasons outside the trace, "" for nothing;
+	// nil for none.
+	Caveat func(a *Analysis, f gpuprof.Finding) string
+}
+
+func (o Options) caveat(a *Analysis, f gpuprof.Finding) string {
+	if o.Caveat == nil {
+		return ""
+	}
+	return o.Caveat(a, f)
+}
+
+// SummariseIndexes asks the rules for findings in traces, the ranks of one job or a
+// single file, and puts everything into one analysis.
+// Totals of devices, operators, kernels, copies and calls are of the whole
+// trace; findings, ranks and what is said per step are of its steady part.
+func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analysis, error) {
+	a := &Analysis{
+		Head:   document.NewHead(document.Analysis, o.Tool),
+		Inputs: []Input{}, Steps: []StepTime{}, Devices: []DeviceAccount{}, Kernels: []KernelTime{}, Operators: []OperatorTime{},
+		Explained: []Explanation{}, Findings: []gpuprof.Finding{}, Warnings: []gpuprof.Warning{},
+		Syncs: map[string]CallTime{}, Copies: map[string]CopyTime{},
+	}
+	a.Step = meanStep(indexes)
+	var found []Found
+	kernels, operators, modules := newKernelSums(), newRangeSums(), newRangeSums()
+	steps := 0
+	for i, x := range indexes {
+		steps += x.SteadySteps()
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("summarising %s: %w", x.T.Path, err)
+		}
+		t := x.T
+		if i == 0 && (len(t.Program.Command) > 0 || t.Program.CPUs > 0) {
+			a.Program = &t.Program
+		}
+		a.Inputs = append(a.Inputs, Input{Path: t.Path, Kind: t.Format, Events: t.Events, Rank: t.Rank, Truncated: t.Truncated})
+		if i == 0 {
+			a.StepSource = x.StepSource
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { kernels.add(x) })
+		wg.Go(func() { operators.addOperators(x); modules.addModules(x) })
+		a.addSteps(i, x)
+		a.addDevices(i, x)
+		a.addCalls(x)
+		wg.Wait()
+		if o.Rules != nil {
+			found = append(found, x.settled(i, o.Rules(x, x.NewLedger()))...)
+		}
+		a.addWarnings(x, len(indexes) > 1)
+	}
+	a.Kernels = append(a.Kernels, kernels.list()...)
+	a.Operators = append(a.Operators, operators.list(steps)...)
+	a.Modules = modules.list(steps)
+	a.Ranks = rankTimes(indexes)
+	a.bound(found)
+	a.explain(indexes, found)
+	slices.SortStableFunc(found, func(p, q Found) int { return cmp.Compare(q.ClaimNS, p.ClaimNS) })
+	for _, f := range found {
+		f.Command = a.measureCommand(indexes)
+		if caveat := o.caveat(a, f.Finding); caveat != "" {
+			f.Caveats = append(f.Caveats, caveat)
+		}
+		a.Findings, a.Claimed = append(a.Findings, f.Finding), append(a.Claimed, f.Spans)
+	}
+	document.CleanStrings(a)
+	return a, nil
+}
+
+// addSteps adds the steps of one input. Figures of the device are of the one
+// the steps' thread launches on most.
+func (a *Analysis) addSteps(input int, x *Index) {
+	d := x.mainDevice()
+	loader := x.loaderSpans()
+	for i := range x.Steps {
+		s := &x.Steps[i]
+		if s.Empty {
+			continue
+		}
+		st := StepTime{
+			Name: s.Name, Input: input, Device: -1, StartNS: s.Window.Start, DurNS: s.Window.Len(), HostNS: s.Host.Start, HostDurNS: s.Host.Len(),
+			LoaderNS: loader.TotalIn(s.Host), Dropped: s.Dropped,
+		}
+		if d != nil {
+			st.Device = x.deviceID(d.Device)
+			st.BusyNS = d.Busy.TotalIn(s.Window)
+			st.KernelNS = d.Kernel.TotalIn(s.Window)
+			st.StarvedNS = d.Starved.TotalIn(s.Window)
+			st.QueuedNS = d.Queued.TotalIn(s.Window)
+			st.UnknownNS = d.Unknown.TotalIn(s.Window)
+			st.Classes = d.ClassesIn(s.Window)
+		}
+		a.Steps = append(a.Steps, st)
+	}
+}
+
+// mainDevice is the device on which the process of the main lane launches
+// most, nil without devices.
+func (x *Index) mainDevice() *DeviceTime {
+	process := x.T.ProcessOf(x.Main)
+	var best *DeviceTime
+	most := -1
+	for _, d := range x.Devices {
+		n := 0
+		for _, i := range d.Ops {
+			if l := x.T.GPU[i].Launch; l >= 0 && x.T.ProcessOf(x.T.Host[l].Lane) == process {
+				n++
+			}
+		}
+		if n > most {
+			best, most = d, n
+		}
+	}
+	return best
+}
+
+// loaderSpans is the time some thread waited for its next batch.
+func (x *Index) loaderSpans() model.Spans {
+	var v []model.Span
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		if (h.Kind == model.Op || h.Kind == model.Annotation) && x.Info[h.Name].Flags&nameLoader != 0 {
+			v = append(v, model.Span{Start: h.Start, End: h.End})
+		}
+	}
+	return model.UnionOf(v)
+}
+
+// deviceID is the number the profiler gave a device.
+func (x *Index) deviceID(device int) int {
+	if device < len(x.T.Devices) {
+		return x.T.Devices[device].ID
+	}
+	return device
+}
+
+func (a *Analysis) addDevices(input int, x *Index) {
+	for _, d := range x.Devices {
+		worked := d.Worked
+		acc := DeviceAccount{
+			ID: x.deviceID(d.Device), Input: input, StartNS: worked.Start, SpanNS: worked.Len(),
+			BusyNS: d.Busy.Total(), KernelNS: d.Kernel.Total(), MemcpyNS: d.Memcpy.Total(), MemsetNS: d.Memset.Total(),
+			StarvedNS: d.Starved.TotalIn(worked), QueuedNS: d.Queued.TotalIn(worked), UnknownNS: d.Unknown.TotalIn(worked),
+			Kernels: d.Kernels, Linked: d.Linked, Classes: d.Classes, Lead: d.Lead,
+		}
+		acc.Step = x.steadyParts(d).over(float64(x.SteadySteps()))
+		acc.IdleNS = acc.SpanNS - acc.BusyNS
+		if d.Device < len(x.T.Devices) {
+			dev := &x.T.Devices[d.Device]
+			acc.Name = dev.Name
+			if dev.Major > 0 {
+				acc.Capability = fmt.Sprintf("%d.%d", dev.Major, dev.Minor)
+			}
+		}
+		over := worked
+		if len(x.Steps) > 0 {
+			over.Start = x.Steps[0].Host.Start
+		}
+		if over.Len() > 0 {
+			acc.Utilisation = float64(d.Kernel.TotalIn(over)) / float64(over.Len())
+		}
+		a.Devices = append(a.Devices, acc)
+	}
+}
+
+// addCalls adds up synchronisation and copies. The profiler's own closing
+// synchronisation is left out.
+func (a *Analysis) addCalls(x *Index) {
+	type sum struct{ count, ns int64 }
+	syncs := map[model.NameID]sum{}
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		if h.Kind != model.API || x.Info[h.Name].call != model.CallSync || int32(i) == x.Trailing {
+			continue
+		}
+		s := syncs[h.Name]
+		syncs[h.Name] = sum{s.count + 1, s.ns + h.Dur()}
+	}
+	for id, s := range syncs {
+		name := x.T.Name(id)
+		c := a.Syncs[name]
+		a.Syncs[name] = CallTime{c.Count + int(s.count), c.HostNS + s.ns}
+	}
+	for _, d := range x.Devices {
+		for _, i := range d.Ops {
+			g := &x.T.GPU[i]
+			if g.Kind != model.Memcpy {
+				continue
+			}
+			key := CopyName(g)
+			c := a.Copies[key]
+			c.Count++
+			c.Bytes += g.Bytes
+			c.GPUNS += g.Dur()
+			// The call of a graph asks for everything in it, not for this copy.
+			if g.Launch >= 0 && x.Call(g.Launch) != model.CallGraph {
+				c.HostNS += x.T.Host[g.Launch].Dur()
+			}
+			a.Copies[key] = c
+		}
+	}
+}
+
+// CopyName is the name of a copy's direction and host memory in Analysis.Copies.
+func CopyName(g *model.GPU) string {
+	switch g.Dir {
+	case model.H2D, model.D2H:
+		dir := "h2d"
+		if g.Dir == model.D2H {
+			dir = "d2h"
+		}
+		switch g.Memory {
+		case model.Pageable:
+			return dir + "_pageable"
+		case model.Pinned:
+			return dir + "_pinned"
+		}
+		return dir + "_unknown"
+	case model.D2D:
+		return "d2d"
+	case model.P2P:
+		return "p2p"
+	case model.H2H:
+		return "h2h"
+	}
+	return "unknown"
+}
+
+// settled fills in what follows from the claims of an input's findings, and leaves
+// out those that claim less than is worth a change.
+func (x *Index) settled(input int, found []Found) []Found {
+	steady := x.Steady.Total()
+	var out []Found
+	for _, f := range found {
+		f.Input = input
+		f.StepNS = f.ClaimNS / int64(x.SteadySteps())
+		f.Share = 0
+		if steady > 0 {
+			f.Share = float64(f.ClaimNS) / float64(steady)
+		}
+		if f.ClaimNS > 0 && f.Share < LeastShare {
+			continue
+		}
+		f.Severity = SeverityOf(f.ClaimNS, f.Share)
+		if f.Evidence == nil {
+			f.Evidence = map[string]any{}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// SeverityOf a claim with its share of the steady time.
+func SeverityOf(claim int64, share float64) gpuprof.Severity {
+	switch {
+	case claim <= 0:
+		return gpuprof.Note
+	case share >= 0.10:
+		return gpuprof.High
+	case share >= 0.03:
+		return gpuprof.Medium
+	}
+	return gpuprof.Low
+}
+
+func (a *Analysis) addWarnings(x *Index, several bool) {
+	list := slices.Concat(x.T.Warnings, x.Warnings)
+	if x.T.Inflated {
+		again := "record without with_stack for the times of the host"
+		if x.T.Format == model.XLA {
+			again = "record with ProfileOptions.python_tracer_level = 0 for the times of the host"
+		}
+		list = append(list, gpuprof.Warning{Code: "inflated", Fix: again,
+			Text: "the profiler recorded Python frames or its own overhead, which lengthens the host's work: times of the host are inflated by profiling"})
+	}
+	for _, w := range list {
+		if several {
+			w.Text = x.T.Path + ": " + w.Text
+		}
+		a.Warnings = append(a.Warnings, w)
+	}
+}

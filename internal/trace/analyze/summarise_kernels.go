@@ -1,0 +1,97 @@
+package analyze
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// kernelSums adds up device operations by name, over several traces.
+type kernelSums struct {
+	byName map[string]*kernelSum
+}
+
+type kernelSum struct {
+	ns        int64
+	durations []int64
+	classes   [16]int64
+	operators map[string]int64
+}
+
+func newKernelSums() *kernelSums { return &kernelSums{byName: map[string]*kernelSum{}} }
+
+// add counts the operations of a trace. Sums are by name id first, so that a
+// million events cost a million steps through tables and no look-up of names.
+func (k *kernelSums) add(x *Index) {
+	t := x.T
+	counts := make([]int32, len(t.Names)+1)
+	for i := range t.GPU {
+		counts[t.GPU[i].Name+1]++
+	}
+	for i := 1; i < len(counts); i++ {
+		counts[i] += counts[i-1]
+	}
+	order := make([]int32, len(t.GPU)) // operations grouped by name
+	for i := range t.GPU {
+		n := t.GPU[i].Name
+		order[counts[n]] = int32(i)
+		counts[n]++
+	}
+	for lo := 0; lo < len(order); {
+		name := t.GPU[order[lo]].Name
+		hi := int(counts[name])
+		k.addGroup(x, t.Name(name), order[lo:hi])
+		lo = hi
+	}
+}
+
+func (k *kernelSums) addGroup(x *Index, name string, group []int32) {
+	s := k.byName[name]
+	if s == nil {
+		s = &kernelSum{operators: map[string]int64{}}
+		k.byName[name] = s
+	}
+	s.durations = slices.Grow(s.durations, len(group))
+	ops := map[model.NameID]int64{}
+	for _, i := range group {
+		g := &x.T.GPU[i]
+		d := g.Dur()
+		s.ns += d
+		s.durations = append(s.durations, d)
+		s.classes[x.class[i]&15] += d + 1 // the one settles ties of operations without length
+		if op := x.gpuOp[i]; op >= 0 {
+			ops[x.T.Host[op].Name] += d + 1
+		}
+	}
+	for id, ns := range ops {
+		s.operators[x.T.Name(id)] += ns
+	}
+}
+
+// list is the sums, the longest first.
+func (k *kernelSums) list() []KernelTime {
+	out := make([]KernelTime, 0, len(k.byName))
+	for name, s := range k.byName {
+		slices.Sort(s.durations)
+		e := KernelTime{Name: name, Count: len(s.durations), NS: s.ns, Median: middle(s.durations)}
+		best := 0
+		for c := range s.classes {
+			if s.classes[c] > s.classes[best] {
+				best = c
+			}
+		}
+		e.Class = classList[best]
+		most := int64(0)
+		for op, ns := range s.operators {
+			if ns > most || ns == most && op < e.Operator {
+				e.Operator, most = op, ns
+			}
+		}
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b KernelTime) int {
+		return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}

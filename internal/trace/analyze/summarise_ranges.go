@@ -1,0 +1,196 @@
+package analyze
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// rangeSums adds up operators or modules by name, over several traces.
+type rangeSums struct {
+	byName map[string]*OperatorTime
+}
+
+func newRangeSums() *rangeSums { return &rangeSums{map[string]*OperatorTime{}} }
+
+// tally is the sums of one trace by name id.
+type tally struct {
+	OperatorTime
+	longest int64
+	host    int32 // the longest one
+}
+
+// addOperators counts the operators of the steps that count: host time inside
+// them, host time inside them and in no operator inside them, and the device
+// time of what they launched themselves.
+func (r *rangeSums) addOperators(x *Index) {
+	t := x.T
+	sums := make([]tally, len(t.Names))
+	walk := rangeWalk{x: x, sums: sums, around: x.op}
+	for i := range t.Host {
+		if t.Host[i].Kind == model.Op && x.InSteady(t.Host[i].Start) {
+			walk.count(int32(i))
+		}
+	}
+	for i := range t.GPU {
+		if op := x.gpuOp[i]; op >= 0 && x.ofSteps(int32(i)) {
+			sums[t.Host[op].Name].GPUNS += t.GPU[i].Dur()
+		}
+	}
+	r.merge(x, sums, func(id model.NameID) string { return t.Name(id) })
+}
+
+// addModules counts nn.Modules and the program's own ranges in the steps that count. Device time goes
+// to the innermost one, that of the backward pass to the module whose gradient
+// it computes.
+func (r *rangeSums) addModules(x *Index) {
+	t := x.T
+	sums := make([]tally, len(t.Names))
+	walk := rangeWalk{x: x, sums: sums, around: x.mod}
+	for i := range t.Host {
+		if x.mod[i] == int32(i) && x.InSteady(t.Host[i].Start) {
+			walk.count(int32(i))
+		}
+	}
+	last, module := int32(-1), int32(-1)
+	for i := range t.GPU {
+		at := t.GPU[i].Launch
+		if at < 0 {
+			if at = x.gpuOp[i]; at < 0 {
+				continue
+			}
+		}
+		if op := x.op[at]; op >= 0 { // kernels of one operator come together
+			at = op
+		}
+		if at != last {
+			last, module = at, x.moduleOf(at)
+		}
+		if module >= 0 && x.ofSteps(int32(i)) {
+			sums[t.Host[module].Name].GPUNS += t.GPU[i].Dur()
+		}
+	}
+	r.merge(x, sums, x.moduleLabel())
+}
+
+// ofSteps says whether a device operation was launched in the steps that count;
+// where the launch is unknown, whether it began there.
+func (x *Index) ofSteps(gpu int32) bool {
+	if l := x.T.GPU[gpu].Launch; l >= 0 {
+		return x.InSteady(x.T.Host[l].Start)
+	}
+	return x.InSteady(x.T.GPU[gpu].Start)
+}
+
+// rangeWalk goes through ranges in the order of their starts, those that
+// enclose the present one on the stack.
+type rangeWalk struct {
+	x      *Index
+	sums   []tally
+	around []int32 // by host event, the innermost range that is it or encloses it
+	stack  []openRange
+}
+
+// openRange has been counted up to covered. Broken nesting is clipped: of
+// ranges that overlap side by side the first has the time they share, and none
+// reaches beyond the one around it. So every instant of a thread is in one
+// range's own time.
+type openRange struct {
+	host         int32
+	covered, end int64
+}
+
+func (w *rangeWalk) count(i int32) {
+	x := w.x
+	h := &x.T.Host[i]
+	outer := int32(-1)
+	if p := x.parent[i]; p >= 0 {
+		outer = w.around[p]
+	}
+	for len(w.stack) > 0 && w.stack[len(w.stack)-1].host != outer {
+		w.stack = w.stack[:len(w.stack)-1]
+	}
+	from, to := h.Start, h.End
+	if len(w.stack) > 0 {
+		top := &w.stack[len(w.stack)-1]
+		to = min(to, top.end)
+		from = min(max(from, top.covered), to)
+		top.covered = max(top.covered, to)
+		w.sums[x.T.Host[outer].Name].SelfNS -= to - from
+	}
+	s := &w.sums[h.Name]
+	s.Count++
+	s.SelfNS += to - from
+	if s.Count == 1 || to-from > s.longest {
+		s.longest, s.host = to-from, i
+	}
+	if !w.within(h.Name) {
+		s.HostNS += to - from
+	}
+	w.stack = append(w.stack, openRange{i, from, to})
+}
+
+// within says whether a range of the name is open: time inside it counts once.
+func (w *rangeWalk) within(name model.NameID) bool {
+	return slices.ContainsFunc(w.stack, func(o openRange) bool { return w.x.T.Host[o.host].Name == name })
+}
+
+// manyNames is how many names that differ in numbers only are shown one by
+// one: layers are, iterations are not.
+const manyNames = 64
+
+// moduleLabel gives the names under which modules are added up.
+func (x *Index) moduleLabel() func(model.NameID) string {
+	variants := map[string]int{}
+	for id := range x.T.Names {
+		if x.Info[id].ranges {
+			variants[model.MaskNumbers(x.T.Names[id])]++
+		}
+	}
+	return func(id model.NameID) string {
+		name := x.T.Name(id)
+		if n := model.MaskNumbers(name); x.Info[id].ranges && variants[n] > manyNames {
+			return n
+		}
+		return trimModule(name)
+	}
+}
+
+func (r *rangeSums) merge(x *Index, sums []tally, label func(model.NameID) string) {
+	for id := range sums {
+		s := &sums[id]
+		if s.Count == 0 && s.GPUNS == 0 {
+			continue
+		}
+		name := label(model.NameID(id))
+		o := r.byName[name]
+		if o == nil {
+			o = &OperatorTime{Name: name}
+			r.byName[name] = o
+		}
+		o.Count += s.Count
+		o.HostNS += s.HostNS
+		o.SelfNS += s.SelfNS
+		o.GPUNS += s.GPUNS
+		if o.Where == "" && s.Count > 0 {
+			if where := x.Site(s.host); isFrame(where) {
+				o.Where = where
+			}
+		}
+	}
+}
+
+// list is the sums, the most time on the device first, then on the host, with
+// those of the mean of so many steps.
+func (r *rangeSums) list(steps int) []OperatorTime {
+	out := make([]OperatorTime, 0, len(r.byName))
+	for _, o := range r.byName {
+		o.StepSelfNS, o.StepGPUNS = o.SelfNS/int64(max(steps, 1)), o.GPUNS/int64(max(steps, 1))
+		out = append(out, *o)
+	}
+	slices.SortFunc(out, func(a, b OperatorTime) int {
+		return cmp.Or(cmp.Compare(b.GPUNS, a.GPUNS), cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}

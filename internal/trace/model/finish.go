@@ -1,0 +1,286 @@
+package model
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+	"sync"
+)
+
+// Finish cleans the texts, sorts the events and finds the launch of every device
+// event. Readers call it once, when everything is read. Events that end before they
+// start get no length.
+//
+// A device event belongs to the API call of its process with its correlation
+// id; Process -1 stands for any process. Of several such calls (broken traces
+// repeat ids) it is, among calls that start work on a device before others,
+// the one that starts last before the device event does. Clocks of host and
+// device may disagree, so a call that starts after the device event still
+// counts when there is no earlier one.
+func (t *Trace) Finish() {
+	t.clean()
+	for i := range t.Host {
+		t.Host[i].End = max(t.Host[i].End, t.Host[i].Start)
+	}
+	for i := range t.GPU {
+		t.GPU[i].End = max(t.GPU[i].End, t.GPU[i].Start)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		order := make([]int32, len(t.GPU))
+		for i := range order {
+			order[i] = int32(i)
+		}
+		sortOrder(order, func(a, b int32) bool { return gpuBefore(&t.GPU[a], &t.GPU[b]) })
+		permute(t.GPU, order)
+	})
+	t.sortHost()
+	wg.Wait()
+	t.link()
+}
+
+func gpuBefore(a, b *GPU) bool {
+	if a.Start != b.Start {
+		return a.Start < b.Start
+	}
+	return a.End < b.End
+}
+
+// hostBefore orders events of one lane: an event comes before what lies in it.
+// Of events with equal times the one that can hold the other goes first.
+func hostBefore(a, b *Host) bool {
+	if a.Start != b.Start {
+		return a.Start < b.Start
+	}
+	if a.End != b.End {
+		return a.End > b.End
+	}
+	return depthOf[a.Kind&15] < depthOf[b.Kind&15]
+}
+
+// depthOf is how deep in a program kinds of events tend to lie.
+var depthOf = [16]uint8{Step: 0, Annotation: 1, Python: 1, Op: 1, Overhead: 2, API: 3, Instant: 4}
+
+// sortHost groups the host events by lane and sorts each lane.
+func (t *Trace) sortHost() {
+	n := len(t.Host)
+	if n == 0 {
+		return
+	}
+	lanes := uint32(0)
+	for i := range t.Host {
+		lanes = max(lanes, t.Host[i].Lane)
+	}
+	order := make([]int32, n)
+	if int(lanes) < 4*n+1024 {
+		groupByLane(t.Host, order, int(lanes)+1)
+	} else { // lane numbers no reader makes: sort by them
+		for i := range order {
+			order[i] = int32(i)
+		}
+		sortOrder(order, func(a, b int32) bool { return t.Host[a].Lane < t.Host[b].Lane })
+	}
+	for lo := 0; lo < n; {
+		lane := t.Host[order[lo]].Lane
+		hi := lo + RunLength(n-lo, func(i int) bool { return t.Host[order[lo+i]].Lane == lane })
+		sortOrder(order[lo:hi], func(a, b int32) bool { return hostBefore(&t.Host[a], &t.Host[b]) })
+		lo = hi
+	}
+	permute(t.Host, order)
+}
+
+// groupByLane fills order with the events of lane 0, then 1 …, each in the
+// order of the file.
+func groupByLane(host []Host, order []int32, lanes int) {
+	at := make([]int32, lanes+1)
+	for i := range host {
+		at[host[i].Lane+1]++
+	}
+	for i := 1; i <= lanes; i++ {
+		at[i] += at[i-1]
+	}
+	for i := range host {
+		l := host[i].Lane
+		order[at[l]] = int32(i)
+		at[l]++
+	}
+}
+
+// sortOrder sorts indices, keeping equal ones in order: a merge sort that
+// starts from the runs that are sorted already and skips merges that would
+// change nothing. Profilers write events nearly in order, or a few sorted
+// lists after each other; both are done in a few passes over memory.
+func sortOrder(order []int32, less func(a, b int32) bool) {
+	runs := []int{0}
+	for i := 1; i < len(order); i++ {
+		if less(order[i], order[i-1]) {
+			runs = append(runs, i)
+		}
+	}
+	if len(runs) == 1 {
+		return
+	}
+	runs = append(runs, len(order))
+	var tmp []int32
+	for len(runs) > 2 {
+		out := runs[:1]
+		for i := 0; i+1 < len(runs); i += 2 {
+			if i+2 >= len(runs) {
+				out = append(out, runs[i+1])
+				break
+			}
+			lo, mid, hi := runs[i], runs[i+1], runs[i+2]
+			tmp = mergeRuns(order[lo:hi], mid-lo, tmp, less)
+			out = append(out, hi)
+		}
+		runs = out
+	}
+}
+
+// mergeRuns merges the sorted v[:mid] and v[mid:] in place, with room for the
+// part of the first that moves.
+func mergeRuns(v []int32, mid int, tmp []int32, less func(a, b int32) bool) []int32 {
+	// What comes before all of the second run stays.
+	lo := sort.Search(mid, func(i int) bool { return less(v[mid], v[i]) })
+	tmp = append(tmp[:0], v[lo:mid]...)
+	i, j, k := 0, mid, lo
+	for i < len(tmp) && j < len(v) {
+		if less(v[j], tmp[i]) {
+			v[k] = v[j]
+			j++
+		} else {
+			v[k] = tmp[i]
+			i++
+		}
+		k++
+	}
+	copy(v[k:], tmp[i:])
+	return tmp
+}
+
+// permute puts v[order[i]] at i, in place. It uses order up.
+func permute[T any](v []T, order []int32) {
+	for i := range order {
+		if order[i] == int32(i) {
+			continue
+		}
+		held, at := v[i], int32(i)
+		for {
+			from := order[at]
+			order[at] = at
+			if from == int32(i) {
+				v[at] = held
+				break
+			}
+			v[at] = v[from]
+			at = from
+		}
+	}
+}
+
+// link finds the launch of every device event.
+func (t *Trace) link() {
+	tables := newLaunchTables(t.GPU)
+	anonymous := tables.of(anyProcess) != nil
+	var many [][]int32
+	for i := range t.Host {
+		h := &t.Host[i]
+		if h.Kind != API || h.Corr == 0 {
+			continue
+		}
+		process := t.ProcessOf(h.Lane)
+		if process != anyProcess {
+			many = tables.add(many, h.Corr, process, int32(i))
+		}
+		if anonymous {
+			many = tables.add(many, h.Corr, anyProcess, int32(i))
+		}
+	}
+	pick := t.newPicker(many)
+	for i := range t.GPU {
+		g := &t.GPU[i]
+		g.Launch = -1
+		if g.Corr == 0 {
+			continue
+		}
+		switch call := *tables.find(g.Corr, g.Process); {
+		case call >= 0:
+			g.Launch = call
+		case call <= callMany:
+			g.Launch = pick.best(int(callMany-call), g)
+		}
+	}
+}
+
+// picker chooses among several calls with one id.
+type picker struct {
+	t    *Trace
+	many [][]int32 // each by start; calls that start device work only, where there are any
+}
+
+func (t *Trace) newPicker(many [][]int32) *picker {
+	starts := make(map[NameID]bool)
+	for i, v := range many {
+		work := v[:0:0]
+		for _, h := range v {
+			name := t.Host[h].Name
+			is, ok := starts[name]
+			if !ok {
+				switch CallOf(t.Name(name)) {
+				case CallLaunch, CallGraph, CallCopy, CallFill:
+					is = true
+				}
+				starts[name] = is
+			}
+			if is {
+				work = append(work, h)
+			}
+		}
+		if len(work) > 0 {
+			v = work
+		}
+		slices.SortFunc(v, func(a, b int32) int {
+			return cmp.Or(cmp.Compare(t.Host[a].Start, t.Host[b].Start), cmp.Compare(a, b))
+		})
+		many[i] = v
+	}
+	return &picker{t, many}
+}
+
+// best is the call that starts last before the device event, else the first.
+// A device event of unknown process has none when processes share the id.
+func (p *picker) best(at int, g *GPU) int32 {
+	v := p.many[at]
+	if g.Process == anyProcess {
+		process := int32(math.MinInt32)
+		for _, h := range v {
+			own := p.t.ProcessOf(p.t.Host[h].Lane)
+			if process != math.MinInt32 && own != process {
+				return -1
+			}
+			process = own
+		}
+	}
+	i := sort.Search(len(v), func(i int) bool { return p.t.Host[v[i]].Start > g.Start })
+	return v[max(i-1, 0)]
+}
+
+// processOf a lane; 0 for a lane the trace does not describe.
+func (t *Trace) ProcessOf(lane uint32) int32 {
+	if int(lane) < len(t.Lanes) {
+		return t.Lanes[lane].Process
+	}
+	return 0
+}
+
+// gallop is the number of leading indices below n for which same holds; same
+// holds for a prefix.
+func RunLength(n int, same func(int) bool) int {
+	step := 1
+	for step < n && same(step) {
+		step *= 2
+	}
+	lo, hi := step/2, min(step, n)
+	return lo + sort.Search(hi-lo, func(i int) bool { return !same(lo + i) })
+}

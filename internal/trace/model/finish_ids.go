@@ -1,0 +1,154 @@
+package model
+
+import "math"
+
+// anyProcess is the process of device events that do not know theirs.
+const anyProcess = -1
+
+// What a launchTable says of an id; anything from 0 is a host event.
+const (
+	callNone = -1 // asked for, no call has it
+	notAsked = -2 // no device event has it
+	callMany = -3 // and below: several calls, list callMany-n
+)
+
+// launchTables find API calls by process and correlation id. They hold only
+// the ids that device events name.
+type launchTables struct {
+	tables []launchTable // one a process
+	at     map[int32]int // by process
+	last   int           // the one asked last; events of a process come together
+}
+
+// launchTable is the ids of one process: a list by id where they are close
+// together, as counters make them, else open addressing.
+type launchTable struct {
+	process   int32
+	low, high int64
+	n         int
+	dense     []int32
+	slots     []launchSlot
+	mask      uint64
+}
+
+type launchSlot struct {
+	corr int64
+	call int32
+}
+
+// spread is how many times wider than its events a list by id may be. A slot
+// of the open table takes four times the room and is at most two thirds full.
+const spread = 16
+
+func newLaunchTables(gpu []GPU) *launchTables {
+	l := &launchTables{at: map[int32]int{}}
+	for i := range gpu {
+		g := &gpu[i]
+		if g.Corr == 0 {
+			continue
+		}
+		p := l.of(g.Process)
+		if p == nil {
+			l.at[g.Process] = len(l.tables)
+			l.tables = append(l.tables, launchTable{process: g.Process, low: math.MaxInt64, high: math.MinInt64})
+			p = l.of(g.Process)
+		}
+		p.n++
+		p.low, p.high = min(p.low, g.Corr), max(p.high, g.Corr)
+	}
+	for i := range l.tables {
+		l.tables[i].allocate()
+	}
+	for i := range gpu {
+		if g := &gpu[i]; g.Corr != 0 {
+			l.of(g.Process).ask(g.Corr)
+		}
+	}
+	return l
+}
+
+// of is the table of a process, nil when no device event names it.
+func (l *launchTables) of(process int32) *launchTable {
+	if l.last < len(l.tables) && l.tables[l.last].process == process {
+		return &l.tables[l.last]
+	}
+	i, ok := l.at[process]
+	if !ok {
+		return nil
+	}
+	l.last = i
+	return &l.tables[i]
+}
+
+// find is what is known of an id, nil when nobody asked.
+func (l *launchTables) find(corr int64, process int32) *int32 {
+	p := l.of(process)
+	if p == nil {
+		return nil
+	}
+	if p.dense != nil {
+		if corr < p.low || corr > p.high {
+			return nil
+		}
+		return &p.dense[corr-p.low]
+	}
+	return &p.slot(corr).call
+}
+
+// add notes a call under an id that a device event named. Calls that share an
+// id go to a list of their own.
+func (l *launchTables) add(many [][]int32, corr int64, process, host int32) [][]int32 {
+	call := l.find(corr, process)
+	switch {
+	case call == nil || *call == notAsked:
+	case *call == callNone:
+		*call = host
+	case *call >= 0:
+		many = append(many, []int32{*call, host})
+		*call = callMany - int32(len(many)-1)
+	default:
+		at := callMany - *call
+		many[at] = append(many[at], host)
+	}
+	return many
+}
+
+func (p *launchTable) allocate() {
+	if width := uint64(p.high) - uint64(p.low); width < uint64(spread*p.n+1024) {
+		p.dense = make([]int32, width+1)
+		for i := range p.dense {
+			p.dense[i] = notAsked
+		}
+		return
+	}
+	size := 16
+	for size < p.n+p.n/2 {
+		size *= 2
+	}
+	p.slots, p.mask = make([]launchSlot, size), uint64(size-1)
+	for i := range p.slots {
+		p.slots[i].call = notAsked
+	}
+}
+
+func (p *launchTable) ask(corr int64) {
+	if p.dense != nil {
+		p.dense[corr-p.low] = callNone
+		return
+	}
+	*p.slot(corr) = launchSlot{corr, callNone}
+}
+
+// slot is the one of an id, or the free one where it belongs. Four ids that
+// follow each other share a line of the cache, and lines are scattered: ids
+// may have any stride.
+func (p *launchTable) slot(corr int64) *launchSlot {
+	u := uint64(corr)
+	mix := (u >> 2) * 0x9E3779B97F4A7C15 // 2^64 over the golden ratio: Knuth's multiplicative hash
+	for h := (mix>>48^mix>>32^mix)<<2 | u&3; ; h++ {
+		s := &p.slots[h&p.mask]
+		if s.call == notAsked || s.corr == corr {
+			return s
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// maxRangeLanes bounds the lanes that crossing ranges of one thread take.
+const maxRangeLanes = 64
+
+// Nest puts loose events, start/end ranges and overhead, where they belong: on
+// their thread's lane if they nest with what is there, so that a launch is
+// found inside its range; else on further lanes of the same thread. add keeps one.
+func (t *Trace) Nest(loose []Host, add func(Host)) {
+	if len(loose) == 0 {
+		return
+	}
+	type thread struct {
+		base  []Host
+		loose []Host
+	}
+	threads := map[uint32]*thread{}
+	for _, h := range loose {
+		if threads[h.Lane] == nil {
+			threads[h.Lane] = &thread{}
+		}
+		threads[h.Lane].loose = append(threads[h.Lane].loose, h)
+	}
+	for i := range t.Host {
+		if th := threads[t.Host[i].Lane]; th != nil {
+			th.base = append(th.base, t.Host[i])
+		}
+	}
+	lost := 0
+	for lane := range uint32(len(t.Lanes)) { // by index, so that equal files give equal traces
+		th := threads[lane]
+		if th == nil {
+			continue
+		}
+		placed, rest := place(th.base, th.loose)
+		for n := 1; ; n++ {
+			for _, h := range placed {
+				h.Lane = lane
+				add(h)
+			}
+			if len(rest) == 0 {
+				break
+			}
+			if n > maxRangeLanes {
+				lost += len(rest)
+				break
+			}
+			from := t.Lanes[th.loose[0].Lane]
+			name := cmp.Or(from.Name, fmt.Sprintf("thread %d", from.Thread))
+			lane = uint32(len(t.Lanes))
+			t.Lanes = append(t.Lanes, Lane{Process: from.Process, Thread: from.Thread, Name: fmt.Sprintf("%s, ranges %d", name, n)})
+			placed, rest = place(nil, rest)
+		}
+	}
+	if lost > 0 {
+		t.Warn("crossing-ranges", fmt.Sprintf("%d NVTX start/end ranges cross more than %d others at a time and were left out", lost, maxRangeLanes), "")
+	}
+}
+
+// open is an event of the sweep.
+type openEvent struct {
+	end   int64
+	loose int // index into loose, -1 of base
+}
+
+// place sweeps over both lists and keeps of loose what crosses nothing. Where
+// two loose events cross, the one that began first stays.
+func place(base, loose []Host) (placed, rest []Host) {
+	order := func(a, b Host) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End))
+	}
+	slices.SortStableFunc(base, order)
+	slices.SortStableFunc(loose, order)
+	out := make([]bool, len(loose))
+	var stack []openEvent
+	for i, j := 0, 0; i < len(base) || j < len(loose); {
+		e := openEvent{loose: -1}
+		var start int64
+		if j < len(loose) && (i == len(base) || order(loose[j], base[i]) <= 0) {
+			e.loose, start, e.end = j, loose[j].Start, loose[j].End
+			j++
+		} else {
+			start, e.end = base[i].Start, base[i].End
+			i++
+		}
+		for len(stack) > 0 && stack[len(stack)-1].end <= start {
+			stack = stack[:len(stack)-1]
+		}
+		for len(stack) > 0 && stack[len(stack)-1].end < e.end {
+			top := stack[len(stack)-1]
+			if e.loose >= 0 {
+				out[e.loose] = true
+				break
+			}
+			if top.loose < 0 {
+				break // the file's own events cross; that is not this list's doing
+			}
+			out[top.loose] = true
+			stack = stack[:len(stack)-1]
+		}
+		if e.loose < 0 || !out[e.loose] {
+			stack = append(stack, e)
+		}
+	}
+	for k := range loose {
+		if out[k] {
+			rest = append(rest, loose[k])
+		} else {
+			placed = append(placed, loose[k])
+		}
+	}
+	return placed, rest
+}

@@ -1,0 +1,207 @@
+package model
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+)
+
+// Span is a stretch of time [Start, End) in ns.
+type Span struct {
+	Start int64 `json:"start_ns"`
+	End   int64 `json:"end_ns"`
+}
+
+// Len is the span's length in ns.
+func (s Span) Len() int64 { return s.End - s.Start }
+
+// Spans is a set of instants: sorted, disjoint, none empty. The functions
+// below return sets and leave their arguments alone.
+type Spans []Span
+
+// UnionOf makes a set of any spans, in any order; it sorts and reuses v.
+func UnionOf(v []Span) Spans {
+	slices.SortFunc(v, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
+	out := v[:0]
+	for _, s := range v {
+		if s.End <= s.Start {
+			continue
+		}
+		if n := len(out); n > 0 && s.Start <= out[n-1].End {
+			out[n-1].End = max(out[n-1].End, s.End)
+			continue
+		}
+		out = append(out, s)
+	}
+	return Spans(out)
+}
+
+// Total is the length of the set in ns.
+func (a Spans) Total() int64 {
+	var n int64
+	for _, s := range a {
+		n += s.Len()
+	}
+	return n
+}
+
+// And is the intersection of two sets.
+func (a Spans) And(b Spans) Spans { return Gather(func(f func(Span)) { a.common(b, f) }) }
+
+// TotalAnd is the length in ns of the intersection of two sets. It allocates nothing.
+func (a Spans) TotalAnd(b Spans) (ns int64) {
+	a.common(b, func(s Span) { ns += s.Len() })
+	return ns
+}
+
+// common calls f for every piece of the intersection of two sets, in order.
+func (a Spans) common(b Spans, f func(Span)) {
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		if from, to := max(a[i].Start, b[j].Start), min(a[i].End, b[j].End); from < to {
+			f(Span{from, to})
+		}
+		if a[i].End < b[j].End {
+			i++
+		} else {
+			j++
+		}
+	}
+}
+
+// gathered is the set of the pieces that each names. It is asked twice, to count them
+// and to keep them: a long trace has a million pieces, and lists that double leave five
+// times as much garbage as they hold.
+func Gather(each func(f func(Span))) Spans {
+	n := 0
+	each(func(Span) { n++ })
+	if n == 0 {
+		return nil
+	}
+	out := make(Spans, 0, n)
+	each(func(s Span) { out = append(out, s) })
+	return out
+}
+
+// Minus is what is in a and not in b.
+func (a Spans) Minus(b Spans) Spans { return Gather(func(f func(Span)) { a.without(b, f) }) }
+
+// without calls f for every piece of a that is not in b, in order.
+func (a Spans) without(b Spans, f func(Span)) {
+	j := 0
+	for _, s := range a {
+		for j < len(b) && b[j].End <= s.Start {
+			j++
+		}
+		from := s.Start
+		for k := j; k < len(b) && b[k].Start < s.End; k++ {
+			if b[k].Start > from {
+				f(Span{from, b[k].Start})
+			}
+			from = max(from, b[k].End)
+		}
+		if from < s.End {
+			f(Span{from, s.End})
+		}
+	}
+}
+
+// Or is the union of two sets.
+func (a Spans) Or(b Spans) Spans {
+	v := make([]Span, 0, len(a)+len(b))
+	return UnionOf(append(append(v, a...), b...))
+}
+
+// Within is the part of a inside w.
+func (a Spans) Within(w Span) Spans {
+	out := slices.Clone(a.Near(w))
+	if n := len(out); n > 0 {
+		out[0].Start, out[n-1].End = max(out[0].Start, w.Start), min(out[n-1].End, w.End)
+	}
+	return out
+}
+
+// near are the pieces of a that w touches, whole. They are a's own.
+func (a Spans) Near(w Span) Spans {
+	if w.End <= w.Start {
+		return nil
+	}
+	lo := a.FirstFrom(w.Start)
+	return a[lo : lo+sort.Search(len(a)-lo, func(i int) bool { return a[lo+i].Start >= w.End })]
+}
+
+// Contains says whether an instant is in the set.
+func (a Spans) Contains(at int64) bool { return len(a.Around(at)) > 0 }
+
+// around is the span of a set that holds an instant.
+func (a Spans) Around(at int64) Spans {
+	i := a.FirstFrom(at)
+	if i < len(a) && a[i].Start <= at {
+		return a[i : i+1]
+	}
+	return nil
+}
+
+// from is the place of the first span that ends after an instant.
+func (a Spans) FirstFrom(at int64) int {
+	return sort.Search(len(a), func(i int) bool { return a[i].End > at })
+}
+
+// before is the end of the last piece that ends at or before an instant, 0 none.
+func (a Spans) Before(at int64) int64 {
+	i := a.FirstFrom(at)
+	if i == 0 {
+		return 0
+	}
+	return a[i-1].End
+}
+
+// TotalIn is the length in ns of the part of the set inside w. It allocates
+// nothing.
+func (a Spans) TotalIn(w Span) int64 {
+	var n int64
+	for _, s := range a[a.FirstFrom(w.Start):] {
+		if s.Start >= w.End {
+			break
+		}
+		n += max(0, min(s.End, w.End)-max(s.Start, w.Start))
+	}
+	return n
+}
+
+// overlaps says whether an event lies in s, at least in part.
+func (s Span) Overlaps(start, end int64) bool {
+	return start < s.End && (end > s.Start || start == end && start >= s.Start)
+}
+
+// sound says that a span is one, with room for sums.
+func (s Span) sound() bool {
+	const most = math.MaxInt64 / 2
+	return s.Start >= -most && s.End <= most && s.Start <= s.End
+}
+
+// shifted moves a span by a time in ns.
+func (s Span) shifted(by int64) Span { return Span{s.Start + by, s.End + by} }
+
+// first is the part of a set up to a total length.
+func (a Spans) First(ns int64) Spans {
+	for i, s := range a {
+		if ns < s.Len() {
+			out := append(make(Spans, 0, i+1), a[:i]...)
+			if ns > 0 {
+				out = append(out, Span{s.Start, s.Start + ns})
+			}
+			return out
+		}
+		ns -= s.Len()
+	}
+	return a
+}
+
+// hull is the shortest span around a set.
+func (a Spans) Hull() Span {
+	if len(a) == 0 {
+		return Span{}
+	}
+	return Span{a[0].Start, a[len(a)-1].End}
+}

@@ -1,0 +1,286 @@
+// Package trace reads the account a profiler kept of somebody else's program
+// and says where its time went.
+//
+// A reader (trace/kineto, trace/nsys, trace/xla) turns a file into a Trace: compact
+// tables of what the host did and what the devices did, in integer
+// nanoseconds. Index works out once what the rules ask for: which launch a
+// kernel came from, which operator that launch sat in, which steps there are
+// and where each device was busy, starved or queued. The rules turn that into
+// findings; Analysis is the result.
+package model
+
+import (
+	"math"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Kind says what an event is.
+type Kind uint8
+
+// Host events, then device events.
+const (
+	Op         Kind = iota + 1 // an operator (aten::mm, CompiledFxGraph …)
+	Annotation                 // a range the program or a library named (record_function, NVTX)
+	Step                       // ProfilerStep#N
+	API                        // a call of the CUDA or HIP runtime or driver
+	Python                     // a Python frame
+	Overhead                   // the profiler's own work
+	Instant                    // a mark without duration
+
+	Kernel
+	Memcpy
+	Memset
+)
+
+func (k Kind) String() string {
+	names := [...]string{"", "operator", "annotation", "step", "api", "python", "overhead", "instant", "kernel", "memcpy", "memset"}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return "unknown"
+}
+
+// NameID is an index into Trace.Names; equal names have equal ids.
+type NameID uint32
+
+// Host is something a host thread did. Host events of one lane nest.
+type Host struct {
+	Start, End int64 // ns
+	Corr       int64 // API: correlation id, 0 none. Op, Annotation: external id, 0 none
+	Seq        int64 // autograd sequence number plus one, 0 none; a backward operator shares it with its forward one
+	Name       NameID
+	Lane       uint32 // index into Trace.Lanes
+	Stack      uint32 // index into Trace.Stacks plus one, 0 none
+	Kind       Kind
+}
+
+// Dur is the event's length in ns.
+func (h *Host) Dur() int64 { return h.End - h.Start }
+
+// Direction of a copy.
+type Direction uint8
+
+// Directions; NoCopy is for events that are no copy.
+const (
+	NoCopy Direction = iota
+	H2D
+	D2H
+	D2D
+	P2P // between devices
+	H2H
+)
+
+// DirectionOf reads where a copy goes off its name: "Memcpy DtoH" of CUPTI, or
+// "CopyDeviceToHost" and "MEMORY_COPY_DEVICE_TO_HOST" of ROCm; NoCopy where it does
+// not say.
+func DirectionOf(name string) Direction {
+	name = strings.NewReplacer("_", "", " ", "").Replace(strings.ToLower(name))
+	for _, d := range []struct {
+		dir   Direction
+		marks []string
+	}{
+		{P2P, []string{"ptop", "peertopeer"}},
+		{H2D, []string{"htod", "htoa", "hosttodevice", "hosttoarray"}},
+		{D2H, []string{"dtoh", "atoh", "devicetohost", "arraytohost"}},
+		{D2D, []string{"dtod", "dtoa", "atod", "atoa", "devicetodevice"}},
+		{H2H, []string{"htoh", "hosttohost"}},
+	} {
+		for _, m := range d.marks {
+			if strings.Contains(name, m) {
+				return d.dir
+			}
+		}
+	}
+	return NoCopy
+}
+
+// HostMemory is the kind of host memory at a copy's host end.
+type HostMemory uint8
+
+// Kinds of host memory.
+const (
+	UnknownMemory HostMemory = iota
+	Pageable
+	Pinned
+)
+
+// GPU is something a device did.
+type GPU struct {
+	Start, End int64 // ns
+	Corr       int64 // correlation id, 0 none
+	Ext        int64 // external id of the operator, 0 none
+	Bytes      int64 // copies and fills
+	Stream     int64
+	Blocks     int64 // blocks of the grid, 0 unknown
+	Threads    int32 // threads per block, 0 unknown
+	// Launch is the index in Trace.Host of the call that launched it, -1
+	// unknown. Finish fills it in.
+	Launch  int32
+	Process int32 // process that launched it: correlation ids repeat across processes
+	Name    NameID
+	Device  uint16 // index into Trace.Devices
+	Kind    Kind
+	Dir     Direction
+	Memory  HostMemory
+	Graph   bool // part of a graph launch: one call, many kernels
+}
+
+// Dur is the event's length in ns.
+func (g *GPU) Dur() int64 { return g.End - g.Start }
+
+// Lane is a host thread.
+type Lane struct {
+	Process int32
+	Thread  int64
+	Name    string // "" unknown
+}
+
+// Device is a GPU as the profiler described it.
+type Device struct {
+	ID         int
+	Name       string // "" unknown
+	Major      int    // compute capability; 0 unknown
+	Minor      int    //
+	SMs        int    // multiprocessors; 0 unknown
+	TotalBytes int64  // memory; 0 unknown
+	// PeakBytesPerS is the memory bandwidth; 0 unknown.
+	PeakBytesPerS float64
+}
+
+// MemoryEvent is one allocation or release.
+type MemoryEvent struct {
+	At        int64 // ns
+	Bytes     int64 // negative for a release
+	Allocated int64 // total after it; -1 unknown
+	Reserved  int64 // total after it; -1 unknown
+	Device    int   // -1 the host
+	Lane      uint32
+}
+
+// StreamWait is a call that makes a stream wait for an event, where the
+// profiler recorded which one.
+type StreamWait struct {
+	Corr   int64 // correlation id of the call
+	Record int64 // correlation id of the call that recorded the event, 0 unknown
+	Stream int64 // that waits
+	On     int64 // the stream that the event was recorded on, -1 unknown
+}
+
+// Collective is what the profiler tells of the communication behind a kernel (PyTorch
+// from 2.3 on). Names without a text are unknown.
+type Collective struct {
+	Corr    int64  // correlation id of the kernel
+	Name    NameID // "allreduce"
+	Group   NameID // the name of the group of ranks
+	Ranks   NameID // the ranks of the group, as a list that may be cut short
+	Element NameID // the type of an element: "Float"
+	Size    int32  // ranks of the group, 0 unknown
+	In, Out int64  // elements that the rank gives and gets
+	Seq     int64  // number in the group plus one, 0 unknown
+}
+
+// Format is a kind of trace file.
+type Format string
+
+// The formats that can be read.
+const (
+	Kineto Format = "kineto" // PyTorch profiler, Chrome trace JSON
+	Nsys   Format = "nsys"   // Nsight Systems, SQLite export
+	Rocpd  Format = "rocpd"  // rocprofv3 of ROCm 7, SQLite
+	XLA    Format = "xla"    // profiler of XLA (JAX, TensorFlow), XSpace or Chrome trace JSON
+	CUDA   Format = "cuda"   // gpuprof's CUDA recorder
+)
+
+// Framework is what a program is made with, as far as a recording says.
+type Framework uint8
+
+// Frameworks; of several in one process the highest counts.
+const (
+	OtherFramework Framework = iota // CUDA itself, another one, or unknown
+	JAX
+	PyTorch
+)
+
+// Program is what `gpuprof run --` knows of the program it recorded.
+type Program struct {
+	Command []string `json:"command"` // as it was started, with secrets masked; empty unknown
+	CPUs    int      `json:"cpus"`    // that it may use on the machine; 0 unknown
+	Dir     string   `json:"dir"`     // the folder of the recording, as it is shown
+	Opens   string   `json:"-"`       // the path by which commands open it; empty is Dir
+	// Traces is how many processes of it were recorded there: they share the CPUs.
+	Traces int `json:"traces"`
+	// Skip is how many steps at the beginning of the recording are to be left out: a recorder
+	// that finds steps in what it recorded records those, too.
+	Skip int `json:"-"`
+}
+
+// Trace is one file, read. Readers fill it and call Finish.
+type Trace struct {
+	Path   string // as it is shown
+	Opens  string // the path by which commands open it; empty is Path
+	Format Format
+	Rank   int // -1 unknown
+	World  int // ranks in the job, 0 unknown
+	Events int // events in the file, those not kept among them
+	// Lost is how many more there would be, at most, had the recorder kept all; 0 none or unknown.
+	Lost int64
+
+	Names   []string
+	Lanes   []Lane
+	Devices []Device
+	// Host is sorted by lane, then start, then longest first; GPU by start.
+	Host   []Host
+	GPU    []GPU
+	Memory []MemoryEvent
+	Waits  []StreamWait // none where the profiler did not record them
+	// Collectives are what is told of communication kernels, in any order.
+	Collectives []Collective
+	// Stacks are call stacks that came with events, outermost frame first,
+	// frames separated by ';'. A matrix product or convolution that was recorded with
+	// its shapes and without a stack has those in its place, see ShapesOf.
+	Stacks []string
+
+	// First is when the first event of the file begins, of any kind; Shift is what was
+	// added to the times of the file. Both ns, of a trace that can be cut; Shift only of one of Kineto.
+	First, Shift int64
+	Cut          *Cut // what a cut trace is of, nil for a whole one
+
+	Program   Program   // that was recorded, where the recording says
+	Framework Framework // of a trace of CUDA; others are of one framework
+
+	Truncated bool // the file ended early; what was read is here
+	// Inflated says that the profiler recorded Python frames or its own
+	// overhead, which lengthens what the host does.
+	Inflated bool
+	Warnings []gpuprof.Warning
+}
+
+// shapesMark begins the shapes among Stacks.
+const ShapesMark = "shapes "
+
+// ShapesOf is the entry of Stacks for the shapes of an operator's inputs, as the
+// profiler wrote them.
+func ShapesOf(shapes string) string {
+	return ShapesMark + strings.ReplaceAll(strings.Join(strings.Fields(shapes), ""), ",", ", ")
+}
+
+// Name returns the text of a name.
+func (t *Trace) Name(id NameID) string {
+	if int(id) < len(t.Names) {
+		return t.Names[id]
+	}
+	return ""
+}
+
+// Warn adds a warning; fix is empty where nothing helps.
+func (t *Trace) Warn(code, text, fix string) {
+	t.Warnings = append(t.Warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
+}
+
+// MaxEvents is the most host or device events a Trace holds: indices are 32 bits.
+const MaxEvents = math.MaxInt32
+
+// wholeTrace is the step source of a trace without steps.
+const WholeTrace = "whole trace"

@@ -1,0 +1,119 @@
+package cupti
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Types of chunks.
+const (
+	tSchema = 1 + iota
+	tProcess
+	tNames
+	tClock
+	tKernel
+	tCopy
+	tFill
+	tCall
+	tNVTX
+	tDevice
+	tThread
+	tLost
+	tOverhead
+	tEnd
+	tGraph
+	tCut // which part of a recording the file is; the first chunk of one
+	types
+)
+
+const (
+	chunkMark  = 0x68435047 // "GPch"
+	chunkHead  = 24
+	mostBytes  = 16 << 20 // of a payload; the recorder's are at most 1 MiB
+	readBuffer = 256 << 10
+)
+
+// chunk is one; its payload is valid until the next is read.
+type chunk struct {
+	kind    uint16
+	record  int // bytes, 0 for texts
+	count   int
+	at      int64 // when it was written, ns of the machine's clock
+	payload []byte
+}
+
+// chunks reads them one after the other.
+type chunks struct {
+	in   *bufio.Reader
+	at   int64 // where the next one begins
+	room []byte
+}
+
+var le = binary.LittleEndian
+
+func newChunks(in io.Reader) (*chunks, error) {
+	c := &chunks{in: bufio.NewReaderSize(in, readBuffer), at: int64(headBytes)}
+	head := make([]byte, headBytes)
+	if n, err := io.ReadFull(c.in, head); err != nil {
+		return nil, fmt.Errorf("the file ends after %d bytes", n)
+	}
+	switch v, order := le.Uint32(head[8:]), le.Uint32(head[12:]); {
+	case !Sniff(head):
+		return nil, errors.New("this is no recording of gpuprof")
+	case order != byteOrder:
+		return nil, errors.New("it was written on a machine of another byte order")
+	case v != version:
+		return nil, fmt.Errorf("its version is %d and this gpuprof reads version %d", v, version)
+	}
+	return c, nil
+}
+
+// chunkOf is a chunk by its head, without its payload.
+func chunkOf(head []byte) chunk {
+	return chunk{kind: le.Uint16(head[4:]), record: int(le.Uint16(head[6:])), count: int(le.Uint32(head[8:])), at: clamp(le.Uint64(head[16:]))}
+}
+
+// next is io.EOF at the end of a whole file; any other error says where and how it breaks off.
+func (c *chunks) next() (chunk, error) {
+	var head [chunkHead]byte
+	n, err := io.ReadFull(c.in, head[:])
+	switch {
+	case errors.Is(err, io.EOF):
+		return chunk{}, io.EOF
+	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
+		return chunk{}, err
+	case err != nil:
+		return chunk{}, fmt.Errorf("the file ends %d bytes into a chunk", n)
+	}
+	k := chunkOf(head[:])
+	size := int(le.Uint32(head[12:]))
+	if le.Uint32(head[:]) != chunkMark || size > mostBytes {
+		return chunk{}, errors.New("what follows is no chunk")
+	}
+	if len(c.room) < size {
+		c.room = make([]byte, size)
+	}
+	k.payload = c.room[:size]
+	if n, err := io.ReadFull(c.in, k.payload); err != nil {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return chunk{}, err
+		}
+		return chunk{}, fmt.Errorf("the file ends %d bytes into a chunk of %d", n+chunkHead, size+chunkHead)
+	}
+	c.at += int64(chunkHead + size)
+	return k, nil
+}
+
+// records are the chunk's whole records of at least so many bytes.
+func (k *chunk) records(least int) (out [][]byte) {
+	if k.record < least || k.record == 0 {
+		return nil
+	}
+	for p := k.payload; len(p) >= k.record && len(out) < k.count; p = p[k.record:] {
+		out = append(out, p[:k.record])
+	}
+	return out
+}

@@ -1,0 +1,66 @@
+package cupti
+
+import (
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// looseTimes is how often a range is there while it is placed; eventBytes is what one call
+// of NVTX takes, corrBytes a correlation id.
+const (
+	looseTimes = 3
+	eventBytes = 40
+	corrBytes  = 4
+	fitEvery   = 4096
+)
+
+func (r *reader) used() int64 {
+	return int64(len(r.t.Host))*model.HostBytes + int64(len(r.loose))*looseTimes*model.HostBytes + int64(len(r.t.GPU))*model.GPUBytes +
+		int64(len(r.events))*(eventBytes+looseTimes*model.HostBytes) + int64(len(r.runtime))*corrBytes + r.bytes
+}
+
+// keeps says whether an event that begins at an instant is kept.
+func (r *reader) keeps(start int64) bool {
+	if r.rows++; r.rows%fitEvery == 0 {
+		r.fit()
+	}
+	if r.full || max(len(r.t.Host)+len(r.loose)+len(r.events), len(r.t.GPU)) >= model.MaxEvents {
+		r.dropped++
+		return false
+	}
+	return r.room.Keeps(start)
+}
+
+// fit drops the latest events where there is no room for all, until there is room to
+// read on. Where others than events take the room, no more are kept.
+func (r *reader) fit() {
+	if r.full || !r.room.Over(r.used()) {
+		return
+	}
+	for !r.full && !r.room.Settled(r.used()) {
+		if r.full = r.room.Over(2*r.bytes) || !r.room.Cut(r.starts()); !r.full {
+			late := func(h model.Host) bool { return !r.room.Keeps(h.Start) }
+			r.t.Host, r.loose = slices.DeleteFunc(r.t.Host, late), slices.DeleteFunc(r.loose, late)
+			r.t.GPU = slices.DeleteFunc(r.t.GPU, func(g model.GPU) bool { return !r.room.Keeps(g.Start) })
+			r.events = slices.DeleteFunc(r.events, func(e nvtxEvent) bool { return !r.room.Keeps(e.time) })
+		}
+	}
+}
+
+// starts are when events begin, or some of them.
+func (r *reader) starts() (out []int64) {
+	step := model.Sample(len(r.t.Host) + len(r.loose) + len(r.t.GPU) + len(r.events))
+	for _, hs := range [][]model.Host{r.t.Host, r.loose} {
+		for i := 0; i < len(hs); i += step {
+			out = append(out, hs[i].Start)
+		}
+	}
+	for i := 0; i < len(r.t.GPU); i += step {
+		out = append(out, r.t.GPU[i].Start)
+	}
+	for i := 0; i < len(r.events); i += step {
+		out = append(out, r.events[i].time)
+	}
+	return out
+}

@@ -1,0 +1,159 @@
+package cupti
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// What NVTX tells.
+const (
+	opMark = 1 + iota
+	opPush
+	opPop
+	opStart
+	opEnd
+)
+
+// nvtxEvent is one call of NVTX.
+type nvtxEvent struct {
+	time, id     int64
+	name, domain uint32
+	thread       uint32
+	op           uint16
+}
+
+func (r *reader) takeNVTX(record []byte) {
+	f := &r.f.nvtx
+	r.t.Events++
+	time := f.time.of(record)
+	if time == 0 || time > math.MaxInt64 {
+		return
+	}
+	r.lastTime = max(r.lastTime, int64(time))
+	if r.keeps(int64(time)) {
+		r.events = append(r.events, nvtxEvent{int64(time), int64(f.id.of(record)), uint32(f.name.of(record)), uint32(f.domain.of(record)), uint32(f.thread.of(record)), uint16(f.op.of(record))})
+	}
+}
+
+// clockPair is what CUPTI's clock and the machine's say at one instant.
+type clockPair struct{ realtime, offset int64 }
+
+// Clocks that agree within sameClock are one; a pair read over a longer gap than
+// widestGap says nothing. ns.
+const (
+	sameClock = 1000
+	widestGap = 100_000
+)
+
+func (r *reader) takeClock(record []byte) {
+	f := &r.f.clock
+	cupti, real := f.cupti.of(record), f.realtime.of(record)
+	if f.gap.of(record) > widestGap || cupti == 0 || cupti > math.MaxInt64 || real > math.MaxInt64 {
+		return
+	}
+	if n := len(r.clocks); n == 0 || r.clocks[n-1].realtime < int64(real) {
+		r.clocks = append(r.clocks, clockPair{int64(real), int64(cupti) - int64(real)})
+	}
+}
+
+// onDevice is a time of the machine's clock on CUPTI's, by the nearest pair.
+func (r *reader) onDevice(at int64) int64 {
+	i, _ := slices.BinarySearchFunc(r.clocks, at, func(c clockPair, at int64) int { return int(max(-1, min(1, c.realtime-at))) })
+	switch {
+	case len(r.clocks) == 0:
+		return at
+	case i == len(r.clocks) || i > 0 && at-r.clocks[i-1].realtime < r.clocks[i].realtime-at:
+		i--
+	}
+	if off := r.clocks[i].offset; off < -sameClock || off > sameClock {
+		return at + off
+	}
+	return at
+}
+
+// stackKey is where ranges nest: within a thread, and there within a domain.
+type stackKey struct{ thread, domain uint32 }
+
+// placedRange is a range of NVTX: the call that began it and the one that ended it, by their
+// places in events. A mark is both; a range that was open at the end of the recording has -1.
+type placedRange struct{ begin, end int }
+
+// pairs are the ranges and marks of what NVTX told. The end of one that began before the
+// recording is no range.
+func (r *reader) pairs() (out []placedRange) {
+	stacks := map[stackKey][]int{}
+	open := map[int64]int{}
+	for i, e := range r.events {
+		k := stackKey{e.thread, e.domain}
+		switch e.op {
+		case opMark:
+			out = append(out, placedRange{i, i})
+		case opPush:
+			stacks[k] = append(stacks[k], i)
+		case opPop:
+			if s := stacks[k]; len(s) > 0 {
+				stacks[k] = s[:len(s)-1]
+				out = append(out, placedRange{s[len(s)-1], i})
+			}
+		case opStart:
+			open[e.id] = i
+		case opEnd:
+			if begin, ok := open[e.id]; ok {
+				delete(open, e.id)
+				out = append(out, placedRange{begin, i})
+			}
+		}
+	}
+	var left []int
+	for _, s := range stacks {
+		left = append(left, s...)
+	}
+	for _, i := range open {
+		left = append(left, i)
+	}
+	slices.Sort(left) // maps have no order, equal files give equal traces
+	for _, i := range left {
+		out = append(out, placedRange{i, -1})
+	}
+	return out
+}
+
+// spanOf is a range on CUPTI's clock. One that was open when the recording ended ends with it.
+func (r *reader) spanOf(p placedRange) model.Span {
+	e := &r.events[p.begin]
+	end := max(r.lastTime, e.time)
+	if p.end >= 0 {
+		end = r.events[p.end].time
+	}
+	return model.Span{Start: r.onDevice(e.time), End: r.onDevice(end)}
+}
+
+// placeRanges makes ranges and marks of what NVTX told.
+func (r *reader) placeRanges() {
+	for _, p := range r.pairs() {
+		e := r.events[p.begin]
+		span := r.spanOf(p)
+		h := model.Host{Start: span.Start, End: span.End, Lane: r.lane(e.thread)}
+		h.Name, h.Seq, h.Kind = r.rangeName(e)
+		if p.end < 0 && h.Kind == model.Step {
+			h.Kind = model.Annotation // a step that was cut off is none to measure
+		}
+		if e.op == opMark {
+			h.Kind, h.End = model.Instant, h.Start
+		}
+		r.loose = append(r.loose, h)
+	}
+}
+
+// rangeName is a range's name, its sequence number and its kind.
+func (r *reader) rangeName(e nvtxEvent) (model.NameID, int64, model.Kind) {
+	text := r.names[e.name]
+	if text == "" {
+		text = "unnamed range"
+	}
+	name, seq, marked := model.SplitNVTX(text)
+	kind := model.RangeKind(name, seq != 0, marked)
+	return r.text(model.DomainRange(r.names[e.domain], name)), seq, kind
+}

@@ -1,0 +1,246 @@
+package cupti
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// reader makes a trace of chunks.
+type reader struct {
+	t     *model.Trace
+	f     named
+	room  *model.Room
+	torn  error // how the file breaks off, nil for one that does not
+	ended bool  // the recorder wrote its end
+
+	names   map[uint32]string // the file's, by their numbers
+	ids     map[string]model.NameID
+	byForm  map[formKey]model.NameID
+	bytes   int64 // that names and the like take
+	process int32
+	visible []int // the devices that the process may use, in its order; nil as they are
+
+	lanes    map[uint32]uint32
+	devices  map[uint64]uint16
+	events   []nvtxEvent
+	loose    []model.Host
+	runtime  []uint32 // correlation ids of calls of the runtime
+	drivers  bool     // there are calls of the driver
+	clocks   []clockPair
+	lost     lostCounts
+	failed   int // calls with an error
+	untimed  int // operations whose time CUPTI did not know
+	graphs   int // recorded as a whole
+	rows     int
+	dropped  int
+	full     bool
+	lastTime int64
+}
+
+// perBuffer is how many records a buffer of the recorder holds at most: 1 MiB of the smallest
+// operations. mostLost bounds counts in a damaged file.
+const (
+	perBuffer = 1 << 20 / 88
+	mostLost  = 1 << 40
+)
+
+type lostCounts struct{ cupti, buffers, write, names, nvtx uint64 }
+
+func newReader(path string, room *model.Room) *reader {
+	return &reader{t: &model.Trace{Path: path, Format: model.CUDA, Rank: -1}, room: room, names: map[uint32]string{}, ids: map[string]model.NameID{},
+		byForm: map[formKey]model.NameID{}, lanes: map[uint32]uint32{}, devices: map[uint64]uint16{}}
+}
+
+func (r *reader) take(k chunk) {
+	each := func(do func(record []byte)) {
+		for _, record := range k.records(1) {
+			do(record)
+		}
+	}
+	switch k.kind {
+	case tSchema:
+		r.f.set(parseSchema(string(k.payload)))
+	case tProcess:
+		r.takeProcess(string(k.payload))
+	case tNames:
+		r.takeNames(k)
+	case tClock:
+		each(r.takeClock)
+	case tKernel:
+		each(r.takeKernel)
+	case tCopy:
+		each(r.takeCopy)
+	case tFill:
+		each(r.takeFill)
+	case tGraph:
+		each(r.takeGraph)
+	case tCall:
+		each(r.takeCall)
+	case tNVTX:
+		each(r.takeNVTX)
+	case tDevice:
+		each(r.takeDevice)
+	case tThread:
+		each(r.takeThread)
+	case tLost:
+		each(r.takeLost)
+	case tOverhead:
+		each(r.takeOverhead)
+	case tCut:
+		if r.t.Cut == nil {
+			r.t.Cut = model.ReadCut(bytes.TrimRight(k.payload, "\x00"), 0)
+		}
+	case tEnd:
+		r.ended = true
+	}
+}
+
+func (r *reader) takeProcess(text string) {
+	for line := range strings.Lines(strings.TrimRight(text, "\x00")) {
+		key, value, _ := strings.Cut(strings.TrimRight(line, "\n"), "=")
+		n, err := strconv.Atoi(value)
+		number := err == nil && n >= 0 && n <= math.MaxInt32
+		switch {
+		case key == "pid" && number:
+			r.process = int32(n)
+		case key == "rank" && number:
+			r.t.Rank = n
+		case key == "world" && number:
+			r.t.World = n
+		case key == "visible":
+			r.visible = visibleDevices(value)
+		case key == "library":
+			if f := frameworkOf(value); f > r.t.Framework {
+				r.t.Framework = f
+			}
+		}
+	}
+}
+
+// visibleDevices reads CUDA_VISIBLE_DEVICES where it is a list of numbers.
+func visibleDevices(list string) (out []int) {
+	for _, s := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		if err != nil || n < 0 || n >= 1<<16 {
+			return nil
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func (r *reader) takeLost(record []byte) {
+	f := &r.f.lost
+	r.lost = lostCounts{f.cupti.of(record), f.buffers.of(record), f.write.of(record), f.names.of(record), f.nvtx.of(record)}
+}
+
+// finish is the trace, once everything is read; at is how far the file was good.
+func (r *reader) finish(at int64) (*model.Trace, error) {
+	t := r.t
+	if len(t.Host)+len(t.GPU)+len(r.events) == 0 {
+		why := "it holds no kernel, copy, call or range"
+		if r.torn != nil {
+			why = fmt.Sprintf("%s at byte %d, and nothing before that is an event", r.torn, at)
+		}
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %s", t.Path, why).WithFix("record again while the program works on the GPU: gpuprof run --cuda -- COMMAND")
+	}
+	r.dropInner()
+	r.placeRanges()
+	t.Nest(r.loose, r.addHost)
+	r.sortDevices()
+	r.report(at)
+	t.Finish()
+	r.room.Finish(t, 0)
+	t.First = first(t)
+	return t, nil
+}
+
+// first is when the first event begins.
+func first(t *model.Trace) int64 {
+	at := int64(math.MaxInt64)
+	if len(t.GPU) > 0 {
+		at = t.GPU[0].Start
+	}
+	for i := range t.Host {
+		at = min(at, t.Host[i].Start)
+	}
+	return at
+}
+
+// dropInner leaves out calls of the driver that a call of the runtime made.
+func (r *reader) dropInner() {
+	if !r.drivers || len(r.runtime) == 0 {
+		return
+	}
+	slices.Sort(r.runtime)
+	r.t.Host = slices.DeleteFunc(r.t.Host, func(h model.Host) bool {
+		if h.Kind != model.API || !ofDriver(r.t.Name(h.Name)) {
+			return false
+		}
+		_, inner := slices.BinarySearch(r.runtime, uint32(h.Corr))
+		return inner
+	})
+}
+
+// sortDevices puts the devices in the order of their numbers, whichever was used first.
+func (r *reader) sortDevices() {
+	old := r.t.Devices
+	order := make([]int, len(old))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return old[a].ID - old[b].ID })
+	sorted, to := make([]model.Device, len(old)), make([]uint16, len(old))
+	for i, from := range order {
+		sorted[i], to[from] = old[from], uint16(i)
+	}
+	r.t.Devices = sorted
+	for i := range r.t.GPU {
+		r.t.GPU[i].Device = to[r.t.GPU[i].Device]
+	}
+}
+
+// report warns of what limits the analysis.
+func (r *reader) report(at int64) {
+	t := r.t
+	switch {
+	case r.torn != nil:
+		t.Truncated = true
+		t.Warn("truncated", fmt.Sprintf("%v, at byte %d; the part before that is analysed", r.torn, at), "")
+	case !r.ended:
+		t.Truncated = true
+		t.Warn("truncated", "the process ended without closing its recording: up to the last tenth of a second is missing", "")
+	}
+	if l := r.lost; l.cupti+l.buffers+l.write > 0 {
+		t.Lost = clamp(min(l.cupti, mostLost) + min(l.buffers, mostLost)*perBuffer + min(l.write, mostLost))
+		t.Warn("dropped-events", fmt.Sprintf("the recording lacks records: %d that CUPTI dropped, %d buffers that found no room, %d records that could not be written", l.cupti, l.buffers, l.write), "record a shorter stretch, into a folder with room")
+	}
+	if n := r.lost.nvtx + r.lost.names; n > 0 {
+		t.Warn("dropped-ranges", fmt.Sprintf("%d NVTX ranges, marks or names came faster than they could be kept", n), "")
+	}
+	if len(t.GPU) == 0 {
+		t.Warn("no-device", "no device operation was recorded", "let the recording cover work on the GPU")
+	}
+	if r.failed > 0 {
+		t.Warn("failed-calls", fmt.Sprintf("%d CUDA calls returned an error", r.failed), "")
+	}
+	if r.untimed > 0 {
+		t.Warn("bad-times", fmt.Sprintf("CUPTI had no time for %d operations, which are left out", r.untimed), "")
+	}
+	if r.graphs > 0 {
+		t.Warn("graphs-as-a-whole", "CUDA graphs were recorded as one operation each, so the kernels inside them are unknown", "record without --graphs whole to see them")
+	}
+	if r.dropped > 0 {
+		t.Truncated = true
+		t.Warn("too-many-events", fmt.Sprintf("%d events are more than the %s that memory has room for, and were left out", r.dropped, outside.MemoryText(outside.TraceMemory())),
+			"set "+outside.MemoryVariable+" higher, or record a shorter part of the run")
+	}
+}

@@ -1,0 +1,80 @@
+package cupti
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// ReadSince reads what a recording that still grows got in the last stretch of ns, up to its last
+// whole chunk, which was written at the returned time (ns of the machine's clock). Of the rest
+// only names, devices and the like are read. A trace of nothing is nil. path is for messages.
+func ReadSince(ctx context.Context, in io.ReaderAt, path string, stretch int64) (t *model.Trace, at int64, err error) {
+	head := make([]byte, headBytes)
+	if _, err := in.ReadAt(head, 0); err != nil || !Sniff(head) {
+		return nil, 0, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: it is no recording of gpuprof", path).WithFix(again)
+	}
+	all := placed(in)
+	if len(all) == 0 {
+		return nil, 0, nil
+	}
+	at = all[len(all)-1].at
+	r := newReader(path, model.NewRoom(0))
+	for _, p := range all {
+		if err := ctx.Err(); err != nil {
+			return nil, at, fmt.Errorf("reading trace %s: %w", path, context.Cause(ctx))
+		}
+		switch p.kind {
+		case tKernel, tCopy, tFill, tGraph, tCall, tNVTX, tOverhead:
+			if p.at < at-stretch {
+				continue
+			}
+		}
+		p.payload = make([]byte, p.size)
+		if _, err := in.ReadAt(p.payload, p.offset); err != nil {
+			break // it became shorter
+		}
+		r.take(p.chunk)
+	}
+	if len(r.t.Host)+len(r.t.GPU)+len(r.events) == 0 {
+		return nil, at, nil
+	}
+	r.ended = true // that it has not is no fault of one that is read while it grows
+	t, err = r.finish(at)
+	return t, at, err
+}
+
+// place is where a chunk's payload lies.
+type place struct {
+	chunk
+	offset int64
+	size   int
+}
+
+// placed are the whole chunks of a file, by their heads.
+func placed(in io.ReaderAt) (out []place) {
+	var head [chunkHead]byte
+	for at := int64(headBytes); ; {
+		if n, _ := in.ReadAt(head[:], at); n < chunkHead || binary.LittleEndian.Uint32(head[:]) != chunkMark {
+			return out
+		}
+		k := chunkOf(head[:])
+		size := int(le.Uint32(head[12:]))
+		if size > mostBytes || at > math.MaxInt64-mostBytes {
+			return out
+		}
+		at += chunkHead
+		if size > 0 { // a chunk is one write, and may be torn all the same
+			if n, _ := in.ReadAt(head[:1], at+int64(size)-1); n < 1 {
+				return out
+			}
+		}
+		out = append(out, place{k, at, size})
+		at += int64(size)
+	}
+}

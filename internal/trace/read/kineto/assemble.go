@@ -1,0 +1,158 @@
+package kineto
+
+import (
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// assemble turns the tables into the trace. Chunks are let go as they are
+// copied; host events come out grouped by lane. It returns what was added to times.
+func (m *merger) assemble() int64 {
+	t := m.t
+	if m.overhead > 0 {
+		t.Inflated = true
+	}
+	m.number()
+	m.described()
+	shift := m.shift()
+	t.Shift = shift
+	if m.least < math.MaxInt64 {
+		t.First = m.least + shift
+	}
+	if raw, ok := m.doc.found[document.PartMember]; ok {
+		t.Cut = model.ReadCut(raw, shift)
+	}
+	m.linkFlows()
+	m.gather(shift)
+	m.processes()
+	m.nameLanes()
+	return shift
+}
+
+// gather fills the trace's tables, times shifted.
+func (m *merger) gather(shift int64) {
+	t := m.t
+	at := make([]int, len(m.perLane)+1)
+	for i, n := range m.perLane {
+		at[i+1] = at[i] + n
+	}
+	t.Host = make([]model.Host, m.host.n)
+	for c, chunk := range m.host.chunks {
+		for _, h := range chunk {
+			h.Start += shift
+			h.End += shift
+			k := h.Lane
+			h.Lane = m.final[k]
+			t.Host[at[k]] = h
+			at[k]++
+		}
+		m.host.chunks[c] = nil
+	}
+	t.GPU = make([]model.GPU, 0, m.gpu.n)
+	for c, chunk := range m.gpu.chunks {
+		for _, g := range chunk {
+			g.Start += shift
+			g.End += shift
+			g.Device = m.place[g.Device]
+			t.GPU = append(t.GPU, g)
+		}
+		m.gpu.chunks[c] = nil
+	}
+	t.Memory = make([]model.MemoryEvent, 0, m.memory.n)
+	for c, chunk := range m.memory.chunks {
+		for _, e := range chunk {
+			e.At += shift
+			e.Lane = m.final[e.Lane]
+			t.Memory = append(t.Memory, e)
+		}
+		m.memory.chunks[c] = nil
+	}
+	if m.host.n+m.gpu.n+m.memory.n > manyRows {
+		runtime.GC()
+	}
+}
+
+// manyRows is of how many rows the chunks are collected at once: left to itself the
+// collector lets the heap become twice as large as what is in use, and the chunks are as
+// large as the tables. One collection looks at no row, as rows hold no pointers.
+const manyRows = 1 << 19
+
+// shift is what is added to every time. Newer Kineto counts from
+// baseTimeNanoseconds; adding it makes the ranks of a job comparable. Times
+// that lie behind the base already are left as they are.
+func (m *merger) shift() int64 {
+	raw, ok := m.doc.found["baseTimeNanoseconds"]
+	if !ok {
+		return 0
+	}
+	base, ok := decimal(trimmed(raw), 0)
+	if !ok || base <= 0 || base > limit {
+		return 0
+	}
+	last := int64(math.MinInt64)
+	for h := range m.host.rows() {
+		last = max(last, h.End)
+	}
+	for g := range m.gpu.rows() {
+		last = max(last, g.End)
+	}
+	for e := range m.memory.rows() {
+		last = max(last, e.At)
+	}
+	if last >= base {
+		return 0
+	}
+	return base
+}
+
+// number gives the lanes in use their place in Trace.Lanes. Texts for pids and
+// tids become negative numbers, from -2 down.
+func (m *merger) number() {
+	used := slices.Clone(m.perLane)
+	for e := range m.memory.rows() {
+		used[e.Lane]++
+	}
+	texts := map[string]int64{}
+	number := func(text string) int64 {
+		v, ok := texts[text]
+		if !ok {
+			v = -2 - int64(len(texts))
+			texts[text] = v
+		}
+		return v
+	}
+	m.final, m.inUse = make([]uint32, len(m.keys)), make([]bool, len(m.keys))
+	for i, k := range m.keys {
+		if used[i] == 0 {
+			continue
+		}
+		m.inUse[i] = true
+		m.final[i] = uint32(len(m.t.Lanes))
+		l := model.Lane{Thread: k.tid, Name: k.tidText}
+		if k.tidText != "" {
+			l.Thread = number(k.tidText)
+		}
+		switch {
+		case k.pidText != "":
+			l.Process = int32(number(k.pidText))
+		case k.pid == int64(int32(k.pid)):
+			l.Process = int32(k.pid)
+		default:
+			l.Process = int32(number(strconv.FormatInt(k.pid, 10)))
+		}
+		m.t.Lanes = append(m.t.Lanes, l)
+	}
+}
+
+func (m *merger) nameLanes() {
+	for _, n := range m.meta {
+		if i, ok := m.lanes[n.lane]; ok && n.name != "" && m.inUse[i] {
+			m.t.Lanes[m.final[i]].Name = n.name
+		}
+	}
+}

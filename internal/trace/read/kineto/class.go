@@ -1,0 +1,110 @@
+package kineto
+
+import (
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// category is what an event's category makes of it.
+type category uint8
+
+const (
+	unknown category = iota
+	ignored          // known, and not kept
+	launchFlow
+	instant
+	host    // kind says which
+	device  // kind says which
+	waiting // a wait of a thread or a stream, drawn on a device's track
+)
+
+type meaning struct {
+	category category
+	kind     model.Kind
+}
+
+// meaningOf knows the categories of every release: they were capitalised once,
+// and each kind of accelerator has its own "_runtime" and "_driver".
+func meaningOf(cat string) meaning {
+	s := strings.ReplaceAll(strings.ToLower(strings.TrimSpace(cat)), " ", "_")
+	switch s {
+	case "cpu_op", "operator":
+		return meaning{host, model.Op}
+	case "user_annotation":
+		return meaning{host, model.Annotation}
+	case "python_function":
+		return meaning{host, model.Python}
+	case "overhead":
+		return meaning{host, model.Overhead}
+	case "kernel", "concurrent_kernel":
+		return meaning{device, model.Kernel}
+	case "gpu_memcpy", "memcpy":
+		return meaning{device, model.Memcpy}
+	case "gpu_memset", "memset":
+		return meaning{device, model.Memset}
+	case "cpu_instant_event":
+		return meaning{category: instant}
+	case "ac2g", "async_cpu_to_gpu", "async":
+		return meaning{category: launchFlow}
+	case "cuda_sync":
+		return meaning{category: waiting}
+	case "gpu_user_annotation", // a host range drawn over the kernels launched in it
+		"cuda_event",
+		"trace", "traces", "fwdbwd", "external_correlation", "cuda_profiler_range", "gpu_pm_counter":
+		return meaning{category: ignored}
+	}
+	if strings.HasSuffix(s, "runtime") || strings.HasSuffix(s, "driver") {
+		return meaning{host, model.API}
+	}
+	return meaning{}
+}
+
+// sense is what a name says about its event.
+type sense struct {
+	kind   model.Kind // for operators and annotations: Step or Annotation, or 0
+	memory bool       // an allocation or a release
+	window bool       // a mark of the profiler's own window
+	// product: an operator that is a matrix product or a convolution, whose shapes are kept.
+	product bool
+	copied  bool // dir and end are known
+	dir     model.Direction
+	end     model.HostMemory
+}
+
+func senseOf(name string) sense {
+	s := sense{memory: name == "[memory]"}
+	switch name {
+	case "aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm", "aten::cudnn_convolution", "aten::miopen_convolution",
+		"aten::convolution_backward", "aten::_convolution":
+		s.product = true
+	}
+	switch {
+	case strings.HasPrefix(name, "ProfilerStep"):
+		s.kind = model.Step
+	// Early releases gave these ranges the category of operators.
+	case strings.HasPrefix(name, "enumerate(DataLoader)#"), strings.HasPrefix(name, "enumerate(DataPipe)#"),
+		strings.HasPrefix(name, "Optimizer.step#"), strings.HasPrefix(name, "Optimizer.zero_grad#"):
+		s.kind = model.Annotation
+	case strings.HasPrefix(name, "Iteration Start:"), name == "Record Window End", strings.HasPrefix(name, "PyTorch Profiler ("):
+		s.window = true
+	}
+	return s
+}
+
+// copyOf reads a copy's name: "Memcpy DtoH (Device -> Pageable)" from CUPTI; ROCm
+// does not say what kind of host memory it was.
+func copyOf(name string) (model.Direction, model.HostMemory) {
+	s := strings.ToLower(name)
+	if !strings.HasPrefix(s, "memcpy") && !strings.Contains(s, "copy") {
+		return model.NoCopy, model.UnknownMemory
+	}
+	end := model.UnknownMemory
+	switch {
+	case strings.Contains(s, "pageable"):
+		end = model.Pageable
+	case strings.Contains(s, "pinned"):
+		end = model.Pinned
+	}
+	return model.DirectionOf(s), end
+}

@@ -1,0 +1,427 @@
+package kineto
+
+import (
+	"iter"
+	"math"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// merger puts batches together in the order of the file. Names, lanes and
+// stacks are numbered by their first use in the file, so that the result does
+// not depend on how parsers were scheduled.
+type merger struct {
+	t      *model.Trace
+	doc    topLevel
+	own    *parser // reads what no other parser may
+	locals []locals
+
+	carry   []byte // text not yet read, from the place carryAt on
+	carryAt int64
+	need    int // length the carry must have before it is worth another try
+
+	names  map[string]uint32
+	stacks map[string]uint32
+	lanes  map[laneKey]uint32
+	keys   []laneKey // by lane
+
+	host     table[model.Host]
+	gpu      table[model.GPU]
+	memory   table[model.MemoryEvent]
+	perLane  []int
+	final    []uint32 // by lane: its index in Trace.Lanes
+	inUse    []bool
+	place    []uint16 // by device slot: its index in Trace.Devices
+	flows    []flow
+	open     map[uint32][]half // begin events by lane
+	halves   int               // of them
+	meta     []threadName
+	devices  []int // ids by first use; GPU.Device is an index into it
+	slot     map[int]uint16
+	lastSlot uint16
+
+	seenAPI, seenGPU bool
+	overhead         int64
+	phased, strange  int
+	unknown          map[string]int
+	bad              [badKinds]int
+	first            int64
+	least            int64 // the earliest time in the file, ns
+	room             *model.Room
+	pass             func(text []byte, at int64) // gets the text around the events, nil without need
+	texts            int64                       // bytes that names, stacks and threads take
+	full             bool                        // nothing more is kept
+	tooLong          bool                        // the element at cut is longer than carryMax
+	cut              int64                       // where an unfinished event begins, -1 none
+	end              int64                       // length of the text
+}
+
+// locals translate a parser's numbers, plus one; 0 is not translated yet.
+type locals struct {
+	names, stacks   []string
+	lanes           []laneKey
+	name, stack, in []uint32
+}
+
+// table grows in chunks, so that growing never holds a second copy.
+type table[T any] struct {
+	chunks [][]T
+	n      int
+}
+
+const chunkLen = 1 << 15
+
+func (c *table[T]) add(v T) {
+	if c.n%chunkLen == 0 {
+		c.chunks = append(c.chunks, make([]T, 0, min(chunkLen, max(64, c.n))))
+	}
+	last := &c.chunks[len(c.chunks)-1]
+	*last = append(*last, v)
+	c.n++
+}
+
+// rows are all rows, in the order in which they were added.
+func (c *table[T]) rows() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for _, chunk := range c.chunks {
+			for i := range chunk {
+				if !yield(&chunk[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func newMerger(path string, parsers int) *merger {
+	return &merger{
+		t:      &model.Trace{Path: path, Format: model.Kineto, Rank: -1},
+		doc:    topLevel{bad: -1, extra: -1, found: map[string][]byte{}},
+		own:    newParser(0),
+		locals: make([]locals, parsers+1),
+		names:  map[string]uint32{}, stacks: map[string]uint32{}, lanes: map[laneKey]uint32{},
+		open: map[uint32][]half{}, slot: map[int]uint16{}, unknown: map[string]int{},
+		first: -1, least: math.MaxInt64, cut: -1, room: model.NewRoom(0),
+	}
+}
+
+// block takes the next block. Its batch, if any, is what a parser made of it
+// on the guess that it begins between two events.
+func (m *merger) block(k *block, guess *batch) {
+	m.end = k.at + int64(k.n)
+	if guess != nil {
+		if m.doc.state != inEvents || len(m.carry) > 0 {
+			guess.forget()
+			m.learn(guess)
+		} else {
+			m.take(guess)
+			m.rest(k.buf, k.n, guess, k.at)
+			return
+		}
+	}
+	if len(m.carry) == 0 {
+		m.read(k.buf, k.n, 0, k.at, false)
+		return
+	}
+	m.carry = append(m.carry, k.buf[:k.n]...)
+	switch {
+	case len(m.carry) > carryMax:
+		m.giveUp()
+	case len(m.carry) >= m.need:
+		m.again(false)
+	}
+}
+
+// carryMax is the longest element of the array, or key, that is read.
+const carryMax = 64 << 20
+
+// giveUp stops reading: no event is that long.
+func (m *merger) giveUp() {
+	m.cut, m.tooLong = m.carryAt, true
+	m.carry = nil
+	m.doc.state = finished
+	m.doc.extra = m.cut // what follows is not worth a second warning
+}
+
+// again reads the carry.
+func (m *merger) again(final bool) {
+	buf, at := fit(m.carry, len(m.carry)), m.carryAt
+	n := len(m.carry)
+	seal(buf, n)
+	m.carry = nil
+	m.read(buf, n, 0, at, final)
+}
+
+// rest goes on behind a batch that was read from b.
+func (m *merger) rest(b []byte, n int, done *batch, at int64) {
+	if done.ended {
+		m.closed()
+		m.read(b, n, done.pos, at, false)
+		return
+	}
+	m.keep(b[done.pos:n], at+int64(done.pos))
+}
+
+// closed notes the end of the array of events.
+func (m *merger) closed() {
+	if m.pass != nil {
+		m.pass([]byte{']'}, 0)
+	}
+	m.doc.state = inObject
+	if m.doc.array {
+		m.doc.state = finished
+	}
+}
+
+// keep holds text for the next window.
+func (m *merger) keep(b []byte, at int64) {
+	if len(b) == 0 {
+		return
+	}
+	m.own.looked += int64(len(b))
+	m.carry = append(make([]byte, 0, 2*len(b)+pad), b...)
+	m.carryAt = at
+	m.need = 2 * len(b)
+}
+
+// read reads a window from i on with the merger's own parser.
+func (m *merger) read(b []byte, n, i int, at int64, final bool) {
+	p := m.own
+	for i < n {
+		if m.doc.state == inEvents {
+			t := p.events(b, n, i, at, final)
+			m.take(t)
+			i = t.pos
+			if !t.ended {
+				break
+			}
+			m.closed()
+			continue
+		}
+		p.b, p.n = b, n
+		j := m.doc.outside(p, i, at, final)
+		if m.pass != nil {
+			m.pass(b[i:j], at+int64(i))
+		}
+		if p.looked += int64(j - i); j == i { // to find that it must see more it looks at all of it
+			p.looked += int64(n - i)
+		}
+		if j == i && m.doc.state != inEvents {
+			break
+		}
+		i = j
+	}
+	if i < n && final {
+		m.cut = at + int64(i)
+		return
+	}
+	m.keep(b[i:n], at+int64(i))
+}
+
+// finish reads what is left when there is no more text.
+func (m *merger) finish() {
+	if len(m.carry) > 0 {
+		m.again(true)
+	}
+}
+
+// learn notes a parser's new texts.
+func (m *merger) learn(t *batch) *locals {
+	l := &m.locals[t.parser]
+	m.texts += localBytes * int64(len(t.names)+len(t.stacks)+len(t.lanes))
+	l.names = append(l.names, t.names...)
+	l.stacks = append(l.stacks, t.stacks...)
+	l.lanes = append(l.lanes, t.lanes...)
+	l.name = append(l.name, make([]uint32, len(t.names))...)
+	l.stack = append(l.stack, make([]uint32, len(t.stacks))...)
+	l.in = append(l.in, make([]uint32, len(t.lanes))...)
+	return l
+}
+
+// take adds a batch.
+func (m *merger) take(t *batch) {
+	l := m.learn(t)
+	m.t.Events += t.events
+	m.least = min(m.least, t.least)
+	m.phased += t.phased
+	m.strange += t.strange
+	for k, n := range t.unknown {
+		m.unknown[k] += n
+	}
+	for k, n := range t.bad {
+		m.bad[k] += n
+	}
+	if m.first < 0 {
+		m.first = t.first
+	}
+	if m.full = m.full || max(m.host.n, m.gpu.n) > model.MaxEvents-max(len(t.host), len(t.gpu))-len(t.pairs); m.full {
+		return
+	}
+	for i := range t.host {
+		if h := &t.host[i]; m.room.Keeps(h.Start) {
+			m.addHost(l, *h)
+		}
+	}
+	for i := range t.gpu {
+		if g := t.gpu[i]; m.room.Keeps(g.Start) {
+			g.Name = m.name(l, g.Name)
+			m.putGPU(g)
+		}
+	}
+	for _, e := range t.memory {
+		if m.room.Keeps(e.At) {
+			e.Lane = m.lane(l, e.Lane)
+			m.memory.add(e)
+		}
+	}
+	for i := range t.pairs {
+		m.pair(l, &t.pairs[i])
+	}
+	m.meta = append(m.meta, t.meta...)
+	m.t.Waits = append(m.t.Waits, t.waits...)
+	for _, c := range t.collectives {
+		c.Name, c.Group, c.Ranks, c.Element = m.name(l, c.Name), m.name(l, c.Group), m.name(l, c.Ranks), m.name(l, c.Element)
+		m.t.Collectives = append(m.t.Collectives, c)
+	}
+	defer m.fit()
+	for _, f := range t.flows {
+		if f.start && !m.seenAPI || !f.start && !m.seenGPU {
+			m.flows = append(m.flows, f)
+		}
+	}
+}
+
+func (m *merger) addHost(l *locals, h model.Host) {
+	m.translate(l, &h)
+	m.putHost(h)
+}
+
+func (m *merger) translate(l *locals, h *model.Host) {
+	h.Name = m.name(l, h.Name)
+	h.Lane = m.lane(l, h.Lane)
+	if h.Stack != 0 {
+		h.Stack = m.stack(l, h.Stack)
+	}
+}
+
+func (m *merger) putHost(h model.Host) {
+	switch h.Kind {
+	case model.API:
+		m.seenAPI = m.seenAPI || h.Corr != 0
+	case model.Python:
+		m.t.Inflated = true
+	case model.Overhead:
+		m.overhead += h.Dur()
+	}
+	m.perLane[h.Lane]++
+	m.host.add(h)
+}
+
+// putGPU keeps a device event whose name is translated.
+func (m *merger) putGPU(g model.GPU) {
+	id := int(g.Launch)
+	if len(m.devices) == 0 || m.devices[m.lastSlot] != id {
+		slot, ok := m.slot[id]
+		if !ok {
+			slot = uint16(min(len(m.devices), math.MaxUint16))
+			if int(slot) == len(m.devices) {
+				m.devices = append(m.devices, id)
+			}
+			m.slot[id] = slot
+		}
+		m.lastSlot = slot
+	}
+	g.Device, g.Launch = m.lastSlot, -1
+	m.seenGPU = m.seenGPU || g.Corr != 0
+	m.gpu.add(g)
+}
+
+func (m *merger) name(l *locals, local model.NameID) model.NameID {
+	if v := l.name[local]; v != 0 {
+		return model.NameID(v - 1)
+	}
+	s := l.names[local]
+	id, ok := m.names[s]
+	if !ok {
+		id = uint32(len(m.t.Names))
+		m.names[s] = id
+		m.texts += model.TextBytes(s)
+		m.t.Names = append(m.t.Names, s)
+	}
+	l.name[local] = id + 1
+	return model.NameID(id)
+}
+
+func (m *merger) stack(l *locals, local uint32) uint32 {
+	if v := l.stack[local-1]; v != 0 {
+		return v
+	}
+	s := l.stacks[local-1]
+	id, ok := m.stacks[s]
+	if !ok {
+		m.t.Stacks = append(m.t.Stacks, s)
+		id = uint32(len(m.t.Stacks))
+		m.stacks[s] = id
+		m.texts += model.TextBytes(s)
+	}
+	l.stack[local-1] = id
+	return id
+}
+
+func (m *merger) lane(l *locals, local uint32) uint32 {
+	if v := l.in[local]; v != 0 {
+		return v - 1
+	}
+	k := l.lanes[local]
+	id, ok := m.lanes[k]
+	if !ok {
+		id = uint32(len(m.keys))
+		m.lanes[k] = id
+		m.texts += model.TextBytes(k.pidText) + model.TextBytes(k.tidText)
+		m.keys = append(m.keys, k)
+		m.perLane = append(m.perLane, 0)
+	}
+	l.in[local] = id + 1
+	return id
+}
+
+// pair closes the innermost open event of the lane with an end event.
+func (m *merger) pair(l *locals, h *half) {
+	lane := m.lane(l, h.lane)
+	open := m.open[lane]
+	if !h.end {
+		b := *h
+		switch b.what {
+		case host:
+			m.translate(l, &b.host)
+		case device:
+			b.gpu.Name = m.name(l, b.gpu.Name)
+		}
+		m.open[lane] = append(open, b)
+		m.halves++
+		return
+	}
+	if len(open) == 0 {
+		m.bad[unpaired]++
+		return
+	}
+	b := open[len(open)-1]
+	m.open[lane] = open[:len(open)-1]
+	m.halves--
+	if !m.room.Keeps(b.ts) {
+		return
+	}
+	end := h.ts
+	if end < b.ts {
+		m.bad[negative]++
+		end = b.ts
+	}
+	switch b.what {
+	case host:
+		b.host.End = end
+		m.putHost(b.host)
+	case device:
+		b.gpu.End = end
+		m.putGPU(b.gpu)
+	}
+}

@@ -1,0 +1,335 @@
+package kineto
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// parser turns windows of text into batches. It keeps what it learned, names
+// above all, from one window to the next.
+type parser struct {
+	b          []byte // text and padding
+	n          int    // length of the text
+	st         status // why reading stopped
+	careful    bool
+	crossed    bool // a careful string ran into the next event
+	edge       int  // the first boundary behind edgeOf, n+1 for none; 0 not known
+	edgeOf     int
+	from, vain int // where the event began, and the bytes scanned without a result
+	// looked is the bytes scanned in all windows, each as often as it was: the
+	// work, which must stay in proportion to the text (TestHostileText).
+	looked int64
+	ev     event
+	out    *batch
+	raw    func(i, j int) // gets the events in place of out, nil without need
+
+	names  interner
+	senses []sense // by name
+	stacks interner
+	noText []bool // by stack: it has no frames
+	lanes  map[laneKey]uint32
+	recent [64]laneEntry
+	cats   [64]catEntry
+	// Flows matter only where events lack the correlation id.
+	seenAPI, seenGPU bool
+}
+
+type laneEntry struct {
+	pid, tid int64
+	id       uint32 // plus one
+}
+
+type catEntry struct {
+	text    string
+	known   bool
+	meaning meaning
+}
+
+func newParser(id int) *parser {
+	return &parser{names: newInterner(), stacks: newInterner(), lanes: map[laneKey]uint32{}, out: &batch{parser: id}}
+}
+
+// guarded says whether so much of the window was scanned in vain that the end
+// of each event is looked for before it is read, which bounds the work that
+// hostile files make. It depends on the window alone: a trace must not depend
+// on which parser read what.
+func (p *parser) guarded() bool { return p.vain > 2*len(p.b) }
+
+// events reads elements of the array of events from i on. It stops at the
+// array's end, at the window's end, or before an element that does not end in
+// the window; final says that no more text follows the window.
+func (p *parser) events(b []byte, n, i int, at int64, final bool) *batch {
+	p.b, p.n, p.edge, p.vain = b, n, 0, 0
+	t := p.out
+	t.reset(at)
+	for {
+		from := i
+		for i = space(b, i); b[i] == ','; i = space(b, i) {
+			i++
+		}
+		p.looked += int64(i - from)
+		if i >= n {
+			t.pos = n
+			return t
+		}
+		switch b[i] {
+		case '{':
+			j := p.next(i)
+			if j < 0 {
+				if j = p.repair(i, final); j < 0 {
+					t.pos, t.st = i, incomplete
+					return t
+				}
+			}
+			i = j
+		case ']':
+			t.pos, t.ended = i+1, true
+			return t
+		default:
+			j := p.stranger(i)
+			if j < 0 {
+				t.pos, t.st = i, incomplete
+				return t
+			}
+			i = j
+		}
+	}
+}
+
+// boundary is nextBoundary in the window, n+1 for none. It remembers, so that
+// all calls together pass over the window once.
+func (p *parser) boundary(i int) int {
+	if p.edge == 0 || i < p.edgeOf || i >= p.edge {
+		p.edgeOf, p.edge = i, nextBoundary(p.b, i, p.n)
+		if p.edge < 0 {
+			p.edge = p.n + 1
+		}
+		p.looked += int64(p.edge - i)
+	}
+	return p.edge
+}
+
+// within runs f with the window ending at the next boundary.
+func (p *parser) within(i int, f func(i int) int) int {
+	k, n := p.boundary(i), p.n
+	p.n = min(k, n)
+	defer func() { p.n = n }()
+	return f(i)
+}
+
+// stranger goes over the element at i, which is no object. It returns the
+// place after it, or -1.
+func (p *parser) stranger(i int) int {
+	p.out.strange++
+	p.crossed, p.from = false, i
+	if j := p.within(i, func(i int) int { return p.skip(i, element) }); j >= 0 {
+		p.looked += int64(j - i)
+		return j
+	}
+	if k := p.boundary(i); k < p.n {
+		return k
+	}
+	return -1
+}
+
+// next reads and keeps the event at i and returns the place after it.
+func (p *parser) next(i int) int {
+	if p.guarded() {
+		return p.within(i, p.attempt)
+	}
+	return p.attempt(i)
+}
+
+func (p *parser) attempt(i int) int {
+	p.crossed, p.from = false, i
+	j := p.object(i)
+	if j < 0 {
+		return j
+	}
+	if !p.careful {
+		// A name that closed too early may have closed the event with it.
+		switch k := space(p.b, j); p.b[k] {
+		case ',', ']', '{':
+		default:
+			if k < p.n {
+				return p.fail(k)
+			}
+		}
+	}
+	p.looked += int64(j - i)
+	if p.raw != nil {
+		p.raw(i, j)
+		return j
+	}
+	p.emit(i)
+	return j
+}
+
+// repair deals with the event at i that could not be read: once more with
+// careful strings, then by leaving it out. It returns the place to go on from,
+// or -1 where that is not in the window.
+func (p *parser) repair(i int, final bool) int {
+	broken := p.st == malformed
+	p.careful = true
+	j := p.next(i)
+	p.careful = false
+	if j >= 0 {
+		return j
+	}
+	broken = broken || p.st == malformed || p.guarded() && p.boundary(i) < p.n
+	if !broken && !final {
+		return -1
+	}
+	p.crossed = false
+	j = p.within(i, func(i int) int { return p.skip(i, element) })
+	k := p.boundary(i)
+	if j >= 0 {
+		p.looked += int64(j - i)
+		if c := p.b[space(p.b, j)]; c == ',' || c == ']' {
+			k = j
+		}
+	}
+	if k >= p.n {
+		return -1
+	}
+	p.spoil(unreadable, i)
+	return k
+}
+
+// spoil counts a bad event that begins at i.
+func (p *parser) spoil(why, i int) {
+	t := p.out
+	if why == unreadable {
+		t.events++
+	}
+	t.bad[why]++
+	if t.first < 0 {
+		t.first = t.at + int64(i)
+	}
+}
+
+func (p *parser) bytes(t tok) []byte { return p.b[t.from:t.to] }
+
+// category looks up a category; there are a handful in a file.
+func (p *parser) category(t tok) *catEntry {
+	s := p.bytes(t)
+	h := uint(len(s))
+	if h > 0 {
+		h += uint(s[0])*7 + uint(s[len(s)-1])*31 + uint(s[len(s)/2])*3
+	}
+	e := &p.cats[h%uint(len(p.cats))]
+	if !e.known || e.text != string(s) {
+		text := decode(s)
+		*e = catEntry{text: string(s), known: true, meaning: meaningOf(text)}
+	}
+	return e
+}
+
+// copyOf is copyOf of a name, once for each name.
+func (p *parser) copyOf(t tok, id model.NameID) sense {
+	s := &p.senses[id]
+	if !s.copied {
+		s.copied = true
+		s.dir, s.end = copyOf(decode(p.bytes(t)))
+	}
+	return *s
+}
+
+// nameMax is how much of a name is read, bytes: kernels of deep C++ templates
+// have some thousand, and every rule looks through all of it.
+const nameMax = 64 << 10
+
+// name numbers a name.
+func (p *parser) name(t tok) model.NameID {
+	raw := p.bytes(t)
+	if len(raw) > nameMax {
+		raw = raw[:nameMax]
+	}
+	id, fresh := p.names.id(raw)
+	if fresh {
+		text := decode(raw)
+		if key := p.names.keys[id]; text == key {
+			text = key
+		}
+		p.out.names = append(p.out.names, text)
+		p.senses = append(p.senses, senseOf(text))
+	}
+	return model.NameID(id)
+}
+
+// stack numbers a call stack, plus one; 0 is an empty one.
+func (p *parser) stack(t tok) uint32 {
+	if t.to == t.from {
+		return 0
+	}
+	id, fresh := p.stacks.id(p.bytes(t))
+	if fresh {
+		text := outermostFirst(decode(p.bytes(t)))
+		p.out.stacks = append(p.out.stacks, text)
+		p.noText = append(p.noText, text == "")
+	}
+	if p.noText[id] {
+		return 0
+	}
+	return id + 1
+}
+
+// longestShapes is how long the shapes of an operator may be to be kept.
+const longestShapes = 200
+
+// shapes numbers the shapes of an operator's inputs as if they were a stack.
+func (p *parser) shapes(t tok) uint32 {
+	if t.to == t.from || t.to-t.from > longestShapes {
+		return 0
+	}
+	id, fresh := p.stacks.id(p.bytes(t))
+	if fresh {
+		p.out.stacks = append(p.out.stacks, model.ShapesOf(string(p.bytes(t))))
+		p.noText = append(p.noText, false)
+	}
+	return id + 1
+}
+
+// lane numbers the thread of the event.
+func (p *parser) lane() uint32 {
+	e := &p.ev
+	numbers := e.pid.text.to == 0 && e.tid.text.to == 0
+	var near *laneEntry
+	if numbers {
+		near = &p.recent[(uint64(e.pid.num)*0x9E3779B97F4A7C15^uint64(e.tid.num)*0xC2B2AE3D27D4EB4F)>>58]
+		if near.id != 0 && near.pid == e.pid.num && near.tid == e.tid.num {
+			return near.id - 1
+		}
+	}
+	k := p.laneKey()
+	id, ok := p.lanes[k]
+	if !ok {
+		id = uint32(len(p.lanes))
+		p.lanes[k] = id
+		p.out.lanes = append(p.out.lanes, k)
+	}
+	if numbers {
+		*near = laneEntry{e.pid.num, e.tid.num, id + 1}
+	}
+	return id
+}
+
+func (p *parser) laneKey() laneKey {
+	e := &p.ev
+	return laneKey{e.pid.num, e.tid.num, decode(p.bytes(e.pid.text)), decode(p.bytes(e.tid.text))}
+}
+
+// track is the number of a device's pid or tid: 7 of "stream 7".
+func (p *parser) track(a actor) int64 {
+	if a.text.to == 0 {
+		return a.num
+	}
+	s := p.bytes(a.text)
+	var v, unit int64 = 0, 1
+	for i := len(s) - 1; i >= 0 && s[i]-'0' <= 9 && unit < math.MaxInt64/100; i-- {
+		v += int64(s[i]-'0') * unit
+		unit *= 10
+	}
+	return v
+}

@@ -1,0 +1,164 @@
+package kineto
+
+import (
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// arrow is where a flow begins or ends.
+type arrow struct {
+	pid, tid, ts int64
+}
+
+// linkFlows gives runtime calls and device events the id of the flow that
+// begins or ends at them, in traces whose arguments name no correlation ids.
+func (m *merger) linkFlows() {
+	starts, ends := map[arrow]int64{}, map[arrow]int64{}
+	for _, f := range m.flows {
+		a := arrow{f.pid, f.tid, f.ts}
+		switch {
+		case f.start && !m.seenAPI:
+			starts[a] = f.id
+		case !f.start && !m.seenGPU:
+			ends[a] = f.id
+		}
+	}
+	m.flows = nil
+	if len(starts) > 0 {
+		for h := range m.host.rows() {
+			if h.Kind == model.API {
+				k := m.keys[h.Lane]
+				h.Corr = starts[arrow{k.pid, k.tid, h.Start}]
+			}
+		}
+	}
+	if len(ends) > 0 {
+		for g := range m.gpu.rows() {
+			g.Corr = ends[arrow{int64(m.devices[g.Device]), g.Stream, g.Start}]
+		}
+	}
+}
+
+// processes says which process launched each device event: the format names
+// the device as its process.
+//
+// With one process that calls the runtime, it is that one. In a file merged of
+// several, a device belongs to the process whose calls explain its events: ids
+// of both agree and the call comes before the event. A device that no process
+// explains clearly better than the others keeps -1, any process.
+func (m *merger) processes() {
+	t := m.t
+	callers := map[int32]bool{}
+	for i := range t.Host {
+		if t.Host[i].Kind == model.API {
+			callers[t.Lanes[t.Host[i].Lane].Process] = true
+		}
+	}
+	if len(callers) == 0 {
+		return
+	}
+	owner := make([]int32, len(t.Devices))
+	if len(callers) == 1 {
+		for p := range callers {
+			for i := range owner {
+				owner[i] = p
+			}
+		}
+	} else {
+		owners(t, owner)
+	}
+	for i := range t.GPU {
+		t.GPU[i].Process = owner[t.GPU[i].Device]
+	}
+}
+
+// sampled is how many events of each device are asked for their process.
+const sampled = 4096
+
+// owners finds the process that each device's events come from, -1 unclear.
+func owners(t *model.Trace, owner []int32) {
+	type call struct {
+		process int32
+		start   int64
+	}
+	calls := map[int64][]call{}
+	taken := make([]int, len(owner))
+	for i := range t.GPU {
+		if g := &t.GPU[i]; g.Corr != 0 && taken[g.Device] < sampled {
+			taken[g.Device]++
+			calls[g.Corr] = nil
+		}
+	}
+	for i := range t.Host {
+		h := &t.Host[i]
+		if h.Kind != model.API || h.Corr == 0 {
+			continue
+		}
+		if v, ok := calls[h.Corr]; ok {
+			calls[h.Corr] = append(v, call{t.Lanes[h.Lane].Process, h.Start})
+		}
+	}
+	votes := make([]map[int32]int, len(owner))
+	clear(taken)
+	for i := range t.GPU {
+		g := &t.GPU[i]
+		if g.Corr == 0 || taken[g.Device] >= sampled {
+			continue
+		}
+		taken[g.Device]++
+		if votes[g.Device] == nil {
+			votes[g.Device] = map[int32]int{}
+		}
+		voted := map[int32]bool{}
+		for _, c := range calls[g.Corr] {
+			if c.start <= g.Start && !voted[c.process] {
+				voted[c.process] = true
+				votes[g.Device][c.process]++
+			}
+		}
+	}
+	elect(votes, owner)
+}
+
+// elect gives every device the process with the most votes. Where another has
+// nearly as many, ranks that run the same program with the same ids, processes
+// that own a device already stand back, as each launched something; a device
+// that stays unclear gets -1.
+func elect(votes []map[int32]int, owner []int32) {
+	taken := map[int32]bool{}
+	for d := range owner {
+		owner[d] = winner(votes[d], nil)
+		taken[owner[d]] = true
+	}
+	for again := true; again; {
+		again = false
+		for d := range owner {
+			if owner[d] != -1 {
+				continue
+			}
+			if owner[d] = winner(votes[d], taken); owner[d] != -1 {
+				taken[owner[d]] = true
+				again = true
+			}
+		}
+	}
+}
+
+// winner is the process with the most votes among those not taken, -1 where
+// another has nearly as many, or one that is taken has clearly more.
+func winner(votes map[int32]int, taken map[int32]bool) int32 {
+	best, first, second, most := int32(-1), 0, 0, 0
+	for p, n := range votes {
+		most = max(most, n)
+		switch {
+		case taken[p]:
+		case n > first:
+			best, first, second = p, n, first
+		case n > second:
+			second = n
+		}
+	}
+	if second*10 > first*9 || first*10 < most*9 {
+		return -1
+	}
+	return best
+}

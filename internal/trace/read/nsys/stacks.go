@@ -1,0 +1,90 @@
+package nsys
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// maxFrames bounds a stack; the innermost frames are kept.
+const maxFrames = 128
+
+// stacks are the call chains that calls refer to. A Host.Stack is an index
+// into frames plus one until resolveStacks puts the text in place.
+type stacks struct {
+	slot   map[int64]uint32
+	frames [][]frame
+	bytes  int64 // that they take, their texts too
+}
+
+type frame struct{ depth, symbol int64 }
+
+func newStacks() stacks { return stacks{slot: map[int64]uint32{}} }
+
+// of is the slot of a call chain, plus one.
+func (s *stacks) of(id int64) uint32 {
+	if i, ok := s.slot[id]; ok {
+		return i
+	}
+	s.frames = append(s.frames, nil)
+	i := uint32(len(s.frames))
+	s.slot[id] = i
+	s.bytes += stackBytes
+	return i
+}
+
+// callchains reads the stacks of the calls (--cudabacktrace).
+func (r *reader) callchains(ctx context.Context, table string, c columns) error {
+	if !c.has("id", "symbol") {
+		return nil
+	}
+	sel := []string{c.column("id"), c.column("symbol"), c.column("stackDepth")}
+	return r.query(ctx, "SELECT "+join(sel)+" FROM "+quote(table, '"'), 3, func(v []any) {
+		id, ok := integer(v[0])
+		i, used := r.stacks.slot[id]
+		if !ok || !used {
+			return
+		}
+		depth, ok := integer(v[2])
+		if !ok {
+			depth = int64(len(r.stacks.frames[i-1]))
+		}
+		if depth < maxFrames && len(r.stacks.frames[i-1]) < maxFrames && !r.room.Over(r.used()) {
+			r.stacks.bytes += frameBytes
+			r.stacks.frames[i-1] = append(r.stacks.frames[i-1], frame{depth, r.names.want(v[1])})
+		}
+	})
+}
+
+// resolveStacks writes the stacks out, equal ones once.
+func (r *reader) resolveStacks() {
+	byText := map[string]uint32{}
+	final := make([]uint32, len(r.stacks.frames)+1)
+	for i, frames := range r.stacks.frames {
+		// Depth 0 is the call itself; a stack is written outermost first.
+		slices.SortFunc(frames, func(a, b frame) int { return cmp.Compare(b.depth, a.depth) })
+		var parts []string
+		for _, f := range frames {
+			if s := r.names.found[f.symbol]; s != "" {
+				parts = append(parts, strings.ReplaceAll(s, ";", ","))
+			}
+		}
+		if len(parts) == 0 {
+			continue
+		}
+		s := strings.Join(parts, ";")
+		if _, ok := byText[s]; !ok {
+			r.t.Stacks = append(r.t.Stacks, s)
+			byText[s] = uint32(len(r.t.Stacks))
+		}
+		final[i+1] = byText[s]
+	}
+	for _, hs := range [][]model.Host{r.t.Host, r.loose} {
+		for i := range hs {
+			hs[i].Stack = final[hs[i].Stack]
+		}
+	}
+}

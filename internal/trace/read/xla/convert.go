@@ -1,0 +1,212 @@
+package xla
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// event is one of a line, times in ns.
+type event struct {
+	name       string
+	start, end int64
+	corr, step int64 // 0 none; step is one more than the number of the step
+	copied     string
+	kernel     string
+}
+
+// stat keeps a statistic of the event.
+func (e *event) stat(key, text string, number int64) {
+	switch key {
+	case "correlation_id":
+		e.corr = max(number, 0)
+	case "step_num":
+		e.step = max(number, 0) + 1
+	case "memcpy_details", "memset_details":
+		e.copied = text
+	case "kernel_details":
+		e.kernel = text
+	}
+}
+
+// converter makes a trace of planes.
+type converter struct {
+	t     *model.Trace
+	names map[string]model.NameID
+	room  *model.Room
+	texts int64
+	err   error
+}
+
+// plane is the host, or a device by its place among the trace's; others are skipped.
+type plane struct {
+	c      *converter
+	device int // -1 the host
+	skip   bool
+}
+
+// line is a thread or a stream.
+type line struct {
+	plane  *plane
+	lane   uint32
+	stream int64
+	skip   bool
+}
+
+func newConverter(path string, room int64) *converter {
+	return &converter{t: &model.Trace{Path: path, Format: model.XLA, Rank: -1}, names: map[string]model.NameID{}, room: model.NewRoom(room)}
+}
+
+// over says that the events take more than the room.
+func (c *converter) over() bool {
+	return c.room.Over(int64(len(c.t.Host))*model.HostBytes+int64(len(c.t.GPU))*model.GPUBytes+c.texts) || max(len(c.t.Host), len(c.t.GPU)) >= math.MaxInt32
+}
+
+func (c *converter) name(s string) model.NameID {
+	id, ok := c.names[s]
+	if !ok {
+		id = model.NameID(len(c.t.Names))
+		c.names[s] = id
+		c.texts += model.TextBytes(s)
+		c.t.Names = append(c.t.Names, s)
+	}
+	return id
+}
+
+var devicePlane = regexp.MustCompile(`^/device:(GPU|TPU):(\d{1,5})`)
+
+func (c *converter) plane(name string) *plane {
+	p := &plane{c: c, device: -1}
+	if m := devicePlane.FindStringSubmatch(name); m != nil {
+		id, _ := strconv.Atoi(m[2])
+		p.device = len(c.t.Devices)
+		for i := range c.t.Devices {
+			if c.t.Devices[i].ID == id {
+				p.device = i
+			}
+		}
+		if p.device == len(c.t.Devices) {
+			c.t.Devices = append(c.t.Devices, model.Device{ID: id})
+		}
+		return p
+	}
+	p.skip = !strings.HasPrefix(name, "/host:") || name == "/host:metadata"
+	return p
+}
+
+// describe keeps a statistic of a device.
+func (p *plane) describe(key, text string, number int64) {
+	if p.device < 0 {
+		return
+	}
+	d := &p.c.t.Devices[p.device]
+	switch key {
+	case "core_count":
+		d.SMs = int(min(max(number, 0), math.MaxInt32))
+	case "memory_size":
+		d.TotalBytes = max(number, 0)
+	case "compute_cap_major":
+		d.Major = int(min(max(number, 0), math.MaxInt32))
+	case "compute_cap_minor":
+		d.Minor = int(min(max(number, 0), math.MaxInt32))
+	case "device_type_string":
+		d.Name = text
+	}
+}
+
+var streamName = regexp.MustCompile(`^Stream #(\d{1,9})`)
+
+// line is that of a stream of a device, or of a thread. Of a TPU its operations are one stream.
+func (p *plane) line(id int64, name string) *line {
+	l := &line{plane: p, skip: p.skip}
+	if p.skip {
+		return l
+	}
+	if p.device < 0 {
+		l.lane = uint32(len(p.c.t.Lanes))
+		p.c.t.Lanes = append(p.c.t.Lanes, model.Lane{Process: 1, Thread: id, Name: name})
+		return l
+	}
+	if m := streamName.FindStringSubmatch(name); m != nil {
+		l.stream, _ = strconv.ParseInt(m[1], 10, 64)
+		return l
+	}
+	l.skip = name != "XLA Ops" // made from the streams, but on a TPU
+	return l
+}
+
+var (
+	apiName = regexp.MustCompile(`^(cu|cuda|hip)[A-Z]`)
+	sizeOf  = regexp.MustCompile(`(?:size|num_bytes):(\d{1,18})`)
+	gridOf  = regexp.MustCompile(`grid:(\d{1,9}),(\d{1,9}),(\d{1,9})`)
+	blockOf = regexp.MustCompile(`block:(\d{1,5}),(\d{1,5}),(\d{1,5})`)
+)
+
+// add keeps an event.
+func (c *converter) add(l *line, e *event) {
+	if l.skip {
+		return
+	}
+	c.t.Events++
+	if l.plane.device >= 0 {
+		c.addDevice(l, e)
+		return
+	}
+	h := model.Host{Start: e.start, End: e.end, Lane: l.lane, Kind: model.Op}
+	switch {
+	case apiName.MatchString(e.name):
+		h.Kind, h.Corr = model.API, e.corr
+	case strings.HasPrefix(e.name, "$"): // $file.py:12 function
+		h.Kind, c.t.Inflated = model.Python, true
+	case e.step > 0:
+		h.Kind = model.Annotation
+		e.name += " " + strconv.FormatInt(e.step-1, 10)
+	case strings.HasPrefix(e.name, "PjitFunction("):
+		h.Kind = model.Annotation
+	case e.start == e.end:
+		h.Kind = model.Instant
+	}
+	h.Name = c.name(e.name)
+	c.t.Host = append(c.t.Host, h)
+}
+
+func (c *converter) addDevice(l *line, e *event) {
+	g := model.GPU{
+		Start: e.start, End: e.end, Corr: e.corr, Stream: l.stream, Launch: -1, Process: 1,
+		Device: uint16(min(l.plane.device, math.MaxUint16)), Kind: model.Kernel,
+	}
+	lower := strings.ToLower(e.name)
+	switch {
+	case strings.HasPrefix(lower, "memset"):
+		g.Kind = model.Memset
+	case strings.HasPrefix(lower, "memcpy"), strings.HasPrefix(e.name, "Copy") && e.kernel == "":
+		g.Kind = model.Memcpy
+		g.Dir = model.DirectionOf(strings.ReplaceAll(lower, "2", "to")) // MemcpyH2D
+	}
+	if m := sizeOf.FindStringSubmatch(e.copied); m != nil {
+		g.Bytes, _ = strconv.ParseInt(m[1], 10, 64)
+	}
+	g.Blocks = product(gridOf.FindStringSubmatch(e.kernel))
+	g.Threads = int32(min(product(blockOf.FindStringSubmatch(e.kernel)), math.MaxInt32))
+	g.Name = c.name(strings.TrimSuffix(e.name, ".kd")) // as ROCm calls its kernels
+	c.t.GPU = append(c.t.GPU, g)
+}
+
+// product is that of the numbers of a match, 0 for none.
+func product(match []string) int64 {
+	if len(match) == 0 {
+		return 0
+	}
+	out := int64(1)
+	for _, s := range match[1:] {
+		n, _ := strconv.ParseInt(s, 10, 64)
+		if n > 0 && out > math.MaxInt64/n {
+			return 0
+		}
+		out *= n
+	}
+	return out
+}

@@ -1,0 +1,62 @@
+// Package xla reads what the profiler of XLA writes for JAX and TensorFlow: an XSpace
+// (.xplane.pb) and its Chrome trace (.trace.json.gz).
+//
+// Both hold planes: one of the host, one of each device, with a line for each thread or
+// stream. Calls of the runtime and device operations share correlation ids. Lines that
+// XLA derives from others (modules, steps) are left out.
+package xla
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// again says how to record.
+const again = "record one with jax.profiler.trace (docs/analyze.md)"
+
+var planeNames = regexp.MustCompile(`"name"\s*:\s*"/(host:CPU|device:(GPU|TPU|CPU):\d+)`)
+
+// IsTrace says whether a text that begins with head is such a file.
+func IsTrace(head []byte) bool { return isSpace(head) || isJSON(head) }
+
+func isJSON(head []byte) bool {
+	text := bytes.TrimLeft(head, " \t\r\n")
+	return bytes.HasPrefix(text, []byte("{")) && bytes.Contains(text, []byte(`"traceEvents"`)) && planeNames.Match(text)
+}
+
+// Read reads one trace, of which text is the whole; path is for messages. The trace is
+// finished. Errors are gpuprof.ErrInput, a TooLarge where the events take more than room
+// (bytes, 0 for outside.TraceMemory), or the context's.
+func Read(ctx context.Context, text []byte, path string, room int64) (*model.Trace, error) {
+	if room <= 0 {
+		room = outside.TraceMemory()
+	}
+	c := newConverter(path, room)
+	var err error
+	if isSpace(text) {
+		err = c.space(ctx, text)
+	} else {
+		err = c.json(ctx, text)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("reading trace %s: %w", path, context.Cause(ctx))
+	case c.over():
+		return nil, gpuprof.Unreadable("reading trace "+path, &outside.TooLarge{What: "its events take more than " + outside.MemoryText(room), Memory: room}, "")
+	case err != nil && len(c.t.Host)+len(c.t.GPU) == 0:
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w", path, err).WithFix(again)
+	case len(c.t.Host)+len(c.t.GPU) == 0:
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: its planes hold no events of a host or a GPU", path).WithFix(again)
+	case err != nil:
+		c.t.Truncated = true
+		c.t.Warn("truncated", fmt.Sprintf("the file could not be read to its end (%v); the part before that is analysed", err), "record it again")
+	}
+	c.t.Finish()
+	return c.t, nil
+}

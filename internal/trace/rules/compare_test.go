@@ -1,0 +1,165 @@
+package rules_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/rules"
+)
+
+// program is an analysis with n steps of a length and findings that claim so
+// much a step.
+func program(step int64, n int, claims map[string]int64) *analyze.Analysis {
+	a := &analyze.Analysis{
+		StepSource: "ProfilerStep", Inputs: []analyze.Input{{Path: "a.json"}},
+		Devices:   []analyze.DeviceAccount{{Name: "A100"}},
+		Operators: []analyze.OperatorTime{{Name: "aten::mm", GPUNS: int64(n) * 600, StepGPUNS: 600}},
+		Step: analyze.StepMean{Count: n - 1, NS: step, MinNS: step, MaxNS: step, Parts: analyze.Parts{
+			BusyNS: step / 2, StarvedNS: step - step/2, Classes: map[model.Class]int64{model.GEMM: step / 2},
+		}},
+	}
+	at := int64(1000)
+	for i := range n {
+		a.Steps = append(a.Steps, analyze.StepTime{
+			Name: fmt.Sprintf("ProfilerStep#%d", i), StartNS: at, DurNS: step, HostDurNS: step, BusyNS: step / 2,
+			Classes: map[model.Class]int64{model.GEMM: step / 2}, Dropped: i == 0,
+		})
+		at += step
+	}
+	for _, rule := range rules.RuleIDs() {
+		if ns, ok := claims[rule]; ok {
+			a.Findings = append(a.Findings, gpuprof.Finding{Rule: rule, ClaimNS: ns * int64(n-1), StepNS: ns})
+		}
+	}
+	return a
+}
+
+func TestCompareJudgesClaims(t *testing.T) {
+	const loader, sync = "dataloader-stall", "hidden-sync"
+	for _, c := range []struct {
+		name              string
+		old, now          int64 // step
+		claims, left      map[string]int64
+		outcome, cameTrue string // of the loader
+		says              string
+	}{
+		{"as claimed", 1_000_000, 700_000, map[string]int64{loader: 300_000}, nil, "gone", "yes", "came true"},
+		{"claim a third too large", 1_000_000, 770_000, map[string]int64{loader: 300_000}, nil, "gone", "yes", "came true"},
+		{"claim half too large", 1_000_000, 850_000, map[string]int64{loader: 300_000}, nil, "gone", "partly", "in part"},
+		{"nothing saved", 1_000_000, 1_000_000, map[string]int64{loader: 300_000}, nil, "gone", "no", "did not change"},
+		{"slower", 1_000_000, 1_200_000, map[string]int64{loader: 300_000}, nil, "gone", "no", "longer"},
+		{"within noise", 1_000_000, 995_000, map[string]int64{loader: 300_000}, nil, "gone", "no", "did not come true"},
+		{"more than claimed", 1_000_000, 400_000, map[string]int64{loader: 300_000}, nil, "gone", "partly", "something else"},
+		{"two at once", 1_000_000, 400_000, map[string]int64{loader: 300_000, sync: 300_000}, nil, "gone", "yes", "together"},
+		{"smaller", 1_000_000, 750_000, map[string]int64{loader: 300_000}, map[string]int64{loader: 50_000}, "smaller", "yes", "smaller"},
+		{"untouched", 1_000_000, 700_000, map[string]int64{loader: 300_000}, map[string]int64{loader: 290_000}, "unchanged", "not tried", "not tested"},
+		{"larger", 1_000_000, 1_100_000, map[string]int64{loader: 300_000}, map[string]int64{loader: 390_000}, "larger", "not tried", "not tested"},
+		{"new", 1_000_000, 1_300_000, nil, map[string]int64{loader: 300_000}, "new", "not tried", "is new"},
+		{"claimed nothing", 1_000_000, 700_000, map[string]int64{loader: 0}, nil, "gone", "not tried", "claimed no time"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// A different number of steps on each side must not matter.
+			got := rules.Compare(program(c.old, 4, c.claims), program(c.now, 7, c.left))
+			if got.StepOldNS != c.old || got.StepNewNS != c.now {
+				t.Errorf("steps are %d and %d", got.StepOldNS, got.StepNewNS)
+			}
+			f := got.Findings[0]
+			if f.Rule != loader || f.Outcome != c.outcome || f.CameTrue != c.cameTrue || f.SavedNS != c.old-c.now {
+				t.Errorf("got %+v, want %s and %s", f, c.outcome, c.cameTrue)
+			}
+			if !strings.Contains(f.Statement, c.says) {
+				t.Errorf("says %q, want %q in it", f.Statement, c.says)
+			}
+			if len(got.Warnings) > 0 {
+				t.Errorf("warnings: %v", got.Warnings)
+			}
+		})
+	}
+}
+
+func TestCompareCountsAStep(t *testing.T) {
+	got := rules.Compare(program(1_000_000, 4, nil), program(600_000, 9, nil))
+	want := map[string][2]int64{"gemm": {500_000, 300_000}, "starved": {500_000, 300_000}}
+	for _, c := range got.Classes {
+		if w, ok := want[c.Name]; !ok || w != [2]int64{c.OldNS, c.NewNS} {
+			t.Errorf("%s is %d and %d a step", c.Name, c.OldNS, c.NewNS)
+		}
+		delete(want, c.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+	if o := got.Operators; len(o) != 1 || o[0] != (analyze.Change{Name: "aten::mm", OldNS: 600, NewNS: 600}) {
+		t.Errorf("operators are %v", o)
+	}
+}
+
+func TestCompareSortsByChange(t *testing.T) {
+	a, b := program(1_000_000, 3, nil), program(1_000_000, 3, nil)
+	b.Step.Classes = map[model.Class]int64{model.GEMM: 100_000, model.Copy: 10_000, model.Norm: 300_000}
+	got := rules.Compare(a, b)
+	for i := 1; i < len(got.Classes); i++ {
+		p, q := got.Classes[i-1], got.Classes[i]
+		if size(p) < size(q) {
+			t.Errorf("%s, which changed by %d, comes before %s, which changed by %d", p.Name, size(p), q.Name, size(q))
+		}
+	}
+	if len(got.Classes) < 3 {
+		t.Errorf("classes are %v", got.Classes)
+	}
+}
+
+func size(c analyze.Change) int64 { return max(c.NewNS-c.OldNS, c.OldNS-c.NewNS) }
+
+func TestCompareWarns(t *testing.T) {
+	for code, change := range map[string]func(a *analyze.Analysis){
+		"different-devices":   func(a *analyze.Analysis) { a.Devices[0].Name = "H100" },
+		"different-inputs":    func(a *analyze.Analysis) { a.Inputs = append(a.Inputs, analyze.Input{Path: "b.json"}) },
+		"different-steps":     func(a *analyze.Analysis) { a.StepSource = "annotation step" },
+		"no-steps":            func(a *analyze.Analysis) { a.Steps, a.Step.Count = nil, 0 },
+		"truncated":           func(a *analyze.Analysis) { a.Inputs[0].Truncated = true },
+		"different-profiling": func(a *analyze.Analysis) { a.Warnings = []gpuprof.Warning{{Code: "inflated"}} },
+		"different-operators": func(a *analyze.Analysis) { a.Operators = append(a.Operators, analyze.OperatorTime{Name: "aten::add"}) },
+	} {
+		a, b := program(1_000_000, 3, nil), program(1_000_000, 3, nil)
+		change(b)
+		var got []string
+		for _, w := range rules.Compare(a, b).Warnings {
+			got = append(got, w.Code)
+		}
+		if len(got) != 1 || got[0] != code {
+			t.Errorf("warnings are %v, want %s", got, code)
+		}
+	}
+}
+
+// Two recordings of a program, before and after its loader got workers.
+func TestCompareTraces(t *testing.T) {
+	before, _ := analyse(t, sceneLoader(3000*us)().trace())
+	after, _ := analyse(t, sceneLoader(60*us)().trace())
+	got := rules.Compare(before, after)
+	if f := got.Findings[0]; f.Rule != "dataloader-stall" || f.Outcome != "gone" || f.CameTrue != "yes" {
+		t.Errorf("the loader's finding: %+v", f)
+	}
+}
+
+// A step and a recording window are no two of a kind: nothing is set against
+// each other, and nothing is said of what came true.
+func TestCompareStepWithWindow(t *testing.T) {
+	a, b := program(1_000_000, 4, map[string]int64{"dataloader-stall": 300_000}), program(700_000, 4, nil)
+	b.Steps, b.Step.Count = nil, 0
+	got := rules.Compare(a, b)
+	if got.Comparable() || len(got.Classes)+len(got.Operators) > 0 {
+		t.Errorf("compared: %v %v", got.Classes, got.Operators)
+	}
+	if f := got.Findings[0]; f.CameTrue != "unknown" || strings.Contains(f.Statement, "became") {
+		t.Errorf("the finding: %+v", f)
+	}
+	if h := got.Headline(); h != "a mean step of 1.00 ms before, a recording window of 700 us after: not comparable" {
+		t.Errorf("the head is %q", h)
+	}
+}

@@ -1,0 +1,137 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// ddpBuffers: DistributedDataParallel sends the module's buffers from the first
+// rank to all others before a forward pass: they are flattened, broadcast,
+// unflattened and copied back one by one. It claims the time of the device in
+// which nothing else runs, what it needs to begin each, and the starved time
+// meanwhile.
+func (c *ruleContext) ddpBuffers() []analyze.Found {
+	sent := c.broadcasts()
+	if len(sent) == 0 || len(sent) < 2 && c.steps > 1 {
+		return nil
+	}
+	pick := func(g int32) bool {
+		l := c.t.GPU[g].Launch
+		return l >= 0 && sent.Contains(c.t.Host[l].Start)
+	}
+	kernels, copies := 0, 0
+	s := c.newSites()
+	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *model.GPU) {
+		kernels++
+		if c.x.Class(g) == model.Copy {
+			copies++
+		}
+		s.gpu(g, op.Dur())
+	})
+	exposed := c.exclusives(pick)
+	cl := c.grant(func(d *ruleDevice) model.Spans {
+		got := c.l.ClaimGPU(d.Device, exposed[d.Device]).Or(c.l.ClaimQueued(d.Device, d.waits(c, pick, true)))
+		if c.quality.linksBroken {
+			return got
+		}
+		return got.Or(c.l.ClaimHost(d.Device, sent.Minus(d.doubt)))
+	})
+	f := c.finding(cl, fmt.Sprintf("DistributedDataParallel broadcasts buffers before the forward pass (%s, kernels and copies for %s)", analyze.Plural(len(sent), "time", "times"), c.perStep(c.under(pick))))
+	f.Evidence["broadcasts"] = len(sent)
+	f.Evidence["kernels"] = kernels
+	f.Evidence["copies"] = copies
+	f.Evidence["host_ns"] = sent.Total()
+	f.Evidence["exposed_ns"] = most(exposed)
+	f.Sites = s.top()
+	f.PyTorch = "DistributedDataParallel(..., broadcast_buffers=False), with torch.nn.SyncBatchNorm or one broadcast before an evaluation where buffers must agree"
+	f.Caveats = append(f.Caveats, "without the broadcast each rank keeps the running statistics of its own batches")
+	return []analyze.Found{f}
+}
+
+// broadcasts are the times in which a thread flattens, broadcasts, unflattens
+// and copies back, in the steps that count.
+func (c *ruleContext) broadcasts() model.Spans {
+	roles := c.broadcastRoles()
+	if roles == nil {
+		return nil
+	}
+	var out []model.Span
+	var open model.Span
+	lane, sends, copies := uint32(0), false, false
+	end := func() {
+		if sends && copies && c.x.InSteady(open.Start) {
+			out = append(out, open)
+		}
+		open, sends, copies = model.Span{}, false, false
+	}
+	for i := range c.t.Host {
+		h := &c.t.Host[i]
+		if h.Kind != model.Op || c.x.OpAbove(int32(i)) >= 0 {
+			continue
+		}
+		if h.Lane != lane {
+			end()
+			lane = h.Lane
+		}
+		role := roles[h.Name]
+		switch {
+		case role == roleSends || role == roleFlattens:
+			if open.Len() == 0 {
+				open.Start = h.Start
+			}
+			open.End = h.End
+			sends = sends || role == roleSends
+		case role == roleUnflattens && sends:
+			copies = true
+			open.End = h.End
+		case role == roleCopies && copies:
+			open.End = h.End
+		case role == roleCopies && open.Len() > 0:
+		default:
+			end()
+		}
+	}
+	end()
+	return model.UnionOf(out)
+}
+
+type broadcastRole uint8
+
+const (
+	roleFlattens broadcastRole = iota + 1
+	roleSends
+	roleUnflattens
+	roleCopies // copies, or only looks at a tensor another way
+)
+
+// broadcastRoles are by NameID; nil where nothing is unflattened.
+func (c *ruleContext) broadcastRoles() []broadcastRole {
+	var out []broadcastRole
+	for id, name := range c.t.Names {
+		if strings.Contains(name, "unflatten_dense_tensors") {
+			if out == nil {
+				out = make([]broadcastRole, len(c.t.Names))
+			}
+			out[id] = roleUnflattens
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	for id, name := range c.t.Names {
+		switch {
+		case out[id] != 0:
+		case strings.Contains(name, "flatten_dense_tensors"):
+			out[id] = roleFlattens
+		case strings.Contains(name, "c10d::broadcast"), strings.Contains(name, "nccl:broadcast"), strings.Contains(name, "_broadcast_coalesced"):
+			out[id] = roleSends
+		case name == "aten::copy_", name == "aten::view", name == "aten::narrow", name == "aten::reshape", name == "aten::view_as",
+			name == "aten::as_strided", name == "aten::slice", name == "aten::detach", name == "aten::empty", name == "aten::to", name == "record_param_comms":
+			out[id] = roleCopies
+		}
+	}
+	return out
+}

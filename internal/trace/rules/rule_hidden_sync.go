@@ -1,0 +1,59 @@
+package rules
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// hiddenSync: a copy from the device into pageable host memory returns only
+// once it is done, whatever non_blocking says. It claims the starved time that
+// causes (see lead). Copies inside item() and inside operators whose shape
+// depends on data are counted here and claimed by those rules, which say more
+// about where to look.
+func (c *ruleContext) hiddenSync() []analyze.Found {
+	pageable := func(s *stall) bool { return s.copy >= 0 && c.t.GPU[s.copy].Memory == model.Pageable }
+	own := func(s *stall) bool { return (pageable(s) || s.ends) && s.owner < 0 }
+	var copies, inItem, inShape int
+	var bytes, gpu int64
+	all, mine := c.newSites(), c.newSites()
+	for s := range c.stallsOf(pageable) {
+		op := &c.t.GPU[s.copy]
+		copies, bytes, gpu = copies+1, bytes+op.Bytes, gpu+op.Dur()
+		all.host(s.host, c.t.Host[s.host].Dur())
+		switch s.by {
+		case ownedByItem:
+			inItem++
+		case ownedByShape:
+			inShape++
+		default:
+			mine.host(s.host, c.t.Host[s.host].Dur())
+		}
+	}
+	if copies == 0 {
+		return nil
+	}
+	_, host, when := c.hostTime(pageable)
+	cl := c.claimHost(c.goneWith(own))
+	f := c.finding(cl, fmt.Sprintf("%s to pageable host memory block the program for %s", analyze.Plural(copies, "copy", "copies"), c.perStep(when)))
+	f.Evidence["copies"] = copies
+	f.Evidence["copies_in_item"] = inItem
+	f.Evidence["copies_in_data_dependent_shape"] = inShape
+	f.Evidence["bytes"] = bytes
+	f.Evidence["gpu_ns"] = gpu
+	f.Evidence["host_ns"] = host
+	f.Sites = mine.top()
+	if len(f.Sites) == 0 {
+		f.Sites = all.top()
+	}
+	f.PyTorch = `keep results on the device and read many at once; or copy into pinned memory: buf = torch.empty_like(t, device="cpu", pin_memory=True); buf.copy_(t, non_blocking=True)`
+	switch {
+	case inItem+inShape == copies:
+		f.Caveats = append(f.Caveats, "every one of these copies is made by item() or by an operator whose shape depends on data: the time is claimed there")
+	case inItem+inShape > 0:
+		f.Caveats = append(f.Caveats, analyze.Plural(inItem+inShape, "of these copies is", "of these copies are")+" made by item() or by operators whose shape depends on data: their time is claimed there")
+	}
+	f.Caveats = append(f.Caveats, waitCaveat)
+	return []analyze.Found{f}
+}

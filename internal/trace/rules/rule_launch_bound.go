@@ -1,0 +1,189 @@
+package rules
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+const (
+	boundStarved = 20        // percent of a window in which the device is starved
+	shortKernel  = 20_000    // ns: what PyTorch needs to launch an operator, and more
+	boundParts   = 4         // a step that is not bound as a whole is looked at in quarters
+	boundKernels = 8         // kernels a window must hold to have a median worth the name
+	boundWhole   = 16        // windows of a trace without steps
+	launchGap    = 10        // median intervals from launch to launch: a longer gap is for other work of the host
+	leastGap     = 100_000   // ns, and never shorter than this
+	unknownLimit = int64(50) // one in this many: 2 %
+)
+
+// window is a stretch of one device's time with its kernels.
+type window struct {
+	model.Span
+	kernels, calls, intervals []int64
+	short                     int
+	gaps                      model.Spans // between launches, too long to be for the launches
+}
+
+// launchBound: stretches in which kernels are so short that starting them
+// takes the host longer than running them takes the device: starved for at
+// least a fifth, at least half of the kernels under 20 us, and the median
+// interval from launch to launch, the framework's time in it, at least as long
+// as the median kernel. It claims the starved time of those stretches that the
+// rules before it left, with the latency of the launches that ended it. Kernels
+// of graphs do not count: one call starts many. Neither do gaps of many intervals:
+// the host did something else in them.
+func (c *ruleContext) launchBound() []analyze.Found {
+	bound := map[int]model.Spans{}
+	var windows int
+	var total window
+	for _, d := range c.devices {
+		if d.Unknown.TotalAnd(d.steady)*unknownLimit > d.steady.Total() {
+			var lost model.Spans
+			for _, w := range c.boundWindows(d) {
+				lost = lost.Or(model.Spans{w.Span})
+			}
+			c.withhold(d, lost)
+			continue
+		}
+		for _, w := range c.boundWindows(d) {
+			windows++
+			bound[d.Device] = append(bound[d.Device], model.Spans{w.Span}.Minus(w.gaps)...)
+			total.kernels = append(total.kernels, w.kernels...)
+			total.calls = append(total.calls, w.calls...)
+			total.intervals = append(total.intervals, w.intervals...)
+			total.short += w.short
+		}
+		bound[d.Device] = model.UnionOf(bound[d.Device])
+	}
+	if windows == 0 {
+		return nil
+	}
+	cl := c.claimLate(func(d *ruleDevice) model.Spans { return bound[d.Device] })
+	if c.quality.linksBroken { // claimLate has noted what it withholds
+		return nil
+	}
+	kernels, short := len(total.kernels), total.short
+	kernel, call, interval := analyze.Median(total.kernels), analyze.Median(total.calls), analyze.Median(total.intervals)
+	f := c.finding(cl, fmt.Sprintf("the device waits for the host to start its kernels (median kernel %s, a launch every %s)", gpuprof.FormatNS(kernel), gpuprof.FormatNS(interval)))
+	f.Evidence["windows"] = windows
+	f.Evidence["window_ns"] = most(bound)
+	f.Evidence["kernels"] = kernels
+	f.Evidence["kernels_step"] = float64(kernels) / float64(c.steps)
+	f.Evidence["short_kernels_percent"] = percent(int64(short), int64(kernels))
+	f.Evidence["median_kernel_ns"] = kernel
+	f.Evidence["median_launch_ns"] = call
+	f.Evidence["median_interval_ns"] = interval
+	f.Sites = c.launchSites(bound)
+	f.PyTorch = `torch.compile(model, mode="reduce-overhead"), or torch.cuda.graphs.make_graphed_callables; larger batches`
+	if c.training() {
+		f.PyTorch += "; foreach=True or fused=True in the optimizer"
+	}
+	f.Caveats = append(f.Caveats, "a graph removes the cost of starting kernels, not that of other work on the host between the steps; shapes must not change from step to step")
+	return []analyze.Found{f}
+}
+
+// boundWindows are the launch-bound windows of a device: steps, else quarters
+// of a step; without steps, equal parts of the trace, else the whole.
+func (c *ruleContext) boundWindows(d *ruleDevice) []window {
+	parts := boundParts
+	var whole []model.Span
+	if c.stepped() {
+		for i := range c.x.Steps {
+			if st := &c.x.Steps[i]; !st.Dropped {
+				whole = append(whole, d.steady.Within(st.Window).Hull())
+			}
+		}
+	} else {
+		whole, parts = []model.Span{d.steady.Hull()}, boundWhole
+	}
+	var out []window
+	for _, s := range whole {
+		if s.Len() <= 0 {
+			continue
+		}
+		if w := c.look(d, s, 2); w != nil {
+			out = append(out, *w)
+			continue
+		}
+		for i := range parts {
+			n := int64(parts)
+			part := model.Span{Start: s.Start + s.Len()*int64(i)/n, End: s.Start + s.Len()*int64(i+1)/n}
+			if w := c.look(d, part, boundKernels); w != nil {
+				out = append(out, *w)
+			}
+		}
+	}
+	return out
+}
+
+// look tests one window for the three conditions; nil when one fails.
+func (c *ruleContext) look(d *ruleDevice, s model.Span, least int) *window {
+	starved := d.Starved.Within(s)
+	if !c.quality.linksBroken { // else nothing is claimed, and the note says what would have been
+		starved = starved.Minus(d.doubt)
+	}
+	if starved.Total()*100 < s.Len()*boundStarved {
+		return nil
+	}
+	w := &window{Span: s}
+	lo, last := firstOp(c.t, d.Ops, s.Start), (*model.Host)(nil)
+	for _, g := range d.Ops[lo:] {
+		op := &c.t.GPU[g]
+		if op.Start >= s.End {
+			break
+		}
+		if op.Kind != model.Kernel || c.ofGraph(op) || op.Launch < 0 {
+			continue
+		}
+		call := &c.t.Host[op.Launch]
+		w.kernels = append(w.kernels, op.Dur())
+		w.calls = append(w.calls, call.Dur())
+		if last != nil && last.Lane == call.Lane && call.Start > last.Start {
+			w.intervals = append(w.intervals, call.Start-last.Start)
+		}
+		last = call
+		if op.Dur() < shortKernel {
+			w.short++
+		}
+	}
+	interval := analyze.Median(w.intervals)
+	if len(w.kernels) < least || w.short*2 < len(w.kernels) || interval < analyze.Median(w.kernels) {
+		return nil
+	}
+	var launching int64
+	for _, gap := range starved {
+		if gap.Len() > max(launchGap*interval, leastGap) {
+			w.gaps = append(w.gaps, gap)
+		} else {
+			launching += gap.Len()
+		}
+	}
+	if launching*100 < s.Len()*boundStarved {
+		return nil
+	}
+	return w
+}
+
+// firstOp is the index of the first operation that begins at or after an instant.
+func firstOp(t *model.Trace, ops []int32, at int64) int {
+	return sort.Search(len(ops), func(i int) bool { return t.GPU[ops[i]].Start >= at })
+}
+
+// launchSites are the operators that start most kernels in the windows, with
+// the time of the calls.
+func (c *ruleContext) launchSites(bound map[int]model.Spans) []gpuprof.Site {
+	s := c.newSites()
+	for _, d := range c.devices {
+		for _, g := range d.Ops {
+			op := &c.t.GPU[g]
+			if op.Kind == model.Kernel && !c.ofGraph(op) && op.Launch >= 0 && bound[d.Device].Contains(op.Start) {
+				s.gpu(g, c.t.Host[op.Launch].Dur())
+			}
+		}
+	}
+	return s.top()
+}

@@ -1,0 +1,73 @@
+package rules
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// streamWait: a device that is idle for at least 15 % of the step has work
+// launched for at least 5 % of it and does not begin it. It claims what is left
+// of that time when all other rules have claimed, and names what the device
+// waited for.
+func (c *ruleContext) streamWait() []analyze.Found {
+	if c.mostIdle()*100 < c.span*idlePercent {
+		return nil
+	}
+	cl := c.grant(func(d *ruleDevice) model.Spans { return c.l.ClaimQueued(d.Device, d.Queued.And(c.x.Steady)) })
+	d := c.deviceOf(cl.device)
+	if d == nil || cl.ns*100 < c.span*hostPercent {
+		return nil
+	}
+	waits := c.x.QueuedWaits(d.DeviceTime)
+	kinds := slices.SortedFunc(maps.Keys(waits), func(a, b string) int {
+		return cmp.Or(cmp.Compare(waits[b].NS, waits[a].NS), cmp.Compare(a, b))
+	})
+	what := "the device has work launched and does not begin it"
+	if len(kinds) > 0 {
+		what += "; it waits longest " + waits[kinds[0]].Words(kinds[0])
+	}
+	at := c.hostIn(d, cl.spans)
+	places := at.places()
+	if len(places) > 0 {
+		what += ", while the host is longest " + inPlace(places[0].Where)
+	}
+	f := c.finding(cl, what)
+	f.Evidence["queued_ns"] = d.Queued.TotalAnd(c.x.Steady)
+	f.Evidence["waits"] = len(kinds)
+	f.Evidence["idle_percent"] = percent(c.idle(d), c.span)
+	for _, k := range kinds[:min(len(kinds), topSites-2)] {
+		f.Sites = append(f.Sites, gpuprof.Site{Where: "waits " + waits[k].Words(k), Count: math.Round(waits[k].Count), NS: int64(waits[k].NS)})
+	}
+	f.Sites = append(f.Sites, places[:min(len(places), 2)]...)
+	f.PyTorch = waitKnob(kinds)
+	f.Caveats = append(f.Caveats, "the claim is all time in which the device had work launched, did nothing and no other finding claims it: what a dependency needs cannot be removed")
+	return []analyze.Found{f}
+}
+
+// waitKnob is what to change about the longest wait.
+func waitKnob(kinds []string) string {
+	if len(kinds) == 0 {
+		return "look at the streams in the timeline: gpuprof analyze -o report.html"
+	}
+	for _, k := range []struct{ word, knob string }{
+		{"graph", "fewer and larger CUDA graphs, launched one after the other without a wait between them; parts that do not depend on each other on streams of their own while capturing"},
+		{"communication", "overlap communication with computation: start it earlier, in smaller pieces"},
+		{"on stream", "fewer waits between streams: work that depends on each other on one stream, events recorded right after what they are for"},
+		{"pageable", "DataLoader(..., pin_memory=True) and tensor.to(device, non_blocking=True)"},
+		{"memory from the driver", "torch.cuda.empty_cache() out of the loop; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"},
+		{"call that launches", "run each shape once before the loop, so that kernels are loaded and tuned; CUDA_MODULE_LOADING=EAGER"},
+		{"launch latency", `fewer, larger kernels: torch.compile(model, mode="reduce-overhead") or CUDA graphs`},
+	} {
+		if strings.Contains(kinds[0], k.word) {
+			return k.knob
+		}
+	}
+	return "look at the streams in the timeline: gpuprof analyze -o report.html; enable_cuda_sync_events=True in the profiler records what streams wait for"
+}

@@ -1,0 +1,146 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// droppedLimit is the share of kernel launches without a kernel, one in this
+// many, from which idle time cannot be trusted: a kernel that is missing makes
+// a busy device look starved. The same holds for records of all kinds that are known to be lost.
+const droppedLimit = 100
+
+// traceQuality is what limits what the rules can say.
+type traceQuality struct {
+	launches, dropped           int // calls that start a kernel; those whose kernel is missing
+	graphLaunches, graphKernels int
+	unknown, span               int64 // on the device where the share is largest
+	linksBroken                 bool
+	lost                        bool // more records are known to be missing than findings bear
+}
+
+// judge measures the trace's quality in the steady part, and marks the waits
+// that a missing kernel may have filled.
+func (c *ruleContext) judge() traceQuality {
+	var q traceQuality
+	linked := make([]bool, len(c.t.Host))
+	for i := range c.t.GPU {
+		if l := c.t.GPU[i].Launch; l >= 0 {
+			linked[l] = true
+		}
+	}
+	// Between begin and end of a capture a launch only records: its kernel is
+	// not missing.
+	capturing, lane := false, uint32(0)
+	for i := range c.t.Host {
+		h := &c.t.Host[i]
+		if h.Kind != model.API {
+			continue
+		}
+		if h.Lane != lane {
+			capturing, lane = false, h.Lane
+		}
+		if c.is(h.Name, markCapture) {
+			capturing = strings.Contains(c.t.Name(h.Name), "Begin")
+		}
+		if capturing || !c.x.InSteady(h.Start) {
+			continue
+		}
+		if c.is(h.Name, markGraph) {
+			q.graphLaunches++
+			continue
+		}
+		if !c.is(h.Name, markKernel) {
+			continue
+		}
+		q.launches++
+		if !linked[i] {
+			q.dropped++
+			for _, d := range c.devices {
+				if d.on(c, h.Lane) {
+					d.doubtAfter(h.Start)
+				}
+			}
+		}
+	}
+	for _, d := range c.devices {
+		d.doubt = model.UnionOf(d.doubt)
+		u, s := d.Unknown.TotalAnd(d.steady), d.steady.Total()
+		if q.span == 0 || u*q.span > q.unknown*s {
+			q.unknown, q.span = u, s
+		}
+	}
+	ofGraph := func(g int32) bool { return c.ofGraph(&c.t.GPU[g]) }
+	c.steadyOps(ofGraph, func(*ruleDevice, int32, *model.GPU) { q.graphKernels++ })
+	q.lost = c.t.Lost*droppedLimit > c.t.Lost+int64(c.t.Events)
+	q.linksBroken = len(c.devices) > 0 && (q.lost || q.dropped*droppedLimit > q.launches)
+	return q
+}
+
+// doubtAfter marks the wait that ended with the first launch after a call
+// whose kernel is missing: the kernel ran before that launch's work, perhaps
+// in the wait.
+func (d *ruleDevice) doubtAfter(at int64) {
+	i, _ := slices.BinarySearch(d.Launches, at+1)
+	end := at + 1
+	if i < len(d.Launches) {
+		end = d.Launches[i]
+	}
+	for _, t := range [...]int64{at, end - 1} {
+		d.doubt = append(d.doubt, d.Starved.Around(t)...)
+	}
+}
+
+// traceQuality: reasons to trust the other findings less. It runs last and
+// says which claims were withheld because of them.
+func (c *ruleContext) traceQuality() []analyze.Found {
+	q := &c.quality
+	var why []string
+	if q.unknown*unknownLimit > q.span {
+		why = append(why, fmt.Sprintf("%.1f %% of the device's time is idle before work whose launch is not in the trace", percent(q.unknown, q.span)))
+	}
+	if q.graphLaunches > 0 || q.graphKernels > 0 {
+		text := analyze.Plural(q.graphLaunches, "graph launch", "graph launches")
+		if q.graphKernels > 0 {
+			text += fmt.Sprintf(" started %s without a launch or an operator of their own", analyze.Plural(q.graphKernels, "operation", "operations"))
+		} else {
+			text += " started work that the trace does not link to them"
+		}
+		why = append(why, text)
+	}
+	if q.lost {
+		why = append(why, fmt.Sprintf("up to %d records were lost beside %d that are there", c.t.Lost, c.t.Events))
+	}
+	if q.dropped*droppedLimit > q.launches && len(c.devices) > 0 {
+		why = append(why, fmt.Sprintf("%d of %d kernels that were launched are missing", q.dropped, q.launches))
+	}
+	if len(why) == 0 {
+		return nil
+	}
+	f := c.finding(claim{device: -1}, "the trace is incomplete: "+strings.Join(why, "; "))
+	f.Evidence["unknown_ns"] = q.unknown
+	f.Evidence["unknown_percent"] = percent(q.unknown, q.span)
+	f.Evidence["graph_launches"] = q.graphLaunches
+	f.Evidence["graph_operations"] = q.graphKernels
+	f.Evidence["kernel_launches"] = q.launches
+	f.Evidence["dropped_kernels"] = q.dropped
+	f.Evidence["lost_records"] = c.t.Lost
+	if q.graphLaunches+q.graphKernels > 0 {
+		f.Caveats = append(f.Caveats, "kernels of graphs are left out of launch-bound and have no call site; other claims stand")
+	}
+	var muted []string
+	for _, id := range slices.Sorted(maps.Keys(c.withheld)) {
+		if lost := c.withheld[id]; lost.Total() > 0 {
+			muted = append(muted, id)
+			f.Caveats = append(f.Caveats, fmt.Sprintf("suppressed: %s would have claimed up to %s", id, c.perStep(lost)))
+		}
+	}
+	f.Evidence["suppressed"] = strings.Join(muted, " ")
+	f.PyTorch = "record again: with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=1, warmup=2, active=3)), a shorter stretch, and graphs off to see their launches"
+	return []analyze.Found{f}
+}

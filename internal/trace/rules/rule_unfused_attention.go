@@ -1,0 +1,152 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// scoreKernels is how many kernels may lie between the two products of an
+// attention: scaling, masks, casts, the softmax, dropout.
+const scoreKernels = 16
+
+// attentionRole is what an operation may be in an attention made of single operators.
+type attentionRole uint8
+
+const (
+	noRole attentionRole = iota
+	batchedProduct
+	softmaxKernel
+	scoreKernel // between them: element by element
+)
+
+// unfusedAttention: a softmax between two batched matrix products, with nothing
+// but elementwise kernels between them. A fused kernel writes no scores: it
+// claims the kernels between the products, in forward and backward, as far as
+// nothing else overlaps them, and what the device needs to begin each.
+func (c *ruleContext) unfusedAttention() []analyze.Found {
+	roles, any := c.attentionNames()
+	if !any {
+		return nil
+	}
+	scores := make([]bool, len(c.t.GPU))
+	softmaxes, kernels, plain := 0, 0, false
+	for _, d := range c.devices {
+		for _, stream := range c.streamsOf(d) {
+			softmaxes += c.attentionsOf(stream, roles, scores)
+		}
+	}
+	if softmaxes == 0 {
+		return nil
+	}
+	ns := int64(0)
+	s := c.newSites()
+	pick := chosen(scores)
+	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *model.GPU) {
+		kernels, ns = kernels+1, ns+op.Dur()
+		s.gpu(g, op.Dur())
+		plain = plain || c.underAttention(g)
+	})
+	exposed := c.exclusives(pick)
+	cl := c.claimOps(pick, func(d *ruleDevice) model.Spans { return exposed[d.Device] })
+	f := c.finding(cl, fmt.Sprintf("attention runs as single operators: %s between batched products write the scores to memory (%s)",
+		analyze.Plural(softmaxes, "softmax", "softmaxes"), c.perStep(c.under(pick))))
+	f.Evidence["softmaxes"] = softmaxes
+	f.Evidence["kernels"] = kernels
+	f.Evidence["kernel_ns"] = ns
+	f.Evidence["exposed_ns"] = most(exposed)
+	f.Sites = s.top()
+	f.PyTorch = `torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=..., is_causal=...) in place of product, softmax and product; in Transformers attn_implementation="sdpa"`
+	if plain {
+		f.PyTorch = "scaled_dot_product_attention runs its plain version here: give it fp16 or bf16 inputs and a mask that the fused kernels take; torch.nn.attention.sdpa_kernel says why one refuses"
+	}
+	f.Caveats = append(f.Caveats, "the products are not in the claim: a fused kernel reads and writes less for them too, and computes the scores once more in the backward pass")
+	return []analyze.Found{f}
+}
+
+// attentionsOf marks the kernels between the products of each attention of
+// a stream, and returns how many attentions there are.
+func (c *ruleContext) attentionsOf(stream []int32, roles []attentionRole, scores []bool) (n int) {
+	var between []int32
+	product, softmax := false, false
+	for _, g := range stream {
+		switch c.attentionRole(g, roles) {
+		case batchedProduct:
+			if softmax {
+				n++
+				for _, b := range between {
+					scores[b] = true
+				}
+			}
+			product, softmax, between = true, false, between[:0]
+		case softmaxKernel:
+			softmax = product
+			between = append(between, g)
+		case scoreKernel:
+			between = append(between, g)
+		default:
+			product = false
+		}
+		if !product || len(between) > scoreKernels {
+			product, softmax, between = false, false, between[:0]
+		}
+	}
+	return n
+}
+
+// attentionNames are the roles that names of kernels allow; false where no
+// softmax and no product are among them.
+func (c *ruleContext) attentionNames() (roles []attentionRole, any bool) {
+	roles = make([]attentionRole, len(c.t.Names))
+	products, softmaxes := false, false
+	for id, name := range c.t.Names {
+		in := &c.x.Info[id]
+		switch lower := strings.ToLower(name); {
+		case in.Kernel == analyze.NoClass && c.names[id].matmul.kind == notMatmul:
+		case strings.Contains(lower, "log_softmax"), strings.Contains(lower, "logsoftmax"):
+		case strings.Contains(lower, "softmax"):
+			roles[id], softmaxes = softmaxKernel, true
+		case in.Kernel == analyze.GEMMClass:
+			roles[id], products = batchedProduct, true
+		case in.Kernel == analyze.ElementwiseClass, in.Kernel == analyze.CopyClass:
+			roles[id] = scoreKernel
+		}
+	}
+	return roles, products && softmaxes
+}
+
+// attentionRole is the role of an operation: that of its name, where the
+// operator it comes from does not say otherwise.
+func (c *ruleContext) attentionRole(g int32, roles []attentionRole) attentionRole {
+	op := &c.t.GPU[g]
+	if op.Kind != model.Kernel {
+		if op.Kind == model.Memset || op.Dir == model.D2D {
+			return scoreKernel
+		}
+		return noRole
+	}
+	role := roles[op.Name]
+	h := c.x.EnclosingOp(g)
+	if h < 0 || role == noRole || role == scoreKernel {
+		return role
+	}
+	switch name := c.t.Name(c.t.Host[h].Name); {
+	case strings.Contains(name, "log_softmax"):
+		return noRole
+	case role == batchedProduct && (name == "aten::mm" || name == "aten::addmm" || strings.HasPrefix(name, "aten::_scaled_dot_product") || strings.Contains(name, "conv")):
+		return noRole
+	}
+	return role
+}
+
+// underAttention says whether a kernel comes from scaled_dot_product_attention.
+func (c *ruleContext) underAttention(g int32) bool {
+	for h := c.x.EnclosingOp(g); h >= 0; h = c.x.OpAbove(h) {
+		if strings.Contains(c.t.Name(c.t.Host[h].Name), "scaled_dot_product_attention") {
+			return true
+		}
+	}
+	return false
+}

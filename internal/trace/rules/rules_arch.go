@@ -1,0 +1,59 @@
+package rules
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Libraries of NVIDIA put the architecture into their kernels' names:
+// sm80_xmma_gemm_…, cutlass_80_tensorop_…, cutlass3x_sm90_…, ampere_sgemm_….
+var (
+	smNumber   = regexp.MustCompile(`(?:^|[^a-z0-9])(?:sm_?|cutlass_)([5-9]\d|1[0-2]\d)(?:_|x|$)`)
+	generation = map[string]int{"volta_": 70, "turing_": 75, "ampere_": 80, "nvjet_": 90}
+)
+
+// archOf is the least compute capability of a device on which a kernel of this name
+// runs (8.0 is 80), 0 unknown: what is compiled for one runs on it and later ones.
+func archOf(name string) int {
+	s := strings.ToLower(name)
+	arch := 0
+	for word, n := range generation {
+		if strings.HasPrefix(s, word) {
+			arch = n
+		}
+	}
+	for _, m := range smNumber.FindAllStringSubmatch(s, -1) {
+		n, _ := strconv.Atoi(m[1]) // two or three digits
+		arch = max(arch, n)
+	}
+	return arch
+}
+
+// capability of an NVIDIA device as one number, 8.0 is 80. A trace without the device's
+// properties has what its kernels need at least. 0 for AMD's, whose traces have the
+// number of the architecture there (9.4 for gfx942).
+func (c *ruleContext) capability(d *ruleDevice) int {
+	if c.amd(d) {
+		return 0
+	}
+	if n := d.props.Major*10 + d.props.Minor; n > 0 {
+		return n
+	}
+	return d.arch
+}
+
+// archCaveat says what is known of devices that the trace does not describe, nil where it does.
+func (c *ruleContext) archCaveat() []string {
+	least := 0
+	for _, d := range c.devices {
+		if d.props.Major == 0 && d.arch > 0 && !c.amd(d) {
+			least = max(least, d.arch)
+		}
+	}
+	if least == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the trace does not describe the GPU: its kernels are compiled for compute capability %d.%d or later", least/10, least%10)}
+}

@@ -1,0 +1,233 @@
+package rules
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+const (
+	// What the host does is looked at in so many of the longest gaps, and in so
+	// many pieces of them: the cost does not grow with the trace.
+	longestGaps = 4096
+	gapPieces   = 1 << 15
+)
+
+// gapSites is what the host did in the longest gaps of a device: places by time,
+// and the time by kind.
+type gapSites struct {
+	*sites
+	gaps                      int
+	longest                   int64
+	inOps, inCalls, elsewhere int64
+	// inner is by place the time by Python frame, of those that are not the place.
+	inner map[string]map[model.NameID]int64
+}
+
+// looked is the time of the gaps that were looked at.
+func (g *gapSites) looked() int64 { return g.inOps + g.inCalls + g.elsewhere }
+
+// hostIn names what the thread whose launch ended a gap did in it.
+func (c *ruleContext) hostIn(d *ruleDevice, gaps model.Spans) *gapSites {
+	out := &gapSites{sites: c.newSites(), gaps: len(gaps), inner: map[string]map[model.NameID]int64{}}
+	least := longestOf(gaps, longestGaps)
+	seen, pieces := 0, 0
+	for _, gap := range gaps {
+		if out.longest = max(out.longest, gap.Len()); gap.Len() < least || seen == longestGaps || pieces == gapPieces {
+			continue
+		}
+		seen++
+		lane := c.x.Main
+		if i := firstOp(c.t, d.Ops, gap.End); i < len(d.Ops) {
+			if l := c.t.GPU[d.Ops[i]].Launch; l >= 0 {
+				lane = c.t.Host[l].Lane
+			}
+		}
+		c.x.Walk(lane, gap, func(in, next int32, ns int64) bool {
+			switch {
+			case in >= 0 && c.x.Op(in) >= 0:
+				out.inOps += ns
+			case in >= 0 && c.t.Host[in].Kind == model.API:
+				out.inCalls += ns
+			default:
+				out.elsewhere += ns
+			}
+			where := c.during(in, next, lane)
+			out.add(where, ns)
+			if in >= 0 && c.t.Host[in].Kind == model.Python {
+				out.under(where, c.t.Host[in].Name, ns)
+			}
+			pieces++
+			return pieces < gapPieces
+		})
+	}
+	return out
+}
+
+// under adds time of a frame below a place.
+func (g *gapSites) under(where string, frame model.NameID, ns int64) {
+	if g.inner[where] == nil {
+		g.inner[where] = map[model.NameID]int64{}
+	}
+	g.inner[where][frame] += ns
+}
+
+// places are the places with most time, with the frame below each that takes
+// most of it.
+func (g *gapSites) places() []gpuprof.Site {
+	out := g.top()
+	for i := range out {
+		best, most := "", int64(0)
+		for frame, ns := range g.inner[out[i].Where] {
+			if name := g.c.t.Name(frame); ns > most || ns == most && name < best {
+				best, most = name, ns
+			}
+		}
+		if best != "" && 4*most >= out[i].NS && !strings.HasPrefix(out[i].Where, best) {
+			out[i].Where += ", in " + best
+		}
+	}
+	return out
+}
+
+// longestOf is a length that about the n longest spans reach.
+func longestOf(gaps model.Spans, n int) int64 {
+	var count [65]int
+	for _, g := range gaps {
+		count[bits.Len64(uint64(g.Len()))]++
+	}
+	sum := 0
+	for b := len(count) - 1; b > 0; b-- {
+		if sum += count[b]; sum >= n {
+			return 1 << (b - 1)
+		}
+	}
+	return 0
+}
+
+// during names what a thread is in: the place of an event, else between which
+// operators and calls it is.
+func (c *ruleContext) during(in, next int32, lane uint32) string {
+	if in >= 0 && !c.isStep(in) {
+		return c.where(in)
+	}
+	r := c.x.LaneAt(lane)
+	before := r.Hi - 1
+	if next >= 0 {
+		before = next - 1
+	}
+	a, b := "", ""
+	if before >= r.Lo && !c.isStep(before) {
+		a = c.outermostName(before)
+	}
+	if next >= 0 && !c.isStep(next) {
+		b = c.t.Name(c.t.Host[next].Name)
+	}
+	switch {
+	case a == "" && b == "":
+		return "code outside recorded operators and calls"
+	case a == "":
+		return "code before " + b
+	case b == "":
+		return "code after " + a
+	}
+	return "code between " + a + " and " + b
+}
+
+// outermostName is the name of the outermost event around one, or its own, the
+// step's own range aside.
+func (c *ruleContext) outermostName(h int32) string {
+	for p := c.x.Parent(h); p >= 0 && !c.isStep(p); p = c.x.Parent(p) {
+		h = p
+	}
+	return c.t.Name(c.t.Host[h].Name)
+}
+
+// isStep says whether an event is the range of a step.
+func (c *ruleContext) isStep(h int32) bool {
+	e := &c.t.Host[h]
+	if e.Kind != model.Annotation {
+		return e.Kind == model.Step
+	}
+	k := c.x.StepAt(e.Start)
+	return k >= 0 && c.x.Steps[k].Host.Start == e.Start && c.x.Steps[k].Lane == e.Lane
+}
+
+// latency is the time in which a device that waited for a launch waits on for
+// what was launched: until it begins, where that takes no longer than a launch
+// takes, else until the call returns.
+func (d *ruleDevice) latency(t *model.Trace) model.Spans {
+	var out model.Spans
+	ops, starved := d.Ops, d.Starved
+	for _, q := range d.Queued {
+		for len(ops) > 0 && t.GPU[ops[0]].Start < q.End {
+			ops = ops[1:]
+		}
+		for len(starved) > 0 && starved[0].End < q.Start {
+			starved = starved[1:]
+		}
+		op := analyze.EndOfWait(t, ops, q.End)
+		if op < 0 || t.GPU[op].Launch < 0 {
+			continue
+		}
+		returned := t.Host[t.GPU[op].Launch].End
+		until := min(q.End, returned)
+		switch follows := len(starved) > 0 && starved[0].End == q.Start; {
+		case follows && q.End-max(q.Start, returned) <= analyze.LatencyLimit:
+			until = q.End
+		case until-q.Start <= analyze.LatencyLimit && !follows:
+			continue
+		}
+		if until > q.Start {
+			out = append(out, model.Span{Start: q.Start, End: until})
+		}
+	}
+	return out
+}
+
+// claimLate claims for each device the time in a window in which it starved, and
+// the latency of the launches that came late.
+func (c *ruleContext) claimLate(window func(*ruleDevice) model.Spans) claim {
+	return c.grant(func(d *ruleDevice) model.Spans {
+		w := window(d)
+		if c.quality.linksBroken {
+			c.withhold(d, w)
+			return nil
+		}
+		got := c.l.ClaimHost(d.Device, w.Minus(d.doubt))
+		return got.Or(c.l.ClaimQueued(d.Device, d.latency(c.t).And(w)))
+	})
+}
+
+// idle is the part of the steps that count in which a device does nothing.
+func (c *ruleContext) idle(d *ruleDevice) int64 { return c.span - d.Busy.TotalAnd(c.x.Steady) }
+
+// mostIdle is the largest of idle over all devices.
+func (c *ruleContext) mostIdle() int64 {
+	var most int64
+	for _, d := range c.devices {
+		most = max(most, c.idle(d))
+	}
+	return most
+}
+
+// deviceOf is the device of a claim, nil none.
+func (c *ruleContext) deviceOf(index int) *ruleDevice {
+	i := slices.IndexFunc(c.devices, func(d *ruleDevice) bool { return d.Device == index })
+	if i < 0 {
+		return nil
+	}
+	return c.devices[i]
+}
+
+// inPlace is a place as the end of a sentence.
+func inPlace(where string) string {
+	if strings.HasPrefix(where, "code ") {
+		return "in " + where
+	}
+	return "at " + where
+}

@@ -1,0 +1,152 @@
+package rules
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// nameFacts is what the rules read from an event's name.
+type nameFacts struct {
+	matmul matmul
+	arch   int // see archOf
+	// what is a set of the marks below.
+	what nameMark
+}
+
+type nameMark uint16
+
+const (
+	markLoader    nameMark = 1 << iota // fetches the next batch
+	markSync                           // API: waits for a device
+	markItem                           // reads a scalar
+	markShape                          // operator whose result's shape depends on data
+	markAlloc                          // API: takes device memory from the driver
+	markFree                           // API: gives it back
+	markSortUser                       // operator that sorts its indices to sum in a fixed order
+	markEmbedding                      // sorts in any mode
+	markEmpty                          // operator that allocates without writing
+	markSort                           // kernel that sorts
+	markFill                           // kernel that writes one value
+	markLaunch                         // API: starts work on a device
+	markGraph                          // API: starts a recorded graph
+	markKernel                         // API: starts one kernel
+	markCapture                        // API: begins or ends recording a graph
+	markBlocks                         // API: copies, and returns when that is done
+)
+
+// Function names carry a version or a stream suffix in some profilers.
+var (
+	apiSuffix = regexp.MustCompile(`(_v\d+|_ptsz|_ptds|_spt)+$`)
+	syncCall  = regexp.MustCompile(`^(cuda|cu|hip)(Stream|Device|Event|Ctx)Synchronize$`)
+	allocCall = regexp.MustCompile(`^(cudaMalloc|hipMalloc|cuMemAlloc|cuMemCreate|hipExtMallocWithFlags)(Pitch|3D|Managed|Array)?$`)
+	freeCall  = regexp.MustCompile(`^(cudaFree|hipFree|cuMemFree|cuMemRelease)(Array)?$`)
+	// Kernel launches of both vendors and their variants (LaunchKernelExC,
+	// hipExtModuleLaunchKernel), copies and fills; graphs are markGraph as well.
+	launchCall = regexp.MustCompile(`^(cuda|cu|hip).*(LaunchKernel|LaunchCooperativeKernel|LaunchGrid|GraphLaunch|Memcpy|Memset)`)
+	kernelCall = regexp.MustCompile(`^(cuda|cu|hip).*(LaunchKernel|LaunchCooperativeKernel)(Ex|ExC)?$`)
+
+	// Copies that are not asynchronous; PyTorch for ROCm makes all that are not non_blocking by hipMemcpyWithStream.
+	blockingCall = regexp.MustCompile(`^(cuda|hip)Memcpy(WithStream|2D|3D|ToSymbol|FromSymbol|DtoH|HtoD|DtoD)?$|^cuMemcpy(DtoH|HtoD|DtoD|2D|3D)?$`)
+
+	loaderRange = regexp.MustCompile(`^enumerate\(Data(Loader|Pipe)\)#`)
+	shapeOp     = regexp.MustCompile(`^aten::(nonzero|nonzero_numpy|_?unique\w*|masked_select\w*)$`)
+	sortUser    = regexp.MustCompile(`^aten::(_?index_put|index_add|scatter_add|scatter_reduce|_index_put_impl)`)
+	emptyOp     = regexp.MustCompile(`^aten::_?(empty|new_empty|resize)([._]|$)`)
+	sortKernel  = regexp.MustCompile(`radix_?sort|bitonic_?sort|merge_?sort|block_?sort|segmented_?sort|sort_?key_?value|sort_?pairs`)
+	fillKernel  = regexp.MustCompile(`FillFunctor|fill_kernel|fill_empty`)
+)
+
+// describeRuleNames reads every name once: a trace has millions of events and
+// thousands of names.
+func describeRuleNames(t *model.Trace) []nameFacts {
+	out := make([]nameFacts, len(t.Names))
+	for i, s := range t.Names {
+		out[i] = nameFacts{matmulOf(s), archOf(s), marksOf(s)}
+	}
+	return out
+}
+
+func marksOf(s string) nameMark {
+	switch {
+	case strings.HasPrefix(s, "enumerate("):
+		if loaderRange.MatchString(s) {
+			return markLoader
+		}
+		return 0
+	case strings.HasPrefix(s, "cu") || strings.HasPrefix(s, "hip"):
+		if m := apiMarks(apiSuffix.ReplaceAllString(s, "")); m != 0 {
+			return m
+		}
+	case strings.HasPrefix(s, "aten::"):
+		return opMarks(s)
+	}
+	var m nameMark
+	if sortKernel.MatchString(strings.ToLower(s)) {
+		m |= markSort
+	}
+	if fillKernel.MatchString(s) {
+		m |= markFill
+	}
+	if strings.Contains(s, "embedding_dense_backward") || strings.Contains(s, "EmbeddingBackward") {
+		m |= markEmbedding
+	}
+	return m
+}
+
+func apiMarks(s string) nameMark {
+	switch {
+	case syncCall.MatchString(s):
+		return markSync
+	case allocCall.MatchString(s):
+		return markAlloc
+	case freeCall.MatchString(s):
+		return markFree
+	case strings.Contains(s, "GraphLaunch"):
+		return markLaunch | markGraph
+	case strings.Contains(s, "StreamBeginCapture") || strings.Contains(s, "StreamEndCapture"):
+		return markCapture
+	case kernelCall.MatchString(s):
+		return markLaunch | markKernel
+	case blockingCall.MatchString(s):
+		return markLaunch | markBlocks
+	case launchCall.MatchString(s):
+		return markLaunch
+	}
+	return 0
+}
+
+func opMarks(s string) nameMark {
+	var m nameMark
+	switch {
+	case s == "aten::_local_scalar_dense":
+		m |= markItem
+	case shapeOp.MatchString(s):
+		m |= markShape
+	case emptyOp.MatchString(s):
+		m |= markEmpty
+	case sortUser.MatchString(s):
+		m |= markSortUser
+	}
+	if strings.Contains(s, "embedding_dense_backward") {
+		m |= markEmbedding
+	}
+	return m
+}
+
+// is says whether a name carries a mark.
+func (c *ruleContext) is(id model.NameID, m nameMark) bool {
+	return int(id) < len(c.names) && c.names[id].what&m != 0
+}
+
+// within is the nearest event that carries a mark: a host event or one around
+// it; -1 none.
+func (c *ruleContext) within(h int32, m nameMark) int32 {
+	for ; h >= 0; h = c.x.Parent(h) {
+		if c.is(c.t.Host[h].Name, m) {
+			return h
+		}
+	}
+	return -1
+}
