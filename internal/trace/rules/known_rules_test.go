@@ -19,7 +19,7 @@ func knownTrace(t *testing.T, name string) *model.Trace {
 	t.Helper()
 	folder := os.Getenv("GPUPROF_TRACES")
 	if folder == "" {
-		folder = filepath.Join("..", "..", "..", "shared", "traces")
+		folder = filepath.Join("..", "..", "..", "..", "shared", "traces")
 	}
 	f, err := os.Open(filepath.Join(folder, name))
 	if err != nil {

@@ -24,7 +24,7 @@ func known(t *testing.T, name string) *model.Trace {
 	t.Helper()
 	dir := os.Getenv("GPUPROF_TRACES")
 	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "traces")
+		dir = filepath.Join("..", "..", "..", "..", "shared", "traces")
 	}
 	found, err := filepath.Glob(filepath.Join(dir, name+"*"))
 	if err != nil {

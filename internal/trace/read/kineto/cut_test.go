@@ -155,7 +155,7 @@ func checkKept(t *testing.T, all elements, part []byte) {
 // all recordings: cutting has no goroutines but the reader's, which one small recording uses.
 func TestCut(t *testing.T) {
 	t.Parallel()
-	text := plain(t, filepath.Join("..", "..", "..", "testdata", "traces", "h200", "deterministic-fill-clean.json.gz"))
+	text := plain(t, filepath.Join("..", "..", "..", "..", "testdata", "traces", "h200", "deterministic-fill-clean.json.gz"))
 	testCut(t, text, index(t, text))
 }
 

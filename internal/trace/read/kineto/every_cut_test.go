@@ -14,7 +14,7 @@ import (
 func TestEveryCut(t *testing.T) {
 	t.Parallel()
 	tried := 0
-	err := filepath.WalkDir(filepath.Join("..", "..", "..", "testdata", "traces"), func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join("..", "..", "..", "..", "testdata", "traces"), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".json.gz") && (!strings.HasSuffix(path, ".json") || strings.HasSuffix(path, "analysis.json") || strings.HasSuffix(path, "index.json")) {
 			return err
 		}

@@ -67,7 +67,7 @@ func TestForeign(t *testing.T) {
 			t.Errorf("%q: %v", own, err)
 		}
 	}
-	traces, err := filepath.Glob(filepath.Join("..", "..", "..", "testdata", "traces", "*.json"))
+	traces, err := filepath.Glob(filepath.Join("..", "..", "..", "..", "testdata", "traces", "*.json"))
 	if err != nil || len(traces) < 20 {
 		t.Fatal(traces, err)
 	}

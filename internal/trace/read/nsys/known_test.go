@@ -14,7 +14,7 @@ func recording(t *testing.T, name string) string {
 	t.Helper()
 	dir := os.Getenv("GPUPROF_TRACES")
 	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "..", "shared", "traces")
+		dir = filepath.Join("..", "..", "..", "..", "..", "shared", "traces")
 	}
 	path := filepath.Join(dir, name)
 	if _, err := os.Stat(path); err != nil {
