@@ -125,11 +125,12 @@ func (c *Card) Metric(name string) (m Metric, ok bool) {
 	return Metric{}, false
 }
 
+// Set adds a measured figure, in the base unit of its name.
 func (c *Card) Set(name string, v float64) {
 	c.Metrics = append(c.Metrics, Metric{Name: name, Unit: rules[name].unit, Value: gpuprof.Number(v)})
 }
 
-// unknown notes why a figure is missing.
+// SetUnknown notes why a figure is missing.
 func (c *Card) SetUnknown(name, why string) {
 	c.Metrics = append(c.Metrics, Metric{Name: name, Unit: rules[name].unit, Value: gpuprof.Number(math.NaN()), Why: why})
 }

@@ -164,7 +164,7 @@ func (p *InProcess) Compare(ctx context.Context, a, b Side, l Limits) (*tune.Out
 	return out, nil
 }
 
-// fail marks what B could not do: refused is a setting the device never took.
+// failOutcome marks what B could not do: refused is a setting the device never took.
 func failOutcome(o *tune.Outcome, err error) {
 	o.Verdict, o.Reason = tune.Failed, strings.Join(strings.Fields(err.Error()), " ")
 	if errors.Is(err, gpuprof.ErrUsage) {

@@ -50,7 +50,7 @@ func (e *engine) unconfirmed() string {
 	return "no recommendation: " + strings.Join(parts, "; ")
 }
 
-// sentence says what became of one confirmation.
+// confirmationText says what became of one confirmation.
 func confirmationText(c tune.Confirmation, g tune.Goal, saw string) string {
 	text := describe(c.Knobs) + saw + " was not confirmed"
 	if c.Confirmed {

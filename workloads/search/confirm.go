@@ -217,7 +217,7 @@ func (e *engine) known(k int, set gpuprof.Settings) bool {
 	return e.journal[e.processKey(k, set)] != nil
 }
 
-// take adds what one process measured: each is one block.
+// takeOutcome adds what one process measured: each is one block.
 func takeOutcome(o *tune.Outcome, p *tune.Outcome) {
 	o.Unit, o.WorkA, o.WorkB = p.Unit, p.WorkA, p.WorkB
 	o.A, o.B = append(o.A, []float64{stats.MedianOfRuns(p.A)}), append(o.B, []float64{stats.MedianOfRuns(p.B)})

@@ -145,7 +145,7 @@ func (e *engine) again(round int, c Change, limit time.Duration) (*tune.Outcome,
 	})
 }
 
-// pooled is o with the blocks of both; neither is changed.
+// poolOutcomes is o with the blocks of both; neither is changed.
 func poolOutcomes(o *tune.Outcome, more *tune.Outcome) *tune.Outcome {
 	p := *o
 	p.A, p.B = slices.Concat(o.A, more.A), slices.Concat(o.B, more.B)

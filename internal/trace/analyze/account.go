@@ -184,7 +184,7 @@ func (d *DeviceTime) merge(x *Index) {
 	}
 }
 
-// union is the time in which an operation was under way that ok accepts, by its place in
+// Union is the time in which an operation was under way that ok accepts, by its place in
 // Ops and its index.
 func (d *DeviceTime) Union(t *model.Trace, ok func(k int, i int32) bool) model.Spans {
 	var s growing
@@ -270,7 +270,7 @@ func launchOf(t *model.Trace, ops []int32, at int64) (launch int64, known bool) 
 	return t.Host[t.GPU[pick].Launch].Start, true
 }
 
-// endOfWait is the operation that ends a wait, -1 none: of those at the front of
+// EndOfWait is the operation that ends a wait, -1 none: of those at the front of
 // ops that start at that instant the first one, which is the shortest.
 // Operations without length start no busy piece; they count where nothing else
 // starts, at the end of the window.

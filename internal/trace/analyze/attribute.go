@@ -110,7 +110,7 @@ func (x *Index) linkForward() {
 	x.forward = nodes
 }
 
-// inBackward says whether an operator lies in one of the backward pass.
+// InBackward says whether an operator lies in one of the backward pass.
 func (x *Index) InBackward(host int32) bool {
 	for h := x.OpAbove(host); h >= 0; h = x.OpAbove(h) {
 		if x.Info[x.T.Host[h].Name].Flags&NameBackward != 0 {
@@ -120,7 +120,7 @@ func (x *Index) InBackward(host int32) bool {
 	return false
 }
 
-// opAbove is the operator around an event, not the event itself.
+// OpAbove is the operator around an event, not the event itself.
 func (x *Index) OpAbove(host int32) int32 {
 	if p := x.parent[host]; p >= 0 {
 		return x.op[p]

@@ -24,7 +24,7 @@ const (
 	modelConvolution
 )
 
-// classNone stands for no class.
+// NoClass stands for no class.
 const NoClass = 255
 
 var classList = model.Classes()
@@ -124,7 +124,7 @@ func (x *Index) inProduct(host int32) modelWords {
 	return modelPlain
 }
 
-// inOptimizer says whether an event lies in a range Optimizer.step#….
+// InOptimizer says whether an event lies in a range Optimizer.step#….
 func (x *Index) InOptimizer(host int32) bool {
 	for h := host; h >= 0; h = x.parent[h] {
 		if x.Info[x.T.Host[h].Name].Flags&NameOptimizer != 0 {

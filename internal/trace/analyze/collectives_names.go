@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// collective is a kind of communication, in words.
+// CollectiveKind is a kind of communication, in words.
 type CollectiveKind string
 
 const (
@@ -20,7 +20,7 @@ const (
 	otherCalls         CollectiveKind = "communication of another kind"
 )
 
-// collectiveOf reads the operators around a kernel's launch, then its own name:
+// CollectiveOf reads the operators around a kernel's launch, then its own name:
 // NCCL runs an all-to-all as sends and receives.
 func (x *Index) CollectiveOf(g int32) CollectiveKind {
 	for h := x.EnclosingOp(g); h >= 0; h = x.OpAbove(h) {

@@ -22,14 +22,14 @@ const (
 	namedWaits = 4
 )
 
-// waitSum is how long and how often a device waited for one kind of thing, and
+// WaitSum is how long and how often a device waited for one kind of thing, and
 // by which operation, call or stream the time goes.
 type WaitSum struct {
 	NS, Count float64
 	by        map[string]float64
 }
 
-// waitSums are by the kind of thing that was waited for.
+// WaitSums are by the kind of thing that was waited for.
 type WaitSums map[string]*WaitSum
 
 // add counts one wait; example is "" where the kind says it all.
@@ -59,7 +59,7 @@ func (w WaitSums) addAll(o WaitSums, weight float64) {
 	}
 }
 
-// words is the kind with the example that takes most of it.
+// Words is the kind with the example that takes most of it.
 func (s *WaitSum) Words(kind string) string {
 	most := ""
 	for example, ns := range s.by {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// latencyLimit is how long an operation may take to begin before something
+// LatencyLimit is how long an operation may take to begin before something
 // other than launching must have held it up. Launches take 5 to 10 us.
 const LatencyLimit = 20_000 // ns
 
@@ -62,7 +62,7 @@ func (x *Index) newQueueView(d *DeviceTime) *queueView {
 	return v
 }
 
-// queuedWaits is what a device waited for while its next operation was launched
+// QueuedWaits is what a device waited for while its next operation was launched
 // and had not begun.
 func (x *Index) QueuedWaits(d *DeviceTime) WaitSums {
 	out := WaitSums{}

@@ -1,3 +1,8 @@
+// Package analyze accounts for the time of a recording: the launch and operator of each
+// kernel, the steps, and where each device was busy, starved or queued. In comes a
+// model.Trace, or one per rank of a job; out goes an Index for rules and pictures, and an
+// Analysis, the document with the figures. The findings come from a function that the
+// caller passes in (package rules). It imports model and document, no reader and no rule.
 package analyze
 
 import (
@@ -59,7 +64,7 @@ type Index struct {
 	forward *forwardTable // the operator that made an autograd node
 }
 
-// laneRange is the part of T.Host that belongs to one lane.
+// LaneRange is the part of T.Host that belongs to one lane.
 type LaneRange struct {
 	lane   uint32
 	Lo, Hi int32

@@ -16,7 +16,7 @@ const (
 	NameBackward                 // operator that runs in the backward pass
 )
 
-// nameInfo is what a name says, worked out once for all events that have it.
+// NameInfo is what a name says, worked out once for all events that have it.
 type NameInfo struct {
 	Flags  uint8
 	call   model.Call

@@ -118,6 +118,7 @@ func (x *Index) Stepped() bool { return len(x.Steps) > 0 && x.StepSource != mode
 // the recording window" where no steps were found.
 func (a *Analysis) PerStep() string { return PerStepWord(a.Step.Count > 0) }
 
+// PerStepWord is the unit of a mean step, or of the whole recording without steps.
 func PerStepWord(stepped bool) string {
 	if stepped {
 		return "per step"

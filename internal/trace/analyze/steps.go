@@ -139,7 +139,7 @@ func (x *Index) union(ok func(*StepSpan) bool) model.Spans {
 	return model.UnionOf(out)
 }
 
-// lived is the time of all steps, also of those left out: without what the
+// Lived is the time of all steps, also of those left out: without what the
 // profiler does between them. In a trace without steps it is the whole.
 func (x *Index) Lived() model.Spans {
 	if x.StepSource == model.WholeTrace {
@@ -346,7 +346,7 @@ func (x *Index) extendSteps() {
 	}
 }
 
-// stepAt is the step on the host an instant lies in, -1 none.
+// StepAt is the step on the host an instant lies in, -1 none.
 func (x *Index) StepAt(at int64) int {
 	i := sort.Search(len(x.Steps), func(i int) bool { return x.Steps[i].Host.Start > at })
 	if i--; i < 0 || x.Steps[i].Host.End <= at {

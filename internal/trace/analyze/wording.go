@@ -46,13 +46,13 @@ func CopyText(d model.Direction, from, to string) string {
 	return name + " (" + from + " -> " + to + ")"
 }
 
-// median of a list, which it sorts; 0 for none.
+// Median of a list, which it sorts; 0 for none.
 func Median(v []int64) int64 {
 	slices.Sort(v)
 	return middle(v)
 }
 
-// plural is "1 copy" or "12 copies".
+// Plural is "1 copy" or "12 copies".
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -60,7 +60,7 @@ func Plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// shortName cuts a kernel's template arguments and parameters off.
+// ShortName cuts a kernel's template arguments and parameters off.
 func ShortName(s string) string {
 	s = strings.ReplaceAll(strings.TrimPrefix(s, "void "), "(anonymous namespace)::", "")
 	if i := strings.IndexAny(s, "<("); i > 0 {

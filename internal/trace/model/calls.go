@@ -19,7 +19,7 @@ const (
 	CallWaitEvent // makes a stream wait for an event: {cuda,cu,hip}StreamWaitEvent
 )
 
-// callOf reads the name of an API function, with or without the suffixes
+// CallOf reads the name of an API function, with or without the suffixes
 // Nsight adds for versions ("cudaLaunchKernel_v7000", "cuMemcpyDtoHAsync_v2").
 func CallOf(name string) Call {
 	rest := name

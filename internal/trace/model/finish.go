@@ -266,7 +266,7 @@ func (p *picker) best(at int, g *GPU) int32 {
 	return v[max(i-1, 0)]
 }
 
-// processOf a lane; 0 for a lane the trace does not describe.
+// ProcessOf a lane; 0 for a lane the trace does not describe.
 func (t *Trace) ProcessOf(lane uint32) int32 {
 	if int(lane) < len(t.Lanes) {
 		return t.Lanes[lane].Process
@@ -274,7 +274,7 @@ func (t *Trace) ProcessOf(lane uint32) int32 {
 	return 0
 }
 
-// gallop is the number of leading indices below n for which same holds; same
+// RunLength is the number of leading indices below n for which same holds; same
 // holds for a prefix.
 func RunLength(n int, same func(int) bool) int {
 	step := 1

@@ -66,7 +66,7 @@ func DomainRange(domain, name string) string {
 	return name
 }
 
-// ofLibrary says that DomainRange made a name.
+// OfLibrary says that DomainRange made a name.
 func OfLibrary(name string) bool {
 	domain, _, ok := strings.Cut(name, ": ")
 	return ok && slices.Contains(libraryDomains[:], domain)

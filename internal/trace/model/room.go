@@ -149,7 +149,7 @@ func (t *Trace) CutAt(until int64) {
 	}
 }
 
-// wholeSpan is the first start to the last end of anything recorded.
+// Extent is the first start to the last end of anything recorded.
 func Extent(t *Trace) Span {
 	s := Span{math.MaxInt64, math.MinInt64}
 	for i := range t.Host {
@@ -164,7 +164,7 @@ func Extent(t *Trace) Span {
 	return s
 }
 
-// normalise replaces every number in a name by '#'.
+// MaskNumbers replaces every number in a name by '#'.
 func MaskNumbers(name string) string {
 	if !strings.ContainsAny(name, "0123456789") {
 		return name

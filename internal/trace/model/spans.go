@@ -69,7 +69,7 @@ func (a Spans) common(b Spans, f func(Span)) {
 	}
 }
 
-// gathered is the set of the pieces that each names. It is asked twice, to count them
+// Gather is the set of the pieces that each names. It is asked twice, to count them
 // and to keep them: a long trace has a million pieces, and lists that double leave five
 // times as much garbage as they hold.
 func Gather(each func(f func(Span))) Spans {
@@ -121,7 +121,7 @@ func (a Spans) Within(w Span) Spans {
 	return out
 }
 
-// near are the pieces of a that w touches, whole. They are a's own.
+// Near are the pieces of a that w touches, whole. They are a's own.
 func (a Spans) Near(w Span) Spans {
 	if w.End <= w.Start {
 		return nil
@@ -133,7 +133,7 @@ func (a Spans) Near(w Span) Spans {
 // Contains says whether an instant is in the set.
 func (a Spans) Contains(at int64) bool { return len(a.Around(at)) > 0 }
 
-// around is the span of a set that holds an instant.
+// Around is the span of a set that holds an instant.
 func (a Spans) Around(at int64) Spans {
 	i := a.FirstFrom(at)
 	if i < len(a) && a[i].Start <= at {
@@ -142,12 +142,12 @@ func (a Spans) Around(at int64) Spans {
 	return nil
 }
 
-// from is the place of the first span that ends after an instant.
+// FirstFrom is the place of the first span that ends after an instant.
 func (a Spans) FirstFrom(at int64) int {
 	return sort.Search(len(a), func(i int) bool { return a[i].End > at })
 }
 
-// before is the end of the last piece that ends at or before an instant, 0 none.
+// Before is the end of the last piece that ends at or before an instant, 0 none.
 func (a Spans) Before(at int64) int64 {
 	i := a.FirstFrom(at)
 	if i == 0 {
@@ -169,7 +169,7 @@ func (a Spans) TotalIn(w Span) int64 {
 	return n
 }
 
-// overlaps says whether an event lies in s, at least in part.
+// Overlaps says whether an event lies in s, at least in part.
 func (s Span) Overlaps(start, end int64) bool {
 	return start < s.End && (end > s.Start || start == end && start >= s.Start)
 }
@@ -183,7 +183,7 @@ func (s Span) sound() bool {
 // shifted moves a span by a time in ns.
 func (s Span) shifted(by int64) Span { return Span{s.Start + by, s.End + by} }
 
-// first is the part of a set up to a total length.
+// First is the part of a set up to a total length.
 func (a Spans) First(ns int64) Spans {
 	for i, s := range a {
 		if ns < s.Len() {
@@ -198,7 +198,7 @@ func (a Spans) First(ns int64) Spans {
 	return a
 }
 
-// hull is the shortest span around a set.
+// Hull is the shortest span around a set.
 func (a Spans) Hull() Span {
 	if len(a) == 0 {
 		return Span{}

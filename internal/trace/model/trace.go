@@ -1,12 +1,8 @@
-// Package trace reads the account a profiler kept of somebody else's program
-// and says where its time went.
-//
-// A reader (trace/kineto, trace/nsys, trace/xla) turns a file into a Trace: compact
-// tables of what the host did and what the devices did, in integer
-// nanoseconds. Index works out once what the rules ask for: which launch a
-// kernel came from, which operator that launch sat in, which steps there are
-// and where each device was busy, starved or queued. The rules turn that into
-// findings; Analysis is the result.
+// Package model is a recording of a program: tables of host events, device operations
+// and memory, in integer nanoseconds, and sets of spans over them. In come the rows that
+// the readers (trace/read) gather; out goes a Trace whose rows are sorted, linked to
+// their launches and bounded by the memory budget. It judges nothing and imports no
+// reader and no rule.
 package model
 
 import (
@@ -257,7 +253,7 @@ type Trace struct {
 	Warnings []gpuprof.Warning
 }
 
-// shapesMark begins the shapes among Stacks.
+// ShapesMark begins the shapes among Stacks.
 const ShapesMark = "shapes "
 
 // ShapesOf is the entry of Stacks for the shapes of an operator's inputs, as the
@@ -282,5 +278,5 @@ func (t *Trace) Warn(code, text, fix string) {
 // MaxEvents is the most host or device events a Trace holds: indices are 32 bits.
 const MaxEvents = math.MaxInt32
 
-// wholeTrace is the step source of a trace without steps.
+// WholeTrace is the step source of a trace without steps.
 const WholeTrace = "whole trace"

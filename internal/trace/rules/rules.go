@@ -1,3 +1,8 @@
+// Package rules turns the account of a recording into findings: a condition, the time
+// that the finding claims of the step, and the change that helps, by program (PyTorch,
+// JAX, CUDA). In come an analyze.Index and a ledger that grants each instant once; out
+// go findings in the order of the table in rules.go. Each rule has a file of its own.
+// It imports analyze and model, and no reader.
 package rules
 
 import (

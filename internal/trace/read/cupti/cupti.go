@@ -1,4 +1,4 @@
-// Package cuda reads what gpuprof's CUDA recorder writes (internal/record/inject): one file a
+// Package cupti reads what gpuprof's CUDA recorder writes (internal/record/inject): one file a
 // process, of chunks that are complete by themselves, so that a killed process leaves a
 // recording that ends with its last whole chunk.
 //
