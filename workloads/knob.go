@@ -160,16 +160,7 @@ func (k Knob) Usage() string {
 	if k.Accept != "" {
 		parts = append(parts, k.Accept)
 	}
-	return "use " + WordList(parts, "or")
-}
-
-// WordList is "a", "a or b" or "a, b or c" for the last word "or".
-func WordList(words []string, last string) string {
-	n := len(words) - 1
-	if n < 1 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
+	return "use " + gpuprof.WordList(parts, "or")
 }
 
 // Resolve completes knob values for one run: the workload's defaults, then

@@ -20,7 +20,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
-	"github.com/gpuprof/gpuprof/workloads"
 )
 
 // cli is the command line: one struct a verb.
@@ -331,7 +330,7 @@ func helpVars() kong.Vars {
 	vars := kong.Vars{"plots": plotsText(""), "tracePlots": plotsText("an analysis"), "fleetPlots": plotsText("a fleet report")}
 	prints, files := outputTable().formats()
 	for k, list := range prints {
-		vars[k+"Formats"] = workloads.WordList(list, "or")
+		vars[k+"Formats"] = gpuprof.WordList(list, "or")
 	}
 	for k, list := range files {
 		vars[k+"Files"] = strings.Join(list, " ")

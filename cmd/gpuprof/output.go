@@ -10,7 +10,6 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/runfile"
-	"github.com/gpuprof/gpuprof/workloads"
 )
 
 // screen is what a document is laid out for.
@@ -63,7 +62,7 @@ func (k kind[D]) outputs(paths []string, force bool) ([]output, error) {
 		case "":
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the name of the file is empty", k.what).WithFix("give -o FILE with one of %s", strings.Join(k.extensions(), " "))
 		case "-":
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: -o writes files, and - is none", k.what).WithFix("leave it out: --format %s prints to standard output", workloads.WordList(k.prints, "or"))
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: -o writes files, and - is none", k.what).WithFix("leave it out: --format %s prints to standard output", gpuprof.WordList(k.prints, "or"))
 		}
 		f, err := runfile.FormatOf(p)
 		if err != nil {
@@ -107,7 +106,7 @@ func (k kind[D]) formats() (prints, extensions []string) { return k.prints, k.ex
 func (k kind[D]) write(w io.Writer, format string, doc D, o screen) error {
 	write := k.writers[format]
 	if write == nil {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "printing %s: it has no format %s", k.what, format).WithFix("use --format %s", workloads.WordList(k.prints, "or"))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "printing %s: it has no format %s", k.what, format).WithFix("use --format %s", gpuprof.WordList(k.prints, "or"))
 	}
 	return write(w, doc, o)
 }

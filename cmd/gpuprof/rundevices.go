@@ -10,7 +10,6 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/fleet"
-	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
@@ -110,7 +109,7 @@ func (c *runCmd) refuseWithDevices(formats []string) error {
 	case c.Mode == string(gpuprof.Cold):
 		return with("--mode cold", "a cleared cache costs each device another time, in which the others have no company", "use --mode steady, hot or host")
 	case !slices.Contains(formats, c.Format):
-		return with("--format "+c.Format, "several devices have no such format", "use --format "+workloads.WordList(formats, "or"))
+		return with("--format "+c.Format, "several devices have no such format", "use --format "+gpuprof.WordList(formats, "or"))
 	}
 	for _, path := range c.Output {
 		if isRankFolder(path) {

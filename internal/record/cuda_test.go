@@ -19,8 +19,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
-	"github.com/gpuprof/gpuprof/workloads/device"
-	"github.com/gpuprof/gpuprof/workloads/device/ptx"
 )
 
 // cudaProgram is testdata/cuda_program.c, built once.
@@ -46,11 +44,7 @@ func cudaEnvironment(t testing.TB) cudaBed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	packed, err := os.ReadFile("../../workloads/device/cuda/null.ptx.zst")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := ptx.Text(&device.Kernel{PTX: string(packed)})
+	text, err := sim.PTX("../../workloads/device/cuda/null.ptx.zst")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -16,8 +15,6 @@ import (
 	"github.com/ebitengine/purego"
 
 	"github.com/gpuprof/gpuprof/internal/testkit/sim"
-	"github.com/gpuprof/gpuprof/workloads/device"
-	code "github.com/gpuprof/gpuprof/workloads/device/ptx"
 )
 
 // Every PTX of the repository is taken as a driver takes it, its entries agree
@@ -31,11 +28,7 @@ func TestEveryKernelHasItsTwin(t *testing.T) {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".ptx.zst") {
 				return err
 			}
-			packed, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			source, err := code.Text(&device.Kernel{Name: path, PTX: string(packed)})
+			source, err := sim.PTX(path)
 			if err != nil {
 				return err
 			}

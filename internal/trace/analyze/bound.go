@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
-	"github.com/gpuprof/gpuprof/workloads"
 )
 
 // LeastShare is the part of the step below which a claim is no finding: a change
@@ -66,7 +66,7 @@ func (a *Analysis) bound(found []Found) {
 		}
 		b.By, b.NS, b.Share, text = k.by, ns, float64(ns)/float64(a.Step.NS), k.text
 		if strings.Contains(text, "%s") {
-			text = fmt.Sprintf(text, workloads.WordList(parts[:min(len(parts), 3)], "and"))
+			text = fmt.Sprintf(text, gpuprof.WordList(parts[:min(len(parts), 3)], "and"))
 		}
 	}
 	if b.By != "" {
