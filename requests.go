@@ -39,11 +39,7 @@ type Requests struct {
 	Goodput    float64         `json:"goodput_per_s"`       // answers within SLO
 	// FloorS is the least latency: that of a request alone at the device's peak rates, its copies among it where
 	// their rate is known; 0 where there is none.
-	FloorS float64 `json:"floor_s,omitempty"`
-	// Alone is what FloorS is made of, stages of a batch of one with the least each must do, and AloneS their time
-	// where it is known beforehand.
-	Alone      []Stage     `json:"-"`
-	AloneS     float64     `json:"-"`
+	FloorS     float64     `json:"floor_s,omitempty"`
 	OnSchedule *OnSchedule `json:"on_schedule,omitempty"`
 	// Decode is how long the body of a request from outside took to be decoded, part of Late.
 	Decode *LatencySummary `json:"decode_time,omitempty"`
@@ -121,9 +117,9 @@ type Outside struct {
 	Decode   Recorded         `json:"decode_time"`
 	// Recomputed answers, drawn at random, were compared with the network in float64: Error is
 	// the largest of ||out-ref|| / ||ref||. Nothing else is known of the images of others.
-	Recomputed int     `json:"recomputed"`
-	Error      Number  `json:"relative_error"`
-	Tolerance  float64 `json:"tolerance"`
+	Recomputed int      `json:"recomputed"`
+	Error      *float64 `json:"relative_error"` // null when it is not a number
+	Tolerance  float64  `json:"tolerance"`
 }
 
 // ServedBlock is a part of the stretch.

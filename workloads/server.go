@@ -13,6 +13,9 @@ type Server interface {
 	// Serve runs the load for a warm-up and one unbroken stretch. The requests so far are
 	// returned beside an error, nil where there are none.
 	Serve(ctx context.Context, l Load) (*gpuprof.Requests, error)
+	// Alone returns the stages of a batch of one request with the least each must do, and
+	// their time in s where it is known beforehand, else 0.
+	Alone() (stages []gpuprof.Stage, s float64)
 }
 
 // Substituter is a session that may compute by other means than its settings name, where those failed. It says so in a

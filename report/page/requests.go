@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -274,7 +275,7 @@ func outsideLines(q *gpuprof.Requests) []Line {
 		gone += o.Gone
 		if o.Recomputed > 0 {
 			out = append(out, Line{Label: "checked", Value: fmt.Sprintf("%d answers, drawn at random, computed again in float64", o.Recomputed),
-				Note: fmt.Sprintf("%.2g away at most, %.2g allowed", float64(o.Error), o.Tolerance)})
+				Note: fmt.Sprintf("%.2g away at most, %.2g allowed", relativeError(o), o.Tolerance)})
 		}
 	}
 	var parts []string
@@ -297,4 +298,12 @@ func outsideLines(q *gpuprof.Requests) []Line {
 func latencyCaption(q *gpuprof.Requests) string {
 	from := map[string]string{gpuprof.FromSchedule: "when a request was due", gpuprof.FromSend: "when a request was sent", gpuprof.FromFirstByte: "a request's first byte"}[q.From]
 	return "Times of the requests, from " + from + " to its answer. A percentile is left out where fewer than ten requests lie beyond it, and where it is the delay of a late sender."
+}
+
+// relativeError is the largest relative error of the answers that were computed again, NaN where it is not finite.
+func relativeError(o *gpuprof.Outside) float64 {
+	if o.Error == nil {
+		return math.NaN()
+	}
+	return *o.Error
 }

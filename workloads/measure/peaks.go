@@ -68,8 +68,8 @@ func (r *runner) addLatencyFloor() {
 	if q == nil {
 		return
 	}
-	floor := gpuprof.Bound{S: q.AloneS}
-	for _, st := range q.Alone {
+	floor := gpuprof.Bound{S: r.aloneS}
+	for _, st := range r.alone {
 		floor.S += boundOf(st, r.dev.Info(), r.run.Ceilings).S
 	}
 	q.FloorS = floor.Beside(q.Latency.MeanS).S

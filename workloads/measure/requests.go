@@ -46,6 +46,7 @@ func (r *runner) requests() error {
 	out, err := server.Serve(r.ctx, load)
 	if out != nil && !errors.Is(err, gpuprof.ErrCheck) {
 		r.run.Requests = out
+		r.alone, r.aloneS = server.Alone()
 		r.judgeRequests(out)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {

@@ -22,6 +22,9 @@ type serves struct {
 	out   *gpuprof.Requests
 	err   error
 	asked *workloads.Load
+	// Of a request alone.
+	alone  []gpuprof.Stage
+	aloneS float64
 }
 
 type servingSession struct {
@@ -41,6 +44,8 @@ func (s servingSession) Serve(_ context.Context, l workloads.Load) (*gpuprof.Req
 	*s.s.asked = l
 	return s.s.out, s.s.err
 }
+
+func (s servingSession) Alone() ([]gpuprof.Stage, float64) { return s.s.alone, s.s.aloneS }
 
 func (s serves) plan() Plan {
 	p := s.fake.plan()
@@ -270,8 +275,7 @@ func TestLatencyFloor(t *testing.T) {
 	cache := openHost(t).Info().CacheBytes
 	for _, known := range []float64{2e-4, 0, 2e-3} {
 		q := served(t, time.Millisecond, 0, 100)
-		q.Alone, q.AloneS = parts, known
-		r, err := runServing(t, serves{out: q}, nil)
+		r, err := runServing(t, serves{out: q, alone: parts, aloneS: known}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,6 +39,8 @@ type runner struct {
 	kernels     *block
 	pair        [2]device.Event // for what is timed beside the steps
 	slopes      map[kernelKey]slope
+	alone       []gpuprof.Stage // of a request in a batch of its own
+	aloneS      float64         // its time where the session knows it, s
 
 	cold      bool  // every step begins with the cache cleared
 	blocked   bool  // every step begins behind a blocking kernel

@@ -288,6 +288,8 @@ type fixedServer struct {
 	q *gpuprof.Requests
 }
 
+func (f fixedServer) Alone() ([]gpuprof.Stage, float64) { return nil, 0 }
+
 func (f fixedServer) Serve(context.Context, workloads.Load) (*gpuprof.Requests, error) {
 	return f.q, nil
 }

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -106,9 +107,13 @@ func (s *session) outsideRequests(p *plan, books *traffic.Account, o *front, c k
 		return nil, err
 	}
 	known := &gpuprof.Outside{Rejected: c.Rejected, Gone: c.Gone, Decode: decode, Recomputed: len(o.drawn)}
+	worst := 0.0
 	for _, e := range o.drawn {
 		apart, tolerance := s.net.recompute(e.request, e.answer)
-		known.Error, known.Tolerance = gpuprof.Number(max(float64(known.Error), apart)), tolerance // NaN stays
+		worst, known.Tolerance = max(worst, apart), tolerance // NaN stays
+	}
+	if !math.IsNaN(worst) && !math.IsInf(worst, 0) {
+		known.Error = &worst
 	}
 	p.outside = known
 	if rate := books.Rate(); p.throughput > 0 && rate > 0 {
@@ -118,8 +123,8 @@ func (s *session) outsideRequests(p *plan, books *traffic.Account, o *front, c k
 	switch {
 	case failure != nil:
 		return out, failure
-	case fault == nil && !(float64(known.Error) <= known.Tolerance):
-		fault = gpuprof.Errorf(gpuprof.ErrCheck, "serving: an answer is %.2g away from the network in float64, and may be %.2g, so no times are reported", float64(known.Error), known.Tolerance).
+	case fault == nil && !(worst <= known.Tolerance):
+		fault = gpuprof.Errorf(gpuprof.ErrCheck, "serving: an answer is %.2g away from the network in float64, and may be %.2g, so no times are reported", worst, known.Tolerance).
 			WithFix("report this as a bug")
 	}
 	return out, fault

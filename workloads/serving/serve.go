@@ -325,10 +325,7 @@ func (s *session) requests(p *plan, books *traffic.Account, sent int64) (*gpupro
 	served.Outside = p.outside
 	out := &gpuprof.Requests{
 		Arrivals: p.arrivals, Rate: p.rate, RateKnobs: []string{"load", "rate"}, Throughput: p.throughput, SLO: s.set.Float("slo"),
-		From: p.from, Waits: p.waits, Processes: []gpuprof.Served{served}, Alone: s.alone(),
-	}
-	if n, ok := s.net.(*synthetic); ok {
-		out.AloneS = n.takes(1).Seconds()
+		From: p.from, Waits: p.waits, Processes: []gpuprof.Served{served},
 	}
 	if err := latency.Summarise(out, s.seed); err != nil {
 		return nil, err

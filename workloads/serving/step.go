@@ -73,11 +73,14 @@ func (s *session) describeBatch(all []gpuprof.Stage, b int) {
 	s.net.describe(all, b)
 }
 
-// alone are the stages of a request in a batch of its own.
-func (s *session) alone() []gpuprof.Stage {
+// Alone implements workloads.Server.
+func (s *session) Alone() ([]gpuprof.Stage, float64) {
 	all := allStages()
 	s.describeBatch(all, 1)
-	return all
+	if n, ok := s.net.(*synthetic); ok {
+		return all, n.takes(1).Seconds()
+	}
+	return all, 0
 }
 
 // padded is the size that a batch of b runs with.
