@@ -4,7 +4,8 @@
 // A [Run] is the result of measuring a workload, [Stage] and [Check] are its parts,
 // a [Finding] is advice with its evidence, [Error] is a failure with its fix. Devices
 // and workloads are packages of their own (workloads, workloads/device). This package
-// holds types and the small pure functions on them, and imports only the standard library.
+// holds types and the small pure functions on them, and imports only the standard library
+// and internal/loadtest.
 package gpuprof
 
 // Mode is an estimand: what a step time means. Modes are never mixed.

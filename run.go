@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
 // DocumentKind says what a file holds; package internal/document lists the kinds.
@@ -83,7 +85,7 @@ type Run struct {
 	PeakMemory  int64              `json:"peak_memory_bytes"`
 	EnergyStep  *Series            `json:"energy_step_j"` // gross; nil when unknown or invalid
 	Energy      *Energy            `json:"energy,omitempty"`
-	Requests    *Requests          `json:"requests,omitempty"` // of a service under load; nil for none
+	Requests    *loadtest.Requests `json:"requests,omitempty"` // of a service under load; nil for none
 	Order       []Order            `json:"order"`
 	Flags       [][]string         `json:"flags"` // reason codes, one list an entry of order
 	Ceilings    Ceilings           `json:"ceilings"`

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
 // Server is a session that can serve requests under load: the part of a run in which
@@ -12,7 +13,7 @@ import (
 type Server interface {
 	// Serve runs the load for a warm-up and one unbroken stretch. The requests so far are
 	// returned beside an error, nil where there are none.
-	Serve(ctx context.Context, l Load) (*gpuprof.Requests, error)
+	Serve(ctx context.Context, l Load) (*loadtest.Requests, error)
 	// Alone returns the stages of a batch of one request with the least each must do, and
 	// their time in s where it is known beforehand, else 0.
 	Alone() (stages []gpuprof.Stage, s float64)

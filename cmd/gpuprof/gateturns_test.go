@@ -22,6 +22,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
@@ -91,7 +92,7 @@ type fakePair struct {
 	cancel   func()
 	warnings []gpuprof.Warning
 	apart    int // blocks measured the other way
-	requests *gpuprof.Requests
+	requests *loadtest.Requests
 }
 
 func (f *fakePair) block(bool) (compare.Block, error) {
@@ -226,8 +227,8 @@ func TestTurnsThenLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.requests = &gpuprof.Requests{Arrivals: "gamma", Rate: 123.4, RateKnobs: []string{}, SLO: 0.1, From: gpuprof.FromSchedule, Processes: []gpuprof.Served{{
-		Seconds: 1, Scheduled: 1000, Completed: 1000, InTime: 900, Latency: rec, Queue: rec, Service: rec, Late: rec, Batches: []int64{1000}, Blocks: []gpuprof.ServedBlock{},
+	f.requests = &loadtest.Requests{Arrivals: "gamma", Rate: 123.4, RateKnobs: []string{}, SLO: 0.1, From: loadtest.FromSchedule, Processes: []loadtest.Served{{
+		Seconds: 1, Scheduled: 1000, Completed: 1000, InTime: 900, Latency: rec, Queue: rec, Service: rec, Late: rec, Batches: []int64{1000}, Blocks: []loadtest.ServedBlock{},
 	}}}
 	if err := latency.Summarise(f.requests, 1); err != nil {
 		t.Fatal(err)

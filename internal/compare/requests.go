@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
 const (
@@ -17,14 +18,14 @@ const (
 
 // requests adds what callers saw of a service, one figure a process, each with the rate that
 // it was measured at. The knobs that the rate was made of say no more than it.
-func (r *Result) requests(q *gpuprof.Requests) {
+func (r *Result) requests(q *loadtest.Requests) {
 	if q == nil {
 		return
 	}
 	for _, k := range q.RateKnobs {
 		delete(r.Knobs, k)
 	}
-	if q.Waits == gpuprof.WaitsRoom {
+	if q.Waits == loadtest.WaitsRoom {
 		r.Ungated = "its sender waited for room in the queue, which hides how long its requests should have taken"
 	}
 	add := func(name, unit string, higher, late bool, values []float64) {
@@ -36,7 +37,7 @@ func (r *Result) requests(q *gpuprof.Requests) {
 	}
 	for _, share := range []float64{0.5, 0.99, 0.999} {
 		if values, ok := latency.PerProcess(q, share); ok {
-			add(gpuprof.Percentile{Share: share}.Metric(), "s", false, share > q.Told(), values)
+			add(loadtest.Percentile{Share: share}.Metric(), "s", false, share > q.Told(), values)
 		}
 	}
 	var goodput, refused []float64

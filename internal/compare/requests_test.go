@@ -11,12 +11,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
 // servedRun has six processes of 2,000 requests, each of one latency.
-func servedRun(t *testing.T, rate float64, load string, took time.Duration, edits ...func(*gpuprof.Requests)) *compare.Result {
+func servedRun(t *testing.T, rate float64, load string, took time.Duration, edits ...func(*loadtest.Requests)) *compare.Result {
 	t.Helper()
-	q := &gpuprof.Requests{Rate: rate, RateKnobs: []string{"load", "rate"}}
+	q := &loadtest.Requests{Rate: rate, RateKnobs: []string{"load", "rate"}}
 	r := &gpuprof.Run{Workload: "w", Preset: "p", Status: gpuprof.Complete, Knobs: gpuprof.Settings{"load": load, "rate": "auto"}, ModelKnobs: []string{"load", "rate"}, Requests: q}
 	for i := range 6 {
 		h := latency.New()
@@ -27,7 +28,7 @@ func servedRun(t *testing.T, rate float64, load string, took time.Duration, edit
 		if err != nil {
 			t.Fatal(err)
 		}
-		q.Processes = append(q.Processes, gpuprof.Served{Seconds: 10, Scheduled: 2100, Completed: 2000, Refused: 100, InTime: int64(1900 + i), Latency: rec})
+		q.Processes = append(q.Processes, loadtest.Served{Seconds: 10, Scheduled: 2100, Completed: 2000, Refused: 100, InTime: int64(1900 + i), Latency: rec})
 	}
 	for _, edit := range edits {
 		edit(q)
@@ -136,7 +137,7 @@ func TestLatencyInGate(t *testing.T) {
 }
 
 func TestBlockIsNotGated(t *testing.T) {
-	q := &gpuprof.Requests{Rate: 100, Waits: gpuprof.WaitsRoom}
+	q := &loadtest.Requests{Rate: 100, Waits: loadtest.WaitsRoom}
 	r, err := compare.FromRun(&gpuprof.Run{Workload: "w", Status: gpuprof.Complete, PeakMemory: 1, Requests: q})
 	if err != nil || !strings.Contains(r.Ungated, "waited for room") {
 		t.Fatalf("%v, %q", err, r.Ungated)
@@ -151,15 +152,15 @@ func TestBlockIsNotGated(t *testing.T) {
 
 // A side whose sender was late has no tail to compare; in a gate, whose sides took turns, it has.
 func TestLateSenderIsNotCompared(t *testing.T) {
-	side := func(late string, percentiles ...gpuprof.Percentile) *compare.Result {
-		return servedRun(t, 100, "auto", time.Millisecond, func(q *gpuprof.Requests) { q.SenderLate, q.Latency.Percentiles = late, percentiles })
+	side := func(late string, percentiles ...loadtest.Percentile) *compare.Result {
+		return servedRun(t, 100, "auto", time.Millisecond, func(q *loadtest.Requests) { q.SenderLate, q.Latency.Percentiles = late, percentiles })
 	}
 	for name, c := range map[string]struct {
 		now     *compare.Result
 		blocked []string
 	}{
 		"in time": {side(""), nil},
-		"late":    {side("late", gpuprof.Percentile{Share: 0.5}), []string{"latency/p99"}},
+		"late":    {side("late", loadtest.Percentile{Share: 0.5}), []string{"latency/p99"}},
 		"own":     {side("late"), []string{"latency/p50", "latency/p99", "goodput"}},
 	} {
 		got, err := compare.Compare(side(""), c.now, compare.Options{SessionSpread: 0.001})

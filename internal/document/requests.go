@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
 // renewRequests takes the tail of a late sender out of the latencies of a run before schema
@@ -18,5 +19,5 @@ func renewRequests(r *gpuprof.Run) {
 	if i < 0 {
 		return
 	}
-	q.SentLate(r.Warnings[i].Text, strings.HasSuffix(r.Reason, gpuprof.ReasonGenerator)) // of a process, with its number before
+	q.SentLate(r.Warnings[i].Text, strings.HasSuffix(r.Reason, loadtest.ReasonGenerator)) // of a process, with its number before
 }

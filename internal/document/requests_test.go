@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
 // Results before 1.8 say by their warning alone that the sender was late: they are read without
@@ -16,20 +17,20 @@ func TestLateSenderOfEarlierResults(t *testing.T) {
 		warnings []gpuprof.Warning
 		reason   string
 		told     float64
-		beside   *gpuprof.OnSchedule
+		beside   *loadtest.OnSchedule
 	}{
 		"in time":               {nil, "", 1, nil},
 		"cut short":             {nil, "interrupted", 1, nil},
 		"late":                  {warned, "", 0.5, nil},
-		"callers that wait":     {warned, "", 1, &gpuprof.OnSchedule{SenderLate: "late"}},
+		"callers that wait":     {warned, "", 1, &loadtest.OnSchedule{SenderLate: "late"}},
 		"late, cut short":       {warned, "interrupted", 0.5, nil},
-		"later than the median": {warned, gpuprof.ReasonGenerator, 0, nil},
-		"the sixth process was": {warned, "process 6: " + gpuprof.ReasonGenerator, 0, nil},
+		"later than the median": {warned, loadtest.ReasonGenerator, 0, nil},
+		"the sixth process was": {warned, "process 6: " + loadtest.ReasonGenerator, 0, nil},
 		"no requests":           {warned, "", -1, nil},
 	} {
 		r := &gpuprof.Run{Head: document.NewHead(document.Run, gpuprof.Tool{}), Status: gpuprof.Complete, Reason: c.reason, Workload: "serving", Warnings: c.warnings}
 		if c.told >= 0 {
-			r.Requests = &gpuprof.Requests{Latency: gpuprof.LatencySummary{Count: 2000, Percentiles: []gpuprof.Percentile{{Share: 0.5}, {Share: 0.9}, {Share: 0.99}}}, OnSchedule: c.beside}
+			r.Requests = &loadtest.Requests{Latency: loadtest.LatencySummary{Count: 2000, Percentiles: []loadtest.Percentile{{Share: 0.5}, {Share: 0.9}, {Share: 0.99}}}, OnSchedule: c.beside}
 		}
 		var b bytes.Buffer
 		if err := document.EncodeRuns(&b, r); err != nil {

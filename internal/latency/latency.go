@@ -9,7 +9,7 @@ import (
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
 // The range of a histogram: 1 us to 1 h, three digits. A shorter time counts as it is to
@@ -71,8 +71,8 @@ func (h *Histogram) At(share float64) float64 {
 }
 
 // Recorded is the histogram as a result holds it.
-func (h *Histogram) Recorded() (gpuprof.Recorded, error) {
-	out := gpuprof.Recorded{Count: h.Count(), MaxS: h.Max()}
+func (h *Histogram) Recorded() (loadtest.Recorded, error) {
+	out := loadtest.Recorded{Count: h.Count(), MaxS: h.Max()}
 	if out.Count > 0 {
 		out.MeanS = h.Mean()
 	}
@@ -85,7 +85,7 @@ func (h *Histogram) Recorded() (gpuprof.Recorded, error) {
 }
 
 // Decode reads what Recorded made. An error says why the text is no such histogram.
-func Decode(r gpuprof.Recorded) (*Histogram, error) {
+func Decode(r loadtest.Recorded) (*Histogram, error) {
 	got, err := hdr.Decode([]byte(r.HDR))
 	if err != nil {
 		return nil, fmt.Errorf("decoding an HdrHistogram: %w", err)
@@ -103,7 +103,7 @@ func Decode(r gpuprof.Recorded) (*Histogram, error) {
 }
 
 // Merged is the sum of recorded distributions.
-func Merged(rs []gpuprof.Recorded) (*Histogram, error) {
+func Merged(rs []loadtest.Recorded) (*Histogram, error) {
 	out := New()
 	for _, r := range rs {
 		h, err := Decode(r)

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
 // Percentiles lie within 0.1 % of the sorted values', the mean and the largest are exact.
@@ -45,7 +45,7 @@ func TestAgainstSorted(t *testing.T) {
 func TestMerge(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	whole := New()
-	var parts []gpuprof.Recorded
+	var parts []loadtest.Recorded
 	for range 4 {
 		h := New()
 		for range 1000 {
@@ -66,7 +66,7 @@ func TestMerge(t *testing.T) {
 	if !got.h.Equals(whole.h) || math.Abs(got.Mean()-whole.Mean()) > 1e-12 || got.Max() != whole.Max() {
 		t.Errorf("%d values, mean %g, max %g; want %d, %g, %g", got.Count(), got.Mean(), got.Max(), whole.Count(), whole.Mean(), whole.Max())
 	}
-	for _, bad := range []gpuprof.Recorded{{HDR: "no"}, {HDR: "", Count: 1}, {HDR: parts[0].HDR, Count: 7}} {
+	for _, bad := range []loadtest.Recorded{{HDR: "no"}, {HDR: "", Count: 1}, {HDR: parts[0].HDR, Count: 7}} {
 		if _, err := Decode(bad); err == nil {
 			t.Errorf("%.20s of %d was decoded", bad.HDR, bad.Count)
 		}

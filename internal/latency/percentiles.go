@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
@@ -28,8 +28,8 @@ const (
 // Summary is the distribution of all processes together. blocks are each process's, in
 // order; they make the interval of one process (the bootstrap over blocks), which several
 // processes do not need: the process is then the replicate, by Student's t over logarithms.
-func Summary(all *Histogram, processes []*Histogram, blocks []*Histogram, seed uint64) gpuprof.LatencySummary {
-	out := gpuprof.LatencySummary{Count: all.Count(), MaxS: all.Max(), Percentiles: []gpuprof.Percentile{}}
+func Summary(all *Histogram, processes []*Histogram, blocks []*Histogram, seed uint64) loadtest.LatencySummary {
+	out := loadtest.LatencySummary{Count: all.Count(), MaxS: all.Max(), Percentiles: []loadtest.Percentile{}}
 	if out.Count == 0 {
 		return out
 	}
@@ -47,7 +47,7 @@ func Summary(all *Histogram, processes []*Histogram, blocks []*Histogram, seed u
 		intervals = within(blocks, shares, seed)
 	}
 	for i, s := range shares {
-		out.Percentiles = append(out.Percentiles, gpuprof.Percentile{Share: s, S: all.At(s), CI95: intervals[i]})
+		out.Percentiles = append(out.Percentiles, loadtest.Percentile{Share: s, S: all.At(s), CI95: intervals[i]})
 	}
 	return out
 }

@@ -5,21 +5,22 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
 // Summarise fills in what a result says of all its processes together.
-func Summarise(r *gpuprof.Requests, seed uint64) error {
+func Summarise(r *loadtest.Requests, seed uint64) error {
 	for _, part := range []struct {
 		name string
-		of   func(*gpuprof.Served) *gpuprof.Recorded
-		into func(gpuprof.LatencySummary)
+		of   func(*loadtest.Served) *loadtest.Recorded
+		into func(loadtest.LatencySummary)
 	}{
-		{"latency", func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Latency }, func(l gpuprof.LatencySummary) { r.Latency = l }},
-		{"queue_time", func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Queue }, func(l gpuprof.LatencySummary) { r.Queue = l }},
-		{"service_time", func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Service }, func(l gpuprof.LatencySummary) { r.Service = l }},
-		{"late", func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Late }, func(l gpuprof.LatencySummary) { r.Late = l }},
-		{"from_send", func(s *gpuprof.Served) *gpuprof.Recorded { return s.FromSent }, func(l gpuprof.LatencySummary) { r.FromSent = &l }},
-		{"decode_time", decodeOf, func(l gpuprof.LatencySummary) { r.Decode = &l }},
+		{"latency", func(s *loadtest.Served) *loadtest.Recorded { return &s.Latency }, func(l loadtest.LatencySummary) { r.Latency = l }},
+		{"queue_time", func(s *loadtest.Served) *loadtest.Recorded { return &s.Queue }, func(l loadtest.LatencySummary) { r.Queue = l }},
+		{"service_time", func(s *loadtest.Served) *loadtest.Recorded { return &s.Service }, func(l loadtest.LatencySummary) { r.Service = l }},
+		{"late", func(s *loadtest.Served) *loadtest.Recorded { return &s.Late }, func(l loadtest.LatencySummary) { r.Late = l }},
+		{"from_send", func(s *loadtest.Served) *loadtest.Recorded { return s.FromSent }, func(l loadtest.LatencySummary) { r.FromSent = &l }},
+		{"decode_time", decodeOf, func(l loadtest.LatencySummary) { r.Decode = &l }},
 	} {
 		sum, err := summaryOf(r, part.of, part.name == "latency", seed)
 		if err != nil {
@@ -36,14 +37,14 @@ func Summarise(r *gpuprof.Requests, seed uint64) error {
 	return judgeSender(r)
 }
 
-func decodeOf(s *gpuprof.Served) *gpuprof.Recorded {
+func decodeOf(s *loadtest.Served) *loadtest.Recorded {
 	if s.Outside == nil {
 		return nil
 	}
 	return &s.Outside.Decode
 }
 
-func summaryOf(r *gpuprof.Requests, of func(*gpuprof.Served) *gpuprof.Recorded, withBlocks bool, seed uint64) (*gpuprof.LatencySummary, error) {
+func summaryOf(r *loadtest.Requests, of func(*loadtest.Served) *loadtest.Recorded, withBlocks bool, seed uint64) (*loadtest.LatencySummary, error) {
 	var processes, blocks []*Histogram
 	all := New()
 	for i := range r.Processes {
@@ -80,7 +81,7 @@ func summaryOf(r *gpuprof.Requests, of func(*gpuprof.Served) *gpuprof.Recorded, 
 // withoutFew takes the interval off a percentile that the requests of few excursions of the queue
 // lie beyond. One lasts about as long as the queue takes to forget. Of intervals with a fifth of
 // such a time beyond half hold the percentile of M/D/1, with two nine tenths.
-func withoutFew(sum *gpuprof.LatencySummary, r *gpuprof.Requests) {
+func withoutFew(sum *loadtest.LatencySummary, r *loadtest.Requests) {
 	if !(r.Throughput > 0) || r.Rate == 0 {
 		return
 	}
@@ -94,8 +95,8 @@ func withoutFew(sum *gpuprof.LatencySummary, r *gpuprof.Requests) {
 
 // Merge joins the requests of several processes, which are of one setting and one rate. A
 // process without any is left out; nil where all are.
-func Merge(rs []*gpuprof.Requests, seed uint64) (*gpuprof.Requests, error) {
-	rs = slices.DeleteFunc(slices.Clone(rs), func(r *gpuprof.Requests) bool { return r == nil })
+func Merge(rs []*loadtest.Requests, seed uint64) (*loadtest.Requests, error) {
+	rs = slices.DeleteFunc(slices.Clone(rs), func(r *loadtest.Requests) bool { return r == nil })
 	if len(rs) < 2 {
 		if len(rs) == 1 {
 			return rs[0], nil
@@ -104,7 +105,7 @@ func Merge(rs []*gpuprof.Requests, seed uint64) (*gpuprof.Requests, error) {
 	}
 	out := *rs[0]
 	out.Processes = slices.Clone(out.Processes)
-	var beside []*gpuprof.Requests
+	var beside []*loadtest.Requests
 	for _, r := range rs {
 		beside = append(beside, r.OnSchedule.Requests())
 	}
@@ -124,7 +125,7 @@ func Merge(rs []*gpuprof.Requests, seed uint64) (*gpuprof.Requests, error) {
 
 // PerProcess is a percentile of each process, in seconds; false where too few requests of
 // one lie beyond it.
-func PerProcess(r *gpuprof.Requests, share float64) ([]float64, bool) {
+func PerProcess(r *loadtest.Requests, share float64) ([]float64, bool) {
 	var out []float64
 	for i := range r.Processes {
 		h, err := Decode(r.Processes[i].Latency)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
 const (
@@ -19,16 +20,16 @@ const (
 // latency what is: the percentiles above p50, and p50 too where p99 of the lateness is above it.
 // One late process of several is enough, as the tail of all is then its. A sender that waits for
 // room or answers has no schedule, and one from outside is not ours.
-func judgeSender(r *gpuprof.Requests) error {
+func judgeSender(r *loadtest.Requests) error {
 	r.SenderLate = ""
-	if r.From != gpuprof.FromSchedule || r.Waits != "" {
+	if r.From != loadtest.FromSchedule || r.Waits != "" {
 		return nil
 	}
 	why, own := "", false
 	for i := range r.Processes {
 		p := &r.Processes[i]
-		var parts [3]gpuprof.LatencySummary
-		for k, rec := range []gpuprof.Recorded{p.Latency, p.Service, p.Late} {
+		var parts [3]loadtest.LatencySummary
+		for k, rec := range []loadtest.Recorded{p.Latency, p.Service, p.Late} {
 			h, err := Decode(rec)
 			if err != nil {
 				return err
@@ -48,7 +49,7 @@ func judgeSender(r *gpuprof.Requests) error {
 
 // lateness says how late a sender was, "" where it was in time; own, that p99 of it is above the
 // median latency.
-func lateness(all, service, sender *gpuprof.LatencySummary, rate float64) (text string, own bool) {
+func lateness(all, service, sender *loadtest.LatencySummary, rate float64) (text string, own bool) {
 	median, known := all.At(0.5)
 	if !known || sender.Count == 0 {
 		return "", false

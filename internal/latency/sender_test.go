@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
 // process has n requests of a latency and a service time; the latest tenth was sent late by late.
-func process(t *testing.T, n int, took, service, late time.Duration) gpuprof.Served {
+func process(t *testing.T, n int, took, service, late time.Duration) loadtest.Served {
 	t.Helper()
-	record := func(of func(int) time.Duration) gpuprof.Recorded {
+	record := func(of func(int) time.Duration) loadtest.Recorded {
 		h := New()
 		for i := range n {
 			h.Record(of(i))
@@ -28,7 +28,7 @@ func process(t *testing.T, n int, took, service, late time.Duration) gpuprof.Ser
 		}
 		return 0
 	}
-	return gpuprof.Served{Seconds: 10, Scheduled: int64(n), Completed: int64(n), Latency: record(func(i int) time.Duration { return took + sent(i) }),
+	return loadtest.Served{Seconds: 10, Scheduled: int64(n), Completed: int64(n), Latency: record(func(i int) time.Duration { return took + sent(i) }),
 		Queue: record(func(int) time.Duration { return took - service }), Service: record(func(int) time.Duration { return service }), Late: record(sent)}
 }
 
@@ -39,7 +39,7 @@ func TestLateSender(t *testing.T) {
 	for name, c := range map[string]struct {
 		late  []time.Duration
 		n     int
-		edit  func(*gpuprof.Requests)
+		edit  func(*loadtest.Requests)
 		told  float64
 		wants string
 	}{
@@ -49,12 +49,12 @@ func TestLateSender(t *testing.T) {
 		"one of three":              {late: []time.Duration{0, 600 * us, 0}, told: 0.5, wants: "600 us late"},
 		"the worst of three":        {late: []time.Duration{600 * us, 12 * ms, 700 * us}, told: 0, wants: "12.0 ms late"},
 		"too few for a p99":         {late: []time.Duration{600 * us}, n: 500, told: 0.5, wants: "requests were sent up to 600 us late, 6 % of the median latency"},
-		"at once":                   {late: []time.Duration{450 * us}, edit: func(r *gpuprof.Requests) { r.Rate = 30000 }, told: 0.5, wants: "in which 14 requests fall due and a batch takes 400 us"},
-		"waits for answers":         {late: []time.Duration{11 * ms}, edit: func(r *gpuprof.Requests) { r.From, r.Waits = gpuprof.FromSend, gpuprof.WaitsAnswer }, told: 1},
-		"waits for room":            {late: []time.Duration{11 * ms}, edit: func(r *gpuprof.Requests) { r.Waits = gpuprof.WaitsRoom }, told: 1},
-		"receiving from other ones": {late: []time.Duration{11 * ms}, edit: func(r *gpuprof.Requests) { r.From = gpuprof.FromFirstByte }, told: 1},
+		"at once":                   {late: []time.Duration{450 * us}, edit: func(r *loadtest.Requests) { r.Rate = 30000 }, told: 0.5, wants: "in which 14 requests fall due and a batch takes 400 us"},
+		"waits for answers":         {late: []time.Duration{11 * ms}, edit: func(r *loadtest.Requests) { r.From, r.Waits = loadtest.FromSend, loadtest.WaitsAnswer }, told: 1},
+		"waits for room":            {late: []time.Duration{11 * ms}, edit: func(r *loadtest.Requests) { r.Waits = loadtest.WaitsRoom }, told: 1},
+		"receiving from other ones": {late: []time.Duration{11 * ms}, edit: func(r *loadtest.Requests) { r.From = loadtest.FromFirstByte }, told: 1},
 	} {
-		q := &gpuprof.Requests{From: gpuprof.FromSchedule, Rate: 200}
+		q := &loadtest.Requests{From: loadtest.FromSchedule, Rate: 200}
 		n := c.n
 		if n == 0 {
 			n = 2000
@@ -85,11 +85,11 @@ func TestLateSender(t *testing.T) {
 // Several processes of callers that wait have their loads on a schedule merged, and judged by
 // what is known of their sender.
 func TestMergeOnSchedule(t *testing.T) {
-	closed := func(rate float64, late time.Duration) *gpuprof.Requests {
-		return &gpuprof.Requests{From: gpuprof.FromSend, Waits: gpuprof.WaitsAnswer, Arrivals: "closed:2", Processes: []gpuprof.Served{process(t, 2000, 1e6, 1e6, 0)},
-			OnSchedule: &gpuprof.OnSchedule{Rate: rate, Processes: []gpuprof.Served{process(t, 3000, 10e6, 1e6, late)}}}
+	closed := func(rate float64, late time.Duration) *loadtest.Requests {
+		return &loadtest.Requests{From: loadtest.FromSend, Waits: loadtest.WaitsAnswer, Arrivals: "closed:2", Processes: []loadtest.Served{process(t, 2000, 1e6, 1e6, 0)},
+			OnSchedule: &loadtest.OnSchedule{Rate: rate, Processes: []loadtest.Served{process(t, 3000, 10e6, 1e6, late)}}}
 	}
-	got, err := Merge([]*gpuprof.Requests{closed(100, 0), closed(100, time.Millisecond), nil}, 1)
+	got, err := Merge([]*loadtest.Requests{closed(100, 0), closed(100, time.Millisecond), nil}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestMergeOnSchedule(t *testing.T) {
 	if got.Told() != 1 || o.Requests().Told() != 0.5 {
 		t.Errorf("told %g, on a schedule %g: %q", got.Told(), o.Requests().Told(), o.SenderLate)
 	}
-	if _, err := Merge([]*gpuprof.Requests{closed(100, 0), closed(101, 0)}, 1); err == nil {
+	if _, err := Merge([]*loadtest.Requests{closed(100, 0), closed(101, 0)}, 1); err == nil {
 		t.Error("two rates are merged")
 	}
 }

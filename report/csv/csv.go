@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
@@ -81,7 +82,7 @@ func (t *rows) step(r *gpuprof.Run) {
 
 // requests are what callers saw of a service, by the names that compare gives it, and the rate that it goes with. What a
 // late sender made its own is left out.
-func (t *rows) requests(q *gpuprof.Requests) {
+func (t *rows) requests(q *loadtest.Requests) {
 	all := q.Sum()
 	processes := strconv.Itoa(len(q.Processes))
 	for _, p := range q.Latency.Percentiles {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -44,9 +45,9 @@ func Requests(r *gpuprof.Run) *Figure {
 	f.Panels = append(f.Panels, overTime(q)...)
 	f.Panels = append(f.Panels, batchPanel(q))
 	switch q.Waits {
-	case gpuprof.WaitsRoom:
+	case loadtest.WaitsRoom:
 		f.note("the sender waited for room in the queue: the time for which it was held back is in the latency, and not in what it sees itself")
-	case gpuprof.WaitsAnswer:
+	case loadtest.WaitsAnswer:
 		f.note("each caller waits for its answer before it sends again, so that a slow service is asked less often: these latencies hide how long requests on a schedule would have taken")
 	}
 	return f
@@ -66,11 +67,11 @@ func shareTicks(most float64) []Tick {
 	return out
 }
 
-func percentilePanel(q *gpuprof.Requests) (Panel, error) {
+func percentilePanel(q *loadtest.Requests) (Panel, error) {
 	p := Panel{Height: 190}
 	var most, longest float64
-	add := func(processes []gpuprof.Served, of func(*gpuprof.Served) *gpuprof.Recorded, upTo float64, tone Tone) error {
-		var parts []gpuprof.Recorded
+	add := func(processes []loadtest.Served, of func(*loadtest.Served) *loadtest.Recorded, upTo float64, tone Tone) error {
+		var parts []loadtest.Recorded
 		for i := range processes {
 			if part := of(&processes[i]); part != nil {
 				parts = append(parts, *part)
@@ -93,22 +94,22 @@ func percentilePanel(q *gpuprof.Requests) (Panel, error) {
 		return nil
 	}
 	if upTo := q.Told(); upTo > 0 {
-		if err := add(q.Processes, func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Latency }, upTo, "p0"); err != nil {
+		if err := add(q.Processes, func(s *loadtest.Served) *loadtest.Recorded { return &s.Latency }, upTo, "p0"); err != nil {
 			return p, err
 		}
 	}
 	if q.FromSent != nil {
-		if err := add(q.Processes, func(s *gpuprof.Served) *gpuprof.Recorded { return s.FromSent }, 1, "p1"); err != nil {
+		if err := add(q.Processes, func(s *loadtest.Served) *loadtest.Recorded { return s.FromSent }, 1, "p1"); err != nil {
 			return p, err
 		}
 	}
 	if o := q.OnSchedule.Requests(); o != nil && o.Told() > 0 {
-		if err := add(o.Processes, func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Latency }, o.Told(), "p1"); err != nil {
+		if err := add(o.Processes, func(s *loadtest.Served) *loadtest.Recorded { return &s.Latency }, o.Told(), "p1"); err != nil {
 			return p, err
 		}
 	}
 	if q.SenderLate != "" {
-		if err := add(q.Processes, func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Late }, 1, "p1"); err != nil {
+		if err := add(q.Processes, func(s *loadtest.Served) *loadtest.Recorded { return &s.Late }, 1, "p1"); err != nil {
 			return p, err
 		}
 	}
@@ -140,7 +141,7 @@ func titled(p *Panel, title string, most float64) Axis {
 
 // overTime is latency and queue by the blocks of the first process, the others' having their
 // own time.
-func overTime(q *gpuprof.Requests) []Panel {
+func overTime(q *loadtest.Requests) []Panel {
 	lat := Panel{Height: 92}
 	queue := Panel{Title: "requests that waited when a batch began: mean (thick) and most (thin) of each part", Height: 62}
 	forms := []Form{Stroke, Outline}
@@ -197,7 +198,7 @@ func pointed(lines []Mark) []Mark {
 	return lines
 }
 
-func batchPanel(q *gpuprof.Requests) Panel {
+func batchPanel(q *loadtest.Requests) Panel {
 	sizes := q.Sum().Batches
 	p := Panel{Title: "share of the batches by their size (%)", Height: 92, X: Axis{Min: 0.5, Max: float64(max(len(sizes), 1)) + 0.5, Label: "requests in a batch"}}
 	if few := 10; len(sizes) <= few { // an axis of its own choice would have parts of requests

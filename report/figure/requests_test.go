@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 	"github.com/gpuprof/gpuprof/report/figure"
 )
@@ -16,7 +16,7 @@ func TestLateSenderIsNotDrawnAsLatency(t *testing.T) {
 		r := fixture.Loaded()[1]
 		q := r.Requests
 		for i := range 3 {
-			q.Processes[0].Blocks = append(q.Processes[0].Blocks, gpuprof.ServedBlock{StartS: float64(i), Seconds: 1, Latency: q.Processes[0].Latency})
+			q.Processes[0].Blocks = append(q.Processes[0].Blocks, loadtest.ServedBlock{StartS: float64(i), Seconds: 1, Latency: q.Processes[0].Latency})
 		}
 		if told < 1 {
 			q.SenderLate, q.Latency.Percentiles = "the sender was late", q.Latency.Percentiles[:int(2*told)]

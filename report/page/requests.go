@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -45,8 +46,8 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 const fewAnswered = 0.01
 
 // noneText says that there was no request to measure.
-func noneText(q *gpuprof.Requests) string {
-	if q.From == gpuprof.FromFirstByte {
+func noneText(q *loadtest.Requests) string {
+	if q.From == loadtest.FromFirstByte {
 		return "no request came while the run listened"
 	}
 	return "no request was sent after the warm-up of the load"
@@ -99,7 +100,7 @@ func waitsText(r *gpuprof.Run, in Where) Block {
 	return Text{S: hidesText(r.Requests), Tone: Unsure, In: in}
 }
 
-func endsText(q *gpuprof.Requests) string {
+func endsText(q *loadtest.Requests) string {
 	t := q.Sum()
 	if t.Scheduled == 0 {
 		return "none"
@@ -123,7 +124,7 @@ func endsText(q *gpuprof.Requests) string {
 	return strings.Join(parts, ", ")
 }
 
-func rateText(q *gpuprof.Requests) string {
+func rateText(q *loadtest.Requests) string {
 	t := q.Sum()
 	if t.Scheduled == 0 {
 		return noneText(q)
@@ -138,15 +139,15 @@ func rateText(q *gpuprof.Requests) string {
 		return fmt.Sprintf("%s at %s per second, %s of the throughput", text, strconv.FormatFloat(q.Rate, 'g', 4, 64), share)
 	case q.Rate > 0:
 		return fmt.Sprintf("%s at %s per second", text, strconv.FormatFloat(q.Rate, 'g', 4, 64))
-	case q.Waits == gpuprof.WaitsAnswer:
+	case q.Waits == loadtest.WaitsAnswer:
 		return text + ", by callers that wait for their answers"
-	case q.From == gpuprof.FromFirstByte && t.Seconds > 0:
+	case q.From == loadtest.FromFirstByte && t.Seconds > 0:
 		return fmt.Sprintf("%s by other programs over HTTP, %s per second", text, strconv.FormatFloat(float64(t.Scheduled)/t.Seconds, 'g', 4, 64))
 	}
 	return text
 }
 
-func batchText(t gpuprof.Served) string {
+func batchText(t loadtest.Served) string {
 	var batches, requests int64
 	for i, n := range t.Batches {
 		batches, requests = batches+n, requests+n*int64(i+1)
@@ -158,11 +159,11 @@ func batchText(t gpuprof.Served) string {
 }
 
 // hidesText says what the latencies of a sender that waits leave out.
-func hidesText(q *gpuprof.Requests) string {
+func hidesText(q *loadtest.Requests) string {
 	switch q.Waits {
-	case gpuprof.WaitsRoom:
+	case loadtest.WaitsRoom:
 		return "The sender waited for room in the queue. The latency counts from the schedule; the column from send is what a sender that waits would report, and hides the time for which it was held back."
-	case gpuprof.WaitsAnswer:
+	case loadtest.WaitsAnswer:
 		return "Each caller waits for its answer before it sends again, so that a slow service is asked less often. " + scheduleText(q.OnSchedule.Requests(), q.Throughput)
 	}
 	return ""
@@ -170,7 +171,7 @@ func hidesText(q *gpuprof.Requests) string {
 
 // scheduleText says what the requests on a schedule are that stand beside those of callers that wait; o is nil where
 // they were not measured. throughput is that of the steps, in requests per second.
-func scheduleText(o *gpuprof.Requests, throughput float64) string {
+func scheduleText(o *loadtest.Requests, throughput float64) string {
 	if o == nil {
 		return "Requests on a schedule would wait longer: measure them with --set arrivals=gamma."
 	}
@@ -189,18 +190,18 @@ func scheduleText(o *gpuprof.Requests, throughput float64) string {
 
 // latencyTable is a row for the mean, each percentile and the largest, and a column for each
 // kind of time. With a late sender the rows that are its own are left out.
-func latencyTable(q *gpuprof.Requests) Table {
+func latencyTable(q *loadtest.Requests) Table {
 	t := Table{Name: "Table of latencies", Noun: "percentile", Caption: latencyCaption(q),
 		Columns: []Column{{Title: "percentile", Left: true}, {Title: "latency"}, {Title: "95 % interval", Drop: 300}}}
-	kinds := []*gpuprof.LatencySummary{&q.Latency}
-	var onSchedule *gpuprof.LatencySummary
+	kinds := []*loadtest.LatencySummary{&q.Latency}
+	var onSchedule *loadtest.LatencySummary
 	if q.OnSchedule != nil {
 		onSchedule = &q.OnSchedule.Latency
 	}
-	whole := func(l *gpuprof.LatencySummary) bool { return l != onSchedule || q.OnSchedule.Requests().Told() == 1 }
+	whole := func(l *loadtest.LatencySummary) bool { return l != onSchedule || q.OnSchedule.Requests().Told() == 1 }
 	for _, kind := range []struct {
 		column Column
-		of     *gpuprof.LatencySummary
+		of     *loadtest.LatencySummary
 	}{
 		{Column{Title: "from send", Drop: 50}, q.FromSent}, {Column{Title: "on a schedule", Drop: 40}, onSchedule}, {Column{Title: "in queue", Drop: 100}, &q.Queue},
 		{Column{Title: "in service", Drop: 200}, &q.Service}, {lateColumn(q), &q.Late}, {Column{Title: "decoding", Drop: 275}, q.Decode},
@@ -212,7 +213,7 @@ func latencyTable(q *gpuprof.Requests) Table {
 	if q.Latency.Count == 0 || q.Told() == 0 {
 		return t
 	}
-	row := func(name string, of func(*gpuprof.LatencySummary) (gpuprof.Percentile, bool)) {
+	row := func(name string, of func(*loadtest.LatencySummary) (loadtest.Percentile, bool)) {
 		r := Row{Cells: []Cell{words(name)}}
 		for i, l := range kinds {
 			p, known := of(l)
@@ -233,31 +234,31 @@ func latencyTable(q *gpuprof.Requests) Table {
 		t.Rows = append(t.Rows, r)
 	}
 	if q.Told() == 1 {
-		row("mean", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) {
-			return gpuprof.Percentile{S: l.MeanS}, whole(l)
+		row("mean", func(l *loadtest.LatencySummary) (loadtest.Percentile, bool) {
+			return loadtest.Percentile{S: l.MeanS}, whole(l)
 		})
 	}
 	for _, share := range latency.Shares() {
-		row(fmt.Sprintf("p%g", 100*share), func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) { return l.At(share) })
+		row(fmt.Sprintf("p%g", 100*share), func(l *loadtest.LatencySummary) (loadtest.Percentile, bool) { return l.At(share) })
 	}
 	if q.Told() == 1 {
-		row("longest", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) {
-			return gpuprof.Percentile{S: l.MaxS}, whole(l)
+		row("longest", func(l *loadtest.LatencySummary) (loadtest.Percentile, bool) {
+			return loadtest.Percentile{S: l.MaxS}, whole(l)
 		})
 	}
 	return t
 }
 
 // lateColumn is what lies between the begin of a latency and the queue.
-func lateColumn(q *gpuprof.Requests) Column {
-	if q.From == gpuprof.FromFirstByte {
+func lateColumn(q *loadtest.Requests) Column {
+	if q.From == loadtest.FromFirstByte {
 		return Column{Title: "receiving", Drop: 250}
 	}
 	return Column{Title: "sent late", Drop: 250}
 }
 
 // outsideLines say what is known of callers from outside, and how their answers were checked.
-func outsideLines(q *gpuprof.Requests) []Line {
+func outsideLines(q *loadtest.Requests) []Line {
 	var out []Line
 	rejected, gone := map[string]int64{}, int64(0)
 	for i := range q.Processes {
@@ -295,13 +296,13 @@ func outsideLines(q *gpuprof.Requests) []Line {
 	return out
 }
 
-func latencyCaption(q *gpuprof.Requests) string {
-	from := map[string]string{gpuprof.FromSchedule: "when a request was due", gpuprof.FromSend: "when a request was sent", gpuprof.FromFirstByte: "a request's first byte"}[q.From]
+func latencyCaption(q *loadtest.Requests) string {
+	from := map[string]string{loadtest.FromSchedule: "when a request was due", loadtest.FromSend: "when a request was sent", loadtest.FromFirstByte: "a request's first byte"}[q.From]
 	return "Times of the requests, from " + from + " to its answer. A percentile is left out where fewer than ten requests lie beyond it, and where it is the delay of a late sender."
 }
 
 // relativeError is the largest relative error of the answers that were computed again, NaN where it is not finite.
-func relativeError(o *gpuprof.Outside) float64 {
+func relativeError(o *loadtest.Outside) float64 {
 	if o.Error == nil {
 		return math.NaN()
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -109,7 +110,7 @@ func runVerdict(r *gpuprof.Run) string {
 		return "Nothing was measured."
 	}
 	text := whereTimeGoes(view.Stages(r))
-	if r.Status == gpuprof.Partial && r.Reason != gpuprof.ReasonGenerator { // that one ran to its end
+	if r.Status == gpuprof.Partial && r.Reason != loadtest.ReasonGenerator { // that one ran to its end
 		text += "The run was cut short: read the figures as a first impression."
 	}
 	return strings.TrimSpace(text)

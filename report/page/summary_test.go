@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -29,7 +30,7 @@ func TestWorstCheckIsTheOneNearestItsTolerance(t *testing.T) {
 func TestLeastLatency(t *testing.T) {
 	for kind, want := range map[string]string{"host": "copied and answered", "cuda": "without its copies"} {
 		r := fixture.One()
-		r.Requests = &gpuprof.Requests{FloorS: 3.4e-3}
+		r.Requests = &loadtest.Requests{FloorS: 3.4e-3}
 		r.Device.Kind = kind
 		if !slices.ContainsFunc(summary(r), func(l Line) bool {
 			return l.Label == "least latency" && l.Value == "3.40 ms" && strings.Contains(l.Note, want)

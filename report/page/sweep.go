@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -170,7 +171,7 @@ func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 }
 
 // servedCells are p50, p99 and the share in time of requests; q may be nil.
-func servedCells(q *gpuprof.Requests) []Cell {
+func servedCells(q *loadtest.Requests) []Cell {
 	out := []Cell{words(view.None), words(view.None), words(view.None)}
 	if q == nil {
 		return out

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/table"
@@ -29,12 +30,12 @@ func TestBriefSaysWhatLatenciesAre(t *testing.T) {
 		wants []string
 	}{
 		"as it should be": {0, func(*gpuprof.Run) {}, nil},
-		"waits for room":  {0, func(r *gpuprof.Run) { r.Requests.Waits = gpuprof.WaitsRoom }, []string{room}},
-		"closed loop":     {0, func(r *gpuprof.Run) { r.Requests.Waits = gpuprof.WaitsAnswer }, []string{answer}},
+		"waits for room":  {0, func(r *gpuprof.Run) { r.Requests.Waits = loadtest.WaitsRoom }, []string{room}},
+		"closed loop":     {0, func(r *gpuprof.Run) { r.Requests.Waits = loadtest.WaitsAnswer }, []string{answer}},
 		"late":            {0, lateness(1), []string{late + " of the requests was late, so the latencies above p50"}},
 		"too late": {0, func(r *gpuprof.Run) {
 			lateness(0)(r)
-			r.Status, r.Reason = gpuprof.Partial, gpuprof.ReasonGenerator
+			r.Status, r.Reason = gpuprof.Partial, loadtest.ReasonGenerator
 		}, []string{late + " of the requests was later than their median latency"}},
 		"interrupted":     {0, func(r *gpuprof.Run) { r.Status, r.Reason = gpuprof.Partial, "interrupted" }, []string{short}},
 		"refused":         {3, func(*gpuprof.Run) {}, []string{"2.0 % " + missing + " refused"}},
@@ -103,7 +104,7 @@ func TestOnSchedule(t *testing.T) {
 	for told, want := range map[float64]string{1: "108 ms 195 ms", 0.5: "108 ms - 39.6"} { // p50 and p99 at load 0.9, then that of the queue
 		runs := fixture.Loaded()
 		r, o := runs[1], runs[3].Requests
-		r.Requests.Waits, r.Requests.Rate = gpuprof.WaitsAnswer, 0
+		r.Requests.Waits, r.Requests.Rate = loadtest.WaitsAnswer, 0
 		if told < 1 {
 			o.SenderLate, o.Latency.Percentiles = "the sender was late", o.Latency.Percentiles[:1]
 		}
@@ -137,12 +138,12 @@ func TestOnSchedule(t *testing.T) {
 // A load without a request says so, and has no rate and no time: "0 scheduled in 0 ns" looks like a fault.
 func TestNoRequests(t *testing.T) {
 	for from, want := range map[string]string{
-		gpuprof.FromFirstByte: "no request came while the run listened",
-		gpuprof.FromSchedule:  "no request was sent after the warm-up of the load",
+		loadtest.FromFirstByte: "no request came while the run listened",
+		loadtest.FromSchedule:  "no request was sent after the warm-up of the load",
 	} {
 		r := fixture.Loaded()[0]
 		q := *r.Requests
-		r.Requests = &gpuprof.Requests{Arrivals: q.Arrivals, Throughput: q.Throughput, SLO: q.SLO, From: from, Processes: []gpuprof.Served{{}}}
+		r.Requests = &loadtest.Requests{Arrivals: q.Arrivals, Throughput: q.Throughput, SLO: q.SLO, From: from, Processes: []loadtest.Served{{}}}
 		p, err := page.Runs([]*gpuprof.Run{r})
 		if err != nil {
 			t.Fatal(err)

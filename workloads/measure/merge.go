@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
@@ -59,7 +60,7 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	}
 	out.Telemetry = mergeTelemetry(runs)
 	mergeLists(&out, runs)
-	var served []*gpuprof.Requests
+	var served []*loadtest.Requests
 	for _, r := range runs {
 		served = append(served, r.Requests)
 	}
@@ -71,7 +72,7 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 }
 
 // leastFloor is the least of the processes, of the highest peak rates.
-func leastFloor(served []*gpuprof.Requests) (least float64) {
+func leastFloor(served []*loadtest.Requests) (least float64) {
 	for _, q := range served {
 		if q != nil && q.FloorS > 0 && (least == 0 || q.FloorS < least) {
 			least = q.FloorS

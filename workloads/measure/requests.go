@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/probes/events"
 	"github.com/gpuprof/gpuprof/workloads"
 )
@@ -56,7 +57,7 @@ func (r *runner) requests() error {
 }
 
 // judgeRequests says what makes the figures of a load less than they look.
-func (r *runner) judgeRequests(q *gpuprof.Requests) {
+func (r *runner) judgeRequests(q *loadtest.Requests) {
 	total := q.Sum()
 	if total.Completed < leastCounted {
 		r.fewAnswered(q, total)
@@ -68,7 +69,7 @@ func (r *runner) judgeRequests(q *gpuprof.Requests) {
 	if q.SenderLate != "" {
 		r.warn("generator-late", q.SenderLate, lateFix)
 		if q.Told() == 0 && r.run.Status == gpuprof.Complete { // later than the median latency: there is none of the service
-			r.run.Status, r.run.Reason = gpuprof.Partial, gpuprof.ReasonGenerator
+			r.run.Status, r.run.Reason = gpuprof.Partial, loadtest.ReasonGenerator
 			r.behind = gpuprof.Errorf(nil, "serving requests: the sender was later than the median latency, so the latencies are its own").
 				WithFix("lower the rate, or stop other programs on the machine")
 		}
@@ -83,13 +84,13 @@ func (r *runner) judgeRequests(q *gpuprof.Requests) {
 }
 
 // fewAnswered says why there is nothing to say of a load.
-func (r *runner) fewAnswered(q *gpuprof.Requests, total gpuprof.Served) {
+func (r *runner) fewAnswered(q *loadtest.Requests, total loadtest.Served) {
 	text, fix := "of %d requests after the warm-up of the load %d were answered", "give more time with --max-time, or a higher rate"
 	switch {
-	case q.From == gpuprof.FromFirstByte && total.Scheduled == 0:
+	case q.From == loadtest.FromFirstByte && total.Scheduled == 0:
 		r.warn("few-requests", "no request came while the run listened", "send some to the address that the run prints, or give it more time with --max-time")
 		return
-	case q.From == gpuprof.FromFirstByte:
+	case q.From == loadtest.FromFirstByte:
 		text, fix = "of %d requests from outside %d were answered", "send more while the run listens, or give it more time with --max-time"
 	case total.Refused > total.Completed:
 		fix = "lower the rate, or let requests wait longer before they are refused"
@@ -98,8 +99,8 @@ func (r *runner) fewAnswered(q *gpuprof.Requests, total gpuprof.Served) {
 }
 
 // judgeWarmUp warns of a load whose queue did not have the time to forget that it began empty.
-func (r *runner) judgeWarmUp(q *gpuprof.Requests) {
-	if q.From != gpuprof.FromSchedule || !(q.Throughput > 0) || q.Rate > latency.Settled*q.Throughput {
+func (r *runner) judgeWarmUp(q *loadtest.Requests) {
+	if q.From != loadtest.FromSchedule || !(q.Throughput > 0) || q.Rate > latency.Settled*q.Throughput {
 		return
 	}
 	relax := latency.Relaxation(q.Throughput, q.Rate)
@@ -113,8 +114,8 @@ func (r *runner) judgeWarmUp(q *gpuprof.Requests) {
 }
 
 // judgeRefused warns of a service that does less under load than its steps say.
-func (r *runner) judgeRefused(q *gpuprof.Requests, total gpuprof.Served) {
-	if q.From != gpuprof.FromSchedule || q.Rate >= q.Throughput || float64(total.Refused) < refusedShare*float64(total.Scheduled) {
+func (r *runner) judgeRefused(q *loadtest.Requests, total loadtest.Served) {
+	if q.From != loadtest.FromSchedule || q.Rate >= q.Throughput || float64(total.Refused) < refusedShare*float64(total.Scheduled) {
 		return
 	}
 	r.warn("refused-below-throughput", fmt.Sprintf("%.0f %% of the requests were refused at a rate of %.2f of the throughput: under load the service answered %s, and %s in the steps",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
@@ -19,7 +20,7 @@ import (
 // serves is a workload whose session also serves: what it is asked for and what it returns.
 type serves struct {
 	fake
-	out   *gpuprof.Requests
+	out   *loadtest.Requests
 	err   error
 	asked *workloads.Load
 	// Of a request alone.
@@ -40,7 +41,7 @@ func (s serves) Open(ctx context.Context, d device.Device, c workloads.Config) (
 	return servingSession{in.(*fakeSession), s}, nil
 }
 
-func (s servingSession) Serve(_ context.Context, l workloads.Load) (*gpuprof.Requests, error) {
+func (s servingSession) Serve(_ context.Context, l workloads.Load) (*loadtest.Requests, error) {
 	*s.s.asked = l
 	return s.s.out, s.s.err
 }
@@ -54,15 +55,15 @@ func (s serves) plan() Plan {
 }
 
 // served is 20 blocks of a second with 100 requests each of a latency, half of it in service.
-func served(t *testing.T, took, late time.Duration, rate float64) *gpuprof.Requests {
+func served(t *testing.T, took, late time.Duration, rate float64) *loadtest.Requests {
 	t.Helper()
 	return servedIn(t, 100, took, took/2, late, rate)
 }
 
-func servedIn(t *testing.T, block int, took, service, late time.Duration, rate float64) *gpuprof.Requests {
+func servedIn(t *testing.T, block int, took, service, late time.Duration, rate float64) *loadtest.Requests {
 	t.Helper()
 	n := 20 * block
-	record := func(d time.Duration, n int) gpuprof.Recorded {
+	record := func(d time.Duration, n int) loadtest.Recorded {
 		h := latency.New()
 		for range n {
 			h.Record(d)
@@ -73,12 +74,12 @@ func servedIn(t *testing.T, block int, took, service, late time.Duration, rate f
 		}
 		return r
 	}
-	p := gpuprof.Served{Seconds: 20, Scheduled: int64(n), Completed: int64(n), InTime: int64(n / 2),
+	p := loadtest.Served{Seconds: 20, Scheduled: int64(n), Completed: int64(n), InTime: int64(n / 2),
 		Latency: record(took, n), Queue: record(took-service, n), Service: record(service, n), Late: record(late, n)}
 	for i := range 20 {
-		p.Blocks = append(p.Blocks, gpuprof.ServedBlock{StartS: float64(i), Seconds: 1, Completed: int64(block), Latency: record(took, block)})
+		p.Blocks = append(p.Blocks, loadtest.ServedBlock{StartS: float64(i), Seconds: 1, Completed: int64(block), Latency: record(took, block)})
 	}
-	q := &gpuprof.Requests{Arrivals: "gamma", Rate: rate, From: gpuprof.FromSchedule, SLO: 0.1, Processes: []gpuprof.Served{p}}
+	q := &loadtest.Requests{Arrivals: "gamma", Rate: rate, From: loadtest.FromSchedule, SLO: 0.1, Processes: []loadtest.Served{p}}
 	if err := latency.Summarise(q, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +324,7 @@ func TestMergeRequests(t *testing.T) {
 
 // A run that listened and was asked nothing says that, and not how many of no requests were answered.
 func TestNoRequestCame(t *testing.T) {
-	out := &gpuprof.Requests{From: gpuprof.FromFirstByte, SLO: 0.1, Processes: []gpuprof.Served{{}}}
+	out := &loadtest.Requests{From: loadtest.FromFirstByte, SLO: 0.1, Processes: []loadtest.Served{{}}}
 	r, err := runServing(t, serves{out: out}, nil)
 	if err != nil || !slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Text == "no request came while the run listened" }) {
 		t.Errorf("%v, %+v", err, r)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
@@ -46,7 +47,7 @@ func (p *InProcess) load(ctx context.Context, s *bench, rate float64) (float64, 
 }
 
 // serve has the session take a load.
-func (s *bench) serve(ctx context.Context, rate float64, most time.Duration) (*gpuprof.Requests, error) {
+func (s *bench) serve(ctx context.Context, rate float64, most time.Duration) (*loadtest.Requests, error) {
 	server, err := s.server()
 	if err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func (s *bench) serve(ctx context.Context, rate float64, most time.Duration) (*g
 		return nil, err
 	case q.Rate == 0:
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning for latency: callers from outside, and callers that wait for their answers, have no rate").WithFix("give requests a schedule, or use --goal time")
-	case q.Waits == gpuprof.WaitsRoom:
+	case q.Waits == loadtest.WaitsRoom:
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning for latency: the sender waits for room in the queue, which hides how long its requests should have taken").WithFix("let a full queue refuse requests")
 	}
 	return q, ctx.Err()
@@ -93,7 +94,7 @@ func (e *tooFew) Unwrap() error { return e.error }
 // answeredWithin is the time within which a share of all scheduled requests was answered, in s.
 // A request that was refused or failed never is: a service must not look fast by what it
 // refuses. An error says why there is no such time.
-func answeredWithin(q *gpuprof.Requests, share float64) (float64, error) {
+func answeredWithin(q *loadtest.Requests, share float64) (float64, error) {
 	total := q.Sum()
 	if total.Scheduled == 0 || !latency.Enough(share, total.Scheduled) {
 		return 0, &tooFew{gpuprof.Errorf(gpuprof.ErrInput, "%d requests came in %s at %g per second, too few for p%g", total.Scheduled, gpuprof.FormatSeconds(total.Seconds), q.Rate, 100*share).

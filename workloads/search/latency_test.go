@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/workloads"
@@ -41,7 +42,7 @@ func (c caller) Open(ctx context.Context, d device.Device, cfg workloads.Config)
 	return callerSession{s.(*sleeperSession), c}, nil
 }
 
-func (s callerSession) Serve(_ context.Context, l workloads.Load) (*gpuprof.Requests, error) {
+func (s callerSession) Serve(_ context.Context, l workloads.Load) (*loadtest.Requests, error) {
 	*s.c.asked = append(*s.c.asked, l)
 	rate := l.Rate
 	if rate == 0 {
@@ -51,14 +52,14 @@ func (s callerSession) Serve(_ context.Context, l workloads.Load) (*gpuprof.Requ
 }
 
 // served are n requests at a rate, a share of them refused and the rest answered in a time.
-func served(rate float64, n int, refused float64, took time.Duration) (*gpuprof.Requests, error) {
+func served(rate float64, n int, refused float64, took time.Duration) (*loadtest.Requests, error) {
 	h := latency.New()
 	gone := int(math.Round(refused * float64(n)))
 	for range n - gone {
 		h.Record(took)
 	}
 	rec, err := h.Recorded()
-	return &gpuprof.Requests{Rate: rate, Processes: []gpuprof.Served{{Seconds: float64(n) / rate, Scheduled: int64(n), Completed: int64(n - gone), InTime: int64(n - gone), Refused: int64(gone), Latency: rec}}}, err
+	return &loadtest.Requests{Rate: rate, Processes: []loadtest.Served{{Seconds: float64(n) / rate, Scheduled: int64(n), Completed: int64(n - gone), InTime: int64(n - gone), Refused: int64(gone), Latency: rec}}}, err
 }
 
 func callerSide(t *testing.T, w caller, set gpuprof.Settings) Side {
@@ -180,7 +181,7 @@ func TestAnsweredWithin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &gpuprof.Requests{Rate: 1, Processes: []gpuprof.Served{{Seconds: 1, Scheduled: 1000, Completed: 995, Latency: rec}}}
+	q := &loadtest.Requests{Rate: 1, Processes: []loadtest.Served{{Seconds: 1, Scheduled: 1000, Completed: 995, Latency: rec}}}
 	if v, err := answeredWithin(q, latencyShare); err != nil || math.Abs(v-0.990) > 0.002 {
 		t.Errorf("%g, %v", v, err)
 	}
@@ -285,11 +286,11 @@ func TestLateSenderOfClaims(t *testing.T) {
 // fixedServer serves one load, whatever it is asked for.
 type fixedServer struct {
 	workloads.Session
-	q *gpuprof.Requests
+	q *loadtest.Requests
 }
 
 func (f fixedServer) Alone() ([]gpuprof.Stage, float64) { return nil, 0 }
 
-func (f fixedServer) Serve(context.Context, workloads.Load) (*gpuprof.Requests, error) {
+func (f fixedServer) Serve(context.Context, workloads.Load) (*loadtest.Requests, error) {
 	return f.q, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/serving/kserve"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
@@ -61,7 +62,7 @@ func (o *front) draw(call *traffic.Call) {
 }
 
 // serveOutside listens for requests over HTTP until the time is over.
-func (s *session) serveOutside(ctx context.Context, l workloads.Load, p *plan, address string) (*gpuprof.Requests, error) {
+func (s *session) serveOutside(ctx context.Context, l workloads.Load, p *plan, address string) (*loadtest.Requests, error) {
 	listener, err := listen(ctx, address)
 	if err != nil {
 		return nil, err
@@ -101,12 +102,12 @@ func hostNames(address string) (names []string) {
 }
 
 // outsideRequests is the result; failure is why the service ended early, or nil.
-func (s *session) outsideRequests(p *plan, books *traffic.Account, o *front, c kserve.Counts, failure error) (*gpuprof.Requests, error) {
+func (s *session) outsideRequests(p *plan, books *traffic.Account, o *front, c kserve.Counts, failure error) (*loadtest.Requests, error) {
 	decode, err := c.Decode.Recorded()
 	if err != nil {
 		return nil, err
 	}
-	known := &gpuprof.Outside{Rejected: c.Rejected, Gone: c.Gone, Decode: decode, Recomputed: len(o.drawn)}
+	known := &loadtest.Outside{Rejected: c.Rejected, Gone: c.Gone, Decode: decode, Recomputed: len(o.drawn)}
 	worst := 0.0
 	for _, e := range o.drawn {
 		apart, tolerance := s.net.recompute(e.request, e.answer)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
@@ -108,12 +109,12 @@ type plan struct {
 	clients        int
 	throughput     float64
 	waits, from    string
-	outside        *gpuprof.Outside // what is known of callers from outside
+	outside        *loadtest.Outside // what is known of callers from outside
 	arrivals, rule string
 }
 
 // Serve implements gpuprof.Server.
-func (s *session) Serve(ctx context.Context, l workloads.Load) (*gpuprof.Requests, error) {
+func (s *session) Serve(ctx context.Context, l workloads.Load) (*loadtest.Requests, error) {
 	if err := s.drain(); err != nil {
 		return nil, fmt.Errorf("waiting for the device before the load: %w", err)
 	}
@@ -148,7 +149,7 @@ func (s *session) Serve(ctx context.Context, l workloads.Load) (*gpuprof.Request
 }
 
 // load serves one plan; the requests so far stand beside an error, nil where there are none.
-func (s *session) load(ctx context.Context, l workloads.Load, p *plan) (*gpuprof.Requests, error) {
+func (s *session) load(ctx context.Context, l workloads.Load, p *plan) (*loadtest.Requests, error) {
 	service, world := s.service(p, &runner{s: s})
 	books, q := service.Books, service.Queue
 	var source traffic.Source
@@ -175,7 +176,7 @@ func (s *session) load(ctx context.Context, l workloads.Load, p *plan) (*gpuprof
 
 // onSchedule has as many requests per second come on a schedule as callers sent that wait for their
 // answers. Where these kept the service busy, its queue grows as long as the load lasts.
-func (s *session) onSchedule(ctx context.Context, l workloads.Load, closed *gpuprof.Requests) (*gpuprof.OnSchedule, error) {
+func (s *session) onSchedule(ctx context.Context, l workloads.Load, closed *loadtest.Requests) (*loadtest.OnSchedule, error) {
 	rate := l.Rate
 	if total := closed.Sum(); rate == 0 && total.Seconds > 0 {
 		rate = typed(float64(total.Completed) / total.Seconds)
@@ -183,7 +184,7 @@ func (s *session) onSchedule(ctx context.Context, l workloads.Load, closed *gpup
 	if rate == 0 { // nothing was answered
 		return nil, nil
 	}
-	p := &plan{throughput: l.Throughput, from: gpuprof.FromSchedule, arrivals: arriveGamma, rule: s.set["overload"], rate: rate}
+	p := &plan{throughput: l.Throughput, from: loadtest.FromSchedule, arrivals: arriveGamma, rule: s.set["overload"], rate: rate}
 	s.draw(p, l)
 	out, err := s.load(ctx, l, p)
 	return out.AsOnSchedule(), err
@@ -192,7 +193,7 @@ func (s *session) onSchedule(ctx context.Context, l workloads.Load, closed *gpup
 // service is the loop of a load in the machine's own time.
 func (s *session) service(p *plan, run *runner) (*traffic.Service, *traffic.Real) {
 	slo := seconds(s.set.Float("slo"))
-	books := traffic.NewAccount(s.maxBatch, slo, p.waits == gpuprof.WaitsRoom)
+	books := traffic.NewAccount(s.maxBatch, slo, p.waits == loadtest.WaitsRoom)
 	q := traffic.NewQueue(s.set.Int("queue"), traffic.Overload(p.rule), books)
 	world := &traffic.Real{Queue: q, Runner: run}
 	return &traffic.Service{World: world, Queue: q, Runner: run, Depth: len(s.slots), Books: books,
@@ -226,16 +227,16 @@ func seconds(s float64) time.Duration { return time.Duration(math.Round(s * 1e9)
 
 // planLoad turns the settings into a schedule.
 func (s *session) planLoad(l workloads.Load) (*plan, error) {
-	p := &plan{throughput: l.Throughput, from: gpuprof.FromSchedule, arrivals: s.set["arrivals"], rule: s.set["overload"]}
+	p := &plan{throughput: l.Throughput, from: loadtest.FromSchedule, arrivals: s.set["arrivals"], rule: s.set["overload"]}
 	if p.rule == string(traffic.Block) {
-		p.waits = gpuprof.WaitsRoom
+		p.waits = loadtest.WaitsRoom
 	}
 	if _, is := addressOf(s.set); is { // nobody knows when a request will come
-		p.from, p.stretch = gpuprof.FromFirstByte, l.MaxTime
+		p.from, p.stretch = loadtest.FromFirstByte, l.MaxTime
 		return p, nil
 	}
 	if p.clients = clientsOf(s.set); p.clients > 0 {
-		p.from, p.waits = gpuprof.FromSend, gpuprof.WaitsAnswer
+		p.from, p.waits = loadtest.FromSend, loadtest.WaitsAnswer
 		s.lengths(p, l, latency.Settled)
 		return p, nil
 	}
@@ -316,16 +317,16 @@ func (s *session) planTrace(p *plan) {
 
 // requests is the account as the result holds it; an error of kind ErrCheck where it does
 // not add up.
-func (s *session) requests(p *plan, books *traffic.Account, sent int64) (*gpuprof.Requests, error) {
+func (s *session) requests(p *plan, books *traffic.Account, sent int64) (*loadtest.Requests, error) {
 	served, err := books.Served(blockTimes * p.relax)
 	if err != nil {
 		return nil, err
 	}
 	served.FirstS = s.first.Seconds()
 	served.Outside = p.outside
-	out := &gpuprof.Requests{
+	out := &loadtest.Requests{
 		Arrivals: p.arrivals, Rate: p.rate, RateKnobs: []string{"load", "rate"}, Throughput: p.throughput, SLO: s.set.Float("slo"),
-		From: p.from, Waits: p.waits, Processes: []gpuprof.Served{served},
+		From: p.from, Waits: p.waits, Processes: []loadtest.Served{served},
 	}
 	if err := latency.Summarise(out, s.seed); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/device/host"
@@ -131,16 +132,16 @@ func TestServe(t *testing.T) {
 		noneRefused  bool
 		wantFromSent bool
 	}{
-		{[]string{"rate=2000"}, gpuprof.FromSchedule, "", 2000, true, false},
-		{[]string{"load=0.1"}, gpuprof.FromSchedule, "", 2000, true, false},
-		{[]string{"rate=2000", "max_delay=0.001", "streams=new"}, gpuprof.FromSchedule, "", 2000, true, false},
-		{[]string{"rate=2000", "split=best", "pad=on", "queue=0", "cv=3"}, gpuprof.FromSchedule, "", 2000, true, false},
-		{[]string{"load=3", "tau=0.002", "queue=4", "max_batch=1"}, gpuprof.FromSchedule, "", 60_000, false, false},
-		{[]string{"load=3", "tau=0.002", "queue=4", "overload=refuse-old"}, gpuprof.FromSchedule, "", 60_000, false, false},
-		{[]string{"load=3", "tau=0.002", "queue=4", "overload=deadline", "slo=0.01"}, gpuprof.FromSchedule, "", 60_000, false, false},
-		{[]string{"rate=3000", "tau=0.002", "queue=2", "max_batch=1", "overload=block"}, gpuprof.FromSchedule, gpuprof.WaitsRoom, 3000, true, true},
-		{[]string{"arrivals=closed:3"}, gpuprof.FromSend, gpuprof.WaitsAnswer, 0, true, false},
-		{[]string{"arrivals=trace:" + trace}, gpuprof.FromSchedule, "", 250, true, false},
+		{[]string{"rate=2000"}, loadtest.FromSchedule, "", 2000, true, false},
+		{[]string{"load=0.1"}, loadtest.FromSchedule, "", 2000, true, false},
+		{[]string{"rate=2000", "max_delay=0.001", "streams=new"}, loadtest.FromSchedule, "", 2000, true, false},
+		{[]string{"rate=2000", "split=best", "pad=on", "queue=0", "cv=3"}, loadtest.FromSchedule, "", 2000, true, false},
+		{[]string{"load=3", "tau=0.002", "queue=4", "max_batch=1"}, loadtest.FromSchedule, "", 60_000, false, false},
+		{[]string{"load=3", "tau=0.002", "queue=4", "overload=refuse-old"}, loadtest.FromSchedule, "", 60_000, false, false},
+		{[]string{"load=3", "tau=0.002", "queue=4", "overload=deadline", "slo=0.01"}, loadtest.FromSchedule, "", 60_000, false, false},
+		{[]string{"rate=3000", "tau=0.002", "queue=2", "max_batch=1", "overload=block"}, loadtest.FromSchedule, loadtest.WaitsRoom, 3000, true, true},
+		{[]string{"arrivals=closed:3"}, loadtest.FromSend, loadtest.WaitsAnswer, 0, true, false},
+		{[]string{"arrivals=trace:" + trace}, loadtest.FromSchedule, "", 250, true, false},
 	} {
 		t.Run(strings.Join(c.set, ","), func(t *testing.T) {
 			set := map[string]string{}
@@ -172,7 +173,7 @@ func TestServe(t *testing.T) {
 			if q.Latency.Count != p.Completed {
 				t.Errorf("%d latencies of %d answers", q.Latency.Count, p.Completed)
 			}
-			if o := q.OnSchedule; (o != nil) != (c.waits == gpuprof.WaitsAnswer) {
+			if o := q.OnSchedule; (o != nil) != (c.waits == loadtest.WaitsAnswer) {
 				t.Errorf("on a schedule: %+v", o)
 			} else if o != nil { // as many per second, and a load of its own
 				b, sent := o.Processes[0], float64(p.Completed)/p.Seconds

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/device/host"
@@ -51,7 +51,7 @@ type outsideService struct {
 	address string
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
-	out     *gpuprof.Requests
+	out     *loadtest.Requests
 	err     error
 }
 
@@ -76,7 +76,7 @@ func listens(t testing.TB, s *session) *outsideService {
 }
 
 // stop ends the service as Ctrl-C does and returns what it counted.
-func (o *outsideService) stop(t testing.TB) *gpuprof.Served {
+func (o *outsideService) stop(t testing.TB) *loadtest.Served {
 	t.Helper()
 	o.cancel()
 	o.done.Wait()

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
 // shifted is a run of six processes, all times times f, with noise of 0.3 %
@@ -67,7 +68,7 @@ func TestStoredBaselineDecides(t *testing.T) {
 // served adds what callers saw at a rate to a run: six processes of 2,000 requests that take some time.
 func served(t *testing.T, r *gpuprof.Run, rate float64, took time.Duration) *gpuprof.Run {
 	t.Helper()
-	q := &gpuprof.Requests{Rate: rate, RateKnobs: []string{"load", "rate"}}
+	q := &loadtest.Requests{Rate: rate, RateKnobs: []string{"load", "rate"}}
 	for i := range 6 {
 		h := latency.New()
 		for range 2000 {
@@ -77,7 +78,7 @@ func served(t *testing.T, r *gpuprof.Run, rate float64, took time.Duration) *gpu
 		if err != nil {
 			t.Fatal(err)
 		}
-		q.Processes = append(q.Processes, gpuprof.Served{Seconds: 20, Scheduled: 2000, Completed: 2000, InTime: 2000, Latency: rec})
+		q.Processes = append(q.Processes, loadtest.Served{Seconds: 20, Scheduled: 2000, Completed: 2000, InTime: 2000, Latency: rec})
 	}
 	r.Requests = q
 	r.Knobs["load"], r.Knobs["rate"] = "auto", strconv.FormatFloat(rate, 'g', -1, 64)
@@ -149,7 +150,7 @@ func TestStoredRate(t *testing.T) {
 		t.Errorf("5 %% refused beside none: %+v", got)
 	}
 	waits := served(t, shifted(rng, 1, 5), 100, 10*time.Millisecond)
-	waits.Requests.Waits = gpuprof.WaitsRoom
+	waits.Requests.Waits = loadtest.WaitsRoom
 	if _, _, err := s.Add([]*gpuprof.Run{waits}, Provenance{}, 0); err == nil || !strings.Contains(err.Error(), "waited for room") {
 		t.Errorf("a run whose sender waited: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
 // kneeShare is the share of the requests that must be answered within the SLO.
@@ -24,7 +25,7 @@ type LoadCurve struct {
 // LoadPoint is one run of a LoadCurve.
 type LoadPoint struct {
 	Load     float64 // the rate over the throughput that the same run measured
-	Requests *gpuprof.Requests
+	Requests *loadtest.Requests
 }
 
 // Keeps says whether 99 of 100 requests that came were answered within the SLO. Refused and

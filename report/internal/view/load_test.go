@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -17,7 +18,7 @@ func TestKnee(t *testing.T) {
 		r.Requests.SenderLate, r.Requests.Latency.Percentiles = "the sender was late", r.Requests.Latency.Percentiles[:1]
 	}
 	late := func(r *gpuprof.Run) { // later than the median latency
-		r.Status, r.Reason = gpuprof.Partial, gpuprof.ReasonGenerator
+		r.Status, r.Reason = gpuprof.Partial, loadtest.ReasonGenerator
 		r.Requests.SenderLate, r.Requests.Latency.Percentiles = "the sender was late", nil
 	}
 	for name, c := range map[string]struct {
@@ -62,7 +63,7 @@ func TestLoads(t *testing.T) {
 	if curves, _ := view.Loads(fixture.Sweep()); curves != nil {
 		t.Error("runs that serve nothing have a curve")
 	}
-	runs[2].Requests.Waits = gpuprof.WaitsRoom // hides latency
+	runs[2].Requests.Waits = loadtest.WaitsRoom // hides latency
 	runs[3].Knobs["batch"] = "7"
 	curves, only := view.Loads(runs)
 	if only || len(curves) != 2 || len(curves[0].Points) != 2 || len(curves[1].Points) != 1 || !strings.Contains(curves[1].Label, "7") {

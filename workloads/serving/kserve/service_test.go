@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
@@ -269,7 +269,7 @@ func (r *running) raw(c net.Conn, text string) (*http.Response, error) {
 	return resp, err
 }
 
-func histogram(t testing.TB, s gpuprof.Served) *latency.Histogram {
+func histogram(t testing.TB, s loadtest.Served) *latency.Histogram {
 	t.Helper()
 	h, err := latency.Decode(s.Latency)
 	if err != nil {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
 // A block begins with this many requests. Once mostBlocks are full, neighbours join and
@@ -272,14 +272,14 @@ func (a *Account) joined(least time.Duration) []*block {
 
 // Served is the account as a result holds it, with blocks longer than least. It ends the
 // account: blocks may have joined.
-func (a *Account) Served(least time.Duration) (gpuprof.Served, error) {
-	out := gpuprof.Served{
+func (a *Account) Served(least time.Duration) (loadtest.Served, error) {
+	out := loadtest.Served{
 		WarmUpS: a.began.Seconds(), Seconds: max(a.ended-a.began, 0).Seconds(), Scheduled: a.scheduled, Completed: a.completed,
 		Refused: a.refused, Expired: a.expired, Failed: a.failed, Open: a.open, InTime: a.inTime,
-		FailedFor: a.failure, Batches: trimmed(a.batches), Blocks: []gpuprof.ServedBlock{},
+		FailedFor: a.failure, Batches: trimmed(a.batches), Blocks: []loadtest.ServedBlock{},
 	}
 	var err error
-	record := func(h *latency.Histogram) gpuprof.Recorded {
+	record := func(h *latency.Histogram) loadtest.Recorded {
 		r, fault := h.Recorded()
 		if err == nil {
 			err = fault
@@ -292,7 +292,7 @@ func (a *Account) Served(least time.Duration) (gpuprof.Served, error) {
 		out.FromSent = &sent
 	}
 	for _, b := range a.joined(least) {
-		sb := gpuprof.ServedBlock{
+		sb := loadtest.ServedBlock{
 			StartS: b.start.Seconds(), Seconds: (b.end - b.start).Seconds(), Completed: b.completed, Refused: b.refused, Failed: b.failed,
 			InTime: b.inTime, QueueMax: b.most, Latency: record(b.latency),
 		}

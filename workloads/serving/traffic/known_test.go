@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
 // Arrivals at 0, 2, 3, 10, 11 and 30 ms, S(b) = 4 + b ms, one slot: every latency and
@@ -142,7 +142,7 @@ func TestIntervals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := gpuprof.Requests{Rate: rate, Throughput: 1 / service.Seconds(), Processes: []gpuprof.Served{served}}
+		q := loadtest.Requests{Rate: rate, Throughput: 1 / service.Seconds(), Processes: []loadtest.Served{served}}
 		if err := latency.Summarise(&q, 1); err != nil {
 			t.Fatal(err)
 		}

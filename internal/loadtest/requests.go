@@ -1,4 +1,9 @@
-package gpuprof
+// Package loadtest has the figures of a load test: requests of callers or of a schedule,
+// the latencies that they saw, and what their sender hides. In come counts and histograms
+// of each process of a run (workloads/serving, internal/latency); out goes the part
+// "requests" of run.json. It holds types and small functions on them, and imports the
+// standard library only, since the root package holds it in its Run.
+package loadtest
 
 import (
 	"math"
