@@ -123,7 +123,7 @@ type Outside struct {
 	// Recomputed answers, drawn at random, were compared with the network in float64: Error is
 	// the largest of ||out-ref|| / ||ref||. Nothing else is known of the images of others.
 	Recomputed int      `json:"recomputed"`
-	Error      *float64 `json:"relative_error"` // null when it is not a number
+	Error      *float64 `json:"relative_error" jsonschema:"null when it is not a number"`
 	Tolerance  float64  `json:"tolerance"`
 }
 
