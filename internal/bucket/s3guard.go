@@ -36,14 +36,14 @@ type guard struct {
 
 // RoundTrip implements http.RoundTripper.
 func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
-	bytes, most := r.ContentLength, int64(answerBytes)
+	size, most := r.ContentLength, int64(answerBytes)
 	if r.Method == http.MethodGet {
-		bytes += outside.DocumentText()
+		size += outside.DocumentText()
 		if !r.URL.Query().Has("list-type") {
 			most = math.MaxInt64 // an object's reader has a limit
 		}
 	}
-	limit := g.limit + time.Duration(bytes/slowLine)*g.limit/(requestTime/time.Second)
+	limit := g.limit + time.Duration(size/slowLine)*g.limit/(requestTime/time.Second)
 	ctx, stop := context.WithTimeoutCause(g.ctx, limit, fmt.Errorf("the service did not answer within %s", limit))
 	answer, err := g.next.RoundTrip(r.WithContext(ctx))
 	switch {
