@@ -113,6 +113,7 @@ tidy-check: ## go.mod and go.sum are what `go mod tidy` writes
 kernels: ## regenerate everything generated: go generate, PTX from every .cu and its machine code, the CUDA recorder
 	go generate ./...
 	scripts/kernels.sh
+	go run ./workloads/op/tpgen/gen -dir workloads/op -sums
 	go run ./workloads/device/cuda/machinecode/pack || WRITE=1 scripts/ptxas.sh
 	scripts/inject.sh
 

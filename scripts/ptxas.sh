@@ -24,7 +24,7 @@ archs=${ARCHS:-sm_75 sm_80 sm_90 sm_100 sm_120}
 # Kernels whose speed is promised: a register that lives in memory is a defect there.
 HOT=' gemm linear radial sph scatter_atomic scatter_sorted gemm_lib_fp32 gemm_lib_tf32 gemm_lib_bf16 gemm_lib_fp16 '
 HOT+='tp_csr_small tp_csr_mace_medium tp_csr_mace_large tp_csr_nequip_lips tp_csr_deepaw_natural tp_csr_deepaw '
-HOT+='tp_grad_small tp_grad_mace_medium tp_grad_mace_large tp_grad_nequip_lips '
+HOT+='tp_grad_small tp_grad_mace_medium tp_grad_mace_large tp_grad_nequip_lips tp_grad_deepaw_natural tp_grad_deepaw '
 HOT+='tp_gradx_small tp_gradx_mace_medium tp_gradx_mace_large '
 HOT+='tp_mma_small tp_mma_mace_large '
 # These may keep that many bytes a thread in memory: numbers that a warp uses once a row or once a batch of edges. Their
@@ -34,9 +34,10 @@ ROOM=' tp_csr:96 tp_fused:96 tp_csr_mlp:32 '
 
 # What the design of the generated products came to on paper: instructions per edge in the loop over edges + for M.
 PAPER='mace-large:1=1126+27 deepaw:3=3950+350'
-# The paper of the gradients had 2,600 for mace-large. It lacked the branches that hold loads where they are. This, and
-# dx, is what was counted when they were made.
-PAPER+=' grad:mace-large:1=2920+13 gradx:mace-large:1=1542+56'
+# The paper of the gradients had 2,600 for mace-large and 7,500 for deepaw. It lacked the branches that hold loads where they
+# are; for deepaw it took lanes without a channel for work, and two channels a lane where the weights' own order
+# lets a lane read but one. This, and dx, is what was counted when they were made.
+PAPER+=' grad:mace-large:1=2920+13 grad:deepaw:3=9704+32 gradx:mace-large:1=1542+56'
 
 # fetch NAME PACKAGE VERSION MEMBER: unpacks a program, or a library with what lies beside it, into its folder under
 # .bin, once, and prints its path; a download that breaks off is tried again.

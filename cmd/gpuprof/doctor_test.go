@@ -362,17 +362,15 @@ func TestKernelLine(t *testing.T) {
 	for want, c := range map[string]struct {
 		first         firstLoad
 		before, after cuda.CodeCache
-		holds         bool
 		state         gpuprof.CheckState
 	}{
-		"k was compiled in 3.70 s, at its first use with this driver; compiled kernels are kept in /c (2.00 MiB)":                                                                    {firstLoad{took: 3700 * time.Millisecond}, kept, grown, true, gpuprof.OK},
-		"k was ready after 12.0 ms, as the driver had kept it; compiled kernels are kept in /c (1.00 MiB)":                                                                           {firstLoad{took: 12 * time.Millisecond}, kept, kept, true, gpuprof.OK},
-		"k was ready after 12.0 ms, as the driver had kept it; this build holds no machine code (the archive and the Debian package do); compiled kernels are kept in /c (1.00 MiB)": {firstLoad{took: 12 * time.Millisecond}, kept, kept, false, gpuprof.OK},
-		"k was loaded in 12.0 ms, as machine code that the program holds for this GPU":                                                                                               {firstLoad{took: 12 * time.Millisecond, carried: true}, kept, kept, true, gpuprof.OK},
-		"k was ready after 3.70 s": {firstLoad{took: 3700 * time.Millisecond}, broken, broken, true, gpuprof.Limited},
-		"k was loaded and not timed, since the driver is simulated; compiled kernels are kept in /c (1.00 MiB)": {firstLoad{took: time.Second, simulated: true}, kept, kept, true, gpuprof.OK},
+		"k was compiled in 3.70 s, at its first use with this driver; compiled kernels are kept in /c (2.00 MiB)": {firstLoad{took: 3700 * time.Millisecond}, kept, grown, gpuprof.OK},
+		"k was ready after 12.0 ms, as the driver had kept it; compiled kernels are kept in /c (1.00 MiB)":        {firstLoad{took: 12 * time.Millisecond}, kept, kept, gpuprof.OK},
+		"k was loaded in 12.0 ms, as machine code that the program holds for this GPU":                            {firstLoad{took: 12 * time.Millisecond, carried: true}, kept, kept, gpuprof.OK},
+		"k was ready after 3.70 s": {firstLoad{took: 3700 * time.Millisecond}, broken, broken, gpuprof.Limited},
+		"k was loaded and not timed, since the driver is simulated; compiled kernels are kept in /c (1.00 MiB)": {firstLoad{took: time.Second, simulated: true}, kept, kept, gpuprof.OK},
 	} {
-		l := kernelLine("k", c.first, c.before, c.after, c.holds)
+		l := kernelLine("k", c.first, c.before, c.after)
 		if l.Found != want || l.State != c.state || (l.Fix != "") != (c.state != gpuprof.OK) {
 			t.Errorf("%+v, want %q", l, want)
 		}

@@ -131,7 +131,7 @@ func examineKernels() gpuprof.CheckLine {
 	if err != nil {
 		return gpuprof.FailedCheck("gpu kernels", err)
 	}
-	return kernelLine(op.SlowestToCompile().Name, first, before, cuda.FindCodeCache(), cuda.CarriesMachineCode())
+	return kernelLine(op.SlowestToCompile().Name, first, before, cuda.FindCodeCache())
 }
 
 // firstLoad is how the first use of a kernel went.
@@ -143,7 +143,7 @@ type firstLoad struct {
 
 // kernelLine says how long the first use of a kernel took and why. A folder of the driver's
 // that grew was compiled into.
-func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache, holdsCode bool) gpuprof.CheckLine {
+func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "gpu kernels", State: gpuprof.OK}
 	took := gpuprof.FormatSeconds(first.took.Seconds())
 	switch {
@@ -158,9 +158,6 @@ func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache, hold
 		l.Found = fmt.Sprintf("%s was compiled in %s, at its first use with this driver", name, took)
 	default:
 		l.Found = fmt.Sprintf("%s was ready after %s, as the driver had kept it", name, took)
-	}
-	if !holdsCode {
-		l.Found += "; this build holds no machine code (the archive and the Debian package do)"
 	}
 	if cache.Err != nil {
 		why := gpuprof.FailedCheck(l.Name, cache.Err)

@@ -3,13 +3,13 @@ package bucket
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
 
+	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
@@ -58,7 +58,11 @@ func openS3(name string, w Words, getenv func(string) string) (*s3, error) {
 	if r := getenv(regionVariable); r != "" {
 		region = r
 	}
-	return &s3{client: newClient(service, bucket, region, keys()), prefix: prefix, words: w}, nil
+	c := newClient(service, bucket, region, keys())
+	if _, err := c.library(context.Background(), *c.region.Load()); err != nil {
+		return nil, refuse(err)
+	}
+	return &s3{client: c, prefix: prefix, words: w}, nil
 }
 
 // endpoint is the address of the service.
@@ -100,14 +104,14 @@ func (s *s3) checked(name string) (string, error) { return s.key(name), checkNam
 
 // failed words an answer of the service; call is the request that was refused.
 func (s *s3) failed(doing, call string, err error) error {
-	var answer *refusal
+	var answer minio.ErrorResponse
 	errors.As(err, &answer)
-	switch answer.code() {
-	case "NoSuchKey":
+	switch {
+	case answer.Code == "NoSuchKey":
 		return fs.ErrNotExist
-	case "AccessDenied", "Forbidden":
+	case answer.Code == "AccessDenied" || answer.Code == "Forbidden" || answer.Code == "" && answer.StatusCode == http.StatusForbidden:
 		return gpuprof.Errorf(gpuprof.ErrInput, "%s the %s %s: %s is not permitted: %w", doing, s.words.What, s, call, err).WithFix("grant these keys s3:ListBucket, s3:GetObject and s3:PutObject, and s3:DeleteObject for prune")
-	case "NoSuchBucket":
+	case answer.Code == "NoSuchBucket":
 		return gpuprof.Errorf(gpuprof.ErrUsage, "%s the %s %s: there is no such bucket: %w", doing, s.words.What, s, err).WithFix("make it, or give another %s", s.words.Give)
 	}
 	return gpuprof.Errorf(gpuprof.ErrInput, "%s the %s %s: %s: %w", doing, s.words.What, s, call, err).WithFix("check the network, the keys and %s, and repeat the command; stored objects stay", endpointVariable)
@@ -135,15 +139,11 @@ func (s *s3) List(ctx context.Context, folder string) ([]string, error) {
 
 // Get implements Bucket.
 func (s *s3) Get(ctx context.Context, name string) ([]byte, error) {
-	var content []byte
 	key, err := s.checked(name)
 	if err != nil {
 		return nil, s.failed("reading from", "GetObject", err)
 	}
-	err = s.client.do(ctx, request{method: http.MethodGet, key: key}, func(body io.Reader) (err error) {
-		content, err = readBounded(body)
-		return err
-	})
+	content, err := s.client.get(ctx, key)
 	if err != nil {
 		return nil, s.failed("reading "+name+" of", "GetObject", err)
 	}
@@ -154,7 +154,7 @@ func (s *s3) Get(ctx context.Context, name string) ([]byte, error) {
 func (s *s3) Put(ctx context.Context, name string, content []byte) error {
 	key, err := s.checked(name)
 	if err == nil {
-		err = s.client.do(ctx, request{method: http.MethodPut, key: key, content: content}, nil)
+		err = s.client.put(ctx, key, content)
 	}
 	if err != nil {
 		return s.failed("writing "+name+" to", "PutObject", err)
@@ -166,7 +166,7 @@ func (s *s3) Put(ctx context.Context, name string, content []byte) error {
 func (s *s3) Remove(ctx context.Context, name string) error {
 	key, err := s.checked(name)
 	if err == nil {
-		err = s.client.do(ctx, request{method: http.MethodDelete, key: key}, nil)
+		err = s.client.remove(ctx, key)
 	}
 	if err == nil {
 		return nil

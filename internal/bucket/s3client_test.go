@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/gpuprof/gpuprof/internal/outside"
@@ -26,10 +28,20 @@ func served(t *testing.T, handler http.HandlerFunc) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newClient(u, "perf", "", credentials.NewStaticV4("key", "secret", "token"))
-	c.pause = func(context.Context, int) error { return nil }
-	return c
+	pause := minio.DefaultRetryUnit
+	t.Cleanup(func() { minio.DefaultRetryUnit = pause })
+	minio.DefaultRetryUnit = 0
+	return newClient(u, "perf", "", credentials.NewStaticV4("key", "secret", "token"))
 }
+
+// lastModified is a header that every object has.
+const lastModified = "Fri, 27 Nov 2026 21:00:00 GMT"
+
+// roundTrip is a transport that a test plays.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestS3Region: a bucket in another region is asked for there, as the service says where.
 func TestS3Region(t *testing.T) {
@@ -46,7 +58,7 @@ func TestS3Region(t *testing.T) {
 		}
 	})
 	for range 2 {
-		if err := c.do(t.Context(), request{method: http.MethodPut, key: "a", content: []byte("x")}, nil); err != nil {
+		if err := c.put(t.Context(), "a", []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,7 +91,7 @@ func TestS3Retries(t *testing.T) {
 				w.WriteHeader(test.status)
 			}
 		})
-		err := c.do(t.Context(), request{method: http.MethodPut, key: "a", content: []byte("content")}, nil)
+		err := c.put(t.Context(), "a", []byte("content"))
 		if asked != test.want || err != nil != test.failed {
 			t.Errorf("status %d, %d times: asked %d times, %v", test.status, test.fails, asked, err)
 		}
@@ -129,8 +141,13 @@ func TestS3Address(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := newClient(u, test.bucket, test.region, nil)
-		if got := c.address(*c.region.Load(), request{key: "a b/+c"}).String(); got != test.want {
-			t.Errorf("%+v: %s", test, got)
+		got := ""
+		c.transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			got = r.URL.String()
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Last-Modified": {lastModified}}, Body: http.NoBody}, nil
+		})
+		if _, err := c.get(t.Context(), "a b/+c"); err != nil || got != test.want {
+			t.Errorf("%+v: %s, %v", test, got, err)
 		}
 	}
 	for _, address := range []string{"ftp://a", "http://a/b", "http://", "http://[::1"} {
@@ -152,8 +169,8 @@ func TestS3Redirects(t *testing.T) {
 	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
 		c := served(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL+"/perf/a", status) })
 		_, listed := c.list(t.Context(), "")
-		got := c.do(t.Context(), request{method: http.MethodGet, key: "a"}, func(io.Reader) error { return nil })
-		put := c.do(t.Context(), request{method: http.MethodPut, key: "a", content: []byte("x")}, nil)
+		_, got := c.get(t.Context(), "a")
+		put := c.put(t.Context(), "a", []byte("x"))
 		for what, err := range map[string]error{"list": listed, "get": got, "put": put} {
 			if err == nil || !strings.Contains(err.Error(), "redirects to") || asked > 0 {
 				t.Errorf("%d, %s: %v", status, what, err)
@@ -169,6 +186,7 @@ func TestS3Deadline(t *testing.T) {
 		c := served(t, func(w http.ResponseWriter, r *http.Request) {
 			if begins {
 				w.Header().Set("Content-Length", "100")
+				w.Header().Set("Last-Modified", lastModified)
 				fmt.Fprint(w, "<")
 				_ = http.NewResponseController(w).Flush()
 			}
@@ -176,10 +194,7 @@ func TestS3Deadline(t *testing.T) {
 		})
 		c.limit = time.Millisecond
 		_, listed := c.list(t.Context(), "")
-		got := c.do(t.Context(), request{method: http.MethodGet, key: "a"}, func(r io.Reader) error {
-			_, err := io.ReadAll(r)
-			return err
-		})
+		_, got := c.get(t.Context(), "a")
 		for what, err := range map[string]error{"list": listed, "get": got} {
 			if err == nil || !strings.Contains(err.Error(), "did not answer within") {
 				t.Errorf("%s, %s: %v", name, what, err)
@@ -217,6 +232,9 @@ func TestS3Hostile(t *testing.T) {
 				fmt.Fprint(w, strings.Repeat("x", 1<<16))
 			}
 		}, "is larger than 32MiB"},
+		"elements": {func(w io.Writer) {
+			fmt.Fprint(w, page(strings.Repeat("<Contents/>", answerElements)))
+		}, "has more than 65536 elements"},
 		"up":       {func(w io.Writer) { fmt.Fprint(w, page("<Contents><Key>v1/../../etc/passwd</Key></Contents>")) }, "is no name of an object"},
 		"absolute": {func(w io.Writer) { fmt.Fprint(w, page("<Contents><Key>/etc/passwd</Key></Contents>")) }, "is no name of an object"},
 		"empty":    {func(w io.Writer) { fmt.Fprint(w, page("<Contents><Key>v1//a</Key></Contents>")) }, "is no name of an object"},
@@ -237,5 +255,33 @@ func TestS3Hostile(t *testing.T) {
 	})
 	if keys, err := marks.list(t.Context(), "v1/"); err != nil || !slices.Equal(keys, []string{"v1/a"}) {
 		t.Errorf("a mark of a folder: %q, %v", keys, err)
+	}
+}
+
+// TestS3Proxy: a page that is no document of the service is no part of an error, and its status is.
+func TestS3Proxy(t *testing.T) {
+	for status, want := range map[int]string{http.StatusBadRequest: "HTTP status 400", http.StatusNotFound: "HTTP status 404", http.StatusForbidden: "is not permitted"} {
+		c := served(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			fmt.Fprint(w, "<html><body>no\x1b[31m</body></html>")
+		})
+		_, err := (&s3{client: c, words: store()}).Get(t.Context(), "a")
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "html") {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+}
+
+// TestS3Canceled: a listing ends when its context does, and is not tried again.
+func TestS3Canceled(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	asked := 0
+	c := served(t, func(_ http.ResponseWriter, r *http.Request) {
+		asked++
+		stop()
+		<-r.Context().Done()
+	})
+	if _, err := c.list(ctx, ""); !errors.Is(err, context.Canceled) || asked != 1 {
+		t.Errorf("asked %d times, %v", asked, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
@@ -120,7 +121,7 @@ func stageMeans(r *Result, stages []string) (means []float64, ok bool) {
 			for j, at := range middle {
 				x[j] = s.Runs[k][at]
 			}
-			means[i] += stats.Mean(x)
+			means[i] += stat.Mean(x, nil)
 		}
 	}
 	for i := range means {

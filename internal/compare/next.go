@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
@@ -193,7 +195,7 @@ func (b *bench) noise(e *entry) string {
 		if len(logs) < 2 {
 			continue
 		}
-		between += stats.Variance(logs) / 2
+		between += stat.Variance(logs, nil) / 2
 		for i, r := range side {
 			if se := stats.MedianError(r) / math.Exp(logs[i]); !math.IsNaN(se) {
 				within += se * se

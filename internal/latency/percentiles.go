@@ -7,6 +7,9 @@ import (
 	"slices"
 	"sort"
 
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/gpuprof/gpuprof/internal/loadtest"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
@@ -115,29 +118,18 @@ func within(blocks []*Histogram, shares []float64, seed uint64) []*[2]float64 {
 func corrected(drawn []float64, all float64, without []float64) (lo, hi int) {
 	below := sort.SearchFloat64s(drawn, all)
 	upTo := sort.Search(len(drawn), func(i int) bool { return drawn[i] > all })
-	bias := normalQuantile((float64(below+upTo)/2 + 0.5) / float64(len(drawn)+1))
-	mean := 0.0
-	for _, v := range without {
-		mean += v / float64(len(without))
+	bias := distuv.UnitNormal.Quantile((float64(below+upTo)/2 + 0.5) / float64(len(drawn)+1))
+	n, skew := float64(len(without)), 0.0
+	if m := stat.Moment(2, without, nil); m > 0 {
+		skew = -stat.Moment(3, without, nil) / (6 * math.Sqrt(n) * math.Pow(m, 1.5))
 	}
-	var squares, cubes float64
-	for _, v := range without {
-		squares, cubes = squares+(mean-v)*(mean-v), cubes+(mean-v)*(mean-v)*(mean-v)
-	}
-	skew := 0.0
-	if squares > 0 {
-		skew = cubes / (6 * math.Pow(squares, 1.5))
-	}
-	n := float64(len(without))
 	wide := stats.TQuantile(n-1, 0.975) * math.Sqrt(n/(n-1))
 	place := func(z float64) int {
 		z = bias + (bias+z)/(1-skew*(bias+z))
-		return min(max(int(float64(len(drawn))*(1-math.Erf(-z/math.Sqrt2))/2), 0), len(drawn)-1)
+		return min(max(int(float64(len(drawn))*distuv.UnitNormal.CDF(z)), 0), len(drawn)-1)
 	}
 	return place(-wide), place(wide)
 }
-
-func normalQuantile(p float64) float64 { return stats.TQuantile(math.Inf(1), p) }
 
 // table is how many times each block has up to a value, without the values that no block has.
 type table struct {

@@ -1,6 +1,10 @@
 package record
 
-import "slices"
+import (
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+)
 
 // Overhead compares the step times around a recording. Times are means in seconds
 // of all but the fifth at either end, 0 where there were no such steps: batches come
@@ -60,9 +64,5 @@ func middle(v []float64) float64 {
 	}
 	s := slices.Sorted(slices.Values(v))
 	s = s[len(s)/5 : len(s)-len(s)/5]
-	sum := 0.0
-	for _, x := range s {
-		sum += x
-	}
-	return sum / float64(len(s))
+	return stat.Mean(s, nil)
 }

@@ -2,6 +2,8 @@ package stats
 
 import (
 	"math"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // leastFreedom is how many degrees of freedom a spread between processes needs
@@ -33,10 +35,9 @@ func AnotherProcess(programs [][][]float64) (share float64, ok bool) {
 			if len(s) == 0 {
 				continue
 			}
-			mean, size := Mean(s), float64(len(s))
-			for _, x := range s {
-				within += (x - mean) * (x - mean)
-			}
+			mean, variance := stat.PopMeanVariance(s, nil)
+			size := float64(len(s))
+			within += size * variance
 			all, n, sq, groups = all+size*mean, n+size, sq+size*size, groups+1
 		}
 		if n == 0 {
@@ -44,7 +45,7 @@ func AnotherProcess(programs [][][]float64) (share float64, ok bool) {
 		}
 		for _, s := range sessions {
 			if len(s) > 0 {
-				d := Mean(s) - all/n
+				d := stat.Mean(s, nil) - all/n
 				between += float64(len(s)) * d * d
 			}
 		}

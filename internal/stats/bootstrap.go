@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Draws is how many resamples a Bootstrap takes unless told otherwise.
@@ -101,7 +104,7 @@ func (bs *Bootstrap) PairedBlocks(a, b [][]float64, aligned []bool) (e Effect, o
 	means := make([]float64, bs.draws)
 	resample(means, bs.plan(k), first, second, pools)
 	n := float64(k)
-	return Effect{Theta: theta, SE: StdDev(means) * math.Sqrt(n/(n-1)), Nu: n - 1}, true
+	return Effect{Theta: theta, SE: stat.StdDev(means, nil) * math.Sqrt(n/(n-1)), Nu: n - 1}, true
 }
 
 // resample fills means with the resampled means of second - first.
@@ -187,13 +190,15 @@ func (bs *Bootstrap) pool(n int) *rankPool {
 	if p := bs.ranks[n]; p != nil {
 		return p
 	}
-	rng := rand.New(rand.NewPCG(bs.seed, uint64(n)))
+	src := rand.NewPCG(bs.seed, uint64(n))
+	rng := rand.New(src)
 	p := new(rankPool)
-	// The lower of the middle two, or the middle one, is the m-th smallest.
+	// The lower of the middle two, or the middle one, is the m-th smallest of n uniform variables.
 	m := (n + 1) / 2
+	middle := distuv.Beta{Alpha: float64(m), Beta: float64(n - m + 1), Src: src}
 	rank := func(u float64) int32 { return int32(min(int(u*float64(n)), n-1)) }
 	for i := range p {
-		u := orderStatistic(rng, m, n)
+		u := middle.Rand()
 		p[i][0] = rank(u)
 		p[i][1] = p[i][0]
 		if n%2 == 0 {

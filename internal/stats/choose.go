@@ -3,6 +3,8 @@ package stats
 import (
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // Rule is how a gate estimates the change of one metric.
@@ -85,7 +87,7 @@ func (x *Blocks) Noise(slack float64) Noise {
 	shared := slices.Contains(x.aligned, true) || blocks < drifting*sides
 	switch {
 	case shared && paired == 0, !shared && paired+single == 0:
-		return Noise{Spread: sd(ofBlocks) / math.Sqrt2, Rule: PairedMean}
+		return Noise{Spread: stat.StdDev(ofBlocks, nil) / math.Sqrt2, Rule: PairedMean}
 	case shared:
 		// A block is an outlier where either of its processes is.
 		return Noise{blocks, 1 - math.Sqrt(1-paired), PairRanks}
@@ -123,16 +125,6 @@ func robustSD(deviations []float64) float64 {
 		abs[i] = math.Abs(x)
 	}
 	return 1.4826 * medianOf(abs)
-}
-
-// sd is the root mean square of deviations, with Bessel's correction.
-func sd(deviations []float64) float64 {
-	var sum, square float64
-	for _, x := range deviations {
-		sum, square = sum+x, square+x*x
-	}
-	n := float64(len(deviations))
-	return math.Sqrt(max(0, square-sum*sum/n) / (n - 1))
 }
 
 // outliers is the share of deviations beyond a limit.

@@ -3,6 +3,8 @@ package stats
 import (
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // What reports show of samples beside the summaries of a document: they draw and print it,
@@ -25,7 +27,7 @@ func Between(p, q float64, runs ...[]float64) (lo, hi float64, ok bool) {
 		return 0, 0, false
 	}
 	slices.Sort(all)
-	return quantile(p, all), quantile(q, all), true
+	return stat.Quantile(p, stat.Empirical, all, nil), stat.Quantile(q, stat.Empirical, all, nil), true
 }
 
 // finite are the values that are numbers, in a new list.

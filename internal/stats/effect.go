@@ -3,7 +3,7 @@ package stats
 import (
 	"math"
 
-	"gonum.org/v1/gonum/mathext"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Effect is an estimate of a logarithm of a ratio with what is known of its
@@ -79,14 +79,14 @@ func (e Effect) MDE(bound, alpha, power float64) float64 {
 // lies with probability p; nu = +Inf is the normal distribution.
 func TQuantile(nu, p float64) float64 {
 	if math.IsInf(nu, 1) {
-		return mathext.NormalQuantile(p)
+		return distuv.UnitNormal.Quantile(p)
 	}
 	return studentQuantile(nu, p)
 }
 
 func survival(nu, t float64) float64 {
 	if math.IsInf(nu, 1) {
-		return normalSurvival(t)
+		return distuv.UnitNormal.Survival(t)
 	}
 	return studentSurvival(nu, t)
 }

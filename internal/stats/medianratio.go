@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sort"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpuprof/gpuprof"
 )
 
@@ -53,7 +55,7 @@ func MedianRatio(a, b [][]float64) (r gpuprof.Ratio, ok bool) {
 		}
 	}
 	n := float64(k)
-	half := studentT(n-1) * StdDev(draws) * math.Sqrt(n/(n-1))
+	half := studentT(n-1) * stat.StdDev(draws, nil) * math.Sqrt(n/(n-1))
 	return gpuprof.Ratio{Ratio: math.Exp(theta), CI95: [2]float64{math.Exp(theta - half), math.Exp(theta + half)}}, true
 }
 

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpuprof/gpuprof"
 )
 
@@ -33,8 +35,8 @@ func Summarise(unit string, runs ...[]float64) *gpuprof.Series {
 		return nil
 	}
 	slices.Sort(all)
-	s.P05 = quantile(0.05, all)
-	s.P95 = quantile(0.95, all)
+	s.P05 = stat.Quantile(0.05, stat.Empirical, all, nil)
+	s.P95 = stat.Quantile(0.95, stat.Empirical, all, nil)
 	if len(medians) == 1 {
 		s.Median = medians[0]
 		s.CI95[0], s.CI95[1] = withinInterval(slices.Concat(runs...), all, s.Median)
@@ -63,7 +65,7 @@ func processInterval(medians []float64) (lo, hi float64) {
 }
 
 // Median is the middle value, the mean of the middle two when there is none (by
-// definition; gonum's quantiles know no such mean); NaN of nothing. xs is not changed.
+// definition; gonum's quantiles have no such mean); NaN of nothing. xs is not changed.
 func Median(xs []float64) float64 {
 	return medianOf(slices.Clone(xs))
 }
@@ -97,7 +99,7 @@ func medianOf(s []float64) float64 {
 // Student's t with len(xs)-1 degrees of freedom (Student, Biometrika 6, 1908);
 // +Inf for fewer than two.
 func MeanInterval(xs []float64) (mean, half float64) {
-	mean, sd := Mean(xs), StdDev(xs)
+	mean, sd := stat.MeanStdDev(xs, nil)
 	if len(xs) < 2 {
 		return mean, math.Inf(1)
 	}

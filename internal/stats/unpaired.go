@@ -4,7 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/mathext"
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Unpaired compares runs that were not measured side by side: a holds one list
@@ -26,16 +27,15 @@ func Unpaired(a [][]float64, b []float64, sigma float64) (e Effect, ok bool) {
 		if len(s) == 0 {
 			continue
 		}
-		mean, n := Mean(s), float64(len(s))
-		for _, x := range s {
-			squares += (x - mean) * (x - mean)
-		}
+		mean, variance := stat.PopMeanVariance(s, nil)
+		n := float64(len(s))
+		squares += n * variance
 		centre, nuA, inverse, m = centre+mean, nuA+n-1, inverse+1/n, m+1
 	}
 	if nuA < 1 || len(b) < 2 {
 		return Effect{}, false
 	}
-	mb, vb := MeanVariance(b)
+	mb, vb := stat.MeanVariance(b, nil)
 	va := squares / nuA * inverse / (m * m)
 	vb /= float64(len(b))
 	total := va + vb + sigma*sigma*(1+1/m)
@@ -63,7 +63,7 @@ func MedianError(xs []float64) float64 {
 	}
 	s := slices.Sorted(slices.Values(xs))
 	c := max(1, int(math.Round(float64(n+1)/2-math.Sqrt(float64(n)))))
-	z := -mathext.NormalQuantile(fairCoins(float64(n), float64(c-1)))
+	z := -distuv.UnitNormal.Quantile(distuv.Binomial{N: float64(n), P: 0.5}.CDF(float64(c - 1)))
 	return (s[n-c] - s[c-1]) / (2 * z)
 }
 
@@ -74,7 +74,7 @@ func SessionSpread(sessions []float64) (sigma, nu float64) {
 	if len(sessions) < 2 {
 		return math.NaN(), 0
 	}
-	return StdDev(sessions), float64(len(sessions) - 1)
+	return stat.StdDev(sessions, nil), float64(len(sessions) - 1)
 }
 
 // Predict compares one new session with a baseline of several: sessions and
@@ -90,7 +90,7 @@ func Predict(sessions []float64, next float64) (e Effect, ok bool) {
 	if n < 2 {
 		return Effect{}, false
 	}
-	mean, sd := Mean(sessions), StdDev(sessions)
+	mean, sd := stat.MeanStdDev(sessions, nil)
 	e = Effect{Theta: next - mean, SE: sd * math.Sqrt(1+1/n), Nu: n - 1}
 	return e, e.OK()
 }

@@ -2,6 +2,8 @@ package stats
 
 import (
 	"math"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 const (
@@ -98,7 +100,7 @@ func (w *within) use(k int) float64 {
 		}
 		shares[j] = below / float64(len(block))
 	}
-	variance := Variance(shares) / float64(k)
+	variance := stat.Variance(shares, nil) / float64(k)
 	if k >= rankBlocks {
 		w.rank = max(w.rank, studentT(float64(k-1))*math.Sqrt(variance))
 	}

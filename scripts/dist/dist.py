@@ -72,14 +72,10 @@ def debian_version(version, commit):
     return number + (f"~{early}" if early else "") + ("+" + ".".join(rest) if rest else "")
 
 
-def reaches_gpus(target):
-    return not target.startswith("darwin") and not target.endswith("-static")
-
-
-def build(target, path, stamp, tag=None):
+def build(target, path, stamp):
     system, arch, *static = target.split("-")
     env = dict(os.environ, CGO_ENABLED="0", GOOS=system, GOARCH=arch, GOFLAGS="-trimpath -buildvcs=false")
-    tags = ["-tags", ",".join(filter(None, [static and "nodlopen", tag]))] if static or tag else []
+    tags = ["-tags", "nodlopen"] if static else []
     subprocess.run(["go", "build", *tags, "-ldflags", f"-s -w {stamp}", "-o", str(path), "./cmd/gpuprof"], cwd=ROOT, env=env, check=True)
     size = path.stat().st_size
     if size >= BINARY_LIMIT:
@@ -134,9 +130,6 @@ class Release:
         runs = next((t for t in self.targets if t.removesuffix("-static") == host()), host())
         for target in dict.fromkeys([runs, *self.targets]):
             build(target, self.scratch / target, stamp)
-            # A wheel has no room for the kernels' machine code.
-            if target in self.targets and reaches_gpus(target):
-                build(target, self.scratch / f"{target}.wheel", stamp, "nomachinecode")
         program = str(self.scratch / runs)
         self.man = manpage.page(program, self.version, self.epoch).encode()
         self.completion = {shell: manpage.ask(program, "completion", shell).encode() for shell in ("bash", "zsh", "fish")}
@@ -152,9 +145,6 @@ class Release:
 
     def binary(self, target):
         return (self.scratch / target).read_bytes()
-
-    def small_binary(self, target):
-        return (self.scratch / f"{target}.wheel").read_bytes() if reaches_gpus(target) else self.binary(target)
 
     def archive(self, target):
         stem = f"gpuprof_{self.version}_{target.replace('-', '_')}"
@@ -174,7 +164,7 @@ class Release:
         metadata = METADATA.format(name=WHEEL, version=version, summary=SUMMARY)
         windows = target.startswith("windows")
         shared = {} if windows else {"share/man/man1/gpuprof.1": self.man, **{f"share/{COMPLETIONS[shell]}": text for shell, text in self.completion.items()}}
-        file = archives.wheel(self.out, WHEEL, version, TAGS[target], "gpuprof.exe" if windows else "gpuprof", self.small_binary(target), shared, self.documents, metadata, self.epoch)
+        file = archives.wheel(self.out, WHEEL, version, TAGS[target], "gpuprof.exe" if windows else "gpuprof", self.binary(target), shared, self.documents, metadata, self.epoch)
         size = (self.out / file).stat().st_size
         if size >= WHEEL_LIMIT:
             raise SystemExit(f"dist: {file} is {size} bytes, the limit is {WHEEL_LIMIT}; see what grew with go tool nm -size -sort size")

@@ -7,8 +7,9 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 const (
@@ -109,7 +110,7 @@ func (s *scene) collectRows() {
 		for at := 0; at+k <= len(samples); at += k {
 			row, whole := make([]float64, len(series)), true
 			for c, x := range series {
-				row[c] = stats.Mean(x.Runs[p][at : at+k])
+				row[c] = stat.Mean(x.Runs[p][at:at+k], nil)
 				whole = whole && row[c] >= 0 && !math.IsInf(row[c], 0)
 			}
 			if whole { // no NaN

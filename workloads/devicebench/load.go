@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
@@ -116,11 +118,7 @@ func (b *bench) readTracks(tracks map[string]gpuprof.Track, from, start float64)
 		b.card.SetUnknown("sm_clock", "telemetry does not report it")
 	}
 	if v := window(tracks["gpu_power"], from, inf); len(v) > 0 {
-		sum := 0.0
-		for _, w := range v {
-			sum += w
-		}
-		b.card.Set("power", sum/float64(len(v)))
+		b.card.Set("power", stat.Mean(v, nil))
 	} else {
 		b.card.SetUnknown("power", "telemetry does not report it")
 	}

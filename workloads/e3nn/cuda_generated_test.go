@@ -90,8 +90,8 @@ func TestCUDAGeneratedGradients(t *testing.T) {
 		{"small", []string{"pass=forces", "edges=12", "batch=4"}, false, []string{"tp_grad_small"}},
 		{"small", []string{"pass=train", "edges=12", "batch=4"}, false, []string{"tp_grad_small, tp_gradx_small"}},
 		{"mace-large", []string{"pass=train", "edges=6", "batch=4"}, false, []string{"tp_grad_mace_large, tp_gradx_mace_large"}},
-		{"deepaw", []string{"pass=forces", "edges=4", "batch=2"}, false, []string{"tp_grad", "tp_grad", "tp_grad"}},
-		{"deepaw", []string{"pass=forces", "edges=4", "batch=2"}, true, []string{"tp_grad_compiled", "tp_grad_compiled", "tp_grad_compiled"}},
+		{"deepaw", []string{"pass=forces", "edges=4", "batch=2"}, false, []string{"tp_grad_deepaw_natural", "tp_grad_deepaw", "tp_grad_deepaw"}},
+		{"deepaw", []string{"pass=train", "edges=4", "batch=2"}, true, []string{"tp_grad_deepaw_natural, tp_grad_x", "tp_grad_deepaw, tp_grad_x", "tp_grad_deepaw, tp_grad_x"}},
 		{"small", []string{"pass=train", "mul=10", "edges=6", "batch=4"}, false, []string{"tp_grad, tp_grad_x"}},
 		{"small", []string{"pass=train", "mul=10", "edges=6", "batch=4"}, true, []string{"tp_grad_compiled, tp_gradx_compiled"}},
 	} {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/workloads"
@@ -109,7 +111,7 @@ func (r *runner) addWarnings() {
 	if n := len(steps); n < minSamples {
 		r.warn("few-samples", fmt.Sprintf("%d samples are too few for an interval of the median", n), fmt.Sprintf("take at least %d with --samples or a longer --max-time", minSamples))
 	}
-	if mean, median := stats.Mean(steps), r.run.Step.Median; max(mean/median, median/mean) > 1+unevenSteps {
+	if mean, median := stat.Mean(steps, nil), r.run.Step.Median; max(mean/median, median/mean) > 1+unevenSteps {
 		r.warn("uneven-steps", fmt.Sprintf("steps take %s in the mean and %s in the median, so the median does not stand for a sequence of steps", gpuprof.FormatSeconds(mean), gpuprof.FormatSeconds(median)),
 			"read the throughput, which is over whole blocks; look at the distribution for steps that alternate, and stop other programs on the machine")
 	}

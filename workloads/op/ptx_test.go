@@ -3,9 +3,12 @@ package op
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +19,7 @@ import (
 
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/device/ptx"
+	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 )
 
 // allKernels is every Kernel literal of the package; TestKernelLiterals finds
@@ -29,7 +33,7 @@ func allKernels() []*device.Kernel {
 		&positionsKernel, &positionsGradKernel, &readoutKernel, &readoutGradKernel, &sumKernel, &residualKernel, &tpGradKernel, &tpGradXKernel, &tpGradSumKernel, &weightGradKernel, &weightSumKernel, &roundKernel,
 		&tpFusedKernel, &tpCSRKernel, &tpCSRMLPKernel, &tpFixupKernel,
 		&tpSmallKernel, &tpMaceMediumKernel, &tpMaceLargeKernel, &tpNequipLipsKernel, &tpDeepawNaturalKernel, &tpDeepawKernel,
-		&tpGradSmallKernel, &tpGradMaceMediumKernel, &tpGradMaceLargeKernel, &tpGradNequipLipsKernel, &tpGradDYKernel,
+		&tpGradSmallKernel, &tpGradMaceMediumKernel, &tpGradMaceLargeKernel, &tpGradNequipLipsKernel, &tpGradDeepawNaturalKernel, &tpGradDeepawKernel, &tpGradDYKernel,
 		&tpGradXSmallKernel, &tpGradXMaceMediumKernel, &tpGradXMaceLargeKernel,
 		&tpMMASmallKernel, &tpMMAMaceLargeKernel,
 	}
@@ -174,57 +178,150 @@ func kernelLiterals(t *testing.T) []string {
 	return found
 }
 
+// cudaSources are the texts of all .cu by file name: those here, and what tpgen generates.
+func cudaSources(t *testing.T) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob("*.cu")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%d sources, %v", len(names), err)
+	}
+	texts := map[string]string{}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(text)
+	}
+	maps.DeleteFunc(texts, func(name, _ string) bool { return generatedName.MatchString(name) }) // left by an older generator
+	for _, f := range generatedFiles(t) {
+		texts[f.Name+".cu"] = f.Text
+	}
+	return texts
+}
+
+// generatedName is what .gitignore has of tpgen's files.
+var generatedName = regexp.MustCompile(`^tensorproduct_(gen|gengrad|gengradx|mma)_\w+\.cu$`)
+
+func generatedFiles(t *testing.T) []tpgen.File {
+	t.Helper()
+	files, err := tpgen.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// ptxOf is the PTX that was made from a source.
+func ptxOf(name string) (string, error) {
+	packed, err := os.ReadFile(name + ".ptx.zst")
+	if err != nil {
+		return "", err
+	}
+	return ptx.Text(&device.Kernel{Name: name, PTX: string(packed)})
+}
+
 // The PTX beside every source was made from it as it is, and from the headers
 // as they are. A failure means: run make kernels.
 func TestPTXIsFresh(t *testing.T) {
-	sources, err := filepath.Glob("*.cu")
-	if err != nil || len(sources) == 0 {
-		t.Fatalf("%d sources, %v", len(sources), err)
-	}
 	registered := regexp.MustCompile(`(?m)^GPUPROF_KERNEL\((\w+)\)`)
-	for _, source := range sources {
-		packed, err := os.ReadFile(strings.TrimSuffix(source, ".cu") + ".ptx.zst")
-		ptx := textOf(t, &device.Kernel{Name: source, PTX: string(packed)})
+	sources := cudaSources(t)
+	for source, text := range sources {
+		ptx, err := ptxOf(strings.TrimSuffix(source, ".cu"))
+		if err == nil {
+			err = stale(source, ptx, sources)
+		}
 		if err != nil {
 			t.Errorf("%v; run make kernels", err)
 			continue
 		}
-		hashes := hashPattern.FindAllStringSubmatch(ptx, -1)
-		if len(hashes) < 2 || hashes[0][2] != source {
-			t.Errorf("%s: the PTX does not name its sources; run make kernels", source)
-			continue
-		}
-		for _, h := range hashes {
-			if filepath.IsAbs(h[2]) {
-				t.Errorf("%s: the PTX names %s by an absolute path", source, h[2])
-			}
-			text, err := os.ReadFile(h[2])
-			if err != nil {
-				t.Error(err)
-				continue
-			}
-			// A checkout may have turned line ends.
-			sum := sha256.Sum256([]byte(strings.ReplaceAll(string(text), "\r\n", "\n")))
-			if hex.EncodeToString(sum[:]) != h[1] {
-				t.Errorf("%s is older than %s; run make kernels", strings.TrimSuffix(source, ".cu")+".ptx.zst", h[2])
-			}
-		}
-		text, err := os.ReadFile(source)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var names []string
-		for _, m := range registered.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range registered.FindAllStringSubmatch(text, -1) {
 			names = append(names, m[1])
 		}
-		var entries []string
-		for name := range entriesOf(ptx) {
-			entries = append(entries, name)
-		}
+		entries := slices.Sorted(maps.Keys(entriesOf(ptx)))
 		slices.Sort(names)
-		slices.Sort(entries)
 		if !slices.Equal(names, entries) {
 			t.Errorf("%s registers %v, its PTX has %v", source, names, entries)
 		}
+	}
+}
+
+// stale is an error where a PTX was made from another source or other headers than there are.
+func stale(source, ptx string, sources map[string]string) error {
+	hashes := hashPattern.FindAllStringSubmatch(ptx, -1)
+	if len(hashes) < 2 || hashes[0][2] != source {
+		return fmt.Errorf("%s: the PTX does not name its sources", source)
+	}
+	for _, h := range hashes {
+		if filepath.IsAbs(h[2]) {
+			return fmt.Errorf("%s: the PTX names %s by an absolute path", source, h[2])
+		}
+		text, is := sources[h[2]]
+		if !is {
+			header, err := os.ReadFile(h[2])
+			if err != nil {
+				return err
+			}
+			text = string(header)
+		}
+		// A checkout may have turned line ends.
+		sum := sha256.Sum256([]byte(strings.ReplaceAll(text, "\r\n", "\n")))
+		if hex.EncodeToString(sum[:]) != h[1] {
+			return fmt.Errorf("the PTX of %s is older than %s", source, h[2])
+		}
+	}
+	return nil
+}
+
+// generated.sha256 connects what the generator writes, which is not in git, with the PTX that is: a
+// changed generator without new PTX fails, and so does a changed PTX without its hash.
+func TestGeneratedSums(t *testing.T) {
+	kept, err := os.ReadFile("generated.sha256")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(files []tpgen.File, read func(string) (string, error)) error {
+		text, err := tpgen.Sums(files, read)
+		if err == nil && text != strings.ReplaceAll(string(kept), "\r\n", "\n") {
+			err = errors.New("generated.sha256 is not that of the generator and the PTX")
+		}
+		sources := cudaSources(t)
+		for _, f := range files {
+			sources[f.Name+".cu"] = f.Text
+			if err == nil {
+				var made string
+				if made, err = read(f.Name); err == nil {
+					err = stale(f.Name+".cu", made, sources)
+				}
+			}
+		}
+		return err
+	}
+	files := generatedFiles(t)
+	if err := check(files, ptxOf); err != nil {
+		t.Fatalf("%v; run make kernels", err)
+	}
+	other := slices.Clone(files)
+	other[3].Text += "\n"
+	if check(other, ptxOf) == nil {
+		t.Error("a changed generator is taken for that of the PTX")
+	}
+	if text, err := tpgen.Sums(other, ptxOf); err != nil {
+		t.Fatal(err)
+	} else if kept = []byte(text); check(other, ptxOf) == nil {
+		t.Error("a changed generator is taken for that of the PTX once its hash is written")
+	}
+	if kept, err = os.ReadFile("generated.sha256"); err != nil {
+		t.Fatal(err)
+	}
+	if check(files, func(name string) (string, error) {
+		text, err := ptxOf(name)
+		return strings.Replace(text, "add.", "sub.", 1), err
+	}) == nil {
+		t.Error("a changed PTX is taken for that of the generator")
+	}
+	if check(files[1:], ptxOf) == nil {
+		t.Error("a family that left the generator is not missed")
 	}
 }

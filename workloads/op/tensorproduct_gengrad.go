@@ -21,6 +21,10 @@ var (
 	tpGradMaceLargePTX string
 	//go:embed tensorproduct_gengrad_nequip_lips.ptx.zst
 	tpGradNequipLipsPTX string
+	//go:embed tensorproduct_gengrad_deepaw_natural.ptx.zst
+	tpGradDeepawNaturalPTX string
+	//go:embed tensorproduct_gengrad_deepaw.ptx.zst
+	tpGradDeepawPTX string
 )
 
 // The kernels of the generated gradients: the arguments of tpGradKernel without the
@@ -28,10 +32,12 @@ var (
 // on CUDA one warp's part of one. There dy, table and constants are not read: every warp
 // leaves its share of dy in partial, and tpGradDYKernel adds them. The host writes dy.
 var (
-	tpGradSmallKernel      = device.Kernel{Name: "tp_grad_small", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradSmallPTX, Threads: 32, PerBlock: 1}
-	tpGradMaceMediumKernel = device.Kernel{Name: "tp_grad_mace_medium", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceMediumPTX, Threads: 32, PerBlock: 1}
-	tpGradMaceLargeKernel  = device.Kernel{Name: "tp_grad_mace_large", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceLargePTX, Threads: 32, PerBlock: 1}
-	tpGradNequipLipsKernel = device.Kernel{Name: "tp_grad_nequip_lips", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradNequipLipsPTX, Threads: 32, PerBlock: 1}
+	tpGradSmallKernel         = device.Kernel{Name: "tp_grad_small", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradSmallPTX, Threads: 32, PerBlock: 1}
+	tpGradMaceMediumKernel    = device.Kernel{Name: "tp_grad_mace_medium", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceMediumPTX, Threads: 32, PerBlock: 1}
+	tpGradMaceLargeKernel     = device.Kernel{Name: "tp_grad_mace_large", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceLargePTX, Threads: 32, PerBlock: 1}
+	tpGradNequipLipsKernel    = device.Kernel{Name: "tp_grad_nequip_lips", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradNequipLipsPTX, Threads: 32, PerBlock: 1}
+	tpGradDeepawNaturalKernel = device.Kernel{Name: "tp_grad_deepaw_natural", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradDeepawNaturalPTX, Threads: 32, PerBlock: 1}
+	tpGradDeepawKernel        = device.Kernel{Name: "tp_grad_deepaw", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradDeepawPTX, Threads: 32, PerBlock: 1}
 )
 
 // tpGradDYKernel: partial, plan, dy, what, columns, harmonics, n. One item is one value
@@ -41,7 +47,7 @@ var tpGradDYKernel = device.Kernel{Name: "tp_grad_dy", Sig: "bbbiiii", Host: tpG
 // generatedGradKernels are the kernels by family.
 var generatedGradKernels = map[string]*device.Kernel{
 	"small": &tpGradSmallKernel, "mace_medium": &tpGradMaceMediumKernel, "mace_large": &tpGradMaceLargeKernel,
-	"nequip_lips": &tpGradNequipLipsKernel,
+	"nequip_lips": &tpGradNequipLipsKernel, "deepaw_natural": &tpGradDeepawNaturalKernel, "deepaw": &tpGradDeepawKernel,
 }
 
 // generatedGrad is a product whose dw and dy a generated kernel computes.
@@ -123,8 +129,11 @@ func (t TensorProduct) CompileGrad(dev device.Device, dx bool) (TensorProduct, e
 		return t, nil
 	}
 	_, known := t.generatedGrad()
-	_, knownX := t.generatedGradX()
-	if known && (knownX || !dx) {
+	var features *tpgen.MadeX // nil: it is known, not wanted, or only the general kernel has it
+	if _, knownX := t.generatedGradX(); dx && !knownX {
+		features, _ = tpgen.MakeX(t.TP)
+	}
+	if known && features == nil {
 		return t, nil
 	}
 	if _, err := compiler.Compiler(); err != nil {
@@ -141,18 +150,14 @@ func (t TensorProduct) CompileGrad(dev device.Device, dx bool) (TensorProduct, e
 		}
 		t.madeGrad = &generatedGrad{&device.Kernel{Name: madeGradKernel, Sig: tpGradSmallKernel.Sig, Host: tpGradGeneratedHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
 	}
-	if !dx || knownX {
+	if features == nil {
 		return t, nil
 	}
-	m, err := tpgen.MakeX(t.TP)
-	if err != nil { // that is no error of the user's: the general kernel has this part
-		return t, nil
-	}
-	ptx, err := compileGenerated(compiler, m.Source)
+	ptx, err := compileGenerated(compiler, features.Source)
 	if err != nil {
 		return t, err
 	}
-	t.madeGradX = &generatedGradX{&device.Kernel{Name: madeGradXKernel, Sig: tpGradXSmallKernel.Sig, Host: tpGradXHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
+	t.madeGradX = &generatedGradX{&device.Kernel{Name: madeGradXKernel, Sig: tpGradXSmallKernel.Sig, Host: tpGradXHost, PTX: ptx, Entry: features.Kernel, Threads: warpLanes, PerBlock: 1}, features.Plan}
 	return t, nil
 }
 

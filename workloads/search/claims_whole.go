@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
@@ -98,7 +99,7 @@ func shares(o *tune.Outcome, r *gpuprof.Run, guide []guides.StageShare) {
 		for i, x := range xs {
 			sums[i] += x
 		}
-		means[s.Name] = mean(xs)
+		means[s.Name] = stat.Mean(xs, nil)
 		total += means[s.Name]
 	}
 	if len(top) == 0 {
@@ -114,7 +115,7 @@ func shares(o *tune.Outcome, r *gpuprof.Run, guide []guides.StageShare) {
 	sum := stats.Summarise("", ratios)
 	o.B, o.Unit = [][]float64{{sum.Median, sum.CI95[0], sum.CI95[1]}}, "share of "+want
 	period := cmp.Or(r.ProbedStep, r.Step)
-	o.Reason = fmt.Sprintf("%s; they add up to %.1f %% of the step's wall clock", besideGuide(means, total, guide), 100*total/mean(period.Runs[0]))
+	o.Reason = fmt.Sprintf("%s; they add up to %.1f %% of the step's wall clock", besideGuide(means, total, guide), 100*total/stat.Mean(period.Runs[0], nil))
 }
 
 // besideGuide lists stages, the largest first, with the guide's share.
@@ -133,17 +134,6 @@ func besideGuide(means map[string]float64, total float64, guide []guides.StageSh
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, ", ")
-}
-
-func mean(xs []float64) float64 {
-	if len(xs) == 0 {
-		return math.NaN()
-	}
-	sum := 0.0
-	for _, x := range xs {
-		sum += x
-	}
-	return sum / float64(len(xs))
 }
 
 // near is how far, as a factor, a share may be from the guide's.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/internal/tune"
@@ -137,7 +139,7 @@ func (e *engine) concludeOn(f []Change, c *tune.Confirmation, sum *tune.Outcome,
 	d, t := newDrawn(meanOf(logs, 0)), newDrawn(meanOf(times, 0))
 	if !d.ok {
 		if len(logs) > 0 {
-			c.Ratio, _ = shown(e.Goal, math.Exp(stats.Mean(logs)), [2]float64{})
+			c.Ratio, _ = shown(e.Goal, math.Exp(stat.Mean(logs, nil)), [2]float64{})
 		}
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
@@ -112,11 +114,11 @@ func meanOf(logs []float64, trim float64) stats.Effect {
 	}
 	g := int(trim * float64(n))
 	h := float64(n - 2*g)
-	mean := stats.Mean(x[g : n-g])
+	mean := stat.Mean(x[g:n-g], nil)
 	for i := range g {
 		x[i], x[n-1-i] = x[g], x[n-1-g]
 	}
-	return stats.Effect{Theta: mean, SE: stats.StdDev(x) * math.Sqrt(float64(n)) / h, Nu: h - 1}
+	return stats.Effect{Theta: mean, SE: stat.StdDev(x, nil) * math.Sqrt(float64(n)) / h, Nu: h - 1}
 }
 
 // seen is the ratio that an outcome of the search shows. What one sitting cannot

@@ -30,11 +30,14 @@ type builder struct {
 	tool    string // g++ and its version, part of every key
 	asan    bool
 	missing []string // functions the driver is built without
+	// generated are the kernels whose sources are not files, by path.
+	generated map[string]string
 }
 
 // unit is one translation unit.
 type unit struct {
 	path   string   // relative to root
+	text   string   // of a generated kernel
 	kernel bool     // CUDA source, wrapped
 	fast   bool     // worth optimising: it computes products
 	define []string // -D of its own
@@ -63,8 +66,47 @@ func newBuilder(asan bool, missing []string) (*builder, error) {
 	if b.root, err = moduleRoot(); err != nil {
 		return nil, err
 	}
-	b.cache, err = cacheDir()
+	if b.cache, err = cacheDir(); err != nil {
+		return nil, err
+	}
+	b.generated, err = b.generatedKernels()
 	return b, err
+}
+
+// generatedKernels returns the sources of the generated tensor products, by the path that go generate
+// gives them. The generator is a program of the workloads, which this package does not import; it
+// runs once for each content of its list of hashes.
+func (b *builder) generatedKernels() (map[string]string, error) {
+	sums, err := os.ReadFile(filepath.Join(b.root, opFolder, "generated.sha256"))
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(b.cache, "generated-"+hash(string(sums)))
+	if _, err := os.Stat(dir); err != nil {
+		scratch, err := os.MkdirTemp(b.cache, "generating-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(scratch)
+		run := exec.Command("go", "run", "./"+opFolder+"/tpgen/gen", "-dir", scratch)
+		run.Dir = b.root
+		if out, err := run.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("generating the tensor products: %w: %s", err, out)
+		}
+		if err := os.Rename(scratch, dir); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {
+			return nil, err
+		}
+	}
+	texts := make(map[string]string)
+	files, err := filepath.Glob(filepath.Join(dir, "*.cu"))
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		texts[filepath.Join(opFolder, filepath.Base(path))] = string(text)
+	}
+	return texts, err
 }
 
 // moduleRoot is the folder of go.mod, upwards of where the test runs.
@@ -131,8 +173,13 @@ func (b *builder) read(path string, texts map[string]string) error {
 	if err != nil {
 		return err
 	}
-	texts[path] = string(text)
-	for _, m := range includes.FindAllStringSubmatch(string(text), -1) {
+	return b.add(path, string(text), texts)
+}
+
+// add is read for a file with this text.
+func (b *builder) add(path, text string, texts map[string]string) error {
+	texts[path] = text
+	for _, m := range includes.FindAllStringSubmatch(text, -1) {
 		if err := b.read(filepath.Join(filepath.Dir(path), m[1]), texts); err != nil {
 			return fmt.Errorf("%s includes %s: %w", path, m[1], err)
 		}
@@ -143,9 +190,14 @@ func (b *builder) read(path string, texts map[string]string) error {
 // content is a hash of everything the unit is made from.
 func (b *builder) content(u unit) (string, error) {
 	texts := make(map[string]string)
-	paths := []string{u.path}
-	if u.kernel {
-		paths = append(paths, deviceHeader)
+	paths := []string{deviceHeader, u.path}
+	switch {
+	case u.text != "":
+		if err := b.add(filepath.Join(b.root, u.path), u.text, texts); err != nil {
+			return "", err
+		}
+	case !u.kernel:
+		paths = paths[1:]
 	}
 	for _, p := range paths {
 		if err := b.read(filepath.Join(b.root, p), texts); err != nil {
@@ -165,6 +217,7 @@ func (b *builder) content(u unit) (string, error) {
 
 const (
 	simFolder    = "internal/testkit/sim/driver"
+	opFolder     = "workloads/op"
 	deviceHeader = "workloads/device/cuda/include/device.cuh"
 )
 
@@ -175,9 +228,13 @@ func (b *builder) parts() ([]part, error) {
 	dnn := part{file: "libcudnn.so.9", aliases: []string{"libcudnn.so"}}
 	nccl := part{file: "libnccl.so.2", aliases: []string{"libnccl.so"}}
 	nvrtc := part{file: "libnvrtc.so.12", aliases: []string{"libnvrtc.so"}}
+	for _, path := range slices.Sorted(maps.Keys(b.generated)) {
+		driver.units = append(driver.units, unit{path: path, text: b.generated[path], kernel: true})
+	}
 	err := b.walk(func(path string) error {
 		name := filepath.Base(path)
 		switch {
+		case b.generated[path] != "": // as go generate left it
 		case filepath.Ext(path) == ".cu":
 			driver.units = append(driver.units, unit{path: path, kernel: true})
 		case filepath.Dir(path) != simFolder || filepath.Ext(path) != ".cpp":
@@ -234,7 +291,11 @@ func (b *builder) source(u unit) (file, text string) {
 	if !u.kernel {
 		return path, ""
 	}
-	return "-", fmt.Sprintf("#include %q\nnamespace {\n#include %q\n}\n", filepath.Join(b.root, deviceHeader), path)
+	device := filepath.Join(b.root, deviceHeader)
+	if u.text != "" {
+		return "-", fmt.Sprintf("#include %q\nnamespace {\n#line 1 %q\n%s\n}\n", device, path, u.text)
+	}
+	return "-", fmt.Sprintf("#include %q\nnamespace {\n#include %q\n}\n", device, path)
 }
 
 // object is where the unit's object lies: one for all checkouts of the same

@@ -11,7 +11,6 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/owner"
-	"github.com/gpuprof/gpuprof/workloads/device/cuda/machinecode"
 )
 
 // CodeCache is the folder in which the driver keeps machine code that it compiled
@@ -116,9 +115,6 @@ func writableFolder(folder string) bool {
 	_ = f.Close()
 	return os.Remove(f.Name()) == nil
 }
-
-// CarriesMachineCode reports whether this build holds kernels that need no compiler, for some GPUs.
-func CarriesMachineCode() bool { return machinecode.Carried() }
 
 // LoadTime is how many modules the driver has made ready on this device, how many of them
 // came as machine code, and how long it took in all. The others were compiled from PTX at

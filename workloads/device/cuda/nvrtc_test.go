@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
 
 	"github.com/gpuprof/gpuprof/internal/dynlib"
+	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 )
 
 // TestNVRTC compiles a generated product with NVIDIA's own compiler, for every generation
@@ -76,7 +78,12 @@ func generatedSource(t *testing.T, kind string) (string, map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return read("tensorproduct_" + kind + "_small.cu"), headers
+	files, err := tpgen.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(files, func(f tpgen.File) bool { return f.Name == "tensorproduct_"+kind+"_small" })
+	return files[i].Text, headers
 }
 
 // The device's own generation where the compiler knows it, else PTX of the newest below.

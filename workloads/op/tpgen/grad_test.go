@@ -1,32 +1,6 @@
 package tpgen
 
-import (
-	"os"
-	"testing"
-)
-
-func TestGradientSourcesAreFresh(t *testing.T) {
-	for _, f := range Families() {
-		texts := map[string]string{}
-		var err error
-		if f.GradRoom > 0 {
-			if texts["gengrad"], _, err = GradSource(f); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if f.XRoom > 0 {
-			if texts["gengradx"], _, err = XSource(f); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for kind, text := range texts {
-			kept, err := os.ReadFile("../tensorproduct_" + kind + "_" + f.Name + ".cu")
-			if err != nil || string(kept) != text {
-				t.Errorf("%s of %s is stale (%v); run go generate ./workloads/op/tpgen and make kernels", kind, f.Name, err)
-			}
-		}
-	}
-}
+import "testing"
 
 // Every weight's gradient is written by one lane, which reads its weight, its x and all of its
 // dz at addresses that its vector can have; every harmonic's columns are of warps that compute it, and no

@@ -53,9 +53,10 @@ type Family struct {
 	Room   int
 	Layers []Layer
 	// GradRoom is the same for the kernel of dw and dy, tp_grad_NAME in tensorproduct_gengrad_NAME.cu:
-	// registers of dz, x, weights and what a lane adds. 0: the family has none: deepaw's would add 72 kB to the program.
+	// registers of dz, x, weights and what a lane adds. 0: the family has none.
 	GradRoom int
-	// XRoom is the same for the kernel of dx, tp_gradx_NAME in tensorproduct_gengradx_NAME.cu.
+	// XRoom is the same for the kernel of dx, tp_gradx_NAME in tensorproduct_gengradx_NAME.cu. Families whose blocks
+	// of two parities are merged have none. deepaw_natural cannot be cut below 90, and is kept in memory there.
 	XRoom int
 	// Hold holds the loads for the next edge before the sums of a part's last path, where the
 	// assembler would move them behind. It takes registers: for a family that waits for loads.
@@ -76,8 +77,8 @@ func Families() []Family {
 		{"mace_medium", 88, []Layer{{"mace-medium", "128x0e+128x1o", "128x0e+128x1o+128x2e", 3}}, 92, 92, false},
 		{"mace_large", 88, []Layer{{"mace-large", "128x0e+128x1o+128x2e", "128x0e+128x1o+128x2e+128x3o", 3}}, 92, 92, false},
 		{"nequip_lips", 88, []Layer{{"nequip-lips", nequip, nequip, 2}}, 92, 0, false},
-		{"deepaw_natural", 68, []Layer{{"deepaw", natural, natural, 4}}, 0, 0, false},
-		{"deepaw", 50, []Layer{{"deepaw", most, most, 4}, {"deepaw", "100x0o+" + most, "100x0o+" + most, 4}}, 0, 0, true},
+		{"deepaw_natural", 68, []Layer{{"deepaw", natural, natural, 4}}, 72, 0, false},
+		{"deepaw", 50, []Layer{{"deepaw", most, most, 4}, {"deepaw", "100x0o+" + most, "100x0o+" + most, 4}}, 72, 0, true},
 	}
 }
 

@@ -1,36 +1,6 @@
 package tpgen
 
-import (
-	"os"
-	"testing"
-)
-
-// The sources beside package op are those that the generator writes.
-func TestSourcesAreFresh(t *testing.T) {
-	for _, f := range Families() {
-		text, _, err := Source(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept, err := os.ReadFile("../tensorproduct_gen_" + f.Name + ".cu")
-		if err != nil || string(kept) != text {
-			t.Errorf("%s is stale (%v); run go generate ./workloads/op/tpgen and make kernels", f.Name, err)
-		}
-	}
-}
-
-func TestMMASourcesAreFresh(t *testing.T) {
-	for _, f := range MMAFamilies() {
-		text, _, err := MMASource(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept, err := os.ReadFile("../tensorproduct_mma_" + f.Name + ".cu")
-		if err != nil || string(kept) != text {
-			t.Errorf("%s is stale (%v); run go generate ./workloads/op/tpgen and make kernels", f.Name, err)
-		}
-	}
-}
+import "testing"
 
 // Every weight is used once and every value written once, by parts that have one channel a lane, 16 edges a batch, and no
 // more paths than the columns of W2 have room for.

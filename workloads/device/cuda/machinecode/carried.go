@@ -1,4 +1,4 @@
-//go:build !nomachinecode && (windows || (linux && !nodlopen))
+//go:build windows || (linux && !nodlopen)
 
 package machinecode
 

@@ -32,14 +32,10 @@ func Name(arch, ptx string) string {
 	return path.Join(arch, hex.EncodeToString(sum[:]))
 }
 
-// Carried reports whether this build holds the archive: builds for systems that reach no GPU
-// and those in a wheel, which has a limit of size, do not.
-func Carried() bool { return len(archive) > 0 }
-
 // For is machine code of a PTX text for a GPU ("sm_86"), if this build has some.
 func For(ptx, gpu string) (code []byte, arch string, found bool) {
 	arch = archOf(gpu)
-	if arch == "" || !Carried() {
+	if arch == "" || len(archive) == 0 {
 		return nil, "", false
 	}
 	code, found = unpacked(arch)[Name(arch, ptx)]

@@ -1,6 +1,6 @@
-//go:build nomachinecode || (!windows && !(linux && !nodlopen))
+//go:build !windows && !(linux && !nodlopen)
 
 package machinecode
 
-// Either no GPU is reached in these builds, or they must be small: the driver compiles the PTX.
+// These builds reach no GPU.
 var archive []byte

@@ -1,0 +1,57 @@
+package tpgen
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// File is a generated source. Its PTX lies beside package op as NAME.ptx.zst, NAME.cu is not in git.
+type File struct{ Name, Text string }
+
+// Files are the sources of all families.
+func Files() ([]File, error) {
+	all := Families()
+	grad := slices.DeleteFunc(slices.Clone(all), func(f Family) bool { return f.GradRoom == 0 })
+	features := slices.DeleteFunc(slices.Clone(all), func(f Family) bool { return f.XRoom == 0 })
+	var out []File
+	for _, add := range []func([]File) ([]File, error){
+		of("gen", all, Source), of("gengrad", grad, GradSource), of("gengradx", features, XSource), of("mma", MMAFamilies(), MMASource),
+	} {
+		var err error
+		if out, err = add(out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// of appends the sources of one kind.
+func of[P any](kind string, families []Family, source func(Family) (string, []P, error)) func([]File) ([]File, error) {
+	return func(all []File) ([]File, error) {
+		for _, f := range families {
+			text, _, err := source(f)
+			if err != nil {
+				return nil, fmt.Errorf("generating %s of %s: %w", kind, f.Name, err)
+			}
+			all = append(all, File{"tensorproduct_" + kind + "_" + f.Name, text})
+		}
+		return all, nil
+	}
+}
+
+// Sums are the lines of generated.sha256, as sha256sum writes them: every source, and the PTX that was
+// made from it, which ptx returns for a name. The file in git connects the generator and the PTX
+// there without a compiler.
+func Sums(files []File, ptx func(name string) (string, error)) (string, error) {
+	var b strings.Builder
+	for _, f := range files {
+		made, err := ptx(f.Name)
+		if err != nil {
+			return "", fmt.Errorf("reading the PTX of %s: %w", f.Name, err)
+		}
+		fmt.Fprintf(&b, "%x  %s.cu\n%x  %s.ptx\n", sha256.Sum256([]byte(f.Text)), f.Name, sha256.Sum256([]byte(made)), f.Name)
+	}
+	return b.String(), nil
+}
