@@ -64,7 +64,7 @@ func TestNVRTC(t *testing.T) {
 func generatedSource(t *testing.T, kind string) (string, map[string]string) {
 	t.Helper()
 	read := func(name string) string {
-		b, err := os.ReadFile("../../workloads/op/" + name)
+		b, err := os.ReadFile("../../op/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
