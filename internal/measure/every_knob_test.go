@@ -13,7 +13,7 @@ import (
 )
 
 // The whole path of run through the simulated driver, every workload at every
-// value of every tuning knob: a complete result whose times add up.
+// value of every tuning knob (by day one value each): a complete result whose times add up.
 func TestEveryKnobOnCUDA(t *testing.T) {
 	for _, w := range workloadsByName() {
 		for _, set := range settingsToRun(w) {

@@ -49,12 +49,15 @@ func TestKnobsNameTheirStages(t *testing.T) {
 		{gruflow.New(), []string{"", "impl=fused,checkpoint=2", "impl=fused,tape=saved,windows_kept=2"}},
 	} {
 		changed := make(map[string]bool)
-		for _, base := range passesOf(c.w, c.with) {
+		for nth, base := range passesOf(c.w, c.with) {
 			before := stages(c.w, base...)
 			if before == nil {
 				continue
 			}
-			for _, one := range turns(c.w) {
+			for i, one := range turns(c.w) {
+				if !nightly && (i+nth)%3 != 0 {
+					continue // by day each value is set in every third pass
+				}
 				k, setting := one.knob, one.knob.Name+"="+one.value
 				for stage, parts := range stages(c.w, append(slices.Clone(base), setting)...) {
 					if parts == before[stage] {
