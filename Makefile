@@ -88,9 +88,9 @@ nightly: ## what takes too long for every change (an hour or so)
 	packages=$$(go run ./scripts/testplan nightly); go test -timeout 60m -vet=off -tags nightly $$packages
 	go test -timeout 60m -vet=off -race ./...
 	$(MAKE) cross
-	$(MAKE) sim-asan
+	$(MAKE) sim-asan WHOLE=1
 	$(MAKE) ptxas
-	scripts/gpucheck_test.sh
+	WHOLE=1 scripts/gpucheck_test.sh
 
 bench: ## benchmarks (BENCH=regexp BENCHTIME=1s)
 	@test -n "$(BENCH_PKGS)" || { echo 'bench: no package has a benchmark' >&2; exit 1; }
@@ -137,11 +137,11 @@ kernels: ## regenerate everything generated: go generate, PTX from every .cu and
 inject: ## build the CUDA recorder for amd64 and arm64 (zig from a Python wheel, kept in .bin)
 	scripts/inject.sh
 
-ptxas: ## assemble every PTX for each GPU generation (NVIDIA's assembler, from a Python wheel)
-	scripts/ptxas.sh
+ptxas: ## assemble every PTX for each GPU generation, with NVIDIA's assembler from a Python wheel (ARCHS="sm_90")
+	ARCHS='$(ARCHS)' scripts/ptxas.sh
 
-sim-asan: ## the CUDA tests on the simulated driver under AddressSanitizer
-	scripts/sim_asan.sh ./internal/cuda/... ./workloads/op
+sim-asan: ## the CUDA tests on the simulated driver under AddressSanitizer (WHOLE=1: every one)
+	WHOLE=$(WHOLE) scripts/sim_asan.sh ./internal/cuda/... ./workloads/op
 
 gorgonia: ## compile and test the gorgonia.org/cu driver against CUDA 12 headers
 	scripts/gorgonia_check.sh
