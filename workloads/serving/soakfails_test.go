@@ -74,9 +74,6 @@ func TestSoakFails(t *testing.T) {
 		})}, "was answered"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c.leak == nil {
-				t.Parallel() // they mostly wait; memory that is kept is looked for alone
-			}
 			f := &found{TB: t}
 			soakOutside(f, "refuse-new", 0, c.faults)
 			if !slices.ContainsFunc(f.list, func(s string) bool { return strings.Contains(s, c.says) }) {
