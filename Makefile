@@ -41,7 +41,7 @@ GOVULNCHECK_STAMP   := .bin/.govulncheck-$(GOVULNCHECK_VERSION)-$(shell go env G
 # Packages that have benchmarks, found by reading: listing them through the test binaries would compile them all.
 BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>/dev/null | xargs -r -n1 dirname | sort -u)
 
-.PHONY: browser browser-tools build dist dist-test nocgo cross test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels inject ptxas sim-asan gorgonia test-torch gpu-bundle gallery generated programs vulnerabilities vulnerabilities-tools smoke launchers ci clean help
+.PHONY: browser browser-tools build dist dist-test nocgo cross test race test-times nightly bench fuzz lint fmt lint-tools importrule-test tidy-check kernels inject ptxas sim-asan gorgonia test-torch gpu-bundle gallery generated programs vulnerabilities vulnerabilities-tools smoke launchers ci clean help
 
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
@@ -68,11 +68,29 @@ cross: ## build for other systems, without cgo, and vet
 	  case $$target in linux/arm64) go vet ./... ;; esac; \
 	done
 
-# Every test once: those that the race detector leaves out stand in files with a build tag.
-# Go ends a package after ten minutes, which is less than a busy machine may need.
-test: ## every test under the race detector, and without it those that it leaves out
-	go test -timeout 30m -race ./...
-	scripts/test_plain.sh -timeout 30m -vet=off
+# Go ends a package after ten minutes, which is less than a busy machine may need. One package more than there are
+# processors runs at a time, since some wait for processes most of the time.
+JOBS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+test: ## every test, without the race detector
+	go test -p $(JOBS) -timeout 30m ./...
+
+race: ## the tests of packages with goroutines, under the race detector
+	packages=$$(go run ./scripts/testplan race); go test -p $(JOBS) -timeout 30m -vet=off -race $$packages
+
+test-times: ## every test, and a table of the seconds that each package compiles and runs
+	scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	go test -count=1 -vet=off -timeout 30m -json -debug-actiongraph="$$scratch/graph.json" ./... >"$$scratch/run.json" || status=$$?; \
+	go run ./scripts/testtimes "$$scratch/run.json" "$$scratch/graph.json"; exit $${status:-0}
+
+# What takes too long for every change: whole sweeps and statistics, the detector over every package, every system and
+# GPU generation. The workflow nightly runs it, with programs, launchers and fuzzing as jobs of their own.
+nightly: ## what takes too long for every change (an hour or so)
+	packages=$$(go run ./scripts/testplan nightly); go test -timeout 60m -vet=off -tags nightly $$packages
+	go test -timeout 60m -vet=off -race ./...
+	$(MAKE) cross
+	$(MAKE) sim-asan WHOLE=1
+	$(MAKE) ptxas
+	WHOLE=1 scripts/gpucheck_test.sh
 
 bench: ## benchmarks (BENCH=regexp BENCHTIME=1s)
 	@test -n "$(BENCH_PKGS)" || { echo 'bench: no package has a benchmark' >&2; exit 1; }
@@ -120,11 +138,11 @@ kernels: ## regenerate everything generated: go generate, PTX from every .cu and
 inject: ## build the CUDA recorder for amd64 and arm64 (zig from a Python wheel, kept in .bin)
 	scripts/inject.sh
 
-ptxas: ## assemble every PTX for each GPU generation (NVIDIA's assembler, from a Python wheel)
-	scripts/ptxas.sh
+ptxas: ## assemble every PTX for each GPU generation, with NVIDIA's assembler from a Python wheel (ARCHS="sm_90")
+	ARCHS='$(ARCHS)' scripts/ptxas.sh
 
-sim-asan: ## the CUDA tests on the simulated driver under AddressSanitizer
-	scripts/sim_asan.sh ./workloads/device/cuda/... ./workloads/op
+sim-asan: ## the CUDA tests on the simulated driver under AddressSanitizer (WHOLE=1: every one)
+	WHOLE=$(WHOLE) scripts/sim_asan.sh ./workloads/device/cuda/... ./workloads/op
 
 gorgonia: ## compile and test the gorgonia.org/cu driver against CUDA 12 headers
 	scripts/gorgonia_check.sh

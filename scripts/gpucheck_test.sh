@@ -1,17 +1,25 @@
 #!/usr/bin/env bash
 # gpu-check and gpu-record as far as they go without a GPU: their scripts' own tests, the bundle, a dry run of the bundle,
-# and gpuprof's CUDA device behind it on the simulated driver.
+# and gpuprof's CUDA device behind it on the simulated driver. With WHOLE=1, by night, the dry runs have every part and the
+# bundle its final size; by day it leaves out
+# the parts that run Go's tests on the simulator, as `make test` does, and the gates and sweeps of gpu-record.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 python=${GPU_CHECK_PYTHON:-python3} # one with torch and e3nn walks through the peers as well
+parts=() records=()
+if [ -z "${WHOLE:-}" ]; then
+  export LEVEL=1
+  parts=(--only doctor,conformance,conformance-failure,recorder,runs,peers,traces)
+  records=(--only baselines,tune,claims) # gates and sweeps take minutes
+fi
 
 python3 -B -m unittest discover -s scripts/gpucheck -p 'test_*.py'
 
 scripts/gpu_bundle.sh "$scratch/bundle"
 started=$SECONDS
-"$scratch/bundle/gpu-check" --dry-run --source . --python "$python" --out "$scratch/dry" --archive "$scratch/dry.tar.gz" >"$scratch/dry.txt" ||
+"$scratch/bundle/gpu-check" --dry-run "${parts[@]}" --source . --python "$python" --out "$scratch/dry" --archive "$scratch/dry.tar.gz" >"$scratch/dry.txt" ||
   { cat "$scratch/dry.txt"; exit 1; }
 echo "gpucheck: dry run in $((SECONDS - started)) s"
 GPUCHECK_SUMMARY=$scratch/dry/summary.json go test -count=1 -timeout 100s -run 'TestSummaryFollowsItsSchema' ./workloads/gpucheck
@@ -22,7 +30,7 @@ if scripts/gpucheck/unpack.py "$scratch/dry.tar.gz" --root "$scratch/root" --gpu
 fi
 
 started=$SECONDS
-"$scratch/bundle/gpu-record" --dry-run --source . --out "$scratch/record" --archive "$scratch/record.tar.gz" >"$scratch/record.txt" || { cat "$scratch/record.txt"; exit 1; }
+"$scratch/bundle/gpu-record" --dry-run "${records[@]}" --source . --out "$scratch/record" --archive "$scratch/record.tar.gz" >"$scratch/record.txt" || { cat "$scratch/record.txt"; exit 1; }
 echo "gpucheck: dry run of gpu-record in $((SECONDS - started)) s"
 GPUCHECK_SUMMARY=$scratch/record/summary.json go test -count=1 -timeout 100s -run 'TestSummaryFollowsItsSchema' ./workloads/gpucheck
 # What it records is taken as baselines.

@@ -103,6 +103,11 @@ func TestDocumentedCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	byNight, err := filepath.Glob("testdata/nightly/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts = append(scripts, byNight...)
 	var all strings.Builder
 	for _, s := range scripts {
 		text, err := os.ReadFile(s)

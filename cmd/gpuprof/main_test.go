@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -26,6 +28,10 @@ func TestMain(m *testing.M) {
 	// and under its own name it would run every test again, and in them again.
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		os.Args[0] = "gpuprof"
+	}
+	// Many tests wait for processes, so twice as many as there are processors run at a time.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
 	}
 	// The race detector otherwise sleeps a second at every process's end.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {

@@ -33,7 +33,7 @@ func TestFiguresThatAreNoNumbers(t *testing.T) {
 		return path
 	}
 	const mark = 987654321.5
-	for _, c := range []struct {
+	for nth, c := range []struct {
 		field    string
 		set      func(map[string]any)
 		negative bool // is refused below zero as well
@@ -60,7 +60,10 @@ func TestFiguresThatAreNoNumbers(t *testing.T) {
 		if c.negative {
 			values = append(values, "-1e-3")
 		}
-		for _, v := range values {
+		for i, v := range values {
+			if !nightly && i > 1 && (i+nth)%3 != 0 {
+				continue // by day null, NaN and a third of the others
+			}
 			bad := write("bad.json", strings.Replace(string(text), "987654321.5", v, 1))
 			if data, _ := os.ReadFile(bad); strings.Contains(string(data), "987654321.5") {
 				t.Fatalf("%s was not replaced", c.field)

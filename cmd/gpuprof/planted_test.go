@@ -166,7 +166,10 @@ func TestPlantedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	places = append(places, rel)
-	for _, kind := range []string{"pipe", "link to a pipe", "socket", "device", "loop", "folder"} {
+	for i, kind := range []string{"pipe", "link to a pipe", "socket", "device", "loop", "folder"} {
+		if !nightly && i%2 != 0 {
+			continue // by day a pipe, a socket and a loop
+		}
 		t.Run(kind, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.CopyFS(dir, os.DirFS(good)); err != nil {

@@ -175,17 +175,18 @@ func lineKeys[V any](m map[string]V) map[string]V {
 }
 
 // runFetcher gives pprof the profile of a file, also as a base. pprof reads none
-// itself: it would open the file again, and read however much is in it. It calls
-// Fetch from several goroutines, one for the profile and one for the base.
+// itself: it would open the file again, and read however much is in it. pprof asks for
+// the profile and its base in two goroutines.
 type runFetcher struct {
-	ctx   context.Context             // of the verb: pprof has none
-	mu    sync.Mutex                  // of ready and err
+	ctx   context.Context // of the verb: pprof has none
+	mu    sync.Mutex
 	ready map[string]*profile.Profile // that was read already, by source
 	err   error
 }
 
 func (f *runFetcher) Fetch(src string, _, _ time.Duration) (*profile.Profile, string, error) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	p, ok := f.ready[src]
 	delete(f.ready, src)
 	f.mu.Unlock()

@@ -32,7 +32,11 @@ func reported(t *testing.T, text []byte, name string) (n int) {
 // counts, with the libcupti of every release.
 func TestRecorderKeepsWhatTheDriverCounts(t *testing.T) {
 	driver := sim.Library(t)
-	for _, release := range sim.CUPTIReleases() {
+	releases := sim.CUPTIReleases()
+	for i, release := range releases {
+		if !nightly && i%4 != 0 && i != len(releases)-1 {
+			continue // by day the oldest, the newest and some between
+		}
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()

@@ -1,4 +1,4 @@
-//go:build !race
+//go:build nightly && !race
 
 package compare_test
 
@@ -19,6 +19,8 @@ var allGates = scale{share: 1, meets: func(k, n int, limit float64, most bool) b
 	return 1-b.CDF(float64(k-1)) <= doubt
 }}
 
+// By day TestSimulatedGates has the same cases with fewer gates.
 func TestAllSimulatedGates(t *testing.T) { simulatedGates(t, allGates) }
 
+// By day TestPlannedGates has the same cases with fewer gates.
 func TestAllPlannedGates(t *testing.T) { plannedGates(t, allGates) }

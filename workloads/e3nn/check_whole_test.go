@@ -89,7 +89,7 @@ func bound(t *testing.T, stage, layer int, from, to func(*session) device.Buffer
 // of the stage itself finds.
 func TestWholeStepCatches(t *testing.T) {
 	small, three := []string{"small", "batch=12"}, []string{"deepaw", "batch=4", "mul=50", "edges=40"}
-	for _, tt := range []struct {
+	for nth, tt := range []struct {
 		name  string
 		pass  string
 		of    []string
@@ -143,6 +143,9 @@ func TestWholeStepCatches(t *testing.T) {
 		{"no sums of weights' gradients", passSecond, small, "", without(stGrads, 0), true},
 		{"the optimizer twice", passSecond, small, "", twice(stOptimizer, 0), true},
 	} {
+		if !nightly && nth%2 != 0 {
+			continue // by day every other fault
+		}
 		t.Run(tt.pass+", "+tt.name, func(t *testing.T) {
 			set := append(slices.Clone(tt.of), "pass="+tt.pass)
 			if tt.set != "" {

@@ -243,6 +243,9 @@ func TestTensorProducts(t *testing.T) {
 	ceilings, err := r.dev.Ceilings(context.Background())
 	r.ok(err)
 	for i, l := range r.layers() {
+		if !r.real && !nightly && i > 1 {
+			break // on the simulator by day the two whose way back is looked at too
+		}
 		c := r.convolution(l)
 		demanded := map[string]float64{"mace-large": 1.5, "deepaw": 2.5}[l.name]
 		unfused := 0.0

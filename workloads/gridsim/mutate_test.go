@@ -289,6 +289,9 @@ func mutate(t *testing.T, d device.Device, settings []string) {
 	}
 	want := whole.values(n)
 	for k, m := range whole.mutations() {
+		if !nightly && k%4 != 0 {
+			continue // by day every fourth mutation of each setting
+		}
 		equal := m.values(n) == want
 		switch found, by := seen(t, d, c, func(p plan) plan { return p.mutations()[k] }); {
 		case equal && found:

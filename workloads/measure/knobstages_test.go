@@ -42,6 +42,7 @@ func TestKnobsNameTheirStages(t *testing.T) {
 		}
 		return parts
 	}
+	choices := []string{"impl", "library", "precision", "deterministic"} // which change a stage in some pass
 	for _, c := range []struct {
 		w    workloads.Workload
 		with []string // what a pass does in some settings only
@@ -50,12 +51,15 @@ func TestKnobsNameTheirStages(t *testing.T) {
 		{gruflow.New(), []string{"", "impl=fused,checkpoint=2", "impl=fused,tape=saved,windows_kept=2"}},
 	} {
 		changed := make(map[string]bool)
-		for _, base := range passesOf(c.w, c.with) {
+		for nth, base := range passesOf(c.w, c.with) {
 			before := stages(c.w, base...)
 			if before == nil {
 				continue
 			}
-			for _, one := range turns(c.w) {
+			for i, one := range turns(c.w) {
+				if !nightly && (i+nth)%3 != 0 && !slices.Contains(choices, one.knob.Name) {
+					continue // by day each value of the other knobs is set in every third pass
+				}
 				k, setting := one.knob, one.knob.Name+"="+one.value
 				for stage, parts := range stages(c.w, append(slices.Clone(base), setting)...) {
 					if parts == before[stage] {
@@ -68,7 +72,7 @@ func TestKnobsNameTheirStages(t *testing.T) {
 				}
 			}
 		}
-		for _, k := range []string{"impl", "library", "precision", "deterministic"} {
+		for _, k := range choices {
 			if !changed[k] {
 				t.Errorf("%s: no value of %s changed a stage: nothing was compared", c.w.Name(), k)
 			}

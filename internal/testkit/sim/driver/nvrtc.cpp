@@ -49,26 +49,53 @@ std::string entry(const std::string &text) {
   return text.substr(at, text.find(')', at) - at);
 }
 
-// compiled makes the library and opens it; the kernel registers itself. What was compiled before stays.
-int compiled(Program *p, const std::string &dir, const std::string &name) {
-  unsigned char sizes[64];
-  if (gpuprof_sim_parameters(name.c_str(), sizes, 64) >= 0) return SUCCESS;
+// key is a hash (FNV-1a, 64 bits) of the program's text and headers.
+std::string key(const Program *p) {
+  unsigned long long h = 14695981039346656037ull;
+  auto add = [&h](const std::string &s) {
+    for (unsigned char c : s + '\0') h = (h ^ c) * 1099511628211ull;
+  };
+  add(p->text);
+  for (auto &header : p->headers) add(header.first), add(header.second);
+  char text[32];
+  snprintf(text, sizeof text, "%016llx", h);
+  return text;
+}
+
+// build compiles the program in the folder dir into the library to, which links with the driver's library.
+int build(Program *p, const std::string &dir, const std::string &to, const std::string &driver) {
   // Two folders deep, since headers are included through their parents.
   std::string at = dir + "/a/b/", unit = at + "unit.cpp";
   bool written = write(at + "kernel.cu", p->text);
   for (auto &h : p->headers)
     if (h.first.rfind("device_", 0) != 0) written = written && write(at + h.first, h.second);
   written = written && write(unit, "#include \"../../workloads/device/cuda/include/device.cuh\"\nnamespace {\n#include \"kernel.cu\"\n}\n");
-  Dl_info driver;
-  if (!written || !dladdr((void *)gpuprof_sim_parameters, &driver)) return INTERNAL;
+  if (!written) return INTERNAL;
   std::string include = GPUPROF_SIM_INCLUDE;
   std::string command = "g++ -std=gnu++17 -O1 -shared -fPIC -pthread -fvisibility=hidden -ffp-contract=off -w -DGPUPROF_SIM -DGPUPROF_SIM_MODULE -I'" + include +
-                        "' -x c++ '" + unit + "' -x none -o '" + dir + "/kernel.so' '" + driver.dli_fname + "' 2>'" + dir + "/log'";
-  if (system(command.c_str()) != 0) {
-    p->log = read(dir + "/log");
-    return COMPILATION;
+                        "' -x c++ '" + unit + "' -x none -o '" + to + "' '" + driver + "' 2>'" + dir + "/log'";
+  if (system(command.c_str()) == 0) return SUCCESS;
+  p->log = read(dir + "/log");
+  return COMPILATION;
+}
+
+// compiled makes the library and opens it; the kernel registers itself. The library stays in the driver's folder,
+// whose name holds a hash of the simulator with its headers: each program is compiled once for all processes.
+int compiled(Program *p, const std::string &dir, const std::string &name) {
+  unsigned char sizes[64];
+  if (gpuprof_sim_parameters(name.c_str(), sizes, 64) >= 0) return SUCCESS;
+  Dl_info driver;
+  if (!dladdr((void *)gpuprof_sim_parameters, &driver)) return INTERNAL;
+  std::string path = driver.dli_fname, folder = path.substr(0, path.rfind('/'));
+  std::string library = folder + "/compiled-" + key(p) + ".so";
+  if (access(library.c_str(), R_OK) != 0) {
+    bool keep = access(folder.c_str(), W_OK) == 0;
+    std::string to = keep ? library + "." + std::to_string(getpid()) : dir + "/kernel.so";
+    if (int r = build(p, dir, to, path)) return r;
+    if (!keep) library = to;
+    else if (rename(to.c_str(), library.c_str()) != 0) return INTERNAL;
   }
-  if (!dlopen((dir + "/kernel.so").c_str(), RTLD_NOW | RTLD_LOCAL)) {
+  if (!dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     p->log = dlerror();
     return INTERNAL;
   }

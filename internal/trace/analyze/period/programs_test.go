@@ -13,7 +13,11 @@ import (
 func TestPrograms(t *testing.T) {
 	for _, c := range programs {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(40) {
+			seeds := uint64(10)
+			if nightly {
+				seeds = 40
+			}
+			for seed := range seeds {
 				p := &program{r: rand.New(rand.NewPCG(1, seed)), names: map[string]int32{}}
 				c.make(p)
 				if wrong := p.check(Find(p.all)); wrong != "" {

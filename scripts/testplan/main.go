@@ -1,0 +1,137 @@
+// Command testplan prints the packages of one of the module's test runs, a line each, for `go test`:
+// `testplan race` those that start goroutines or guard state against them, `testplan nightly` those that have
+// tests with the build tag nightly. It runs in the module's root and reads the sources only.
+// It imports the standard library only.
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/build/constraint"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+func main() {
+	keep := map[string]func(source) bool{"race": source.concurrent, "nightly": source.nightly}
+	if len(os.Args) != 2 || keep[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: testplan race|nightly")
+		os.Exit(2)
+	}
+	sources, err := read(os.DirFS("."))
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "testplan: %v\n", err)
+		os.Exit(1)
+	}
+	for _, p := range packages(sources, keep[os.Args[1]]) {
+		fmt.Println("./" + p)
+	}
+}
+
+// source is a Go file of the module.
+type source struct {
+	path string // from the module's root
+	file *ast.File
+	only constraint.Expr // from its //go:build line, nil without one
+}
+
+func (s source) test() bool { return strings.HasSuffix(s.path, "_test.go") }
+
+// nightly reports whether the tag nightly adds the file to its package.
+func (s source) nightly() bool {
+	return s.only != nil && s.only.Eval(with("nightly")) && !s.only.Eval(with())
+}
+
+// with has the tags of a plain run on Linux, and more.
+func with(more ...string) func(string) bool {
+	on := append([]string{"linux", "amd64", "unix", "cgo", "gc"}, more...)
+	return func(tag string) bool { return slices.Contains(on, tag) || strings.HasPrefix(tag, "go1.") }
+}
+
+// concurrent reports whether the file takes part in work of several goroutines: it has a go statement, starts a
+// function by a method Go (sync.WaitGroup, errgroup.Group) or by time.AfterFunc, or, outside of tests, uses anything
+// of sync and sync/atomic but values that are made once: a lock is there for goroutines, whoever starts them.
+// A file that the race detector leaves out does not count.
+func (s source) concurrent() bool {
+	if s.only != nil && !s.only.Eval(with("race")) {
+		return false
+	}
+	locks := map[string]bool{"sync": true, "atomic": true}
+	found := false
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			found = true
+		case *ast.CallExpr:
+			if f, ok := n.Fun.(*ast.SelectorExpr); ok {
+				found = found || f.Sel.Name == "Go" && len(n.Args) == 1 || f.Sel.Name == "AfterFunc"
+			}
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && locks[x.Name] && !s.test() {
+				found = found || !strings.HasPrefix(n.Sel.Name, "Once")
+			}
+		}
+		return !found
+	})
+	return found
+}
+
+// packages are the folders, sorted, that have a file to keep and a test.
+func packages(sources []source, keep func(source) bool) []string {
+	kept, tested := make(map[string]bool), make(map[string]bool)
+	for _, s := range sources {
+		dir := path.Dir(s.path)
+		kept[dir] = kept[dir] || keep(s)
+		tested[dir] = tested[dir] || s.test()
+	}
+	var out []string
+	for dir := range kept {
+		if kept[dir] && tested[dir] {
+			out = append(out, dir)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// read parses every Go file that belongs to a package of the module.
+func read(root fs.FS) ([]source, error) {
+	var all []source
+	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
+		name := d.Name()
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && file != "." && (name == "testdata" || name == "node_modules" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")):
+			return fs.SkipDir
+		case d.IsDir() || path.Ext(name) != ".go":
+			return nil
+		}
+		text, err := fs.ReadFile(root, file)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", file, err)
+		}
+		s := source{path: file}
+		if s.file, err = parser.ParseFile(token.NewFileSet(), file, text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
+			return fmt.Errorf("parsing %s: %w", file, err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "package ") {
+				break
+			}
+			if constraint.IsGoBuild(line) {
+				if s.only, err = constraint.Parse(strings.TrimSpace(line)); err != nil {
+					return fmt.Errorf("reading the build line of %s: %w", file, err)
+				}
+			}
+		}
+		all = append(all, s)
+		return nil
+	})
+	return all, err
+}

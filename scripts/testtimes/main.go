@@ -1,0 +1,163 @@
+// Command testtimes prints as a Markdown table how long each package compiles, links and runs its tests, in
+// seconds: `testtimes RUN.json GRAPH.json` reads what `go test -json` and `go test -debug-actiongraph` wrote.
+// Compiling counts what Go did anew for the package itself, nothing where its cache had it; dependencies have rows
+// of their own, and what is outside of the module has one. `make test-times` runs it. It imports the standard library only.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	module  = "github.com/gpuprof/gpuprof"
+	outside = "(other modules)"
+	listed  = 10.0 // seconds from which a package has a row of its own
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "testtimes: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) (err error) {
+	if len(args) != 2 {
+		return errors.New("usage: testtimes RUN.json GRAPH.json")
+	}
+	var files [2]*os.File
+	for i, name := range args {
+		if files[i], err = os.Open(name); err != nil {
+			return err //nolint:wrapcheck // it names the file
+		}
+		defer files[i].Close()
+	}
+	rows := make(map[string]*row)
+	if err := readRun(files[0], rows); err != nil {
+		return fmt.Errorf("reading %s: %w", args[0], err)
+	}
+	if err := readGraph(files[1], rows); err != nil {
+		return fmt.Errorf("reading %s: %w", args[1], err)
+	}
+	return write(out, slices.Collect(maps.Values(rows)))
+}
+
+// row is one package; times are seconds of wall clock.
+type row struct {
+	pkg                string
+	compile, link, run float64
+	longest            string // the top-level test that took longest
+	longestS           float64
+}
+
+func (r row) total() float64 { return r.compile + r.link + r.run }
+
+func rowOf(rows map[string]*row, pkg string) *row {
+	pkg, _, _ = strings.Cut(pkg, " [") // a variant for a test
+	pkg = strings.TrimSuffix(strings.TrimSuffix(pkg, ".test"), "_test")
+	switch rest, ours := strings.CutPrefix(pkg, module); {
+	case !ours:
+		pkg = outside
+	case rest == "":
+		pkg = "."
+	default:
+		pkg = rest[1:]
+	}
+	if rows[pkg] == nil {
+		rows[pkg] = &row{pkg: pkg}
+	}
+	return rows[pkg]
+}
+
+// readRun adds the run times of packages and their longest tests.
+func readRun(in io.Reader, rows map[string]*row) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<26)
+	for lines.Scan() {
+		if !strings.HasPrefix(lines.Text(), "{") {
+			continue // of the compiler
+		}
+		var e struct {
+			Action, Package, Test string
+			Elapsed               float64
+		}
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return err //nolint:wrapcheck // the caller has the file
+		}
+		if e.Action != "pass" && e.Action != "fail" || strings.Contains(e.Test, "/") {
+			continue
+		}
+		r := rowOf(rows, e.Package)
+		if e.Test == "" {
+			r.run = e.Elapsed
+		} else if e.Elapsed > r.longestS {
+			r.longest, r.longestS = e.Test, e.Elapsed
+		}
+	}
+	return lines.Err() //nolint:wrapcheck // the caller has the file
+}
+
+// readGraph adds the times of compiling and linking.
+func readGraph(in io.Reader, rows map[string]*row) error {
+	var actions []struct {
+		Mode, Package       string
+		TimeStart, TimeDone time.Time
+		Cmd                 []string
+	}
+	if err := json.NewDecoder(in).Decode(&actions); err != nil {
+		return err //nolint:wrapcheck // the caller has the file
+	}
+	for _, a := range actions {
+		took := a.TimeDone.Sub(a.TimeStart).Seconds()
+		switch {
+		case len(a.Cmd) == 0: // nothing was started: from the cache
+		case a.Mode == "build":
+			rowOf(rows, a.Package).compile += took
+		case a.Mode == "link":
+			rowOf(rows, a.Package).link += took
+		}
+	}
+	return nil
+}
+
+// write prints the packages that take long, the rest as one row, and the sums.
+func write(out io.Writer, rows []*row) error {
+	slices.SortFunc(rows, func(a, b *row) int { return cmp.Or(cmp.Compare(b.run, a.run), cmp.Compare(a.pkg, b.pkg)) })
+	w := bufio.NewWriter(out)
+	fmt.Fprintln(w, "| package | compile | link | run | longest test |\n|---|---:|---:|---:|---|")
+	line := func(r row, longest string) {
+		fmt.Fprintf(w, "| %s | %.1f | %.1f | %.1f | %s |\n", r.pkg, r.compile, r.link, r.run, longest)
+	}
+	rest, sum, few := row{}, row{pkg: "all"}, 0
+	for _, r := range rows {
+		for _, s := range []*row{&sum, &rest} {
+			if s == &rest && r.total() >= listed {
+				continue
+			}
+			s.compile, s.link, s.run = s.compile+r.compile, s.link+r.link, s.run+r.run
+		}
+		if r.total() < listed {
+			few++
+			continue
+		}
+		longest := ""
+		if r.longest != "" {
+			longest = fmt.Sprintf("%s %.1f", r.longest, r.longestS)
+		}
+		line(*r, longest)
+	}
+	rest.pkg = fmt.Sprintf("%d others", few)
+	line(rest, "")
+	line(sum, "")
+	return w.Flush() //nolint:wrapcheck // a line printer's
+}
