@@ -75,36 +75,36 @@ test: ## every test, without the race detector
 	go test -p $(JOBS) -timeout 30m ./...
 
 race: ## the tests of packages with goroutines, under the race detector
-	packages=$$(go run ./scripts/testplan race); go test -p $(JOBS) -timeout 30m -vet=off -race $$packages
+	packages=$$(go run ./scripts/check/testplan race); go test -p $(JOBS) -timeout 30m -vet=off -race $$packages
 
 test-times: ## every test, and a table of the seconds that each package compiles and runs
 	scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	go test -count=1 -vet=off -timeout 30m -json -debug-actiongraph="$$scratch/graph.json" ./... >"$$scratch/run.json" || status=$$?; \
-	go run ./scripts/testtimes "$$scratch/run.json" "$$scratch/graph.json"; exit $${status:-0}
+	go run ./scripts/check/testtimes "$$scratch/run.json" "$$scratch/graph.json"; exit $${status:-0}
 
 # What takes too long for every change: whole sweeps and statistics, the detector over every package, every system and
 # GPU generation. The workflow nightly runs it, with programs, launchers and fuzzing as jobs of their own.
 nightly: ## what takes too long for every change (an hour or so)
-	packages=$$(go run ./scripts/testplan nightly); go test -timeout 60m -vet=off -tags nightly $$packages
+	packages=$$(go run ./scripts/check/testplan nightly); go test -timeout 60m -vet=off -tags nightly $$packages
 	go test -timeout 60m -vet=off -race ./...
 	$(MAKE) cross
 	$(MAKE) sim-asan WHOLE=1
 	$(MAKE) ptxas
-	WHOLE=1 scripts/gpucheck_test.sh
+	WHOLE=1 scripts/check/gpucheck_test.sh
 
 bench: ## benchmarks (BENCH=regexp BENCHTIME=1s)
 	@test -n "$(BENCH_PKGS)" || { echo 'bench: no package has a benchmark' >&2; exit 1; }
 	go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -benchmem $(BENCH_PKGS)
 
 fuzz: ## every fuzz target in turn (FUZZTIME=20000x inputs each)
-	scripts/fuzz.sh $(FUZZTIME)
+	scripts/check/fuzz.sh $(FUZZTIME)
 
 # The second pass sees the files that exist only without cgo; the import rule needs no types, so it is quick.
 lint: $(GOLANGCI_STAMP) $(DEADCODE_STAMP) ## golangci-lint, the import rule included, the prose check, and functions that nothing calls
-	go run ./scripts/prose
+	go run ./scripts/check/prose
 	$(GOLANGCI) run ./...
 	CGO_ENABLED=0 $(GOLANGCI) run --enable-only depguard ./...
-	scripts/deadcode.sh $(DEADCODE)
+	scripts/check/deadcode.sh $(DEADCODE)
 
 fmt: $(GOLANGCI_STAMP) ## format every Go file and group its imports
 	$(GOLANGCI) fmt ./...
@@ -122,7 +122,7 @@ $(DEADCODE_STAMP):
 	touch $@
 
 importrule-test: $(GOLANGCI_STAMP) ## plant forbidden imports in a scratch module and see each one reported
-	scripts/importrule_test.sh $(GOLANGCI)
+	scripts/check/importrule_test.sh $(GOLANGCI)
 
 tidy-check: ## go.mod and go.sum are what `go mod tidy` writes
 	go mod tidy -diff
@@ -130,37 +130,37 @@ tidy-check: ## go.mod and go.sum are what `go mod tidy` writes
 # The assembler takes a minute, so it is asked only where a PTX has no machine code yet; `make ptxas` compares all.
 kernels: ## regenerate everything generated: go generate, PTX from every .cu and its machine code, the CUDA recorder
 	go generate ./...
-	scripts/kernels.sh
+	scripts/build/kernels.sh
 	go run ./workloads/op/tpgen/gen -dir workloads/op -sums
-	go run ./workloads/device/cuda/machinecode/pack || WRITE=1 scripts/ptxas.sh
-	scripts/inject.sh
+	go run ./workloads/device/cuda/machinecode/pack || WRITE=1 scripts/build/ptxas.sh
+	scripts/build/inject.sh
 
 inject: ## build the CUDA recorder for amd64 and arm64 (zig from a Python wheel, kept in .bin)
-	scripts/inject.sh
+	scripts/build/inject.sh
 
 ptxas: ## assemble every PTX for each GPU generation, with NVIDIA's assembler from a Python wheel (ARCHS="sm_90")
-	ARCHS='$(ARCHS)' scripts/ptxas.sh
+	ARCHS='$(ARCHS)' scripts/build/ptxas.sh
 
 sim-asan: ## the CUDA tests on the simulated driver under AddressSanitizer (WHOLE=1: every one)
-	WHOLE=$(WHOLE) scripts/sim_asan.sh ./workloads/device/cuda/... ./workloads/op
+	WHOLE=$(WHOLE) scripts/check/sim_asan.sh ./workloads/device/cuda/... ./workloads/op
 
 gorgonia: ## compile and test the gorgonia.org/cu driver against CUDA 12 headers
-	scripts/gorgonia_check.sh
+	scripts/check/gorgonia_check.sh
 
 test-torch: ## gpuprof run on real PyTorch on the CPU (TORCH_PYTHON=python, else an environment of its own in .bin)
-	scripts/test_torch.sh
+	scripts/check/test_torch.sh
 
 programs: build ## gpuprof run on testdata/programs/table (TORCH_PYTHON=python; ONLY=plain,torch; NIGHTLY=1: every package must be there)
-	scripts/programs.py --gpuprof $(BIN) $(if $(TORCH_PYTHON),--python '$(TORCH_PYTHON)') $(if $(ONLY),--only '$(ONLY)') $(if $(NIGHTLY),--need all)
+	scripts/check/programs.py --gpuprof $(BIN) $(if $(TORCH_PYTHON),--python '$(TORCH_PYTHON)') $(if $(ONLY),--only '$(ONLY)') $(if $(NIGHTLY),--need all)
 
 gpu-bundle: ## everything a GPU machine without Go needs, in gpu-bundle/
-	VERSION='$(VERSION)' COMMIT='$(COMMIT)' scripts/gpu_bundle.sh
+	VERSION='$(VERSION)' COMMIT='$(COMMIT)' scripts/build/gpu_bundle.sh
 
 dist: ## binaries for every system, archives, Debian packages, wheels and an image's folders, in dist/ (TARGETS="host linux-amd64-static")
 	VERSION='$(VERSION)' COMMIT='$(COMMIT)' python3 scripts/dist/dist.py $(if $(TARGETS),--targets '$(TARGETS)')
 
 dist-test: ## install what dist makes for this machine into clean roots and do the main job there (needs groff, dpkg, pip's venv)
-	scripts/dist_test.sh
+	scripts/check/dist_test.sh
 
 gallery: ## make the outputs in docs/gallery.md and README.md again, and the pictures
 	go test -count=1 -run '^TestGallery$$' ./cmd/gpuprof -update
@@ -172,7 +172,7 @@ browser: browser-tools ## look at every HTML page in a headless Chromium (CHROMI
 	scripts/browser/run.sh
 
 generated: ## fail if regenerating changes or adds a file
-	scripts/generated.sh
+	scripts/check/generated.sh
 
 vulnerabilities-tools: $(GOVULNCHECK_STAMP) ## install the pinned govulncheck into .bin
 
@@ -182,14 +182,14 @@ $(GOVULNCHECK_STAMP):
 	touch $@
 
 vulnerabilities: $(GOVULNCHECK_STAMP) ## fail on known vulnerabilities that are called (says so where the database is out of reach)
-	scripts/vulnerabilities_test.sh $(GOVULNCHECK)
-	scripts/vulnerabilities.sh $(GOVULNCHECK)
+	scripts/check/vulnerabilities_test.sh $(GOVULNCHECK)
+	scripts/check/vulnerabilities.sh $(GOVULNCHECK)
 
 smoke: ## build into a scratch folder and do the main job there
-	scripts/smoke.sh
+	scripts/check/smoke.sh
 
 launchers: build ## ranks under mpirun and srun on this machine (needs root, Open MPI and Slurm)
-	scripts/fleet_launchers.sh $(BIN) short
+	scripts/check/fleet_launchers.sh $(BIN) short
 
 ci: ## everything continuous integration does
 	bash .ci/run

@@ -2,7 +2,7 @@ package gpuprof
 
 import _ "embed" // the notices
 
-//go:generate go run ./scripts/notices
+//go:generate go run ./scripts/build/notices
 
 //go:embed THIRD_PARTY_NOTICES.md
 var thirdPartyNotices string

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("GPUPROF_TEST_WORKLOAD") != "" {
 		anotherWorkload = []workloads.Workload{toy.Workload{}}
 	}
-	// scripts/smoke.sh measures memory in full, as the tests of workloads/device/host do.
+	// scripts/check/smoke.sh measures memory in full, as the tests of workloads/device/host do.
 	testCopy = 4 << 20
 	// A gate lets a process end in any case, unless a script is about one that never does.
 	testLimit = giveUp

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 )
 
-var update = flag.Bool("update", false, "write the made snapshots again; scripts/export_memory_vectors.py follows")
+var update = flag.Bool("update", false, "write the made snapshots again; scripts/record/export_memory_vectors.py follows")
 
 // counters are what PyTorch's allocator counted; none of a made recording.
 func counters(t testing.TB, name string) map[string]int64 {

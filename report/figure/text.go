@@ -31,7 +31,7 @@ func face(size float64, bold bool) font.Face {
 
 // The fonts are Liberation Sans without what figures do not use.
 //
-//go:generate go run ../../scripts/fonts
+//go:generate go run ../../scripts/build/fonts
 var (
 	//go:embed fonts/regular.ttf
 	regularTTF []byte

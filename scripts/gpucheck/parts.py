@@ -213,7 +213,7 @@ def peers(t):
 def serving_turns(t):
     """The service's network and PyTorch's forms of it in turns; the table is in the log."""
     here = pathlib.Path(__file__).parent
-    script = next(p for p in (here / "peer_serving.py", here.parent / "peer_serving.py") if p.exists())
+    script = next(p for p in (here / "peer_serving.py", here.parent / "peer" / "peer_serving.py") if p.exists())
     sizes = t.pick(["--device", "cuda", "--preset", "rxvision", "--rounds", "6", "--steps", "10"], ["--device", "cpu", "--preset", "small", "--batch", "2", "--rounds", "1", "--steps", "1"])
     return Command("serving-turns", [t.args.python, "-B", str(script), "--binary", str(t.bin / "peerserving.test"), *sizes])
 

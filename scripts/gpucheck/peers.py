@@ -21,7 +21,7 @@ import time
 
 import torch
 
-sys.path.append(str(pathlib.Path(__file__).parent.parent))  # resnet.py and gridlaw.py lie there in a checkout, in a bundle beside this file
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "peer"))  # resnet.py and gridlaw.py lie there in a checkout, in a bundle beside this file
 
 
 class Bench:

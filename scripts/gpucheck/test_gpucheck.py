@@ -351,13 +351,13 @@ class Running(Folder):
                 self.assertEqual((" ".join(words[1::2]), set(words[::2])), (want, {"--set"} if want else set()))
 
     def test_the_bundle_has_what_its_scripts_import(self):
-        copied = re.findall(r"[{,/](\w+)(?=[\w,]*}?\.py)", (HERE.parent / "gpu_bundle.sh").read_text())
+        copied = re.findall(r"[{,/](\w+)(?=[\w,]*}?\.py)", (HERE.parent / "build" / "gpu_bundle.sh").read_text())
         for script in copied:
-            for folder in (HERE, HERE.parent):
+            for folder in (HERE, HERE.parent / "peer"):
                 text = (folder / f"{script}.py").read_text() if (folder / f"{script}.py").exists() else ""
                 for name in re.findall(r'^(?:import|from) (\w+)|import_module\("(\w+)"', text, re.M):
                     name = "".join(name)
-                    if (HERE / f"{name}.py").exists() or (HERE.parent / f"{name}.py").exists():
+                    if (HERE / f"{name}.py").exists() or (HERE.parent / "peer" / f"{name}.py").exists():
                         self.assertIn(name, copied, f"{script}.py imports it")
 
     def test_pythons(self):

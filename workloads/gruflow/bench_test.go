@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// One recurrent step of three layers; scripts/peer_gru.py races the same
+// One recurrent step of three layers; scripts/peer/peer_gru.py races the same
 // against torch.nn.GRU.
 func BenchmarkForward(b *testing.B) {
 	for _, impl := range []string{implFused, implPlain, implPersistent} {
@@ -51,7 +51,7 @@ func BenchmarkForward(b *testing.B) {
 	}
 }
 
-// A training step at the sizes of docs/performance.md; scripts/peer_gru.py --train races the
+// A training step at the sizes of docs/performance.md; scripts/peer/peer_gru.py --train races the
 // same against torch.nn.GRU.
 func BenchmarkTrain(b *testing.B) {
 	for _, s := range []shape{{T: 40, B: 256, I: 65, H: 64, L: 2}, {T: 8, B: 1024, I: 65, H: 256, L: 3}} {

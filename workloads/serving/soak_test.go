@@ -20,7 +20,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
-// soakFor is how long TestSoakOutside asks, see scripts/soak_serving.sh.
+// soakFor is how long TestSoakOutside asks, see scripts/check/soak_serving.sh.
 var soakFor = flag.Duration("soak", 0, "soak the service behind HTTP for so long; 0 is a thousand requests")
 
 // failing is a network some of whose batches fail.

@@ -11,7 +11,7 @@ import (
 const vectorTolerance = 1e-12
 
 // e3nnCase is one case of testdata/e3nn/vectors.json; each kind uses a part of
-// the fields. The format is described in scripts/export_e3nn_vectors.py.
+// the fields. The format is described in scripts/record/export_e3nn_vectors.py.
 type e3nnCase struct {
 	Kind               string
 	L1, L2, L3, LMax   int

@@ -62,11 +62,11 @@ func LibraryWithout(t testing.TB, symbols ...string) string {
 }
 
 // LibraryASan is Library under AddressSanitizer, which the process must have
-// preloaded: scripts/sim_asan.sh does.
+// preloaded: scripts/check/sim_asan.sh does.
 func LibraryASan(t testing.TB) string {
 	t.Helper()
 	if !strings.Contains(os.Getenv("LD_PRELOAD"), "libasan") {
-		t.Fatal("opening the simulated driver under AddressSanitizer: libasan is not preloaded; run scripts/sim_asan.sh")
+		t.Fatal("opening the simulated driver under AddressSanitizer: libasan is not preloaded; run scripts/check/sim_asan.sh")
 	}
 	return library(t, true, nil)
 }

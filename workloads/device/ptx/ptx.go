@@ -1,5 +1,5 @@
 // Package ptx unpacks the CUDA code that kernels carry: NAME.ptx.zst beside every .cu is
-// its PTX, compressed with zstd by scripts/kernels.sh. With gzip it would take 0.5 MB more
+// its PTX, compressed with zstd by scripts/build/kernels.sh. With gzip it would take 0.5 MB more
 // of a wheel, whose size is limited.
 package ptx
 

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/xla"
 )
 
-// What JAX 0.10.2 recorded on a CPU (scripts/record_jax.py): both forms have its eight
+// What JAX 0.10.2 recorded on a CPU (scripts/record/record_jax.py): both forms have its eight
 // steps with the times that its Chrome trace says.
 func TestRecordedByJAX(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,7 @@
 // which takes seconds at the first use of a kernel.
 //
 // The file is a tar archive, compressed with zstd: sm_90/HASH is the machine code (a cubin)
-// of the PTX with that SHA-256. scripts/ptxas.sh makes it, and compares it in CI.
+// of the PTX with that SHA-256. scripts/build/ptxas.sh makes it, and compares it in CI.
 package machinecode
 
 import (

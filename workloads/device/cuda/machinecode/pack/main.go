@@ -1,7 +1,7 @@
 // Command pack keeps workloads/device/cuda/machinecode/code.tar.zst. Without arguments it
 // says whether every PTX of the program has its machine code there; with -check FOLDER or
 // -write FOLDER it compares the archive with a folder of ARCH/NAME.ptx and ARCH/NAME.cubin
-// that scripts/ptxas.sh assembled, or makes it from there. Run it in the repository's root.
+// that scripts/build/ptxas.sh assembled, or makes it from there. Run it in the repository's root.
 package main
 
 import (

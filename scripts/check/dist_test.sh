@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# Installs what `make dist` writes for this machine into clean roots and does the main job there.
+#
+#   scripts/check/dist_test.sh [FOLDER]     a finished dist folder; without one, the host's artefacts are made
+#
+# Needs Go, python3 with pip, dpkg, advancecomp and groff; root or user namespaces for the clean roots.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+repository=$PWD
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+fail() {
+  echo "dist: $*" >&2
+  exit 1
+}
+
+for tool in groff col dpkg dpkg-deb advzip; do
+  PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null || fail "$tool is not installed; apt-get install groff-base bsdextrautils dpkg advancecomp"
+done
+
+arch=$(go env GOARCH)
+dist=${1:-}
+if [ -z "$dist" ]; then
+  dist=$scratch/dist
+  python3 scripts/dist/dist.py --out "$dist" --targets "linux-$arch linux-$arch-static"
+fi
+dist=$(cd "$dist" && pwd)
+(cd "$dist" && sha256sum --quiet -c SHA256SUMS) || fail 'SHA256SUMS does not fit the files'
+
+one() { # one PATTERN: the only file of that name
+  local found
+  found=$(find "$dist" -maxdepth 1 -name "$1")
+  [ "$(wc -l <<<"$found")" -eq 1 ] && [ -n "$found" ] || fail "$1 is not one file: $found"
+  echo "$found"
+}
+
+# in_root ROOT COMMAND…: the command with ROOT as the whole file system and no environment.
+in_root() {
+  local enter=("$(PATH=$PATH:/usr/sbin:/sbin command -v chroot)")
+  if [ "$(id -u)" -ne 0 ]; then enter=("$(command -v unshare)" --map-root-user "${enter[@]}"); fi
+  env -i "${enter[@]}" "$@"
+}
+
+# A container without user namespaces allows no clean root, which is nobody's fault there.
+if ! in_root / /bin/true 2>"$scratch/chroot.txt"; then
+  echo "dist: NOT CHECKED: this machine allows no chroot, neither as root nor in a user namespace ($(head -1 "$scratch/chroot.txt")): the artefacts were made and nothing was installed" >&2
+  exit 0
+fi
+
+# job COMMAND…: what every installed gpuprof has to do, in /data of its root or here.
+job() {
+  "$@" version >"$scratch/version.txt"
+  grep -q '^gpuprof ' "$scratch/version.txt" || fail "$*: version printed $(cat "$scratch/version.txt")"
+  "$@" doctor >"$scratch/doctor.txt"
+  grep -q '^device host ' "$scratch/doctor.txt" || fail "$*: doctor printed $(cat "$scratch/doctor.txt")"
+  "$@" run e3nn --device host --preset small --samples 3 --warmup 1 --no-energy --format json -o run.json --force >"$scratch/run.json"
+  python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); assert r["status"] == "complete", r["status"]' "$scratch/run.json" ||
+    fail "$*: run e3nn did not complete"
+  "$@" analyze trace.json >"$scratch/analysis.txt"
+  grep -q 'item' "$scratch/analysis.txt" || fail "$*: analyze printed $(cat "$scratch/analysis.txt")"
+}
+
+# program COMMAND: gpuprof run of a program, whose exit code must come through.
+program() {
+  local got=0
+  rm -rf profile
+  printf 'import sys\nprint(sum(range(1000)))\nsys.exit(3)\n' >program.py
+  "$@" run --no-color -o profile -- python3 program.py >"$scratch/program.txt" 2>"$scratch/program.err" || got=$?
+  [ "$got" -eq 3 ] && grep -qx 499500 "$scratch/program.txt" || fail "$*: run -- python3 ended with $got: $(cat "$scratch/program.err")"
+}
+
+# root FOLDER [dynamic PROGRAM]: a folder to work in; for a dynamic program the C library's files too.
+root() {
+  mkdir -p "$1/data" "$1/tmp"
+  cp "$repository/testdata/traces/item-fires.json" "$1/data/trace.json"
+  if [ "${2:-}" = dynamic ]; then
+    local library
+    for library in $(ldd "$3" | grep -o '/[^ ]*'); do
+      mkdir -p "$1$(dirname "$library")"
+      cp -L "$library" "$1$library"
+    done
+  fi
+}
+
+echo '--> the same bytes when packed again, elsewhere'
+python3 scripts/dist/dist.py --out "$scratch/again" --targets "linux-$arch-static" >/dev/null
+while read -r sum file; do
+  grep -q "^$sum  $file\$" "$dist/SHA256SUMS" || fail "$file differs when it is made again"
+done < <(grep -v Containerfile "$scratch/again/SHA256SUMS")
+
+echo '--> archive of the dynamic build, empty environment'
+mkdir "$scratch/archive"
+tar -xzf "$(one "gpuprof_*_linux_$arch.tar.gz")" -C "$scratch/archive" --strip-components 1
+for part in LICENSE THIRD_PARTY_NOTICES.md man/gpuprof.1 completion/gpuprof.{bash,zsh,fish}; do
+  [ -s "$scratch/archive/$part" ] || fail "the archive lacks $part"
+done
+root "$scratch/here"
+(cd "$scratch/here/data" && job env -i "$scratch/archive/gpuprof" && program env -i PATH="$PATH" "$scratch/archive/gpuprof")
+
+echo '--> manual page and completion'
+groff -man -Tutf8 -ww "$scratch/archive/man/gpuprof.1" >"$scratch/man.txt" 2>"$scratch/man.err"
+[ ! -s "$scratch/man.err" ] || fail "the manual page: $(cat "$scratch/man.err")"
+for word in NAME SYNOPSIS VERBS 'max-time' 'gpuprof analyze'; do
+  grep -aq "$word" <(col -b <"$scratch/man.txt") || fail "the manual page lacks $word"
+done
+bash -c 'source "$1" && complete -p gpuprof' - "$scratch/archive/completion/gpuprof.bash" >/dev/null || fail 'completion does not load in bash'
+for shell in zsh fish; do
+  if command -v "$shell" >/dev/null; then
+    "$shell" -n "$scratch/archive/completion/gpuprof.$shell" || fail "completion does not load in $shell"
+  fi
+done
+
+echo '--> archive of the static build, a root with nothing else in it'
+mkdir -p "$scratch/static/data"
+tar -xzf "$(one "gpuprof_*_linux_${arch}_static.tar.gz")" -C "$scratch/static" --strip-components 1
+cp testdata/traces/item-fires.json "$scratch/static/trace.json"
+job in_root "$scratch/static" /gpuprof
+grep -q 'static build' "$scratch/doctor.txt" || fail 'doctor of the static build does not say that it is one'
+
+echo '--> Debian package, installed by dpkg into an empty root'
+package=$(one "gpuprof_*_$arch.deb")
+admin=$scratch/deb/var/lib/dpkg
+mkdir -p "$admin/"{info,updates} && touch "$admin/"{status,available}
+installer=()
+if [ "$(id -u)" -ne 0 ]; then installer=(unshare --map-root-user); fi
+PATH=$PATH:/usr/sbin:/sbin "${installer[@]}" dpkg --root="$scratch/deb" --force-depends --log=/dev/null -i "$package" >/dev/null 2>"$scratch/dpkg.err" || fail "dpkg: $(cat "$scratch/dpkg.err")"
+root "$scratch/deb" dynamic "$scratch/deb/usr/bin/gpuprof"
+cp "$scratch/deb/data/trace.json" "$scratch/deb/trace.json"
+job in_root "$scratch/deb" /usr/bin/gpuprof
+gzip -dc "$scratch/deb/usr/share/man/man1/gpuprof.1.gz" | cmp - "$scratch/archive/man/gpuprof.1" || fail 'the package has another manual page than the archive'
+PATH=$PATH:/usr/sbin:/sbin "${installer[@]}" dpkg --root="$scratch/deb" --log=/dev/null -r gpuprof >/dev/null
+[ ! -e "$scratch/deb/usr/bin/gpuprof" ] || fail 'the package leaves its program behind'
+
+echo '--> wheel, installed by pip into a fresh environment'
+python3 -m venv "$scratch/venv"
+"$scratch/venv/bin/python" -m pip install -q --no-index --disable-pip-version-check --find-links "$dist" gpuprof-cli ||
+  fail 'pip did not install the wheel'
+cmp "$scratch/venv/share/man/man1/gpuprof.1" "$scratch/archive/man/gpuprof.1" || fail 'the wheel has another manual page than the archive'
+cmp "$scratch/venv/share/bash-completion/completions/gpuprof" "$scratch/archive/completion/gpuprof.bash" || fail 'the wheel lacks the completion for bash'
+(cd "$scratch/here/data" && job env -i "$scratch/venv/bin/gpuprof" && program env PATH="$scratch/venv/bin:$PATH" gpuprof)
+"$scratch/venv/bin/python" -m pip uninstall -q -y gpuprof-cli
+[ ! -e "$scratch/venv/bin/gpuprof" ] && [ ! -e "$scratch/venv/share/man/man1/gpuprof.1" ] || fail 'the wheel leaves files behind'
+
+echo '--> roots of the images'
+for kind in "$arch-static" "$arch"; do
+  cp -a "$dist/image/$kind" "$scratch/image-$kind"
+  case $kind in *-static) root "$scratch/image-$kind" ;; *) root "$scratch/image-$kind" dynamic "$dist/image/$kind/usr/bin/gpuprof" ;; esac
+  cp "$scratch/image-$kind/data/trace.json" "$scratch/image-$kind/trace.json"
+  job in_root "$scratch/image-$kind" /usr/bin/gpuprof
+done
+
+echo '--> every artefact: what kind of program it holds'
+python3 scripts/dist/kinds.py "$dist"
+echo 'dist: passed'

@@ -1,0 +1,351 @@
+// Command prose reports wording that the language rules of CONTRIBUTING.md leave behind: in
+// the string literals of Go, in templates and scripts that are embedded, and in the docs.
+// `make lint` runs it in the repository's root; it exits 1 where it found something.
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// longest is how many words a sentence of the docs may have, what is in brackets aside. The rule is about 20.
+const longest = 40
+
+func main() {
+	found, err := check(os.DirFS("."))
+	for _, f := range found {
+		fmt.Println(f)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "prose: %v\n", err)
+	}
+	if err != nil || len(found) > 0 {
+		os.Exit(1)
+	}
+}
+
+// passage is consecutive text; line breaks are blanks, and each line of the file has its mark.
+type passage struct {
+	text  string
+	marks []mark
+	prose bool // sentences of the docs, whose length counts
+}
+
+type mark struct{ offset, line int }
+
+func (p *passage) add(line int, text string) {
+	for i, l := range strings.Split(text, "\n") {
+		p.marks = append(p.marks, mark{len(p.text), line + i})
+		p.text += l + " "
+	}
+}
+
+// line is the line of the file of a place in the text.
+func (p *passage) line(offset int) int {
+	i, found := slices.BinarySearchFunc(p.marks, offset, func(m mark, o int) int { return m.offset - o })
+	if !found {
+		i--
+	}
+	return p.marks[i].line
+}
+
+// check returns what it found as "file:line: …", and exceptions without a use.
+func check(root fs.FS) ([]string, error) {
+	c := checker{used: make([]bool, len(exceptions))}
+	for _, w := range words {
+		c.patterns = append(c.patterns, regexp.MustCompile(w.pattern))
+	}
+	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			if skipped[d.Name()] || strings.HasPrefix(path, ".") && path != "." {
+				return fs.SkipDir
+			}
+			return err
+		}
+		read := reader(path)
+		if read == nil {
+			return nil
+		}
+		source, err := fs.ReadFile(root, path)
+		if err != nil {
+			return err
+		}
+		passages, err := read(path, source)
+		for i := range passages {
+			c.judge(path, &passages[i])
+		}
+		if strings.HasSuffix(path, ".go") {
+			c.fixes(path, source)
+		}
+		c.headings(path, source)
+		return err
+	})
+	for i, e := range exceptions {
+		if !c.used[i] {
+			c.report("scripts/check/prose/words.go: the exception for %q in %s (%s) excuses nothing: remove it", e.text, e.file, e.reason)
+		}
+	}
+	return c.found, err
+}
+
+type checker struct {
+	patterns []*regexp.Regexp
+	used     []bool // exceptions
+	found    []string
+}
+
+func (c *checker) report(format string, args ...any) {
+	c.found = append(c.found, fmt.Sprintf(format, args...))
+}
+
+// clause is a heading of a document or of a page that begins as a clause does.
+var clause = regexp.MustCompile(`(?m)^#+ (?:What|Where|Who|Why|Nobody|How many)\b[^?\n]*$|\b(?:Heading|Title): +"(?:What|Where|Who|Why|Nobody|How many)\b[^?"]*"`)
+
+// headings reports headings that are no nouns; a question may stay.
+func (c *checker) headings(path string, source []byte) {
+	if !strings.HasSuffix(path, ".md") && !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+		return
+	}
+	for _, at := range clause.FindAllIndex(source, -1) {
+		c.report("%s:%d: the heading %q is a clause: write a noun", path, 1+strings.Count(string(source[:at[0]]), "\n"), source[at[0]:at[1]])
+	}
+}
+
+// judge looks for words, and for long sentences in prose.
+func (c *checker) judge(path string, p *passage) {
+	for i, re := range c.patterns {
+		for _, at := range re.FindAllStringIndex(p.text, -1) {
+			if !c.excused(path, p.text) {
+				c.report("%s:%d: %q: write %s", path, p.line(at[0]), strings.TrimSpace(p.text[at[0]:at[1]]), words[i].better)
+			}
+		}
+	}
+	if !p.prose {
+		return
+	}
+	for rest, at := p.text, 0; rest != ""; {
+		end := len(rest)
+		if m := sentence.FindStringIndex(rest); m != nil {
+			end = m[1]
+		}
+		if n := len(strings.Fields(brackets.ReplaceAllString(rest[:end], ""))); n > longest && !c.excused(path, rest[:end]) {
+			c.report("%s:%d: a sentence of %d words: split it", path, p.line(at), n)
+		}
+		rest, at = rest[end:], at+end
+	}
+}
+
+// fixes reports errors whose format holds what to do about them: that is a field, by WithFix.
+func (c *checker) fixes(path string, source []byte) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, source, 0)
+	if err != nil {
+		return // literals has said so
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		name := ""
+		switch f := call.Fun.(type) {
+		case *ast.Ident:
+			name = f.Name
+		case *ast.SelectorExpr:
+			name = f.Sel.Name
+		}
+		if name != "Errorf" {
+			return true
+		}
+		for _, arg := range call.Args {
+			if holdsFix(arg) {
+				c.report("%s:%d: an error's format holds \"; \": give what to do about it to WithFix", path, set.Position(arg.Pos()).Line)
+			}
+		}
+		return true
+	})
+}
+
+// holdsFix says whether a text, or one of the texts that are added up to it, holds "; ".
+func holdsFix(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.BinaryExpr:
+		return holdsFix(e.X) || holdsFix(e.Y)
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return err == nil && e.Kind == token.STRING && strings.Contains(text, "; ")
+	}
+	return false
+}
+
+func (c *checker) excused(path, text string) bool {
+	for i, e := range exceptions {
+		if strings.HasPrefix(path, e.file) && strings.Contains(text, e.text) {
+			c.used[i] = true
+			return true
+		}
+	}
+	return false
+}
+
+// skipped are folders without texts of ours.
+var skipped = map[string]bool{"testdata": true, "bin": true, "dist": true, "gpu-bundle": true, "node_modules": true, "shared": true, "scripts": true}
+
+// reader is how texts are taken from a file; nil if it has none for readers.
+func reader(path string) func(string, []byte) ([]passage, error) {
+	switch filepath.Ext(path) {
+	case ".go":
+		if !strings.HasSuffix(path, "_test.go") {
+			return literals
+		}
+	case ".tmpl", ".js", ".py":
+		return quoted
+	case ".md":
+		if path != "THIRD_PARTY_NOTICES.md" {
+			return markdown
+		}
+	}
+	return nil
+}
+
+// literals are the strings of a Go file: what is added up is one text. Those of one word are
+// names; imports are none of ours.
+func literals(path string, source []byte) ([]passage, error) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, source, 0)
+	if err != nil {
+		return nil, err
+	}
+	var out []passage
+	var walk func(ast.Node) bool
+	var join func(*passage, ast.Expr)
+	join = func(p *passage, e ast.Expr) {
+		switch n := e.(type) {
+		case *ast.BinaryExpr:
+			if n.Op == token.ADD {
+				join(p, n.X)
+				join(p, n.Y)
+				return
+			}
+		case *ast.BasicLit:
+			if s, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING {
+				p.text = strings.TrimSuffix(p.text, " ")
+				if strings.HasPrefix(n.Value, "`") {
+					p.add(set.Position(n.Pos()).Line, s)
+				} else {
+					p.add(set.Position(n.Pos()).Line, strings.ReplaceAll(s, "\n", " "))
+				}
+				return
+			}
+		}
+		p.text = strings.TrimSuffix(p.text, " ")
+		p.add(set.Position(e.Pos()).Line, "%v")
+		ast.Inspect(e, walk)
+	}
+	walk = func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ImportSpec:
+			return false
+		case *ast.Field: // a tag holds texts of its own, help among them
+			if n.Tag != nil {
+				for _, value := range quotes.FindAllString(strings.Trim(n.Tag.Value, "`"), -1) {
+					if value = strings.Trim(value, `"`); strings.Contains(value, " ") {
+						var p passage
+						p.add(set.Position(n.Tag.Pos()).Line, value)
+						out = append(out, p)
+					}
+				}
+				n.Tag = nil
+			}
+		case *ast.BinaryExpr, *ast.BasicLit:
+			if b, ok := n.(*ast.BinaryExpr); ok && b.Op != token.ADD {
+				return true
+			}
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind != token.STRING {
+				return false
+			}
+			var p passage
+			join(&p, n.(ast.Expr))
+			if strings.Contains(strings.TrimSpace(p.text), " ") {
+				out = append(out, p)
+			}
+			return false
+		}
+		return true
+	}
+	ast.Inspect(file, walk)
+	return out, nil
+}
+
+var (
+	quotes  = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|` + "`[^`]*`")
+	actions = regexp.MustCompile(`\{\{.*?\}\}|<[^>]*>`)
+)
+
+// quoted are the lines of a template, or the strings on the lines of a script.
+func quoted(path string, source []byte) ([]passage, error) {
+	var out []passage
+	for i, l := range strings.Split(string(source), "\n") {
+		texts := []string{actions.ReplaceAllString(l, " ")}
+		if filepath.Ext(path) != ".tmpl" {
+			texts = nil
+			if t := strings.TrimSpace(l); !strings.HasPrefix(t, "//") && !strings.HasPrefix(t, "#") {
+				texts = quotes.FindAllString(l, -1)
+			}
+		}
+		for _, t := range texts {
+			var p passage
+			p.add(i+1, strings.Trim(t, "\"'` "))
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+var (
+	sentence = regexp.MustCompile(`[.!?:;]\s`)
+	brackets = regexp.MustCompile(`\([^)]*\)`)
+
+	begins = regexp.MustCompile(`^\s*(?:[-*>#] ?|\d+\. )`)
+	spans  = regexp.MustCompile("`[^`]*`|\\]\\([^)]*\\)")
+)
+
+// markdown are the paragraphs, list items and cells outside fences; code and addresses are masked.
+func markdown(_ string, source []byte) ([]passage, error) {
+	var out []passage
+	fenced, open := false, false
+	for i, l := range strings.Split(string(source), "\n") {
+		switch t := strings.TrimSpace(l); {
+		case strings.HasPrefix(t, "```"):
+			fenced, open = !fenced, false
+		case fenced:
+		case t == "" || strings.HasPrefix(t, "<!--") || strings.HasPrefix(l, "    ") && !open || strings.HasPrefix(l, "\t"):
+			open = false
+		case strings.HasPrefix(t, "|"):
+			open = false
+			for cell := range strings.SplitSeq(strings.Trim(t, "|"), " | ") {
+				out = append(out, passage{})
+				out[len(out)-1].add(i+1, strings.TrimSpace(cell))
+			}
+		default:
+			if at := begins.FindString(l); !open || at != "" {
+				out, open = append(out, passage{prose: true}), !strings.HasPrefix(t, "#")
+				l = l[len(at):]
+			}
+			out[len(out)-1].add(i+1, strings.TrimSpace(l))
+		}
+	}
+	for i := range out {
+		out[i].text = spans.ReplaceAllStringFunc(out[i].text, func(s string) string { return strings.Repeat("x", len(s)) })
+	}
+	return out, nil
+}
