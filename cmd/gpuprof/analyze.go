@@ -1,20 +1,10 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/child"
-	"github.com/gpuprof/gpuprof/internal/document"
-	"github.com/gpuprof/gpuprof/internal/outside"
-	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
@@ -45,16 +35,6 @@ func (analyzeCmd) Help() string {
 	)
 }
 
-// study is what analyze found out: one analysis, or a comparison of two.
-type study struct {
-	analysis   *trace.Analysis
-	indexes    []*trace.Index
-	comparison *trace.Comparison
-	before     []*trace.Index // of a comparison; indexes are those after
-	scratch    *child.Scratch // nil for whole traces
-	part       string         // the file with the part that was cut out, "" for whole traces
-}
-
 // Run implements the verb.
 func (c *analyzeCmd) Run(a *app) error {
 	if c.Compare && len(c.Traces) != 2 {
@@ -73,7 +53,7 @@ func (c *analyzeCmd) Run(a *app) error {
 			return c.runMemory(a, first)
 		}
 	}
-	analysis := outputTable().analysis
+	analysis := a.documents.analysis
 	if c.Compare { // of two programs there are no stacks and no one timeline
 		analysis = analysis.called("a comparison").without("pprof", "perfetto")
 	}
@@ -82,7 +62,7 @@ func (c *analyzeCmd) Run(a *app) error {
 	}
 	outs, err := savedPart(analysis, c.cuts()).outputs(c.Output, c.Force)
 	if err == nil {
-		err = checkPlot(c.Plot, outs)
+		err = checkPlot(a, c.Plot, outs)
 	}
 	if err != nil {
 		return err
@@ -123,175 +103,4 @@ func (c *analyzeCmd) study(a *app, first *input, keep bool) (*study, error) {
 		return nil, err
 	}
 	return &study{comparison: trace.Compare(old, now), before: before, indexes: after}, nil
-}
-
-// caveats are what limits findings for reasons outside the trace, see trace.Options.
-type caveats func(a *trace.Analysis, f gpuprof.Finding) string
-
-// analyzeTraces reads the files of one job and analyses them together. A file
-// that cannot be read ends the command: an analysis of some of the ranks would
-// pass for one of all.
-func analyzeTraces(a *app, paths []string, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
-	return analyzeOpened(a, paths, nil, caveat)
-}
-
-// analyzeOpened is analyzeTraces; first is the first file, where it is open.
-func analyzeOpened(a *app, paths []string, first *input, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
-	files, err := traceFiles(paths)
-	if err != nil {
-		return nil, nil, err
-	}
-	var ins []*input
-	for i, path := range files {
-		ins = append(ins, &input{path: path})
-		if i == 0 && first != nil {
-			ins[0] = first
-		}
-	}
-	return analyzeInputs(a, ins, caveat)
-}
-
-// analyzeInputs is analyzeTraces of files that are open, or are opened in turn.
-func analyzeInputs(a *app, ins []*input, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
-	var analysis *trace.Analysis
-	var indexes []*trace.Index
-	defer lean(outside.TraceMemory())()
-	err := unlessEnded(a.ctx, func() (err error) {
-		for _, in := range ins {
-			t, err := readTrace(a.ctx, in, outside.TraceMemory()/int64(len(ins)))
-			if err != nil {
-				return err
-			}
-			t.Path, t.Opens = document.CleanText(shownPath(in.path)), document.CleanText(storedPath(in.path))
-			t.Program = programOf(in.path)
-			x, err := trace.NewIndex(a.ctx, t)
-			if err != nil {
-				return err
-			}
-			indexes = append(indexes, x)
-		}
-		analysis, err = trace.SummariseIndexes(a.ctx, indexes, trace.Options{Rules: trace.Rules, Tool: tool(), Caveat: caveat})
-		return err
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return analysis, indexes, nil
-}
-
-// unlessEnded does what may take long, and does not wait for its end once the
-// context has ended: the program ends then.
-func unlessEnded(ctx context.Context, do func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- do() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("analysing the recording: %w", errInterrupted)
-	}
-}
-
-// programOf is what the recording beside a trace says of the program; nothing
-// where `gpuprof run --` did not record the trace.
-func programOf(path string) trace.Program {
-	dir := filepath.Dir(path)
-	text, err := outside.ReadFound(filepath.Join(dir, "telemetry.json"))
-	var r record.Result
-	if err != nil || document.Decode(text, path, &r, document.Recording) != nil {
-		return trace.Program{}
-	}
-	if !slices.ContainsFunc(r.Traces, func(t string) bool { return filepath.Base(t) == filepath.Base(path) }) {
-		return trace.Program{}
-	}
-	p := trace.Program{Command: document.MaskCommand(r.Command), CPUs: r.CPUs, Dir: shownPath(dir), Opens: storedPath(dir), Traces: len(r.Traces), Skip: r.Skip}
-	document.CleanStrings(&p)
-	return p
-}
-
-// traceFiles replaces folders by the traces in them.
-func traceFiles(paths []string) ([]string, error) {
-	var out []string
-	for _, path := range paths {
-		info, err := os.Stat(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: there is no such file", path).WithFix("record one as docs/analyze.md shows")
-		case err != nil:
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w", path, errors.Unwrap(err)).WithFix("give a readable file")
-		case !info.IsDir():
-			out = append(out, path)
-			continue
-		}
-		found, err := tracesIn(path)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, found...)
-	}
-	return out, nil
-}
-
-func tracesIn(dir string) ([]string, error) {
-	entries, err := outside.Dir(dir).ReadDir(".")
-	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: %w", dir, err).WithFix("give a readable folder")
-	}
-	var out []string
-	for _, e := range entries {
-		name := e.Name()
-		// JAX and TensorFlow leave the same recording twice, the other time with less.
-		if stem, ok := strings.CutSuffix(name, ".trace.json.gz"); ok && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == stem+".xplane.pb" }) {
-			continue
-		}
-		// gpuprof's own results lie beside the traces they were made from.
-		if slices.Contains([]string{"analysis.json", "run.json", "telemetry.json"}, name) || e.IsDir() {
-			continue
-		}
-		for _, ext := range []string{".json", ".json.gz", ".json.zst", ".sqlite", "_results.db", ".xplane.pb", ".gpt"} {
-			if strings.HasSuffix(name, ext) {
-				path := filepath.Join(dir, name)
-				if err := checkFound(path); err != nil {
-					return nil, err
-				}
-				out = append(out, path)
-				break
-			}
-		}
-	}
-	if run := lastProfile(dir); len(out) == 0 && run != "" {
-		return tracesIn(run)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "telemetry.json")); len(out) == 0 && err == nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: it is a recording without a trace", dir).WithFix("the warnings in %s say why; record the program again with gpuprof run -- CMD", filepath.Join(dir, "telemetry.json"))
-	}
-	if len(out) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: no file in it ends in .json, .json.gz, .sqlite, _results.db, .xplane.pb or .gpt", dir).WithFix("name the folder that the profiler wrote to")
-	}
-	return out, nil
-}
-
-// checkFound refuses a file of a folder that is no regular one: an analysis of the others would
-// pass for one of all, and a pipe might never end.
-func checkFound(path string) error {
-	if err := outside.CheckRegular(path); err != nil {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w", path, err).WithFix("remove it from the folder, or name the files to read")
-	}
-	return nil
-}
-
-// lastProfile is the newest recording in a folder that was given to
-// jax.profiler.trace, "" none: the folders are named by their time.
-func lastProfile(dir string) string {
-	profiles := filepath.Join(dir, "plugins", "profile")
-	entries, err := outside.Dir(profiles).ReadDir(".")
-	if err != nil {
-		return ""
-	}
-	for _, e := range slices.Backward(entries) {
-		if e.IsDir() {
-			return filepath.Join(profiles, e.Name())
-		}
-	}
-	return ""
 }

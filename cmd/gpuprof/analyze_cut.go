@@ -83,13 +83,6 @@ func (c *analyzeCmd) cutStudy(a *app) (*study, error) {
 	return s, nil
 }
 
-// close removes the temporary file.
-func (s *study) close() {
-	if s.scratch != nil {
-		s.scratch.Close()
-	}
-}
-
 // cut reads a trace, and once more to write the part of it.
 func (c *analyzeCmd) cut(ctx context.Context, path, to string) (err error) {
 	asked, err := c.asked()

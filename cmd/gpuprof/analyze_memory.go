@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"os"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
@@ -61,13 +59,13 @@ func withSnapshots(paths []string, compared bool) ([]string, error) {
 
 // runMemory analyses memory snapshots, of which the first is open.
 func (c *analyzeCmd) runMemory(a *app, first *input) error {
-	formats := outputTable().memory
+	formats := a.documents.memory
 	if c.cuts() {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting %s: it is a memory snapshot, and only traces can be cut", first.path).WithFix("leave --steps and --window out: the analysis shows each step")
 	}
 	outs, err := formats.outputs(c.Output, c.Force)
 	if err == nil {
-		err = checkPlot(c.Plot, outs)
+		err = checkPlot(a, c.Plot, outs)
 	}
 	if err != nil {
 		return err
@@ -99,45 +97,4 @@ func (c *analyzeCmd) runMemory(a *app, first *input) error {
 		return err
 	}
 	return errors.Join(formats.show(a, c.Format, found), formats.save(a, outs, found, c.Plot, c.Force))
-}
-
-// analyzeMemory reads snapshots and replays them. One that cannot be read ends the
-// command, as with traces.
-func analyzeMemory(a *app, ins []*input, o memsnap.Options) (*memsnap.Analysis, error) {
-	var found *memsnap.Analysis
-	memory := outside.TraceMemory()
-	defer lean(memory)()
-	err := unlessEnded(a.ctx, func() error {
-		var all []*memsnap.Snapshot
-		for _, in := range ins {
-			s, err := readSnapshot(a.ctx, in, memory/int64(len(ins)))
-			if err != nil {
-				return err
-			}
-			all = append(all, s)
-		}
-		var err error
-		found, err = memsnap.Analyze(a.ctx, all, tool(), o)
-		return err
-	})
-	return found, err
-}
-
-// readSnapshot reads a memory snapshot; one that is not open is opened and closed.
-func readSnapshot(ctx context.Context, in *input, room int64) (*memsnap.Snapshot, error) {
-	if in.file == nil {
-		if err := in.open(ctx); err != nil {
-			return nil, outside.Failed("reading memory snapshot "+in.path, err, "record one as docs/memory.md shows", "record it again")
-		}
-		defer in.Close()
-	}
-	if !in.memory {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading memory snapshot %s: it is none, and snapshots are analysed together with snapshots only", in.path).WithFix("give traces to a gpuprof analyze of their own")
-	}
-	s, err := memsnap.Read(ctx, in.reader(), in.path, room)
-	if err != nil {
-		return nil, err
-	}
-	s.Path, s.Opens = document.CleanText(shownPath(in.path)), document.CleanText(storedPath(in.path))
-	return s, nil
 }

@@ -9,15 +9,12 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/term"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
-	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
 	"github.com/gpuprof/gpuprof/workloads"
@@ -55,45 +52,16 @@ type cli struct {
 	Complete   completeCmd   `cmd:"" name:"__complete" hidden:""`
 }
 
-// app is what a verb works with.
-type app struct {
-	ctx            context.Context
-	stdout, stderr io.Writer
-	commands       io.Writer // standard error as it is, for commands to GitHub
-	quiet, noColor bool
-	verbose        bool     // print everything, not what fits a terminal of 24 rows
-	noted          int      // lines of notes on a terminal of 80 columns
-	pages          []string // HTML reports that were written
-	rest           []string // what followed "--"
-	childCode      int      // the exit code of a program that was run; wins where gpuprof has no error of its own
-}
-
 // run is the whole program: it returns the exit code of exit.go's table.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	a := &app{ctx: ctx, stdout: runfile.NewLines(stdout), stderr: runfile.NewLines(stderr), commands: stderr}
-	err := printing(a.dispatch(args))
+func run(ctx context.Context, w *wiring, args []string, stdout, stderr io.Writer) int {
+	a := &app{tables: w.tables(), ctx: ctx, stdout: runfile.NewLines(stdout), stderr: runfile.NewLines(stderr), commands: stderr}
+	err := printing(a.dispatch(args, w.machine()))
 	if err == nil {
 		return a.childCode
 	}
 	code := exitCode(err)
 	a.complain(err, code, asksJSON(args))
 	return code
-}
-
-// printing gives a failure to write to standard output its sentence.
-func printing(err error) error {
-	var all []error
-	for _, e := range flatten(err) {
-		var p *fs.PathError
-		if errors.As(e, &p) && p.Op == "write" && p.Path == os.Stdout.Name() {
-			e = gpuprof.Unwritable("printing to standard output", p, "send it elsewhere", "send it where it can be written")
-		}
-		all = append(all, e)
-	}
-	if len(all) == 1 {
-		return all[0]
-	}
-	return errors.Join(all...)
 }
 
 // ownArgs splits the command line into gpuprof's own arguments and the rest behind "--", which the
@@ -115,7 +83,7 @@ func (a *app) ownArgs(args []string) (own []string, dashed bool) {
 }
 
 // dispatch parses the command line and runs its verb.
-func (a *app) dispatch(args []string) error {
+func (a *app) dispatch(args []string, machine *doctorMachine) error {
 	args, dashed := a.ownArgs(args)
 	var c cli
 	parser, exited, err := a.parser(&c)
@@ -138,7 +106,7 @@ func (a *app) dispatch(args []string) error {
 	if dashed && !takesRest(verb) {
 		return restError(verb.Name)
 	}
-	for _, check := range []func(*kong.Context) error{noneEmpty, checkChoices, dashes} {
+	for _, check := range []func(*kong.Context) error{noneEmpty, a.checkChoices, dashes} {
 		if err := check(kctx); err != nil {
 			return err
 		}
@@ -150,7 +118,7 @@ func (a *app) dispatch(args []string) error {
 	if verb.Name != "__complete" { // it answers while somebody types
 		child.Sweep(a.ctx, os.TempDir())
 	}
-	err = kctx.Run(a)
+	err = kctx.Run(a, machine)
 	if c.Open && (err == nil || len(a.pages) > 0) { // what failed has said why there is no report
 		err = errors.Join(err, a.openReport())
 	}
@@ -164,7 +132,7 @@ func (a *app) checkFirst(root *kong.Node, args []string, dashed bool) error {
 	case len(args) == 0 && !dashed:
 		return a.noVerb()
 	case !dashed:
-		return programMeant(root, args)
+		return a.programMeant(root, args)
 	}
 	return nil
 }
@@ -176,7 +144,7 @@ func (a *app) parser(c *cli) (k *kong.Kong, exited *bool, err error) {
 	k, err = kong.New(c,
 		kong.Name("gpuprof"),
 		kong.Description("Shows why a GPU program is slow, and whether a change made it slower.\n\n"+exitHelp()),
-		helpVars(),
+		a.helpVars(),
 		kong.Writers(a.stdout, a.stderr),
 		kong.Help(printHelp),
 		times(),
@@ -189,10 +157,6 @@ func (a *app) parser(c *cli) (k *kong.Kong, exited *bool, err error) {
 		return nil, nil, gpuprof.Errorf(nil, "building the command line: %w", err).WithFix("this is a fault in gpuprof, please report it")
 	}
 	return k, exited, nil
-}
-
-func takesRest(verb *kong.Node) bool {
-	return slices.Contains([]string{"pprof", "gate", "bisect", "__complete", runProgramVerb}, verb.Name) || verb.Name == "check" && verb.Parent.Name == "history"
 }
 
 func restError(verb string) error {
@@ -253,25 +217,6 @@ func verbError(root *kong.Node, args []string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given").WithFix("the verbs are %s, and gpuprof --help explains them", strings.Join(verbs, ", "))
 }
 
-func title(n *kong.Node) string {
-	if n.Type == kong.ApplicationNode {
-		return "gpuprof"
-	}
-	return n.FullPath()
-}
-
-// flagNames lists the visible flags of a verb, its parents' among them.
-func flagNames(n *kong.Node) []string {
-	var out []string
-	for _, group := range n.AllFlags(true) {
-		for _, f := range group {
-			out = append(out, "--"+f.Name)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 // noneEmpty refuses an argument without a letter, as a variable of the shell that is not set
 // leaves it; none may stand for an argument that was not given.
 func noneEmpty(kctx *kong.Context) error {
@@ -291,7 +236,7 @@ func noneEmpty(kctx *kong.Context) error {
 }
 
 // checkChoices holds flags and arguments with a `choices` tag to it.
-func checkChoices(kctx *kong.Context) error {
+func (a *app) checkChoices(kctx *kong.Context) error {
 	for _, p := range kctx.Path {
 		v, label := p.Positional, ""
 		if p.Flag != nil {
@@ -300,7 +245,7 @@ func checkChoices(kctx *kong.Context) error {
 		if v == nil || v.Tag == nil {
 			continue
 		}
-		valid := choicesOf(v.Tag)
+		valid := choicesOf(a.documents, v.Tag)
 		if valid == nil {
 			continue
 		}
@@ -313,23 +258,10 @@ func checkChoices(kctx *kong.Context) error {
 	return nil
 }
 
-// choicesOf are the values that a flag or argument takes: its `choices`, or the formats
-// that a kind of document prints; nil for any.
-func choicesOf(tag *kong.Tag) []string {
-	if tag.Has("formats") {
-		prints, _ := outputTable().formats()
-		return prints[tag.Get("formats")]
-	}
-	if tag.Has("choices") {
-		return strings.Split(tag.Get("choices"), ",")
-	}
-	return nil
-}
-
 // helpVars are the lists that help texts name.
-func helpVars() kong.Vars {
-	vars := kong.Vars{"plots": plotsText(""), "tracePlots": plotsText("an analysis"), "fleetPlots": plotsText("a fleet report")}
-	prints, files := outputTable().formats()
+func (a *app) helpVars() kong.Vars {
+	vars := kong.Vars{"plots": a.plotsText(""), "tracePlots": a.plotsText("an analysis"), "fleetPlots": a.plotsText("a fleet report")}
+	prints, files := a.documents.formats()
 	for k, list := range prints {
 		vars[k+"Formats"] = workloads.WordList(list, "or")
 	}
@@ -339,78 +271,25 @@ func helpVars() kong.Vars {
 	return vars
 }
 
-// narrowest is the width of the terminal that documents are cut for, in columns.
-const narrowest = 80
+// completeCmd is what the scripts call: after "--" come the words typed after
+// gpuprof, the unfinished one last. It prints one candidate a line, a tab and
+// what it is; ":files" asks the shell for file names, ":command" N for what completes
+// the words behind the first N.
+type completeCmd struct{}
 
-// note tells the person at the terminal something beside the data.
-func (a *app) note(format string, args ...any) {
-	if !a.quiet {
-		text := "gpuprof: " + document.CleanText(fmt.Sprintf(format, args...))
-		a.noted += 1 + (len(text)-1)/narrowest
-		fmt.Fprintln(a.stderr, text)
+// Run implements the hidden verb.
+func (completeCmd) Run(a *app) error {
+	var c cli
+	k, _, err := a.parser(&c)
+	if err != nil {
+		return err
 	}
-}
-
-// width is the terminal's, or 0 where standard output is not one.
-func (a *app) width() int {
-	if f := fileBehind(a.stdout); f != nil && term.IsTerminal(int(f.Fd())) {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
-			return w
-		}
+	words := a.rest
+	if len(words) == 0 {
+		words = []string{""}
 	}
-	if w, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && w > 0 {
-		return w
+	for _, cand := range complete(a, k.Model.Node, words) {
+		fmt.Fprintf(a.stdout, "%s\t%s\n", cand.value, cand.doc)
 	}
-	return 0
-}
-
-// fileBehind is the file that ends up with what is written to w, nil where there is none.
-func fileBehind(w io.Writer) *os.File {
-	if l, ok := w.(*runfile.Lines); ok {
-		w = l.Under()
-	}
-	f, _ := w.(*os.File)
-	return f
-}
-
-func (a *app) color() bool {
-	f := fileBehind(a.stdout)
-	return f != nil && !a.noColor && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
-}
-
-// flatten splits joined errors, so that each is printed on a line of its own.
-func flatten(err error) []error {
-	if err == nil {
-		return nil
-	}
-	if j, ok := err.(interface{ Unwrap() []error }); ok && isJoin(err, j.Unwrap()) {
-		var out []error
-		for _, e := range j.Unwrap() {
-			out = append(out, flatten(e)...)
-		}
-		return out
-	}
-	return []error{err}
-}
-
-// isJoin tells errors.Join, whose text is its parts one a line, from an error
-// that merely carries its kind beside it.
-func isJoin(err error, parts []error) bool {
-	lines := make([]string, len(parts))
-	for i, e := range parts {
-		lines[i] = e.Error()
-	}
-	return err.Error() == strings.Join(lines, "\n")
-}
-
-// sentence keeps an error on one line, whatever the names and texts in it hold.
-func sentence(err error) string { return sentenceOf(err.Error()) }
-
-func sentenceOf(text string) string {
-	return document.CleanText(strings.Join(strings.Fields(text), " "))
-}
-
-// examples formats a verb's examples for its help text.
-func examples(lines ...string) string {
-	return "Examples:\n\n    " + strings.Join(lines, "\n    ") + "\n"
+	return nil
 }

@@ -2,14 +2,8 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"path"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -61,7 +55,7 @@ func (c *baselineAddCmd) Run(a *app, b *baselineCmd) error {
 		}
 		runs = append(runs, r...)
 	}
-	p := baseline.Provenance{Now: time.Now().UTC(), Machine: document.CleanText(c.Machine), Command: document.CleanText(document.MaskText(c.Command)), Tool: tool()}
+	p := baseline.Provenance{Now: time.Now().UTC(), Machine: document.CleanText(c.Machine), Command: document.CleanText(document.MaskText(c.Command)), Tool: a.tool}
 	added, warnings, err := store.Add(runs, p, c.Keep)
 	for _, x := range added {
 		fmt.Fprintf(a.stdout, "%s: %s%s\n", document.CleanText(x.Path), plural(x.Sessions, "session"), dropped(x.Dropped))
@@ -81,50 +75,13 @@ func dropped(n int) string {
 
 func (b *baselineCmd) store() (*baseline.Store, error) { return openStore(b.Dir) }
 
-// openStore is the store in the folder asked for, or where baselines are.
-func openStore(asked string) (*baseline.Store, error) {
-	dir, err := baseline.Dir(asked, os.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	return baseline.Open(dir), nil
-}
-
 type baselineListCmd struct {
 	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
-
-	workload string // list this workload's only; empty: all
 }
 
 // Run implements the verb.
 func (c *baselineListCmd) Run(a *app, b *baselineCmd) error {
-	store, err := b.store()
-	if err != nil {
-		return err
-	}
-	all, broken := store.List()
-	if c.workload != "" {
-		all = slices.DeleteFunc(all, func(x *baseline.Baseline) bool { return !strings.HasPrefix(path.Base(x.Name), c.workload+"-") })
-	}
-	if c.Format == "json" {
-		return errors.Join(append([]error{writeBaselines(a, all)}, broken...)...)
-	}
-	rows := [][]string{{"BASELINE", "SESSIONS", "LATEST", "MACHINE"}}
-	for _, x := range all {
-		last := x.Sessions[len(x.Sessions)-1]
-		rows = append(rows, []string{x.Name, strconv.Itoa(len(x.Sessions)), last.Started.Format(time.DateOnly), cmp.Or(last.Machine, "-")})
-	}
-	if len(all) == 0 {
-		a.note("no baseline in %s; add one with gpuprof baseline add RUN", store.Path())
-		return errors.Join(broken...)
-	}
-	return errors.Join(append([]error{columns(a.stdout, rows)}, broken...)...)
-}
-
-func writeBaselines(a *app, all []*baseline.Baseline) error {
-	e := json.NewEncoder(a.stdout)
-	e.SetIndent("", " ")
-	return e.Encode(map[string]any{"baselines": append([]*baseline.Baseline{}, all...)}) // [], not null
+	return listBaselines(a, b.Dir, c.Format, "")
 }
 
 type baselineShowCmd struct {

@@ -12,18 +12,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-func storedFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
-	store, err := openStore(dir)
-	if err != nil {
-		return nil, err
-	}
-	b, err := store.Find(baseline.FingerprintOf(r))
-	if err != nil {
-		return nil, err
-	}
-	return b.Results(), nil
-}
-
 // findOld looks for what --baseline names before anything is measured. Where none of
 // the stored ones fits, the run goes on without, and a note says so.
 func (s *session) findOld() (err error) {
@@ -81,11 +69,11 @@ func (s *session) againstOne(r *gpuprof.Run, old *oldSide) (*compare.Comparison,
 		return nil, err
 	}
 	now.Source, now.Warnings = "this run", nil // they stand above, with the run
-	o := compare.Options{Seed: s.Seed, Tool: tool()}
+	o := compare.Options{Seed: s.Seed, Tool: s.app.tool}
 	if err := (&judging{}).learn(s.app, now, &o); err != nil {
 		return nil, err
 	}
-	return old.against(now, o)
+	return old.against(s.app, now, o)
 }
 
 // withFindings gives the runs with what would close the gap among their findings,
@@ -117,11 +105,11 @@ func (s *session) showAll(runs, complete []*gpuprof.Run, comparisons []*compare.
 		runs = complete
 		w, format, o = a.stderr, "table", screen{lines: a.screen().lines, quiet: a.quiet}
 	}
-	errs := []error{outputTable().run.show(a, s.Format, runs)}
+	errs := []error{a.documents.run.show(a, s.Format, runs)}
 	for _, c := range comparisons {
 		if c != nil {
 			_, err := io.WriteString(w, "\n")
-			errs = append(errs, err, outputTable().comparison.write(w, format, c, o))
+			errs = append(errs, err, a.documents.comparison.write(w, format, c, o))
 		}
 	}
 	return errors.Join(errs...)

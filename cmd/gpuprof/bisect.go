@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -66,7 +65,7 @@ func (c *bisectCmd) Run(a *app) error {
 	if err := c.fits(a.rest); err != nil {
 		return err
 	}
-	outs, err := outputTable().bisect.outputs(c.Output, c.Force)
+	outs, err := a.documents.bisect.outputs(c.Output, c.Force)
 	if err != nil {
 		return err
 	}
@@ -105,7 +104,7 @@ func (c *bisectCmd) Run(a *app) error {
 
 // report prints and writes a search and gives its exit code.
 func (c *bisectCmd) report(a *app, s *bisect.Search, outs []output) error {
-	k := outputTable().bisect
+	k := a.documents.bisect
 	if err := errors.Join(k.show(a, c.Format, s), k.save(a, outs, s, "", c.Force)); err != nil {
 		return err
 	}
@@ -192,12 +191,6 @@ func (c *bisectCmd) fitsShares() error {
 	return nil
 }
 
-// twoEnds says that a text names a range.
-func twoEnds(text string) bool {
-	good, bad, ok := strings.Cut(text, "..")
-	return ok && good != "" && bad != "" && !strings.HasPrefix(bad, ".") && !strings.HasPrefix(text, "-")
-}
-
 // orShare is a flag's share, or what it is without.
 func orShare(s *share, otherwise float64) float64 {
 	if s == nil {
@@ -221,7 +214,7 @@ const (
 
 // fresh is the state of a search that begins.
 func (c *bisectCmd) fresh(run children, repo *repository, span commitRange) *bisectState {
-	machine, _ := (&gateCmd{}).runner(run.app)
+	machine, _ := (&builds{}).runner(run.app)
 	scatter, from := c.scatter()
 	st := &bisectState{Again: bisectAgain{Command: run.app.rest, Prefix: repo.prefix, How: c.bisectHow}}
 	if len(c.Args) > 1 {
@@ -232,7 +225,7 @@ func (c *bisectCmd) fresh(run children, repo *repository, span commitRange) *bis
 		words = []string{"gpuprof", "run", st.Again.Workload}
 	}
 	st.Search = bisect.Search{
-		Head: document.NewHead(document.Bisect, tool()), Started: time.Now().UTC().Truncate(time.Second), Status: gpuprof.Partial,
+		Head: document.NewHead(document.Bisect, run.app.tool), Started: time.Now().UTC().Truncate(time.Second), Status: gpuprof.Partial,
 		Range: document.CleanText(c.Args[0]), Good: span.good, Commits: span.commits, Command: document.MaskCommand(words), Machine: machine, Metric: c.Metric,
 		Options: bisect.Options{Threshold: orShare(c.Threshold, 0.05), Confidence: orShare(c.Confidence, 0.95), Scatter: scatter, ScatterFrom: from,
 			BudgetS: cmp.Or(c.Budget, bisectBudget).Seconds(), Seed: c.Seed, Faster: c.Faster, All: c.All, AllParents: c.AllParents, Prior: slices.Clone(c.Prior), Keeps: c.Artifact != ""},

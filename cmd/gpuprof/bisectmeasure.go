@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"time"
 
@@ -309,4 +310,20 @@ func (c *bisectCmd) whyNothing(s *bisect.Search, m *compare.MetricResult, verdic
 		text += fmt.Sprintf("; these data find a slowdown of %s (90 %% of the time)", gpuprof.FormatPercent(float64(m.MDE), 2))
 	}
 	return text
+}
+
+// learnScatter takes from the store of the environment by how much builds of equal code
+// differ, where commits of this class were measured more than once.
+func (c *bisectCmd) learnScatter(r *bisectRunner, of *compare.Result, metric string) {
+	if c.Scatter != nil || os.Getenv(storeVariable) == "" {
+		return
+	}
+	learned, _, err := r.run.learned("", of)
+	if err != nil {
+		r.run.app.note("warning: the scatter between builds is assumed, since the store of %s cannot be used: %v", storeVariable, err)
+		return
+	}
+	if v, ok := learned.Scatter[metric]; ok {
+		r.s.Options.Scatter, r.s.Options.ScatterFrom = v, "history"
+	}
 }

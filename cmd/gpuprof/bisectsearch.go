@@ -33,7 +33,7 @@ func (c *bisectCmd) search(run children, repo *repository, k *keeper) (state *bi
 		state = c.fresh(run, repo, span)
 	}
 	if state.Again.Workload != "" && state.Again.How.Device == "auto" { // one choice for all commits
-		d, err := choosePlainly("auto", "bisect")
+		d, err := run.app.choosePlainly("auto", "bisect")
 		if err != nil {
 			return nil, err
 		}
@@ -217,7 +217,7 @@ func newBisectRunner(trees *bisectTrees, s *bisect.Search) *bisectRunner {
 	budget := time.Duration(s.Options.BudgetS * float64(time.Second))
 	r := &bisectRunner{run: trees.run, trees: trees, s: s, bar: &progress{}, began: trees.clock()}
 	r.m = &processPairs{run: trees.run, budget: budget}
-	r.m.patience = func() time.Duration { return limitOf(budget, r.trees.clock().Sub(r.began), r.m.longest) }
+	r.m.patience = func() time.Duration { return limitOf(r.run.app, budget, r.trees.clock().Sub(r.began), r.m.longest) }
 	return r
 }
 

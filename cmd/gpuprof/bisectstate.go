@@ -132,7 +132,7 @@ func (c *bisectCmd) fitsKept(run children, state *bisectState) error {
 	refuse := func(what, kept, given string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "going on with the search that is kept: its %s is %s, and not %s", what, kept, given).WithFix("leave that out, or begin a search with another --state FILE")
 	}
-	machine, _ := (&gateCmd{}).runner(run.app)
+	machine, _ := (&builds{}).runner(run.app)
 	words := document.MaskCommand(run.app.rest)
 	workload := ""
 	if len(c.Args) > 1 {

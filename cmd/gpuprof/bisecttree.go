@@ -152,16 +152,16 @@ func (t *bisectTrees) folder(tree int) string {
 // side is how to run what is built in a tree. The commit is how messages call it.
 func (t *bisectTrees) side(tree int, commit bisect.Commit) (side, error) {
 	if t.again.Workload == "" {
-		c := gateCmd{Result: t.again.How.Result}
+		c := builds{Result: t.again.How.Result}
 		return side{name: commit.Short(), dir: t.folder(tree), args: t.again.Command, file: c.resultIn(t.folder(tree))}, nil
 	}
 	how := t.again.How
-	c := gateCmd{Args: []string{t.again.Workload}, Preset: how.Preset, Set: how.Set, Device: how.Device, MinTime: how.MinTime, Against: commit.Short()}
+	c := builds{Args: []string{t.again.Workload}, Preset: how.Preset, Set: how.Set, Device: how.Device, MinTime: how.MinTime, Against: commit.Short()}
 	scratch := filepath.Join(t.room.Dir, "run-"+"abc"[tree:tree+1])
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return side{}, gpuprof.Errorf(nil, "making a folder for a result: %w", err).WithFix("check TMPDIR")
 	}
-	sides, err := c.workloadSides(t.binary(tree), t.binary(tree), scratch)
+	sides, err := c.workloadSides(t.run.app, t.binary(tree), t.binary(tree), scratch)
 	s := sides[0]
 	s.turns = nil // older commits cannot take turns
 	return s, err

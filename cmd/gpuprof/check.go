@@ -31,14 +31,14 @@ func (checkCmd) Help() string {
 
 // Run implements the verb.
 func (c *checkCmd) Run(a *app) error {
-	t, err := c.resolve("check")
+	t, err := c.resolve(a, "check")
 	if err != nil {
 		return err
 	}
 	if len(t.knobs) > 1 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "checking %s: check takes one setting, not a sweep", t.workload.Name()).WithFix("give each knob one value")
 	}
-	outs, err := outputTable().check.outputs(c.Output, c.Force)
+	outs, err := a.documents.check.outputs(c.Output, c.Force)
 	if err != nil {
 		return err
 	}
@@ -80,14 +80,14 @@ func (c *checkCmd) readVectors(a *app) ([]byte, error) {
 }
 
 // report is an empty one of the workload on the device.
-func (t *aim) report(dev device.Device) *gpuprof.CheckReport {
-	return &gpuprof.CheckReport{Head: document.NewHead(document.Check, tool()), Workload: t.workload.Name(), Preset: t.preset, Device: dev.Info().Name}
+func (t *aim) report(a *app, dev device.Device) *gpuprof.CheckReport {
+	return &gpuprof.CheckReport{Head: document.NewHead(document.Check, a.tool), Workload: t.workload.Name(), Preset: t.preset, Device: dev.Info().Name}
 }
 
 func (c *checkCmd) checkStages(a *app, t *aim, dev device.Device) (r *gpuprof.CheckReport, err error) {
-	r = t.report(dev)
+	r = t.report(a, dev)
 	r.Stages, err = measure.Check(a.ctx, dev, measure.Plan{Workload: t.workload, Preset: t.preset, Knobs: t.knobs[0],
-		Seed: c.Seed, Mode: gpuprof.Steady, Tool: tool(), Note: func(text string) { a.note("%s", text) }})
+		Seed: c.Seed, Mode: gpuprof.Steady, Tool: a.tool, Note: func(text string) { a.note("%s", text) }})
 	return r, err
 }
 
@@ -96,7 +96,7 @@ func (c *checkCmd) checkVectors(a *app, t *aim, dev device.Device, file []byte) 
 	if !ok {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "checking %s: this workload takes no vectors", t.workload.Name()).WithFix("leave --vectors out")
 	}
-	r = t.report(dev)
+	r = t.report(a, dev)
 	r.Preset = ""
 	r.Cases, err = vc.CheckVectors(a.ctx, dev, file, c.Vectors)
 	return r, err
@@ -106,7 +106,7 @@ func (c *checkCmd) checkVectors(a *app, t *aim, dev device.Device, file []byte) 
 func (c *checkCmd) tell(a *app, r *gpuprof.CheckReport, outs []output) error {
 	document.CleanStrings(r) // kinds of cases are the file's words
 	a.verbose = true         // a failed case is not left out
-	k := outputTable().check
+	k := a.documents.check
 	if err := errors.Join(k.show(a, c.Format, r), k.save(a, outs, r, "", c.Force)); err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func TestSamplesOnOneLine(t *testing.T) {
 // to scatter is made up, so that no machine's noise is in the test.
 func madeRun(t *testing.T, path, deterministic string, scatterS float64) {
 	t.Helper()
-	w, err := findWorkload("e3nn", "compare")
+	w, err := (&app{tables: wired.tables()}).findWorkload("e3nn", "compare")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,22 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
-
-// complaint is an error as it is printed where --format json was asked for: an object in
-// a line of standard error. What was printed before stays on standard output.
-type complaint struct {
-	Message  string `json:"message"`         // what was being done, to what, and the cause
-	Cause    string `json:"cause,omitempty"` // the error underneath, where there is one
-	Fix      string `json:"fix"`             // empty where nothing is known to help
-	ExitCode int    `json:"exit_code"`       // of the whole command
-}
 
 // complain prints the errors of a command that ends with an exit code.
 func (a *app) complain(err error, code int, asJSON bool) {
@@ -44,20 +34,6 @@ func (a *app) complainJSON(err error, code int) {
 	enc.SetEscapeHTML(false)
 	if enc.Encode(map[string]complaint{"error": c}) == nil { // texts and a number always are
 		_, _ = a.stderr.Write(b.Bytes()) // there is nowhere else to say it
-	}
-}
-
-// innermost is the error at the end of the chain of causes.
-func innermost(err error) error {
-	for {
-		under := errors.Unwrap(err)
-		if e, ok := errors.AsType[*gpuprof.Error](err); ok {
-			under = e.Err
-		}
-		if under == nil {
-			return err
-		}
-		err = under
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/gpuprof/gpuprof/internal/explain"
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
@@ -38,29 +39,6 @@ func (c *completionCmd) Run(a *app) error {
 	return err
 }
 
-// completeCmd is what the scripts call: after "--" come the words typed after
-// gpuprof, the unfinished one last. It prints one candidate a line, a tab and
-// what it is; ":files" asks the shell for file names, ":command" N for what completes
-// the words behind the first N.
-type completeCmd struct{}
-
-// Run implements the hidden verb.
-func (completeCmd) Run(a *app) error {
-	var c cli
-	k, _, err := a.parser(&c)
-	if err != nil {
-		return err
-	}
-	words := a.rest
-	if len(words) == 0 {
-		words = []string{""}
-	}
-	for _, cand := range complete(k.Model.Node, words) {
-		fmt.Fprintf(a.stdout, "%s\t%s\n", cand.value, cand.doc)
-	}
-	return nil
-}
-
 type candidate struct{ value, doc string }
 
 // wantFiles asks the shell for names of files.
@@ -71,7 +49,7 @@ var wantFiles = candidate{":files", ""}
 func wantCommand(n int) candidate { return candidate{":command", strconv.Itoa(n)} }
 
 // complete lists what the last word may become.
-func complete(root *kong.Node, words []string) []candidate {
+func complete(a *app, root *kong.Node, words []string) []candidate {
 	last := len(words) - 1
 	before, current := words[:last], words[last]
 	node, at := nodeIn(root, before)
@@ -84,20 +62,20 @@ func complete(root *kong.Node, words []string) []candidate {
 	}
 	if len(before) > 0 {
 		if f := flagMeant(node, before[last-1]); f != nil && !f.IsBool() {
-			return matching(valuesOf(f.Value, before, current), current)
+			return matching(valuesOf(a, f.Value, before, current), current)
 		}
 	}
 	if name, typed, ok := strings.Cut(current, "="); ok && strings.HasPrefix(name, "-") {
-		return flagValue(node, name, typed, before)
+		return flagValue(a, node, name, typed, before)
 	}
 	if strings.HasPrefix(current, "-") {
-		return matching(flagCandidates(node, before), current)
+		return matching(flagCandidates(a, node, before), current)
 	}
 	if len(node.Children) > 0 {
 		return matching(verbCandidates(node), current)
 	}
 	if p := positional(node, before[at:]); p != nil {
-		values := valuesOf(p, before, current)
+		values := valuesOf(a, p, before, current)
 		if node.Name == "run" {
 			values = append(values, candidate{"--", "the command of a program of your own follows"})
 		}
@@ -130,12 +108,12 @@ func nodeIn(node *kong.Node, words []string) (verb *kong.Node, at int) {
 }
 
 // flagValue completes --flag=typed as one word.
-func flagValue(node *kong.Node, name, typed string, before []string) []candidate {
+func flagValue(a *app, node *kong.Node, name, typed string, before []string) []candidate {
 	f := flagMeant(node, name)
 	if f == nil || f.IsBool() {
 		return nil
 	}
-	found := matching(valuesOf(f.Value, before, typed), typed)
+	found := matching(valuesOf(a, f.Value, before, typed), typed)
 	for i := range found {
 		if found[i] != wantFiles {
 			found[i].value = name + "=" + found[i].value
@@ -179,7 +157,7 @@ func findFlag(node *kong.Node, word string) (found *kong.Flag) {
 
 // flagCandidates are the flags of a verb; of run those for a program of one's own as
 // well, until a workload is named.
-func flagCandidates(node *kong.Node, before []string) []candidate {
+func flagCandidates(a *app, node *kong.Node, before []string) []candidate {
 	var out []candidate
 	add := func(f *kong.Flag) {
 		c := candidate{"--" + f.Name, f.Help}
@@ -188,7 +166,7 @@ func flagCandidates(node *kong.Node, before []string) []candidate {
 		}
 	}
 	eachFlag(node, add)
-	if node.Name == "run" && !slices.ContainsFunc(before, isWorkload) {
+	if node.Name == "run" && !slices.ContainsFunc(before, a.isWorkload) {
 		eachFlag(nodeOf(node.Parent, runProgramVerb), add)
 	}
 	return out
@@ -222,31 +200,31 @@ func positional(node *kong.Node, words []string) *kong.Value {
 
 // valuesOf lists the values of a flag or argument: its choices, or what its
 // `complete` tag names.
-func valuesOf(v *kong.Value, words []string, current string) []candidate {
-	if choices := choicesOf(v.Tag); choices != nil {
+func valuesOf(a *app, v *kong.Value, words []string, current string) []candidate {
+	if choices := choicesOf(a.documents, v.Tag); choices != nil {
 		return named(choices)
 	}
 	switch v.Tag.Get("complete") {
 	case "file":
 		return []candidate{wantFiles}
 	case "plot":
-		return named(plotKinds())
+		return named(a.plots)
 	case "device":
-		return deviceCandidates()
+		return deviceCandidates(a)
 	case "workload":
-		return workloadCandidates()
+		return workloadCandidates(a)
 	case "range": // of commits, and then a workload
 		if slices.ContainsFunc(words, twoEnds) {
-			return workloadCandidates()
+			return workloadCandidates(a)
 		}
 	case "explain":
 		return explainNames()
 	case "list":
-		return append(named(listKinds()), workloadCandidates()...)
+		return append(named(listKinds()), workloadCandidates(a)...)
 	case "preset":
-		return presetCandidates(words)
+		return presetCandidates(a, words)
 	case "knob":
-		return knobCandidates(words, current)
+		return knobCandidates(a, words, current)
 	}
 	return nil
 }
@@ -259,25 +237,25 @@ func named(values []string) []candidate {
 	return out
 }
 
-func deviceCandidates() []candidate {
+func deviceCandidates(a *app) []candidate {
 	out := []candidate{{"auto", "the first GPU, else the host"}}
-	for _, d := range devices() {
+	for _, d := range a.devices() {
 		out = append(out, candidate{d.Name, d.Doc})
 	}
 	return out
 }
 
-func workloadCandidates() []candidate {
+func workloadCandidates(a *app) []candidate {
 	var out []candidate
-	for _, w := range allWorkloads() {
+	for _, w := range a.workloads() {
 		out = append(out, candidate{w.Name(), w.Doc()})
 	}
 	return out
 }
 
 // workloadIn finds the workload that the typed words name, else the first.
-func workloadIn(words []string) workloads.Workload {
-	all := allWorkloads()
+func workloadIn(a *app, words []string) workloads.Workload {
+	all := a.workloads()
 	for _, w := range all {
 		if slices.Contains(words, w.Name()) {
 			return w
@@ -286,19 +264,19 @@ func workloadIn(words []string) workloads.Workload {
 	return all[0]
 }
 
-func presetCandidates(words []string) []candidate {
+func presetCandidates(a *app, words []string) []candidate {
 	var out []candidate
-	for _, p := range workloadIn(words).Presets() {
+	for _, p := range workloadIn(a, words).Presets() {
 		out = append(out, candidate{p.Name, p.Doc})
 	}
 	return out
 }
 
 // knobCandidates completes knob= and then each value of a comma-separated list.
-func knobCandidates(words []string, current string) []candidate {
+func knobCandidates(a *app, words []string, current string) []candidate {
 	knob, list, hasValue := strings.Cut(current, "=")
 	var out []candidate
-	for _, k := range workloadIn(words).Knobs() {
+	for _, k := range workloadIn(a, words).Knobs() {
 		if !hasValue {
 			out = append(out, candidate{k.Name + "=", k.Doc})
 			continue
@@ -314,6 +292,21 @@ func knobCandidates(words []string, current string) []candidate {
 		}
 		if len(k.Values) == 0 && given == "" {
 			out = append(out, candidate{knob + "=" + k.Default, "the default; " + k.Accept})
+		}
+	}
+	return out
+}
+
+// explainNames completes what explain takes.
+func explainNames() []candidate {
+	entries, err := explain.All()
+	if err != nil {
+		return nil
+	}
+	var out []candidate
+	for _, e := range entries {
+		if !strings.Contains(e.Name, " ") { // the shells complete one word at a time
+			out = append(out, candidate{e.Name, string(e.Kind) + ": " + explain.Plain(e.Brief())})
 		}
 	}
 	return out

@@ -35,7 +35,9 @@ func (s *session) deviceTurns(kinds []deviceKind) ([]fleet.DeviceRun, error) {
 	run.devices = true
 	var sides []side
 	for _, kind := range kinds {
-		args := append([]string{exe}, s.settingArgs(0, kind.Name)...)
+		r := s.processRun(0)
+		r.Device = kind.Name
+		args := append([]string{exe}, r.settingArgs()...)
 		sides = append(sides, side{name: kind.Name, turns: append(args, "--warmup", s.Warmup, "--quiet", ownDeviceFlag, turnsFlag)})
 	}
 	return s.takeRounds(run, sides, func() <-chan time.Time { return time.After(max(s.MaxTime, leastPatience)) })
@@ -228,6 +230,3 @@ func someTurns(run *gpuprof.Run, turns []int) *gpuprof.Run {
 	}
 	return &out
 }
-
-// ownDeviceFlag tells a process that takes turns that the others are on other devices.
-const ownDeviceFlag = "--own-device"

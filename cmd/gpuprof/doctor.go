@@ -41,7 +41,7 @@ as a scheduler's node check.
 }
 
 // Run implements the verb.
-func (c *doctorCmd) Run(a *app) error {
+func (c *doctorCmd) Run(a *app, machine *doctorMachine) error {
 	if slices.Contains(c.Device, "") {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: a --device is empty").WithFix("give CUDA's index, a UUID or a MIG instance's name, or leave it out")
 	}
@@ -52,20 +52,20 @@ func (c *doctorCmd) Run(a *app) error {
 		return err
 	}
 	if c.Bench {
-		return c.bench(a)
+		return c.bench(a, machine)
 	}
 	if c.Check {
-		return c.check(a)
+		return c.check(a, machine)
 	}
 	if len(c.Device) > 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: --device %s chooses what --bench measures", c.Device[0]).WithFix("add --bench, or leave --device out")
 	}
-	return c.look(a)
+	return c.look(a, machine)
 }
 
 // look says what this machine can measure; the error is that nothing can be.
-func (c *doctorCmd) look(a *app) error {
-	k := outputTable().diagnosis
+func (c *doctorCmd) look(a *app, machine *doctorMachine) error {
+	k := a.documents.diagnosis
 	if i := slices.IndexFunc(c.Output, isRankFolder); i >= 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: the folder %s is for what --bench measures", c.Output[i]).WithFix("add --bench, or give -o a file")
 	}
@@ -73,7 +73,7 @@ func (c *doctorCmd) look(a *app) error {
 	if err != nil {
 		return err
 	}
-	d := &gpuprof.Diagnosis{Head: document.NewHead(document.Diagnosis, tool()), Checks: diagnose()}
+	d := &gpuprof.Diagnosis{Head: document.NewHead(document.Diagnosis, a.tool), Checks: diagnose(a, machine)}
 	document.CleanStrings(d)
 	if err := errors.Join(k.show(a, c.Format, d), k.save(a, outs, d, "", c.Force)); err != nil {
 		return err
@@ -86,17 +86,17 @@ func (c *doctorCmd) look(a *app) error {
 
 // diagnose opens every device of this build and adds what the machine says. The
 // GPUs are looked at before any is opened: who uses them then is somebody else.
-func diagnose() []gpuprof.CheckLine {
-	gpus := examineGPUs()
+func diagnose(a *app, machine *doctorMachine) []gpuprof.CheckLine {
+	gpus := machine.ExamineGPUs()
 	var lines []gpuprof.CheckLine
-	for _, k := range devices() {
+	for _, k := range a.devices() {
 		lines = append(lines, examineDevice(k))
 	}
 	if self, err := os.Executable(); err == nil {
 		lines = append(lines, pathLine(self))
 	}
-	lines = append(lines, examineMachine()...)
-	if l, ok := examineCUPTI(); ok && record.CanCUDA() {
+	lines = append(lines, machine.Examine()...)
+	if l, ok := examineCUPTI(a); ok && record.CanCUDA() {
 		lines = append(lines, l)
 	}
 	return append(lines, gpus...)

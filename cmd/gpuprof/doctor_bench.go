@@ -23,8 +23,8 @@ import (
 )
 
 // bench measures the GPUs, prints the report and returns its verdict.
-func (c *doctorCmd) bench(a *app) error {
-	ranges, err := shippedRanges()
+func (c *doctorCmd) bench(a *app, machine *doctorMachine) error {
+	ranges, err := machine.Ranges()
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (c *doctorCmd) bench(a *app) error {
 	if err != nil {
 		return err
 	}
-	outs, err := outputTable().health.outputs(files, c.Force)
+	outs, err := a.documents.health.outputs(files, c.Force)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (c *doctorCmd) bench(a *app) error {
 	var last measured
 	for round := range c.Rounds {
 		started := time.Now()
-		if last, err = c.measureOnce(a, round+1 == c.Rounds); err != nil {
+		if last, err = c.measureOnce(a, machine, round+1 == c.Rounds); err != nil {
 			return err
 		}
 		cards = health.Best(cards, last.cards)
@@ -93,20 +93,20 @@ func (c *doctorCmd) reference(a *app) (*fleet.Report, error) {
 
 // measureOnce measures every GPU that was chosen, and in the last round the ways between
 // them.
-func (c *doctorCmd) measureOnce(a *app, last bool) (m measured, err error) {
+func (c *doctorCmd) measureOnce(a *app, machine *doctorMachine, last bool) (m measured, err error) {
 	if c.apart() {
-		m.cards = c.lookApart(a.ctx)
+		m.cards = c.lookApart(a.ctx, machine)
 		if a.ctx.Err() != nil {
 			return m, errInterrupted
 		}
 		return m, nil
 	}
 	began := time.Now()
-	sight, err := lookAtGPUs()
-	defer sight.close() //nolint:errcheck // the measurement is over and says itself what failed
+	sight, err := machine.GPUs()
+	defer sight.Close() //nolint:errcheck // the measurement is over and says itself what failed
 	if err != nil {
 		// Without a GPU to measure, a fault that the machine tells of is the reason.
-		m.cards = addAccounts(a.ctx, nil, sight.lib, sight.noTelemetry, len(c.Device) == 0)
+		m.cards = sight.Accounts(a.ctx, nil, len(c.Device) == 0)
 		if slices.ContainsFunc(m.cards, func(c health.Card) bool { return c.Faulty() }) {
 			return m, nil
 		}
@@ -123,7 +123,7 @@ func (c *doctorCmd) measureOnce(a *app, last bool) (m measured, err error) {
 	}
 	var targets []devicebench.Target
 	for _, i := range here {
-		t, err := sight.target(i)
+		t, err := sight.Target(i)
 		if err != nil {
 			return m, err
 		}
@@ -131,7 +131,7 @@ func (c *doctorCmd) measureOnce(a *app, last bool) (m measured, err error) {
 	}
 	if c.As == "health" {
 		if used := usedBy(targets); used != nil {
-			return measured{cards: addAccounts(a.ctx, used, sight.lib, sight.noTelemetry, everyGPU)}, nil
+			return measured{cards: sight.Accounts(a.ctx, used, everyGPU)}, nil
 		}
 	}
 	bar := newBenchProgress(a, len(targets), len(away))
@@ -144,7 +144,7 @@ func (c *doctorCmd) measureOnce(a *app, last bool) (m measured, err error) {
 	m.cards = devicebench.Run(a.ctx, targets, options)
 	if last && !c.Quick && a.ctx.Err() == nil && len(here) > 1 {
 		bar.phase("all", "links")
-		m.links, m.reduce = sight.between(a.ctx, here, linkBytes)
+		m.links, m.reduce = sight.Between(a.ctx, here, linkBytes)
 	}
 	for _, uuid := range away {
 		if a.ctx.Err() != nil {
@@ -157,7 +157,7 @@ func (c *doctorCmd) measureOnce(a *app, last bool) (m measured, err error) {
 	if a.ctx.Err() != nil {
 		return m, errInterrupted
 	}
-	m.cards = addAccounts(a.ctx, m.cards, sight.lib, sight.noTelemetry, everyGPU)
+	m.cards = sight.Accounts(a.ctx, m.cards, everyGPU)
 	return m, nil
 }
 
@@ -168,7 +168,7 @@ func (c *doctorCmd) conclude(a *app, m measured, ranges *health.Ranges, outs []o
 	if m.reference != nil {
 		beside, notes = m.reference.Beside(m.cards)
 	}
-	report, err := health.Judge(beside, m.cards, ranges, tool())
+	report, err := health.Judge(beside, m.cards, ranges, a.tool)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (c *doctorCmd) tell(a *app, report *health.Report, outs []output, sink *ran
 	if err != nil {
 		return gpuprof.Errorf(nil, "encoding the health report: %w", err).WithFix("this is a fault in gpuprof, please report it")
 	}
-	doc := outputTable().health
+	doc := a.documents.health
 	if err := errors.Join(doc.show(a, c.Format, report), doc.save(a, outs, report, "", c.Force), sink.leave(document.Health, text)); err != nil {
 		return err
 	}
@@ -223,30 +223,17 @@ func verdictOf(report *health.Report, sink *rankSink) error {
 	return nil
 }
 
-// gpuName is a GPU that this process sees.
-type gpuName struct {
-	index      int // CUDA's
-	uuid, name string
-}
-
-// gpuView is what chooseGPUs looks at.
-type gpuView interface {
-	shown() []gpuName
-	hidden() []string
-	elsewhere(name string) (uuid string, err error)
-}
-
 // chooseGPUs turns names into positions among the GPUs this process sees and
 // UUIDs of those it does not see. A name is CUDA's index, with or without
 // "cuda:", a UUID or the beginning of one, or what NVML knows: the name of a
 // MIG instance, "0:1", a PCI bus id. No name means every GPU.
-func chooseGPUs(view gpuView, names []string) (here []int, away []string, err error) {
-	shown := view.shown()
+func chooseGPUs(view gpuNames, names []string) (here []int, away []string, err error) {
+	shown := view.Shown()
 	if len(names) == 0 {
 		for i := range shown {
 			here = append(here, i)
 		}
-		return here, view.hidden(), nil
+		return here, view.Hidden(), nil
 	}
 	for _, name := range names {
 		i, err := shownAs(shown, name)
@@ -254,11 +241,11 @@ func chooseGPUs(view gpuView, names []string) (here []int, away []string, err er
 			return nil, nil, err
 		}
 		if i < 0 {
-			uuid, err := view.elsewhere(name)
+			uuid, err := view.Elsewhere(name)
 			if err != nil {
 				return nil, nil, notShown(shown, name, err)
 			}
-			if i = slices.IndexFunc(shown, func(g gpuName) bool { return g.uuid == uuid }); i < 0 {
+			if i = slices.IndexFunc(shown, func(g gpuName) bool { return g.UUID == uuid }); i < 0 {
 				if !slices.Contains(away, uuid) {
 					away = append(away, uuid)
 				}
@@ -277,7 +264,7 @@ func shownAs(shown []gpuName, name string) (int, error) {
 	want := strings.ToLower(name)
 	number, isCuda := strings.CutPrefix(want, "cuda:")
 	if n, err := strconv.Atoi(number); err == nil && len(number) <= 3 {
-		i := slices.IndexFunc(shown, func(g gpuName) bool { return g.index == n })
+		i := slices.IndexFunc(shown, func(g gpuName) bool { return g.Index == n })
 		if i < 0 {
 			return -1, notShown(shown, name, nil)
 		}
@@ -291,12 +278,12 @@ func shownAs(shown []gpuName, name string) (int, error) {
 	}
 	found := -1
 	for i, g := range shown {
-		id := strings.ToLower(g.uuid)
+		id := strings.ToLower(g.UUID)
 		if !strings.HasPrefix(id, want) && !strings.HasPrefix(id[min(4, len(id)):], want) {
 			continue
 		}
 		if found >= 0 {
-			return -1, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: it fits %s and %s", name, shown[found].uuid, g.uuid).WithFix("give more of the UUID")
+			return -1, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: it fits %s and %s", name, shown[found].UUID, g.UUID).WithFix("give more of the UUID")
 		}
 		found = i
 	}
@@ -309,7 +296,7 @@ func notShown(shown []gpuName, name string, err error) error {
 	}
 	var names []string
 	for _, g := range shown {
-		names = append(names, fmt.Sprintf("%d (%s, %s)", g.index, g.name, g.uuid))
+		names = append(names, fmt.Sprintf("%d (%s, %s)", g.Index, g.Name, g.UUID))
 	}
 	if len(names) == 0 {
 		names = []string{"no GPU"}

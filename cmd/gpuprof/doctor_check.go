@@ -71,7 +71,7 @@ func (c *doctorCmd) checkFlags() error {
 }
 
 // lookApart is what another process finds; it always returns a card.
-func (c *doctorCmd) lookApart(ctx context.Context) []health.Card {
+func (c *doctorCmd) lookApart(ctx context.Context, machine *doctorMachine) []health.Card {
 	exe, err := os.Executable()
 	if err != nil {
 		return failedCard(health.AllGPUs, gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("start it by its path"))
@@ -90,7 +90,7 @@ func (c *doctorCmd) lookApart(ctx context.Context) []health.Card {
 	}
 	cards := cardsWithin(ctx, child.Command{Args: args, Name: os.Args[0], Limit: c.limit(), Leave: leaveAfter})
 	if len(cards) == 1 && cards[0].Device == health.AllGPUs {
-		cards = readKernelLog(cards) // which takes no driver, and may tell of the GPU that hangs
+		cards = machine.KernelLog(cards) // which takes no driver, and may tell of the GPU that hangs
 	}
 	return cards
 }
@@ -120,20 +120,20 @@ func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
 }
 
 // check judges what devices and system say of themselves.
-func (c *doctorCmd) check(a *app) error {
-	outs, err := outputTable().health.outputs(c.Output, c.Force)
+func (c *doctorCmd) check(a *app, machine *doctorMachine) error {
+	outs, err := a.documents.health.outputs(c.Output, c.Force)
 	if err != nil {
 		return err
 	}
 	var cards []health.Card
 	if c.Here {
-		if cards, err = machineAccounts(a.ctx); err != nil {
+		if cards, err = machine.Faults(a.ctx); err != nil {
 			return err
 		}
 	} else {
-		cards = c.lookApart(a.ctx)
+		cards = c.lookApart(a.ctx, machine)
 	}
-	return c.tell(a, health.JudgeAccounts(cards, tool()), outs, nil)
+	return c.tell(a, health.JudgeAccounts(cards, a.tool), outs, nil)
 }
 
 // usedBy are the cards of devices that other programs use, without a measurement; nil

@@ -241,18 +241,16 @@ func TestAskNVIDIASMI(t *testing.T) {
 		"no program":    {"580.95.05", "", unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := machineRoot
-			machineRoot = t.TempDir()
-			t.Cleanup(func() { machineRoot = before })
+			planted := &wiring{root: t.TempDir()}
 			t.Setenv("PATH", "/bin:/usr/bin")
 			if c.program != "" {
-				dir := filepath.Join(machineRoot, "usr", "local", "nvidia", "bin")
+				dir := filepath.Join(planted.root, "usr", "local", "nvidia", "bin")
 				if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n"+c.program+"\n"), 0o755)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			list := device(c.driver)
-			askNVIDIASMI(t.Context(), list)
+			planted.askNVIDIASMI(t.Context(), list)
 			if got := list[1].Recovery; nvml.Known(got) != nvml.Known(c.want) || nvml.Known(got) && got != c.want || list[0].Recovery != 0 {
 				t.Errorf("%v, want %v; the first %v", got, c.want, list[0].Recovery)
 			}

@@ -46,13 +46,13 @@ func TestAsScheduler(t *testing.T) {
 		"failed, and one is lost":    {[]health.Card{failed, lost}, "prolog", "", exitRegression, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := health.Judge(nil, c.cards, nil, tool())
+			r, err := health.Judge(nil, c.cards, nil, wired.tables().tool)
 			if err != nil {
 				t.Fatal(err)
 			}
 			r.Node = "n7"
 			var out bytes.Buffer
-			err = (&doctorCmd{As: c.as, Unknown: c.policy}).asScheduler(&app{ctx: t.Context(), stdout: &out, stderr: io.Discard}, r, verdictOf(r, nil))
+			err = (&doctorCmd{As: c.as, Unknown: c.policy}).asScheduler(&app{tables: wired.tables(), ctx: t.Context(), stdout: &out, stderr: io.Discard}, r, verdictOf(r, nil))
 			if got := exitCode(err); got != c.code || strings.TrimSpace(out.String()) != c.prints {
 				t.Errorf("%s: code %d, want %d; %v\n%s", r.Verdict, got, c.code, err, &out)
 			}

@@ -36,11 +36,11 @@ const (
 	slice     = "MIG-2222cccc-0000-0000-0000-000000000000"
 )
 
-func (fakeView) shown() []gpuName {
+func (fakeView) Shown() []gpuName {
 	return []gpuName{{0, firstGPU, "NVIDIA A"}, {1, secondGPU, "NVIDIA A"}}
 }
-func (fakeView) hidden() []string { return []string{slice} }
-func (v fakeView) elsewhere(name string) (string, error) {
+func (fakeView) Hidden() []string { return []string{slice} }
+func (v fakeView) Elsewhere(name string) (string, error) {
 	if v.telemetry != nil {
 		return "", v.telemetry
 	}
@@ -155,7 +155,7 @@ func TestBenchVerdicts(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				err = (&doctorCmd{Format: format}).conclude(&app{ctx: t.Context(), stdout: &out, stderr: &out}, measured{cards: c.cards, links: c.links, reduce: c.sum}, ranges, nil, nil)
+				err = (&doctorCmd{Format: format}).conclude(&app{tables: wired.tables(), ctx: t.Context(), stdout: &out, stderr: &out}, measured{cards: c.cards, links: c.links, reduce: c.sum}, ranges, nil, nil)
 				if got := exitCode(err); got != c.code || err != nil && (!strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n")) {
 					t.Errorf("exit code %d, want %d; %v", got, c.code, err)
 				}
@@ -197,7 +197,7 @@ func golden(t *testing.T, file string, got []byte) {
 // A GPU that only another process sees is measured there.
 func TestBenchElsewhere(t *testing.T) {
 	report := func(cards ...health.Card) string {
-		b, err := json.Marshal(health.Report{Head: document.NewHead(document.Health, tool()), Devices: cards})
+		b, err := json.Marshal(health.Report{Head: document.NewHead(document.Health, wired.tables().tool), Devices: cards})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,10 +308,8 @@ func TestDoctorRefusesAnImitation(t *testing.T) {
 // Two simulated GPUs: every ordered pair has a direct link, and NCCL's stand-in adds up;
 // with one that cannot be opened its links and the sum say why. Of one GPU there is nothing.
 func TestBetweenGPUs(t *testing.T) {
-	before := simulatedDriver
-	simulatedDriver = sim.Library(t)
-	t.Cleanup(func() { simulatedDriver = before })
-	t.Setenv("GPUPROF_CUDA_LIBRARY_PATH", sim.Libraries(simulatedDriver))
+	simulated := &wiring{driver: sim.Library(t)}
+	t.Setenv("GPUPROF_CUDA_LIBRARY_PATH", sim.Libraries(simulated.driver))
 	for configuration, c := range map[string]struct {
 		known int
 		why   string
@@ -322,17 +320,17 @@ func TestBetweenGPUs(t *testing.T) {
 		"devices=2;fail=ncclCommInitAll@1:3":           {2, "NCCL status 3"},
 	} {
 		t.Run(configuration, func(t *testing.T) {
-			sim.Configure(t, simulatedDriver, configuration)
-			sight := &gpuSight{}
+			sim.Configure(t, simulated.driver, configuration)
+			sight := &gpuSight{w: simulated}
 			var err error
-			if sight.visible, err = answeringGPUs(); err != nil {
+			if sight.visible, err = simulated.answeringGPUs(); err != nil {
 				t.Fatal(err)
 			}
 			var here []int
 			for i := range sight.visible {
 				here = append(here, i)
 			}
-			links, sum := sight.between(t.Context(), here, 1<<18)
+			links, sum := sight.Between(t.Context(), here, 1<<18)
 			known := 0
 			for _, l := range links {
 				if float64(l.BytesPerS) > 0 && l.Why == "" && l.Direct != strings.Contains(configuration, "peers=0") {
@@ -345,8 +343,8 @@ func TestBetweenGPUs(t *testing.T) {
 			if (sum.Why == "") != (c.why == "") || !strings.Contains(sum.Why, c.why) || c.why == "" && (sum.GPUs != len(here) || !(float64(sum.BusPerS) > 0)) {
 				t.Errorf("the sum is %+v", sum)
 			}
-			sim.Check(t, simulatedDriver)
-			if links, sum := sight.between(t.Context(), here[:1], 1<<18); links != nil || sum != nil {
+			sim.Check(t, simulated.driver)
+			if links, sum := sight.Between(t.Context(), here[:1], 1<<18); links != nil || sum != nil {
 				t.Errorf("of one GPU: %v, %v", links, sum)
 			}
 		})

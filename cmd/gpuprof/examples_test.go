@@ -27,7 +27,7 @@ import (
 // helpExamples collects the example lines of every verb's help text.
 func helpExamples(t *testing.T) []string {
 	t.Helper()
-	a := &app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}
+	a := &app{tables: wired.tables(), ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}
 	var c cli
 	k, _, err := a.parser(&c)
 	if err != nil {
@@ -185,7 +185,7 @@ func fetchPage(ctx context.Context, t *testing.T, url string) int {
 // Every verb's help is printed on standard output with exit code 0.
 func TestEveryVerbHasHelp(t *testing.T) {
 	var c cli
-	a := &app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}
+	a := &app{tables: wired.tables(), ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}
 	k, _, err := a.parser(&c)
 	if err != nil {
 		t.Fatal(err)
@@ -195,10 +195,10 @@ func TestEveryVerbHasHelp(t *testing.T) {
 			continue
 		}
 		var stdout, stderr, same bytes.Buffer
-		if code := run(t.Context(), append(strings.Fields(verb.Name), "--help"), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+		if code := run(t.Context(), &wired, append(strings.Fields(verb.Name), "--help"), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 			t.Errorf("%s --help: exit code %d, standard error %q", verb.Name, code, &stderr)
 		}
-		if code := run(t.Context(), append([]string{"help"}, strings.Fields(verb.Name)...), &same, &stderr); code != 0 || same.String() != stdout.String() {
+		if code := run(t.Context(), &wired, append([]string{"help"}, strings.Fields(verb.Name)...), &same, &stderr); code != 0 || same.String() != stdout.String() {
 			t.Errorf("help %s is not %[1]s --help: exit code %d, it prints %q", verb.Name, code, &same)
 		}
 		if !strings.Contains(stdout.String(), "Usage: gpuprof "+strings.TrimSuffix(verb.Name, " --")) || !strings.Contains(stdout.String(), "Examples:") {

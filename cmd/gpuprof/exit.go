@@ -74,3 +74,12 @@ func exitHelp() string {
 	}
 	return b.String()
 }
+
+// errInterrupted is context.Canceled in plain words.
+var errInterrupted error = interruptedError{}
+
+type interruptedError struct{}
+
+func (interruptedError) Error() string { return "interrupted" }
+
+func (interruptedError) Unwrap() error { return context.Canceled }

@@ -26,16 +26,16 @@ func (c *explainCmd) Run(a *app) error {
 	name := strings.Join(strings.Fields(strings.Join(c.Name, " ")), " ")
 	entries, err := explain.Find(name)
 	if err != nil {
-		return cmp.Or(explainedByList(name), err)
+		return cmp.Or(explainedByList(a, name), err)
 	}
 	a.verbose = true // an explanation is short, and printed whole
-	return outputTable().explanation.show(a, c.Format, entries)
+	return a.documents.explanation.show(a, c.Format, entries)
 }
 
 // explainedByList says where a knob's text is; nil where no workload has a knob of this name.
-func explainedByList(name string) error {
+func explainedByList(a *app, name string) error {
 	var has []string
-	for _, w := range allWorkloads() {
+	for _, w := range a.workloads() {
 		if slices.ContainsFunc(w.Knobs(), func(k workloads.Knob) bool { return k.Name == name }) {
 			has = append(has, w.Name())
 		}
@@ -44,41 +44,4 @@ func explainedByList(name string) error {
 		return nil
 	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "explaining %q: it is a knob of %s", name, strings.Join(has, ", ")).WithFix("gpuprof list knobs %s says what it does", has[0])
-}
-
-// explainNames completes what explain takes.
-func explainNames() []candidate {
-	entries, err := explain.All()
-	if err != nil {
-		return nil
-	}
-	var out []candidate
-	for _, e := range entries {
-		if !strings.Contains(e.Name, " ") { // the shells complete one word at a time
-			out = append(out, candidate{e.Name, string(e.Kind) + ": " + explain.Plain(e.Brief())})
-		}
-	}
-	return out
-}
-
-// explained are the lists of list that have an explanation for every entry.
-func explained(what string) (explain.Kind, bool) {
-	for _, k := range explain.Kinds() {
-		if what == string(k)+"s" {
-			return k, true
-		}
-	}
-	return "", false
-}
-
-// explainedRows are a head and a line for each entry, none without entries.
-func explainedRows(entries []explain.Entry) [][]string {
-	var rows [][]string
-	for i, e := range entries {
-		if i == 0 {
-			rows = [][]string{{strings.ToUpper(string(e.Kind)), "IN SHORT (gpuprof explain NAME HAS MORE)"}}
-		}
-		rows = append(rows, []string{e.Name, explain.Plain(e.Brief())})
-	}
-	return rows
 }

@@ -84,18 +84,18 @@ func (s *fakeSession) Step(i int, p workloads.Probe) error {
 func fakeRun(ctx context.Context, t *testing.T, stdout, stderr io.Writer, fails ...string) (s *session, file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "run.json")
-	a := &app{ctx: ctx, stdout: stdout, stderr: stderr}
+	a := &app{tables: wired.tables(), ctx: ctx, stdout: stdout, stderr: stderr}
 	outs, err := outputTable().run.outputs([]string{file}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s = &session{runCmd: &runCmd{Runs: 1, Format: "table"}, app: a, outs: outs,
-		aim: &aim{workload: fake{}, preset: "small", device: devices()[0]}}
+		aim: &aim{workload: fake{}, preset: "small", device: wired.devices()[0]}}
 	for _, f := range fails {
 		set := gpuprof.Settings{"fail": f}
 		s.aim.set = append(s.aim.set, set)
 		s.plans = append(s.plans, measure.Plan{Workload: fake{}, Preset: "small", Knobs: set, Mode: gpuprof.Steady,
-			MinTime: 50 * time.Millisecond, MaxTime: time.Minute, Samples: 1000, Tool: tool()})
+			MinTime: 50 * time.Millisecond, MaxTime: time.Minute, Samples: 1000, Tool: wired.tables().tool})
 	}
 	return s, file
 }

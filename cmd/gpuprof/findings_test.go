@@ -65,7 +65,7 @@ func TestPlantedProblemsAreFound(t *testing.T) {
 					known++
 				}
 			}
-			for _, f := range advise.Findings([]*gpuprof.Run{r.Turned}, advise.Options{Workload: workloadNamed(r.Turned.Workload)})[0] {
+			for _, f := range advise.Findings([]*gpuprof.Run{r.Turned}, advise.Options{Workload: wired.workloadNamed(r.Turned.Workload)})[0] {
 				if f.Rule == p.rule && f.Knob == p.knob {
 					t.Errorf("with %s=%s: %+v", p.knob, p.to, f)
 				}
@@ -142,7 +142,7 @@ func tryCommand(t testing.TB, r *gpuprof.Run, command string) {
 	t.Helper()
 	aim, err := commandAim(t.Context(), command)
 	if err == nil && aim != nil && !r.Simulated() {
-		err = aim.refuse(&app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard})
+		err = aim.refuse(&app{tables: wired.tables(), ctx: t.Context(), stdout: io.Discard, stderr: io.Discard})
 	}
 	if err != nil {
 		t.Errorf("%s: %v", command, err)
@@ -155,7 +155,7 @@ func commandAim(ctx context.Context, command string) (*aim, error) {
 	if len(words) < 2 || words[0] != "gpuprof" {
 		return nil, fmt.Errorf("%q is no command of gpuprof", words)
 	}
-	a := &app{ctx: ctx, stdout: io.Discard, stderr: io.Discard}
+	a := &app{tables: wired.tables(), ctx: ctx, stdout: io.Discard, stderr: io.Discard}
 	var c cli
 	k, _, err := a.parser(&c)
 	if err != nil {
@@ -164,7 +164,7 @@ func commandAim(ctx context.Context, command string) (*aim, error) {
 	if _, err := k.Parse(words[1:]); err != nil || words[1] != "run" {
 		return nil, err
 	}
-	return c.Run.resolve("run")
+	return c.Run.resolve(a, "run")
 }
 
 // shellWords splits a command as a shell does that knows single quotes.

@@ -49,10 +49,10 @@ for is named with what it costs per step; that is 0, and 1 with --max. See docs/
 // Run implements the verb.
 func (c *fleetCmd) Run(a *app) error {
 	defer lean(outside.DocumentMemory())()
-	doc := outputTable().fleet
+	doc := a.documents.fleet
 	outs, err := doc.outputs(c.Output, c.Force)
 	if err == nil {
-		err = errors.Join(knownPlot(c.Plot), checkPlot(c.Plot, outs))
+		err = errors.Join(knownPlot(a, c.Plot), checkPlot(a, c.Plot, outs))
 	}
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (c *fleetCmd) merge(a *app) (*fleet.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := fleet.Options{AllowMismatch: c.AllowMismatch, AllowMissing: c.Missing == "pass", MostWaiting: most, Top: top, Tool: tool()}
+	o := fleet.Options{AllowMismatch: c.AllowMismatch, AllowMissing: c.Missing == "pass", MostWaiting: most, Top: top, Tool: a.tool}
 	var jobs []*fleet.Job
 	for _, dir := range c.Dir {
 		job, err := c.gather(a, dir)
@@ -171,16 +171,4 @@ func (c *fleetCmd) mostWaiting() (float64, error) {
 		most = share
 	}
 	return most, nil
-}
-
-// pause waits, or ends early with the context's error.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }

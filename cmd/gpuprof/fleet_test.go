@@ -41,7 +41,7 @@ func TestFleetOfNodes(t *testing.T) {
 			*card.Condition.Foreign = 2
 		}
 		var out bytes.Buffer
-		a := &app{ctx: t.Context(), stdout: &out, stderr: &out, quiet: true}
+		a := &app{tables: wired.tables(), ctx: t.Context(), stdout: &out, stderr: &out, quiet: true}
 		sink := &rankSink{a, launch.Place{Launcher: "srun", Rank: rank, World: 10, Node: fmt.Sprint("node", rank)}, b, time.Unix(1000, 0)}
 		err := (&doctorCmd{Format: "json"}).conclude(a, measured{cards: []health.Card{card}}, ranges, nil, sink)
 		if exitCode(err) != exitOK {
@@ -74,7 +74,7 @@ func left(t *testing.T, copies map[int]float64) string {
 	for rank, node := range slices.Sorted(maps.Keys(copies)) {
 		card := madeUp("cuda:0", copies[node])
 		card.UUID = fmt.Sprintf("GPU-%d", node)
-		a := &app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard, quiet: true}
+		a := &app{tables: wired.tables(), ctx: t.Context(), stdout: io.Discard, stderr: io.Discard, quiet: true}
 		sink := &rankSink{a, launch.Place{Launcher: "srun", Rank: rank, World: len(copies), Node: fmt.Sprint("node", node)}, b, time.Unix(1000, 0)}
 		if err := (&doctorCmd{Format: "json"}).conclude(a, measured{cards: []health.Card{card}}, nil, nil, sink); exitCode(err) != exitOK {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestAgainstReference(t *testing.T) {
 	}{{4e12, exitOK, "every figure is within its limits"}, {3.6e12, exitRegression, "3.60 TB/s, median of the reference 4.00 TB/s (10 %"}} {
 		out.Reset()
 		c := &doctorCmd{Format: "table", Against: "reference.json"}
-		a := &app{ctx: t.Context(), stdout: &out, stderr: &out}
+		a := &app{tables: wired.tables(), ctx: t.Context(), stdout: &out, stderr: &out}
 		ref, err := c.reference(a)
 		if err != nil {
 			t.Fatal(err)

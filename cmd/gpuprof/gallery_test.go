@@ -103,7 +103,7 @@ func recordedBench(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := health.Judge(nil, cards, ranges, tool())
+	report, err := health.Judge(nil, cards, ranges, wired.tables().tool)
 	if err != nil {
 		t.Fatal(err)
 	}

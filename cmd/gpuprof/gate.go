@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -29,8 +27,18 @@ type gateCmd struct {
 	Device       string        `default:"auto" placeholder:"NAME" help:"Device of the workload for --against; never falls back by itself."`
 	Dir          string        `placeholder:"FOLDER" help:"Folder of the baselines, as for gpuprof baseline."`
 	judging      `embed:""`
+}
 
-	warnings []gpuprof.Warning // of how the sides were made
+// builds are what --against, --aa and --plan measure.
+func (c *gateCmd) builds() *builds {
+	b := &builds{Args: c.Args, Against: c.Against, Build: c.Build, Result: c.Result, Budget: c.Budget, MinTime: c.MinTime, Preset: c.Preset, Set: c.Set, Device: c.Device}
+	switch {
+	case c.AA:
+		b.Way = "--aa"
+	case c.Plan:
+		b.Way = "--plan"
+	}
+	return b
 }
 
 // Help implements kong.HelpProvider.
@@ -45,7 +53,7 @@ func (gateCmd) Help() string {
 
 // Run implements the verb.
 func (c *gateCmd) Run(a *app) error {
-	o, err := c.options()
+	o, err := c.options(a)
 	if err != nil {
 		return err
 	}
@@ -57,7 +65,7 @@ func (c *gateCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	outs, err := c.outputs(c.Args...)
+	outs, err := c.outputs(a, c.Args...)
 	if err != nil {
 		return err
 	}
@@ -77,7 +85,7 @@ func (c *gateCmd) judge(a *app, o compare.Options, budgets []compare.Budget) (*c
 	}
 	switch {
 	case c.Against != "":
-		return c.judgeAgainst(a, o, budgets)
+		return c.builds().judgeAgainst(a, o, budgets)
 	case len(a.rest) > 0:
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: a command after -- is measured against another build of it").WithFix("add --against REF or ./BINARY")
 	case len(c.Args) == 1 && len(budgets) > 0:
@@ -104,7 +112,7 @@ func (c *gateCmd) ofNoise(a *app, o compare.Options) error {
 		return refuse("--aa measures one build against itself and --against another")
 	case len(c.Max) > 0 || len(c.Output) > 0 || c.Inconclusive != "":
 		return refuse("--aa and --plan judge nothing, so --max, -o and --inconclusive have no effect")
-	case !slices.Contains(outputTable().noise.prints, c.Format):
+	case !slices.Contains(a.documents.noise.prints, c.Format):
 		return refuse("--aa and --plan print no --format " + c.Format)
 	}
 	if err := c.fits(len(a.rest) > 0); err != nil {
@@ -175,7 +183,7 @@ func (c *gateCmd) judgeFiles(a *app, o compare.Options, budgets []compare.Budget
 	if err := c.learn(a, now, &o); err != nil {
 		return nil, err
 	}
-	comparison, err := old.against(now, o)
+	comparison, err := old.against(a, now, o)
 	if err != nil {
 		return nil, err
 	}
@@ -196,59 +204,4 @@ func readBudgets(texts []string) ([]compare.Budget, error) {
 		out = append(out, compare.Budget{Name: name, Max: v})
 	}
 	return out, nil
-}
-
-// measurable refuses, before anything is built, what could never be measured.
-func (c *gateCmd) measurable(rest []string) error {
-	way, example := "--against", "--against main"
-	if c.AA {
-		way, example = "--aa", "--aa"
-	} else if c.Plan {
-		way, example = "--plan", "--plan"
-	}
-	if len(rest) == 0 {
-		switch {
-		case rest != nil:
-			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: no command follows --").WithFix("give the one that writes a result")
-		case len(c.Args) != 1:
-			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s takes one workload, or a command after --", way).WithFix("give for example gpuprof gate e3nn %s", example)
-		}
-	}
-	if err := oneSetting(c.Set); err != nil {
-		return err
-	}
-	if err := c.ungated(); err != nil {
-		return err
-	}
-	// What an earlier process left there is removed before each measurement.
-	if info, err := os.Stat(c.Result); c.Result != "" && err == nil && (!info.Mode().IsRegular() || info.Mode()&0o111 != 0) {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring with --result %s: that is a folder, a device or a program and no result", c.Result).WithFix("give the file that the command writes")
-	}
-	return nil
-}
-
-// ungated refuses a setting under which a gate's figures would mean nothing.
-func (c *gateCmd) ungated() error {
-	if len(c.Args) == 0 {
-		return nil
-	}
-	w := workloadNamed(c.Args[0])
-	if w == nil {
-		return nil // which another place says
-	}
-	for _, k := range w.Knobs() {
-		for _, s := range c.Set {
-			if name, value, _ := strings.Cut(s, "="); name == k.Name && k.Ungated[value] != "" {
-				return gpuprof.Errorf(gpuprof.ErrUsage, "gating %s with %s: %s", w.Name(), s, k.Ungated[value]).WithFix("use another value of %s", name)
-			}
-		}
-	}
-	return nil
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -15,6 +15,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 )
 
+// builds are two builds of a program and how each is measured: the present one, and Against.
+type builds struct {
+	Args     []string // a workload of gpuprof; none for the command after --
+	Against  string   // a git revision, or a program written as a path
+	Way      string   // the flag that measures the present build alone, for messages; "" for Against
+	Build    string   // shell command that builds the program in a checkout
+	Result   string   // file that the command writes; "" for its standard output
+	Budget   time.Duration
+	MinTime  time.Duration // of a workload in each process
+	Preset   string
+	Set      []string // KNOB=VALUE
+	Device   string
+	Warnings []gpuprof.Warning // of how the sides were made
+}
+
 // side is one build of the program under test and how to run it once.
 type side struct {
 	name string // for messages and as the comparison's source
@@ -43,7 +58,7 @@ type processPairs struct {
 }
 
 // sides builds what is needed. done removes what was made for it.
-func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
+func (c *builds) sides(run children) (out [2]side, done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return out, nil, gpuprof.Errorf(nil, "finding the current folder: %w", err).WithFix("change into one that exists")
@@ -79,7 +94,7 @@ func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 	}
 	c.alsoProgram(run.app)
 	if run.unchanged(top, c.Against) {
-		c.warnings = append(c.warnings, gpuprof.Warning{
+		c.Warnings = append(c.Warnings, gpuprof.Warning{
 			Code: "same-revision", Text: "this checkout is at " + c.Against + " and changes no file of it: the same program was measured against itself",
 			Fix: "give --against an earlier revision, unless you want to see the noise of this machine",
 		})
@@ -95,7 +110,7 @@ func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 
 // binarySides: a given binary as the old side. After -- it takes the place of
 // the command's own program.
-func (c *gateCmd) binarySides(run children, binary, here, scratch string) (out [2]side, err error) {
+func (c *builds) binarySides(run children, binary, here, scratch string) (out [2]side, err error) {
 	if rest := run.app.rest; len(rest) > 0 {
 		out[0] = side{name: shownPath(c.Against), dir: here, args: append([]string{binary}, rest[1:]...), file: c.resultIn(here)}
 		out[1] = side{name: shownPath(rest[0]), dir: here, args: rest, file: c.resultIn(here)}
@@ -108,12 +123,12 @@ func (c *gateCmd) binarySides(run children, binary, here, scratch string) (out [
 	if err != nil {
 		return out, err
 	}
-	return c.workloadSides(binary, exe, scratch)
+	return c.workloadSides(run.app, binary, exe, scratch)
 }
 
 // treeSides: a checkout of the revision as the old side. folders are where a
 // command runs in either.
-func (c *gateCmd) treeSides(run children, trees, folders [2]string, scratch string) (out [2]side, err error) {
+func (c *builds) treeSides(run children, trees, folders [2]string, scratch string) (out [2]side, err error) {
 	if rest := run.app.rest; len(rest) > 0 {
 		if err := errors.Join(c.buildIn(run, folders[0]), c.buildIn(run, folders[1])); err != nil {
 			return out, err
@@ -134,13 +149,13 @@ func (c *gateCmd) treeSides(run children, trees, folders [2]string, scratch stri
 			return out, gpuprof.Errorf(nil, "building gpuprof in %s: %w", b.dir, err).WithFix("a workload's gate needs gpuprof's own checkout, other programs go after --")
 		}
 	}
-	return c.workloadSides(old, now, scratch)
+	return c.workloadSides(run.app, old, now, scratch)
 }
 
-func (c *gateCmd) workloadSides(old, now, scratch string) (out [2]side, err error) {
+func (c *builds) workloadSides(a *app, old, now, scratch string) (out [2]side, err error) {
 	device := c.Device
 	if device == "auto" { // one choice for both sides, made here and said
-		d, err := choosePlainly(device, "gate")
+		d, err := a.choosePlainly(device, "gate")
 		if err != nil {
 			return out, err
 		}
@@ -168,14 +183,14 @@ func (c *gateCmd) workloadSides(old, now, scratch string) (out [2]side, err erro
 	return out, nil
 }
 
-func (c *gateCmd) resultIn(dir string) string {
+func (c *builds) resultIn(dir string) string {
 	if c.Result == "" || filepath.IsAbs(c.Result) {
 		return c.Result
 	}
 	return filepath.Join(dir, c.Result)
 }
 
-func (c *gateCmd) buildIn(run children, dir string) error {
+func (c *builds) buildIn(run children, dir string) error {
 	if c.Build == "" {
 		return nil
 	}

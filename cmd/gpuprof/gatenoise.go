@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,8 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -28,22 +25,23 @@ const noiseBlocks = 24
 
 // measureNoise is gate --aa: the program of this side against itself.
 func (c *gateCmd) measureNoise(a *app, o compare.Options) error {
-	if err := c.measurable(a.rest); err != nil {
+	b := c.builds()
+	if err := b.measurable(a, a.rest); err != nil {
 		return err
 	}
 	run, over := newChildren(a)
 	defer over()
-	sides, done, err := c.sameSides(run)
+	sides, done, err := sameSides(b, run)
 	if err != nil {
 		return err
 	}
 	defer done()
-	m := &gateRun{app: a, source: c.source(run, sides, o.Seed), clock: time.Now, began: time.Now(), budget: c.Budget, check: func(b compare.Block) error { return couldWork(b, o, nil) }}
-	n, err := m.noise(o)
+	m := &gateRun{app: a, source: b.source(run, sides, o.Seed), clock: time.Now, began: time.Now(), budget: c.Budget, check: func(b compare.Block) error { return couldWork(b, o, nil) }}
+	n, err := noise(m, o)
 	if err != nil {
 		return err
 	}
-	n.Machine, n.Command = c.runner(a)
+	n.Machine, n.Command = b.runner(a)
 	n.MeasuredAt = m.clock().UTC().Format(time.RFC3339)
 	if err := keepNoise(n); err != nil {
 		a.note("%v", err)
@@ -52,7 +50,7 @@ func (c *gateCmd) measureNoise(a *app, o compare.Options) error {
 }
 
 // noise takes blocks and measures how they scatter.
-func (m *gateRun) noise(o compare.Options) (*compare.MachineNoise, error) {
+func noise(m *gateRun, o compare.Options) (*compare.MachineNoise, error) {
 	blocks, err := m.blocks(noiseBlocks, compare.MinRuns, o.Seed)
 	if err != nil {
 		return nil, err
@@ -66,10 +64,11 @@ func (m *gateRun) noise(o compare.Options) (*compare.MachineNoise, error) {
 
 // planGate is gate --plan: what the noise kept by --aa says.
 func (c *gateCmd) planGate(a *app, o compare.Options) error {
-	if err := c.measurable(a.rest); err != nil {
+	b := c.builds()
+	if err := b.measurable(a, a.rest); err != nil {
 		return err
 	}
-	machine, command := c.runner(a)
+	machine, command := b.runner(a)
 	n, err := keptNoise(machine, command)
 	if err != nil {
 		return err
@@ -77,27 +76,8 @@ func (c *gateCmd) planGate(a *app, o compare.Options) error {
 	return c.printNoise(a, n, o)
 }
 
-// runner says whose noise it is: the kind of machine, without its name, and what runs
-// on it. A workload's device is the one that was asked for.
-func (c *gateCmd) runner(a *app) (machine, command string) {
-	defer func() { machine, command = document.CleanText(machine), document.CleanText(command) }()
-	machine = strings.TrimSpace(fmt.Sprintf("%s, %d CPUs", cmp.Or(cpuModel(), "unknown"), runtime.NumCPU()))
-	if len(a.rest) > 0 {
-		return machine, strings.Join(document.MaskCommand(a.rest), " ")
-	}
-	words := append([]string{"gpuprof", "run"}, c.Args...)
-	words = append(words, "--device", c.Device, "--min-time", c.MinTime.String())
-	if c.Preset != "" {
-		words = append(words, "--preset", c.Preset)
-	}
-	for _, s := range c.Set {
-		words = append(words, "--set", s)
-	}
-	return machine, strings.Join(words, " ")
-}
-
 // sameSides are two sides that are both the present build.
-func (c *gateCmd) sameSides(run children) (out [2]side, done func(), err error) {
+func sameSides(c *builds, run children) (out [2]side, done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return out, nil, gpuprof.Errorf(nil, "finding the current folder: %w", err).WithFix("change into one that exists")
@@ -118,7 +98,7 @@ func (c *gateCmd) sameSides(run children) (out [2]side, done func(), err error) 
 	done = room.Close
 	exe, err := ownProgram()
 	if err == nil {
-		out, err = c.workloadSides(exe, exe, room.Dir)
+		out, err = c.workloadSides(run.app, exe, exe, room.Dir)
 	}
 	if err != nil {
 		done()
@@ -184,5 +164,5 @@ func keptNoise(machine, command string) (*compare.MachineNoise, error) {
 
 // printNoise prints the noise and what it means for gates.
 func (c *gateCmd) printNoise(a *app, n *compare.MachineNoise, o compare.Options) error {
-	return outputTable().noise.show(a, c.Format, n.Planned(c.Budget.Seconds(), o.Threshold))
+	return a.documents.noise.show(a, c.Format, n.Planned(c.Budget.Seconds(), o.Threshold))
 }

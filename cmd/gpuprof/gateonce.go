@@ -20,8 +20,8 @@ const leastLimit = 10 * time.Second
 
 // limitOf is how long the next process may take: the rest of the budget, or three
 // times what one took so far.
-func limitOf(budget, spent, longest time.Duration) time.Duration {
-	return max(budget-spent, 3*longest, cmp.Or(testLimit, leastLimit))
+func limitOf(a *app, budget, spent, longest time.Duration) time.Duration {
+	return max(budget-spent, 3*longest, cmp.Or(a.limit, leastLimit))
 }
 
 // bounded runs a program of a side for what it prints.

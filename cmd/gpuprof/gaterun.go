@@ -33,8 +33,8 @@ type gateRun struct {
 // judgeAgainst measures both sides in this job, in blocks of one process each,
 // in the order of statistics: stage 1, where it escalates stage 2, and where
 // processes spread too far for that alone stage 3.
-func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
-	if err := c.measurable(a.rest); err != nil {
+func (c *builds) judgeAgainst(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
+	if err := c.measurable(a, a.rest); err != nil {
 		return nil, err
 	}
 	run, over := newChildren(a)
@@ -50,7 +50,7 @@ func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budg
 	if err != nil {
 		return nil, err
 	}
-	return comparison.With(nil, c.warnings).WithBudgets(newSide(counted), budgets, o)
+	return comparison.With(nil, c.Warnings).WithBudgets(newSide(counted), budgets, o)
 }
 
 // couldWork looks at the first block: a metric or counter that was misspelt must

@@ -40,7 +40,7 @@ func (m *timedSides) gate(t *testing.T, budget time.Duration, o compare.Options)
 	if m.spread == 0 {
 		m.spread = 0.01
 	}
-	run := &gateRun{app: &app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}, source: m, clock: func() time.Time { return m.now }, began: m.now, budget: budget,
+	run := &gateRun{app: &app{tables: wired.tables(), ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}, source: m, clock: func() time.Time { return m.now }, began: m.now, budget: budget,
 		check: func(b compare.Block) error { return couldWork(b, o, nil) }}
 	c, counted, err := run.judge(o)
 	if err != nil {

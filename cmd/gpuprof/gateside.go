@@ -1,17 +1,21 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // oldProgram is the full path of the program that --against names, "" where it
 // names a git revision. Only what is written as a path is a program: a file that
 // is called like a revision must never be measured in its place.
-func (c *gateCmd) oldProgram() (string, error) {
+func (c *builds) oldProgram() (string, error) {
 	if !writtenAsPath(c.Against) {
 		return "", nil
 	}
@@ -38,7 +42,7 @@ func executable(name string) (string, bool) {
 }
 
 // alsoProgram tells of a program with the name of the revision that is measured.
-func (c *gateCmd) alsoProgram(a *app) {
+func (c *builds) alsoProgram(a *app) {
 	if _, ok := executable(c.Against); ok {
 		a.note("%s is a git revision and also a program here; the revision is measured; write ./%s for the program", c.Against, c.Against)
 	}
@@ -55,4 +59,69 @@ func noRevision(name, top string, cause error) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side %s: finding the git checkout: %w", name, cause).WithFix("run gate inside one, or %s", fix)
 	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: %s is no git revision of %s", name, top).WithFix("%s", fix)
+}
+
+// measurable refuses, before anything is built, what could never be measured.
+func (c *builds) measurable(a *app, rest []string) error {
+	way, example := "--against", "--against main"
+	if c.Way != "" {
+		way, example = c.Way, c.Way
+	}
+	if len(rest) == 0 {
+		switch {
+		case rest != nil:
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: no command follows --").WithFix("give the one that writes a result")
+		case len(c.Args) != 1:
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s takes one workload, or a command after --", way).WithFix("give for example gpuprof gate e3nn %s", example)
+		}
+	}
+	if err := oneSetting(c.Set); err != nil {
+		return err
+	}
+	if err := c.ungated(a); err != nil {
+		return err
+	}
+	// What an earlier process left there is removed before each measurement.
+	if info, err := os.Stat(c.Result); c.Result != "" && err == nil && (!info.Mode().IsRegular() || info.Mode()&0o111 != 0) {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring with --result %s: that is a folder, a device or a program and no result", c.Result).WithFix("give the file that the command writes")
+	}
+	return nil
+}
+
+// ungated refuses a setting under which a gate's figures would mean nothing.
+func (c *builds) ungated(a *app) error {
+	if len(c.Args) == 0 {
+		return nil
+	}
+	w := a.workloadNamed(c.Args[0])
+	if w == nil {
+		return nil // which another place says
+	}
+	for _, k := range w.Knobs() {
+		for _, s := range c.Set {
+			if name, value, _ := strings.Cut(s, "="); name == k.Name && k.Ungated[value] != "" {
+				return gpuprof.Errorf(gpuprof.ErrUsage, "gating %s with %s: %s", w.Name(), s, k.Ungated[value]).WithFix("use another value of %s", name)
+			}
+		}
+	}
+	return nil
+}
+
+// runner says whose noise it is: the kind of machine, without its name, and what runs
+// on it. A workload's device is the one that was asked for.
+func (c *builds) runner(a *app) (machine, command string) {
+	defer func() { machine, command = document.CleanText(machine), document.CleanText(command) }()
+	machine = strings.TrimSpace(fmt.Sprintf("%s, %d CPUs", cmp.Or(a.cpuModel(), "unknown"), runtime.NumCPU()))
+	if len(a.rest) > 0 {
+		return machine, strings.Join(document.MaskCommand(a.rest), " ")
+	}
+	words := append([]string{"gpuprof", "run"}, c.Args...)
+	words = append(words, "--device", c.Device, "--min-time", c.MinTime.String())
+	if c.Preset != "" {
+		words = append(words, "--preset", c.Preset)
+	}
+	for _, s := range c.Set {
+		words = append(words, "--set", s)
+	}
+	return machine, strings.Join(words, " ")
 }

@@ -45,17 +45,17 @@ type turnPairs struct {
 }
 
 // source is how the blocks of two sides are measured.
-func (c *gateCmd) source(run children, sides [2]side, seed uint64) blockSource {
+func (c *builds) source(run children, sides [2]side, seed uint64) blockSource {
 	began := time.Now()
 	apart := &processPairs{run: run, sides: sides, budget: c.Budget}
-	apart.patience = func() time.Duration { return limitOf(c.Budget, time.Since(began), apart.longest) }
+	apart.patience = func() time.Duration { return limitOf(run.app, c.Budget, time.Since(began), apart.longest) }
 	if sides[0].turns == nil {
 		return apart
 	}
 	return &turnPairs{
 		run: run, sides: sides, minTime: c.MinTime, apart: apart, seed: seed,
 		patience: func() <-chan time.Time { return time.After(max(c.Budget, leastPatience)) },
-		warn:     func(w gpuprof.Warning) { c.warnings = append(c.warnings, w) },
+		warn:     func(w gpuprof.Warning) { c.Warnings = append(c.Warnings, w) },
 	}
 }
 

@@ -65,7 +65,7 @@ const fakeBlocks = warmTurns + leastTurns // turns of a block that take 0.5 s wh
 // stage, which are times[turn].
 func figures(times []float64) *gpuprof.Run {
 	run := &gpuprof.Run{
-		Head: document.NewHead(document.Run, tool()), Status: gpuprof.Complete, Workload: "fake", Preset: "small", Mode: gpuprof.Steady,
+		Head: document.NewHead(document.Run, wired.tables().tool), Status: gpuprof.Complete, Workload: "fake", Preset: "small", Mode: gpuprof.Steady,
 		Device: gpuprof.Env{Kind: "host", Name: "fake"}, Counters: map[string]float64{"launches": 3},
 	}
 	var step, rates []float64
@@ -122,7 +122,7 @@ func newFakePair(t *testing.T, old, now string) *fakePair {
 	var ctx context.Context
 	ctx, f.cancel = context.WithCancel(t.Context())
 	f.turnPairs = &turnPairs{
-		run: children{app: &app{ctx: ctx, stderr: io.Discard}}, minTime: time.Second, apart: f,
+		run: children{app: &app{tables: wired.tables(), ctx: ctx, stderr: io.Discard}}, minTime: time.Second, apart: f,
 		patience: func() <-chan time.Time { return nil },
 		warn:     func(w gpuprof.Warning) { f.warnings = append(f.warnings, w) },
 	}

@@ -91,3 +91,26 @@ func (a *app) noVerb() error {
 	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given").WithFix("type one of the commands above, or gpuprof --help")
 }
+
+func takesRest(verb *kong.Node) bool {
+	return slices.Contains([]string{"pprof", "gate", "bisect", "__complete", runProgramVerb}, verb.Name) || verb.Name == "check" && verb.Parent.Name == "history"
+}
+
+func title(n *kong.Node) string {
+	if n.Type == kong.ApplicationNode {
+		return "gpuprof"
+	}
+	return n.FullPath()
+}
+
+// flagNames lists the visible flags of a verb, its parents' among them.
+func flagNames(n *kong.Node) []string {
+	var out []string
+	for _, group := range n.AllFlags(true) {
+		for _, f := range group {
+			out = append(out, "--"+f.Name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

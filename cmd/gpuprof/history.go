@@ -1,22 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/bucket"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
-
-// storeVariable is the environment variable that names the store of a history.
-const storeVariable = "GPUPROF_STORE"
 
 type historyCmd struct {
 	Store   string `complete:"file" placeholder:"STORE" help:"Folder or s3://bucket/prefix of the sessions; without it GPUPROF_STORE names it."`
@@ -40,22 +34,6 @@ func (historyCmd) Help() string {
 
 // open is the store that the command line or the environment names.
 func (h *historyCmd) open() (*history.Store, error) { return openHistory(h.Store) }
-
-func openHistory(name string) (*history.Store, error) {
-	name = cmp.Or(name, os.Getenv(storeVariable))
-	if name == "" {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "opening the store: none was named").WithFix("give --store FOLDER or --store s3://bucket/prefix, or set %s", storeVariable)
-	}
-	b, err := bucket.Open(name, bucket.Words{What: "store", Give: "with --store"}, os.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	cache := ""
-	if dir, err := cacheDir(); err == nil {
-		cache = filepath.Join(dir, "history")
-	}
-	return history.NewStore(b, cache), nil
-}
 
 // trends are the flags of what reads a store.
 type trends struct {
@@ -100,7 +78,7 @@ func (c *historyShowCmd) Run(a *app, h *historyCmd) error {
 func (c *trends) report(a *app, h *historyCmd, watch bool) (*history.Report, error) {
 	defer lean(outside.DocumentMemory())()
 	files, sites := c.divided()
-	doc := outputTable().history
+	doc := a.documents.history
 	outs, err := doc.outputs(files, c.Force)
 	if err != nil {
 		return nil, err
@@ -130,7 +108,7 @@ func (c *trends) report(a *app, h *historyCmd, watch bool) (*history.Report, err
 
 // options are those of the command line, with the order of this checkout.
 func (c *trends) options(a *app, project string) (history.Options, error) {
-	o := history.Options{Filter: history.Filter{Project: project, Benchmark: c.Benchmark, Class: c.Class}, Metrics: c.Metric, Last: c.Last, Tool: tool()}
+	o := history.Options{Filter: history.Filter{Project: project, Benchmark: c.Benchmark, Class: c.Class}, Metrics: c.Metric, Last: c.Last, Tool: a.tool}
 	if c.Last < history.LeastSessions {
 		return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --last %d: nothing can be said about fewer than %d sessions", c.Last, history.LeastSessions).WithFix("give %d or more", history.LeastSessions)
 	}
@@ -168,7 +146,7 @@ func writeSite(a *app, dir string, r *history.Report, force bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return gpuprof.Unwritable("writing the site "+dir, err, "choose another folder with -o", "give a folder that can be made")
 	}
-	files, err := siteOf(r)
+	files, err := a.site(r)
 	if err != nil {
 		return err
 	}
@@ -181,10 +159,4 @@ func writeSite(a *app, dir string, r *history.Report, force bool) error {
 	}
 	a.note("wrote %s", filepath.Join(dir, files[0].name))
 	return nil
-}
-
-// siteFile is one file of a site.
-type siteFile struct {
-	name  string
-	write func(io.Writer) error
 }

@@ -102,12 +102,22 @@ func toConfirm(r *history.Report) *history.Change {
 // confirm measures both sides of a change in this job.
 func (c *historyCheckCmd) confirm(a *app, change *history.Change) error {
 	a.note("measuring %s against this checkout, since the history shows a change at %s", change.Before.Short(), change.After.Short())
-	g := gateCmd{Against: change.Before.ID, Build: c.Build, Result: c.Result, Budget: c.Budget, MinTime: 2 * time.Second, Device: "auto", judging: judging{Format: "table", Seed: 1}}
+	j := judging{Format: "table", Seed: 1}
 	if c.Format == "json" || c.Format == "markdown" {
-		g.Format = c.Format
+		j.Format = c.Format
 	}
 	if c.Threshold != nil {
-		g.Threshold = []string{strings.TrimSpace(fmt.Sprintf("%g%%", 100*float64(*c.Threshold)))}
+		j.Threshold = []string{strings.TrimSpace(fmt.Sprintf("%g%%", 100*float64(*c.Threshold)))}
 	}
-	return g.Run(a)
+	o, err := j.options(a)
+	if err != nil {
+		return err
+	}
+	o.Judge = true
+	b := &builds{Against: change.Before.ID, Build: c.Build, Result: c.Result, Budget: c.Budget, MinTime: 2 * time.Second, Device: "auto"}
+	comparison, err := b.judgeAgainst(a, o, nil)
+	if err != nil {
+		return err
+	}
+	return j.report(a, comparison, nil)
 }

@@ -13,16 +13,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
-// order is that of the commits of this checkout's branch; nil where there is no
-// checkout.
-func (c children) order() history.Order {
-	out, err := c.git("", "rev-list", "--first-parent", "HEAD")
-	if err != nil {
-		return nil
-	}
-	return history.NewOrder(strings.Fields(string(out)))
-}
-
 // hexCommit is a commit written out, whole or by its first digits.
 var hexCommit = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 

@@ -296,7 +296,7 @@ func hostileDocuments(t *testing.T) map[string]hostileDocument {
 	return map[string]hostileDocument{
 		"run": {filepath.Join("..", "..", "testdata", "gallery", "e3nn-csr.json.gz"), func() any { return &gpuprof.Run{} }, func(path string) {
 			report([]string{".json", ".json.gz", ".html", ".md", ".txt", ".bench", ".svg", ".pb.gz", ".perfetto.json.gz"}, "table", "json", "bench", "markdown")(path)
-			for _, kind := range plotKinds() { // one run has not all of them
+			for _, kind := range wired.tables().plots { // one run has not all of them
 				harmless(t, []int{exitOK, exitUsage}, []string{".svg"}, "report", path, "--plot", kind)
 			}
 			harmless(t, []int{exitOK, exitInconclusive}, verdictFormats, "compare", path, old)
@@ -379,7 +379,7 @@ func TestHostileTrace(t *testing.T) {
 			return format || slices.Contains([]string{"ph", "cat", "ts", "displayTimeUnit"}, key) || strings.HasSuffix(text, "_name")
 		})
 		dir := filepath.Dir(path)
-		telemetry := record.Result{Head: document.NewHead(document.Recording, tool()), Command: []string{poison, poison}, Traces: []string{filepath.Base(path)}, Warnings: []gpuprof.Warning{{Code: "planted", Text: poison}}}
+		telemetry := record.Result{Head: document.NewHead(document.Recording, wired.tables().tool), Command: []string{poison, poison}, Traces: []string{filepath.Base(path)}, Warnings: []gpuprof.Warning{{Code: "planted", Text: poison}}}
 		b, err := json.Marshal(telemetry)
 		if err != nil {
 			t.Fatal(err)

@@ -7,12 +7,10 @@ import (
 	"io"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/compare"
-	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
@@ -173,57 +171,6 @@ func (in *input) run() (*gpuprof.Run, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "finding the baseline of %s: it holds %d runs and one is judged", in.path, len(runs)).WithFix("give a file of one run")
 	}
 	return runs[0], nil
-}
-
-// oldSide is what a result is compared with: another, or a stored baseline's sessions.
-type oldSide struct {
-	result   *compare.Result
-	sessions []*compare.Result
-}
-
-// rate is the requests per second under which the side was measured, 0 for none.
-func (s *oldSide) rate() float64 {
-	for _, r := range append(slices.Clone(s.sessions), s.result) {
-		if r != nil && r.Rate() > 0 {
-			return r.Rate()
-		}
-	}
-	return 0
-}
-
-// readOld reads a result file, a trace, or a stored baseline given by its path.
-func readOld(a *app, path string) (*oldSide, error) {
-	in, err := openInput(a.ctx, path)
-	if err != nil {
-		return nil, results.Failed(path, err)
-	}
-	defer in.Close()
-	if !in.isTrace {
-		text, err := in.document()
-		if err != nil {
-			return nil, results.Failed(path, err)
-		}
-		if document.HeadOf(text).Kind == document.Baseline {
-			b, err := baseline.Parse(text, path)
-			if err != nil {
-				return nil, err
-			}
-			return &oldSide{sessions: b.Results()}, nil
-		}
-	}
-	r, err := in.counted(a)
-	if err != nil {
-		return nil, err
-	}
-	return &oldSide{result: r}, nil
-}
-
-// against compares a result with it.
-func (s *oldSide) against(now *compare.Result, o compare.Options) (*compare.Comparison, error) {
-	if s.sessions != nil {
-		return compareStored(s.sessions, now, o)
-	}
-	return compareFiles(s.result, now, o)
 }
 
 // readCounted reads a result, or the counters and step times of a trace.

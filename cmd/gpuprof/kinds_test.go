@@ -133,7 +133,7 @@ func TestEarlyFilesAreRead(t *testing.T) {
 			t.Errorf("%v: exit %d, %s", args, code, said)
 		}
 	}
-	peers := search.FindPeers(os.DirFS(filepath.Join(top, "baselines")), "NVIDIA H200", workloadNamed("e3nn"), "deepaw")
+	peers := search.FindPeers(os.DirFS(filepath.Join(top, "baselines")), "NVIDIA H200", wired.workloadNamed("e3nn"), "deepaw")
 	if len(peers) == 0 {
 		t.Error("the recorded figures of other programs are not read")
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -61,31 +60,27 @@ type knobEntry struct {
 	Doc      string            `json:"doc"`
 }
 
-func listKinds() []string {
-	return []string{"workloads", "knobs", "presets", "devices", "baselines", "rules", "warnings", "columns", "terms"}
-}
-
 // Run implements the verb.
 func (c *listCmd) Run(a *app) error {
 	what, only := c.What, c.Workload
 	what = cmp.Or(what, "workloads")
-	if isWorkload(what) && only == "" {
+	if a.isWorkload(what) && only == "" {
 		what, only = "", what
 	} else if !slices.Contains(listKinds(), what) {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "listing %s: there is no such list", what).WithFix("use %s or a workload's name%s", strings.Join(listKinds(), ", "), gpuprof.DidYouMean(what, append(listKinds(), workloadNames()...)))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "listing %s: there is no such list", what).WithFix("use %s or a workload's name%s", strings.Join(listKinds(), ", "), gpuprof.DidYouMean(what, append(listKinds(), a.workloadNames()...)))
 	}
-	chosen := allWorkloads()
+	chosen := a.workloads()
 	if only != "" {
-		w, err := findWorkload(only, "list")
+		w, err := a.findWorkload(only, "list")
 		if err != nil {
 			return err
 		}
 		chosen = []workloads.Workload{w}
 	}
 	if what == "baselines" {
-		return (&baselineListCmd{Format: c.Format, workload: only}).Run(a, &baselineCmd{})
+		return listBaselines(a, "", c.Format, only)
 	}
-	l, err := collect(what, chosen)
+	l, err := collect(a, what, chosen)
 	if err != nil {
 		return err
 	}
@@ -101,13 +96,11 @@ func (l *listing) explained() map[explain.Kind]*[]explain.Entry {
 	return map[explain.Kind]*[]explain.Entry{explain.Rule: &l.Rules, explain.Warning: &l.Warnings, explain.Column: &l.Columns, explain.Term: &l.Terms}
 }
 
-func isWorkload(name string) bool { return workloadNamed(name) != nil }
-
 // collect gathers one list; what "" is a workload's presets and knobs.
-func collect(what string, chosen []workloads.Workload) (listing, error) {
+func collect(a *app, what string, chosen []workloads.Workload) (listing, error) {
 	var l listing
 	if what == "devices" {
-		l.Devices = devices()
+		l.Devices = a.devices()
 		return l, nil
 	}
 	if kind, is := explained(what); is {
@@ -224,12 +217,24 @@ func (l listing) deviceRows() [][]string {
 	return rows
 }
 
-// columns prints rows in aligned columns; the first row is the head.
-func columns(w io.Writer, rows [][]string) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, r := range rows {
-		document.CleanStrings(&r) // names of files and of commands among them
-		fmt.Fprintln(tw, strings.Join(r, "\t"))
+// explained are the lists of list that have an explanation for every entry.
+func explained(what string) (explain.Kind, bool) {
+	for _, k := range explain.Kinds() {
+		if what == string(k)+"s" {
+			return k, true
+		}
 	}
-	return tw.Flush()
+	return "", false
+}
+
+// explainedRows are a head and a line for each entry, none without entries.
+func explainedRows(entries []explain.Entry) [][]string {
+	var rows [][]string
+	for i, e := range entries {
+		if i == 0 {
+			rows = [][]string{{strings.ToUpper(string(e.Kind)), "IN SHORT (gpuprof explain NAME HAS MORE)"}}
+		}
+		rows = append(rows, []string{e.Name, explain.Plain(e.Brief())})
+	}
+	return rows
 }

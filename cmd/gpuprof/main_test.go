@@ -21,6 +21,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/testkit/toy"
 )
 
+// wired is gpuprof as these tests start it.
+var wired wiring
+
+// workloadNamed is a workload of these tests, nil for none.
+func (w *wiring) workloadNamed(name string) workloads.Workload {
+	return (&app{tables: w.tables()}).workloadNamed(name)
+}
+
 func TestMain(m *testing.M) {
 	// gpuprof starts itself by its file, to record a program for one: the file is this test,
 	// and under its own name it would run every test again, and in them again.
@@ -35,23 +43,23 @@ func TestMain(m *testing.M) {
 		return // this process was started as a worker of a workload that is measured here
 	}
 	// A script that names a simulated driver gets it in every process it starts.
-	simulatedDriver = os.Getenv("GPUPROF_TEST_DRIVER")
+	wired.driver = os.Getenv("GPUPROF_TEST_DRIVER")
 	if root := os.Getenv("GPUPROF_TEST_ROOT"); root != "" {
-		machineRoot = root // with a kernel's log and lists of GPUs of its own
+		wired.root = root // with a kernel's log and lists of GPUs of its own
 	}
 	if os.Getenv("GPUPROF_TEST_WORKLOAD") != "" {
-		anotherWorkload = []workloads.Workload{toy.Workload{}}
+		wired.more = []workloads.Workload{toy.Workload{}}
 	}
 	// scripts/smoke.sh measures memory in full, as the tests of workloads/device/host do.
-	testCopy = 4 << 20
+	wired.copy = 4 << 20
 	// A gate lets a process end in any case, unless a script is about one that never does.
-	testLimit = giveUp
+	wired.limit = giveUp
 	if d, err := time.ParseDuration(os.Getenv("GPUPROF_TEST_LIMIT")); err == nil {
-		testLimit = d
+		wired.limit = d
 	}
-	testRecorder = strings.ReplaceAll(os.Getenv("GPUPROF_TEST_RECORDER"), ",", "\n")
-	testClock = tickingClock(os.Getenv("GPUPROF_TEST_CLOCK"))
-	testscript.Main(m, map[string]func(){"gpuprof": main})
+	wired.recorder = strings.ReplaceAll(os.Getenv("GPUPROF_TEST_RECORDER"), ",", "\n")
+	wired.clock = tickingClock(os.Getenv("GPUPROF_TEST_CLOCK"))
+	testscript.Main(m, map[string]func(){"gpuprof": func() { os.Exit(started(&wired)) }})
 }
 
 // tickingClock goes on by a tick whenever it is read, so that a budget is a number of

@@ -14,7 +14,7 @@ import (
 
 // programMeant is the error for a program that stands where a verb or a workload has
 // to be, and so lacks the -- before it; nil where the words name none.
-func programMeant(root *kong.Node, words []string) error {
+func (a *app) programMeant(root *kong.Node, words []string) error {
 	verb, at := firstWord(root, words, 0)
 	if at < 0 {
 		return nil
@@ -30,7 +30,7 @@ func programMeant(root *kong.Node, words []string) error {
 		return nil
 	}
 	_, first := firstWord(node, words, at+1)
-	if first < 0 || isWorkload(words[first]) {
+	if first < 0 || a.isWorkload(words[first]) {
 		return nil
 	}
 	command := commandIn(words[first:])
@@ -142,13 +142,22 @@ func onlyHelp(rest []string) bool {
 	return len(rest) == 1 && (rest[0] == "--help" || rest[0] == "-h")
 }
 
-// flagBehind is the error for a flag of gpuprof where the command is expected.
-func flagBehind(rest []string) error {
-	if len(rest) == 0 || !strings.HasPrefix(rest[0], "-") {
-		return nil
+// runProgramVerb is `gpuprof run -- CMD`: its own verb inside, since it has
+// its own flags; programVerb puts the name in.
+const runProgramVerb = "run --"
+
+// programVerb turns "run", followed by a command, into runProgramVerb; so it does behind help.
+func programVerb(args []string) []string {
+	for i, arg := range args {
+		switch {
+		case arg == "help" && i+1 < len(args):
+		case arg == "run":
+			args = slices.Clone(args)
+			args[i] = runProgramVerb
+			return args
+		case len(arg) == 0 || arg[0] != '-':
+			return args
+		}
 	}
-	if _, err := exec.LookPath(rest[0]); err == nil {
-		return nil
-	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: the command follows --, and this is a flag", rest[0]).WithFix("put the flags of gpuprof before it: gpuprof run [flags] -- CMD")
+	return args
 }

@@ -172,20 +172,12 @@ func realPath(p string) string {
 func isPicture(o output) bool { return o.format.Name == "png" || o.format.Name == "svg" }
 
 // checkPlot refuses a --plot that is unknown, or that no output would show.
-func checkPlot(kind string, outs []output) error {
-	if err := knownPlot(kind); err != nil {
+func checkPlot(a *app, kind string, outs []output) error {
+	if err := knownPlot(a, kind); err != nil {
 		return err
 	}
 	if kind == "" || slices.ContainsFunc(outs, isPicture) {
 		return nil
 	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "drawing plot %s: no output is a picture", kind).WithFix("add -o %s.png or -o %s.svg", kind, kind)
-}
-
-// knownPlot refuses an unknown --plot.
-func knownPlot(kind string) error {
-	if kind == "" || slices.Contains(plotKinds(), kind) {
-		return nil
-	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "drawing plot %s: there is no such plot", kind).WithFix("the plots are %s%s", strings.Join(plotKinds(), ", "), gpuprof.DidYouMean(kind, plotKinds()))
 }

@@ -74,3 +74,15 @@ func shownPath(path string) string {
 	}
 	return path
 }
+
+// sameFile says whether two paths lead to one file or folder that is there.
+func sameFile(a, b string) bool {
+	one, err1 := os.Stat(a)
+	two, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(one, two)
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

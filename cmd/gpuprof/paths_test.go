@@ -79,7 +79,7 @@ func TestResultsNameNoHome(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		args = append(args, "-o", "out.json", "-o", "out.html", "-o", "out.md", "-o", "out.txt", "--force")
-		if code := run(t.Context(), args, &out, &errs); code == exitUsage || code == exitFailed {
+		if code := run(t.Context(), &wired, args, &out, &errs); code == exitUsage || code == exitFailed {
 			t.Fatalf("%v: exit code %d: %s", args, code, &errs)
 		}
 		for _, name := range []string{"out.json", "out.html", "out.md", "out.txt"} {
@@ -95,7 +95,7 @@ func TestResultsNameNoHome(t *testing.T) {
 		}
 	}
 	store := "store"
-	if code := run(t.Context(), []string{"baseline", "--dir", store, "add", old, "--command", "train --api-key S3CRET https://me:S3CRET@host/"}, &bytes.Buffer{}, &bytes.Buffer{}); code != exitOK {
+	if code := run(t.Context(), &wired, []string{"baseline", "--dir", store, "add", old, "--command", "train --api-key S3CRET https://me:S3CRET@host/"}, &bytes.Buffer{}, &bytes.Buffer{}); code != exitOK {
 		t.Fatalf("exit code %d", code)
 	}
 	found, err := filepath.Glob(filepath.Join(store, "*", "*.json"))

@@ -155,7 +155,7 @@ func TestPlantedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	machine, command := (&gateCmd{Args: []string{"squares"}, Device: "host", MinTime: 2 * time.Second}).runner(&app{})
+	machine, command := (&builds{Args: []string{"squares"}, Device: "host", MinTime: 2 * time.Second}).runner(&app{tables: wired.tables()})
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(good, "cache"))
 	noise, err := noiseFile(machine, command)
 	if err != nil {

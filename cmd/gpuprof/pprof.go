@@ -43,7 +43,7 @@ func (pprofCmd) Help() string {
 // Run implements the verb.
 func (c *pprofCmd) Run(a *app) error {
 	// Looked at here first: pprof would say only that it found no profile.
-	p, err := openProfile(a.ctx, c.File)
+	p, err := openProfile(a, c.File)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (c *pprofCmd) Run(a *app) error {
 	if len(args) == 0 {
 		args = []string{"-http=localhost:"}
 	}
-	fetch := &runFetcher{ctx: a.ctx, ready: map[string]*profile.Profile{c.File: p}}
+	fetch := &runFetcher{app: a, ready: map[string]*profile.Profile{c.File: p}}
 	ui := &pprofUI{app: a, in: bufio.NewReader(os.Stdin), fetch: fetch}
 	flags := newPprofFlags(args, c.File)
 	flags.SetOutput(io.Discard)
@@ -103,13 +103,13 @@ func pprofArgs(args []string) (own, rest []string, ok bool) {
 }
 
 // readProfile converts a run file to a profile.
-func readProfile(ctx context.Context, path string) (*profile.Profile, error) {
-	runs, err := runfile.Read(ctx, path)
+func readProfile(a *app, path string) (*profile.Profile, error) {
+	runs, err := runfile.Read(a.ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	if err := outputTable().run.write(&b, "pprof", runs, screen{}); err != nil {
+	if err := a.documents.run.write(&b, "pprof", runs, screen{}); err != nil {
 		return nil, err
 	}
 	p, err := profile.Parse(&b)
@@ -125,12 +125,12 @@ func isProfile(path string) bool {
 }
 
 // openProfile is what can be shown of a file: a run converted, or a profile.
-func openProfile(ctx context.Context, path string) (*profile.Profile, error) {
+func openProfile(a *app, path string) (*profile.Profile, error) {
 	defer lean(outside.DocumentMemory())()
 	if !isProfile(path) {
-		return readProfile(ctx, path)
+		return readProfile(a, path)
 	}
-	p, err := outside.ReadProfile(ctx, path)
+	p, err := outside.ReadProfile(a.ctx, path)
 	if err != nil {
 		return nil, outside.Failed("reading profile "+path, err, "give a run or a profile written by gpuprof run -o", "the file is damaged or no profile")
 	}
@@ -178,7 +178,7 @@ func lineKeys[V any](m map[string]V) map[string]V {
 // itself: it would open the file again, and read however much is in it. It calls
 // Fetch from several goroutines, one for the profile and one for the base.
 type runFetcher struct {
-	ctx   context.Context             // of the verb: pprof has none
+	app   *app                        // of the verb: pprof has none
 	mu    sync.Mutex                  // of ready and err
 	ready map[string]*profile.Profile // that was read already, by source
 	err   error
@@ -191,7 +191,7 @@ func (f *runFetcher) Fetch(src string, _, _ time.Duration) (*profile.Profile, st
 	f.mu.Unlock()
 	if !ok {
 		var err error
-		if p, err = openProfile(f.ctx, src); err != nil {
+		if p, err = openProfile(f.app, src); err != nil {
 			f.mu.Lock()
 			f.err = errors.Join(f.err, err)
 			f.mu.Unlock()

@@ -1,23 +1,14 @@
 package main
 
 import (
-	"cmp"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
-	"github.com/gpuprof/gpuprof/report/runfile"
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
@@ -36,14 +27,14 @@ func (s *session) measureProcesses(point int, bar *progress) (*gpuprof.Run, erro
 	began := time.Now()
 	for k := range s.Runs {
 		stop := bar.every(time.Second, func(spent time.Duration) measure.Progress { return s.progressOf(k, time.Since(began), spent) })
-		run, err := s.oneProcess(point, filepath.Join(scratch.Dir, strconv.Itoa(k)+".json"))
+		run, err := s.processRun(point).measure(s.app.ctx, filepath.Join(scratch.Dir, strconv.Itoa(k)+".json"))
 		stop()
 		if err != nil {
 			errs = append(errs, fmt.Errorf("process %d of %d: %w", k+1, s.Runs, err))
 		}
 		if run != nil {
 			runs = append(runs, run)
-			if q := run.Requests; q != nil && s.rate(point) == 0 { // the others take the rate of the first
+			if q := run.Requests; q != nil && s.plans[point].Rate == 0 { // the others take the rate of the first
 				s.plans[point].Rate = q.Rate
 				if q.OnSchedule != nil {
 					s.plans[point].Rate = q.OnSchedule.Rate
@@ -93,103 +84,12 @@ func mergeProcesses(runs []*gpuprof.Run, errs []error) (*gpuprof.Run, error) {
 	return run, errors.Join(errs...)
 }
 
-// oneProcess runs this same program again for one run and reads its file.
-func (s *session) oneProcess(point int, file string) (*gpuprof.Run, error) {
-	exe, err := ownProgram()
-	if err != nil {
-		return nil, err
+// processRun is what a process measures of a point.
+func (s *session) processRun(point int) *processRun {
+	r := &processRun{Workload: s.aim.workload.Name(), Device: s.aim.device.Name, Preset: s.aim.preset, Set: s.aim.set[point], Seed: s.Seed, Mode: s.Mode,
+		Warmup: s.Warmup, MinTime: s.MinTime, MaxTime: s.MaxTime, Samples: s.Samples, NoEnergy: s.NoEnergy}
+	if point < len(s.plans) {
+		r.Rate = s.plans[point].Rate
 	}
-	_, words, runErr := child.Command{Args: append([]string{exe}, s.processArgs(point, file)...), Name: os.Args[0]}.Run(s.app.ctx)
-	if s.app.ctx.Err() != nil {
-		runErr = errInterrupted
-	} else if runErr != nil {
-		runErr = processError(runErr, words)
-	}
-	if _, err := os.Stat(file); err != nil {
-		return nil, runErr
-	}
-	read, err := runfile.ReadOwn(file)
-	if err != nil {
-		return nil, errors.Join(runErr, err)
-	}
-	return read[0], runErr
+	return r
 }
-
-// ownProgram is the file of this program, which is to be run again.
-func ownProgram() (string, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return "", gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("start it by its path")
-	}
-	return exe, nil
-}
-
-// rate is the requests per second that every process of a point takes, 0 where each goes by
-// its settings. A search has no plans: its processes are measured one by one.
-func (s *session) rate(point int) float64 {
-	if point >= len(s.plans) {
-		return 0
-	}
-	return s.plans[point].Rate
-}
-
-// requestRate is the flag that puts a process under a rate, whatever its settings say.
-func requestRate(rate float64) []string {
-	return []string{"--request-rate", strconv.FormatFloat(rate, 'g', -1, 64)}
-}
-
-// processArgs repeats the command line for one process and one point.
-func (s *session) processArgs(point int, file string) []string {
-	args := append(s.settingArgs(point, s.aim.device.Name), "--min-time", s.MinTime.String(), "--max-time", s.MaxTime.String(),
-		"--warmup", s.Warmup, "--samples", strconv.Itoa(s.Samples), "--process-out", file)
-	if s.NoEnergy {
-		args = append(args, "--no-energy")
-	}
-	if rate := s.rate(point); rate > 0 {
-		args = append(args, requestRate(rate)...)
-	}
-	return args
-}
-
-// settingArgs are what is measured at one point, on a device.
-func (s *session) settingArgs(point int, device string) []string {
-	args := []string{"run", s.aim.workload.Name(), "--device", device, "--preset", s.aim.preset,
-		"--seed", strconv.FormatUint(s.Seed, 10), "--mode", s.Mode}
-	set := s.aim.set[point]
-	for _, k := range slices.Sorted(maps.Keys(set)) {
-		args = append(args, "--set", k+"="+set[k])
-	}
-	return args
-}
-
-// processError turns a process's exit code and last words into an error of
-// the same kind.
-func processError(err error, text string) error {
-	text = strings.TrimPrefix(sentenceOf(text), "gpuprof: ")
-	// With --format json it is an object.
-	var said struct{ Error complaint }
-	if json.Unmarshal([]byte(text), &said) == nil && said.Error.Message != "" {
-		text = said.Error.Message
-		if said.Error.Fix != "" {
-			text += "; " + said.Error.Fix
-		}
-	}
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		return gpuprof.Errorf(nil, "starting gpuprof again: %w", err).WithFix("use --runs 1")
-	}
-	text = cmp.Or(text, fmt.Sprintf("ended with %s; try --runs 1 to see why", exit.ProcessState))
-	switch exit.ExitCode() {
-	case exitUsage:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "%s", text)
-	case exitInterrupted:
-		return fmt.Errorf("%s%w", text, silent{context.Canceled})
-	}
-	return errors.New(text)
-}
-
-// silent carries an error's kind without its words.
-type silent struct{ error }
-
-func (silent) Error() string   { return "" }
-func (s silent) Unwrap() error { return s.error }

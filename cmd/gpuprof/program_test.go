@@ -34,7 +34,7 @@ func selfCommand(t testing.TB, dir string, args ...string) *exec.Cmd {
 // gpuprofRan runs gpuprof in this process and gives its exit code.
 func gpuprofRan(t testing.TB, stdout, stderr io.Writer, args ...string) int {
 	t.Helper()
-	return run(t.Context(), args, stdout, stderr)
+	return run(t.Context(), &wired, args, stdout, stderr)
 }
 
 // pipe is a named one, with both ends held so that no opening of it waits.

@@ -69,7 +69,7 @@ func (s *rankSink) leave(of gpuprof.DocumentKind, payload []byte) error {
 	}
 	ctx, stop := notifyInterrupt(context.WithoutCancel(s.app.ctx))
 	defer stop()
-	name, err := fleet.New(s.place, of, s.started, tool(), payload).Write(ctx, s.bucket)
+	name, err := fleet.New(s.place, of, s.started, s.app.tool, payload).Write(ctx, s.bucket)
 	if err == nil {
 		s.app.note("wrote %s of %s", name, s.bucket)
 	}

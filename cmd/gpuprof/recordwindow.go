@@ -37,7 +37,7 @@ func (c *recordCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	analysis := outputTable().analysis
+	analysis := a.documents.analysis
 	outs, err := analysis.outputs(c.Output, c.Force)
 	if err != nil {
 		return err

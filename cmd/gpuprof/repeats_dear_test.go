@@ -18,7 +18,7 @@ import (
 // TestRepeatsAreLinear: twice as many repetitions of any flag take no more than twice the memory.
 func TestRepeatsAreLinear(t *testing.T) {
 	var c cli
-	parser, _, err := (&app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}).parser(&c)
+	parser, _, err := (&app{tables: wired.tables(), ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}).parser(&c)
 	if err != nil {
 		t.Fatal(err)
 	}

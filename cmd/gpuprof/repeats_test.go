@@ -12,7 +12,7 @@ import (
 func parsedCommand(t testing.TB, args []string, alone bool) (cli, string) {
 	t.Helper()
 	var c cli
-	a := &app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}
+	a := &app{tables: wired.tables(), ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}
 	parser, _, err := a.parser(&c)
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func isChromeTrace(text []byte) bool {
 // Run implements the verb.
 func (c *reportCmd) Run(a *app) error {
 	defer lean(outside.DocumentMemory())()
-	if err := knownPlot(c.Plot); err != nil {
+	if err := knownPlot(a, c.Plot); err != nil {
 		return err
 	}
 	var runs []*gpuprof.Run
@@ -44,7 +44,7 @@ func (c *reportCmd) Run(a *app) error {
 	for _, path := range c.Runs {
 		text, err := runfile.Text(a.ctx, path)
 		kind := document.HeadOf(text).Kind
-		if report := reporters()[kind]; report != nil {
+		if report := reporters(a)[kind]; report != nil {
 			if len(c.Runs) > 1 { // only runs go together
 				return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is %s, and a report of several files takes runs", path, document.A(kind)).WithFix("give it alone")
 			}
@@ -60,5 +60,5 @@ func (c *reportCmd) Run(a *app) error {
 		}
 		errs = append(errs, err)
 	}
-	return reportOf(c, a, outputTable().run, runs, errors.Join(errs...))
+	return reportOf(c, a, a.documents.run, runs, errors.Join(errs...))
 }

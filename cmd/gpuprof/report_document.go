@@ -19,8 +19,8 @@ import (
 type reporter func(c *reportCmd, a *app, text []byte, what string) error
 
 // reporters are those of each kind of document that report takes beside runs.
-func reporters() map[gpuprof.DocumentKind]reporter {
-	t := outputTable()
+func reporters(a *app) map[gpuprof.DocumentKind]reporter {
+	t := a.documents
 	comparison, tuning := reporterOf(t.comparison, compare.Decode), reporterOf(t.tuning, tune.Decode)
 	analysis := t.analysis.without("pprof", "perfetto") // they show the trace itself, which is not in the file
 	return map[gpuprof.DocumentKind]reporter{
@@ -90,7 +90,7 @@ func withMeanStep(head gpuprof.Head, path string) error {
 func reportOf[D any](c *reportCmd, a *app, k kind[D], doc D, reading error) error {
 	outs, err := k.outputs(c.Output, c.Force)
 	if err == nil {
-		err = checkPlot(c.Plot, outs)
+		err = checkPlot(a, c.Plot, outs)
 	}
 	if err := cmp.Or(err, reading); err != nil {
 		return err

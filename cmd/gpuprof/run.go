@@ -141,7 +141,7 @@ func (s *session) finish() error {
 	if s.keeps && slices.ContainsFunc(s.outs, func(o output) bool { return o.path == ownRun }) {
 		err = errors.Join(err, keepPrevious(s.app))
 	}
-	return errors.Join(err, outputTable().run.save(s.app, s.outs, runs, "", s.Force), s.leave(runs))
+	return errors.Join(err, s.app.documents.run.save(s.app, s.outs, runs, "", s.Force), s.leave(runs))
 }
 
 // leave writes the object of this rank.
@@ -182,7 +182,7 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 		return nil, err
 	}
 	s := &session{runCmd: c, app: a}
-	if s.aim, err = c.resolve("run"); err != nil {
+	if s.aim, err = c.resolve(a, "run"); err != nil {
 		return nil, err
 	}
 	if c.Mode == string(gpuprof.Cold) && s.aim.device.Name == "host" {
@@ -199,7 +199,7 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 			return nil, err
 		}
 	}
-	if s.outs, err = outputTable().run.outputs(files, c.Force); err != nil {
+	if s.outs, err = a.documents.run.outputs(files, c.Force); err != nil {
 		return nil, err
 	}
 	if s.sink != nil && len(s.aim.knobs) > 1 {
@@ -221,7 +221,7 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 		s.plans = append(s.plans, measure.Plan{
 			Workload: s.aim.workload, Preset: s.aim.preset, Knobs: k, Seed: c.Seed, Mode: gpuprof.Mode(c.Mode),
 			MinTime: c.MinTime, MaxTime: c.MaxTime, Warmup: warmup, Samples: c.Samples,
-			Tool: tool(), Build: build, CacheDir: cache, NoEnergy: c.NoEnergy, Rate: c.RequestRate, OwnDevice: c.OwnDevice,
+			Tool: a.tool, Build: build, CacheDir: cache, NoEnergy: c.NoEnergy, Rate: c.RequestRate, OwnDevice: c.OwnDevice,
 		})
 	}
 	if err = s.findOld(); err == nil {
@@ -289,14 +289,6 @@ func (s *session) interrupted(kept int) error {
 	return gpuprof.Errorf(nil, "measuring %s: %w, and the measurements so far are kept as partial", s.aim.workload.Name(), errInterrupted)
 }
 
-// errInterrupted is context.Canceled in plain words.
-var errInterrupted error = interruptedError{}
-
-type interruptedError struct{}
-
-func (interruptedError) Error() string { return "interrupted" }
-func (interruptedError) Unwrap() error { return context.Canceled }
-
 // measureOne measures one point of the sweep, in this process or in several.
 func (s *session) measureOne(i int) (*gpuprof.Run, error) {
 	label := s.aim.workload.Name()
@@ -320,7 +312,7 @@ func (s *session) measureOne(i int) (*gpuprof.Run, error) {
 			fmt.Fprintf(s.app.stderr, "gpuprof: listening for requests at http://%s until --max-time or Ctrl-C\n", address)
 		}
 	}
-	instruments, done := instrumentsOf(dev)
+	instruments, done := s.app.instruments(dev)
 	defer done()
 	plan.Instruments = instruments
 	run, err := measure.Run(s.app.ctx, dev, plan)

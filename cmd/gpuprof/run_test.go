@@ -123,14 +123,14 @@ func TestNoEnergyReachesEveryProcess(t *testing.T) {
 		c := &runCmd{target: target{Preset: "small", Device: "host"}, NoEnergy: leave, Runs: 2, Warmup: "auto", Format: "table", Mode: "steady"}
 		c.Workload = "e3nn"
 		c.Output = []string{filepath.Join(t.TempDir(), "run.json")}
-		s, err := c.prepare(&app{ctx: t.Context(), quiet: true})
+		s, err := c.prepare(&app{tables: wired.tables(), ctx: t.Context(), quiet: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if s.plans[0].NoEnergy != leave {
 			t.Errorf("--no-energy %t: the plan says %t", leave, s.plans[0].NoEnergy)
 		}
-		if got := slices.Contains(s.processArgs(0, "file"), "--no-energy"); got != leave {
+		if got := slices.Contains(s.processRun(0).args("file"), "--no-energy"); got != leave {
 			t.Errorf("--no-energy %t: a process is told %t", leave, got)
 		}
 	}

@@ -23,11 +23,11 @@ const (
 // runDevices measures the workload on several GPUs: together and, in turns with that, each
 // alone. The result is a fleet report, whose ranks are the devices.
 func (c *runCmd) runDevices(a *app) error {
-	doc := outputTable().fleet.without("png", "svg").called("a measurement of several devices")
+	doc := a.documents.fleet.without("png", "svg").called("a measurement of several devices")
 	if err := c.refuseWithDevices(doc.prints); err != nil {
 		return err
 	}
-	kinds, err := devicesNamed(c.Devices, devices(), noGPU())
+	kinds, err := devicesNamed(c.Devices, a.devices(), a.noGPU())
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (c *runCmd) runDevices(a *app) error {
 		return err
 	}
 	s := &session{runCmd: c, app: a}
-	if s.aim, err = c.resolve("run"); err != nil {
+	if s.aim, err = c.resolve(a, "run"); err != nil {
 		return err
 	}
 	if len(s.aim.knobs) > 1 {
@@ -72,7 +72,7 @@ func (c *runCmd) runDevices(a *app) error {
 			failed = append(failed, fmt.Errorf("measuring on %s: %w", m.Device, m.Failed))
 		}
 	}
-	r, err := fleet.OfDevices(measured, tool())
+	r, err := fleet.OfDevices(measured, a.tool)
 	if err != nil {
 		return errors.Join(failed...) // all of them
 	}

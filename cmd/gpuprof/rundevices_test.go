@@ -21,7 +21,7 @@ import (
 func fakeDevices(t *testing.T, rounds, turns int, first, second string, together [2]float64) ([]fleet.DeviceRun, *fakePair, error) {
 	t.Helper()
 	f := newFakePair(t, first, second)
-	s := &session{runCmd: &runCmd{Samples: rounds, MaxTime: time.Hour, target: target{Seed: 3}}, app: &app{ctx: f.run.app.ctx, stderr: io.Discard}, aim: &aim{workload: toy.Workload{}}}
+	s := &session{runCmd: &runCmd{Samples: rounds, MaxTime: time.Hour, target: target{Seed: 3}}, app: &app{tables: wired.tables(), ctx: f.run.app.ctx, stderr: io.Discard}, aim: &aim{workload: toy.Workload{}}}
 	var times [2][]float64
 	for _, togetherFirst := range stats.MirroredOrder(warmTurns+mostTurns, s.Seed)[:warmTurns+rounds] {
 		for i := range times {
@@ -51,7 +51,7 @@ func TestRounds(t *testing.T) {
 			t.Errorf("device %d: %v, together %+v, alone %+v", i, g.Failed, g.Run.Step, g.Alone.Step)
 		}
 	}
-	r, err := fleet.OfDevices(got, tool())
+	r, err := fleet.OfDevices(got, wired.tables().tool)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,26 +19,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
-
-// runProgramVerb is `gpuprof run -- CMD`: its own verb inside, since it has
-// its own flags; programVerb puts the name in.
-const runProgramVerb = "run --"
-
-// programVerb turns "run", followed by a command, into runProgramVerb; so it does behind help.
-func programVerb(args []string) []string {
-	for i, arg := range args {
-		switch {
-		case arg == "help" && i+1 < len(args):
-		case arg == "run":
-			args = slices.Clone(args)
-			args[i] = runProgramVerb
-			return args
-		case len(arg) == 0 || arg[0] != '-':
-			return args
-		}
-	}
-	return args
-}
 
 type runProgramCmd struct {
 	Steps       int           `default:"5" placeholder:"N" help:"Record N steps (5)."`
@@ -95,7 +75,7 @@ func (c *runProgramCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	samplers, done := programSamplers()
+	samplers, done := a.samplers()
 	p.options.Samplers = samplers
 	p.options.Watch = p.watch
 	noted := a.noted
@@ -125,14 +105,14 @@ func (c *runProgramCmd) prepare(a *app) (*program, error) {
 	}
 	p := &program{runProgramCmd: c, app: a}
 	p.options = record.Options{
-		Tool: tool(), Args: a.rest, Steps: c.Steps, Skip: record.DefaultSkip, SkipExact: c.Skip != nil, Shapes: c.Shapes, Stacks: c.Stacks, Memory: c.Memory,
+		Tool: a.tool, Args: a.rest, Steps: c.Steps, Skip: record.DefaultSkip, SkipExact: c.Skip != nil, Shapes: c.Shapes, Stacks: c.Stacks, Memory: c.Memory,
 		Window: c.TimeWindow, WindowAfter: c.WindowAfter, Stdin: os.Stdin, Stdout: cmp.Or(fileBehind(a.stdout), os.Stdout), Stderr: cmp.Or(fileBehind(a.stderr), os.Stderr),
 	}
 	if c.Skip != nil {
 		p.options.Skip = *c.Skip
 	}
 	p.options.CUPTI, p.options.Graphs, p.options.StopAfter = c.Cupti, c.Graphs, c.StopAfter
-	p.options.DriverCUDA, p.options.AskCUPTI, p.options.RecorderConfig = driverCUDA(), asksCUPTI(), testRecorder
+	p.options.DriverCUDA, p.options.AskCUPTI, p.options.RecorderConfig = a.driverCUDA(), a.askCUPTI, a.recorder
 	p.options.Idle, p.options.Rolling = c.Idle, c.Watch && !c.Idle
 	if c.Cuda != nil {
 		p.options.CUDA = record.CUDANever
@@ -243,9 +223,9 @@ func (p *program) place() error {
 // useFiles checks the files that -o names.
 func (p *program) useFiles(files []string) (err error) {
 	if p.Memory {
-		p.files, err = outputTable().memory.outputs(files, p.Force)
+		p.files, err = p.app.documents.memory.outputs(files, p.Force)
 	} else {
-		p.files, err = outputTable().analysis.outputs(files, p.Force)
+		p.files, err = p.app.documents.analysis.outputs(files, p.Force)
 	}
 	if err != nil {
 		return err
@@ -268,13 +248,6 @@ func ofRecording(name string) bool {
 	return name == "telemetry.json" || strings.HasPrefix(name, "trace-") || strings.HasPrefix(name, "snapshot-")
 }
 
-// sameFile says whether two paths lead to one file or folder that is there.
-func sameFile(a, b string) bool {
-	one, err1 := os.Stat(a)
-	two, err2 := os.Stat(b)
-	return err1 == nil && err2 == nil && os.SameFile(one, two)
-}
-
 // makeDirs makes a folder and those around it, and says which, innermost first.
 func makeDirs(dir string) (made []string, err error) {
 	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
@@ -287,11 +260,6 @@ func makeDirs(dir string) (made []string, err error) {
 		return made, cannotMake(dir, err)
 	}
 	return made, nil
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // openDir takes the folder that -o names, which is there.
@@ -385,4 +353,15 @@ func (p *program) keepTelemetry(r *record.Result) error {
 // program have ended the app's.
 func (p *program) interruptible() (context.Context, context.CancelFunc) {
 	return notifyInterrupt(context.WithoutCancel(p.app.ctx))
+}
+
+// flagBehind is the error for a flag of gpuprof where the command is expected.
+func flagBehind(rest []string) error {
+	if len(rest) == 0 || !strings.HasPrefix(rest[0], "-") {
+		return nil
+	}
+	if _, err := exec.LookPath(rest[0]); err == nil {
+		return nil
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: the command follows --, and this is a flag", rest[0]).WithFix("put the flags of gpuprof before it: gpuprof run [flags] -- CMD")
 }

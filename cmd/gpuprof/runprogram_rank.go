@@ -80,7 +80,7 @@ func (p *program) leave(r *record.Result) error {
 		return nil
 	}
 	stored := r.Stored(p.dir)
-	o := fleet.Program{Head: document.NewHead(document.Program, tool()), Command: stored.Command, Started: stored.Started, WallS: stored.WallS,
+	o := fleet.Program{Head: document.NewHead(document.Program, p.app.tool), Command: stored.Command, Started: stored.Started, WallS: stored.WallS,
 		ExitCode: stored.ExitCode, Signal: stored.Signal, Stopped: stored.Stopped, Folder: document.CleanText(p.dir), Warnings: stored.Warnings, Traces: p.collectives}
 	switch {
 	case p.Memory:

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"golang.org/x/term"
 
@@ -20,10 +18,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
-
-func notifyInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-}
 
 // summarise tells in a few lines how the program went. Standard output is the
 // program's: everything of gpuprof's goes to standard error.
@@ -143,7 +137,7 @@ func (p *program) answer(a *app, r *record.Result) (write func(w io.Writer, form
 		}
 		found, err := analyzeMemory(a, ins, memsnap.Options{})
 		return func(w io.Writer, format string, s screen) error {
-			return outputTable().memory.write(w, format, found, s)
+			return a.documents.memory.write(w, format, found, s)
 		}, err
 	}
 	analysis, indexes, err := analyzeTraces(a, files, inflated(r.Overhead))
@@ -155,7 +149,7 @@ func (p *program) answer(a *app, r *record.Result) (write func(w io.Writer, form
 	}
 	s := &study{analysis: analysis, indexes: indexes}
 	return func(w io.Writer, format string, on screen) error {
-		return outputTable().analysis.write(w, format, s, on)
+		return a.documents.analysis.write(w, format, s, on)
 	}, err
 }
 

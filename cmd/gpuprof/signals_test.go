@@ -58,7 +58,7 @@ func TestWaitingForAPipeEnds(t *testing.T) {
 			code := make(chan int)
 			var said bytes.Buffer
 			go func() {
-				code <- run(ctx, strings.Fields(strings.ReplaceAll(args, "PIPE", path)), &said, &said)
+				code <- run(ctx, &wired, strings.Fields(strings.ReplaceAll(args, "PIPE", path)), &said, &said)
 			}()
 			if writer {
 				f, err := os.OpenFile(path, os.O_WRONLY, 0) // waits for the reader

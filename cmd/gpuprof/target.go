@@ -34,13 +34,13 @@ type aim struct {
 }
 
 // resolve checks everything that can be checked without a device.
-func (t *target) resolve(verb string) (*aim, error) {
-	w, err := findWorkload(t.Workload, verb)
+func (t *target) resolve(a *app, verb string) (*aim, error) {
+	w, err := a.findWorkload(t.Workload, verb)
 	if err != nil {
 		return nil, err
 	}
 	out := &aim{workload: w, preset: t.Preset}
-	if out.device, out.choice, err = chooseDevice(t.Device, noGPU()); err != nil {
+	if out.device, out.choice, err = a.chooseDevice(t.Device, a.noGPU()); err != nil {
 		return nil, err
 	}
 	out.preset = cmp.Or(out.preset, workloads.DefaultPreset(w, out.device.kind()))
@@ -82,11 +82,11 @@ func (t *aim) refuse(a *app) error {
 	return nil
 }
 
-func findWorkload(name, verb string) (workloads.Workload, error) {
-	if w := workloadNamed(name); w != nil {
+func (a *app) findWorkload(name, verb string) (workloads.Workload, error) {
+	if w := a.workloadNamed(name); w != nil {
 		return w, nil
 	}
-	names := workloadNames()
+	names := a.workloadNames()
 	valid := strings.Join(names, ", ")
 	if name == "" {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: no workload was named", verb).WithFix("give one of %s; a program of your own is run by gpuprof run -- CMD", valid)
@@ -94,16 +94,16 @@ func findWorkload(name, verb string) (workloads.Workload, error) {
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing workload %s: there is no such workload", name).WithFix("the workloads are %s%s", valid, gpuprof.DidYouMean(name, names))
 }
 
-func workloadNames() (names []string) {
-	for _, w := range allWorkloads() {
+func (a *app) workloadNames() (names []string) {
+	for _, w := range a.workloads() {
 		names = append(names, w.Name())
 	}
 	return names
 }
 
 // workloadNamed is the workload of a name, nil for none.
-func workloadNamed(name string) workloads.Workload {
-	for _, w := range allWorkloads() {
+func (a *app) workloadNamed(name string) workloads.Workload {
+	for _, w := range a.workloads() {
 		if w.Name() == name {
 			return w
 		}
@@ -113,8 +113,8 @@ func workloadNamed(name string) workloads.Workload {
 
 // chooseDevice finds the device behind a --device value and says, where auto
 // chose, which one it is and why. noGPU is empty where there is a GPU.
-func chooseDevice(name, noGPU string) (d deviceKind, why string, err error) {
-	all := devices()
+func (a *app) chooseDevice(name, noGPU string) (d deviceKind, why string, err error) {
+	all := a.devices()
 	names := []string{"auto"}
 	for _, d := range all {
 		if d.Name == name {
@@ -171,9 +171,9 @@ func deviceMeant(name string) string {
 
 // choosePlainly is chooseDevice for verbs whose figures are worth keeping: where
 // auto finds no GPU, the host must be asked for by name.
-func choosePlainly(name, verb string) (deviceKind, error) {
-	why := noGPU()
-	d, _, err := chooseDevice(name, why)
+func (a *app) choosePlainly(name, verb string) (deviceKind, error) {
+	why := a.noGPU()
+	d, _, err := a.chooseDevice(name, why)
 	if err == nil && name == "auto" && d.Name == "host" {
 		err = gpuprof.Errorf(gpuprof.ErrDevice, "choosing the device of gpuprof %s: %s", verb, why).WithFix("%s never falls back by itself: give --device host", verb)
 	}
@@ -188,3 +188,5 @@ func isCUDA(name string) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(rest, ":"))
 	return err == nil && n >= 0 && rest[0] == ':'
 }
+
+func (a *app) isWorkload(name string) bool { return a.workloadNamed(name) != nil }

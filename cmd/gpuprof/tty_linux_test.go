@@ -54,7 +54,7 @@ func terminal(t *testing.T) (tty *os.File, shown func() string) {
 func TestStateIsForTerminals(t *testing.T) {
 	states := []record.Process{{PID: 1}, {PID: 1}, {PID: 1, Began: true, Kind: "optimizer"}, {PID: 1, Began: true, Kind: "optimizer", Recorded: 2}}
 	say := func(quiet bool, to *os.File) {
-		p := &program{runProgramCmd: &runProgramCmd{Steps: 5}, options: record.Options{Skip: 9}, app: &app{stderr: to, quiet: quiet}}
+		p := &program{runProgramCmd: &runProgramCmd{Steps: 5}, options: record.Options{Skip: 9}, app: &app{tables: wired.tables(), stderr: to, quiet: quiet}}
 		for i := range states {
 			p.sayState(&record.Hook{Processes: states[i : i+1]})
 		}

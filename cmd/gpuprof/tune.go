@@ -88,7 +88,7 @@ func (c *tuneCmd) Run(a *app) (err error) {
 		}
 		bar.show(measure.Progress{Phase: p.Phase, Done: p.Done, Total: p.Total, Note: note})
 	}
-	bench := &search.InProcess{Open: t.device.open, Now: testClock}
+	bench := &search.InProcess{Open: t.device.open, Now: a.clock}
 	done, err := t.watchEnergy(bench)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (c *tuneCmd) Run(a *app) (err error) {
 	t.opts.Bench = bench
 	var r *tune.Result
 	if c.Claims {
-		r, err = search.RunClaims(a.ctx, t.opts, workloadNamed, t.whole)
+		r, err = search.RunClaims(a.ctx, t.opts, t.app.workloadNamed, t.whole)
 	} else {
 		t.opts.Fresh, t.opts.Findings = t.fresh, t.findings
 		r, err = search.Run(a.ctx, t.opts)
@@ -120,7 +120,7 @@ func (t *tuning) watchEnergy(bench *search.InProcess) (done func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	in, done := instrumentsOf(dev)
+	in, done := t.app.instruments(dev)
 	if err := dev.Close(); err != nil {
 		done()
 		return nil, err
@@ -145,7 +145,7 @@ func (t *tuning) interrupted(err error) error {
 
 // finish prints the result and writes the files.
 func (t *tuning) finish(r *tune.Result) error {
-	tuning := outputTable().tuning
+	tuning := t.app.documents.tuning
 	return errors.Join(tuning.show(t.app, t.Format, r), tuning.save(t.app, t.outs, r, "", t.Force))
 }
 
@@ -159,7 +159,7 @@ func (c *tuneCmd) prepare(a *app) (*tuning, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.opts.Resume, t.opts.Build, t.opts.Now = old, buildHash(), testClock
+	t.opts.Resume, t.opts.Build, t.opts.Now = old, buildHash(), t.app.clock
 	if dir, err := baseline.Dir("", os.Getenv); err == nil { // without a home there are no peers
 		t.opts.Peers = outside.Dir(dir)
 	}
@@ -177,7 +177,7 @@ func (c *tuneCmd) checked(a *app) (*tuning, error) {
 		return nil, err
 	}
 	o := &t.opts
-	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), *c.Budget, float64(*c.MaxError), c.MaxMemory.bytes(), 1, tool(), c.Knob
+	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), *c.Budget, float64(*c.MaxError), c.MaxMemory.bytes(), 1, a.tool, c.Knob
 	if c.Seed != nil {
 		o.Seed = *c.Seed
 	}
@@ -226,7 +226,7 @@ func (t *tuning) target() error {
 			return err
 		}
 	}
-	d, why, err := chooseDevice(t.Device, noGPU())
+	d, why, err := t.app.chooseDevice(t.Device, t.app.noGPU())
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (t *tuning) target() error {
 
 // names checks workload, preset, settings and knobs.
 func (t *tuning) names() (err error) {
-	if t.opts.Workload, err = findWorkload(t.Workload, "tune"); err != nil {
+	if t.opts.Workload, err = t.app.findWorkload(t.Workload, "tune"); err != nil {
 		return err
 	}
 	axes, err := parseSets(t.Set)
@@ -287,7 +287,7 @@ func (t *tuning) files() error {
 	} else if !slices.Contains(paths, t.state) {
 		paths = append([]string{t.state}, paths...)
 	}
-	if t.outs, err = outputTable().tuning.outputs(paths, t.Force); err != nil {
+	if t.outs, err = t.app.documents.tuning.outputs(paths, t.Force); err != nil {
 		return err
 	}
 	if f, err := runfile.FormatOf(t.state); err != nil || f.Ext != ".json" {

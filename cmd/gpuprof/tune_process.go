@@ -98,7 +98,7 @@ func (c *tuneCmd) pair(a *app) error {
 	if err != nil {
 		return err
 	}
-	bench := &search.InProcess{Open: t.device.open, Now: testClock}
+	bench := &search.InProcess{Open: t.device.open, Now: a.clock}
 	done, err := t.watchEnergy(bench)
 	if err != nil {
 		return err
@@ -154,15 +154,10 @@ func (t *tuning) findings(ctx context.Context, limit time.Duration) ([]tune.Hint
 // whole measures one setting by running this program again, as run --runs does.
 func (t *tuning) whole(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (run *gpuprof.Run, err error) {
 	err = inFolder(ctx, func(dir string) error {
-		a := *t.app
-		a.ctx = ctx
-		s := &session{
-			runCmd: &runCmd{target: target{Seed: 1}, Mode: string(gpuprof.Steady), MinTime: limit / 5, MaxTime: limit, Warmup: "auto", Runs: 1},
-			app:    &a,
-			aim:    &aim{workload: w, preset: preset, device: t.device, set: []gpuprof.Settings{set}},
-		}
+		r := &processRun{Workload: w.Name(), Device: t.device.Name, Preset: preset, Set: set, Seed: 1, Mode: string(gpuprof.Steady),
+			Warmup: "auto", MinTime: limit / 5, MaxTime: limit}
 		var err error
-		run, err = s.oneProcess(0, filepath.Join(dir, "run.json"))
+		run, err = r.measure(ctx, filepath.Join(dir, "run.json"))
 		return err
 	})
 	return run, err

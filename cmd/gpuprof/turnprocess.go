@@ -174,3 +174,22 @@ func (p *turnProcess) result(question string) (*gpuprof.Run, error) {
 	}
 	return runs[0], nil
 }
+
+const (
+	turnsFlag     = "--blocks-on-stdin"
+	turnsProtocol = 2 // 1 had the stages' probe in the step
+	turnsEnd      = "end"
+	turnsLoad     = "serve" // RATE MIN-TIME MAX-TIME
+)
+
+// turnAnswer is one line of such a process.
+type turnAnswer struct {
+	// Ready is turnsProtocol, once the check has passed and the steps are warm.
+	Ready  int             `json:"ready,omitempty"`
+	Serves bool            `json:"serves,omitempty"` // beside Ready: turnsLoad can be asked for
+	Turn   *measure.Turn   `json:"turn,omitempty"`
+	Run    json.RawMessage `json:"run,omitempty"` // the answer to turnsEnd and turnsLoad: a run.json
+}
+
+// ownDeviceFlag tells a process that takes turns that the others are on other devices.
+const ownDeviceFlag = "--own-device"

@@ -21,22 +21,6 @@ import (
 // every line, and its start, with one line of JSON, and waits for the next
 // without using a processor. It ends when its standard input does.
 
-const (
-	turnsFlag     = "--blocks-on-stdin"
-	turnsProtocol = 2 // 1 had the stages' probe in the step
-	turnsEnd      = "end"
-	turnsLoad     = "serve" // RATE MIN-TIME MAX-TIME
-)
-
-// turnAnswer is one line of such a process.
-type turnAnswer struct {
-	// Ready is turnsProtocol, once the check has passed and the steps are warm.
-	Ready  int             `json:"ready,omitempty"`
-	Serves bool            `json:"serves,omitempty"` // beside Ready: turnsLoad can be asked for
-	Turn   *measure.Turn   `json:"turn,omitempty"`
-	Run    json.RawMessage `json:"run,omitempty"` // the answer to turnsEnd and turnsLoad: a run.json
-}
-
 // takeTurns is the verb run under --blocks-on-stdin.
 func (s *session) takeTurns(in io.Reader) error {
 	if len(s.plans) != 1 {
@@ -60,7 +44,7 @@ func (s *session) takeTurns(in io.Reader) error {
 		return err
 	}
 	plan := s.plans[0]
-	instruments, done := instrumentsOf(dev)
+	instruments, done := s.app.instruments(dev)
 	defer done()
 	plan.Instruments = instruments
 	out := json.NewEncoder(s.app.stdout)

@@ -1,11 +1,45 @@
 package main
 
 import (
+	"cmp"
 	"os"
+	"path/filepath"
+	"strings"
 
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/bucket"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/history"
 )
+
+// storeVariable is the environment variable that names the store of a history.
+const storeVariable = "GPUPROF_STORE"
+
+func openHistory(name string) (*history.Store, error) {
+	name = cmp.Or(name, os.Getenv(storeVariable))
+	if name == "" {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "opening the store: none was named").WithFix("give --store FOLDER or --store s3://bucket/prefix, or set %s", storeVariable)
+	}
+	b, err := bucket.Open(name, bucket.Words{What: "store", Give: "with --store"}, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	cache := ""
+	if dir, err := cacheDir(); err == nil {
+		cache = filepath.Join(dir, "history")
+	}
+	return history.NewStore(b, cache), nil
+}
+
+// order is that of the commits of this checkout's branch; nil where there is no
+// checkout.
+func (c children) order() history.Order {
+	out, err := c.git("", "rev-list", "--first-parent", "HEAD")
+	if err != nil {
+		return nil
+	}
+	return history.NewOrder(strings.Fields(string(out)))
+}
 
 // learn takes the spread between sessions from the store that is named, where it holds
 // enough sessions of the new side's class. A store of the environment that cannot be
@@ -35,20 +69,4 @@ func (c children) learned(from string, like *compare.Result) (out compare.Learne
 		out, err = store.Learn(c.app.ctx, like, c.order())
 	}
 	return out, store, err
-}
-
-// learnScatter takes from the store of the environment by how much builds of equal code
-// differ, where commits of this class were measured more than once.
-func (c *bisectCmd) learnScatter(r *bisectRunner, of *compare.Result, metric string) {
-	if c.Scatter != nil || os.Getenv(storeVariable) == "" {
-		return
-	}
-	learned, _, err := r.run.learned("", of)
-	if err != nil {
-		r.run.app.note("warning: the scatter between builds is assumed, since the store of %s cannot be used: %v", storeVariable, err)
-		return
-	}
-	if v, ok := learned.Scatter[metric]; ok {
-		r.s.Options.Scatter, r.s.Options.ScatterFrom = v, "history"
-	}
 }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+)
+
+// openStore is the store in the folder asked for, or where baselines are.
+func openStore(asked string) (*baseline.Store, error) {
+	dir, err := baseline.Dir(asked, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return baseline.Open(dir), nil
+}
+
+func storedFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
+	store, err := openStore(dir)
+	if err != nil {
+		return nil, err
+	}
+	b, err := store.Find(baseline.FingerprintOf(r))
+	if err != nil {
+		return nil, err
+	}
+	return b.Results(), nil
+}
+
+func writeBaselines(a *app, all []*baseline.Baseline) error {
+	e := json.NewEncoder(a.stdout)
+	e.SetIndent("", " ")
+	return e.Encode(map[string]any{"baselines": append([]*baseline.Baseline{}, all...)}) // [], not null
+}
+
+// listBaselines prints the baselines of a folder, "" for the usual one, as a table or as JSON; of a
+// workload, or "" for all.
+func listBaselines(a *app, dir, format, workload string) error {
+	store, err := openStore(dir)
+	if err != nil {
+		return err
+	}
+	all, broken := store.List()
+	if workload != "" {
+		all = slices.DeleteFunc(all, func(x *baseline.Baseline) bool { return !strings.HasPrefix(path.Base(x.Name), workload+"-") })
+	}
+	if format == "json" {
+		return errors.Join(append([]error{writeBaselines(a, all)}, broken...)...)
+	}
+	rows := [][]string{{"BASELINE", "SESSIONS", "LATEST", "MACHINE"}}
+	for _, x := range all {
+		last := x.Sessions[len(x.Sessions)-1]
+		rows = append(rows, []string{x.Name, strconv.Itoa(len(x.Sessions)), last.Started.Format(time.DateOnly), cmp.Or(last.Machine, "-")})
+	}
+	if len(all) == 0 {
+		a.note("no baseline in %s; add one with gpuprof baseline add RUN", store.Path())
+		return errors.Join(broken...)
+	}
+	return errors.Join(append([]error{columns(a.stdout, rows)}, broken...)...)
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/workloads/devicebench"
+)
+
+// doctorMachine is what main hands to doctor: it names the driver, NVML and the kernel's log.
+type doctorMachine struct {
+	Examine     func() []gpuprof.CheckLine                   // all but the devices
+	ExamineGPUs func() []gpuprof.CheckLine                   // the CUDA device, its libraries, telemetry and each GPU
+	Faults      func(context.Context) ([]health.Card, error) // what NVML and the kernel's log report of each GPU
+	KernelLog   func([]health.Card) []health.Card            // adds what the kernel's log reports
+	GPUs        func() (gpus, error)                         // opened for a measurement; never nil, to be closed
+	Ranges      func() (*health.Ranges, error)               // figures of healthy devices
+}
+
+// gpus are the GPUs that CUDA and NVML show.
+type gpus interface {
+	gpuNames
+	// Target is the GPU at a position among Shown, ready to be measured.
+	Target(index int) (devicebench.Target, error)
+	// Between measures the links between those at the positions, and a sum over all of them, bytes at a time.
+	Between(ctx context.Context, here []int, bytes int) (links []health.Link, sum *health.AllReduce)
+	// Accounts gives each card what the machine reports of its GPU; everyGPU adds cards of further faulty ones.
+	Accounts(ctx context.Context, cards []health.Card, everyGPU bool) []health.Card
+	Close() error
+}
+
+// gpuNames finds GPUs by their names.
+type gpuNames interface {
+	// Shown are those that CUDA shows this process, Hidden the UUIDs of those that it could be told to use.
+	Shown() []gpuName
+	Hidden() []string
+	// Elsewhere finds a name that CUDA does not have, as a UUID.
+	Elsewhere(name string) (uuid string, err error)
+}
+
+// gpuName is a GPU that this process sees.
+type gpuName struct {
+	Index      int // CUDA's
+	UUID, Name string
+}
+
+// linkBytes is the size of a copy between GPUs, and of an array that is summed over them.
+const linkBytes = 256 << 20
+
+// failedCard is the card of a device, or of AllGPUs, that gave no answer.
+func failedCard(device string, err error) []health.Card {
+	return []health.Card{{Device: device, Error: sentence(err), Err: err}}
+}
+
+// failedGPU is the card of the GPU of a UUID.
+func failedGPU(uuid string, err error) []health.Card {
+	cards := failedCard(uuid, err)
+	cards[0].UUID = uuid
+	return cards
+}

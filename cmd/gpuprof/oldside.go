@@ -1,0 +1,95 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+	"github.com/gpuprof/gpuprof/internal/compare/results"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/advise"
+)
+
+// oldSide is what a result is compared with: another, or a stored baseline's sessions.
+type oldSide struct {
+	result   *compare.Result
+	sessions []*compare.Result
+}
+
+// rate is the requests per second under which the side was measured, 0 for none.
+func (s *oldSide) rate() float64 {
+	for _, r := range append(slices.Clone(s.sessions), s.result) {
+		if r != nil && r.Rate() > 0 {
+			return r.Rate()
+		}
+	}
+	return 0
+}
+
+// readOld reads a result file, a trace, or a stored baseline given by its path.
+func readOld(a *app, path string) (*oldSide, error) {
+	in, err := openInput(a.ctx, path)
+	if err != nil {
+		return nil, results.Failed(path, err)
+	}
+	defer in.Close()
+	if !in.isTrace {
+		text, err := in.document()
+		if err != nil {
+			return nil, results.Failed(path, err)
+		}
+		if document.HeadOf(text).Kind == document.Baseline {
+			b, err := baseline.Parse(text, path)
+			if err != nil {
+				return nil, err
+			}
+			return &oldSide{sessions: b.Results()}, nil
+		}
+	}
+	r, err := in.counted(a)
+	if err != nil {
+		return nil, err
+	}
+	return &oldSide{result: r}, nil
+}
+
+// against compares a result with it.
+func (s *oldSide) against(a *app, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+	if s.sessions != nil {
+		return compareStored(a, s.sessions, now, o)
+	}
+	return compareFiles(a, s.result, now, o)
+}
+
+// compareFiles compares two results and adds what would close the gap.
+func compareFiles(a *app, old, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+	c, err := compare.Compare(old, now, o)
+	if err != nil {
+		return nil, err
+	}
+	return c.With(againstBaseline(a, c, old, now), nil), nil
+}
+
+// againstBaseline is what would close the gap, with commands that leave out what
+// the preset says anyway.
+func againstBaseline(a *app, c *compare.Comparison, old, now *compare.Result) []gpuprof.Finding {
+	o := advise.Options{}
+	if w, err := a.findWorkload(now.Workload, "compare"); err == nil {
+		o.Workload = w
+		if base, err := workloads.Resolve(w, now.Preset, nil); err == nil {
+			o.Base = base
+		}
+	}
+	return advise.AgainstBaseline(c, old, now, o)
+}
+
+// compareStored is compareFiles for a stored baseline, the latest session last.
+func compareStored(a *app, sessions []*compare.Result, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+	c, err := compare.CompareStored(sessions, now, o)
+	if err != nil {
+		return nil, err
+	}
+	return c.With(againstBaseline(a, c, sessions[len(sessions)-1], now), nil), nil
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
+	"github.com/gpuprof/gpuprof/internal/outside"
+)
+
+// analyzeMemory reads snapshots and replays them. One that cannot be read ends the
+// command, as with traces.
+func analyzeMemory(a *app, ins []*input, o memsnap.Options) (*memsnap.Analysis, error) {
+	var found *memsnap.Analysis
+	memory := outside.TraceMemory()
+	defer lean(memory)()
+	err := unlessEnded(a.ctx, func() error {
+		var all []*memsnap.Snapshot
+		for _, in := range ins {
+			s, err := readSnapshot(a.ctx, in, memory/int64(len(ins)))
+			if err != nil {
+				return err
+			}
+			all = append(all, s)
+		}
+		var err error
+		found, err = memsnap.Analyze(a.ctx, all, a.tool, o)
+		return err
+	})
+	return found, err
+}
+
+// readSnapshot reads a memory snapshot; one that is not open is opened and closed.
+func readSnapshot(ctx context.Context, in *input, room int64) (*memsnap.Snapshot, error) {
+	if in.file == nil {
+		if err := in.open(ctx); err != nil {
+			return nil, outside.Failed("reading memory snapshot "+in.path, err, "record one as docs/memory.md shows", "record it again")
+		}
+		defer in.Close()
+	}
+	if !in.memory {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading memory snapshot %s: it is none, and snapshots are analysed together with snapshots only", in.path).WithFix("give traces to a gpuprof analyze of their own")
+	}
+	s, err := memsnap.Read(ctx, in.reader(), in.path, room)
+	if err != nil {
+		return nil, err
+	}
+	s.Path, s.Opens = document.CleanText(shownPath(in.path)), document.CleanText(storedPath(in.path))
+	return s, nil
+}
