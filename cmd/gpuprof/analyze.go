@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
@@ -16,7 +17,7 @@ type analyzeCmd struct {
 	Plot    string   `complete:"plot" placeholder:"KIND" help:"Content of pictures: ${tracePlots}."`
 	At      string   `placeholder:"MOMENT" help:"Of a memory snapshot: show this moment in place of the peak: peak, end, oom, step:N, event:N, or a time such as 1.5s."`
 	WhatIf  []string `name:"what-if" sep:"none" placeholder:"SETTING" help:"Of a memory snapshot: replay it with this setting of PYTORCH_CUDA_ALLOC_CONF too, such as max_split_size_mb:64; may be repeated."`
-	Limit   size     `name:"memory-limit" placeholder:"SIZE" help:"Of a memory snapshot: what torch.cuda.set_per_process_memory_fraction let the process reserve; garbage_collection_threshold needs it, and no snapshot has it."`
+	Limit   cli.Size `name:"memory-limit" placeholder:"SIZE" help:"Of a memory snapshot: what torch.cuda.set_per_process_memory_fraction let the process reserve; garbage_collection_threshold needs it, and no snapshot has it."`
 	Steps   string   `placeholder:"A..B" help:"Cut out steps A to B of one trace: analyse them, and -o FILE.json.gz (of a .gpt: FILE.gpt) writes their events as a trace."`
 	Window  string   `placeholder:"T..U" help:"Cut out the time from T to U (10s..12s, from the first event on) of one trace, as --steps does."`
 	Force   bool     `help:"Replace files that gpuprof did not write."`
@@ -24,7 +25,7 @@ type analyzeCmd struct {
 
 // Help implements kong.HelpProvider.
 func (analyzeCmd) Help() string {
-	return "Reads a profiler's recording of a program and reports which setting to change. docs/analyze.md has the ten lines that record a trace. Of a memory snapshot of PyTorch it reports which lines hold the memory (docs/memory.md).\n\n" + examples(
+	return "Reads a profiler's recording of a program and reports which setting to change. docs/analyze.md has the ten lines that record a trace. Of a memory snapshot of PyTorch it reports which lines hold the memory (docs/memory.md).\n\n" + cli.Examples(
 		"gpuprof analyze trace.json.gz",
 		"gpuprof analyze trace.json.gz -o report.html -o stacks.pb.gz",
 		"gpuprof analyze rank0.json.gz rank1.json.gz --format json",
@@ -36,7 +37,7 @@ func (analyzeCmd) Help() string {
 }
 
 // Run implements the verb.
-func (c *analyzeCmd) Run(a *app) error {
+func (c *analyzeCmd) Run(a *cli.App) error {
 	if c.Compare && len(c.Traces) != 2 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "comparing traces: --compare takes two, before and after, not %d", len(c.Traces)).WithFix("give two files or two folders")
 	}
@@ -53,43 +54,43 @@ func (c *analyzeCmd) Run(a *app) error {
 			return c.runMemory(a, first)
 		}
 	}
-	analysis := a.documents.analysis
+	analysis := a.Documents.Analysis
 	if c.Compare { // of two programs there are no stacks and no one timeline
-		analysis = analysis.called("a comparison").without("pprof", "perfetto")
+		analysis = analysis.Called("a comparison").Without("pprof", "perfetto")
 	}
 	if err := c.memoryOnly(); err != nil {
 		return err
 	}
-	outs, err := savedPart(analysis, c.cuts()).outputs(c.Output, c.Force)
+	outs, err := savedPart(analysis, c.cuts()).Outputs(c.Output, c.Force)
 	if err == nil {
-		err = checkPlot(a, c.Plot, outs)
+		err = cli.CheckPlot(a, c.Plot, outs)
 	}
 	if err != nil {
 		return err
 	}
-	s, err := c.study(a, first, slices.ContainsFunc(outs, output.showsTraces))
+	s, err := c.study(a, first, slices.ContainsFunc(outs, showsTraces))
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	return errors.Join(analysis.show(a, c.Format, s), savedPart(analysis, c.cuts()).save(a, outs, s, c.Plot, c.Force))
+	defer s.Close()
+	return errors.Join(analysis.Show(a, c.Format, s), savedPart(analysis, c.cuts()).Save(a, outs, s, c.Plot, c.Force))
 }
 
 // showsTraces says whether an output of a comparison shows the traces themselves, beside
 // what was found in them.
-func (o output) showsTraces() bool {
-	return slices.Contains([]string{"html", "png", "svg"}, o.format.Name)
+func showsTraces(o cli.Output) bool {
+	return slices.Contains([]string{"html", "png", "svg"}, o.Format.Name)
 }
 
 // study analyses what was given; keep says whether the traces of a comparison, which may
 // be large, are needed after that. first is the first file, where it is open.
-func (c *analyzeCmd) study(a *app, first *input, keep bool) (*study, error) {
+func (c *analyzeCmd) study(a *cli.App, first *input, keep bool) (*cli.Study, error) {
 	if c.cuts() {
 		return c.cutStudy(a)
 	}
 	if !c.Compare {
 		analysis, indexes, err := analyzeOpened(a, c.Traces, first, nil)
-		return &study{analysis: analysis, indexes: indexes}, err
+		return &cli.Study{Analysis: analysis, Indexes: indexes}, err
 	}
 	old, before, err := analyzeOpened(a, c.Traces[:1], first, nil)
 	if err != nil {
@@ -102,5 +103,5 @@ func (c *analyzeCmd) study(a *app, first *input, keep bool) (*study, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &study{comparison: trace.Compare(old, now), before: before, indexes: after}, nil
+	return &cli.Study{Comparison: trace.Compare(old, now), Before: before, Indexes: after}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
@@ -54,7 +55,7 @@ func (c *analyzeCmd) asked() (func(x *trace.Index) (*trace.Cut, error), error) {
 }
 
 // cutStudy writes the part to a temporary file and analyses that.
-func (c *analyzeCmd) cutStudy(a *app) (*study, error) {
+func (c *analyzeCmd) cutStudy(a *cli.App) (*cli.Study, error) {
 	files, err := traceFiles(c.Traces)
 	if err != nil {
 		return nil, err
@@ -66,18 +67,18 @@ func (c *analyzeCmd) cutStudy(a *app) (*study, error) {
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "making a folder for a part of %s: %w", files[0], err).WithFix("check TMPDIR")
 	}
-	s := &study{scratch: scratch, part: filepath.Join(scratch.Dir, "part.json")}
-	err = unlessEnded(a.ctx, func() error { return c.cut(a.ctx, files[0], s.part) })
+	s := &cli.Study{Scratch: scratch, Part: filepath.Join(scratch.Dir, "part.json")}
+	err = unlessEnded(a.Ctx, func() error { return c.cut(a.Ctx, files[0], s.Part) })
 	if err == nil {
 		var in *input
-		if in, err = openInput(a.ctx, s.part); err == nil {
+		if in, err = openInput(a.Ctx, s.Part); err == nil {
 			in.path = files[0]
-			s.analysis, s.indexes, err = analyzeInputs(a, []*input{in}, nil)
+			s.Analysis, s.Indexes, err = analyzeInputs(a, []*input{in}, nil)
 			err = errors.Join(err, in.Close())
 		}
 	}
 	if err != nil {
-		s.close()
+		s.Close()
 		return nil, err
 	}
 	return s, nil
@@ -105,7 +106,7 @@ func (c *analyzeCmd) cut(ctx context.Context, path, to string) (err error) {
 	case !plain:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting trace %s: it is read twice, and a pipe cannot be", path).WithFix("give a file")
 	}
-	t.Path = document.CleanText(shownPath(path))
+	t.Path = document.CleanText(cli.ShownPath(path))
 	x, err := trace.NewIndex(ctx, t)
 	if err != nil {
 		return err
@@ -167,13 +168,13 @@ func openTrace(ctx context.Context, path string) (*input, error) {
 }
 
 // savedPart is the kind whose .json is the trace that was cut out, where one was.
-func savedPart(k kind[*study], cut bool) kind[*study] {
+func savedPart(k cli.Kind[*cli.Study], cut bool) cli.Kind[*cli.Study] {
 	if !cut {
 		return k
 	}
-	k.writers = maps.Clone(k.writers)
-	part := func(w io.Writer, s *study, _ screen) error {
-		f, err := outside.OpenRegular(s.part, os.O_RDONLY, 0)
+	k.Writers = maps.Clone(k.Writers)
+	part := func(w io.Writer, s *cli.Study, _ cli.Screen) error {
+		f, err := outside.OpenRegular(s.Part, os.O_RDONLY, 0)
 		if err == nil {
 			_, err = io.Copy(w, f)
 			err = errors.Join(err, f.Close())
@@ -183,6 +184,6 @@ func savedPart(k kind[*study], cut bool) kind[*study] {
 		}
 		return nil
 	}
-	k.writers["json"], k.writers["recording"] = part, part
+	k.Writers["json"], k.Writers["recording"] = part, part
 	return k
 }

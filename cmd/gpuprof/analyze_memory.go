@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
@@ -12,7 +13,7 @@ import (
 // openFirst opens the first file, to tell a memory snapshot from a trace. It is nil where
 // that is a folder or cannot be opened, which reading it explains. A part is cut from
 // plain files alone, so that a pipe stays as it is.
-func (c *analyzeCmd) openFirst(a *app) (in *input, err error) {
+func (c *analyzeCmd) openFirst(a *cli.App) (in *input, err error) {
 	if c.Traces, err = withSnapshots(c.Traces, c.Compare); err != nil {
 		return nil, err
 	}
@@ -20,7 +21,7 @@ func (c *analyzeCmd) openFirst(a *app) (in *input, err error) {
 	if err != nil || info.IsDir() || c.cuts() && !info.Mode().IsRegular() {
 		return nil, nil
 	}
-	if in, err = openInput(a.ctx, c.Traces[0]); err != nil {
+	if in, err = openInput(a.Ctx, c.Traces[0]); err != nil {
 		return nil, nil
 	}
 	return in, nil
@@ -58,14 +59,14 @@ func withSnapshots(paths []string, compared bool) ([]string, error) {
 }
 
 // runMemory analyses memory snapshots, of which the first is open.
-func (c *analyzeCmd) runMemory(a *app, first *input) error {
-	formats := a.documents.memory
+func (c *analyzeCmd) runMemory(a *cli.App, first *input) error {
+	formats := a.Documents.Memory
 	if c.cuts() {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting %s: it is a memory snapshot, and only traces can be cut", first.path).WithFix("leave --steps and --window out: the analysis shows each step")
 	}
-	outs, err := formats.outputs(c.Output, c.Force)
+	outs, err := formats.Outputs(c.Output, c.Force)
 	if err == nil {
-		err = checkPlot(a, c.Plot, outs)
+		err = cli.CheckPlot(a, c.Plot, outs)
 	}
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func (c *analyzeCmd) runMemory(a *app, first *input) error {
 	}
 	o := memsnap.Options{Settings: c.WhatIf}
 	if c.Limit != "" {
-		o.Allowed = c.Limit.bytes()
+		o.Allowed = c.Limit.Bytes()
 	}
 	var found *memsnap.Analysis
 	if c.Compare {
@@ -96,5 +97,5 @@ func (c *analyzeCmd) runMemory(a *app, first *input) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(formats.show(a, c.Format, found), formats.save(a, outs, found, c.Plot, c.Force))
+	return errors.Join(formats.Show(a, c.Format, found), formats.Save(a, outs, found, c.Plot, c.Force))
 }

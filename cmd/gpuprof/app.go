@@ -14,14 +14,15 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// cli is the command line: one struct a verb.
-type cli struct {
+// grammar is the command line: one struct a verb.
+type grammar struct {
 	Quiet   bool `help:"Print results and errors only."`
 	Verbose bool `short:"v" help:"Print everything: every row, the evidence and the warnings."`
 	Open    bool `help:"Open the HTML report that is written, in a browser."`
@@ -52,29 +53,29 @@ type cli struct {
 	Complete   completeCmd   `cmd:"" name:"__complete" hidden:""`
 }
 
-// run is the whole program: it returns the exit code of exit.go's table.
-func run(ctx context.Context, w *wiring, args []string, stdout, stderr io.Writer) int {
-	a := &app{tables: w.tables(), ctx: ctx, stdout: runfile.NewLines(stdout), stderr: runfile.NewLines(stderr), commands: stderr}
-	err := printing(a.dispatch(args, w.machine()))
+// runCommand is the whole program: it returns the exit code of exit.go's table.
+func runCommand(ctx context.Context, w *wiring, args []string, stdout, stderr io.Writer) int {
+	a := &cli.App{Tables: w.tables(), Ctx: ctx, Stdout: runfile.NewLines(stdout), Stderr: runfile.NewLines(stderr), Commands: stderr}
+	err := printing(dispatch(a, args, w.machine()))
 	if err == nil {
-		return a.childCode
+		return a.ChildCode
 	}
-	code := exitCode(err)
-	a.complain(err, code, asksJSON(args))
+	code := cli.ExitCode(err)
+	complain(a, err, code, asksJSON(args))
 	return code
 }
 
 // ownArgs splits the command line into gpuprof's own arguments and the rest behind "--", which the
 // verb passes on.
-func (a *app) ownArgs(args []string) (own []string, dashed bool) {
+func ownArgs(a *cli.App, args []string) (own []string, dashed bool) {
 	if at := slices.Index(args, "--"); at >= 0 {
 		dashed = true
-		args, a.rest = programVerb(args[:at]), args[at+1:]
-		if slices.Contains(args, runProgramVerb) && onlyHelp(a.rest) {
+		args, a.Rest = programVerb(args[:at]), args[at+1:]
+		if slices.Contains(args, runProgramVerb) && onlyHelp(a.Rest) {
 			args = append(args, "--help")
 		}
 	} else if own, rest, ok := pprofArgs(args); ok {
-		args, a.rest = own, rest
+		args, a.Rest = own, rest
 	}
 	if len(args) == 1 && slices.Contains([]string{"--version", "-v", "-V"}, args[0]) {
 		args = []string{"version"}
@@ -83,14 +84,14 @@ func (a *app) ownArgs(args []string) (own []string, dashed bool) {
 }
 
 // dispatch parses the command line and runs its verb.
-func (a *app) dispatch(args []string, machine *doctorMachine) error {
-	args, dashed := a.ownArgs(args)
-	var c cli
-	parser, exited, err := a.parser(&c)
+func dispatch(a *cli.App, args []string, machine *doctorMachine) error {
+	args, dashed := ownArgs(a, args)
+	var c grammar
+	parser, exited, err := newParser(a, &c)
 	if err != nil {
 		return err
 	}
-	if err := a.checkFirst(parser.Model.Node, args, dashed); err != nil {
+	if err := checkFirst(a, parser.Model.Node, args, dashed); err != nil {
 		return err
 	}
 	short, more := takeRepeats(parser.Model.Node, args)
@@ -106,7 +107,7 @@ func (a *app) dispatch(args []string, machine *doctorMachine) error {
 	if dashed && !takesRest(verb) {
 		return restError(verb.Name)
 	}
-	for _, check := range []func(*kong.Context) error{noneEmpty, a.checkChoices, dashes} {
+	for _, check := range []func(*kong.Context) error{noneEmpty, func(k *kong.Context) error { return checkChoices(a, k) }, dashes} {
 		if err := check(kctx); err != nil {
 			return err
 		}
@@ -114,40 +115,40 @@ func (a *app) dispatch(args []string, machine *doctorMachine) error {
 	if err := outside.CheckMemorySetting(); err != nil {
 		return err
 	}
-	a.quiet, a.verbose, a.noColor = c.Quiet, c.Verbose, c.NoColor || os.Getenv("NO_COLOR") != ""
+	a.Quiet, a.Verbose, a.NoColor = c.Quiet, c.Verbose, c.NoColor || os.Getenv("NO_COLOR") != ""
 	if verb.Name != "__complete" { // it answers while somebody types
-		child.Sweep(a.ctx, os.TempDir())
+		child.Sweep(a.Ctx, os.TempDir())
 	}
 	err = kctx.Run(a, machine)
-	if c.Open && (err == nil || len(a.pages) > 0) { // what failed has said why there is no report
-		err = errors.Join(err, a.openReport())
+	if c.Open && (err == nil || len(a.Pages) > 0) { // what failed has said why there is no report
+		err = errors.Join(err, openReport(a))
 	}
 	return err
 }
 
 // checkFirst refuses what stands where it cannot: no verb at all, a program without
 // -- before it, a flag behind it.
-func (a *app) checkFirst(root *kong.Node, args []string, dashed bool) error {
+func checkFirst(a *cli.App, root *kong.Node, args []string, dashed bool) error {
 	switch {
 	case len(args) == 0 && !dashed:
-		return a.noVerb()
+		return noVerb(a)
 	case !dashed:
-		return a.programMeant(root, args)
+		return programMeant(a, root, args)
 	}
 	return nil
 }
 
-// parser builds the grammar. exited becomes true when kong has answered by
+// newParser builds the grammar. exited becomes true when kong has answered by
 // itself and would have ended the process.
-func (a *app) parser(c *cli) (k *kong.Kong, exited *bool, err error) {
+func newParser(a *cli.App, c *grammar) (k *kong.Kong, exited *bool, err error) {
 	exited = new(bool)
 	k, err = kong.New(c,
 		kong.Name("gpuprof"),
-		kong.Description("Shows why a GPU program is slow, and whether a change made it slower.\n\n"+exitHelp()),
-		a.helpVars(),
-		kong.Writers(a.stdout, a.stderr),
+		kong.Description("Shows why a GPU program is slow, and whether a change made it slower.\n\n"+cli.ExitHelp()),
+		helpVars(a),
+		kong.Writers(a.Stdout, a.Stderr),
 		kong.Help(printHelp),
-		times(),
+		cli.TimeMapper(),
 		kong.Exit(func(int) { *exited = true }),
 		// "--samples -3" is a bad number, not an unknown flag -3.
 		kong.WithHyphenPrefixedParameters(true),
@@ -236,7 +237,7 @@ func noneEmpty(kctx *kong.Context) error {
 }
 
 // checkChoices holds flags and arguments with a `choices` tag to it.
-func (a *app) checkChoices(kctx *kong.Context) error {
+func checkChoices(a *cli.App, kctx *kong.Context) error {
 	for _, p := range kctx.Path {
 		v, label := p.Positional, ""
 		if p.Flag != nil {
@@ -245,7 +246,7 @@ func (a *app) checkChoices(kctx *kong.Context) error {
 		if v == nil || v.Tag == nil {
 			continue
 		}
-		valid := choicesOf(a.documents, v.Tag)
+		valid := cli.ChoicesOf(a.Documents, v.Tag)
 		if valid == nil {
 			continue
 		}
@@ -259,9 +260,9 @@ func (a *app) checkChoices(kctx *kong.Context) error {
 }
 
 // helpVars are the lists that help texts name.
-func (a *app) helpVars() kong.Vars {
-	vars := kong.Vars{"plots": a.plotsText(""), "tracePlots": a.plotsText("an analysis"), "fleetPlots": a.plotsText("a fleet report")}
-	prints, files := a.documents.formats()
+func helpVars(a *cli.App) kong.Vars {
+	vars := kong.Vars{"plots": a.PlotsText(""), "tracePlots": a.PlotsText("an analysis"), "fleetPlots": a.PlotsText("a fleet report")}
+	prints, files := a.Documents.Formats()
 	for k, list := range prints {
 		vars[k+"Formats"] = workloads.WordList(list, "or")
 	}
@@ -278,18 +279,34 @@ func (a *app) helpVars() kong.Vars {
 type completeCmd struct{}
 
 // Run implements the hidden verb.
-func (completeCmd) Run(a *app) error {
-	var c cli
-	k, _, err := a.parser(&c)
+func (completeCmd) Run(a *cli.App) error {
+	var c grammar
+	k, _, err := newParser(a, &c)
 	if err != nil {
 		return err
 	}
-	words := a.rest
+	words := a.Rest
 	if len(words) == 0 {
 		words = []string{""}
 	}
 	for _, cand := range complete(a, k.Model.Node, words) {
-		fmt.Fprintf(a.stdout, "%s\t%s\n", cand.value, cand.doc)
+		fmt.Fprintf(a.Stdout, "%s\t%s\n", cand.value, cand.doc)
 	}
 	return nil
+}
+
+// printing gives a failure to write to standard output its sentence.
+func printing(err error) error {
+	var all []error
+	for _, e := range cli.Flatten(err) {
+		var p *fs.PathError
+		if errors.As(e, &p) && p.Op == "write" && p.Path == os.Stdout.Name() {
+			e = gpuprof.Unwritable("printing to standard output", p, "send it elsewhere", "send it where it can be written")
+		}
+		all = append(all, e)
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return errors.Join(all...)
 }

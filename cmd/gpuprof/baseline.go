@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
@@ -26,7 +27,7 @@ type baselineCmd struct {
 
 // Help implements kong.HelpProvider.
 func (baselineCmd) Help() string {
-	return "A baseline holds sessions of one workload on one device; gpuprof gate auto RUN judges against the one that fits.\n\n" + examples(
+	return "A baseline holds sessions of one workload on one device; gpuprof gate auto RUN judges against the one that fits.\n\n" + cli.Examples(
 		"gpuprof baseline add six.json",
 		"gpuprof baseline list",
 		"gpuprof baseline path",
@@ -41,7 +42,7 @@ type baselineAddCmd struct {
 }
 
 // Run implements the verb.
-func (c *baselineAddCmd) Run(a *app, b *baselineCmd) error {
+func (c *baselineAddCmd) Run(a *cli.App, b *baselineCmd) error {
 	defer lean(outside.DocumentMemory())()
 	store, err := b.store()
 	if err != nil {
@@ -49,19 +50,19 @@ func (c *baselineAddCmd) Run(a *app, b *baselineCmd) error {
 	}
 	var runs []*gpuprof.Run
 	for _, path := range c.Runs {
-		r, err := runfile.Read(a.ctx, path)
+		r, err := runfile.Read(a.Ctx, path)
 		if err != nil {
 			return err
 		}
 		runs = append(runs, r...)
 	}
-	p := baseline.Provenance{Now: time.Now().UTC(), Machine: document.CleanText(c.Machine), Command: document.CleanText(document.MaskText(c.Command)), Tool: a.tool}
+	p := baseline.Provenance{Now: time.Now().UTC(), Machine: document.CleanText(c.Machine), Command: document.CleanText(document.MaskText(c.Command)), Tool: a.Tool}
 	added, warnings, err := store.Add(runs, p, c.Keep)
 	for _, x := range added {
-		fmt.Fprintf(a.stdout, "%s: %s%s\n", document.CleanText(x.Path), plural(x.Sessions, "session"), dropped(x.Dropped))
+		fmt.Fprintf(a.Stdout, "%s: %s%s\n", document.CleanText(x.Path), cli.Plural(x.Sessions, "session"), dropped(x.Dropped))
 	}
 	for _, w := range warnings {
-		a.note("warning: %s; %s", w.Text, w.Fix)
+		a.Note("warning: %s; %s", w.Text, w.Fix)
 	}
 	return err
 }
@@ -70,7 +71,7 @@ func dropped(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return ", " + plural(n, "older one") + " left out"
+	return ", " + cli.Plural(n, "older one") + " left out"
 }
 
 func (b *baselineCmd) store() (*baseline.Store, error) { return openStore(b.Dir) }
@@ -80,7 +81,7 @@ type baselineListCmd struct {
 }
 
 // Run implements the verb.
-func (c *baselineListCmd) Run(a *app, b *baselineCmd) error {
+func (c *baselineListCmd) Run(a *cli.App, b *baselineCmd) error {
 	return listBaselines(a, b.Dir, c.Format, "")
 }
 
@@ -90,7 +91,7 @@ type baselineShowCmd struct {
 }
 
 // Run implements the verb.
-func (c *baselineShowCmd) Run(a *app, b *baselineCmd) error {
+func (c *baselineShowCmd) Run(a *cli.App, b *baselineCmd) error {
 	store, err := b.store()
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func (c *baselineShowCmd) Run(a *app, b *baselineCmd) error {
 	if c.Format == "json" {
 		return writeBaselines(a, []*baseline.Baseline{x})
 	}
-	fmt.Fprintf(a.stdout, "%s\n%s\n\n", document.CleanText(x.Path), x.Fingerprint)
+	fmt.Fprintf(a.Stdout, "%s\n%s\n\n", document.CleanText(x.Path), x.Fingerprint)
 	rows := [][]string{{"MEASURED", "PROCESSES", "STEP", "COMMIT", "MACHINE", "COMMAND"}}
 	for _, s := range x.Sessions {
 		step := "-"
@@ -111,7 +112,7 @@ func (c *baselineShowCmd) Run(a *app, b *baselineCmd) error {
 		}
 		rows = append(rows, []string{s.Started.Format("2006-01-02 15:04"), strconv.Itoa(s.Processes), step, s.Tool.Commit, cmp.Or(s.Machine, "-"), s.Command})
 	}
-	return columns(a.stdout, rows)
+	return cli.Columns(a.Stdout, rows)
 }
 
 type baselineRmCmd struct {
@@ -119,14 +120,14 @@ type baselineRmCmd struct {
 }
 
 // Run implements the verb.
-func (c *baselineRmCmd) Run(a *app, b *baselineCmd) error {
+func (c *baselineRmCmd) Run(a *cli.App, b *baselineCmd) error {
 	store, err := b.store()
 	if err != nil {
 		return err
 	}
 	path, err := store.Remove(c.Name)
 	if err == nil {
-		a.note("removed %s", path)
+		a.Note("removed %s", path)
 	}
 	return err
 }
@@ -134,11 +135,11 @@ func (c *baselineRmCmd) Run(a *app, b *baselineCmd) error {
 type baselinePathCmd struct{}
 
 // Run implements the verb.
-func (baselinePathCmd) Run(a *app, b *baselineCmd) error {
+func (baselinePathCmd) Run(a *cli.App, b *baselineCmd) error {
 	store, err := b.store()
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(a.stdout, store.Path())
+	_, err = fmt.Fprintln(a.Stdout, store.Path())
 	return err
 }

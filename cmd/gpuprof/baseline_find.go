@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/workloads/measure"
@@ -27,11 +28,11 @@ func (s *session) findOld() (err error) {
 		return err
 	}
 	for i, p := range s.plans {
-		sessions, err := storedFit(measure.Outline(s.aim.info, p), s.BaselineDir)
+		sessions, err := storedFit(measure.Outline(s.aim.Info, p), s.BaselineDir)
 		switch {
 		case errors.Is(err, baseline.ErrNone):
 			reason, fix := gpuprof.FixOf(err)
-			s.app.note("%s; the run is measured without one (to compare the next ones with it, %s)", reason, fix)
+			s.app.Note("%s; the run is measured without one (to compare the next ones with it, %s)", reason, fix)
 		case err != nil:
 			return err
 		default:
@@ -69,7 +70,7 @@ func (s *session) againstOne(r *gpuprof.Run, old *oldSide) (*compare.Comparison,
 		return nil, err
 	}
 	now.Source, now.Warnings = "this run", nil // they stand above, with the run
-	o := compare.Options{Seed: s.Seed, Tool: s.app.tool}
+	o := compare.Options{Seed: s.Seed, Tool: s.app.Tool}
 	if err := (&judging{}).learn(s.app, now, &o); err != nil {
 		return nil, err
 	}
@@ -99,17 +100,17 @@ func withFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) []*gpu
 // what it found into the document: complete are the runs with that.
 func (s *session) showAll(runs, complete []*gpuprof.Run, comparisons []*compare.Comparison) error {
 	a := s.app
-	w, format, o := a.stdout, s.Format, a.screen()
+	w, format, o := a.Stdout, s.Format, a.Screen()
 	below := format == "table" || format == "markdown"
 	if !below {
 		runs = complete
-		w, format, o = a.stderr, "table", screen{lines: a.screen().lines, quiet: a.quiet}
+		w, format, o = a.Stderr, "table", cli.Screen{Lines: a.Screen().Lines, Quiet: a.Quiet}
 	}
-	errs := []error{a.documents.run.show(a, s.Format, runs)}
+	errs := []error{a.Documents.Run.Show(a, s.Format, runs)}
 	for _, c := range comparisons {
 		if c != nil {
 			_, err := io.WriteString(w, "\n")
-			errs = append(errs, err, a.documents.comparison.write(w, format, c, o))
+			errs = append(errs, err, a.Documents.Comparison.Write(w, format, c, o))
 		}
 	}
 	return errors.Join(errs...)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 )
@@ -37,15 +38,15 @@ func storedFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
 	return b.Results(), nil
 }
 
-func writeBaselines(a *app, all []*baseline.Baseline) error {
-	e := json.NewEncoder(a.stdout)
+func writeBaselines(a *cli.App, all []*baseline.Baseline) error {
+	e := json.NewEncoder(a.Stdout)
 	e.SetIndent("", " ")
 	return e.Encode(map[string]any{"baselines": append([]*baseline.Baseline{}, all...)}) // [], not null
 }
 
 // listBaselines prints the baselines of a folder, "" for the usual one, as a table or as JSON; of a
 // workload, or "" for all.
-func listBaselines(a *app, dir, format, workload string) error {
+func listBaselines(a *cli.App, dir, format, workload string) error {
 	store, err := openStore(dir)
 	if err != nil {
 		return err
@@ -63,8 +64,8 @@ func listBaselines(a *app, dir, format, workload string) error {
 		rows = append(rows, []string{x.Name, strconv.Itoa(len(x.Sessions)), last.Started.Format(time.DateOnly), cmp.Or(last.Machine, "-")})
 	}
 	if len(all) == 0 {
-		a.note("no baseline in %s; add one with gpuprof baseline add RUN", store.Path())
+		a.Note("no baseline in %s; add one with gpuprof baseline add RUN", store.Path())
 		return errors.Join(broken...)
 	}
-	return errors.Join(append([]error{columns(a.stdout, rows)}, broken...)...)
+	return errors.Join(append([]error{cli.Columns(a.Stdout, rows)}, broken...)...)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/document"
 )
@@ -15,9 +16,9 @@ import (
 type bisectCmd struct {
 	Args       []string      `arg:"" optional:"" name:"arg" sep:"none" complete:"range" help:"GOOD..BAD, two git revisions, then a WORKLOAD of gpuprof's own checkout; or a command follows --."`
 	Metric     string        `placeholder:"NAME" help:"The metric to search with; without it the one that is slower with the least doubt."`
-	Threshold  *share        `placeholder:"PERCENT" help:"Slowdown that must be found between GOOD and BAD (5%)."`
-	Confidence *share        `placeholder:"PERCENT" help:"Probability from which on a commit is named (95%)."`
-	Scatter    *share        `placeholder:"PERCENT" help:"By how much builds of equal code differ; without it as the store of GPUPROF_STORE shows it, or 0.3%."`
+	Threshold  *cli.Share    `placeholder:"PERCENT" help:"Slowdown that must be found between GOOD and BAD (5%)."`
+	Confidence *cli.Share    `placeholder:"PERCENT" help:"Probability from which on a commit is named (95%)."`
+	Scatter    *cli.Share    `placeholder:"PERCENT" help:"By how much builds of equal code differ; without it as the store of GPUPROF_STORE shows it, or 0.3%."`
 	Budget     time.Duration `placeholder:"TIME" help:"Time for the search, with its builds (1h)."`
 	Skip       []string      `sep:"none" placeholder:"REF" help:"Leave out this commit; may be repeated."`
 	Path       []string      `sep:"none" placeholder:"PATH" help:"Search among the commits that change this path; may be repeated."`
@@ -44,7 +45,7 @@ type bisectHow struct {
 	Keep      []string      `json:"keep,omitempty" sep:"none" placeholder:"PATH" help:"Leave this folder of a checkout for the next build; may be repeated."`
 	Artifact  string        `json:"artifact,omitempty" placeholder:"PATH" help:"File or folder that the build leaves and the command uses: it is kept for each commit, and a commit is built once."`
 	Toolchain string        `json:"toolchain,omitempty" placeholder:"COMMAND" help:"Prints what else a build depends on, such as 'nvcc --version': artifacts are kept for each answer."`
-	Cache     size          `json:"cache,omitempty" default:"10GB" placeholder:"SIZE" help:"Room for artifacts; those that were not used for longest are removed (10GB)."`
+	Cache     cli.Size      `json:"cache,omitempty" default:"10GB" placeholder:"SIZE" help:"Room for artifacts; those that were not used for longest are removed (10GB)."`
 	Preset    string        `json:"preset,omitempty" placeholder:"NAME" help:"Preset of the workload."`
 	Set       []string      `json:"set,omitempty" sep:"none" placeholder:"KNOB=VALUE" help:"Knob of the workload; may be repeated."`
 	Device    string        `json:"device,omitempty" default:"auto" placeholder:"NAME" help:"Device of the workload; never falls back by itself."`
@@ -55,22 +56,22 @@ type bisectHow struct {
 func (bisectCmd) Help() string {
 	return "Finds the commit between two revisions from which on a program is slower: gpuprof bisect v1.4..main --build make -- ./bench. " +
 		"Every commit is built in a checkout of its own and measured in turn with GOOD, so that the machine's drift cancels; each measurement moves the probabilities of the commits, and the commit that is named was measured against its parent. " +
-		"Exits 0 where a commit was named, 3 where BAD is not slower or the budget ended before, 4 where GOOD or BAD cannot be built or run. An interrupted search is kept: go on with gpuprof bisect --resume.\n\n" + examples(
+		"Exits 0 where a commit was named, 3 where BAD is not slower or the budget ended before, 4 where GOOD or BAD cannot be built or run. An interrupted search is kept: go on with gpuprof bisect --resume.\n\n" + cli.Examples(
 		"gpuprof bisect --show --state search.json",
 	)
 }
 
 // Run implements the verb.
-func (c *bisectCmd) Run(a *app) error {
-	if err := c.fits(a.rest); err != nil {
+func (c *bisectCmd) Run(a *cli.App) error {
+	if err := c.fits(a.Rest); err != nil {
 		return err
 	}
-	outs, err := a.documents.bisect.outputs(c.Output, c.Force)
+	outs, err := a.Documents.Bisect.Outputs(c.Output, c.Force)
 	if err != nil {
 		return err
 	}
 	if c.Explain {
-		a.verbose = true
+		a.Verbose = true
 	}
 	run, over := newChildren(a)
 	defer over()
@@ -103,13 +104,13 @@ func (c *bisectCmd) Run(a *app) error {
 }
 
 // report prints and writes a search and gives its exit code.
-func (c *bisectCmd) report(a *app, s *bisect.Search, outs []output) error {
-	k := a.documents.bisect
-	if err := errors.Join(k.show(a, c.Format, s), k.save(a, outs, s, "", c.Force)); err != nil {
+func (c *bisectCmd) report(a *cli.App, s *bisect.Search, outs []cli.Output) error {
+	k := a.Documents.Bisect
+	if err := errors.Join(k.Show(a, c.Format, s), k.Save(a, outs, s, "", c.Force)); err != nil {
 		return err
 	}
 	if o := s.Outcome; !c.Show && o != nil && len(s.Before) == 0 && (o.Found == bisect.Open || o.Found == bisect.Nothing) {
-		return verdict{code: exitInconclusive} // everything has been said
+		return cli.Verdict{Code: cli.ExitInconclusive} // everything has been said
 	}
 	return nil
 }
@@ -133,7 +134,7 @@ func (c *bisectCmd) fits(rest []string) error {
 		return refuse(fmt.Sprintf("%s is one word too many", c.Args[2]), "give GOOD..BAD and a workload, or GOOD..BAD and a command after --")
 	case rest != nil && len(rest) == 0:
 		return refuse("no command follows --", "give the one that writes a result")
-	case len(c.Args) > 0 && !twoEnds(c.Args[0]):
+	case len(c.Args) > 0 && !cli.TwoEnds(c.Args[0]):
 		return refuse(c.Args[0]+" is no range of commits", "give GOOD..BAD, for example v1.4..main")
 	case !kept && len(c.Args) == 1 && len(rest) == 0:
 		return refuse("nothing to measure is given", "add -- and a command that writes a result, or the name of a workload")
@@ -172,13 +173,13 @@ func (c *bisectCmd) fitsHow(command, kept bool) error {
 	if c.Artifact != "" && c.Build == "" {
 		return refuse("--artifact", "is left by --build, which is not given")
 	}
-	return oneSetting(c.Set)
+	return cli.OneSetting(c.Set)
 }
 
 func (c *bisectCmd) fitsShares() error {
 	for _, f := range []struct {
 		flag       string
-		value      *share
+		value      *cli.Share
 		lo, hi     float64
 		of, remedy string
 	}{
@@ -192,7 +193,7 @@ func (c *bisectCmd) fitsShares() error {
 }
 
 // orShare is a flag's share, or what it is without.
-func orShare(s *share, otherwise float64) float64 {
+func orShare(s *cli.Share, otherwise float64) float64 {
 	if s == nil {
 		return otherwise
 	}
@@ -216,16 +217,16 @@ const (
 func (c *bisectCmd) fresh(run children, repo *repository, span commitRange) *bisectState {
 	machine, _ := (&builds{}).runner(run.app)
 	scatter, from := c.scatter()
-	st := &bisectState{Again: bisectAgain{Command: run.app.rest, Prefix: repo.prefix, How: c.bisectHow}}
+	st := &bisectState{Again: bisectAgain{Command: run.app.Rest, Prefix: repo.prefix, How: c.bisectHow}}
 	if len(c.Args) > 1 {
 		st.Again.Workload = c.Args[1]
 	}
-	words := slices.Clone(run.app.rest)
+	words := slices.Clone(run.app.Rest)
 	if st.Again.Workload != "" {
 		words = []string{"gpuprof", "run", st.Again.Workload}
 	}
 	st.Search = bisect.Search{
-		Head: document.NewHead(document.Bisect, run.app.tool), Started: time.Now().UTC().Truncate(time.Second), Status: gpuprof.Partial,
+		Head: document.NewHead(document.Bisect, run.app.Tool), Started: time.Now().UTC().Truncate(time.Second), Status: gpuprof.Partial,
 		Range: document.CleanText(c.Args[0]), Good: span.good, Commits: span.commits, Command: document.MaskCommand(words), Machine: machine, Metric: c.Metric,
 		Options: bisect.Options{Threshold: orShare(c.Threshold, 0.05), Confidence: orShare(c.Confidence, 0.95), Scatter: scatter, ScatterFrom: from,
 			BudgetS: cmp.Or(c.Budget, bisectBudget).Seconds(), Seed: c.Seed, Faster: c.Faster, All: c.All, AllParents: c.AllParents, Prior: slices.Clone(c.Prior), Keeps: c.Artifact != ""},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
@@ -28,14 +29,14 @@ type artifacts struct {
 }
 
 func openArtifacts(run children, how bisectHow) (*artifacts, error) {
-	cache, err := cacheDir()
+	cache, err := cli.CacheDir()
 	if err != nil {
 		return nil, err
 	}
 	if filepath.IsAbs(how.Artifact) || !filepath.IsLocal(how.Artifact) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --artifact %s: it is not inside the checkout", how.Artifact).WithFix("give the path of what the build leaves, from where it runs")
 	}
-	a := &artifacts{run: run, how: how, dir: filepath.Join(cache, "builds"), most: how.Cache.bytes()}
+	a := &artifacts{run: run, how: how, dir: filepath.Join(cache, "builds"), most: how.Cache.Bytes()}
 	if how.Toolchain != "" {
 		out, err := run.capture("", "sh", "-c", how.Toolchain)
 		if err != nil {

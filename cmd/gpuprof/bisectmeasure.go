@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/stats"
@@ -29,14 +30,14 @@ func (r *bisectRunner) Quartet(commit, against int) (q bisect.Quartet, builds []
 		if i == 0 && r.s.Exact {
 			continue // GOOD was counted already
 		}
-		r.bar.show(measure.Progress{Phase: "building " + r.s.At(at.commit).Short(), Done: r.s.Spent(), Total: r.s.Options.BudgetS})
+		r.bar.Show(measure.Progress{Phase: "building " + r.s.At(at.commit).Short(), Done: r.s.Spent(), Total: r.s.Options.BudgetS})
 		var b []bisect.Build
 		sides[i], b, err = r.built(at.tree, at.commit)
 		if builds = append(builds, b...); err != nil {
 			return q, builds, err
 		}
 	}
-	r.bar.show(measure.Progress{Phase: "measuring " + r.s.At(commit).Short(), Done: r.s.Spent(), Total: r.s.Options.BudgetS})
+	r.bar.Show(measure.Progress{Phase: "measuring " + r.s.At(commit).Short(), Done: r.s.Spent(), Total: r.s.Options.BudgetS})
 	if r.s.Exact {
 		q, err = r.count(sides[1], commit)
 	} else {
@@ -68,7 +69,7 @@ func (r *bisectRunner) turns(sides [2]side, commit, against int) (q bisect.Quart
 		if !again {
 			return q, nil
 		}
-		r.run.app.note("measuring %s again: %s", r.s.At(commit).Short(), why)
+		r.run.app.Note("measuring %s again: %s", r.s.At(commit).Short(), why)
 	}
 }
 
@@ -105,7 +106,7 @@ func (r *bisectRunner) once(s side, commit int) (*compare.Result, float64, error
 			v, err := medianOf(result, r.s.Metric)
 			return result, v, err
 		}
-		if errors.Is(err, errInterrupted) || errors.Is(err, gpuprof.ErrUsage) && (commit == 0 || commit == r.s.N()) {
+		if errors.Is(err, cli.ErrInterrupted) || errors.Is(err, gpuprof.ErrUsage) && (commit == 0 || commit == r.s.N()) {
 			return nil, 0, err
 		}
 		last = err
@@ -186,7 +187,7 @@ func (c *bisectCmd) checkEnds(r *bisectRunner, s *bisect.Search) (found bool, er
 	r.m.sides = sides
 	budget := max(time.Duration(s.Options.BudgetS*float64(time.Second))-r.trees.clock().Sub(began), 0)
 	g := &gateRun{app: r.run.app, source: r.m, clock: r.trees.clock, began: r.trees.clock(), budget: budget, most: laterPairs, check: func(b compare.Block) error { return couldWork(b, o, nil) }}
-	r.run.app.note("comparing GOOD %s with BAD %s", s.Good.Short(), s.At(s.N()).Short())
+	r.run.app.Note("comparing GOOD %s with BAD %s", s.Good.Short(), s.At(s.N()).Short())
 	verdict, blocks, err := g.judge(o)
 	if err != nil {
 		return false, r.ended(err)
@@ -213,12 +214,12 @@ func (c *bisectCmd) checkEnds(r *bisectRunner, s *bisect.Search) (found bool, er
 
 // ended is the error of an interrupted comparison of the ends, of which nothing is kept.
 func (r *bisectRunner) ended(err error) error {
-	if errors.Is(err, errInterrupted) {
+	if errors.Is(err, cli.ErrInterrupted) {
 		fix := "begin again: a search is kept from the end of this comparison on"
 		if len(r.s.Before) > 0 {
 			fix = "go on with gpuprof bisect --resume"
 		}
-		return gpuprof.Errorf(nil, "comparing GOOD with BAD: %w", errInterrupted).WithFix("%s", fix)
+		return gpuprof.Errorf(nil, "comparing GOOD with BAD: %w", cli.ErrInterrupted).WithFix("%s", fix)
 	}
 	return err
 }
@@ -320,7 +321,7 @@ func (c *bisectCmd) learnScatter(r *bisectRunner, of *compare.Result, metric str
 	}
 	learned, _, err := r.run.learned("", of)
 	if err != nil {
-		r.run.app.note("warning: the scatter between builds is assumed, since the store of %s cannot be used: %v", storeVariable, err)
+		r.run.app.Note("warning: the scatter between builds is assumed, since the store of %s cannot be used: %v", storeVariable, err)
 		return
 	}
 	if v, ok := learned.Scatter[metric]; ok {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/document"
 )
@@ -27,7 +28,7 @@ func openRepository(run children) (*repository, error) {
 		r.git, err = run.gitFolder("--git-common-dir")
 	}
 	switch {
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, cli.ErrInterrupted):
 		return nil, err
 	case err != nil:
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "finding the git checkout to search: %w", err).WithFix("run gpuprof bisect inside one")
@@ -41,7 +42,7 @@ func openRepository(run children) (*repository, error) {
 // commit is the full name of the commit that a revision is.
 func (r *repository) commit(ref string) (string, error) {
 	id, err := r.run.revision(r.top, ref)
-	if err == nil || errors.Is(err, errInterrupted) {
+	if err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return id, err
 	}
 	fix := "give a branch, tag or commit"
@@ -71,7 +72,7 @@ func (c *bisectCmd) between(r *repository, text string) (out commitRange, err er
 		return out, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s and %s are the same commit", ends[0], ends[1]).WithFix("give an earlier GOOD")
 	}
 	if _, err := r.run.git(r.top, "merge-base", "--is-ancestor", ids[0], ids[1]); err != nil {
-		if errors.Is(err, errInterrupted) {
+		if errors.Is(err, cli.ErrInterrupted) {
 			return out, err
 		}
 		return out, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s is no ancestor of %s", ends[0], ends[1]).WithFix("give the commit that they share (git merge-base %s %s), and GOOD before BAD; a shallow clone needs git fetch --unshallow", ends[0], ends[1])
@@ -129,12 +130,12 @@ func (c *bisectCmd) listed(r *repository, ids [2]string, paths []string) ([]bise
 // merged are the commits of the branch that a merge merged, and the one that it began at;
 // none of a merge of more than two.
 func (r *repository) merged(merge string) (good bisect.Commit, commits []bisect.Commit, err error) {
-	if _, err := r.run.revision(r.top, merge+"^3"); err == nil || errors.Is(err, errInterrupted) {
+	if _, err := r.run.revision(r.top, merge+"^3"); err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return good, nil, err
 	}
 	base, err := r.run.git(r.top, "merge-base", merge+"^1", merge+"^2")
 	if err != nil {
-		if errors.Is(err, errInterrupted) {
+		if errors.Is(err, cli.ErrInterrupted) {
 			return good, nil, err
 		}
 		return good, nil, nil // histories that have nothing in common
@@ -153,7 +154,7 @@ func (r *repository) merged(merge string) (good bisect.Commit, commits []bisect.
 // log reads commits.
 func (r *repository) log(args ...string) ([]bisect.Commit, error) {
 	out, err := r.run.git(r.top, slices.Concat([]string{"log", "--no-color", "--no-show-signature", "--format=%H%x09%P%x09%s"}, args)...)
-	if errors.Is(err, errInterrupted) {
+	if errors.Is(err, cli.ErrInterrupted) {
 		return nil, err
 	}
 	if err != nil {

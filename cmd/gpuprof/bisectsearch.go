@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
@@ -33,7 +34,7 @@ func (c *bisectCmd) search(run children, repo *repository, k *keeper) (state *bi
 		state = c.fresh(run, repo, span)
 	}
 	if state.Again.Workload != "" && state.Again.How.Device == "auto" { // one choice for all commits
-		d, err := run.app.choosePlainly("auto", "bisect")
+		d, err := run.app.ChoosePlainly("auto", "bisect")
 		if err != nil {
 			return nil, err
 		}
@@ -109,12 +110,12 @@ func (c *bisectCmd) oneSearch(r *bisectRunner, k *keeper, state *bisectState) (o
 	}
 	if c.Plan {
 		p := s.Expect()
-		r.run.app.note("expected: %s, %s, about %s; %.0f %% of such searches name a commit within the budget; go on with gpuprof bisect --resume",
-			plural(int(p.Builds+0.5), "build"), plural(int(p.Quartets+0.5), "quartet"), compare.Lasting(p.Seconds), 100*p.Ended)
+		r.run.app.Note("expected: %s, %s, about %s; %.0f %% of such searches name a commit within the budget; go on with gpuprof bisect --resume",
+			cli.Plural(int(p.Builds+0.5), "build"), cli.Plural(int(p.Quartets+0.5), "quartet"), compare.Lasting(p.Seconds), 100*p.Ended)
 		return true, nil
 	}
-	bar := r.run.app.newProgress("bisect")
-	defer bar.close()
+	bar := r.run.app.NewProgress("bisect")
+	defer bar.Close()
 	r.bar = bar
 	return false, s.Run(r, save)
 }
@@ -130,7 +131,7 @@ func (c *bisectCmd) afterPause(r *bisectRunner, s *bisect.Search) error {
 	if s.Exact || float64(r.trees.clock().Unix())-last < pauseS {
 		return nil
 	}
-	r.run.app.note("the search paused for a day or more: GOOD and BAD are measured again first")
+	r.run.app.Note("the search paused for a day or more: GOOD and BAD are measured again first")
 	for range pauseQuartets {
 		q, builds, err := r.Quartet(s.N(), 0)
 		s.Builds = append(s.Builds, builds...)
@@ -196,9 +197,9 @@ func (c *bisectCmd) ended(state *bisectState, err error) (*bisectState, error) {
 	case len(state.Check) == 0:
 		return nil, err
 	}
-	state.Chances, state.Reason = state.Believed(), sentence(err)
-	if errors.Is(err, errInterrupted) {
-		err = gpuprof.Errorf(nil, "searching %s: %w", state.Range, errInterrupted).WithFix("go on with gpuprof bisect --resume")
+	state.Chances, state.Reason = state.Believed(), cli.Sentence(err)
+	if errors.Is(err, cli.ErrInterrupted) {
+		err = gpuprof.Errorf(nil, "searching %s: %w", state.Range, cli.ErrInterrupted).WithFix("go on with gpuprof bisect --resume")
 	}
 	return state, err
 }
@@ -209,13 +210,13 @@ type bisectRunner struct {
 	trees *bisectTrees
 	s     *bisect.Search
 	m     *processPairs
-	bar   *progress
+	bar   *cli.Progress
 	began time.Time
 }
 
 func newBisectRunner(trees *bisectTrees, s *bisect.Search) *bisectRunner {
 	budget := time.Duration(s.Options.BudgetS * float64(time.Second))
-	r := &bisectRunner{run: trees.run, trees: trees, s: s, bar: &progress{}, began: trees.clock()}
+	r := &bisectRunner{run: trees.run, trees: trees, s: s, bar: &cli.Progress{}, began: trees.clock()}
 	r.m = &processPairs{run: trees.run, budget: budget}
 	r.m.patience = func() time.Duration { return limitOf(r.run.app, budget, r.trees.clock().Sub(r.began), r.m.longest) }
 	return r
@@ -238,7 +239,7 @@ func (r *bisectRunner) built(tree, commit int) (side, []bisect.Build, error) {
 // unfit is the error of a commit that cannot be measured; of GOOD and BAD it ends the search.
 func (r *bisectRunner) unfit(commit int, took time.Duration, err error) error {
 	switch {
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, cli.ErrInterrupted):
 		return err
 	case commit == 0 || commit == r.s.N():
 		name := "GOOD"
@@ -251,5 +252,5 @@ func (r *bisectRunner) unfit(commit int, took time.Duration, err error) error {
 		}
 		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s, %s: %w", name, r.s.At(commit).Short(), err).WithFix("%s", fix)
 	}
-	return &bisect.Unfit{Commit: commit, Seconds: took.Seconds(), Cause: fmt.Errorf("%s", sentence(err))}
+	return &bisect.Unfit{Commit: commit, Seconds: took.Seconds(), Cause: fmt.Errorf("%s", cli.Sentence(err))}
 }

@@ -133,7 +133,7 @@ func (c *bisectCmd) fitsKept(run children, state *bisectState) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "going on with the search that is kept: its %s is %s, and not %s", what, kept, given).WithFix("leave that out, or begin a search with another --state FILE")
 	}
 	machine, _ := (&builds{}).runner(run.app)
-	words := document.MaskCommand(run.app.rest)
+	words := document.MaskCommand(run.app.Rest)
 	workload := ""
 	if len(c.Args) > 1 {
 		workload = c.Args[1]

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/child"
 )
@@ -87,7 +88,7 @@ func (t *bisectTrees) checkOut(tree int, id string) error {
 	}
 	for _, args := range [][]string{{"checkout", "--quiet", "--detach", "--force", id}, clean} {
 		if err := t.run.gitDo(dir, args...); err != nil {
-			if errors.Is(err, errInterrupted) {
+			if errors.Is(err, cli.ErrInterrupted) {
 				return err
 			}
 			return gpuprof.Errorf(gpuprof.ErrInput, "checking out %.7s: %w", id, err).WithFix("see git -C %s worktree list, and free space in TMPDIR", t.repo.top)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -12,17 +13,17 @@ type compareCmd struct {
 
 // Help implements kong.HelpProvider.
 func (compareCmd) Help() string {
-	return "Shows what changed, by how much, where it comes from and what explains it. It never exits 1; gate does. A verdict needs 6 processes per side (gpuprof run --runs 6).\n\n" + examples(
+	return "Shows what changed, by how much, where it comes from and what explains it. It never exits 1; gate does. A verdict needs 6 processes per side (gpuprof run --runs 6).\n\n" + cli.Examples(
 		"gpuprof compare old.json new.json",
 		"gpuprof compare old.json new.json --metric step -o comparison.md",
 	)
 }
 
 // Run implements the verb.
-func (c *compareCmd) Run(a *app) error {
+func (c *compareCmd) Run(a *cli.App) error {
 	defer lean(outside.DocumentMemory())()
 	var err error
-	if c.Old, c.New, err = twoFiles(c.Old, c.New); err != nil {
+	if c.Old, c.New, err = cli.TwoRunFiles(c.Old, c.New); err != nil {
 		return err
 	}
 	o, err := c.options(a)

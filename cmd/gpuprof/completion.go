@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/explain"
 	"github.com/gpuprof/gpuprof/workloads"
 )
@@ -29,13 +30,13 @@ type completionCmd struct {
 // Help implements kong.HelpProvider.
 func (completionCmd) Help() string {
 	return "Load it in bash with: source <(gpuprof completion bash)\n\n" +
-		examples("gpuprof completion bash", "gpuprof completion zsh", "gpuprof completion fish")
+		cli.Examples("gpuprof completion bash", "gpuprof completion zsh", "gpuprof completion fish")
 }
 
 // Run implements the verb.
-func (c *completionCmd) Run(a *app) error {
+func (c *completionCmd) Run(a *cli.App) error {
 	script := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.Shell]
-	_, err := fmt.Fprint(a.stdout, script)
+	_, err := fmt.Fprint(a.Stdout, script)
 	return err
 }
 
@@ -49,7 +50,7 @@ var wantFiles = candidate{":files", ""}
 func wantCommand(n int) candidate { return candidate{":command", strconv.Itoa(n)} }
 
 // complete lists what the last word may become.
-func complete(a *app, root *kong.Node, words []string) []candidate {
+func complete(a *cli.App, root *kong.Node, words []string) []candidate {
 	last := len(words) - 1
 	before, current := words[:last], words[last]
 	node, at := nodeIn(root, before)
@@ -108,7 +109,7 @@ func nodeIn(node *kong.Node, words []string) (verb *kong.Node, at int) {
 }
 
 // flagValue completes --flag=typed as one word.
-func flagValue(a *app, node *kong.Node, name, typed string, before []string) []candidate {
+func flagValue(a *cli.App, node *kong.Node, name, typed string, before []string) []candidate {
 	f := flagMeant(node, name)
 	if f == nil || f.IsBool() {
 		return nil
@@ -157,7 +158,7 @@ func findFlag(node *kong.Node, word string) (found *kong.Flag) {
 
 // flagCandidates are the flags of a verb; of run those for a program of one's own as
 // well, until a workload is named.
-func flagCandidates(a *app, node *kong.Node, before []string) []candidate {
+func flagCandidates(a *cli.App, node *kong.Node, before []string) []candidate {
 	var out []candidate
 	add := func(f *kong.Flag) {
 		c := candidate{"--" + f.Name, f.Help}
@@ -166,7 +167,7 @@ func flagCandidates(a *app, node *kong.Node, before []string) []candidate {
 		}
 	}
 	eachFlag(node, add)
-	if node.Name == "run" && !slices.ContainsFunc(before, a.isWorkload) {
+	if node.Name == "run" && !slices.ContainsFunc(before, a.IsWorkload) {
 		eachFlag(nodeOf(node.Parent, runProgramVerb), add)
 	}
 	return out
@@ -200,27 +201,27 @@ func positional(node *kong.Node, words []string) *kong.Value {
 
 // valuesOf lists the values of a flag or argument: its choices, or what its
 // `complete` tag names.
-func valuesOf(a *app, v *kong.Value, words []string, current string) []candidate {
-	if choices := choicesOf(a.documents, v.Tag); choices != nil {
+func valuesOf(a *cli.App, v *kong.Value, words []string, current string) []candidate {
+	if choices := cli.ChoicesOf(a.Documents, v.Tag); choices != nil {
 		return named(choices)
 	}
 	switch v.Tag.Get("complete") {
 	case "file":
 		return []candidate{wantFiles}
 	case "plot":
-		return named(a.plots)
+		return named(a.Plots)
 	case "device":
 		return deviceCandidates(a)
 	case "workload":
 		return workloadCandidates(a)
 	case "range": // of commits, and then a workload
-		if slices.ContainsFunc(words, twoEnds) {
+		if slices.ContainsFunc(words, cli.TwoEnds) {
 			return workloadCandidates(a)
 		}
 	case "explain":
 		return explainNames()
 	case "list":
-		return append(named(listKinds()), workloadCandidates(a)...)
+		return append(named(cli.ListKinds()), workloadCandidates(a)...)
 	case "preset":
 		return presetCandidates(a, words)
 	case "knob":
@@ -237,25 +238,25 @@ func named(values []string) []candidate {
 	return out
 }
 
-func deviceCandidates(a *app) []candidate {
+func deviceCandidates(a *cli.App) []candidate {
 	out := []candidate{{"auto", "the first GPU, else the host"}}
-	for _, d := range a.devices() {
+	for _, d := range a.Devices() {
 		out = append(out, candidate{d.Name, d.Doc})
 	}
 	return out
 }
 
-func workloadCandidates(a *app) []candidate {
+func workloadCandidates(a *cli.App) []candidate {
 	var out []candidate
-	for _, w := range a.workloads() {
+	for _, w := range a.Workloads() {
 		out = append(out, candidate{w.Name(), w.Doc()})
 	}
 	return out
 }
 
 // workloadIn finds the workload that the typed words name, else the first.
-func workloadIn(a *app, words []string) workloads.Workload {
-	all := a.workloads()
+func workloadIn(a *cli.App, words []string) workloads.Workload {
+	all := a.Workloads()
 	for _, w := range all {
 		if slices.Contains(words, w.Name()) {
 			return w
@@ -264,7 +265,7 @@ func workloadIn(a *app, words []string) workloads.Workload {
 	return all[0]
 }
 
-func presetCandidates(a *app, words []string) []candidate {
+func presetCandidates(a *cli.App, words []string) []candidate {
 	var out []candidate
 	for _, p := range workloadIn(a, words).Presets() {
 		out = append(out, candidate{p.Name, p.Doc})
@@ -273,7 +274,7 @@ func presetCandidates(a *app, words []string) []candidate {
 }
 
 // knobCandidates completes knob= and then each value of a comma-separated list.
-func knobCandidates(a *app, words []string, current string) []candidate {
+func knobCandidates(a *cli.App, words []string, current string) []candidate {
 	knob, list, hasValue := strings.Cut(current, "=")
 	var out []candidate
 	for _, k := range workloadIn(a, words).Knobs() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/workloads/measure"
@@ -25,8 +26,8 @@ type deviceTurn struct {
 }
 
 // deviceTurns measures on each device in a process of its own.
-func (s *session) deviceTurns(kinds []deviceKind) ([]fleet.DeviceRun, error) {
-	exe, err := ownProgram()
+func (s *session) deviceTurns(kinds []cli.Device) ([]fleet.DeviceRun, error) {
+	exe, err := cli.OwnProgram()
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func (s *session) deviceTurns(kinds []deviceKind) ([]fleet.DeviceRun, error) {
 	for _, kind := range kinds {
 		r := s.processRun(0)
 		r.Device = kind.Name
-		args := append([]string{exe}, r.settingArgs()...)
+		args := append([]string{exe}, r.SettingArgs()...)
 		sides = append(sides, side{name: kind.Name, turns: append(args, "--warmup", s.Warmup, "--quiet", ownDeviceFlag, turnsFlag)})
 	}
 	return s.takeRounds(run, sides, func() <-chan time.Time { return time.After(max(s.MaxTime, leastPatience)) })
@@ -61,23 +62,23 @@ func (s *session) takeRounds(run children, sides []side, patience func() <-chan 
 		d.turnProcess, d.err = run.startTurns(side, patience)
 		all = append(all, d)
 	}
-	bar := s.app.newProgress(s.aim.workload.Name())
-	defer bar.close()
-	bar.show(measure.Progress{Phase: "check and warm-up", Total: 1})
+	bar := s.app.NewProgress(s.aim.Workload.Name())
+	defer bar.Close()
+	bar.Show(measure.Progress{Phase: "check and warm-up", Total: 1})
 	each(alive(all), func(d *deviceTurn) error {
 		_, err := d.ready()
 		return err
 	})
-	s.rounds(alive(all), bar.show)
-	bar.show(measure.Progress{Phase: "results", Done: 1, Total: 1})
-	if s.app.ctx.Err() == nil {
+	s.rounds(alive(all), bar.Show)
+	bar.Show(measure.Progress{Phase: "results", Done: 1, Total: 1})
+	if s.app.Ctx.Err() == nil {
 		each(alive(all), func(d *deviceTurn) (err error) {
 			d.run, err = d.result(turnsEnd)
 			return err
 		})
 	}
-	if s.app.ctx.Err() != nil {
-		return nil, gpuprof.Errorf(nil, "measuring %s on %d devices: %w", s.aim.workload.Name(), len(sides), errInterrupted).WithFix("run it again: no round of an interrupted measurement is kept")
+	if s.app.Ctx.Err() != nil {
+		return nil, gpuprof.Errorf(nil, "measuring %s on %d devices: %w", s.aim.Workload.Name(), len(sides), cli.ErrInterrupted).WithFix("run it again: no round of an interrupted measurement is kept")
 	}
 	rounds := mostTurns // that all finished: where one failed, the others may have begun another
 	for _, d := range alive(all) {
@@ -138,7 +139,7 @@ func (s *session) rounds(devices []*deviceTurn, show func(measure.Progress)) {
 			slices.Reverse(parts)
 		}
 		for _, part := range parts {
-			if part(); len(alive(devices)) < len(devices) || s.app.ctx.Err() != nil {
+			if part(); len(alive(devices)) < len(devices) || s.app.Ctx.Err() != nil {
 				return
 			}
 		}
@@ -204,7 +205,7 @@ func (d *deviceTurn) sorted(rounds int) fleet.DeviceRun {
 // why is why a device failed, in the words of its process; nil where it did not.
 func (d *deviceTurn) why() error {
 	if dead, ok := errors.AsType[*deadError](d.err); ok && d.turnProcess != nil && dead != nil {
-		return processError(d.turnProcess.err, cmp.Or(d.proc.Words(), d.err.Error()))
+		return cli.ProcessError(d.turnProcess.err, cmp.Or(d.proc.Words(), d.err.Error()))
 	}
 	return d.err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/record"
 )
@@ -37,11 +38,11 @@ when no source of faults answered for a GPU or there is nothing to compare it wi
 one in the machine, no shipped range), and 4 when one could not be measured or asked: usable
 as a scheduler's node check.
 
-` + examples("gpuprof doctor", "gpuprof doctor --check --as prolog", "gpuprof doctor --format json", "gpuprof doctor -o machine.html")
+` + cli.Examples("gpuprof doctor", "gpuprof doctor --check --as prolog", "gpuprof doctor --format json", "gpuprof doctor -o machine.html")
 }
 
 // Run implements the verb.
-func (c *doctorCmd) Run(a *app, machine *doctorMachine) error {
+func (c *doctorCmd) Run(a *cli.App, machine *doctorMachine) error {
 	if slices.Contains(c.Device, "") {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: a --device is empty").WithFix("give CUDA's index, a UUID or a MIG instance's name, or leave it out")
 	}
@@ -64,18 +65,18 @@ func (c *doctorCmd) Run(a *app, machine *doctorMachine) error {
 }
 
 // look says what this machine can measure; the error is that nothing can be.
-func (c *doctorCmd) look(a *app, machine *doctorMachine) error {
-	k := a.documents.diagnosis
-	if i := slices.IndexFunc(c.Output, isRankFolder); i >= 0 {
+func (c *doctorCmd) look(a *cli.App, machine *doctorMachine) error {
+	k := a.Documents.Diagnosis
+	if i := slices.IndexFunc(c.Output, cli.IsRankFolder); i >= 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: the folder %s is for what --bench measures", c.Output[i]).WithFix("add --bench, or give -o a file")
 	}
-	outs, err := k.outputs(c.Output, c.Force)
+	outs, err := k.Outputs(c.Output, c.Force)
 	if err != nil {
 		return err
 	}
-	d := &gpuprof.Diagnosis{Head: document.NewHead(document.Diagnosis, a.tool), Checks: diagnose(a, machine)}
+	d := &gpuprof.Diagnosis{Head: document.NewHead(document.Diagnosis, a.Tool), Checks: diagnose(a, machine)}
 	document.CleanStrings(d)
-	if err := errors.Join(k.show(a, c.Format, d), k.save(a, outs, d, "", c.Force)); err != nil {
+	if err := errors.Join(k.Show(a, c.Format, d), k.Save(a, outs, d, "", c.Force)); err != nil {
 		return err
 	}
 	if l, bad := d.Vital(); bad {
@@ -86,10 +87,10 @@ func (c *doctorCmd) look(a *app, machine *doctorMachine) error {
 
 // diagnose opens every device of this build and adds what the machine says. The
 // GPUs are looked at before any is opened: who uses them then is somebody else.
-func diagnose(a *app, machine *doctorMachine) []gpuprof.CheckLine {
+func diagnose(a *cli.App, machine *doctorMachine) []gpuprof.CheckLine {
 	gpus := machine.ExamineGPUs()
 	var lines []gpuprof.CheckLine
-	for _, k := range a.devices() {
+	for _, k := range a.Devices() {
 		lines = append(lines, examineDevice(k))
 	}
 	if self, err := os.Executable(); err == nil {
@@ -102,10 +103,10 @@ func diagnose(a *app, machine *doctorMachine) []gpuprof.CheckLine {
 	return append(lines, gpus...)
 }
 
-func examineDevice(k deviceKind) gpuprof.CheckLine {
+func examineDevice(k cli.Device) gpuprof.CheckLine {
 	isHost := k.Name == "host"
 	l := gpuprof.CheckLine{Name: "device " + k.Name, State: gpuprof.OK, Vital: isHost}
-	d, err := k.open()
+	d, err := k.Open()
 	if err != nil {
 		l = gpuprof.FailedCheck(l.Name, err)
 		l.Vital = isHost

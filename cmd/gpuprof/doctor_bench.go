@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/fleet"
@@ -23,8 +24,8 @@ import (
 )
 
 // bench measures the GPUs, prints the report and returns its verdict.
-func (c *doctorCmd) bench(a *app, machine *doctorMachine) error {
-	ranges, err := machine.Ranges()
+func (c *doctorCmd) bench(a *cli.App, machine *doctorMachine) error {
+	ranges, err := shippedRanges()
 	if err != nil {
 		return err
 	}
@@ -32,11 +33,11 @@ func (c *doctorCmd) bench(a *app, machine *doctorMachine) error {
 	if err != nil {
 		return err
 	}
-	sink, files, err := a.rankOutput(c.Output)
+	sink, files, err := a.RankOutput(c.Output)
 	if err != nil {
 		return err
 	}
-	outs, err := a.documents.health.outputs(files, c.Force)
+	outs, err := a.Documents.Health.Outputs(files, c.Force)
 	if err != nil {
 		return err
 	}
@@ -51,8 +52,8 @@ func (c *doctorCmd) bench(a *app, machine *doctorMachine) error {
 		if !slices.ContainsFunc(last.cards, func(c health.Card) bool { return len(c.Metrics) > 0 }) {
 			break // there is nothing that another round could measure better
 		}
-		if round+1 < c.Rounds && pause(a.ctx, betweenRounds-time.Since(started)) != nil {
-			return errInterrupted
+		if round+1 < c.Rounds && cli.Pause(a.Ctx, betweenRounds-time.Since(started)) != nil {
+			return cli.ErrInterrupted
 		}
 	}
 	last.cards = cards
@@ -73,11 +74,11 @@ type measured struct {
 }
 
 // reference reads the file of --against, before anything is measured; nil without.
-func (c *doctorCmd) reference(a *app) (*fleet.Report, error) {
+func (c *doctorCmd) reference(a *cli.App) (*fleet.Report, error) {
 	if c.Against == "" {
 		return nil, nil
 	}
-	text, err := outside.ReadAll(a.ctx, c.Against)
+	text, err := outside.ReadAll(a.Ctx, c.Against)
 	if err != nil {
 		return nil, outside.Failed("reading the reference "+c.Against, err, "give what gpuprof fleet -o FILE.json wrote", "write it again with gpuprof fleet -o FILE.json")
 	}
@@ -93,11 +94,11 @@ func (c *doctorCmd) reference(a *app) (*fleet.Report, error) {
 
 // measureOnce measures every GPU that was chosen, and in the last round the ways between
 // them.
-func (c *doctorCmd) measureOnce(a *app, machine *doctorMachine, last bool) (m measured, err error) {
+func (c *doctorCmd) measureOnce(a *cli.App, machine *doctorMachine, last bool) (m measured, err error) {
 	if c.apart() {
-		m.cards = c.lookApart(a.ctx, machine)
-		if a.ctx.Err() != nil {
-			return m, errInterrupted
+		m.cards = c.lookApart(a.Ctx, machine)
+		if a.Ctx.Err() != nil {
+			return m, cli.ErrInterrupted
 		}
 		return m, nil
 	}
@@ -106,11 +107,11 @@ func (c *doctorCmd) measureOnce(a *app, machine *doctorMachine, last bool) (m me
 	defer sight.Close() //nolint:errcheck // the measurement is over and says itself what failed
 	if err != nil {
 		// Without a GPU to measure, a fault that the machine tells of is the reason.
-		m.cards = sight.Accounts(a.ctx, nil, len(c.Device) == 0)
+		m.cards = sight.Accounts(a.Ctx, nil, len(c.Device) == 0)
 		if slices.ContainsFunc(m.cards, func(c health.Card) bool { return c.Faulty() }) {
 			return m, nil
 		}
-		if slices.ContainsFunc(c.Output, isRankFolder) { // gpuprof fleet then names the node and the reason
+		if slices.ContainsFunc(c.Output, cli.IsRankFolder) { // gpuprof fleet then names the node and the reason
 			return measured{cards: failedCard(health.AllGPUs, err)}, nil
 		}
 		return m, err
@@ -131,7 +132,7 @@ func (c *doctorCmd) measureOnce(a *app, machine *doctorMachine, last bool) (m me
 	}
 	if c.As == "health" {
 		if used := usedBy(targets); used != nil {
-			return measured{cards: sight.Accounts(a.ctx, used, everyGPU)}, nil
+			return measured{cards: sight.Accounts(a.Ctx, used, everyGPU)}, nil
 		}
 	}
 	bar := newBenchProgress(a, len(targets), len(away))
@@ -141,34 +142,34 @@ func (c *doctorCmd) measureOnce(a *app, machine *doctorMachine, last bool) (m me
 		options = devicebench.Quick(late)
 	}
 	options.Progress = bar.phase
-	m.cards = devicebench.Run(a.ctx, targets, options)
-	if last && !c.Quick && a.ctx.Err() == nil && len(here) > 1 {
+	m.cards = devicebench.Run(a.Ctx, targets, options)
+	if last && !c.Quick && a.Ctx.Err() == nil && len(here) > 1 {
 		bar.phase("all", "links")
-		m.links, m.reduce = sight.Between(a.ctx, here, linkBytes)
+		m.links, m.reduce = sight.Between(a.Ctx, here, linkBytes)
 	}
 	for _, uuid := range away {
-		if a.ctx.Err() != nil {
+		if a.Ctx.Err() != nil {
 			break
 		}
 		bar.phase(uuid, "in a process of its own")
-		m.cards = append(m.cards, benchElsewhere(a.ctx, uuid)...)
+		m.cards = append(m.cards, benchElsewhere(a.Ctx, uuid)...)
 	}
 	bar.close()
-	if a.ctx.Err() != nil {
-		return m, errInterrupted
+	if a.Ctx.Err() != nil {
+		return m, cli.ErrInterrupted
 	}
-	m.cards = sight.Accounts(a.ctx, m.cards, everyGPU)
+	m.cards = sight.Accounts(a.Ctx, m.cards, everyGPU)
 	return m, nil
 }
 
 // conclude judges, prints and turns the verdict into an exit code.
-func (c *doctorCmd) conclude(a *app, m measured, ranges *health.Ranges, outs []output, sink *rankSink) error {
+func (c *doctorCmd) conclude(a *cli.App, m measured, ranges *health.Ranges, outs []cli.Output, sink *cli.RankSink) error {
 	var beside map[health.Figure]health.Beside
 	var notes []string
 	if m.reference != nil {
 		beside, notes = m.reference.Beside(m.cards)
 	}
-	report, err := health.Judge(beside, m.cards, ranges, a.tool)
+	report, err := health.Judge(beside, m.cards, ranges, a.Tool)
 	if err != nil {
 		return err
 	}
@@ -178,8 +179,8 @@ func (c *doctorCmd) conclude(a *app, m measured, ranges *health.Ranges, outs []o
 }
 
 // tell prints and writes a report, and turns its verdict into an exit code.
-func (c *doctorCmd) tell(a *app, report *health.Report, outs []output, sink *rankSink) error {
-	if report.Node = nodeName(); report.Measured.IsZero() {
+func (c *doctorCmd) tell(a *cli.App, report *health.Report, outs []cli.Output, sink *cli.RankSink) error {
+	if report.Node = cli.NodeName(); report.Measured.IsZero() {
 		report.Measured = time.Now().UTC().Truncate(time.Second)
 	}
 	report.Notes = slices.DeleteFunc(report.Notes, func(n string) bool { return n == "" })
@@ -188,26 +189,26 @@ func (c *doctorCmd) tell(a *app, report *health.Report, outs []output, sink *ran
 	if err != nil {
 		return gpuprof.Errorf(nil, "encoding the health report: %w", err).WithFix("this is a fault in gpuprof, please report it")
 	}
-	doc := a.documents.health
-	if err := errors.Join(doc.show(a, c.Format, report), doc.save(a, outs, report, "", c.Force), sink.leave(document.Health, text)); err != nil {
+	doc := a.Documents.Health
+	if err := errors.Join(doc.Show(a, c.Format, report), doc.Save(a, outs, report, "", c.Force), sink.Leave(document.Health, text)); err != nil {
 		return err
 	}
 	return c.asScheduler(a, report, verdictOf(report, sink))
 }
 
 // verdictOf is a report's verdict as an error.
-func verdictOf(report *health.Report, sink *rankSink) error {
+func verdictOf(report *health.Report, sink *cli.RankSink) error {
 	switch report.Verdict {
 	case health.Healthy:
 		return nil
 	case health.NotChecked:
-		return verdict{exitInconclusive, fmt.Sprintf("checking the GPUs: not checked: %s; run as root on the node itself, or check these GPUs by other means", report.Reason)}
+		return cli.Verdict{Code: cli.ExitInconclusive, Text: fmt.Sprintf("checking the GPUs: not checked: %s; run as root on the node itself, or check these GPUs by other means", report.Reason)}
 	case health.Unknown:
 		// One GPU on each node has nothing beside it: gpuprof fleet compares the nodes.
 		if sink != nil {
 			return nil
 		}
-		return verdict{exitInconclusive, fmt.Sprintf("checking the GPUs: %s; compare with an equal GPU in the same machine, or with the figures of a healthy machine", report.Reason)}
+		return cli.Verdict{Code: cli.ExitInconclusive, Text: fmt.Sprintf("checking the GPUs: %s; compare with an equal GPU in the same machine, or with the figures of a healthy machine", report.Reason)}
 	case health.Failed:
 		var causes []string
 		for _, card := range report.Devices {
@@ -218,7 +219,7 @@ func verdictOf(report *health.Report, sink *rankSink) error {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "checking the GPUs: %s: %s", report.Reason, strings.Join(causes, "; "))
 	case health.Unhealthy:
 		first := report.Off[0]
-		return verdict{exitRegression, fmt.Sprintf("checking the GPUs: %s; begin with %s of %s: %s", report.Reason, first.Metric, first.Device, first.Fix)}
+		return cli.Verdict{Code: cli.ExitRegression, Text: fmt.Sprintf("checking the GPUs: %s; begin with %s of %s: %s", report.Reason, first.Metric, first.Device, first.Fix)}
 	}
 	return nil
 }
@@ -307,7 +308,7 @@ func notShown(shown []gpuName, name string, err error) error {
 // benchElsewhere measures a GPU or MIG instance in a process that sees nothing
 // else: CUDA shows a process one MIG instance at most, the one it was told.
 func benchElsewhere(ctx context.Context, uuid string) []health.Card {
-	exe, err := ownProgram()
+	exe, err := cli.OwnProgram()
 	if err != nil {
 		return failedGPU(uuid, err)
 	}
@@ -323,7 +324,7 @@ func benchBy(ctx context.Context, cmd child.Command, uuid string) []health.Card 
 		return cards
 	}
 	if runErr != nil {
-		err = processError(runErr, words)
+		err = cli.ProcessError(runErr, words)
 	}
 	return failedGPU(uuid, err)
 }
@@ -349,26 +350,26 @@ func cardsOf(text []byte, uuid string) ([]health.Card, error) {
 // benchProgress shows what begins on a terminal.
 type benchProgress struct {
 	mu          sync.Mutex
-	bar         *progress
+	bar         *cli.Progress
 	done, total int
 }
 
 // phasesOf is how many phases health.Run tells of for each device.
 const phasesOf = 6
 
-func newBenchProgress(a *app, here, away int) *benchProgress {
-	return &benchProgress{bar: a.newProgress("doctor"), total: here*phasesOf + away + min(here/2, 1)}
+func newBenchProgress(a *cli.App, here, away int) *benchProgress {
+	return &benchProgress{bar: a.NewProgress("doctor"), total: here*phasesOf + away + min(here/2, 1)}
 }
 
 func (p *benchProgress) phase(device, phase string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.bar.show(measure.Progress{Phase: phase, Note: device, Done: float64(p.done), Total: float64(p.total)})
+	p.bar.Show(measure.Progress{Phase: phase, Note: device, Done: float64(p.done), Total: float64(p.total)})
 	p.done++
 }
 
 func (p *benchProgress) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.bar.close()
+	p.bar.Close()
 }

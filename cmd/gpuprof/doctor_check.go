@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/health"
@@ -112,7 +113,7 @@ func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
 	case errors.Is(runErr, child.ErrLong) || errors.Is(runErr, child.ErrStuck):
 		runErr = gpuprof.Errorf(gpuprof.ErrDevice, "looking at the GPUs for %s: %w", cmd.Limit, runErr).WithFix("look for the GPU in the kernel's log (dmesg), and reset it or restart the machine")
 	case runErr != nil:
-		runErr = processError(runErr, words)
+		runErr = cli.ProcessError(runErr, words)
 	default:
 		runErr = gpuprof.Errorf(nil, "looking at the GPUs: another process of gpuprof printed no report").WithFix("run gpuprof doctor to see why")
 	}
@@ -120,20 +121,20 @@ func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
 }
 
 // check judges what devices and system say of themselves.
-func (c *doctorCmd) check(a *app, machine *doctorMachine) error {
-	outs, err := a.documents.health.outputs(c.Output, c.Force)
+func (c *doctorCmd) check(a *cli.App, machine *doctorMachine) error {
+	outs, err := a.Documents.Health.Outputs(c.Output, c.Force)
 	if err != nil {
 		return err
 	}
 	var cards []health.Card
 	if c.Here {
-		if cards, err = machine.Faults(a.ctx); err != nil {
+		if cards, err = machine.Faults(a.Ctx); err != nil {
 			return err
 		}
 	} else {
-		cards = c.lookApart(a.ctx, machine)
+		cards = c.lookApart(a.Ctx, machine)
 	}
-	return c.tell(a, health.JudgeAccounts(cards, a.tool), outs, nil)
+	return c.tell(a, health.JudgeAccounts(cards, a.Tool), outs, nil)
 }
 
 // usedBy are the cards of devices that other programs use, without a measurement; nil
@@ -174,7 +175,7 @@ func inUse(r *health.Report) bool {
 // asScheduler is the verdict for what runs the check. A prolog that fails drains its node, so
 // it fails for a fault by the device's own account, and for one that is not known to be
 // absent only with --unknown drain.
-func (c *doctorCmd) asScheduler(a *app, r *health.Report, err error) error {
+func (c *doctorCmd) asScheduler(a *cli.App, r *health.Report, err error) error {
 	unknown := r.Verdict == health.NotChecked || r.Verdict == health.Failed
 	switch {
 	case c.Here || c.As == "" || err == nil:
@@ -188,21 +189,21 @@ func (c *doctorCmd) asScheduler(a *app, r *health.Report, err error) error {
 		if c.As == "health" {
 			printDrain(a, r, "GPUs were not checked")
 		}
-		return verdict{exitRegression, sentence(err) + "; the node is to be drained (--unknown drain)"}
+		return cli.Verdict{Code: cli.ExitRegression, Text: cli.Sentence(err) + "; the node is to be drained (--unknown drain)"}
 	case c.As == "prolog":
-		a.note("%s; the job may start, since no GPU is proven to be at fault (--unknown healthy)", sentence(err))
+		a.Note("%s; the job may start, since no GPU is proven to be at fault (--unknown healthy)", cli.Sentence(err))
 		return nil
 	case r.Verdict == health.NotChecked:
-		a.note("%s; the node stays in service, since no GPU is proven to be at fault (--unknown healthy)", sentence(err))
+		a.Note("%s; the node stays in service, since no GPU is proven to be at fault (--unknown healthy)", cli.Sentence(err))
 		return nil
 	case inUse(r):
-		a.note("other programs use the GPUs, so nothing was measured")
+		a.Note("other programs use the GPUs, so nothing was measured")
 		return nil
 	}
 	return err
 }
 
 // printDrain prints the command by which Slurm drains this node.
-func printDrain(a *app, r *health.Report, reason string) {
-	fmt.Fprintf(a.stdout, "scontrol update NodeName=%s State=DRAIN Reason=\"gpuprof: %s\"\n", r.Node, reason)
+func printDrain(a *cli.App, r *health.Report, reason string) {
+	fmt.Fprintf(a.Stdout, "scontrol update NodeName=%s State=DRAIN Reason=\"gpuprof: %s\"\n", r.Node, reason)
 }

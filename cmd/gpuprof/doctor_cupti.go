@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
@@ -38,8 +39,8 @@ func cuptiLine(found []record.CUPTI, searched []string, driver int) gpuprof.Chec
 }
 
 // examineCUPTI is the line of doctor about libcupti; false where there is neither a driver nor one.
-func examineCUPTI(a *app) (gpuprof.CheckLine, bool) {
-	driver := a.driverCUDA()
-	found, searched := record.FindCUPTI(os.Environ(), "", driver, a.askCUPTI)
+func examineCUPTI(a *cli.App) (gpuprof.CheckLine, bool) {
+	driver := a.DriverCUDA()
+	found, searched := record.FindCUPTI(os.Environ(), "", driver, a.AskCUPTI)
 	return cuptiLine(found, searched, driver), driver > 0 || len(found) > 0
 }

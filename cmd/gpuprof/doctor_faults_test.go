@@ -19,6 +19,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/testkit"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/probes/nvml"
 )
@@ -169,7 +171,7 @@ func TestFaultSources(t *testing.T) {
 				}
 				fmt.Fprintf(&got, "$ gpuprof doctor --check %s\n%s%sexit code %d\n", args, drain, words, code)
 			}
-			golden(t, filepath.Join("testdata", "doctor", "faults", name+".txt"), got.Bytes())
+			testkit.Golden(t, *update, filepath.Join("testdata", "doctor", "faults", name+".txt"), got.Bytes())
 			if m.gpus == "" && m.init == "" || name == "healthy" {
 				return
 			}
@@ -189,14 +191,14 @@ func TestFaultsOfBench(t *testing.T) {
 		code int
 		says string
 	}{
-		"no-handle":        {exitRegression, "lost of gpu1 (PCI 0000:20:00.0, GPU-b)"},
-		"every-query-lost": {exitRegression, "lost of gpu1 (PCI 0000:20:00.0, GPU-b)"},
-		"one-query-lost":   {exitRegression, "lost of gpu1 (PCI 0000:20:00.0, GPU-000000a1-"},
-		"all-lost":         {exitRegression, "gpu0 and gpu1 are not as fast or as sound"},
-		"recovery-action":  {exitRegression, "recovery_action of "},
-		"xid-not-listed":   {exitRegression, "xid of 0000:20:00.0 (GPU-bc0fa0b9-"},
-		"jetson":           {exitFailed, "libcuda.so.1"},
-		"no-NVML":          {exitFailed, "libcuda.so.1"},
+		"no-handle":        {cli.ExitRegression, "lost of gpu1 (PCI 0000:20:00.0, GPU-b)"},
+		"every-query-lost": {cli.ExitRegression, "lost of gpu1 (PCI 0000:20:00.0, GPU-b)"},
+		"one-query-lost":   {cli.ExitRegression, "lost of gpu1 (PCI 0000:20:00.0, GPU-000000a1-"},
+		"all-lost":         {cli.ExitRegression, "gpu0 and gpu1 are not as fast or as sound"},
+		"recovery-action":  {cli.ExitRegression, "recovery_action of "},
+		"xid-not-listed":   {cli.ExitRegression, "xid of 0000:20:00.0 (GPU-bc0fa0b9-"},
+		"jetson":           {cli.ExitFailed, "libcuda.so.1"},
+		"no-NVML":          {cli.ExitFailed, "libcuda.so.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

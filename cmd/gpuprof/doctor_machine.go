@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/baselines"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/workloads/devicebench"
 )
@@ -15,7 +17,6 @@ type doctorMachine struct {
 	Faults      func(context.Context) ([]health.Card, error) // what NVML and the kernel's log report of each GPU
 	KernelLog   func([]health.Card) []health.Card            // adds what the kernel's log reports
 	GPUs        func() (gpus, error)                         // opened for a measurement; never nil, to be closed
-	Ranges      func() (*health.Ranges, error)               // figures of healthy devices
 }
 
 // gpus are the GPUs that CUDA and NVML show.
@@ -50,7 +51,7 @@ const linkBytes = 256 << 20
 
 // failedCard is the card of a device, or of AllGPUs, that gave no answer.
 func failedCard(device string, err error) []health.Card {
-	return []health.Card{{Device: device, Error: sentence(err), Err: err}}
+	return []health.Card{{Device: device, Error: cli.Sentence(err), Err: err}}
 }
 
 // failedGPU is the card of the GPU of a UUID.
@@ -58,4 +59,9 @@ func failedGPU(uuid string, err error) []health.Card {
 	cards := failedCard(uuid, err)
 	cards[0].UUID = uuid
 	return cards
+}
+
+// shippedRanges are what healthy devices reach.
+func shippedRanges() (*health.Ranges, error) {
+	return health.ParseRanges(baselines.Ranges(), "baselines/ranges.json")
 }

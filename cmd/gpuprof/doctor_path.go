@@ -8,6 +8,7 @@ import (
 	"os/exec"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -19,7 +20,7 @@ func pathLine(self string) gpuprof.CheckLine {
 	if err != nil {
 		return l
 	}
-	if sameFile(self, file) {
+	if cli.SameFile(self, file) {
 		l.Found = "gpuprof is this program, " + file
 		return l
 	}

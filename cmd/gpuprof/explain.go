@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/explain"
 	"github.com/gpuprof/gpuprof/workloads"
 )
@@ -18,24 +19,24 @@ type explainCmd struct {
 // Help implements kong.HelpProvider.
 func (explainCmd) Help() string {
 	return "gpuprof list rules, warnings, columns or terms lists the names.\n\n" +
-		examples("gpuprof explain explicit-sync", "gpuprof explain not-settled", "gpuprof explain 95 % interval", "gpuprof explain exposed time --format json")
+		cli.Examples("gpuprof explain explicit-sync", "gpuprof explain not-settled", "gpuprof explain 95 % interval", "gpuprof explain exposed time --format json")
 }
 
 // Run implements the verb.
-func (c *explainCmd) Run(a *app) error {
+func (c *explainCmd) Run(a *cli.App) error {
 	name := strings.Join(strings.Fields(strings.Join(c.Name, " ")), " ")
 	entries, err := explain.Find(name)
 	if err != nil {
 		return cmp.Or(explainedByList(a, name), err)
 	}
-	a.verbose = true // an explanation is short, and printed whole
-	return a.documents.explanation.show(a, c.Format, entries)
+	a.Verbose = true // an explanation is short, and printed whole
+	return a.Documents.Explanation.Show(a, c.Format, entries)
 }
 
 // explainedByList says where a knob's text is; nil where no workload has a knob of this name.
-func explainedByList(a *app, name string) error {
+func explainedByList(a *cli.App, name string) error {
 	var has []string
-	for _, w := range a.workloads() {
+	for _, w := range a.Workloads() {
 		if slices.ContainsFunc(w.Knobs(), func(k workloads.Knob) bool { return k.Name == name }) {
 			has = append(has, w.Name())
 		}

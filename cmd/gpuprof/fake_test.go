@@ -8,8 +8,12 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/formats"
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
+	"github.com/gpuprof/gpuprof/workloads/e3nn"
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
@@ -84,18 +88,28 @@ func (s *fakeSession) Step(i int, p workloads.Probe) error {
 func fakeRun(ctx context.Context, t *testing.T, stdout, stderr io.Writer, fails ...string) (s *session, file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "run.json")
-	a := &app{tables: wired.tables(), ctx: ctx, stdout: stdout, stderr: stderr}
-	outs, err := outputTable().run.outputs([]string{file}, false)
+	a := &cli.App{Tables: testTables(), Ctx: ctx, Stdout: stdout, Stderr: stderr}
+	outs, err := a.Documents.Run.Outputs([]string{file}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s = &session{runCmd: &runCmd{Runs: 1, Format: "table"}, app: a, outs: outs,
-		aim: &aim{workload: fake{}, preset: "small", device: wired.devices()[0]}}
+		aim: &cli.Target{Workload: fake{}, Preset: "small", Device: a.Devices()[0]}}
 	for _, f := range fails {
 		set := gpuprof.Settings{"fail": f}
-		s.aim.set = append(s.aim.set, set)
+		s.aim.Set = append(s.aim.Set, set)
 		s.plans = append(s.plans, measure.Plan{Workload: fake{}, Preset: "small", Knobs: set, Mode: gpuprof.Steady,
-			MinTime: 50 * time.Millisecond, MaxTime: time.Minute, Samples: 1000, Tool: wired.tables().tool})
+			MinTime: 50 * time.Millisecond, MaxTime: time.Minute, Samples: 1000, Tool: a.Tool})
 	}
 	return s, file
+}
+
+// testTables are the host, a workload and the formats.
+func testTables() *cli.Tables {
+	onHost := cli.Device{Name: "host", Open: func() (device.Device, error) { return host.Open(host.Options{LargestCopy: 4 << 20}) }}
+	return &cli.Tables{
+		Workloads: func() []workloads.Workload { return []workloads.Workload{e3nn.New()} }, Devices: func() []cli.Device { return []cli.Device{onHost} },
+		NoGPU: func() string { return "no GPU is used" }, Tool: gpuprof.Tool{Name: "gpuprof"}, Documents: formats.Documents(gpuprof.Tool{Name: "gpuprof"}),
+		Instruments: func(device.Device) (measure.Instruments, func()) { return nil, func() {} },
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/bucket"
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/outside"
@@ -43,16 +44,16 @@ Exits 0 when no rank is slower than its siblings, 1 when one is, 3 when there is
 to compare with, and 4 when a rank failed or left no object. A rank that the others wait
 for is named with what it costs per step; that is 0, and 1 with --max. See docs/fleet.md.
 
-` + examples("gpuprof fleet job", "gpuprof fleet job --wait 60s -o fleet.html", "gpuprof fleet job --top 10", "gpuprof fleet check --again", "gpuprof fleet check check-again", "gpuprof fleet job --max straggler=5%")
+` + cli.Examples("gpuprof fleet job", "gpuprof fleet job --wait 60s -o fleet.html", "gpuprof fleet job --top 10", "gpuprof fleet check --again", "gpuprof fleet check check-again", "gpuprof fleet job --max straggler=5%")
 }
 
 // Run implements the verb.
-func (c *fleetCmd) Run(a *app) error {
+func (c *fleetCmd) Run(a *cli.App) error {
 	defer lean(outside.DocumentMemory())()
-	doc := a.documents.fleet
-	outs, err := doc.outputs(c.Output, c.Force)
+	doc := a.Documents.Fleet
+	outs, err := doc.Outputs(c.Output, c.Force)
 	if err == nil {
-		err = errors.Join(knownPlot(a, c.Plot), checkPlot(a, c.Plot, outs))
+		err = errors.Join(cli.KnownPlot(a, c.Plot), cli.CheckPlot(a, c.Plot, outs))
 	}
 	if err != nil {
 		return err
@@ -61,34 +62,34 @@ func (c *fleetCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	show := func() error { return doc.show(a, c.Format, r) }
+	show := func() error { return doc.Show(a, c.Format, r) }
 	if c.Again {
 		show = func() error { return hosts(a, r) }
 	}
-	err = errors.Join(show(), doc.save(a, outs, r, c.Plot, c.Force))
-	if err != nil || r.ExitCode == exitOK {
+	err = errors.Join(show(), doc.Save(a, outs, r, c.Plot, c.Force))
+	if err != nil || r.ExitCode == cli.ExitOK {
 		return err
 	}
-	return verdict{code: r.ExitCode} // everything has been said
+	return cli.Verdict{Code: r.ExitCode} // everything has been said
 }
 
 // hosts prints the nodes to measure again, the way that launchers take a list of hosts.
-func hosts(a *app, r *fleet.Report) error {
+func hosts(a *cli.App, r *fleet.Report) error {
 	off, healthy := r.Again()
 	if len(off) == 0 {
-		a.note("no node is off, so there is none to measure again: %s", r.Reason)
+		a.Note("no node is off, so there is none to measure again: %s", r.Reason)
 		return nil
 	}
 	if less := len(off) - len(healthy); less > 0 {
-		a.note("%d of the %d nodes to measure again have no healthy one beside them", less, len(off))
+		a.Note("%d of the %d nodes to measure again have no healthy one beside them", less, len(off))
 	}
-	a.note("off: %s; healthy: %s", strings.Join(off, ", "), cmp.Or(strings.Join(healthy, ", "), "none"))
-	_, err := fmt.Fprintln(a.stdout, strings.Join(slices.Concat(off, healthy), ","))
+	a.Note("off: %s; healthy: %s", strings.Join(off, ", "), cmp.Or(strings.Join(healthy, ", "), "none"))
+	_, err := fmt.Fprintln(a.Stdout, strings.Join(slices.Concat(off, healthy), ","))
 	return err
 }
 
 // merge reads the objects and judges them.
-func (c *fleetCmd) merge(a *app) (*fleet.Report, error) {
+func (c *fleetCmd) merge(a *cli.App) (*fleet.Report, error) {
 	if c.Wait < 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --wait %s: it is negative", c.Wait).WithFix("leave it out to wait for none")
 	}
@@ -102,7 +103,7 @@ func (c *fleetCmd) merge(a *app) (*fleet.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := fleet.Options{AllowMismatch: c.AllowMismatch, AllowMissing: c.Missing == "pass", MostWaiting: most, Top: top, Tool: a.tool}
+	o := fleet.Options{AllowMismatch: c.AllowMismatch, AllowMissing: c.Missing == "pass", MostWaiting: most, Top: top, Tool: a.Tool}
 	var jobs []*fleet.Job
 	for _, dir := range c.Dir {
 		job, err := c.gather(a, dir)
@@ -116,19 +117,19 @@ func (c *fleetCmd) merge(a *app) (*fleet.Report, error) {
 }
 
 // gather reads what one folder or bucket holds.
-func (c *fleetCmd) gather(a *app, dir string) (*fleet.Job, error) {
+func (c *fleetCmd) gather(a *cli.App, dir string) (*fleet.Job, error) {
 	if !strings.Contains(dir, "://") {
 		if info, err := os.Stat(dir); c.Wait == 0 && (err != nil || !info.IsDir()) {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the folder %s of a job: it is no folder", dir).WithFix("give the folder that every rank wrote to with -o FOLDER/")
 		}
 	}
-	b, err := bucket.Open(dir, fleetWords("on the command line"), os.Getenv)
+	b, err := bucket.Open(dir, cli.FleetWords("on the command line"), os.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	job, err := fleet.Gather(a.ctx, b, c.Wait, pause)
+	job, err := fleet.Gather(a.Ctx, b, c.Wait, cli.Pause)
 	if err == nil && len(job.Objects)+len(job.Problems)+len(job.Elsewhere) == 0 {
-		err = tracesInstead(a.ctx, dir)
+		err = tracesInstead(a.Ctx, dir)
 	}
 	return job, err
 }

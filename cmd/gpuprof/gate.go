@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 	"github.com/gpuprof/gpuprof/internal/outside"
@@ -43,7 +44,7 @@ func (c *gateCmd) builds() *builds {
 
 // Help implements kong.HelpProvider.
 func (gateCmd) Help() string {
-	return "Exits 1 on a regression, 3 when the data cannot tell, 0 otherwise. Measuring both sides in one job (--against) is the mode to prefer: differences between sessions are then no part of the comparison. After -- any command can be judged that writes a known format: gpuprof gate --against main --build 'make bench' -- ./bench. One that prints none, such as python train.py, is recorded as gpuprof run -- does, and its steps are compared.\n\n" + examples(
+	return "Exits 1 on a regression, 3 when the data cannot tell, 0 otherwise. Measuring both sides in one job (--against) is the mode to prefer: differences between sessions are then no part of the comparison. After -- any command can be judged that writes a known format: gpuprof gate --against main --build 'make bench' -- ./bench. One that prints none, such as python train.py, is recorded as gpuprof run -- does, and its steps are compared.\n\n" + cli.Examples(
 		"gpuprof gate old.json new.json",
 		"gpuprof gate auto new.json",
 		"gpuprof gate new.json --max sync_points=3",
@@ -52,7 +53,7 @@ func (gateCmd) Help() string {
 }
 
 // Run implements the verb.
-func (c *gateCmd) Run(a *app) error {
+func (c *gateCmd) Run(a *cli.App) error {
 	o, err := c.options(a)
 	if err != nil {
 		return err
@@ -79,14 +80,14 @@ func (c *gateCmd) Run(a *app) error {
 	return c.report(a, comparison, outs)
 }
 
-func (c *gateCmd) judge(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
-	if err := c.fits(len(a.rest) > 0); err != nil {
+func (c *gateCmd) judge(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
+	if err := c.fits(len(a.Rest) > 0); err != nil {
 		return nil, err
 	}
 	switch {
 	case c.Against != "":
 		return c.builds().judgeAgainst(a, o, budgets)
-	case len(a.rest) > 0:
+	case len(a.Rest) > 0:
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: a command after -- is measured against another build of it").WithFix("add --against REF or ./BINARY")
 	case len(c.Args) == 1 && len(budgets) > 0:
 		r, err := readCounted(a, c.Args[0])
@@ -101,7 +102,7 @@ func (c *gateCmd) judge(a *app, o compare.Options, budgets []compare.Budget) (*c
 }
 
 // ofNoise is --aa and --plan, which judge nothing.
-func (c *gateCmd) ofNoise(a *app, o compare.Options) error {
+func (c *gateCmd) ofNoise(a *cli.App, o compare.Options) error {
 	refuse := func(what string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s", what).WithFix("leave one out")
 	}
@@ -112,10 +113,10 @@ func (c *gateCmd) ofNoise(a *app, o compare.Options) error {
 		return refuse("--aa measures one build against itself and --against another")
 	case len(c.Max) > 0 || len(c.Output) > 0 || c.Inconclusive != "":
 		return refuse("--aa and --plan judge nothing, so --max, -o and --inconclusive have no effect")
-	case !slices.Contains(a.documents.noise.prints, c.Format):
+	case !slices.Contains(a.Documents.Noise.Prints, c.Format):
 		return refuse("--aa and --plan print no --format " + c.Format)
 	}
-	if err := c.fits(len(a.rest) > 0); err != nil {
+	if err := c.fits(len(a.Rest) > 0); err != nil {
 		return err
 	}
 	if c.Plan {
@@ -153,9 +154,9 @@ func (c *gateCmd) fits(command bool) error {
 	return nil
 }
 
-func (c *gateCmd) judgeFiles(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
+func (c *gateCmd) judgeFiles(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
 	defer lean(outside.DocumentMemory())()
-	in, err := openInput(a.ctx, c.Args[1])
+	in, err := openInput(a.Ctx, c.Args[1])
 	if err != nil {
 		return nil, results.Failed(c.Args[1], err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
@@ -83,7 +84,7 @@ func (c *builds) sides(run children) (out [2]side, done func(), err error) {
 	}
 	top, prefix, err := run.checkout()
 	switch {
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, cli.ErrInterrupted):
 		return out, done, err
 	case err != nil:
 		return out, done, noRevision(c.Against, "", err)
@@ -100,7 +101,7 @@ func (c *builds) sides(run children) (out [2]side, done func(), err error) {
 		})
 	}
 	there := filepath.Join(tree, filepath.FromSlash(prefix))
-	if _, err = os.Stat(there); err != nil && len(run.app.rest) > 0 {
+	if _, err = os.Stat(there); err != nil && len(run.app.Rest) > 0 {
 		err = gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: it has no folder %s, where the command would run", c.Against, prefix).WithFix("run gate in a folder that both sides have")
 		return out, done, err
 	}
@@ -111,15 +112,15 @@ func (c *builds) sides(run children) (out [2]side, done func(), err error) {
 // binarySides: a given binary as the old side. After -- it takes the place of
 // the command's own program.
 func (c *builds) binarySides(run children, binary, here, scratch string) (out [2]side, err error) {
-	if rest := run.app.rest; len(rest) > 0 {
-		out[0] = side{name: shownPath(c.Against), dir: here, args: append([]string{binary}, rest[1:]...), file: c.resultIn(here)}
-		out[1] = side{name: shownPath(rest[0]), dir: here, args: rest, file: c.resultIn(here)}
+	if rest := run.app.Rest; len(rest) > 0 {
+		out[0] = side{name: cli.ShownPath(c.Against), dir: here, args: append([]string{binary}, rest[1:]...), file: c.resultIn(here)}
+		out[1] = side{name: cli.ShownPath(rest[0]), dir: here, args: rest, file: c.resultIn(here)}
 		return out, c.buildIn(run, here)
 	}
 	if c.Build != "" {
 		return out, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --build has nothing to build, since both gpuprofs are there").WithFix("leave it out, or give --against a git revision")
 	}
-	exe, err := ownProgram()
+	exe, err := cli.OwnProgram()
 	if err != nil {
 		return out, err
 	}
@@ -129,7 +130,7 @@ func (c *builds) binarySides(run children, binary, here, scratch string) (out [2
 // treeSides: a checkout of the revision as the old side. folders are where a
 // command runs in either.
 func (c *builds) treeSides(run children, trees, folders [2]string, scratch string) (out [2]side, err error) {
-	if rest := run.app.rest; len(rest) > 0 {
+	if rest := run.app.Rest; len(rest) > 0 {
 		if err := errors.Join(c.buildIn(run, folders[0]), c.buildIn(run, folders[1])); err != nil {
 			return out, err
 		}
@@ -152,10 +153,10 @@ func (c *builds) treeSides(run children, trees, folders [2]string, scratch strin
 	return c.workloadSides(run.app, old, now, scratch)
 }
 
-func (c *builds) workloadSides(a *app, old, now, scratch string) (out [2]side, err error) {
+func (c *builds) workloadSides(a *cli.App, old, now, scratch string) (out [2]side, err error) {
 	device := c.Device
 	if device == "auto" { // one choice for both sides, made here and said
-		d, err := a.choosePlainly(device, "gate")
+		d, err := a.ChoosePlainly(device, "gate")
 		if err != nil {
 			return out, err
 		}
@@ -170,7 +171,7 @@ func (c *builds) workloadSides(a *app, old, now, scratch string) (out [2]side, e
 		for _, s := range c.Set {
 			args = append(args, "--set", s)
 		}
-		name := shownPath(c.Against)
+		name := cli.ShownPath(c.Against)
 		if i == 1 {
 			name = "this build"
 		}
@@ -219,7 +220,7 @@ func (m *processPairs) once(s side) (*compare.Result, error) {
 	}
 	args := s.args
 	if m.rate > 0 {
-		args = append(slices.Clone(args), requestRate(m.rate)...)
+		args = append(slices.Clone(args), cli.RequestRate(m.rate)...)
 	}
 	out, err := m.bounded(s, args...)
 	if err == nil && s.file != "" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/atomicfile"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/compare"
@@ -24,9 +25,9 @@ import (
 const noiseBlocks = 24
 
 // measureNoise is gate --aa: the program of this side against itself.
-func (c *gateCmd) measureNoise(a *app, o compare.Options) error {
+func (c *gateCmd) measureNoise(a *cli.App, o compare.Options) error {
 	b := c.builds()
-	if err := b.measurable(a, a.rest); err != nil {
+	if err := b.measurable(a, a.Rest); err != nil {
 		return err
 	}
 	run, over := newChildren(a)
@@ -44,7 +45,7 @@ func (c *gateCmd) measureNoise(a *app, o compare.Options) error {
 	n.Machine, n.Command = b.runner(a)
 	n.MeasuredAt = m.clock().UTC().Format(time.RFC3339)
 	if err := keepNoise(n); err != nil {
-		a.note("%v", err)
+		a.Note("%v", err)
 	}
 	return c.printNoise(a, n, o)
 }
@@ -63,9 +64,9 @@ func noise(m *gateRun, o compare.Options) (*compare.MachineNoise, error) {
 }
 
 // planGate is gate --plan: what the noise kept by --aa says.
-func (c *gateCmd) planGate(a *app, o compare.Options) error {
+func (c *gateCmd) planGate(a *cli.App, o compare.Options) error {
 	b := c.builds()
-	if err := b.measurable(a, a.rest); err != nil {
+	if err := b.measurable(a, a.Rest); err != nil {
 		return err
 	}
 	machine, command := b.runner(a)
@@ -82,9 +83,9 @@ func sameSides(c *builds, run children) (out [2]side, done func(), err error) {
 	if err != nil {
 		return out, nil, gpuprof.Errorf(nil, "finding the current folder: %w", err).WithFix("change into one that exists")
 	}
-	if rest := run.app.rest; len(rest) > 0 {
+	if rest := run.app.Rest; len(rest) > 0 {
 		for i := range out {
-			out[i] = side{name: shownPath(rest[0]), dir: here, args: rest, file: c.resultIn(here)}
+			out[i] = side{name: cli.ShownPath(rest[0]), dir: here, args: rest, file: c.resultIn(here)}
 		}
 		return out, func() {}, c.buildIn(run, here)
 	}
@@ -96,7 +97,7 @@ func sameSides(c *builds, run children) (out [2]side, done func(), err error) {
 		return out, nil, gpuprof.Errorf(nil, "making a folder for the gate: %w", err).WithFix("check TMPDIR")
 	}
 	done = room.Close
-	exe, err := ownProgram()
+	exe, err := cli.OwnProgram()
 	if err == nil {
 		out, err = c.workloadSides(run.app, exe, exe, room.Dir)
 	}
@@ -109,7 +110,7 @@ func sameSides(c *builds, run children) (out [2]side, done func(), err error) {
 // noiseFile is where a runner's noise is kept; the name says nothing of the
 // command, which may hold what is not for others.
 func noiseFile(machine, command string) (string, error) {
-	dir, err := cacheDir()
+	dir, err := cli.CacheDir()
 	if err != nil {
 		return "", err
 	}
@@ -163,6 +164,6 @@ func keptNoise(machine, command string) (*compare.MachineNoise, error) {
 }
 
 // printNoise prints the noise and what it means for gates.
-func (c *gateCmd) printNoise(a *app, n *compare.MachineNoise, o compare.Options) error {
-	return a.documents.noise.show(a, c.Format, n.Planned(c.Budget.Seconds(), o.Threshold))
+func (c *gateCmd) printNoise(a *cli.App, n *compare.MachineNoise, o compare.Options) error {
+	return a.Documents.Noise.Show(a, c.Format, n.Planned(c.Budget.Seconds(), o.Threshold))
 }

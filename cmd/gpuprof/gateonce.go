@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
@@ -20,8 +21,8 @@ const leastLimit = 10 * time.Second
 
 // limitOf is how long the next process may take: the rest of the budget, or three
 // times what one took so far.
-func limitOf(a *app, budget, spent, longest time.Duration) time.Duration {
-	return max(budget-spent, 3*longest, cmp.Or(a.limit, leastLimit))
+func limitOf(a *cli.App, budget, spent, longest time.Duration) time.Duration {
+	return max(budget-spent, 3*longest, cmp.Or(a.Limit, leastLimit))
 }
 
 // bounded runs a program of a side for what it prints.
@@ -36,11 +37,11 @@ func (m *processPairs) bounded(s side, args ...string) ([]byte, error) {
 func (m *processPairs) failed(s side, err error) error {
 	exit, ended := errors.AsType[*exec.ExitError](err)
 	switch {
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, cli.ErrInterrupted):
 		return interruptedGate(s.name)
 	case errors.Is(err, child.ErrLong):
 		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s: %w", s.name, s.args[0], err).WithFix("run it by itself to see why, or give more than --budget %s", m.budget)
-	case ended && s.own && exit.ExitCode() == exitUsage:
+	case ended && s.own && exit.ExitCode() == cli.ExitUsage:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: %s", s.name, strings.TrimPrefix(err.Error(), exit.Error()+": gpuprof: "))
 	case errors.Is(err, gpuprof.ErrInput):
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
@@ -18,18 +19,18 @@ import (
 // wait for it. Neither keeps the gate from removing what was made for it: a
 // checkout that stays behind stays in the user's list of worktrees.
 type children struct {
-	app     *app
+	app     *cli.App
 	hurry   <-chan struct{} // closed by the second signal
 	devices bool            // the sides are devices of this machine, see deviceTurns
 }
 
 // newChildren counts signals until done is called.
-func newChildren(a *app) (run children, done func()) {
+func newChildren(a *cli.App) (run children, done func()) {
 	// The first of them ends a.ctx as well, see main.
 	signals, hurry, over := make(chan os.Signal, 8), make(chan struct{}), make(chan struct{})
-	signal.Notify(signals, endSignals()...)
+	signal.Notify(signals, cli.EndSignals()...)
 	go func() {
-		endAtFirst(signals, over, func() {}, func() <-chan time.Time { return time.After(sameMoment) }, func() {
+		cli.EndAtFirst(signals, over, func() {}, func() <-chan time.Time { return time.After(cli.SameMoment) }, func() {
 			select {
 			case <-signals:
 				close(hurry)
@@ -79,10 +80,10 @@ func (c children) within(limit time.Duration, dir string, args ...string) ([]byt
 
 func (c children) ran(cmd child.Command) ([]byte, error) {
 	cmd.Hurry = c.hurry
-	out, words, err := cmd.Run(c.app.ctx)
+	out, words, err := cmd.Run(c.app.Ctx)
 	switch {
-	case c.app.ctx.Err() != nil || errors.Is(err, child.ErrHurried):
-		return nil, errInterrupted
+	case c.app.Ctx.Err() != nil || errors.Is(err, child.ErrHurried):
+		return nil, cli.ErrInterrupted
 	case errors.Is(err, child.ErrLong):
 		return nil, fmt.Errorf("%w after %s", err, cmd.Limit.Round(100*time.Millisecond))
 	case errors.Is(err, child.ErrMuch):
@@ -94,7 +95,7 @@ func (c children) ran(cmd child.Command) ([]byte, error) {
 
 // withWords adds to how a program ended the last of what it said.
 func withWords(err error, words string) error {
-	text := document.MaskLinks(sentenceOf(words))
+	text := document.MaskLinks(cli.SentenceOf(words))
 	if err == nil || text == "" {
 		return err
 	}

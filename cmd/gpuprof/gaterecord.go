@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
@@ -18,7 +19,7 @@ import (
 // that prints no result: the steps it recorded are the samples. ErrInput where the
 // program failed or no step was recorded.
 func (m *processPairs) record(s side) (*compare.Result, error) {
-	exe, err := ownProgram()
+	exe, err := cli.OwnProgram()
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +66,11 @@ func (s side) recordedBy() string {
 }
 
 func interruptedGate(name string) error {
-	return gpuprof.Errorf(nil, "measuring %s: %w", name, errInterrupted).WithFix("run it again: an interrupted gate keeps no result")
+	return gpuprof.Errorf(nil, "measuring %s: %w", name, cli.ErrInterrupted).WithFix("run it again: an interrupted gate keeps no result")
 }
 
 // announce says, once, that both sides are recorded from here on.
 func (m *processPairs) announce(s side) {
 	m.recorded = true
-	m.run.app.note("%s prints no result of a known format: each process of either side is run under gpuprof run --, and the steps recorded of it are its samples", s.args[0])
+	m.run.app.Note("%s prints no result of a known format: each process of either side is run under gpuprof run --, and the steps recorded of it are its samples", s.args[0])
 }

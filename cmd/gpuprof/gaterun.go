@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
@@ -20,7 +21,7 @@ type blockSource interface {
 
 // gateRun takes blocks from a source for as long as the budget lasts.
 type gateRun struct {
-	app    *app
+	app    *cli.App
 	source blockSource
 	clock  func() time.Time
 	began  time.Time
@@ -33,8 +34,8 @@ type gateRun struct {
 // judgeAgainst measures both sides in this job, in blocks of one process each,
 // in the order of statistics: stage 1, where it escalates stage 2, and where
 // processes spread too far for that alone stage 3.
-func (c *builds) judgeAgainst(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
-	if err := c.measurable(a, a.rest); err != nil {
+func (c *builds) judgeAgainst(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
+	if err := c.measurable(a, a.Rest); err != nil {
 		return nil, err
 	}
 	run, over := newChildren(a)
@@ -104,7 +105,7 @@ func (m *gateRun) judge(o compare.Options) (*compare.Comparison, []compare.Block
 			comparison = comparison.WithFirst(m.noTimeFor(compare.MinRuns))
 			break
 		}
-		m.app.note(more.why, plural(len(open), "metric"), strings.Join(open[:min(len(open), 3)], ", "), n, compare.Lasting(float64(n)*m.each().Seconds()))
+		m.app.Note(more.why, cli.Plural(len(open), "metric"), strings.Join(open[:min(len(open), 3)], ", "), n, compare.Lasting(float64(n)*m.each().Seconds()))
 		fresh, err := m.blocks(n, compare.MinRuns, o.Seed+uint64(comparison.Stages))
 		if err != nil {
 			return nil, nil, err
@@ -144,11 +145,11 @@ func newSide(blocks []compare.Block) *compare.Result {
 func (m *gateRun) blocks(n, least int, seed uint64) ([]compare.Block, error) {
 	order := compare.Order(n, seed)
 	var out []compare.Block
-	bar := m.app.newProgress("gate")
-	defer bar.close()
+	bar := m.app.NewProgress("gate")
+	defer bar.Close()
 	for i, bFirst := range order {
 		for attempt := 0; ; attempt++ {
-			bar.show(measure.Progress{Phase: "block", Done: float64(i), Total: float64(n)})
+			bar.Show(measure.Progress{Phase: "block", Done: float64(i), Total: float64(n)})
 			b, err := m.source.block(bFirst)
 			if err != nil {
 				return nil, err
@@ -164,7 +165,7 @@ func (m *gateRun) blocks(n, least int, seed uint64) ([]compare.Block, error) {
 				out = append(out, b)
 				break
 			}
-			m.app.note("measuring block %d again: %s", i+1, why)
+			m.app.Note("measuring block %d again: %s", i+1, why)
 		}
 		m.done++
 		if fit := m.fit(m.budget); fit < 1 || len(out)+fit < min(n, least) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
@@ -40,7 +41,7 @@ func (m *timedSides) gate(t *testing.T, budget time.Duration, o compare.Options)
 	if m.spread == 0 {
 		m.spread = 0.01
 	}
-	run := &gateRun{app: &app{tables: wired.tables(), ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}, source: m, clock: func() time.Time { return m.now }, began: m.now, budget: budget,
+	run := &gateRun{app: &cli.App{Tables: &cli.Tables{}, Ctx: t.Context(), Stdout: io.Discard, Stderr: io.Discard}, source: m, clock: func() time.Time { return m.now }, began: m.now, budget: budget,
 		check: func(b compare.Block) error { return couldWork(b, o, nil) }}
 	c, counted, err := run.judge(o)
 	if err != nil {

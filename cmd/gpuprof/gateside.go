@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
@@ -42,9 +43,9 @@ func executable(name string) (string, bool) {
 }
 
 // alsoProgram tells of a program with the name of the revision that is measured.
-func (c *builds) alsoProgram(a *app) {
+func (c *builds) alsoProgram(a *cli.App) {
 	if _, ok := executable(c.Against); ok {
-		a.note("%s is a git revision and also a program here; the revision is measured; write ./%s for the program", c.Against, c.Against)
+		a.Note("%s is a git revision and also a program here; the revision is measured; write ./%s for the program", c.Against, c.Against)
 	}
 }
 
@@ -62,7 +63,7 @@ func noRevision(name, top string, cause error) error {
 }
 
 // measurable refuses, before anything is built, what could never be measured.
-func (c *builds) measurable(a *app, rest []string) error {
+func (c *builds) measurable(a *cli.App, rest []string) error {
 	way, example := "--against", "--against main"
 	if c.Way != "" {
 		way, example = c.Way, c.Way
@@ -75,7 +76,7 @@ func (c *builds) measurable(a *app, rest []string) error {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s takes one workload, or a command after --", way).WithFix("give for example gpuprof gate e3nn %s", example)
 		}
 	}
-	if err := oneSetting(c.Set); err != nil {
+	if err := cli.OneSetting(c.Set); err != nil {
 		return err
 	}
 	if err := c.ungated(a); err != nil {
@@ -89,11 +90,11 @@ func (c *builds) measurable(a *app, rest []string) error {
 }
 
 // ungated refuses a setting under which a gate's figures would mean nothing.
-func (c *builds) ungated(a *app) error {
+func (c *builds) ungated(a *cli.App) error {
 	if len(c.Args) == 0 {
 		return nil
 	}
-	w := a.workloadNamed(c.Args[0])
+	w := a.WorkloadNamed(c.Args[0])
 	if w == nil {
 		return nil // which another place says
 	}
@@ -109,11 +110,11 @@ func (c *builds) ungated(a *app) error {
 
 // runner says whose noise it is: the kind of machine, without its name, and what runs
 // on it. A workload's device is the one that was asked for.
-func (c *builds) runner(a *app) (machine, command string) {
+func (c *builds) runner(a *cli.App) (machine, command string) {
 	defer func() { machine, command = document.CleanText(machine), document.CleanText(command) }()
-	machine = strings.TrimSpace(fmt.Sprintf("%s, %d CPUs", cmp.Or(a.cpuModel(), "unknown"), runtime.NumCPU()))
-	if len(a.rest) > 0 {
-		return machine, strings.Join(document.MaskCommand(a.rest), " ")
+	machine = strings.TrimSpace(fmt.Sprintf("%s, %d CPUs", cmp.Or(a.CPUModel(), "unknown"), runtime.NumCPU()))
+	if len(a.Rest) > 0 {
+		return machine, strings.Join(document.MaskCommand(a.Rest), " ")
 	}
 	words := append([]string{"gpuprof", "run"}, c.Args...)
 	words = append(words, "--device", c.Device, "--min-time", c.MinTime.String())

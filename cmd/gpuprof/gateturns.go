@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/workloads/measure"
@@ -162,10 +163,10 @@ func (t *turnPairs) ready(p *turnProcess, beside bool) error {
 	switch {
 	case err == nil && protocol == turnsProtocol:
 		return nil
-	case err == nil || dead != nil && dead.code() == exitUsage:
+	case err == nil || dead != nil && dead.code() == cli.ExitUsage:
 		why, fix = "cannot take turns with another process", "give --against a newer revision"
-	case beside && dead != nil && dead.code() == exitFailed:
-		why, fix = "could not start beside the other side's process ("+strings.TrimPrefix(sentenceOf(p.proc.Words()), "gpuprof: ")+")", "leave room on the device for two processes"
+	case beside && dead != nil && dead.code() == cli.ExitFailed:
+		why, fix = "could not start beside the other side's process ("+strings.TrimPrefix(cli.SentenceOf(p.proc.Words()), "gpuprof: ")+")", "leave room on the device for two processes"
 	default:
 		return err
 	}

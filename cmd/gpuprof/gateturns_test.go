@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,84 +13,27 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/testkit"
 	"github.com/gpuprof/gpuprof/internal/compare"
-	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/latency"
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// fakeTurns is a program that takes turns as a gpuprof does, with figures from a
-// file. $1 says after how many lines it does what $2 says instead. It notes each
-// line it reads, and it and a program that it starts hold a pipe open while they
-// live.
-const fakeTurns = `#!/bin/sh
-name=$1 at=$2 do=$3
-cd "$(dirname "$0")"
-exec 9>alive
-sleep 1000 </dev/null >/dev/null 2>&1 &
-bad() {
-	case $do in
-	dies) echo "gpuprof: the device is lost" >&2; exit 7 ;;
-	refuses) echo "gpuprof: gpuprof run has no flag" >&2; exit 2 ;;
-	full) echo "gpuprof: no memory is left" >&2; exit 4 ;;
-	leaves) exit 0 ;;
-	garbles) echo "BenchmarkA 100 1000 ns/op" ;;
-	newer) echo '{"ready":99}' ;;
-	older) echo '{"ready":1}' ;;
-	empties) echo '{"turn":{"samples":0,"stages":0,"rates":0,"seconds":1}}' ;;
-	hangs) read x <never ;;
-	stays) trap "" TERM; while :; do read x <never; done ;;
-	esac
-}
-if [ $at = 0 ]; then bad; elif [ $do = serves ]; then echo '{"ready":2,"serves":true}'; else echo '{"ready":2}'; fi
-i=0
-while read line; do
-	i=$((i + 1))
-	echo "$name $line" >>log
-	if [ $i = $at ]; then bad; continue; fi
-	case $line in end|serve*) cat "$name.json"; continue ;; esac
-	echo '{"turn":{"samples":2,"stages":1,"rates":1,"seconds":0.5}}'
-done
-`
-
 const fakeBlocks = warmTurns + leastTurns // turns of a block that take 0.5 s where 1 s is asked for
-
-// figures is the result of a process: two samples of the step a turn, and one of the
-// stage, which are times[turn].
-func figures(times []float64) *gpuprof.Run {
-	run := &gpuprof.Run{
-		Head: document.NewHead(document.Run, wired.tables().tool), Status: gpuprof.Complete, Workload: "fake", Preset: "small", Mode: gpuprof.Steady,
-		Device: gpuprof.Env{Kind: "host", Name: "fake"}, Counters: map[string]float64{"launches": 3},
-	}
-	var step, rates []float64
-	for i, t := range times {
-		step = append(step, t, t)
-		rates = append(rates, 1/t)
-		for k := range 2 {
-			run.Order = append(run.Order, gpuprof.Order{Block: i, StartS: float64(2*i + k)})
-			run.Flags = append(run.Flags, nil)
-		}
-	}
-	series := func(x []float64) *gpuprof.Series { return &gpuprof.Series{Unit: "s", Runs: [][]float64{x}} }
-	run.Step, run.Throughput = series(step), &gpuprof.Throughput{Unit: "x/s", Series: series(rates)}
-	run.Stages = []gpuprof.StageResult{{Name: "all", Parent: "step", Exposed: series(times), Device: series(times)}}
-	return run
-}
 
 // fakePair is a source of blocks of two such programs, which do as old and now
 // say, "0 dies" for example.
 type fakePair struct {
+	*testkit.Turns
 	*turnPairs
-	dir      string
 	cancel   func()
 	warnings []gpuprof.Warning
 	apart    int // blocks measured the other way
-	requests *gpuprof.Requests
 }
 
 func (f *fakePair) block(bool) (compare.Block, error) {
@@ -101,67 +43,19 @@ func (f *fakePair) block(bool) (compare.Block, error) {
 
 func newFakePair(t *testing.T, old, now string) *fakePair {
 	t.Helper()
-	dir := t.TempDir()
-	f := &fakePair{dir: dir}
-	for _, name := range []string{"alive", "never"} {
-		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// Whoever holds the pipe lives: it ends when all that was started has.
-	alive, err := os.OpenFile(filepath.Join(dir, "alive"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { nobodyLives(t, alive) })
-	program := filepath.Join(dir, "fake")
-	if err := os.WriteFile(program, []byte(fakeTurns), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	f.figures(t, slices.Repeat([]float64{1}, fakeBlocks), slices.Repeat([]float64{1}, fakeBlocks))
+	f := &fakePair{Turns: testkit.NewTurns(t, fakeBlocks)}
 	var ctx context.Context
 	ctx, f.cancel = context.WithCancel(t.Context())
 	f.turnPairs = &turnPairs{
-		run: children{app: &app{tables: wired.tables(), ctx: ctx, stderr: io.Discard}}, minTime: time.Second, apart: f,
+		run: children{app: &cli.App{Tables: &cli.Tables{}, Ctx: ctx, Stderr: io.Discard}}, minTime: time.Second, apart: f,
 		patience: func() <-chan time.Time { return nil },
 		warn:     func(w gpuprof.Warning) { f.warnings = append(f.warnings, w) },
 	}
 	for i, what := range []string{old, now} {
 		name := []string{"old", "new"}[i]
-		f.sides[i] = side{name: name, dir: dir, turns: append([]string{program, name}, strings.Fields(what)...)}
+		f.sides[i] = side{name: name, dir: f.Dir, turns: f.Command(name, what)}
 	}
 	return f
-}
-
-// nobodyLives waits for the end of the pipe that all processes hold.
-func nobodyLives(t *testing.T, alive *os.File) {
-	t.Helper()
-	defer alive.Close()
-	if err := alive.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(io.Discard, alive); err != nil {
-		t.Errorf("a process is left: %v", err)
-	}
-}
-
-// figures are what each side's process measures in each turn of a block.
-func (f *fakePair) figures(t *testing.T, old, now []float64) {
-	t.Helper()
-	for name, times := range map[string][]float64{"old": old, "new": now} {
-		run := figures(times)
-		run.Requests = f.requests
-		text, err := json.Marshal(run)
-		if err == nil {
-			text, err = json.Marshal(turnAnswer{Run: text})
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(f.dir, name+".json"), append(text, '\n'), 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // Both processes of a block live at the same time and are asked in turn, each
@@ -175,7 +69,7 @@ func TestTurnsAlternate(t *testing.T) {
 		for i := range fakeBlocks {
 			times = append(times, float64(i+1))
 		}
-		f.figures(t, times, times)
+		f.Figures(t, times, times)
 		b, err := f.turnPairs.block(bFirst)
 		if err != nil {
 			t.Fatal(err)
@@ -193,7 +87,7 @@ func TestTurnsAlternate(t *testing.T) {
 		if !b.Aligned || b.BFirst != bFirst || b.A.Source != "old" || b.B.Source != "new" {
 			t.Errorf("block %+v", b)
 		}
-		text, err := os.ReadFile(filepath.Join(f.dir, "log"))
+		text, err := os.ReadFile(filepath.Join(f.Dir, "log"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,13 +120,13 @@ func TestTurnsThenLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.requests = &gpuprof.Requests{Arrivals: "gamma", Rate: 123.4, RateKnobs: []string{}, SLO: 0.1, From: gpuprof.FromSchedule, Processes: []gpuprof.Served{{
+	f.Requests = &gpuprof.Requests{Arrivals: "gamma", Rate: 123.4, RateKnobs: []string{}, SLO: 0.1, From: gpuprof.FromSchedule, Processes: []gpuprof.Served{{
 		Seconds: 1, Scheduled: 1000, Completed: 1000, InTime: 900, Latency: rec, Queue: rec, Service: rec, Late: rec, Batches: []int64{1000}, Blocks: []gpuprof.ServedBlock{},
 	}}}
-	if err := latency.Summarise(f.requests, 1); err != nil {
+	if err := latency.Summarise(f.Requests, 1); err != nil {
 		t.Fatal(err)
 	}
-	f.figures(t, slices.Repeat([]float64{1}, fakeBlocks), slices.Repeat([]float64{1}, fakeBlocks))
+	f.Figures(t, slices.Repeat([]float64{1}, fakeBlocks), slices.Repeat([]float64{1}, fakeBlocks))
 	for _, bFirst := range []bool{true, false} {
 		b, err := f.turnPairs.block(bFirst)
 		if err != nil {
@@ -257,7 +151,7 @@ func TestTurnsThenLoad(t *testing.T) {
 // asked are the questions of a word, in order.
 func (f *fakePair) asked(t *testing.T, word string) (out []string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(f.dir, "log"))
+	text, err := os.ReadFile(filepath.Join(f.Dir, "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,18 +161,6 @@ func (f *fakePair) asked(t *testing.T, word string) (out []string) {
 		}
 	}
 	return out
-}
-
-// A last question that is none is refused, and a good one is read whole.
-func TestLastLoad(t *testing.T) {
-	if err := lastLoad("123.4 2s 8s"); !errors.Is(err, measure.LastLoad{Rate: 123.4, MinTime: 2 * time.Second, MaxTime: 8 * time.Second}) {
-		t.Errorf("%v", err)
-	}
-	for _, text := range []string{"", "1", "1 2s", "x 2s 8s", "1 8s 2s", "-1 2s 8s", "nan 2s 8s"} {
-		if err := lastLoad(text); !errors.Is(err, gpuprof.ErrUsage) {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
 }
 
 // What slows both sides down for some turns is not taken for a difference, and a
@@ -296,7 +178,7 @@ func TestTurnsJudged(t *testing.T) {
 					machine := level * math.Exp(0.3*rng.NormFloat64())
 					old, now = append(old, machine*math.Exp(0.01*rng.NormFloat64())), append(now, slower*machine*math.Exp(0.01*rng.NormFloat64()))
 				}
-				f.figures(t, old, now)
+				f.Figures(t, old, now)
 				b, err := f.turnPairs.block(bFirst)
 				if err != nil {
 					t.Fatalf("block %d: %v", i, err)
@@ -338,16 +220,16 @@ func TestTurnsGoWrong(t *testing.T) {
 			t.Parallel()
 			f := newFakePair(t, tt.old, tt.now)
 			_, err := f.turnPairs.block(false)
-			if err == nil || !matched(t, tt.says, sentence(err)) || exitCode(err) != exitFailed || f.apart > 0 {
-				t.Errorf("%v, exit code %d", err, exitCode(err))
+			if err == nil || !matched(t, tt.says, cli.Sentence(err)) || cli.ExitCode(err) != cli.ExitFailed || f.apart > 0 {
+				t.Errorf("%v, exit code %d", err, cli.ExitCode(err))
 			}
 		})
 	}
 	t.Run("another number of samples", func(t *testing.T) {
 		t.Parallel()
 		f := newFakePair(t, "-1 x", "-1 x")
-		f.figures(t, []float64{1, 2, 3}, []float64{1, 2, 3})
-		if _, err := f.turnPairs.block(false); err == nil || !strings.Contains(err.Error(), "does not hold the 24 samples of its 12 turns") || exitCode(err) != exitFailed {
+		f.Figures(t, []float64{1, 2, 3}, []float64{1, 2, 3})
+		if _, err := f.turnPairs.block(false); err == nil || !strings.Contains(err.Error(), "does not hold the 24 samples of its 12 turns") || cli.ExitCode(err) != cli.ExitFailed {
 			t.Error(err)
 		}
 	})
@@ -388,7 +270,7 @@ func TestTurnsThatHang(t *testing.T) {
 				return nil
 			}
 			_, err := f.turnPairs.block(false)
-			if err == nil || !strings.Contains(err.Error(), "measuring new: its process has not answered within the time for the whole measurement") || exitCode(err) != exitFailed {
+			if err == nil || !strings.Contains(err.Error(), "measuring new: its process has not answered within the time for the whole measurement") || cli.ExitCode(err) != cli.ExitFailed {
 				t.Errorf("%s at %d: %v", how, turn, err)
 			}
 		}
@@ -432,7 +314,7 @@ func TestTurnsInterrupted(t *testing.T) {
 			return nil
 		}
 		if at == "1" { // once it has been asked
-			log := pipe(t, filepath.Join(f.dir, "log"))
+			log := testkit.Pipe(t, filepath.Join(f.Dir, "log"))
 			go func() {
 				for lines := bufio.NewScanner(log); lines.Scan(); {
 					if strings.HasPrefix(lines.Text(), "new") {
@@ -441,7 +323,7 @@ func TestTurnsInterrupted(t *testing.T) {
 				}
 			}()
 		}
-		if _, err := f.turnPairs.block(false); !errors.Is(err, context.Canceled) || exitCode(err) != exitInterrupted || f.apart > 0 {
+		if _, err := f.turnPairs.block(false); !errors.Is(err, context.Canceled) || cli.ExitCode(err) != cli.ExitInterrupted || f.apart > 0 {
 			t.Errorf("%s: %v", at, err)
 		}
 	}
@@ -460,19 +342,6 @@ func TestEnoughTurns(t *testing.T) {
 		}
 		if got := len(out[0]) - warmTurns; got != tt.want {
 			t.Errorf("%d turns of %g and %g s in %g s a side, want %d", got, tt.old, tt.now, tt.minTime, tt.want)
-		}
-	}
-}
-
-// What serves turns ends when its standard input does, whatever it is at.
-func TestTakeTurnsEndsWithItsInput(t *testing.T) {
-	t.Parallel()
-	for _, ask := range []string{"", "1ms\n", "1ms\n1ms\n"} {
-		cmd := selfCommand(t, t.TempDir(), "run", "e3nn", "--device", "host", "--set", "batch=4", "--set", "edges=40", "--warmup", "0", turnsFlag)
-		cmd.Stdin = strings.NewReader(ask)
-		out, err := cmd.Output()
-		if cmd.ProcessState.ExitCode() != exitInterrupted || strings.Contains(string(out), `"run"`) {
-			t.Errorf("after %q: %v %s", ask, err, out)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
@@ -57,7 +58,7 @@ func (c children) unchanged(top, ref string) bool {
 // the scratch folder, whose end removes it.
 func (c children) worktree(scratch *child.Scratch, top, ref, dir string) error {
 	commit, err := c.revision(top, ref)
-	if errors.Is(err, errInterrupted) {
+	if errors.Is(err, cli.ErrInterrupted) {
 		return err
 	}
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
 // guide is what gpuprof prints without a verb: the five jobs of the README, one command each.
@@ -31,11 +32,11 @@ type helpCmd struct {
 
 // Help implements kong.HelpProvider.
 func (helpCmd) Help() string {
-	return "gpuprof VERB --help prints the same.\n\n" + examples("gpuprof help", "gpuprof help run", "gpuprof help baseline add")
+	return "gpuprof VERB --help prints the same.\n\n" + cli.Examples("gpuprof help", "gpuprof help run", "gpuprof help baseline add")
 }
 
 // Run implements the verb; dispatch has turned "help VERB" into "VERB --help".
-func (helpCmd) Run(*app) error { return nil }
+func (helpCmd) Run(*cli.App) error { return nil }
 
 // helpWords turns "help VERB" into "VERB --help". Other words stay as they are, and
 // so does a word that is no verb, whose error is parse's.
@@ -85,8 +86,8 @@ func verbNames(root *kong.Node) []string {
 }
 
 // noVerb prints the guide; a script that forgot the verb still fails.
-func (a *app) noVerb() error {
-	if _, err := fmt.Fprint(a.stdout, guide); err != nil {
+func noVerb(a *cli.App) error {
+	if _, err := fmt.Fprint(a.Stdout, guide); err != nil {
 		return err
 	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given").WithFix("type one of the commands above, or gpuprof --help")

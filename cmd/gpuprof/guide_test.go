@@ -9,7 +9,7 @@ import (
 
 // The guide has the jobs of the README, each with a command of the same verb.
 func TestGuideHasTheJobsOfREADME(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -25,7 +26,7 @@ type historyCmd struct {
 
 // Help implements kong.HelpProvider.
 func (historyCmd) Help() string {
-	return "A store keeps every measured session with its commit; nothing in it is ever changed. See docs/history.md.\n\n" + examples(
+	return "A store keeps every measured session with its commit; nothing in it is ever changed. See docs/history.md.\n\n" + cli.Examples(
 		"gpuprof history add six.json --store perf",
 		"gpuprof history --store perf",
 		"gpuprof history --store perf -o trend.png",
@@ -37,15 +38,15 @@ func (h *historyCmd) open() (*history.Store, error) { return openHistory(h.Store
 
 // trends are the flags of what reads a store.
 type trends struct {
-	Benchmark string   `arg:"" optional:"" help:"Benchmark to show, as gpuprof history names it; without it all."`
-	Metric    []string `sep:"none" placeholder:"GLOB" help:"Only these metrics; may be repeated."`
-	Last      int      `default:"250" placeholder:"N" help:"Sessions of each benchmark, the latest (250)."`
-	Class     string   `placeholder:"HASH" help:"Only sessions of this class (machine and settings), by the first digits of its hash."`
-	Threshold *share   `placeholder:"PERCENT" help:"Slowdown that is an alarm (5%)."`
-	Since     string   `placeholder:"COMMIT" help:"No alarm for changes up to this commit: they are known."`
-	Format    string   `default:"table" formats:"history" placeholder:"FORMAT" help:"Format to print: ${historyFormats}."`
-	Output    []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension (${historyFiles}), or a site of static pages into a folder (site/); may be repeated."`
-	Force     bool     `help:"Replace files that gpuprof did not write."`
+	Benchmark string     `arg:"" optional:"" help:"Benchmark to show, as gpuprof history names it; without it all."`
+	Metric    []string   `sep:"none" placeholder:"GLOB" help:"Only these metrics; may be repeated."`
+	Last      int        `default:"250" placeholder:"N" help:"Sessions of each benchmark, the latest (250)."`
+	Class     string     `placeholder:"HASH" help:"Only sessions of this class (machine and settings), by the first digits of its hash."`
+	Threshold *cli.Share `placeholder:"PERCENT" help:"Slowdown that is an alarm (5%)."`
+	Since     string     `placeholder:"COMMIT" help:"No alarm for changes up to this commit: they are known."`
+	Format    string     `default:"table" formats:"history" placeholder:"FORMAT" help:"Format to print: ${historyFormats}."`
+	Output    []string   `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension (${historyFiles}), or a site of static pages into a folder (site/); may be repeated."`
+	Force     bool       `help:"Replace files that gpuprof did not write."`
 }
 
 type historyShowCmd struct {
@@ -55,7 +56,7 @@ type historyShowCmd struct {
 
 // Help implements kong.HelpProvider.
 func (historyShowCmd) Help() string {
-	return examples(
+	return cli.Examples(
 		"gpuprof history --store perf",
 		"gpuprof history e3nn-small --store perf --metric step -o trend.png",
 		"gpuprof history --store perf -o site/",
@@ -63,23 +64,23 @@ func (historyShowCmd) Help() string {
 }
 
 // Run implements the verb.
-func (c *historyShowCmd) Run(a *app, h *historyCmd) error {
+func (c *historyShowCmd) Run(a *cli.App, h *historyCmd) error {
 	r, err := c.report(a, h, c.FailOnChange)
 	if err != nil {
 		return err
 	}
 	if c.FailOnChange && len(r.Alarms()) > 0 {
-		return verdict{code: exitRegression} // everything has been said
+		return cli.Verdict{Code: cli.ExitRegression} // everything has been said
 	}
 	return nil
 }
 
 // report reads the store, and prints and writes what it says.
-func (c *trends) report(a *app, h *historyCmd, watch bool) (*history.Report, error) {
+func (c *trends) report(a *cli.App, h *historyCmd, watch bool) (*history.Report, error) {
 	defer lean(outside.DocumentMemory())()
 	files, sites := c.divided()
-	doc := a.documents.history
-	outs, err := doc.outputs(files, c.Force)
+	doc := a.Documents.History
+	outs, err := doc.Outputs(files, c.Force)
 	if err != nil {
 		return nil, err
 	}
@@ -92,14 +93,14 @@ func (c *trends) report(a *app, h *historyCmd, watch bool) (*history.Report, err
 		return nil, err
 	}
 	o.Watch = watch
-	r, err := store.Report(a.ctx, o)
+	r, err := store.Report(a.Ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	for _, w := range r.Warnings {
-		a.note("warning: %s", w.Sentence())
+		a.Note("warning: %s", w.Sentence())
 	}
-	errs := []error{doc.show(a, c.Format, r), doc.save(a, outs, r, "", c.Force)}
+	errs := []error{doc.Show(a, c.Format, r), doc.Save(a, outs, r, "", c.Force)}
 	for _, dir := range sites {
 		errs = append(errs, writeSite(a, dir, r, c.Force))
 	}
@@ -107,8 +108,8 @@ func (c *trends) report(a *app, h *historyCmd, watch bool) (*history.Report, err
 }
 
 // options are those of the command line, with the order of this checkout.
-func (c *trends) options(a *app, project string) (history.Options, error) {
-	o := history.Options{Filter: history.Filter{Project: project, Benchmark: c.Benchmark, Class: c.Class}, Metrics: c.Metric, Last: c.Last, Tool: a.tool}
+func (c *trends) options(a *cli.App, project string) (history.Options, error) {
+	o := history.Options{Filter: history.Filter{Project: project, Benchmark: c.Benchmark, Class: c.Class}, Metrics: c.Metric, Last: c.Last, Tool: a.Tool}
 	if c.Last < history.LeastSessions {
 		return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --last %d: nothing can be said about fewer than %d sessions", c.Last, history.LeastSessions).WithFix("give %d or more", history.LeastSessions)
 	}
@@ -142,21 +143,21 @@ func (c *trends) divided() (files, sites []string) {
 }
 
 // writeSite writes static pages: an index, a page for each benchmark and the data.
-func writeSite(a *app, dir string, r *history.Report, force bool) error {
+func writeSite(a *cli.App, dir string, r *history.Report, force bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return gpuprof.Unwritable("writing the site "+dir, err, "choose another folder with -o", "give a folder that can be made")
 	}
-	files, err := a.site(r)
+	files, err := a.Site(r)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, f := range files {
-		errs = append(errs, runfile.Write(filepath.Join(dir, f.name), force, f.write))
+		errs = append(errs, runfile.Write(filepath.Join(dir, f.Name), force, f.Write))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	a.note("wrote %s", filepath.Join(dir, files[0].name))
+	a.Note("wrote %s", filepath.Join(dir, files[0].Name))
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -24,14 +25,14 @@ type historyAddCmd struct {
 
 // Help implements kong.HelpProvider.
 func (historyAddCmd) Help() string {
-	return "Adding a result again changes nothing, so that a job may be repeated.\n\n" + examples(
+	return "Adding a result again changes nothing, so that a job may be repeated.\n\n" + cli.Examples(
 		"gpuprof history add six.json --store perf",
 		"gpuprof history add six.json --sentinel sentinel.json --store perf",
 	)
 }
 
 // Run implements the verb.
-func (c *historyAddCmd) Run(a *app, h *historyCmd) error {
+func (c *historyAddCmd) Run(a *cli.App, h *historyCmd) error {
 	defer lean(outside.DocumentMemory())()
 	store, err := h.open()
 	if err != nil {
@@ -50,9 +51,9 @@ func (c *historyAddCmd) Run(a *app, h *historyCmd) error {
 	o.Project = document.CleanText(cmp.Or(h.Project, run.projectName()))
 	switch {
 	case o.Commit.ID == "":
-		a.note("warning: there is no git checkout here, so that the sessions have no commit and are shown but not analysed; give --commit COMMIT")
+		a.Note("warning: there is no git checkout here, so that the sessions have no commit and are shown but not analysed; give --commit COMMIT")
 	case o.Commit.Dirty:
-		a.note("warning: files of this checkout differ from its commit, so that the sessions are shown but not analysed; commit them, or give --commit COMMIT")
+		a.Note("warning: files of this checkout differ from its commit, so that the sessions are shown but not analysed; commit them, or give --commit COMMIT")
 	}
 	var errs []error
 	for _, path := range c.Results {
@@ -62,7 +63,7 @@ func (c *historyAddCmd) Run(a *app, h *historyCmd) error {
 }
 
 // sentinel is the result of all files of --sentinel together, nil without any.
-func (c *historyAddCmd) sentinel(a *app) (*compare.Result, error) {
+func (c *historyAddCmd) sentinel(a *cli.App) (*compare.Result, error) {
 	var all []*compare.Result
 	for _, path := range c.Sentinel {
 		found, err := readResults(a, path)
@@ -78,7 +79,7 @@ func (c *historyAddCmd) sentinel(a *app) (*compare.Result, error) {
 }
 
 // addResult adds the sessions of one file.
-func addResult(a *app, store *history.Store, path string, sentinel *compare.Result, o history.Origin) error {
+func addResult(a *cli.App, store *history.Store, path string, sentinel *compare.Result, o history.Origin) error {
 	o.Written = time.Now()
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 		o.Written = info.ModTime()
@@ -92,23 +93,23 @@ func addResult(a *app, store *history.Store, path string, sentinel *compare.Resu
 		if err != nil {
 			return err
 		}
-		added, err := store.Add(a.ctx, s)
+		added, err := store.Add(a.Ctx, s)
 		if err != nil {
-			return gpuprof.Errorf(nil, "adding %s to the history: %w", document.CleanText(shownPath(path)), err)
+			return gpuprof.Errorf(nil, "adding %s to the history: %w", document.CleanText(cli.ShownPath(path)), err)
 		}
 		state := "added"
 		if added.Known {
 			state = "already there"
 		}
-		fmt.Fprintf(a.stdout, "%s: %s %s\n", document.CleanText(shownPath(path)), state, added.Name)
+		fmt.Fprintf(a.Stdout, "%s: %s %s\n", document.CleanText(cli.ShownPath(path)), state, added.Name)
 	}
 	return nil
 }
 
 // readResults reads every result of a file, those of a sweep too, or the counters and
 // step times of a trace.
-func readResults(a *app, path string) ([]*compare.Result, error) {
-	in, err := openInput(a.ctx, path)
+func readResults(a *cli.App, path string) ([]*compare.Result, error) {
+	in, err := openInput(a.Ctx, path)
 	if err != nil {
 		return nil, results.Failed(path, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
@@ -21,15 +22,15 @@ type historyCheckCmd struct {
 
 // Help implements kong.HelpProvider.
 func (historyCheckCmd) Help() string {
-	return "Exits 1 if something became slower by the threshold, found in two looks running; 3 with fewer than 8 sessions; 4 if the store cannot be read.\n\n" + examples(
+	return "Exits 1 if something became slower by the threshold, found in two looks running; 3 with fewer than 8 sessions; 4 if the store cannot be read.\n\n" + cli.Examples(
 		"gpuprof history check --store perf",
 		"gpuprof history check e3nn-small --store perf --threshold 3%",
 	)
 }
 
 // Run implements the verb.
-func (c *historyCheckCmd) Run(a *app, h *historyCmd) error {
-	if err := c.fits(len(a.rest) > 0); err != nil {
+func (c *historyCheckCmd) Run(a *cli.App, h *historyCmd) error {
+	if err := c.fits(len(a.Rest) > 0); err != nil {
 		return err
 	}
 	r, err := c.report(a, h, true)
@@ -40,14 +41,14 @@ func (c *historyCheckCmd) Run(a *app, h *historyCmd) error {
 		if change := toConfirm(r); change != nil {
 			return c.confirm(a, change)
 		}
-		a.note("no change for the worse was found, so that there is nothing to measure")
+		a.Note("no change for the worse was found, so that there is nothing to measure")
 	}
 	if len(r.Alarms()) > 0 {
-		return verdict{code: exitRegression} // everything has been said
+		return cli.Verdict{Code: cli.ExitRegression} // everything has been said
 	}
 	names, reasons := r.Unjudged()
 	for i, n := range names {
-		a.note("%s cannot be judged: %s", n, reasons[i])
+		a.Note("%s cannot be judged: %s", n, reasons[i])
 	}
 	if len(names) == 0 && len(r.Trends) > 0 {
 		return nil
@@ -56,9 +57,9 @@ func (c *historyCheckCmd) Run(a *app, h *historyCmd) error {
 	case "pass":
 		return nil
 	case "fail":
-		return verdict{code: exitRegression}
+		return cli.Verdict{Code: cli.ExitRegression}
 	}
-	return verdict{code: exitInconclusive}
+	return cli.Verdict{Code: cli.ExitInconclusive}
 }
 
 // fits refuses what would have no effect.
@@ -100,8 +101,8 @@ func toConfirm(r *history.Report) *history.Change {
 }
 
 // confirm measures both sides of a change in this job.
-func (c *historyCheckCmd) confirm(a *app, change *history.Change) error {
-	a.note("measuring %s against this checkout, since the history shows a change at %s", change.Before.Short(), change.After.Short())
+func (c *historyCheckCmd) confirm(a *cli.App, change *history.Change) error {
+	a.Note("measuring %s against this checkout, since the history shows a change at %s", change.Before.Short(), change.After.Short())
 	j := judging{Format: "table", Seed: 1}
 	if c.Format == "json" || c.Format == "markdown" {
 		j.Format = c.Format

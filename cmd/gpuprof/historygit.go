@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
@@ -19,7 +20,7 @@ var hexCommit = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 // commitOf is the commit of a revision. Outside the checkout that has it, only digits
 // name one.
 func (c children) commitOf(revision string) (string, error) {
-	if id, err := c.revision("", revision); err == nil || errors.Is(err, errInterrupted) {
+	if id, err := c.revision("", revision); err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return id, err
 	}
 	if hexCommit.MatchString(revision) {
@@ -33,7 +34,7 @@ func (c children) commitOf(revision string) (string, error) {
 func (c children) measuredCommit(given string) (out history.Commit, err error) {
 	if given == "" {
 		out.ID, err = c.revision("", "HEAD")
-		if errors.Is(err, errInterrupted) {
+		if errors.Is(err, cli.ErrInterrupted) {
 			return out, err
 		}
 		if err != nil {

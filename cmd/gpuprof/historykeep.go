@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
@@ -11,30 +12,30 @@ type historyPackCmd struct{}
 
 // Help implements kong.HelpProvider.
 func (historyPackCmd) Help() string {
-	return "Months that ended more than 60 days ago are packed. The verb removes no object; gpuprof history prune does that.\n\n" + examples("gpuprof history pack --store perf")
+	return "Months that ended more than 60 days ago are packed. The verb removes no object; gpuprof history prune does that.\n\n" + cli.Examples("gpuprof history pack --store perf")
 }
 
 // Run implements the verb.
-func (historyPackCmd) Run(a *app, h *historyCmd) error {
+func (historyPackCmd) Run(a *cli.App, h *historyCmd) error {
 	store, err := h.open()
 	if err != nil {
 		return err
 	}
-	packed, skipped, err := store.Pack(a.ctx, history.Filter{Project: h.Project}, time.Now())
+	packed, skipped, err := store.Pack(a.Ctx, history.Filter{Project: h.Project}, time.Now())
 	for _, p := range packed {
-		fmt.Fprintf(a.stdout, "%s: %s\n", p.Name, plural(p.Sessions, "session"))
+		fmt.Fprintf(a.Stdout, "%s: %s\n", p.Name, cli.Plural(p.Sessions, "session"))
 	}
-	a.tellSkipped(skipped)
+	tellSkipped(a, skipped)
 	if err == nil && len(packed) == 0 {
-		a.note("there is no month to pack: each that ended more than 60 days ago is packed")
+		a.Note("there is no month to pack: each that ended more than 60 days ago is packed")
 	}
 	return err
 }
 
 // tellSkipped names objects that were not used.
-func (a *app) tellSkipped(skipped []history.Skipped) {
+func tellSkipped(a *cli.App, skipped []history.Skipped) {
 	for _, s := range skipped {
-		a.note("warning: %s was not used: %s", s.Name, s.Why)
+		a.Note("warning: %s was not used: %s", s.Name, s.Why)
 	}
 }
 
@@ -45,14 +46,14 @@ type historyPruneCmd struct {
 
 // Help implements kong.HelpProvider.
 func (historyPruneCmd) Help() string {
-	return "Lists the objects that a pack holds, and of packs older than --keep all sessions but one a commit. Sessions within ten of a change stay.\n\n" + examples(
+	return "Lists the objects that a pack holds, and of packs older than --keep all sessions but one a commit. Sessions within ten of a change stay.\n\n" + cli.Examples(
 		"gpuprof history prune --store perf",
 		"gpuprof history prune --store perf --keep 200d --yes",
 	)
 }
 
 // Run implements the verb.
-func (c *historyPruneCmd) Run(a *app, h *historyCmd) error {
+func (c *historyPruneCmd) Run(a *cli.App, h *historyCmd) error {
 	store, err := h.open()
 	if err != nil {
 		return err
@@ -60,19 +61,19 @@ func (c *historyPruneCmd) Run(a *app, h *historyCmd) error {
 	run, done := newChildren(a)
 	defer done()
 	o := history.Options{Filter: history.Filter{Project: h.Project}, Order: run.order()}
-	pruned, skipped, err := store.Prune(a.ctx, o, c.Keep, time.Now(), c.Yes)
+	pruned, skipped, err := store.Prune(a.Ctx, o, c.Keep, time.Now(), c.Yes)
 	for _, p := range pruned {
-		fmt.Fprintf(a.stdout, "%s: %s\n", p.Name, p.Why)
+		fmt.Fprintf(a.Stdout, "%s: %s\n", p.Name, p.Why)
 	}
-	a.tellSkipped(skipped)
+	tellSkipped(a, skipped)
 	switch {
 	case err != nil:
 	case c.Yes:
-		a.note("removed %s", plural(len(pruned), "object"))
+		a.Note("removed %s", cli.Plural(len(pruned), "object"))
 	case len(pruned) > 0:
-		a.note("nothing was removed; --yes removes %s", plural(len(pruned), "object"))
+		a.Note("nothing was removed; --yes removes %s", cli.Plural(len(pruned), "object"))
 	default:
-		a.note("there is nothing to remove")
+		a.Note("there is nothing to remove")
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
@@ -96,7 +97,7 @@ func (in *input) reader() io.Reader {
 
 // counted is the result that the file holds, or the counters and step times of a
 // trace.
-func (in *input) counted(a *app) (*compare.Result, error) {
+func (in *input) counted(a *cli.App) (*compare.Result, error) {
 	found, err := in.results(a)
 	if err != nil {
 		return nil, err
@@ -108,7 +109,7 @@ func (in *input) counted(a *app) (*compare.Result, error) {
 }
 
 // results are those of every run in the file, or the counters and step times of a trace.
-func (in *input) results(a *app) ([]*compare.Result, error) {
+func (in *input) results(a *cli.App) ([]*compare.Result, error) {
 	var err error
 	if !in.isTrace {
 		var found []*compare.Result
@@ -137,7 +138,7 @@ func (in *input) results(a *app) ([]*compare.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Source = document.CleanText(shownPath(in.path))
+	r.Source = document.CleanText(cli.ShownPath(in.path))
 	return []*compare.Result{r}, nil
 }
 
@@ -149,7 +150,7 @@ func (in *input) parsed() ([]*compare.Result, error) {
 	}
 	found, _, err := results.Parse(text, in.path, results.OS)
 	for _, r := range found {
-		r.Source = document.CleanText(shownPath(in.path))
+		r.Source = document.CleanText(cli.ShownPath(in.path))
 	}
 	return found, err
 }
@@ -174,8 +175,8 @@ func (in *input) run() (*gpuprof.Run, error) {
 }
 
 // readCounted reads a result, or the counters and step times of a trace.
-func readCounted(a *app, path string) (*compare.Result, error) {
-	in, err := openInput(a.ctx, path)
+func readCounted(a *cli.App, path string) (*compare.Result, error) {
+	in, err := openInput(a.Ctx, path)
 	if err != nil {
 		return nil, results.Failed(path, err)
 	}

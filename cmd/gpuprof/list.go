@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/explain"
 	"github.com/gpuprof/gpuprof/workloads"
@@ -21,7 +22,7 @@ type listCmd struct {
 
 // Help implements kong.HelpProvider.
 func (listCmd) Help() string {
-	return examples("gpuprof list", "gpuprof list knobs e3nn", "gpuprof list presets", "gpuprof list devices --format json", "gpuprof list rules")
+	return cli.Examples("gpuprof list", "gpuprof list knobs e3nn", "gpuprof list presets", "gpuprof list devices --format json", "gpuprof list rules")
 }
 
 // listing is what list prints as JSON; parts that were not asked for are left
@@ -30,7 +31,7 @@ type listing struct {
 	Workloads []workloadEntry `json:"workloads,omitempty"`
 	Presets   []presetEntry   `json:"presets,omitempty"`
 	Knobs     []knobEntry     `json:"knobs,omitempty"`
-	Devices   []deviceKind    `json:"devices,omitempty"`
+	Devices   []cli.Device    `json:"devices,omitempty"`
 	Rules     []explain.Entry `json:"rules,omitempty"`
 	Warnings  []explain.Entry `json:"warnings,omitempty"`
 	Columns   []explain.Entry `json:"columns,omitempty"`
@@ -61,17 +62,17 @@ type knobEntry struct {
 }
 
 // Run implements the verb.
-func (c *listCmd) Run(a *app) error {
+func (c *listCmd) Run(a *cli.App) error {
 	what, only := c.What, c.Workload
 	what = cmp.Or(what, "workloads")
-	if a.isWorkload(what) && only == "" {
+	if a.IsWorkload(what) && only == "" {
 		what, only = "", what
-	} else if !slices.Contains(listKinds(), what) {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "listing %s: there is no such list", what).WithFix("use %s or a workload's name%s", strings.Join(listKinds(), ", "), gpuprof.DidYouMean(what, append(listKinds(), a.workloadNames()...)))
+	} else if !slices.Contains(cli.ListKinds(), what) {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "listing %s: there is no such list", what).WithFix("use %s or a workload's name%s", strings.Join(cli.ListKinds(), ", "), gpuprof.DidYouMean(what, append(cli.ListKinds(), a.WorkloadNames()...)))
 	}
-	chosen := a.workloads()
+	chosen := a.Workloads()
 	if only != "" {
-		w, err := a.findWorkload(only, "list")
+		w, err := a.FindWorkload(only, "list")
 		if err != nil {
 			return err
 		}
@@ -86,9 +87,9 @@ func (c *listCmd) Run(a *app) error {
 	}
 	document.CleanStrings(&l) // a driver names devices
 	if c.Format == "json" {
-		return writeJSON(a.stdout, l)
+		return cli.WriteJSON(a.Stdout, l)
 	}
-	return l.print(a.stdout)
+	return l.print(a.Stdout)
 }
 
 // explained are the lists of what explain knows, by kind.
@@ -97,10 +98,10 @@ func (l *listing) explained() map[explain.Kind]*[]explain.Entry {
 }
 
 // collect gathers one list; what "" is a workload's presets and knobs.
-func collect(a *app, what string, chosen []workloads.Workload) (listing, error) {
+func collect(a *cli.App, what string, chosen []workloads.Workload) (listing, error) {
 	var l listing
 	if what == "devices" {
-		l.Devices = a.devices()
+		l.Devices = a.Devices()
 		return l, nil
 	}
 	if kind, is := explained(what); is {
@@ -173,7 +174,7 @@ func (l listing) print(w io.Writer) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if err := columns(w, rows); err != nil {
+		if err := cli.Columns(w, rows); err != nil {
 			return err
 		}
 	}
@@ -203,7 +204,7 @@ func (l listing) knobRows() [][]string {
 	for _, e := range l.Knobs {
 		rows = append(rows, []string{e.Workload, e.Name, e.Default, e.Kind, e.Accepts}, []string{"", "", "", "", "  " + e.Doc})
 		if len(e.Presets) > 0 {
-			rows = append(rows, []string{"", "", "", "", "  in presets: " + describe(e.Presets)})
+			rows = append(rows, []string{"", "", "", "", "  in presets: " + cli.Describe(e.Presets)})
 		}
 	}
 	return rows

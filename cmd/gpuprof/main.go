@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"os"
 	"os/signal"
 	"time"
@@ -24,7 +25,7 @@ func started(w *wiring) int {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, endSignals()...)
-	go endAtFirst(signals, nil, end, func() <-chan time.Time { return time.After(sameMoment) }, func() { signal.Stop(signals) })
-	return run(ctx, w, os.Args[1:], os.Stdout, os.Stderr)
+	signal.Notify(signals, cli.EndSignals()...)
+	go cli.EndAtFirst(signals, nil, end, func() <-chan time.Time { return time.After(cli.SameMoment) }, func() { signal.Stop(signals) })
+	return runCommand(ctx, w, os.Args[1:], os.Stdout, os.Stderr)
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
 // programMeant is the error for a program that stands where a verb or a workload has
 // to be, and so lacks the -- before it; nil where the words name none.
-func (a *app) programMeant(root *kong.Node, words []string) error {
+func programMeant(a *cli.App, root *kong.Node, words []string) error {
 	verb, at := firstWord(root, words, 0)
 	if at < 0 {
 		return nil
@@ -30,7 +31,7 @@ func (a *app) programMeant(root *kong.Node, words []string) error {
 		return nil
 	}
 	_, first := firstWord(node, words, at+1)
-	if first < 0 || a.isWorkload(words[first]) {
+	if first < 0 || a.IsWorkload(words[first]) {
 		return nil
 	}
 	command := commandIn(words[first:])

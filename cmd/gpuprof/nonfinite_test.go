@@ -6,6 +6,7 @@
 package main
 
 import (
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"io"
 	"os"
 	"path/filepath"
@@ -86,7 +87,7 @@ func samples(series any, process int) []any {
 func failsNaming(t *testing.T, field string, args ...string) {
 	t.Helper()
 	var stderr strings.Builder
-	if code := gpuprofRan(t, io.Discard, &stderr, args...); code != exitFailed || !strings.Contains(stderr.String(), field) {
+	if code := gpuprofRan(t, io.Discard, &stderr, args...); code != cli.ExitFailed || !strings.Contains(stderr.String(), field) {
 		t.Errorf("%v: exit %d, %s; want exit 4 and %s", args, code, stderr.String(), field)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
@@ -29,8 +30,8 @@ func (s *oldSide) rate() float64 {
 }
 
 // readOld reads a result file, a trace, or a stored baseline given by its path.
-func readOld(a *app, path string) (*oldSide, error) {
-	in, err := openInput(a.ctx, path)
+func readOld(a *cli.App, path string) (*oldSide, error) {
+	in, err := openInput(a.Ctx, path)
 	if err != nil {
 		return nil, results.Failed(path, err)
 	}
@@ -56,7 +57,7 @@ func readOld(a *app, path string) (*oldSide, error) {
 }
 
 // against compares a result with it.
-func (s *oldSide) against(a *app, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+func (s *oldSide) against(a *cli.App, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
 	if s.sessions != nil {
 		return compareStored(a, s.sessions, now, o)
 	}
@@ -64,7 +65,7 @@ func (s *oldSide) against(a *app, now *compare.Result, o compare.Options) (*comp
 }
 
 // compareFiles compares two results and adds what would close the gap.
-func compareFiles(a *app, old, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+func compareFiles(a *cli.App, old, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
 	c, err := compare.Compare(old, now, o)
 	if err != nil {
 		return nil, err
@@ -74,9 +75,9 @@ func compareFiles(a *app, old, now *compare.Result, o compare.Options) (*compare
 
 // againstBaseline is what would close the gap, with commands that leave out what
 // the preset says anyway.
-func againstBaseline(a *app, c *compare.Comparison, old, now *compare.Result) []gpuprof.Finding {
+func againstBaseline(a *cli.App, c *compare.Comparison, old, now *compare.Result) []gpuprof.Finding {
 	o := advise.Options{}
-	if w, err := a.findWorkload(now.Workload, "compare"); err == nil {
+	if w, err := a.FindWorkload(now.Workload, "compare"); err == nil {
 		o.Workload = w
 		if base, err := workloads.Resolve(w, now.Preset, nil); err == nil {
 			o.Base = base
@@ -86,7 +87,7 @@ func againstBaseline(a *app, c *compare.Comparison, old, now *compare.Result) []
 }
 
 // compareStored is compareFiles for a stored baseline, the latest session last.
-func compareStored(a *app, sessions []*compare.Result, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+func compareStored(a *cli.App, sessions []*compare.Result, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
 	c, err := compare.CompareStored(sessions, now, o)
 	if err != nil {
 		return nil, err

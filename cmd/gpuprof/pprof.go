@@ -20,6 +20,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -31,7 +32,7 @@ type pprofCmd struct {
 
 // Help implements kong.HelpProvider.
 func (pprofCmd) Help() string {
-	return "Without flags it serves pprof's pages on this machine and opens a browser. Flags after the run go to pprof (-help lists them); -base and -diff_base take run files too. Values are of one step: device_time and host_time are the medians of the tables, step_time divides the step by the stages' shares.\n\n" + examples(
+	return "Without flags it serves pprof's pages on this machine and opens a browser. Flags after the run go to pprof (-help lists them); -base and -diff_base take run files too. Values are of one step: device_time and host_time are the medians of the tables, step_time divides the step by the stages' shares.\n\n" + cli.Examples(
 		"gpuprof pprof run.json",
 		"gpuprof pprof run.json -top",
 		"gpuprof pprof run.json -sample_index=step_time -top -cum",
@@ -41,13 +42,13 @@ func (pprofCmd) Help() string {
 }
 
 // Run implements the verb.
-func (c *pprofCmd) Run(a *app) error {
+func (c *pprofCmd) Run(a *cli.App) error {
 	// Looked at here first: pprof would say only that it found no profile.
 	p, err := openProfile(a, c.File)
 	if err != nil {
 		return err
 	}
-	args := a.rest
+	args := a.Rest
 	if len(args) == 0 {
 		args = []string{"-http=localhost:"}
 	}
@@ -57,7 +58,7 @@ func (c *pprofCmd) Run(a *app) error {
 	flags.SetOutput(io.Discard)
 	err = driver.PProf(&driver.Options{
 		Flagset: flags, Fetch: fetch, Sym: noSymbols{}, UI: ui,
-		HTTPServer: func(s *driver.HTTPServerArgs) error { return a.serve(s) },
+		HTTPServer: func(s *driver.HTTPServerArgs) error { return serve(a, s) },
 	})
 	switch {
 	case errors.Is(flags.err, flag.ErrHelp):
@@ -103,13 +104,13 @@ func pprofArgs(args []string) (own, rest []string, ok bool) {
 }
 
 // readProfile converts a run file to a profile.
-func readProfile(a *app, path string) (*profile.Profile, error) {
-	runs, err := runfile.Read(a.ctx, path)
+func readProfile(a *cli.App, path string) (*profile.Profile, error) {
+	runs, err := runfile.Read(a.Ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	if err := a.documents.run.write(&b, "pprof", runs, screen{}); err != nil {
+	if err := a.Documents.Run.Write(&b, "pprof", runs, cli.Screen{}); err != nil {
 		return nil, err
 	}
 	p, err := profile.Parse(&b)
@@ -125,12 +126,12 @@ func isProfile(path string) bool {
 }
 
 // openProfile is what can be shown of a file: a run converted, or a profile.
-func openProfile(a *app, path string) (*profile.Profile, error) {
+func openProfile(a *cli.App, path string) (*profile.Profile, error) {
 	defer lean(outside.DocumentMemory())()
 	if !isProfile(path) {
 		return readProfile(a, path)
 	}
-	p, err := outside.ReadProfile(a.ctx, path)
+	p, err := outside.ReadProfile(a.Ctx, path)
 	if err != nil {
 		return nil, outside.Failed("reading profile "+path, err, "give a run or a profile written by gpuprof run -o", "the file is damaged or no profile")
 	}
@@ -178,7 +179,7 @@ func lineKeys[V any](m map[string]V) map[string]V {
 // itself: it would open the file again, and read however much is in it. It calls
 // Fetch from several goroutines, one for the profile and one for the base.
 type runFetcher struct {
-	app   *app                        // of the verb: pprof has none
+	app   *cli.App                    // of the verb: pprof has none
 	mu    sync.Mutex                  // of ready and err
 	ready map[string]*profile.Profile // that was read already, by source
 	err   error
@@ -253,13 +254,13 @@ func (f *pprofFlags) Parse(usage func()) []string {
 
 // pprofUI is pprof's conversation, on the standard streams.
 type pprofUI struct {
-	app   *app
+	app   *cli.App
 	in    *bufio.Reader
 	fetch *runFetcher
 }
 
 func (u *pprofUI) ReadLine(prompt string) (string, error) {
-	fmt.Fprint(u.app.stderr, prompt)
+	fmt.Fprint(u.app.Stderr, prompt)
 	line, err := u.in.ReadString('\n')
 	return strings.TrimRight(line, "\r\n"), err
 }
@@ -273,15 +274,15 @@ func (u *pprofUI) SetAutoComplete(func(part string) string) {}
 // say leaves out what pprof says of binaries, since a run has none, and of a
 // file that could not be read, which gpuprof says itself.
 func (u *pprofUI) say(text string) {
-	if strings.Contains(text, "binary filename") || u.fetch.err != nil || u.app.quiet {
+	if strings.Contains(text, "binary filename") || u.fetch.err != nil || u.app.Quiet {
 		return
 	}
-	fmt.Fprintln(u.app.stderr, strings.TrimRight(text, "\n"))
+	fmt.Fprintln(u.app.Stderr, strings.TrimRight(text, "\n"))
 }
 
 // serve runs pprof's pages until the program is interrupted, which is how
 // they are meant to end.
-func (a *app) serve(args *driver.HTTPServerArgs) error {
+func serve(a *cli.App, args *driver.HTTPServerArgs) error {
 	mux := http.NewServeMux()
 	for path, h := range args.Handlers {
 		mux.Handle(path, h)
@@ -291,7 +292,7 @@ func (a *app) serve(args *driver.HTTPServerArgs) error {
 		return err
 	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(a.ctx, func() { _ = server.Close() })
+	stop := context.AfterFunc(a.Ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
@@ -16,7 +17,7 @@ import (
 // after the other, and merges what they measured. A process that fails does
 // not take the others' samples with it; a failed check ends the series, since
 // every process would fail it.
-func (s *session) measureProcesses(point int, bar *progress) (*gpuprof.Run, error) {
+func (s *session) measureProcesses(point int, bar *cli.Progress) (*gpuprof.Run, error) {
 	scratch, err := child.NewScratch("runs")
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "making a folder for the processes' results: %w", err).WithFix("check TMPDIR")
@@ -26,8 +27,8 @@ func (s *session) measureProcesses(point int, bar *progress) (*gpuprof.Run, erro
 	var errs []error
 	began := time.Now()
 	for k := range s.Runs {
-		stop := bar.every(time.Second, func(spent time.Duration) measure.Progress { return s.progressOf(k, time.Since(began), spent) })
-		run, err := s.processRun(point).measure(s.app.ctx, filepath.Join(scratch.Dir, strconv.Itoa(k)+".json"))
+		stop := bar.Every(time.Second, func(spent time.Duration) measure.Progress { return s.progressOf(k, time.Since(began), spent) })
+		run, err := s.processRun(point).Measure(s.app.Ctx, filepath.Join(scratch.Dir, strconv.Itoa(k)+".json"))
 		stop()
 		if err != nil {
 			errs = append(errs, fmt.Errorf("process %d of %d: %w", k+1, s.Runs, err))
@@ -41,7 +42,7 @@ func (s *session) measureProcesses(point int, bar *progress) (*gpuprof.Run, erro
 				}
 			}
 		}
-		if s.app.ctx.Err() != nil || run != nil && run.Status == gpuprof.Invalid {
+		if s.app.Ctx.Err() != nil || run != nil && run.Status == gpuprof.Invalid {
 			break
 		}
 	}
@@ -78,15 +79,15 @@ func mergeProcesses(runs []*gpuprof.Run, errs []error) (*gpuprof.Run, error) {
 	}
 	if len(errs) > 0 && run.Status == gpuprof.Complete {
 		partial := *run
-		partial.Status, partial.Reason = gpuprof.Partial, sentence(errs[0])
+		partial.Status, partial.Reason = gpuprof.Partial, cli.Sentence(errs[0])
 		run = &partial
 	}
 	return run, errors.Join(errs...)
 }
 
 // processRun is what a process measures of a point.
-func (s *session) processRun(point int) *processRun {
-	r := &processRun{Workload: s.aim.workload.Name(), Device: s.aim.device.Name, Preset: s.aim.preset, Set: s.aim.set[point], Seed: s.Seed, Mode: s.Mode,
+func (s *session) processRun(point int) *cli.ProcessRun {
+	r := &cli.ProcessRun{Workload: s.aim.Workload.Name(), Device: s.aim.Device.Name, Preset: s.aim.Preset, Set: s.aim.Set[point], Seed: s.Seed, Mode: s.Mode,
 		Warmup: s.Warmup, MinTime: s.MinTime, MaxTime: s.MaxTime, Samples: s.Samples, NoEnergy: s.NoEnergy}
 	if point < len(s.plans) {
 		r.Rate = s.plans[point].Rate

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
@@ -22,14 +23,14 @@ type recordCmd struct {
 
 // Help implements kong.HelpProvider.
 func (recordCmd) Help() string {
-	return "Records a window of a program that gpuprof run --cuda --idle has started, without restarting it, and analyses it. Ctrl-C ends the window; the program runs on.\n\n" + examples(
+	return "Records a window of a program that gpuprof run --cuda --idle has started, without restarting it, and analyses it. Ctrl-C ends the window; the program runs on.\n\n" + cli.Examples(
 		"gpuprof record gpuprof-20260102-150405",
 		"gpuprof record 4711 --time-window 5s -o window.html",
 	)
 }
 
 // Run implements the verb.
-func (c *recordCmd) Run(a *app) error {
+func (c *recordCmd) Run(a *cli.App) error {
 	if c.Steps < 1 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --steps %d: at least one step is needed", c.Steps).WithFix("give --steps 5 or leave it out")
 	}
@@ -37,19 +38,19 @@ func (c *recordCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	analysis := a.documents.analysis
-	outs, err := analysis.outputs(c.Output, c.Force)
+	analysis := a.Documents.Analysis
+	outs, err := analysis.Outputs(c.Output, c.Force)
 	if err != nil {
 		return err
 	}
 	if c.NoAnalyze && len(outs) > 0 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: --no-analyze leaves nothing to write into it", outs[0].path).WithFix("leave out one of the two")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: --no-analyze leaves nothing to write into it", outs[0].Path).WithFix("leave out one of the two")
 	}
 	if err := record.MayRecord(dir); err != nil {
 		return err
 	}
-	a.note("recording %s, or %s without any; Ctrl-C ends the window", plural(c.Steps, "step"), gpuprof.FormatSeconds(c.TimeWindow.Seconds()))
-	r, err := record.Window(a.ctx, dir, &record.Options{Dir: dir, Idle: true, Steps: c.Steps, WindowAfter: c.TimeWindow})
+	a.Note("recording %s, or %s without any; Ctrl-C ends the window", cli.Plural(c.Steps, "step"), gpuprof.FormatSeconds(c.TimeWindow.Seconds()))
+	r, err := record.Window(a.Ctx, dir, &record.Options{Dir: dir, Idle: true, Steps: c.Steps, WindowAfter: c.TimeWindow})
 	if err != nil {
 		return err
 	}
@@ -60,23 +61,23 @@ func (c *recordCmd) Run(a *app) error {
 	case len(files) == 0:
 		return gpuprof.Errorf(nil, "recording a window in %s: the program launched no kernel meanwhile", c.Dir).WithFix("record again while it works on the GPU, or give a longer --time-window")
 	}
-	a.note("recorded %s", strings.Join(files, ", "))
-	a.sayLeftOut(r, c.TimeWindow)
+	a.Note("recorded %s", strings.Join(files, ", "))
+	sayLeftOut(a, r, c.TimeWindow)
 	for _, w := range r.Warnings {
-		a.note("%s", w.Sentence())
+		a.Note("%s", w.Sentence())
 	}
 	if c.NoAnalyze {
 		return nil
 	}
 	inner := *a // Ctrl-C has ended the window, and not the answer
-	ctx, stop := notifyInterrupt(context.WithoutCancel(a.ctx))
+	ctx, stop := cli.NotifyInterrupt(context.WithoutCancel(a.Ctx))
 	defer stop()
-	inner.ctx = ctx
+	inner.Ctx = ctx
 	found, indexes, err := analyzeTraces(&inner, files, nil)
 	if err != nil {
 		return err
 	}
 	(&program{app: a}).sayCUDASteps(indexes)
-	s := &study{analysis: found, indexes: indexes}
-	return errors.Join(analysis.show(a, c.Format, s), analysis.save(a, outs, s, "", c.Force))
+	s := &cli.Study{Analysis: found, Indexes: indexes}
+	return errors.Join(analysis.Show(a, c.Format, s), analysis.Save(a, outs, s, "", c.Force))
 }

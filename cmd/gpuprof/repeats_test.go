@@ -5,15 +5,16 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"pgregory.net/rapid"
 )
 
 // parsed is a command line as kong alone reads it, or as gpuprof does.
-func parsedCommand(t testing.TB, args []string, alone bool) (cli, string) {
+func parsedCommand(t testing.TB, args []string, alone bool) (grammar, string) {
 	t.Helper()
-	var c cli
-	a := &app{tables: wired.tables(), ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}
-	parser, _, err := a.parser(&c)
+	var c grammar
+	a := &cli.App{Tables: wired.tables(), Ctx: t.Context(), Stdout: io.Discard, Stderr: io.Discard}
+	parser, _, err := newParser(a, &c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +23,7 @@ func parsedCommand(t testing.TB, args []string, alone bool) (cli, string) {
 		args, more = takeRepeats(parser.Model.Node, args)
 	}
 	if _, err = parser.Parse(args); err != nil {
-		return cli{}, err.Error()
+		return grammar{}, err.Error()
 	}
 	more.add()
 	return c, ""

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -20,7 +21,7 @@ type reportCmd struct {
 
 // Help implements kong.HelpProvider.
 func (reportCmd) Help() string {
-	return examples(
+	return cli.Examples(
 		"gpuprof report run.json",
 		"gpuprof report run.json -o report.html -o run.md",
 		"gpuprof report run.json --plot stages -o stages.svg",
@@ -34,15 +35,15 @@ func isChromeTrace(text []byte) bool {
 }
 
 // Run implements the verb.
-func (c *reportCmd) Run(a *app) error {
+func (c *reportCmd) Run(a *cli.App) error {
 	defer lean(outside.DocumentMemory())()
-	if err := knownPlot(a, c.Plot); err != nil {
+	if err := cli.KnownPlot(a, c.Plot); err != nil {
 		return err
 	}
 	var runs []*gpuprof.Run
 	var errs []error
 	for _, path := range c.Runs {
-		text, err := runfile.Text(a.ctx, path)
+		text, err := runfile.Text(a.Ctx, path)
 		kind := document.HeadOf(text).Kind
 		if report := reporters(a)[kind]; report != nil {
 			if len(c.Runs) > 1 { // only runs go together
@@ -60,5 +61,5 @@ func (c *reportCmd) Run(a *app) error {
 		}
 		errs = append(errs, err)
 	}
-	return reportOf(c, a, a.documents.run, runs, errors.Join(errs...))
+	return reportOf(c, a, a.Documents.Run, runs, errors.Join(errs...))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -16,33 +17,33 @@ import (
 )
 
 // reporter reports a document that is no run; what is its kind as errors call it.
-type reporter func(c *reportCmd, a *app, text []byte, what string) error
+type reporter func(c *reportCmd, a *cli.App, text []byte, what string) error
 
 // reporters are those of each kind of document that report takes beside runs.
-func reporters(a *app) map[gpuprof.DocumentKind]reporter {
-	t := a.documents
-	comparison, tuning := reporterOf(t.comparison, compare.Decode), reporterOf(t.tuning, tune.Decode)
-	analysis := t.analysis.without("pprof", "perfetto") // they show the trace itself, which is not in the file
+func reporters(a *cli.App) map[gpuprof.DocumentKind]reporter {
+	t := a.Documents
+	comparison, tuning := reporterOf(t.Comparison, compare.Decode), reporterOf(t.Tuning, tune.Decode)
+	analysis := t.Analysis.Without("pprof", "perfetto") // they show the trace itself, which is not in the file
 	return map[gpuprof.DocumentKind]reporter{
 		document.Comparison: comparison, document.Gate: comparison, document.Tune: tuning, document.Claims: tuning,
-		document.Bisect: reporterOf(t.bisect, bisect.Decode), document.History: reporterOf(t.history, history.Decode),
-		document.Memory: reporterOf(t.memory.without("pprof"), memsnap.Decode), // the stacks are not in the file
-		document.Analysis: reporterOf(analysis, func(text []byte, path string) (*study, error) {
+		document.Bisect: reporterOf(t.Bisect, bisect.Decode), document.History: reporterOf(t.History, history.Decode),
+		document.Memory: reporterOf(t.Memory.Without("pprof"), memsnap.Decode), // the stacks are not in the file
+		document.Analysis: reporterOf(analysis, func(text []byte, path string) (*cli.Study, error) {
 			a, err := trace.Decode(text, path)
 			if err == nil {
 				err = withMeanStep(a.Head, path)
 			}
-			return &study{analysis: a}, err
+			return &cli.Study{Analysis: a}, err
 		}),
-		document.TraceComparison: reporterOf(analysis, func(text []byte, path string) (*study, error) {
+		document.TraceComparison: reporterOf(analysis, func(text []byte, path string) (*cli.Study, error) {
 			c, err := trace.DecodeComparison(text, path)
 			if err == nil {
 				err = withMeanStep(c.Head, path)
 			}
-			return &study{comparison: c}, err
+			return &cli.Study{Comparison: c}, err
 		}),
-		document.Health: reporterOf(t.health, decoded[health.Report](document.Health)), document.Fleet: reporterOf(t.fleet, decoded[fleet.Report](document.Fleet)),
-		document.Check: reporterOf(t.check, decoded[gpuprof.CheckReport](document.Check)), document.Diagnosis: reporterOf(t.diagnosis, diagnosisOf),
+		document.Health: reporterOf(t.Health, decoded[health.Report](document.Health)), document.Fleet: reporterOf(t.Fleet, decoded[fleet.Report](document.Fleet)),
+		document.Check: reporterOf(t.Check, decoded[gpuprof.CheckReport](document.Check)), document.Diagnosis: reporterOf(t.Diagnosis, diagnosisOf),
 	}
 }
 
@@ -66,13 +67,13 @@ func diagnosisOf(text []byte, path string) (*gpuprof.Diagnosis, error) {
 	return d, err
 }
 
-func reporterOf[D any](k kind[D], decode func(text []byte, path string) (D, error)) reporter {
-	return func(c *reportCmd, a *app, text []byte, what string) error {
+func reporterOf[D any](k cli.Kind[D], decode func(text []byte, path string) (D, error)) reporter {
+	return func(c *reportCmd, a *cli.App, text []byte, what string) error {
 		doc, err := decode(text, c.Runs[0])
 		if err != nil {
 			return err
 		}
-		return reportOf(c, a, k.called(what), doc, nil)
+		return reportOf(c, a, k.Called(what), doc, nil)
 	}
 }
 
@@ -87,16 +88,16 @@ func withMeanStep(head gpuprof.Head, path string) error {
 
 // reportOf prints or writes a document, unless an error is left of reading it; a wrong
 // output is said before that.
-func reportOf[D any](c *reportCmd, a *app, k kind[D], doc D, reading error) error {
-	outs, err := k.outputs(c.Output, c.Force)
+func reportOf[D any](c *reportCmd, a *cli.App, k cli.Kind[D], doc D, reading error) error {
+	outs, err := k.Outputs(c.Output, c.Force)
 	if err == nil {
-		err = checkPlot(a, c.Plot, outs)
+		err = cli.CheckPlot(a, c.Plot, outs)
 	}
 	if err := cmp.Or(err, reading); err != nil {
 		return err
 	}
 	if len(outs) == 0 {
-		return k.show(a, c.Format, doc)
+		return k.Show(a, c.Format, doc)
 	}
-	return k.save(a, outs, doc, c.Plot, c.Force)
+	return k.Save(a, outs, doc, c.Plot, c.Force)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/advise"
@@ -20,14 +21,14 @@ import (
 )
 
 type runCmd struct {
-	target  `embed:""`
-	Devices []string      `placeholder:"0,1,…|all" help:"Measure on these GPUs: together and, in turns with that, each alone; gives per-device rows, skew and scaling."`
-	Mode    string        `default:"steady" choices:"steady,cold,hot,host" placeholder:"MODE" help:"Meaning of a step time: steady (rotating inputs), cold (caches cleared, GPU only), hot (one input) or host (the host thread's clock)."`
-	MinTime time.Duration `placeholder:"TIME" help:"Sample at least this long (2s, or --max-time if that is less)."`
-	MaxTime time.Duration `placeholder:"TIME" help:"Stop warm-up and sampling by then, per process (10s, on a GPU 60s; with --samples, no limit)."`
-	Warmup  string        `default:"auto" placeholder:"auto|N|TIME" help:"Warm up until settled, for N steps or for a time."`
-	Samples int           `placeholder:"N" help:"Take exactly N samples instead of deciding by the interval."`
-	Runs    int           `default:"1" placeholder:"K" help:"Measure in K processes, one after the other (1)."`
+	cli.TargetFlags `embed:""`
+	Devices         []string      `placeholder:"0,1,…|all" help:"Measure on these GPUs: together and, in turns with that, each alone; gives per-device rows, skew and scaling."`
+	Mode            string        `default:"steady" choices:"steady,cold,hot,host" placeholder:"MODE" help:"Meaning of a step time: steady (rotating inputs), cold (caches cleared, GPU only), hot (one input) or host (the host thread's clock)."`
+	MinTime         time.Duration `placeholder:"TIME" help:"Sample at least this long (2s, or --max-time if that is less)."`
+	MaxTime         time.Duration `placeholder:"TIME" help:"Stop warm-up and sampling by then, per process (10s, on a GPU 60s; with --samples, no limit)."`
+	Warmup          string        `default:"auto" placeholder:"auto|N|TIME" help:"Warm up until settled, for N steps or for a time."`
+	Samples         int           `placeholder:"N" help:"Take exactly N samples instead of deciding by the interval."`
+	Runs            int           `default:"1" placeholder:"K" help:"Measure in K processes, one after the other (1)."`
 
 	NoEnergy bool `help:"Leave out the energy pass, which takes a GPU about seven seconds beyond --max-time."`
 
@@ -52,7 +53,7 @@ type runCmd struct {
 
 // Help implements kong.HelpProvider.
 func (runCmd) Help() string {
-	return "Prints a table of the step's stages and leaves run.json and report.html in the current directory. A program of your own is profiled by gpuprof run -- CMD, see gpuprof help run --. With --devices it compares the GPUs of this machine and writes devices.json and devices.html instead.\n\n" + examples(
+	return "Prints a table of the step's stages and leaves run.json and report.html in the current directory. A program of your own is profiled by gpuprof run -- CMD, see gpuprof help run --. With --devices it compares the GPUs of this machine and writes devices.json and devices.html instead.\n\n" + cli.Examples(
 		"gpuprof run e3nn",
 		"gpuprof run e3nn --preset small --set impl=unfused,csr --max-time 1s -o sweep.json",
 		"gpuprof run e3nn --set sync=step --samples 10 -o run.json -o stages.png",
@@ -87,24 +88,24 @@ func (c *runCmd) completeTimes(w measure.Warmup, device string) {
 // session is one run command with everything checked.
 type session struct {
 	*runCmd
-	app   *app
-	aim   *aim
+	app   *cli.App
+	aim   *cli.Target
 	plans []measure.Plan // one a point of the sweep
-	outs  []output
-	sink  *rankSink  // where the object of this rank goes; nil for none
-	keeps bool       // the run.json of the run before becomes run.previous.json
-	olds  []*oldSide // what --baseline names, for each of them; nil for none
-	of    []int      // the plan of each run there is
+	outs  []cli.Output
+	sink  *cli.RankSink // where the object of this rank goes; nil for none
+	keeps bool          // the run.json of the run before becomes run.previous.json
+	olds  []*oldSide    // what --baseline names, for each of them; nil for none
+	of    []int         // the plan of each run there is
 }
 
 // Run implements the verb.
-func (c *runCmd) Run(a *app) error {
+func (c *runCmd) Run(a *cli.App) error {
 	if c.ProcessOut != "" {
 		// Ctrl-C reaches every process of the terminal; this one leaves it
 		// to its parent, which passes the request on as SIGTERM.
 		signal.Ignore(syscall.SIGINT)
 		c.Output, c.Force = []string{c.ProcessOut}, true
-		a.quiet = true
+		a.Quiet = true
 	}
 	if len(c.Devices) > 0 {
 		return c.runDevices(a)
@@ -125,10 +126,10 @@ func (s *session) finish() error {
 	if len(runs) == 0 {
 		return err
 	}
-	if s.app.ctx.Err() != nil && !slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.Step != nil }) {
+	if s.app.Ctx.Err() != nil && !slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.Step != nil }) {
 		// Nothing was measured: an earlier result is worth more than this one.
-		s.outs = slices.DeleteFunc(s.outs, func(o output) bool {
-			_, err := os.Lstat(o.path)
+		s.outs = slices.DeleteFunc(s.outs, func(o cli.Output) bool {
+			_, err := os.Lstat(o.Path)
 			return err == nil
 		})
 	}
@@ -138,10 +139,10 @@ func (s *session) finish() error {
 		runs = withFindings(advised, comparisons)
 		err = errors.Join(err, missing, s.showAll(advised, runs, comparisons))
 	}
-	if s.keeps && slices.ContainsFunc(s.outs, func(o output) bool { return o.path == ownRun }) {
-		err = errors.Join(err, keepPrevious(s.app))
+	if s.keeps && slices.ContainsFunc(s.outs, func(o cli.Output) bool { return o.Path == cli.RunFile }) {
+		err = errors.Join(err, cli.KeepPrevious(s.app))
 	}
-	return errors.Join(err, s.app.documents.run.save(s.app, s.outs, runs, "", s.Force), s.leave(runs))
+	return errors.Join(err, s.app.Documents.Run.Save(s.app, s.outs, runs, "", s.Force), s.leave(runs))
 }
 
 // leave writes the object of this rank.
@@ -153,13 +154,13 @@ func (s *session) leave(runs []*gpuprof.Run) error {
 	if err := document.EncodeRuns(&text, runs...); err != nil {
 		return err
 	}
-	return s.sink.leave(document.Run, text.Bytes())
+	return s.sink.Leave(document.Run, text.Bytes())
 }
 
 // advise gives the runs with what their figures say about their knobs.
 func (s *session) advise(runs []*gpuprof.Run) []*gpuprof.Run {
-	o := advise.Options{Workload: s.aim.workload}
-	if base, err := workloads.Resolve(s.aim.workload, s.aim.preset, nil); err == nil {
+	o := advise.Options{Workload: s.aim.Workload}
+	if base, err := workloads.Resolve(s.aim.Workload, s.aim.Preset, nil); err == nil {
 		o.Base = base
 	}
 	if s.Device != "auto" {
@@ -173,7 +174,7 @@ func (s *session) advise(runs []*gpuprof.Run) []*gpuprof.Run {
 }
 
 // prepare checks the whole command before anything is measured.
-func (c *runCmd) prepare(a *app) (*session, error) {
+func (c *runCmd) prepare(a *cli.App) (*session, error) {
 	warmup, err := measure.ParseWarmup(c.Warmup)
 	if err != nil {
 		return nil, err
@@ -182,46 +183,46 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 		return nil, err
 	}
 	s := &session{runCmd: c, app: a}
-	if s.aim, err = c.resolve(a, "run"); err != nil {
+	if s.aim, err = c.Resolve(a, "run"); err != nil {
 		return nil, err
 	}
-	if c.Mode == string(gpuprof.Cold) && s.aim.device.Name == "host" {
+	if c.Mode == string(gpuprof.Cold) && s.aim.Device.Name == "host" {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing mode cold: the host device cannot clear its caches between steps").WithFix("use --mode steady, hot or host")
 	}
-	c.completeTimes(warmup, s.aim.device.Name)
+	c.completeTimes(warmup, s.aim.Device.Name)
 	if len(c.Output) == 0 && !c.BlocksOnStdin {
-		c.Output = []string{ownRun, "report.html"}
+		c.Output = []string{cli.RunFile, "report.html"}
 		s.keeps = !c.NoClobber
 	}
 	files := c.Output
 	if !c.BlocksOnStdin {
-		if s.sink, files, err = a.rankOutput(c.Output); err != nil {
+		if s.sink, files, err = a.RankOutput(c.Output); err != nil {
 			return nil, err
 		}
 	}
-	if s.outs, err = a.documents.run.outputs(files, c.Force); err != nil {
+	if s.outs, err = a.Documents.Run.Outputs(files, c.Force); err != nil {
 		return nil, err
 	}
-	if s.sink != nil && len(s.aim.knobs) > 1 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing the object of this rank to %s: a sweep has several results", s.sink.bucket).WithFix("give every knob one value")
+	if s.sink != nil && len(s.aim.Knobs) > 1 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing the object of this rank to %s: a sweep has several results", s.sink.Bucket).WithFix("give every knob one value")
 	}
 	if c.NoClobber {
-		err = unclobbered(s.outs)
+		err = cli.Unclobbered(s.outs)
 	} else if s.keeps {
-		err = previousFree(c.Force)
+		err = cli.PreviousFree(c.Force)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := s.aim.refuse(a); err != nil {
+	if err := s.aim.Refuse(a); err != nil {
 		return nil, err
 	}
-	cache, build := checkCache()
-	for _, k := range s.aim.knobs {
+	cache, build := cli.CheckCache()
+	for _, k := range s.aim.Knobs {
 		s.plans = append(s.plans, measure.Plan{
-			Workload: s.aim.workload, Preset: s.aim.preset, Knobs: k, Seed: c.Seed, Mode: gpuprof.Mode(c.Mode),
+			Workload: s.aim.Workload, Preset: s.aim.Preset, Knobs: k, Seed: c.Seed, Mode: gpuprof.Mode(c.Mode),
 			MinTime: c.MinTime, MaxTime: c.MaxTime, Warmup: warmup, Samples: c.Samples,
-			Tool: a.tool, Build: build, CacheDir: cache, NoEnergy: c.NoEnergy, Rate: c.RequestRate, OwnDevice: c.OwnDevice,
+			Tool: a.Tool, Build: build, CacheDir: cache, NoEnergy: c.NoEnergy, Rate: c.RequestRate, OwnDevice: c.OwnDevice,
 		})
 	}
 	if err = s.findOld(); err == nil {
@@ -259,7 +260,7 @@ func (s *session) measureAll() ([]*gpuprof.Run, error) {
 	var runs []*gpuprof.Run
 	var errs []error
 	for i := range s.plans {
-		if s.app.ctx.Err() != nil {
+		if s.app.Ctx.Err() != nil {
 			break
 		}
 		run, err := s.measureOne(i)
@@ -267,11 +268,11 @@ func (s *session) measureAll() ([]*gpuprof.Run, error) {
 			runs, s.of = append(runs, run), append(s.of, i)
 		}
 		if err != nil && !errors.Is(err, context.Canceled) && len(s.plans) > 1 {
-			err = fmt.Errorf("measuring %s: %w", describe(s.aim.set[i]), err)
+			err = fmt.Errorf("measuring %s: %w", cli.Describe(s.aim.Set[i]), err)
 		}
 		errs = append(errs, err)
 	}
-	if s.app.ctx.Err() != nil {
+	if s.app.Ctx.Err() != nil {
 		kept := 0
 		for _, r := range runs {
 			kept += r.Step.N()
@@ -284,37 +285,37 @@ func (s *session) measureAll() ([]*gpuprof.Run, error) {
 // interrupted is the one sentence for Ctrl-C, whatever it broke off.
 func (s *session) interrupted(kept int) error {
 	if kept == 0 {
-		return gpuprof.Errorf(nil, "measuring %s: %w before anything was measured", s.aim.workload.Name(), errInterrupted).WithFix("run it again")
+		return gpuprof.Errorf(nil, "measuring %s: %w before anything was measured", s.aim.Workload.Name(), cli.ErrInterrupted).WithFix("run it again")
 	}
-	return gpuprof.Errorf(nil, "measuring %s: %w, and the measurements so far are kept as partial", s.aim.workload.Name(), errInterrupted)
+	return gpuprof.Errorf(nil, "measuring %s: %w, and the measurements so far are kept as partial", s.aim.Workload.Name(), cli.ErrInterrupted)
 }
 
 // measureOne measures one point of the sweep, in this process or in several.
 func (s *session) measureOne(i int) (*gpuprof.Run, error) {
-	label := s.aim.workload.Name()
+	label := s.aim.Workload.Name()
 	if len(s.plans) > 1 {
-		label = fmt.Sprintf("%d/%d %s", i+1, len(s.plans), describe(s.aim.set[i]))
+		label = fmt.Sprintf("%d/%d %s", i+1, len(s.plans), cli.Describe(s.aim.Set[i]))
 	}
-	bar := s.app.newProgress(label)
-	defer bar.close()
+	bar := s.app.NewProgress(label)
+	defer bar.Close()
 	if s.Runs > 1 {
 		return s.measureProcesses(i, bar)
 	}
-	dev, err := s.aim.device.open()
+	dev, err := s.aim.Device.Open()
 	if err != nil {
 		return nil, err
 	}
 	plan := s.plans[i]
-	plan.Progress = bar.show
+	plan.Progress = bar.Show
 	plan.Listening = func(address string) {
-		bar.close()
-		if !s.app.quiet {
-			fmt.Fprintf(s.app.stderr, "gpuprof: listening for requests at http://%s until --max-time or Ctrl-C\n", address)
+		bar.Close()
+		if !s.app.Quiet {
+			fmt.Fprintf(s.app.Stderr, "gpuprof: listening for requests at http://%s until --max-time or Ctrl-C\n", address)
 		}
 	}
-	instruments, done := s.app.instruments(dev)
+	instruments, done := s.app.Instruments(dev)
 	defer done()
 	plan.Instruments = instruments
-	run, err := measure.Run(s.app.ctx, dev, plan)
+	run, err := measure.Run(s.app.Ctx, dev, plan)
 	return run, errors.Join(err, dev.Close())
 }

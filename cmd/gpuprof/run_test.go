@@ -5,77 +5,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
-
-func TestExitCode(t *testing.T) {
-	usage := gpuprof.Errorf(gpuprof.ErrUsage, "u")
-	failed := gpuprof.Errorf(gpuprof.ErrCheck, "f")
-	for _, c := range []struct {
-		err  error
-		want int
-	}{
-		{nil, 0},
-		{usage, 2},
-		{failed, 4},
-		{gpuprof.Errorf(gpuprof.ErrInput, "x"), 4},
-		{gpuprof.Errorf(gpuprof.ErrMemory, "x"), 4},
-		{gpuprof.Errorf(gpuprof.ErrDevice, "x"), 4},
-		{errors.New("x"), 4},
-		{fmt.Errorf("around: %w", usage), 2},
-		{errors.Join(failed, usage), 2},
-		{errors.Join(failed, context.Canceled), 130},
-		{errInterrupted, 130},
-		{fmt.Errorf("words%w", silent{context.Canceled}), 130},
-	} {
-		if got := exitCode(c.err); got != c.want {
-			t.Errorf("exitCode(%v) = %d, want %d", c.err, got, c.want)
-		}
-	}
-}
-
-func TestFlatten(t *testing.T) {
-	kind := gpuprof.Errorf(gpuprof.ErrUsage, "one")
-	got := flatten(errors.Join(kind, errors.Join(errors.New("two\nlines"), nil, errors.New("three"))))
-	var words []string
-	for _, e := range got {
-		words = append(words, sentence(e))
-	}
-	if diff := cmp.Diff([]string{"one", "two lines", "three"}, words); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestProduct(t *testing.T) {
-	axes, err := parseSets([]string{"a=1,2", "b=x=y.xyz", "c=u,v"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, s := range product(axes) {
-		got = append(got, describe(s))
-	}
-	want := []string{"a=1 b=x=y.xyz c=u", "a=1 b=x=y.xyz c=v", "a=2 b=x=y.xyz c=u", "a=2 b=x=y.xyz c=v"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
 
 func TestFailedCheckLeavesInvalidRun(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	s, file := fakeRun(t.Context(), t, &stdout, &stderr, "check")
 	err := s.finish()
-	if !errors.Is(err, gpuprof.ErrCheck) || exitCode(err) != exitFailed {
+	if !errors.Is(err, gpuprof.ErrCheck) || cli.ExitCode(err) != cli.ExitFailed {
 		t.Errorf("error %v, want ErrCheck", err)
 	}
 	runs, err := runfile.Read(t.Context(), file)
@@ -94,8 +39,8 @@ func TestSweepGoesOnAfterFailure(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	s, file := fakeRun(t.Context(), t, &stdout, &stderr, "open", "step", "ok")
 	err := s.finish()
-	if exitCode(err) != exitFailed {
-		t.Errorf("error %v, want exit code %d", err, exitFailed)
+	if cli.ExitCode(err) != cli.ExitFailed {
+		t.Errorf("error %v, want exit code %d", err, cli.ExitFailed)
 	}
 	text := fmt.Sprint(err)
 	for _, want := range []string{"measuring fail=open: ", "allocating 10 GiB", "measuring fail=step: ", "the device is lost"} {
@@ -120,17 +65,17 @@ func TestSweepGoesOnAfterFailure(t *testing.T) {
 
 func TestNoEnergyReachesEveryProcess(t *testing.T) {
 	for _, leave := range []bool{false, true} {
-		c := &runCmd{target: target{Preset: "small", Device: "host"}, NoEnergy: leave, Runs: 2, Warmup: "auto", Format: "table", Mode: "steady"}
+		c := &runCmd{TargetFlags: cli.TargetFlags{Preset: "small", Device: "host"}, NoEnergy: leave, Runs: 2, Warmup: "auto", Format: "table", Mode: "steady"}
 		c.Workload = "e3nn"
 		c.Output = []string{filepath.Join(t.TempDir(), "run.json")}
-		s, err := c.prepare(&app{tables: wired.tables(), ctx: t.Context(), quiet: true})
+		s, err := c.prepare(&cli.App{Tables: testTables(), Ctx: t.Context(), Quiet: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if s.plans[0].NoEnergy != leave {
 			t.Errorf("--no-energy %t: the plan says %t", leave, s.plans[0].NoEnergy)
 		}
-		if got := slices.Contains(s.processRun(0).args("file"), "--no-energy"); got != leave {
+		if got := slices.Contains(s.processRun(0).Args("file"), "--no-energy"); got != leave {
 			t.Errorf("--no-energy %t: a process is told %t", leave, got)
 		}
 	}
@@ -142,7 +87,7 @@ func TestInterruptedSweepStartsNothingNew(t *testing.T) {
 	cancel()
 	s, file := fakeRun(ctx, t, &stdout, &stderr, "ok", "ok")
 	err := s.finish()
-	if exitCode(err) != exitInterrupted || !strings.Contains(err.Error(), "before anything was measured") {
+	if cli.ExitCode(err) != cli.ExitInterrupted || !strings.Contains(err.Error(), "before anything was measured") {
 		t.Errorf("error %v, want an interrupt before anything was measured", err)
 	}
 	if _, err := runfile.Read(t.Context(), file); err == nil {
@@ -166,28 +111,5 @@ func TestMergeProcessesKeepsWhatWasMeasured(t *testing.T) {
 	}
 	if run.Status != gpuprof.Complete {
 		t.Error("the measured run was changed")
-	}
-}
-
-// What cannot be waited for is left when the program is asked to end.
-func TestUnlessEnded(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	begun, never := make(chan struct{}), make(chan struct{})
-	defer close(never)
-	go func() {
-		<-begun
-		cancel()
-	}()
-	err := unlessEnded(ctx, func() error {
-		close(begun)
-		<-never
-		return nil
-	})
-	if exitCode(err) != exitInterrupted {
-		t.Errorf("%v", err)
-	}
-	if err := unlessEnded(t.Context(), func() error { return io.EOF }); !errors.Is(err, io.EOF) {
-		t.Errorf("%v", err)
 	}
 }

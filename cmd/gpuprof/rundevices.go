@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/measure"
@@ -22,12 +23,12 @@ const (
 
 // runDevices measures the workload on several GPUs: together and, in turns with that, each
 // alone. The result is a fleet report, whose ranks are the devices.
-func (c *runCmd) runDevices(a *app) error {
-	doc := a.documents.fleet.without("png", "svg").called("a measurement of several devices")
-	if err := c.refuseWithDevices(doc.prints); err != nil {
+func (c *runCmd) runDevices(a *cli.App) error {
+	doc := a.Documents.Fleet.Without("png", "svg").Called("a measurement of several devices")
+	if err := c.refuseWithDevices(doc.Prints); err != nil {
 		return err
 	}
-	kinds, err := devicesNamed(c.Devices, a.devices(), a.noGPU())
+	kinds, err := devicesNamed(c.Devices, a.Devices(), a.NoGPU())
 	if err != nil {
 		return err
 	}
@@ -40,25 +41,25 @@ func (c *runCmd) runDevices(a *app) error {
 		return err
 	}
 	s := &session{runCmd: c, app: a}
-	if s.aim, err = c.resolve(a, "run"); err != nil {
+	if s.aim, err = c.Resolve(a, "run"); err != nil {
 		return err
 	}
-	if len(s.aim.knobs) > 1 {
+	if len(s.aim.Knobs) > 1 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring a sweep with --devices: every setting would be measured on every device, and one table has room for one of the two").WithFix("give every knob one value, or leave out --devices")
 	}
-	c.completeTimes(warmup, s.aim.device.Name)
+	c.completeTimes(warmup, s.aim.Device.Name)
 	if len(c.Output) == 0 {
 		c.Output = []string{devicesFile, devicesPage}
 	}
-	outs, err := doc.outputs(c.Output, c.Force)
+	outs, err := doc.Outputs(c.Output, c.Force)
 	if err == nil && c.NoClobber {
-		err = unclobbered(outs)
+		err = cli.Unclobbered(outs)
 	}
 	if err != nil {
 		return err
 	}
 	for _, d := range kinds {
-		if err := s.aim.honoured(d); err != nil {
+		if err := honoured(s.aim, d); err != nil {
 			return err
 		}
 	}
@@ -72,23 +73,23 @@ func (c *runCmd) runDevices(a *app) error {
 			failed = append(failed, fmt.Errorf("measuring on %s: %w", m.Device, m.Failed))
 		}
 	}
-	r, err := fleet.OfDevices(measured, a.tool)
+	r, err := fleet.OfDevices(measured, a.Tool)
 	if err != nil {
 		return errors.Join(failed...) // all of them
 	}
-	return errors.Join(errors.Join(failed...), doc.show(a, c.Format, r), doc.save(a, outs, r, "", c.Force))
+	return errors.Join(errors.Join(failed...), doc.Show(a, c.Format, r), doc.Save(a, outs, r, "", c.Force))
 }
 
 // honoured is an error if a device that answers cannot honour a setting; why one does not
 // answer, its process says.
-func (t *aim) honoured(kind deviceKind) error {
-	d, err := kind.open()
+func honoured(t *cli.Target, kind cli.Device) error {
+	d, err := kind.Open()
 	if err != nil {
 		return nil
 	}
 	defer d.Close()
-	for _, k := range t.knobs {
-		if err := t.workload.Refuse(d.Info(), k); err != nil {
+	for _, k := range t.Knobs {
+		if err := t.Workload.Refuse(d.Info(), k); err != nil {
 			return fmt.Errorf("measuring on %s: %w", kind.Name, err)
 		}
 	}
@@ -113,7 +114,7 @@ func (c *runCmd) refuseWithDevices(formats []string) error {
 		return with("--format "+c.Format, "several devices have no such format", "use --format "+workloads.WordList(formats, "or"))
 	}
 	for _, path := range c.Output {
-		if isRankFolder(path) {
+		if cli.IsRankFolder(path) {
 			return with("-o "+path, "it is for the object of one rank, which has one device", "write a file such as -o "+devicesFile+", or start a rank for each device")
 		}
 	}
@@ -122,17 +123,17 @@ func (c *runCmd) refuseWithDevices(formats []string) error {
 
 // devicesNamed finds the GPUs behind the values of --devices among all devices: CUDA's
 // index, cuda:N or all. noGPU says why there is none.
-func devicesNamed(values []string, all []deviceKind, noGPU string) ([]deviceKind, error) {
-	gpus := slices.DeleteFunc(slices.Clone(all), func(d deviceKind) bool { return d.kind() == onHost })
+func devicesNamed(values []string, all []cli.Device, noGPU string) ([]cli.Device, error) {
+	gpus := slices.DeleteFunc(slices.Clone(all), func(d cli.Device) bool { return d.Kind() == cli.HostDevice })
 	var names []string
 	for _, d := range gpus {
 		names = append(names, d.Name)
 	}
 	text := strings.Join(values, ",")
-	refused := func(kind error, why, fix string) ([]deviceKind, error) {
+	refused := func(kind error, why, fix string) ([]cli.Device, error) {
 		return nil, gpuprof.Errorf(kind, "choosing --devices %s: %s", text, why).WithFix("%s", fix)
 	}
-	var out []deviceKind
+	var out []cli.Device
 	for _, v := range values {
 		if v == "all" && len(values) == 1 {
 			out = gpus
@@ -150,7 +151,7 @@ func devicesNamed(values []string, all []deviceKind, noGPU string) ([]deviceKind
 			return refused(gpuprof.ErrDevice, noGPU, "use --device host")
 		case i < 0:
 			return refused(gpuprof.ErrDevice, "there is no "+name+hiddenGPUs(), "the driver shows "+strings.Join(names, ", "))
-		case slices.ContainsFunc(out, func(d deviceKind) bool { return d.Name == name }):
+		case slices.ContainsFunc(out, func(d cli.Device) bool { return d.Name == name }):
 			return refused(gpuprof.ErrUsage, name+" is named twice", "name each device once")
 		}
 		out = append(out, gpus[i])

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/testkit"
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/workloads/testkit/toy"
@@ -18,10 +21,14 @@ import (
 
 // fakeDevices lets two made-up processes take rounds; they do as first and second say, as in
 // newFakePair, the first in so many turns. Steps take 1 s alone and together[i] s of device i together.
-func fakeDevices(t *testing.T, rounds, turns int, first, second string, together [2]float64) ([]fleet.DeviceRun, *fakePair, error) {
+func fakeDevices(t *testing.T, rounds, turns int, first, second string, together [2]float64) ([]fleet.DeviceRun, *testkit.Turns, error) {
 	t.Helper()
-	f := newFakePair(t, first, second)
-	s := &session{runCmd: &runCmd{Samples: rounds, MaxTime: time.Hour, target: target{Seed: 3}}, app: &app{tables: wired.tables(), ctx: f.run.app.ctx, stderr: io.Discard}, aim: &aim{workload: toy.Workload{}}}
+	f := testkit.NewTurns(t, warmTurns+leastTurns)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	a := &cli.App{Tables: &cli.Tables{}, Ctx: ctx, Stderr: io.Discard}
+	sides := []side{{name: "old", dir: f.Dir, turns: f.Command("old", first)}, {name: "new", dir: f.Dir, turns: f.Command("new", second)}}
+	s := &session{runCmd: &runCmd{Samples: rounds, MaxTime: time.Hour, TargetFlags: cli.TargetFlags{Seed: 3}}, app: a, aim: &cli.Target{Workload: toy.Workload{}}}
 	var times [2][]float64
 	for _, togetherFirst := range stats.MirroredOrder(warmTurns+mostTurns, s.Seed)[:warmTurns+rounds] {
 		for i := range times {
@@ -32,8 +39,8 @@ func fakeDevices(t *testing.T, rounds, turns int, first, second string, together
 			times[i] = append(times[i], pair...)
 		}
 	}
-	f.figures(t, times[0][:min(turns, len(times[0]))], times[1])
-	out, err := s.takeRounds(f.run, f.sides[:], func() <-chan time.Time { return nil })
+	f.Figures(t, times[0][:min(turns, len(times[0]))], times[1])
+	out, err := s.takeRounds(children{app: a}, sides, func() <-chan time.Time { return nil })
 	return out, f, err
 }
 
@@ -51,7 +58,7 @@ func TestRounds(t *testing.T) {
 			t.Errorf("device %d: %v, together %+v, alone %+v", i, g.Failed, g.Run.Step, g.Alone.Step)
 		}
 	}
-	r, err := fleet.OfDevices(got, wired.tables().tool)
+	r, err := fleet.OfDevices(got, gpuprof.Tool{Name: "gpuprof"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +66,7 @@ func TestRounds(t *testing.T) {
 	if d := r.Devices; math.Abs(d.Scaling.Ratio-(1/1.5+1/1.25)/2) > 1e-12 || d.Slowest != "old" || math.Abs(d.Skew.Ratio-1.5/1.375) > 1e-12 || d.Overlap != 1 {
 		t.Errorf("%+v, %v, %v", d, d.Skew, d.Scaling)
 	}
-	log, err := os.ReadFile(f.dir + "/log")
+	log, err := os.ReadFile(f.Dir + "/log")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +113,7 @@ func TestRoundsFail(t *testing.T) {
 }
 
 func TestDevicesNamed(t *testing.T) {
-	here := []deviceKind{{Name: "host"}, {Name: "cuda:0"}, {Name: "cuda:1"}, {Name: "cuda:3"}}
+	here := []cli.Device{{Name: "host"}, {Name: "cuda:0"}, {Name: "cuda:1"}, {Name: "cuda:3"}}
 	for text, want := range map[string]string{
 		"0,1": "cuda:0 cuda:1", "all": "cuda:0 cuda:1 cuda:3", "cuda:3,0": "cuda:3 cuda:0",
 		"0,0": "cuda:0 is named twice", "0,cuda:0": "cuda:0 is named twice", "0,2": "there is no cuda:2; the driver shows cuda:0, cuda:1, cuda:3", "host,0": `"host" is no number of a GPU`,
@@ -126,7 +133,7 @@ func TestDevicesNamed(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"all", "0,1"} {
-		if _, err := devicesNamed(strings.Split(text, ","), here[:1], "no GPU was found"); err == nil || !strings.Contains(err.Error(), "no GPU was found") || exitCode(err) != exitFailed {
+		if _, err := devicesNamed(strings.Split(text, ","), here[:1], "no GPU was found"); err == nil || !strings.Contains(err.Error(), "no GPU was found") || cli.ExitCode(err) != cli.ExitFailed {
 			t.Errorf("%s without a GPU: %v", text, err)
 		}
 	}

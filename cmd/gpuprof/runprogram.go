@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/owner"
 	"github.com/gpuprof/gpuprof/internal/record"
@@ -44,7 +45,7 @@ type runProgramCmd struct {
 
 // Help implements kong.HelpProvider.
 func (runProgramCmd) Help() string {
-	return "Runs the command behind -- as it is, records a few steps of it, prints findings on standard error and leaves a folder gpuprof-TIME. Its exit code is the command's.\n\n" + examples(
+	return "Runs the command behind -- as it is, records a few steps of it, prints findings on standard error and leaves a folder gpuprof-TIME. Its exit code is the command's.\n\n" + cli.Examples(
 		"gpuprof run -- python train.py",
 		"gpuprof run --skip 20 --steps 10 -- torchrun --nproc-per-node 4 train.py",
 		"gpuprof run --memory -- python train.py",
@@ -58,61 +59,61 @@ func (runProgramCmd) Help() string {
 // program is one such command with everything checked.
 type program struct {
 	*runProgramCmd
-	app     *app
+	app     *cli.App
 	options record.Options
-	files   []output // -o FILE
-	dir     string   // as it is shown
-	lock    *os.File // the folder, held until this process ends; nil for a fresh one
-	state   string   // of the recording, as it was said last
+	files   []cli.Output // -o FILE
+	dir     string       // as it is shown
+	lock    *os.File     // the folder, held until this process ends; nil for a fresh one
+	state   string       // of the recording, as it was said last
 
-	sink        *rankSink // of a rank of a job; nil for a program alone
+	sink        *cli.RankSink // of a rank of a job; nil for a program alone
 	collectives []trace.Collectives
 }
 
 // Run implements the verb.
-func (c *runProgramCmd) Run(a *app) error {
+func (c *runProgramCmd) Run(a *cli.App) error {
 	p, err := c.prepare(a)
 	if err != nil {
 		return err
 	}
-	samplers, done := a.samplers()
+	samplers, done := a.Samplers()
 	p.options.Samplers = samplers
 	p.options.Watch = p.watch
-	noted := a.noted
+	noted := a.Noted
 	shown := p.showLive()
-	r, err := record.Run(a.ctx, p.options)
+	r, err := record.Run(a.Ctx, p.options)
 	shown()
-	a.noted = noted // what was told early has scrolled away
+	a.Noted = noted // what was told early has scrolled away
 	done()
 	if err != nil {
 		_ = os.Remove(p.dir) // made for nothing; where it holds something it stays
 		return err
 	}
-	if a.childCode = r.ExitCode; r.Stopped {
-		a.childCode = exitOK
+	if a.ChildCode = r.ExitCode; r.Stopped {
+		a.ChildCode = cli.ExitOK
 	}
 	// The program has had its say: from here on nothing may cost its exit code.
-	for _, err := range flatten(p.conclude(r)) {
-		fmt.Fprintf(a.stderr, "gpuprof: %s\n", sentence(err))
+	for _, err := range cli.Flatten(p.conclude(r)) {
+		fmt.Fprintf(a.Stderr, "gpuprof: %s\n", cli.Sentence(err))
 	}
 	return nil
 }
 
 // prepare checks the whole command before the program is started.
-func (c *runProgramCmd) prepare(a *app) (*program, error) {
+func (c *runProgramCmd) prepare(a *cli.App) (*program, error) {
 	if err := c.checkNumbers(); err != nil {
 		return nil, err
 	}
 	p := &program{runProgramCmd: c, app: a}
 	p.options = record.Options{
-		Tool: a.tool, Args: a.rest, Steps: c.Steps, Skip: record.DefaultSkip, SkipExact: c.Skip != nil, Shapes: c.Shapes, Stacks: c.Stacks, Memory: c.Memory,
-		Window: c.TimeWindow, WindowAfter: c.WindowAfter, Stdin: os.Stdin, Stdout: cmp.Or(fileBehind(a.stdout), os.Stdout), Stderr: cmp.Or(fileBehind(a.stderr), os.Stderr),
+		Tool: a.Tool, Args: a.Rest, Steps: c.Steps, Skip: record.DefaultSkip, SkipExact: c.Skip != nil, Shapes: c.Shapes, Stacks: c.Stacks, Memory: c.Memory,
+		Window: c.TimeWindow, WindowAfter: c.WindowAfter, Stdin: os.Stdin, Stdout: cmp.Or(cli.FileBehind(a.Stdout), os.Stdout), Stderr: cmp.Or(cli.FileBehind(a.Stderr), os.Stderr),
 	}
 	if c.Skip != nil {
 		p.options.Skip = *c.Skip
 	}
 	p.options.CUPTI, p.options.Graphs, p.options.StopAfter = c.Cupti, c.Graphs, c.StopAfter
-	p.options.DriverCUDA, p.options.AskCUPTI, p.options.RecorderConfig = a.driverCUDA(), a.askCUPTI, a.recorder
+	p.options.DriverCUDA, p.options.AskCUPTI, p.options.RecorderConfig = a.DriverCUDA(), a.AskCUPTI, a.Recorder
 	p.options.Idle, p.options.Rolling = c.Idle, c.Watch && !c.Idle
 	if c.Cuda != nil {
 		p.options.CUDA = record.CUDANever
@@ -128,7 +129,7 @@ func (c *runProgramCmd) prepare(a *app) (*program, error) {
 			p.options.Nsys = record.NsysAlways
 		}
 	}
-	if err := flagBehind(a.rest); err != nil {
+	if err := flagBehind(a.Rest); err != nil {
 		return nil, err
 	}
 	if err := record.Check(&p.options); err != nil {
@@ -178,7 +179,7 @@ func (p *program) place() error {
 	}
 	var files []string
 	for _, path := range p.Output {
-		if _, err := runfile.FormatOf(path); err == nil && !isDir(path) {
+		if _, err := runfile.FormatOf(path); err == nil && !cli.IsDir(path) {
 			files = append(files, path)
 			continue
 		}
@@ -223,19 +224,19 @@ func (p *program) place() error {
 // useFiles checks the files that -o names.
 func (p *program) useFiles(files []string) (err error) {
 	if p.Memory {
-		p.files, err = p.app.documents.memory.outputs(files, p.Force)
+		p.files, err = p.app.Documents.Memory.Outputs(files, p.Force)
 	} else {
-		p.files, err = p.app.documents.analysis.outputs(files, p.Force)
+		p.files, err = p.app.Documents.Analysis.Outputs(files, p.Force)
 	}
 	if err != nil {
 		return err
 	}
 	for _, o := range p.files {
 		if p.NoAnalyze {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: --no-analyze leaves nothing to write into it", o.path).WithFix("leave out one of the two")
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: --no-analyze leaves nothing to write into it", o.Path).WithFix("leave out one of the two")
 		}
-		if p.dir != "" && ofRecording(filepath.Base(o.path)) && sameFile(filepath.Dir(o.path), p.dir) {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the recording in that folder has a file of that name, and one of both would be lost", o.path).WithFix("give the analysis another name")
+		if p.dir != "" && ofRecording(filepath.Base(o.Path)) && cli.SameFile(filepath.Dir(o.Path), p.dir) {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the recording in that folder has a file of that name, and one of both would be lost", o.Path).WithFix("give the analysis another name")
 		}
 	}
 	return nil
@@ -336,23 +337,23 @@ func (p *program) conclude(r *record.Result) error {
 	errs := []error{p.keepTelemetry(r)}
 	switch {
 	case r.Idle && len(r.Traces) > 0:
-		p.app.note("%s recorded: gpuprof analyze %s", windowsWere(len(r.Traces)), r.Traces[0])
+		p.app.Note("%s recorded: gpuprof analyze %s", windowsWere(len(r.Traces)), r.Traces[0])
 	case len(r.Traces) > 0 && !p.NoAnalyze:
 		errs = append(errs, p.analyze(ctx, r))
 	}
-	p.app.note("everything is in %s", p.dir)
+	p.app.Note("everything is in %s", p.dir)
 	return errors.Join(append(errs, p.leave(r))...)
 }
 
 func (p *program) keepTelemetry(r *record.Result) error {
 	stored := r.Stored(p.dir)
-	return runfile.WritePrivate(filepath.Join(p.dir, "telemetry.json"), p.Force, func(w io.Writer) error { return writeJSON(w, stored) })
+	return runfile.WritePrivate(filepath.Join(p.dir, "telemetry.json"), p.Force, func(w io.Writer) error { return cli.WriteJSON(w, stored) })
 }
 
 // interruptible is a context for the analysis: the signals that ended the
 // program have ended the app's.
 func (p *program) interruptible() (context.Context, context.CancelFunc) {
-	return notifyInterrupt(context.WithoutCancel(p.app.ctx))
+	return cli.NotifyInterrupt(context.WithoutCancel(p.app.Ctx))
 }
 
 // flagBehind is the error for a flag of gpuprof where the command is expected.

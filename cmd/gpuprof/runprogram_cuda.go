@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
@@ -31,25 +32,25 @@ func (p *program) sayCUDA(r *record.Result) {
 	if n == 0 {
 		return
 	}
-	text := fmt.Sprintf("recorded %s of CUDA", plural(int(records), "record"))
+	text := fmt.Sprintf("recorded %s of CUDA", cli.Plural(int(records), "record"))
 	if n > 1 {
 		text += fmt.Sprintf(" in %d processes", n)
 	}
 	if records == 0 {
 		text = "recorded CUDA until the program was killed"
 	}
-	p.app.note("%s (CUPTI %s); lost %s", text, record.ReleaseOf(cupti), plural(int(lost), "record"))
-	p.app.sayLeftOut(r, p.WindowAfter+p.TimeWindow)
+	p.app.Note("%s (CUPTI %s); lost %s", text, record.ReleaseOf(cupti), cli.Plural(int(lost), "record"))
+	sayLeftOut(p.app, r, p.WindowAfter+p.TimeWindow)
 }
 
 // sayLeftOut says how many records lay after a window and were cut off.
-func (a *app) sayLeftOut(r *record.Result, window time.Duration) {
+func sayLeftOut(a *cli.App, r *record.Result, window time.Duration) {
 	n := int64(0)
 	for _, p := range r.CUDA {
 		n += p.LeftOut
 	}
 	if n > 0 {
-		a.note("left out %s after the window of %s, which were written before the recorder stopped", plural(int(n), "record"), gpuprof.FormatSeconds(window.Seconds()))
+		a.Note("left out %s after the window of %s, which were written before the recorder stopped", cli.Plural(int(n), "record"), gpuprof.FormatSeconds(window.Seconds()))
 	}
 }
 
@@ -64,13 +65,13 @@ func windowsWere(n int) string {
 // --watch asks; end ends that.
 func (p *program) showLive() (end func()) {
 	if p.Idle {
-		p.app.note("the recorder is armed; record a window with gpuprof record %s", p.dir)
+		p.app.Note("the recorder is armed; record a window with gpuprof record %s", p.dir)
 	}
 	if !p.Watch {
 		return func() {}
 	}
-	ctx, stop := context.WithCancel(p.app.ctx)
-	w := &watching{dir: p.dir, shown: p.dir, out: p.app.stderr, whole: true, pause: time.After}
+	ctx, stop := context.WithCancel(p.app.Ctx)
+	w := &watching{dir: p.dir, shown: p.dir, out: p.app.Stderr, whole: true, pause: time.After}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		select {
@@ -103,12 +104,12 @@ func (p *program) sayCUDASteps(indexes []*trace.Index) {
 			continue
 		}
 		slices.Sort(took)
-		what := plural(len(took), "step") + " (" + x.StepSource + ")"
+		what := cli.Plural(len(took), "step") + " (" + x.StepSource + ")"
 		if x.StepLaunches > 0 {
-			what = fmt.Sprintf("%s of %d launches (found by %s)", plural(len(took), "repeat"), x.StepLaunches, x.StepSource)
+			what = fmt.Sprintf("%s of %d launches (found by %s)", cli.Plural(len(took), "repeat"), x.StepLaunches, x.StepSource)
 		}
-		p.app.note("recorded %s from second %.1f on, %s each (median)", what, gpuprof.Seconds(first-x.Span.Start), gpuprof.FormatNS(took[len(took)/2]))
+		p.app.Note("recorded %s from second %.1f on, %s each (median)", what, gpuprof.Seconds(first-x.Span.Start), gpuprof.FormatNS(took[len(took)/2]))
 		return
 	}
-	p.app.note("no steps were found, by NVTX ranges or by the order of launches: the whole recording is analysed")
+	p.app.Note("no steps were found, by NVTX ranges or by the order of launches: the whole recording is analysed")
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
@@ -43,13 +44,13 @@ func (p *program) watch(h *record.Hook, ended <-chan struct{}) record.Watched {
 // sayState says on a terminal, in a line for each, what the recording waits for. Lines and
 // not a bar: the program prints on the same terminal.
 func (p *program) sayState(h *record.Hook) {
-	f := fileBehind(p.app.stderr)
+	f := cli.FileBehind(p.app.Stderr)
 	if f == nil || !term.IsTerminal(int(f.Fd())) {
 		return
 	}
 	if state := p.stateOf(h); state != p.state {
 		p.state = state
-		p.app.note("%s", state)
+		p.app.Note("%s", state)
 	}
 }
 
@@ -65,7 +66,7 @@ func (p *program) stateOf(h *record.Hook) string {
 		case q.Began && q.Recorded > 0:
 			state = fmt.Sprintf("recording step %d of %d", min(q.Recorded+1, p.Steps), p.Steps)
 		case q.Began:
-			state = fmt.Sprintf("recording %s", plural(p.Steps, "step"))
+			state = fmt.Sprintf("recording %s", cli.Plural(p.Steps, "step"))
 		case state == "" && q.Aside == "":
 			state = fmt.Sprintf("waiting for step %d", p.options.Skip+1)
 		}
@@ -79,11 +80,11 @@ func (p *program) stateOf(h *record.Hook) string {
 // tellEarly says that the recording is there, and what it says, while the program runs on.
 func (p *program) tellEarly(h *record.Hook, ended <-chan struct{}) {
 	p.sayRecorded(h)
-	p.app.note("the program runs on; its recording is in %s", p.dir)
+	p.app.Note("the program runs on; its recording is in %s", p.dir)
 	if p.NoAnalyze {
 		return
 	}
-	ctx, stop := context.WithCancel(p.app.ctx)
+	ctx, stop := context.WithCancel(p.app.Ctx)
 	defer stop()
 	go func() {
 		select {
@@ -98,13 +99,13 @@ func (p *program) tellEarly(h *record.Hook, ended <-chan struct{}) {
 		return // tried again at the program's end
 	}
 	inner := *p.app
-	inner.ctx = ctx
+	inner.Ctx = ctx
 	write, err := p.answer(&inner, r)
 	if err != nil {
 		return // said at the program's end
 	}
-	if p.keep(write) != nil || write(p.app.stderr, "table", p.screen()) != nil {
+	if p.keep(write) != nil || write(p.app.Stderr, "table", p.screen()) != nil {
 		return // tried again at the program's end
 	}
-	p.app.note("the whole answer is in %s, and is written again when the program ends", filepath.Join(p.dir, "report.html"))
+	p.app.Note("the whole answer is in %s, and is written again when the program ends", filepath.Join(p.dir, "report.html"))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/launch"
@@ -22,24 +23,24 @@ import (
 // the ranks share what -o names. It reports whether it is one. Errors come before the
 // program is started.
 func (p *program) asRank() (bool, error) {
-	at := slices.IndexFunc(p.Output, isRankFolder)
+	at := slices.IndexFunc(p.Output, cli.IsRankFolder)
 	if at < 0 {
 		return false, nil
 	}
 	place, ok := launch.Find(os.Getenv)
-	if !ok && !isBucket(p.Output[at]) {
+	if !ok && !cli.IsBucket(p.Output[at]) {
 		return false, nil // a folder with a slash behind it
 	}
-	sink, files, err := p.app.rankOutput(p.Output)
+	sink, files, err := p.app.RankOutput(p.Output)
 	if err != nil {
 		reason, fix := gpuprof.FixOf(err)
 		return true, gpuprof.Errorf(gpuprof.ErrUsage, "%s", reason).WithFix("the program was not started: %s", fix)
 	}
 	if len(files) > 0 {
-		return true, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: -o names the folder of the job, %s, too, and every rank would write that file", files[0], sink.bucket).WithFix("the program was not started: leave that file out, since every rank has a report.html in its recording and gpuprof fleet writes one of the job")
+		return true, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: -o names the folder of the job, %s, too, and every rank would write that file", files[0], sink.Bucket).WithFix("the program was not started: leave that file out, since every rank has a report.html in its recording and gpuprof fleet writes one of the job")
 	}
 	p.sink = sink
-	if isBucket(p.Output[at]) {
+	if cli.IsBucket(p.Output[at]) {
 		p.dir, err = freshDir(time.Now()) // traces stay on the machine
 	} else {
 		p.dir, err = rankDir(p.Output[at], place)
@@ -80,7 +81,7 @@ func (p *program) leave(r *record.Result) error {
 		return nil
 	}
 	stored := r.Stored(p.dir)
-	o := fleet.Program{Head: document.NewHead(document.Program, p.app.tool), Command: stored.Command, Started: stored.Started, WallS: stored.WallS,
+	o := fleet.Program{Head: document.NewHead(document.Program, p.app.Tool), Command: stored.Command, Started: stored.Started, WallS: stored.WallS,
 		ExitCode: stored.ExitCode, Signal: stored.Signal, Stopped: stored.Stopped, Folder: document.CleanText(p.dir), Warnings: stored.Warnings, Traces: p.collectives}
 	switch {
 	case p.Memory:
@@ -96,7 +97,7 @@ func (p *program) leave(r *record.Result) error {
 	if err != nil {
 		return gpuprof.Errorf(nil, "encoding the object of this rank: %w", err).WithFix("this is a fault in gpuprof, please report it")
 	}
-	if err := p.sink.leave(document.Program, text); err != nil {
+	if err := p.sink.Leave(document.Program, text); err != nil {
 		return fmt.Errorf("leaving the object of this rank: %w", err)
 	}
 	return nil

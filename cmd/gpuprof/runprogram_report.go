@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
@@ -42,16 +43,16 @@ func (p *program) summarise(r *record.Result) {
 	if r.WallS > 0 && r.CPUS > 0 {
 		cost += fmt.Sprintf("; %.2g CPU cores on average", r.CPUS/r.WallS)
 	}
-	a.note("%s %s after %s%s", filepath.Base(r.Command[0]), ended, gpuprof.FormatSeconds(r.WallS), cost)
+	a.Note("%s %s after %s%s", filepath.Base(r.Command[0]), ended, gpuprof.FormatSeconds(r.WallS), cost)
 	if r.Hook != nil {
 		p.sayRecorded(r.Hook)
 	}
 	p.sayCUDA(r)
 	if o := r.Overhead; o != nil {
-		a.note("%s", p.overheadSentence(o))
+		a.Note("%s", p.overheadSentence(o))
 	}
 	for _, w := range r.Warnings {
-		a.note("%s", w.Sentence())
+		a.Note("%s", w.Sentence())
 	}
 }
 
@@ -86,7 +87,7 @@ func (p *program) sayRecorded(h *record.Hook) {
 	if recorded > 1 {
 		where = fmt.Sprintf(", in each of %d processes", recorded)
 	}
-	p.app.note("%s (torch %s%s)", what, first.Torch, where)
+	p.app.Note("%s (torch %s%s)", what, first.Torch, where)
 }
 
 // sayRemembered says what a snapshot holds.
@@ -102,7 +103,7 @@ func (p *program) sayRemembered(first *record.Process, recorded int) {
 	if recorded > 1 {
 		where = fmt.Sprintf(", in each of %d processes", recorded)
 	}
-	p.app.note("recorded the memory of the program from its first use of a GPU to %s (torch %s%s)", until, first.Torch, where)
+	p.app.Note("recorded the memory of the program from its first use of a GPU to %s (torch %s%s)", until, first.Torch, where)
 }
 
 // overheadSentence says what recording cost, as ratios: the hook's step times
@@ -128,7 +129,7 @@ func (p *program) overheadSentence(o *record.Overhead) string {
 }
 
 // answer analyses what was recorded; write shows it in a format.
-func (p *program) answer(a *app, r *record.Result) (write func(w io.Writer, format string, s screen) error, err error) {
+func (p *program) answer(a *cli.App, r *record.Result) (write func(w io.Writer, format string, s cli.Screen) error, err error) {
 	files := chosenTraces(r)
 	if p.Memory {
 		var ins []*input
@@ -136,8 +137,8 @@ func (p *program) answer(a *app, r *record.Result) (write func(w io.Writer, form
 			ins = append(ins, &input{path: path})
 		}
 		found, err := analyzeMemory(a, ins, memsnap.Options{})
-		return func(w io.Writer, format string, s screen) error {
-			return a.documents.memory.write(w, format, found, s)
+		return func(w io.Writer, format string, s cli.Screen) error {
+			return a.Documents.Memory.Write(w, format, found, s)
 		}, err
 	}
 	analysis, indexes, err := analyzeTraces(a, files, inflated(r.Overhead))
@@ -147,37 +148,37 @@ func (p *program) answer(a *app, r *record.Result) (write func(w io.Writer, form
 	if r.Recorder == record.ByCUDA && err == nil {
 		p.sayCUDASteps(indexes)
 	}
-	s := &study{analysis: analysis, indexes: indexes}
-	return func(w io.Writer, format string, on screen) error {
-		return a.documents.analysis.write(w, format, s, on)
+	s := &cli.Study{Analysis: analysis, Indexes: indexes}
+	return func(w io.Writer, format string, on cli.Screen) error {
+		return a.Documents.Analysis.Write(w, format, s, on)
 	}, err
 }
 
 // analyze reads what was recorded and hands out what it says.
 func (p *program) analyze(ctx context.Context, r *record.Result) error {
 	inner := *p.app
-	inner.ctx = ctx
+	inner.Ctx = ctx
 	show, err := p.answer(&inner, r)
 	if err != nil {
 		return gpuprof.Errorf(nil, "analysing the recording: %w", err).WithFix("analyse it again with gpuprof analyze %s", p.dir)
 	}
-	errs := []error{show(p.app.stderr, "table", p.screen()), p.keep(show)}
-	p.app.pages = append(p.app.pages, filepath.Join(p.dir, "report.html"))
+	errs := []error{show(p.app.Stderr, "table", p.screen()), p.keep(show)}
+	p.app.Pages = append(p.app.Pages, filepath.Join(p.dir, "report.html"))
 	for _, o := range p.files {
 		write := runfile.Write
-		if sameFile(filepath.Dir(o.path), p.dir) {
+		if cli.SameFile(filepath.Dir(o.Path), p.dir) {
 			write = runfile.WritePrivate
 		}
-		errs = append(errs, write(o.path, p.Force, func(w io.Writer) error { return show(w, o.format.Name, screen{}) }))
+		errs = append(errs, write(o.Path, p.Force, func(w io.Writer) error { return show(w, o.Format.Name, cli.Screen{}) }))
 	}
 	return errors.Join(errs...)
 }
 
 // keep writes an analysis into the folder of the recording.
-func (p *program) keep(show func(w io.Writer, format string, s screen) error) error {
+func (p *program) keep(show func(w io.Writer, format string, s cli.Screen) error) error {
 	var errs []error
 	for _, own := range []struct{ name, format string }{{"analysis.json", "json"}, {"report.html", "html"}} {
-		errs = append(errs, runfile.WritePrivate(filepath.Join(p.dir, own.name), p.Force, func(w io.Writer) error { return show(w, own.format, screen{}) }))
+		errs = append(errs, runfile.WritePrivate(filepath.Join(p.dir, own.name), p.Force, func(w io.Writer) error { return show(w, own.format, cli.Screen{}) }))
 	}
 	return errors.Join(errs...)
 }
@@ -198,17 +199,17 @@ func chosenTraces(r *record.Result) []string {
 }
 
 // screen is the terminal behind standard error.
-func (p *program) screen() screen {
-	s := screen{lines: p.app.screen().lines, quiet: p.app.quiet}
-	f := fileBehind(p.app.stderr)
+func (p *program) screen() cli.Screen {
+	s := cli.Screen{Lines: p.app.Screen().Lines, Quiet: p.app.Quiet}
+	f := cli.FileBehind(p.app.Stderr)
 	if f == nil || !term.IsTerminal(int(f.Fd())) {
-		s.width = p.app.width()
+		s.Width = p.app.Width()
 		return s
 	}
 	if w, _, err := term.GetSize(int(f.Fd())); err == nil {
-		s.width = w
+		s.Width = w
 	}
-	s.color = !p.app.noColor && os.Getenv("TERM") != "dumb"
+	s.Color = !p.app.NoColor && os.Getenv("TERM") != "dumb"
 	return s
 }
 

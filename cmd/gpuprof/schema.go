@@ -9,6 +9,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
@@ -29,7 +30,7 @@ type schemaCmd struct {
 
 // Help implements kong.HelpProvider.
 func (schemaCmd) Help() string {
-	return examples("gpuprof schema", "gpuprof schema check", "gpuprof schema analysis", "gpuprof schema comparison", "gpuprof schema tune", "gpuprof schema health")
+	return cli.Examples("gpuprof schema", "gpuprof schema check", "gpuprof schema analysis", "gpuprof schema comparison", "gpuprof schema tune", "gpuprof schema health")
 }
 
 // schemas make the schema of each output.
@@ -54,12 +55,12 @@ func schemas() map[string]func() ([]byte, error) {
 }
 
 // Run implements the verb.
-func (c *schemaCmd) Run(a *app) error {
+func (c *schemaCmd) Run(a *cli.App) error {
 	b, err := schemas()[c.Name]()
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s\n", bytes.TrimRight(b, "\n"))
+	_, err = fmt.Fprintf(a.Stdout, "%s\n", bytes.TrimRight(b, "\n"))
 	return err
 }
 

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"io"
 	"path/filepath"
 	"strings"
@@ -32,7 +33,7 @@ func TestShares(t *testing.T) {
 			args := append([]string{}, flag...)
 			args[len(args)-1] += value
 			var stderr strings.Builder
-			if code := gpuprofRan(t, io.Discard, &stderr, args...); code != exitUsage || !strings.Contains(stderr.String(), want) {
+			if code := gpuprofRan(t, io.Discard, &stderr, args...); code != cli.ExitUsage || !strings.Contains(stderr.String(), want) {
 				t.Errorf("%v: exit %d, %s; want exit 2 and %q", args, code, stderr.String(), want)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/outside"
@@ -11,21 +12,21 @@ import (
 
 // analyzeMemory reads snapshots and replays them. One that cannot be read ends the
 // command, as with traces.
-func analyzeMemory(a *app, ins []*input, o memsnap.Options) (*memsnap.Analysis, error) {
+func analyzeMemory(a *cli.App, ins []*input, o memsnap.Options) (*memsnap.Analysis, error) {
 	var found *memsnap.Analysis
 	memory := outside.TraceMemory()
 	defer lean(memory)()
-	err := unlessEnded(a.ctx, func() error {
+	err := unlessEnded(a.Ctx, func() error {
 		var all []*memsnap.Snapshot
 		for _, in := range ins {
-			s, err := readSnapshot(a.ctx, in, memory/int64(len(ins)))
+			s, err := readSnapshot(a.Ctx, in, memory/int64(len(ins)))
 			if err != nil {
 				return err
 			}
 			all = append(all, s)
 		}
 		var err error
-		found, err = memsnap.Analyze(a.ctx, all, a.tool, o)
+		found, err = memsnap.Analyze(a.Ctx, all, a.Tool, o)
 		return err
 	})
 	return found, err
@@ -46,6 +47,6 @@ func readSnapshot(ctx context.Context, in *input, room int64) (*memsnap.Snapshot
 	if err != nil {
 		return nil, err
 	}
-	s.Path, s.Opens = document.CleanText(shownPath(in.path)), document.CleanText(storedPath(in.path))
+	s.Path, s.Opens = document.CleanText(cli.ShownPath(in.path)), document.CleanText(cli.StoredPath(in.path))
 	return s, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/bucket"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/history"
@@ -25,7 +26,7 @@ func openHistory(name string) (*history.Store, error) {
 		return nil, err
 	}
 	cache := ""
-	if dir, err := cacheDir(); err == nil {
+	if dir, err := cli.CacheDir(); err == nil {
 		cache = filepath.Join(dir, "history")
 	}
 	return history.NewStore(b, cache), nil
@@ -44,7 +45,7 @@ func (c children) order() history.Order {
 // learn takes the spread between sessions from the store that is named, where it holds
 // enough sessions of the new side's class. A store of the environment that cannot be
 // read is no failure: the spread is then assumed, as it is without one.
-func (j *judging) learn(a *app, now *compare.Result, o *compare.Options) error {
+func (j *judging) learn(a *cli.App, now *compare.Result, o *compare.Options) error {
 	if j.Store == "" && os.Getenv(storeVariable) == "" || j.SessionSpread != nil {
 		return nil
 	}
@@ -53,10 +54,10 @@ func (j *judging) learn(a *app, now *compare.Result, o *compare.Options) error {
 	learned, store, err := run.learned(j.Store, now)
 	switch {
 	case err != nil && j.Store == "":
-		a.note("warning: the spread between sessions is assumed, since the store of %s cannot be used: %v", storeVariable, err)
+		a.Note("warning: the spread between sessions is assumed, since the store of %s cannot be used: %v", storeVariable, err)
 		return nil
 	case err == nil && len(learned.Spread) == 0:
-		a.note("the store %s holds fewer than %d sessions of this machine and these settings, so that the spread between sessions is not learned from it", store, compare.MinSessions)
+		a.Note("the store %s holds fewer than %d sessions of this machine and these settings, so that the spread between sessions is not learned from it", store, compare.MinSessions)
 	}
 	o.Learned = learned
 	return err
@@ -66,7 +67,7 @@ func (j *judging) learn(a *app, now *compare.Result, o *compare.Options) error {
 // one, and the store.
 func (c children) learned(from string, like *compare.Result) (out compare.Learned, store *history.Store, err error) {
 	if store, err = openHistory(from); err == nil {
-		out, err = store.Learn(c.app.ctx, like, c.order())
+		out, err = store.Learn(c.app.Ctx, like, c.order())
 	}
 	return out, store, err
 }

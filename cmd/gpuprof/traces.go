@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/record"
@@ -23,12 +24,12 @@ type caveats func(a *trace.Analysis, f gpuprof.Finding) string
 // analyzeTraces reads the files of one job and analyses them together. A file
 // that cannot be read ends the command: an analysis of some of the ranks would
 // pass for one of all.
-func analyzeTraces(a *app, paths []string, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
+func analyzeTraces(a *cli.App, paths []string, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
 	return analyzeOpened(a, paths, nil, caveat)
 }
 
 // analyzeOpened is analyzeTraces; first is the first file, where it is open.
-func analyzeOpened(a *app, paths []string, first *input, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
+func analyzeOpened(a *cli.App, paths []string, first *input, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
 	files, err := traceFiles(paths)
 	if err != nil {
 		return nil, nil, err
@@ -44,25 +45,25 @@ func analyzeOpened(a *app, paths []string, first *input, caveat caveats) (*trace
 }
 
 // analyzeInputs is analyzeTraces of files that are open, or are opened in turn.
-func analyzeInputs(a *app, ins []*input, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
+func analyzeInputs(a *cli.App, ins []*input, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
 	var analysis *trace.Analysis
 	var indexes []*trace.Index
 	defer lean(outside.TraceMemory())()
-	err := unlessEnded(a.ctx, func() (err error) {
+	err := unlessEnded(a.Ctx, func() (err error) {
 		for _, in := range ins {
-			t, err := readTrace(a.ctx, in, outside.TraceMemory()/int64(len(ins)))
+			t, err := readTrace(a.Ctx, in, outside.TraceMemory()/int64(len(ins)))
 			if err != nil {
 				return err
 			}
-			t.Path, t.Opens = document.CleanText(shownPath(in.path)), document.CleanText(storedPath(in.path))
+			t.Path, t.Opens = document.CleanText(cli.ShownPath(in.path)), document.CleanText(cli.StoredPath(in.path))
 			t.Program = programOf(in.path)
-			x, err := trace.NewIndex(a.ctx, t)
+			x, err := trace.NewIndex(a.Ctx, t)
 			if err != nil {
 				return err
 			}
 			indexes = append(indexes, x)
 		}
-		analysis, err = trace.SummariseIndexes(a.ctx, indexes, trace.Options{Rules: trace.Rules, Tool: a.tool, Caveat: caveat})
+		analysis, err = trace.SummariseIndexes(a.Ctx, indexes, trace.Options{Rules: trace.Rules, Tool: a.Tool, Caveat: caveat})
 		return err
 	})
 	if err != nil {
@@ -80,7 +81,7 @@ func unlessEnded(ctx context.Context, do func() error) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("analysing the recording: %w", errInterrupted)
+		return fmt.Errorf("analysing the recording: %w", cli.ErrInterrupted)
 	}
 }
 
@@ -96,7 +97,7 @@ func programOf(path string) trace.Program {
 	if !slices.ContainsFunc(r.Traces, func(t string) bool { return filepath.Base(t) == filepath.Base(path) }) {
 		return trace.Program{}
 	}
-	p := trace.Program{Command: document.MaskCommand(r.Command), CPUs: r.CPUs, Dir: shownPath(dir), Opens: storedPath(dir), Traces: len(r.Traces), Skip: r.Skip}
+	p := trace.Program{Command: document.MaskCommand(r.Command), CPUs: r.CPUs, Dir: cli.ShownPath(dir), Opens: cli.StoredPath(dir), Traces: len(r.Traces), Skip: r.Skip}
 	document.CleanStrings(&p)
 	return p
 }

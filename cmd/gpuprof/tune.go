@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
@@ -30,8 +31,8 @@ type tuneCmd struct {
 	Knob      []string       `placeholder:"A,B" help:"Turn only these knobs (all tuning knobs; model knobs never)."`
 	Budget    *time.Duration `placeholder:"TIME" help:"Time for all measurements (5m; with --claims 8m)."`
 	Goal      string         `placeholder:"GOAL" help:"time (seconds per unit of work), throughput, energy, memory, or latency (p99 at a rate of requests) (time)."`
-	MaxError  *share         `placeholder:"PERCENT" help:"Leave out settings whose relative error against float64 is above this share (1%)."`
-	MaxMemory size           `placeholder:"SIZE" help:"Leave out settings that take more memory on the device, such as 512MiB or 2GB."`
+	MaxError  *cli.Share     `placeholder:"PERCENT" help:"Leave out settings whose relative error against float64 is above this share (1%)."`
+	MaxMemory cli.Size       `placeholder:"SIZE" help:"Leave out settings that take more memory on the device, such as 512MiB or 2GB."`
 	Seed      *uint64        `placeholder:"N" help:"Seed of the order of measurements (1)."`
 	Resume    string         `complete:"file" placeholder:"FILE" help:"Go on with the search that left FILE, and keep it up to date."`
 	Claims    bool           `help:"Test the claims of published tuning guides on this machine instead."`
@@ -51,7 +52,7 @@ type tuneCmd struct {
 
 // Help implements kong.HelpProvider.
 func (tuneCmd) Help() string {
-	return "Measures the start and tries first the knobs that its findings name, then every tuning knob in turn with the default; searches combinations of helpful changes, confirms the winner by paired blocks in fresh processes, and prints it as a command and as lines of a PyTorch program. Only a confirmed setting is recommended. Ctrl-C keeps the finished measurements: go on with --resume.\n\n" + examples(
+	return "Measures the start and tries first the knobs that its findings name, then every tuning knob in turn with the default; searches combinations of helpful changes, confirms the winner by paired blocks in fresh processes, and prints it as a command and as lines of a PyTorch program. Only a confirmed setting is recommended. Ctrl-C keeps the finished measurements: go on with --resume.\n\n" + cli.Examples(
 		"gpuprof tune e3nn --device host --set edges=40 --knob batch,sync --budget 6s -o tune.json",
 		"gpuprof tune --resume tune.json",
 	)
@@ -60,16 +61,16 @@ func (tuneCmd) Help() string {
 // tuning is one tune command with everything checked.
 type tuning struct {
 	*tuneCmd
-	app    *app
+	app    *cli.App
 	opts   search.Options
-	device deviceKind
-	outs   []output
+	device cli.Device
+	outs   []cli.Output
 	state  string // the JSON file kept up to date
 	choice string // why this device, where the user left it open
 }
 
 // Run implements the verb.
-func (c *tuneCmd) Run(a *app) (err error) {
+func (c *tuneCmd) Run(a *cli.App) (err error) {
 	if c.PairOut != "" {
 		return c.pair(a)
 	}
@@ -78,17 +79,17 @@ func (c *tuneCmd) Run(a *app) (err error) {
 		return err
 	}
 	if t.choice != "" {
-		a.note("%s", t.choice)
+		a.Note("%s", t.choice)
 	}
-	bar := a.newProgress("tune")
+	bar := a.NewProgress("tune")
 	t.opts.Progress = func(p search.Progress) {
 		note := p.Note
 		if p.Left > 0 {
 			note += ", " + p.Left.Round(time.Second).String() + " left"
 		}
-		bar.show(measure.Progress{Phase: p.Phase, Done: p.Done, Total: p.Total, Note: note})
+		bar.Show(measure.Progress{Phase: p.Phase, Done: p.Done, Total: p.Total, Note: note})
 	}
-	bench := &search.InProcess{Open: t.device.open, Now: a.clock}
+	bench := &search.InProcess{Open: t.device.Open, Now: a.Clock}
 	done, err := t.watchEnergy(bench)
 	if err != nil {
 		return err
@@ -97,12 +98,12 @@ func (c *tuneCmd) Run(a *app) (err error) {
 	t.opts.Bench = bench
 	var r *tune.Result
 	if c.Claims {
-		r, err = search.RunClaims(a.ctx, t.opts, t.app.workloadNamed, t.whole)
+		r, err = search.RunClaims(a.Ctx, t.opts, t.app.WorkloadNamed, t.whole)
 	} else {
 		t.opts.Fresh, t.opts.Findings = t.fresh, t.findings
-		r, err = search.Run(a.ctx, t.opts)
+		r, err = search.Run(a.Ctx, t.opts)
 	}
-	bar.close()
+	bar.Close()
 	err = errors.Join(err, bench.Close())
 	if r == nil {
 		return err
@@ -116,11 +117,11 @@ func (t *tuning) watchEnergy(bench *search.InProcess) (done func(), err error) {
 	if t.opts.Goal != tune.Energy {
 		return func() {}, nil
 	}
-	dev, err := t.device.open() // only to find its counter
+	dev, err := t.device.Open() // only to find its counter
 	if err != nil {
 		return nil, err
 	}
-	in, done := t.app.instruments(dev)
+	in, done := t.app.Instruments(dev)
 	if err := dev.Close(); err != nil {
 		done()
 		return nil, err
@@ -137,20 +138,20 @@ func (t *tuning) watchEnergy(bench *search.InProcess) (done func(), err error) {
 
 // interrupted is the one sentence for Ctrl-C.
 func (t *tuning) interrupted(err error) error {
-	if t.app.ctx.Err() == nil {
+	if t.app.Ctx.Err() == nil {
 		return err
 	}
-	return gpuprof.Errorf(nil, "tuning: %w", errInterrupted).WithFix("the measurements so far are in %s: go on with gpuprof tune --resume %s", t.state, t.state)
+	return gpuprof.Errorf(nil, "tuning: %w", cli.ErrInterrupted).WithFix("the measurements so far are in %s: go on with gpuprof tune --resume %s", t.state, t.state)
 }
 
 // finish prints the result and writes the files.
 func (t *tuning) finish(r *tune.Result) error {
-	tuning := t.app.documents.tuning
-	return errors.Join(tuning.show(t.app, t.Format, r), tuning.save(t.app, t.outs, r, "", t.Force))
+	tuning := t.app.Documents.Tuning
+	return errors.Join(tuning.Show(t.app, t.Format, r), tuning.Save(t.app, t.outs, r, "", t.Force))
 }
 
 // prepare checks the whole command before anything is measured.
-func (c *tuneCmd) prepare(a *app) (*tuning, error) {
+func (c *tuneCmd) prepare(a *cli.App) (*tuning, error) {
 	old, err := c.earlier()
 	if err != nil {
 		return nil, err
@@ -159,7 +160,7 @@ func (c *tuneCmd) prepare(a *app) (*tuning, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.opts.Resume, t.opts.Build, t.opts.Now = old, buildHash(), t.app.clock
+	t.opts.Resume, t.opts.Build, t.opts.Now = old, cli.BuildHash(), t.app.Clock
 	if dir, err := baseline.Dir("", os.Getenv); err == nil { // without a home there are no peers
 		t.opts.Peers = outside.Dir(dir)
 	}
@@ -168,7 +169,7 @@ func (c *tuneCmd) prepare(a *app) (*tuning, error) {
 }
 
 // checked checks what is measured: all but the files.
-func (c *tuneCmd) checked(a *app) (*tuning, error) {
+func (c *tuneCmd) checked(a *cli.App) (*tuning, error) {
 	t := &tuning{tuneCmd: c, app: a}
 	if err := c.checkTune(); err != nil {
 		return nil, err
@@ -177,7 +178,7 @@ func (c *tuneCmd) checked(a *app) (*tuning, error) {
 		return nil, err
 	}
 	o := &t.opts
-	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), *c.Budget, float64(*c.MaxError), c.MaxMemory.bytes(), 1, a.tool, c.Knob
+	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), *c.Budget, float64(*c.MaxError), c.MaxMemory.Bytes(), 1, a.Tool, c.Knob
 	if c.Seed != nil {
 		o.Seed = *c.Seed
 	}
@@ -194,7 +195,7 @@ const (
 func (c *tuneCmd) checkTune() error {
 	c.Goal = cmp.Or(c.Goal, string(tune.Time))
 	if c.MaxError == nil {
-		c.MaxError = new(share)
+		c.MaxError = new(cli.Share)
 		*c.MaxError = tuneMaxError
 	}
 	var goals []string
@@ -226,33 +227,33 @@ func (t *tuning) target() error {
 			return err
 		}
 	}
-	d, why, err := t.app.chooseDevice(t.Device, t.app.noGPU())
+	d, why, err := t.app.ChooseDevice(t.Device, t.app.NoGPU())
 	if err != nil {
 		return err
 	}
 	t.device, t.choice, t.opts.Device = d, why, d.Name
 	if !t.Claims {
-		t.opts.Preset = cmp.Or(t.Preset, workloads.DefaultPreset(t.opts.Workload, d.kind()))
+		t.opts.Preset = cmp.Or(t.Preset, workloads.DefaultPreset(t.opts.Workload, d.Kind()))
 	}
 	return t.describeDevice()
 }
 
 // names checks workload, preset, settings and knobs.
 func (t *tuning) names() (err error) {
-	if t.opts.Workload, err = t.app.findWorkload(t.Workload, "tune"); err != nil {
+	if t.opts.Workload, err = t.app.FindWorkload(t.Workload, "tune"); err != nil {
 		return err
 	}
-	axes, err := parseSets(t.Set)
+	axes, err := cli.ParseSets(t.Set)
 	if err != nil {
 		return err
 	}
 	for _, ax := range axes {
-		if len(ax.values) > 1 {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: tune starts from one setting", ax.knob, strings.Join(ax.values, ",")).WithFix("give one value, or let tune try them with --knob %s", ax.knob)
+		if len(ax.Values) > 1 {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: tune starts from one setting", ax.Knob, strings.Join(ax.Values, ",")).WithFix("give one value, or let tune try them with --knob %s", ax.Knob)
 		}
-		t.opts.Set[ax.knob] = ax.values[0]
+		t.opts.Set[ax.Knob] = ax.Values[0]
 	}
-	base, err := workloads.Resolve(t.opts.Workload, cmp.Or(t.Preset, workloads.DefaultPreset(t.opts.Workload, onHost)), t.opts.Set)
+	base, err := workloads.Resolve(t.opts.Workload, cmp.Or(t.Preset, workloads.DefaultPreset(t.opts.Workload, cli.HostDevice)), t.opts.Set)
 	if err != nil {
 		return err
 	}
@@ -261,7 +262,7 @@ func (t *tuning) names() (err error) {
 }
 
 func (t *tuning) describeDevice() error {
-	dev, err := t.device.open()
+	dev, err := t.device.Open()
 	if err != nil {
 		return err
 	}
@@ -287,7 +288,7 @@ func (t *tuning) files() error {
 	} else if !slices.Contains(paths, t.state) {
 		paths = append([]string{t.state}, paths...)
 	}
-	if t.outs, err = t.app.documents.tuning.outputs(paths, t.Force); err != nil {
+	if t.outs, err = t.app.Documents.Tuning.Outputs(paths, t.Force); err != nil {
 		return err
 	}
 	if f, err := runfile.FormatOf(t.state); err != nil || f.Ext != ".json" {
@@ -302,7 +303,7 @@ func (t *tuning) files() error {
 // cachedState is a new file of the user's cache for the state of a search that has no
 // .json output; an interrupted search goes on from it.
 func cachedState() (string, error) {
-	dir, err := cacheDir()
+	dir, err := cli.CacheDir()
 	if err != nil {
 		dir = filepath.Join(os.TempDir(), "gpuprof")
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/tune"
@@ -37,7 +38,7 @@ func inFolder(ctx context.Context, use func(dir string) error) error {
 // fresh compares two settings by paired blocks in a process of its own: this
 // program again.
 func (t *tuning) fresh(ctx context.Context, a, b search.Side, l search.Limits) (o *tune.Outcome, err error) {
-	exe, err := ownProgram()
+	exe, err := cli.OwnProgram()
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func (t *tuning) fresh(ctx context.Context, a, b search.Side, l search.Limits) (
 		file := filepath.Join(dir, "pair.json")
 		_, words, err := child.Command{Args: append([]string{exe}, t.pairArgs(a, b, l, file)...), Name: os.Args[0]}.Run(ctx)
 		if err != nil {
-			return processError(err, words)
+			return cli.ProcessError(err, words)
 		}
 		text, err := outside.ReadFound(file)
 		if err != nil {
@@ -62,7 +63,7 @@ func (t *tuning) pairArgs(a, b search.Side, l search.Limits, file string) []stri
 	args := []string{"tune", a.Workload.Name(), "--device", t.device.Name, "--preset", a.Preset, "--goal", string(l.Goal), "--budget", l.Time.String(),
 		"--seed", strconv.FormatUint(l.Seed, 10), "--pair-out", file}
 	if l.Rate > 0 {
-		args = append(args, requestRate(l.Rate)...)
+		args = append(args, cli.RequestRate(l.Rate)...)
 	}
 	if l.Most > 0 {
 		args = append(args, "--most", l.Most.String())
@@ -89,16 +90,16 @@ func (t *tuning) pairArgs(a, b search.Side, l search.Limits, file string) []stri
 }
 
 // pair is such a process.
-func (c *tuneCmd) pair(a *app) error {
+func (c *tuneCmd) pair(a *cli.App) error {
 	// Ctrl-C reaches every process of the terminal; this one leaves it to its
 	// parent, which passes the request on as SIGTERM.
 	signal.Ignore(syscall.SIGINT)
-	a.quiet = true
+	a.Quiet = true
 	t, err := c.checked(a)
 	if err != nil {
 		return err
 	}
-	bench := &search.InProcess{Open: t.device.open, Now: a.clock}
+	bench := &search.InProcess{Open: t.device.Open, Now: a.Clock}
 	done, err := t.watchEnergy(bench)
 	if err != nil {
 		return err
@@ -117,7 +118,7 @@ func (c *tuneCmd) pair(a *app) error {
 		}
 		sides[i] = search.Side{Workload: t.opts.Workload, Preset: t.opts.Preset, Knobs: knobs}
 	}
-	o, err := bench.Compare(a.ctx, sides[0], sides[1], search.Limits{Goal: t.opts.Goal, Time: *c.Budget, MaxError: t.opts.MaxError, MaxMemory: t.opts.MaxMemory,
+	o, err := bench.Compare(a.Ctx, sides[0], sides[1], search.Limits{Goal: t.opts.Goal, Time: *c.Budget, MaxError: t.opts.MaxError, MaxMemory: t.opts.MaxMemory,
 		Seed: t.opts.Seed, Sitting: true, Most: c.Most, Rate: c.RequestRate})
 	if err != nil {
 		return err
@@ -154,10 +155,10 @@ func (t *tuning) findings(ctx context.Context, limit time.Duration) ([]tune.Hint
 // whole measures one setting by running this program again, as run --runs does.
 func (t *tuning) whole(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (run *gpuprof.Run, err error) {
 	err = inFolder(ctx, func(dir string) error {
-		r := &processRun{Workload: w.Name(), Device: t.device.Name, Preset: preset, Set: set, Seed: 1, Mode: string(gpuprof.Steady),
+		r := &cli.ProcessRun{Workload: w.Name(), Device: t.device.Name, Preset: preset, Set: set, Seed: 1, Mode: string(gpuprof.Steady),
 			Warmup: "auto", MinTime: limit / 5, MaxTime: limit}
 		var err error
-		run, err = r.measure(ctx, filepath.Join(dir, "run.json"))
+		run, err = r.Measure(ctx, filepath.Join(dir, "run.json"))
 		return err
 	})
 	return run, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
@@ -70,11 +71,11 @@ func (c *tuneCmd) takeOver(old *tune.Result) {
 		}
 	}
 	if c.MaxError == nil {
-		limit := share(old.MaxError)
+		limit := cli.Share(old.MaxError)
 		c.MaxError = &limit
 	}
 	if c.MaxMemory == "" && old.MaxMemory > 0 {
-		c.MaxMemory = size(fmt.Sprint(old.MaxMemory))
+		c.MaxMemory = cli.Size(fmt.Sprint(old.MaxMemory))
 	}
 }
 

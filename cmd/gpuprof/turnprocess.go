@@ -85,7 +85,7 @@ func (p *turnProcess) ask(question string) (turnAnswer, error) {
 		_, _ = io.WriteString(p.proc.Stdin, question+"\n")
 	}
 	select {
-	case <-p.run.app.ctx.Done():
+	case <-p.run.app.Ctx.Done():
 		return a, interruptedGate(p.name)
 	case <-p.patience():
 		flag := "--budget"
@@ -113,7 +113,7 @@ func (p *turnProcess) unexpected() error {
 // gone is why a process ended that was asked for more.
 func (p *turnProcess) gone() error {
 	p.bury()
-	if p.run.app.ctx.Err() != nil {
+	if p.run.app.Ctx.Err() != nil {
 		return interruptedGate(p.name)
 	}
 	if p.err == nil {

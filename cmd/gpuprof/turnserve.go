@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
@@ -26,7 +27,7 @@ func (s *session) takeTurns(in io.Reader) error {
 	if len(s.plans) != 1 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring in turns: %d settings were given, and turns take one", len(s.plans)).WithFix("give each --set one value")
 	}
-	ctx, cancel := context.WithCancel(s.app.ctx)
+	ctx, cancel := context.WithCancel(s.app.Ctx)
 	defer cancel()
 	requests := make(chan string)
 	go func() {
@@ -39,15 +40,15 @@ func (s *session) takeTurns(in io.Reader) error {
 			}
 		}
 	}()
-	dev, err := s.aim.device.open()
+	dev, err := s.aim.Device.Open()
 	if err != nil {
 		return err
 	}
 	plan := s.plans[0]
-	instruments, done := s.app.instruments(dev)
+	instruments, done := s.app.Instruments(dev)
 	defer done()
 	plan.Instruments = instruments
-	out := json.NewEncoder(s.app.stdout)
+	out := json.NewEncoder(s.app.Stdout)
 	reply := turnAnswer{Ready: turnsProtocol}
 	run, err := measure.RunTurns(ctx, dev, plan, func(last measure.Turn) (time.Duration, error) {
 		if reply.Ready == 0 {
@@ -62,7 +63,7 @@ func (s *session) takeTurns(in io.Reader) error {
 	})
 	err = errors.Join(err, dev.Close())
 	if ctx.Err() != nil {
-		return fmt.Errorf("measuring %s in turns: %w", s.aim.workload.Name(), errInterrupted)
+		return fmt.Errorf("measuring %s in turns: %w", s.aim.Workload.Name(), cli.ErrInterrupted)
 	}
 	if err != nil {
 		return err

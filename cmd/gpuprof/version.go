@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
@@ -17,25 +18,25 @@ type versionCmd struct {
 
 // Help implements kong.HelpProvider.
 func (versionCmd) Help() string {
-	return examples("gpuprof version", "gpuprof version --format json", "gpuprof version --licenses")
+	return cli.Examples("gpuprof version", "gpuprof version --format json", "gpuprof version --licenses")
 }
 
 // Run implements the verb.
-func (c *versionCmd) Run(a *app) error {
+func (c *versionCmd) Run(a *cli.App) error {
 	if c.Licenses {
 		if c.Format != "table" {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "printing the licenses: they are text").WithFix("leave out --format %s", c.Format)
 		}
-		_, err := io.WriteString(a.stdout, gpuprof.ThirdPartyNotices())
+		_, err := io.WriteString(a.Stdout, gpuprof.ThirdPartyNotices())
 		return err
 	}
-	t := a.tool
+	t := a.Tool
 	if c.Format == "json" {
-		return writeJSON(a.stdout, map[string]any{
+		return cli.WriteJSON(a.Stdout, map[string]any{
 			"name": t.Name, "version": t.Version, "commit": t.Commit, "go": runtime.Version(),
 			"schemas": map[string]string{"run": document.Version(document.Run), "check": document.Version(document.Check)},
 		})
 	}
-	_, err := fmt.Fprintf(a.stdout, "gpuprof %s (commit %s, %s, run schema %s)\n", t.Version, cmp.Or(t.Commit, "unknown"), runtime.Version(), document.Version(document.Run))
+	_, err := fmt.Fprintf(a.Stdout, "gpuprof %s (commit %s, %s, run schema %s)\n", t.Version, cmp.Or(t.Commit, "unknown"), runtime.Version(), document.Version(document.Run))
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/record"
 )
@@ -24,14 +25,14 @@ type watchCmd struct {
 
 // Help implements kong.HelpProvider.
 func (watchCmd) Help() string {
-	return "Shows what a program does while gpuprof run records it: how long the GPU works and waits, the time of a step, the kernels and copies of the last 30 seconds. It ends with the recording.\n\n" + examples(
+	return "Shows what a program does while gpuprof run records it: how long the GPU works and waits, the time of a step, the kernels and copies of the last 30 seconds. It ends with the recording.\n\n" + cli.Examples(
 		"gpuprof watch gpuprof-20260102-150405",
 		"gpuprof watch --once 4711",
 	)
 }
 
 // Run implements the verb.
-func (c *watchCmd) Run(a *app) error {
+func (c *watchCmd) Run(a *cli.App) error {
 	dir, err := record.ArmedFolder(c.Dir)
 	if err != nil {
 		return err
@@ -42,11 +43,11 @@ func (c *watchCmd) Run(a *app) error {
 	if !record.HasRecorder(dir) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "watching %s: no recorder of gpuprof run has written there", c.Dir).WithFix("name the folder of a program that gpuprof run records")
 	}
-	w := &watching{dir: dir, shown: c.Dir, out: a.stdout, pause: time.After}
-	if f := fileBehind(a.stdout); f != nil && term.IsTerminal(int(f.Fd())) {
+	w := &watching{dir: dir, shown: c.Dir, out: a.Stdout, pause: time.After}
+	if f := cli.FileBehind(a.Stdout); f != nil && term.IsTerminal(int(f.Fd())) {
 		w.screen = true
 	}
-	return w.follow(a.ctx, c.Every, c.Once)
+	return w.follow(a.Ctx, c.Every, c.Once)
 }
 
 // watching shows one folder again and again.
@@ -198,9 +199,9 @@ func hookTable(dir string, h *record.Hook) string {
 		case p.Aside != "":
 			state = "not recorded (" + p.Aside + ")"
 		case p.File != "":
-			state = fmt.Sprintf("recorded %s in %s", plural(p.Recorded, "step"), p.File)
+			state = fmt.Sprintf("recorded %s in %s", cli.Plural(p.Recorded, "step"), p.File)
 		case p.Began && p.Recorded > 0:
-			state = fmt.Sprintf("recording, %s so far", plural(p.Recorded, "step"))
+			state = fmt.Sprintf("recording, %s so far", cli.Plural(p.Recorded, "step"))
 		case p.Began:
 			state = "recording"
 		}

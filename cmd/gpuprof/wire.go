@@ -3,32 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/bisect"
-	"github.com/gpuprof/gpuprof/internal/compare"
-	"github.com/gpuprof/gpuprof/internal/document"
-	"github.com/gpuprof/gpuprof/internal/explain"
-	"github.com/gpuprof/gpuprof/internal/fleet"
-	"github.com/gpuprof/gpuprof/internal/health"
-	"github.com/gpuprof/gpuprof/internal/history"
-	"github.com/gpuprof/gpuprof/internal/memsnap"
-	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/formats"
 	"github.com/gpuprof/gpuprof/probes/machine"
-	"github.com/gpuprof/gpuprof/report/benchfmt"
-	"github.com/gpuprof/gpuprof/report/csv"
-	"github.com/gpuprof/gpuprof/report/figure"
-	"github.com/gpuprof/gpuprof/report/github"
-	"github.com/gpuprof/gpuprof/report/html"
-	"github.com/gpuprof/gpuprof/report/junit"
-	"github.com/gpuprof/gpuprof/report/markdown"
-	"github.com/gpuprof/gpuprof/report/page"
-	"github.com/gpuprof/gpuprof/report/perfetto"
-	"github.com/gpuprof/gpuprof/report/pprof"
-	"github.com/gpuprof/gpuprof/report/prometheus"
-	"github.com/gpuprof/gpuprof/report/table"
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/collate"
 	"github.com/gpuprof/gpuprof/workloads/device"
@@ -56,17 +36,18 @@ type wiring struct {
 }
 
 // tables hands the verbs what is concrete.
-func (w *wiring) tables() *tables {
-	return &tables{
-		workloads: w.allWorkloads, devices: w.devices, noGPU: w.noGPU, instruments: w.instrumentsOf, samplers: programSamplers,
-		driverCUDA: w.driverCUDA, askCUPTI: asksCUPTI(), documents: outputTable(), site: siteOf, tellGitHub: tellGitHub,
-		plots: figure.Kinds(), plotsText: figure.KindsText, cpuModel: machine.This().CPUModel, tool: toolOf(version, commit), clock: w.clock, recorder: w.recorder, limit: w.limit,
+func (w *wiring) tables() *cli.Tables {
+	tool := cli.ToolOf(version, commit)
+	return &cli.Tables{
+		Workloads: w.allWorkloads, Devices: w.devices, NoGPU: w.noGPU, Instruments: w.instrumentsOf, Samplers: programSamplers,
+		DriverCUDA: w.driverCUDA, AskCUPTI: asksCUPTI(), Documents: formats.Documents(tool), Site: formats.Site, TellGitHub: formats.TellGitHub,
+		Plots: formats.PlotKinds(), PlotsText: formats.PlotsText, CPUModel: machine.This().CPUModel, Tool: tool, Clock: w.clock, Recorder: w.recorder, Limit: w.limit,
 	}
 }
 
 // machine hands doctor what it examines.
 func (w *wiring) machine() *doctorMachine {
-	return &doctorMachine{Examine: w.examineMachine, ExamineGPUs: w.examineGPUs, Faults: w.machineAccounts, KernelLog: w.readKernelLog, GPUs: w.lookAtGPUs, Ranges: shippedRanges}
+	return &doctorMachine{Examine: w.examineMachine, ExamineGPUs: w.examineGPUs, Faults: w.machineAccounts, KernelLog: w.readKernelLog, GPUs: w.lookAtGPUs}
 }
 
 // allWorkloads lists every workload in the order they are shown.
@@ -80,15 +61,15 @@ func worked() bool { return collate.WorkerMain() }
 
 // devices lists what can be measured on here: the host, then every GPU the
 // driver shows, those that do not answer last.
-func (w *wiring) devices() []deviceKind {
-	all := []deviceKind{{"host", "the CPU: streams are goroutines, kernels are Go", w.openHost}}
+func (w *wiring) devices() []cli.Device {
+	all := []cli.Device{{Name: "host", Doc: "the CPU: streams are goroutines, kernels are Go", Open: w.openHost}}
 	gpus, err := cuda.Probe(w.cudaOptions())
 	if err != nil {
 		return all // noGPU says why
 	}
-	var silent []deviceKind
+	var silent []cli.Device
 	for _, g := range gpus {
-		d := deviceKind{fmt.Sprintf("cuda:%d", g.Index), "", func() (device.Device, error) { return w.openCUDA(g.Index) }}
+		d := cli.Device{Name: fmt.Sprintf("cuda:%d", g.Index), Open: func() (device.Device, error) { return w.openCUDA(g.Index) }}
 		if g.Fault != nil {
 			d.Doc = "a GPU that does not answer; gpuprof doctor says why"
 			silent = append(silent, d)
@@ -139,7 +120,7 @@ func (w *wiring) findDriver() machine.Driver {
 // noGPU says in one clause why no GPU is used; empty when one can be.
 func (w *wiring) noGPU() string {
 	if err := w.whyNoGPU(); err != nil {
-		return sentence(err)
+		return cli.Sentence(err)
 	}
 	return ""
 }
@@ -152,151 +133,4 @@ func (w *wiring) whyNoGPU() error {
 		return errors.New(machine.This().FindGPU(w.findDriver()).Why())
 	}
 	return err
-}
-
-// outputTable has the writers of every kind of document.
-func outputTable() documents {
-	return documents{
-		run: kind[[]*gpuprof.Run]{"a run", []string{"table", "json", "csv", "bench", "markdown"}, withPages(page.Runs, 0, withPictures(figure.OfRuns, map[string]writer[[]*gpuprof.Run]{
-			"json":     func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return document.EncodeRuns(w, runs...) },
-			"pprof":    func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return pprof.Write(w, runs) },
-			"perfetto": func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return perfetto.Write(w, runs) },
-			"csv":      func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return csv.Write(w, runs) },
-			"bench":    func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return benchfmt.Write(w, runs) },
-		}))},
-		comparison: kind[*compare.Comparison]{"a comparison", []string{"table", "json", "markdown", "bench"}, withPages(page.Comparison, markdown.CommentLimit, withPictures(figure.OfComparison, map[string]writer[*compare.Comparison]{
-			"json": encodeVerdict,
-			"junit": func(w io.Writer, c *compare.Comparison, _ screen) error {
-				return junit.Write(w, c, junit.Options{Started: startedAt(c)})
-			},
-			"bench": func(w io.Writer, c *compare.Comparison, _ screen) error { return benchfmt.WriteComparison(w, c) },
-		}))},
-		tuning: kind[*tune.Result]{"a tuning result", []string{"table", "json", "markdown"}, withPages(page.Tune, 0, withPictures(figure.OfTuning, nil))},
-		analysis: kind[*study]{"an analysis", []string{"table", "json", "markdown"}, withPages(pageOfStudy, 0, withPictures(figureOfStudy, map[string]writer[*study]{
-			"json": func(w io.Writer, s *study, _ screen) error { return document.Encode(w, s.document()) },
-			"pprof": func(w io.Writer, s *study, _ screen) error {
-				return pprof.WriteTrace(w, s.indexes, toolOf(version, commit).Version)
-			},
-			"perfetto": func(w io.Writer, s *study, _ screen) error { return perfetto.WriteAnalysis(w, s.analysis, s.indexes) },
-		}))},
-		bisect: kind[*bisect.Search]{"a bisection", []string{"table", "json", "markdown"}, withPages(page.Bisect, 0, withPictures(figure.OfBisect, nil))},
-		memory: kind[*memsnap.Analysis]{"an analysis of memory", []string{"table", "json", "markdown"}, withPages(page.Memory, 0, withPictures(figure.OfMemory, map[string]writer[*memsnap.Analysis]{
-			"pprof": func(w io.Writer, a *memsnap.Analysis, _ screen) error {
-				return pprof.WriteMemory(w, a, toolOf(version, commit).Version)
-			},
-		}))},
-		history: kind[*history.Report]{"a history", []string{"table", "json", "markdown", "csv"}, withPages(page.History, markdown.CommentLimit, withPictures(figure.OfHistory, map[string]writer[*history.Report]{
-			"csv": func(w io.Writer, r *history.Report, _ screen) error { return csv.History(w, r) },
-		}))},
-		fleet: kind[*fleet.Report]{"a fleet report", []string{"table", "json", "markdown"}, withPages(page.Fleet, 0, withPictures(figure.OfFleet, map[string]writer[*fleet.Report]{}))},
-		// Both are of doctor, so they have the same formats.
-		health: kind[*health.Report]{"the health of GPUs", []string{"table", "json", "markdown"}, whole(withPages(page.Health, 0, map[string]writer[*health.Report]{
-			"prometheus": func(w io.Writer, r *health.Report, _ screen) error { return prometheus.Write(w, r) },
-		}))},
-		diagnosis:   kind[*gpuprof.Diagnosis]{"a diagnosis", []string{"table", "json", "markdown"}, whole(withPages(page.Diagnosis, 0, nil))},
-		check:       kind[*gpuprof.CheckReport]{"a check", []string{"table", "json", "markdown"}, withPages(page.Check, 0, nil)},
-		noise:       kind[*compare.NoisePlan]{"a measurement of noise", []string{"table", "json", "markdown"}, withPages(page.Noise, 0, nil)},
-		explanation: kind[[]explain.Entry]{"an explanation", []string{"table", "json"}, withPages(page.Explanation, 0, nil)},
-	}
-}
-
-// withPictures adds the formats that draw a document's figure.
-func withPictures[D any](draw func(doc D, plot string) (*figure.Figure, error), others map[string]writer[D]) map[string]writer[D] {
-	if others == nil {
-		others = map[string]writer[D]{}
-	}
-	for _, format := range []string{"png", "svg"} {
-		others[format] = func(w io.Writer, doc D, o screen) error {
-			f, err := draw(doc, o.plot)
-			if err != nil {
-				return err
-			}
-			return f.Write(w, format, 0, 0)
-		}
-	}
-	return others
-}
-
-// withPages adds the formats of what a page is built of, and the document's own JSON where
-// others has none; limit is how many bytes Markdown may take, 0 any.
-func withPages[D any](build func(D) (*page.Page, error), limit int, others map[string]writer[D]) map[string]writer[D] {
-	if others == nil {
-		others = map[string]writer[D]{}
-	}
-	if others["json"] == nil {
-		others["json"] = func(w io.Writer, doc D, _ screen) error { return document.Encode(w, doc) }
-	}
-	for format, write := range map[string]func(io.Writer, *page.Page, screen) error{
-		"table": func(w io.Writer, p *page.Page, o screen) error {
-			return table.Write(w, p, table.Options{Width: o.width, Color: o.color, Lines: o.lines, Quiet: o.quiet})
-		},
-		"markdown": func(w io.Writer, p *page.Page, _ screen) error { return markdown.Write(w, p, limit) },
-		"html":     func(w io.Writer, p *page.Page, _ screen) error { return html.Write(w, p) },
-	} {
-		others[format] = func(w io.Writer, doc D, o screen) error {
-			p, err := build(doc)
-			if err != nil {
-				return err
-			}
-			return write(w, p, o)
-		}
-	}
-	return others
-}
-
-// whole prints tables in full, however wide and long they are: each of many GPUs and each
-// thing that is missing has to be seen.
-func whole[D any](formats map[string]writer[D]) map[string]writer[D] {
-	write := formats["table"]
-	formats["table"] = func(w io.Writer, doc D, o screen) error {
-		o.width, o.lines = 1<<16, 0
-		return write(w, doc, o)
-	}
-	return formats
-}
-
-// siteOf is a history as static pages: an index, a page for each benchmark, and the data.
-func siteOf(r *history.Report) ([]siteFile, error) {
-	pages, err := page.HistorySite(r)
-	if err != nil {
-		return nil, err
-	}
-	var out []siteFile
-	for _, p := range pages {
-		out = append(out, siteFile{p.Name, func(w io.Writer) error { return html.Write(w, p.Page) }})
-	}
-	return append(out, siteFile{page.SiteData, func(w io.Writer) error { return writeJSON(w, r) }}), nil
-}
-
-func pageOfStudy(s *study) (*page.Page, error) {
-	if s.comparison != nil {
-		return page.TraceComparison(s.comparison, s.before, s.indexes)
-	}
-	return page.Analysis(s.analysis, s.indexes)
-}
-
-func figureOfStudy(s *study, plot string) (*figure.Figure, error) {
-	if s.comparison != nil {
-		return figure.OfTraces(s.comparison, s.before, s.indexes, plot)
-	}
-	return figure.OfAnalysis(s.analysis, s.indexes, plot)
-}
-
-// tellGitHub annotates the step and adds to its summary, inside GitHub Actions.
-func tellGitHub(w io.Writer, c *compare.Comparison, getenv func(string) string) error {
-	if !github.Active(getenv) {
-		return nil
-	}
-	if err := github.Annotate(w, c); err != nil {
-		return err
-	}
-	path := github.SummaryPath(getenv)
-	if path == "" {
-		return nil
-	}
-	p, err := page.Comparison(c)
-	if err != nil {
-		return err
-	}
-	return github.AppendSummary(path, func(w io.Writer, limit int) error { return markdown.Write(w, p, limit) })
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/baselines"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/probes/nvml"
@@ -361,9 +360,4 @@ func condition(d nvml.DeviceInfo, mig bool) health.Condition {
 		c.MemoryFault, _ = d.ECCHealth()
 	}
 	return c
-}
-
-// shippedRanges are what healthy devices reach.
-func shippedRanges() (*health.Ranges, error) {
-	return health.ParseRanges(baselines.Ranges(), "baselines/ranges.json")
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/workloads/device/cuda"
 )
@@ -52,7 +53,7 @@ func (s *gpuSight) Between(ctx context.Context, here []int, bytes int) (links []
 		r, err = cuda.MeasureAllReduce(ctx, open, bytes, linkTries)
 	}
 	if err != nil {
-		sum.Why = sentence(err)
+		sum.Why = cli.Sentence(err)
 		return links, sum
 	}
 	sum.Library, sum.TookS, sum.BusPerS = r.Library, gpuprof.Number(r.TookS), gpuprof.Number(r.BusPerS)

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -12,9 +12,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// toolOf is the gpuprof that this process is: version and commit as the linker set them, else what
+// ToolOf is the gpuprof that this process is: version and commit as the linker set them, else what
 // the Go tool recorded about the sources.
-func toolOf(version, commit string) gpuprof.Tool {
+func ToolOf(version, commit string) gpuprof.Tool {
 	t := gpuprof.Tool{Name: "gpuprof", Version: version, Commit: commit}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -38,9 +38,9 @@ func revision(settings []debug.BuildSetting) string {
 	return rev
 }
 
-// buildHash identifies this binary, so that a check that passed is trusted
+// BuildHash identifies this binary, so that a check that passed is trusted
 // only by the very code that passed it; empty when it cannot be read.
-func buildHash() string {
+func BuildHash() string {
 	exe, err := os.Executable()
 	if err != nil {
 		return ""
@@ -57,20 +57,20 @@ func buildHash() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// checkCache is where passed checks are remembered and the build they are
+// CheckCache is where passed checks are remembered and the build they are
 // remembered for. Without a place or a hash both are empty, and every run
 // checks again.
-func checkCache() (dir, build string) {
-	dir, err := cacheDir()
-	build = buildHash()
+func CheckCache() (dir, build string) {
+	dir, err := CacheDir()
+	build = BuildHash()
 	if err != nil || build == "" {
 		return "", ""
 	}
 	return dir, build
 }
 
-// cacheDir is the folder for what gpuprof keeps of this user.
-func cacheDir() (string, error) {
+// CacheDir is the folder for what gpuprof keeps of this user.
+func CacheDir() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return "", gpuprof.Errorf(nil, "finding the cache of this user: %w", err).WithFix("set XDG_CACHE_HOME or HOME")

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// target is what run and check work on: the flags they share.
-type target struct {
+// TargetFlags is what run and check work on: the flags they share.
+type TargetFlags struct {
 	Workload string   `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof list."`
 	Device   string   `default:"auto" complete:"device" placeholder:"NAME" help:"auto, host, cuda or cuda:N."`
 	Preset   string   `complete:"preset" placeholder:"NAME" help:"Named set of knob values, see gpuprof list presets."`
@@ -22,71 +22,71 @@ type target struct {
 	Seed     uint64   `default:"1" placeholder:"N" help:"Seed of inputs and weights (1)."`
 }
 
-// aim is a target whose names and values have all been checked.
-type aim struct {
-	workload workloads.Workload
-	preset   string
-	device   deviceKind
+// Target is a target whose names and values have all been checked.
+type Target struct {
+	Workload workloads.Workload
+	Preset   string
+	Device   Device
 	choice   string             // why this device, where the user left it open
-	set      []gpuprof.Settings // what the user set, one a point of the sweep
-	knobs    []gpuprof.Settings // the same, complete
-	info     device.Info        // of the device, once it was opened
+	Set      []gpuprof.Settings // what the user set, one a point of the sweep
+	Knobs    []gpuprof.Settings // the same, complete
+	Info     device.Info        // of the device, once it was opened
 }
 
-// resolve checks everything that can be checked without a device.
-func (t *target) resolve(a *app, verb string) (*aim, error) {
-	w, err := a.findWorkload(t.Workload, verb)
+// Resolve checks everything that can be checked without a device.
+func (t *TargetFlags) Resolve(a *App, verb string) (*Target, error) {
+	w, err := a.FindWorkload(t.Workload, verb)
 	if err != nil {
 		return nil, err
 	}
-	out := &aim{workload: w, preset: t.Preset}
-	if out.device, out.choice, err = a.chooseDevice(t.Device, a.noGPU()); err != nil {
+	out := &Target{Workload: w, Preset: t.Preset}
+	if out.Device, out.choice, err = a.ChooseDevice(t.Device, a.NoGPU()); err != nil {
 		return nil, err
 	}
-	out.preset = cmp.Or(out.preset, workloads.DefaultPreset(w, out.device.kind()))
-	if _, err := workloads.FindPreset(w, out.preset); err != nil {
+	out.Preset = cmp.Or(out.Preset, workloads.DefaultPreset(w, out.Device.Kind()))
+	if _, err := workloads.FindPreset(w, out.Preset); err != nil {
 		return nil, err
 	}
-	axes, err := parseSets(t.Set)
+	axes, err := ParseSets(t.Set)
 	if err != nil {
 		return nil, err
 	}
-	out.set = product(axes)
-	for _, s := range out.set {
-		k, err := workloads.Resolve(w, out.preset, s)
+	out.Set = product(axes)
+	for _, s := range out.Set {
+		k, err := workloads.Resolve(w, out.Preset, s)
 		if err != nil {
 			return nil, err
 		}
-		out.knobs = append(out.knobs, k)
+		out.Knobs = append(out.Knobs, k)
 	}
-	return out, repeated(axes, out.knobs)
+	return out, repeated(axes, out.Knobs)
 }
 
-// refuse asks the workload whether the device can honour every setting, the
+// Refuse asks the workload whether the device can honour every setting, the
 // last thing that is checked, and then says which device was chosen and why.
-func (t *aim) refuse(a *app) error {
-	d, err := t.device.open()
+func (t *Target) Refuse(a *App) error {
+	d, err := t.Device.Open()
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	t.info = d.Info()
-	for _, k := range t.knobs {
-		if err := t.workload.Refuse(t.info, k); err != nil {
+	t.Info = d.Info()
+	for _, k := range t.Knobs {
+		if err := t.Workload.Refuse(t.Info, k); err != nil {
 			return err
 		}
 	}
 	if t.choice != "" {
-		a.note("%s", t.choice)
+		a.Note("%s", t.choice)
 	}
 	return nil
 }
 
-func (a *app) findWorkload(name, verb string) (workloads.Workload, error) {
-	if w := a.workloadNamed(name); w != nil {
+func (a *App) FindWorkload(name, verb string) (workloads.Workload, error) {
+	if w := a.WorkloadNamed(name); w != nil {
 		return w, nil
 	}
-	names := a.workloadNames()
+	names := a.WorkloadNames()
 	valid := strings.Join(names, ", ")
 	if name == "" {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: no workload was named", verb).WithFix("give one of %s; a program of your own is run by gpuprof run -- CMD", valid)
@@ -94,16 +94,16 @@ func (a *app) findWorkload(name, verb string) (workloads.Workload, error) {
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing workload %s: there is no such workload", name).WithFix("the workloads are %s%s", valid, gpuprof.DidYouMean(name, names))
 }
 
-func (a *app) workloadNames() (names []string) {
-	for _, w := range a.workloads() {
+func (a *App) WorkloadNames() (names []string) {
+	for _, w := range a.Workloads() {
 		names = append(names, w.Name())
 	}
 	return names
 }
 
-// workloadNamed is the workload of a name, nil for none.
-func (a *app) workloadNamed(name string) workloads.Workload {
-	for _, w := range a.workloads() {
+// WorkloadNamed is the workload of a name, nil for none.
+func (a *App) WorkloadNamed(name string) workloads.Workload {
+	for _, w := range a.Workloads() {
 		if w.Name() == name {
 			return w
 		}
@@ -111,10 +111,10 @@ func (a *app) workloadNamed(name string) workloads.Workload {
 	return nil
 }
 
-// chooseDevice finds the device behind a --device value and says, where auto
+// ChooseDevice finds the device behind a --device value and says, where auto
 // chose, which one it is and why. noGPU is empty where there is a GPU.
-func (a *app) chooseDevice(name, noGPU string) (d deviceKind, why string, err error) {
-	all := a.devices()
+func (a *App) ChooseDevice(name, noGPU string) (d Device, why string, err error) {
+	all := a.Devices()
 	names := []string{"auto"}
 	for _, d := range all {
 		if d.Name == name {
@@ -156,8 +156,8 @@ func deviceMeant(name string) string {
 		n = strings.ToLower(name)[len(word):]
 	}
 	switch word {
-	case "cpu", onHost:
-		return onHost
+	case "cpu", HostDevice:
+		return HostDevice
 	case "gpu", "cuda", "nvidia", "":
 		if _, err := strconv.ParseUint(n, 10, 16); err == nil {
 			return "cuda:" + n
@@ -169,11 +169,11 @@ func deviceMeant(name string) string {
 	return ""
 }
 
-// choosePlainly is chooseDevice for verbs whose figures are worth keeping: where
+// ChoosePlainly is chooseDevice for verbs whose figures are worth keeping: where
 // auto finds no GPU, the host must be asked for by name.
-func (a *app) choosePlainly(name, verb string) (deviceKind, error) {
-	why := a.noGPU()
-	d, _, err := a.chooseDevice(name, why)
+func (a *App) ChoosePlainly(name, verb string) (Device, error) {
+	why := a.NoGPU()
+	d, _, err := a.ChooseDevice(name, why)
 	if err == nil && name == "auto" && d.Name == "host" {
 		err = gpuprof.Errorf(gpuprof.ErrDevice, "choosing the device of gpuprof %s: %s", verb, why).WithFix("%s never falls back by itself: give --device host", verb)
 	}
@@ -189,4 +189,4 @@ func isCUDA(name string) bool {
 	return err == nil && n >= 0 && rest[0] == ':'
 }
 
-func (a *app) isWorkload(name string) bool { return a.workloadNamed(name) != nil }
+func (a *App) IsWorkload(name string) bool { return a.WorkloadNamed(name) != nil }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// sameMoment is the time within which several signals are one: timeout(1), for example, sends
+// SameMoment is the time within which several signals are one: timeout(1), for example, sends
 // its signal to the program and once more to the group that the program is in.
-const sameMoment = 250 * time.Millisecond
+const SameMoment = 250 * time.Millisecond
 
-// endAtFirst ends the program in order at the first signal. The next one acts as it does on
+// EndAtFirst ends the program in order at the first signal. The next one acts as it does on
 // any program, at once (but see children), unless it comes in the same moment: release is
 // called when that is over, and not where done is closed before.
-func endAtFirst(signals <-chan os.Signal, done <-chan struct{}, end context.CancelFunc, moment func() <-chan time.Time, release func()) {
+func EndAtFirst(signals <-chan os.Signal, done <-chan struct{}, end context.CancelFunc, moment func() <-chan time.Time, release func()) {
 	select {
 	case <-signals:
 		end()
@@ -34,8 +34,8 @@ func endAtFirst(signals <-chan os.Signal, done <-chan struct{}, end context.Canc
 	}
 }
 
-// endSignals are those that ask a program to end.
-func endSignals() []os.Signal {
+// EndSignals are those that ask a program to end.
+func EndSignals() []os.Signal {
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup has asked to live on
 		ends = append(ends, syscall.SIGHUP)
@@ -43,12 +43,12 @@ func endSignals() []os.Signal {
 	return ends
 }
 
-func notifyInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
+func NotifyInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }
 
-// pause waits, or ends early with the context's error.
-func pause(ctx context.Context, d time.Duration) error {
+// Pause waits, or ends early with the context's error.
+func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -1,17 +1,19 @@
-package main
+package formats
 
 import (
 	"maps"
 	"slices"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 // TestOutputTable: a kind prints only formats that it has, and no format of a file is
 // without a document.
 func TestOutputTable(t *testing.T) {
-	table := outputTable()
+	table := Documents(gpuprof.Tool{})
 	has := map[string]map[string]bool{}
 	add := func(kind, format string) {
 		if has[kind] == nil {
@@ -20,25 +22,25 @@ func TestOutputTable(t *testing.T) {
 		has[kind][format] = true
 	}
 	for kind, formats := range map[string][]string{
-		"run":         formatsOf(table.run),
-		"comparison":  formatsOf(table.comparison),
-		"tuning":      formatsOf(table.tuning),
-		"analysis":    formatsOf(table.analysis),
-		"health":      formatsOf(table.health),
-		"explanation": formatsOf(table.explanation),
-		"bisect":      formatsOf(table.bisect),
-		"history":     formatsOf(table.history),
-		"memory":      formatsOf(table.memory),
-		"check":       formatsOf(table.check),
-		"diagnosis":   formatsOf(table.diagnosis),
-		"fleet":       formatsOf(table.fleet),
-		"noise":       formatsOf(table.noise),
+		"run":         formatsOf(table.Run),
+		"comparison":  formatsOf(table.Comparison),
+		"tuning":      formatsOf(table.Tuning),
+		"analysis":    formatsOf(table.Analysis),
+		"health":      formatsOf(table.Health),
+		"explanation": formatsOf(table.Explanation),
+		"bisect":      formatsOf(table.Bisect),
+		"history":     formatsOf(table.History),
+		"memory":      formatsOf(table.Memory),
+		"check":       formatsOf(table.Check),
+		"diagnosis":   formatsOf(table.Diagnosis),
+		"fleet":       formatsOf(table.Fleet),
+		"noise":       formatsOf(table.Noise),
 	} {
 		for _, f := range formats {
 			add(kind, f)
 		}
 	}
-	prints, files := table.formats()
+	prints, files := table.Formats()
 	for kind, formats := range prints {
 		for _, f := range formats {
 			if !has[kind][f] {
@@ -60,4 +62,4 @@ func TestOutputTable(t *testing.T) {
 	}
 }
 
-func formatsOf[D any](k kind[D]) []string { return slices.Collect(maps.Keys(k.writers)) }
+func formatsOf[D any](k cli.Kind[D]) []string { return slices.Collect(maps.Keys(k.Writers)) }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"maps"
@@ -10,13 +10,13 @@ import (
 
 // axis is one --set flag: a knob and the values it takes in turn.
 type axis struct {
-	knob   string
-	values []string
+	Knob   string
+	Values []string
 }
 
-// parseSets reads knob=value[,value…] flags. Names and values are checked
+// ParseSets reads knob=value[,value…] flags. Names and values are checked
 // later, against the workload. A value may hold '=' (a file name), not ','.
-func parseSets(flags []string) ([]axis, error) {
+func ParseSets(flags []string) ([]axis, error) {
 	var axes []axis
 	given := map[string]bool{}
 	for _, f := range flags {
@@ -37,16 +37,16 @@ func parseSets(flags []string) ([]axis, error) {
 	return axes, nil
 }
 
-// oneSetting refuses a sweep where two builds are compared at one setting.
-func oneSetting(flags []string) error {
-	axes, err := parseSets(flags)
+// OneSetting refuses a sweep where two builds are compared at one setting.
+func OneSetting(flags []string) error {
+	axes, err := ParseSets(flags)
 	if err != nil {
 		return err
 	}
 	for _, ax := range axes {
-		if len(ax.values) > 1 {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: builds are compared at one setting, and this is a sweep", ax.knob, strings.Join(ax.values, ",")).
-				WithFix("give one value, --set %s=%s", ax.knob, ax.values[0])
+		if len(ax.Values) > 1 {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: builds are compared at one setting, and this is a sweep", ax.Knob, strings.Join(ax.Values, ",")).
+				WithFix("give one value, --set %s=%s", ax.Knob, ax.Values[0])
 		}
 	}
 	return nil
@@ -58,9 +58,9 @@ func product(axes []axis) []gpuprof.Settings {
 	for _, ax := range axes {
 		var next []gpuprof.Settings
 		for _, p := range points {
-			for _, v := range ax.values {
+			for _, v := range ax.Values {
 				s := maps.Clone(p)
-				s[ax.knob] = v
+				s[ax.Knob] = v
 				next = append(next, s)
 			}
 		}
@@ -74,11 +74,11 @@ func product(axes []axis) []gpuprof.Settings {
 func repeated(axes []axis, knobs []gpuprof.Settings) error {
 	seen := map[string]bool{}
 	for _, set := range knobs {
-		point := describe(set)
+		point := Describe(set)
 		if seen[point] {
 			for _, ax := range axes {
-				if len(ax.values) > 1 {
-					return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: the sweep holds one setting twice", ax.knob, strings.Join(ax.values, ",")).WithFix("give each value once")
+				if len(ax.Values) > 1 {
+					return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: the sweep holds one setting twice", ax.Knob, strings.Join(ax.Values, ",")).WithFix("give each value once")
 				}
 			}
 		}
@@ -87,8 +87,8 @@ func repeated(axes []axis, knobs []gpuprof.Settings) error {
 	return nil
 }
 
-// describe prints a point of a sweep as its flags, for progress and errors.
-func describe(s gpuprof.Settings) string {
+// Describe prints a point of a sweep as its flags, for progress and errors.
+func Describe(s gpuprof.Settings) string {
 	parts := make([]string, 0, len(s))
 	for _, k := range slices.Sorted(maps.Keys(s)) {
 		parts = append(parts, k+"="+s[k])

@@ -13,38 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 )
-
-func TestPathsInResults(t *testing.T) {
-	home := filepath.Join(t.TempDir(), "alice")
-	work := filepath.Join(home, "work")
-	elsewhere := filepath.Join(t.TempDir(), "job")
-	for _, dir := range []string{work, elsewhere} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("HOME", home)
-	for _, c := range []struct{ here, path, stored, shown string }{
-		{work, "runs/a.json", "runs/a.json", "runs/a.json"},
-		{work, "../a.json", "../a.json", "../a.json"},
-		{work, work + "/runs/a.json", "runs/a.json", "runs/a.json"},
-		{work, home + "/runs/a.json", "../runs/a.json", "../runs/a.json"},
-		{elsewhere, home + "/runs/a.json", "~/runs/a.json", "~/runs/a.json"},
-		{elsewhere, "/home/bob/runs/a.json", "a.json", "a.json"},
-		{elsewhere, "/data-of-a-lab/runs/a.json", "/data-of-a-lab/runs/a.json", "runs/a.json"},
-		{elsewhere, "/a.json", "/a.json", "a.json"},
-	} {
-		t.Chdir(c.here)
-		if got := storedPath(c.path); got != c.stored {
-			t.Errorf("in %s %s is stored as %s, want %s", c.here, c.path, got, c.stored)
-		}
-		if got := shownPath(c.path); got != c.shown {
-			t.Errorf("in %s %s is shown as %s, want %s", c.here, c.path, got, c.shown)
-		}
-	}
-}
 
 // TestResultsNameNoHome: nothing that is written to be shared says in whose home its
 // inputs were, and no baseline on which machine, unless it is asked to.
@@ -79,7 +50,7 @@ func TestResultsNameNoHome(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		args = append(args, "-o", "out.json", "-o", "out.html", "-o", "out.md", "-o", "out.txt", "--force")
-		if code := run(t.Context(), &wired, args, &out, &errs); code == exitUsage || code == exitFailed {
+		if code := runCommand(t.Context(), &wired, args, &out, &errs); code == cli.ExitUsage || code == cli.ExitFailed {
 			t.Fatalf("%v: exit code %d: %s", args, code, &errs)
 		}
 		for _, name := range []string{"out.json", "out.html", "out.md", "out.txt"} {
@@ -95,7 +66,7 @@ func TestResultsNameNoHome(t *testing.T) {
 		}
 	}
 	store := "store"
-	if code := run(t.Context(), &wired, []string{"baseline", "--dir", store, "add", old, "--command", "train --api-key S3CRET https://me:S3CRET@host/"}, &bytes.Buffer{}, &bytes.Buffer{}); code != exitOK {
+	if code := runCommand(t.Context(), &wired, []string{"baseline", "--dir", store, "add", old, "--command", "train --api-key S3CRET https://me:S3CRET@host/"}, &bytes.Buffer{}, &bytes.Buffer{}); code != cli.ExitOK {
 		t.Fatalf("exit code %d", code)
 	}
 	found, err := filepath.Glob(filepath.Join(store, "*", "*.json"))

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -11,27 +11,27 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-func plural(n int, noun string) string {
+func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// sentence keeps an error on one line, whatever the names and texts in it hold.
-func sentence(err error) string { return sentenceOf(err.Error()) }
+// Sentence keeps an error on one line, whatever the names and texts in it hold.
+func Sentence(err error) string { return SentenceOf(err.Error()) }
 
-func sentenceOf(text string) string {
+func SentenceOf(text string) string {
 	return document.CleanText(strings.Join(strings.Fields(text), " "))
 }
 
-// examples formats a verb's examples for its help text.
-func examples(lines ...string) string {
+// Examples formats a verb's examples for its help text.
+func Examples(lines ...string) string {
 	return "Examples:\n\n    " + strings.Join(lines, "\n    ") + "\n"
 }
 
-// columns prints rows in aligned columns; the first row is the head.
-func columns(w io.Writer, rows [][]string) error {
+// Columns prints rows in aligned columns; the first row is the head.
+func Columns(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
 		document.CleanStrings(&r) // names of files and of commands among them
@@ -40,8 +40,8 @@ func columns(w io.Writer, rows [][]string) error {
 	return tw.Flush()
 }
 
-// writeJSON prints one JSON document, indented for reading.
-func writeJSON(w io.Writer, v any) error {
+// WriteJSON prints one JSON document, indented for reading.
+func WriteJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(v); err != nil {

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -19,8 +19,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// ownProgram is the file of this program, which is to be run again.
-func ownProgram() (string, error) {
+// OwnProgram is the file of this program, which is to be run again.
+func OwnProgram() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return "", gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("start it by its path")
@@ -28,17 +28,17 @@ func ownProgram() (string, error) {
 	return exe, nil
 }
 
-// requestRate is the flag that puts a process under a rate, whatever its settings say.
-func requestRate(rate float64) []string {
+// RequestRate is the flag that puts a process under a rate, whatever its settings say.
+func RequestRate(rate float64) []string {
 	return []string{"--request-rate", strconv.FormatFloat(rate, 'g', -1, 64)}
 }
 
-// processError turns a process's exit code and last words into an error of
+// ProcessError turns a process's exit code and last words into an error of
 // the same kind.
-func processError(err error, text string) error {
-	text = strings.TrimPrefix(sentenceOf(text), "gpuprof: ")
+func ProcessError(err error, text string) error {
+	text = strings.TrimPrefix(SentenceOf(text), "gpuprof: ")
 	// With --format json it is an object.
-	var said struct{ Error complaint }
+	var said struct{ Error Complaint }
 	if json.Unmarshal([]byte(text), &said) == nil && said.Error.Message != "" {
 		text = said.Error.Message
 		if said.Error.Fix != "" {
@@ -51,9 +51,9 @@ func processError(err error, text string) error {
 	}
 	text = cmp.Or(text, fmt.Sprintf("ended with %s; try --runs 1 to see why", exit.ProcessState))
 	switch exit.ExitCode() {
-	case exitUsage:
+	case ExitUsage:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "%s", text)
-	case exitInterrupted:
+	case ExitInterrupted:
 		return fmt.Errorf("%s%w", text, silent{context.Canceled})
 	}
 	return errors.New(text)
@@ -66,8 +66,8 @@ func (silent) Error() string { return "" }
 
 func (s silent) Unwrap() error { return s.error }
 
-// processRun is one setting that a further process of gpuprof measures, by gpuprof run.
-type processRun struct {
+// ProcessRun is one setting that a further process of gpuprof measures, by gpuprof run.
+type ProcessRun struct {
 	Workload, Device, Preset string
 	Set                      gpuprof.Settings
 	Seed                     uint64
@@ -78,8 +78,8 @@ type processRun struct {
 	Rate                     float64 // requests per second; 0 for the rate of the settings
 }
 
-// settingArgs are the arguments that name the setting.
-func (r *processRun) settingArgs() []string {
+// SettingArgs are the arguments that name the setting.
+func (r *ProcessRun) SettingArgs() []string {
 	args := []string{"run", r.Workload, "--device", r.Device, "--preset", r.Preset, "--seed", strconv.FormatUint(r.Seed, 10), "--mode", r.Mode}
 	for _, k := range slices.Sorted(maps.Keys(r.Set)) {
 		args = append(args, "--set", k+"="+r.Set[k])
@@ -87,31 +87,31 @@ func (r *processRun) settingArgs() []string {
 	return args
 }
 
-// args is the command line of the process, which writes its run to file.
-func (r *processRun) args(file string) []string {
-	args := append(r.settingArgs(), "--min-time", r.MinTime.String(), "--max-time", r.MaxTime.String(),
+// Args is the command line of the process, which writes its run to file.
+func (r *ProcessRun) Args(file string) []string {
+	args := append(r.SettingArgs(), "--min-time", r.MinTime.String(), "--max-time", r.MaxTime.String(),
 		"--warmup", r.Warmup, "--samples", strconv.Itoa(r.Samples), "--process-out", file)
 	if r.NoEnergy {
 		args = append(args, "--no-energy")
 	}
 	if r.Rate > 0 {
-		args = append(args, requestRate(r.Rate)...)
+		args = append(args, RequestRate(r.Rate)...)
 	}
 	return args
 }
 
-// measure starts the process and reads its run from file; of one that failed half way both are
+// Measure starts the process and reads its run from file; of one that failed half way both are
 // returned, the run and the error.
-func (r *processRun) measure(ctx context.Context, file string) (*gpuprof.Run, error) {
-	exe, err := ownProgram()
+func (r *ProcessRun) Measure(ctx context.Context, file string) (*gpuprof.Run, error) {
+	exe, err := OwnProgram()
 	if err != nil {
 		return nil, err
 	}
-	_, words, runErr := child.Command{Args: append([]string{exe}, r.args(file)...), Name: os.Args[0]}.Run(ctx)
+	_, words, runErr := child.Command{Args: append([]string{exe}, r.Args(file)...), Name: os.Args[0]}.Run(ctx)
 	if ctx.Err() != nil {
-		runErr = errInterrupted
+		runErr = ErrInterrupted
 	} else if runErr != nil {
-		runErr = processError(runErr, words)
+		runErr = ProcessError(runErr, words)
 	}
 	if _, err := os.Stat(file); err != nil {
 		return nil, runErr

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"sync"
@@ -11,19 +11,19 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// progress is one line on the terminal that says what is going on. Off a
+// Progress is one line on the terminal that says what is going on. Off a
 // terminal it is silent.
-type progress struct {
+type Progress struct {
 	bar   *progressbar.ProgressBar
 	label string
 }
 
 const progressSteps = 1000
 
-func (a *app) newProgress(label string) *progress {
-	f := fileBehind(a.stderr)
-	if a.quiet || f == nil || !term.IsTerminal(int(f.Fd())) {
-		return &progress{}
+func (a *App) NewProgress(label string) *Progress {
+	f := FileBehind(a.Stderr)
+	if a.Quiet || f == nil || !term.IsTerminal(int(f.Fd())) {
+		return &Progress{}
 	}
 	bar := progressbar.NewOptions(progressSteps,
 		progressbar.OptionSetWriter(f),
@@ -34,11 +34,11 @@ func (a *app) newProgress(label string) *progress {
 		progressbar.OptionEnableColorCodes(false),
 		progressbar.OptionClearOnFinish(),
 	)
-	return &progress{bar, label}
+	return &Progress{bar, label}
 }
 
-// show is a measure.Plan's Progress.
-func (p *progress) show(at measure.Progress) {
+// Show is a measure.Plan's Progress.
+func (p *Progress) Show(at measure.Progress) {
 	if p.bar == nil {
 		return
 	}
@@ -55,14 +55,14 @@ func (p *progress) show(at measure.Progress) {
 	_ = p.bar.Set(int(done * (progressSteps - 1)))
 }
 
-// every shows the state that at gives for the time since, at once and again and again,
+// Every shows the state that at gives for the time since, at once and again and again,
 // until stop is called.
-func (p *progress) every(pause time.Duration, at func(spent time.Duration) measure.Progress) (stop func()) {
+func (p *Progress) Every(pause time.Duration, at func(spent time.Duration) measure.Progress) (stop func()) {
 	if p.bar == nil {
 		return func() {}
 	}
 	began, done := time.Now(), make(chan struct{})
-	p.show(at(0))
+	p.Show(at(0))
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -70,7 +70,7 @@ func (p *progress) every(pause time.Duration, at func(spent time.Duration) measu
 			case <-done:
 				return
 			case <-time.After(pause):
-				p.show(at(time.Since(began)))
+				p.Show(at(time.Since(began)))
 			}
 		}
 	})
@@ -80,8 +80,8 @@ func (p *progress) every(pause time.Duration, at func(spent time.Duration) measu
 	}
 }
 
-// close clears the line.
-func (p *progress) close() {
+// Close clears the line.
+func (p *Progress) Close() {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"reflect"
@@ -12,28 +12,28 @@ import (
 // The values of flags that are a time, a size or a share. Every such flag is read here,
 // by the readers of package gpuprof.
 
-// share is a part of a whole as flags take it: "5%" or 0.05.
-type share float64
+// Share is a part of a whole as flags take it: "5%" or 0.05.
+type Share float64
 
 // UnmarshalText implements encoding.TextUnmarshaler, for kong.
-func (s *share) UnmarshalText(text []byte) error {
+func (s *Share) UnmarshalText(text []byte) error {
 	v, err := gpuprof.ParseShare(string(text))
-	*s = share(v)
+	*s = Share(v)
 	return err
 }
 
-// size is a number of bytes, "" for none.
-type size string
+// Size is a number of bytes, "" for none.
+type Size string
 
 // UnmarshalText implements encoding.TextUnmarshaler, for kong.
-func (s *size) UnmarshalText(text []byte) error {
+func (s *Size) UnmarshalText(text []byte) error {
 	_, err := gpuprof.ParseBytes(string(text))
-	*s = size(text)
+	*s = Size(text)
 	return err
 }
 
-// bytes is the size, 0 for none. It was read before.
-func (s size) bytes() int64 {
+// Bytes is the size, 0 for none. It was read before.
+func (s Size) Bytes() int64 {
 	n, err := gpuprof.ParseBytes(string(s))
 	if err != nil {
 		return 0
@@ -41,8 +41,8 @@ func (s size) bytes() int64 {
 	return n
 }
 
-// times has kong read every time by gpuprof.ParseTime.
-func times() kong.Option {
+// TimeMapper has kong read every time by gpuprof.ParseTime.
+func TimeMapper() kong.Option {
 	return kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 		var text string
 		if err := ctx.Scan.PopValueInto("time", &text); err != nil {

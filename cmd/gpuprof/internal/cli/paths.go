@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"os"
@@ -14,11 +14,11 @@ var homes = [...]string{"/home", "/Users"}
 // one from the root.
 const mostUp = 2
 
-// storedPath is a file's name as commands in a result may hold it, which others will
+// StoredPath is a file's name as commands in a result may hold it, which others will
 // read: from the present folder where that is near, from the user's home otherwise
 // ("~/runs/a.json"), and without its folder where that is another user's. What was
 // typed as a relative path stays, and so do devices.
-func storedPath(path string) string {
+func StoredPath(path string) string {
 	here, err := os.Getwd()
 	if err != nil || !filepath.IsAbs(path) || firstPart(path) == "dev" {
 		return path
@@ -65,24 +65,24 @@ func below(folder, path string) (rest string, ok bool) {
 	return rest, err == nil && filepath.Dir(folder) != folder && rest != "." && filepath.IsLocal(rest)
 }
 
-// shownPath is storedPath where nothing will be opened by it: of an absolute path the
+// ShownPath is storedPath where nothing will be opened by it: of an absolute path the
 // file and its folder are left.
-func shownPath(path string) string {
-	if path = storedPath(path); filepath.IsAbs(path) && firstPart(path) != "dev" {
+func ShownPath(path string) string {
+	if path = StoredPath(path); filepath.IsAbs(path) && firstPart(path) != "dev" {
 		path = filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))
 		path = strings.TrimPrefix(path, string(filepath.Separator))
 	}
 	return path
 }
 
-// sameFile says whether two paths lead to one file or folder that is there.
-func sameFile(a, b string) bool {
+// SameFile says whether two paths lead to one file or folder that is there.
+func SameFile(a, b string) bool {
 	one, err1 := os.Stat(a)
 	two, err2 := os.Stat(b)
 	return err1 == nil && err2 == nil && os.SameFile(one, two)
 }
 
-func isDir(path string) bool {
+func IsDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }

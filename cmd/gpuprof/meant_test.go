@@ -1,0 +1,21 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestProgramVerb(t *testing.T) {
+	for in, want := range map[string]string{
+		"run":              "run --",
+		"run -o x":         "run --,-o,x",
+		"--quiet run":      "--quiet,run --",
+		"gate --against x": "gate,--against,x",
+		"report run":       "report,run",
+		"":                 "",
+	} {
+		if got := strings.Join(programVerb(strings.Fields(in)), ","); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}
