@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
@@ -50,7 +51,7 @@ func (c *analyzeCmd) Run(a *cli.App) error {
 	}
 	if first != nil {
 		defer first.Close()
-		if first.memory {
+		if first.Memory {
 			return c.runMemory(a, first)
 		}
 	}
@@ -84,22 +85,22 @@ func showsTraces(o cli.Output) bool {
 
 // study analyses what was given; keep says whether the traces of a comparison, which may
 // be large, are needed after that. first is the first file, where it is open.
-func (c *analyzeCmd) study(a *cli.App, first *input, keep bool) (*cli.Study, error) {
+func (c *analyzeCmd) study(a *cli.App, first *input.File, keep bool) (*cli.Study, error) {
 	if c.cuts() {
 		return c.cutStudy(a)
 	}
 	if !c.Compare {
-		analysis, indexes, err := analyzeOpened(a, c.Traces, first, nil)
+		analysis, indexes, err := input.AnalyzeOpened(a, c.Traces, first, nil)
 		return &cli.Study{Analysis: analysis, Indexes: indexes}, err
 	}
-	old, before, err := analyzeOpened(a, c.Traces[:1], first, nil)
+	old, before, err := input.AnalyzeOpened(a, c.Traces[:1], first, nil)
 	if err != nil {
 		return nil, err
 	}
 	if !keep {
 		before = nil
 	}
-	now, after, err := analyzeTraces(a, c.Traces[1:], nil)
+	now, after, err := input.AnalyzeTraces(a, c.Traces[1:], nil)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
@@ -56,7 +57,7 @@ func (c *analyzeCmd) asked() (func(x *trace.Index) (*trace.Cut, error), error) {
 
 // cutStudy writes the part to a temporary file and analyses that.
 func (c *analyzeCmd) cutStudy(a *cli.App) (*cli.Study, error) {
-	files, err := traceFiles(c.Traces)
+	files, err := input.TraceFiles(c.Traces)
 	if err != nil {
 		return nil, err
 	}
@@ -68,12 +69,12 @@ func (c *analyzeCmd) cutStudy(a *cli.App) (*cli.Study, error) {
 		return nil, gpuprof.Errorf(nil, "making a folder for a part of %s: %w", files[0], err).WithFix("check TMPDIR")
 	}
 	s := &cli.Study{Scratch: scratch, Part: filepath.Join(scratch.Dir, "part.json")}
-	err = unlessEnded(a.Ctx, func() error { return c.cut(a.Ctx, files[0], s.Part) })
+	err = input.UnlessEnded(a.Ctx, func() error { return c.cut(a.Ctx, files[0], s.Part) })
 	if err == nil {
-		var in *input
-		if in, err = openInput(a.Ctx, s.Part); err == nil {
-			in.path = files[0]
-			s.Analysis, s.Indexes, err = analyzeInputs(a, []*input{in}, nil)
+		var in *input.File
+		if in, err = input.OpenFile(a.Ctx, s.Part); err == nil {
+			in.Path = files[0]
+			s.Analysis, s.Indexes, err = input.AnalyzeInputs(a, []*input.File{in}, nil)
 			err = errors.Join(err, in.Close())
 		}
 	}
@@ -94,8 +95,8 @@ func (c *analyzeCmd) cut(ctx context.Context, path, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	plain, database := in.file.Plain(), in.database
-	t, err := readTrace(ctx, in, outside.TraceMemory())
+	plain, database := in.File.Plain(), in.Database
+	t, err := input.ReadTrace(ctx, in, outside.TraceMemory())
 	err = errors.Join(err, in.Close())
 	if err != nil {
 		return err
@@ -138,9 +139,9 @@ func cutAgain(ctx context.Context, path string, t *trace.Trace, part *trace.Cut,
 			return err
 		}
 		defer again.Close()
-		return cuda.Cut(ctx, in.reader(), again.reader(), path, part, out)
+		return cuda.Cut(ctx, in.Reader(), again.Reader(), path, part, out)
 	}
-	_, err = kineto.Cut(ctx, in.reader(), path, part, t.Shift, out)
+	_, err = kineto.Cut(ctx, in.Reader(), path, part, t.Shift, out)
 	return err
 }
 
@@ -159,8 +160,8 @@ func (c *analyzeCmd) partsFormat(f trace.Format) error {
 	return nil
 }
 
-func openTrace(ctx context.Context, path string) (*input, error) {
-	in, err := openInput(ctx, path)
+func openTrace(ctx context.Context, path string) (*input.File, error) {
+	in, err := input.OpenFile(ctx, path)
 	if err != nil {
 		return nil, outside.Failed("reading trace "+path, err, "record one as docs/analyze.md shows", "record it again")
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
@@ -13,7 +14,7 @@ import (
 // openFirst opens the first file, to tell a memory snapshot from a trace. It is nil where
 // that is a folder or cannot be opened, which reading it explains. A part is cut from
 // plain files alone, so that a pipe stays as it is.
-func (c *analyzeCmd) openFirst(a *cli.App) (in *input, err error) {
+func (c *analyzeCmd) openFirst(a *cli.App) (in *input.File, err error) {
 	if c.Traces, err = withSnapshots(c.Traces, c.Compare); err != nil {
 		return nil, err
 	}
@@ -21,7 +22,7 @@ func (c *analyzeCmd) openFirst(a *cli.App) (in *input, err error) {
 	if err != nil || info.IsDir() || c.cuts() && !info.Mode().IsRegular() {
 		return nil, nil
 	}
-	if in, err = openInput(a.Ctx, c.Traces[0]); err != nil {
+	if in, err = input.OpenFile(a.Ctx, c.Traces[0]); err != nil {
 		return nil, nil
 	}
 	return in, nil
@@ -49,7 +50,7 @@ func withSnapshots(paths []string, compared bool) ([]string, error) {
 			out = append(out, path)
 		}
 		for _, file := range found {
-			if err := checkFound(file); err != nil {
+			if err := input.CheckFound(file); err != nil {
 				return nil, err
 			}
 		}
@@ -59,10 +60,10 @@ func withSnapshots(paths []string, compared bool) ([]string, error) {
 }
 
 // runMemory analyses memory snapshots, of which the first is open.
-func (c *analyzeCmd) runMemory(a *cli.App, first *input) error {
+func (c *analyzeCmd) runMemory(a *cli.App, first *input.File) error {
 	formats := a.Documents.Memory
 	if c.cuts() {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting %s: it is a memory snapshot, and only traces can be cut", first.path).WithFix("leave --steps and --window out: the analysis shows each step")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting %s: it is a memory snapshot, and only traces can be cut", first.Path).WithFix("leave --steps and --window out: the analysis shows each step")
 	}
 	outs, err := formats.Outputs(c.Output, c.Force)
 	if err == nil {
@@ -71,9 +72,9 @@ func (c *analyzeCmd) runMemory(a *cli.App, first *input) error {
 	if err != nil {
 		return err
 	}
-	ins := []*input{first}
+	ins := []*input.File{first}
 	for _, path := range c.Traces[1:] {
-		ins = append(ins, &input{path: path})
+		ins = append(ins, &input.File{Path: path})
 	}
 	o := memsnap.Options{Settings: c.WhatIf}
 	if c.Limit != "" {
@@ -82,14 +83,14 @@ func (c *analyzeCmd) runMemory(a *cli.App, first *input) error {
 	var found *memsnap.Analysis
 	if c.Compare {
 		var old *memsnap.Analysis
-		if old, err = analyzeMemory(a, ins[:1], o); err == nil {
-			found, err = analyzeMemory(a, ins[1:], o)
+		if old, err = input.AnalyzeMemory(a, ins[:1], o); err == nil {
+			found, err = input.AnalyzeMemory(a, ins[1:], o)
 		}
 		if err == nil {
 			found.Against(old)
 		}
 	} else {
-		found, err = analyzeMemory(a, ins, o)
+		found, err = input.AnalyzeMemory(a, ins, o)
 	}
 	if err == nil && c.At != "" {
 		err = found.Look(c.At)

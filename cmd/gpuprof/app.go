@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/commandline"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -28,29 +29,29 @@ type grammar struct {
 	Open    bool `help:"Open the HTML report that is written, in a browser."`
 	NoColor bool `help:"Print without colour (NO_COLOR does the same)."`
 
-	RunProgram runProgramCmd `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
-	Run        runCmd        `cmd:"" help:"Measure a reference workload."`
-	List       listCmd       `cmd:"" help:"List workloads, knobs, presets, devices and the names that explain takes."`
-	Explain    explainCmd    `cmd:"" help:"Explain a rule, a warning, a column or a term."`
-	Doctor     doctorCmd     `cmd:"" help:"Report what this machine can and cannot measure, and why."`
-	Report     reportCmd     `cmd:"" help:"Turn run files into reports, pictures and other formats."`
-	Check      checkCmd      `cmd:"" help:"Compare a workload with its reference, or with vectors from another program."`
-	Compare    compareCmd    `cmd:"" help:"Report what changed between two results, where and why."`
-	Gate       gateCmd       `cmd:"" help:"Decide whether something got slower, for CI."`
-	Bisect     bisectCmd     `cmd:"" help:"Find the commit that made a program slower."`
-	Baseline   baselineCmd   `cmd:"" help:"Keep sessions of a workload to judge later ones against."`
-	History    historyCmd    `cmd:"" help:"Show performance over commits, and the change that slipped through."`
-	Fleet      fleetCmd      `cmd:"" help:"Merge what the ranks of a job left, and name the GPU or node that is slow."`
-	Tune       tuneCmd       `cmd:"" help:"Measure which knobs to turn, and test the claims of tuning guides."`
-	Analyze    analyzeCmd    `cmd:"" help:"Report where a recorded program's time went and which setting to change."`
-	Watch      watchCmd      `cmd:"" help:"Show what a program does while it is recorded."`
-	Record     recordCmd     `cmd:"" help:"Record a window of a running program that was started for it."`
-	Pprof      pprofCmd      `cmd:"" help:"Open a run in pprof."`
-	Schema     schemaCmd     `cmd:"" help:"Print the JSON schema of an output."`
-	Version    versionCmd    `cmd:"" help:"Print the version."`
-	Help       helpCmd       `cmd:"" help:"Explain a verb: its flags, with examples."`
-	Completion completionCmd `cmd:"" help:"Print the script that completes gpuprof's command line in a shell."`
-	Complete   completeCmd   `cmd:"" name:"__complete" hidden:""`
+	RunProgram runProgramCmd             `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
+	Run        runCmd                    `cmd:"" help:"Measure a reference workload."`
+	List       listCmd                   `cmd:"" help:"List workloads, knobs, presets, devices and the names that explain takes."`
+	Explain    explainCmd                `cmd:"" help:"Explain a rule, a warning, a column or a term."`
+	Doctor     doctorCmd                 `cmd:"" help:"Report what this machine can and cannot measure, and why."`
+	Report     reportCmd                 `cmd:"" help:"Turn run files into reports, pictures and other formats."`
+	Check      checkCmd                  `cmd:"" help:"Compare a workload with its reference, or with vectors from another program."`
+	Compare    compareCmd                `cmd:"" help:"Report what changed between two results, where and why."`
+	Gate       gateCmd                   `cmd:"" help:"Decide whether something got slower, for CI."`
+	Bisect     bisectCmd                 `cmd:"" help:"Find the commit that made a program slower."`
+	Baseline   baselineCmd               `cmd:"" help:"Keep sessions of a workload to judge later ones against."`
+	History    historyCmd                `cmd:"" help:"Show performance over commits, and the change that slipped through."`
+	Fleet      fleetCmd                  `cmd:"" help:"Merge what the ranks of a job left, and name the GPU or node that is slow."`
+	Tune       tuneCmd                   `cmd:"" help:"Measure which knobs to turn, and test the claims of tuning guides."`
+	Analyze    analyzeCmd                `cmd:"" help:"Report where a recorded program's time went and which setting to change."`
+	Watch      watchCmd                  `cmd:"" help:"Show what a program does while it is recorded."`
+	Record     recordCmd                 `cmd:"" help:"Record a window of a running program that was started for it."`
+	Pprof      pprofCmd                  `cmd:"" help:"Open a run in pprof."`
+	Schema     schemaCmd                 `cmd:"" help:"Print the JSON schema of an output."`
+	Version    versionCmd                `cmd:"" help:"Print the version."`
+	Help       commandline.HelpCmd       `cmd:"" help:"Explain a verb: its flags, with examples."`
+	Completion commandline.CompletionCmd `cmd:"" help:"Print the script that completes gpuprof's command line in a shell."`
+	Complete   completeCmd               `cmd:"" name:"__complete" hidden:""`
 }
 
 // runCommand is the whole program: it returns the exit code of exit.go's table.
@@ -70,8 +71,8 @@ func runCommand(ctx context.Context, w *wiring, args []string, stdout, stderr io
 func ownArgs(a *cli.App, args []string) (own []string, dashed bool) {
 	if at := slices.Index(args, "--"); at >= 0 {
 		dashed = true
-		args, a.Rest = programVerb(args[:at]), args[at+1:]
-		if slices.Contains(args, runProgramVerb) && onlyHelp(a.Rest) {
+		args, a.Rest = commandline.ProgramVerb(args[:at]), args[at+1:]
+		if slices.Contains(args, commandline.RunProgramVerb) && commandline.OnlyHelp(a.Rest) {
 			args = append(args, "--help")
 		}
 	} else if own, rest, ok := pprofArgs(args); ok {
@@ -80,7 +81,7 @@ func ownArgs(a *cli.App, args []string) (own []string, dashed bool) {
 	if len(args) == 1 && slices.Contains([]string{"--version", "-v", "-V"}, args[0]) {
 		args = []string{"version"}
 	}
-	return helpWords(args), dashed
+	return commandline.HelpWords(args), dashed
 }
 
 // dispatch parses the command line and runs its verb.
@@ -94,7 +95,7 @@ func dispatch(a *cli.App, args []string, machine *doctorMachine) error {
 	if err := checkFirst(a, parser.Model.Node, args, dashed); err != nil {
 		return err
 	}
-	short, more := takeRepeats(parser.Model.Node, args)
+	short, more := commandline.TakeRepeats(parser.Model.Node, args)
 	kctx, err := parser.Parse(short)
 	if *exited { // --help has been printed
 		return nil
@@ -102,12 +103,12 @@ func dispatch(a *cli.App, args []string, machine *doctorMachine) error {
 	if err != nil {
 		return parseError(parser, args, err)
 	}
-	more.add()
+	more.Add()
 	verb := kctx.Selected()
-	if dashed && !takesRest(verb) {
+	if dashed && !commandline.TakesRest(verb) {
 		return restError(verb.Name)
 	}
-	for _, check := range []func(*kong.Context) error{noneEmpty, func(k *kong.Context) error { return checkChoices(a, k) }, dashes} {
+	for _, check := range []func(*kong.Context) error{noneEmpty, func(k *kong.Context) error { return checkChoices(a, k) }, commandline.StandardInput} {
 		if err := check(kctx); err != nil {
 			return err
 		}
@@ -131,9 +132,9 @@ func dispatch(a *cli.App, args []string, machine *doctorMachine) error {
 func checkFirst(a *cli.App, root *kong.Node, args []string, dashed bool) error {
 	switch {
 	case len(args) == 0 && !dashed:
-		return noVerb(a)
+		return commandline.NoVerb(a)
 	case !dashed:
-		return programMeant(a, root, args)
+		return commandline.ProgramMeant(a, root, args)
 	}
 	return nil
 }
@@ -147,7 +148,7 @@ func newParser(a *cli.App, c *grammar) (k *kong.Kong, exited *bool, err error) {
 		kong.Description("Shows why a GPU program is slow, and whether a change made it slower.\n\n"+cli.ExitHelp()),
 		helpVars(a),
 		kong.Writers(a.Stdout, a.Stderr),
-		kong.Help(printHelp),
+		kong.Help(commandline.PrintHelp),
 		cli.TimeMapper(),
 		kong.Exit(func(int) { *exited = true }),
 		// "--samples -3" is a bad number, not an unknown flag -3.
@@ -177,11 +178,11 @@ func parseError(parser *kong.Kong, args []string, err error) error {
 		node = pe.Context.Selected()
 	}
 	if typed, ok := flagInError(err); ok {
-		if n := nodeOf(parser.Model.Node, runProgramVerb); node.Name == "run" && findFlag(n, typed) != nil {
+		if n := commandline.NodeOf(parser.Model.Node, commandline.RunProgramVerb); node.Name == "run" && commandline.FindFlag(n, typed) != nil {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s is a flag for a program of your own, which -- introduces", typed).WithFix("write gpuprof run %s … -- CMD, see gpuprof help run --", typed)
 		}
-		names := flagNames(node)
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s has no flag %s", title(node), typed).WithFix("its flags are %s%s", strings.Join(names, " "), gpuprof.DidYouMean(typed, names))
+		names := commandline.FlagNames(node)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s has no flag %s", commandline.Title(node), typed).WithFix("its flags are %s%s", strings.Join(names, " "), gpuprof.DidYouMean(typed, names))
 	}
 	if read, ok := errors.AsType[*gpuprof.Error](err); ok { // a time, a size or a share
 		flag, _, _ := strings.Cut(err.Error(), ": ")
@@ -192,9 +193,9 @@ func parseError(parser *kong.Kong, args []string, err error) error {
 		return verbError(node, args)
 	}
 	if name := missingArgument.FindStringSubmatch(err.Error()); name != nil {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of %s: no %s was given", title(node), name[1]).WithFix("see %s --help", title(node))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of %s: no %s was given", commandline.Title(node), name[1]).WithFix("see %s --help", commandline.Title(node))
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of %s: %w", title(node), err).WithFix("see %s --help", title(node))
+	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of %s: %w", commandline.Title(node), err).WithFix("see %s --help", commandline.Title(node))
 }
 
 // missingArgument is kong's error about one, with its name.
@@ -209,7 +210,7 @@ func flagInError(err error) (string, bool) {
 }
 
 func verbError(root *kong.Node, args []string) error {
-	verbs := verbNames(root)
+	verbs := commandline.VerbNames(root)
 	for _, arg := range args {
 		if !strings.HasPrefix(arg, "-") {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: unknown verb %q", arg).WithFix("the verbs are %s%s", strings.Join(verbs, ", "), gpuprof.DidYouMean(arg, verbs))
@@ -289,8 +290,8 @@ func (completeCmd) Run(a *cli.App) error {
 	if len(words) == 0 {
 		words = []string{""}
 	}
-	for _, cand := range complete(a, k.Model.Node, words) {
-		fmt.Fprintf(a.Stdout, "%s\t%s\n", cand.value, cand.doc)
+	for _, cand := range commandline.Complete(a, k.Model.Node, words) {
+		fmt.Fprintf(a.Stdout, "%s\t%s\n", cand.Value, cand.Doc)
 	}
 	return nil
 }

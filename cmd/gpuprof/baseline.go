@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
@@ -43,7 +44,7 @@ type baselineAddCmd struct {
 
 // Run implements the verb.
 func (c *baselineAddCmd) Run(a *cli.App, b *baselineCmd) error {
-	defer lean(outside.DocumentMemory())()
+	defer input.LimitHeap(outside.DocumentMemory())()
 	store, err := b.store()
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func dropped(n int) string {
 	return ", " + cli.Plural(n, "older one") + " left out"
 }
 
-func (b *baselineCmd) store() (*baseline.Store, error) { return openStore(b.Dir) }
+func (b *baselineCmd) store() (*baseline.Store, error) { return input.OpenStore(b.Dir) }
 
 type baselineListCmd struct {
 	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
@@ -82,7 +83,7 @@ type baselineListCmd struct {
 
 // Run implements the verb.
 func (c *baselineListCmd) Run(a *cli.App, b *baselineCmd) error {
-	return listBaselines(a, b.Dir, c.Format, "")
+	return input.ListBaselines(a, b.Dir, c.Format, "")
 }
 
 type baselineShowCmd struct {
@@ -101,7 +102,7 @@ func (c *baselineShowCmd) Run(a *cli.App, b *baselineCmd) error {
 		return err
 	}
 	if c.Format == "json" {
-		return writeBaselines(a, []*baseline.Baseline{x})
+		return input.WriteBaselines(a, []*baseline.Baseline{x})
 	}
 	fmt.Fprintf(a.Stdout, "%s\n%s\n\n", document.CleanText(x.Path), x.Fingerprint)
 	rows := [][]string{{"MEASURED", "PROCESSES", "STEP", "COMMIT", "MACHINE", "COMMAND"}}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/workloads/measure"
@@ -16,19 +18,19 @@ import (
 // findOld looks for what --baseline names before anything is measured. Where none of
 // the stored ones fits, the run goes on without, and a note says so.
 func (s *session) findOld() (err error) {
-	s.olds = make([]*oldSide, len(s.plans))
+	s.olds = make([]*input.OldSide, len(s.plans))
 	if s.Baseline == "" {
 		return nil
 	}
 	if s.Baseline != "auto" {
-		old, err := readOld(s.app, s.Baseline)
+		old, err := input.ReadOld(s.app, s.Baseline)
 		for i := range s.olds {
 			s.olds[i] = old
 		}
 		return err
 	}
 	for i, p := range s.plans {
-		sessions, err := storedFit(measure.Outline(s.aim.Info, p), s.BaselineDir)
+		sessions, err := input.StoredFit(measure.Outline(s.aim.Info, p), s.BaselineDir)
 		switch {
 		case errors.Is(err, baseline.ErrNone):
 			reason, fix := gpuprof.FixOf(err)
@@ -36,7 +38,7 @@ func (s *session) findOld() (err error) {
 		case err != nil:
 			return err
 		default:
-			s.olds[i] = &oldSide{sessions: sessions}
+			s.olds[i] = &input.OldSide{Sessions: sessions}
 		}
 	}
 	return nil
@@ -64,17 +66,17 @@ func (s *session) against(runs []*gpuprof.Run) ([]*compare.Comparison, error) {
 	return out, errors.Join(errs...)
 }
 
-func (s *session) againstOne(r *gpuprof.Run, old *oldSide) (*compare.Comparison, error) {
+func (s *session) againstOne(r *gpuprof.Run, old *input.OldSide) (*compare.Comparison, error) {
 	now, err := compare.FromRun(r)
 	if err != nil {
 		return nil, err
 	}
 	now.Source, now.Warnings = "this run", nil // they stand above, with the run
 	o := compare.Options{Seed: s.Seed, Tool: s.app.Tool}
-	if err := (&judging{}).learn(s.app, now, &o); err != nil {
+	if err := (&judge.Flags{}).Learn(s.app, now, &o); err != nil {
 		return nil, err
 	}
-	return old.against(s.app, now, o)
+	return old.Against(s.app, now, o)
 }
 
 // withFindings gives the runs with what would close the gap among their findings,

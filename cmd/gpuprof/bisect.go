@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/document"
 )
@@ -73,7 +74,7 @@ func (c *bisectCmd) Run(a *cli.App) error {
 	if c.Explain {
 		a.Verbose = true
 	}
-	run, over := newChildren(a)
+	run, over := judge.NewChildren(a)
 	defer over()
 	var repo *repository
 	if !c.Show || c.State == "" {
@@ -214,19 +215,19 @@ const (
 )
 
 // fresh is the state of a search that begins.
-func (c *bisectCmd) fresh(run children, repo *repository, span commitRange) *bisectState {
-	machine, _ := (&builds{}).runner(run.app)
+func (c *bisectCmd) fresh(run judge.Children, repo *repository, span commitRange) *bisectState {
+	machine, _ := (&judge.Builds{}).Runner(run.App)
 	scatter, from := c.scatter()
-	st := &bisectState{Again: bisectAgain{Command: run.app.Rest, Prefix: repo.prefix, How: c.bisectHow}}
+	st := &bisectState{Again: bisectAgain{Command: run.App.Rest, Prefix: repo.prefix, How: c.bisectHow}}
 	if len(c.Args) > 1 {
 		st.Again.Workload = c.Args[1]
 	}
-	words := slices.Clone(run.app.Rest)
+	words := slices.Clone(run.App.Rest)
 	if st.Again.Workload != "" {
 		words = []string{"gpuprof", "run", st.Again.Workload}
 	}
 	st.Search = bisect.Search{
-		Head: document.NewHead(document.Bisect, run.app.Tool), Started: time.Now().UTC().Truncate(time.Second), Status: gpuprof.Partial,
+		Head: document.NewHead(document.Bisect, run.App.Tool), Started: time.Now().UTC().Truncate(time.Second), Status: gpuprof.Partial,
 		Range: document.CleanText(c.Args[0]), Good: span.good, Commits: span.commits, Command: document.MaskCommand(words), Machine: machine, Metric: c.Metric,
 		Options: bisect.Options{Threshold: orShare(c.Threshold, 0.05), Confidence: orShare(c.Confidence, 0.95), Scatter: scatter, ScatterFrom: from,
 			BudgetS: cmp.Or(c.Budget, bisectBudget).Seconds(), Seed: c.Seed, Faster: c.Faster, All: c.All, AllParents: c.AllParents, Prior: slices.Clone(c.Prior), Keeps: c.Artifact != ""},

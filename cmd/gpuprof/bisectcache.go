@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
@@ -21,14 +22,14 @@ import (
 // artifacts are what builds left, kept by what a build depends on: the tree of the
 // commit, the build command, the artifact's name and the toolchain.
 type artifacts struct {
-	run       children
+	run       judge.Children
 	how       bisectHow
 	dir       string
 	most      int64 // bytes
 	toolchain string
 }
 
-func openArtifacts(run children, how bisectHow) (*artifacts, error) {
+func openArtifacts(run judge.Children, how bisectHow) (*artifacts, error) {
 	cache, err := cli.CacheDir()
 	if err != nil {
 		return nil, err
@@ -38,7 +39,7 @@ func openArtifacts(run children, how bisectHow) (*artifacts, error) {
 	}
 	a := &artifacts{run: run, how: how, dir: filepath.Join(cache, "builds"), most: how.Cache.Bytes()}
 	if how.Toolchain != "" {
-		out, err := run.capture("", "sh", "-c", how.Toolchain)
+		out, err := run.Capture("", "sh", "-c", how.Toolchain)
 		if err != nil {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "asking for the toolchain with %q: %w", how.Toolchain, err).WithFix("correct --toolchain")
 		}
@@ -49,7 +50,7 @@ func openArtifacts(run children, how bisectHow) (*artifacts, error) {
 
 // entry is the folder of a commit's artifact.
 func (a *artifacts) entry(r *repository, id string) (string, error) {
-	tree, err := a.run.git(r.top, "rev-parse", "--verify", "--quiet", id+"^{tree}")
+	tree, err := a.run.Git(r.top, "rev-parse", "--verify", "--quiet", id+"^{tree}")
 	if err != nil {
 		return "", err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/stats"
@@ -25,7 +26,7 @@ func (r *bisectRunner) Quartet(commit, against int) (q bisect.Quartet, builds []
 	if against > 0 {
 		older = treeParent
 	}
-	var sides [2]side
+	var sides [2]judge.Side
 	for i, at := range [2]struct{ tree, commit int }{{older, against}, {treeCandidate, commit}} {
 		if i == 0 && r.s.Exact {
 			continue // GOOD was counted already
@@ -48,7 +49,7 @@ func (r *bisectRunner) Quartet(commit, against int) (q bisect.Quartet, builds []
 
 // turns measures older, newer, newer, older; again, at most twice, where samples of one
 // side are flagged.
-func (r *bisectRunner) turns(sides [2]side, commit, against int) (q bisect.Quartet, err error) {
+func (r *bisectRunner) turns(sides [2]judge.Side, commit, against int) (q bisect.Quartet, err error) {
 	places := [2]int{against, commit}
 	for attempt := 0; ; attempt++ {
 		began := r.trees.clock()
@@ -69,12 +70,12 @@ func (r *bisectRunner) turns(sides [2]side, commit, against int) (q bisect.Quart
 		if !again {
 			return q, nil
 		}
-		r.run.app.Note("measuring %s again: %s", r.s.At(commit).Short(), why)
+		r.run.App.Note("measuring %s again: %s", r.s.At(commit).Short(), why)
 	}
 }
 
 // count runs a commit once for an exact counter.
-func (r *bisectRunner) count(s side, commit int) (bisect.Quartet, error) {
+func (r *bisectRunner) count(s judge.Side, commit int) (bisect.Quartet, error) {
 	began := r.trees.clock()
 	q := bisect.Quartet{Commit: commit, StartS: float64(began.UnixMilli()) / 1000}
 	_, v, err := r.once(s, commit)
@@ -94,14 +95,14 @@ const (
 )
 
 // once runs one process, again where it failed, and gives the metric's median.
-func (r *bisectRunner) once(s side, commit int) (*compare.Result, float64, error) {
+func (r *bisectRunner) once(s judge.Side, commit int) (*compare.Result, float64, error) {
 	var last error
 	tries := newTries
 	if r.s.Ran(commit) {
 		tries = knownTries
 	}
 	for range tries {
-		result, err := r.m.once(s)
+		result, err := r.m.Once(s)
 		if err == nil {
 			v, err := medianOf(result, r.s.Metric)
 			return result, v, err
@@ -168,7 +169,7 @@ const laterPairs = 24
 // nothing to search; the search then has its outcome.
 func (c *bisectCmd) checkEnds(r *bisectRunner, s *bisect.Search) (found bool, err error) {
 	began := r.trees.clock()
-	var sides [2]side
+	var sides [2]judge.Side
 	for i, at := range [2]struct{ tree, commit int }{{treeGood, 0}, {treeCandidate, s.N()}} {
 		var b []bisect.Build
 		if sides[i], b, err = r.built(at.tree, at.commit); err != nil {
@@ -184,18 +185,18 @@ func (c *bisectCmd) checkEnds(r *bisectRunner, s *bisect.Search) (found bool, er
 	if swap {
 		slices.Reverse(sides[:])
 	}
-	r.m.sides = sides
+	r.m.Sides = sides
 	budget := max(time.Duration(s.Options.BudgetS*float64(time.Second))-r.trees.clock().Sub(began), 0)
-	g := &gateRun{app: r.run.app, source: r.m, clock: r.trees.clock, began: r.trees.clock(), budget: budget, most: laterPairs, check: func(b compare.Block) error { return couldWork(b, o, nil) }}
-	r.run.app.Note("comparing GOOD %s with BAD %s", s.Good.Short(), s.At(s.N()).Short())
-	verdict, blocks, err := g.judge(o)
+	g := &judge.BlockRun{App: r.run.App, Source: r.m, Clock: r.trees.clock, Began: r.trees.clock(), Budget: budget, Most: laterPairs, Check: func(b compare.Block) error { return judge.CouldWork(b, o, nil) }}
+	r.run.App.Note("comparing GOOD %s with BAD %s", s.Good.Short(), s.At(s.N()).Short())
+	verdict, blocks, err := g.Judge(o)
 	if err != nil {
 		return false, r.ended(err)
 	}
-	r.m.prints = !r.m.recorded
+	r.m.Prints = !r.m.Recorded
 	m := chosen(verdict)
 	if m != nil && !m.Exact && m.Verdict == compare.Regressed && len(blocks) < checkPairs {
-		more, err := g.blocks(checkPairs-len(blocks), 1, s.Options.Seed+16)
+		more, err := g.Blocks(checkPairs-len(blocks), 1, s.Options.Seed+16)
 		if err != nil {
 			return false, r.ended(err)
 		}
@@ -209,7 +210,7 @@ func (c *bisectCmd) checkEnds(r *bisectRunner, s *bisect.Search) (found bool, er
 	if m != nil && len(blocks) > 0 {
 		c.learnScatter(r, blocks[0].B, m.Name)
 	}
-	return c.begin(s, m, verdict, blocks, r.trees.clock().Sub(g.began).Seconds(), r.trees.clock().Unix())
+	return c.begin(s, m, verdict, blocks, r.trees.clock().Sub(g.Began).Seconds(), r.trees.clock().Unix())
 }
 
 // ended is the error of an interrupted comparison of the ends, of which nothing is kept.
@@ -316,12 +317,12 @@ func (c *bisectCmd) whyNothing(s *bisect.Search, m *compare.MetricResult, verdic
 // learnScatter takes from the store of the environment by how much builds of equal code
 // differ, where commits of this class were measured more than once.
 func (c *bisectCmd) learnScatter(r *bisectRunner, of *compare.Result, metric string) {
-	if c.Scatter != nil || os.Getenv(storeVariable) == "" {
+	if c.Scatter != nil || os.Getenv(judge.StoreVariable) == "" {
 		return
 	}
-	learned, _, err := r.run.learned("", of)
+	learned, _, err := r.run.Learned("", of)
 	if err != nil {
-		r.run.app.Note("warning: the scatter between builds is assumed, since the store of %s cannot be used: %v", storeVariable, err)
+		r.run.App.Note("warning: the scatter between builds is assumed, since the store of %s cannot be used: %v", judge.StoreVariable, err)
 		return
 	}
 	if v, ok := learned.Scatter[metric]; ok {

@@ -9,23 +9,24 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // repository is the checkout that a search looks through.
 type repository struct {
-	run         children
+	run         judge.Children
 	top, prefix string // the checkout, and the present folder in it
 	git         string // the folder that all its worktrees share
 }
 
 // openRepository finds the checkout of the present folder.
-func openRepository(run children) (*repository, error) {
+func openRepository(run judge.Children) (*repository, error) {
 	r := &repository{run: run}
 	var err error
-	if r.top, r.prefix, err = run.checkout(); err == nil {
-		r.git, err = run.gitFolder("--git-common-dir")
+	if r.top, r.prefix, err = run.Checkout(); err == nil {
+		r.git, err = run.GitFolder("--git-common-dir")
 	}
 	switch {
 	case errors.Is(err, cli.ErrInterrupted):
@@ -41,12 +42,12 @@ func openRepository(run children) (*repository, error) {
 
 // commit is the full name of the commit that a revision is.
 func (r *repository) commit(ref string) (string, error) {
-	id, err := r.run.revision(r.top, ref)
+	id, err := r.run.Revision(r.top, ref)
 	if err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return id, err
 	}
 	fix := "give a branch, tag or commit"
-	if shallow, err := r.run.git(r.top, "rev-parse", "--is-shallow-repository"); err == nil && strings.TrimSpace(string(shallow)) == "true" {
+	if shallow, err := r.run.Git(r.top, "rev-parse", "--is-shallow-repository"); err == nil && strings.TrimSpace(string(shallow)) == "true" {
 		fix = "this clone is shallow: fetch the rest with git fetch --unshallow"
 	}
 	return "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s is no git revision of %s", ref, r.top).WithFix("%s", fix)
@@ -71,7 +72,7 @@ func (c *bisectCmd) between(r *repository, text string) (out commitRange, err er
 	if ids[0] == ids[1] {
 		return out, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s and %s are the same commit", ends[0], ends[1]).WithFix("give an earlier GOOD")
 	}
-	if _, err := r.run.git(r.top, "merge-base", "--is-ancestor", ids[0], ids[1]); err != nil {
+	if _, err := r.run.Git(r.top, "merge-base", "--is-ancestor", ids[0], ids[1]); err != nil {
 		if errors.Is(err, cli.ErrInterrupted) {
 			return out, err
 		}
@@ -130,10 +131,10 @@ func (c *bisectCmd) listed(r *repository, ids [2]string, paths []string) ([]bise
 // merged are the commits of the branch that a merge merged, and the one that it began at;
 // none of a merge of more than two.
 func (r *repository) merged(merge string) (good bisect.Commit, commits []bisect.Commit, err error) {
-	if _, err := r.run.revision(r.top, merge+"^3"); err == nil || errors.Is(err, cli.ErrInterrupted) {
+	if _, err := r.run.Revision(r.top, merge+"^3"); err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return good, nil, err
 	}
-	base, err := r.run.git(r.top, "merge-base", merge+"^1", merge+"^2")
+	base, err := r.run.Git(r.top, "merge-base", merge+"^1", merge+"^2")
 	if err != nil {
 		if errors.Is(err, cli.ErrInterrupted) {
 			return good, nil, err
@@ -153,7 +154,7 @@ func (r *repository) merged(merge string) (good bisect.Commit, commits []bisect.
 
 // log reads commits.
 func (r *repository) log(args ...string) ([]bisect.Commit, error) {
-	out, err := r.run.git(r.top, slices.Concat([]string{"log", "--no-color", "--no-show-signature", "--format=%H%x09%P%x09%s"}, args)...)
+	out, err := r.run.Git(r.top, slices.Concat([]string{"log", "--no-color", "--no-show-signature", "--format=%H%x09%P%x09%s"}, args)...)
 	if errors.Is(err, cli.ErrInterrupted) {
 		return nil, err
 	}

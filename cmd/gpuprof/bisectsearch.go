@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
@@ -21,7 +22,7 @@ const (
 
 // search begins a search or goes on with the one that is kept. The state is nil where
 // there is nothing to report.
-func (c *bisectCmd) search(run children, repo *repository, k *keeper) (state *bisectState, err error) {
+func (c *bisectCmd) search(run judge.Children, repo *repository, k *keeper) (state *bisectState, err error) {
 	if c.Resume {
 		if state, err = c.resumed(run, k); err != nil {
 			return nil, err
@@ -34,7 +35,7 @@ func (c *bisectCmd) search(run children, repo *repository, k *keeper) (state *bi
 		state = c.fresh(run, repo, span)
 	}
 	if state.Again.Workload != "" && state.Again.How.Device == "auto" { // one choice for all commits
-		d, err := run.app.ChoosePlainly("auto", "bisect")
+		d, err := run.App.ChoosePlainly("auto", "bisect")
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +66,7 @@ func (c *bisectCmd) search(run children, repo *repository, k *keeper) (state *bi
 }
 
 // resumed is the search that is kept, where it can go on.
-func (c *bisectCmd) resumed(run children, k *keeper) (*bisectState, error) {
+func (c *bisectCmd) resumed(run judge.Children, k *keeper) (*bisectState, error) {
 	state, err := k.load()
 	if err != nil {
 		return nil, err
@@ -98,23 +99,23 @@ func (c *bisectCmd) oneSearch(r *bisectRunner, k *keeper, state *bisectState) (o
 		if err != nil {
 			return false, err
 		}
-		state.Again.Prints = r.m.prints
+		state.Again.Prints = r.m.Prints
 		if err := save(); err != nil || !found {
 			return true, err
 		}
 	} else {
-		r.m.prints, r.m.recorded = state.Again.Prints, !state.Again.Prints
+		r.m.Prints, r.m.Recorded = state.Again.Prints, !state.Again.Prints
 		if err := c.afterPause(r, s); err != nil {
 			return false, err
 		}
 	}
 	if c.Plan {
 		p := s.Expect()
-		r.run.app.Note("expected: %s, %s, about %s; %.0f %% of such searches name a commit within the budget; go on with gpuprof bisect --resume",
+		r.run.App.Note("expected: %s, %s, about %s; %.0f %% of such searches name a commit within the budget; go on with gpuprof bisect --resume",
 			cli.Plural(int(p.Builds+0.5), "build"), cli.Plural(int(p.Quartets+0.5), "quartet"), compare.Lasting(p.Seconds), 100*p.Ended)
 		return true, nil
 	}
-	bar := r.run.app.NewProgress("bisect")
+	bar := r.run.App.NewProgress("bisect")
 	defer bar.Close()
 	r.bar = bar
 	return false, s.Run(r, save)
@@ -131,7 +132,7 @@ func (c *bisectCmd) afterPause(r *bisectRunner, s *bisect.Search) error {
 	if s.Exact || float64(r.trees.clock().Unix())-last < pauseS {
 		return nil
 	}
-	r.run.app.Note("the search paused for a day or more: GOOD and BAD are measured again first")
+	r.run.App.Note("the search paused for a day or more: GOOD and BAD are measured again first")
 	for range pauseQuartets {
 		q, builds, err := r.Quartet(s.N(), 0)
 		s.Builds = append(s.Builds, builds...)
@@ -206,10 +207,10 @@ func (c *bisectCmd) ended(state *bisectState, err error) (*bisectState, error) {
 
 // bisectRunner is the bisect.Runner that runs programs.
 type bisectRunner struct {
-	run   children
+	run   judge.Children
 	trees *bisectTrees
 	s     *bisect.Search
-	m     *processPairs
+	m     *judge.ProcessPairs
 	bar   *cli.Progress
 	began time.Time
 }
@@ -217,17 +218,19 @@ type bisectRunner struct {
 func newBisectRunner(trees *bisectTrees, s *bisect.Search) *bisectRunner {
 	budget := time.Duration(s.Options.BudgetS * float64(time.Second))
 	r := &bisectRunner{run: trees.run, trees: trees, s: s, bar: &cli.Progress{}, began: trees.clock()}
-	r.m = &processPairs{run: trees.run, budget: budget}
-	r.m.patience = func() time.Duration { return limitOf(r.run.app, budget, r.trees.clock().Sub(r.began), r.m.longest) }
+	r.m = &judge.ProcessPairs{Run: trees.run, Budget: budget}
+	r.m.Patience = func() time.Duration {
+		return judge.LimitOf(r.run.App, budget, r.trees.clock().Sub(r.began), r.m.Longest)
+	}
 	return r
 }
 
 // built puts a commit into a tree. What fails is Unfit, save for GOOD.
-func (r *bisectRunner) built(tree, commit int) (side, []bisect.Build, error) {
+func (r *bisectRunner) built(tree, commit int) (judge.Side, []bisect.Build, error) {
 	at := r.s.At(commit)
 	built, cached, took, err := r.trees.put(tree, at)
 	if err != nil {
-		return side{}, nil, r.unfit(commit, took, err)
+		return judge.Side{}, nil, r.unfit(commit, took, err)
 	}
 	s, err := r.trees.side(tree, at)
 	if err != nil || !built {

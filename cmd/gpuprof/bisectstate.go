@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/atomicfile"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/child"
@@ -128,12 +129,12 @@ func (k *keeper) save(s *bisectState) error {
 }
 
 // fitsKept refuses to go on with a search of another range, command or machine.
-func (c *bisectCmd) fitsKept(run children, state *bisectState) error {
+func (c *bisectCmd) fitsKept(run judge.Children, state *bisectState) error {
 	refuse := func(what, kept, given string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "going on with the search that is kept: its %s is %s, and not %s", what, kept, given).WithFix("leave that out, or begin a search with another --state FILE")
 	}
-	machine, _ := (&builds{}).runner(run.app)
-	words := document.MaskCommand(run.app.Rest)
+	machine, _ := (&judge.Builds{}).Runner(run.App)
+	words := document.MaskCommand(run.App.Rest)
 	workload := ""
 	if len(c.Args) > 1 {
 		workload = c.Args[1]

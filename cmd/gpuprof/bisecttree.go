@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/child"
 )
@@ -24,7 +25,7 @@ const (
 
 // bisectTrees are the checkouts of a search and what is built in them.
 type bisectTrees struct {
-	run   children
+	run   judge.Children
 	repo  *repository
 	room  *child.Scratch
 	again *bisectAgain
@@ -33,7 +34,7 @@ type bisectTrees struct {
 	clock func() time.Time
 }
 
-func newTrees(run children, repo *repository, again *bisectAgain) (*bisectTrees, error) {
+func newTrees(run judge.Children, repo *repository, again *bisectAgain) (*bisectTrees, error) {
 	room, err := child.NewScratch("bisect")
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "making a folder for the search: %w", err).WithFix("check TMPDIR")
@@ -77,7 +78,7 @@ func (t *bisectTrees) put(tree int, commit bisect.Commit) (built, cached bool, t
 func (t *bisectTrees) checkOut(tree int, id string) error {
 	dir := t.dir(tree)
 	if !exists(dir) {
-		return t.run.worktree(t.room, t.repo.top, id, dir)
+		return t.run.Worktree(t.room, t.repo.top, id, dir)
 	}
 	if err := t.clearSubmodules(dir); err != nil {
 		return err
@@ -87,19 +88,19 @@ func (t *bisectTrees) checkOut(tree int, id string) error {
 		clean = append(clean, "-e", strings.TrimSuffix(k, "/"))
 	}
 	for _, args := range [][]string{{"checkout", "--quiet", "--detach", "--force", id}, clean} {
-		if err := t.run.gitDo(dir, args...); err != nil {
+		if err := t.run.GitDo(dir, args...); err != nil {
 			if errors.Is(err, cli.ErrInterrupted) {
 				return err
 			}
 			return gpuprof.Errorf(gpuprof.ErrInput, "checking out %.7s: %w", id, err).WithFix("see git -C %s worktree list, and free space in TMPDIR", t.repo.top)
 		}
 	}
-	return t.run.submodules(t.repo.top, dir)
+	return t.run.Submodules(t.repo.top, dir)
 }
 
 // clearSubmodules empties the submodules of a tree: another commit has others.
 func (t *bisectTrees) clearSubmodules(dir string) error {
-	list, err := t.run.git(dir, "ls-files", "-z", "--stage")
+	list, err := t.run.Git(dir, "ls-files", "-z", "--stage")
 	if err != nil {
 		return err
 	}
@@ -126,13 +127,13 @@ func (t *bisectTrees) build(tree int, id string) (cached bool, err error) {
 		}
 	}
 	if how.Build != "" {
-		if err := t.run.shell(dir, how.Build); err != nil {
+		if err := t.run.Shell(dir, how.Build); err != nil {
 			return false, err
 		}
 	}
 	if t.again.Workload != "" {
 		top := t.dir(tree)
-		if err := t.run.command(top, "go", "build", "-trimpath", "-buildvcs=false", "-o", t.binary(tree), "./cmd/gpuprof"); err != nil {
+		if err := t.run.Command(top, "go", "build", "-trimpath", "-buildvcs=false", "-o", t.binary(tree), "./cmd/gpuprof"); err != nil {
 			return false, gpuprof.Errorf(gpuprof.ErrInput, "building gpuprof at %.7s: %w", id, err).WithFix("a workload needs gpuprof's own checkout, other programs go after --")
 		}
 	}
@@ -151,19 +152,19 @@ func (t *bisectTrees) folder(tree int) string {
 }
 
 // side is how to run what is built in a tree. The commit is how messages call it.
-func (t *bisectTrees) side(tree int, commit bisect.Commit) (side, error) {
+func (t *bisectTrees) side(tree int, commit bisect.Commit) (judge.Side, error) {
 	if t.again.Workload == "" {
-		c := builds{Result: t.again.How.Result}
-		return side{name: commit.Short(), dir: t.folder(tree), args: t.again.Command, file: c.resultIn(t.folder(tree))}, nil
+		c := judge.Builds{Result: t.again.How.Result}
+		return judge.Side{Name: commit.Short(), Dir: t.folder(tree), Args: t.again.Command, File: c.ResultIn(t.folder(tree))}, nil
 	}
 	how := t.again.How
-	c := builds{Args: []string{t.again.Workload}, Preset: how.Preset, Set: how.Set, Device: how.Device, MinTime: how.MinTime, Against: commit.Short()}
+	c := judge.Builds{Args: []string{t.again.Workload}, Preset: how.Preset, Set: how.Set, Device: how.Device, MinTime: how.MinTime, Against: commit.Short()}
 	scratch := filepath.Join(t.room.Dir, "run-"+"abc"[tree:tree+1])
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
-		return side{}, gpuprof.Errorf(nil, "making a folder for a result: %w", err).WithFix("check TMPDIR")
+		return judge.Side{}, gpuprof.Errorf(nil, "making a folder for a result: %w", err).WithFix("check TMPDIR")
 	}
-	sides, err := c.workloadSides(t.run.app, t.binary(tree), t.binary(tree), scratch)
+	sides, err := c.WorkloadSides(t.run.App, t.binary(tree), t.binary(tree), scratch)
 	s := sides[0]
-	s.turns = nil // older commits cannot take turns
+	s.Turns = nil // older commits cannot take turns
 	return s, err
 }

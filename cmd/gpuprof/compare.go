@@ -2,13 +2,15 @@ package main
 
 import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 type compareCmd struct {
-	Old     string `arg:"" optional:"" complete:"file" help:"Result file before: of gpuprof, Go benchmarks, NVBench, Google Benchmark, pytest-benchmark or hyperfine; a trace or an analysis; or a stored baseline. Without files: run.previous.json and run.json."`
-	New     string `arg:"" optional:"" complete:"file" help:"Result file after."`
-	judging `embed:""`
+	Old         string `arg:"" optional:"" complete:"file" help:"Result file before: of gpuprof, Go benchmarks, NVBench, Google Benchmark, pytest-benchmark or hyperfine; a trace or an analysis; or a stored baseline. Without files: run.previous.json and run.json."`
+	New         string `arg:"" optional:"" complete:"file" help:"Result file after."`
+	judge.Flags `embed:""`
 }
 
 // Help implements kong.HelpProvider.
@@ -21,33 +23,33 @@ func (compareCmd) Help() string {
 
 // Run implements the verb.
 func (c *compareCmd) Run(a *cli.App) error {
-	defer lean(outside.DocumentMemory())()
+	defer input.LimitHeap(outside.DocumentMemory())()
 	var err error
 	if c.Old, c.New, err = cli.TwoRunFiles(c.Old, c.New); err != nil {
 		return err
 	}
-	o, err := c.options(a)
+	o, err := c.Options(a)
 	if err != nil {
 		return err
 	}
-	outs, err := c.outputs(a, c.Old, c.New)
+	outs, err := c.Outputs(a, c.Old, c.New)
 	if err != nil {
 		return err
 	}
-	now, err := readCounted(a, c.New)
+	now, err := input.ReadCounted(a, c.New)
 	if err != nil {
 		return err
 	}
-	old, err := readOld(a, c.Old)
+	old, err := input.ReadOld(a, c.Old)
 	if err != nil {
 		return err
 	}
-	if err := c.learn(a, now, &o); err != nil {
+	if err := c.Learn(a, now, &o); err != nil {
 		return err
 	}
-	comparison, err := old.against(a, now, o)
+	comparison, err := old.Against(a, now, o)
 	if err != nil {
 		return err
 	}
-	return c.report(a, comparison, outs)
+	return c.Report(a, comparison, outs)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/workloads/measure"
@@ -17,7 +18,7 @@ import (
 
 // deviceTurn is the process of one device and what it gave, in the order of its turns.
 type deviceTurn struct {
-	*turnProcess
+	*judge.TurnProcess
 	device   string
 	turns    []measure.Turn
 	together []bool // by turn: all devices measured in it
@@ -31,58 +32,58 @@ func (s *session) deviceTurns(kinds []cli.Device) ([]fleet.DeviceRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, done := newChildren(s.app)
+	run, done := judge.NewChildren(s.app)
 	defer done()
-	run.devices = true
-	var sides []side
+	run.Devices = true
+	var sides []judge.Side
 	for _, kind := range kinds {
 		r := s.processRun(0)
 		r.Device = kind.Name
 		args := append([]string{exe}, r.SettingArgs()...)
-		sides = append(sides, side{name: kind.Name, turns: append(args, "--warmup", s.Warmup, "--quiet", ownDeviceFlag, turnsFlag)})
+		sides = append(sides, judge.Side{Name: kind.Name, Turns: append(args, "--warmup", s.Warmup, "--quiet", judge.OwnDeviceFlag, judge.TurnsFlag)})
 	}
-	return s.takeRounds(run, sides, func() <-chan time.Time { return time.After(max(s.MaxTime, leastPatience)) })
+	return s.takeRounds(run, sides, func() <-chan time.Time { return time.After(max(s.MaxTime, judge.LeastPatience)) })
 }
 
 // takeRounds starts the processes of all devices at once and lets them measure in rounds:
 // one turn together, and one of each device alone, in mirrored order. What slows the
 // machine down for a while so slows both down alike. A device that fails has an error in
 // its result; the error of takeRounds is an interrupt.
-func (s *session) takeRounds(run children, sides []side, patience func() <-chan time.Time) ([]fleet.DeviceRun, error) {
+func (s *session) takeRounds(run judge.Children, sides []judge.Side, patience func() <-chan time.Time) ([]fleet.DeviceRun, error) {
 	var all []*deviceTurn
 	defer func() {
 		for _, d := range all {
-			if d.turnProcess != nil {
-				d.stop()
+			if d.TurnProcess != nil {
+				d.Stop()
 			}
 		}
 	}()
 	for _, side := range sides {
-		d := &deviceTurn{device: side.name}
-		d.turnProcess, d.err = run.startTurns(side, patience)
+		d := &deviceTurn{device: side.Name}
+		d.TurnProcess, d.err = run.StartTurns(side, patience)
 		all = append(all, d)
 	}
 	bar := s.app.NewProgress(s.aim.Workload.Name())
 	defer bar.Close()
 	bar.Show(measure.Progress{Phase: "check and warm-up", Total: 1})
 	each(alive(all), func(d *deviceTurn) error {
-		_, err := d.ready()
+		_, err := d.Ready()
 		return err
 	})
 	s.rounds(alive(all), bar.Show)
 	bar.Show(measure.Progress{Phase: "results", Done: 1, Total: 1})
 	if s.app.Ctx.Err() == nil {
 		each(alive(all), func(d *deviceTurn) (err error) {
-			d.run, err = d.result(turnsEnd)
+			d.run, err = d.Result(judge.TurnsEnd)
 			return err
 		})
 	}
 	if s.app.Ctx.Err() != nil {
 		return nil, gpuprof.Errorf(nil, "measuring %s on %d devices: %w", s.aim.Workload.Name(), len(sides), cli.ErrInterrupted).WithFix("run it again: no round of an interrupted measurement is kept")
 	}
-	rounds := mostTurns // that all finished: where one failed, the others may have begun another
+	rounds := judge.MostTurns // that all finished: where one failed, the others may have begun another
 	for _, d := range alive(all) {
-		rounds = min(rounds, len(d.turns)/2-warmTurns)
+		rounds = min(rounds, len(d.turns)/2-judge.WarmTurns)
 	}
 	var out []fleet.DeviceRun
 	for _, d := range all {
@@ -107,7 +108,7 @@ func alive(all []*deviceTurn) []*deviceTurn {
 
 // turn measures one turn of a device.
 func (d *deviceTurn) take(length time.Duration, together bool) error {
-	t, err := d.turn(length)
+	t, err := d.Turn(length)
 	if err == nil {
 		d.turns, d.together = append(d.turns, t), append(d.together, together)
 	}
@@ -120,8 +121,8 @@ func (s *session) rounds(devices []*deviceTurn, show func(measure.Progress)) {
 	if len(devices) < 2 {
 		return
 	}
-	began, length := time.Now(), turnTime
-	togetherFirst := stats.MirroredOrder(warmTurns+mostTurns, s.Seed)
+	began, length := time.Now(), judge.TurnTime
+	togetherFirst := stats.MirroredOrder(judge.WarmTurns+judge.MostTurns, s.Seed)
 	for round := 0; !s.enoughRounds(devices[0], time.Since(began)); round++ {
 		show(measure.Progress{Phase: fmt.Sprint("round ", round+1), Done: min(time.Since(began).Seconds(), s.MaxTime.Seconds()), Total: s.MaxTime.Seconds()})
 		parts := []func(){
@@ -143,7 +144,7 @@ func (s *session) rounds(devices []*deviceTurn, show func(measure.Progress)) {
 				return
 			}
 		}
-		if round < warmTurns {
+		if round < judge.WarmTurns {
 			// As long as the longest turn: else a device with short steps is done while another
 			// still measures, and those have no company.
 			for _, d := range devices {
@@ -158,19 +159,19 @@ func (s *session) rounds(devices []*deviceTurn, show func(measure.Progress)) {
 // enoughRounds says that the rounds may end: there are as many as were asked for, or as an
 // interval takes and both kinds of turn had their time, or the time is over.
 func (s *session) enoughRounds(d *deviceTurn, spent time.Duration) bool {
-	n, seconds := len(d.turns)/2-warmTurns, 0.0
+	n, seconds := len(d.turns)/2-judge.WarmTurns, 0.0
 	if s.Samples > 0 {
 		return n >= s.Samples
 	}
 	if n >= 2 && spent >= s.MaxTime {
 		return true
 	}
-	for i := 2 * warmTurns; i < len(d.turns); i++ {
+	for i := 2 * judge.WarmTurns; i < len(d.turns); i++ {
 		if d.together[i] {
 			seconds += d.turns[i].Seconds
 		}
 	}
-	return n >= leastTurns && n%2 == 0 && (n >= mostTurns || seconds >= s.MinTime.Seconds())
+	return n >= judge.LeastTurns && n%2 == 0 && (n >= judge.MostTurns || seconds >= s.MinTime.Seconds())
 }
 
 // sorted parts what a device gave in so many rounds by the kind of turn.
@@ -183,15 +184,15 @@ func (d *deviceTurn) sorted(rounds int) fleet.DeviceRun {
 		out.Failed = errors.New("it was not measured, since another device failed; leave that one out")
 		return out
 	}
-	run, err := perTurn(d.run, d.turns, 2*warmTurns)
+	run, err := judge.PerTurn(d.run, d.turns, 2*judge.WarmTurns)
 	if err != nil {
 		out.Failed = err
 		return out
 	}
 	var kinds [2][]int // of turns: together, alone
-	for i, t := range d.turns[2*warmTurns:][:2*rounds] {
+	for i, t := range d.turns[2*judge.WarmTurns:][:2*rounds] {
 		kind := 1
-		if d.together[2*warmTurns+i] {
+		if d.together[2*judge.WarmTurns+i] {
 			kind = 0
 			out.TurnS = append(out.TurnS, t.Seconds)
 		}
@@ -204,8 +205,8 @@ func (d *deviceTurn) sorted(rounds int) fleet.DeviceRun {
 
 // why is why a device failed, in the words of its process; nil where it did not.
 func (d *deviceTurn) why() error {
-	if dead, ok := errors.AsType[*deadError](d.err); ok && d.turnProcess != nil && dead != nil {
-		return cli.ProcessError(d.turnProcess.err, cmp.Or(d.proc.Words(), d.err.Error()))
+	if dead, ok := errors.AsType[*judge.DeadError](d.err); ok && d.TurnProcess != nil && dead != nil {
+		return cli.ProcessError(d.TurnProcess.Err, cmp.Or(d.Proc.Words(), d.err.Error()))
 	}
 	return d.err
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/commandline"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/testkit"
 )
 
@@ -37,7 +38,7 @@ func helpExamples(t *testing.T) []string {
 	}
 	var out []string
 	for _, verb := range k.Model.Children {
-		if verb.Hidden || slices.Contains([]string{runProgramVerb, "watch", "record"}, verb.Name) { // a script test runs programs
+		if verb.Hidden || slices.Contains([]string{commandline.RunProgramVerb, "watch", "record"}, verb.Name) { // a script test runs programs
 			continue
 		}
 		n := len(out)

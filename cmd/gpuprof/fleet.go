@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 	"github.com/gpuprof/gpuprof/internal/bucket"
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/outside"
@@ -49,7 +50,7 @@ for is named with what it costs per step; that is 0, and 1 with --max. See docs/
 
 // Run implements the verb.
 func (c *fleetCmd) Run(a *cli.App) error {
-	defer lean(outside.DocumentMemory())()
+	defer input.LimitHeap(outside.DocumentMemory())()
 	doc := a.Documents.Fleet
 	outs, err := doc.Outputs(c.Output, c.Force)
 	if err == nil {
@@ -139,16 +140,16 @@ func tracesInstead(ctx context.Context, dir string) error {
 	if strings.Contains(dir, "://") {
 		return nil
 	}
-	files, err := tracesIn(dir)
+	files, err := input.TracesIn(dir)
 	if err != nil {
 		return nil // it holds none; what it lacks is an object
 	}
 	for _, file := range files {
-		in, err := openInput(ctx, file)
+		in, err := input.OpenFile(ctx, file)
 		if err != nil {
 			continue
 		}
-		found := in.isTrace
+		found := in.IsTrace
 		if in.Close() == nil && found {
 			return gpuprof.Errorf(gpuprof.ErrInput, "merging %s: it holds traces and no object of a rank", dir).WithFix("read them with gpuprof analyze %s", dir)
 		}

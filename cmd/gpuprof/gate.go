@@ -7,6 +7,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 	"github.com/gpuprof/gpuprof/internal/outside"
@@ -27,12 +29,12 @@ type gateCmd struct {
 	Set          []string      `sep:"none" placeholder:"KNOB=VALUE" help:"Knob of the workload for --against; may be repeated."`
 	Device       string        `default:"auto" placeholder:"NAME" help:"Device of the workload for --against; never falls back by itself."`
 	Dir          string        `placeholder:"FOLDER" help:"Folder of the baselines, as for gpuprof baseline."`
-	judging      `embed:""`
+	judge.Flags  `embed:""`
 }
 
 // builds are what --against, --aa and --plan measure.
-func (c *gateCmd) builds() *builds {
-	b := &builds{Args: c.Args, Against: c.Against, Build: c.Build, Result: c.Result, Budget: c.Budget, MinTime: c.MinTime, Preset: c.Preset, Set: c.Set, Device: c.Device}
+func (c *gateCmd) builds() *judge.Builds {
+	b := &judge.Builds{Args: c.Args, Against: c.Against, Build: c.Build, Result: c.Result, Budget: c.Budget, MinTime: c.MinTime, Preset: c.Preset, Set: c.Set, Device: c.Device}
 	switch {
 	case c.AA:
 		b.Way = "--aa"
@@ -54,7 +56,7 @@ func (gateCmd) Help() string {
 
 // Run implements the verb.
 func (c *gateCmd) Run(a *cli.App) error {
-	o, err := c.options(a)
+	o, err := c.Options(a)
 	if err != nil {
 		return err
 	}
@@ -66,7 +68,7 @@ func (c *gateCmd) Run(a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	outs, err := c.outputs(a, c.Args...)
+	outs, err := c.Outputs(a, c.Args...)
 	if err != nil {
 		return err
 	}
@@ -77,7 +79,7 @@ func (c *gateCmd) Run(a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	return c.report(a, comparison, outs)
+	return c.Report(a, comparison, outs)
 }
 
 func (c *gateCmd) judge(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
@@ -86,11 +88,11 @@ func (c *gateCmd) judge(a *cli.App, o compare.Options, budgets []compare.Budget)
 	}
 	switch {
 	case c.Against != "":
-		return c.builds().judgeAgainst(a, o, budgets)
+		return c.builds().JudgeAgainst(a, o, budgets)
 	case len(a.Rest) > 0:
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: a command after -- is measured against another build of it").WithFix("add --against REF or ./BINARY")
 	case len(c.Args) == 1 && len(budgets) > 0:
-		r, err := readCounted(a, c.Args[0])
+		r, err := input.ReadCounted(a, c.Args[0])
 		if err != nil {
 			return nil, err
 		}
@@ -155,13 +157,13 @@ func (c *gateCmd) fits(command bool) error {
 }
 
 func (c *gateCmd) judgeFiles(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
-	defer lean(outside.DocumentMemory())()
-	in, err := openInput(a.Ctx, c.Args[1])
+	defer input.LimitHeap(outside.DocumentMemory())()
+	in, err := input.OpenFile(a.Ctx, c.Args[1])
 	if err != nil {
 		return nil, results.Failed(c.Args[1], err)
 	}
 	defer in.Close()
-	now, err := in.counted(a)
+	now, err := in.Result(a)
 	if err != nil {
 		return nil, err
 	}
@@ -169,22 +171,22 @@ func (c *gateCmd) judgeFiles(a *cli.App, o compare.Options, budgets []compare.Bu
 	if err := compare.ValidateBudgets(now, budgets); err != nil {
 		return nil, err
 	}
-	old := &oldSide{}
+	old := &input.OldSide{}
 	if c.Args[0] == "auto" {
-		run, err := in.run()
+		run, err := in.Run()
 		if err != nil {
 			return nil, err
 		}
-		if old.sessions, err = storedFit(run, c.Dir); err != nil {
+		if old.Sessions, err = input.StoredFit(run, c.Dir); err != nil {
 			return nil, err
 		}
-	} else if old, err = readOld(a, c.Args[0]); err != nil {
+	} else if old, err = input.ReadOld(a, c.Args[0]); err != nil {
 		return nil, err
 	}
-	if err := c.learn(a, now, &o); err != nil {
+	if err := c.Learn(a, now, &o); err != nil {
 		return nil, err
 	}
-	comparison, err := old.against(a, now, o)
+	comparison, err := old.Against(a, now, o)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +196,7 @@ func (c *gateCmd) judgeFiles(a *cli.App, o compare.Options, budgets []compare.Bu
 func readBudgets(texts []string) ([]compare.Budget, error) {
 	var out []compare.Budget
 	for _, t := range texts {
-		name, text, ok := cutLast(t)
+		name, text, ok := judge.CutLast(t)
 		if !ok {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max %s: it is no counter with a limit", t).WithFix("give for example --max sync_points=3 or --max bytes_h2d=2MB")
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/atomicfile"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/compare"
@@ -27,23 +28,23 @@ const noiseBlocks = 24
 // measureNoise is gate --aa: the program of this side against itself.
 func (c *gateCmd) measureNoise(a *cli.App, o compare.Options) error {
 	b := c.builds()
-	if err := b.measurable(a, a.Rest); err != nil {
+	if err := b.Measurable(a, a.Rest); err != nil {
 		return err
 	}
-	run, over := newChildren(a)
+	run, over := judge.NewChildren(a)
 	defer over()
 	sides, done, err := sameSides(b, run)
 	if err != nil {
 		return err
 	}
 	defer done()
-	m := &gateRun{app: a, source: b.source(run, sides, o.Seed), clock: time.Now, began: time.Now(), budget: c.Budget, check: func(b compare.Block) error { return couldWork(b, o, nil) }}
+	m := &judge.BlockRun{App: a, Source: b.Source(run, sides, o.Seed), Clock: time.Now, Began: time.Now(), Budget: c.Budget, Check: func(b compare.Block) error { return judge.CouldWork(b, o, nil) }}
 	n, err := noise(m, o)
 	if err != nil {
 		return err
 	}
-	n.Machine, n.Command = b.runner(a)
-	n.MeasuredAt = m.clock().UTC().Format(time.RFC3339)
+	n.Machine, n.Command = b.Runner(a)
+	n.MeasuredAt = m.Clock().UTC().Format(time.RFC3339)
 	if err := keepNoise(n); err != nil {
 		a.Note("%v", err)
 	}
@@ -51,25 +52,25 @@ func (c *gateCmd) measureNoise(a *cli.App, o compare.Options) error {
 }
 
 // noise takes blocks and measures how they scatter.
-func noise(m *gateRun, o compare.Options) (*compare.MachineNoise, error) {
-	blocks, err := m.blocks(noiseBlocks, compare.MinRuns, o.Seed)
+func noise(m *judge.BlockRun, o compare.Options) (*compare.MachineNoise, error) {
+	blocks, err := m.Blocks(noiseBlocks, compare.MinRuns, o.Seed)
 	if err != nil {
 		return nil, err
 	}
 	if left := compare.MinRuns - len(blocks); left > 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring the noise of this machine: %d of %d pairs are measured", len(blocks), compare.MinRuns).WithFix("%s", m.noTimeFor(left))
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring the noise of this machine: %d of %d pairs are measured", len(blocks), compare.MinRuns).WithFix("%s", m.NoTimeFor(left))
 	}
-	o.BlockSeconds = m.each().Seconds()
+	o.BlockSeconds = m.Each().Seconds()
 	return compare.MeasureNoise(blocks, o)
 }
 
 // planGate is gate --plan: what the noise kept by --aa says.
 func (c *gateCmd) planGate(a *cli.App, o compare.Options) error {
 	b := c.builds()
-	if err := b.measurable(a, a.Rest); err != nil {
+	if err := b.Measurable(a, a.Rest); err != nil {
 		return err
 	}
-	machine, command := b.runner(a)
+	machine, command := b.Runner(a)
 	n, err := keptNoise(machine, command)
 	if err != nil {
 		return err
@@ -78,16 +79,16 @@ func (c *gateCmd) planGate(a *cli.App, o compare.Options) error {
 }
 
 // sameSides are two sides that are both the present build.
-func sameSides(c *builds, run children) (out [2]side, done func(), err error) {
+func sameSides(c *judge.Builds, run judge.Children) (out [2]judge.Side, done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return out, nil, gpuprof.Errorf(nil, "finding the current folder: %w", err).WithFix("change into one that exists")
 	}
-	if rest := run.app.Rest; len(rest) > 0 {
+	if rest := run.App.Rest; len(rest) > 0 {
 		for i := range out {
-			out[i] = side{name: cli.ShownPath(rest[0]), dir: here, args: rest, file: c.resultIn(here)}
+			out[i] = judge.Side{Name: cli.ShownPath(rest[0]), Dir: here, Args: rest, File: c.ResultIn(here)}
 		}
-		return out, func() {}, c.buildIn(run, here)
+		return out, func() {}, c.BuildIn(run, here)
 	}
 	if c.Build != "" {
 		return out, nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --build has nothing to build for --aa of a workload, which this gpuprof runs").WithFix("leave it out")
@@ -99,7 +100,7 @@ func sameSides(c *builds, run children) (out [2]side, done func(), err error) {
 	done = room.Close
 	exe, err := cli.OwnProgram()
 	if err == nil {
-		out, err = c.workloadSides(run.app, exe, exe, room.Dir)
+		out, err = c.WorkloadSides(run.App, exe, exe, room.Dir)
 	}
 	if err != nil {
 		done()

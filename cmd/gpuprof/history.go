@@ -8,6 +8,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -34,7 +36,7 @@ func (historyCmd) Help() string {
 }
 
 // open is the store that the command line or the environment names.
-func (h *historyCmd) open() (*history.Store, error) { return openHistory(h.Store) }
+func (h *historyCmd) open() (*history.Store, error) { return judge.OpenHistory(h.Store) }
 
 // trends are the flags of what reads a store.
 type trends struct {
@@ -77,7 +79,7 @@ func (c *historyShowCmd) Run(a *cli.App, h *historyCmd) error {
 
 // report reads the store, and prints and writes what it says.
 func (c *trends) report(a *cli.App, h *historyCmd, watch bool) (*history.Report, error) {
-	defer lean(outside.DocumentMemory())()
+	defer input.LimitHeap(outside.DocumentMemory())()
 	files, sites := c.divided()
 	doc := a.Documents.History
 	outs, err := doc.Outputs(files, c.Force)
@@ -119,12 +121,12 @@ func (c *trends) options(a *cli.App, project string) (history.Options, error) {
 			return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --threshold: it is not above 0").WithFix("give for example 5%%")
 		}
 	}
-	run, done := newChildren(a)
+	run, done := judge.NewChildren(a)
 	defer done()
-	o.Order = run.order()
+	o.Order = run.Order()
 	var err error
 	if c.Since != "" {
-		o.Since, err = run.commitOf(c.Since)
+		o.Since, err = commitOf(run, c.Since)
 	}
 	return o, err
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -33,7 +35,7 @@ func (historyAddCmd) Help() string {
 
 // Run implements the verb.
 func (c *historyAddCmd) Run(a *cli.App, h *historyCmd) error {
-	defer lean(outside.DocumentMemory())()
+	defer input.LimitHeap(outside.DocumentMemory())()
 	store, err := h.open()
 	if err != nil {
 		return err
@@ -42,13 +44,13 @@ func (c *historyAddCmd) Run(a *cli.App, h *historyCmd) error {
 	if err != nil {
 		return err
 	}
-	run, done := newChildren(a)
+	run, done := judge.NewChildren(a)
 	defer done()
 	o := history.Origin{Benchmark: document.CleanText(c.Benchmark)}
-	if o.Commit, err = run.measuredCommit(c.Commit); err != nil {
+	if o.Commit, err = measuredCommit(run, c.Commit); err != nil {
 		return err
 	}
-	o.Project = document.CleanText(cmp.Or(h.Project, run.projectName()))
+	o.Project = document.CleanText(cmp.Or(h.Project, projectName(run)))
 	switch {
 	case o.Commit.ID == "":
 		a.Note("warning: there is no git checkout here, so that the sessions have no commit and are shown but not analysed; give --commit COMMIT")
@@ -109,10 +111,10 @@ func addResult(a *cli.App, store *history.Store, path string, sentinel *compare.
 // readResults reads every result of a file, those of a sweep too, or the counters and
 // step times of a trace.
 func readResults(a *cli.App, path string) ([]*compare.Result, error) {
-	in, err := openInput(a.Ctx, path)
+	in, err := input.OpenFile(a.Ctx, path)
 	if err != nil {
 		return nil, results.Failed(path, err)
 	}
 	defer in.Close()
-	return in.results(a)
+	return in.Results(a)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
@@ -103,22 +104,22 @@ func toConfirm(r *history.Report) *history.Change {
 // confirm measures both sides of a change in this job.
 func (c *historyCheckCmd) confirm(a *cli.App, change *history.Change) error {
 	a.Note("measuring %s against this checkout, since the history shows a change at %s", change.Before.Short(), change.After.Short())
-	j := judging{Format: "table", Seed: 1}
+	j := judge.Flags{Format: "table", Seed: 1}
 	if c.Format == "json" || c.Format == "markdown" {
 		j.Format = c.Format
 	}
 	if c.Threshold != nil {
 		j.Threshold = []string{strings.TrimSpace(fmt.Sprintf("%g%%", 100*float64(*c.Threshold)))}
 	}
-	o, err := j.options(a)
+	o, err := j.Options(a)
 	if err != nil {
 		return err
 	}
 	o.Judge = true
-	b := &builds{Against: change.Before.ID, Build: c.Build, Result: c.Result, Budget: c.Budget, MinTime: 2 * time.Second, Device: "auto"}
-	comparison, err := b.judgeAgainst(a, o, nil)
+	b := &judge.Builds{Against: change.Before.ID, Build: c.Build, Result: c.Result, Budget: c.Budget, MinTime: 2 * time.Second, Device: "auto"}
+	comparison, err := b.JudgeAgainst(a, o, nil)
 	if err != nil {
 		return err
 	}
-	return j.report(a, comparison, nil)
+	return j.Report(a, comparison, nil)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
@@ -58,9 +59,9 @@ func (c *historyPruneCmd) Run(a *cli.App, h *historyCmd) error {
 	if err != nil {
 		return err
 	}
-	run, done := newChildren(a)
+	run, done := judge.NewChildren(a)
 	defer done()
-	o := history.Options{Filter: history.Filter{Project: h.Project}, Order: run.order()}
+	o := history.Options{Filter: history.Filter{Project: h.Project}, Order: run.Order()}
 	pruned, skipped, err := store.Prune(a.Ctx, o, c.Keep, time.Now(), c.Yes)
 	for _, p := range pruned {
 		fmt.Fprintf(a.Stdout, "%s: %s\n", p.Name, p.Why)

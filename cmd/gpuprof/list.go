@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/explain"
 	"github.com/gpuprof/gpuprof/workloads"
@@ -79,7 +80,7 @@ func (c *listCmd) Run(a *cli.App) error {
 		chosen = []workloads.Workload{w}
 	}
 	if what == "baselines" {
-		return listBaselines(a, "", c.Format, only)
+		return input.ListBaselines(a, "", c.Format, only)
 	}
 	l, err := collect(a, what, chosen)
 	if err != nil {

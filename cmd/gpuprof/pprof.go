@@ -21,6 +21,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -127,7 +128,7 @@ func isProfile(path string) bool {
 
 // openProfile is what can be shown of a file: a run converted, or a profile.
 func openProfile(a *cli.App, path string) (*profile.Profile, error) {
-	defer lean(outside.DocumentMemory())()
+	defer input.LimitHeap(outside.DocumentMemory())()
 	if !isProfile(path) {
 		return readProfile(a, path)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
@@ -73,7 +74,7 @@ func (c *recordCmd) Run(a *cli.App) error {
 	ctx, stop := cli.NotifyInterrupt(context.WithoutCancel(a.Ctx))
 	defer stop()
 	inner.Ctx = ctx
-	found, indexes, err := analyzeTraces(&inner, files, nil)
+	found, indexes, err := input.AnalyzeTraces(&inner, files, nil)
 	if err != nil {
 		return err
 	}

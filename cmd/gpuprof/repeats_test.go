@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/commandline"
 	"pgregory.net/rapid"
 )
 
@@ -18,14 +19,14 @@ func parsedCommand(t testing.TB, args []string, alone bool) (grammar, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	more := repeats{}
+	more := commandline.Repeats{}
 	if !alone {
-		args, more = takeRepeats(parser.Model.Node, args)
+		args, more = commandline.TakeRepeats(parser.Model.Node, args)
 	}
 	if _, err = parser.Parse(args); err != nil {
 		return grammar{}, err.Error()
 	}
-	more.add()
+	more.Add()
 	return c, ""
 }
 

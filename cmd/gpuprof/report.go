@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -36,7 +37,7 @@ func isChromeTrace(text []byte) bool {
 
 // Run implements the verb.
 func (c *reportCmd) Run(a *cli.App) error {
-	defer lean(outside.DocumentMemory())()
+	defer input.LimitHeap(outside.DocumentMemory())()
 	if err := cli.KnownPlot(a, c.Plot); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/advise"
@@ -92,10 +93,10 @@ type session struct {
 	aim   *cli.Target
 	plans []measure.Plan // one a point of the sweep
 	outs  []cli.Output
-	sink  *cli.RankSink // where the object of this rank goes; nil for none
-	keeps bool          // the run.json of the run before becomes run.previous.json
-	olds  []*oldSide    // what --baseline names, for each of them; nil for none
-	of    []int         // the plan of each run there is
+	sink  *cli.RankSink    // where the object of this rank goes; nil for none
+	keeps bool             // the run.json of the run before becomes run.previous.json
+	olds  []*input.OldSide // what --baseline names, for each of them; nil for none
+	of    []int            // the plan of each run there is
 }
 
 // Run implements the verb.
@@ -237,7 +238,7 @@ func (s *session) takeRate() {
 	if len(s.plans) != 1 || len(s.olds) != 1 || s.olds[0] == nil || s.plans[0].Rate > 0 {
 		return
 	}
-	s.plans[0].Rate = s.olds[0].rate()
+	s.plans[0].Rate = s.olds[0].Rate()
 }
 
 func (c *runCmd) checkNumbers(w measure.Warmup) error {

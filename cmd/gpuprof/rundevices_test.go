@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/testkit"
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/stats"
@@ -23,14 +24,14 @@ import (
 // newFakePair, the first in so many turns. Steps take 1 s alone and together[i] s of device i together.
 func fakeDevices(t *testing.T, rounds, turns int, first, second string, together [2]float64) ([]fleet.DeviceRun, *testkit.Turns, error) {
 	t.Helper()
-	f := testkit.NewTurns(t, warmTurns+leastTurns)
+	f := testkit.NewTurns(t, judge.WarmTurns+judge.LeastTurns)
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	a := &cli.App{Tables: &cli.Tables{}, Ctx: ctx, Stderr: io.Discard}
-	sides := []side{{name: "old", dir: f.Dir, turns: f.Command("old", first)}, {name: "new", dir: f.Dir, turns: f.Command("new", second)}}
+	sides := []judge.Side{{Name: "old", Dir: f.Dir, Turns: f.Command("old", first)}, {Name: "new", Dir: f.Dir, Turns: f.Command("new", second)}}
 	s := &session{runCmd: &runCmd{Samples: rounds, MaxTime: time.Hour, TargetFlags: cli.TargetFlags{Seed: 3}}, app: a, aim: &cli.Target{Workload: toy.Workload{}}}
 	var times [2][]float64
-	for _, togetherFirst := range stats.MirroredOrder(warmTurns+mostTurns, s.Seed)[:warmTurns+rounds] {
+	for _, togetherFirst := range stats.MirroredOrder(judge.WarmTurns+judge.MostTurns, s.Seed)[:judge.WarmTurns+rounds] {
 		for i := range times {
 			pair := []float64{together[i], 1}
 			if !togetherFirst {
@@ -40,7 +41,7 @@ func fakeDevices(t *testing.T, rounds, turns int, first, second string, together
 		}
 	}
 	f.Figures(t, times[0][:min(turns, len(times[0]))], times[1])
-	out, err := s.takeRounds(children{app: a}, sides, func() <-chan time.Time { return nil })
+	out, err := s.takeRounds(judge.Children{App: a}, sides, func() <-chan time.Time { return nil })
 	return out, f, err
 }
 
@@ -70,11 +71,11 @@ func TestRounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(log), "new "); n != 2*(warmTurns+rounds)+1 {
+	if n := strings.Count(string(log), "new "); n != 2*(judge.WarmTurns+rounds)+1 {
 		t.Errorf("%d lines were written to a device: %s", n, log)
 	}
 	// The turns that follow the warm rounds are as long as the longest of those.
-	if !strings.Contains(string(log), "old "+turnTime.String()) || !strings.Contains(string(log), "old 500ms") {
+	if !strings.Contains(string(log), "old "+judge.TurnTime.String()) || !strings.Contains(string(log), "old 500ms") {
 		t.Error(string(log))
 	}
 }
@@ -87,10 +88,10 @@ func TestRoundsFail(t *testing.T) {
 		rounds int // that both finished
 		why    string
 	}{
-		"0 full":                                 {0, 0, "no memory is left"},
-		"0 garbles":                              {0, 0, "BenchmarkA"},
-		fmt.Sprint(2*(warmTurns+4)+1, " dies"):   {2*(warmTurns+4) + 1, 4, "the device is lost"},
-		fmt.Sprint(2*(warmTurns+9)+1, " leaves"): {2 * (warmTurns + 9), 9, "ended before it had answered"}, // asked for its result
+		"0 full":    {0, 0, "no memory is left"},
+		"0 garbles": {0, 0, "BenchmarkA"},
+		fmt.Sprint(2*(judge.WarmTurns+4)+1, " dies"):   {2*(judge.WarmTurns+4) + 1, 4, "the device is lost"},
+		fmt.Sprint(2*(judge.WarmTurns+9)+1, " leaves"): {2 * (judge.WarmTurns + 9), 9, "ended before it had answered"}, // asked for its result
 	} {
 		t.Run(does, func(t *testing.T) {
 			got, _, err := fakeDevices(t, 9, c.turns, "99 -", does, [2]float64{1, 1})

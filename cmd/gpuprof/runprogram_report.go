@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
@@ -132,16 +133,16 @@ func (p *program) overheadSentence(o *record.Overhead) string {
 func (p *program) answer(a *cli.App, r *record.Result) (write func(w io.Writer, format string, s cli.Screen) error, err error) {
 	files := chosenTraces(r)
 	if p.Memory {
-		var ins []*input
+		var ins []*input.File
 		for _, path := range files {
-			ins = append(ins, &input{path: path})
+			ins = append(ins, &input.File{Path: path})
 		}
-		found, err := analyzeMemory(a, ins, memsnap.Options{})
+		found, err := input.AnalyzeMemory(a, ins, memsnap.Options{})
 		return func(w io.Writer, format string, s cli.Screen) error {
 			return a.Documents.Memory.Write(w, format, found, s)
 		}, err
 	}
-	analysis, indexes, err := analyzeTraces(a, files, inflated(r.Overhead))
+	analysis, indexes, err := input.AnalyzeTraces(a, files, inflated(r.Overhead))
 	if p.sink != nil && err == nil {
 		p.collectives = trace.CollectivesOf(indexes)
 	}
@@ -219,7 +220,7 @@ const inflatedFrom = 1.1
 
 // inflated says of findings on the host's time by how much the recording itself made
 // the steps longer.
-func inflated(o *record.Overhead) caveats {
+func inflated(o *record.Overhead) input.Caveats {
 	if o == nil || o.Ratio < inflatedFrom && !o.Uneven {
 		return nil
 	}

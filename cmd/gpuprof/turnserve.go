@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
@@ -49,7 +50,7 @@ func (s *session) takeTurns(in io.Reader) error {
 	defer done()
 	plan.Instruments = instruments
 	out := json.NewEncoder(s.app.Stdout)
-	reply := turnAnswer{Ready: turnsProtocol}
+	reply := judge.TurnAnswer{Ready: judge.TurnsProtocol}
 	run, err := measure.RunTurns(ctx, dev, plan, func(last measure.Turn) (time.Duration, error) {
 		if reply.Ready == 0 {
 			reply.Turn = &last
@@ -72,7 +73,7 @@ func (s *session) takeTurns(in io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("encoding the run: %w", err)
 	}
-	return out.Encode(turnAnswer{Run: text})
+	return out.Encode(judge.TurnAnswer{Run: text})
 }
 
 // lastLoad reads what turnsLoad asks for, as the error that ends the turns.
@@ -87,7 +88,7 @@ func lastLoad(text string) error {
 		load.MaxTime, err = time.ParseDuration(most)
 	}
 	if err != nil || !(load.Rate >= 0) || load.MaxTime < load.MinTime {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading %q: it is no rate with two times", text).WithFix("give for example %s 100 2s 8s", turnsLoad)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading %q: it is no rate with two times", text).WithFix("give for example %s 100 2s 8s", judge.TurnsLoad)
 	}
 	return load
 }
@@ -98,15 +99,15 @@ func nextTurn(ctx context.Context, requests <-chan string) (time.Duration, error
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	case text := <-requests:
-		if text == turnsEnd {
+		if text == judge.TurnsEnd {
 			return 0, io.EOF
 		}
-		if load, is := strings.CutPrefix(text, turnsLoad+" "); is {
+		if load, is := strings.CutPrefix(text, judge.TurnsLoad+" "); is {
 			return 0, lastLoad(load)
 		}
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 {
-			return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading %q: it is neither a time nor %q", text, turnsEnd).WithFix("give for example 40ms")
+			return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading %q: it is neither a time nor %q", text, judge.TurnsEnd).WithFix("give for example 40ms")
 		}
 		return d, nil
 	}

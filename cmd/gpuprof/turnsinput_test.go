@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"strings"
 	"testing"
 )
@@ -10,7 +11,7 @@ import (
 func TestTakeTurnsEndsWithItsInput(t *testing.T) {
 	t.Parallel()
 	for _, ask := range []string{"", "1ms\n", "1ms\n1ms\n"} {
-		cmd := selfCommand(t, t.TempDir(), "run", "e3nn", "--device", "host", "--set", "batch=4", "--set", "edges=40", "--warmup", "0", turnsFlag)
+		cmd := selfCommand(t, t.TempDir(), "run", "e3nn", "--device", "host", "--set", "batch=4", "--set", "edges=40", "--warmup", "0", judge.TurnsFlag)
 		cmd.Stdin = strings.NewReader(ask)
 		out, err := cmd.Output()
 		if cmd.ProcessState.ExitCode() != cli.ExitInterrupted || strings.Contains(string(out), `"run"`) {

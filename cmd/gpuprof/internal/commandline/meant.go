@@ -1,4 +1,4 @@
-package main
+package commandline
 
 import (
 	"os"
@@ -13,20 +13,20 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// programMeant is the error for a program that stands where a verb or a workload has
+// ProgramMeant is the error for a program that stands where a verb or a workload has
 // to be, and so lacks the -- before it; nil where the words name none.
-func programMeant(a *cli.App, root *kong.Node, words []string) error {
+func ProgramMeant(a *cli.App, root *kong.Node, words []string) error {
 	verb, at := firstWord(root, words, 0)
 	if at < 0 {
 		return nil
 	}
 	if verb == "" {
 		if command := commandIn(words[at:]); command != nil {
-			return missingDashes("unknown verb "+words[at], append([]string{"run"}, words[:at]...), command, " (the verbs are "+strings.Join(verbNames(root), ", ")+")")
+			return missingDashes("unknown verb "+words[at], append([]string{"run"}, words[:at]...), command, " (the verbs are "+strings.Join(VerbNames(root), ", ")+")")
 		}
 		return nil
 	}
-	node := nodeOf(root, verb)
+	node := NodeOf(root, verb)
 	if len(node.Positional) == 0 {
 		return nil
 	}
@@ -66,7 +66,7 @@ func firstWord(node *kong.Node, words []string, at int) (verb string, index int)
 	for i := at; i < len(words); i++ {
 		w := words[i]
 		if !strings.HasPrefix(w, "-") {
-			if nodeOf(node, w) != nil {
+			if NodeOf(node, w) != nil {
 				verb = w
 			}
 			return verb, i
@@ -86,15 +86,15 @@ func takesValue(node *kong.Node, word string) bool {
 }
 
 func flagMeant(node *kong.Node, word string) *kong.Flag {
-	f := findFlag(node, word)
+	f := FindFlag(node, word)
 	if f == nil && node.Name == "run" {
-		f = findFlag(nodeOf(node.Parent, runProgramVerb), word)
+		f = FindFlag(NodeOf(node.Parent, RunProgramVerb), word)
 	}
 	return f
 }
 
-// nodeOf is a child by its name, nil for none.
-func nodeOf(node *kong.Node, name string) *kong.Node {
+// NodeOf is a child by its name, nil for none.
+func NodeOf(node *kong.Node, name string) *kong.Node {
 	i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name && !n.Hidden })
 	if i < 0 {
 		return nil
@@ -137,24 +137,24 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// onlyHelp reports whether nothing but a call for help follows --, which no program
+// OnlyHelp reports whether nothing but a call for help follows --, which no program
 // is called.
-func onlyHelp(rest []string) bool {
+func OnlyHelp(rest []string) bool {
 	return len(rest) == 1 && (rest[0] == "--help" || rest[0] == "-h")
 }
 
-// runProgramVerb is `gpuprof run -- CMD`: its own verb inside, since it has
+// RunProgramVerb is `gpuprof run -- CMD`: its own verb inside, since it has
 // its own flags; programVerb puts the name in.
-const runProgramVerb = "run --"
+const RunProgramVerb = "run --"
 
-// programVerb turns "run", followed by a command, into runProgramVerb; so it does behind help.
-func programVerb(args []string) []string {
+// ProgramVerb turns "run", followed by a command, into runProgramVerb; so it does behind help.
+func ProgramVerb(args []string) []string {
 	for i, arg := range args {
 		switch {
 		case arg == "help" && i+1 < len(args):
 		case arg == "run":
 			args = slices.Clone(args)
-			args[i] = runProgramVerb
+			args[i] = RunProgramVerb
 			return args
 		case len(arg) == 0 || arg[0] != '-':
 			return args

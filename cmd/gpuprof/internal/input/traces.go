@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"context"
@@ -18,45 +18,45 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
-// caveats are what limits findings for reasons outside the trace, see trace.Options.
-type caveats func(a *trace.Analysis, f gpuprof.Finding) string
+// Caveats are what limits findings for reasons outside the trace, see trace.Options.
+type Caveats func(a *trace.Analysis, f gpuprof.Finding) string
 
-// analyzeTraces reads the files of one job and analyses them together. A file
+// AnalyzeTraces reads the files of one job and analyses them together. A file
 // that cannot be read ends the command: an analysis of some of the ranks would
 // pass for one of all.
-func analyzeTraces(a *cli.App, paths []string, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
-	return analyzeOpened(a, paths, nil, caveat)
+func AnalyzeTraces(a *cli.App, paths []string, caveat Caveats) (*trace.Analysis, []*trace.Index, error) {
+	return AnalyzeOpened(a, paths, nil, caveat)
 }
 
-// analyzeOpened is analyzeTraces; first is the first file, where it is open.
-func analyzeOpened(a *cli.App, paths []string, first *input, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
-	files, err := traceFiles(paths)
+// AnalyzeOpened is analyzeTraces; first is the first file, where it is open.
+func AnalyzeOpened(a *cli.App, paths []string, first *File, caveat Caveats) (*trace.Analysis, []*trace.Index, error) {
+	files, err := TraceFiles(paths)
 	if err != nil {
 		return nil, nil, err
 	}
-	var ins []*input
+	var ins []*File
 	for i, path := range files {
-		ins = append(ins, &input{path: path})
+		ins = append(ins, &File{Path: path})
 		if i == 0 && first != nil {
 			ins[0] = first
 		}
 	}
-	return analyzeInputs(a, ins, caveat)
+	return AnalyzeInputs(a, ins, caveat)
 }
 
-// analyzeInputs is analyzeTraces of files that are open, or are opened in turn.
-func analyzeInputs(a *cli.App, ins []*input, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
+// AnalyzeInputs is analyzeTraces of files that are open, or are opened in turn.
+func AnalyzeInputs(a *cli.App, ins []*File, caveat Caveats) (*trace.Analysis, []*trace.Index, error) {
 	var analysis *trace.Analysis
 	var indexes []*trace.Index
-	defer lean(outside.TraceMemory())()
-	err := unlessEnded(a.Ctx, func() (err error) {
+	defer LimitHeap(outside.TraceMemory())()
+	err := UnlessEnded(a.Ctx, func() (err error) {
 		for _, in := range ins {
-			t, err := readTrace(a.Ctx, in, outside.TraceMemory()/int64(len(ins)))
+			t, err := ReadTrace(a.Ctx, in, outside.TraceMemory()/int64(len(ins)))
 			if err != nil {
 				return err
 			}
-			t.Path, t.Opens = document.CleanText(cli.ShownPath(in.path)), document.CleanText(cli.StoredPath(in.path))
-			t.Program = programOf(in.path)
+			t.Path, t.Opens = document.CleanText(cli.ShownPath(in.Path)), document.CleanText(cli.StoredPath(in.Path))
+			t.Program = programOf(in.Path)
 			x, err := trace.NewIndex(a.Ctx, t)
 			if err != nil {
 				return err
@@ -72,9 +72,9 @@ func analyzeInputs(a *cli.App, ins []*input, caveat caveats) (*trace.Analysis, [
 	return analysis, indexes, nil
 }
 
-// unlessEnded does what may take long, and does not wait for its end once the
+// UnlessEnded does what may take long, and does not wait for its end once the
 // context has ended: the program ends then.
-func unlessEnded(ctx context.Context, do func() error) error {
+func UnlessEnded(ctx context.Context, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
 	select {
@@ -102,8 +102,8 @@ func programOf(path string) trace.Program {
 	return p
 }
 
-// traceFiles replaces folders by the traces in them.
-func traceFiles(paths []string) ([]string, error) {
+// TraceFiles replaces folders by the traces in them.
+func TraceFiles(paths []string) ([]string, error) {
 	var out []string
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -116,7 +116,7 @@ func traceFiles(paths []string) ([]string, error) {
 			out = append(out, path)
 			continue
 		}
-		found, err := tracesIn(path)
+		found, err := TracesIn(path)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ func traceFiles(paths []string) ([]string, error) {
 	return out, nil
 }
 
-func tracesIn(dir string) ([]string, error) {
+func TracesIn(dir string) ([]string, error) {
 	entries, err := outside.Dir(dir).ReadDir(".")
 	if err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: %w", dir, err).WithFix("give a readable folder")
@@ -144,7 +144,7 @@ func tracesIn(dir string) ([]string, error) {
 		for _, ext := range []string{".json", ".json.gz", ".json.zst", ".sqlite", "_results.db", ".xplane.pb", ".gpt"} {
 			if strings.HasSuffix(name, ext) {
 				path := filepath.Join(dir, name)
-				if err := checkFound(path); err != nil {
+				if err := CheckFound(path); err != nil {
 					return nil, err
 				}
 				out = append(out, path)
@@ -153,7 +153,7 @@ func tracesIn(dir string) ([]string, error) {
 		}
 	}
 	if run := lastProfile(dir); len(out) == 0 && run != "" {
-		return tracesIn(run)
+		return TracesIn(run)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "telemetry.json")); len(out) == 0 && err == nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: it is a recording without a trace", dir).WithFix("the warnings in %s say why; record the program again with gpuprof run -- CMD", filepath.Join(dir, "telemetry.json"))
@@ -164,9 +164,9 @@ func tracesIn(dir string) ([]string, error) {
 	return out, nil
 }
 
-// checkFound refuses a file of a folder that is no regular one: an analysis of the others would
+// CheckFound refuses a file of a folder that is no regular one: an analysis of the others would
 // pass for one of all, and a pipe might never end.
-func checkFound(path string) error {
+func CheckFound(path string) error {
 	if err := outside.CheckRegular(path); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w", path, err).WithFix("remove it from the folder, or name the files to read")
 	}

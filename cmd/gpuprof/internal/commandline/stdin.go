@@ -1,4 +1,4 @@
-package main
+package commandline
 
 import (
 	"reflect"
@@ -9,9 +9,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// dashes turns - where a verb reads a file into the name of standard input, and refuses
+// StandardInput turns - where a verb reads a file into the name of standard input, and refuses
 // a command line that would read that twice. A file to write has no such name.
-func dashes(kctx *kong.Context) error {
+func StandardInput(kctx *kong.Context) error {
 	reads := 0
 	take := func(v reflect.Value) {
 		if v.String() == "-" {

@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"errors"
@@ -18,23 +18,23 @@ import (
 // How a pair of processes takes turns. What slows a shared machine down lasts
 // longer than two turns, and so slows both sides down alike.
 const (
-	turnTime    = 40 * time.Millisecond
+	TurnTime    = 40 * time.Millisecond
 	warmingTime = 200 * time.Millisecond // of each process alone
-	warmTurns   = 2                      // of both, which are no samples
-	leastTurns  = 10
-	mostTurns   = 400
+	WarmTurns   = 2                      // of both, which are no samples
+	LeastTurns  = 10
+	MostTurns   = 400
 
-	// leastPatience is how long a process may take for its check at least, however
+	// LeastPatience is how long a process may take for its check at least, however
 	// small the budget.
-	leastPatience = 2 * time.Minute
+	LeastPatience = 2 * time.Minute
 )
 
 // turnPairs is the blockSource of gpuprof's own workloads: a block is one process
 // of each build, both alive, which measure in turn. Builds that cannot do that
 // are measured as any other command is.
 type turnPairs struct {
-	run      children
-	sides    [2]side
+	run      Children
+	sides    [2]Side
 	minTime  time.Duration           // of each side's turns in a block, added up
 	patience func() <-chan time.Time // for one answer
 	apart    blockSource             // a process of each side, one after the other
@@ -45,17 +45,17 @@ type turnPairs struct {
 	rate     float64                 // of requests under load: what the first process took
 }
 
-// source is how the blocks of two sides are measured.
-func (c *builds) source(run children, sides [2]side, seed uint64) blockSource {
+// Source is how the blocks of two sides are measured.
+func (c *Builds) Source(run Children, sides [2]Side, seed uint64) blockSource {
 	began := time.Now()
-	apart := &processPairs{run: run, sides: sides, budget: c.Budget}
-	apart.patience = func() time.Duration { return limitOf(run.app, c.Budget, time.Since(began), apart.longest) }
-	if sides[0].turns == nil {
+	apart := &ProcessPairs{Run: run, Sides: sides, Budget: c.Budget}
+	apart.Patience = func() time.Duration { return LimitOf(run.App, c.Budget, time.Since(began), apart.Longest) }
+	if sides[0].Turns == nil {
 		return apart
 	}
 	return &turnPairs{
 		run: run, sides: sides, minTime: c.MinTime, apart: apart, seed: seed,
-		patience: func() <-chan time.Time { return time.After(max(c.Budget, leastPatience)) },
+		patience: func() <-chan time.Time { return time.After(max(c.Budget, LeastPatience)) },
 		warn:     func(w gpuprof.Warning) { c.Warnings = append(c.Warnings, w) },
 	}
 }
@@ -92,17 +92,17 @@ func (e *noTurns) Unwrap() error { return e.cause }
 // pair measures one block.
 func (t *turnPairs) pair(bFirst bool) (compare.Block, error) {
 	b := compare.Block{BFirst: bFirst, Aligned: true}
-	var pair [2]*turnProcess
+	var pair [2]*TurnProcess
 	defer func() {
 		for _, p := range pair {
 			if p != nil {
-				p.stop()
+				p.Stop()
 			}
 		}
 	}()
-	for k, i := range firstTo(bFirst) {
+	for k, i := range FirstTo(bFirst) {
 		var err error
-		if pair[i], err = t.run.startTurns(t.sides[i], t.patience); err != nil {
+		if pair[i], err = t.run.StartTurns(t.sides[i], t.patience); err != nil {
 			return b, err
 		}
 		if err := t.ready(pair[i], k == 1); err != nil {
@@ -115,16 +115,16 @@ func (t *turnPairs) pair(bFirst bool) (compare.Block, error) {
 	}
 	var results [2]*compare.Result
 	serve := pair[0].serves && pair[1].serves
-	for _, i := range firstTo(bFirst) { // a load is taken while the other process is idle
+	for _, i := range FirstTo(bFirst) { // a load is taken while the other process is idle
 		p := pair[i]
-		run, err := p.result(t.lastQuestion(serve))
+		run, err := p.Result(t.lastQuestion(serve))
 		if err != nil {
 			return b, err
 		}
 		if q := run.Requests; q != nil && t.rate == 0 {
 			t.rate = q.Rate
 		}
-		if run, err = perTurn(run, turns[i], warmTurns); err != nil {
+		if run, err = PerTurn(run, turns[i], WarmTurns); err != nil {
 			return b, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %w", p.name, err).WithFix("run %s by itself to see the failure", p.path())
 		}
 		if results[i], err = compare.FromRun(run); err != nil {
@@ -141,13 +141,13 @@ func (t *turnPairs) pair(bFirst bool) (compare.Block, error) {
 // throughput would hide that it is slower.
 func (t *turnPairs) lastQuestion(serve bool) string {
 	if !serve {
-		return turnsEnd
+		return TurnsEnd
 	}
-	return fmt.Sprintf("%s %s %s %s", turnsLoad, strconv.FormatFloat(t.rate, 'g', -1, 64), t.minTime, 4*t.minTime)
+	return fmt.Sprintf("%s %s %s %s", TurnsLoad, strconv.FormatFloat(t.rate, 'g', -1, 64), t.minTime, 4*t.minTime)
 }
 
-// firstTo is the order of the sides: 0 is the old one.
-func firstTo(bFirst bool) [2]int {
+// FirstTo is the order of the sides: 0 is the old one.
+func FirstTo(bFirst bool) [2]int {
 	if bFirst {
 		return [2]int{1, 0}
 	}
@@ -156,17 +156,17 @@ func firstTo(bFirst bool) [2]int {
 
 // ready waits until a process can take turns. beside says that the other one is
 // there already.
-func (t *turnPairs) ready(p *turnProcess, beside bool) error {
-	protocol, err := p.ready()
-	dead, _ := errors.AsType[*deadError](err)
+func (t *turnPairs) ready(p *TurnProcess, beside bool) error {
+	protocol, err := p.Ready()
+	dead, _ := errors.AsType[*DeadError](err)
 	var why, fix string
 	switch {
-	case err == nil && protocol == turnsProtocol:
+	case err == nil && protocol == TurnsProtocol:
 		return nil
 	case err == nil || dead != nil && dead.code() == cli.ExitUsage:
 		why, fix = "cannot take turns with another process", "give --against a newer revision"
 	case beside && dead != nil && dead.code() == cli.ExitFailed:
-		why, fix = "could not start beside the other side's process ("+strings.TrimPrefix(cli.SentenceOf(p.proc.Words()), "gpuprof: ")+")", "leave room on the device for two processes"
+		why, fix = "could not start beside the other side's process ("+strings.TrimPrefix(cli.SentenceOf(p.Proc.Words()), "gpuprof: ")+")", "leave room on the device for two processes"
 	default:
 		return err
 	}
@@ -178,11 +178,11 @@ func (t *turnPairs) ready(p *turnProcess, beside bool) error {
 
 // turns lets both processes measure, in mirrored pairs of turns, and returns what
 // each turn gave by side, those that warm both up first.
-func (t *turnPairs) turns(pair [2]*turnProcess, bFirst bool) (out [2][]measure.Turn, err error) {
-	order := compare.Order(warmTurns+mostTurns, t.seed+t.begun)
+func (t *turnPairs) turns(pair [2]*TurnProcess, bFirst bool) (out [2][]measure.Turn, err error) {
+	order := compare.Order(WarmTurns+MostTurns, t.seed+t.begun)
 	for !t.enough(out) {
-		for _, i := range firstTo(bFirst != order[len(out[0])]) {
-			turn, err := pair[i].turn(turnTime)
+		for _, i := range FirstTo(bFirst != order[len(out[0])]) {
+			turn, err := pair[i].Turn(TurnTime)
 			if err != nil {
 				return out, err
 			}
@@ -196,22 +196,22 @@ func (t *turnPairs) turns(pair [2]*turnProcess, bFirst bool) (out [2][]measure.T
 // an interval needs, and both sides have had their time, however slow a busy
 // machine makes a turn.
 func (t *turnPairs) enough(out [2][]measure.Turn) bool {
-	n, seconds := len(out[0])-warmTurns, 0.0
-	if n < leastTurns || n%2 == 1 {
+	n, seconds := len(out[0])-WarmTurns, 0.0
+	if n < LeastTurns || n%2 == 1 {
 		return false
 	}
 	for _, side := range out {
-		for _, turn := range side[warmTurns:] {
+		for _, turn := range side[WarmTurns:] {
 			seconds += turn.Seconds
 		}
 	}
-	return n >= mostTurns || seconds >= 2*t.minTime.Seconds()
+	return n >= MostTurns || seconds >= 2*t.minTime.Seconds()
 }
 
-// perTurn makes each turn one sample, the median of what it gave, so that the
+// PerTurn makes each turn one sample, the median of what it gave, so that the
 // same sample of both sides is of neighbouring turns. The first skip turns are
 // left out.
-func perTurn(run *gpuprof.Run, turns []measure.Turn, skip int) (*gpuprof.Run, error) {
+func PerTurn(run *gpuprof.Run, turns []measure.Turn, skip int) (*gpuprof.Run, error) {
 	samples, stages, rates := 0, 0, 0
 	for _, t := range turns {
 		samples, stages, rates = samples+t.Samples, stages+t.Stages, rates+t.Rates

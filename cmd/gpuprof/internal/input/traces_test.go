@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"context"
@@ -18,7 +18,7 @@ func TestUnlessEnded(t *testing.T) {
 		<-begun
 		cancel()
 	}()
-	err := unlessEnded(ctx, func() error {
+	err := UnlessEnded(ctx, func() error {
 		close(begun)
 		<-never
 		return nil
@@ -26,7 +26,7 @@ func TestUnlessEnded(t *testing.T) {
 	if cli.ExitCode(err) != cli.ExitInterrupted {
 		t.Errorf("%v", err)
 	}
-	if err := unlessEnded(t.Context(), func() error { return io.EOF }); !errors.Is(err, io.EOF) {
+	if err := UnlessEnded(t.Context(), func() error { return io.EOF }); !errors.Is(err, io.EOF) {
 		t.Errorf("%v", err)
 	}
 }

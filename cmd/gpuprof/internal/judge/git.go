@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"errors"
@@ -14,50 +14,50 @@ import (
 // errNoRevision is that git would take a text for a flag.
 var errNoRevision = errors.New("it begins with a minus")
 
-// revision is the full name of the commit that ref is in the repository at dir, "" for the
+// Revision is the full name of the commit that ref is in the repository at dir, "" for the
 // present folder. The error is errInterrupted, or says why ref is no commit there.
-func (c children) revision(dir, ref string) (string, error) {
+func (c Children) Revision(dir, ref string) (string, error) {
 	if strings.HasPrefix(ref, "-") {
 		return "", errNoRevision
 	}
-	out, err := c.git(dir, "rev-parse", "--verify", "--quiet", ref+"^{commit}")
+	out, err := c.Git(dir, "rev-parse", "--verify", "--quiet", ref+"^{commit}")
 	return strings.TrimSpace(string(out)), err
 }
 
-// differs says that a file that git knows is not as in the commit checked out at dir, or
+// Differs says that a file that git knows is not as in the commit checked out at dir, or
 // that git cannot tell.
-func (c children) differs(dir string) bool {
-	changes, err := c.git(dir, "--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
+func (c Children) Differs(dir string) bool {
+	changes, err := c.Git(dir, "--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
 	return err != nil || len(changes) > 0
 }
 
-// checkout is the one of the present folder, and where in it that folder is. (git knows
+// Checkout is the one of the present folder, and where in it that folder is. (git knows
 // that also where a symbolic link led here.)
-func (c children) checkout() (top, prefix string, err error) {
-	if top, err = c.gitFolder("--show-toplevel"); err == nil {
-		prefix, err = c.gitFolder("--show-prefix")
+func (c Children) Checkout() (top, prefix string, err error) {
+	if top, err = c.GitFolder("--show-toplevel"); err == nil {
+		prefix, err = c.GitFolder("--show-prefix")
 	}
 	return top, prefix, err
 }
 
-// gitFolder asks for one folder, whose name may hold a line break.
-func (c children) gitFolder(flag string) (string, error) {
-	out, err := c.git("", "rev-parse", flag)
+// GitFolder asks for one folder, whose name may hold a line break.
+func (c Children) GitFolder(flag string) (string, error) {
+	out, err := c.Git("", "rev-parse", flag)
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
 // unchanged says that the checkout at top is at a revision and differs from it
 // in no file that git knows.
-func (c children) unchanged(top, ref string) bool {
-	head, err := c.revision(top, "HEAD")
-	commit, err2 := c.revision(top, ref)
-	return err == nil && err2 == nil && head == commit && !c.differs(top)
+func (c Children) unchanged(top, ref string) bool {
+	head, err := c.Revision(top, "HEAD")
+	commit, err2 := c.Revision(top, ref)
+	return err == nil && err2 == nil && head == commit && !c.Differs(top)
 }
 
-// worktree checks a revision of the repository at top out into dir, which is in
+// Worktree checks a revision of the repository at top out into dir, which is in
 // the scratch folder, whose end removes it.
-func (c children) worktree(scratch *child.Scratch, top, ref, dir string) error {
-	commit, err := c.revision(top, ref)
+func (c Children) Worktree(scratch *child.Scratch, top, ref, dir string) error {
+	commit, err := c.Revision(top, ref)
 	if errors.Is(err, cli.ErrInterrupted) {
 		return err
 	}
@@ -67,16 +67,16 @@ func (c children) worktree(scratch *child.Scratch, top, ref, dir string) error {
 	if err := scratch.Tree(top, dir); err != nil {
 		return gpuprof.Errorf(nil, "noting the checkout %s: %w", dir, err).WithFix("check TMPDIR")
 	}
-	if err := c.gitDo(top, "worktree", "add", "--detach", "--force", dir, commit); err != nil {
+	if err := c.GitDo(top, "worktree", "add", "--detach", "--force", dir, commit); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrInput, "checking out %s: %w", ref, err).WithFix("see git worktree list")
 	}
-	return c.submodules(top, dir)
+	return c.Submodules(top, dir)
 }
 
-// submodules fills the checkout's submodules from those of the present one, as they
+// Submodules fills the checkout's submodules from those of the present one, as they
 // were at the checkout's revision. What is not there now stays empty in both.
-func (c children) submodules(top, tree string) error {
-	list, err := c.git(tree, "ls-files", "-z", "--stage")
+func (c Children) Submodules(top, tree string) error {
+	list, err := c.Git(tree, "ls-files", "-z", "--stage")
 	if err != nil {
 		return gpuprof.Errorf(gpuprof.ErrInput, "listing the submodules of %s: %w", tree, err)
 	}
@@ -90,14 +90,14 @@ func (c children) submodules(top, tree string) error {
 		if _, err := os.Lstat(filepath.Join(from, ".git")); err != nil {
 			continue
 		}
-		err := c.gitDo(top, "clone", "--quiet", "--template=", "--shared", "--no-checkout", "--", from, to)
+		err := c.GitDo(top, "clone", "--quiet", "--template=", "--shared", "--no-checkout", "--", from, to)
 		if err == nil {
-			err = c.gitDo(to, "checkout", "--quiet", "--detach", f[1])
+			err = c.GitDo(to, "checkout", "--quiet", "--detach", f[1])
 		}
 		if err != nil {
 			return gpuprof.Errorf(gpuprof.ErrInput, "checking out the submodule %s at %.12s: %w", path, f[1], err).WithFix("fetch that commit with git -C %s fetch", path)
 		}
-		if err := c.submodules(from, to); err != nil {
+		if err := c.Submodules(from, to); err != nil {
 			return err
 		}
 	}

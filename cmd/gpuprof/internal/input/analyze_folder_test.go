@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"os"
@@ -20,7 +20,7 @@ func TestFolderOfJAX(t *testing.T) {
 		}
 	}
 	want := filepath.Join(dir, "plugins", "profile", "2026_01_02", "h.xplane.pb")
-	got, err := tracesIn(dir)
+	got, err := TracesIn(dir)
 	if err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("%v, %v, want %s", got, err, want)
 	}

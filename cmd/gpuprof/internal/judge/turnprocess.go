@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"bufio"
@@ -17,42 +17,42 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// turnProcess is a gpuprof of one side that measures a block of steps whenever
+// TurnProcess is a gpuprof of one side that measures a block of steps whenever
 // it is asked to, see takeTurns.
-type turnProcess struct {
+type TurnProcess struct {
 	name     string
-	run      children
+	run      Children
 	patience func() <-chan time.Time // begins with every question: when an answer is too late
-	proc     *child.Process
+	Proc     *child.Process
 	lines    chan []byte   // what it answers; closed where that ends
 	last     []byte        // of them
 	quit     chan struct{} // closed when nobody reads lines any more
 	end      sync.Once
-	err      error // how it ended, after bury
+	Err      error // how it ended, after bury
 	serves   bool  // it takes a load behind its turns
 }
 
 // maxAnswer bounds a line: a result of some ten thousand samples has 10 MB.
 const maxAnswer = 256 << 20
 
-// startTurns starts a side. What is started is to be stopped.
-func (c children) startTurns(s side, patience func() <-chan time.Time) (*turnProcess, error) {
-	p := &turnProcess{name: s.name, run: c, patience: patience, lines: make(chan []byte), quit: make(chan struct{})}
-	run := child.Command{Args: s.turns, Dir: s.dir, Hurry: c.hurry}
-	if exe, err := os.Executable(); err == nil && exe == s.turns[0] {
+// StartTurns starts a side. What is started is to be stopped.
+func (c Children) StartTurns(s Side, patience func() <-chan time.Time) (*TurnProcess, error) {
+	p := &TurnProcess{name: s.Name, run: c, patience: patience, lines: make(chan []byte), quit: make(chan struct{})}
+	run := child.Command{Args: s.Turns, Dir: s.Dir, Hurry: c.hurry}
+	if exe, err := os.Executable(); err == nil && exe == s.Turns[0] {
 		run.Name = os.Args[0] // as this program was called
 	}
 	var err error
-	if p.proc, err = run.Start(); err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: starting %s: %w", s.name, s.turns[0], err).WithFix("give --against a program that can be run")
+	if p.Proc, err = run.Start(); err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: starting %s: %w", s.Name, s.Turns[0], err).WithFix("give --against a program that can be run")
 	}
 	go p.read()
 	return p, nil
 }
 
 // read hands the process's lines on until it ends.
-func (p *turnProcess) read() {
-	lines := bufio.NewScanner(p.proc.Stdout)
+func (p *TurnProcess) read() {
+	lines := bufio.NewScanner(p.Proc.Stdout)
 	lines.Buffer(nil, maxAnswer)
 	for more := true; more && lines.Scan(); {
 		select {
@@ -64,32 +64,32 @@ func (p *turnProcess) read() {
 	close(p.lines)
 }
 
-// stop ends the process and all it started, and returns when it is gone.
-func (p *turnProcess) stop() {
+// Stop ends the process and all it started, and returns when it is gone.
+func (p *TurnProcess) Stop() {
 	close(p.quit)
 	p.bury()
 }
 
 // bury ends what there still is of the process.
-func (p *turnProcess) bury() {
-	p.end.Do(func() { p.err = p.proc.End() })
+func (p *TurnProcess) bury() {
+	p.end.Do(func() { p.Err = p.Proc.End() })
 }
 
-func (p *turnProcess) path() string { return p.proc.Path }
+func (p *TurnProcess) path() string { return p.Proc.Path }
 
 // ask writes one line and waits for the answer. "" only waits.
-func (p *turnProcess) ask(question string) (turnAnswer, error) {
-	var a turnAnswer
+func (p *TurnProcess) ask(question string) (TurnAnswer, error) {
+	var a TurnAnswer
 	if question != "" {
 		// A process that is gone says why in its last words.
-		_, _ = io.WriteString(p.proc.Stdin, question+"\n")
+		_, _ = io.WriteString(p.Proc.Stdin, question+"\n")
 	}
 	select {
-	case <-p.run.app.Ctx.Done():
+	case <-p.run.App.Ctx.Done():
 		return a, interruptedGate(p.name)
 	case <-p.patience():
 		flag := "--budget"
-		if p.run.devices {
+		if p.run.Devices {
 			flag = "--max-time"
 		}
 		return a, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its process has not answered within the time for the whole measurement and was ended", p.name).WithFix("run %s by itself to see why, or give more %s", p.path(), flag)
@@ -106,29 +106,29 @@ func (p *turnProcess) ask(question string) (turnAnswer, error) {
 }
 
 // unexpected is the error of an answer that is none.
-func (p *turnProcess) unexpected() error {
+func (p *TurnProcess) unexpected() error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s answered %.60q when it was asked to take its turn", p.name, p.path(), p.last).WithFix("give a gpuprof to --against")
 }
 
 // gone is why a process ended that was asked for more.
-func (p *turnProcess) gone() error {
+func (p *TurnProcess) gone() error {
 	p.bury()
-	if p.run.app.Ctx.Err() != nil {
+	if p.run.App.Ctx.Err() != nil {
 		return interruptedGate(p.name)
 	}
-	if p.err == nil {
+	if p.Err == nil {
 		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s ended before it had answered", p.name, p.path()).WithFix("run it by itself to see why")
 	}
-	return &deadError{gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w", p.name, p.path(), withWords(p.err, p.proc.Words())).WithFix("run it by itself to see why")}
+	return &DeadError{gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w", p.name, p.path(), withWords(p.Err, p.Proc.Words())).WithFix("run it by itself to see why")}
 }
 
-// deadError is a process that ended with an error before it had answered.
-type deadError struct{ error }
+// DeadError is a process that ended with an error before it had answered.
+type DeadError struct{ error }
 
-func (e *deadError) Unwrap() error { return e.error }
+func (e *DeadError) Unwrap() error { return e.error }
 
 // code is its exit code, -1 after a signal.
-func (e *deadError) code() int {
+func (e *DeadError) code() int {
 	exit, ok := errors.AsType[*exec.ExitError](e.error)
 	if !ok {
 		return -1
@@ -136,8 +136,8 @@ func (e *deadError) code() int {
 	return exit.ExitCode()
 }
 
-// ready waits until the process has checked its workload and is warm.
-func (p *turnProcess) ready() (protocol int, err error) {
+// Ready waits until the process has checked its workload and is warm.
+func (p *TurnProcess) Ready() (protocol int, err error) {
 	a, err := p.ask("")
 	if err == nil && a.Ready == 0 {
 		err = p.unexpected()
@@ -146,8 +146,8 @@ func (p *turnProcess) ready() (protocol int, err error) {
 	return a.Ready, err
 }
 
-// turn measures for one turn.
-func (p *turnProcess) turn(d time.Duration) (measure.Turn, error) {
+// Turn measures for one turn.
+func (p *TurnProcess) Turn(d time.Duration) (measure.Turn, error) {
 	a, err := p.ask(d.String())
 	switch {
 	case err != nil:
@@ -158,9 +158,9 @@ func (p *turnProcess) turn(d time.Duration) (measure.Turn, error) {
 	return *a.Turn, nil
 }
 
-// result ends the turns with a last question, turnsEnd or turnsLoad, and gives the run that
+// Result ends the turns with a last question, turnsEnd or turnsLoad, and gives the run that
 // they make.
-func (p *turnProcess) result(question string) (*gpuprof.Run, error) {
+func (p *TurnProcess) Result(question string) (*gpuprof.Run, error) {
 	a, err := p.ask(question)
 	if err != nil {
 		return nil, err
@@ -176,14 +176,14 @@ func (p *turnProcess) result(question string) (*gpuprof.Run, error) {
 }
 
 const (
-	turnsFlag     = "--blocks-on-stdin"
-	turnsProtocol = 2 // 1 had the stages' probe in the step
-	turnsEnd      = "end"
-	turnsLoad     = "serve" // RATE MIN-TIME MAX-TIME
+	TurnsFlag     = "--blocks-on-stdin"
+	TurnsProtocol = 2 // 1 had the stages' probe in the step
+	TurnsEnd      = "end"
+	TurnsLoad     = "serve" // RATE MIN-TIME MAX-TIME
 )
 
-// turnAnswer is one line of such a process.
-type turnAnswer struct {
+// TurnAnswer is one line of such a process.
+type TurnAnswer struct {
 	// Ready is turnsProtocol, once the check has passed and the steps are warm.
 	Ready  int             `json:"ready,omitempty"`
 	Serves bool            `json:"serves,omitempty"` // beside Ready: turnsLoad can be asked for
@@ -191,5 +191,5 @@ type turnAnswer struct {
 	Run    json.RawMessage `json:"run,omitempty"` // the answer to turnsEnd and turnsLoad: a run.json
 }
 
-// ownDeviceFlag tells a process that takes turns that the others are on other devices.
-const ownDeviceFlag = "--own-device"
+// OwnDeviceFlag tells a process that takes turns that the others are on other devices.
+const OwnDeviceFlag = "--own-device"

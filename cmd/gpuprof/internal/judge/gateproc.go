@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"errors"
@@ -14,18 +14,18 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// children runs the programs that a gate needs: git, builds, the sides. After
+// Children runs the programs that a gate needs: git, builds, the sides. After
 // the first signal the one that is running may end in order; the second does not
 // wait for it. Neither keeps the gate from removing what was made for it: a
 // checkout that stays behind stays in the user's list of worktrees.
-type children struct {
-	app     *cli.App
+type Children struct {
+	App     *cli.App
 	hurry   <-chan struct{} // closed by the second signal
-	devices bool            // the sides are devices of this machine, see deviceTurns
+	Devices bool            // the sides are devices of this machine, see deviceTurns
 }
 
-// newChildren counts signals until done is called.
-func newChildren(a *cli.App) (run children, done func()) {
+// NewChildren counts signals until done is called.
+func NewChildren(a *cli.App) (run Children, done func()) {
 	// The first of them ends a.ctx as well, see main.
 	signals, hurry, over := make(chan os.Signal, 8), make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, cli.EndSignals()...)
@@ -38,51 +38,51 @@ func newChildren(a *cli.App) (run children, done func()) {
 			}
 		})
 	}()
-	return children{app: a, hurry: hurry}, func() {
+	return Children{App: a, hurry: hurry}, func() {
 		signal.Stop(signals)
 		close(over)
 	}
 }
 
-func (c children) shell(dir, line string) error {
-	if err := c.command(dir, "sh", "-c", line); err != nil {
+func (c Children) Shell(dir, line string) error {
+	if err := c.Command(dir, "sh", "-c", line); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrInput, "building with %q in %s: %w", document.MaskText(line), dir, err).WithFix("correct --build")
 	}
 	return nil
 }
 
-// command runs a program for its effect; its words come back in the error.
-func (c children) command(dir string, args ...string) error {
-	_, err := c.capture(dir, args...)
+// Command runs a program for its effect; its words come back in the error.
+func (c Children) Command(dir string, args ...string) error {
+	_, err := c.Capture(dir, args...)
 	return err
 }
 
-// capture runs a program for what it prints.
-func (c children) capture(dir string, args ...string) ([]byte, error) {
+// Capture runs a program for what it prints.
+func (c Children) Capture(dir string, args ...string) ([]byte, error) {
 	return c.within(0, dir, args...)
 }
 
-// git runs git in a folder for what it prints, see child.Git.
-func (c children) git(dir string, args ...string) ([]byte, error) {
+// Git runs git in a folder for what it prints, see child.Git.
+func (c Children) Git(dir string, args ...string) ([]byte, error) {
 	return c.ran(child.Git(dir, args...))
 }
 
-// gitDo runs git for its effect.
-func (c children) gitDo(dir string, args ...string) error {
-	_, err := c.git(dir, args...)
+// GitDo runs git for its effect.
+func (c Children) GitDo(dir string, args ...string) error {
+	_, err := c.Git(dir, args...)
 	return err
 }
 
 // within runs a program for what it prints, and ends it after a limit, 0 for none.
-func (c children) within(limit time.Duration, dir string, args ...string) ([]byte, error) {
+func (c Children) within(limit time.Duration, dir string, args ...string) ([]byte, error) {
 	return c.ran(child.Command{Args: args, Dir: dir, Limit: limit})
 }
 
-func (c children) ran(cmd child.Command) ([]byte, error) {
+func (c Children) ran(cmd child.Command) ([]byte, error) {
 	cmd.Hurry = c.hurry
-	out, words, err := cmd.Run(c.app.Ctx)
+	out, words, err := cmd.Run(c.App.Ctx)
 	switch {
-	case c.app.Ctx.Err() != nil || errors.Is(err, child.ErrHurried):
+	case c.App.Ctx.Err() != nil || errors.Is(err, child.ErrHurried):
 		return nil, cli.ErrInterrupted
 	case errors.Is(err, child.ErrLong):
 		return nil, fmt.Errorf("%w after %s", err, cmd.Limit.Round(100*time.Millisecond))

@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"fmt"
@@ -19,44 +19,44 @@ type blockSource interface {
 	block(bFirst bool) (compare.Block, error)
 }
 
-// gateRun takes blocks from a source for as long as the budget lasts.
-type gateRun struct {
-	app    *cli.App
-	source blockSource
-	clock  func() time.Time
-	began  time.Time
-	budget time.Duration
+// BlockRun takes blocks from a source for as long as the budget lasts.
+type BlockRun struct {
+	App    *cli.App
+	Source blockSource
+	Clock  func() time.Time
+	Began  time.Time
+	Budget time.Duration
 	done   int                       // blocks, of all stages
-	most   int                       // blocks of a later stage; 0 as many as it can use
-	check  func(compare.Block) error // of the very first block: what could never work ends there
+	Most   int                       // blocks of a later stage; 0 as many as it can use
+	Check  func(compare.Block) error // of the very first block: what could never work ends there
 }
 
-// judgeAgainst measures both sides in this job, in blocks of one process each,
+// JudgeAgainst measures both sides in this job, in blocks of one process each,
 // in the order of statistics: stage 1, where it escalates stage 2, and where
 // processes spread too far for that alone stage 3.
-func (c *builds) judgeAgainst(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
-	if err := c.measurable(a, a.Rest); err != nil {
+func (c *Builds) JudgeAgainst(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
+	if err := c.Measurable(a, a.Rest); err != nil {
 		return nil, err
 	}
-	run, over := newChildren(a)
+	run, over := NewChildren(a)
 	defer over()
 	sides, done, err := c.sides(run)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	m := &gateRun{app: a, source: c.source(run, sides, o.Seed), clock: time.Now, began: time.Now(), budget: c.Budget}
-	m.check = func(b compare.Block) error { return couldWork(b, o, budgets) }
-	comparison, counted, err := m.judge(o)
+	m := &BlockRun{App: a, Source: c.Source(run, sides, o.Seed), Clock: time.Now, Began: time.Now(), Budget: c.Budget}
+	m.Check = func(b compare.Block) error { return CouldWork(b, o, budgets) }
+	comparison, counted, err := m.Judge(o)
 	if err != nil {
 		return nil, err
 	}
 	return comparison.With(nil, c.Warnings).WithBudgets(newSide(counted), budgets, o)
 }
 
-// couldWork looks at the first block: a metric or counter that was misspelt must
+// CouldWork looks at the first block: a metric or counter that was misspelt must
 // not come to light only when all is measured.
-func couldWork(b compare.Block, o compare.Options, budgets []compare.Budget) error {
+func CouldWork(b compare.Block, o compare.Options, budgets []compare.Budget) error {
 	if _, err := compare.NewGate(o).Stage1([]compare.Block{b}); err != nil {
 		return err
 	}
@@ -72,21 +72,21 @@ func couldWork(b compare.Block, o compare.Options, budgets []compare.Budget) err
 	return nil
 }
 
-// judge measures and judges, stage by stage, as far as the budget goes, and gives
+// Judge measures and judges, stage by stage, as far as the budget goes, and gives
 // the blocks that were counted as well.
-func (m *gateRun) judge(o compare.Options) (*compare.Comparison, []compare.Block, error) {
+func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Block, error) {
 	g := compare.NewGate(o)
-	counted, err := m.blocks(compare.Stage1Blocks, compare.EarlyBlocks, o.Seed)
+	counted, err := m.Blocks(compare.Stage1Blocks, compare.EarlyBlocks, o.Seed)
 	if err != nil {
 		return nil, nil, err
 	}
-	g.Pace(m.each().Seconds())
+	g.Pace(m.Each().Seconds())
 	comparison, err := g.Stage1(counted)
 	if err != nil {
 		return nil, nil, err
 	}
 	if left := compare.Stage1Blocks - len(counted); left > 0 && comparison.Verdict != compare.Regressed {
-		return comparison.WithFirst(m.noTimeFor(left)), counted, nil
+		return comparison.WithFirst(m.NoTimeFor(left)), counted, nil
 	}
 	for _, more := range []struct {
 		open  func() []string
@@ -102,15 +102,15 @@ func (m *gateRun) judge(o compare.Options) (*compare.Comparison, []compare.Block
 		}
 		n := m.fitting(g.Useful(), g.StagesLeft())
 		if n < compare.MinRuns {
-			comparison = comparison.WithFirst(m.noTimeFor(compare.MinRuns))
+			comparison = comparison.WithFirst(m.NoTimeFor(compare.MinRuns))
 			break
 		}
-		m.app.Note(more.why, cli.Plural(len(open), "metric"), strings.Join(open[:min(len(open), 3)], ", "), n, compare.Lasting(float64(n)*m.each().Seconds()))
-		fresh, err := m.blocks(n, compare.MinRuns, o.Seed+uint64(comparison.Stages))
+		m.App.Note(more.why, cli.Plural(len(open), "metric"), strings.Join(open[:min(len(open), 3)], ", "), n, compare.Lasting(float64(n)*m.Each().Seconds()))
+		fresh, err := m.Blocks(n, compare.MinRuns, o.Seed+uint64(comparison.Stages))
 		if err != nil {
 			return nil, nil, err
 		}
-		g.Pace(m.each().Seconds())
+		g.Pace(m.Each().Seconds())
 		if comparison, err = more.judge(fresh); err != nil {
 			return nil, nil, err
 		}
@@ -139,24 +139,24 @@ func newSide(blocks []compare.Block) *compare.Result {
 	return &out
 }
 
-// blocks measures n blocks, repeating those whose samples carry flags. It stops
+// Blocks measures n blocks, repeating those whose samples carry flags. It stops
 // early, and says so by fewer blocks, where the next does not fit into the budget,
 // or not even the least number fits that could decide anything.
-func (m *gateRun) blocks(n, least int, seed uint64) ([]compare.Block, error) {
+func (m *BlockRun) Blocks(n, least int, seed uint64) ([]compare.Block, error) {
 	order := compare.Order(n, seed)
 	var out []compare.Block
-	bar := m.app.NewProgress("gate")
+	bar := m.App.NewProgress("gate")
 	defer bar.Close()
 	for i, bFirst := range order {
 		for attempt := 0; ; attempt++ {
 			bar.Show(measure.Progress{Phase: "block", Done: float64(i), Total: float64(n)})
-			b, err := m.source.block(bFirst)
+			b, err := m.Source.block(bFirst)
 			if err != nil {
 				return nil, err
 			}
 			b.Attempt = attempt
 			if m.done == 0 && attempt == 0 {
-				if err := m.check(b); err != nil {
+				if err := m.Check(b); err != nil {
 					return nil, err
 				}
 			}
@@ -165,43 +165,43 @@ func (m *gateRun) blocks(n, least int, seed uint64) ([]compare.Block, error) {
 				out = append(out, b)
 				break
 			}
-			m.app.Note("measuring block %d again: %s", i+1, why)
+			m.App.Note("measuring block %d again: %s", i+1, why)
 		}
 		m.done++
-		if fit := m.fit(m.budget); fit < 1 || len(out)+fit < min(n, least) {
+		if fit := m.fit(m.Budget); fit < 1 || len(out)+fit < min(n, least) {
 			break
 		}
 	}
 	return out, nil
 }
 
-// each is how long a block took so far, in the mean.
-func (m *gateRun) each() time.Duration {
-	return m.clock().Sub(m.began) / time.Duration(max(m.done, 1))
+// Each is how long a block took so far, in the mean.
+func (m *BlockRun) Each() time.Duration {
+	return m.Clock().Sub(m.Began) / time.Duration(max(m.done, 1))
 }
 
 // fit is how many more blocks end before so much time is spent.
-func (m *gateRun) fit(budget time.Duration) int {
-	spent := m.clock().Sub(m.began)
-	return int((budget - spent) / max(m.each(), 1))
+func (m *BlockRun) fit(budget time.Duration) int {
+	spent := m.Clock().Sub(m.Began)
+	return int((budget - spent) / max(m.Each(), 1))
 }
 
 // fitting is how many blocks a stage takes: as many as it can use, as far as its
 // part of the time goes. The order of blocks is mirrored, so the number is even.
 // Where only the least number fits, this stage has it, and no later one.
-func (m *gateRun) fitting(useful, stages int) int {
+func (m *BlockRun) fitting(useful, stages int) int {
 	// One block is spare: the next ones may take longer than those before.
-	fit := m.fit(m.budget - m.each())
+	fit := m.fit(m.Budget - m.Each())
 	n := min(useful, max(fit/stages, min(fit, compare.MinRuns)))
-	if m.most > 0 {
-		n = min(n, m.most)
+	if m.Most > 0 {
+		n = min(n, m.Most)
 	}
 	return n - n%2
 }
 
-// noTimeFor says why n more blocks do not fit into the budget.
-func (m *gateRun) noTimeFor(n int) string {
-	spent, need := m.clock().Sub(m.began), m.each()*time.Duration(n)
+// NoTimeFor says why n more blocks do not fit into the budget.
+func (m *BlockRun) NoTimeFor(n int) string {
+	spent, need := m.Clock().Sub(m.Began), m.Each()*time.Duration(n)
 	return fmt.Sprintf("give --budget %s: %d more blocks need about %s and %s of %s are spent",
-		(spent+need).Round(time.Minute)+time.Minute, n, need.Round(time.Second), spent.Round(time.Second), m.budget)
+		(spent+need).Round(time.Minute)+time.Minute, n, need.Round(time.Second), spent.Round(time.Second), m.Budget)
 }

@@ -1,4 +1,4 @@
-package main
+package commandline
 
 import (
 	"slices"
@@ -7,18 +7,18 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// repeats are the further values of flags that may be repeated. kong copies the rest of the command
+// Repeats are the further values of flags that may be repeated. kong copies the rest of the command
 // line for every flag, and keeps the copy: 20,000 flags would take 6 GB. So it gets each of them
 // once.
-type repeats map[*kong.Flag][]string
+type Repeats map[*kong.Flag][]string
 
-// takeRepeats takes the repetitions out of a command line.
-func takeRepeats(root *kong.Node, args []string) (short []string, more repeats) {
-	more = repeats{}
+// TakeRepeats takes the repetitions out of a command line.
+func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) {
+	more = Repeats{}
 	node, given := root, map[string]bool{}
 	for i := 0; i < len(args); i++ {
 		word := args[i]
-		if child := nodeOf(node, word); child != nil {
+		if child := NodeOf(node, word); child != nil {
 			node = child
 		}
 		name, value, joined := strings.Cut(word, "=")
@@ -59,8 +59,8 @@ func anyFlag(node *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// add gives the flags their further values, behind those that kong has read.
-func (r repeats) add() {
+// Add gives the flags their further values, behind those that kong has read.
+func (r Repeats) Add() {
 	for flag, values := range r {
 		if list, is := flag.Target.Addr().Interface().(*[]string); is {
 			*list = slices.Concat(*list, values)

@@ -1,4 +1,4 @@
-package main
+package commandline
 
 import (
 	"fmt"
@@ -26,21 +26,21 @@ gpuprof --help lists every verb, gpuprof help VERB shows its flags and examples.
 // runProgramUsage is how the command line of a program of one's own is written.
 const runProgramUsage = "run -- CMD"
 
-type helpCmd struct {
+type HelpCmd struct {
 	Verb []string `arg:"" optional:"" name:"verb" complete:"verb" help:"The verb, such as run or baseline add; run -- is the one for a program of your own."`
 }
 
 // Help implements kong.HelpProvider.
-func (helpCmd) Help() string {
+func (HelpCmd) Help() string {
 	return "gpuprof VERB --help prints the same.\n\n" + cli.Examples("gpuprof help", "gpuprof help run", "gpuprof help baseline add")
 }
 
 // Run implements the verb; dispatch has turned "help VERB" into "VERB --help".
-func (helpCmd) Run(*cli.App) error { return nil }
+func (HelpCmd) Run(*cli.App) error { return nil }
 
-// helpWords turns "help VERB" into "VERB --help". Other words stay as they are, and
+// HelpWords turns "help VERB" into "VERB --help". Other words stay as they are, and
 // so does a word that is no verb, whose error is parse's.
-func helpWords(words []string) []string {
+func HelpWords(words []string) []string {
 	at := slices.IndexFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") })
 	if at < 0 || words[at] != "help" {
 		return words
@@ -59,12 +59,12 @@ func helpWords(words []string) []string {
 	return append(slices.Clone(rest), "--help")
 }
 
-// printHelp is kong's help with a usage line that names what follows --.
-func printHelp(o kong.HelpOptions, ctx *kong.Context) error {
-	at := slices.IndexFunc(ctx.Model.Children, func(n *kong.Node) bool { return n.Name == runProgramVerb })
+// PrintHelp is kong's help with a usage line that names what follows --.
+func PrintHelp(o kong.HelpOptions, ctx *kong.Context) error {
+	at := slices.IndexFunc(ctx.Model.Children, func(n *kong.Node) bool { return n.Name == RunProgramVerb })
 	if at >= 0 {
 		n := ctx.Model.Children[at]
-		defer func() { n.Name = runProgramVerb }()
+		defer func() { n.Name = RunProgramVerb }()
 		n.Name = runProgramUsage
 		if ctx.Selected() == n {
 			o.NoAppSummary = true
@@ -74,38 +74,38 @@ func printHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	return kong.DefaultHelpPrinter(o, ctx)
 }
 
-// verbNames are the verbs that people type as one word.
-func verbNames(root *kong.Node) []string {
+// VerbNames are the verbs that people type as one word.
+func VerbNames(root *kong.Node) []string {
 	var out []string
 	for _, n := range root.Children {
-		if !n.Hidden && n.Name != runProgramVerb {
+		if !n.Hidden && n.Name != RunProgramVerb {
 			out = append(out, n.Name)
 		}
 	}
 	return out
 }
 
-// noVerb prints the guide; a script that forgot the verb still fails.
-func noVerb(a *cli.App) error {
+// NoVerb prints the guide; a script that forgot the verb still fails.
+func NoVerb(a *cli.App) error {
 	if _, err := fmt.Fprint(a.Stdout, guide); err != nil {
 		return err
 	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given").WithFix("type one of the commands above, or gpuprof --help")
 }
 
-func takesRest(verb *kong.Node) bool {
-	return slices.Contains([]string{"pprof", "gate", "bisect", "__complete", runProgramVerb}, verb.Name) || verb.Name == "check" && verb.Parent.Name == "history"
+func TakesRest(verb *kong.Node) bool {
+	return slices.Contains([]string{"pprof", "gate", "bisect", "__complete", RunProgramVerb}, verb.Name) || verb.Name == "check" && verb.Parent.Name == "history"
 }
 
-func title(n *kong.Node) string {
+func Title(n *kong.Node) string {
 	if n.Type == kong.ApplicationNode {
 		return "gpuprof"
 	}
 	return n.FullPath()
 }
 
-// flagNames lists the visible flags of a verb, its parents' among them.
-func flagNames(n *kong.Node) []string {
+// FlagNames lists the visible flags of a verb, its parents' among them.
+func FlagNames(n *kong.Node) []string {
 	var out []string
 	for _, group := range n.AllFlags(true) {
 		for _, f := range group {

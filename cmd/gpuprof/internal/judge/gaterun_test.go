@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"io"
@@ -41,16 +41,16 @@ func (m *timedSides) gate(t *testing.T, budget time.Duration, o compare.Options)
 	if m.spread == 0 {
 		m.spread = 0.01
 	}
-	run := &gateRun{app: &cli.App{Tables: &cli.Tables{}, Ctx: t.Context(), Stdout: io.Discard, Stderr: io.Discard}, source: m, clock: func() time.Time { return m.now }, began: m.now, budget: budget,
-		check: func(b compare.Block) error { return couldWork(b, o, nil) }}
-	c, counted, err := run.judge(o)
+	run := &BlockRun{App: &cli.App{Tables: &cli.Tables{}, Ctx: t.Context(), Stdout: io.Discard, Stderr: io.Discard}, Source: m, Clock: func() time.Time { return m.now }, Began: m.now, Budget: budget,
+		Check: func(b compare.Block) error { return CouldWork(b, o, nil) }}
+	c, counted, err := run.Judge(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(counted) != m.blocks || len(c.Order) != 2*m.blocks {
 		t.Errorf("%d blocks measured, %d counted, %d turns", m.blocks, len(counted), len(c.Order))
 	}
-	if spent := m.now.Sub(run.began); spent > budget && m.blocks > 1 { // one block is always measured
+	if spent := m.now.Sub(run.Began); spent > budget && m.blocks > 1 { // one block is always measured
 		t.Errorf("%s spent of %s", spent, budget)
 	}
 	return c

@@ -1,4 +1,4 @@
-package main
+package commandline
 
 import (
 	_ "embed"
@@ -23,24 +23,24 @@ var zshScript string
 //go:embed completion/gpuprof.fish
 var fishScript string
 
-type completionCmd struct {
+type CompletionCmd struct {
 	Shell string `arg:"" choices:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
 // Help implements kong.HelpProvider.
-func (completionCmd) Help() string {
+func (CompletionCmd) Help() string {
 	return "Load it in bash with: source <(gpuprof completion bash)\n\n" +
 		cli.Examples("gpuprof completion bash", "gpuprof completion zsh", "gpuprof completion fish")
 }
 
 // Run implements the verb.
-func (c *completionCmd) Run(a *cli.App) error {
+func (c *CompletionCmd) Run(a *cli.App) error {
 	script := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.Shell]
 	_, err := fmt.Fprint(a.Stdout, script)
 	return err
 }
 
-type candidate struct{ value, doc string }
+type candidate struct{ Value, Doc string }
 
 // wantFiles asks the shell for names of files.
 var wantFiles = candidate{":files", ""}
@@ -49,8 +49,8 @@ var wantFiles = candidate{":files", ""}
 // line of its own.
 func wantCommand(n int) candidate { return candidate{":command", strconv.Itoa(n)} }
 
-// complete lists what the last word may become.
-func complete(a *cli.App, root *kong.Node, words []string) []candidate {
+// Complete lists what the last word may become.
+func Complete(a *cli.App, root *kong.Node, words []string) []candidate {
 	last := len(words) - 1
 	before, current := words[:last], words[last]
 	node, at := nodeIn(root, before)
@@ -90,7 +90,7 @@ func behindDashes(node *kong.Node, d int) []candidate {
 	switch {
 	case node.Name == "pprof":
 		return []candidate{wantFiles}
-	case takesRest(node) || node.Name == "run":
+	case TakesRest(node) || node.Name == "run":
 		return []candidate{wantCommand(d + 1)}
 	}
 	return nil
@@ -104,7 +104,7 @@ func nodeIn(node *kong.Node, words []string) (verb *kong.Node, at int) {
 		if name == "" {
 			return node, at
 		}
-		node, at = nodeOf(node, name), i+1
+		node, at = NodeOf(node, name), i+1
 	}
 }
 
@@ -117,7 +117,7 @@ func flagValue(a *cli.App, node *kong.Node, name, typed string, before []string)
 	found := matching(valuesOf(a, f.Value, before, typed), typed)
 	for i := range found {
 		if found[i] != wantFiles {
-			found[i].value = name + "=" + found[i].value
+			found[i].Value = name + "=" + found[i].Value
 		}
 	}
 	return found
@@ -125,14 +125,14 @@ func flagValue(a *cli.App, node *kong.Node, name, typed string, before []string)
 
 func matching(all []candidate, current string) []candidate {
 	return slices.DeleteFunc(slices.Clone(all), func(c candidate) bool {
-		return c != wantFiles && !strings.HasPrefix(c.value, current)
+		return c != wantFiles && !strings.HasPrefix(c.Value, current)
 	})
 }
 
 func verbCandidates(node *kong.Node) []candidate {
 	var out []candidate
 	for _, n := range node.Children {
-		if !n.Hidden && n.Name != runProgramVerb {
+		if !n.Hidden && n.Name != RunProgramVerb {
 			out = append(out, candidate{n.Name, n.Help})
 		}
 	}
@@ -147,7 +147,7 @@ func eachFlag(node *kong.Node, visit func(*kong.Flag)) {
 	}
 }
 
-func findFlag(node *kong.Node, word string) (found *kong.Flag) {
+func FindFlag(node *kong.Node, word string) (found *kong.Flag) {
 	eachFlag(node, func(f *kong.Flag) {
 		if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
 			found = f
@@ -162,13 +162,13 @@ func flagCandidates(a *cli.App, node *kong.Node, before []string) []candidate {
 	var out []candidate
 	add := func(f *kong.Flag) {
 		c := candidate{"--" + f.Name, f.Help}
-		if !slices.ContainsFunc(out, func(has candidate) bool { return has.value == c.value }) {
+		if !slices.ContainsFunc(out, func(has candidate) bool { return has.Value == c.Value }) {
 			out = append(out, c)
 		}
 	}
 	eachFlag(node, add)
 	if node.Name == "run" && !slices.ContainsFunc(before, a.IsWorkload) {
-		eachFlag(nodeOf(node.Parent, runProgramVerb), add)
+		eachFlag(NodeOf(node.Parent, RunProgramVerb), add)
 	}
 	return out
 }
@@ -233,7 +233,7 @@ func valuesOf(a *cli.App, v *kong.Value, words []string, current string) []candi
 func named(values []string) []candidate {
 	out := make([]candidate, len(values))
 	for i, v := range values {
-		out[i] = candidate{value: v}
+		out[i] = candidate{Value: v}
 	}
 	return out
 }

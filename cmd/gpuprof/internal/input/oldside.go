@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"slices"
@@ -13,15 +13,15 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/advise"
 )
 
-// oldSide is what a result is compared with: another, or a stored baseline's sessions.
-type oldSide struct {
+// OldSide is what a result is compared with: another, or a stored baseline's sessions.
+type OldSide struct {
 	result   *compare.Result
-	sessions []*compare.Result
+	Sessions []*compare.Result
 }
 
-// rate is the requests per second under which the side was measured, 0 for none.
-func (s *oldSide) rate() float64 {
-	for _, r := range append(slices.Clone(s.sessions), s.result) {
+// Rate is the requests per second under which the side was measured, 0 for none.
+func (s *OldSide) Rate() float64 {
+	for _, r := range append(slices.Clone(s.Sessions), s.result) {
 		if r != nil && r.Rate() > 0 {
 			return r.Rate()
 		}
@@ -29,14 +29,14 @@ func (s *oldSide) rate() float64 {
 	return 0
 }
 
-// readOld reads a result file, a trace, or a stored baseline given by its path.
-func readOld(a *cli.App, path string) (*oldSide, error) {
-	in, err := openInput(a.Ctx, path)
+// ReadOld reads a result file, a trace, or a stored baseline given by its path.
+func ReadOld(a *cli.App, path string) (*OldSide, error) {
+	in, err := OpenFile(a.Ctx, path)
 	if err != nil {
 		return nil, results.Failed(path, err)
 	}
 	defer in.Close()
-	if !in.isTrace {
+	if !in.IsTrace {
 		text, err := in.document()
 		if err != nil {
 			return nil, results.Failed(path, err)
@@ -46,20 +46,20 @@ func readOld(a *cli.App, path string) (*oldSide, error) {
 			if err != nil {
 				return nil, err
 			}
-			return &oldSide{sessions: b.Results()}, nil
+			return &OldSide{Sessions: b.Results()}, nil
 		}
 	}
-	r, err := in.counted(a)
+	r, err := in.Result(a)
 	if err != nil {
 		return nil, err
 	}
-	return &oldSide{result: r}, nil
+	return &OldSide{result: r}, nil
 }
 
-// against compares a result with it.
-func (s *oldSide) against(a *cli.App, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
-	if s.sessions != nil {
-		return compareStored(a, s.sessions, now, o)
+// Against compares a result with it.
+func (s *OldSide) Against(a *cli.App, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+	if s.Sessions != nil {
+		return compareStored(a, s.Sessions, now, o)
 	}
 	return compareFiles(a, s.result, now, o)
 }

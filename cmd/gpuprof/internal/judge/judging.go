@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"cmp"
@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// judging is what compare and gate share: margins, metrics and outputs.
-type judging struct {
+// Flags is what compare and gate share: margins, metrics and outputs.
+type Flags struct {
 	Threshold     []string   `sep:"none" placeholder:"[NAME=]PERCENT" help:"Slowdown that must be found (5%); NAME=PERCENT for one metric or pattern; may be repeated."`
 	Metric        []string   `sep:"none" placeholder:"GLOB" help:"Judge only these metrics; may be repeated."`
 	AllowMismatch []string   `sep:"none" placeholder:"FIELD" help:"Compare although this field (driver, preset, a knob) differs; may be repeated."`
@@ -24,11 +24,11 @@ type judging struct {
 	Force         bool       `help:"Replace files that gpuprof did not write."`
 }
 
-// options reads the flags; ErrUsage names the one that cannot be meant.
-func (j *judging) options(a *cli.App) (compare.Options, error) {
+// Options reads the flags; ErrUsage names the one that cannot be meant.
+func (j *Flags) Options(a *cli.App) (compare.Options, error) {
 	o := compare.Options{Only: j.Metric, AllowMismatch: j.AllowMismatch, Seed: j.Seed, Tool: a.Tool}
 	for _, t := range j.Threshold {
-		name, text, named := cutLast(t)
+		name, text, named := CutLast(t)
 		v, err := gpuprof.ParseShare(text)
 		if err == nil && v <= 0 {
 			err = errors.New("it is not above 0, and a slowdown of nothing cannot be found")
@@ -52,17 +52,17 @@ func (j *judging) options(a *cli.App) (compare.Options, error) {
 	return o, o.Validate()
 }
 
-// cutLast splits NAME=VALUE at the last sign: names of benchmarks hold some.
-func cutLast(s string) (name, value string, named bool) {
+// CutLast splits NAME=VALUE at the last sign: names of benchmarks hold some.
+func CutLast(s string) (name, value string, named bool) {
 	if i := strings.LastIndexByte(s, '='); i > 0 {
 		return s[:i], s[i+1:], true
 	}
 	return "", s, false
 }
 
-// outputs checks every -o before anything is read or measured. What is read is
+// Outputs checks every -o before anything is read or measured. What is read is
 // not written, though gpuprof wrote it once: a run would be lost to its verdict.
-func (j *judging) outputs(a *cli.App, inputs ...string) ([]cli.Output, error) {
+func (j *Flags) Outputs(a *cli.App, inputs ...string) ([]cli.Output, error) {
 	for _, in := range inputs { // files, or auto, or a workload
 		for _, out := range j.Output {
 			if cli.SameFile(in, out) {
@@ -73,9 +73,9 @@ func (j *judging) outputs(a *cli.App, inputs ...string) ([]cli.Output, error) {
 	return a.Documents.Comparison.Outputs(j.Output, j.Force)
 }
 
-// report prints and writes a comparison, tells GitHub where it is asked to,
+// Report prints and writes a comparison, tells GitHub where it is asked to,
 // and returns the verdict as an exit code.
-func (j *judging) report(a *cli.App, c *compare.Comparison, outs []cli.Output) error {
+func (j *Flags) Report(a *cli.App, c *compare.Comparison, outs []cli.Output) error {
 	comparison := a.Documents.Comparison
 	errs := []error{comparison.Show(a, j.Format, c), comparison.Save(a, outs, c, "", j.Force)}
 	errs = append(errs, a.TellGitHub(cmp.Or(a.Commands, a.Stderr), c, os.Getenv))

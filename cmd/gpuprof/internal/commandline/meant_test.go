@@ -1,4 +1,4 @@
-package main
+package commandline
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ func TestProgramVerb(t *testing.T) {
 		"report run":       "report,run",
 		"":                 "",
 	} {
-		if got := strings.Join(programVerb(strings.Fields(in)), ","); got != want {
+		if got := strings.Join(ProgramVerb(strings.Fields(in)), ","); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ import (
 // record runs one side in a process of its own under gpuprof run --, for a program
 // that prints no result: the steps it recorded are the samples. ErrInput where the
 // program failed or no step was recorded.
-func (m *processPairs) record(s side) (*compare.Result, error) {
+func (m *ProcessPairs) record(s Side) (*compare.Result, error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {
 		return nil, err
@@ -29,10 +29,10 @@ func (m *processPairs) record(s side) (*compare.Result, error) {
 	}
 	defer scratch.Close()
 	into := filepath.Join(scratch.Dir, "recording")
-	_, err = m.bounded(s, append([]string{exe, "run", "-o", into, "--"}, s.args...)...)
+	_, err = m.bounded(s, append([]string{exe, "run", "-o", into, "--"}, s.Args...)...)
 	switch exit, ended := errors.AsType[*exec.ExitError](err); {
 	case ended:
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed while it was recorded: exit code %d", s.name, s.args[0], exit.ExitCode()).WithFix("run %s to see why", s.recordedBy())
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed while it was recorded: exit code %d", s.Name, s.Args[0], exit.ExitCode()).WithFix("run %s to see why", s.recordedBy())
 	case err != nil:
 		return nil, m.failed(s, err)
 	}
@@ -48,17 +48,17 @@ func (m *processPairs) record(s side) (*compare.Result, error) {
 	if step := r.Metric("step"); step == nil || len(step.Runs[0]) == 0 {
 		return nil, noSteps(s)
 	}
-	r.Source = s.name
+	r.Source = s.Name
 	return r, nil
 }
 
-func noSteps(s side) error {
-	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and gpuprof run -- recorded no steps of it", s.name, s.args[0]).WithFix("name the file it writes with --result, or run %s to see why", s.recordedBy())
+func noSteps(s Side) error {
+	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and gpuprof run -- recorded no steps of it", s.Name, s.Args[0]).WithFix("name the file it writes with --result, or run %s to see why", s.recordedBy())
 }
 
 // recordedBy is the command that records the program by itself, to be typed.
-func (s side) recordedBy() string {
-	words := document.MaskCommand(s.args)
+func (s Side) recordedBy() string {
+	words := document.MaskCommand(s.Args)
 	for i := range words {
 		words[i] = gpuprof.ShellWord(words[i])
 	}
@@ -70,7 +70,7 @@ func interruptedGate(name string) error {
 }
 
 // announce says, once, that both sides are recorded from here on.
-func (m *processPairs) announce(s side) {
-	m.recorded = true
-	m.run.app.Note("%s prints no result of a known format: each process of either side is run under gpuprof run --, and the steps recorded of it are its samples", s.args[0])
+func (m *ProcessPairs) announce(s Side) {
+	m.Recorded = true
+	m.Run.App.Note("%s prints no result of a known format: each process of either side is run under gpuprof run --, and the steps recorded of it are its samples", s.Args[0])
 }

@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"bufio"
@@ -24,7 +24,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-const fakeBlocks = warmTurns + leastTurns // turns of a block that take 0.5 s where 1 s is asked for
+const fakeBlocks = WarmTurns + LeastTurns // turns of a block that take 0.5 s where 1 s is asked for
 
 // fakePair is a source of blocks of two such programs, which do as old and now
 // say, "0 dies" for example.
@@ -47,13 +47,13 @@ func newFakePair(t *testing.T, old, now string) *fakePair {
 	var ctx context.Context
 	ctx, f.cancel = context.WithCancel(t.Context())
 	f.turnPairs = &turnPairs{
-		run: children{app: &cli.App{Tables: &cli.Tables{}, Ctx: ctx, Stderr: io.Discard}}, minTime: time.Second, apart: f,
+		run: Children{App: &cli.App{Tables: &cli.Tables{}, Ctx: ctx, Stderr: io.Discard}}, minTime: time.Second, apart: f,
 		patience: func() <-chan time.Time { return nil },
 		warn:     func(w gpuprof.Warning) { f.warnings = append(f.warnings, w) },
 	}
 	for i, what := range []string{old, now} {
 		name := []string{"old", "new"}[i]
-		f.sides[i] = side{name: name, dir: f.Dir, turns: f.Command(name, what)}
+		f.sides[i] = Side{Name: name, Dir: f.Dir, Turns: f.Command(name, what)}
 	}
 	return f
 }
@@ -76,11 +76,11 @@ func TestTurnsAlternate(t *testing.T) {
 		}
 		for _, r := range []*compare.Result{b.A, b.B} {
 			for _, name := range []string{"step", "step/all"} {
-				if got := r.Metric(name).Runs; len(got) != 1 || !slices.Equal(got[0], times[warmTurns:]) {
+				if got := r.Metric(name).Runs; len(got) != 1 || !slices.Equal(got[0], times[WarmTurns:]) {
 					t.Errorf("%s of %s: %v", name, r.Source, got)
 				}
 			}
-			if n := len(r.Metric("throughput").Runs[0]); n != leastTurns || r.Metric("launches") == nil || len(r.RunInfo) != 1 {
+			if n := len(r.Metric("throughput").Runs[0]); n != LeastTurns || r.Metric("launches") == nil || len(r.RunInfo) != 1 {
 				t.Errorf("%s: %d rates, %v", r.Source, n, r.RunInfo)
 			}
 		}
@@ -136,14 +136,14 @@ func TestTurnsThenLoad(t *testing.T) {
 			t.Errorf("%+v", b.B.Metrics)
 		}
 	}
-	if got, want := f.asked(t, turnsLoad), []string{"new serve 0 1s 4s", "old serve 123.4 1s 4s", "old serve 123.4 1s 4s", "new serve 123.4 1s 4s"}; !slices.Equal(got, want) {
+	if got, want := f.asked(t, TurnsLoad), []string{"new serve 0 1s 4s", "old serve 123.4 1s 4s", "old serve 123.4 1s 4s", "new serve 123.4 1s 4s"}; !slices.Equal(got, want) {
 		t.Errorf("asked %q, want %q", got, want)
 	}
 	one := newFakePair(t, "-1 x", "-1 serves")
 	if _, err := one.turnPairs.block(false); err != nil {
 		t.Fatal(err)
 	}
-	if got := append(one.asked(t, turnsLoad), one.asked(t, "end")...); !slices.Equal(got, []string{"old end", "new end"}) {
+	if got := append(one.asked(t, TurnsLoad), one.asked(t, "end")...); !slices.Equal(got, []string{"old end", "new end"}) {
 		t.Errorf("asked %q", got)
 	}
 }
@@ -257,7 +257,7 @@ func TestTurnsThatHang(t *testing.T) {
 			last := 2 // of the questions: each side is asked for its start first
 			if turn > 0 {
 				last += 2 * turn
-				if firstTo(compare.Order(turn, f.seed)[turn-1])[0] == 1 { // the new side's turn comes first
+				if FirstTo(compare.Order(turn, f.seed)[turn-1])[0] == 1 { // the new side's turn comes first
 					last--
 				}
 			}
@@ -334,13 +334,13 @@ func TestEnoughTurns(t *testing.T) {
 	for _, tt := range []struct {
 		old, now, minTime float64 // seconds of a turn, and of a side
 		want              int
-	}{{0.051, 0.051, 2, 40}, {0.06, 0.06, 2, 34}, {0.031, 0.071, 2, 40}, {1, 1, 2, leastTurns}, {600, 1, 2, leastTurns}, {1e-6, 1e-6, 2, mostTurns}, {0.04, 0.04, 0.1, leastTurns}} {
+	}{{0.051, 0.051, 2, 40}, {0.06, 0.06, 2, 34}, {0.031, 0.071, 2, 40}, {1, 1, 2, LeastTurns}, {600, 1, 2, LeastTurns}, {1e-6, 1e-6, 2, MostTurns}, {0.04, 0.04, 0.1, LeastTurns}} {
 		p := turnPairs{minTime: time.Duration(tt.minTime * 1e9)}
 		out := [2][]measure.Turn{{{Seconds: 100}, {Seconds: 1}}, {{Seconds: 100}, {Seconds: 1}}} // that warm up
 		for !p.enough(out) {
 			out[0], out[1] = append(out[0], measure.Turn{Seconds: tt.old}), append(out[1], measure.Turn{Seconds: tt.now})
 		}
-		if got := len(out[0]) - warmTurns; got != tt.want {
+		if got := len(out[0]) - WarmTurns; got != tt.want {
 			t.Errorf("%d turns of %g and %g s in %g s a side, want %d", got, tt.old, tt.now, tt.minTime, tt.want)
 		}
 	}

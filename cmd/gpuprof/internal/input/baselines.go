@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"cmp"
@@ -17,8 +17,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 )
 
-// openStore is the store in the folder asked for, or where baselines are.
-func openStore(asked string) (*baseline.Store, error) {
+// OpenStore is the store in the folder asked for, or where baselines are.
+func OpenStore(asked string) (*baseline.Store, error) {
 	dir, err := baseline.Dir(asked, os.Getenv)
 	if err != nil {
 		return nil, err
@@ -26,8 +26,8 @@ func openStore(asked string) (*baseline.Store, error) {
 	return baseline.Open(dir), nil
 }
 
-func storedFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
-	store, err := openStore(dir)
+func StoredFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
+	store, err := OpenStore(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -38,16 +38,16 @@ func storedFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
 	return b.Results(), nil
 }
 
-func writeBaselines(a *cli.App, all []*baseline.Baseline) error {
+func WriteBaselines(a *cli.App, all []*baseline.Baseline) error {
 	e := json.NewEncoder(a.Stdout)
 	e.SetIndent("", " ")
 	return e.Encode(map[string]any{"baselines": append([]*baseline.Baseline{}, all...)}) // [], not null
 }
 
-// listBaselines prints the baselines of a folder, "" for the usual one, as a table or as JSON; of a
+// ListBaselines prints the baselines of a folder, "" for the usual one, as a table or as JSON; of a
 // workload, or "" for all.
-func listBaselines(a *cli.App, dir, format, workload string) error {
-	store, err := openStore(dir)
+func ListBaselines(a *cli.App, dir, format, workload string) error {
+	store, err := OpenStore(dir)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func listBaselines(a *cli.App, dir, format, workload string) error {
 		all = slices.DeleteFunc(all, func(x *baseline.Baseline) bool { return !strings.HasPrefix(path.Base(x.Name), workload+"-") })
 	}
 	if format == "json" {
-		return errors.Join(append([]error{writeBaselines(a, all)}, broken...)...)
+		return errors.Join(append([]error{WriteBaselines(a, all)}, broken...)...)
 	}
 	rows := [][]string{{"BASELINE", "SESSIONS", "LATEST", "MACHINE"}}
 	for _, x := range all {

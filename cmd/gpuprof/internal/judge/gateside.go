@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 // oldProgram is the full path of the program that --against names, "" where it
 // names a git revision. Only what is written as a path is a program: a file that
 // is called like a revision must never be measured in its place.
-func (c *builds) oldProgram() (string, error) {
+func (c *Builds) oldProgram() (string, error) {
 	if !writtenAsPath(c.Against) {
 		return "", nil
 	}
@@ -43,7 +43,7 @@ func executable(name string) (string, bool) {
 }
 
 // alsoProgram tells of a program with the name of the revision that is measured.
-func (c *builds) alsoProgram(a *cli.App) {
+func (c *Builds) alsoProgram(a *cli.App) {
 	if _, ok := executable(c.Against); ok {
 		a.Note("%s is a git revision and also a program here; the revision is measured; write ./%s for the program", c.Against, c.Against)
 	}
@@ -62,8 +62,8 @@ func noRevision(name, top string, cause error) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: %s is no git revision of %s", name, top).WithFix("%s", fix)
 }
 
-// measurable refuses, before anything is built, what could never be measured.
-func (c *builds) measurable(a *cli.App, rest []string) error {
+// Measurable refuses, before anything is built, what could never be measured.
+func (c *Builds) Measurable(a *cli.App, rest []string) error {
 	way, example := "--against", "--against main"
 	if c.Way != "" {
 		way, example = c.Way, c.Way
@@ -90,7 +90,7 @@ func (c *builds) measurable(a *cli.App, rest []string) error {
 }
 
 // ungated refuses a setting under which a gate's figures would mean nothing.
-func (c *builds) ungated(a *cli.App) error {
+func (c *Builds) ungated(a *cli.App) error {
 	if len(c.Args) == 0 {
 		return nil
 	}
@@ -108,9 +108,9 @@ func (c *builds) ungated(a *cli.App) error {
 	return nil
 }
 
-// runner says whose noise it is: the kind of machine, without its name, and what runs
+// Runner says whose noise it is: the kind of machine, without its name, and what runs
 // on it. A workload's device is the one that was asked for.
-func (c *builds) runner(a *cli.App) (machine, command string) {
+func (c *Builds) Runner(a *cli.App) (machine, command string) {
 	defer func() { machine, command = document.CleanText(machine), document.CleanText(command) }()
 	machine = strings.TrimSpace(fmt.Sprintf("%s, %d CPUs", cmp.Or(a.CPUModel(), "unknown"), runtime.NumCPU()))
 	if len(a.Rest) > 0 {
