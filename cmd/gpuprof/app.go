@@ -14,8 +14,23 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/analyze"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/baseline"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/bisect"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/check"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/commandline"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/explain"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/fleet"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/gate"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/list"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/pprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/report"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/schema"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/tune"
+	versionverb "github.com/gpuprof/gpuprof/cmd/gpuprof/internal/version"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -31,24 +46,24 @@ type grammar struct {
 
 	RunProgram runProgramCmd             `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
 	Run        runCmd                    `cmd:"" help:"Measure a reference workload."`
-	List       listCmd                   `cmd:"" help:"List workloads, knobs, presets, devices and the names that explain takes."`
-	Explain    explainCmd                `cmd:"" help:"Explain a rule, a warning, a column or a term."`
+	List       list.Cmd                  `cmd:"" help:"List workloads, knobs, presets, devices and the names that explain takes."`
+	Explain    explain.Cmd               `cmd:"" help:"Explain a rule, a warning, a column or a term."`
 	Doctor     doctorCmd                 `cmd:"" help:"Report what this machine can and cannot measure, and why."`
-	Report     reportCmd                 `cmd:"" help:"Turn run files into reports, pictures and other formats."`
-	Check      checkCmd                  `cmd:"" help:"Compare a workload with its reference, or with vectors from another program."`
-	Compare    compareCmd                `cmd:"" help:"Report what changed between two results, where and why."`
-	Gate       gateCmd                   `cmd:"" help:"Decide whether something got slower, for CI."`
-	Bisect     bisectCmd                 `cmd:"" help:"Find the commit that made a program slower."`
-	Baseline   baselineCmd               `cmd:"" help:"Keep sessions of a workload to judge later ones against."`
-	History    historyCmd                `cmd:"" help:"Show performance over commits, and the change that slipped through."`
-	Fleet      fleetCmd                  `cmd:"" help:"Merge what the ranks of a job left, and name the GPU or node that is slow."`
-	Tune       tuneCmd                   `cmd:"" help:"Measure which knobs to turn, and test the claims of tuning guides."`
-	Analyze    analyzeCmd                `cmd:"" help:"Report where a recorded program's time went and which setting to change."`
+	Report     report.Cmd                `cmd:"" help:"Turn run files into reports, pictures and other formats."`
+	Check      check.Cmd                 `cmd:"" help:"Compare a workload with its reference, or with vectors from another program."`
+	Compare    compare.Cmd               `cmd:"" help:"Report what changed between two results, where and why."`
+	Gate       gate.Cmd                  `cmd:"" help:"Decide whether something got slower, for CI."`
+	Bisect     bisect.Cmd                `cmd:"" help:"Find the commit that made a program slower."`
+	Baseline   baseline.Cmd              `cmd:"" help:"Keep sessions of a workload to judge later ones against."`
+	History    history.Cmd               `cmd:"" help:"Show performance over commits, and the change that slipped through."`
+	Fleet      fleet.Cmd                 `cmd:"" help:"Merge what the ranks of a job left, and name the GPU or node that is slow."`
+	Tune       tune.Cmd                  `cmd:"" help:"Measure which knobs to turn, and test the claims of tuning guides."`
+	Analyze    analyze.Cmd               `cmd:"" help:"Report where a recorded program's time went and which setting to change."`
 	Watch      watchCmd                  `cmd:"" help:"Show what a program does while it is recorded."`
 	Record     recordCmd                 `cmd:"" help:"Record a window of a running program that was started for it."`
-	Pprof      pprofCmd                  `cmd:"" help:"Open a run in pprof."`
-	Schema     schemaCmd                 `cmd:"" help:"Print the JSON schema of an output."`
-	Version    versionCmd                `cmd:"" help:"Print the version."`
+	Pprof      pprof.Cmd                 `cmd:"" help:"Open a run in pprof."`
+	Schema     schema.Cmd                `cmd:"" help:"Print the JSON schema of an output."`
+	Version    versionverb.Cmd           `cmd:"" help:"Print the version."`
 	Help       commandline.HelpCmd       `cmd:"" help:"Explain a verb: its flags, with examples."`
 	Completion commandline.CompletionCmd `cmd:"" help:"Print the script that completes gpuprof's command line in a shell."`
 	Complete   completeCmd               `cmd:"" name:"__complete" hidden:""`
@@ -75,7 +90,7 @@ func ownArgs(a *cli.App, args []string) (own []string, dashed bool) {
 		if slices.Contains(args, commandline.RunProgramVerb) && commandline.OnlyHelp(a.Rest) {
 			args = append(args, "--help")
 		}
-	} else if own, rest, ok := pprofArgs(args); ok {
+	} else if own, rest, ok := pprof.SplitArgs(args); ok {
 		args, a.Rest = own, rest
 	}
 	if len(args) == 1 && slices.Contains([]string{"--version", "-v", "-V"}, args[0]) {

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/formats"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/schema"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/workloads"
@@ -27,7 +28,7 @@ import (
 
 func comparisonSchema(t *testing.T) *jsonschema.Resolved {
 	t.Helper()
-	b, err := schemas()["comparison"]()
+	b, err := schema.Schemas()["comparison"]()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/gate"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/testkit"
 	"io/fs"
@@ -160,7 +161,7 @@ func TestPlantedFiles(t *testing.T) {
 	}
 	machine, command := (&judge.Builds{Args: []string{"squares"}, Device: "host", MinTime: 2 * time.Second}).Runner(&cli.App{Tables: wired.tables()})
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(good, "cache"))
-	noise, err := noiseFile(machine, command)
+	noise, err := gate.NoiseFile(machine, command)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/schema"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/workloads"
@@ -62,7 +63,7 @@ func tuneResult() *tune.Result {
 // The schema takes what tune writes and fields of later versions, and not what
 // tune never writes.
 func TestTuneSchema(t *testing.T) {
-	b, err := schemas()["tune"]()
+	b, err := schema.Schemas()["tune"]()
 	if err != nil {
 		t.Fatal(err)
 	}
