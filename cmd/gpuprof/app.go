@@ -21,13 +21,16 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/commandline"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/doctor"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/explain"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/gate"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/list"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/pprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/program"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/report"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/run"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/schema"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/tune"
 	versionverb "github.com/gpuprof/gpuprof/cmd/gpuprof/internal/version"
@@ -44,11 +47,11 @@ type grammar struct {
 	Open    bool `help:"Open the HTML report that is written, in a browser."`
 	NoColor bool `help:"Print without colour (NO_COLOR does the same)."`
 
-	RunProgram runProgramCmd             `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
-	Run        runCmd                    `cmd:"" help:"Measure a reference workload."`
+	RunProgram program.Cmd               `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
+	Run        run.Cmd                   `cmd:"" help:"Measure a reference workload."`
 	List       list.Cmd                  `cmd:"" help:"List workloads, knobs, presets, devices and the names that explain takes."`
 	Explain    explain.Cmd               `cmd:"" help:"Explain a rule, a warning, a column or a term."`
-	Doctor     doctorCmd                 `cmd:"" help:"Report what this machine can and cannot measure, and why."`
+	Doctor     doctor.Cmd                `cmd:"" help:"Report what this machine can and cannot measure, and why."`
 	Report     report.Cmd                `cmd:"" help:"Turn run files into reports, pictures and other formats."`
 	Check      check.Cmd                 `cmd:"" help:"Compare a workload with its reference, or with vectors from another program."`
 	Compare    compare.Cmd               `cmd:"" help:"Report what changed between two results, where and why."`
@@ -59,8 +62,8 @@ type grammar struct {
 	Fleet      fleet.Cmd                 `cmd:"" help:"Merge what the ranks of a job left, and name the GPU or node that is slow."`
 	Tune       tune.Cmd                  `cmd:"" help:"Measure which knobs to turn, and test the claims of tuning guides."`
 	Analyze    analyze.Cmd               `cmd:"" help:"Report where a recorded program's time went and which setting to change."`
-	Watch      watchCmd                  `cmd:"" help:"Show what a program does while it is recorded."`
-	Record     recordCmd                 `cmd:"" help:"Record a window of a running program that was started for it."`
+	Watch      program.WatchCmd          `cmd:"" help:"Show what a program does while it is recorded."`
+	Record     program.RecordCmd         `cmd:"" help:"Record a window of a running program that was started for it."`
 	Pprof      pprof.Cmd                 `cmd:"" help:"Open a run in pprof."`
 	Schema     schema.Cmd                `cmd:"" help:"Print the JSON schema of an output."`
 	Version    versionverb.Cmd           `cmd:"" help:"Print the version."`
@@ -100,7 +103,7 @@ func ownArgs(a *cli.App, args []string) (own []string, dashed bool) {
 }
 
 // dispatch parses the command line and runs its verb.
-func dispatch(a *cli.App, args []string, machine *doctorMachine) error {
+func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
 	args, dashed := ownArgs(a, args)
 	var c grammar
 	parser, exited, err := newParser(a, &c)

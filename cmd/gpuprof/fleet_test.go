@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/doctor"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/testkit"
 	"github.com/gpuprof/gpuprof/internal/bucket"
 	"github.com/gpuprof/gpuprof/internal/fleet"
@@ -30,7 +31,7 @@ import (
 func TestFleetOfNodes(t *testing.T) {
 	dir := t.TempDir()
 	b := &bucket.Folder{Dir: dir, Flush: func(*os.File) error { return nil }}
-	ranges, err := shippedRanges()
+	ranges, err := doctor.ShippedRanges()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestFleetOfNodes(t *testing.T) {
 		var out bytes.Buffer
 		a := &cli.App{Tables: wired.tables(), Ctx: t.Context(), Stdout: &out, Stderr: &out, Quiet: true}
 		sink := &cli.RankSink{App: a, Place: launch.Place{Launcher: "srun", Rank: rank, World: 10, Node: fmt.Sprint("node", rank)}, Bucket: b, Started: time.Unix(1000, 0)}
-		err := (&doctorCmd{Format: "json"}).conclude(a, measured{cards: []health.Card{card}}, ranges, nil, sink)
+		err := (&doctor.Cmd{Format: "json"}).Conclude(a, doctor.Measured{Cards: []health.Card{card}}, ranges, nil, sink)
 		if cli.ExitCode(err) != cli.ExitOK {
 			t.Fatalf("a GPU alone: %v", err)
 		}
@@ -78,7 +79,7 @@ func left(t *testing.T, copies map[int]float64) string {
 		card.UUID = fmt.Sprintf("GPU-%d", node)
 		a := &cli.App{Tables: wired.tables(), Ctx: t.Context(), Stdout: io.Discard, Stderr: io.Discard, Quiet: true}
 		sink := &cli.RankSink{App: a, Place: launch.Place{Launcher: "srun", Rank: rank, World: len(copies), Node: fmt.Sprint("node", node)}, Bucket: b, Started: time.Unix(1000, 0)}
-		if err := (&doctorCmd{Format: "json"}).conclude(a, measured{cards: []health.Card{card}}, nil, nil, sink); cli.ExitCode(err) != cli.ExitOK {
+		if err := (&doctor.Cmd{Format: "json"}).Conclude(a, doctor.Measured{Cards: []health.Card{card}}, nil, nil, sink); cli.ExitCode(err) != cli.ExitOK {
 			t.Fatal(err)
 		}
 	}
@@ -132,13 +133,13 @@ func TestAgainstReference(t *testing.T) {
 		says   string
 	}{{4e12, cli.ExitOK, "every figure is within its limits"}, {3.6e12, cli.ExitRegression, "3.60 TB/s, median of the reference 4.00 TB/s (10 %"}} {
 		out.Reset()
-		c := &doctorCmd{Format: "table", Against: "reference.json"}
+		c := &doctor.Cmd{Format: "table", Against: "reference.json"}
 		a := &cli.App{Tables: wired.tables(), Ctx: t.Context(), Stdout: &out, Stderr: &out}
-		ref, err := c.reference(a)
+		ref, err := c.Reference(a)
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = c.conclude(a, measured{cards: []health.Card{testkit.MadeUpGPU("cuda:0", v.copies)}, reference: ref}, nil, nil, nil)
+		err = c.Conclude(a, doctor.Measured{Cards: []health.Card{testkit.MadeUpGPU("cuda:0", v.copies)}, Reference: ref}, nil, nil, nil)
 		if cli.ExitCode(err) != v.code || !strings.Contains(out.String(), v.says) {
 			t.Errorf("%g: %v\n%s", v.copies, err, &out)
 		}

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/doctor"
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 
@@ -96,11 +97,11 @@ func recordedBench(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cards, err := cardsOf(text, "cuda:0")
+	cards, err := doctor.CardsOf(text, "cuda:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ranges, err := shippedRanges()
+	ranges, err := doctor.ShippedRanges()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/doctor"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/formats"
 	"github.com/gpuprof/gpuprof/probes/machine"
 	"github.com/gpuprof/gpuprof/workloads"
@@ -46,8 +47,8 @@ func (w *wiring) tables() *cli.Tables {
 }
 
 // machine hands doctor what it examines.
-func (w *wiring) machine() *doctorMachine {
-	return &doctorMachine{Examine: w.examineMachine, ExamineGPUs: w.examineGPUs, Faults: w.machineAccounts, KernelLog: w.readKernelLog, GPUs: w.lookAtGPUs}
+func (w *wiring) machine() *doctor.Machine {
+	return &doctor.Machine{Examine: w.examineMachine, ExamineGPUs: w.examineGPUs, Faults: w.machineAccounts, KernelLog: w.readKernelLog, GPUs: w.lookAtGPUs}
 }
 
 // allWorkloads lists every workload in the order they are shown.

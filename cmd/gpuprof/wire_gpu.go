@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/doctor"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/probes/nvml"
@@ -251,7 +252,7 @@ type gpuSight struct {
 }
 
 // lookAtGPUs fails only where neither shows a GPU; NVML may be open then, too.
-func (w *wiring) lookAtGPUs() (gpus, error) {
+func (w *wiring) lookAtGPUs() (doctor.GPUs, error) {
 	s := &gpuSight{w: w}
 	if s.lib, s.noTelemetry = nvml.Open(); s.noTelemetry == nil {
 		s.all = s.lib.Devices()
@@ -294,10 +295,10 @@ func (s *gpuSight) Hidden() []string {
 }
 
 // Shown is what this process sees, for choosing.
-func (s *gpuSight) Shown() []gpuName {
-	var out []gpuName
+func (s *gpuSight) Shown() []doctor.GPUName {
+	var out []doctor.GPUName
 	for _, v := range s.visible {
-		out = append(out, gpuName{v.Index, v.UUID, v.Name})
+		out = append(out, doctor.GPUName{Index: v.Index, UUID: v.UUID, Name: v.Name})
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/doctor"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/probes/nvml"
@@ -44,7 +45,7 @@ func (w *wiring) accounts(ctx context.Context, lib *nvml.Library, noNVML error) 
 			noNVML = gpuprof.Errorf(gpuprof.ErrDevice, "listing the GPUs: NVML lists none").
 				WithFix("check that the driver of this machine sees its GPUs (nvidia-smi -L)")
 		}
-		return w.readKernelLog(failedCard(health.AllGPUs, noNVML)), of
+		return w.readKernelLog(doctor.FailedCard(health.AllGPUs, noNVML)), of
 	}
 	for _, g := range nvml.Unlisted(devices, located) {
 		cards = append(cards, health.Card{Device: health.PCIAddress(g.PCI), PCI: health.PCIAddress(g.PCI), UUID: g.UUID,
