@@ -1,3 +1,6 @@
+// Package analyze is gpuprof analyze: it reports where the time or the memory of a recorded program went.
+// Traces or memory snapshots come in; an analysis, a comparison of two, or a part that is cut out goes to
+// the terminal and to files. It imports cli and input, and no other verb.
 package analyze
 
 import (

@@ -1,3 +1,6 @@
+// Package baseline is gpuprof baseline: it adds, lists, shows and removes stored sessions of a workload,
+// by which later ones are judged. Run files come in, lines of text or JSON go out. It imports cli and
+// input, and no other verb.
 package baseline
 
 import (

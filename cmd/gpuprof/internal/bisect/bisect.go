@@ -1,3 +1,6 @@
+// Package bisect is gpuprof bisect: it finds the commit that made a program slower. A range of commits and
+// a command come in; checkouts, builds and measurements feed the search of internal/bisect, whose state is
+// kept in a file, and its report goes out. It imports cli and judge, and no other verb.
 package bisect
 
 import (

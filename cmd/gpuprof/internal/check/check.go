@@ -1,3 +1,6 @@
+// Package check is gpuprof check: it compares each stage of a workload with its reference, or with vectors of
+// another program. Flags come in, a report goes to the terminal and to files. It imports cli, and no other
+// verb.
 package check
 
 import (

@@ -1,3 +1,7 @@
+// Package cli has what the verbs of gpuprof share: exit codes, outputs and their formats, targets and
+// settings, notes and progress, further processes of gpuprof, and the tables that main hands in. A verb
+// calls it with an App and its flags and gets checked values or an error that names the fix. It imports
+// no verb, no workload, no probe, no device and no format.
 package cli
 
 import (

@@ -1,3 +1,6 @@
+// Package commandline reads command lines by kong's model of the grammar: what was meant where a line is
+// wrong, repeated flags, standard input, completion and help. Words come in; words for kong, candidates of
+// a shell or errors with the line to type go out. It imports cli and no verb; help and completion are its verbs.
 package commandline
 
 import (

@@ -1,3 +1,5 @@
+// Package compare is gpuprof compare: it reports what changed between two results, and why. Two files come
+// in, a comparison goes to the terminal and to files. It imports cli, input and judge, and no other verb.
 package compare
 
 import (

@@ -1,3 +1,6 @@
+// Package doctor is gpuprof doctor: it reports what this machine can measure, and whether its GPUs are
+// healthy. A Machine, which main makes, comes in; a diagnosis or a report on health and an exit code for
+// schedulers go out. It imports cli, and no other verb, no probe and no device.
 package doctor
 
 import (

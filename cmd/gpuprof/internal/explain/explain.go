@@ -1,3 +1,5 @@
+// Package explain is gpuprof explain: a name of a rule, a warning, a column or a term comes in, and its text
+// goes out. It imports cli, and no other verb.
 package explain
 
 import (

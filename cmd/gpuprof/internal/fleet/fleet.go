@@ -1,3 +1,6 @@
+// Package fleet is gpuprof fleet: it merges the objects that the ranks of a job left and names the slow GPU
+// or node. A folder or bucket comes in, a report goes to the terminal and to files. It imports cli and
+// input, and no other verb.
 package fleet
 
 import (

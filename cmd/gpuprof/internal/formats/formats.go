@@ -1,3 +1,6 @@
+// Package formats has the table of what is written as what: for each kind of document its formats on
+// standard output and in files. Results come in; text, pages, pictures and profiles go to a writer. It
+// alone names the packages of report. It imports cli, and no verb, workload or device.
 package formats
 
 import (

@@ -1,3 +1,6 @@
+// Package gate is gpuprof gate: it decides for CI whether something became slower. Results, a trace or
+// two builds come in; a comparison goes to the terminal, to files and to GitHub, and the verdict becomes
+// the exit code. It imports cli, input and judge, and no other verb.
 package gate
 
 import (

@@ -1,3 +1,6 @@
+// Package history is gpuprof history: it adds sessions to a store, shows trends, and decides whether
+// something became slower over the last sessions. Results and a store come in; a report goes to the
+// terminal, to files or to a site. It imports cli, input and judge, and no other verb.
 package history
 
 import (

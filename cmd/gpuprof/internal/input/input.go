@@ -1,3 +1,6 @@
+// Package input reads what the command line names: results of gpuprof and of other programs, traces,
+// memory snapshots, baselines. A path comes in; results to compare, analyses and indexes go out. It opens
+// each file once, so that a pipe works too. It imports cli, and no verb.
 package input
 
 import (

@@ -1,3 +1,6 @@
+// Package judge measures and judges two builds of a program: checkouts and builds, blocks of processes that
+// take turns, stages of statistics, and the spread that a history shows. Flags and a command come in, a
+// compare.Comparison goes out. It imports cli, and no verb.
 package judge
 
 import (

@@ -1,3 +1,5 @@
+// Package list is gpuprof list: it prints workloads, presets, knobs, devices, baselines and the names that
+// explain takes, as a table or as JSON. It imports cli and input, and no other verb.
 package list
 
 import (

@@ -1,3 +1,6 @@
+// Package pprof is gpuprof pprof: it opens a run or a profile in the pprof that is built in. A file and
+// pprof's own flags come in; pprof prints, draws or serves pages. It imports cli and input, and no other
+// verb.
 package pprof
 
 import (

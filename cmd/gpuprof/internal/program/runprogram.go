@@ -1,3 +1,6 @@
+// Package program has the verbs about a program of the user that is recorded: run --, record and watch.
+// A command or the folder of a recording comes in; the recording, its analysis and the program's exit code
+// go out. The three share what they print of a recording. It imports cli and input, and no other verb.
 package program
 
 import (

@@ -1,3 +1,5 @@
+// Package report is gpuprof report: it turns runs and other documents of gpuprof into reports, pictures and
+// other formats. Files come in, text and files go out. It imports cli and input, and no other verb.
 package report
 
 import (

@@ -1,3 +1,6 @@
+// Package run is gpuprof run: it measures a reference workload, in this process, in several or on several
+// devices. Flags come in; runs, with findings and a comparison, go to the terminal, to files or to the
+// object of a rank. It imports cli, input and judge, and no other verb.
 package run
 
 import (

@@ -1,3 +1,5 @@
+// Package schema is gpuprof schema: the name of an output comes in, and the JSON schema of that output goes to
+// standard output. It imports cli, and no other verb.
 package schema
 
 import (

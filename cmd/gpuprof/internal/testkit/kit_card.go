@@ -1,3 +1,5 @@
+// Package testkit has what tests of several verbs begin with: a terminal, a pipe, programs that take turns,
+// a card with figures that were never measured. Only tests import it, and it imports no verb.
 package testkit
 
 import (

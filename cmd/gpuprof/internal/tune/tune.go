@@ -1,3 +1,6 @@
+// Package tune is gpuprof tune: it measures which knobs of a workload to turn, and tests the claims of tuning
+// guides. Flags come in; a tuning result goes to the terminal and to files, and a state file is kept up to
+// date. It imports cli, and no other verb.
 package tune
 
 import (
