@@ -72,7 +72,7 @@ type grammar struct {
 	Complete   completeCmd               `cmd:"" name:"__complete" hidden:""`
 }
 
-// runCommand is the whole program: it returns the exit code of exit.go's table.
+// runCommand is the whole program: it returns an exit code of cli's table.
 func runCommand(ctx context.Context, w *wiring, args []string, stdout, stderr io.Writer) int {
 	a := &cli.App{Tables: w.tables(), Ctx: ctx, Stdout: runfile.NewLines(stdout), Stderr: runfile.NewLines(stderr), Commands: stderr}
 	err := printing(dispatch(a, args, w.machine()))

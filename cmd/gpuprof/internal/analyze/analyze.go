@@ -13,6 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	Traces  []string `arg:"" name:"trace" sep:"none" complete:"file" help:"Trace files (PyTorch profiler JSON, Nsight Systems SQLite, rocprofv3 _results.db, JAX .xplane.pb or .trace.json.gz, gpuprof's own .gpt) or folders of them, or memory snapshots of PyTorch; several are the ranks of one job."`
 	Compare bool     `help:"Compare two: before and after a change."`

@@ -19,6 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	Dir string `complete:"file" placeholder:"FOLDER" help:"Folder of the baselines (./baselines if it exists, else the user's data folder)."`
 
@@ -38,6 +39,7 @@ func (Cmd) Help() string {
 	)
 }
 
+// AddCmd is the command line of gpuprof baseline add.
 type AddCmd struct {
 	Runs    []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files, each measured with --runs 6."`
 	Machine string   `placeholder:"NAME" help:"Name this machine in the baseline; without it the baseline names none."`
@@ -80,6 +82,7 @@ func dropped(n int) string {
 
 func (b *Cmd) store() (*baseline.Store, error) { return input.OpenStore(b.Dir) }
 
+// ListCmd is the command line of gpuprof baseline list.
 type ListCmd struct {
 	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
 }
@@ -89,6 +92,7 @@ func (c *ListCmd) Run(a *cli.App, b *Cmd) error {
 	return input.ListBaselines(a, b.Dir, c.Format, "")
 }
 
+// ShowCmd is the command line of gpuprof baseline show.
 type ShowCmd struct {
 	Name   string `arg:"" help:"Name of the baseline, see gpuprof baseline list."`
 	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
@@ -119,6 +123,7 @@ func (c *ShowCmd) Run(a *cli.App, b *Cmd) error {
 	return cli.Columns(a.Stdout, rows)
 }
 
+// RmCmd is the command line of gpuprof baseline rm.
 type RmCmd struct {
 	Name string `arg:"" help:"Name of the baseline, see gpuprof baseline list."`
 }
@@ -136,6 +141,7 @@ func (c *RmCmd) Run(a *cli.App, b *Cmd) error {
 	return err
 }
 
+// PathCmd is the command line of gpuprof baseline path.
 type PathCmd struct{}
 
 // Run implements the verb.

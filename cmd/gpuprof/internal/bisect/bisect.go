@@ -17,6 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	Args       []string      `arg:"" optional:"" name:"arg" sep:"none" complete:"range" help:"GOOD..BAD, two git revisions, then a WORKLOAD of gpuprof's own checkout; or a command follows --."`
 	Metric     string        `placeholder:"NAME" help:"The metric to search with; without it the one that is slower with the least doubt."`

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	cli.TargetFlags `embed:""`
 	Vectors         string   `complete:"file" placeholder:"FILE.json" help:"Compare with the vectors of this file instead of the workload's own reference."`

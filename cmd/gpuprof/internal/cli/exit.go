@@ -56,7 +56,7 @@ func ExitCode(err error) int {
 }
 
 // Verdict is the outcome of a command that worked and whose answer is no, or
-// is open: exitRegression or exitInconclusive, or exitFailed where part of what
+// is open: ExitRegression or ExitInconclusive, or ExitFailed where part of what
 // was to be compared gave no figures.
 type Verdict struct {
 	Code int

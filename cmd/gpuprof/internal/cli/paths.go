@@ -65,7 +65,7 @@ func below(folder, path string) (rest string, ok bool) {
 	return rest, err == nil && filepath.Dir(folder) != folder && rest != "." && filepath.IsLocal(rest)
 }
 
-// ShownPath is storedPath where nothing will be opened by it: of an absolute path the
+// ShownPath is StoredPath where nothing will be opened by it: of an absolute path the
 // file and its folder are left.
 func ShownPath(path string) string {
 	if path = StoredPath(path); filepath.IsAbs(path) && firstPart(path) != "dev" {
@@ -82,6 +82,7 @@ func SameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(one, two)
 }
 
+// IsDir reports whether a path leads to a folder.
 func IsDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()

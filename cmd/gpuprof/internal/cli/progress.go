@@ -20,6 +20,7 @@ type Progress struct {
 
 const progressSteps = 1000
 
+// NewProgress is a line on the terminal of standard error; off a terminal and with --quiet it shows nothing.
 func (a *App) NewProgress(label string) *Progress {
 	f := FileBehind(a.Stderr)
 	if a.Quiet || f == nil || !term.IsTerminal(int(f.Fd())) {

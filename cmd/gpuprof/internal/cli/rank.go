@@ -27,6 +27,7 @@ type RankSink struct {
 // IsRankFolder reports whether an output is for the object of a rank.
 func IsRankFolder(path string) bool { return strings.HasSuffix(path, "/") || IsBucket(path) }
 
+// IsBucket reports whether an output names an S3 bucket.
 func IsBucket(path string) bool { return strings.HasPrefix(path, "s3://") }
 
 // RankOutput takes the folder or bucket for the object of this rank out of the values

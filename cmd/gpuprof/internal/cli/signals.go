@@ -13,7 +13,7 @@ import (
 const SameMoment = 250 * time.Millisecond
 
 // EndAtFirst ends the program in order at the first signal. The next one acts as it does on
-// any program, at once (but see children), unless it comes in the same moment: release is
+// any program, at once (but see judge.Children), unless it comes in the same moment: release is
 // called when that is over, and not where done is closed before.
 func EndAtFirst(signals <-chan os.Signal, done <-chan struct{}, end context.CancelFunc, moment func() <-chan time.Time, release func()) {
 	select {
@@ -43,6 +43,7 @@ func EndSignals() []os.Signal {
 	return ends
 }
 
+// NotifyInterrupt is a context that an interrupt, a termination or a hang-up ends.
 func NotifyInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }

@@ -82,6 +82,7 @@ func (t *Target) Refuse(a *App) error {
 	return nil
 }
 
+// FindWorkload is the workload of a name; ErrUsage lists the workloads, verb names the command line.
 func (a *App) FindWorkload(name, verb string) (workloads.Workload, error) {
 	if w := a.WorkloadNamed(name); w != nil {
 		return w, nil
@@ -94,6 +95,7 @@ func (a *App) FindWorkload(name, verb string) (workloads.Workload, error) {
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing workload %s: there is no such workload", name).WithFix("the workloads are %s%s", valid, gpuprof.DidYouMean(name, names))
 }
 
+// WorkloadNames are the names of the workloads in the order of the table.
 func (a *App) WorkloadNames() (names []string) {
 	for _, w := range a.Workloads() {
 		names = append(names, w.Name())
@@ -169,7 +171,7 @@ func deviceMeant(name string) string {
 	return ""
 }
 
-// ChoosePlainly is chooseDevice for verbs whose figures are worth keeping: where
+// ChoosePlainly is ChooseDevice for verbs whose figures are worth keeping: where
 // auto finds no GPU, the host must be asked for by name.
 func (a *App) ChoosePlainly(name, verb string) (Device, error) {
 	why := a.NoGPU()
@@ -189,4 +191,5 @@ func isCUDA(name string) bool {
 	return err == nil && n >= 0 && rest[0] == ':'
 }
 
+// IsWorkload reports whether there is a workload of that name.
 func (a *App) IsWorkload(name string) bool { return a.WorkloadNamed(name) != nil }

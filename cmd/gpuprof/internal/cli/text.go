@@ -11,6 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
+// Plural is a number with its noun: 1 step, 2 steps.
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -21,6 +22,7 @@ func Plural(n int, noun string) string {
 // Sentence keeps an error on one line, whatever the names and texts in it hold.
 func Sentence(err error) string { return SentenceOf(err.Error()) }
 
+// SentenceOf keeps a text on one line and removes control characters.
 func SentenceOf(text string) string {
 	return document.CleanText(strings.Join(strings.Fields(text), " "))
 }

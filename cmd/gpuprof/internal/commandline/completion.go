@@ -23,6 +23,7 @@ var zshScript string
 //go:embed completion/gpuprof.fish
 var fishScript string
 
+// CompletionCmd is the command line of gpuprof completion.
 type CompletionCmd struct {
 	Shell string `arg:"" choices:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
@@ -147,6 +148,7 @@ func eachFlag(node *kong.Node, visit func(*kong.Flag)) {
 	}
 }
 
+// FindFlag is the visible flag of a verb that a word names; nil for none.
 func FindFlag(node *kong.Node, word string) (found *kong.Flag) {
 	eachFlag(node, func(f *kong.Flag) {
 		if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {

@@ -26,6 +26,7 @@ gpuprof --help lists every verb, gpuprof help VERB shows its flags and examples.
 // runProgramUsage is how the command line of a program of one's own is written.
 const runProgramUsage = "run -- CMD"
 
+// HelpCmd is the command line of gpuprof help.
 type HelpCmd struct {
 	Verb []string `arg:"" optional:"" name:"verb" complete:"verb" help:"The verb, such as run or baseline add; run -- is the one for a program of your own."`
 }
@@ -93,10 +94,12 @@ func NoVerb(a *cli.App) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given").WithFix("type one of the commands above, or gpuprof --help")
 }
 
+// TakesRest reports whether a verb takes what follows --.
 func TakesRest(verb *kong.Node) bool {
 	return slices.Contains([]string{"pprof", "gate", "bisect", "__complete", RunProgramVerb}, verb.Name) || verb.Name == "check" && verb.Parent.Name == "history"
 }
 
+// Title is a verb as messages name it, gpuprof for none.
 func Title(n *kong.Node) string {
 	if n.Type == kong.ApplicationNode {
 		return "gpuprof"

@@ -147,10 +147,10 @@ func OnlyHelp(rest []string) bool {
 }
 
 // RunProgramVerb is `gpuprof run -- CMD`: its own verb inside, since it has
-// its own flags; programVerb puts the name in.
+// its own flags; ProgramVerb puts the name in.
 const RunProgramVerb = "run --"
 
-// ProgramVerb turns "run", followed by a command, into runProgramVerb; so it does behind help.
+// ProgramVerb turns "run", followed by a command, into RunProgramVerb; so it does behind help.
 func ProgramVerb(args []string) []string {
 	for i, arg := range args {
 		switch {

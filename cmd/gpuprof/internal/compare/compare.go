@@ -9,6 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	Old         string `arg:"" optional:"" complete:"file" help:"Result file before: of gpuprof, Go benchmarks, NVBench, Google Benchmark, pytest-benchmark or hyperfine; a trace or an analysis; or a stored baseline. Without files: run.previous.json and run.json."`
 	New         string `arg:"" optional:"" complete:"file" help:"Result file after."`

@@ -16,6 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	Format  string        `default:"table" formats:"health" placeholder:"FORMAT" help:"Format to print: ${healthFormats}."`
 	Bench   bool          `help:"Measure every GPU for about a minute and say whether it is as fast as it should be."`

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	Name   []string `arg:"" complete:"explain" help:"A rule, a warning, a column or a term, as gpuprof prints it."`
 	Format string   `default:"table" formats:"explanation" placeholder:"FORMAT" help:"Format to print: ${explanationFormats}."`

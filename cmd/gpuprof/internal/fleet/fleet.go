@@ -22,6 +22,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	Dir           []string      `arg:"" sep:"none" complete:"file" help:"Folder or s3://bucket/prefix that every rank wrote to with -o DIR/. Of several measurements by doctor --bench, the first has all nodes; only what is off in each stays off."`
 	Again         bool          `help:"Print, in place of the report, the nodes that are off and as many healthy ones, for a second measurement: srun -w."`

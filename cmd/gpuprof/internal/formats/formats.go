@@ -186,6 +186,7 @@ func TellGitHub(w io.Writer, c *compare.Comparison, getenv func(string) string) 
 	return github.AppendSummary(path, func(w io.Writer, limit int) error { return markdown.Write(w, p, limit) })
 }
 
+// EncodeVerdict writes a comparison as JSON, with the samples of a process in one line.
 func EncodeVerdict(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
 	text, err := json.MarshalIndent(c, "", " ")
 	if err == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	Args         []string      `arg:"" optional:"" name:"arg" sep:"none" complete:"file" help:"OLD NEW (OLD may be auto: the stored baseline that fits), or one RUN or TRACE with --max, or a WORKLOAD with --against."`
 	Against      string        `placeholder:"REF|./BINARY" help:"Measure this git revision, or this binary (written as a path: ./old), against the present one, both in this job in turn."`

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	Store   string `complete:"file" placeholder:"STORE" help:"Folder or s3://bucket/prefix of the sessions; without it GPUPROF_STORE names it."`
 	Project string `placeholder:"NAME" help:"Project in the store: for add the one of this checkout, otherwise all."`
@@ -54,6 +55,7 @@ type trends struct {
 	Force     bool       `help:"Replace files that gpuprof did not write."`
 }
 
+// ShowCmd is the command line of gpuprof history show.
 type ShowCmd struct {
 	trends       `embed:""`
 	FailOnChange bool `help:"Exit 1 if something became slower, by the rule of gpuprof history check."`

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
+// AddCmd is the command line of gpuprof history add.
 type AddCmd struct {
 	Results   []string `arg:"" name:"result" sep:"none" complete:"file" help:"Results: whatever gpuprof compare reads. Each file is a session."`
 	Benchmark string   `placeholder:"NAME" help:"Call the benchmark so; without it by its workload and preset, or by the format of the file."`

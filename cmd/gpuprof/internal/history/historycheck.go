@@ -12,6 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
+// CheckCmd is the command line of gpuprof history check.
 type CheckCmd struct {
 	trends       `embed:""`
 	Inconclusive string        `placeholder:"pass|fail" help:"Exit code where a benchmark has too few sessions: 0 or 1 instead of 3."`

@@ -9,6 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
+// PackCmd is the command line of gpuprof history pack.
 type PackCmd struct{}
 
 // Help implements kong.HelpProvider.
@@ -40,6 +41,7 @@ func tellSkipped(a *cli.App, skipped []history.Skipped) {
 	}
 }
 
+// PruneCmd is the command line of gpuprof history prune.
 type PruneCmd struct {
 	Keep time.Duration `default:"400d" placeholder:"TIME" help:"Keep every session of so many days (400d); of older ones in packs one a commit, and those near a change."`
 	Yes  bool          `help:"Remove what is listed."`

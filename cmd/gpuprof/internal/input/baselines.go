@@ -26,6 +26,7 @@ func OpenStore(asked string) (*baseline.Store, error) {
 	return baseline.Open(dir), nil
 }
 
+// StoredFit are the sessions of the stored baseline that fits a run, the latest last; dir is as for OpenStore.
 func StoredFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
 	store, err := OpenStore(dir)
 	if err != nil {
@@ -38,6 +39,7 @@ func StoredFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
 	return b.Results(), nil
 }
 
+// WriteBaselines prints baselines as JSON.
 func WriteBaselines(a *cli.App, all []*baseline.Baseline) error {
 	e := json.NewEncoder(a.Stdout)
 	e.SetIndent("", " ")

@@ -54,6 +54,7 @@ const (
 	headText   = 64 << 10
 )
 
+// OpenFile opens a file and finds its format by its first bytes. The caller closes it.
 func OpenFile(ctx context.Context, path string) (*File, error) {
 	in := &File{Path: path}
 	if err := in.open(ctx); err != nil {

@@ -28,7 +28,7 @@ func AnalyzeTraces(a *cli.App, paths []string, caveat Caveats) (*trace.Analysis,
 	return AnalyzeOpened(a, paths, nil, caveat)
 }
 
-// AnalyzeOpened is analyzeTraces; first is the first file, where it is open.
+// AnalyzeOpened is AnalyzeTraces; first is the first file, where it is open.
 func AnalyzeOpened(a *cli.App, paths []string, first *File, caveat Caveats) (*trace.Analysis, []*trace.Index, error) {
 	files, err := TraceFiles(paths)
 	if err != nil {
@@ -44,7 +44,7 @@ func AnalyzeOpened(a *cli.App, paths []string, first *File, caveat Caveats) (*tr
 	return AnalyzeInputs(a, ins, caveat)
 }
 
-// AnalyzeInputs is analyzeTraces of files that are open, or are opened in turn.
+// AnalyzeInputs is AnalyzeTraces of files that are open, or are opened in turn.
 func AnalyzeInputs(a *cli.App, ins []*File, caveat Caveats) (*trace.Analysis, []*trace.Index, error) {
 	var analysis *trace.Analysis
 	var indexes []*trace.Index
@@ -125,6 +125,7 @@ func TraceFiles(paths []string) ([]string, error) {
 	return out, nil
 }
 
+// TracesIn are the traces in a folder; ErrUsage where it holds none.
 func TracesIn(dir string) ([]string, error) {
 	entries, err := outside.Dir(dir).ReadDir(".")
 	if err != nil {

@@ -38,7 +38,7 @@ type Side struct {
 	Args []string
 	File string // what it writes its result to; "" is standard output
 	own  bool   // a gpuprof, whose exit codes mean what ours do
-	// turns is how to run it so that it measures when asked, see takeTurns; nil
+	// turns is how to run it so that it measures when asked, see gpuprof run --blocks-on-stdin; nil
 	// where only a gpuprof could.
 	Turns []string
 }
@@ -153,6 +153,7 @@ func (c *Builds) treeSides(run Children, trees, folders [2]string, scratch strin
 	return c.WorkloadSides(run.App, old, now, scratch)
 }
 
+// WorkloadSides are two programs of gpuprof that run the workload, with their results in scratch.
 func (c *Builds) WorkloadSides(a *cli.App, old, now, scratch string) (out [2]Side, err error) {
 	device := c.Device
 	if device == "auto" { // one choice for both sides, made here and said
@@ -184,6 +185,7 @@ func (c *Builds) WorkloadSides(a *cli.App, old, now, scratch string) (out [2]Sid
 	return out, nil
 }
 
+// ResultIn is the file of the result where the command runs in dir; "" for standard output.
 func (c *Builds) ResultIn(dir string) string {
 	if c.Result == "" || filepath.IsAbs(c.Result) {
 		return c.Result
@@ -191,6 +193,7 @@ func (c *Builds) ResultIn(dir string) string {
 	return filepath.Join(dir, c.Result)
 }
 
+// BuildIn builds the program in dir, where a command for that was given.
 func (c *Builds) BuildIn(run Children, dir string) error {
 	if c.Build == "" {
 		return nil

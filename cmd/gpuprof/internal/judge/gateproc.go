@@ -21,7 +21,7 @@ import (
 type Children struct {
 	App     *cli.App
 	hurry   <-chan struct{} // closed by the second signal
-	Devices bool            // the sides are devices of this machine, see deviceTurns
+	Devices bool            // the sides are devices of this machine, see gpuprof run --devices
 }
 
 // NewChildren counts signals until done is called.
@@ -44,6 +44,7 @@ func NewChildren(a *cli.App) (run Children, done func()) {
 	}
 }
 
+// Shell runs a build command in dir; its error says how to correct --build.
 func (c Children) Shell(dir, line string) error {
 	if err := c.Command(dir, "sh", "-c", line); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrInput, "building with %q in %s: %w", document.MaskText(line), dir, err).WithFix("correct --build")

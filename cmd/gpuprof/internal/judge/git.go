@@ -15,7 +15,7 @@ import (
 var errNoRevision = errors.New("it begins with a minus")
 
 // Revision is the full name of the commit that ref is in the repository at dir, "" for the
-// present folder. The error is errInterrupted, or says why ref is no commit there.
+// present folder. The error is cli.ErrInterrupted, or says why ref is no commit there.
 func (c Children) Revision(dir, ref string) (string, error) {
 	if strings.HasPrefix(ref, "-") {
 		return "", errNoRevision

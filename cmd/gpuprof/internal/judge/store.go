@@ -16,6 +16,7 @@ import (
 // StoreVariable is the environment variable that names the store of a history.
 const StoreVariable = "GPUPROF_STORE"
 
+// OpenHistory is the store of that name, or for "" the one that the environment names.
 func OpenHistory(name string) (*history.Store, error) {
 	name = cmp.Or(name, os.Getenv(StoreVariable))
 	if name == "" {

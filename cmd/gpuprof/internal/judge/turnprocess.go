@@ -18,7 +18,7 @@ import (
 )
 
 // TurnProcess is a gpuprof of one side that measures a block of steps whenever
-// it is asked to, see takeTurns.
+// it is asked to, see gpuprof run --blocks-on-stdin.
 type TurnProcess struct {
 	name     string
 	run      Children
@@ -158,7 +158,7 @@ func (p *TurnProcess) Turn(d time.Duration) (measure.Turn, error) {
 	return *a.Turn, nil
 }
 
-// Result ends the turns with a last question, turnsEnd or turnsLoad, and gives the run that
+// Result ends the turns with a last question, TurnsEnd or TurnsLoad, and gives the run that
 // they make.
 func (p *TurnProcess) Result(question string) (*gpuprof.Run, error) {
 	a, err := p.ask(question)
@@ -184,11 +184,11 @@ const (
 
 // TurnAnswer is one line of such a process.
 type TurnAnswer struct {
-	// Ready is turnsProtocol, once the check has passed and the steps are warm.
+	// Ready is TurnsProtocol, once the check has passed and the steps are warm.
 	Ready  int             `json:"ready,omitempty"`
-	Serves bool            `json:"serves,omitempty"` // beside Ready: turnsLoad can be asked for
+	Serves bool            `json:"serves,omitempty"` // beside Ready: TurnsLoad can be asked for
 	Turn   *measure.Turn   `json:"turn,omitempty"`
-	Run    json.RawMessage `json:"run,omitempty"` // the answer to turnsEnd and turnsLoad: a run.json
+	Run    json.RawMessage `json:"run,omitempty"` // the answer to TurnsEnd and TurnsLoad: a run.json
 }
 
 // OwnDeviceFlag tells a process that takes turns that the others are on other devices.

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	What     string `arg:"" optional:"" complete:"list" help:"workloads, knobs, presets, devices or baselines, or what explain knows: rules, warnings, columns or terms; without it, the workloads. A workload's name lists its presets and knobs."`
 	Workload string `arg:"" optional:"" complete:"workload" help:"List this workload's only."`

@@ -30,6 +30,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	File string `arg:"" name:"run" complete:"file" help:"Run file, or a profile (.pb.gz)."`
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
+// RecordCmd is the command line of gpuprof record.
 type RecordCmd struct {
 	Dir        string        `arg:"" name:"dir" sep:"none" complete:"file" help:"Folder that gpuprof run --cuda --idle named, or the number of the program's process."`
 	Steps      int           `default:"5" placeholder:"N" help:"Record N steps (5)."`

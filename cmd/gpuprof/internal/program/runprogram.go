@@ -24,6 +24,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	Steps       int           `default:"5" placeholder:"N" help:"Record N steps (5)."`
 	Skip        *int          `placeholder:"N" help:"Leave out the first N steps (10, or as many as take a minute)."`

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
+// WatchCmd is the command line of gpuprof watch.
 type WatchCmd struct {
 	Dir   string        `arg:"" sep:"none" complete:"file" help:"Folder of a program that gpuprof run records, or the number of its process."`
 	Every time.Duration `default:"2s" placeholder:"TIME" help:"Time between two looks (2s)."`

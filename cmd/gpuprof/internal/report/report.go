@@ -14,6 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	Runs   []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files; several make one report, as a sweep does. Or one comparison, tuning result or analysis, as JSON."`
 	Output []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. Without it the report is printed. A run can be written as ${runFiles}."`

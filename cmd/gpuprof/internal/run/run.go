@@ -24,6 +24,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	cli.TargetFlags `embed:""`
 	Devices         []string      `placeholder:"0,1,…|all" help:"Measure on these GPUs: together and, in turns with that, each alone; gives per-device rows, skew and scaling."`

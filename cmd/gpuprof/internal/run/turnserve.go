@@ -18,7 +18,7 @@ import (
 
 // A gate keeps a process of each build alive and lets them measure in turn. It
 // starts them with run --blocks-on-stdin and writes a line for each turn: how
-// long it shall be ("40ms"), and turnsEnd after the last, or turnsLoad where a
+// long it shall be ("40ms"), and TurnsEnd after the last, or TurnsLoad where a
 // service is to take requests behind it. The process answers
 // every line, and its start, with one line of JSON, and waits for the next
 // without using a processor. It ends when its standard input does.
@@ -76,7 +76,7 @@ func (s *session) takeTurns(in io.Reader) error {
 	return out.Encode(judge.TurnAnswer{Run: text})
 }
 
-// lastLoad reads what turnsLoad asks for, as the error that ends the turns.
+// lastLoad reads what TurnsLoad asks for, as the error that ends the turns.
 func lastLoad(text string) error {
 	var load measure.LastLoad
 	var least, most string

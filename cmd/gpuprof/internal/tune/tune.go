@@ -26,6 +26,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/search"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	Workload  string         `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof list."`
 	Device    string         `default:"auto" complete:"device" placeholder:"NAME" help:"auto (the first GPU, otherwise the host, and why), host, cuda or cuda:N."`

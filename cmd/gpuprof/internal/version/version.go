@@ -13,6 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
+// Cmd is the command line of the verb.
 type Cmd struct {
 	Format   string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
 	Licenses bool   `help:"Print the license texts of the modules inside this program instead."`
