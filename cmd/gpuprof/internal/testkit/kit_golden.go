@@ -23,6 +23,6 @@ func Golden(t *testing.T, update bool, file string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs; run the test with -update if that is right:\n%s", file, got)
+		t.Errorf("%s differs (run the test with -update if that is right):\n%s", file, got)
 	}
 }
