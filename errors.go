@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The kinds of failure, one exit code each (see cmd/gpuprof/exit.go). Wrap
+// The kinds of failure, one exit code each (see cmd/gpuprof/internal/cli/exit.go). Wrap
 // them with Errorf so that errors.Is finds the kind and the sentence stays
 // free of it.
 var (

@@ -13,11 +13,13 @@ import (
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/schema"
 )
 
 // TestAnalysisMatchesItsSchema: every trace of testdata, printed as JSON.
 func TestAnalysisMatchesItsSchema(t *testing.T) {
-	b, err := schemas()["analysis"]()
+	b, err := schema.Schemas()["analysis"]()
 	if err != nil {
 		t.Fatal(err)
 	}

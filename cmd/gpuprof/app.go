@@ -9,122 +9,110 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/term"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/analyze"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/baseline"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/bisect"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/check"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/commandline"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/doctor"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/explain"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/fleet"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/gate"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/list"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/pprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/program"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/report"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/run"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/schema"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/tune"
+	versionverb "github.com/gpuprof/gpuprof/cmd/gpuprof/internal/version"
 	"github.com/gpuprof/gpuprof/internal/child"
-	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// cli is the command line: one struct a verb.
-type cli struct {
+// grammar is the command line: one struct a verb.
+type grammar struct {
 	Quiet   bool `help:"Print results and errors only."`
 	Verbose bool `short:"v" help:"Print everything: every row, the evidence and the warnings."`
 	Open    bool `help:"Open the HTML report that is written, in a browser."`
 	NoColor bool `help:"Print without colour (NO_COLOR does the same)."`
 
-	RunProgram runProgramCmd `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
-	Run        runCmd        `cmd:"" help:"Measure a reference workload."`
-	List       listCmd       `cmd:"" help:"List workloads, knobs, presets, devices and the names that explain takes."`
-	Explain    explainCmd    `cmd:"" help:"Explain a rule, a warning, a column or a term."`
-	Doctor     doctorCmd     `cmd:"" help:"Report what this machine can and cannot measure, and why."`
-	Report     reportCmd     `cmd:"" help:"Turn run files into reports, pictures and other formats."`
-	Check      checkCmd      `cmd:"" help:"Compare a workload with its reference, or with vectors from another program."`
-	Compare    compareCmd    `cmd:"" help:"Report what changed between two results, where and why."`
-	Gate       gateCmd       `cmd:"" help:"Decide whether something got slower, for CI."`
-	Bisect     bisectCmd     `cmd:"" help:"Find the commit that made a program slower."`
-	Baseline   baselineCmd   `cmd:"" help:"Keep sessions of a workload to judge later ones against."`
-	History    historyCmd    `cmd:"" help:"Show performance over commits, and the change that slipped through."`
-	Fleet      fleetCmd      `cmd:"" help:"Merge what the ranks of a job left, and name the GPU or node that is slow."`
-	Tune       tuneCmd       `cmd:"" help:"Measure which knobs to turn, and test the claims of tuning guides."`
-	Analyze    analyzeCmd    `cmd:"" help:"Report where a recorded program's time went and which setting to change."`
-	Watch      watchCmd      `cmd:"" help:"Show what a program does while it is recorded."`
-	Record     recordCmd     `cmd:"" help:"Record a window of a running program that was started for it."`
-	Pprof      pprofCmd      `cmd:"" help:"Open a run in pprof."`
-	Schema     schemaCmd     `cmd:"" help:"Print the JSON schema of an output."`
-	Version    versionCmd    `cmd:"" help:"Print the version."`
-	Help       helpCmd       `cmd:"" help:"Explain a verb: its flags, with examples."`
-	Completion completionCmd `cmd:"" help:"Print the script that completes gpuprof's command line in a shell."`
-	Complete   completeCmd   `cmd:"" name:"__complete" hidden:""`
+	RunProgram program.Cmd               `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
+	Run        run.Cmd                   `cmd:"" help:"Measure a reference workload."`
+	List       list.Cmd                  `cmd:"" help:"List workloads, knobs, presets, devices and the names that explain takes."`
+	Explain    explain.Cmd               `cmd:"" help:"Explain a rule, a warning, a column or a term."`
+	Doctor     doctor.Cmd                `cmd:"" help:"Report what this machine can and cannot measure, and why."`
+	Report     report.Cmd                `cmd:"" help:"Turn run files into reports, pictures and other formats."`
+	Check      check.Cmd                 `cmd:"" help:"Compare a workload with its reference, or with vectors from another program."`
+	Compare    compare.Cmd               `cmd:"" help:"Report what changed between two results, where and why."`
+	Gate       gate.Cmd                  `cmd:"" help:"Decide whether something got slower, for CI."`
+	Bisect     bisect.Cmd                `cmd:"" help:"Find the commit that made a program slower."`
+	Baseline   baseline.Cmd              `cmd:"" help:"Keep sessions of a workload to judge later ones against."`
+	History    history.Cmd               `cmd:"" help:"Show performance over commits, and the change that slipped through."`
+	Fleet      fleet.Cmd                 `cmd:"" help:"Merge what the ranks of a job left, and name the GPU or node that is slow."`
+	Tune       tune.Cmd                  `cmd:"" help:"Measure which knobs to turn, and test the claims of tuning guides."`
+	Analyze    analyze.Cmd               `cmd:"" help:"Report where a recorded program's time went and which setting to change."`
+	Watch      program.WatchCmd          `cmd:"" help:"Show what a program does while it is recorded."`
+	Record     program.RecordCmd         `cmd:"" help:"Record a window of a running program that was started for it."`
+	Pprof      pprof.Cmd                 `cmd:"" help:"Open a run in pprof."`
+	Schema     schema.Cmd                `cmd:"" help:"Print the JSON schema of an output."`
+	Version    versionverb.Cmd           `cmd:"" help:"Print the version."`
+	Help       commandline.HelpCmd       `cmd:"" help:"Explain a verb: its flags, with examples."`
+	Completion commandline.CompletionCmd `cmd:"" help:"Print the script that completes gpuprof's command line in a shell."`
+	Complete   completeCmd               `cmd:"" name:"__complete" hidden:""`
 }
 
-// app is what a verb works with.
-type app struct {
-	ctx            context.Context
-	stdout, stderr io.Writer
-	commands       io.Writer // standard error as it is, for commands to GitHub
-	quiet, noColor bool
-	verbose        bool     // print everything, not what fits a terminal of 24 rows
-	noted          int      // lines of notes on a terminal of 80 columns
-	pages          []string // HTML reports that were written
-	rest           []string // what followed "--"
-	childCode      int      // the exit code of a program that was run; wins where gpuprof has no error of its own
-}
-
-// run is the whole program: it returns the exit code of exit.go's table.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	a := &app{ctx: ctx, stdout: runfile.NewLines(stdout), stderr: runfile.NewLines(stderr), commands: stderr}
-	err := printing(a.dispatch(args))
+// runCommand is the whole program: it returns an exit code of cli's table.
+func runCommand(ctx context.Context, w *wiring, args []string, stdout, stderr io.Writer) int {
+	a := &cli.App{Tables: w.tables(), Ctx: ctx, Stdout: runfile.NewLines(stdout), Stderr: runfile.NewLines(stderr), Commands: stderr}
+	err := printing(dispatch(a, args, w.machine()))
 	if err == nil {
-		return a.childCode
+		return a.ChildCode
 	}
-	code := exitCode(err)
-	a.complain(err, code, asksJSON(args))
+	code := cli.ExitCode(err)
+	complain(a, err, code, asksJSON(args))
 	return code
-}
-
-// printing gives a failure to write to standard output its sentence.
-func printing(err error) error {
-	var all []error
-	for _, e := range flatten(err) {
-		var p *fs.PathError
-		if errors.As(e, &p) && p.Op == "write" && p.Path == os.Stdout.Name() {
-			e = gpuprof.Unwritable("printing to standard output", p, "send it elsewhere", "send it where it can be written")
-		}
-		all = append(all, e)
-	}
-	if len(all) == 1 {
-		return all[0]
-	}
-	return errors.Join(all...)
 }
 
 // ownArgs splits the command line into gpuprof's own arguments and the rest behind "--", which the
 // verb passes on.
-func (a *app) ownArgs(args []string) (own []string, dashed bool) {
+func ownArgs(a *cli.App, args []string) (own []string, dashed bool) {
 	if at := slices.Index(args, "--"); at >= 0 {
 		dashed = true
-		args, a.rest = programVerb(args[:at]), args[at+1:]
-		if slices.Contains(args, runProgramVerb) && onlyHelp(a.rest) {
+		args, a.Rest = commandline.ProgramVerb(args[:at]), args[at+1:]
+		if slices.Contains(args, commandline.RunProgramVerb) && commandline.OnlyHelp(a.Rest) {
 			args = append(args, "--help")
 		}
-	} else if own, rest, ok := pprofArgs(args); ok {
-		args, a.rest = own, rest
+	} else if own, rest, ok := pprof.SplitArgs(args); ok {
+		args, a.Rest = own, rest
 	}
 	if len(args) == 1 && slices.Contains([]string{"--version", "-v", "-V"}, args[0]) {
 		args = []string{"version"}
 	}
-	return helpWords(args), dashed
+	return commandline.HelpWords(args), dashed
 }
 
 // dispatch parses the command line and runs its verb.
-func (a *app) dispatch(args []string) error {
-	args, dashed := a.ownArgs(args)
-	var c cli
-	parser, exited, err := a.parser(&c)
+func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
+	args, dashed := ownArgs(a, args)
+	var c grammar
+	parser, exited, err := newParser(a, &c)
 	if err != nil {
 		return err
 	}
-	if err := a.checkFirst(parser.Model.Node, args, dashed); err != nil {
+	if err := checkFirst(a, parser.Model.Node, args, dashed); err != nil {
 		return err
 	}
-	short, more := takeRepeats(parser.Model.Node, args)
+	short, more := commandline.TakeRepeats(parser.Model.Node, args)
 	kctx, err := parser.Parse(short)
 	if *exited { // --help has been printed
 		return nil
@@ -132,12 +120,12 @@ func (a *app) dispatch(args []string) error {
 	if err != nil {
 		return parseError(parser, args, err)
 	}
-	more.add()
+	more.Add()
 	verb := kctx.Selected()
-	if dashed && !takesRest(verb) {
+	if dashed && !commandline.TakesRest(verb) {
 		return restError(verb.Name)
 	}
-	for _, check := range []func(*kong.Context) error{noneEmpty, checkChoices, dashes} {
+	for _, check := range []func(*kong.Context) error{noneEmpty, func(k *kong.Context) error { return checkChoices(a, k) }, commandline.StandardInput} {
 		if err := check(kctx); err != nil {
 			return err
 		}
@@ -145,40 +133,40 @@ func (a *app) dispatch(args []string) error {
 	if err := outside.CheckMemorySetting(); err != nil {
 		return err
 	}
-	a.quiet, a.verbose, a.noColor = c.Quiet, c.Verbose, c.NoColor || os.Getenv("NO_COLOR") != ""
+	a.Quiet, a.Verbose, a.NoColor = c.Quiet, c.Verbose, c.NoColor || os.Getenv("NO_COLOR") != ""
 	if verb.Name != "__complete" { // it answers while somebody types
-		child.Sweep(a.ctx, os.TempDir())
+		child.Sweep(a.Ctx, os.TempDir())
 	}
-	err = kctx.Run(a)
-	if c.Open && (err == nil || len(a.pages) > 0) { // what failed has said why there is no report
-		err = errors.Join(err, a.openReport())
+	err = kctx.Run(a, machine)
+	if c.Open && (err == nil || len(a.Pages) > 0) { // what failed has said why there is no report
+		err = errors.Join(err, openReport(a))
 	}
 	return err
 }
 
 // checkFirst refuses what stands where it cannot: no verb at all, a program without
 // -- before it, a flag behind it.
-func (a *app) checkFirst(root *kong.Node, args []string, dashed bool) error {
+func checkFirst(a *cli.App, root *kong.Node, args []string, dashed bool) error {
 	switch {
 	case len(args) == 0 && !dashed:
-		return a.noVerb()
+		return commandline.NoVerb(a)
 	case !dashed:
-		return programMeant(root, args)
+		return commandline.ProgramMeant(a, root, args)
 	}
 	return nil
 }
 
-// parser builds the grammar. exited becomes true when kong has answered by
+// newParser builds the grammar. exited becomes true when kong has answered by
 // itself and would have ended the process.
-func (a *app) parser(c *cli) (k *kong.Kong, exited *bool, err error) {
+func newParser(a *cli.App, c *grammar) (k *kong.Kong, exited *bool, err error) {
 	exited = new(bool)
 	k, err = kong.New(c,
 		kong.Name("gpuprof"),
-		kong.Description("Shows why a GPU program is slow, and whether a change made it slower.\n\n"+exitHelp()),
-		helpVars(),
-		kong.Writers(a.stdout, a.stderr),
-		kong.Help(printHelp),
-		times(),
+		kong.Description("Shows why a GPU program is slow, and whether a change made it slower.\n\n"+cli.ExitHelp()),
+		helpVars(a),
+		kong.Writers(a.Stdout, a.Stderr),
+		kong.Help(commandline.PrintHelp),
+		cli.TimeMapper(),
 		kong.Exit(func(int) { *exited = true }),
 		// "--samples -3" is a bad number, not an unknown flag -3.
 		kong.WithHyphenPrefixedParameters(true),
@@ -188,10 +176,6 @@ func (a *app) parser(c *cli) (k *kong.Kong, exited *bool, err error) {
 		return nil, nil, gpuprof.Errorf(nil, "building the command line: %w", err).WithFix("this is a fault in gpuprof, please report it")
 	}
 	return k, exited, nil
-}
-
-func takesRest(verb *kong.Node) bool {
-	return slices.Contains([]string{"pprof", "gate", "bisect", "__complete", runProgramVerb}, verb.Name) || verb.Name == "check" && verb.Parent.Name == "history"
 }
 
 func restError(verb string) error {
@@ -211,11 +195,11 @@ func parseError(parser *kong.Kong, args []string, err error) error {
 		node = pe.Context.Selected()
 	}
 	if typed, ok := flagInError(err); ok {
-		if n := nodeOf(parser.Model.Node, runProgramVerb); node.Name == "run" && findFlag(n, typed) != nil {
+		if n := commandline.NodeOf(parser.Model.Node, commandline.RunProgramVerb); node.Name == "run" && commandline.FindFlag(n, typed) != nil {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s is a flag for a program of your own, which -- introduces", typed).WithFix("write gpuprof run %s … -- CMD, see gpuprof help run --", typed)
 		}
-		names := flagNames(node)
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s has no flag %s", title(node), typed).WithFix("its flags are %s%s", strings.Join(names, " "), gpuprof.DidYouMean(typed, names))
+		names := commandline.FlagNames(node)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s has no flag %s", commandline.Title(node), typed).WithFix("its flags are %s%s", strings.Join(names, " "), gpuprof.DidYouMean(typed, names))
 	}
 	if read, ok := errors.AsType[*gpuprof.Error](err); ok { // a time, a size or a share
 		flag, _, _ := strings.Cut(err.Error(), ": ")
@@ -226,9 +210,9 @@ func parseError(parser *kong.Kong, args []string, err error) error {
 		return verbError(node, args)
 	}
 	if name := missingArgument.FindStringSubmatch(err.Error()); name != nil {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of %s: no %s was given", title(node), name[1]).WithFix("see %s --help", title(node))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of %s: no %s was given", commandline.Title(node), name[1]).WithFix("see %s --help", commandline.Title(node))
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of %s: %w", title(node), err).WithFix("see %s --help", title(node))
+	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of %s: %w", commandline.Title(node), err).WithFix("see %s --help", commandline.Title(node))
 }
 
 // missingArgument is kong's error about one, with its name.
@@ -243,32 +227,13 @@ func flagInError(err error) (string, bool) {
 }
 
 func verbError(root *kong.Node, args []string) error {
-	verbs := verbNames(root)
+	verbs := commandline.VerbNames(root)
 	for _, arg := range args {
 		if !strings.HasPrefix(arg, "-") {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: unknown verb %q", arg).WithFix("the verbs are %s%s", strings.Join(verbs, ", "), gpuprof.DidYouMean(arg, verbs))
 		}
 	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given").WithFix("the verbs are %s, and gpuprof --help explains them", strings.Join(verbs, ", "))
-}
-
-func title(n *kong.Node) string {
-	if n.Type == kong.ApplicationNode {
-		return "gpuprof"
-	}
-	return n.FullPath()
-}
-
-// flagNames lists the visible flags of a verb, its parents' among them.
-func flagNames(n *kong.Node) []string {
-	var out []string
-	for _, group := range n.AllFlags(true) {
-		for _, f := range group {
-			out = append(out, "--"+f.Name)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 // noneEmpty refuses an argument without a letter, as a variable of the shell that is not set
@@ -290,7 +255,7 @@ func noneEmpty(kctx *kong.Context) error {
 }
 
 // checkChoices holds flags and arguments with a `choices` tag to it.
-func checkChoices(kctx *kong.Context) error {
+func checkChoices(a *cli.App, kctx *kong.Context) error {
 	for _, p := range kctx.Path {
 		v, label := p.Positional, ""
 		if p.Flag != nil {
@@ -299,7 +264,7 @@ func checkChoices(kctx *kong.Context) error {
 		if v == nil || v.Tag == nil {
 			continue
 		}
-		valid := choicesOf(v.Tag)
+		valid := cli.ChoicesOf(a.Documents, v.Tag)
 		if valid == nil {
 			continue
 		}
@@ -312,23 +277,10 @@ func checkChoices(kctx *kong.Context) error {
 	return nil
 }
 
-// choicesOf are the values that a flag or argument takes: its `choices`, or the formats
-// that a kind of document prints; nil for any.
-func choicesOf(tag *kong.Tag) []string {
-	if tag.Has("formats") {
-		prints, _ := outputTable().formats()
-		return prints[tag.Get("formats")]
-	}
-	if tag.Has("choices") {
-		return strings.Split(tag.Get("choices"), ",")
-	}
-	return nil
-}
-
 // helpVars are the lists that help texts name.
-func helpVars() kong.Vars {
-	vars := kong.Vars{"plots": plotsText(""), "tracePlots": plotsText("an analysis"), "fleetPlots": plotsText("a fleet report")}
-	prints, files := outputTable().formats()
+func helpVars(a *cli.App) kong.Vars {
+	vars := kong.Vars{"plots": a.PlotsText(""), "tracePlots": a.PlotsText("an analysis"), "fleetPlots": a.PlotsText("a fleet report")}
+	prints, files := a.Documents.Formats()
 	for k, list := range prints {
 		vars[k+"Formats"] = gpuprof.WordList(list, "or")
 	}
@@ -338,78 +290,41 @@ func helpVars() kong.Vars {
 	return vars
 }
 
-// narrowest is the width of the terminal that documents are cut for, in columns.
-const narrowest = 80
+// completeCmd is what the scripts call: after "--" come the words typed after
+// gpuprof, the unfinished one last. It prints one candidate a line, a tab and
+// what it is; ":files" asks the shell for file names, ":command" N for what completes
+// the words behind the first N.
+type completeCmd struct{}
 
-// note tells the person at the terminal something beside the data.
-func (a *app) note(format string, args ...any) {
-	if !a.quiet {
-		text := "gpuprof: " + document.CleanText(fmt.Sprintf(format, args...))
-		a.noted += 1 + (len(text)-1)/narrowest
-		fmt.Fprintln(a.stderr, text)
+// Run implements the hidden verb.
+func (completeCmd) Run(a *cli.App) error {
+	var c grammar
+	k, _, err := newParser(a, &c)
+	if err != nil {
+		return err
 	}
+	words := a.Rest
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	for _, cand := range commandline.Complete(a, k.Model.Node, words) {
+		fmt.Fprintf(a.Stdout, "%s\t%s\n", cand.Value, cand.Doc)
+	}
+	return nil
 }
 
-// width is the terminal's, or 0 where standard output is not one.
-func (a *app) width() int {
-	if f := fileBehind(a.stdout); f != nil && term.IsTerminal(int(f.Fd())) {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
-			return w
+// printing gives a failure to write to standard output its sentence.
+func printing(err error) error {
+	var all []error
+	for _, e := range cli.Flatten(err) {
+		var p *fs.PathError
+		if errors.As(e, &p) && p.Op == "write" && p.Path == os.Stdout.Name() {
+			e = gpuprof.Unwritable("printing to standard output", p, "send it elsewhere", "send it where it can be written")
 		}
+		all = append(all, e)
 	}
-	if w, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && w > 0 {
-		return w
+	if len(all) == 1 {
+		return all[0]
 	}
-	return 0
-}
-
-// fileBehind is the file that ends up with what is written to w, nil where there is none.
-func fileBehind(w io.Writer) *os.File {
-	if l, ok := w.(*runfile.Lines); ok {
-		w = l.Under()
-	}
-	f, _ := w.(*os.File)
-	return f
-}
-
-func (a *app) color() bool {
-	f := fileBehind(a.stdout)
-	return f != nil && !a.noColor && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
-}
-
-// flatten splits joined errors, so that each is printed on a line of its own.
-func flatten(err error) []error {
-	if err == nil {
-		return nil
-	}
-	if j, ok := err.(interface{ Unwrap() []error }); ok && isJoin(err, j.Unwrap()) {
-		var out []error
-		for _, e := range j.Unwrap() {
-			out = append(out, flatten(e)...)
-		}
-		return out
-	}
-	return []error{err}
-}
-
-// isJoin tells errors.Join, whose text is its parts one a line, from an error
-// that merely carries its kind beside it.
-func isJoin(err error, parts []error) bool {
-	lines := make([]string, len(parts))
-	for i, e := range parts {
-		lines[i] = e.Error()
-	}
-	return err.Error() == strings.Join(lines, "\n")
-}
-
-// sentence keeps an error on one line, whatever the names and texts in it hold.
-func sentence(err error) string { return sentenceOf(err.Error()) }
-
-func sentenceOf(text string) string {
-	return document.CleanText(strings.Join(strings.Fields(text), " "))
-}
-
-// examples formats a verb's examples for its help text.
-func examples(lines ...string) string {
-	return "Examples:\n\n    " + strings.Join(lines, "\n    ") + "\n"
+	return errors.Join(all...)
 }

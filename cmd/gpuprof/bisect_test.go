@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 )
 
@@ -113,7 +114,7 @@ func searchOf(t *testing.T, repo string, env []string, interrupts bool) (s *bise
 		if trees, err := list.Output(); err != nil || strings.Count(string(trees), "\n") != 1 {
 			t.Fatalf("the worktrees that are left: %s, %v", trees, err)
 		}
-		if interrupts && code == exitInterrupted && times < 100 {
+		if interrupts && code == cli.ExitInterrupted && times < 100 {
 			times++
 			args = []string{"bisect", "--resume", "--force", "-o", out}
 			continue
@@ -166,32 +167,5 @@ func TestBisectNamesARange(t *testing.T) {
 	s, _ := searchOf(t, p.make(t), nil, false)
 	if o := s.Outcome; o.Found != bisect.Range || o.From != 31 || o.To != 34 || len(s.Failed) != 3 {
 		t.Errorf("found %s, commits %d to %d; not measurable: %v", o.Found, o.From, o.To, s.Failed)
-	}
-}
-
-// With --all what a commit leaves unexplained is a search of its own: its ends, the time
-// that is left, and the commits that are known not to be measurable.
-func TestBisectSearchesTheRest(t *testing.T) {
-	t.Parallel()
-	state := &bisectState{}
-	s := &state.Search
-	for i := range 10 {
-		s.Commits = append(s.Commits, bisect.Commit{ID: fmt.Sprint("c", i+1)})
-	}
-	s.Options = bisect.Options{BudgetS: 100, All: true}
-	s.Builds = []bisect.Build{{Commit: 3, Seconds: 30}}
-	s.Failed = []bisect.Failure{{Commit: 2, Why: "a"}, {Commit: 7, Why: "b"}}
-	s.Check = []bisect.Quartet{{Commit: 10, Seconds: 5}}
-	s.Outcome = &bisect.Outcome{Found: bisect.Culprit, From: 4, To: 4, P: 0.97, Rest: &bisect.Span{From: 5, To: 10}}
-	c := &bisectCmd{}
-	if !c.narrow(state) {
-		t.Fatal("the rest is not searched")
-	}
-	if s.Good.ID != "c4" || s.N() != 6 || s.At(6).ID != "c10" || s.Options.BudgetS != 65 || s.Outcome != nil || len(s.Check) != 0 ||
-		len(s.Failed) != 1 || s.Failed[0].Commit != 3 || len(s.Before) != 1 || s.Before[0].Commit.ID != "c4" {
-		t.Errorf("%+v", s)
-	}
-	if c.narrow(state) {
-		t.Error("a search without an outcome has a rest")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 )
 
@@ -95,7 +96,7 @@ func workloadSearch(t *testing.T, p plantedWorkload, kills string, flags ...stri
 		cmd := selfCommand(t, repo, args...)
 		cmd.Env = append(cmd.Env, env...)
 		said, err := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() == exitInterrupted && times < 100 {
+		if cmd.ProcessState.ExitCode() == cli.ExitInterrupted && times < 100 {
 			times++
 			args = []string{"bisect", "--resume", "--quiet", "--force", "-o", out}
 			continue

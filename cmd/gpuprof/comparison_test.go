@@ -18,6 +18,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/formats"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/schema"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/workloads"
@@ -25,7 +28,7 @@ import (
 
 func comparisonSchema(t *testing.T) *jsonschema.Resolved {
 	t.Helper()
-	b, err := schemas()["comparison"]()
+	b, err := schema.Schemas()["comparison"]()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +82,7 @@ func TestComparisonMatchesItsSchema(t *testing.T) {
 			t.Errorf("%v: %v", args, err)
 		}
 		var again strings.Builder
-		if err := encodeVerdict(&again, &c, screen{}); err != nil || again.String() != out.String() {
+		if err := formats.EncodeVerdict(&again, &c, cli.Screen{}); err != nil || again.String() != out.String() {
 			t.Errorf("%v: read and written again it differs (%v)", args, err)
 		}
 		if len(c.Metrics) > 0 && (c.Metrics[0].Samples == nil || len(c.Order) == 0 || c.Fingerprints.New == nil) {
@@ -97,7 +100,7 @@ func TestComparisonMatchesItsSchema(t *testing.T) {
 func TestSamplesOnOneLine(t *testing.T) {
 	c := &compare.Comparison{Next: []string{"[ 1, 2 ]"}, Metrics: []compare.MetricResult{{Samples: &compare.SideSamples{Old: compare.Samples{{1, 2.5e-6}, {}, {3}}}}}}
 	var out strings.Builder
-	if err := encodeVerdict(&out, c, screen{}); err != nil {
+	if err := formats.EncodeVerdict(&out, c, cli.Screen{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"[1,2.5e-06]", "[3]", `"[ 1, 2 ]"`} {
@@ -111,7 +114,7 @@ func TestSamplesOnOneLine(t *testing.T) {
 // to scatter is made up, so that no machine's noise is in the test.
 func madeRun(t *testing.T, path, deterministic string, scatterS float64) {
 	t.Helper()
-	w, err := findWorkload("e3nn", "compare")
+	w, err := (&cli.App{Tables: wired.tables()}).FindWorkload("e3nn", "compare")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +177,7 @@ func TestKnobThatClosesTheGap(t *testing.T) {
 	}
 	// Without the allowance a gate does not compare them at all, and says by name why.
 	var out strings.Builder
-	if code := gpuprofRan(t, &out, io.Discard, "gate", "auto", now, "--dir", store); code != exitInconclusive || !strings.Contains(out.String(), "deterministic") {
+	if code := gpuprofRan(t, &out, io.Discard, "gate", "auto", now, "--dir", store); code != cli.ExitInconclusive || !strings.Contains(out.String(), "deterministic") {
 		t.Errorf("exit %d: %s", code, out.String())
 	}
 }

@@ -9,55 +9,33 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// complaint is an error as it is printed where --format json was asked for: an object in
-// a line of standard error. What was printed before stays on standard output.
-type complaint struct {
-	Message  string `json:"message"`         // what was being done, to what, and the cause
-	Cause    string `json:"cause,omitempty"` // the error underneath, where there is one
-	Fix      string `json:"fix"`             // empty where nothing is known to help
-	ExitCode int    `json:"exit_code"`       // of the whole command
-}
-
 // complain prints the errors of a command that ends with an exit code.
-func (a *app) complain(err error, code int, asJSON bool) {
-	for _, e := range flatten(err) {
+func complain(a *cli.App, err error, code int, asJSON bool) {
+	for _, e := range cli.Flatten(err) {
 		switch {
 		case e.Error() == "": // a verdict that has been reported
 		case asJSON:
-			a.complainJSON(e, code)
+			complainJSON(a, e, code)
 		default:
-			fmt.Fprintf(a.stderr, "gpuprof: %s\n", sentence(e))
+			fmt.Fprintf(a.Stderr, "gpuprof: %s\n", cli.Sentence(e))
 		}
 	}
 }
 
-func (a *app) complainJSON(err error, code int) {
+func complainJSON(a *cli.App, err error, code int) {
 	reason, fix := gpuprof.FixOf(err)
-	c := complaint{Message: sentenceOf(reason), Fix: sentenceOf(fix), ExitCode: code}
+	c := cli.Complaint{Message: cli.SentenceOf(reason), Fix: cli.SentenceOf(fix), ExitCode: code}
 	if under := innermost(err).Error(); under != reason && strings.HasSuffix(reason, under) {
-		c.Cause = sentenceOf(under)
+		c.Cause = cli.SentenceOf(under)
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if enc.Encode(map[string]complaint{"error": c}) == nil { // texts and a number always are
-		_, _ = a.stderr.Write(b.Bytes()) // there is nowhere else to say it
-	}
-}
-
-// innermost is the error at the end of the chain of causes.
-func innermost(err error) error {
-	for {
-		under := errors.Unwrap(err)
-		if e, ok := errors.AsType[*gpuprof.Error](err); ok {
-			under = e.Err
-		}
-		if under == nil {
-			return err
-		}
-		err = under
+	if enc.Encode(map[string]cli.Complaint{"error": c}) == nil { // texts and a number always are
+		_, _ = a.Stderr.Write(b.Bytes()) // there is nowhere else to say it
 	}
 }
 
@@ -76,4 +54,18 @@ func asksJSON(args []string) bool {
 		}
 	}
 	return format == "json"
+}
+
+// innermost is the error at the end of the chain of causes.
+func innermost(err error) error {
+	for {
+		under := errors.Unwrap(err)
+		if e, ok := errors.AsType[*gpuprof.Error](err); ok {
+			under = e.Err
+		}
+		if under == nil {
+			return err
+		}
+		err = under
+	}
 }

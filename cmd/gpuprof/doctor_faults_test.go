@@ -19,6 +19,8 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/testkit"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/probes/nvml"
 )
@@ -169,7 +171,7 @@ func TestFaultSources(t *testing.T) {
 				}
 				fmt.Fprintf(&got, "$ gpuprof doctor --check %s\n%s%sexit code %d\n", args, drain, words, code)
 			}
-			golden(t, filepath.Join("testdata", "doctor", "faults", name+".txt"), got.Bytes())
+			testkit.Golden(t, *update, filepath.Join("testdata", "doctor", "faults", name+".txt"), got.Bytes())
 			if m.gpus == "" && m.init == "" || name == "healthy" {
 				return
 			}
@@ -189,14 +191,14 @@ func TestFaultsOfBench(t *testing.T) {
 		code int
 		says string
 	}{
-		"no-handle":        {exitRegression, "lost of gpu1 (PCI 0000:20:00.0, GPU-b)"},
-		"every-query-lost": {exitRegression, "lost of gpu1 (PCI 0000:20:00.0, GPU-b)"},
-		"one-query-lost":   {exitRegression, "lost of gpu1 (PCI 0000:20:00.0, GPU-000000a1-"},
-		"all-lost":         {exitRegression, "gpu0 and gpu1 are not as fast or as sound"},
-		"recovery-action":  {exitRegression, "recovery_action of "},
-		"xid-not-listed":   {exitRegression, "xid of 0000:20:00.0 (GPU-bc0fa0b9-"},
-		"jetson":           {exitFailed, "libcuda.so.1"},
-		"no-NVML":          {exitFailed, "libcuda.so.1"},
+		"no-handle":        {cli.ExitRegression, "lost of gpu1 (PCI 0000:20:00.0, GPU-b)"},
+		"every-query-lost": {cli.ExitRegression, "lost of gpu1 (PCI 0000:20:00.0, GPU-b)"},
+		"one-query-lost":   {cli.ExitRegression, "lost of gpu1 (PCI 0000:20:00.0, GPU-000000a1-"},
+		"all-lost":         {cli.ExitRegression, "gpu0 and gpu1 are not as fast or as sound"},
+		"recovery-action":  {cli.ExitRegression, "recovery_action of "},
+		"xid-not-listed":   {cli.ExitRegression, "xid of 0000:20:00.0 (GPU-bc0fa0b9-"},
+		"jetson":           {cli.ExitFailed, "libcuda.so.1"},
+		"no-NVML":          {cli.ExitFailed, "libcuda.so.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -241,18 +243,16 @@ func TestAskNVIDIASMI(t *testing.T) {
 		"no program":    {"580.95.05", "", unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := machineRoot
-			machineRoot = t.TempDir()
-			t.Cleanup(func() { machineRoot = before })
+			planted := &wiring{root: t.TempDir()}
 			t.Setenv("PATH", "/bin:/usr/bin")
 			if c.program != "" {
-				dir := filepath.Join(machineRoot, "usr", "local", "nvidia", "bin")
+				dir := filepath.Join(planted.root, "usr", "local", "nvidia", "bin")
 				if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n"+c.program+"\n"), 0o755)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			list := device(c.driver)
-			askNVIDIASMI(t.Context(), list)
+			planted.askNVIDIASMI(t.Context(), list)
 			if got := list[1].Recovery; nvml.Known(got) != nvml.Known(c.want) || nvml.Known(got) && got != c.want || list[0].Recovery != 0 {
 				t.Errorf("%v, want %v; the first %v", got, c.want, list[0].Recovery)
 			}

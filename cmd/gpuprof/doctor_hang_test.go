@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
 // hangingDriver is a folder with libraries of a driver and of NVML that never answer, and
@@ -42,9 +44,9 @@ func TestStuckDriver(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"doctor", "--check", "--within", "1s"}, exitFailed, "looking at the GPUs for 1s: it had not ended in time"},
-		{[]string{"doctor", "--bench", "--quick", "--within", "1s", "-o", "gpu.prom"}, exitFailed, "looking at the GPUs for 1s: it had not ended in time"},
-		{[]string{"doctor", "--check", "--as", "prolog", "--within", "1s"}, exitOK, "the job may start, since no GPU is proven to be at fault"},
+		{[]string{"doctor", "--check", "--within", "1s"}, cli.ExitFailed, "looking at the GPUs for 1s: it had not ended in time"},
+		{[]string{"doctor", "--bench", "--quick", "--within", "1s", "-o", "gpu.prom"}, cli.ExitFailed, "looking at the GPUs for 1s: it had not ended in time"},
+		{[]string{"doctor", "--check", "--as", "prolog", "--within", "1s"}, cli.ExitOK, "the job may start, since no GPU is proven to be at fault"},
 	} {
 		dir := t.TempDir()
 		cmd := selfCommand(t, dir, c.args...)
@@ -57,7 +59,7 @@ func TestStuckDriver(t *testing.T) {
 		if got := cmd.ProcessState.ExitCode(); got != c.code || !strings.Contains(string(out), c.says) {
 			t.Errorf("gpuprof %v ended with %d:\n%s", c.args, got, out)
 		}
-		if text, err := os.ReadFile(filepath.Join(dir, "gpu.prom")); strings.Contains(strings.Join(c.args, " "), "prom") && c.code == exitFailed {
+		if text, err := os.ReadFile(filepath.Join(dir, "gpu.prom")); strings.Contains(strings.Join(c.args, " "), "prom") && c.code == cli.ExitFailed {
 			if err != nil || !strings.Contains(string(text), `gpuprof_gpu_healthy{`) {
 				t.Errorf("%v: %s", err, text)
 			}
@@ -76,15 +78,15 @@ func TestStuckHandle(t *testing.T) {
 		code int
 		says string
 	}{
-		"check":               {stuck, "--check", exitFailed, "looking at the GPUs for 1s: it had not ended in time"},
-		"bench":               {stuck, "--bench --quick", exitFailed, "looking at the GPUs for 1s: it had not ended in time"},
-		"prolog":              {stuck, "--check --as prolog", exitOK, "the job may start, since no GPU is proven to be at fault (--unknown healthy)"},
-		"prolog, drain":       {stuck, "--check --as prolog --unknown drain", exitRegression, "the node is to be drained (--unknown drain)"},
-		"health":              {stuck, "--check --as health", exitFailed, "it had not ended in time"},
-		"health, drain":       {stuck, "--check --as health --unknown drain", exitRegression, `NodeName=n7 State=DRAIN Reason="gpuprof: GPUs were not checked"`},
-		"XID":                 {logged, "--check", exitRegression, "xid of 0000:20:00.0"},
-		"XID, prolog":         {logged, "--check --as prolog", exitRegression, "XID 79"},
-		"XID of the GPU used": {logged, "--bench --quick", exitRegression, "XID 79"},
+		"check":               {stuck, "--check", cli.ExitFailed, "looking at the GPUs for 1s: it had not ended in time"},
+		"bench":               {stuck, "--bench --quick", cli.ExitFailed, "looking at the GPUs for 1s: it had not ended in time"},
+		"prolog":              {stuck, "--check --as prolog", cli.ExitOK, "the job may start, since no GPU is proven to be at fault (--unknown healthy)"},
+		"prolog, drain":       {stuck, "--check --as prolog --unknown drain", cli.ExitRegression, "the node is to be drained (--unknown drain)"},
+		"health":              {stuck, "--check --as health", cli.ExitFailed, "it had not ended in time"},
+		"health, drain":       {stuck, "--check --as health --unknown drain", cli.ExitRegression, `NodeName=n7 State=DRAIN Reason="gpuprof: GPUs were not checked"`},
+		"XID":                 {logged, "--check", cli.ExitRegression, "xid of 0000:20:00.0"},
+		"XID, prolog":         {logged, "--check --as prolog", cli.ExitRegression, "XID 79"},
+		"XID of the GPU used": {logged, "--bench --quick", cli.ExitRegression, "XID 79"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

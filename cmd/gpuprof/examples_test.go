@@ -22,20 +22,24 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/commandline"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/testkit"
 )
 
 // helpExamples collects the example lines of every verb's help text.
 func helpExamples(t *testing.T) []string {
 	t.Helper()
-	a := &app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}
-	var c cli
-	k, _, err := a.parser(&c)
+	a := &cli.App{Tables: wired.tables(), Ctx: t.Context(), Stdout: io.Discard, Stderr: io.Discard}
+	var c grammar
+	k, _, err := newParser(a, &c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out []string
 	for _, verb := range k.Model.Children {
-		if verb.Hidden || slices.Contains([]string{runProgramVerb, "watch", "record"}, verb.Name) { // a script test runs programs
+		if verb.Hidden || slices.Contains([]string{commandline.RunProgramVerb, "watch", "record"}, verb.Name) { // a script test runs programs
 			continue
 		}
 		n := len(out)
@@ -92,7 +96,7 @@ func TestHelpExamples(t *testing.T) {
 			}
 			out, err := cmd.CombinedOutput()
 			judges := args[0] == "gate" || args[0] == "compare" || args[0] == "fleet"
-			if judges && (cmd.ProcessState.ExitCode() == exitRegression || cmd.ProcessState.ExitCode() == exitInconclusive) {
+			if judges && (cmd.ProcessState.ExitCode() == cli.ExitRegression || cmd.ProcessState.ExitCode() == cli.ExitInconclusive) {
 				return // a verdict, as noise has it, is no failure of the command
 			}
 			if err != nil {
@@ -149,7 +153,7 @@ func tryPages(t *testing.T, cmd *exec.Cmd) {
 	if url == "" {
 		t.Fatalf("no address was printed: %s", &said)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), giveUp)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.GiveUp)
 	defer cancel()
 	if code := fetchPage(ctx, t, url+"/top"); code != http.StatusOK {
 		t.Errorf("%s/top answers %d", url, code)
@@ -184,9 +188,9 @@ func fetchPage(ctx context.Context, t *testing.T, url string) int {
 
 // Every verb's help is printed on standard output with exit code 0.
 func TestEveryVerbHasHelp(t *testing.T) {
-	var c cli
-	a := &app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}
-	k, _, err := a.parser(&c)
+	var c grammar
+	a := &cli.App{Tables: wired.tables(), Ctx: t.Context(), Stdout: io.Discard, Stderr: io.Discard}
+	k, _, err := newParser(a, &c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,10 +199,10 @@ func TestEveryVerbHasHelp(t *testing.T) {
 			continue
 		}
 		var stdout, stderr, same bytes.Buffer
-		if code := run(t.Context(), append(strings.Fields(verb.Name), "--help"), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+		if code := runCommand(t.Context(), &wired, append(strings.Fields(verb.Name), "--help"), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 			t.Errorf("%s --help: exit code %d, standard error %q", verb.Name, code, &stderr)
 		}
-		if code := run(t.Context(), append([]string{"help"}, strings.Fields(verb.Name)...), &same, &stderr); code != 0 || same.String() != stdout.String() {
+		if code := runCommand(t.Context(), &wired, append([]string{"help"}, strings.Fields(verb.Name)...), &same, &stderr); code != 0 || same.String() != stdout.String() {
 			t.Errorf("help %s is not %[1]s --help: exit code %d, it prints %q", verb.Name, code, &same)
 		}
 		if !strings.Contains(stdout.String(), "Usage: gpuprof "+strings.TrimSuffix(verb.Name, " --")) || !strings.Contains(stdout.String(), "Examples:") {

@@ -87,7 +87,7 @@ func (r *recording) known() bool {
 
 // findings are those of the run that the recording is about.
 func (r *recording) findings(o advise.Options) []gpuprof.Finding {
-	o.Workload = workloadNamed(r.Runs[0].Workload)
+	o.Workload = wired.workloadNamed(r.Runs[0].Workload)
 	return advise.Findings(r.Runs, o)[0]
 }
 

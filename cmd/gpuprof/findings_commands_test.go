@@ -30,7 +30,7 @@ func TestFindingCommandsRun(t *testing.T) {
 	}
 	tried := map[string]bool{}
 	try := func(r *rapid.T) {
-		w := rapid.SampledFrom(allWorkloads()).Draw(r, "workload")
+		w := rapid.SampledFrom(wired.allWorkloads()).Draw(r, "workload")
 		info := rapid.SampledFrom(devices).Draw(r, "device")
 		preset := rapid.SampledFrom(w.Presets()).Draw(r, "preset").Name
 		set := gpuprof.Settings{}
@@ -57,10 +57,10 @@ func TestFindingCommandsRun(t *testing.T) {
 			if err != nil {
 				r.Fatalf("%s: %v", f.Command, err)
 			}
-			if aim == nil || aim.workload.Name() != w.Name() {
+			if aim == nil || aim.Workload.Name() != w.Name() {
 				continue
 			}
-			for _, point := range aim.knobs {
+			for _, point := range aim.Knobs {
 				if err := w.Refuse(info, point); err != nil {
 					r.Fatalf("%s: %v", f.Command, err)
 				}

@@ -123,7 +123,7 @@ func (p problem) measure(t testing.TB, value, cache string) *gpuprof.Run {
 	defer d.Close()
 	r, err := measure.Run(context.Background(), d, measure.Plan{
 		Workload: p.workload, Preset: p.preset, Knobs: p.knobs(t, value), Seed: 1, Mode: gpuprof.Steady, NoEnergy: true,
-		MaxTime: 20 * time.Second, Warmup: measure.Warmup{Steps: 3}, Samples: p.samples, CacheDir: cache, Build: "recording", Tool: tool(),
+		MaxTime: 20 * time.Second, Warmup: measure.Warmup{Steps: 3}, Samples: p.samples, CacheDir: cache, Build: "recording", Tool: wired.tables().Tool,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/workloads/advise"
 )
 
@@ -65,7 +66,7 @@ func TestPlantedProblemsAreFound(t *testing.T) {
 					known++
 				}
 			}
-			for _, f := range advise.Findings([]*gpuprof.Run{r.Turned}, advise.Options{Workload: workloadNamed(r.Turned.Workload)})[0] {
+			for _, f := range advise.Findings([]*gpuprof.Run{r.Turned}, advise.Options{Workload: wired.workloadNamed(r.Turned.Workload)})[0] {
 				if f.Rule == p.rule && f.Knob == p.knob {
 					t.Errorf("with %s=%s: %+v", p.knob, p.to, f)
 				}
@@ -142,7 +143,7 @@ func tryCommand(t testing.TB, r *gpuprof.Run, command string) {
 	t.Helper()
 	aim, err := commandAim(t.Context(), command)
 	if err == nil && aim != nil && !r.Simulated() {
-		err = aim.refuse(&app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard})
+		err = aim.Refuse(&cli.App{Tables: wired.tables(), Ctx: t.Context(), Stdout: io.Discard, Stderr: io.Discard})
 	}
 	if err != nil {
 		t.Errorf("%s: %v", command, err)
@@ -150,21 +151,21 @@ func tryCommand(t testing.TB, r *gpuprof.Run, command string) {
 }
 
 // commandAim is what a printed command is about; nil where it is not run's.
-func commandAim(ctx context.Context, command string) (*aim, error) {
+func commandAim(ctx context.Context, command string) (*cli.Target, error) {
 	words := shellWords(command)
 	if len(words) < 2 || words[0] != "gpuprof" {
 		return nil, fmt.Errorf("%q is no command of gpuprof", words)
 	}
-	a := &app{ctx: ctx, stdout: io.Discard, stderr: io.Discard}
-	var c cli
-	k, _, err := a.parser(&c)
+	a := &cli.App{Tables: wired.tables(), Ctx: ctx, Stdout: io.Discard, Stderr: io.Discard}
+	var c grammar
+	k, _, err := newParser(a, &c)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := k.Parse(words[1:]); err != nil || words[1] != "run" {
 		return nil, err
 	}
-	return c.Run.resolve("run")
+	return c.Run.Resolve(a, "run")
 }
 
 // shellWords splits a command as a shell does that knows single quotes.

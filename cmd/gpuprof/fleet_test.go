@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/doctor"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/testkit"
 	"github.com/gpuprof/gpuprof/internal/bucket"
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/health"
@@ -28,28 +31,28 @@ import (
 func TestFleetOfNodes(t *testing.T) {
 	dir := t.TempDir()
 	b := &bucket.Folder{Dir: dir, Flush: func(*os.File) error { return nil }}
-	ranges, err := shippedRanges()
+	ranges, err := doctor.ShippedRanges()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for rank := range 10 {
-		card := madeUp("cuda:0", 4e12*(1+0.001*float64(rank%3)))
+		card := testkit.MadeUpGPU("cuda:0", 4e12*(1+0.001*float64(rank%3)))
 		card.UUID = fmt.Sprintf("GPU-%d", rank)
 		if rank == 7 {
-			card = madeUp("cuda:0", 3.4e12)
+			card = testkit.MadeUpGPU("cuda:0", 3.4e12)
 			card.Condition.Foreign = new(int)
 			*card.Condition.Foreign = 2
 		}
 		var out bytes.Buffer
-		a := &app{ctx: t.Context(), stdout: &out, stderr: &out, quiet: true}
-		sink := &rankSink{a, launch.Place{Launcher: "srun", Rank: rank, World: 10, Node: fmt.Sprint("node", rank)}, b, time.Unix(1000, 0)}
-		err := (&doctorCmd{Format: "json"}).conclude(a, measured{cards: []health.Card{card}}, ranges, nil, sink)
-		if exitCode(err) != exitOK {
+		a := &cli.App{Tables: wired.tables(), Ctx: t.Context(), Stdout: &out, Stderr: &out, Quiet: true}
+		sink := &cli.RankSink{App: a, Place: launch.Place{Launcher: "srun", Rank: rank, World: 10, Node: fmt.Sprint("node", rank)}, Bucket: b, Started: time.Unix(1000, 0)}
+		err := (&doctor.Cmd{Format: "json"}).Conclude(a, doctor.Measured{Cards: []health.Card{card}}, ranges, nil, sink)
+		if cli.ExitCode(err) != cli.ExitOK {
 			t.Fatalf("a GPU alone: %v", err)
 		}
 	}
 	var out, said bytes.Buffer
-	if code := gpuprofRan(t, &out, &said, "fleet", dir, "--format", "json"); code != exitRegression {
+	if code := gpuprofRan(t, &out, &said, "fleet", dir, "--format", "json"); code != cli.ExitRegression {
 		t.Fatalf("exit code %d: %s", code, &said)
 	}
 	var r fleet.Report
@@ -60,7 +63,7 @@ func TestFleetOfNodes(t *testing.T) {
 		t.Errorf("%+v", r.Off)
 	}
 	out.Reset()
-	if code := gpuprofRan(t, &out, &said, "fleet", dir); code != exitRegression || !strings.Contains(out.String(), "copy of cuda:0 of rank 7 on node7: 3.40 TB/s, 15") {
+	if code := gpuprofRan(t, &out, &said, "fleet", dir); code != cli.ExitRegression || !strings.Contains(out.String(), "copy of cuda:0 of rank 7 on node7: 3.40 TB/s, 15") {
 		t.Errorf("exit code %d:\n%s", code, &out)
 	}
 }
@@ -72,11 +75,11 @@ func left(t *testing.T, copies map[int]float64) string {
 	dir := t.TempDir()
 	b := &bucket.Folder{Dir: dir, Flush: func(*os.File) error { return nil }}
 	for rank, node := range slices.Sorted(maps.Keys(copies)) {
-		card := madeUp("cuda:0", copies[node])
+		card := testkit.MadeUpGPU("cuda:0", copies[node])
 		card.UUID = fmt.Sprintf("GPU-%d", node)
-		a := &app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard, quiet: true}
-		sink := &rankSink{a, launch.Place{Launcher: "srun", Rank: rank, World: len(copies), Node: fmt.Sprint("node", node)}, b, time.Unix(1000, 0)}
-		if err := (&doctorCmd{Format: "json"}).conclude(a, measured{cards: []health.Card{card}}, nil, nil, sink); exitCode(err) != exitOK {
+		a := &cli.App{Tables: wired.tables(), Ctx: t.Context(), Stdout: io.Discard, Stderr: io.Discard, Quiet: true}
+		sink := &cli.RankSink{App: a, Place: launch.Place{Launcher: "srun", Rank: rank, World: len(copies), Node: fmt.Sprint("node", node)}, Bucket: b, Started: time.Unix(1000, 0)}
+		if err := (&doctor.Cmd{Format: "json"}).Conclude(a, doctor.Measured{Cards: []health.Card{card}}, nil, nil, sink); cli.ExitCode(err) != cli.ExitOK {
 			t.Fatal(err)
 		}
 	}
@@ -93,7 +96,7 @@ func TestFleetAgain(t *testing.T) {
 	all[7], all[3] = 3.4e12, 3.2e12
 	first := left(t, all)
 	var out, said bytes.Buffer
-	if code := gpuprofRan(t, &out, &said, "fleet", first, "--again"); code != exitRegression {
+	if code := gpuprofRan(t, &out, &said, "fleet", first, "--again"); code != cli.ExitRegression {
 		t.Fatalf("exit code %d: %s", code, &said)
 	}
 	hosts := strings.Split(strings.TrimSuffix(out.String(), "\n"), ",")
@@ -102,12 +105,12 @@ func TestFleetAgain(t *testing.T) {
 	}
 	second := left(t, map[int]float64{7: 4e12, 3: 3.2e12, 1: 4e12, 5: 4e12})
 	out.Reset()
-	if code := gpuprofRan(t, &out, &said, "fleet", first, second); code != exitRegression || !strings.Contains(out.String(), "copy of cuda:0 of rank 3 on node3: 3.20 TB/s") || !strings.Contains(out.String(), "copy of cuda:0 of rank 7 on node7 was off, and is not in") {
+	if code := gpuprofRan(t, &out, &said, "fleet", first, second); code != cli.ExitRegression || !strings.Contains(out.String(), "copy of cuda:0 of rank 3 on node3: 3.20 TB/s") || !strings.Contains(out.String(), "copy of cuda:0 of rank 7 on node7 was off, and is not in") {
 		t.Errorf("exit code %d:\n%s", code, &out)
 	}
 	out.Reset()
 	said.Reset()
-	if code := gpuprofRan(t, &out, &said, "fleet", first, left(t, map[int]float64{7: 4e12, 3: 4e12, 1: 4e12, 5: 4e12}), "--again"); code != exitOK || out.Len() > 0 || !strings.Contains(said.String(), "no node is off") {
+	if code := gpuprofRan(t, &out, &said, "fleet", first, left(t, map[int]float64{7: 4e12, 3: 4e12, 1: 4e12, 5: 4e12}), "--again"); code != cli.ExitOK || out.Len() > 0 || !strings.Contains(said.String(), "no node is off") {
 		t.Errorf("exit code %d: %q, said %q", code, &out, &said)
 	}
 }
@@ -121,23 +124,23 @@ func TestAgainstReference(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	var out, said bytes.Buffer
-	if code := gpuprofRan(t, &out, &said, "fleet", left(t, all), "-o", "reference.json"); code != exitOK {
+	if code := gpuprofRan(t, &out, &said, "fleet", left(t, all), "-o", "reference.json"); code != cli.ExitOK {
 		t.Fatalf("exit code %d: %s", code, &said)
 	}
 	for _, v := range []struct {
 		copies float64
 		code   int
 		says   string
-	}{{4e12, exitOK, "every figure is within its limits"}, {3.6e12, exitRegression, "3.60 TB/s, median of the reference 4.00 TB/s (10 %"}} {
+	}{{4e12, cli.ExitOK, "every figure is within its limits"}, {3.6e12, cli.ExitRegression, "3.60 TB/s, median of the reference 4.00 TB/s (10 %"}} {
 		out.Reset()
-		c := &doctorCmd{Format: "table", Against: "reference.json"}
-		a := &app{ctx: t.Context(), stdout: &out, stderr: &out}
-		ref, err := c.reference(a)
+		c := &doctor.Cmd{Format: "table", Against: "reference.json"}
+		a := &cli.App{Tables: wired.tables(), Ctx: t.Context(), Stdout: &out, Stderr: &out}
+		ref, err := c.Reference(a)
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = c.conclude(a, measured{cards: []health.Card{madeUp("cuda:0", v.copies)}, reference: ref}, nil, nil, nil)
-		if exitCode(err) != v.code || !strings.Contains(out.String(), v.says) {
+		err = c.Conclude(a, doctor.Measured{Cards: []health.Card{testkit.MadeUpGPU("cuda:0", v.copies)}, Reference: ref}, nil, nil, nil)
+		if cli.ExitCode(err) != v.code || !strings.Contains(out.String(), v.says) {
 			t.Errorf("%g: %v\n%s", v.copies, err, &out)
 		}
 	}
@@ -149,10 +152,10 @@ func TestAgainstReference(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"--bench", "--against", "nowhere.json"}, exitUsage, "nowhere.json"},
-		{[]string{"--bench", "--against", "other.json"}, exitFailed, "it is a report without figures of GPUs; give what gpuprof fleet -o FILE.json wrote"},
-		{[]string{"--against", "reference.json"}, exitUsage, "--against is of --bench"},
-		{[]string{"--check", "--against", "reference.json"}, exitUsage, "--against is of --bench"},
+		{[]string{"--bench", "--against", "nowhere.json"}, cli.ExitUsage, "nowhere.json"},
+		{[]string{"--bench", "--against", "other.json"}, cli.ExitFailed, "it is a report without figures of GPUs; give what gpuprof fleet -o FILE.json wrote"},
+		{[]string{"--against", "reference.json"}, cli.ExitUsage, "--against is of --bench"},
+		{[]string{"--check", "--against", "reference.json"}, cli.ExitUsage, "--against is of --bench"},
 	} {
 		said.Reset()
 		if code := gpuprofRan(t, &out, &said, append([]string{"doctor"}, v.args...)...); code != v.code || !strings.Contains(said.String(), v.says) {

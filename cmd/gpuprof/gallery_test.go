@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/doctor"
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 
@@ -95,20 +97,20 @@ func recordedBench(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cards, err := cardsOf(text, "cuda:0")
+	cards, err := doctor.CardsOf(text, "cuda:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ranges, err := shippedRanges()
+	ranges, err := doctor.ShippedRanges()
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := health.Judge(nil, cards, ranges, tool())
+	report, err := health.Judge(nil, cards, ranges, wired.tables().Tool)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := outputTable().health.write(&b, "table", report, screen{}); err != nil {
+	if err := wired.tables().Documents.Health.Write(&b, "table", report, cli.Screen{}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -128,7 +130,7 @@ func showGallery(t *testing.T, args []string, scratch string) string {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), selfPath(t), args...)
 	cmd.Args[0], cmd.Stdout, cmd.Stderr = "gpuprof", &stdout, &stderr
-	if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != exitInconclusive {
+	if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != cli.ExitInconclusive {
 		t.Fatalf("gpuprof %s: %v, %s", strings.Join(args, " "), err, &stderr)
 	}
 	if drawn != "" {

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/testkit"
 )
 
 // A terminal sends Ctrl-C to gpuprof and to all it started. A second one, while
@@ -32,7 +35,7 @@ func TestGateInterruptedTwice(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(repo, "bench"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	says, holds := pipe(t, filepath.Join(dir, "says")), pipe(t, filepath.Join(dir, "holds"))
+	says, holds := testkit.Pipe(t, filepath.Join(dir, "says")), testkit.Pipe(t, filepath.Join(dir, "holds"))
 	git := func(args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=t", "-c", "user.email=t@t.invalid"}, args...)...)
@@ -68,8 +71,8 @@ func TestGateInterruptedTwice(t *testing.T) {
 		}
 	}
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
-		t.Errorf("%v, want exit code %d; stderr: %s", cmd.ProcessState, exitInterrupted, &said)
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted {
+		t.Errorf("%v, want exit code %d; stderr: %s", cmd.ProcessState, cli.ExitInterrupted, &said)
 	}
 	if list := git("worktree", "list"); strings.Contains(list, scratch) {
 		t.Errorf("a checkout is left:\n%s", list)

@@ -24,6 +24,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -147,7 +148,7 @@ func harmlessFile(t *testing.T, where, path string) {
 	}
 }
 
-var everyCode = []int{exitOK, exitRegression, exitUsage, exitInconclusive, exitFailed}
+var everyCode = []int{cli.ExitOK, cli.ExitRegression, cli.ExitUsage, cli.ExitInconclusive, cli.ExitFailed}
 
 // harmless runs a command and looks at all it writes: standard output, standard
 // error and files of each extension. codes are the exit codes that are fine.
@@ -169,7 +170,7 @@ func harmless(t *testing.T, codes []int, ext []string, args ...string) {
 	harmlessText(t, where+" standard output", out.String())
 	harmlessText(t, where+" standard error", err.String())
 	for _, f := range files {
-		if _, err := os.Stat(f); err != nil && (code == exitUsage || code == exitFailed) {
+		if _, err := os.Stat(f); err != nil && (code == cli.ExitUsage || code == cli.ExitFailed) {
 			continue // an error, and no result
 		}
 		harmlessFile(t, where+" "+filepath.Base(f), f)
@@ -289,29 +290,29 @@ func hostileDocuments(t *testing.T) map[string]hostileDocument {
 	report := func(ext []string, formats ...string) func(string) {
 		return func(path string) {
 			for _, f := range formats {
-				harmless(t, []int{exitOK}, nil, "report", path, "--format", f)
+				harmless(t, []int{cli.ExitOK}, nil, "report", path, "--format", f)
 			}
-			harmless(t, []int{exitOK}, ext, "report", path)
+			harmless(t, []int{cli.ExitOK}, ext, "report", path)
 		}
 	}
 	return map[string]hostileDocument{
 		"run": {filepath.Join("..", "..", "testdata", "gallery", "e3nn-csr.json.gz"), func() any { return &gpuprof.Run{} }, func(path string) {
 			report([]string{".json", ".json.gz", ".html", ".md", ".txt", ".bench", ".svg", ".pb.gz", ".perfetto.json.gz"}, "table", "json", "bench", "markdown")(path)
-			for _, kind := range plotKinds() { // one run has not all of them
-				harmless(t, []int{exitOK, exitUsage}, []string{".svg"}, "report", path, "--plot", kind)
+			for _, kind := range wired.tables().Plots { // one run has not all of them
+				harmless(t, []int{cli.ExitOK, cli.ExitUsage}, []string{".svg"}, "report", path, "--plot", kind)
 			}
-			harmless(t, []int{exitOK, exitInconclusive}, verdictFormats, "compare", path, old)
-			harmless(t, []int{exitOK, exitRegression, exitInconclusive, exitFailed, exitUsage}, verdictFormats, "gate", old, path)
+			harmless(t, []int{cli.ExitOK, cli.ExitInconclusive}, verdictFormats, "compare", path, old)
+			harmless(t, []int{cli.ExitOK, cli.ExitRegression, cli.ExitInconclusive, cli.ExitFailed, cli.ExitUsage}, verdictFormats, "gate", old, path)
 			store := filepath.Join(t.TempDir(), "store")
-			harmless(t, []int{exitOK, exitFailed}, nil, "baseline", "--dir", store, "add", path, "--machine", poison, "--command", poison)
-			harmless(t, []int{exitOK}, nil, "baseline", "--dir", store, "list")
-			harmless(t, []int{exitUsage, exitOK, exitInconclusive, exitRegression}, nil, "gate", "auto", path, "--dir", store)
+			harmless(t, []int{cli.ExitOK, cli.ExitFailed}, nil, "baseline", "--dir", store, "add", path, "--machine", poison, "--command", poison)
+			harmless(t, []int{cli.ExitOK}, nil, "baseline", "--dir", store, "list")
+			harmless(t, []int{cli.ExitUsage, cli.ExitOK, cli.ExitInconclusive, cli.ExitRegression}, nil, "gate", "auto", path, "--dir", store)
 		}},
-		"comparison": {made([]int{exitOK, exitInconclusive}, "comparison.json", "compare", old, now), func() any { return &compare.Comparison{} },
+		"comparison": {made([]int{cli.ExitOK, cli.ExitInconclusive}, "comparison.json", "compare", old, now), func() any { return &compare.Comparison{} },
 			report(verdictFormats, "table", "json", "bench", "markdown")},
 		"tune":             {filepath.Join("..", "..", "testdata", "gallery", "tune.json.gz"), func() any { return &tune.Result{} }, report(studyFormats, "table", "json", "markdown")},
-		"analysis":         {made([]int{exitOK}, "analysis.json", "analyze", before), func() any { return &analyze.Analysis{} }, report(studyFormats, "table", "json", "markdown")},
-		"trace comparison": {made([]int{exitOK}, "traces.json", "analyze", "--compare", before, after), func() any { return &analyze.Comparison{} }, report(studyFormats, "table", "json", "markdown")},
+		"analysis":         {made([]int{cli.ExitOK}, "analysis.json", "analyze", before), func() any { return &analyze.Analysis{} }, report(studyFormats, "table", "json", "markdown")},
+		"trace comparison": {made([]int{cli.ExitOK}, "traces.json", "analyze", "--compare", before, after), func() any { return &analyze.Comparison{} }, report(studyFormats, "table", "json", "markdown")},
 		"baseline": {storedBaseline(t, old), func() any { return &baseline.Baseline{} }, func(path string) {
 			store := filepath.Join(t.TempDir(), "store")
 			folder := store + "/a\x1b[31m\u202edevice"
@@ -320,11 +321,11 @@ func hostileDocuments(t *testing.T) map[string]hostileDocument {
 			}
 			copyFile(t, path, filepath.Join(folder, "::error::x.json"))
 			copyFile(t, path, filepath.Join(folder, "known.json"))
-			harmless(t, []int{exitOK}, nil, "baseline", "--dir", store, "list")
-			harmless(t, []int{exitOK}, nil, "baseline", "--dir", store, "list", "--format", "json")
-			harmless(t, []int{exitOK}, nil, "baseline", "--dir", store, "show", "known")
-			harmless(t, []int{exitUsage}, nil, "gate", "auto", old, "--dir", store)
-			harmless(t, []int{exitOK, exitRegression, exitInconclusive, exitUsage}, verdictFormats, "gate", path, old)
+			harmless(t, []int{cli.ExitOK}, nil, "baseline", "--dir", store, "list")
+			harmless(t, []int{cli.ExitOK}, nil, "baseline", "--dir", store, "list", "--format", "json")
+			harmless(t, []int{cli.ExitOK}, nil, "baseline", "--dir", store, "show", "known")
+			harmless(t, []int{cli.ExitUsage}, nil, "gate", "auto", old, "--dir", store)
+			harmless(t, []int{cli.ExitOK, cli.ExitRegression, cli.ExitInconclusive, cli.ExitUsage}, verdictFormats, "gate", path, old)
 		}},
 	}
 }
@@ -385,7 +386,7 @@ func TestHostileTrace(t *testing.T) {
 			return format || slices.Contains([]string{"ph", "cat", "ts", "displayTimeUnit"}, key) || strings.HasSuffix(text, "_name")
 		})
 		dir := filepath.Dir(path)
-		telemetry := record.Result{Head: document.NewHead(document.Recording, tool()), Command: []string{poison, poison}, Traces: []string{filepath.Base(path)}, Warnings: []gpuprof.Warning{{Code: "planted", Text: poison}}}
+		telemetry := record.Result{Head: document.NewHead(document.Recording, wired.tables().Tool), Command: []string{poison, poison}, Traces: []string{filepath.Base(path)}, Warnings: []gpuprof.Warning{{Code: "planted", Text: poison}}}
 		b, err := json.Marshal(telemetry)
 		if err != nil {
 			t.Fatal(err)
@@ -394,10 +395,10 @@ func TestHostileTrace(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := []string{".json", ".md", ".txt", ".html", ".svg", ".pb.gz", ".perfetto.json.gz"}
-		harmless(t, []int{exitOK}, all, "analyze", path)
-		harmless(t, []int{exitOK}, nil, "analyze", path, "--format", "markdown")
-		harmless(t, []int{exitOK}, []string{".json", ".md", ".txt", ".html"}, "analyze", "--compare", path, path)
-		harmless(t, []int{exitOK, exitRegression, exitUsage}, []string{".xml", ".md"}, "gate", path, "--max", "sync_points=0")
+		harmless(t, []int{cli.ExitOK}, all, "analyze", path)
+		harmless(t, []int{cli.ExitOK}, nil, "analyze", path, "--format", "markdown")
+		harmless(t, []int{cli.ExitOK}, []string{".json", ".md", ".txt", ".html"}, "analyze", "--compare", path, path)
+		harmless(t, []int{cli.ExitOK, cli.ExitRegression, cli.ExitUsage}, []string{".xml", ".md"}, "gate", path, "--max", "sync_points=0")
 	}
 }
 
@@ -450,7 +451,7 @@ func TestHostileNames(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	bad := []int{exitUsage, exitFailed}
+	bad := []int{cli.ExitUsage, cli.ExitFailed}
 	for _, args := range [][]string{
 		{name}, {"report", file}, {"report", name + ".json"}, {"report", name}, {"compare", file, file}, {"gate", file, file}, {"gate", name}, {"analyze", file}, {"analyze", name}, {"analyze", dir},
 		{"run", name}, {"run", "gruflow", "--set", name}, {"run", "gruflow", "--preset", name}, {"run", "gruflow", "--device", name}, {"run", "gruflow", "-o", name}, {"run", "--" + name},
@@ -467,7 +468,7 @@ func TestHostileNames(t *testing.T) {
 func storedBaseline(t *testing.T, path string) string {
 	t.Helper()
 	store := filepath.Join(t.TempDir(), "store")
-	harmless(t, []int{exitOK}, nil, "baseline", "--dir", store, "add", path)
+	harmless(t, []int{cli.ExitOK}, nil, "baseline", "--dir", store, "add", path)
 	found, err := filepath.Glob(filepath.Join(store, "*", "*.json"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%v %v", found, err)

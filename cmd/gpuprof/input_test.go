@@ -21,6 +21,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -96,29 +97,29 @@ func TestPeakMemory(t *testing.T) {
 		args []string
 		code int
 	}{
-		"samples":          {[]string{"report", b("run.json.gz", run+`"step":{"runs":[[0`, `,0.1`, `]]}}`, over)}, exitFailed},
-		"short samples":    {[]string{"report", b("run.json.gz", run+`"step":{"runs":[[0`, `,0`, `]]}}`, much)}, exitFailed},
-		"samples that fit": {[]string{"report", fits}, exitOK},
-		"and compare":      {[]string{"compare", fits, small}, exitInconclusive},
-		"empty stages":     {[]string{"report", b("run.json.gz", run+`"stages":[{}`, `,{}`, `]}`, much)}, exitFailed},
-		"runs of nothing":  {[]string{"report", b("run.json.gz", `[{}`, `,{}`, `]`, much)}, exitFailed},
-		"one member":       {[]string{"report", inOne(t, "run.json.gz", `[{}`+strings.Repeat(`,{}`, much/3)+`]`)}, exitFailed},
-		"one text":         {[]string{"report", b("run.json.gz", run+`"preset":"`, `aaaa`, `"}`, 75<<20)}, exitFailed},
-		"findings":         {[]string{"report", b("a.json.gz", `{"schema_version":"2.0.0","step_source":"","findings":[{}`, `,{}`, `]}`, much)}, exitFailed},
-		"journal":          {[]string{"report", b("t.json.gz", `{"schema_version":"2.0.0","kind":"tune","journal":[{}`, `,{}`, `]}`, much)}, exitFailed},
-		"commas":           {[]string{"compare", b("c.gz", `[`, `,`, ``, over), small}, exitFailed},
-		"lists":            {[]string{"compare", b("c.gz", `[[]`, `,[]`, `]`, much), small}, exitFailed},
-		"documents":        {[]string{"compare", b("c.gz", ``, `{}`, ``, much), small}, exitFailed},
-		"brackets":         {[]string{"compare", b("c.gz", ``, `[`, ``, much), small}, exitFailed},
-		"Google rows":      {[]string{"compare", small, b("c.gz", `{"context":{},"benchmarks":[{"name":"a","real_time":1}`, `,{"name":"b"}`, `]}`, much)}, exitFailed},
-		"Go lines":         {[]string{"compare", small, b("c.gz", ``, "BenchmarkA 1 2 ns/op 3 B/op 4 a/op\n", ``, much)}, exitFailed},
-		"baseline":         {[]string{"gate", b("b.json.gz", `{"schema_version":"1.0.0","kind": "baseline","sessions":[{}`, `,{}`, `]}`, much), small}, exitFailed},
-		"zero":             {[]string{"gate", "/dev/zero", small}, exitFailed},
-		"vectors":          {[]string{"check", "e3nn", "--device", "host", "--vectors", b("v.gz", `{"cases":[{"kind":"x","x":[0`, `,0`, `]}]}`, much)}, exitFailed},
-		"profile":          {[]string{"pprof", b("p.pb.gz", ``, "\x12\x00", ``, much), "-top"}, exitFailed},
-		"resume":           {[]string{"tune", "e3nn", "--device", "host", "--resume", "/dev/zero"}, exitUsage}, // it is to be written again, so a device is not even read
-		"a trace of zeros": {[]string{"analyze", "/dev/zero"}, exitFailed},
-		"events":           {[]string{"analyze", b("t.json.gz", `{"traceEvents":[`, event, `{}]}`, 300<<20)}, exitOK},
+		"samples":          {[]string{"report", b("run.json.gz", run+`"step":{"runs":[[0`, `,0.1`, `]]}}`, over)}, cli.ExitFailed},
+		"short samples":    {[]string{"report", b("run.json.gz", run+`"step":{"runs":[[0`, `,0`, `]]}}`, much)}, cli.ExitFailed},
+		"samples that fit": {[]string{"report", fits}, cli.ExitOK},
+		"and compare":      {[]string{"compare", fits, small}, cli.ExitInconclusive},
+		"empty stages":     {[]string{"report", b("run.json.gz", run+`"stages":[{}`, `,{}`, `]}`, much)}, cli.ExitFailed},
+		"runs of nothing":  {[]string{"report", b("run.json.gz", `[{}`, `,{}`, `]`, much)}, cli.ExitFailed},
+		"one member":       {[]string{"report", inOne(t, "run.json.gz", `[{}`+strings.Repeat(`,{}`, much/3)+`]`)}, cli.ExitFailed},
+		"one text":         {[]string{"report", b("run.json.gz", run+`"preset":"`, `aaaa`, `"}`, 75<<20)}, cli.ExitFailed},
+		"findings":         {[]string{"report", b("a.json.gz", `{"schema_version":"2.0.0","step_source":"","findings":[{}`, `,{}`, `]}`, much)}, cli.ExitFailed},
+		"journal":          {[]string{"report", b("t.json.gz", `{"schema_version":"2.0.0","kind":"tune","journal":[{}`, `,{}`, `]}`, much)}, cli.ExitFailed},
+		"commas":           {[]string{"compare", b("c.gz", `[`, `,`, ``, over), small}, cli.ExitFailed},
+		"lists":            {[]string{"compare", b("c.gz", `[[]`, `,[]`, `]`, much), small}, cli.ExitFailed},
+		"documents":        {[]string{"compare", b("c.gz", ``, `{}`, ``, much), small}, cli.ExitFailed},
+		"brackets":         {[]string{"compare", b("c.gz", ``, `[`, ``, much), small}, cli.ExitFailed},
+		"Google rows":      {[]string{"compare", small, b("c.gz", `{"context":{},"benchmarks":[{"name":"a","real_time":1}`, `,{"name":"b"}`, `]}`, much)}, cli.ExitFailed},
+		"Go lines":         {[]string{"compare", small, b("c.gz", ``, "BenchmarkA 1 2 ns/op 3 B/op 4 a/op\n", ``, much)}, cli.ExitFailed},
+		"baseline":         {[]string{"gate", b("b.json.gz", `{"schema_version":"1.0.0","kind": "baseline","sessions":[{}`, `,{}`, `]}`, much), small}, cli.ExitFailed},
+		"zero":             {[]string{"gate", "/dev/zero", small}, cli.ExitFailed},
+		"vectors":          {[]string{"check", "e3nn", "--device", "host", "--vectors", b("v.gz", `{"cases":[{"kind":"x","x":[0`, `,0`, `]}]}`, much)}, cli.ExitFailed},
+		"profile":          {[]string{"pprof", b("p.pb.gz", ``, "\x12\x00", ``, much), "-top"}, cli.ExitFailed},
+		"resume":           {[]string{"tune", "e3nn", "--device", "host", "--resume", "/dev/zero"}, cli.ExitUsage}, // it is to be written again, so a device is not even read
+		"a trace of zeros": {[]string{"analyze", "/dev/zero"}, cli.ExitFailed},
+		"events":           {[]string{"analyze", b("t.json.gz", `{"traceEvents":[`, event, `{}]}`, 300<<20)}, cli.ExitOK},
 	}
 	for i, name := range slices.Sorted(maps.Keys(cases)) {
 		c := cases[name]

@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
@@ -104,7 +105,7 @@ func nothingChanged(t *testing.T, args ...string) {
 			t.Errorf("%v: %s is %s: %s", args, m.Name, m.Verdict, m.Reason)
 		}
 	}
-	if code != exitOK && (whole || code == exitRegression) || c.Verdict == compare.Improved {
+	if code != cli.ExitOK && (whole || code == cli.ExitRegression) || c.Verdict == compare.Improved {
 		t.Errorf("%v: exit %d, %s", args, code, c.Verdict)
 	}
 }
@@ -159,7 +160,7 @@ func TestNothingChangesAgainstItsOwnBaseline(t *testing.T) {
 		}
 		store := t.TempDir()
 		var words strings.Builder
-		if code := gpuprofRan(t, io.Discard, &words, "baseline", "add", f.path, "--dir", store); code != exitOK {
+		if code := gpuprofRan(t, io.Discard, &words, "baseline", "add", f.path, "--dir", store); code != cli.ExitOK {
 			continue // simulated, or without times
 		}
 		n++

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/testkit"
 	"github.com/gpuprof/gpuprof/internal/testkit/sim"
 )
 
@@ -88,7 +89,7 @@ func killedAt(t *testing.T, cmd *exec.Cmd, n int, roots ...string) (killed bool,
 	c := watchChanges(t, roots...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.WaitDelay = giveUp
+	cmd.WaitDelay = testkit.GiveUp
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

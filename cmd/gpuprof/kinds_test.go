@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -87,7 +88,7 @@ func TestWrongAndNewerDocuments(t *testing.T) {
 				continue
 			}
 			code, said := refused(t, verb.args, path)
-			if code != exitFailed || !strings.Contains(said, document.Is(kind)) || strings.Count(said, "\n") != 1 {
+			if code != cli.ExitFailed || !strings.Contains(said, document.Is(kind)) || strings.Count(said, "\n") != 1 {
 				t.Errorf("%s of a document of the kind %s: exit %d, %s", verb.args[0], kind, code, said)
 			}
 		}
@@ -101,7 +102,7 @@ func TestWrongAndNewerDocuments(t *testing.T) {
 			if err := os.WriteFile(newer, []byte(later), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if code, said := refused(t, verb.args, newer); code != exitFailed || !strings.Contains(said, "is newer than this gpuprof's "+document.Version(kind)+"; update gpuprof") {
+			if code, said := refused(t, verb.args, newer); code != cli.ExitFailed || !strings.Contains(said, "is newer than this gpuprof's "+document.Version(kind)+"; update gpuprof") {
 				t.Errorf("%s of a newer document of the kind %s: exit %d, %s", verb.args[0], kind, code, said)
 			}
 		}
@@ -129,11 +130,11 @@ func TestEarlyFilesAreRead(t *testing.T) {
 		{"compare", filepath.Join(top, "baselines", "amd-epyc", "e3nn-small.json"), csr},
 		{"baseline", "list", "--dir", filepath.Join(top, "baselines"), "--format", "json"},
 	} {
-		if code, said := refused(t, args, ""); code == exitFailed || strings.Contains(said, "reading") {
+		if code, said := refused(t, args, ""); code == cli.ExitFailed || strings.Contains(said, "reading") {
 			t.Errorf("%v: exit %d, %s", args, code, said)
 		}
 	}
-	peers := search.FindPeers(os.DirFS(filepath.Join(top, "baselines")), "NVIDIA H200", workloadNamed("e3nn"), "deepaw")
+	peers := search.FindPeers(os.DirFS(filepath.Join(top, "baselines")), "NVIDIA H200", wired.workloadNamed("e3nn"), "deepaw")
 	if len(peers) == 0 {
 		t.Error("the recorded figures of other programs are not read")
 	}

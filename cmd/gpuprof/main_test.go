@@ -18,10 +18,20 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/testkit"
 	"github.com/gpuprof/gpuprof/internal/testkit/sim"
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/testkit/toy"
 )
+
+// wired is gpuprof as these tests start it.
+var wired wiring
+
+// workloadNamed is a workload of these tests, nil for none.
+func (w *wiring) workloadNamed(name string) workloads.Workload {
+	return (&cli.App{Tables: w.tables()}).WorkloadNamed(name)
+}
 
 func TestMain(m *testing.M) {
 	// gpuprof starts itself by its file, to record a program for one: the file is this test,
@@ -41,23 +51,23 @@ func TestMain(m *testing.M) {
 		return // this process was started as a worker of a workload that is measured here
 	}
 	// A script that names a simulated driver gets it in every process it starts.
-	simulatedDriver = os.Getenv("GPUPROF_TEST_DRIVER")
+	wired.driver = os.Getenv("GPUPROF_TEST_DRIVER")
 	if root := os.Getenv("GPUPROF_TEST_ROOT"); root != "" {
-		machineRoot = root // with a kernel's log and lists of GPUs of its own
+		wired.root = root // with a kernel's log and lists of GPUs of its own
 	}
 	if os.Getenv("GPUPROF_TEST_WORKLOAD") != "" {
-		anotherWorkload = []workloads.Workload{toy.Workload{}}
+		wired.more = []workloads.Workload{toy.Workload{}}
 	}
-	// scripts/check/smoke.sh measures memory in full, as the tests of workloads/device/host do.
-	testCopy = 4 << 20
+	// scripts/smoke.sh measures memory in full, as the tests of workloads/device/host do.
+	wired.copy = 4 << 20
 	// A gate lets a process end in any case, unless a script is about one that never does.
-	testLimit = giveUp
+	wired.limit = testkit.GiveUp
 	if d, err := time.ParseDuration(os.Getenv("GPUPROF_TEST_LIMIT")); err == nil {
-		testLimit = d
+		wired.limit = d
 	}
-	testRecorder = strings.ReplaceAll(os.Getenv("GPUPROF_TEST_RECORDER"), ",", "\n")
-	testClock = tickingClock(os.Getenv("GPUPROF_TEST_CLOCK"))
-	testscript.Main(m, map[string]func(){"gpuprof": main})
+	wired.recorder = strings.ReplaceAll(os.Getenv("GPUPROF_TEST_RECORDER"), ",", "\n")
+	wired.clock = tickingClock(os.Getenv("GPUPROF_TEST_CLOCK"))
+	testscript.Main(m, map[string]func(){"gpuprof": func() { os.Exit(started(&wired)) }})
 }
 
 // tickingClock goes on by a tick whenever it is read, so that a budget is a number of
@@ -149,7 +159,7 @@ func exitsJSON(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stderr")), "\n")
 	checkSentences(ts, strings.Join(lines[:len(lines)-1], "\n"))
-	var v struct{ Error complaint }
+	var v struct{ Error cli.Complaint }
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &v); err != nil || v.Error.Message == "" || v.Error.ExitCode != want {
 		ts.Fatalf("standard error ends with %q (%v)", lines[len(lines)-1], err)
 	}
@@ -162,7 +172,7 @@ func anyVerdict(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: verdict COMMAND ARG…")
 	}
 	switch code := codeOf(ts, ts.Exec(args[0], args[1:]...)); code {
-	case exitOK, exitRegression, exitInconclusive:
+	case cli.ExitOK, cli.ExitRegression, cli.ExitInconclusive:
 	default:
 		ts.Fatalf("exit code %d is no verdict", code)
 	}
@@ -198,7 +208,7 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	for delay := 500 * time.Millisecond; ; delay *= 2 {
 		stdout, stderr := interruptOnce(ts, args, delay)
-		if strings.Contains(stderr, "before anything was measured") && delay < giveUp {
+		if strings.Contains(stderr, "before anything was measured") && delay < testkit.GiveUp {
 			found, _ := filepath.Glob(ts.MkAbs(args[0]))
 			for _, f := range found {
 				ts.Check(os.Remove(f))
@@ -212,9 +222,6 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// giveUp bounds only what would hang; no test passes or fails by it.
-const giveUp = 4 * time.Minute
-
 func interruptOnce(ts *testscript.TestScript, args []string, delay time.Duration) (out, errOut string) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(commandPath(ts, args[1]), args[2:]...)
@@ -225,15 +232,15 @@ func interruptOnce(ts *testscript.TestScript, args []string, delay time.Duration
 		if found, _ := filepath.Glob(ts.MkAbs(args[0])); len(found) > 0 {
 			break
 		}
-		if time.Since(begin) > giveUp {
+		if time.Since(begin) > testkit.GiveUp {
 			_ = cmd.Process.Kill()
 			ts.Fatalf("no file matched %s; stderr: %s", args[0], &stderr)
 		}
 	}
 	time.Sleep(delay)
 	ts.Check(cmd.Process.Signal(syscall.SIGINT))
-	if got := codeOf(ts, cmd.Wait()); got != exitInterrupted {
-		ts.Fatalf("exit code %d, want %d; stderr: %s", got, exitInterrupted, &stderr)
+	if got := codeOf(ts, cmd.Wait()); got != cli.ExitInterrupted {
+		ts.Fatalf("exit code %d, want %d; stderr: %s", got, cli.ExitInterrupted, &stderr)
 	}
 	return stdout.String(), stderr.String()
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
 // A figure that is no number is an error that names it, in every verb that reads
@@ -89,7 +91,7 @@ func samples(series any, process int) []any {
 func failsNaming(t *testing.T, field string, args ...string) {
 	t.Helper()
 	var stderr strings.Builder
-	if code := gpuprofRan(t, io.Discard, &stderr, args...); code != exitFailed || !strings.Contains(stderr.String(), field) {
+	if code := gpuprofRan(t, io.Discard, &stderr, args...); code != cli.ExitFailed || !strings.Contains(stderr.String(), field) {
 		t.Errorf("%v: exit %d, %s; want exit 4 and %s", args, code, stderr.String(), field)
 	}
 }

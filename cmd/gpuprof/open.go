@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
 // opener is the program of this system that opens a page in a browser, with the
@@ -21,17 +22,17 @@ func opener() []string {
 }
 
 // openReport opens the first HTML report that was written.
-func (a *app) openReport() error {
-	if len(a.pages) == 0 {
+func openReport(a *cli.App) error {
+	if len(a.Pages) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "opening a report: no HTML report was written").WithFix("add -o report.html")
 	}
-	page, err := filepath.Abs(a.pages[0])
+	page, err := filepath.Abs(a.Pages[0])
 	if err != nil {
-		page = a.pages[0]
+		page = a.Pages[0]
 	}
 	by := opener()
-	if err := exec.CommandContext(a.ctx, by[0], append(by[1:], page)...).Run(); err != nil {
-		return gpuprof.Errorf(nil, "opening %s with %s: %w", a.pages[0], by[0], err).WithFix("open the file in a browser by hand")
+	if err := exec.CommandContext(a.Ctx, by[0], append(by[1:], page)...).Run(); err != nil {
+		return gpuprof.Errorf(nil, "opening %s with %s: %w", a.Pages[0], by[0], err).WithFix("open the file in a browser by hand")
 	}
 	return nil
 }

@@ -18,6 +18,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/gate"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/testkit"
 )
 
 // plantKind puts a file of a kind in the place of another one. listeners are closed with the test.
@@ -78,26 +83,26 @@ type plantedVerb struct {
 }
 
 var plantedVerbs = []plantedVerb{
-	{args: "history --store store", code: exitFailed, says: "objects can be used"},
-	{args: "baseline list --dir baselines", code: exitUsage, says: "reading baseline "},
-	{args: "baseline show x --dir baselines", code: exitUsage, says: "reading baseline "},
-	{args: "gate auto run.json --dir baselines", code: exitUsage, says: "reading baseline "},
-	{args: "run squares --device host --samples 5 --baseline auto --baseline-dir baselines", code: exitUsage, says: "reading baseline "},
-	{args: "analyze rec", code: exitUsage, says: "reading trace rec"},
-	{args: "analyze --compare rec run.json", code: exitUsage, says: "reading trace rec"},
-	{args: "analyze mem", code: exitUsage, says: "reading trace mem"},
-	{args: "analyze jax", code: exitUsage, says: "reading trace jax"},
-	{args: "fleet fleet", code: exitFailed, says: "merging fleet: "},
+	{args: "history --store store", code: cli.ExitFailed, says: "objects can be used"},
+	{args: "baseline list --dir baselines", code: cli.ExitUsage, says: "reading baseline "},
+	{args: "baseline show x --dir baselines", code: cli.ExitUsage, says: "reading baseline "},
+	{args: "gate auto run.json --dir baselines", code: cli.ExitUsage, says: "reading baseline "},
+	{args: "run squares --device host --samples 5 --baseline auto --baseline-dir baselines", code: cli.ExitUsage, says: "reading baseline "},
+	{args: "analyze rec", code: cli.ExitUsage, says: "reading trace rec"},
+	{args: "analyze --compare rec run.json", code: cli.ExitUsage, says: "reading trace rec"},
+	{args: "analyze mem", code: cli.ExitUsage, says: "reading trace mem"},
+	{args: "analyze jax", code: cli.ExitUsage, says: "reading trace jax"},
+	{args: "fleet fleet", code: cli.ExitFailed, says: "merging fleet: "},
 	{args: "watch --once rec", code: -1},
-	{args: "record rec", code: exitUsage, says: "no process there has an armed recorder"},
-	{args: "tune squares --device host --resume tune.json", code: exitUsage, says: "reading tuning result tune.json"},
-	{dir: "repo", args: "bisect --show", code: exitUsage, says: "reading the search "},
-	{dir: "repo", args: "bisect --resume", code: exitUsage, says: "gpuprof-bisect.json"},
-	{args: "gate --plan squares --device host", code: exitUsage, says: "the noise of"},
+	{args: "record rec", code: cli.ExitUsage, says: "no process there has an armed recorder"},
+	{args: "tune squares --device host --resume tune.json", code: cli.ExitUsage, says: "reading tuning result tune.json"},
+	{dir: "repo", args: "bisect --show", code: cli.ExitUsage, says: "reading the search "},
+	{dir: "repo", args: "bisect --resume", code: cli.ExitUsage, says: "gpuprof-bisect.json"},
+	{args: "gate --plan squares --device host", code: cli.ExitUsage, says: "the noise of"},
 	{args: "run squares --device host --warmup 2 --samples 30 -o again.json"}, // the caches are a courtesy
 	{args: "check squares --device host"},
 	{args: "doctor", code: -1},
-	{args: "report run.json -o rec/telemetry.json", code: exitUsage, says: "not an ordinary file"},
+	{args: "report run.json -o rec/telemetry.json", code: cli.ExitUsage, says: "not an ordinary file"},
 	{args: "history add run.json --store store"},
 	{args: "baseline add run.json --dir baselines", code: -1},
 	{args: "run -o rec --force --no-analyze -- true", env: []string{"GPUPROF_HOOK=hook"}, code: -1},
@@ -109,7 +114,7 @@ func TestPlantedFiles(t *testing.T) {
 	t.Setenv("GPUPROF_TEST_WORKLOAD", "1")
 	good := t.TempDir()
 	ran := func(dir, args string, env ...string) (int, string) {
-		ctx, cancel := context.WithTimeout(t.Context(), giveUp)
+		ctx, cancel := context.WithTimeout(t.Context(), testkit.GiveUp)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, selfPath(t), strings.Fields(args)...)
 		cmd.Args[0], cmd.Dir = "gpuprof", dir
@@ -135,7 +140,7 @@ func TestPlantedFiles(t *testing.T) {
 	for _, args := range []string{
 		"run squares --device host --warmup 2 --samples 30 -o run.json", "baseline add run.json --dir baselines", "history add run.json --store store", "history --store store",
 	} {
-		if code, said := ran(good, args); code != exitOK {
+		if code, said := ran(good, args); code != cli.ExitOK {
 			t.Fatalf("gpuprof %s: %d, %s", args, code, said)
 		}
 	}
@@ -155,9 +160,9 @@ func TestPlantedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	machine, command := (&gateCmd{Args: []string{"squares"}, Device: "host", MinTime: 2 * time.Second}).runner(&app{})
+	machine, command := (&judge.Builds{Args: []string{"squares"}, Device: "host", MinTime: 2 * time.Second}).Runner(&cli.App{Tables: wired.tables()})
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(good, "cache"))
-	noise, err := noiseFile(machine, command)
+	noise, err := gate.NoiseFile(machine, command)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
-	"time"
 )
 
 // selfPath is the gpuprof that tests start as a process: the test binary under that name.
@@ -34,22 +32,5 @@ func selfCommand(t testing.TB, dir string, args ...string) *exec.Cmd {
 // gpuprofRan runs gpuprof in this process and gives its exit code.
 func gpuprofRan(t testing.TB, stdout, stderr io.Writer, args ...string) int {
 	t.Helper()
-	return run(t.Context(), args, stdout, stderr)
-}
-
-// pipe is a named one, with both ends held so that no opening of it waits.
-func pipe(t *testing.T, path string) *os.File {
-	t.Helper()
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	if err := f.SetReadDeadline(time.Now().Add(giveUp)); err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return runCommand(t.Context(), &wired, args, stdout, stderr)
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
@@ -21,7 +22,7 @@ func TestRecordedVerdicts(t *testing.T) {
 	count := map[string]int{}
 	judge := func(old, now string) {
 		var out, said bytes.Buffer
-		if code := gpuprofRan(t, &out, &said, "compare", folder+old+".json.gz", folder+now+".json.gz", "--session-spread", "0%", "--metric", "step", "--metric", "step/tensor_product", "--format", "json"); code != exitOK {
+		if code := gpuprofRan(t, &out, &said, "compare", folder+old+".json.gz", folder+now+".json.gz", "--session-spread", "0%", "--metric", "step", "--metric", "step/tensor_product", "--format", "json"); code != cli.ExitOK {
 			t.Fatalf("%s against %s: exit code %d: %s", old, now, code, &said)
 		}
 		var c compare.Comparison

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
@@ -63,7 +64,7 @@ func TestMisspeltCounters(t *testing.T) {
 		{[]string{"bisect", "HEAD~1..HEAD", "e3nn", "--set", "edges=4,8"}, "this is a sweep; give one value"},
 	} {
 		var out, stderr strings.Builder
-		if code := gpuprofRan(t, &out, &stderr, c.args...); code != exitUsage || !strings.Contains(stderr.String(), c.near) || out.Len() > 0 {
+		if code := gpuprofRan(t, &out, &stderr, c.args...); code != cli.ExitUsage || !strings.Contains(stderr.String(), c.near) || out.Len() > 0 {
 			t.Errorf("%v: exit %d, %s%s; want exit 2 and %s", c.args, code, stderr.String(), out.String(), c.near)
 		}
 	}
@@ -72,7 +73,7 @@ func TestMisspeltCounters(t *testing.T) {
 		args []string
 		want int
 	}{
-		{[]string{"gate", failed, "--max", "B:allocs/op=3"}, exitFailed}, {[]string{"gate", old, "--max", "A:allocs/op=3"}, exitOK}, {[]string{"gate", old, "--max", "A:allocs/op=2"}, exitRegression},
+		{[]string{"gate", failed, "--max", "B:allocs/op=3"}, cli.ExitFailed}, {[]string{"gate", old, "--max", "A:allocs/op=3"}, cli.ExitOK}, {[]string{"gate", old, "--max", "A:allocs/op=2"}, cli.ExitRegression},
 	} {
 		if code := gpuprofRan(t, io.Discard, io.Discard, c.args...); code != c.want {
 			t.Errorf("%v: exit %d, want %d", c.args, code, c.want)

@@ -13,12 +13,14 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
 // TestRepeatsAreLinear: twice as many repetitions of any flag take no more than twice the memory.
 func TestRepeatsAreLinear(t *testing.T) {
-	var c cli
-	parser, _, err := (&app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}).parser(&c)
+	var c grammar
+	parser, _, err := newParser(&cli.App{Tables: wired.tables(), Ctx: t.Context(), Stdout: io.Discard, Stderr: io.Discard}, &c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,25 +6,28 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/commandline"
 )
 
 // parsed is a command line as kong alone reads it, or as gpuprof does.
-func parsedCommand(t testing.TB, args []string, alone bool) (cli, string) {
+func parsedCommand(t testing.TB, args []string, alone bool) (grammar, string) {
 	t.Helper()
-	var c cli
-	a := &app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}
-	parser, _, err := a.parser(&c)
+	var c grammar
+	a := &cli.App{Tables: wired.tables(), Ctx: t.Context(), Stdout: io.Discard, Stderr: io.Discard}
+	parser, _, err := newParser(a, &c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	more := repeats{}
+	more := commandline.Repeats{}
 	if !alone {
-		args, more = takeRepeats(parser.Model.Node, args)
+		args, more = commandline.TakeRepeats(parser.Model.Node, args)
 	}
 	if _, err = parser.Parse(args); err != nil {
-		return cli{}, err.Error()
+		return grammar{}, err.Error()
 	}
-	more.add()
+	more.Add()
 	return c, ""
 }
 

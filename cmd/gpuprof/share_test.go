@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
 // Whatever flag takes a share, 5 is not 500 %, and what is no share is refused
@@ -32,7 +34,7 @@ func TestShares(t *testing.T) {
 			args := append([]string{}, flag...)
 			args[len(args)-1] += value
 			var stderr strings.Builder
-			if code := gpuprofRan(t, io.Discard, &stderr, args...); code != exitUsage || !strings.Contains(stderr.String(), want) {
+			if code := gpuprofRan(t, io.Discard, &stderr, args...); code != cli.ExitUsage || !strings.Contains(stderr.String(), want) {
 				t.Errorf("%v: exit %d, %s; want exit 2 and %q", args, code, stderr.String(), want)
 			}
 		}

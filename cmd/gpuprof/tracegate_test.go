@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
@@ -44,13 +45,13 @@ func TestRecordingsCompareStepTimes(t *testing.T) {
 	}
 	oldStudy, slowStudy := filepath.Join(dir, "old-analysis.json"), filepath.Join(dir, "slow-analysis.json")
 	for in, out := range map[string]string{old: oldStudy, slow: slowStudy} {
-		if code := gpuprofRan(t, io.Discard, io.Discard, "analyze", in, "-o", out); code != exitOK {
+		if code := gpuprofRan(t, io.Discard, io.Discard, "analyze", in, "-o", out); code != cli.ExitOK {
 			t.Fatalf("analyze: exit %d", code)
 		}
 	}
 	for _, args := range [][]string{{"gate", old, slow}, {"compare", old, slow}, {"gate", oldStudy, slowStudy}, {"compare", oldStudy, slowStudy}, {"gate", slow, old}} {
 		code, c := judged(t, args...)
-		if code != exitInconclusive || c.Verdict != compare.Inconclusive {
+		if code != cli.ExitInconclusive || c.Verdict != compare.Inconclusive {
 			t.Errorf("%v: exit %d, %s", args, code, c.Verdict)
 		}
 		want, found := 2.0, false
@@ -72,7 +73,7 @@ func TestRecordingsCompareStepTimes(t *testing.T) {
 		}
 	}
 	// A trace and an analysis count differently, and that is said.
-	if code, c := judged(t, "gate", old, slowStudy); code != exitInconclusive || !strings.Contains(strings.Join(c.Next, "\n"), "two results of one format") {
+	if code, c := judged(t, "gate", old, slowStudy); code != cli.ExitInconclusive || !strings.Contains(strings.Join(c.Next, "\n"), "two results of one format") {
 		t.Errorf("a trace against an analysis: exit %d, %q", code, c.Next)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/schema"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/workloads"
@@ -62,7 +63,7 @@ func tuneResult() *tune.Result {
 // The schema takes what tune writes and fields of later versions, and not what
 // tune never writes.
 func TestTuneSchema(t *testing.T) {
-	b, err := schemas()["tune"]()
+	b, err := schema.Schemas()["tune"]()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestTuneSchema(t *testing.T) {
 
 // Whatever tune recommends, there is a line for it in a PyTorch program.
 func TestEveryTuningKnobHasAPyTorchLine(t *testing.T) {
-	for _, w := range allWorkloads() {
+	for _, w := range wired.allWorkloads() {
 		for _, p := range w.Presets() {
 			base, err := workloads.Resolve(w, p.Name, nil)
 			if err != nil {
@@ -124,11 +125,11 @@ func TestEveryTuningKnobHasAPyTorchLine(t *testing.T) {
 		}
 	}
 	for to, want := range map[string]string{"every:10": "if step % 10 == 0: torch.cuda.synchronize()", "never": "# delete torch.cuda.synchronize() from the loop"} {
-		if got := search.PyTorchLine(workloadNamed("gruflow"), "sync", to); got != want {
+		if got := search.PyTorchLine(wired.workloadNamed("gruflow"), "sync", to); got != want {
 			t.Errorf("sync=%s: %q, want %q", to, got, want)
 		}
 	}
-	if got := search.PyTorchLine(workloadNamed("collate"), "workers", "2"); got != "loader = DataLoader(dataset, num_workers=2)" {
+	if got := search.PyTorchLine(wired.workloadNamed("collate"), "workers", "2"); got != "loader = DataLoader(dataset, num_workers=2)" {
 		t.Error(got)
 	}
 }

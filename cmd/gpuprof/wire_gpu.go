@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/baselines"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/doctor"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/probes/nvml"
@@ -28,28 +28,28 @@ import (
 // examineGPUs says of the CUDA device, its libraries, telemetry and every GPU
 // how they stand. It asks NVML before it opens a device, so that whoever is on
 // a GPU then is somebody else.
-func examineGPUs() []gpuprof.CheckLine {
+func (w *wiring) examineGPUs() []gpuprof.CheckLine {
 	telemetry, lib := examineTelemetry()
 	var lines []gpuprof.CheckLine
 	devices := lib.Devices()
-	nvml.Identify(devices, nvml.Locate(machineRoot))
+	nvml.Identify(devices, nvml.Locate(w.machineRoot()))
 	for _, d := range devices {
 		lines = append(lines, d.Examine()...)
 	}
-	cards, _ := accounts(context.Background(), lib, nil)
+	cards, _ := w.accounts(context.Background(), lib, nil)
 	lines = append(lines, faultLines(cards)...)
 	if err := lib.Close(); err != nil {
 		telemetry = gpuprof.FailedCheck("gpu telemetry", err)
 	}
-	return append(append([]gpuprof.CheckLine{examineCUDA(), telemetry, examineKernels()}, examineLibraries()...), lines...)
+	return append(append([]gpuprof.CheckLine{w.examineCUDA(), telemetry, w.examineKernels()}, w.examineLibraries()...), lines...)
 }
 
 // instrumentsOf are NVML's of a CUDA device, and what closes them; nil where
 // there are none, which doctor explains.
-func instrumentsOf(dev device.Device) (in measure.Instruments, done func()) {
+func (w *wiring) instrumentsOf(dev device.Device) (in measure.Instruments, done func()) {
 	nothing := func() {}
 	gpu, ok := dev.(*cuda.Device)
-	if !ok || simulatedDriver != "" { // what NVML knows is another device
+	if !ok || w.driver != "" { // what NVML knows is another device
 		return nil, nothing
 	}
 	lib, err := nvml.Open()
@@ -95,8 +95,8 @@ func examineTelemetry() (l gpuprof.CheckLine, lib *nvml.Library) {
 	return l, lib
 }
 
-func examineCUDA() gpuprof.CheckLine {
-	list, err := cuda.Probe(cudaOptions())
+func (w *wiring) examineCUDA() gpuprof.CheckLine {
+	list, err := cuda.Probe(w.cudaOptions())
 	if err != nil {
 		return gpuprof.FailedCheck("gpu devices", err)
 	}
@@ -125,9 +125,9 @@ func examineCUDA() gpuprof.CheckLine {
 
 // examineKernels loads the kernel that takes a driver's compiler longest, on the first
 // GPU, and says where the driver keeps the result.
-func examineKernels() gpuprof.CheckLine {
+func (w *wiring) examineKernels() gpuprof.CheckLine {
 	before := cuda.FindCodeCache()
-	first, err := loadSlowest()
+	first, err := w.loadSlowest()
 	if err != nil {
 		return gpuprof.FailedCheck("gpu kernels", err)
 	}
@@ -169,12 +169,12 @@ func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache) gpup
 }
 
 // loadSlowest loads one kernel on the first GPU that answers.
-func loadSlowest() (firstLoad, error) {
-	list, err := answeringGPUs()
+func (w *wiring) loadSlowest() (firstLoad, error) {
+	list, err := w.answeringGPUs()
 	if err != nil {
 		return firstLoad{}, err
 	}
-	o := cudaOptions()
+	o := w.cudaOptions()
 	o.Index = list[0].Index
 	d, err := cuda.Open(o)
 	if err != nil {
@@ -196,8 +196,8 @@ var vendorLibraries = []struct{ name, key, fallback string }{
 }
 
 // examineLibraries loads the vendor's libraries through the first GPU.
-func examineLibraries() []gpuprof.CheckLine {
-	found, lacks, err := cudaLibraries()
+func (w *wiring) examineLibraries() []gpuprof.CheckLine {
+	found, lacks, err := w.cudaLibraries()
 	var lines []gpuprof.CheckLine
 	for _, v := range vendorLibraries {
 		l := gpuprof.CheckLine{Name: v.name, State: gpuprof.OK, Found: strings.TrimSpace(found[v.key] + " " + found[v.key+"_path"])}
@@ -216,18 +216,18 @@ func examineLibraries() []gpuprof.CheckLine {
 }
 
 // answeringGPUs are the GPUs that the driver describes, at least one without an error.
-func answeringGPUs() ([]cuda.DeviceInfo, error) {
-	list, err := cuda.Probe(cudaOptions())
+func (w *wiring) answeringGPUs() ([]cuda.DeviceInfo, error) {
+	list, err := cuda.Probe(w.cudaOptions())
 	return slices.DeleteFunc(list, func(d cuda.DeviceInfo) bool { return d.Fault != nil }), err
 }
 
 // cudaLibraries are the libraries that were found, and why the others were not.
-func cudaLibraries() (found map[string]string, lacks map[string]error, err error) {
-	list, err := answeringGPUs()
+func (w *wiring) cudaLibraries() (found map[string]string, lacks map[string]error, err error) {
+	list, err := w.answeringGPUs()
 	if err != nil {
 		return nil, nil, err
 	}
-	o := cudaOptions()
+	o := w.cudaOptions()
 	o.Index = list[0].Index
 	d, err := cuda.Open(o)
 	if err != nil {
@@ -240,6 +240,7 @@ func cudaLibraries() (found map[string]string, lacks map[string]error, err error
 
 // gpuSight is what CUDA and NVML show of the GPUs, opened for a benchmark.
 type gpuSight struct {
+	w       *wiring
 	visible []cuda.DeviceInfo // to CUDA in this process
 	all     []nvml.DeviceInfo // to NVML; nil where it cannot be opened
 	lib     *nvml.Library
@@ -248,25 +249,26 @@ type gpuSight struct {
 }
 
 // lookAtGPUs fails only where neither shows a GPU; NVML may be open then, too.
-func lookAtGPUs() (*gpuSight, error) {
-	s := new(gpuSight)
+func (w *wiring) lookAtGPUs() (doctor.GPUs, error) {
+	s := &gpuSight{w: w}
 	if s.lib, s.noTelemetry = nvml.Open(); s.noTelemetry == nil {
 		s.all = s.lib.Devices()
 	}
 	var err error
-	if s.visible, err = answeringGPUs(); err != nil && len(s.hidden()) == 0 {
+	if s.visible, err = w.answeringGPUs(); err != nil && len(s.Hidden()) == 0 {
 		return s, err
 	}
 	return s, nil
 }
 
-func (s *gpuSight) close() error { return s.lib.Close() }
+// Close closes NVML.
+func (s *gpuSight) Close() error { return s.lib.Close() }
 
-// hidden are the UUIDs of GPUs and MIG instances that a process can use when
+// Hidden are the UUIDs of GPUs and MIG instances that a process can use when
 // told to, and that this one does not see: CUDA shows one MIG instance at most.
-func (s *gpuSight) hidden() []string {
+func (s *gpuSight) Hidden() []string {
 	if _, told := os.LookupEnv("CUDA_VISIBLE_DEVICES"); told {
-		return nil // hidden on purpose
+		return nil // Hidden on purpose
 	}
 	seen := map[string]bool{}
 	for _, v := range s.visible {
@@ -289,17 +291,17 @@ func (s *gpuSight) hidden() []string {
 	return out
 }
 
-// shown is what this process sees, for choosing.
-func (s *gpuSight) shown() []gpuName {
-	var out []gpuName
+// Shown is what this process sees, for choosing.
+func (s *gpuSight) Shown() []doctor.GPUName {
+	var out []doctor.GPUName
 	for _, v := range s.visible {
-		out = append(out, gpuName{v.Index, v.UUID, v.Name})
+		out = append(out, doctor.GPUName{Index: v.Index, UUID: v.UUID, Name: v.Name})
 	}
 	return out
 }
 
-// elsewhere finds what a name means to NVML, as a UUID.
-func (s *gpuSight) elsewhere(name string) (string, error) {
+// Elsewhere finds what a name means to NVML, as a UUID.
+func (s *gpuSight) Elsewhere(name string) (string, error) {
 	if s.lib == nil {
 		return "", fmt.Errorf("choosing device %s: CUDA shows this process no such GPU, and NVML, which knows of others, is not open: %w", name, s.noTelemetry)
 	}
@@ -313,14 +315,14 @@ func (s *gpuSight) elsewhere(name string) (string, error) {
 	return s.all[at.GPU].UUID, nil
 }
 
-// target is a visible device ready to be measured.
-func (s *gpuSight) target(index int) (devicebench.Target, error) {
+// Target is a visible device ready to be measured.
+func (s *gpuSight) Target(index int) (devicebench.Target, error) {
 	v := s.visible[index]
 	if v.Simulated {
 		return devicebench.Target{}, gpuprof.Errorf(gpuprof.ErrDevice, "measuring cuda:%d: it is a simulated device, whose times mean nothing", v.Index).WithFix("run on a GPU")
 	}
 	t := devicebench.Target{Device: fmt.Sprintf("cuda:%d", v.Index), UUID: v.UUID, Condition: health.Condition{MIG: v.MIG},
-		Open: func() (device.Device, error) { return openCUDA(v.Index) }}
+		Open: func() (device.Device, error) { return s.w.openCUDA(v.Index) }}
 	if s.lib == nil {
 		return t, nil
 	}
@@ -356,9 +358,4 @@ func condition(d nvml.DeviceInfo, mig bool) health.Condition {
 		c.MemoryFault, _ = d.ECCHealth()
 	}
 	return c
-}
-
-// shippedRanges are what healthy devices reach.
-func shippedRanges() (*health.Ranges, error) {
-	return health.ParseRanges(baselines.Ranges(), "baselines/ranges.json")
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/doctor"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/probes/nvml"
@@ -20,17 +21,17 @@ import (
 // What the machine itself tells of its GPUs, without a measurement: NVML's counters and
 // answers, the driver's recovery action, and the kernel's log.
 
-// machineRoot is the folder that holds /proc, /sys, /dev/kmsg and /usr; a test plants its own.
-var machineRoot = "/"
+// machineRoot is the folder that holds /proc, /sys, /dev/kmsg and /usr.
+func (w *wiring) machineRoot() string { return cmp.Or(w.root, "/") }
 
 // accounts are a card for every GPU that NVML or the kernel's log tells of, with the answers
 // of the sources. Where NVML lists no GPU, the first is AllGPUs with the reason. of has the
 // place of a card by the UUID of the GPU and of its MIG instances.
-func accounts(ctx context.Context, lib *nvml.Library, noNVML error) (cards []health.Card, of map[string]int) {
+func (w *wiring) accounts(ctx context.Context, lib *nvml.Library, noNVML error) (cards []health.Card, of map[string]int) {
 	of = map[string]int{}
-	devices, located := lib.Devices(), nvml.Locate(machineRoot)
+	devices, located := lib.Devices(), nvml.Locate(w.machineRoot())
 	nvml.Identify(devices, located)
-	askNVIDIASMI(ctx, devices)
+	w.askNVIDIASMI(ctx, devices)
 	for i, d := range devices {
 		for _, in := range d.Instances {
 			of[in.UUID] = i
@@ -44,25 +45,25 @@ func accounts(ctx context.Context, lib *nvml.Library, noNVML error) (cards []hea
 			noNVML = gpuprof.Errorf(gpuprof.ErrDevice, "listing the GPUs: NVML lists none").
 				WithFix("check that the driver of this machine sees its GPUs (nvidia-smi -L)")
 		}
-		return readKernelLog(failedCard(health.AllGPUs, noNVML)), of
+		return w.readKernelLog(doctor.FailedCard(health.AllGPUs, noNVML)), of
 	}
 	for _, g := range nvml.Unlisted(devices, located) {
 		cards = append(cards, health.Card{Device: health.PCIAddress(g.PCI), PCI: health.PCIAddress(g.PCI), UUID: g.UUID,
 			Sources: []health.Source{{Name: health.SourceNVML, Answer: health.Unanswered, Text: "the driver has this GPU, and NVML does not list it"}}})
 	}
-	return readKernelLog(cards), of
+	return w.readKernelLog(cards), of
 }
 
 // machineAccounts are the accounts of a check, which opens NVML for itself.
-func machineAccounts(ctx context.Context) ([]health.Card, error) {
+func (w *wiring) machineAccounts(ctx context.Context) ([]health.Card, error) {
 	lib, noNVML := nvml.Open()
-	cards, _ := accounts(ctx, lib, noNVML)
+	cards, _ := w.accounts(ctx, lib, noNVML)
 	return cards, lib.Close()
 }
 
 // readKernelLog adds what the kernel's log tells of the GPUs.
-func readKernelLog(cards []health.Card) []health.Card {
-	text, err := kernelLog(filepath.Join(machineRoot, "dev", "kmsg"))
+func (w *wiring) readKernelLog(cards []health.Card) []health.Card {
+	text, err := kernelLog(filepath.Join(w.machineRoot(), "dev", "kmsg"))
 	why := ""
 	if err != nil {
 		why = "it cannot be read: " + err.Error()
@@ -116,11 +117,11 @@ func accountOf(d nvml.DeviceInfo) health.Card {
 	return c
 }
 
-// addAccounts gives every measured card what the machine tells of its GPU, which may differ
+// Accounts gives every measured card what the machine tells of its GPU, which may differ
 // from what it told before the measurement. Further GPUs that are faulty or not checked have
 // cards of their own, unless only some GPUs were asked for.
-func addAccounts(ctx context.Context, cards []health.Card, lib *nvml.Library, noNVML error, everyGPU bool) []health.Card {
-	all, of := accounts(ctx, lib, noNVML)
+func (s *gpuSight) Accounts(ctx context.Context, cards []health.Card, everyGPU bool) []health.Card {
+	all, of := s.w.accounts(ctx, s.lib, s.noTelemetry)
 	used := map[int]bool{}
 	for i := range cards {
 		c := &cards[i]
@@ -143,18 +144,6 @@ func addAccounts(ctx context.Context, cards []health.Card, lib *nvml.Library, no
 			cards = append(cards, all[i])
 		}
 	}
-	return cards
-}
-
-// failedCard is the card of a device, or of AllGPUs, that gave no answer.
-func failedCard(device string, err error) []health.Card {
-	return []health.Card{{Device: device, Error: sentence(err), Err: err}}
-}
-
-// failedGPU is the card of the GPU of a UUID.
-func failedGPU(uuid string, err error) []health.Card {
-	cards := failedCard(uuid, err)
-	cards[0].UUID = uuid
 	return cards
 }
 
@@ -199,7 +188,7 @@ var nvidiaSMIPlaces = [...]string{"usr/bin", "usr/local/bin", "usr/local/nvidia/
 
 // askNVIDIASMI fills in recovery actions that NVML did not report. Without an answer they
 // stay unknown.
-func askNVIDIASMI(ctx context.Context, devices []nvml.DeviceInfo) {
+func (w *wiring) askNVIDIASMI(ctx context.Context, devices []nvml.DeviceInfo) {
 	wants := func(d nvml.DeviceInfo) bool {
 		release, _, _ := strings.Cut(d.Driver, ".")
 		n, err := strconv.Atoi(release)
@@ -209,7 +198,7 @@ func askNVIDIASMI(ctx context.Context, devices []nvml.DeviceInfo) {
 		return
 	}
 	for _, dir := range nvidiaSMIPlaces {
-		file := filepath.Join(machineRoot, dir, "nvidia-smi")
+		file := filepath.Join(w.machineRoot(), dir, "nvidia-smi")
 		if info, err := os.Stat(file); err != nil || info.IsDir() {
 			continue
 		}

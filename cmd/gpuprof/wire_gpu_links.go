@@ -7,21 +7,20 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/workloads/device/cuda"
 )
 
 // This file is wire_gpu.go's part about several GPUs at once.
 
-const (
-	linkBytes = 256 << 20 // of a copy, and of an array that is summed
-	linkTries = 5
-)
+// linkTries is how often each way is measured.
+const linkTries = 5
 
-// between measures the ways between the GPUs at those positions and a sum over all of
+// Between measures the ways between the GPUs at those positions and a sum over all of
 // them, bytes at a time. It opens them on the calling goroutine, when nothing else has
 // them open; of one GPU there is nothing.
-func (s *gpuSight) between(ctx context.Context, here []int, bytes int) (links []health.Link, sum *health.AllReduce) {
+func (s *gpuSight) Between(ctx context.Context, here []int, bytes int) (links []health.Link, sum *health.AllReduce) {
 	if len(here) < 2 {
 		return nil, nil
 	}
@@ -36,7 +35,7 @@ func (s *gpuSight) between(ctx context.Context, here []int, bytes int) (links []
 		}
 	}()
 	for _, i := range here {
-		o := cudaOptions()
+		o := s.w.cudaOptions()
 		o.Index = s.visible[i].Index
 		d, err := cuda.Open(o)
 		names, faults, open = append(names, fmt.Sprintf("cuda:%d", o.Index)), append(faults, err), append(open, d)
@@ -54,7 +53,7 @@ func (s *gpuSight) between(ctx context.Context, here []int, bytes int) (links []
 		r, err = cuda.MeasureAllReduce(ctx, open, bytes, linkTries)
 	}
 	if err != nil {
-		sum.Why = sentence(err)
+		sum.Why = cli.Sentence(err)
 		return links, sum
 	}
 	sum.Library, sum.TookS, sum.BusPerS = r.Library, gpuprof.Number(r.TookS), gpuprof.Number(r.BusPerS)

@@ -1,0 +1,112 @@
+// Package analyze is gpuprof analyze: it reports where the time or the memory of a recorded program went.
+// Traces or memory snapshots come in; an analysis, a comparison of two, or a part that is cut out goes to
+// the terminal and to files. It imports cli and input, and no other verb.
+package analyze
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
+	"github.com/gpuprof/gpuprof/internal/trace/rules"
+)
+
+// Cmd is the command line of the verb.
+type Cmd struct {
+	Traces  []string `arg:"" name:"trace" sep:"none" complete:"file" help:"Trace files (PyTorch profiler JSON, Nsight Systems SQLite, rocprofv3 _results.db, JAX .xplane.pb or .trace.json.gz, gpuprof's own .gpt) or folders of them, or memory snapshots of PyTorch; several are the ranks of one job."`
+	Compare bool     `help:"Compare two: before and after a change."`
+	Format  string   `default:"table" formats:"analysis" placeholder:"FORMAT" help:"Format to print: ${analysisFormats}."`
+	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${analysisFiles}; may be repeated."`
+	Plot    string   `complete:"plot" placeholder:"KIND" help:"Content of pictures: ${tracePlots}."`
+	At      string   `placeholder:"MOMENT" help:"Of a memory snapshot: show this moment in place of the peak: peak, end, oom, step:N, event:N, or a time such as 1.5s."`
+	WhatIf  []string `name:"what-if" sep:"none" placeholder:"SETTING" help:"Of a memory snapshot: replay it with this setting of PYTORCH_CUDA_ALLOC_CONF too, such as max_split_size_mb:64; may be repeated."`
+	Limit   cli.Size `name:"memory-limit" placeholder:"SIZE" help:"Of a memory snapshot: what torch.cuda.set_per_process_memory_fraction let the process reserve; garbage_collection_threshold needs it, and no snapshot has it."`
+	Steps   string   `placeholder:"A..B" help:"Cut out steps A to B of one trace: analyse them, and -o FILE.json.gz (of a .gpt: FILE.gpt) writes their events as a trace."`
+	Window  string   `placeholder:"T..U" help:"Cut out the time from T to U (10s..12s, from the first event on) of one trace, as --steps does."`
+	Force   bool     `help:"Replace files that gpuprof did not write."`
+}
+
+// Help implements kong.HelpProvider.
+func (Cmd) Help() string {
+	return "Reads a profiler's recording of a program and reports which setting to change. docs/analyze.md has the ten lines that record a trace. Of a memory snapshot of PyTorch it reports which lines hold the memory (docs/memory.md).\n\n" + cli.Examples(
+		"gpuprof analyze trace.json.gz",
+		"gpuprof analyze trace.json.gz -o report.html -o stacks.pb.gz",
+		"gpuprof analyze rank0.json.gz rank1.json.gz --format json",
+		"gpuprof analyze before.json.gz after.json.gz --compare",
+		"gpuprof analyze trace.json.gz --steps 1..2 -o part.json.gz",
+		"gpuprof analyze snapshot.pickle -o memory.html -o memory.pb.gz",
+		"gpuprof analyze snapshot.pickle --what-if max_split_size_mb:64",
+	)
+}
+
+// Run implements the verb.
+func (c *Cmd) Run(a *cli.App) error {
+	if c.Compare && len(c.Traces) != 2 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "comparing traces: --compare takes two, before and after, not %d", len(c.Traces)).WithFix("give two files or two folders")
+	}
+	if err := c.checkCut(); err != nil {
+		return err
+	}
+	first, err := c.openFirst(a)
+	if err != nil {
+		return err
+	}
+	if first != nil {
+		defer first.Close()
+		if first.Memory {
+			return c.runMemory(a, first)
+		}
+	}
+	analysis := a.Documents.Analysis
+	if c.Compare { // of two programs there are no stacks and no one timeline
+		analysis = analysis.Called("a comparison").Without("pprof", "perfetto")
+	}
+	if err := c.memoryOnly(); err != nil {
+		return err
+	}
+	outs, err := savedPart(analysis, c.cuts()).Outputs(c.Output, c.Force)
+	if err == nil {
+		err = cli.CheckPlot(a, c.Plot, outs)
+	}
+	if err != nil {
+		return err
+	}
+	s, err := c.study(a, first, slices.ContainsFunc(outs, showsTraces))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return errors.Join(analysis.Show(a, c.Format, s), savedPart(analysis, c.cuts()).Save(a, outs, s, c.Plot, c.Force))
+}
+
+// showsTraces says whether an output of a comparison shows the traces themselves, beside
+// what was found in them.
+func showsTraces(o cli.Output) bool {
+	return slices.Contains([]string{"html", "png", "svg"}, o.Format.Name)
+}
+
+// study analyses what was given; keep says whether the traces of a comparison, which may
+// be large, are needed after that. first is the first file, where it is open.
+func (c *Cmd) study(a *cli.App, first *input.File, keep bool) (*cli.Study, error) {
+	if c.cuts() {
+		return c.cutStudy(a)
+	}
+	if !c.Compare {
+		analysis, indexes, err := input.AnalyzeOpened(a, c.Traces, first, nil)
+		return &cli.Study{Analysis: analysis, Indexes: indexes}, err
+	}
+	old, before, err := input.AnalyzeOpened(a, c.Traces[:1], first, nil)
+	if err != nil {
+		return nil, err
+	}
+	if !keep {
+		before = nil
+	}
+	now, after, err := input.AnalyzeTraces(a, c.Traces[1:], nil)
+	if err != nil {
+		return nil, err
+	}
+	return &cli.Study{Comparison: rules.Compare(old, now), Before: before, Indexes: after}, nil
+}

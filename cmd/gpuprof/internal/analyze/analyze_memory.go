@@ -1,0 +1,102 @@
+package analyze
+
+import (
+	"errors"
+	"os"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
+	"github.com/gpuprof/gpuprof/internal/outside"
+)
+
+// openFirst opens the first file, to tell a memory snapshot from a trace. It is nil where
+// that is a folder or cannot be opened, which reading it explains. A part is cut from
+// plain files alone, so that a pipe stays as it is.
+func (c *Cmd) openFirst(a *cli.App) (in *input.File, err error) {
+	if c.Traces, err = withSnapshots(c.Traces, c.Compare); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(c.Traces[0])
+	if err != nil || info.IsDir() || c.cuts() && !info.Mode().IsRegular() {
+		return nil, nil
+	}
+	if in, err = input.OpenFile(a.Ctx, c.Traces[0]); err != nil {
+		return nil, nil
+	}
+	return in, nil
+}
+
+// memoryOnly refuses what only memory snapshots have, for a trace.
+func (c *Cmd) memoryOnly() error {
+	switch {
+	case c.At != "":
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --at %s: %s is no memory snapshot, and only those have moments", c.At, c.Traces[0]).WithFix("give --steps or --window for a part of a trace")
+	case len(c.WhatIf) > 0 || c.Limit != "":
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --what-if and --memory-limit: %s is no memory snapshot, and only those are replayed with other settings", c.Traces[0]).WithFix("record one with gpuprof run --memory")
+	}
+	return nil
+}
+
+// withSnapshots replaces folders that gpuprof run --memory wrote by the snapshots in them;
+// of a comparison those that hold one.
+func withSnapshots(paths []string, compared bool) ([]string, error) {
+	var out []string
+	for _, path := range paths {
+		found := outside.Dir(path).Glob("snapshot-*.pickle")
+		if len(found) == 0 || compared && len(found) > 1 {
+			found = nil
+			out = append(out, path)
+		}
+		for _, file := range found {
+			if err := input.CheckFound(file); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+// runMemory analyses memory snapshots, of which the first is open.
+func (c *Cmd) runMemory(a *cli.App, first *input.File) error {
+	formats := a.Documents.Memory
+	if c.cuts() {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting %s: it is a memory snapshot, and only traces can be cut", first.Path).WithFix("leave --steps and --window out: the analysis shows each step")
+	}
+	outs, err := formats.Outputs(c.Output, c.Force)
+	if err == nil {
+		err = cli.CheckPlot(a, c.Plot, outs)
+	}
+	if err != nil {
+		return err
+	}
+	ins := []*input.File{first}
+	for _, path := range c.Traces[1:] {
+		ins = append(ins, &input.File{Path: path})
+	}
+	o := memsnap.Options{Settings: c.WhatIf}
+	if c.Limit != "" {
+		o.Allowed = c.Limit.Bytes()
+	}
+	var found *memsnap.Analysis
+	if c.Compare {
+		var old *memsnap.Analysis
+		if old, err = input.AnalyzeMemory(a, ins[:1], o); err == nil {
+			found, err = input.AnalyzeMemory(a, ins[1:], o)
+		}
+		if err == nil {
+			found.Against(old)
+		}
+	} else {
+		found, err = input.AnalyzeMemory(a, ins, o)
+	}
+	if err == nil && c.At != "" {
+		err = found.Look(c.At)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(formats.Show(a, c.Format, found), formats.Save(a, outs, found, c.Plot, c.Force))
+}

@@ -1,0 +1,155 @@
+// Package baseline is gpuprof baseline: it adds, lists, shows and removes stored sessions of a workload,
+// by which later ones are judged. Run files come in, lines of text or JSON go out. It imports cli and
+// input, and no other verb.
+package baseline
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
+	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// Cmd is the command line of the verb.
+type Cmd struct {
+	Dir string `complete:"file" placeholder:"FOLDER" help:"Folder of the baselines (./baselines if it exists, else the user's data folder)."`
+
+	Add  AddCmd  `cmd:"" help:"Add runs to the baselines that fit them, each as a session."`
+	List ListCmd `cmd:"" help:"List the baselines."`
+	Show ShowCmd `cmd:"" help:"Show the sessions of one."`
+	Rm   RmCmd   `cmd:"" help:"Remove one."`
+	Path PathCmd `cmd:"" help:"Print the folder."`
+}
+
+// Help implements kong.HelpProvider.
+func (Cmd) Help() string {
+	return "A baseline holds sessions of one workload on one device; gpuprof gate auto RUN judges against the one that fits.\n\n" + cli.Examples(
+		"gpuprof baseline add six.json",
+		"gpuprof baseline list",
+		"gpuprof baseline path",
+	)
+}
+
+// AddCmd is the command line of gpuprof baseline add.
+type AddCmd struct {
+	Runs    []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files, each measured with --runs 6."`
+	Machine string   `placeholder:"NAME" help:"Name this machine in the baseline; without it the baseline names none."`
+	Command string   `placeholder:"TEXT" help:"Command that measured the runs, for readers of the baseline."`
+	Keep    int      `placeholder:"N" help:"Sessions to keep, the latest (20)."`
+}
+
+// Run implements the verb.
+func (c *AddCmd) Run(a *cli.App, b *Cmd) error {
+	defer input.LimitHeap(outside.DocumentMemory())()
+	store, err := b.store()
+	if err != nil {
+		return err
+	}
+	var runs []*gpuprof.Run
+	for _, path := range c.Runs {
+		r, err := runfile.Read(a.Ctx, path)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, r...)
+	}
+	p := baseline.Provenance{Now: time.Now().UTC(), Machine: document.CleanText(c.Machine), Command: document.CleanText(document.MaskText(c.Command)), Tool: a.Tool}
+	added, warnings, err := store.Add(runs, p, c.Keep)
+	for _, x := range added {
+		fmt.Fprintf(a.Stdout, "%s: %s%s\n", document.CleanText(x.Path), cli.Plural(x.Sessions, "session"), dropped(x.Dropped))
+	}
+	for _, w := range warnings {
+		a.Note("warning: %s; %s", w.Text, w.Fix)
+	}
+	return err
+}
+
+func dropped(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + cli.Plural(n, "older one") + " left out"
+}
+
+func (b *Cmd) store() (*baseline.Store, error) { return input.OpenStore(b.Dir) }
+
+// ListCmd is the command line of gpuprof baseline list.
+type ListCmd struct {
+	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
+}
+
+// Run implements the verb.
+func (c *ListCmd) Run(a *cli.App, b *Cmd) error {
+	return input.ListBaselines(a, b.Dir, c.Format, "")
+}
+
+// ShowCmd is the command line of gpuprof baseline show.
+type ShowCmd struct {
+	Name   string `arg:"" help:"Name of the baseline, see gpuprof baseline list."`
+	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
+}
+
+// Run implements the verb.
+func (c *ShowCmd) Run(a *cli.App, b *Cmd) error {
+	store, err := b.store()
+	if err != nil {
+		return err
+	}
+	x, err := store.Show(c.Name)
+	if err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		return input.WriteBaselines(a, []*baseline.Baseline{x})
+	}
+	fmt.Fprintf(a.Stdout, "%s\n%s\n\n", document.CleanText(x.Path), x.Fingerprint)
+	rows := [][]string{{"MEASURED", "PROCESSES", "STEP", "COMMIT", "MACHINE", "COMMAND"}}
+	for _, s := range x.Sessions {
+		step := "-"
+		if m := s.Result("").Metric("step"); m != nil {
+			step = gpuprof.FormatSeconds(stats.Summarise("s", m.Runs...).Median)
+		}
+		rows = append(rows, []string{s.Started.Format("2006-01-02 15:04"), strconv.Itoa(s.Processes), step, s.Tool.Commit, cmp.Or(s.Machine, "-"), s.Command})
+	}
+	return cli.Columns(a.Stdout, rows)
+}
+
+// RmCmd is the command line of gpuprof baseline rm.
+type RmCmd struct {
+	Name string `arg:"" help:"Name of the baseline, see gpuprof baseline list."`
+}
+
+// Run implements the verb.
+func (c *RmCmd) Run(a *cli.App, b *Cmd) error {
+	store, err := b.store()
+	if err != nil {
+		return err
+	}
+	path, err := store.Remove(c.Name)
+	if err == nil {
+		a.Note("removed %s", path)
+	}
+	return err
+}
+
+// PathCmd is the command line of gpuprof baseline path.
+type PathCmd struct{}
+
+// Run implements the verb.
+func (PathCmd) Run(a *cli.App, b *Cmd) error {
+	store, err := b.store()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(a.Stdout, store.Path())
+	return err
+}

@@ -1,0 +1,331 @@
+package bisect
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
+	"github.com/gpuprof/gpuprof/internal/bisect"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/workloads/measure"
+)
+
+// mostAlso is how many other metrics are kept of a quartet.
+const mostAlso = 60
+
+// Quartet implements bisect.Runner.
+func (r *quartetRunner) Quartet(commit, against int) (q bisect.Quartet, builds []bisect.Build, err error) {
+	older := treeGood
+	if against > 0 {
+		older = treeParent
+	}
+	var sides [2]judge.Side
+	for i, at := range [2]struct{ tree, commit int }{{older, against}, {treeCandidate, commit}} {
+		if i == 0 && r.s.Exact {
+			continue // GOOD was counted already
+		}
+		r.bar.Show(measure.Progress{Phase: "building " + r.s.At(at.commit).Short(), Done: r.s.Spent(), Total: r.s.Options.BudgetS})
+		var b []bisect.Build
+		sides[i], b, err = r.built(at.tree, at.commit)
+		if builds = append(builds, b...); err != nil {
+			return q, builds, err
+		}
+	}
+	r.bar.Show(measure.Progress{Phase: "measuring " + r.s.At(commit).Short(), Done: r.s.Spent(), Total: r.s.Options.BudgetS})
+	if r.s.Exact {
+		q, err = r.count(sides[1], commit)
+	} else {
+		q, err = r.turns(sides, commit, against)
+	}
+	return q, builds, err
+}
+
+// turns measures older, newer, newer, older; again, at most twice, where samples of one
+// side are flagged.
+func (r *quartetRunner) turns(sides [2]judge.Side, commit, against int) (q bisect.Quartet, err error) {
+	places := [2]int{against, commit}
+	for attempt := 0; ; attempt++ {
+		began := r.trees.clock()
+		q = bisect.Quartet{Commit: commit, Against: against, StartS: float64(began.UnixMilli()) / 1000}
+		var got [2][]*compare.Result
+		for k, i := range [4]int{0, 1, 1, 0} {
+			result, v, err := r.once(sides[i], places[i])
+			if err != nil {
+				return q, r.unfit(places[i], r.trees.clock().Sub(began), err)
+			}
+			q.Values[k], got[i] = gpuprof.Number(v), append(got[i], result)
+		}
+		q.Seconds, q.Also = r.trees.clock().Sub(began).Seconds(), others(got, r.s.Metric)
+		again, why := compare.Rerun(compare.Block{A: got[0][0], B: got[1][0], Attempt: attempt})
+		if !again {
+			again, why = compare.Rerun(compare.Block{A: got[0][1], B: got[1][1], Attempt: attempt})
+		}
+		if !again {
+			return q, nil
+		}
+		r.run.App.Note("measuring %s again: %s", r.s.At(commit).Short(), why)
+	}
+}
+
+// count runs a commit once for an exact counter.
+func (r *quartetRunner) count(s judge.Side, commit int) (bisect.Quartet, error) {
+	began := r.trees.clock()
+	q := bisect.Quartet{Commit: commit, StartS: float64(began.UnixMilli()) / 1000}
+	_, v, err := r.once(s, commit)
+	if err != nil {
+		return q, r.unfit(commit, r.trees.clock().Sub(began), err)
+	}
+	old := r.s.Check[0].Values[0]
+	q.Values, q.Seconds = [4]gpuprof.Number{old, gpuprof.Number(v), gpuprof.Number(v), old}, r.trees.clock().Sub(began).Seconds()
+	return q, nil
+}
+
+// A process that fails runs again: so often of a commit that never ran, and of one that
+// did, whose program then fails by chance.
+const (
+	newTries   = 2
+	knownTries = 6
+)
+
+// once runs one process, again where it failed, and gives the metric's median.
+func (r *quartetRunner) once(s judge.Side, commit int) (*compare.Result, float64, error) {
+	var last error
+	tries := newTries
+	if r.s.Ran(commit) {
+		tries = knownTries
+	}
+	for range tries {
+		result, err := r.m.Once(s)
+		if err == nil {
+			v, err := medianOf(result, r.s.Metric)
+			return result, v, err
+		}
+		if errors.Is(err, cli.ErrInterrupted) || errors.Is(err, gpuprof.ErrUsage) && (commit == 0 || commit == r.s.N()) {
+			return nil, 0, err
+		}
+		last = err
+	}
+	return nil, 0, last
+}
+
+// medianOf is the median of a metric in a result of one process.
+func medianOf(r *compare.Result, name string) (float64, error) {
+	m := r.Metric(name)
+	if m == nil || len(m.Runs) == 0 || len(m.Runs[0]) == 0 {
+		return 0, gpuprof.Errorf(gpuprof.ErrInput, "%s gave no %s", r.Source, name)
+	}
+	if r.Status != gpuprof.Complete {
+		return 0, gpuprof.Errorf(gpuprof.ErrInput, "the result of %s is %s: %s", r.Source, r.Status, r.Reason)
+	}
+	v := stats.Median(m.Runs[0])
+	if math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 && !m.Exact {
+		return 0, gpuprof.Errorf(gpuprof.ErrInput, "the %s of %s is %g, which has no ratio", name, r.Source, v)
+	}
+	return v, nil
+}
+
+// others are the stages and counters of two sides, as they were in the mean of medians.
+func others(got [2][]*compare.Result, metric string) []bisect.Also {
+	var out []bisect.Also
+	for _, m := range got[0][0].Metrics {
+		if m.Name == metric || !m.Exact && !slices.Contains(got[0][0].Stages, m.Name) || len(out) == mostAlso {
+			continue
+		}
+		old, ok1 := middle(got[0], m.Name)
+		now, ok2 := middle(got[1], m.Name)
+		if ok1 && ok2 {
+			out = append(out, bisect.Also{Name: m.Name, Unit: m.Unit, Exact: m.Exact, Old: gpuprof.Number(old), New: gpuprof.Number(now)})
+		}
+	}
+	return out
+}
+
+func middle(results []*compare.Result, name string) (float64, bool) {
+	var all []float64
+	for _, r := range results {
+		if m := r.Metric(name); m != nil && len(m.Runs) > 0 && len(m.Runs[0]) > 0 {
+			all = append(all, stats.Median(m.Runs[0]))
+		}
+	}
+	return stats.Median(all), len(all) == len(results)
+}
+
+// checkPairs is how many pairs of processes GOOD and BAD are compared by: nine quartets,
+// which theta and the noise of a quartet are read off.
+const checkPairs = compare.Stage1Blocks + 12
+
+// laterPairs is how many pairs a later stage of that comparison takes at most: what needs
+// more of them cannot be searched for with a few quartets of a commit.
+const laterPairs = 24
+
+// checkEnds measures GOOD against BAD as a gate does. found is false where there is
+// nothing to search; the search then has its outcome.
+func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err error) {
+	began := r.trees.clock()
+	var sides [2]judge.Side
+	for i, at := range [2]struct{ tree, commit int }{{treeGood, 0}, {treeCandidate, s.N()}} {
+		var b []bisect.Build
+		if sides[i], b, err = r.built(at.tree, at.commit); err != nil {
+			return false, err
+		}
+		s.Builds = append(s.Builds, b...)
+	}
+	o := compare.Options{Seed: s.Options.Seed, Tool: s.Tool, Margins: compare.Margins{Threshold: s.Options.Threshold}}
+	if s.Metric != "" {
+		o.Only = []string{s.Metric}
+	}
+	swap := s.Options.Faster // GOOD slower than BAD is what is looked for then
+	if swap {
+		slices.Reverse(sides[:])
+	}
+	r.m.Sides = sides
+	budget := max(time.Duration(s.Options.BudgetS*float64(time.Second))-r.trees.clock().Sub(began), 0)
+	g := &judge.BlockRun{App: r.run.App, Source: r.m, Clock: r.trees.clock, Began: r.trees.clock(), Budget: budget, Most: laterPairs, Check: func(b compare.Block) error { return judge.CouldWork(b, o, nil) }}
+	r.run.App.Note("comparing GOOD %s with BAD %s", s.Good.Short(), s.At(s.N()).Short())
+	verdict, blocks, err := g.Judge(o)
+	if err != nil {
+		return false, r.ended(err)
+	}
+	r.m.Prints = !r.m.Recorded
+	m := chosen(verdict)
+	if m != nil && !m.Exact && m.Verdict == compare.Regressed && len(blocks) < checkPairs {
+		more, err := g.Blocks(checkPairs-len(blocks), 1, s.Options.Seed+16)
+		if err != nil {
+			return false, r.ended(err)
+		}
+		blocks = append(blocks, more...)
+	}
+	if swap {
+		for i, b := range blocks {
+			blocks[i].A, blocks[i].B, blocks[i].BFirst = b.B, b.A, !b.BFirst
+		}
+	}
+	if m != nil && len(blocks) > 0 {
+		c.learnScatter(r, blocks[0].B, m.Name)
+	}
+	return c.begin(s, m, verdict, blocks, r.trees.clock().Sub(g.Began).Seconds(), r.trees.clock().Unix())
+}
+
+// ended is the error of an interrupted comparison of the ends, of which nothing is kept.
+func (r *quartetRunner) ended(err error) error {
+	if errors.Is(err, cli.ErrInterrupted) {
+		fix := "begin again: a search is kept from the end of this comparison on"
+		if len(r.s.Before) > 0 {
+			fix = "go on with gpuprof bisect --resume"
+		}
+		return gpuprof.Errorf(nil, "comparing GOOD with BAD: %w", cli.ErrInterrupted).WithFix("%s", fix)
+	}
+	return err
+}
+
+// chosen is the metric to search with: of those that are slower the one with the least
+// adjusted p, measured ones before counters; where none is slower the one that comes nearest.
+func chosen(c *compare.Comparison) *compare.MetricResult {
+	var best *compare.MetricResult
+	rank := func(m *compare.MetricResult) [3]float64 {
+		out := [3]float64{1, 0, min(float64(m.P), 1)}
+		if !math.IsNaN(float64(m.PAdjusted)) {
+			out[2] = float64(m.PAdjusted)
+		}
+		if m.Verdict == compare.Regressed {
+			out[0] = 0
+		}
+		if m.Exact {
+			out[1], out[2] = 1, -m.Worse()
+		}
+		if math.IsNaN(out[2]) {
+			out[2] = 1
+		}
+		return out
+	}
+	for i := range c.Metrics {
+		m := &c.Metrics[i]
+		if m.Verdict == compare.Gone || m.Verdict == compare.Added || m.Verdict == compare.Explains {
+			continue
+		}
+		if best == nil {
+			best = m
+			continue
+		}
+		if a, b := rank(m), rank(best); slices.Compare(a[:], b[:]) < 0 {
+			best = m
+		}
+	}
+	return best
+}
+
+// begin fills a search with what the comparison of its ends gave.
+func (c *Cmd) begin(s *bisect.Search, m *compare.MetricResult, verdict *compare.Comparison, blocks []compare.Block, took float64, now int64) (bool, error) {
+	if m == nil {
+		return false, gpuprof.Errorf(gpuprof.ErrInput, "comparing GOOD with BAD: they have no metric in common").WithFix("see what the command prints at both")
+	}
+	s.Metric, s.Unit, s.Higher, s.Exact = m.Name, m.Unit, m.HigherIsBetter, m.Exact
+	quartets := len(blocks) / 2
+	for i := range quartets {
+		one, two := blocks[2*i], blocks[2*i+1]
+		q := bisect.Quartet{Commit: s.N(), StartS: float64(now) - took, Seconds: took / float64(quartets)}
+		results := [2][]*compare.Result{{one.A, two.A}, {one.B, two.B}}
+		for k, r := range [4]*compare.Result{one.A, one.B, two.B, two.A} {
+			v, err := medianOf(r, s.Metric)
+			if err != nil {
+				return false, err
+			}
+			q.Values[k] = gpuprof.Number(v)
+		}
+		q.Also = others(results, s.Metric)
+		s.Check = append(s.Check, q)
+	}
+	if m.Verdict == compare.Regressed && quartets > 0 {
+		return true, nil
+	}
+	s.Outcome = &bisect.Outcome{Found: bisect.Nothing, From: 1, To: s.N(), Effect: gpuprof.Number(math.NaN()), P: gpuprof.Number(math.NaN()), Part: gpuprof.Number(math.NaN()), CI95: [2]gpuprof.Number{gpuprof.Number(math.NaN()), gpuprof.Number(math.NaN())}, Why: c.whyNothing(s, m, verdict)}
+	s.Status, s.Chances = gpuprof.Complete, nil
+	return false, nil
+}
+
+// whyNothing says why nothing is searched.
+func (c *Cmd) whyNothing(s *bisect.Search, m *compare.MetricResult, verdict *compare.Comparison) string {
+	word, other := "slower", "faster"
+	back := m.Verdict == compare.Improved || m.Worse() < -s.Options.Threshold
+	if s.Options.Faster {
+		word, other = other, word
+	}
+	text := fmt.Sprintf("BAD is not found %s than GOOD by %.3g %%: %s is %s", word, 100*s.Options.Threshold, m.Name, m.Verdict)
+	if m.Reason != "" {
+		text += " (" + m.Reason + ")"
+	}
+	switch {
+	case back && !s.Options.Faster:
+		return fmt.Sprintf("BAD is %s than GOOD in %s; give --faster to find the commit that made it so", other, m.Name)
+	case back:
+		return fmt.Sprintf("BAD is %s than GOOD in %s; leave --faster out to find the commit that made it so", other, m.Name)
+	case m.Verdict == compare.Inconclusive && len(verdict.Next) > 0:
+		text += "; " + verdict.Next[0]
+	case !math.IsNaN(float64(m.MDE)) && m.MDE > 0:
+		text += fmt.Sprintf("; these data find a slowdown of %s (90 %% of the time)", gpuprof.FormatPercent(float64(m.MDE), 2))
+	}
+	return text
+}
+
+// learnScatter takes from the store of the environment by how much builds of equal code
+// differ, where commits of this class were measured more than once.
+func (c *Cmd) learnScatter(r *quartetRunner, of *compare.Result, metric string) {
+	if c.Scatter != nil || os.Getenv(judge.StoreVariable) == "" {
+		return
+	}
+	learned, _, err := r.run.Learned("", of)
+	if err != nil {
+		r.run.App.Note("warning: the scatter between builds is assumed, since the store of %s cannot be used: %v", judge.StoreVariable, err)
+		return
+	}
+	if v, ok := learned.Scatter[metric]; ok {
+		r.s.Options.Scatter, r.s.Options.ScatterFrom = v, "history"
+	}
+}

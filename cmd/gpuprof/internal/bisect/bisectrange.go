@@ -1,0 +1,195 @@
+package bisect
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
+	"github.com/gpuprof/gpuprof/internal/bisect"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// repository is the checkout that a search looks through.
+type repository struct {
+	run         judge.Children
+	top, prefix string // the checkout, and the present folder in it
+	git         string // the folder that all its worktrees share
+}
+
+// openRepository finds the checkout of the present folder.
+func openRepository(run judge.Children) (*repository, error) {
+	r := &repository{run: run}
+	var err error
+	if r.top, r.prefix, err = run.Checkout(); err == nil {
+		r.git, err = run.GitFolder("--git-common-dir")
+	}
+	switch {
+	case errors.Is(err, cli.ErrInterrupted):
+		return nil, err
+	case err != nil:
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "finding the git checkout to search: %w", err).WithFix("run gpuprof bisect inside one")
+	}
+	if r.git, err = filepath.Abs(r.git); err != nil {
+		return nil, gpuprof.Errorf(nil, "finding the current folder: %w", err).WithFix("change into one that exists")
+	}
+	return r, nil
+}
+
+// commit is the full name of the commit that a revision is.
+func (r *repository) commit(ref string) (string, error) {
+	id, err := r.run.Revision(r.top, ref)
+	if err == nil || errors.Is(err, cli.ErrInterrupted) {
+		return id, err
+	}
+	fix := "give a branch, tag or commit"
+	if shallow, err := r.run.Git(r.top, "rev-parse", "--is-shallow-repository"); err == nil && strings.TrimSpace(string(shallow)) == "true" {
+		fix = "this clone is shallow: fetch the rest with git fetch --unshallow"
+	}
+	return "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s is no git revision of %s", ref, r.top).WithFix("%s", fix)
+}
+
+// commitRange is what lies between two revisions.
+type commitRange struct {
+	good    bisect.Commit
+	commits []bisect.Commit // oldest first; the last is BAD
+	skipped []int           // places
+}
+
+// between lists the commits of a range.
+func (c *Cmd) between(r *repository, text string) (out commitRange, err error) {
+	ends := strings.SplitN(text, "..", 2)
+	var ids [2]string
+	for i, ref := range ends {
+		if ids[i], err = r.commit(ref); err != nil {
+			return out, err
+		}
+	}
+	if ids[0] == ids[1] {
+		return out, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s and %s are the same commit", ends[0], ends[1]).WithFix("give an earlier GOOD")
+	}
+	if _, err := r.run.Git(r.top, "merge-base", "--is-ancestor", ids[0], ids[1]); err != nil {
+		if errors.Is(err, cli.ErrInterrupted) {
+			return out, err
+		}
+		return out, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s is no ancestor of %s", ends[0], ends[1]).WithFix("give the commit that they share (git merge-base %s %s), and GOOD before BAD; a shallow clone needs git fetch --unshallow", ends[0], ends[1])
+	}
+	good, err := r.log("-1", ids[0])
+	if err != nil {
+		return out, err
+	}
+	out.good = good[0]
+	if out.commits, err = c.listed(r, ids, c.Path); err != nil {
+		return out, err
+	}
+	if len(out.commits) == 0 {
+		return out, noCommits("--path", c.Path, r)
+	}
+	if err := c.expect(r, ids, out.commits); err != nil {
+		return out, err
+	}
+	err = c.leaveOut(r, &out)
+	return out, err
+}
+
+// expect marks the commits that change a path of --prior.
+func (c *Cmd) expect(r *repository, ids [2]string, commits []bisect.Commit) error {
+	if len(c.Prior) == 0 {
+		return nil
+	}
+	likely, err := c.listed(r, ids, c.Prior)
+	if err != nil {
+		return err
+	}
+	if len(likely) == 0 {
+		return noCommits("--prior", c.Prior, r)
+	}
+	for i := range commits {
+		commits[i].Likely = slices.ContainsFunc(likely, func(x bisect.Commit) bool { return x.ID == commits[i].ID })
+	}
+	return nil
+}
+
+func noCommits(flag string, paths []string, r *repository) error {
+	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: no commit of the range changes %s", strings.Join(paths, ", ")).WithFix("check %s, which is read from %s", flag, r.top)
+}
+
+// listed are the commits after the first and up to the second that change one of the
+// paths, all without any.
+func (c *Cmd) listed(r *repository, ids [2]string, paths []string) ([]bisect.Commit, error) {
+	args := []string{"--reverse", "--first-parent", ids[0] + ".." + ids[1]}
+	if len(paths) > 0 {
+		args = append(append(args, "--"), paths...)
+	}
+	return r.log(args...)
+}
+
+// merged are the commits of the branch that a merge merged, and the one that it began at;
+// none of a merge of more than two.
+func (r *repository) merged(merge string) (good bisect.Commit, commits []bisect.Commit, err error) {
+	if _, err := r.run.Revision(r.top, merge+"^3"); err == nil || errors.Is(err, cli.ErrInterrupted) {
+		return good, nil, err
+	}
+	base, err := r.run.Git(r.top, "merge-base", merge+"^1", merge+"^2")
+	if err != nil {
+		if errors.Is(err, cli.ErrInterrupted) {
+			return good, nil, err
+		}
+		return good, nil, nil // histories that have nothing in common
+	}
+	id := strings.TrimSpace(string(base))
+	began, err := r.log("-1", id)
+	if err == nil {
+		commits, err = r.log("--reverse", "--first-parent", id+".."+merge+"^2")
+	}
+	if err != nil || len(began) == 0 {
+		return good, nil, err
+	}
+	return began[0], commits, nil
+}
+
+// log reads commits.
+func (r *repository) log(args ...string) ([]bisect.Commit, error) {
+	out, err := r.run.Git(r.top, slices.Concat([]string{"log", "--no-color", "--no-show-signature", "--format=%H%x09%P%x09%s"}, args)...)
+	if errors.Is(err, cli.ErrInterrupted) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "listing the commits of the range: %w", err).WithFix("check GOOD..BAD and --path")
+	}
+	var commits []bisect.Commit
+	for line := range strings.Lines(string(out)) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
+		if len(f) < 3 {
+			continue
+		}
+		commits = append(commits, bisect.Commit{ID: f[0], Subject: document.CleanText(f[2]), Merge: strings.Contains(f[1], " ")})
+	}
+	return commits, nil
+}
+
+// leaveOut notes the commits of --skip.
+func (c *Cmd) leaveOut(r *repository, out *commitRange) error {
+	for _, ref := range c.Skip {
+		id, err := r.commit(ref)
+		if err != nil {
+			return err
+		}
+		m := 1 + slices.IndexFunc(out.commits, func(x bisect.Commit) bool { return x.ID == id })
+		if m == 0 || m == len(out.commits) {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --skip %s: it is no commit between GOOD and BAD", ref).WithFix("give a commit of the range")
+		}
+		out.skipped = append(out.skipped, m)
+	}
+	return nil
+}
+
+// exists reports whether a path is there.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -1,0 +1,127 @@
+// Package check is gpuprof check: it compares each stage of a workload with its reference, or with vectors of
+// another program. Flags come in, a report goes to the terminal and to files. It imports cli, and no other
+// verb.
+package check
+
+import (
+	"errors"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/measure"
+)
+
+// Cmd is the command line of the verb.
+type Cmd struct {
+	cli.TargetFlags `embed:""`
+	Vectors         string   `complete:"file" placeholder:"FILE.json" help:"Compare with the vectors of this file instead of the workload's own reference."`
+	Format          string   `default:"table" formats:"check" placeholder:"FORMAT" help:"Format to print: ${checkFormats}."`
+	Output          []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${checkFiles}; may be repeated."`
+	Force           bool     `help:"Replace files that gpuprof did not write."`
+}
+
+// Help implements kong.HelpProvider.
+func (Cmd) Help() string {
+	return "Exits 4 when a comparison fails.\n\n" + cli.Examples(
+		"gpuprof check e3nn",
+		"gpuprof check e3nn --set impl=csr --seed 7 --format json",
+		"gpuprof check e3nn --vectors vectors.json",
+		"gpuprof check e3nn -o check.html",
+	)
+}
+
+// Run implements the verb.
+func (c *Cmd) Run(a *cli.App) error {
+	t, err := c.Resolve(a, "check")
+	if err != nil {
+		return err
+	}
+	if len(t.Knobs) > 1 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "checking %s: check takes one setting, not a sweep", t.Workload.Name()).WithFix("give each knob one value")
+	}
+	outs, err := a.Documents.Check.Outputs(c.Output, c.Force)
+	if err != nil {
+		return err
+	}
+	vectors, err := c.readVectors(a)
+	if err != nil {
+		return err
+	}
+	if err := t.Refuse(a); err != nil {
+		return err
+	}
+	dev, err := t.Device.Open()
+	if err != nil {
+		return err
+	}
+	var r *gpuprof.CheckReport
+	if c.Vectors != "" {
+		r, err = c.checkVectors(a, t, dev, vectors)
+	} else {
+		r, err = c.checkStages(a, t, dev)
+	}
+	if r != nil && len(r.Cases)+len(r.Stages) > 0 {
+		err = errors.Join(err, c.tell(a, r, outs))
+	}
+	if a.Ctx.Err() != nil {
+		err = gpuprof.Errorf(nil, "checking %s: %w", t.Workload.Name(), cli.ErrInterrupted).WithFix("run it again")
+	}
+	return errors.Join(err, dev.Close())
+}
+
+func (c *Cmd) readVectors(a *cli.App) ([]byte, error) {
+	if c.Vectors == "" {
+		return nil, nil
+	}
+	b, err := outside.ReadAll(a.Ctx, c.Vectors)
+	if err != nil {
+		return nil, outside.Failed("reading vectors "+c.Vectors, err, "give an existing file to --vectors", "write them again")
+	}
+	return b, nil
+}
+
+// report is an empty one of the workload on the device.
+func report(t *cli.Target, a *cli.App, dev device.Device) *gpuprof.CheckReport {
+	return &gpuprof.CheckReport{Head: document.NewHead(document.Check, a.Tool), Workload: t.Workload.Name(), Preset: t.Preset, Device: dev.Info().Name}
+}
+
+func (c *Cmd) checkStages(a *cli.App, t *cli.Target, dev device.Device) (r *gpuprof.CheckReport, err error) {
+	r = report(t, a, dev)
+	r.Stages, err = measure.Check(a.Ctx, dev, measure.Plan{Workload: t.Workload, Preset: t.Preset, Knobs: t.Knobs[0],
+		Seed: c.Seed, Mode: gpuprof.Steady, Tool: a.Tool, Note: func(text string) { a.Note("%s", text) }})
+	return r, err
+}
+
+func (c *Cmd) checkVectors(a *cli.App, t *cli.Target, dev device.Device, file []byte) (r *gpuprof.CheckReport, err error) {
+	vc, ok := t.Workload.(workloads.VectorChecker)
+	if !ok {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "checking %s: this workload takes no vectors", t.Workload.Name()).WithFix("leave --vectors out")
+	}
+	r = report(t, a, dev)
+	r.Preset = ""
+	r.Cases, err = vc.CheckVectors(a.Ctx, dev, file, c.Vectors)
+	return r, err
+}
+
+// tell prints and writes what was compared; the error is that of a comparison that failed.
+func (c *Cmd) tell(a *cli.App, r *gpuprof.CheckReport, outs []cli.Output) error {
+	document.CleanStrings(r) // kinds of cases are the file's words
+	a.Verbose = true         // a failed case is not left out
+	k := a.Documents.Check
+	if err := errors.Join(k.Show(a, c.Format, r), k.Save(a, outs, r, "", c.Force)); err != nil {
+		return err
+	}
+	failed, all := r.Failed()
+	if failed == 0 {
+		return nil
+	}
+	what := "stages"
+	if len(r.Cases) > 0 {
+		what = "comparisons"
+	}
+	return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: %d of %d %s disagree with the reference", r.Workload, failed, all, what).WithFix("do not trust times of this build with these settings")
+}

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// Screen is what a document is laid out for.
+type Screen struct {
+	Width        int
+	Lines        int // most that are printed, 0 all
+	Color, Quiet bool
+	Plot         string // the content of a picture, "" for the document's own
+}
+
+// Writer writes a document in one format.
+type Writer[D any] func(w io.Writer, doc D, o Screen) error
+
+// Kind is a kind of document and the formats that it has; documents has all.
+type Kind[D any] struct {
+	What    string   // "a run": as errors call it
+	Prints  []string // the formats that --format takes
+	Writers map[string]Writer[D]
+}
+
+// Without is the kind with fewer formats.
+func (k Kind[D]) Without(formats ...string) Kind[D] {
+	k.Writers = maps.Clone(k.Writers)
+	for _, f := range formats {
+		delete(k.Writers, f)
+	}
+	return k
+}
+
+// Called is the kind as errors are to call it.
+func (k Kind[D]) Called(what string) Kind[D] {
+	k.What = what
+	return k
+}
+
+// Output is one -o FILE whose format is known.
+type Output struct {
+	Path   string
+	Format runfile.Format
+}
+
+// Outputs checks every -o FILE before anything is measured: the format is
+// known and one of those that the kind has, no file is named twice, and each can
+// be written.
+func (k Kind[D]) Outputs(paths []string, force bool) ([]Output, error) {
+	var outs []Output
+	seen := map[string]bool{}
+	for _, p := range paths {
+		switch p {
+		case "":
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the name of the file is empty", k.What).WithFix("give -o FILE with one of %s", strings.Join(k.extensions(), " "))
+		case "-":
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: -o writes files, and - is none", k.What).WithFix("leave it out: --format %s prints to standard output", gpuprof.WordList(k.Prints, "or"))
+		}
+		f, err := runfile.FormatOf(p)
+		if err != nil {
+			if IsDir(p) || strings.HasSuffix(p, "/") {
+				return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: it is a folder", p).WithFix("name a file in it, with one of %s", strings.Join(k.extensions(), " "))
+			}
+			why, _ := gpuprof.FixOf(err)
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s", why).WithFix("use one of %s", strings.Join(k.extensions(), " "))
+		}
+		if k.Writers[f.Name] == nil {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: %s has no such format", p, k.What).WithFix("use %s", strings.Join(k.extensions(), " "))
+		}
+		full := realPath(p)
+		if seen[full] {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the file is named twice", p).WithFix("give each -o FILE once")
+		}
+		seen[full] = true
+		if err := runfile.Check(p, force); err != nil {
+			return nil, err
+		}
+		outs = append(outs, Output{p, f})
+	}
+	return outs, nil
+}
+
+// extensions are those of the formats that the kind has.
+func (k Kind[D]) extensions() []string {
+	var out []string
+	for _, f := range runfile.Formats() {
+		if k.Writers[f.Name] != nil {
+			out = append(out, f.Ext)
+		}
+	}
+	return out
+}
+
+// formats are the values of --format, and the extensions.
+func (k Kind[D]) formats() (prints, extensions []string) { return k.Prints, k.extensions() }
+
+// Write writes one document into a file of a format.
+func (k Kind[D]) Write(w io.Writer, format string, doc D, o Screen) error {
+	write := k.Writers[format]
+	if write == nil {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "printing %s: it has no format %s", k.What, format).WithFix("use --format %s", gpuprof.WordList(k.Prints, "or"))
+	}
+	return write(w, doc, o)
+}
+
+// Screen is the terminal behind standard output.
+func (a *App) Screen() Screen {
+	o := Screen{Width: a.Width(), Color: a.color(), Quiet: a.Quiet}
+	if !a.Verbose {
+		o.Lines = max(briefLines-a.Noted, briefLines/2)
+	}
+	return o
+}
+
+// briefLines is how many lines of a document are printed without -v, less those of notes
+// before it: a terminal of 24 rows shows them with a note of what was written, and the
+// prompt.
+const briefLines = 22
+
+// Show prints a document as --format says.
+func (k Kind[D]) Show(a *App, format string, doc D) error {
+	return k.Write(a.Stdout, format, doc, a.Screen())
+}
+
+// Save writes a document into every output; a failure does not keep the others from
+// being written. plot is the content of pictures.
+func (k Kind[D]) Save(a *App, outs []Output, doc D, plot string, force bool) error {
+	var errs []error
+	var written []string
+	for _, out := range outs {
+		err := runfile.Write(out.Path, force, func(w io.Writer) error { return k.Write(w, out.Format.Name, doc, Screen{Plot: plot}) })
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		written = append(written, out.Path)
+		if out.Format.Name == "html" {
+			a.Pages = append(a.Pages, out.Path)
+		}
+	}
+	if len(written) > 0 {
+		a.Note("wrote %s", strings.Join(written, ", "))
+	}
+	return errors.Join(errs...)
+}
+
+// realPath is the one name of a file that may not be there yet, links followed.
+func realPath(p string) string {
+	full, err := filepath.Abs(p)
+	if err != nil {
+		full = filepath.Clean(p)
+	}
+	if real, err := filepath.EvalSymlinks(full); err == nil {
+		return real
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(full)); err == nil {
+		return filepath.Join(dir, filepath.Base(full))
+	}
+	return full
+}
+
+// isPicture reports whether an output shows a --plot.
+func isPicture(o Output) bool { return o.Format.Name == "png" || o.Format.Name == "svg" }
+
+// CheckPlot refuses a --plot that is unknown, or that no output would show.
+func CheckPlot(a *App, kind string, outs []Output) error {
+	if err := KnownPlot(a, kind); err != nil {
+		return err
+	}
+	if kind == "" || slices.ContainsFunc(outs, isPicture) {
+		return nil
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "drawing plot %s: no output is a picture", kind).WithFix("add -o %s.png or -o %s.svg", kind, kind)
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// The file that a run leaves without -o, and what the one of the run before becomes.
+const (
+	RunFile         = "run.json"
+	PreviousRunFile = "run.previous.json"
+)
+
+// KeepPrevious keeps the result of the run before in this folder; no file is lost by
+// measuring again.
+func KeepPrevious(a *App) error {
+	switch err := os.Rename(RunFile, PreviousRunFile); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return gpuprof.Unwritable("keeping "+RunFile+" as "+PreviousRunFile, err, "name another file with -o", "name another file with -o")
+	}
+	a.Note("kept the run before as %s; gpuprof compare, without files, shows what changed since", PreviousRunFile)
+	return nil
+}
+
+// PreviousFree refuses a run.previous.json that gpuprof did not write where the run that is
+// there is to become it. It is asked before anything is measured.
+func PreviousFree(force bool) error {
+	if _, err := os.Lstat(RunFile); err != nil {
+		return nil
+	}
+	return runfile.Check(PreviousRunFile, force)
+}
+
+// Unclobbered refuses outputs that would replace a file.
+func Unclobbered(outs []Output) error {
+	for _, o := range outs {
+		if _, err := os.Lstat(o.Path); err == nil {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: there is such a file, and --no-clobber keeps it", o.Path).WithFix("name another file with -o")
+		}
+	}
+	return nil
+}
+
+// TwoRunFiles are the files to compare: those given, or the run of this folder and the one
+// before it.
+func TwoRunFiles(old, now string) (string, string, error) {
+	if old != "" && now != "" {
+		return old, now, nil
+	}
+	if old != "" {
+		return "", "", gpuprof.Errorf(gpuprof.ErrUsage, "comparing %s: there is no second file", old).WithFix("give two: gpuprof compare OLD NEW")
+	}
+	for _, name := range []string{PreviousRunFile, RunFile} {
+		if _, err := os.Stat(name); err != nil {
+			return "", "", gpuprof.Errorf(gpuprof.ErrUsage, "comparing the runs of this folder: there is no %s", name).WithFix("give two files, or measure twice here with gpuprof run WORKLOAD")
+		}
+	}
+	return PreviousRunFile, RunFile, nil
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// axis is one --set flag: a knob and the values it takes in turn.
+type axis struct {
+	Knob   string
+	Values []string
+}
+
+// ParseSets reads knob=value[,value…] flags. Names and values are checked
+// later, against the workload. A value may hold '=' (a file name), not ','.
+func ParseSets(flags []string) ([]axis, error) {
+	var axes []axis
+	given := map[string]bool{}
+	for _, f := range flags {
+		knob, list, ok := strings.Cut(f, "=")
+		if !ok || knob == "" {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: expected knob=value", f).WithFix("write --set KNOB=VALUE, see gpuprof list knobs")
+		}
+		if given[knob] {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: knob %s is set twice", f, knob).WithFix("give its values in one flag, --set %s=A,B", knob)
+		}
+		values := strings.Split(list, ",")
+		if slices.Contains(values, "") {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: a value is empty", f).WithFix("write --set %s=A,B without a spare comma", knob)
+		}
+		given[knob] = true
+		axes = append(axes, axis{knob, values})
+	}
+	return axes, nil
+}
+
+// OneSetting refuses a sweep where two builds are compared at one setting.
+func OneSetting(flags []string) error {
+	axes, err := ParseSets(flags)
+	if err != nil {
+		return err
+	}
+	for _, ax := range axes {
+		if len(ax.Values) > 1 {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: builds are compared at one setting, and this is a sweep", ax.Knob, strings.Join(ax.Values, ",")).
+				WithFix("give one value, --set %s=%s", ax.Knob, ax.Values[0])
+		}
+	}
+	return nil
+}
+
+// product lists every combination, the last flag varying fastest.
+func product(axes []axis) []gpuprof.Settings {
+	points := []gpuprof.Settings{{}}
+	for _, ax := range axes {
+		var next []gpuprof.Settings
+		for _, p := range points {
+			for _, v := range ax.Values {
+				s := maps.Clone(p)
+				s[ax.Knob] = v
+				next = append(next, s)
+			}
+		}
+		points = next
+	}
+	return points
+}
+
+// repeated refuses a sweep that would measure one setting twice, such as
+// batch=8,08, and names the knob.
+func repeated(axes []axis, knobs []gpuprof.Settings) error {
+	seen := map[string]bool{}
+	for _, set := range knobs {
+		point := Describe(set)
+		if seen[point] {
+			for _, ax := range axes {
+				if len(ax.Values) > 1 {
+					return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: the sweep holds one setting twice", ax.Knob, strings.Join(ax.Values, ",")).WithFix("give each value once")
+				}
+			}
+		}
+		seen[point] = true
+	}
+	return nil
+}
+
+// Describe prints a point of a sweep as its flags, for progress and errors.
+func Describe(s gpuprof.Settings) string {
+	parts := make([]string, 0, len(s))
+	for _, k := range slices.Sorted(maps.Keys(s)) {
+		parts = append(parts, k+"="+s[k])
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// Plural is a number with its noun: 1 step, 2 steps.
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Sentence keeps an error on one line, whatever the names and texts in it hold.
+func Sentence(err error) string { return SentenceOf(err.Error()) }
+
+// SentenceOf keeps a text on one line and removes control characters.
+func SentenceOf(text string) string {
+	return document.CleanText(strings.Join(strings.Fields(text), " "))
+}
+
+// Examples formats a verb's examples for its help text.
+func Examples(lines ...string) string {
+	return "Examples:\n\n    " + strings.Join(lines, "\n    ") + "\n"
+}
+
+// Columns prints rows in aligned columns; the first row is the head.
+func Columns(w io.Writer, rows [][]string) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		document.CleanStrings(&r) // names of files and of commands among them
+		fmt.Fprintln(tw, strings.Join(r, "\t"))
+	}
+	return tw.Flush()
+}
+
+// WriteJSON prints one JSON document, indented for reading.
+func WriteJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return gpuprof.Errorf(nil, "encoding JSON: %w", err).WithFix("this is a fault in gpuprof, please report it")
+	}
+	return nil
+}

@@ -1,0 +1,316 @@
+package commandline
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/explain"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+//go:embed completion/gpuprof.bash
+var bashScript string
+
+//go:embed completion/gpuprof.zsh
+var zshScript string
+
+//go:embed completion/gpuprof.fish
+var fishScript string
+
+// CompletionCmd is the command line of gpuprof completion.
+type CompletionCmd struct {
+	Shell string `arg:"" choices:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+// Help implements kong.HelpProvider.
+func (CompletionCmd) Help() string {
+	return "Load it in bash with: source <(gpuprof completion bash)\n\n" +
+		cli.Examples("gpuprof completion bash", "gpuprof completion zsh", "gpuprof completion fish")
+}
+
+// Run implements the verb.
+func (c *CompletionCmd) Run(a *cli.App) error {
+	script := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.Shell]
+	_, err := fmt.Fprint(a.Stdout, script)
+	return err
+}
+
+type candidate struct{ Value, Doc string }
+
+// wantFiles asks the shell for names of files.
+var wantFiles = candidate{":files", ""}
+
+// wantCommand asks the shell to complete what follows the first n words as a command
+// line of its own.
+func wantCommand(n int) candidate { return candidate{":command", strconv.Itoa(n)} }
+
+// Complete lists what the last word may become.
+func Complete(a *cli.App, root *kong.Node, words []string) []candidate {
+	last := len(words) - 1
+	before, current := words[:last], words[last]
+	node, at := nodeIn(root, before)
+	if node.Name == "help" {
+		verb, _ := nodeIn(root, before[at:])
+		return matching(verbCandidates(verb), current)
+	}
+	if d := slices.Index(before, "--"); d >= 0 {
+		return behindDashes(node, d)
+	}
+	if len(before) > 0 {
+		if f := flagMeant(node, before[last-1]); f != nil && !f.IsBool() {
+			return matching(valuesOf(a, f.Value, before, current), current)
+		}
+	}
+	if name, typed, ok := strings.Cut(current, "="); ok && strings.HasPrefix(name, "-") {
+		return flagValue(a, node, name, typed, before)
+	}
+	if strings.HasPrefix(current, "-") {
+		return matching(flagCandidates(a, node, before), current)
+	}
+	if len(node.Children) > 0 {
+		return matching(verbCandidates(node), current)
+	}
+	if p := positional(node, before[at:]); p != nil {
+		values := valuesOf(a, p, before, current)
+		if node.Name == "run" {
+			values = append(values, candidate{"--", "the command of a program of your own follows"})
+		}
+		return matching(values, current)
+	}
+	return nil
+}
+
+// behindDashes completes what follows the -- at index d.
+func behindDashes(node *kong.Node, d int) []candidate {
+	switch {
+	case node.Name == "pprof":
+		return []candidate{wantFiles}
+	case TakesRest(node) || node.Name == "run":
+		return []candidate{wantCommand(d + 1)}
+	}
+	return nil
+}
+
+// nodeIn is the verb that words name, a verb's own verb among them, and the index of
+// the first word behind it; node itself where they name none.
+func nodeIn(node *kong.Node, words []string) (verb *kong.Node, at int) {
+	for {
+		name, i := firstWord(node, words, at)
+		if name == "" {
+			return node, at
+		}
+		node, at = NodeOf(node, name), i+1
+	}
+}
+
+// flagValue completes --flag=typed as one word.
+func flagValue(a *cli.App, node *kong.Node, name, typed string, before []string) []candidate {
+	f := flagMeant(node, name)
+	if f == nil || f.IsBool() {
+		return nil
+	}
+	found := matching(valuesOf(a, f.Value, before, typed), typed)
+	for i := range found {
+		if found[i] != wantFiles {
+			found[i].Value = name + "=" + found[i].Value
+		}
+	}
+	return found
+}
+
+func matching(all []candidate, current string) []candidate {
+	return slices.DeleteFunc(slices.Clone(all), func(c candidate) bool {
+		return c != wantFiles && !strings.HasPrefix(c.Value, current)
+	})
+}
+
+func verbCandidates(node *kong.Node) []candidate {
+	var out []candidate
+	for _, n := range node.Children {
+		if !n.Hidden && n.Name != RunProgramVerb {
+			out = append(out, candidate{n.Name, n.Help})
+		}
+	}
+	return out
+}
+
+func eachFlag(node *kong.Node, visit func(*kong.Flag)) {
+	for _, group := range node.AllFlags(true) {
+		for _, f := range group {
+			visit(f)
+		}
+	}
+}
+
+// FindFlag is the visible flag of a verb that a word names; nil for none.
+func FindFlag(node *kong.Node, word string) (found *kong.Flag) {
+	eachFlag(node, func(f *kong.Flag) {
+		if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
+			found = f
+		}
+	})
+	return found
+}
+
+// flagCandidates are the flags of a verb; of run those for a program of one's own as
+// well, until a workload is named.
+func flagCandidates(a *cli.App, node *kong.Node, before []string) []candidate {
+	var out []candidate
+	add := func(f *kong.Flag) {
+		c := candidate{"--" + f.Name, f.Help}
+		if !slices.ContainsFunc(out, func(has candidate) bool { return has.Value == c.Value }) {
+			out = append(out, c)
+		}
+	}
+	eachFlag(node, add)
+	if node.Name == "run" && !slices.ContainsFunc(before, a.IsWorkload) {
+		eachFlag(NodeOf(node.Parent, RunProgramVerb), add)
+	}
+	return out
+}
+
+// positional finds the argument that the next word would be.
+func positional(node *kong.Node, words []string) *kong.Value {
+	n := 0
+	for i, w := range words {
+		if strings.HasPrefix(w, "-") {
+			continue
+		}
+		if i > 0 {
+			if takesValue(node, words[i-1]) {
+				continue
+			}
+		}
+		n++
+	}
+	if len(node.Positional) == 0 {
+		return nil
+	}
+	if p := node.Positional[len(node.Positional)-1]; n >= len(node.Positional) && p.IsCumulative() {
+		return p
+	}
+	if n >= len(node.Positional) {
+		return nil
+	}
+	return node.Positional[n]
+}
+
+// valuesOf lists the values of a flag or argument: its choices, or what its
+// `complete` tag names.
+func valuesOf(a *cli.App, v *kong.Value, words []string, current string) []candidate {
+	if choices := cli.ChoicesOf(a.Documents, v.Tag); choices != nil {
+		return named(choices)
+	}
+	switch v.Tag.Get("complete") {
+	case "file":
+		return []candidate{wantFiles}
+	case "plot":
+		return named(a.Plots)
+	case "device":
+		return deviceCandidates(a)
+	case "workload":
+		return workloadCandidates(a)
+	case "range": // of commits, and then a workload
+		if slices.ContainsFunc(words, cli.TwoEnds) {
+			return workloadCandidates(a)
+		}
+	case "explain":
+		return explainNames()
+	case "list":
+		return append(named(cli.ListKinds()), workloadCandidates(a)...)
+	case "preset":
+		return presetCandidates(a, words)
+	case "knob":
+		return knobCandidates(a, words, current)
+	}
+	return nil
+}
+
+func named(values []string) []candidate {
+	out := make([]candidate, len(values))
+	for i, v := range values {
+		out[i] = candidate{Value: v}
+	}
+	return out
+}
+
+func deviceCandidates(a *cli.App) []candidate {
+	out := []candidate{{"auto", "the first GPU, else the host"}}
+	for _, d := range a.Devices() {
+		out = append(out, candidate{d.Name, d.Doc})
+	}
+	return out
+}
+
+func workloadCandidates(a *cli.App) []candidate {
+	var out []candidate
+	for _, w := range a.Workloads() {
+		out = append(out, candidate{w.Name(), w.Doc()})
+	}
+	return out
+}
+
+// workloadIn finds the workload that the typed words name, else the first.
+func workloadIn(a *cli.App, words []string) workloads.Workload {
+	all := a.Workloads()
+	for _, w := range all {
+		if slices.Contains(words, w.Name()) {
+			return w
+		}
+	}
+	return all[0]
+}
+
+func presetCandidates(a *cli.App, words []string) []candidate {
+	var out []candidate
+	for _, p := range workloadIn(a, words).Presets() {
+		out = append(out, candidate{p.Name, p.Doc})
+	}
+	return out
+}
+
+// knobCandidates completes knob= and then each value of a comma-separated list.
+func knobCandidates(a *cli.App, words []string, current string) []candidate {
+	knob, list, hasValue := strings.Cut(current, "=")
+	var out []candidate
+	for _, k := range workloadIn(a, words).Knobs() {
+		if !hasValue {
+			out = append(out, candidate{k.Name + "=", k.Doc})
+			continue
+		}
+		if k.Name != knob {
+			continue
+		}
+		given := list[:strings.LastIndex(list, ",")+1]
+		for _, v := range k.Values {
+			if !slices.Contains(strings.Split(given, ","), v) {
+				out = append(out, candidate{knob + "=" + given + v, ""})
+			}
+		}
+		if len(k.Values) == 0 && given == "" {
+			out = append(out, candidate{knob + "=" + k.Default, "the default; " + k.Accept})
+		}
+	}
+	return out
+}
+
+// explainNames completes what explain takes.
+func explainNames() []candidate {
+	entries, err := explain.All()
+	if err != nil {
+		return nil
+	}
+	var out []candidate
+	for _, e := range entries {
+		if !strings.Contains(e.Name, " ") { // the shells complete one word at a time
+			out = append(out, candidate{e.Name, string(e.Kind) + ": " + explain.Plain(e.Brief())})
+		}
+	}
+	return out
+}

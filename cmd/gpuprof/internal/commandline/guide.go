@@ -1,0 +1,120 @@
+package commandline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+)
+
+// guide is what gpuprof prints without a verb: the five jobs of the README, one command each.
+const guide = `gpuprof shows why a GPU program is slow.
+
+  My training is slow.            gpuprof run -- python train.py
+  Did my change make it slower?   gpuprof gate --against main -- python train.py
+  Is this GPU healthy?            gpuprof doctor --bench
+  Which settings on this machine? gpuprof tune e3nn
+  Show it to others.              gpuprof report run.json -o report.html
+
+gpuprof --help lists every verb, gpuprof help VERB shows its flags and examples.
+`
+
+// runProgramUsage is how the command line of a program of one's own is written.
+const runProgramUsage = "run -- CMD"
+
+// HelpCmd is the command line of gpuprof help.
+type HelpCmd struct {
+	Verb []string `arg:"" optional:"" name:"verb" complete:"verb" help:"The verb, such as run or baseline add; run -- is the one for a program of your own."`
+}
+
+// Help implements kong.HelpProvider.
+func (HelpCmd) Help() string {
+	return "gpuprof VERB --help prints the same.\n\n" + cli.Examples("gpuprof help", "gpuprof help run", "gpuprof help baseline add")
+}
+
+// Run implements the verb; dispatch has turned "help VERB" into "VERB --help".
+func (HelpCmd) Run(*cli.App) error { return nil }
+
+// HelpWords turns "help VERB" into "VERB --help". Other words stay as they are, and
+// so does a word that is no verb, whose error is parse's.
+func HelpWords(words []string) []string {
+	at := slices.IndexFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") })
+	if at < 0 || words[at] != "help" {
+		return words
+	}
+	rest := slices.Concat(words[:at], words[at+1:])
+	asks := slices.Contains(rest, "--help") || slices.Contains(rest, "-h")
+	switch {
+	case asks && len(rest) == 1: // of help itself
+		return words
+	case at+1 < len(words) && words[at+1] == "help":
+		rest = words
+	}
+	if asks {
+		return rest
+	}
+	return append(slices.Clone(rest), "--help")
+}
+
+// PrintHelp is kong's help with a usage line that names what follows --.
+func PrintHelp(o kong.HelpOptions, ctx *kong.Context) error {
+	at := slices.IndexFunc(ctx.Model.Children, func(n *kong.Node) bool { return n.Name == RunProgramVerb })
+	if at >= 0 {
+		n := ctx.Model.Children[at]
+		defer func() { n.Name = RunProgramVerb }()
+		n.Name = runProgramUsage
+		if ctx.Selected() == n {
+			o.NoAppSummary = true
+			fmt.Fprintln(ctx.Stdout, "Usage: gpuprof run [flags] -- CMD ARG...")
+		}
+	}
+	return kong.DefaultHelpPrinter(o, ctx)
+}
+
+// VerbNames are the verbs that people type as one word.
+func VerbNames(root *kong.Node) []string {
+	var out []string
+	for _, n := range root.Children {
+		if !n.Hidden && n.Name != RunProgramVerb {
+			out = append(out, n.Name)
+		}
+	}
+	return out
+}
+
+// NoVerb prints the guide; a script that forgot the verb still fails.
+func NoVerb(a *cli.App) error {
+	if _, err := fmt.Fprint(a.Stdout, guide); err != nil {
+		return err
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given").WithFix("type one of the commands above, or gpuprof --help")
+}
+
+// TakesRest reports whether a verb takes what follows --.
+func TakesRest(verb *kong.Node) bool {
+	return slices.Contains([]string{"pprof", "gate", "bisect", "__complete", RunProgramVerb}, verb.Name) || verb.Name == "check" && verb.Parent.Name == "history"
+}
+
+// Title is a verb as messages name it, gpuprof for none.
+func Title(n *kong.Node) string {
+	if n.Type == kong.ApplicationNode {
+		return "gpuprof"
+	}
+	return n.FullPath()
+}
+
+// FlagNames lists the visible flags of a verb, its parents' among them.
+func FlagNames(n *kong.Node) []string {
+	var out []string
+	for _, group := range n.AllFlags(true) {
+		for _, f := range group {
+			out = append(out, "--"+f.Name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,167 @@
+// Package commandline reads command lines by kong's model of the grammar: what was meant where a line is
+// wrong, repeated flags, standard input, completion and help. Words come in; words for kong, candidates of
+// a shell or errors with the line to type go out. It imports cli and no verb; help and completion are its verbs.
+package commandline
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+)
+
+// ProgramMeant is the error for a program that stands where a verb or a workload has
+// to be, and so lacks the -- before it; nil where the words name none.
+func ProgramMeant(a *cli.App, root *kong.Node, words []string) error {
+	verb, at := firstWord(root, words, 0)
+	if at < 0 {
+		return nil
+	}
+	if verb == "" {
+		if command := commandIn(words[at:]); command != nil {
+			return missingDashes("unknown verb "+words[at], append([]string{"run"}, words[:at]...), command, " (the verbs are "+strings.Join(VerbNames(root), ", ")+")")
+		}
+		return nil
+	}
+	node := NodeOf(root, verb)
+	if len(node.Positional) == 0 {
+		return nil
+	}
+	_, first := firstWord(node, words, at+1)
+	if first < 0 || a.IsWorkload(words[first]) {
+		return nil
+	}
+	command := commandIn(words[first:])
+	flags := words[at+1 : first]
+	switch {
+	case node.Positional[0].Tag.Get("complete") == "workload" && command != nil:
+		if verb != "run" {
+			flags = nil // they are that verb's
+		}
+		return missingDashes(words[first]+" is a program and no workload", append([]string{"run"}, flags...), command, "")
+	case verb == "run" && isFile(words[first]):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "choosing workload %s: it is a file", words[first]).
+			WithFix("give the command that runs it, gpuprof run -- COMMAND %[1]s; a result or a trace is shown by gpuprof report %[1]s or gpuprof analyze %[1]s", gpuprof.ShellWord(words[first]))
+	case verb == "gate" && command != nil && slices.ContainsFunc(flags, func(f string) bool { return strings.HasPrefix(f, "--against") }):
+		return missingDashes(words[first]+" is a program and no workload", append([]string{"gate"}, flags...), command, "")
+	}
+	return nil
+}
+
+// missingDashes proposes the command with -- before the program; more is what else may be meant.
+func missingDashes(why string, before, command []string, more string) error {
+	line := slices.Concat([]string{"gpuprof"}, before, []string{"--"}, command)
+	for i := range line {
+		line[i] = gpuprof.ShellWord(line[i])
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s", why).WithFix("did you mean %s?%s", strings.Join(line, " "), more)
+}
+
+// firstWord is the first word from at on that is no flag and no flag's value, -1 for
+// none; verb is that word if it is a verb of node.
+func firstWord(node *kong.Node, words []string, at int) (verb string, index int) {
+	for i := at; i < len(words); i++ {
+		w := words[i]
+		if !strings.HasPrefix(w, "-") {
+			if NodeOf(node, w) != nil {
+				verb = w
+			}
+			return verb, i
+		}
+		if takesValue(node, w) {
+			i++
+		}
+	}
+	return "", -1
+}
+
+// takesValue reports whether the word after a flag is its value. The flags of run --
+// count as well where it is run's: that is what may be meant.
+func takesValue(node *kong.Node, word string) bool {
+	f := flagMeant(node, word)
+	return f != nil && !f.IsBool()
+}
+
+func flagMeant(node *kong.Node, word string) *kong.Flag {
+	f := FindFlag(node, word)
+	if f == nil && node.Name == "run" {
+		f = FindFlag(NodeOf(node.Parent, RunProgramVerb), word)
+	}
+	return f
+}
+
+// NodeOf is a child by its name, nil for none.
+func NodeOf(node *kong.Node, name string) *kong.Node {
+	i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name && !n.Hidden })
+	if i < 0 {
+		return nil
+	}
+	return node.Children[i]
+}
+
+// interpreterOf runs the scripts of an extension, "" for none.
+func interpreterOf(name string) string {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".py":
+		return "python"
+	case ".sh":
+		return "bash"
+	}
+	return ""
+}
+
+// commandIn is the command that words stand for, with an interpreter before a script
+// that needs one; nil where the first is no program.
+func commandIn(words []string) []string {
+	name := words[0]
+	script := func(w string) bool { return interpreterOf(w) != "" }
+	if _, err := exec.LookPath(name); err == nil || !script(name) && slices.ContainsFunc(words[1:], script) {
+		return words // what starts a script is a program, here or on the machine that is meant
+	}
+	if by := interpreterOf(name); by != "" {
+		return append([]string{by}, words...)
+	}
+	if here := "./" + name; !strings.ContainsRune(name, filepath.Separator) && isFile(here) {
+		if _, err := exec.LookPath(here); err == nil {
+			return append([]string{here}, words[1:]...)
+		}
+	}
+	return nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// OnlyHelp reports whether nothing but a call for help follows --, which no program
+// is called.
+func OnlyHelp(rest []string) bool {
+	return len(rest) == 1 && (rest[0] == "--help" || rest[0] == "-h")
+}
+
+// RunProgramVerb is `gpuprof run -- CMD`: its own verb inside, since it has
+// its own flags; ProgramVerb puts the name in.
+const RunProgramVerb = "run --"
+
+// ProgramVerb turns "run", followed by a command, into RunProgramVerb; so it does behind help.
+func ProgramVerb(args []string) []string {
+	for i, arg := range args {
+		switch {
+		case arg == "help" && i+1 < len(args):
+		case arg == "run":
+			args = slices.Clone(args)
+			args[i] = RunProgramVerb
+			return args
+		case len(arg) == 0 || arg[0] != '-':
+			return args
+		}
+	}
+	return args
+}

@@ -1,0 +1,209 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/workloads/devicebench"
+)
+
+// Checks that end in time whatever the driver does: another process of gpuprof asks it, is
+// killed at its limit, and is left behind where not even that ends it. This process never
+// speaks to a driver.
+
+const (
+	quickWithin = 25 * time.Second // of --quick
+	checkWithin = 2 * time.Second  // of --check
+	// leaveAfter is how long a killed process may take to go.
+	leaveAfter = time.Second
+	// spare is what a check keeps of its time to end and to print.
+	spare = 5 * time.Second
+)
+
+// apart reports whether the GPUs are looked at by another process.
+func (c *Cmd) apart() bool { return !c.Here && (c.Quick || c.Check || c.Within > 0) }
+
+// limit is how long that process may take.
+func (c *Cmd) limit() time.Duration {
+	switch {
+	case c.Within > 0:
+		return c.Within
+	case c.Check:
+		return checkWithin
+	case c.Quick:
+		return quickWithin
+	}
+	return 0
+}
+
+// checkFlags refuses combinations that mean nothing.
+func (c *Cmd) checkFlags() error {
+	wrong := ""
+	switch {
+	case c.Bench && c.Check:
+		wrong = "--bench measures and --check does not"
+	case c.Quick && !c.Bench:
+		wrong = "--quick is of --bench"
+	case c.Quick && c.Rounds > 1:
+		wrong = "--rounds begin a minute apart, and --quick ends before"
+	case (c.Within != 0 || c.As != "") && !c.Bench && !c.Check:
+		wrong = "--within and --as are of --bench and --check"
+	case c.Against != "" && !c.Bench:
+		wrong = "--against is of --bench"
+	case c.Within < 0:
+		wrong = "--within is below 0"
+	case c.As == "prolog" && !c.Check:
+		wrong = "a prolog has no time for a measurement"
+	case c.Unknown != "" && c.As == "":
+		wrong = "--unknown is of --as prolog and --as health"
+	}
+	if wrong == "" {
+		return nil
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: %s", wrong).WithFix("give --bench, --bench --quick or --check, and --as prolog with --check")
+}
+
+// lookApart is what another process finds; it always returns a card.
+func (c *Cmd) lookApart(ctx context.Context, machine *Machine) []health.Card {
+	exe, err := os.Executable()
+	if err != nil {
+		return FailedCard(health.AllGPUs, gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("start it by its path"))
+	}
+	args := []string{exe, "doctor", "--here", "--format", "json", "--quiet", "--within", c.limit().String()}
+	for flag, on := range map[string]bool{"--bench": c.Bench, "--quick": c.Quick, "--check": c.Check} {
+		if on {
+			args = append(args, flag)
+		}
+	}
+	if c.As != "" {
+		args = append(args, "--as", c.As)
+	}
+	for _, d := range c.Device {
+		args = append(args, "--device", d)
+	}
+	cards := cardsWithin(ctx, child.Command{Args: args, Name: os.Args[0], Limit: c.limit(), Leave: leaveAfter})
+	if len(cards) == 1 && cards[0].Device == health.AllGPUs {
+		cards = machine.KernelLog(cards) // which takes no driver, and may tell of the GPU that hangs
+	}
+	return cards
+}
+
+// cardsWithin are the devices of the report that a command prints, or one that says why
+// there is none.
+func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
+	out, words, runErr := cmd.Run(ctx)
+	var r health.Report
+	if err := document.Decode(out, "the output", &r, document.Health); err == nil && len(r.Devices) > 0 {
+		for i := range r.Devices {
+			if text := r.Devices[i].Error; text != "" {
+				r.Devices[i].Err = errors.New(text)
+			}
+		}
+		return r.Devices
+	}
+	switch {
+	case errors.Is(runErr, child.ErrLong) || errors.Is(runErr, child.ErrStuck):
+		runErr = gpuprof.Errorf(gpuprof.ErrDevice, "looking at the GPUs for %s: %w", cmd.Limit, runErr).WithFix("look for the GPU in the kernel's log (dmesg), and reset it or restart the machine")
+	case runErr != nil:
+		runErr = cli.ProcessError(runErr, words)
+	default:
+		runErr = gpuprof.Errorf(nil, "looking at the GPUs: another process of gpuprof printed no report").WithFix("run gpuprof doctor to see why")
+	}
+	return FailedCard(health.AllGPUs, runErr)
+}
+
+// check judges what devices and system say of themselves.
+func (c *Cmd) check(a *cli.App, machine *Machine) error {
+	outs, err := a.Documents.Health.Outputs(c.Output, c.Force)
+	if err != nil {
+		return err
+	}
+	var cards []health.Card
+	if c.Here {
+		if cards, err = machine.Faults(a.Ctx); err != nil {
+			return err
+		}
+	} else {
+		cards = c.lookApart(a.Ctx, machine)
+	}
+	return c.tell(a, health.JudgeAccounts(cards, a.Tool), outs, nil)
+}
+
+// usedBy are the cards of devices that other programs use, without a measurement; nil
+// where no program does.
+func usedBy(targets []devicebench.Target) []health.Card {
+	var cards []health.Card
+	used := false
+	for _, t := range targets {
+		card := health.Card{Device: t.Device, UUID: t.UUID, Condition: t.Condition}
+		card.Condition.LinkWidth = 0 // an idle link may be narrower than it will be
+		if t.Instruments != nil {
+			if n, ok := t.Instruments.Foreign(); ok {
+				card.Condition.Foreign = &n
+				used = used || n > 0
+			}
+		}
+		cards = append(cards, card)
+	}
+	if !used {
+		return nil
+	}
+	return cards
+}
+
+// inUse reports whether no device was measured because other programs use them.
+func inUse(r *health.Report) bool {
+	used := false
+	for i := range r.Devices {
+		c := &r.Devices[i]
+		if len(c.Metrics) > 0 || c.Error != "" {
+			return false
+		}
+		used = used || c.Condition.Foreign != nil && *c.Condition.Foreign > 0
+	}
+	return used
+}
+
+// asScheduler is the verdict for what runs the check. A prolog that fails drains its node, so
+// it fails for a fault by the device's own account, and for one that is not known to be
+// absent only with --unknown drain.
+func (c *Cmd) asScheduler(a *cli.App, r *health.Report, err error) error {
+	unknown := r.Verdict == health.NotChecked || r.Verdict == health.Failed
+	switch {
+	case c.Here || c.As == "" || err == nil:
+		return err
+	case c.As == "health" && len(r.Off) > 0 && (!inUse(r) || r.Faulty()):
+		printDrain(a, r, r.Off[0].Metric+" of "+r.Identity(r.Off[0].Device))
+		return err
+	case c.As == "prolog" && r.Faulty():
+		return err
+	case unknown && c.Unknown == "drain":
+		if c.As == "health" {
+			printDrain(a, r, "GPUs were not checked")
+		}
+		return cli.Verdict{Code: cli.ExitRegression, Text: cli.Sentence(err) + "; the node is to be drained (--unknown drain)"}
+	case c.As == "prolog":
+		a.Note("%s; the job may start, since no GPU is proven to be at fault (--unknown healthy)", cli.Sentence(err))
+		return nil
+	case r.Verdict == health.NotChecked:
+		a.Note("%s; the node stays in service, since no GPU is proven to be at fault (--unknown healthy)", cli.Sentence(err))
+		return nil
+	case inUse(r):
+		a.Note("other programs use the GPUs, so nothing was measured")
+		return nil
+	}
+	return err
+}
+
+// printDrain prints the command by which Slurm drains this node.
+func printDrain(a *cli.App, r *health.Report, reason string) {
+	fmt.Fprintf(a.Stdout, "scontrol update NodeName=%s State=DRAIN Reason=\"gpuprof: %s\"\n", r.Node, reason)
+}

@@ -1,0 +1,50 @@
+package doctor
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/outside"
+)
+
+// pathLine says which program the command gpuprof starts: another project's package on
+// PyPI installs one of the same name. self is this program's file.
+func pathLine(self string) gpuprof.CheckLine {
+	l := gpuprof.CheckLine{Name: "command", State: gpuprof.OK, Found: "gpuprof is not on PATH; this program is " + self}
+	file, err := exec.LookPath("gpuprof")
+	if err != nil {
+		return l
+	}
+	if cli.SameFile(self, file) {
+		l.Found = "gpuprof is this program, " + file
+		return l
+	}
+	l.State, l.Found = gpuprof.Limited, fmt.Sprintf("gpuprof is %s, and this program is %s", file, self)
+	l.Reason = "it is another program, or another build of this one"
+	if isPython(file) {
+		l.Reason = "it is a Python script: the package gpuprof on PyPI is another project whose command has the same name"
+	}
+	l.Fix = "put the folder of this program first in PATH, or call it by its path"
+	return l
+}
+
+// isPython says whether a file is a script of Python, as pip installs a package's commands.
+func isPython(file string) bool {
+	f, err := outside.OpenRegular(file, os.O_RDONLY, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, 128)
+	n, err := io.ReadFull(f, head)
+	if err != nil && n == 0 {
+		return false
+	}
+	line, _, _ := bytes.Cut(head[:n], []byte("\n"))
+	return bytes.HasPrefix(line, []byte("#!")) && bytes.Contains(line, []byte("python"))
+}

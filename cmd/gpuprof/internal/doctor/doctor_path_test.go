@@ -1,0 +1,54 @@
+package doctor
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// TestCommandOnPath: doctor tells this program from another of the same name, and a package
+// of Python by its first line.
+func TestCommandOnPath(t *testing.T) {
+	name := "gpuprof"
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	file := func(content string, mode os.FileMode) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	self := file("binary", 0o755)
+	python, other, text := file("#!/usr/bin/python3\nimport gpuprof\n", 0o755), file("another", 0o755), file("no program", 0o644)
+	list := func(files ...string) (out string) {
+		var dirs []string
+		for _, f := range files {
+			dirs = append(dirs, filepath.Dir(f))
+		}
+		return strings.Join(dirs, string(filepath.ListSeparator))
+	}
+	for what, c := range map[string]struct {
+		path  string
+		state gpuprof.CheckState
+		said  string
+	}{
+		"nowhere":     {list(), gpuprof.OK, "not on PATH"},
+		"first":       {list(self, python), gpuprof.OK, "is this program"},
+		"a script":    {list(python, self), gpuprof.Limited, "the package gpuprof on PyPI is another project"},
+		"another":     {list(other, self), gpuprof.Limited, "another build"},
+		"no program":  {list(text, self), gpuprof.OK, "is this program"},
+		"no such dir": {list(filepath.Join(t.TempDir(), "none", name), self), gpuprof.OK, "is this program"},
+	} {
+		t.Setenv("PATH", c.path)
+		l := pathLine(self)
+		if all := l.Found + " " + l.Reason; l.State != c.state || !strings.Contains(all, c.said) {
+			t.Errorf("%s: %s, %s", what, l.State, all)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+// Package explain is gpuprof explain: a name of a rule, a warning, a column or a term comes in, and its text
+// goes out. It imports cli, and no other verb.
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/explain"
+	"github.com/gpuprof/gpuprof/workloads"
+)
+
+// Cmd is the command line of the verb.
+type Cmd struct {
+	Name   []string `arg:"" complete:"explain" help:"A rule, a warning, a column or a term, as gpuprof prints it."`
+	Format string   `default:"table" formats:"explanation" placeholder:"FORMAT" help:"Format to print: ${explanationFormats}."`
+}
+
+// Help implements kong.HelpProvider.
+func (Cmd) Help() string {
+	return "gpuprof list rules, warnings, columns or terms lists the names.\n\n" +
+		cli.Examples("gpuprof explain explicit-sync", "gpuprof explain not-settled", "gpuprof explain 95 % interval", "gpuprof explain exposed time --format json")
+}
+
+// Run implements the verb.
+func (c *Cmd) Run(a *cli.App) error {
+	name := strings.Join(strings.Fields(strings.Join(c.Name, " ")), " ")
+	entries, err := explain.Find(name)
+	if err != nil {
+		return cmp.Or(explainedByList(a, name), err)
+	}
+	a.Verbose = true // an explanation is short, and printed whole
+	return a.Documents.Explanation.Show(a, c.Format, entries)
+}
+
+// explainedByList says where a knob's text is; nil where no workload has a knob of this name.
+func explainedByList(a *cli.App, name string) error {
+	var has []string
+	for _, w := range a.Workloads() {
+		if slices.ContainsFunc(w.Knobs(), func(k workloads.Knob) bool { return k.Name == name }) {
+			has = append(has, w.Name())
+		}
+	}
+	if has == nil {
+		return nil
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "explaining %q: it is a knob of %s", name, strings.Join(has, ", ")).WithFix("gpuprof list knobs %s says what it does", has[0])
+}

@@ -1,0 +1,229 @@
+// Package formats has the table of what is written as what: for each kind of document its formats on
+// standard output and in files. Results come in; text, pages, pictures and profiles go to a writer. It
+// alone names the packages of report. It imports cli, and no verb, workload or device.
+package formats
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/bisect"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/explain"
+	"github.com/gpuprof/gpuprof/internal/fleet"
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/report/benchfmt"
+	"github.com/gpuprof/gpuprof/report/csv"
+	"github.com/gpuprof/gpuprof/report/figure"
+	"github.com/gpuprof/gpuprof/report/github"
+	"github.com/gpuprof/gpuprof/report/html"
+	"github.com/gpuprof/gpuprof/report/junit"
+	"github.com/gpuprof/gpuprof/report/markdown"
+	"github.com/gpuprof/gpuprof/report/page"
+	"github.com/gpuprof/gpuprof/report/perfetto"
+	"github.com/gpuprof/gpuprof/report/pprof"
+	"github.com/gpuprof/gpuprof/report/prometheus"
+	"github.com/gpuprof/gpuprof/report/table"
+)
+
+// Documents has the writers of every kind of document.
+func Documents(tool gpuprof.Tool) cli.Documents {
+	return cli.Documents{
+		Run: cli.Kind[[]*gpuprof.Run]{What: "a run", Prints: []string{"table", "json", "csv", "bench", "markdown"}, Writers: withPages(page.Runs, 0, withPictures(figure.OfRuns, map[string]cli.Writer[[]*gpuprof.Run]{
+			"json":     func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return document.EncodeRuns(w, runs...) },
+			"pprof":    func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return pprof.Write(w, runs) },
+			"perfetto": func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return perfetto.Write(w, runs) },
+			"csv":      func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return csv.Write(w, runs) },
+			"bench":    func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return benchfmt.Write(w, runs) },
+		}))},
+		Comparison: cli.Kind[*compare.Comparison]{What: "a comparison", Prints: []string{"table", "json", "markdown", "bench"}, Writers: withPages(page.Comparison, markdown.CommentLimit, withPictures(figure.OfComparison, map[string]cli.Writer[*compare.Comparison]{
+			"json": EncodeVerdict,
+			"junit": func(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
+				return junit.Write(w, c, junit.Options{Started: startedAt(c)})
+			},
+			"bench": func(w io.Writer, c *compare.Comparison, _ cli.Screen) error { return benchfmt.WriteComparison(w, c) },
+		}))},
+		Tuning: cli.Kind[*tune.Result]{What: "a tuning result", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Tune, 0, withPictures(figure.OfTuning, nil))},
+		Analysis: cli.Kind[*cli.Study]{What: "an analysis", Prints: []string{"table", "json", "markdown"}, Writers: withPages(pageOfStudy, 0, withPictures(figureOfStudy, map[string]cli.Writer[*cli.Study]{
+			"json": func(w io.Writer, s *cli.Study, _ cli.Screen) error { return document.Encode(w, s.Document()) },
+			"pprof": func(w io.Writer, s *cli.Study, _ cli.Screen) error {
+				return pprof.WriteTrace(w, s.Indexes, tool.Version)
+			},
+			"perfetto": func(w io.Writer, s *cli.Study, _ cli.Screen) error {
+				return perfetto.WriteAnalysis(w, s.Analysis, s.Indexes)
+			},
+		}))},
+		Bisect: cli.Kind[*bisect.Search]{What: "a bisection", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Bisect, 0, withPictures(figure.OfBisect, nil))},
+		Memory: cli.Kind[*memsnap.Analysis]{What: "an analysis of memory", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Memory, 0, withPictures(figure.OfMemory, map[string]cli.Writer[*memsnap.Analysis]{
+			"pprof": func(w io.Writer, a *memsnap.Analysis, _ cli.Screen) error {
+				return pprof.WriteMemory(w, a, tool.Version)
+			},
+		}))},
+		History: cli.Kind[*history.Report]{What: "a history", Prints: []string{"table", "json", "markdown", "csv"}, Writers: withPages(page.History, markdown.CommentLimit, withPictures(figure.OfHistory, map[string]cli.Writer[*history.Report]{
+			"csv": func(w io.Writer, r *history.Report, _ cli.Screen) error { return csv.History(w, r) },
+		}))},
+		Fleet: cli.Kind[*fleet.Report]{What: "a fleet report", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Fleet, 0, withPictures(figure.OfFleet, map[string]cli.Writer[*fleet.Report]{}))},
+		// Both are of doctor, so they have the same formats.
+		Health: cli.Kind[*health.Report]{What: "the health of GPUs", Prints: []string{"table", "json", "markdown"}, Writers: whole(withPages(page.Health, 0, map[string]cli.Writer[*health.Report]{
+			"prometheus": func(w io.Writer, r *health.Report, _ cli.Screen) error { return prometheus.Write(w, r) },
+		}))},
+		Diagnosis:   cli.Kind[*gpuprof.Diagnosis]{What: "a diagnosis", Prints: []string{"table", "json", "markdown"}, Writers: whole(withPages(page.Diagnosis, 0, nil))},
+		Check:       cli.Kind[*gpuprof.CheckReport]{What: "a check", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Check, 0, nil)},
+		Noise:       cli.Kind[*compare.NoisePlan]{What: "a measurement of noise", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Noise, 0, nil)},
+		Explanation: cli.Kind[[]explain.Entry]{What: "an explanation", Prints: []string{"table", "json"}, Writers: withPages(page.Explanation, 0, nil)},
+	}
+}
+
+// withPictures adds the formats that draw a document's figure.
+func withPictures[D any](draw func(doc D, plot string) (*figure.Figure, error), others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
+	if others == nil {
+		others = map[string]cli.Writer[D]{}
+	}
+	for _, format := range []string{"png", "svg"} {
+		others[format] = func(w io.Writer, doc D, o cli.Screen) error {
+			f, err := draw(doc, o.Plot)
+			if err != nil {
+				return err
+			}
+			return f.Write(w, format, 0, 0)
+		}
+	}
+	return others
+}
+
+// withPages adds the formats of what a page is built of, and the document's own JSON where
+// others has none; limit is how many bytes Markdown may take, 0 any.
+func withPages[D any](build func(D) (*page.Page, error), limit int, others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
+	if others == nil {
+		others = map[string]cli.Writer[D]{}
+	}
+	if others["json"] == nil {
+		others["json"] = func(w io.Writer, doc D, _ cli.Screen) error { return document.Encode(w, doc) }
+	}
+	for format, write := range map[string]func(io.Writer, *page.Page, cli.Screen) error{
+		"table": func(w io.Writer, p *page.Page, o cli.Screen) error {
+			return table.Write(w, p, table.Options{Width: o.Width, Color: o.Color, Lines: o.Lines, Quiet: o.Quiet})
+		},
+		"markdown": func(w io.Writer, p *page.Page, _ cli.Screen) error { return markdown.Write(w, p, limit) },
+		"html":     func(w io.Writer, p *page.Page, _ cli.Screen) error { return html.Write(w, p) },
+	} {
+		others[format] = func(w io.Writer, doc D, o cli.Screen) error {
+			p, err := build(doc)
+			if err != nil {
+				return err
+			}
+			return write(w, p, o)
+		}
+	}
+	return others
+}
+
+// whole prints tables in full, however wide and long they are: each of many GPUs and each
+// thing that is missing has to be seen.
+func whole[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D] {
+	write := formats["table"]
+	formats["table"] = func(w io.Writer, doc D, o cli.Screen) error {
+		o.Width, o.Lines = 1<<16, 0
+		return write(w, doc, o)
+	}
+	return formats
+}
+
+// Site is a history as static pages: an index, a page for each benchmark, and the data.
+func Site(r *history.Report) ([]cli.SiteFile, error) {
+	pages, err := page.HistorySite(r)
+	if err != nil {
+		return nil, err
+	}
+	var out []cli.SiteFile
+	for _, p := range pages {
+		out = append(out, cli.SiteFile{Name: p.Name, Write: func(w io.Writer) error { return html.Write(w, p.Page) }})
+	}
+	return append(out, cli.SiteFile{Name: page.SiteData, Write: func(w io.Writer) error { return cli.WriteJSON(w, r) }}), nil
+}
+
+func pageOfStudy(s *cli.Study) (*page.Page, error) {
+	if s.Comparison != nil {
+		return page.TraceComparison(s.Comparison, s.Before, s.Indexes)
+	}
+	return page.Analysis(s.Analysis, s.Indexes)
+}
+
+func figureOfStudy(s *cli.Study, plot string) (*figure.Figure, error) {
+	if s.Comparison != nil {
+		return figure.OfTraces(s.Comparison, s.Before, s.Indexes, plot)
+	}
+	return figure.OfAnalysis(s.Analysis, s.Indexes, plot)
+}
+
+// TellGitHub annotates the step and adds to its summary, inside GitHub Actions.
+func TellGitHub(w io.Writer, c *compare.Comparison, getenv func(string) string) error {
+	if !github.Active(getenv) {
+		return nil
+	}
+	if err := github.Annotate(w, c); err != nil {
+		return err
+	}
+	path := github.SummaryPath(getenv)
+	if path == "" {
+		return nil
+	}
+	p, err := page.Comparison(c)
+	if err != nil {
+		return err
+	}
+	return github.AppendSummary(path, func(w io.Writer, limit int) error { return markdown.Write(w, p, limit) })
+}
+
+// EncodeVerdict writes a comparison as JSON, with the samples of a process in one line.
+func EncodeVerdict(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
+	text, err := json.MarshalIndent(c, "", " ")
+	if err == nil {
+		_, err = w.Write(append(lists.ReplaceAllFunc(text, oneLine), '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("writing the comparison as JSON: %w", err)
+	}
+	return nil
+}
+
+// lists are those of numbers, indented: no text of JSON holds a line break, so
+// that none is taken for one.
+var lists = regexp.MustCompile(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
+
+// oneLine prints a process's samples in one line, not one a line.
+func oneLine(list []byte) []byte { return bytes.Join(bytes.Fields(list), nil) }
+
+// startedAt is when the first process of a comparison was measured, for JUnit. The
+// zero time where no result says so: today's would make other bytes of the same
+// input.
+func startedAt(c *compare.Comparison) time.Time {
+	first := math.Inf(1)
+	for _, t := range c.Order {
+		if t.StartS > 0 {
+			first = min(first, t.StartS)
+		}
+	}
+	if first > 1e11 {
+		return time.Time{}
+	}
+	return time.Unix(int64(first), 0).UTC()
+}
+
+// PlotKinds lists the values of --plot. Without one a sweep draws its scaling curve, a run its
+// stages, and any other document what it is made for.
+func PlotKinds() []string { return figure.Kinds() }
+
+// PlotsText says which document has which of them; of is one kind of document, or "".
+func PlotsText(of string) string { return figure.KindsText(of) }

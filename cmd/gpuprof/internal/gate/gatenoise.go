@@ -1,0 +1,170 @@
+package gate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
+	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
+)
+
+// noiseBlocks is how many pairs gate --aa measures where the budget allows: 48
+// processes show a share of slow ones to about 5 points.
+const noiseBlocks = 24
+
+// measureNoise is gate --aa: the program of this side against itself.
+func (c *Cmd) measureNoise(a *cli.App, o compare.Options) error {
+	b := c.builds()
+	if err := b.Measurable(a, a.Rest); err != nil {
+		return err
+	}
+	run, over := judge.NewChildren(a)
+	defer over()
+	sides, done, err := sameSides(b, run)
+	if err != nil {
+		return err
+	}
+	defer done()
+	m := &judge.BlockRun{App: a, Source: b.Source(run, sides, o.Seed), Clock: time.Now, Began: time.Now(), Budget: c.Budget, Check: func(b compare.Block) error { return judge.CouldWork(b, o, nil) }}
+	n, err := noise(m, o)
+	if err != nil {
+		return err
+	}
+	n.Machine, n.Command = b.Runner(a)
+	n.MeasuredAt = m.Clock().UTC().Format(time.RFC3339)
+	if err := keepNoise(n); err != nil {
+		a.Note("%v", err)
+	}
+	return c.printNoise(a, n, o)
+}
+
+// noise takes blocks and measures how they scatter.
+func noise(m *judge.BlockRun, o compare.Options) (*compare.MachineNoise, error) {
+	blocks, err := m.Blocks(noiseBlocks, compare.MinRuns, o.Seed)
+	if err != nil {
+		return nil, err
+	}
+	if left := compare.MinRuns - len(blocks); left > 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring the noise of this machine: %d of %d pairs are measured", len(blocks), compare.MinRuns).WithFix("%s", m.NoTimeFor(left))
+	}
+	o.BlockSeconds = m.Each().Seconds()
+	return compare.MeasureNoise(blocks, o)
+}
+
+// planGate is gate --plan: what the noise kept by --aa says.
+func (c *Cmd) planGate(a *cli.App, o compare.Options) error {
+	b := c.builds()
+	if err := b.Measurable(a, a.Rest); err != nil {
+		return err
+	}
+	machine, command := b.Runner(a)
+	n, err := keptNoise(machine, command)
+	if err != nil {
+		return err
+	}
+	return c.printNoise(a, n, o)
+}
+
+// sameSides are two sides that are both the present build.
+func sameSides(c *judge.Builds, run judge.Children) (out [2]judge.Side, done func(), err error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return out, nil, gpuprof.Errorf(nil, "finding the current folder: %w", err).WithFix("change into one that exists")
+	}
+	if rest := run.App.Rest; len(rest) > 0 {
+		for i := range out {
+			out[i] = judge.Side{Name: cli.ShownPath(rest[0]), Dir: here, Args: rest, File: c.ResultIn(here)}
+		}
+		return out, func() {}, c.BuildIn(run, here)
+	}
+	if c.Build != "" {
+		return out, nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --build has nothing to build for --aa of a workload, which this gpuprof runs").WithFix("leave it out")
+	}
+	room, err := child.NewScratch("gate")
+	if err != nil {
+		return out, nil, gpuprof.Errorf(nil, "making a folder for the gate: %w", err).WithFix("check TMPDIR")
+	}
+	done = room.Close
+	exe, err := cli.OwnProgram()
+	if err == nil {
+		out, err = c.WorkloadSides(run.App, exe, exe, room.Dir)
+	}
+	if err != nil {
+		done()
+	}
+	return out, done, err
+}
+
+// NoiseFile is where a runner's noise is kept; the name says nothing of the
+// command, which may hold what is not for others.
+func NoiseFile(machine, command string) (string, error) {
+	dir, err := cli.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	host, _ := os.Hostname() // "" where unknown: then machines of one kind share an entry
+	sum := sha256.Sum256([]byte(host + " " + machine + "\x00" + command))
+	return filepath.Join(dir, "noise-"+hex.EncodeToString(sum[:12])+".json"), nil
+}
+
+// keepNoise writes a runner's noise for gate --plan. Several may write at once:
+// each file is whole, and the last one stays.
+func keepNoise(n *compare.MachineNoise) error {
+	path, err := NoiseFile(n.Machine, n.Command)
+	if err != nil {
+		return fmt.Errorf("keeping the noise for gate --plan: %w", err)
+	}
+	text, err := json.Marshal(n)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = atomicfile.Options{}.Write(path, text)
+	}
+	if err != nil {
+		const set = "set XDG_CACHE_HOME to a folder that can be written"
+		return gpuprof.Unwritable("keeping the noise for gate --plan in "+path, err, set, set)
+	}
+	return nil
+}
+
+// keptNoise reads it; ErrUsage where there is none that can be read.
+func keptNoise(machine, command string) (*compare.MachineNoise, error) {
+	refuse := func(why string) (*compare.MachineNoise, error) {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "planning the gate: %s on this machine", why).WithFix("measure it with the same command line and --aa instead of --plan and --against")
+	}
+	path, err := NoiseFile(machine, command)
+	if err != nil {
+		return nil, fmt.Errorf("planning the gate: %w", err)
+	}
+	text, err := outside.ReadFound(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return refuse("the noise of " + command + " is not known")
+	}
+	n := &compare.MachineNoise{}
+	if err == nil {
+		err = document.Decode(text, path, n, document.Noise)
+	}
+	if err != nil || len(n.Metrics) == 0 || !(n.BlockSeconds > 0) || n.Machine != machine || n.Command != command {
+		return refuse("the noise of " + command + " cannot be read in " + path)
+	}
+	return n, nil
+}
+
+// printNoise prints the noise and what it means for gates.
+func (c *Cmd) printNoise(a *cli.App, n *compare.MachineNoise, o compare.Options) error {
+	return a.Documents.Noise.Show(a, c.Format, n.Planned(c.Budget.Seconds(), o.Threshold))
+}

@@ -1,0 +1,170 @@
+// Package history is gpuprof history: it adds sessions to a store, shows trends, and decides whether
+// something became slower over the last sessions. Results and a store come in; a report goes to the
+// terminal, to files or to a site. It imports cli, input and judge, and no other verb.
+package history
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
+	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// Cmd is the command line of the verb.
+type Cmd struct {
+	Store   string `complete:"file" placeholder:"STORE" help:"Folder or s3://bucket/prefix of the sessions; without it GPUPROF_STORE names it."`
+	Project string `placeholder:"NAME" help:"Project in the store: for add the one of this checkout, otherwise all."`
+
+	Show  ShowCmd  `cmd:"" default:"withargs" help:"Show the trend of every benchmark, and where it changed."`
+	Add   AddCmd   `cmd:"" help:"Add results to the store, each as a session."`
+	Check CheckCmd `cmd:"" help:"Decide whether something became slower over the last sessions, for CI."`
+	Pack  PackCmd  `cmd:"" help:"Write the sessions of each old month into one object."`
+	Prune PruneCmd `cmd:"" help:"List what need not be kept; with --yes remove it."`
+}
+
+// Help implements kong.HelpProvider.
+func (Cmd) Help() string {
+	return "A store keeps every measured session with its commit; nothing in it is ever changed. See docs/history.md.\n\n" + cli.Examples(
+		"gpuprof history add six.json --store perf",
+		"gpuprof history --store perf",
+		"gpuprof history --store perf -o trend.png",
+	)
+}
+
+// open is the store that the command line or the environment names.
+func (h *Cmd) open() (*history.Store, error) { return judge.OpenHistory(h.Store) }
+
+// trends are the flags of what reads a store.
+type trends struct {
+	Benchmark string     `arg:"" optional:"" help:"Benchmark to show, as gpuprof history names it; without it all."`
+	Metric    []string   `sep:"none" placeholder:"GLOB" help:"Only these metrics; may be repeated."`
+	Last      int        `default:"250" placeholder:"N" help:"Sessions of each benchmark, the latest (250)."`
+	Class     string     `placeholder:"HASH" help:"Only sessions of this class (machine and settings), by the first digits of its hash."`
+	Threshold *cli.Share `placeholder:"PERCENT" help:"Slowdown that is an alarm (5%)."`
+	Since     string     `placeholder:"COMMIT" help:"No alarm for changes up to this commit: they are known."`
+	Format    string     `default:"table" formats:"history" placeholder:"FORMAT" help:"Format to print: ${historyFormats}."`
+	Output    []string   `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension (${historyFiles}), or a site of static pages into a folder (site/); may be repeated."`
+	Force     bool       `help:"Replace files that gpuprof did not write."`
+}
+
+// ShowCmd is the command line of gpuprof history show.
+type ShowCmd struct {
+	trends       `embed:""`
+	FailOnChange bool `help:"Exit 1 if something became slower, by the rule of gpuprof history check."`
+}
+
+// Help implements kong.HelpProvider.
+func (ShowCmd) Help() string {
+	return cli.Examples(
+		"gpuprof history --store perf",
+		"gpuprof history e3nn-small --store perf --metric step -o trend.png",
+		"gpuprof history --store perf -o site/",
+	)
+}
+
+// Run implements the verb.
+func (c *ShowCmd) Run(a *cli.App, h *Cmd) error {
+	r, err := c.report(a, h, c.FailOnChange)
+	if err != nil {
+		return err
+	}
+	if c.FailOnChange && len(r.Alarms()) > 0 {
+		return cli.Verdict{Code: cli.ExitRegression} // everything has been said
+	}
+	return nil
+}
+
+// report reads the store, and prints and writes what it says.
+func (c *trends) report(a *cli.App, h *Cmd, watch bool) (*history.Report, error) {
+	defer input.LimitHeap(outside.DocumentMemory())()
+	files, sites := c.divided()
+	doc := a.Documents.History
+	outs, err := doc.Outputs(files, c.Force)
+	if err != nil {
+		return nil, err
+	}
+	store, err := h.open()
+	if err != nil {
+		return nil, err
+	}
+	o, err := c.options(a, h.Project)
+	if err != nil {
+		return nil, err
+	}
+	o.Watch = watch
+	r, err := store.Report(a.Ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range r.Warnings {
+		a.Note("warning: %s", w.Sentence())
+	}
+	errs := []error{doc.Show(a, c.Format, r), doc.Save(a, outs, r, "", c.Force)}
+	for _, dir := range sites {
+		errs = append(errs, writeSite(a, dir, r, c.Force))
+	}
+	return r, errors.Join(errs...)
+}
+
+// options are those of the command line, with the order of this checkout.
+func (c *trends) options(a *cli.App, project string) (history.Options, error) {
+	o := history.Options{Filter: history.Filter{Project: project, Benchmark: c.Benchmark, Class: c.Class}, Metrics: c.Metric, Last: c.Last, Tool: a.Tool}
+	if c.Last < history.LeastSessions {
+		return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --last %d: nothing can be said about fewer than %d sessions", c.Last, history.LeastSessions).WithFix("give %d or more", history.LeastSessions)
+	}
+	if c.Threshold != nil {
+		o.Threshold = float64(*c.Threshold)
+		if o.Threshold <= 0 {
+			return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --threshold: it is not above 0").WithFix("give for example 5%%")
+		}
+	}
+	run, done := judge.NewChildren(a)
+	defer done()
+	o.Order = run.Order()
+	var err error
+	if c.Since != "" {
+		o.Since, err = commitOf(run, c.Since)
+	}
+	return o, err
+}
+
+// divided are the files and the folders among the outputs.
+func (c *trends) divided() (files, sites []string) {
+	for _, o := range c.Output {
+		info, err := os.Stat(o)
+		if strings.HasSuffix(o, "/") || err == nil && info.IsDir() {
+			sites = append(sites, o)
+			continue
+		}
+		files = append(files, o)
+	}
+	return files, sites
+}
+
+// writeSite writes static pages: an index, a page for each benchmark and the data.
+func writeSite(a *cli.App, dir string, r *history.Report, force bool) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return gpuprof.Unwritable("writing the site "+dir, err, "choose another folder with -o", "give a folder that can be made")
+	}
+	files, err := a.Site(r)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, f := range files {
+		errs = append(errs, runfile.Write(filepath.Join(dir, f.Name), force, f.Write))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	a.Note("wrote %s", filepath.Join(dir, files[0].Name))
+	return nil
+}

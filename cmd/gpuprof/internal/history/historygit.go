@@ -1,0 +1,71 @@
+package history
+
+import (
+	"errors"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
+	"github.com/gpuprof/gpuprof/internal/history"
+)
+
+// hexCommit is a commit written out, whole or by its first digits.
+var hexCommit = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
+
+// commitOf is the commit of a revision. Outside the checkout that has it, only digits
+// name one.
+func commitOf(c judge.Children, revision string) (string, error) {
+	if id, err := c.Revision("", revision); err == nil || errors.Is(err, cli.ErrInterrupted) {
+		return id, err
+	}
+	if hexCommit.MatchString(revision) {
+		return revision, nil
+	}
+	return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the commit %s: it is no revision of this checkout", revision).WithFix("give a branch, tag or commit (a shallow clone may lack it), or seven digits of a commit or more")
+}
+
+// measuredCommit is the commit of a session: the one given, or the one that is checked
+// out here, with whether files differ from it.
+func measuredCommit(c judge.Children, given string) (out history.Commit, err error) {
+	if given == "" {
+		out.ID, err = c.Revision("", "HEAD")
+		if errors.Is(err, cli.ErrInterrupted) {
+			return out, err
+		}
+		if err != nil {
+			return history.Commit{}, nil // no checkout, or one without a commit
+		}
+		out.Dirty = c.Differs("")
+		if branch, err := c.Git("", "symbolic-ref", "--quiet", "--short", "HEAD"); err == nil {
+			out.Branch = strings.TrimSpace(string(branch))
+		}
+	} else if out.ID, err = commitOf(c, given); err != nil {
+		return out, err
+	}
+	if text, err := c.Git("", "show", "--no-patch", "--format=%ct", out.ID); err == nil {
+		if s, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
+			out.Time = time.Unix(s, 0).UTC()
+		}
+	}
+	return out, nil
+}
+
+// projectName is that of the repository this checkout was cloned from, or of its
+// folder; "default" where there is none.
+func projectName(c judge.Children) string {
+	if out, err := c.Git("", "config", "--get", "remote.origin.url"); err == nil {
+		if name := strings.TrimSuffix(path.Base(strings.ReplaceAll(strings.TrimSpace(string(out)), "\\", "/")), ".git"); name != "" && name != "." && name != "/" {
+			return name[strings.LastIndexByte(name, ':')+1:]
+		}
+	}
+	if top, _, err := c.Checkout(); err == nil {
+		return filepath.Base(top)
+	}
+	return "default"
+}

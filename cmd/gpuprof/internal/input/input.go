@@ -1,0 +1,257 @@
+// Package input reads what the command line names: results of gpuprof and of other programs, traces,
+// memory snapshots, baselines. A path comes in; results to compare, analyses and indexes go out. It opens
+// each file once, so that a pipe works too. It imports cli, and no verb.
+package input
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/results"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
+	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/read/nsys"
+	"github.com/gpuprof/gpuprof/internal/trace/read/xla"
+)
+
+// LimitHeap has the collector of garbage work more where the heap would otherwise become
+// twice as large as what is in use, and so larger than was promised; undo ends that.
+func LimitHeap(memory int64) (undo func()) {
+	before := debug.SetMemoryLimit(memory / 8 * 7)
+	return func() { debug.SetMemoryLimit(before) }
+}
+
+// File is a file of the command line. It is opened once, so that a pipe does as
+// well as a plain file; its format is recognised by its first bytes.
+type File struct {
+	Path     string
+	File     *outside.File // nil until it is opened
+	Database bool          // it begins as an SQLite database does
+	xla      bool          // it begins as the traces of JAX do
+	cuda     bool          // it begins as the recordings of the CUDA recorder do
+	Memory   bool          // it begins as the pickles of memory snapshots do
+	IsTrace  bool          // it is a trace or a snapshot, or begins as a JSON trace does
+	text     []byte        // the whole of a document, once it was asked for
+	whole    bool
+	err      error // of reading it
+}
+
+// What is looked at of a file, bytes: as it is stored, and of its text.
+const (
+	headStored = 512
+	headText   = 64 << 10
+)
+
+// OpenFile opens a file and finds its format by its first bytes. The caller closes it.
+func OpenFile(ctx context.Context, path string) (*File, error) {
+	in := &File{Path: path}
+	if err := in.open(ctx); err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+func (in *File) open(ctx context.Context) (err error) {
+	if in.File, err = outside.Open(ctx, in.Path, outside.Trace()); err != nil {
+		return err
+	}
+	head, err := in.File.Head(headStored)
+	if err != nil {
+		return errors.Join(err, in.File.Close())
+	}
+	in.Database = nsys.Sniff(head)
+	in.cuda = !in.Database && cupti.Sniff(in.File.Text().Peek(headText))
+	in.xla = !in.Database && !in.cuda && xla.IsTrace(in.File.Text().Peek(headText))
+	in.Memory = !in.Database && !in.cuda && !in.xla && memsnap.IsPickle(in.File.Text().Peek(headText))
+	in.IsTrace = in.Database || in.cuda || in.xla || in.Memory || kineto.IsTrace(in.File.Text().Peek(headText))
+	return nil
+}
+
+// Close implements io.Closer.
+func (in *File) Close() error { return in.File.Close() }
+
+// document is the whole text of what is no trace.
+func (in *File) document() ([]byte, error) {
+	if !in.whole {
+		in.text, in.err = in.File.Bytes(outside.Document())
+		in.whole = true
+	}
+	return in.text, in.err
+}
+
+// Reader gives the text from its beginning.
+func (in *File) Reader() io.Reader {
+	if in.whole {
+		return bytes.NewReader(in.text)
+	}
+	return in.File.Text()
+}
+
+// Result is the result that the file holds, or the counters and step times of a
+// trace.
+func (in *File) Result(a *cli.App) (*compare.Result, error) {
+	found, err := in.Results(a)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > 1 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it holds %d runs of a sweep and a comparison takes one", in.Path, len(found)).WithFix("write one point to a file of its own with gpuprof run --set")
+	}
+	return found[0], nil
+}
+
+// Results are those of every run in the file, or the counters and step times of a trace.
+func (in *File) Results(a *cli.App) ([]*compare.Result, error) {
+	var err error
+	if !in.IsTrace {
+		var found []*compare.Result
+		if found, err = in.parsed(); err == nil || errors.Is(err, gpuprof.ErrUsage) {
+			return found, err
+		}
+		if _, large := errors.AsType[*outside.TooLarge](err); large {
+			return nil, err
+		}
+	}
+	if in.Memory {
+		found, err := AnalyzeMemory(a, []*File{in}, memsnap.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return []*compare.Result{results.FromMemory(found)}, nil
+	}
+	analysis, indexes, traceErr := AnalyzeInputs(a, []*File{in}, nil)
+	switch {
+	case traceErr != nil && err != nil:
+		return nil, err // what it is no result for says more
+	case traceErr != nil:
+		return nil, traceErr
+	}
+	r, err := results.FromIndexes(indexes, analysis)
+	if err != nil {
+		return nil, err
+	}
+	r.Source = document.CleanText(cli.ShownPath(in.Path))
+	return []*compare.Result{r}, nil
+}
+
+// parsed are the results of a file that is no trace.
+func (in *File) parsed() ([]*compare.Result, error) {
+	text, err := in.document()
+	if err != nil {
+		return nil, results.Failed(in.Path, err)
+	}
+	found, _, err := results.Parse(text, in.Path, results.OS)
+	for _, r := range found {
+		r.Source = document.CleanText(cli.ShownPath(in.Path))
+	}
+	return found, err
+}
+
+// Run is the one run that the file holds.
+func (in *File) Run() (*gpuprof.Run, error) {
+	if in.IsTrace {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "finding the baseline of %s: it is a recording, and baselines are of runs", in.Path).WithFix("give a file written by gpuprof run")
+	}
+	text, err := in.document()
+	if err != nil {
+		return nil, results.Failed(in.Path, err)
+	}
+	runs, err := document.Runs(text, in.Path)
+	if err != nil {
+		return nil, err
+	}
+	if len(runs) != 1 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "finding the baseline of %s: it holds %d runs and one is judged", in.Path, len(runs)).WithFix("give a file of one run")
+	}
+	return runs[0], nil
+}
+
+// ReadCounted reads a result, or the counters and step times of a trace.
+func ReadCounted(a *cli.App, path string) (*compare.Result, error) {
+	in, err := OpenFile(a.Ctx, path)
+	if err != nil {
+		return nil, results.Failed(path, err)
+	}
+	defer in.Close()
+	return in.Result(a)
+}
+
+// ReadTrace lets the reader of the file's own kind read it, whatever its name. room
+// is the memory that its events may take, bytes.
+func ReadTrace(ctx context.Context, in *File, room int64) (*model.Trace, error) {
+	if in.File == nil {
+		if err := in.open(ctx); err != nil {
+			return nil, outside.Failed("reading trace "+in.Path, err, "record one as docs/analyze.md shows", "record it again")
+		}
+		defer in.Close()
+	}
+	if err := in.foreign(); err != nil {
+		return nil, err
+	}
+	switch {
+	case in.cuda:
+		return cupti.Read(ctx, in.Reader(), in.Path, room)
+	case in.xla:
+		return readXLA(ctx, in, room)
+	case !in.Database:
+		return kineto.Read(ctx, in.Reader(), in.Path, room) // says itself what is wrong with a file that is no trace
+	case in.File.Plain():
+		return nsys.Read(ctx, in.Path, in.Path, room)
+	}
+	return readPiped(ctx, in, room)
+}
+
+// readXLA reads a trace of JAX, whose text is held in memory: a quarter of it at most.
+func readXLA(ctx context.Context, in *File, room int64) (*model.Trace, error) {
+	l := outside.Trace()
+	l.Text = room / 4
+	l.Memory = room
+	text, err := in.File.Bytes(l)
+	if err != nil {
+		return nil, outside.Failed("reading trace "+in.Path, err, "record one as docs/analyze.md shows", "record it again")
+	}
+	return xla.Read(ctx, text, in.Path, room-l.Text)
+}
+
+// foreign is the error of a file of another kind, which is called by its name.
+func (in *File) foreign() error {
+	head, err := in.File.Head(headStored)
+	if err != nil || in.whole || in.Database || in.cuda || in.xla {
+		return nil // reading it says what is wrong
+	}
+	if nsys.IsReport(head, in.Path) {
+		return nsys.ReportError(in.Path)
+	}
+	text := in.File.Text().Peek(headText)
+	if h := document.HeadOf(text); h.Kind != "" && h.Version != "" {
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: it is a file that gpuprof wrote, and no trace", in.Path).WithFix("gpuprof report %s shows it", gpuprof.ShellWord(in.Path))
+	}
+	return kineto.Foreign(text, in.Path)
+}
+
+// readPiped reads a database that comes through a pipe: SQLite reads here and there,
+// so it is copied to a file.
+func readPiped(ctx context.Context, in *File, room int64) (*model.Trace, error) {
+	scratch, err := child.NewScratch("trace")
+	if err != nil {
+		return nil, gpuprof.Errorf(nil, "making a folder for a copy of %s: %w", in.Path, err).WithFix("check TMPDIR")
+	}
+	defer scratch.Close()
+	stored := filepath.Join(scratch.Dir, "trace.db")
+	if err := in.File.CopyTo(stored); err != nil {
+		return nil, gpuprof.Unreadable("reading trace "+in.Path, err, "give the database itself, or a TMPDIR with room for it")
+	}
+	return nsys.Read(ctx, stored, in.Path, room)
+}

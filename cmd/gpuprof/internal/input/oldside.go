@@ -1,0 +1,96 @@
+package input
+
+import (
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+	"github.com/gpuprof/gpuprof/internal/compare/results"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/advise"
+)
+
+// OldSide is what a result is compared with: another, or a stored baseline's sessions.
+type OldSide struct {
+	result   *compare.Result
+	Sessions []*compare.Result
+}
+
+// Rate is the requests per second under which the side was measured, 0 for none.
+func (s *OldSide) Rate() float64 {
+	for _, r := range append(slices.Clone(s.Sessions), s.result) {
+		if r != nil && r.Rate() > 0 {
+			return r.Rate()
+		}
+	}
+	return 0
+}
+
+// ReadOld reads a result file, a trace, or a stored baseline given by its path.
+func ReadOld(a *cli.App, path string) (*OldSide, error) {
+	in, err := OpenFile(a.Ctx, path)
+	if err != nil {
+		return nil, results.Failed(path, err)
+	}
+	defer in.Close()
+	if !in.IsTrace {
+		text, err := in.document()
+		if err != nil {
+			return nil, results.Failed(path, err)
+		}
+		if document.HeadOf(text).Kind == document.Baseline {
+			b, err := baseline.Parse(text, path)
+			if err != nil {
+				return nil, err
+			}
+			return &OldSide{Sessions: b.Results()}, nil
+		}
+	}
+	r, err := in.Result(a)
+	if err != nil {
+		return nil, err
+	}
+	return &OldSide{result: r}, nil
+}
+
+// Against compares a result with it.
+func (s *OldSide) Against(a *cli.App, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+	if s.Sessions != nil {
+		return compareStored(a, s.Sessions, now, o)
+	}
+	return compareFiles(a, s.result, now, o)
+}
+
+// compareFiles compares two results and adds what would close the gap.
+func compareFiles(a *cli.App, old, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+	c, err := compare.Compare(old, now, o)
+	if err != nil {
+		return nil, err
+	}
+	return c.With(againstBaseline(a, c, old, now), nil), nil
+}
+
+// againstBaseline is what would close the gap, with commands that leave out what
+// the preset says anyway.
+func againstBaseline(a *cli.App, c *compare.Comparison, old, now *compare.Result) []gpuprof.Finding {
+	o := advise.Options{}
+	if w, err := a.FindWorkload(now.Workload, "compare"); err == nil {
+		o.Workload = w
+		if base, err := workloads.Resolve(w, now.Preset, nil); err == nil {
+			o.Base = base
+		}
+	}
+	return advise.AgainstBaseline(c, old, now, o)
+}
+
+// compareStored is compareFiles for a stored baseline, the latest session last.
+func compareStored(a *cli.App, sessions []*compare.Result, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+	c, err := compare.CompareStored(sessions, now, o)
+	if err != nil {
+		return nil, err
+	}
+	return c.With(againstBaseline(a, c, sessions[len(sessions)-1], now), nil), nil
+}

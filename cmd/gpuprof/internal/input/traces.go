@@ -1,0 +1,193 @@
+package input
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/record"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/rules"
+)
+
+// Caveats are what limits findings for reasons outside the trace, see trace.Options.
+type Caveats func(a *analyze.Analysis, f gpuprof.Finding) string
+
+// AnalyzeTraces reads the files of one job and analyses them together. A file
+// that cannot be read ends the command: an analysis of some of the ranks would
+// pass for one of all.
+func AnalyzeTraces(a *cli.App, paths []string, caveat Caveats) (*analyze.Analysis, []*analyze.Index, error) {
+	return AnalyzeOpened(a, paths, nil, caveat)
+}
+
+// AnalyzeOpened is AnalyzeTraces; first is the first file, where it is open.
+func AnalyzeOpened(a *cli.App, paths []string, first *File, caveat Caveats) (*analyze.Analysis, []*analyze.Index, error) {
+	files, err := TraceFiles(paths)
+	if err != nil {
+		return nil, nil, err
+	}
+	var ins []*File
+	for i, path := range files {
+		ins = append(ins, &File{Path: path})
+		if i == 0 && first != nil {
+			ins[0] = first
+		}
+	}
+	return AnalyzeInputs(a, ins, caveat)
+}
+
+// AnalyzeInputs is AnalyzeTraces of files that are open, or are opened in turn.
+func AnalyzeInputs(a *cli.App, ins []*File, caveat Caveats) (*analyze.Analysis, []*analyze.Index, error) {
+	var analysis *analyze.Analysis
+	var indexes []*analyze.Index
+	defer LimitHeap(outside.TraceMemory())()
+	err := UnlessEnded(a.Ctx, func() (err error) {
+		for _, in := range ins {
+			t, err := ReadTrace(a.Ctx, in, outside.TraceMemory()/int64(len(ins)))
+			if err != nil {
+				return err
+			}
+			t.Path, t.Opens = document.CleanText(cli.ShownPath(in.Path)), document.CleanText(cli.StoredPath(in.Path))
+			t.Program = programOf(in.Path)
+			x, err := analyze.NewIndex(a.Ctx, t)
+			if err != nil {
+				return err
+			}
+			indexes = append(indexes, x)
+		}
+		analysis, err = analyze.SummariseIndexes(a.Ctx, indexes, analyze.Options{Rules: rules.Rules, Tool: a.Tool, Caveat: caveat})
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return analysis, indexes, nil
+}
+
+// UnlessEnded does what may take long, and does not wait for its end once the
+// context has ended: the program ends then.
+func UnlessEnded(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("analysing the recording: %w", cli.ErrInterrupted)
+	}
+}
+
+// programOf is what the recording beside a trace says of the program; nothing
+// where `gpuprof run --` did not record the trace.
+func programOf(path string) model.Program {
+	dir := filepath.Dir(path)
+	text, err := outside.ReadFound(filepath.Join(dir, "telemetry.json"))
+	var r record.Result
+	if err != nil || document.Decode(text, path, &r, document.Recording) != nil {
+		return model.Program{}
+	}
+	if !slices.ContainsFunc(r.Traces, func(t string) bool { return filepath.Base(t) == filepath.Base(path) }) {
+		return model.Program{}
+	}
+	p := model.Program{Command: document.MaskCommand(r.Command), CPUs: r.CPUs, Dir: cli.ShownPath(dir), Opens: cli.StoredPath(dir), Traces: len(r.Traces), Skip: r.Skip}
+	document.CleanStrings(&p)
+	return p
+}
+
+// TraceFiles replaces folders by the traces in them.
+func TraceFiles(paths []string) ([]string, error) {
+	var out []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: there is no such file", path).WithFix("record one as docs/analyze.md shows")
+		case err != nil:
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w", path, errors.Unwrap(err)).WithFix("give a readable file")
+		case !info.IsDir():
+			out = append(out, path)
+			continue
+		}
+		found, err := TracesIn(path)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+// TracesIn are the traces in a folder; ErrUsage where it holds none.
+func TracesIn(dir string) ([]string, error) {
+	entries, err := outside.Dir(dir).ReadDir(".")
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: %w", dir, err).WithFix("give a readable folder")
+	}
+	var out []string
+	for _, e := range entries {
+		name := e.Name()
+		// JAX and TensorFlow leave the same recording twice, the other time with less.
+		if stem, ok := strings.CutSuffix(name, ".trace.json.gz"); ok && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == stem+".xplane.pb" }) {
+			continue
+		}
+		// gpuprof's own results lie beside the traces they were made from.
+		if slices.Contains([]string{"analysis.json", "run.json", "telemetry.json"}, name) || e.IsDir() {
+			continue
+		}
+		for _, ext := range []string{".json", ".json.gz", ".json.zst", ".sqlite", "_results.db", ".xplane.pb", ".gpt"} {
+			if strings.HasSuffix(name, ext) {
+				path := filepath.Join(dir, name)
+				if err := CheckFound(path); err != nil {
+					return nil, err
+				}
+				out = append(out, path)
+				break
+			}
+		}
+	}
+	if run := lastProfile(dir); len(out) == 0 && run != "" {
+		return TracesIn(run)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "telemetry.json")); len(out) == 0 && err == nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: it is a recording without a trace", dir).WithFix("the warnings in %s say why; record the program again with gpuprof run -- CMD", filepath.Join(dir, "telemetry.json"))
+	}
+	if len(out) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: no file in it ends in .json, .json.gz, .sqlite, _results.db, .xplane.pb or .gpt", dir).WithFix("name the folder that the profiler wrote to")
+	}
+	return out, nil
+}
+
+// CheckFound refuses a file of a folder that is no regular one: an analysis of the others would
+// pass for one of all, and a pipe might never end.
+func CheckFound(path string) error {
+	if err := outside.CheckRegular(path); err != nil {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w", path, err).WithFix("remove it from the folder, or name the files to read")
+	}
+	return nil
+}
+
+// lastProfile is the newest recording in a folder that was given to
+// jax.profiler.trace, "" none: the folders are named by their time.
+func lastProfile(dir string) string {
+	profiles := filepath.Join(dir, "plugins", "profile")
+	entries, err := outside.Dir(profiles).ReadDir(".")
+	if err != nil {
+		return ""
+	}
+	for _, e := range slices.Backward(entries) {
+		if e.IsDir() {
+			return filepath.Join(profiles, e.Name())
+		}
+	}
+	return ""
+}

@@ -1,0 +1,272 @@
+package judge
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/results"
+)
+
+// Builds are two builds of a program and how each is measured: the present one, and Against.
+type Builds struct {
+	Args     []string // a workload of gpuprof; none for the command after --
+	Against  string   // a git revision, or a program written as a path
+	Way      string   // the flag that measures the present build alone, for messages; "" for Against
+	Build    string   // shell command that builds the program in a checkout
+	Result   string   // file that the command writes; "" for its standard output
+	Budget   time.Duration
+	MinTime  time.Duration // of a workload in each process
+	Preset   string
+	Set      []string // KNOB=VALUE
+	Device   string
+	Warnings []gpuprof.Warning // of how the sides were made
+}
+
+// Side is one build of the program under test and how to run it once.
+type Side struct {
+	Name string // for messages and as the comparison's source
+	Dir  string // where it runs
+	Args []string
+	File string // what it writes its result to; "" is standard output
+	own  bool   // a gpuprof, whose exit codes mean what ours do
+	// turns is how to run it so that it measures when asked, see gpuprof run --blocks-on-stdin; nil
+	// where only a gpuprof could.
+	Turns []string
+}
+
+// ProcessPairs is the blockSource of any command: each side of a block is one
+// process, and they run one after the other.
+type ProcessPairs struct {
+	Run   Children
+	Sides [2]Side
+	// patience is how long the next process may take.
+	Patience func() time.Duration
+	Longest  time.Duration // that any took
+	Budget   time.Duration // for messages
+	// recorded: the command prints no result, and is run under gpuprof run --.
+	Recorded bool
+	rate     float64 // of requests under load: what the first process took
+	Prints   bool    // it is known to print one: a process that does not has failed
+}
+
+// sides builds what is needed. done removes what was made for it.
+func (c *Builds) sides(run Children) (out [2]Side, done func(), err error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return out, nil, gpuprof.Errorf(nil, "finding the current folder: %w", err).WithFix("change into one that exists")
+	}
+	room, err := child.NewScratch("gate")
+	if err != nil {
+		return out, nil, gpuprof.Errorf(nil, "making a folder for the gate: %w", err).WithFix("check TMPDIR")
+	}
+	scratch, done := room.Dir, room.Close
+	defer func() {
+		if err != nil {
+			done()
+		}
+	}()
+	binary, err := c.oldProgram()
+	if err != nil {
+		return out, done, err
+	}
+	if binary != "" {
+		out, err = c.binarySides(run, binary, here, scratch)
+		return out, done, err
+	}
+	top, prefix, err := run.Checkout()
+	switch {
+	case errors.Is(err, cli.ErrInterrupted):
+		return out, done, err
+	case err != nil:
+		return out, done, noRevision(c.Against, "", err)
+	}
+	tree := filepath.Join(scratch, "tree")
+	if err := run.Worktree(room, top, c.Against, tree); err != nil {
+		return out, done, err
+	}
+	c.alsoProgram(run.App)
+	if run.unchanged(top, c.Against) {
+		c.Warnings = append(c.Warnings, gpuprof.Warning{
+			Code: "same-revision", Text: "this checkout is at " + c.Against + " and changes no file of it: the same program was measured against itself",
+			Fix: "give --against an earlier revision, unless you want to see the noise of this machine",
+		})
+	}
+	there := filepath.Join(tree, filepath.FromSlash(prefix))
+	if _, err = os.Stat(there); err != nil && len(run.App.Rest) > 0 {
+		err = gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: it has no folder %s, where the command would run", c.Against, prefix).WithFix("run gate in a folder that both sides have")
+		return out, done, err
+	}
+	out, err = c.treeSides(run, [2]string{tree, top}, [2]string{there, here}, scratch)
+	return out, done, err
+}
+
+// binarySides: a given binary as the old side. After -- it takes the place of
+// the command's own program.
+func (c *Builds) binarySides(run Children, binary, here, scratch string) (out [2]Side, err error) {
+	if rest := run.App.Rest; len(rest) > 0 {
+		out[0] = Side{Name: cli.ShownPath(c.Against), Dir: here, Args: append([]string{binary}, rest[1:]...), File: c.ResultIn(here)}
+		out[1] = Side{Name: cli.ShownPath(rest[0]), Dir: here, Args: rest, File: c.ResultIn(here)}
+		return out, c.BuildIn(run, here)
+	}
+	if c.Build != "" {
+		return out, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --build has nothing to build, since both gpuprofs are there").WithFix("leave it out, or give --against a git revision")
+	}
+	exe, err := cli.OwnProgram()
+	if err != nil {
+		return out, err
+	}
+	return c.WorkloadSides(run.App, binary, exe, scratch)
+}
+
+// treeSides: a checkout of the revision as the old side. folders are where a
+// command runs in either.
+func (c *Builds) treeSides(run Children, trees, folders [2]string, scratch string) (out [2]Side, err error) {
+	if rest := run.App.Rest; len(rest) > 0 {
+		if err := errors.Join(c.BuildIn(run, folders[0]), c.BuildIn(run, folders[1])); err != nil {
+			return out, err
+		}
+		for i, name := range []string{c.Against, "this checkout"} {
+			out[i] = Side{Name: name, Dir: folders[i], Args: rest, File: c.ResultIn(folders[i])}
+		}
+		return out, nil
+	}
+	old, now := filepath.Join(scratch, "old"), filepath.Join(scratch, "new")
+	for _, b := range []struct{ dir, out string }{{trees[0], old}, {trees[1], now}} {
+		if c.Build != "" {
+			if err := run.Shell(b.dir, c.Build); err != nil {
+				return out, err
+			}
+		}
+		if err := run.Command(b.dir, "go", "build", "-trimpath", "-buildvcs=false", "-o", b.out, "./cmd/gpuprof"); err != nil {
+			return out, gpuprof.Errorf(nil, "building gpuprof in %s: %w", b.dir, err).WithFix("a workload's gate needs gpuprof's own checkout, other programs go after --")
+		}
+	}
+	return c.WorkloadSides(run.App, old, now, scratch)
+}
+
+// WorkloadSides are two programs of gpuprof that run the workload, with their results in scratch.
+func (c *Builds) WorkloadSides(a *cli.App, old, now, scratch string) (out [2]Side, err error) {
+	device := c.Device
+	if device == "auto" { // one choice for both sides, made here and said
+		d, err := a.ChoosePlainly(device, "gate")
+		if err != nil {
+			return out, err
+		}
+		device = d.Name
+	}
+	for i, exe := range []string{old, now} {
+		file := filepath.Join(scratch, fmt.Sprintf("%d.json", i))
+		args := []string{exe, "run", c.Args[0], "--device", device, "--quiet"}
+		if c.Preset != "" {
+			args = append(args, "--preset", c.Preset)
+		}
+		for _, s := range c.Set {
+			args = append(args, "--set", s)
+		}
+		name := cli.ShownPath(c.Against)
+		if i == 1 {
+			name = "this build"
+		}
+		out[i] = Side{
+			Name: name, Dir: scratch, File: file, own: true,
+			Args:  slices.Concat(args, []string{"--min-time", c.MinTime.String(), "--max-time", (4 * c.MinTime).String(), "-o", file, "--force"}),
+			Turns: slices.Concat(args, []string{"--warmup", warmingTime.String(), TurnsFlag}),
+		}
+	}
+	return out, nil
+}
+
+// ResultIn is the file of the result where the command runs in dir; "" for standard output.
+func (c *Builds) ResultIn(dir string) string {
+	if c.Result == "" || filepath.IsAbs(c.Result) {
+		return c.Result
+	}
+	return filepath.Join(dir, c.Result)
+}
+
+// BuildIn builds the program in dir, where a command for that was given.
+func (c *Builds) BuildIn(run Children, dir string) error {
+	if c.Build == "" {
+		return nil
+	}
+	return run.Shell(dir, c.Build)
+}
+
+// block implements blockSource.
+func (m *ProcessPairs) block(bFirst bool) (compare.Block, error) {
+	got := [2]*compare.Result{}
+	for _, i := range FirstTo(bFirst) {
+		var err error
+		if got[i], err = m.Once(m.Sides[i]); err != nil {
+			return compare.Block{}, err
+		}
+	}
+	return compare.Block{A: got[0], B: got[1], BFirst: bFirst}, nil
+}
+
+// Once runs one side in a process of its own and reads what it wrote.
+func (m *ProcessPairs) Once(s Side) (*compare.Result, error) {
+	if m.Recorded {
+		return m.record(s)
+	}
+	if err := clearResult(s); err != nil {
+		return nil, err
+	}
+	args := s.Args
+	if m.rate > 0 {
+		args = append(slices.Clone(args), cli.RequestRate(m.rate)...)
+	}
+	out, err := m.bounded(s, args...)
+	if err == nil && s.File != "" {
+		out, err = readLeft(s)
+	}
+	if err != nil {
+		return nil, m.failed(s, err)
+	}
+	if s.File == "" && !s.own && !m.Prints && !results.Known(out) {
+		m.announce(s)
+		return m.record(s)
+	}
+	found, _, err := results.Parse(out, s.Name, s.beside)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range found[1:] {
+		if !maps.Equal(r.Knobs, found[0].Knobs) {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: it gave %d runs of a sweep, and a gate takes one setting", s.Name, len(found)).WithFix("give each --set one value")
+		}
+	}
+	r, err := results.Merge(found...)
+	if err != nil {
+		return nil, err
+	}
+	if s.own && m.rate == 0 {
+		m.rate = r.Rate()
+	}
+	r = results.Process(r)
+	r.Source = s.Name
+	return r, nil
+}
+
+// beside reads a file that the side's result names (samples of NVBench): next to
+// the result, and never next to the other side's.
+func (s *Side) beside(name string) ([]byte, error) {
+	dir := s.Dir
+	if s.File != "" {
+		dir = filepath.Dir(s.File)
+	}
+	rel, err := filepath.Rel(filepath.Dir(s.Name), name) // the reader looks beside the name in its messages
+	if err != nil {
+		return nil, err
+	}
+	return results.OS(filepath.Join(dir, rel))
+}

@@ -1,0 +1,107 @@
+package judge
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
+)
+
+// Children runs the programs that a gate needs: git, builds, the sides. After
+// the first signal the one that is running may end in order; the second does not
+// wait for it. Neither keeps the gate from removing what was made for it: a
+// checkout that stays behind stays in the user's list of worktrees.
+type Children struct {
+	App     *cli.App
+	hurry   <-chan struct{} // closed by the second signal
+	Devices bool            // the sides are devices of this machine, see gpuprof run --devices
+}
+
+// NewChildren counts signals until done is called.
+func NewChildren(a *cli.App) (run Children, done func()) {
+	// The first of them ends a.ctx as well, see main.
+	signals, hurry, over := make(chan os.Signal, 8), make(chan struct{}), make(chan struct{})
+	signal.Notify(signals, cli.EndSignals()...)
+	go func() {
+		cli.EndAtFirst(signals, over, func() {}, func() <-chan time.Time { return time.After(cli.SameMoment) }, func() {
+			select {
+			case <-signals:
+				close(hurry)
+			case <-over:
+			}
+		})
+	}()
+	return Children{App: a, hurry: hurry}, func() {
+		signal.Stop(signals)
+		close(over)
+	}
+}
+
+// Shell runs a build command in dir; its error says how to correct --build.
+func (c Children) Shell(dir, line string) error {
+	if err := c.Command(dir, "sh", "-c", line); err != nil {
+		return gpuprof.Errorf(gpuprof.ErrInput, "building with %q in %s: %w", document.MaskText(line), dir, err).WithFix("correct --build")
+	}
+	return nil
+}
+
+// Command runs a program for its effect; its words come back in the error.
+func (c Children) Command(dir string, args ...string) error {
+	_, err := c.Capture(dir, args...)
+	return err
+}
+
+// Capture runs a program for what it prints.
+func (c Children) Capture(dir string, args ...string) ([]byte, error) {
+	return c.within(0, dir, args...)
+}
+
+// Git runs git in a folder for what it prints, see child.Git.
+func (c Children) Git(dir string, args ...string) ([]byte, error) {
+	return c.ran(child.Git(dir, args...))
+}
+
+// GitDo runs git for its effect.
+func (c Children) GitDo(dir string, args ...string) error {
+	_, err := c.Git(dir, args...)
+	return err
+}
+
+// within runs a program for what it prints, and ends it after a limit, 0 for none.
+func (c Children) within(limit time.Duration, dir string, args ...string) ([]byte, error) {
+	return c.ran(child.Command{Args: args, Dir: dir, Limit: limit})
+}
+
+func (c Children) ran(cmd child.Command) ([]byte, error) {
+	cmd.Hurry = c.hurry
+	out, words, err := cmd.Run(c.App.Ctx)
+	switch {
+	case c.App.Ctx.Err() != nil || errors.Is(err, child.ErrHurried):
+		return nil, cli.ErrInterrupted
+	case errors.Is(err, child.ErrLong):
+		return nil, fmt.Errorf("%w after %s", err, cmd.Limit.Round(100*time.Millisecond))
+	case errors.Is(err, child.ErrMuch):
+		return nil, fmt.Errorf("%w: %s of standard output are read at most (%s sets how much memory reading may take, now %s)",
+			err, outside.MemoryText(child.MostOutput()), outside.MemoryVariable, outside.MemoryText(outside.DocumentMemory()))
+	}
+	return out, withWords(err, words)
+}
+
+// withWords adds to how a program ended the last of what it said.
+func withWords(err error, words string) error {
+	text := document.MaskLinks(cli.SentenceOf(words))
+	if err == nil || text == "" {
+		return err
+	}
+	if len(text) > 400 {
+		text = "… " + text[len(text)-400:]
+	}
+	return fmt.Errorf("%w: %s", err, text)
+}

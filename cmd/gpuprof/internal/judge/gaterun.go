@@ -1,0 +1,207 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/workloads/measure"
+)
+
+// blockSource measures a gate's blocks. A block is one process of either build;
+// how the two take turns within it is the source's own affair.
+type blockSource interface {
+	// block measures one; bFirst says that the new side takes the first turn.
+	block(bFirst bool) (compare.Block, error)
+}
+
+// BlockRun takes blocks from a source for as long as the budget lasts.
+type BlockRun struct {
+	App    *cli.App
+	Source blockSource
+	Clock  func() time.Time
+	Began  time.Time
+	Budget time.Duration
+	done   int                       // blocks, of all stages
+	Most   int                       // blocks of a later stage; 0 as many as it can use
+	Check  func(compare.Block) error // of the very first block: what could never work ends there
+}
+
+// JudgeAgainst measures both sides in this job, in blocks of one process each,
+// in the order of statistics: stage 1, where it escalates stage 2, and where
+// processes spread too far for that alone stage 3.
+func (c *Builds) JudgeAgainst(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
+	if err := c.Measurable(a, a.Rest); err != nil {
+		return nil, err
+	}
+	run, over := NewChildren(a)
+	defer over()
+	sides, done, err := c.sides(run)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	m := &BlockRun{App: a, Source: c.Source(run, sides, o.Seed), Clock: time.Now, Began: time.Now(), Budget: c.Budget}
+	m.Check = func(b compare.Block) error { return CouldWork(b, o, budgets) }
+	comparison, counted, err := m.Judge(o)
+	if err != nil {
+		return nil, err
+	}
+	return comparison.With(nil, c.Warnings).WithBudgets(newSide(counted), budgets, o)
+}
+
+// CouldWork looks at the first block: a metric or counter that was misspelt must
+// not come to light only when all is measured.
+func CouldWork(b compare.Block, o compare.Options, budgets []compare.Budget) error {
+	if _, err := compare.NewGate(o).Stage1([]compare.Block{b}); err != nil {
+		return err
+	}
+	c, err := compare.CheckBudgets(b.B, budgets, o)
+	if err != nil {
+		return err
+	}
+	for _, r := range c.Budgets {
+		if r.Verdict == compare.Inconclusive && b.B.Metric(r.Name) == nil {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: %s", r.Name, r.Max, r.Reason).WithFix("choose one that it has")
+		}
+	}
+	return nil
+}
+
+// Judge measures and judges, stage by stage, as far as the budget goes, and gives
+// the blocks that were counted as well.
+func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Block, error) {
+	g := compare.NewGate(o)
+	counted, err := m.Blocks(compare.Stage1Blocks, compare.EarlyBlocks, o.Seed)
+	if err != nil {
+		return nil, nil, err
+	}
+	g.Pace(m.Each().Seconds())
+	comparison, err := g.Stage1(counted)
+	if err != nil {
+		return nil, nil, err
+	}
+	if left := compare.Stage1Blocks - len(counted); left > 0 && comparison.Verdict != compare.Regressed {
+		return comparison.WithFirst(m.NoTimeFor(left)), counted, nil
+	}
+	for _, more := range []struct {
+		open  func() []string
+		why   string
+		judge func([]compare.Block) (*compare.Comparison, error)
+	}{
+		{g.Escalated, "stage 1 cannot pass %s (%s); measuring %d fresh blocks, about %s", g.Stage2},
+		{g.Doubtful, "stage 2 found %s slower (%s), but processes of one side differ as much; measuring %d fresh blocks, about %s", g.Stage3},
+	} {
+		open := more.open()
+		if len(open) == 0 {
+			break
+		}
+		n := m.fitting(g.Useful(), g.StagesLeft())
+		if n < compare.MinRuns {
+			comparison = comparison.WithFirst(m.NoTimeFor(compare.MinRuns))
+			break
+		}
+		m.App.Note(more.why, cli.Plural(len(open), "metric"), strings.Join(open[:min(len(open), 3)], ", "), n, compare.Lasting(float64(n)*m.Each().Seconds()))
+		fresh, err := m.Blocks(n, compare.MinRuns, o.Seed+uint64(comparison.Stages))
+		if err != nil {
+			return nil, nil, err
+		}
+		g.Pace(m.Each().Seconds())
+		if comparison, err = more.judge(fresh); err != nil {
+			return nil, nil, err
+		}
+		counted = append(counted, fresh...)
+	}
+	return comparison, counted, nil
+}
+
+// newSide is what the first process of the new side gave, which m.check has seen,
+// with the figures of all of them: a counter that any one had above its budget is
+// above it.
+func newSide(blocks []compare.Block) *compare.Result {
+	out := *blocks[0].B
+	out.Metrics = slices.Clone(out.Metrics)
+	for _, b := range blocks[1:] {
+		for i := range out.Metrics {
+			m := &out.Metrics[i]
+			if now := b.B.Metric(m.Name); now != nil {
+				m.Runs = slices.Concat(m.Runs, now.Runs)
+			}
+		}
+		if out.Status == gpuprof.Complete {
+			out.Status, out.Reason = b.B.Status, b.B.Reason
+		}
+	}
+	return &out
+}
+
+// Blocks measures n blocks, repeating those whose samples carry flags. It stops
+// early, and says so by fewer blocks, where the next does not fit into the budget,
+// or not even the least number fits that could decide anything.
+func (m *BlockRun) Blocks(n, least int, seed uint64) ([]compare.Block, error) {
+	order := compare.Order(n, seed)
+	var out []compare.Block
+	bar := m.App.NewProgress("gate")
+	defer bar.Close()
+	for i, bFirst := range order {
+		for attempt := 0; ; attempt++ {
+			bar.Show(measure.Progress{Phase: "block", Done: float64(i), Total: float64(n)})
+			b, err := m.Source.block(bFirst)
+			if err != nil {
+				return nil, err
+			}
+			b.Attempt = attempt
+			if m.done == 0 && attempt == 0 {
+				if err := m.Check(b); err != nil {
+					return nil, err
+				}
+			}
+			again, why := compare.Rerun(b)
+			if !again {
+				out = append(out, b)
+				break
+			}
+			m.App.Note("measuring block %d again: %s", i+1, why)
+		}
+		m.done++
+		if fit := m.fit(m.Budget); fit < 1 || len(out)+fit < min(n, least) {
+			break
+		}
+	}
+	return out, nil
+}
+
+// Each is how long a block took so far, in the mean.
+func (m *BlockRun) Each() time.Duration {
+	return m.Clock().Sub(m.Began) / time.Duration(max(m.done, 1))
+}
+
+// fit is how many more blocks end before so much time is spent.
+func (m *BlockRun) fit(budget time.Duration) int {
+	spent := m.Clock().Sub(m.Began)
+	return int((budget - spent) / max(m.Each(), 1))
+}
+
+// fitting is how many blocks a stage takes: as many as it can use, as far as its
+// part of the time goes. The order of blocks is mirrored, so the number is even.
+// Where only the least number fits, this stage has it, and no later one.
+func (m *BlockRun) fitting(useful, stages int) int {
+	// One block is spare: the next ones may take longer than those before.
+	fit := m.fit(m.Budget - m.Each())
+	n := min(useful, max(fit/stages, min(fit, compare.MinRuns)))
+	if m.Most > 0 {
+		n = min(n, m.Most)
+	}
+	return n - n%2
+}
+
+// NoTimeFor says why n more blocks do not fit into the budget.
+func (m *BlockRun) NoTimeFor(n int) string {
+	spent, need := m.Clock().Sub(m.Began), m.Each()*time.Duration(n)
+	return fmt.Sprintf("give --budget %s: %d more blocks need about %s and %s of %s are spent",
+		(spent+need).Round(time.Minute)+time.Minute, n, need.Round(time.Second), spent.Round(time.Second), m.Budget)
+}

@@ -1,0 +1,263 @@
+package judge
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/workloads/measure"
+)
+
+// How a pair of processes takes turns. What slows a shared machine down lasts
+// longer than two turns, and so slows both sides down alike.
+const (
+	TurnTime    = 40 * time.Millisecond
+	warmingTime = 200 * time.Millisecond // of each process alone
+	WarmTurns   = 2                      // of both, which are no samples
+	LeastTurns  = 10
+	MostTurns   = 400
+
+	// LeastPatience is how long a process may take for its check at least, however
+	// small the budget.
+	LeastPatience = 2 * time.Minute
+)
+
+// turnPairs is the blockSource of gpuprof's own workloads: a block is one process
+// of each build, both alive, which measure in turn. Builds that cannot do that
+// are measured as any other command is.
+type turnPairs struct {
+	run      Children
+	sides    [2]Side
+	minTime  time.Duration           // of each side's turns in a block, added up
+	patience func() <-chan time.Time // for one answer
+	apart    blockSource             // a process of each side, one after the other
+	warn     func(gpuprof.Warning)   // said once
+	seed     uint64                  // of the order of turns
+	begun    uint64                  // blocks
+	over     bool                    // it was found that apart is the only way
+	rate     float64                 // of requests under load: what the first process took
+}
+
+// Source is how the blocks of two sides are measured.
+func (c *Builds) Source(run Children, sides [2]Side, seed uint64) blockSource {
+	began := time.Now()
+	apart := &ProcessPairs{Run: run, Sides: sides, Budget: c.Budget}
+	apart.Patience = func() time.Duration { return LimitOf(run.App, c.Budget, time.Since(began), apart.Longest) }
+	if sides[0].Turns == nil {
+		return apart
+	}
+	return &turnPairs{
+		run: run, sides: sides, minTime: c.MinTime, apart: apart, seed: seed,
+		patience: func() <-chan time.Time { return time.After(max(c.Budget, LeastPatience)) },
+		warn:     func(w gpuprof.Warning) { c.Warnings = append(c.Warnings, w) },
+	}
+}
+
+// block implements blockSource.
+func (t *turnPairs) block(bFirst bool) (compare.Block, error) {
+	if t.over {
+		return t.apart.block(bFirst)
+	}
+	b, err := t.pair(bFirst)
+	t.begun++
+	cannot, ok := errors.AsType[*noTurns](err)
+	if !ok || t.begun > 1 {
+		return b, err
+	}
+	t.over = true
+	// Where a side can do neither, this says why.
+	if b, err = t.apart.block(bFirst); err == nil {
+		t.warn(cannot.Warning)
+	}
+	return b, err
+}
+
+// noTurns is why two processes cannot take turns, where measuring them one after
+// the other may do.
+type noTurns struct {
+	gpuprof.Warning
+	cause error
+}
+
+func (e *noTurns) Error() string { return e.cause.Error() }
+func (e *noTurns) Unwrap() error { return e.cause }
+
+// pair measures one block.
+func (t *turnPairs) pair(bFirst bool) (compare.Block, error) {
+	b := compare.Block{BFirst: bFirst, Aligned: true}
+	var pair [2]*TurnProcess
+	defer func() {
+		for _, p := range pair {
+			if p != nil {
+				p.Stop()
+			}
+		}
+	}()
+	for k, i := range FirstTo(bFirst) {
+		var err error
+		if pair[i], err = t.run.StartTurns(t.sides[i], t.patience); err != nil {
+			return b, err
+		}
+		if err := t.ready(pair[i], k == 1); err != nil {
+			return b, err
+		}
+	}
+	turns, err := t.turns(pair, bFirst)
+	if err != nil {
+		return b, err
+	}
+	var results [2]*compare.Result
+	serve := pair[0].serves && pair[1].serves
+	for _, i := range FirstTo(bFirst) { // a load is taken while the other process is idle
+		p := pair[i]
+		run, err := p.Result(t.lastQuestion(serve))
+		if err != nil {
+			return b, err
+		}
+		if q := run.Requests; q != nil && t.rate == 0 {
+			t.rate = q.Rate
+		}
+		if run, err = PerTurn(run, turns[i], WarmTurns); err != nil {
+			return b, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %w", p.name, err).WithFix("run %s by itself to see the failure", p.path())
+		}
+		if results[i], err = compare.FromRun(run); err != nil {
+			return b, err
+		}
+		results[i].Source = p.name
+	}
+	b.A, b.B = results[0], results[1]
+	return b, nil
+}
+
+// lastQuestion ends the turns of a process. Where both sides serve requests, each takes a load
+// at the rate that the very first process took: a slower build at a share of its own
+// throughput would hide that it is slower.
+func (t *turnPairs) lastQuestion(serve bool) string {
+	if !serve {
+		return TurnsEnd
+	}
+	return fmt.Sprintf("%s %s %s %s", TurnsLoad, strconv.FormatFloat(t.rate, 'g', -1, 64), t.minTime, 4*t.minTime)
+}
+
+// FirstTo is the order of the sides: 0 is the old one.
+func FirstTo(bFirst bool) [2]int {
+	if bFirst {
+		return [2]int{1, 0}
+	}
+	return [2]int{0, 1}
+}
+
+// ready waits until a process can take turns. beside says that the other one is
+// there already.
+func (t *turnPairs) ready(p *TurnProcess, beside bool) error {
+	protocol, err := p.Ready()
+	dead, _ := errors.AsType[*DeadError](err)
+	var why, fix string
+	switch {
+	case err == nil && protocol == TurnsProtocol:
+		return nil
+	case err == nil || dead != nil && dead.code() == cli.ExitUsage:
+		why, fix = "cannot take turns with another process", "give --against a newer revision"
+	case beside && dead != nil && dead.code() == cli.ExitFailed:
+		why, fix = "could not start beside the other side's process ("+strings.TrimPrefix(cli.SentenceOf(p.Proc.Words()), "gpuprof: ")+")", "leave room on the device for two processes"
+	default:
+		return err
+	}
+	return &noTurns{gpuprof.Warning{
+		Code: "no-turns", Fix: fix,
+		Text: fmt.Sprintf("%s %s, so the sides were measured one process after the other, and a shared machine changes more between them", p.name, why),
+	}, errors.Join(err, fmt.Errorf("measuring %s: it %s", p.name, why))}
+}
+
+// turns lets both processes measure, in mirrored pairs of turns, and returns what
+// each turn gave by side, those that warm both up first.
+func (t *turnPairs) turns(pair [2]*TurnProcess, bFirst bool) (out [2][]measure.Turn, err error) {
+	order := compare.Order(WarmTurns+MostTurns, t.seed+t.begun)
+	for !t.enough(out) {
+		for _, i := range FirstTo(bFirst != order[len(out[0])]) {
+			turn, err := pair[i].Turn(TurnTime)
+			if err != nil {
+				return out, err
+			}
+			out[i] = append(out[i], turn)
+		}
+	}
+	return out, nil
+}
+
+// enough says that a block may end: each turn has its mirror, there are as many as
+// an interval needs, and both sides have had their time, however slow a busy
+// machine makes a turn.
+func (t *turnPairs) enough(out [2][]measure.Turn) bool {
+	n, seconds := len(out[0])-WarmTurns, 0.0
+	if n < LeastTurns || n%2 == 1 {
+		return false
+	}
+	for _, side := range out {
+		for _, turn := range side[WarmTurns:] {
+			seconds += turn.Seconds
+		}
+	}
+	return n >= MostTurns || seconds >= 2*t.minTime.Seconds()
+}
+
+// PerTurn makes each turn one sample, the median of what it gave, so that the
+// same sample of both sides is of neighbouring turns. The first skip turns are
+// left out.
+func PerTurn(run *gpuprof.Run, turns []measure.Turn, skip int) (*gpuprof.Run, error) {
+	samples, stages, rates := 0, 0, 0
+	for _, t := range turns {
+		samples, stages, rates = samples+t.Samples, stages+t.Stages, rates+t.Rates
+	}
+	if run.Step.N() != samples || run.Throughput == nil || run.Throughput.Series.N() != rates || len(run.Order) != samples || len(run.Flags) != samples {
+		return nil, fmt.Errorf("its result does not hold the %d samples of its %d turns", samples, len(turns))
+	}
+	out := *run
+	out.Step, out.BareStep, out.ProbedStep, out.EnergyStep, out.Stages = medians(run.Step, turns, skip, samplesOf), nil, nil, nil, nil
+	out.Throughput = &gpuprof.Throughput{Unit: run.Throughput.Unit, Series: medians(run.Throughput.Series, turns, skip, ratesOf)}
+	for _, s := range run.Stages {
+		if s.Parent != "step" || s.Exposed.N() != stages {
+			continue
+		}
+		s.Device, s.Host, s.Exposed = nil, nil, medians(s.Exposed, turns, skip, stagesOf)
+		out.Stages = append(out.Stages, s)
+	}
+	out.Order, out.Flags = nil, nil
+	at := 0
+	for i, t := range turns {
+		if i >= skip {
+			o := run.Order[at]
+			o.Block = i - skip
+			out.Order = append(out.Order, o)
+			flags := slices.Concat(run.Flags[at : at+t.Samples]...)
+			slices.Sort(flags)
+			out.Flags = append(out.Flags, slices.Compact(flags))
+		}
+		at += t.Samples
+	}
+	return &out, nil
+}
+
+func samplesOf(t measure.Turn) int { return t.Samples }
+func stagesOf(t measure.Turn) int  { return t.Stages }
+func ratesOf(t measure.Turn) int   { return t.Rates }
+
+// medians is a series of one process with one sample a turn.
+func medians(s *gpuprof.Series, turns []measure.Turn, skip int, count func(measure.Turn) int) *gpuprof.Series {
+	all, out := slices.Concat(s.Runs...), []float64(nil)
+	for i, t := range turns {
+		n := count(t)
+		if i >= skip {
+			out = append(out, stats.Median(all[:n]))
+		}
+		all = all[n:]
+	}
+	return &gpuprof.Series{Unit: s.Unit, Runs: [][]float64{out}}
+}

@@ -1,0 +1,105 @@
+package judge
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/child"
+)
+
+// errNoRevision is that git would take a text for a flag.
+var errNoRevision = errors.New("it begins with a minus")
+
+// Revision is the full name of the commit that ref is in the repository at dir, "" for the
+// present folder. The error is cli.ErrInterrupted, or says why ref is no commit there.
+func (c Children) Revision(dir, ref string) (string, error) {
+	if strings.HasPrefix(ref, "-") {
+		return "", errNoRevision
+	}
+	out, err := c.Git(dir, "rev-parse", "--verify", "--quiet", ref+"^{commit}")
+	return strings.TrimSpace(string(out)), err
+}
+
+// Differs says that a file that git knows is not as in the commit checked out at dir, or
+// that git cannot tell.
+func (c Children) Differs(dir string) bool {
+	changes, err := c.Git(dir, "--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
+	return err != nil || len(changes) > 0
+}
+
+// Checkout is the one of the present folder, and where in it that folder is. (git knows
+// that also where a symbolic link led here.)
+func (c Children) Checkout() (top, prefix string, err error) {
+	if top, err = c.GitFolder("--show-toplevel"); err == nil {
+		prefix, err = c.GitFolder("--show-prefix")
+	}
+	return top, prefix, err
+}
+
+// GitFolder asks for one folder, whose name may hold a line break.
+func (c Children) GitFolder(flag string) (string, error) {
+	out, err := c.Git("", "rev-parse", flag)
+	return strings.TrimSuffix(string(out), "\n"), err
+}
+
+// unchanged says that the checkout at top is at a revision and differs from it
+// in no file that git knows.
+func (c Children) unchanged(top, ref string) bool {
+	head, err := c.Revision(top, "HEAD")
+	commit, err2 := c.Revision(top, ref)
+	return err == nil && err2 == nil && head == commit && !c.Differs(top)
+}
+
+// Worktree checks a revision of the repository at top out into dir, which is in
+// the scratch folder, whose end removes it.
+func (c Children) Worktree(scratch *child.Scratch, top, ref, dir string) error {
+	commit, err := c.Revision(top, ref)
+	if errors.Is(err, cli.ErrInterrupted) {
+		return err
+	}
+	if err != nil {
+		return noRevision(ref, top, err)
+	}
+	if err := scratch.Tree(top, dir); err != nil {
+		return gpuprof.Errorf(nil, "noting the checkout %s: %w", dir, err).WithFix("check TMPDIR")
+	}
+	if err := c.GitDo(top, "worktree", "add", "--detach", "--force", dir, commit); err != nil {
+		return gpuprof.Errorf(gpuprof.ErrInput, "checking out %s: %w", ref, err).WithFix("see git worktree list")
+	}
+	return c.Submodules(top, dir)
+}
+
+// Submodules fills the checkout's submodules from those of the present one, as they
+// were at the checkout's revision. What is not there now stays empty in both.
+func (c Children) Submodules(top, tree string) error {
+	list, err := c.Git(tree, "ls-files", "-z", "--stage")
+	if err != nil {
+		return gpuprof.Errorf(gpuprof.ErrInput, "listing the submodules of %s: %w", tree, err)
+	}
+	for entry := range strings.SplitSeq(string(list), "\x00") {
+		about, path, _ := strings.Cut(entry, "\t")
+		f := strings.Fields(about)
+		if len(f) != 3 || f[0] != "160000" {
+			continue
+		}
+		from, to := filepath.Join(top, path), filepath.Join(tree, path)
+		if _, err := os.Lstat(filepath.Join(from, ".git")); err != nil {
+			continue
+		}
+		err := c.GitDo(top, "clone", "--quiet", "--template=", "--shared", "--no-checkout", "--", from, to)
+		if err == nil {
+			err = c.GitDo(to, "checkout", "--quiet", "--detach", f[1])
+		}
+		if err != nil {
+			return gpuprof.Errorf(gpuprof.ErrInput, "checking out the submodule %s at %.12s: %w", path, f[1], err).WithFix("fetch that commit with git -C %s fetch", path)
+		}
+		if err := c.Submodules(from, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package judge
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/bucket"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/history"
+)
+
+// StoreVariable is the environment variable that names the store of a history.
+const StoreVariable = "GPUPROF_STORE"
+
+// OpenHistory is the store of that name, or for "" the one that the environment names.
+func OpenHistory(name string) (*history.Store, error) {
+	name = cmp.Or(name, os.Getenv(StoreVariable))
+	if name == "" {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "opening the store: none was named").WithFix("give --store FOLDER or --store s3://bucket/prefix, or set %s", StoreVariable)
+	}
+	b, err := bucket.Open(name, bucket.Words{What: "store", Give: "with --store"}, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	cache := ""
+	if dir, err := cli.CacheDir(); err == nil {
+		cache = filepath.Join(dir, "history")
+	}
+	return history.NewStore(b, cache), nil
+}
+
+// Order is that of the commits of this checkout's branch; nil where there is no
+// checkout.
+func (c Children) Order() history.Order {
+	out, err := c.Git("", "rev-list", "--first-parent", "HEAD")
+	if err != nil {
+		return nil
+	}
+	return history.NewOrder(strings.Fields(string(out)))
+}
+
+// Learn takes the spread between sessions from the store that is named, where it holds
+// enough sessions of the new side's class. A store of the environment that cannot be
+// read is no failure: the spread is then assumed, as it is without one.
+func (j *Flags) Learn(a *cli.App, now *compare.Result, o *compare.Options) error {
+	if j.Store == "" && os.Getenv(StoreVariable) == "" || j.SessionSpread != nil {
+		return nil
+	}
+	run, done := NewChildren(a)
+	defer done()
+	learned, store, err := run.Learned(j.Store, now)
+	switch {
+	case err != nil && j.Store == "":
+		a.Note("warning: the spread between sessions is assumed, since the store of %s cannot be used: %v", StoreVariable, err)
+		return nil
+	case err == nil && len(learned.Spread) == 0:
+		a.Note("the store %s holds fewer than %d sessions of this machine and these settings, so that the spread between sessions is not learned from it", store, compare.MinSessions)
+	}
+	o.Learned = learned
+	return err
+}
+
+// Learned is what a store, "" for that of the environment, teaches about results like
+// one, and the store.
+func (c Children) Learned(from string, like *compare.Result) (out compare.Learned, store *history.Store, err error) {
+	if store, err = OpenHistory(from); err == nil {
+		out, err = store.Learn(c.App.Ctx, like, c.Order())
+	}
+	return out, store, err
+}

@@ -1,0 +1,195 @@
+package judge
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/workloads/measure"
+)
+
+// TurnProcess is a gpuprof of one side that measures a block of steps whenever
+// it is asked to, see gpuprof run --blocks-on-stdin.
+type TurnProcess struct {
+	name     string
+	run      Children
+	patience func() <-chan time.Time // begins with every question: when an answer is too late
+	Proc     *child.Process
+	lines    chan []byte   // what it answers; closed where that ends
+	last     []byte        // of them
+	quit     chan struct{} // closed when nobody reads lines any more
+	end      sync.Once
+	Err      error // how it ended, after bury
+	serves   bool  // it takes a load behind its turns
+}
+
+// maxAnswer bounds a line: a result of some ten thousand samples has 10 MB.
+const maxAnswer = 256 << 20
+
+// StartTurns starts a side. What is started is to be stopped.
+func (c Children) StartTurns(s Side, patience func() <-chan time.Time) (*TurnProcess, error) {
+	p := &TurnProcess{name: s.Name, run: c, patience: patience, lines: make(chan []byte), quit: make(chan struct{})}
+	run := child.Command{Args: s.Turns, Dir: s.Dir, Hurry: c.hurry}
+	if exe, err := os.Executable(); err == nil && exe == s.Turns[0] {
+		run.Name = os.Args[0] // as this program was called
+	}
+	var err error
+	if p.Proc, err = run.Start(); err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: starting %s: %w", s.Name, s.Turns[0], err).WithFix("give --against a program that can be run")
+	}
+	go p.read()
+	return p, nil
+}
+
+// read hands the process's lines on until it ends.
+func (p *TurnProcess) read() {
+	lines := bufio.NewScanner(p.Proc.Stdout)
+	lines.Buffer(nil, maxAnswer)
+	for more := true; more && lines.Scan(); {
+		select {
+		case p.lines <- bytes.Clone(lines.Bytes()):
+		case <-p.quit:
+			more = false
+		}
+	}
+	close(p.lines)
+}
+
+// Stop ends the process and all it started, and returns when it is gone.
+func (p *TurnProcess) Stop() {
+	close(p.quit)
+	p.bury()
+}
+
+// bury ends what there still is of the process.
+func (p *TurnProcess) bury() {
+	p.end.Do(func() { p.Err = p.Proc.End() })
+}
+
+func (p *TurnProcess) path() string { return p.Proc.Path }
+
+// ask writes one line and waits for the answer. "" only waits.
+func (p *TurnProcess) ask(question string) (TurnAnswer, error) {
+	var a TurnAnswer
+	if question != "" {
+		// A process that is gone says why in its last words.
+		_, _ = io.WriteString(p.Proc.Stdin, question+"\n")
+	}
+	select {
+	case <-p.run.App.Ctx.Done():
+		return a, interruptedGate(p.name)
+	case <-p.patience():
+		flag := "--budget"
+		if p.run.Devices {
+			flag = "--max-time"
+		}
+		return a, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its process has not answered within the time for the whole measurement and was ended", p.name).WithFix("run %s by itself to see why, or give more %s", p.path(), flag)
+	case line, ok := <-p.lines:
+		if !ok {
+			return a, p.gone()
+		}
+		p.last = line
+		if err := json.Unmarshal(line, &a); err != nil {
+			return a, p.unexpected()
+		}
+		return a, nil
+	}
+}
+
+// unexpected is the error of an answer that is none.
+func (p *TurnProcess) unexpected() error {
+	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s answered %.60q when it was asked to take its turn", p.name, p.path(), p.last).WithFix("give a gpuprof to --against")
+}
+
+// gone is why a process ended that was asked for more.
+func (p *TurnProcess) gone() error {
+	p.bury()
+	if p.run.App.Ctx.Err() != nil {
+		return interruptedGate(p.name)
+	}
+	if p.Err == nil {
+		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s ended before it had answered", p.name, p.path()).WithFix("run it by itself to see why")
+	}
+	return &DeadError{gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w", p.name, p.path(), withWords(p.Err, p.Proc.Words())).WithFix("run it by itself to see why")}
+}
+
+// DeadError is a process that ended with an error before it had answered.
+type DeadError struct{ error }
+
+func (e *DeadError) Unwrap() error { return e.error }
+
+// code is its exit code, -1 after a signal.
+func (e *DeadError) code() int {
+	exit, ok := errors.AsType[*exec.ExitError](e.error)
+	if !ok {
+		return -1
+	}
+	return exit.ExitCode()
+}
+
+// Ready waits until the process has checked its workload and is warm.
+func (p *TurnProcess) Ready() (protocol int, err error) {
+	a, err := p.ask("")
+	if err == nil && a.Ready == 0 {
+		err = p.unexpected()
+	}
+	p.serves = a.Serves
+	return a.Ready, err
+}
+
+// Turn measures for one turn.
+func (p *TurnProcess) Turn(d time.Duration) (measure.Turn, error) {
+	a, err := p.ask(d.String())
+	switch {
+	case err != nil:
+		return measure.Turn{}, err
+	case a.Turn == nil || a.Turn.Samples < 1 || a.Turn.Stages < 1 || a.Turn.Rates < 1 || !(a.Turn.Seconds > 0):
+		return measure.Turn{}, p.unexpected()
+	}
+	return *a.Turn, nil
+}
+
+// Result ends the turns with a last question, TurnsEnd or TurnsLoad, and gives the run that
+// they make.
+func (p *TurnProcess) Result(question string) (*gpuprof.Run, error) {
+	a, err := p.ask(question)
+	if err != nil {
+		return nil, err
+	}
+	if a.Run == nil {
+		return nil, p.unexpected()
+	}
+	runs, err := document.Runs(a.Run, p.name)
+	if err != nil {
+		return nil, err
+	}
+	return runs[0], nil
+}
+
+const (
+	TurnsFlag     = "--blocks-on-stdin"
+	TurnsProtocol = 2 // 1 had the stages' probe in the step
+	TurnsEnd      = "end"
+	TurnsLoad     = "serve" // RATE MIN-TIME MAX-TIME
+)
+
+// TurnAnswer is one line of such a process.
+type TurnAnswer struct {
+	// Ready is TurnsProtocol, once the check has passed and the steps are warm.
+	Ready  int             `json:"ready,omitempty"`
+	Serves bool            `json:"serves,omitempty"` // beside Ready: TurnsLoad can be asked for
+	Turn   *measure.Turn   `json:"turn,omitempty"`
+	Run    json.RawMessage `json:"run,omitempty"` // the answer to TurnsEnd and TurnsLoad: a run.json
+}
+
+// OwnDeviceFlag tells a process that takes turns that the others are on other devices.
+const OwnDeviceFlag = "--own-device"

@@ -1,0 +1,306 @@
+// Package pprof is gpuprof pprof: it opens a run or a profile in the pprof that is built in. A file and
+// pprof's own flags come in; pprof prints, draws or serves pages. It imports cli and input, and no other
+// verb.
+package pprof
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/pprof/driver"
+	"github.com/google/pprof/profile"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// Cmd is the command line of the verb.
+type Cmd struct {
+	File string `arg:"" name:"run" complete:"file" help:"Run file, or a profile (.pb.gz)."`
+}
+
+// Help implements kong.HelpProvider.
+func (Cmd) Help() string {
+	return "Without flags it serves pprof's pages on this machine and opens a browser. Flags after the run go to pprof (-help lists them); -base and -diff_base take run files too. Values are of one step: device_time and host_time are the medians of the tables, step_time divides the step by the stages' shares.\n\n" + cli.Examples(
+		"gpuprof pprof run.json",
+		"gpuprof pprof run.json -top",
+		"gpuprof pprof run.json -sample_index=step_time -top -cum",
+		"gpuprof pprof new.json -top -diff_base old.json",
+		"gpuprof pprof run.json -http=localhost:0 -no_browser",
+	)
+}
+
+// Run implements the verb.
+func (c *Cmd) Run(a *cli.App) error {
+	// Looked at here first: pprof would say only that it found no profile.
+	p, err := openProfile(a, c.File)
+	if err != nil {
+		return err
+	}
+	args := a.Rest
+	if len(args) == 0 {
+		args = []string{"-http=localhost:"}
+	}
+	fetch := &runFetcher{app: a, ready: map[string]*profile.Profile{c.File: p}}
+	ui := &pprofUI{app: a, in: bufio.NewReader(os.Stdin), fetch: fetch}
+	flags := newPprofFlags(args, c.File)
+	flags.SetOutput(io.Discard)
+	err = driver.PProf(&driver.Options{
+		Flagset: flags, Fetch: fetch, Sym: noSymbols{}, UI: ui,
+		HTTPServer: func(s *driver.HTTPServerArgs) error { return serve(a, s) },
+	})
+	switch {
+	case errors.Is(flags.err, flag.ErrHelp):
+		return nil
+	case flags.err != nil:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading pprof's flags: %w", flags.err).WithFix("gpuprof pprof %s -help lists them", c.File)
+	case fetch.err != nil:
+		return fetch.err
+	case err != nil:
+		return gpuprof.Errorf(nil, "opening %s in pprof: %w", c.File, err).WithFix("see the flags with go tool pprof -help")
+	}
+	return nil
+}
+
+// SplitArgs divides the command line of the verb: single-dash flags after the
+// run, or before a run that comes last as with go tool pprof, are pprof's own.
+// Without such flags, or with a -- that divides already, ok is false.
+func SplitArgs(args []string) (own, rest []string, ok bool) {
+	at := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
+	if at < 0 || args[at] != "pprof" || slices.Contains(args, "--") {
+		return nil, nil, false
+	}
+	own = slices.Clone(args[:at+1])
+	for _, a := range args[at+1:] {
+		if a == "--help" || a == "-h" || a == "--quiet" || a == "--no-color" {
+			own = append(own, a)
+			continue
+		}
+		rest = append(rest, a)
+	}
+	isFlag := func(a string) bool { return strings.HasPrefix(a, "-") && a != "-" }
+	if !slices.ContainsFunc(rest, isFlag) {
+		return nil, nil, false
+	}
+	run := 0
+	if isFlag(rest[0]) {
+		run = len(rest) - 1
+	}
+	if !isFlag(rest[run]) {
+		own, rest = append(own, rest[run]), slices.Delete(rest, run, run+1)
+	}
+	return own, rest, true
+}
+
+// readProfile converts a run file to a profile.
+func readProfile(a *cli.App, path string) (*profile.Profile, error) {
+	runs, err := runfile.Read(a.Ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := a.Documents.Run.Write(&b, "pprof", runs, cli.Screen{}); err != nil {
+		return nil, err
+	}
+	p, err := profile.Parse(&b)
+	if err != nil {
+		return nil, gpuprof.Errorf(nil, "converting %s to a profile: %w", path, err).WithFix("this is a fault in gpuprof, please report it")
+	}
+	return cleanProfile(p), nil
+}
+
+// isProfile reports whether a file is a profile by its name.
+func isProfile(path string) bool {
+	return strings.HasSuffix(path, ".pb.gz") || strings.HasSuffix(path, ".pprof")
+}
+
+// openProfile is what can be shown of a file: a run converted, or a profile.
+func openProfile(a *cli.App, path string) (*profile.Profile, error) {
+	defer input.LimitHeap(outside.DocumentMemory())()
+	if !isProfile(path) {
+		return readProfile(a, path)
+	}
+	p, err := outside.ReadProfile(a.Ctx, path)
+	if err != nil {
+		return nil, outside.Failed("reading profile "+path, err, "give a run or a profile written by gpuprof run -o", "the file is damaged or no profile")
+	}
+	return cleanProfile(p), nil
+}
+
+// cleanProfile cleans every text of a profile, which another program may have written:
+// pprof prints them as they are, comments and labels at the beginning of a line.
+func cleanProfile(p *profile.Profile) *profile.Profile {
+	for _, texts := range []any{&p.Function, &p.Mapping, &p.SampleType, &p.PeriodType, &p.Comments} {
+		document.CleanStrings(texts)
+	}
+	for _, text := range []*string{&p.DropFrames, &p.KeepFrames, &p.DefaultSampleType, &p.DocURL} {
+		*text = document.CleanText(*text)
+	}
+	for i := range p.Comments {
+		p.Comments[i] = runfile.Line(p.Comments[i])
+	}
+	for _, s := range p.Sample {
+		document.CleanStrings(&s.Label)
+		document.CleanStrings(&s.NumLabel)
+		document.CleanStrings(&s.NumUnit)
+		s.Label, s.NumLabel, s.NumUnit = lineKeys(s.Label), lineKeys(s.NumLabel), lineKeys(s.NumUnit)
+		for _, values := range s.Label {
+			for i := range values {
+				values[i] = runfile.Line(values[i])
+			}
+		}
+	}
+	return p
+}
+
+// lineKeys are labels by names that may begin a line.
+func lineKeys[V any](m map[string]V) map[string]V {
+	for k, v := range m {
+		if safe := runfile.Line(k); safe != k {
+			delete(m, k)
+			m[safe] = v
+		}
+	}
+	return m
+}
+
+// runFetcher gives pprof the profile of a file, also as a base. pprof reads none
+// itself: it would open the file again, and read however much is in it. pprof asks for
+// the profile and its base in two goroutines.
+type runFetcher struct {
+	app   *cli.App                    // of the verb: pprof has none
+	mu    sync.Mutex                  // of ready and err
+	ready map[string]*profile.Profile // that was read already, by source
+	err   error
+}
+
+func (f *runFetcher) Fetch(src string, _, _ time.Duration) (*profile.Profile, string, error) {
+	f.mu.Lock()
+	p, ok := f.ready[src]
+	delete(f.ready, src)
+	f.mu.Unlock()
+	if !ok {
+		var err error
+		if p, err = openProfile(f.app, src); err != nil {
+			f.mu.Lock()
+			f.err = errors.Join(f.err, err)
+			f.mu.Unlock()
+			return nil, "", err
+		}
+	}
+	// Without an address pprof takes the profile as local; it would save a
+	// copy of a remote one in the home folder.
+	return p, "", nil
+}
+
+// noSymbols keeps pprof from looking for binaries and servers: a run's stages
+// have their names already.
+type noSymbols struct{}
+
+func (noSymbols) Symbolize(string, driver.MappingSources, *profile.Profile) error { return nil }
+
+// pprofFlags is a flag set in pprof's shape that reads given arguments.
+type pprofFlags struct {
+	*flag.FlagSet
+	args  []string
+	extra []string
+	err   error
+}
+
+// newPprofFlags ends pprof's flags with the profile. pprof looks for a free
+// port when none is given but takes 0 literally, so 0 is left out.
+func newPprofFlags(flags []string, file string) *pprofFlags {
+	f := &pprofFlags{FlagSet: flag.NewFlagSet("pprof", flag.ContinueOnError)}
+	for _, arg := range flags {
+		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "http=") {
+			if rest, ok := strings.CutSuffix(arg, ":0"); ok {
+				arg = rest + ":"
+			}
+		}
+		f.args = append(f.args, arg)
+	}
+	f.args = append(f.args, file)
+	return f
+}
+
+func (f *pprofFlags) StringList(name, def, usage string) *[]*string {
+	return &[]*string{f.String(name, def, usage)}
+}
+
+func (f *pprofFlags) ExtraUsage() string        { return strings.Join(f.extra, "\n") }
+func (f *pprofFlags) AddExtraUsage(text string) { f.extra = append(f.extra, text) }
+
+func (f *pprofFlags) Parse(usage func()) []string {
+	f.err = f.FlagSet.Parse(f.args)
+	if errors.Is(f.err, flag.ErrHelp) {
+		usage()
+	}
+	if f.err != nil {
+		return nil
+	}
+	return f.Args()
+}
+
+// pprofUI is pprof's conversation, on the standard streams.
+type pprofUI struct {
+	app   *cli.App
+	in    *bufio.Reader
+	fetch *runFetcher
+}
+
+func (u *pprofUI) ReadLine(prompt string) (string, error) {
+	fmt.Fprint(u.app.Stderr, prompt)
+	line, err := u.in.ReadString('\n')
+	return strings.TrimRight(line, "\r\n"), err
+}
+
+func (u *pprofUI) Print(args ...any)                        { u.say(fmt.Sprint(args...)) }
+func (u *pprofUI) PrintErr(args ...any)                     { u.say(fmt.Sprint(args...)) }
+func (u *pprofUI) IsTerminal() bool                         { return false }
+func (u *pprofUI) WantBrowser() bool                        { return true }
+func (u *pprofUI) SetAutoComplete(func(part string) string) {}
+
+// say leaves out what pprof says of binaries, since a run has none, and of a
+// file that could not be read, which gpuprof says itself.
+func (u *pprofUI) say(text string) {
+	if strings.Contains(text, "binary filename") || u.fetch.err != nil || u.app.Quiet {
+		return
+	}
+	fmt.Fprintln(u.app.Stderr, strings.TrimRight(text, "\n"))
+}
+
+// serve runs pprof's pages until the program is interrupted, which is how
+// they are meant to end.
+func serve(a *cli.App, args *driver.HTTPServerArgs) error {
+	mux := http.NewServeMux()
+	for path, h := range args.Handlers {
+		mux.Handle(path, h)
+	}
+	l, err := net.Listen("tcp", args.Hostport)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	stop := context.AfterFunc(a.Ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

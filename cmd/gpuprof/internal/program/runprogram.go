@@ -1,0 +1,372 @@
+// Package program has the verbs about a program of the user that is recorded: run --, record and watch.
+// A command or the folder of a recording comes in; the recording, its analysis and the program's exit code
+// go out. The three share what they print of a recording. It imports cli and input, and no other verb.
+package program
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/owner"
+	"github.com/gpuprof/gpuprof/internal/record"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// Cmd is the command line of the verb.
+type Cmd struct {
+	Steps       int           `default:"5" placeholder:"N" help:"Record N steps (5)."`
+	Skip        *int          `placeholder:"N" help:"Leave out the first N steps (10, or as many as take a minute)."`
+	Shapes      bool          `help:"Record the shapes of operators' inputs. This slows the recorded steps down."`
+	Stacks      bool          `help:"Record Python stacks, so that findings name lines. This slows the recorded steps down."`
+	Memory      bool          `help:"Record a snapshot of PyTorch's memory in place of a trace, from the first use of a GPU to the last recorded step."`
+	TimeWindow  time.Duration `default:"2s" placeholder:"TIME" help:"Record so long in a program that shows no steps (2s)."`
+	WindowAfter time.Duration `default:"20s" placeholder:"TIME" help:"Wait so long for a first step before that (20s)."`
+	Nsys        *bool         `negatable:"" help:"Record with Nsight Systems, or never; without the flag: programs that are not PyTorch, if nsys is on PATH and no libcupti is found."`
+	Cuda        *bool         `negatable:"" help:"Record CUDA calls, kernels and copies through CUPTI, or never; without the flag: programs that are not PyTorch, where a libcupti is found."`
+	Cupti       string        `placeholder:"PATH" complete:"file" help:"Use this libcupti; program: the one that the program brings."`
+	Graphs      string        `default:"node" enum:"node,whole" placeholder:"HOW" help:"Record of CUDA graphs every node, or each graph as a whole, which costs less: node or whole (node)."`
+	Idle        bool          `help:"Arm the CUDA recorder and record nothing until gpuprof record asks for a window."`
+	Watch       bool          `help:"Show on standard error what the program does while it runs: GPU busy, time of a step, kernels and copies of the last 30 s."`
+	WatchEvery  time.Duration `default:"5s" hidden:""` // the pause between two tables of --watch: the program prints on the same terminal
+	StopAfter   bool          `help:"End the program once its steps are recorded; the exit code is then 0."`
+	EarlyAfter  time.Duration `default:"5s" hidden:""` // how long a recorded program runs on before its answer is told early
+	NoAnalyze   bool          `help:"Record only; gpuprof analyze reads the folder later."`
+	Output      []string      `short:"o" sep:"none" complete:"file" placeholder:"DIR|FILE" help:"Put everything into DIR instead of gpuprof-TIME, or also write FILE, in the format of its extension: ${analysisFiles}; may be repeated. As a rank of a job: DIR/ or s3://bucket/prefix of the job, for gpuprof fleet."`
+	Force       bool          `help:"Use a folder that holds something, and replace files that gpuprof did not write."`
+}
+
+// Help implements kong.HelpProvider.
+func (Cmd) Help() string {
+	return "Runs the command behind -- as it is, records a few steps of it, prints findings on standard error and leaves a folder gpuprof-TIME. Its exit code is the command's.\n\n" + cli.Examples(
+		"gpuprof run -- python train.py",
+		"gpuprof run --skip 20 --steps 10 -- torchrun --nproc-per-node 4 train.py",
+		"gpuprof run --memory -- python train.py",
+		"gpuprof run --stacks -o profile -o report.html -- python train.py",
+		"gpuprof run --cuda -- ./simulation",
+		"gpuprof run --cuda --idle -- ./server",
+		"srun gpuprof run -o /shared/job/ -- python train.py",
+	)
+}
+
+// program is one such command with everything checked.
+type program struct {
+	*Cmd
+	app     *cli.App
+	options record.Options
+	files   []cli.Output // -o FILE
+	dir     string       // as it is shown
+	lock    *os.File     // the folder, held until this process ends; nil for a fresh one
+	state   string       // of the recording, as it was said last
+
+	sink        *cli.RankSink // of a rank of a job; nil for a program alone
+	collectives []analyze.Collectives
+}
+
+// Run implements the verb.
+func (c *Cmd) Run(a *cli.App) error {
+	p, err := c.prepare(a)
+	if err != nil {
+		return err
+	}
+	samplers, done := a.Samplers()
+	p.options.Samplers = samplers
+	p.options.Watch = p.watch
+	noted := a.Noted
+	shown := p.showLive()
+	r, err := record.Run(a.Ctx, p.options)
+	shown()
+	a.Noted = noted // what was told early has scrolled away
+	done()
+	if err != nil {
+		_ = os.Remove(p.dir) // made for nothing; where it holds something it stays
+		return err
+	}
+	if a.ChildCode = r.ExitCode; r.Stopped {
+		a.ChildCode = cli.ExitOK
+	}
+	// The program has had its say: from here on nothing may cost its exit code.
+	for _, err := range cli.Flatten(p.conclude(r)) {
+		fmt.Fprintf(a.Stderr, "gpuprof: %s\n", cli.Sentence(err))
+	}
+	return nil
+}
+
+// prepare checks the whole command before the program is started.
+func (c *Cmd) prepare(a *cli.App) (*program, error) {
+	if err := c.checkNumbers(); err != nil {
+		return nil, err
+	}
+	p := &program{Cmd: c, app: a}
+	p.options = record.Options{
+		Tool: a.Tool, Args: a.Rest, Steps: c.Steps, Skip: record.DefaultSkip, SkipExact: c.Skip != nil, Shapes: c.Shapes, Stacks: c.Stacks, Memory: c.Memory,
+		Window: c.TimeWindow, WindowAfter: c.WindowAfter, Stdin: os.Stdin, Stdout: cmp.Or(cli.FileBehind(a.Stdout), os.Stdout), Stderr: cmp.Or(cli.FileBehind(a.Stderr), os.Stderr),
+	}
+	if c.Skip != nil {
+		p.options.Skip = *c.Skip
+	}
+	p.options.CUPTI, p.options.Graphs, p.options.StopAfter = c.Cupti, c.Graphs, c.StopAfter
+	p.options.DriverCUDA, p.options.AskCUPTI, p.options.RecorderConfig = a.DriverCUDA(), a.AskCUPTI, a.Recorder
+	p.options.Idle, p.options.Rolling = c.Idle, c.Watch && !c.Idle
+	if c.Cuda != nil {
+		p.options.CUDA = record.CUDANever
+		if *c.Cuda {
+			p.options.CUDA = record.CUDAAlways
+		}
+	} else if c.Idle {
+		p.options.CUDA = record.CUDAAlways
+	}
+	if c.Nsys != nil {
+		p.options.Nsys = record.NsysNever
+		if *c.Nsys {
+			p.options.Nsys = record.NsysAlways
+		}
+	}
+	if err := flagBehind(a.Rest); err != nil {
+		return nil, err
+	}
+	if err := record.Check(&p.options); err != nil {
+		return nil, err
+	}
+	if err := p.place(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (c *Cmd) checkNumbers() error {
+	switch {
+	case c.Steps < 1:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --steps %d: at least one step is needed", c.Steps).WithFix("give --steps 5 or leave it out")
+	case c.Skip != nil && *c.Skip < 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --skip %d: the number must not be negative", *c.Skip).WithFix("give --skip 0 to record from the start")
+	case c.Idle && (c.Memory || c.Nsys != nil && *c.Nsys || c.Cuda != nil && !*c.Cuda):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --idle: only the CUDA recorder can be armed").WithFix("leave out --memory, --nsys and --no-cuda")
+	case c.StopAfter && (c.Idle || c.Watch):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --stop-after: with --idle or --watch the recording has no end of its own").WithFix("leave out one of the two")
+	}
+	return c.checkRecorder()
+}
+
+// checkRecorder refuses flags of recorders that exclude each other.
+func (c *Cmd) checkRecorder() error {
+	switch {
+	case c.Memory && (c.Shapes || c.Nsys != nil && *c.Nsys):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --memory: a snapshot of memory has no shapes, and Nsight Systems records none").WithFix("leave out --shapes and --nsys, or record a trace in another run")
+	case c.Memory && c.Cuda != nil && *c.Cuda:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --memory: a snapshot is of PyTorch's allocator, and --cuda records none").WithFix("leave out one of the two")
+	case c.Cuda != nil && *c.Cuda && c.Nsys != nil && *c.Nsys:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --cuda and --nsys: one recorder has the GPU at a time").WithFix("leave out one of the two")
+	case c.Memory && c.Watch:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --watch: a snapshot of memory is not shown while it grows").WithFix("leave out --memory or --watch")
+	case c.Cupti != "" && c.Cuda != nil && !*c.Cuda:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --cupti %s: --no-cuda uses none", c.Cupti).WithFix("leave out one of the two")
+	}
+	return nil
+}
+
+// place sorts the -o values into one folder and files, and makes the folder.
+func (p *program) place() error {
+	if is, err := p.asRank(); is || err != nil {
+		return err
+	}
+	var files []string
+	for _, path := range p.Output {
+		if _, err := runfile.FormatOf(path); err == nil && !cli.IsDir(path) {
+			files = append(files, path)
+			continue
+		}
+		if p.dir != "" {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: -o names two folders, %s and this one", path, p.dir).WithFix("give one folder, and files with a known extension")
+		}
+		p.dir = path
+	}
+	if p.dir == "" {
+		if err := p.useFiles(files); err != nil {
+			return err
+		}
+		var err error
+		p.dir, err = freshDir(time.Now())
+		p.options.Dir = p.dir
+		return err
+	}
+	// The folder first: it may be where the files go.
+	made, err := makeDirs(p.dir)
+	if err == nil {
+		err = p.openDir()
+	}
+	if err == nil {
+		err = p.useFiles(files)
+	}
+	if err == nil {
+		err = p.clearDir()
+	}
+	if err != nil {
+		if p.lock != nil {
+			_ = p.lock.Close() // nothing was written
+		}
+		for _, dir := range made {
+			_ = os.Remove(dir) // made for nothing
+		}
+		return err
+	}
+	p.options.Dir = p.dir
+	return nil
+}
+
+// useFiles checks the files that -o names.
+func (p *program) useFiles(files []string) (err error) {
+	if p.Memory {
+		p.files, err = p.app.Documents.Memory.Outputs(files, p.Force)
+	} else {
+		p.files, err = p.app.Documents.Analysis.Outputs(files, p.Force)
+	}
+	if err != nil {
+		return err
+	}
+	for _, o := range p.files {
+		if p.NoAnalyze {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: --no-analyze leaves nothing to write into it", o.Path).WithFix("leave out one of the two")
+		}
+		if p.dir != "" && ofRecording(filepath.Base(o.Path)) && cli.SameFile(filepath.Dir(o.Path), p.dir) {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the recording in that folder has a file of that name, and one of both would be lost", o.Path).WithFix("give the analysis another name")
+		}
+	}
+	return nil
+}
+
+// ofRecording reports whether a recording's folder has a file of that name beside
+// the analysis. Some file systems do not tell upper from lower case.
+func ofRecording(name string) bool {
+	name = strings.ToLower(name)
+	return name == "telemetry.json" || strings.HasPrefix(name, "trace-") || strings.HasPrefix(name, "snapshot-")
+}
+
+// makeDirs makes a folder and those around it, and says which, innermost first.
+func makeDirs(dir string) (made []string, err error) {
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); err == nil || at == filepath.Dir(at) {
+			break
+		}
+		made = append(made, at)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return made, cannotMake(dir, err)
+	}
+	return made, nil
+}
+
+// openDir takes the folder that -o names, which is there.
+func (p *program) openDir() error {
+	var err error
+	if p.lock, err = lockDir(p.dir); err != nil {
+		return err
+	}
+	entries, err := outside.Dir(p.dir).ReadDir(".")
+	if err != nil {
+		return cannotMake(p.dir, err)
+	}
+	if len(entries) > 0 && !p.Force {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "writing into the folder %s: it is not empty", p.dir).WithFix("name a new folder, or give --force to put the recording beside what is there")
+	}
+	return nil
+}
+
+// clearDir removes an earlier recording's files, which would pass for ranks of
+// this one, and sees that the folder takes files.
+func (p *program) clearDir() error {
+	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "trace-*.gpt", "cuda-*.gpt", "cuda.jsonl", "cuda.config", "cuda.control", "gpuprof-cuda.so", "snapshot-*.pickle", "snapshot-*.pickle.part*", "hook.jsonl"} {
+		for _, f := range outside.Dir(p.dir).Glob(pattern) {
+			if err := os.Remove(f); err != nil {
+				return cannotMake(p.dir, err)
+			}
+		}
+	}
+	owner.Sweep(p.dir)
+	probe, err := owner.CreateTemp(p.dir, "")
+	if err != nil {
+		return cannotMake(p.dir, err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// maxSameSecond is how many folders of one second are told apart.
+const maxSameSecond = 1000
+
+// freshDir makes a new folder that only its owner may open. Two gpuprof that begin in
+// the same second get one each.
+func freshDir(now time.Time) (string, error) {
+	name := "gpuprof-" + now.Format("20060102-150405")
+	for n := 1; ; n++ {
+		dir := name
+		if n > 1 {
+			dir = fmt.Sprintf("%s-%d", name, n)
+		}
+		err := os.Mkdir(dir, 0o700)
+		if err == nil {
+			return dir, nil
+		}
+		if !errors.Is(err, os.ErrExist) || n >= maxSameSecond {
+			return "", cannotMake(dir, err)
+		}
+	}
+}
+
+func cannotMake(dir string, err error) error {
+	return gpuprof.Unwritable("making the folder "+dir, err,
+		"choose another folder with -o; the program was not started", "the program was not started: name a folder that takes files with -o DIR")
+}
+
+// conclude says what happened, writes telemetry.json and analyses the traces.
+// What lies in the folder is for its owner alone: traces and command lines tell
+// much of a program.
+func (p *program) conclude(r *record.Result) error {
+	ctx, stop := p.interruptible()
+	defer stop()
+	p.summarise(r)
+	for _, t := range append([]string{filepath.Join(p.dir, "report.nsys-rep"), filepath.Join(p.dir, "hook.jsonl"), filepath.Join(p.dir, "cuda.jsonl")}, r.Traces...) {
+		_ = os.Chmod(t, 0o600) // a file system without modes has none to set
+	}
+	errs := []error{p.keepTelemetry(r)}
+	switch {
+	case r.Idle && len(r.Traces) > 0:
+		p.app.Note("%s recorded: gpuprof analyze %s", windowsWere(len(r.Traces)), r.Traces[0])
+	case len(r.Traces) > 0 && !p.NoAnalyze:
+		errs = append(errs, p.analyze(ctx, r))
+	}
+	p.app.Note("everything is in %s", p.dir)
+	return errors.Join(append(errs, p.leave(r))...)
+}
+
+func (p *program) keepTelemetry(r *record.Result) error {
+	stored := r.Stored(p.dir)
+	return runfile.WritePrivate(filepath.Join(p.dir, "telemetry.json"), p.Force, func(w io.Writer) error { return cli.WriteJSON(w, stored) })
+}
+
+// interruptible is a context for the analysis: the signals that ended the
+// program have ended the app's.
+func (p *program) interruptible() (context.Context, context.CancelFunc) {
+	return cli.NotifyInterrupt(context.WithoutCancel(p.app.Ctx))
+}
+
+// flagBehind is the error for a flag of gpuprof where the command is expected.
+func flagBehind(rest []string) error {
+	if len(rest) == 0 || !strings.HasPrefix(rest[0], "-") {
+		return nil
+	}
+	if _, err := exec.LookPath(rest[0]); err == nil {
+		return nil
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: the command follows --, and this is a flag", rest[0]).WithFix("put the flags of gpuprof before it: gpuprof run [flags] -- CMD")
+}

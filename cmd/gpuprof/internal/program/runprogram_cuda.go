@@ -1,0 +1,115 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/record"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+)
+
+// sayCUDA says what the CUDA recorder kept.
+func (p *program) sayCUDA(r *record.Result) {
+	var records, lost int64
+	processes, cupti := map[int]bool{}, 0 // with several windows a process is there several times
+	for _, q := range r.CUDA {
+		if q.File == "" || q.CUPTI == 0 {
+			continue
+		}
+		processes[q.PID] = true
+		records += q.Records
+		if cupti = q.CUPTI; len(q.Lost) > 2 {
+			lost += q.Lost[0] + q.Lost[1] + q.Lost[2]
+		}
+	}
+	n := len(processes)
+	if n == 0 {
+		return
+	}
+	text := fmt.Sprintf("recorded %s of CUDA", cli.Plural(int(records), "record"))
+	if n > 1 {
+		text += fmt.Sprintf(" in %d processes", n)
+	}
+	if records == 0 {
+		text = "recorded CUDA until the program was killed"
+	}
+	p.app.Note("%s (CUPTI %s); lost %s", text, record.ReleaseOf(cupti), cli.Plural(int(lost), "record"))
+	sayLeftOut(p.app, r, p.WindowAfter+p.TimeWindow)
+}
+
+// sayLeftOut says how many records lay after a window and were cut off.
+func sayLeftOut(a *cli.App, r *record.Result, window time.Duration) {
+	n := int64(0)
+	for _, p := range r.CUDA {
+		n += p.LeftOut
+	}
+	if n > 0 {
+		a.Note("left out %s after the window of %s, which were written before the recorder stopped", cli.Plural(int(n), "record"), gpuprof.FormatSeconds(window.Seconds()))
+	}
+}
+
+func windowsWere(n int) string {
+	if n == 1 {
+		return "1 window was"
+	}
+	return fmt.Sprintf("%d windows were", n)
+}
+
+// showLive says how an armed program is recorded, and prints tables while the program runs, as
+// --watch asks; end ends that.
+func (p *program) showLive() (end func()) {
+	if p.Idle {
+		p.app.Note("the recorder is armed; record a window with gpuprof record %s", p.dir)
+	}
+	if !p.Watch {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(p.app.Ctx)
+	w := &watching{dir: p.dir, shown: p.dir, out: p.app.Stderr, whole: true, pause: time.After}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(p.WatchEvery):
+		}
+		_ = w.follow(ctx, p.WatchEvery, false) // the program's recording is read again at its end, and what is wrong with it said then
+	})
+	return func() {
+		stop()
+		wg.Wait()
+	}
+}
+
+// sayCUDASteps says which steps the recordings have: of the first that has any.
+func (p *program) sayCUDASteps(indexes []*analyze.Index) {
+	for _, x := range indexes {
+		if !x.Stepped() {
+			continue
+		}
+		var took []int64
+		first := int64(math.MaxInt64)
+		for i := range x.Steps {
+			if s := &x.Steps[i]; !s.Dropped {
+				took, first = append(took, s.Window.Len()), min(first, s.Window.Start)
+			}
+		}
+		if len(took) == 0 {
+			continue
+		}
+		slices.Sort(took)
+		what := cli.Plural(len(took), "step") + " (" + x.StepSource + ")"
+		if x.StepLaunches > 0 {
+			what = fmt.Sprintf("%s of %d launches (found by %s)", cli.Plural(len(took), "repeat"), x.StepLaunches, x.StepSource)
+		}
+		p.app.Note("recorded %s from second %.1f on, %s each (median)", what, gpuprof.Seconds(first-x.Span.Start), gpuprof.FormatNS(took[len(took)/2]))
+		return
+	}
+	p.app.Note("no steps were found, by NVTX ranges or by the order of launches: the whole recording is analysed")
+}

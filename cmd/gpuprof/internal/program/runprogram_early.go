@@ -1,0 +1,111 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/record"
+)
+
+// watch follows the recording while the program runs. It says on a terminal how far that
+// is, and tells the answer of a program that runs on. Then it ends the program, if that was
+// asked for.
+func (p *program) watch(h *record.Hook, ended <-chan struct{}) record.Watched {
+	p.sayState(h)
+	if !h.Settled() {
+		return record.WatchOn
+	}
+	// Other ranks may begin late; a program that ends soon has its answer at its end.
+	wait := p.EarlyAfter
+	if p.StopAfter {
+		wait = min(wait, time.Second)
+	}
+	select {
+	case <-ended:
+		return record.WatchEnough
+	case <-time.After(wait):
+	}
+	now := record.ReadHook(p.dir)
+	switch {
+	case !now.Settled():
+		return record.WatchOn
+	case p.StopAfter:
+		return record.WatchStop
+	}
+	p.tellEarly(&now, ended)
+	return record.WatchEnough
+}
+
+// sayState says on a terminal, in a line for each, what the recording waits for. Lines and
+// not a bar: the program prints on the same terminal.
+func (p *program) sayState(h *record.Hook) {
+	f := cli.FileBehind(p.app.Stderr)
+	if f == nil || !term.IsTerminal(int(f.Fd())) {
+		return
+	}
+	if state := p.stateOf(h); state != p.state {
+		p.state = state
+		p.app.Note("%s", state)
+	}
+}
+
+// stateOf is what the recording waits for.
+func (p *program) stateOf(h *record.Hook) string {
+	state := ""
+	for i := range h.Processes {
+		switch q := &h.Processes[i]; {
+		case q.File != "":
+			return "the steps are recorded in " + p.dir
+		case q.Began && q.Kind == "window":
+			state = fmt.Sprintf("recording %s of time", p.TimeWindow)
+		case q.Began && q.Recorded > 0:
+			state = fmt.Sprintf("recording step %d of %d", min(q.Recorded+1, p.Steps), p.Steps)
+		case q.Began:
+			state = fmt.Sprintf("recording %s", cli.Plural(p.Steps, "step"))
+		case state == "" && q.Aside == "":
+			state = fmt.Sprintf("waiting for step %d", p.options.Skip+1)
+		}
+	}
+	if state == "" {
+		return "waiting for the program to import torch"
+	}
+	return state
+}
+
+// tellEarly says that the recording is there, and what it says, while the program runs on.
+func (p *program) tellEarly(h *record.Hook, ended <-chan struct{}) {
+	p.sayRecorded(h)
+	p.app.Note("the program runs on; its recording is in %s", p.dir)
+	if p.NoAnalyze {
+		return
+	}
+	ctx, stop := context.WithCancel(p.app.Ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-ended: // what follows the program's end has the whole answer
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	// The analysis reads there how many CPUs the program has, and its command.
+	r := record.SoFar(&p.options, h)
+	if p.keepTelemetry(r) != nil {
+		return // tried again at the program's end
+	}
+	inner := *p.app
+	inner.Ctx = ctx
+	write, err := p.answer(&inner, r)
+	if err != nil {
+		return // said at the program's end
+	}
+	if p.keep(write) != nil || write(p.app.Stderr, "table", p.screen()) != nil {
+		return // tried again at the program's end
+	}
+	p.app.Note("the whole answer is in %s, and is written again when the program ends", filepath.Join(p.dir, "report.html"))
+}

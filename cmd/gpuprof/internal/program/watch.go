@@ -1,0 +1,227 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/record"
+)
+
+// WatchCmd is the command line of gpuprof watch.
+type WatchCmd struct {
+	Dir   string        `arg:"" sep:"none" complete:"file" help:"Folder of a program that gpuprof run records, or the number of its process."`
+	Every time.Duration `default:"2s" placeholder:"TIME" help:"Time between two looks (2s)."`
+	Once  bool          `help:"Look once, and end."`
+}
+
+// Help implements kong.HelpProvider.
+func (WatchCmd) Help() string {
+	return "Shows what a program does while gpuprof run records it: how long the GPU works and waits, the time of a step, the kernels and copies of the last 30 seconds. It ends with the recording.\n\n" + cli.Examples(
+		"gpuprof watch gpuprof-20260102-150405",
+		"gpuprof watch --once 4711",
+	)
+}
+
+// Run implements the verb.
+func (c *WatchCmd) Run(a *cli.App) error {
+	dir, err := record.ArmedFolder(c.Dir)
+	if err != nil {
+		return err
+	}
+	if !record.HasRecorder(dir) && record.Gone(dir) {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "watching %s: its program has ended and was not recorded", c.Dir).WithFix("start a CUDA program with gpuprof run --cuda -- COMMAND, and watch that folder")
+	}
+	if !record.HasRecorder(dir) {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "watching %s: no recorder of gpuprof run has written there", c.Dir).WithFix("name the folder of a program that gpuprof run records")
+	}
+	w := &watching{dir: dir, shown: c.Dir, out: a.Stdout, pause: time.After}
+	if f := cli.FileBehind(a.Stdout); f != nil && term.IsTerminal(int(f.Fd())) {
+		w.screen = true
+	}
+	return w.follow(a.Ctx, c.Every, c.Once)
+}
+
+// watching shows one folder again and again.
+type watching struct {
+	dir, shown string
+	out        io.Writer
+	screen     bool                                 // each table takes the place of the one before
+	pause      func(time.Duration) <-chan time.Time // a test has a clock of its own
+	whole      bool                                 // it goes on until the context ends
+	lines      int                                  // of the last table
+	last       string
+}
+
+// dear is how many times as long as a look the pause behind it is: looking takes processor time
+// that the program may want.
+const dear = 10
+
+// follow shows tables until the recordings have ended, or the context has.
+func (w *watching) follow(ctx context.Context, every time.Duration, once bool) error {
+	for {
+		began := time.Now()
+		text, ended, err := w.look(ctx)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil // Ctrl-C is how a view is left
+		}
+		w.show(text)
+		if once || ended && !w.whole {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.pause(max(every, dear*time.Since(began))):
+		}
+	}
+}
+
+// look is the table of now; ended says that nothing more is recorded.
+func (w *watching) look(ctx context.Context) (text string, ended bool, err error) {
+	live, err := record.LiveOf(ctx, w.dir, record.LiveStretch)
+	if err != nil {
+		return "", false, err
+	}
+	if len(live) == 0 {
+		state := record.ReadHook(w.dir)
+		return hookTable(w.shown, &state), record.Gone(w.dir), nil
+	}
+	return liveTable(w.shown, live), record.Gone(w.dir), nil
+}
+
+// show prints a table; one that has not changed is not printed again.
+func (w *watching) show(text string) {
+	if text == w.last {
+		return
+	}
+	if w.screen && w.lines > 0 {
+		fmt.Fprintf(w.out, "\x1b[%dA\x1b[J", w.lines)
+	} else if w.lines > 0 {
+		fmt.Fprintln(w.out)
+	}
+	fmt.Fprint(w.out, text)
+	w.lines, w.last = strings.Count(text, "\n"), text
+}
+
+// liveKernels and liveCopies are how many rows are shown of each.
+const (
+	liveKernels = 8
+	liveCopies  = 3
+	liveName    = 44
+)
+
+// liveTable is what the processes of a folder did in the last stretch.
+func liveTable(dir string, live []record.Live) string {
+	var b strings.Builder
+	for i := range live {
+		l := &live[i]
+		state := "recording"
+		if l.Ended {
+			state = "its recording has ended"
+		}
+		fmt.Fprintf(&b, "%s, last %s to %s: %s\n", cleanPath(filepath.Join(dir, l.File)), gpuprof.FormatSeconds(l.Over.Seconds()), l.At.UTC().Format("15:04:05 UTC"), state)
+		step := "no step found yet"
+		if l.StepNS > 0 {
+			step = fmt.Sprintf("step %s (median of %d, %s)", gpuprof.FormatNS(l.StepNS), l.Steps, document.CleanText(l.Source))
+		}
+		fmt.Fprintf(&b, "  %s\n", step)
+		for _, d := range l.Devices {
+			fmt.Fprintf(&b, "  GPU %-3d busy %5.1f %%   waits for launches %5.1f %%\n", d.ID, 100*d.Busy, 100*d.Starved)
+		}
+		if l.Lost > 0 {
+			fmt.Fprintf(&b, "  up to %d records were lost\n", l.Lost)
+		}
+		liveRows(&b, "kernel", l.Kernels, liveKernels, l.Over)
+		liveRows(&b, "copy or fill", l.Copies, liveCopies, l.Over)
+	}
+	return b.String()
+}
+
+// liveRows prints rows by name, the longest first, and what the others take together.
+func liveRows(b *strings.Builder, title string, rows []record.LiveRow, most int, over time.Duration) {
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "  %-*s %9s %10s %8s\n", liveName, title, "calls", "time", "of all")
+	var rest record.LiveRow
+	for i, r := range rows {
+		if i >= most {
+			rest.Count, rest.NS = rest.Count+r.Count, rest.NS+r.NS
+			continue
+		}
+		liveRow(b, liveNameOf(r), r, over)
+	}
+	if n := len(rows) - most; n > 0 {
+		liveRow(b, fmt.Sprintf("%d more", n), rest, over)
+	}
+}
+
+func liveRow(b *strings.Builder, name string, r record.LiveRow, over time.Duration) {
+	share := 100 * float64(r.NS) / float64(max(over.Nanoseconds(), 1))
+	fmt.Fprintf(b, "  %-*s %9d %10s %6.1f %%\n", liveName, name, r.Count, gpuprof.FormatNS(r.NS), share)
+}
+
+// liveNameOf is a row's name as it fits, with the bytes of copies.
+func liveNameOf(r record.LiveRow) string {
+	name := []rune(document.CleanText(r.Name))
+	tail := ""
+	if r.Bytes > 0 {
+		tail = " " + gpuprof.FormatBytes(float64(r.Bytes))
+	}
+	if most := liveName - len([]rune(tail)); len(name) > most {
+		name = append(name[:most-1], '…')
+	}
+	return string(name) + tail
+}
+
+// hookTable is what the hook tells of PyTorch programs before and while it records.
+func hookTable(dir string, h *record.Hook) string {
+	if len(h.Processes) == 0 {
+		return cleanPath(dir) + ": no process is recorded yet\n"
+	}
+	var b strings.Builder
+	for i := range h.Processes {
+		p := &h.Processes[i]
+		state := "waiting for steady steps"
+		switch {
+		case p.Aside != "":
+			state = "not recorded (" + p.Aside + ")"
+		case p.File != "":
+			state = fmt.Sprintf("recorded %s in %s", cli.Plural(p.Recorded, "step"), p.File)
+		case p.Began && p.Recorded > 0:
+			state = fmt.Sprintf("recording, %s so far", cli.Plural(p.Recorded, "step"))
+		case p.Began:
+			state = "recording"
+		}
+		who := fmt.Sprintf("process %d", p.PID)
+		if p.Rank >= 0 {
+			who += fmt.Sprintf(", rank %d", p.Rank)
+		}
+		fmt.Fprintf(&b, "%s, %s (PyTorch): %s\n", cleanPath(dir), who, document.CleanText(state))
+		for _, t := range []struct {
+			when  string
+			times []float64
+		}{{"before the recording", p.Before}, {"in it", p.During}, {"after it", p.Later}} {
+			if len(t.times) > 0 {
+				sorted := slices.Sorted(slices.Values(t.times))
+				fmt.Fprintf(&b, "  step %-22s %s (median of %d)\n", t.when, gpuprof.FormatSeconds(sorted[len(sorted)/2]), len(sorted))
+			}
+		}
+	}
+	return b.String()
+}
+
+func cleanPath(path string) string { return document.CleanText(path) }

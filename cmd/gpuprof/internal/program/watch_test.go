@@ -1,0 +1,83 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof/internal/record"
+)
+
+// A view is refreshed by its clock alone: at most one table at a time, none that has not changed,
+// in the place of the one before on a screen.
+func TestWatching(t *testing.T) {
+	dir := t.TempDir()
+	tell := func(lines ...string) {
+		if err := os.WriteFile(filepath.Join(dir, "hook.jsonl"), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	torch, begin := `{"event": "torch", "pid": 1, "version": "2.4.0", "rank": 0}`, `{"event": "begin", "pid": 1, "kind": "optimizer", "after": 10, "rank": 0}`
+	states := [][]string{{torch}, {torch}, {torch, begin}, {torch, begin, `{"event": "step", "pid": 1, "recorded": 2}`}}
+	for _, screen := range []bool{false, true} {
+		var out bytes.Buffer
+		ctx, stop := context.WithCancel(t.Context())
+		var pauses []time.Duration
+		tell(states[0]...)
+		w := &watching{dir: dir, shown: "job", out: &out, screen: screen, pause: func(d time.Duration) <-chan time.Time {
+			pauses = append(pauses, d)
+			if len(pauses) == len(states) {
+				stop()
+				return nil
+			}
+			tell(states[len(pauses)]...)
+			now := make(chan time.Time, 1)
+			now <- time.Time{}
+			return now
+		}}
+		if err := w.follow(ctx, time.Minute, false); err != nil {
+			t.Fatal(err)
+		}
+		between := "\n"
+		if screen {
+			between = "\x1b[1A\x1b[J"
+		}
+		head := "job, process 1, rank 0 (PyTorch): "
+		want := strings.Join([]string{head + "waiting for steady steps\n", head + "recording\n", head + "recording, 2 steps so far\n"}, between)
+		if out.String() != want || len(pauses) != 4 || pauses[0] < time.Minute {
+			t.Errorf("screen %t: %q, want %q; paused %v", screen, out.String(), want, pauses)
+		}
+	}
+}
+
+// What a program did last fits 80 columns, the longest rows first, with what is left out.
+func TestLiveTable(t *testing.T) {
+	l := record.Live{File: "cuda-7.gpt", Rank: -1, At: time.Unix(1_700_000_000, 0), Over: 30 * time.Second, Steps: 311, StepNS: 96_300_000, Source: "the order of launches", Lost: 4,
+		Devices: []record.LiveDevice{{ID: 0, Busy: 0.832, Starved: 0.121}, {ID: 10, Busy: 1}}, Copies: []record.LiveRow{{Name: "Memcpy HtoD (Pinned -> Device)", Count: 311, NS: 934_000_000, Bytes: 12 << 30}}}
+	for i := range 10 {
+		l.Kernels = append(l.Kernels, record.LiveRow{Name: strings.Repeat("kernel", 20-i) + "\x1b[31m", Count: 10 * (i + 1), NS: int64(1_000_000_000 * (10 - i))})
+	}
+	got := liveTable("job", []record.Live{l})
+	for i, line := range strings.Split(got, "\n") {
+		if len([]rune(line)) > 80 || strings.Contains(line, "\x1b") {
+			t.Errorf("line %d has %d characters: %q", i, len([]rune(line)), line)
+		}
+	}
+	for _, want := range []string{
+		"job/cuda-7.gpt, last 30.0 s to 22:13:20 UTC: recording\n  step 96.3 ms (median of 311, the order of launches)\n",
+		"  GPU 0   busy  83.2 %   waits for launches  12.1 %\n  GPU 10  busy 100.0 %   waits for launches   0.0 %\n  up to 4 records were lost\n",
+		"10     10.0 s   33.3 %\n", "2 more                                             190     3.00 s   10.0 %\n", "Memcpy HtoD (Pinned -> Device) 12.0 GiB            311     934 ms    3.1 %\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nlacks %q", got, want)
+		}
+	}
+	none := liveTable("job", []record.Live{{File: "cuda-7.gpt", Ended: true}})
+	if want := "job/cuda-7.gpt, last 0 ns to "; !strings.HasPrefix(none, want) || !strings.Contains(none, "no step found yet") {
+		t.Error(none)
+	}
+}

@@ -1,0 +1,69 @@
+// Package report is gpuprof report: it turns runs and other documents of gpuprof into reports, pictures and
+// other formats. Files come in, text and files go out. It imports cli and input, and no other verb.
+package report
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// Cmd is the command line of the verb.
+type Cmd struct {
+	Runs   []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files; several make one report, as a sweep does. Or one comparison, tuning result or analysis, as JSON."`
+	Output []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. Without it the report is printed. A run can be written as ${runFiles}."`
+	Plot   string   `complete:"plot" placeholder:"KIND" help:"Content of pictures: ${plots}."`
+	Format string   `default:"table" formats:"run" placeholder:"FORMAT" help:"Format to print without -o: ${runFormats}."`
+	Force  bool     `help:"Replace files that gpuprof did not write."`
+}
+
+// Help implements kong.HelpProvider.
+func (Cmd) Help() string {
+	return cli.Examples(
+		"gpuprof report run.json",
+		"gpuprof report run.json -o report.html -o run.md",
+		"gpuprof report run.json --plot stages -o stages.svg",
+		"gpuprof report run.json --plot telemetry -o telemetry.png",
+	)
+}
+
+// isChromeTrace says whether a text begins like a profiler's, which is no document of gpuprof.
+func isChromeTrace(text []byte) bool {
+	return document.HeadOf(text).Version == "" && bytes.Contains(text[:min(len(text), 1<<16)], []byte(`"traceEvents"`))
+}
+
+// Run implements the verb.
+func (c *Cmd) Run(a *cli.App) error {
+	defer input.LimitHeap(outside.DocumentMemory())()
+	if err := cli.KnownPlot(a, c.Plot); err != nil {
+		return err
+	}
+	var runs []*gpuprof.Run
+	var errs []error
+	for _, path := range c.Runs {
+		text, err := runfile.Text(a.Ctx, path)
+		kind := document.HeadOf(text).Kind
+		if report := reporters(a)[kind]; report != nil {
+			if len(c.Runs) > 1 { // only runs go together
+				return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is %s, and a report of several files takes runs", path, document.A(kind)).WithFix("give it alone")
+			}
+			return report(c, a, text, document.A(kind))
+		}
+		if err == nil && isChromeTrace(text) {
+			err = gpuprof.Errorf(gpuprof.ErrInput, "reading run %s: it is a trace", path).WithFix("gpuprof analyze %s shows it", gpuprof.ShellWord(path))
+		}
+		if err == nil {
+			var r []*gpuprof.Run
+			r, err = document.Runs(text, path)
+			runs = append(runs, r...)
+		}
+		errs = append(errs, err)
+	}
+	return reportOf(c, a, a.Documents.Run, runs, errors.Join(errs...))
+}

@@ -1,0 +1,103 @@
+package report
+
+import (
+	"cmp"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/bisect"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/fleet"
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+// reporter reports a document that is no run; what is its kind as errors call it.
+type reporter func(c *Cmd, a *cli.App, text []byte, what string) error
+
+// reporters are those of each kind of document that report takes beside runs.
+func reporters(a *cli.App) map[gpuprof.DocumentKind]reporter {
+	t := a.Documents
+	comparison, tuning := reporterOf(t.Comparison, compare.Decode), reporterOf(t.Tuning, tune.Decode)
+	analysis := t.Analysis.Without("pprof", "perfetto") // they show the trace itself, which is not in the file
+	return map[gpuprof.DocumentKind]reporter{
+		document.Comparison: comparison, document.Gate: comparison, document.Tune: tuning, document.Claims: tuning,
+		document.Bisect: reporterOf(t.Bisect, bisect.Decode), document.History: reporterOf(t.History, history.Decode),
+		document.Memory: reporterOf(t.Memory.Without("pprof"), memsnap.Decode), // the stacks are not in the file
+		document.Analysis: reporterOf(analysis, func(text []byte, path string) (*cli.Study, error) {
+			a, err := analyze.Decode(text, path)
+			if err == nil {
+				err = withMeanStep(a.Head, path)
+			}
+			return &cli.Study{Analysis: a}, err
+		}),
+		document.TraceComparison: reporterOf(analysis, func(text []byte, path string) (*cli.Study, error) {
+			c, err := analyze.DecodeComparison(text, path)
+			if err == nil {
+				err = withMeanStep(c.Head, path)
+			}
+			return &cli.Study{Comparison: c}, err
+		}),
+		document.Health: reporterOf(t.Health, decoded[health.Report](document.Health)), document.Fleet: reporterOf(t.Fleet, decoded[fleet.Report](document.Fleet)),
+		document.Check: reporterOf(t.Check, decoded[gpuprof.CheckReport](document.Check)), document.Diagnosis: reporterOf(t.Diagnosis, diagnosisOf),
+	}
+}
+
+// decoded reads a document of which no older form is known.
+func decoded[D any, P interface {
+	*D
+	document.Enveloped
+}](kind gpuprof.DocumentKind) func(text []byte, path string) (P, error) {
+	return func(text []byte, path string) (P, error) {
+		d := P(new(D))
+		return d, document.Decode(text, path, d, kind)
+	}
+}
+
+// diagnosisOf refuses a diagnosis of nothing, which has no page.
+func diagnosisOf(text []byte, path string) (*gpuprof.Diagnosis, error) {
+	d, err := decoded[gpuprof.Diagnosis](document.Diagnosis)(text, path)
+	if err == nil && len(d.Checks) == 0 {
+		err = gpuprof.Errorf(gpuprof.ErrInput, "reading %s: it is a diagnosis of nothing", path).WithFix("give what gpuprof doctor --format json prints")
+	}
+	return d, err
+}
+
+func reporterOf[D any](k cli.Kind[D], decode func(text []byte, path string) (D, error)) reporter {
+	return func(c *Cmd, a *cli.App, text []byte, what string) error {
+		doc, err := decode(text, c.Runs[0])
+		if err != nil {
+			return err
+		}
+		return reportOf(c, a, k.Called(what), doc, nil)
+	}
+}
+
+// withMeanStep refuses an analysis from before steps had one kind of time: its figures
+// cannot be shown beside today's words.
+func withMeanStep(head gpuprof.Head, path string) error {
+	if ours := document.Version(head.Kind); gpuprof.MajorOf(head.Version) < gpuprof.MajorOf(ours) {
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: schema_version %s is older than this gpuprof's %s and has no mean step", path, head.Version, ours).WithFix("analyse the trace again with gpuprof analyze")
+	}
+	return nil
+}
+
+// reportOf prints or writes a document, unless an error is left of reading it; a wrong
+// output is said before that.
+func reportOf[D any](c *Cmd, a *cli.App, k cli.Kind[D], doc D, reading error) error {
+	outs, err := k.Outputs(c.Output, c.Force)
+	if err == nil {
+		err = cli.CheckPlot(a, c.Plot, outs)
+	}
+	if err := cmp.Or(err, reading); err != nil {
+		return err
+	}
+	if len(outs) == 0 {
+		return k.Show(a, c.Format, doc)
+	}
+	return k.Save(a, outs, doc, c.Plot, c.Force)
+}

@@ -1,0 +1,234 @@
+package run
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
+	"github.com/gpuprof/gpuprof/internal/fleet"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/workloads/measure"
+)
+
+// deviceTurn is the process of one device and what it gave, in the order of its turns.
+type deviceTurn struct {
+	*judge.TurnProcess
+	device   string
+	turns    []measure.Turn
+	together []bool // by turn: all devices measured in it
+	err      error
+	run      *gpuprof.Run
+}
+
+// deviceTurns measures on each device in a process of its own.
+func (s *session) deviceTurns(kinds []cli.Device) ([]fleet.DeviceRun, error) {
+	exe, err := cli.OwnProgram()
+	if err != nil {
+		return nil, err
+	}
+	run, done := judge.NewChildren(s.app)
+	defer done()
+	run.Devices = true
+	var sides []judge.Side
+	for _, kind := range kinds {
+		r := s.processRun(0)
+		r.Device = kind.Name
+		args := append([]string{exe}, r.SettingArgs()...)
+		sides = append(sides, judge.Side{Name: kind.Name, Turns: append(args, "--warmup", s.Warmup, "--quiet", judge.OwnDeviceFlag, judge.TurnsFlag)})
+	}
+	return s.takeRounds(run, sides, func() <-chan time.Time { return time.After(max(s.MaxTime, judge.LeastPatience)) })
+}
+
+// takeRounds starts the processes of all devices at once and lets them measure in rounds:
+// one turn together, and one of each device alone, in mirrored order. What slows the
+// machine down for a while so slows both down alike. A device that fails has an error in
+// its result; the error of takeRounds is an interrupt.
+func (s *session) takeRounds(run judge.Children, sides []judge.Side, patience func() <-chan time.Time) ([]fleet.DeviceRun, error) {
+	var all []*deviceTurn
+	defer func() {
+		for _, d := range all {
+			if d.TurnProcess != nil {
+				d.Stop()
+			}
+		}
+	}()
+	for _, side := range sides {
+		d := &deviceTurn{device: side.Name}
+		d.TurnProcess, d.err = run.StartTurns(side, patience)
+		all = append(all, d)
+	}
+	bar := s.app.NewProgress(s.aim.Workload.Name())
+	defer bar.Close()
+	bar.Show(measure.Progress{Phase: "check and warm-up", Total: 1})
+	each(alive(all), func(d *deviceTurn) error {
+		_, err := d.Ready()
+		return err
+	})
+	s.rounds(alive(all), bar.Show)
+	bar.Show(measure.Progress{Phase: "results", Done: 1, Total: 1})
+	if s.app.Ctx.Err() == nil {
+		each(alive(all), func(d *deviceTurn) (err error) {
+			d.run, err = d.Result(judge.TurnsEnd)
+			return err
+		})
+	}
+	if s.app.Ctx.Err() != nil {
+		return nil, gpuprof.Errorf(nil, "measuring %s on %d devices: %w", s.aim.Workload.Name(), len(sides), cli.ErrInterrupted).WithFix("run it again: no round of an interrupted measurement is kept")
+	}
+	rounds := judge.MostTurns // that all finished: where one failed, the others may have begun another
+	for _, d := range alive(all) {
+		rounds = min(rounds, len(d.turns)/2-judge.WarmTurns)
+	}
+	var out []fleet.DeviceRun
+	for _, d := range all {
+		out = append(out, d.sorted(rounds))
+	}
+	return out, nil
+}
+
+// each does one thing on every device, on all at the same time.
+func each(devices []*deviceTurn, do func(*deviceTurn) error) {
+	var all sync.WaitGroup
+	for _, d := range devices {
+		all.Go(func() { d.err = do(d) })
+	}
+	all.Wait()
+}
+
+// alive are the devices that have not failed.
+func alive(all []*deviceTurn) []*deviceTurn {
+	return slices.DeleteFunc(slices.Clone(all), func(d *deviceTurn) bool { return d.err != nil })
+}
+
+// turn measures one turn of a device.
+func (d *deviceTurn) take(length time.Duration, together bool) error {
+	t, err := d.Turn(length)
+	if err == nil {
+		d.turns, d.together = append(d.turns, t), append(d.together, together)
+	}
+	return err
+}
+
+// rounds measures until there are enough; the first two warm all devices up and count
+// nothing. They end where a device fails.
+func (s *session) rounds(devices []*deviceTurn, show func(measure.Progress)) {
+	if len(devices) < 2 {
+		return
+	}
+	began, length := time.Now(), judge.TurnTime
+	togetherFirst := stats.MirroredOrder(judge.WarmTurns+judge.MostTurns, s.Seed)
+	for round := 0; !s.enoughRounds(devices[0], time.Since(began)); round++ {
+		show(measure.Progress{Phase: fmt.Sprint("round ", round+1), Done: min(time.Since(began).Seconds(), s.MaxTime.Seconds()), Total: s.MaxTime.Seconds()})
+		parts := []func(){
+			func() { each(devices, func(d *deviceTurn) error { return d.take(length, true) }) },
+			func() {
+				for k := range devices {
+					d := devices[(k+round)%len(devices)]
+					if d.err = d.take(length, false); d.err != nil {
+						return
+					}
+				}
+			},
+		}
+		if !togetherFirst[round%len(togetherFirst)] {
+			slices.Reverse(parts)
+		}
+		for _, part := range parts {
+			if part(); len(alive(devices)) < len(devices) || s.app.Ctx.Err() != nil {
+				return
+			}
+		}
+		if round < judge.WarmTurns {
+			// As long as the longest turn: else a device with short steps is done while another
+			// still measures, and those have no company.
+			for _, d := range devices {
+				for _, t := range d.turns {
+					length = max(length, time.Duration(t.Seconds*float64(time.Second)))
+				}
+			}
+		}
+	}
+}
+
+// enoughRounds says that the rounds may end: there are as many as were asked for, or as an
+// interval takes and both kinds of turn had their time, or the time is over.
+func (s *session) enoughRounds(d *deviceTurn, spent time.Duration) bool {
+	n, seconds := len(d.turns)/2-judge.WarmTurns, 0.0
+	if s.Samples > 0 {
+		return n >= s.Samples
+	}
+	if n >= 2 && spent >= s.MaxTime {
+		return true
+	}
+	for i := 2 * judge.WarmTurns; i < len(d.turns); i++ {
+		if d.together[i] {
+			seconds += d.turns[i].Seconds
+		}
+	}
+	return n >= judge.LeastTurns && n%2 == 0 && (n >= judge.MostTurns || seconds >= s.MinTime.Seconds())
+}
+
+// sorted parts what a device gave in so many rounds by the kind of turn.
+func (d *deviceTurn) sorted(rounds int) fleet.DeviceRun {
+	out := fleet.DeviceRun{Device: d.device, Failed: d.why()}
+	if out.Failed != nil {
+		return out
+	}
+	if rounds < 1 {
+		out.Failed = errors.New("it was not measured, since another device failed; leave that one out")
+		return out
+	}
+	run, err := judge.PerTurn(d.run, d.turns, 2*judge.WarmTurns)
+	if err != nil {
+		out.Failed = err
+		return out
+	}
+	var kinds [2][]int // of turns: together, alone
+	for i, t := range d.turns[2*judge.WarmTurns:][:2*rounds] {
+		kind := 1
+		if d.together[2*judge.WarmTurns+i] {
+			kind = 0
+			out.TurnS = append(out.TurnS, t.Seconds)
+		}
+		kinds[kind] = append(kinds[kind], i)
+		out.Clocks[kind] = append(out.Clocks[kind], t.ClockHz)
+	}
+	out.Run, out.Alone = someTurns(run, kinds[0]), someTurns(run, kinds[1])
+	return out
+}
+
+// why is why a device failed, in the words of its process; nil where it did not.
+func (d *deviceTurn) why() error {
+	if dead, ok := errors.AsType[*judge.DeadError](d.err); ok && d.TurnProcess != nil && dead != nil {
+		return cli.ProcessError(d.TurnProcess.Err, cmp.Or(d.Proc.Words(), d.err.Error()))
+	}
+	return d.err
+}
+
+// someTurns is a run with one sample a turn, less those turns that are not named.
+func someTurns(run *gpuprof.Run, turns []int) *gpuprof.Run {
+	some := func(s *gpuprof.Series) *gpuprof.Series {
+		all, values := slices.Concat(s.Runs...), []float64(nil)
+		for _, i := range turns {
+			values = append(values, all[i])
+		}
+		return stats.Summarise(s.Unit, values)
+	}
+	out := *run
+	out.Step, out.Throughput = some(run.Step), &gpuprof.Throughput{Unit: run.Throughput.Unit, Series: some(run.Throughput.Series)}
+	out.Stages, out.Order, out.Flags = nil, nil, nil
+	for _, st := range run.Stages {
+		st.Exposed = some(st.Exposed)
+		out.Stages = append(out.Stages, st)
+	}
+	for _, i := range turns {
+		out.Order, out.Flags = append(out.Order, run.Order[i]), append(out.Flags, run.Flags[i])
+	}
+	return &out
+}

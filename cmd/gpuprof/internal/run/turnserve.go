@@ -1,0 +1,114 @@
+package run
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
+	"github.com/gpuprof/gpuprof/workloads/measure"
+)
+
+// A gate keeps a process of each build alive and lets them measure in turn. It
+// starts them with run --blocks-on-stdin and writes a line for each turn: how
+// long it shall be ("40ms"), and TurnsEnd after the last, or TurnsLoad where a
+// service is to take requests behind it. The process answers
+// every line, and its start, with one line of JSON, and waits for the next
+// without using a processor. It ends when its standard input does.
+
+// takeTurns is the verb run under --blocks-on-stdin.
+func (s *session) takeTurns(in io.Reader) error {
+	if len(s.plans) != 1 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring in turns: %d settings were given, and turns take one", len(s.plans)).WithFix("give each --set one value")
+	}
+	ctx, cancel := context.WithCancel(s.app.Ctx)
+	defer cancel()
+	requests := make(chan string)
+	go func() {
+		defer cancel() // whoever asked is gone
+		for lines := bufio.NewScanner(in); lines.Scan(); {
+			select {
+			case requests <- lines.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	dev, err := s.aim.Device.Open()
+	if err != nil {
+		return err
+	}
+	plan := s.plans[0]
+	instruments, done := s.app.Instruments(dev)
+	defer done()
+	plan.Instruments = instruments
+	out := json.NewEncoder(s.app.Stdout)
+	reply := judge.TurnAnswer{Ready: judge.TurnsProtocol}
+	run, err := measure.RunTurns(ctx, dev, plan, func(last measure.Turn) (time.Duration, error) {
+		if reply.Ready == 0 {
+			reply.Turn = &last
+		}
+		reply.Serves = last.Serves
+		if err := out.Encode(reply); err != nil {
+			return 0, err
+		}
+		reply.Ready = 0
+		return nextTurn(ctx, requests)
+	})
+	err = errors.Join(err, dev.Close())
+	if ctx.Err() != nil {
+		return fmt.Errorf("measuring %s in turns: %w", s.aim.Workload.Name(), cli.ErrInterrupted)
+	}
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(run)
+	if err != nil {
+		return fmt.Errorf("encoding the run: %w", err)
+	}
+	return out.Encode(judge.TurnAnswer{Run: text})
+}
+
+// lastLoad reads what TurnsLoad asks for, as the error that ends the turns.
+func lastLoad(text string) error {
+	var load measure.LastLoad
+	var least, most string
+	_, err := fmt.Sscan(text, &load.Rate, &least, &most)
+	if err == nil {
+		load.MinTime, err = time.ParseDuration(least)
+	}
+	if err == nil {
+		load.MaxTime, err = time.ParseDuration(most)
+	}
+	if err != nil || !(load.Rate >= 0) || load.MaxTime < load.MinTime {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading %q: it is no rate with two times", text).WithFix("give for example %s 100 2s 8s", judge.TurnsLoad)
+	}
+	return load
+}
+
+// nextTurn reads what is asked for.
+func nextTurn(ctx context.Context, requests <-chan string) (time.Duration, error) {
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case text := <-requests:
+		if text == judge.TurnsEnd {
+			return 0, io.EOF
+		}
+		if load, is := strings.CutPrefix(text, judge.TurnsLoad+" "); is {
+			return 0, lastLoad(load)
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading %q: it is neither a time nor %q", text, judge.TurnsEnd).WithFix("give for example 40ms")
+		}
+		return d, nil
+	}
+}

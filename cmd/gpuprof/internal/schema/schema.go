@@ -1,0 +1,117 @@
+// Package schema is gpuprof schema: the name of an output comes in, and the JSON schema of that output goes to
+// standard output. It imports cli, and no other verb.
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/bisect"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/fleet"
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
+	"github.com/gpuprof/gpuprof/internal/record"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/report/schema"
+)
+
+// Cmd is the command line of the verb.
+type Cmd struct {
+	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis,trace-comparison,comparison,tune,health,diagnosis,baseline,noise,recording,bisect,history,memory,fleet" help:"run (run.json), check (check --format json), analysis (analyze --format json), trace-comparison (analyze --compare --format json), comparison (compare and gate --format json), tune (what tune writes), health (doctor --bench --format json), diagnosis (doctor --format json), baseline (a stored baseline), noise (gate --aa --format json), recording (telemetry.json), bisect (bisect -o FILE.json), history (history --format json), memory (analyze SNAPSHOT --format json) or fleet (fleet --format json)."`
+}
+
+// Help implements kong.HelpProvider.
+func (Cmd) Help() string {
+	return cli.Examples("gpuprof schema", "gpuprof schema check", "gpuprof schema analysis", "gpuprof schema comparison", "gpuprof schema tune", "gpuprof schema health")
+}
+
+// Schemas make the schema of each output.
+func Schemas() map[string]func() ([]byte, error) {
+	return map[string]func() ([]byte, error){
+		"run":              func() ([]byte, error) { return schema.Run(), nil },
+		"check":            derived[gpuprof.CheckReport](document.Check),
+		"analysis":         derived[analyze.Analysis](document.Analysis),
+		"trace-comparison": derived[analyze.Comparison](document.TraceComparison),
+		"comparison":       derived[compare.Comparison](document.Comparison, document.Gate),
+		"tune":             derived[tune.Result](document.Tune, document.Claims),
+		"health":           derived[health.Report](document.Health),
+		"diagnosis":        derived[gpuprof.Diagnosis](document.Diagnosis),
+		"baseline":         derived[baseline.Baseline](document.Baseline),
+		"noise":            derived[compare.NoisePlan](document.Noise),
+		"fleet":            derived[fleet.Report](document.Fleet),
+		"history":          derived[history.Report](document.History),
+		"recording":        derived[record.Result](document.Recording),
+		"memory":           derived[memsnap.Analysis](document.Memory),
+		"bisect":           derived[bisect.Search](document.Bisect),
+	}
+}
+
+// Run implements the verb.
+func (c *Cmd) Run(a *cli.App) error {
+	b, err := Schemas()[c.Name]()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Stdout, "%s\n", bytes.TrimRight(b, "\n"))
+	return err
+}
+
+// derived is made from the type that is printed, so it cannot differ.
+func derived[T any](kinds ...gpuprof.DocumentKind) func() ([]byte, error) {
+	return func() ([]byte, error) { return schemaOf[T](kinds) }
+}
+
+func schemaOf[T any](kinds []gpuprof.DocumentKind) ([]byte, error) {
+	title := fmt.Sprint(kinds[0], " ", document.Version(kinds[0]))
+	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[gpuprof.Number]():   {Types: []string{"null", "number"}, Description: "null when it is not a number"},
+		reflect.TypeFor[compare.Samples]():  {Types: []string{"null", "array"}, Items: &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Types: []string{"null", "number"}}}, Description: "one list of samples per process"},
+		reflect.TypeFor[gpuprof.Settings](): {Types: []string{"null", "object"}, AdditionalProperties: &jsonschema.Schema{Type: "string"}},
+		reflect.TypeFor[gpuprof.Status]():   {Type: "string", Enum: []any{gpuprof.Complete, gpuprof.Partial, gpuprof.Invalid}},
+		reflect.TypeFor[tune.Goal]():        {Type: "string", Enum: enumOf(tune.Goals())},
+		reflect.TypeFor[compare.Verdict]():  {Type: "string", Enum: []any{compare.Pass, compare.Same, compare.Regressed, compare.Improved, compare.Inconclusive, compare.Gone, compare.Added, compare.Explains}},
+	}})
+	if err != nil {
+		return nil, gpuprof.Errorf(nil, "deriving the schema of %s: %w", title, err).WithFix("this is a fault in gpuprof, please report it")
+	}
+	for _, k := range kinds {
+		s.Properties["kind"].Enum = append(s.Properties["kind"].Enum, string(k))
+	}
+	tolerant(s)
+	s.Schema = "https://json-schema.org/draft/2020-12/schema"
+	s.Title = "gpuprof " + title
+	return json.MarshalIndent(s, "", "  ")
+}
+
+func enumOf[T any](values []T) (out []any) {
+	for _, v := range values {
+		out = append(out, v)
+	}
+	return out
+}
+
+// tolerant lets every object hold fields that this version does not know.
+func tolerant(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	if len(s.Properties) > 0 {
+		s.AdditionalProperties = nil
+	}
+	tolerant(s.Items)
+	tolerant(s.AdditionalProperties)
+	for _, p := range s.Properties {
+		tolerant(p)
+	}
+}

@@ -1,0 +1,319 @@
+// Package tune is gpuprof tune: it measures which knobs of a workload to turn, and tests the claims of tuning
+// guides. Flags come in; a tuning result goes to the terminal and to files, and a state file is kept up to
+// date. It imports cli, and no other verb.
+package tune
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/report/runfile"
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/measure"
+	"github.com/gpuprof/gpuprof/workloads/search"
+)
+
+// Cmd is the command line of the verb.
+type Cmd struct {
+	Workload  string         `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof list."`
+	Device    string         `default:"auto" complete:"device" placeholder:"NAME" help:"auto (the first GPU, otherwise the host, and why), host, cuda or cuda:N."`
+	Preset    string         `complete:"preset" placeholder:"NAME" help:"Named set of knob values, see gpuprof list presets."`
+	Set       []string       `sep:"none" complete:"knob" placeholder:"KNOB=VALUE" help:"Start from this value; the knob is turned only where --knob names it; may be repeated."`
+	Knob      []string       `placeholder:"A,B" help:"Turn only these knobs (all tuning knobs; model knobs never)."`
+	Budget    *time.Duration `placeholder:"TIME" help:"Time for all measurements (5m; with --claims 8m)."`
+	Goal      string         `placeholder:"GOAL" help:"time (seconds per unit of work), throughput, energy, memory, or latency (p99 at a rate of requests) (time)."`
+	MaxError  *cli.Share     `placeholder:"PERCENT" help:"Leave out settings whose relative error against float64 is above this share (1%)."`
+	MaxMemory cli.Size       `placeholder:"SIZE" help:"Leave out settings that take more memory on the device, such as 512MiB or 2GB."`
+	Seed      *uint64        `placeholder:"N" help:"Seed of the order of measurements (1)."`
+	Resume    string         `complete:"file" placeholder:"FILE" help:"Go on with the search that left FILE, and keep it up to date."`
+	Claims    bool           `help:"Test the claims of published tuning guides on this machine instead."`
+	Format    string         `default:"table" formats:"tuning" placeholder:"FORMAT" help:"Format to print: ${tuningFormats}."`
+	Output    []string       `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension: ${tuningFiles}; may be repeated. The first .json is kept up to date while tune works (without one, a file of the user's cache)."`
+	Force     bool           `help:"Replace files that gpuprof did not write."`
+
+	// PairOut makes this process one of a confirmation: it compares the start with
+	// Turned by paired blocks for about --budget and at most Most, writes the outcome
+	// there and prints nothing.
+	PairOut string        `hidden:""`
+	Turned  []string      `sep:"none" hidden:""`
+	Most    time.Duration `hidden:""`
+	// RequestRate is the rate of the search, where the goal is latency.
+	RequestRate float64 `hidden:""`
+}
+
+// Help implements kong.HelpProvider.
+func (Cmd) Help() string {
+	return "Measures the start and tries first the knobs that its findings name, then every tuning knob in turn with the default; searches combinations of helpful changes, confirms the winner by paired blocks in fresh processes, and prints it as a command and as lines of a PyTorch program. Only a confirmed setting is recommended. Ctrl-C keeps the finished measurements: go on with --resume.\n\n" + cli.Examples(
+		"gpuprof tune e3nn --device host --set edges=40 --knob batch,sync --budget 6s -o tune.json",
+		"gpuprof tune --resume tune.json",
+	)
+}
+
+// tuning is one tune command with everything checked.
+type tuning struct {
+	*Cmd
+	app    *cli.App
+	opts   search.Options
+	device cli.Device
+	outs   []cli.Output
+	state  string // the JSON file kept up to date
+	choice string // why this device, where the user left it open
+}
+
+// Run implements the verb.
+func (c *Cmd) Run(a *cli.App) (err error) {
+	if c.PairOut != "" {
+		return c.pair(a)
+	}
+	t, err := c.prepare(a)
+	if err != nil {
+		return err
+	}
+	if t.choice != "" {
+		a.Note("%s", t.choice)
+	}
+	bar := a.NewProgress("tune")
+	t.opts.Progress = func(p search.Progress) {
+		note := p.Note
+		if p.Left > 0 {
+			note += ", " + p.Left.Round(time.Second).String() + " left"
+		}
+		bar.Show(measure.Progress{Phase: p.Phase, Done: p.Done, Total: p.Total, Note: note})
+	}
+	bench := &search.InProcess{Open: t.device.Open, Now: a.Clock}
+	done, err := t.watchEnergy(bench)
+	if err != nil {
+		return err
+	}
+	defer done()
+	t.opts.Bench = bench
+	var r *tune.Result
+	if c.Claims {
+		r, err = search.RunClaims(a.Ctx, t.opts, t.app.WorkloadNamed, t.whole)
+	} else {
+		t.opts.Fresh, t.opts.Findings = t.fresh, t.findings
+		r, err = search.Run(a.Ctx, t.opts)
+	}
+	bar.Close()
+	err = errors.Join(err, bench.Close())
+	if r == nil {
+		return err
+	}
+	return errors.Join(t.interrupted(err), t.finish(r))
+}
+
+// watchEnergy gives the bench the device's energy counter where the goal needs
+// it. Without one nothing is measured and no file is written.
+func (t *tuning) watchEnergy(bench *search.InProcess) (done func(), err error) {
+	if t.opts.Goal != tune.Energy {
+		return func() {}, nil
+	}
+	dev, err := t.device.Open() // only to find its counter
+	if err != nil {
+		return nil, err
+	}
+	in, done := t.app.Instruments(dev)
+	if err := dev.Close(); err != nil {
+		done()
+		return nil, err
+	}
+	if in != nil {
+		if _, ok := in.EnergyJ(); ok {
+			bench.EnergyJ = in.EnergyJ
+			return done, nil
+		}
+	}
+	done()
+	return nil, search.NoEnergy()
+}
+
+// interrupted is the one sentence for Ctrl-C.
+func (t *tuning) interrupted(err error) error {
+	if t.app.Ctx.Err() == nil {
+		return err
+	}
+	return gpuprof.Errorf(nil, "tuning: %w", cli.ErrInterrupted).WithFix("the measurements so far are in %s: go on with gpuprof tune --resume %s", t.state, t.state)
+}
+
+// finish prints the result and writes the files.
+func (t *tuning) finish(r *tune.Result) error {
+	tuning := t.app.Documents.Tuning
+	return errors.Join(tuning.Show(t.app, t.Format, r), tuning.Save(t.app, t.outs, r, "", t.Force))
+}
+
+// prepare checks the whole command before anything is measured.
+func (c *Cmd) prepare(a *cli.App) (*tuning, error) {
+	old, err := c.earlier()
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.checked(a)
+	if err != nil {
+		return nil, err
+	}
+	t.opts.Resume, t.opts.Build, t.opts.Now = old, cli.BuildHash(), t.app.Clock
+	if dir, err := baseline.Dir("", os.Getenv); err == nil { // without a home there are no peers
+		t.opts.Peers = outside.Dir(dir)
+	}
+	err = t.files()
+	return t, err
+}
+
+// checked checks what is measured: all but the files.
+func (c *Cmd) checked(a *cli.App) (*tuning, error) {
+	t := &tuning{Cmd: c, app: a}
+	if err := c.checkTune(); err != nil {
+		return nil, err
+	}
+	if err := t.target(); err != nil {
+		return nil, err
+	}
+	o := &t.opts
+	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), *c.Budget, float64(*c.MaxError), c.MaxMemory.Bytes(), 1, a.Tool, c.Knob
+	if c.Seed != nil {
+		o.Seed = *c.Seed
+	}
+	return t, nil
+}
+
+// Budgets and the limit on the error where none is given.
+const (
+	tuneBudget   = 5 * time.Minute
+	claimsBudget = 8 * time.Minute
+	tuneMaxError = 1e-2
+)
+
+func (c *Cmd) checkTune() error {
+	c.Goal = cmp.Or(c.Goal, string(tune.Time))
+	if c.MaxError == nil {
+		c.MaxError = new(cli.Share)
+		*c.MaxError = tuneMaxError
+	}
+	var goals []string
+	for _, g := range tune.Goals() {
+		goals = append(goals, string(g))
+	}
+	switch {
+	case !slices.Contains(goals, c.Goal):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --goal %s: there is no such goal", c.Goal).WithFix("use one of %s%s", strings.Join(goals, ", "), gpuprof.DidYouMean(c.Goal, goals))
+	case *c.MaxError <= 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-error %g: the error must be above 0", float64(*c.MaxError)).WithFix("give for example --max-error 1%%")
+	}
+	if c.Budget == nil {
+		c.Budget = new(time.Duration)
+		*c.Budget = tuneBudget
+		if c.Claims {
+			*c.Budget = claimsBudget
+		}
+	}
+	return nil
+}
+
+// target finds workload, device and settings. Names are checked first: what is
+// misspelt is that on every machine, and before anything is written.
+func (t *tuning) target() error {
+	t.opts.Set = gpuprof.Settings{}
+	if !t.Claims {
+		if err := t.names(); err != nil {
+			return err
+		}
+	}
+	d, why, err := t.app.ChooseDevice(t.Device, t.app.NoGPU())
+	if err != nil {
+		return err
+	}
+	t.device, t.choice, t.opts.Device = d, why, d.Name
+	if !t.Claims {
+		t.opts.Preset = cmp.Or(t.Preset, workloads.DefaultPreset(t.opts.Workload, d.Kind()))
+	}
+	return t.describeDevice()
+}
+
+// names checks workload, preset, settings and knobs.
+func (t *tuning) names() (err error) {
+	if t.opts.Workload, err = t.app.FindWorkload(t.Workload, "tune"); err != nil {
+		return err
+	}
+	axes, err := cli.ParseSets(t.Set)
+	if err != nil {
+		return err
+	}
+	for _, ax := range axes {
+		if len(ax.Values) > 1 {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: tune starts from one setting", ax.Knob, strings.Join(ax.Values, ",")).WithFix("give one value, or let tune try them with --knob %s", ax.Knob)
+		}
+		t.opts.Set[ax.Knob] = ax.Values[0]
+	}
+	base, err := workloads.Resolve(t.opts.Workload, cmp.Or(t.Preset, workloads.DefaultPreset(t.opts.Workload, cli.HostDevice)), t.opts.Set)
+	if err != nil {
+		return err
+	}
+	_, err = search.Alternatives(t.opts.Workload, base, t.Knob, t.opts.Set, 1)
+	return err
+}
+
+func (t *tuning) describeDevice() error {
+	dev, err := t.device.Open()
+	if err != nil {
+		return err
+	}
+	t.opts.DeviceDoc, t.opts.Driver = dev.Info().Name, dev.Info().Facts["driver"]
+	return dev.Close()
+}
+
+// files decides what is written. The state is one of the outputs, or where none was asked
+// for a file of the user's cache.
+func (t *tuning) files() error {
+	paths := t.Output
+	t.state = t.Resume
+	for _, p := range paths {
+		if f, err := runfile.FormatOf(p); err == nil && f.Ext == ".json" && t.state == "" {
+			t.state = p
+		}
+	}
+	var err error
+	if t.state == "" {
+		if t.state, err = cachedState(); err != nil {
+			return err
+		}
+	} else if !slices.Contains(paths, t.state) {
+		paths = append([]string{t.state}, paths...)
+	}
+	if t.outs, err = t.app.Documents.Tuning.Outputs(paths, t.Force); err != nil {
+		return err
+	}
+	if f, err := runfile.FormatOf(t.state); err != nil || f.Ext != ".json" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "keeping the search in %s: it must be a .json file", t.state).WithFix("give --resume FILE.json")
+	}
+	t.opts.Save = func(r *tune.Result) error {
+		return runfile.Write(t.state, t.Force, func(w io.Writer) error { return document.Encode(w, r) })
+	}
+	return nil
+}
+
+// cachedState is a new file of the user's cache for the state of a search that has no
+// .json output; an interrupted search goes on from it.
+func cachedState() (string, error) {
+	dir, err := cli.CacheDir()
+	if err != nil {
+		dir = filepath.Join(os.TempDir(), "gpuprof")
+	}
+	dir = filepath.Join(dir, "tune")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", gpuprof.Unwritable("keeping the search in "+dir, err, "name a file with -o tune.json", "name a file with -o tune.json")
+	}
+	return filepath.Join(dir, time.Now().UTC().Format("20060102-150405")+fmt.Sprintf("-%d.json", os.Getpid())), nil
+}

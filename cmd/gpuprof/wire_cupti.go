@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof/internal/dynlib"
+)
+
+// envAsk names a libcupti in a process that is to load it and print the version of its
+// interface: a library that does not fit this machine may end the process that loads it.
+const envAsk = "GPUPROF_ASK_CUPTI"
+
+// askWithin is how long that may take.
+const askWithin = 10 * time.Second
+
+// answered says that this process was started to ask a libcupti, and has printed the answer.
+func answered(getenv func(string) string, w io.Writer) bool {
+	path := getenv(envAsk)
+	if path == "" {
+		return false
+	}
+	h, err := dynlib.Open(path)
+	if err != nil {
+		fmt.Fprintln(w, err)
+		return true
+	}
+	f := dynlib.Symbol(h, "cuptiGetVersion")
+	if f == 0 {
+		fmt.Fprintln(w, "it has no cuptiGetVersion")
+		return true
+	}
+	var version func(*uint32) int32
+	dynlib.Bind(&version, f)
+	var v uint32
+	if code := version(&v); code != 0 {
+		fmt.Fprintf(w, "cuptiGetVersion returned %d\n", code)
+		return true
+	}
+	fmt.Fprintln(w, v)
+	return true
+}
+
+// asksCUPTI is askCUPTI; nil in a program that can load no library, where a process of its own
+// cannot either.
+func asksCUPTI() func(path string) (int, error) {
+	if dynlib.Unable != "" {
+		return nil
+	}
+	return askCUPTI
+}
+
+// askCUPTI is the version of the interface of a libcupti, asked in a process of its own.
+func askCUPTI(path string) (int, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	ctx, stop := context.WithTimeout(context.Background(), askWithin)
+	defer stop()
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Args = os.Args[:1]
+	cmd.Env = append(os.Environ(), envAsk+"="+path, "CUDA_INJECTION64_PATH=", "NVTX_INJECTION64_PATH=")
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, err
+	}
+	text := strings.TrimSpace(string(out))
+	v, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, errors.New(text)
+	}
+	return v, nil
+}
+
+// driverCUDA is the CUDA release of the driver as it counts, 12080 for 12.8; 0 where there is none.
+func (w *wiring) driverCUDA() int {
+	major, minor, _ := strings.Cut(w.findDriver().CUDA, ".")
+	a, err1 := strconv.Atoi(major)
+	b, err2 := strconv.Atoi(minor)
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return a*1000 + b*10
+}
