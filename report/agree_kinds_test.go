@@ -205,21 +205,22 @@ func historyDocument(t *testing.T, name string, r *history.Report) *guarded {
 }
 
 // outputs are the formats by kind of document, as the command's table has them: every
-// element of the literal in outputTable, its JSON and the three that a page is written in.
+// element of the literal in formats.Documents, its JSON and the three that a page is written in.
 func outputs(t *testing.T) map[string][]string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "cmd", "gpuprof", "wire.go"), nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "cmd", "gpuprof", "internal", "formats", "formats.go"), nil, 0)
 	must(t, err)
 	out := map[string][]string{}
 	ast.Inspect(file, func(n ast.Node) bool {
 		f, ok := n.(*ast.FuncDecl)
-		if !ok || f.Name.Name != "outputTable" {
+		if !ok || f.Name.Name != "Documents" {
 			return true
 		}
 		table := f.Body.List[0].(*ast.ReturnStmt).Results[0].(*ast.CompositeLit)
 		for _, e := range table.Elts {
 			kv := e.(*ast.KeyValueExpr)
-			kind := kv.Key.(*ast.Ident).Name
+			name := kv.Key.(*ast.Ident).Name
+			kind := strings.ToLower(name[:1]) + name[1:]
 			out[kind] = []string{"table", "json", "markdown", "html"}
 			ast.Inspect(kv.Value, func(n ast.Node) bool {
 				if kv, ok := n.(*ast.KeyValueExpr); ok {
@@ -241,7 +242,7 @@ func TestEveryKindIsGuarded(t *testing.T) {
 	all := everyDocument(t)
 	table := outputs(t)
 	if len(table) < 12 || !slices.Contains(table["run"], "csv") {
-		t.Fatalf("outputTable is read as %v", table)
+		t.Fatalf("formats.Documents is read as %v", table)
 	}
 	for kind, formats := range table {
 		has := map[string]bool{}
