@@ -186,7 +186,6 @@ type runFetcher struct {
 
 func (f *runFetcher) Fetch(src string, _, _ time.Duration) (*profile.Profile, string, error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	p, ok := f.ready[src]
 	delete(f.ready, src)
 	f.mu.Unlock()
