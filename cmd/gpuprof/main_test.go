@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/gpuprof/gpuprof/internal/testkit/sim"
 	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/testkit/toy"
 )
 
@@ -32,6 +34,10 @@ func TestMain(m *testing.M) {
 	// Many tests wait for processes, so twice as many as there are processors run at a time.
 	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
 		panic(err)
+	}
+	// Hundreds of short processes would each collect garbage a dozen times.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
 	}
 	// The race detector otherwise sleeps a second at every process's end.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
@@ -49,7 +55,7 @@ func TestMain(m *testing.M) {
 		anotherWorkload = []workloads.Workload{toy.Workload{}}
 	}
 	// scripts/smoke.sh measures memory in full, as the tests of workloads/device/host do.
-	testCopy = 4 << 20
+	testHost = host.Options{LargestCopy: 1 << 20, CeilingTries: 2}
 	// A gate lets a process end in any case, unless a script is about one that never does.
 	testLimit = giveUp
 	if d, err := time.ParseDuration(os.Getenv("GPUPROF_TEST_LIMIT")); err == nil {

@@ -102,9 +102,9 @@ var simulatedDriver string
 // where nil is the machine's clock; only a test sets it.
 var testClock func() time.Time
 
-// testCopy bounds the memory in which gpuprof's own tests measure memory's rates, bytes:
-// of the hundreds of runs that they start each would write half a GiB. 0 elsewhere.
-var testCopy int64
+// testHost limits how long gpuprof's own tests measure the host's peak rates:
+// each of the hundreds of runs that they start would write half a GiB. Zero elsewhere.
+var testHost host.Options
 
 // testRecorder is put before the settings of the CUDA recorder in gpuprof's own tests, whose
 // machines may be too busy for its limits; only a test sets it.
@@ -132,7 +132,7 @@ func openCUDA(index int) (device.Device, error) {
 }
 
 func openHost() (device.Device, error) {
-	d, err := host.Open(host.Options{LargestCopy: testCopy})
+	d, err := host.Open(testHost)
 	if err != nil { // not d itself: a nil *host.Device is not a nil Device
 		return nil, err
 	}
