@@ -36,7 +36,7 @@ func e3nnKnobs(t *testing.T, set ...string) gpuprof.Settings {
 
 func hostDevice(t *testing.T) device.Device {
 	t.Helper()
-	d, err := host.Open(host.Options{LargestCopy: 4 << 20})
+	d, err := host.Open(host.Options{LargestCopy: 1 << 20, CeilingTries: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

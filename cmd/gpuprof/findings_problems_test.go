@@ -134,7 +134,7 @@ func (p problem) measure(t testing.TB, value, cache string) *gpuprof.Run {
 func (p problem) open(t testing.TB) device.Device {
 	t.Helper()
 	if p.sim == "" {
-		d, err := host.Open(host.Options{LargestCopy: 4 << 20})
+		d, err := host.Open(host.Options{LargestCopy: 1 << 20, CeilingTries: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,7 @@ type wiring struct {
 	driver   string               // library that stands in for the driver
 	root     string               // folder that holds /proc, /sys, /dev/kmsg and /usr; "" for the machine's
 	more     []workloads.Workload // further entries of the table of workloads
-	copy     int64                // most memory that measuring memory's rates takes, bytes; 0 for the usual
+	host     host.Options         // how long the host device measures peak rates; zero for the usual
 	clock    func() time.Time     // of the budgets of tune; nil for the machine's
 	recorder string               // settings put before those of the CUDA recorder
 	limit    time.Duration        // least time of a gate's process; 0 for the usual
@@ -100,7 +100,7 @@ func (w *wiring) openCUDA(index int) (device.Device, error) {
 }
 
 func (w *wiring) openHost() (device.Device, error) {
-	d, err := host.Open(host.Options{LargestCopy: w.copy})
+	d, err := host.Open(w.host)
 	if err != nil { // not d itself: a nil *host.Device is not a nil Device
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (unrated) Ceilings(context.Context) (gpuprof.Ceilings, error) {
 
 func openRated(t *testing.T) *host.Device {
 	t.Helper()
-	d, err := host.Open(host.Options{LargestCopy: 4 << 20})
+	d, err := host.Open(host.Options{LargestCopy: 1 << 20, CeilingTries: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

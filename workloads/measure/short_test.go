@@ -99,7 +99,7 @@ func TestSmallestStep(t *testing.T) {
 // A device that refuses memory half way through set-up leaves a partial result
 // with the reason; one that is refused before anything was asked leaves none.
 func TestSetupFailure(t *testing.T) {
-	d, err := host.Open(host.Options{MemoryLimit: 2000, LargestCopy: 4 << 20})
+	d, err := host.Open(host.Options{MemoryLimit: 2000, LargestCopy: 1 << 20, CeilingTries: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

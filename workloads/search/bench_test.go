@@ -110,7 +110,7 @@ type clockedEvent struct {
 }
 
 func openClocked() (device.Device, error) {
-	d, err := host.Open(host.Options{LargestCopy: 4 << 20})
+	d, err := host.Open(host.Options{LargestCopy: 1 << 20, CeilingTries: 2})
 	return &clocked{Device: d}, err
 }
 

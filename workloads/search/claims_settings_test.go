@@ -21,7 +21,7 @@ import (
 // Every setting that a claim about gridsim or serving compares is one of its knobs' and is
 // not refused.
 func TestClaimsResolve(t *testing.T) {
-	d, err := host.Open(host.Options{LargestCopy: 4 << 20})
+	d, err := host.Open(host.Options{LargestCopy: 1 << 20, CeilingTries: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestKeptWindowsOfAPair(t *testing.T) {
 		}
 		return Side{Workload: w, Preset: "small", Knobs: set}
 	}
-	bench := &InProcess{Open: func() (device.Device, error) { return host.Open(host.Options{LargestCopy: 4 << 20}) }, Now: stopped}
+	bench := &InProcess{Open: func() (device.Device, error) { return host.Open(host.Options{LargestCopy: 1 << 20, CeilingTries: 2}) }, Now: stopped}
 	defer bench.Close()
 	o, err := bench.Compare(t.Context(), side("4"), side("1"), Limits{Goal: tune.Time, Time: time.Second, Pairs: 1})
 	if err != nil || o.Verdict != "" {

@@ -51,6 +51,9 @@ func (s callerSession) Serve(_ context.Context, l workloads.Load) (*loadtest.Req
 	return served(rate, int(rate*loadShare*l.MaxTime.Seconds()), s.set.Float("refuse"), time.Duration(10*s.set.Int("us"))*time.Microsecond)
 }
 
+// Alone implements workloads.Server, of which a search calls Serve alone.
+func (callerSession) Alone() ([]gpuprof.Stage, float64) { return nil, 0 }
+
 // served are n requests at a rate, a share of them refused and the rest answered in a time.
 func served(rate float64, n int, refused float64, took time.Duration) (*loadtest.Requests, error) {
 	h := latency.New()

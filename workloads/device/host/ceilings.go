@@ -31,7 +31,7 @@ const (
 )
 
 // Ceilings implements gpuprof.Device. Rates use all of the device's threads and
-// are the best of at most five tries a call, over the calls since the threads
+// are the best of at most Options.CeilingTries a call, over the calls since the threads
 // were last set. They are what this program reaches, not what the processor could.
 //
 // Memory's rates are of a plain copy between two buffers of four times the
@@ -207,7 +207,7 @@ func (d *Device) doubleRate(ctx context.Context, c *gpuprof.Ceilings) error {
 // launchTime is what the pool takes for an empty kernel, of a row of them.
 func (d *Device) launchTime(ctx context.Context, c *gpuprof.Ceilings) error {
 	k := &device.Kernel{Name: "null", Serial: true, Host: func(*device.Args, int, int) {}}
-	for range ceilingTries {
+	for range d.tries {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("measuring the time of a launch: %w", err)
 		}
@@ -252,7 +252,7 @@ func (d *Device) bestTime(ctx context.Context, k *device.Kernel, n int) (float64
 	j.init()
 	best := int64(0)
 	begin := d.now()
-	for try := range ceilingTries {
+	for try := range d.tries {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}

@@ -28,6 +28,8 @@ type Options struct {
 	// bytes; 0 means 256 MiB. Less than four times the last-level cache measures
 	// the cache: it is for tests that need a rate and not the machine's.
 	LargestCopy int64
+	// CeilingTries is the most tries of each peak rate in a call of Ceilings, 0 for five.
+	CeilingTries int
 }
 
 // Device runs kernels on the processor. See the package comment.
@@ -36,6 +38,7 @@ type Device struct {
 	nudge   *nudge
 	limit   int64
 	largest int64 // of a buffer in which memory's rates are measured
+	tries   int   // of a peak rate in a call of Ceilings
 	facts   machine
 	base    time.Time // events count from here on the monotonic clock
 	root    fs.FS     // the machine's file tree
@@ -79,12 +82,16 @@ func open(o Options, root fs.FS) (*Device, error) {
 	if o.LargestCopy <= 0 {
 		o.LargestCopy = largestCopy
 	}
+	if o.CeilingTries <= 0 {
+		o.CeilingTries = ceilingTries
+	}
 	n := newNudge()
 	return &Device{
 		nudge:   n,
 		pool:    newPool(o.Threads, n),
 		limit:   o.MemoryLimit,
 		largest: o.LargestCopy,
+		tries:   o.CeilingTries,
 		facts:   readMachine(root),
 		base:    time.Now(),
 		root:    root,

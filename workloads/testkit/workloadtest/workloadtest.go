@@ -18,12 +18,15 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/host"
 )
 
-// Host opens the host device for as long as the test runs. It measures the rates of memory in buffers of 4 MiB
-// where the options name no size: no test of a workload needs the rate of this machine.
+// Host opens the host device for as long as the test runs. It measures the rates of memory in buffers of 1 MiB
+// where the options name no size, and each rate twice: no test of a workload needs the rate of this machine.
 func Host(t testing.TB, o host.Options) *host.Device {
 	t.Helper()
 	if o.LargestCopy == 0 {
-		o.LargestCopy = 4 << 20
+		o.LargestCopy = 1 << 20
+	}
+	if o.CeilingTries == 0 {
+		o.CeilingTries = 2
 	}
 	d, err := host.Open(o)
 	if err != nil {
