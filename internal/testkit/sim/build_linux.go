@@ -87,7 +87,7 @@ func (b *builder) generatedKernels() (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer os.RemoveAll(scratch)
+		defer func() { _ = os.RemoveAll(scratch) }()
 		run := exec.Command("go", "run", "./"+opFolder+"/tpgen/gen", "-dir", scratch)
 		run.Dir = b.root
 		if out, err := run.CombinedOutput(); err != nil {

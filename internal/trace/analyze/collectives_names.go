@@ -9,6 +9,7 @@ import (
 // CollectiveKind is a kind of communication, in words.
 type CollectiveKind string
 
+// The kinds of communication.
 const (
 	AllReduceCalls     CollectiveKind = "all-reduce"
 	AllGatherCalls     CollectiveKind = "all-gather"

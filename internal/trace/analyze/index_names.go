@@ -6,6 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
+// Flags of a name.
 const (
 	nameModule       = 1 << iota // nn.Module frame
 	nameHousekeeping             // a range of the profiler or a library, no part of the model
@@ -16,12 +17,12 @@ const (
 	NameBackward                 // operator that runs in the backward pass
 )
 
-// NameInfo is what a name says, worked out once for all events that have it.
+// NameInfo has the meaning of a name, worked out once for all events that have it.
 type NameInfo struct {
 	Flags  uint8
 	call   model.Call
 	op     opWords
-	Kernel uint8 // class of a kernel of this name, classNone unknown
+	Kernel uint8 // class of a kernel of this name, NoClass unknown
 	model  modelWords
 	ranges bool // the name of an annotation
 }

@@ -40,7 +40,7 @@ func run(args []string, out io.Writer) (err error) {
 		if files[i], err = os.Open(name); err != nil {
 			return err //nolint:wrapcheck // it names the file
 		}
-		defer files[i].Close()
+		defer func() { _ = files[i].Close() }() //nolint:gocritic // two files
 	}
 	rows := make(map[string]*row)
 	if err := readRun(files[0], rows); err != nil {

@@ -20,7 +20,7 @@ import (
 	"os"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/scripts/peer/turns"
+	peerturns "github.com/gpuprof/gpuprof/scripts/peer/turns"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/so3"

@@ -26,7 +26,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/gpuprof/gpuprof/scripts/peer/turns"
+	peerturns "github.com/gpuprof/gpuprof/scripts/peer/turns"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/gruflow"
 )

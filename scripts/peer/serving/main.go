@@ -22,7 +22,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuprof/gpuprof/scripts/peer/turns"
+	peerturns "github.com/gpuprof/gpuprof/scripts/peer/turns"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/scripts/peer/turns"
+	peerturns "github.com/gpuprof/gpuprof/scripts/peer/turns"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/device/cuda"
 	"github.com/gpuprof/gpuprof/workloads/device/host"

@@ -8,16 +8,16 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// axis is one --set flag: a knob and the values it takes in turn.
-type axis struct {
+// Axis is one --set flag: a knob and the values it takes in turn.
+type Axis struct {
 	Knob   string
 	Values []string
 }
 
 // ParseSets reads knob=value[,value…] flags. Names and values are checked
 // later, against the workload. A value may hold '=' (a file name), not ','.
-func ParseSets(flags []string) ([]axis, error) {
-	var axes []axis
+func ParseSets(flags []string) ([]Axis, error) {
+	var axes []Axis
 	given := map[string]bool{}
 	for _, f := range flags {
 		knob, list, ok := strings.Cut(f, "=")
@@ -32,7 +32,7 @@ func ParseSets(flags []string) ([]axis, error) {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: a value is empty", f).WithFix("write --set %s=A,B without a spare comma", knob)
 		}
 		given[knob] = true
-		axes = append(axes, axis{knob, values})
+		axes = append(axes, Axis{knob, values})
 	}
 	return axes, nil
 }
@@ -53,7 +53,7 @@ func OneSetting(flags []string) error {
 }
 
 // product lists every combination, the last flag varying fastest.
-func product(axes []axis) []gpuprof.Settings {
+func product(axes []Axis) []gpuprof.Settings {
 	points := []gpuprof.Settings{{}}
 	for _, ax := range axes {
 		var next []gpuprof.Settings
@@ -71,7 +71,7 @@ func product(axes []axis) []gpuprof.Settings {
 
 // repeated refuses a sweep that would measure one setting twice, such as
 // batch=8,08, and names the knob.
-func repeated(axes []axis, knobs []gpuprof.Settings) error {
+func repeated(axes []Axis, knobs []gpuprof.Settings) error {
 	seen := map[string]bool{}
 	for _, set := range knobs {
 		point := Describe(set)

@@ -41,17 +41,18 @@ func (c *CompletionCmd) Run(a *cli.App) error {
 	return err
 }
 
-type candidate struct{ Value, Doc string }
+// Candidate is a word that completes a command line, with its description.
+type Candidate struct{ Value, Doc string }
 
 // wantFiles asks the shell for names of files.
-var wantFiles = candidate{":files", ""}
+var wantFiles = Candidate{":files", ""}
 
 // wantCommand asks the shell to complete what follows the first n words as a command
 // line of its own.
-func wantCommand(n int) candidate { return candidate{":command", strconv.Itoa(n)} }
+func wantCommand(n int) Candidate { return Candidate{":command", strconv.Itoa(n)} }
 
 // Complete lists what the last word may become.
-func Complete(a *cli.App, root *kong.Node, words []string) []candidate {
+func Complete(a *cli.App, root *kong.Node, words []string) []Candidate {
 	last := len(words) - 1
 	before, current := words[:last], words[last]
 	node, at := nodeIn(root, before)
@@ -79,7 +80,7 @@ func Complete(a *cli.App, root *kong.Node, words []string) []candidate {
 	if p := positional(node, before[at:]); p != nil {
 		values := valuesOf(a, p, before, current)
 		if node.Name == "run" {
-			values = append(values, candidate{"--", "the command of a program of your own follows"})
+			values = append(values, Candidate{"--", "the command of a program of your own follows"})
 		}
 		return matching(values, current)
 	}
@@ -87,12 +88,12 @@ func Complete(a *cli.App, root *kong.Node, words []string) []candidate {
 }
 
 // behindDashes completes what follows the -- at index d.
-func behindDashes(node *kong.Node, d int) []candidate {
+func behindDashes(node *kong.Node, d int) []Candidate {
 	switch {
 	case node.Name == "pprof":
-		return []candidate{wantFiles}
+		return []Candidate{wantFiles}
 	case TakesRest(node) || node.Name == "run":
-		return []candidate{wantCommand(d + 1)}
+		return []Candidate{wantCommand(d + 1)}
 	}
 	return nil
 }
@@ -110,7 +111,7 @@ func nodeIn(node *kong.Node, words []string) (verb *kong.Node, at int) {
 }
 
 // flagValue completes --flag=typed as one word.
-func flagValue(a *cli.App, node *kong.Node, name, typed string, before []string) []candidate {
+func flagValue(a *cli.App, node *kong.Node, name, typed string, before []string) []Candidate {
 	f := flagMeant(node, name)
 	if f == nil || f.IsBool() {
 		return nil
@@ -124,17 +125,17 @@ func flagValue(a *cli.App, node *kong.Node, name, typed string, before []string)
 	return found
 }
 
-func matching(all []candidate, current string) []candidate {
-	return slices.DeleteFunc(slices.Clone(all), func(c candidate) bool {
+func matching(all []Candidate, current string) []Candidate {
+	return slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool {
 		return c != wantFiles && !strings.HasPrefix(c.Value, current)
 	})
 }
 
-func verbCandidates(node *kong.Node) []candidate {
-	var out []candidate
+func verbCandidates(node *kong.Node) []Candidate {
+	var out []Candidate
 	for _, n := range node.Children {
 		if !n.Hidden && n.Name != RunProgramVerb {
-			out = append(out, candidate{n.Name, n.Help})
+			out = append(out, Candidate{n.Name, n.Help})
 		}
 	}
 	return out
@@ -160,11 +161,11 @@ func FindFlag(node *kong.Node, word string) (found *kong.Flag) {
 
 // flagCandidates are the flags of a verb; of run those for a program of one's own as
 // well, until a workload is named.
-func flagCandidates(a *cli.App, node *kong.Node, before []string) []candidate {
-	var out []candidate
+func flagCandidates(a *cli.App, node *kong.Node, before []string) []Candidate {
+	var out []Candidate
 	add := func(f *kong.Flag) {
-		c := candidate{"--" + f.Name, f.Help}
-		if !slices.ContainsFunc(out, func(has candidate) bool { return has.Value == c.Value }) {
+		c := Candidate{"--" + f.Name, f.Help}
+		if !slices.ContainsFunc(out, func(has Candidate) bool { return has.Value == c.Value }) {
 			out = append(out, c)
 		}
 	}
@@ -203,13 +204,13 @@ func positional(node *kong.Node, words []string) *kong.Value {
 
 // valuesOf lists the values of a flag or argument: its choices, or what its
 // `complete` tag names.
-func valuesOf(a *cli.App, v *kong.Value, words []string, current string) []candidate {
+func valuesOf(a *cli.App, v *kong.Value, words []string, current string) []Candidate {
 	if choices := cli.ChoicesOf(a.Documents, v.Tag); choices != nil {
 		return named(choices)
 	}
 	switch v.Tag.Get("complete") {
 	case "file":
-		return []candidate{wantFiles}
+		return []Candidate{wantFiles}
 	case "plot":
 		return named(a.Plots)
 	case "device":
@@ -232,26 +233,26 @@ func valuesOf(a *cli.App, v *kong.Value, words []string, current string) []candi
 	return nil
 }
 
-func named(values []string) []candidate {
-	out := make([]candidate, len(values))
+func named(values []string) []Candidate {
+	out := make([]Candidate, len(values))
 	for i, v := range values {
-		out[i] = candidate{Value: v}
+		out[i] = Candidate{Value: v}
 	}
 	return out
 }
 
-func deviceCandidates(a *cli.App) []candidate {
-	out := []candidate{{"auto", "the first GPU, else the host"}}
+func deviceCandidates(a *cli.App) []Candidate {
+	out := []Candidate{{"auto", "the first GPU, else the host"}}
 	for _, d := range a.Devices() {
-		out = append(out, candidate{d.Name, d.Doc})
+		out = append(out, Candidate{d.Name, d.Doc})
 	}
 	return out
 }
 
-func workloadCandidates(a *cli.App) []candidate {
-	var out []candidate
+func workloadCandidates(a *cli.App) []Candidate {
+	var out []Candidate
 	for _, w := range a.Workloads() {
-		out = append(out, candidate{w.Name(), w.Doc()})
+		out = append(out, Candidate{w.Name(), w.Doc()})
 	}
 	return out
 }
@@ -267,21 +268,21 @@ func workloadIn(a *cli.App, words []string) workloads.Workload {
 	return all[0]
 }
 
-func presetCandidates(a *cli.App, words []string) []candidate {
-	var out []candidate
+func presetCandidates(a *cli.App, words []string) []Candidate {
+	var out []Candidate
 	for _, p := range workloadIn(a, words).Presets() {
-		out = append(out, candidate{p.Name, p.Doc})
+		out = append(out, Candidate{p.Name, p.Doc})
 	}
 	return out
 }
 
 // knobCandidates completes knob= and then each value of a comma-separated list.
-func knobCandidates(a *cli.App, words []string, current string) []candidate {
+func knobCandidates(a *cli.App, words []string, current string) []Candidate {
 	knob, list, hasValue := strings.Cut(current, "=")
-	var out []candidate
+	var out []Candidate
 	for _, k := range workloadIn(a, words).Knobs() {
 		if !hasValue {
-			out = append(out, candidate{k.Name + "=", k.Doc})
+			out = append(out, Candidate{k.Name + "=", k.Doc})
 			continue
 		}
 		if k.Name != knob {
@@ -290,26 +291,26 @@ func knobCandidates(a *cli.App, words []string, current string) []candidate {
 		given := list[:strings.LastIndex(list, ",")+1]
 		for _, v := range k.Values {
 			if !slices.Contains(strings.Split(given, ","), v) {
-				out = append(out, candidate{knob + "=" + given + v, ""})
+				out = append(out, Candidate{knob + "=" + given + v, ""})
 			}
 		}
 		if len(k.Values) == 0 && given == "" {
-			out = append(out, candidate{knob + "=" + k.Default, "the default; " + k.Accept})
+			out = append(out, Candidate{knob + "=" + k.Default, "the default; " + k.Accept})
 		}
 	}
 	return out
 }
 
 // explainNames completes what explain takes.
-func explainNames() []candidate {
+func explainNames() []Candidate {
 	entries, err := explain.All()
 	if err != nil {
 		return nil
 	}
-	var out []candidate
+	var out []Candidate
 	for _, e := range entries {
 		if !strings.Contains(e.Name, " ") { // the shells complete one word at a time
-			out = append(out, candidate{e.Name, string(e.Kind) + ": " + explain.Plain(e.Brief())})
+			out = append(out, Candidate{e.Name, string(e.Kind) + ": " + explain.Plain(e.Brief())})
 		}
 	}
 	return out

@@ -104,7 +104,7 @@ func (c *Cmd) measureOnce(a *cli.App, machine *Machine, last bool) (m Measured, 
 	}
 	began := time.Now()
 	sight, err := machine.GPUs()
-	defer sight.Close() //nolint:errcheck // the measurement is over and says itself what failed
+	defer func() { _ = sight.Close() }() // the measurement is over and reports its own failures
 	if err != nil {
 		// Without a GPU to measure, a fault that the machine tells of is the reason.
 		m.Cards = sight.Accounts(a.Ctx, nil, len(c.Device) == 0)

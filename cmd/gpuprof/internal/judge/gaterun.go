@@ -12,9 +12,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// blockSource measures a gate's blocks. A block is one process of either build;
+// BlockSource measures a gate's blocks. A block is one process of either build;
 // how the two take turns within it is the source's own affair.
-type blockSource interface {
+type BlockSource interface {
 	// block measures one; bFirst says that the new side takes the first turn.
 	block(bFirst bool) (compare.Block, error)
 }
@@ -22,7 +22,7 @@ type blockSource interface {
 // BlockRun takes blocks from a source for as long as the budget lasts.
 type BlockRun struct {
 	App    *cli.App
-	Source blockSource
+	Source BlockSource
 	Clock  func() time.Time
 	Began  time.Time
 	Budget time.Duration

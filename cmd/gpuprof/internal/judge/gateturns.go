@@ -37,7 +37,7 @@ type turnPairs struct {
 	sides    [2]Side
 	minTime  time.Duration           // of each side's turns in a block, added up
 	patience func() <-chan time.Time // for one answer
-	apart    blockSource             // a process of each side, one after the other
+	apart    BlockSource             // a process of each side, one after the other
 	warn     func(gpuprof.Warning)   // said once
 	seed     uint64                  // of the order of turns
 	begun    uint64                  // blocks
@@ -46,7 +46,7 @@ type turnPairs struct {
 }
 
 // Source is how the blocks of two sides are measured.
-func (c *Builds) Source(run Children, sides [2]Side, seed uint64) blockSource {
+func (c *Builds) Source(run Children, sides [2]Side, seed uint64) BlockSource {
 	began := time.Now()
 	apart := &ProcessPairs{Run: run, Sides: sides, Budget: c.Budget}
 	apart.Patience = func() time.Duration { return LimitOf(run.App, c.Budget, time.Since(began), apart.Longest) }

@@ -175,6 +175,7 @@ func (p *TurnProcess) Result(question string) (*gpuprof.Run, error) {
 	return runs[0], nil
 }
 
+// The protocol of a process that measures blocks on request, over its standard input.
 const (
 	TurnsFlag     = "--blocks-on-stdin"
 	TurnsProtocol = 2 // 1 had the stages' probe in the step

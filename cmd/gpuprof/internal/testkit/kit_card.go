@@ -21,6 +21,7 @@ func MadeUpGPU(device string, copyRate float64) health.Card {
 		}}
 }
 
+// UUIDs of the devices of a test.
 const (
 	FirstGPU  = "GPU-1111aaaa-0000-0000-0000-000000000000"
 	SecondGPU = "GPU-1111bbbb-0000-0000-0000-000000000000"

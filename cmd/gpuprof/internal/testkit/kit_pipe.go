@@ -19,7 +19,7 @@ func Pipe(t *testing.T, path string) *os.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { f.Close() })
+	t.Cleanup(func() { _ = f.Close() })
 	if err := f.SetReadDeadline(time.Now().Add(GiveUp)); err != nil {
 		t.Fatal(err)
 	}

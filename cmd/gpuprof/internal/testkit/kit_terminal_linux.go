@@ -20,7 +20,7 @@ func Terminal(t *testing.T) (tty *os.File, shown func() string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { master.Close() })
+	t.Cleanup(func() { _ = master.Close() })
 	fd := int(master.Fd())
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func Terminal(t *testing.T) (tty *os.File, shown func() string) {
 	// Reading fails once the other end is closed, which ends the copy.
 	done.Go(func() { _, _ = io.Copy(&text, master) })
 	return tty, func() string {
-		tty.Close()
+		_ = tty.Close()
 		done.Wait()
 		return text.String()
 	}
