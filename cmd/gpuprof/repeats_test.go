@@ -1,3 +1,7 @@
+//go:build !race
+
+// Command lines are read in one goroutine, and the race detector makes it ten times as long.
+
 package main
 
 import (
@@ -43,4 +47,19 @@ func TestRepeats(t *testing.T) {
 			r.Fatalf("%q is read otherwise: %q, by kong alone %q", args, says, said)
 		}
 	})
+}
+
+// A repetition between two arguments ends the list of arguments, as kong alone has it, and values keep their order.
+func TestRepeatsBetweenArguments(t *testing.T) {
+	for _, args := range [][]string{
+		{"gate", "--set=", "host", "--set", "batch=1", "host"},
+		{"gate", "--set", "a=1", "--set", "b=2", "old", "new", "--set", "c=3", "--set", "d=4"},
+		{"analyze", "--what-if=a:1", "--what-if=b:1", "t.json", "--what-if=c:1"},
+	} {
+		plain, said := parsedCommand(t, args, true)
+		got, says := parsedCommand(t, args, false)
+		if (said == "") != (says == "") || !reflect.DeepEqual(got, plain) {
+			t.Errorf("%q is read otherwise: %q, by kong alone %q", args, says, said)
+		}
+	}
 }

@@ -7,15 +7,21 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Repeats are the further values of flags that may be repeated. kong copies the rest of the command
-// line for every flag, and keeps the copy: 20,000 flags would take 6 GB. So it gets each of them
-// once.
-type Repeats map[*kong.Flag][]string
+// Repeats has the occurrences of flags that may be repeated, in their order. kong copies the rest of
+// the command line for every flag, and keeps the copy: 20,000 flags would take 6 GB. So it gets each of
+// them once, and again only behind an argument: there a flag ends the list of arguments.
+type Repeats map[*kong.Flag][]occurrence
+
+// occurrence is one of a flag: the number of its values where kong reads them, else the values.
+type occurrence struct {
+	left  int
+	taken []string
+}
 
 // TakeRepeats takes the repetitions out of a command line.
 func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) {
 	more = Repeats{}
-	node, given := root, map[string]bool{}
+	node, given, behindArgument := root, map[string]bool{}, false
 	for i := 0; i < len(args); i++ {
 		word := args[i]
 		if child := NodeOf(node, word); child != nil {
@@ -24,7 +30,7 @@ func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) 
 		name, value, joined := strings.Cut(word, "=")
 		flag := anyFlag(node, name)
 		if flag == nil {
-			short = append(short, word)
+			short, behindArgument = append(short, word), true
 			continue
 		}
 		words := args[i : i+1]
@@ -36,12 +42,14 @@ func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) 
 			value, words = args[i], args[i-1:i+1]
 		}
 		_, repeatable := flag.Target.Interface().([]string)
+		values := kong.SplitEscaped(value, flag.Tag.Sep)
 		switch {
-		case !repeatable || !given[flag.Name] || !joined && strings.HasPrefix(value, "-"): // kong refuses some flags as values
-			given[flag.Name] = true
+		case !repeatable || !given[flag.Name] || behindArgument || !joined && strings.HasPrefix(value, "-"): // kong refuses some flags as values
+			given[flag.Name], behindArgument = true, false
 			short = append(short, words...)
+			more[flag] = append(more[flag], occurrence{left: len(values)})
 		default:
-			more[flag] = append(more[flag], kong.SplitEscaped(value, flag.Tag.Sep)...)
+			more[flag] = append(more[flag], occurrence{taken: values})
 		}
 	}
 	return short, more
@@ -59,11 +67,19 @@ func anyFlag(node *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// Add gives the flags their further values, behind those that kong has read.
+// Add gives the flags the values that were taken, between those that kong has read.
 func (r Repeats) Add() {
-	for flag, values := range r {
-		if list, is := flag.Target.Addr().Interface().(*[]string); is {
-			*list = slices.Concat(*list, values)
+	for flag, all := range r {
+		list, is := flag.Target.Addr().Interface().(*[]string)
+		if !is || !slices.ContainsFunc(all, func(o occurrence) bool { return len(o.taken) > 0 }) {
+			continue
 		}
+		read := *list
+		values := make([]string, 0, len(read)+len(all))
+		for _, o := range all {
+			n := min(o.left, len(read))
+			values, read = append(append(values, read[:n]...), o.taken...), read[n:]
+		}
+		*list = values
 	}
 }
