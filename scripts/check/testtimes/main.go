@@ -31,25 +31,30 @@ func main() {
 	}
 }
 
-func run(args []string, out io.Writer) (err error) {
+func run(args []string, out io.Writer) error {
 	if len(args) != 2 {
 		return errors.New("usage: testtimes RUN.json GRAPH.json")
 	}
-	var files [2]*os.File
-	for i, name := range args {
-		if files[i], err = os.Open(name); err != nil {
-			return err //nolint:wrapcheck // it names the file
-		}
-		defer func() { _ = files[i].Close() }() //nolint:gocritic // two files
-	}
 	rows := make(map[string]*row)
-	if err := readRun(files[0], rows); err != nil {
-		return fmt.Errorf("reading %s: %w", args[0], err)
-	}
-	if err := readGraph(files[1], rows); err != nil {
-		return fmt.Errorf("reading %s: %w", args[1], err)
+	for i, read := range []func(io.Reader, map[string]*row) error{readRun, readGraph} {
+		if err := readFile(args[i], rows, read); err != nil {
+			return err
+		}
 	}
 	return write(out, slices.Collect(maps.Values(rows)))
+}
+
+// readFile adds to rows what read finds in a file.
+func readFile(name string, rows map[string]*row, read func(io.Reader, map[string]*row) error) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := read(file, rows); err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	return nil
 }
 
 // row is one package; times are seconds of wall clock.
@@ -92,7 +97,7 @@ func readRun(in io.Reader, rows map[string]*row) error {
 			Elapsed               float64
 		}
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return err //nolint:wrapcheck // the caller has the file
+			return err
 		}
 		if e.Action != "pass" && e.Action != "fail" || strings.Contains(e.Test, "/") {
 			continue
@@ -104,7 +109,7 @@ func readRun(in io.Reader, rows map[string]*row) error {
 			r.longest, r.longestS = e.Test, e.Elapsed
 		}
 	}
-	return lines.Err() //nolint:wrapcheck // the caller has the file
+	return lines.Err()
 }
 
 // readGraph adds the times of compiling and linking.
@@ -115,7 +120,7 @@ func readGraph(in io.Reader, rows map[string]*row) error {
 		Cmd                 []string
 	}
 	if err := json.NewDecoder(in).Decode(&actions); err != nil {
-		return err //nolint:wrapcheck // the caller has the file
+		return err
 	}
 	for _, a := range actions {
 		took := a.TimeDone.Sub(a.TimeStart).Seconds()
@@ -159,5 +164,5 @@ func write(out io.Writer, rows []*row) error {
 	rest.pkg = fmt.Sprintf("%d others", few)
 	line(rest, "")
 	line(sum, "")
-	return w.Flush() //nolint:wrapcheck // a line printer's
+	return w.Flush()
 }
