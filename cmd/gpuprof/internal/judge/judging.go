@@ -63,8 +63,8 @@ func CutLast(s string) (name, value string, named bool) {
 	return "", s, false
 }
 
-// Outputs checks every -o before anything is read or measured. What is read is
-// not written, though gpuprof wrote it once: a run would be lost to its verdict.
+// Outputs checks every -o before anything is read or measured. It refuses to overwrite
+// an input, although gpuprof wrote it once: a run would be lost to its verdict.
 func (j *Flags) Outputs(a *cli.App, inputs ...string) ([]cli.Output, error) {
 	for _, in := range inputs { // files, or auto, or a workload
 		for _, out := range j.Output {

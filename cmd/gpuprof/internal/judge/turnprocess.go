@@ -35,7 +35,7 @@ type TurnProcess struct {
 // maxAnswer bounds a line: a result of some ten thousand samples has 10 MB.
 const maxAnswer = 256 << 20
 
-// StartTurns starts a side. What is started is to be stopped.
+// StartTurns starts the process of a side; the caller stops it.
 func (c Children) StartTurns(s Side, patience func() <-chan time.Time) (*TurnProcess, error) {
 	p := &TurnProcess{name: s.Name, run: c, patience: patience, lines: make(chan []byte), quit: make(chan struct{})}
 	run := child.Command{Args: s.Turns, Dir: s.Dir, Hurry: c.hurry}

@@ -74,8 +74,8 @@ func figures(times []float64) *gpuprof.Run {
 	return run
 }
 
-// nobodyLives waits for the end of the pipe that all processes hold.
-func nobodyLives(t *testing.T, alive *os.File) {
+// waitForProcesses waits until every process has closed its end of the pipe.
+func waitForProcesses(t *testing.T, alive *os.File) {
 	t.Helper()
 	defer alive.Close()
 	if err := alive.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
@@ -107,7 +107,7 @@ func NewTurns(t *testing.T, n int) *Turns {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { nobodyLives(t, alive) })
+	t.Cleanup(func() { waitForProcesses(t, alive) })
 	if err := os.WriteFile(filepath.Join(f.Dir, "fake"), []byte(fakeTurns), 0o755); err != nil {
 		t.Fatal(err)
 	}
