@@ -44,7 +44,7 @@ type kind struct {
 }
 
 // PartMember is the first member of a trace that analyze cut out of another. It says
-// which part that is: a trace.Cut as JSON, times as in the file.
+// which part that is: a model.Cut as JSON, times as in the file.
 const PartMember = "gpuprofPart"
 
 // kinds lists every kind of document.

@@ -24,7 +24,7 @@ func (t *Tracer) lacks(doing, what string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "%s: device %s has no %s", doing, t.Info().Name, what).WithFix("use another device")
 }
 
-// SetThreads implements gpuprof.Threader.
+// SetThreads implements device.Threader.
 func (t *Tracer) SetThreads(n int) error {
 	d, ok := t.Device.(device.Threader)
 	if !ok {
@@ -33,7 +33,7 @@ func (t *Tracer) SetThreads(n int) error {
 	return d.SetThreads(n)
 }
 
-// TrimPool implements gpuprof.Pool.
+// TrimPool implements device.Pool.
 func (t *Tracer) TrimPool() error {
 	d, ok := t.Device.(device.Pool)
 	if !ok {
@@ -42,7 +42,7 @@ func (t *Tracer) TrimPool() error {
 	return d.TrimPool()
 }
 
-// ResetPeak implements gpuprof.Pool.
+// ResetPeak implements device.Pool.
 func (t *Tracer) ResetPeak() error {
 	d, ok := t.Device.(device.Pool)
 	if !ok {
@@ -51,7 +51,7 @@ func (t *Tracer) ResetPeak() error {
 	return d.ResetPeak()
 }
 
-// Reserved implements gpuprof.Pool; it is 0 where there is no pool.
+// Reserved implements device.Pool; it is 0 where there is no pool.
 func (t *Tracer) Reserved() int64 {
 	d, ok := t.Device.(device.Pool)
 	if !ok {
@@ -60,7 +60,7 @@ func (t *Tracer) Reserved() int64 {
 	return d.Reserved()
 }
 
-// FlushCache implements gpuprof.CacheFlusher.
+// FlushCache implements device.CacheFlusher.
 func (t *Tracer) FlushCache(s device.Stream) error {
 	d, ok := t.Device.(device.CacheFlusher)
 	if !ok {
@@ -75,7 +75,7 @@ func (t *Tracer) CanFlush() bool { _, ok := t.Device.(device.CacheFlusher); retu
 // CanSpin reports whether Spin works.
 func (t *Tracer) CanSpin() bool { _, ok := t.Device.(device.Spinner); return ok }
 
-// Spin implements gpuprof.Spinner.
+// Spin implements device.Spinner.
 func (t *Tracer) Spin(s device.Stream, ns int64) error {
 	d, ok := t.Device.(device.Spinner)
 	if !ok {
@@ -84,7 +84,7 @@ func (t *Tracer) Spin(s device.Stream, ns int64) error {
 	return d.Spin(behind(s), ns)
 }
 
-// BindGRU implements gpuprof.GRUMaker.
+// BindGRU implements device.GRUMaker.
 func (t *Tracer) BindGRU(spec device.GRUSpec, x, h0, weights, y, hn device.Buffer) (device.Op, error) {
 	d, ok := t.Device.(device.GRUMaker)
 	if !ok {
@@ -97,7 +97,7 @@ func (t *Tracer) BindGRU(spec device.GRUSpec, x, h0, weights, y, hn device.Buffe
 	return t.trace(op), nil
 }
 
-// GRUSpace implements gpuprof.GRUTrainer.
+// GRUSpace implements device.GRUTrainer.
 func (t *Tracer) GRUSpace(spec device.GRUSpec) (weights, kept int64, err error) {
 	d, ok := t.Device.(device.GRUTrainer)
 	if !ok {
@@ -106,7 +106,7 @@ func (t *Tracer) GRUSpace(spec device.GRUSpec) (weights, kept int64, err error) 
 	return d.GRUSpace(spec)
 }
 
-// Compiler implements gpuprof.KernelCompiler.
+// Compiler implements device.KernelCompiler.
 func (t *Tracer) Compiler() (string, error) {
 	d, ok := t.Device.(device.KernelCompiler)
 	if !ok {
@@ -115,7 +115,7 @@ func (t *Tracer) Compiler() (string, error) {
 	return d.Compiler()
 }
 
-// Compile implements gpuprof.KernelCompiler.
+// Compile implements device.KernelCompiler.
 func (t *Tracer) Compile(src device.CUDASource) (string, error) {
 	d, ok := t.Device.(device.KernelCompiler)
 	if !ok {

@@ -56,7 +56,7 @@ type stepRecord struct {
 	used      int
 }
 
-// Recorder is a gpuprof.Probe for one block of steps at a time.
+// Recorder is a workloads.Probe for one block of steps at a time.
 type Recorder struct {
 	dev    device.Device
 	main   device.Stream
@@ -145,7 +145,7 @@ func (r *Recorder) Drift() (rate, uncertainty float64, ok bool) {
 	return r.sync.measured, r.sync.bound, r.sync.measured > 0
 }
 
-// Start implements gpuprof.Probe.
+// Start implements workloads.Probe.
 func (r *Recorder) Start(int) error {
 	if r.pass == Nothing {
 		return nil
@@ -163,7 +163,7 @@ func (r *Recorder) Start(int) error {
 	return nil
 }
 
-// Begin implements gpuprof.Probe.
+// Begin implements workloads.Probe.
 func (r *Recorder) Begin(stage int, s device.Stream) int {
 	if r.pass == Bare || r.pass == Nothing {
 		return -1
@@ -190,7 +190,7 @@ func (r *Recorder) Begin(stage int, s device.Stream) int {
 	return i
 }
 
-// End implements gpuprof.Probe.
+// End implements workloads.Probe.
 func (r *Recorder) End(i int) {
 	if i < 0 {
 		return

@@ -76,13 +76,13 @@ type digest = [sha256.Size]byte
 // Disable stops tracing.
 func (t *Tracer) Disable() { t.on = false }
 
-// Alloc implements gpuprof.Device.
+// Alloc implements device.Device.
 func (t *Tracer) Alloc(n int, p device.Place) (device.Buffer, error) {
 	t.touched = true
 	return t.Device.Alloc(n, p)
 }
 
-// Load implements gpuprof.Device.
+// Load implements device.Device.
 func (t *Tracer) Load(k *device.Kernel) (device.Func, error) {
 	t.touched = true
 	if k != nil && k.PTX != "" && t.code[k.PTX] == (digest{}) {
@@ -115,7 +115,7 @@ func (t *Tracer) CodeHash() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// NewStream implements gpuprof.Device.
+// NewStream implements device.Device.
 func (t *Tracer) NewStream(name string) (device.Stream, error) {
 	t.touched = true
 	s, err := t.Device.NewStream(name)
@@ -125,7 +125,7 @@ func (t *Tracer) NewStream(name string) (device.Stream, error) {
 	return &tracedStream{Stream: s, t: t, name: name}, nil
 }
 
-// Capture implements gpuprof.Device.
+// Capture implements device.Device.
 func (t *Tracer) Capture(s device.Stream, fn func() error) (device.Op, error) {
 	ts, ok := s.(*tracedStream)
 	if !ok {

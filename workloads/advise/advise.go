@@ -23,7 +23,7 @@ type Options struct {
 	// Workload is the runs' own, looked up by Run.Workload: its stages and knobs
 	// say what they do. Without it only rules that need neither find something.
 	Workload workloads.Workload
-	// Base are the knob values of the preset alone (gpuprof.Resolve without the
+	// Base are the knob values of the preset alone (workloads.Resolve without the
 	// user's own): what differs from them is repeated in a finding's command.
 	// Without them every knob is.
 	Base gpuprof.Settings

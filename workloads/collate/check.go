@@ -22,7 +22,7 @@ const (
 	referenceTerms     = 100_000_000
 )
 
-// Check implements gpuprof.Session. As many batches as are in flight are made,
+// Check implements workloads.Session. As many batches as are in flight are made,
 // staged, copied and consumed as in a step, over poisoned memory, and compared
 // after each stage. Whole steps follow.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {

@@ -30,15 +30,15 @@ type Workload struct{}
 // New returns the workload.
 func New() workloads.Workload { return Workload{} }
 
-// Name implements gpuprof.Workload.
+// Name implements workloads.Workload.
 func (Workload) Name() string { return "collate" }
 
-// Doc implements gpuprof.Workload.
+// Doc implements workloads.Workload.
 func (Workload) Doc() string {
 	return "input pipeline: samples drawn and collated by workers, staged, copied to the device, consumed"
 }
 
-// Presets implements gpuprof.Workload.
+// Presets implements workloads.Workload.
 func (Workload) Presets() []workloads.Preset {
 	return []workloads.Preset{
 		{Name: "small", Doc: "batches of 64 HfO2 graphs with 32 to 96 probes each: milliseconds per step on two cores", DefaultOn: []string{"host"}},
@@ -75,7 +75,7 @@ const (
 	maxPasses  = 100_000
 )
 
-// Knobs implements gpuprof.Workload. Defaults are those of the preset small
+// Knobs implements workloads.Workload. Defaults are those of the preset small
 // and what a careful user would run.
 func (Workload) Knobs() []workloads.Knob {
 	return []workloads.Knob{
@@ -117,7 +117,7 @@ func existingFolder(s string) (string, error) {
 	return s, nil
 }
 
-// Stages implements gpuprof.Workload.
+// Stages implements workloads.Workload.
 func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
 func workerCount(s string) (string, error) {
@@ -139,7 +139,7 @@ func workersOf(set gpuprof.Settings) int {
 	return set.Int("workers")
 }
 
-// Refuse implements gpuprof.Workload.
+// Refuse implements workloads.Workload.
 func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 	if err := workloads.RefuseThreads(d, set); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// Open implements gpuprof.Workload.
+// Open implements workloads.Workload.
 func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	s, err := open(ctx, d, c)
 	if err != nil { // not s itself: a nil *session is not a nil Session

@@ -302,7 +302,7 @@ func (s *session) quiesce() error {
 	return nil
 }
 
-// Pause implements gpuprof.Pauser: workers stop where they are, and the next
+// Pause implements workloads.Pauser: workers stop where they are, and the next
 // step begins a round with nothing made ahead.
 func (s *session) Pause() (lead int, err error) {
 	if s.pool == nil {
@@ -311,19 +311,19 @@ func (s *session) Pause() (lead int, err error) {
 	return s.pool.ahead, errors.Join(s.pool.settle(), s.quiesce())
 }
 
-// Main implements gpuprof.Session.
+// Main implements workloads.Session.
 func (s *session) Main() device.Stream { return s.Compute }
 
-// Depth implements gpuprof.Session.
+// Depth implements workloads.Session.
 func (s *session) Depth() int { return depth }
 
-// Stages implements gpuprof.Session.
+// Stages implements workloads.Session.
 func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
-// Work implements gpuprof.Session.
+// Work implements workloads.Session.
 func (s *session) Work() (float64, string) { return float64(s.r.Batch), "samples" }
 
-// Input implements gpuprof.Session.
+// Input implements workloads.Session.
 func (s *session) Input() map[string]any {
 	kind := "the host thread"
 	if s.workers > 0 {
@@ -347,7 +347,7 @@ func (s *session) Input() map[string]any {
 	return in
 }
 
-// Close implements gpuprof.Session. It waits for work in flight and ends the
+// Close implements workloads.Session. It waits for work in flight and ends the
 // workers.
 func (s *session) Close() error {
 	errs := []error{s.CloseStreams()}

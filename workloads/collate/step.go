@@ -58,7 +58,7 @@ func (s *session) describeStages() {
 	s.stages, s.SyncAt, s.SlotAt = all, stSync, stBackpressure
 }
 
-// Step implements gpuprof.Session: one batch from its maker to the device.
+// Step implements workloads.Session: one batch from its maker to the device.
 func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err

@@ -29,7 +29,7 @@ const (
 // tolerances of a layer whose MLP rounds the inputs of its products.
 var tolerances = map[string]float64{op.FP32: fp32Tolerance, op.TF32: 2e-3, op.TF32x3: fp32Tolerance, op.BF16: 2e-2, op.FP16: 5e-3}
 
-// Check implements gpuprof.Session. Both slots are checked: the first over
+// Check implements workloads.Session. Both slots are checked: the first over
 // as many rows as a second allows, the second over a sample.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))

@@ -27,15 +27,15 @@ type Workload struct{}
 // New returns the workload.
 func New() workloads.Workload { return Workload{} }
 
-// Name implements gpuprof.Workload.
+// Name implements workloads.Workload.
 func (Workload) Name() string { return "e3nn" }
 
-// Doc implements gpuprof.Workload.
+// Doc implements workloads.Workload.
 func (Workload) Doc() string {
 	return "equivariant convolution: neighbours, radial MLP, harmonics, tensor product, scatter, linear, gate"
 }
 
-// Presets implements gpuprof.Workload.
+// Presets implements workloads.Workload.
 func (Workload) Presets() []workloads.Preset {
 	return []workloads.Preset{
 		{Name: "small", Doc: "8 channels per l, lmax 2, 512 probes of monoclinic HfO2: seconds on two cores", DefaultOn: []string{"host"}},
@@ -51,10 +51,10 @@ func atomPreset(mul, lmax string) gpuprof.Settings {
 	return gpuprof.Settings{"structure": diamond, "points": "atoms", "batch": "1000", "cutoff": "6", "basis": "bessel", "mul": mul, "lmax": lmax}
 }
 
-// Stages implements gpuprof.Workload.
+// Stages implements workloads.Workload.
 func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
-// Open implements gpuprof.Workload.
+// Open implements workloads.Workload.
 func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	s, err := open(ctx, d, c)
 	if err != nil { // not s itself: a nil *session is not a nil Session

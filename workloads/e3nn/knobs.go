@@ -30,7 +30,7 @@ const (
 	libraryOff  = "off"
 )
 
-// Knobs implements gpuprof.Workload. Defaults are those of the preset small
+// Knobs implements workloads.Workload. Defaults are those of the preset small
 // and what a careful user would run; presets change model knobs and batch.
 func (Workload) Knobs() []workloads.Knob {
 	return append([]workloads.Knob{

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// Refuse implements gpuprof.Workload.
+// Refuse implements workloads.Workload.
 func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 	for _, refuse := range []func(device.Info, gpuprof.Settings) error{refuseProduct, refusePass, refuseTuning, workloads.RefuseThreads, refusePrecision, refusePool} {
 		if err := refuse(d, set); err != nil {

@@ -236,19 +236,19 @@ func (s *session) takePool() error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s and reset_stats=%s on device %s: it has no memory pool", s.set["pool_trim"], s.Reset, s.dev.Info().Name).WithFix("use never and off")
 }
 
-// Main implements gpuprof.Session.
+// Main implements workloads.Session.
 func (s *session) Main() device.Stream { return s.Compute }
 
-// Depth implements gpuprof.Session.
+// Depth implements workloads.Session.
 func (s *session) Depth() int { return depth }
 
-// Stages implements gpuprof.Session.
+// Stages implements workloads.Session.
 func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
-// Work implements gpuprof.Session.
+// Work implements workloads.Session.
 func (s *session) Work() (float64, string) { return float64(s.rows * microOf(s.set)), s.in.unit() }
 
-// Input implements gpuprof.Session.
+// Input implements workloads.Session.
 func (s *session) Input() map[string]any {
 	in := s.in.describe()
 	var paths, weights []int
@@ -319,7 +319,7 @@ func (s *session) whatMultiplies() string {
 	return fmt.Sprintf("%s in %d of %d layers, else own kernels", library, vendor, len(s.mlps))
 }
 
-// Close implements gpuprof.Session. It waits for work in flight.
+// Close implements workloads.Session. It waits for work in flight.
 func (s *session) Close() error {
 	errs := []error{s.CloseStreams()}
 	for _, b := range s.closers {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// Step implements gpuprof.Session: one batch through the whole pipeline, in training as many
+// Step implements workloads.Session: one batch through the whole pipeline, in training as many
 // micro-batches as the knob accumulate asks for.
 func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {

@@ -102,7 +102,7 @@ func (i *instruction) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// CheckVectors implements gpuprof.VectorChecker.
+// CheckVectors implements workloads.VectorChecker.
 func (Workload) CheckVectors(ctx context.Context, d device.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
 	stream, err := d.NewStream("vectors")
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 // toleranceOf is what a product may differ by when its inputs are rounded.
 var toleranceOf = map[string]float64{"fp32": tolerance, "tf32": 2e-3, "bf16": 2e-2, "fp16": 5e-3}
 
-// Check implements gpuprof.Session: each operation of a step against float64 from
+// Check implements workloads.Session: each operation of a step against float64 from
 // what it was given itself, then a frame and its copy, the graph, and whole steps from
 // the first state, which show operations that are missing or wired wrongly. Afterwards
 // the state is the first one.

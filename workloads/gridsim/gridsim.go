@@ -26,15 +26,15 @@ type Workload struct{}
 // New returns the workload.
 func New() workloads.Workload { return Workload{} }
 
-// Name implements gpuprof.Workload.
+// Name implements workloads.Workload.
 func (Workload) Name() string { return "gridsim" }
 
-// Doc implements gpuprof.Workload.
+// Doc implements workloads.Workload.
 func (Workload) Doc() string {
 	return "grid that evolves by a local law: neighbours and a small network in every cell, maps for a live picture, allocator habits"
 }
 
-// Presets implements gpuprof.Workload.
+// Presets implements workloads.Workload.
 func (Workload) Presets() []workloads.Preset {
 	aetheria := gpuprof.Settings{"grid": "512", "channels": "16", "hidden": "64", "live": "every:10", "scale": "4", "history": "4"}
 	naive := gpuprof.Settings{
@@ -95,10 +95,10 @@ const (
 	regions     = 32 // blocks that roi=on keeps
 )
 
-// Stages implements gpuprof.Workload.
+// Stages implements workloads.Workload.
 func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
-// Refuse implements gpuprof.Workload.
+// Refuse implements workloads.Workload.
 func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 	if err := workloads.RefuseThreads(d, set); err != nil {
 		return err
@@ -185,7 +185,7 @@ func lacksAmpere(arch string) bool {
 	return strings.HasPrefix(arch, "sm_") && err == nil && n < 80
 }
 
-// Open implements gpuprof.Workload.
+// Open implements workloads.Workload.
 func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	return open(ctx, d, c)
 }

@@ -15,7 +15,7 @@ type (
 	lines = map[string]string
 )
 
-// Knobs implements gpuprof.Workload. Defaults are those of the preset small
+// Knobs implements workloads.Workload. Defaults are those of the preset small
 // and what a careful user would run; presets but naive change model knobs only.
 func (Workload) Knobs() []workloads.Knob {
 	trim := loop.TrimKnob("return idle blocks of the pool to the device: never, or every K steps")

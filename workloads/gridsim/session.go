@@ -345,19 +345,19 @@ func (s *session) receive(b block, words int64) ([]float32, error) {
 	return op.Receive(s.Dev, s.Compute, b.buf, b.at, int(words))
 }
 
-// Main implements gpuprof.Session.
+// Main implements workloads.Session.
 func (s *session) Main() device.Stream { return s.Compute }
 
-// Depth implements gpuprof.Session.
+// Depth implements workloads.Session.
 func (s *session) Depth() int { return depth }
 
-// Stages implements gpuprof.Session.
+// Stages implements workloads.Session.
 func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
-// Work implements gpuprof.Session: the cells of a step.
+// Work implements workloads.Session: the cells of a step.
 func (s *session) Work() (float64, string) { return float64(s.shape.cells()), "cells" }
 
-// Cycle implements gpuprof.Session: frames repeat as well.
+// Cycle implements workloads.Session: frames repeat as well.
 func (s *session) Cycle() int {
 	a, b := s.Pace.Cycle(), 1
 	if s.frame.every > 0 && !s.frame.eager {
@@ -370,7 +370,7 @@ func (s *session) Cycle() int {
 	}
 }
 
-// Input implements gpuprof.Session.
+// Input implements workloads.Session.
 func (s *session) Input() map[string]any {
 	in := map[string]any{
 		"cells": s.shape.cells(), "state_bytes": 4 * s.shape.stateWords(), "parameters": 3*s.shape.C*s.shape.H + s.shape.H + s.shape.C,
@@ -393,7 +393,7 @@ func (s *session) Input() map[string]any {
 // frames is how many frames a step makes, shown or not.
 func (s *session) frames() float64 { return framesPerStep(s.set) }
 
-// Close implements gpuprof.Session. It waits for work in flight.
+// Close implements workloads.Session. It waits for work in flight.
 func (s *session) Close() error {
 	errs := []error{s.CloseStreams()}
 	if s.memory != nil {

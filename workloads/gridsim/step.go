@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// Step implements gpuprof.Session: one step of the law and, where it is due, a
+// Step implements workloads.Session: one step of the law and, where it is due, a
 // frame.
 func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
@@ -368,7 +368,7 @@ func (s *session) replay(frame bool, p workloads.Probe) error {
 // below them.
 type pools struct{ s *session }
 
-// ResetPeak implements gpuprof.Pool: all counters begin anew.
+// ResetPeak implements device.Pool: all counters begin anew.
 func (p pools) ResetPeak() error {
 	p.s.memory.resetPeak()
 	if p.s.below != nil {
@@ -377,10 +377,10 @@ func (p pools) ResetPeak() error {
 	return nil
 }
 
-// Reserved implements gpuprof.Pool.
+// Reserved implements device.Pool.
 func (p pools) Reserved() int64 { return p.s.memory.counts().reserved }
 
-// TrimPool implements gpuprof.Pool, as the knobs pool_trim and trim_sync ask.
+// TrimPool implements device.Pool, as the knobs pool_trim and trim_sync ask.
 func (p pools) TrimPool() error {
 	if err := p.s.memory.trim(); err != nil {
 		return err

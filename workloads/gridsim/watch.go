@@ -27,7 +27,7 @@ func (w *watch) note(m memory) {
 	}
 }
 
-// Observed implements gpuprof.Observer: the allocator's counters at the end of
+// Observed implements workloads.Observer: the allocator's counters at the end of
 // steps, over all steps since the session was opened (check and warm-up too), with
 // mean and peak of each for Run.Input.
 func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.Track) {

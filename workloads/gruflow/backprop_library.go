@@ -9,7 +9,7 @@ import (
 )
 
 // The vendor's GRU, trained in float32: weights, forward, backward and gradients as
-// gpuprof.GRUTrainer has them. They need no PTX, and no host device names the library.
+// device.GRUTrainer has them. They need no PTX, and no host device names the library.
 var (
 	trainWeightsKernel   = device.Kernel{Name: "gru_cudnn_weights", Sig: "bbbbbiiiiiii", Lib: "gru_weights_fp32"}
 	trainForwardKernel   = device.Kernel{Name: "gru_cudnn_forward", Sig: "bbbbbbiiiii", Lib: "gru_forward_fp32"}

@@ -25,7 +25,7 @@ const (
 	referenceRate = 8e8
 )
 
-// Check implements gpuprof.Session. Both slots are checked. A row of the GRU
+// Check implements workloads.Session. Both slots are checked. A row of the GRU
 // is one carrier at one time step; its reference starts from what the layer
 // was given, so that an error is the layer's own and a long sequence can be
 // checked at any of its time steps. Whole steps follow. Afterwards the carriers are where

@@ -141,7 +141,7 @@ func TestCUDANamesItsLibraries(t *testing.T) {
 	}
 }
 
-// plainDevice hides what a device offers beside gpuprof.Device.
+// plainDevice hides what a device offers beside device.Device.
 type plainDevice struct{ device.Device }
 
 // A device that has the library but does not hand out its GRU gets our own

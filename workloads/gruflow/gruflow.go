@@ -29,15 +29,15 @@ var _ workloads.VectorChecker = Workload{}
 // New returns the workload.
 func New() workloads.Workload { return Workload{} }
 
-// Name implements gpuprof.Workload.
+// Name implements workloads.Workload.
 func (Workload) Name() string { return "gruflow" }
 
-// Doc implements gpuprof.Workload.
+// Doc implements workloads.Workload.
 func (Workload) Doc() string {
 	return "recurrent flow: multi-layer GRU over carriers moving through depth, carrier update, metrics read in the loop"
 }
 
-// Presets implements gpuprof.Workload.
+// Presets implements workloads.Workload.
 func (Workload) Presets() []workloads.Preset {
 	return []workloads.Preset{
 		{Name: "small", Doc: "256 flows, 2 layers of 64 units: seconds on two cores", DefaultOn: []string{"host"}},
@@ -63,7 +63,7 @@ const (
 
 const maxItemReads = 4096
 
-// Knobs implements gpuprof.Workload. Defaults are those of the preset small
+// Knobs implements workloads.Workload. Defaults are those of the preset small
 // and what a careful user would run; presets change model knobs only.
 func (Workload) Knobs() []workloads.Knob {
 	return append([]workloads.Knob{
@@ -131,10 +131,10 @@ func fillKnob() workloads.Knob {
 	return k
 }
 
-// Stages implements gpuprof.Workload.
+// Stages implements workloads.Workload.
 func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
-// Refuse implements gpuprof.Workload.
+// Refuse implements workloads.Workload.
 func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 	if err := workloads.RefuseThreads(d, set); err != nil {
 		return err
@@ -203,7 +203,7 @@ func lacksAmpere(arch string) bool {
 	return strings.HasPrefix(arch, "sm_") && err == nil && n < 80
 }
 
-// Open implements gpuprof.Workload.
+// Open implements workloads.Workload.
 func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	return open(ctx, d, c)
 }

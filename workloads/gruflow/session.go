@@ -242,21 +242,21 @@ func (s *session) restore() error {
 	return nil
 }
 
-// Main implements gpuprof.Session.
+// Main implements workloads.Session.
 func (s *session) Main() device.Stream { return s.Compute }
 
-// Depth implements gpuprof.Session.
+// Depth implements workloads.Session.
 func (s *session) Depth() int { return depth }
 
-// Stages implements gpuprof.Session.
+// Stages implements workloads.Session.
 func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
-// Work implements gpuprof.Session: carriers times time steps.
+// Work implements workloads.Session: carriers times time steps.
 func (s *session) Work() (float64, string) {
 	return float64(windowOf(s.set)*microOf(s.set)) * float64(s.shape.B) * float64(s.shape.T), "flow steps"
 }
 
-// Input implements gpuprof.Session.
+// Input implements workloads.Session.
 func (s *session) Input() map[string]any {
 	in := map[string]any{
 		"flows": s.shape.B, "time_steps": s.shape.T, "input_batches": s.batches,
@@ -287,7 +287,7 @@ func (s *session) products() string {
 	return "own kernels"
 }
 
-// Close implements gpuprof.Session. It waits for work in flight.
+// Close implements workloads.Session. It waits for work in flight.
 func (s *session) Close() error {
 	errs := []error{s.CloseStreams()}
 	if s.train != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// Step implements gpuprof.Session: one recurrent step of all carriers.
+// Step implements workloads.Session: one recurrent step of all carriers.
 func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (s *session) receive(sl *slot, p workloads.Probe) error {
 // pools are the workload's pool and, where it has one, the device's below it.
 type pools struct{ s *session }
 
-// ResetPeak implements gpuprof.Pool: both counters begin anew.
+// ResetPeak implements device.Pool: both counters begin anew.
 func (p pools) ResetPeak() error {
 	p.s.memory.ResetPeak()
 	if p.s.devPool != nil {
@@ -148,10 +148,10 @@ func (p pools) ResetPeak() error {
 	return nil
 }
 
-// Reserved implements gpuprof.Pool: what the workload's pool holds.
+// Reserved implements device.Pool: what the workload's pool holds.
 func (p pools) Reserved() int64 { return p.s.memory.Stats().Reserved }
 
-// TrimPool implements gpuprof.Pool: unused scratch memory goes back to the device,
+// TrimPool implements device.Pool: unused scratch memory goes back to the device,
 // and from its own pool, where it has one, to the system.
 func (p pools) TrimPool() error {
 	if err := p.s.memory.Trim(); err != nil || p.s.devPool == nil {

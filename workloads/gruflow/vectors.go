@@ -69,7 +69,7 @@ func (c *vectorCase) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// CheckVectors implements gpuprof.VectorChecker.
+// CheckVectors implements workloads.VectorChecker.
 func (Workload) CheckVectors(ctx context.Context, d device.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
 	return loop.Vectors(ctx, file, name, "docs/gruflow.md", func(c *vectorCase) string { return c.Kind },
 		func(c *vectorCase) ([]gpuprof.CaseResult, error) { return c.run(d) })

@@ -125,7 +125,7 @@ func (c *copies) stream(name string) (device.Stream, error) {
 	return s, err
 }
 
-// Close implements gpuprof.Session.
+// Close implements workloads.Session.
 func (c *copies) Close() error {
 	var errs []error
 	for _, s := range c.streams {
@@ -164,7 +164,7 @@ type transferSession struct {
 	used           [2]bool
 }
 
-// Stages implements gpuprof.Session.
+// Stages implements workloads.Session.
 func (s *transferSession) Stages() []gpuprof.Stage {
 	return transfer{}.Stages()
 }
@@ -174,7 +174,7 @@ func (s *transferSession) Cycle() int              { return len(s.dst) }
 func (s *transferSession) Work() (float64, string) { return float64(s.n), "bytes" }
 func (s *transferSession) Input() map[string]any   { return map[string]any{"host_memory_s": s.allocS} }
 
-// Check implements gpuprof.Session: both blocks arrive.
+// Check implements workloads.Session: both blocks arrive.
 func (s *transferSession) Check(context.Context) ([]gpuprof.Check, error) {
 	var out []gpuprof.Check
 	for k := range s.dst {
@@ -195,7 +195,7 @@ func (s *transferSession) Check(context.Context) ([]gpuprof.Check, error) {
 	return out, nil
 }
 
-// Step implements gpuprof.Session.
+// Step implements workloads.Session.
 func (s *transferSession) Step(i int, p workloads.Probe) error {
 	k := i % len(s.dst)
 	if s.used[k] {

@@ -68,7 +68,7 @@ type weightsSession struct {
 	tensor          []byte // the one read last; kept so that reading it is not left out
 }
 
-// Stages implements gpuprof.Session.
+// Stages implements workloads.Session.
 func (s *weightsSession) Stages() []gpuprof.Stage {
 	return weights{}.Stages()
 }
@@ -78,7 +78,7 @@ func (s *weightsSession) Cycle() int              { return 1 }
 func (s *weightsSession) Work() (float64, string) { return 1, "loads" }
 func (s *weightsSession) Input() map[string]any   { return nil }
 
-// Check implements gpuprof.Session: the model's tensors are on the device.
+// Check implements workloads.Session: the model's tensors are on the device.
 func (s *weightsSession) Check(context.Context) ([]gpuprof.Check, error) {
 	if err := s.Step(0, loop.Silent{}); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (s *weightsSession) Check(context.Context) ([]gpuprof.Check, error) {
 	return []gpuprof.Check{c}, err
 }
 
-// Step implements gpuprof.Session. The file holds the model's tensors first.
+// Step implements workloads.Session. The file holds the model's tensors first.
 func (s *weightsSession) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err

@@ -53,11 +53,11 @@ func copies() []string { return []string{H2D, D2H, Stage, Sync, Backpressure} }
 // Silent is the probe of steps that are not measured.
 type Silent struct{}
 
-// Start implements gpuprof.Probe.
+// Start implements workloads.Probe.
 func (Silent) Start(int) error { return nil }
 
-// Begin implements gpuprof.Probe.
+// Begin implements workloads.Probe.
 func (Silent) Begin(int, device.Stream) int { return -1 }
 
-// End implements gpuprof.Probe.
+// End implements workloads.Probe.
 func (Silent) End(int) {}

@@ -157,7 +157,7 @@ func (p *Pace) Leave(e *Events) error {
 	return p.results().Record(e.Free)
 }
 
-// Join implements gpuprof.Joiner.
+// Join implements workloads.Joiner.
 func (p *Pace) Join() error {
 	if !p.apart() || p.last == nil {
 		return nil

@@ -29,7 +29,7 @@ func Check(ctx context.Context, dev device.Device, plan Plan) ([]gpuprof.Check, 
 	return plan.check(ctx, sess)
 }
 
-// substituted is what gpuprof.Substituter says of a session.
+// substituted is what workloads.Substituter says of a session.
 func substituted(sess workloads.Session) string {
 	if s, ok := sess.(workloads.Substituter); ok {
 		return s.Substituted()

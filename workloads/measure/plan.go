@@ -14,7 +14,7 @@ import (
 type Plan struct {
 	Workload workloads.Workload
 	Preset   string
-	Knobs    gpuprof.Settings // complete, from gpuprof.Resolve
+	Knobs    gpuprof.Settings // complete, from workloads.Resolve
 	Seed     uint64
 	Mode     gpuprof.Mode
 	MinTime  time.Duration // sampling goes on at least this long

@@ -31,7 +31,7 @@ type Turn struct {
 // that is 0, as its settings say.
 type LastLoad struct {
 	Rate             float64
-	MinTime, MaxTime time.Duration // as of gpuprof.Load
+	MinTime, MaxTime time.Duration // as of workloads.Load
 }
 
 // Error implements error.
@@ -42,7 +42,7 @@ func (LastLoad) Error() string { return "the turns are over, and a load is to co
 // with a Turn without samples, and after each turn with what that gave. next returns how
 // long the turn to come shall be, or io.EOF or a LastLoad when there have been enough; any
 // other error of its ends the run as partial. Between turns nothing of the run is
-// at work: a session that works ahead is paused (gpuprof.Pauser).
+// at work: a session that works ahead is paused (workloads.Pauser).
 //
 // A turn has bare blocks, which give samples of the step, and then probed ones,
 // which give those of the stages: at least 3 of either, or 1 where steps are over

@@ -19,7 +19,7 @@ import (
 type Side struct {
 	Workload workloads.Workload
 	Preset   string
-	Knobs    gpuprof.Settings  // complete, from gpuprof.Resolve
+	Knobs    gpuprof.Settings  // complete, from workloads.Resolve
 	Env      map[string]string // set in this process while the side is opened and run
 }
 

@@ -19,7 +19,7 @@ type edgeProbe struct {
 	seen        int
 }
 
-// Start implements gpuprof.Probe.
+// Start implements workloads.Probe.
 func (p *edgeProbe) Start(int) error {
 	var err error
 	switch p.seen {
@@ -32,10 +32,10 @@ func (p *edgeProbe) Start(int) error {
 	return err
 }
 
-// Begin implements gpuprof.Probe.
+// Begin implements workloads.Probe.
 func (*edgeProbe) Begin(int, device.Stream) int { return 0 }
 
-// End implements gpuprof.Probe.
+// End implements workloads.Probe.
 func (*edgeProbe) End(int) {}
 
 // block runs steps for about target and returns the seconds of one of them:

@@ -17,7 +17,7 @@ import (
 // long as the rest of a check.
 var knownAnswers = loop.Kept[struct{}, []traffic.Answer]{Most: 1}
 
-// Check implements gpuprof.Session: every slot's batch against the reference, then the
+// Check implements workloads.Session: every slot's batch against the reference, then the
 // service in virtual time against what is known of it.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	checks, err := op.EachSlot(len(s.slots), func(k int) ([]gpuprof.Check, error) { return s.checkSlot(ctx, &s.slots[k]) })

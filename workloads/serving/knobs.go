@@ -41,7 +41,7 @@ const (
 	longestS    = 60 // of a batch's parts, s
 )
 
-// Knobs implements gpuprof.Workload.
+// Knobs implements workloads.Workload.
 func (Workload) Knobs() []workloads.Knob {
 	return append([]workloads.Knob{
 		arrivalsKnob(),

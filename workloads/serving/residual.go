@@ -110,7 +110,7 @@ func (n *residual) open(ctx context.Context, d device.Device, s device.Stream, t
 	return nil
 }
 
-// substituted is gpuprof.Substituter's sentence.
+// substituted is workloads.Substituter's sentence.
 func (n *residual) substituted() string { return n.fell }
 
 // fitsHost refuses what does not fit where the device's memory is the host's: the network's

@@ -113,7 +113,7 @@ type plan struct {
 	arrivals, rule string
 }
 
-// Serve implements gpuprof.Server.
+// Serve implements workloads.Server.
 func (s *session) Serve(ctx context.Context, l workloads.Load) (*loadtest.Requests, error) {
 	if err := s.drain(); err != nil {
 		return nil, fmt.Errorf("waiting for the device before the load: %w", err)

@@ -24,15 +24,15 @@ type Workload struct{}
 // New returns the workload.
 func New() workloads.Workload { return Workload{} }
 
-// Name implements gpuprof.Workload.
+// Name implements workloads.Workload.
 func (Workload) Name() string { return "serving" }
 
-// Doc implements gpuprof.Workload.
+// Doc implements workloads.Workload.
 func (Workload) Doc() string {
 	return "inference service: requests queued, batched, run and answered; latency percentiles at a given rate"
 }
 
-// Presets implements gpuprof.Workload.
+// Presets implements workloads.Workload.
 func (Workload) Presets() []workloads.Preset {
 	return []workloads.Preset{
 		{Name: "small", Doc: "residual network of 8 layers on 16x16 crops, 0.8 million multiply-adds per image", Set: shapeOf(resnet.Small()), DefaultOn: []string{"host"}},
@@ -42,13 +42,13 @@ func (Workload) Presets() []workloads.Preset {
 	}
 }
 
-// Stages implements gpuprof.Workload.
+// Stages implements workloads.Workload.
 func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
-// Refuse implements gpuprof.Workload.
+// Refuse implements workloads.Workload.
 func (Workload) Refuse(info device.Info, set gpuprof.Settings) error { return refuse(info, set) }
 
-// Open implements gpuprof.Workload.
+// Open implements workloads.Workload.
 func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	s, err := open(ctx, d, c)
 	if err != nil { // not s itself: a nil *session is not a nil Session
@@ -57,7 +57,7 @@ func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (
 	return s, nil
 }
 
-// CheckVectors implements gpuprof.VectorChecker.
+// CheckVectors implements workloads.VectorChecker.
 func (Workload) CheckVectors(ctx context.Context, d device.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
 	return resnet.CheckVectors(ctx, d, file, name)
 }

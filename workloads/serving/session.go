@@ -214,22 +214,22 @@ func (s *session) timeSizes(ctx context.Context) error {
 	return nil
 }
 
-// Main implements gpuprof.Session.
+// Main implements workloads.Session.
 func (s *session) Main() device.Stream { return s.main }
 
-// Depth implements gpuprof.Session.
+// Depth implements workloads.Session.
 func (s *session) Depth() int { return len(s.slots) }
 
-// Stages implements gpuprof.Session.
+// Stages implements workloads.Session.
 func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
-// Cycle implements gpuprof.Session.
+// Cycle implements workloads.Session.
 func (s *session) Cycle() int { return s.pace.Cycle() }
 
-// Work implements gpuprof.Session.
+// Work implements workloads.Session.
 func (s *session) Work() (float64, string) { return float64(s.batch), "requests" }
 
-// Input implements gpuprof.Session.
+// Input implements workloads.Session.
 func (s *session) Input() map[string]any {
 	in := map[string]any{"batch": s.batch, "batches_in_flight": len(s.slots), "images": images, "first_request_s": s.first.Seconds()}
 	if s.graphs.made > 0 {
@@ -244,7 +244,7 @@ func (s *session) Input() map[string]any {
 	return in
 }
 
-// Substituted implements gpuprof.Substituter.
+// Substituted implements workloads.Substituter.
 func (s *session) Substituted() string {
 	if n, ok := s.net.(*residual); ok {
 		return n.substituted()
@@ -252,7 +252,7 @@ func (s *session) Substituted() string {
 	return ""
 }
 
-// Close implements gpuprof.Session. It waits for work in flight.
+// Close implements workloads.Session. It waits for work in flight.
 func (s *session) Close() error {
 	var errs []error
 	for i := range s.slots {

@@ -91,7 +91,7 @@ func (s *session) padded(b int) int {
 	return b
 }
 
-// Step implements gpuprof.Session: one batch of a queue that is never empty. The answers
+// Step implements workloads.Session: one batch of a queue that is never empty. The answers
 // that it gives are those of the batch whose place it takes.
 func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {

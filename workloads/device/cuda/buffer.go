@@ -37,10 +37,10 @@ type Buffer struct {
 	view atomic.Pointer[byte]
 }
 
-// Place implements gpuprof.Buffer.
+// Place implements device.Buffer.
 func (b *Buffer) Place() device.Place { return b.place }
 
-// Len implements gpuprof.Buffer.
+// Len implements device.Buffer.
 func (b *Buffer) Len() int { return b.size }
 
 // Bytes is the caller's view of host memory; nil for device memory and once
@@ -88,7 +88,7 @@ func (b *Buffer) Free() error {
 	return d.release(b)
 }
 
-// Alloc implements gpuprof.Device. The content is undefined. Device memory is
+// Alloc implements device.Device. The content is undefined. Device memory is
 // counted in Memory; pinned and pageable memory are bounded by what the system
 // has available.
 func (d *Device) Alloc(bytes int, p device.Place) (device.Buffer, error) {
@@ -249,7 +249,7 @@ func (d *Device) memInfo(free *uintptr) Result {
 	return r
 }
 
-// Memory implements gpuprof.Device for buffers placed on the device. Available is
+// Memory implements device.Device for buffers placed on the device. Available is
 // 0 on a device that does not work any more: see device.Short.
 func (d *Device) Memory() device.Memory {
 	m := device.Memory{InUse: d.use.now, Peak: d.use.peak}

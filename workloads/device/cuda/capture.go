@@ -67,7 +67,7 @@ type segment struct {
 	products bool
 }
 
-// Capture implements gpuprof.Device. While fn runs, launches, copies and
+// Capture implements device.Device. While fn runs, launches, copies and
 // records on s are kept instead of run, with their arguments as they are at
 // the call; nothing is counted. Waiting on s inside fn is an error, and so is
 // a second Capture. Only then is what was kept made into a graph, in a capture
@@ -286,7 +286,7 @@ func (it *item) alive() error {
 	return nil
 }
 
-// Enqueue implements gpuprof.Op on any stream of the device. Inside a Capture
+// Enqueue implements device.Op on any stream of the device. Inside a Capture
 // the items join that recording.
 func (c *captured) Enqueue(st device.Stream) error {
 	d := c.dev
@@ -353,7 +353,7 @@ func (it *item) done(s *Stream) {
 	}
 }
 
-// Parts implements gpuprof.Op. They carry launches only: what a kernel
+// Parts implements device.Op. They carry launches only: what a kernel
 // computes and moves is known to who launches it.
 func (c *captured) Parts() []gpuprof.Part { return c.parts }
 

@@ -20,7 +20,7 @@ const (
 	launchRow      = 200
 )
 
-// Ceilings implements gpuprof.Device. Rates are the best of four runs between
+// Ceilings implements device.Device. Rates are the best of four runs between
 // events a call, and of all calls; data are random.
 //
 // Memory's rates are of regions of sixteen times the last-level cache, at most

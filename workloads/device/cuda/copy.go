@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Copy implements gpuprof.Stream. The ranges may overlap. The driver stages
+// Copy implements device.Stream. The ranges may overlap. The driver stages
 // copies of pageable memory: it may keep the caller until it has read the
 // source or written the destination.
 func (s *Stream) Copy(dst device.Buffer, dstOff int, src device.Buffer, srcOff, n int) error {

@@ -162,7 +162,7 @@ func (d *Device) enter(doing string) error {
 // leave ends what enter without an error began.
 func (d *Device) leave() { runtime.UnlockOSThread() }
 
-// Meter implements gpuprof.Device. Calls that return an error, and the
+// Meter implements device.Device. Calls that return an error, and the
 // device's own instruments, are not counted.
 func (d *Device) Meter() device.Meter { return d.meter }
 

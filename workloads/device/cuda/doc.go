@@ -24,7 +24,7 @@
 //
 // # Kernels
 //
-// A PTX entry takes the parameters of [gpuprof.Kernel].Sig in order and then
+// A PTX entry takes the parameters of [device.Kernel].Sig in order and then
 // one more, int n, the number of items. The grid is ceil(n/PerBlock) blocks of
 // Threads threads. A cooperative kernel has to loop over its items by the
 // grid, because its grid is at most what fits on the device at once.

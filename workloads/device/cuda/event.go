@@ -22,7 +22,7 @@ type Event struct {
 
 func (e *Event) String() string { return fmt.Sprintf("event %d", e.id) }
 
-// NewEvent implements gpuprof.Device. On a lost device there is an event, too,
+// NewEvent implements device.Device. On a lost device there is an event, too,
 // and its uses tell of the failure: when a kernel's fault shows is chance.
 func (d *Device) NewEvent() (device.Event, error) {
 	const doing = "making an event"
@@ -89,7 +89,7 @@ func (e *Event) recorded(doing string) error {
 	return nil
 }
 
-// Done implements gpuprof.Event.
+// Done implements device.Event.
 func (e *Event) Done() (bool, error) {
 	if e.dev.closed || e.dev.lost != nil || e.stream == nil {
 		return false, e.recorded("querying")
@@ -110,7 +110,7 @@ func ready(r Result) Result {
 	return r
 }
 
-// Wait implements gpuprof.Event.
+// Wait implements device.Event.
 func (e *Event) Wait() error {
 	if e.dev.closed || e.dev.lost != nil || e.stream == nil {
 		return e.recorded("waiting for")
@@ -131,7 +131,7 @@ func (e *Event) Wait() error {
 	return nil
 }
 
-// ElapsedNS implements gpuprof.Device. See [Event] for its resolution.
+// ElapsedNS implements device.Device. See [Event] for its resolution.
 func (d *Device) ElapsedNS(from, to device.Event) (int64, error) {
 	a, err := d.stamped(from, "first")
 	if err != nil {

@@ -33,7 +33,7 @@ type layer struct {
 	args          [20]uintptr // of a call, so that it allocates nothing
 }
 
-// BindGRU implements gpuprof.GRUMaker by cuDNN's standard algorithm in
+// BindGRU implements device.GRUMaker by cuDNN's standard algorithm in
 // inference mode. The weights are copied into cuDNN's own arrangement now;
 // changing them later changes nothing. h0 may be y's or hn's buffer of another
 // layer, but not hn itself.
@@ -342,7 +342,7 @@ func (l *layer) enqueue(s streamHandle) Result {
 	return success
 }
 
-// Enqueue implements gpuprof.Op.
+// Enqueue implements device.Op.
 func (l *layer) Enqueue(st device.Stream) error {
 	s, ok := st.(*Stream)
 	if !ok || s == nil || s.dev != l.dev {
@@ -368,5 +368,5 @@ func (l *layer) Enqueue(st device.Stream) error {
 	return nil
 }
 
-// Parts implements gpuprof.Op.
+// Parts implements device.Op.
 func (l *layer) Parts() []gpuprof.Part { return l.parts }

@@ -14,7 +14,7 @@ import (
 const gruPrefix = "gru_" // of Kernel.Lib, before the routine and the precision
 
 // gruSigs are the signatures of the routines that train a GRU. Each ends with the integers time steps, batch, inputs,
-// hidden units and layers; the items are those of the batch. Arrays are those of gpuprof.GRUMaker in float32, and as
+// hidden units and layers; the items are those of the batch. Arrays are those of device.GRUMaker in float32, and as
 // large as GRUSpace says w and dw, which are weights and their gradients as cuDNN has them arranged, and kept, what a
 // forward leaves for its way back.
 //
@@ -86,7 +86,7 @@ func (n *dnn) gruPlan(s device.GRUSpec) (*gruPlan, error) {
 	return p, nil
 }
 
-// GRUSpace implements gpuprof.GRUTrainer.
+// GRUSpace implements device.GRUTrainer.
 func (d *Device) GRUSpace(spec device.GRUSpec) (weights, kept int64, err error) {
 	const doing = "sizing a GRU to train"
 	if err := d.enter(doing); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Info implements gpuprof.Device. Facts hold: driver (the kernel module's
+// Info implements device.Device. Facts hold: driver (the kernel module's
 // version, where Linux tells), cuda (what the driver supports), compute_capability,
 // uuid_hash, pci_bus_hash, ecc, mig, compute_mode, sm_clock_hz and
 // memory_clock_hz (the rated maxima), memory_bus_bits, memory_bytes, pool,

@@ -84,7 +84,7 @@ func (d *Device) mine(st device.Stream, doing string) (*Stream, error) {
 	return s, nil
 }
 
-// Spin implements gpuprof.Spinner by the GPU's nanosecond timer, whose tick is
+// Spin implements device.Spinner by the GPU's nanosecond timer, whose tick is
 // 32 ns to 1 us.
 func (d *Device) Spin(st device.Stream, ns int64) error {
 	s, err := d.mine(st, "spinning")
@@ -119,7 +119,7 @@ type flusher struct {
 	writeArg, readArg device.Args
 }
 
-// FlushCache implements gpuprof.CacheFlusher: persisting lines are reset, one
+// FlushCache implements device.CacheFlusher: persisting lines are reset, one
 // region of twice the last-level cache is written and another one read. The
 // first call allocates both regions; make it before the timed region.
 func (d *Device) FlushCache(st device.Stream) error {

@@ -81,7 +81,7 @@ func (f *kernelFunc) fault(r Result, doing string) error {
 	return d.check(r, doing)
 }
 
-// Load implements gpuprof.Device. The kernel must not change afterwards. A
+// Load implements device.Device. The kernel must not change afterwards. A
 // kernel without PTX and Lib is looked for among the device's own instruments
 // (null). A kernel with Lib uses the vendor library where it is there, and its
 // PTX where it is not.

@@ -103,7 +103,7 @@ func (c *nvrtc) start(lib uintptr, path string) error {
 	return nil
 }
 
-// Compiler implements gpuprof.KernelCompiler.
+// Compiler implements device.KernelCompiler.
 func (d *Device) Compiler() (string, error) {
 	c, err := d.needNVRTC()
 	if err != nil {
@@ -112,7 +112,7 @@ func (d *Device) Compiler() (string, error) {
 	return "NVRTC " + c.version, nil
 }
 
-// Compile implements gpuprof.KernelCompiler. Results are kept on disk, by all that they
+// Compile implements device.KernelCompiler. Results are kept on disk, by all that they
 // were made from, and the time counts as loading.
 func (d *Device) Compile(src device.CUDASource) (string, error) {
 	const doing = "compiling a kernel at run time"

@@ -62,7 +62,7 @@ func (d *Device) deviceFree(p devicePtr) Result {
 	return d.drv.PoolFree(p, d.own)
 }
 
-// Reserved implements gpuprof.Pool: the bytes the pool has taken from the
+// Reserved implements device.Pool: the bytes the pool has taken from the
 // device, in use or not.
 func (d *Device) Reserved() int64 {
 	if d.pool == 0 || d.closed || d.lost != nil {
@@ -75,7 +75,7 @@ func (d *Device) Reserved() int64 {
 	return int64(v)
 }
 
-// TrimPool implements gpuprof.Pool: memory of freed buffers goes back to the
+// TrimPool implements device.Pool: memory of freed buffers goes back to the
 // device. It waits for nothing but frees. Without a pool there is nothing to
 // give back.
 func (d *Device) TrimPool() error {
@@ -93,7 +93,7 @@ func (d *Device) TrimPool() error {
 	return d.check(d.drv.PoolTrim(d.pool, 0), doing)
 }
 
-// ResetPeak implements gpuprof.Pool: Memory().Peak starts again from what is
+// ResetPeak implements device.Pool: Memory().Peak starts again from what is
 // in use now. It does not synchronise, as PyTorch's does not.
 func (d *Device) ResetPeak() error {
 	const doing = "resetting the peak of memory use"

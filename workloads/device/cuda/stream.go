@@ -19,7 +19,7 @@ type Stream struct {
 	rec    *recording // not nil while a Capture records
 }
 
-// NewStream implements gpuprof.Device.
+// NewStream implements device.Device.
 func (d *Device) NewStream(name string) (device.Stream, error) {
 	if err := d.enter("making a stream"); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (s *Stream) usable(doing string) error {
 	return nil
 }
 
-// Launch implements gpuprof.Stream. n may be 0, which runs nothing.
+// Launch implements device.Stream. n may be 0, which runs nothing.
 func (s *Stream) Launch(f device.Func, n int, a *device.Args) error {
 	fn, ok := f.(*kernelFunc)
 	if !ok || fn == nil || fn.dev != s.dev || s.closed || s.dev.lost != nil || n < 0 || n > math.MaxInt32 {
@@ -134,7 +134,7 @@ func (s *Stream) argumentFault(fn *kernelFunc, i int, b device.Buffer) error {
 	return fault.Of("launching kernel %s on stream %s: argument %d", fn.kernel.Name, s.name, i)
 }
 
-// Record implements gpuprof.Stream. The GPU stamps the event when the stream
+// Record implements device.Stream. The GPU stamps the event when the stream
 // reaches it; it may be recorded again.
 func (s *Stream) Record(ev device.Event) error {
 	e, ok := ev.(*Event)
@@ -167,7 +167,7 @@ func (s *Stream) eventFault(doing string, ev device.Event) error {
 	return fault.Of("%s: the event", doing)
 }
 
-// WaitFor implements gpuprof.Stream: the stream waits for the event's latest
+// WaitFor implements device.Stream: the stream waits for the event's latest
 // Record before this call; recording it again later changes nothing.
 func (s *Stream) WaitFor(ev device.Event) error {
 	e, ok := ev.(*Event)
@@ -187,7 +187,7 @@ func (s *Stream) WaitFor(ev device.Event) error {
 	return nil
 }
 
-// Sync implements gpuprof.Stream.
+// Sync implements device.Stream.
 func (s *Stream) Sync() error {
 	if s.closed || s.dev.lost != nil {
 		if err := s.usable("synchronizing stream " + s.name); err != nil {

@@ -19,10 +19,10 @@ type Buffer struct {
 	whole []byte // what the arena handed out, at least one byte
 }
 
-// Place implements gpuprof.Buffer.
+// Place implements device.Buffer.
 func (b *Buffer) Place() device.Place { return b.place }
 
-// Len implements gpuprof.Buffer.
+// Len implements device.Buffer.
 func (b *Buffer) Len() int { return b.size }
 
 // Bytes is the buffer's memory, and nil once it is freed. A view taken before
@@ -49,7 +49,7 @@ func (b *Buffer) Free() error {
 	return b.dev.release(b)
 }
 
-// Alloc implements gpuprof.Device. The content is undefined. Device memory is
+// Alloc implements device.Device. The content is undefined. Device memory is
 // counted in Memory, pinned and pageable memory in HostMemory; all share one
 // limit because they share one memory.
 func (d *Device) Alloc(bytes int, p device.Place) (device.Buffer, error) {
@@ -109,7 +109,7 @@ func (d *Device) available() int64 {
 	return max(0, d.limit-d.deviceUse.now-d.hostUse.now)
 }
 
-// Memory implements gpuprof.Device for buffers placed on the device.
+// Memory implements device.Device for buffers placed on the device.
 func (d *Device) Memory() device.Memory {
 	return device.Memory{InUse: d.deviceUse.now, Peak: d.deviceUse.peak, Available: d.available()}
 }

@@ -28,7 +28,7 @@ type captured struct {
 	parts []gpuprof.Part
 }
 
-// Capture implements gpuprof.Device. While fn runs, launches, copies and
+// Capture implements device.Device. While fn runs, launches, copies and
 // records on s are kept instead of run, with their arguments as they are at
 // the call; nothing is counted. Waiting on s inside fn is an error, and so is
 // a second Capture. The parts of the Op carry launches only: what a kernel
@@ -66,7 +66,7 @@ func (d *Device) Capture(st device.Stream, fn func() error) (device.Op, error) {
 	return op, nil
 }
 
-// Enqueue implements gpuprof.Op on any stream of the device.
+// Enqueue implements device.Op on any stream of the device.
 func (c *captured) Enqueue(st device.Stream) error {
 	s, ok := st.(*Stream)
 	if !ok || s == nil || s.dev != c.dev {
@@ -89,5 +89,5 @@ func (c *captured) Enqueue(st device.Stream) error {
 	return nil
 }
 
-// Parts implements gpuprof.Op.
+// Parts implements device.Op.
 func (c *captured) Parts() []gpuprof.Part { return c.parts }

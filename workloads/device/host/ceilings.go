@@ -30,7 +30,7 @@ const (
 	leastPiece   = 64 // bytes that a thread moves at a time within the caches
 )
 
-// Ceilings implements gpuprof.Device. Rates use all of the device's threads and
+// Ceilings implements device.Device. Rates use all of the device's threads and
 // are the best of at most Options.CeilingTries a call, over the calls since the threads
 // were last set. They are what this program reaches, not what the processor could.
 //

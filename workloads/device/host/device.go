@@ -108,7 +108,7 @@ func checkThreads(n int) error {
 	return nil
 }
 
-// SetThreads implements gpuprof.Threader: kernels launched from now on are
+// SetThreads implements device.Threader: kernels launched from now on are
 // split over n threads, 1 to 4 times the processors. It waits for the work in
 // flight.
 func (d *Device) SetThreads(n int) error {
@@ -128,7 +128,7 @@ func (d *Device) SetThreads(n int) error {
 	return nil
 }
 
-// Info implements gpuprof.Device.
+// Info implements device.Device.
 func (d *Device) Info() device.Info {
 	return device.Info{
 		Kind:       "host",
@@ -150,7 +150,7 @@ type kernelFunc struct {
 
 func (f *kernelFunc) Kernel() *device.Kernel { return f.kernel }
 
-// Load implements gpuprof.Device. The kernel must not change afterwards.
+// Load implements device.Device. The kernel must not change afterwards.
 func (d *Device) Load(k *device.Kernel) (device.Func, error) {
 	if d.closed {
 		return nil, errClosed("loading a kernel")
@@ -177,11 +177,11 @@ func (d *Device) Load(k *device.Kernel) (device.Func, error) {
 	return f, nil
 }
 
-// Meter implements gpuprof.Device. The pageable bytes are part of the bytes
+// Meter implements device.Device. The pageable bytes are part of the bytes
 // of their direction; calls that return an error are not counted.
 func (d *Device) Meter() device.Meter { return d.meter }
 
-// Close implements gpuprof.Device. It waits for kernels in flight, however
+// Close implements device.Device. It waits for kernels in flight, however
 // long they take, and returns failures nobody has been told of. Closing twice
 // is harmless; every other call fails from here on.
 func (d *Device) Close() error {

@@ -5,7 +5,7 @@
 // fixed-size items. Enqueueing allocates nothing and returns at once; when the
 // ring is full the caller waits until an eighth of it has been worked off, as
 // a GPU driver makes it wait. A kernel's range is split over the device's
-// threads by a shared counter (see [gpuprof.Kernel]); the stream's own
+// threads by a shared counter (see [device.Kernel]); the stream's own
 // goroutine takes part, and kernels of several streams run side by side.
 //
 // Failure follows CUDA. A kernel that panics fails its stream for good: the

@@ -48,7 +48,7 @@ func (e *Event) recorded(doing string) error {
 	return nil
 }
 
-// Done implements gpuprof.Event. It returns the failure of the stream's work
+// Done implements device.Event. It returns the failure of the stream's work
 // before the event, if there was one.
 func (e *Event) Done() (bool, error) {
 	if err := e.recorded("querying"); err != nil {
@@ -60,7 +60,7 @@ func (e *Event) Done() (bool, error) {
 	return true, e.stream.failedBefore(e.seq)
 }
 
-// Wait implements gpuprof.Event.
+// Wait implements device.Event.
 func (e *Event) Wait() error {
 	if err := e.recorded("waiting for"); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (e *Event) Wait() error {
 	return e.stream.failedBefore(e.seq)
 }
 
-// NewEvent implements gpuprof.Device.
+// NewEvent implements device.Device.
 func (d *Device) NewEvent() (device.Event, error) {
 	if d.closed {
 		return nil, errClosed("making an event")
@@ -81,7 +81,7 @@ func (d *Device) NewEvent() (device.Event, error) {
 	return &Event{dev: d, id: d.lastEvent}, nil
 }
 
-// ElapsedNS implements gpuprof.Device: nanoseconds on the monotonic clock from
+// ElapsedNS implements device.Device: nanoseconds on the monotonic clock from
 // one event to the other, negative when they passed in the other order.
 func (d *Device) ElapsedNS(from, to device.Event) (int64, error) {
 	a, err := d.stampOf(from, "first")

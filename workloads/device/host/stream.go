@@ -25,7 +25,7 @@ type Stream struct {
 	failedAt atomic.Uint64 // number of the item that failed; 0 for none
 }
 
-// NewStream implements gpuprof.Device.
+// NewStream implements device.Device.
 func (d *Device) NewStream(name string) (device.Stream, error) {
 	if d.closed {
 		return nil, errClosed("making a stream")
@@ -54,7 +54,7 @@ func (s *Stream) usable(doing string) error {
 	return nil
 }
 
-// Launch implements gpuprof.Stream. n may be 0, which runs nothing.
+// Launch implements device.Stream. n may be 0, which runs nothing.
 func (s *Stream) Launch(f device.Func, n int, a *device.Args) error {
 	fn, ok := f.(*kernelFunc)
 	if s.closed || !ok || fn.dev != s.dev || n < 0 {
@@ -99,7 +99,7 @@ func (s *Stream) launchFault(f device.Func, n int) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s on stream %s: %d items", fn.kernel.Name, s.name, n).WithFix("give 0 or more")
 }
 
-// Copy implements gpuprof.Stream. The ranges may overlap.
+// Copy implements device.Stream. The ranges may overlap.
 func (s *Stream) Copy(dst device.Buffer, dstOff int, src device.Buffer, srcOff, n int) error {
 	to, from, err := s.checkCopy(dst, dstOff, src, srcOff, n)
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Stream) checkCopy(dst device.Buffer, dstOff int, src device.Buffer, src
 	return to, from, device.CheckCopy(s.name, to, dstOff, from, srcOff, n)
 }
 
-// Record implements gpuprof.Stream. The event is stamped when the stream
+// Record implements device.Stream. The event is stamped when the stream
 // reaches it, and may be recorded again.
 func (s *Stream) Record(ev device.Event) error {
 	if s.closed {
@@ -153,7 +153,7 @@ func (s *Stream) Record(ev device.Event) error {
 	return nil
 }
 
-// WaitFor implements gpuprof.Stream: the stream waits for the event's latest
+// WaitFor implements device.Stream: the stream waits for the event's latest
 // Record before this call; recording it again later changes nothing.
 func (s *Stream) WaitFor(ev device.Event) error {
 	if s.closed {
@@ -176,7 +176,7 @@ func (s *Stream) WaitFor(ev device.Event) error {
 	return nil
 }
 
-// Sync implements gpuprof.Stream.
+// Sync implements device.Stream.
 func (s *Stream) Sync() error {
 	if s.closed {
 		return s.usable("synchronising")

@@ -1,5 +1,5 @@
 // Package devicetest is the conformance suite every device passes: what the
-// rest of gpuprof relies on beyond the method signatures of gpuprof.Device.
+// rest of gpuprof relies on beyond the method signatures of device.Device.
 //
 // Concurrency is proven by handshakes through pinned memory (see "gate" in
 // [Catalogue]), never by sleeping and hoping: where a device runs work inside

@@ -15,13 +15,13 @@ import (
 // Workload is the toy. It has no state.
 type Workload struct{}
 
-// Name implements gpuprof.Workload.
+// Name implements workloads.Workload.
 func (Workload) Name() string { return "squares" }
 
-// Doc implements gpuprof.Workload.
+// Doc implements workloads.Workload.
 func (Workload) Doc() string { return "squares of numbers" }
 
-// Presets implements gpuprof.Workload.
+// Presets implements workloads.Workload.
 func (Workload) Presets() []workloads.Preset {
 	return []workloads.Preset{
 		{Name: "vast", Doc: "a million numbers", Set: gpuprof.Settings{"count": "1000000"}, DefaultOn: []string{"cuda"}},
@@ -32,7 +32,7 @@ func (Workload) Presets() []workloads.Preset {
 // pieces is how many launches way=pieces takes.
 const pieces = 8
 
-// Knobs implements gpuprof.Workload.
+// Knobs implements workloads.Workload.
 func (Workload) Knobs() []workloads.Knob {
 	count := workloads.IntKnob("count", "numbers per step", 8192, pieces, 1<<24).AsModel()
 	count.Scales = true
@@ -64,7 +64,7 @@ const (
 	stFull
 )
 
-// Stages implements gpuprof.Workload.
+// Stages implements workloads.Workload.
 func (Workload) Stages() []gpuprof.Stage {
 	return []gpuprof.Stage{
 		{Name: "fetch", Kind: gpuprof.HostStage, Role: gpuprof.RoleCollate, Try: "gpuprof run squares --set count=16384", PyTorch: "fetch in a worker"},
@@ -73,7 +73,7 @@ func (Workload) Stages() []gpuprof.Stage {
 	}
 }
 
-// Refuse implements gpuprof.Workload.
+// Refuse implements workloads.Workload.
 func (Workload) Refuse(d device.Info, _ gpuprof.Settings) error {
 	if d.Kind != "host" {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running squares on device %s: it has no kernel for it", d.Name).WithFix("use --device host")
@@ -105,7 +105,7 @@ type session struct {
 	bufs     []device.Buffer
 }
 
-// Open implements gpuprof.Workload.
+// Open implements workloads.Workload.
 func (w Workload) Open(_ context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	s := &session{Pace: loop.Pace{Every: c.Knobs.Every("halt"), SyncAt: stHalted, SlotAt: stFull}, n: c.Knobs.Int("count") / pieces * pieces, parts: 1, stages: w.Stages()}
 	if c.Knobs["way"] == "pieces" {
@@ -154,22 +154,22 @@ func (s *session) allocate(d device.Device, set gpuprof.Settings) (err error) {
 	return nil
 }
 
-// Stages implements gpuprof.Session.
+// Stages implements workloads.Session.
 func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
-// Main implements gpuprof.Session.
+// Main implements workloads.Session.
 func (s *session) Main() device.Stream { return s.Compute }
 
-// Depth implements gpuprof.Session.
+// Depth implements workloads.Session.
 func (s *session) Depth() int { return len(s.slots) }
 
-// Work implements gpuprof.Session.
+// Work implements workloads.Session.
 func (s *session) Work() (float64, string) { return float64(s.n), "numbers" }
 
-// Input implements gpuprof.Session.
+// Input implements workloads.Session.
 func (s *session) Input() map[string]any { return map[string]any{"numbers": s.n} }
 
-// Step implements gpuprof.Session.
+// Step implements workloads.Session.
 func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
@@ -212,7 +212,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	return s.Wait(i, sl.to, s.n, p)
 }
 
-// Check implements gpuprof.Session.
+// Check implements workloads.Session.
 func (s *session) Check(context.Context) ([]gpuprof.Check, error) {
 	if err := errors.Join(s.Step(0, loop.Silent{}), s.Compute.Sync()); err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func (s *session) Check(context.Context) ([]gpuprof.Check, error) {
 	return []gpuprof.Check{loop.CheckOf("squaring", wrong, 0, s.n, s.n)}, nil
 }
 
-// Close implements gpuprof.Session.
+// Close implements workloads.Session.
 func (s *session) Close() error {
 	errs := []error{s.CloseStreams()}
 	for _, b := range s.bufs {

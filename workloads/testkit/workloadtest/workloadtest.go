@@ -39,7 +39,7 @@ func Host(t testing.TB, o host.Options) *host.Device {
 // takes hundreds or thousands of the smallest, each of them drawn anew.
 type SmallCache struct{ *host.Device }
 
-// Info implements gpuprof.Device.
+// Info implements device.Device.
 func (d SmallCache) Info() device.Info {
 	i := d.Device.Info()
 	i.CacheBytes = 1 << 20

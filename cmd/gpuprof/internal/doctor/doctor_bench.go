@@ -354,7 +354,7 @@ type benchProgress struct {
 	done, total int
 }
 
-// phasesOf is how many phases health.Run tells of for each device.
+// phasesOf is how many phases devicebench.Run tells of for each device.
 const phasesOf = 6
 
 func newBenchProgress(a *cli.App, here, away int) *benchProgress {

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/rules"
 )
 
-// Caveats are what limits findings for reasons outside the trace, see trace.Options.
+// Caveats are what limits findings for reasons outside the trace, see analyze.Options.
 type Caveats func(a *analyze.Analysis, f gpuprof.Finding) string
 
 // AnalyzeTraces reads the files of one job and analyses them together. A file

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Cut writes the part of a recording that a trace.Cut of its trace is; path is for messages.
+// Cut writes the part of a recording that a model.Cut of its trace is; path is for messages.
 // The recording is read twice, as first and again: which ranges are kept is known only when all are read.
 func Cut(ctx context.Context, first, again io.Reader, path string, part *model.Cut, out io.Writer) error {
 	text, err := part.JSON()

@@ -46,7 +46,7 @@ var eventsMember = regexp.MustCompile(`"traceEvents"\s*:\s*\[`)
 
 // Read reads one trace. What r holds, plain text, gzip or zstd, is told by its
 // first bytes; path is for messages. The trace is finished (see
-// trace.Trace.Finish).
+// model.Trace.Finish).
 //
 // A file that ends early, or whose compression is broken, gives what was read,
 // with Truncated set and a warning. Errors are of kind gpuprof.ErrInput (the

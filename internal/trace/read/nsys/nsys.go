@@ -1,4 +1,4 @@
-// Package nsys reads SQLite databases of profilers into a trace.Trace: the export
+// Package nsys reads SQLite databases of profilers into a model.Trace: the export
 // of an Nsight Systems report, and what rocprofv3 of ROCm writes (rocpd.go).
 //
 // The export's schema changes between versions of Nsight Systems: tables
