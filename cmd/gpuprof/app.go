@@ -163,7 +163,7 @@ func newParser(a *cli.App, c *grammar) (k *kong.Kong, exited *bool, err error) {
 	k, err = kong.New(c,
 		kong.Name("gpuprof"),
 		kong.Description("Shows why a GPU program is slow, and whether a change made it slower.\n\n"+cli.ExitHelp()),
-		helpVars(a),
+		kong.PostBuild(func(k *kong.Kong) error { return fillHelp(k.Model.Node, helpLists(a)) }),
 		kong.Writers(a.Stdout, a.Stderr),
 		kong.Help(commandline.PrintHelp),
 		cli.TimeMapper(),
@@ -277,17 +277,35 @@ func checkChoices(a *cli.App, kctx *kong.Context) error {
 	return nil
 }
 
-// helpVars are the lists that help texts name.
-func helpVars(a *cli.App) kong.Vars {
-	vars := kong.Vars{"plots": a.PlotsText(""), "tracePlots": a.PlotsText("an analysis"), "fleetPlots": a.PlotsText("a fleet report")}
+// helpLists replaces the names of lists in help texts, such as ${plots}, by the lists. Given to kong as variables, they would
+// be interpolated again for each of several hundred flags, which takes longer than all else that a command does at its start.
+func helpLists(a *cli.App) *strings.Replacer {
+	lists := []string{
+		"${plots}", a.PlotsText(""),
+		"${tracePlots}", a.PlotsText("an analysis"),
+		"${fleetPlots}", a.PlotsText("a fleet report"),
+	}
 	prints, files := a.Documents.Formats()
 	for k, list := range prints {
-		vars[k+"Formats"] = gpuprof.WordList(list, "or")
+		lists = append(lists, "${"+k+"Formats}", gpuprof.WordList(list, "or"))
 	}
 	for k, list := range files {
-		vars[k+"Files"] = strings.Join(list, " ")
+		lists = append(lists, "${"+k+"Files}", strings.Join(list, " "))
 	}
-	return vars
+	return strings.NewReplacer(lists...)
+}
+
+// fillHelp applies lists to the help of a command, its flags and its arguments, and to those of the commands below it.
+func fillHelp(command *kong.Node, lists *strings.Replacer) error {
+	return kong.Visit(command, func(part kong.Visitable, next kong.Next) error {
+		switch part := part.(type) {
+		case *kong.Node:
+			part.Help = lists.Replace(part.Help)
+		case *kong.Value: // of a flag or an argument
+			part.Help = lists.Replace(part.Help)
+		}
+		return next(nil)
+	})
 }
 
 // completeCmd is what the scripts call: after "--" come the words typed after
