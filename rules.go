@@ -54,6 +54,9 @@ const (
 	RuleWorkspace          = "workspace"
 	RulePendingFree        = "pending-free"
 	RulePrivatePool        = "private-pool"
+	RuleGradUnused         = "grad-unused"
+	RuleSoftmaxKept        = "softmax-kept"
+	RuleAutocastKept       = "autocast-kept"
 )
 
 // Rule is one entry of the vocabulary of findings.
@@ -123,6 +126,9 @@ func Rules() []Rule {
 		memory(RuleOutOfMemory, "a request for device memory failed"),
 		{ID: RuleLeak, Runs: true, Memory: true, Cause: "the program holds what earlier steps recorded for their backward"},
 		memory(RuleGradientHeld, "gradients of the step before are held during the forward pass"),
+		memory(RuleGradUnused, "a forward pass keeps its results for a backward pass that does not come"),
+		memory(RuleSoftmaxKept, "the result of a softmax is kept for the backward pass"),
+		memory(RuleAutocastKept, "autocast keeps its casts of the weights"),
 		memory(RulePeakActivation, "activations make most of the peak"),
 		memory(RuleLargeTemporary, "one short-lived block makes the peak"),
 		memory(RuleOptimizerState, "the state of the optimizer takes a large part of the peak"),

@@ -1,7 +1,6 @@
 package memsnap
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -44,17 +43,19 @@ func allocRetry(c *caseOf) (Finding, bool) {
 	f := Finding{Rule: gpuprof.RuleAllocRetry, Of: ofReserved,
 		Title:    fmt.Sprintf("%d requests found no memory until cached segments, %s in all, were returned to the driver, for which each waited for the device.", retries, bytesText(returned)),
 		Evidence: map[string]any{"retries": retries, "returned_bytes": returned},
-		PyTorch:  expandable,
 		Caveats:  []string{"time is claimed by no snapshot; gpuprof run without --memory shows it"}}
 	delete(steps, 0)
 	if len(steps) > 0 {
 		f.Evidence["steps"] = len(steps)
 	}
 	set := &c.r.S.Settings
-	if best := c.best(); best != nil {
+	switch best := c.best(); {
+	case best != nil:
 		f.PyTorch = best.line(set)
-	} else if set.Expandable {
+	case set.isExpandable():
 		f.PyTorch = "a smaller batch, or torch.utils.checkpoint around the layers that hold most"
+	default:
+		f.PyTorch = set.expandable()
 	}
 	return f, true
 }
@@ -119,20 +120,7 @@ func workspace(c *caseOf) (Finding, bool) {
 
 // pendingFree finds freed memory that work of another stream still uses.
 func pendingFree(c *caseOf) (Finding, bool) {
-	var pending int64
-	lines := map[string]*SiteBytes{}
-	c.r.rows(func(a *allocation) {
-		if a.asked == never || int(a.asked) > c.Peak.Event || !a.liveAt(c.Peak.Event) {
-			return
-		}
-		pending += int64(a.size)
-		where := c.a.of(a).site
-		if lines[where] == nil {
-			lines[where] = &SiteBytes{Where: where, Category: c.kind(a).String(), Step: c.r.stepOf(int(a.born))}
-		}
-		lines[where].Bytes += int64(a.size)
-		lines[where].Blocks++
-	})
+	sites, pending := c.peakSites(func(a *allocation) bool { return a.asked != never && int(a.asked) <= c.Peak.Event })
 	// The claim is no more than what is pending. To look first spares a long recording the
 	// lives of all its blocks.
 	if !c.matters(pending) {
@@ -142,19 +130,11 @@ func pendingFree(c *caseOf) (Finding, bool) {
 	if !c.matters(claim) {
 		return Finding{}, false
 	}
-	f := Finding{Rule: gpuprof.RulePendingFree, Of: ofRequested, ClaimBytes: claim,
+	return Finding{Rule: gpuprof.RulePendingFree, Of: ofRequested, ClaimBytes: claim, Sites: sites,
 		Title:    fmt.Sprintf("%s at the peak were freed and wait for work of another stream (record_stream).", bytesText(pending)),
 		Evidence: map[string]any{"pending_bytes_at_peak": pending},
 		PyTorch:  "torch.cuda.current_stream().wait_stream(side)  # before the tensor is freed, in place of tensor.record_stream(side)",
-		Caveats:  []string{"the stream that waits can take longer"}}
-	for _, s := range lines {
-		f.Sites = append(f.Sites, *s)
-	}
-	slices.SortFunc(f.Sites, func(x, y SiteBytes) int {
-		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Where, y.Where))
-	})
-	f.Sites = f.Sites[:min(len(f.Sites), 5)]
-	return f, true
+		Caveats:  []string{"the stream that waits can take longer"}}, true
 }
 
 // privatePool finds free memory that is locked in several private pools, as of CUDA

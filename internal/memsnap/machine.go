@@ -310,11 +310,15 @@ func (m *machine) appendFrom(from int) error {
 			if len(o.items) > 0 && o.items[len(o.items)-1].k == v.k {
 				continue
 			}
-		case vOther, vNone, vNumber, vTruth, vFraction:
-			if len(o.items) > 0 && o.items[len(o.items)-1].k == vOther {
-				continue
+		case vNumber: // two are a pair, as a tuple of them is
+			if n := len(o.items); n == 0 || n == 1 && o.items[0].k == vNumber {
+				break
 			}
-			v = value{k: vOther}
+			o.addOther()
+			continue
+		case vOther, vNone, vTruth, vFraction:
+			o.addOther()
+			continue
 		default:
 			o.paid++
 			if err := m.take(16); err != nil {
@@ -325,6 +329,13 @@ func (m *machine) appendFrom(from int) error {
 	}
 	m.stack = m.stack[:from]
 	return nil
+}
+
+// addOther adds a value of no use; several in a row are one item.
+func (o *container) addOther() {
+	if n := len(o.items); n == 0 || o.items[n-1].k != vOther {
+		o.items = append(o.items, value{k: vOther})
+	}
 }
 
 // gather makes a container of the values from there on, as protocol 0 writes them.
@@ -381,21 +392,33 @@ func (m *machine) tupleFrom(from int) error {
 		return errors.New("it makes a tuple of values that are not there")
 	}
 	v := value{k: vOther}
-	if t := m.stack[from:]; len(t) == 2 && t[0].k == vNumber && t[1].k == vNumber {
-		p := [2]uint64{t[0].v, t[1].v}
-		id, ok := m.pairs[p]
-		if !ok {
-			id = uint32(len(m.pair))
-			if err := m.take(64); err != nil {
-				return err
-			}
-			m.pairs[p], m.pair = id, append(m.pair, p)
+	if t := m.stack[from:]; isPair(t) {
+		var err error
+		if v, err = m.internPair(t); err != nil {
+			return err
 		}
-		v = value{vPair, uint64(id)}
 	}
 	m.dropFrom(from)
 	m.stack = append(m.stack, v)
 	return nil
+}
+
+func isPair(items []value) bool {
+	return len(items) == 2 && items[0].k == vNumber && items[1].k == vNumber
+}
+
+// internPair keeps a pair of numbers once.
+func (m *machine) internPair(items []value) (value, error) {
+	p := [2]uint64{items[0].v, items[1].v}
+	id, ok := m.pairs[p]
+	if !ok {
+		id = uint32(len(m.pair))
+		if err := m.take(64); err != nil {
+			return value{}, err
+		}
+		m.pairs[p], m.pair = id, append(m.pair, p)
+	}
+	return value{vPair, uint64(id)}, nil
 }
 
 // stop ends the pickle with its one value.

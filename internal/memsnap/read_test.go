@@ -74,6 +74,43 @@ func TestReadsEveryWriter(t *testing.T) {
 }
 
 // What torch.cuda.memory_snapshot() returns is a list of segments.
+// The two numbers of a private pool may be a list, which a writer in Python shares between segments and events.
+func TestReadsSharedLists(t *testing.T) {
+	r := memtest.New(2, 15)
+	for i := range 4 {
+		r.AllocIn(24<<20, 0, i%3, stack(i))
+	}
+	want := mustRead(t, memtest.Python(r.Snapshot(), 4))
+	root, lists := r.Snapshot(), map[memtest.Tuple]*memtest.List{}
+	var shared int
+	var change func(v any)
+	change = func(v any) {
+		switch v := v.(type) {
+		case *memtest.List:
+			for _, item := range v.Items {
+				change(item)
+			}
+		case *memtest.Dict:
+			for i, m := range v.Members {
+				if pair, ok := m.Value.(memtest.Tuple); ok {
+					if lists[pair] == nil {
+						lists[pair] = memtest.Of(pair[0], pair[1])
+					}
+					v.Members[i].Value, shared = lists[pair], shared+1
+				}
+				change(m.Value)
+			}
+		}
+	}
+	change(root)
+	for _, protocol := range []int{2, 4, 5} {
+		got := mustRead(t, memtest.Python(root, protocol))
+		if shared < 2*len(lists) || len(lists) < 3 || !reflect.DeepEqual(got.Segments, want.Segments) || !reflect.DeepEqual(got.places, want.places) {
+			t.Errorf("protocol %d, %d pairs in %d lists: %+v, want %+v", protocol, shared, len(lists), got.Segments, want.Segments)
+		}
+	}
+}
+
 func TestReadsSegmentsAlone(t *testing.T) {
 	segs := recorded(15).Snapshot().Members[0].Value
 	for _, text := range [][]byte{memtest.Python(segs, 4), memtest.CPP(segs)} {

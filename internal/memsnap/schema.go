@@ -228,6 +228,12 @@ func (m *machine) settled(v value) (value, error) {
 	case vBlock:
 		n := uint64(o.count)
 		return m.done(i, value{vBlock, n}), nil
+	case vNumber, vText, vPair, vOther: // writers in Python share such lists, as that of a pool's two numbers
+		if !isPair(o.items) {
+			return m.done(i, value{k: vOther}), nil
+		}
+		pair, err := m.internPair(o.items)
+		return m.done(i, pair), err
 	}
 	if o.memo >= 0 {
 		m.renumber(o.memo, spentWord)

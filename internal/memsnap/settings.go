@@ -12,8 +12,20 @@ import (
 // allocConf is the variable with the settings of PyTorch's allocator.
 const allocConf = "PYTORCH_CUDA_ALLOC_CONF="
 
-// expandable is the setting by which PyTorch needs no large pieces in one.
-const expandable = allocConf + "expandable_segments:True"
+// isExpandable reports whether that setting is on, by its own member or by the text.
+func (s *Settings) isExpandable() bool {
+	for _, m := range parts.FindAllStringSubmatch(s.Text, -1) {
+		if m[1] == expandableName {
+			return strings.EqualFold(strings.TrimSpace(m[2]), "true")
+		}
+	}
+	return s.Expandable
+}
+
+// expandable is the line that turns it on beside the settings of the file.
+func (s *Settings) expandable() string {
+	return (&WhatIf{Setting: expandableName + ":True"}).line(s)
+}
 
 // best is the setting with the lowest peak of reserved memory, at the most that it can be;
 // nil where none was replayed or none is lower than as recorded. What the program would change itself is no setting.
@@ -70,13 +82,13 @@ const leastLoss = 0.05
 func fragmentation(c *caseOf) (Finding, bool) {
 	set := &c.r.S.Settings
 	loss := c.PeakReserved - c.PeakRounded
-	if c.PeakReserved == 0 || float64(loss) < leastLoss*float64(c.PeakReserved) || set.Expandable || c.Events == 0 || strings.Contains(set.Text, "backend:cudaMallocAsync") {
+	if c.PeakReserved == 0 || float64(loss) < leastLoss*float64(c.PeakReserved) || set.isExpandable() || c.Events == 0 || strings.Contains(set.Text, "backend:cudaMallocAsync") {
 		return Finding{}, false
 	}
 	f := Finding{Rule: gpuprof.RuleFragmentation, Of: ofReserved, ClaimBytes: loss,
 		Title:    fmt.Sprintf("The allocator reserved %s at most, and live tensors never took more than %s of it.", bytesText(c.PeakReserved), bytesText(c.PeakRounded)),
 		Evidence: map[string]any{"peak_reserved_bytes": c.PeakReserved, "peak_live_bytes": c.PeakRounded},
-		PyTorch:  expandable, Caveats: []string{"no allocator with the same sizes of blocks could save more; the setting mostly saves a part of it"}}
+		PyTorch:  set.expandable(), Caveats: []string{"no allocator with the same sizes of blocks could save more; the setting mostly saves a part of it"}}
 	if !c.Check.Passed {
 		return f, true
 	}
@@ -104,10 +116,10 @@ func (w *WhatIf) reserved() string {
 	return bytesText(w.LeastReserved) + " to " + bytesText(w.PeakReserved)
 }
 
-// served adds to an out-of-memory error which settings would have avoided it.
-func (c *caseOf) served(f *Finding) {
+// served adds to an out-of-memory error which settings would have avoided it, and reports whether one would.
+func (c *caseOf) served(f *Finding) bool {
 	if len(c.WhatIf) == 0 || c.WhatIf[0].OOM == nil {
-		return
+		return false
 	}
 	var names []string
 	for i := range c.WhatIf {
@@ -121,10 +133,11 @@ func (c *caseOf) served(f *Finding) {
 	}
 	if len(names) == 0 {
 		f.Caveats = append(f.Caveats, "with no setting that was replayed the request would have been served")
-		return
+		return false
 	}
 	f.Title += " It is served with " + names[0] + "."
 	f.Evidence["served_with"] = strings.Join(names, ", ")
+	return true
 }
 
 // settingInert finds settings without which the allocator makes the same calls of the

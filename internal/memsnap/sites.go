@@ -77,24 +77,66 @@ func (f *Frame) Machinery() bool {
 		has(f.File, "core/boxing", "/Register", "/Redispatch", "pythonrun.c", "Modules/main.c", "Objects/call.c", "Objects/methodobject.c", "pycore_ceval.h", "ceval.c", "cpython/abstract.h")
 }
 
-// traits are what a stack says about the memory that it allocated.
+// traits are the properties of a stack that rules ask for.
 type traits struct {
 	site                string
 	workspace, autograd bool
 	empty               bool // the call of empty_cache
+	module              bool // inside the call of a module, and not where one is built or moved
+	softmax, attention  bool
+	vocabulary          bool // the softmax of a loss over classes
+	sdpa                bool // inside scaled_dot_product_attention
+	cast                bool // autocast casts an operand
+	clearsCasts         bool // autocast drops the casts that it kept
+	distributed         bool // of a program with several processes
+	smallStates         bool // an optimizer with states of 8 bits
 }
 
 // traitsOf are those of a stack. Without any frame it is autograd's, whose threads have
 // none in a recording of Python frames.
 func traitsOf(stack []Frame) traits {
 	t := traits{site: site(stack), autograd: len(stack) == 0}
+	builds := false
 	for i := range stack {
-		name := stack[i].Name
-		t.workspace = t.workspace || strings.Contains(name, "Workspace") || strings.Contains(name, "BlasHandle")
-		t.autograd = t.autograd || strings.Contains(name, "autograd::Engine")
-		t.empty = t.empty || strings.Contains(name, "empty_cache") || strings.Contains(name, "emptyCache")
+		f := &stack[i]
+		for _, p := range frameTraits {
+			if strings.Contains(f.Name, p.part) || p.files && strings.Contains(f.File, p.part) {
+				*p.of(&t) = true
+			}
+		}
+		builds = builds || f.Name == "__init__" || f.Name == "_apply" || f.Name == "load_state_dict"
 	}
+	t.module = t.module && !builds
 	return t
+}
+
+// frameTraits are parts of the names of functions, and of files, by which a trait is recognised.
+var frameTraits = []struct {
+	part  string
+	files bool
+	of    func(t *traits) *bool
+}{
+	{"Workspace", false, func(t *traits) *bool { return &t.workspace }},
+	{"BlasHandle", false, func(t *traits) *bool { return &t.workspace }},
+	{"autograd::Engine", false, func(t *traits) *bool { return &t.autograd }},
+	{"empty_cache", false, func(t *traits) *bool { return &t.empty }},
+	{"emptyCache", false, func(t *traits) *bool { return &t.empty }},
+	{"_call_impl", false, func(t *traits) *bool { return &t.module }},
+	{"softmax", false, func(t *traits) *bool { return &t.softmax }},
+	{"attention", true, func(t *traits) *bool { return &t.attention }},
+	{"attn", true, func(t *traits) *bool { return &t.attention }},
+	{"Attention", true, func(t *traits) *bool { return &t.attention }},
+	{"log_softmax", false, func(t *traits) *bool { return &t.vocabulary }},
+	{"cross_entropy", false, func(t *traits) *bool { return &t.vocabulary }},
+	{"scaled_dot_product_attention", false, func(t *traits) *bool { return &t.sdpa }},
+	{"cached_cast", false, func(t *traits) *bool { return &t.cast }},
+	{"autocast::clear_cache", false, func(t *traits) *bool { return &t.clearsCasts }},
+	{"clear_autocast_cache", false, func(t *traits) *bool { return &t.clearsCasts }},
+	{"torch/distributed/", true, func(t *traits) *bool { return &t.distributed }},
+	{"c10d::", false, func(t *traits) *bool { return &t.distributed }},
+	{"DistributedDataParallel", false, func(t *traits) *bool { return &t.distributed }},
+	{"bitsandbytes", true, func(t *traits) *bool { return &t.smallStates }},
+	{"low_bit_optim", true, func(t *traits) *bool { return &t.smallStates }},
 }
 
 // traits are those of every stack of the file, each found out once.

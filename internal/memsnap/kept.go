@@ -1,0 +1,231 @@
+package memsnap
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// keptForBackward reports whether the backward pass frees an allocation that it did not make.
+func (c *caseOf) keptForBackward(a *allocation) bool {
+	from := c.r.S.origin(a)
+	return a.born != never && a.asked != never && c.r.Freed && c.a.traits[from.freedBy].autograd && !c.a.traits[from.stack].autograd
+}
+
+// peakSites adds up the lines of the allocations at the peak that belong: the largest five, and all bytes.
+func (c *caseOf) peakSites(belongs func(a *allocation) bool) (sites []SiteBytes, bytes int64) {
+	lines := map[string]*SiteBytes{}
+	c.r.rows(func(a *allocation) {
+		if !a.liveAt(c.Peak.Event) || !belongs(a) {
+			return
+		}
+		bytes += int64(a.size)
+		where := c.a.of(a).site
+		if lines[where] == nil {
+			lines[where] = &SiteBytes{Where: where, Category: c.kind(a).String(), Step: c.r.stepOf(int(a.born))}
+		}
+		lines[where].Bytes += int64(a.size)
+		lines[where].Blocks++
+	})
+	for _, s := range lines {
+		sites = append(sites, *s)
+	}
+	slices.SortFunc(sites, func(x, y SiteBytes) int {
+		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Where, y.Where))
+	})
+	return sites[:min(len(sites), 5)], bytes
+}
+
+// softmaxKept finds results of softmax that the backward pass reads, as of attention without a fused kernel.
+func softmaxKept(c *caseOf) (Finding, bool) {
+	belongs := func(a *allocation) bool { return c.keptForBackward(a) && c.a.of(a).softmax }
+	sites, held := c.peakSites(belongs)
+	if !c.matters(held) {
+		return Finding{}, false
+	}
+	claim := c.claim(func(a *allocation, _ Category) uint32 {
+		if belongs(a) {
+			return a.born
+		}
+		return never
+	})
+	if !c.matters(claim) {
+		return Finding{}, false
+	}
+	_, sdpa := c.peakSites(func(a *allocation) bool { return belongs(a) && c.a.of(a).sdpa })
+	_, loss := c.peakSites(func(a *allocation) bool { return belongs(a) && c.a.of(a).vocabulary })
+	_, attention := c.peakSites(func(a *allocation) bool {
+		t := c.a.of(a)
+		return belongs(a) && t.attention && !t.sdpa && !t.vocabulary
+	})
+	f := Finding{Rule: gpuprof.RuleSoftmaxKept, Of: ofRequested, ClaimBytes: claim, Sites: sites,
+		Title:    fmt.Sprintf("Results of softmax, %s at the peak of %s, are kept for the backward pass.", bytesText(held), bytesText(c.Peak.Requested)),
+		Evidence: map[string]any{"softmax_bytes_at_peak": held}}
+	switch max(attention, loss, sdpa) {
+	case 0:
+		f.PyTorch = "torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)  # around the softmax and what reads it"
+	case sdpa:
+		f.PyTorch = "with torch.nn.attention.sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):  # 16 bits, no dense mask: its math form keeps the matrix"
+	case attention:
+		f.PyTorch = "F.scaled_dot_product_attention(q, k, v, is_causal=True)  # its fused forms keep no matrix"
+	default:
+		f.PyTorch = "compute the loss in chunks of the batch or of the vocabulary"
+	}
+	return f, true
+}
+
+// autocastKept finds casts of weights that live until the end of an autocast block.
+func autocastKept(c *caseOf) (Finding, bool) {
+	belongs := func(a *allocation) bool {
+		from := c.r.S.origin(a)
+		return a.born != never && a.asked != never && c.r.Freed && c.a.traits[from.stack].cast && c.a.traits[from.freedBy].clearsCasts
+	}
+	sites, held := c.peakSites(belongs)
+	if !c.matters(held) {
+		return Finding{}, false
+	}
+	backwards := c.backwardStarts()
+	claim := c.claim(func(a *allocation, _ Category) uint32 {
+		if !belongs(a) {
+			return never
+		}
+		if len(backwards) == 0 {
+			return a.born
+		}
+		for _, at := range backwards { // which reads the casts
+			if at > a.born {
+				return at
+			}
+		}
+		return never
+	})
+	if !c.matters(claim) {
+		return Finding{}, false
+	}
+	f := Finding{Rule: gpuprof.RuleAutocastKept, Of: ofRequested, ClaimBytes: claim, Sites: sites,
+		Title:    fmt.Sprintf("Autocast keeps %s of casts of weights until its block ends.", bytesText(held)),
+		Evidence: map[string]any{"cast_bytes_at_peak": held},
+		PyTorch:  "loss.backward()  # after the with torch.autocast(...) block, not in it",
+		Caveats:  []string{"with cache_enabled=False a weight that several layers share is cast for each"}}
+	if len(backwards) == 0 {
+		f.PyTorch = "torch.autocast(\"cuda\", cache_enabled=False)  # or torch.inference_mode() around it, under which no cast is kept"
+	}
+	return f, true
+}
+
+// backwardStarts are the events with which a backward pass begins to allocate, in their order.
+func (c *caseOf) backwardStarts() (starts []uint32) {
+	inside := false
+	for i := range c.r.Events() {
+		act, row := c.r.word(i)
+		if act != Alloc {
+			continue
+		}
+		back := c.a.of(row).autograd
+		if back && !inside {
+			starts = append(starts, uint32(i))
+		}
+		inside = back
+	}
+	return starts
+}
+
+func (c *caseOf) hasBackward() (has bool) {
+	c.r.rows(func(a *allocation) { has = has || a.born != never && c.a.of(a).autograd })
+	return has
+}
+
+// What a forward pass that records a graph keeps: at least this part of its module calls'
+// results, and of the peak, in at least so many blocks.
+const (
+	graphResults = 0.4
+	graphPeak    = 0.5
+	graphBlocks  = 8
+)
+
+// gradUnused finds a forward pass that keeps its results for a backward pass which does not
+// come: they are freed in one go, when the output is dropped.
+func gradUnused(c *caseOf) (Finding, bool) {
+	if !c.r.Stacks || c.r.byOptimizer() || c.hasBackward() {
+		return Finding{}, false
+	}
+	bursts := c.largeBursts()
+	belongs := func(a *allocation) bool {
+		if a.born == never || a.asked == never || !c.a.of(a).module {
+			return false
+		}
+		k, found := slices.BinarySearchFunc(bursts, a.asked, func(b burst, at uint32) int { return cmp.Compare(b.first, at) })
+		return found || k > 0 && a.asked <= bursts[k-1].last
+	}
+	sites, kept := c.peakSites(belongs)
+	blocks, results := 0, 0
+	var last uint32
+	if n := len(bursts); n > 0 {
+		last = bursts[n-1].last
+	}
+	c.r.rows(func(a *allocation) {
+		if belongs(a) {
+			blocks++
+		}
+		if a.born != never && a.born < last && c.a.of(a).module {
+			results++
+		}
+	})
+	if blocks < graphBlocks*len(bursts) || blocks == 0 || float64(kept) < graphPeak*float64(c.Peak.Requested) || float64(blocks) < graphResults*float64(results) {
+		return Finding{}, false
+	}
+	claim := c.claim(func(a *allocation, _ Category) uint32 {
+		if belongs(a) {
+			return a.born
+		}
+		return never
+	})
+	return Finding{Rule: gpuprof.RuleGradUnused, Of: ofRequested, ClaimBytes: claim, Sites: sites,
+		Title: fmt.Sprintf("A forward pass keeps %s in %d blocks until its output is dropped, as for a backward pass; the recording has none.",
+			bytesText(kept), blocks/len(bursts)),
+		Evidence: map[string]any{"kept_bytes_at_peak": kept, "forward_passes": len(bursts), "blocks_freed_in_one_go": blocks, "results_of_module_calls": results},
+		PyTorch:  "with torch.inference_mode():  # around the forward pass; or torch.no_grad()",
+		Caveats:  []string{"a result that the next layer reads takes memory in any case"}}, claim > 0
+}
+
+// burst is a run of frees with no request among them, by its events.
+type burst struct {
+	first, last uint32
+	bytes       int64 // of results of module calls
+}
+
+// largeBursts are those that return at least half of what the largest does, in their order.
+func (c *caseOf) largeBursts() (large []burst) {
+	var most int64
+	c.eachBurst(func(b burst) { most = max(most, b.bytes) })
+	c.eachBurst(func(b burst) {
+		if b.bytes >= most/2 {
+			large = append(large, b)
+		}
+	})
+	return large
+}
+
+func (c *caseOf) eachBurst(do func(burst)) {
+	var b burst
+	for i := range c.r.Events() {
+		act, row := c.r.word(i)
+		switch {
+		case act == Alloc || act == OOM:
+			if b.bytes > 0 {
+				do(b)
+			}
+			b = burst{}
+		case act == FreeRequested && row.born != never && c.a.of(row).module:
+			if b.bytes == 0 {
+				b.first = uint32(i)
+			}
+			b.last, b.bytes = uint32(i), b.bytes+int64(row.size)
+		}
+	}
+	if b.bytes > 0 {
+		do(b)
+	}
+}

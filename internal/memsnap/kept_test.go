@@ -1,0 +1,183 @@
+//go:build !race
+
+// One goroutine replays, which takes ten times as long under the race detector.
+
+package memsnap
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/pool"
+	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
+)
+
+// frames is a stack of functions, the innermost first; one with a point is Python's.
+func frames(functions ...string) *memtest.List {
+	l := &memtest.List{}
+	for i, f := range functions {
+		file, name, _ := strings.Cut(f, ":")
+		if !strings.HasSuffix(file, ".py") {
+			file, name = "native.cpp", f
+		}
+		l.Add(memtest.Frame(name, file, 10+i))
+	}
+	return l
+}
+
+var (
+	engine = []string{"torch::autograd::Engine::evaluate_function"}
+	module = []string{"/home/u/net.py:forward", "/site-packages/torch/nn/modules/module.py:_call_impl"}
+)
+
+func calls(functions ...string) *memtest.List { return frames(append(functions, module...)...) }
+
+func ruleOf(t *testing.T, r *memtest.Recorder, rule string) *Finding {
+	t.Helper()
+	a := analyzed(t, mustRead(t, memtest.Python(r.Snapshot(), 4)))
+	if i := slices.IndexFunc(a.Findings, func(f Finding) bool { return f.Rule == rule }); i >= 0 {
+		return &a.Findings[i]
+	}
+	return nil
+}
+
+// forward allocates the results of layers, of which a pass with a graph keeps all until the
+// output is dropped; another one keeps two of layer as a cache does.
+func forward(r *memtest.Recorder, graph bool, cached int) {
+	var kept []*pool.Block
+	var last *pool.Block
+	for range 12 {
+		for k := range 6 {
+			b := r.Alloc(20*mib, calls("at::native::mm"))
+			if graph || k < cached {
+				kept = append(kept, b)
+				continue
+			}
+			if last != nil {
+				r.Free(last, calls("c10::TensorImpl::release"))
+			}
+			last = b
+		}
+	}
+	for _, b := range kept {
+		r.Free(b, frames("/home/u/main.py:main"))
+	}
+	if last != nil {
+		r.Free(last, frames("/home/u/main.py:main"))
+	}
+}
+
+func TestGradUnused(t *testing.T) {
+	build := frames("/home/u/net.py:__init__", "/site-packages/torch/nn/modules/module.py:_call_impl")
+	for name, c := range map[string]struct {
+		program func(r *memtest.Recorder)
+		found   bool
+	}{
+		"graph":           {func(r *memtest.Recorder) { forward(r, true, 0) }, true},
+		"graph, twice":    {func(r *memtest.Recorder) { forward(r, true, 0); forward(r, true, 0) }, true},
+		"no graph":        {func(r *memtest.Recorder) { forward(r, false, 0) }, false},
+		"keys and values": {func(r *memtest.Recorder) { forward(r, false, 2) }, false},
+		"a model that is deleted": {func(r *memtest.Recorder) {
+			var all []*pool.Block
+			for range 40 {
+				all = append(all, r.Alloc(20*mib, build))
+			}
+			for _, b := range all {
+				r.Free(b, frames("/home/u/main.py:main"))
+			}
+		}, false},
+		"a backward pass": {func(r *memtest.Recorder) {
+			forward(r, true, 0)
+			r.Free(r.Alloc(mib, frames(engine...)), frames(engine...))
+		}, false},
+	} {
+		r := memtest.New(2, 15)
+		r.Alloc(30*mib, build)
+		c.program(r)
+		f := ruleOf(t, r, gpuprof.RuleGradUnused)
+		if (f != nil) != c.found {
+			t.Errorf("%s: %+v", name, f)
+		}
+		if f != nil && (f.ClaimBytes != 72*20*mib || f.Severity != gpuprof.High || !strings.Contains(f.PyTorch, "inference_mode")) {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+// trainStep is a pass forward and backward with weights, in which what make allocates is kept for the backward pass.
+func trainStep(r *memtest.Recorder, stack *memtest.List, freedBy *memtest.List) {
+	r.Alloc(100*mib, frames("/home/u/net.py:build"))
+	var kept []*pool.Block
+	for range 4 {
+		kept = append(kept, r.Alloc(100*mib, stack))
+		r.Free(r.Alloc(2*mib, calls("at::native::mm")), calls("c10::TensorImpl::release"))
+	}
+	for i := range kept {
+		g := r.Alloc(10*mib, frames(engine...))
+		r.Free(g, frames(engine...))
+		r.Free(kept[len(kept)-1-i], freedBy)
+	}
+}
+
+func TestSoftmaxKept(t *testing.T) {
+	back := frames(append([]string{"torch::autograd::generated::SoftmaxBackward0::apply"}, engine...)...)
+	for name, c := range map[string]struct {
+		stack, freedBy *memtest.List
+		change         string // "" for no finding
+	}{
+		"attention":     {calls("at::_softmax", "/home/u/attn.py:attend"), back, "F.scaled_dot_product_attention("},
+		"math form":     {calls("at::_softmax", "at::_scaled_dot_product_attention_math", "/home/u/attn.py:attend"), back, "sdpa_kernel"},
+		"loss":          {calls("at::log_softmax", "/home/u/train.py:loss"), back, "in chunks of the batch"},
+		"elsewhere":     {calls("at::_softmax", "/home/u/gate.py:route"), back, "checkpoint"},
+		"forward alone": {calls("at::_softmax", "/home/u/attn.py:attend"), calls("c10::TensorImpl::release"), ""},
+		"no softmax":    {calls("at::mm", "/home/u/attn.py:attend"), back, ""},
+	} {
+		r := memtest.New(2, 15)
+		trainStep(r, c.stack, c.freedBy)
+		f := ruleOf(t, r, gpuprof.RuleSoftmaxKept)
+		switch {
+		case (f != nil) != (c.change != ""):
+			t.Errorf("%s: %+v", name, f)
+		case f != nil && (!strings.Contains(f.PyTorch, c.change) || f.ClaimBytes < 350*mib || f.ClaimBytes > 400*mib):
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+// Casts that autocast drops at its end are found where they add to the peak: those that the backward pass needs in any case are not.
+func TestAutocastKept(t *testing.T) {
+	cast, end := calls("at::autocast::cached_cast"), frames("at::autocast::clear_cache()", "/site-packages/torch/amp/autocast_mode.py:__exit__")
+	for name, c := range map[string]struct {
+		backward bool
+		late     int64 // bytes of a temporary of the backward pass, where the peak is
+		claim    int64
+	}{
+		"no backward pass":                         {false, 0, 400 * mib},
+		"the peak lies before the backward pass":   {true, 0, 0},
+		"the peak lies at the backward pass's end": {true, 300 * mib, 300 * mib},
+	} {
+		r := memtest.New(2, 15)
+		r.Alloc(100*mib, frames("/home/u/net.py:build"))
+		var casts []*pool.Block
+		for range 4 {
+			casts = append(casts, r.Alloc(100*mib, cast))
+			r.Free(r.Alloc(2*mib, calls("at::native::mm")), calls("c10::TensorImpl::release"))
+		}
+		if c.backward {
+			r.Free(r.Alloc(mib, frames(engine...)), frames(engine...))
+			r.Free(r.Alloc(mib+c.late, frames(engine...)), frames(engine...))
+		}
+		for _, b := range casts {
+			r.Free(b, end)
+		}
+		f := ruleOf(t, r, gpuprof.RuleAutocastKept)
+		switch {
+		case (f != nil) != (c.claim > 0):
+			t.Errorf("%s: %+v", name, f)
+		case f != nil && (f.ClaimBytes < c.claim*95/100 || f.ClaimBytes > c.claim*105/100):
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
