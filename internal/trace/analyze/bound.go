@@ -34,8 +34,15 @@ type binding struct {
 	parts    []string
 }
 
+// idleKnown says whether the records of every device are good enough to tell its idle time.
+func idleKnown(indexes []*Index) bool {
+	return !slices.ContainsFunc(indexes, func(x *Index) bool {
+		return slices.ContainsFunc(x.Devices, func(d *DeviceTime) bool { return x.T.Gate.Faulty(d.Device) })
+	})
+}
+
 // bound says what bounds the program, and whether no finding is worth a change.
-func (a *Analysis) bound(found []Found) {
+func (a *Analysis) bound(indexes []*Index, found []Found) {
 	b := &a.Bound
 	b.Nothing = !slices.ContainsFunc(found, func(f Found) bool { return f.ClaimNS > 0 })
 	whole := "the step"
@@ -45,11 +52,15 @@ func (a *Analysis) bound(found []Found) {
 	switch {
 	case !b.Nothing:
 	case len(a.Devices) == 0:
-		b.Text = "No device was recorded, so nothing can be said of a GPU."
+		b.Text = "No device operation was recorded, so nothing can be said of a GPU."
 	default:
 		b.Text = fmt.Sprintf("Nothing above %.1f %% of %s: no finding claims as much.", 100*LeastShare, whole)
 	}
 	if len(a.Devices) == 0 || a.Step.NS <= 0 {
+		return
+	}
+	if !idleKnown(indexes) {
+		b.Text = strings.TrimSpace(b.Text + " What bounds the program is unknown: too many records of a device are wrong.")
 		return
 	}
 	of := partsOf(a)

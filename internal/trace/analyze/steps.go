@@ -37,6 +37,8 @@ const profilerStep = "ProfilerStep"
 const (
 	// minRepeats is how often a range must occur to be taken for a step.
 	minRepeats = 3
+	// rounded is how far a range may run into the next one of its name: a profiler rounds starts and lengths.
+	rounded = 1000 // ns
 	// seamless: ranges that leave less than this part of their period between them follow one another.
 	seamless = 50
 	// restGap: a gap so many times the usual one, and longer than a step, is a rest.
@@ -316,7 +318,7 @@ func (x *Index) rangeGroups(ok func(*model.Host) bool) []*rangeGroup {
 			groups[k] = g
 			out = append(out, g)
 		}
-		if n := len(g.events); n > 0 && h.Start < x.T.Host[g.events[n-1]].End {
+		if n := len(g.events); n > 0 && h.Start < x.T.Host[g.events[n-1]].End-rounded {
 			continue
 		}
 		g.events = append(g.events, int32(i))

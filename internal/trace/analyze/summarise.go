@@ -72,7 +72,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	a.Operators = append(a.Operators, operators.list(steps)...)
 	a.Modules = modules.list(steps)
 	a.Ranks = rankTimes(indexes)
-	a.bound(found)
+	a.bound(indexes, found)
 	a.explain(indexes, found)
 	slices.SortStableFunc(found, func(p, q Found) int { return cmp.Compare(q.ClaimNS, p.ClaimNS) })
 	for _, f := range found {

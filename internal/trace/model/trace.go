@@ -145,6 +145,11 @@ type Device struct {
 	PeakBytesPerS float64
 }
 
+// AMD says whether a device is one of AMD's, by its name.
+func (d *Device) AMD() bool {
+	return strings.Contains(d.Name, "AMD") || strings.Contains(d.Name, "Instinct") || strings.Contains(d.Name, "Radeon")
+}
+
 // MemoryEvent is one allocation or release.
 type MemoryEvent struct {
 	At        int64 // ns
@@ -245,6 +250,9 @@ type Trace struct {
 
 	Program   Program   // that was recorded, where the recording says
 	Framework Framework // of a trace of CUDA; others are of one framework
+
+	// Gate counts the records that failed; Finish fills it in.
+	Gate Gate
 
 	Truncated bool // the file ended early; what was read is here
 	// Inflated says that the profiler recorded Python frames or its own

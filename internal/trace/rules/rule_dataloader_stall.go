@@ -38,7 +38,10 @@ func (c *ruleContext) dataloaderStall() []analyze.Found {
 		return nil
 	}
 	cl := claim{ns, total.And(c.x.Steady), -1}
-	if len(c.devices) > 0 {
+	switch {
+	case c.quality.noKernels: // what the device did meanwhile is lost
+		cl = claim{device: -1}
+	case len(c.devices) > 0:
 		cl = c.claimHost(func(d *ruleDevice) model.Spans {
 			var v model.Spans
 			for lane := range byLane {

@@ -33,8 +33,8 @@ func (c *ruleContext) ddpBuffers() []analyze.Found {
 	})
 	exposed := c.exclusives(pick)
 	cl := c.grant(func(d *ruleDevice) model.Spans {
-		got := c.l.ClaimGPU(d.Device, exposed[d.Device]).Or(c.l.ClaimQueued(d.Device, d.waits(c, pick, true)))
-		if c.quality.linksBroken {
+		got := c.l.ClaimGPU(d.Device, exposed[d.Device]).Or(c.claimQueued(d, d.waits(c, pick, true)))
+		if c.idleUnsure(d) {
 			return got
 		}
 		return got.Or(c.l.ClaimHost(d.Device, sent.Minus(d.doubt)))

@@ -46,8 +46,8 @@ func (c *ruleContext) pageableH2D() []analyze.Found {
 		cl = c.grant(func(d *ruleDevice) model.Spans {
 			e := exposed[d.Device]
 			less := e.First(e.Total() - int64(float64(byDevice[d.Device])/rate)).And(d.steady)
-			got := c.l.ClaimGPU(d.Device, less).Or(c.l.ClaimQueued(d.Device, d.waits(c, pick, true)))
-			if c.quality.linksBroken {
+			got := c.l.ClaimGPU(d.Device, less).Or(c.claimQueued(d, d.waits(c, pick, true)))
+			if c.idleUnsure(d) {
 				return got
 			}
 			late := c.lead(d, model.UnionOf(calls[d.Device]), less, func(*stall) bool { return false })

@@ -20,7 +20,7 @@ func (c *ruleContext) streamWait() []analyze.Found {
 	if c.mostIdle()*100 < c.span*idlePercent {
 		return nil
 	}
-	cl := c.grant(func(d *ruleDevice) model.Spans { return c.l.ClaimQueued(d.Device, d.Queued.And(c.x.Steady)) })
+	cl := c.grant(func(d *ruleDevice) model.Spans { return c.claimQueued(d, d.Queued.And(c.x.Steady)) })
 	d := c.deviceOf(cl.device)
 	if d == nil || cl.ns*100 < c.span*hostPercent {
 		return nil

@@ -22,6 +22,7 @@ type traceQuality struct {
 	unknown, span               int64 // on the device where the share is largest
 	linksBroken                 bool
 	lost                        bool // more records are known to be missing than findings bear
+	noKernels                   bool // launches were recorded, and no operation of a device
 }
 
 // judge measures the trace's quality in the steady part, and marks the waits
@@ -77,6 +78,7 @@ func (c *ruleContext) judge() traceQuality {
 	}
 	ofGraph := func(g int32) bool { return c.ofGraph(&c.t.GPU[g]) }
 	c.steadyOps(ofGraph, func(*ruleDevice, int32, *model.GPU) { q.graphKernels++ })
+	q.noKernels = len(c.devices) == 0 && c.t.Gate.Launches > 0
 	q.lost = c.t.Lost*droppedLimit > c.t.Lost+int64(c.t.Events)
 	q.linksBroken = len(c.devices) > 0 && (q.lost || q.dropped*droppedLimit > q.launches)
 	return q
@@ -119,10 +121,22 @@ func (c *ruleContext) traceQuality() []analyze.Found {
 	if q.dropped*droppedLimit > q.launches && len(c.devices) > 0 {
 		why = append(why, fmt.Sprintf("%d of %d kernels that were launched are missing", q.dropped, q.launches))
 	}
+	if q.noKernels {
+		why = append(why, analyze.LostKernels(c.t))
+	}
+	failed, texts := c.failedRecords()
+	why = append(why, texts...)
 	if len(why) == 0 {
 		return nil
 	}
-	f := c.finding(claim{device: -1}, "the trace is incomplete: "+strings.Join(why, "; "))
+	title := "the trace is incomplete: " + strings.Join(why, "; ")
+	if len(texts) == len(why) {
+		title = "records of the trace are wrong: " + strings.Join(why, "; ")
+	}
+	f := c.finding(claim{device: -1}, title)
+	f.Evidence["untimed_records"] = failed.Untimed
+	f.Evidence["overrunning_records"] = failed.Overruns
+	f.Evidence["records_sharing_a_launch"] = failed.Shared
 	f.Evidence["unknown_ns"] = q.unknown
 	f.Evidence["unknown_percent"] = percent(q.unknown, q.span)
 	f.Evidence["graph_launches"] = q.graphLaunches
@@ -130,6 +144,9 @@ func (c *ruleContext) traceQuality() []analyze.Found {
 	f.Evidence["kernel_launches"] = q.launches
 	f.Evidence["dropped_kernels"] = q.dropped
 	f.Evidence["lost_records"] = c.t.Lost
+	if failed.Failed() > 0 && !slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return d.faulty }) {
+		f.Caveats = append(f.Caveats, "less than 1 % of the records of a device are wrong: claims stand")
+	}
 	if q.graphLaunches+q.graphKernels > 0 {
 		f.Caveats = append(f.Caveats, "kernels of graphs are left out of launch-bound and have no call site; other claims stand")
 	}
@@ -143,4 +160,17 @@ func (c *ruleContext) traceQuality() []analyze.Found {
 	f.Evidence["suppressed"] = strings.Join(muted, " ")
 	f.PyTorch = "record again: with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=1, warmup=2, active=3)), a shorter stretch, and graphs off to see their launches"
 	return []analyze.Found{f}
+}
+
+// failedRecords adds up the records that failed the gate, with a text for each device.
+func (c *ruleContext) failedRecords() (sum model.GateCount, texts []string) {
+	for device := range c.t.Gate.Devices {
+		g := &c.t.Gate.Devices[device]
+		sum.Records += g.Records
+		sum.Untimed, sum.Overruns, sum.Shared = sum.Untimed+g.Untimed, sum.Overruns+g.Overruns, sum.Shared+g.Shared
+		if what := g.Words(); what != "" {
+			texts = append(texts, fmt.Sprintf("of %d records of device %d %s", g.Records, c.t.Devices[device].ID, what))
+		}
+	}
+	return sum, texts
 }

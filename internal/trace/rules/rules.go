@@ -8,6 +8,7 @@ package rules
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
@@ -151,6 +152,8 @@ type ruleDevice struct {
 	doubt  model.Spans    // waits that a kernel missing from the trace may have filled
 	// withheld would have been claimed, were the trace better.
 	withheld model.Spans
+	// faulty: too many of its records fail the gate to tell when it was idle.
+	faulty bool
 }
 
 func newRuleContext(x *analyze.Index, l *analyze.Ledger) *ruleContext {
@@ -160,6 +163,7 @@ func newRuleContext(x *analyze.Index, l *analyze.Ledger) *ruleContext {
 	c.lived = x.Lived()
 	for _, d := range x.Devices {
 		rd := &ruleDevice{DeviceTime: d, steady: x.Steady.Within(d.Window), procs: map[int32]bool{}}
+		rd.faulty = x.T.Gate.Faulty(d.Device)
 		if d.Device < len(x.T.Devices) {
 			rd.props = x.T.Devices[d.Device]
 		}
@@ -194,7 +198,7 @@ func (d *ruleDevice) on(c *ruleContext, lane uint32) bool {
 // trusted the claim is withheld and remembered for the note.
 func (c *ruleContext) claimHost(want func(*ruleDevice) model.Spans) claim {
 	return c.grant(func(d *ruleDevice) model.Spans {
-		if c.quality.linksBroken {
+		if c.idleUnsure(d) {
 			c.withhold(d, want(d))
 			return nil
 		}
@@ -220,7 +224,7 @@ func (c *ruleContext) withholdOf(d *ruleDevice, want model.Spans) {
 // the finding overlaps.
 func (c *ruleContext) claimGPU(want func(*ruleDevice) model.Spans) claim {
 	return c.grant(func(d *ruleDevice) model.Spans {
-		if c.rule.alone && c.quality.lost {
+		if c.rule.alone && (c.quality.lost || d.faulty) {
 			c.withholdOf(d, want(d).And(d.steady))
 			return nil
 		}
@@ -232,8 +236,21 @@ func (c *ruleContext) claimGPU(want func(*ruleDevice) model.Spans) claim {
 // the device needed to begin each.
 func (c *ruleContext) claimOps(pick func(g int32) bool, want func(*ruleDevice) model.Spans) claim {
 	return c.grant(func(d *ruleDevice) model.Spans {
-		return c.l.ClaimGPU(d.Device, want(d).And(d.steady)).Or(c.l.ClaimQueued(d.Device, d.waits(c, pick, false)))
+		return c.l.ClaimGPU(d.Device, want(d).And(d.steady)).Or(c.claimQueued(d, d.waits(c, pick, false)))
 	})
+}
+
+// idleUnsure says whether the idle time of a device cannot be trusted.
+func (c *ruleContext) idleUnsure(d *ruleDevice) bool { return c.quality.linksBroken || d.faulty }
+
+// claimQueued claims time in which a device had work and had not begun it, where its records
+// tell that.
+func (c *ruleContext) claimQueued(d *ruleDevice, want model.Spans) model.Spans {
+	if d.faulty {
+		c.withholdOf(d, want.And(d.Queued).And(d.steady))
+		return nil
+	}
+	return c.l.ClaimQueued(d.Device, want)
 }
 
 // claim is what a finding was granted: the device that gains most.
@@ -311,7 +328,10 @@ func (c *ruleContext) hostCaveats(f *analyze.Found) {
 	if low, high := c.stepRange(); f.ClaimNS > 0 && high > unsettled*low {
 		f.Caveats = append(f.Caveats, fmt.Sprintf("the steps take %s to %s: the program or the profiler had not settled, so times of the host are not representative; record later, or longer", gpuprof.FormatNS(low), gpuprof.FormatNS(high)))
 	}
-	if len(c.devices) > 0 && c.quality.linksBroken {
+	switch {
+	case len(c.devices) > 0 && c.quality.linksBroken:
 		f.Caveats = append(f.Caveats, "no time claimed: too many kernels are missing from the trace to say when the device was idle (see trace-quality)")
+	case f.ClaimNS == 0 && slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return d.faulty }):
+		f.Caveats = append(f.Caveats, "no time claimed: too many records of the device are wrong to say when it was idle (see trace-quality)")
 	}
 }

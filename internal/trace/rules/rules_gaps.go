@@ -194,7 +194,7 @@ func (d *ruleDevice) latency(t *model.Trace) model.Spans {
 func (c *ruleContext) claimLate(window func(*ruleDevice) model.Spans) claim {
 	return c.grant(func(d *ruleDevice) model.Spans {
 		w := window(d)
-		if c.quality.linksBroken {
+		if c.idleUnsure(d) {
 			c.withhold(d, w)
 			return nil
 		}

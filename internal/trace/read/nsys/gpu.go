@@ -23,7 +23,7 @@ func (r *reader) operation(kind model.Kind, start, end int64, v []any) model.GPU
 	} else {
 		r.noProcess++
 	}
-	return model.GPU{Start: start, End: r.span(start, end), Kind: kind, Launch: -1,
+	return model.GPU{Start: start, End: end, Kind: kind, Launch: -1,
 		Device: r.device(int64(pid), whole(v[0])), Stream: whole(v[1]), Corr: whole(v[2]), Process: pid}
 }
 
