@@ -37,6 +37,7 @@ const (
 	RuleThrottled         = "throttled"
 	RuleNoise             = "noise"
 	RuleTraceQuality      = "trace-quality"
+	RuleNotSteady         = "not-steady"
 
 	RuleOutOfMemory        = "oom-cause"
 	RuleLeak               = "leak"
@@ -119,6 +120,7 @@ func Rules() []Rule {
 		traces(RuleExposedComm, "collectives run while no kernel does"),
 		traces(RuleStreamWait, "kernels of one stream wait for another stream"),
 		traces(RuleTraceQuality, "the trace is incomplete"),
+		traces(RuleNotSteady, "most of the recording is not the program's steady work"),
 
 		memory(RuleOutOfMemory, "a request for device memory failed"),
 		{ID: RuleLeak, Runs: true, Memory: true, Cause: "the program holds what earlier steps recorded for their backward"},

@@ -122,10 +122,12 @@ func (x *Index) warnNoDevice() {
 	again := "record with ProfilerActivity.CUDA, on a machine with a GPU"
 	switch {
 	case x.T.Gate.Launches > 0:
-		x.warn("lost-kernels", LostKernels(x.T)+": nothing can be said of the device", "record again while no other profiler or monitor (Nsight, DCGM, a second torch.profiler) reads the device, with a driver as new as the profiler")
+		x.warn("lost-kernels", LostKernels(x.T)+": nothing can be said of the device", "record again while no other profiler or monitor (Nsight, DCGM, a second profiler) reads the device, with a driver as new as the profiler")
 		return
 	case x.T.Format == model.XLA:
 		again = "record on a machine with a GPU or TPU"
+	case x.T.Format != model.Kineto:
+		again = "let the recording cover work on a GPU"
 	}
 	x.warn("no-device", "no device was recorded: operators, steps and data loading are shown, and nothing can be said of a GPU", again)
 }

@@ -11,8 +11,9 @@ import (
 type Analysis struct {
 	gpuprof.Head
 	Inputs     []Input             `json:"inputs"`
-	Program    *model.Program      `json:"program,omitempty"` // that was recorded, where the recording says
-	StepSource string              `json:"step_source"`       // "ProfilerStep", "annotation NAME", "nvtx NAME" or "whole trace"
+	Program    *model.Program      `json:"program,omitempty"`   // that was recorded, where the recording says
+	Recording  *Recording          `json:"recording,omitempty"` // what it is of, of several inputs the first
+	StepSource string              `json:"step_source"`         // "ProfilerStep", "annotation NAME", "nvtx NAME" or "whole trace"
 	Step       StepMean            `json:"step"`
 	Explained  []Explanation       `json:"explained"`
 	Bound      Bound               `json:"bound"`

@@ -18,9 +18,16 @@ const LeastShare = 0.005
 // idle states that speak for them. That elementwise kernels and the like move
 // more bytes than they compute is so on every device there is; a product may be
 // held up by memory as well, which its name does not say.
-func bindings() []binding {
+// In decode each step reads all weights and the keys and values of all requests for one token of
+// each, so that its products are held up by memory (docs/analyze.md).
+func bindings(decode bool) []binding {
+	products := binding{"compute", "compute: %s kernels take", nil}
+	if decode {
+		products = binding{"memory", "memory traffic, as decode reads the weights and the cached keys and values for one token of each request: %s kernels take", nil}
+	}
+	products.parts = []string{string(model.GEMM), string(model.Conv), string(model.TensorProduct), string(model.RNN), string(model.Attention)}
 	return []binding{
-		{"compute", "compute: %s kernels take", []string{string(model.GEMM), string(model.Conv), string(model.TensorProduct), string(model.RNN), string(model.Attention)}},
+		products,
 		{"memory", "memory traffic: %s kernels take", []string{string(model.Elementwise), string(model.Norm), string(model.Reduction), string(model.Scatter), string(model.Copy), string(model.Optimizer)}},
 		{"communication", "communication: nothing else runs beside it in", []string{string(model.Communication)}},
 		{"host", "the host: the device waits for launches, or has none to come, in", []string{"starved", "outside"}},
@@ -65,7 +72,7 @@ func (a *Analysis) bound(indexes []*Index, found []Found) {
 	}
 	of := partsOf(a)
 	var text string
-	for _, k := range bindings() {
+	for _, k := range bindings(a.Recording != nil && a.Recording.Serving == "decode") {
 		parts := slices.DeleteFunc(k.parts, func(p string) bool { return of[p] == 0 })
 		slices.SortStableFunc(parts, func(p, q string) int { return cmp.Compare(of[q], of[p]) })
 		var ns int64

@@ -44,7 +44,14 @@ type Index struct {
 	// Warnings are about what could not be worked out; the trace's own are in T.
 	Warnings []gpuprof.Warning
 
-	// called is when the host is in a step that is not dropped, or between two.
+	// Recording is what the recording is of.
+	Recording Recording
+	// notSteady is the time of phases, and of work from before the recording, which may be under
+	// way until before.
+	notSteady model.Spans
+	before    int64
+
+	// Called is when the host is in a step that is not dropped, or between two.
 	Called model.Spans
 
 	Info []NameInfo // by NameID
@@ -95,9 +102,12 @@ func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("indexing %s: %w", t.Path, err)
 	}
+	x.findProgram()
+	x.findWindow()
 	x.findSteps()
 	x.findTrailing()
 	x.account()
+	x.card()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("indexing %s: %w", t.Path, err)
 	}

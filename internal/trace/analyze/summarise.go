@@ -54,7 +54,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 		}
 		a.Inputs = append(a.Inputs, Input{Path: t.Path, Kind: t.Format, Events: t.Events, Rank: t.Rank, Truncated: t.Truncated})
 		if i == 0 {
-			a.StepSource = x.StepSource
+			a.StepSource, a.Recording = x.StepSource, &x.Recording
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() { kernels.add(x) })
@@ -74,7 +74,9 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	a.Ranks = rankTimes(indexes)
 	a.bound(indexes, found)
 	a.explain(indexes, found)
-	slices.SortStableFunc(found, func(p, q Found) int { return cmp.Compare(q.ClaimNS, p.ClaimNS) })
+	slices.SortStableFunc(found, func(p, q Found) int {
+		return cmp.Or(cmp.Compare(first(p.Rule), first(q.Rule)), cmp.Compare(q.ClaimNS, p.ClaimNS))
+	})
 	for _, f := range found {
 		f.Command = a.measureCommand(indexes)
 		if caveat := o.caveat(a, f.Finding); caveat != "" {
@@ -84,6 +86,14 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	}
 	document.CleanStrings(a)
 	return a, nil
+}
+
+// first puts what the recording is before what is slow in it.
+func first(rule string) int {
+	if rule == gpuprof.RuleNotSteady {
+		return 0
+	}
+	return 1
 }
 
 // addSteps adds the steps of one input. Figures of the device are of the one

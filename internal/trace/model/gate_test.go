@@ -64,11 +64,20 @@ func TestGate(t *testing.T) {
 			model.GateCount{Records: 10}, 10, 920},
 		"nodes of a graph": {func(t *model.Trace) { t.Host[4].Name = 2; t.GPU[4].End += 50 * us },
 			model.GateCount{Records: 10}, 10, 910},
-		"dependent launch": {func(t *model.Trace) { t.Devices[0] = model.Device{Name: "NVIDIA H100", Major: 9}; t.GPU[4].End += 30 * us },
+		"dependent launch": {func(t *model.Trace) {
+			t.Devices[0] = model.Device{Name: "NVIDIA H100", Major: 9}
+			t.GPU[4].End += 30 * us
+		},
 			model.GateCount{Records: 10}, 10, 910},
-		"over the end of the next, with dependent launch": {func(t *model.Trace) { t.Devices[0] = model.Device{Name: "NVIDIA H100", Major: 9}; t.GPU[4].End += 150 * us },
+		"over the end of the next, with dependent launch": {func(t *model.Trace) {
+			t.Devices[0] = model.Device{Name: "NVIDIA H100", Major: 9}
+			t.GPU[4].End += 150 * us
+		},
 			model.GateCount{Records: 10, Overruns: 1}, 10, 910},
-		"an AMD device has none": {func(t *model.Trace) { t.Devices[0] = model.Device{Name: "AMD Instinct MI300X", Major: 9}; t.GPU[4].End += 30 * us },
+		"an AMD device has none": {func(t *model.Trace) {
+			t.Devices[0] = model.Device{Name: "AMD Instinct MI300X", Major: 9}
+			t.GPU[4].End += 30 * us
+		},
 			model.GateCount{Records: 10, Overruns: 1}, 10, 910},
 		"two kernels of one launch": {func(t *model.Trace) { t.GPU[5].Corr = t.GPU[4].Corr },
 			model.GateCount{Records: 10, Shared: 1}, 10, 900},

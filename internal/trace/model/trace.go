@@ -249,6 +249,7 @@ type Trace struct {
 	Cut          *Cut // what a cut trace is of, nil for a whole one
 
 	Program   Program   // that was recorded, where the recording says
+	Process   string    // name of the process that launches, where the recording says
 	Framework Framework // of a trace of CUDA; others are of one framework
 
 	// Gate counts the records that failed; Finish fills it in.
@@ -276,6 +277,14 @@ func (t *Trace) Name(id NameID) string {
 		return t.Names[id]
 	}
 	return ""
+}
+
+// ProcessName is the name of the process that launches, or its command; "" unknown.
+func (t *Trace) ProcessName() string {
+	if t.Process == "" && len(t.Program.Command) > 0 {
+		return t.Program.Command[0]
+	}
+	return t.Process
 }
 
 // Warn adds a warning; fix is empty where nothing helps.

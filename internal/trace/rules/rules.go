@@ -24,6 +24,8 @@ type rule struct {
 	find func(c *ruleContext) []analyze.Found
 	// notes says that a finding of the rule that claims nothing is worth reading.
 	notes bool
+	// whole says that the rule speaks of the recording, whatever is steady in it.
+	whole bool
 	// alone says that the rule claims work during which the device does nothing else, which
 	// rests on a trace that has everything else.
 	alone bool
@@ -32,6 +34,8 @@ type rule struct {
 // ruleTable lists the rules in the order in which they claim time.
 func ruleTable() []rule {
 	return []rule{
+		{id: gpuprof.RuleNotSteady, notes: true, whole: true, find: (*ruleContext).notSteady},
+		{id: gpuprof.RuleAllocatorChurn, host: true, find: (*ruleContext).allocatorChurn},
 		{id: gpuprof.RuleDataloaderStall, host: true, find: (*ruleContext).dataloaderStall},
 		{id: gpuprof.RuleHiddenSync, host: true, find: (*ruleContext).hiddenSync},
 		{id: gpuprof.RuleBlockingCopy, host: true, find: (*ruleContext).blockingCopy},
@@ -46,7 +50,6 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleNoTF32, find: (*ruleContext).noTF32},
 		{id: gpuprof.RuleNoAMP, notes: true, find: (*ruleContext).noAMP},
 		{id: gpuprof.RuleTensorCores, find: (*ruleContext).tensorCores},
-		{id: gpuprof.RuleAllocatorChurn, host: true, find: (*ruleContext).allocatorChurn},
 		{id: gpuprof.RuleDeterministic, find: (*ruleContext).deterministicSort},
 		{id: gpuprof.RuleDeterministicFill, find: (*ruleContext).deterministicFill},
 		{id: gpuprof.RuleUnfusedAttention, find: (*ruleContext).unfusedAttention},
@@ -54,7 +57,7 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleExposedComm, alone: true, find: (*ruleContext).exposedComm},
 		{id: gpuprof.RuleHostBound, host: true, notes: true, find: (*ruleContext).hostBound},
 		{id: gpuprof.RuleStreamWait, alone: true, find: (*ruleContext).streamWait},
-		{id: gpuprof.RuleTraceQuality, notes: true, find: (*ruleContext).traceQuality},
+		{id: gpuprof.RuleTraceQuality, notes: true, whole: true, find: (*ruleContext).traceQuality},
 	}
 }
 
@@ -93,10 +96,13 @@ func OfHost(rule string) bool {
 func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 	c := newRuleContext(x, l)
 	var out []analyze.Found
+	only := c.x.Unjudged()
 	for _, r := range ruleTable() {
-		c.rule = r
+		if c.rule = r; only && !r.whole {
+			continue
+		}
 		for _, f := range r.find(c) {
-			f.PyTorch = wording(x.T, f.Rule, f.PyTorch)
+			f.PyTorch = changeFor(x.Recording.Program, f.Rule, f.PyTorch)
 			if f.ClaimNS > 0 || c.worthReading(&f) {
 				out = append(out, f)
 			}
@@ -137,7 +143,6 @@ type ruleContext struct {
 	launches map[int32][]int64
 	tf32NS   int64                  // claimed by no-tf32
 	copyNS   int64                  // claimed by pageable-h2d
-	trains   bool                   // see training
 	withheld map[string]model.Spans // by rule, on the device where it is most
 }
 
@@ -159,7 +164,6 @@ type ruleDevice struct {
 func newRuleContext(x *analyze.Index, l *analyze.Ledger) *ruleContext {
 	c := &ruleContext{x: x, t: x.T, l: l, steps: int64(max(x.SteadySteps(), 1)), span: x.Steady.Total(), withheld: map[string]model.Spans{}}
 	c.names = describeRuleNames(x.T)
-	c.findTraining()
 	c.lived = x.Lived()
 	for _, d := range x.Devices {
 		rd := &ruleDevice{DeviceTime: d, steady: x.Steady.Within(d.Window), procs: map[int32]bool{}}

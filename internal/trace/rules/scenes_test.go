@@ -32,6 +32,10 @@ type ruleScene struct {
 
 func ruleScenes() []ruleScene {
 	return []ruleScene{
+		// claims nothing
+		{rule: "not-steady", claim: 0, fires: sceneStartUp(false), quiet: sceneStartUp(true)},
+		// 3 of the release after the last kernel, 90 the allocation, 2 starts and an end of operators
+		{rule: "allocator-churn", claim: 2 * 96 * us, fires: sceneAllocator(true), quiet: sceneAllocator(false)},
 		// a fetch of 3,002 us, in the first 1,383 of which the device works
 		{rule: "dataloader-stall", claim: 2 * 1619 * us, fires: sceneLoader(3000 * us), quiet: sceneLoader(60 * us)},
 		// 3 until the copy's call returns, 5 synchronise, 2 ends of operators, 150 work, 1 start of one
@@ -60,8 +64,6 @@ func ruleScenes() []ruleScene {
 		{rule: "no-amp", claim: 2 * 2 * 140 * us, fires: sceneGEMM(7, "volta_sgemm_128x64_tn"), quiet: sceneGEMM(8, bf16gemm)},
 		// seven eighths of 160 us
 		{rule: "tensor-cores", claim: 2 * 140 * us, fires: sceneHalf(oddGEMM), quiet: sceneHalf(bf16gemm)},
-		// 3 of the release after the last kernel, 90 the allocation, 2 starts and an end of operators
-		{rule: "allocator-churn", claim: 2 * 96 * us, fires: sceneAllocator(true), quiet: sceneAllocator(false)},
 		// the sorts of index_put_, not those of sort()
 		{rule: "deterministic", claim: 2 * 30 * us, fires: sceneSort("aten::_index_put_impl_"), quiet: sceneSort("aten::embedding_dense_backward")},
 		// the fills
@@ -300,6 +302,19 @@ func sceneGraph(graph bool) func() *scene {
 				s.products(4, 5*us)
 			}
 		}).end()
+	}
+}
+
+// The creation of a context, and then kernels: in steps, or in one pass.
+func sceneStartUp(steps bool) func() *scene {
+	return func() *scene {
+		s := newScene()
+		s.call("cudaMalloc", 200_000*us)
+		if steps {
+			return s.repeat(3, func() { s.products(3, 500*us) }).end()
+		}
+		s.products(3, 500*us)
+		return s.end()
 	}
 }
 

@@ -150,6 +150,7 @@ func (r *reader) finish(ctx context.Context) error {
 	r.sortDevices()
 	r.resolve()
 	r.nameLanes()
+	r.nameProcess()
 	r.closeRanges()
 	r.t.Nest(r.loose, r.addHost)
 	r.report()
@@ -254,6 +255,21 @@ func (r *reader) launchers() int {
 	return len(pids)
 }
 
+// nameProcess names the process that calls the device most.
+func (r *reader) nameProcess() {
+	calls, most := map[int32]int{}, 0
+	for i := range r.t.Host {
+		if h := &r.t.Host[i]; h.Kind == model.API {
+			calls[r.t.Lanes[h.Lane].Process]++
+		}
+	}
+	for pid, n := range calls {
+		if name := r.processNames[pid]; name != "" && (n > most || n == most && name < r.t.Process) {
+			most, r.t.Process = n, name
+		}
+	}
+}
+
 // closeRanges ends the ranges that were open when the recording stopped. A
 // step that was cut off is no step to measure: it stays as a plain range.
 func (r *reader) closeRanges() {
@@ -286,9 +302,9 @@ type advice struct{ calls, ranges, record, emit, names string }
 func (r *reader) advice() advice {
 	if r.t.Format == model.Rocpd {
 		return advice{"HIP", "ROCTx", "record with " + rocprof,
-			"run the loop inside torch.autograd.profiler.emit_nvtx(), which makes ROCTx ranges on ROCm", pdString + " or " + pdSymbol}
+			"put a ROCTx range around each iteration (roctxRangePush), or around each operator", pdString + " or " + pdSymbol}
 	}
-	return advice{"CUDA", "NVTX", "record with nsys profile --trace=cuda,nvtx", "record with --trace=cuda,nvtx and run the loop inside torch.autograd.profiler.emit_nvtx()", tStrings}
+	return advice{"CUDA", "NVTX", "record with nsys profile --trace=cuda,nvtx", "record with --trace=cuda,nvtx and put an NVTX range around each iteration (nvtxRangePush), or around each operator", tStrings}
 }
 
 // report warns of what limits the analysis.
