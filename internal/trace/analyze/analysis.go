@@ -221,6 +221,8 @@ type Found struct {
 	gpuprof.Finding
 	Spans  []model.Span // disjoint, in order; their total is ClaimNS
 	Device int          // index into Trace.Devices, -1 none
+	// First says that the finding stands before larger ones: it is their cause.
+	First bool
 }
 
 // Comparison is two analyses of one program, before and after a change.

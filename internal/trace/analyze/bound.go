@@ -56,8 +56,12 @@ func (a *Analysis) bound(indexes []*Index, found []Found) {
 	if a.Step.Count == 0 {
 		whole = "the recording window"
 	}
+	notSteady := slices.IndexFunc(found, func(f Found) bool { return f.Rule == gpuprof.RuleNotSteady })
 	switch {
 	case !b.Nothing:
+	case notSteady >= 0:
+		b.Text = upperFirst(found[notSteady].Title) + "."
+		return
 	case len(a.Devices) == 0:
 		b.Text = "No device operation was recorded, so nothing can be said of a GPU."
 	default:
@@ -88,6 +92,14 @@ func (a *Analysis) bound(indexes []*Index, found []Found) {
 		}
 	}
 	if b.By != "" {
-		b.Text = strings.TrimSpace(b.Text + fmt.Sprintf(" The program is bound by %s %.0f %% of %s.", text, 100*b.Share, whole))
+		b.Text = strings.TrimSpace(fmt.Sprintf("The program is bound by %s %.0f %% of %s. ", text, 100*b.Share, whole) + b.Text)
 	}
+}
+
+// upperFirst begins a sentence with a text.
+func upperFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
 }

@@ -91,7 +91,7 @@ func (x *Index) kind() Kind {
 	switch {
 	case len(x.T.GPU) == 0:
 		return HostOnly
-	case comm > 0 && comm == kernels:
+	case comm > 0 && comm == kernels && x.T.Gate.Launches != comm: // its launches tell a recording of everything
 		return CommunicationOnly
 	case kernels == 0 && x.phased()*2 > x.Span.Len():
 		return StartUpOnly
@@ -112,6 +112,12 @@ func (x *Index) kind() Kind {
 // Before is until when devices may do work from before the recording; its beginning where none
 // was seen.
 func (x *Index) Before() int64 { return max(x.before, x.Span.Start) }
+
+// OneCutStep says that one step counts and begins in work from before the recording: whether the
+// host keeps ahead of the device in other steps is not in the recording.
+func (x *Index) OneCutStep() bool {
+	return x.Recording.BeforeNS > 0 && x.Stepped() && x.SteadySteps() == 1
+}
 
 // phased is the time of all phases, and of work from before the recording.
 func (x *Index) phased() (ns int64) { return x.notSteady.Total() }
@@ -172,7 +178,7 @@ func (x *Index) cardText() string {
 		kind += " (" + r.Serving + ")"
 	}
 	parts := []string{what + ", " + kind}
-	if x.Stepped() {
+	if x.Stepped() && r.StepsCover < nearlyAll {
 		parts = append(parts, fmt.Sprintf("steps cover %.0f %% of the device's work", 100*r.StepsCover))
 	}
 	if r.BeforeNS > 0 {
@@ -181,13 +187,16 @@ func (x *Index) cardText() string {
 	for _, p := range r.Phases {
 		parts = append(parts, p.Name+" "+gpuprof.FormatNS(p.NS))
 	}
-	if len(x.Devices) > 0 {
-		parts = append(parts, "records "+x.qualityWord())
+	if word := x.qualityWord(); word != "" {
+		parts = append(parts, "records "+word)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// qualityWord sums up the quality of the device records.
+// nearlyAll is the share from which on steps cover all work, as far as two digits tell.
+const nearlyAll = 0.995
+
+// qualityWord sums up the quality of the device records; "" where they are sound.
 func (x *Index) qualityWord() string {
 	failed, linked, kernels := 0, 0, 0
 	for i := range x.T.Gate.Devices {
@@ -201,8 +210,8 @@ func (x *Index) qualityWord() string {
 		return fmt.Sprintf("sound but for %d", failed)
 	case kernels > 0 && linked == 0:
 		return "without launches"
-	case linked < kernels:
-		return fmt.Sprintf("sound, %.0f %% with their launch", 100*float64(linked)/float64(kernels))
+	case float64(linked) < nearlyAll*float64(kernels):
+		return fmt.Sprintf("of %.0f %% of the kernels have their launch", 100*float64(linked)/float64(kernels))
 	}
-	return "sound"
+	return ""
 }

@@ -75,7 +75,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	a.bound(indexes, found)
 	a.explain(indexes, found)
 	slices.SortStableFunc(found, func(p, q Found) int {
-		return cmp.Or(cmp.Compare(first(p.Rule), first(q.Rule)), cmp.Compare(q.ClaimNS, p.ClaimNS))
+		return cmp.Or(cmp.Compare(p.place(), q.place()), cmp.Compare(q.ClaimNS, p.ClaimNS))
 	})
 	for _, f := range found {
 		f.Command = a.measureCommand(indexes)
@@ -88,12 +88,15 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	return a, nil
 }
 
-// first puts what the recording is before what is slow in it.
-func first(rule string) int {
-	if rule == gpuprof.RuleNotSteady {
+// place puts what the recording is before what is slow in it, and causes before what they cause.
+func (f *Found) place() int {
+	switch {
+	case f.Rule == gpuprof.RuleNotSteady:
 		return 0
+	case f.First:
+		return 1
 	}
-	return 1
+	return 2
 }
 
 // addSteps adds the steps of one input. Figures of the device are of the one
@@ -296,11 +299,14 @@ func (a *Analysis) addWarnings(x *Index, several bool) {
 	list := slices.Concat(x.T.Warnings, x.Warnings)
 	if x.T.Inflated {
 		again := "record without with_stack for the times of the host"
-		if x.T.Format == model.XLA {
+		text := "the profiler recorded Python frames or its own overhead, which lengthens the host's work: times of the host are inflated by profiling"
+		switch {
+		case x.T.Format == model.XLA:
 			again = "record with ProfileOptions.python_tracer_level = 0 for the times of the host"
+		case x.Recording.Program != PyTorch:
+			again, text = "", "the profiler recorded its own overhead, which lengthens the host's work: times of the host are inflated by profiling"
 		}
-		list = append(list, gpuprof.Warning{Code: "inflated", Fix: again,
-			Text: "the profiler recorded Python frames or its own overhead, which lengthens the host's work: times of the host are inflated by profiling"})
+		list = append(list, gpuprof.Warning{Code: "inflated", Fix: again, Text: text})
 	}
 	for _, w := range list {
 		if several {

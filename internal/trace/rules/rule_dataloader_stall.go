@@ -18,7 +18,7 @@ func (c *ruleContext) dataloaderStall() []analyze.Found {
 	var total model.Spans
 	var fetches []int64
 	workers := false
-	s := c.newSites()
+	s := c.newSites("fetch")
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
 		if h.Kind == model.API || !c.is(h.Name, markLoader) || !c.x.InSteady(h.Start) || c.nestedLoader(int32(i)) {

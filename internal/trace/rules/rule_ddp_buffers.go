@@ -23,7 +23,7 @@ func (c *ruleContext) ddpBuffers() []analyze.Found {
 		return l >= 0 && sent.Contains(c.t.Host[l].Start)
 	}
 	kernels, copies := 0, 0
-	s := c.newSites()
+	s := c.newSites("operation")
 	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *model.GPU) {
 		kernels++
 		if c.x.Class(g) == model.Copy {

@@ -16,7 +16,7 @@ import (
 func (c *ruleContext) exposedComm() []analyze.Found {
 	kernels, ns := 0, int64(0)
 	by := map[analyze.CollectiveKind]int64{}
-	s := c.newSites()
+	s := c.newSites("kernel")
 	c.steadyOps(c.isComm, func(d *ruleDevice, g int32, op *model.GPU) {
 		kernels++
 		ns += op.Dur()

@@ -21,7 +21,7 @@ const smallCopy = 64 << 10
 func (c *ruleContext) pageableH2D() []analyze.Found {
 	copies, bytes, gpu, host := 0, int64(0), int64(0), int64(0)
 	byDevice, calls := map[int]int64{}, map[int][]model.Span{}
-	s := c.newSites()
+	s := c.newSites("copy")
 	pick := func(g int32) bool { return largePageable(&c.t.GPU[g]) }
 	c.steadyOps(pick, func(d *ruleDevice, g int32, op *model.GPU) {
 		copies, bytes, gpu = copies+1, bytes+op.Bytes, gpu+op.Dur()

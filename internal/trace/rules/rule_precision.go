@@ -199,7 +199,7 @@ func (c *ruleContext) hasHalf() bool {
 
 // gpuSites are the places that launch what pick chooses.
 func (c *ruleContext) gpuSites(pick func(g int32) bool) []gpuprof.Site {
-	s := c.newSites()
+	s := c.newSites("kernel")
 	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *model.GPU) { s.gpu(g, op.Dur()) })
 	return s.top()
 }

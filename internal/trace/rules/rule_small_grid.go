@@ -18,7 +18,7 @@ func (c *ruleContext) smallGrid() []analyze.Found {
 		kernels, few int
 	}
 	by := map[*ruleDevice]*load{}
-	s := c.newSites()
+	s := c.newSites("kernel")
 	c.steadyOps(anyOp, func(d *ruleDevice, g int32, op *model.GPU) {
 		if op.Kind != model.Kernel || op.Blocks <= 0 || d.props.SMs <= 0 || c.x.Class(g) == model.Communication {
 			return

@@ -43,7 +43,7 @@ func (c *ruleContext) streamWait() []analyze.Found {
 	f.Evidence["waits"] = len(kinds)
 	f.Evidence["idle_percent"] = percent(c.idle(d), c.span)
 	for _, k := range kinds[:min(len(kinds), topSites-2)] {
-		f.Sites = append(f.Sites, gpuprof.Site{Where: "waits " + waits[k].Words(k), Count: math.Round(waits[k].Count), NS: int64(waits[k].NS)})
+		f.Sites = append(f.Sites, gpuprof.Site{Where: "waits " + waits[k].Words(k), Count: math.Round(waits[k].Count), Of: "wait", NS: int64(waits[k].NS)})
 	}
 	f.Sites = append(f.Sites, places[:min(len(places), 2)]...)
 	f.PyTorch = waitKnob(kinds)

@@ -245,7 +245,9 @@ func (c *ruleContext) claimOps(pick func(g int32) bool, want func(*ruleDevice) m
 }
 
 // idleUnsure says whether the idle time of a device cannot be trusted.
-func (c *ruleContext) idleUnsure(d *ruleDevice) bool { return c.quality.linksBroken || d.faulty }
+func (c *ruleContext) idleUnsure(d *ruleDevice) bool {
+	return c.quality.linksBroken || d.faulty || c.x.OneCutStep()
+}
 
 // claimQueued claims time in which a device had work and had not begun it, where its records
 // tell that.
@@ -327,7 +329,11 @@ func (c *ruleContext) stepRange() (low, high int64) {
 
 func (c *ruleContext) hostCaveats(f *analyze.Found) {
 	if c.t.Inflated {
-		f.Caveats = append(f.Caveats, "inflated by profiling: the trace has Python frames or the profiler's own overhead, which lengthen the host's work; record again without with_stack to measure it")
+		text := "inflated by profiling: the recording has the profiler's own overhead in it, which lengthens the host's work"
+		if c.x.Recording.Program == analyze.PyTorch {
+			text = "inflated by profiling: the trace has Python frames or the profiler's own overhead, which lengthen the host's work; record again without with_stack to measure it"
+		}
+		f.Caveats = append(f.Caveats, text)
 	}
 	if low, high := c.stepRange(); f.ClaimNS > 0 && high > unsettled*low {
 		f.Caveats = append(f.Caveats, fmt.Sprintf("the steps take %s to %s: the program or the profiler had not settled, so times of the host are not representative; record later, or longer", gpuprof.FormatNS(low), gpuprof.FormatNS(high)))
