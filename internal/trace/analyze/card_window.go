@@ -24,13 +24,16 @@ const (
 // findWindow finds the parts of the recording that are no steady work: what devices did before
 // it, start-up, compilation and the capture of graphs.
 func (x *Index) findWindow() {
-	if x.T.Cut != nil || x.Span.Len() == 0 { // a cut has the steps of the whole recording
+	if x.Span.Len() == 0 || x.T.Cut != nil && len(x.T.Cut.Steps) > 0 { // a cut has the steps of the whole recording
 		return
 	}
 	first := x.firstLaunch()
 	x.addPhase(PhaseCompile, x.compiled())
 	x.addPhase(PhaseCapture, x.captured())
 	x.addPhase(PhaseStartUp, x.startUp(first))
+	if x.T.Cut != nil { // it has the operations before it
+		return
+	}
 	if x.before = x.workBefore(); x.before > x.Span.Start {
 		x.Recording.BeforeNS = x.before - x.Span.Start
 		x.notSteady = x.notSteady.Or(model.Spans{{Start: x.Span.Start, End: x.before}})
