@@ -70,7 +70,7 @@ const (
 func (x *Index) card() {
 	r := &x.Recording
 	r.Kind = x.kind()
-	if x.Stepped() {
+	if x.Stepped() && r.StepsCover == 0 {
 		r.StepsCover = x.cover()
 	}
 	r.Text = x.cardText()
@@ -78,11 +78,12 @@ func (x *Index) card() {
 
 // kind says what the program does.
 func (x *Index) kind() Kind {
-	kernels, names, comm := 0, map[model.NameID]bool{}, 0
+	kernels, several, comm, name := 0, false, 0, model.NameID(0)
 	for i := range x.T.GPU {
 		if g := &x.T.GPU[i]; g.Kind == model.Kernel {
+			several = several || kernels > 0 && g.Name != name
+			name = g.Name
 			kernels++
-			names[g.Name] = true
 			if x.class[i] == cCommunication {
 				comm++
 			}
@@ -101,7 +102,7 @@ func (x *Index) kind() Kind {
 		return Training
 	case x.Stepped() && x.Recording.Program.hasModels():
 		return Inference
-	case x.Stepped() && len(names) == 1 && kernels >= minRepeats:
+	case x.Stepped() && !several && kernels >= minRepeats:
 		return OneKernel
 	case x.Stepped() && x.SteadySteps() > 1:
 		return Loop
@@ -139,6 +140,7 @@ func (x *Index) Trains() bool {
 // that begins in them.
 func (x *Index) cover() float64 {
 	var in, all int64
+	var last model.Span // the step found last
 	for i := range x.T.GPU {
 		g := &x.T.GPU[i]
 		at := g.Start
@@ -147,9 +149,15 @@ func (x *Index) cover() float64 {
 		} else if k := x.stepBefore(at); k >= 0 && g.Start < x.Steps[k].Full.End {
 			at = x.Steps[k].Host.Start
 		}
-		if all += g.Dur(); x.StepAt(at) >= 0 {
-			in += g.Dur()
+		all += g.Dur()
+		if at < last.Start || at >= last.End {
+			k := x.StepAt(at)
+			if k < 0 {
+				continue
+			}
+			last = x.Steps[k].Host
 		}
+		in += g.Dur()
 	}
 	if all == 0 {
 		return 1

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -70,15 +71,17 @@ func (x *Index) startUp(first int32) model.Spans {
 		until = x.T.Host[first].Start
 	}
 	var out []model.Span
-	for i := range x.T.Host {
-		h := &x.T.Host[i]
-		switch {
-		case h.Kind == model.Overhead && strings.Contains(strings.ToLower(x.T.Name(h.Name)), "initialization"):
-			out = append(out, model.Span{Start: h.Start, End: h.End})
-		case h.Kind != model.API || h.Start >= until && int32(i) != first || h.Dur() < initCall:
-		case x.Info[h.Name].call == model.CallSync, x.Info[h.Name].call == model.CallCopy && int32(i) != first:
-		default:
-			out = append(out, model.Span{Start: x.Span.Start, End: max(until, h.End)})
+	for _, l := range x.lanes {
+		for i := l.Lo; i < l.Hi && x.T.Host[i].Start <= until; i++ {
+			h := &x.T.Host[i]
+			switch {
+			case h.Kind == model.Overhead && strings.Contains(strings.ToLower(x.T.Name(h.Name)), "initialization"):
+				out = append(out, model.Span{Start: h.Start, End: h.End})
+			case h.Kind != model.API || h.Start == until && i != first || h.Dur() < initCall:
+			case x.Info[h.Name].call == model.CallSync, x.Info[h.Name].call == model.CallCopy && i != first:
+			default:
+				out = append(out, model.Span{Start: x.Span.Start, End: max(until, h.End)})
+			}
 		}
 	}
 	return model.UnionOf(out)
@@ -87,6 +90,18 @@ func (x *Index) startUp(first int32) model.Spans {
 // captured is the time in which threads record graphs and instantiate them.
 func (x *Index) captured() model.Spans {
 	var out []model.Span
+	const begins, ends, instantiates = 1, 2, 3
+	does, any := make([]uint8, len(x.T.Names)), false
+	for id, name := range x.T.Names {
+		for k, mark := range []string{"StreamBeginCapture", "StreamEndCapture", "GraphInstantiate"} {
+			if strings.Contains(name, mark) {
+				does[id], any = uint8(k+1), true
+			}
+		}
+	}
+	if !any {
+		return nil
+	}
 	begun, lane := int64(-1), uint32(0)
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
@@ -96,13 +111,15 @@ func (x *Index) captured() model.Spans {
 		if h.Lane != lane {
 			begun, lane = -1, h.Lane
 		}
-		switch name := x.T.Name(h.Name); {
-		case strings.Contains(name, "StreamBeginCapture"):
+		switch does[h.Name] {
+		case begins:
 			begun = h.Start
-		case strings.Contains(name, "StreamEndCapture") && begun >= 0:
-			out = append(out, model.Span{Start: begun, End: h.End})
+		case ends:
+			if begun >= 0 {
+				out = append(out, model.Span{Start: begun, End: h.End})
+			}
 			begun = -1
-		case strings.Contains(name, "GraphInstantiate"):
+		case instantiates:
 			out = append(out, model.Span{Start: h.Start, End: h.End})
 		}
 	}
@@ -177,29 +194,29 @@ func (x *Index) workBefore() int64 {
 		stream  int64
 	}
 	var delays []int64
-	firsts := map[place]int32{}
-	free := map[uint16]int64{}
-	delayOf := func(g *model.GPU) int64 {
-		h := &x.T.Host[g.Launch]
-		ready := max(min(h.End, g.Start), h.Start)
-		if end, ok := free[g.Device]; ok {
-			ready = max(ready, end)
-		}
-		return g.Start - ready
-	}
-	late := map[int32]int64{}
+	seen := map[place]bool{}
+	var here place // of the operation before
+	free := []int64{}
+	late := map[int32]int64{} // delays of the first operations of streams
+	every := model.Sample(len(x.T.GPU))
 	for i := range x.T.GPU {
 		g := &x.T.GPU[i]
-		if g.Launch >= 0 {
-			d := max(delayOf(g), 0)
-			delays = append(delays, d)
-			k := place{g.Process, g.Device, g.Stream}
-			if _, seen := firsts[k]; !seen {
-				firsts[k] = int32(i)
-				late[int32(i)] = d
-			}
+		for len(free) <= int(g.Device) {
+			free = append(free, math.MinInt64)
 		}
-		free[g.Device] = max(free[g.Device], g.End)
+		end := free[g.Device]
+		free[g.Device] = max(end, g.End)
+		k := place{g.Process, g.Device, g.Stream}
+		first := (len(seen) == 0 || k != here) && !seen[k]
+		if here = k; g.Launch < 0 || !first && i%every != 0 {
+			continue
+		}
+		h := &x.T.Host[g.Launch]
+		d := max(0, g.Start-max(min(h.End, g.Start), h.Start, end))
+		delays = append(delays, d)
+		if first {
+			seen[k], late[int32(i)] = true, d
+		}
 	}
 	if len(delays) == 0 {
 		return x.Span.Start
@@ -218,20 +235,33 @@ func (x *Index) workBefore() int64 {
 // waitFromBefore is the end of a call that waits for a stream or an event and began before
 // its process launched anything in the recording.
 func (x *Index) waitFromBefore(limit int64) int64 {
-	until := x.Span.Start
-	launched := map[int32]int64{}
-	for _, l := range x.launchAt {
-		h := &x.T.Host[l]
-		if p := x.T.ProcessOf(h.Lane); launched[p] == 0 || h.Start < launched[p] {
-			launched[p] = h.Start
+	var waits []int32
+	launched := map[int32]int64{} // the first launch of each process
+	for _, l := range x.lanes {
+		p := x.T.ProcessOf(l.lane)
+	lane:
+		for i := l.Lo; i < l.Hi; i++ {
+			h := &x.T.Host[i]
+			if h.Kind != model.API {
+				continue
+			}
+			switch x.Info[h.Name].call {
+			case model.CallLaunch, model.CallGraph, model.CallCopy, model.CallFill:
+				if at, ok := launched[p]; !ok || h.Start < at {
+					launched[p] = h.Start
+				}
+				break lane
+			case model.CallSync:
+				if h.Dur() >= limit && !isDeviceSync(x.T.Name(h.Name)) {
+					waits = append(waits, i)
+				}
+			}
 		}
 	}
-	for i := range x.T.Host {
+	until := x.Span.Start
+	for _, i := range waits {
 		h := &x.T.Host[i]
-		if h.Kind != model.API || x.Info[h.Name].call != model.CallSync || isDeviceSync(x.T.Name(h.Name)) || h.Dur() < limit {
-			continue
-		}
-		if first := launched[x.T.ProcessOf(h.Lane)]; first > h.End {
+		if at, ok := launched[x.T.ProcessOf(h.Lane)]; ok && at > h.End {
 			until = max(until, h.End)
 		}
 	}

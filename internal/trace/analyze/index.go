@@ -95,6 +95,10 @@ func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 	var wg sync.WaitGroup
 	wg.Go(x.sortLaunches)
 	x.Span = model.Extent(t)
+	wg.Go(func() {
+		x.findProgram()
+		x.findWindow()
+	})
 	x.linkForward()
 	x.attribute()
 	x.classify()
@@ -102,8 +106,6 @@ func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("indexing %s: %w", t.Path, err)
 	}
-	x.findProgram()
-	x.findWindow()
 	x.findSteps()
 	x.findTrailing()
 	x.account()

@@ -77,8 +77,9 @@ func (x *Index) findSteps() {
 		return
 	}
 	x.Main = x.Steps[0].Lane
-	x.extendSteps()
-	if part == nil {
+	if part != nil {
+		x.extendSteps()
+	} else {
 		x.dropFirst()
 		x.trimLast()
 		x.dropPhases()
@@ -261,9 +262,13 @@ func (x *Index) accept() bool {
 	if x.StepSource == profilerStep {
 		least = leastMarked
 	}
-	if len(x.T.GPU) == 0 || x.cover() >= least {
+	if len(x.T.GPU) == 0 {
 		return true
 	}
+	if x.Recording.StepsCover = x.cover(); x.Recording.StepsCover >= least {
+		return true
+	}
+	x.Recording.StepsCover = 0
 	x.Recording.Refused = append(x.Recording.Refused, x.StepSource)
 	x.Steps, x.StepSource, x.StepLaunches = nil, "", 0
 	return false

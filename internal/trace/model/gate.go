@@ -76,10 +76,12 @@ func (t *Trace) dropUntimed() {
 			g.End = g.Start
 		}
 	}
-	for i := range t.Host {
-		t.Host[i].End = max(t.Host[i].End, t.Host[i].Start)
+	var e extents
+	e.look(t)
+	w, fine := e.window(t)
+	if fine {
+		return
 	}
-	w := t.recordedWindow()
 	n, before := len(t.Host), len(t.GPU)
 	t.Host = slices.DeleteFunc(t.Host, func(h Host) bool { return w.isWrong(Span{h.Start, h.End}, w.host) })
 	t.GPU = slices.DeleteFunc(t.GPU, func(g GPU) bool {
@@ -91,6 +93,41 @@ func (t *Trace) dropUntimed() {
 	})
 	if t.Gate.Host = n - len(t.Host); t.Gate.Host > 0 || len(t.GPU) < before {
 		t.First = max(t.First, Extent(t).Start)
+	}
+}
+
+// extents are the first start, the last start and the last end of events, and of them those
+// of device records.
+type extents struct {
+	first, last, end int64
+	calls            Span // of host events that are no marks
+	device           Span
+	zeros            bool // some event has the time 0 of the file, and no length
+}
+
+// look goes over all events once; host events that end before they start get no length.
+func (e *extents) look(t *Trace) {
+	*e = extents{math.MaxInt64, math.MinInt64, math.MinInt64, Span{math.MaxInt64, math.MinInt64}, Span{math.MaxInt64, math.MinInt64}, false}
+	for i := range t.Host {
+		h := &t.Host[i]
+		h.End = max(h.End, h.Start)
+		if h.Start == t.Shift && h.End == t.Shift {
+			e.zeros = true
+			continue
+		}
+		e.first, e.last, e.end = min(e.first, h.Start), max(e.last, h.Start), max(e.end, h.End)
+		if h.Kind != Instant {
+			e.calls.Start, e.calls.End = min(e.calls.Start, h.Start), max(e.calls.End, h.End)
+		}
+	}
+	for i := range t.GPU {
+		g := &t.GPU[i]
+		if g.Start == t.Shift && g.End == t.Shift {
+			e.zeros = true
+			continue
+		}
+		e.first, e.last, e.end = min(e.first, g.Start), max(e.last, g.Start), max(e.end, g.End)
+		e.device.Start, e.device.End = min(e.device.Start, g.Start), max(e.device.End, g.End)
 	}
 }
 
@@ -108,43 +145,35 @@ func (w *recordedWindow) isWrong(s, in Span) bool {
 // zeroNS is how near to time 0 the first record begins in a file where 0 is a time.
 const zeroNS = 1_000_000
 
-// recordedWindow looks for the largest group of starts that no pause of a day divides.
-// Records of a device lie near the host's events, where there are any.
-func (t *Trace) recordedWindow() recordedWindow {
-	w := recordedWindow{zero: t.Shift}
-	first, last := int64(math.MaxInt64), int64(math.MinInt64)
-	timed := func(start, end int64) {
-		if start != w.zero || end != w.zero {
-			first, last = min(first, start), max(last, start)
-		}
+// window is when records can lie: in the largest group of starts that no pause of a day
+// divides, and those of a device near the host's events, where there are any. It is fine
+// where all of them do.
+func (e *extents) window(t *Trace) (w recordedWindow, fine bool) {
+	if e.first > e.last {
+		return w, true
 	}
-	for i := range t.Host {
-		timed(t.Host[i].Start, t.Host[i].End)
-	}
-	for i := range t.GPU {
-		timed(t.GPU[i].Start, t.GPU[i].End)
-	}
-	if first > last {
-		w.host = Span{math.MinInt64, math.MaxInt64}
-		w.device = w.host
-		return w
-	}
+	w.zero = t.Shift
+	first, last := e.first, e.last
 	if uint64(last)-uint64(first) > apartNS {
 		first, last = t.largestGroup()
 	}
 	w.zeroWrong = uint64(first)-uint64(w.zero) > zeroNS
 	w.host = Span{first - apartNS, last + apartNS}
-	calls := Span{math.MaxInt64, math.MinInt64}
-	for i := range t.Host {
-		if h := &t.Host[i]; h.Kind != Instant && h.Start >= first && h.End <= w.host.End {
-			calls.Start, calls.End = min(calls.Start, h.Start), max(calls.End, h.End)
+	calls := e.calls
+	if w.isWrong(Span{e.first, e.end}, w.host) {
+		calls = Span{math.MaxInt64, math.MinInt64}
+		for i := range t.Host {
+			if h := &t.Host[i]; h.Kind != Instant && h.Start >= first && h.End <= w.host.End {
+				calls.Start, calls.End = min(calls.Start, h.Start), max(calls.End, h.End)
+			}
 		}
 	}
 	if w.device = w.host; calls.Start <= calls.End {
 		far := max(lateNS, calls.Len())
 		w.device = Span{calls.Start - far, calls.End + far}
 	}
-	return w
+	fine = !(e.zeros && w.zeroWrong) && !w.isWrong(Span{e.first, e.end}, w.host) && (e.device.Start > e.device.End || !w.isWrong(e.device, w.device))
+	return w, fine
 }
 
 // largestGroup is the first and the last start of the largest group that no pause divides.
@@ -183,25 +212,22 @@ type streamKey struct {
 // capability 9.0 on, where the next one may begin before the end of the one it depends on
 // (programmatic dependent launch): it ends later.
 func (k *gate) clipOverruns() {
-	last := map[streamKey]int32{}
-	var key streamKey
-	var slot int32 = -1
 	nested := k.t.Format == XLA // operations of a TPU lie in loops, which are operations as well
+	var streams []streamLast
+	at := map[streamKey]int{} // of more streams than are looked through
+	here := 0
 	for i := range k.t.GPU {
 		g := &k.t.GPU[i]
-		if of := (streamKey{g.Stream, g.Process, g.Device}); slot < 0 || of != key {
-			if slot >= 0 {
-				last[key] = slot
-			}
-			key = of
-			before, ok := last[of]
-			if slot = before; !ok {
-				slot = int32(i)
+		key := streamKey{g.Stream, g.Process, g.Device}
+		if here >= len(streams) || streams[here].key != key {
+			if here = placeOf(streams, at, key); here == len(streams) {
+				streams = append(streams, streamLast{key, int32(i)})
+				at[key] = here
 				continue
 			}
 		}
-		p := &k.t.GPU[slot]
-		slot = int32(i)
+		p := &k.t.GPU[streams[here].last]
+		streams[here].last = int32(i)
 		if p.End-g.Start <= overrunNS || k.ofGraph(p) || k.ofGraph(g) || nested && p.Corr == 0 {
 			continue
 		}
@@ -211,6 +237,29 @@ func (k *gate) clipOverruns() {
 		p.End = g.Start
 		k.t.Gate.of(p.Device).Overruns++
 	}
+}
+
+// streamLast is the last operation of a stream so far.
+type streamLast struct {
+	key  streamKey
+	last int32
+}
+
+// placeOf is the place of a stream, len(streams) for a new one.
+func placeOf(streams []streamLast, at map[streamKey]int, key streamKey) int {
+	const few = 16
+	if len(streams) > few {
+		if i, ok := at[key]; ok {
+			return i
+		}
+		return len(streams)
+	}
+	for i := range streams {
+		if streams[i].key == key {
+			return i
+		}
+	}
+	return len(streams)
 }
 
 // overlapsDependents says whether kernels of one stream may overlap on a device.
