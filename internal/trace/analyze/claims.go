@@ -9,7 +9,7 @@ import (
 // Ledger hands out time so that every nanosecond of a device is claimed once.
 // It is not safe for use by several goroutines: rules run in order.
 type Ledger struct {
-	x       *Index
+	of      model.Spans // the steps that count, without phases
 	steady  map[int]room
 	claimed map[int]model.Spans
 }
@@ -22,9 +22,11 @@ type room struct {
 
 // NewLedger is a ledger with nothing claimed.
 func (x *Index) NewLedger() *Ledger {
-	l := &Ledger{x: x, steady: map[int]room{}, claimed: map[int]model.Spans{}}
+	l := &Ledger{steady: map[int]room{}, claimed: map[int]model.Spans{}}
+	of := x.Steady.Minus(x.phaseSpans())
+	l.of = of
 	for _, d := range x.Devices {
-		l.steady[d.Device] = room{d.Starved.And(x.Steady), d.Busy.And(x.Steady), d.Queued}
+		l.steady[d.Device] = room{d.Starved.And(of), d.Busy.And(of), d.Queued}
 	}
 	return l
 }
@@ -47,7 +49,7 @@ func (l *Ledger) ClaimGPU(device int, want model.Spans) model.Spans {
 // it: the part of want in which that is so, in the steady part and not yet
 // claimed.
 func (l *Ledger) ClaimQueued(device int, want model.Spans) model.Spans {
-	return l.grant(device, want.And(l.x.Steady), l.steady[device].queued)
+	return l.grant(device, want.And(l.of), l.steady[device].queued)
 }
 
 // Claimed is what has been granted of a device.

@@ -102,7 +102,7 @@ func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 			continue
 		}
 		for _, f := range r.find(c) {
-			f.PyTorch = changeFor(x.Recording.Program, f.Rule, f.PyTorch)
+			f.PyTorch = changeFor(&x.Recording, f.Rule, f.PyTorch)
 			if f.ClaimNS > 0 || c.worthReading(&f) {
 				out = append(out, f)
 			}
