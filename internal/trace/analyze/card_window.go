@@ -30,17 +30,15 @@ func (x *Index) findWindow() {
 	if x.Span.Len() == 0 || x.T.Cut != nil && len(x.T.Cut.Steps) > 0 { // a cut has the steps of the whole recording
 		return
 	}
-	first := x.firstLaunch()
+	if x.T.Cut == nil { // a cut has the operations before it
+		if x.before = x.workBefore(); x.before > x.Span.Start {
+			x.Recording.BeforeNS = x.before - x.Span.Start
+			x.notSteady = model.Spans{{Start: x.Span.Start, End: x.before}}
+		}
+	}
 	x.addPhase(PhaseCompile, x.compiled())
 	x.addPhase(PhaseCapture, x.captured())
-	x.addPhase(PhaseStartUp, x.startUp(first))
-	if x.T.Cut != nil { // it has the operations before it
-		return
-	}
-	if x.before = x.workBefore(); x.before > x.Span.Start {
-		x.Recording.BeforeNS = x.before - x.Span.Start
-		x.notSteady = x.notSteady.Or(model.Spans{{Start: x.Span.Start, End: x.before}})
-	}
+	x.addPhase(PhaseStartUp, x.startUp(x.firstLaunch()))
 }
 
 // addPhase keeps a phase, without the time of those before.
@@ -68,6 +66,9 @@ func (x *Index) firstLaunch() int32 {
 // is no wait for the device takes as long as only the creation of a context, the loading of
 // modules and the first use of an allocator do. The profiler's own start belongs to it.
 func (x *Index) startUp(first int32) model.Spans {
+	if len(x.T.GPU) == 0 { // nothing tells where it ends
+		return nil
+	}
 	until := x.Span.End
 	if first >= 0 {
 		until = x.T.Host[first].Start
@@ -157,11 +158,11 @@ func (x *Index) compiled() model.Spans {
 			seen[g.Name], last = true, g.Start
 		}
 	}
-	if last < 0 {
+	if last < 0 || x.T.Inflated { // frames of Python tell
 		return model.UnionOf(out)
 	}
 	// Neither the host nor a device does anything that is recorded.
-	done := x.Span.Start
+	done := x.Before()
 	for _, s := range x.recorded(last) {
 		if s.Start-done >= compileGap {
 			out = append(out, model.Span{Start: done, End: s.Start})

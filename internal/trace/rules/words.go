@@ -29,8 +29,8 @@ func changeFor(r *analyze.Recording, rule, own string) string {
 // engineWords are the flags of engines that serve.
 var engineWords = map[string]words{
 	"vLLM": {
-		gpuprof.RuleLaunchBound: "serve without --enforce-eager, so that decode runs as CUDA graphs; more requests per step (--max-num-seqs)",
-		gpuprof.RuleHostBound:   "serve without --enforce-eager, so that decode runs as CUDA graphs; --async-scheduling; more requests per step (--max-num-seqs)",
+		gpuprof.RuleLaunchBound: "serve without --enforce-eager, so that steps run as CUDA graphs; more requests per step (--max-num-seqs)",
+		gpuprof.RuleHostBound:   "serve without --enforce-eager, so that steps run as CUDA graphs; --async-scheduling; more requests per step (--max-num-seqs)",
 	},
 	"SGLang": {
 		gpuprof.RuleLaunchBound: "serve without --disable-cuda-graph; --cuda-graph-max-bs up to the batches that occur; more requests per step (--max-running-requests)",
