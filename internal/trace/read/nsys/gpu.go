@@ -137,7 +137,7 @@ func (r *reader) memory(ctx context.Context, table string, c columns) error {
 		}
 	}
 	sel := []string{c.column("start"), c.column("bytes"), c.column("memoryOperationType"), c.column("globalPid"), c.column("deviceId"), c.column("memKind")}
-	q := "SELECT " + join(sel) + " FROM " + quote(table, '"')
+	q := "SELECT " + join(sel) + " FROM " + r.from(table)
 	return r.query(ctx, q, len(sel), func(v []any) {
 		r.t.Events++
 		at, ok := integer(v[0])

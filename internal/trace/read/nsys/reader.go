@@ -166,7 +166,7 @@ func (r *reader) enum(into func() map[int64]string, form func(string) string) fu
 			return nil
 		}
 		m := into()
-		return r.query(ctx, `SELECT `+c.column("id")+`, `+c.column("name")+` FROM `+quote(table, '"'), 2, func(v []any) {
+		return r.query(ctx, `SELECT `+c.column("id")+`, `+c.column("name")+` FROM `+r.from(table), 2, func(v []any) {
 			if id, ok := integer(v[0]); ok {
 				if name := text(v[1]); name != "" {
 					m[id] = form(name)
@@ -184,7 +184,7 @@ func (r *reader) events(ctx context.Context, table string, c columns, where stri
 		r.t.Warn("unknown-schema", fmt.Sprintf("table %s has no columns start and end and is left out", table), "export again with: "+export+" --force-overwrite true report.nsys-rep")
 		return nil
 	}
-	q := `SELECT ` + strings.Join(append([]string{c.column("start"), c.column("end")}, selected...), ", ") + ` FROM ` + quote(table, '"') + where
+	q := `SELECT ` + strings.Join(append([]string{c.column("start"), c.column("end")}, selected...), ", ") + ` FROM ` + r.from(table) + where
 	return r.scan(ctx, q, 2+len(selected), leastEvent, func(v []any) { r.timed(v, row) })
 }
 
@@ -320,7 +320,11 @@ func (r *reader) report() {
 		t.Warn("no-launches", "no "+to.calls+" call was recorded, so no operation's launch is known and idle time cannot be told apart", to.record)
 	}
 	if kinds[model.Op]+kinds[model.Annotation]+kinds[model.Step] == 0 {
-		t.Warn("no-nvtx", "no "+to.ranges+" range was recorded, so there are no steps and no operators", to.emit)
+		why := "no " + to.ranges + " range was recorded"
+		if _, ok := r.table[tNVTX]; !ok && t.Format == model.Nsys {
+			why = "the export has no table " + tNVTX
+		}
+		t.Warn("no-nvtx", why+", so there are no steps and no operators", to.emit)
 	}
 	if n := r.launchers(); r.noProcess > 0 && n > 1 {
 		t.Warn("no-process", fmt.Sprintf("%d device operations do not say which of %d processes launched them; if processes share a correlation id, the launch is unknown", r.noProcess, n), "")
