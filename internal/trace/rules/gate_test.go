@@ -74,3 +74,18 @@ func TestLaunchesWithoutKernels(t *testing.T) {
 		t.Errorf("warnings %v", x.Warnings)
 	}
 }
+
+// TestCutOffAtTheEnd: launches whose work ran after the recording are no missing kernels.
+func TestCutOffAtTheEnd(t *testing.T) {
+	whole, _ := analyse(t, sceneHostWork(1000*us)().trace())
+	s := sceneHostWork(1000 * us)()
+	last := s.events[len(s.events)-1].end
+	s.call("cudaLaunchKernel", callTime)
+	cut, _ := analyse(t, s.trace())
+	if f := find(cut, gpuprof.RuleTraceQuality); f != nil {
+		t.Errorf("after %d: %s", last, f.Title)
+	}
+	if want, got := mustFind(t, whole, gpuprof.RuleHostBound), mustFind(t, cut, gpuprof.RuleHostBound); got.ClaimNS != want.ClaimNS {
+		t.Errorf("claims %d ns, whole %d", got.ClaimNS, want.ClaimNS)
+	}
+}

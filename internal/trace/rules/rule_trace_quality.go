@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,9 +16,13 @@ import (
 // a busy device look starved. The same holds for records of all kinds that are known to be lost.
 const droppedLimit = 100
 
+// cutOffShare: one launch in so many may be queued as a recording ends.
+const cutOffShare = 10
+
 // traceQuality is what limits what the rules can say.
 type traceQuality struct {
 	launches, dropped           int // calls that start a kernel; those whose kernel is missing
+	cutOff                      int // launches at the end, after all whose work was recorded: it ran later
 	graphLaunches, graphKernels int
 	unknown, span               int64 // on the device where the share is largest
 	linksBroken                 bool
@@ -30,9 +35,11 @@ type traceQuality struct {
 func (c *ruleContext) judge() traceQuality {
 	var q traceQuality
 	linked := make([]bool, len(c.t.Host))
+	last := int64(math.MinInt64) // launch whose work was recorded
 	for i := range c.t.GPU {
 		if l := c.t.GPU[i].Launch; l >= 0 {
 			linked[l] = true
+			last = max(last, c.t.Host[l].Start)
 		}
 	}
 	// Between begin and end of a capture a launch only records: its kernel is
@@ -60,7 +67,11 @@ func (c *ruleContext) judge() traceQuality {
 			continue
 		}
 		q.launches++
-		if !linked[i] {
+		switch {
+		case linked[i]:
+		case h.Start > last:
+			q.cutOff++
+		default:
 			q.dropped++
 			for _, d := range c.devices {
 				if d.on(c, h.Lane) {
@@ -78,6 +89,9 @@ func (c *ruleContext) judge() traceQuality {
 	}
 	ofGraph := func(g int32) bool { return c.ofGraph(&c.t.GPU[g]) }
 	c.steadyOps(ofGraph, func(*ruleDevice, int32, *model.GPU) { q.graphKernels++ })
+	if q.cutOff*cutOffShare > q.launches { // too many to have been queued as the recording ended
+		q.dropped, q.cutOff = q.dropped+q.cutOff, 0
+	}
 	q.noKernels = len(c.devices) == 0 && c.t.Gate.Launches > 0
 	q.lost = c.t.Lost*droppedLimit > c.t.Lost+int64(c.t.Events)
 	q.linksBroken = len(c.devices) > 0 && (q.lost || q.dropped*droppedLimit > q.launches)
@@ -143,6 +157,7 @@ func (c *ruleContext) traceQuality() []analyze.Found {
 	f.Evidence["graph_operations"] = q.graphKernels
 	f.Evidence["kernel_launches"] = q.launches
 	f.Evidence["dropped_kernels"] = q.dropped
+	f.Evidence["launches_cut_off_at_the_end"] = q.cutOff
 	f.Evidence["lost_records"] = c.t.Lost
 	if failed.Failed() > 0 && !slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return d.faulty }) {
 		f.Caveats = append(f.Caveats, "less than 1 % of the records of a device are wrong: claims stand")
