@@ -34,14 +34,38 @@ type traceQuality struct {
 // that a missing kernel may have filled.
 func (c *ruleContext) judge() traceQuality {
 	var q traceQuality
-	linked := make([]bool, len(c.t.Host))
-	last := int64(math.MinInt64) // launch whose work was recorded
+	c.countLaunches(&q)
+	for _, d := range c.devices {
+		d.doubt = model.UnionOf(d.doubt)
+		u, s := d.Unknown.TotalAnd(d.steady), d.steady.Total()
+		if q.span == 0 || u*q.span > q.unknown*s {
+			q.unknown, q.span = u, s
+		}
+	}
+	ofGraph := func(g int32) bool { return c.ofGraph(&c.t.GPU[g]) }
+	c.steadyOps(ofGraph, func(*ruleDevice, int32, *model.GPU) { q.graphKernels++ })
+	q.noKernels = len(c.devices) == 0 && c.t.Gate.Launches > 0
+	q.lost = c.t.Lost*droppedLimit > c.t.Lost+int64(c.t.Events)
+	q.linksBroken = len(c.devices) > 0 && (q.lost || q.dropped*droppedLimit > q.launches)
+	return q
+}
+
+// linkedLaunches says which host events launched something that was recorded, and when the last
+// of them began.
+func (c *ruleContext) linkedLaunches() (linked []bool, last int64) {
+	linked, last = make([]bool, len(c.t.Host)), math.MinInt64
 	for i := range c.t.GPU {
 		if l := c.t.GPU[i].Launch; l >= 0 {
 			linked[l] = true
 			last = max(last, c.t.Host[l].Start)
 		}
 	}
+	return linked, last
+}
+
+// countLaunches counts the launches of the steady part, and those whose kernels are missing.
+func (c *ruleContext) countLaunches(q *traceQuality) {
+	linked, last := c.linkedLaunches()
 	// Between begin and end of a capture a launch only records: its kernel is
 	// not missing.
 	capturing, lane := false, uint32(0)
@@ -80,22 +104,9 @@ func (c *ruleContext) judge() traceQuality {
 			}
 		}
 	}
-	for _, d := range c.devices {
-		d.doubt = model.UnionOf(d.doubt)
-		u, s := d.Unknown.TotalAnd(d.steady), d.steady.Total()
-		if q.span == 0 || u*q.span > q.unknown*s {
-			q.unknown, q.span = u, s
-		}
-	}
-	ofGraph := func(g int32) bool { return c.ofGraph(&c.t.GPU[g]) }
-	c.steadyOps(ofGraph, func(*ruleDevice, int32, *model.GPU) { q.graphKernels++ })
 	if q.cutOff*cutOffShare > q.launches { // too many to have been queued as the recording ended
 		q.dropped, q.cutOff = q.dropped+q.cutOff, 0
 	}
-	q.noKernels = len(c.devices) == 0 && c.t.Gate.Launches > 0
-	q.lost = c.t.Lost*droppedLimit > c.t.Lost+int64(c.t.Events)
-	q.linksBroken = len(c.devices) > 0 && (q.lost || q.dropped*droppedLimit > q.launches)
-	return q
 }
 
 // doubtAfter marks the wait that ended with the first launch after a call

@@ -141,12 +141,13 @@ func (d *database) schema(ctx context.Context) error {
 	}
 	for _, name := range names {
 		d.rocpd = d.rocpd || strings.HasPrefix(name, "rocpd_")
-		base, version := name, ""
+		base := name
 		if _, _, ok := rocpdTable(name); !ok && !wanted(name) {
-			if base, version = unversioned(name); version == "" || !wanted(base) || slices.Contains(names, base) || d.named[base] > name {
+			plain, version := unversioned(name)
+			if version == "" || !wanted(plain) || slices.Contains(names, plain) || d.named[plain] > name {
 				continue
 			}
-			d.named[base] = name
+			base, d.named[plain] = plain, name
 		}
 		cols := columns{}
 		// hidden: 0 an ordinary column; generated columns are computed, not stored.
