@@ -202,7 +202,7 @@ func (x *Index) cardText() string {
 		parts = append(parts, p.Name+" "+gpuprof.FormatNS(p.NS))
 	}
 	if word := x.qualityWord(); word != "" {
-		parts = append(parts, "records "+word)
+		parts = append(parts, word)
 	}
 	return strings.Join(parts, "; ")
 }
@@ -221,11 +221,11 @@ func (x *Index) qualityWord() string {
 	}
 	switch {
 	case failed > 0:
-		return fmt.Sprintf("sound but for %d", failed)
+		return Plural(failed, "record is wrong", "records are wrong")
 	case kernels > 0 && linked == 0:
-		return "without launches"
+		return "no kernel has its launch"
 	case float64(linked) < nearlyAll*float64(kernels):
-		return fmt.Sprintf("of %.0f %% of the kernels have their launch", 100*float64(linked)/float64(kernels))
+		return fmt.Sprintf("%.0f %% of the kernels have their launch", 100*float64(linked)/float64(kernels))
 	}
 	return ""
 }
