@@ -30,6 +30,7 @@ const (
 	RuleUnfusedAttention  = "unfused-attention"
 	RuleElementwiseChain  = "elementwise-chain"
 	RuleExposedComm       = "exposed-comm"
+	RuleStraggler         = "straggler"
 	RuleStreamWait        = "stream-wait"
 	RuleZeroGrad          = "zero-grad"
 	RuleFewThreads        = "few-threads"
@@ -118,6 +119,7 @@ func Rules() []Rule {
 		traces(RuleUnfusedAttention, "attention is computed an operation at a time"),
 		traces(RuleElementwiseChain, "element-wise operations run as a kernel each"),
 		traces(RuleExposedComm, "collectives run while no kernel does"),
+		traces(RuleStraggler, "the ranks of a job wait for one of them"),
 		traces(RuleStreamWait, "kernels of one stream wait for another stream"),
 		traces(RuleTraceQuality, "the trace is incomplete"),
 		traces(RuleNotSteady, "most of the recording is not the program's steady work"),

@@ -46,6 +46,11 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		{ID: "device-time", Heading: "Device time", In: HTML, Blocks: append(accountCharts(a), accountTable(a), classTable(a), phaseTable(a))},
 		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Figure: func() *figure.Figure { return figure.Steps(a) }, Note: stepNote(a)}}},
 	}
+	if slices.ContainsFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler }) { // a rank is the answer
+		const at = 5
+		ranks := p.Sections[at]
+		p.Sections = slices.Insert(slices.Delete(p.Sections, at, at+1), 1, ranks)
+	}
 	if lines := timelineOf(a, xs); lines != nil {
 		p.Sections = append(p.Sections, Section{ID: "timeline", Heading: "Timeline", In: HTML,
 			Blocks: []Block{Chart{ID: "overview", Figure: func() *figure.Figure { return figure.Overview(figure.Traces{Of: a, Xs: xs}) }}, lines}})

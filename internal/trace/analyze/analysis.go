@@ -212,6 +212,10 @@ type RankTime struct {
 	IdleNS        int64 `json:"idle_ns"`
 	HiddenCommNS  int64 `json:"hidden_comm_ns"`      // communication under computation; with the exposed it is all
 	Straggler     bool  `json:"straggler,omitempty"` // the others wait for it
+	// How long they do so, in the median of them, and at how many of the matched collectives it arrives last.
+	WaitedNS    int64 `json:"waited_ns,omitempty"`
+	LastIn      int   `json:"last_in,omitempty"`
+	Collectives int   `json:"collectives,omitempty"`
 	// Cause says in what the straggler's step differs most from the others', "" unknown.
 	Cause string `json:"cause,omitempty"`
 }
@@ -223,6 +227,9 @@ type Found struct {
 	Device int          // index into Trace.Devices, -1 none
 	// First says that the finding stands before larger ones: it is their cause.
 	First bool
+	// ByInput and ByDevice are the rank that a finding about another rank's wait is charged to.
+	ByInput, ByDevice int
+	reduced           bool
 }
 
 // Comparison is two analyses of one program, before and after a change.

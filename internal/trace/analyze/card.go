@@ -76,9 +76,9 @@ func (x *Index) card() {
 	r.Text = x.cardText()
 }
 
-// countKernels counts kernels and those that communicate, and says whether they have several names.
-func (x *Index) countKernels() (kernels, comm int, several bool) {
-	name := model.NameID(0)
+// kind says what the program does.
+func (x *Index) kind() Kind {
+	kernels, several, comm, name := 0, false, 0, model.NameID(0)
 	for i := range x.T.GPU {
 		if g := &x.T.GPU[i]; g.Kind == model.Kernel {
 			several = several || kernels > 0 && g.Name != name
@@ -89,12 +89,6 @@ func (x *Index) countKernels() (kernels, comm int, several bool) {
 			}
 		}
 	}
-	return kernels, comm, several
-}
-
-// kind says what the program does.
-func (x *Index) kind() Kind {
-	kernels, comm, several := x.countKernels()
 	switch {
 	case len(x.T.GPU) == 0:
 		return HostOnly

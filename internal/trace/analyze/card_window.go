@@ -18,8 +18,6 @@ const (
 	leastBefore = 100_000 // ns
 	// initCall is how long a call takes at least that sets CUDA up; other calls take microseconds.
 	initCall = 10_000_000 // ns
-	// rareCall is how long a call takes at least that sets CUDA up and takes a third of a short recording.
-	rareCall = 1_000_000 // ns
 	// compileGap is the shortest pause before a new Triton kernel that its compilation may take.
 	compileGap = 20_000_000 // ns
 )
@@ -30,15 +28,17 @@ func (x *Index) findWindow() {
 	if x.Span.Len() == 0 || x.T.Cut != nil && len(x.T.Cut.Steps) > 0 { // a cut has the steps of the whole recording
 		return
 	}
-	if x.T.Cut == nil { // a cut has the operations before it
-		if x.before = x.workBefore(); x.before > x.Span.Start {
-			x.Recording.BeforeNS = x.before - x.Span.Start
-			x.notSteady = model.Spans{{Start: x.Span.Start, End: x.before}}
-		}
-	}
+	first := x.firstLaunch()
 	x.addPhase(PhaseCompile, x.compiled())
 	x.addPhase(PhaseCapture, x.captured())
-	x.addPhase(PhaseStartUp, x.startUp(x.firstLaunch()))
+	x.addPhase(PhaseStartUp, x.startUp(first))
+	if x.T.Cut != nil { // it has the operations before it
+		return
+	}
+	if x.before = x.workBefore(); x.before > x.Span.Start {
+		x.Recording.BeforeNS = x.before - x.Span.Start
+		x.notSteady = x.notSteady.Or(model.Spans{{Start: x.Span.Start, End: x.before}})
+	}
 }
 
 // addPhase keeps a phase, without the time of those before.
@@ -66,9 +66,6 @@ func (x *Index) firstLaunch() int32 {
 // is no wait for the device takes as long as only the creation of a context, the loading of
 // modules and the first use of an allocator do. The profiler's own start belongs to it.
 func (x *Index) startUp(first int32) model.Spans {
-	if len(x.T.GPU) == 0 { // nothing tells where it ends
-		return nil
-	}
 	until := x.Span.End
 	if first >= 0 {
 		until = x.T.Host[first].Start
@@ -80,7 +77,7 @@ func (x *Index) startUp(first int32) model.Spans {
 			switch {
 			case h.Kind == model.Overhead && strings.Contains(strings.ToLower(x.T.Name(h.Name)), "initialization"):
 				out = append(out, model.Span{Start: h.Start, End: h.End})
-			case h.Kind != model.API || h.Start == until && i != first || h.Dur() < initCall && (h.Dur() < rareCall || h.Dur()*3 < x.Span.Len()):
+			case h.Kind != model.API || h.Start == until && i != first || h.Dur() < initCall:
 			case x.Info[h.Name].call == model.CallSync, x.Info[h.Name].call == model.CallCopy && i != first:
 			default:
 				out = append(out, model.Span{Start: x.Span.Start, End: max(until, h.End)})
@@ -130,10 +127,8 @@ func (x *Index) captured() model.Spans {
 }
 
 // compileRange are names of what compiles: of torch.compile, Triton and XLA.
-var compileRange = regexp.MustCompile(`torch/_inductor/compile_fx\.py\(\d+\): (_?compile_fx|fx_codegen_and_compile|codegen_and_compile)|torch/_inductor/graph\.py\(\d+\): (compile_to_module|codegen)|` +
-	`torch/_inductor/async_compile\.py\(\d+\): (wait|triton)|torch/_dynamo/convert_frame\.py\(\d+\): _?(compile|compile_inner|transform)$|` +
-	`triton/compiler/compiler\.py\(\d+\): (compile|make_\w+)$|triton/runtime/autotuner\.py\(\d+\): (_bench|benchmark)|CachingAutotuner\.benchmark|` +
-	`^dynamo_timed|^nvrtcCompileProgram|^XlaCompile|^backend_compile|BackendCompile$`)
+var compileRange = regexp.MustCompile(`torch/_inductor/(compile_fx|async_compile|codecache|graph)\.py|torch/_dynamo/(convert_frame|eval_frame)\.py\(\d+\): _?(compile|convert|catch_errors)|` +
+	`triton/(compiler/compiler|runtime/autotuner)\.py|CachingAutotuner\.benchmark|^compile_fx|^dynamo_timed|^(nvrtcCompileProgram|nvrtc: )|^XlaCompile|^backend_compile|BackendCompile$`)
 
 // compiled is the time in which the program compiles: in frames and ranges whose names tell, and
 // before a Triton kernel that runs for the first time in the pause that its compilation takes.
@@ -158,11 +153,11 @@ func (x *Index) compiled() model.Spans {
 			seen[g.Name], last = true, g.Start
 		}
 	}
-	if last < 0 || x.T.Inflated { // frames of Python tell
+	if last < 0 {
 		return model.UnionOf(out)
 	}
 	// Neither the host nor a device does anything that is recorded.
-	done := x.Before()
+	done := x.Span.Start
 	for _, s := range x.recorded(last) {
 		if s.Start-done >= compileGap {
 			out = append(out, model.Span{Start: done, End: s.Start})
@@ -307,17 +302,7 @@ func (x *Index) Unjudged() bool {
 	if x.Recording.Kind == CommunicationOnly || x.Recording.Kind == StartUpOnly {
 		return true
 	}
-	part, whole := x.phaseShare()
-	return len(x.T.GPU) > 0 && part*unjudged > whole*(unjudged-1)
-}
-
-// phaseShare is how long phases last in the steps that count, and those steps; without steps,
-// in the recording.
-func (x *Index) phaseShare() (phases, whole int64) {
-	if x.Stepped() {
-		return x.phaseSpans().TotalAnd(x.Steady), x.Steady.Total()
-	}
-	return x.phaseSpans().Total(), x.Span.Len()
+	return !x.Stepped() && len(x.T.GPU) > 0 && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
 }
 
 // unjudged: of a recording of which less than one part in so many is steady, nothing is claimed.
@@ -330,7 +315,7 @@ func (x *Index) NotSteady() (what, fix string) {
 	if r.Kind == CommunicationOnly {
 		return "the records of devices are of communication alone: what else the devices did is not in the recording, so nothing can be said of exposed communication or idle time", "record kernels and copies, too: without a filter on names or categories"
 	}
-	if len(x.T.GPU) == 0 {
+	if x.Stepped() || len(x.T.GPU) == 0 {
 		return "", ""
 	}
 	var most Phase
@@ -339,7 +324,7 @@ func (x *Index) NotSteady() (what, fix string) {
 			most = p
 		}
 	}
-	if phases, whole := x.phaseShare(); phases == 0 || 2*phases < whole {
+	if 2*x.phaseSpans().Total() < x.Span.Len() {
 		return "", ""
 	}
 	what = gpuprof.FormatNS(most.NS) + " of the " + gpuprof.FormatNS(x.Span.Len()) + " recorded are " + most.Name

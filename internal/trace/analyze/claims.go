@@ -9,7 +9,7 @@ import (
 // Ledger hands out time so that every nanosecond of a device is claimed once.
 // It is not safe for use by several goroutines: rules run in order.
 type Ledger struct {
-	of      model.Spans // the steps that count, without phases
+	x       *Index
 	steady  map[int]room
 	claimed map[int]model.Spans
 }
@@ -22,11 +22,9 @@ type room struct {
 
 // NewLedger is a ledger with nothing claimed.
 func (x *Index) NewLedger() *Ledger {
-	l := &Ledger{steady: map[int]room{}, claimed: map[int]model.Spans{}}
-	of := x.Steady.Minus(x.phaseSpans())
-	l.of = of
+	l := &Ledger{x: x, steady: map[int]room{}, claimed: map[int]model.Spans{}}
 	for _, d := range x.Devices {
-		l.steady[d.Device] = room{d.Starved.And(of), d.Busy.And(of), d.Queued}
+		l.steady[d.Device] = room{d.Starved.And(x.Steady), d.Busy.And(x.Steady), d.Queued}
 	}
 	return l
 }
@@ -49,7 +47,7 @@ func (l *Ledger) ClaimGPU(device int, want model.Spans) model.Spans {
 // it: the part of want in which that is so, in the steady part and not yet
 // claimed.
 func (l *Ledger) ClaimQueued(device int, want model.Spans) model.Spans {
-	return l.grant(device, want.And(l.of), l.steady[device].queued)
+	return l.grant(device, want.And(l.x.Steady), l.steady[device].queued)
 }
 
 // Claimed is what has been granted of a device.

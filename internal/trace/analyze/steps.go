@@ -58,8 +58,8 @@ func (x *Index) findSteps() {
 		if x.partSteps(); len(x.Steps) == 0 {
 			return
 		}
-	case x.findEngineSteps(launches):
 	case x.profilerSteps(launches) && x.accept():
+	case x.findEngineSteps(launches):
 	case x.annotatedSteps(launches):
 	case x.optimizerSteps(launches) && x.accept():
 	case ofAnyProgram(x.T.Format) && x.launchSteps() && x.accept():

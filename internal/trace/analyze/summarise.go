@@ -16,6 +16,11 @@ import (
 type Options struct {
 	Rules func(*Index, *Ledger) []Found // that find something; nil for none
 	Tool  gpuprof.Tool                  // that writes the analysis
+	// Waits finds what ranks wait for each other in their collectives; nil for nothing. The result has a RankWaits
+	// for each of them, in their order.
+	Waits func(ranks []Collectives) *JobWaits
+	// Job makes findings of that; nil for none.
+	Job func(a *Analysis, indexes []*Index, waits *JobWaits) []Found
 	// Caveat is what limits a finding for reasons outside the trace, "" for nothing;
 	// nil for none.
 	Caveat func(a *Analysis, f gpuprof.Finding) string
@@ -40,6 +45,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 		Syncs: map[string]CallTime{}, Copies: map[string]CopyTime{},
 	}
 	a.Step = meanStep(indexes)
+	job := o.waitsOf(indexes)
 	var found []Found
 	kernels, operators, modules := newKernelSums(), newRangeSums(), newRangeSums()
 	steps := 0
@@ -71,7 +77,15 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	a.Kernels = append(a.Kernels, kernels.list()...)
 	a.Operators = append(a.Operators, operators.list(steps)...)
 	a.Modules = modules.list(steps)
-	a.Ranks = rankTimes(indexes)
+	a.Ranks = rankTimes(indexes, job)
+	if job != nil && o.Job != nil {
+		for _, f := range o.Job(a, indexes, job) {
+			found = append(found, indexes[f.Input].settled(f.Input, []Found{f})...)
+		}
+	}
+	if len(a.Ranks) > 1 {
+		found = capClaims(indexes, found)
+	}
 	a.bound(indexes, found)
 	a.explain(indexes, found)
 	slices.SortStableFunc(found, func(p, q Found) int {

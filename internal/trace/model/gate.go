@@ -172,8 +172,8 @@ func (e *extents) window(t *Trace) (w recordedWindow, fine bool) {
 		far := max(lateNS, calls.Len())
 		w.device = Span{calls.Start - far, calls.End + far}
 	}
-	wrong := e.zeros && w.zeroWrong || w.isWrong(Span{e.first, e.end}, w.host) || e.device.Start <= e.device.End && w.isWrong(e.device, w.device)
-	return w, !wrong
+	fine = !(e.zeros && w.zeroWrong) && !w.isWrong(Span{e.first, e.end}, w.host) && (e.device.Start > e.device.End || !w.isWrong(e.device, w.device))
+	return w, fine
 }
 
 // largestGroup is the first and the last start of the largest group that no pause divides.
@@ -315,9 +315,9 @@ func (g *GateCount) Words() string {
 		n    int
 		text string
 	}{
-		{g.Untimed, "%d without a usable time (0, far from all others, or an end before the start), which counts for none"},
-		{g.Overruns, "%d over the start of the next one of the stream, where it is ended"},
-		{g.Shared, "%d of a launch that started another kernel, so that the launch is unknown"},
+		{g.Untimed, "%d have no usable time (0, far from all others, or an end before the start) and count for no time"},
+		{g.Overruns, "%d run over the start of the next one of their stream and are ended there"},
+		{g.Shared, "%d name a launch that started another kernel, so theirs is unknown"},
 	} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf(p.text, p.n))

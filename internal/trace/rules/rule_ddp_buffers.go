@@ -32,6 +32,7 @@ func (c *ruleContext) ddpBuffers() []analyze.Found {
 		s.gpu(g, op.Dur())
 	})
 	exposed := c.exclusives(pick)
+	c.withoutWaits(exposed)
 	cl := c.grant(func(d *ruleDevice) model.Spans {
 		got := c.l.ClaimGPU(d.Device, exposed[d.Device]).Or(c.claimQueued(d, d.waits(c, pick, true)))
 		if c.idleUnsure(d) {
@@ -42,7 +43,7 @@ func (c *ruleContext) ddpBuffers() []analyze.Found {
 	f := c.finding(cl, fmt.Sprintf("DistributedDataParallel broadcasts buffers before the forward pass (%s, kernels and copies for %s)", analyze.Plural(len(sent), "time", "times"), c.perStep(c.under(pick))))
 	f.Evidence["broadcasts"] = len(sent)
 	f.Evidence["kernels"] = kernels
-	f.Evidence["copies"] = copies
+	f.Evidence["copy_kernels"] = copies
 	f.Evidence["host_ns"] = sent.Total()
 	f.Evidence["exposed_ns"] = most(exposed)
 	f.Sites = s.top()

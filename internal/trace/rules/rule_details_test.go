@@ -334,7 +334,7 @@ func TestEmptyTrace(t *testing.T) {
 }
 
 func TestRuleIDs(t *testing.T) {
-	want := strings.Fields("not-steady allocator-churn dataloader-stall hidden-sync blocking-copy explicit-sync item data-dependent-shape pageable-h2d exposed-copy ddp-buffers launch-bound " +
+	want := strings.Fields("straggler not-steady allocator-churn dataloader-stall hidden-sync blocking-copy explicit-sync item data-dependent-shape pageable-h2d exposed-copy ddp-buffers launch-bound " +
 		"small-grid no-tf32 no-amp tensor-cores deterministic deterministic-fill unfused-attention elementwise-chain exposed-comm host-bound " +
 		"stream-wait trace-quality")
 	if got := rules.RuleIDs(); !slices.Equal(got, want) {

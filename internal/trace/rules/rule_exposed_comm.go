@@ -27,6 +27,7 @@ func (c *ruleContext) exposedComm() []analyze.Found {
 		return nil
 	}
 	exposed := c.exclusives(c.isComm)
+	split := c.withoutWaits(exposed)
 	alone := longest(exposed)
 	if alone.Total() == 0 {
 		return nil
@@ -44,7 +45,11 @@ func (c *ruleContext) exposedComm() []analyze.Found {
 	}
 	f.Sites = s.top()
 	f.PyTorch = c.collectiveKnob(most)
-	f.Caveats = append(f.Caveats, "a communication kernel also waits for the slowest rank: the traces of all ranks show the one that the others wait for")
+	if split {
+		f.Evidence["without_waits_for_ranks"] = true
+	} else {
+		f.Caveats = append(f.Caveats, "a communication kernel also waits for the slowest rank: the traces of all ranks show the one that the others wait for")
+	}
 	return []analyze.Found{f}
 }
 

@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
@@ -106,26 +105,16 @@ func (c *ruleContext) mostOf(of func(*ruleDevice) model.Spans) (best *ruleDevice
 	return best, most
 }
 
-// compiledAlready says whether parts of the program are compiled by torch.compile.
-func (c *ruleContext) compiledAlready() bool {
-	return slices.ContainsFunc(c.t.Names, func(s string) bool {
-		return strings.HasPrefix(s, "Torch-Compiled Region") || strings.HasPrefix(s, "## Call CompiledFxGraph")
-	})
-}
-
 // hostKnob is what to change, by what the host does meanwhile.
 func (c *ruleContext) hostKnob(at *gapSites) string {
-	graphs, compile := `torch.compile(model, mode="reduce-overhead") or CUDA graphs, and fewer, larger operators (batched, torch._foreach_*)`, "; torch.compile(model)"
-	if c.compiledAlready() {
-		graphs, compile = `CUDA graphs for what is compiled (mode="reduce-overhead"), and fewer graph breaks (TORCH_LOGS=graph_breaks)`, ""
-	}
+	const graphs = `torch.compile(model, mode="reduce-overhead") or CUDA graphs, and fewer, larger operators (batched, torch._foreach_*)`
 	switch {
 	case at.inCalls > at.inOps && at.inCalls > at.elsewhere:
 		return "avoid the calls named above in the loop: allocate, load modules and register memory once before it"
 	case at.inOps >= at.elsewhere:
 		return "less work on the host for each operator: " + graphs
 	case c.t.Inflated:
-		return "less Python at the places named above: logging, metrics and checks out of the loop, loops over tensors as one operator" + compile
+		return "less Python at the places named above: logging, metrics and checks out of the loop, loops over tensors as one operator; torch.compile(model)"
 	}
-	return "less Python between operators: logging, metrics and checks out of the loop, loops over tensors as one operator" + compile + "; record once with with_stack=True to see the lines"
+	return "less Python between operators: logging, metrics and checks out of the loop, loops over tensors as one operator; torch.compile(model); record once with with_stack=True to see the lines"
 }

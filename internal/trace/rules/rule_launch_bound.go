@@ -79,9 +79,6 @@ func (c *ruleContext) launchBound() []analyze.Found {
 	f.Evidence["median_interval_ns"] = interval
 	f.Sites = c.launchSites(bound)
 	f.PyTorch = `torch.compile(model, mode="reduce-overhead"), or torch.cuda.graphs.make_graphed_callables; larger batches`
-	if c.compiledAlready() {
-		f.PyTorch = `CUDA graphs for what is compiled (mode="reduce-overhead"), or torch.cuda.graphs.make_graphed_callables; larger batches`
-	}
 	if c.training() {
 		f.PyTorch += "; foreach=True or fused=True in the optimizer"
 	}

@@ -195,7 +195,7 @@ func (c *ruleContext) failedRecords() (sum model.GateCount, texts []string) {
 		sum.Records += g.Records
 		sum.Untimed, sum.Overruns, sum.Shared = sum.Untimed+g.Untimed, sum.Overruns+g.Overruns, sum.Shared+g.Shared
 		if what := g.Words(); what != "" {
-			texts = append(texts, fmt.Sprintf("of %d records of device %d: %s", g.Records, c.t.Devices[device].ID, what))
+			texts = append(texts, fmt.Sprintf("of %d records of device %d %s", g.Records, c.t.Devices[device].ID, what))
 		}
 	}
 	return sum, texts

@@ -61,9 +61,9 @@ func ruleTable() []rule {
 	}
 }
 
-// RuleIDs are the ids of all rules in the order in which they claim time.
+// RuleIDs are the ids of all rules in the order in which they claim time, that of a job's ranks first.
 func RuleIDs() []string {
-	var ids []string
+	ids := []string{gpuprof.RuleStraggler}
 	for _, r := range ruleTable() {
 		ids = append(ids, r.id)
 	}
@@ -102,7 +102,7 @@ func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 			continue
 		}
 		for _, f := range r.find(c) {
-			f.PyTorch = changeFor(&x.Recording, f.Rule, f.PyTorch)
+			f.PyTorch = changeFor(x.Recording.Program, f.Rule, f.PyTorch)
 			if f.ClaimNS > 0 || c.worthReading(&f) {
 				out = append(out, f)
 			}

@@ -10,11 +10,7 @@ const noChange = "no change is known for this kind of program"
 
 // changeFor is what to change for a finding in the words of what the program is made with; own
 // is the rule's line, for PyTorch.
-func changeFor(r *analyze.Recording, rule, own string) string {
-	p := r.Program
-	if line := engineWords[r.Engine][rule]; line != "" && r.Kind == analyze.Serving {
-		return line
-	}
+func changeFor(p analyze.Program, rule, own string) string {
 	if rule == gpuprof.RuleNotSteady || p == analyze.PyTorch {
 		return own
 	}
@@ -24,22 +20,6 @@ func changeFor(r *analyze.Recording, rule, own string) string {
 		}
 	}
 	return noChange
-}
-
-// engineWords are the flags of engines that serve.
-var engineWords = map[string]words{
-	"vLLM": {
-		gpuprof.RuleLaunchBound: "serve without --enforce-eager, so that steps run as CUDA graphs; more requests per step (--max-num-seqs)",
-		gpuprof.RuleHostBound:   "serve without --enforce-eager, so that steps run as CUDA graphs; --async-scheduling; more requests per step (--max-num-seqs)",
-	},
-	"SGLang": {
-		gpuprof.RuleLaunchBound: "serve without --disable-cuda-graph; --cuda-graph-max-bs up to the batches that occur; more requests per step (--max-running-requests)",
-		gpuprof.RuleHostBound:   "serve without --disable-cuda-graph and --disable-overlap-schedule; more requests per step (--max-running-requests)",
-	},
-	"TensorRT-LLM": {
-		gpuprof.RuleLaunchBound: "cuda_graph_config in the engine's settings, with the batch sizes that occur; a larger max_batch_size",
-		gpuprof.RuleHostBound:   "cuda_graph_config in the engine's settings; disable_overlap_scheduler: false; a larger max_batch_size",
-	},
 }
 
 // words are lines by rule.
