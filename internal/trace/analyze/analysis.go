@@ -227,6 +227,8 @@ type Found struct {
 	Device int          // index into Trace.Devices, -1 none
 	// First says that the finding stands before larger ones: it is their cause.
 	First bool
+	// AnyProgram says that the change is the same in every kind of program.
+	AnyProgram bool
 	// ByInput and ByDevice are the rank that a finding about another rank's wait is charged to.
 	ByInput, ByDevice int
 	reduced           bool

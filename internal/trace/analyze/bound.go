@@ -87,6 +87,9 @@ func (a *Analysis) bound(indexes []*Index, found []Found) {
 			continue
 		}
 		b.By, b.NS, b.Share, text = k.by, ns, float64(ns)/float64(a.Step.NS), k.text
+		if name := a.mainOther(); k.by == "other" && name != "" {
+			text = "the kernel " + name + ": such kernels take"
+		}
 		if strings.Contains(text, "%s") {
 			text = fmt.Sprintf(text, gpuprof.WordList(parts[:min(len(parts), 3)], "and"))
 		}
@@ -94,6 +97,25 @@ func (a *Analysis) bound(indexes []*Index, found []Found) {
 	if b.By != "" {
 		b.Text = strings.TrimSpace(fmt.Sprintf("The program is bound by %s %.0f %% of %s. ", text, 100*b.Share, whole) + b.Text)
 	}
+}
+
+// mainOther is the kernel that has half of the time or more of those whose kind their names do not tell; "" for none.
+func (a *Analysis) mainOther() string {
+	var most, all int64
+	name := ""
+	for i := range a.Kernels {
+		k := &a.Kernels[i]
+		if k.Class != model.Other {
+			continue
+		}
+		if all += k.NS; k.NS > most {
+			most, name = k.NS, ShortName(k.Name)
+		}
+	}
+	if 2*most < all {
+		return ""
+	}
+	return name
 }
 
 // upperFirst begins a sentence with a text.

@@ -24,7 +24,7 @@ type rule struct {
 	find func(c *ruleContext) []analyze.Found
 	// notes says that a finding of the rule that claims nothing is worth reading.
 	notes bool
-	// whole says that the rule speaks of the recording, whatever is steady in it.
+	// whole says that the rule speaks of the recording, however little of it is steady.
 	whole bool
 	// alone says that the rule claims work during which the device does nothing else, which
 	// rests on a trace that has everything else.
@@ -46,7 +46,6 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleExposedCopy, alone: true, find: (*ruleContext).exposedCopy},
 		{id: gpuprof.RuleDDPBuffers, alone: true, find: (*ruleContext).ddpBuffers},
 		{id: gpuprof.RuleLaunchBound, host: true, find: (*ruleContext).launchBound},
-		{id: gpuprof.RuleSmallGrid, notes: true, find: (*ruleContext).smallGrid},
 		{id: gpuprof.RuleNoTF32, find: (*ruleContext).noTF32},
 		{id: gpuprof.RuleNoAMP, notes: true, find: (*ruleContext).noAMP},
 		{id: gpuprof.RuleTensorCores, find: (*ruleContext).tensorCores},
@@ -57,6 +56,7 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleExposedComm, alone: true, find: (*ruleContext).exposedComm},
 		{id: gpuprof.RuleHostBound, host: true, notes: true, find: (*ruleContext).hostBound},
 		{id: gpuprof.RuleStreamWait, alone: true, find: (*ruleContext).streamWait},
+		{id: gpuprof.RuleSmallGrid, notes: true, whole: true, find: (*ruleContext).smallGrid},
 		{id: gpuprof.RuleTraceQuality, notes: true, whole: true, find: (*ruleContext).traceQuality},
 	}
 }
@@ -102,7 +102,9 @@ func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 			continue
 		}
 		for _, f := range r.find(c) {
-			f.PyTorch = changeFor(x.Recording.Program, f.Rule, f.PyTorch)
+			if !f.AnyProgram {
+				f.PyTorch = changeFor(x.Recording.Program, f.Rule, f.PyTorch)
+			}
 			if f.ClaimNS > 0 || c.worthReading(&f) {
 				out = append(out, f)
 			}

@@ -56,8 +56,6 @@ func ruleScenes() []ruleScene {
 		{rule: "ddp-buffers", claim: 2 * 41 * us, fires: sceneBuffers("c10d::broadcast_", broadcast), quiet: sceneBuffers("c10d::allreduce_", allReduce)},
 		// twice 5 gaps of 9 us, and 2 and 11 us where the steps begin; 8 from each launch to its kernel
 		{rule: "launch-bound", claim: 199 * us, fires: sceneSmallKernels(2 * us), quiet: sceneSmallKernels(40 * us)},
-		// claims nothing
-		{rule: "small-grid", claim: 0, fires: sceneGrid(24), quiet: sceneGrid(1080)},
 		// seven eighths of 160 us
 		{rule: "no-tf32", claim: 2 * 2 * 140 * us, fires: sceneGEMM(8, sgemm), quiet: sceneGEMM(8, tf32gemm)},
 		// seven eighths of 160 us
@@ -78,6 +76,8 @@ func ruleScenes() []ruleScene {
 		{rule: "host-bound", claim: 2 * 817 * us, fires: sceneHostWork(1000 * us), quiet: sceneHostWork(60 * us)},
 		// the waits for the event
 		{rule: "stream-wait", claim: 2 * 400 * us, fires: sceneStreams(400 * us), quiet: sceneStreams(20 * us)},
+		// 84 of 108 multiprocessors for 3 times 100 us
+		{rule: "small-grid", claim: 2 * 233_334, fires: sceneGrid(24), quiet: sceneGrid(1080)},
 		// claims nothing
 		{rule: "trace-quality", claim: 0, fires: sceneGraph(true), quiet: sceneGraph(false)},
 	}
