@@ -61,6 +61,7 @@ const (
 type Site struct {
 	Where string  `json:"where"` // "train.py:41 in step", a stage, a kernel
 	Count float64 `json:"count"`
+	Of    string  `json:"of,omitempty"` // what is counted: "copy", "call", "gap"; "" times
 	NS    int64   `json:"ns,omitempty"` // spent there; 0 unknown
 }
 

@@ -30,6 +30,7 @@ const (
 	RuleUnfusedAttention  = "unfused-attention"
 	RuleElementwiseChain  = "elementwise-chain"
 	RuleExposedComm       = "exposed-comm"
+	RuleStraggler         = "straggler"
 	RuleStreamWait        = "stream-wait"
 	RuleZeroGrad          = "zero-grad"
 	RuleFewThreads        = "few-threads"
@@ -37,6 +38,7 @@ const (
 	RuleThrottled         = "throttled"
 	RuleNoise             = "noise"
 	RuleTraceQuality      = "trace-quality"
+	RuleNotSteady         = "not-steady"
 
 	RuleOutOfMemory        = "oom-cause"
 	RuleLeak               = "leak"
@@ -120,8 +122,10 @@ func Rules() []Rule {
 		traces(RuleUnfusedAttention, "attention is computed an operation at a time"),
 		traces(RuleElementwiseChain, "element-wise operations run as a kernel each"),
 		traces(RuleExposedComm, "collectives run while no kernel does"),
+		traces(RuleStraggler, "the ranks of a job wait for one of them"),
 		traces(RuleStreamWait, "kernels of one stream wait for another stream"),
 		traces(RuleTraceQuality, "the trace is incomplete"),
+		traces(RuleNotSteady, "most of the recording is not the program's steady work"),
 
 		memory(RuleOutOfMemory, "a request for device memory failed"),
 		{ID: RuleLeak, Runs: true, Memory: true, Cause: "the program holds what earlier steps recorded for their backward"},

@@ -34,6 +34,7 @@ type rankCall struct {
 	dur         int64
 	paused      int64 // how long the rank waited for its end
 	all         int32 // index into job of calls; -1 where it is none of those that are replayed
+	column      int32 // index into the columns that the rank left
 }
 
 // line is the part of one rank in the communication of a job.
@@ -70,7 +71,7 @@ func newLine(c *analyze.Collectives, rank int, node string) (*line, error) {
 	}
 	l := &line{rank: rank, node: node, device: c.Device, role: c.Role, onHost: c.OnHost, names: c.Names, steps: c.Steps, parts: c.Parts, calls: make([]rankCall, n), ops: make([]op, m)}
 	for i := range n {
-		call := rankCall{kind: int32(c.Kind[i]), group: int32(c.Group[i]), seq: c.Seq[i], bytes: c.Bytes[i], step: int32(c.Step[i]), after: int32(c.After[i]), dur: c.Dur[i], all: -1}
+		call := rankCall{kind: int32(c.Kind[i]), group: int32(c.Group[i]), seq: c.Seq[i], bytes: c.Bytes[i], step: int32(c.Step[i]), after: int32(c.After[i]), dur: c.Dur[i], all: -1, column: int32(i)}
 		if !within(c.Kind[i], len(c.Names)) || !within(c.Group[i], len(c.Names)) || !within(c.Step[i], len(c.Steps)) || c.After[i] < 0 || c.After[i] > int64(i) || c.Dur[i] < 0 {
 			return nil, errors.New("a collective of it names what is not there")
 		}

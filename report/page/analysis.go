@@ -34,16 +34,22 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 	for _, e := range a.Explained {
 		explained = append(explained, Text{S: e.Text})
 	}
-	p := &Page{Title: analysisTitle(a), Meta: stepMeta(a), Footer: traceFooter, Tool: toolText(a.Tool), Data: jsonData("analysis.json", a)}
+	p := &Page{Title: analysisTitle(a), Meta: cardMeta(a, stepMeta(a)), Footer: traceFooter, Tool: toolText(a.Tool), Data: jsonData("analysis.json", a)}
 	p.Sections = []Section{
 		{ID: "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: append(append([]Block{findingsLead(a, verdict)}, onPage(explained)...), findings)},
 		{In: Terminal | Markdown, Blocks: []Block{accountTable(a)}},
 		{In: Terminal | Markdown, Blocks: []Block{classTable(a)}},
+		{In: Terminal | Markdown, Blocks: []Block{phaseTable(a)}},
 		{In: Terminal | Markdown, Blocks: explained},
 		{In: Terminal | Markdown, Blocks: []Block{rankTable(a)}},
 		warnings(a.Warnings),
-		{ID: "device-time", Heading: "Device time", In: HTML, Blocks: append(accountCharts(a), accountTable(a), classTable(a))},
+		{ID: "device-time", Heading: "Device time", In: HTML, Blocks: append(accountCharts(a), accountTable(a), classTable(a), phaseTable(a))},
 		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Figure: func() *figure.Figure { return figure.Steps(a) }, Note: stepNote(a)}}},
+	}
+	if slices.ContainsFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler }) { // a rank is the answer
+		const at = 5
+		ranks := p.Sections[at]
+		p.Sections = slices.Insert(slices.Delete(p.Sections, at, at+1), 1, ranks)
 	}
 	if lines := timelineOf(a, xs); lines != nil {
 		p.Sections = append(p.Sections, Section{ID: "timeline", Heading: "Timeline", In: HTML,
@@ -114,6 +120,14 @@ func stepMeta(a *analyze.Analysis) []string {
 	return []string{step, view.Plural(a.Step.Count, "step") + " (" + source + ")"}
 }
 
+// cardMeta adds what the recording is of.
+func cardMeta(a *analyze.Analysis, meta []string) []string {
+	if a.Recording == nil || a.Recording.Text == "" {
+		return meta
+	}
+	return append(meta, a.Recording.Text)
+}
+
 // stepTitle names the time that the parts of a table add up to.
 func stepTitle(a *analyze.Analysis) string {
 	if a.Step.Count == 0 {
@@ -180,6 +194,21 @@ func classTable(a *analyze.Analysis) Table {
 	}
 	for _, part := range a.Step.Shown(0) {
 		t.Rows = append(t.Rows, Row{Keep: large(part.NS, a.Step.NS), Cells: []Cell{{Text: part.Name}, span(part.NS), shareOf(part.NS, a.Step.NS), {Text: view.Cut(a.Most(part), 90)}}})
+	}
+	return t
+}
+
+// phaseTable is the time of the recording that no step has.
+func phaseTable(a *analyze.Analysis) Table {
+	t := Table{Name: "Phases of the recording", Noun: "phase", Columns: []Column{{Title: "not in the " + stepTitle(a), Left: true}, {Title: "time"}}}
+	if a.Recording == nil {
+		return t
+	}
+	for _, p := range a.Recording.Phases {
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: p.Name}, span(p.NS)}})
+	}
+	if n := a.Recording.BeforeNS; n > 0 {
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: "unknown: work from before the recording"}, span(n)}})
 	}
 	return t
 }

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -44,9 +45,19 @@ func traceFindingList(a *analyze.Analysis) (findings Block, verdict string) {
 	}
 	verdict = a.Bound.Text + " The rest is worth knowing."
 	if claims > 0 && !a.Bound.Nothing {
-		verdict = view.Plural(claims, "change") + " could save time, the largest first. Each is an upper bound, and no nanosecond is claimed twice."
+		verdict = view.Plural(claims, "change") + " could save time, " + orderWords(a.Findings) + ". Each is an upper bound, and no nanosecond is claimed twice."
 	}
 	return list, verdict
+}
+
+// orderWords says in which order findings stand.
+func orderWords(findings []gpuprof.Finding) string {
+	for i := 1; i < len(findings); i++ {
+		if findings[i].ClaimNS > findings[0].ClaimNS {
+			return "the cause of others first, then the largest"
+		}
+	}
+	return "the largest first"
 }
 
 // findingsLead sums up the findings; where some claim time, only a page needs it.
@@ -68,13 +79,13 @@ func traceFinding(f gpuprof.Finding) Item {
 		command = "" // there is no time to measure
 	}
 	item.Lines = filled(Line{Label: "at", Value: siteText(f.Sites), In: Terminal | Markdown}, Line{Label: "change", Value: f.PyTorch, Code: true}, Line{Label: "measure", Value: command, Code: true},
-		Line{Label: "but", Value: strings.Join(f.Caveats, "; "), In: Markdown | HTML})
+		Line{Label: "but", Value: strings.Join(f.Caveats, "; "), Spare: true})
 	item.More, item.MoreText = []Block{Lines{Lines: evidenceLines(f.Evidence)}}, "evidence: totals over all steps"
 	if len(f.Sites) > 0 {
 		item.MoreText = "evidence and call sites: totals over all steps"
-		t := Table{Name: "Call sites", Columns: numbers("site", "times", "time")}
+		t := Table{Name: "Call sites", Columns: numbers("site", "count", "time")}
 		for _, s := range f.Sites {
-			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.CutPlace(s.Where, 120)}, countCell(int(s.Count)), span(s.NS)}})
+			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.CutPlace(s.Where, 120)}, {Text: siteCount(s), Value: s.Count, Unit: "1"}, span(s.NS)}})
 		}
 		item.More = append(item.More, t)
 	}
@@ -91,12 +102,28 @@ func severityTone(s gpuprof.Severity) Tone {
 	return Faint
 }
 
+// siteCount is how many of what was counted at a place.
+func siteCount(s gpuprof.Site) string {
+	of := cmp.Or(s.Of, "time")
+	if s.Count != 1 {
+		switch of {
+		case "copy":
+			of = "copies"
+		case "fetch", "launch":
+			of += "es"
+		default:
+			of += "s"
+		}
+	}
+	return fmt.Sprintf("%.0f %s", s.Count, of)
+}
+
 // siteText is the first place in one line; a page lists the others.
 func siteText(sites []gpuprof.Site) string {
 	if len(sites) == 0 {
 		return ""
 	}
-	text := view.CutPlace(sites[0].Where, 60) + " (" + view.Plural(int(sites[0].Count), "time") + ")"
+	text := view.CutPlace(sites[0].Where, 60) + " (" + siteCount(sites[0]) + ")"
 	if more := len(sites) - 1; more > 0 {
 		text += " and " + view.Plural(more, "other place")
 	}

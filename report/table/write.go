@@ -183,7 +183,7 @@ func (p *printer) items(l page.List) *block {
 	for i, it := range items {
 		u := unit{lines: p.capture(func() { p.item(l, it, i+1, false) }), gone: p.brief(it.In)}
 		if at := slices.IndexFunc(it.Lines, func(line page.Line) bool { return line.Spare }); at >= 0 && !p.o.Quiet {
-			u.hint = it.Lines[at].Value
+			u.hint = hintOf(it.Lines)
 			u.most = p.capture(func() { p.item(l, it, i+1, true) })
 		}
 		out.units = append(out.units, u)
@@ -192,6 +192,15 @@ func (p *printer) items(l page.List) *block {
 		out.below = p.capture(func() { p.hang("", view.Plural(left, l.Noun)+" more in --format json", plain, plain) })
 	}
 	return out
+}
+
+// hintOf is the command among the lines for which there has to be room, "" none.
+func hintOf(lines []page.Line) string {
+	at := slices.IndexFunc(lines, func(line page.Line) bool { return line.Spare && line.Code })
+	if at < 0 {
+		return ""
+	}
+	return lines[at].Value
 }
 
 // item prints an item; spare adds the lines for which there has to be room.

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 	"sync"
@@ -112,12 +113,35 @@ func (x *Index) account() {
 		}
 	}
 	if len(x.Devices) == 0 {
-		again := "record with ProfilerActivity.CUDA, on a machine with a GPU"
-		if x.T.Format == model.XLA {
-			again = "record on a machine with a GPU or TPU"
-		}
-		x.warn("no-device", "no device was recorded: operators, steps and data loading are shown, and nothing can be said of a GPU", again)
+		x.warnNoDevice()
 	}
+}
+
+// warnNoDevice says that no device was recorded, and of launches that their kernels are lost.
+func (x *Index) warnNoDevice() {
+	again := "record with ProfilerActivity.CUDA, on a machine with a GPU"
+	switch {
+	case x.T.Gate.Launches > 0:
+		x.warn("lost-kernels", LostKernels(x.T)+": nothing can be said of the device", "record again while no other profiler or monitor (Nsight, DCGM, a second profiler) reads the device, with a driver as new as the profiler")
+		return
+	case x.T.Format == model.XLA:
+		again = "record on a machine with a GPU or TPU"
+	case x.T.Format != model.Kineto:
+		again = "let the recording cover work on a GPU"
+	}
+	x.warn("no-device", "no device was recorded: operators, steps and data loading are shown, and nothing can be said of a GPU", again)
+}
+
+// LostKernels is the sentence of a trace that has launches and nothing of a device.
+func LostKernels(t *model.Trace) string {
+	on := "a device"
+	for i := range t.Devices {
+		if t.Devices[i].Name != "" {
+			on = t.Devices[i].Name
+			break
+		}
+	}
+	return fmt.Sprintf("%s on %s and none of the kernels they started: the records of the device were lost", Plural(t.Gate.Launches, "launch was recorded", "launches were recorded"), on)
 }
 
 // growing is a set of instants built from spans in order of their starts. It

@@ -11,8 +11,9 @@ import (
 type Analysis struct {
 	gpuprof.Head
 	Inputs     []Input             `json:"inputs"`
-	Program    *model.Program      `json:"program,omitempty"` // that was recorded, where the recording says
-	StepSource string              `json:"step_source"`       // "ProfilerStep", "annotation NAME", "nvtx NAME" or "whole trace"
+	Program    *model.Program      `json:"program,omitempty"`   // that was recorded, where the recording says
+	Recording  *Recording          `json:"recording,omitempty"` // what it is of, of several inputs the first
+	StepSource string              `json:"step_source"`         // "ProfilerStep", "annotation NAME", "nvtx NAME" or "whole trace"
 	Step       StepMean            `json:"step"`
 	Explained  []Explanation       `json:"explained"`
 	Bound      Bound               `json:"bound"`
@@ -211,6 +212,10 @@ type RankTime struct {
 	IdleNS        int64 `json:"idle_ns"`
 	HiddenCommNS  int64 `json:"hidden_comm_ns"`      // communication under computation; with the exposed it is all
 	Straggler     bool  `json:"straggler,omitempty"` // the others wait for it
+	// How long they do so, in the median of them, and at how many of the matched collectives it arrives last.
+	WaitedNS    int64 `json:"waited_ns,omitempty"`
+	LastIn      int   `json:"last_in,omitempty"`
+	Collectives int   `json:"collectives,omitempty"`
 	// Cause says in what the straggler's step differs most from the others', "" unknown.
 	Cause string `json:"cause,omitempty"`
 }
@@ -220,6 +225,13 @@ type Found struct {
 	gpuprof.Finding
 	Spans  []model.Span // disjoint, in order; their total is ClaimNS
 	Device int          // index into Trace.Devices, -1 none
+	// First says that the finding stands before larger ones: it is their cause.
+	First bool
+	// AnyProgram says that the change is the same in every kind of program.
+	AnyProgram bool
+	// ByInput and ByDevice are the rank that a finding about another rank's wait is charged to.
+	ByInput, ByDevice int
+	reduced           bool
 }
 
 // Comparison is two analyses of one program, before and after a change.

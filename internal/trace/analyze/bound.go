@@ -18,9 +18,16 @@ const LeastShare = 0.005
 // idle states that speak for them. That elementwise kernels and the like move
 // more bytes than they compute is so on every device there is; a product may be
 // held up by memory as well, which its name does not say.
-func bindings() []binding {
+// In decode each step reads all weights and the keys and values of all requests for one token of
+// each, so that its products are held up by memory (docs/analyze.md).
+func bindings(decode bool) []binding {
+	products := binding{"compute", "compute: %s kernels take", nil}
+	if decode {
+		products = binding{"memory", "memory traffic, as decode reads the weights and the cached keys and values for one token of each request: %s kernels take", nil}
+	}
+	products.parts = []string{string(model.GEMM), string(model.Conv), string(model.TensorProduct), string(model.RNN), string(model.Attention)}
 	return []binding{
-		{"compute", "compute: %s kernels take", []string{string(model.GEMM), string(model.Conv), string(model.TensorProduct), string(model.RNN), string(model.Attention)}},
+		products,
 		{"memory", "memory traffic: %s kernels take", []string{string(model.Elementwise), string(model.Norm), string(model.Reduction), string(model.Scatter), string(model.Copy), string(model.Optimizer)}},
 		{"communication", "communication: nothing else runs beside it in", []string{string(model.Communication)}},
 		{"host", "the host: the device waits for launches, or has none to come, in", []string{"starved", "outside"}},
@@ -34,27 +41,42 @@ type binding struct {
 	parts    []string
 }
 
+// idleKnown says whether the records of every device are good enough to tell its idle time.
+func idleKnown(indexes []*Index) bool {
+	return !slices.ContainsFunc(indexes, func(x *Index) bool {
+		return slices.ContainsFunc(x.Devices, func(d *DeviceTime) bool { return x.T.Gate.Faulty(d.Device) })
+	})
+}
+
 // bound says what bounds the program, and whether no finding is worth a change.
-func (a *Analysis) bound(found []Found) {
+func (a *Analysis) bound(indexes []*Index, found []Found) {
 	b := &a.Bound
 	b.Nothing = !slices.ContainsFunc(found, func(f Found) bool { return f.ClaimNS > 0 })
 	whole := "the step"
 	if a.Step.Count == 0 {
 		whole = "the recording window"
 	}
+	notSteady := slices.IndexFunc(found, func(f Found) bool { return f.Rule == gpuprof.RuleNotSteady })
 	switch {
 	case !b.Nothing:
+	case notSteady >= 0:
+		b.Text = upperFirst(found[notSteady].Title) + "."
+		return
 	case len(a.Devices) == 0:
-		b.Text = "No device was recorded, so nothing can be said of a GPU."
+		b.Text = "No device operation was recorded, so nothing can be said of a GPU."
 	default:
 		b.Text = fmt.Sprintf("Nothing above %.1f %% of %s: no finding claims as much.", 100*LeastShare, whole)
 	}
 	if len(a.Devices) == 0 || a.Step.NS <= 0 {
 		return
 	}
+	if !idleKnown(indexes) {
+		b.Text = strings.TrimSpace(b.Text + " What bounds the program is unknown: too many records of a device are wrong.")
+		return
+	}
 	of := partsOf(a)
 	var text string
-	for _, k := range bindings() {
+	for _, k := range bindings(a.Recording != nil && a.Recording.Serving == "decode") {
 		parts := slices.DeleteFunc(k.parts, func(p string) bool { return of[p] == 0 })
 		slices.SortStableFunc(parts, func(p, q string) int { return cmp.Compare(of[q], of[p]) })
 		var ns int64
@@ -65,11 +87,41 @@ func (a *Analysis) bound(found []Found) {
 			continue
 		}
 		b.By, b.NS, b.Share, text = k.by, ns, float64(ns)/float64(a.Step.NS), k.text
+		if name := a.mainOther(); k.by == "other" && name != "" {
+			text = "the kernel " + name + ": such kernels take"
+		}
 		if strings.Contains(text, "%s") {
 			text = fmt.Sprintf(text, gpuprof.WordList(parts[:min(len(parts), 3)], "and"))
 		}
 	}
 	if b.By != "" {
-		b.Text = strings.TrimSpace(b.Text + fmt.Sprintf(" The program is bound by %s %.0f %% of %s.", text, 100*b.Share, whole))
+		b.Text = strings.TrimSpace(fmt.Sprintf("The program is bound by %s %.0f %% of %s. ", text, 100*b.Share, whole) + b.Text)
 	}
+}
+
+// mainOther is the kernel that has half of the time or more of those whose kind their names do not tell; "" for none.
+func (a *Analysis) mainOther() string {
+	var most, all int64
+	name := ""
+	for i := range a.Kernels {
+		k := &a.Kernels[i]
+		if k.Class != model.Other {
+			continue
+		}
+		if all += k.NS; k.NS > most {
+			most, name = k.NS, ShortName(k.Name)
+		}
+	}
+	if 2*most < all {
+		return ""
+	}
+	return name
+}
+
+// upperFirst begins a sentence with a text.
+func upperFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
 }

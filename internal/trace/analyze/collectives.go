@@ -49,6 +49,9 @@ type Collectives struct {
 	Work    model.Column `json:"work"`
 	Idle    model.Column `json:"idle"`
 	Held    model.Column `json:"held"`
+
+	begin         int64 // of the first step, by the clock of the trace
+	input, device int   // of which analysis
 }
 
 const (
@@ -71,7 +74,7 @@ func CollectivesOf(indexes []*Index) []Collectives {
 	for _, x := range indexes {
 		var found []Collectives
 		for _, d := range x.Devices {
-			if c := x.collectivesOf(d); c != nil {
+			if c := x.collectivesOf(d, ofAll); c != nil {
 				found = append(found, *c)
 			}
 		}
@@ -137,7 +140,8 @@ func stepOf(steps []StepSpan, at int64) int {
 	return -1
 }
 
-func (x *Index) collectivesOf(d *DeviceTime) *Collectives {
+// collectivesOf is the part of a device in the collectives of the kinds that takes chooses.
+func (x *Index) collectivesOf(d *DeviceTime, takes func(kind string) bool) *Collectives {
 	t := &timeline{steps: x.counted(), compute: d.Compute.Or(d.Memcpy).Or(d.Memset)}
 	told := map[int64]*model.Collective{}
 	for i := range x.T.Collectives {
@@ -151,7 +155,7 @@ func (x *Index) collectivesOf(d *DeviceTime) *Collectives {
 			continue
 		}
 		c := x.callOf(g, told[op.Corr])
-		if c.step = x.askedIn(t.steps, op); c.step < 0 || !ofAll(c.kind) {
+		if c.step = x.askedIn(t.steps, op); c.step < 0 || !takes(c.kind) {
 			other = append(other, c.Span)
 			continue
 		}
@@ -262,6 +266,9 @@ func ofAll(kind string) bool {
 	}
 	return false
 }
+
+// ofGroup reports whether all ranks of a group take part in such a collective.
+func ofGroup(kind string) bool { return ofAll(kind) || CollectiveKind(kind) == BroadcastCalls }
 
 // waitedOnHost says whether the host waited for the device when a collective ended, and
 // launched what the device did next only then.

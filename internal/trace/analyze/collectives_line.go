@@ -72,6 +72,7 @@ type moment struct {
 func (t *timeline) collectives() *Collectives {
 	out := &Collectives{Cut: t.keep(), Names: []string{}}
 	t.whole = model.Span{Start: t.steps[0].Window.Start, End: t.steps[len(t.steps)-1].Window.End}
+	out.begin = t.whole.Start
 	numbers := map[string]int64{}
 	number := func(name string) int64 {
 		n, ok := numbers[name]

@@ -236,9 +236,9 @@ func (x *Index) partSteps() {
 	if len(p.Steps) == 0 {
 		x.StepSource = model.WholeTrace
 		if w := (model.Span{Start: max(p.Device.Start, x.Span.Start), End: min(p.Device.End, x.Span.End)}); w.Len() > 0 {
-			x.Steady = model.Spans{w}
+			x.Called = model.Spans{w}
 		}
-		x.Called = x.Steady
+		x.Steady = x.Called.Minus(x.notSteady)
 		return
 	}
 	all := !slices.ContainsFunc(p.Steps, func(s model.CutStep) bool { return !s.Dropped })

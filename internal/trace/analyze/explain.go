@@ -80,7 +80,7 @@ func (s *WaitSum) Words(kind string) string {
 // idle states: what the device waited for, and which findings speak of it.
 func (a *Analysis) explain(indexes []*Index, found []Found) {
 	parts := a.Step.Shown(0)
-	if len(a.Devices) == 0 || len(parts) == 0 {
+	if len(a.Devices) == 0 || len(parts) == 0 || !idleKnown(indexes) {
 		return
 	}
 	slices.SortStableFunc(parts, func(p, q Part) int { return cmp.Compare(q.NS, p.NS) })

@@ -44,7 +44,14 @@ type Index struct {
 	// Warnings are about what could not be worked out; the trace's own are in T.
 	Warnings []gpuprof.Warning
 
-	// called is when the host is in a step that is not dropped, or between two.
+	// Recording is what the recording is of.
+	Recording Recording
+	// notSteady is the time of phases, and of work from before the recording, which may be under
+	// way until before.
+	notSteady model.Spans
+	before    int64
+
+	// Called is when the host is in a step that is not dropped, or between two.
 	Called model.Spans
 
 	Info []NameInfo // by NameID
@@ -61,7 +68,8 @@ type Index struct {
 	gpuOp    []int32 // by GPU event: the operator it belongs to, -1 unknown
 	class    []uint8 // by GPU event: index into Classes
 
-	forward *forwardTable // the operator that made an autograd node
+	forward *forwardTable       // the operator that made an autograd node
+	waits   map[int]model.Spans // by device, for ranks that arrive later in collectives
 }
 
 // LaneRange is the part of T.Host that belongs to one lane.
@@ -88,6 +96,10 @@ func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 	var wg sync.WaitGroup
 	wg.Go(x.sortLaunches)
 	x.Span = model.Extent(t)
+	wg.Go(func() {
+		x.findProgram()
+		x.findWindow()
+	})
 	x.linkForward()
 	x.attribute()
 	x.classify()
@@ -98,6 +110,7 @@ func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 	x.findSteps()
 	x.findTrailing()
 	x.account()
+	x.card()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("indexing %s: %w", t.Path, err)
 	}

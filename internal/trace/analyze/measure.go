@@ -12,7 +12,7 @@ import (
 
 // measureCommand is how a reader sees whether a change did what a finding
 // claims: record the changed program, and compare the recording with this one.
-// It is the same for every finding; the program and the recording are the
+// It is the same for every finding of a recording; the program and the recording are the
 // reader's own, as far as they are known.
 func (a *Analysis) measureCommand(indexes []*Index) string {
 	old, now, program := "OLD", "NEW", "YOUR COMMAND"
@@ -38,7 +38,19 @@ func (a *Analysis) measureCommand(indexes []*Index) string {
 		}
 		program = strings.Join(words, " ")
 	}
-	return fmt.Sprintf("gpuprof run -o %s -- %s && gpuprof analyze --compare %s %s", shellWord(now), program, shellWord(old), shellWord(now))
+	return fmt.Sprintf("%s -- %s && gpuprof analyze --compare %s %s", a.recordCommand(shellWord(now)), program, shellWord(old), shellWord(now))
+}
+
+// recordCommand records a program of the recording's kind: gpuprof's hook records PyTorch, its
+// recorder every program that calls CUDA, and ROCm's profiler what calls HIP.
+func (a *Analysis) recordCommand(to string) string {
+	switch {
+	case a.Recording == nil || a.Recording.Program == PyTorch:
+		return "gpuprof run -o " + to
+	case a.Recording.Program == HIP:
+		return "rocprofv3 --runtime-trace --output-format rocpd -d " + to
+	}
+	return "gpuprof run --cuda -o " + to
 }
 
 func sameFolder(paths []string, dir string) bool {

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sort"
@@ -37,6 +38,8 @@ const profilerStep = "ProfilerStep"
 const (
 	// minRepeats is how often a range must occur to be taken for a step.
 	minRepeats = 3
+	// rounded is how far a range may run into the next one of its name: a profiler rounds starts and lengths.
+	rounded = 1000 // ns
 	// seamless: ranges that leave less than this part of their period between them follow one another.
 	seamless = 50
 	// restGap: a gap so many times the usual one, and longer than a step, is a rest.
@@ -55,29 +58,31 @@ func (x *Index) findSteps() {
 		if x.partSteps(); len(x.Steps) == 0 {
 			return
 		}
-	case x.profilerSteps(launches):
+	case x.profilerSteps(launches) && x.accept():
+	case x.findEngineSteps(launches):
 	case x.annotatedSteps(launches):
-	case x.optimizerSteps(launches):
-	case ofAnyProgram(x.T.Format) && x.launchSteps():
+	case x.optimizerSteps(launches) && x.accept():
+	case ofAnyProgram(x.T.Format) && x.launchSteps() && x.accept():
 	default:
 		x.StepSource = model.WholeTrace
-		x.Steady = model.Spans{x.Span}
-		if x.Span.Len() == 0 {
-			x.Steady = nil
+		if x.Span.Len() > 0 {
+			x.Called = model.Spans{x.Span}
 		}
-		x.Called = x.Steady
+		x.Steady = x.Called.Minus(x.notSteady)
 		fix := "call profiler.step() once per iteration, or name iterations with record_function or NVTX"
-		if x.T.Format == model.CUDA && x.T.Framework != model.PyTorch {
+		if x.Recording.Program != PyTorch {
 			fix = "put an NVTX range around each iteration (nvtxRangePush, nvtx.annotate), or record longer"
 		}
 		x.warn("no-steps", "no steps were found: the first iterations, slower than the rest, are part of every figure", fix)
 		return
 	}
 	x.Main = x.Steps[0].Lane
-	x.extendSteps()
-	if part == nil {
+	if part != nil {
+		x.extendSteps()
+	} else {
 		x.dropFirst()
 		x.trimLast()
+		x.dropPhases()
 	}
 	kept := func(s *StepSpan) bool { return !s.Dropped }
 	x.Called = x.union(kept)
@@ -107,7 +112,7 @@ func (x *Index) dropFirst() {
 // is theirs: then the first one ends at first, not with its device work.
 func (x *Index) windows(ok func(*StepSpan) bool, first int64) model.Spans {
 	var out []model.Span
-	done := x.after()
+	done := max(x.after(), x.before)
 	for i := range x.Steps {
 		s := &x.Steps[i]
 		start := max(s.Host.Start, done)
@@ -225,29 +230,48 @@ type rangeGroup struct {
 	total  int64
 }
 
-// annotatedSteps takes the range that repeats most of the time.
+// annotatedSteps takes the range that repeats most of the time, of those in which half of the
+// devices' work is launched.
 func (x *Index) annotatedSteps(launches map[uint32]int) bool {
-	var best *rangeGroup
-	for _, g := range x.rangeGroups(x.ownRange) {
-		if len(g.events) < minRepeats {
-			continue
+	groups := slices.DeleteFunc(x.rangeGroups(x.ownRange), func(g *rangeGroup) bool { return len(g.events) < minRepeats })
+	slices.SortStableFunc(groups, func(a, b *rangeGroup) int {
+		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(launches[b.lane], launches[a.lane]))
+	})
+	for _, g := range groups[:min(len(groups), mostSources)] {
+		best := x.sameOnBusierLane(g, launches)
+		if !x.stepsOfTurns(best) {
+			x.StepSource = x.rangeWord(best)
+			x.takeSteps(best.events)
+			x.joinSteps()
 		}
-		if best == nil || g.total > best.total ||
-			g.total == best.total && launches[g.lane] > launches[best.lane] {
-			best = g
+		if x.accept() {
+			return true
 		}
 	}
-	if best == nil {
-		return false
+	return false
+}
+
+// mostSources is how many ranges are tried.
+const mostSources = 4
+
+// accept keeps the steps that were taken where they cover enough of the devices' work, and
+// lets go of them where they do not.
+func (x *Index) accept() bool {
+	x.extendSteps()
+	least := leastCover
+	if x.StepSource == profilerStep {
+		least = leastMarked
 	}
-	best = x.sameOnBusierLane(best, launches)
-	if x.stepsOfTurns(best) {
+	if len(x.T.GPU) == 0 {
 		return true
 	}
-	x.StepSource = x.rangeWord(best)
-	x.takeSteps(best.events)
-	x.joinSteps()
-	return true
+	if x.Recording.StepsCover = x.cover(); x.Recording.StepsCover >= least {
+		return true
+	}
+	x.Recording.StepsCover = 0
+	x.Recording.Refused = append(x.Recording.Refused, x.StepSource)
+	x.Steps, x.StepSource, x.StepLaunches = nil, "", 0
+	return false
 }
 
 // joinSteps lets every step last to the start of the next one. The time between
@@ -316,7 +340,7 @@ func (x *Index) rangeGroups(ok func(*model.Host) bool) []*rangeGroup {
 			groups[k] = g
 			out = append(out, g)
 		}
-		if n := len(g.events); n > 0 && h.Start < x.T.Host[g.events[n-1]].End {
+		if n := len(g.events); n > 0 && h.Start < x.T.Host[g.events[n-1]].End && (h.Start < x.T.Host[g.events[n-1]].End-rounded || h.End <= x.T.Host[g.events[n-1]].End) {
 			continue
 		}
 		g.events = append(g.events, int32(i))
@@ -328,9 +352,12 @@ func (x *Index) rangeGroups(ok func(*model.Host) bool) []*rangeGroup {
 // extendSteps extends every step to the end of the last device operation that
 // its process launched inside it.
 func (x *Index) extendSteps() {
+	if len(x.Steps) == 0 {
+		return
+	}
 	process := x.T.ProcessOf(x.Steps[0].Lane)
 	for i := range x.Steps {
-		x.Steps[i].Full = x.Steps[i].Host
+		x.Steps[i].Full, x.Steps[i].device, x.Steps[i].work = x.Steps[i].Host, 0, 0
 	}
 	for i := range x.T.GPU {
 		g := &x.T.GPU[i]

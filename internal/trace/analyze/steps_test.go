@@ -47,8 +47,12 @@ func TestSteps(t *testing.T) {
 		}, model.Spans{{Start: 1500, End: 3400}}, ""},
 		{"launches between steps are of none", func(b *builder) {
 			repeat(b, model.Step, "ProfilerStep#%d", 2, 1000, 500)
-			b.launch("a", 700, 5, 750, 800)
+			b.launch("b", 100, 5, 150, 250).launch("a", 700, 5, 750, 800).launch("b", 1100, 5, 1150, 1250)
 		}, "ProfilerStep", []step{{"ProfilerStep#0", 0, 500, 500, true}, {"ProfilerStep#1", 1000, 1500, 1500, false}}, model.Spans{{Start: 1000, End: 1500}}, ""},
+		{"steps that cover little of the work are refused", func(b *builder) {
+			repeat(b, model.Step, "ProfilerStep#%d", 2, 1000, 500)
+			b.launch("b", 100, 5, 150, 151).launch("a", 700, 5, 750, 980).launch("b", 1100, 5, 1150, 1151)
+		}, model.WholeTrace, nil, model.Spans{{Start: 0, End: 1500}}, "no-steps"},
 		{"the profiler ends within the last step", func(b *builder) {
 			repeat(b, model.Step, "ProfilerStep#%d", 3, 1000, 990)
 			b.host(model.Step, "ProfilerStep#3", 3000, 4700)

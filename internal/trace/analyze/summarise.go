@@ -16,6 +16,11 @@ import (
 type Options struct {
 	Rules func(*Index, *Ledger) []Found // that find something; nil for none
 	Tool  gpuprof.Tool                  // that writes the analysis
+	// Waits finds what ranks wait for each other in their collectives; nil for nothing. The result has a RankWaits
+	// for each of them, in their order.
+	Waits func(ranks []Collectives) *JobWaits
+	// Job makes findings of that; nil for none.
+	Job func(a *Analysis, indexes []*Index, waits *JobWaits) []Found
 	// Caveat is what limits a finding for reasons outside the trace, "" for nothing;
 	// nil for none.
 	Caveat func(a *Analysis, f gpuprof.Finding) string
@@ -40,6 +45,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 		Syncs: map[string]CallTime{}, Copies: map[string]CopyTime{},
 	}
 	a.Step = meanStep(indexes)
+	job := o.waitsOf(indexes)
 	var found []Found
 	kernels, operators, modules := newKernelSums(), newRangeSums(), newRangeSums()
 	steps := 0
@@ -54,7 +60,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 		}
 		a.Inputs = append(a.Inputs, Input{Path: t.Path, Kind: t.Format, Events: t.Events, Rank: t.Rank, Truncated: t.Truncated})
 		if i == 0 {
-			a.StepSource = x.StepSource
+			a.StepSource, a.Recording = x.StepSource, &x.Recording
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() { kernels.add(x) })
@@ -71,10 +77,20 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	a.Kernels = append(a.Kernels, kernels.list()...)
 	a.Operators = append(a.Operators, operators.list(steps)...)
 	a.Modules = modules.list(steps)
-	a.Ranks = rankTimes(indexes)
-	a.bound(found)
+	a.Ranks = rankTimes(indexes, job)
+	if job != nil && o.Job != nil {
+		for _, f := range o.Job(a, indexes, job) {
+			found = append(found, indexes[f.Input].settled(f.Input, []Found{f})...)
+		}
+	}
+	if len(a.Ranks) > 1 {
+		found = capClaims(indexes, found)
+	}
+	a.bound(indexes, found)
 	a.explain(indexes, found)
-	slices.SortStableFunc(found, func(p, q Found) int { return cmp.Compare(q.ClaimNS, p.ClaimNS) })
+	slices.SortStableFunc(found, func(p, q Found) int {
+		return cmp.Or(cmp.Compare(p.place(), q.place()), cmp.Compare(q.ClaimNS, p.ClaimNS))
+	})
 	for _, f := range found {
 		f.Command = a.measureCommand(indexes)
 		if caveat := o.caveat(a, f.Finding); caveat != "" {
@@ -84,6 +100,17 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	}
 	document.CleanStrings(a)
 	return a, nil
+}
+
+// place puts what the recording is before what is slow in it, and causes before what they cause.
+func (f *Found) place() int {
+	switch {
+	case f.Rule == gpuprof.RuleNotSteady:
+		return 0
+	case f.First:
+		return 1
+	}
+	return 2
 }
 
 // addSteps adds the steps of one input. Figures of the device are of the one
@@ -286,11 +313,14 @@ func (a *Analysis) addWarnings(x *Index, several bool) {
 	list := slices.Concat(x.T.Warnings, x.Warnings)
 	if x.T.Inflated {
 		again := "record without with_stack for the times of the host"
-		if x.T.Format == model.XLA {
+		text := "the profiler recorded Python frames or its own overhead, which lengthens the host's work: times of the host are inflated by profiling"
+		switch {
+		case x.T.Format == model.XLA:
 			again = "record with ProfileOptions.python_tracer_level = 0 for the times of the host"
+		case x.Recording.Program != PyTorch:
+			again, text = "", "the profiler recorded its own overhead, which lengthens the host's work: times of the host are inflated by profiling"
 		}
-		list = append(list, gpuprof.Warning{Code: "inflated", Fix: again,
-			Text: "the profiler recorded Python frames or its own overhead, which lengthens the host's work: times of the host are inflated by profiling"})
+		list = append(list, gpuprof.Warning{Code: "inflated", Fix: again, Text: text})
 	}
 	for _, w := range list {
 		if several {

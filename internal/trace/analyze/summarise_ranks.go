@@ -9,15 +9,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// waitShare is how much less of the steady time than the others a rank must
-// spend in communication to be called the one they wait for.
+// waitShare is the part of its step that the others must wait for a rank to be called the one they wait for.
 const waitShare = 0.05
 
 // rankTimes compares the ranks of a job, or the devices of one trace that
 // communicate. Nil where there is nothing to compare.
-func rankTimes(indexes []*Index) []RankTime {
+func rankTimes(indexes []*Index, job *JobWaits) []RankTime {
 	var out []RankTime
-	var steady []int64
 	var parts []Parts
 	communicating := 0
 	for i, x := range indexes {
@@ -46,14 +44,16 @@ func rankTimes(indexes []*Index) []RankTime {
 				communicating++
 			}
 			out = append(out, r)
-			steady = append(steady, r.StepNS)
 			parts = append(parts, x.steadyParts(d).over(float64(steps)))
 		}
 	}
 	if len(indexes) < 2 && communicating < 2 || len(out) < 2 {
 		return nil
 	}
-	if at := markStraggler(out, steady); at >= 0 {
+	if job == nil {
+		return out
+	}
+	if at := markStraggler(indexes, out, job); at >= 0 {
 		x, step := indexes[out[at].Input], out[at].StepNS
 		out[at].Cause = stragglerCause(parts, at, x.loaderSpans().TotalAnd(x.Called)/int64(x.SteadySteps()), step)
 	}
@@ -100,32 +100,40 @@ func stragglerCause(parts []Parts, at int, loader, step int64) string {
 	return fmt.Sprintf("its %s kernels take %s longer: more work, or a slower device", best, gpuprof.FormatNS(most))
 }
 
-// markStraggler marks the rank the others wait for. A collective ends when the
-// last rank has come: the ones that came early spend the wait in it, the last
-// one does not, so the straggler is the rank with the least communication. It
-// returns which one, -1 none.
-func markStraggler(ranks []RankTime, steady []int64) int {
-	least := 0
-	others := make([]int64, 0, len(ranks))
-	for i := range ranks {
-		if ranks[i].CommNS == 0 {
-			return -1 // not all of them take part
+// markStraggler marks the rank for which the others wait most, doing nothing else, where that is waitShare of its steady step or more
+// and it arrives last in most of their collectives. It returns which one, -1 none.
+func markStraggler(indexes []*Index, ranks []RankTime, job *JobWaits) int {
+	place := func(r *RankWaits) int {
+		return slices.IndexFunc(ranks, func(t RankTime) bool {
+			return t.Input == r.Input && t.Device == indexes[r.Input].deviceID(r.Device)
+		})
+	}
+	late, all, most := -1, int64(0), int64(0)
+	for by := range job.Ranks {
+		var waits []int64
+		for i := range job.Ranks {
+			r := &job.Ranks[i]
+			if at := place(r); i != by && at >= 0 {
+				x := indexes[r.Input]
+				waits = append(waits, x.ExposedWaits(r, by).Total()/int64(x.SteadySteps()))
+			}
 		}
-		if ranks[i].CommNS < ranks[least].CommNS {
-			least = i
+		slices.Sort(waits)
+		all += middle(waits)
+		if m := middle(waits); m > most {
+			late, most = by, m
 		}
 	}
-	for i := range ranks {
-		if i != least {
-			others = append(others, ranks[i].CommNS)
-		}
+	if late < 0 || 2*most < all {
+		return -1
 	}
-	slices.Sort(others)
-	if wait := middle(others) - ranks[least].CommNS; float64(wait) >= waitShare*float64(steady[least]) && wait > 0 {
-		ranks[least].Straggler = true
-		return least
+	at := place(&job.Ranks[late])
+	if at < 0 || float64(most) < waitShare*float64(ranks[at].StepNS) || 2*job.Ranks[late].Last < job.Collectives {
+		return -1
 	}
-	return -1
+	ranks[at].Straggler, ranks[at].WaitedNS = true, most
+	ranks[at].LastIn, ranks[at].Collectives = job.Ranks[late].Last, job.Collectives
+	return at
 }
 
 // middle is the median of sorted values, 0 of none.

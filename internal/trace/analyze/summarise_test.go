@@ -168,22 +168,16 @@ func rankTrace(rank int, compute, wait int64) *builder {
 	return b
 }
 
-// TestStraggler: the rank that waits least is the one the others wait for.
-func TestStraggler(t *testing.T) {
+func TestRankTimes(t *testing.T) {
 	a := summarise(t, nil, rankTrace(0, 300, 500), rankTrace(1, 780, 20), rankTrace(2, 320, 480))
 	// Of each step 20 ns of the all-reduce lie under computation.
 	want := []RankTime{
 		{Rank: 0, Input: 0, StepNS: 1000, ComputeNS: 300, CommNS: 520, ExposedCommNS: 500, HiddenCommNS: 20, IdleNS: 1000 - 800},
-		{Rank: 1, Input: 1, StepNS: 1000, ComputeNS: 780, CommNS: 40, ExposedCommNS: 20, HiddenCommNS: 20, IdleNS: 1000 - 800, Straggler: true, Cause: "its gemm kernels take 470 ns longer: more work, or a slower device"},
+		{Rank: 1, Input: 1, StepNS: 1000, ComputeNS: 780, CommNS: 40, ExposedCommNS: 20, HiddenCommNS: 20, IdleNS: 1000 - 800},
 		{Rank: 2, Input: 2, StepNS: 1000, ComputeNS: 320, CommNS: 500, ExposedCommNS: 480, HiddenCommNS: 20, IdleNS: 1000 - 800},
 	}
 	if diff := cmp.Diff(want, a.Ranks); diff != "" {
 		t.Error(diff)
-	}
-	for _, r := range summarise(t, nil, rankTrace(0, 300, 500), rankTrace(1, 305, 495), rankTrace(2, 320, 480)).Ranks {
-		if r.Straggler {
-			t.Errorf("rank %d is called a straggler in a balanced job", r.Rank)
-		}
 	}
 	if r := summarise(t, nil, rankTrace(0, 300, 500)).Ranks; r != nil {
 		t.Errorf("a single rank is compared with itself: %+v", r)

@@ -9,8 +9,8 @@ import (
 )
 
 // Finish cleans the texts, sorts the events and finds the launch of every device
-// event. Readers call it once, when everything is read. Events that end before they
-// start get no length.
+// event. Readers call it once, when everything is read. It is the gate for records of
+// all readers (gate.go): those that fail are left out or mended, and counted.
 //
 // A device event belongs to the API call of its process with its correlation
 // id; Process -1 stands for any process. Of several such calls (broken traces
@@ -20,12 +20,7 @@ import (
 // counts when there is no earlier one.
 func (t *Trace) Finish() {
 	t.clean()
-	for i := range t.Host {
-		t.Host[i].End = max(t.Host[i].End, t.Host[i].Start)
-	}
-	for i := range t.GPU {
-		t.GPU[i].End = max(t.GPU[i].End, t.GPU[i].Start)
-	}
+	t.dropUntimed()
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		order := make([]int32, len(t.GPU))
@@ -38,13 +33,11 @@ func (t *Trace) Finish() {
 	t.sortHost()
 	wg.Wait()
 	t.link()
-}
-
-func gpuBefore(a, b *GPU) bool {
-	if a.Start != b.Start {
-		return a.Start < b.Start
-	}
-	return a.End < b.End
+	g := gate{t: t}
+	g.readCalls()
+	g.unlinkShared()
+	g.clipOverruns()
+	t.warnLeftOut()
 }
 
 // hostBefore orders events of one lane: an event comes before what lies in it.

@@ -145,6 +145,11 @@ type Device struct {
 	PeakBytesPerS float64
 }
 
+// AMD says whether a device is one of AMD's, by its name.
+func (d *Device) AMD() bool {
+	return strings.Contains(d.Name, "AMD") || strings.Contains(d.Name, "Instinct") || strings.Contains(d.Name, "Radeon")
+}
+
 // MemoryEvent is one allocation or release.
 type MemoryEvent struct {
 	At        int64 // ns
@@ -244,7 +249,11 @@ type Trace struct {
 	Cut          *Cut // what a cut trace is of, nil for a whole one
 
 	Program   Program   // that was recorded, where the recording says
+	Process   string    // name of the process that launches, where the recording says
 	Framework Framework // of a trace of CUDA; others are of one framework
+
+	// Gate counts the records that failed; Finish fills it in.
+	Gate Gate
 
 	Truncated bool // the file ended early; what was read is here
 	// Inflated says that the profiler recorded Python frames or its own
@@ -268,6 +277,14 @@ func (t *Trace) Name(id NameID) string {
 		return t.Names[id]
 	}
 	return ""
+}
+
+// ProcessName is the name of the process that launches, or its command; "" unknown.
+func (t *Trace) ProcessName() string {
+	if t.Process == "" && len(t.Program.Command) > 0 {
+		return t.Program.Command[0]
+	}
+	return t.Process
 }
 
 // Warn adds a warning; fix is empty where nothing helps.

@@ -18,7 +18,7 @@ func (c *ruleContext) allocatorChurn() []analyze.Found {
 	var when []model.Span
 	byProcess := map[int32][]model.Span{}
 	steps := map[int]bool{}
-	s := c.newSites()
+	s := c.newSites("call")
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
 		if h.Kind != model.API || !c.is(h.Name, markAlloc|markFree) {
@@ -43,7 +43,15 @@ func (c *ruleContext) allocatorChurn() []analyze.Found {
 	if len(steps) < 2 {
 		return nil
 	}
-	cl := c.claimHost(func(d *ruleDevice) model.Spans {
+	each := mallocs > 0 && 2*mallocs >= c.launchesIn()
+	if each {
+		c.addTransfers(byProcess)
+	}
+	claimOf := c.claimHost
+	if each { // what is launched late because of them begins late as well
+		claimOf = c.claimLate
+	}
+	cl := claimOf(func(d *ruleDevice) model.Spans {
 		var v []model.Span
 		for p, spans := range byProcess {
 			if len(d.procs) == 0 || d.procs[p] {
@@ -52,8 +60,13 @@ func (c *ruleContext) allocatorChurn() []analyze.Found {
 		}
 		return c.lead(d, model.UnionOf(v), nil, func(*stall) bool { return false })
 	})
-	f := c.finding(cl, fmt.Sprintf("the allocator calls the driver in %d steps (%s, %s, %s)", len(steps),
+	what := "the allocator calls the driver"
+	if each {
+		what = "memory is allocated for every second launch or more, and copied to and from"
+	}
+	f := c.finding(cl, fmt.Sprintf("%s in %d steps (%s, %s, %s)", what, len(steps),
 		analyze.Plural(mallocs, "allocation", "allocations"), analyze.Plural(frees, "release", "releases"), c.perStep(model.UnionOf(when))))
+	f.First = each
 	f.Evidence["mallocs"] = mallocs
 	f.Evidence["frees"] = frees
 	f.Evidence["steps_with_calls"] = len(steps)
@@ -65,6 +78,39 @@ func (c *ruleContext) allocatorChurn() []analyze.Found {
 	f.PyTorch = "remove torch.cuda.empty_cache() from the loop; for varying shapes PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad to few sizes"
 	f.Caveats = append(f.Caveats, "a release waits for all work on the device, and the host is slower after it: the claim is the idle time this causes, at most the time of the calls")
 	return []analyze.Found{f}
+}
+
+// launchesIn counts the launches of kernels in the steps that count.
+func (c *ruleContext) launchesIn() int { return c.quality.launches + c.quality.graphLaunches }
+
+// addTransfers adds the copies and waits of a program that allocates for each launch, and what
+// it does from an allocation to the launch behind it: with buffers that stay on the device
+// they go with the allocations.
+func (c *ruleContext) addTransfers(byProcess map[int32][]model.Span) {
+	since, lane := int64(-1), uint32(0) // the first allocation that no launch followed
+	for i := range c.t.Host {
+		h := &c.t.Host[i]
+		if h.Kind != model.API {
+			continue
+		}
+		if h.Lane != lane {
+			since, lane = -1, h.Lane
+		}
+		p := c.t.ProcessOf(h.Lane)
+		switch c.x.Call(int32(i)) {
+		case model.CallCopy, model.CallFill, model.CallSync:
+			byProcess[p] = append(byProcess[p], model.Span{Start: h.Start, End: h.End})
+		case model.CallAlloc:
+			if since < 0 {
+				since = h.Start
+			}
+		case model.CallLaunch, model.CallGraph:
+			if since >= 0 {
+				byProcess[p] = append(byProcess[p], model.Span{Start: since, End: h.Start})
+			}
+			since = -1
+		}
+	}
 }
 
 // stepOf is the steady step an instant of the host lies in, -1 none.

@@ -8,7 +8,6 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
-	"github.com/gpuprof/gpuprof/internal/trace/rules"
 )
 
 var trainingWords = regexp.MustCompile(`(?i)\b(loss|losses|optimizer|gradient|gradients|GradScaler|training|backward)\b`)
@@ -160,44 +159,6 @@ func TestHostBoundNamesThePlace(t *testing.T) {
 			}
 			if f.Severity != gpuprof.High {
 				t.Errorf("claims %g of the step", f.Share)
-			}
-		})
-	}
-}
-
-// The rank the others wait for is told what its step is longer in.
-func TestStragglersCause(t *testing.T) {
-	rank := func(n int, loads, computes int64) *model.Trace {
-		s := act(4, func(s *scene) {
-			if loads > 0 {
-				s.loader(loads * us)
-			}
-			s.products(1, computes*us)
-			s.in("c10d::allreduce_", func() { s.kernelOn(7, allReduce, (3000-loads-computes)*us, 24) })
-			s.wait("cudaStreamSynchronize")
-		})
-		in := s.trace()
-		in.Rank, in.World = n, 3
-		return in
-	}
-	for _, c := range []struct {
-		name            string
-		loads, computes int64
-		want            string
-	}{
-		{"its loader", 1900, 500, "data loader"},
-		{"its kernels", 0, 2500, "gemm kernels take 2.00 ms longer"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			a, err := summarise(t.Context(), []*model.Trace{rank(0, 0, 500), rank(1, c.loads, c.computes), rank(2, 0, 500)}, analyze.Options{Rules: rules.Rules})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r := a.Ranks[1]; !r.Straggler || !strings.Contains(r.Cause, c.want) {
-				t.Errorf("rank 1: %+v, want %q", r, c.want)
-			}
-			if a.Ranks[0].Cause != "" {
-				t.Errorf("rank 0 has a cause: %+v", a.Ranks[0])
 			}
 		})
 	}

@@ -19,7 +19,7 @@ func (c *ruleContext) dataDependentShape() []analyze.Found {
 		return nil
 	}
 	ops := map[string]int{}
-	sites := c.newSites()
+	sites := c.newSites("operator")
 	for _, op := range owners {
 		ops[c.t.Name(c.t.Host[op].Name)]++
 		sites.host(op, c.t.Host[op].Dur())

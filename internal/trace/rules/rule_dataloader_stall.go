@@ -18,7 +18,7 @@ func (c *ruleContext) dataloaderStall() []analyze.Found {
 	var total model.Spans
 	var fetches []int64
 	workers := false
-	s := c.newSites()
+	s := c.newSites("fetch")
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
 		if h.Kind == model.API || !c.is(h.Name, markLoader) || !c.x.InSteady(h.Start) || c.nestedLoader(int32(i)) {
@@ -38,7 +38,10 @@ func (c *ruleContext) dataloaderStall() []analyze.Found {
 		return nil
 	}
 	cl := claim{ns, total.And(c.x.Steady), -1}
-	if len(c.devices) > 0 {
+	switch {
+	case c.quality.noKernels: // what the device did meanwhile is lost
+		cl = claim{device: -1}
+	case len(c.devices) > 0:
 		cl = c.claimHost(func(d *ruleDevice) model.Spans {
 			var v model.Spans
 			for lane := range byLane {

@@ -23,7 +23,7 @@ func (c *ruleContext) ddpBuffers() []analyze.Found {
 		return l >= 0 && sent.Contains(c.t.Host[l].Start)
 	}
 	kernels, copies := 0, 0
-	s := c.newSites()
+	s := c.newSites("operation")
 	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *model.GPU) {
 		kernels++
 		if c.x.Class(g) == model.Copy {
@@ -32,9 +32,10 @@ func (c *ruleContext) ddpBuffers() []analyze.Found {
 		s.gpu(g, op.Dur())
 	})
 	exposed := c.exclusives(pick)
+	c.withoutWaits(exposed)
 	cl := c.grant(func(d *ruleDevice) model.Spans {
-		got := c.l.ClaimGPU(d.Device, exposed[d.Device]).Or(c.l.ClaimQueued(d.Device, d.waits(c, pick, true)))
-		if c.quality.linksBroken {
+		got := c.l.ClaimGPU(d.Device, exposed[d.Device]).Or(c.claimQueued(d, d.waits(c, pick, true)))
+		if c.idleUnsure(d) {
 			return got
 		}
 		return got.Or(c.l.ClaimHost(d.Device, sent.Minus(d.doubt)))
@@ -42,7 +43,7 @@ func (c *ruleContext) ddpBuffers() []analyze.Found {
 	f := c.finding(cl, fmt.Sprintf("DistributedDataParallel broadcasts buffers before the forward pass (%s, kernels and copies for %s)", analyze.Plural(len(sent), "time", "times"), c.perStep(c.under(pick))))
 	f.Evidence["broadcasts"] = len(sent)
 	f.Evidence["kernels"] = kernels
-	f.Evidence["copies"] = copies
+	f.Evidence["copy_kernels"] = copies
 	f.Evidence["host_ns"] = sent.Total()
 	f.Evidence["exposed_ns"] = most(exposed)
 	f.Sites = s.top()

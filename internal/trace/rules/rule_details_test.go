@@ -334,9 +334,9 @@ func TestEmptyTrace(t *testing.T) {
 }
 
 func TestRuleIDs(t *testing.T) {
-	want := strings.Fields("dataloader-stall hidden-sync blocking-copy explicit-sync item data-dependent-shape pageable-h2d exposed-copy ddp-buffers launch-bound " +
-		"small-grid no-tf32 no-amp tensor-cores allocator-churn deterministic deterministic-fill unfused-attention elementwise-chain exposed-comm host-bound " +
-		"stream-wait trace-quality")
+	want := strings.Fields("straggler not-steady allocator-churn dataloader-stall hidden-sync blocking-copy explicit-sync item data-dependent-shape pageable-h2d exposed-copy ddp-buffers launch-bound " +
+		"no-tf32 no-amp tensor-cores deterministic deterministic-fill unfused-attention elementwise-chain exposed-comm host-bound " +
+		"stream-wait small-grid trace-quality")
 	if got := rules.RuleIDs(); !slices.Equal(got, want) {
 		t.Errorf("rules are %v", got)
 	}
@@ -346,4 +346,45 @@ func TestRuleIDs(t *testing.T) {
 func act(n int, body func(s *scene)) *scene {
 	s := newScene()
 	return s.repeat(n, func() { body(s) }).end()
+}
+
+// A kernel that alone fills little of the device is named with its grid; blocks below a warp count as part of one.
+func TestSmallGrids(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		blocks  int64
+		threads int32
+		claim   int64 // us of 100, -1 no finding
+		want    string
+	}{
+		{"one thread", 1, 1, 99, "runs in 1 block of 1 thread on a device of 108 multiprocessors, whose warps have 32 threads"},
+		{"half a device", 54, 256, 0, "runs in 54 blocks of 256 threads on a device of 108 multiprocessors"},
+		{"a quarter of each warp", 100_000, 8, 75, "runs in 100000 blocks of 8 threads on a device of 108 multiprocessors, whose warps have 32 threads"},
+		{"a full grid", 10_000, 256, -1, ""},
+		{"a grid that is not known", 0, 0, -1, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := act(4, func(s *scene) { s.kernelOn(7, "add(float*)", 100*us, c.blocks) }).trace()
+			for i := range in.GPU {
+				in.GPU[i].Threads = c.threads
+			}
+			a, _ := analyse(t, in)
+			f := find(a, "small-grid")
+			if c.claim < 0 {
+				if f != nil {
+					t.Errorf("%+v", f)
+				}
+				return
+			}
+			if f == nil || !strings.HasPrefix(f.Title, "add "+c.want) {
+				t.Fatalf("%+v", a.Findings)
+			}
+			if narrow := c.blocks > 108; narrow != strings.HasPrefix(f.PyTorch, "blocks of 128") {
+				t.Errorf("%d blocks: %s", c.blocks, f.PyTorch)
+			}
+			if d := f.StepNS/us - c.claim; d < -1 || d > 1 {
+				t.Errorf("claims %d ns of each step: %s", f.StepNS, f.Title)
+			}
+		})
+	}
 }

@@ -53,7 +53,7 @@ func (c *ruleContext) deterministicFill() []analyze.Found {
 func (c *ruleContext) suspect(pick func(g int32) bool, what string) (analyze.Found, bool) {
 	kernels, ns := 0, int64(0)
 	ops := map[string]int{}
-	s := c.newSites()
+	s := c.newSites("kernel")
 	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *model.GPU) {
 		kernels++
 		ns += op.Dur()

@@ -58,7 +58,7 @@ func (c *ruleContext) elementwiseChain() []analyze.Found {
 		return nil
 	}
 	ns := int64(0)
-	s := c.newSites()
+	s := c.newSites("kernel")
 	c.steadyOps(chosen(members), func(_ *ruleDevice, g int32, op *model.GPU) {
 		ns += op.Dur()
 		s.gpu(g, op.Dur())

@@ -18,7 +18,7 @@ func (c *ruleContext) explicitSync() []analyze.Found {
 	own := func(s *stall) bool { return isSync(s) && s.owner < 0 && !s.ends }
 	var owned, inCopies, free int
 	byName := map[string]int{}
-	sites := c.newSites()
+	sites := c.newSites("call")
 	for s := range c.stallsOf(isSync) {
 		byName[apiSuffix.ReplaceAllString(c.t.Name(c.t.Host[s.host].Name), "")]++
 		if s.owner >= 0 {

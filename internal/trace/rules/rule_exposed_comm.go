@@ -16,7 +16,7 @@ import (
 func (c *ruleContext) exposedComm() []analyze.Found {
 	kernels, ns := 0, int64(0)
 	by := map[analyze.CollectiveKind]int64{}
-	s := c.newSites()
+	s := c.newSites("kernel")
 	c.steadyOps(c.isComm, func(d *ruleDevice, g int32, op *model.GPU) {
 		kernels++
 		ns += op.Dur()
@@ -27,6 +27,7 @@ func (c *ruleContext) exposedComm() []analyze.Found {
 		return nil
 	}
 	exposed := c.exclusives(c.isComm)
+	split := c.withoutWaits(exposed)
 	alone := longest(exposed)
 	if alone.Total() == 0 {
 		return nil
@@ -44,7 +45,11 @@ func (c *ruleContext) exposedComm() []analyze.Found {
 	}
 	f.Sites = s.top()
 	f.PyTorch = c.collectiveKnob(most)
-	f.Caveats = append(f.Caveats, "a communication kernel also waits for the slowest rank: the traces of all ranks show the one that the others wait for")
+	if split {
+		f.Evidence["without_waits_for_ranks"] = true
+	} else {
+		f.Caveats = append(f.Caveats, "a communication kernel also waits for the slowest rank: the traces of all ranks show the one that the others wait for")
+	}
 	return []analyze.Found{f}
 }
 

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
@@ -9,6 +10,31 @@ import (
 
 // exposedPercent is the share of a device's span that copies must take alone.
 const exposedPercent = 5
+
+// copyWords say where most of copies go; exposedCopyLines what to change then.
+var (
+	copyWords = map[model.Direction]string{model.H2D: "copies, most of them to the device,", model.D2H: "copies, most of them to the host,",
+		model.D2D: "copies, most of them on the device,", model.P2P: "copies, most of them between devices,", model.H2H: "copies, most of them on the host,", model.NoCopy: "copies"}
+	exposedCopyLines = map[model.Direction]string{
+		model.H2D:    "overlap copies with work: pin_memory=True, tensor.to(device, non_blocking=True) for the next batch on a torch.cuda.Stream() while this one computes",
+		model.D2H:    `keep results on the device and copy many at once; or into pinned memory: buf = torch.empty_like(t, device="cpu", pin_memory=True); buf.copy_(t, non_blocking=True) on a torch.cuda.Stream() while the next step computes`,
+		model.D2D:    "avoid copies on the device: clone(), contiguous() and repeat() where a view, expand() or an in-place operation will do",
+		model.P2P:    "send to other devices from a torch.cuda.Stream() of its own while this device computes, or keep what is sent where it is used",
+		model.H2H:    "fewer copies on the host: write into the buffer that is copied to the device",
+		model.NoCopy: "overlap copies with work: copies on a torch.cuda.Stream() of their own, from and to pinned memory",
+	}
+)
+
+// mostOfCopies is the direction that takes most time.
+func mostOfCopies(by map[model.Direction]int64) model.Direction {
+	best := model.NoCopy
+	for _, d := range []model.Direction{model.H2D, model.D2H, model.D2D, model.P2P, model.H2H} {
+		if by[d] > by[best] {
+			best = d
+		}
+	}
+	return best
+}
 
 // exposedCopy: copies that run while the device does nothing else. It claims
 // that time, less what pageable-h2d took.
@@ -28,7 +54,7 @@ func (c *ruleContext) exposedCopy() []analyze.Found {
 	cl := c.claimGPU(func(d *ruleDevice) model.Spans { return alone[d.Device] })
 	copies, total := 0, int64(0)
 	byDir, bytes := map[model.Direction]int64{}, map[model.Direction]int64{}
-	s := c.newSites()
+	s := c.newSites("copy")
 	c.steadyOps(isCopy, func(_ *ruleDevice, g int32, op *model.GPU) {
 		copies++
 		total += op.Dur()
@@ -49,10 +75,9 @@ func (c *ruleContext) exposedCopy() []analyze.Found {
 		}
 	}
 	f.Sites = s.top()
-	f.PyTorch = "overlap copies with work: pin_memory=True, tensor.to(device, non_blocking=True) for the next batch on a torch.cuda.Stream() while this one computes"
-	if byDir[model.D2D]*2 > total {
-		f.PyTorch = "avoid copies on the device: clone(), contiguous() and repeat() where a view, expand() or an in-place operation will do"
-	}
+	dir := mostOfCopies(byDir)
+	f.Title = strings.Replace(f.Title, "copies keep", copyWords[dir]+" keep", 1)
+	f.PyTorch = exposedCopyLines[dir]
 	f.Caveats = append(f.Caveats, "a copy can be hidden only behind work that does not need its data")
 	return []analyze.Found{f}
 }

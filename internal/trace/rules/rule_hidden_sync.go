@@ -13,11 +13,13 @@ import (
 // depends on data are counted here and claimed by those rules, which say more
 // about where to look.
 func (c *ruleContext) hiddenSync() []analyze.Found {
-	pageable := func(s *stall) bool { return s.copy >= 0 && c.t.GPU[s.copy].Memory == model.Pageable }
+	pageable := func(s *stall) bool {
+		return s.copy >= 0 && c.t.GPU[s.copy].Memory == model.Pageable && c.t.GPU[s.copy].Dir == model.D2H
+	}
 	own := func(s *stall) bool { return (pageable(s) || s.ends) && s.owner < 0 }
 	var copies, inItem, inShape int
 	var bytes, gpu int64
-	all, mine := c.newSites(), c.newSites()
+	all, mine := c.newSites("copy"), c.newSites("copy")
 	for s := range c.stallsOf(pageable) {
 		op := &c.t.GPU[s.copy]
 		copies, bytes, gpu = copies+1, bytes+op.Bytes, gpu+op.Dur()

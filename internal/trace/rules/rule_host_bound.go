@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
@@ -19,7 +20,7 @@ const (
 // claims all starved time that is left, with the latency of the launches that
 // come late, and names what the host did in the longest of these gaps.
 func (c *ruleContext) hostBound() []analyze.Found {
-	if len(c.devices) == 0 {
+	if !slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return !d.faulty }) {
 		return nil
 	}
 	steady := func(*ruleDevice) model.Spans { return c.x.Steady }
@@ -97,7 +98,7 @@ func (c *ruleContext) mostStarved() (*ruleDevice, model.Spans) {
 // mostOf is the device with the most time in a set that of gives, and the set.
 func (c *ruleContext) mostOf(of func(*ruleDevice) model.Spans) (best *ruleDevice, most model.Spans) {
 	for _, d := range c.devices {
-		if s := of(d); s.Total() > most.Total() {
+		if s := of(d); !d.faulty && s.Total() > most.Total() {
 			best, most = d, s
 		}
 	}

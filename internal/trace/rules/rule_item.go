@@ -17,7 +17,7 @@ func (c *ruleContext) item() []analyze.Found {
 	if reads == 0 {
 		return nil
 	}
-	sites := c.newSites()
+	sites := c.newSites("read")
 	for _, op := range owners {
 		sites.host(op, c.t.Host[op].Dur())
 	}

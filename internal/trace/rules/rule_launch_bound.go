@@ -82,8 +82,17 @@ func (c *ruleContext) launchBound() []analyze.Found {
 	if c.training() {
 		f.PyTorch += "; foreach=True or fused=True in the optimizer"
 	}
-	f.Caveats = append(f.Caveats, "a graph removes the cost of starting kernels, not that of other work on the host between the steps; shapes must not change from step to step")
+	f.Caveats = append(f.Caveats, "fewer launches remove the cost of starting kernels, not that of other work on the host between the steps"+c.graphCaveat())
 	return []analyze.Found{f}
+}
+
+// graphCaveat says what graphs need, to programs that are told of them.
+func (c *ruleContext) graphCaveat() string {
+	switch c.x.Recording.Program {
+	case analyze.OpenACC, analyze.Triton:
+		return ""
+	}
+	return "; in a graph shapes must not change from step to step"
 }
 
 // boundWindows are the launch-bound windows of a device: steps, else quarters
@@ -176,7 +185,7 @@ func firstOp(t *model.Trace, ops []int32, at int64) int {
 // launchSites are the operators that start most kernels in the windows, with
 // the time of the calls.
 func (c *ruleContext) launchSites(bound map[int]model.Spans) []gpuprof.Site {
-	s := c.newSites()
+	s := c.newSites("launch")
 	for _, d := range c.devices {
 		for _, g := range d.Ops {
 			op := &c.t.GPU[g]

@@ -21,7 +21,7 @@ const smallCopy = 64 << 10
 func (c *ruleContext) pageableH2D() []analyze.Found {
 	copies, bytes, gpu, host := 0, int64(0), int64(0), int64(0)
 	byDevice, calls := map[int]int64{}, map[int][]model.Span{}
-	s := c.newSites()
+	s := c.newSites("copy")
 	pick := func(g int32) bool { return largePageable(&c.t.GPU[g]) }
 	c.steadyOps(pick, func(d *ruleDevice, g int32, op *model.GPU) {
 		copies, bytes, gpu = copies+1, bytes+op.Bytes, gpu+op.Dur()
@@ -46,8 +46,8 @@ func (c *ruleContext) pageableH2D() []analyze.Found {
 		cl = c.grant(func(d *ruleDevice) model.Spans {
 			e := exposed[d.Device]
 			less := e.First(e.Total() - int64(float64(byDevice[d.Device])/rate)).And(d.steady)
-			got := c.l.ClaimGPU(d.Device, less).Or(c.l.ClaimQueued(d.Device, d.waits(c, pick, true)))
-			if c.quality.linksBroken {
+			got := c.l.ClaimGPU(d.Device, less).Or(c.claimQueued(d, d.waits(c, pick, true)))
+			if c.idleUnsure(d) {
 				return got
 			}
 			late := c.lead(d, model.UnionOf(calls[d.Device]), less, func(*stall) bool { return false })

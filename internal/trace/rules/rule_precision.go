@@ -24,8 +24,8 @@ const (
 // amd says whether a device is one of AMD's: by its name, else by the calls of
 // HIP's runtime, since some recordings have no name.
 func (c *ruleContext) amd(d *ruleDevice) bool {
-	if n := d.props.Name; n != "" {
-		return strings.Contains(n, "AMD") || strings.Contains(n, "Instinct") || strings.Contains(n, "Radeon")
+	if d.props.Name != "" {
+		return d.props.AMD()
 	}
 	for i, f := range c.names {
 		if f.what&(markLaunch|markSync) != 0 && strings.HasPrefix(c.t.Names[i], "hip") {
@@ -199,7 +199,7 @@ func (c *ruleContext) hasHalf() bool {
 
 // gpuSites are the places that launch what pick chooses.
 func (c *ruleContext) gpuSites(pick func(g int32) bool) []gpuprof.Site {
-	s := c.newSites()
+	s := c.newSites("kernel")
 	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *model.GPU) { s.gpu(g, op.Dur()) })
 	return s.top()
 }

@@ -7,33 +7,66 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// smallGrid: kernels with fewer blocks than the device has multiprocessors,
-// weighted by time. It claims nothing: what more blocks would gain depends on
-// how the work can be split. Communication kernels use few blocks on purpose
-// and do not count.
-func (c *ruleContext) smallGrid() []analyze.Found {
-	type load struct {
-		weighted     float64
-		ns, under    int64
-		kernels, few int
+const (
+	// mostlyIdle is the part of the device that kernels fill, below which they claim what a full device would save.
+	mostlyIdle = 0.5
+	// mostOfStep is the part of the step that such kernels take then, and that of one kernel among them to be named.
+	mostOfStep = 0.5
+	oneKernel  = 0.8
+)
+
+// gridLoad is how much of a device the grids of its kernels fill, weighted by time.
+type gridLoad struct {
+	weighted     float64 // fill times ns
+	ns, under    int64
+	narrow       int64 // ns of under in blocks with fewer threads than a warp, whose number is large enough
+	kernels, few int
+	by           map[model.NameID]int64 // ns of the kernels that do not fill it
+	like         map[model.NameID]*model.GPU
+	alike        map[model.NameID]bool // all of a name have one grid
+}
+
+// fill is the part of the device that the grid of a kernel can use: a block runs on one multiprocessor, and a thread on one
+// lane of a warp. 1 where the grid or the device is not known.
+func (d *ruleDevice) fill(op *model.GPU, warp int32) float64 {
+	if op.Blocks <= 0 || d.props.SMs <= 0 {
+		return 1
 	}
-	by := map[*ruleDevice]*load{}
-	s := c.newSites()
-	c.steadyOps(anyOp, func(d *ruleDevice, g int32, op *model.GPU) {
-		if op.Kind != model.Kernel || op.Blocks <= 0 || d.props.SMs <= 0 || c.x.Class(g) == model.Communication {
+	full := min(1, float64(op.Blocks)/float64(d.props.SMs))
+	if op.Threads > 0 {
+		full *= min(1, float64(op.Threads)/float64(warp))
+	}
+	return full
+}
+
+// warp is how many threads of a device run together.
+func (d *ruleDevice) warp() int32 {
+	if d.props.AMD() {
+		return 64
+	}
+	return 32
+}
+
+// smallGrid: kernels with fewer blocks than the device has multiprocessors, or fewer threads a block than a warp has,
+// weighted by time. Where they take most of the step and fill less than half of the device, it claims what a device that
+// they fill would save; else nothing, as the gain depends on how the work can be split. Communication kernels use few
+// blocks on purpose and do not count.
+func (c *ruleContext) smallGrid() []analyze.Found {
+	by := map[*ruleDevice]*gridLoad{}
+	s := c.newSites("kernel")
+	kernel := func(g int32) bool { return c.t.GPU[g].Kind == model.Kernel && c.x.Class(g) != model.Communication }
+	c.steadyOps(kernel, func(d *ruleDevice, g int32, op *model.GPU) {
+		if op.Blocks <= 0 || d.props.SMs <= 0 {
 			return
 		}
-		l := by[d]
-		if l == nil {
-			l = &load{}
-			by[d] = l
+		if by[d] == nil {
+			by[d] = &gridLoad{by: map[model.NameID]int64{}, like: map[model.NameID]*model.GPU{}, alike: map[model.NameID]bool{}}
 		}
-		l.weighted += float64(op.Dur()) * float64(op.Blocks) / float64(d.props.SMs)
-		l.ns += op.Dur()
-		l.kernels++
-		if op.Blocks < int64(d.props.SMs) {
-			l.few++
-			l.under += op.Dur()
+		full := d.fill(op, d.warp())
+		if op.Threads > 0 && op.Threads < d.warp() && op.Blocks >= int64(d.props.SMs) {
+			by[d].narrow += op.Dur()
+		}
+		if by[d].add(op, full); full < 1 {
 			s.gpu(g, op.Dur())
 		}
 	})
@@ -42,8 +75,8 @@ func (c *ruleContext) smallGrid() []analyze.Found {
 		if l == nil || l.ns == 0 || l.weighted >= float64(l.ns) || float64(l.under) < analyze.LeastShare*float64(c.span) {
 			continue
 		}
-		f := c.finding(claim{device: -1}, fmt.Sprintf("kernels are too small for the device: %.2f blocks for each of its %d multiprocessors, weighted by time", l.weighted/float64(l.ns), d.props.SMs))
-		f.Evidence["blocks_per_sm"] = l.weighted / float64(l.ns)
+		f := c.gridFinding(d, l, kernel)
+		f.Evidence["fill"] = l.weighted / float64(l.ns)
 		f.Evidence["multiprocessors"] = d.props.SMs
 		f.Evidence["kernels"] = l.kernels
 		f.Evidence["kernels_below_one_block_per_sm"] = l.few
@@ -53,9 +86,66 @@ func (c *ruleContext) smallGrid() []analyze.Found {
 			f.Evidence["device"] = d.props.ID
 		}
 		f.Sites = s.top()
-		f.PyTorch = "larger batches (DataLoader(..., batch_size=...)), torch.vmap or batched operators instead of a loop, torch.compile to fuse small kernels"
-		f.Caveats = append(f.Caveats, "no time claimed: the gain from more blocks depends on how the work can be split; a kernel profiler shows it")
+		if f.PyTorch = "larger batches (DataLoader(..., batch_size=...)), torch.vmap or batched operators instead of a loop, torch.compile to fuse small kernels"; l.narrow*2 >= l.under {
+			f.PyTorch, f.AnyProgram = fmt.Sprintf("blocks of 128 or 256 threads: a multiple of the %d that run together", d.warp()), true
+		}
 		return []analyze.Found{f}
 	}
 	return nil
+}
+
+func (l *gridLoad) add(op *model.GPU, full float64) {
+	l.weighted += float64(op.Dur()) * full
+	l.ns += op.Dur()
+	l.kernels++
+	if full >= 1 {
+		return
+	}
+	l.few++
+	l.under += op.Dur()
+	l.by[op.Name] += op.Dur()
+	first := l.like[op.Name]
+	if first == nil {
+		l.like[op.Name], l.alike[op.Name] = op, true
+	} else if first.Blocks != op.Blocks || first.Threads != op.Threads {
+		l.alike[op.Name] = false
+	}
+}
+
+// gridFinding is the finding about the kernels of a device.
+func (c *ruleContext) gridFinding(d *ruleDevice, l *gridLoad, kernel func(g int32) bool) analyze.Found {
+	cl := claim{device: -1}
+	full := l.weighted / float64(l.ns)
+	if full < mostlyIdle && float64(l.under) >= mostOfStep*float64(c.span) {
+		cl = c.claimGPU(func(on *ruleDevice) model.Spans {
+			var spans []model.Span
+			c.steadyOps(kernel, func(d *ruleDevice, _ int32, op *model.GPU) {
+				if d == on {
+					spans = append(spans, model.Span{Start: op.Start, End: op.End - int64(float64(op.Dur())*d.fill(op, d.warp()))})
+				}
+			})
+			return model.UnionOf(spans)
+		})
+	}
+	what := fmt.Sprintf("kernels are too small for the device: they fill %.2g of its %d multiprocessors, weighted by time", full*float64(d.props.SMs), d.props.SMs)
+	for name, ns := range l.by {
+		if float64(ns) < oneKernel*float64(l.under) || !l.alike[name] {
+			continue
+		}
+		op, grid := l.like[name], ""
+		if op.Threads > 0 {
+			grid = fmt.Sprintf(" of %s", analyze.Plural(int(op.Threads), "thread", "threads"))
+		}
+		what = fmt.Sprintf("%s runs in %s%s on a device of %d multiprocessors", analyze.ShortName(c.t.Name(name)), analyze.Plural(int(op.Blocks), "block", "blocks"), grid, d.props.SMs)
+		if op.Threads > 0 && op.Threads < d.warp() {
+			what += fmt.Sprintf(", whose warps have %d threads", d.warp())
+		}
+	}
+	f := c.finding(cl, what)
+	if f.ClaimNS > 0 {
+		f.Caveats = append(f.Caveats, "the claim is what a device that the kernels fill would save: how far the work can be split, a kernel profiler shows")
+	} else {
+		f.Caveats = append(f.Caveats, "no time claimed: the gain from more blocks depends on how the work can be split; a kernel profiler shows it")
+	}
+	return f
 }

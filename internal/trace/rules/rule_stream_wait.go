@@ -20,7 +20,7 @@ func (c *ruleContext) streamWait() []analyze.Found {
 	if c.mostIdle()*100 < c.span*idlePercent {
 		return nil
 	}
-	cl := c.grant(func(d *ruleDevice) model.Spans { return c.l.ClaimQueued(d.Device, d.Queued.And(c.x.Steady)) })
+	cl := c.grant(func(d *ruleDevice) model.Spans { return c.claimQueued(d, d.Queued.And(c.x.Steady)) })
 	d := c.deviceOf(cl.device)
 	if d == nil || cl.ns*100 < c.span*hostPercent {
 		return nil
@@ -43,7 +43,7 @@ func (c *ruleContext) streamWait() []analyze.Found {
 	f.Evidence["waits"] = len(kinds)
 	f.Evidence["idle_percent"] = percent(c.idle(d), c.span)
 	for _, k := range kinds[:min(len(kinds), topSites-2)] {
-		f.Sites = append(f.Sites, gpuprof.Site{Where: "waits " + waits[k].Words(k), Count: math.Round(waits[k].Count), NS: int64(waits[k].NS)})
+		f.Sites = append(f.Sites, gpuprof.Site{Where: "waits " + waits[k].Words(k), Count: math.Round(waits[k].Count), Of: "wait", NS: int64(waits[k].NS)})
 	}
 	f.Sites = append(f.Sites, places[:min(len(places), 2)]...)
 	f.PyTorch = waitKnob(kinds)

@@ -50,7 +50,7 @@ func (c *ruleContext) tensorCores() []analyze.Found {
 // productSites are the places of the products that pick chooses, with the shapes
 // of their operands where the profiler recorded them.
 func (c *ruleContext) productSites(pick func(g int32) bool) []gpuprof.Site {
-	s := c.newSites()
+	s := c.newSites("kernel")
 	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *model.GPU) { s.gpuAs(g, c.shapesOf(g), op.Dur()) })
 	return s.top()
 }

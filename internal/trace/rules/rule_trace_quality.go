@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,25 +16,56 @@ import (
 // a busy device look starved. The same holds for records of all kinds that are known to be lost.
 const droppedLimit = 100
 
+// cutOffShare: one launch in so many may be queued as a recording ends.
+const cutOffShare = 10
+
 // traceQuality is what limits what the rules can say.
 type traceQuality struct {
 	launches, dropped           int // calls that start a kernel; those whose kernel is missing
+	cutOff                      int // launches at the end, after all whose work was recorded: it ran later
 	graphLaunches, graphKernels int
 	unknown, span               int64 // on the device where the share is largest
 	linksBroken                 bool
 	lost                        bool // more records are known to be missing than findings bear
+	noKernels                   bool // launches were recorded, and no operation of a device
 }
 
 // judge measures the trace's quality in the steady part, and marks the waits
 // that a missing kernel may have filled.
 func (c *ruleContext) judge() traceQuality {
 	var q traceQuality
-	linked := make([]bool, len(c.t.Host))
+	c.countLaunches(&q)
+	for _, d := range c.devices {
+		d.doubt = model.UnionOf(d.doubt)
+		u, s := d.Unknown.TotalAnd(d.steady), d.steady.Total()
+		if q.span == 0 || u*q.span > q.unknown*s {
+			q.unknown, q.span = u, s
+		}
+	}
+	ofGraph := func(g int32) bool { return c.ofGraph(&c.t.GPU[g]) }
+	c.steadyOps(ofGraph, func(*ruleDevice, int32, *model.GPU) { q.graphKernels++ })
+	q.noKernels = len(c.devices) == 0 && c.t.Gate.Launches > 0
+	q.lost = c.t.Lost*droppedLimit > c.t.Lost+int64(c.t.Events)
+	q.linksBroken = len(c.devices) > 0 && (q.lost || q.dropped*droppedLimit > q.launches)
+	return q
+}
+
+// linkedLaunches says which host events launched something that was recorded, and when the last
+// of them began.
+func (c *ruleContext) linkedLaunches() (linked []bool, last int64) {
+	linked, last = make([]bool, len(c.t.Host)), math.MinInt64
 	for i := range c.t.GPU {
 		if l := c.t.GPU[i].Launch; l >= 0 {
 			linked[l] = true
+			last = max(last, c.t.Host[l].Start)
 		}
 	}
+	return linked, last
+}
+
+// countLaunches counts the launches of the steady part, and those whose kernels are missing.
+func (c *ruleContext) countLaunches(q *traceQuality) {
+	linked, last := c.linkedLaunches()
 	// Between begin and end of a capture a launch only records: its kernel is
 	// not missing.
 	capturing, lane := false, uint32(0)
@@ -59,7 +91,11 @@ func (c *ruleContext) judge() traceQuality {
 			continue
 		}
 		q.launches++
-		if !linked[i] {
+		switch {
+		case linked[i]:
+		case h.Start > last:
+			q.cutOff++
+		default:
 			q.dropped++
 			for _, d := range c.devices {
 				if d.on(c, h.Lane) {
@@ -68,18 +104,9 @@ func (c *ruleContext) judge() traceQuality {
 			}
 		}
 	}
-	for _, d := range c.devices {
-		d.doubt = model.UnionOf(d.doubt)
-		u, s := d.Unknown.TotalAnd(d.steady), d.steady.Total()
-		if q.span == 0 || u*q.span > q.unknown*s {
-			q.unknown, q.span = u, s
-		}
+	if q.cutOff*cutOffShare > q.launches { // too many to have been queued as the recording ended
+		q.dropped, q.cutOff = q.dropped+q.cutOff, 0
 	}
-	ofGraph := func(g int32) bool { return c.ofGraph(&c.t.GPU[g]) }
-	c.steadyOps(ofGraph, func(*ruleDevice, int32, *model.GPU) { q.graphKernels++ })
-	q.lost = c.t.Lost*droppedLimit > c.t.Lost+int64(c.t.Events)
-	q.linksBroken = len(c.devices) > 0 && (q.lost || q.dropped*droppedLimit > q.launches)
-	return q
 }
 
 // doubtAfter marks the wait that ended with the first launch after a call
@@ -119,17 +146,33 @@ func (c *ruleContext) traceQuality() []analyze.Found {
 	if q.dropped*droppedLimit > q.launches && len(c.devices) > 0 {
 		why = append(why, fmt.Sprintf("%d of %d kernels that were launched are missing", q.dropped, q.launches))
 	}
+	if q.noKernels {
+		why = append(why, analyze.LostKernels(c.t))
+	}
+	failed, texts := c.failedRecords()
+	why = append(why, texts...)
 	if len(why) == 0 {
 		return nil
 	}
-	f := c.finding(claim{device: -1}, "the trace is incomplete: "+strings.Join(why, "; "))
+	title := "the trace is incomplete: " + strings.Join(why, "; ")
+	if len(texts) == len(why) {
+		title = "records of the trace are wrong: " + strings.Join(why, "; ")
+	}
+	f := c.finding(claim{device: -1}, title)
+	f.Evidence["untimed_records"] = failed.Untimed
+	f.Evidence["overrunning_records"] = failed.Overruns
+	f.Evidence["records_sharing_a_launch"] = failed.Shared
 	f.Evidence["unknown_ns"] = q.unknown
 	f.Evidence["unknown_percent"] = percent(q.unknown, q.span)
 	f.Evidence["graph_launches"] = q.graphLaunches
 	f.Evidence["graph_operations"] = q.graphKernels
 	f.Evidence["kernel_launches"] = q.launches
 	f.Evidence["dropped_kernels"] = q.dropped
+	f.Evidence["launches_cut_off_at_the_end"] = q.cutOff
 	f.Evidence["lost_records"] = c.t.Lost
+	if failed.Failed() > 0 && !slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return d.faulty }) {
+		f.Caveats = append(f.Caveats, "less than 1 % of the records of a device are wrong: claims stand")
+	}
 	if q.graphLaunches+q.graphKernels > 0 {
 		f.Caveats = append(f.Caveats, "kernels of graphs are left out of launch-bound and have no call site; other claims stand")
 	}
@@ -143,4 +186,17 @@ func (c *ruleContext) traceQuality() []analyze.Found {
 	f.Evidence["suppressed"] = strings.Join(muted, " ")
 	f.PyTorch = "record again: with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=1, warmup=2, active=3)), a shorter stretch, and graphs off to see their launches"
 	return []analyze.Found{f}
+}
+
+// failedRecords adds up the records that failed the gate, with a text for each device.
+func (c *ruleContext) failedRecords() (sum model.GateCount, texts []string) {
+	for device := range c.t.Gate.Devices {
+		g := &c.t.Gate.Devices[device]
+		sum.Records += g.Records
+		sum.Untimed, sum.Overruns, sum.Shared = sum.Untimed+g.Untimed, sum.Overruns+g.Overruns, sum.Shared+g.Shared
+		if what := g.Words(); what != "" {
+			texts = append(texts, fmt.Sprintf("of %d records of device %d %s", g.Records, c.t.Devices[device].ID, what))
+		}
+	}
+	return sum, texts
 }

@@ -42,7 +42,7 @@ func (c *ruleContext) unfusedAttention() []analyze.Found {
 		return nil
 	}
 	ns := int64(0)
-	s := c.newSites()
+	s := c.newSites("kernel")
 	pick := chosen(scores)
 	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *model.GPU) {
 		kernels, ns = kernels+1, ns+op.Dur()

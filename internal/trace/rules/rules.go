@@ -8,6 +8,7 @@ package rules
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
@@ -23,6 +24,8 @@ type rule struct {
 	find func(c *ruleContext) []analyze.Found
 	// notes says that a finding of the rule that claims nothing is worth reading.
 	notes bool
+	// whole says that the rule speaks of the recording, however little of it is steady.
+	whole bool
 	// alone says that the rule claims work during which the device does nothing else, which
 	// rests on a trace that has everything else.
 	alone bool
@@ -31,6 +34,8 @@ type rule struct {
 // ruleTable lists the rules in the order in which they claim time.
 func ruleTable() []rule {
 	return []rule{
+		{id: gpuprof.RuleNotSteady, notes: true, whole: true, find: (*ruleContext).notSteady},
+		{id: gpuprof.RuleAllocatorChurn, host: true, find: (*ruleContext).allocatorChurn},
 		{id: gpuprof.RuleDataloaderStall, host: true, find: (*ruleContext).dataloaderStall},
 		{id: gpuprof.RuleHiddenSync, host: true, find: (*ruleContext).hiddenSync},
 		{id: gpuprof.RuleBlockingCopy, host: true, find: (*ruleContext).blockingCopy},
@@ -41,11 +46,9 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleExposedCopy, alone: true, find: (*ruleContext).exposedCopy},
 		{id: gpuprof.RuleDDPBuffers, alone: true, find: (*ruleContext).ddpBuffers},
 		{id: gpuprof.RuleLaunchBound, host: true, find: (*ruleContext).launchBound},
-		{id: gpuprof.RuleSmallGrid, notes: true, find: (*ruleContext).smallGrid},
 		{id: gpuprof.RuleNoTF32, find: (*ruleContext).noTF32},
 		{id: gpuprof.RuleNoAMP, notes: true, find: (*ruleContext).noAMP},
 		{id: gpuprof.RuleTensorCores, find: (*ruleContext).tensorCores},
-		{id: gpuprof.RuleAllocatorChurn, host: true, find: (*ruleContext).allocatorChurn},
 		{id: gpuprof.RuleDeterministic, find: (*ruleContext).deterministicSort},
 		{id: gpuprof.RuleDeterministicFill, find: (*ruleContext).deterministicFill},
 		{id: gpuprof.RuleUnfusedAttention, find: (*ruleContext).unfusedAttention},
@@ -53,13 +56,14 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleExposedComm, alone: true, find: (*ruleContext).exposedComm},
 		{id: gpuprof.RuleHostBound, host: true, notes: true, find: (*ruleContext).hostBound},
 		{id: gpuprof.RuleStreamWait, alone: true, find: (*ruleContext).streamWait},
-		{id: gpuprof.RuleTraceQuality, notes: true, find: (*ruleContext).traceQuality},
+		{id: gpuprof.RuleSmallGrid, notes: true, whole: true, find: (*ruleContext).smallGrid},
+		{id: gpuprof.RuleTraceQuality, notes: true, whole: true, find: (*ruleContext).traceQuality},
 	}
 }
 
-// RuleIDs are the ids of all rules in the order in which they claim time.
+// RuleIDs are the ids of all rules in the order in which they claim time, that of a job's ranks first.
 func RuleIDs() []string {
-	var ids []string
+	ids := []string{gpuprof.RuleStraggler}
 	for _, r := range ruleTable() {
 		ids = append(ids, r.id)
 	}
@@ -92,10 +96,15 @@ func OfHost(rule string) bool {
 func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 	c := newRuleContext(x, l)
 	var out []analyze.Found
+	only := c.x.Unjudged()
 	for _, r := range ruleTable() {
-		c.rule = r
+		if c.rule = r; only && !r.whole {
+			continue
+		}
 		for _, f := range r.find(c) {
-			f.PyTorch = wording(x.T, f.Rule, f.PyTorch)
+			if !f.AnyProgram {
+				f.PyTorch = changeFor(x.Recording.Program, f.Rule, f.PyTorch)
+			}
 			if f.ClaimNS > 0 || c.worthReading(&f) {
 				out = append(out, f)
 			}
@@ -136,7 +145,6 @@ type ruleContext struct {
 	launches map[int32][]int64
 	tf32NS   int64                  // claimed by no-tf32
 	copyNS   int64                  // claimed by pageable-h2d
-	trains   bool                   // see training
 	withheld map[string]model.Spans // by rule, on the device where it is most
 }
 
@@ -151,15 +159,17 @@ type ruleDevice struct {
 	doubt  model.Spans    // waits that a kernel missing from the trace may have filled
 	// withheld would have been claimed, were the trace better.
 	withheld model.Spans
+	// faulty: too many of its records fail the gate to tell when it was idle.
+	faulty bool
 }
 
 func newRuleContext(x *analyze.Index, l *analyze.Ledger) *ruleContext {
 	c := &ruleContext{x: x, t: x.T, l: l, steps: int64(max(x.SteadySteps(), 1)), span: x.Steady.Total(), withheld: map[string]model.Spans{}}
 	c.names = describeRuleNames(x.T)
-	c.findTraining()
 	c.lived = x.Lived()
 	for _, d := range x.Devices {
 		rd := &ruleDevice{DeviceTime: d, steady: x.Steady.Within(d.Window), procs: map[int32]bool{}}
+		rd.faulty = x.T.Gate.Faulty(d.Device)
 		if d.Device < len(x.T.Devices) {
 			rd.props = x.T.Devices[d.Device]
 		}
@@ -194,7 +204,7 @@ func (d *ruleDevice) on(c *ruleContext, lane uint32) bool {
 // trusted the claim is withheld and remembered for the note.
 func (c *ruleContext) claimHost(want func(*ruleDevice) model.Spans) claim {
 	return c.grant(func(d *ruleDevice) model.Spans {
-		if c.quality.linksBroken {
+		if c.idleUnsure(d) {
 			c.withhold(d, want(d))
 			return nil
 		}
@@ -220,7 +230,7 @@ func (c *ruleContext) withholdOf(d *ruleDevice, want model.Spans) {
 // the finding overlaps.
 func (c *ruleContext) claimGPU(want func(*ruleDevice) model.Spans) claim {
 	return c.grant(func(d *ruleDevice) model.Spans {
-		if c.rule.alone && c.quality.lost {
+		if c.rule.alone && (c.quality.lost || d.faulty) {
 			c.withholdOf(d, want(d).And(d.steady))
 			return nil
 		}
@@ -232,8 +242,23 @@ func (c *ruleContext) claimGPU(want func(*ruleDevice) model.Spans) claim {
 // the device needed to begin each.
 func (c *ruleContext) claimOps(pick func(g int32) bool, want func(*ruleDevice) model.Spans) claim {
 	return c.grant(func(d *ruleDevice) model.Spans {
-		return c.l.ClaimGPU(d.Device, want(d).And(d.steady)).Or(c.l.ClaimQueued(d.Device, d.waits(c, pick, false)))
+		return c.l.ClaimGPU(d.Device, want(d).And(d.steady)).Or(c.claimQueued(d, d.waits(c, pick, false)))
 	})
+}
+
+// idleUnsure says whether the idle time of a device cannot be trusted.
+func (c *ruleContext) idleUnsure(d *ruleDevice) bool {
+	return c.quality.linksBroken || d.faulty || c.x.OneCutStep()
+}
+
+// claimQueued claims time in which a device had work and had not begun it, where its records
+// tell that.
+func (c *ruleContext) claimQueued(d *ruleDevice, want model.Spans) model.Spans {
+	if d.faulty {
+		c.withholdOf(d, want.And(d.Queued).And(d.steady))
+		return nil
+	}
+	return c.l.ClaimQueued(d.Device, want)
 }
 
 // claim is what a finding was granted: the device that gains most.
@@ -306,12 +331,19 @@ func (c *ruleContext) stepRange() (low, high int64) {
 
 func (c *ruleContext) hostCaveats(f *analyze.Found) {
 	if c.t.Inflated {
-		f.Caveats = append(f.Caveats, "inflated by profiling: the trace has Python frames or the profiler's own overhead, which lengthen the host's work; record again without with_stack to measure it")
+		text := "inflated by profiling: the recording has the profiler's own overhead in it, which lengthens the host's work"
+		if c.x.Recording.Program == analyze.PyTorch {
+			text = "inflated by profiling: the trace has Python frames or the profiler's own overhead, which lengthen the host's work; record again without with_stack to measure it"
+		}
+		f.Caveats = append(f.Caveats, text)
 	}
 	if low, high := c.stepRange(); f.ClaimNS > 0 && high > unsettled*low {
 		f.Caveats = append(f.Caveats, fmt.Sprintf("the steps take %s to %s: the program or the profiler had not settled, so times of the host are not representative; record later, or longer", gpuprof.FormatNS(low), gpuprof.FormatNS(high)))
 	}
-	if len(c.devices) > 0 && c.quality.linksBroken {
+	switch {
+	case len(c.devices) > 0 && c.quality.linksBroken:
 		f.Caveats = append(f.Caveats, "no time claimed: too many kernels are missing from the trace to say when the device was idle (see trace-quality)")
+	case f.ClaimNS == 0 && slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return d.faulty }):
+		f.Caveats = append(f.Caveats, "no time claimed: too many records of the device are wrong to say when it was idle (see trace-quality)")
 	}
 }

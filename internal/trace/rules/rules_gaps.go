@@ -26,6 +26,7 @@ type gapSites struct {
 	inOps, inCalls, elsewhere int64
 	// inner is by place the time by Python frame, of those that are not the place.
 	inner map[string]map[model.NameID]int64
+	last  map[string]int // by place, the gap that was counted last
 }
 
 // looked is the time of the gaps that were looked at.
@@ -33,7 +34,7 @@ func (g *gapSites) looked() int64 { return g.inOps + g.inCalls + g.elsewhere }
 
 // hostIn names what the thread whose launch ended a gap did in it.
 func (c *ruleContext) hostIn(d *ruleDevice, gaps model.Spans) *gapSites {
-	out := &gapSites{sites: c.newSites(), gaps: len(gaps), inner: map[string]map[model.NameID]int64{}}
+	out := &gapSites{sites: c.newSites("gap"), gaps: len(gaps), inner: map[string]map[model.NameID]int64{}, last: map[string]int{}}
 	least := longestOf(gaps, longestGaps)
 	seen, pieces := 0, 0
 	for _, gap := range gaps {
@@ -57,7 +58,7 @@ func (c *ruleContext) hostIn(d *ruleDevice, gaps model.Spans) *gapSites {
 				out.elsewhere += ns
 			}
 			where := c.during(in, next, lane)
-			out.add(where, ns)
+			out.inGap(where, seen, ns)
 			if in >= 0 && c.t.Host[in].Kind == model.Python {
 				out.under(where, c.t.Host[in].Name, ns)
 			}
@@ -66,6 +67,15 @@ func (c *ruleContext) hostIn(d *ruleDevice, gaps model.Spans) *gapSites {
 		})
 	}
 	return out
+}
+
+// inGap adds time of a gap at a place; each gap counts once for a place.
+func (g *gapSites) inGap(where string, gap int, ns int64) {
+	g.add(where, ns)
+	if e := g.by[where]; e != nil && g.last[where] == gap {
+		e.Count--
+	}
+	g.last[where] = gap
 }
 
 // under adds time of a frame below a place.
@@ -194,7 +204,7 @@ func (d *ruleDevice) latency(t *model.Trace) model.Spans {
 func (c *ruleContext) claimLate(window func(*ruleDevice) model.Spans) claim {
 	return c.grant(func(d *ruleDevice) model.Spans {
 		w := window(d)
-		if c.quality.linksBroken {
+		if c.idleUnsure(d) {
 			c.withhold(d, w)
 			return nil
 		}

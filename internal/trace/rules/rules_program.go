@@ -1,27 +1,12 @@
 package rules
 
 import (
-	"strings"
-
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// training says whether the program trains: it has a backward pass or an
-// optimizer. Advice about either is for no other program.
-func (c *ruleContext) training() bool { return c.trains }
-
-// findTraining looks for a backward pass or an optimizer in the names of
-// operators, ranges and kernels.
-func (c *ruleContext) findTraining() {
-	for id, name := range c.t.Names {
-		in := &c.x.Info[id]
-		kernel := in.Kernel != analyze.NoClass && (in.Kernel == analyze.OptimizerClass || strings.Contains(name, "_backward") || strings.Contains(name, "wgrad") || strings.Contains(name, "_bwd"))
-		if in.Flags&(analyze.NameBackward|analyze.NameOptimizer) != 0 || kernel {
-			c.trains = true
-			return
-		}
-	}
-}
+// training says whether the program trains. Advice about a backward pass or an optimizer is for
+// no other program.
+func (c *ruleContext) training() bool { return c.x.Recording.Kind == analyze.Training }
 
 // streamsOf is the operations of a device by stream, each in order, as far as
 // they belong to the steps that count.

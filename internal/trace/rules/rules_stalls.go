@@ -76,6 +76,9 @@ func (c *ruleContext) findStalls() (steady, others []stall) {
 		out[i].ends = i > 0 && c.endsCopy(&out[i-1], &out[i])
 	}
 	for _, s := range out {
+		if c.t.Host[s.host].Start < c.x.Before() {
+			continue // it waits for work from before the recording
+		}
 		if c.x.InSteady(c.t.Host[s.host].Start) {
 			steady = append(steady, s)
 		} else {

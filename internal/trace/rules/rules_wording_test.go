@@ -5,20 +5,32 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
-	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
 	"github.com/gpuprof/gpuprof/internal/trace/rules"
 )
 
-// No line for PyTorch is said of a program in JAX or CUDA C++, whatever is found in it.
-func TestFindingsOfOtherFrameworks(t *testing.T) {
+// frameworkWords are words that belong to one kind of program.
+var frameworkWords = map[analyze.Program]*regexp.Regexp{
+	analyze.PyTorch:     regexp.MustCompile(`torch|DataLoader|pin_memory|DistributedDataParallel|with_stack`),
+	analyze.JAX:         regexp.MustCompile(`\bjax\b|jnp\.`),
+	analyze.TensorFlow:  regexp.MustCompile(`\btf\.|Keras`),
+	analyze.TensorRT:    regexp.MustCompile(`trtexec|enqueueV3`),
+	analyze.ONNXRuntime: regexp.MustCompile(`IOBinding|onnx`),
+	analyze.OpenACC:     regexp.MustCompile(`\bacc\b|-gpu=`),
+	analyze.Julia:       regexp.MustCompile(`CUDA\.@|CUDA\.pin`),
+	analyze.CuPyNumba:   regexp.MustCompile(`cupy|numba`),
+	analyze.Triton:      regexp.MustCompile(`\btl\.`),
+	analyze.HIP:         regexp.MustCompile(`\bhip[A-Z]|rocprof`),
+}
+
+// TestWordsByProgram finds everything there is to find in a program of each kind: every finding
+// names a change, and none in the words of another kind.
+func TestWordsByProgram(t *testing.T) {
 	t.Parallel()
-	pytorch := regexp.MustCompile(`torch|DataLoader|pin_memory|DistributedDataParallel`)
-	said := map[string]bool{} // to a program in CUDA C++
 	paths, err := filepath.Glob("../../../testdata/traces/*-fires.json")
 	if err != nil || len(paths) == 0 {
 		t.Fatal(paths, err)
@@ -32,32 +44,28 @@ func TestFindingsOfOtherFrameworks(t *testing.T) {
 		if err := errors.Join(err, f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range []struct {
-			format    model.Format
-			framework model.Framework
-		}{{model.XLA, 0}, {model.CUDA, model.JAX}, {model.CUDA, model.OtherFramework}} {
-			tr.Format, tr.Framework = c.format, c.framework
-			x, err := analyze.NewIndex(t.Context(), tr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, found := range rules.Rules(x, x.NewLedger()) {
-				if (found.PyTorch == "") != (found.Rule == gpuprof.RuleDDPBuffers) || pytorch.MatchString(found.PyTorch) {
-					t.Errorf("%s: %s says %q to a program of %s, %d", path, found.Rule, found.PyTorch, c.format, c.framework)
-				}
-				if c.framework == model.OtherFramework && c.format == model.CUDA {
-					said[found.PyTorch] = true
-				}
-			}
-		}
-		tr.Framework = model.PyTorch
 		x, err := analyze.NewIndex(t.Context(), tr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, found := range rules.Rules(x, x.NewLedger()) {
-			if said[found.PyTorch] && found.Rule != gpuprof.RuleTraceQuality {
-				t.Errorf("%s: %s says %q to a program of PyTorch", path, found.Rule, found.PyTorch)
+		for _, program := range analyze.Programs() {
+			x.Recording.Program = program
+			a, err := analyze.SummariseIndexes(t.Context(), []*analyze.Index{x}, analyze.Options{Rules: rules.Rules})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range a.Findings {
+				if found.PyTorch == "" {
+					t.Errorf("%s: %s suggests nothing to a program of %s", path, found.Rule, program)
+				}
+				for other, words := range frameworkWords {
+					if other != program && words.MatchString(found.PyTorch) {
+						t.Errorf("%s: %s says %q to a program of %s", path, found.Rule, found.PyTorch, program)
+					}
+				}
+				if record := strings.Contains(found.Command, "run --cuda "); record == (program == analyze.PyTorch || program == analyze.HIP) {
+					t.Errorf("%s: measures with %q a program of %s", path, found.Command, program)
+				}
 			}
 		}
 	}

@@ -44,10 +44,12 @@ func percent(part, whole int64) float64 {
 // sites adds up where something happens.
 type sites struct {
 	c  *ruleContext
+	of string // what is counted there
 	by map[string]*gpuprof.Site
 }
 
-func (c *ruleContext) newSites() *sites { return &sites{c, map[string]*gpuprof.Site{}} }
+// newSites counts events of the recording by place; of names one of them.
+func (c *ruleContext) newSites(of string) *sites { return &sites{c, of, map[string]*gpuprof.Site{}} }
 
 // topSites is how many places a finding names.
 const topSites = 5
@@ -58,7 +60,7 @@ func (s *sites) add(where string, ns int64) {
 	}
 	e := s.by[where]
 	if e == nil {
-		e = &gpuprof.Site{Where: where}
+		e = &gpuprof.Site{Where: where, Of: s.of}
 		s.by[where] = e
 	}
 	e.Count++

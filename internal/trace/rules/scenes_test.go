@@ -32,6 +32,10 @@ type ruleScene struct {
 
 func ruleScenes() []ruleScene {
 	return []ruleScene{
+		// claims nothing
+		{rule: "not-steady", claim: 0, fires: sceneStartUp(false), quiet: sceneStartUp(true)},
+		// 3 of the release after the last kernel, 90 the allocation, 2 starts and an end of operators
+		{rule: "allocator-churn", claim: 2 * 96 * us, fires: sceneAllocator(true), quiet: sceneAllocator(false)},
 		// a fetch of 3,002 us, in the first 1,383 of which the device works
 		{rule: "dataloader-stall", claim: 2 * 1619 * us, fires: sceneLoader(3000 * us), quiet: sceneLoader(60 * us)},
 		// 3 until the copy's call returns, 5 synchronise, 2 ends of operators, 150 work, 1 start of one
@@ -52,16 +56,12 @@ func ruleScenes() []ruleScene {
 		{rule: "ddp-buffers", claim: 2 * 41 * us, fires: sceneBuffers("c10d::broadcast_", broadcast), quiet: sceneBuffers("c10d::allreduce_", allReduce)},
 		// twice 5 gaps of 9 us, and 2 and 11 us where the steps begin; 8 from each launch to its kernel
 		{rule: "launch-bound", claim: 199 * us, fires: sceneSmallKernels(2 * us), quiet: sceneSmallKernels(40 * us)},
-		// claims nothing
-		{rule: "small-grid", claim: 0, fires: sceneGrid(24), quiet: sceneGrid(1080)},
 		// seven eighths of 160 us
 		{rule: "no-tf32", claim: 2 * 2 * 140 * us, fires: sceneGEMM(8, sgemm), quiet: sceneGEMM(8, tf32gemm)},
 		// seven eighths of 160 us
 		{rule: "no-amp", claim: 2 * 2 * 140 * us, fires: sceneGEMM(7, "volta_sgemm_128x64_tn"), quiet: sceneGEMM(8, bf16gemm)},
 		// seven eighths of 160 us
 		{rule: "tensor-cores", claim: 2 * 140 * us, fires: sceneHalf(oddGEMM), quiet: sceneHalf(bf16gemm)},
-		// 3 of the release after the last kernel, 90 the allocation, 2 starts and an end of operators
-		{rule: "allocator-churn", claim: 2 * 96 * us, fires: sceneAllocator(true), quiet: sceneAllocator(false)},
 		// the sorts of index_put_, not those of sort()
 		{rule: "deterministic", claim: 2 * 30 * us, fires: sceneSort("aten::_index_put_impl_"), quiet: sceneSort("aten::embedding_dense_backward")},
 		// the fills
@@ -76,6 +76,8 @@ func ruleScenes() []ruleScene {
 		{rule: "host-bound", claim: 2 * 817 * us, fires: sceneHostWork(1000 * us), quiet: sceneHostWork(60 * us)},
 		// the waits for the event
 		{rule: "stream-wait", claim: 2 * 400 * us, fires: sceneStreams(400 * us), quiet: sceneStreams(20 * us)},
+		// 84 of 108 multiprocessors for 3 times 100 us
+		{rule: "small-grid", claim: 2 * 233_334, fires: sceneGrid(24), quiet: sceneGrid(1080)},
 		// claims nothing
 		{rule: "trace-quality", claim: 0, fires: sceneGraph(true), quiet: sceneGraph(false)},
 	}
@@ -300,6 +302,19 @@ func sceneGraph(graph bool) func() *scene {
 				s.products(4, 5*us)
 			}
 		}).end()
+	}
+}
+
+// The creation of a context, and then kernels: in steps, or in one pass.
+func sceneStartUp(steps bool) func() *scene {
+	return func() *scene {
+		s := newScene()
+		s.call("cudaMalloc", 200_000*us)
+		if steps {
+			return s.repeat(3, func() { s.products(3, 500*us) }).end()
+		}
+		s.products(3, 500*us)
+		return s.end()
 	}
 }
 

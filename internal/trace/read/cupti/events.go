@@ -104,15 +104,11 @@ func clamp(v uint64) int64 { return int64(min(v, math.MaxInt64)) }
 // operation fills in what every device operation has; false where it is not kept.
 func (r *reader) operation(kind model.Kind, start, end, corr, stream, device uint64) (model.GPU, bool) {
 	r.t.Events++
-	if start == 0 || start > math.MaxInt64 || end == 0 {
-		r.untimed++
-		return model.GPU{}, false
-	}
-	if !r.keeps(int64(start)) {
+	if !r.keeps(clamp(start)) {
 		return model.GPU{}, false
 	}
 	r.lastTime = max(r.lastTime, clamp(end))
-	return model.GPU{Start: int64(start), End: clamp(end), Kind: kind, Corr: clamp(corr), Stream: clamp(stream), Launch: -1, Process: r.process, Device: r.device(device)}, true
+	return model.GPU{Start: clamp(start), End: clamp(end), Kind: kind, Corr: clamp(corr), Stream: clamp(stream), Launch: -1, Process: r.process, Device: r.device(device)}, true
 }
 
 func (r *reader) takeKernel(record []byte) {
@@ -218,11 +214,7 @@ func (r *reader) takeGraph(record []byte) {
 func (r *reader) takeCall(record []byte) {
 	f := &r.f.call
 	r.t.Events++
-	start := f.start.of(record)
-	if start == 0 || start > math.MaxInt64 {
-		r.untimed++
-		return
-	}
+	start := clamp(f.start.of(record))
 	name := r.name(uint32(f.name.of(record)), callForm)
 	corr := uint32(f.corr.of(record))
 	if ofDriver(r.t.Name(name)) {
@@ -233,10 +225,10 @@ func (r *reader) takeCall(record []byte) {
 	if code := f.result.signed(record); code != 0 && code != 600 { // not ready: how a query says "not yet"
 		r.failed++
 	}
-	if !r.keeps(int64(start)) {
+	if !r.keeps(start) {
 		return
 	}
-	h := model.Host{Start: int64(start), End: clamp(f.end.of(record)), Kind: model.API, Lane: r.lane(uint32(f.thread.of(record))), Corr: int64(corr), Name: name}
+	h := model.Host{Start: start, End: clamp(f.end.of(record)), Kind: model.API, Lane: r.lane(uint32(f.thread.of(record))), Corr: int64(corr), Name: name}
 	r.lastTime = max(r.lastTime, h.End)
 	r.addHost(h)
 }

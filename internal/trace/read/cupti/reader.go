@@ -37,7 +37,6 @@ type reader struct {
 	clocks   []clockPair
 	lost     lostCounts
 	failed   int // calls with an error
-	untimed  int // operations whose time CUPTI did not know
 	graphs   int // recorded as a whole
 	rows     int
 	dropped  int
@@ -231,9 +230,6 @@ func (r *reader) report(at int64) {
 	}
 	if r.failed > 0 {
 		t.Warn("failed-calls", fmt.Sprintf("%d CUDA calls returned an error", r.failed), "")
-	}
-	if r.untimed > 0 {
-		t.Warn("bad-times", fmt.Sprintf("CUPTI had no time for %d operations, which are left out", r.untimed), "")
 	}
 	if r.graphs > 0 {
 		t.Warn("graphs-as-a-whole", "CUDA graphs were recorded as one operation each, so the kernels inside them are unknown", "record without --graphs whole to see them")

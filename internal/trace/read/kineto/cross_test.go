@@ -228,9 +228,9 @@ func TestSameForAnyNumberOfParsers(t *testing.T) {
 		switch {
 		case i == 0 || i == len(parts)-1:
 		case i%997 == 0:
-			broken.WriteString(`"ph": "X", "cat": "cpu_op", "name": "nested", "args": {"list": [{"name": 1}, {"name": 2}, {"ph": "X", "cat": "cpu_op"}]}, "pid": 1, "tid": 1, "ts": 5, "dur": 1}, {`)
+			broken.WriteString(`"ph": "X", "cat": "cpu_op", "name": "nested", "args": {"list": [{"name": 1}, {"name": 2}, {"ph": "X", "cat": "cpu_op"}]}, "pid": 1, "tid": 1, "ts": 1700000000123456, "dur": 1}, {`)
 		case i%1499 == 0:
-			broken.WriteString(`"ph": "X", "cat": "cpu_op", "name": "a "quoted", "name", "pid": 1, "tid": 1, "ts": 7, "dur": 1}, {`)
+			broken.WriteString(`"ph": "X", "cat": "cpu_op", "name": "a "quoted", "name", "pid": 1, "tid": 1, "ts": 1700000000123457, "dur": 1}, {`)
 		case i%2003 == 0:
 			broken.WriteString(`"ph": "X", "cat": "cpu_op" "name": unreadable}, {`)
 		}

@@ -64,7 +64,7 @@ func (p *parser) complete(i int) {
 	case e.has&hasDur == 0:
 		p.spoil(noDuration, i)
 		e.dur = 0
-	case e.dur < 0:
+	case e.dur < 0 && c.meaning.category == host: // the gate counts those of devices
 		p.spoil(negative, i)
 		e.dur = 0
 	}

@@ -340,8 +340,8 @@ func TestBaseTime(t *testing.T) {
 	if got := tr.Memory[0].At; got != base+1419247332975000 {
 		t.Errorf("allocation at %d", got)
 	}
-	absolute := strings.Replace(list(op("a", 1), op("b", 1751410836000001)), `"schemaVersion": 1`, `"baseTimeNanoseconds": 1751410836000000000`, 1)
-	if got := parse(t, absolute).Host[0].Start; got != 1000 {
+	absolute := strings.Replace(list(op("a", 1751410836000000), op("b", 1751410836000001)), `"schemaVersion": 1`, `"baseTimeNanoseconds": 1751410836000000000`, 1)
+	if got := parse(t, absolute).Host[0].Start; got != base {
 		t.Errorf("times that hold the base already became %d", got)
 	}
 }

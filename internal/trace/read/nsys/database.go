@@ -1,6 +1,7 @@
 package nsys
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/binary"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"modernc.org/sqlite"
@@ -48,7 +50,8 @@ type database struct {
 	file
 	db    *sql.DB
 	conn  *sql.Conn
-	table map[string]columns // by name
+	table map[string]columns // by name, without a version
+	named map[string]string  // the name with its version, of tables that have one
 }
 
 // columns are a table's columns by lower-case name, quoted for a query.
@@ -81,7 +84,7 @@ func open(ctx context.Context, f file) (*database, error) {
 	if err != nil {
 		return nil, damaged(f, err)
 	}
-	d := &database{file: f, table: map[string]columns{}}
+	d := &database{file: f, table: map[string]columns{}, named: map[string]string{}}
 	if d.db, err = sql.Open("sqlite", uri); err != nil {
 		return nil, damaged(f, err)
 	}
@@ -138,8 +141,13 @@ func (d *database) schema(ctx context.Context) error {
 	}
 	for _, name := range names {
 		d.rocpd = d.rocpd || strings.HasPrefix(name, "rocpd_")
+		base := name
 		if _, _, ok := rocpdTable(name); !ok && !wanted(name) {
-			continue
+			plain, version := unversioned(name)
+			if version == "" || !wanted(plain) || slices.Contains(names, plain) || d.named[plain] > name {
+				continue
+			}
+			base, d.named[plain] = plain, name
 		}
 		cols := columns{}
 		// hidden: 0 an ordinary column; generated columns are computed, not stored.
@@ -151,10 +159,13 @@ func (d *database) schema(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.table[name] = cols
+		d.table[base] = cols
 	}
 	return nil
 }
+
+// from is a table for a query, by its name without a version.
+func (d *database) from(table string) string { return quote(cmp.Or(d.named[table], table), '"') }
 
 // quote writes a name or a text for SQL.
 func quote(s string, mark rune) string {
@@ -238,7 +249,7 @@ func (d *database) guess(ctx context.Context, tables ...string) int {
 			continue
 		}
 		// A failure shows again when the rows are read.
-		_ = d.query(ctx, `SELECT max(rowid) FROM `+quote(table, '"'), 1, func(v []any) { n += max(0, min(whole(v[0]), d.size)) })
+		_ = d.query(ctx, `SELECT max(rowid) FROM `+d.from(table), 1, func(v []any) { n += max(0, min(whole(v[0]), d.size)) })
 	}
 	return int(min(n, d.size/32))
 }

@@ -23,7 +23,7 @@ func (r *reader) operation(kind model.Kind, start, end int64, v []any) model.GPU
 	} else {
 		r.noProcess++
 	}
-	return model.GPU{Start: start, End: r.span(start, end), Kind: kind, Launch: -1,
+	return model.GPU{Start: start, End: end, Kind: kind, Launch: -1,
 		Device: r.device(int64(pid), whole(v[0])), Stream: whole(v[1]), Corr: whole(v[2]), Process: pid}
 }
 
@@ -137,7 +137,7 @@ func (r *reader) memory(ctx context.Context, table string, c columns) error {
 		}
 	}
 	sel := []string{c.column("start"), c.column("bytes"), c.column("memoryOperationType"), c.column("globalPid"), c.column("deviceId"), c.column("memKind")}
-	q := "SELECT " + join(sel) + " FROM " + quote(table, '"')
+	q := "SELECT " + join(sel) + " FROM " + r.from(table)
 	return r.query(ctx, q, len(sel), func(v []any) {
 		r.t.Events++
 		at, ok := integer(v[0])

@@ -91,7 +91,7 @@ func (r *reader) ranges(ctx context.Context, table string, c columns) error {
 func (r *reader) overhead(ctx context.Context, table string, c columns) error {
 	own := map[int64]bool{}
 	if e, ok := r.table[tOverheadTypes]; ok && e.has("id", "label") {
-		err := r.query(ctx, "SELECT "+e.column("id")+", "+e.column("label")+" FROM "+quote(tOverheadTypes, '"'), 2, func(v []any) {
+		err := r.query(ctx, "SELECT "+e.column("id")+", "+e.column("label")+" FROM "+r.from(tOverheadTypes), 2, func(v []any) {
 			own[whole(v[0])] = strings.Contains(text(v[1]), "(CUDA)")
 		})
 		if err != nil {
@@ -108,7 +108,7 @@ func (r *reader) overhead(ctx context.Context, table string, c columns) error {
 
 // threads names the threads that did something.
 func (r *reader) threads(ctx context.Context, table string, c columns) error {
-	return r.query(ctx, "SELECT "+c.column("globalTid")+", "+c.column("nameId")+" FROM "+quote(table, '"'), 2, func(v []any) {
+	return r.query(ctx, "SELECT "+c.column("globalTid")+", "+c.column("nameId")+" FROM "+r.from(table), 2, func(v []any) {
 		global, ok := integer(v[0])
 		if lane, seen := r.lanes[global]; ok && seen {
 			r.threadNames[lane] = r.names.want(v[1])
@@ -118,7 +118,7 @@ func (r *reader) threads(ctx context.Context, table string, c columns) error {
 
 // processes are the names of threads that have none of their own.
 func (r *reader) processes(ctx context.Context, table string, c columns) error {
-	return r.query(ctx, "SELECT "+c.column("globalPid")+", "+c.column("name")+" FROM "+quote(table, '"'), 2, func(v []any) {
+	return r.query(ctx, "SELECT "+c.column("globalPid")+", "+c.column("name")+" FROM "+r.from(table), 2, func(v []any) {
 		pid, _ := pidTid(whole(v[0]))
 		r.processNames[pid] = clean(text(v[1]))
 	})

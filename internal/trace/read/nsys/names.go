@@ -145,7 +145,7 @@ func (r *reader) strings(ctx context.Context, table string, c columns) error {
 		lo, hi = min(lo, id), max(hi, id)
 	}
 	id := c.column("id")
-	q := fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s BETWEEN %d AND %d", id, c.column("value"), quote(table, '"'), id, lo, hi)
+	q := fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s BETWEEN %d AND %d", id, c.column("value"), r.from(table), id, lo, hi)
 	return r.query(ctx, q, 2, func(v []any) {
 		if id, ok := integer(v[0]); ok {
 			if old, wanted := r.names.found[id]; wanted && old == "" && !r.room.Over(r.used()) {

@@ -150,6 +150,7 @@ func (r *reader) finish(ctx context.Context) error {
 	r.sortDevices()
 	r.resolve()
 	r.nameLanes()
+	r.nameProcess()
 	r.closeRanges()
 	r.t.Nest(r.loose, r.addHost)
 	r.report()
@@ -165,7 +166,7 @@ func (r *reader) enum(into func() map[int64]string, form func(string) string) fu
 			return nil
 		}
 		m := into()
-		return r.query(ctx, `SELECT `+c.column("id")+`, `+c.column("name")+` FROM `+quote(table, '"'), 2, func(v []any) {
+		return r.query(ctx, `SELECT `+c.column("id")+`, `+c.column("name")+` FROM `+r.from(table), 2, func(v []any) {
 			if id, ok := integer(v[0]); ok {
 				if name := text(v[1]); name != "" {
 					m[id] = form(name)
@@ -183,7 +184,7 @@ func (r *reader) events(ctx context.Context, table string, c columns, where stri
 		r.t.Warn("unknown-schema", fmt.Sprintf("table %s has no columns start and end and is left out", table), "export again with: "+export+" --force-overwrite true report.nsys-rep")
 		return nil
 	}
-	q := `SELECT ` + strings.Join(append([]string{c.column("start"), c.column("end")}, selected...), ", ") + ` FROM ` + quote(table, '"') + where
+	q := `SELECT ` + strings.Join(append([]string{c.column("start"), c.column("end")}, selected...), ", ") + ` FROM ` + r.from(table) + where
 	return r.scan(ctx, q, 2+len(selected), leastEvent, func(v []any) { r.timed(v, row) })
 }
 
@@ -254,6 +255,21 @@ func (r *reader) launchers() int {
 	return len(pids)
 }
 
+// nameProcess names the process that calls the device most.
+func (r *reader) nameProcess() {
+	calls, most := map[int32]int{}, 0
+	for i := range r.t.Host {
+		if h := &r.t.Host[i]; h.Kind == model.API {
+			calls[r.t.Lanes[h.Lane].Process]++
+		}
+	}
+	for pid, n := range calls {
+		if name := r.processNames[pid]; name != "" && (n > most || n == most && name < r.t.Process) {
+			most, r.t.Process = n, name
+		}
+	}
+}
+
 // closeRanges ends the ranges that were open when the recording stopped. A
 // step that was cut off is no step to measure: it stays as a plain range.
 func (r *reader) closeRanges() {
@@ -286,9 +302,9 @@ type advice struct{ calls, ranges, record, emit, names string }
 func (r *reader) advice() advice {
 	if r.t.Format == model.Rocpd {
 		return advice{"HIP", "ROCTx", "record with " + rocprof,
-			"run the loop inside torch.autograd.profiler.emit_nvtx(), which makes ROCTx ranges on ROCm", pdString + " or " + pdSymbol}
+			"put a ROCTx range around each iteration (roctxRangePush), or around each operator", pdString + " or " + pdSymbol}
 	}
-	return advice{"CUDA", "NVTX", "record with nsys profile --trace=cuda,nvtx", "record with --trace=cuda,nvtx and run the loop inside torch.autograd.profiler.emit_nvtx()", tStrings}
+	return advice{"CUDA", "NVTX", "record with nsys profile --trace=cuda,nvtx", "record with --trace=cuda,nvtx and put an NVTX range around each iteration (nvtxRangePush), or around each operator", tStrings}
 }
 
 // report warns of what limits the analysis.
@@ -304,7 +320,11 @@ func (r *reader) report() {
 		t.Warn("no-launches", "no "+to.calls+" call was recorded, so no operation's launch is known and idle time cannot be told apart", to.record)
 	}
 	if kinds[model.Op]+kinds[model.Annotation]+kinds[model.Step] == 0 {
-		t.Warn("no-nvtx", "no "+to.ranges+" range was recorded, so there are no steps and no operators", to.emit)
+		why := "no " + to.ranges + " range was recorded"
+		if _, ok := r.table[tNVTX]; !ok && t.Format == model.Nsys {
+			why = "the export has no table " + tNVTX
+		}
+		t.Warn("no-nvtx", why+", so there are no steps and no operators", to.emit)
 	}
 	if n := r.launchers(); r.noProcess > 0 && n > 1 {
 		t.Warn("no-process", fmt.Sprintf("%d device operations do not say which of %d processes launched them; if processes share a correlation id, the launch is unknown", r.noProcess, n), "")

@@ -122,8 +122,7 @@ func message(extdata, call string) string {
 // rocpdOperation fills in what operations of a device have in common.
 func (r *reader) rocpdOperation(p *part, kind model.Kind, start, end int64, v []any) model.GPU {
 	pid, _ := pidTid(p.thread(v))
-	g := model.GPU{Start: start, End: r.span(start, end), Kind: kind, Launch: -1, Stream: whole(v[3]), Corr: whole(v[5]), Process: pid}
-	return g
+	return model.GPU{Start: start, End: end, Kind: kind, Launch: -1, Stream: whole(v[3]), Corr: whole(v[5]), Process: pid}
 }
 
 // rocpdDevice is the device of an agent.

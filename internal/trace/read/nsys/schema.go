@@ -1,6 +1,7 @@
 package nsys
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -39,6 +40,15 @@ const (
 func wanted(name string) bool {
 	return slices.Contains([]string{tKernel, tMemcpy, tMemset, tGraph, tRuntime, tDriver, tNVTX, tOverhead, tMemory, tCallchain, tStrings, tThreads,
 		tProcesses, tGPU, tOldGPU, tDevice, tDiag, tCopyKinds, tMemKinds, tEventTypes, tSeverities, tOverheadTypes, tMemOps}, name)
+}
+
+// tableVersion ends the names of tables in some exports: NVTX_EVENTS_V2.
+var tableVersion = regexp.MustCompile(`_[vV]\d+$`)
+
+// unversioned takes a table's name apart; version is "" where it has none.
+func unversioned(name string) (base, version string) {
+	version = tableVersion.FindString(name)
+	return strings.TrimSuffix(name, version), version
 }
 
 // integer reads a value that should be a whole number.

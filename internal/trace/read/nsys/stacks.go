@@ -42,7 +42,7 @@ func (r *reader) callchains(ctx context.Context, table string, c columns) error 
 		return nil
 	}
 	sel := []string{c.column("id"), c.column("symbol"), c.column("stackDepth")}
-	return r.query(ctx, "SELECT "+join(sel)+" FROM "+quote(table, '"'), 3, func(v []any) {
+	return r.query(ctx, "SELECT "+join(sel)+" FROM "+r.from(table), 3, func(v []any) {
 		id, ok := integer(v[0])
 		i, used := r.stacks.slot[id]
 		if !ok || !used {

@@ -14,7 +14,7 @@ import (
 // CUDA_VISIBLE_DEVICES every rank calls its own device 0.
 func (r *reader) cudaDevices(ctx context.Context, table string, c columns) error {
 	sel := []string{c.column("gpuId"), c.column("cudaId"), c.column("pid"), c.column("numMultiprocessors")}
-	return r.query(ctx, "SELECT "+join(sel)+" FROM "+quote(table, '"'), len(sel), func(v []any) {
+	return r.query(ctx, "SELECT "+join(sel)+" FROM "+r.from(table), len(sel), func(v []any) {
 		gpu, ok1 := integer(v[0])
 		id, ok2 := integer(v[1])
 		if !ok1 || !ok2 {
@@ -35,7 +35,7 @@ func (r *reader) gpus(ctx context.Context, table string, c columns) error {
 	sel := []string{c.column("id", "gpuId", "deviceId"), c.column("name"), c.column("computeMajor", "computeCapabilityMajor"),
 		c.column("computeMinor", "computeCapabilityMinor"), c.column("smCount", "numMultiprocessors"),
 		c.column("totalMemory", "globalMemorySize", "totalGlobalMem"), c.column("memoryBandwidth", "globalMemoryBandwidth")}
-	return r.query(ctx, "SELECT "+join(sel)+" FROM "+quote(table, '"'), len(sel), func(v []any) {
+	return r.query(ctx, "SELECT "+join(sel)+" FROM "+r.from(table), len(sel), func(v []any) {
 		id, ok := integer(v[0])
 		if !ok {
 			return
@@ -129,7 +129,7 @@ func (r *reader) diagnostics(ctx context.Context, table string, c columns) error
 		}
 	}
 	seen, more := map[string]bool{}, 0
-	err := r.query(ctx, "SELECT "+c.column("severity")+", "+c.column("text")+" FROM "+quote(table, '"'), 2, func(v []any) {
+	err := r.query(ctx, "SELECT "+c.column("severity")+", "+c.column("text")+" FROM "+r.from(table), 2, func(v []any) {
 		s := strings.Join(strings.Fields(clean(text(v[1]))), " ")
 		lost := lostEvents(s)
 		if s == "" || seen[s] || !lost && !serious[whole(v[0])] {

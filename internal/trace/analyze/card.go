@@ -1,0 +1,225 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// Recording is what a recording is of, found before any rule asks.
+type Recording struct {
+	Program  Program `json:"program"`          // what the program is made with
+	Engine   string  `json:"engine,omitempty"` // that serves or trains: "vLLM", "DeepSpeed"
+	Evidence string  `json:"evidence"`         // what shows the program
+	Kind     Kind    `json:"kind"`
+	// Serving is "prefill", "decode" or "mixed", by the names of steps; "" elsewhere.
+	Serving string `json:"serving,omitempty"`
+	// BeforeNS is how long, from the beginning of the recording on, the devices may still do
+	// work from before it; 0 where none was seen.
+	BeforeNS int64   `json:"before_ns,omitempty"`
+	Phases   []Phase `json:"phases,omitempty"` // that are no part of any step
+	// StepsCover is the share of the devices' work that was launched in steps; 0 without steps.
+	StepsCover float64 `json:"steps_cover"`
+	// Refused are sources of steps that cover less than half of the work.
+	Refused []string `json:"refused_steps,omitempty"`
+	Text    string   `json:"text"` // the same in a sentence
+}
+
+// Kind is what a program does while it is recorded.
+type Kind string
+
+// The kinds.
+const (
+	Training          Kind = "training"
+	Inference         Kind = "inference"
+	Serving           Kind = "serving"
+	OneKernel         Kind = "a loop of one kernel"
+	Loop              Kind = "a loop"
+	OnePass           Kind = "one pass"
+	CommunicationOnly Kind = "communication only"
+	StartUpOnly       Kind = "start-up only"
+	HostOnly          Kind = "the host alone"
+)
+
+// Phase is a part of a recording that is no part of the program's steady work.
+type Phase struct {
+	Name  string      `json:"name"`
+	NS    int64       `json:"ns"`
+	Spans model.Spans `json:"-"`
+}
+
+// The phases.
+const (
+	PhaseStartUp = "start-up"
+	PhaseCompile = "compilation"
+	PhaseCapture = "graph capture"
+)
+
+const (
+	// leastCover is the share of the devices' work that steps have to cover.
+	leastCover = 0.5
+	// leastMarked is that of the profiler's own steps: a program may mark a few of its steps.
+	leastMarked = 0.02
+)
+
+// card finishes what is known of the recording, when steps and devices are.
+func (x *Index) card() {
+	r := &x.Recording
+	r.Kind = x.kind()
+	if x.Stepped() && r.StepsCover == 0 {
+		r.StepsCover = x.cover()
+	}
+	r.Text = x.cardText()
+}
+
+// kind says what the program does.
+func (x *Index) kind() Kind {
+	kernels, several, comm, name := 0, false, 0, model.NameID(0)
+	for i := range x.T.GPU {
+		if g := &x.T.GPU[i]; g.Kind == model.Kernel {
+			several = several || kernels > 0 && g.Name != name
+			name = g.Name
+			kernels++
+			if x.class[i] == cCommunication {
+				comm++
+			}
+		}
+	}
+	switch {
+	case len(x.T.GPU) == 0:
+		return HostOnly
+	case comm > 0 && comm == kernels && x.T.Gate.Launches != comm: // its launches tell a recording of everything
+		return CommunicationOnly
+	case kernels == 0 && x.phased()*2 > x.Span.Len():
+		return StartUpOnly
+	case x.Recording.Serving != "":
+		return Serving
+	case x.Trains():
+		return Training
+	case x.Stepped() && x.Recording.Program.hasModels():
+		return Inference
+	case x.Stepped() && !several && kernels >= minRepeats:
+		return OneKernel
+	case x.Stepped() && x.SteadySteps() > 1:
+		return Loop
+	}
+	return OnePass
+}
+
+// Before is until when devices may do work from before the recording; its beginning where none
+// was seen.
+func (x *Index) Before() int64 { return max(x.before, x.Span.Start) }
+
+// OneCutStep says that one step counts and begins in work from before the recording: whether the
+// host keeps ahead of the device in other steps is not in the recording.
+func (x *Index) OneCutStep() bool {
+	return x.Recording.BeforeNS > 0 && x.Stepped() && x.SteadySteps() == 1
+}
+
+// phased is the time of all phases, and of work from before the recording.
+func (x *Index) phased() (ns int64) { return x.notSteady.Total() }
+
+// Trains says whether the program has a backward pass or an optimizer, by the names of its
+// operators, ranges and kernels.
+func (x *Index) Trains() bool {
+	for id, name := range x.T.Names {
+		in := &x.Info[id]
+		kernel := in.Kernel != NoClass && (in.Kernel == OptimizerClass || strings.Contains(name, "_backward") || strings.Contains(name, "wgrad") || strings.Contains(name, "_bwd"))
+		if in.Flags&(NameBackward|NameOptimizer) != 0 || kernel {
+			return true
+		}
+	}
+	return false
+}
+
+// cover is the share of the devices' work that steps launch; of work without a known launch,
+// that begins in them.
+func (x *Index) cover() float64 {
+	var in, all int64
+	var last model.Span // the step found last
+	for i := range x.T.GPU {
+		g := &x.T.GPU[i]
+		at := g.Start
+		if g.Launch >= 0 {
+			at = x.T.Host[g.Launch].Start
+		} else if k := x.stepBefore(at); k >= 0 && g.Start < x.Steps[k].Full.End {
+			at = x.Steps[k].Host.Start
+		}
+		all += g.Dur()
+		if at < last.Start || at >= last.End {
+			k := x.StepAt(at)
+			if k < 0 {
+				continue
+			}
+			last = x.Steps[k].Host
+		}
+		in += g.Dur()
+	}
+	if all == 0 {
+		return 1
+	}
+	return float64(in) / float64(all)
+}
+
+// stepBefore is the last step that begins at or before an instant, -1 none.
+func (x *Index) stepBefore(at int64) int {
+	i, found := slices.BinarySearchFunc(x.Steps, at, func(s StepSpan, at int64) int { return cmp.Compare(s.Host.Start, at) })
+	if found {
+		return i
+	}
+	return i - 1
+}
+
+// cardText is the line under the title.
+func (x *Index) cardText() string {
+	r := &x.Recording
+	what := string(r.Program)
+	if r.Engine != "" {
+		what += " with " + r.Engine
+	}
+	kind := string(r.Kind)
+	if r.Serving != "" {
+		kind += " (" + r.Serving + ")"
+	}
+	parts := []string{what + ", " + kind}
+	if x.Stepped() && r.StepsCover < nearlyAll {
+		parts = append(parts, fmt.Sprintf("steps cover %.0f %% of the device's work", 100*r.StepsCover))
+	}
+	if r.BeforeNS > 0 {
+		parts = append(parts, "it begins in work from before the recording: "+gpuprof.FormatNS(r.BeforeNS)+" unknown")
+	}
+	for _, p := range r.Phases {
+		parts = append(parts, p.Name+" "+gpuprof.FormatNS(p.NS))
+	}
+	if word := x.qualityWord(); word != "" {
+		parts = append(parts, word)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// nearlyAll is the share from which on steps cover all work, as far as two digits tell.
+const nearlyAll = 0.995
+
+// qualityWord sums up the quality of the device records; "" where they are sound.
+func (x *Index) qualityWord() string {
+	failed, linked, kernels := 0, 0, 0
+	for i := range x.T.Gate.Devices {
+		failed += x.T.Gate.Devices[i].Failed()
+	}
+	for _, d := range x.Devices {
+		linked, kernels = linked+d.Linked, kernels+d.Kernels
+	}
+	switch {
+	case failed > 0:
+		return Plural(failed, "record is wrong", "records are wrong")
+	case kernels > 0 && linked == 0:
+		return "no kernel has its launch"
+	case float64(linked) < nearlyAll*float64(kernels):
+		return fmt.Sprintf("%.0f %% of the kernels have their launch", 100*float64(linked)/float64(kernels))
+	}
+	return ""
+}

@@ -1,0 +1,141 @@
+package analyze
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// Program is what a program is made with: what to change is written in its words.
+type Program string
+
+// The programs that have words of their own.
+const (
+	PyTorch     Program = "PyTorch"
+	JAX         Program = "JAX"
+	TensorFlow  Program = "TensorFlow"
+	TensorRT    Program = "TensorRT"
+	ONNXRuntime Program = "ONNX Runtime"
+	Triton      Program = "Triton"
+	CUDA        Program = "CUDA C++"
+	HIP         Program = "HIP C++"
+	OpenACC     Program = "OpenACC"
+	Julia       Program = "Julia"
+	CuPyNumba   Program = "CuPy or Numba"
+	Python      Program = "Python"
+)
+
+// Programs lists every program.
+func Programs() []Program {
+	return []Program{PyTorch, JAX, TensorFlow, TensorRT, ONNXRuntime, Triton, CUDA, HIP, OpenACC, Julia, CuPyNumba, Python}
+}
+
+// hasModels says whether programs of a kind compute with models, so that a step that does not
+// train is inference.
+func (p Program) hasModels() bool {
+	switch p {
+	case PyTorch, JAX, TensorFlow, TensorRT, ONNXRuntime:
+		return true
+	}
+	return false
+}
+
+// Interpreted says whether a program is started by an interpreter or a launcher of one, so
+// that a recorder can be put around its source.
+func (p Program) Interpreted() bool {
+	switch p {
+	case PyTorch, JAX, TensorFlow, Triton, CuPyNumba, Python:
+		return true
+	}
+	return false
+}
+
+// programMark is a name that only one kind of program has.
+type programMark struct {
+	program Program
+	name    *regexp.Regexp
+	what    string // that carries the name
+}
+
+// programMarks are asked in order: PyTorch calls kernels of all others.
+var programMarks = []programMark{
+	{PyTorch, regexp.MustCompile(`\bat::native::|\bc10::|^aten::|^ProfilerStep#|^autograd::engine|\btorch::`), "names of PyTorch's operators and kernels"},
+	{TensorFlow, regexp.MustCompile(`\btensorflow::|\bEigen::internal::EigenMetaKernel|^EagerExecute|^TfOp`), "names of TensorFlow's kernels"},
+	{JAX, regexp.MustCompile(`^(TSL|XLA): |^PjitFunction\(|\bxla::|^(loop|input|wrapped|gemm|command_buffer)\w*_fusion|^fusion(_\d+)?$|^jit_`), "names of XLA's modules and fusions"},
+	{TensorRT, regexp.MustCompile(`^ExecutionContext::|\bnvinfer1::|^trt_|_trt_|^__myl_`), "names of TensorRT's layers and kernels"},
+	{ONNXRuntime, regexp.MustCompile(`\bonnxruntime::`), "names of ONNX Runtime's kernels"},
+	{OpenACC, regexp.MustCompile(`__pgi_uacc|_\d+_gpu(__red)?$|^nvkernel_|_F1L\d+_|^__omp_offloading_`), "names of kernels that NVIDIA's Fortran and C compilers make of OpenACC and OpenMP"},
+	{Julia, regexp.MustCompile(`^(_Z\d+)?(julia_|gpu_\w+_kernel|ptxcall_)|\bCuDeviceArray`), "names of kernels that Julia compiles"},
+	{CuPyNumba, regexp.MustCompile(`^cupy_|\bcupy::|\bcudapy|^_ZN6cudapy`), "names of kernels of CuPy and Numba"},
+	{Triton, regexp.MustCompile(`^triton_|^_?\w+_kernel_0d1d`), "names of kernels that Triton compiles"},
+}
+
+// engineMarks are names that only one engine has.
+var engineMarks = []struct {
+	engine string
+	name   *regexp.Regexp
+}{
+	{"SGLang", regexp.MustCompile(`\bsglang\b|sgl_kernel|^step\[(DECODE|EXTEND|MIXED)|^scheduler\.run_batch`)},
+	{"vLLM", regexp.MustCompile(`\bvllm::|\bvllm/|^gpu_model_runner: |^execute_(new_\d|context_\d)`)},
+	{"TensorRT-LLM", regexp.MustCompile(`\btensorrt_llm\b|^\[Executor\] _forward_step`)},
+	{"xDiT", regexp.MustCompile(`\bxfuser\b|^execute_diffusion_`)},
+	{"DeepSpeed", regexp.MustCompile(`(?i)\bdeepspeed\b`)},
+	{"Megatron", regexp.MustCompile(`(?i)\bmegatron\b`)},
+	{"Lightning", regexp.MustCompile(`^\[pl\]|^\[Strategy\]|pytorch_lightning|lightning/pytorch`)},
+	{"MACE", regexp.MustCompile(`\bmace/modules|\bScaleShiftMACE|nn\.Module: MACE`)},
+	{"NequIP", regexp.MustCompile(`\bnequip\b`)},
+	{"e3nn", regexp.MustCompile(`\be3nn\b`)},
+	{"PyG", regexp.MustCompile(`\btorch_geometric\b|\btorch_scatter\b`)},
+	{"Hugging Face", regexp.MustCompile(`transformers/generation|\bGenerationMixin\b`)},
+}
+
+// findProgram finds what the program is made with, by the recording's format and names.
+func (x *Index) findProgram() {
+	r := &x.Recording
+	r.Program, r.Evidence = x.programOf()
+	if !r.Program.Interpreted() {
+		return
+	}
+	for _, m := range engineMarks {
+		for _, name := range x.T.Names {
+			if m.name.MatchString(name) {
+				r.Engine = m.engine
+				return
+			}
+		}
+	}
+}
+
+func (x *Index) programOf() (Program, string) {
+	t := x.T
+	switch {
+	case t.Format == model.Kineto:
+		return PyTorch, "PyTorch's profiler recorded it"
+	case t.Framework == model.PyTorch:
+		return PyTorch, "the process has PyTorch's libraries"
+	}
+	for _, m := range programMarks {
+		if t.Format == model.XLA && m.program != TensorFlow {
+			continue
+		}
+		for _, name := range t.Names {
+			if m.name.MatchString(name) {
+				return m.program, m.what
+			}
+		}
+	}
+	switch process := strings.ToLower(t.ProcessName()); {
+	case t.Format == model.XLA:
+		return JAX, "XLA's profiler recorded it"
+	case t.Framework == model.JAX:
+		return JAX, "the process has XLA's libraries"
+	case strings.Contains(process, "julia"):
+		return Julia, "the process is julia"
+	case strings.Contains(process, "python"):
+		return Python, "the process is python, and no name shows a framework"
+	case t.Format == model.Rocpd:
+		return HIP, "no name shows a framework"
+	}
+	return CUDA, "no name shows a framework"
+}

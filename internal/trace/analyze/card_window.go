@@ -1,0 +1,345 @@
+package analyze
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+const (
+	// unexplained: an operation that begins so many times later than the median one after its
+	// launch and the work before it was held up by something that is not in the recording.
+	unexplained = 10
+	// leastBefore is the shortest time that work from before a recording is seen by.
+	leastBefore = 100_000 // ns
+	// initCall is how long a call takes at least that sets CUDA up; other calls take microseconds.
+	initCall = 10_000_000 // ns
+	// compileGap is the shortest pause before a new Triton kernel that its compilation may take.
+	compileGap = 20_000_000 // ns
+)
+
+// findWindow finds the parts of the recording that are no steady work: what devices did before
+// it, start-up, compilation and the capture of graphs.
+func (x *Index) findWindow() {
+	if x.Span.Len() == 0 || x.T.Cut != nil && len(x.T.Cut.Steps) > 0 { // a cut has the steps of the whole recording
+		return
+	}
+	first := x.firstLaunch()
+	x.addPhase(PhaseCompile, x.compiled())
+	x.addPhase(PhaseCapture, x.captured())
+	x.addPhase(PhaseStartUp, x.startUp(first))
+	if x.T.Cut != nil { // it has the operations before it
+		return
+	}
+	if x.before = x.workBefore(); x.before > x.Span.Start {
+		x.Recording.BeforeNS = x.before - x.Span.Start
+		x.notSteady = x.notSteady.Or(model.Spans{{Start: x.Span.Start, End: x.before}})
+	}
+}
+
+// addPhase keeps a phase, without the time of those before.
+func (x *Index) addPhase(name string, spans model.Spans) {
+	spans = spans.Within(x.Span).Minus(x.notSteady)
+	if spans.Total() < leastBefore {
+		return
+	}
+	x.Recording.Phases = append(x.Recording.Phases, Phase{Name: name, NS: spans.Total(), Spans: spans})
+	x.notSteady = x.notSteady.Or(spans)
+}
+
+// firstLaunch is the call that starts the first operation of a device, -1 none.
+func (x *Index) firstLaunch() int32 {
+	first := int32(-1)
+	for i := range x.T.GPU {
+		if l := x.T.GPU[i].Launch; l >= 0 && (first < 0 || x.T.Host[l].Start < x.T.Host[first].Start) {
+			first = l
+		}
+	}
+	return first
+}
+
+// startUp is the time up to the first launch where the program sets CUDA up in it: a call that
+// is no wait for the device takes as long as only the creation of a context, the loading of
+// modules and the first use of an allocator do. The profiler's own start belongs to it.
+func (x *Index) startUp(first int32) model.Spans {
+	until := x.Span.End
+	if first >= 0 {
+		until = x.T.Host[first].Start
+	}
+	var out []model.Span
+	for _, l := range x.lanes {
+		for i := l.Lo; i < l.Hi && x.T.Host[i].Start <= until; i++ {
+			h := &x.T.Host[i]
+			switch {
+			case h.Kind == model.Overhead && strings.Contains(strings.ToLower(x.T.Name(h.Name)), "initialization"):
+				out = append(out, model.Span{Start: h.Start, End: h.End})
+			case h.Kind != model.API || h.Start == until && i != first || h.Dur() < initCall:
+			case x.Info[h.Name].call == model.CallSync, x.Info[h.Name].call == model.CallCopy && i != first:
+			default:
+				out = append(out, model.Span{Start: x.Span.Start, End: max(until, h.End)})
+			}
+		}
+	}
+	return model.UnionOf(out)
+}
+
+// captured is the time in which threads record graphs and instantiate them.
+func (x *Index) captured() model.Spans {
+	var out []model.Span
+	const begins, ends, instantiates = 1, 2, 3
+	does, any := make([]uint8, len(x.T.Names)), false
+	for id, name := range x.T.Names {
+		for k, mark := range []string{"StreamBeginCapture", "StreamEndCapture", "GraphInstantiate"} {
+			if strings.Contains(name, mark) {
+				does[id], any = uint8(k+1), true
+			}
+		}
+	}
+	if !any {
+		return nil
+	}
+	begun, lane := int64(-1), uint32(0)
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		if h.Kind != model.API {
+			continue
+		}
+		if h.Lane != lane {
+			begun, lane = -1, h.Lane
+		}
+		switch does[h.Name] {
+		case begins:
+			begun = h.Start
+		case ends:
+			if begun >= 0 {
+				out = append(out, model.Span{Start: begun, End: h.End})
+			}
+			begun = -1
+		case instantiates:
+			out = append(out, model.Span{Start: h.Start, End: h.End})
+		}
+	}
+	return model.UnionOf(out)
+}
+
+// compileRange are names of what compiles: of torch.compile, Triton and XLA.
+var compileRange = regexp.MustCompile(`torch/_inductor/(compile_fx|async_compile|codecache|graph)\.py|torch/_dynamo/(convert_frame|eval_frame)\.py\(\d+\): _?(compile|convert|catch_errors)|` +
+	`triton/(compiler/compiler|runtime/autotuner)\.py|CachingAutotuner\.benchmark|^compile_fx|^dynamo_timed|^(nvrtcCompileProgram|nvrtc: )|^XlaCompile|^backend_compile|BackendCompile$`)
+
+// compiled is the time in which the program compiles: in frames and ranges whose names tell, and
+// before a Triton kernel that runs for the first time in the pause that its compilation takes.
+func (x *Index) compiled() model.Spans {
+	names := make([]bool, len(x.T.Names))
+	any, triton := false, make([]bool, len(x.T.Names))
+	for i, name := range x.T.Names {
+		names[i] = compileRange.MatchString(name)
+		triton[i] = strings.HasPrefix(name, "triton_")
+		any = any || names[i]
+	}
+	var out []model.Span
+	for i := range x.T.Host {
+		if h := &x.T.Host[i]; any && names[h.Name] && h.Kind != model.API {
+			out = append(out, model.Span{Start: h.Start, End: h.End})
+		}
+	}
+	last := int64(-1)
+	seen := map[model.NameID]bool{}
+	for i := range x.T.GPU {
+		if g := &x.T.GPU[i]; triton[g.Name] && !seen[g.Name] {
+			seen[g.Name], last = true, g.Start
+		}
+	}
+	if last < 0 {
+		return model.UnionOf(out)
+	}
+	// Neither the host nor a device does anything that is recorded.
+	done := x.Span.Start
+	for _, s := range x.recorded(last) {
+		if s.Start-done >= compileGap {
+			out = append(out, model.Span{Start: done, End: s.Start})
+		}
+		done = max(done, s.End)
+	}
+	return model.UnionOf(out)
+}
+
+// recorded is when something was recorded before an instant, ranges aside.
+func (x *Index) recorded(until int64) model.Spans {
+	var v []model.Span
+	for i := range x.T.Host {
+		if h := &x.T.Host[i]; h.Start <= until && (h.Kind == model.API || h.Kind == model.Op) {
+			v = append(v, model.Span{Start: h.Start, End: max(h.End, h.Start+1)})
+		}
+	}
+	for i := range x.T.GPU {
+		if g := &x.T.GPU[i]; g.Start <= until {
+			v = append(v, model.Span{Start: g.Start, End: max(g.End, g.Start+1)})
+		}
+	}
+	return model.UnionOf(v)
+}
+
+// workBefore is until when devices may do work from before the recording: the first operation
+// of a stream begins later after its launch than the others do by far, nothing in the
+// recording holds it up, and it was launched as the recording began; or a call waits for a
+// stream that has nothing in the recording.
+func (x *Index) workBefore() int64 {
+	type place struct {
+		process int32
+		device  uint16
+		stream  int64
+	}
+	var delays []int64
+	seen := map[place]bool{}
+	var here place // of the operation before
+	free := []int64{}
+	late := map[int32]int64{} // delays of the first operations of streams
+	every := model.Sample(len(x.T.GPU))
+	for i := range x.T.GPU {
+		g := &x.T.GPU[i]
+		for len(free) <= int(g.Device) {
+			free = append(free, math.MinInt64)
+		}
+		end := free[g.Device]
+		free[g.Device] = max(end, g.End)
+		k := place{g.Process, g.Device, g.Stream}
+		first := (len(seen) == 0 || k != here) && !seen[k]
+		if here = k; g.Launch < 0 || !first && i%every != 0 {
+			continue
+		}
+		h := &x.T.Host[g.Launch]
+		d := max(0, g.Start-max(min(h.End, g.Start), h.Start, end))
+		delays = append(delays, d)
+		if first {
+			seen[k], late[int32(i)] = true, d
+		}
+	}
+	if len(delays) == 0 {
+		return x.Span.Start
+	}
+	limit := max(leastBefore, unexplained*Median(delays))
+	until := x.Span.Start
+	for i, d := range late {
+		g := &x.T.GPU[i]
+		if d > limit && d >= x.T.Host[g.Launch].Start-x.Span.Start {
+			until = max(until, g.Start)
+		}
+	}
+	return max(until, x.waitFromBefore(limit))
+}
+
+// waitFromBefore is the end of a call that waits for a stream or an event and began before
+// its process launched anything in the recording.
+func (x *Index) waitFromBefore(limit int64) int64 {
+	var waits []int32
+	launched := map[int32]int64{} // the first launch of each process
+	for _, l := range x.lanes {
+		p := x.T.ProcessOf(l.lane)
+	lane:
+		for i := l.Lo; i < l.Hi; i++ {
+			h := &x.T.Host[i]
+			if h.Kind != model.API {
+				continue
+			}
+			switch x.Info[h.Name].call {
+			case model.CallLaunch, model.CallGraph, model.CallCopy, model.CallFill:
+				if at, ok := launched[p]; !ok || h.Start < at {
+					launched[p] = h.Start
+				}
+				break lane
+			case model.CallSync:
+				if h.Dur() >= limit && !isDeviceSync(x.T.Name(h.Name)) {
+					waits = append(waits, i)
+				}
+			}
+		}
+	}
+	until := x.Span.Start
+	for _, i := range waits {
+		h := &x.T.Host[i]
+		if at, ok := launched[x.T.ProcessOf(h.Lane)]; ok && at > h.End {
+			until = max(until, h.End)
+		}
+	}
+	return until
+}
+
+// dropPhases leaves out the steps of which phases take a tenth or more, where others are left.
+func (x *Index) dropPhases() {
+	var keep []int
+	for i := range x.Steps {
+		if s := &x.Steps[i]; !s.Dropped && x.phaseSpans().TotalIn(s.Host)*10 < s.Host.Len() {
+			keep = append(keep, i)
+		}
+	}
+	if len(keep) == 0 {
+		return
+	}
+	for i := range x.Steps {
+		if s := &x.Steps[i]; !s.Dropped && !slices.Contains(keep, i) {
+			s.Dropped = true
+			x.warn("phase-in-step", "step "+s.Name+" is left out: the program sets up, compiles or captures a graph in it", "record after the first iterations")
+		}
+	}
+}
+
+// phaseSpans is the time of all phases.
+func (x *Index) phaseSpans() model.Spans {
+	var out model.Spans
+	for _, p := range x.Recording.Phases {
+		out = out.Or(p.Spans)
+	}
+	return out
+}
+
+// Unjudged says that too little of the recording is the program's steady work for any rule to
+// speak of it.
+func (x *Index) Unjudged() bool {
+	if x.Recording.Kind == CommunicationOnly || x.Recording.Kind == StartUpOnly {
+		return true
+	}
+	return !x.Stepped() && len(x.T.GPU) > 0 && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
+}
+
+// unjudged: of a recording of which less than one part in so many is steady, nothing is claimed.
+const unjudged = 10
+
+// NotSteady says in a sentence that most of the recording is no steady work, and what to do;
+// "" where that is not so.
+func (x *Index) NotSteady() (what, fix string) {
+	r := &x.Recording
+	if r.Kind == CommunicationOnly {
+		return "the records of devices are of communication alone: what else the devices did is not in the recording, so nothing can be said of exposed communication or idle time", "record kernels and copies, too: without a filter on names or categories"
+	}
+	if x.Stepped() || len(x.T.GPU) == 0 {
+		return "", ""
+	}
+	var most Phase
+	for _, p := range r.Phases {
+		if p.NS > most.NS {
+			most = p
+		}
+	}
+	if 2*x.phaseSpans().Total() < x.Span.Len() {
+		return "", ""
+	}
+	what = gpuprof.FormatNS(most.NS) + " of the " + gpuprof.FormatNS(x.Span.Len()) + " recorded are " + most.Name
+	switch most.Name {
+	case PhaseCompile:
+		fix = "record after the first iterations, once everything is compiled"
+		switch r.Program {
+		case PyTorch:
+			fix += "; keep compiled code between runs (TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR)"
+		case JAX:
+			fix += "; keep compiled code between runs (JAX_COMPILATION_CACHE_DIR)"
+		}
+		return what, fix
+	case PhaseCapture:
+		return what, "record after graphs are captured, while they are launched"
+	}
+	return what + " (creating the context, loading modules, first allocations, the profiler's own start)", "record longer, so that the program's own work outweighs it; a program that runs once pays it once"
+}

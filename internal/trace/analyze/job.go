@@ -1,0 +1,153 @@
+package analyze
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// JobWaits divides the collectives of a job into waiting for a rank and transfer: a rank waits from its own arrival to
+// the last one.
+type JobWaits struct {
+	Collectives int // that have parts of several ranks
+	Ranks       []RankWaits
+}
+
+// RankWaits is the part of one rank, which is a device of one trace.
+type RankWaits struct {
+	Input, Device int // index into Trace.Devices
+	// For is the time in collectives in which it waits, by the index in Ranks of the rank that it waits for.
+	For map[int]model.Spans
+	// Last is at how many collectives it arrives last, and clearly later than the others.
+	Last int
+	// MoreNS is what it takes more than its siblings between collectives, per step: the step cannot become shorter by more
+	// if it is as fast as they.
+	MoreNS int64
+	// Kinds counts by kind the collectives at which it arrives last: "all-reduce".
+	Kinds map[string]int
+}
+
+// All is the time in which a rank waits for others.
+func (r *RankWaits) All() (all model.Spans) {
+	for _, w := range r.For {
+		all = all.Or(w)
+	}
+	return all
+}
+
+// waitsOf finds what ranks wait for each other, and gives each trace its part; nil without several ranks.
+func (o Options) waitsOf(indexes []*Index) *JobWaits {
+	if o.Waits == nil {
+		return nil
+	}
+	var parts []Collectives
+	for i, x := range indexes {
+		for _, d := range x.Devices {
+			if c := x.collectivesOf(d, ofGroup); c != nil {
+				c.input, c.device = i, d.Device
+				parts = append(parts, *c)
+			}
+		}
+	}
+	if len(parts) < 2 {
+		return nil
+	}
+	job := o.Waits(parts)
+	if job == nil {
+		return nil
+	}
+	for i := range job.Ranks {
+		r := &job.Ranks[i]
+		r.Input, r.Device = parts[i].input, parts[i].device
+		x := indexes[r.Input]
+		if x.waits == nil {
+			x.waits = map[int]model.Spans{}
+		}
+		x.waits[r.Device] = r.All()
+	}
+	return job
+}
+
+// Waits is the time in which a device waits in collectives for the ranks that arrive later, and known whether
+// the recording has those ranks.
+func (x *Index) Waits(device int) (w model.Spans, known bool) {
+	w, known = x.waits[device]
+	return w, known
+}
+
+// ExposedWaits is the part of a rank's waits for another one in which its device does nothing else, in the steps
+// that findings speak of.
+func (x *Index) ExposedWaits(r *RankWaits, by int) model.Spans {
+	for _, d := range x.Devices {
+		if d.Device == r.Device {
+			return r.For[by].And(x.Steady).Minus(d.Compute.Or(d.Memcpy).Or(d.Memset))
+		}
+	}
+	return nil
+}
+
+// Begin is when the first step of the collectives' times begins, by the clock of their trace.
+func (c *Collectives) Begin() int64 { return c.begin }
+
+// Costs ends the title of a finding that claims time.
+const Costs = ", which costs up to "
+
+// capClaims bounds the claims of a job. Its ranks are one program: a rule counts once, where it claims most, and all rules
+// together claim one step at most. What others wait for a rank is time of that rank, and its own findings
+// do not claim it again.
+func capClaims(indexes []*Index, found []Found) []Found {
+	shareOf := func(f *Found) float64 { return float64(f.ClaimNS) / float64(max(1, indexes[f.Input].Steady.Total())) }
+	left := 1.0
+	if at := slices.IndexFunc(found, func(f Found) bool { return f.Rule == gpuprof.RuleStraggler }); at >= 0 {
+		s := &found[at]
+		again := shareOf(s)
+		left -= again
+		for i := range found {
+			f := &found[i]
+			if f.Rule == s.Rule || f.Input != s.ByInput || f.Device >= 0 && f.Device != s.ByDevice || again <= 0 {
+				continue
+			}
+			own := shareOf(f)
+			f.reduce(indexes[f.Input], max(0, own-again))
+			again -= own
+		}
+	}
+	most := map[string]float64{}
+	for i := range found {
+		most[found[i].Rule] = max(most[found[i].Rule], shareOf(&found[i]))
+	}
+	delete(most, gpuprof.RuleStraggler)
+	for _, f := range slices.Clone(found) { // in the order in which rules claim
+		share, ok := most[f.Rule]
+		if !ok {
+			continue
+		}
+		delete(most, f.Rule)
+		for i := range found {
+			if g := &found[i]; g.Rule == f.Rule && shareOf(g) > left {
+				g.reduce(indexes[g.Input], max(0, left))
+			}
+		}
+		left -= min(share, max(0, left))
+	}
+	return slices.DeleteFunc(found, func(f Found) bool { return f.reduced && f.ClaimNS == 0 })
+}
+
+// reduce lowers a claim to a share of the steady time, in the title as well.
+func (f *Found) reduce(x *Index, share float64) {
+	claim := int64(share * float64(x.Steady.Total()))
+	if claim >= f.ClaimNS {
+		return
+	}
+	before := gpuprof.FormatNS(f.StepNS)
+	f.Spans = model.Spans(f.Spans).First(claim)
+	f.ClaimNS = model.Spans(f.Spans).Total()
+	f.StepNS, f.Share = f.ClaimNS/int64(x.SteadySteps()), share
+	f.Severity = SeverityOf(f.ClaimNS, f.Share)
+	f.Title = strings.Replace(f.Title, Costs+before, Costs+gpuprof.FormatNS(f.StepNS), 1)
+	f.reduced = true
+	f.Caveats = append(f.Caveats, fmt.Sprintf("without the claims of other findings of the job, it is up to %s per step", before))
+}

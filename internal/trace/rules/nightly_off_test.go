@@ -1,0 +1,6 @@
+//go:build !nightly
+
+package rules_test
+
+// nightly: sweeps are whole.
+const nightly = false

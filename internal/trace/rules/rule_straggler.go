@@ -1,0 +1,84 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// firstWait is the part of the step from which the rank that is waited for comes before larger findings.
+const firstWait = 0.1
+
+// withoutWaits leaves the transfer of communication: the time in which a rank waits for another one is that rank's. It
+// reports whether the recording has the other ranks.
+func (c *ruleContext) withoutWaits(exposed map[int]model.Spans) (known bool) {
+	for device, spans := range exposed {
+		if waits, ok := c.x.Waits(device); ok {
+			exposed[device], known = spans.Minus(waits), true
+		}
+	}
+	return known
+}
+
+// Straggler finds the rank that the others wait for. It claims what the rank takes more than they between collectives, and
+// no more than the median one of them waits for it.
+func Straggler(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.JobWaits) []analyze.Found {
+	at := slices.IndexFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler })
+	if at < 0 {
+		return nil
+	}
+	rank := &a.Ranks[at]
+	by := slices.IndexFunc(job.Ranks, func(r analyze.RankWaits) bool {
+		return r.Input == rank.Input && indexes[r.Input].T.Devices[r.Device].ID == rank.Device
+	})
+	type waiter struct {
+		rank  *analyze.RankWaits
+		spans model.Spans // all of its wait
+		alone int64       // of it while its device does nothing else, ns
+	}
+	var waiters []waiter
+	for i := range job.Ranks {
+		if r := &job.Ranks[i]; i != by {
+			x := indexes[r.Input]
+			waiters = append(waiters, waiter{r, r.For[by].And(x.Steady), x.ExposedWaits(r, by).Total()})
+		}
+	}
+	slices.SortStableFunc(waiters, func(a, b waiter) int { return cmp.Compare(a.alone, b.alone) })
+	w := waiters[(len(waiters)-1)/2]
+	late := &job.Ranks[by]
+	x := indexes[w.rank.Input]
+	spans := w.spans.First(late.MoreNS * int64(x.SteadySteps()))
+	if spans.Total() == 0 {
+		return nil
+	}
+	step := spans.Total() / int64(x.SteadySteps())
+	f := analyze.Found{Finding: gpuprof.Finding{Rule: gpuprof.RuleStraggler, ClaimNS: spans.Total(), Input: w.rank.Input}, Spans: spans,
+		Device: w.rank.Device, ByInput: late.Input, ByDevice: late.Device,
+		First: float64(rank.WaitedNS) >= firstWait*float64(rank.StepNS)}
+	cause := ""
+	if rank.Cause != "" {
+		cause = " (" + rank.Cause + ")"
+	}
+	f.Title = fmt.Sprintf("rank %d arrives last in %d of %d collectives, and the others wait %s per step for it%s%s%s per step",
+		rank.Rank, rank.LastIn, rank.Collectives, gpuprof.FormatNS(rank.WaitedNS), cause, analyze.Costs, gpuprof.FormatNS(step))
+	f.Evidence = map[string]any{"rank": rank.Rank, "last_in": rank.LastIn, "collectives": rank.Collectives, "waited_ns": rank.WaitedNS,
+		"more_ns": late.MoreNS, "cause": rank.Cause}
+	for _, kind := range slices.SortedFunc(maps.Keys(late.Kinds), func(a, b string) int {
+		return cmp.Or(cmp.Compare(late.Kinds[b], late.Kinds[a]), cmp.Compare(a, b))
+	}) {
+		f.Sites = append(f.Sites, gpuprof.Site{Where: kind, Count: float64(late.Kinds[kind]), Of: "collective"})
+	}
+	f.PyTorch = "give the ranks equal work, and the rank's node the same clocks, CPUs and storage"
+	if a.Step.Count <= len(a.Ranks) {
+		f.Caveats = append(f.Caveats, "one step of each rank was recorded: a profiler that starts later on one rank makes it late as well; record several steps")
+	}
+	if rank.Cause == "" {
+		f.Caveats = append(f.Caveats, fmt.Sprintf("no part of the step of rank %d is much longer than that of the others: the recording does not show why it is late", rank.Rank))
+	}
+	return []analyze.Found{f}
+}

@@ -1,0 +1,81 @@
+package rules
+
+import "github.com/gpuprof/gpuprof"
+
+// cudaWords are for a program that calls CUDA itself, in C++ or Rust.
+var cudaWords = words{
+	gpuprof.RuleHostBound:         "less work on the host between launches, or on another thread; the step as one CUDA graph (cudaStreamBeginCapture, cudaGraphLaunch)",
+	gpuprof.RuleLaunchBound:       "the step as one CUDA graph (cudaStreamBeginCapture, cudaGraphInstantiate once, cudaGraphLaunch in each step), or fewer, larger kernels: fuse those that run one after the other",
+	gpuprof.RuleDataloaderStall:   "prepare the next input on another thread, in memory from cudaHostAlloc, while the device computes",
+	gpuprof.RuleHiddenSync:        "copy results into memory from cudaHostAlloc (or cudaHostRegister) with cudaMemcpyAsync, and read them every N steps behind a cudaEventSynchronize; into pageable memory the call waits for the device",
+	gpuprof.RuleItem:              "copy results into memory from cudaHostAlloc with cudaMemcpyAsync, and read them every N steps behind a cudaEventSynchronize",
+	gpuprof.RuleBlockingCopy:      "cudaMemcpyAsync on a stream, to and from memory from cudaHostAlloc or cudaHostRegister, in place of cudaMemcpy",
+	gpuprof.RuleExplicitSync:      "remove cudaDeviceSynchronize and cudaStreamSynchronize from the loop: order work by streams and cudaStreamWaitEvent, and wait once where the host needs the result",
+	gpuprof.RuleDataShape:         "keep sizes on the device (cub::DeviceSelect writes its count there) and launch for the largest, in place of reading them in each step",
+	gpuprof.RulePageableH2D:       "cudaHostRegister on the buffer once, or cudaHostAlloc for it, and cudaMemcpyAsync",
+	gpuprof.RuleExposedCopy:       "the next step's cudaMemcpyAsync on a stream of its own, from memory of cudaHostAlloc, while this step computes; a copy on the device: swap two buffers instead",
+	gpuprof.RuleAllocatorChurn:    "buffers that are allocated once before the loop, or cudaMallocAsync and cudaFreeAsync from a pool (cudaMemPoolAttrReleaseThreshold set high)",
+	gpuprof.RuleExposedComm:       "start communication on a stream of its own as soon as its data is there, in pieces, with ncclGroupStart and ncclGroupEnd around small ones",
+	gpuprof.RuleStreamWait:        "work that depends on each other on one stream, and cudaEventRecord right behind the kernel that is waited for",
+	gpuprof.RuleTraceQuality:      "record again with gpuprof run --cuda, a shorter stretch (--time-window), into a folder with room; of CUDA graphs every node (--graphs node)",
+	gpuprof.RuleSmallGrid:         "more blocks for each kernel: larger batches, several problems in one launch, blocks of fewer threads; independent kernels on streams of their own",
+	gpuprof.RuleNoTF32:            "cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH), in cuBLASLt CUBLAS_COMPUTE_32F_FAST_TF32, in cuDNN CUDNN_TENSOR_OP_MATH",
+	gpuprof.RuleNoAMP:             "inputs of the products in CUDA_R_16BF or CUDA_R_16F with CUBLAS_COMPUTE_32F (cublasGemmEx), sums in FP32",
+	gpuprof.RuleTensorCores:       "sizes and leading dimensions of the products named above that are multiples of 8, aligned to 16 bytes",
+	gpuprof.RuleUnfusedAttention:  "a fused attention kernel (cuDNN's scaled dot product attention, FlashAttention) in place of product, softmax and product",
+	gpuprof.RuleElementwiseChain:  "one kernel for the elementwise kernels named above: each of them reads and writes the whole array",
+	gpuprof.RuleDeterministic:     "sort the indices once, outside the loop",
+	gpuprof.RuleDeterministicFill: "fill only what is read before it is written",
+}
+
+// hipWords are for a program that calls HIP itself.
+var hipWords = words{
+	gpuprof.RuleHostBound:        "less work on the host between launches, or on another thread; the step as one graph (hipStreamBeginCapture, hipGraphLaunch)",
+	gpuprof.RuleLaunchBound:      "the step as one graph (hipStreamBeginCapture, hipGraphInstantiate once, hipGraphLaunch in each step), or fewer, larger kernels",
+	gpuprof.RuleHiddenSync:       "copy results into memory from hipHostMalloc with hipMemcpyAsync, and read them every N steps behind a hipEventSynchronize",
+	gpuprof.RuleBlockingCopy:     "hipMemcpyAsync on a stream, to and from memory from hipHostMalloc, in place of hipMemcpy",
+	gpuprof.RuleExplicitSync:     "remove hipDeviceSynchronize and hipStreamSynchronize from the loop: order work by streams and hipStreamWaitEvent",
+	gpuprof.RulePageableH2D:      "hipHostRegister on the buffer once, or hipHostMalloc for it, and hipMemcpyAsync",
+	gpuprof.RuleExposedCopy:      "the next step's hipMemcpyAsync on a stream of its own, from memory of hipHostMalloc, while this step computes",
+	gpuprof.RuleAllocatorChurn:   "buffers that are allocated once before the loop, or hipMallocAsync and hipFreeAsync from a pool",
+	gpuprof.RuleExposedComm:      "start communication on a stream of its own as soon as its data is there, in pieces",
+	gpuprof.RuleStreamWait:       "work that depends on each other on one stream, and hipEventRecord right behind the kernel that is waited for",
+	gpuprof.RuleSmallGrid:        "more blocks for each kernel: larger batches, several problems in one launch; independent kernels on streams of their own",
+	gpuprof.RuleElementwiseChain: "one kernel for the elementwise kernels named above: each of them reads and writes the whole array",
+	gpuprof.RuleTraceQuality:     "record a shorter stretch again with rocprofv3 --runtime-trace --output-format rocpd",
+}
+
+// openACCWords are for Fortran, C and C++ with directives of OpenACC or OpenMP.
+var openACCWords = words{
+	gpuprof.RuleHostBound:        "keep data and loops on the device: one data region around the time loop, parallel regions with async(queue), and wait once at the end of a step",
+	gpuprof.RuleLaunchBound:      "fewer, larger regions: join loops that follow each other into one parallel region, collapse(n) nested loops, and async(queue) so that launches overlap",
+	gpuprof.RuleHiddenSync:       "update host only every N steps, with async(queue), from arrays that are pinned (-gpu=pinned)",
+	gpuprof.RuleBlockingCopy:     "one data region around the time loop, so that copies leave it; update with async(queue) where a copy has to stay",
+	gpuprof.RuleExplicitSync:     "async(queue) on parallel regions and update, and one wait(queue) where the host needs the result",
+	gpuprof.RulePageableH2D:      "pinned arrays (-gpu=pinned), and one data region around the time loop",
+	gpuprof.RuleExposedCopy:      "one data region (!$acc data copyin, create) around the time loop, with present in the regions inside, so that arrays stay on the device",
+	gpuprof.RuleAllocatorChurn:   "!$acc enter data create before the time loop and present inside it, so that arrays are allocated once; automatic arrays and private copies out of the loop",
+	gpuprof.RuleStreamWait:       "regions that depend on each other on one async queue",
+	gpuprof.RuleSmallGrid:        "collapse(n) nested loops, so that there are more gangs; several problems in one region",
+	gpuprof.RuleElementwiseChain: "one loop for the loops named above: each of them reads and writes the whole array",
+	gpuprof.RuleExposedComm:      "MPI on device addresses (host_data use_device), with non-blocking calls around the part that computes inside",
+	gpuprof.RuleTraceQuality:     "record again with gpuprof run --cuda, a shorter stretch (--time-window)",
+}
+
+// juliaWords are for CUDA.jl.
+var juliaWords = words{
+	gpuprof.RuleHostBound:        "type-stable code between kernels, no scalar indexing (CUDA.allowscalar(false)), fewer and larger broadcasts; CUDA.@captured for a loop body with fixed arrays",
+	gpuprof.RuleLaunchBound:      "one fused broadcast (@.) or one @cuda kernel in place of several; CUDA.@captured for a loop body with fixed arrays",
+	gpuprof.RuleHiddenSync:       "copy results into pinned arrays (CUDA.pin) and read them every N steps",
+	gpuprof.RuleBlockingCopy:     "copyto! between device and pinned host arrays (CUDA.pin)",
+	gpuprof.RuleExplicitSync:     "remove CUDA.@sync and synchronize() from the loop, and wait once where the host needs the result",
+	gpuprof.RuleItem:             "no scalar indexing of a CuArray in the loop (CUDA.allowscalar(false)): reduce on the device and read the result every N steps",
+	gpuprof.RulePageableH2D:      "CUDA.pin(array) once, and copyto! from it",
+	gpuprof.RuleExposedCopy:      "arrays that stay on the device between steps; copyto! from pinned arrays on a task of its own while the step computes",
+	gpuprof.RuleAllocatorChurn:   "arrays that are made once before the loop, with in-place functions (mul!, .=) inside it; CUDA.unsafe_free! for large temporaries",
+	gpuprof.RuleSmallGrid:        "more blocks for each kernel (launch_configuration gives a size), or larger arrays",
+	gpuprof.RuleElementwiseChain: "one fused broadcast (@.) for the kernels named above",
+	gpuprof.RuleNoTF32:           "CUDA.math_mode!(CUDA.FAST_MATH)",
+	gpuprof.RuleNoAMP:            "CuArrays of Float16 or BFloat16 for the inputs of the products",
+	gpuprof.RuleTraceQuality:     "record again with gpuprof run --cuda, a shorter stretch (--time-window)",
+}
