@@ -21,6 +21,8 @@ type entry struct {
 	effect  stats.Effect  // log(new/old), positive means more
 	ok      bool          // effect can be tested
 	noise   stats.Noise   // of a gate's blocks
+	drift   stats.Trend   // of the runs, where it makes a difference
+	alike   stats.Alike   // of runs that did not take turns
 	session float64       // spread between sessions, a share
 	assumed bool          // that is only assumed
 	blocks  *stats.Blocks // of a gate

@@ -175,6 +175,7 @@ func (g *Gate) lay(blocks []Block, o Options, keep func(*entry) bool) (*bench, e
 	}
 	b.measure(func(e *entry) (stats.Effect, bool) { return e.estimate(g.boot, aligned) })
 	b.explain(g.o)
+	b.findTrends()
 	b.allowForTrends()
 	return b, nil
 }
@@ -188,10 +189,16 @@ func (e *entry) estimate(boot *stats.Bootstrap, aligned []bool) (effect stats.Ef
 	if e.blocks, ok = stats.NewBlocks(e.old, e.new, aligned); !ok {
 		return stats.Effect{}, false
 	}
-	if e.noise = e.blocks.Noise(delta); e.noise.Rule != stats.PairedMean {
-		e.result.Estimator = string(e.noise.Rule)
-	}
+	e.noise = e.blocks.Noise(delta)
+	e.tell(e.noise.Rule)
 	return e.blocks.Estimate(e.noise.Rule, boot)
+}
+
+// tell names a rule in the result that is not the mean.
+func (e *entry) tell(rule stats.Rule) {
+	if rule != stats.PairedMean {
+		e.result.Estimator = string(rule)
+	}
 }
 
 // explain takes the judgement from the metrics that explain the total.

@@ -153,10 +153,9 @@ func (b *bench) measure(effect func(*entry) (stats.Effect, bool)) {
 	}
 }
 
-// allowForTrends widens the intervals of metrics that drift by the difference that the order of
-// the runs makes of the drift. Over many metrics chance makes trends, hence Holm; and a drift
-// counts from half of the equivalence margin on.
-func (b *bench) allowForTrends() {
+// findTrends notes the drift of the metrics that have one. Over many metrics chance makes
+// trends, hence Holm; and a drift counts from where it can make half of the equivalence margin.
+func (b *bench) findTrends() {
 	tested := b.testable()
 	if len(tested) == 0 || stats.CheckOrder(b.order).Shift == 0 {
 		return // no drift can show in the difference
@@ -167,17 +166,28 @@ func (b *bench) allowForTrends() {
 		p[i] = trends[i].P
 	}
 	for i, adjusted := range stats.Holm(p) {
-		e, bias := tested[i], math.Abs(trends[i].Bias)
-		delta, _ := e.limits()
-		if adjusted <= alpha && bias > delta/2 {
-			wider := e.effect
-			wider.Bias = bias
-			e.set(wider, e.ok)
-			e.blame = blameTrend
-			why := fmt.Sprintf("it drifts by %s per run, from which the order of the runs can make a difference of %s: the interval is wider by that",
-				gpuprof.FormatChange(math.Expm1(trends[i].Slope)), gpuprof.FormatPercent(math.Expm1(bias), 2))
-			e.result.Reason = joinReasons(e.result.Reason, why)
+		delta, _ := tested[i].limits()
+		if adjusted <= trendAlpha && math.Abs(trends[i].Bias) > delta/2 {
+			tested[i].drift = trends[i]
 		}
+	}
+}
+
+// allowForTrends widens the intervals of metrics that drift by the difference that the order of
+// the runs makes of the drift.
+func (b *bench) allowForTrends() {
+	for _, e := range b.testable() {
+		bias := math.Abs(e.drift.Bias)
+		if bias == 0 {
+			continue
+		}
+		wider := e.effect
+		wider.Bias = bias
+		e.set(wider, e.ok)
+		e.blame = blameTrend
+		why := fmt.Sprintf("it drifts by %s per run, from which the order of the runs can make a difference of %s: the interval is wider by that",
+			gpuprof.FormatChange(math.Expm1(e.drift.Slope)), gpuprof.FormatPercent(math.Expm1(bias), 2))
+		e.result.Reason = joinReasons(e.result.Reason, why)
 	}
 }
 

@@ -189,7 +189,7 @@ func TestNoiseBlocks(t *testing.T) {
 			case stats.PairRanks:
 				e, _ = stats.SignedRanks(d)
 			case stats.PairedMean:
-				e, _ = stats.Unpaired([][]float64{a}, b, 0)
+				e, _, _ = stats.Unpaired([][]float64{a}, b, known(0), stats.Alike{}, far, 1)
 			}
 			if e.PNotAbove(bound) <= 0.05 {
 				found++
