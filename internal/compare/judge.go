@@ -191,25 +191,33 @@ func (b *bench) allowForTrends() {
 	}
 }
 
-// trend puts the runs of both sides in the order they were taken.
+// trend is the drift over the runs of both sides in the order they were taken.
 func (e *entry) trend(order []bool) stats.Trend {
-	a, b := stats.LogMedians(e.old), stats.LogMedians(e.new)
-	if len(a)+len(b) != len(order) {
+	logs := inOrder([2][]float64{stats.LogMedians(e.old), stats.LogMedians(e.new)}, order)
+	if logs == nil {
 		return stats.Trend{P: 1}
 	}
-	logs := make([]float64, 0, len(order))
+	return stats.FindTrend(logs, order)
+}
+
+// inOrder puts the runs of both sides in the order they were taken, true for the new side; nil
+// where they do not fit it.
+func inOrder(sides [2][]float64, order []bool) []float64 {
+	out := make([]float64, 0, len(order))
 	for _, isNew := range order {
-		from := &a
+		from := &sides[0]
 		if isNew {
-			from = &b
+			from = &sides[1]
 		}
 		if len(*from) == 0 {
-			return stats.Trend{P: 1}
+			return nil
 		}
-		logs = append(logs, (*from)[0])
-		*from = (*from)[1:]
+		out, *from = append(out, (*from)[0]), (*from)[1:]
 	}
-	return stats.FindTrend(logs, order)
+	if len(sides[0])+len(sides[1]) > 0 {
+		return nil
+	}
+	return out
 }
 
 // decide gives the tested metrics their verdict: Holm over all of them.

@@ -238,8 +238,12 @@ func seq(n int) []int {
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, seed := rapid.IntRange(1, 40).Draw(t, "n"), rapid.Uint64().Draw(t, "seed")
-		first := stats.MirroredOrder(n, seed)
-		if len(first) != n || !slices.Equal(first, stats.MirroredOrder(n, seed)) {
+		order, whole := stats.MirroredOrder, n%2 == 0
+		if rapid.Bool().Draw(t, "balanced") {
+			order, whole = stats.BalancedOrder, n%6 == 0
+		}
+		first := order(n, seed)
+		if len(first) != n || !slices.Equal(first, order(n, seed)) {
 			t.Fatal("not the same again")
 		}
 		var sides []bool
@@ -247,7 +251,7 @@ func TestOrder(t *testing.T) {
 			sides = append(sides, b, !b)
 		}
 		c := stats.CheckOrder(sides)
-		if n%2 == 0 && (!c.Mirrored || c.Shift != 0) {
+		if whole && c.Shift != 0 {
 			t.Fatalf("%v: %+v", sides, c)
 		}
 		// A linear drift adds up to nothing in it.
@@ -256,20 +260,20 @@ func TestOrder(t *testing.T) {
 		for i := range logs {
 			logs[i] = slope * float64(i)
 		}
-		if n%2 == 0 && n >= 4 {
+		if whole && n >= 4 {
 			if d := stats.FindTrend(logs, sides); math.Abs(d.Bias) > 1e-12 || !near(d.Slope, slope, 1e-9) {
 				t.Fatalf("%+v for a slope of %v", d, slope)
 			}
 		}
 	})
 	ab := []bool{false, false, false, true, true, true}
-	if c := stats.CheckOrder(ab); !c.Separate || c.Mirrored || c.Shift != 3 {
+	if c := stats.CheckOrder(ab); !c.Separate || c.Shift != 3 {
 		t.Errorf("all A, then B: %+v", c)
 	}
-	if c := stats.CheckOrder([]bool{false, true, true, false, true, false, false, true}); c.Separate || !c.Mirrored || c.Shift != 0 {
+	if c := stats.CheckOrder([]bool{false, true, true, false, true, false, false, true}); c.Separate || c.Shift != 0 {
 		t.Errorf("ABBA BAAB: %+v", c)
 	}
-	if c := stats.CheckOrder([]bool{false, true, false, true}); c.Mirrored || c.Shift != 1 {
+	if c := stats.CheckOrder([]bool{false, true, false, true}); c.Separate || c.Shift != 1 {
 		t.Errorf("ABAB: %+v", c)
 	}
 	if c := stats.CheckOrder([]bool{true, true}); c != (stats.OrderCheck{}) {
