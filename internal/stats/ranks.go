@@ -57,11 +57,15 @@ func (t *rankTest) exact(bound float64) float64 {
 	return t.below[at] // as likely as that many or more above it, by symmetry
 }
 
-// unsettled is an effect of ranks whose differences lie further from their centre by a factor,
-// and with an error that moves the whole of one side unseen: a Student's t of the spread, by 161
-// places up to 8 standard deviations.
-func (e Effect) unsettled(factor float64, by Spread) Effect {
+// Unsettled is an effect with an error that moves the whole of one side unseen: a Student's t of
+// the spread. That of ranks has it by 161 places up to 8 standard deviations, after its
+// differences are moved away from their centre by a factor.
+func (e Effect) Unsettled(factor float64, by Spread) Effect {
 	if e.ranks == nil {
+		own, unseen := e.SE*e.SE*factor*factor, by.Sigma*by.Sigma
+		if total := own + unseen; total > 0 {
+			e.SE, e.Nu = math.Sqrt(total), max(1, 1/(own/total*own/total/e.Nu+unseen/total*unseen/total/by.Nu))
+		}
 		return e
 	}
 	const step, last = 0.1, 80

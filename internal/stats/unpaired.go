@@ -44,7 +44,7 @@ func Unpaired(a [][]float64, b []float64, between Spread, alike Alike, slack, le
 	estimated := !math.IsInf(between.Nu, 1)
 	if (estimated || !alike.Found) && outlyingRuns(append(slices.Clip(a), b), slack) {
 		if e, ok = Ranks(aligned(a), b); !ok || e.ranks.below[0] <= level {
-			return e.unsettled(math.Sqrt(widening(alike.Rho)), Spread{term, between.Nu}), ProcessRanks, ok
+			return e.Unsettled(math.Sqrt(widening(alike.Rho)), Spread{term, between.Nu}), ProcessRanks, ok
 		}
 	}
 	meanA, varianceA, nuA := sessionMeans(a, alike, 0)
