@@ -43,6 +43,7 @@ type blame int
 const (
 	blameNone blame = iota
 	blameNoise
+	blameModes    // processes take one of two times
 	blameRuns     // too few runs
 	blameData     // missing, NaN, zero
 	blameFlags    // throttled on one side

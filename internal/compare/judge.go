@@ -264,7 +264,25 @@ func (e *entry) undecided() {
 		e.block(blameTrend, joinReasons(why, e.result.Reason))
 		return
 	}
+	if modes := e.modes(); modes != "" {
+		e.block(blameModes, joinReasons(why, modes))
+		return
+	}
 	e.block(blameNoise, why)
+}
+
+// modes names the two times that processes of a side take, where they take one of two.
+func (e *entry) modes() string {
+	delta, _ := e.limits()
+	for i, runs := range [][][]float64{e.old, e.new} {
+		m, ok := stats.FindModes(stats.LogMedians(runs), delta)
+		if !ok {
+			continue
+		}
+		low, high := gpuprof.FormatSI(math.Exp(m.Low), e.Unit), gpuprof.FormatSI(math.Exp(m.High), e.Unit)
+		return fmt.Sprintf("the processes of the %s side have two modes, %s and, in %.0f %% of them, %s", []string{"old", "new"}[i], low, 100*m.Share, high)
+	}
+	return ""
 }
 
 // joinReasons puts two reasons into one sentence.

@@ -241,7 +241,7 @@ func simulatedGates(t *testing.T, of scale) {
 		{"every metric +2 %", usual(), all(1.02), 0, often, []want{fail(0.065)}},
 		{"one metric +5 %", usual(), one(1.05), 0, often, []want{found(0.9)}},
 		{"one metric +10 %", usual(), one(1.10), 0, rare, []want{found(0.99)}},
-		{"one metric +5 %, noise doubled", noisy, one(1.05), 0, rare, []want{{"passed", verdict(compare.Same), 0, 0.05}, found(0)}},
+		{"one metric +5 %, noise doubled", noisy, one(1.05), 0, alone, []want{{"passed", verdict(compare.Same), 0, 0.05}, found(0)}},
 		{"no change, 4 % linear drift", drifting, one(1), 0, rare, []want{fail(0.01), improves(0, 0.01)}},
 		{"one metric +5 %, 4 % linear drift", drifting, one(1.05), 0, often, []want{found(0.9)}},
 		{"no change, bursts of other work", shared, one(1), 0, burst, []want{fail(0.01), improves(0, 0.01), open(1)}},
