@@ -1,11 +1,14 @@
 package compare_test
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -68,7 +71,7 @@ func waysIn() []way {
 			c, err := job{m: m, effects: []float64{effect}, timeFor: timeFor}.gate(seed)
 			return decided(c, err, effect)
 		}},
-		{"two files of 10 runs", func(m machine, effect float64, seed uint64) (decision, error) {
+		{filesWay, func(m machine, effect float64, seed uint64) (decision, error) {
 			rng := rand.New(rand.NewPCG(2027, seed))
 			old, now := m.run(10, 0, rng), m.run(10, effect, rng)
 			c, err := compare.Compare(old, now, compare.Options{Judge: true})
@@ -180,19 +183,123 @@ func (w way) rates(t *testing.T, m machine, effect float64, n int) rates {
 	return r
 }
 
+// rateRow is a line of the table of docs/statistics.md.
+func (w way) rateRow(t *testing.T, m noiseModel, n int) string {
+	t.Helper()
+	null, small, large := w.rates(t, m.machine, 0, n), w.rates(t, m.machine, math.Log(1.05), n), w.rates(t, m.machine, math.Log(1.10), n)
+	others := ""
+	if null.benchstat+null.pooled > 0 || w.name == filesWay {
+		others = fmt.Sprintf("%s, %s", percent(null.benchstat, n), percent(null.pooled, n))
+	}
+	return fmt.Sprintf("| %s | %s | %s, %s | %s | %s | %s | %s | %s |", w.name, m.name, percent(null.regressed, n), percent(null.improved, n), percent(null.open, n),
+		percent(null.covers, null.intervals), percent(small.regressed, n), percent(large.regressed, n), others)
+}
+
 func percent(k, n int) string { return fmt.Sprintf("%.1f", 100*float64(k)/float64(max(n, 1))) }
 
+// limits are what a way in must keep under a noise model, as shares: false alarms in either
+// direction, inconclusive without a change, coverage, and found at +5 and +10 %.
+type limits struct{ falsely, open, covers, small, large float64 }
+
+// kept are the limits that the issue of each way in set; no other row may raise more than 5 % false
+// alarms, the level of its test, or cover less than 85 %.
+var kept = map[string]limits{
+	"one job/15 % slow processes":                          {0.01, 0.15, 0.9, 0.85, 0.95},
+	"one job/usual noise":                                  {0.01, 0.01, 0.9, 0.9, 0.98},
+	"one job/wave of 10 %, four processes long":            {0.01, 1, 0.9, 0, 0},
+	"one job/half of a process throttled":                  {0.01, 0.1, 0.9, 0.8, 0.95},
+	"one job/clock ticks of 67 %":                          {0.01, 1, 0.9, 0, 0.5},
+	"two files of 10 runs/1 % between processes":           {0.01, 0.1, 0.9, 0, 0.9},
+	"two files of 10 runs/15 % slow processes":             {0.01, 0.25, 0.9, 0, 0.75},
+	"two files of 10 runs/walk of 1 % a process":           {0.01, 1, 0.9, 0, 0},
+	"two files of 10 runs/walk of 2 % a process":           {0.01, 1, 0.9, 0, 0},
+	"two files of 10 runs/drift of 0.4 % a process":        {0.01, 1, 0.9, 0, 0},
+	"baseline of 3 sessions of 6 runs/usual noise":         {0.01, 1, 0.9, 0, 0},
+	"baseline of 10 sessions of 6 runs/usual noise":        {0.01, 0.4, 0.9, 0, 0.9},
+	"baseline of 3 sessions of 6 runs/15 % slow processes": {0.01, 1, 0.9, 0, 0.5},
+}
+
+// check reports what a way in does not keep, by more than chance makes of n comparisons: three
+// standard errors.
+func (w way) check(t *testing.T, m noiseModel, n int) {
+	t.Helper()
+	l, ok := kept[w.name+"/"+m.name]
+	if !ok {
+		l = limits{0.05, 1, 0.85, 0, 0}
+	}
+	null, small, large := w.rates(t, m.machine, 0, n), w.rates(t, m.machine, math.Log(1.05), n), w.rates(t, m.machine, math.Log(1.10), n)
+	for _, c := range []struct {
+		what  string
+		k, of int
+		limit float64
+		most  bool
+	}{
+		{"regressed without a change", null.regressed, n, l.falsely, true}, {"improved without a change", null.improved, n, l.falsely, true},
+		{"inconclusive without a change", null.open, n, l.open, true}, {"intervals that hold the change", null.covers, null.intervals, l.covers, false},
+		{"+5 % found", small.regressed, n, l.small, false}, {"+10 % found", large.regressed, n, l.large, false},
+	} {
+		chance := 3 * math.Sqrt(c.limit*(1-c.limit)*float64(c.of))
+		expected := c.limit * float64(c.of)
+		if c.most && float64(c.k) > expected+chance || !c.most && float64(c.k) < expected-chance {
+			t.Errorf("%s, %s: %s %d of %d, and the limit is %g %%", w.name, m.name, c.what, c.k, c.of, 100*c.limit)
+		}
+	}
+}
+
+// Every way into a comparison under every noise: by day so few comparisons that only a gross
+// fault shows, by night the whole.
 func TestRates(t *testing.T) {
-	n := 40
+	n := 30
 	if nightly {
-		n = 400
+		n = tableTrials
 	}
 	for _, w := range waysIn() {
 		for _, m := range noiseModels() {
-			null := w.rates(t, m.machine, 0, n)
-			small, large := w.rates(t, m.machine, math.Log(1.05), n), w.rates(t, m.machine, math.Log(1.10), n)
-			t.Logf("| %s | %s | %s, %s | %s | %s | %s | %s | %s | %s |", w.name, m.name, percent(null.regressed, n), percent(null.improved, n), percent(null.open, n),
-				percent(null.covers, null.intervals), percent(small.regressed, n), percent(large.regressed, n), percent(null.benchstat, n), percent(null.pooled, n))
+			w.check(t, m, n)
+		}
+	}
+}
+
+const (
+	tableTrials = 1000
+	filesWay    = "two files of 10 runs"
+	ratesPage   = "../../docs/statistics.md"
+	ratesHead   = "| way in | noise | unchanged: regressed, improved (%) | unchanged: inconclusive | 95 % intervals that hold | +5 % found | +10 % found | benchstat, pooled test: unchanged called different |"
+)
+
+var update = flag.Bool("update", false, "write the table of rates into docs/statistics.md")
+
+// The table of docs/statistics.md is what the same code and seeds give: by night all of it, by day
+// the rows of one way in and noise, so that a change of an estimator shows at once.
+func TestRatesInTheDocs(t *testing.T) {
+	text, err := os.ReadFile(ratesPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	var rows []string
+	for _, w := range waysIn() {
+		for i, m := range noiseModels() {
+			if nightly || *update || w.name == filesWay && i < 3 {
+				rows = append(rows, w.rateRow(t, m, tableTrials))
+			}
+		}
+	}
+	if *update {
+		from := strings.Index(page, ratesHead)
+		if from < 0 {
+			t.Fatalf("%s has no table of rates", ratesPage)
+		}
+		to := from + strings.Index(page[from:]+"\n\n", "\n\n")
+		page = page[:from] + ratesHead + "\n|---|---|---:|---:|---:|---:|---:|---:|\n" + strings.Join(rows, "\n") + page[min(to, len(page)):]
+		if err := os.WriteFile(ratesPage, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	for _, row := range rows {
+		if !strings.Contains(page, row+"\n") {
+			t.Errorf("%s lacks the row\n%s\nwrite it with go test ./internal/compare -run TestRatesInTheDocs -update", ratesPage, row)
 		}
 	}
 }
