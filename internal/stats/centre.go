@@ -55,5 +55,21 @@ func ticks(runs [][]float64, slack float64) bool {
 	return true
 }
 
+// levels reports whether the samples of at least half of the processes lie at two levels further
+// apart than slack, a logarithm: a clock that is slow for a part of each process.
+func levels(runs [][]float64, slack float64) bool {
+	found := 0
+	for _, r := range runs {
+		logs := make([]float64, len(r))
+		for i, v := range r {
+			logs[i] = math.Log(v)
+		}
+		if _, ok := FindModes(logs, slack); ok {
+			found++
+		}
+	}
+	return 2*found >= len(runs)
+}
+
 // meanDistance is the mean distance from the median.
 func meanDistance(xs []float64) float64 { return distances(xs) / float64(len(xs)) }

@@ -57,8 +57,8 @@ type Blocks struct {
 // NewBlocks takes the samples of both sides; arguments and ok as for
 // Bootstrap.PairedBlocks. A process counts by the median of its samples; by their mean where the
 // clock ticks by more than slack, a logarithm, so that the median is a tick; by their trimmed
-// mean where the blocks' ratios then scatter less (sharper), as where samples lie at two levels.
-// What is looked at is how ratios scatter, and not where they lie.
+// mean where the samples of most processes lie at two levels, or where the blocks' ratios then
+// scatter less (sharper). What is looked at is how figures scatter, and not where they lie.
 func NewBlocks(a, b [][]float64, aligned []bool, slack float64) (x *Blocks, ok bool) {
 	if len(a) != len(b) || len(a) < 2 {
 		return nil, false
@@ -74,7 +74,7 @@ func NewBlocks(a, b [][]float64, aligned []bool, slack float64) (x *Blocks, ok b
 	for _, c := range []centre{byMean, byTrimmed} {
 		other := &Blocks{a: a, b: b, centre: c, logA: c.logs(a), logB: c.logs(b)}
 		other.Ratios = other.ratios()
-		if c.name == byMean.name && (ticks(a, slack) || ticks(b, slack)) || c.name == byTrimmed.name && meanDistance(other.Ratios) < sharper*meanDistance(x.Ratios) {
+		if c.name == byMean.name && (ticks(a, slack) || ticks(b, slack)) || c.name == byTrimmed.name && (meanDistance(other.Ratios) < sharper*meanDistance(x.Ratios) || levels(slices.Concat(a, b), slack)) {
 			return other, true
 		}
 	}
