@@ -165,6 +165,9 @@ func mutantDocuments(g *guarded, t *truth) (out []*guarded) {
 	at := 0
 	for _, loc := range numeral.FindAllStringIndex(g.json, -1) {
 		n := g.json[loc[0]:loc[1]]
+		if word(g.json[loc[0]-1]) || word(g.json[loc[1]]) { // digits of a commit's name are no number
+			continue
+		}
 		v, _ := strconv.ParseFloat(n, 64)
 		if times[n] != 1 || len(strings.Trim(n, ".0")) < 2 || !shown[v] && (len(shown) > 0 || said[n] == 0) {
 			continue
@@ -178,6 +181,8 @@ func mutantDocuments(g *guarded, t *truth) (out []*guarded) {
 	}
 	return out
 }
+
+func word(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
 // long is a number of three digits or more, as figures are printed; a count of samples is not.
 var long = regexp.MustCompile(`(\d+\.\d\d+|\d\d+\.\d+|\d{3,})`)

@@ -33,7 +33,7 @@ const noisySteps = `#!/bin/sh
 n=$(($(cat "$COUNT" 2>/dev/null || echo 0) + 1))
 echo $n >"$COUNT"
 if [ -n "$KILLS" ] && [ $n -gt 36 ] && [ $((n % KILLS)) = 0 ]; then kill -INT $PPID; fi
-[ -n "$FAILS" ] && [ -e ran ] && [ $n -gt 36 ] && [ $((n % FAILS)) -lt 3 ] && exit 1
+[ -n "$FAILS" ] && [ -e ran ] && [ $((n % FAILS)) -lt 3 ] && exit 1
 [ -z "$FAILS" ] || echo >ran
 read level <built
 [ "$level" = silent ] && exit 0

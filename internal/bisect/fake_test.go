@@ -26,6 +26,7 @@ type fake struct {
 	clock   float64
 	ends    int // fails with errEnded at this quartet, 0 never
 	taken   int
+	slow    float64 // share of processes that are 20 to 100 % slow
 }
 
 var errEnded = errors.New("interrupted")
@@ -38,11 +39,12 @@ type planted struct {
 	two                   bool
 	likely                int  // commits that change a path of --prior
 	misled                bool // the culprit is none of them
+	slow                  float64
 }
 
 func newFake(p planted, seed uint64) (*fake, []int) {
 	rng := rand.New(rand.NewPCG(seed, 0x626973656374))
-	f := &fake{n: p.commits, noise: p.noise, drift: p.drift, build: p.build, rng: rng, steps: map[int]float64{}, broken: map[int]bool{}, built: map[int]bool{}}
+	f := &fake{n: p.commits, noise: p.noise, drift: p.drift, build: p.build, slow: p.slow, rng: rng, steps: map[int]float64{}, broken: map[int]bool{}, built: map[int]bool{}}
 	for range p.commits + 1 {
 		f.offsets = append(f.offsets, p.scatter*rng.NormFloat64())
 	}
@@ -76,6 +78,9 @@ func (f *fake) process(m int) float64 {
 	log := f.level(m) + f.walk + f.noise*f.rng.NormFloat64()
 	if f.rng.Float64() < 0.03 {
 		log += math.Log1p(0.03 + 0.3*f.rng.Float64())
+	}
+	if f.slow > 0 && f.rng.Float64() < f.slow {
+		log += math.Log(1.2 + 0.8*f.rng.Float64())
 	}
 	return math.Exp(log)
 }

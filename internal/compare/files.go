@@ -3,6 +3,7 @@ package compare
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
@@ -32,13 +33,61 @@ func Compare(old, new *Result, o Options) (*Comparison, error) {
 	}
 	b.setSpreads()
 	b.order = timeline(old, new)
+	runsOf := func(e *entry) [][][]float64 { return [][][]float64{e.old} }
+	b.findTrends()
+	b.findAlike(runsOf)
+	level := alpha / float64(max(1, len(b.testable())))
 	b.measure(func(e *entry) (stats.Effect, bool) {
-		return stats.Unpaired([][]float64{stats.LogMedians(e.old)}, stats.LogMedians(e.new), e.session)
+		return e.unpaired(runsOf(e), level, stats.Spread{Sigma: e.session, Nu: math.Inf(1)})
 	})
 	b.allowForTrends()
 	decide(b.testable(), 0, b.assumed && b.spread > 0)
 	b.warnOneMeasurement()
 	return b.comparison(), nil
+}
+
+// findAlike tests whether runs depend on those before them, by Holm over all metrics. Runs of
+// both sides that took turns share what they depend on.
+func (b *bench) findAlike(sessions func(*entry) [][][]float64) {
+	tested := b.testable()
+	if !stats.CheckOrder(b.order).Separate {
+		return
+	}
+	p := make([]float64, len(tested))
+	for i, e := range tested {
+		e.alike = stats.Neighbours(append(e.levelled(sessions(e)), e.levelled([][][]float64{e.new})...)...)
+		p[i] = e.alike.P
+	}
+	for i, adjusted := range stats.Holm(p) {
+		tested[i].alike.Found = adjusted <= alpha
+	}
+}
+
+// unpaired is the change against the runs of sessions, by the rule that suits the noise and can
+// reach the level.
+func (e *entry) unpaired(sessions [][][]float64, level float64, spread stats.Spread) (effect stats.Effect, ok bool) {
+	delta, _ := e.limits()
+	if len(stats.LogMedians(e.new)) == 0 {
+		return stats.Effect{}, false
+	}
+	effect, rule, ok := stats.Unpaired(e.levelled(sessions), e.levelled([][][]float64{e.new})[0], spread, e.alike, delta, level)
+	e.tell(rule)
+	return effect, ok
+}
+
+// levelled are the logarithms of the medians of sessions' runs, without their drift: each keeps
+// its mean.
+func (e *entry) levelled(sessions [][][]float64) (out [][]float64) {
+	for _, runs := range sessions {
+		logs := stats.LogMedians(runs)
+		for i := range logs {
+			logs[i] -= e.drift.Slope * (float64(i) - float64(len(logs)-1)/2)
+		}
+		if len(logs) > 0 {
+			out = append(out, logs)
+		}
+	}
+	return out
 }
 
 func present(sides ...*Result) error {
@@ -124,7 +173,7 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	few := len(sessions) < MinSessions
 	for _, e := range b.testable() { // a stage that takes no time has no spread either
 		centres := sessionCentres(runsOf(e))
-		if sigma, _ := stats.SessionSpread(centres); sigma > b.spread {
+		if sigma := stats.SessionSpread(centres).Sigma; sigma > b.spread {
 			b.spread = sigma
 		}
 		if few || len(centres) < MinSessions {
@@ -137,21 +186,20 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	}
 	b.tellLearned()
 	b.order = timeline(old, new)
+	b.findTrends()
+	b.findAlike(runsOf)
+	level := alpha / float64(max(1, len(b.testable())))
 	b.measure(func(e *entry) (stats.Effect, bool) {
 		runs := runsOf(e)
 		centres := sessionCentres(runs)
-		if len(centres) >= MinSessions {
-			return stats.Predict(centres, stats.Median(stats.LogMedians(e.new)))
+		spread := stats.SessionSpread(centres)
+		if len(centres) < MinSessions {
+			spread = stats.Spread{Sigma: e.session, Nu: math.Inf(1)}
+			if seen := stats.SessionSpread(centres).Sigma; seen > e.session {
+				spread.Sigma = seen
+			}
 		}
-		logs := make([][]float64, len(runs))
-		for i, r := range runs {
-			logs[i] = stats.LogMedians(r)
-		}
-		sigma, _ := stats.SessionSpread(centres)
-		if !(sigma > e.session) {
-			sigma = e.session
-		}
-		return stats.Unpaired(logs, stats.LogMedians(e.new), sigma)
+		return e.unpaired(runs, level, spread)
 	})
 	decide(b.testable(), 0, b.assumed && b.spread > 0)
 	if n := len(sessions); b.assumed {

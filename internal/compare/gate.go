@@ -24,9 +24,9 @@ type Block struct {
 	Aligned bool
 }
 
-// Order says for each of n blocks whether B runs first: at random, every
-// second block the mirror of the one before. Give stage 2 another seed.
-func Order(n int, seed uint64) []bool { return stats.MirroredOrder(n, seed) }
+// Order says for each of n blocks whether B runs first: at random, half of every
+// six. Give stage 2 another seed.
+func Order(n int, seed uint64) []bool { return stats.BalancedOrder(n, seed) }
 
 // Rerun says that a block is to be measured again, because more than a tenth
 // of the samples of one side carry a flag, and why. A block is repeated at most
@@ -175,6 +175,7 @@ func (g *Gate) lay(blocks []Block, o Options, keep func(*entry) bool) (*bench, e
 	}
 	b.measure(func(e *entry) (stats.Effect, bool) { return e.estimate(g.boot, aligned) })
 	b.explain(g.o)
+	b.findTrends()
 	b.allowForTrends()
 	return b, nil
 }
@@ -185,13 +186,22 @@ func (e *entry) estimate(boot *stats.Bootstrap, aligned []bool) (effect stats.Ef
 	if len(e.old) != len(aligned) {
 		return stats.Effect{}, false // a run that measured nothing leaves its block without a partner
 	}
-	if e.blocks, ok = stats.NewBlocks(e.old, e.new, aligned); !ok {
+	if e.blocks, ok = stats.NewBlocks(e.old, e.new, aligned, delta); !ok {
 		return stats.Effect{}, false
 	}
-	if e.noise = e.blocks.Noise(delta); e.noise.Rule != stats.PairedMean {
-		e.result.Estimator = string(e.noise.Rule)
+	e.noise = e.blocks.Noise(delta)
+	e.tell(e.noise.Rule)
+	if by := e.blocks.Centre(); by != "" {
+		e.result.Estimator = string(e.noise.Rule) + " of " + by
 	}
 	return e.blocks.Estimate(e.noise.Rule, boot)
+}
+
+// tell names a rule in the result that is not the mean.
+func (e *entry) tell(rule stats.Rule) {
+	if rule != stats.PairedMean {
+		e.result.Estimator = string(rule)
+	}
 }
 
 // explain takes the judgement from the metrics that explain the total.

@@ -153,10 +153,9 @@ func (b *bench) measure(effect func(*entry) (stats.Effect, bool)) {
 	}
 }
 
-// allowForTrends widens the intervals of metrics that drift by the difference that the order of
-// the runs makes of the drift. Over many metrics chance makes trends, hence Holm; and a drift
-// counts from half of the equivalence margin on.
-func (b *bench) allowForTrends() {
+// findTrends notes the drift of the metrics that have one. Over many metrics chance makes
+// trends, hence Holm; and a drift counts from where it can make half of the equivalence margin.
+func (b *bench) findTrends() {
 	tested := b.testable()
 	if len(tested) == 0 || stats.CheckOrder(b.order).Shift == 0 {
 		return // no drift can show in the difference
@@ -167,39 +166,58 @@ func (b *bench) allowForTrends() {
 		p[i] = trends[i].P
 	}
 	for i, adjusted := range stats.Holm(p) {
-		e, bias := tested[i], math.Abs(trends[i].Bias)
-		delta, _ := e.limits()
-		if adjusted <= alpha && bias > delta/2 {
-			wider := e.effect
-			wider.Bias = bias
-			e.set(wider, e.ok)
-			e.blame = blameTrend
-			why := fmt.Sprintf("it drifts by %s per run, from which the order of the runs can make a difference of %s: the interval is wider by that",
-				gpuprof.FormatChange(math.Expm1(trends[i].Slope)), gpuprof.FormatPercent(math.Expm1(bias), 2))
-			e.result.Reason = joinReasons(e.result.Reason, why)
+		delta, _ := tested[i].limits()
+		if adjusted <= trendAlpha && math.Abs(trends[i].Bias) > delta/2 {
+			tested[i].drift = trends[i]
 		}
 	}
 }
 
-// trend puts the runs of both sides in the order they were taken.
+// allowForTrends widens the intervals of metrics that drift by the difference that the order of
+// the runs makes of the drift.
+func (b *bench) allowForTrends() {
+	for _, e := range b.testable() {
+		bias := math.Abs(e.drift.Bias)
+		if bias == 0 {
+			continue
+		}
+		wider := e.effect
+		wider.Bias = bias
+		e.set(wider, e.ok)
+		e.blame = blameTrend
+		why := fmt.Sprintf("it drifts by %s per run, from which the order of the runs can make a difference of %s: the interval is wider by that",
+			gpuprof.FormatChange(math.Expm1(e.drift.Slope)), gpuprof.FormatPercent(math.Expm1(bias), 2))
+		e.result.Reason = joinReasons(e.result.Reason, why)
+	}
+}
+
+// trend is the drift over the runs of both sides in the order they were taken.
 func (e *entry) trend(order []bool) stats.Trend {
-	a, b := stats.LogMedians(e.old), stats.LogMedians(e.new)
-	if len(a)+len(b) != len(order) {
+	logs := inOrder([2][]float64{stats.LogMedians(e.old), stats.LogMedians(e.new)}, order)
+	if logs == nil {
 		return stats.Trend{P: 1}
 	}
-	logs := make([]float64, 0, len(order))
+	return stats.FindTrend(logs, order)
+}
+
+// inOrder puts the runs of both sides in the order they were taken, true for the new side; nil
+// where they do not fit it.
+func inOrder(sides [2][]float64, order []bool) []float64 {
+	out := make([]float64, 0, len(order))
 	for _, isNew := range order {
-		from := &a
+		from := &sides[0]
 		if isNew {
-			from = &b
+			from = &sides[1]
 		}
 		if len(*from) == 0 {
-			return stats.Trend{P: 1}
+			return nil
 		}
-		logs = append(logs, (*from)[0])
-		*from = (*from)[1:]
+		out, *from = append(out, (*from)[0]), (*from)[1:]
 	}
-	return stats.FindTrend(logs, order)
+	if len(sides[0])+len(sides[1]) > 0 {
+		return nil
+	}
+	return out
 }
 
 // decide gives the tested metrics their verdict: Holm over all of them.
@@ -246,7 +264,25 @@ func (e *entry) undecided() {
 		e.block(blameTrend, joinReasons(why, e.result.Reason))
 		return
 	}
+	if modes := e.modes(); modes != "" {
+		e.block(blameModes, joinReasons(why, modes))
+		return
+	}
 	e.block(blameNoise, why)
+}
+
+// modes names the two times that processes of a side take, where they take one of two.
+func (e *entry) modes() string {
+	delta, _ := e.limits()
+	for i, runs := range [][][]float64{e.old, e.new} {
+		m, ok := stats.FindModes(stats.LogMedians(runs), delta)
+		if !ok {
+			continue
+		}
+		low, high := gpuprof.FormatSI(math.Exp(m.Low), e.Unit), gpuprof.FormatSI(math.Exp(m.High), e.Unit)
+		return fmt.Sprintf("the processes of the %s side have two modes, %s and, in %.0f %% of them, %s", []string{"old", "new"}[i], low, 100*m.Share, high)
+	}
+	return ""
 }
 
 // joinReasons puts two reasons into one sentence.

@@ -69,6 +69,9 @@ func (b *bench) next() []string {
 	say(blameStage2, func(es []*entry) string {
 		return fmt.Sprintf("give the gate more time (--budget): %s needs at least %d more blocks%s", names(es), MinRuns, b.lasting(MinRuns))
 	})
+	say(blameModes, func(es []*entry) string {
+		return fmt.Sprintf("find out what decides between the two modes of %s (placement in memory, the core or clock that a process gets), and fix it on both sides", names(es))
+	})
 	say(blameNoise, b.moreRuns)
 	return out
 }

@@ -38,6 +38,7 @@ const (
 	alpha            = 0.05  // of REGRESSED and IMPROVED, over all metrics together
 	escalateAlpha    = 0.10  // stage 1
 	earlyAlpha       = 0.001 // of REGRESSED at stage 1, besides alpha
+	trendAlpha       = 0.01  // of a drift that widens the interval, and of a rhythm that forbids an early end
 	mostBlocks       = 2000  // of one stage: more than a day of minutes
 	passLevel        = 0.975 // of the upper bound that must stay below the threshold
 	power            = 0.90  // of the minimum detectable effect

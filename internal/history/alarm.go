@@ -15,14 +15,7 @@ import (
 // Levels that are worse step by step are held against the present one: small steps
 // that each pass add up.
 func (t *Trend) alarms(m *Metric, class string, r run, o Options) (out []Alarm) {
-	steps := t.steps(m, class, r, o, alarmAlpha, alarmDraws)
-	if !m.Exact {
-		last := len(r.y) - 1
-		before := t.steps(m, class, run{r.at[:last], r.y[:last]}, o, alarmAlpha, alarmDraws)
-		steps = slices.DeleteFunc(steps, func(s stats.Step) bool {
-			return !slices.ContainsFunc(before, func(b stats.Step) bool { return max(b.At-s.At, s.At-b.At) <= sameChange })
-		})
-	}
+	steps := t.confirmed(m, class, r.y, o)
 	bounds := boundsOf(r, steps)
 	now := stats.Median(r.y[bounds[len(bounds)-1][0]:])
 	from := t.since(o.Since, o.Order)
@@ -40,6 +33,60 @@ func (t *Trend) alarms(m *Metric, class string, r run, o Options) (out []Alarm) 
 		out = append(out, a)
 	}
 	return out
+}
+
+// confirmed are the changes of a run by the stricter test that the look before found too.
+func (t *Trend) confirmed(m *Metric, class string, y []float64, o Options) []stats.Step {
+	steps := t.steps(m, class, y, o, alarmAlpha, alarmDraws)
+	if m.Exact {
+		return steps
+	}
+	before := t.steps(m, class, y[:len(y)-1], o, alarmAlpha, alarmDraws)
+	return slices.DeleteFunc(steps, func(s stats.Step) bool {
+		return !slices.ContainsFunc(before, func(b stats.Step) bool { return near(b.At, s.At) })
+	})
+}
+
+// near reports whether two looks found one change.
+func near(a, b int) bool { return max(a-b, b-a) <= sameChange }
+
+// mostAwaited is how many sessions to come are tried.
+const mostAwaited = 15
+
+// seen are the changes of a run that the present level would raise an alarm for, and that the
+// stricter test does not find yet.
+func (t *Trend) seen(m *Metric, class string, r run, steps []stats.Step, o Options) (out []Seen) {
+	if m.Exact {
+		return nil
+	}
+	bounds := boundsOf(r, steps)
+	now := stats.Median(r.y[bounds[len(bounds)-1][0]:])
+	from := t.since(o.Since, o.Order)
+	for i, s := range steps {
+		old := stats.Median(r.y[bounds[i][0]:bounds[i][1]])
+		at := r.at[s.At]
+		raised := slices.ContainsFunc(m.Alarms, func(a Alarm) bool { return near(slices.Index(r.at, a.At), s.At) })
+		if raised || at < from || !m.alarming(old, now, o.Threshold) {
+			continue
+		}
+		out = append(out, Seen{At: at, After: t.Sessions[at].Commit, P: gpuprof.Number(s.P), Ratio: gpuprof.Number(stats.Significant(math.Exp(now-old), stats.StoredDigits)),
+			Sessions: t.awaited(m, class, r.y, s.At, o)})
+	}
+	return out
+}
+
+// awaited is how many more sessions like those since a change raise the alarm; 0 where
+// mostAwaited do not.
+func (t *Trend) awaited(m *Metric, class string, y []float64, at int, o Options) int {
+	level := y[at:]
+	longer := slices.Clone(y)
+	for n := 1; n <= mostAwaited; n++ {
+		longer = append(longer, level[(n-1)%len(level)])
+		if slices.ContainsFunc(t.confirmed(m, class, longer, o), func(s stats.Step) bool { return near(s.At, at) }) {
+			return n
+		}
+	}
+	return 0
 }
 
 // alarming says that the present level is worse than an old one by the threshold.

@@ -52,12 +52,13 @@ func (t *Trend) analyse(o Options) {
 			}
 			var steps []stats.Step
 			if why == "" {
-				steps = t.steps(m, span, r, o, showAlpha, showDraws)
+				steps = t.steps(m, span, r.y, o, showAlpha, showDraws)
 			}
 			residuals = append(residuals, m.levels(t, r, steps)...)
 			m.changes(t, r, steps, moved)
 			if latest && why == "" && o.Watch {
 				m.Alarms = append(m.Alarms, t.alarms(m, span, r, o)...)
+				m.Seen = t.seen(m, span, r, steps, o)
 			}
 		}
 		if !m.Exact {
@@ -108,17 +109,17 @@ func (t *Trend) runOf(m *Metric, class string) (r run, why string) {
 }
 
 // steps are the changes in a run. A counter changes wherever its value does.
-func (t *Trend) steps(m *Metric, class string, r run, o Options, alpha float64, draws int) []stats.Step {
+func (t *Trend) steps(m *Metric, class string, y []float64, o Options, alpha float64, draws int) []stats.Step {
 	if m.Exact {
 		var out []stats.Step
-		for i := 1; i < len(r.y); i++ {
-			if r.y[i] != r.y[i-1] {
+		for i := 1; i < len(y); i++ {
+			if y[i] != y[i-1] {
 				out = append(out, stats.Step{At: i, P: math.NaN(), First: i, Last: i})
 			}
 		}
 		return out
 	}
-	return stats.FindSteps(r.y, stats.StepRule{Margin: math.Log1p(o.Margin), Alpha: alpha, Draws: draws, Seed: t.seed(class, m.Name)})
+	return stats.FindSteps(y, stats.StepRule{Margin: math.Log1p(o.Margin), Alpha: alpha, Draws: draws, Seed: t.seed(class, m.Name)})
 }
 
 // seed makes the same objects give the same answer on any machine.
@@ -224,7 +225,7 @@ func (t *Trend) sentinelChanges(o Options) (out []sentinelChange) {
 		}
 		var steps []stats.Step
 		if why == "" {
-			steps = t.steps(m, class, r, o, showAlpha, showDraws)
+			steps = t.steps(m, class, r.y, o, showAlpha, showDraws)
 		}
 		m.levels(t, r, steps)
 		before := len(m.Changes)

@@ -70,6 +70,7 @@ type Metric struct {
 	Levels         []Level          `json:"levels"`
 	Changes        []Change         `json:"changes"`
 	Alarms         []Alarm          `json:"alarms"`
+	Seen           []Seen           `json:"seen,omitempty"` // worse, and not certain enough for an alarm
 	// Unjudged is why nothing is said about the latest class; "" where something is.
 	Unjudged string `json:"unjudged,omitempty"`
 	// Judged is how many sessions of the latest class were analysed.
@@ -132,6 +133,18 @@ type Alarm struct {
 	Now    gpuprof.Number `json:"now"`   // the present level
 	Ratio  gpuprof.Number `json:"ratio"` // now over old; null where old is 0
 	P      gpuprof.Number `json:"p"`     // null for a counter
+}
+
+// Seen is a change after which the present level is worse by the threshold, found by the test of a
+// table and not by the stricter one of an alarm.
+type Seen struct {
+	At    int            `json:"at"`
+	After Commit         `json:"after"`
+	Ratio gpuprof.Number `json:"ratio"` // of the present level over the one before
+	P     gpuprof.Number `json:"p"`
+	// Sessions is how many more, were they like those since the change, would raise the alarm; 0
+	// where 15 would not.
+	Sessions int `json:"sessions"`
 }
 
 // Alarms are those of all trends, with the trend and metric of each.

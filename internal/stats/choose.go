@@ -50,12 +50,16 @@ type Blocks struct {
 
 	a, b       [][]float64
 	aligned    []bool
-	logA, logB []float64 // log medians of processes
+	centre     centre
+	logA, logB []float64 // log centres of processes
 }
 
 // NewBlocks takes the samples of both sides; arguments and ok as for
-// Bootstrap.PairedBlocks.
-func NewBlocks(a, b [][]float64, aligned []bool) (x *Blocks, ok bool) {
+// Bootstrap.PairedBlocks. A process counts by the median of its samples; by their mean where the
+// clock ticks by more than slack, a logarithm, so that the median is a tick; by their trimmed
+// mean where the samples of most processes lie at two levels, or where the blocks' ratios then
+// scatter less (sharper). What is looked at is how figures scatter, and not where they lie.
+func NewBlocks(a, b [][]float64, aligned []bool, slack float64) (x *Blocks, ok bool) {
 	if len(a) != len(b) || len(a) < 2 {
 		return nil, false
 	}
@@ -63,14 +67,41 @@ func NewBlocks(a, b [][]float64, aligned []bool) (x *Blocks, ok bool) {
 	if x.logA == nil || x.logB == nil {
 		return nil, false
 	}
-	x.Ratios = make([]float64, len(a))
-	for i := range x.Ratios {
-		x.Ratios[i] = x.logB[i] - x.logA[i]
-		if i < len(aligned) && aligned[i] && len(a[i]) == len(b[i]) {
-			x.Ratios[i] = turnsOf(a[i], b[i]).median
+	x.Ratios = x.ratios()
+	if x.TakesTurns() {
+		return x, true
+	}
+	for _, c := range []centre{byMean, byTrimmed} {
+		other := &Blocks{a: a, b: b, centre: c, logA: c.logs(a), logB: c.logs(b)}
+		other.Ratios = other.ratios()
+		if c.name == byMean.name && (ticks(a, slack) || ticks(b, slack)) || c.name == byTrimmed.name && (meanDistance(other.Ratios) < sharper*meanDistance(x.Ratios) || levels(slices.Concat(a, b), slack)) {
+			return other, true
 		}
 	}
 	return x, true
+}
+
+// Centre is what a process counts by where that is not the median of its samples.
+func (x *Blocks) Centre() string { return x.centre.name }
+
+// ratios are the log ratios of the blocks.
+func (x *Blocks) ratios() []float64 {
+	out := make([]float64, len(x.a))
+	for i := range out {
+		out[i] = x.logB[i] - x.logA[i]
+		if i < len(x.aligned) && x.aligned[i] && len(x.a[i]) == len(x.b[i]) {
+			out[i] = turnsOf(x.a[i], x.b[i]).median
+		}
+	}
+	return out
+}
+
+// TakesTurns reports whether processes of a block ran at the same time.
+func (x *Blocks) TakesTurns() bool { return slices.Contains(x.aligned, true) }
+
+// Deviations are those of the processes' log medians from the median of their side.
+func (x *Blocks) Deviations() [2][]float64 {
+	return [2][]float64{deviations(x.logA), deviations(x.logB)}
 }
 
 // Noise finds the noise of the blocks and the rule that suits it, from deviations
@@ -78,13 +109,14 @@ func NewBlocks(a, b [][]float64, aligned []bool) (x *Blocks, ok bool) {
 // factor changes nothing. Deviations up to slack, a logarithm, are never outliers.
 func (x *Blocks) Noise(slack float64) Noise {
 	ofBlocks := deviations(x.Ratios)
-	ofSides := append(deviations(x.logA), deviations(x.logB)...)
+	sided := x.Deviations()
+	ofSides := slices.Concat(sided[0], sided[1])
 	blocks, sides := robustSD(ofBlocks)/math.Sqrt2, robustSD(ofSides)
 	paired := outliers(ofBlocks, max(outlying*math.Sqrt2*blocks, slack))
 	single := outliers(ofSides, max(outlying*sides, slack))
 	// Turns of one block share the machine's state, so processes of different
 	// blocks say nothing of each other.
-	shared := slices.Contains(x.aligned, true) || blocks < drifting*sides
+	shared := x.TakesTurns() || blocks < drifting*sides
 	switch {
 	case shared && paired == 0, !shared && paired+single == 0:
 		return Noise{Spread: stat.StdDev(ofBlocks, nil) / math.Sqrt2, Rule: PairedMean}
@@ -95,14 +127,20 @@ func (x *Blocks) Noise(slack float64) Noise {
 	return Noise{sides, max(single, 1-math.Sqrt(1-paired)), ProcessRanks}
 }
 
-// Estimate is the change of b against a by a rule, the mean with a bootstrap's
-// error.
+// Estimate is the change of b against a by a rule: the mean with a bootstrap's error, and that of
+// other centres than medians with Student's, which has the scatter of samples in it.
 func (x *Blocks) Estimate(rule Rule, boot *Bootstrap) (Effect, bool) {
 	switch rule {
 	case PairRanks:
 		return SignedRanks(x.Ratios)
 	case ProcessRanks:
 		return Ranks(x.logA, x.logB)
+	}
+	if x.centre.name != "" {
+		n := float64(len(x.Ratios))
+		mean, sd := stat.MeanStdDev(x.Ratios, nil)
+		e := Effect{Theta: mean, SE: sd / math.Sqrt(n), Nu: n - 1}
+		return e, e.OK()
 	}
 	return boot.PairedBlocks(x.a, x.b, x.aligned)
 }

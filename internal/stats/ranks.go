@@ -11,7 +11,13 @@ import (
 // Ann. Math. Statist. 18, 1947), or all averages of two differences of pairs
 // (Wilcoxon 1945; Walsh 1949). below[c] is the probability, under the null
 // hypothesis and without ties, that at most c of them lie above the true shift.
-type rankTest struct{ values, below []float64 }
+type rankTest struct {
+	values, below []float64
+	// shift is what moves the whole of one side unseen, by places and their probabilities; nil for nothing.
+	shift []place
+}
+
+type place struct{ at, p float64 }
 
 // effect makes an Effect of the test (Hodges and Lehmann, Ann. Math. Statist. 34,
 // 1963): Theta is the median of the values, and the interval lies between two of
@@ -28,8 +34,20 @@ func (t *rankTest) effect() Effect {
 }
 
 // pNotAbove is the p-value of "the shift is at most bound". A value just at the
-// bound counts as not above it, so that ties make the test no more lenient.
-func (t *rankTest) pNotAbove(bound float64) float64 {
+// bound counts as not above it, so that ties make the test no more lenient. It is the mean
+// over what moves a side unseen (confidence distributions of independent parts: Singh, Xie
+// and Strawderman, Ann. Statist. 33, 2005).
+func (t *rankTest) pNotAbove(bound float64) (p float64) {
+	if t.shift == nil {
+		return t.exact(bound)
+	}
+	for _, s := range t.shift {
+		p += s.p * t.exact(bound-s.at)
+	}
+	return p
+}
+
+func (t *rankTest) exact(bound float64) float64 {
 	at, _ := slices.BinarySearchFunc(t.values, bound, func(v, b float64) int {
 		if v <= b {
 			return -1
@@ -39,10 +57,61 @@ func (t *rankTest) pNotAbove(bound float64) float64 {
 	return t.below[at] // as likely as that many or more above it, by symmetry
 }
 
+// Unsettled is an effect with an error that moves the whole of one side unseen: a Student's t of
+// the spread. That of ranks has it by 161 places up to 8 standard deviations, after its
+// differences are moved away from their centre by a factor.
+func (e Effect) Unsettled(factor float64, by Spread) Effect {
+	if e.ranks == nil {
+		own, unseen := e.SE*e.SE*factor*factor, by.Sigma*by.Sigma
+		if total := own + unseen; total > 0 {
+			e.SE, e.Nu = math.Sqrt(total), max(1, 1/(own/total*own/total/e.Nu+unseen/total*unseen/total/by.Nu))
+		}
+		return e
+	}
+	const step, last = 0.1, 80
+	t := &rankTest{values: slices.Clone(e.ranks.values), below: e.ranks.below}
+	for i, v := range t.values {
+		t.values[i] = e.Theta + (v-e.Theta)*factor
+	}
+	above := 1.0
+	for i := -last; i <= last && by.Sigma > 0; i++ {
+		next := 0.0
+		if i < last {
+			next = survival(by.Nu, (float64(i)+0.5)*step)
+		}
+		t.shift = append(t.shift, place{float64(i) * step * by.Sigma, above - next})
+		above = next
+	}
+	return t.effect()
+}
+
+// least is the largest value whose pNotAbove is at most tail; -Inf without any.
+func (t *rankTest) least(tail float64) float64 {
+	far := t.shift[len(t.shift)-1].at
+	lo, hi := t.values[0]-far, t.values[len(t.values)-1]+far
+	if lo -= 1e-9 * (1 + math.Abs(lo)); t.pNotAbove(lo) > tail {
+		return math.Inf(-1)
+	}
+	for range 50 {
+		if mid := (lo + hi) / 2; t.pNotAbove(mid) <= tail {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
 // quantile is the one-sided confidence bound at a level: upper above a half,
 // lower below; infinite where there are too few values for the level.
 func (t *rankTest) quantile(level float64) float64 {
 	tail := min(level, 1-level)
+	switch {
+	case t.shift != nil && level > 0.5:
+		return -t.negate().least(tail)
+	case t.shift != nil:
+		return t.least(tail)
+	}
 	c, _ := slices.BinarySearchFunc(t.below, tail, func(p, tail float64) int {
 		if p <= tail {
 			return -1
@@ -70,7 +139,7 @@ func (t *rankTest) negate() *rankTest {
 	for i, v := range t.values {
 		out[n-1-i] = -v
 	}
-	return &rankTest{out, t.below}
+	return &rankTest{out, t.below, t.shift}
 }
 
 // Ranks is the shift of b against a by the ranks of both together, whichever was
@@ -88,7 +157,7 @@ func Ranks(a, b []float64) (e Effect, ok bool) {
 		}
 	}
 	slices.Sort(values)
-	e = (&rankTest{values, rankTail([2]int{min(len(a), len(b)), max(len(a), len(b))})}).effect()
+	e = (&rankTest{values: values, below: rankTail([2]int{min(len(a), len(b)), max(len(a), len(b))})}).effect()
 	return e, e.OK()
 }
 
@@ -105,7 +174,7 @@ func SignedRanks(d []float64) (e Effect, ok bool) {
 		}
 	}
 	slices.Sort(values)
-	e = (&rankTest{values, rankTail([2]int{len(d), 0})}).effect()
+	e = (&rankTest{values: values, below: rankTail([2]int{len(d), 0})}).effect()
 	return e, e.OK()
 }
 

@@ -152,7 +152,7 @@ func TestNoise(t *testing.T) {
 		"drift and slow": {func(i int) float64 { return 0.005*float64(i) + slow(11)(i)/2 }, false, stats.PairRanks, 1.0 / 11, 0.02},
 	} {
 		a, b := sides(c.process)
-		x, ok := stats.NewBlocks(a, b, nil)
+		x, ok := stats.NewBlocks(a, b, nil, 0.02)
 		if !ok {
 			t.Fatal(name)
 		}
@@ -160,7 +160,7 @@ func TestNoise(t *testing.T) {
 		if n.Rule != c.rule || math.Abs(n.Slow-c.slow) > 0.07 || n.Spread > c.most || n.Spread < c.most/4 && name != "still" {
 			t.Errorf("%s: %+v", name, n)
 		}
-		moved, _ := stats.NewBlocks(a, scaled(b, 3), nil)
+		moved, _ := stats.NewBlocks(a, scaled(b, 3), nil, 0.02)
 		if m := moved.Noise(math.Log(1.02)); m.Rule != n.Rule || !near(m.Spread, n.Spread, 1e-9) || m.Slow != n.Slow {
 			t.Errorf("%s: moved %+v, before %+v", name, m, n)
 		}
@@ -189,7 +189,7 @@ func TestNoiseBlocks(t *testing.T) {
 			case stats.PairRanks:
 				e, _ = stats.SignedRanks(d)
 			case stats.PairedMean:
-				e, _ = stats.Unpaired([][]float64{a}, b, 0)
+				e, _, _ = stats.Unpaired([][]float64{a}, b, known(0), stats.Alike{}, far, 1)
 			}
 			if e.PNotAbove(bound) <= 0.05 {
 				found++

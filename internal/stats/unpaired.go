@@ -8,43 +8,101 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Unpaired compares runs that were not measured side by side: a holds one list
-// a session, b is one session, all of them logarithms of run medians. sigma is
-// the standard deviation of what shifts a whole session (clocks, heat,
-// neighbours), which the runs of one session cannot show. With m sessions of
-// n_j runs on side a, s_a their pooled variance:
+// Spread is a standard deviation with its degrees of freedom, +Inf where it is taken as known.
+type Spread struct{ Sigma, Nu float64 }
+
+// Unpaired compares runs that were not measured side by side: a holds one list a session, b is
+// one session, all of them logarithms of run medians in the order they were taken. between is
+// the spread of what shifts a whole session (clocks, heat, neighbours), which the runs of one
+// session cannot show. alike is the Neighbours of the lists of a and of b; the zero value is for
+// runs that took turns. Deviations up to slack are never outliers (Blocks.Noise).
+//
+// Without outliers the rule is PairedMean's for sides that are not paired. With m sessions on
+// side a, s_a^2 the pooled variance of their runs and n' their effective numbers,
 //
 //	Theta = mean(b) - mean over sessions of mean(a_j)
-//	SE^2  = sigma^2 (1 + 1/m) + s_a sum(1/n_j)/m^2 + var(b)/n_b
+//	SE^2  = between^2 (1 + 1/m) + s_a^2 sum(1/n'_j)/m^2 + var(b)/n'_b
 //
-// so one session a side gives var(a)/n_a + var(b)/n_b + 2 sigma^2. Degrees of
-// freedom after Welch (Biometrika 34, 1947) and Satterthwaite (Biometrics
-// Bulletin 2, 1946), sigma taken as known. ok is false without two runs a side
-// in one session, or with a value that is not finite.
-func Unpaired(a [][]float64, b []float64, sigma float64) (e Effect, ok bool) {
-	var centre, squares, nuA, inverse, m float64
+// with the degrees of freedom of Welch (Biometrika 34, 1947) and Satterthwaite (Biometrics
+// Bulletin 2, 1946). A spread that was estimated from sessions holds the errors of their runs, and
+// the first term is the whole then: the error of a prediction (Hahn and Meeker, Statistical
+// Intervals, 1991, section 4.7). With outliers among independent runs the rule is ProcessRanks:
+// Ranks of the sessions, each moved to the median of their medians, with the same session term;
+// so few runs that no order of them reaches the level of a test have no use for ranks.
+//
+// ok is false without two runs a side in one session, or with a value that is not finite.
+func Unpaired(a [][]float64, b []float64, between Spread, alike Alike, slack, level float64) (e Effect, rule Rule, ok bool) {
+	a = slices.DeleteFunc(slices.Clone(a), func(s []float64) bool { return len(s) == 0 })
+	runs := 0
 	for _, s := range a {
-		if len(s) == 0 {
-			continue
+		runs += len(s) - 1
+	}
+	if runs < 1 || len(b) < 2 {
+		return Effect{}, PairedMean, false
+	}
+	term := between.Sigma * math.Sqrt(1+1/float64(len(a)))
+	estimated := !math.IsInf(between.Nu, 1)
+	if (estimated || !alike.Found) && outlyingRuns(append(slices.Clip(a), b), slack) {
+		if e, ok = Ranks(aligned(a), b); !ok || e.ranks.below[0] <= level {
+			return e.Unsettled(math.Sqrt(widening(alike.Rho)), Spread{term, between.Nu}), ProcessRanks, ok
 		}
-		mean, variance := stat.PopMeanVariance(s, nil)
-		n := float64(len(s))
-		squares += n * variance
-		centre, nuA, inverse, m = centre+mean, nuA+n-1, inverse+1/n, m+1
 	}
-	if nuA < 1 || len(b) < 2 {
-		return Effect{}, false
+	meanA, varianceA, nuA := sessionMeans(a, alike, 0)
+	meanB, varianceB, nuB := sessionMeans([][]float64{b}, alike, len(a))
+	if estimated { // what sessions differ by has the errors of their runs in it
+		varianceA, varianceB = 0, 0
 	}
-	mb, vb := stat.MeanVariance(b, nil)
-	va := squares / nuA * inverse / (m * m)
-	vb /= float64(len(b))
-	total := va + vb + sigma*sigma*(1+1/m)
-	e = Effect{Theta: mb - centre/m, SE: math.Sqrt(total), Nu: math.Inf(1)}
+	total := varianceA + varianceB + term*term
+	e = Effect{Theta: meanB - meanA, SE: math.Sqrt(total), Nu: math.Inf(1)}
 	if total > 0 { // shares of the whole, whose squares do not underflow
-		shareA, shareB := va/total, vb/total
-		e.Nu = 1 / (shareA*shareA/nuA + shareB*shareB/float64(len(b)-1))
+		shareA, shareB, shareS := varianceA/total, varianceB/total, term*term/total
+		e.Nu = max(1, 1/(shareA*shareA/nuA+shareB*shareB/nuB+shareS*shareS/between.Nu))
 	}
-	return e, e.OK()
+	return e, PairedMean, e.OK()
+}
+
+// sessionMeans is the mean over sessions of their means, its variance by the pooled variance
+// of their runs, and the degrees of freedom of that. The first is list first of alike. Runs that
+// were found to be alike show less than their variance: E s^2 = sigma^2 (1 - 1/n') n/(n-1).
+func sessionMeans(sessions [][]float64, alike Alike, first int) (mean, variance, nu float64) {
+	var squares, free, inverse float64
+	m := float64(len(sessions))
+	for i, s := range sessions {
+		centre, v := stat.PopMeanVariance(s, nil)
+		n, left := float64(len(s)), alike.effective(first+i, len(s))
+		mean, inverse, free = mean+centre/m, inverse+1/left, free+n-1
+		if nu += left - 1; n > 1 {
+			squares += n * v * (1 - 1/n) / (1 - 1/left) * alike.widens(first+i)
+		}
+	}
+	return mean, squares / free * inverse / (m * m), nu
+}
+
+// outlyingRuns reports whether a run lies further from the median of its session than outlying
+// robust standard deviations, and than slack.
+func outlyingRuns(sessions [][]float64, slack float64) bool {
+	var off []float64
+	for _, s := range sessions {
+		off = append(off, deviations(s)...)
+	}
+	n := float64(len(off)) // a median of few values lies among them
+	return outliers(off, max(outlying*robustSD(off)*n/(n-2*float64(len(sessions))), slack)) > 0
+}
+
+// aligned are the runs of all sessions, each session moved so that its median is the median
+// of all sessions'.
+func aligned(sessions [][]float64) (out []float64) {
+	centres := make([]float64, len(sessions))
+	for i, s := range sessions {
+		centres[i] = Median(s)
+	}
+	middle := Median(centres)
+	for i, s := range sessions {
+		for _, v := range s {
+			out = append(out, v-centres[i]+middle)
+		}
+	}
+	return out
 }
 
 // MedianError is the standard error of the median of independent samples, in
@@ -68,31 +126,12 @@ func MedianError(xs []float64) float64 {
 }
 
 // SessionSpread is the sample standard deviation of sessions (logarithms of
-// session medians) with its degrees of freedom; NaN with fewer than two
-// sessions.
-func SessionSpread(sessions []float64) (sigma, nu float64) {
+// session medians); NaN with fewer than two sessions.
+func SessionSpread(sessions []float64) Spread {
 	if len(sessions) < 2 {
-		return math.NaN(), 0
+		return Spread{math.NaN(), 0}
 	}
-	return stat.StdDev(sessions, nil), float64(len(sessions) - 1)
-}
-
-// Predict compares one new session with a baseline of several: sessions and
-// next are logarithms of session medians. The error is that of a prediction
-// (Hahn and Meeker, Statistical Intervals, 1991, section 4.7): the next session
-// of an unchanged program lies within
-//
-//	mean +- t(n-1) s sqrt(1 + 1/n)
-//
-// ok is false with fewer than two sessions or a value that is not finite.
-func Predict(sessions []float64, next float64) (e Effect, ok bool) {
-	n := float64(len(sessions))
-	if n < 2 {
-		return Effect{}, false
-	}
-	mean, sd := stat.MeanStdDev(sessions, nil)
-	e = Effect{Theta: next - mean, SE: sd * math.Sqrt(1+1/n), Nu: n - 1}
-	return e, e.OK()
+	return Spread{stat.StdDev(sessions, nil), float64(len(sessions) - 1)}
 }
 
 // LogMedians is the logarithm of each run's median, the run being the

@@ -40,6 +40,9 @@ func bisectMeta(s *bisect.Search) []string {
 // changeWith is a change with its interval, where it has one.
 func changeWith(ratio gpuprof.Number, ci [2]gpuprof.Number) string {
 	text := view.Change(float64(ratio))
+	if !view.Finite(float64(ratio)) {
+		text = "not known"
+	}
 	if view.Finite(float64(ci[0])) && view.Finite(float64(ci[1])) {
 		text += fmt.Sprintf(" (%+.1f to %+.1f)", 100*float64(ci[0]), 100*float64(ci[1]))
 	}
@@ -112,7 +115,10 @@ func culpritText(s *bisect.Search) string {
 		head = fmt.Sprintf("culprit %s or one of the %s before it, which cannot be measured", commitName(s, o.To), view.Plural(o.To-o.From, "commit"))
 	}
 	head += fmt.Sprintf(" (P %s), its parent against it %s", chance(o.P), changeWith(o.Effect, o.CI95))
-	if o.Rest != nil {
+	switch {
+	case !view.Finite(float64(o.Part)):
+		return head
+	case o.Rest != nil:
 		return head + fmt.Sprintf(": %.0f %% of the change", 100*float64(o.Part))
 	}
 	return head + ": all of the change"

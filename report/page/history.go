@@ -95,7 +95,10 @@ func sessionsIn(r *history.Report) (n int) {
 }
 
 func historyBadge(r *history.Report) Badge {
-	alarms := len(r.Alarms())
+	alarms, seen := len(r.Alarms()), 0
+	for _, s := range seriesOf(r) {
+		seen += len(s.m.Seen)
+	}
 	names, _ := r.Unjudged()
 	switch {
 	case alarms > 0:
@@ -104,8 +107,10 @@ func historyBadge(r *history.Report) Badge {
 		return Badge{Text: "empty", Tone: Unsure, Headline: "EMPTY: the store holds no session; add one with gpuprof history add RESULT"}
 	case len(names) == len(r.Trends):
 		return Badge{Text: "too few", Tone: Unsure, Headline: fmt.Sprintf("TOO FEW SESSIONS: a verdict needs %d of one class", history.LeastSessions)}
+	case seen > 0:
+		return Badge{Text: "seen", Tone: Unsure, Headline: fmt.Sprintf("SEEN, NOT CERTAIN: %s for the worse by %.2g %% or more; no alarm yet", view.Plural(seen, "change"), 100*r.Threshold)}
 	case r.Watched:
-		return Badge{Text: "no alarm", Tone: Good, Headline: fmt.Sprintf("NO ALARM: no present level is worse by %.2g %% or more", 100*r.Threshold)}
+		return Badge{Text: "no alarm", Tone: Good, Headline: fmt.Sprintf("NO ALARM: no level was found to be worse by %.2g %% or more", 100*r.Threshold)}
 	}
 	return Badge{}
 }
@@ -236,6 +241,15 @@ func alarmSection(r *history.Report) Section {
 			by += " (" + view.Change(ratio-1) + ")"
 		}
 		list.Items = append(list.Items, Item{Text: fmt.Sprintf("%s is worse than before %s: %s", series{a.Trend, a.Metric}.name(), a.Alarm.After.Short(), by), Tone: Bad})
+	}
+	for _, s := range seriesOf(r) {
+		for _, c := range s.m.Seen {
+			more := fmt.Sprintf("about %s like those since would raise the alarm", view.Plural(c.Sessions, "more session"))
+			if c.Sessions == 0 {
+				more = "more sessions are needed than those that were tried"
+			}
+			list.Items = append(list.Items, Item{Text: fmt.Sprintf("seen, not certain: %s is worse since %s: %s (p %.2g); %s, history check --confirm measures at once", s.name(), c.After.Short(), view.Change(float64(c.Ratio)-1), float64(c.P), more), Tone: Unsure})
+		}
 	}
 	return Section{ID: "alarms", Heading: "Alarms", HeadingIn: Markdown | HTML, Blocks: []Block{list}}
 }

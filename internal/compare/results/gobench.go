@@ -101,15 +101,29 @@ func (f *goFile) add(rec *benchfmt.Result) error {
 		name = strings.TrimSuffix(name, cpus)
 	}
 	for _, v := range rec.Values {
-		if v.Unit == "sec/op" {
+		if _, unit := inSeconds(v.Value, v.Unit); unit == "sec/op" {
 			if _, err := oneTime(v.Value); err != nil {
 				_, line := rec.Pos()
 				return fmt.Errorf("line %d: the time of %s %w", line, name, err)
 			}
 		}
-		f.lines = append(f.lines, goLine{rec.GetConfig("pkg"), name, cpus, v.Unit, v.Value})
+		value, unit := inSeconds(v.Value, v.Unit)
+		f.lines = append(f.lines, goLine{rec.GetConfig("pkg"), name, cpus, unit, value})
 	}
 	return nil
+}
+
+// secondsOf are the units of time that benchmark lines have besides benchfmt's own, in seconds.
+// benchfmt makes seconds of nanoseconds, but not where they are 0.
+var secondsOf = map[string]float64{"ns/op": 1e-9, "us/op": 1e-6, "µs/op": 1e-6, "μs/op": 1e-6, "ms/op": 1e-3, "s/op": 1}
+
+// inSeconds is a time per operation in seconds, whatever unit it was printed in, so that it is one
+// metric; other quantities stay as they are.
+func inSeconds(value float64, unit string) (float64, string) {
+	if seconds, ok := secondsOf[unit]; ok {
+		return value * seconds, "sec/op"
+	}
+	return value, unit
 }
 
 var goFailed = regexp.MustCompile(`(?m)^\s*--- FAIL: (Benchmark\S+)`)

@@ -99,6 +99,8 @@ func unknown(name string, docs []jsonValue) error {
 			is = "it was written by gpuprof but holds no run"
 		case d.has("traceEvents"):
 			is = "it is a trace; gpuprof analyze reads it, and gate takes it with --max"
+		case isASV(d):
+			is = "airspeed velocity (asv) wrote it, whose results are not read"
 		case kindOf(docs) == "" && kindOfOne(d) != "":
 			is = "it mixes documents of several formats"
 		default:

@@ -96,23 +96,16 @@ const (
 
 // once runs one process, again where it failed, and gives the metric's median.
 func (r *quartetRunner) once(s judge.Side, commit int) (*compare.Result, float64, error) {
-	var last error
 	tries := newTries
 	if r.s.Ran(commit) {
 		tries = knownTries
 	}
-	for range tries {
-		result, err := r.m.Once(s)
-		if err == nil {
-			v, err := medianOf(result, r.s.Metric)
-			return result, v, err
-		}
-		if errors.Is(err, cli.ErrInterrupted) || errors.Is(err, gpuprof.ErrUsage) && (commit == 0 || commit == r.s.N()) {
-			return nil, 0, err
-		}
-		last = err
+	result, err := r.m.Again(s, tries)
+	if err != nil {
+		return nil, 0, err
 	}
-	return nil, 0, last
+	v, err := medianOf(result, r.s.Metric)
+	return result, v, err
 }
 
 // medianOf is the median of a metric in a result of one process.
@@ -185,7 +178,7 @@ func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err err
 	if swap {
 		slices.Reverse(sides[:])
 	}
-	r.m.Sides = sides
+	r.m.Sides, r.m.Tries = sides, [2]int{newTries, knownTries}
 	budget := max(time.Duration(s.Options.BudgetS*float64(time.Second))-r.trees.clock().Sub(began), 0)
 	g := &judge.BlockRun{App: r.run.App, Source: r.m, Clock: r.trees.clock, Began: r.trees.clock(), Budget: budget, Most: laterPairs, Check: func(b compare.Block) error { return judge.CouldWork(b, o, nil) }}
 	r.run.App.Note("comparing GOOD %s with BAD %s", s.Good.Short(), s.At(s.N()).Short())

@@ -24,7 +24,7 @@ type CheckCmd struct {
 
 // Help implements kong.HelpProvider.
 func (CheckCmd) Help() string {
-	return "Exits 1 if something became slower by the threshold, found in two looks running; 3 with fewer than 8 sessions; 4 if the store cannot be read.\n\n" + cli.Examples(
+	return "Exits 1 if something became slower by the threshold, found in two looks running; 0 where nothing is, or where a change is seen and not certain yet, which is printed with the sessions still needed; 3 with fewer than 8 sessions; 4 if the store cannot be read.\n\n" + cli.Examples(
 		"gpuprof history check --store perf",
 		"gpuprof history check e3nn-small --store perf --threshold 3%",
 	)

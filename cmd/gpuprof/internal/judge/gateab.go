@@ -56,6 +56,10 @@ type ProcessPairs struct {
 	Recorded bool
 	rate     float64 // of requests under load: what the first process took
 	Prints   bool    // it is known to print one: a process that does not has failed
+	// Tries is how often a process is run that fails: of a side that never ran, and of one that
+	// did, whose program then fails by chance. 0 is once.
+	Tries [2]int
+	ran   [2]bool
 }
 
 // sides builds what is needed. done removes what was made for it.
@@ -206,11 +210,27 @@ func (m *ProcessPairs) block(bFirst bool) (compare.Block, error) {
 	got := [2]*compare.Result{}
 	for _, i := range FirstTo(bFirst) {
 		var err error
-		if got[i], err = m.Once(m.Sides[i]); err != nil {
+		tries := m.Tries[0]
+		if m.ran[i] {
+			tries = m.Tries[1]
+		}
+		if got[i], err = m.Again(m.Sides[i], tries); err != nil {
 			return compare.Block{}, err
 		}
+		m.ran[i] = true
 	}
 	return compare.Block{A: got[0], B: got[1], BFirst: bFirst}, nil
+}
+
+// Again runs one side until a process gives a result, at most so many times, and once at least.
+// What the user must correct, or interrupts, ends it.
+func (m *ProcessPairs) Again(s Side, tries int) (r *compare.Result, err error) {
+	for range max(tries, 1) {
+		if r, err = m.Once(s); err == nil || errors.Is(err, cli.ErrInterrupted) || errors.Is(err, gpuprof.ErrUsage) {
+			break
+		}
+	}
+	return r, err
 }
 
 // Once runs one side in a process of its own and reads what it wrote.

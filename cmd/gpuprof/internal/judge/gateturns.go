@@ -179,7 +179,7 @@ func (t *turnPairs) ready(p *TurnProcess, beside bool) error {
 // turns lets both processes measure, in mirrored pairs of turns, and returns what
 // each turn gave by side, those that warm both up first.
 func (t *turnPairs) turns(pair [2]*TurnProcess, bFirst bool) (out [2][]measure.Turn, err error) {
-	order := compare.Order(WarmTurns+MostTurns, t.seed+t.begun)
+	order := stats.MirroredOrder(WarmTurns+MostTurns, t.seed+t.begun)
 	for !t.enough(out) {
 		for _, i := range FirstTo(bFirst != order[len(out[0])]) {
 			turn, err := pair[i].Turn(TurnTime)

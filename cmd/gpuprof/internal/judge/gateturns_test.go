@@ -22,6 +22,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/latency"
 	"github.com/gpuprof/gpuprof/internal/loadtest"
+	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
@@ -258,7 +259,7 @@ func TestTurnsThatHang(t *testing.T) {
 			last := 2 // of the questions: each side is asked for its start first
 			if turn > 0 {
 				last += 2 * turn
-				if FirstTo(compare.Order(turn, f.seed)[turn-1])[0] == 1 { // the new side's turn comes first
+				if FirstTo(stats.MirroredOrder(turn, f.seed)[turn-1])[0] == 1 { // the new side's turn comes first
 					last--
 				}
 			}
