@@ -1,6 +1,5 @@
 // Command testplan prints the packages of one of the module's test runs, a line each, for `go test`:
-// `testplan race` those that start goroutines or guard state against them, `testplan nightly` those that have
-// tests with the build tag nightly. It runs in the module's root and reads the sources only.
+// `testplan race` those that start goroutines, `testplan nightly` those that have tests with the build tag nightly. It runs in the module's root and reads the sources only.
 // It imports the standard library only.
 package main
 
@@ -53,15 +52,13 @@ func with(more ...string) func(string) bool {
 	return func(tag string) bool { return slices.Contains(on, tag) || strings.HasPrefix(tag, "go1.") }
 }
 
-// concurrent reports whether the file takes part in work of several goroutines: it has a go statement, starts a
-// function by a method Go (sync.WaitGroup, errgroup.Group) or by time.AfterFunc, or, outside of tests, uses anything
-// of sync and sync/atomic but values that are made once: a lock is there for goroutines, whoever starts them.
-// A file that the race detector leaves out does not count.
+// concurrent reports whether the file starts goroutines: it has a go statement, or starts a function by a method Go
+// (sync.WaitGroup, errgroup.Group) or by time.AfterFunc. What only has locks runs under the detector in the tests of those that start
+// goroutines, and by night in its own. A file that the race detector leaves out does not count.
 func (s source) concurrent() bool {
 	if s.only != nil && !s.only.Eval(with("race")) {
 		return false
 	}
-	locks := map[string]bool{"sync": true, "atomic": true}
 	found := false
 	ast.Inspect(s.file, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -70,10 +67,6 @@ func (s source) concurrent() bool {
 		case *ast.CallExpr:
 			if f, ok := n.Fun.(*ast.SelectorExpr); ok {
 				found = found || f.Sel.Name == "Go" && len(n.Args) == 1 || f.Sel.Name == "AfterFunc"
-			}
-		case *ast.SelectorExpr:
-			if x, ok := n.X.(*ast.Ident); ok && locks[x.Name] && !s.test() {
-				found = found || !strings.HasPrefix(n.Sel.Name, "Once")
 			}
 		}
 		return !found
