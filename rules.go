@@ -37,6 +37,10 @@ const (
 	RuleThrottled         = "throttled"
 	RuleNoise             = "noise"
 	RuleTraceQuality      = "trace-quality"
+	RuleOutsideOperators  = "outside-operators"
+	RuleCheckpointWrite   = "checkpoint-write"
+	RuleLogging           = "logging"
+	RuleStarvedMachine    = "starved-machine"
 
 	RuleOutOfMemory        = "oom-cause"
 	RuleLeak               = "leak"
@@ -118,6 +122,10 @@ func Rules() []Rule {
 		traces(RuleElementwiseChain, "element-wise operations run as a kernel each"),
 		traces(RuleExposedComm, "collectives run while no kernel does"),
 		traces(RuleStreamWait, "kernels of one stream wait for another stream"),
+		traces(RuleOutsideOperators, "the program computes or waits outside any operator"),
+		traces(RuleCheckpointWrite, "the step waits until a checkpoint is written"),
+		traces(RuleLogging, "the step waits until its log is written"),
+		traces(RuleStarvedMachine, "other programs or threads have the CPUs that the main thread needs"),
 		traces(RuleTraceQuality, "the trace is incomplete"),
 
 		memory(RuleOutOfMemory, "a request for device memory failed"),

@@ -35,14 +35,17 @@ func overheadOf(p *Process) *Overhead {
 		return nil
 	}
 	o := &Overhead{BeforeS: middle(settled(p.Before)), DuringS: middle(settled(p.During)), AfterS: middle(p.Later), ExportS: p.ExportS}
-	var bare []float64
-	bare = append(bare, settled(p.Before)...)
-	bare = append(bare, p.Later...)
+	bare := bareSteps(p)
 	o.Uneven = min(o.BeforeS, o.AfterS) > 0 && max(o.BeforeS, o.AfterS) > pace*min(o.BeforeS, o.AfterS)
 	if m := middle(bare); len(p.During) >= fewest && len(bare) >= fewest && m > 0 && !o.Uneven {
 		o.Ratio = o.DuringS / m
 	}
 	return o
+}
+
+// bareSteps are the times of the steps before and after the recording, s.
+func bareSteps(p *Process) []float64 {
+	return slices.Concat(settled(p.Before), p.Later)
 }
 
 // settled leaves out the first steps of a stretch, which are slower: the first

@@ -265,9 +265,10 @@ func TestRanksAreNamed(t *testing.T) {
 // Seen from inside the program nothing of the hook is left once it is done,
 // and random numbers are what they were.
 func TestLeavesNothingBehind(t *testing.T) {
-	b := newTestbed(t, "unchanged", "40")
+	const steps = "2040" // 10 before the recording, 5 in it, 10 after it, and MOST_STEPS that are sampled
+	b := newTestbed(t, "unchanged", steps)
 	b.run()
-	cmd := exec.CommandContext(t.Context(), "python3", b.command("unchanged", "40")[1:]...)
+	cmd := exec.CommandContext(t.Context(), "python3", b.command("unchanged", steps)[1:]...)
 	cmd.Env = b.env
 	bare, err := cmd.Output()
 	if err != nil {

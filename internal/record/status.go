@@ -43,6 +43,10 @@ type Process struct {
 	Bytes   int64   `json:"bytes,omitempty"`
 	Whole   bool    `json:"whole,omitempty"`
 	ExportS float64 `json:"export_s,omitempty"` // what writing it took, s
+	// Samples is the name in the folder of the clocks and stack samples of the thread that makes the steps, ""
+	// none; Sampling says that they are being taken.
+	Samples  string `json:"samples,omitempty"`
+	Sampling bool   `json:"-"`
 	// Aside is why nothing was recorded: own-profiler, forked, nsys,
 	// many-processes, no-device, own-history.
 	Aside  string    `json:"aside,omitempty"`
@@ -174,6 +178,10 @@ func (p *Process) take(l *statusLine) {
 		if l.Error != "" {
 			p.Errors = append(p.Errors, "export: "+l.Error)
 		}
+	case "sampling":
+		p.Sampling = true
+	case "host", "host-failed":
+		p.Samples, p.Sampling = l.File, false
 	case "times":
 		p.Before, p.During = l.Before, l.During
 		list, _ := l.After.([]any)
@@ -188,6 +196,7 @@ func (p *Process) take(l *statusLine) {
 	case "error":
 		p.Errors = append(p.Errors, l.Where+": "+l.Text)
 	case "exit", "left":
+		p.Sampling = false
 		if p.Kind == "" {
 			p.Kind = l.Kind
 		}

@@ -15,12 +15,12 @@ const (
 )
 
 // Settled says that some process has its trace and none is about to write one: every
-// recording that began is written or has failed.
+// recording that began is written or has failed, and so are the samples of the host.
 func (h *Hook) Settled() bool {
 	some := false
 	for i := range h.Processes {
 		p := &h.Processes[i]
-		if p.Began && p.File == "" && len(p.Errors) == 0 {
+		if p.Began && p.File == "" && len(p.Errors) == 0 || p.Sampling {
 			return false
 		}
 		some = some || p.File != ""

@@ -67,14 +67,18 @@ func traceFinding(f gpuprof.Finding) Item {
 	if f.ClaimNS == 0 {
 		command = "" // there is no time to measure
 	}
-	item.Lines = filled(Line{Label: "at", Value: siteText(f.Sites), In: Terminal | Markdown}, Line{Label: "change", Value: f.PyTorch, Code: true}, Line{Label: "measure", Value: command, Code: true},
+	item.Lines = filled(Line{Label: "at", Value: siteText(&f), In: Terminal | Markdown}, Line{Label: "change", Value: f.PyTorch, Code: true}, Line{Label: "measure", Value: command, Code: true},
 		Line{Label: "but", Value: strings.Join(f.Caveats, "; "), In: Markdown | HTML})
 	item.More, item.MoreText = []Block{Lines{Lines: evidenceLines(f.Evidence)}}, "evidence: totals over all steps"
 	if len(f.Sites) > 0 {
 		item.MoreText = "evidence and call sites: totals over all steps"
 		t := Table{Name: "Call sites", Columns: numbers("site", "times", "time")}
 		for _, s := range f.Sites {
-			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.CutPlace(s.Where, 120)}, countCell(int(s.Count)), span(s.NS)}})
+			times := Cell{Text: view.None}
+			if s.Count > 0 {
+				times = countCell(int(s.Count))
+			}
+			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.CutPlace(s.Where, 120)}, times, span(s.NS)}})
 		}
 		item.More = append(item.More, t)
 	}
@@ -91,9 +95,10 @@ func severityTone(s gpuprof.Severity) Tone {
 	return Faint
 }
 
-// siteText is the first place in one line; a page lists the others.
-func siteText(sites []gpuprof.Site) string {
-	if len(sites) == 0 {
+// siteText is the first place in one line; a page lists the others. A sampled place is in the title.
+func siteText(f *gpuprof.Finding) string {
+	sites := f.Sites
+	if len(sites) == 0 || sites[0].Count == 0 {
 		return ""
 	}
 	text := view.CutPlace(sites[0].Where, 60) + " (" + view.Plural(int(sites[0].Count), "time") + ")"

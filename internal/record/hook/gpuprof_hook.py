@@ -16,8 +16,10 @@ MODULE_REPEATS = 3
 # A module that is trained, or called though an optimizer exists, is waited with
 # for so many more calls: the optimizer's steps are the better mark.
 TRAINING_PATIENCE = 100
-# Steps timed after the recording, at least.
+# Steps timed after the recording, at least; fewer where so many seconds are over.
 AFTER_STEPS = 10
+AFTER_S = 2.0
+AFTER_FEWEST = 3
 # Steps that are made while a loader's stock falls are left out, but so many at most.
 MAX_FALL = 100
 # Where steps to leave out would take longer than the recording may, they are left out no
@@ -45,10 +47,10 @@ def part(name):
 
 
 marks, tools, recording = part("gpuprof_marks"), part("gpuprof_tools"), part("gpuprof_recording")
-window, patches = part("gpuprof_window"), part("gpuprof_patches")
+window, patches, host = part("gpuprof_window"), part("gpuprof_patches"), part("gpuprof_host")
 
 
-class Hook(recording.Recording, patches.Patches, window.Window):
+class Hook(recording.Recording, patches.Patches, window.Window, host.Accounts):
     def __init__(self, torch, here, waiter):
         self.torch = torch
         self.waiter = waiter
@@ -105,6 +107,10 @@ class Hook(recording.Recording, patches.Patches, window.Window):
         self.window_trace = None
         self.window_thread = None  # that records a window now
         self.reason = ""
+        self.host = None  # the account of the thread whose steps are recorded
+        self.resampling = False  # samples go on after a fork
+        self.no_account = False  # it has failed
+        self.loader_facts = {}
         self.quiet = marks.Quiet(self.config["window_after_s"], tools.clock(), len(sys.modules))
         self.touch = marks.Touch(self.torch, len(sys.modules))
         self.stock = marks.Stock()
@@ -220,8 +226,11 @@ class Hook(recording.Recording, patches.Patches, window.Window):
             if self.warm > 0:
                 self.warm_up(s)
                 self.since = self.told = now
+                if self.warm == 0:
+                    self.clock_step()
             else:
                 self.recorded += 1
+                self.clock_step()
                 if dt is not None:
                     self.during.append(dt)
             self.call(self.profiler.step)
@@ -236,11 +245,20 @@ class Hook(recording.Recording, patches.Patches, window.Window):
         elif self.phase == "after":
             if dt is not None and not self.stock.over():
                 self.after.append(dt)
-            if len(self.after) >= max(AFTER_STEPS, self.steps):
+            if self.timed():
                 self.times()
-                self.leave()
-                return
+                if not self.start_samples():
+                    self.leave()
+                    return
+        elif self.phase == "sample" and self.host.step():
+            self.leave()
+            return
         s.last = tools.clock()
+
+    def timed(self):
+        """Whether steps enough were timed after the recording."""
+        n = len(self.after)
+        return n >= max(AFTER_STEPS, self.steps) or n >= AFTER_FEWEST and sum(self.after) > AFTER_S
 
     def warm_up(self, s):
         """A step of the warm-up has ended; it lasts until a stock that grew while the profiler
@@ -321,6 +339,7 @@ class Hook(recording.Recording, patches.Patches, window.Window):
         if self.worker():
             return
         self.stock.look(it)
+        self.look_at_loader(it)
         self.settle()
         if self.mark("loader", getattr(it, "_dataset", None)):
             self.border(self.sources["loader"])

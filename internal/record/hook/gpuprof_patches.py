@@ -126,10 +126,13 @@ class Patches:
             self.on_loader(it)
             here = self.here
             here.in_loader = True
+            before = self.clocks_of_fetch()
             try:
                 return original(it)
             finally:
                 here.in_loader = False
+                if before is not None:
+                    self.fetched(before)
 
         iterator.__next__ = __next__
         self.patches.append((iterator, "__next__", __next__, original, True))
@@ -169,6 +172,7 @@ class Patches:
         kind, count = self.best()
         self.tell("left", kind=kind, steps=count, recorded=self.recorded, other_threads=self.others(), **self.optimizers())
         self.phase = "done"
+        self.stop_samples()
         self.unhook_modules()
         for owner, name, wrapper, original, had in reversed(self.patches):
             if vars(owner).get(name) is not wrapper:

@@ -45,7 +45,7 @@ func (a *Analysis) bound(found []Found) {
 	switch {
 	case !b.Nothing:
 	case len(a.Devices) == 0:
-		b.Text = "No device was recorded, so nothing can be said of a GPU."
+		b.Text = "No device was recorded, so nothing can be said of a GPU." + a.hostSentence(whole)
 	default:
 		b.Text = fmt.Sprintf("Nothing above %.1f %% of %s: no finding claims as much.", 100*LeastShare, whole)
 	}
@@ -72,4 +72,13 @@ func (a *Analysis) bound(found []Found) {
 	if b.By != "" {
 		b.Text = strings.TrimSpace(b.Text + fmt.Sprintf(" The program is bound by %s %.0f %% of %s.", text, 100*b.Share, whole))
 	}
+}
+
+// hostSentence is the largest part of the host account, where there is one.
+func (a *Analysis) hostSentence(whole string) string {
+	if a.Host == nil || len(a.Host.Parts) == 0 {
+		return ""
+	}
+	p := a.Host.Parts[0]
+	return fmt.Sprintf(" The main thread spends most of %s in this part: %s (%.0f %%).", whole, p.Name, 100*p.Share)
 }

@@ -54,7 +54,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 		}
 		a.Inputs = append(a.Inputs, Input{Path: t.Path, Kind: t.Format, Events: t.Events, Rank: t.Rank, Truncated: t.Truncated})
 		if i == 0 {
-			a.StepSource = x.StepSource
+			a.StepSource, a.Host = x.StepSource, x.HostAccount()
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() { kernels.add(x) })

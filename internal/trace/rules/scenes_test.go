@@ -74,6 +74,12 @@ func ruleScenes() []ruleScene {
 		{rule: "exposed-comm", claim: 2 * 107 * us, fires: sceneComm(600 * us), quiet: sceneComm(250 * us)},
 		// from the 200 us of the kernels to the launch at 1009, and 8 to its kernel
 		{rule: "host-bound", claim: 2 * 817 * us, fires: sceneHostWork(1000 * us), quiet: sceneHostWork(60 * us)},
+		// 80 of 100 samples of a step of 502 us
+		{rule: "checkpoint-write", claim: 2 * 401_600, fires: sceneOutside(80, model.InNative, "torch", "torch/serialization.py"), quiet: sceneOutside(4, model.InNative, "torch", "torch/serialization.py")},
+		{rule: "logging", claim: 2 * 401_600, fires: sceneOutside(80, model.Blocked, "other", "logging/__init__.py"), quiet: sceneOutside(4, model.Blocked, "other", "logging/__init__.py")},
+		{rule: "outside-operators", claim: 2 * 401_600, fires: sceneOutside(80, model.Blocked, "other"), quiet: sceneOutside(4, model.InPython, "other")},
+		// nine tenths of a run delay of 150 us
+		{rule: "starved-machine", claim: 2 * 135 * us, fires: sampledScene(clocksOfStep(9, 1), func(*hostSampler, int) {}), quiet: sampledScene(clocksOfStep(1, 9), func(*hostSampler, int) {})},
 		// the waits for the event
 		{rule: "stream-wait", claim: 2 * 400 * us, fires: sceneStreams(400 * us), quiet: sceneStreams(20 * us)},
 		// claims nothing
