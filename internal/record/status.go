@@ -15,7 +15,7 @@ type Process struct {
 	PID   int    `json:"pid"`
 	Torch string `json:"torch"` // version
 	Rank  int    `json:"rank"`  // -1 unknown
-	// Kind is what its steps were counted by: optimizer, zero_grad, module,
+	// Kind is what its steps were counted by: optimizer, zero_grad, backward, module,
 	// loader or window; "" nothing was seen.
 	Kind     string `json:"kind"`
 	Steps    int    `json:"steps"`    // completed, as far as they were counted

@@ -83,6 +83,7 @@ class Hook(recording.Recording, patches.Patches, window.Window, host.Accounts):
             "optimizer": marks.Optimizers(min(OPTIMIZER_REPEATS, early)),
             "zero_grad": marks.Source("zero_grad", min(OPTIMIZER_REPEATS, early), False),
             "module": marks.Source("module", min(MODULE_REPEATS, early), False),
+            "backward": marks.Source("backward", min(MODULE_REPEATS, early), False),
             "loader": marks.Source("loader", 1, False),
         }
         self.source = None
@@ -91,8 +92,6 @@ class Hook(recording.Recording, patches.Patches, window.Window, host.Accounts):
         self.optimizer_made = False
         self.compiled = False
         self.pending = None  # the thread whose optimizer has stepped, until its border is drawn
-        self.depth = 0
-        self.outer = lambda: None  # the outermost module being called
         self.profiler = None
         self.own = False  # a call into the profiler is ours
         self.backward_steps = False  # an optimizer steps while gradients are computed
@@ -111,6 +110,7 @@ class Hook(recording.Recording, patches.Patches, window.Window, host.Accounts):
         self.resampling = False  # samples go on after a fork
         self.no_account = False  # it has failed
         self.loader_facts = {}
+        self.functions = {name: marks.Mark() for name in ("backward", "grad")}  # that compute gradients
         self.quiet = marks.Quiet(self.config["window_after_s"], tools.clock(), len(sys.modules))
         self.touch = marks.Touch(self.torch, len(sys.modules))
         self.stock = marks.Stock()
@@ -175,7 +175,12 @@ class Hook(recording.Recording, patches.Patches, window.Window, host.Accounts):
             patient = not self.backward_steps and sum(s.before) < marks.MAX_WAIT_S
             if patient and (self.optimizer_made or self.trains(s.anchor())):
                 skip += TRAINING_PATIENCE
-        if s.name == "loader" and (training or self.optimizer_made or self.sources["module"].total > 0):
+        if s.name == "backward":
+            if training or self.backward_steps:
+                return False
+            if self.optimizer_made and sum(s.before) < marks.MAX_WAIT_S:
+                skip += TRAINING_PATIENCE
+        if s.name == "loader" and (training or self.optimizer_made or self.sources["module"].total + self.sources["backward"].total > 0):
             return False
         # The last step before the recording is the profiler's warm-up.
         return done >= max(skip - 1, 0)
@@ -208,6 +213,8 @@ class Hook(recording.Recording, patches.Patches, window.Window, host.Accounts):
         if self.timer is not None and self.phase != "record":
             self.stop_timer()  # a program that shows its steps needs no clock
         if self.thread is None or self.source is None:
+            if self.thread != me:
+                s.last = None  # the time between calls of two threads is no step
             self.thread = me
         return me == self.thread
 
@@ -351,6 +358,15 @@ class Hook(recording.Recording, patches.Patches, window.Window, host.Accounts):
                 self.leave()
                 return
             self.border(self.sources["module"])
+
+    @tools.safe
+    def on_backward(self, name, *_):
+        """A backward pass begins: the mark of a program that updates its parameters without an optimizer."""
+        if self.in_backward() or self.worker():
+            return
+        s = self.sources["optimizer"]
+        if s.total == 0 and self.sources["zero_grad"].total == 0 and self.mark("backward", self.functions[name]):
+            self.border(self.sources["backward"])
 
     def worker(self):
         """A DataLoader's worker is never profiled: it has no steps."""

@@ -275,7 +275,7 @@ class Recording:
     def best(self):
         if self.source is not None:
             return self.source.name, self.source.completed()
-        for name in ("optimizer", "zero_grad", "module", "loader"):
+        for name in ("optimizer", "zero_grad", "backward", "module", "loader"):
             s = self.sources[name]
             if s.total > 0:
                 return name, s.most()

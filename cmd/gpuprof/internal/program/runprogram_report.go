@@ -60,7 +60,7 @@ func (p *program) summarise(r *record.Result) {
 
 // markNames say by what steps were told apart.
 var markNames = map[string]string{
-	"optimizer": "optimizer steps", "zero_grad": "optimizer steps", "module": "calls of the model", "loader": "batches of the data loader",
+	"optimizer": "optimizer steps", "zero_grad": "optimizer steps", "backward": "backward passes", "module": "calls of the model", "loader": "batches of the data loader",
 }
 
 func (p *program) sayRecorded(h *record.Hook) {
