@@ -125,7 +125,7 @@ func Rules() []Rule {
 		traces(RuleOutsideOperators, "the program computes or waits outside any operator"),
 		traces(RuleCheckpointWrite, "the step waits until a checkpoint is written"),
 		traces(RuleLogging, "the step waits until its log is written"),
-		traces(RuleStarvedMachine, "other programs or threads have the CPUs that the main thread needs"),
+		traces(RuleStarvedMachine, "other programs or threads have the CPUs that the host thread needs"),
 		traces(RuleTraceQuality, "the trace is incomplete"),
 
 		memory(RuleOutOfMemory, "a request for device memory failed"),

@@ -44,7 +44,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		{In: Terminal | Markdown, Blocks: []Block{rankTable(a)}},
 		warnings(a.Warnings),
 		{ID: "device-time", Heading: "Device time", In: HTML, Blocks: append(accountCharts(a), accountTable(a), classTable(a))},
-		{ID: "host", Heading: "Main thread", In: HTML, Blocks: []Block{hostTable(a), hostPlaces(a), hostStacks(a)}},
+		{ID: "host", Heading: "Host thread", In: HTML, Blocks: []Block{hostTable(a), hostPlaces(a), hostStacks(a)}},
 		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Figure: func() *figure.Figure { return figure.Steps(a) }, Note: stepNote(a)}}},
 	}
 	if lines := timelineOf(a, xs); lines != nil {

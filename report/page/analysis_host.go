@@ -11,10 +11,10 @@ import (
 // hostPlaceRows is how many places outside operators a terminal and Markdown show.
 const hostPlaceRows = 5
 
-// hostTable is where the main thread's time goes in the mean step. The rows add up to it.
+// hostTable is where the host thread's time goes in the mean step. The rows add up to it.
 func hostTable(a *analyze.Analysis) Table {
-	t := Table{Name: "Parts of the main thread's " + stepTitle(a), Noun: "part", Caption: "Sizes are of recorded steps, in which no stack is sampled; they add up to the " + stepTitle(a) + ".",
-		Columns: []Column{{Title: "main thread", Left: true}, {Title: "time"}, {Title: "share"}, {Title: "most of it", Left: true, Remark: true, Drop: 1, Least: 20}}}
+	t := Table{Name: "Parts of the host thread's " + stepTitle(a), Noun: "part", Caption: "Sizes are of recorded steps, in which no stack is sampled; they add up to the " + stepTitle(a) + ".",
+		Columns: []Column{{Title: "host thread", Left: true}, {Title: "time"}, {Title: "share"}, {Title: "most of it", Left: true, Remark: true, Drop: 1, Least: 20}}}
 	if a.Host == nil {
 		return t
 	}
@@ -57,7 +57,7 @@ func hostPlaces(a *analyze.Analysis) Table {
 	if a.Host == nil {
 		return t
 	}
-	t.Caption = fmt.Sprintf("%s of the main thread's stack in %s after the recorded ones. A line stands for all that it calls, where nearly all of that is outside operators.",
+	t.Caption = fmt.Sprintf("%s of the host thread's stack in %s after the recorded ones. A line stands for all that it calls, where nearly all of that is outside operators.",
 		view.Plural(a.Host.Samples, "sample"), view.Plural(a.Host.Sampled, "step"))
 	for i := range a.Host.Causes {
 		c := &a.Host.Causes[i]
@@ -68,7 +68,7 @@ func hostPlaces(a *analyze.Analysis) Table {
 
 // hostStacks is the sampled stacks with most time.
 func hostStacks(a *analyze.Analysis) Table {
-	t := Table{Name: "Sampled stacks", Noun: "stack", Max: [3]int{0, 0, traceRows}, More: "%d more stacks are in the data.", Folded: "sampled stacks of the main thread", In: HTML,
+	t := Table{Name: "Sampled stacks", Noun: "stack", Max: [3]int{0, 0, traceRows}, More: "%d more stacks are in the data.", Folded: "sampled stacks of the host thread", In: HTML,
 		Columns: []Column{{Title: "stack", Left: true}, {Title: "time"}, {Title: "share"}}}
 	if a.Host == nil {
 		return t

@@ -157,12 +157,8 @@ class Accounts:
             pass
 
     def look_at_loader(self, it):
-        """Keep the settings of a data loader, and count how often it was started."""
+        """Keep the settings of a data loader."""
         facts = self.loader_facts
-        if facts.get("iterator") == id(it):
-            return
-        facts["starts"] = facts.get("starts", 0) + 1
-        facts["iterator"] = id(it)
         facts["workers"] = getattr(it, "_num_workers", 0)
         facts["prefetch"] = getattr(it, "_prefetch_factor", None)
         facts["persistent"] = bool(getattr(it, "_persistent_workers", False))
@@ -170,6 +166,13 @@ class Accounts:
             facts["batches"] = len(it)
         except Exception:
             facts["batches"] = 0
+
+    def started(self, took):
+        """Workers of a data loader were started. The first start of a program makes more than the others."""
+        facts = self.loader_facts
+        facts["starts"] = facts.get("starts", 0) + 1
+        if facts["starts"] > 1:
+            facts["start_s"] = facts.get("start_s", 0.0) + took
 
     def start_samples(self):
         """Sample the steps that follow; false where none are sampled."""

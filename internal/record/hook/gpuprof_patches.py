@@ -162,6 +162,22 @@ class Patches:
 
         iterator.__next__ = __next__
         self.patches.append((iterator, "__next__", __next__, original, True))
+        self.time_starts(getattr(dataloader, "_MultiProcessingDataLoaderIter", None))
+
+    def time_starts(self, iterator):
+        """Time the start of a loader's workers, which no event of a trace has."""
+        original = getattr(iterator, "__init__", None)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def __init__(it, *args, **kwargs):
+            began = tools.clock()
+            original(it, *args, **kwargs)
+            self.started(tools.clock() - began)
+
+        iterator.__init__ = __init__
+        self.patches.append((iterator, "__init__", __init__, original, True))
 
     def watch_profilers(self):
         """Notice a program that profiles itself, and stand back."""

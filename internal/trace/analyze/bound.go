@@ -80,5 +80,5 @@ func (a *Analysis) hostSentence(whole string) string {
 		return ""
 	}
 	p := a.Host.Parts[0]
-	return fmt.Sprintf(" The main thread spends most of %s in this part: %s (%.0f %%).", whole, p.Name, 100*p.Share)
+	return fmt.Sprintf(" The host thread spends most of %s in this part: %s (%.0f %%).", whole, p.Name, 100*p.Share)
 }

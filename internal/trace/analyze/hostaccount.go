@@ -114,7 +114,7 @@ func (x *Index) HostAccount() *HostAccount {
 	return a
 }
 
-// HostOutside is when the main thread was in no event of the account, in the steps that count.
+// HostOutside is when the host thread was in no event of the account, in the steps that count.
 func (x *Index) HostOutside() model.Spans {
 	out, _ := x.hostSteps()
 	for _, part := range []string{HostLoader, HostOptimizer, HostCommunication, HostSync, HostOperators} {
@@ -138,7 +138,7 @@ func (x *Index) hostSteps() (model.Spans, int) {
 	return model.UnionOf(v), len(v)
 }
 
-// hostSpans is when the main thread was in events of a part of the account. Device threads of autograd
+// hostSpans is when the host thread was in events of a part of the account. Device threads of autograd
 // run operators for it while it waits in backward.
 func (x *Index) hostSpans(part string) model.Spans {
 	process := x.T.ProcessOf(x.Main)

@@ -98,7 +98,7 @@ func (o *seen) kindOf(st *model.HostStack) string {
 			}
 		case f.File == "torch/utils/data/dataloader.py" && strings.HasSuffix(f.Function, "__next__"):
 			return ""
-		case f.File == "torch/utils/data/dataloader.py" && (strings.HasSuffix(f.Function, "__init__") || strings.HasSuffix(f.Function, "__iter__")):
+		case f.File == "torch/utils/data/dataloader.py" && (strings.HasSuffix(f.Function, "__init__") || strings.HasSuffix(f.Function, "__iter__") || strings.HasSuffix(f.Function, "__del__")):
 			return CauseWorkers
 		case strings.HasPrefix(f.File, "torch/optim/") && strings.Contains(f.Function, "step"):
 			return ""
@@ -329,17 +329,17 @@ func mergeNeighbours(nodes []*callNode) []*callNode {
 }
 
 func (n *callNode) cause(a *HostAccount, total float64) HostCause {
-	c := HostCause{Kind: n.kind(), Where: frameName(n.frame), Text: n.frame.Text, Share: n.outside / total, Count: n.count}
+	c := HostCause{Kind: n.kind(), Where: FrameName(n.frame), Text: n.frame.Text, Share: n.outside / total, Count: n.count}
 	c.NS = int64(c.Share * float64(a.step()))
 	var best model.HostFrame
 	most := -1.0
 	for f, s := range n.inner {
-		if s > most || s == most && frameName(f) < frameName(best) {
+		if s > most || s == most && FrameName(f) < FrameName(best) {
 			best, most = f, s
 		}
 	}
 	if place(best) != place(n.frame) {
-		c.Inner = frameName(best)
+		c.Inner = FrameName(best)
 		if best.Text != "" {
 			c.Inner += " `" + best.Text + "`"
 		}
@@ -347,8 +347,8 @@ func (n *callNode) cause(a *HostAccount, total float64) HostCause {
 	return c
 }
 
-// frameName is a frame as sentences have it.
-func frameName(f model.HostFrame) string {
+// FrameName is a frame as sentences have it.
+func FrameName(f model.HostFrame) string {
 	file := f.File
 	if !f.Library {
 		file = path.Base(strings.ReplaceAll(file, `\`, "/"))
@@ -368,7 +368,7 @@ func (o *seen) trees(step int64) []HostTree {
 		st := &o.s.Stacks[i]
 		var frames []string
 		for _, k := range st.Frames {
-			frames = append(frames, frameName(o.s.Frames[k]))
+			frames = append(frames, FrameName(o.s.Frames[k]))
 		}
 		key := strings.Join(frames, "\x00")
 		if sum[key] == nil {

@@ -51,8 +51,10 @@ type HostStack struct {
 
 // HostLoader has the settings of the program's data loader.
 type HostLoader struct {
-	Workers, Batches, Starts int // Batches is those of an epoch, 0 unknown; Starts, how often it was started
-	Persistent               bool
+	Workers, Batches int // Batches is those of an epoch, 0 unknown
+	Persistent       bool
+	Starts           int     // how often its workers were started
+	StartS           float64 `json:"start_s"` // what that took, without the first time, s
 }
 
 // HostOptimizer has the settings of the optimizer that ends a step.

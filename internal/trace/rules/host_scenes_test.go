@@ -135,3 +135,63 @@ func TestHostAccountAddsUp(t *testing.T) {
 		}
 	}
 }
+
+// loaderScene fetches for 4 ms in steps with 2 ms of operators, on four CPUs.
+func loaderScene(name string, facts *model.HostLoader) *scene {
+	s := newScene()
+	s.repeat(4, func() {
+		s.inKind(model.Annotation, name, "", func() { s.work(4000 * us) })
+		s.in("aten::mm", func() { s.work(2000 * us) })
+	})
+	row := model.HostClocks{WallS: 6e-3, CPUS: 6e-3}
+	s.host = &model.HostSamples{Recorded: []model.HostClocks{row, row, row, row}, WaitedS: -1, ThrottledS: -1, Facts: model.HostFacts{Loader: facts, Threads: 1}}
+	return s
+}
+
+// What a loader's finding claims is what its change saves: the step then takes the longer of the rest and of a
+// batch over the workers. No change names more workers than there are CPUs.
+func TestLoaderClaimsWhatTheChangeSaves(t *testing.T) {
+	const single, many = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+	for _, c := range []struct {
+		name   string
+		event  string
+		cpus   int
+		facts  *model.HostLoader
+		claim  int64 // us a step, to 10
+		change string
+	}{
+		{"two CPUs leave one worker: 4 ms of loading beside 2 ms of the rest", single, 2, &model.HostLoader{}, 2000, "num_workers=1"},
+		{"with four CPUs three workers hide it", single, 4, &model.HostLoader{}, 4000, "num_workers=3"},
+		{"all CPUs have workers already", many, 2, &model.HostLoader{Workers: 2, Persistent: true}, 4000, "the loader has 2 workers already, and the program has 2 CPUs"},
+		{"two workers more: a batch of 6 ms over three", many, 4, &model.HostLoader{Workers: 1, Persistent: true}, 4000, "num_workers=3, persistent_workers=True, prefetch_factor=4), in place of 1"},
+		{"workers that start for every epoch", many, 4, &model.HostLoader{Workers: 2, Batches: 2, Starts: 5, StartS: 4 * 1e-3}, 4003, "DataLoader(..., persistent_workers=True)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := loaderScene(c.event, c.facts).trace()
+			in.Program.CPUs, in.Program.Traces = c.cpus, 1
+			a, _ := analyse(t, in)
+			f := mustFind(t, a, "dataloader-stall")
+			if got := f.StepNS / us; got/10 != c.claim/10 {
+				t.Errorf("claims %d us a step, want %d", got, c.claim)
+			}
+			if !strings.HasPrefix(f.PyTorch, c.change) && !strings.Contains(f.PyTorch, c.change) {
+				t.Errorf("the change is %q, want %q", f.PyTorch, c.change)
+			}
+		})
+	}
+}
+
+// The gaps of a device that waits for code without an event are named by the samples.
+func TestHostBoundIsNamedBySamples(t *testing.T) {
+	s := sceneHostWork(1000 * us)()
+	h := &hostSampler{s: model.HostSamples{WaitedS: -1, ThrottledS: -1}}
+	h.stack(50, model.Blocked, "other", h.frame("train.py", "step", 11, "time.sleep(0.001)"))
+	s.host = &h.s
+	a, _ := analyse(t, s.trace())
+	if f := mustFind(t, a, "host-bound"); !strings.Contains(f.Title, "train.py:11 in step `time.sleep(0.001)`") {
+		t.Errorf("the title is %q", f.Title)
+	}
+	if f := find(a, "outside-operators"); f != nil {
+		t.Errorf("the same time is claimed again: %s", f.Title)
+	}
+}

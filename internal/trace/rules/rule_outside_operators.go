@@ -97,7 +97,7 @@ func (c *ruleContext) sampledSteps() string {
 	return analyze.Plural(c.host.Sampled, "step", "steps")
 }
 
-// claimOutside claims a time outside the events of the main thread that no finding has claimed, where it lies
+// claimOutside claims a time outside the events of the host thread that no finding has claimed, where it lies
 // in the trace unknown.
 func (c *ruleContext) claimOutside(ns int64) claim {
 	free := c.hostOutside

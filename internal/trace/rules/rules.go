@@ -145,7 +145,7 @@ type ruleContext struct {
 	copyNS   int64                  // claimed by pageable-h2d
 	trains   bool                   // see training
 	withheld map[string]model.Spans // by rule, on the device where it is most
-	// host is the account of the main thread, nil unknown. hostOutside is the part of its time outside events,
+	// host is the account of the host thread, nil unknown. hostOutside is the part of its time outside events,
 	// and claimedHost what findings claim of a trace without a device.
 	host                     *analyze.HostAccount
 	hostOutside, claimedHost model.Spans
