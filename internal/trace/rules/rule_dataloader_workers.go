@@ -24,13 +24,26 @@ func (c *ruleContext) workersNow() int64 {
 	return 0
 }
 
-// mostUseful is how many workers have a CPU each, 0 unknown. Without a device the loop computes on the CPUs too.
+// mostUseful is how many workers have a CPU each, 0 unknown. Without a device the loop computes on the CPUs
+// too, and leaves one less to workers that do.
 func (c *ruleContext) mostUseful() int64 {
 	cpus := int64(c.cpus())
-	if cpus > 1 && len(c.devices) == 0 {
+	if cpus > 1 && len(c.devices) == 0 && !c.fetchBlocks() {
 		return cpus - 1
 	}
 	return cpus
+}
+
+// fetchBlocks says whether fetches in the host thread mostly wait, for storage say, and take few of a CPU.
+func (c *ruleContext) fetchBlocks() bool {
+	if c.t.Sampled == nil || c.workersNow() > 0 {
+		return false
+	}
+	var sum model.HostClocks
+	for _, f := range c.t.Sampled.Fetches {
+		sum.Add(f)
+	}
+	return sum.WallS > 0 && sum.CPUS+max(sum.DelayS, 0) < sum.WallS/2
 }
 
 // gainOfWorkers is how much of a step's loading n workers hide: the step then takes the longer of the rest of

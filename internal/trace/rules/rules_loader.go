@@ -30,9 +30,7 @@ func (c *ruleContext) workersNeeded(f fetching) int64 {
 	n := min((f.step+rest-1)/rest+1, mostWorkers) // one more than keeps up: fetches differ
 	if cpus := int64(c.cpus()); cpus > 0 {
 		n = min(n, cpus)
-		if len(c.devices) == 0 { // the loop computes on the CPUs as well
-			n = min(n, cpus-1)
-		}
+		n = min(n, c.mostUseful())
 	}
 	return n
 }
@@ -78,6 +76,9 @@ func (c *ruleContext) loaderKnob(f fetching) (string, int64) {
 		return lessLoading + ", or prepare the data before the loop (the program has one CPU: a worker would take it from the loop)", f.step
 	case n == 0:
 		return fmt.Sprintf("keep num_workers=0: a batch is fetched in %s, and handing one over from a worker takes as long; index whole batches at once (a BatchSampler, tensor[indices]), or keep the data on the device", gpuprof.FormatNS(f.batch)), f.step
+	case cpus > 0 && 2*c.gainOfWorkers(f, n) < f.step:
+		return fmt.Sprintf("%s; DataLoader(..., num_workers=%d, persistent_workers=True%s, prefetch_factor=4) alone hides %s of it%s", lessLoading, n, pin,
+			gpuprof.FormatNS(c.gainOfWorkers(f, n)), c.tooFew(f, n)), f.step
 	case cpus > 0:
 		return fmt.Sprintf("DataLoader(..., num_workers=%d, persistent_workers=True%s, prefetch_factor=4)%s", n, pin, c.tooFew(f, n)), c.gainOfWorkers(f, n)
 	default:

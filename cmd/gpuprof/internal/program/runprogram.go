@@ -69,6 +69,7 @@ type program struct {
 	dir     string       // as it is shown
 	lock    *os.File     // the folder, held until this process ends; nil for a fresh one
 	state   string       // of the recording, as it was said last
+	told    []byte       // the answer that was printed, as JSON; nil for none
 
 	sink        *cli.RankSink // of a rank of a job; nil for a program alone
 	collectives []analyze.Collectives

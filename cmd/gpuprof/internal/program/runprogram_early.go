@@ -104,7 +104,7 @@ func (p *program) tellEarly(h *record.Hook, ended <-chan struct{}) {
 	if err != nil {
 		return // said at the program's end
 	}
-	if p.keep(write) != nil || write(p.app.Stderr, "table", p.screen()) != nil {
+	if p.keep(write) != nil || p.print(write) != nil {
 		return // tried again at the program's end
 	}
 	p.app.Note("the whole answer is in %s, and is written again when the program ends", filepath.Join(p.dir, "report.html"))
