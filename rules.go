@@ -41,6 +41,11 @@ const (
 	RuleCheckpointWrite   = "checkpoint-write"
 	RuleLogging           = "logging"
 	RuleStarvedMachine    = "starved-machine"
+	RuleRecomputation     = "recomputation"
+	RuleFloat64           = "float64-parameters"
+	RuleTooManyThreads    = "too-many-threads"
+	RuleAnomalyMode       = "anomaly-mode"
+	RuleOptimizerLoop     = "optimizer-loop"
 
 	RuleOutOfMemory        = "oom-cause"
 	RuleLeak               = "leak"
@@ -126,6 +131,11 @@ func Rules() []Rule {
 		traces(RuleCheckpointWrite, "the step waits until a checkpoint is written"),
 		traces(RuleLogging, "the step waits until its log is written"),
 		traces(RuleStarvedMachine, "other programs or threads have the CPUs that the host thread needs"),
+		traces(RuleRecomputation, "activations are computed twice"),
+		traces(RuleFloat64, "the parameters are float64"),
+		traces(RuleTooManyThreads, "PyTorch has more threads than the program has CPUs"),
+		traces(RuleAnomalyMode, "anomaly detection is on"),
+		traces(RuleOptimizerLoop, "the optimizer updates one parameter at a time"),
 		traces(RuleTraceQuality, "the trace is incomplete"),
 
 		memory(RuleOutOfMemory, "a request for device memory failed"),

@@ -32,6 +32,7 @@ type samplesHead struct {
 		Anomaly   bool                 `json:"anomaly"`
 		Loader    *model.HostLoader    `json:"loader"`
 		Optimizer *model.HostOptimizer `json:"optimizer"`
+		Memory    model.HostMemoryUse  `json:"memory"`
 	} `json:"facts"`
 }
 
@@ -98,7 +99,7 @@ func readSamples(path string) (*model.HostSamples, error) {
 	}
 	s := &model.HostSamples{Recorded: head.Recorded.rows(), Fetches: head.Loader.rows(), Sampled: head.Sampled.rows(), Samples: head.Samples,
 		WaitedS: head.Waited, ThrottledS: head.Throttled,
-		Facts: model.HostFacts{Threads: head.Facts.Threads, CPUs: head.Facts.CPUs, Anomaly: head.Facts.Anomaly, Loader: head.Facts.Loader, Optimizer: head.Facts.Optimizer}}
+		Facts: model.HostFacts{Threads: head.Facts.Threads, CPUs: head.Facts.CPUs, Anomaly: head.Facts.Anomaly, Loader: head.Facts.Loader, Optimizer: head.Facts.Optimizer, Memory: head.Facts.Memory}}
 	for _, v := range head.Frames {
 		s.Frames = append(s.Frames, model.HostFrame(v))
 	}

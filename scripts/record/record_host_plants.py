@@ -30,7 +30,7 @@ CAUSES = {
     "subprocess": ("outside-operators", "subprocess.run"),
     "getitem": ("dataloader-stall", ""),
     "epochs": ("dataloader-stall", "persistent_workers"),
-    "float64": ("float64", ""),
+    "float64": ("float64-parameters", ""),
     "foreach": ("optimizer-loop", ""),
     "anomaly": ("anomaly-mode", ""),
     "threads": ("too-many-threads", ""),

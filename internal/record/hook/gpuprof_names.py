@@ -196,8 +196,18 @@ def facts(hook):
     look("cpus", lambda: len(os.sched_getaffinity(0)))
     look("anomaly", lambda: bool(torch.is_anomaly_enabled()))
     look("loader", lambda: dict(hook.loader_facts) if hook.loader_facts else None)
+    look("memory", memory)
     look("optimizer", lambda: optimizer(hook, torch))
     return out
+
+
+def memory():
+    """The memory of this process and what the system has left, bytes."""
+    with open("/proc/self/statm", encoding="ascii") as f:
+        resident = int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    with open("/proc/meminfo", encoding="ascii") as f:
+        available = next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable:"))
+    return {"resident": resident, "available": available}
 
 
 def optimizer(hook, torch):

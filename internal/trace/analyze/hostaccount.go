@@ -74,8 +74,8 @@ func (a *HostAccount) Outside() int64 {
 	return ns
 }
 
-// step is the step that a share of the samples is a share of, ns.
-func (a *HostAccount) step() int64 {
+// Step is the step that a share of the samples is a share of, ns: one that was not recorded, where that is known.
+func (a *HostAccount) Step() int64 {
 	if a.BareNS > 0 {
 		return a.BareNS
 	}
@@ -110,8 +110,14 @@ func (x *Index) HostAccount() *HostAccount {
 	x.splitOutside(a, s, outside, seen, add)
 	slices.SortStableFunc(a.Parts, func(p, q HostPart) int { return int(min(max(q.NS-p.NS, -1), 1)) })
 	a.Causes = append(a.Causes, seen.causes(a)...)
-	a.Stacks = seen.trees(a.step())
+	a.Stacks = seen.trees(a.Step())
 	return a
+}
+
+// HostPart is when the host thread was in events of a part of the account, in the steps that count.
+func (x *Index) HostPart(part string) model.Spans {
+	over, _ := x.hostSteps()
+	return x.hostSpans(part).And(over)
 }
 
 // HostOutside is when the host thread was in no event of the account, in the steps that count.

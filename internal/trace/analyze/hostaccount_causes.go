@@ -112,6 +112,9 @@ func (o *seen) kindOf(st *model.HostStack) string {
 	if kind != "" {
 		return kind
 	}
+	if o.s.Facts.Anomaly && o.keepsTraceback(st) {
+		return "" // a part of the operator that anomaly detection watches
+	}
 	leaf := &o.s.Frames[st.Frames[len(st.Frames)-1]]
 	framework := st.Callee == "torch" || leaf.Library && strings.HasPrefix(leaf.File, "torch/")
 	switch {
@@ -125,6 +128,21 @@ func (o *seen) kindOf(st *model.HostStack) string {
 		return CauseBlocked
 	}
 	return CauseCPU
+}
+
+// KeepsTraceback says whether a stack makes the traceback that anomaly detection keeps for an operator.
+func KeepsTraceback(frames []model.HostFrame) bool {
+	return slices.ContainsFunc(frames, func(f model.HostFrame) bool {
+		return f.Library && (f.File == "traceback.py" || f.File == "linecache.py" || f.File == "torch/fx/traceback.py")
+	})
+}
+
+func (o *seen) keepsTraceback(st *model.HostStack) bool {
+	var frames []model.HostFrame
+	for _, i := range st.Frames {
+		frames = append(frames, o.s.Frames[i])
+	}
+	return KeepsTraceback(frames)
 }
 
 // blockedOutside is the part of the blocked samples that is outside operators, 1 where there are none.
@@ -330,7 +348,7 @@ func mergeNeighbours(nodes []*callNode) []*callNode {
 
 func (n *callNode) cause(a *HostAccount, total float64) HostCause {
 	c := HostCause{Kind: n.kind(), Where: FrameName(n.frame), Text: n.frame.Text, Share: n.outside / total, Count: n.count}
-	c.NS = int64(c.Share * float64(a.step()))
+	c.NS = int64(c.Share * float64(a.Step()))
 	var best model.HostFrame
 	most := -1.0
 	for f, s := range n.inner {

@@ -72,7 +72,11 @@ type HostFacts struct {
 	Anomaly       bool
 	Loader        *HostLoader
 	Optimizer     *HostOptimizer
+	Memory        HostMemoryUse
 }
+
+// HostMemoryUse is the memory of the process and what the system has left, bytes; 0 unknown.
+type HostMemoryUse struct{ Resident, Available int64 }
 
 // HostSamples is what gpuprof's hook measured of the thread that makes the steps: its clocks in each recorded
 // step, and samples of its stack in steps after them.

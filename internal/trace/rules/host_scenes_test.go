@@ -195,3 +195,35 @@ func TestHostBoundIsNamedBySamples(t *testing.T) {
 		t.Errorf("the same time is claimed again: %s", f.Title)
 	}
 }
+
+// sceneFacts is a program of which the hook read some settings.
+func sceneFacts(f model.HostFacts) func() *scene {
+	return sampledScene(clocksOfStep(0, 1), func(h *hostSampler, _ int) { h.s.Facts = f })
+}
+
+// sceneOptimizer has an optimizer that takes 50 us of each step.
+func sceneOptimizer(foreach bool) func() *scene {
+	return func() *scene {
+		s := sceneFacts(model.HostFacts{Optimizer: &model.HostOptimizer{Class: "Adam", Parameters: 120, Foreach: &foreach}})()
+		host := s.host
+		s = newScene()
+		s.repeat(3, func() { s.in("aten::mm", func() { s.work(50 * us) }) })
+		for i := range s.events {
+			if s.events[i].kind == model.Op {
+				s.events[i].kind, s.events[i].name = model.Annotation, "Optimizer.step#Adam.step"
+			}
+		}
+		s.host = host
+		return s
+	}
+}
+
+// sceneRecompute computes activations again for 60 of 100 samples, beside so many bytes of free memory.
+func sceneRecompute(available int64) func() *scene {
+	return sampledScene(clocksOfStep(0, 1), func(h *hostSampler, step int) {
+		h.s.Facts.Memory = model.HostMemoryUse{Resident: 1 << 24, Available: available}
+		backward := h.frame("torch/autograd/graph.py", "_engine_run_backward", 841, "")
+		h.stack(40, model.InNative, "torch", step, backward)
+		h.stack(60, model.InNative, "torch", step, backward, h.frame("torch/utils/checkpoint.py", "unpack_hook", 1119, ""), h.frame("torch/nn/modules/linear.py", "Linear.forward", 134, ""))
+	})
+}

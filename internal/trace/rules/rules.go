@@ -55,7 +55,12 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleCheckpointWrite, find: (*ruleContext).checkpointWrite},
 		{id: gpuprof.RuleLogging, find: (*ruleContext).logging},
 		{id: gpuprof.RuleOutsideOperators, find: (*ruleContext).outsideOperators},
+		{id: gpuprof.RuleRecomputation, find: (*ruleContext).recomputation},
 		{id: gpuprof.RuleStarvedMachine, find: (*ruleContext).starvedMachine},
+		{id: gpuprof.RuleFloat64, find: (*ruleContext).float64Parameters},
+		{id: gpuprof.RuleTooManyThreads, notes: true, find: (*ruleContext).tooManyThreads},
+		{id: gpuprof.RuleAnomalyMode, notes: true, find: (*ruleContext).anomalyMode},
+		{id: gpuprof.RuleOptimizerLoop, notes: true, find: (*ruleContext).optimizerLoop},
 		{id: gpuprof.RuleStreamWait, alone: true, find: (*ruleContext).streamWait},
 		{id: gpuprof.RuleTraceQuality, notes: true, find: (*ruleContext).traceQuality},
 	}
