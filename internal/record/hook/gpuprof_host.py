@@ -74,7 +74,7 @@ class Clocks:
 
 
 def difference(a, b):
-    """What the clocks went on by from a to b: wall, CPU, run delay (-1 unknown), CPU of other threads."""
+    """The advance of the clocks from a to b: wall, CPU, run delay (-1 unknown), CPU of other threads."""
     delay = b[2] - a[2] if a[2] >= 0 and b[2] >= 0 else -1.0
     cpu = b[1] - a[1]
     return [b[0] - a[0], cpu, delay, max(0.0, b[3] - a[3] - cpu)]

@@ -25,7 +25,7 @@ get_ident = _thread.get_ident
 
 
 class Mark:
-    """What stands for a function that marks steps."""
+    """Stands for a function that marks steps."""
 
 
 class Source:

@@ -90,7 +90,7 @@ func (c *ruleContext) workerStart(total model.Spans) *analyze.Found {
 	} else {
 		cl = c.claimHost(func(*ruleDevice) model.Spans { return waits.Or(c.hostOutside) })
 	}
-	f := c.finding(cl, fmt.Sprintf("the program starts its %s anew for every epoch of %s, which takes %s each time, and waits for their first batches",
+	f := c.finding(cl, fmt.Sprintf("the program starts its %s again for every epoch of %s, which takes %s each time, and waits for their first batches",
 		analyze.Plural(l.Workers, "loader worker", "loader workers"), analyze.Plural(l.Batches, "batch", "batches"), gpuprof.FormatNS(start*int64(l.Batches))))
 	f.Evidence["start_step_ns"] = start
 	f.Evidence["loader_step_ns"] = waits.Total() / c.steps
