@@ -86,27 +86,52 @@ func newSeen(s *model.HostSamples, outside float64) *seen {
 	return o
 }
 
+// noCause is the kind of a frame whose time is no cause outside operators.
+const noCause = "none"
+
+// loaderFile is the part of PyTorch with the data loaders.
+const loaderFile = "torch/utils/data/dataloader.py"
+
+// kindOfFrame is what a frame of a library tells of the whole stack, "" nothing.
+func kindOfFrame(f *model.HostFrame) string {
+	starts := func(prefixes ...string) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(f.File, p) })
+	}
+	ends := func(suffixes ...string) bool {
+		return slices.ContainsFunc(suffixes, func(p string) bool { return strings.HasSuffix(f.Function, p) })
+	}
+	switch {
+	case f.File == loaderFile && ends("__next__"), starts("torch/optim/") && strings.Contains(f.Function, "step"):
+		return noCause
+	case f.File == loaderFile && ends("__init__", "__iter__", "__del__"):
+		return CauseWorkers
+	case f.File == "torch/serialization.py" && strings.Contains(f.Function, "save"), starts("safetensors/", "torch/distributed/checkpoint/"):
+		return CauseCheckpoint
+	case starts("logging/", "tqdm/", "wandb/", "tensorboard", "torch/utils/tensorboard/", "mlflow/"):
+		return CauseLogging
+	}
+	return ""
+}
+
 // kindOf is the kind of cause that a stack is, "" for one in an operator, the loader or the optimizer.
 func (o *seen) kindOf(st *model.HostStack) string {
 	kind := ""
 	for _, i := range st.Frames {
 		f := &o.s.Frames[i]
-		switch {
-		case !f.Library:
+		if !f.Library {
 			if strings.HasPrefix(f.Text, "print(") && kind == "" {
 				kind = CauseLogging
 			}
-		case f.File == "torch/utils/data/dataloader.py" && strings.HasSuffix(f.Function, "__next__"):
+			continue
+		}
+		switch k := kindOfFrame(f); k {
+		case "":
+		case noCause:
 			return ""
-		case f.File == "torch/utils/data/dataloader.py" && (strings.HasSuffix(f.Function, "__init__") || strings.HasSuffix(f.Function, "__iter__") || strings.HasSuffix(f.Function, "__del__")):
-			return CauseWorkers
-		case strings.HasPrefix(f.File, "torch/optim/") && strings.Contains(f.Function, "step"):
-			return ""
-		case f.File == "torch/serialization.py" && strings.Contains(f.Function, "save"), strings.HasPrefix(f.File, "safetensors/"), strings.HasPrefix(f.File, "torch/distributed/checkpoint/"):
-			return CauseCheckpoint
-		case strings.HasPrefix(f.File, "logging/"), strings.HasPrefix(f.File, "tqdm/"), strings.HasPrefix(f.File, "wandb/"), strings.HasPrefix(f.File, "tensorboard"),
-			strings.HasPrefix(f.File, "torch/utils/tensorboard/"), strings.HasPrefix(f.File, "mlflow/"):
-			kind = CauseLogging
+		case CauseLogging:
+			kind = k
+		default:
+			return k
 		}
 	}
 	if kind != "" {
@@ -163,7 +188,7 @@ func (o *seen) blockedOutside() float64 {
 func (o *seen) fetches(st *model.HostStack) bool {
 	return slices.ContainsFunc(st.Frames, func(i int) bool {
 		f := &o.s.Frames[i]
-		return f.File == "torch/utils/data/dataloader.py" && strings.HasSuffix(f.Function, "__next__")
+		return f.File == loaderFile && strings.HasSuffix(f.Function, "__next__")
 	})
 }
 

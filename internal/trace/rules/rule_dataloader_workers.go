@@ -81,7 +81,7 @@ func (c *ruleContext) workerStart(total model.Spans) *analyze.Found {
 		return nil
 	}
 	waits := total.And(c.x.Steady)
-	cl := claim{device: -1}
+	var cl claim
 	if len(c.devices) == 0 {
 		cl = c.claimOutside(start * c.steps)
 		cl.spans = cl.spans.Or(waits)
