@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
@@ -44,7 +45,7 @@ type Process struct {
 	Whole   bool    `json:"whole,omitempty"`
 	ExportS float64 `json:"export_s,omitempty"` // what writing it took, s
 	// Samples is the name in the folder of the clocks and stack samples of the thread that makes the steps, ""
-	// none; Sampling says that they are being taken.
+	// none; Sampling says that they are being taken, or are to come.
 	Samples  string `json:"samples,omitempty"`
 	Sampling bool   `json:"-"`
 	// Aside is why nothing was recorded: own-profiler, forked, nsys,
@@ -170,6 +171,7 @@ func (p *Process) take(l *statusLine) {
 	case "trace":
 		p.Kind, p.Recorded, p.File, p.Bytes, p.Whole, p.Complete, p.ExportS = l.Kind, l.Steps, l.File, l.Bytes, l.Whole, l.Complete, l.ExportS
 		p.Bounded, p.Grown = l.Bounded, l.Grown
+		p.Sampling = l.Kind != "window" && strings.HasSuffix(l.File, ".json")
 		if l.Error != "" {
 			p.Errors = append(p.Errors, "export: "+l.Error)
 		}

@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,17 +16,22 @@ const (
 )
 
 // Settled says that some process has its trace and none is about to write one: every
-// recording that began is written or has failed, and so are the samples of the host.
+// recording that began is written or has failed.
 func (h *Hook) Settled() bool {
 	some := false
 	for i := range h.Processes {
 		p := &h.Processes[i]
-		if p.Began && p.File == "" && len(p.Errors) == 0 || p.Sampling {
+		if p.Began && p.File == "" && len(p.Errors) == 0 {
 			return false
 		}
 		some = some || p.File != ""
 	}
 	return some
+}
+
+// Accounted says that no samples of a host thread are still to come.
+func (h *Hook) Accounted() bool {
+	return !slices.ContainsFunc(h.Processes, func(p Process) bool { return p.Sampling })
 }
 
 // watcher tells Options.Watch what the hook has told, while the program runs.

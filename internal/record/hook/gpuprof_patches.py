@@ -211,10 +211,10 @@ class Patches:
         """Take everything out again: from here on the program runs as without gpuprof."""
         if self.phase == "done":
             return
+        self.stop_samples()
         kind, count = self.best()
         self.tell("left", kind=kind, steps=count, recorded=self.recorded, other_threads=self.others(), **self.optimizers())
         self.phase = "done"
-        self.stop_samples()
         self.unhook_modules()
         self.take_out()
         self.waiter.then.clear()

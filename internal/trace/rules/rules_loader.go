@@ -92,6 +92,9 @@ func (c *ruleContext) tooFew(f fetching, n int64) string {
 		if s := c.t.Sampled; s != nil && s.Facts.Threads > 0 && int64(s.Facts.Threads) <= int64(c.cpus())-n {
 			return "" // the loop leaves them CPUs already
 		}
+		if int64(c.cpus()) <= n {
+			return ""
+		}
 		return fmt.Sprintf(" and torch.set_num_threads(%d), so that the workers have CPUs of their own", int64(c.cpus())-n)
 	}
 	if f.step/n > c.restOfStep(f) {
