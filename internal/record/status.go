@@ -180,10 +180,8 @@ func (p *Process) take(l *statusLine) {
 		if l.Error != "" {
 			p.Errors = append(p.Errors, "export: "+l.Error)
 		}
-	case "sampling":
-		p.Sampling = true
-	case "host", "host-failed":
-		p.Samples, p.Sampling = l.File, false
+	case "sampling", "host", "host-failed":
+		p.Samples, p.Sampling = l.File, l.Event == "sampling"
 	case "times":
 		p.Before, p.During = l.Before, l.During
 		list, _ := l.After.([]any)

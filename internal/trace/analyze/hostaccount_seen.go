@@ -87,26 +87,7 @@ func kindOfFrame(f *model.HostFrame) string {
 
 // kindOf is the kind of cause that a stack is, "" for one in an operator, the loader or the optimizer.
 func (o *seen) kindOf(st *model.HostStack) string {
-	kind := ""
-	for _, i := range st.Frames {
-		f := &o.s.Frames[i]
-		if !f.Library {
-			if strings.HasPrefix(f.Text, "print(") && kind == "" {
-				kind = CauseLogging
-			}
-			continue
-		}
-		switch k := kindOfFrame(f); k {
-		case "":
-		case noCause:
-			return ""
-		case CauseLogging:
-			kind = k
-		default:
-			return k
-		}
-	}
-	if kind != "" {
+	if kind, decided := o.kindOfFrames(st); decided {
 		return kind
 	}
 	if o.s.Facts.Anomaly && o.keepsTraceback(st) {
@@ -125,6 +106,29 @@ func (o *seen) kindOf(st *model.HostStack) string {
 		return CauseBlocked
 	}
 	return CauseCPU
+}
+
+// kindOfFrames is the kind that the frames of a stack decide; false where what the thread does decides.
+func (o *seen) kindOfFrames(st *model.HostStack) (kind string, decided bool) {
+	for _, i := range st.Frames {
+		f := &o.s.Frames[i]
+		if !f.Library {
+			if strings.HasPrefix(f.Text, "print(") && kind == "" {
+				kind = CauseLogging
+			}
+			continue
+		}
+		switch k := kindOfFrame(f); k {
+		case "":
+		case noCause:
+			return "", true
+		case CauseLogging:
+			kind = k
+		default:
+			return k, true
+		}
+	}
+	return kind, kind != ""
 }
 
 // KeepsTraceback says whether a stack makes the traceback that anomaly detection keeps for an operator.
