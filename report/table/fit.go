@@ -154,7 +154,7 @@ func (p *printer) shorten() bool {
 	texts := slices.Concat(answer, rest)
 	long := func(b *block) bool { return b.shown() > b.least }
 	return shed(texts, long) || shed(tables, func(b *block) bool { return long(b) && b.light() }) || clearLast(rest) ||
-		shed(tables, long) || len(answer) > 1 && clearLast(free) || clearLast(tables) || clearLast(free)
+		shed(tables, long) || len(answer) > 1 && clearLast(free) || clearLast(tables) || clearLast(free) || cutFirst(answer)
 }
 
 // spare leaves out what is for room that is not there, false if there is none of it.
@@ -184,6 +184,22 @@ func shed(blocks []*block, can func(*block) bool) bool {
 	}
 	longest.shed()
 	return true
+}
+
+// cutFirst takes the last line off the unit that is never left out, where it has more than one.
+func cutFirst(blocks []*block) bool {
+	for _, b := range blocks {
+		if !b.first {
+			continue
+		}
+		for i := range b.units {
+			if u := &b.units[i]; !u.gone && len(u.lines) > 1 {
+				u.lines = u.lines[:len(u.lines)-1]
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func clearLast(blocks []*block) bool {
