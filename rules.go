@@ -39,6 +39,15 @@ const (
 	RuleNoise             = "noise"
 	RuleTraceQuality      = "trace-quality"
 	RuleNotSteady         = "not-steady"
+	RuleOutsideOperators  = "outside-operators"
+	RuleCheckpointWrite   = "checkpoint-write"
+	RuleLogging           = "logging"
+	RuleStarvedMachine    = "starved-machine"
+	RuleRecomputation     = "recomputation"
+	RuleFloat64           = "float64-parameters"
+	RuleTooManyThreads    = "too-many-threads"
+	RuleAnomalyMode       = "anomaly-mode"
+	RuleOptimizerLoop     = "optimizer-loop"
 
 	RuleOutOfMemory        = "oom-cause"
 	RuleLeak               = "leak"
@@ -124,6 +133,15 @@ func Rules() []Rule {
 		traces(RuleExposedComm, "collectives run while no kernel does"),
 		traces(RuleStraggler, "the ranks of a job wait for one of them"),
 		traces(RuleStreamWait, "kernels of one stream wait for another stream"),
+		traces(RuleOutsideOperators, "the program computes or waits outside any operator"),
+		traces(RuleCheckpointWrite, "the step waits until a checkpoint is written"),
+		traces(RuleLogging, "the step waits until its log is written"),
+		traces(RuleStarvedMachine, "other programs or threads have the CPUs that the host thread needs"),
+		traces(RuleRecomputation, "activations are computed twice"),
+		traces(RuleFloat64, "the parameters are float64"),
+		traces(RuleTooManyThreads, "PyTorch has more threads than the program has CPUs"),
+		traces(RuleAnomalyMode, "anomaly detection is on"),
+		traces(RuleOptimizerLoop, "the optimizer updates one parameter at a time"),
 		traces(RuleTraceQuality, "the trace is incomplete"),
 		traces(RuleNotSteady, "most of the recording is not the program's steady work"),
 

@@ -29,7 +29,7 @@ func TestMemory(t *testing.T) {
 		{"device-own 30", 0, -1, false, "records the history of its memory itself, so gpuprof stood back; give the snapshot", "trained 30\nhistory [['all', 'all']] [False, False]\n", ""},
 		{"device-none 30", 0, -1, false, "used no GPU, so there is no memory of one to record; move the model", "trained 30\n", ""},
 		{"device-none 4", 0, -1, false, "used no GPU", "trained 4\n", ""},
-		{"no-torch", 0, -1, false, "never imported torch, so there is no snapshot; leave out --memory", "plain\n", "plain error\n"},
+		{"no-torch", 0, -1, false, "no import of torch was seen in the Python process of the program, so there is no snapshot; leave out --memory", "plain\n", "plain error\n"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -21,17 +22,20 @@ func explain(o *Options, r *Result) {
 		explainNoPython(o, r)
 		return
 	case len(h.Processes) == 0 && r.ExitCode != 0:
-		r.warn("no-torch", "the program failed before it imported torch, so there is no "+o.product(), "see its own error above")
+		r.warn("no-torch", "the program ended with an error, and no import of torch was seen before, so there is no "+o.product(), "see its own error above")
+		return
+	case len(h.Processes) == 0 && len(r.unhooked) > 0:
+		explainUnhooked(o, r)
 		return
 	case len(h.Processes) == 0 && o.Memory:
-		r.warn("no-torch", "the program never imported torch, so there is no snapshot", "leave out --memory: snapshots are of PyTorch's allocator")
+		r.warn("no-torch", seenNoTorch(h)+", so there is no snapshot", "leave out --memory: snapshots are of PyTorch's allocator")
 		return
 	case len(h.Processes) == 0:
 		fix := "record a JAX or CUDA program through CUPTI: gpuprof run --cuda -- " + strings.Join(r.Command, " ")
 		if !CanCUDA() {
 			fix = "install Nsight Systems (nsys) and give --nsys to record a JAX or CUDA program"
 		}
-		r.warn("no-torch", "the program never imported torch, so there is no trace, only wall time, memory and processor time", fix)
+		r.warn("no-torch", seenNoTorch(h)+", so there is no trace, only wall time, memory and processor time", fix)
 		return
 	}
 	for i := range h.Processes {
@@ -43,6 +47,25 @@ func explain(o *Options, r *Result) {
 	if n := len(r.Traces); n > 1 && noRanks(h) {
 		r.warn("several-processes", fmt.Sprintf("%d processes were recorded that are no ranks of one job, and are analysed together", n), "for one by itself: gpuprof analyze "+r.Traces[0])
 	}
+}
+
+// seenNoTorch says that no import of torch was seen, and where one would have been.
+func seenNoTorch(h *Hook) string {
+	if h.Loaded == 1 {
+		return "no import of torch was seen in the Python process of the program"
+	}
+	return fmt.Sprintf("no import of torch was seen in the %d Python processes of the program that loaded gpuprof's hook", h.Loaded)
+}
+
+// explainUnhooked names a Python process that ran without the hook: what it did was not seen.
+func explainUnhooked(o *Options, r *Result) {
+	ids := slices.Sorted(maps.Keys(r.unhooked))
+	who := fmt.Sprintf("process %d (%s)", ids[0], r.unhooked[ids[0]])
+	if more := len(ids) - 1; more > 0 {
+		who += fmt.Sprintf(" and %d more", more)
+	}
+	r.warn("no-hook", fmt.Sprintf("%s ran with another PYTHONPATH than gpuprof gave the program, so what it did was not recorded, and there is no %s", who, o.product()),
+		"keep PYTHONPATH in the environment of what the program starts: put a folder of your own behind it (PYTHONPATH=$PYTHONPATH:DIR)")
 }
 
 // product is what a recording gives.
@@ -58,6 +81,10 @@ func noRanks(h *Hook) bool {
 }
 
 func explainNoPython(o *Options, r *Result) {
+	if len(r.unhooked) > 0 {
+		explainUnhooked(o, r)
+		return
+	}
 	if looksPython(o.Args) {
 		r.warn("no-hook", "the program's Python did not load gpuprof's hook, so there is no "+o.product(), "run it without -E, -I and -S, and keep PYTHONPATH in the environment of what it starts")
 		return
@@ -97,7 +124,7 @@ func explainProcess(o *Options, r *Result, p *Process) {
 func explainSteps(o *Options, r *Result, p *Process, who string) {
 	explainBounded(o, r, p, who)
 	if p.File != "" && !p.Complete && !p.Bounded && p.Kind != "window" && p.Recorded < o.Steps {
-		r.warn("few-steps", fmt.Sprintf("%s ended after %d of %d steps to record", who, p.Recorded, o.Steps), fmt.Sprintf("a lower --skip (%d now) leaves room for more", o.Skip))
+		r.warn("few-steps", fmt.Sprintf("%s ended after %d of %d steps to record", who, p.Recorded, o.Steps), lowerSkip(o, "leaves room for more"))
 	}
 	if p.Optimizers > 1 && p.Optimizer != "" && p.File != "" && p.Kind == "optimizer" {
 		r.warn("several-optimizers", fmt.Sprintf("%s steps %d optimizers, and each recorded step ends with number %d of them to have stepped (%s)", who, p.Optimizers, p.Place, p.Optimizer), "")
@@ -109,7 +136,7 @@ func explainSteps(o *Options, r *Result, p *Process, who string) {
 		text, fix := who+" shows no step (optimizer step, module call or data loader)", ""
 		if p.Steps > 1 {
 			text = fmt.Sprintf("%s ended after %d steps, before their recording began", who, p.Steps)
-			fix = fmt.Sprintf("a lower --skip (%d now) records them", o.Skip)
+			fix = lowerSkip(o, "records them")
 		}
 		r.warn("no-steps", fmt.Sprintf("%s, so %s of time was recorded", text, o.Window), fix)
 	}
@@ -172,6 +199,10 @@ func explainNoTrace(o *Options, r *Result) {
 	if len(r.Warnings) > 0 {
 		return
 	}
+	if len(r.unhooked) > 0 {
+		explainUnhooked(o, r)
+		return
+	}
 	most := r.Hook.Processes[0]
 	for _, p := range r.Hook.Processes {
 		if p.Steps > most.Steps {
@@ -180,12 +211,29 @@ func explainNoTrace(o *Options, r *Result) {
 	}
 	switch {
 	case most.Steps > 0:
-		r.warn("ended-early", fmt.Sprintf("the program ended after %d steps, before the recording began (--skip %d)", most.Steps, o.Skip),
-			fmt.Sprintf("try gpuprof run --skip %d --steps %d -- %s", max(0, min(most.Steps/3, most.Steps-2)), max(1, most.Steps-most.Steps/3-1), strings.Join(r.Command, " ")))
+		r.warn("ended-early", fmt.Sprintf("the program ended after %d steps, before the recording began (--skip %d)", most.Steps, o.Skip), retry(r, most.Steps))
 	case r.Signal != "":
 		r.warn("ended-early", "the program was ended by a signal before the recording began", "lower --skip to record earlier")
 	default:
-		r.warn("no-steps", fmt.Sprintf("torch was imported, but the program made no optimizer step and called no module twice within %s", o.WindowAfter),
+		r.warn("no-steps", fmt.Sprintf("torch was imported, and no optimizer step, no backward pass and no module that is called again was seen in %s", gpuprof.FormatSeconds(r.WallS)),
 			"lower --window-after to record it by the clock, or name its steps with torch.profiler yourself")
 	}
+}
+
+// retry is a command that records a program of so few steps: one that leaves out less. There is none where
+// another run could not see more either.
+func retry(r *Result, steps int) string {
+	if steps < 2 {
+		return "record a run with more steps"
+	}
+	skip := max(0, min(steps/3, steps-2))
+	return fmt.Sprintf("try gpuprof run --skip %d --steps %d -- %s", skip, max(1, steps-skip-1), strings.Join(r.Command, " "))
+}
+
+// lowerSkip is the fix by a lower --skip; none where no step is left out.
+func lowerSkip(o *Options, does string) string {
+	if o.Skip == 0 {
+		return ""
+	}
+	return fmt.Sprintf("a lower --skip (%d now) %s", o.Skip, does)
 }

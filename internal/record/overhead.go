@@ -7,7 +7,7 @@ import (
 )
 
 // Overhead compares the step times around a recording. Times are means in seconds
-// of all but the fifth at either end, 0 where there were no such steps: batches come
+// of all but the fifth at either end (one step at least), 0 where there were no such steps: batches come
 // in bursts, and the median of long and short steps in turn is one or the other.
 type Overhead struct {
 	BeforeS float64 `json:"before_s"`
@@ -35,14 +35,17 @@ func overheadOf(p *Process) *Overhead {
 		return nil
 	}
 	o := &Overhead{BeforeS: middle(settled(p.Before)), DuringS: middle(settled(p.During)), AfterS: middle(p.Later), ExportS: p.ExportS}
-	var bare []float64
-	bare = append(bare, settled(p.Before)...)
-	bare = append(bare, p.Later...)
+	bare := bareSteps(p)
 	o.Uneven = min(o.BeforeS, o.AfterS) > 0 && max(o.BeforeS, o.AfterS) > pace*min(o.BeforeS, o.AfterS)
 	if m := middle(bare); len(p.During) >= fewest && len(bare) >= fewest && m > 0 && !o.Uneven {
 		o.Ratio = o.DuringS / m
 	}
 	return o
+}
+
+// bareSteps are the times of the steps before and after the recording, s.
+func bareSteps(p *Process) []float64 {
+	return slices.Concat(settled(p.Before), p.Later)
 }
 
 // settled leaves out the first steps of a stretch, which are slower: the first
@@ -57,12 +60,17 @@ func settled(v []float64) []float64 {
 	return v
 }
 
-// middle is the mean without the fifth of the values at either end.
+// middle is the mean without the fifth of the values at either end, and without one at least: an evaluation
+// among five recorded steps is not their pace.
 func middle(v []float64) float64 {
 	if len(v) == 0 {
 		return 0
 	}
 	s := slices.Sorted(slices.Values(v))
-	s = s[len(s)/5 : len(s)-len(s)/5]
+	cut := max(len(s)/5, 1)
+	if len(s) < fewest {
+		cut = 0
+	}
+	s = s[cut : len(s)-cut]
 	return stat.Mean(s, nil)
 }

@@ -90,6 +90,10 @@ func TestOverhead(t *testing.T) {
 	if o := overheadOf(&Process{Before: []float64{1, 1, 1, 1}, During: []float64{1, 5142}}); o.Ratio != 0 {
 		t.Errorf("a ratio of %v from two recorded steps", o.Ratio)
 	}
+	// An evaluation among five recorded steps is no cost of recording.
+	if o := overheadOf(&Process{Before: []float64{1, 1, 1, 1}, During: []float64{1, 1, 1, 127, 1}, Later: []float64{1, 1, 1}}); o.Ratio != 1 {
+		t.Errorf("a ratio of %v, with one long step of five", o.Ratio)
+	}
 	if overheadOf(&Process{Before: []float64{1}}) != nil {
 		t.Error("an overhead without a recording")
 	}
@@ -227,7 +231,7 @@ sys.stdin.read()' <&3; kill $!`)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	tr := startTree(context.Background(), cmd.Process.Pid)
+	tr := startTree(context.Background(), cmd.Process.Pid, "")
 	if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
 		t.Fatal(err)
 	}
@@ -302,5 +306,39 @@ func TestSampleCostIsProcessorTime(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	if a, b := threadTime(), threadTime(); a <= 0 || b < a {
 		t.Errorf("processor time %v, then %v", a, b)
+	}
+}
+
+// A child that replaces PYTHONPATH loads no hook: it is named, and the program is not said to import no torch.
+func TestUnhookedChildIsNamed(t *testing.T) {
+	proc := t.TempDir()
+	write := func(pid, name, environ string) {
+		for file, text := range map[string]string{"stat": pid + " (" + name + ") S " + strings.Repeat("1 ", 40), "environ": environ} {
+			path := filepath.Join(proc, pid, file)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const hooked = "HOME=/root\x00PYTHONPATH=/tmp/hook:/lib\x00"
+	write("10", "python3", hooked)
+	write("11", "python3.11", "PYTHONPATH=/lib\x00")
+	write("12", "bash", "PYTHONPATH=/lib\x00")
+	tr := &tree{proc: proc, buf: make([]byte, 4096), hook: "/tmp/hook", unhooked: map[int]string{}}
+	var sum [treeTracks]float64
+	for _, pid := range []int{10, 11, 12} {
+		tr.read(pid, &sum)
+	}
+	if diff := cmp.Diff(map[int]string{11: "python3.11"}, tr.unhooked); diff != "" {
+		t.Error(diff)
+	}
+	r := &Result{Hook: &Hook{Loaded: 1}, unhooked: tr.unhooked}
+	explain(&Options{Args: []string{"python3"}}, r)
+	if len(r.Warnings) != 1 || r.Warnings[0].Code != "no-hook" || !strings.Contains(r.Warnings[0].Text, "process 11 (python3.11)") {
+		t.Errorf("says %+v", r.Warnings)
+	}
+	write("11", "python3.11", hooked) // it had been seen between fork and exec
+	if tr.read(11, &sum); len(tr.unhooked) > 0 {
+		t.Errorf("%v are said to lack the hook", tr.unhooked)
 	}
 }

@@ -181,7 +181,7 @@ func TestWays(t *testing.T) {
 		{"fork-and-train 30", 0, "optimizer", 1, 5, "was forked while its parent was recorded", "trained 30\ntrained 30\n", ""},
 		{"late-end 13", 0, "optimizer", 1, 3, "ended after 3 of 5", "", ""},
 		{"two-threads 60", 0, "optimizer", 1, 5, "and other threads trained too (1); train in one thread", "trained 60\ntrained 60\n", ""},
-		{"no-torch", 0, "", 0, 0, "never imported torch", "plain\n", "plain error\n"},
+		{"no-torch", 0, "", 0, 0, "no import of torch was seen in the Python process", "plain\n", "plain error\n"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()
@@ -265,9 +265,10 @@ func TestRanksAreNamed(t *testing.T) {
 // Seen from inside the program nothing of the hook is left once it is done,
 // and random numbers are what they were.
 func TestLeavesNothingBehind(t *testing.T) {
-	b := newTestbed(t, "unchanged", "40")
+	const steps = "2040" // 10 before the recording, 5 in it, 10 after it, and MOST_STEPS that are sampled
+	b := newTestbed(t, "unchanged", steps)
 	b.run()
-	cmd := exec.CommandContext(t.Context(), "python3", b.command("unchanged", "40")[1:]...)
+	cmd := exec.CommandContext(t.Context(), "python3", b.command("unchanged", steps)[1:]...)
 	cmd.Env = b.env
 	bare, err := cmd.Output()
 	if err != nil {

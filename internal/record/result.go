@@ -42,6 +42,8 @@ type Result struct {
 	Overhead  *Overhead                `json:"overhead,omitempty"`
 	Telemetry map[string]gpuprof.Track `json:"telemetry"`
 	Warnings  []gpuprof.Warning        `json:"warnings"` // of parts that are missing
+
+	unhooked map[int]string // names of Python processes whose environment does not lead to the hook, by id
 }
 
 // Recorders.

@@ -116,7 +116,11 @@ func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 		status = h.status
 	}
 	w := watch(o, status, s)
-	err = runChild(ctx, o, r, s, childOf{args: o.Args, env: env, started: h.started})
+	child := childOf{args: o.Args, env: env, started: h.started}
+	if h != nil {
+		child.hook = h.dir
+	}
+	err = runChild(ctx, o, r, s, child)
 	w.end()
 	if r.Stopped = s.stopped; err != nil || h == nil {
 		return err
@@ -177,6 +181,7 @@ type childOf struct {
 	args, env []string
 	extra     []*os.File    // further files of the child, from descriptor 3 on
 	started   func(pid int) // nil for none
+	hook      string        // the folder of the Python hook, "" none
 }
 
 // runChild runs one command under telemetry, with signals passed on, and fills
@@ -202,7 +207,7 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, c childOf)
 	if c.started != nil {
 		c.started(cmd.Process.Pid)
 	}
-	t := startTree(ctx, cmd.Process.Pid)
+	t := startTree(ctx, cmd.Process.Pid, c.hook)
 	for _, g := range o.Samplers {
 		g.Start(ctx, sampleEvery)
 	}
@@ -210,6 +215,7 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, c childOf)
 	s.passTo(nil)
 	r.WallS = time.Since(began).Seconds()
 	r.Telemetry, r.TreePeakBytes = t.stop()
+	r.unhooked = t.unhooked
 	for name, g := range o.Samplers {
 		for track, v := range g.Stop() {
 			r.Telemetry[name+track] = v

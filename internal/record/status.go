@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
@@ -15,7 +16,7 @@ type Process struct {
 	PID   int    `json:"pid"`
 	Torch string `json:"torch"` // version
 	Rank  int    `json:"rank"`  // -1 unknown
-	// Kind is what its steps were counted by: optimizer, zero_grad, module,
+	// Kind is what its steps were counted by: optimizer, zero_grad, backward, module,
 	// loader or window; "" nothing was seen.
 	Kind     string `json:"kind"`
 	Steps    int    `json:"steps"`    // completed, as far as they were counted
@@ -43,6 +44,10 @@ type Process struct {
 	Bytes   int64   `json:"bytes,omitempty"`
 	Whole   bool    `json:"whole,omitempty"`
 	ExportS float64 `json:"export_s,omitempty"` // what writing it took, s
+	// Samples is the name in the folder of the clocks and stack samples of the thread that makes the steps, ""
+	// none; Sampling says that they are being taken, or are to come.
+	Samples  string `json:"samples,omitempty"`
+	Sampling bool   `json:"-"`
 	// Aside is why nothing was recorded: own-profiler, forked, nsys,
 	// many-processes, no-device, own-history.
 	Aside  string    `json:"aside,omitempty"`
@@ -166,6 +171,7 @@ func (p *Process) take(l *statusLine) {
 	case "trace":
 		p.Kind, p.Recorded, p.File, p.Bytes, p.Whole, p.Complete, p.ExportS = l.Kind, l.Steps, l.File, l.Bytes, l.Whole, l.Complete, l.ExportS
 		p.Bounded, p.Grown = l.Bounded, l.Grown
+		p.Sampling = l.Kind != "window" && strings.HasSuffix(l.File, ".json")
 		if l.Error != "" {
 			p.Errors = append(p.Errors, "export: "+l.Error)
 		}
@@ -174,6 +180,8 @@ func (p *Process) take(l *statusLine) {
 		if l.Error != "" {
 			p.Errors = append(p.Errors, "export: "+l.Error)
 		}
+	case "sampling", "host", "host-failed":
+		p.Samples, p.Sampling = l.File, l.Event == "sampling"
 	case "times":
 		p.Before, p.During = l.Before, l.During
 		list, _ := l.After.([]any)
@@ -188,6 +196,7 @@ func (p *Process) take(l *statusLine) {
 	case "error":
 		p.Errors = append(p.Errors, l.Where+": "+l.Text)
 	case "exit", "left":
+		p.Sampling = false
 		if p.Kind == "" {
 			p.Kind = l.Kind
 		}

@@ -43,6 +43,9 @@ type tree struct {
 	peak   float64
 	page   float64
 	buf    []byte
+
+	hook     string // the folder of the Python hook, "" none
+	unhooked map[int]string
 }
 
 type treeTrack struct {
@@ -59,10 +62,12 @@ const (
 	treeTracks
 )
 
-func startTree(ctx context.Context, pid int) *tree {
+// startTree samples the processes below pid. Of Python processes it keeps those whose environment does not
+// lead to hook, the folder of the Python hook.
+func startTree(ctx context.Context, pid int, hook string) *tree {
 	t := &tree{
 		root: pid, proc: "/proc", start: time.Now(), cpu: threadTime, done: make(chan struct{}),
-		page: float64(os.Getpagesize()), buf: make([]byte, 4096),
+		page: float64(os.Getpagesize()), buf: make([]byte, 4096), hook: hook, unhooked: map[int]string{},
 		tracks: []treeTrack{{name: "program_cpu_time", unit: "s"}, {name: "program_rss", unit: "B"}, {name: "program_processes", unit: "1"}, {name: "program_threads", unit: "1"}},
 	}
 	ctx, t.cancel = context.WithCancel(ctx)
@@ -161,11 +166,33 @@ func (t *tree) read(pid int, sum *[treeTracks]float64) bool {
 		}
 		return v
 	}
+	t.lookAtPython(pid, b[:end])
 	sum[treeCPU] += (field(14) + field(15) + field(16) + field(17)) / ticksPerS
 	sum[treeRSS] += field(24) * t.page
 	sum[treeProcesses]++
 	sum[treeThreads] += field(20)
 	return true
+}
+
+// mostUnhooked is how many processes without the hook are kept.
+const mostUnhooked = 16
+
+// lookAtPython keeps a Python process that does not load the hook; head is the beginning of its stat.
+func (t *tree) lookAtPython(pid int, head []byte) {
+	_, name, _ := bytes.Cut(head, []byte("("))
+	if t.hook == "" || !bytes.HasPrefix(name, []byte("python")) || len(t.unhooked) >= mostUnhooked {
+		return
+	}
+	python := string(name)
+	env, err := os.ReadFile(filepath.Join(t.proc, strconv.Itoa(pid), "environ"))
+	if err != nil || len(env) == 0 {
+		return
+	}
+	if bytes.Contains(env, []byte("PYTHONPATH="+t.hook)) {
+		delete(t.unhooked, pid) // it was seen before it had its own environment
+		return
+	}
+	t.unhooked[pid] = python
 }
 
 // children appends a process's children, of all its threads.

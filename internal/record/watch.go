@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -26,6 +27,11 @@ func (h *Hook) Settled() bool {
 		some = some || p.File != ""
 	}
 	return some
+}
+
+// Accounted says that no samples of a host thread are still to come.
+func (h *Hook) Accounted() bool {
+	return !slices.ContainsFunc(h.Processes, func(p Process) bool { return p.Sampling })
 }
 
 // watcher tells Options.Watch what the hook has told, while the program runs.

@@ -35,20 +35,22 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		explained = append(explained, Text{S: e.Text})
 	}
 	p := &Page{Title: analysisTitle(a), Meta: cardMeta(a, stepMeta(a)), Footer: traceFooter, Tool: toolText(a.Tool), Data: jsonData("analysis.json", a)}
+	ranks := Section{In: Terminal | Markdown, Blocks: []Block{rankTable(a)}}
 	p.Sections = []Section{
 		{ID: "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: append(append([]Block{findingsLead(a, verdict)}, onPage(explained)...), findings)},
 		{In: Terminal | Markdown, Blocks: []Block{accountTable(a)}},
 		{In: Terminal | Markdown, Blocks: []Block{classTable(a)}},
 		{In: Terminal | Markdown, Blocks: []Block{phaseTable(a)}},
+		{In: Terminal | Markdown, Blocks: []Block{hostTable(a)}},
 		{In: Terminal | Markdown, Blocks: explained},
-		{In: Terminal | Markdown, Blocks: []Block{rankTable(a)}},
+		ranks,
 		warnings(a.Warnings),
 		{ID: "device-time", Heading: "Device time", In: HTML, Blocks: append(accountCharts(a), accountTable(a), classTable(a), phaseTable(a))},
+		{ID: "host", Heading: "Host thread", In: HTML, Blocks: []Block{hostTable(a), hostPlaces(a), hostStacks(a)}},
 		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Figure: func() *figure.Figure { return figure.Steps(a) }, Note: stepNote(a)}}},
 	}
 	if slices.ContainsFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler }) { // a rank is the answer
-		const at = 5
-		ranks := p.Sections[at]
+		const at = 6
 		p.Sections = slices.Insert(slices.Delete(p.Sections, at, at+1), 1, ranks)
 	}
 	if lines := timelineOf(a, xs); lines != nil {

@@ -85,7 +85,11 @@ func traceFinding(f gpuprof.Finding) Item {
 		item.MoreText = "evidence and call sites: totals over all steps"
 		t := Table{Name: "Call sites", Columns: numbers("site", "count", "time")}
 		for _, s := range f.Sites {
-			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.CutPlace(s.Where, 120)}, {Text: siteCount(s), Value: s.Count, Unit: "1"}, span(s.NS)}})
+			times := Cell{Text: view.None} // of a sampled place
+			if s.Count > 0 {
+				times = Cell{Text: siteCount(s), Value: s.Count, Unit: "1"}
+			}
+			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.CutPlace(s.Where, 120)}, times, span(s.NS)}})
 		}
 		item.More = append(item.More, t)
 	}
@@ -118,9 +122,9 @@ func siteCount(s gpuprof.Site) string {
 	return fmt.Sprintf("%.0f %s", s.Count, of)
 }
 
-// siteText is the first place in one line; a page lists the others.
+// siteText is the first place in one line; a page lists the others. A sampled place is in the title.
 func siteText(sites []gpuprof.Site) string {
-	if len(sites) == 0 {
+	if len(sites) == 0 || sites[0].Count == 0 {
 		return ""
 	}
 	text := view.CutPlace(sites[0].Where, 60) + " (" + siteCount(sites[0]) + ")"

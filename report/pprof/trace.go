@@ -3,6 +3,7 @@ package pprof
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/google/pprof/profile"
@@ -34,6 +35,7 @@ func WriteTrace(w io.Writer, xs []*analyze.Index, tool string) error {
 	if !b.onDevice {
 		p.DefaultSampleType = "host_time"
 	}
+	b.addSampled(xs)
 	if err := p.CheckValid(); err != nil {
 		return fmt.Errorf("building the profile: %w", err)
 	}
@@ -140,6 +142,35 @@ func (b *traceBuilder) add(x *analyze.Index, several bool) {
 	}
 	for k := range f.nodes {
 		b.sample(x, f.nodes, int32(k), f.sums[k], rank)
+	}
+}
+
+// addSampled adds the sampled stacks of the host threads, under a value of their own: they are of later steps than
+// the events, so the two do not add up. Without samples there is no such value.
+func (b *traceBuilder) addSampled(xs []*analyze.Index) {
+	if !slices.ContainsFunc(xs, func(x *analyze.Index) bool { return x.T.Sampled != nil && len(x.T.Sampled.Stacks) > 0 }) {
+		return
+	}
+	b.p.SampleType = append(b.p.SampleType, &profile.ValueType{Type: "sampled_time", Unit: "nanoseconds"})
+	for _, s := range b.p.Sample {
+		s.Value = append(s.Value, 0)
+	}
+	for _, x := range xs {
+		if x.T.Sampled == nil {
+			continue
+		}
+		for i := range x.T.Sampled.Stacks {
+			st := &x.T.Sampled.Stacks[i]
+			s := &profile.Sample{Value: []int64{0, 0, 0, int64(st.S * 1e9)}, Label: map[string][]string{"doing": {string(st.Doing)}}}
+			for _, k := range slices.Backward(st.Frames) {
+				f := &x.T.Sampled.Frames[k]
+				s.Location = append(s.Location, b.frame(fmt.Sprintf("%s(%d): %s", f.File, f.Line, f.Function)))
+			}
+			b.p.Sample = append(b.p.Sample, s)
+		}
+	}
+	if !b.onDevice {
+		b.p.DefaultSampleType = "sampled_time"
 	}
 }
 

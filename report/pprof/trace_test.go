@@ -99,3 +99,30 @@ func TestTraceRanksAndMark(t *testing.T) {
 		t.Errorf("comments %v", p.Comments)
 	}
 }
+
+// Sampled stacks have a value of their own, innermost frame first, and leave the other values as they are.
+func TestSampledStacks(t *testing.T) {
+	tr := &model.Trace{Path: "s.json", Rank: -1, Names: []string{"aten::mm"}, Lanes: []model.Lane{{Process: 1, Thread: 1}},
+		Host: []model.Host{{Start: 0, End: 100, Kind: model.Op}}}
+	tr.Finish()
+	tr.Sampled = &model.HostSamples{Frames: []model.HostFrame{{File: "train.py", Function: "<module>", Line: 20}, {File: "train.py", Function: "features", Line: 3}},
+		Stacks: []model.HostStack{{Doing: model.InPython, S: 0.012, Count: 1, Frames: []int{0, 1}}}}
+	x, err := analyze.NewIndex(t.Context(), tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := stacks(t, x)
+	if p.DefaultSampleType != "sampled_time" || len(p.SampleType) != 4 {
+		t.Fatalf("%d values, by default %s", len(p.SampleType), p.DefaultSampleType)
+	}
+	var host, sampled int64
+	for _, s := range p.Sample {
+		host, sampled = host+s.Value[1], sampled+s.Value[3]
+		if s.Value[3] > 0 && (s.Location[0].Line[0].Function.Name != "features" || s.Location[0].Line[0].Line != 3) {
+			t.Errorf("the innermost frame is %+v", s.Location[0].Line[0])
+		}
+	}
+	if host != 100 || sampled != 12_000_000 {
+		t.Errorf("host %d, sampled %d ns", host, sampled)
+	}
+}

@@ -24,8 +24,9 @@ type block struct {
 	noun         string                     // what a unit is, to count those that are left out
 	table        bool                       // its rows outlast texts
 
-	least int // fewest units that are kept while another block has more
-	left  int // units that the page's own limit left out
+	least int  // fewest units that are kept while another block has more
+	first bool // the first unit is the answer, and is never left out
+	left  int  // units that the page's own limit left out
 }
 
 // unit is a row, an item, a labelled figure or a sentence.
@@ -148,10 +149,12 @@ func (p *printer) shorten() bool {
 			}
 		}
 	}
+	// What the answer begins with stays: a count of findings that are left out is no answer.
+	free := slices.DeleteFunc(slices.Clone(answer), func(b *block) bool { return b.first })
 	texts := slices.Concat(answer, rest)
 	long := func(b *block) bool { return b.shown() > b.least }
 	return shed(texts, long) || shed(tables, func(b *block) bool { return long(b) && b.light() }) || clearLast(rest) ||
-		shed(tables, long) || len(answer) > 1 && clearLast(answer) || clearLast(tables) || clearLast(answer)
+		shed(tables, long) || len(answer) > 1 && clearLast(free) || clearLast(tables) || clearLast(free) || cutFirst(answer)
 }
 
 // spare leaves out what is for room that is not there, false if there is none of it.
@@ -181,6 +184,22 @@ func shed(blocks []*block, can func(*block) bool) bool {
 	}
 	longest.shed()
 	return true
+}
+
+// cutFirst takes the last line off the unit that is never left out, where it has more than one.
+func cutFirst(blocks []*block) bool {
+	for _, b := range blocks {
+		if !b.first {
+			continue
+		}
+		for i := range b.units {
+			if u := &b.units[i]; !u.gone && len(u.lines) > 1 {
+				u.lines = u.lines[:len(u.lines)-1]
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func clearLast(blocks []*block) bool {

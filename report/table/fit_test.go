@@ -142,3 +142,26 @@ func TestBriefGolden(t *testing.T) {
 		golden(t, file, shown(t, pages[name], nil, table.Options{Lines: screenLines}))
 	}
 }
+
+// A terminal of few lines shows the first finding, whatever else there is: a count of findings that are left out
+// is no answer.
+func TestFirstFindingStays(t *testing.T) {
+	for name, p := range everyPage(t) {
+		var whole strings.Builder
+		if err := table.Write(&whole, p, table.Options{Width: 80}); err != nil {
+			t.Fatal(name, err)
+		}
+		if !strings.Contains(whole.String(), "\n1. ") {
+			continue
+		}
+		for _, lines := range []int{1, 3, 6} {
+			var brief strings.Builder
+			if err := table.Write(&brief, p, table.Options{Width: 80, Lines: lines}); err != nil {
+				t.Fatal(name, err)
+			}
+			if strings.Contains(brief.String(), "left out") && strings.Contains(brief.String(), " finding") && !strings.Contains(brief.String(), "1. ") {
+				t.Errorf("%s in %d lines counts findings and shows none:\n%s", name, lines, brief.String())
+			}
+		}
+	}
+}

@@ -179,7 +179,7 @@ func (p *printer) labelled(l page.Line, room int) {
 
 func (p *printer) items(l page.List) *block {
 	items, left := l.For(page.Terminal)
-	out := &block{noun: l.Noun, least: 1, left: left}
+	out := &block{noun: l.Noun, least: 1, left: left, first: l.Ordered && l.Label == "" && l.Noun == "finding"}
 	for i, it := range items {
 		u := unit{lines: p.capture(func() { p.item(l, it, i+1, false) }), gone: p.brief(it.In)}
 		if at := slices.IndexFunc(it.Lines, func(line page.Line) bool { return line.Spare }); at >= 0 && !p.o.Quiet {

@@ -27,13 +27,13 @@ gpu=$("$python" -c 'import torch; print(int(torch.cuda.is_available()))')
 failed=0
 
 # try RULE PROGRAM ARG…: RULE is the first finding; "none" wants no finding,
-# "-" does not look.
+# "-" does not look. What other programs of this machine take is no finding of the program.
 try() {
   local rule=$1 got bare recorded dir=$work/out-$RANDOM$RANDOM
   shift
   bare=$("$python" "$programs/$1" "${@:2}")
   recorded=$("$work/gpuprof" run --quiet -o "$dir" -- "$python" "$programs/$1" "${@:2}" 2>"$work/err")
-  got=$("$python" -c 'import json, sys; f = json.load(open(sys.argv[1]))["findings"]; print(f[0]["rule"] if f else "none")' "$dir/analysis.json" || echo "no analysis")
+  got=$("$python" -c 'import json, sys; f = [f for f in json.load(open(sys.argv[1]))["findings"] if f["rule"] != "starved-machine"]; print(f[0]["rule"] if f else "none")' "$dir/analysis.json" || echo "no analysis")
   if [ "$bare" != "$recorded" ]; then
     echo "FAIL $*: the results differ: $bare and $recorded"
     failed=1

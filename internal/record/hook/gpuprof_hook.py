@@ -16,8 +16,10 @@ MODULE_REPEATS = 3
 # A module that is trained, or called though an optimizer exists, is waited with
 # for so many more calls: the optimizer's steps are the better mark.
 TRAINING_PATIENCE = 100
-# Steps timed after the recording, at least.
+# Steps timed after the recording, at least; fewer where so many seconds are over.
 AFTER_STEPS = 10
+AFTER_S = 2.0
+AFTER_FEWEST = 3
 # Steps that are made while a loader's stock falls are left out, but so many at most.
 MAX_FALL = 100
 # Where steps to leave out would take longer than the recording may, they are left out no
@@ -45,10 +47,10 @@ def part(name):
 
 
 marks, tools, recording = part("gpuprof_marks"), part("gpuprof_tools"), part("gpuprof_recording")
-window, patches = part("gpuprof_window"), part("gpuprof_patches")
+window, patches, host = part("gpuprof_window"), part("gpuprof_patches"), part("gpuprof_host")
 
 
-class Hook(recording.Recording, patches.Patches, window.Window):
+class Hook(recording.Recording, patches.Patches, window.Window, host.Accounts):
     def __init__(self, torch, here, waiter):
         self.torch = torch
         self.waiter = waiter
@@ -81,6 +83,7 @@ class Hook(recording.Recording, patches.Patches, window.Window):
             "optimizer": marks.Optimizers(min(OPTIMIZER_REPEATS, early)),
             "zero_grad": marks.Source("zero_grad", min(OPTIMIZER_REPEATS, early), False),
             "module": marks.Source("module", min(MODULE_REPEATS, early), False),
+            "backward": marks.Source("backward", min(MODULE_REPEATS, early), False),
             "loader": marks.Source("loader", 1, False),
         }
         self.source = None
@@ -89,8 +92,6 @@ class Hook(recording.Recording, patches.Patches, window.Window):
         self.optimizer_made = False
         self.compiled = False
         self.pending = None  # the thread whose optimizer has stepped, until its border is drawn
-        self.depth = 0
-        self.outer = lambda: None  # the outermost module being called
         self.profiler = None
         self.own = False  # a call into the profiler is ours
         self.backward_steps = False  # an optimizer steps while gradients are computed
@@ -105,6 +106,11 @@ class Hook(recording.Recording, patches.Patches, window.Window):
         self.window_trace = None
         self.window_thread = None  # that records a window now
         self.reason = ""
+        self.host = None  # the account of the thread whose steps are recorded
+        self.resampling = False  # samples go on after a fork
+        self.no_account = False  # it has failed
+        self.loader_facts = {}
+        self.functions = {name: marks.Mark() for name in ("backward", "grad")}  # that compute gradients
         self.quiet = marks.Quiet(self.config["window_after_s"], tools.clock(), len(sys.modules))
         self.touch = marks.Touch(self.torch, len(sys.modules))
         self.stock = marks.Stock()
@@ -169,7 +175,12 @@ class Hook(recording.Recording, patches.Patches, window.Window):
             patient = not self.backward_steps and sum(s.before) < marks.MAX_WAIT_S
             if patient and (self.optimizer_made or self.trains(s.anchor())):
                 skip += TRAINING_PATIENCE
-        if s.name == "loader" and (training or self.optimizer_made or self.sources["module"].total > 0):
+        if s.name == "backward":
+            if training or self.backward_steps:
+                return False
+            if self.optimizer_made and sum(s.before) < marks.MAX_WAIT_S:
+                skip += TRAINING_PATIENCE
+        if s.name == "loader" and (training or self.optimizer_made or self.sources["module"].total + self.sources["backward"].total > 0):
             return False
         # The last step before the recording is the profiler's warm-up.
         return done >= max(skip - 1, 0)
@@ -202,6 +213,8 @@ class Hook(recording.Recording, patches.Patches, window.Window):
         if self.timer is not None and self.phase != "record":
             self.stop_timer()  # a program that shows its steps needs no clock
         if self.thread is None or self.source is None:
+            if self.thread != me:
+                s.last = None  # the time between calls of two threads is no step
             self.thread = me
         return me == self.thread
 
@@ -220,8 +233,11 @@ class Hook(recording.Recording, patches.Patches, window.Window):
             if self.warm > 0:
                 self.warm_up(s)
                 self.since = self.told = now
+                if self.warm == 0:
+                    self.clock_step()
             else:
                 self.recorded += 1
+                self.clock_step()
                 if dt is not None:
                     self.during.append(dt)
             self.call(self.profiler.step)
@@ -236,11 +252,20 @@ class Hook(recording.Recording, patches.Patches, window.Window):
         elif self.phase == "after":
             if dt is not None and not self.stock.over():
                 self.after.append(dt)
-            if len(self.after) >= max(AFTER_STEPS, self.steps):
+            if self.timed():
                 self.times()
-                self.leave()
-                return
+                if not self.start_samples():
+                    self.leave()
+                    return
+        elif self.phase == "sample" and self.host.step():
+            self.leave()
+            return
         s.last = tools.clock()
+
+    def timed(self):
+        """Whether steps enough were timed after the recording."""
+        n = len(self.after)
+        return n >= max(AFTER_STEPS, self.steps) or n >= AFTER_FEWEST and sum(self.after) > AFTER_S
 
     def warm_up(self, s):
         """A step of the warm-up has ended; it lasts until a stock that grew while the profiler
@@ -321,6 +346,7 @@ class Hook(recording.Recording, patches.Patches, window.Window):
         if self.worker():
             return
         self.stock.look(it)
+        self.look_at_loader(it)
         self.settle()
         if self.mark("loader", getattr(it, "_dataset", None)):
             self.border(self.sources["loader"])
@@ -332,6 +358,15 @@ class Hook(recording.Recording, patches.Patches, window.Window):
                 self.leave()
                 return
             self.border(self.sources["module"])
+
+    @tools.safe
+    def on_backward(self, name, *_):
+        """A backward pass begins: the mark of a program that updates its parameters without an optimizer."""
+        if self.in_backward() or self.worker():
+            return
+        s = self.sources["optimizer"]
+        if s.total == 0 and self.sources["zero_grad"].total == 0 and self.mark("backward", self.functions[name]):
+            self.border(self.sources["backward"])
 
     def worker(self):
         """A DataLoader's worker is never profiled: it has no steps."""

@@ -24,6 +24,10 @@ STEPS_OF_STOCK = 3
 get_ident = _thread.get_ident
 
 
+class Mark:
+    """Stands for a function that marks steps."""
+
+
 class Source:
     """One way to see a step's border: the mark that comes back once per step."""
 

@@ -17,7 +17,7 @@ class Memory:
     def install(self):
         cuda = self.torch.cuda
         self.hook.patch(cuda.memory, "_record_memory_history", lambda *_: self.hook.on_history())
-        self.hook.patch(cuda, "_lazy_init", None, lambda _: self.hook.on_device())
+        self.hook.patch(cuda, "_lazy_init", None, lambda *_: self.hook.on_device())
         if cuda.is_initialized():
             self.hook.on_device()
 

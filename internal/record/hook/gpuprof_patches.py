@@ -24,6 +24,9 @@ class Patches:
             self.patch(optimizer.Optimizer, "__init__", self.on_optimizer)
         self.hook_modules()
         self.patch(torch, "compile", None, self.on_compile)
+        self.patch(getattr(torch.nn, "Module", None), "compile", None, self.on_compiled_module)
+        for name in ("backward", "grad"):
+            self.patch(torch.autograd, name, functools.partial(self.on_backward, name))
         if self.memory is None:
             self.watch_profilers()
         else:
@@ -44,8 +47,8 @@ class Patches:
             sys.meta_path.insert(0, self.waiter)
 
     def patch(self, owner, name, before, after=None):
-        """Call `before` with the arguments ahead of owner.name, `after` with its result behind it."""
-        original = getattr(owner, name, None)
+        """Call `before` with the arguments ahead of owner.name, `after` with its result and them behind it."""
+        original = getattr(owner, name, None) if owner is not None else None
         if original is None:
             return
         had = name in vars(owner)
@@ -56,27 +59,50 @@ class Patches:
                 before(*args)
             result = original(*args, **kwargs)
             if after is not None and self.phase != "done":
-                after(result)
+                after(result, *args)
             return result
 
         setattr(owner, name, wrapper)
         self.patches.append((owner, name, wrapper, original, had))
 
+    def take_out(self, of=None):
+        """Restore what patches replaced: of one owner, or all."""
+        kept = []
+        for patch in reversed(self.patches):
+            owner, name, wrapper, original, had = patch
+            if of is not None and owner is not of:
+                kept.append(patch)
+            elif vars(owner).get(name) is wrapper:
+                if had:
+                    setattr(owner, name, original)
+                else:
+                    delattr(owner, name)
+        self.patches = kept[::-1]
+
     def on_optimizer(self, *_):
         self.optimizer_made = True
 
     @tools.safe
-    def on_compile(self, _result):
+    def on_compile(self, _result, *_):
         """torch.compile looks at global hooks, warns of them and compiles again when they
         go: compiled programs are seen through the compiled module's own call."""
         self.compiled = True
         self.unhook_modules()
+        self.take_out(self.torch.autograd)  # a compiler would look into these functions
         frames = sys.modules.get("torch._dynamo.eval_frame")
         module = getattr(frames, "OptimizedModule", None)
         if module is not None and not any(owner is module for owner, *_ in self.patches):
             self.patch(module, "__call__", lambda m, *_: self.on_module(m))
 
+    @tools.safe
+    def on_compiled_module(self, _result, module, *_):
+        """module.compile() leaves the class as it is: calls of this module go to the function that it kept."""
+        self.on_compile(None)
+        if callable(vars(module).get("_compiled_call_impl")):
+            self.patch(module, "_compiled_call_impl", lambda *_: self.on_module(module))
+
     def hook_modules(self):
+        """Watch calls of modules, in every thread: a server calls its model from a pool."""
         if self.compiled:
             return
         module = sys.modules.get("torch.nn.modules.module")
@@ -84,28 +110,28 @@ class Patches:
             return
         compiler = getattr(self.torch, "compiler", None)
         tracing = getattr(compiler, "is_compiling", None)
-        main = tools.main_ident()
+        calls = tools.thread_local()  # how deep each thread is in modules, and its outermost one
 
         def pre(m, _args):
             if tracing is not None and tracing():
                 return
-            if tools.get_ident() != main or getattr(self.here, "in_loader", False):
+            if getattr(self.here, "in_loader", False):
                 return
-            self.depth += 1
+            calls.depth = getattr(calls, "depth", 0) + 1
+            outer = getattr(calls, "outer", None)
             # A call that raised left the depth too high: the module that was
             # outermost is so again, and so is the one that steps are counted by.
             held = self.sources["module"].anchor
-            if self.depth == 1 or self.outer() is m or held is not None and held() is m:
-                self.depth, self.outer = 1, weakref.ref(m)
+            if calls.depth == 1 or outer is not None and outer() is m or held is not None and held() is m:
+                calls.depth, calls.outer = 1, weakref.ref(m)
                 self.on_module(m)
 
         def post(_m, _args, _result):
             if tracing is not None and tracing():
                 return
-            if tools.get_ident() == main and not getattr(self.here, "in_loader", False) and self.depth > 0:
-                self.depth -= 1
+            if not getattr(self.here, "in_loader", False) and getattr(calls, "depth", 0) > 0:
+                calls.depth -= 1
 
-        self.depth = 0
         self.global_hooks = [module.register_module_forward_pre_hook(pre), module.register_module_forward_hook(post)]
 
     def unhook_modules(self):
@@ -126,13 +152,32 @@ class Patches:
             self.on_loader(it)
             here = self.here
             here.in_loader = True
+            before = self.clocks_of_fetch()
             try:
                 return original(it)
             finally:
                 here.in_loader = False
+                if before is not None:
+                    self.fetched(before)
 
         iterator.__next__ = __next__
         self.patches.append((iterator, "__next__", __next__, original, True))
+        self.time_starts(getattr(dataloader, "_MultiProcessingDataLoaderIter", None))
+
+    def time_starts(self, iterator):
+        """Time the start of a loader's workers, which no event of a trace has."""
+        original = getattr(iterator, "__init__", None)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def __init__(it, *args, **kwargs):
+            began = tools.clock()
+            original(it, *args, **kwargs)
+            self.started(tools.clock() - began)
+
+        iterator.__init__ = __init__
+        self.patches.append((iterator, "__init__", __init__, original, True))
 
     def watch_profilers(self):
         """Notice a program that profiles itself, and stand back."""
@@ -166,18 +211,12 @@ class Patches:
         """Take everything out again: from here on the program runs as without gpuprof."""
         if self.phase == "done":
             return
+        self.stop_samples()
         kind, count = self.best()
         self.tell("left", kind=kind, steps=count, recorded=self.recorded, other_threads=self.others(), **self.optimizers())
         self.phase = "done"
         self.unhook_modules()
-        for owner, name, wrapper, original, had in reversed(self.patches):
-            if vars(owner).get(name) is not wrapper:
-                continue
-            if had:
-                setattr(owner, name, original)
-            else:
-                delattr(owner, name)
-        self.patches = []
+        self.take_out()
         self.waiter.then.clear()
         if self.waiter in sys.meta_path:
             sys.meta_path.remove(self.waiter)

@@ -83,12 +83,15 @@ class Recording:
     def begun(self, s):
         """The recording has begun."""
         self.source = s
+        self.stop_samples()  # of a window of time
         self.phase = "record"
         self.since = self.told = tools.clock()
         if s is not None:
             self.thread = tools.get_ident()
             self.held = tools.resident()
             self.start_timer()
+        if s is None or self.warm == 0:
+            self.clock_step()
         self.window_thread = tools.get_ident() if s is None else None
         self.at_exit_of_workers()
         self.tell_begin(s)
@@ -145,6 +148,7 @@ class Recording:
         window = self.source is None
         if not window:
             self.stop_timer()
+        self.account_recorded(window)
         self.phase, self.window_thread = "after", None
         self.stock.pause()
         started = tools.clock()
@@ -261,6 +265,7 @@ class Recording:
             kind, count = self.best()
             if self.phase == "after":
                 self.times()
+            self.stop_samples()
             self.tell("exit", kind=kind, steps=count, recorded=self.recorded, other_threads=self.others(), **self.optimizers())
         except Exception as e:
             self.tell("error", where="exit", text="%s: %s" % (type(e).__name__, str(e)[:500]))
@@ -270,7 +275,7 @@ class Recording:
     def best(self):
         if self.source is not None:
             return self.source.name, self.source.completed()
-        for name in ("optimizer", "zero_grad", "module", "loader"):
+        for name in ("optimizer", "zero_grad", "backward", "module", "loader"):
             s = self.sources[name]
             if s.total > 0:
                 return name, s.most()

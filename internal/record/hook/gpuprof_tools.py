@@ -146,6 +146,11 @@ def thread_local():
     return _thread._local()
 
 
+def native_id():
+    """The system's number of the calling thread."""
+    return _thread.get_native_id()
+
+
 def main_ident():
     import threading
 

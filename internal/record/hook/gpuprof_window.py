@@ -40,6 +40,9 @@ class Window:
     def before_fork(self):
         """Newer Pythons warn of a fork in a process with several threads: let there be none of ours."""
         try:
+            self.resampling = self.host is not None and self.host.pause()
+            if self.resampling:
+                time.sleep(0.002)  # as below
             if self.timer is not None and (self.phase == "wait" or self.in_steps()):
                 self.forking = True
                 self.stop_timer()
@@ -50,6 +53,8 @@ class Window:
 
     def after_fork(self):
         try:
+            if self.resampling and self.host is not None:
+                self.host.resume()
             forking, self.forking = self.forking, False
             if forking and (self.phase == "wait" or self.in_steps()):
                 self.start_timer()
@@ -164,5 +169,7 @@ class Window:
             self.stop_timer()
             return
         self.retried("close_window", self.finish, True)
+        if self.window_trace is not None:
+            self.start_samples()
         # A step may still show itself: then it is what counts.
         self.phase = "wait"

@@ -1,5 +1,7 @@
 """Tests of the hook's parts with a clock of their own: hook_test.py HOOK_FOLDER STAND_IN_OF_TORCH."""
 
+import json
+import os
 import sys
 import types
 import unittest
@@ -7,6 +9,8 @@ import unittest
 sys.path.insert(0, sys.argv.pop(1))
 sys.path.insert(0, sys.argv.pop(1))
 import gpuprof_hook as hook  # noqa: E402
+
+host, names = hook.host, hook.host.names
 
 
 class TestModules(unittest.TestCase):
@@ -210,6 +214,7 @@ class Program:
 
         self.hook = hook.Hook(torch, folder.name, None)
         self.hook.leave = lambda: setattr(self.hook, "phase", "done")
+        test.addCleanup(self.hook.stop_samples)  # ends before the folder goes
         self.hook.tell = lambda event, **fields: self.lines.append((event, fields))
         call = self.hook.call
 
@@ -422,6 +427,9 @@ class TestTold(unittest.TestCase):
             def warm_up(self, _s):
                 self.warm -= 1
 
+            def clock_step(self):
+                pass
+
             def finish(self, complete):
                 self.finished.append(complete)
 
@@ -434,6 +442,112 @@ class TestTold(unittest.TestCase):
             hook.Hook.border(r, s)
         self.assertEqual(r.lines, [("step", {"recorded": 3}), ("step", {"recorded": 6})])
         self.assertEqual(r.finished, [True])
+
+
+class TestDoing(unittest.TestCase):
+    def test_what_a_thread_does(self):
+        for held, state, cpu, others, want in (
+            (True, "R", 0.9, 0.0, "python"),
+            (True, "S", 0.9, 0.0, "python"),  # the sampler has just taken the lock from it
+            (True, "S", 0.0, 0.1, "blocked"),  # a third thread kept the lock for a moment
+            (True, "S", 0.0, 0.9, "lock"),
+            (False, "R", 0.9, 0.0, "native"),
+            (False, "S", 0.9, 0.0, "blocked"),
+            (False, "D", 0.0, 0.0, "blocked"),
+            (False, "", 0.9, 0.0, "native"),  # the system tells no state
+            (False, "", 0.1, 0.0, "blocked"),
+        ):
+            self.assertEqual(names.doing(held, state, cpu, others), want, (held, state, cpu, others))
+
+
+class TestFrames(unittest.TestCase):
+    def callee(self, text, library=False, **scope):
+        table = names.Frames()
+        table.list.append(["train.py", "step", 1, text, library])
+        table.numbers["frame"] = 0
+        return table.leaf("frame", scope)
+
+    def test_whose_code_a_call_runs(self):
+        import json
+        import torch
+
+        self.assertEqual(self.callee("json.loads(x)", json=json), "other")
+        self.assertEqual(self.callee("zlib.compress(x)"), "other" if "zlib" in sys.modules else "")
+        self.assertEqual(self.callee("torch.add(x, y)", torch=torch), "torch")
+        self.assertEqual(self.callee("sorted(x)", __builtins__={"sorted": sorted}), "other")
+        self.assertEqual(self.callee("x @ y"), "")
+        self.assertEqual(self.callee("[v for v in x]"), "")
+
+    def test_nothing_of_the_program_runs(self):
+        class Proxy:
+            def __getattribute__(self, name):
+                raise AssertionError("looked at " + name)
+
+        self.assertEqual(self.callee("proxy(x)", proxy=Proxy()), "other")
+
+    def test_places(self):
+        import json
+
+        table = names.Frames()
+        self.assertEqual(table.place(json.__file__), ("json/__init__.py", True))
+        self.assertEqual(table.place("<frozen runpy>"), ("<frozen runpy>", True))
+        self.assertEqual(table.place("<string>"), ("<string>", False))
+        self.assertEqual(table.place(os.path.join(os.getcwd(), "sub", "train.py")), (os.path.join("sub", "train.py"), False))
+
+
+class TestHost(unittest.TestCase):
+    """The sampler at a thread of its own."""
+
+    def sampled(self, work):
+        import tempfile
+        import threading
+
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        told, made, end = [], [], threading.Event()
+        ready = threading.Event()
+        s = types.SimpleNamespace(anchor=None)
+        h = types.SimpleNamespace(out=folder.name, rank=lambda: None, torch=None, loader_facts={}, sources={"optimizer": s},
+                                  tell=lambda event, **fields: told.append((event, fields)))
+
+        def thread():
+            made.append(host.Host(h))
+            ready.set()
+            while not end.is_set():
+                work(end)
+
+        t = threading.Thread(target=thread, daemon=True)
+        interval = sys.getswitchinterval()
+        t.start()
+        ready.wait()
+        made[0].start(True)
+        self.assertAlmostEqual(sys.getswitchinterval(), host.SWITCH_S)
+        while made[0].taken < 8 and not told:
+            end.wait(0.01)
+        made[0].end()
+        end.set()
+        t.join()
+        self.assertAlmostEqual(sys.getswitchinterval(), interval)
+        event, fields = told[-1]
+        self.assertEqual(event, "host", told)
+        with open(os.path.join(folder.name, fields["file"]), encoding="utf-8") as f:
+            head, *stacks = [json.loads(line) for line in f]
+        self.assertEqual(sum(x["count"] for x in stacks), fields["samples"])
+        best = max(stacks, key=lambda x: x["count"])
+        return best["doing"], [head["frames"][i] for i in best["frames"]]
+
+    def test_a_wait(self):
+        doing, frames = self.sampled(lambda end: end.wait(0.5))
+        self.assertEqual(doing, "blocked")
+        self.assertIn("wait", frames[-1][1])
+
+    def test_the_switch_interval_of_the_program_stays(self):
+        interval = sys.getswitchinterval()
+        h = types.SimpleNamespace(switch=interval)
+        self.addCleanup(sys.setswitchinterval, interval)
+        sys.setswitchinterval(0.25)  # by the program, while it was sampled
+        host.Host.restore_switch(h)
+        self.assertAlmostEqual(sys.getswitchinterval(), 0.25)
 
 
 class TestImporting(unittest.TestCase):

@@ -25,6 +25,7 @@ type Analysis struct {
 	Operators  []OperatorTime      `json:"operators"`
 	Modules    []OperatorTime      `json:"modules,omitempty"` // nn.Module and record_function ranges
 	Ranks      []RankTime          `json:"ranks,omitempty"`
+	Host       *HostAccount        `json:"host,omitempty"` // of the first input, where gpuprof's hook measured it
 	Findings   []gpuprof.Finding   `json:"findings"`
 	Warnings   []gpuprof.Warning   `json:"warnings"`
 

@@ -63,7 +63,7 @@ func (a *Analysis) bound(indexes []*Index, found []Found) {
 		b.Text = upperFirst(found[notSteady].Title) + "."
 		return
 	case len(a.Devices) == 0:
-		b.Text = "No device operation was recorded, so nothing can be said of a GPU."
+		b.Text = "No device operation was recorded, so nothing can be said of a GPU." + a.hostSentence(whole)
 	default:
 		b.Text = fmt.Sprintf("Nothing above %.1f %% of %s: no finding claims as much.", 100*LeastShare, whole)
 	}
@@ -124,4 +124,13 @@ func upperFirst(s string) string {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// hostSentence is the largest part of the host account, where there is one.
+func (a *Analysis) hostSentence(whole string) string {
+	if a.Host == nil || len(a.Host.Parts) == 0 {
+		return ""
+	}
+	p := a.Host.Parts[0]
+	return fmt.Sprintf(" The host thread spends most of %s in this part: %s (%.0f %%).", whole, p.Name, 100*p.Share)
 }

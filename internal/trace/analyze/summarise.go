@@ -60,7 +60,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 		}
 		a.Inputs = append(a.Inputs, Input{Path: t.Path, Kind: t.Format, Events: t.Events, Rank: t.Rank, Truncated: t.Truncated})
 		if i == 0 {
-			a.StepSource, a.Recording = x.StepSource, &x.Recording
+			a.StepSource, a.Recording, a.Host = x.StepSource, &x.Recording, x.HostAccount()
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() { kernels.add(x) })

@@ -248,6 +248,8 @@ type Trace struct {
 	First, Shift int64
 	Cut          *Cut // what a cut trace is of, nil for a whole one
 
+	// Sampled is what the hook measured of the thread that makes the steps, nil unknown.
+	Sampled   *HostSamples
 	Program   Program   // that was recorded, where the recording says
 	Process   string    // name of the process that launches, where the recording says
 	Framework Framework // of a trace of CUDA; others are of one framework

@@ -33,11 +33,17 @@ func (c *ruleContext) dataloaderStall() []analyze.Found {
 		byLane[lane] = model.UnionOf(v)
 		total = total.Or(byLane[lane])
 	}
+	if f := c.workerStart(total); f != nil {
+		return []analyze.Found{*f}
+	}
 	ns := total.TotalAnd(c.x.Steady)
 	if len(fetches) == 0 || ns*100 < c.span*loaderPercent {
 		return nil
 	}
-	cl := claim{ns, total.And(c.x.Steady), -1}
+	fetch := fetching{analyze.Median(fetches), ns / c.steps, workers}
+	change, gain := c.loaderKnob(fetch)
+	cl := claim{spans: total.And(c.x.Steady).First(c.unrecorded(min(gain*c.steps, ns))), device: -1}
+	cl.ns = cl.spans.Total()
 	switch {
 	case c.quality.noKernels: // what the device did meanwhile is lost
 		cl = claim{device: -1}
@@ -51,6 +57,8 @@ func (c *ruleContext) dataloaderStall() []analyze.Found {
 			}
 			return v
 		})
+		cl.spans = cl.spans.First(min(gain*c.steps, cl.ns))
+		cl.ns = cl.spans.Total()
 	}
 	f := c.finding(cl, fmt.Sprintf("the program waits %s for its data loader (%.0f %% of %s)", c.perStep(total), c.share(total), c.whole()))
 	f.Evidence["fetches"] = len(fetches)
@@ -59,12 +67,16 @@ func (c *ruleContext) dataloaderStall() []analyze.Found {
 	f.Evidence["loader_step_ns"] = ns / c.steps
 	f.Evidence["loader_percent"] = percent(ns, c.span)
 	f.Sites = s.top()
-	f.PyTorch = c.loaderKnob(fetching{analyze.Median(fetches), ns / c.steps, workers})
+	f.PyTorch = change
 	if workers {
 		f.Caveats = append(f.Caveats, "the loader has worker processes already: they are too few, too slow, or were still starting")
 	}
+	if line, share := c.slowestCall(); line != "" && !workers {
+		f.Title += fmt.Sprintf("; %.0f %% of its samples are at %s", 100*share, line)
+		f.Evidence["slowest_call"] = line
+	}
 	if len(c.devices) == 0 {
-		f.Caveats = append(f.Caveats, "no device recorded: the claim is the loader's whole time; workers hide only the part that the rest of the step overlaps")
+		f.Caveats = append(f.Caveats, "no device recorded: the claim is what the change hides of the loader's time beside the rest of the step")
 		return []analyze.Found{f}
 	}
 	f.Caveats = append(f.Caveats, "workers hide loading only while the CPU has cores to spare and storage keeps up; the step then takes the longer of loading and the rest of the step")

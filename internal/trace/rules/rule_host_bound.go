@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
@@ -49,6 +50,9 @@ func (c *ruleContext) hostBound() []analyze.Found {
 			word = "most of it"
 		}
 		what += ", " + word + " while it is " + inPlace(sites[0].Where)
+		if place := c.hostPlace(); place != "" && strings.HasPrefix(sites[0].Where, "code ") {
+			what += ", in samples of later steps at " + place
+		}
 	}
 	f := c.finding(cl, what)
 	f.Evidence["starved_ns"] = starved.Total()

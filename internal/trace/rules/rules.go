@@ -55,6 +55,15 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleElementwiseChain, find: (*ruleContext).elementwiseChain},
 		{id: gpuprof.RuleExposedComm, alone: true, find: (*ruleContext).exposedComm},
 		{id: gpuprof.RuleHostBound, host: true, notes: true, find: (*ruleContext).hostBound},
+		{id: gpuprof.RuleCheckpointWrite, find: (*ruleContext).checkpointWrite},
+		{id: gpuprof.RuleLogging, find: (*ruleContext).logging},
+		{id: gpuprof.RuleOutsideOperators, find: (*ruleContext).outsideOperators},
+		{id: gpuprof.RuleRecomputation, find: (*ruleContext).recomputation},
+		{id: gpuprof.RuleStarvedMachine, find: (*ruleContext).starvedMachine},
+		{id: gpuprof.RuleFloat64, find: (*ruleContext).float64Parameters},
+		{id: gpuprof.RuleTooManyThreads, notes: true, find: (*ruleContext).tooManyThreads},
+		{id: gpuprof.RuleAnomalyMode, notes: true, find: (*ruleContext).anomalyMode},
+		{id: gpuprof.RuleOptimizerLoop, notes: true, find: (*ruleContext).optimizerLoop},
 		{id: gpuprof.RuleStreamWait, alone: true, find: (*ruleContext).streamWait},
 		{id: gpuprof.RuleSmallGrid, notes: true, whole: true, find: (*ruleContext).smallGrid},
 		{id: gpuprof.RuleTraceQuality, notes: true, whole: true, find: (*ruleContext).traceQuality},
@@ -108,6 +117,9 @@ func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 			if f.ClaimNS > 0 || c.worthReading(&f) {
 				out = append(out, f)
 			}
+			if f.Device < 0 {
+				c.claimedHost = c.claimedHost.Or(f.Spans)
+			}
 		}
 	}
 	return out
@@ -146,6 +158,10 @@ type ruleContext struct {
 	tf32NS   int64                  // claimed by no-tf32
 	copyNS   int64                  // claimed by pageable-h2d
 	withheld map[string]model.Spans // by rule, on the device where it is most
+	// host is the account of the host thread, nil unknown. hostOutside is the part of its time outside events,
+	// and claimedHost what findings claim of a trace without a device.
+	host                     *analyze.HostAccount
+	hostOutside, claimedHost model.Spans
 }
 
 // ruleDevice is a device as the rules see it.
@@ -166,6 +182,9 @@ type ruleDevice struct {
 func newRuleContext(x *analyze.Index, l *analyze.Ledger) *ruleContext {
 	c := &ruleContext{x: x, t: x.T, l: l, steps: int64(max(x.SteadySteps(), 1)), span: x.Steady.Total(), withheld: map[string]model.Spans{}}
 	c.names = describeRuleNames(x.T)
+	if c.host = x.HostAccount(); c.host != nil {
+		c.hostOutside = x.HostOutside()
+	}
 	c.lived = x.Lived()
 	for _, d := range x.Devices {
 		rd := &ruleDevice{DeviceTime: d, steady: x.Steady.Within(d.Window), procs: map[int32]bool{}}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
 // handOver is what a batch costs that comes from a worker process, at the least:
@@ -29,9 +30,7 @@ func (c *ruleContext) workersNeeded(f fetching) int64 {
 	n := min((f.step+rest-1)/rest+1, mostWorkers) // one more than keeps up: fetches differ
 	if cpus := int64(c.cpus()); cpus > 0 {
 		n = min(n, cpus)
-		if len(c.devices) == 0 { // the loop computes on the CPUs as well
-			n = min(n, cpus-1)
-		}
+		n = min(n, c.mostUseful())
 	}
 	return n
 }
@@ -54,32 +53,48 @@ const lessLoading = "less work per sample: vectorise __getitem__ and collate_fn"
 
 // loaderKnob is what to change about a data loader, by whether workers can win:
 // never more of them than there are CPUs.
-func (c *ruleContext) loaderKnob(f fetching) string {
+//
+// The second result is the time that it saves of the mean step at the most, ns.
+func (c *ruleContext) loaderKnob(f fetching) (string, int64) {
 	cpus, pin := c.cpus(), ""
 	if len(c.devices) > 0 {
 		pin = ", pin_memory=True"
 	}
+	now, most := c.workersNow(), c.mostUseful()
 	switch n := c.workersNeeded(f); {
 	case f.workers && cpus == 1:
-		return lessLoading + " (the program has one CPU: more workers than one do not help)"
+		return lessLoading + " (the program has one CPU: more workers than one do not help)", f.step
+	case f.workers && now > 0 && most > 0 && now >= most:
+		return fmt.Sprintf("%s: the loader has %s already, and the program has %d CPUs", lessLoading, analyze.Plural(int(now), "worker", "workers"), cpus), f.step
+	case f.workers && now > 0 && most > 0:
+		return fmt.Sprintf("DataLoader(..., num_workers=%d, persistent_workers=True, prefetch_factor=4), in place of %d; or %s", most, now, lessLoading), c.gainOfWorkers(f, most)
 	case f.workers && cpus > 0:
-		return fmt.Sprintf("more workers than now, up to the %d CPUs the program has: DataLoader(..., num_workers=..., persistent_workers=True, prefetch_factor=4); or %s", cpus, lessLoading)
+		return fmt.Sprintf("more workers than now, up to the %d CPUs the program has: DataLoader(..., num_workers=..., persistent_workers=True, prefetch_factor=4); or %s", cpus, lessLoading), f.step
 	case f.workers:
-		return "more workers than now, up to the number of CPUs: DataLoader(..., num_workers=..., persistent_workers=True, prefetch_factor=4); or " + lessLoading
+		return "more workers than now, up to the number of CPUs: DataLoader(..., num_workers=..., persistent_workers=True, prefetch_factor=4); or " + lessLoading, f.step
 	case cpus == 1:
-		return lessLoading + ", or prepare the data before the loop (the program has one CPU: a worker would take it from the loop)"
+		return lessLoading + ", or prepare the data before the loop (the program has one CPU: a worker would take it from the loop)", f.step
 	case n == 0:
-		return fmt.Sprintf("keep num_workers=0: a batch is fetched in %s, and handing one over from a worker takes as long; index whole batches at once (a BatchSampler, tensor[indices]), or keep the data on the device", gpuprof.FormatNS(f.batch))
+		return fmt.Sprintf("keep num_workers=0: a batch is fetched in %s, and handing one over from a worker takes as long; index whole batches at once (a BatchSampler, tensor[indices]), or keep the data on the device", gpuprof.FormatNS(f.batch)), f.step
+	case cpus > 0 && 2*c.gainOfWorkers(f, n) < f.step:
+		return fmt.Sprintf("%s; DataLoader(..., num_workers=%d, persistent_workers=True%s, prefetch_factor=4) alone hides %s of it%s", lessLoading, n, pin,
+			gpuprof.FormatNS(c.gainOfWorkers(f, n)), c.tooFew(f, n)), f.step
 	case cpus > 0:
-		return fmt.Sprintf("DataLoader(..., num_workers=%d, persistent_workers=True%s, prefetch_factor=4)%s", n, pin, c.tooFew(f, n))
+		return fmt.Sprintf("DataLoader(..., num_workers=%d, persistent_workers=True%s, prefetch_factor=4)%s", n, pin, c.tooFew(f, n)), c.gainOfWorkers(f, n)
 	default:
-		return fmt.Sprintf("DataLoader(..., num_workers=%d, persistent_workers=True%s, prefetch_factor=4), with no more workers than the program has CPUs", n, pin)
+		return fmt.Sprintf("DataLoader(..., num_workers=%d, persistent_workers=True%s, prefetch_factor=4), with no more workers than the program has CPUs", n, pin), c.gainOfWorkers(f, n)
 	}
 }
 
 // tooFew says that so many workers do not keep up, or take the loop's CPUs.
 func (c *ruleContext) tooFew(f fetching, n int64) string {
 	if len(c.devices) == 0 {
+		if s := c.t.Sampled; s != nil && s.Facts.Threads > 0 && int64(s.Facts.Threads) <= int64(c.cpus())-n {
+			return "" // the loop leaves them CPUs already
+		}
+		if int64(c.cpus()) <= n {
+			return ""
+		}
 		return fmt.Sprintf(" and torch.set_num_threads(%d), so that the workers have CPUs of their own", int64(c.cpus())-n)
 	}
 	if f.step/n > c.restOfStep(f) {

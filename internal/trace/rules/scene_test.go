@@ -19,6 +19,7 @@ type scene struct {
 	device model.Device
 	on     uint16 // device that what is launched goes to
 	events []sceneEvent
+	host   *model.HostSamples // of the host, nil none
 }
 
 type sceneEvent struct {
@@ -207,6 +208,7 @@ func (s *scene) trace() *model.Trace {
 		t.Host = append(t.Host, h)
 	}
 	t.Finish()
+	t.Sampled = s.host
 	return t
 }
 

@@ -74,6 +74,20 @@ func ruleScenes() []ruleScene {
 		{rule: "exposed-comm", claim: 2 * 107 * us, fires: sceneComm(600 * us), quiet: sceneComm(250 * us)},
 		// from the 200 us of the kernels to the launch at 1009, and 8 to its kernel
 		{rule: "host-bound", claim: 2 * 817 * us, fires: sceneHostWork(1000 * us), quiet: sceneHostWork(60 * us)},
+		// 80 of 100 samples of a step of 502 us
+		{rule: "checkpoint-write", claim: 2 * 401_600, fires: sceneOutside(80, model.InNative, "torch", "torch/serialization.py"), quiet: sceneOutside(4, model.InNative, "torch", "torch/serialization.py")},
+		{rule: "logging", claim: 2 * 401_600, fires: sceneOutside(80, model.Blocked, "other", "logging/__init__.py"), quiet: sceneOutside(4, model.Blocked, "other", "logging/__init__.py")},
+		{rule: "outside-operators", claim: 2 * 401_600, fires: sceneOutside(80, model.Blocked, "other"), quiet: sceneOutside(4, model.InPython, "other")},
+		// 60 of 100 samples of a step of 502 us
+		{rule: "recomputation", claim: 2 * 301_200, fires: sceneRecompute(1 << 30), quiet: sceneRecompute(1 << 20)},
+		// nine tenths of a run delay of 150 us
+		{rule: "starved-machine", claim: 2 * 135 * us, fires: sampledScene(clocksOfStep(9, 1), func(*hostSampler, int) {}), quiet: sampledScene(clocksOfStep(1, 9), func(*hostSampler, int) {})},
+		// half of 100 us of operators
+		{rule: "float64-parameters", claim: 2 * 50 * us, fires: sceneFacts(model.HostFacts{Optimizer: &model.HostOptimizer{Class: "SGD", Parameters: 4, Float64: 4}}), quiet: sceneFacts(model.HostFacts{Optimizer: &model.HostOptimizer{Class: "SGD", Parameters: 4, Float64: 1}})},
+		// claim nothing
+		{rule: "too-many-threads", claim: 0, fires: sceneFacts(model.HostFacts{Threads: 16, CPUs: 2}), quiet: sceneFacts(model.HostFacts{Threads: 2, CPUs: 2})},
+		{rule: "anomaly-mode", claim: 0, fires: sceneFacts(model.HostFacts{Anomaly: true}), quiet: sceneFacts(model.HostFacts{})},
+		{rule: "optimizer-loop", claim: 0, fires: sceneOptimizer(false), quiet: sceneOptimizer(true)},
 		// the waits for the event
 		{rule: "stream-wait", claim: 2 * 400 * us, fires: sceneStreams(400 * us), quiet: sceneStreams(20 * us)},
 		// 84 of 108 multiprocessors for 3 times 100 us

@@ -1,7 +1,7 @@
 # Torch is imported, and little is done with it.
 # needs: torch
 # exit: 0
-# says: made no optimizer step and called no module twice|shows no step
+# says: no optimizer step, no backward pass and no module that is called again was seen|shows no step
 import torch
 
 print(torch.ones(3).sum().item(), 'done')

@@ -1,5 +1,5 @@
 # No torch at all.
 # needs: plain
 # exit: 0
-# says: never imported torch
+# says: no import of torch was seen
 print('done')

@@ -59,7 +59,7 @@ func AnalyzeInputs(a *cli.App, ins []*File, caveat Caveats) (*analyze.Analysis, 
 				return err
 			}
 			t.Path, t.Opens = document.CleanText(cli.ShownPath(in.Path)), document.CleanText(cli.StoredPath(in.Path))
-			t.Program = programOf(in.Path)
+			t.Program, t.Sampled = recordingOf(in.Path)
 			x, err := analyze.NewIndex(a.Ctx, t)
 			if err != nil {
 				return err
@@ -88,21 +88,25 @@ func UnlessEnded(ctx context.Context, do func() error) error {
 	}
 }
 
-// programOf is what the recording beside a trace says of the program; nothing
+// recordingOf is what the recording beside a trace says of the program and of its host thread; nothing
 // where `gpuprof run --` did not record the trace.
-func programOf(path string) model.Program {
+func recordingOf(path string) (model.Program, *model.HostSamples) {
 	dir := filepath.Dir(path)
 	text, err := outside.ReadFound(filepath.Join(dir, "telemetry.json"))
 	var r record.Result
 	if err != nil || document.Decode(text, path, &r, document.Recording) != nil {
-		return model.Program{}
+		return model.Program{}, nil
 	}
 	if !slices.ContainsFunc(r.Traces, func(t string) bool { return filepath.Base(t) == filepath.Base(path) }) {
-		return model.Program{}
+		return model.Program{}, nil
 	}
 	p := model.Program{Command: document.MaskCommand(r.Command), CPUs: r.CPUs, Dir: cli.ShownPath(dir), Opens: cli.StoredPath(dir), Traces: len(r.Traces), Skip: r.Skip}
 	document.CleanStrings(&p)
-	return p
+	s := r.SamplesOf(path)
+	if s != nil {
+		document.CleanStrings(s)
+	}
+	return p, s
 }
 
 // TraceFiles replaces folders by the traces in them.

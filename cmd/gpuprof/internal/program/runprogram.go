@@ -69,6 +69,7 @@ type program struct {
 	dir     string       // as it is shown
 	lock    *os.File     // the folder, held until this process ends; nil for a fresh one
 	state   string       // of the recording, as it was said last
+	told    []byte       // the answer that was printed, as JSON; nil for none
 
 	sink        *cli.RankSink // of a rank of a job; nil for a program alone
 	collectives []analyze.Collectives
@@ -286,7 +287,7 @@ func (p *program) openDir() error {
 // clearDir removes an earlier recording's files, which would pass for ranks of
 // this one, and sees that the folder takes files.
 func (p *program) clearDir() error {
-	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "trace-*.gpt", "cuda-*.gpt", "cuda.jsonl", "cuda.config", "cuda.control", "gpuprof-cuda.so", "snapshot-*.pickle", "snapshot-*.pickle.part*", "hook.jsonl"} {
+	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "trace-*.gpt", "cuda-*.gpt", "cuda.jsonl", "cuda.config", "cuda.control", "gpuprof-cuda.so", "snapshot-*.pickle", "snapshot-*.pickle.part*", "samples-*.jsonl", "hook.jsonl"} {
 		for _, f := range outside.Dir(p.dir).Glob(pattern) {
 			if err := os.Remove(f); err != nil {
 				return cannotMake(p.dir, err)
@@ -335,7 +336,8 @@ func (p *program) conclude(r *record.Result) error {
 	ctx, stop := p.interruptible()
 	defer stop()
 	p.summarise(r)
-	for _, t := range append([]string{filepath.Join(p.dir, "report.nsys-rep"), filepath.Join(p.dir, "hook.jsonl"), filepath.Join(p.dir, "cuda.jsonl")}, r.Traces...) {
+	private := append([]string{filepath.Join(p.dir, "report.nsys-rep"), filepath.Join(p.dir, "hook.jsonl"), filepath.Join(p.dir, "cuda.jsonl")}, outside.Dir(p.dir).Glob("samples-*.jsonl")...)
+	for _, t := range append(private, r.Traces...) {
 		_ = os.Chmod(t, 0o600) // a file system without modes has none to set
 	}
 	errs := []error{p.keepTelemetry(r)}

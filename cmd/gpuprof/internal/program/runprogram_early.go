@@ -25,21 +25,29 @@ func (p *program) watch(h *record.Hook, ended <-chan struct{}) record.Watched {
 	if p.StopAfter {
 		wait = min(wait, time.Second)
 	}
-	select {
-	case <-ended:
-		return record.WatchEnough
-	case <-time.After(wait):
+	for until := time.Now().Add(wait + accountWithin); ; wait = time.Second / 10 {
+		select {
+		case <-ended:
+			return record.WatchEnough
+		case <-time.After(wait):
+		}
+		now := record.ReadHook(p.dir)
+		switch {
+		case !now.Settled():
+			return record.WatchOn
+		case !now.Accounted() && time.Now().Before(until):
+		case p.StopAfter:
+			return record.WatchStop
+		default:
+			p.tellEarly(&now, ended)
+			return record.WatchEnough
+		}
 	}
-	now := record.ReadHook(p.dir)
-	switch {
-	case !now.Settled():
-		return record.WatchOn
-	case p.StopAfter:
-		return record.WatchStop
-	}
-	p.tellEarly(&now, ended)
-	return record.WatchEnough
 }
+
+// accountWithin is how long an early answer waits for the samples of the host, which come from the steps after
+// the recorded ones: those may be long.
+const accountWithin = 20 * time.Second
 
 // sayState says on a terminal, in a line for each, what the recording waits for. Lines and
 // not a bar: the program prints on the same terminal.
@@ -104,7 +112,7 @@ func (p *program) tellEarly(h *record.Hook, ended <-chan struct{}) {
 	if err != nil {
 		return // said at the program's end
 	}
-	if p.keep(write) != nil || write(p.app.Stderr, "table", p.screen()) != nil {
+	if p.keep(write) != nil || p.print(write) != nil {
 		return // tried again at the program's end
 	}
 	p.app.Note("the whole answer is in %s, and is written again when the program ends", filepath.Join(p.dir, "report.html"))

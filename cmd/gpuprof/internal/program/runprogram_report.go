@@ -1,6 +1,7 @@
 package program
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -60,7 +61,7 @@ func (p *program) summarise(r *record.Result) {
 
 // markNames say by what steps were told apart.
 var markNames = map[string]string{
-	"optimizer": "optimizer steps", "zero_grad": "optimizer steps", "module": "calls of the model", "loader": "batches of the data loader",
+	"optimizer": "optimizer steps", "zero_grad": "optimizer steps", "backward": "backward passes", "module": "calls of the model", "loader": "batches of the data loader",
 }
 
 func (p *program) sayRecorded(h *record.Hook) {
@@ -164,7 +165,7 @@ func (p *program) analyze(ctx context.Context, r *record.Result) error {
 	if err != nil {
 		return gpuprof.Errorf(nil, "analysing the recording: %w", err).WithFix("analyse it again with gpuprof analyze %s", p.dir)
 	}
-	errs := []error{show(p.app.Stderr, "table", p.screen()), p.keep(show)}
+	errs := []error{p.print(show), p.keep(show)}
 	p.app.Pages = append(p.app.Pages, filepath.Join(p.dir, "report.html"))
 	for _, o := range p.files {
 		write := runfile.Write
@@ -174,6 +175,23 @@ func (p *program) analyze(ctx context.Context, r *record.Result) error {
 		errs = append(errs, write(o.Path, p.Force, func(w io.Writer) error { return show(w, o.Format.Name, cli.Screen{}) }))
 	}
 	return errors.Join(errs...)
+}
+
+// print writes an answer to the terminal, unless it was printed while the program ran: once is enough.
+func (p *program) print(show func(w io.Writer, format string, s cli.Screen) error) error {
+	var found bytes.Buffer
+	if err := show(&found, "json", cli.Screen{}); err != nil {
+		return err
+	}
+	if bytes.Equal(found.Bytes(), p.told) {
+		p.app.Note("the answer is the one above")
+		return nil
+	}
+	if err := show(p.app.Stderr, "table", p.screen()); err != nil {
+		return err
+	}
+	p.told = found.Bytes()
+	return nil
 }
 
 // keep writes an analysis into the folder of the recording.

@@ -1,0 +1,238 @@
+package analyze
+
+import (
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// Parts of the host account. Those outside any operator split what the trace has no event for.
+const (
+	HostOperators     = "operators"
+	HostLoader        = "data loader"
+	HostOptimizer     = "optimizer"
+	HostCommunication = "communication"
+	HostSync          = "synchronization"
+	HostOnCPU         = "outside, on CPU"
+	HostDelay         = "outside, waiting for a CPU"
+	HostBlocked       = "outside, blocked"
+	HostBlockedDelay  = "outside, blocked or waiting for a CPU"
+	HostLock          = "outside, waiting for the GIL"
+	HostOutside       = "outside operators"
+)
+
+// HostAccount divides the mean step of the thread that makes the steps, as the host sees it. Sizes
+// are of the recorded steps, in which no sample is taken; names are of sampled steps after them.
+type HostAccount struct {
+	NS      int64       `json:"ns"`      // the mean recorded step, or the window
+	Parts   []HostPart  `json:"parts"`   // disjoint; they add up to ns
+	Steps   int         `json:"steps"`   // that the sizes are of; 0: a window of time
+	Samples int         `json:"samples"` // of the stack
+	Sampled int         `json:"sampled_steps"`
+	BareNS  int64       `json:"bare_ns"` // a step that was not recorded, 0 unknown
+	Causes  []HostCause `json:"causes"`  // of the time outside operators, the longest first
+	Stacks  []HostTree  `json:"stacks,omitempty"`
+
+	// RunDelayNS is how long the thread waited for a CPU in the mean step, in operators too; below 0 unknown.
+	// CPUNS is how long it was on one, OthersNS the CPU time of the other threads of its process.
+	RunDelayNS int64 `json:"run_delay_ns"`
+	// PreemptedNS is the part of the run delay that no block precedes, by the numbers of context switches.
+	PreemptedNS int64 `json:"preempted_ns"`
+	CPUNS       int64 `json:"cpu_ns"`
+	OthersNS    int64 `json:"other_threads_cpu_ns"`
+}
+
+// HostPart is one part of the account.
+type HostPart struct {
+	Name  string  `json:"name"`
+	NS    int64   `json:"ns"` // per step
+	Share float64 `json:"share"`
+}
+
+// HostTree is a stack of the sampled thread, outermost frame first, with its time in the mean step.
+type HostTree struct {
+	Frames []string `json:"frames"`
+	NS     int64    `json:"ns"`
+}
+
+// Part is a part's time in the mean step, 0 where the account has none.
+func (a *HostAccount) Part(name string) int64 {
+	for _, p := range a.Parts {
+		if p.Name == name {
+			return p.NS
+		}
+	}
+	return 0
+}
+
+// Outside is the time outside operators in the mean step.
+func (a *HostAccount) Outside() int64 {
+	var ns int64
+	for _, name := range []string{HostOnCPU, HostDelay, HostBlocked, HostBlockedDelay, HostLock, HostOutside} {
+		ns += a.Part(name)
+	}
+	return ns
+}
+
+// Step is the step that a share of the samples is a share of, ns: one that was not recorded, where that is known.
+func (a *HostAccount) Step() int64 {
+	if a.BareNS > 0 {
+		return a.BareNS
+	}
+	return a.NS
+}
+
+// HostAccount is nil for a trace beside which the hook measured nothing.
+func (x *Index) HostAccount() *HostAccount {
+	s := x.T.Sampled
+	if s == nil || len(x.lanes) == 0 {
+		return nil
+	}
+	over, steps := x.hostSteps()
+	a := &HostAccount{NS: over.Total() / int64(max(steps, 1)), Steps: steps, Samples: s.Samples, Sampled: len(s.Sampled), BareNS: int64(s.BareS * 1e9), Parts: []HostPart{}, Causes: []HostCause{}}
+	if a.NS <= 0 {
+		return nil
+	}
+	rest, n := over, int64(max(steps, 1))
+	add := func(name string, ns int64) {
+		if ns > 0 {
+			a.Parts = append(a.Parts, HostPart{Name: name, NS: ns, Share: float64(ns) / float64(a.NS)})
+		}
+	}
+	outside := a.NS
+	for _, part := range []string{HostLoader, HostOptimizer, HostCommunication, HostSync, HostOperators} {
+		when := x.hostSpans(part).And(rest)
+		rest = rest.Minus(when)
+		add(part, when.Total()/n)
+		outside -= when.Total() / n
+	}
+	seen := newSeen(s, float64(outside)/float64(a.NS))
+	x.splitOutside(a, s, outside, seen, add)
+	slices.SortStableFunc(a.Parts, func(p, q HostPart) int { return int(min(max(q.NS-p.NS, -1), 1)) })
+	a.Causes = append(a.Causes, seen.causes(a)...)
+	a.Stacks = seen.trees(a.Step())
+	return a
+}
+
+// HostPart is when the host thread was in events of a part of the account, in the steps that count.
+func (x *Index) HostPart(part string) model.Spans {
+	over, _ := x.hostSteps()
+	return x.hostSpans(part).And(over)
+}
+
+// HostOutside is when the host thread was in no event of the account, in the steps that count.
+func (x *Index) HostOutside() model.Spans {
+	out, _ := x.hostSteps()
+	for _, part := range []string{HostLoader, HostOptimizer, HostCommunication, HostSync, HostOperators} {
+		out = out.Minus(x.hostSpans(part))
+	}
+	return out
+}
+
+// hostSteps are the steps that count as the host made them, and their number; the whole recording and 0
+// for a trace without steps.
+func (x *Index) hostSteps() (model.Spans, int) {
+	if !x.Stepped() {
+		return x.Steady, 0
+	}
+	var v []model.Span
+	for i := range x.Steps {
+		if st := &x.Steps[i]; !st.Dropped && st.Lane == x.Main {
+			v = append(v, st.Host)
+		}
+	}
+	return model.UnionOf(v), len(v)
+}
+
+// hostSpans is when the host thread was in events of a part of the account. Device threads of autograd
+// run operators for it while it waits in backward.
+func (x *Index) hostSpans(part string) model.Spans {
+	process := x.T.ProcessOf(x.Main)
+	var v []model.Span
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		info := &x.Info[h.Name]
+		mine := h.Lane == x.Main
+		if !mine && (part != HostOperators || info.Flags&NameBackward == 0 || x.T.ProcessOf(h.Lane) != process) {
+			continue
+		}
+		in := false
+		switch ranged := h.Kind == model.Op || h.Kind == model.Annotation; part {
+		case HostLoader:
+			in = ranged && info.Flags&nameLoader != 0
+		case HostOptimizer:
+			in = ranged && info.Flags&NameOptimizer != 0
+		case HostCommunication:
+			in = ranged && info.op.class == cCommunication
+		case HostSync:
+			in = h.Kind == model.API && info.call == model.CallSync && int32(i) != x.Trailing
+		case HostOperators:
+			in = h.Kind == model.Op || h.Kind == model.API
+		}
+		if in {
+			v = append(v, model.Span{Start: h.Start, End: h.End})
+		}
+	}
+	return model.UnionOf(v)
+}
+
+// splitOutside divides the time outside operators by the clocks of the recorded steps. What blocks inside
+// the loader, in synchronization and in communication is theirs, and so is of the rest what samples saw in operators.
+func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64, seen *seen, add func(string, int64)) {
+	a.RunDelayNS = -1
+	rows := s.Recorded
+	if a.Steps > 0 && len(rows) > a.Steps { // the first recorded step counts nowhere
+		rows = rows[len(rows)-a.Steps:]
+	}
+	if len(rows) == 0 {
+		add(HostOutside, outside)
+		return
+	}
+	whole, fetch := mean(rows, len(rows)), mean(s.Fetches, len(s.Recorded))
+	a.CPUNS, a.OthersNS = int64(whole.CPUS*1e9), int64(whole.OthersS*1e9)
+	known := whole.DelayS >= 0
+	if known {
+		a.RunDelayNS = int64(whole.DelayS * 1e9)
+		if n := whole.Blocks + whole.Preempted; n > 0 {
+			a.PreemptedNS = int64(whole.DelayS * 1e9 * whole.Preempted / n)
+		}
+	} else {
+		whole.DelayS, fetch.DelayS = 0, 0
+	}
+	scale := float64(a.NS) / (whole.WallS * 1e9)
+	off := func(c model.HostClocks) float64 { return max(0, c.WallS-c.CPUS-max(c.DelayS, 0)) * 1e9 * scale }
+	blocked := max(0, off(whole)-off(fetch)-float64(a.Part(HostSync)+a.Part(HostCommunication)))
+	blocked = min(blocked*seen.blockedOutside(), float64(outside))
+	running := max(1, float64(a.NS-a.Part(HostLoader))-blocked)
+	delay := min((whole.DelayS-fetch.DelayS)*1e9*scale, running) * (float64(outside) - blocked) / running
+	delay = min(max(delay, 0), float64(outside)-blocked)
+	lock := blocked * seen.lockShare()
+	off1 := HostBlocked
+	if !known {
+		off1 = HostBlockedDelay
+	}
+	parts := []HostPart{{Name: HostDelay, NS: int64(delay)}, {Name: off1, NS: int64(blocked - lock)}, {Name: HostLock, NS: int64(lock)}}
+	for _, p := range parts {
+		add(p.Name, p.NS)
+		outside -= p.NS
+	}
+	add(HostOnCPU, outside)
+}
+
+// mean is the mean of rows over n steps.
+func mean(rows []model.HostClocks, n int) model.HostClocks {
+	var sum model.HostClocks
+	for _, r := range rows {
+		sum.Add(r)
+	}
+	if n == 0 {
+		return sum
+	}
+	over := func(v float64) float64 {
+		if v < 0 {
+			return v
+		}
+		return v / float64(n)
+	}
+	return model.HostClocks{WallS: over(sum.WallS), CPUS: over(sum.CPUS), DelayS: over(sum.DelayS), OthersS: over(sum.OthersS), Blocks: over(sum.Blocks), Preempted: over(sum.Preempted)}
+}

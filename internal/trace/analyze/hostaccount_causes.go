@@ -1,0 +1,256 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// Kinds of causes outside operators.
+const (
+	CauseCPU        = "on CPU"
+	CauseBlocked    = "blocked"
+	CauseLock       = "waiting for the GIL"
+	CauseCheckpoint = "checkpoint"
+	CauseLogging    = "logging"
+	CauseWorkers    = "start of workers"
+	causeFramework  = "PyTorch's own Python"
+)
+
+// HostCause is a place of the program that takes time outside operators.
+type HostCause struct {
+	Kind  string  `json:"kind"`
+	Where string  `json:"where"`           // "train.py:41 in step", a line of the user's code
+	Text  string  `json:"text,omitempty"`  // the expression there
+	Inner string  `json:"inner,omitempty"` // where below it most of the time is
+	NS    int64   `json:"ns"`              // of a step that was not recorded
+	Share float64 `json:"share"`           // of the sampled time
+	Count int     `json:"samples"`
+}
+
+// pure is the part of the time below a line that is outside operators, from which the whole line is one cause.
+const pure = 0.8
+
+// callNode is a line of the user's code below the lines around the step, with what its calls take.
+type callNode struct {
+	frame          model.HostFrame
+	kids           []*callNode
+	total, outside float64 // s, with everything below
+	self           float64 // outside, in no line of the user's below
+	count          int
+	kinds          map[string]float64
+	selfKinds      map[string]float64
+	inner          map[model.HostFrame]float64 // by the innermost frame of the user's, or below it
+}
+
+func newCallNode(f model.HostFrame) *callNode {
+	return &callNode{frame: f, kinds: map[string]float64{}, selfKinds: map[string]float64{}, inner: map[model.HostFrame]float64{}}
+}
+
+func (n *callNode) kid(f model.HostFrame) *callNode {
+	for _, k := range n.kids {
+		if place(k.frame) == place(f) {
+			return k
+		}
+	}
+	k := newCallNode(f)
+	n.kids = append(n.kids, k)
+	return k
+}
+
+// place is what makes two frames the same line.
+func place(f model.HostFrame) model.HostFrame {
+	return model.HostFrame{File: f.File, Function: f.Function, Line: f.Line}
+}
+
+// callTree is the lines of the user's code below the lines around the step.
+func (o *seen) callTree() *callNode {
+	root := newCallNode(model.HostFrame{})
+	for i := range o.s.Stacks {
+		st := &o.s.Stacks[i]
+		lines := o.userLines(st)
+		if len(lines) == 0 {
+			continue
+		}
+		n := root
+		leaf := o.s.Frames[st.Frames[len(st.Frames)-1]]
+		for k, f := range lines {
+			n = n.kid(f)
+			n.total += st.S
+			if o.kinds[i] == causeFramework {
+				continue
+			}
+			n.outside += o.outside[i]
+			n.kinds[o.kinds[i]] += o.outside[i]
+			if o.outside[i] > 0 {
+				n.count += st.Count
+				n.inner[leaf] += o.outside[i]
+			}
+			if k == len(lines)-1 {
+				n.self += o.outside[i]
+				n.selfKinds[o.kinds[i]] += o.outside[i]
+			}
+		}
+	}
+	return root
+}
+
+// userLines are the lines of the user's code in a stack from the first on that has no whole step below it; the
+// innermost one where all have.
+func (o *seen) userLines(st *model.HostStack) []model.HostFrame {
+	var lines []model.HostFrame
+	for _, i := range st.Frames {
+		if f := o.s.Frames[i]; !f.Library && !strings.HasSuffix(f.Function, "comp>") && !strings.HasSuffix(f.Function, "<genexpr>") {
+			lines = append(lines, f)
+		}
+	}
+	if len(lines) == 0 { // an installed program: nothing of it is the user's
+		for _, i := range st.Frames {
+			if f := o.s.Frames[i]; !strings.HasPrefix(f.File, "torch/") && !strings.HasPrefix(f.File, "<") {
+				lines = append(lines, f)
+			}
+		}
+	}
+	for k, f := range lines {
+		if !o.borders[place(f)] {
+			return lines[k:]
+		}
+	}
+	return lines[max(len(lines)-1, 0):]
+}
+
+// causes are the places outside operators, the longest first: a line as a whole where nearly all that it calls
+// is outside, else the lines below it. Neighbouring lines of one kind are one place.
+func (o *seen) causes(a *HostAccount) []HostCause {
+	var nodes []*callNode
+	var collect func(n *callNode)
+	collect = func(n *callNode) {
+		if n.outside <= 0 {
+			return
+		}
+		if n.outside >= pure*n.total || len(n.kids) == 0 {
+			nodes = append(nodes, n)
+			return
+		}
+		if n.self > 0 {
+			own := *n
+			own.outside, own.kinds = n.self, n.selfKinds
+			nodes = append(nodes, &own)
+		}
+		for _, k := range n.kids {
+			collect(k)
+		}
+	}
+	for _, k := range o.callTree().kids {
+		collect(k)
+	}
+	var out []HostCause
+	for _, n := range mergeNeighbours(nodes) {
+		out = append(out, n.cause(a, o.total))
+	}
+	slices.SortStableFunc(out, func(p, q HostCause) int { return cmp.Or(cmp.Compare(q.NS, p.NS), cmp.Compare(p.Where, q.Where)) })
+	return out[:min(len(out), mostCauses)]
+}
+
+// mostCauses is how many places an account names.
+const mostCauses = 20
+
+// kind is the kind of cause that takes most of a line.
+func (n *callNode) kind() string {
+	best := ""
+	for k, s := range n.kinds {
+		if s > n.kinds[best] || s == n.kinds[best] && k < best {
+			best = k
+		}
+	}
+	return best
+}
+
+// mergeNeighbours joins lines of one function that follow one another and have one kind.
+func mergeNeighbours(nodes []*callNode) []*callNode {
+	slices.SortStableFunc(nodes, func(a, b *callNode) int {
+		return cmp.Or(cmp.Compare(a.frame.File, b.frame.File), cmp.Compare(a.frame.Function, b.frame.Function), cmp.Compare(a.frame.Line, b.frame.Line))
+	})
+	var out []*callNode
+	last := 0 // the line that the last one of out reaches to
+	for _, n := range nodes {
+		if k := len(out) - 1; k >= 0 && out[k].frame.File == n.frame.File && out[k].frame.Function == n.frame.Function && n.frame.Line <= last+1 && out[k].kind() == n.kind() {
+			m := out[k]
+			if n.outside > m.outside {
+				m.frame = n.frame
+			}
+			m.outside, m.count = m.outside+n.outside, m.count+n.count
+			for f, s := range n.inner {
+				m.inner[f] += s
+			}
+		} else {
+			c := *n
+			out = append(out, &c)
+		}
+		last = n.frame.Line
+	}
+	return out
+}
+
+func (n *callNode) cause(a *HostAccount, total float64) HostCause {
+	c := HostCause{Kind: n.kind(), Where: FrameName(n.frame), Text: n.frame.Text, Share: n.outside / total, Count: n.count}
+	c.NS = int64(c.Share * float64(a.Step()))
+	var best model.HostFrame
+	most := -1.0
+	for f, s := range n.inner {
+		if s > most || s == most && FrameName(f) < FrameName(best) {
+			best, most = f, s
+		}
+	}
+	if place(best) != place(n.frame) {
+		c.Inner = FrameName(best)
+		if best.Text != "" {
+			c.Inner += " `" + best.Text + "`"
+		}
+	}
+	return c
+}
+
+// FrameName is a frame as sentences have it.
+func FrameName(f model.HostFrame) string {
+	file := f.File
+	if !f.Library {
+		file = path.Base(strings.ReplaceAll(file, `\`, "/"))
+	}
+	name := f.Function
+	if name == "<module>" || name == "" {
+		return fmt.Sprintf("%s:%d", file, f.Line)
+	}
+	return fmt.Sprintf("%s:%d in %s", file, f.Line, name[strings.LastIndexByte(name, '.')+1:])
+}
+
+// trees are the stacks with their time in a step.
+func (o *seen) trees(step int64) []HostTree {
+	sum := map[string]*HostTree{}
+	var out []*HostTree
+	for i := range o.s.Stacks {
+		st := &o.s.Stacks[i]
+		var frames []string
+		for _, k := range st.Frames {
+			frames = append(frames, FrameName(o.s.Frames[k]))
+		}
+		key := strings.Join(frames, "\x00")
+		if sum[key] == nil {
+			sum[key] = &HostTree{Frames: frames}
+			out = append(out, sum[key])
+		}
+		if o.total > 0 {
+			sum[key].NS += int64(st.S / o.total * float64(step))
+		}
+	}
+	trees := make([]HostTree, 0, len(out))
+	for _, t := range out {
+		trees = append(trees, *t)
+	}
+	slices.SortStableFunc(trees, func(p, q HostTree) int { return cmp.Compare(q.NS, p.NS) })
+	return trees
+}

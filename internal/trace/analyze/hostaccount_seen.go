@@ -1,0 +1,187 @@
+package analyze
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// sure is the least part of the doubtful samples that must lie outside operators before they count there.
+const sure = 0.5
+
+// seen is the samples of a thread, each with the part of its time that is outside operators.
+type seen struct {
+	s       *model.HostSamples
+	total   float64 // s
+	outside []float64
+	kinds   []string
+	borders map[model.HostFrame]bool // lines that have a whole step below them
+}
+
+// newSeen classifies samples; outside is the part of the step that the trace has no event for.
+// C code whose owner is not known counts for what the samples that are sure lack of it.
+func newSeen(s *model.HostSamples, outside float64) *seen {
+	o := &seen{s: s, outside: make([]float64, len(s.Stacks)), kinds: make([]string, len(s.Stacks)), borders: map[model.HostFrame]bool{}}
+	for _, i := range s.Borders {
+		o.borders[place(s.Frames[i])] = true
+	}
+	var certain, doubtful float64
+	for i := range s.Stacks {
+		st := &s.Stacks[i]
+		o.total += st.S
+		switch o.kinds[i] = o.kindOf(st); {
+		case o.kinds[i] == "":
+		case st.Doing == model.InNative && st.Callee == "" && o.kinds[i] == CauseCPU:
+			doubtful += st.S
+		default:
+			certain += st.S
+		}
+	}
+	part := 0.0
+	if doubtful > 0 {
+		part = min(1, (outside*o.total-certain)/doubtful)
+	}
+	if part < sure {
+		part = 0
+	}
+	for i := range s.Stacks {
+		st := &s.Stacks[i]
+		switch {
+		case o.kinds[i] == "":
+		case st.Doing == model.InNative && st.Callee == "" && o.kinds[i] == CauseCPU:
+			o.outside[i] = st.S * part
+		default:
+			o.outside[i] = st.S
+		}
+	}
+	return o
+}
+
+// noCause is the kind of a frame whose time is no cause outside operators.
+const noCause = "none"
+
+// loaderFile is the part of PyTorch with the data loaders.
+const loaderFile = "torch/utils/data/dataloader.py"
+
+// kindOfFrame is what a frame of a library tells of the whole stack, "" nothing.
+func kindOfFrame(f *model.HostFrame) string {
+	starts := func(prefixes ...string) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(f.File, p) })
+	}
+	ends := func(suffixes ...string) bool {
+		return slices.ContainsFunc(suffixes, func(p string) bool { return strings.HasSuffix(f.Function, p) })
+	}
+	switch {
+	case f.File == loaderFile && ends("__next__"), starts("torch/optim/") && strings.Contains(f.Function, "step"):
+		return noCause
+	case f.File == loaderFile && ends("__init__", "__iter__", "__del__"):
+		return CauseWorkers
+	case f.File == "torch/serialization.py" && strings.Contains(f.Function, "save"), starts("safetensors/", "torch/distributed/checkpoint/"):
+		return CauseCheckpoint
+	case starts("logging/", "tqdm/", "wandb/", "tensorboard", "torch/utils/tensorboard/", "mlflow/"):
+		return CauseLogging
+	}
+	return ""
+}
+
+// kindOf is the kind of cause that a stack is, "" for one in an operator, the loader or the optimizer.
+func (o *seen) kindOf(st *model.HostStack) string {
+	if kind, decided := o.kindOfFrames(st); decided {
+		return kind
+	}
+	if o.s.Facts.Anomaly && o.keepsTraceback(st) {
+		return "" // a part of the operator that anomaly detection watches
+	}
+	leaf := &o.s.Frames[st.Frames[len(st.Frames)-1]]
+	framework := st.Callee == "torch" || leaf.Library && strings.HasPrefix(leaf.File, "torch/")
+	switch {
+	case st.Doing == model.ForLock:
+		return CauseLock
+	case framework && st.Doing == model.InPython && leaf.Library:
+		return causeFramework
+	case framework && st.Doing != model.InPython:
+		return ""
+	case st.Doing == model.Blocked:
+		return CauseBlocked
+	}
+	return CauseCPU
+}
+
+// kindOfFrames is the kind that the frames of a stack decide; false where what the thread does decides.
+func (o *seen) kindOfFrames(st *model.HostStack) (kind string, decided bool) {
+	for _, i := range st.Frames {
+		f := &o.s.Frames[i]
+		if !f.Library {
+			if strings.HasPrefix(f.Text, "print(") && kind == "" {
+				kind = CauseLogging
+			}
+			continue
+		}
+		switch k := kindOfFrame(f); k {
+		case "":
+		case noCause:
+			return "", true
+		case CauseLogging:
+			kind = k
+		default:
+			return k, true
+		}
+	}
+	return kind, kind != ""
+}
+
+// KeepsTraceback says whether a stack makes the traceback that anomaly detection keeps for an operator.
+func KeepsTraceback(frames []model.HostFrame) bool {
+	return slices.ContainsFunc(frames, func(f model.HostFrame) bool {
+		return f.Library && (f.File == "traceback.py" || f.File == "linecache.py" || f.File == "torch/fx/traceback.py")
+	})
+}
+
+func (o *seen) keepsTraceback(st *model.HostStack) bool {
+	var frames []model.HostFrame
+	for _, i := range st.Frames {
+		frames = append(frames, o.s.Frames[i])
+	}
+	return KeepsTraceback(frames)
+}
+
+// blockedOutside is the part of the blocked samples that is outside operators, 1 where there are none.
+func (o *seen) blockedOutside() float64 {
+	var in, all float64
+	for i := range o.s.Stacks {
+		if st := &o.s.Stacks[i]; (st.Doing == model.Blocked || st.Doing == model.ForLock) && !o.fetches(st) {
+			all += st.S
+			in += o.outside[i]
+		}
+	}
+	if all == 0 {
+		return 1
+	}
+	return in / all
+}
+
+func (o *seen) fetches(st *model.HostStack) bool {
+	return slices.ContainsFunc(st.Frames, func(i int) bool {
+		f := &o.s.Frames[i]
+		return f.File == loaderFile && strings.HasSuffix(f.Function, "__next__")
+	})
+}
+
+// lockShare is the part of the blocked samples outside operators that wait for the interpreter's lock.
+func (o *seen) lockShare() float64 {
+	var lock, all float64
+	for i := range o.s.Stacks {
+		switch o.s.Stacks[i].Doing {
+		case model.ForLock:
+			lock += o.outside[i]
+			fallthrough
+		case model.Blocked:
+			all += o.outside[i]
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return lock / all
+}

@@ -1,0 +1,229 @@
+package rules_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// hostSampler builds samples of the host for a scene.
+type hostSampler struct{ s model.HostSamples }
+
+// frame adds a frame of the user's code, or of a library where the file has a folder.
+func (h *hostSampler) frame(file, function string, line int, text string) int {
+	h.s.Frames = append(h.s.Frames, model.HostFrame{File: file, Function: function, Line: line, Text: text, Library: strings.Contains(file, "/")})
+	return len(h.s.Frames) - 1
+}
+
+// stack adds n samples of a stack, of 10 ms each.
+func (h *hostSampler) stack(n int, doing model.Doing, callee string, frames ...int) {
+	h.s.Stacks = append(h.s.Stacks, model.HostStack{Doing: doing, Callee: callee, S: 0.01 * float64(n), Count: n, Frames: frames})
+	h.s.Samples += n
+}
+
+// sampledScene is a program without a device: 100 us of operators in steps of 502 us, and samples of its host.
+func sampledScene(rows model.HostClocks, fill func(h *hostSampler, step int)) func() *scene {
+	return func() *scene {
+		s := newScene()
+		s.repeat(3, func() {
+			s.in("aten::mm", func() { s.work(98 * us) })
+			s.work(400 * us)
+		})
+		h := &hostSampler{s: model.HostSamples{Recorded: []model.HostClocks{rows, rows, rows}, WaitedS: -1, ThrottledS: -1}}
+		step := h.frame("train.py", "<module>", 20, "step(x)")
+		border := h.frame("train.py", "step", 10, "opt.step()")
+		h.s.Borders = []int{step, border}
+		fill(h, step)
+		s.host = &h.s
+		return s
+	}
+}
+
+// sceneOutside has so many of 100 samples at one place of the user's, and the others in operators.
+func sceneOutside(n int, doing model.Doing, callee string, below ...string) func() *scene {
+	return sampledScene(clocksOfStep(0, 1), func(h *hostSampler, step int) {
+		netLine := h.frame("train.py", "step", 8, "net(x)")
+		h.stack(100-n, model.InNative, "torch", step, netLine)
+		frames := []int{step, h.frame("train.py", "step", 11, "extra(x)")}
+		for i, file := range below {
+			frames = append(frames, h.frame(file, "save", 100+i, ""))
+		}
+		h.stack(n, doing, callee, frames...)
+	})
+}
+
+// clocksOfStep is a step of 502 us, 300 of them on a CPU and 150 in which it waited for one.
+func clocksOfStep(preempted, blocks float64) model.HostClocks {
+	return model.HostClocks{WallS: 502e-6, CPUS: 300e-6, DelayS: 150e-6, Preempted: preempted, Blocks: blocks}
+}
+
+// A place that both computes and calls the model is not one cause as a whole: the lines below it are.
+func TestCauseIsTheOutermostLineOutsideOperators(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		fill func(h *hostSampler, step int)
+		want string
+	}{
+		{"a function that only computes is named by its call", func(h *hostSampler, step int) {
+			call := h.frame("train.py", "step", 7, "features(x)")
+			a, b := h.frame("train.py", "features", 3, "hash(x)"), h.frame("train.py", "features", 4, "upper(x)")
+			h.stack(40, model.InPython, "other", step, call, a)
+			h.stack(30, model.InPython, "other", step, call, b)
+		}, "train.py:7 in step"},
+		{"a function with the model inside is named by the line within", func(h *hostSampler, step int) {
+			call, net := h.frame("train.py", "step", 7, "evaluate()"), h.frame("train.py", "evaluate", 30, "net(x)")
+			h.stack(40, model.InNative, "torch", step, call, net)
+			h.stack(50, model.Blocked, "other", step, call, h.frame("train.py", "evaluate", 33, "time.sleep(1)"))
+		}, "train.py:33 in evaluate"},
+		{"the line of the loop is around the step", func(h *hostSampler, step int) {
+			h.stack(90, model.Blocked, "other", step, h.frame("train.py", "step", 15, "time.sleep(1)"))
+		}, "train.py:15 in step"},
+		{"frames of a library are folded into the user's line", func(h *hostSampler, step int) {
+			h.stack(90, model.InPython, "other", step, h.frame("train.py", "step", 15, "json.loads(s)"), h.frame("json/decoder.py", "raw_decode", 353, "self.scan_once(s, idx)"))
+		}, "train.py:15 in step"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, _ := analyse(t, sampledScene(clocksOfStep(0, 1), func(h *hostSampler, step int) {
+				h.stack(20, model.InNative, "torch", step, h.frame("train.py", "step", 8, "net(x)"))
+				c.fill(h, step)
+			})().trace())
+			f := mustFind(t, a, "outside-operators")
+			if len(f.Sites) != 1 || !strings.HasPrefix(f.Sites[0].Where, c.want) {
+				t.Errorf("names %+v, want %s", f.Sites, c.want)
+			}
+		})
+	}
+}
+
+// C code whose owner is not known counts as outside where the trace has no operators for its time.
+func TestDoubtfulCallsFollowTheTrace(t *testing.T) {
+	own := func(n int) func() *scene {
+		return sampledScene(clocksOfStep(0, 1), func(h *hostSampler, step int) {
+			h.stack(100-n, model.InNative, "torch", step, h.frame("train.py", "step", 8, "net(x)"))
+			h.stack(n, model.InNative, "", step, h.frame("train.py", "step", 12, "codec.compress(b)"))
+		})
+	}
+	a, _ := analyse(t, own(75)().trace()) // 80 % of the step are outside operators
+	mustFind(t, a, "outside-operators")
+	s := own(75)()
+	for i := range s.events { // the same with operators in nearly all of the step
+		if s.events[i].kind == model.Op {
+			s.events[i].end += 395 * us
+		}
+	}
+	if a, _ := analyse(t, s.trace()); find(a, "outside-operators") != nil {
+		t.Error("a call that the trace has as an operator is called outside")
+	}
+}
+
+// The parts add up to the step, and no part is below zero, whatever the clocks tell.
+func TestHostAccountAddsUp(t *testing.T) {
+	for _, rows := range []model.HostClocks{clocksOfStep(0, 1), {WallS: 502e-6, CPUS: 600e-6, DelayS: 900e-6}, {WallS: 502e-6, DelayS: -1}, {WallS: 0.4, CPUS: 0.1, DelayS: 0.1, OthersS: 3}} {
+		a, _ := analyse(t, sampledScene(rows, func(h *hostSampler, step int) {
+			h.stack(10, model.Blocked, "other", step)
+			h.stack(10, model.ForLock, "", step)
+		})().trace())
+		var sum int64
+		for _, p := range a.Host.Parts {
+			if sum += p.NS; p.NS < 0 {
+				t.Errorf("%+v: %s takes %d ns", rows, p.Name, p.NS)
+			}
+		}
+		if sum != a.Host.NS || sum != a.Step.NS {
+			t.Errorf("%+v: the parts %+v take %d ns, the step %d", rows, a.Host.Parts, sum, a.Step.NS)
+		}
+	}
+}
+
+// loaderScene fetches for 4 ms in steps with 2 ms of operators, on four CPUs.
+func loaderScene(name string, facts *model.HostLoader) *scene {
+	s := newScene()
+	s.repeat(4, func() {
+		s.inKind(model.Annotation, name, "", func() { s.work(4000 * us) })
+		s.in("aten::mm", func() { s.work(2000 * us) })
+	})
+	row := model.HostClocks{WallS: 6e-3, CPUS: 6e-3}
+	s.host = &model.HostSamples{Recorded: []model.HostClocks{row, row, row, row}, WaitedS: -1, ThrottledS: -1, Facts: model.HostFacts{Loader: facts, Threads: 1}}
+	return s
+}
+
+// What a loader's finding claims is what its change saves: the step then takes the longer of the rest and of a
+// batch over the workers. No change names more workers than there are CPUs.
+func TestLoaderClaimsWhatTheChangeSaves(t *testing.T) {
+	const single, many = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+	for _, c := range []struct {
+		name   string
+		event  string
+		cpus   int
+		facts  *model.HostLoader
+		claim  int64 // us a step, to 10
+		change string
+	}{
+		{"two CPUs leave one worker: 4 ms of loading beside 2 ms of the rest", single, 2, &model.HostLoader{}, 2000, "num_workers=1"},
+		{"with four CPUs three workers hide it", single, 4, &model.HostLoader{}, 4000, "num_workers=3"},
+		{"all CPUs have workers already", many, 2, &model.HostLoader{Workers: 2, Persistent: true}, 4000, "the loader has 2 workers already, and the program has 2 CPUs"},
+		{"two workers more: a batch of 6 ms over three", many, 4, &model.HostLoader{Workers: 1, Persistent: true}, 4000, "num_workers=3, persistent_workers=True, prefetch_factor=4), in place of 1"},
+		{"workers that start for every epoch", many, 4, &model.HostLoader{Workers: 2, Batches: 2, Starts: 5, StartS: 4 * 1e-3}, 4003, "DataLoader(..., persistent_workers=True)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := loaderScene(c.event, c.facts).trace()
+			in.Program.CPUs, in.Program.Traces = c.cpus, 1
+			a, _ := analyse(t, in)
+			f := mustFind(t, a, "dataloader-stall")
+			if got := f.StepNS / us; got/10 != c.claim/10 {
+				t.Errorf("claims %d us a step, want %d", got, c.claim)
+			}
+			if !strings.HasPrefix(f.PyTorch, c.change) && !strings.Contains(f.PyTorch, c.change) {
+				t.Errorf("the change is %q, want %q", f.PyTorch, c.change)
+			}
+		})
+	}
+}
+
+// The gaps of a device that waits for code without an event are named by the samples.
+func TestHostBoundIsNamedBySamples(t *testing.T) {
+	s := sceneHostWork(1000 * us)()
+	h := &hostSampler{s: model.HostSamples{WaitedS: -1, ThrottledS: -1}}
+	h.stack(50, model.Blocked, "other", h.frame("train.py", "step", 11, "time.sleep(0.001)"))
+	s.host = &h.s
+	a, _ := analyse(t, s.trace())
+	if f := mustFind(t, a, "host-bound"); !strings.Contains(f.Title, "train.py:11 in step `time.sleep(0.001)`") {
+		t.Errorf("the title is %q", f.Title)
+	}
+	if f := find(a, "outside-operators"); f != nil {
+		t.Errorf("the same time is claimed again: %s", f.Title)
+	}
+}
+
+// sceneFacts is a program of which the hook read some settings.
+func sceneFacts(f model.HostFacts) func() *scene {
+	return sampledScene(clocksOfStep(0, 1), func(h *hostSampler, _ int) { h.s.Facts = f })
+}
+
+// sceneOptimizer has an optimizer that takes 50 us of each step.
+func sceneOptimizer(foreach bool) func() *scene {
+	return func() *scene {
+		s := sceneFacts(model.HostFacts{Optimizer: &model.HostOptimizer{Class: "Adam", Parameters: 120, Foreach: &foreach}})()
+		host := s.host
+		s = newScene()
+		s.repeat(3, func() { s.in("aten::mm", func() { s.work(50 * us) }) })
+		for i := range s.events {
+			if s.events[i].kind == model.Op {
+				s.events[i].kind, s.events[i].name = model.Annotation, "Optimizer.step#Adam.step"
+			}
+		}
+		s.host = host
+		return s
+	}
+}
+
+// sceneRecompute computes activations again for 60 of 100 samples, beside so many bytes of free memory.
+func sceneRecompute(available int64) func() *scene {
+	return sampledScene(clocksOfStep(0, 1), func(h *hostSampler, step int) {
+		h.s.Facts.Memory = model.HostMemoryUse{Resident: 1 << 24, Available: available}
+		backward := h.frame("torch/autograd/graph.py", "_engine_run_backward", 841, "")
+		h.stack(40, model.InNative, "torch", step, backward)
+		h.stack(60, model.InNative, "torch", step, backward, h.frame("torch/utils/checkpoint.py", "unpack_hook", 1119, ""), h.frame("torch/nn/modules/linear.py", "Linear.forward", 134, ""))
+	})
+}

@@ -1,0 +1,122 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+const (
+	// Settings of the optimizer are worth a word where it takes this share of the step, in percent.
+	optimizerPercent = 5
+	// Recomputation is a finding from this share of the sampled time on, in percent.
+	recomputePercent = 5
+	// A product in float64 takes about this many times as long as in float32 on a CPU: twice the bytes, half the lanes.
+	float64Factor = 2
+)
+
+// facts are the settings of the program that the hook read, nil unknown.
+func (c *ruleContext) facts() *model.HostFacts {
+	if c.host == nil {
+		return nil
+	}
+	return &c.t.Sampled.Facts
+}
+
+// tooManyThreads: PyTorch's pool has more threads than the process has CPUs.
+func (c *ruleContext) tooManyThreads() []analyze.Found {
+	s := c.facts()
+	if s == nil || s.CPUs == 0 || s.Threads <= s.CPUs || len(c.devices) > 0 {
+		return nil
+	}
+	f := c.finding(claim{device: -1}, fmt.Sprintf("PyTorch computes with %d threads on %s", s.Threads, analyze.Plural(s.CPUs, "CPU", "CPUs")))
+	f.Evidence["threads"] = s.Threads
+	f.Evidence["cpus"] = s.CPUs
+	f.PyTorch = fmt.Sprintf("torch.set_num_threads(%d), or OMP_NUM_THREADS=%d", s.CPUs, s.CPUs)
+	f.Caveats = append(f.Caveats, "no time claimed: what the threads cost each other is not yet measured; run it with the change")
+	return []analyze.Found{f}
+}
+
+// anomalyMode: autograd keeps a traceback for every operator and looks for NaN in every gradient.
+func (c *ruleContext) anomalyMode() []analyze.Found {
+	s := c.facts()
+	if s == nil || !s.Anomaly {
+		return nil
+	}
+	f := c.finding(claim{device: -1}, "anomaly detection is on: a traceback is kept for every operator, and every gradient is searched for NaN")
+	share, n := c.sampledIn(func(_ *model.HostStack, frames []model.HostFrame) bool { return analyze.KeepsTraceback(frames) })
+	f.Evidence["sampled_share"] = share
+	f.Evidence["samples"] = n
+	f.PyTorch = "torch.autograd.set_detect_anomaly(False), and on only while an error is looked for"
+	f.Caveats = append(f.Caveats, "no time claimed: most of its cost is inside operators and not yet measured; run it with the change")
+	return []analyze.Found{f}
+}
+
+// optimizerLoop: the optimizer updates its parameters one at a time.
+func (c *ruleContext) optimizerLoop() []analyze.Found {
+	s := c.facts()
+	if s == nil || s.Optimizer == nil || s.Optimizer.Foreach == nil || *s.Optimizer.Foreach || s.Optimizer.Fused != nil && *s.Optimizer.Fused {
+		return nil
+	}
+	ns := c.host.Part(analyze.HostOptimizer)
+	if ns*100 < optimizerPercent*c.host.NS || s.Optimizer.Parameters < 2 {
+		return nil
+	}
+	f := c.finding(claim{device: -1}, fmt.Sprintf("%s updates its %d parameters one at a time (foreach=False), which takes %.0f %% of the host's step", s.Optimizer.Class, s.Optimizer.Parameters, percent(ns, c.host.NS)))
+	f.Evidence["optimizer_step_ns"] = ns
+	f.Evidence["parameters"] = s.Optimizer.Parameters
+	f.PyTorch = "leave foreach=False out, or give fused=True where the optimizer has it"
+	f.Caveats = append(f.Caveats, "no time claimed: what the other way takes is not yet measured; run it with the change")
+	return []analyze.Found{f}
+}
+
+// float64Parameters: the parameters are float64, which PyTorch makes only where it is asked to.
+func (c *ruleContext) float64Parameters() []analyze.Found {
+	s := c.facts()
+	if s == nil || s.Optimizer == nil || s.Optimizer.Float64*2 <= s.Optimizer.Parameters || len(c.devices) > 0 {
+		return nil
+	}
+	var busy model.Spans
+	for _, part := range []string{analyze.HostOperators, analyze.HostOptimizer} {
+		busy = busy.Or(c.x.HostPart(part))
+	}
+	busy = busy.Minus(c.claimedHost)
+	cl := claim{spans: busy.First(c.unrecorded(busy.Total() * (float64Factor - 1) / float64Factor)), device: -1}
+	cl.ns = cl.spans.Total()
+	f := c.finding(cl, fmt.Sprintf("%d of %d parameters are float64", s.Optimizer.Float64, s.Optimizer.Parameters))
+	f.Evidence["float64_parameters"] = s.Optimizer.Float64
+	f.PyTorch = "model.float(), and inputs in float32 (NumPy arrays are float64: torch.from_numpy(x).float())"
+	f.Caveats = append(f.Caveats, "the claim is half of the operators' time: float64 moves twice the bytes and computes half as fast; keep it where the result needs its digits")
+	return []analyze.Found{f}
+}
+
+// recomputation: activations are computed again in the backward pass while memory is free.
+func (c *ruleContext) recomputation() []analyze.Found {
+	s := c.facts()
+	if s == nil || len(c.devices) > 0 || s.Memory.Available <= s.Memory.Resident {
+		return nil
+	}
+	share, n := c.sampledIn(func(_ *model.HostStack, frames []model.HostFrame) bool {
+		backward, again := false, false
+		for _, f := range frames {
+			backward = backward || strings.HasSuffix(f.Function, "_engine_run_backward")
+			again = again || backward && f.File == "torch/utils/checkpoint.py"
+		}
+		return again
+	})
+	if 100*share < recomputePercent || n < outsideSamples {
+		return nil
+	}
+	free := c.x.Called.Minus(c.claimedHost)
+	cl := claim{spans: free.First(int64(share * float64(c.host.Step()) * float64(c.steps))), device: -1}
+	cl.ns = cl.spans.Total()
+	f := c.finding(cl, fmt.Sprintf("activations are computed again in the backward pass (%.0f %% of the samples), while memory is free", 100*share))
+	f.Evidence["samples"] = n
+	f.Evidence["resident_bytes"] = s.Memory.Resident
+	f.Evidence["available_bytes"] = s.Memory.Available
+	f.PyTorch = "call the module without torch.utils.checkpoint.checkpoint; keep it where the activations do not fit"
+	f.Caveats = append(f.Caveats, "the activations then stay in memory until the backward pass")
+	return []analyze.Found{f}
+}

@@ -1,0 +1,85 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// hostPlaceRows is how many places outside operators a terminal and Markdown show.
+const hostPlaceRows = 5
+
+// hostTable is where the host thread's time goes in the mean step. The rows add up to it.
+func hostTable(a *analyze.Analysis) Table {
+	t := Table{Name: "Parts of the host thread's " + stepTitle(a), Noun: "part", Caption: "Sizes are of recorded steps, in which no stack is sampled; they add up to the " + stepTitle(a) + ".",
+		Columns: []Column{{Title: "host thread", Left: true}, {Title: "time"}, {Title: "share"}, {Title: "most of it", Left: true, Remark: true, Drop: 1, Least: 20}}}
+	if a.Host == nil {
+		return t
+	}
+	for _, part := range a.Host.Parts {
+		t.Rows = append(t.Rows, Row{Keep: large(part.NS, a.Host.NS), Cells: []Cell{{Text: part.Name}, span(part.NS), shareOf(part.NS, a.Host.NS), {Text: hostMost(a.Host, part.Name)}}})
+	}
+	return t
+}
+
+// hostMost is the place that takes most of a part outside operators.
+func hostMost(h *analyze.HostAccount, part string) string {
+	kinds := map[string][]string{
+		analyze.HostOnCPU:        {analyze.CauseCPU, analyze.CauseCheckpoint, analyze.CauseLogging, analyze.CauseWorkers},
+		analyze.HostBlocked:      {analyze.CauseBlocked, analyze.CauseCheckpoint, analyze.CauseLogging, analyze.CauseWorkers},
+		analyze.HostBlockedDelay: {analyze.CauseBlocked, analyze.CauseCheckpoint, analyze.CauseLogging, analyze.CauseWorkers},
+		analyze.HostLock:         {analyze.CauseLock},
+	}[part]
+	for _, kind := range kinds {
+		for i := range h.Causes {
+			if c := &h.Causes[i]; c.Kind == kind {
+				return hostCauseText(c)
+			}
+		}
+	}
+	return view.None
+}
+
+func hostCauseText(c *analyze.HostCause) string {
+	text := view.CutPlace(c.Where, 60)
+	if c.Text != "" {
+		text += " " + view.Cut(c.Text, 60)
+	}
+	return text
+}
+
+// hostPlaces is the places outside operators, by samples.
+func hostPlaces(a *analyze.Analysis) Table {
+	t := Table{Name: "Places outside operators", Noun: "place", Max: [3]int{hostPlaceRows, hostPlaceRows, traceRows}, More: "%d more places in --format json",
+		Columns: []Column{{Title: "outside operators", Left: true}, {Title: "kind", Left: true}, {Title: "time"}, {Title: "samples", Drop: 2}, {Title: "most of it in", Left: true, Remark: true, Drop: 1, Least: 20}}, In: HTML}
+	if a.Host == nil {
+		return t
+	}
+	t.Caption = fmt.Sprintf("%s of the host thread's stack in %s after the recorded ones. A line stands for all that it calls, where nearly all of that is outside operators.",
+		view.Plural(a.Host.Samples, "sample"), view.Plural(a.Host.Sampled, "step"))
+	for i := range a.Host.Causes {
+		c := &a.Host.Causes[i]
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: hostCauseText(c)}, {Text: c.Kind}, span(c.NS), countCell(c.Count), {Text: view.Cut(c.Inner, 120)}}})
+	}
+	return t
+}
+
+// hostStacks is the sampled stacks with most time.
+func hostStacks(a *analyze.Analysis) Table {
+	t := Table{Name: "Sampled stacks", Noun: "stack", Max: [3]int{0, 0, traceRows}, More: "%d more stacks are in the data.", Folded: "sampled stacks of the host thread", In: HTML,
+		Columns: []Column{{Title: "stack", Left: true}, {Title: "time"}, {Title: "share"}}}
+	if a.Host == nil {
+		return t
+	}
+	var whole int64
+	for _, s := range a.Host.Stacks {
+		whole += s.NS
+	}
+	for _, s := range a.Host.Stacks {
+		frames := s.Frames[max(0, len(s.Frames)-6):]
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: strings.Join(frames, " > ")}, span(s.NS), shareOf(s.NS, whole)}})
+	}
+	return t
+}
