@@ -241,6 +241,27 @@ func TestPreciseRuns(t *testing.T) {
 	}
 }
 
+// Too few runs for a verdict still get an interval that allows for the sessions.
+func TestFewRunsAllowForSessions(t *testing.T) {
+	rng := rand.New(rand.NewPCG(56, 1))
+	for _, n := range []int{2, 3, 5} {
+		missed := 0
+		const trials = 200
+		for range trials {
+			side := func() *compare.Result {
+				return result("side", timed("x", noisy(rng, n, 1, 100*math.Exp(0.01*rng.NormFloat64()), 1e-3)))
+			}
+			m := metric(t, files(t, side(), side(), judged(compare.Options{})), "x")
+			if lo, hi := float64(m.CI95[0]), float64(m.CI95[1]); lo > 1 || hi < 1 {
+				missed++
+			}
+		}
+		if missed > trials/10 {
+			t.Errorf("%d runs a side: %d of %d intervals miss a ratio of 1", n, missed, trials)
+		}
+	}
+}
+
 func TestMissingMetric(t *testing.T) {
 	rng := rand.New(rand.NewPCG(55, 1))
 	a, b := timed("a", noisy(rng, 6, 10, 1, 0.002)), timed("b", noisy(rng, 6, 10, 1, 0.002))

@@ -171,14 +171,16 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 		return runs
 	}
 	few := len(sessions) < MinSessions
+	b.spreadEntries()
 	for _, e := range b.testable() { // a stage that takes no time has no spread either
 		centres := sessionCentres(runsOf(e))
 		if sigma := stats.SessionSpread(centres).Sigma; sigma > b.spread {
 			b.spread = sigma
 		}
 		if few || len(centres) < MinSessions {
-			e.session, e.assumed = o.spreadOf(e.Name)
 			b.spread, b.assumed = max(b.spread, e.session), b.assumed || e.assumed
+		} else {
+			e.session, e.assumed = 0, false // its own sessions show it
 		}
 	}
 	if few && len(b.testable()) == 0 {

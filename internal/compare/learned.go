@@ -21,18 +21,26 @@ func (o Options) spreadOf(metric string) (sigma float64, assumed bool) {
 	return o.spread(), true
 }
 
-// setSpreads gives every metric its spread between sessions.
+// setSpreads gives the comparison the largest spread between sessions of its tested metrics.
 func (b *bench) setSpreads() {
+	b.spreadEntries()
 	tested := b.testable()
 	b.spread, b.assumed = 0, len(tested) == 0
 	if len(tested) == 0 {
 		b.spread = b.o.spread()
 	}
 	for _, e := range tested {
-		e.session, e.assumed = b.o.spreadOf(e.Name)
 		b.spread, b.assumed = max(b.spread, e.session), b.assumed || e.assumed
 	}
 	b.tellLearned()
+}
+
+// spreadEntries gives every metric its spread between sessions. One without a verdict has
+// an interval as well.
+func (b *bench) spreadEntries() {
+	for _, e := range b.entries {
+		e.session, e.assumed = b.o.spreadOf(e.Name)
+	}
 }
 
 // tellLearned says where the spread comes from that is not assumed.
