@@ -18,6 +18,11 @@ const (
 	leastBefore = 100_000 // ns
 	// initCall is how long a call takes at least that sets CUDA up; other calls take microseconds.
 	initCall = 10_000_000 // ns
+	// lateInitCall is how long one takes at least after the first launch, where calls of libraries
+	// load modules and choose algorithms: a program that allocates in its loop waits less.
+	lateInitCall = 100_000_000 // ns
+	// mostInitCalls is how many calls of one name set something up at most; more of them repeat.
+	mostInitCalls = 2
 	// compileGap is the shortest pause before a new Triton kernel that its compilation may take.
 	compileGap = 20_000_000 // ns
 )
@@ -62,9 +67,10 @@ func (x *Index) firstLaunch() int32 {
 	return first
 }
 
-// startUp is the time up to the first launch where the program sets CUDA up in it: a call that
-// is no wait for the device takes as long as only the creation of a context, the loading of
-// modules and the first use of an allocator do. The profiler's own start belongs to it.
+// startUp is the time in which the program sets CUDA up: to the first launch, where a call
+// before it takes as long as only the creation of a context, the loading of modules and the first
+// use of an allocator do, or the workers of a loader start; and calls as long after it. The
+// profiler's own start belongs to it.
 func (x *Index) startUp(first int32) model.Spans {
 	until := x.Span.End
 	if first >= 0 {
@@ -79,12 +85,75 @@ func (x *Index) startUp(first int32) model.Spans {
 				out = append(out, model.Span{Start: h.Start, End: h.End})
 			case h.Kind != model.API || h.Start == until && i != first || h.Dur() < initCall:
 			case x.Info[h.Name].call == model.CallSync, x.Info[h.Name].call == model.CallCopy && i != first:
+			case first < 0: // the launch that ends start-up is not recorded
+				out = append(out, model.Span{Start: h.Start, End: h.End})
 			default:
 				out = append(out, model.Span{Start: x.Span.Start, End: max(until, h.End)})
 			}
 		}
 	}
-	return model.UnionOf(out)
+	if first >= 0 && x.firstBatchBefore(until) {
+		out = append(out, model.Span{Start: x.Span.Start, End: until})
+	}
+	return model.UnionOf(append(out, x.lateInit(until)...))
+}
+
+// firstBatchBefore says whether the only batch of the recording is fetched before an instant
+// from worker processes, which start then: a recording of one pass.
+func (x *Index) firstBatchBefore(until int64) bool {
+	fetches := 0
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		if h.Kind == model.Step {
+			return false
+		}
+		if h.Kind == model.API || x.Info[h.Name].Flags&nameLoader == 0 || x.parent[i] >= 0 && x.Info[x.T.Host[x.parent[i]].Name].Flags&nameLoader != 0 {
+			continue
+		}
+		if fetches++; h.End > until || h.Dur() < lateInitCall || !strings.Contains(x.T.Name(h.Name), "MultiProcessing") {
+			return false
+		}
+	}
+	return fetches == 1
+}
+
+// lateInit is the time of calls after the first launch that take as long as only setting up
+// does, with the devices idle. Where they take most of the recording up to their end, all of that
+// is start-up.
+func (x *Index) lateInit(after int64) model.Spans {
+	calls := map[model.NameID]model.Spans{}
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		if h.Kind != model.API || h.Start < after || h.Dur() < lateInitCall {
+			continue
+		}
+		switch x.Info[h.Name].call {
+		case model.CallSync, model.CallCopy, model.CallGraph:
+		default:
+			calls[h.Name] = append(calls[h.Name], model.Span{Start: h.Start, End: h.End})
+		}
+	}
+	var all model.Spans
+	for _, c := range calls {
+		if len(c) <= mostInitCalls {
+			all = append(all, c...)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	busy := make([]model.Span, 0, len(x.T.GPU))
+	for i := range x.T.GPU {
+		busy = append(busy, model.Span{Start: x.T.GPU[i].Start, End: x.T.GPU[i].End})
+	}
+	devices := model.UnionOf(busy)
+	all = slices.DeleteFunc(model.UnionOf(all), func(c model.Span) bool { return devices.TotalIn(c)*10 > c.Len() })
+	if n := len(all); n > 0 {
+		if start := (model.Span{Start: x.Span.Start, End: all[n-1].End}); 2*all.Total() > start.Len() {
+			return model.Spans{start}
+		}
+	}
+	return all
 }
 
 // captured is the time in which threads record graphs and instantiate them.
@@ -340,6 +409,9 @@ func (x *Index) NotSteady() (what, fix string) {
 		return what, fix
 	case PhaseCapture:
 		return what, "record after graphs are captured, while they are launched"
+	}
+	if first := x.firstLaunch(); first >= 0 && x.firstBatchBefore(x.T.Host[first].Start) {
+		return what + ", with the first batch of a data loader, whose workers start", "record several batches after the first; persistent_workers=True keeps the workers from epoch to epoch"
 	}
 	return what + " (creating the context, loading modules, first allocations, the profiler's own start)", "record longer, so that the program's own work outweighs it; a program that runs once pays it once"
 }

@@ -66,7 +66,7 @@ func (x *Index) findSteps() {
 	default:
 		x.StepSource = model.WholeTrace
 		if x.Span.Len() > 0 {
-			x.Called = model.Spans{x.Span}
+			x.Called = model.Spans{x.Span}.Minus(x.phaseSpans())
 		}
 		x.Steady = x.Called.Minus(x.notSteady)
 		fix := "call profiler.step() once per iteration, or name iterations with record_function or NVTX"
