@@ -39,6 +39,7 @@ const (
 	RuleNoise             = "noise"
 	RuleTraceQuality      = "trace-quality"
 	RuleNotSteady         = "not-steady"
+	RuleHostOperator      = "host-operator"
 
 	RuleOutOfMemory        = "oom-cause"
 	RuleLeak               = "leak"
@@ -126,6 +127,7 @@ func Rules() []Rule {
 		traces(RuleStreamWait, "kernels of one stream wait for another stream"),
 		traces(RuleTraceQuality, "the trace is incomplete"),
 		traces(RuleNotSteady, "most of the recording is not the program's steady work"),
+		traces(RuleHostOperator, "one operator or range takes most of the host's time"),
 
 		memory(RuleOutOfMemory, "a request for device memory failed"),
 		{ID: RuleLeak, Runs: true, Memory: true, Cause: "the program holds what earlier steps recorded for their backward"},

@@ -57,6 +57,7 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleHostBound, host: true, notes: true, find: (*ruleContext).hostBound},
 		{id: gpuprof.RuleStreamWait, alone: true, find: (*ruleContext).streamWait},
 		{id: gpuprof.RuleSmallGrid, notes: true, whole: true, find: (*ruleContext).smallGrid},
+		{id: gpuprof.RuleHostOperator, notes: true, find: (*ruleContext).hostOperator},
 		{id: gpuprof.RuleTraceQuality, notes: true, whole: true, find: (*ruleContext).traceQuality},
 	}
 }
