@@ -48,6 +48,7 @@ const (
 	RuleTooManyThreads    = "too-many-threads"
 	RuleAnomalyMode       = "anomaly-mode"
 	RuleOptimizerLoop     = "optimizer-loop"
+	RuleHostOperator      = "host-operator"
 
 	RuleOutOfMemory        = "oom-cause"
 	RuleLeak               = "leak"
@@ -144,6 +145,7 @@ func Rules() []Rule {
 		traces(RuleOptimizerLoop, "the optimizer updates one parameter at a time"),
 		traces(RuleTraceQuality, "the trace is incomplete"),
 		traces(RuleNotSteady, "most of the recording is not the program's steady work"),
+		traces(RuleHostOperator, "one operator or range takes most of the host's time"),
 
 		memory(RuleOutOfMemory, "a request for device memory failed"),
 		{ID: RuleLeak, Runs: true, Memory: true, Cause: "the program holds what earlier steps recorded for their backward"},

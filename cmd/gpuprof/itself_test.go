@@ -121,6 +121,9 @@ func TestNothingChangesAgainstItself(t *testing.T) {
 		if err != nil && !strings.Contains(f.path, "traces") || len(found) > 1 {
 			continue // no result, or a sweep
 		}
+		if strings.HasSuffix(f.path, "not-steady-fires.json") {
+			continue // most of it is start-up, and no step is left to compare
+		}
 		judgedFiles++
 		nothingChanged(t, "gate", f.path, f.path)
 		if len(f.runs) > 0 { // one of each kind is enough of what follows

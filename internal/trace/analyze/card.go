@@ -76,19 +76,27 @@ func (x *Index) card() {
 	r.Text = x.cardText()
 }
 
-// kind says what the program does.
-func (x *Index) kind() Kind {
-	kernels, several, comm, name := 0, false, 0, model.NameID(0)
+// countKernels counts the kernels of the recording, those that communicate, and reports whether they have several names.
+func (x *Index) countKernels() (kernels, comm int, several bool) {
+	var name model.NameID
 	for i := range x.T.GPU {
-		if g := &x.T.GPU[i]; g.Kind == model.Kernel {
-			several = several || kernels > 0 && g.Name != name
-			name = g.Name
-			kernels++
-			if x.class[i] == cCommunication {
-				comm++
-			}
+		g := &x.T.GPU[i]
+		if g.Kind != model.Kernel {
+			continue
+		}
+		several = several || kernels > 0 && g.Name != name
+		name = g.Name
+		kernels++
+		if x.class[i] == cCommunication {
+			comm++
 		}
 	}
+	return kernels, comm, several
+}
+
+// kind says what the program does.
+func (x *Index) kind() Kind {
+	kernels, comm, several := x.countKernels()
 	switch {
 	case len(x.T.GPU) == 0:
 		return HostOnly

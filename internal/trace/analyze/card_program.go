@@ -24,11 +24,12 @@ const (
 	Julia       Program = "Julia"
 	CuPyNumba   Program = "CuPy or Numba"
 	Python      Program = "Python"
+	Unknown     Program = "program unknown"
 )
 
 // Programs lists every program.
 func Programs() []Program {
-	return []Program{PyTorch, JAX, TensorFlow, TensorRT, ONNXRuntime, Triton, CUDA, HIP, OpenACC, Julia, CuPyNumba, Python}
+	return []Program{PyTorch, JAX, TensorFlow, TensorRT, ONNXRuntime, Triton, CUDA, HIP, OpenACC, Julia, CuPyNumba, Python, Unknown}
 }
 
 // hasModels says whether programs of a kind compute with models, so that a step that does not
@@ -136,6 +137,8 @@ func (x *Index) programOf() (Program, string) {
 		return Python, "the process is python, and no name shows a framework"
 	case t.Format == model.Rocpd:
 		return HIP, "no name shows a framework"
+	case len(t.GPU) == 0 && t.Gate.Launches == 0:
+		return Unknown, "no name shows what the program is made with, and no work of a device was recorded"
 	}
 	return CUDA, "no name shows a framework"
 }

@@ -78,6 +78,9 @@ func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 		if !found {
 			continue
 		}
+		if e.engine == string(TensorRT) && x.enclosed(byLane[lane]) {
+			continue
+		}
 		x.takeSteps(x.graphCalls(byLane[lane]))
 		if x.StepSource = e.engine + " step"; len(x.Steps) == 0 || !x.accept() {
 			continue
@@ -90,6 +93,18 @@ func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 		return true
 	}
 	return false
+}
+
+// enclosed says that the program names larger parts of its loop than some events: a range of its
+// own repeats and takes more time than all of them.
+func (x *Index) enclosed(events []int32) bool {
+	var total int64
+	for _, i := range events {
+		total += x.T.Host[i].Dur()
+	}
+	return slices.ContainsFunc(x.rangeGroups(x.ownRange), func(g *rangeGroup) bool {
+		return len(g.events) >= minRepeats && g.total > total
+	})
 }
 
 // beginWithWork lets one step alone begin with its first operation: how far ahead of the device

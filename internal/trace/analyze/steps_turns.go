@@ -111,8 +111,12 @@ func (x *Index) ownRange(h *model.Host) bool {
 
 // rangeWord names a group of ranges as the source of steps.
 func (x *Index) rangeWord(g *rangeGroup) string {
-	if x.T.Format == model.Nsys {
-		return "nvtx " + g.name
+	name := x.T.Name(x.T.Host[g.events[0]].Name)
+	if slices.ContainsFunc(g.events, func(i int32) bool { return x.T.Name(x.T.Host[i].Name) != name }) {
+		name = g.name
 	}
-	return "annotation " + g.name
+	if x.T.Format == model.Nsys {
+		return "nvtx " + name
+	}
+	return "annotation " + name
 }

@@ -172,8 +172,9 @@ func (e *extents) window(t *Trace) (w recordedWindow, fine bool) {
 		far := max(lateNS, calls.Len())
 		w.device = Span{calls.Start - far, calls.End + far}
 	}
-	fine = !(e.zeros && w.zeroWrong) && !w.isWrong(Span{e.first, e.end}, w.host) && (e.device.Start > e.device.End || !w.isWrong(e.device, w.device))
-	return w, fine
+	device := e.device.Start <= e.device.End
+	wrong := e.zeros && w.zeroWrong || w.isWrong(Span{e.first, e.end}, w.host) || device && w.isWrong(e.device, w.device)
+	return w, !wrong
 }
 
 // largestGroup is the first and the last start of the largest group that no pause divides.

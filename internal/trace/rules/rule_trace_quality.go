@@ -149,6 +149,9 @@ func (c *ruleContext) traceQuality() []analyze.Found {
 	if q.noKernels {
 		why = append(why, analyze.LostKernels(c.t))
 	}
+	if op := c.onDevice(); op != "" && !q.noKernels {
+		why = append(why, op+" ran on a device, and nothing of a device was recorded: times of operators are of the host alone")
+	}
 	failed, texts := c.failedRecords()
 	why = append(why, texts...)
 	if len(why) == 0 {

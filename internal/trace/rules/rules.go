@@ -66,6 +66,7 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleOptimizerLoop, notes: true, find: (*ruleContext).optimizerLoop},
 		{id: gpuprof.RuleStreamWait, alone: true, find: (*ruleContext).streamWait},
 		{id: gpuprof.RuleSmallGrid, notes: true, whole: true, find: (*ruleContext).smallGrid},
+		{id: gpuprof.RuleHostOperator, notes: true, find: (*ruleContext).hostOperator},
 		{id: gpuprof.RuleTraceQuality, notes: true, whole: true, find: (*ruleContext).traceQuality},
 	}
 }

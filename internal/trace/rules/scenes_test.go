@@ -93,6 +93,8 @@ func ruleScenes() []ruleScene {
 		// 84 of 108 multiprocessors for 3 times 100 us
 		{rule: "small-grid", claim: 2 * 233_334, fires: sceneGrid(24), quiet: sceneGrid(1080)},
 		// claims nothing
+		{rule: "host-operator", claim: 0, fires: sceneHostOperator(700 * us), quiet: sceneHostOperator(100 * us)},
+		// claims nothing
 		{rule: "trace-quality", claim: 0, fires: sceneGraph(true), quiet: sceneGraph(false)},
 	}
 }
@@ -329,6 +331,20 @@ func sceneStartUp(steps bool) func() *scene {
 		}
 		s.products(3, 500*us)
 		return s.end()
+	}
+}
+
+// A step on the host alone, in which one operator takes so long and others 100 us each.
+func sceneHostOperator(ns int64) func() *scene {
+	return func() *scene {
+		s := newScene()
+		s.device.Name = ""
+		return s.repeat(3, func() {
+			s.in("aten::conv2d", func() { s.in("aten::_slow_conv2d_forward", func() { s.work(ns) }) })
+			for _, op := range []string{"aten::relu", "aten::add", "aten::mul", "aten::max_pool2d"} {
+				s.in(op, func() { s.work(100 * us) })
+			}
+		}).end()
 	}
 }
 

@@ -1,0 +1,85 @@
+package analyze
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// OwnTime is the time of one thread in operators or ranges of a name, in the steps that count,
+// without the operators and ranges inside them.
+type OwnTime struct {
+	Name  string
+	Kind  model.Kind // Op or Annotation
+	Count int
+	NS    int64
+	Holds bool // operators lie inside
+}
+
+// OwnTimes lists operators and the program's own ranges, by thread, the longest own time first.
+// Names of ranges that differ in numbers are one.
+func (x *Index) OwnTimes() []OwnTime {
+	var out []OwnTime
+	for _, l := range x.lanes {
+		out = append(out, x.ownTimesOf(l)...)
+	}
+	slices.SortStableFunc(out, func(a, b OwnTime) int {
+		return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// ownTimesOf is OwnTimes of one thread. Of ranges that overlap side by side the first has the
+// time that they share.
+func (x *Index) ownTimesOf(l LaneRange) []OwnTime {
+	type open struct {
+		of           *OwnTime
+		covered, end int64
+	}
+	sums := map[string]*OwnTime{}
+	var order []*OwnTime
+	var stack []open
+	for i := l.Lo; i < l.Hi; i++ {
+		h := &x.T.Host[i]
+		if h.Kind != model.Op && !x.ownRange(h) {
+			continue
+		}
+		name := x.T.Name(h.Name)
+		key := name
+		if h.Kind == model.Annotation {
+			key = model.MaskNumbers(name)
+		}
+		o := sums[key]
+		if o == nil {
+			o = &OwnTime{Name: name, Kind: h.Kind}
+			sums[key] = o
+			order = append(order, o)
+		}
+		if o.Name != name {
+			o.Name = key
+		}
+		for len(stack) > 0 && stack[len(stack)-1].end <= h.Start {
+			stack = stack[:len(stack)-1]
+		}
+		from, to := h.Start, h.End
+		if n := len(stack); n > 0 {
+			top := &stack[n-1]
+			to = min(to, top.end)
+			from = min(max(from, top.covered), to)
+			top.covered = max(top.covered, to)
+			top.of.NS -= x.Steady.TotalIn(model.Span{Start: from, End: to})
+			top.of.Holds = top.of.Holds || h.Kind == model.Op
+		}
+		if x.InSteady(h.Start) {
+			o.Count++
+		}
+		o.NS += x.Steady.TotalIn(model.Span{Start: from, End: to})
+		stack = append(stack, open{o, from, to})
+	}
+	out := make([]OwnTime, len(order))
+	for i, o := range order {
+		out[i] = *o
+	}
+	return out
+}
