@@ -330,8 +330,9 @@ func optimizerState(c *caseOf) (Finding, bool) {
 	}
 	var several, small bool
 	for i := range c.a.traits {
-		several, small = several || c.a.traits[i].distributed, small || c.a.traits[i].smallStates
+		several = several || c.a.traits[i].distributed
 	}
+	c.r.rows(func(a *allocation) { small = small || c.kind(a) == OptimizerState && c.a.of(a).smallStates })
 	_, kept := c.atPeak(Persistent)
 	f := Finding{Rule: gpuprof.RuleOptimizerState, Of: ofRequested, Sites: sites,
 		Title:    fmt.Sprintf("The optimizer's state takes %s of the peak of %s.", bytesText(held), bytesText(c.Peak.Requested)),
@@ -373,7 +374,9 @@ func (c *caseOf) smallOptimizer() string {
 
 func optimizerTemporary(c *caseOf) (Finding, bool) {
 	claim, held, sites := c.claimOf(OptimizerTemporary, func(a *allocation) uint32 { return a.born })
-	if !c.matters(claim) {
+	fused := false // already
+	c.r.rows(func(a *allocation) { fused = fused || c.kind(a) == OptimizerTemporary && c.a.of(a).fused })
+	if !c.matters(claim) || fused {
 		return Finding{}, false
 	}
 	return Finding{Rule: gpuprof.RuleOptimizerTemporary, Of: ofRequested, ClaimBytes: claim, Sites: sites,

@@ -374,6 +374,22 @@ func TestOptimizerState(t *testing.T) {
 	if f := run("/site-packages/torch/distributed/fsdp/_step.py:step"); f == nil || f.ClaimBytes != 150*mib || !strings.Contains(f.PyTorch, "fully_shard") {
 		t.Errorf("%+v", f)
 	}
+	// Weights in 4 bits say nothing of the states.
+	r := memtest.New(2, 15)
+	r.Alloc(100*mib, frames("/site-packages/bitsandbytes/nn/modules.py:forward"))
+	for step := range 3 {
+		g := r.Alloc(100*mib, &memtest.List{})
+		r.Step(func() {
+			r.Free(r.Alloc(512, line1(31, "step")), line1(31, "step"))
+			if step == 0 {
+				r.Alloc(200*mib, frames("/home/u/train.py:step"))
+			}
+		})
+		r.Free(g, line1(33, "zero_grad"))
+	}
+	if f := ruleOf(t, r, gpuprof.RuleOptimizerState); f == nil || f.ClaimBytes != 150*mib {
+		t.Errorf("%+v", f)
+	}
 	if f := run("/site-packages/bitsandbytes/optim/optimizer.py:init_state"); f != nil {
 		t.Errorf("%+v", f)
 	}

@@ -3,6 +3,7 @@ package memsnap
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
@@ -69,7 +70,7 @@ func softmaxKept(c *caseOf) (Finding, bool) {
 	case sdpa:
 		f.PyTorch = "with torch.nn.attention.sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):  # 16 bits, no dense mask: its math form keeps the matrix"
 	case attention:
-		f.PyTorch = "F.scaled_dot_product_attention(q, k, v, is_causal=True)  # its fused forms keep no matrix"
+		f.PyTorch = "F.scaled_dot_product_attention(q, k, v)  # its fused forms keep no matrix; is_causal=True where the mask is causal"
 	default:
 		f.PyTorch = "compute the loss in chunks of the batch or of the vocabulary"
 	}
@@ -140,9 +141,12 @@ func (c *caseOf) hasBackward() (has bool) {
 // What a forward pass that records a graph keeps: at least this part of its module calls'
 // results, and of the peak, in at least so many blocks.
 const (
-	graphResults = 0.4
+	graphResults = 0.6
 	graphPeak    = 0.5
 	graphBlocks  = 8
+	// oneStack is the most of those blocks that one line of the program makes: outputs that are collected over
+	// many passes come from one.
+	oneStack = 0.75
 )
 
 // gradUnused finds a forward pass that keeps its results for a backward pass which does not
@@ -161,6 +165,7 @@ func gradUnused(c *caseOf) (Finding, bool) {
 	}
 	sites, kept := c.peakSites(belongs)
 	blocks, results := 0, 0
+	byStack := map[uint32]int{}
 	var last uint32
 	if n := len(bursts); n > 0 {
 		last = bursts[n-1].last
@@ -168,12 +173,14 @@ func gradUnused(c *caseOf) (Finding, bool) {
 	c.r.rows(func(a *allocation) {
 		if belongs(a) {
 			blocks++
+			byStack[c.r.S.origin(a).stack]++
 		}
 		if a.born != never && a.born < last && c.a.of(a).module {
 			results++
 		}
 	})
-	if blocks < graphBlocks*len(bursts) || blocks == 0 || float64(kept) < graphPeak*float64(c.Peak.Requested) || float64(blocks) < graphResults*float64(results) {
+	if blocks < graphBlocks*len(bursts) || blocks == 0 || float64(kept) < graphPeak*float64(c.Peak.Requested) || float64(blocks) < graphResults*float64(results) ||
+		float64(slices.Max(slices.Collect(maps.Values(byStack)))) > oneStack*float64(blocks) {
 		return Finding{}, false
 	}
 	claim := c.claim(func(a *allocation, _ Category) uint32 {

@@ -50,7 +50,7 @@ func forward(r *memtest.Recorder, graph bool, cached int) {
 	var last *pool.Block
 	for range 12 {
 		for k := range 6 {
-			b := r.Alloc(20*mib, calls("at::native::mm"))
+			b := r.Alloc(20*mib, calls([]string{"at::native::mm", "at::native::add", "at::native::gelu"}[k%3]))
 			if graph || k < cached {
 				kept = append(kept, b)
 				continue
@@ -75,9 +75,18 @@ func TestGradUnused(t *testing.T) {
 		program func(r *memtest.Recorder)
 		found   bool
 	}{
-		"graph":           {func(r *memtest.Recorder) { forward(r, true, 0) }, true},
-		"graph, twice":    {func(r *memtest.Recorder) { forward(r, true, 0); forward(r, true, 0) }, true},
-		"no graph":        {func(r *memtest.Recorder) { forward(r, false, 0) }, false},
+		"graph":        {func(r *memtest.Recorder) { forward(r, true, 0) }, true},
+		"graph, twice": {func(r *memtest.Recorder) { forward(r, true, 0); forward(r, true, 0) }, true},
+		"no graph":     {func(r *memtest.Recorder) { forward(r, false, 0) }, false},
+		"outputs that are collected": {func(r *memtest.Recorder) {
+			var all []*pool.Block
+			for range 20 {
+				all = append(all, r.Alloc(25*mib, calls("at::native::linear")))
+			}
+			for _, b := range all {
+				r.Free(b, frames("/home/u/main.py:main"))
+			}
+		}, false},
 		"keys and values": {func(r *memtest.Recorder) { forward(r, false, 2) }, false},
 		"a model that is deleted": {func(r *memtest.Recorder) {
 			var all []*pool.Block

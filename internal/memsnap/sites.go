@@ -90,6 +90,7 @@ type traits struct {
 	clearsCasts         bool // autocast drops the casts that it kept
 	distributed         bool // of a program with several processes
 	smallStates         bool // an optimizer with states of 8 bits
+	fused               bool // the step of a fused optimizer
 }
 
 // traitsOf are those of a stack. Without any frame it is autograd's, whose threads have
@@ -135,6 +136,7 @@ var frameTraits = []struct {
 	{"torch/distributed/", true, func(t *traits) *bool { return &t.distributed }},
 	{"c10d::", false, func(t *traits) *bool { return &t.distributed }},
 	{"DistributedDataParallel", false, func(t *traits) *bool { return &t.distributed }},
+	{"_fused_", false, func(t *traits) *bool { return &t.fused }},
 	{"bitsandbytes", true, func(t *traits) *bool { return &t.smallStates }},
 	{"low_bit_optim", true, func(t *traits) *bool { return &t.smallStates }},
 }

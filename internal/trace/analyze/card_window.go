@@ -371,8 +371,17 @@ func (x *Index) Unjudged() bool {
 	if x.Recording.Kind == CommunicationOnly || x.Recording.Kind == StartUpOnly {
 		return true
 	}
-	return !x.Stepped() && len(x.T.GPU) > 0 && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
+	return !x.Stepped() && len(x.T.GPU) > 0 && x.PhasesFirst() && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
 }
+
+// PhasesFirst says that start-up and the like are the first thing to say of a recording without steps: of a program with models,
+// which runs long, and of another one where all but one part in a few of the recording is such a phase.
+func (x *Index) PhasesFirst() bool {
+	return x.Recording.Program.hasModels() || x.phaseSpans().Total()*nativeUnjudged > x.Span.Len()*(nativeUnjudged-1)
+}
+
+// nativeUnjudged is unjudged of a program that may run once and end, in C++ for example.
+const nativeUnjudged = 20
 
 // unjudged: of a recording of which less than one part in so many is steady, nothing is claimed.
 const unjudged = 10

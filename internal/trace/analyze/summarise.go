@@ -105,7 +105,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 // place puts what the recording is before what is slow in it, and causes before what they cause.
 func (f *Found) place() int {
 	switch {
-	case f.Rule == gpuprof.RuleNotSteady:
+	case f.Rule == gpuprof.RuleNotSteady && f.First:
 		return 0
 	case f.First:
 		return 1

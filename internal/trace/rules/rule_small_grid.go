@@ -10,6 +10,8 @@ import (
 const (
 	// mostlyIdle is the part of the device that kernels fill, below which they claim what a full device would save.
 	mostlyIdle = 0.5
+	// notFull is the part below which they are a finding at all.
+	notFull = 0.8
 	// mostOfStep is the part of the step that such kernels take then, and that of one kernel among them to be named.
 	mostOfStep = 0.5
 	oneKernel  = 0.8
@@ -72,7 +74,7 @@ func (c *ruleContext) smallGrid() []analyze.Found {
 	})
 	for _, d := range c.devices {
 		l := by[d]
-		if l == nil || l.ns == 0 || l.weighted >= float64(l.ns) || float64(l.under) < analyze.LeastShare*float64(c.span) {
+		if l == nil || l.ns == 0 || l.weighted >= notFull*float64(l.ns) || float64(l.under) < analyze.LeastShare*float64(c.span) {
 			continue
 		}
 		f := c.gridFinding(d, l, kernel)
