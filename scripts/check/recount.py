@@ -209,7 +209,10 @@ def compare_tables(doc, facts, r):
 
 
 # The events of the file that bound a count of a finding, by the name of the count.
-def most_of(key, rule, facts):
+def most_of(key, finding, facts):
+    rule = finding["rule"]
+    if rule == "host-operator":  # its calls are those of the operator that it names
+        return facts.names[finding["evidence"]["operator"]] if key == "calls" else None
     total = sum(facts.kernel_names.values())
     if key.startswith("calls_cuda") or key.startswith("calls_hip"):
         name = re.sub(r"_(\w)", lambda m: m.group(1).upper(), key[len("calls_"):])
@@ -267,7 +270,7 @@ def compare_findings(doc, facts, r):
                 continue
             if key.endswith("_percent"):
                 r.bound(of + key, v, 100.0001)
-            most = most_of(key, f["rule"], facts)
+            most = most_of(key, f, facts)
             if most is not None:
                 r.bound(of + key, v, most)
         for s in f.get("sites") or []:
