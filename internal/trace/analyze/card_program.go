@@ -27,11 +27,6 @@ const (
 	Unknown     Program = "program unknown"
 )
 
-// Programs lists every program.
-func Programs() []Program {
-	return []Program{PyTorch, JAX, TensorFlow, TensorRT, ONNXRuntime, Triton, CUDA, HIP, OpenACC, Julia, CuPyNumba, Python, Unknown}
-}
-
 // hasModels says whether programs of a kind compute with models, so that a step that does not
 // train is inference.
 func (p Program) hasModels() bool {
