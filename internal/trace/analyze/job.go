@@ -14,13 +14,17 @@ import (
 type JobWaits struct {
 	Collectives int // that have parts of several ranks
 	Ranks       []RankWaits
+	// Straggler is the rank that the others wait for, by its index in Ranks; -1 none.
+	Straggler int
 }
 
 // RankWaits is the part of one rank, which is a device of one trace.
 type RankWaits struct {
 	Input, Device int // index into Trace.Devices
-	// For is the time in collectives in which it waits, by the index in Ranks of the rank that it waits for.
-	For map[int]model.Spans
+	// For is the time in collectives in which it waits, by the index in Ranks of the rank that it waits for; and AloneNS how
+	// long its device does nothing else then. Both are of the steps that findings speak of.
+	For     map[int]model.Spans
+	AloneNS map[int]int64
 	// Last is at how many collectives it arrives last, and clearly later than the others.
 	Last int
 	// MoreNS is what it takes more than its siblings between collectives, per step: the step cannot become shorter by more
@@ -41,6 +45,13 @@ func (r *RankWaits) All() (all model.Spans) {
 // waitsOf finds what ranks wait for each other, and gives each trace its part; nil without several ranks.
 func (o Options) waitsOf(indexes []*Index) *JobWaits {
 	if o.Waits == nil {
+		return nil
+	}
+	devices := 0
+	for _, x := range indexes {
+		devices += len(x.Devices)
+	}
+	if devices < 2 {
 		return nil
 	}
 	var parts []Collectives
@@ -67,8 +78,21 @@ func (o Options) waitsOf(indexes []*Index) *JobWaits {
 			x.waits = map[int]model.Spans{}
 		}
 		x.waits[r.Device] = r.All()
+		r.settle(x)
 	}
 	return job
+}
+
+// settle keeps the waits in the steps that findings speak of, and counts those in which the device does nothing else.
+func (r *RankWaits) settle(x *Index) {
+	at := slices.IndexFunc(x.Devices, func(d *DeviceTime) bool { return d.Device == r.Device })
+	d := x.Devices[at]
+	work := d.Compute.Or(d.Memcpy).Or(d.Memset)
+	r.AloneNS = map[int]int64{}
+	for by, w := range r.For {
+		w = w.And(x.Steady)
+		r.For[by], r.AloneNS[by] = w, w.Minus(work).Total()
+	}
 }
 
 // Waits is the time in which a device waits in collectives for the ranks that arrive later, and known whether
@@ -76,17 +100,6 @@ func (o Options) waitsOf(indexes []*Index) *JobWaits {
 func (x *Index) Waits(device int) (w model.Spans, known bool) {
 	w, known = x.waits[device]
 	return w, known
-}
-
-// ExposedWaits is the part of a rank's waits for another one in which its device does nothing else, in the steps
-// that findings speak of.
-func (x *Index) ExposedWaits(r *RankWaits, by int) model.Spans {
-	for _, d := range x.Devices {
-		if d.Device == r.Device {
-			return r.For[by].And(x.Steady).Minus(d.Compute.Or(d.Memcpy).Or(d.Memset))
-		}
-	}
-	return nil
 }
 
 // Begin is when the first step of the collectives' times begins, by the clock of their trace.

@@ -100,22 +100,22 @@ func stragglerCause(parts []Parts, at int, loader, step int64) string {
 	return fmt.Sprintf("its %s kernels take %s longer: more work, or a slower device", best, gpuprof.FormatNS(most))
 }
 
-// markStraggler marks the rank for which the others wait most, doing nothing else, where that is waitShare of its steady step or more
-// and it arrives last in most of their collectives. It returns which one, -1 none.
+// markStraggler marks the rank for which the others wait most, doing nothing else, if that is waitShare of its steady step
+// or more and it arrives last in most of their collectives. It returns its place in ranks, -1 none.
 func markStraggler(indexes []*Index, ranks []RankTime, job *JobWaits) int {
 	place := func(r *RankWaits) int {
 		return slices.IndexFunc(ranks, func(t RankTime) bool {
 			return t.Input == r.Input && t.Device == indexes[r.Input].deviceID(r.Device)
 		})
 	}
+	job.Straggler = -1
 	late, all, most := -1, int64(0), int64(0)
 	for by := range job.Ranks {
 		var waits []int64
 		for i := range job.Ranks {
 			r := &job.Ranks[i]
 			if at := place(r); i != by && at >= 0 {
-				x := indexes[r.Input]
-				waits = append(waits, x.ExposedWaits(r, by).Total()/int64(x.SteadySteps()))
+				waits = append(waits, r.AloneNS[by]/int64(indexes[r.Input].SteadySteps()))
 			}
 		}
 		slices.Sort(waits)
@@ -131,6 +131,7 @@ func markStraggler(indexes []*Index, ranks []RankTime, job *JobWaits) int {
 	if at < 0 || float64(most) < waitShare*float64(ranks[at].StepNS) || 2*job.Ranks[late].Last < job.Collectives {
 		return -1
 	}
+	job.Straggler = late
 	ranks[at].Straggler, ranks[at].WaitedNS = true, most
 	ranks[at].LastIn, ranks[at].Collectives = job.Ranks[late].Last, job.Collectives
 	return at

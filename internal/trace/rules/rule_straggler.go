@@ -28,37 +28,28 @@ func (c *ruleContext) withoutWaits(exposed map[int]model.Spans) (known bool) {
 // Straggler finds the rank that the others wait for. It claims what the rank takes more than they between collectives, and
 // no more than the median one of them waits for it.
 func Straggler(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.JobWaits) []analyze.Found {
+	by := job.Straggler
 	at := slices.IndexFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler })
-	if at < 0 {
+	if by < 0 || at < 0 {
 		return nil
 	}
-	rank := &a.Ranks[at]
-	by := slices.IndexFunc(job.Ranks, func(r analyze.RankWaits) bool {
-		return r.Input == rank.Input && indexes[r.Input].T.Devices[r.Device].ID == rank.Device
-	})
-	type waiter struct {
-		rank  *analyze.RankWaits
-		spans model.Spans // all of its wait
-		alone int64       // of it while its device does nothing else, ns
-	}
-	var waiters []waiter
+	rank, late := &a.Ranks[at], &job.Ranks[by]
+	var waiters []*analyze.RankWaits
 	for i := range job.Ranks {
-		if r := &job.Ranks[i]; i != by {
-			x := indexes[r.Input]
-			waiters = append(waiters, waiter{r, r.For[by].And(x.Steady), x.ExposedWaits(r, by).Total()})
+		if i != by {
+			waiters = append(waiters, &job.Ranks[i])
 		}
 	}
-	slices.SortStableFunc(waiters, func(a, b waiter) int { return cmp.Compare(a.alone, b.alone) })
+	slices.SortStableFunc(waiters, func(a, b *analyze.RankWaits) int { return cmp.Compare(a.AloneNS[by], b.AloneNS[by]) })
 	w := waiters[(len(waiters)-1)/2]
-	late := &job.Ranks[by]
-	x := indexes[w.rank.Input]
-	spans := w.spans.First(late.MoreNS * int64(x.SteadySteps()))
+	x := indexes[w.Input]
+	spans := w.For[by].First(late.MoreNS * int64(x.SteadySteps()))
 	if spans.Total() == 0 {
 		return nil
 	}
 	step := spans.Total() / int64(x.SteadySteps())
-	f := analyze.Found{Finding: gpuprof.Finding{Rule: gpuprof.RuleStraggler, ClaimNS: spans.Total(), Input: w.rank.Input}, Spans: spans,
-		Device: w.rank.Device, ByInput: late.Input, ByDevice: late.Device,
+	f := analyze.Found{Finding: gpuprof.Finding{Rule: gpuprof.RuleStraggler, ClaimNS: spans.Total(), Input: w.Input}, Spans: spans,
+		Device: w.Device, ByInput: late.Input, ByDevice: late.Device,
 		First: float64(rank.WaitedNS) >= firstWait*float64(rank.StepNS)}
 	cause := ""
 	if rank.Cause != "" {
