@@ -100,8 +100,13 @@ func (c *ruleContext) onDevice() string {
 	if len(c.devices) > 0 {
 		return ""
 	}
+	named, any := make([]bool, len(c.t.Names)), false
+	for id, name := range c.t.Names {
+		named[id] = deviceOp.MatchString(name)
+		any = any || named[id]
+	}
 	for i := range c.t.Host {
-		if h := &c.t.Host[i]; h.Kind == model.Op && deviceOp.MatchString(c.t.Name(h.Name)) {
+		if h := &c.t.Host[i]; any && h.Kind == model.Op && named[h.Name] {
 			return c.t.Name(h.Name)
 		}
 	}

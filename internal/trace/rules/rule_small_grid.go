@@ -19,6 +19,7 @@ const (
 
 // gridLoad is how much of a device the grids of its kernels fill, weighted by time.
 type gridLoad struct {
+	warp         int32   // threads that run together
 	weighted     float64 // fill times ns
 	ns, under    int64
 	narrow       int64 // ns of under in blocks with fewer threads than a warp, whose number is large enough
@@ -62,13 +63,14 @@ func (c *ruleContext) smallGrid() []analyze.Found {
 			return
 		}
 		if by[d] == nil {
-			by[d] = &gridLoad{by: map[model.NameID]int64{}, like: map[model.NameID]*model.GPU{}, alike: map[model.NameID]bool{}}
+			by[d] = &gridLoad{warp: d.warp(), by: map[model.NameID]int64{}, like: map[model.NameID]*model.GPU{}, alike: map[model.NameID]bool{}}
 		}
-		full := d.fill(op, d.warp())
-		if op.Threads > 0 && op.Threads < d.warp() && op.Blocks >= int64(d.props.SMs) {
-			by[d].narrow += op.Dur()
+		l := by[d]
+		full := d.fill(op, l.warp)
+		if op.Threads > 0 && op.Threads < l.warp && op.Blocks >= int64(d.props.SMs) {
+			l.narrow += op.Dur()
 		}
-		if by[d].add(op, full); full < 1 {
+		if l.add(op, full); full < 1 {
 			s.gpu(g, op.Dur())
 		}
 	})
@@ -89,7 +91,7 @@ func (c *ruleContext) smallGrid() []analyze.Found {
 		}
 		f.Sites = s.top()
 		if f.PyTorch = "larger batches (DataLoader(..., batch_size=...)), torch.vmap or batched operators instead of a loop, torch.compile to fuse small kernels"; l.narrow*2 >= l.under {
-			f.PyTorch, f.AnyProgram = fmt.Sprintf("blocks of 128 or 256 threads: a multiple of the %d that run together", d.warp()), true
+			f.PyTorch, f.AnyProgram = fmt.Sprintf("blocks of 128 or 256 threads: a multiple of the %d that run together", l.warp), true
 		}
 		return []analyze.Found{f}
 	}
@@ -121,9 +123,10 @@ func (c *ruleContext) gridFinding(d *ruleDevice, l *gridLoad, kernel func(g int3
 	if full < mostlyIdle && float64(l.under) >= mostOfStep*float64(c.span) {
 		cl = c.claimGPU(func(on *ruleDevice) model.Spans {
 			var spans []model.Span
+			warp := on.warp()
 			c.steadyOps(kernel, func(d *ruleDevice, _ int32, op *model.GPU) {
 				if d == on {
-					spans = append(spans, model.Span{Start: op.Start, End: op.End - int64(float64(op.Dur())*d.fill(op, d.warp()))})
+					spans = append(spans, model.Span{Start: op.Start, End: op.End - int64(float64(op.Dur())*d.fill(op, warp))})
 				}
 			})
 			return model.UnionOf(spans)
@@ -139,8 +142,8 @@ func (c *ruleContext) gridFinding(d *ruleDevice, l *gridLoad, kernel func(g int3
 			grid = fmt.Sprintf(" of %s", analyze.Plural(int(op.Threads), "thread", "threads"))
 		}
 		what = fmt.Sprintf("%s runs in %s%s on a device of %d multiprocessors", analyze.ShortName(c.t.Name(name)), analyze.Plural(int(op.Blocks), "block", "blocks"), grid, d.props.SMs)
-		if op.Threads > 0 && op.Threads < d.warp() {
-			what += fmt.Sprintf(", whose warps have %d threads", d.warp())
+		if op.Threads > 0 && op.Threads < l.warp {
+			what += fmt.Sprintf(", whose warps have %d threads", l.warp)
 		}
 	}
 	f := c.finding(cl, what)
