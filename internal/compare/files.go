@@ -196,10 +196,11 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 		centres := sessionCentres(runs)
 		spread := stats.SessionSpread(centres)
 		if len(centres) < MinSessions {
-			spread = stats.Spread{Sigma: e.session, Nu: math.Inf(1)}
-			if seen := stats.SessionSpread(centres).Sigma; seen > e.session {
-				spread.Sigma = seen
+			sigma := e.session
+			if spread.Sigma > sigma { // not NaN, of one session
+				sigma = spread.Sigma
 			}
+			spread = stats.Spread{Sigma: sigma, Nu: math.Inf(1)}
 		}
 		return e.unpaired(runs, level, spread)
 	})

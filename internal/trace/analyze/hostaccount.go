@@ -21,6 +21,9 @@ const (
 	HostOutside       = "outside operators"
 )
 
+// recordedParts are the parts that the trace has events for; what several have counts for the first.
+var recordedParts = []string{HostLoader, HostOptimizer, HostCommunication, HostSync, HostOperators}
+
 // HostAccount divides the mean step of the thread that makes the steps, as the host sees it. Sizes
 // are of the recorded steps, in which no sample is taken; names are of sampled steps after them.
 type HostAccount struct {
@@ -82,8 +85,15 @@ func (a *HostAccount) Step() int64 {
 	return a.NS
 }
 
-// HostAccount is nil for a trace beside which the hook measured nothing.
+// HostAccount is nil for a trace beside which the hook measured nothing. It is worked out once.
 func (x *Index) HostAccount() *HostAccount {
+	if x.hostAccount == nil && x.T.Sampled != nil {
+		x.hostAccount = x.newHostAccount()
+	}
+	return x.hostAccount
+}
+
+func (x *Index) newHostAccount() *HostAccount {
 	s := x.T.Sampled
 	if s == nil || len(x.lanes) == 0 {
 		return nil
@@ -100,7 +110,7 @@ func (x *Index) HostAccount() *HostAccount {
 		}
 	}
 	outside := a.NS
-	for _, part := range []string{HostLoader, HostOptimizer, HostCommunication, HostSync, HostOperators} {
+	for _, part := range recordedParts {
 		when := x.hostSpans(part).And(rest)
 		rest = rest.Minus(when)
 		add(part, when.Total()/n)
@@ -123,7 +133,7 @@ func (x *Index) HostPart(part string) model.Spans {
 // HostOutside is when the host thread was in no event of the account, in the steps that count.
 func (x *Index) HostOutside() model.Spans {
 	out, _ := x.hostSteps()
-	for _, part := range []string{HostLoader, HostOptimizer, HostCommunication, HostSync, HostOperators} {
+	for _, part := range recordedParts {
 		out = out.Minus(x.hostSpans(part))
 	}
 	return out

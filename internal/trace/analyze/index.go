@@ -68,8 +68,9 @@ type Index struct {
 	gpuOp    []int32 // by GPU event: the operator it belongs to, -1 unknown
 	class    []uint8 // by GPU event: index into Classes
 
-	forward *forwardTable       // the operator that made an autograd node
-	waits   map[int]model.Spans // by device, for ranks that arrive later in collectives
+	forward     *forwardTable // the operator that made an autograd node
+	hostAccount *HostAccount
+	waits       map[int]model.Spans // by device, for ranks that arrive later in collectives
 }
 
 // LaneRange is the part of T.Host that belongs to one lane.

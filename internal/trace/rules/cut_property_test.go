@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/gzip"
-
+	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
@@ -41,7 +38,7 @@ func TestCutsClaimNoMore(t *testing.T) {
 	for k, path := range paths {
 		t.Run(filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
-			text := plainText(t, path)
+			text := tracetest.Plain(t, path)
 			whole := readText(t, text)
 			worst, x := worstStep(t, whole)
 			rng := rand.New(rand.NewPCG(uint64(k), 46))
@@ -100,26 +97,6 @@ func checkCut(t *testing.T, name string, cut *model.Trace, worst int64, whole *a
 	if got, most := float64(claimed)/float64(steps), cutNoise*float64(worst); got > most {
 		t.Errorf("%s claims %.0f ns a step (%d of them, %s), the whole recording at most %d: %v", name, got, steps, x.StepSource, worst, ids(a))
 	}
-}
-
-func plainText(t *testing.T, path string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasSuffix(path, ".gz") {
-		return text
-	}
-	z, err := gzip.NewReader(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	if _, err := out.ReadFrom(z); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
 }
 
 func readText(t *testing.T, text []byte) *model.Trace {

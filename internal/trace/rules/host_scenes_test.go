@@ -157,7 +157,7 @@ func TestLoaderClaimsWhatTheChangeSaves(t *testing.T) {
 		event  string
 		cpus   int
 		facts  *model.HostLoader
-		claim  int64 // us a step, to 10
+		claim  int64 // us per step, to 10
 		change string
 	}{
 		{"two CPUs leave one worker: 4 ms of loading beside 2 ms of the rest", single, 2, &model.HostLoader{}, 2000, "num_workers=1"},
@@ -172,7 +172,7 @@ func TestLoaderClaimsWhatTheChangeSaves(t *testing.T) {
 			a, _ := analyse(t, in)
 			f := mustFind(t, a, "dataloader-stall")
 			if got := f.StepNS / us; got/10 != c.claim/10 {
-				t.Errorf("claims %d us a step, want %d", got, c.claim)
+				t.Errorf("claims %d us per step, want %d", got, c.claim)
 			}
 			if !strings.HasPrefix(f.PyTorch, c.change) && !strings.Contains(f.PyTorch, c.change) {
 				t.Errorf("the change is %q, want %q", f.PyTorch, c.change)

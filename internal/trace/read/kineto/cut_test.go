@@ -5,16 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-
-	"github.com/klauspost/compress/gzip"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
@@ -51,27 +48,6 @@ func cut(t *testing.T, text []byte, x *analyze.Index, part *model.Cut) []byte {
 		t.Fatal(err)
 	}
 	return out.Bytes()
-}
-
-// plain is the unfolded text of a file.
-func plain(t *testing.T, path string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.HasSuffix(path, ".gz") {
-		z, err := gzip.NewReader(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		if _, err := out.ReadFrom(z); err != nil {
-			t.Fatal(err)
-		}
-		text = out.Bytes()
-	}
-	return text
 }
 
 // elements are those of a trace's array of events, and how many of them are metadata.
@@ -155,7 +131,7 @@ func checkKept(t *testing.T, all elements, part []byte) {
 // all recordings: cutting has no goroutines but the reader's, which one small recording uses.
 func TestCut(t *testing.T) {
 	t.Parallel()
-	text := plain(t, filepath.Join("..", "..", "..", "..", "testdata", "traces", "h200", "deterministic-fill-clean.json.gz"))
+	text := tracetest.Plain(t, filepath.Join("..", "..", "..", "..", "testdata", "traces", "h200", "deterministic-fill-clean.json.gz"))
 	testCut(t, text, index(t, text))
 }
 

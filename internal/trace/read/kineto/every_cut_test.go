@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 )
 
 func TestEveryCut(t *testing.T) {
@@ -18,7 +20,7 @@ func TestEveryCut(t *testing.T) {
 		if err != nil || !strings.HasSuffix(path, ".json.gz") && (!strings.HasSuffix(path, ".json") || strings.HasSuffix(path, "analysis.json") || strings.HasSuffix(path, "index.json")) {
 			return err
 		}
-		text := plain(t, path)
+		text := tracetest.Plain(t, path)
 		x := index(t, text)
 		if len(x.Steps) < 4 {
 			return nil
