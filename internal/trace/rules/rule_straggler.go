@@ -65,7 +65,7 @@ func Straggler(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.JobWa
 		f.Sites = append(f.Sites, gpuprof.Site{Where: kind, Count: float64(late.Kinds[kind]), Of: "collective"})
 	}
 	f.PyTorch = "give the ranks equal work, and the rank's node the same clocks, CPUs and storage"
-	if a.Step.Count <= len(a.Ranks) {
+	if x.SteadySteps() == 1 {
 		f.Caveats = append(f.Caveats, "one step of each rank was recorded: a profiler that starts later on one rank makes it late as well; record several steps")
 	}
 	if rank.Cause == "" {

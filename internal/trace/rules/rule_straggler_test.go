@@ -89,6 +89,9 @@ func TestStraggler(t *testing.T) {
 			if f.Evidence["last_in"] != f.Evidence["collectives"] {
 				t.Errorf("%v", f.Evidence)
 			}
+			if strings.Contains(strings.Join(f.Caveats, "; "), "one step of each rank") {
+				t.Errorf("several steps were recorded: %q", f.Caveats)
+			}
 			for _, f := range a.Findings {
 				if f.Rule == gpuprof.RuleExposedComm && f.StepNS > reduces*us*11/10 {
 					t.Errorf("communication claims %d ns, and its transfer takes %d", f.StepNS, reduces*us)
@@ -101,6 +104,63 @@ func TestStraggler(t *testing.T) {
 				t.Errorf("%+v", a.Ranks)
 			}
 		})
+	}
+}
+
+// merged is one file of the ranks of a job, each a process with a device of its own, as a merger of traces writes it.
+func merged(ranks ...*model.Trace) *model.Trace {
+	out := &model.Trace{Path: "job.json", Format: model.Kineto, Rank: -1, Names: ranks[0].Names, Stacks: ranks[0].Stacks}
+	for n, in := range ranks {
+		lanes := uint32(len(out.Lanes))
+		for _, l := range in.Lanes {
+			l.Process = int32(n + 1)
+			out.Lanes = append(out.Lanes, l)
+		}
+		d := in.Devices[0]
+		d.ID = n
+		out.Devices = append(out.Devices, d)
+		for _, h := range in.Host {
+			h.Lane += lanes
+			out.Host = append(out.Host, h)
+		}
+		for _, g := range in.GPU {
+			g.Process, g.Device, g.Launch = int32(n+1), uint16(n), -1
+			out.GPU = append(out.GPU, g)
+		}
+	}
+	out.Events = len(out.Host) + len(out.GPU)
+	out.Finish()
+	return out
+}
+
+// A recording of one step says so; one of several does not, whether its ranks lie in several files or in one.
+func TestStragglerOfOneStep(t *testing.T) {
+	rank := func(steps, n int, computes int64) *model.Trace {
+		s := act(steps, func(s *scene) {
+			s.products(1, computes*us)
+			s.in("c10d::allreduce_", func() { s.kernelOn(7, allReduce, (2700-computes)*us, 24) })
+			s.wait("cudaStreamSynchronize")
+		})
+		in := s.trace()
+		in.Rank, in.World = n, 3
+		return in
+	}
+	job := func(steps int) []*model.Trace {
+		return []*model.Trace{rank(steps, 0, 500), rank(steps, 1, 2500), rank(steps, 2, 500)}
+	}
+	for name, c := range map[string]struct {
+		of  []*model.Trace
+		one bool
+	}{
+		"one step":                {job(1), true},
+		"three steps":             {job(3), false},
+		"three steps in one file": {[]*model.Trace{merged(job(3)...)}, false},
+	} {
+		a := ofJob(t, c.of...)
+		f := find(a, gpuprof.RuleStraggler)
+		if f == nil || strings.Contains(strings.Join(f.Caveats, "; "), "one step of each rank") != c.one {
+			t.Errorf("%s: %+v, steps %+v", name, a.Findings, a.Step)
+		}
 	}
 }
 
