@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
@@ -38,7 +38,10 @@ func TestCutsClaimNoMore(t *testing.T) {
 	for k, path := range paths {
 		t.Run(filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
-			text := tracetest.Plain(t, path)
+			text, err := outside.ReadFound(path)
+			if err != nil {
+				t.Fatal(err)
+			}
 			whole := readText(t, text)
 			worst, x := worstStep(t, whole)
 			rng := rand.New(rand.NewPCG(uint64(k), 46))

@@ -18,9 +18,9 @@ import (
 // their clean twins.
 const recordedFolder = "../../../testdata/traces"
 
-// outside are the pairs whose claim does not lie between 1 and 1.35 times what
+// claimsOutside are the pairs whose claim does not lie between 1 and 1.35 times what
 // the clean twin saves: the ratio, and why that is so.
-var outside = map[string]struct {
+var claimsOutside = map[string]struct {
 	ratio float64
 	why   string
 }{
@@ -65,7 +65,7 @@ func TestRecordedPairs(t *testing.T) {
 			t.Run(name, func(t *testing.T) { checkPair(t, name, &p) })
 		}
 	}
-	for name := range outside {
+	for name := range claimsOutside {
 		if !known[name] {
 			t.Errorf("%s is an exception and was not recorded", name)
 		}
@@ -121,7 +121,7 @@ func checkPair(t *testing.T, name string, p *recordedPair) {
 	ratio := float64(claim) / 1e9 / saved
 	t.Logf("claims %d ns a step, the clean twin saves %.0f: %.2f", claim, saved*1e9, ratio)
 	within := ratio >= 1 && ratio <= 1.35
-	if e, ok := outside[name]; ok {
+	if e, ok := claimsOutside[name]; ok {
 		if within || math.Abs(ratio-e.ratio) > 0.01 {
 			t.Errorf("claims %.2f of what is saved, and is an exception with %.2f: %s", ratio, e.ratio, e.why)
 		}

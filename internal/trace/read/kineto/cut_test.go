@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
@@ -131,7 +131,10 @@ func checkKept(t *testing.T, all elements, part []byte) {
 // all recordings: cutting has no goroutines but the reader's, which one small recording uses.
 func TestCut(t *testing.T) {
 	t.Parallel()
-	text := tracetest.Plain(t, filepath.Join("..", "..", "..", "..", "testdata", "traces", "h200", "deterministic-fill-clean.json.gz"))
+	text, err := outside.ReadFound(filepath.Join("..", "..", "..", "..", "testdata", "traces", "h200", "deterministic-fill-clean.json.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	testCut(t, text, index(t, text))
 }
 
