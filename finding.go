@@ -26,6 +26,8 @@ type Finding struct {
 	ClaimNS int64   `json:"claim_ns,omitempty"`
 	StepNS  int64   `json:"claim_step_ns,omitempty"`
 	Share   float64 `json:"claim_share,omitempty"` // of the steady time of a trace
+	// Parts divides StepNS by the part of the step that it lies in, a class or an idle state; of a trace's.
+	Parts map[string]int64 `json:"claim_parts,omitempty"`
 
 	Evidence map[string]any `json:"evidence"`            // counts and times
 	Sites    []Site         `json:"sites,omitempty"`     // top call sites

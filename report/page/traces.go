@@ -29,12 +29,16 @@ func TraceComparison(c *analyze.Comparison, old, now []*analyze.Index) (*Page, e
 	headline := c.Headline()
 	if c.Comparable() {
 		headline += ": " + changeText(c.StepOldNS, c.StepNewNS)
+		if noise := c.NoiseText(); noise != "" {
+			headline += ", " + noise
+		}
 	}
 	p := &Page{Title: analysisTitle(c.Old) + " against " + analysisTitle(c.New), Badge: Badge{Headline: headline}, Footer: traceFooter, Tool: toolText(c.Tool), Data: jsonData("comparison.json", c)}
 	p.Sections = []Section{
 		{ID: "change", Heading: "Changes", HeadingIn: HTML, Blocks: []Block{Text{S: strings.ToUpper(headline[:1]) + headline[1:] + ".", As: Lead, In: HTML},
 			Chart{ID: "waterfall", Figure: func() *figure.Figure { return figure.ClassChanges(c) }}}},
 		{ID: "classes", Heading: "By class", HeadingIn: HTML, Blocks: []Block{changeTable("of the "+stepTitle(c.New), c.Classes, classChanges)}},
+		settingChanges(c),
 		{ID: "operators", Heading: "By operator", HeadingIn: HTML, Blocks: []Block{changeTable("operator, "+c.New.PerStep(), c.Operators, operatorRows)}},
 		{ID: "outcomes", Heading: "Findings", HeadingIn: HTML, Blocks: []Block{outcomes}},
 		warnings(c.Warnings),
@@ -45,6 +49,18 @@ func TraceComparison(c *analyze.Comparison, old, now []*analyze.Index) (*Page, e
 				Note: "Each trace from its own beginning; columns of equal time, divided by what the device did."}}})
 	}
 	return p.explained()
+}
+
+// settingChanges lists what the program does otherwise after the change, as far as both recordings show it.
+func settingChanges(c *analyze.Comparison) Section {
+	if len(c.Settings) == 0 {
+		return Section{}
+	}
+	t := Table{Name: "Settings that the recordings show", Noun: "setting", Columns: []Column{{Title: "setting that changed", Left: true}, {Title: "before", Left: true}, {Title: "after", Left: true}}}
+	for _, s := range c.Settings {
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: s.Name}, {Text: s.Old}, {Text: s.New}}})
+	}
+	return Section{ID: "settings", Heading: "Settings", HeadingIn: HTML, Blocks: []Block{t}}
 }
 
 func changeText(old, now int64) string {

@@ -244,6 +244,7 @@ type Comparison struct {
 	StepNewNS int64             `json:"step_new_ns"`
 	Classes   []Change          `json:"classes"`   // what the step is made of, largest change first
 	Operators []Change          `json:"operators"` //
+	Settings  []SettingChange   `json:"settings"`  // that both recordings show, and that differ
 	Findings  []FindingChange   `json:"findings"`
 	Warnings  []gpuprof.Warning `json:"warnings"`
 }
@@ -255,13 +256,28 @@ type Change struct {
 	NewNS int64  `json:"new_ns"`
 }
 
-// FindingChange says what became of a finding.
+// SettingChange is a setting that differs between two recordings.
+type SettingChange struct {
+	Name string `json:"name"`
+	Old  string `json:"old"`
+	New  string `json:"new"`
+}
+
+// FindingChange is what became of a finding, and of the saving that it had claimed.
 type FindingChange struct {
-	Rule      string `json:"rule"`
-	OldNS     int64  `json:"old_claim_step_ns"` // claimed per step before
-	NewNS     int64  `json:"new_claim_step_ns"` // claimed per step after
-	Outcome   string `json:"outcome"`           // "gone", "smaller", "unchanged", "larger", "new"
-	SavedNS   int64  `json:"saved_step_ns"`     // how much shorter the mean step became
-	CameTrue  string `json:"came_true"`         // "yes", "partly", "no", "not tried", "unknown"
-	Statement string `json:"statement"`         // one sentence
+	Rule    string `json:"rule"`
+	OldNS   int64  `json:"old_claim_step_ns"` // claimed per step before
+	NewNS   int64  `json:"new_claim_step_ns"` // claimed per step after
+	Outcome string `json:"outcome"`           // "gone", "smaller", "unchanged", "larger", "new"
+	// Parts are the classes and idle states that the claim lies in; none where they are unknown, and
+	// the whole step is meant.
+	Parts []string `json:"parts,omitempty"`
+	// DeliveredNS is how much shorter those parts became per step, with the bounds of its 95 % interval
+	// by the variation of the steps on both sides. Without two steps a side the bounds are absent.
+	DeliveredNS int64  `json:"delivered_step_ns"`
+	LowNS       *int64 `json:"delivered_low_ns,omitempty"`
+	HighNS      *int64 `json:"delivered_high_ns,omitempty"`
+	SavedNS     int64  `json:"saved_step_ns"` // how much shorter the mean step became
+	CameTrue    string `json:"came_true"`     // "yes", "partly", "no", "not tried", "unknown"
+	Statement   string `json:"statement"`     // one sentence
 }

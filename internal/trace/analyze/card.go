@@ -27,6 +27,15 @@ type Recording struct {
 	// Refused are sources of steps that cover less than half of the work.
 	Refused []string `json:"refused_steps,omitempty"`
 	Text    string   `json:"text"` // the same in a sentence
+	// Settings are those that the events show, for comparing with another recording.
+	Settings []Setting `json:"settings,omitempty"`
+}
+
+// Setting is how a recorded program did one thing.
+type Setting struct {
+	Name  string   `json:"name"`  // "matrix products"
+	Value string   `json:"value"` // "fp32"
+	Rules []string `json:"rules"` // that advise a change of it
 }
 
 // Kind is what a program does while it is recorded.

@@ -92,6 +92,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 		return cmp.Or(cmp.Compare(p.place(), q.place()), cmp.Compare(q.ClaimNS, p.ClaimNS))
 	})
 	for _, f := range found {
+		f.Parts = indexes[f.Input].claimParts(&f)
 		f.Command = a.measureCommand(indexes)
 		if caveat := o.caveat(a, f.Finding); caveat != "" {
 			f.Caveats = append(f.Caveats, caveat)

@@ -56,6 +56,13 @@ func TestSumsOfAnalysis(t *testing.T) {
 			}
 		}
 		for i, f := range a.Findings {
+			var parts int64
+			for _, ns := range f.Parts {
+				parts += ns
+			}
+			if parts > f.StepNS {
+				r.Fatalf("%s claims %d ns a step, and %v of its parts", f.Rule, f.StepNS, f.Parts)
+			}
 			if i > 0 && f.ClaimNS > a.Findings[i-1].ClaimNS {
 				r.Fatalf("findings are not sorted by claim: %d after %d", f.ClaimNS, a.Findings[i-1].ClaimNS)
 			}

@@ -2,8 +2,11 @@ package rules_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
@@ -137,12 +140,141 @@ func TestCompareWarns(t *testing.T) {
 	}
 }
 
+// withClaims are findings with the parts of the step that their claims lie in.
+func withClaims(a *analyze.Analysis, parts map[string]map[string]int64) *analyze.Analysis {
+	a.Findings = nil
+	for _, rule := range rules.RuleIDs() {
+		if p, ok := parts[rule]; ok {
+			f := gpuprof.Finding{Rule: rule, Parts: p}
+			for _, ns := range p {
+				f.StepNS += ns
+			}
+			a.Findings = append(a.Findings, f)
+		}
+	}
+	return a
+}
+
+// stepsOf gives an analysis steps with so much time in classes and starved, and their mean.
+func stepsOf(starved []int64, classes map[model.Class]int64) *analyze.Analysis {
+	a := program(1, 1, nil)
+	a.Steps = nil
+	var busy, sum int64
+	for _, ns := range classes {
+		busy += ns
+	}
+	for _, ns := range starved {
+		a.Steps = append(a.Steps, analyze.StepTime{DurNS: busy + ns, BusyNS: busy, StarvedNS: ns, Classes: classes})
+		sum += ns
+	}
+	n := int64(len(starved))
+	a.Step = analyze.StepMean{Count: len(starved), NS: busy + sum/n, Parts: analyze.Parts{BusyNS: busy, StarvedNS: sum / n, Classes: classes}}
+	return a
+}
+
+// A claim is judged by the parts of the step that it is about, whatever the rest of the step does,
+// with the noise of as many steps as there are.
+func TestCompareJudgesByPart(t *testing.T) {
+	gemm := func(ns int64) map[model.Class]int64 { return map[model.Class]int64{model.GEMM: ns, model.Copy: 50_000} }
+	amp := map[string]map[string]int64{gpuprof.RuleNoAMP: {"gemm": 3_000_000}}
+	wait := map[string]map[string]int64{gpuprof.RuleItem: {"starved": 3_000_000}}
+	fused := map[string]map[string]int64{gpuprof.RuleUnfusedAttention: {"elementwise": 2_000_000, "reduction": 1_000_000}}
+	for _, c := range []struct {
+		name     string
+		old, now *analyze.Analysis
+		cameTrue string
+		says     []string
+		silent   string
+	}{
+		{
+			"products fell while the loader stalled more", withClaims(stepsOf([]int64{10_000_000, 40_000_000}, gemm(4_000_000)), amp),
+			stepsOf([]int64{30_000_000, 70_000_000}, gemm(1_100_000)), "yes", []string{"gemm fell by 2.90 ms", "the mean step became 22.1 ms longer", "starved takes 25.0 ms more", "2 steps a side"}, "in its place",
+		},
+		{
+			"the step fell while the products did not", withClaims(stepsOf([]int64{10_000_000, 10_000_000}, gemm(4_000_000)), amp),
+			stepsOf([]int64{7_000_000, 7_000_000}, gemm(4_000_000)), "no", []string{"gemm did not change"}, "",
+		},
+		{
+			"two steps decide nothing", withClaims(stepsOf([]int64{9_000_000, 12_000_000}, gemm(1_000_000)), wait),
+			stepsOf([]int64{7_000_000, 9_000_000}, gemm(1_000_000)), "unknown", []string{"is not decided", "by which such steps vary"}, "",
+		},
+		{
+			"many steps do", withClaims(stepsOf([]int64{9_900_000, 10_000_000, 10_100_000, 10_000_000}, gemm(1_000_000)), wait),
+			stepsOf([]int64{7_400_000, 7_500_000, 7_600_000, 7_500_000}, gemm(1_000_000)), "yes", []string{"starved fell by 2.50 ms"}, "",
+		},
+		{
+			"one step a side", withClaims(stepsOf([]int64{10_000_000}, gemm(4_000_000)), amp),
+			stepsOf([]int64{10_000_000}, gemm(1_000_000)), "unknown", []string{"one step on a side"}, "",
+		},
+		{
+			"another class does the work",
+			withClaims(stepsOf([]int64{0, 0}, map[model.Class]int64{model.Elementwise: 2_000_000, model.Reduction: 1_000_000}), fused),
+			stepsOf([]int64{0, 0}, map[model.Class]int64{model.Attention: 2_500_000}), "partly", []string{"attention in its place", "fell by 500 us"}, "",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := rules.Compare(c.old, c.now).Findings[0]
+			if f.CameTrue != c.cameTrue {
+				t.Errorf("%s: %s", f.CameTrue, f.Statement)
+			}
+			for _, s := range c.says {
+				if !strings.Contains(f.Statement, s) {
+					t.Errorf("%q lacks %q", f.Statement, s)
+				}
+			}
+			if c.silent != "" && strings.Contains(f.Statement, c.silent) {
+				t.Errorf("%q has %q", f.Statement, c.silent)
+			}
+		})
+	}
+}
+
+// A setting that was changed tests the claim of the finding that advises it, whatever became of the finding.
+func TestCompareSettings(t *testing.T) {
+	of := func(value string) *analyze.Recording {
+		return &analyze.Recording{Settings: []analyze.Setting{
+			{Name: "data loader", Value: value, Rules: []string{gpuprof.RuleDataloaderStall}}, {Name: "optimizer", Value: "fused"},
+		}}
+	}
+	claim := map[string]int64{gpuprof.RuleDataloaderStall: 300_000}
+	before, after := program(1_000_000, 4, claim), program(1_000_000, 4, claim)
+	before.Recording, after.Recording = of("in the main process"), of("worker processes")
+	got := rules.Compare(before, after)
+	if diff := cmp.Diff([]analyze.SettingChange{{Name: "data loader", Old: "in the main process", New: "worker processes"}}, got.Settings); diff != "" {
+		t.Error(diff)
+	}
+	if f := got.Findings[0]; f.CameTrue != "no" || f.Outcome != "unchanged" {
+		t.Errorf("%s: %s", f.CameTrue, f.Statement)
+	}
+	after.Recording = of("in the main process")
+	if got := rules.Compare(before, after); len(got.Settings) > 0 || got.Findings[0].CameTrue != "not tried" {
+		t.Errorf("%v %s", got.Settings, got.Findings[0].Statement)
+	}
+}
+
+// The step's change is printed with a doubt where its steps do not tell it from noise.
+func TestCompareNoise(t *testing.T) {
+	one := map[model.Class]int64{model.GEMM: 1_000_000}
+	for _, c := range []struct {
+		old, now []int64
+		want     string
+	}{
+		{[]int64{1_000_000, 9_000_000}, []int64{3_000_000, 12_000_000}, "within the noise of 2 and 2 steps ("},
+		{[]int64{1_000_000}, []int64{3_000_000, 12_000_000}, "one step on a side"},
+		{[]int64{1_000_000, 1_010_000, 1_000_000}, []int64{3_000_000, 3_010_000, 3_000_000}, ""},
+	} {
+		if got := rules.Compare(stepsOf(c.old, one), stepsOf(c.now, one)).NoiseText(); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%v to %v: %q", c.old, c.now, got)
+		}
+	}
+}
+
 // Two recordings of a program, before and after its loader got workers.
 func TestCompareTraces(t *testing.T) {
 	before, _ := analyse(t, sceneLoader(3000*us)().trace())
 	after, _ := analyse(t, sceneLoader(60*us)().trace())
 	got := rules.Compare(before, after)
-	if f := got.Findings[0]; f.Rule != "dataloader-stall" || f.Outcome != "gone" || f.CameTrue != "yes" {
+	if f := got.Findings[0]; f.Rule != "dataloader-stall" || f.Outcome != "gone" || f.CameTrue != "yes" || !slices.Equal(f.Parts, []string{"starved"}) {
 		t.Errorf("the loader's finding: %+v", f)
 	}
 }

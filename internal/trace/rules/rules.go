@@ -103,10 +103,12 @@ func OfHost(rule string) bool {
 // Over several devices a claim is that of the device it frees most time on,
 // and an instant claimed on one device is not claimed again on another by a
 // later rule: all claims of a trace add up to no more than its steady span.
+// The settings that the events show go into the recording's card.
 func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 	c := newRuleContext(x, l)
 	var out []analyze.Found
 	only := c.x.Unjudged()
+	x.Recording.Settings = c.settingsSeen()
 	for _, r := range ruleTable() {
 		if c.rule = r; only && !r.whole {
 			continue
