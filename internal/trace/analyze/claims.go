@@ -79,3 +79,40 @@ func (l *Ledger) grant(device int, want, of model.Spans) model.Spans {
 	l.claimed[device] = slices.Replace(claimed, lo, hi, claimed[lo:hi:hi].Or(got)...)
 	return got
 }
+
+// claimParts divides what a finding claims per step by the classes and idle states that its time lies in.
+func (x *Index) claimParts(f *Found) map[string]int64 {
+	if f.ClaimNS <= 0 || !x.Stepped() && len(f.Spans) == 0 {
+		return nil
+	}
+	n := int64(x.SteadySteps())
+	out := map[string]int64{}
+	left := f.ClaimNS / n
+	put := func(part string, ns int64) {
+		if ns /= n; ns > 0 {
+			out[part] = ns
+			left -= ns
+		}
+	}
+	for _, d := range x.Devices {
+		if d.Device != f.Device {
+			continue
+		}
+		var sum [32]int64
+		for _, s := range f.Spans {
+			d.addClasses(&sum, s)
+		}
+		for i, ns := range sum {
+			if ns > 0 {
+				put(string(classList[i]), ns)
+			}
+		}
+		for _, idle := range []string{"starved", "queued", "unknown"} {
+			put(idle, d.partSpans(idle).TotalAnd(f.Spans))
+		}
+	}
+	if left > 0 && len(x.Devices) == 0 {
+		out["outside"] = left
+	}
+	return out
+}

@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/stats"
-	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 const (
@@ -20,49 +17,9 @@ const (
 	// A finding is smaller, or larger, when its claim changed by a fifth.
 	changedLess = 0.8
 	changedMore = 1.25
-	// The mean of a program that did not change moves from recording to recording by at least this
-	// much, however little its steps vary: clocks and temperature differ.
-	leastNoise = 0.01
 	// A part of the step is the claim's own with this share of the claim.
 	ownPart = 0.05
 )
-
-// claimParts divides what a finding claims per step by the classes and idle states that its time lies in.
-func (x *Index) claimParts(f *Found) map[string]int64 {
-	if f.ClaimNS <= 0 || !x.Stepped() && len(f.Spans) == 0 {
-		return nil
-	}
-	n := int64(x.SteadySteps())
-	out := map[string]int64{}
-	left := f.ClaimNS / n
-	put := func(part string, ns int64) {
-		if ns /= n; ns > 0 {
-			out[part] = ns
-			left -= ns
-		}
-	}
-	for _, d := range x.Devices {
-		if d.Device != f.Device {
-			continue
-		}
-		var sum [32]int64
-		for _, s := range f.Spans {
-			d.addClasses(&sum, s)
-		}
-		for i, ns := range sum {
-			if ns > 0 {
-				put(string(classList[i]), ns)
-			}
-		}
-		for _, idle := range []string{"starved", "queued", "unknown"} {
-			put(idle, d.partSpans(idle).TotalAnd(f.Spans))
-		}
-	}
-	if left > 0 && len(x.Devices) == 0 {
-		out["outside"] = left
-	}
-	return out
-}
 
 // ruleClaim is what one rule claims per step.
 type ruleClaim struct {
@@ -170,136 +127,6 @@ func (f *FindingChange) wasTried() bool {
 	return f.OldNS > 0 && (f.Outcome == "gone" || f.Outcome == "smaller")
 }
 
-// deliver measures how much shorter the claim's parts of the step became. The interval is Welch's
-// for the steps of both recordings, and never smaller than leastNoise of the parts.
-func (f *FindingChange) deliver(c *Comparison) {
-	parts := slices.Concat(f.Parts, c.takingOver(f.Parts))
-	before, after := stepSums(c.Old, parts), stepSums(c.New, parts)
-	was, is := partsSum(c.Old, parts), partsSum(c.New, parts)
-	f.DeliveredNS = was - is
-	if c.Old.Step.Count > 0 && (len(before) < 2 || len(after) < 2) {
-		return
-	}
-	half := max(welchHalf(before, after), leastNoise*float64(max(was, is)))
-	low, high := f.DeliveredNS-int64(half), f.DeliveredNS+int64(half)
-	f.LowNS, f.HighNS = &low, &high
-}
-
-// StepNoise is half of the 95 % interval of the change of the mean step, ns, by the variation of the
-// steps on both sides; ok is false without two steps a side, or without steps.
-func (c *Comparison) StepNoise() (half int64, ok bool) {
-	before, after := stepSums(c.Old, nil), stepSums(c.New, nil)
-	if len(before) < 2 || len(after) < 2 || !c.Comparable() {
-		return 0, false
-	}
-	return int64(max(welchHalf(before, after), leastNoise*float64(max(c.StepOldNS, c.StepNewNS)))), true
-}
-
-// NoiseText follows the change of the mean step where the steps do not tell it from noise, "" elsewhere.
-func (c *Comparison) NoiseText() string {
-	half, ok := c.StepNoise()
-	switch {
-	case c.Old.Step.Count == 0 || c.StepOldNS == c.StepNewNS:
-		return ""
-	case !ok:
-		return "one step on a side does not tell that from noise"
-	case abs(c.StepOldNS-c.StepNewNS) <= half:
-		return fmt.Sprintf("within the noise of %d and %s (%s)", c.Old.Step.Count, Plural(c.New.Step.Count, "step", "steps"), gpuprof.FormatNS(half))
-	}
-	return ""
-}
-
-// takingOver lists classes of the device's work that appear after the change: kernels of another
-// class, such as fused attention, do the work of those that a claim is about.
-func (c *Comparison) takingOver(parts []string) (classes []string) {
-	old := c.Old.Step.Parts.Classes
-	var work int64
-	for _, p := range parts {
-		work += old[model.Class(p)]
-	}
-	if work == 0 {
-		return nil
-	}
-	for class, ns := range c.New.Step.Parts.Classes {
-		appears := float64(old[class]) < ownPart*float64(ns)
-		if appears && float64(ns) >= ownPart*float64(work) && !slices.Contains(parts, string(class)) {
-			classes = append(classes, string(class))
-		}
-	}
-	slices.Sort(classes)
-	return classes
-}
-
-// partsSum is the time of parts of the mean step, ns: all of the step without parts.
-func partsSum(a *Analysis, parts []string) (ns int64) {
-	if len(parts) == 0 {
-		return a.Step.NS
-	}
-	all := partsOf(a)
-	for _, p := range parts {
-		ns += all[p]
-	}
-	return ns
-}
-
-// stepSums is that of each step that counts.
-func stepSums(a *Analysis, parts []string) []float64 {
-	var out []float64
-	for i := range a.Steps {
-		s := &a.Steps[i]
-		if s.Dropped {
-			continue
-		}
-		out = append(out, float64(s.sumOf(parts)))
-	}
-	return out
-}
-
-func (s *StepTime) sumOf(parts []string) (ns int64) {
-	if len(parts) == 0 {
-		return s.DurNS
-	}
-	idle := map[string]int64{
-		"starved": s.StarvedNS, "queued": s.QueuedNS, "unknown": s.UnknownNS,
-		"outside": s.DurNS - s.BusyNS - s.StarvedNS - s.QueuedNS - s.UnknownNS,
-	}
-	for _, p := range parts {
-		ns += idle[p]
-	}
-	for class, v := range s.Classes {
-		if slices.Contains(parts, string(class)) {
-			ns += v
-		}
-	}
-	return ns
-}
-
-// welchHalf is half of the 95 % interval of the difference of two means, with unequal variances
-// (Welch, Biometrika 34, 1947). One slow step moves a mean, so the deviation is not a robust one.
-func welchHalf(a, b []float64) float64 {
-	errorOf := func(x []float64) (squared, free float64) {
-		sum, sq := 0.0, 0.0
-		for _, v := range x {
-			sum += v
-		}
-		n := float64(len(x))
-		for _, v := range x {
-			sq += (v - sum/n) * (v - sum/n)
-		}
-		return sq / (n - 1) / n, n - 1
-	}
-	if len(a) < 2 || len(b) < 2 {
-		return 0 // recordings without steps: one window each
-	}
-	va, na := errorOf(a)
-	vb, nb := errorOf(b)
-	if va+vb == 0 {
-		return 0
-	}
-	free := (va + vb) * (va + vb) / (va*va/na + vb*vb/nb)
-	return stats.TQuantile(free, 0.975) * math.Sqrt(va+vb)
-}
-
 // judge compares the old claim with how much shorter its parts of the step became. made reports that
 // a setting which the finding advises was changed; tried is what all findings acted on claim of these parts.
 func (f *FindingChange) judge(c *Comparison, made bool, tried int64) {
@@ -401,7 +228,7 @@ func (f *FindingChange) stepText(c *Comparison) string {
 		text += fmt.Sprintf(", since %s takes %s more", worst.Name, gpuprof.FormatNS(worst.NewNS-worst.OldNS))
 	}
 	if n := min(c.Old.Step.Count, c.New.Step.Count); n < fewSteps && n > 0 {
-		text += fmt.Sprintf(" (%s a side)", Plural(n, "step", "steps"))
+		text += fmt.Sprintf(" (%s on a side)", Plural(n, "step", "steps"))
 	}
 	return text
 }

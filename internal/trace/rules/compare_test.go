@@ -188,7 +188,7 @@ func TestCompareJudgesByPart(t *testing.T) {
 	}{
 		{
 			"products fell while the loader stalled more", withClaims(stepsOf([]int64{10_000_000, 40_000_000}, gemm(4_000_000)), amp),
-			stepsOf([]int64{30_000_000, 70_000_000}, gemm(1_100_000)), "yes", []string{"gemm fell by 2.90 ms", "the mean step became 22.1 ms longer", "starved takes 25.0 ms more", "2 steps a side"}, "in its place",
+			stepsOf([]int64{30_000_000, 70_000_000}, gemm(1_100_000)), "yes", []string{"gemm fell by 2.90 ms", "the mean step became 22.1 ms longer", "starved takes 25.0 ms more", "2 steps on a side"}, "in its place",
 		},
 		{
 			"the step fell while the products did not", withClaims(stepsOf([]int64{10_000_000, 10_000_000}, gemm(4_000_000)), amp),
