@@ -26,6 +26,7 @@ const (
 	RuleNoTF32            = "no-tf32"
 	RuleNoAMP             = "no-amp"
 	RuleTensorCores       = "tensor-cores"
+	RuleOffPeakGEMM       = "off-peak-gemm"
 	RuleFarFromRoofline   = "far-from-roofline"
 	RuleUnfusedAttention  = "unfused-attention"
 	RuleElementwiseChain  = "elementwise-chain"
@@ -129,6 +130,7 @@ func Rules() []Rule {
 		traces(RuleDDPBuffers, "buffers of the model are broadcast in every step"),
 		traces(RuleSmallGrid, "kernels use a part of the device only"),
 		traces(RuleTensorCores, "products in 16 bits do not use the tensor cores"),
+		traces(RuleOffPeakGEMM, "sizes of matrix products are not aligned to the tensor cores"),
 		traces(RuleUnfusedAttention, "attention is computed an operation at a time"),
 		traces(RuleElementwiseChain, "element-wise operations run as a kernel each"),
 		traces(RuleExposedComm, "collectives run while no kernel does"),

@@ -186,7 +186,12 @@ func comparisonDocuments(t *testing.T) (out []*guarded) {
 func analysisDocuments(t *testing.T) (out []*guarded) {
 	old, before := fixture.Study(t, "dataloader-stall-fires.json")
 	now, after := fixture.Study(t, "dataloader-stall-quiet.json")
+	shapes, traced := fixture.Study(t, "off-peak-gemm-fires.json")
 	return []*guarded{
+		guard(t, "analysis", "shapes", "an analysis", shapes, func(a *analyze.Analysis) (*page.Page, error) { return page.Analysis(a, traced) },
+			func(a *analyze.Analysis, plot string) (*figure.Figure, error) {
+				return figure.OfAnalysis(a, traced, plot)
+			}),
 		guard(t, "analysis", "stall", "an analysis", old, func(a *analyze.Analysis) (*page.Page, error) { return page.Analysis(a, before) },
 			func(a *analyze.Analysis, plot string) (*figure.Figure, error) {
 				return figure.OfAnalysis(a, before, plot)

@@ -303,7 +303,7 @@ func TestRefusals(t *testing.T) {
 		"no spans":     {drawn("png", []*gpuprof.Run{bare}, "timeline", 0, 0), "drawing timeline: the run holds no example step; a run like this one has --plot stages, distribution, roofline"},
 		"no telemetry": {drawn("png", []*gpuprof.Run{bare}, "telemetry", 0, 0), "no telemetry was recorded; a run like this one has"},
 		"of a run":     {drawn("png", one, "waterfall", 0, 0), "a run has none, it shows a comparison or a comparison of traces; write one with gpuprof compare OLD NEW -o waterfall.png; a run like this one has --plot stages"},
-		"comparison":   {drop(figure.OfComparison(fixture.GateRegressed(), "roofline")), "a comparison has none, it shows a run; write one with gpuprof run WORKLOAD -o run.json; a comparison like this one has --plot waterfall, effects"},
+		"comparison":   {drop(figure.OfComparison(fixture.GateRegressed(), "roofline")), "a comparison has none, it shows a run or an analysis; write one with gpuprof run WORKLOAD -o run.json; a comparison like this one has --plot waterfall, effects"},
 		"no causes":    {drop(figure.OfComparison(fixture.GatePassed(), "waterfall")), "was not attributed to stages, because it is too small or only one side has stages; a comparison like this one has --plot effects"},
 		"no samples":   {drop(figure.OfComparison(fixture.GatePassed(), "distribution")), "the comparison holds no samples"},
 		"tuning":       {drop(figure.OfTuning(fixture.Tuned(), "stages")), "a tuning result like this one has --plot effects, scaling"},

@@ -42,6 +42,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		{In: Terminal | Markdown, Blocks: []Block{classTable(a)}},
 		{In: Terminal | Markdown, Blocks: []Block{phaseTable(a)}},
 		{In: Terminal | Markdown, Blocks: []Block{hostTable(a)}},
+		rooflineSection(a),
 		{In: Terminal | Markdown, Blocks: explained},
 		ranks,
 		warnings(a.Warnings),
@@ -50,7 +51,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Figure: func() *figure.Figure { return figure.Steps(a) }, Note: stepNote(a)}}},
 	}
 	if slices.ContainsFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler }) { // a rank is the answer
-		const at = 6
+		const at = 7
 		p.Sections = slices.Insert(slices.Delete(p.Sections, at, at+1), 1, ranks)
 	}
 	if lines := timelineOf(a, xs); lines != nil {

@@ -26,8 +26,10 @@ type Analysis struct {
 	Modules    []OperatorTime      `json:"modules,omitempty"` // nn.Module and record_function ranges
 	Ranks      []RankTime          `json:"ranks,omitempty"`
 	Host       *HostAccount        `json:"host,omitempty"` // of the first input, where gpuprof's hook measured it
-	Findings   []gpuprof.Finding   `json:"findings"`
-	Warnings   []gpuprof.Warning   `json:"warnings"`
+	// Roofline is of the first input, where its operators were recorded with their shapes.
+	Roofline *Roofline         `json:"roofline,omitempty"`
+	Findings []gpuprof.Finding `json:"findings"`
+	Warnings []gpuprof.Warning `json:"warnings"`
 
 	// Claimed is where the time is that each of the findings claims, for pictures;
 	// nil in an analysis that was read from a file.

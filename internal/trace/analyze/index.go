@@ -46,6 +46,8 @@ type Index struct {
 
 	// Recording is what the recording is of.
 	Recording Recording
+	// Roofline compares operators with peak rates; the rules set it, nil without recorded arguments.
+	Roofline *Roofline
 	// notSteady is the time of phases, and of work from before the recording, which may be under
 	// way until before.
 	notSteady model.Spans

@@ -60,11 +60,11 @@ func (x *Index) site(host int32) string {
 // that has one, else the innermost frame of the nearest stack.
 func (x *Index) stackSite(host int32) (frame string, own bool) {
 	for h := host; h >= 0; h = x.parent[h] {
-		id := x.T.Host[h].Stack
-		if id == 0 || int(id) > len(x.T.Stacks) || strings.HasPrefix(x.T.Stacks[id-1], model.ShapesMark) {
+		stack := x.T.StackOf(&x.T.Host[h])
+		if stack == "" {
 			continue
 		}
-		frames := strings.Split(x.T.Stacks[id-1], ";")
+		frames := strings.Split(stack, ";")
 		for _, f := range slices.Backward(frames) {
 			f = strings.TrimSpace(f)
 			if !isFrame(f) {

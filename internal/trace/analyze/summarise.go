@@ -71,6 +71,9 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 		wg.Wait()
 		if o.Rules != nil {
 			found = append(found, x.settled(i, o.Rules(x, x.NewLedger()))...)
+			if i == 0 {
+				a.Roofline = x.Roofline
+			}
 		}
 		a.addWarnings(x, len(indexes) > 1)
 	}

@@ -238,9 +238,9 @@ type Trace struct {
 	Waits  []StreamWait // none where the profiler did not record them
 	// Collectives are what is told of communication kernels, in any order.
 	Collectives []Collective
-	// Stacks are call stacks that came with events, outermost frame first,
-	// frames separated by ';'. A matrix product or convolution that was recorded with
-	// its shapes and without a stack has those in its place, see ShapesOf.
+	// Stacks are what came with events, by Host.Stack: a call stack, outermost frame first, frames separated by ';',
+	// and behind ArgsMark the arguments of an operator, as opcost.Parse reads them. Either may be missing. See StackOf
+	// and ArgsOf.
 	Stacks []string
 
 	// First is when the first event of the file begins, of any kind; Shift is what was
@@ -264,13 +264,26 @@ type Trace struct {
 	Warnings []gpuprof.Warning
 }
 
-// ShapesMark begins the shapes among Stacks.
-const ShapesMark = "shapes "
+// ArgsMark stands between the call stack and the arguments of an operator among Stacks.
+const ArgsMark = "\u241e"
 
-// ShapesOf is the entry of Stacks for the shapes of an operator's inputs, as the
-// profiler wrote them.
-func ShapesOf(shapes string) string {
-	return ShapesMark + strings.ReplaceAll(strings.Join(strings.Fields(shapes), ""), ",", ", ")
+// StackOf is the call stack that came with a host event, "" without one.
+func (t *Trace) StackOf(h *Host) string {
+	stack, _, _ := strings.Cut(t.attached(h), ArgsMark)
+	return stack
+}
+
+// ArgsOf is the recorded arguments of an operator, for opcost.Parse; "" without any.
+func (t *Trace) ArgsOf(h *Host) string {
+	_, args, _ := strings.Cut(t.attached(h), ArgsMark)
+	return args
+}
+
+func (t *Trace) attached(h *Host) string {
+	if h.Stack == 0 || int(h.Stack) > len(t.Stacks) {
+		return ""
+	}
+	return t.Stacks[h.Stack-1]
 }
 
 // Name returns the text of a name.

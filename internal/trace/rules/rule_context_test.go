@@ -8,6 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
 var trainingWords = regexp.MustCompile(`(?i)\b(loss|losses|optimizer|gradient|gradients|GradScaler|training|backward)\b`)
@@ -237,10 +238,10 @@ func TestTailOfOneStep(t *testing.T) {
 func TestTensorCoresNameShapes(t *testing.T) {
 	a, _ := analyse(t, act(3, func(s *scene) {
 		s.products(1, 100*us)
-		s.inKind(model.Op, "aten::addmm", model.ShapesOf("[[333],  [4095, 768], [768, 333]]"), func() { s.kernel(oddGEMM, 160*us) })
+		s.inKind(model.Op, "aten::addmm", model.ArgsMark+"[[333], [4095, 768], [768, 333]]"+opcost.Separator+"[\"float\", \"float\", \"float\"]"+opcost.Separator+opcost.Separator, func() { s.kernel(oddGEMM, 160*us) })
 	}).trace())
 	f := mustFind(t, a, "tensor-cores")
-	if want := "aten::addmm [[333], [4095, 768], [768, 333]]"; len(f.Sites) != 1 || f.Sites[0].Where != want {
+	if want := "aten::addmm [333] [4095, 768] [768, 333]"; len(f.Sites) != 1 || f.Sites[0].Where != want {
 		t.Errorf("sites are %v, want %q", f.Sites, want)
 	}
 }

@@ -2,11 +2,11 @@ package rules
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
 // tensorCores: a program that computes in 16 bits on tensor cores, or means to,
@@ -59,12 +59,12 @@ func (c *ruleContext) productSites(pick func(g int32) bool) []gpuprof.Site {
 // space; "" unknown.
 func (c *ruleContext) shapesOf(g int32) string {
 	h := c.x.EnclosingOp(g)
-	if h < 0 || c.t.Host[h].Stack == 0 || int(c.t.Host[h].Stack) > len(c.t.Stacks) {
+	if h < 0 {
 		return ""
 	}
-	shapes, ok := strings.CutPrefix(c.t.Stacks[c.t.Host[h].Stack-1], model.ShapesMark)
-	if !ok {
-		return ""
+	args, ok := opcost.Parse(c.t.ArgsOf(&c.t.Host[h]))
+	if shapes := args.Shapes(); ok && shapes != "" {
+		return " " + shapes
 	}
-	return " " + shapes
+	return ""
 }

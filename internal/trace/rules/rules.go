@@ -13,6 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/roofline"
 )
 
 // rule is one entry of the table: an id and what it looks for.
@@ -49,6 +50,7 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleNoTF32, find: (*ruleContext).noTF32},
 		{id: gpuprof.RuleNoAMP, notes: true, find: (*ruleContext).noAMP},
 		{id: gpuprof.RuleTensorCores, find: (*ruleContext).tensorCores},
+		{id: gpuprof.RuleOffPeakGEMM, find: (*ruleContext).offPeakGEMM},
 		{id: gpuprof.RuleDeterministic, find: (*ruleContext).deterministicSort},
 		{id: gpuprof.RuleDeterministicFill, find: (*ruleContext).deterministicFill},
 		{id: gpuprof.RuleUnfusedAttention, find: (*ruleContext).unfusedAttention},
@@ -103,12 +105,13 @@ func OfHost(rule string) bool {
 // Over several devices a claim is that of the device it frees most time on,
 // and an instant claimed on one device is not claimed again on another by a
 // later rule: all claims of a trace add up to no more than its steady span.
-// The settings that the events show go into the recording's card.
+// The settings that the events show go into the recording's card, and operators against the peak rates into x.Roofline.
 func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 	c := newRuleContext(x, l)
 	var out []analyze.Found
 	only := c.x.Unjudged()
 	x.Recording.Settings = c.settingsSeen()
+	x.Roofline = roofline.Of(x, c.kernelPrecision)
 	for _, r := range ruleTable() {
 		if c.rule = r; only && !r.whole {
 			continue

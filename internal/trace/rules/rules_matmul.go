@@ -3,6 +3,8 @@ package rules
 import (
 	"regexp"
 	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 // matmul is what a kernel's name says of a matrix product or convolution.
@@ -99,6 +101,15 @@ func matmulOf(name string) matmul {
 	}
 	m.prec = precisionOf(s)
 	return m
+}
+
+// kernelPrecision names the arithmetic of a matrix product's kernel, "" of any other and where its name does not tell.
+func (c *ruleContext) kernelPrecision(kernel model.NameID) string {
+	m := c.names[kernel].matmul
+	if m.kind != notMatmul && m.prec == precHalfSIMT {
+		return precisionNames[precHalf] // a bound by the faster cores
+	}
+	return precisionNames[m.prec]
 }
 
 func kindOfMatmul(s string) matmulKind {

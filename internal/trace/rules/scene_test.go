@@ -3,9 +3,11 @@ package rules_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
 // scene is a program that is acted out: one host thread, device streams, a
@@ -201,8 +203,12 @@ func (s *scene) trace() *model.Trace {
 		}
 		h := model.Host{Start: e.start, End: e.end, Corr: e.corr, Name: id, Lane: lane, Kind: e.kind}
 		if e.stack != "" {
-			t.Stacks = append(t.Stacks, e.stack)
-			h.Stack = uint32(len(t.Stacks))
+			at := slices.Index(t.Stacks, e.stack)
+			if at < 0 {
+				at = len(t.Stacks)
+				t.Stacks = append(t.Stacks, e.stack)
+			}
+			h.Stack = uint32(at + 1)
 		}
 		t.Inflated = t.Inflated || e.kind == model.Python || e.kind == model.Overhead
 		t.Host = append(t.Host, h)
@@ -255,8 +261,16 @@ func (e sceneEvent) json() []byte {
 		}
 	} else {
 		event["pid"], event["tid"] = hostPID, e.thread
-		if e.stack != "" {
-			args["Call stack"] = e.stack
+		stack, recorded, _ := strings.Cut(e.stack, model.ArgsMark)
+		if stack != "" {
+			args["Call stack"] = stack
+		}
+		if recorded != "" {
+			for i, part := range strings.Split(recorded, opcost.Separator) {
+				if part != "" {
+					args[[]string{"Input Dims", "Input type", "Input Strides", "Concrete Inputs"}[i]] = json.RawMessage(part)
+				}
+			}
 		}
 	}
 	text, err := json.Marshal(event)

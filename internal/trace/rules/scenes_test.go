@@ -1,7 +1,11 @@
 package rules_test
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
 // Kernel names as the libraries write them.
@@ -62,6 +66,8 @@ func ruleScenes() []ruleScene {
 		{rule: "no-amp", claim: 2 * 2 * 140 * us, fires: sceneGEMM(7, "volta_sgemm_128x64_tn"), quiet: sceneGEMM(8, bf16gemm)},
 		// seven eighths of 160 us
 		{rule: "tensor-cores", claim: 2 * 140 * us, fires: sceneHalf(oddGEMM), quiet: sceneHalf(bf16gemm)},
+		// 160 us less 2 x 512 x 4096 x 3238 FLOPs at 87 % of 312 TF/s
+		{rule: "off-peak-gemm", claim: 2 * 109_966, fires: sceneShapes(512, 4096, 3238), quiet: sceneShapes(512, 4096, 3240)},
 		// the sorts of index_put_, not those of sort()
 		{rule: "deterministic", claim: 2 * 30 * us, fires: sceneSort("aten::_index_put_impl_"), quiet: sceneSort("aten::embedding_dense_backward")},
 		// the fills
@@ -247,6 +253,17 @@ func sceneGEMM(major int, name string) func() *scene {
 				s.op("aten::add", addKernel, 40*us)
 			}
 		}).end()
+	}
+}
+
+// A product with its recorded shapes.
+func sceneShapes(m, k, n int) func() *scene {
+	return func() *scene {
+		s := newScene()
+		args := model.ArgsMark + strings.Join([]string{
+			fmt.Sprintf("[[%d,%d],[%d,%d]]", m, k, k, n), `["c10::BFloat16","c10::BFloat16"]`, fmt.Sprintf("[[%d,1],[%d,1]]", k, n), `["",""]`,
+		}, opcost.Separator)
+		return s.repeat(3, func() { s.inKind(model.Op, "aten::mm", args, func() { s.kernel(bf16gemm, 160*us) }) }).end()
 	}
 }
 

@@ -51,6 +51,9 @@ const (
 	wSequence   = 'S' | 'e'<<8 | 'q'<<16 | 'u'<<24 | 'e'<<32 | 'n'<<40 | 'c'<<48 | 'e'<<56
 	wCallStack  = 'C' | 'a'<<8 | 'l'<<16 | 'l'<<24 | ' '<<32 | 's'<<40 | 't'<<48 | 'a'<<56
 	wInputDims  = 'I' | 'n'<<8 | 'p'<<16 | 'u'<<24 | 't'<<32 | ' '<<40 | 'D'<<48 | 'i'<<56
+	wInputType  = 'I' | 'n'<<8 | 'p'<<16 | 'u'<<24 | 't'<<32 | ' '<<40 | 't'<<48 | 'y'<<56
+	wInputStri  = 'I' | 'n'<<8 | 'p'<<16 | 'u'<<24 | 't'<<32 | ' '<<40 | 'S'<<48 | 't'<<56
+	wConcrete   = 'C' | 'o'<<8 | 'n'<<16 | 'c'<<24 | 'r'<<32 | 'e'<<40 | 't'<<48 | 'e'<<56
 	wGraphID    = 'g' | 'r'<<8 | 'a'<<16 | 'p'<<24 | 'h'<<32 | ' '<<40 | 'i'<<48 | 'd'<<56
 	wGraphNode  = 'g' | 'r'<<8 | 'a'<<16 | 'p'<<24 | 'h'<<32 | ' '<<40 | 'n'<<48 | 'o'<<56
 	wTotalAllo  = 'T' | 'o'<<8 | 't'<<16 | 'a'<<24 | 'l'<<32 | ' '<<40 | 'A'<<48 | 'l'<<56
@@ -87,7 +90,13 @@ func argKey(b []byte, i int) (field, int) {
 	case wCallStack:
 		return rest(b, i+8, `ck"`, fStack)
 	case wInputDims:
-		return rest(b, i+8, `ms"`, fShapes)
+		return rest(b, i+8, `ms"`, fDims)
+	case wInputType:
+		return rest(b, i+8, `pe"`, fTypes)
+	case wInputStri:
+		return rest(b, i+8, `rides"`, fStrides)
+	case wConcrete:
+		return rest(b, i+8, ` Inputs"`, fValues)
 	case wWaitOn:
 		if f, j := rest(b, i+8, `stream"`, fWaitStream); j > 0 {
 			return f, j
@@ -188,9 +197,9 @@ func (p *parser) arg(f field, i int) int {
 		return p.product(i, &e.blocks)
 	case fBlock:
 		return p.product(i, &e.threads)
-	case fShapes:
+	case fDims, fTypes, fStrides, fValues:
 		j := p.skip(i, member)
-		e.shapes = tok{i, max(i, j)}
+		e.inputs[f-fDims] = tok{i, max(i, j)}
 		return j
 	case fStack:
 		e.stack, i = p.text(i)

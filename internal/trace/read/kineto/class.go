@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
 // category is what an event's category makes of it.
@@ -65,20 +66,14 @@ type sense struct {
 	kind   model.Kind // for operators and annotations: Step or Annotation, or 0
 	memory bool       // an allocation or a release
 	window bool       // a mark of the profiler's own window
-	// product: an operator that is a matrix product or a convolution, whose shapes are kept.
-	product bool
-	copied  bool // dir and end are known
-	dir     model.Direction
-	end     model.HostMemory
+	costed bool       // an operator with a cost model, whose arguments are kept
+	copied bool       // dir and end are known
+	dir    model.Direction
+	end    model.HostMemory
 }
 
 func senseOf(name string) sense {
-	s := sense{memory: name == "[memory]"}
-	switch name {
-	case "aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm", "aten::cudnn_convolution", "aten::miopen_convolution",
-		"aten::convolution_backward", "aten::_convolution":
-		s.product = true
-	}
+	s := sense{memory: name == "[memory]", costed: opcost.Known(name)}
 	switch {
 	case strings.HasPrefix(name, "ProfilerStep"):
 		s.kind = model.Step

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
 // plain is an event as encoding/json sees it.
@@ -97,19 +98,33 @@ func expected(t *testing.T, text []byte) (events int, rows []string) {
 			stack, _ := e.Args["Call stack"].(string)
 			frames := strings.Split(stack, ";")
 			slices.Reverse(frames)
-			if dims, ok := e.Args["Input Dims"]; ok && stack == "" && senseOf(e.Name).product {
-				text, err := json.Marshal(dims)
-				if err != nil {
-					t.Fatal(err)
+			args := ""
+			if _, ok := e.Args["Input Dims"]; ok && opcost.Known(e.Name) {
+				var parts []string
+				for _, key := range []string{"Input Dims", "Input type", "Input Strides", "Concrete Inputs"} {
+					parts = append(parts, compact(t, e.Args[key]))
 				}
-				frames = []string{model.ShapesOf(string(text))}
+				args = model.ArgsMark + strings.Join(parts, opcost.Separator)
 			}
-			row += fmt.Sprintf("host %d %d %s", argument(e, "External id"), seq, strings.Join(frames, ";"))
+			row += fmt.Sprintf("host %d %d %s%s", argument(e, "External id"), seq, strings.Join(frames, ";"), args)
 		}
 		rows = append(rows, row)
 	}
 	slices.Sort(rows)
 	return len(all), rows
+}
+
+// compact is a value as JSON without spaces, "" without one.
+func compact(t *testing.T, v any) string {
+	t.Helper()
+	if v == nil {
+		return ""
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(text), " ", "")
 }
 
 func rowsOf(tr *model.Trace) []string {
@@ -119,11 +134,10 @@ func rowsOf(tr *model.Trace) []string {
 		if h.Kind == model.API {
 			row += fmt.Sprintf("api %d", h.Corr)
 		} else {
-			stack := ""
-			if h.Stack > 0 {
-				stack = tr.Stacks[h.Stack-1]
+			row += fmt.Sprintf("host %d %d %s", h.Corr, h.Seq, tr.StackOf(&h))
+			if args := tr.ArgsOf(&h); args != "" {
+				row += model.ArgsMark + strings.ReplaceAll(args, " ", "")
 			}
-			row += fmt.Sprintf("host %d %d %s", h.Corr, h.Seq, stack)
 		}
 		rows = append(rows, row)
 	}

@@ -129,8 +129,10 @@ func (p *parser) hostEvent(h *model.Host, kind model.Kind) {
 		}
 	}
 	h.Kind = kind
-	if h.Stack = p.stack(e.stack); h.Stack == 0 && p.senses[h.Name].product {
-		h.Stack = p.shapes(e.shapes)
+	if p.senses[h.Name].costed && e.inputs[0].to > e.inputs[0].from {
+		h.Stack = p.stackWithArgs()
+	} else {
+		h.Stack = p.stack(e.stack)
 	}
 }
 

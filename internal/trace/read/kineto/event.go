@@ -46,7 +46,8 @@ type event struct {
 	groupSize, inElements, outElements    int64
 	collectiveSeq                         int64
 	graph                                 bool
-	stack, shapes, argName                tok
+	stack, argName                        tok
+	inputs                                [4]tok // dims, types, strides and values of an operator's arguments
 	collective, groupName, groupRanks     tok
 	element                               tok
 }
@@ -80,7 +81,10 @@ const (
 	fBlock
 	fGraph
 	fStack
-	fShapes
+	fDims // the four of the arguments of an operator, in the order of opcost.Parse
+	fTypes
+	fStrides
+	fValues
 	fArgName
 	fWaitStream
 	fWaitRecord

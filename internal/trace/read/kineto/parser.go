@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
 // parser turns windows of text into batches. It keeps what it learned, names
@@ -28,9 +29,11 @@ type parser struct {
 	senses []sense // by name
 	stacks interner
 	noText []bool // by stack: it has no frames
-	lanes  map[laneKey]uint32
-	recent [64]laneEntry
-	cats   [64]catEntry
+	// scratch is what stackWithArgs puts a key together in.
+	scratch []byte
+	lanes   map[laneKey]uint32
+	recent  [64]laneEntry
+	cats    [64]catEntry
 	// Flows matter only where events lack the correlation id.
 	seenAPI, seenGPU bool
 }
@@ -275,17 +278,32 @@ func (p *parser) stack(t tok) uint32 {
 	return id + 1
 }
 
-// longestShapes is how long the shapes of an operator may be to be kept.
-const longestShapes = 200
+// Arguments longer than longestArgs, in bytes, and more than mostArgs different ones are not kept: an
+// operator with new shapes in every call would fill the memory.
+const (
+	longestArgs = 4 << 10
+	mostArgs    = 1 << 17
+)
 
-// shapes numbers the shapes of an operator's inputs as if they were a stack.
-func (p *parser) shapes(t tok) uint32 {
-	if t.to == t.from || t.to-t.from > longestShapes {
-		return 0
+// stackWithArgs is stack of an operator with its arguments.
+func (p *parser) stackWithArgs() uint32 {
+	e := &p.ev
+	key := append(p.scratch[:0], p.bytes(e.stack)...)
+	key = append(key, model.ArgsMark...)
+	for i, part := range e.inputs {
+		if i > 0 {
+			key = append(key, opcost.Separator...)
+		}
+		key = append(key, p.bytes(part)...)
 	}
-	id, fresh := p.stacks.id(p.bytes(t))
+	p.scratch = key
+	if len(key)-(e.stack.to-e.stack.from) > longestArgs || len(p.stacks.keys) >= mostArgs {
+		return p.stack(e.stack)
+	}
+	id, fresh := p.stacks.id(key)
 	if fresh {
-		p.out.stacks = append(p.out.stacks, model.ShapesOf(string(p.bytes(t))))
+		args := string(key[e.stack.to-e.stack.from:])
+		p.out.stacks = append(p.out.stacks, outermostFirst(decode(p.bytes(e.stack)))+args)
 		p.noText = append(p.noText, false)
 	}
 	return id + 1

@@ -88,14 +88,16 @@ func show(tr *model.Trace) string {
 
 func TestEvents(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
-		{"operator", list(`{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 5, "tid": 6, "ts": 1712195495519689.123, "dur": 63.813, "args": {"External id": 2049,"Sequence number": 18456, "Fwd thread id": 1, "Ev Idx": 0, "Input Dims": [[1, 2], []]}}`),
-			`operator "aten::mm" 1712195495519689123+63813 on 5/6 corr 2049 seq 18457 stack "shapes [[1, 2], []]"`},
-		{"shapes of what is no product", list(`{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 5, "tid": 6, "ts": 10, "dur": 3, "args": {"Input Dims": [[1, 2], []]}}`),
-			`operator "aten::add" 10000+3000 on 5/6`},
+		{"operator", list(`{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 5, "tid": 6, "ts": 1712195495519689.123, "dur": 63.813, "args": {"External id": 2049,"Sequence number": 18456, "Fwd thread id": 1, "Ev Idx": 0, "Input Dims": [[1, 2], []], "Concrete Inputs": ["", "1."], "Input type": ["float", "Scalar"]}}`),
+			`operator "aten::mm" 1712195495519689123+63813 on 5/6 corr 2049 seq 18457 stack "␞[[1, 2], []]␟[\"float\", \"Scalar\"]␟␟[\"\", \"1.\"]"`},
+		{"arguments of an operator without a model", list(`{"ph": "X", "cat": "cpu_op", "name": "aten::view", "pid": 5, "tid": 6, "ts": 10, "dur": 3, "args": {"Input Dims": [[1, 2], []]}}`),
+			`operator "aten::view" 10000+3000 on 5/6`},
 		{"old operator with a stack", list(`{"ph": "X", "cat": "Operator", "name": "aten::mm", "pid": 5, "tid": "6", "ts": 10, "dur": 3, "args": {"Device": 5, "External id": 2, "Call stack": "torch/f.py(3): g;model.py(4): h;main.py(5): <module>", "Sequence number": 0}}`),
 			`operator "aten::mm" 10000+3000 on 5/6 corr 2 seq 1 stack "main.py(5): <module>;model.py(4): h;torch/f.py(3): g"`},
 		{"empty stack", list(`{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 5, "tid": 6, "ts": 10, "dur": 3, "args": {"Call stack": ""}}`),
 			`operator "a" 10000+3000 on 5/6`},
+		{"a stack and arguments", list(`{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 5, "tid": 6, "ts": 10, "dur": 3, "args": {"Call stack": "b;a", "Input Dims": [[2]], "Input type": ["float"]}}`),
+			`operator "aten::add" 10000+3000 on 5/6 stack "a;b␞[[2]]␟[\"float\"]␟␟"`},
 		{"kinds of ranges", list(
 			`{"ph":"X","cat":"user_annotation","name":"ProfilerStep#5","pid":1,"tid":1,"ts":1,"dur":100}`,
 			`{"ph":"X","cat":"User Annotation","name":"ProfilerStep*","pid":1,"tid":1,"ts":2,"dur":90}`,

@@ -1,0 +1,97 @@
+package analyze
+
+import "github.com/gpuprof/gpuprof/internal/trace/model"
+
+// Roofline compares the operators of the steady part with the peak rates of the device: how far each is from the
+// least time that its arithmetic and its memory traffic need.
+type Roofline struct {
+	Device   string `json:"device"`   // the data sheet's row, "" where the device has none
+	Document string `json:"document"` // the vendor's document of the peak rates
+	// Rates of the device: by precision in FLOP/s, of the memory in bytes/s; cache is its last cache in bytes.
+	FLOPsPerS  map[string]float64 `json:"flops_per_s,omitempty"`
+	BytesPerS  float64            `json:"bytes_per_s,omitempty"`
+	CacheBytes float64            `json:"cache_bytes,omitempty"`
+	// Reachable is the share of the 16-bit peak that the best public matrix product reaches, 0 unknown.
+	Reachable float64 `json:"reachable,omitempty"`
+	// DeviceNS is the time of the device's operations per step; ModelledNS is that of operators with a cost.
+	DeviceNS   int64               `json:"device_ns"`
+	ModelledNS int64               `json:"modelled_ns"`
+	Operators  []RooflineOperator  `json:"operators"`  // most time above the bound first
+	Unmodelled []UnmodelledRuntime `json:"unmodelled"` // most time first
+	// Collectives are those whose size was recorded, most time first.
+	Collectives []CollectiveRate `json:"collectives,omitempty"`
+	// Utilisation of the mean step, by the precision with most FLOPs: HFU counts all FLOPs that ran, MFU not those
+	// that fused attention computes a second time. 0 where it is unknown.
+	Precision string  `json:"precision,omitempty"`
+	StepFLOPs float64 `json:"step_flops,omitempty"`
+	HFU       float64 `json:"hfu,omitempty"`
+	MFU       float64 `json:"mfu,omitempty"`
+	// ProductsCounted is the share of the time in matrix products, convolutions and attention whose FLOPs are known; the
+	// utilisation is told from 95 % on.
+	ProductsCounted float64 `json:"products_counted"`
+	// Recomputed: activations are computed again in the backward pass, so that MFU cannot be told.
+	Recomputed bool `json:"recomputed,omitempty"`
+	Assumed    bool `json:"assumed,omitempty"` // the recording has no strides: operands are taken as dense
+}
+
+// RooflineKey is an operator with the place of its arguments in a trace: a name and Host.Stack.
+type RooflineKey struct {
+	Op   model.NameID
+	Args uint32
+}
+
+// RooflineOperator is all calls of one operator with the same arguments, per step.
+type RooflineOperator struct {
+	Key       RooflineKey `json:"-"`
+	Product   []int64     `json:"-"` // M, N and K of a matrix product
+	Name      string      `json:"name"`
+	Shapes    string      `json:"shapes"`
+	Precision string      `json:"precision,omitempty"` // of its arithmetic
+	Kernel    string      `json:"kernel"`              // that takes most of its time
+	Calls     float64     `json:"calls"`
+	NS        int64       `json:"ns"`
+	FLOPs     float64     `json:"flops"` // of a call
+	Bytes     float64     `json:"bytes"` // of a call
+	// The rates over the device's time.
+	FLOPsPerS float64 `json:"flops_per_s"`
+	BytesPerS float64 `json:"bytes_per_s"`
+	// BoundNS is the least time at peak rates; 0 where no bound holds, and Bound tells why.
+	BoundNS int64  `json:"bound_ns"`
+	Bound   string `json:"bound"` // "compute", "memory", "launch", or BoundInCache, BoundExceeded, BoundUnknown
+	AboveNS int64  `json:"above_ns"`
+}
+
+// Why an operator has no bound.
+const (
+	BoundInCache  = "in cache" // operands and result fit in the last cache: the memory does not bound it
+	BoundExceeded = "faster than the bound"
+	BoundUnknown  = "no peak rate"
+)
+
+// Share is the bound's share of the time, 0 without a bound.
+func (o *RooflineOperator) Share() float64 {
+	if o.NS <= 0 {
+		return 0
+	}
+	return float64(o.BoundNS) / float64(o.NS)
+}
+
+// CollectiveRate is all calls of one kind of communication with one size.
+type CollectiveRate struct {
+	Kind  string  `json:"kind"`
+	Ranks int     `json:"ranks"`
+	Bytes int64   `json:"bytes"` // of a call: what a rank gives; of an all-gather what it gets
+	Calls float64 `json:"calls"` // per step
+	NS    int64   `json:"ns"`    // per step, waiting for the last rank included
+	// ShortestNS is the shortest call, in which this rank waited least; both rates are of it.
+	ShortestNS         int64   `json:"shortest_ns"`
+	AlgorithmBytesPerS float64 `json:"algorithm_bytes_per_s"`
+	BusBytesPerS       float64 `json:"bus_bytes_per_s"`
+}
+
+// UnmodelledRuntime is time of the device per step without a cost, by what is missing.
+type UnmodelledRuntime struct {
+	Name   string `json:"name"`   // operator, or kernel without an operator
+	Reason string `json:"reason"` // "no model", "no shapes were recorded" …
+	NS     int64  `json:"ns"`
+}

@@ -1,0 +1,123 @@
+// Package opcost counts the arithmetic and the memory traffic of PyTorch operators from the
+// arguments that a recording has: FLOPs, and bytes with each operand read once and each
+// result written once. In come an operator's name and its recorded arguments; out goes a
+// Cost, or the reason why there is none. It imports nothing of the profiler.
+package opcost
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// Arg is one recorded argument of an operator, by its place in the operator's schema.
+type Arg struct {
+	Type    string    // "float", "c10::BFloat16", "Scalar", "TensorList"; "" where an optional tensor is missing
+	Dims    []int64   // of a tensor
+	Strides []int64   // of a tensor, in elements; nil where the recording lacks them
+	List    [][]int64 // dims of a list of tensors
+	Value   string    // of a number, a flag or a list of them: "1.", "True", "[1, 1]"
+}
+
+// Args are the arguments of one call.
+type Args []Arg
+
+// Separator stands between the four recorded lists of an operator's arguments in a text: "Input Dims", "Input type",
+// "Input Strides" and "Concrete Inputs", each JSON, a missing one empty.
+const Separator = "\u241f"
+
+// Parse reads such a text; ok is false without types or where a list is no JSON of its kind.
+func Parse(text string) (args Args, ok bool) {
+	parts := strings.Split(text, Separator)
+	if len(parts) != 4 {
+		return nil, false
+	}
+	var types, values []string
+	var dims, strides []json.RawMessage
+	for i, into := range []any{&dims, &types, &strides, &values} {
+		if parts[i] != "" && json.Unmarshal([]byte(parts[i]), into) != nil {
+			return nil, false
+		}
+	}
+	if len(dims) == 0 || len(types) != len(dims) {
+		return nil, false
+	}
+	args = make(Args, len(types))
+	for i := range args {
+		a := &args[i]
+		a.Type = types[i]
+		a.Dims, a.List, ok = shape(dims[i])
+		if !ok {
+			return nil, false
+		}
+		if i < len(strides) {
+			a.Strides, _, _ = shape(strides[i])
+		}
+		if i < len(values) {
+			a.Value = values[i]
+		}
+	}
+	return args, true
+}
+
+// shape reads the dims of a tensor, or of a list of tensors.
+func shape(text json.RawMessage) (dims []int64, list [][]int64, ok bool) {
+	if json.Unmarshal(text, &dims) == nil {
+		return dims, nil, sane(dims)
+	}
+	if json.Unmarshal(text, &list) != nil {
+		return nil, nil, false
+	}
+	for _, d := range list {
+		if !sane(d) {
+			return nil, nil, false
+		}
+	}
+	return nil, list, true
+}
+
+func sane(dims []int64) bool {
+	for _, n := range dims {
+		if n < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Shapes writes the dims of the tensors among the arguments: "[33, 40] [40, 56]".
+func (a Args) Shapes() string {
+	var out []string
+	for i := range a {
+		if sizes[a[i].Type] == 0 || len(a[i].Dims) == 0 {
+			continue
+		}
+		var n []string
+		for _, d := range a[i].Dims {
+			n = append(n, strconv.FormatInt(d, 10))
+		}
+		out = append(out, "["+strings.Join(n, ", ")+"]")
+	}
+	return strings.Join(out, " ")
+}
+
+// sizes are the bytes of an element by the name of its type, of today's recordings and of 2021's.
+var sizes = map[string]int64{
+	"float": 4, "double": 8, "c10::BFloat16": 2, "c10::Half": 2, "long int": 8, "int": 4, "short": 2, "short int": 2,
+	"signed char": 1, "unsigned char": 1, "bool": 1, "c10::complex<float>": 8, "c10::complex<double>": 16,
+	"c10::complex<c10::Half>": 4, "c10::Float8_e4m3fn": 1, "c10::Float8_e5m2": 1, "c10::Float8_e4m3fnuz": 1, "c10::Float8_e5m2fnuz": 1,
+	"Byte": 1, "Char": 1, "Short": 2, "Float8_e4m3fn": 1, "Float8_e5m2": 1,
+	"long": 8, "long long": 8, "Long": 8, "Int": 4, "Bool": 1, "Double": 8, "Float": 4, "Half": 2, "BFloat16": 2,
+}
+
+// ElementBytes is the bytes of an element by the name of its type, 0 unknown.
+func ElementBytes(name string) int64 { return sizes[name] }
+
+// elements is the product of dims, 1 of a tensor without any.
+func elements(dims []int64) float64 {
+	n := 1.0
+	for _, d := range dims {
+		n *= float64(d)
+	}
+	return n
+}

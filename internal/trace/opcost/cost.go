@@ -1,0 +1,228 @@
+package opcost
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Cost is the arithmetic and the traffic of one call.
+type Cost struct {
+	FLOPs float64
+	// Bytes are read and written once each: the least traffic to the device's memory.
+	Bytes float64
+	Type  string // of the elements of the operand that the arithmetic reads
+	// Recomputed is the part of FLOPs that computes again what was computed before: the scores in the backward pass of
+	// fused attention.
+	Recomputed float64
+	Product    []int64 // M, N and K of a matrix product
+	// Assumed: the recording has no strides, and the operands are taken as dense.
+	Assumed bool
+}
+
+// A Reason tells why an operator has no cost.
+type Reason string
+
+// The reasons.
+const (
+	NoModel   Reason = "no model"                     // of this operator
+	NoShapes  Reason = "no shapes were recorded"      // record_shapes=True records them
+	NoValues  Reason = "an argument was not recorded" // a list of more than 30 tensors, a number, indices
+	BadShapes Reason = "the shapes do not fit the operator"
+)
+
+// Of counts one call of an operator by its arguments. element is the bytes of an element in lists of tensors, which
+// have no type in a recording; 0 where it is unknown.
+func Of(name string, args Args, element int64) (Cost, Reason) {
+	m, ok := models[name]
+	if !ok {
+		return Cost{}, NoModel
+	}
+	if len(args) == 0 {
+		return Cost{}, NoShapes
+	}
+	c := call{args: args, element: element}
+	flops, bytes := m.count(&c)
+	switch {
+	case c.missing:
+		return Cost{}, NoValues
+	case c.bad || !(flops >= 0 && bytes >= 0):
+		return Cost{}, BadShapes
+	}
+	out := Cost{FLOPs: flops, Bytes: bytes, Type: c.typeOf(m.operand), Product: c.sizes, Recomputed: c.recomputed, Assumed: c.assumed}
+	return out, ""
+}
+
+// Known reports whether an operator has a model, so that its arguments are worth keeping.
+func Known(name string) bool {
+	_, ok := models[name]
+	return ok
+}
+
+// Source is where the formula of an operator comes from, "" without a model.
+func Source(name string) string { return models[name].source }
+
+// call reads the arguments of one call, and remembers what it lacked.
+type call struct {
+	args                  Args
+	element               int64
+	recomputed            float64
+	sizes                 []int64 // M, N and K of a matrix product
+	missing, bad, assumed bool
+}
+
+func (c *call) at(i int) *Arg {
+	if i >= len(c.args) {
+		c.missing = true
+		return &Arg{}
+	}
+	return &c.args[i]
+}
+
+// dims is the shape of tensor i with so many dimensions, or at least -rank; zeros where it does not fit.
+func (c *call) dims(i, rank int) []int64 {
+	d := c.at(i).Dims
+	if len(d) == rank || rank < 0 && len(d) >= -rank {
+		return d
+	}
+	c.bad = true
+	return make([]int64, max(rank, -rank))
+}
+
+func (c *call) has(i int) bool { return i < len(c.args) && sizes[c.args[i].Type] > 0 }
+
+func (c *call) typeOf(i int) string {
+	if i >= 0 && i < len(c.args) {
+		return c.args[i].Type
+	}
+	return ""
+}
+
+// size is the bytes of an element of tensor i.
+func (c *call) size(i int) float64 {
+	z := sizes[c.at(i).Type]
+	if z == 0 {
+		c.missing = true
+	}
+	return float64(z)
+}
+
+// whole is the bytes of a dense tensor with the shape and type of tensor i.
+func (c *call) whole(i int) float64 { return elements(c.at(i).Dims) * c.size(i) }
+
+// read is the bytes that tensor i has in memory: what is broadcast by a stride of 0 is read once.
+func (c *call) read(i int) float64 {
+	a := c.at(i)
+	if len(a.Strides) != len(a.Dims) {
+		c.assumed = c.assumed || len(a.Dims) > 0
+		return c.whole(i)
+	}
+	n := 1.0
+	for k, d := range a.Dims {
+		if a.Strides[k] != 0 {
+			n *= float64(d)
+		}
+	}
+	return n * c.size(i)
+}
+
+// optional is read of a tensor that may be missing.
+func (c *call) optional(i int) float64 {
+	if !c.has(i) {
+		return 0
+	}
+	return c.read(i)
+}
+
+// list is the numbers of argument i: "[1, 1]".
+func (c *call) list(i int) []int64 {
+	v := strings.TrimSpace(c.at(i).Value)
+	inner, ok := strings.CutPrefix(v, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	if !ok || !closed {
+		c.missing = true
+		return nil
+	}
+	var out []int64
+	for f := range strings.SplitSeq(inner, ",") {
+		if f = strings.TrimSpace(f); f == "" {
+			continue
+		}
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			c.missing = true
+			return nil
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// flags is the truth values of argument i: "[True, False]".
+func (c *call) flags(i int) []bool {
+	var out []bool
+	for f := range strings.SplitSeq(strings.Trim(c.at(i).Value, "[] "), ",") {
+		switch strings.TrimSpace(f) {
+		case "True", "true":
+			out = append(out, true)
+		case "False", "false":
+			out = append(out, false)
+		}
+	}
+	if len(out) == 0 {
+		c.missing = true
+	}
+	return out
+}
+
+// flag is a truth value.
+func (c *call) flag(i int) bool { f := c.flags(i); return len(f) == 1 && f[0] }
+
+// number is argument i as a number; other where the recording has none.
+func (c *call) number(i int, other float64) float64 {
+	if i >= len(c.args) {
+		return other
+	}
+	v, err := strconv.ParseFloat(c.args[i].Value, 64)
+	if err != nil {
+		return other
+	}
+	return v
+}
+
+// integer is argument i as a whole number, which has to be there.
+func (c *call) integer(i int) int64 {
+	v, err := strconv.ParseInt(c.at(i).Value, 10, 64)
+	if err != nil {
+		c.missing = true
+	}
+	return v
+}
+
+// same checks that two sizes agree.
+func (c *call) same(a, b int64) { c.bad = c.bad || a != b }
+
+// listed adds up the elements of a list of tensors. PyTorch records no list of more than 30.
+func (c *call) listed(i int) float64 {
+	a := c.at(i)
+	if a.Type != "TensorList" || len(a.List) == 0 {
+		c.missing = true
+		return 0
+	}
+	sum := 0.0
+	for _, d := range a.List {
+		sum += elements(d)
+	}
+	return sum
+}
+
+// axis is a dimension of a tensor by its number, which counts from the end where negative.
+func (c *call) axis(dims []int64, n int64) int64 {
+	if n < 0 {
+		n += int64(len(dims))
+	}
+	if n < 0 || n >= int64(len(dims)) {
+		c.bad = true
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,77 @@
+package roofline
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/opcost"
+)
+
+// collective is one kind of communication of one size.
+type collective struct {
+	kind  analyze.CollectiveKind
+	ranks int32
+	bytes int64
+}
+
+// busFactor is the part of an algorithm's bytes that each link carries, as nccl-tests define it (PERFORMANCE.md): the bus
+// bandwidth of n ranks is comparable to the speed of the link, whatever n is. A transfer of one rank has none.
+func busFactor(kind analyze.CollectiveKind, n float64) float64 {
+	switch kind {
+	case analyze.AllReduceCalls:
+		return 2 * (n - 1) / n
+	case analyze.AllGatherCalls, analyze.ReduceScatterCalls, analyze.AllToAllCalls:
+		return (n - 1) / n
+	case analyze.BroadcastCalls, analyze.SendReceiveCalls:
+		return 1
+	}
+	return 0
+}
+
+// countCollectives lists the communication whose size was recorded. A call also waits for the last rank, so that the
+// rate is that of the shortest call.
+func (c *counter) countCollectives(d *analyze.DeviceTime, steps float64) []analyze.CollectiveRate {
+	t := c.x.T
+	told := map[int64]*model.Collective{}
+	for i := range t.Collectives {
+		told[t.Collectives[i].Corr] = &t.Collectives[i]
+	}
+	sums := map[collective]*analyze.CollectiveRate{}
+	for _, g := range d.Ops {
+		op := &t.GPU[g]
+		m := told[op.Corr]
+		if m == nil || op.Kind != model.Kernel || !c.x.Steady.Contains(op.Start) {
+			continue
+		}
+		kind := c.x.CollectiveOf(g)
+		elements := m.In
+		if kind == analyze.AllGatherCalls {
+			elements = m.Out
+		}
+		k := collective{kind, m.Size, elements * opcost.ElementBytes(t.Name(m.Element))}
+		if k.bytes <= 0 || k.ranks < 2 || op.Dur() <= 0 {
+			continue
+		}
+		s := sums[k]
+		if s == nil {
+			s = &analyze.CollectiveRate{Kind: string(kind), Ranks: int(k.ranks), Bytes: k.bytes, ShortestNS: op.Dur()}
+			sums[k] = s
+		}
+		s.Calls += 1 / steps
+		s.NS += op.Dur()
+		s.ShortestNS = min(s.ShortestNS, op.Dur())
+	}
+	var out []analyze.CollectiveRate
+	for k, s := range sums {
+		s.NS = int64(float64(s.NS) / steps)
+		s.AlgorithmBytesPerS = float64(s.Bytes) / float64(s.ShortestNS) * 1e9
+		s.BusBytesPerS = s.AlgorithmBytesPerS * busFactor(k.kind, float64(k.ranks))
+		out = append(out, *s)
+	}
+	slices.SortFunc(out, func(a, b analyze.CollectiveRate) int {
+		return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.Kind, b.Kind), cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Ranks, b.Ranks))
+	})
+	return out
+}

@@ -1,0 +1,92 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/roofline"
+)
+
+// alignedTo is the multiple of which the sizes of a product should be, by precision: 16 bytes of NVIDIA's tensor cores
+// (Matrix Multiplication Background User's Guide).
+var alignedTo = map[string]int64{"16 bits": 8, "tf32": 4, "fp8": 16, "int8": 16}
+
+// product is a matrix product against its bound.
+type alignedProduct struct {
+	of  *analyze.RooflineOperator
+	odd []string // "N = 3238"
+	// spare is the share of its time above what the best public kernels of the device need.
+	spare float64
+}
+
+// offPeakGEMM: products on the tensor cores that reach less of the peak than good kernels do, and whose sizes are no
+// multiples of what the tensor cores read at once. It claims the time above the reachable rate.
+func (c *ruleContext) offPeakGEMM() []analyze.Found {
+	r := c.x.Roofline
+	if r == nil || r.Reachable <= 0 || len(c.devices) == 0 || c.amd(c.devices[0]) {
+		return nil
+	}
+	odd := map[analyze.RooflineKey]alignedProduct{}
+	var worst *alignedProduct
+	for i := range r.Operators {
+		p, ok := oddProduct(&r.Operators[i], r.Reachable)
+		if !ok {
+			continue
+		}
+		odd[p.of.Key] = p
+		if worst == nil { // the operators come by their time above the bound
+			worst = &p
+		}
+	}
+	if worst == nil {
+		return nil
+	}
+	group := func(g int32) (alignedProduct, bool) {
+		h := roofline.Costed(c.x, c.x.EnclosingOp(g))
+		if h < 0 {
+			return alignedProduct{}, false
+		}
+		p, ok := odd[analyze.RooflineKey{Op: c.t.Host[h].Name, Args: c.t.Host[h].Stack}]
+		return p, ok
+	}
+	pick := func(g int32) bool { _, ok := group(g); return ok }
+	exposed := c.exclusives(pick)
+	cl := c.claimGPU(func(d *ruleDevice) model.Spans {
+		var out model.Spans
+		for _, g := range d.Ops {
+			if p, ok := group(g); ok {
+				own := exposed[d.Device].Within(model.Span{Start: c.t.GPU[g].Start, End: c.t.GPU[g].End})
+				out = out.Or(own.First(int64(p.spare * float64(own.Total()))))
+			}
+		}
+		return out
+	})
+	share := 100 * worst.of.Share()
+	f := c.finding(cl, fmt.Sprintf("matrix products run at %.0f %% of the %s peak with sizes that are no multiples of %d (%s: %s)",
+		share, worst.of.Precision, alignedTo[worst.of.Precision], worst.of.Name, strings.Join(worst.odd, ", ")))
+	f.Evidence["products"] = len(odd)
+	f.Evidence["tflop_per_s"] = worst.of.FLOPs * worst.of.Calls / float64(worst.of.NS) / 1e3
+	f.Evidence["peak_percent"] = share
+	f.Evidence["reachable_percent"] = 100 * r.Reachable
+	f.Sites = c.productSites(pick)
+	f.PyTorch = fmt.Sprintf("pad these sizes to multiples of %d: the layer's features, the vocabulary, the batch (torch.nn.functional.pad, or padding_idx and a mask)", alignedTo[worst.of.Precision])
+	f.Caveats = append(f.Caveats, fmt.Sprintf("the bound is what the best public products of the %s reach, %.0f %% of its peak; other causes than the sizes may keep these from it", r.Device, 100*r.Reachable))
+	return []analyze.Found{f}
+}
+
+// oddProduct is a matrix product below the reachable rate, with the sizes that are not aligned.
+func oddProduct(o *analyze.RooflineOperator, reachable float64) (alignedProduct, bool) {
+	unit := alignedTo[o.Precision]
+	if o.Bound != "compute" || unit == 0 || o.NS <= 0 || len(o.Product) != 3 {
+		return alignedProduct{}, false
+	}
+	p := alignedProduct{of: o, spare: 1 - float64(o.BoundNS)/reachable/float64(o.NS)}
+	for i, name := range []string{"M", "N", "K"} {
+		if n := o.Product[i]; n%unit != 0 {
+			p.odd = append(p.odd, fmt.Sprintf("%s = %d", name, n))
+		}
+	}
+	return p, len(p.odd) > 0 && p.spare > 0
+}

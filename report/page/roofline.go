@@ -1,0 +1,114 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/report/figure"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Rows of the operators against their bounds, and of what has no cost model.
+const (
+	roofRows       = 5
+	unmodelledRows = 3
+)
+
+// rooflineSection sets operators against the device's peak rates; empty without recorded shapes.
+func rooflineSection(a *analyze.Analysis) Section {
+	r := a.Roofline
+	if r == nil || r.DeviceNS <= 0 || len(r.Operators) == 0 {
+		return Section{}
+	}
+	return Section{ID: "roofline", Heading: "Roofline", HeadingIn: HTML, Blocks: []Block{
+		Text{S: rooflineLead(a, r)}, rooflineTable(a, r), unmodelledTable(a, r), collectiveTable(a, r),
+		Chart{ID: "roofline", Figure: func() *figure.Figure { return figure.TraceRoofline(a) }},
+	}}
+}
+
+// rooflineLead tells how much of the device's time has a model, and the utilisation of the step.
+func rooflineLead(a *analyze.Analysis, r *analyze.Roofline) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Operators with a cost model take %s of the device's time.", view.Percent(float64(r.ModelledNS)/float64(r.DeviceNS)))
+	if r.Device == "" {
+		b.WriteString(" The device is in no table of peak rates: no bound is told.")
+	} else {
+		fmt.Fprintf(&b, " Bounds are the dense peak rates of the %s (%s).", r.Device, r.Document)
+	}
+	if r.HFU == 0 && r.StepFLOPs > 0 && r.Device != "" {
+		fmt.Fprintf(&b, " HFU and MFU are unknown: the FLOPs of %s of the time in matrix products, convolutions and attention are.", view.Percent(r.ProductsCounted))
+	}
+	if r.HFU > 0 {
+		fmt.Fprintf(&b, " The step does %s in matrix products, convolutions and attention: HFU %s of the %s peak", view.SI(r.StepFLOPs, "FLOP"), view.Percent(r.HFU), r.Precision)
+		switch {
+		case r.Recomputed:
+			b.WriteString("; MFU is unknown, since activations are computed again.")
+		case r.MFU < r.HFU:
+			fmt.Fprintf(&b, ", MFU %s without the scores that attention computes again.", view.Percent(r.MFU))
+		default:
+			b.WriteString(", and so is MFU.")
+		}
+	}
+	if r.Assumed {
+		b.WriteString(" The recording has no strides: operands are taken as dense.")
+	}
+	return b.String()
+}
+
+func rooflineTable(a *analyze.Analysis, r *analyze.Roofline) Table {
+	t := Table{
+		Name: "Operators against their bounds", Noun: "operator", Max: [3]int{roofRows, traceRows, traceRows}, More: "%d more operators in --format json",
+		Caption: "Per step, most time above the bound first. The bound is the longest of arithmetic, memory traffic and launches at peak rates.",
+	}
+	t.Columns = numbers("operator, "+a.PerStep(), "shapes", "calls", "time", "share", "FLOP/s", "memory", "bound", "of the bound", "above it")
+	t.Columns[1].Left, t.Columns[1].Drop, t.Columns[1].Most, t.Columns[7].Left = true, 1, 40, true
+	t.Columns[2].Drop, t.Columns[4].Drop, t.Columns[6].Drop = 3, 2, 4
+	for i := range r.Operators {
+		o := &r.Operators[i]
+		above, share := Cell{Text: view.None}, Cell{Text: view.None}
+		if o.BoundNS > 0 {
+			above, share = span(o.AboveNS), amount(view.Percent(o.Share()), o.Share(), "1")
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{
+			{Text: view.Cut(o.Name, 50)}, {Text: view.Cut(o.Shapes, 80)}, amount(fmt.Sprintf("%.4g", o.Calls), o.Calls, "1"), span(o.NS), shareOf(o.NS, r.DeviceNS),
+			perSecond(o.FLOPsPerS, "FLOP/s"), perSecond(o.BytesPerS, "B/s"), {Text: o.Bound}, share, above,
+		}})
+	}
+	return t
+}
+
+// perSecond is a rate, "-" without one.
+func perSecond(v float64, unit string) Cell {
+	if v <= 0 {
+		return Cell{Text: view.None}
+	}
+	return amount(view.SI(v, unit), v, unit)
+}
+
+func collectiveTable(a *analyze.Analysis, r *analyze.Roofline) Table {
+	t := Table{
+		Name: "Collectives by size", Noun: "row", Max: [3]int{unmodelledRows, traceRows, traceRows}, More: "%d more in --format json",
+		Caption: "Bandwidth of the shortest call, which waited least for other ranks. The bus bandwidth is what a link carries (nccl-tests).",
+		Columns: numbers("collective, "+a.PerStep(), "ranks", "size", "calls", "time", "shortest", "algorithm", "bus"),
+	}
+	for _, c := range r.Collectives {
+		t.Rows = append(t.Rows, Row{Cells: []Cell{
+			{Text: c.Kind}, countCell(c.Ranks), {Text: view.SI(float64(c.Bytes), "B")}, amount(fmt.Sprintf("%.4g", c.Calls), c.Calls, "1"), span(c.NS),
+			span(c.ShortestNS), perSecond(c.AlgorithmBytesPerS, "B/s"), perSecond(c.BusBytesPerS, "B/s"),
+		}})
+	}
+	return t
+}
+
+func unmodelledTable(a *analyze.Analysis, r *analyze.Roofline) Table {
+	t := Table{
+		Name: "Device time without a cost model", Noun: "row", Max: [3]int{unmodelledRows, traceRows, traceRows}, More: "%d more in --format json",
+		Columns: numbers("without a model, "+a.PerStep(), "time", "share", "reason"),
+	}
+	t.Columns[3].Left = true
+	for _, u := range r.Unmodelled {
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(u.Name, 60)}, span(u.NS), shareOf(u.NS, r.DeviceNS), {Text: u.Reason}}})
+	}
+	return t
+}
