@@ -30,7 +30,7 @@ func TraceRoofline(a *analyze.Analysis) *Figure {
 	if len(roof.Points) == 0 {
 		return f.without("no operator counts both FLOPs and bytes")
 	}
-	for _, p := range []string{"tf32", "16 bits", "fp8"} {
+	for _, p := range []string{"tf32", "16-bit", "fp8"} {
 		if rate := r.FLOPsPerS[p]; used[p] && rate > 0 {
 			roof.Also = append(roof.Also, view.RoofLine{Name: p, FlopsPerS: rate})
 		}

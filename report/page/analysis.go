@@ -42,11 +42,12 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		{In: Terminal | Markdown, Blocks: []Block{classTable(a)}},
 		{In: Terminal | Markdown, Blocks: []Block{phaseTable(a)}},
 		{In: Terminal | Markdown, Blocks: []Block{hostTable(a)}},
-		rooflineSection(a),
+		{In: Terminal | Markdown, Blocks: rooflineBlocks(a)},
 		{In: Terminal | Markdown, Blocks: explained},
 		ranks,
 		warnings(a.Warnings),
 		{ID: "device-time", Heading: "Device time", In: HTML, Blocks: append(accountCharts(a), accountTable(a), classTable(a), phaseTable(a))},
+		{ID: "roofline", Heading: "Roofline", In: HTML, Blocks: rooflineCharts(a)},
 		{ID: "host", Heading: "Host thread", In: HTML, Blocks: []Block{hostTable(a), hostPlaces(a), hostStacks(a)}},
 		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Figure: func() *figure.Figure { return figure.Steps(a) }, Note: stepNote(a)}}},
 	}

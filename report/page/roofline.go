@@ -15,20 +15,26 @@ const (
 	unmodelledRows = 3
 )
 
-// rooflineSection sets operators against the device's peak rates; empty without recorded shapes.
-func rooflineSection(a *analyze.Analysis) Section {
+// rooflineBlocks set operators against the device's peak rates; none without recorded shapes.
+func rooflineBlocks(a *analyze.Analysis) []Block {
 	r := a.Roofline
 	if r == nil || r.DeviceNS <= 0 || len(r.Operators) == 0 {
-		return Section{}
+		return nil
 	}
-	return Section{ID: "roofline", Heading: "Roofline", HeadingIn: HTML, Blocks: []Block{
-		Text{S: rooflineLead(a, r)}, rooflineTable(a, r), unmodelledTable(a, r), collectiveTable(a, r),
-		Chart{ID: "roofline", Figure: func() *figure.Figure { return figure.TraceRoofline(a) }},
-	}}
+	return []Block{Text{S: rooflineLead(r)}, rooflineTable(a, r), unmodelledTable(a, r), collectiveTable(a, r)}
+}
+
+// rooflineCharts are the same with the picture.
+func rooflineCharts(a *analyze.Analysis) []Block {
+	blocks := rooflineBlocks(a)
+	if blocks == nil {
+		return nil
+	}
+	return append(blocks, Chart{ID: "roofline", Figure: func() *figure.Figure { return figure.TraceRoofline(a) }})
 }
 
 // rooflineLead tells how much of the device's time has a model, and the utilisation of the step.
-func rooflineLead(a *analyze.Analysis, r *analyze.Roofline) string {
+func rooflineLead(r *analyze.Roofline) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Operators with a cost model take %s of the device's time.", view.Percent(float64(r.ModelledNS)/float64(r.DeviceNS)))
 	if r.Device == "" {

@@ -21,7 +21,7 @@ const logSumExp = 4
 
 // models are by the operator's name. Only the innermost operator around a launch is counted:
 // aten::linear, aten::matmul and aten::einsum have none, since they call those that have.
-var models = map[string]model{
+var models = withSimple(map[string]model{
 	"aten::mm":          {mm, 0, counter},
 	"aten::addmm":       {addmm, 1, counter},
 	"aten::addmm_":      {addmm, 1, counter},
@@ -95,9 +95,10 @@ var models = map[string]model{
 	"aten::_foreach_addcmul_":                          {optimizer(3, 1), -1, traffic},
 	"aten::_foreach_addcdiv_":                          {optimizer(3, 1), -1, traffic},
 	"aten::_amp_foreach_non_finite_check_and_unscale_": {optimizer(1, 1), -1, traffic},
-}
+})
 
-func init() {
+// withSimple adds the operators that read a few tensors and write one, or reduce one.
+func withSimple(models map[string]model) map[string]model {
 	for k, names := range map[int][]string{
 		1: {"relu", "relu_", "gelu", "silu", "silu_", "sigmoid", "sigmoid_", "tanh", "tanh_", "exp", "exp_", "neg", "abs", "sqrt", "sqrt_", "rsqrt", "pow",
 			"sin", "cos", "log", "reciprocal", "clamp", "clamp_", "clamp_min", "clamp_min_", "leaky_relu", "leaky_relu_", "elu", "softplus", "hardtanh",
@@ -117,6 +118,7 @@ func init() {
 	for _, name := range []string{"sum", "mean", "amax", "amin", "max", "min", "var", "std", "norm", "linalg_vector_norm", "argmax", "argmin", "any", "all", "prod"} {
 		models["aten::"+name] = model{reduction(reducedDims[name]), 0, traffic}
 	}
+	return models
 }
 
 // product is 2mnk, and the traffic of a times b where both are read once.

@@ -108,7 +108,7 @@ func (p *peak) rate(precision string) float64 {
 		return p.fp32 * tera
 	case "tf32":
 		return max(p.tf32, p.fp32) * tera
-	case "16 bits":
+	case "16-bit":
 		return p.half * tera
 	case "fp8":
 		return p.fp8 * tera

@@ -226,7 +226,7 @@ func (c *counter) result(d *model.Device) *analyze.Roofline {
 	return out
 }
 
-var precisions = []string{"fp64", "fp32", "tf32", "16 bits", "fp8", "int8"}
+var precisions = []string{"fp64", "fp32", "tf32", "16-bit", "fp8", "int8"}
 
 // vector reports operators whose arithmetic is not that of matrix products: it counts for no utilisation.
 func vector(name string) bool {
@@ -270,7 +270,7 @@ func precisionOfType(t string) string {
 	case "float", "Float":
 		return "tf32"
 	case "c10::BFloat16", "c10::Half", "BFloat16", "Half":
-		return "16 bits"
+		return "16-bit"
 	}
 	if strings.HasPrefix(t, "c10::Float8") {
 		return "fp8"

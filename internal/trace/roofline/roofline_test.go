@@ -129,9 +129,9 @@ func TestBounds(t *testing.T) {
 	if r.Device != "A100 SXM4 80 GB" || r.ModelledNS != r.DeviceNS || r.DeviceNS != 1_902_000 {
 		t.Errorf("%s: %d of %d ns", r.Device, r.ModelledNS, r.DeviceNS)
 	}
-	flops := 2 * math.Pow(4096, 3)
+	flops := 2.0 * 4096 * 4096 * 4096
 	mm := find(t, r, "aten::mm")
-	if want := int64(math.Round(2 * flops / 312e12 * 1e9)); mm.Bound != "compute" || mm.BoundNS != want || mm.NS != 1_400_000 || mm.Calls != 2 || mm.AboveNS != mm.NS-want || mm.Precision != "16 bits" {
+	if want := int64(math.Round(2 * flops / 312e12 * 1e9)); mm.Bound != "compute" || mm.BoundNS != want || mm.NS != 1_400_000 || mm.Calls != 2 || mm.AboveNS != mm.NS-want || mm.Precision != "16-bit" {
 		t.Errorf("%+v, want %d ns", mm, want)
 	}
 	if o := find(t, r, "aten::add"); o.Bound != "memory" || o.BoundNS != int64(math.Round(3*4*8192*8192/2039e9*1e9)) {
@@ -165,7 +165,7 @@ func TestTwoKernelsOfOneCall(t *testing.T) {
 	mm := product(512, 8192, 512, 90)
 	mm.kernels = append(mm.kernels, kernel{"void cublasLt::splitKreduce_kernel<32, 16>", 10, nil})
 	r := recording{a100, 3, []operator{mm}}.roofline(t)
-	if o := r.Operators[0]; o.Calls != 1 || o.NS != 100_000 || o.Precision != "16 bits" || o.FLOPs != 2*512*8192*512 {
+	if o := r.Operators[0]; o.Calls != 1 || o.NS != 100_000 || o.Precision != "16-bit" || o.FLOPs != 2*512*8192*512 {
 		t.Errorf("%+v", o)
 	}
 }

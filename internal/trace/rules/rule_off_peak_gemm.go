@@ -11,7 +11,7 @@ import (
 
 // alignedTo is the multiple of which the sizes of a product should be, by precision: 16 bytes of NVIDIA's tensor cores
 // (Matrix Multiplication Background User's Guide).
-var alignedTo = map[string]int64{"16 bits": 8, "tf32": 4, "fp8": 16, "int8": 16}
+var alignedTo = map[string]int64{"16-bit": 8, "tf32": 4, "fp8": 16, "int8": 16}
 
 // product is a matrix product against its bound.
 type alignedProduct struct {

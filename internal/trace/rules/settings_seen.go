@@ -39,7 +39,7 @@ func (c *ruleContext) settingsSeen() []analyze.Setting {
 }
 
 var precisionNames = map[precision]string{
-	precFP32: "fp32", precTF32: "tf32", precHalf: "16 bits", precHalfSIMT: "16 bits without tensor cores",
+	precFP32: "fp32", precTF32: "tf32", precHalf: "16-bit", precHalfSIMT: "16-bit without tensor cores",
 	precFP8: "fp8", precFP64: "fp64", precInt8: "int8",
 }
 

@@ -16,7 +16,7 @@ func TestSettingsSeen(t *testing.T) {
 	}{
 		{"products in FP32", sceneGEMM(8, sgemm), map[string]string{"matrix products": "fp32", "data loader": "", "code": "eager", "attention": ""}},
 		{"in TF32", sceneGEMM(8, tf32gemm), map[string]string{"matrix products": "tf32"}},
-		{"in 16 bits", sceneGEMM(8, bf16gemm), map[string]string{"matrix products": "16 bits", "kernels started by": "a launch each"}},
+		{"in 16 bits", sceneGEMM(8, bf16gemm), map[string]string{"matrix products": "16-bit", "kernels started by": "a launch each"}},
 		{"a loader without workers", sceneLoader(3000 * us), map[string]string{"data loader": "in the main process", "copies to the device": ""}},
 		{"pageable copies", scenePageable(1 << 20), map[string]string{"copies to the device": "from pageable memory"}},
 		{"scalars of the device", sceneItem(true), map[string]string{"scalars read per step": "1"}},

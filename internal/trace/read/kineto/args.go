@@ -89,14 +89,8 @@ func argKey(b []byte, i int) (field, int) {
 		return rest(b, i+8, ` number"`, fSeq)
 	case wCallStack:
 		return rest(b, i+8, `ck"`, fStack)
-	case wInputDims:
-		return rest(b, i+8, `ms"`, fDims)
-	case wInputType:
-		return rest(b, i+8, `pe"`, fTypes)
-	case wInputStri:
-		return rest(b, i+8, `rides"`, fStrides)
-	case wConcrete:
-		return rest(b, i+8, ` Inputs"`, fValues)
+	case wInputDims, wInputType, wInputStri, wConcrete:
+		return inputKey(b, i, w)
 	case wWaitOn:
 		if f, j := rest(b, i+8, `stream"`, fWaitStream); j > 0 {
 			return f, j
@@ -129,6 +123,19 @@ func argKey(b []byte, i int) (field, int) {
 		return rest(b, i+8, `nelems"`, fOutElements)
 	}
 	return shortArgKey(b, i, w)
+}
+
+// inputKey is argKey for what PyTorch records of an operator's arguments.
+func inputKey(b []byte, i int, w uint64) (field, int) {
+	switch w {
+	case wInputDims:
+		return rest(b, i+8, `ms"`, fDims)
+	case wInputType:
+		return rest(b, i+8, `pe"`, fTypes)
+	case wInputStri:
+		return rest(b, i+8, `rides"`, fStrides)
+	}
+	return rest(b, i+8, ` Inputs"`, fValues)
 }
 
 // shortArgKey is argKey for keys of fewer than eight bytes.

@@ -288,15 +288,15 @@ const (
 // stackWithArgs is stack of an operator with its arguments.
 func (p *parser) stackWithArgs() uint32 {
 	e := &p.ev
-	key := append(p.scratch[:0], p.bytes(e.stack)...)
-	key = append(key, model.ArgsMark...)
+	p.scratch = append(p.scratch[:0], p.bytes(e.stack)...)
+	p.scratch = append(p.scratch, model.ArgsMark...)
 	for i, part := range e.inputs {
 		if i > 0 {
-			key = append(key, opcost.Separator...)
+			p.scratch = append(p.scratch, opcost.Separator...)
 		}
-		key = append(key, p.bytes(part)...)
+		p.scratch = append(p.scratch, p.bytes(part)...)
 	}
-	p.scratch = key
+	key := p.scratch
 	if len(key)-(e.stack.to-e.stack.from) > longestArgs || len(p.stacks.keys) >= mostArgs {
 		return p.stack(e.stack)
 	}
