@@ -134,7 +134,7 @@ type Series struct {
 	Unit   string      `json:"unit"`
 	Runs   [][]float64 `json:"runs"` // one list of samples a process
 	Median float64     `json:"median"`
-	CI95   [2]float64  `json:"ci95"` // of the median
+	CI95   Interval    `json:"ci95"` // of the median; NaN where these samples give none
 	P05    float64     `json:"p05"`
 	P95    float64     `json:"p95"`
 }
@@ -184,8 +184,8 @@ const MethodSlope = "replay-slope"
 
 // Ratio is a ratio with its 95 % interval.
 type Ratio struct {
-	Ratio float64    `json:"ratio"`
-	CI95  [2]float64 `json:"ci95"`
+	Ratio float64  `json:"ratio"`
+	CI95  Interval `json:"ci95"`
 }
 
 // ProbeCost is what recording the spans of a step takes at most, by calibration:

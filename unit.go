@@ -31,6 +31,32 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*float64)(n))
 }
 
+// Interval is the two ends of an interval; both are NaN where there is none, and JSON has null.
+type Interval [2]float64
+
+// NoInterval is the Interval of figures that give none.
+func NoInterval() Interval { return Interval{math.NaN(), math.NaN()} }
+
+// Known reports whether there is an interval.
+func (i Interval) Known() bool { return !math.IsNaN(i[0]) && !math.IsNaN(i[1]) }
+
+// MarshalJSON implements json.Marshaler.
+func (i Interval) MarshalJSON() ([]byte, error) {
+	if !i.Known() {
+		return []byte("null"), nil
+	}
+	return json.Marshal([2]float64(i))
+}
+
+// UnmarshalJSON implements json.Unmarshaler; null becomes NaN.
+func (i *Interval) UnmarshalJSON(b []byte) error {
+	if bytes.Equal(b, []byte("null")) {
+		*i = NoInterval()
+		return nil
+	}
+	return json.Unmarshal(b, (*[2]float64)(i))
+}
+
 // Values inside gpuprof are in base units (seconds, bytes, hertz, joules).
 // The functions below scale them for people, and only for printing.
 

@@ -139,6 +139,9 @@ const (
 	Improved Verdict = "improved"
 	// Inconclusive is neither: the data at hand cannot tell.
 	Inconclusive Verdict = "inconclusive"
+	// NotComparable: the sides are not the same measurement (hard facts, load or unit differ), so that
+	// no further data would tell.
+	NotComparable Verdict = "not comparable"
 	// Same is Pass of one metric.
 	Same Verdict = "same"
 	// Gone is a stage that the new side does not have, where a knob that differs
@@ -152,6 +155,9 @@ const (
 	Explains Verdict = "explains"
 )
 
+// Open reports whether a verdict is neither a pass nor a regression.
+func (v Verdict) Open() bool { return v == Inconclusive || v == NotComparable }
+
 // Comparison is the outcome, and the JSON that compare and gate write. It is
 // made once and never changed; the same input and seed give the same bytes.
 type Comparison struct {
@@ -161,7 +167,7 @@ type Comparison struct {
 	Sides     string  `json:"sides"`
 	Old       string  `json:"old"` // Source of each side
 	New       string  `json:"new"`
-	Verdict   Verdict `json:"verdict"` // pass, regressed, inconclusive or improved
+	Verdict   Verdict `json:"verdict"` // pass, regressed, not comparable, inconclusive or improved
 	ExitCode  int     `json:"exit_code"`
 	Threshold float64 `json:"threshold"` // 0.05 is 5 %
 	// SessionSpread is the standard deviation between sessions, as a logarithm

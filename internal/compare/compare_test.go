@@ -361,7 +361,7 @@ func TestMismatchIsNamed(t *testing.T) {
 			continue
 		}
 		for _, m := range j.Metrics {
-			if m.Verdict != compare.Inconclusive || !strings.Contains(m.Reason, c.field) {
+			if m.Verdict != compare.NotComparable || !strings.Contains(m.Reason, c.field) {
 				t.Errorf("%s: %s %s %q", name, m.Name, m.Verdict, m.Reason)
 			}
 		}

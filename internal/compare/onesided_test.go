@@ -36,7 +36,7 @@ func TestStageOfOneSide(t *testing.T) {
 		"gone":                  {with(), without("4"), compare.Options{}, compare.Gone, compare.Improved, "only on the old side, 17 % of its step; explained by knob threads 2 -> 4"},
 		"added":                 {without("4"), with(), compare.Options{}, compare.Added, compare.Regressed, "only on the new side, 17 % of its step; explained by knob threads 4 -> 2"},
 		"lost":                  {with(), without("2"), compare.Options{}, compare.Inconclusive, compare.Inconclusive, "does not have this metric"},
-		"a gate names the knob": {with(), without("4"), judged(compare.Options{}), compare.Inconclusive, compare.Inconclusive, "cannot be compared: knob threads"},
+		"a gate names the knob": {with(), without("4"), judged(compare.Options{}), compare.NotComparable, compare.NotComparable, "cannot be compared: knob threads"},
 		"a gate may allow it":   {with(), without("4"), allow, compare.Gone, compare.Improved, "only on the old side"},
 		"cut short":             {with(), cut, compare.Options{}, compare.Inconclusive, compare.Inconclusive, "does not have this metric"},
 	} {
@@ -82,7 +82,7 @@ func TestGuessedCounts(t *testing.T) {
 		"new is unsteady":  {guess(4100, 4100, 4100, 4100, 4100, 4100), guess(4100, 4101, 4100, 4099, 4100, 4101), compare.Same, false},
 		"old is unsteady":  {guess(4100, 4101, 4100, 4099, 4100, 4101), guess(4100, 4100, 4100, 4100, 4100, 4100), compare.Same, false},
 		"unsteady, grown":  {guess(41, 41, 41, 41, 41, 41), guess(60, 61, 60, 60, 61, 60), compare.Regressed, false},
-		"declared is kept": {counted("allocs", 41), guess(41, 42, 41, 41, 41, 41), compare.Inconclusive, true},
+		"declared is kept": {counted("allocs", 41), guess(41, 42, 41, 41, 41, 41), compare.NotComparable, true},
 	} {
 		g := files(t, result("old", c.old), result("new", c.now), judged(compare.Options{}))
 		if m := g.Metrics[0]; m.Verdict != c.want || m.Exact != c.exact {
@@ -139,6 +139,19 @@ func TestBudgetOfAPartialResult(t *testing.T) {
 		}
 		if want == 3 && (!strings.Contains(c.Budgets[0].Reason, "3 so far, but the result is not whole: the trace ends early") || len(c.Next) == 0) {
 			t.Errorf("%+v, next %v", c.Budgets[0], c.Next)
+		}
+	}
+}
+
+// Sides in different units are not comparable, and no option makes that a pass.
+func TestNotComparable(t *testing.T) {
+	seconds := compare.MetricData{Metric: compare.Metric{Name: "x", Unit: "s"}, Runs: [][]float64{{1}, {1}, {1}, {1}, {1}, {1}}}
+	bytes := seconds
+	bytes.Unit = "B"
+	for inconclusive, exit := range map[string]int{"": 3, "pass": 3, "fail": 1} {
+		g := files(t, result("old", seconds), result("new", bytes), judged(compare.Options{Inconclusive: inconclusive}))
+		if g.Verdict != compare.NotComparable || g.Metrics[0].Verdict != compare.NotComparable || g.ExitCode != exit {
+			t.Errorf("--inconclusive %q: %s, exit %d, want not comparable and %d", inconclusive, g.Verdict, g.ExitCode, exit)
 		}
 	}
 }

@@ -186,7 +186,7 @@ func TestRatesApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ := verdictOf(c, "latency/p50")
-	if m.Verdict != compare.Inconclusive || !strings.Contains(m.Reason, "--set rate=100") || !strings.Contains(strings.Join(c.Next, " "), "--set rate=100") {
+	if m.Verdict != compare.NotComparable || !strings.Contains(m.Reason, "--set rate=100") || !strings.Contains(strings.Join(c.Next, " "), "--set rate=100") {
 		t.Errorf("%s: %s; %v", m.Verdict, m.Reason, c.Next)
 	}
 }

@@ -34,6 +34,9 @@ func (b *bench) comparison() *Comparison {
 		c.Metrics[i].Samples = e.samples()
 		if e.result.Verdict == Inconclusive && e.blocked != "" {
 			c.Metrics[i].Reason = e.blocked
+			if e.unlike || e.blame == blameMismatch || e.blame == blameRate {
+				c.Metrics[i].Verdict = NotComparable
+			}
 		}
 	}
 	c.Causes, c.Attribution = causes(b)
@@ -51,7 +54,7 @@ func (b *bench) comparison() *Comparison {
 func (r *Result) label() string { return cmp.Or(r.Source, "result") }
 
 // conclude draws the overall verdict and exit code from the parts:
-// something failed > regressed > inconclusive > improved > pass.
+// something failed > regressed > not comparable > inconclusive > improved > pass.
 func (c *Comparison) conclude(o Options) {
 	seen := map[Verdict]bool{}
 	for _, m := range c.Metrics {
@@ -63,6 +66,8 @@ func (c *Comparison) conclude(o Options) {
 	switch {
 	case seen[Regressed]:
 		c.Verdict = Regressed
+	case seen[NotComparable]:
+		c.Verdict = NotComparable
 	case seen[Inconclusive] || len(c.Metrics)+len(c.Budgets) == 0 || len(c.Failed) > 0:
 		c.Verdict = Inconclusive
 	case seen[Improved]:
@@ -74,17 +79,17 @@ func (c *Comparison) conclude(o Options) {
 }
 
 // exitCode is one table for the whole tool: 4 something failed, 1 regression,
-// 3 inconclusive, 0 pass, in that precedence and never a count. Only a gate
-// exits 1 for a regression; compare describes.
+// 3 not comparable or inconclusive, 0 pass, in that precedence and never a count. Only a gate
+// exits 1 for a regression; compare describes. No option makes "not comparable" a pass.
 func (c *Comparison) exitCode(o Options) int {
 	switch {
 	case len(c.Failed) > 0:
 		return exitFailed
 	case c.Verdict == Regressed && o.Judge:
 		return exitRegression
-	case c.Verdict == Inconclusive && o.Inconclusive == "fail" && o.Judge:
+	case c.Verdict.Open() && o.Inconclusive == "fail" && o.Judge:
 		return exitRegression
-	case c.Verdict == Inconclusive && o.Inconclusive != "pass":
+	case c.Verdict == NotComparable, c.Verdict == Inconclusive && o.Inconclusive != "pass":
 		return exitInconclusive
 	}
 	return exitPass

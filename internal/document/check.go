@@ -80,6 +80,11 @@ func (c *jsonCheck) value(raw []byte, t reflect.Type) error {
 			return nil
 		}
 		return c.number(raw)
+	case t == reflect.TypeFor[gpuprof.Interval]():
+		if null {
+			return nil
+		}
+		return c.list(raw, t)
 	case t == reflect.TypeFor[json.RawMessage]():
 		return c.room.Take(int64(len(raw)))
 	case t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):

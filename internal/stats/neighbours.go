@@ -76,10 +76,12 @@ func rankRatio(x []float64) (ratio float64, ok bool) {
 	sorted := slices.Sorted(slices.Values(x))
 	rank := func(v float64) float64 { // the middle of those that are equal
 		below, _ := slices.BinarySearch(sorted, v)
-		upTo := below
-		for upTo < len(sorted) && sorted[upTo] == v {
-			upTo++
-		}
+		upTo, _ := slices.BinarySearchFunc(sorted, v, func(s, v float64) int {
+			if s <= v {
+				return -1
+			}
+			return 1
+		})
 		return float64(below+upTo-1) / 2
 	}
 	var steps, squares, last float64

@@ -21,7 +21,8 @@ import (
 // centre is the median of the process medians and the interval is Student's t
 // over their logarithms, widened to hold it.
 //
-// With fewer samples than an interval needs (6), CI95 is the range seen.
+// With fewer samples than an interval needs (6), CI95 is the range seen. It is
+// NoInterval where the samples of the one process are too much alike (tooAlike).
 func Summarise(unit string, runs ...[]float64) *gpuprof.Series {
 	s := &gpuprof.Series{Unit: unit, Runs: runs}
 	var all, medians []float64
@@ -39,12 +40,17 @@ func Summarise(unit string, runs ...[]float64) *gpuprof.Series {
 	s.P95 = stat.Quantile(0.95, stat.Empirical, all, nil)
 	if len(medians) == 1 {
 		s.Median = medians[0]
-		s.CI95[0], s.CI95[1] = withinInterval(slices.Concat(runs...), all, s.Median)
+		x := slices.Concat(runs...)
+		if tooAlike(x) {
+			s.CI95 = gpuprof.NoInterval()
+			return s
+		}
+		s.CI95[0], s.CI95[1] = withinInterval(x, all, s.Median)
 		return s
 	}
 	s.Median = Median(medians)
 	lo, hi := processInterval(medians)
-	s.CI95 = [2]float64{math.Min(lo, s.Median), math.Max(hi, s.Median)}
+	s.CI95 = gpuprof.Interval{math.Min(lo, s.Median), math.Max(hi, s.Median)}
 	return s
 }
 
@@ -128,9 +134,9 @@ func MeanRatio(ratios []float64) (r gpuprof.Ratio, ok bool) {
 }
 
 // HalfWidth is half of the length of a series' interval over the size of its
-// median, a share (by definition); +Inf where there is no median, or it is zero.
+// median, a share (by definition); +Inf where there is no interval, no median, or it is zero.
 func HalfWidth(s *gpuprof.Series) float64 {
-	if s == nil || s.Median == 0 {
+	if s == nil || s.Median == 0 || !s.CI95.Known() {
 		return math.Inf(1)
 	}
 	return (s.CI95[1] - s.CI95[0]) / 2 / math.Abs(s.Median)

@@ -15,7 +15,7 @@ func TestSummariseKnownAnswer(t *testing.T) {
 	// 5.5 exp(4.303 sd(log 2, log 4, log 7.5)/sqrt(3)) = 5.5 exp(1.642). The
 	// shares below 5.5 of five blocks, 1/2, 1, 1, 0 and 0, scatter by 1/2: the
 	// ranks reach to the least sample, below 5.5 exp(-1.642).
-	s := stats.Summarise("s", []float64{10, 1, 2, 3, 4, 5, 6, 7, 8, 9})
+	s := stats.Summarise("s", []float64{2, 10, 1, 5, 3, 4, 8, 6, 9, 7})
 	if s.Median != 5.5 || s.CI95[0] != 1 || math.Abs(s.CI95[1]-28.42) > 0.01 {
 		t.Errorf("median %v ci %v, want 5.5 [1 28.42]", s.Median, s.CI95)
 	}
@@ -84,7 +84,7 @@ func TestSummaryProperties(t *testing.T) {
 		k := rapid.Float64Range(0.001, 1000).Draw(t, "k")
 		before := append([]float64(nil), x...)
 		s := stats.Summarise("s", x)
-		if !(s.CI95[0] <= s.Median && s.Median <= s.CI95[1] && s.P05 <= s.P95) {
+		if s.CI95.Known() && !(s.CI95[0] <= s.Median && s.Median <= s.CI95[1]) || s.P05 > s.P95 {
 			t.Fatalf("out of order: %+v", s)
 		}
 		y := make([]float64, len(x))

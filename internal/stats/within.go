@@ -71,6 +71,22 @@ func withinInterval(x, sorted []float64, median float64) (lo, hi float64) {
 	return lo, hi
 }
 
+// tooAlike reports whether the samples x of one process, in their order, tell too little of its
+// long-run median for an interval. Independent samples as informative as the n of an autoregression
+// with correlation rho are n (1-rho)/(1+rho); fewer than 6, or than a quarter of n, are too few.
+// rho is the correlation of the ranks of neighbours (rankRatio), and raised by (1+3 rho)/n for
+// its bias (Kendall, Biometrika 41, 1954). Simulation chose the limits (TestWithinCoverage).
+func tooAlike(x []float64) bool {
+	n := float64(len(x))
+	ratio, ok := rankRatio(x)
+	if !ok || n < fewestSamples {
+		return false
+	}
+	rho := 1 - ratio/2
+	rho += (1 + 3*rho) / n
+	return n*(1-rho) < min(6, n/4)*(1+rho)
+}
+
 // z975 is the two-sided 95 % point of the normal distribution.
 const z975 = 1.959963984540054
 

@@ -210,7 +210,7 @@ func verdictNews(v compare.Verdict) news {
 		return worseNews
 	case compare.Improved:
 		return betterNews
-	case compare.Inconclusive:
+	case compare.Inconclusive, compare.NotComparable:
 		return unsureNews
 	}
 	return evenNews

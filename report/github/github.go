@@ -54,7 +54,7 @@ func Annotate(w io.Writer, c *compare.Comparison) error {
 		return nil
 	}
 	head := annotation{level: "error", title: "gpuprof: " + verdict.Word(c.Verdict), text: verdict.Headline(c)}
-	if c.Verdict == compare.Inconclusive && len(c.Failed) == 0 {
+	if c.Verdict.Open() && len(c.Failed) == 0 {
 		head.level = "warning"
 	}
 	for i, n := range c.Next {
@@ -77,7 +77,7 @@ func Annotate(w io.Writer, c *compare.Comparison) error {
 
 // worst are the annotations of single failures, the worst first: what gave no
 // figure, broken budgets with their places, regressions by size, and what is
-// inconclusive when nothing failed.
+// open when nothing failed.
 func worst(c *compare.Comparison) []annotation {
 	var out, unsure []annotation
 	also, reasons := map[string]int{}, map[int]string{} // how many share a reason; the reason of each of unsure
@@ -107,7 +107,7 @@ func worst(c *compare.Comparison) []annotation {
 		switch r.Verdict {
 		case compare.Regressed:
 			out = append(out, annotation{level: "error", title: r.Name + " " + r.Ratio, text: r.Sentence()})
-		case compare.Inconclusive:
+		case compare.Inconclusive, compare.NotComparable:
 			if r.Reason != "" {
 				if also[r.Reason]++; also[r.Reason] > 1 {
 					continue // one annotation a reason: a driver that differs is the same of every metric

@@ -168,12 +168,12 @@ func (s *suite) metrics(c *compare.Comparison, n names) {
 		switch m.Verdict {
 		case compare.Regressed:
 			t.Failure = &outcome{clean(short(r), 500), "regressed", clean(r.Sentence(), 2000)}
-		case compare.Inconclusive:
+		case compare.Inconclusive, compare.NotComparable:
 			why := r.Reason
 			if why == "" {
 				why = "the data at hand show neither a regression nor its absence"
 			}
-			t.Skipped = &outcome{clean("inconclusive: "+why, 500), "", clean(r.Sentence(), 2000)}
+			t.Skipped = &outcome{clean(string(m.Verdict)+": "+why, 500), "", clean(r.Sentence(), 2000)}
 		}
 		s.Cases = append(s.Cases, t)
 	}

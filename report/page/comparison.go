@@ -39,7 +39,7 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 	}
 	why := Section{ID: "reasons", Heading: "Reasons", HeadingIn: HTML, Blocks: reasons(rows)}
 	unsure := Section{} // the reason is the answer where the data cannot tell
-	if c.Verdict == compare.Inconclusive {
+	if c.Verdict.Open() {
 		unsure, why = why, unsure
 	}
 	p.Sections = []Section{
@@ -71,7 +71,7 @@ func verdictBadge(c *compare.Comparison) Badge {
 	switch c.Verdict {
 	case compare.Regressed:
 		b.Mark = "❌"
-	case compare.Inconclusive:
+	case compare.Inconclusive, compare.NotComparable:
 		b.Mark = "❔"
 	}
 	return b
@@ -81,7 +81,7 @@ func verdictTone(v compare.Verdict) Tone {
 	switch v {
 	case compare.Regressed:
 		return Bad
-	case compare.Inconclusive:
+	case compare.Inconclusive, compare.NotComparable:
 		return Unsure
 	case compare.Improved, compare.Pass:
 		return Good
@@ -93,6 +93,8 @@ func verdictBanner(c *compare.Comparison) Block {
 	switch {
 	case len(c.Failed) > 0:
 		return Text{S: "Something gave no figure; the comparison is not whole.", As: Banner, Tone: Bad}
+	case c.Verdict == compare.NotComparable:
+		return Text{S: "Not comparable: the two sides are not the same measurement. This is no pass and no regression.", As: Banner, Tone: Unsure}
 	case c.Verdict == compare.Inconclusive:
 		return Text{S: "Inconclusive: the data at hand cannot tell. This is no pass and no regression.", As: Banner, Tone: Unsure}
 	}

@@ -85,7 +85,10 @@ func leastLatency(r *gpuprof.Run) (Line, bool) {
 // withKind is an interval with what it covers: "95 % 12.3 to 12.4 ms, between processes".
 func withKind(s *gpuprof.Series, unit string) string {
 	interval := view.IntervalIn(s, unit)
-	if interval == view.None {
+	switch {
+	case view.Alike(s):
+		return "no 95 % interval: too few independent samples"
+	case interval == view.None:
 		return "no interval"
 	}
 	return view.IntervalName(s) + " " + interval + ", " + view.IntervalScope(s)

@@ -87,7 +87,7 @@ func (s *scene) gainOver(b *gpuprof.Run) float64 {
 // sweep are taken one after the other, so that the intervals, each from within a
 // process, do not cover what the machine did between them.
 func (s *scene) slowerThan(a *gpuprof.Run) bool {
-	if a.Throughput.Series.CI95[0] <= s.run.Throughput.Series.CI95[1] {
+	if !(a.Throughput.Series.CI95[0] > s.run.Throughput.Series.CI95[1]) { // also where either has none
 		return false
 	}
 	scale := s.workOf(s.run) / s.workOf(a)

@@ -33,7 +33,10 @@ const (
 func (s *scene) noise() []gpuprof.Finding {
 	evidence := map[string]any{}
 	if r := s.run.Step; r.N() >= leastSamples && positive(r.Median) {
-		if half := stats.HalfWidth(r); half > wideInterval {
+		switch half := stats.HalfWidth(r); {
+		case !r.CI95.Known():
+			evidence["step_interval"] = "none: too few independent samples"
+		case half > wideInterval:
 			evidence["step_interval_share"] = half
 		}
 		if d := drift(r); d > leastShare {

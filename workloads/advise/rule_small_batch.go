@@ -45,7 +45,7 @@ func (s *scene) smallBatch() []gpuprof.Finding {
 	rate, was := s.run.Throughput.Series, before.Throughput.Series
 	perDoubling := math.Pow(rate.Median/was.Median, 1/math.Log2(here/there))
 	memory := float64(s.run.Device.Memory)
-	if perDoubling < stillRising || rate.CI95[0] <= was.CI95[1] || memory < roomFor*float64(s.run.PeakMemory) {
+	if perDoubling < stillRising || !(rate.CI95[0] > was.CI95[1]) || memory < roomFor*float64(s.run.PeakMemory) {
 		return nil
 	}
 	// Times by throughput: over whole blocks, where single steps may alternate.

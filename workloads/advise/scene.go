@@ -77,6 +77,8 @@ func newScene(r *gpuprof.Run, all []*gpuprof.Run, o Options) *scene {
 	}
 	if hi := r.Step.CI95[1]; positive(hi) {
 		s.scale *= min(max(1, hi/s.step), mostScale)
+	} else { // there is no interval: the samples do not tell how far the step may lie
+		s.scale *= mostScale
 	}
 	for _, n := range s.names {
 		s.whole[n] = s.typical(weights{n: 1})

@@ -62,8 +62,8 @@ func TestDefaultInterval(t *testing.T) {
 	}{
 		"one block":      {tune.Time, blocks(2), 2, false},
 		"five blocks":    {tune.Time, blocks(1, 2, 2, 3, 4), 2, false},
-		"six blocks":     {tune.Time, blocks(1, 2, 2, 2, 3, 4), 2, true},
-		"a rate":         {tune.Throughput, blocks(0.25, 0.5, 0.5, 0.5, 0.5, 1), 2, true},
+		"six blocks":     {tune.Time, blocks(2, 1, 3, 2, 4, 2), 2, true},
+		"a rate":         {tune.Throughput, blocks(0.5, 0.25, 0.5, 1, 0.5, 0.5), 2, true},
 		"bytes":          {tune.Memory, blocks(7, 7), 7, true},
 		"one process":    {tune.Time, [][]float64{{1, 2, 3}}, 2, false},
 		"two processes":  {tune.Time, [][]float64{{1, 2, 3}, {2, 2, 2}}, 2, true},

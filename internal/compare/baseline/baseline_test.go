@@ -204,7 +204,7 @@ func TestMixedSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		judged, err := compare.CompareStored(b.Results(), now, compare.Options{Judge: true})
-		if err != nil || (judged.Verdict == compare.Inconclusive) != (c.want != "") {
+		if err != nil || (judged.Verdict == compare.NotComparable) != (c.want != "") {
 			t.Errorf("%s: %v %v", name, judged, err)
 		}
 	}

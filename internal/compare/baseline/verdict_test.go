@@ -120,7 +120,7 @@ func TestStoredRate(t *testing.T) {
 		why  string
 	}{
 		{100, 10 * time.Millisecond, compare.Same, ""}, {100, 15 * time.Millisecond, compare.Regressed, ""}, {100, 7 * time.Millisecond, compare.Improved, ""},
-		{200, 120 * time.Millisecond, compare.Regressed, ""}, {300, 10 * time.Millisecond, compare.Inconclusive, "--set rate=200"},
+		{200, 120 * time.Millisecond, compare.Regressed, ""}, {300, 10 * time.Millisecond, compare.NotComparable, "--set rate=200"},
 	} {
 		r := served(t, shifted(rng, 1, 9), c.rate, c.took)
 		r.Knobs["load"], r.Knobs["rate"] = "0.5", "auto"

@@ -56,7 +56,7 @@ func rank(v compare.Verdict) int {
 	switch v {
 	case compare.Regressed:
 		return 0
-	case compare.Inconclusive:
+	case compare.NotComparable, compare.Inconclusive:
 		return 1
 	case compare.Improved:
 		return 2
@@ -196,6 +196,7 @@ type Tally struct {
 	Metrics, Regressed, Inconclusive, Improved, Same int
 	Gone, Added                                      int // stages of one side only
 	Explains                                         int // measured, and no part of the verdict
+	NotComparable                                    int
 	Budgets, Over, Unknown                           int // budgets: all, broken, not judged
 }
 
@@ -206,6 +207,8 @@ func Count(c *compare.Comparison) Tally {
 		switch c.Metrics[i].Verdict {
 		case compare.Regressed:
 			t.Regressed++
+		case compare.NotComparable:
+			t.NotComparable++
 		case compare.Inconclusive:
 			t.Inconclusive++
 		case compare.Improved:
@@ -247,6 +250,7 @@ func Headline(c *compare.Comparison) string {
 		}
 	}
 	add(t.Regressed, "regressed")
+	add(t.NotComparable, "not comparable")
 	add(t.Inconclusive, "inconclusive")
 	add(t.Improved, "improved")
 	add(t.Gone, "gone")

@@ -144,6 +144,9 @@ func IntervalName(s *gpuprof.Series) string {
 	return "95 %"
 }
 
+// Alike reports whether a series has no interval because its samples are too much alike.
+func Alike(s *gpuprof.Series) bool { return Usable(s) != nil && !s.CI95.Known() }
+
 // IntervalScope is what the interval of a series covers.
 func IntervalScope(s *gpuprof.Series) string {
 	if Processes(s) > 1 {

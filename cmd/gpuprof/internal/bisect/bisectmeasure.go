@@ -299,7 +299,7 @@ func (c *Cmd) whyNothing(s *bisect.Search, m *compare.MetricResult, verdict *com
 		return fmt.Sprintf("BAD is %s than GOOD in %s; give --faster to find the commit that made it so", other, m.Name)
 	case back:
 		return fmt.Sprintf("BAD is %s than GOOD in %s; leave --faster out to find the commit that made it so", other, m.Name)
-	case m.Verdict == compare.Inconclusive && len(verdict.Next) > 0:
+	case m.Verdict.Open() && len(verdict.Next) > 0:
 		text += "; " + verdict.Next[0]
 	case !math.IsNaN(float64(m.MDE)) && m.MDE > 0:
 		text += fmt.Sprintf("; these data find a slowdown of %s (90 %% of the time)", gpuprof.FormatPercent(float64(m.MDE), 2))

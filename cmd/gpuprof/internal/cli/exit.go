@@ -29,7 +29,7 @@ var exitTable = []struct {
 	{ExitUsage, "the command cannot work: unknown name, bad value, missing input, unwritable output"},
 	{ExitFailed, "the workload, the device or the input failed"},
 	{ExitRegression, "a regression was found"},
-	{ExitInconclusive, "the comparison is inconclusive"},
+	{ExitInconclusive, "the comparison is inconclusive, or its sides are not comparable"},
 	{ExitOK, "success"},
 }
 

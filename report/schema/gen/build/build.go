@@ -52,7 +52,8 @@ func ref(name string) *jsonschema.Schema { return &jsonschema.Schema{Ref: "#/$de
 // custom are the types whose JSON form is their own.
 func custom() map[reflect.Type]*jsonschema.Schema {
 	return map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[gpuprof.Number](): {Types: []string{"null", "number"}, Description: "null when it is not a number"},
+		reflect.TypeFor[gpuprof.Number]():   {Types: []string{"null", "number"}, Description: "null when it is not a number"},
+		reflect.TypeFor[gpuprof.Interval](): {Types: []string{"null", "array"}, Items: &jsonschema.Schema{Type: "number"}, MinItems: jsonschema.Ptr(2), MaxItems: jsonschema.Ptr(2)},
 		reflect.TypeFor[gpuprof.Order](): {Type: "array", MinItems: jsonschema.Ptr(3), MaxItems: jsonschema.Ptr(3),
 			PrefixItems: []*jsonschema.Schema{
 				{Type: "integer", Description: "block the sample was taken in"},

@@ -116,7 +116,7 @@ func seriesDocs() map[string]string {
 		"unit":   "unit of every number in the series",
 		"runs":   "raw samples, one list per process",
 		"median": "of the samples of one process; of the processes' medians when there are several",
-		"ci95":   "95 % interval of the median; within-process when there is one process",
+		"ci95":   "95 % interval of the median; within-process when there is one process; null where its samples are too much alike for one",
 		"p05":    "5th percentile of all samples",
 		"p95":    "95th percentile of all samples",
 	}
