@@ -67,7 +67,7 @@ func stragglerCause(parts []Parts, at int, loader, step int64) string {
 	of := func(p *Parts) map[string]int64 {
 		out := map[string]int64{"starved": p.StarvedNS, "queued": p.QueuedNS}
 		for class, ns := range p.Classes {
-			if class != model.Communication {
+			if !class.Communicates() {
 				out[string(class)] = ns
 			}
 		}

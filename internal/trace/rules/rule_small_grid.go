@@ -57,7 +57,7 @@ func (d *ruleDevice) warp() int32 {
 func (c *ruleContext) smallGrid() []analyze.Found {
 	by := map[*ruleDevice]*gridLoad{}
 	s := c.newSites("kernel")
-	kernel := func(g int32) bool { return c.t.GPU[g].Kind == model.Kernel && c.x.Class(g) != model.Communication }
+	kernel := func(g int32) bool { return c.t.GPU[g].Kind == model.Kernel && !c.x.Class(g).Communicates() }
 	c.steadyOps(kernel, func(d *ruleDevice, g int32, op *model.GPU) {
 		if op.Blocks <= 0 || d.props.SMs <= 0 {
 			return
