@@ -49,6 +49,10 @@ const (
 	RuleAnomalyMode       = "anomaly-mode"
 	RuleOptimizerLoop     = "optimizer-loop"
 	RuleHostOperator      = "host-operator"
+	RulePrefillInDecode   = "prefill-in-decode"
+	RuleEagerDecode       = "eager-decode"
+	RuleSchedulerGap      = "scheduler-gap"
+	RuleRecompilation     = "recompilation"
 
 	RuleOutOfMemory        = "oom-cause"
 	RuleLeak               = "leak"
@@ -145,6 +149,10 @@ func Rules() []Rule {
 		traces(RuleOptimizerLoop, "the optimizer updates one parameter at a time"),
 		traces(RuleTraceQuality, "the trace is incomplete"),
 		traces(RuleNotSteady, "most of the recording is not the program's steady work"),
+		traces(RulePrefillInDecode, "steps with prefill lengthen the decode of running requests"),
+		traces(RuleEagerDecode, "decode launches its kernels one at a time"),
+		traces(RuleSchedulerGap, "the device is idle between steps of an engine"),
+		traces(RuleRecompilation, "the program compiles after its first step"),
 		traces(RuleHostOperator, "one operator or range takes most of the host's time"),
 
 		memory(RuleOutOfMemory, "a request for device memory failed"),

@@ -98,7 +98,13 @@ func kernelHead(name string) string {
 	return name[strings.LastIndexByte(name, ':')+1:]
 }
 
-// classifyServing gives the attention of steps that only prefill, or only decode, its phase. Names that
+// OnlyPrefill reports whether all requests of a step of serving are in prefill.
+func (s *StepSpan) OnlyPrefill() bool { return s.Prefill > 0 && s.Decode == 0 }
+
+// OnlyDecode reports whether all requests of a step of serving are in decode.
+func (s *StepSpan) OnlyDecode() bool { return s.Prefill == 0 && s.Decode > 0 }
+
+// classifyServing reads the requests of each step off its name, and gives the attention of steps that only prefill, or only decode, its phase. Names that
 // other programs have as well get the class that they have in an engine.
 func (x *Index) classifyServing(e engineStep) {
 	if e.serves == nil {
@@ -108,10 +114,11 @@ func (x *Index) classifyServing(e engineStep) {
 	for k := range x.Steps {
 		phase[k] = cAttention
 		if m := e.name.FindStringSubmatch(x.Steps[k].Name); m != nil {
-			switch p, d := e.serves(m); {
-			case p > 0 && d == 0:
+			s := &x.Steps[k]
+			switch s.Prefill, s.Decode = e.serves(m); {
+			case s.OnlyPrefill():
 				phase[k] = cAttentionPrefill
-			case p == 0 && d > 0:
+			case s.OnlyDecode():
 				phase[k] = cAttentionDecode
 			}
 		}

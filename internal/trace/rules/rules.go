@@ -45,6 +45,7 @@ func ruleTable() []rule {
 		{id: gpuprof.RulePageableH2D, notes: true, find: (*ruleContext).pageableH2D},
 		{id: gpuprof.RuleExposedCopy, alone: true, find: (*ruleContext).exposedCopy},
 		{id: gpuprof.RuleDDPBuffers, alone: true, find: (*ruleContext).ddpBuffers},
+		{id: gpuprof.RuleEagerDecode, host: true, notes: true, find: (*ruleContext).eagerDecode},
 		{id: gpuprof.RuleLaunchBound, host: true, find: (*ruleContext).launchBound},
 		{id: gpuprof.RuleNoTF32, find: (*ruleContext).noTF32},
 		{id: gpuprof.RuleNoAMP, notes: true, find: (*ruleContext).noAMP},
@@ -66,6 +67,9 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleOptimizerLoop, notes: true, find: (*ruleContext).optimizerLoop},
 		{id: gpuprof.RuleStreamWait, alone: true, find: (*ruleContext).streamWait},
 		{id: gpuprof.RuleSmallGrid, notes: true, whole: true, find: (*ruleContext).smallGrid},
+		{id: gpuprof.RulePrefillInDecode, notes: true, find: (*ruleContext).prefillInDecode},
+		{id: gpuprof.RuleSchedulerGap, host: true, notes: true, find: (*ruleContext).schedulerGap},
+		{id: gpuprof.RuleRecompilation, notes: true, whole: true, find: (*ruleContext).recompilation},
 		{id: gpuprof.RuleHostOperator, notes: true, find: (*ruleContext).hostOperator},
 		{id: gpuprof.RuleTraceQuality, notes: true, whole: true, find: (*ruleContext).traceQuality},
 	}

@@ -54,6 +54,8 @@ func ruleScenes() []ruleScene {
 		{rule: "exposed-copy", claim: 2 * 200 * us, fires: sceneCopies(7), quiet: sceneCopies(20)},
 		// the kernels before the first product
 		{rule: "ddp-buffers", claim: 2 * 41 * us, fires: sceneBuffers("c10d::broadcast_", broadcast), quiet: sceneBuffers("c10d::allreduce_", allReduce)},
+		// 9 gaps of 15 us between kernels of a step
+		{rule: "eager-decode", claim: 3 * 9 * 15 * us, fires: sceneServing(4, false, false), quiet: sceneServing(4, true, false)},
 		// twice 5 gaps of 9 us, and 2 and 11 us where the steps begin; 8 from each launch to its kernel
 		{rule: "launch-bound", claim: 199 * us, fires: sceneSmallKernels(2 * us), quiet: sceneSmallKernels(40 * us)},
 		// seven eighths of 160 us
@@ -92,6 +94,10 @@ func ruleScenes() []ruleScene {
 		{rule: "stream-wait", claim: 2 * 400 * us, fires: sceneStreams(400 * us), quiet: sceneStreams(20 * us)},
 		// 84 of 108 multiprocessors for 3 times 100 us
 		{rule: "small-grid", claim: 2 * 233_334, fires: sceneGrid(24), quiet: sceneGrid(1080)},
+		// claim nothing
+		{rule: "prefill-in-decode", claim: 0, fires: sceneServing(7, true, true), quiet: sceneServing(5, true, false)},
+		{rule: "scheduler-gap", claim: 0, fires: sceneServingPause(500 * us), quiet: sceneServingPause(10 * us)},
+		{rule: "recompilation", claim: 0, fires: sceneRecompiles(3), quiet: sceneRecompiles(0)},
 		// claims nothing
 		{rule: "host-operator", claim: 0, fires: sceneHostOperator(700 * us), quiet: sceneHostOperator(100 * us)},
 		// claims nothing
