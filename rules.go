@@ -53,6 +53,7 @@ const (
 	RuleEagerDecode       = "eager-decode"
 	RuleSchedulerGap      = "scheduler-gap"
 	RuleRecompilation     = "recompilation"
+	RuleUnifiedMemory     = "unified-memory"
 
 	RuleOutOfMemory        = "oom-cause"
 	RuleLeak               = "leak"
@@ -152,6 +153,7 @@ func Rules() []Rule {
 		traces(RulePrefillInDecode, "steps with prefill lengthen the decode of running requests"),
 		traces(RuleEagerDecode, "decode launches its kernels one at a time"),
 		traces(RuleSchedulerGap, "the device is idle between steps of an engine"),
+		traces(RuleUnifiedMemory, "the driver moves pages of unified memory while kernels need them"),
 		traces(RuleRecompilation, "the program compiles after its first step"),
 		traces(RuleHostOperator, "one operator or range takes most of the host's time"),
 

@@ -260,6 +260,8 @@ func CopyName(g *model.GPU) string {
 			return dir + "_pageable"
 		case model.Pinned:
 			return dir + "_pinned"
+		case model.Migrated:
+			return dir + "_unified"
 		}
 		return dir + "_unknown"
 	case model.D2D:

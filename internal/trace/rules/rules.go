@@ -43,6 +43,7 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleItem, host: true, find: (*ruleContext).item},
 		{id: gpuprof.RuleDataShape, host: true, find: (*ruleContext).dataDependentShape},
 		{id: gpuprof.RulePageableH2D, notes: true, find: (*ruleContext).pageableH2D},
+		{id: gpuprof.RuleUnifiedMemory, alone: true, notes: true, find: (*ruleContext).unifiedMemory},
 		{id: gpuprof.RuleExposedCopy, alone: true, find: (*ruleContext).exposedCopy},
 		{id: gpuprof.RuleDDPBuffers, alone: true, find: (*ruleContext).ddpBuffers},
 		{id: gpuprof.RuleEagerDecode, host: true, notes: true, find: (*ruleContext).eagerDecode},

@@ -50,6 +50,8 @@ func ruleScenes() []ruleScene {
 		{rule: "data-dependent-shape", claim: 2 * 85 * us, fires: sceneNonzero(true), quiet: sceneNonzero(false)},
 		// 1 MiB at 2 bytes a ns less 1 MiB at 8; 3 until the call returns, 1 end of an operator, 1 start of one
 		{rule: "pageable-h2d", claim: 2 * (1<<19 - 1<<17 + 5*us), fires: scenePageable(1 << 20), quiet: scenePageable(32 << 10)},
+		// the migrations, but for what kernels overlap
+		{rule: "unified-memory", claim: 2 * 400 * us, fires: sceneUnified(500 * us), quiet: sceneUnified(0)},
 		// the copies
 		{rule: "exposed-copy", claim: 2 * 200 * us, fires: sceneCopies(7), quiet: sceneCopies(20)},
 		// the kernels before the first product
