@@ -247,7 +247,7 @@ func (v *queueView) elsewhere(q model.Span) string {
 			what  string
 		}{{d.Comm, "communicates"}, {d.Busy, "works"}} {
 			if 2*s.spans.TotalIn(q) >= q.Len() {
-				return fmt.Sprintf("while device %d %s", v.x.deviceID(d.Device), s.what)
+				return fmt.Sprintf("while device %d %s", v.x.DeviceID(d.Device), s.what)
 			}
 		}
 	}
