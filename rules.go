@@ -50,6 +50,11 @@ const (
 	RuleAnomalyMode       = "anomaly-mode"
 	RuleOptimizerLoop     = "optimizer-loop"
 	RuleHostOperator      = "host-operator"
+	RulePrefillInDecode   = "prefill-in-decode"
+	RuleEagerDecode       = "eager-decode"
+	RuleSchedulerGap      = "scheduler-gap"
+	RuleRecompilation     = "recompilation"
+	RuleUnifiedMemory     = "unified-memory"
 
 	RuleOutOfMemory        = "oom-cause"
 	RuleLeak               = "leak"
@@ -147,6 +152,11 @@ func Rules() []Rule {
 		traces(RuleOptimizerLoop, "the optimizer updates one parameter at a time"),
 		traces(RuleTraceQuality, "the trace is incomplete"),
 		traces(RuleNotSteady, "most of the recording is not the program's steady work"),
+		traces(RulePrefillInDecode, "steps with prefill lengthen the decode of running requests"),
+		traces(RuleEagerDecode, "decode launches its kernels one at a time"),
+		traces(RuleSchedulerGap, "the device is idle between steps of an engine"),
+		traces(RuleUnifiedMemory, "the driver moves pages of unified memory while kernels need them"),
+		traces(RuleRecompilation, "the program compiles after its first step"),
 		traces(RuleHostOperator, "one operator or range takes most of the host's time"),
 
 		memory(RuleOutOfMemory, "a request for device memory failed"),

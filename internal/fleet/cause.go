@@ -82,7 +82,7 @@ func kernelCause(l *line, others []*line, work, least float64) string {
 			v = append(v, float64(o.parts.Classes[class]))
 		}
 		usual, own := stats.Median(v), float64(l.parts.Classes[class])
-		if class == model.Communication {
+		if class.Communicates() {
 			continue
 		}
 		if own-usual > largest {

@@ -113,7 +113,7 @@ def kineto(path):
     return facts
 
 
-NSYS_COPIES = {1: "h2d", 2: "d2h", 3: "h2a", 4: "a2h", 8: "d2d", 9: "h2h", 10: "p2p", 11: "u2u"}
+NSYS_COPIES = {1: "h2d", 2: "d2h", 3: "h2a", 4: "a2h", 8: "d2d", 9: "h2h", 10: "p2p", 11: "h2d", 12: "d2h", 13: "d2d"}
 
 
 def nsys(path):

@@ -50,12 +50,12 @@ type segment struct {
 
 // ClassesIn is the device's busy time in a span by class, each nanosecond once.
 func (d *DeviceTime) ClassesIn(w model.Span) map[model.Class]int64 {
-	var sum [32]int64
+	var sum [maxClasses]int64
 	d.addClasses(&sum, w)
 	return classMap(&sum)
 }
 
-func (d *DeviceTime) addClasses(sum *[32]int64, w model.Span) {
+func (d *DeviceTime) addClasses(sum *[maxClasses]int64, w model.Span) {
 	lo := sort.Search(len(d.segments), func(i int) bool { return d.segments[i].End > w.Start })
 	for _, s := range d.segments[lo:] {
 		if s.Start >= w.End {
@@ -65,7 +65,7 @@ func (d *DeviceTime) addClasses(sum *[32]int64, w model.Span) {
 	}
 }
 
-func classMap(sum *[32]int64) map[model.Class]int64 {
+func classMap(sum *[maxClasses]int64) map[model.Class]int64 {
 	out := map[model.Class]int64{}
 	for i, c := range classList {
 		if sum[i] > 0 {
@@ -179,7 +179,7 @@ func (d *DeviceTime) merge(x *Index) {
 	t := x.T
 	first := &t.GPU[d.Ops[0]]
 	d.Window = model.Span{Start: first.Start, End: first.End}
-	communicates, other := false, false
+	comm, other := false, false
 	for _, i := range d.Ops {
 		g := &t.GPU[i]
 		d.Window.End = max(d.Window.End, g.End)
@@ -187,7 +187,7 @@ func (d *DeviceTime) merge(x *Index) {
 			other = true
 			continue
 		}
-		communicates = communicates || x.class[i] == cCommunication
+		comm = comm || communicates(x.class[i])
 		d.Kernels++
 		if g.Launch >= 0 {
 			d.Linked++
@@ -202,9 +202,9 @@ func (d *DeviceTime) merge(x *Index) {
 		d.Memset = d.Union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == model.Memset })
 		d.Compute = d.Kernel
 	}
-	if communicates {
-		d.Compute = d.Union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == model.Kernel && x.class[i] != cCommunication })
-		d.Comm = d.Union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == model.Kernel && x.class[i] == cCommunication })
+	if comm {
+		d.Compute = d.Union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == model.Kernel && !communicates(x.class[i]) })
+		d.Comm = d.Union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == model.Kernel && communicates(x.class[i]) })
 	}
 }
 
@@ -330,7 +330,7 @@ const (
 // communication, and then what began first.
 func (d *DeviceTime) sweep(x *Index) {
 	gpu := x.T.GPU
-	var sum [32]int64
+	var sum [maxClasses]int64
 	var queues [ranks]waiting
 	d.segments = make([]segment, 0, len(d.Busy)+len(d.Busy)/8)
 	at, next := int64(0), 0
@@ -401,7 +401,7 @@ func rankOf(g *model.GPU, class uint8) int {
 		return rankMemcpy
 	case g.Kind == model.Memset:
 		return rankMemset
-	case class == cCommunication:
+	case communicates(class):
 		return rankComm
 	}
 	return rankCompute

@@ -25,11 +25,13 @@ func bindings(decode bool) []binding {
 	if decode {
 		products = binding{"memory", "memory traffic, as decode reads the weights and the cached keys and values for one token of each request: %s kernels take", nil}
 	}
-	products.parts = []string{string(model.GEMM), string(model.Conv), string(model.TensorProduct), string(model.RNN), string(model.Attention)}
+	products.parts = []string{string(model.GEMM), string(model.Conv), string(model.TensorProduct), string(model.RNN), string(model.Attention),
+		string(model.AttentionPrefill), string(model.MoEGEMM)}
 	return []binding{
 		products,
-		{"memory", "memory traffic: %s kernels take", []string{string(model.Elementwise), string(model.Norm), string(model.Reduction), string(model.Scatter), string(model.Copy), string(model.Optimizer)}},
-		{"communication", "communication: nothing else runs beside it in", []string{string(model.Communication)}},
+		{"memory", "memory traffic: %s kernels take", []string{string(model.Elementwise), string(model.Norm), string(model.Reduction), string(model.Scatter), string(model.Copy), string(model.Optimizer),
+			string(model.AttentionDecode), string(model.KVCache), string(model.Rotary), string(model.Quantize), string(model.MoERouting), string(model.Sampling)}},
+		{"communication", "communication: nothing else runs beside it in", []string{string(model.Communication), string(model.MoEAllToAll)}},
 		{"host", "the host: the device waits for launches, or has none to come, in", []string{"starved", "outside"}},
 		{"waits", "waits on the device: it has work launched, or of unknown launch, and does not run it in", []string{"queued", "unknown"}},
 		{"other", "kernels whose kind their names do not tell: they take", []string{string(model.Other)}},

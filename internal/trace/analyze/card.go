@@ -96,7 +96,7 @@ func (x *Index) countKernels() (kernels, comm int, several bool) {
 		several = several || kernels > 0 && g.Name != name
 		name = g.Name
 		kernels++
-		if x.class[i] == cCommunication {
+		if communicates(x.class[i]) {
 			comm++
 		}
 	}

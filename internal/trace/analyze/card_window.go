@@ -235,6 +235,19 @@ func (x *Index) compiled() model.Spans {
 	return model.UnionOf(out)
 }
 
+// CompiledAfterFirstStep is the time in which the program compiles once its first step is over, and that time without steps nil.
+func (x *Index) CompiledAfterFirstStep() model.Spans {
+	if len(x.Steps) == 0 {
+		return nil
+	}
+	for _, p := range x.Recording.Phases {
+		if p.Name == PhaseCompile {
+			return p.Spans.And(model.Spans{{Start: x.Steps[0].Host.End, End: x.Span.End}})
+		}
+	}
+	return nil
+}
+
 // recorded is when something was recorded before an instant, ranges aside.
 func (x *Index) recorded(until int64) model.Spans {
 	var v []model.Span

@@ -44,7 +44,22 @@ const (
 	cCommunication
 	OptimizerClass
 	cOther
+	cAttentionPrefill
+	cAttentionDecode
+	cKVCache
+	cRotary
+	cQuantize
+	cMoERouting
+	cMoEGEMM
+	cMoEAllToAll
+	cSampling
 )
+
+// maxClasses is the length of sums by class: a power of two, so that an index below it needs no check.
+const maxClasses = 32
+
+// communicates reports whether kernels of a class move data between ranks.
+func communicates(class uint8) bool { return class == cCommunication || class == cMoEAllToAll }
 
 // classify gives every GPU event its class: memory operations are copies,
 // kernels go by the operators around their launch first and by their own name
@@ -66,7 +81,7 @@ func (x *Index) classify() {
 			around = x.surroundings(op, g.Launch)
 			lastOp, lastLaunch = op, g.Launch
 		}
-		x.class[i] = around.classOf(x.Info[g.Name].Kernel)
+		x.class[i] = around.classOf(&x.Info[g.Name])
 	}
 }
 
@@ -75,6 +90,7 @@ type surroundings struct {
 	inner     opWords // the innermost operator that says something
 	outer     uint8   // the innermost operator that owns what is in it, else classNone
 	optimizer bool
+	experts   bool       // a range of the experts of a mixture
 	product   modelWords // modelTensorProduct, modelConvolution: in the module of one
 }
 
@@ -84,6 +100,7 @@ func (x *Index) surroundings(op, launch int32) surroundings {
 	for h := op; h >= 0; h = x.OpAbove(h) {
 		in := &x.Info[x.T.Host[h].Name]
 		s.optimizer = s.optimizer || in.Flags&NameOptimizer != 0
+		s.experts = s.experts || in.Flags&nameExperts != 0
 		if in.op.class == NoClass {
 			continue
 		}
@@ -134,11 +151,16 @@ func (x *Index) InOptimizer(host int32) bool {
 	return false
 }
 
-// classOf is the class of a kernel with a name class (classNone unknown).
-func (s *surroundings) classOf(kernel uint8) uint8 {
+// classOf is the class of a kernel by its name and what is around its launch.
+func (s *surroundings) classOf(in *NameInfo) uint8 {
+	kernel := in.Kernel
 	switch {
-	case kernel == cCommunication:
-		return cCommunication
+	case communicates(kernel):
+		return kernel
+	case kernel == GEMMClass && s.experts:
+		return cMoEGEMM
+	case in.ofLLM:
+		return kernel
 	case s.optimizer:
 		return OptimizerClass
 	case kernel == cTensorProduct:

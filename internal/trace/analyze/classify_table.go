@@ -5,18 +5,27 @@ import (
 	"strings"
 )
 
-// words is one line of a table: a name that contains any of these, and none
+// words is one line of a table: a name that contains any or all of these, and none
 // of the others, is of the class.
 type words struct {
 	class uint8
 	any   []string
+	all   []string
 	none  []string
 	whole bool
 }
 
 func (w *words) match(name string) bool {
-	holds := func(s string) bool { return strings.Contains(name, s) }
-	return slices.ContainsFunc(w.any, holds) && !slices.ContainsFunc(w.none, holds)
+	return w.matchBy(func(s string) bool { return strings.Contains(name, s) })
+}
+
+func (w *words) matchBy(holds func(word string) bool) bool {
+	for _, s := range w.all {
+		if !holds(s) {
+			return false
+		}
+	}
+	return (len(w.any) == 0 || slices.ContainsFunc(w.any, holds)) && !slices.ContainsFunc(w.none, holds)
 }
 
 // opTable reads names of operators, lower case, first match. `aten::` and
@@ -34,6 +43,10 @@ var opTable = []words{
 		"cuequivariance", "libtorch_tp_jit", "flashtp", "flash_tp", "openequivariance", "oeq::", "tensor_product",
 		"tensorproduct", "uniform_1d", "segmented_polynomial", "sptp",
 	}},
+	{class: cMoERouting, whole: true, any: []string{"grouped_topk", "topk_softmax", "topk_sigmoid", "moe_align", "moe_sum", "moe_fused_gate"}},
+	{class: cKVCache, whole: true, any: []string{"reshape_and_cache", "concat_and_cache", "store_kvcache"}},
+	{class: cRotary, whole: true, any: []string{"rotary_embedding", "apply_rotary", "apply_rope"}},
+	{class: cQuantize, whole: true, any: []string{"scaled_fp8_quant", "scaled_int8_quant", "scaled_fp4_quant", "per_token_group_quant"}},
 	{class: cAttention, whole: true, any: []string{"attention", "flash_attn", "flashattn", "sdpa", "fmha", "multi_head", "multihead", "xformers"}},
 	{class: cRNN, whole: true, any: []string{
 		"cudnn_rnn", "cudnnrnn", "miopen_rnn", "miopenrnn", "lstm", "gru_cell", "rnn_tanh", "rnn_relu", "fused_gru",
@@ -156,12 +169,13 @@ var tritonTable = []words{
 	{class: cConv, any: []string{"triton_tem_fused_convolution", "triton_tem_fused__convolution", "triton_convolution"}},
 	{class: GEMMClass, any: []string{"triton_tem", "triton_mm", "triton_bmm", "triton_gemm"}},
 	{class: cNorm, any: []string{"batch_norm", "layer_norm", "group_norm", "rms_norm"}},
+	{class: cNorm, all: []string{"mean", "pow", "rsqrt"}}, // root mean square
 	{class: cReduction, any: []string{"triton_red_", "triton_per_", "triton_spl_"}},
 	{class: ElementwiseClass, any: []string{"triton_poi_", "triton_for_"}},
 }
 
-// withoutLibrary hides the name of a library that contains the word gemm.
-var withoutLibrary = strings.NewReplacer("fbgemm", "fbg")
+// withoutLibrary hides names of libraries that contain a word of the tables.
+var withoutLibrary = strings.NewReplacer("fbgemm", "fbg", "flashinfer::", "fi::")
 
 // opWordsOf reads the name of an operator. A table word that starts with '='
 // stands for the start of the bare name up to its end or an underscore's
@@ -200,19 +214,22 @@ func matchBare(exact, word string) bool {
 	return len(exact) == len(word)+1 && strings.HasPrefix(exact, word)
 }
 
-// kernelClassOf reads the name of a kernel; classNone when it says nothing.
-func kernelClassOf(name string) uint8 {
+// kernelClassOf reads the name of a kernel; NoClass when it says nothing. ofLLM reports a name that
+// decides whatever operators are around the launch.
+func kernelClassOf(name string) (class uint8, ofLLM bool) {
 	s := withoutLibrary.Replace(strings.ToLower(name))
 	table := kernelTable
 	if strings.HasPrefix(s, "triton_") {
 		table = tritonTable
+	} else if class := llmClassOf(s); class != NoClass {
+		return class, true
 	}
 	for i := range table {
 		if table[i].match(s) {
-			return table[i].class
+			return table[i].class, false
 		}
 	}
-	return NoClass
+	return NoClass, false
 }
 
 // productModules are the names of modules that compute tensor products of

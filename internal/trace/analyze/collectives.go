@@ -151,11 +151,12 @@ func (x *Index) collectivesOf(d *DeviceTime, takes func(kind string) bool) *Coll
 	ready := x.readiness(d)
 	for _, g := range d.Ops {
 		op := &x.T.GPU[g]
-		if op.Kind != model.Kernel || x.Class(g) != model.Communication {
+		if op.Kind != model.Kernel || !x.Class(g).Communicates() {
 			continue
 		}
 		c := x.callOf(g, told[op.Corr])
-		if c.step = x.askedIn(t.steps, op); c.step < 0 || !takes(c.kind) {
+		// Ranks do not leave the exchange between experts together: its shortest time is no transfer.
+		if c.step = x.askedIn(t.steps, op); c.step < 0 || x.class[g] == cMoEAllToAll || !takes(c.kind) {
 			other = append(other, c.Span)
 			continue
 		}
@@ -176,7 +177,7 @@ func (x *Index) collectivesOf(d *DeviceTime, takes func(kind string) bool) *Coll
 	out.Parts = x.steadyParts(d).over(float64(x.SteadySteps()))
 	names := map[string]bool{}
 	for _, g := range d.Ops {
-		if op := &x.T.GPU[g]; op.Kind == model.Kernel && x.Class(g) != model.Communication {
+		if op := &x.T.GPU[g]; op.Kind == model.Kernel && !x.Class(g).Communicates() {
 			names[x.T.Name(op.Name)] = true
 		}
 	}
@@ -204,7 +205,7 @@ func (x *Index) readiness(d *DeviceTime) func(op *model.GPU) int64 {
 	var list []launched
 	for _, g := range d.Ops {
 		op := &x.T.GPU[g]
-		if op.Launch >= 0 && x.Class(g) != model.Communication {
+		if op.Launch >= 0 && !x.Class(g).Communicates() {
 			list = append(list, launched{x.T.Host[op.Launch].Start, op.End})
 		}
 	}

@@ -50,7 +50,7 @@ func collectiveNamed(name string) CollectiveKind {
 		{"alltoall", AllToAllCalls}, {"a2a", AllToAllCalls}, {"reducescatter", ReduceScatterCalls}, {"allgather", AllGatherCalls}, {"allreduce", AllReduceCalls},
 		{"crossdevicereduce", AllReduceCalls}, {"sendrecv", SendReceiveCalls}, {"nccl:send", SendReceiveCalls}, {"nccl:recv", SendReceiveCalls},
 		{"c10d::send", SendReceiveCalls}, {"c10d::recv", SendReceiveCalls}, {"broadcast", BroadcastCalls},
-		{"barrier", BarrierCalls},
+		{"barrier", BarrierCalls}, {"deepep::", AllToAllCalls}, {"ep::int", AllToAllCalls}, {"moecomm::", AllToAllCalls},
 	} {
 		if strings.Contains(s, k.word) {
 			return k.kind

@@ -135,7 +135,7 @@ func (v *queueView) reason(g int32, q model.Span) (kind, example string) {
 	if text := v.elsewhere(q); text != "" {
 		return text, ""
 	}
-	if v.before >= 0 && v.x.Class(v.before) == model.Communication {
+	if v.before >= 0 && v.x.Class(v.before).Communicates() {
 		return v.after(v.before, op.Stream), ""
 	}
 	return "for a reason that is not in the trace", before
@@ -151,7 +151,7 @@ func (v *queueView) describe(g int32) string {
 	op := &t.GPU[g]
 	what := "kernel "
 	switch {
-	case v.x.Class(g) == model.Communication:
+	case v.x.Class(g).Communicates():
 		what = "communication "
 	case op.Kind == model.Memcpy:
 		what = "copy "
@@ -247,7 +247,7 @@ func (v *queueView) elsewhere(q model.Span) string {
 			what  string
 		}{{d.Comm, "communicates"}, {d.Busy, "works"}} {
 			if 2*s.spans.TotalIn(q) >= q.Len() {
-				return fmt.Sprintf("while device %d %s", v.x.deviceID(d.Device), s.what)
+				return fmt.Sprintf("while device %d %s", v.x.DeviceID(d.Device), s.what)
 			}
 		}
 	}

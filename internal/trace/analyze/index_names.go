@@ -15,6 +15,7 @@ const (
 	nameFrame                    // Python frame with a file and line
 	nameLibrary                  // Python frame of PyTorch, the standard library or an installed package
 	NameBackward                 // operator that runs in the backward pass
+	nameExperts                  // operator that computes the experts of a mixture
 )
 
 // NameInfo has the meaning of a name, worked out once for all events that have it.
@@ -23,6 +24,7 @@ type NameInfo struct {
 	call   model.Call
 	op     opWords
 	Kernel uint8 // class of a kernel of this name, NoClass unknown
+	ofLLM  bool  // the kernel's name alone decides its class
 	model  modelWords
 	ranges bool // the name of an annotation
 }
@@ -56,7 +58,7 @@ func describeNames(t *model.Trace) []NameInfo {
 			in.model = modelWordsOf(name)
 		}
 		if k&(1<<model.Kernel) != 0 {
-			in.Kernel = kernelClassOf(name)
+			in.Kernel, in.ofLLM = kernelClassOf(name)
 		}
 	}
 	return info
@@ -154,6 +156,11 @@ func rangeFlags(name string) uint8 {
 	}
 	if strings.Contains(name, "Backward") || strings.Contains(name, "AccumulateGrad") || strings.HasPrefix(name, "autograd::engine::") {
 		f |= NameBackward
+	}
+	for _, s := range [...]string{"fused_experts", "fused_moe", "fused_marlin_moe"} {
+		if strings.Contains(name, s) {
+			f |= nameExperts
+		}
 	}
 	return f
 }

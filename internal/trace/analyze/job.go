@@ -14,8 +14,8 @@ import (
 type JobWaits struct {
 	Collectives int // that have parts of several ranks
 	Ranks       []RankWaits
-	// Straggler is the rank that the others wait for, by its index in Ranks; -1 none.
-	Straggler int
+	// Stragglers are the ranks that the others wait for, by their index in Ranks, the one that they wait for longest first.
+	Stragglers []int
 }
 
 // RankWaits is the part of one rank, which is a device of one trace.
@@ -114,8 +114,12 @@ const Costs = ", which costs up to "
 func capClaims(indexes []*Index, found []Found) []Found {
 	shareOf := func(f *Found) float64 { return float64(f.ClaimNS) / float64(max(1, indexes[f.Input].Steady.Total())) }
 	left := 1.0
-	if at := slices.IndexFunc(found, func(f Found) bool { return f.Rule == gpuprof.RuleStraggler }); at >= 0 {
+	for at := range found {
 		s := &found[at]
+		if s.Rule != gpuprof.RuleStraggler {
+			continue
+		}
+		s.reduce(indexes[s.Input], max(0, left))
 		again := shareOf(s)
 		left -= again
 		for i := range found {

@@ -130,7 +130,7 @@ func PerStepWord(stepped bool) string {
 // means, so they need not be whole.
 type partSums struct {
 	starved, queued, unknown, outside, hidden float64
-	classes                                   [32]float64 // by index into classList
+	classes                                   [maxClasses]float64 // by index into classList
 }
 
 func (p *partSums) add(o *partSums, weight float64) {
@@ -168,7 +168,7 @@ func (p *partSums) over(n float64) Parts {
 // steadyParts divides a device's time in the steps that count.
 func (x *Index) steadyParts(d *DeviceTime) *partSums {
 	p := &partSums{outside: float64(x.Steady.Total())}
-	var sum [32]int64
+	var sum [maxClasses]int64
 	for _, w := range x.Steady {
 		d.addClasses(&sum, w)
 	}

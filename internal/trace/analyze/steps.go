@@ -20,9 +20,12 @@ type StepSpan struct {
 	// Window is the time that counts as the step's own: from its start on the
 	// host, or the end of Full of the steps before where that is later, to the
 	// end of Full. Windows are disjoint, so they add up to what steps take.
-	Window  model.Span
-	Lane    uint32
-	Dropped bool // counts nowhere: the first of several, and an empty one
+	Window model.Span
+	Lane   uint32
+	// Prefill and Decode are the requests that a step of serving has in each phase, by its name; -1 unknown. Both are 0
+	// elsewhere.
+	Prefill, Decode int
+	Dropped         bool // counts nowhere: the first of several, and an empty one
 	// Empty is what the profiler leaves behind the last step: a range in which
 	// the program does next to nothing of what it does in a step.
 	Empty bool

@@ -89,6 +89,7 @@ func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 			x.Recording.Engine = e.engine
 		}
 		x.Recording.Serving = x.servingOf(e)
+		x.classifyServing(e)
 		x.beginWithWork()
 		return true
 	}

@@ -132,7 +132,7 @@ func (a *Analysis) addSteps(input int, x *Index) {
 			LoaderNS: loader.TotalIn(s.Host), Dropped: s.Dropped,
 		}
 		if d != nil {
-			st.Device = x.deviceID(d.Device)
+			st.Device = x.DeviceID(d.Device)
 			st.BusyNS = d.Busy.TotalIn(s.Window)
 			st.KernelNS = d.Kernel.TotalIn(s.Window)
 			st.StarvedNS = d.Starved.TotalIn(s.Window)
@@ -176,8 +176,8 @@ func (x *Index) loaderSpans() model.Spans {
 	return model.UnionOf(v)
 }
 
-// deviceID is the number the profiler gave a device.
-func (x *Index) deviceID(device int) int {
+// DeviceID is the number of a device (index into T.Devices) that the recording gives it.
+func (x *Index) DeviceID(device int) int {
 	if device < len(x.T.Devices) {
 		return x.T.Devices[device].ID
 	}
@@ -188,7 +188,7 @@ func (a *Analysis) addDevices(input int, x *Index) {
 	for _, d := range x.Devices {
 		worked := d.Worked
 		acc := DeviceAccount{
-			ID: x.deviceID(d.Device), Input: input, StartNS: worked.Start, SpanNS: worked.Len(),
+			ID: x.DeviceID(d.Device), Input: input, StartNS: worked.Start, SpanNS: worked.Len(),
 			BusyNS: d.Busy.Total(), KernelNS: d.Kernel.Total(), MemcpyNS: d.Memcpy.Total(), MemsetNS: d.Memset.Total(),
 			StarvedNS: d.Starved.TotalIn(worked), QueuedNS: d.Queued.TotalIn(worked), UnknownNS: d.Unknown.TotalIn(worked),
 			Kernels: d.Kernels, Linked: d.Linked, Classes: d.Classes, Lead: d.Lead,
@@ -264,6 +264,8 @@ func CopyName(g *model.GPU) string {
 			return dir + "_pageable"
 		case model.Pinned:
 			return dir + "_pinned"
+		case model.Migrated:
+			return dir + "_unified"
 		}
 		return dir + "_unknown"
 	case model.D2D:

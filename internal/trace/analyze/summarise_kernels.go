@@ -15,7 +15,7 @@ type kernelSums struct {
 type kernelSum struct {
 	ns        int64
 	durations []int64
-	classes   [16]int64
+	classes   [maxClasses]int64
 	operators map[string]int64
 }
 
@@ -59,7 +59,7 @@ func (k *kernelSums) addGroup(x *Index, name string, group []int32) {
 		d := g.Dur()
 		s.ns += d
 		s.durations = append(s.durations, d)
-		s.classes[x.class[i]&15] += d + 1 // the one settles ties of operations without length
+		s.classes[x.class[i]&(maxClasses-1)] += d + 1 // the one settles ties of operations without length
 		if op := x.gpuOp[i]; op >= 0 {
 			ops[x.T.Host[op].Name] += d + 1
 		}

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,7 +32,7 @@ func rankTimes(indexes []*Index, job *JobWaits) []RankTime {
 				return ns
 			}
 			r := RankTime{
-				Rank: x.T.Rank, Input: i, Device: x.deviceID(d.Device), StepNS: x.Steady.Total() / steps,
+				Rank: x.T.Rank, Input: i, Device: x.DeviceID(d.Device), StepNS: x.Steady.Total() / steps,
 				ComputeNS: in(d.Compute) / steps, CommNS: in(d.Comm) / steps,
 				ExposedCommNS: (in(d.Kernel) - in(d.Compute)) / steps, // kernels are one or the other, or both at once
 				IdleNS:        (x.Steady.Total() - in(d.Busy)) / steps,
@@ -53,7 +54,7 @@ func rankTimes(indexes []*Index, job *JobWaits) []RankTime {
 	if job == nil {
 		return out
 	}
-	if at := markStraggler(indexes, out, job); at >= 0 {
+	for _, at := range markStragglers(indexes, out, job) {
 		x, step := indexes[out[at].Input], out[at].StepNS
 		out[at].Cause = stragglerCause(parts, at, x.loaderSpans().TotalAnd(x.Called)/int64(x.SteadySteps()), step)
 	}
@@ -67,7 +68,7 @@ func stragglerCause(parts []Parts, at int, loader, step int64) string {
 	of := func(p *Parts) map[string]int64 {
 		out := map[string]int64{"starved": p.StarvedNS, "queued": p.QueuedNS}
 		for class, ns := range p.Classes {
-			if class != model.Communication {
+			if !class.Communicates() {
 				out[string(class)] = ns
 			}
 		}
@@ -100,16 +101,20 @@ func stragglerCause(parts []Parts, at int, loader, step int64) string {
 	return fmt.Sprintf("its %s kernels take %s longer: more work, or a slower device", best, gpuprof.FormatNS(most))
 }
 
-// markStraggler marks the rank for which the others wait most, doing nothing else, if that is waitShare of its steady step
-// or more and it arrives last in most of their collectives. It returns its place in ranks, -1 none.
-func markStraggler(indexes []*Index, ranks []RankTime, job *JobWaits) int {
+// mostOfWaits is the part of all waits that several late ranks have together to be named, where none has half of them.
+const mostOfWaits = 0.8
+
+// markStragglers marks the ranks for which the others wait longest, doing nothing else: two of them or a quarter of the job
+// at most, each for waitShare of its steady step or more and half as long as the first. Together they have mostOfWaits, or
+// the first has half of all waits, and they arrive last in half of the collectives or more. It returns their places in ranks.
+func markStragglers(indexes []*Index, ranks []RankTime, job *JobWaits) (places []int) {
 	place := func(r *RankWaits) int {
 		return slices.IndexFunc(ranks, func(t RankTime) bool {
-			return t.Input == r.Input && t.Device == indexes[r.Input].deviceID(r.Device)
+			return t.Input == r.Input && t.Device == indexes[r.Input].DeviceID(r.Device)
 		})
 	}
-	job.Straggler = -1
-	late, all, most := -1, int64(0), int64(0)
+	all, waited := int64(0), make([]int64, len(job.Ranks)) // in the median of the others, per step
+	order := make([]int, len(job.Ranks))
 	for by := range job.Ranks {
 		var waits []int64
 		for i := range job.Ranks {
@@ -119,22 +124,27 @@ func markStraggler(indexes []*Index, ranks []RankTime, job *JobWaits) int {
 			}
 		}
 		slices.Sort(waits)
-		all += middle(waits)
-		if m := middle(waits); m > most {
-			late, most = by, m
+		waited[by], order[by] = middle(waits), by
+		all += waited[by]
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(waited[b], waited[a]) })
+	most, sum, last := waited[order[0]], int64(0), 0
+	for _, by := range order[:min(len(order), max(2, len(order)/4))] {
+		at := place(&job.Ranks[by])
+		if at < 0 || job.Ranks[by].Last == 0 || float64(waited[by]) < waitShare*float64(ranks[at].StepNS) || 2*waited[by] < most {
+			break
 		}
+		places, sum, last = append(places, at), sum+waited[by], last+job.Ranks[by].Last
 	}
-	if late < 0 || 2*most < all {
-		return -1
+	if 2*most < all && float64(sum) < mostOfWaits*float64(all) || len(places) == 0 || 2*last < job.Collectives {
+		return nil
 	}
-	at := place(&job.Ranks[late])
-	if at < 0 || float64(most) < waitShare*float64(ranks[at].StepNS) || 2*job.Ranks[late].Last < job.Collectives {
-		return -1
+	job.Stragglers = order[:len(places)]
+	for k, at := range places {
+		ranks[at].Straggler, ranks[at].WaitedNS = true, waited[order[k]]
+		ranks[at].LastIn, ranks[at].Collectives = job.Ranks[order[k]].Last, job.Collectives
 	}
-	job.Straggler = late
-	ranks[at].Straggler, ranks[at].WaitedNS = true, most
-	ranks[at].LastIn, ranks[at].Collectives = job.Ranks[late].Last, job.Collectives
-	return at
+	return places
 }
 
 // middle is the median of sorted values, 0 of none.

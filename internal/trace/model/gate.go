@@ -219,6 +219,9 @@ func (k *gate) clipOverruns() {
 	here := 0
 	for i := range k.t.GPU {
 		g := &k.t.GPU[i]
+		if g.Memory == Migrated { // the driver moves pages beside the streams
+			continue
+		}
 		key := streamKey{g.Stream, g.Process, g.Device}
 		if here >= len(streams) || streams[here].key != key {
 			if here = placeOf(streams, at, key); here == len(streams) {

@@ -100,7 +100,15 @@ const (
 	UnknownMemory HostMemory = iota
 	Pageable
 	Pinned
+	// Migrated is unified memory: the driver moves its pages to where they are used.
+	Migrated
 )
+
+// PageFaults counts faults of unified memory in a recording.
+type PageFaults struct {
+	Device int64 // on the devices
+	Host   int64
+}
 
 // GPU is something a device did.
 type GPU struct {
@@ -236,6 +244,7 @@ type Trace struct {
 	GPU    []GPU
 	Memory []MemoryEvent
 	Waits  []StreamWait // none where the profiler did not record them
+	Faults PageFaults   // of unified memory; 0 where the profiler did not record them
 	// Collectives are what is told of communication kernels, in any order.
 	Collectives []Collective
 	// Stacks are what came with events, by Host.Stack: a call stack, outermost frame first, frames separated by ';',

@@ -36,6 +36,9 @@ func (c *ruleContext) dataloaderStall() []analyze.Found {
 	if f := c.workerStart(total); f != nil {
 		return []analyze.Found{*f}
 	}
+	if f := c.workerStartSeen(); f != nil {
+		return []analyze.Found{*f}
+	}
 	ns := total.TotalAnd(c.x.Steady)
 	if len(fetches) == 0 || ns*100 < c.span*loaderPercent {
 		return nil

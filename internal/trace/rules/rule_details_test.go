@@ -334,10 +334,10 @@ func TestEmptyTrace(t *testing.T) {
 }
 
 func TestRuleIDs(t *testing.T) {
-	want := strings.Fields("straggler not-steady allocator-churn dataloader-stall hidden-sync blocking-copy explicit-sync item data-dependent-shape pageable-h2d exposed-copy ddp-buffers launch-bound " +
+	want := strings.Fields("straggler not-steady allocator-churn dataloader-stall hidden-sync blocking-copy explicit-sync item data-dependent-shape pageable-h2d unified-memory exposed-copy ddp-buffers eager-decode launch-bound " +
 		"no-tf32 no-amp tensor-cores off-peak-gemm deterministic deterministic-fill unfused-attention elementwise-chain exposed-comm host-bound " +
 		"checkpoint-write logging outside-operators recomputation starved-machine float64-parameters too-many-threads anomaly-mode optimizer-loop " +
-		"stream-wait small-grid host-operator trace-quality")
+		"stream-wait small-grid prefill-in-decode scheduler-gap recompilation host-operator trace-quality")
 	if got := rules.RuleIDs(); !slices.Equal(got, want) {
 		t.Errorf("rules are %v", got)
 	}
@@ -358,7 +358,8 @@ func TestSmallGrids(t *testing.T) {
 		claim   int64 // us of 100, -1 no finding
 		want    string
 	}{
-		{"one thread", 1, 1, 99, "runs in 1 block of 1 thread on a device of 108 multiprocessors, whose warps have 32 threads"},
+		{"one thread", 1, 1, 99, "is a serial kernel: one thread runs it on a device of 108 multiprocessors"},
+		{"one thread in each block", 1080, 1, 97, "runs in 1080 blocks of 1 thread on a device of 108 multiprocessors, whose warps have 32 threads"},
 		{"half a device", 54, 256, 0, "runs in 54 blocks of 256 threads on a device of 108 multiprocessors"},
 		{"a quarter of each warp", 100_000, 8, 75, "runs in 100000 blocks of 8 threads on a device of 108 multiprocessors, whose warps have 32 threads"},
 		{"a full grid", 10_000, 256, -1, ""},
@@ -382,6 +383,9 @@ func TestSmallGrids(t *testing.T) {
 			}
 			if narrow := c.blocks > 108; narrow != strings.HasPrefix(f.PyTorch, "blocks of 128") {
 				t.Errorf("%d blocks: %s", c.blocks, f.PyTorch)
+			}
+			if serial := c.blocks*int64(c.threads) == 1; serial != strings.HasPrefix(f.PyTorch, "divide the work of the kernel") {
+				t.Errorf("%d blocks of %d threads: %s", c.blocks, c.threads, f.PyTorch)
 			}
 			if d := f.StepNS/us - c.claim; d < -1 || d > 1 {
 				t.Errorf("claims %d ns of each step: %s", f.StepNS, f.Title)

@@ -55,7 +55,7 @@ func (c *ruleContext) exposedComm() []analyze.Found {
 
 // isComm says whether an operation is a kernel that communicates.
 func (c *ruleContext) isComm(g int32) bool {
-	return c.t.GPU[g].Kind == model.Kernel && c.x.Class(g) == model.Communication
+	return c.t.GPU[g].Kind == model.Kernel && c.x.Class(g).Communicates()
 }
 
 // collectiveKnob is what to change about a kind of communication in this program.

@@ -39,7 +39,7 @@ func mostOfCopies(by map[model.Direction]int64) model.Direction {
 // exposedCopy: copies that run while the device does nothing else. It claims
 // that time, less what pageable-h2d took.
 func (c *ruleContext) exposedCopy() []analyze.Found {
-	isCopy := func(g int32) bool { return c.t.GPU[g].Kind == model.Memcpy }
+	isCopy := func(g int32) bool { return c.t.GPU[g].Kind == model.Memcpy && c.t.GPU[g].Memory != model.Migrated }
 	exposed := c.exclusives(isCopy)
 	alone := map[int]model.Spans{}
 	for _, d := range c.devices {

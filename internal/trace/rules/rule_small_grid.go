@@ -23,6 +23,7 @@ type gridLoad struct {
 	weighted     float64 // fill times ns
 	ns, under    int64
 	narrow       int64 // ns of under in blocks with fewer threads than a warp, whose number is large enough
+	serial       int64 // ns of under in kernels of one thread
 	kernels, few int
 	by           map[model.NameID]int64 // ns of the kernels that do not fill it
 	like         map[model.NameID]*model.GPU
@@ -57,7 +58,7 @@ func (d *ruleDevice) warp() int32 {
 func (c *ruleContext) smallGrid() []analyze.Found {
 	by := map[*ruleDevice]*gridLoad{}
 	s := c.newSites("kernel")
-	kernel := func(g int32) bool { return c.t.GPU[g].Kind == model.Kernel && c.x.Class(g) != model.Communication }
+	kernel := func(g int32) bool { return c.t.GPU[g].Kind == model.Kernel && !c.x.Class(g).Communicates() }
 	c.steadyOps(kernel, func(d *ruleDevice, g int32, op *model.GPU) {
 		if op.Blocks <= 0 || d.props.SMs <= 0 {
 			return
@@ -69,6 +70,9 @@ func (c *ruleContext) smallGrid() []analyze.Found {
 		full := d.fill(op, l.warp)
 		if op.Threads > 0 && op.Threads < l.warp && op.Blocks >= int64(d.props.SMs) {
 			l.narrow += op.Dur()
+		}
+		if serialGrid(op) {
+			l.serial += op.Dur()
 		}
 		if l.add(op, full); full < 1 {
 			s.gpu(g, op.Dur())
@@ -92,11 +96,16 @@ func (c *ruleContext) smallGrid() []analyze.Found {
 		f.Sites = s.top()
 		if f.PyTorch = "larger batches (DataLoader(..., batch_size=...)), torch.vmap or batched operators instead of a loop, torch.compile to fuse small kernels"; l.narrow*2 >= l.under {
 			f.PyTorch, f.AnyProgram = fmt.Sprintf("blocks of 128 or 256 threads: a multiple of the %d that run together", l.warp), true
+		} else if l.serial*2 >= l.under {
+			f.PyTorch, f.AnyProgram = "divide the work of the kernel among many blocks of 128 or 256 threads; one thread uses one lane of one multiprocessor", true
 		}
 		return []analyze.Found{f}
 	}
 	return nil
 }
+
+// serialGrid reports whether a kernel runs in one thread.
+func serialGrid(op *model.GPU) bool { return op.Blocks == 1 && op.Threads == 1 }
 
 func (l *gridLoad) add(op *model.GPU, full float64) {
 	l.weighted += float64(op.Dur()) * full
@@ -138,6 +147,10 @@ func (c *ruleContext) gridFinding(d *ruleDevice, l *gridLoad, kernel func(g int3
 			continue
 		}
 		op, grid := l.like[name], ""
+		if serialGrid(op) {
+			what = fmt.Sprintf("%s is a serial kernel: one thread runs it on a device of %d multiprocessors", analyze.ShortName(c.t.Name(name)), d.props.SMs)
+			break
+		}
 		if op.Threads > 0 {
 			grid = fmt.Sprintf(" of %s", analyze.Plural(int(op.Threads), "thread", "threads"))
 		}

@@ -25,15 +25,23 @@ func (c *ruleContext) withoutWaits(exposed map[int]model.Spans) (known bool) {
 	return known
 }
 
-// Straggler finds the rank that the others wait for. It claims what the rank takes more than they between collectives, and
-// no more than the median one of them waits for it.
-func Straggler(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.JobWaits) []analyze.Found {
-	by := job.Straggler
-	at := slices.IndexFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler })
-	if by < 0 || at < 0 {
-		return nil
+// Straggler finds the ranks that the others wait for, a finding for each.
+func Straggler(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.JobWaits) (found []analyze.Found) {
+	for _, by := range job.Stragglers {
+		late := &job.Ranks[by]
+		device := indexes[late.Input].DeviceID(late.Device)
+		at := slices.IndexFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler && r.Input == late.Input && r.Device == device })
+		if at >= 0 {
+			found = append(found, waitsFor(&a.Ranks[at], indexes, job, by)...)
+		}
 	}
-	rank, late := &a.Ranks[at], &job.Ranks[by]
+	return found
+}
+
+// waitsFor is the finding about the waits of a job for one rank, by its index in the job. It claims what the rank takes more
+// than the others between collectives, and no more than the median one of them waits for it.
+func waitsFor(rank *analyze.RankTime, indexes []*analyze.Index, job *analyze.JobWaits, by int) []analyze.Found {
+	late := &job.Ranks[by]
 	var waiters []*analyze.RankWaits
 	for i := range job.Ranks {
 		if i != by {

@@ -3,7 +3,9 @@ package rules_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -276,4 +278,79 @@ func indexed(t *testing.T, traces []*model.Trace) (out []*analyze.Index) {
 		out = append(out, x)
 	}
 	return out
+}
+
+// partsOf is a rank that computes for some us before each of the all-reduces of a step, in each of which the last rank's
+// transfer ends 200 us after its arrival.
+func partsOf(n int, computes [][][]int64) *model.Trace {
+	step := 0
+	s := act(len(computes), func(s *scene) {
+		for part := range computes[step] {
+			most := int64(0)
+			for _, us := range computes[step][part] {
+				most = max(most, us)
+			}
+			own := computes[step][part][n]
+			s.products(1, own*us)
+			s.in("c10d::allreduce_", func() { s.kernelOn(7, allReduce, (most-own+reduces)*us, 24) })
+			s.wait("cudaStreamSynchronize")
+		}
+		step++
+	})
+	t := s.trace()
+	t.Rank, t.World = n, len(computes[0][0])
+	return t
+}
+
+// Two ranks that are late in turn, or each for a collective of its own, are named with their shares; ranks of a job that are all late
+// in turn are not.
+func TestTwoStragglers(t *testing.T) {
+	const usual, late = 500, 1500
+	turns := func(ranks int, of func(step int) int) (out [][][]int64) {
+		for step := range 9 {
+			row := slices.Repeat([]int64{usual}, ranks)
+			row[of(step)] = late
+			out = append(out, [][]int64{row})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		computes [][][]int64
+		want     map[int]int // collectives in which a rank arrives last
+	}{
+		"two ranks in turn":          {turns(2, func(step int) int { return step % 2 }), map[int]int{0: 4, 1: 4}},
+		"two of six in turn":         {turns(6, func(step int) int { return 1 + 3*(step%2) }), map[int]int{1: 4, 4: 4}},
+		"all of six in turn":         {turns(6, func(step int) int { return step % 6 }), nil},
+		"a collective for each rank": {slices.Repeat([][][]int64{{{usual, late, usual, usual}, {usual, usual, usual, late}}}, 5), map[int]int{1: 4, 3: 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var traces []*model.Trace
+			for n := range c.computes[0][0] {
+				traces = append(traces, partsOf(n, c.computes))
+			}
+			a := ofJob(t, traces...)
+			got := map[int]int{}
+			for _, f := range a.Findings {
+				if f.Rule != gpuprof.RuleStraggler {
+					continue
+				}
+				rank := f.Evidence["rank"].(int)
+				got[rank] = f.Evidence["last_in"].(int)
+				// half of the steps, or half of the collectives, are longer by 1,000 us for it
+				gain := int64(late-usual) * us
+				if len(c.computes[0]) == 1 {
+					gain /= 2
+				}
+				if ratio := float64(f.StepNS) / float64(gain); ratio < 0.95 || ratio > 1.35 {
+					t.Errorf("%s: the gain is %d ns", f.Title, gain)
+				}
+			}
+			if !maps.Equal(got, c.want) {
+				t.Errorf("stragglers %v, want %v: %+v", got, c.want, a.Ranks)
+			}
+			if sum := claimedShare(a); sum > 1.001 {
+				t.Errorf("the job claims %.2f of a step", sum)
+			}
+		})
+	}
 }

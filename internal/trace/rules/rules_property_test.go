@@ -15,7 +15,7 @@ import (
 // hostRules claim starved time.
 var hostRules = map[string]bool{
 	"dataloader-stall": true, "hidden-sync": true, "explicit-sync": true, "item": true, "data-dependent-shape": true,
-	"launch-bound": true, "allocator-churn": true, "blocking-copy": true, "host-bound": true,
+	"eager-decode": true, "launch-bound": true, "allocator-churn": true, "blocking-copy": true, "host-bound": true,
 }
 
 type failer interface {
@@ -59,7 +59,7 @@ func checkBounds(t failer, a *analyze.Analysis, x *analyze.Index) {
 		if hostRules[f.Rule] {
 			host += f.ClaimNS
 			late := starved
-			if f.Rule == "launch-bound" || f.Rule == "host-bound" { // with the latency of late launches
+			if f.Rule == "launch-bound" || f.Rule == "host-bound" || f.Rule == "eager-decode" { // with the latency of late launches
 				late = starved.Or(queued)
 			}
 			if out := spans.Minus(late); len(out) > 0 {

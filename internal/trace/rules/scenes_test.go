@@ -54,10 +54,14 @@ func ruleScenes() []ruleScene {
 		{rule: "data-dependent-shape", claim: 2 * 85 * us, fires: sceneNonzero(true), quiet: sceneNonzero(false)},
 		// 1 MiB at 2 bytes a ns less 1 MiB at 8; 3 until the call returns, 1 end of an operator, 1 start of one
 		{rule: "pageable-h2d", claim: 2 * (1<<19 - 1<<17 + 5*us), fires: scenePageable(1 << 20), quiet: scenePageable(32 << 10)},
+		// the migrations, but for what kernels overlap
+		{rule: "unified-memory", claim: 2 * 400 * us, fires: sceneUnified(500 * us), quiet: sceneUnified(0)},
 		// the copies
 		{rule: "exposed-copy", claim: 2 * 200 * us, fires: sceneCopies(7), quiet: sceneCopies(20)},
 		// the kernels before the first product
 		{rule: "ddp-buffers", claim: 2 * 41 * us, fires: sceneBuffers("c10d::broadcast_", broadcast), quiet: sceneBuffers("c10d::allreduce_", allReduce)},
+		// 9 gaps of 15 us between kernels of a step
+		{rule: "eager-decode", claim: 3 * 9 * 15 * us, fires: sceneServing(4, false, false), quiet: sceneServing(4, true, false)},
 		// twice 5 gaps of 9 us, and 2 and 11 us where the steps begin; 8 from each launch to its kernel
 		{rule: "launch-bound", claim: 199 * us, fires: sceneSmallKernels(2 * us), quiet: sceneSmallKernels(40 * us)},
 		// seven eighths of 160 us
@@ -98,6 +102,10 @@ func ruleScenes() []ruleScene {
 		{rule: "stream-wait", claim: 2 * 400 * us, fires: sceneStreams(400 * us), quiet: sceneStreams(20 * us)},
 		// 84 of 108 multiprocessors for 3 times 100 us
 		{rule: "small-grid", claim: 2 * 233_334, fires: sceneGrid(24), quiet: sceneGrid(1080)},
+		// claim nothing
+		{rule: "prefill-in-decode", claim: 0, fires: sceneServing(7, true, true), quiet: sceneServing(5, true, false)},
+		{rule: "scheduler-gap", claim: 0, fires: sceneServingPause(500 * us), quiet: sceneServingPause(10 * us)},
+		{rule: "recompilation", claim: 0, fires: sceneRecompiles(3), quiet: sceneRecompiles(0)},
 		// claims nothing
 		{rule: "host-operator", claim: 0, fires: sceneHostOperator(700 * us), quiet: sceneHostOperator(100 * us)},
 		// claims nothing

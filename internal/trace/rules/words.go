@@ -34,7 +34,7 @@ func wordsOf(p analyze.Program) []words {
 		return []words{tensorFlowWords, xlaWords}
 	case analyze.TensorRT:
 		return []words{tensorRTWords, cudaWords.only(gpuprof.RuleBlockingCopy, gpuprof.RuleExplicitSync, gpuprof.RuleHiddenSync, gpuprof.RulePageableH2D,
-			gpuprof.RuleExposedCopy, gpuprof.RuleAllocatorChurn, gpuprof.RuleStreamWait, gpuprof.RuleTraceQuality, gpuprof.RuleDataloaderStall)}
+			gpuprof.RuleUnifiedMemory, gpuprof.RuleExposedCopy, gpuprof.RuleAllocatorChurn, gpuprof.RuleStreamWait, gpuprof.RuleTraceQuality, gpuprof.RuleDataloaderStall)}
 	case analyze.ONNXRuntime:
 		return []words{onnxWords}
 	case analyze.OpenACC:

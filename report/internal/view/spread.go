@@ -165,6 +165,12 @@ func ClassTones() map[model.Class]int {
 		model.Attention, model.TensorProduct, model.Scatter, model.RNN, model.Norm, model.Optimizer} {
 		out[c] = i
 	}
+	// Programs that serve language models have none of the classes whose colours these share.
+	for c, like := range map[model.Class]model.Class{model.AttentionPrefill: model.Attention, model.AttentionDecode: model.Attention,
+		model.MoEGEMM: model.TensorProduct, model.MoERouting: model.Scatter, model.MoEAllToAll: model.Communication, model.KVCache: model.RNN,
+		model.Rotary: model.Optimizer, model.Quantize: model.Conv, model.Sampling: model.Reduction} {
+		out[c] = out[like]
+	}
 	return out
 }
 

@@ -3,6 +3,7 @@ package nsys
 import (
 	"context"
 	"math"
+	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
@@ -76,8 +77,40 @@ func (r *reader) copies(ctx context.Context, table string, c columns) error {
 			}
 		}
 		g.Graph = whole(v[6]) != 0
-		g.Name = r.names.text(analyze.CopyText(g.Dir, title(src), title(dst)))
+		name := analyze.CopyText(g.Dir, title(src), title(dst))
+		if strings.HasPrefix(kind, unifiedCopy) {
+			g.Memory, g.Stream, name = model.Migrated, migrationStream, analyze.CopyText(g.Dir, "", "")+" (unified memory)"
+		}
+		g.Name = r.names.text(name)
 		r.addGPU(g)
+	})
+}
+
+const (
+	// unifiedCopy begins the kinds of copies that the driver makes of pages of unified memory.
+	unifiedCopy = "UVM_"
+	// migrationStream is their stream: the driver makes them beside the streams of the program.
+	migrationStream = -1
+)
+
+// deviceFaults counts the page faults of unified memory on devices: a row is a group of them.
+func (r *reader) deviceFaults(ctx context.Context, table string, c columns) error {
+	return r.faults(ctx, table, c, c.column("numberOfPageFaults"), &r.t.Faults.Device)
+}
+
+// hostFaults counts the page faults of unified memory on the host: a row is one.
+func (r *reader) hostFaults(ctx context.Context, table string, c columns) error {
+	return r.faults(ctx, table, c, "1", &r.t.Faults.Host)
+}
+
+func (r *reader) faults(ctx context.Context, table string, c columns, count string, sum *int64) error {
+	if !c.has("start") {
+		return nil
+	}
+	return r.query(ctx, "SELECT "+c.column("start")+", "+count+" FROM "+r.from(table), 2, func(v []any) {
+		if at, ok := integer(v[0]); ok && r.keeps(at) {
+			*sum += max(1, whole(v[1]))
+		}
 	})
 }
 

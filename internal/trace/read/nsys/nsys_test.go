@@ -212,6 +212,31 @@ func TestRanksOfOneFile(t *testing.T) {
 	}
 }
 
+// Migrations of unified memory are copies beside the streams; faults are counted, a group of a device's as many.
+func TestUnifiedMemory(t *testing.T) {
+	tr := read(t, append(schema2023(), "INSERT INTO ENUM_CUDA_MEMCPY_OPER VALUES (31,'CUDA_MEMCPY_KIND_UVM_HTOD',''), (32,'CUDA_MEMCPY_KIND_UVM_DTOH','')",
+		"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY (start,end,deviceId,contextId,streamId,correlationId,globalPid,bytes,copyKind) VALUES (2100,2600,0,1,7,0,"+pid100+",65536,31), (2700,2750,0,1,7,0,"+pid100+",4096,32)",
+		"CREATE TABLE CUDA_UM_GPU_PAGE_FAULT_EVENTS (start INTEGER NOT NULL, end INTEGER NOT NULL, globalPid INTEGER, deviceId INTEGER, address INTEGER, numberOfPageFaults INTEGER)",
+		"INSERT INTO CUDA_UM_GPU_PAGE_FAULT_EVENTS VALUES (2050,2060,"+pid100+",0,4096,12), (2070,2080,"+pid100+",0,8192,5)",
+		"CREATE TABLE CUDA_UM_CPU_PAGE_FAULT_EVENTS (start INTEGER NOT NULL, globalPid INTEGER, address INTEGER)",
+		"INSERT INTO CUDA_UM_CPU_PAGE_FAULT_EVENTS VALUES (2650,"+pid100+",4096)")...)
+	var got []model.Direction
+	for i := range tr.GPU {
+		switch g := &tr.GPU[i]; {
+		case g.Memory == model.Migrated:
+			got = append(got, g.Dir)
+			if g.Launch >= 0 || g.Stream >= 0 || !strings.HasSuffix(tr.Name(g.Name), "(unified memory)") {
+				t.Errorf("%s: %+v", tr.Name(g.Name), g)
+			}
+		case g.Kind == model.Kernel && g.Start == 2000 && g.End != 3000:
+			t.Errorf("a migration beside a kernel ends it at %d", g.End)
+		}
+	}
+	if !slices.Equal(got, []model.Direction{model.H2D, model.D2H}) || tr.Faults != (model.PageFaults{Device: 17, Host: 1}) {
+		t.Errorf("migrations %v, faults %+v", got, tr.Faults)
+	}
+}
+
 // TestCrossingRanges: start/end ranges stay on their thread's lane when they
 // nest and move to another when they do not; marks and open ranges.
 func TestCrossingRanges(t *testing.T) {

@@ -69,7 +69,7 @@ func (r *reader) tables(ctx context.Context) error {
 		{tDevice, r.cudaDevices}, {tOldGPU, r.gpus}, {tGPU, r.gpus},
 		{tKernel, r.kernels}, {tMemcpy, r.copies}, {tMemset, r.fills}, {tGraph, r.graphLaunches},
 		{tRuntime, r.calls}, {tDriver, r.calls}, {tNVTX, r.ranges}, {tOverhead, r.overhead},
-		{tMemory, r.memory}, {tCallchain, r.callchains}, {tThreads, r.threads},
+		{tMemory, r.memory}, {tGPUFaults, r.deviceFaults}, {tCPUFaults, r.hostFaults}, {tCallchain, r.callchains}, {tThreads, r.threads},
 		{tStrings, r.strings}, {tProcesses, r.processes}, {tDiag, r.diagnostics},
 	} {
 		read := func(cols columns) error { return step.read(ctx, step.table, cols) }

@@ -27,6 +27,8 @@ const (
 	tOldGPU    = "TARGET_INFO_CUDA_GPU" // until early 2021
 	tDevice    = "TARGET_INFO_CUDA_DEVICE"
 	tDiag      = "DIAGNOSTIC_EVENT"
+	tGPUFaults = "CUDA_UM_GPU_PAGE_FAULT_EVENTS"
+	tCPUFaults = "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
 
 	tCopyKinds     = "ENUM_CUDA_MEMCPY_OPER"
 	tMemKinds      = "ENUM_CUDA_MEM_KIND"
@@ -39,7 +41,7 @@ const (
 // wanted reports whether a table is one of those above.
 func wanted(name string) bool {
 	return slices.Contains([]string{tKernel, tMemcpy, tMemset, tGraph, tRuntime, tDriver, tNVTX, tOverhead, tMemory, tCallchain, tStrings, tThreads,
-		tProcesses, tGPU, tOldGPU, tDevice, tDiag, tCopyKinds, tMemKinds, tEventTypes, tSeverities, tOverheadTypes, tMemOps}, name)
+		tProcesses, tGPU, tOldGPU, tDevice, tDiag, tGPUFaults, tCPUFaults, tCopyKinds, tMemKinds, tEventTypes, tSeverities, tOverheadTypes, tMemOps}, name)
 }
 
 // tableVersion ends the names of tables in some exports: NVTX_EVENTS_V2.
@@ -110,7 +112,7 @@ func afterKind(name string) string {
 
 // direction of a copy by the name of its kind. Arrays are device memory.
 func direction(kind string) model.Direction {
-	switch strings.TrimPrefix(kind, "UVM_") {
+	switch strings.TrimPrefix(kind, unifiedCopy) {
 	case "HTOD", "HTOA":
 		return model.H2D
 	case "DTOH", "ATOH":

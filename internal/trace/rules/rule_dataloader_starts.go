@@ -1,0 +1,74 @@
+package rules
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// Frames of PyTorch's data loader: it makes an iterator anew for an epoch, in which each worker process is started.
+var (
+	makesIterator = regexp.MustCompile(`torch/utils/data/dataloader\.py\(\d+\): _get_iterator$`)
+	startsProcess = regexp.MustCompile(`multiprocessing/process\.py\(\d+\): start$`)
+)
+
+// workerStartSeen is the finding for a loader whose workers a recording with Python frames shows to be started more than once
+// from one line; nil where they are not, or where that takes little. It claims the time of the starts in which the device
+// starves: persistent workers are started once.
+func (c *ruleContext) workerStartSeen() *analyze.Found {
+	makes, starts, some := make([]bool, len(c.t.Names)), make([]bool, len(c.t.Names)), false
+	for id, name := range c.t.Names {
+		makes[id], starts[id] = makesIterator.MatchString(name), startsProcess.MatchString(name)
+		some = some || makes[id]
+	}
+	if !some || len(c.devices) == 0 {
+		return nil
+	}
+	type place struct {
+		spans   []model.Span
+		workers int
+	}
+	by := map[string]*place{}
+	var best *place
+	where := ""
+	for i := range c.t.Host {
+		h := &c.t.Host[i]
+		if h.Kind != model.Python || !makes[h.Name] || !c.x.InSteady(h.Start) {
+			continue
+		}
+		workers := 0
+		for k, end := c.x.Inside(int32(i)); k < end; k++ {
+			if starts[c.t.Host[k].Name] {
+				workers++
+			}
+		}
+		site := c.x.Site(int32(i))
+		if workers == 0 || site == "" {
+			continue
+		}
+		if by[site] == nil {
+			by[site] = &place{}
+		}
+		p := by[site]
+		p.spans, p.workers = append(p.spans, model.Span{Start: h.Start, End: h.End}), max(p.workers, workers)
+		if best == nil || len(p.spans) > len(best.spans) {
+			best, where = p, site
+		}
+	}
+	if best == nil || len(best.spans) < 2 {
+		return nil
+	}
+	all := model.UnionOf(best.spans)
+	if all.TotalAnd(c.x.Steady)*100 < c.span*loaderPercent {
+		return nil
+	}
+	cl := c.claimHost(func(*ruleDevice) model.Spans { return all })
+	f := c.finding(cl, fmt.Sprintf("the program starts its %s %d times at %s, which takes %s", analyze.Plural(best.workers, "loader worker", "loader workers"),
+		len(best.spans), where, c.perStep(all)))
+	f.Evidence["workers"], f.Evidence["starts"], f.Evidence["start_ns"] = best.workers, len(best.spans), all.TotalAnd(c.x.Steady)
+	f.PyTorch = "DataLoader(..., persistent_workers=True), made once before the loop over epochs"
+	f.Caveats = append(f.Caveats, "the first batch of an epoch is still waited for, unless the workers make it while the last epoch ends")
+	return &f
+}

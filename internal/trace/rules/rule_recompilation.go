@@ -1,0 +1,43 @@
+package rules
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+)
+
+// leastCompiled is the share of the recording that compilation after the first step takes for a finding.
+const leastCompiled = 0.01
+
+// compiledAgain is the range of a frame that torch.compile compiled more than once: its number, and the number of the compilation.
+var compiledAgain = regexp.MustCompile(`^Torch-Compiled Region: (\d+)/[1-9]`)
+
+// recompilation: the program compiles once its first step is over. Steps in which it does are no part of the step of which
+// findings claim time, so it claims nothing.
+func (c *ruleContext) recompilation() []analyze.Found {
+	spans := c.x.CompiledAfterFirstStep()
+	ns := spans.Total()
+	if ns == 0 || float64(ns) < leastCompiled*float64(c.x.Span.Len()) {
+		return nil
+	}
+	var again []string
+	for _, name := range c.t.Names {
+		if m := compiledAgain.FindStringSubmatch(name); len(m) > 1 && !slices.Contains(again, m[1]) {
+			again = append(again, m[1])
+		}
+	}
+	slices.Sort(again)
+	f := c.finding(claim{device: -1}, fmt.Sprintf("the program compiles for %s after its first step, %.0f %% of the recording", gpuprof.FormatNS(ns), percent(ns, c.x.Span.Len())))
+	if len(again) > 0 {
+		f.Title += fmt.Sprintf("; torch.compile has more than one version of %s", analyze.Plural(len(again), "region", "regions"))
+		f.Evidence["regions"] = strings.Join(again[:min(len(again), 8)], ", ")
+	}
+	f.Evidence["compilation_ns"], f.Evidence["stretches"] = ns, len(spans)
+	f.PyTorch = "find the cause with TORCH_LOGS=recompiles,graph_breaks; torch.compile(dynamic=True) or torch._dynamo.mark_dynamic for sizes that change, padding to few sizes; numbers that change as tensors"
+	f.Caveats = append(f.Caveats, "no time claimed: a step that compiles is no part of the mean step")
+	return []analyze.Found{f}
+}

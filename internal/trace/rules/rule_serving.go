@@ -1,0 +1,220 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+const (
+	// leastDecodeSteps is how many decode steps a median is taken of.
+	leastDecodeSteps = 3
+	// leastEager is the share of decode steps without a graph from which they are a finding.
+	leastEager = 0.1
+	// leastEagerKernels is how many kernels a decode step launches at least for a graph to matter.
+	leastEagerKernels = 10
+	// leastPause is the share of the engine's time in which the device is idle between steps, from which it is a finding.
+	leastPause = 0.03
+)
+
+// engineFlags are the changes of an engine's own settings, by rule.
+var engineFlags = map[string]words{
+	"vLLM": {
+		gpuprof.RulePrefillInDecode: "vllm serve --max-num-batched-tokens N with a smaller N: chunked prefill then gives each step fewer tokens of prefill; first tokens come later",
+		gpuprof.RuleEagerDecode:     "vllm serve without --enforce-eager, and cudagraph_capture_sizes (--compilation-config) that reach the number of running requests",
+		gpuprof.RuleSchedulerGap:    "vllm serve --async-scheduling, where it is off",
+	},
+	"SGLang": {
+		gpuprof.RulePrefillInDecode: "python -m sglang.launch_server --chunked-prefill-size N with a smaller N; first tokens come later",
+		gpuprof.RuleEagerDecode:     "python -m sglang.launch_server without --disable-cuda-graph, and --cuda-graph-max-bs no less than the number of running requests",
+		gpuprof.RuleSchedulerGap:    "python -m sglang.launch_server without --disable-overlap-schedule",
+	},
+	"TensorRT-LLM": {
+		gpuprof.RulePrefillInDecode: "enable_chunked_prefill: true with a smaller max_num_tokens; first tokens come later",
+		gpuprof.RuleEagerDecode:     "cuda_graph_config with batch_sizes, or max_batch_size, that reach the number of running requests",
+		gpuprof.RuleSchedulerGap:    "disable_overlap_scheduler: false",
+	},
+}
+
+// engineFinding is a finding about the engine that serves; the change is a setting of that engine, where it is known.
+func (c *ruleContext) engineFinding(cl claim, what string) analyze.Found {
+	f := c.finding(cl, what)
+	f.PyTorch, f.AnyProgram = noChange, true
+	if line := engineFlags[c.x.Recording.Engine][c.rule.id]; line != "" {
+		f.PyTorch = line
+	}
+	return f
+}
+
+// stepWork is what a step of serving launches on one device.
+type stepWork struct {
+	kernels, inGraph int
+	began, ended     int64 // when its first operation began, and when its last one ended; 0 without operations
+}
+
+// servingWork is what each step launches on a device, by place in Steps; nil where nothing serves.
+func (c *ruleContext) servingWork(d *ruleDevice) []stepWork {
+	if c.x.Recording.Serving == "" {
+		return nil
+	}
+	out := make([]stepWork, len(c.x.Steps))
+	for _, g := range d.Ops {
+		op := &c.t.GPU[g]
+		if op.Launch < 0 {
+			continue
+		}
+		k := c.x.StepAt(c.t.Host[op.Launch].Start)
+		if k < 0 {
+			continue
+		}
+		w := &out[k]
+		if w.ended == 0 {
+			w.began = op.Start
+		}
+		w.began, w.ended = min(w.began, op.Start), max(w.ended, op.End)
+		if op.Kind == model.Kernel {
+			w.kernels++
+			if c.ofGraph(op) {
+				w.inGraph++
+			}
+		}
+	}
+	return out
+}
+
+// prefillInDecode: a step that has requests in prefill, between steps that decode. A running request waits for its next
+// token as long as such a step takes longer than a decode step. It claims nothing: the tokens of prefill have to be
+// computed in some step.
+func (c *ruleContext) prefillInDecode() []analyze.Found {
+	var decode, mixed, alone []int64
+	last := -1 // place of the last step that decodes
+	for k := range c.x.Steps {
+		if c.x.Steps[k].Decode > 0 {
+			last = k
+		}
+	}
+	running := false
+	for k := range c.x.Steps {
+		s := &c.x.Steps[k]
+		between := running && k < last
+		running = s.Decode > 0 || running && s.OnlyPrefill()
+		if s.Dropped {
+			continue
+		}
+		switch n := s.Window.Len(); {
+		case s.OnlyDecode():
+			decode = append(decode, n)
+		case s.OnlyPrefill() && between:
+			alone = append(alone, n)
+		case s.Prefill > 0 && s.Decode > 0:
+			mixed = append(mixed, n)
+		}
+	}
+	usual := analyze.Median(decode)
+	if len(decode) < leastDecodeSteps || usual == 0 || len(mixed)+len(alone) == 0 {
+		return nil
+	}
+	var later int64
+	for _, n := range mixed {
+		later += max(0, n-usual)
+	}
+	for _, n := range alone {
+		later += n
+	}
+	if float64(later) < analyze.LeastShare*float64(c.span) {
+		return nil
+	}
+	all := slices.Concat(mixed, alone)
+	n := len(all)
+	f := c.engineFinding(claim{device: -1}, fmt.Sprintf("%s between decode steps take %s in the median, and a decode step takes %s: running requests get their tokens %s later in all",
+		analyze.Plural(n, "step with prefill", "steps with prefill"), gpuprof.FormatNS(analyze.Median(all)), gpuprof.FormatNS(usual), gpuprof.FormatNS(later)))
+	f.Evidence["decode_steps"], f.Evidence["mixed_steps"], f.Evidence["prefill_steps"] = len(decode), len(mixed), len(alone)
+	f.Evidence["decode_median_ns"], f.Evidence["prefill_median_ns"] = usual, analyze.Median(all)
+	f.Evidence["later_ns"], f.Evidence["later_percent"] = later, percent(later, c.span)
+	f.Caveats = append(f.Caveats, "no time claimed: the tokens of prefill have to be computed in some step; smaller pieces of them make the wait of each step shorter, and the work of all no less")
+	return []analyze.Found{f}
+}
+
+// eagerDecode: decode steps none of whose kernels is of a graph. It claims the time in which the device starved between the
+// begin of the first operation of such a step and the end of its last one, with the latency of the launches: a graph launches
+// all of it in one call.
+func (c *ruleContext) eagerDecode() []analyze.Found {
+	inside := map[*ruleDevice][]model.Span{}
+	eager, all := 0, 0
+	var kernels []int64
+	for i, d := range c.devices {
+		for k, w := range c.servingWork(d) {
+			s := &c.x.Steps[k]
+			if s.Dropped || !s.OnlyDecode() || w.kernels < leastEagerKernels {
+				continue
+			}
+			graph := w.inGraph > 0
+			if !graph {
+				inside[d] = append(inside[d], model.Span{Start: w.began, End: w.ended})
+			}
+			if i > 0 {
+				continue // steps are counted once
+			}
+			if all++; !graph {
+				eager++
+				kernels = append(kernels, int64(w.kernels))
+			}
+		}
+	}
+	if eager == 0 || float64(eager) < leastEager*float64(all) {
+		return nil
+	}
+	cl := c.claimLate(func(d *ruleDevice) model.Spans { return model.UnionOf(inside[d]) })
+	if float64(cl.ns) < analyze.LeastShare*float64(c.span) {
+		return nil
+	}
+	f := c.engineFinding(cl, fmt.Sprintf("%d of %s launch their kernels one at a time (%s in the median), and the device waits for launches",
+		eager, analyze.Plural(all, "decode step", "decode steps"), analyze.Plural(int(analyze.Median(kernels)), "kernel", "kernels")))
+	f.Evidence["eager_decode_steps"], f.Evidence["decode_steps"] = eager, all
+	f.Evidence["graph_percent"] = percent(int64(all-eager), int64(all))
+	f.Evidence["kernels_per_step"] = analyze.Median(kernels)
+	return []analyze.Found{f}
+}
+
+// schedulerGap: the time from the end of a step's last operation to the begin of the next step's first one, without other
+// work of the device. It claims nothing: steps do not hold it, and how much of its scheduling an engine can do beside the
+// device's work, no recording shows.
+func (c *ruleContext) schedulerGap() []analyze.Found {
+	for _, d := range c.devices {
+		if c.idleUnsure(d) {
+			continue
+		}
+		work := c.servingWork(d)
+		var gaps []int64
+		var idle int64
+		whole := model.Span{}
+		for k := 1; k < len(work); k++ {
+			before, next := &work[k-1], &work[k]
+			if before.ended == 0 || next.ended == 0 || c.x.Steps[k-1].Dropped || c.x.Steps[k].Dropped {
+				continue
+			}
+			if whole.Start == 0 {
+				whole.Start = before.began
+			}
+			whole.End = next.ended
+			gap := model.Span{Start: before.ended, End: max(before.ended, next.began)}
+			free := gap.Len() - d.Busy.TotalIn(gap)
+			gaps = append(gaps, free)
+			idle += free
+		}
+		usual := analyze.Median(gaps)
+		if len(gaps) < leastDecodeSteps || usual == 0 || float64(idle) < leastPause*float64(whole.Len()) {
+			continue
+		}
+		f := c.engineFinding(claim{device: -1}, fmt.Sprintf("the device is idle for %s (median) between steps of the engine: %.0f %% of the time from the first step to the last one",
+			gpuprof.FormatNS(usual), percent(idle, whole.Len())))
+		f.Evidence["pauses"], f.Evidence["median_ns"], f.Evidence["idle_ns"] = len(gaps), usual, idle
+		f.Evidence["idle_percent"] = percent(idle, whole.Len())
+		f.Caveats = append(f.Caveats, "no time claimed: how much of its scheduling the engine can do while the device works, the recording does not show")
+		return []analyze.Found{f}
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package rules
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// leastMigration is the share of the step that migrations take for a finding.
+const leastMigration = 0.01
+
+// unifiedMemory: the driver moves pages of unified memory. It claims the time of migrations in which nothing else runs on the
+// device: pages that are prefetched move while the device computes. How long kernels wait for pages no recording shows.
+func (c *ruleContext) unifiedMemory() []analyze.Found {
+	migrates := func(g int32) bool { return c.t.GPU[g].Memory == model.Migrated }
+	count, total := 0, int64(0)
+	bytes := map[model.Direction]int64{}
+	c.steadyOps(migrates, func(_ *ruleDevice, _ int32, op *model.GPU) {
+		count++
+		total += op.Dur()
+		bytes[op.Dir] += op.Bytes
+	})
+	if count == 0 {
+		return nil
+	}
+	moving, beside := map[int]model.Spans{}, map[int]model.Spans{}
+	for _, d := range c.devices {
+		all := d.Union(c.t, func(k int, g int32) bool { return d.mine[k] && migrates(g) }).And(d.steady)
+		moving[d.Device], beside[d.Device] = all, all.And(d.Kernel)
+	}
+	worst := longest(moving)
+	if float64(worst.Total()) < leastMigration*float64(c.span) {
+		return nil
+	}
+	alone := c.exclusives(migrates)
+	cl := c.claimGPU(func(d *ruleDevice) model.Spans { return alone[d.Device] })
+	f := c.finding(cl, fmt.Sprintf("the driver moves pages of unified memory for %s (%s to the device, %s to the host)", c.perStep(worst),
+		gpuprof.FormatBytes(float64(bytes[model.H2D])/float64(c.steps)), gpuprof.FormatBytes(float64(bytes[model.D2H])/float64(c.steps))))
+	f.Evidence["migrations"], f.Evidence["migration_ns"] = count, total
+	f.Evidence["h2d_bytes"], f.Evidence["d2h_bytes"] = bytes[model.H2D], bytes[model.D2H]
+	f.Evidence["beside_kernels_ns"], f.Evidence["alone_ns"] = most(beside), most(alone)
+	if faults := c.t.Faults; faults != (model.PageFaults{}) {
+		f.Evidence["recording_device_faults"], f.Evidence["recording_host_faults"] = faults.Device, faults.Host
+	}
+	f.PyTorch = "tensors on the device in place of managed memory; room on the device for what a paged optimizer (bitsandbytes) moves"
+	f.Caveats = append(f.Caveats, "kernels that wait for pages take longer as well: by how much, the recording does not show")
+	return []analyze.Found{f}
+}

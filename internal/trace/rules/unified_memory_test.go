@@ -1,0 +1,43 @@
+package rules_test
+
+import (
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// sceneUnified is a program whose driver moves pages for some time of each step, 100 us of it beside a kernel.
+func sceneUnified(ns int64) func() *scene {
+	return func() *scene {
+		s := newScene()
+		return s.repeat(3, func() {
+			s.kernel(sgemm, 600*us)
+			if ns > 0 {
+				end := s.free[7]
+				s.add(sceneEvent{kind: model.Memcpy, name: "Memcpy HtoD (unified memory)", start: end - 100*us, end: end - 100*us + ns, stream: -1,
+					bytes: 1 << 20, dir: model.H2D, memory: model.Migrated})
+				s.work(1200 * us)
+			}
+			s.wait("cudaStreamSynchronize")
+		}).end()
+	}
+}
+
+// The bytes, the time beside kernels and the faults; no rule about other copies speaks of migrations.
+func TestUnifiedMemory(t *testing.T) {
+	in := sceneUnified(500 * us)().trace()
+	in.Faults = model.PageFaults{Device: 70, Host: 3}
+	a, _ := analyse(t, in)
+	f := mustFind(t, a, gpuprof.RuleUnifiedMemory)
+	evidence(t, f, map[string]any{"migrations": 2, "migration_ns": 1000 * us, "h2d_bytes": int64(2 << 20), "d2h_bytes": int64(0),
+		"beside_kernels_ns": 200 * us, "alone_ns": 800 * us, "recording_device_faults": int64(70), "recording_host_faults": int64(3)})
+	for _, rule := range []string{gpuprof.RuleExposedCopy, gpuprof.RulePageableH2D, gpuprof.RuleBlockingCopy} {
+		if f := find(a, rule); f != nil {
+			t.Errorf("%s: %s", rule, f.Title)
+		}
+	}
+	if _, ok := a.Copies["h2d_unified"]; !ok {
+		t.Errorf("copies are %v", a.Copies)
+	}
+}
