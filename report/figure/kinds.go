@@ -48,7 +48,7 @@ func ofClaims() []kind[*tune.Result] { return []kind[*tune.Result]{{"effects", C
 func ofAnalysis() []kind[Traces] {
 	return []kind[Traces]{
 		{"stages", func(t Traces) *Figure { return Accounts(t.Of) }}, {"timeline", func(t Traces) *Figure { return Steps(t.Of) }},
-		{"overview", func(t Traces) *Figure { return Overview(t) }},
+		{"overview", func(t Traces) *Figure { return Overview(t) }}, {"calls", func(t Traces) *Figure { return HostCalls(t.Of) }},
 	}
 }
 
