@@ -33,7 +33,6 @@ func (Cmd) Help() string {
 	return "Reads a profiler's recording of a program and reports which setting to change. docs/analyze.md has the ten lines that record a trace. Of a memory snapshot of PyTorch it reports which lines hold the memory (docs/memory.md).\n\n" + cli.Examples(
 		"gpuprof analyze trace.json.gz",
 		"gpuprof analyze trace.json.gz -o report.html -o stacks.pb.gz",
-		"gpuprof analyze FOLDER -o host.speedscope.json -o host.folded",
 		"gpuprof analyze rank0.json.gz rank1.json.gz --format json",
 		"gpuprof analyze before.json.gz after.json.gz --compare",
 		"gpuprof analyze trace.json.gz --steps 1..2 -o part.json.gz",

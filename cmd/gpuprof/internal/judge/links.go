@@ -59,11 +59,7 @@ func (c Children) Link(p Place, paths []string) error {
 func EditableInstall(p Place, paths []string) string {
 	for _, name := range paths {
 		venv := filepath.Join(p.Top, filepath.FromSlash(p.Prefix), name)
-		files, err := filepath.Glob(filepath.Join(venv, "lib", "python*", "site-packages", "*.pth"))
-		if err != nil {
-			continue
-		}
-		for _, file := range files {
+		for _, file := range outside.Dir(venv).Glob("lib/python*/site-packages/*.pth") {
 			text, err := outside.ReadFound(file)
 			if err != nil {
 				continue
