@@ -46,8 +46,9 @@ type guarded struct {
 // elsewhere are the formats whose numbers other tests compare with the document's: both are
 // binary, or of another document than a page shows.
 var elsewhere = map[string]string{
-	"pprof":    "TestStagesAreTheTablesFigures and the tests beside it read the profile back",
-	"perfetto": "report/perfetto reads its own traces back",
+	"pprof":      "TestStagesAreTheTablesFigures and the tests beside it read the profile back",
+	"perfetto":   "report/perfetto reads its own traces back",
+	"speedscope": "report/stacks sums its weights", "folded": "report/stacks sums its lines",
 }
 
 // guard makes a guarded document. draw gives the figure of a name.
@@ -187,6 +188,9 @@ func analysisDocuments(t *testing.T) (out []*guarded) {
 	old, before := fixture.Study(t, "dataloader-stall-fires.json")
 	now, after := fixture.Study(t, "dataloader-stall-quiet.json")
 	shapes, traced := fixture.Study(t, "off-peak-gemm-fires.json")
+	old.Host = &analyze.HostAccount{NS: 9_400_000, Steps: 4, Samples: 53, Sampled: 7, BareNS: 8_300_000, Parts: []analyze.HostPart{{Name: analyze.HostOnCPU, NS: 9_400_000, Share: 1}}, Causes: []analyze.HostCause{},
+		Stacks: []analyze.HostTree{{Frames: []string{"train.py:24", "train.py:17 in step", "train.py:11 in fetch"}, NS: 5_100_000}, {Frames: []string{"train.py:24", "train.py:17 in step", "train.py:8 in features"}, NS: 2_300_000},
+			{Frames: []string{"train.py:24", "train.py:19 in step"}, NS: 900_000}}}
 	return []*guarded{
 		guard(t, "analysis", "shapes", "an analysis", shapes, func(a *analyze.Analysis) (*page.Page, error) { return page.Analysis(a, traced) },
 			func(a *analyze.Analysis, plot string) (*figure.Figure, error) {

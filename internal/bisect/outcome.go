@@ -14,10 +14,11 @@ type Found string
 
 // What a search can come to.
 const (
-	Culprit Found = "culprit" // one commit
-	Range   Found = "range"   // one commit and those before it, which cannot be measured
-	Nothing Found = "nothing" // BAD is not slower
-	Open    Found = "open"    // the budget ended, or no probe could tell more
+	Culprit   Found = "culprit"   // one commit
+	Range     Found = "range"     // one commit and those before it, which cannot be measured
+	Nothing   Found = "nothing"   // BAD is not slower
+	Undecided Found = "undecided" // whether BAD is slower could not be told
+	Open      Found = "open"      // the budget ended, or no probe could tell more
 )
 
 // wholePart is the part of the change below which a commit is not all of it.

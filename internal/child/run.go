@@ -53,10 +53,20 @@ type Command struct {
 	Most  int64           // bytes of standard output; 0 for MostOutput
 	Drain time.Duration   // how long output may come from what outlives the program; 0 for a second
 	Hurry <-chan struct{} // closed: kill, do not wait for an orderly end
+	// Spent, where set, gets the time that the program took.
+	Spent *Spent
 	// Leave, where set, has a program killed at its limit without an orderly end, and left
 	// to itself where it is still there so long after that: a process that hangs in a
 	// driver cannot be killed. 0 waits for its end.
 	Leave time.Duration
+}
+
+// Spent is the time that a program took, from its start to its end.
+type Spent struct {
+	Wall time.Duration
+	// CPU is user and system time of the program and of the descendants that were waited for. One that outlives
+	// its parent is not in it.
+	CPU time.Duration
 }
 
 // Run runs a program to its end, gives what it printed and the last of what it
@@ -87,6 +97,9 @@ func (c Command) Run(ctx context.Context) (out []byte, words string, err error) 
 	}
 	select {
 	case <-p.Ended:
+		if c.Spent != nil {
+			*c.Spent = p.spent
+		}
 		p.drain(read)
 	case <-ctx.Done():
 		err = ctx.Err()
@@ -126,6 +139,7 @@ type Process struct {
 	cmd   *exec.Cmd
 	mark  string
 	err   error // how it ended; to be read once Ended is closed
+	spent Spent // likewise
 	said  *os.File
 	heard chan struct{} // closed when standard error has ended
 	words tail
@@ -180,9 +194,14 @@ func (c Command) start(in *os.File) (*Process, error) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
+		began := time.Now()
 		started <- err
 		if err == nil {
 			p.err = p.cmd.Wait()
+			p.spent.Wall = time.Since(began)
+			if s := p.cmd.ProcessState; s != nil {
+				p.spent.CPU = s.UserTime() + s.SystemTime()
+			}
 		}
 		close(p.Ended)
 	}()

@@ -206,6 +206,11 @@ func (e *entry) tell(rule stats.Rule) {
 
 // explain takes the judgement from the metrics that explain the total.
 func (b *bench) explain(o Options) {
+	for _, e := range b.entries {
+		if e.Beside && len(o.Only) == 0 && !e.decidedEarly() && !slices.ContainsFunc(o.Metrics, func(m MarginsFor) bool { return m.Metric == e.Name }) {
+			e.explains()
+		}
+	}
 	total := b.entry(b.new.Total)
 	if total == nil || b.old.Total != b.new.Total || total.Exact || len(o.Only) > 0 {
 		return
@@ -215,10 +220,15 @@ func (b *bench) explain(o Options) {
 		if e == total || e.Exact || e.decidedEarly() || named || e.underLoad() {
 			continue
 		}
-		e.result.Verdict = Explains
-		e.result.Reason = cmp.Or(e.blocked, e.result.Reason)
-		e.blocked, e.blame = "", blameNone
+		e.explains()
 	}
+}
+
+// explains takes an entry out of the judgement.
+func (e *entry) explains() {
+	e.result.Verdict = Explains
+	e.result.Reason = cmp.Or(e.blocked, e.result.Reason)
+	e.blocked, e.blame = "", blameNone
 }
 
 // StagesLeft is among how many stages the time that is left is to be divided: two

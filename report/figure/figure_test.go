@@ -296,7 +296,7 @@ func TestRefusals(t *testing.T) {
 		err  error
 		want string
 	}{
-		"unknown":      {drawn("png", one, "stagess", 0, 0), `use --plot stages, timeline, distribution, roofline, telemetry, shares, scaling, requests, load, waterfall, effects, overview, posterior, memory, sites, calls, map, trend, stragglers (did you mean "stages"?)`},
+		"unknown":      {drawn("png", one, "stagess", 0, 0), `use --plot stages, timeline, distribution, roofline, telemetry, shares, scaling, requests, load, waterfall, effects, overview, calls, posterior, memory, sites, map, trend, stragglers (did you mean "stages"?)`},
 		"too small":    {drawn("png", one, "stages", 10, 10), "use 200 x 150 to 8000 x 8000"},
 		"too large":    {drawn("svg", one, "stages", 100_000, 10), "use 200 x 150 to 8000 x 8000"},
 		"one scaling":  {drawn("png", one, "scaling", 0, 0), "gpuprof run e3nn --set KNOB=A,B,C -o sweep.json; a run like this one has --plot stages, timeline, distribution, roofline, telemetry"},

@@ -49,6 +49,7 @@ func ofAnalysis() []kind[Traces] {
 	return []kind[Traces]{
 		{"stages", func(t Traces) *Figure { return Accounts(t.Of) }}, {"timeline", func(t Traces) *Figure { return Steps(t.Of) }},
 		{"overview", func(t Traces) *Figure { return Overview(t) }}, {"roofline", func(t Traces) *Figure { return TraceRoofline(t.Of) }},
+		{"calls", func(t Traces) *Figure { return HostCalls(t.Of) }},
 	}
 }
 

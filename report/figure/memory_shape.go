@@ -2,7 +2,6 @@ package figure
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
@@ -30,28 +29,14 @@ func MemoryCalls(a *memsnap.Analysis) *Figure {
 		return f.without("no live memory has a stack")
 	}
 	f.Title = "Memory by call at " + view.Cut(when, 60)
-	p := Panel{}
-	deepest, most := 0, int64(0)
+	calls := make([]call, 0, len(m.Calls))
 	for _, c := range m.Calls {
-		deepest, most = max(deepest, c.Depth), max(most, c.To)
-		bytes := gpuprof.FormatBytes(float64(c.To - c.From))
-		p.Marks = append(p.Marks, Mark{Kind: Bar, X0: float64(c.From), X1: float64(c.To), Y0: float64(c.Depth) + 0.05, Y1: float64(c.Depth) + 0.95, Tone: toneOf(c.Depth % 2),
-			Text: view.CutPlace(c.Where, 60), Brief: calledIn(c.Where), Tip: view.CutPlace(c.Where, 100) + ": " + bytes})
+		calls = append(calls, call{c.Where, c.Depth, c.From, c.To})
 	}
-	p.X = bytesAxis("bytes", float64(most))
-	p.Y = rows(make([]string, deepest+1))
-	p.Y.Bare = true
-	p.Height = 22 * float64(deepest+1)
+	p, most := icicle(calls, func(bytes int64) string { return gpuprof.FormatBytes(float64(bytes)) })
+	p.X = bytesAxis("bytes", most)
 	f.Panels = []Panel{p}
 	return f
-}
-
-// calledIn is the function of a frame, "forward" of "model.py:43 in forward".
-func calledIn(frame string) string {
-	if at := strings.LastIndex(frame, " in "); at >= 0 {
-		frame = frame[at+len(" in "):]
-	}
-	return view.CutPlace(frame, 24)
 }
 
 // MemoryMap is the largest segments with what is live in each.

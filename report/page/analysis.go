@@ -48,7 +48,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		warnings(a.Warnings),
 		{ID: "device-time", Heading: "Device time", In: HTML, Blocks: append(accountCharts(a), accountTable(a), classTable(a), phaseTable(a))},
 		{ID: "roofline", Heading: "Roofline", In: HTML, Blocks: rooflineCharts(a)},
-		{ID: "host", Heading: "Host thread", In: HTML, Blocks: []Block{hostTable(a), hostPlaces(a), hostStacks(a)}},
+		{ID: "host", Heading: "Host thread", In: HTML, Blocks: append([]Block{hostTable(a), hostPlaces(a)}, append(hostCalls(a), hostStacks(a))...)},
 		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Figure: func() *figure.Figure { return figure.Steps(a) }, Note: stepNote(a)}}},
 	}
 	if slices.ContainsFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler }) { // a rank is the answer

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -64,6 +65,14 @@ func hostPlaces(a *analyze.Analysis) Table {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: hostCauseText(c)}, {Text: c.Kind}, span(c.NS), countCell(c.Count), {Text: view.Cut(c.Inner, 120)}}})
 	}
 	return t
+}
+
+// hostCalls is the flame of the sampled stacks, nothing without samples.
+func hostCalls(a *analyze.Analysis) []Block {
+	if a.Host == nil || len(a.Host.Stacks) == 0 {
+		return nil
+	}
+	return []Block{Chart{ID: "host-calls", Figure: func() *figure.Figure { return figure.HostCalls(a) }, Narrow: true}}
 }
 
 // hostStacks is the sampled stacks with most time.

@@ -58,6 +58,8 @@ func bisectBadge(s *bisect.Search) Badge {
 		return Badge{Text: "commit found", Tone: Good}
 	case o.Found == bisect.Range:
 		return Badge{Text: "range found", Tone: Good}
+	case o.Found == bisect.Undecided:
+		return Badge{Text: "not decided", Tone: Unsure}
 	case o.Found == bisect.Nothing:
 		return Badge{Text: "nothing to find", Tone: Unsure}
 	}
@@ -92,14 +94,17 @@ func bisectResult(s *bisect.Search) []Block {
 		out = append(out, Text{S: fmt.Sprintf("culprit %s %q (P %s), its parent against it %s", e.Commit.Short(), view.Cut(e.Commit.Subject, 72), chance(e.P), changeWith(e.Effect, e.CI95)), As: Lead})
 	}
 	switch o.Found {
-	case bisect.Nothing:
-		what := "nothing to find: "
-		if n := len(s.Before); n > 0 && s.Before[n-1].Commit.Merge {
-			what = "nothing to find in the merged branch alone: "
-		} else if n > 0 {
-			what = "nothing to find in the rest: "
+	case bisect.Nothing, bisect.Undecided:
+		what := "nothing to find"
+		if o.Found == bisect.Undecided {
+			what = "not decided"
 		}
-		return append(out, Text{S: what + view.Cut(o.Why, 600), As: Lead, Tone: Unsure})
+		if n := len(s.Before); n > 0 && s.Before[n-1].Commit.Merge {
+			what += " in the merged branch alone"
+		} else if n > 0 {
+			what += " in the rest"
+		}
+		return append(out, Text{S: what + ": " + view.Cut(o.Why, 600), As: Lead, Tone: Unsure})
 	case bisect.Open:
 		out = append(out, Text{S: fmt.Sprintf("open: %s; the smallest set of commits with %g %%: %s", o.Why, 100*s.Options.Confidence, spansText(s, o.Set)), As: Lead, Tone: Unsure})
 	default:
@@ -240,7 +245,7 @@ func unusable(s *bisect.Search) List {
 
 // bisectMethod is how the search was made, small.
 func bisectMethod(s *bisect.Search) Block {
-	if s.Exact || s.Outcome != nil && s.Outcome.Found == bisect.Nothing {
+	if s.Exact || s.Outcome != nil && (s.Outcome.Found == bisect.Nothing || s.Outcome.Found == bisect.Undecided) {
 		return Text{}
 	}
 	from := map[string]string{"assumed": "assumed: give --scatter where it is known", "given": "given", "history": "from the history of sessions"}[s.Options.ScatterFrom]

@@ -145,10 +145,10 @@ func (b *traceBuilder) add(x *analyze.Index, several bool) {
 	}
 }
 
-// addSampled adds the sampled stacks of the host threads, under a value of their own: they are of later steps than
-// the events, so the two do not add up. Without samples there is no such value.
+// addSampled adds the sampled stacks of the host threads, with their time in the mean step of the account, under a
+// value of their own: they are of later steps than the events, so the two do not add up. Without samples there is no such value.
 func (b *traceBuilder) addSampled(xs []*analyze.Index) {
-	if !slices.ContainsFunc(xs, func(x *analyze.Index) bool { return x.T.Sampled != nil && len(x.T.Sampled.Stacks) > 0 }) {
+	if !slices.ContainsFunc(xs, func(x *analyze.Index) bool { return len(sampled(x)) > 0 }) {
 		return
 	}
 	b.p.SampleType = append(b.p.SampleType, &profile.ValueType{Type: "sampled_time", Unit: "nanoseconds"})
@@ -156,14 +156,12 @@ func (b *traceBuilder) addSampled(xs []*analyze.Index) {
 		s.Value = append(s.Value, 0)
 	}
 	for _, x := range xs {
-		if x.T.Sampled == nil {
-			continue
-		}
-		for i := range x.T.Sampled.Stacks {
-			st := &x.T.Sampled.Stacks[i]
-			s := &profile.Sample{Value: []int64{0, 0, 0, int64(st.S * 1e9)}, Label: map[string][]string{"doing": {string(st.Doing)}}}
-			for _, k := range slices.Backward(st.Frames) {
-				f := &x.T.Sampled.Frames[k]
+		for _, st := range sampled(x) {
+			s := &profile.Sample{Value: []int64{0, 0, 0, st.NS}, Label: map[string][]string{"doing": {string(st.Doing)}}}
+			if len(xs) > 1 && x.T.Rank >= 0 {
+				s.Label["rank"] = []string{fmt.Sprint(x.T.Rank)}
+			}
+			for _, f := range slices.Backward(st.Lines) {
 				s.Location = append(s.Location, b.frame(fmt.Sprintf("%s(%d): %s", f.File, f.Line, f.Function)))
 			}
 			b.p.Sample = append(b.p.Sample, s)
@@ -172,6 +170,14 @@ func (b *traceBuilder) addSampled(xs []*analyze.Index) {
 	if !b.onDevice {
 		b.p.DefaultSampleType = "sampled_time"
 	}
+}
+
+// sampled are the sampled stacks of a trace, none without an account of the host.
+func sampled(x *analyze.Index) []analyze.HostTree {
+	if a := x.HostAccount(); a != nil {
+		return a.Stacks
+	}
+	return nil
 }
 
 // sample adds a stack, innermost frame first as pprof wants it. Clocks of

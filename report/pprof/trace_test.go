@@ -106,7 +106,7 @@ func TestSampledStacks(t *testing.T) {
 		Host: []model.Host{{Start: 0, End: 100, Kind: model.Op}}}
 	tr.Finish()
 	tr.Sampled = &model.HostSamples{Frames: []model.HostFrame{{File: "train.py", Function: "<module>", Line: 20}, {File: "train.py", Function: "features", Line: 3}},
-		Stacks: []model.HostStack{{Doing: model.InPython, S: 0.012, Count: 1, Frames: []int{0, 1}}}}
+		Stacks: []model.HostStack{{Doing: model.InPython, S: 0.012, Count: 1, Frames: []int{0, 1}}, {Doing: model.Blocked, S: 0.024, Count: 2, Frames: []int{0, 1}}}}
 	x, err := analyze.NewIndex(t.Context(), tr)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestSampledStacks(t *testing.T) {
 			t.Errorf("the innermost frame is %+v", s.Location[0].Line[0])
 		}
 	}
-	if host != 100 || sampled != 12_000_000 {
+	if host != 100 || sampled != 100 { // the account's window of 100 ns
 		t.Errorf("host %d, sampled %d ns", host, sampled)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // Format is one kind of output file.
 type Format struct {
 	Ext  string // with its dots: ".json.gz"
-	Name string // what renders it: json html png svg pprof markdown table csv bench perfetto junit prometheus recording
+	Name string // what renders it: json html png svg pprof markdown table csv bench perfetto junit prometheus speedscope folded recording
 	Doc  string
 }
 
@@ -36,6 +36,8 @@ func Formats() []Format {
 		{".prom", "prometheus", "metrics for Prometheus's node exporter"},
 		{".perfetto.json.gz", "perfetto", "trace for ui.perfetto.dev"},
 		{".perfetto.json", "perfetto", "the same, not compressed"},
+		{".speedscope.json", "speedscope", "sampled stacks for speedscope.app"},
+		{".folded", "folded", "sampled stacks for flamegraph.pl, a stack and its microseconds a line"},
 		{".gpt", "recording", "a part of a recording of the CUDA recorder"},
 	}
 }
@@ -50,8 +52,9 @@ func FormatOf(path string) (Format, error) {
 			best = f
 		}
 	}
-	// A trace in the Perfetto format is not a run, though its name ends like one.
-	if best.Ext == "" || best.Name == "json" && strings.HasSuffix(strings.TrimSuffix(name, best.Ext), ".perfetto") {
+	// A trace in the Perfetto format is not a run, though its name ends like one; nor are stacks.
+	stem := strings.TrimSuffix(name, best.Ext)
+	if best.Ext == "" || best.Name == "json" && (strings.HasSuffix(stem, ".perfetto") || strings.HasSuffix(stem, ".speedscope")) {
 		return Format{}, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the format of %s: the extension is not known", path).WithFix("use one of %s", extensions())
 	}
 	return best, nil

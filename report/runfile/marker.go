@@ -24,12 +24,17 @@ const (
 	CSVHistoryMark = "project,benchmark,class,commit,committed,started,metric"
 )
 
+// SpeedscopeMark begins a file for speedscope: the format has no place for a comment, only for its writer.
+const SpeedscopeMark = `{"exporter":"gpuprof`
+
 // textMarker is the first line that Write puts into the text formats; the
 // renderers leave it out because they also print to terminals.
 func textMarker(f Format) string {
 	switch f.Name {
 	case "markdown":
 		return "<!-- " + Marker + " -->\n\n"
+	case "folded": // readers of the format take a line for a stack if it ends in a number
+		return "# " + Marker + "\n"
 	case "table", "bench", "prometheus":
 		return "# " + Marker + "\n\n"
 	}
@@ -80,6 +85,8 @@ func writtenByUs(path string, f Format) (bool, error) {
 		return false, err
 	}
 	switch f.Name {
+	case "speedscope":
+		return bytes.HasPrefix(head, []byte(SpeedscopeMark)), nil
 	case "recording": // a part; a recording itself is replaced with --force only
 		return bytes.HasPrefix(head, []byte(recordingMagic)) && len(head) > 21 && binary.LittleEndian.Uint16(head[20:]) == partChunk, nil
 	case "csv":

@@ -25,14 +25,14 @@ func encode(runs ...*gpuprof.Run) func(io.Writer) error {
 func TestFormatOf(t *testing.T) {
 	for path, want := range map[string]string{
 		"a.json": ".json", "b/c.JSON.GZ": ".json.gz", "x.json.zst": ".json.zst", "r.html": ".html", "p.png": ".png",
-		"t.perfetto.json.gz": ".perfetto.json.gz", "t.PERFETTO.json": ".perfetto.json", "p.svg": ".svg", "j.xml": ".xml", "p.pb.gz": ".pb.gz", "r.md": ".md", "r.txt": ".txt", "r.bench": ".bench", "a.b.json": ".json",
+		"t.perfetto.json.gz": ".perfetto.json.gz", "t.PERFETTO.json": ".perfetto.json", "p.svg": ".svg", "j.xml": ".xml", "p.pb.gz": ".pb.gz", "r.md": ".md", "r.txt": ".txt", "r.bench": ".bench", "a.b.json": ".json", "s.speedscope.json": ".speedscope.json", "s.folded": ".folded",
 	} {
 		f, err := runfile.FormatOf(path)
 		if err != nil || f.Ext != want {
 			t.Errorf("%s: %q, %v, want %s", path, f.Ext, err, want)
 		}
 	}
-	for _, path := range []string{"a", "a.gz", "a.jpeg", "json", "", "dir/", "a.perfetto.json.zst"} {
+	for _, path := range []string{"a", "a.gz", "a.jpeg", "json", "", "dir/", "a.perfetto.json.zst", "a.speedscope.json.gz"} {
 		_, err := runfile.FormatOf(path)
 		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), ".json.zst") {
 			t.Errorf("%q: %v, want a usage error that names the extensions", path, err)

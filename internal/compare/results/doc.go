@@ -10,6 +10,7 @@
 //	NVBench JSON            the file is one run, its sample files the samples
 //	Google Benchmark JSON   the file is one run, repetitions its samples
 //	pytest-benchmark JSON   the file is one run, rounds its samples
+//	name value unit         the text is one run, lines of one name its samples; so is a JSON object of numbers
 //
 // Several JSON documents in one file, one after the other or in an array, are
 // several processes: cat a1.json a2.json … > a.json makes a file of runs.

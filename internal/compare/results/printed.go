@@ -49,5 +49,5 @@ func Known(text []byte) bool {
 			return true
 		}
 	}
-	return testEvents(body) != nil || hasBenchLine(text) || members.Match(text)
+	return testEvents(body) != nil || hasBenchLine(text) || members.Match(text) || hasPlainLine(text) || isPlainText(body)
 }

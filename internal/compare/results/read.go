@@ -19,6 +19,7 @@ const (
 	FormatGoogle    = "google-benchmark"
 	FormatPytest    = "pytest-benchmark"
 	FormatHyperfine = "hyperfine"
+	FormatPlain     = "plain figures" // lines "name value unit", or a JSON object of numbers
 )
 
 // OS reads regular files of this machine.

@@ -27,7 +27,7 @@ func sniff(text []byte, name string, read reader) (*content, error) {
 	if events := testEvents(body); events != nil {
 		return parseText(events, name)
 	}
-	if body[0] != '{' && body[0] != '[' {
+	if body[0] != '{' && body[0] != '[' || !members.Match(body) && hasPlainLine(body) {
 		return parseText(text, name)
 	}
 	docs, err := documents(document.NullNumbers(text))
@@ -36,6 +36,13 @@ func sniff(text []byte, name string, read reader) (*content, error) {
 	}
 	switch kind := kindOf(docs); kind {
 	case "":
+		if len(docs) == 1 && isPlain(docs[0]) {
+			p, err := readPlainJSON(docs[0])
+			if err != nil {
+				return nil, gpuprof.Unreadable(fmt.Sprintf("reading results %s (%s)", name, FormatPlain), err, "write it again")
+			}
+			return finish(p, name)
+		}
 		return nil, unknown(name, docs)
 	case FormatRun:
 		return readRuns(docs, name)
@@ -82,7 +89,7 @@ func kindOfOne(d jsonValue) string {
 	return ""
 }
 
-const known = "a gpuprof run, Go benchmark lines, or the JSON of NVBench, Google Benchmark, pytest-benchmark or hyperfine"
+const known = "a gpuprof run, Go benchmark lines, the JSON of NVBench, Google Benchmark, pytest-benchmark or hyperfine, lines \"name value unit\", or a JSON object of numbers"
 
 // unknown says what the file is instead, where that can be told.
 func unknown(name string, docs []jsonValue) error {
@@ -177,7 +184,10 @@ func parseText(text []byte, name string) (*content, error) {
 		if err := otherText(text, name); err != nil {
 			return nil, err
 		}
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it has no line of a Go benchmark and is not JSON", name).WithFix("give %s", known)
+		if hasPlainLine(text) {
+			return finish(readPlain(text), name)
+		}
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it has no line of a Go benchmark, no line \"name value unit\", and is not JSON", name).WithFix("give %s", known)
 	}
 	p, err := readGo(text, name)
 	if err != nil {

@@ -54,8 +54,10 @@ type HostPart struct {
 
 // HostTree is a stack of the sampled thread, outermost frame first, with its time in the mean step.
 type HostTree struct {
-	Frames []string `json:"frames"`
-	NS     int64    `json:"ns"`
+	Frames []string          `json:"frames"`
+	NS     int64             `json:"ns"`
+	Lines  []model.HostFrame `json:"-"` // of Frames, for writers that keep the file apart
+	Doing  model.Doing       `json:"-"`
 }
 
 // Part is a part's time in the mean step, 0 where the account has none.

@@ -227,30 +227,3 @@ func FrameName(f model.HostFrame) string {
 	}
 	return fmt.Sprintf("%s:%d in %s", file, f.Line, name[strings.LastIndexByte(name, '.')+1:])
 }
-
-// trees are the stacks with their time in a step.
-func (o *seen) trees(step int64) []HostTree {
-	sum := map[string]*HostTree{}
-	var out []*HostTree
-	for i := range o.s.Stacks {
-		st := &o.s.Stacks[i]
-		var frames []string
-		for _, k := range st.Frames {
-			frames = append(frames, FrameName(o.s.Frames[k]))
-		}
-		key := strings.Join(frames, "\x00")
-		if sum[key] == nil {
-			sum[key] = &HostTree{Frames: frames}
-			out = append(out, sum[key])
-		}
-		if o.total > 0 {
-			sum[key].NS += int64(st.S / o.total * float64(step))
-		}
-	}
-	trees := make([]HostTree, 0, len(out))
-	for _, t := range out {
-		trees = append(trees, *t)
-	}
-	slices.SortStableFunc(trees, func(p, q HostTree) int { return cmp.Compare(q.NS, p.NS) })
-	return trees
-}

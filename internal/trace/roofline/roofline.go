@@ -117,7 +117,11 @@ func (c *counter) addDevice(d *analyze.DeviceTime) {
 func crossesLink(op *model.GPU) bool { return op.Kind == model.Memcpy && op.Dir != model.D2D }
 
 func isProduct(class model.Class) bool {
-	return class == model.GEMM || class == model.Conv || class == model.Attention
+	switch class {
+	case model.GEMM, model.Conv, model.MoEGEMM, model.Attention, model.AttentionPrefill, model.AttentionDecode:
+		return true
+	}
+	return false
 }
 
 // Costed is the innermost operator with a cost model that is the host event or encloses it, -1 none.

@@ -61,7 +61,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	}
 	analysis := a.Documents.Analysis
 	if c.Compare { // of two programs there are no stacks and no one timeline
-		analysis = analysis.Called("a comparison").Without("pprof", "perfetto")
+		analysis = analysis.Called("a comparison").Without("pprof", "perfetto", "speedscope", "folded")
 	}
 	if err := c.memoryOnly(); err != nil {
 		return err

@@ -45,23 +45,24 @@ type Cmd struct {
 
 // buildFlags is how a commit is built and measured: what --resume does again.
 type buildFlags struct {
-	Build     string        `json:"build,omitempty" placeholder:"COMMAND" help:"How to build the program in a checkout, with a shell; without it nothing is built for a command after --, and gpuprof itself is built with Go."`
-	Result    string        `json:"result,omitempty" complete:"file" placeholder:"FILE" help:"File that the command after -- writes its result to, from where it runs; without it its standard output is read."`
-	Keep      []string      `json:"keep,omitempty" sep:"none" placeholder:"PATH" help:"Leave this folder of a checkout for the next build; may be repeated."`
-	Artifact  string        `json:"artifact,omitempty" placeholder:"PATH" help:"File or folder that the build leaves and the command uses: it is kept for each commit, and a commit is built once."`
-	Toolchain string        `json:"toolchain,omitempty" placeholder:"COMMAND" help:"Prints what else a build depends on, such as 'nvcc --version': artifacts are kept for each answer."`
-	Cache     cli.Size      `json:"cache,omitempty" default:"10GB" placeholder:"SIZE" help:"Room for artifacts; those that were not used for longest are removed (10GB)."`
-	Preset    string        `json:"preset,omitempty" placeholder:"NAME" help:"Preset of the workload."`
-	Set       []string      `json:"set,omitempty" sep:"none" placeholder:"KNOB=VALUE" help:"Knob of the workload; may be repeated."`
-	Device    string        `json:"device,omitempty" default:"auto" placeholder:"NAME" help:"Device of the workload; never falls back by itself."`
-	MinTime   time.Duration `json:"min_time,omitempty" default:"2s" placeholder:"TIME" help:"Measure a workload about this long in each process (2s)."`
+	Build          string   `json:"build,omitempty" placeholder:"COMMAND" help:"How to build the program in a checkout, with a shell; without it nothing is built for a command after --, and gpuprof itself is built with Go."`
+	Result         string   `json:"result,omitempty" complete:"file" placeholder:"FILE" help:"File that the command after -- writes its result to, from where it runs; without it its standard output is read."`
+	Keep           []string `json:"keep,omitempty" sep:"none" placeholder:"PATH" help:"Leave this folder of a checkout for the next build; may be repeated."`
+	Artifact       string   `json:"artifact,omitempty" placeholder:"PATH" help:"File or folder that the build leaves and the command uses: it is kept for each commit, and a commit is built once."`
+	Toolchain      string   `json:"toolchain,omitempty" placeholder:"COMMAND" help:"Prints what else a build depends on, such as 'nvcc --version': artifacts are kept for each answer."`
+	Cache          cli.Size `json:"cache,omitempty" default:"10GB" placeholder:"SIZE" help:"Room for artifacts; those that were not used for longest are removed (10GB)."`
+	Preset         string   `json:"preset,omitempty" placeholder:"NAME" help:"Preset of the workload."`
+	Set            []string `json:"set,omitempty" sep:"none" placeholder:"KNOB=VALUE" help:"Knob of the workload; may be repeated."`
+	Device         string   `json:"device,omitempty" default:"auto" placeholder:"NAME" help:"Device of the workload; never falls back by itself."`
+	judge.LinkFlag `embed:""`
+	MinTime        time.Duration `json:"min_time,omitempty" default:"2s" placeholder:"TIME" help:"Measure a workload about this long in each process (2s)."`
 }
 
 // Help implements kong.HelpProvider.
 func (Cmd) Help() string {
 	return "Finds the commit between two revisions from which on a program is slower: gpuprof bisect v1.4..main --build make -- ./bench. " +
 		"Every commit is built in a checkout of its own and measured in turn with GOOD, so that the machine's drift cancels; each measurement moves the probabilities of the commits, and the commit that is named was measured against its parent. " +
-		"Exits 0 where a commit was named, 3 where BAD is not slower or the budget ended before, 4 where GOOD or BAD cannot be built or run. An interrupted search is kept: go on with gpuprof bisect --resume.\n\n" + cli.Examples(
+		"Exits 0 where a commit was named, 3 where BAD is not slower, or could not be decided, or the budget ended before, 4 where GOOD or BAD cannot be built or run. An interrupted search is kept: go on with gpuprof bisect --resume.\n\n" + cli.Examples(
 		"gpuprof bisect --show --state search.json",
 	)
 }
@@ -114,7 +115,7 @@ func (c *Cmd) report(a *cli.App, s *bisect.Search, outs []cli.Output) error {
 	if err := errors.Join(k.Show(a, c.Format, s), k.Save(a, outs, s, "", c.Force)); err != nil {
 		return err
 	}
-	if o := s.Outcome; !c.Show && o != nil && len(s.Before) == 0 && (o.Found == bisect.Open || o.Found == bisect.Nothing) {
+	if o := s.Outcome; !c.Show && o != nil && len(s.Before) == 0 && (o.Found == bisect.Open || o.Found == bisect.Nothing || o.Found == bisect.Undecided) {
 		return cli.Verdict{Code: cli.ExitInconclusive} // everything has been said
 	}
 	return nil
@@ -163,7 +164,7 @@ func (c *Cmd) fitsHow(command, kept bool) error {
 		of    string // the command or the workload that it is for
 	}{
 		{"--preset", c.Preset != "", "workload"}, {"--set", len(c.Set) > 0, "workload"}, {"--device", c.Device != "auto", "workload"},
-		{"--result", c.Result != "", "command"}, {"--artifact", c.Artifact != "", "command"}, {"--build", c.Build != "", ""}, {"--keep", len(c.Keep) > 0, ""}, {"--toolchain", c.Toolchain != "", ""},
+		{"--result", c.Result != "", "command"}, {"--artifact", c.Artifact != "", "command"}, {"--build", c.Build != "", ""}, {"--keep", len(c.Keep) > 0, ""}, {"--link", len(c.Link) > 0, "command"}, {"--toolchain", c.Toolchain != "", ""},
 	} {
 		switch {
 		case !f.given:

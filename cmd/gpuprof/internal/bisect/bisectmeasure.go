@@ -87,20 +87,16 @@ func (r *quartetRunner) count(s judge.Side, commit int) (bisect.Quartet, error) 
 	return q, nil
 }
 
-// A process that fails runs again: so often of a commit that never ran, and of one that
-// did, whose program then fails by chance.
+// A process that fails by chance runs again, so often at most, from the first process of a commit on. Of a
+// commit that never ran, whose program may always fail, the further tries take this part of the budget at most.
 const (
-	newTries   = 2
-	knownTries = 6
+	mostTries    = 6
+	newTriesPart = 0.05
 )
 
 // once runs one process, again where it failed, and gives the metric's median.
 func (r *quartetRunner) once(s judge.Side, commit int) (*compare.Result, float64, error) {
-	tries := newTries
-	if r.s.Ran(commit) {
-		tries = knownTries
-	}
-	result, err := r.m.Again(s, tries)
+	result, err := r.m.Again(s, mostTries, r.s.Ran(commit))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -168,6 +164,7 @@ func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err err
 		if sides[i], b, err = r.built(at.tree, at.commit); err != nil {
 			return false, err
 		}
+		sides[i].Name = [2]string{"GOOD, ", "BAD, "}[i] + sides[i].Name
 		s.Builds = append(s.Builds, b...)
 	}
 	o := compare.Options{Seed: s.Options.Seed, Tool: s.Tool, Margins: compare.Margins{Threshold: s.Options.Threshold}}
@@ -178,7 +175,7 @@ func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err err
 	if swap {
 		slices.Reverse(sides[:])
 	}
-	r.m.Sides, r.m.Tries = sides, [2]int{newTries, knownTries}
+	r.m.Sides, r.m.Tries = sides, mostTries
 	budget := max(time.Duration(s.Options.BudgetS*float64(time.Second))-r.trees.clock().Sub(began), 0)
 	g := &judge.BlockRun{App: r.run.App, Source: r.m, Clock: r.trees.clock, Began: r.trees.clock(), Budget: budget, Most: laterPairs, Check: func(b compare.Block) error { return judge.CouldWork(b, o, nil) }}
 	r.run.App.Note("comparing GOOD %s with BAD %s", s.Good.Short(), s.At(s.N()).Short())
@@ -186,7 +183,7 @@ func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err err
 	if err != nil {
 		return false, r.ended(err)
 	}
-	r.m.Prints = !r.m.Recorded
+	r.m.Prints = !r.m.Recorded && !r.m.Whole
 	m := chosen(verdict)
 	if m != nil && !m.Exact && m.Verdict == compare.Regressed && len(blocks) < checkPairs {
 		more, err := g.Blocks(checkPairs-len(blocks), 1, s.Options.Seed+16)
@@ -278,7 +275,11 @@ func (c *Cmd) begin(s *bisect.Search, m *compare.MetricResult, verdict *compare.
 	if m.Verdict == compare.Regressed && quartets > 0 {
 		return true, nil
 	}
-	s.Outcome = &bisect.Outcome{Found: bisect.Nothing, From: 1, To: s.N(), Effect: gpuprof.Number(math.NaN()), P: gpuprof.Number(math.NaN()), Part: gpuprof.Number(math.NaN()), CI95: [2]gpuprof.Number{gpuprof.Number(math.NaN()), gpuprof.Number(math.NaN())}, Why: c.whyNothing(s, m, verdict)}
+	result := bisect.Nothing
+	if m.Verdict == compare.Inconclusive {
+		result = bisect.Undecided
+	}
+	s.Outcome = &bisect.Outcome{Found: result, From: 1, To: s.N(), Effect: gpuprof.Number(math.NaN()), P: gpuprof.Number(math.NaN()), Part: gpuprof.Number(math.NaN()), CI95: [2]gpuprof.Number{gpuprof.Number(math.NaN()), gpuprof.Number(math.NaN())}, Why: c.whyNothing(s, m, verdict)}
 	s.Status, s.Chances = gpuprof.Complete, nil
 	return false, nil
 }
@@ -291,6 +292,10 @@ func (c *Cmd) whyNothing(s *bisect.Search, m *compare.MetricResult, verdict *com
 		word, other = other, word
 	}
 	text := fmt.Sprintf("BAD is not found %s than GOOD by %.3g %%: %s is %s", word, 100*s.Options.Threshold, m.Name, m.Verdict)
+	if m.Verdict == compare.Inconclusive {
+		back = false // the figures do not tell
+		text = fmt.Sprintf("whether BAD is %s than GOOD by %.3g %% in %s", word, 100*s.Options.Threshold, m.Name)
+	}
 	if m.Reason != "" {
 		text += " (" + m.Reason + ")"
 	}

@@ -99,12 +99,13 @@ func (c *Cmd) oneSearch(r *quartetRunner, k *keeper, state *searchState) (over b
 		if err != nil {
 			return false, err
 		}
-		state.Again.Prints = r.m.Prints
+		state.Again.Prints, state.Again.Whole = r.m.Prints, r.m.Whole
 		if err := save(); err != nil || !found {
 			return true, err
 		}
 	} else {
-		r.m.Prints, r.m.Recorded = state.Again.Prints, !state.Again.Prints
+		r.m.Prints, r.m.Whole = state.Again.Prints, state.Again.Whole
+		r.m.Recorded = !r.m.Prints && !r.m.Whole
 		if err := c.afterPause(r, s); err != nil {
 			return false, err
 		}
@@ -218,7 +219,7 @@ type quartetRunner struct {
 func newQuartetRunner(trees *workTrees, s *bisect.Search) *quartetRunner {
 	budget := time.Duration(s.Options.BudgetS * float64(time.Second))
 	r := &quartetRunner{run: trees.run, trees: trees, s: s, bar: &cli.Progress{}, began: trees.clock()}
-	r.m = &judge.ProcessPairs{Run: trees.run, Budget: budget}
+	r.m = &judge.ProcessPairs{Run: trees.run, Budget: budget, NewTries: time.Duration(newTriesPart * float64(budget))}
 	r.m.Patience = func() time.Duration {
 		return judge.LimitOf(r.run.App, budget, r.trees.clock().Sub(r.began), r.m.Longest)
 	}

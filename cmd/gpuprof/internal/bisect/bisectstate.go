@@ -34,7 +34,8 @@ type recipe struct {
 	Command  []string   `json:"command,omitempty"`
 	Workload string     `json:"workload,omitempty"` // of gpuprof itself
 	Prefix   string     `json:"prefix"`
-	Prints   bool       `json:"prints"` // the command prints a result; else it is recorded
+	Prints   bool       `json:"prints"`          // the command prints a result; else it is recorded
+	Whole    bool       `json:"whole,omitempty"` // or timed as a whole
 	How      buildFlags `json:"how"`
 }
 

@@ -64,8 +64,13 @@ func (t *workTrees) put(tree int, commit bisect.Commit) (built, cached bool, too
 	}
 	began := t.clock()
 	t.at[tree] = ""
+	place := t.place(tree)
 	if err = t.checkOut(tree, commit.ID); err == nil {
+		err = t.run.Link(place, t.again.How.Link)
+	}
+	if err == nil {
 		cached, err = t.build(tree, commit.ID)
+		err = t.run.WithLacking(commit.Short(), &place, err)
 	}
 	took = t.clock().Sub(began)
 	if err == nil {
@@ -151,11 +156,16 @@ func (t *workTrees) folder(tree int) string {
 	return filepath.Join(t.dir(tree), filepath.FromSlash(t.again.Prefix))
 }
 
+// place is where a tree lies beside the user's checkout.
+func (t *workTrees) place(tree int) judge.Place {
+	return judge.Place{Top: t.repo.top, Prefix: t.repo.prefix, Tree: t.dir(tree)}
+}
+
 // side is how to run what is built in a tree. The commit is how messages call it.
 func (t *workTrees) side(tree int, commit bisect.Commit) (judge.Side, error) {
 	if t.again.Workload == "" {
-		c := judge.Builds{Result: t.again.How.Result}
-		return judge.Side{Name: commit.Short(), Dir: t.folder(tree), Args: t.again.Command, File: c.ResultIn(t.folder(tree))}, nil
+		c, place := judge.Builds{Result: t.again.How.Result}, t.place(tree)
+		return judge.Side{Name: commit.Short(), Dir: t.folder(tree), Args: t.again.Command, File: c.ResultIn(t.folder(tree)), Made: &place}, nil
 	}
 	how := t.again.How
 	c := judge.Builds{Args: []string{t.again.Workload}, Preset: how.Preset, Set: how.Set, Device: how.Device, MinTime: how.MinTime, Against: commit.Short()}

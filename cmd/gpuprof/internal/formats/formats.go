@@ -34,6 +34,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/perfetto"
 	"github.com/gpuprof/gpuprof/report/pprof"
 	"github.com/gpuprof/gpuprof/report/prometheus"
+	"github.com/gpuprof/gpuprof/report/stacks"
 	"github.com/gpuprof/gpuprof/report/table"
 )
 
@@ -63,6 +64,10 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 			"perfetto": func(w io.Writer, s *cli.Study, _ cli.Screen) error {
 				return perfetto.WriteAnalysis(w, s.Analysis, s.Indexes)
 			},
+			"speedscope": func(w io.Writer, s *cli.Study, _ cli.Screen) error {
+				return stacks.WriteSpeedscope(w, s.Indexes, tool.Version)
+			},
+			"folded": func(w io.Writer, s *cli.Study, _ cli.Screen) error { return stacks.WriteFolded(w, s.Indexes) },
 		}))},
 		Bisect: cli.Kind[*bisect.Search]{What: "a bisection", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Bisect, 0, withPictures(figure.OfBisect, nil))},
 		Memory: cli.Kind[*memsnap.Analysis]{What: "an analysis of memory", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Memory, 0, withPictures(figure.OfMemory, map[string]cli.Writer[*memsnap.Analysis]{

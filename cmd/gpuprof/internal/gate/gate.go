@@ -19,26 +19,27 @@ import (
 
 // Cmd is the command line of the verb.
 type Cmd struct {
-	Args         []string      `arg:"" optional:"" name:"arg" sep:"none" complete:"file" help:"OLD NEW (OLD may be auto: the stored baseline that fits), or one RUN or TRACE with --max, or a WORKLOAD with --against."`
-	Against      string        `placeholder:"REF|./BINARY" help:"Measure this git revision, or this binary (written as a path: ./old), against the present one, both in this job in turn."`
-	Build        string        `placeholder:"COMMAND" help:"How to build the program in a checkout, with a shell; without it nothing is built for a command after --, and gpuprof itself is built with Go."`
-	Result       string        `complete:"file" placeholder:"FILE" help:"File that the command after -- writes its result to, from where it runs; without it its standard output is read."`
-	Budget       time.Duration `default:"10m" placeholder:"TIME" help:"Time for the measurement of --against (10m)."`
-	MinTime      time.Duration `default:"2s" placeholder:"TIME" help:"Measure a workload about this long in each process of --against (2s)."`
-	AA           bool          `name:"aa" help:"Measure the noise of this machine: the workload, or the command after --, against itself; kept for --plan."`
-	Plan         bool          `help:"Print, from the noise that --aa measured, how many pairs of processes and how much time it takes to find 2, 5 and 10 percent; measures nothing."`
-	Max          []string      `sep:"none" placeholder:"NAME=N" help:"Fail when this exact counter is above N (sync_points, bytes_h2d_pageable, launches, allocations …); may be repeated."`
-	Inconclusive string        `placeholder:"pass|fail" help:"Exit code of an inconclusive verdict: 0 or 1 instead of 3."`
-	Preset       string        `placeholder:"NAME" help:"Preset of the workload for --against."`
-	Set          []string      `sep:"none" placeholder:"KNOB=VALUE" help:"Knob of the workload for --against; may be repeated."`
-	Device       string        `default:"auto" placeholder:"NAME" help:"Device of the workload for --against; never falls back by itself."`
-	Dir          string        `placeholder:"FOLDER" help:"Folder of the baselines, as for gpuprof baseline."`
-	judge.Flags  `embed:""`
+	Args           []string      `arg:"" optional:"" name:"arg" sep:"none" complete:"file" help:"OLD NEW (OLD may be auto: the stored baseline that fits), or one RUN or TRACE with --max, or a WORKLOAD with --against."`
+	Against        string        `placeholder:"REF|./BINARY" help:"Measure this git revision, or this binary (written as a path: ./old), against the present one, both in this job in turn."`
+	Build          string        `placeholder:"COMMAND" help:"How to build the program in a checkout, with a shell; without it nothing is built for a command after --, and gpuprof itself is built with Go."`
+	Result         string        `complete:"file" placeholder:"FILE" help:"File that the command after -- writes its result to, from where it runs; without it its standard output is read."`
+	Budget         time.Duration `default:"10m" placeholder:"TIME" help:"Time for the measurement of --against (10m)."`
+	MinTime        time.Duration `default:"2s" placeholder:"TIME" help:"Measure a workload about this long in each process of --against (2s)."`
+	AA             bool          `name:"aa" help:"Measure the noise of this machine: the workload, or the command after --, against itself; kept for --plan."`
+	Plan           bool          `help:"Print, from the noise that --aa measured, how many pairs of processes and how much time it takes to find 2, 5 and 10 percent; measures nothing."`
+	Max            []string      `sep:"none" placeholder:"NAME=N" help:"Fail when this exact counter is above N (sync_points, bytes_h2d_pageable, launches, allocations …); may be repeated."`
+	Inconclusive   string        `placeholder:"pass|fail" help:"Exit code of an inconclusive verdict: 0 or 1 instead of 3."`
+	Preset         string        `placeholder:"NAME" help:"Preset of the workload for --against."`
+	Set            []string      `sep:"none" placeholder:"KNOB=VALUE" help:"Knob of the workload for --against; may be repeated."`
+	Device         string        `default:"auto" placeholder:"NAME" help:"Device of the workload for --against; never falls back by itself."`
+	Dir            string        `placeholder:"FOLDER" help:"Folder of the baselines, as for gpuprof baseline."`
+	judge.LinkFlag `embed:""`
+	judge.Flags    `embed:""`
 }
 
 // builds are what --against, --aa and --plan measure.
 func (c *Cmd) builds() *judge.Builds {
-	b := &judge.Builds{Args: c.Args, Against: c.Against, Build: c.Build, Result: c.Result, Budget: c.Budget, MinTime: c.MinTime, Preset: c.Preset, Set: c.Set, Device: c.Device}
+	b := &judge.Builds{Args: c.Args, Against: c.Against, Build: c.Build, Result: c.Result, Budget: c.Budget, MinTime: c.MinTime, Preset: c.Preset, Set: c.Set, Device: c.Device, Link: c.Link}
 	switch {
 	case c.AA:
 		b.Way = "--aa"
@@ -153,6 +154,9 @@ func (c *Cmd) fits(command bool) error {
 		case !command && !f.workload:
 			return refuse(f.flag, "is for a command after --, and there is none")
 		}
+	}
+	if len(c.Link) > 0 && (c.Against == "" || !command) {
+		return refuse("--link", "is for a command after -- that --against measures in another checkout")
 	}
 	if command && (c.Against != "" || c.AA || c.Plan) && len(c.Args) > 0 {
 		return refuse(c.Args[0], "is a workload or a file, and a command to be judged follows --")

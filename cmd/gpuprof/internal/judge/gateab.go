@@ -28,6 +28,7 @@ type Builds struct {
 	Preset   string
 	Set      []string // KNOB=VALUE
 	Device   string
+	Link     []string          // files of the present checkout that the other one gets by a symbolic link
 	Warnings []gpuprof.Warning // of how the sides were made
 }
 
@@ -38,6 +39,8 @@ type Side struct {
 	Args []string
 	File string // what it writes its result to; "" is standard output
 	own  bool   // a gpuprof, whose exit codes mean what ours do
+	// Made is the checkout that was made for the side, nil for the user's own.
+	Made *Place
 	// turns is how to run it so that it measures when asked, see gpuprof run --blocks-on-stdin; nil
 	// where only a gpuprof could.
 	Turns []string
@@ -54,12 +57,16 @@ type ProcessPairs struct {
 	Budget   time.Duration // for messages
 	// recorded: the command prints no result, and is run under gpuprof run --.
 	Recorded bool
-	rate     float64 // of requests under load: what the first process took
-	Prints   bool    // it is known to print one: a process that does not has failed
-	// Tries is how often a process is run that fails: of a side that never ran, and of one that
-	// did, whose program then fails by chance. 0 is once.
-	Tries [2]int
-	ran   [2]bool
+	// Whole: it prints none and has no steps to record either, so that each process is timed as a whole.
+	Whole  bool
+	spent  child.Spent // by the last process
+	rate   float64     // of requests under load: what the first process took
+	Prints bool        // it is known to print one: a process that does not has failed
+	// Tries is how often a process is run that fails, 0 once. NewTries is how long the further tries of a side may
+	// take that never ran, whose program may always fail.
+	Tries    int
+	NewTries time.Duration
+	ran      [2]bool
 }
 
 // sides builds what is needed. done removes what was made for it.
@@ -104,13 +111,28 @@ func (c *Builds) sides(run Children) (out [2]Side, done func(), err error) {
 			Fix: "give --against an earlier revision, unless you want to see the noise of this machine",
 		})
 	}
+	place := Place{Top: top, Prefix: prefix, Tree: tree}
+	if err := c.link(run, place); err != nil {
+		return out, done, err
+	}
 	there := filepath.Join(tree, filepath.FromSlash(prefix))
 	if _, err = os.Stat(there); err != nil && len(run.App.Rest) > 0 {
 		err = gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: it has no folder %s, where the command would run", c.Against, prefix).WithFix("run gate in a folder that both sides have")
 		return out, done, err
 	}
-	out, err = c.treeSides(run, [2]string{tree, top}, [2]string{there, here}, scratch)
+	out, err = c.treeSides(run, place, [2]string{there, here}, scratch)
 	return out, done, err
+}
+
+// link makes files of the user's visible in the old checkout, and warns where they lead back.
+func (c *Builds) link(run Children, place Place) error {
+	if err := run.Link(place, c.Link); err != nil {
+		return err
+	}
+	if file := EditableInstall(place, c.Link); file != "" {
+		c.Warnings = append(c.Warnings, EditableWarning(file))
+	}
+	return nil
 }
 
 // binarySides: a given binary as the old side. After -- it takes the place of
@@ -133,18 +155,21 @@ func (c *Builds) binarySides(run Children, binary, here, scratch string) (out [2
 
 // treeSides: a checkout of the revision as the old side. folders are where a
 // command runs in either.
-func (c *Builds) treeSides(run Children, trees, folders [2]string, scratch string) (out [2]Side, err error) {
+func (c *Builds) treeSides(run Children, place Place, folders [2]string, scratch string) (out [2]Side, err error) {
 	if rest := run.App.Rest; len(rest) > 0 {
-		if err := errors.Join(c.BuildIn(run, folders[0]), c.BuildIn(run, folders[1])); err != nil {
-			return out, err
-		}
 		for i, name := range []string{c.Against, "this checkout"} {
 			out[i] = Side{Name: name, Dir: folders[i], Args: rest, File: c.ResultIn(folders[i])}
+		}
+		out[0].Made = &place
+		for _, s := range out {
+			if err := run.WithLacking(s.Name, s.Made, c.BuildIn(run, s.Dir)); err != nil {
+				return out, fmt.Errorf("making %s: %w", s.Name, err)
+			}
 		}
 		return out, nil
 	}
 	old, now := filepath.Join(scratch, "old"), filepath.Join(scratch, "new")
-	for _, b := range []struct{ dir, out string }{{trees[0], old}, {trees[1], now}} {
+	for _, b := range []struct{ dir, out string }{{place.Tree, old}, {place.Top, now}} {
 		if c.Build != "" {
 			if err := run.Shell(b.dir, c.Build); err != nil {
 				return out, err
@@ -210,11 +235,7 @@ func (m *ProcessPairs) block(bFirst bool) (compare.Block, error) {
 	got := [2]*compare.Result{}
 	for _, i := range FirstTo(bFirst) {
 		var err error
-		tries := m.Tries[0]
-		if m.ran[i] {
-			tries = m.Tries[1]
-		}
-		if got[i], err = m.Again(m.Sides[i], tries); err != nil {
+		if got[i], err = m.Again(m.Sides[i], m.Tries, m.ran[i]); err != nil {
 			return compare.Block{}, err
 		}
 		m.ran[i] = true
@@ -222,10 +243,14 @@ func (m *ProcessPairs) block(bFirst bool) (compare.Block, error) {
 	return compare.Block{A: got[0], B: got[1], BFirst: bFirst}, nil
 }
 
-// Again runs one side until a process gives a result, at most so many times, and once at least.
-// What the user must correct, or interrupts, ends it.
-func (m *ProcessPairs) Again(s Side, tries int) (r *compare.Result, err error) {
-	for range max(tries, 1) {
+// Again runs one side until a process gives a result, at most so many times, and once at least. A side that never
+// ran is tried twice at least, and then for NewTries. What the user must correct, or interrupts, ends it.
+func (m *ProcessPairs) Again(s Side, tries int, ran bool) (r *compare.Result, err error) {
+	began := time.Now()
+	for k := range max(tries, 1) {
+		if k > 1 && !ran && time.Since(began) > m.NewTries {
+			break
+		}
 		if r, err = m.Once(s); err == nil || errors.Is(err, cli.ErrInterrupted) || errors.Is(err, gpuprof.ErrUsage) {
 			break
 		}
@@ -235,7 +260,7 @@ func (m *ProcessPairs) Again(s Side, tries int) (r *compare.Result, err error) {
 
 // Once runs one side in a process of its own and reads what it wrote.
 func (m *ProcessPairs) Once(s Side) (*compare.Result, error) {
-	if m.Recorded {
+	if m.Recorded && !m.Whole {
 		return m.record(s)
 	}
 	if err := clearResult(s); err != nil {
@@ -252,10 +277,19 @@ func (m *ProcessPairs) Once(s Side) (*compare.Result, error) {
 	if err != nil {
 		return nil, m.failed(s, err)
 	}
-	if s.File == "" && !s.own && !m.Prints && !results.Known(out) {
-		m.announce(s)
-		return m.record(s)
+	switch {
+	case m.Whole && results.Known(out):
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: it printed a result, and the process of the other side before it printed none", s.Name).WithFix("run both by themselves to see why")
+	case m.Whole:
+		return m.wholeOf(s), nil
+	case s.File == "" && !s.own && !m.Prints && !results.Known(out):
+		return m.recordFirst(s)
 	}
+	return m.resultOf(s, out)
+}
+
+// resultOf reads what a side's last process wrote.
+func (m *ProcessPairs) resultOf(s Side, out []byte) (*compare.Result, error) {
 	found, _, err := results.Parse(out, s.Name, s.beside)
 	if err != nil {
 		return nil, err
@@ -274,6 +308,10 @@ func (m *ProcessPairs) Once(s Side) (*compare.Result, error) {
 	}
 	r = results.Process(r)
 	r.Source = s.Name
+	m.Prints = true
+	if r.Tool == results.FormatPlain { // others choose how often they repeat their work
+		addCPU(r, m.spent.CPU.Seconds())
+	}
 	return r, nil
 }
 

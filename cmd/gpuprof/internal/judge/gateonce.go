@@ -28,13 +28,18 @@ func LimitOf(a *cli.App, budget, spent, longest time.Duration) time.Duration {
 // bounded runs a program of a side for what it prints.
 func (m *ProcessPairs) bounded(s Side, args ...string) ([]byte, error) {
 	began := time.Now()
-	out, err := m.Run.within(m.Patience(), s.Dir, args...)
+	m.spent = child.Spent{}
+	out, err := m.Run.ran(child.Command{Args: args, Dir: s.Dir, Limit: m.Patience(), Spent: &m.spent})
 	m.Longest = max(m.Longest, time.Since(began))
 	return out, err
 }
 
-// failed is the error of a side's process.
+// failed is the error of a side's process. It names the side, and what a checkout that was made for it lacks.
 func (m *ProcessPairs) failed(s Side, err error) error {
+	return m.Run.WithLacking(s.Name, s.Made, m.failedSide(s, err))
+}
+
+func (m *ProcessPairs) failedSide(s Side, err error) error {
 	exit, ended := errors.AsType[*exec.ExitError](err)
 	switch {
 	case errors.Is(err, cli.ErrInterrupted):

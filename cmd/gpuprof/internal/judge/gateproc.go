@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -60,7 +62,7 @@ func (c Children) Command(dir string, args ...string) error {
 
 // Capture runs a program for what it prints.
 func (c Children) Capture(dir string, args ...string) ([]byte, error) {
-	return c.within(0, dir, args...)
+	return c.ran(child.Command{Args: args, Dir: dir})
 }
 
 // Git runs git in a folder for what it prints, see child.Git.
@@ -72,11 +74,6 @@ func (c Children) Git(dir string, args ...string) ([]byte, error) {
 func (c Children) GitDo(dir string, args ...string) error {
 	_, err := c.Git(dir, args...)
 	return err
-}
-
-// within runs a program for what it prints, and ends it after a limit, 0 for none.
-func (c Children) within(limit time.Duration, dir string, args ...string) ([]byte, error) {
-	return c.ran(child.Command{Args: args, Dir: dir, Limit: limit})
 }
 
 func (c Children) ran(cmd child.Command) ([]byte, error) {
@@ -91,7 +88,20 @@ func (c Children) ran(cmd child.Command) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s of standard output are read at most (%s sets how much memory reading may take, now %s)",
 			err, outside.MemoryText(child.MostOutput()), outside.MemoryVariable, outside.MemoryText(outside.DocumentMemory()))
 	}
-	return out, withWords(err, words)
+	return out, withWords(err, saidOf(out, words))
+}
+
+// failure is a line by which programs report why they end: a traceback of Python, a panic of Go, a failed assertion of pytest.
+var failure = regexp.MustCompile(`(?m)^(Traceback \(most recent call last\)|panic: |E  +\S)`)
+
+// saidOf is the last of what a program said of its failure: standard error, or standard output where only that
+// has a failure, or where the other is empty.
+func saidOf(out []byte, words string) string {
+	tail := out[max(0, len(out)-4096):]
+	if strings.TrimSpace(words) == "" || failure.Match(tail) && !failure.MatchString(words) {
+		return string(tail)
+	}
+	return words
 }
 
 // withWords adds to how a program ended the last of what it said.

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // record runs one side in a process of its own under gpuprof run --, for a program
@@ -32,7 +34,12 @@ func (m *ProcessPairs) record(s Side) (*compare.Result, error) {
 	_, err = m.bounded(s, append([]string{exe, "run", "-o", into, "--"}, s.Args...)...)
 	switch exit, ended := errors.AsType[*exec.ExitError](err); {
 	case ended:
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed while it was recorded: exit code %d", s.Name, s.Args[0], exit.ExitCode()).WithFix("run %s to see why", s.recordedBy())
+		said := strings.TrimPrefix(strings.TrimPrefix(err.Error(), exit.Error()), ": ")
+		if said != "" {
+			said = ": " + said
+		}
+		err = gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed while it was recorded: exit code %d%s", s.Name, s.Args[0], exit.ExitCode(), said).WithFix("run %s to see why", s.recordedBy())
+		return nil, m.Run.WithLacking(s.Name, s.Made, err)
 	case err != nil:
 		return nil, m.failed(s, err)
 	}
@@ -49,11 +56,63 @@ func (m *ProcessPairs) record(s Side) (*compare.Result, error) {
 		return nil, noSteps(s)
 	}
 	r.Source = s.Name
+	addCPU(r, recordedCPU(into))
 	return r, nil
 }
 
+// errNoSteps is the cause of noSteps.
+var errNoSteps = errors.New("gpuprof run -- recorded no steps of it")
+
 func noSteps(s Side) error {
-	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and gpuprof run -- recorded no steps of it", s.Name, s.Args[0]).WithFix("name the file it writes with --result, or run %s to see why", s.recordedBy())
+	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and %w", s.Name, s.Args[0], errNoSteps).WithFix("name the file it writes with --result, or run %s to see why", s.recordedBy())
+}
+
+// recordFirst records the first process of a command that prints no result. Where that gives no steps, each
+// process is timed as a whole from here on.
+func (m *ProcessPairs) recordFirst(s Side) (*compare.Result, error) {
+	spent := m.spent
+	m.announce(s)
+	r, err := m.record(s)
+	if !errors.Is(err, errNoSteps) {
+		return r, err
+	}
+	m.Whole, m.Recorded, m.spent = true, false, spent
+	m.Run.App.Note("gpuprof run -- recorded no steps of %s: each process is timed as a whole, from its start to its end; --metric cpu judges its CPU time", s.Args[0])
+	return m.wholeOf(s), nil
+}
+
+// The metrics of a process as a whole.
+const (
+	wallMetric = "wall"
+	cpuMetric  = "cpu"
+)
+
+// wholeOf is what the last process took.
+func (m *ProcessPairs) wholeOf(s Side) *compare.Result {
+	r := &compare.Result{Source: s.Name, Tool: "process", Status: gpuprof.Complete, Env: map[string]string{"format": "process"}, Facts: map[string]string{}, Knobs: map[string]compare.Knob{}, Code: map[string]string{},
+		Metrics: []compare.MetricData{{Metric: compare.Metric{Name: wallMetric, Unit: "s"}, Runs: [][]float64{{m.spent.Wall.Seconds()}}}}}
+	addCPU(r, m.spent.CPU.Seconds())
+	return r
+}
+
+// addCPU adds the CPU time of a process, which is judged where --metric names it: user and system time of the
+// program and of the descendants that were waited for. A program's own metric of that name stays.
+func addCPU(r *compare.Result, seconds float64) {
+	if seconds > 0 && r.Metric(cpuMetric) == nil {
+		r.Metrics = append(r.Metrics, compare.MetricData{Metric: compare.Metric{Name: cpuMetric, Unit: "s", Beside: true}, Runs: [][]float64{{seconds}}})
+	}
+}
+
+// recordedCPU is the CPU time of a recorded program, s, 0 unknown.
+func recordedCPU(folder string) float64 {
+	var told struct {
+		CPUS float64 `json:"cpu_s"`
+	}
+	text, err := outside.ReadFound(filepath.Join(folder, "telemetry.json"))
+	if err != nil || json.Unmarshal(text, &told) != nil {
+		return 0
+	}
+	return told.CPUS
 }
 
 // recordedBy is the command that records the program by itself, to be typed.

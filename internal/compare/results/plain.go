@@ -1,0 +1,156 @@
+package results
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// Programs without a benchmark library print lines "name value unit" among others, or one JSON object of numbers.
+// All figures of one name are samples of one process.
+
+var plainLine = regexp.MustCompile(`^\s*([A-Za-z_][\w./=+-]*?)[:=]?\s+([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-zµμ][\w/µμ]*)\s*$`)
+
+// plainUnit is a unit of such a figure, with what makes base units of it; a rate "x/s" keeps its name.
+func plainUnit(unit string) (scale float64, base string, ok bool) {
+	switch unit {
+	case "s", "sec", "secs", "second", "seconds":
+		return 1, "s", true
+	case "ms", "msec", "milliseconds":
+		return 1e-3, "s", true
+	case "us", "µs", "μs", "usec", "microseconds":
+		return 1e-6, "s", true
+	case "ns", "nsec", "nanoseconds":
+		return 1e-9, "s", true
+	case "B", "bytes":
+		return 1, "B", true
+	case "kB", "KB":
+		return 1e3, "B", true
+	case "MB":
+		return 1e6, "B", true
+	case "GB":
+		return 1e9, "B", true
+	case "KiB":
+		return 1 << 10, "B", true
+	case "MiB":
+		return 1 << 20, "B", true
+	case "GiB":
+		return 1 << 30, "B", true
+	}
+	if what, ok := strings.CutSuffix(unit, "/s"); ok && what != "" {
+		return 1, unit, true
+	}
+	return 0, "", false
+}
+
+// plainFigure is the figure of a line "name value unit".
+func plainFigure(line []byte) (name string, value float64, unit string, ok bool) {
+	m := plainLine.FindSubmatch(line)
+	if m == nil {
+		return "", 0, "", false
+	}
+	scale, unit, ok := plainUnit(string(m[3]))
+	if !ok {
+		return "", 0, "", false
+	}
+	value, err := strconv.ParseFloat(string(m[2]), 64)
+	return string(m[1]), value * scale, unit, err == nil
+}
+
+func hasPlainLine(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if _, _, _, ok := plainFigure(line); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// readPlain reads the lines that have a figure; the others are the program's own words.
+func readPlain(text []byte) *parsed {
+	p, of := newParsed(FormatPlain), map[string][]float64{}
+	for line := range bytes.Lines(text) {
+		name, value, unit, ok := plainFigure(line)
+		if !ok {
+			continue
+		}
+		s := p.at(name, unit)
+		if s.unit != unit { // the first unit of a name stays
+			s = p.at(name+" "+unit, unit)
+		}
+		s.higher = higherUnit(unit)
+		of[s.name] = append(of[s.name], value)
+	}
+	for _, s := range p.series {
+		s.run(of[s.name]...)
+	}
+	return p
+}
+
+// isPlain says that a document is an object of numbers.
+func isPlain(d jsonValue) bool {
+	if len(d.member) == 0 {
+		return false
+	}
+	for _, raw := range d.member {
+		var v float64
+		if json.Unmarshal(raw, &v) != nil || raw[0] == 'n' {
+			return false
+		}
+	}
+	return true
+}
+
+// isPlainText says that a text is one JSON object of numbers. Of several, such as a line of JSON for each step of a
+// training, none is a result.
+func isPlainText(text []byte) bool {
+	if text[0] != '{' {
+		return false
+	}
+	value, rest := document.JSONValue(text)
+	if len(bytes.TrimSpace(rest)) > 0 || !json.Valid(value) {
+		return false
+	}
+	docs, err := documents(value)
+	return err == nil && len(docs) == 1 && isPlain(docs[0])
+}
+
+// plainSuffix are ends of names that tell a unit.
+var plainSuffix = []struct{ end, unit string }{
+	{"_ns", "ns"}, {"_us", "us"}, {"_ms", "ms"}, {"_s", "s"}, {"_sec", "s"}, {"_seconds", "s"}, {"_bytes", "B"}, {"_mb", "MB"}, {"_mib", "MiB"},
+}
+
+// readPlainJSON reads an object of numbers. The unit is that of the name's end ("load_ms"), else none.
+func readPlainJSON(d jsonValue) (*parsed, error) {
+	var figures map[string]float64
+	if err := d.decode(&figures); err != nil {
+		return nil, err
+	}
+	p := newParsed(FormatPlain)
+	names := make([]string, 0, len(figures))
+	for name := range figures {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		value, unit := figures[name], ""
+		if !higherUnit(name) {
+			for _, s := range plainSuffix {
+				if strings.HasSuffix(strings.ToLower(name), s.end) {
+					scale, base, _ := plainUnit(s.unit)
+					value, unit = value*scale, base
+					break
+				}
+			}
+		}
+		s := p.at(name, unit)
+		s.higher = higherUnit(name)
+		s.run(value)
+	}
+	return p, nil
+}

@@ -1,0 +1,95 @@
+package figure
+
+import (
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// call is a frame of an icicle: how deep it stands, and from where to where it reaches.
+type call struct {
+	where    string // "train.py:41 in step"
+	depth    int
+	from, to int64
+}
+
+// icicle draws frames below their callers, each as wide as what it and its callees take; most is the width of all.
+// amount writes a width for tooltips. The X axis is left to the caller.
+func icicle(calls []call, amount func(int64) string) (p Panel, most float64) {
+	deepest := 0
+	for _, c := range calls {
+		deepest, most = max(deepest, c.depth), max(most, float64(c.to))
+		p.Marks = append(p.Marks, Mark{Kind: Bar, X0: float64(c.from), X1: float64(c.to), Y0: float64(c.depth) + 0.05, Y1: float64(c.depth) + 0.95, Tone: toneOf(c.depth % 2),
+			Text: view.CutPlace(c.where, 60), Brief: calledIn(c.where), Tip: view.CutPlace(c.where, 100) + ": " + amount(c.to-c.from)})
+	}
+	p.Y = rows(make([]string, deepest+1))
+	p.Y.Bare = true
+	p.Height = 22 * float64(deepest+1)
+	return p, most
+}
+
+// calledIn is the function of a frame, "forward" of "model.py:43 in forward".
+func calledIn(frame string) string {
+	if at := strings.LastIndex(frame, " in "); at >= 0 {
+		frame = frame[at+len(" in "):]
+	}
+	return view.CutPlace(frame, 24)
+}
+
+// What an icicle of sampled stacks draws at most: frames of this share of the step and wider, this deep.
+const (
+	leastCallShare = 0.002
+	deepestCall    = 32
+)
+
+// HostCalls is an icicle of the sampled stacks of the host thread, the outermost frame at the top, over the time of
+// the mean step, or of the window of a program without steps. Outer frames that enclose all samples are left out but the innermost of them.
+func HostCalls(a *analyze.Analysis) *Figure {
+	f := analysed("calls", "Host thread by call", "The frames of the sampled stacks of the host thread, the outermost at the top: each is as wide as its time and its callees' in the mean step or the recording window.", a)
+	if a.Host == nil || len(a.Host.Stacks) == 0 {
+		return f.without("no sampled stack is beside the trace")
+	}
+	all := a.Host.Calls()
+	outer := 0 // frames around all samples
+	for outer+1 < len(all) && all[outer+1].Depth == outer+1 && all[outer+1].To == all[0].To {
+		outer++
+	}
+	var calls []call
+	var narrow, deep int
+	for _, c := range all[outer:] {
+		switch {
+		case float64(c.To-c.From) < leastCallShare*float64(a.Host.Step()):
+			narrow++
+		case c.Depth-outer >= deepestCall:
+			deep++
+		default:
+			calls = append(calls, call{c.Where, c.Depth - outer, c.From, c.To})
+		}
+	}
+	p, most := icicle(calls, gpuprof.FormatNS)
+	for i := range p.Marks { // an axis of times is in seconds
+		p.Marks[i].X0, p.Marks[i].X1 = p.Marks[i].X0/1e9, p.Marks[i].X1/1e9
+	}
+	of := "mean step"
+	if a.Host.Steps == 0 {
+		of = "recording window"
+	}
+	p.X = seconds("time in the "+of, most/1e9)
+	f.Panels = []Panel{p}
+	if a.Host.BareNS > 0 {
+		of += " of those neither recorded nor sampled, " + gpuprof.FormatNS(a.Host.BareNS)
+	}
+	f.note(view.Plural(a.Host.Samples, "sample") + " of the stack, scaled to the " + of)
+	if outer > 0 {
+		f.note("not drawn: " + view.Plural(outer, "frame") + " around all samples")
+	}
+	if narrow > 0 {
+		f.note("not drawn: " + view.Plural(narrow, "frame") + " of less than 0.2 % of the step")
+	}
+	if deep > 0 {
+		f.note("not drawn: " + view.Plural(deep, "frame") + " below more than 31 others")
+	}
+	return f
+}

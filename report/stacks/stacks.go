@@ -1,0 +1,144 @@
+// Package stacks writes the sampled stacks of the host threads of analysed traces: for speedscope.app, and folded
+// for flamegraph.pl and its like. A stack's weight is its time in the mean step of the host account.
+package stacks
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// thread is the sampled stacks of one trace.
+type thread struct {
+	name  string // "rank 3" of several traces, else the trace
+	trees []analyze.HostTree
+}
+
+// threadsOf are the traces that have samples; ErrInput where none has.
+func threadsOf(xs []*analyze.Index) ([]thread, error) {
+	var out []thread
+	for i, x := range xs {
+		a := x.HostAccount()
+		if a == nil || len(a.Stacks) == 0 {
+			continue
+		}
+		t := thread{name: view.CutPlace(x.T.Path, 200), trees: a.Stacks}
+		switch {
+		case len(xs) > 1 && x.T.Rank >= 0:
+			t.name = fmt.Sprintf("rank %d", x.T.Rank)
+		case len(xs) > 1:
+			t.name = fmt.Sprintf("trace %d", i+1)
+		}
+		out = append(out, t)
+	}
+	if len(out) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "writing the sampled stacks of the host thread: no trace given has samples beside it").
+			WithFix("record a Python program with gpuprof run -o FOLDER -- CMD, whose steps after the recorded ones are sampled, and give FOLDER")
+	}
+	return out, nil
+}
+
+// frameName is a frame as other tools group it: the function, with its file and line.
+func frameName(f model.HostFrame) string {
+	return view.Cut(f.Function, 120) + " (" + view.CutPlace(f.File, 120) + fmt.Sprintf(":%d)", f.Line)
+}
+
+// WriteFolded writes a line for each stack: its frames from the outermost on, separated by semicolons, and whole
+// microseconds. Of several traces the first frame is the rank. Weights are rounded by their running
+// sum; a stack of less than its rounding has no line.
+func WriteFolded(w io.Writer, xs []*analyze.Index) error {
+	threads, err := threadsOf(xs)
+	if err != nil {
+		return err
+	}
+	for _, t := range threads {
+		sum, before := int64(0), int64(0)
+		for _, tree := range t.trees {
+			sum += tree.NS
+			us := (sum + 500) / 1000
+			weight := us - before
+			before = us
+			if weight == 0 {
+				continue
+			}
+			var frames []string
+			if len(xs) > 1 {
+				frames = append(frames, t.name)
+			}
+			for _, f := range tree.Lines {
+				frames = append(frames, strings.ReplaceAll(frameName(f), ";", ","))
+			}
+			if _, err := fmt.Fprintf(w, "%s %d\n", strings.Join(frames, ";"), weight); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// scopeFile is a file of speedscope: https://www.speedscope.app/file-format-schema.json. The exporter comes
+// first, by which gpuprof finds its own files again.
+type scopeFile struct {
+	Exporter string      `json:"exporter"`
+	Schema   string      `json:"$schema"`
+	Name     string      `json:"name"`
+	Shared   scopeShared `json:"shared"`
+	Profiles []scope     `json:"profiles"`
+}
+
+type scopeShared struct {
+	Frames []scopeFrame `json:"frames"`
+}
+
+type scopeFrame struct {
+	Name string `json:"name"`
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+}
+
+// scope is a profile of kind "sampled": stacks as indices of shared frames, outermost first, and the weight of each.
+type scope struct {
+	Type    string  `json:"type"`
+	Name    string  `json:"name"`
+	Unit    string  `json:"unit"`
+	Start   int64   `json:"startValue"`
+	End     int64   `json:"endValue"`
+	Samples [][]int `json:"samples"`
+	Weights []int64 `json:"weights"`
+}
+
+// WriteSpeedscope writes a profile for each trace with samples, weights in nanoseconds. tool is the version of
+// gpuprof that writes.
+func WriteSpeedscope(w io.Writer, xs []*analyze.Index, tool string) error {
+	threads, err := threadsOf(xs)
+	if err != nil {
+		return err
+	}
+	file := scopeFile{Exporter: strings.TrimSpace("gpuprof " + view.Cut(tool, 40)), Schema: "https://www.speedscope.app/file-format-schema.json", Name: "host thread, mean step"}
+	at := map[scopeFrame]int{}
+	for _, t := range threads {
+		p := scope{Type: "sampled", Name: t.name, Unit: "nanoseconds"}
+		for _, tree := range t.trees {
+			stack := make([]int, 0, len(tree.Lines))
+			for _, f := range tree.Lines {
+				frame := scopeFrame{Name: view.Cut(f.Function, 300), File: view.CutPlace(f.File, 300), Line: f.Line}
+				k, ok := at[frame]
+				if !ok {
+					k = len(file.Shared.Frames)
+					at[frame] = k
+					file.Shared.Frames = append(file.Shared.Frames, frame)
+				}
+				stack = append(stack, k)
+			}
+			p.Samples, p.Weights, p.End = append(p.Samples, stack), append(p.Weights, tree.NS), p.End+tree.NS
+		}
+		file.Profiles = append(file.Profiles, p)
+	}
+	return json.NewEncoder(w).Encode(&file)
+}
