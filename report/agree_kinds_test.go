@@ -188,6 +188,7 @@ func analysisDocuments(t *testing.T) (out []*guarded) {
 	old, before := fixture.Study(t, "dataloader-stall-fires.json")
 	now, after := fixture.Study(t, "dataloader-stall-quiet.json")
 	shapes, traced := fixture.Study(t, "off-peak-gemm-fires.json")
+	aligned, alignedTraces := fixture.Study(t, "off-peak-gemm-quiet.json")
 	old.Host = &analyze.HostAccount{NS: 9_400_000, Steps: 4, Samples: 53, Sampled: 7, BareNS: 8_300_000, Parts: []analyze.HostPart{{Name: analyze.HostOnCPU, NS: 9_400_000, Share: 1}}, Causes: []analyze.HostCause{},
 		Stacks: []analyze.HostTree{{Frames: []string{"train.py:24", "train.py:17 in step", "train.py:11 in fetch"}, NS: 5_100_000}, {Frames: []string{"train.py:24", "train.py:17 in step", "train.py:8 in features"}, NS: 2_300_000},
 			{Frames: []string{"train.py:24", "train.py:19 in step"}, NS: 900_000}}}
@@ -199,6 +200,10 @@ func analysisDocuments(t *testing.T) (out []*guarded) {
 		guard(t, "analysis", "stall", "an analysis", old, func(a *analyze.Analysis) (*page.Page, error) { return page.Analysis(a, before) },
 			func(a *analyze.Analysis, plot string) (*figure.Figure, error) {
 				return figure.OfAnalysis(a, before, plot)
+			}),
+		guard(t, "analysis", "bounds", "a comparison of traces", rules.Compare(shapes, aligned), func(c *analyze.Comparison) (*page.Page, error) { return page.TraceComparison(c, traced, alignedTraces) },
+			func(c *analyze.Comparison, plot string) (*figure.Figure, error) {
+				return figure.OfTraces(c, traced, alignedTraces, plot)
 			}),
 		guard(t, "analysis", "traces", "a comparison of traces", rules.Compare(old, now), func(c *analyze.Comparison) (*page.Page, error) { return page.TraceComparison(c, before, after) },
 			func(c *analyze.Comparison, plot string) (*figure.Figure, error) {

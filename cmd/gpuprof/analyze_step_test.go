@@ -96,7 +96,7 @@ const (
 var (
 	headTime = regexp.MustCompile(`[Mm]ean step ` + timePattern + `|[Rr]ecording window ` + timePattern)
 	costTime = regexp.MustCompile(`costs up to ` + timePattern)
-	partRow  = regexp.MustCompile(`(?m)^\|? ?([a-z_ ]+?) +\|? ?` + timePattern + ` +\|? ?` + sharePattern)
+	partRow  = regexp.MustCompile(`(?m)^\|? ?([a-z_\\ ]+?) +\|? ?` + timePattern + ` +\|? ?` + sharePattern)
 	pageRow  = regexp.MustCompile(`\b([a-z_]+) ` + timePattern + ` ` + sharePattern)
 	oldWords = regexp.MustCompile(`[Mm]edian step|\ba step took|\bof the time\b|\d a step\b`)
 )

@@ -42,7 +42,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		{In: Terminal | Markdown, Blocks: []Block{classTable(a)}},
 		{In: Terminal | Markdown, Blocks: []Block{phaseTable(a)}},
 		{In: Terminal | Markdown, Blocks: []Block{hostTable(a)}},
-		{In: Terminal | Markdown, Blocks: rooflineBlocks(a)},
+		{In: Terminal | Markdown | Verbose, Blocks: rooflineBlocks(a)},
 		{In: Terminal | Markdown, Blocks: explained},
 		ranks,
 		warnings(a.Warnings),

@@ -64,7 +64,7 @@ func rooflineLead(r *analyze.Roofline) string {
 
 func rooflineTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 	t := Table{
-		Name: "Operators against their bounds", Noun: "operator", Max: [3]int{roofRows, traceRows, traceRows}, More: "%d more operators in --format json",
+		Name: "Operators against their bounds", Noun: "row", Max: [3]int{roofRows, traceRows, traceRows}, More: "%d more operators in --format json",
 		Caption: "Per step, most time above the bound first. The bound is the longest of arithmetic, memory traffic and launches at peak rates.",
 	}
 	t.Columns = numbers("operator, "+a.PerStep(), "shapes", "calls", "time", "share", "FLOP/s", "memory", "bound", "of the bound", "above it")
@@ -110,11 +110,11 @@ func collectiveTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 func unmodelledTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 	t := Table{
 		Name: "Device time without a cost model", Noun: "row", Max: [3]int{unmodelledRows, traceRows, traceRows}, More: "%d more in --format json",
-		Columns: numbers("without a model, "+a.PerStep(), "time", "share", "reason"),
+		Columns: numbers("without a model, "+a.PerStep(), "time", "reason"),
 	}
-	t.Columns[3].Left = true
+	t.Columns[2].Left = true
 	for _, u := range r.Unmodelled {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(u.Name, 60)}, span(u.NS), shareOf(u.NS, r.DeviceNS), {Text: u.Reason}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(u.Name, 60)}, span(u.NS), {Text: u.Reason}}})
 	}
 	return t
 }

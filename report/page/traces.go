@@ -40,6 +40,7 @@ func TraceComparison(c *analyze.Comparison, old, now []*analyze.Index) (*Page, e
 		{ID: "classes", Heading: "By class", HeadingIn: HTML, Blocks: []Block{changeTable("of the "+stepTitle(c.New), c.Classes, classChanges)}},
 		settingChanges(c),
 		{ID: "operators", Heading: "By operator", HeadingIn: HTML, Blocks: []Block{changeTable("operator, "+c.New.PerStep(), c.Operators, operatorRows)}},
+		{ID: "bounds", Heading: "Against the bounds", HeadingIn: HTML, Blocks: []Block{boundsTable(c)}},
 		{ID: "outcomes", Heading: "Findings", HeadingIn: HTML, Blocks: []Block{outcomes}},
 		warnings(c.Warnings),
 	}
@@ -63,6 +64,25 @@ func settingChanges(c *analyze.Comparison) Section {
 	return Section{ID: "settings", Heading: "Settings", HeadingIn: HTML, Blocks: []Block{t}}
 }
 
+// boundsTable is operators with recorded shapes on both sides, with their bound's share of the time.
+func boundsTable(c *analyze.Comparison) Table {
+	t := Table{
+		Name: "Operators against their bounds", Noun: "row", Max: [3]int{roofRows, traceRows, traceRows}, More: "%d more in --format json",
+		Columns: numbers("against its bound", "shapes", "before", "after", "change", "of the bound before", "of the bound after"),
+	}
+	t.Columns[1].Left, t.Columns[1].Drop, t.Columns[1].Most = true, 1, 40
+	share := func(v float64) Cell {
+		if v <= 0 {
+			return Cell{Text: view.None}
+		}
+		return amount(view.Percent(v), v, "1")
+	}
+	for _, b := range c.Bounds {
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(b.Name, 50)}, {Text: view.Cut(b.Shapes, 80)}, span(b.OldNS), span(b.NewNS), changeCell(b.OldNS, b.NewNS), share(b.OldShare), share(b.NewShare)}})
+	}
+	return t
+}
+
 func changeText(old, now int64) string {
 	if old <= 0 || now <= 0 || old == now {
 		return "no change"
@@ -82,11 +102,15 @@ func changeTable(title string, changes []analyze.Change, rows int) Table {
 	}
 	t := Table{Name: name, Noun: "row", Columns: numbers(title, "before", "after", "change"), Max: [3]int{rows, max(rows, 20), traceRows}, More: "%d more in --format json"}
 	for _, c := range changes {
-		change := span(c.NewNS - c.OldNS)
-		if c.NewNS > c.OldNS {
-			change.Text = "+" + change.Text
-		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(c.Name, 70)}, span(c.OldNS), span(c.NewNS), change}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(c.Name, 70)}, span(c.OldNS), span(c.NewNS), changeCell(c.OldNS, c.NewNS)}})
 	}
 	return t
+}
+
+func changeCell(old, now int64) Cell {
+	change := span(now - old)
+	if now > old {
+		change.Text = "+" + change.Text
+	}
+	return change
 }

@@ -240,15 +240,17 @@ type Found struct {
 // Comparison is two analyses of one program, before and after a change.
 type Comparison struct {
 	gpuprof.Head
-	Old       *Analysis         `json:"old"`
-	New       *Analysis         `json:"new"`
-	StepOldNS int64             `json:"step_old_ns"` // means
-	StepNewNS int64             `json:"step_new_ns"`
-	Classes   []Change          `json:"classes"`   // what the step is made of, largest change first
-	Operators []Change          `json:"operators"` //
-	Settings  []SettingChange   `json:"settings"`  // that both recordings show, and that differ
-	Findings  []FindingChange   `json:"findings"`
-	Warnings  []gpuprof.Warning `json:"warnings"`
+	Old       *Analysis       `json:"old"`
+	New       *Analysis       `json:"new"`
+	StepOldNS int64           `json:"step_old_ns"` // means
+	StepNewNS int64           `json:"step_new_ns"`
+	Classes   []Change        `json:"classes"`   // what the step is made of, largest change first
+	Operators []Change        `json:"operators"` //
+	Settings  []SettingChange `json:"settings"`  // that both recordings show, and that differ
+	// Bounds are operators with recorded shapes against the bounds of their device, largest change first; of both sides.
+	Bounds   []BoundChange     `json:"bounds,omitempty"`
+	Findings []FindingChange   `json:"findings"`
+	Warnings []gpuprof.Warning `json:"warnings"`
 }
 
 // Change is one quantity on both sides, ns per step.
@@ -256,6 +258,17 @@ type Change struct {
 	Name  string `json:"name"`
 	OldNS int64  `json:"old_ns"`
 	NewNS int64  `json:"new_ns"`
+}
+
+// BoundChange is an operator with the same shapes on both sides, per step: its time, and its bound's share of that. The
+// precision and the device may differ. A side on which it does not run has no time, one without a bound no share.
+type BoundChange struct {
+	Name     string  `json:"name"`
+	Shapes   string  `json:"shapes"`
+	OldNS    int64   `json:"old_ns"`
+	NewNS    int64   `json:"new_ns"`
+	OldShare float64 `json:"old_share"`
+	NewShare float64 `json:"new_share"`
 }
 
 // SettingChange is a setting that differs between two recordings.

@@ -29,6 +29,7 @@ func CompareInOrder(before, after *Analysis, rules []string) *Comparison {
 	if c.Comparable() {
 		c.Classes = changes(partsOf(before), partsOf(after))
 		c.Operators = changes(operatorsOf(before, after))
+		c.Bounds = boundChanges(before.Roofline, after.Roofline)
 	}
 	c.compareFindings(rules, c.compareSettings())
 	c.compareInputs()

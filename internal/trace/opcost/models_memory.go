@@ -258,9 +258,9 @@ func sorted(c *call) (flops, bytes float64) {
 	return 0, c.read(0) + elements(c.at(0).Dims)*(c.size(0)+8)
 }
 
-// optimizer reads and writes so many words a parameter. A list of tensors is recorded without its type: the caller
+// eachElement reads and writes so many words for each element of a list of tensors: parameters, or what is joined. A list of tensors is recorded without its type: the caller
 // tells the size of an element, as the kernel's name has it.
-func optimizer(read, write float64) func(c *call) (flops, bytes float64) {
+func eachElement(read, write float64) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		if c.element == 0 {
 			c.missing = true

@@ -7,7 +7,9 @@ package roofline
 import (
 	"cmp"
 	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
@@ -156,11 +158,18 @@ func (c *counter) unmodelled(g int32, op *model.GPU) other {
 	}
 }
 
+// opaque is the type of an element in kernels that only move it: OpaqueType<4u>.
+var opaque = regexp.MustCompile(`OpaqueType<(\d+)u?>`)
+
 // elementOf is the bytes of an element of the lists that a kernel works on, by the types in its name; 0 unknown.
-// PyTorch's kernels over lists of tensors are templates of the element type.
+// PyTorch's kernels over lists of tensors, and those that join them, are templates of the element type.
 func elementOf(kernel string) int64 {
-	if !strings.Contains(kernel, "TensorList") {
+	if !strings.Contains(kernel, "TensorList") && !strings.Contains(kernel, "CatArrayBatchedCopy") {
 		return 0
+	}
+	if m := opaque.FindStringSubmatch(kernel); m != nil {
+		n, _ := strconv.ParseInt(m[1], 10, 64) // 0 where it is no number of this size: unknown
+		return n
 	}
 	switch {
 	case strings.Contains(kernel, "BFloat16"), strings.Contains(kernel, "Half"):

@@ -275,6 +275,30 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
+// Lists of tensors are recorded without their type, which the kernel's name has.
+func TestLists(t *testing.T) {
+	list := func(op, kernelName string) operator {
+		return operator{op, []any{[][]int{{1 << 20}, {1 << 20}}, []int{}}, []string{"TensorList", "Scalar"}, nil, []kernel{{kernelName, 50, nil}}}
+	}
+	for name, bytes := range map[string]float64{
+		"void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int, 2, 64, 64>": 2,
+		"void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>":                                             4,
+		"void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<1>, UnaryOpFunctor<c10::BFloat16, 1, 1, 0>>":        2,
+		"some_kernel": 0,
+	} {
+		r := recording{a100, 3, []operator{product(1024, 1024, 1024, 50), list("aten::cat", name)}}.roofline(t)
+		if bytes == 0 {
+			if len(r.Unmodelled) != 1 || r.Unmodelled[0].Reason != "an argument was not recorded" {
+				t.Errorf("%s: %+v", name, r.Unmodelled)
+			}
+			continue
+		}
+		if o := find(t, r, "aten::cat"); o.Bytes != bytes*2*(2<<20) {
+			t.Errorf("%s: %v bytes", name, o.Bytes)
+		}
+	}
+}
+
 // A recording without shapes has no roofline.
 func TestNoShapes(t *testing.T) {
 	x := recording{a100, 3, []operator{{"aten::view", nil, nil, nil, []kernel{{"k", 5, nil}}}}}.index(t)

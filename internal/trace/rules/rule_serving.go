@@ -209,7 +209,7 @@ func (c *ruleContext) schedulerGap() []analyze.Found {
 		if len(gaps) < leastDecodeSteps || usual == 0 || float64(idle) < leastPause*float64(whole.Len()) {
 			continue
 		}
-		f := c.engineFinding(claim{device: -1}, fmt.Sprintf("the device is idle for %s (median) between steps of the engine: %.0f %% of the time from the first step to the last one",
+		f := c.engineFinding(claim{device: -1}, fmt.Sprintf("the device is idle for %s (median) between steps of the engine: %.0f %% of the span from the first step to the last one",
 			gpuprof.FormatNS(usual), percent(idle, whole.Len())))
 		f.Evidence["pauses"], f.Evidence["median_ns"], f.Evidence["idle_ns"] = len(gaps), usual, idle
 		f.Evidence["idle_percent"] = percent(idle, whole.Len())

@@ -1,0 +1,50 @@
+package analyze
+
+import (
+	"cmp"
+	"slices"
+)
+
+// boundChanges sets the operators of two rooflines side by side, by name and shapes; none where a side has no shapes.
+func boundChanges(before, after *Roofline) []BoundChange {
+	if before == nil || after == nil {
+		return nil
+	}
+	type key struct{ name, shapes string }
+	by := map[key]*BoundChange{}
+	at := func(o *RooflineOperator) *BoundChange {
+		k := key{o.Name, o.Shapes}
+		if by[k] == nil {
+			by[k] = &BoundChange{Name: o.Name, Shapes: o.Shapes}
+		}
+		return by[k]
+	}
+	for i := range before.Operators {
+		c := at(&before.Operators[i])
+		addBound(&c.OldNS, &c.OldShare, &before.Operators[i])
+	}
+	for i := range after.Operators {
+		c := at(&after.Operators[i])
+		addBound(&c.NewNS, &c.NewShare, &after.Operators[i])
+	}
+	out := make([]BoundChange, 0, len(by))
+	for _, c := range by {
+		out = append(out, *c)
+	}
+	slices.SortFunc(out, func(a, b BoundChange) int {
+		return cmp.Or(cmp.Compare(abs(b.NewNS-b.OldNS), abs(a.NewNS-a.OldNS)), cmp.Compare(b.OldNS, a.OldNS), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Shapes, b.Shapes))
+	})
+	return out
+}
+
+// addBound adds an operator to a time and its bound's share. Calls with other strides or values are operators of their
+// own: their times add up, and so do their bounds, unless one has none.
+func addBound(ns *int64, share *float64, o *RooflineOperator) {
+	bound := *share*float64(*ns) + float64(o.BoundNS)
+	known := o.BoundNS > 0 && (*ns == 0 || *share > 0)
+	*ns += o.NS
+	*share = 0
+	if known && *ns > 0 {
+		*share = bound / float64(*ns)
+	}
+}
