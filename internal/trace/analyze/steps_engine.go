@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -81,7 +82,7 @@ func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 		if e.engine == string(TensorRT) && x.enclosed(byLane[lane]) {
 			continue
 		}
-		x.takeSteps(x.graphCalls(byLane[lane]))
+		x.takeSteps(x.graphCalls(x.launching(byLane[lane])))
 		if x.StepSource = e.engine + " step"; len(x.Steps) == 0 || !x.accept() {
 			continue
 		}
@@ -94,6 +95,27 @@ func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 		return true
 	}
 	return false
+}
+
+// launching leaves out the steps in which nothing is launched: an engine that has no request goes through its loop too.
+// All stay where no launch is known.
+func (x *Index) launching(steps []int32) []int32 {
+	launches := map[int32]bool{} // by place in steps
+	for i := range x.T.GPU {
+		l := x.T.GPU[i].Launch
+		if l < 0 || len(steps) == 0 || x.T.Host[l].Lane != x.T.Host[steps[0]].Lane {
+			continue
+		}
+		at := x.T.Host[l].Start
+		k, _ := slices.BinarySearchFunc(steps, at+1, func(s int32, at int64) int { return cmp.Compare(x.T.Host[s].Start, at) })
+		if k > 0 && at < x.T.Host[steps[k-1]].End {
+			launches[steps[k-1]] = true
+		}
+	}
+	if len(launches) == 0 {
+		return steps
+	}
+	return slices.DeleteFunc(slices.Clone(steps), func(s int32) bool { return !launches[s] })
 }
 
 // enclosed says that the program names larger parts of its loop than some events: a range of its

@@ -71,6 +71,7 @@ func TestMatmulOf(t *testing.T) {
 		// Unknown stays unknown.
 		"triton_tem_fused_mm_0":               none,
 		"nvjet_sss_128x128_64x4_2x1_v_bz_TNT": gemm(precUnknown),
+		"void fused_moe::run_global<fused_moe::Fused_Moe_Kernel_sm80<cutlass::bfloat16_t, cutlass::bfloat16_t, cutlass::bfloat16_t, 32, 128, 64, 2>>": gemm(precUnknown),
 		// rocBLAS, hipBLASLt, MIOpen and composable kernels, in public traces of an MI300X.
 		"Cijk_Ailk_Bljk_S_B_Bias_HA_S_SAV_UserArgs_MT16x16x128_MI16x16x1_SN_LDSB1":                 gemm(precFP32),
 		"Cijk_Alik_Bljk_B_BS_BH_Bias_HA_S_SAV_UserArgs_MT256x128x32_MI16x16x1_SN_LDSB1":            gemm(precHalf),

@@ -69,6 +69,7 @@ var (
 	mmaShort = regexp.MustCompile(`s1688|s161608`)
 	oldTensr = regexp.MustCompile(`volta|turing|cutlass_7\d|sm7\d`)
 	tensor   = regexp.MustCompile(`tensorop|wgmma|hmma|xmma|nvjet|wmma`)
+	ordinary = regexp.MustCompile(`sgemm|hgemm|_engine<|gemmk1`)
 	tensile  = regexp.MustCompile(`^cijk_[a-z]+_[a-z]+_(4x)?(i8|[fb]8|[a-z])`)
 	implicit = regexp.MustCompile(`^igemm_(?:fwd|bwd|wrw)_gtc.*?_(fp32|fp16|bf16)_`)
 	simtFP32 = regexp.MustCompile(`sgemm|ffma|f32f32_f32f32_f32`)
@@ -152,10 +153,13 @@ func precisionOf(s string) precision {
 		}
 		return precTF32
 	case sixteen.MatchString(s):
-		if tensor.MatchString(s) {
+		switch {
+		case tensor.MatchString(s):
 			return precHalf
+		case ordinary.MatchString(s):
+			return precHalfSIMT
 		}
-		return precHalfSIMT
+		return precUnknown // the operands' type alone, as in templates of an engine's own, does not tell the cores
 	case double.MatchString(s):
 		return precFP64
 	case simtFP32.MatchString(s), fp32Conv.MatchString(s):

@@ -53,6 +53,19 @@ func sceneServing(steps int, graphs, mixed bool) func() *scene {
 	}
 }
 
+// An engine without requests goes through its loop too: a step in which nothing is launched is none.
+func TestIdleStepsOfAnEngine(t *testing.T) {
+	s := newScene()
+	for range 3 {
+		s.engineStep("execute_context_1(1024)_generation_0(0)", func() { s.launches(4, prefillKernel, 400*us, false) })
+		s.engineStep("execute_context_0(0)_generation_0(0)", func() { s.work(120 * us) })
+	}
+	a, _ := analyse(t, s.end().trace())
+	if a.Step.Count != 2 || a.Step.NS < 1600*us {
+		t.Errorf("%d steps of %d ns", a.Step.Count, a.Step.NS)
+	}
+}
+
 func sceneServingPause(pause int64) func() *scene {
 	return func() *scene {
 		s := newScene()
