@@ -199,15 +199,15 @@ func outOfMemory(c *caseOf) (Finding, bool) {
 	f := Finding{Rule: gpuprof.RuleOutOfMemory, Of: ofReserved, Evidence: map[string]any{
 		"request_bytes": o.Request, "reserved_bytes": o.Reserved, "live_bytes": o.Rounded, "device_free_bytes": o.DeviceFree, "free_largest_bytes": o.FreeLargest, "errors": len(c.OOMs) + c.MoreOOMs, "cause": o.Cause,
 	}}
-	largest := "other"
-	if len(o.Categories) > 0 {
-		largest = o.Categories[0].Category
+	largest := ""
+	if len(o.Categories) > 0 && o.Categories[0].Category != "other" {
+		largest = " The largest part is " + o.Categories[0].Category + "."
 	}
 	switch o.Cause {
 	case CauseLive:
 		short := o.Rounded + o.Request - o.Reserved - o.DeviceFree
 		f.ClaimBytes, f.Evidence["short_bytes"] = min(short, o.Rounded), short
-		f.Title = fmt.Sprintf("A request of %s failed because too much is live: beside %s of tensors it is %s too large. Most of them is %s.", bytesText(o.Request), bytesText(o.Rounded), bytesText(short), largest)
+		f.Title = fmt.Sprintf("A request of %s failed because too much is live: beside %s of tensors it is %s too large.%s", bytesText(o.Request), bytesText(o.Rounded), bytesText(short), largest)
 		f.PyTorch = "torch.utils.checkpoint around the layers that hold most, or a smaller batch"
 	case CauseFragmented:
 		f.ClaimBytes = free

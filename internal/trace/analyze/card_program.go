@@ -21,6 +21,7 @@ const (
 	CUDA        Program = "CUDA C++"
 	HIP         Program = "HIP C++"
 	OpenACC     Program = "OpenACC"
+	OpenMP      Program = "OpenMP"
 	Julia       Program = "Julia"
 	CuPyNumba   Program = "CuPy or Numba"
 	Python      Program = "Python"
@@ -61,7 +62,8 @@ var programMarks = []programMark{
 	{JAX, regexp.MustCompile(`^(TSL|XLA): |^PjitFunction\(|\bxla::|^(loop|input|wrapped|gemm|command_buffer)\w*_fusion|^fusion(_\d+)?$|^jit_`), "names of XLA's modules and fusions"},
 	{TensorRT, regexp.MustCompile(`^ExecutionContext::|\bnvinfer1::|^trt_|_trt_|^__myl_`), "names of TensorRT's layers and kernels"},
 	{ONNXRuntime, regexp.MustCompile(`\bonnxruntime::`), "names of ONNX Runtime's kernels"},
-	{OpenACC, regexp.MustCompile(`__pgi_uacc|_\d+_gpu(__red)?$|^nvkernel_|_F1L\d+_|^__omp_offloading_`), "names of kernels that NVIDIA's Fortran and C compilers make of OpenACC and OpenMP"},
+	{OpenMP, regexp.MustCompile(`^nvkernel_|_F1L\d+_|^__omp_offloading_`), "names of kernels that compilers make of OpenMP's target regions"},
+	{OpenACC, regexp.MustCompile(`__pgi_uacc|_\d+_gpu(__red)?$`), "names of kernels that NVIDIA's Fortran and C compilers make of OpenACC"},
 	{Julia, regexp.MustCompile(`^(_Z\d+)?(julia_|gpu_\w+_kernel|ptxcall_)|\bCuDeviceArray`), "names of kernels that Julia compiles"},
 	{CuPyNumba, regexp.MustCompile(`^cupy_|\bcupy::|\bcudapy|^_ZN6cudapy`), "names of kernels of CuPy and Numba"},
 	{Triton, regexp.MustCompile(`^triton_|^_?\w+_kernel_0d1d`), "names of kernels that Triton compiles"},

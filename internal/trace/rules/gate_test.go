@@ -75,6 +75,29 @@ func TestLaunchesWithoutKernels(t *testing.T) {
 	}
 }
 
+// The operators around lost kernels launched them: their time tells nothing of computing on the host.
+func TestOperatorsOfLostKernels(t *testing.T) {
+	for name, launches := range map[string]bool{"launches": true, "computes": false} {
+		s := newScene()
+		s.repeat(3, func() {
+			s.in("aten::mm", func() { s.kernel(bf16gemm, 20*us) })
+			s.in("aten::bmm", func() {
+				if launches {
+					s.call("cudaLaunchKernel", 20*us)
+				}
+				s.work(500 * us)
+			})
+		})
+		s.events = slices.DeleteFunc(s.events, func(e sceneEvent) bool { return e.kind >= model.Kernel })
+		in := s.trace()
+		in.Devices = []model.Device{s.device}
+		a, _ := analyse(t, in)
+		if f := find(a, gpuprof.RuleHostOperator); (f != nil) == launches {
+			t.Errorf("an operator that %s: %v", name, f)
+		}
+	}
+}
+
 // TestCutOffAtTheEnd: launches whose work ran after the recording are no missing kernels.
 func TestCutOffAtTheEnd(t *testing.T) {
 	whole, _ := analyse(t, sceneHostWork(1000*us)().trace())

@@ -14,7 +14,7 @@ const exposedPercent = 5
 // copyWords say where most of copies go; exposedCopyLines what to change then.
 var (
 	copyWords = map[model.Direction]string{model.H2D: "copies, most of them to the device,", model.D2H: "copies, most of them to the host,",
-		model.D2D: "copies, most of them on the device,", model.P2P: "copies, most of them between devices,", model.H2H: "copies, most of them on the host,", model.NoCopy: "copies"}
+		model.D2D: "copies, most of them on the device,", model.P2P: "copies, most of them between devices,", model.H2H: "copies, most of them on the host,", model.NoCopy: "copies, to the device and back,"}
 	exposedCopyLines = map[model.Direction]string{
 		model.H2D:    "overlap copies with work: pin_memory=True, tensor.to(device, non_blocking=True) for the next batch on a torch.cuda.Stream() while this one computes",
 		model.D2H:    `keep results on the device and copy many at once; or into pinned memory: buf = torch.empty_like(t, device="cpu", pin_memory=True); buf.copy_(t, non_blocking=True) on a torch.cuda.Stream() while the next step computes`,
@@ -76,6 +76,9 @@ func (c *ruleContext) exposedCopy() []analyze.Found {
 	}
 	f.Sites = s.top()
 	dir := mostOfCopies(byDir)
+	if float64(byDir[dir]) < mostOf*float64(total) {
+		dir = model.NoCopy // no direction stands for all
+	}
 	f.Title = strings.Replace(f.Title, "copies keep", copyWords[dir]+" keep", 1)
 	f.PyTorch = exposedCopyLines[dir]
 	f.Caveats = append(f.Caveats, "a copy can be hidden only behind work that does not need its data")

@@ -23,6 +23,9 @@ func (c *ruleContext) hostOperator() []analyze.Found {
 		if o.NS*100 < c.span*hostOperatorPercent {
 			return nil
 		}
+		if c.quality.noKernels && c.callsDevice(o.Name) {
+			continue // its time is that of launches, and of waiting for work whose records were lost
+		}
 		ofRange := o.Kind == model.Annotation
 		if ofRange && !c.stepped() && !o.Holds && o.Count < 3 {
 			continue // it names the program or a part of it, and nothing tells what is slow
@@ -39,6 +42,21 @@ func (c *ruleContext) hostOperator() []analyze.Found {
 		return []analyze.Found{f}
 	}
 	return nil
+}
+
+// callsDevice reports whether calls of the device's runtime are made in an operator or range of a name.
+func (c *ruleContext) callsDevice(name string) bool {
+	for i := range c.t.Host {
+		if c.t.Host[i].Kind != model.API {
+			continue
+		}
+		for h := c.x.Parent(int32(i)); h >= 0; h = c.x.Parent(h) {
+			if c.t.Name(c.t.Host[h].Name) == name {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // hostOperatorTitle is the sentence about an operator or range and its own time.

@@ -89,7 +89,7 @@ func (c *ruleContext) launchBound() []analyze.Found {
 // graphCaveat says what graphs need, to programs that are told of them.
 func (c *ruleContext) graphCaveat() string {
 	switch c.x.Recording.Program {
-	case analyze.OpenACC, analyze.Triton:
+	case analyze.OpenACC, analyze.OpenMP, analyze.Triton:
 		return ""
 	}
 	return "; in a graph shapes must not change from step to step"

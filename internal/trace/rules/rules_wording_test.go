@@ -21,6 +21,7 @@ var frameworkWords = map[analyze.Program]*regexp.Regexp{
 	analyze.TensorRT:    regexp.MustCompile(`trtexec|enqueueV3`),
 	analyze.ONNXRuntime: regexp.MustCompile(`IOBinding|onnx`),
 	analyze.OpenACC:     regexp.MustCompile(`\bacc\b|-gpu=`),
+	analyze.OpenMP:      regexp.MustCompile(`\btarget (data|regions|update|enter)|\bomp_`),
 	analyze.Julia:       regexp.MustCompile(`CUDA\.@|CUDA\.pin`),
 	analyze.CuPyNumba:   regexp.MustCompile(`cupy|numba`),
 	analyze.Triton:      regexp.MustCompile(`\btl\.`),
@@ -28,7 +29,7 @@ var frameworkWords = map[analyze.Program]*regexp.Regexp{
 }
 
 var programs = []analyze.Program{analyze.PyTorch, analyze.JAX, analyze.TensorFlow, analyze.TensorRT, analyze.ONNXRuntime, analyze.Triton, analyze.CUDA, analyze.HIP,
-	analyze.OpenACC, analyze.Julia, analyze.CuPyNumba, analyze.Python, analyze.Unknown}
+	analyze.OpenACC, analyze.OpenMP, analyze.Julia, analyze.CuPyNumba, analyze.Python, analyze.Unknown}
 
 // TestWordsByProgram finds everything there is to find in a program of each kind: every finding
 // names a change, and none in the words of another kind.

@@ -39,6 +39,8 @@ func wordsOf(p analyze.Program) []words {
 		return []words{onnxWords}
 	case analyze.OpenACC:
 		return []words{openACCWords}
+	case analyze.OpenMP:
+		return []words{openMPWords}
 	case analyze.Julia:
 		return []words{juliaWords}
 	case analyze.CuPyNumba:

@@ -47,7 +47,25 @@ var hipWords = words{
 	gpuprof.RuleTraceQuality:     "record a shorter stretch again with rocprofv3 --runtime-trace --output-format rocpd",
 }
 
-// openACCWords are for Fortran, C and C++ with directives of OpenACC or OpenMP.
+// openMPWords are for Fortran, C and C++ with target regions of OpenMP.
+var openMPWords = words{
+	gpuprof.RuleHostBound:        "keep data and loops on the device: one target data region around the time loop, target regions with nowait and depend, and one taskwait at the end of a step",
+	gpuprof.RuleLaunchBound:      "fewer, larger target regions: join loops that follow each other, collapse(n) nested loops, and nowait so that launches overlap",
+	gpuprof.RuleHiddenSync:       "target update from only every N steps",
+	gpuprof.RuleBlockingCopy:     "one target data region around the time loop, so that copies leave it; target update nowait where a copy has to stay",
+	gpuprof.RuleExplicitSync:     "nowait and depend on target regions, and one taskwait where the host needs the result",
+	gpuprof.RulePageableH2D:      "arrays from a pinned allocator (omp_alloc with the trait pinned), and one target data region around the time loop",
+	gpuprof.RuleUnifiedMemory:    "map clauses in place of unified shared memory",
+	gpuprof.RuleExposedCopy:      "one target data region (map(to:), map(alloc:)) or target enter data around the time loop, so that arrays stay on the device; swap pointers on the device between steps",
+	gpuprof.RuleAllocatorChurn:   "target enter data map(alloc:) before the time loop, so that arrays are allocated once; private arrays out of the loop",
+	gpuprof.RuleStreamWait:       "target regions that depend on each other in one chain of depend clauses",
+	gpuprof.RuleSmallGrid:        "teams distribute parallel for with collapse(n), so that there are more teams; several problems in one region",
+	gpuprof.RuleElementwiseChain: "one loop for the loops named above: each of them reads and writes the whole array",
+	gpuprof.RuleExposedComm:      "MPI on device addresses (use_device_ptr), with non-blocking calls around the part that computes inside",
+	gpuprof.RuleTraceQuality:     "record again with gpuprof run --cuda, a shorter stretch (--time-window)",
+}
+
+// openACCWords are for Fortran, C and C++ with directives of OpenACC.
 var openACCWords = words{
 	gpuprof.RuleHostBound:        "keep data and loops on the device: one data region around the time loop, parallel regions with async(queue), and wait once at the end of a step",
 	gpuprof.RuleLaunchBound:      "fewer, larger regions: join loops that follow each other into one parallel region, collapse(n) nested loops, and async(queue) so that launches overlap",

@@ -51,7 +51,9 @@ type database struct {
 	db    *sql.DB
 	conn  *sql.Conn
 	table map[string]columns // by name, without a version
-	named map[string]string  // the name with its version, of tables that have one
+	// oldRocprof: the database is one of rocprof's first version.
+	oldRocprof bool
+	named      map[string]string // the name with its version, of tables that have one
 }
 
 // columns are a table's columns by lower-case name, quoted for a query.
@@ -139,6 +141,7 @@ func (d *database) schema(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.oldRocprof = slices.Contains(names, "OPS") && slices.Contains(names, "HIP")
 	for _, name := range names {
 		d.rocpd = d.rocpd || strings.HasPrefix(name, "rocpd_")
 		base := name

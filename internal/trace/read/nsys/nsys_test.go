@@ -334,6 +334,7 @@ func TestRefusals(t *testing.T) {
 		{"other database", build(t, "CREATE TABLE photos (id INTEGER)"), gpuprof.ErrInput, "CUPTI_ACTIVITY_KIND_KERNEL"},
 		{"empty database", build(t, "CREATE TABLE a (b)", "DROP TABLE a"), gpuprof.ErrInput, "nsys export --type sqlite"},
 		{"no events", build(t, "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)", "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER)"), gpuprof.ErrInput, "no events"},
+		{"rocprof of the first version", build(t, "CREATE TABLE HIP (a)", "CREATE TABLE OPS (a)"), gpuprof.ErrInput, "rocprofv3 --runtime-trace"},
 		{"not traced", build(t, "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)"), gpuprof.ErrInput, "--trace=cuda,nvtx"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

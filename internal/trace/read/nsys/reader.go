@@ -133,6 +133,9 @@ func (r *reader) recognise() error {
 	if _, ok := r.table[tStrings]; ok {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the export holds neither CUDA nor NVTX events (no table %s, %s or %s)", r.path, tKernel, tRuntime, tNVTX).WithFix("record with: nsys profile --trace=cuda,nvtx")
 	}
+	if r.oldRocprof {
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this database is of rocprof's first version (tables HIP and OPS), which gpuprof does not read", r.path).WithFix("record again with: rocprofv3 --runtime-trace --output-format rocpd -- PROGRAM")
+	}
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this database is no Nsight Systems export (it has no table %s, %s or %s)", r.path, tKernel, tRuntime, tNVTX).WithFix("make one with: %s report.nsys-rep", export)
 }
 
