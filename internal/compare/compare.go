@@ -141,7 +141,7 @@ const (
 	Improved Verdict = "improved"
 	// Inconclusive is neither: the data at hand cannot tell.
 	Inconclusive Verdict = "inconclusive"
-	// NotComparable: the sides are not the same measurement (hard facts, load or unit differ), so that
+	// NotComparable is of sides that are not the same measurement (hard facts, load or unit differ), so that
 	// no further data would tell.
 	NotComparable Verdict = "not comparable"
 	// Same is Pass of one metric.
