@@ -50,8 +50,9 @@ type RooflineOperator struct {
 	Kernel    string      `json:"kernel"`              // that takes most of its time
 	Calls     float64     `json:"calls"`
 	NS        int64       `json:"ns"`
-	FLOPs     float64     `json:"flops"` // of a call
-	Bytes     float64     `json:"bytes"` // of a call
+	FLOPs     float64     `json:"flops"`  // of a call
+	Bytes     float64     `json:"bytes"`  // of a call
+	Source    string      `json:"source"` // of the cost model
 	// The rates over the device's time.
 	FLOPsPerS float64 `json:"flops_per_s"`
 	BytesPerS float64 `json:"bytes_per_s"`

@@ -213,7 +213,7 @@ func (c *counter) result(d *model.Device) *analyze.Roofline {
 			continue
 		}
 		o := c.operator(s, name, kernel, args, cost, steps)
-		o.Key, o.Product = k, cost.Product
+		o.Key, o.Product, o.Source = k, cost.Product, opcost.Source(name)
 		out.Assumed = out.Assumed || cost.Assumed
 		out.ModelledNS += o.NS
 		bound(&o, out, float64(launch*s.kernels)/steps)

@@ -122,7 +122,7 @@ func (c *ruleContext) isComm(g int32) bool {
 	return c.t.GPU[g].Kind == model.Kernel && c.x.Class(g).Communicates()
 }
 
-// tensorParallel is the change for layers that ranks share.
+// tensorParallel is the change for layers that ranks share in inference.
 const tensorParallel = "tensor or expert parallelism: fewer ranks share a layer, inside one machine, and larger batches; collectives that overlap the product (async tensor parallelism)"
 
 // collectiveKnob is what to change about a kind of communication in this program.
@@ -143,7 +143,7 @@ func (c *ruleContext) collectiveKnob(k analyze.CollectiveKind) string {
 		if c.dataParallel() {
 			return "DistributedDataParallel(..., bucket_cap_mb=..., gradient_as_bucket_view=True), gradient accumulation under model.no_sync(), and balanced work on all ranks"
 		}
-		return tensorParallel + "; sequence parallelism (reduce-scatter and all-gather instead)"
+		return "tensor parallelism: fewer ranks share a layer, inside one machine; sequence parallelism (reduce-scatter and all-gather instead), or an all-reduce that overlaps the product (async tensor parallelism)"
 	}
 	return "start communication as early as its data is there, in pieces that overlap computation, and balance the work on all ranks"
 }
