@@ -397,3 +397,25 @@ func TestOptimizerState(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// What an allocator keeps free of its segments is a finding from a tenth of the peak on.
+func TestFragmentationOfAPart(t *testing.T) {
+	below, above := 0, 0
+	for k := range int64(8) {
+		a := training{parameters: 20 * mib, activations: 20 * mib, state: 400 * mib * k, odd: true}.run(t)
+		d := a.Devices[0]
+		part := float64(d.PeakReserved-d.PeakRounded) / float64(d.PeakReserved)
+		found := slices.ContainsFunc(a.Findings, func(f Finding) bool { return f.Rule == gpuprof.RuleFragmentation })
+		switch {
+		case part >= 0.10 && found:
+			above++
+		case part > 0.02 && part < 0.10 && !found:
+			below++
+		case part >= 0.10 || found:
+			t.Errorf("%.3f of the peak: %v", part, found)
+		}
+	}
+	if below == 0 || above == 0 {
+		t.Errorf("%d below a tenth, %d above", below, above)
+	}
+}

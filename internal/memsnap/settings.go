@@ -76,13 +76,20 @@ func (s *Settings) megabytes(name string) int64 {
 	return 0
 }
 
-// leastLoss is the part of the peak of reserved memory from which on packing is worth a finding.
-const leastLoss = 0.05
+// leastLoss is the part of the peak of reserved memory from which on packing is worth a finding: a caching allocator keeps
+// some of each segment free. Where a request failed, every piece counts from leastLossOOM on.
+const (
+	leastLoss    = 0.10
+	leastLossOOM = 0.05
+)
 
 func fragmentation(c *caseOf) (Finding, bool) {
 	set := &c.r.S.Settings
-	loss := c.PeakReserved - c.PeakRounded
-	if c.PeakReserved == 0 || float64(loss) < leastLoss*float64(c.PeakReserved) || set.isExpandable() || c.Events == 0 || strings.Contains(set.Text, "backend:cudaMallocAsync") {
+	loss, least := c.PeakReserved-c.PeakRounded, leastLoss
+	if len(c.OOMs) > 0 {
+		least = leastLossOOM
+	}
+	if c.PeakReserved == 0 || float64(loss) < least*float64(c.PeakReserved) || set.isExpandable() || c.Events == 0 || strings.Contains(set.Text, "backend:cudaMallocAsync") {
 		return Finding{}, false
 	}
 	f := Finding{Rule: gpuprof.RuleFragmentation, Of: ofReserved, ClaimBytes: loss,

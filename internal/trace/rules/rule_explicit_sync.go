@@ -40,6 +40,9 @@ func (c *ruleContext) explicitSync() []analyze.Found {
 		return nil
 	}
 	calls, host, when := c.hostTime(isSync)
+	if calls < 2 && c.steps > 1 {
+		return nil // one call in several steps is none of the loop
+	}
 	cl := c.claimHost(c.goneWith(own))
 	names := slices.Sorted(maps.Keys(byName))
 	f := c.finding(cl, fmt.Sprintf("%s (%s) make the program wait %s for the device", analyze.Plural(calls, "call", "calls"), strings.Join(names, ", "), c.perStep(when)))

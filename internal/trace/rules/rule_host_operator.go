@@ -80,6 +80,7 @@ var hostOperatorKnobs = []struct {
 	{regexp.MustCompile(`slow_conv|thnn_conv`), "a build of PyTorch with oneDNN, whose convolutions take the place of this reference implementation (torch.backends.mkldnn.is_available()); memory_format=torch.channels_last"},
 	{regexp.MustCompile(`batch_norm`), "model.eval() for inference, and batch norm folded into the convolution before it (torch.nn.utils.fuse_conv_bn_eval)"},
 	{regexp.MustCompile(`::(_?u?random_?|normal_?|uniform_?|bernoulli_?|randn?|randint|randperm|exponential_?)$`), "draw numbers once before the loop, or where they are used: torch.randn(..., device=x.device)"},
+	{regexp.MustCompile(`::addc(mul|div)_$`), "the optimizer with foreach=True, or fused=True where it has that: one operator for all parameters"},
 	{regexp.MustCompile(`conv|::(add|ba|sparse_)?b?mm$|addmv|linear|matmul|_?scaled_dot`), `16 bits where the processor computes in them (torch.autocast("cpu", dtype=torch.bfloat16)); torch.compile(model)`},
 	{regexp.MustCompile(`copy_|::(cat|contiguous|clone|to|index|index_select|gather)$`), "fewer copies: results written in place (out=), one dtype and one layout from end to end"},
 }

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -169,14 +170,10 @@ func (c *ruleContext) noAMP() []analyze.Found {
 	f.Evidence["exposed_ns"] = most(both)
 	f.Evidence["claimed_by_no_tf32_ns"] = c.tf32NS
 	f.Sites = c.gpuSites(either)
-	f.PyTorch = `with torch.autocast("cuda", dtype=torch.bfloat16): (before Ampere dtype=torch.float16)`
+	f.PyTorch = c.autocastLine(amd)
 	check := "result"
 	if c.training() {
-		f.PyTorch, check = `with torch.autocast("cuda", dtype=torch.bfloat16): (before Ampere dtype=torch.float16 with torch.amp.GradScaler)`, "loss"
-	}
-	if amd {
-		f.PyTorch = strings.Replace(f.PyTorch, " (before Ampere dtype=torch.float16 with torch.amp.GradScaler)", "", 1)
-		f.PyTorch = strings.Replace(f.PyTorch, " (before Ampere dtype=torch.float16)", "", 1)
+		check = "loss"
 	}
 	if cl.ns == 0 && c.tf32NS > 0 {
 		f.Caveats = append(f.Caveats, "no-tf32 claims this time already; 16 bits are the other way to save it")
@@ -184,6 +181,30 @@ func (c *ruleContext) noAMP() []analyze.Found {
 	f.Caveats = append(f.Caveats, "check the "+check+": bf16 keeps 8 bits of the significand, fp16 11 and a narrow range; casts cost time, and products limited by memory gain at most twofold")
 	f.Caveats = append(f.Caveats, c.archCaveat()...)
 	return []analyze.Found{f}
+}
+
+// autocastLine is the line for the type that the recorded devices have: bfloat16 from Ampere on and on AMD's, float16
+// before, with a scaler in a training. Where the capability is unknown the line has both.
+func (c *ruleContext) autocastLine(amd bool) string {
+	least := math.MaxInt
+	for _, d := range c.devices {
+		least = min(least, c.capability(d))
+	}
+	scaler := ""
+	if c.training() {
+		scaler = " with torch.amp.GradScaler"
+	}
+	switch {
+	case amd || least >= 80:
+		return `with torch.autocast("cuda", dtype=torch.bfloat16):`
+	case least > 0:
+		line := `with torch.autocast("cuda", dtype=torch.float16):`
+		if scaler != "" {
+			line += " and torch.amp.GradScaler"
+		}
+		return line
+	}
+	return `with torch.autocast("cuda", dtype=torch.bfloat16): (before Ampere dtype=torch.float16` + scaler + ")"
 }
 
 // hasHalf says whether anything in the trace ran in 16 bits (or fewer) on

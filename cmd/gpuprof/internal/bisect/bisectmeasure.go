@@ -90,7 +90,7 @@ func (r *quartetRunner) count(s judge.Side, commit int) (bisect.Quartet, error) 
 // A process that fails by chance runs again, so often at most, from the first process of a commit on. Of a
 // commit that never ran, whose program may always fail, the further tries take this part of the budget at most.
 const (
-	mostTries    = 6
+	mostTries    = 5
 	newTriesPart = 0.05
 )
 
