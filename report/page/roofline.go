@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -21,7 +22,7 @@ func rooflineBlocks(a *analyze.Analysis) []Block {
 	if r == nil || r.DeviceNS <= 0 || len(r.Operators) == 0 {
 		return nil
 	}
-	return []Block{Text{S: rooflineLead(r)}, rooflineTable(a, r), unmodelledTable(a, r), collectiveTable(a, r)}
+	return []Block{Text{S: rooflineLead(a, r)}, rooflineTable(a, r), unmodelledTable(a, r), collectiveTable(a, r)}
 }
 
 // rooflineCharts are the same with the picture.
@@ -34,7 +35,7 @@ func rooflineCharts(a *analyze.Analysis) []Block {
 }
 
 // rooflineLead tells how much of the device's time has a model, and the utilisation of the step.
-func rooflineLead(r *analyze.Roofline) string {
+func rooflineLead(a *analyze.Analysis, r *analyze.Roofline) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Operators with a cost model take %s of the device's time.", view.Percent(float64(r.ModelledNS)/float64(r.DeviceNS)))
 	if r.Device == "" {
@@ -55,6 +56,9 @@ func rooflineLead(r *analyze.Roofline) string {
 		default:
 			b.WriteString(", and so is MFU.")
 		}
+	}
+	if r.Unlisted > 0 {
+		fmt.Fprintf(&b, " %s of other shapes, %s %s, are not listed.", view.Plural(r.Unlisted, "operator"), gpuprof.FormatNS(r.UnlistedNS), a.PerStep())
 	}
 	if r.Assumed {
 		b.WriteString(" The recording has no strides: operands are taken as dense.")

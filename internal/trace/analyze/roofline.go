@@ -18,6 +18,9 @@ type Roofline struct {
 	ModelledNS int64               `json:"modelled_ns"`
 	Operators  []RooflineOperator  `json:"operators"`  // most time above the bound first
 	Unmodelled []UnmodelledRuntime `json:"unmodelled"` // most time first
+	// Unlisted operators have a cost, and less time above their bound than those in the list; with their time.
+	Unlisted   int   `json:"unlisted,omitempty"`
+	UnlistedNS int64 `json:"unlisted_ns,omitempty"`
 	// Collectives are those whose size was recorded, most time first.
 	Collectives []CollectiveRate `json:"collectives,omitempty"`
 	// Utilisation of the mean step, by the precision with most FLOPs: HFU counts all FLOPs that ran, MFU not those

@@ -24,6 +24,8 @@ const (
 	// leastCounted is the share of the time in matrix products, convolutions and attention that has to have FLOPs: a graph's
 	// replayed products have none, and a utilisation without them would be false.
 	leastCounted = 0.95
+	// mostOperators are listed: a program whose shapes differ from step to step has one for each.
+	mostOperators = 1000
 	// quickest is the quantile of kernel durations that stands for a kernel without work.
 	quickest = 0.01
 	// emptyKernel is the longest that a kernel without work takes, ns.
@@ -228,6 +230,12 @@ func (c *counter) result(d *model.Device) *analyze.Roofline {
 	slices.SortFunc(out.Operators, func(a, b analyze.RooflineOperator) int {
 		return cmp.Or(cmp.Compare(b.AboveNS, a.AboveNS), cmp.Compare(b.NS, a.NS), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Shapes, b.Shapes), cmp.Compare(a.Precision, b.Precision))
 	})
+	if n := len(out.Operators) - mostOperators; n > 0 {
+		for _, o := range out.Operators[mostOperators:] {
+			out.UnlistedNS += o.NS
+		}
+		out.Operators, out.Unlisted = out.Operators[:mostOperators], n
+	}
 	for o, ns := range c.others {
 		if per := int64(float64(ns) / steps); per > 0 {
 			out.Unmodelled = append(out.Unmodelled, analyze.UnmodelledRuntime{Name: o.name, Reason: o.reason, NS: per})

@@ -299,6 +299,18 @@ func TestLists(t *testing.T) {
 	}
 }
 
+// A program with new shapes in every call does not fill the document; the time of those left out is told.
+func TestManyShapes(t *testing.T) {
+	var ops []operator
+	for k := range 1100 {
+		ops = append(ops, product(1024, 1024, 1024+8*k, 50))
+	}
+	r := recording{a100, 2, ops}.roofline(t)
+	if len(r.Operators) != 1000 || r.ModelledNS != 1100*50_000 || r.Unlisted != 100 || r.UnlistedNS != 100*50_000 {
+		t.Errorf("%d operators, %d ns, %d unlisted of %d ns", len(r.Operators), r.ModelledNS, r.Unlisted, r.UnlistedNS)
+	}
+}
+
 // A recording without shapes has no roofline.
 func TestNoShapes(t *testing.T) {
 	x := recording{a100, 3, []operator{{"aten::view", nil, nil, nil, []kernel{{"k", 5, nil}}}}}.index(t)
