@@ -72,13 +72,19 @@ func studentQuantile(nu, p float64) float64 {
 		}
 		last = t
 		// In a deep tail of few degrees of freedom the density underflows before the tail does.
-		step := sign * math.Exp(math.Log(f)-math.Log(t)-studentLogDensity(nu, t)) * math.Log(target/f)
+		step := sign * math.Exp(logSmall(f)-math.Log(t)-studentLogDensity(nu, t)) * math.Log(target/f)
 		t *= math.Exp(step)
 		if !(t > 0 && t <= math.MaxFloat64) || math.Abs(step) <= 1e-8 { // the next step is its square
 			break
 		}
 	}
 	return math.Copysign(t, p-0.5)
+}
+
+// logSmall is the natural logarithm, of subnormal numbers too: math.Log of Go 1.26 is off by 3.4 for 3.9e-310 on amd64.
+func logSmall(v float64) float64 {
+	fraction, exponent := math.Frexp(v)
+	return math.Log(fraction) + float64(exponent)*math.Ln2
 }
 
 // studentLogDensity is the logarithm of the density of Student's t.

@@ -121,6 +121,18 @@ func TestStudentLaws(t *testing.T) {
 	})
 }
 
+// Tails so deep that the search for the point passes subnormal numbers.
+func TestStudentOfDeepTails(t *testing.T) {
+	for _, nu := range []float64{52.918, 122.35, 763, 5000} {
+		for _, p := range []float64{1e-250, 1.0858691406949136e-300} {
+			q := -studentQuantile(nu, p)
+			if back := studentSurvival(nu, q); !(math.Abs(back/p-1) < 1e-11) {
+				t.Errorf("nu %g: the tail above %g, the point at %g, is %g", nu, q, p, back)
+			}
+		}
+	}
+}
+
 // The library's distribution is not used, since it loses digits; if this fails, it may be.
 func TestStudentOfLibrary(t *testing.T) {
 	for nu, least := range map[float64]float64{1e5: 1e-12, 1e10: 1e-9, 1e13: 1e-3, 1e15: 0.5} {
