@@ -98,7 +98,7 @@ func (x *Index) claimParts(f *Found) map[string]int64 {
 		if d.Device != f.Device {
 			continue
 		}
-		var sum [32]int64
+		var sum [maxClasses]int64
 		for _, s := range f.Spans {
 			d.addClasses(&sum, s)
 		}

@@ -34,7 +34,9 @@ type Roofline struct {
 	ProductsCounted float64 `json:"products_counted"`
 	// Recomputed: activations are computed again in the backward pass, so that MFU cannot be told.
 	Recomputed bool `json:"recomputed,omitempty"`
-	Assumed    bool `json:"assumed,omitempty"` // the recording has no strides: operands are taken as dense
+	// Rows are places in Operators by place in Trace.GPU, -1 for operations of none; nil in one that was read from a file.
+	Rows    []int32 `json:"-"`
+	Assumed bool    `json:"assumed,omitempty"` // the recording has no strides: operands are taken as dense
 }
 
 // RooflineKey is an operator with the place of its arguments in a trace: a name and Host.Stack.

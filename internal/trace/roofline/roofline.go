@@ -46,8 +46,13 @@ func Of(x *analyze.Index, precision func(kernel model.NameID) string) *analyze.R
 	if d == nil {
 		return nil
 	}
-	c := counter{x: x, precisionOf: precision, ops: map[analyze.RooflineKey]*sums{}, others: map[other]int64{}}
-	c.addDevice(d)
+	c := counter{x: x, precisionOf: precision, ids: map[analyze.RooflineKey]int32{}, others: map[other]int64{}, groups: make([]int32, len(x.T.GPU))}
+	for _, name := range x.T.Names {
+		c.known = append(c.known, opcost.Known(name))
+	}
+	for _, o := range x.Devices {
+		c.addDevice(o, o == d)
+	}
 	if float64(c.withArgs) < leastArgs*float64(c.all) || c.all == 0 {
 		return nil
 	}
@@ -72,7 +77,11 @@ type other struct{ name, reason string }
 type counter struct {
 	x             *analyze.Index
 	precisionOf   func(model.NameID) string
-	ops           map[analyze.RooflineKey]*sums
+	known         []bool // by name: an operator with a cost model
+	ids           map[analyze.RooflineKey]int32
+	keys          []analyze.RooflineKey // by id
+	sums          []sums                // by id
+	groups        []int32               // by place in Trace.GPU: id plus one
 	others        map[other]int64
 	durations     []int64
 	all, withArgs int64
@@ -80,11 +89,18 @@ type counter struct {
 	products, counted int64
 }
 
-func (c *counter) addDevice(d *analyze.DeviceTime) {
+// addDevice groups the operations of a device by operator, and adds them up if it is the one that counts.
+func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 	t := c.x.T
 	for _, g := range d.Ops {
 		op := &t.GPU[g]
-		if !c.x.Steady.Contains(op.Start) {
+		h := c.costed(c.x.EnclosingOp(g))
+		id := int32(-1)
+		if h >= 0 {
+			id = c.id(analyze.RooflineKey{Op: t.Host[h].Name, Args: t.Host[h].Stack})
+			c.groups[g] = id + 1
+		}
+		if !counts || !c.x.Steady.Contains(op.Start) {
 			continue
 		}
 		c.all += op.Dur()
@@ -95,18 +111,12 @@ func (c *counter) addDevice(d *analyze.DeviceTime) {
 		if op.Kind == model.Kernel {
 			c.durations = append(c.durations, op.Dur())
 		}
-		h := Costed(c.x, c.x.EnclosingOp(g))
 		if h < 0 || crossesLink(op) || c.x.Class(g) == model.Communication {
 			c.others[c.unmodelled(g, op)] += op.Dur()
 			continue
 		}
 		c.withArgs += op.Dur()
-		k := analyze.RooflineKey{Op: t.Host[h].Name, Args: t.Host[h].Stack}
-		s := c.ops[k]
-		if s == nil {
-			s = &sums{calls: map[int32]struct{}{}, by: map[model.NameID]int64{}}
-			c.ops[k] = s
-		}
+		s := &c.sums[id]
 		s.ns += op.Dur()
 		if product {
 			s.products += op.Dur()
@@ -128,15 +138,43 @@ func isProduct(class model.Class) bool {
 	return false
 }
 
-// Costed is the innermost operator with a cost model that is the host event or encloses it, -1 none.
-func Costed(x *analyze.Index, h int32) int32 {
-	for ; h >= 0; h = x.Parent(h) {
-		e := &x.T.Host[h]
-		if e.Kind == model.Op && opcost.Known(x.T.Name(e.Name)) {
+// costed is the innermost operator with a cost model that is the host event or encloses it, -1 none.
+func (c *counter) costed(h int32) int32 {
+	for ; h >= 0; h = c.x.Parent(h) {
+		if e := &c.x.T.Host[h]; e.Kind == model.Op && c.known[e.Name] {
 			return h
 		}
 	}
 	return -1
+}
+
+// id numbers an operator with its arguments.
+func (c *counter) id(k analyze.RooflineKey) int32 {
+	id, ok := c.ids[k]
+	if !ok {
+		id = int32(len(c.keys))
+		c.ids[k] = id
+		c.keys = append(c.keys, k)
+		c.sums = append(c.sums, sums{calls: map[int32]struct{}{}, by: map[model.NameID]int64{}})
+	}
+	return id
+}
+
+// rows turns the ids of operations into places in the list of operators, -1 for those that are in none.
+func (c *counter) rows(operators []analyze.RooflineOperator) []int32 {
+	row := make([]int32, len(c.keys))
+	for i := range row {
+		row[i] = -1
+	}
+	for i := range operators {
+		row[c.ids[operators[i].Key]] = int32(i)
+	}
+	for g, id := range c.groups {
+		if c.groups[g] = -1; id > 0 {
+			c.groups[g] = row[id-1]
+		}
+	}
+	return c.groups
 }
 
 // unmodelled tells why an operation of the device has no cost.
@@ -202,7 +240,11 @@ func (c *counter) result(d *model.Device) *analyze.Roofline {
 	launch := c.launchNS()
 	var recomputed float64
 	flops := map[string]float64{}
-	for k, s := range c.ops {
+	for id, k := range c.keys {
+		s := &c.sums[id]
+		if s.kernels == 0 {
+			continue // outside the steady part, or on another device
+		}
 		first, _ := c.most(s.by, func(model.NameID) bool { return true })
 		name, kernel := c.x.T.Name(k.Op), c.x.T.Name(first)
 		args, ok := opcost.Parse(c.x.T.ArgsOf(&model.Host{Stack: k.Args}))
@@ -227,7 +269,7 @@ func (c *counter) result(d *model.Device) *analyze.Roofline {
 		out.Operators = append(out.Operators, o)
 	}
 	c.addUtilisation(out, flops, recomputed)
-	slices.SortFunc(out.Operators, func(a, b analyze.RooflineOperator) int {
+	slices.SortStableFunc(out.Operators, func(a, b analyze.RooflineOperator) int {
 		return cmp.Or(cmp.Compare(b.AboveNS, a.AboveNS), cmp.Compare(b.NS, a.NS), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Shapes, b.Shapes), cmp.Compare(a.Precision, b.Precision))
 	})
 	if n := len(out.Operators) - mostOperators; n > 0 {
@@ -236,6 +278,7 @@ func (c *counter) result(d *model.Device) *analyze.Roofline {
 		}
 		out.Operators, out.Unlisted = out.Operators[:mostOperators], n
 	}
+	out.Rows = c.rows(out.Operators)
 	for o, ns := range c.others {
 		if per := int64(float64(ns) / steps); per > 0 {
 			out.Unmodelled = append(out.Unmodelled, analyze.UnmodelledRuntime{Name: o.name, Reason: o.reason, NS: per})

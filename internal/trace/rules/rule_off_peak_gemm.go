@@ -6,14 +6,13 @@ import (
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
-	"github.com/gpuprof/gpuprof/internal/trace/roofline"
 )
 
 // alignedTo is the multiple of which the sizes of a product should be, by precision: 16 bytes of NVIDIA's tensor cores
 // (Matrix Multiplication Background User's Guide).
 var alignedTo = map[string]int64{"16-bit": 8, "tf32": 4, "fp8": 16, "int8": 16}
 
-// product is a matrix product against its bound.
+// alignedProduct is a matrix product against its bound.
 type alignedProduct struct {
 	of  *analyze.RooflineOperator
 	odd []string // "N = 3238"
@@ -28,14 +27,14 @@ func (c *ruleContext) offPeakGEMM() []analyze.Found {
 	if r == nil || r.Reachable <= 0 || len(c.devices) == 0 || c.amd(c.devices[0]) {
 		return nil
 	}
-	odd := map[analyze.RooflineKey]alignedProduct{}
+	odd := map[int32]alignedProduct{} // by row of the roofline
 	var worst *alignedProduct
 	for i := range r.Operators {
 		p, ok := oddProduct(&r.Operators[i], r.Reachable)
 		if !ok {
 			continue
 		}
-		odd[p.of.Key] = p
+		odd[int32(i)] = p
 		if worst == nil { // the operators come by their time above the bound
 			worst = &p
 		}
@@ -43,25 +42,17 @@ func (c *ruleContext) offPeakGEMM() []analyze.Found {
 	if worst == nil {
 		return nil
 	}
-	group := func(g int32) (alignedProduct, bool) {
-		h := roofline.Costed(c.x, c.x.EnclosingOp(g))
-		if h < 0 {
-			return alignedProduct{}, false
-		}
-		p, ok := odd[analyze.RooflineKey{Op: c.t.Host[h].Name, Args: c.t.Host[h].Stack}]
-		return p, ok
-	}
-	pick := func(g int32) bool { _, ok := group(g); return ok }
+	pick := func(g int32) bool { _, ok := odd[r.Rows[g]]; return ok }
 	exposed := c.exclusives(pick)
 	cl := c.claimGPU(func(d *ruleDevice) model.Spans {
 		var out model.Spans
 		for _, g := range d.Ops {
-			if p, ok := group(g); ok {
+			if p, ok := odd[r.Rows[g]]; ok {
 				own := exposed[d.Device].Within(model.Span{Start: c.t.GPU[g].Start, End: c.t.GPU[g].End})
-				out = out.Or(own.First(int64(p.spare * float64(own.Total()))))
+				out = append(out, own.First(int64(p.spare*float64(own.Total())))...)
 			}
 		}
-		return out
+		return model.UnionOf(out)
 	})
 	share := 100 * worst.of.Share()
 	f := c.finding(cl, fmt.Sprintf("matrix products run at %.0f %% of the %s peak with sizes that are no multiples of %d (%s: %s)",

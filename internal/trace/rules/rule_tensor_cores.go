@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
@@ -59,12 +60,16 @@ func (c *ruleContext) productSites(pick func(g int32) bool) []gpuprof.Site {
 // space; "" unknown.
 func (c *ruleContext) shapesOf(g int32) string {
 	h := c.x.EnclosingOp(g)
-	if h < 0 {
+	if h < 0 || c.t.Host[h].Stack == 0 {
 		return ""
 	}
-	args, ok := opcost.Parse(c.t.ArgsOf(&c.t.Host[h]))
-	if shapes := args.Shapes(); ok && shapes != "" {
-		return " " + shapes
+	stack := c.t.Host[h].Stack
+	text, ok := c.shapes[stack]
+	if !ok {
+		if args, ok := opcost.Parse(c.t.ArgsOf(&c.t.Host[h])); ok {
+			text = strings.TrimRight(" "+args.Shapes(), " ")
+		}
+		c.shapes[stack] = text
 	}
-	return ""
+	return text
 }

@@ -166,6 +166,7 @@ type ruleContext struct {
 	blockers []blocker
 	// launches are the starts of calls that launch something, by process.
 	launches map[int32][]int64
+	shapes   map[uint32]string      // of operands, by Host.Stack; see shapesOf
 	tf32NS   int64                  // claimed by no-tf32
 	copyNS   int64                  // claimed by pageable-h2d
 	withheld map[string]model.Spans // by rule, on the device where it is most
@@ -191,7 +192,7 @@ type ruleDevice struct {
 }
 
 func newRuleContext(x *analyze.Index, l *analyze.Ledger) *ruleContext {
-	c := &ruleContext{x: x, t: x.T, l: l, steps: int64(max(x.SteadySteps(), 1)), span: x.Steady.Total(), withheld: map[string]model.Spans{}}
+	c := &ruleContext{x: x, t: x.T, l: l, steps: int64(max(x.SteadySteps(), 1)), span: x.Steady.Total(), withheld: map[string]model.Spans{}, shapes: map[uint32]string{}}
 	c.names = describeRuleNames(x.T)
 	if c.host = x.HostAccount(); c.host != nil {
 		c.hostOutside = x.HostOutside()
