@@ -235,7 +235,7 @@ func (x *Index) compiled() model.Spans {
 	return model.UnionOf(out)
 }
 
-// CompiledAfterFirstStep is the time in which the program compiles once its first step is over, and that time without steps nil.
+// CompiledAfterFirstStep is the time in which the program compiles once its first step is over; nil without steps.
 func (x *Index) CompiledAfterFirstStep() model.Spans {
 	if len(x.Steps) == 0 {
 		return nil

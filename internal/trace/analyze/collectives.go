@@ -143,10 +143,7 @@ func stepOf(steps []StepSpan, at int64) int {
 // collectivesOf is the part of a device in the collectives of the kinds that takes chooses.
 func (x *Index) collectivesOf(d *DeviceTime, takes func(kind string) bool) *Collectives {
 	t := &timeline{steps: x.counted(), compute: d.Compute.Or(d.Memcpy).Or(d.Memset)}
-	told := map[int64]*model.Collective{}
-	for i := range x.T.Collectives {
-		told[x.T.Collectives[i].Corr] = &x.T.Collectives[i]
-	}
+	told := x.T.ToldCollectives()
 	var other []model.Span
 	ready := x.readiness(d)
 	for _, g := range d.Ops {

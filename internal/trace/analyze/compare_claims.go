@@ -1,7 +1,6 @@
 package analyze
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +16,8 @@ const (
 	// A finding is smaller, or larger, when its claim changed by a fifth.
 	changedLess = 0.8
 	changedMore = 1.25
+	// notTried is CameTrue of a claim that the change did not test.
+	notTried = "not tried"
 	// A part of the step is the claim's own with this share of the claim.
 	ownPart = 0.05
 )
@@ -90,10 +91,10 @@ func (c *Comparison) compareFindings(rules []string, made map[string]SettingChan
 		}
 		f.judge(c, changed, c.triedWith(f))
 	}
-	// What was tried is the answer to the change.
-	slices.SortStableFunc(c.Findings, func(a, b FindingChange) int {
-		return cmp.Compare(strings.Count(a.CameTrue, "not tried"), strings.Count(b.CameTrue, "not tried"))
-	})
+	// Claims that the change tests stand before the others.
+	untested := func(f FindingChange) bool { return f.CameTrue == notTried }
+	tested := slices.DeleteFunc(slices.Clone(c.Findings), untested)
+	c.Findings = append(tested, slices.DeleteFunc(c.Findings, func(f FindingChange) bool { return !untested(f) })...)
 }
 
 // triedWith is what all findings that were acted on claim of the parts of one of them.
@@ -142,11 +143,11 @@ func (f *FindingChange) judge(c *Comparison, made bool, tried int64) {
 	}
 	switch {
 	case f.Outcome == "new":
-		say("not tried", " is new and claims up to %s %s", gpuprof.FormatNS(f.NewNS), PerStepWord(c.New.Step.Count > 0))
+		say(notTried, " is new and claims up to %s %s", gpuprof.FormatNS(f.NewNS), PerStepWord(c.New.Step.Count > 0))
 	case claim == 0:
-		say("not tried", " is %s; it had claimed no time", f.Outcome)
+		say(notTried, " is %s; it had claimed no time", f.Outcome)
 	case !f.wasTried() && !made:
-		say("not tried", " is %s, so its claim was not tested: %s before, %s now", f.Outcome, claimed, gpuprof.FormatNS(f.NewNS))
+		say(notTried, " is %s, so its claim was not tested: %s before, %s now", f.Outcome, claimed, gpuprof.FormatNS(f.NewNS))
 	case !c.Comparable():
 		say("unknown", " is %s; whether its claim of %s came true is unknown: one side has no steps", f.Outcome, claimed)
 	case f.HighNS == nil:

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
@@ -122,15 +124,8 @@ func (s *StepTime) sumOf(parts []string) (ns int64) {
 // (Welch, Biometrika 34, 1947). One slow step moves a mean, so the deviation is not a robust one.
 func welchHalf(a, b []float64) float64 {
 	errorOf := func(x []float64) (squared, free float64) {
-		sum, sq := 0.0, 0.0
-		for _, v := range x {
-			sum += v
-		}
 		n := float64(len(x))
-		for _, v := range x {
-			sq += (v - sum/n) * (v - sum/n)
-		}
-		return sq / (n - 1) / n, n - 1
+		return stat.Variance(x, nil) / n, n - 1
 	}
 	if len(a) < 2 || len(b) < 2 {
 		return 0 // recordings without steps: one window each

@@ -288,6 +288,15 @@ func (t *Trace) ArgsOf(h *Host) string {
 	return args
 }
 
+// ToldCollectives are the Collectives by the correlation id of their kernel.
+func (t *Trace) ToldCollectives() map[int64]*Collective {
+	told := make(map[int64]*Collective, len(t.Collectives))
+	for i := range t.Collectives {
+		told[t.Collectives[i].Corr] = &t.Collectives[i]
+	}
+	return told
+}
+
 func (t *Trace) attached(h *Host) string {
 	if h.Stack == 0 || int(h.Stack) > len(t.Stacks) {
 		return ""

@@ -34,10 +34,7 @@ func busFactor(kind analyze.CollectiveKind, n float64) float64 {
 // rate is that of the shortest call.
 func (c *counter) countCollectives(d *analyze.DeviceTime, steps float64) []analyze.CollectiveRate {
 	t := c.x.T
-	told := map[int64]*model.Collective{}
-	for i := range t.Collectives {
-		told[t.Collectives[i].Corr] = &t.Collectives[i]
-	}
+	told := t.ToldCollectives()
 	sums := map[collective]*analyze.CollectiveRate{}
 	for _, g := range d.Ops {
 		op := &t.GPU[g]

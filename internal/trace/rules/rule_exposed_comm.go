@@ -77,10 +77,7 @@ const (
 // outlyingWaits is the time that collectives take above their bytes at the median rate of their kind, and how many
 // calls they are. Where sizes are not told, all count alike.
 func (c *ruleContext) outlyingWaits() (waits model.Spans, calls int) {
-	told := map[int64]*model.Collective{}
-	for i := range c.t.Collectives {
-		told[c.t.Collectives[i].Corr] = &c.t.Collectives[i]
-	}
+	told := c.t.ToldCollectives()
 	elements := func(op *model.GPU) float64 {
 		if m := told[op.Corr]; m != nil {
 			return float64(m.In + m.Out)

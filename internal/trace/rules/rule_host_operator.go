@@ -19,11 +19,15 @@ func (c *ruleContext) hostOperator() []analyze.Found {
 	if len(c.devices) > 0 || c.onDevice() != "" && !c.quality.noKernels {
 		return nil
 	}
+	callers := map[string]bool{}
+	if c.quality.noKernels {
+		callers = c.deviceCallers()
+	}
 	for _, o := range c.x.OwnTimes() {
 		if o.NS*100 < c.span*hostOperatorPercent {
 			return nil
 		}
-		if c.quality.noKernels && c.callsDevice(o.Name) {
+		if callers[o.Name] {
 			continue // its time is that of launches, and of waiting for work whose records were lost
 		}
 		ofRange := o.Kind == model.Annotation
@@ -44,19 +48,18 @@ func (c *ruleContext) hostOperator() []analyze.Found {
 	return nil
 }
 
-// callsDevice reports whether calls of the device's runtime are made in an operator or range of a name.
-func (c *ruleContext) callsDevice(name string) bool {
+// deviceCallers are the names of operators and ranges in which calls of the device's runtime are made.
+func (c *ruleContext) deviceCallers() map[string]bool {
+	callers := map[string]bool{}
 	for i := range c.t.Host {
 		if c.t.Host[i].Kind != model.API {
 			continue
 		}
 		for h := c.x.Parent(int32(i)); h >= 0; h = c.x.Parent(h) {
-			if c.t.Name(c.t.Host[h].Name) == name {
-				return true
-			}
+			callers[c.t.Name(c.t.Host[h].Name)] = true
 		}
 	}
-	return false
+	return callers
 }
 
 // hostOperatorTitle is the sentence about an operator or range and its own time.
