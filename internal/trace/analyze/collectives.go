@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
 // Collectives is one rank's part in the communication of a job, over the last whole
@@ -237,23 +238,8 @@ func (x *Index) callOf(g int32, told *model.Collective) call {
 	if told.Size > 0 {
 		c.group = strconv.Itoa(int(told.Size)) + " " + c.group
 	}
-	c.seq, c.bytes = told.Seq, told.In*elementBytes(x.T.Name(told.Element))
+	c.seq, c.bytes = told.Seq, told.In*max(1, opcost.ElementBytes(x.T.Name(told.Element)))
 	return c
-}
-
-// elementBytes is the size of an element by the name of its type, 1 where that is not known.
-func elementBytes(name string) int64 {
-	switch strings.ToLower(name) {
-	case "double", "long", "complexfloat":
-		return 8
-	case "float", "int":
-		return 4
-	case "half", "bfloat16", "short":
-		return 2
-	case "complexdouble":
-		return 16
-	}
-	return 1
 }
 
 // ofAll says whether every end of such a collective depends on every start.

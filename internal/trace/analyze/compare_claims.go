@@ -94,7 +94,8 @@ func (c *Comparison) compareFindings(rules []string, made map[string]SettingChan
 	// Claims that the change tests stand before the others.
 	untested := func(f FindingChange) bool { return f.CameTrue == notTried }
 	tested := slices.DeleteFunc(slices.Clone(c.Findings), untested)
-	c.Findings = append(tested, slices.DeleteFunc(c.Findings, func(f FindingChange) bool { return !untested(f) })...)
+	others := slices.DeleteFunc(slices.Clone(c.Findings), func(f FindingChange) bool { return !untested(f) })
+	c.Findings = slices.Concat(tested, others)
 }
 
 // triedWith is what all findings that were acted on claim of the parts of one of them.

@@ -106,6 +106,7 @@ var sizes = map[string]int64{
 	"float": 4, "double": 8, "c10::BFloat16": 2, "c10::Half": 2, "long int": 8, "int": 4, "short": 2, "short int": 2,
 	"signed char": 1, "unsigned char": 1, "bool": 1, "c10::complex<float>": 8, "c10::complex<double>": 16,
 	"c10::complex<c10::Half>": 4, "c10::Float8_e4m3fn": 1, "c10::Float8_e5m2": 1, "c10::Float8_e4m3fnuz": 1, "c10::Float8_e5m2fnuz": 1,
+	"ComplexFloat": 8, "ComplexDouble": 16, "half": 2, "bfloat16": 2, "complexfloat": 8, "complexdouble": 16,
 	"Byte": 1, "Char": 1, "Short": 2, "Float8_e4m3fn": 1, "Float8_e5m2": 1,
 	"long": 8, "long long": 8, "Long": 8, "Int": 4, "Bool": 1, "Double": 8, "Float": 4, "Half": 2, "BFloat16": 2,
 }

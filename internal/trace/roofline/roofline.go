@@ -43,7 +43,8 @@ type sums struct {
 // precision is the arithmetic of a matrix product's kernel by its name, "" for other kernels.
 func Of(x *analyze.Index, precision func(kernel model.NameID) string) *analyze.Roofline {
 	d := busiest(x)
-	if d == nil {
+	withArgs := func(text string) bool { return strings.Contains(text, model.ArgsMark) }
+	if d == nil || !slices.ContainsFunc(x.T.Stacks, withArgs) {
 		return nil
 	}
 	c := counter{x: x, precisionOf: precision, ids: map[analyze.RooflineKey]int32{}, others: map[other]int64{}, groups: make([]int32, len(x.T.GPU))}

@@ -313,8 +313,10 @@ func TestManyShapes(t *testing.T) {
 
 // A recording without shapes has no roofline.
 func TestNoShapes(t *testing.T) {
-	x := recording{a100, 3, []operator{{"aten::view", nil, nil, nil, []kernel{{"k", 5, nil}}}}}.index(t)
-	if rules.Rules(x, x.NewLedger()); x.Roofline != nil {
-		t.Errorf("%+v", x.Roofline)
+	for _, name := range []string{"aten::view", "aten::mm"} { // without a model, and with one
+		x := recording{a100, 3, []operator{{name, nil, nil, nil, []kernel{{"k", 5, nil}}}}}.index(t)
+		if rules.Rules(x, x.NewLedger()); x.Roofline != nil {
+			t.Errorf("%s: %+v", name, x.Roofline)
+		}
 	}
 }
