@@ -14,6 +14,8 @@ import (
 const (
 	roofRows       = 5
 	unmodelledRows = 3
+	// shapesWidth is how many characters of shapes a row has, so that its figures stay on the page.
+	shapesWidth = 30
 )
 
 // rooflineBlocks set operators against the device's peak rates; none without recorded shapes.
@@ -81,7 +83,7 @@ func rooflineTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 			above, share = span(o.AboveNS), amount(view.Percent(o.Share()), o.Share(), "1")
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{
-			{Text: view.Cut(o.Name, 50)}, {Text: view.Cut(o.Shapes, 80)}, amount(fmt.Sprintf("%.4g", o.Calls), o.Calls, "1"), span(o.NS), shareOf(o.NS, r.DeviceNS),
+			{Text: view.Cut(o.Name, 50)}, {Text: view.Cut(o.Shapes, shapesWidth)}, amount(fmt.Sprintf("%.4g", o.Calls), o.Calls, "1"), span(o.NS), shareOf(o.NS, r.DeviceNS),
 			perSecond(o.FLOPsPerS, "FLOP/s"), perSecond(o.BytesPerS, "B/s"), {Text: o.Bound}, share, above,
 		}})
 	}

@@ -78,7 +78,7 @@ func boundsTable(c *analyze.Comparison) Table {
 		return amount(view.Percent(v), v, "1")
 	}
 	for _, b := range c.Bounds {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(b.Name, 50)}, {Text: view.Cut(b.Shapes, 80)}, span(b.OldNS), span(b.NewNS), changeCell(b.OldNS, b.NewNS), share(b.OldShare), share(b.NewShare)}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(b.Name, 50)}, {Text: view.Cut(b.Shapes, shapesWidth)}, span(b.OldNS), span(b.NewNS), changeCell(b.OldNS, b.NewNS), share(b.OldShare), share(b.NewShare)}})
 	}
 	return t
 }

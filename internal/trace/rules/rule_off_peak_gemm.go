@@ -63,7 +63,7 @@ func (c *ruleContext) offPeakGEMM() []analyze.Found {
 	f.Evidence["reachable_percent"] = 100 * r.Reachable
 	f.Sites = c.productSites(pick)
 	f.PyTorch = fmt.Sprintf("pad these sizes to multiples of %d: the layer's features, the vocabulary, the batch (torch.nn.functional.pad, or padding_idx and a mask)", alignedTo[worst.of.Precision])
-	f.Caveats = append(f.Caveats, fmt.Sprintf("the bound is what the best public products of the %s reach, %.0f %% of its peak; other causes than the sizes may keep these from it", r.Device, 100*r.Reachable))
+	f.Caveats = append(f.Caveats, fmt.Sprintf("the bound is %.0f %% of the peak, which the best public products in bf16 reach on the %s; other causes than the sizes may keep these from it", 100*r.Reachable, r.Device))
 	return []analyze.Found{f}
 }
 
