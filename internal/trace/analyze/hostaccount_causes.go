@@ -3,6 +3,7 @@ package analyze
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -39,16 +40,33 @@ const pure = 0.8
 type callNode struct {
 	frame          model.HostFrame
 	kids           []*callNode
-	total, outside float64 // s, with everything below
-	self           float64 // outside, in no line of the user's below
-	count          int
-	kinds          map[string]float64
-	selfKinds      map[string]float64
-	inner          map[model.HostFrame]float64 // by the innermost frame of the user's, or below it
+	total, outside float64             // s, with everything below
+	kinds          map[string]*causeAt // outside, by kind, with everything below
+	selfKinds      map[string]*causeAt // outside, in no line of the user's below
 }
 
 func newCallNode(f model.HostFrame) *callNode {
-	return &callNode{frame: f, kinds: map[string]float64{}, selfKinds: map[string]float64{}, inner: map[model.HostFrame]float64{}}
+	return &callNode{frame: f, kinds: map[string]*causeAt{}, selfKinds: map[string]*causeAt{}}
+}
+
+// causeAt is the time of one kind outside operators at a line: a line that computes and then waits has two.
+type causeAt struct {
+	kind    string
+	frame   model.HostFrame
+	outside float64 // s
+	count   int
+	inner   map[model.HostFrame]float64 // by the innermost frame
+}
+
+// addCause adds the samples of one stack to the kinds of a line.
+func addCause(kinds map[string]*causeAt, at causeAt, leaf model.HostFrame) {
+	c := kinds[at.kind]
+	if c == nil {
+		c = &causeAt{kind: at.kind, frame: at.frame, inner: map[model.HostFrame]float64{}}
+		kinds[at.kind] = c
+	}
+	c.outside, c.count = c.outside+at.outside, c.count+at.count
+	c.inner[leaf] += at.outside
 }
 
 func (n *callNode) kid(f model.HostFrame) *callNode {
@@ -84,15 +102,14 @@ func (o *seen) callTree() *callNode {
 			if o.kinds[i] == causeFramework {
 				continue
 			}
-			n.outside += o.outside[i]
-			n.kinds[o.kinds[i]] += o.outside[i]
-			if o.outside[i] > 0 {
-				n.count += st.Count
-				n.inner[leaf] += o.outside[i]
+			if o.outside[i] <= 0 {
+				continue
 			}
+			n.outside += o.outside[i]
+			at := causeAt{kind: o.kinds[i], frame: f, outside: o.outside[i], count: st.Count}
+			addCause(n.kinds, at, leaf)
 			if k == len(lines)-1 {
-				n.self += o.outside[i]
-				n.selfKinds[o.kinds[i]] += o.outside[i]
+				addCause(n.selfKinds, at, leaf)
 			}
 		}
 	}
@@ -124,23 +141,20 @@ func (o *seen) userLines(st *model.HostStack) []model.HostFrame {
 }
 
 // causes are the places outside operators, the longest first: a line as a whole where nearly all that it calls
-// is outside, else the lines below it. Neighbouring lines of one kind are one place.
+// is outside, else the lines below it. Each kind of a line is a cause of its own, since each has a change of its own.
+// Neighbouring lines of one kind are one place.
 func (o *seen) causes(a *HostAccount) []HostCause {
-	var nodes []*callNode
+	var found []*causeAt
 	var collect func(n *callNode)
 	collect = func(n *callNode) {
 		if n.outside <= 0 {
 			return
 		}
 		if n.outside >= pure*n.total || len(n.kids) == 0 {
-			nodes = append(nodes, n)
+			found = slices.AppendSeq(found, maps.Values(n.kinds))
 			return
 		}
-		if n.self > 0 {
-			own := *n
-			own.outside, own.kinds = n.self, n.selfKinds
-			nodes = append(nodes, &own)
-		}
+		found = slices.AppendSeq(found, maps.Values(n.selfKinds))
 		for _, k := range n.kids {
 			collect(k)
 		}
@@ -149,36 +163,28 @@ func (o *seen) causes(a *HostAccount) []HostCause {
 		collect(k)
 	}
 	var out []HostCause
-	for _, n := range mergeNeighbours(nodes) {
-		out = append(out, n.cause(a, o.total))
+	for _, c := range mergeNeighbours(found) {
+		out = append(out, c.cause(a, o.total))
 	}
-	slices.SortStableFunc(out, func(p, q HostCause) int { return cmp.Or(cmp.Compare(q.NS, p.NS), cmp.Compare(p.Where, q.Where)) })
+	slices.SortStableFunc(out, func(p, q HostCause) int {
+		return cmp.Or(cmp.Compare(q.NS, p.NS), cmp.Compare(p.Where, q.Where), cmp.Compare(p.Kind, q.Kind))
+	})
 	return out[:min(len(out), mostCauses)]
 }
 
 // mostCauses is how many places an account names.
 const mostCauses = 20
 
-// kind is the kind of cause that takes most of a line.
-func (n *callNode) kind() string {
-	best := ""
-	for k, s := range n.kinds {
-		if s > n.kinds[best] || s == n.kinds[best] && k < best {
-			best = k
-		}
-	}
-	return best
-}
-
 // mergeNeighbours joins lines of one function that follow one another and have one kind.
-func mergeNeighbours(nodes []*callNode) []*callNode {
-	slices.SortStableFunc(nodes, func(a, b *callNode) int {
-		return cmp.Or(cmp.Compare(a.frame.File, b.frame.File), cmp.Compare(a.frame.Function, b.frame.Function), cmp.Compare(a.frame.Line, b.frame.Line))
+func mergeNeighbours(found []*causeAt) []*causeAt {
+	slices.SortStableFunc(found, func(a, b *causeAt) int {
+		f, g := &a.frame, &b.frame
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(f.File, g.File), cmp.Compare(f.Function, g.Function), cmp.Compare(f.Line, g.Line))
 	})
-	var out []*callNode
+	var out []*causeAt
 	last := 0 // the line that the last one of out reaches to
-	for _, n := range nodes {
-		if k := len(out) - 1; k >= 0 && out[k].frame.File == n.frame.File && out[k].frame.Function == n.frame.Function && n.frame.Line <= last+1 && out[k].kind() == n.kind() {
+	for _, n := range found {
+		if k := len(out) - 1; k >= 0 && out[k].frame.File == n.frame.File && out[k].frame.Function == n.frame.Function && n.frame.Line <= last+1 && out[k].kind == n.kind {
 			m := out[k]
 			if n.outside > m.outside {
 				m.frame = n.frame
@@ -188,16 +194,15 @@ func mergeNeighbours(nodes []*callNode) []*callNode {
 				m.inner[f] += s
 			}
 		} else {
-			c := *n
-			out = append(out, &c)
+			out = append(out, n)
 		}
 		last = n.frame.Line
 	}
 	return out
 }
 
-func (n *callNode) cause(a *HostAccount, total float64) HostCause {
-	c := HostCause{Kind: n.kind(), Where: FrameName(n.frame), Text: n.frame.Text, Share: n.outside / total, Count: n.count}
+func (n *causeAt) cause(a *HostAccount, total float64) HostCause {
+	c := HostCause{Kind: n.kind, Where: FrameName(n.frame), Text: n.frame.Text, Share: n.outside / total, Count: n.count}
 	c.NS = int64(c.Share * float64(a.Step()))
 	var best model.HostFrame
 	most := -1.0

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -93,6 +94,28 @@ func TestCauseIsTheOutermostLineOutsideOperators(t *testing.T) {
 				t.Errorf("names %+v, want %s", f.Sites, c.want)
 			}
 		})
+	}
+}
+
+// A line that computes and then waits has a finding for each, with the time of its own kind: what is blocked is no more
+// than the clocks of the recorded steps show.
+func TestLineThatComputesAndWaits(t *testing.T) {
+	clocks := model.HostClocks{WallS: 502e-6, CPUS: 300e-6, Blocks: 1}
+	a, _ := analyse(t, sampledScene(clocks, func(h *hostSampler, step int) {
+		line := h.frame("train.py", "step", 15, "work_and_wait()")
+		h.stack(20, model.InNative, "torch", step, h.frame("train.py", "step", 8, "net(x)"))
+		h.stack(25, model.InPython, "other", step, line)
+		h.stack(55, model.Blocked, "other", step, line)
+	})().trace())
+	claims := map[bool]int64{} // by "is blocked"
+	for i := range a.Findings {
+		if f := &a.Findings[i]; f.Rule == "outside-operators" {
+			claims[strings.Contains(f.Title, "is blocked")] += f.StepNS
+		}
+	}
+	blocked := a.Host.Part(analyze.HostBlocked)
+	if len(claims) != 2 || claims[true] != blocked || claims[false] != 502*us/4 {
+		t.Errorf("claims %v, blocked by the clocks %d ns of %d", claims, blocked, 502*us)
 	}
 }
 

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
@@ -56,18 +57,36 @@ func (c *ruleContext) outsideOf(kinds ...string) []analyze.Found {
 		return nil
 	}
 	var out []analyze.Found
+	waits := c.blockedLeft()
 	for i := range c.host.Causes {
 		cause := &c.host.Causes[i]
 		if !slices.Contains(kinds, cause.Kind) || 100*cause.Share < outsidePercent || cause.Count < outsideSamples || len(out) == outsidePlaces {
 			continue
 		}
-		out = append(out, c.outsideAt(cause))
+		ns := cause.NS
+		if cause.Kind == analyze.CauseBlocked {
+			ns = min(ns, waits)
+			waits -= ns
+		}
+		if 100*ns < outsidePercent*c.host.Step() {
+			continue
+		}
+		out = append(out, c.outsideAt(cause, ns))
 	}
 	return out
 }
 
-// outsideAt is the finding about one place.
-func (c *ruleContext) outsideAt(cause *analyze.HostCause) analyze.Found {
+// blockedLeft is how long the thread was blocked outside operators in the mean step, by its clocks: what the samples
+// of blocked lines may claim together. Without clocks nothing bounds them.
+func (c *ruleContext) blockedLeft() int64 {
+	if c.host.Part(analyze.HostOutside) > 0 {
+		return math.MaxInt64
+	}
+	return c.host.Part(analyze.HostBlocked) + c.host.Part(analyze.HostBlockedDelay)
+}
+
+// outsideAt is the finding about one place that takes ns of the mean step.
+func (c *ruleContext) outsideAt(cause *analyze.HostCause, ns int64) analyze.Found {
 	words := wordsOfCause(cause.Kind)
 	at := cause.Where
 	if cause.Text != "" {
@@ -77,7 +96,7 @@ func (c *ruleContext) outsideAt(cause *analyze.HostCause) analyze.Found {
 	if cause.Inner != "" {
 		what += ", most of it in " + cause.Inner
 	}
-	f := c.finding(c.claimOutside(cause.NS*c.steps), what)
+	f := c.finding(c.claimOutside(ns*c.steps), what)
 	f.Evidence["samples"] = cause.Count
 	f.Evidence["sampled_share"] = cause.Share
 	f.Evidence["outside_ns"] = c.host.Outside() * c.steps
@@ -113,11 +132,15 @@ func (c *ruleContext) hostPlace() string {
 		return ""
 	}
 	cause := &c.host.Causes[0]
-	var all float64
+	var all, here float64
+	count := 0
 	for i := range c.host.Causes {
-		all += c.host.Causes[i].Share
+		k := &c.host.Causes[i]
+		if all += k.Share; k.Where == cause.Where {
+			here, count = here+k.Share, count+k.Count
+		}
 	}
-	if cause.Count < outsideSamples || 2*cause.Share < all {
+	if count < outsideSamples || 2*here < all {
 		return ""
 	}
 	if cause.Text == "" {
