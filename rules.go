@@ -27,6 +27,9 @@ const (
 	RuleNoAMP             = "no-amp"
 	RuleTensorCores       = "tensor-cores"
 	RuleOffPeakGEMM       = "off-peak-gemm"
+	RuleAttentionOffPeak  = "attention-off-peak"
+	RuleMemoryBoundChain  = "memory-bound-chain"
+	RuleSmallCollective   = "small-collective"
 	RuleFarFromRoofline   = "far-from-roofline"
 	RuleUnfusedAttention  = "unfused-attention"
 	RuleElementwiseChain  = "elementwise-chain"
@@ -135,6 +138,9 @@ func Rules() []Rule {
 		traces(RuleDDPBuffers, "buffers of the model are broadcast in every step"),
 		traces(RuleSmallGrid, "kernels use a part of the device only"),
 		traces(RuleTensorCores, "products in 16 bits do not use the tensor cores"),
+		traces(RuleAttentionOffPeak, "attention runs by a kernel that is not the quickest for the device"),
+		traces(RuleMemoryBoundChain, "operators that the memory bounds write and read what one kernel would keep"),
+		traces(RuleSmallCollective, "small collectives run one after another"),
 		traces(RuleOffPeakGEMM, "sizes of matrix products are not aligned to the tensor cores"),
 		traces(RuleUnfusedAttention, "attention is computed an operation at a time"),
 		traces(RuleElementwiseChain, "element-wise operations run as a kernel each"),

@@ -85,6 +85,17 @@ func sane(dims []int64) bool {
 	return true
 }
 
+// Largest is the elements and the bytes of the tensor with most elements, 0 without tensors of a known type.
+func (a Args) Largest() (n, bytes float64) {
+	for i := range a {
+		if size := sizes[a[i].Type]; size > 0 && len(a[i].Dims) > 0 && elements(a[i].Dims) > n {
+			n = elements(a[i].Dims)
+			bytes = n * float64(size)
+		}
+	}
+	return n, bytes
+}
+
 // Shapes writes the dims of the tensors among the arguments: "[33, 40] [40, 56]".
 func (a Args) Shapes() string {
 	var out []string

@@ -14,9 +14,12 @@ import (
 
 // rocpdLacks is why a fixture of a rule has other findings when rocprofv3 recorded it.
 var rocpdLacks = map[string]string{
-	"hidden-sync-fires":   "a copy does not tell pageable from pinned memory: the wait is a part of host-bound",
-	"off-peak-gemm-fires": "rocprofv3 records no shapes",
-	"pageable-h2d-fires":  "a copy does not tell pageable from pinned memory: the copy is exposed-copy's alone",
+	"hidden-sync-fires":        "a copy does not tell pageable from pinned memory: the wait is a part of host-bound",
+	"off-peak-gemm-fires":      "rocprofv3 records no shapes",
+	"attention-off-peak-fires": "rocprofv3 records no shapes",
+	"memory-bound-chain-fires": "without shapes the chain is elementwise-chain's, with the same claim",
+	"small-collective-fires":   "rocprofv3 records no sizes of collectives: their time is exposed-comm's",
+	"pageable-h2d-fires":       "a copy does not tell pageable from pinned memory: the copy is exposed-copy's alone",
 }
 
 type claim struct {

@@ -89,7 +89,7 @@ func (c *ruleContext) chained(stream []int32, i, lo int, compiled []bool) bool {
 func (c *ruleContext) pointwise(g int32, compiled []bool) bool {
 	op := &c.t.GPU[g]
 	class := c.x.Class(g)
-	return op.Kind == model.Kernel && (class == model.Elementwise || class == model.Copy) && !compiled[op.Name] && !c.ofGraph(op)
+	return op.Kind == model.Kernel && (class == model.Elementwise || class == model.Copy) && !compiled[op.Name] && !c.ofGraph(op) && !c.inMemoryChain[g]
 }
 
 // unclaimed leaves out operations that another rule claims: they would not run.

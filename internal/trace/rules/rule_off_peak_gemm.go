@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
-	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 // alignedTo is the multiple of which the sizes of a product should be, by precision: 16 bytes of NVIDIA's tensor cores
@@ -43,17 +42,7 @@ func (c *ruleContext) offPeakGEMM() []analyze.Found {
 		return nil
 	}
 	pick := func(g int32) bool { _, ok := odd[r.Rows[g]]; return ok }
-	exposed := c.exclusives(pick)
-	cl := c.claimGPU(func(d *ruleDevice) model.Spans {
-		var out model.Spans
-		for _, g := range d.Ops {
-			if p, ok := odd[r.Rows[g]]; ok {
-				own := exposed[d.Device].Within(model.Span{Start: c.t.GPU[g].Start, End: c.t.GPU[g].End})
-				out = append(out, own.First(int64(p.spare*float64(own.Total())))...)
-			}
-		}
-		return model.UnionOf(out)
-	})
+	cl := c.claimOn(c.spareOf(func(g int32) float64 { return odd[r.Rows[g]].spare }))
 	share := 100 * worst.of.Share()
 	f := c.finding(cl, fmt.Sprintf("matrix products run at %.0f %% of the %s peak with sizes that are no multiples of %d (%s: %s)",
 		share, worst.of.Precision, alignedTo[worst.of.Precision], worst.of.Name, strings.Join(worst.odd, ", ")))

@@ -56,7 +56,10 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleDeterministic, find: (*ruleContext).deterministicSort},
 		{id: gpuprof.RuleDeterministicFill, find: (*ruleContext).deterministicFill},
 		{id: gpuprof.RuleUnfusedAttention, find: (*ruleContext).unfusedAttention},
+		{id: gpuprof.RuleAttentionOffPeak, find: (*ruleContext).attentionOffPeak},
+		{id: gpuprof.RuleMemoryBoundChain, find: (*ruleContext).memoryChain},
 		{id: gpuprof.RuleElementwiseChain, find: (*ruleContext).elementwiseChain},
+		{id: gpuprof.RuleSmallCollective, alone: true, find: (*ruleContext).smallCollective},
 		{id: gpuprof.RuleExposedComm, alone: true, find: (*ruleContext).exposedComm},
 		{id: gpuprof.RuleHostBound, host: true, notes: true, find: (*ruleContext).hostBound},
 		{id: gpuprof.RuleCheckpointWrite, find: (*ruleContext).checkpointWrite},
@@ -166,10 +169,12 @@ type ruleContext struct {
 	blockers []blocker
 	// launches are the starts of calls that launch something, by process.
 	launches map[int32][]int64
-	shapes   map[uint32]string      // of operands, by Host.Stack; see shapesOf
-	tf32NS   int64                  // claimed by no-tf32
-	copyNS   int64                  // claimed by pageable-h2d
-	withheld map[string]model.Spans // by rule, on the device where it is most
+	shapes   map[uint32]string // of operands, by Host.Stack; see shapesOf
+	tf32NS   int64             // claimed by no-tf32
+	copyNS   int64             // claimed by pageable-h2d
+	// inMemoryChain are the operations that memory-bound-chain names: elementwise-chain leaves them out.
+	inMemoryChain map[int32]bool
+	withheld      map[string]model.Spans // by rule, on the device where it is most
 	// host is the account of the host thread, nil unknown. hostOutside is the part of its time outside events,
 	// and claimedHost what findings claim of a trace without a device.
 	host                     *analyze.HostAccount

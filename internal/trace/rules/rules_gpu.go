@@ -96,6 +96,29 @@ func (c *ruleContext) exclusives(pick func(g int32) bool) map[int]model.Spans {
 	return out
 }
 
+// spareOf is, for every device, a share of the time of each operation in which nothing else runs on the device; a share of
+// 0 or less leaves an operation out.
+func (c *ruleContext) spareOf(share func(g int32) float64) map[int]model.Spans {
+	exposed := c.exclusives(func(g int32) bool { return share(g) > 0 })
+	out := map[int]model.Spans{}
+	for _, d := range c.devices {
+		var spans []model.Span
+		for _, g := range d.Ops {
+			if part := share(g); part > 0 {
+				own := exposed[d.Device].Within(model.Span{Start: c.t.GPU[g].Start, End: c.t.GPU[g].End})
+				spans = append(spans, own.First(int64(part*float64(own.Total())))...)
+			}
+		}
+		out[d.Device] = model.UnionOf(spans)
+	}
+	return out
+}
+
+// claimOn claims spans by device.
+func (c *ruleContext) claimOn(by map[int]model.Spans) claim {
+	return c.claimGPU(func(d *ruleDevice) model.Spans { return by[d.Device] })
+}
+
 // longest is the longest of sets of spans by device.
 func longest(by map[int]model.Spans) model.Spans {
 	var out model.Spans

@@ -38,6 +38,7 @@ type sceneEvent struct {
 	stack      string
 	graph      int64
 	device     uint16
+	floats     int64 // elements of a collective of eight ranks
 }
 
 const (
@@ -176,13 +177,17 @@ func (s *scene) end() *scene {
 func (s *scene) trace() *model.Trace {
 	t := &model.Trace{Path: "scene.json", Format: model.Kineto, Rank: -1, Events: len(s.events)}
 	names, lanes := map[string]model.NameID{}, map[int64]uint32{}
-	for _, e := range s.events {
-		id, ok := names[e.name]
+	nameOf := func(name string) model.NameID {
+		id, ok := names[name]
 		if !ok {
 			id = model.NameID(len(t.Names))
-			names[e.name] = id
-			t.Names = append(t.Names, e.name)
+			names[name] = id
+			t.Names = append(t.Names, name)
 		}
+		return id
+	}
+	for _, e := range s.events {
+		id := nameOf(e.name)
 		if e.kind >= model.Kernel {
 			for len(t.Devices) <= int(e.device) {
 				more := s.device
@@ -193,6 +198,9 @@ func (s *scene) trace() *model.Trace {
 				Start: e.start, End: e.end, Corr: e.corr, Bytes: e.bytes, Stream: e.stream, Blocks: e.blocks, Threads: 256, Launch: -1,
 				Process: hostPID, Name: id, Kind: e.kind, Dir: e.dir, Memory: e.memory, Graph: e.graph != 0, Device: e.device,
 			})
+			if e.floats > 0 {
+				t.Collectives = append(t.Collectives, model.Collective{Corr: e.corr, Name: nameOf("allreduce"), Element: nameOf("Float"), Size: 8, In: e.floats, Out: e.floats})
+			}
 			continue
 		}
 		lane, ok := lanes[e.thread]
@@ -255,6 +263,10 @@ func (e sceneEvent) json() []byte {
 			args["grid"], args["block"] = [3]int64{e.blocks, 1, 1}, [3]int64{256, 1, 1}
 		} else {
 			args["bytes"] = e.bytes
+		}
+		if e.floats > 0 {
+			args["Collective name"], args["dtype"], args["Group size"] = "allreduce", "Float", 8
+			args["In msg nelems"], args["Out msg nelems"] = e.floats, e.floats
 		}
 		if e.graph != 0 {
 			args["graph node id"] = e.graph

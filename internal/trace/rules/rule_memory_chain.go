@@ -1,0 +1,117 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/opcost"
+)
+
+// memoryLink is an operator of the roofline that the memory bounds, as a link of a chain.
+type memoryLink struct {
+	elements, bytes float64 // of its largest operand
+	traffic         float64 // bytes of a call
+}
+
+// memoryChain: at least three operators in a row on a stream, each bound by the memory, that work on tensors of one
+// size. A compiler makes one kernel of them, so that a tensor between two of them is neither written nor read: it claims the
+// time of these bytes.
+func (c *ruleContext) memoryChain() []analyze.Found {
+	r := c.x.Roofline
+	if r == nil {
+		return nil
+	}
+	links := c.memoryLinks(r)
+	if len(links) == 0 {
+		return nil
+	}
+	spare := map[int32]float64{}
+	c.inMemoryChain = map[int32]bool{}
+	chains, saved := 0, 0.0
+	for _, d := range c.devices {
+		for _, stream := range c.streamsOf(d) {
+			n, bytes := c.memoryChainsOf(c.unclaimed(d, stream), links, spare)
+			chains, saved = chains+n, saved+bytes
+		}
+	}
+	if chains == 0 {
+		return nil
+	}
+	gain := c.spareOf(func(g int32) float64 { return spare[g] })
+	if most(gain)*100 < c.span*chainPercent {
+		c.inMemoryChain = nil // elementwise-chain takes them with the others
+		return nil
+	}
+	cl := c.claimOn(gain)
+	pick := func(g int32) bool { return c.inMemoryChain[g] }
+	f := c.finding(cl, fmt.Sprintf("%s in %s write and read again %s per step that one kernel each would keep in registers",
+		analyze.Plural(len(c.inMemoryChain), "kernel", "kernels"), analyze.Plural(chains, "chain", "chains"), gpuprof.FormatBytes(saved/float64(c.steps))))
+	f.Evidence["chains"] = chains
+	f.Evidence["kernels"] = len(c.inMemoryChain)
+	f.Evidence["saved_bytes"] = int64(saved)
+	f.Sites = c.productSites(pick)
+	f.PyTorch = "torch.compile(model), or only of the functions named above: it makes one kernel of operators that go element by element, and of norms with what follows them"
+	f.Caveats = append(f.Caveats, "operators in a row with tensors of one size are taken to work on each other's results; what the backward pass keeps is written all the same")
+	return []analyze.Found{f}
+}
+
+// memoryLinks are the operators that may be links, by row of the roofline.
+func (c *ruleContext) memoryLinks(r *analyze.Roofline) map[int32]memoryLink {
+	links := map[int32]memoryLink{}
+	for i := range r.Operators {
+		o := &r.Operators[i]
+		if o.Bound != "memory" || o.FLOPs > 0 || strings.Contains(o.Name, "_foreach_") || strings.Contains(o.Name, "_fused_") || strings.HasPrefix(o.Kernel, "triton_") {
+			continue
+		}
+		args, ok := opcost.Parse(c.t.ArgsOf(&model.Host{Stack: o.Key.Args}))
+		if !ok {
+			continue
+		}
+		if l := (memoryLink{traffic: o.Bytes}); l.traffic > 0 {
+			if l.elements, l.bytes = args.Largest(); l.bytes > 0 {
+				links[int32(i)] = l
+			}
+		}
+	}
+	return links
+}
+
+// memoryChainsOf marks the chains of a stream: in each call the share of its time for tensors that stay in
+// registers, and returns the number of chains and the bytes saved.
+func (c *ruleContext) memoryChainsOf(stream []int32, links map[int32]memoryLink, spare map[int32]float64) (chains int, saved float64) {
+	rows := c.x.Roofline.Rows
+	fusable := func(g int32) (memoryLink, bool) {
+		l, ok := links[rows[g]]
+		class := c.x.Class(g)
+		return l, ok && (class == model.Elementwise || class == model.Copy || class == model.Norm || class == model.Reduction)
+	}
+	for lo := 0; lo < len(stream); {
+		first, ok := fusable(stream[lo])
+		hi := lo + 1
+		for ok && hi < len(stream) {
+			if l, more := fusable(stream[hi]); !more || l.elements != first.elements || c.t.GPU[stream[hi]].Name == c.t.GPU[stream[hi-1]].Name {
+				break
+			}
+			hi++
+		}
+		if ok && hi-lo >= chainKernels {
+			chains++
+			for i, g := range stream[lo:hi] {
+				l := links[rows[g]]
+				sides := 2.0 // reads the tensor before it, and writes the one after it
+				if i == 0 || i == hi-lo-1 {
+					sides = 1
+				}
+				share := min(sides*l.bytes/l.traffic, 1)
+				spare[g] = share
+				c.inMemoryChain[g] = true
+				saved += share * l.traffic
+			}
+		}
+		lo = hi
+	}
+	return chains, saved
+}
