@@ -102,6 +102,7 @@ fuzz: ## every fuzz target in turn (FUZZTIME=20000x inputs each)
 # The second pass sees the files that exist only without cgo; the import rule needs no types, so it is quick.
 lint: $(GOLANGCI_STAMP) $(DEADCODE_STAMP) ## golangci-lint, the import rule included, the prose check, and functions that nothing calls
 	go run ./scripts/check/prose
+	go run ./scripts/check/plainness
 	$(GOLANGCI) run ./...
 	CGO_ENABLED=0 $(GOLANGCI) run --enable-only depguard ./...
 	scripts/check/deadcode.sh $(DEADCODE)
