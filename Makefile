@@ -41,7 +41,7 @@ GOVULNCHECK_STAMP   := .bin/.govulncheck-$(GOVULNCHECK_VERSION)-$(shell go env G
 # Packages that have benchmarks, found by reading: listing them through the test binaries would compile them all.
 BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>/dev/null | xargs -r -n1 dirname | sort -u)
 
-.PHONY: browser browser-tools build dist dist-test nocgo cross test race test-times nightly bench fuzz lint fmt lint-tools importrule-test tidy-check kernels inject ptxas sim-asan gorgonia test-torch gpu-bundle recount gallery generated programs vulnerabilities vulnerabilities-tools smoke launchers ci clean help
+.PHONY: browser browser-tools build docs docs-tools dist dist-test nocgo cross test race test-times nightly bench fuzz lint fmt lint-tools importrule-test tidy-check kernels inject ptxas sim-asan gorgonia test-torch gpu-bundle recount gallery generated programs vulnerabilities vulnerabilities-tools smoke launchers ci clean help
 
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
@@ -162,6 +162,12 @@ gpu-bundle: ## everything a GPU machine without Go needs, in gpu-bundle/
 
 dist: ## binaries for every system, archives, Debian packages, wheels and an image's folders, in dist/ (TARGETS="host linux-amd64-static")
 	VERSION='$(VERSION)' COMMIT='$(COMMIT)' python3 scripts/dist/dist.py $(if $(TARGETS),--targets '$(TARGETS)')
+
+docs: ## the documentation as a site in bin/site, static pages without outside requests (needs python3 with venv)
+	scripts/docs/build.sh
+
+docs-tools: ## install the pinned generator of the documentation into .bin/docs
+	scripts/docs/build.sh install
 
 dist-test: ## install what dist makes for this machine into clean roots and do the main job there (needs groff, dpkg, pip's venv)
 	scripts/check/dist_test.sh

@@ -31,6 +31,7 @@ func TestGallery(t *testing.T) {
 	t.Setenv("COLUMNS", "96")
 	checkShown(t, "docs/gallery.md", 10)
 	checkShown(t, "README.md", 4)
+	checkShown(t, "docs/tutorial.md", 3)
 }
 
 // checkShown runs the commands of a page, at least so many. Behind a bar stands
