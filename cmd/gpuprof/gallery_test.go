@@ -30,7 +30,7 @@ func TestGallery(t *testing.T) {
 	t.Chdir("../..")
 	t.Setenv("COLUMNS", "96")
 	checkShown(t, "docs/gallery.md", 10)
-	checkShown(t, "README.md", 4)
+	checkShown(t, "README.md", 2)
 	checkShown(t, "docs/tutorial.md", 3)
 }
 
