@@ -74,7 +74,8 @@ func (s Basis) Bind(dev device.Device, vec, b device.Buffer, edgeCap int) (*Boun
 	if s.Envelope {
 		envelope = 1
 	}
-	k.b.minimum = rate{perEdge: moveCost(s.edgeFlops(), 3, s.N).In("fp64", int64(s.edgeFlops()))} // double on either device
+	// double on either device
+	k.b.minimum = rate{perEdge: moveCost(s.edgeFlops(), 3, s.N).In("fp64", int64(s.edgeFlops()))}
 	k.addLaunch(&basisKernel, items{perEdge: 1}, k.b.minimum, vec, b, itemCount{}, s.N, kind, envelope, float32(s.Cutoff))
 	return k.finishBinding()
 }

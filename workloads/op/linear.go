@@ -102,11 +102,11 @@ func (l Linear) pairTable() (table []int32, coefficients []float32) {
 	return table, coefficients
 }
 
-// linearPlan is the division of a mixing into CUDA tiles. ints holds four integers per slice along K (offset of component 0
-// in x, mul_in, offset in w, length), then two per tile (its kind, and its index within the kind), then twelve per kind:
-// start of its values in out, its copies, first and last+1 slice, components, copies of the block, first copy, threads
-// across and along, shape, coefficient as bits, 1 if weights are read by fours. A tile adds the pairs that end in its block,
-// in their order.
+// linearPlan is the division of a mixing into CUDA tiles. ints holds four integers per slice along K (offset of
+// component 0 in x, mul_in, offset in w, length), then two per tile (its kind, and its index within the kind), then
+// twelve per kind: start of its values in out, its copies, first and last+1 slice, components, copies of the block,
+// first copy, threads across and along, shape, coefficient as bits, 1 if weights are read by fours. A tile adds the
+// pairs that end in its block, in their order.
 type linearPlan struct {
 	ints                       []int32
 	slices, tiles, kinds, most int // most bytes of shared memory

@@ -113,7 +113,8 @@ func (k *binder) addRadial(r Radial, p packing, vec, w1, h device.Buffer) rate {
 		envelope = 1
 	}
 	flops := s.edgeFlops() + 2*m.In*m.Hidden + m.Hidden*(act.flops+1)
-	cost := rate{fixed: moveCost(m.In*m.Hidden, m.In*m.Hidden, 0), perEdge: moveCost(flops, 3, 0).In("fp64", int64(s.edgeFlops()))} // double on either device
+	// double on either device
+	cost := rate{fixed: moveCost(m.In*m.Hidden, m.In*m.Hidden, 0), perEdge: moveCost(flops, 3, 0).In("fp64", int64(s.edgeFlops()))}
 	cost.perEdge.BytesWritten = int64(p.productDepth()) * p.bytes
 	kernel := radialKernel
 	kernel.SharedBytes = shared

@@ -32,7 +32,8 @@ func (s Sph) Bind(dev device.Device, vec, y device.Buffer, edgeCap int) (*Bound,
 	}
 	k.checkBuffer("vec", vec, 3*int64(edgeCap))
 	k.checkBuffer("y", y, int64(s.Dim())*int64(edgeCap))
-	k.b.minimum = rate{perEdge: moveCost(s.edgeFlops(), 3, s.Dim()).In("fp64", int64(s.edgeFlops()))} // double on either device
+	// double on either device
+	k.b.minimum = rate{perEdge: moveCost(s.edgeFlops(), 3, s.Dim()).In("fp64", int64(s.edgeFlops()))}
 	kernel := sphKernel
 	kernel.SharedBytes = kernel.PerBlock * (s.Dim() | 1) * floatBytes // a block's rows
 	k.addLaunch(&kernel, items{perEdge: 1}, k.b.minimum, vec, y, itemCount{}, s.LMax)
