@@ -9,51 +9,49 @@ import (
 const (
 	anchorTries = 16
 	goodSlack   = 5_000 // ns: well under any stage worth a row
-	// Clocks that differ by more than this are no clocks of one world; the
-	// check of periods against the caller's clock then says so.
+	// Clocks whose rates differ by more than this are not comparable; the check of periods against the caller's clock
+	// then reports it.
 	mostDrift = 0.01
-	// A rate is told from 1 once it is known this well.
+	// The rate counts as different from 1 only if it is known to this relative error.
 	driftBound = 1e-4
 )
 
-// synchroniser ties the device's event clock to the caller's. The anchor of a
-// block lies between two reads of the caller's clock, so its place is known to
-// half their distance, the slack. The first anchor is kept as origin: device
-// and caller's time between it and a later anchor give the rate of the two
-// clocks, known to the sum of both slacks over that time. Elapsed times are
-// single precision, which is 6e-8 of them at any length: enough for a rate,
-// not for a place, so places count from the block's own anchor.
+// synchroniser relates the device's event clock to the caller's. The anchor of a block falls between two reads of the
+// caller's clock, so its time is known to half their distance, the slack. The first anchor is kept as origin: device
+// time and caller's time between it and a later anchor give the ratio of the two clocks, known to the sum of both
+// slacks over that time. Elapsed times are single precision, a relative error of 6e-8 at any length: enough for a
+// rate, but not for a time, so times count from the block's own anchor.
 type synchroniser struct {
 	origin     device.Event
 	started    bool
-	host       int64 // the origin's place
+	host       int64 // the caller's time of the origin
 	slack      int64
-	measured   float64 // the caller's time in one of the device; 0 is not yet known
+	measured   float64 // the caller's seconds per device second; 0 if unknown
 	bound      float64
-	multiplier float64 // 1 as long as the rate cannot be told from 1
+	multiplier float64 // 1 while the rate is not known to differ from 1
 }
 
 func (c *synchroniser) reset(dev device.Device, s device.Stream, anchor device.Event) (host, slack int64, err error) {
 	if !c.started {
 		c.multiplier = 1
-		if c.host, c.slack, err = tie(s, c.origin); err != nil {
+		if c.host, c.slack, err = recordAnchor(s, c.origin); err != nil {
 			return 0, 0, err
 		}
 		c.started = true
 	}
-	if host, slack, err = tie(s, anchor); err != nil {
+	if host, slack, err = recordAnchor(s, anchor); err != nil {
 		return 0, 0, err
 	}
 	device, err := dev.ElapsedNS(c.origin, anchor)
 	if err != nil {
 		return 0, 0, err
 	}
-	c.compare(device, host-c.host, slack)
+	c.compareClocks(device, host-c.host, slack)
 	return host, slack, nil
 }
 
-// compare takes in the time between origin and an anchor on both clocks.
-func (c *synchroniser) compare(device, host, slack int64) {
+// compareClocks uses the time between origin and an anchor on both clocks.
+func (c *synchroniser) compareClocks(device, host, slack int64) {
 	if device <= 0 || host <= 0 {
 		return
 	}
@@ -68,18 +66,17 @@ func (c *synchroniser) compare(device, host, slack int64) {
 	}
 }
 
-// onHost is a device time in the caller's nanoseconds.
-func (c *synchroniser) onHost(ns int64) int64 {
+// hostTime converts a device time to the caller's nanoseconds.
+func (c *synchroniser) hostTime(ns int64) int64 {
 	if c.multiplier == 1 || c.multiplier == 0 {
 		return ns
 	}
 	return int64(math.Round(float64(ns) * c.multiplier))
 }
 
-// tie records an event between two reads of the caller's clock, until they are
-// close or the tries are used up. The last try is the one whose event stands,
-// so it is the one reported.
-func tie(s device.Stream, e device.Event) (host, slack int64, err error) {
+// recordAnchor records an event between two reads of the caller's clock, until they are close or the tries are used
+// up. The event keeps its last record, so the result is of the last try.
+func recordAnchor(s device.Stream, e device.Event) (host, slack int64, err error) {
 	for range anchorTries {
 		h0 := Now()
 		if err := s.Record(e); err != nil {

@@ -24,7 +24,7 @@ func TestDrift(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := synchroniser{slack: c.slack, multiplier: 1}
-			s.compare(c.device, c.host, c.slack)
+			s.compareClocks(c.device, c.host, c.slack)
 			r := Recorder{sync: s}
 			rate, bound, known := r.Drift()
 			if known != c.known || s.multiplier != c.multiplier {
@@ -34,10 +34,10 @@ func TestDrift(t *testing.T) {
 				t.Errorf("rate %v, bound %v", rate, bound)
 			}
 			if c.multiplier != 1 {
-				if got := s.onHost(c.device); got != c.host {
+				if got := s.hostTime(c.device); got != c.host {
 					t.Errorf("%d ns of the device are %d, want %d", c.device, got, c.host)
 				}
-			} else if s.onHost(12345) != 12345 {
+			} else if s.hostTime(12345) != 12345 {
 				t.Error("an uncorrected time changed")
 			}
 		})

@@ -10,36 +10,33 @@ import (
 type Span struct {
 	Stage int
 	Step  int // within the block
-	// Host is the caller's time inside the span. For device stages it is the
-	// time to enqueue.
+	// HostStart and HostEnd bound the caller's time inside the span. For device stages it is the time to enqueue.
 	HostStart, HostEnd int64
-	// Device is the time between the span's events, placed on the caller's
-	// clock; OnDevice is false for spans of the caller alone.
+	// DevStart and DevEnd bound the time between the span's events, on the caller's clock; OnDevice is false for
+	// spans of the caller alone.
 	OnDevice         bool
 	DevStart, DevEnd int64
 	Stream           device.Stream
-	Meter            device.Meter // what the span asked of the device (Kernels pass)
+	Meter            device.Meter // counts of the span's calls (Kernels pass)
 }
 
-// Block is what a Recorder saw.
+// Block holds the records of a Recorder.
 type Block struct {
-	// Begin holds the device time at which each step began and, last, the end
-	// of the block; Period[i] = Begin[i+1]-Begin[i].
+	// Begin holds the device time at which each step began and, last, the end of the block; Period[i] =
+	// Begin[i+1]-Begin[i].
 	Begin []int64
-	// Ends holds the device time at which each step ended, where the recorder
-	// has EndEvents; else it is nil and a step ends where the next begins.
+	// Ends holds the device time at which each step ended, if the recorder has EndEvents; else it is nil and a step
+	// ends where the next begins.
 	Ends []int64
-	// HostBegin holds the same on the caller's own clock, without an end.
+	// HostBegin holds the begins on the caller's own clock, without an end.
 	HostBegin []int64
 	Spans     []Span
 	Launches  []Launch // Kernels pass
 }
 
-// Drain reads the block back. The streams must be idle. Device times are
-// measured from their own step's begin event and the steps chained from the
-// anchor: single-precision event times lose nothing over a long block. Where the
-// device's clock was seen to run at another rate than the caller's, its times
-// are scaled to the caller's.
+// Drain reads the block back. The streams must be idle. Device times are measured from their own step's begin event
+// and the steps chained from the anchor: single-precision event times lose nothing over a long block. If the device's
+// clock runs at another rate than the caller's, its times are scaled to the caller's.
 func (r *Recorder) Drain(anchorHost int64) (*Block, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -52,14 +49,14 @@ func (r *Recorder) Drain(anchorHost int64) (*Block, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the begin of step %d: %w", i, err)
 		}
-		at, prev = at+r.sync.onHost(d), s.begin
+		at, prev = at+r.sync.hostTime(d), s.begin
 		b.Begin, b.HostBegin = append(b.Begin, at), append(b.HostBegin, s.hostBegin)
 		if s.end != nil {
 			d, err := r.dev.ElapsedNS(s.begin, s.end)
 			if err != nil {
 				return nil, fmt.Errorf("reading the end of step %d: %w", i, err)
 			}
-			b.Ends = append(b.Ends, at+r.sync.onHost(d))
+			b.Ends = append(b.Ends, at+r.sync.hostTime(d))
 		}
 		for j := range s.used {
 			sp, err := r.drainSpan(s, &s.spans[j], i, at)
@@ -73,9 +70,9 @@ func (r *Recorder) Drain(anchorHost int64) (*Block, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the end of the block: %w", err)
 	}
-	b.Begin = append(b.Begin, at+r.sync.onHost(d))
+	b.Begin = append(b.Begin, at+r.sync.hostTime(d))
 	if r.pass == Kernels && r.tracer != nil {
-		if b.Launches, err = r.tracer.drain(r.anchor, anchorHost, &r.sync); err != nil {
+		if b.Launches, err = r.tracer.drainLaunches(r.anchor, anchorHost, &r.sync); err != nil {
 			return nil, err
 		}
 	}
@@ -97,7 +94,7 @@ func (r *Recorder) drainSpan(s *stepRecord, rec *spanRecord, step int, at int64)
 	if err == nil {
 		var to int64
 		to, err = r.dev.ElapsedNS(s.begin, rec.to)
-		sp.DevStart, sp.DevEnd = at+r.sync.onHost(from), at+r.sync.onHost(to)
+		sp.DevStart, sp.DevEnd = at+r.sync.hostTime(from), at+r.sync.hostTime(to)
 	}
 	if err != nil {
 		return sp, fmt.Errorf("reading stage %s of step %d: %w", r.stages[rec.stage].Name, step, err)

@@ -5,9 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// What a device may offer beyond the Device interface, handed through with the
-// streams behind the traced ones. The Tracer has all of these methods; where
-// the device has not, they return an ErrUsage that says so.
+// Optional interfaces of a device, passed through with the streams under the traced ones. The Tracer has all of these
+// methods; if the device lacks one, it returns an ErrUsage that names it.
 
 var (
 	_ device.Threader     = (*Tracer)(nil)
@@ -20,7 +19,7 @@ var (
 	_ device.KernelCompiler = (*Tracer)(nil)
 )
 
-func (t *Tracer) lacks(doing, what string) error {
+func (t *Tracer) missingError(doing, what string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "%s: device %s has no %s", doing, t.Info().Name, what).WithFix("use another device")
 }
 
@@ -37,7 +36,7 @@ func (t *Tracer) SetThreads(n int) error {
 func (t *Tracer) TrimPool() error {
 	d, ok := t.Device.(device.Pool)
 	if !ok {
-		return t.lacks("trimming the memory pool", "memory pool")
+		return t.missingError("trimming the memory pool", "memory pool")
 	}
 	return d.TrimPool()
 }
@@ -46,12 +45,12 @@ func (t *Tracer) TrimPool() error {
 func (t *Tracer) ResetPeak() error {
 	d, ok := t.Device.(device.Pool)
 	if !ok {
-		return t.lacks("resetting the peak of memory", "memory pool")
+		return t.missingError("resetting the peak of memory", "memory pool")
 	}
 	return d.ResetPeak()
 }
 
-// Reserved implements device.Pool; it is 0 where there is no pool.
+// Reserved implements device.Pool; it is 0 without a pool.
 func (t *Tracer) Reserved() int64 {
 	d, ok := t.Device.(device.Pool)
 	if !ok {
@@ -64,9 +63,9 @@ func (t *Tracer) Reserved() int64 {
 func (t *Tracer) FlushCache(s device.Stream) error {
 	d, ok := t.Device.(device.CacheFlusher)
 	if !ok {
-		return t.lacks("clearing the cache", "way to clear its cache")
+		return t.missingError("clearing the cache", "way to clear its cache")
 	}
-	return d.FlushCache(behind(s))
+	return d.FlushCache(baseStream(s))
 }
 
 // CanFlush reports whether FlushCache works.
@@ -79,29 +78,29 @@ func (t *Tracer) CanSpin() bool { _, ok := t.Device.(device.Spinner); return ok 
 func (t *Tracer) Spin(s device.Stream, ns int64) error {
 	d, ok := t.Device.(device.Spinner)
 	if !ok {
-		return t.lacks("spinning", "kernel that spins")
+		return t.missingError("spinning", "kernel that spins")
 	}
-	return d.Spin(behind(s), ns)
+	return d.Spin(baseStream(s), ns)
 }
 
 // BindGRU implements device.GRUMaker.
 func (t *Tracer) BindGRU(spec device.GRUSpec, x, h0, weights, y, hn device.Buffer) (device.Op, error) {
 	d, ok := t.Device.(device.GRUMaker)
 	if !ok {
-		return nil, t.lacks("binding a GRU layer", "library with one")
+		return nil, t.missingError("binding a GRU layer", "library with one")
 	}
 	op, err := d.BindGRU(spec, x, h0, weights, y, hn)
 	if err != nil {
 		return nil, err
 	}
-	return t.trace(op), nil
+	return t.traceOp(op), nil
 }
 
 // GRUSpace implements device.GRUTrainer.
 func (t *Tracer) GRUSpace(spec device.GRUSpec) (weights, kept int64, err error) {
 	d, ok := t.Device.(device.GRUTrainer)
 	if !ok {
-		return 0, 0, t.lacks("sizing a GRU to train", "library that trains one")
+		return 0, 0, t.missingError("sizing a GRU to train", "library that trains one")
 	}
 	return d.GRUSpace(spec)
 }
@@ -110,7 +109,7 @@ func (t *Tracer) GRUSpace(spec device.GRUSpec) (weights, kept int64, err error) 
 func (t *Tracer) Compiler() (string, error) {
 	d, ok := t.Device.(device.KernelCompiler)
 	if !ok {
-		return "", t.lacks("looking for a compiler", "compiler")
+		return "", t.missingError("looking for a compiler", "compiler")
 	}
 	return d.Compiler()
 }
@@ -119,13 +118,12 @@ func (t *Tracer) Compiler() (string, error) {
 func (t *Tracer) Compile(src device.CUDASource) (string, error) {
 	d, ok := t.Device.(device.KernelCompiler)
 	if !ok {
-		return "", t.lacks("compiling a kernel", "compiler")
+		return "", t.missingError("compiling a kernel", "compiler")
 	}
 	return d.Compile(src)
 }
 
-// Libraries loads the vendor's libraries and gives their versions by name; it
-// is nil where the device has none to offer.
+// Libraries loads the vendor's libraries and returns their versions by name; nil if the device has none.
 func (t *Tracer) Libraries() map[string]string {
 	if d, ok := t.Device.(interface{ Libraries() map[string]string }); ok {
 		return d.Libraries()
@@ -133,8 +131,8 @@ func (t *Tracer) Libraries() map[string]string {
 	return nil
 }
 
-// behind is the device's own stream.
-func behind(s device.Stream) device.Stream {
+// baseStream returns the device's own stream.
+func baseStream(s device.Stream) device.Stream {
 	if ts, ok := s.(*tracedStream); ok {
 		return ts.Stream
 	}

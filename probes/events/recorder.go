@@ -1,9 +1,8 @@
 // Package events measures the stages of a step: device events around each
 // stage on its stream, and the caller's clock around the same calls.
 //
-// A Recorder is filled inside the timed region, where it allocates nothing
-// and reads nothing back, and drained after the block, when its streams are
-// idle.
+// A Recorder is filled inside the timed region, where it allocates nothing and reads nothing back, and drained after
+// the block, when its streams are idle.
 package events
 
 import (
@@ -14,21 +13,19 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Pass says what a Recorder records.
+// Pass selects what a Recorder records.
 type Pass uint8
 
 const (
-	// Bare records the step's begin event alone; the ratio of probed to bare
-	// steps is the probe's own cost.
+	// Bare records only the step's begin event; the ratio of probed to bare steps is the cost of the probe.
 	Bare Pass = iota
 	// Probed records every stage.
 	Probed
-	// Kernels records every stage, every launch and the counters of each
-	// stage. It costs too much for figures: its times are shares.
+	// Kernels records every stage, every launch and the counters of each stage. It costs too much for absolute
+	// figures: use its times as shares.
 	Kernels
-	// Nothing records no step and no stage: only the caller's clock around the
-	// block tells how long it took. It is the foot of the ladder of
-	// perturbation; such a block is not drained.
+	// Nothing records no step and no stage: only the caller's clock measures the block. It is the baseline of the
+	// perturbation measurement; such a block is not drained.
 	Nothing
 )
 
@@ -37,7 +34,7 @@ var clockBase = time.Now()
 // Now reads the caller's monotonic clock in nanoseconds since the program began.
 func Now() int64 { return int64(time.Since(clockBase)) }
 
-// Began is when this program's process began, as Now counts.
+// Began returns the start of this program's process, the zero of Now.
 func Began() time.Time { return clockBase }
 
 type spanRecord struct {
@@ -71,8 +68,8 @@ type Recorder struct {
 	sync   synchroniser
 }
 
-// NewRecorder prepares for blocks of up to steps steps. All events are made
-// here. tracer may be nil; then the Kernels pass records no launches.
+// NewRecorder prepares for blocks of up to steps steps. It makes all events. tracer may be nil; then the Kernels pass
+// records no launches.
 func NewRecorder(dev device.Device, main device.Stream, stages []gpuprof.Stage, steps int, tracer *Tracer) (*Recorder, error) {
 	r := &Recorder{dev: dev, main: main, stages: stages, steps: make([]stepRecord, steps), tracer: tracer}
 	spans := 0
@@ -101,11 +98,11 @@ func NewRecorder(dev device.Device, main device.Stream, stages []gpuprof.Stage, 
 	return r, err
 }
 
-// Capacity is the largest block in steps.
+// Capacity returns the largest block in steps.
 func (r *Recorder) Capacity() int { return len(r.steps) }
 
-// EndEvents gives every step an event of its own end, for steps that do not
-// follow one another at once. Then EndStep goes after each step.
+// EndEvents gives every step an event for its end, for steps with gaps between them. The caller then calls EndStep
+// after each step.
 func (r *Recorder) EndEvents() error {
 	for i := range r.steps {
 		if r.steps[i].end != nil {
@@ -131,16 +128,15 @@ func (r *Recorder) EndStep() error {
 	return nil
 }
 
-// Reset empties the recorder for a block of the given pass. The streams must
-// be idle. It ties the device's clock to the caller's, see synchroniser.
-// anchorHost and slack are in nanoseconds of Now's clock.
+// Reset empties the recorder for a block of the given pass. The streams must be idle. It relates the device's clock
+// to the caller's, see synchroniser. anchorHost and slack are in nanoseconds of Now's clock.
 func (r *Recorder) Reset(p Pass) (anchorHost, slack int64, err error) {
 	r.pass, r.n, r.err = p, 0, nil
 	return r.sync.reset(r.dev, r.main, r.anchor)
 }
 
-// Drift is the caller's seconds in one of the device, and how far that may be
-// off; ok is false until blocks lie far enough apart to tell.
+// Drift returns the caller's seconds per device second, and its uncertainty; ok is false until two blocks are far
+// enough apart.
 func (r *Recorder) Drift() (rate, uncertainty float64, ok bool) {
 	return r.sync.measured, r.sync.bound, r.sync.measured > 0
 }
@@ -219,5 +215,5 @@ func (r *Recorder) Finish() error {
 	return r.main.Record(r.end)
 }
 
-// Err is the first failure inside the block, if any.
+// Err returns the first failure inside the block, if any.
 func (r *Recorder) Err() error { return r.err }

@@ -13,10 +13,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/ptx"
 )
 
-// Tracer is a device that can also put an event on either side of every
-// launch and copy. A session opened on it runs unchanged; tracing is switched
-// on for the separate kernel pass only, and costs one comparison a launch
-// otherwise.
+// Tracer is a device that can also record an event before and after every launch and copy. A session opened on it
+// runs unchanged. Tracing is switched on only for the separate kernel pass, and otherwise costs one comparison per
+// launch.
 type Tracer struct {
 	device.Device
 	on    bool
@@ -26,7 +25,7 @@ type Tracer struct {
 	lost  int
 
 	touched bool
-	code    map[string]digest // of the texts of PTX, by what kernels carry
+	code    map[string]digest // of the texts of PTX, by their compressed form
 }
 
 type launchRecord struct {
@@ -45,7 +44,7 @@ type Launch struct {
 	Stage      int
 	Stream     device.Stream
 	Start, End int64 // nanoseconds
-	// What was launched; Func is nil for a copy, a replay and a library's call.
+	// The launch; Func is nil for a copy, a replay and a library's call.
 	Func device.Func
 	N    int
 	Args device.Args
@@ -54,7 +53,7 @@ type Launch struct {
 // NewTracer wraps a device.
 func NewTracer(d device.Device) *Tracer { return &Tracer{Device: d} }
 
-// Enable starts tracing up to n launches.
+// Enable starts tracing of up to n launches.
 func (t *Tracer) Enable(n int) error {
 	for len(t.recs) < n {
 		from, err := t.NewEvent()
@@ -96,13 +95,12 @@ func (t *Tracer) Load(k *device.Kernel) (device.Func, error) {
 	return t.Device.Load(k)
 }
 
-// Touched reports whether anything has been asked of the device: a set-up that
-// fails before that was refused, one that fails after it is a failure.
+// Touched reports whether any call was made to the device: a set-up that fails before that was refused, one that
+// fails after it is a failure.
 func (t *Tracer) Touched() bool { return t.touched }
 
-// CodeHash names the PTX of all kernels loaded so far, whatever their order:
-// the first 16 hexadecimal digits of a SHA-256 of their sorted SHA-256s. It is
-// empty where the device runs none.
+// CodeHash identifies the PTX of all kernels loaded so far, in any order: the first 16 hexadecimal digits of a
+// SHA-256 of their sorted SHA-256s. It is empty if the device runs none.
 func (t *Tracer) CodeHash() string {
 	if len(t.code) == 0 || t.Info().Kind == "host" {
 		return ""
@@ -135,12 +133,12 @@ func (t *Tracer) Capture(s device.Stream, fn func() error) (device.Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.trace(op), nil
+	return t.traceOp(op), nil
 }
 
-// trace makes an Op of the device one that goes to the stream behind a traced
-// one, and that counts as one launch there.
-func (t *Tracer) trace(op device.Op) device.Op {
+// traceOp wraps an Op of the device so that it enqueues on the stream under a traced one, and counts as one launch
+// there.
+func (t *Tracer) traceOp(op device.Op) device.Op {
 	parts := op.Parts()
 	name := fmt.Sprintf("graph of %d launches", len(parts))
 	if len(parts) == 1 {
@@ -233,10 +231,10 @@ func (t *Tracer) close(rec *launchRecord, s *tracedStream) error {
 	return s.Stream.Record(rec.to)
 }
 
-// Lost is how many launches found no room since Enable.
+// Lost returns the number of launches without a record since Enable.
 func (t *Tracer) Lost() int { return t.lost }
 
-func (t *Tracer) drain(anchor device.Event, anchorHost int64, clock *synchroniser) ([]Launch, error) {
+func (t *Tracer) drainLaunches(anchor device.Event, anchorHost int64, clock *synchroniser) ([]Launch, error) {
 	out := make([]Launch, 0, t.used)
 	for i := range t.used {
 		rec := &t.recs[i]
@@ -246,7 +244,7 @@ func (t *Tracer) drain(anchor device.Event, anchorHost int64, clock *synchronise
 			to, err = t.ElapsedNS(anchor, rec.to)
 			out = append(out, Launch{
 				Kernel: rec.name, Stage: rec.stage, Stream: rec.stream,
-				Start: anchorHost + clock.onHost(from), End: anchorHost + clock.onHost(to),
+				Start: anchorHost + clock.hostTime(from), End: anchorHost + clock.hostTime(to),
 				Func: rec.fn, N: rec.n, Args: rec.args,
 			})
 		}

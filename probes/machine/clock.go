@@ -7,14 +7,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Clock is what the host clock costs and resolves, in seconds.
+// Clock holds the cost and the resolution of the host clock, in seconds.
 type Clock struct {
 	ReadS float64 // one read, the median over batches
 	TickS float64 // the smallest step seen between two reads
 }
 
-// MeasureClock reads the monotonic clock some ten thousand times, which takes
-// about a millisecond.
+// MeasureClock reads the monotonic clock some ten thousand times, which takes about a millisecond.
 func MeasureClock() Clock {
 	const batches, reads = 25, 400
 	start := time.Now()
@@ -48,8 +47,7 @@ func (m Machine) clockLine(c Clock) gpuprof.CheckLine {
 	return l
 }
 
-// MeasureSleep is how much later than asked a 1 ms sleep ends: the median of
-// several, in seconds.
+// MeasureSleep returns how late a 1 ms sleep ends: the median of several, in seconds.
 func MeasureSleep() float64 {
 	const n = 15
 	var late [n]float64

@@ -6,16 +6,17 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// notRead is a line of doctor about what gpuprof takes from the files of Linux, on another system.
+// notRead is a line of doctor for a system other than Linux, about a value that gpuprof reads from the files of
+// Linux.
 type notRead struct {
-	found       string // "unknown" where empty
+	found       string // "unknown" if empty
 	reason, fix string
 }
 
-// onLinux is the reason where another system has such a thing, and only gpuprof does not read it.
+// onLinux is the reason if another system has the value too, and only gpuprof does not read it.
 const onLinux = "gpuprof reads it on Linux only"
 
-// notReadOn has those lines by system and name. A line that a system lacks here is examined there as well.
+// notReadOn maps systems and names to those lines. A line that a system lacks here is examined there as well.
 var notReadOn = map[string]map[string]notRead{
 	"darwin": {
 		"cpu quota":         {"unknown", "macOS has no control groups to read a limit from", "none needed; a limit shows as spread of the step time"},
@@ -36,8 +37,8 @@ var notReadOn = map[string]map[string]notRead{
 	},
 }
 
-// elsewhere is the line of that name where the system gives gpuprof nothing to read.
-func elsewhere(system, name string) (gpuprof.CheckLine, bool) {
+// unreadLine returns the line of that name if the system has no file for gpuprof to read.
+func unreadLine(system, name string) (gpuprof.CheckLine, bool) {
 	n, ok := notReadOn[system][name]
 	return gpuprof.CheckLine{Name: name, State: gpuprof.Missing, Found: cmp.Or(n.found, "unknown"), Reason: n.reason, Fix: n.fix}, ok
 }

@@ -10,46 +10,44 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Environment is the fingerprint of the device and of machine m. What cannot
-// be read stays empty.
+// Environment returns the fingerprint of the device and of machine m. Unreadable values stay empty.
 func (m Machine) Environment(dev device.Info) gpuprof.Env {
 	env := gpuprof.Env{
 		Kind: dev.Kind, Name: dev.Name, Arch: dev.Arch, Cores: dev.Cores, DeviceInfo: dev.Facts,
 		CPU: m.CPUModel(), CPUCores: runtime.NumCPU(), OS: runtime.GOOS, Go: runtime.Version(),
 	}
 	env.Memory, _ = m.MemoryTotal()
-	env.Kernel, _ = m.text("proc/sys/kernel/osrelease")
+	env.Kernel, _ = m.readText("proc/sys/kernel/osrelease")
 	env.Governor, _ = m.Governor()
 	env.CPUQuota, _ = m.CPUQuota()
 	env.Load, _ = m.Load()
 	return env
 }
 
-// CPUModel is the processor's name, or its vendor's part numbers where
-// /proc/cpuinfo gives no name (arm64); empty when unknown.
+// CPUModel returns the processor's name, or its vendor's part numbers if /proc/cpuinfo has no name (arm64); empty if
+// unknown.
 func (m Machine) CPUModel() string {
 	for _, key := range []string{"model name", "Model", "cpu model", "Hardware"} {
-		if v, ok := m.field("proc/cpuinfo", key); ok && v != "" {
+		if v, ok := m.readField("proc/cpuinfo", key); ok && v != "" {
 			return strings.Join(strings.Fields(v), " ")
 		}
 	}
-	who, ok1 := m.field("proc/cpuinfo", "CPU implementer")
-	part, ok2 := m.field("proc/cpuinfo", "CPU part")
+	who, ok1 := m.readField("proc/cpuinfo", "CPU implementer")
+	part, ok2 := m.readField("proc/cpuinfo", "CPU part")
 	if ok1 && ok2 {
 		return "implementer " + who + " part " + part
 	}
 	return ""
 }
 
-// MemoryTotal is the machine's memory in bytes.
+// MemoryTotal returns the machine's memory in bytes.
 func (m Machine) MemoryTotal() (int64, bool) { return m.memInfo("MemTotal") }
 
-// MemoryAvailable is what a new process could use without swapping, in bytes,
-// as the kernel estimates it.
+// MemoryAvailable returns the bytes that a new process could use without swapping, as the kernel estimates them.
 func (m Machine) MemoryAvailable() (int64, bool) { return m.memInfo("MemAvailable") }
 
 func (m Machine) memInfo(key string) (int64, bool) {
-	v, ok := m.field("proc/meminfo", key)
+	v, ok := m.readField("proc/meminfo", key)
 	if !ok {
 		return 0, false
 	}
@@ -57,38 +55,36 @@ func (m Machine) memInfo(key string) (int64, bool) {
 	return kib << 10, err == nil
 }
 
-// MemoryLimit is the tightest control-group limit in bytes; false when there
-// is none or none can be read.
+// MemoryLimit returns the tightest control-group limit in bytes; false if there is none or none can be read.
 func (m Machine) MemoryLimit() (int64, bool) { return cgroup.MemoryLimit(m.fsys) }
 
-// CPUQuota is the tightest control-group limit in CPUs; false when there is
-// none or none can be read.
+// CPUQuota returns the tightest control-group limit in CPUs; false if there is none or none can be read.
 func (m Machine) CPUQuota() (float64, bool) {
 	quota, found := 0.0, false
 	for _, g := range cgroup.Dirs(m.fsys, "cpu") {
-		if v, ok := m.quota(g); ok && (!found || v < quota) {
+		if v, ok := m.groupQuota(g); ok && (!found || v < quota) {
 			quota, found = v, true
 		}
 	}
 	return quota, found
 }
 
-func (m Machine) quota(group string) (float64, bool) {
-	if s, err := m.text(group + "/cpu.max"); err == nil {
+func (m Machine) groupQuota(group string) (float64, bool) {
+	if s, err := m.readText(group + "/cpu.max"); err == nil {
 		if q, p, ok := strings.Cut(s, " "); ok {
-			return ratio(q, p)
+			return parseRatio(q, p)
 		}
 	}
-	q, err1 := m.text(group + "/cpu.cfs_quota_us")
-	p, err2 := m.text(group + "/cpu.cfs_period_us")
+	q, err1 := m.readText(group + "/cpu.cfs_quota_us")
+	p, err2 := m.readText(group + "/cpu.cfs_period_us")
 	if err1 != nil || err2 != nil {
 		return 0, false
 	}
-	return ratio(q, p)
+	return parseRatio(q, p)
 }
 
-// ratio divides two numbers in text; "max" and -1 mean no limit.
-func ratio(num, den string) (float64, bool) {
+// parseRatio divides two numbers in text; "max" and -1 mean no limit.
+func parseRatio(num, den string) (float64, bool) {
 	n, err1 := strconv.ParseFloat(num, 64)
 	d, err2 := strconv.ParseFloat(den, 64)
 	if err1 != nil || err2 != nil || n <= 0 || d <= 0 {
@@ -97,14 +93,13 @@ func ratio(num, den string) (float64, bool) {
 	return n / d, true
 }
 
-// Throttled is how long, in seconds, the quota has stopped the process's
-// group since the group began.
+// Throttled returns for how many seconds the quota has stopped the process's group since the group began.
 func (m Machine) Throttled() (float64, bool) {
 	name, key, unit, ok := m.throttleFile()
 	if !ok {
 		return 0, false
 	}
-	s, err := m.text(name)
+	s, err := m.readText(name)
 	if err != nil {
 		return 0, false
 	}
@@ -115,7 +110,7 @@ func (m Machine) Throttled() (float64, bool) {
 func (m Machine) throttleFile() (name, key string, unit float64, ok bool) {
 	for _, g := range cgroup.Dirs(m.fsys, "cpu") {
 		name = g + "/cpu.stat"
-		s, err := m.text(name)
+		s, err := m.readText(name)
 		if err != nil {
 			continue
 		}
@@ -141,32 +136,31 @@ func numberAfter(s, key string, unit float64) (float64, bool) {
 	return 0, false
 }
 
-// Governor is CPU 0's frequency governor, such as "performance".
+// Governor returns CPU 0's frequency governor, such as "performance".
 func (m Machine) Governor() (string, bool) {
-	s, err := m.text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+	s, err := m.readText("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 	return s, err == nil && s != ""
 }
 
-// Frequency is CPU 0's clock in hertz as the governor reports it.
+// Frequency returns CPU 0's clock in hertz as the governor reports it.
 func (m Machine) Frequency() (float64, bool) {
-	khz, err := m.integer("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
+	khz, err := m.readInteger("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
 	return float64(khz) * 1e3, err == nil && khz > 0
 }
 
-// Clock is Frequency, or where there is no governor what /proc/cpuinfo says of
-// CPU 0, in hertz.
+// Clock returns Frequency, or without a governor the clock of CPU 0 in /proc/cpuinfo, in hertz.
 func (m Machine) Clock() (float64, bool) {
 	if v, ok := m.Frequency(); ok {
 		return v, true
 	}
-	text, _ := m.field("proc/cpuinfo", "cpu MHz")
+	text, _ := m.readField("proc/cpuinfo", "cpu MHz")
 	mhz, err := strconv.ParseFloat(text, 64)
 	return mhz * 1e6, err == nil && mhz > 0
 }
 
-// Load is the load average over one minute.
+// Load returns the load average over one minute.
 func (m Machine) Load() (float64, bool) {
-	s, err := m.text("proc/loadavg")
+	s, err := m.readText("proc/loadavg")
 	f := strings.Fields(s)
 	if err != nil || len(f) == 0 {
 		return 0, false

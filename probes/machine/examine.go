@@ -8,21 +8,21 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Examine looks at everything that decides what can be measured here. d is what
-// came of loading the GPU's driver, noGPU says why no GPU is used; nil when one is.
+// Examine checks everything that decides what can be measured here. d is the result of loading the GPU's driver;
+// noGPU is the reason why no GPU is used, nil if one is.
 func (m Machine) Examine(d Driver, noGPU error) []gpuprof.CheckLine {
 	g := m.FindGPU(d)
 	lines := []gpuprof.CheckLine{
 		m.cpuLine(), m.quotaLine(), m.frequencyLine(), m.memoryLine(), m.loadLine(),
 		m.clockLine(MeasureClock()), sleepLine(MeasureSleep()), driverLine(g),
 	}
-	if g.linux() {
+	if g.isLinux() {
 		lines = append(lines, nodeLine(g))
 	}
 	lines = append(lines, gpuLine(noGPU, g), m.raplLine(), m.perfLine())
 	for i, l := range lines {
-		// Windows may have a driver: driverLine knows.
-		if other, ok := elsewhere(m.system, l.Name); ok && l.Name != driverName {
+		// Windows may have a driver: driverLine covers it.
+		if other, ok := unreadLine(m.system, l.Name); ok && l.Name != driverName {
 			lines[i] = other
 		}
 	}
@@ -119,7 +119,7 @@ func (m Machine) raplLine() gpuprof.CheckLine {
 		l.Reason, l.Fix = "the kernel shows no powercap counter, which is usual in a virtual machine", "run on bare metal with the intel_rapl module"
 		return l
 	}
-	if _, err := m.integer(files[0][1:]); err != nil {
+	if _, err := m.readInteger(files[0][1:]); err != nil {
 		l.State, l.Found = gpuprof.Missing, files[0]
 		l.Reason, l.Fix = "the counter may be read by root only", "sudo chmod a+r "+files[0]
 		return l
@@ -129,7 +129,7 @@ func (m Machine) raplLine() gpuprof.CheckLine {
 }
 
 func (m Machine) perfLine() gpuprof.CheckLine {
-	v, err := m.integer("proc/sys/kernel/perf_event_paranoid")
+	v, err := m.readInteger("proc/sys/kernel/perf_event_paranoid")
 	switch {
 	case err != nil:
 		return gpuprof.CheckLine{Name: "perf events", State: gpuprof.Missing, Found: "none", Reason: "the kernel has no perf events", Fix: "none needed; gpuprof counts flops and bytes from the problem"}

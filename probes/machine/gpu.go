@@ -7,27 +7,27 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Driver is what came of loading the driver's library, which the caller tries:
-// what lies where a loader looks may still be no driver, or one of another machine.
+// Driver is the result of loading the driver's library, which the caller tries: a file in the loader's folders may
+// not be a driver, or may belong to another machine.
 type Driver struct {
-	Path string // as it was loaded; empty where it was not
-	CUDA string // what it supports, "12.4"
-	Err  error  // why it is of no use; its fix is what helps
-	// Absent is true where there is no such library at all.
+	Path string // the loaded file; empty if none was loaded
+	CUDA string // newest supported version, "12.4"
+	Err  error  // why it cannot be used, with the fix
+	// Absent is true if there is no such library at all.
 	Absent bool
 }
 
-// GPU is what the machine shows of an NVIDIA GPU, without opening it.
+// GPU describes the machine's files of an NVIDIA GPU, without opening it.
 type GPU struct {
 	Driver  Driver
 	Nodes   []string // /dev/nvidia0, …
-	Shared  string   // the node of WSL 2 for the GPUs of Windows, of any maker; empty where Nodes has one
+	Shared  string   // the node of WSL 2 for the GPUs of Windows, of any maker; empty if Nodes has one
 	Version string   // of the kernel module; empty when it is not loaded
-	System  string   // as runtime.GOOS names it
+	System  string   // in the names of runtime.GOOS
 }
 
-// linux says whether the driver's library and the device nodes are those of Linux.
-func (g GPU) linux() bool { return g.System == "linux" }
+// isLinux reports whether the driver's library and the device nodes follow Linux.
+func (g GPU) isLinux() bool { return g.System == "linux" }
 
 // FindGPU looks for the GPU's device nodes and its kernel module.
 func (m Machine) FindGPU(d Driver) GPU {
@@ -35,7 +35,7 @@ func (m Machine) FindGPU(d Driver) GPU {
 	if shared := m.glob("dev/dxg"); len(g.Nodes) == 0 && len(shared) > 0 {
 		g.Shared = shared[0]
 	}
-	if s, err := m.text("proc/driver/nvidia/version"); err == nil {
+	if s, err := m.readText("proc/driver/nvidia/version"); err == nil {
 		for _, f := range strings.Fields(s) {
 			if strings.Count(f, ".") >= 1 && f[0] >= '0' && f[0] <= '9' {
 				g.Version = f
@@ -46,76 +46,75 @@ func (m Machine) FindGPU(d Driver) GPU {
 	return g
 }
 
-// ofWindows says whether the GPU would be one that Windows shares with its subsystem for
-// Linux. Its driver is installed on Windows, and one installed inside would replace it.
-func (g GPU) ofWindows() bool { return g.linux() && g.Shared != "" }
+// isWSL reports whether the GPU would be one that Windows shares with its subsystem for Linux. Its driver is
+// installed on Windows; a driver installed inside the subsystem would replace it.
+func (g GPU) isWSL() bool { return g.isLinux() && g.Shared != "" }
 
-// Texts about such a GPU. dynlib.Places looks in the folder that they name.
+// Texts about a GPU under WSL. dynlib.Places searches the folder that they name.
 const (
 	whereWindowsPutsIt = "it is neither where the loader looks nor in /usr/lib/wsl/lib, where Windows puts it"
 	installOnWindows   = "if the GPU is NVIDIA's, install its driver on Windows and not inside WSL, then run wsl --shutdown there; in a container, start it with --gpus all"
 )
 
-// Why says in one clause what keeps a GPU from being used; empty when the
-// driver and a device are both there.
+// Why returns in one clause what keeps a GPU from being used; empty if the driver and a device are both present.
 func (g GPU) Why() string {
 	switch {
-	case g.Driver.Absent && !g.linux():
+	case g.Driver.Absent && !g.isLinux():
 		return driverLine(g).Reason
-	case g.Driver.Absent && g.ofWindows():
+	case g.Driver.Absent && g.isWSL():
 		return "WSL 2 shows a GPU (" + g.Shared + "), but the driver library libcuda.so.1 is missing: " + whereWindowsPutsIt
 	case g.Driver.Absent && len(g.Nodes) == 0:
 		return "no NVIDIA GPU was found (no libcuda.so.1 in the loader's path, no /dev/nvidia0)"
 	case g.Driver.Absent:
 		return "an NVIDIA device node exists, but the driver library libcuda.so.1 is not in the loader's path"
 	case g.Driver.Err != nil:
-		return g.refusal().Reason
-	case len(g.Nodes) == 0 && g.linux() && !g.ofWindows():
+		return g.failedLine().Reason
+	case len(g.Nodes) == 0 && g.isLinux() && !g.isWSL():
 		return "the driver library libcuda.so.1 is installed, but there is no device node /dev/nvidia0"
 	}
 	return ""
 }
 
-// Fix is what to do about Why.
+// Fix returns the fix for Why.
 func (g GPU) Fix() string {
 	switch {
-	case g.Driver.Absent && !g.linux():
+	case g.Driver.Absent && !g.isLinux():
 		return driverLine(g).Fix
-	case g.Driver.Absent && g.ofWindows():
+	case g.Driver.Absent && g.isWSL():
 		return installOnWindows
 	case g.Driver.Absent && len(g.Nodes) == 0:
 		return "run on a machine with an NVIDIA GPU; in a container, start it with --gpus all"
 	case g.Driver.Absent:
 		return "install the NVIDIA driver's user libraries, or add their folder to LD_LIBRARY_PATH"
 	case g.Driver.Err != nil:
-		return g.refusal().Fix
-	case len(g.Nodes) == 0 && g.linux() && !g.ofWindows():
+		return g.failedLine().Fix
+	case len(g.Nodes) == 0 && g.isLinux() && !g.isWSL():
 		return "load the kernel module with nvidia-modprobe; in a container, start it with --gpus all"
 	}
 	return ""
 }
 
-// refusal is the driver's own account of why it is of no use.
-func (g GPU) refusal() gpuprof.CheckLine { return gpuprof.FailedCheck(driverName, g.Driver.Err) }
+// failedLine returns the driver's own reason why it cannot be used.
+func (g GPU) failedLine() gpuprof.CheckLine { return gpuprof.FailedCheck(driverName, g.Driver.Err) }
 
 // driverName is the name of driverLine.
 const driverName = "gpu driver"
 
-// driverLine says whether the driver's library loads.
+// driverLine checks that the driver's library loads.
 func driverLine(g GPU) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: driverName, State: gpuprof.OK, Found: g.Driver.Path}
 	switch {
-	case g.Driver.Absent && !g.linux():
-		l, _ = elsewhere(g.System, l.Name)
+	case g.Driver.Absent && !g.isLinux():
+		l, _ = unreadLine(g.System, l.Name)
 		return l
-	case g.Driver.Absent && g.ofWindows():
+	case g.Driver.Absent && g.isWSL():
 		return gpuprof.CheckLine{Name: l.Name, State: gpuprof.Missing, Found: "no libcuda.so.1", Reason: whereWindowsPutsIt, Fix: installOnWindows}
 	case g.Driver.Absent:
 		return gpuprof.CheckLine{Name: l.Name, State: gpuprof.Missing, Found: "no libcuda.so.1",
 			Reason: "it is neither in LD_LIBRARY_PATH nor in the loader's folders",
 			Fix:    "install the NVIDIA driver, or add its folder to LD_LIBRARY_PATH"}
 	case g.Driver.Err != nil:
-		l = g.refusal()
+		l = g.failedLine()
 		if l.Found = g.Driver.Path; l.Found == "" {
 			l.Found = "none that loads"
 		}
@@ -129,9 +128,9 @@ func driverLine(g GPU) gpuprof.CheckLine {
 	return l
 }
 
-// nodeLine says whether the GPU's device nodes are there.
+// nodeLine checks that the GPU's device nodes exist.
 func nodeLine(g GPU) gpuprof.CheckLine {
-	if g.ofWindows() {
+	if g.isWSL() {
 		return gpuprof.CheckLine{Name: "gpu nodes", State: gpuprof.OK, Found: g.Shared + ", which WSL 2 has for every GPU of Windows"}
 	}
 	if len(g.Nodes) == 0 {
@@ -142,7 +141,7 @@ func nodeLine(g GPU) gpuprof.CheckLine {
 	return gpuprof.CheckLine{Name: "gpu nodes", State: gpuprof.OK, Found: strings.Join(g.Nodes, " ")}
 }
 
-// gpuLine says why no GPU is used, noGPU, or that one is.
+// gpuLine reports the reason why no GPU is used, noGPU, or that one is used.
 func gpuLine(noGPU error, g GPU) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "gpu", State: gpuprof.OK, Found: "used"}
 	if noGPU != nil {

@@ -312,7 +312,7 @@ func (c counted) Open(name string) (fs.File, error) {
 func processTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration((seconds(u.Utime) + seconds(u.Stime)) * float64(time.Second))
+	return time.Duration((timevalSeconds(u.Utime) + timevalSeconds(u.Stime)) * float64(time.Second))
 }
 
 func TestTelemetry(t *testing.T) {
@@ -390,7 +390,7 @@ func TestTelemetryLeavesOutTheUnreadable(t *testing.T) {
 }
 
 func TestReadingAllocatesNothing(t *testing.T) {
-	tel := This().telemetry()
+	tel := This().newTelemetry()
 	defer func() {
 		for _, f := range tel.files {
 			f.Close()

@@ -1,8 +1,7 @@
-// Package machine reads what the machine says about itself: the fingerprint of
-// a run, telemetry while it runs, and what can be measured here at all.
+// Package machine reads the machine's own files and counters: the fingerprint of a run, telemetry during the run, and
+// the limits of what can be measured here.
 //
-// Everything comes from /proc and /sys. A figure that cannot be read is left
-// out; it is never reported as zero.
+// Everything comes from /proc and /sys. An unreadable figure is left out; it is never reported as zero.
 package machine
 
 import (
@@ -13,35 +12,34 @@ import (
 	"strings"
 )
 
-// Machine is the file tree that the probes read: the root of the file system,
-// or a made-up one in tests; and the system that has it, as runtime.GOOS names it.
+// Machine is the file tree that the probes read: the root of the file system, or an invented one in tests; and its
+// system, in the names of runtime.GOOS.
 type Machine struct {
 	fsys   fs.FS
 	system string
 }
 
-// This is the machine that the process runs on.
+// This returns the machine that the process runs on.
 func This() Machine { return Machine{os.DirFS("/"), runtime.GOOS} }
 
-// text reads a small file as trimmed text; name has no leading slash.
-func (m Machine) text(name string) (string, error) {
+// readText reads a small file as trimmed text; name has no leading slash.
+func (m Machine) readText(name string) (string, error) {
 	b, err := fs.ReadFile(m.fsys, name)
 	return strings.TrimSpace(string(b)), err
 }
 
-// integer reads a file that holds one whole number.
-func (m Machine) integer(name string) (int64, error) {
-	s, err := m.text(name)
+// readInteger reads a file that holds one whole number.
+func (m Machine) readInteger(name string) (int64, error) {
+	s, err := m.readText(name)
 	if err != nil {
 		return 0, err
 	}
 	return strconv.ParseInt(s, 10, 64)
 }
 
-// field finds "key: value" in a file such as /proc/cpuinfo, at its first
-// occurrence.
-func (m Machine) field(name, key string) (string, bool) {
-	s, err := m.text(name)
+// readField finds "key: value" in a file such as /proc/cpuinfo, at its first occurrence.
+func (m Machine) readField(name, key string) (string, bool) {
+	s, err := m.readText(name)
 	if err != nil {
 		return "", false
 	}

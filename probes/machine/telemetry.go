@@ -23,13 +23,13 @@ type Telemetry struct {
 
 // Start samples this process until Stop, or until ctx ends, reading machine m's files.
 func (m Machine) Start(ctx context.Context, interval time.Duration) *Telemetry {
-	t := m.telemetry()
+	t := m.newTelemetry()
 	t.sampler = sampler.Start(ctx, interval, t.quantities)
 	return t
 }
 
-// telemetry has the quantities of this process and of machine m.
-func (m Machine) telemetry() *Telemetry {
+// newTelemetry returns the quantities of this process and of machine m.
+func (m Machine) newTelemetry() *Telemetry {
 	t := &Telemetry{}
 	t.addUsage()
 	t.addFiles(m)
@@ -40,7 +40,7 @@ func (t *Telemetry) add(name, unit string, total bool, read func() (float64, boo
 	t.quantities = append(t.quantities, sampler.Quantity{Name: name, Unit: unit, Total: total, Read: read})
 }
 
-// addFiles adds what is read from files that stay open.
+// addFiles adds the quantities read from files that stay open.
 func (t *Telemetry) addFiles(m Machine) {
 	page := float64(os.Getpagesize())
 	t.addFile(m, "proc/self/statm", "rss", "B", false, func(b []byte) (float64, bool) {
@@ -49,8 +49,8 @@ func (t *Telemetry) addFiles(m Machine) {
 	t.addFile(m, "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "cpu_frequency", "Hz", false, func(b []byte) (float64, bool) {
 		return firstInteger(b, 1e3)
 	})
-	// Of the whole machine: where this process may use part of it only, it says nothing.
-	if m.cpus() == runtime.NumCPU() {
+	// The idle time of the whole machine: it is meaningless if this process may use only some CPUs.
+	if m.countCPUs() == runtime.NumCPU() {
 		t.addFile(m, "proc/stat", "cpu_idle", "s", true, idleOf)
 	}
 	if name, key, unit, ok := m.throttleFile(); ok {
@@ -65,13 +65,13 @@ func (t *Telemetry) addFiles(m Machine) {
 	}
 }
 
-// clockTick is the unit of /proc/stat in seconds: USER_HZ is 100 on every
-// architecture that Go runs on (proc(5), time(7)).
+// clockTick is the unit of /proc/stat in seconds: USER_HZ is 100 on every architecture that Go runs on (proc(5),
+// time(7)).
 const clockTick = 0.01
 
-// cpus counts the CPUs of /proc/stat; 0 where it cannot be read.
-func (m Machine) cpus() int {
-	s, err := m.text("proc/stat")
+// countCPUs counts the CPUs of /proc/stat; 0 if it cannot be read.
+func (m Machine) countCPUs() int {
+	s, err := m.readText("proc/stat")
 	if err != nil {
 		return 0
 	}
@@ -84,8 +84,8 @@ func (m Machine) cpus() int {
 	return n
 }
 
-// idleOf is how long all CPUs idled, in seconds: the fields idle and iowait of the
-// first line of /proc/stat, "cpu  user nice system idle iowait ...".
+// idleOf returns the idle time of all CPUs in seconds: the fields idle and iowait of the first line of /proc/stat,
+// "cpu  user nice system idle iowait ...".
 func idleOf(b []byte) (float64, bool) {
 	if !bytes.HasPrefix(b, []byte("cpu ")) {
 		return 0, false
@@ -104,7 +104,7 @@ func idleOf(b []byte) (float64, bool) {
 	return sum, true
 }
 
-// addFile adds a track of a file that can be opened and read again and again.
+// addFile adds a track of a file that can be opened and read repeatedly.
 func (t *Telemetry) addFile(m Machine, file, name, unit string, total bool, parse func([]byte) (float64, bool)) {
 	f, err := m.fsys.Open(file)
 	if err != nil {
@@ -134,7 +134,7 @@ func skipField(b []byte) []byte {
 	return b[i+1:]
 }
 
-// firstInteger reads the digits that b begins with, times unit.
+// firstInteger reads the leading digits of b, times unit.
 func firstInteger(b []byte, unit float64) (float64, bool) {
 	n, i := 0.0, 0
 	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
@@ -144,8 +144,7 @@ func firstInteger(b []byte, unit float64) (float64, bool) {
 	return n * unit, i > 0
 }
 
-// Stop ends the sampling, takes a last reading and returns the tracks by name,
-// as sampler.Sampler does. Call it once.
+// Stop ends the sampling, takes a last reading and returns the tracks by name, as sampler.Sampler does. Call it once.
 func (t *Telemetry) Stop() map[string]gpuprof.Track {
 	tracks := t.sampler.Stop()
 	for _, f := range t.files {

@@ -4,18 +4,18 @@ package machine
 
 import "syscall"
 
-// usage is what the system has counted of this process.
+// usage holds the system's counters of this process.
 type usage struct {
 	syscall.Rusage
 	ok bool // it was read
 }
 
-// addUsage adds what getrusage counts; the first reads for all.
+// addUsage adds the counts of getrusage; the first quantity reads for all.
 func (t *Telemetry) addUsage() {
 	u := &t.usage
 	t.add("process_cpu_time", "s", true, func() (float64, bool) {
 		u.ok = syscall.Getrusage(syscall.RUSAGE_SELF, &u.Rusage) == nil
-		return seconds(u.Utime) + seconds(u.Stime), u.ok
+		return timevalSeconds(u.Utime) + timevalSeconds(u.Stime), u.ok
 	})
 	t.add("page_faults", "1", true, func() (float64, bool) { return float64(u.Minflt), u.ok })
 	t.add("major_page_faults", "1", true, func() (float64, bool) { return float64(u.Majflt), u.ok })
@@ -23,4 +23,4 @@ func (t *Telemetry) addUsage() {
 	t.add("preemptions", "1", true, func() (float64, bool) { return float64(u.Nivcsw), u.ok })
 }
 
-func seconds(v syscall.Timeval) float64 { return float64(v.Sec) + 1e-6*float64(v.Usec) }
+func timevalSeconds(v syscall.Timeval) float64 { return float64(v.Sec) + 1e-6*float64(v.Usec) }

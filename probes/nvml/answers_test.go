@@ -27,7 +27,7 @@ func TestReadersComplete(t *testing.T) {
 		}
 	}
 	for f := range tableFields() {
-		if names(f)[0] == "" {
+		if cNames(f)[0] == "" {
 			t.Errorf("%s has no C name", f.Name)
 		}
 	}
@@ -37,7 +37,7 @@ func TestReadersComplete(t *testing.T) {
 func TestEmptyTable(t *testing.T) {
 	h := &handle{t: new(table)}
 	for q := range quantities {
-		if _, err := h.number(q); !errors.Is(err, errUnsupported) {
+		if _, err := h.readNumber(q); !errors.Is(err, errUnsupported) {
 			t.Errorf("quantity %d: %v", q, err)
 		}
 	}
@@ -47,12 +47,12 @@ func TestAnswers(t *testing.T) {
 	for ret, want := range map[result]error{
 		success: nil, errorNotSupported: errUnsupported, errorFunctionNotFound: errUnsupported, errorNoPermission: errForbidden, errorGPUIsLost: errLost, errorResetRequired: errReset,
 	} {
-		if got := answer(ret); !errors.Is(got, want) {
+		if got := resultError(ret); !errors.Is(got, want) {
 			t.Errorf("%d is %v, want %v", ret, got, want)
 		}
 	}
 	for ret, want := range map[result]string{errorTimeout: "the GPU did not answer in time (NVML error 10)", errorMemory: "NVML error 20"} {
-		if got := answer(ret); got == nil || got.Error() != want {
+		if got := resultError(ret); got == nil || got.Error() != want {
 			t.Errorf("%d is %v, want %q", ret, got, want)
 		}
 	}
@@ -78,10 +78,10 @@ func TestDecode(t *testing.T) {
 		default:
 			binary.NativeEndian.PutUint64(v.value[:], c.bits)
 		}
-		got, ok := decode(&v)
+		got, ok := decodeField(&v)
 		value(t, name, got, ok, c.want)
 	}
-	if _, ok := decode(&fieldValue{valueType: 99}); ok {
+	if _, ok := decodeField(&fieldValue{valueType: 99}); ok {
 		t.Error("a value of an unknown type is known")
 	}
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// asker reads a GPU's numbers. It keeps which queries were not answered and why, and which
-// answers tell of a fault of the GPU.
+// asker queries a GPU. It keeps the unanswered queries with their reasons, and the answers that show a fault of the
+// GPU.
 type asker struct {
 	g          gpu
 	forbidden  []string
 	unanswered map[string]string // by query
 	answered   bool              // NVML answered a query about the GPU's present state
 	lost       error             // any answer that the GPU is lost or requires a reset
-	broken     error             // the first answer by which a GPU is at fault that gives no better one
+	broken     error             // the first answer that shows a fault if no query succeeds
 }
 
-// heed takes note of the answer to one query about the GPU's state.
-func (a *asker) heed(what string, err error) {
+// recordAnswer records the answer to one query about the GPU's state.
+func (a *asker) recordAnswer(what string, err error) {
 	if err == nil {
 		a.answered = true
 		return
@@ -29,22 +29,22 @@ func (a *asker) heed(what string, err error) {
 		a.forbidden = append(a.forbidden, what)
 	}
 	a.unanswered[what] = err.Error()
-	a.blame(err)
+	a.recordFault(err)
 }
 
-func (a *asker) blame(err error) {
+func (a *asker) recordFault(err error) {
 	var f failure
 	switch {
 	case (errors.Is(err, errLost) || errors.Is(err, errReset)) && a.lost == nil:
 		a.lost = err
-	case errors.As(err, &f) && f.broken() && a.broken == nil:
+	case errors.As(err, &f) && f.showsFault() && a.broken == nil:
 		a.broken = err
 	}
 }
 
-// fault is the fault that the answers show, "" none. One answer that the GPU is lost is
-// enough; an unknown error or a timeout counts if no query about the state was answered.
-func (a *asker) fault() string {
+// faultText returns the fault that the answers show, "" for none. One answer that the GPU is lost is enough; an
+// unknown error or a timeout counts only if no query about the state was answered.
+func (a *asker) faultText() string {
 	switch {
 	case a.lost != nil:
 		return a.lost.Error()
@@ -54,38 +54,38 @@ func (a *asker) fault() string {
 	return ""
 }
 
-// identity is a name or address of the GPU, "" where it is unknown. NVML answers from memory
-// here, so that an answer does not show that the GPU works.
-func (a *asker) identity(get func() (string, error)) string {
+// askIdentity returns a name or address of the GPU, "" if unknown. NVML answers it from memory, so an answer does not
+// show that the GPU works.
+func (a *asker) askIdentity(get func() (string, error)) string {
 	s, err := get()
-	if a.blame(err); err != nil || strings.Contains(s, "?") { // the driver writes GPU-????????-… for an unknown UUID
+	if a.recordFault(err); err != nil || strings.Contains(s, "?") { // the driver writes GPU-????????-… for an unknown UUID
 		return ""
 	}
 	return s
 }
 
-func (a *asker) number(q quantity, what string) gpuprof.Number {
-	v, err := a.g.number(q)
-	if a.heed(what, err); err != nil {
+func (a *asker) askNumber(q quantity, what string) gpuprof.Number {
+	v, err := a.g.readNumber(q)
+	if a.recordAnswer(what, err); err != nil {
 		return unknown
 	}
 	return gpuprof.Number(v)
 }
 
-func (a *asker) field(id uint32, what string) gpuprof.Number {
+func (a *asker) askField(id uint32, what string) gpuprof.Number {
 	f := []field{{id: id}}
-	a.g.fields(f)
+	a.g.readFields(f)
 	if !f[0].ok && f[0].err == nil {
 		f[0].err = errUnsupported
 	}
-	if a.heed(what, f[0].err); f[0].err != nil {
+	if a.recordAnswer(what, f[0].err); f[0].err != nil {
 		return unknown
 	}
 	return gpuprof.Number(f[0].value)
 }
 
-func (a *asker) state(q quantity, what string) Switch {
-	switch v := a.number(q, what); {
+func (a *asker) askSwitch(q quantity, what string) Switch {
+	switch v := a.askNumber(q, what); {
 	case !Known(v):
 		return ""
 	case v == 0:
@@ -94,8 +94,8 @@ func (a *asker) state(q quantity, what string) Switch {
 	return On
 }
 
-// RepairHealth tells whether memory of the GPU waits to be taken out of use or could not be:
-// a fault and its fix, or a note on what is none. All are empty where there is nothing to tell.
+// RepairHealth reports whether memory of the GPU waits to be taken out of use or could not be: a fault with its fix,
+// or a note about repaired memory. All are empty for memory without repairs.
 func (d DeviceInfo) RepairHealth() (fault, fix, note string) {
 	switch {
 	case d.RemapFailed == On:
@@ -109,8 +109,8 @@ func (d DeviceInfo) RepairHealth() (fault, fix, note string) {
 	return "", "", ""
 }
 
-// ECCHealth is the fault that the count of uncorrected errors shows, and its fix. Errors of no
-// more than the rows that were replaced, where none waits, are of repaired memory.
+// ECCHealth returns the fault that the count of uncorrected errors shows, and its fix. Errors up to the number of
+// replaced rows, if no row waits, belong to repaired memory.
 func (d DeviceInfo) ECCHealth() (fault, fix string) {
 	if n := float64(d.Uncorrected); n > d.repairedRows() {
 		return fmt.Sprintf("%g uncorrected errors since the driver was loaded", n), d.resetFix() + "; if the fault returns, replace the GPU"
@@ -118,7 +118,7 @@ func (d DeviceInfo) ECCHealth() (fault, fix string) {
 	return "", ""
 }
 
-// repairedRows are the memory rows that were replaced, 0 where that is unknown or one waits.
+// repairedRows returns the number of replaced memory rows, 0 if unknown or if a row waits.
 func (d DeviceInfo) repairedRows() float64 {
 	if !Known(d.RemappedRows) || d.RemapPending != Off || d.RemapFailed != Off {
 		return 0

@@ -2,10 +2,10 @@ package nvml
 
 import "errors"
 
-// ResetRequired is the DeviceInfo.Fault of a GPU that works again after a reset.
+// ResetRequired is the DeviceInfo.Fault of a GPU that will work again after a reset.
 const ResetRequired = "the GPU requires a reset before it can be used again"
 
-// What NVML answered, as far as it makes a difference here.
+// The kinds of NVML answers that this package distinguishes.
 var (
 	errUnsupported = errors.New("not supported by this GPU or driver")
 	errForbidden   = errors.New("not permitted")
@@ -14,8 +14,7 @@ var (
 	errClosed      = errors.New("the NVML library is closed")
 )
 
-// quantity is one number that NVML tells of a GPU, in base units; switches are
-// 0 and 1.
+// quantity is one number of a GPU that NVML reports, in base units; switches are 0 and 1.
 type quantity uint8
 
 const (
@@ -25,7 +24,7 @@ const (
 	memoryClockMax
 	appSMClock
 	appMemoryClock
-	defaultSMClock // application clock that the GPU boots with
+	defaultSMClock // application clock after booting the GPU
 	defaultMemoryClock
 	powerUsage // W; averaged over 1 s on most GPUs since Ampere
 	powerLimit
@@ -53,13 +52,13 @@ const (
 	retirePending
 	remapPending
 	remapFailed
-	remappedRows // rows of memory that were replaced after an uncorrectable error
-	computeMode  // as nvml.h numbers it
+	remappedRows // memory rows replaced after an uncorrectable error
+	computeMode  // in the numbers of nvml.h
 	migMode
-	quantities // how many
+	quantities // the number of quantities
 )
 
-// The fields that are read.
+// The fields of nvmlDeviceGetFieldValues in use, and units.
 const (
 	fieldPower         = 74
 	fieldThermal       = 75
@@ -76,8 +75,7 @@ const (
 	kilobytesPerSecond = 1000 // nvml.h: "KB/s"
 )
 
-// field is one value of GetFieldValues; ok is false where it is unknown, and err is then
-// NVML's answer.
+// field is one value of GetFieldValues; ok is false if it is unknown, and err then holds NVML's answer.
 type field struct {
 	id    uint32
 	value float64
@@ -85,12 +83,12 @@ type field struct {
 	err   error
 }
 
-// system is NVML as this package uses it, once it runs.
+// system is a started NVML.
 type system interface {
-	driver() (string, error)
-	cuda() (string, error) // "12.4"
-	count() (int, error)
-	gpu(index int) (gpu, error)
+	driverVersion() (string, error)
+	cudaVersion() (string, error) // "12.4"
+	deviceCount() (int, error)
+	openGPU(index int) (gpu, error)
 	shutdown() error
 }
 
@@ -99,13 +97,13 @@ type gpu interface {
 	name() (string, error)
 	uuid() (string, error)
 	pci() (string, error) // "00000000:17:00.0"
-	number(q quantity) (float64, error)
-	fields(f []field)
-	processes() ([]Process, error)
-	// instances are the MIG instances of a GPU, in NVML's order.
-	instances() ([]gpu, error)
-	// place is a MIG instance's GPU instance and compute instance.
-	place() (gi, ci int, err error)
-	// nearCPUs are the logical CPUs next to the GPU, as bits.
+	readNumber(q quantity) (float64, error)
+	readFields(f []field)
+	listProcesses() ([]Process, error)
+	// listInstances returns the MIG instances of a GPU, in NVML's order.
+	listInstances() ([]gpu, error)
+	// instanceIDs returns a MIG instance's GPU instance and compute instance.
+	instanceIDs() (gi, ci int, err error)
+	// nearCPUs returns the logical CPUs next to the GPU, as bits.
 	nearCPUs(cpus int) ([]uint, error)
 }

@@ -17,9 +17,9 @@ import (
 
 const libraryName = "libnvidia-ml.so.1"
 
-// openSystem loads the library at path, or the installed one, and starts it.
+// openSystem loads the library at path, or the installed one if path is empty, and starts it.
 func openSystem(path string) (system, error) {
-	if why := unable(); why != nil {
+	if why := checkSupported(); why != nil {
 		return nil, why
 	}
 	paths := []string{path}
@@ -34,12 +34,12 @@ func openSystem(path string) (system, error) {
 	case err != nil:
 		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "loading the driver's management library: %w", err).WithFix("reinstall the NVIDIA driver")
 	}
-	return start(t)
+	return startNVML(t)
 }
 
-// unable is why this build cannot ask NVML at all, or nil. The layouts of what NVML
-// writes are those of a 64-bit Linux.
-func unable() error {
+// checkSupported returns the reason why this build cannot use NVML at all, or nil. The memory layouts of NVML's
+// structs hold for a 64-bit Linux.
+func checkSupported() error {
 	switch {
 	case runtime.GOOS != "linux":
 		return gpuprof.Errorf(gpuprof.ErrDevice, "this build of gpuprof reads NVML on Linux only").WithFix("use it there, or go without")
@@ -51,16 +51,16 @@ func unable() error {
 	return nil
 }
 
-// start starts NVML. Nothing is called after a start that failed.
-func start(t *table) (system, error) {
+// startNVML starts NVML. No function is called after a failed start.
+func startNVML(t *table) (system, error) {
 	if r := t.Init(); r != success {
 		return nil, initFailure(r)
 	}
 	return &bound{t}, nil
 }
 
-// initFailure says what usually causes a failed start, and what helps. It does
-// not ask the library for its own words.
+// initFailure describes a failed start with its usual cause and the fix. It does not ask the library for an error
+// text.
 func initFailure(r result) error {
 	says := func(cause, fix string) error {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "starting NVML: %s", cause).WithFix("%s", fix)
@@ -88,8 +88,8 @@ func initFailure(r result) error {
 	return says(fmt.Sprintf("NVML error %d", int32(r)), "check that nvidia-smi works for this user")
 }
 
-// answer turns a result into an error.
-func answer(r result) error {
+// resultError turns a result into an error.
+func resultError(r result) error {
 	switch r {
 	case success:
 		return nil
@@ -105,8 +105,7 @@ func answer(r result) error {
 	return failure(r)
 }
 
-// failure is any other result. Its words are those of nvml.h: asking the library for them
-// would take another call.
+// failure is any other result. Its text follows nvml.h: asking the library for the text would take another call.
 type failure result
 
 func (f failure) Error() string {
@@ -121,8 +120,8 @@ func (f failure) Error() string {
 	return words + " (" + text + ")"
 }
 
-// broken reports whether a GPU that gives no other answer than this one is at fault.
-func (f failure) broken() bool {
+// showsFault reports whether this answer shows a fault of the GPU if no query succeeds.
+func (f failure) showsFault() bool {
 	switch result(f) {
 	case errorInsufficientPower, errorTimeout, errorIRQIssue, errorUnknown:
 		return true
@@ -130,54 +129,54 @@ func (f failure) broken() bool {
 	return false
 }
 
-// bound is a started NVML. Every function is looked for before it is called.
+// bound is a started NVML. A missing function is nil and is checked before each call.
 type bound struct{ t *table }
 
-// text calls f with a buffer for n bytes of text.
-func text(n int, f func(s *byte, n uint32) result) (string, error) {
+// readText calls f with a buffer for n bytes of text.
+func readText(n int, f func(s *byte, n uint32) result) (string, error) {
 	buf := make([]byte, n)
-	err := answer(f(&buf[0], uint32(n)))
+	err := resultError(f(&buf[0], uint32(n)))
 	s, _, _ := bytes.Cut(buf, []byte{0})
 	return string(s), err
 }
 
-func (b *bound) driver() (string, error) {
+func (b *bound) driverVersion() (string, error) {
 	if b.t.DriverVersion == nil {
 		return "", errUnsupported
 	}
-	return text(versionBytes, b.t.DriverVersion)
+	return readText(versionBytes, b.t.DriverVersion)
 }
 
-func (b *bound) cuda() (string, error) {
+func (b *bound) cudaVersion() (string, error) {
 	if b.t.CUDAVersion == nil {
 		return "", errUnsupported
 	}
 	var v int32
 	r := b.t.CUDAVersion(&v)
-	return fmt.Sprintf("%d.%d", v/1000, v%1000/10), answer(r)
+	return fmt.Sprintf("%d.%d", v/1000, v%1000/10), resultError(r)
 }
 
-func (b *bound) count() (int, error) {
+func (b *bound) deviceCount() (int, error) {
 	if b.t.Count == nil {
 		return 0, errUnsupported
 	}
 	var n uint32
 	r := b.t.Count(&n)
-	return int(n), answer(r)
+	return int(n), resultError(r)
 }
 
-func (b *bound) gpu(index int) (gpu, error) {
+func (b *bound) openGPU(index int) (gpu, error) {
 	if b.t.ByIndex == nil {
 		return nil, errUnsupported
 	}
 	h := &handle{t: b.t}
-	if err := answer(b.t.ByIndex(uint32(index), &h.d)); err != nil {
+	if err := resultError(b.t.ByIndex(uint32(index), &h.d)); err != nil {
 		return nil, err
 	}
 	return h, nil
 }
 
-func (b *bound) shutdown() error { return answer(b.t.Shutdown()) }
+func (b *bound) shutdown() error { return resultError(b.t.Shutdown()) }
 
 // handle is a GPU or a MIG instance of a started NVML.
 type handle struct {
@@ -188,45 +187,45 @@ type handle struct {
 	values []fieldValue
 }
 
-func (h *handle) name() (string, error) { return h.text(h.t.Name) }
-func (h *handle) uuid() (string, error) { return h.text(h.t.UUID) }
+func (h *handle) name() (string, error) { return h.readText(h.t.Name) }
+func (h *handle) uuid() (string, error) { return h.readText(h.t.UUID) }
 
-func (h *handle) text(get func(d ref, s *byte, n uint32) result) (string, error) {
+func (h *handle) readText(get func(d ref, s *byte, n uint32) result) (string, error) {
 	if get == nil {
 		return "", errUnsupported
 	}
-	return text(nameBytes, func(s *byte, n uint32) result { return get(h.d, s, n) })
+	return readText(nameBytes, func(s *byte, n uint32) result { return get(h.d, s, n) })
 }
 
 func (h *handle) pci() (string, error) {
 	if h.t.PCI == nil {
 		return "", errUnsupported
 	}
-	// The older versions write the same numbers in the same places, and no more.
+	// The older versions write the same numbers at the same offsets, and no more.
 	info := new(pciInfo)
-	if err := answer(h.t.PCI(h.d, info)); err != nil {
+	if err := resultError(h.t.PCI(h.d, info)); err != nil {
 		return "", err
 	}
 	if info.domain == 0 && info.bus == 0 && info.device == 0 {
-		return "", errUnsupported // the host bridge's address stands for a GPU that is on no PCI bus (Jetson)
+		return "", errUnsupported // the host bridge's address: the GPU is on no PCI bus (Jetson)
 	}
 	return fmt.Sprintf("%08x:%02x:%02x.0", info.domain, info.bus, info.device), nil
 }
 
-// number asks for one quantity through the table.
-func (h *handle) number(q quantity) (float64, error) {
+// readNumber queries one quantity through the table.
+func (h *handle) readNumber(q quantity) (float64, error) {
 	r := &readers[q]
 	for _, way := range r.ways {
 		v, ret := way(h.t, h.d)
-		if err := answer(ret); !errors.Is(err, errUnsupported) {
+		if err := resultError(ret); !errors.Is(err, errUnsupported) {
 			return v * r.unit, err
 		}
 	}
 	return 0, errUnsupported
 }
 
-// fields asks for all of f in one call.
-func (h *handle) fields(f []field) {
+// readFields queries all of f in one call.
+func (h *handle) readFields(f []field) {
 	refuse := func(err error) {
 		for i := range f {
 			f[i].err = err
@@ -243,25 +242,25 @@ func (h *handle) fields(f []field) {
 	}
 	v := h.values[:len(f)]
 	for i := range v {
-		// A driver that fills only what it knows must not leave a success behind.
+		// A driver that fills only the fields that it supports must not leave a success in the others.
 		v[i] = fieldValue{id: f[i].id, result: uint32(errorNotSupported)}
 	}
-	if err := answer(h.t.Fields(h.d, int32(len(v)), &v[0])); err != nil {
+	if err := resultError(h.t.Fields(h.d, int32(len(v)), &v[0])); err != nil {
 		refuse(err)
 		return
 	}
 	for i := range v {
-		if f[i].err = answer(result(v[i].result)); f[i].err != nil {
+		if f[i].err = resultError(result(v[i].result)); f[i].err != nil {
 			continue
 		}
-		if f[i].value, f[i].ok = decode(&v[i]); !f[i].ok {
+		if f[i].value, f[i].ok = decodeField(&v[i]); !f[i].ok {
 			f[i].err = errUnsupported
 		}
 	}
 }
 
-// decode reads a field's union by its type.
-func decode(v *fieldValue) (float64, bool) {
+// decodeField reads a field's union by its type.
+func decodeField(v *fieldValue) (float64, bool) {
 	bits := binary.NativeEndian.Uint64(v.value[:])
 	switch v.valueType {
 	case typeDouble:
@@ -280,11 +279,11 @@ func decode(v *fieldValue) (float64, bool) {
 	return 0, false
 }
 
-// mostProcesses bounds a list that a library says is never long enough.
+// mostProcesses bounds the list for a library that never accepts its length.
 const mostProcesses = 1 << 16
 
-// list fills a growing list of T by get. Its length is unknown before the call.
-func list[T any](d ref, get func(d ref, n *uint32, list *T) result) ([]T, result) {
+// growList fills a growing list of T by get. Its length is unknown before the call.
+func growList[T any](d ref, get func(d ref, n *uint32, list *T) result) ([]T, result) {
 	for size := uint32(8); ; size *= 2 {
 		out, n := make([]T, size), new(uint32)
 		*n = size
@@ -302,9 +301,9 @@ func list[T any](d ref, get func(d ref, n *uint32, list *T) result) ([]T, result
 func (h *handle) listOf(get func(ref, *uint32, *processInfo) result, v1 func(ref, *uint32, *processInfoV1) result) ([]processInfo, result) {
 	switch {
 	case get != nil:
-		return list(h.d, get)
+		return growList(h.d, get)
 	case v1 != nil:
-		old, r := list(h.d, v1)
+		old, r := growList(h.d, v1)
 		var out []processInfo
 		for _, p := range old {
 			out = append(out, processInfo{pid: p.pid, usedMemory: p.usedMemory})
@@ -314,8 +313,8 @@ func (h *handle) listOf(get func(ref, *uint32, *processInfo) result, v1 func(ref
 	return nil, errorFunctionNotFound
 }
 
-// processes lists compute, MPS and graphics processes, each once.
-func (h *handle) processes() ([]Process, error) {
+// listProcesses returns compute, MPS and graphics processes, each once.
+func (h *handle) listProcesses() ([]Process, error) {
 	var out []Process
 	last := errUnsupported
 	for _, from := range []struct {
@@ -331,9 +330,9 @@ func (h *handle) processes() ([]Process, error) {
 			continue
 		}
 		found, r := h.listOf(from.get, from.v1)
-		if err := answer(r); err != nil {
+		if err := resultError(r); err != nil {
 			if from.kind == "compute" {
-				return nil, err // without this list there is no saying who else is there
+				return nil, err // without this list other programs are unknown
 			}
 			continue
 		}
@@ -347,7 +346,7 @@ func (h *handle) processes() ([]Process, error) {
 	return out, last
 }
 
-// memoryOf is a process's memory; all ones are NVML's "not available".
+// memoryOf returns a process's memory in bytes; all ones mean "not available" in NVML.
 func memoryOf(v uint64) gpuprof.Number {
 	if v == math.MaxUint64 {
 		return unknown
@@ -355,19 +354,19 @@ func memoryOf(v uint64) gpuprof.Number {
 	return gpuprof.Number(v)
 }
 
-func (h *handle) instances() ([]gpu, error) {
+func (h *handle) listInstances() ([]gpu, error) {
 	if h.t.MIGCount == nil || h.t.MIGByIndex == nil {
 		return nil, errUnsupported
 	}
 	var n uint32
-	if err := answer(h.t.MIGCount(h.d, &n)); err != nil {
+	if err := resultError(h.t.MIGCount(h.d, &n)); err != nil {
 		return nil, err
 	}
 	var out []gpu
 	for i := range n {
-		// Places without an instance say "not found"; the list has gaps.
+		// Indices without an instance return "not found"; the list has gaps.
 		part := &handle{t: h.t}
-		err := answer(h.t.MIGByIndex(h.d, i, &part.d))
+		err := resultError(h.t.MIGByIndex(h.d, i, &part.d))
 		switch {
 		case err == nil:
 			out = append(out, part)
@@ -378,23 +377,23 @@ func (h *handle) instances() ([]gpu, error) {
 	return out, nil
 }
 
-func (h *handle) place() (gi, ci int, err error) {
+func (h *handle) instanceIDs() (gi, ci int, err error) {
 	if h.t.GPUInstance == nil || h.t.ComputeInstance == nil {
 		return 0, 0, errUnsupported
 	}
 	var g, c uint32
-	if err := answer(h.t.GPUInstance(h.d, &g)); err != nil {
+	if err := resultError(h.t.GPUInstance(h.d, &g)); err != nil {
 		return 0, 0, err
 	}
 	r := h.t.ComputeInstance(h.d, &c)
-	return int(g), int(c), answer(r)
+	return int(g), int(c), resultError(r)
 }
 
 func (h *handle) nearCPUs(cpus int) ([]uint, error) {
 	if cpus < 1 || h.t.CPUAffinity == nil {
 		return nil, errUnsupported
 	}
-	// Room for CPUs numbered far beyond the count: what is offline leaves gaps.
+	// The mask has room for CPU numbers far above the count: offline CPUs leave gaps.
 	set := make([]uint, (cpus-1)/8+1)
-	return set, answer(h.t.CPUAffinity(h.d, uint32(len(set)), &set[0]))
+	return set, resultError(h.t.CPUAffinity(h.d, uint32(len(set)), &set[0]))
 }

@@ -11,29 +11,28 @@ import (
 	"github.com/gpuprof/gpuprof/probes/sampler"
 )
 
-// Device is the telemetry of one GPU or one MIG instance, see Library.Device; of
-// the zero Device everything is unknown. Its methods may be called from several
-// goroutines; Start and Stop from one.
+// Device is the telemetry of one GPU or one MIG instance, see Library.Device; of the zero Device everything is
+// unknown. Its methods may be called from several goroutines; Start and Stop from one.
 //
-// Of a MIG instance, clocks, temperature, link, throttling and processes are
-// those of the whole GPU, which the instance shares; memory is its own; power,
-// energy and utilisation, which belong to all instances together, are unknown.
+// For a MIG instance, clocks, temperature, link, throttling and processes are the values of the whole GPU, which the
+// instance shares; memory is its own; power, energy and utilisation, which belong to all instances together, are
+// unknown.
 type Device struct {
 	whole gated
 	part  gated // the MIG instance, or nothing
 	info  DeviceInfo
-	slice *Instance // what part is, or nil
+	slice *Instance // description of part, or nil
 	procs procs
 
-	mu       sync.Mutex // of what follows
+	mu       sync.Mutex // of the following fields
 	power    []field    // one field
 	throttle []field
-	zero     []field // throttle when the device was chosen
+	zero     []field // throttle at the time when the device was chosen
 
-	sampler *sampler.Sampler // nil where nothing is sampled
+	sampler *sampler.Sampler // nil without sampling
 }
 
-// throttleReasons name the cumulative counters, in ns each.
+// throttleReasons names the cumulative counters, in ns each.
 var throttleReasons = []struct {
 	name string
 	id   uint32
@@ -43,11 +42,11 @@ var throttleReasons = []struct {
 	{"sw-thermal", fieldSWThermal},
 	{"hw-thermal", fieldHWThermal},
 	{"hw-power-brake", fieldHWPowerBrake},
-	// Of drivers before 565, which do not know 269; newer ones count the same here.
+	// Only for drivers before 565, which do not support 269; newer ones count the same here.
 	{"thermal", fieldThermal},
 }
 
-// swThermalAt is the newer thermal counter's place in the list.
+// swThermalAt is the index of the newer thermal counter in the list.
 const swThermalAt = 2
 
 func newDevice(whole, part gated, info DeviceInfo, at int) *Device {
@@ -62,10 +61,10 @@ func newDevice(whole, part gated, info DeviceInfo, at int) *Device {
 	return d
 }
 
-// Info is what NVML said when the device was chosen.
+// Info returns NVML's description at the time when the device was chosen.
 func (d *Device) Info() DeviceInfo { return d.info }
 
-// Instance is the MIG instance; ok is false for a whole GPU.
+// Instance returns the MIG instance; ok is false for a whole GPU.
 func (d *Device) Instance() (in Instance, ok bool) {
 	if d.slice == nil {
 		return Instance{Index: -1}, false
@@ -73,7 +72,7 @@ func (d *Device) Instance() (in Instance, ok bool) {
 	return *d.slice, true
 }
 
-// UUID is that of the GPU or of the MIG instance.
+// UUID returns the UUID of the GPU or of the MIG instance.
 func (d *Device) UUID() string {
 	if in, ok := d.Instance(); ok {
 		return in.UUID
@@ -81,7 +80,7 @@ func (d *Device) UUID() string {
 	return d.info.UUID
 }
 
-func (d *Device) number(q quantity) (float64, bool) {
+func (d *Device) readNumber(q quantity) (float64, bool) {
 	from := d.whole
 	if d.slice != nil {
 		switch q {
@@ -91,16 +90,16 @@ func (d *Device) number(q quantity) (float64, bool) {
 			return 0, false
 		}
 	}
-	v, err := from.number(q)
+	v, err := from.readNumber(q)
 	return v, err == nil
 }
 
-// EnergyJ is the energy the GPU has used since its driver was loaded, in joules.
-// The counter moves in steps, see EnergyPeriod.
-func (d *Device) EnergyJ() (float64, bool) { return d.number(energy) }
+// EnergyJ returns the energy that the GPU has used since its driver was loaded, in joules. The counter moves in
+// steps, see EnergyPeriod.
+func (d *Device) EnergyJ() (float64, bool) { return d.readNumber(energy) }
 
-// PowerW is the power drawn now, in watts: the instant reading where the driver
-// has one, else the average over the last second. Facts()["power"] says which.
+// PowerW returns the present power in watts: the instant reading if the driver has one, else the average over the
+// last second. Facts()["power"] names the kind.
 func (d *Device) PowerW() (float64, bool) {
 	w, _, ok := d.powerNow()
 	return w, ok
@@ -111,31 +110,30 @@ func (d *Device) powerNow() (w float64, instant, ok bool) {
 		return 0, false, false
 	}
 	d.mu.Lock()
-	d.whole.fields(d.power)
+	d.whole.readFields(d.power)
 	f := d.power[0]
 	d.mu.Unlock()
 	if f.ok {
 		return f.value * milliwatts, true, true
 	}
-	w, ok = d.number(powerUsage)
+	w, ok = d.readNumber(powerUsage)
 	return w, false, ok
 }
 
-// ClockHz is the multiprocessors' clock now.
-func (d *Device) ClockHz() (float64, bool) { return d.number(smClock) }
+// ClockHz returns the present clock of the multiprocessors.
+func (d *Device) ClockHz() (float64, bool) { return d.readNumber(smClock) }
 
-// readThrottle reads the counters and calls then while they hold still.
+// readThrottle reads the counters and calls then under the lock.
 func (d *Device) readThrottle(then func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.whole.fields(d.throttle)
+	d.whole.readFields(d.throttle)
 	then()
 }
 
-// throttled is what a counter has gained since the device was chosen, in
-// seconds. The older thermal counter counts only where the newer is unknown.
-// The caller holds mu.
-func (d *Device) throttled(i int) (float64, bool) {
+// throttledSeconds returns the gain of a counter since the device was chosen. The older thermal counter counts only
+// if the newer one is unknown. The caller holds mu.
+func (d *Device) throttledSeconds(i int) (float64, bool) {
 	f, z := d.throttle[i], d.zero[i]
 	if !f.ok || !z.ok || f.id == fieldThermal && d.throttle[swThermalAt].ok {
 		return 0, false
@@ -143,10 +141,9 @@ func (d *Device) throttled(i int) (float64, bool) {
 	return max(0, f.value-z.value) * nanoseconds, true
 }
 
-// ThrottledS is for how long the clocks were held down since the device was
-// chosen, in seconds, and by what. Reasons that act at once are each counted,
-// so the sum can exceed the time gone by; a difference of two calls is 0 only
-// where nothing acted between them. It is unknown where no counter is known.
+// ThrottledS returns for how many seconds the clocks were held down since the device was chosen, and the reasons.
+// Reasons that act at the same time are each counted, so the sum can exceed the elapsed time; a difference of two
+// calls is 0 only if no reason acted between them. It is unknown if no counter is known.
 func (d *Device) ThrottledS() (s float64, reasons []string, ok bool) {
 	for name, v := range d.Throttles() {
 		ok = true
@@ -158,12 +155,12 @@ func (d *Device) ThrottledS() (s float64, reasons []string, ok bool) {
 	return s, reasons, ok
 }
 
-// Throttles is ThrottledS by reason; counters that are unknown are absent.
+// Throttles returns ThrottledS by reason; unknown counters are absent.
 func (d *Device) Throttles() map[string]float64 {
 	out := map[string]float64{}
 	d.readThrottle(func() {
 		for i := range d.throttle {
-			if v, ok := d.throttled(i); ok {
+			if v, ok := d.throttledSeconds(i); ok {
 				out[throttleReasons[i].name] = v
 			}
 		}
@@ -171,32 +168,30 @@ func (d *Device) Throttles() map[string]float64 {
 	return out
 }
 
-// Processes lists who has a context on the GPU. It counts on this process
-// having one.
+// Processes lists the processes with a context on the GPU. It assumes that this process has one.
 func (d *Device) Processes() ([]Process, bool) {
-	list, err := d.whole.processes()
+	list, err := d.whole.listProcesses()
 	if err != nil {
 		return nil, false
 	}
-	return d.procs.mark(list, true), true
+	return d.procs.markOwn(list, true), true
 }
 
-// Foreign is how many processes on the GPU are neither this one nor its
-// descendants.
+// Foreign counts the processes on the GPU other than this one and its descendants.
 func (d *Device) Foreign() (n int, ok bool) {
 	list, ok := d.Processes()
-	return foreign(list), ok
+	return countForeign(list), ok
 }
 
-// latencyCalls is how many calls the latency is the median of.
+// latencyCalls is the number of calls whose median is the latency.
 const latencyCalls = 21
 
-// Latency is the time of one call, the clock's, median of 21.
+// Latency returns the time of one call, a read of the clock, median of 21.
 func (d *Device) Latency() (time.Duration, bool) {
 	var took []time.Duration
 	for range latencyCalls {
 		begin := time.Now()
-		if _, ok := d.number(smClock); !ok {
+		if _, ok := d.readNumber(smClock); !ok {
 			return 0, false
 		}
 		took = append(took, time.Since(begin))
@@ -205,17 +200,16 @@ func (d *Device) Latency() (time.Duration, bool) {
 	return took[len(took)/2], true
 }
 
-// How the counter's period is measured: polled each millisecond until it moved
-// that many times, or until the time is up.
+// Limits of measuring the counter's period: it is polled each millisecond until it has moved energyMoves times, or
+// until energyTime has passed.
 const (
 	energyPoll  = time.Millisecond
 	energyMoves = 9
 	energyTime  = 3 * time.Second
 )
 
-// EnergyPeriod is how often the energy counter moves: the median time between
-// moves, of eight, found within 3 s. It is unknown where there is no counter or
-// it moved less than three times.
+// EnergyPeriod returns the median time between moves of the energy counter, of eight, found within 3 s. It is unknown
+// without a counter or after fewer than three moves.
 func (d *Device) EnergyPeriod(ctx context.Context) (time.Duration, bool) {
 	last, ok := d.EnergyJ()
 	if !ok {
@@ -243,7 +237,7 @@ func (d *Device) EnergyPeriod(ctx context.Context) (time.Duration, bool) {
 	if len(moves) < 3 {
 		return 0, false
 	}
-	// The first move ends an interval whose begin was not seen.
+	// The first move ends an interval whose begin is unknown.
 	var gaps []time.Duration
 	for i := 1; i < len(moves); i++ {
 		gaps = append(gaps, moves[i]-moves[i-1])
@@ -252,7 +246,7 @@ func (d *Device) EnergyPeriod(ctx context.Context) (time.Duration, bool) {
 	return gaps[len(gaps)/2], true
 }
 
-// NearCPUs are the logical CPUs that are next to the GPU.
+// NearCPUs returns the logical CPUs next to the GPU.
 func (d *Device) NearCPUs() ([]int, bool) {
 	mask, err := d.whole.nearCPUs(cpuCount())
 	if err != nil {
@@ -269,8 +263,8 @@ func (d *Device) NearCPUs() ([]int, bool) {
 	return out, len(out) > 0
 }
 
-// Facts are fields of the fingerprint; what is unknown is absent. Hashes, ecc,
-// mig, compute_mode, cuda and driver are written as the CUDA device writes them.
+// Facts returns fields of the fingerprint; unknown ones are absent. Hashes, ecc, mig, compute_mode, cuda and driver
+// have the format of the CUDA device.
 func (d *Device) Facts() map[string]string {
 	i := d.info
 	out := map[string]string{}
@@ -287,7 +281,7 @@ func (d *Device) Facts() map[string]string {
 	text("driver", i.Driver)
 	text("cuda", i.CUDA)
 	if id := d.UUID(); id != "" {
-		text("uuid_hash", hashed(id))
+		text("uuid_hash", hashName(id))
 	}
 	text("ecc", string(i.ECC))
 	text("persistence", string(i.Persistence))
@@ -296,15 +290,15 @@ func (d *Device) Facts() map[string]string {
 	if in, ok := d.Instance(); ok {
 		text("mig_profile", in.Profile)
 		if i.UUID != "" {
-			text("mig_parent_hash", hashed(i.UUID))
+			text("mig_parent_hash", hashName(i.UUID))
 		}
 	}
 	number("power_limit_w", float64(i.PowerLimit))
 	number("power_default_w", float64(i.PowerDefault))
 	number("application_sm_clock_hz", float64(i.AppSMClock))
 	number("application_memory_clock_hz", float64(i.AppMemoryClock))
-	// The generation in use falls when the link is idle, so the greatest one is
-	// the fingerprint; the width does not.
+	// The current generation falls when the link is idle, so the fingerprint has the greatest one; the width does not
+	// fall.
 	if Known(i.PCIeGenMax) && Known(i.PCIeWidth) {
 		out["pcie_link"] = fmt.Sprintf("gen%g x%g", float64(i.PCIeGenMax), float64(i.PCIeWidth))
 	}

@@ -53,7 +53,7 @@ func TestDevice(t *testing.T) {
 		t.Errorf("near CPUs %v, %v", cpus, ok)
 	}
 	want := map[string]string{
-		"driver": "550.54.15", "cuda": "12.4", "uuid_hash": hashed(g.id), "ecc": "on", "persistence": "on", "compute_mode": "default", "mig": "off",
+		"driver": "550.54.15", "cuda": "12.4", "uuid_hash": hashName(g.id), "ecc": "on", "persistence": "on", "compute_mode": "default", "mig": "off",
 		"power_limit_w": "700", "power_default_w": "700", "application_sm_clock_hz": "1980000000", "application_memory_clock_hz": "2619000000",
 		"pcie_link": "gen5 x16", "power": "instant",
 	}
@@ -159,7 +159,7 @@ func TestMIG(t *testing.T) {
 		t.Fatalf("instances %+v", info.Instances)
 	}
 	d := choose(t, l, "3g.40gb")
-	if got := d.Facts(); got["mig_profile"] != "3g.40gb" || got["uuid_hash"] != hashed(info.Instances[1].UUID) || got["mig_parent_hash"] != hashed(g.id) {
+	if got := d.Facts(); got["mig_profile"] != "3g.40gb" || got["uuid_hash"] != hashName(info.Instances[1].UUID) || got["mig_parent_hash"] != hashName(g.id) {
 		t.Errorf("facts %v", got)
 	}
 	for what, ok := range map[string]bool{"energy": second(d.EnergyJ()), "power": second(d.PowerW())} {
@@ -339,8 +339,8 @@ func TestProcesses(t *testing.T) {
 			for _, p := range c.pids {
 				list = append(list, Process{PID: p})
 			}
-			marked := processTable(t, 10, c.namespace, tree).mark(list, c.holding)
-			if n := foreign(marked); n != c.foreign {
+			marked := processTable(t, 10, c.namespace, tree).markOwn(list, c.holding)
+			if n := countForeign(marked); n != c.foreign {
 				t.Errorf("%d foreign of %+v; want %d", n, marked, c.foreign)
 			}
 			for _, p := range marked {

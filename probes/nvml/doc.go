@@ -1,20 +1,18 @@
-// Package nvml is the telemetry of NVIDIA GPUs: what the driver's management
-// library (NVML) says of clocks, power, temperature, memory, the PCIe link,
-// throttling, energy and the processes on a GPU.
+// Package nvml is the telemetry of NVIDIA GPUs: clocks, power, temperature, memory, the PCIe link, throttling, energy
+// and the processes on a GPU, from the driver's management library (NVML).
 //
 // # Unknown is not zero and not fine
 //
-// A figure that NVML does not give (not supported by this GPU, by this driver,
-// inside a MIG instance, or not permitted) is unknown: NaN in a number, empty in
-// a text, false beside a value, an absent track. It is never a zero.
+// A figure that NVML does not report (not supported by this GPU, by this driver, inside a MIG instance, or not
+// permitted) is unknown: NaN in a number, empty in a text, false as the second result, an absent track. It is never a
+// zero.
 //
 // # One gate
 //
-// A call into NVML before it is started or after it is stopped may end the process.
-// So every call passes one gate, [Library], which is only handed out after the
-// library was opened and started, and refuses every call after Close. A function
-// that the installed library does not have is nil in the table and is not called.
-// Where a build loads no library, Open says so and everything else stays the same.
+// A call into NVML before its start or after its stop may end the process. So every call passes one gate, [Library],
+// which exists only after the library was opened and started, and which refuses every call after Close. A function
+// that the installed library lacks is nil in the table and is not called. In a build that loads no library, Open
+// returns an error and everything else works unchanged.
 //
 // # No cgo
 //
@@ -45,9 +43,7 @@
 //
 // # Fields
 //
-// Numbers of NVML's fields are those of nvml.h: 74 power, 75 thermal and 76
-// sync-boost throttling in ns; 186 instant power in mW; 269 to 271 software
-// thermal, hardware thermal and power-brake slowdown in ns. The cumulative
-// counters are what counts: a state that lasts shorter than the sampling
-// interval is not missed.
+// Field numbers follow nvml.h: 74 power, 75 thermal and 76 sync-boost throttling in ns; 186 instant power in mW; 269
+// to 271 software thermal, hardware thermal and power-brake slowdown in ns. Throttling comes from cumulative
+// counters, which do not miss a state that is shorter than the sampling interval.
 package nvml

@@ -7,24 +7,24 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// line is a check that found a drawback.
-func line(name string, state gpuprof.CheckState, found, reason, fix string) gpuprof.CheckLine {
+// newLine makes the line of a check that found a drawback.
+func newLine(name string, state gpuprof.CheckState, found, reason, fix string) gpuprof.CheckLine {
 	return gpuprof.CheckLine{Name: name, State: state, Found: found, Reason: reason, Fix: fix}
 }
 
-// Examine says of every property of the GPU that decides what can be measured
-// on it how it stands. What NVML does not tell is Missing, never OK.
+// Examine checks every property of the GPU that decides what can be measured on it. A property that NVML does not
+// report is Missing, never OK.
 func (d DeviceInfo) Examine() []gpuprof.CheckLine {
 	name := fmt.Sprintf("gpu %d", d.Index)
 	if d.Fault != "" {
-		return []gpuprof.CheckLine{line(name, gpuprof.Missing, d.whereabouts(), "NVML does not return it: "+d.Fault,
+		return []gpuprof.CheckLine{newLine(name, gpuprof.Missing, d.describeLocation(), "NVML does not return it: "+d.Fault,
 			"look for Xid messages in dmesg, and reset the GPU or restart the machine")}
 	}
 	if d.Refused != "" {
-		return []gpuprof.CheckLine{line(name, gpuprof.Missing, d.whereabouts(), "NVML does not return it: "+d.Refused,
+		return []gpuprof.CheckLine{newLine(name, gpuprof.Missing, d.describeLocation(), "NVML does not return it: "+d.Refused,
 			"check the permissions of /dev/nvidia"+fmt.Sprint(d.Index))}
 	}
-	lines := []gpuprof.CheckLine{{Name: name, State: gpuprof.OK, Found: fmt.Sprintf("%s, %s, PCI %s, %s of memory", orUnknown(d.Name), orUnknown(d.UUID), orUnknown(d.PCI), size(d.MemoryTotal))}}
+	lines := []gpuprof.CheckLine{{Name: name, State: gpuprof.OK, Found: fmt.Sprintf("%s, %s, PCI %s, %s of memory", orUnknown(d.Name), orUnknown(d.UUID), orUnknown(d.PCI), formatSize(d.MemoryTotal))}}
 	for _, l := range []gpuprof.CheckLine{
 		d.permissionLine(), d.persistenceLine(), d.migLine(), d.computeModeLine(), d.clockLine(),
 		d.throttleLine(), d.powerLine(), d.eccLine(), d.linkLine(), d.usersLine(),
@@ -35,8 +35,8 @@ func (d DeviceInfo) Examine() []gpuprof.CheckLine {
 	return lines
 }
 
-// whereabouts is what is known of a GPU that gives no answers.
-func (d DeviceInfo) whereabouts() string {
+// describeLocation returns the known address and UUID of a GPU that answers no queries.
+func (d DeviceInfo) describeLocation() string {
 	found := "not asked"
 	if d.PCI != "" {
 		found += ", PCI " + d.PCI
@@ -49,15 +49,15 @@ func (d DeviceInfo) whereabouts() string {
 
 const notTold = "NVML does not report it on this GPU, or not in this container"
 
-// untold is the line of a property that is unknown.
-func untold(name, fix string) gpuprof.CheckLine {
-	return line(name, gpuprof.Missing, "unknown", notTold, fix)
+// unknownLine makes the line of an unknown property.
+func unknownLine(name, fix string) gpuprof.CheckLine {
+	return newLine(name, gpuprof.Missing, "unknown", notTold, fix)
 }
 
 func (d DeviceInfo) permissionLine() gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "permissions", State: gpuprof.OK, Found: "all values can be read"}
 	if len(d.Forbidden) > 0 {
-		l.State, l.Found = gpuprof.Limited, "not permitted: "+strings.Join(unique(d.Forbidden), ", ")
+		l.State, l.Found = gpuprof.Limited, "not permitted: "+strings.Join(uniqueNames(d.Forbidden), ", ")
 		l.Reason, l.Fix = "the driver or the container shows these to root only", "run as root once to see them, or start the container with the utility capability (NVIDIA_DRIVER_CAPABILITIES=compute,utility)"
 	}
 	return l
@@ -68,11 +68,11 @@ func (d DeviceInfo) persistenceLine() gpuprof.CheckLine {
 	case On:
 		return gpuprof.CheckLine{Name: "persistence", State: gpuprof.OK, Found: "on"}
 	case Off:
-		return line("persistence", gpuprof.Limited, "off",
+		return newLine("persistence", gpuprof.Limited, "off",
 			"without a process the driver releases the GPU: the next start takes longer, and clock and power settings are lost",
 			fmt.Sprintf("start nvidia-persistenced, or nvidia-smi -i %d -pm 1", d.Index))
 	}
-	return untold("persistence", fmt.Sprintf("nvidia-smi -i %d -q -d PERFORMANCE as root", d.Index))
+	return unknownLine("persistence", fmt.Sprintf("nvidia-smi -i %d -q -d PERFORMANCE as root", d.Index))
 }
 
 func (d DeviceInfo) migLine() gpuprof.CheckLine {
@@ -85,10 +85,10 @@ func (d DeviceInfo) migLine() gpuprof.CheckLine {
 			names = append(names, strings.TrimSpace("MIG "+p.Profile+" "+p.UUID))
 		}
 		if len(names) == 0 {
-			return line("mig", gpuprof.Limited, "on, no instance", "CUDA does not show a GPU in MIG mode that has no instance",
+			return newLine("mig", gpuprof.Limited, "on, no instance", "CUDA does not show a GPU in MIG mode that has no instance",
 				fmt.Sprintf("make one (nvidia-smi mig -i %d -cgi 9 -C), or nvidia-smi -i %d -mig 0", d.Index, d.Index))
 		}
-		return line("mig", gpuprof.Limited, "on: "+strings.Join(names, ", "),
+		return newLine("mig", gpuprof.Limited, "on: "+strings.Join(names, ", "),
 			"a process sees one instance; power, energy and utilisation belong to all of them together and stay unknown",
 			"choose an instance by its name or UUID; for the whole GPU, nvidia-smi -i "+fmt.Sprint(d.Index)+" -mig 0")
 	}
@@ -100,27 +100,27 @@ func (d DeviceInfo) computeModeLine() gpuprof.CheckLine {
 	case "default":
 		return gpuprof.CheckLine{Name: "compute mode", State: gpuprof.OK, Found: "default"}
 	case "":
-		return untold("compute mode", "nvidia-smi -q -d COMPUTE")
+		return unknownLine("compute mode", "nvidia-smi -q -d COMPUTE")
 	case "prohibited":
-		return line("compute mode", gpuprof.Missing, d.ComputeMode, "no process may use the GPU for computing", fmt.Sprintf("nvidia-smi -i %d -c DEFAULT", d.Index))
+		return newLine("compute mode", gpuprof.Missing, d.ComputeMode, "no process may use the GPU for computing", fmt.Sprintf("nvidia-smi -i %d -c DEFAULT", d.Index))
 	}
-	return line("compute mode", gpuprof.Limited, d.ComputeMode, "one process at a time may use the GPU, so a second one fails to start", fmt.Sprintf("nvidia-smi -i %d -c DEFAULT", d.Index))
+	return newLine("compute mode", gpuprof.Limited, d.ComputeMode, "one process at a time may use the GPU, so a second one fails to start", fmt.Sprintf("nvidia-smi -i %d -c DEFAULT", d.Index))
 }
 
 func (d DeviceInfo) clockLine() gpuprof.CheckLine {
 	if !Known(d.SMClock) || !Known(d.SMClockMax) {
-		return untold("clocks", fmt.Sprintf("nvidia-smi -i %d -q -d CLOCK", d.Index))
+		return unknownLine("clocks", fmt.Sprintf("nvidia-smi -i %d -q -d CLOCK", d.Index))
 	}
 	l := gpuprof.CheckLine{Name: "clocks", State: gpuprof.OK, Found: fmt.Sprintf("SM %s of at most %s, memory %s of at most %s",
-		hertz(d.SMClock), hertz(d.SMClockMax), hertz(d.MemoryClock), hertz(d.MemoryClockMax))}
+		formatHertz(d.SMClock), formatHertz(d.SMClockMax), formatHertz(d.MemoryClock), formatHertz(d.MemoryClockMax))}
 	switch {
 	case !Known(d.AppSMClock):
 		l.Found += "; application clocks unknown"
 	case Known(d.DefaultSMClock) && d.AppSMClock != d.DefaultSMClock,
 		Known(d.AppMemoryClock) && Known(d.DefaultMemoryClock) && d.AppMemoryClock != d.DefaultMemoryClock:
 		l.State = gpuprof.Limited
-		l.Found += fmt.Sprintf("; application clocks SM %s, memory %s", hertz(d.AppSMClock), hertz(d.AppMemoryClock))
-		l.Reason = fmt.Sprintf("application clocks are set; the defaults are SM %s, memory %s", hertz(d.DefaultSMClock), hertz(d.DefaultMemoryClock))
+		l.Found += fmt.Sprintf("; application clocks SM %s, memory %s", formatHertz(d.AppSMClock), formatHertz(d.AppMemoryClock))
+		l.Reason = fmt.Sprintf("application clocks are set; the defaults are SM %s, memory %s", formatHertz(d.DefaultSMClock), formatHertz(d.DefaultMemoryClock))
 		l.Fix = fmt.Sprintf("keep them for steadier times, or nvidia-smi -i %d -rac", d.Index)
 	default:
 		l.Found += "; application clocks are the defaults"
@@ -131,10 +131,10 @@ func (d DeviceInfo) clockLine() gpuprof.CheckLine {
 	return l
 }
 
-// throttleLine is about the present moment; an idle GPU says "idle".
+// throttleLine checks the present moment; for an idle GPU it lists "idle".
 func (d DeviceInfo) throttleLine() gpuprof.CheckLine {
 	if d.Reasons == nil {
-		return untold("throttling", fmt.Sprintf("nvidia-smi -i %d -q -d PERFORMANCE", d.Index))
+		return unknownLine("throttling", fmt.Sprintf("nvidia-smi -i %d -q -d PERFORMANCE", d.Index))
 	}
 	why := map[string][2]string{
 		"power-cap":      {"the power limit holds the clocks down", "raise the limit, see power limit, or reduce the load of its neighbours"},
@@ -146,7 +146,7 @@ func (d DeviceInfo) throttleLine() gpuprof.CheckLine {
 	}
 	for _, r := range d.Reasons {
 		if w, bad := why[r]; bad {
-			return line("throttling", gpuprof.Limited, strings.Join(d.Reasons, ", "), w[0], w[1])
+			return newLine("throttling", gpuprof.Limited, strings.Join(d.Reasons, ", "), w[0], w[1])
 		}
 	}
 	l := gpuprof.CheckLine{Name: "throttling", State: gpuprof.OK, Found: "none at present"}
@@ -159,10 +159,10 @@ func (d DeviceInfo) throttleLine() gpuprof.CheckLine {
 func (d DeviceInfo) powerLine() gpuprof.CheckLine {
 	limit := d.PowerLimit
 	if Known(d.PowerEnforced) && (!Known(limit) || d.PowerEnforced < limit) {
-		limit = d.PowerEnforced // somebody beside NVML limits it further
+		limit = d.PowerEnforced // a limit outside NVML is lower
 	}
 	if !Known(limit) {
-		return untold("power limit", fmt.Sprintf("nvidia-smi -i %d -q -d POWER", d.Index))
+		return unknownLine("power limit", fmt.Sprintf("nvidia-smi -i %d -q -d POWER", d.Index))
 	}
 	l := gpuprof.CheckLine{Name: "power limit", State: gpuprof.OK, Found: fmt.Sprintf("%.4g W", float64(limit))}
 	if !Known(d.PowerDefault) {
@@ -198,14 +198,14 @@ func (d DeviceInfo) eccLine() gpuprof.CheckLine {
 	case d.ECC != "" && d.ECCPending != "" && d.ECC != d.ECCPending:
 		return bad("ECC will be "+string(d.ECCPending)+" after the next reboot, which changes memory size and bandwidth", "reboot before measuring")
 	case d.ECC == "":
-		return line("ecc", gpuprof.Missing, "unknown", "this GPU has no ECC, or NVML does not report it", "none needed on a GPU without ECC")
+		return newLine("ecc", gpuprof.Missing, "unknown", "this GPU has no ECC, or NVML does not report it", "none needed on a GPU without ECC")
 	}
 	return l
 }
 
 func (d DeviceInfo) linkLine() gpuprof.CheckLine {
 	if !Known(d.PCIeWidth) || !Known(d.PCIeWidthMax) || !Known(d.PCIeGen) || !Known(d.PCIeGenMax) {
-		return untold("pcie link", "in a virtual machine look at the host's lspci -vv; doctor --bench measures the link")
+		return unknownLine("pcie link", "in a virtual machine look at the host's lspci -vv; doctor --bench measures the link")
 	}
 	l := gpuprof.CheckLine{Name: "pcie link", State: gpuprof.OK, Found: fmt.Sprintf("gen %g x%g, at most gen %g x%g",
 		float64(d.PCIeGen), float64(d.PCIeWidth), float64(d.PCIeGenMax), float64(d.PCIeWidthMax))}
@@ -220,18 +220,18 @@ func (d DeviceInfo) linkLine() gpuprof.CheckLine {
 
 func (d DeviceInfo) usersLine() gpuprof.CheckLine {
 	if !d.ProcessesKnown {
-		return untold("users", "nvidia-smi shows them to root")
+		return unknownLine("users", "nvidia-smi shows them to root")
 	}
 	var others []string
 	for _, p := range d.Processes {
 		if !p.Own {
-			others = append(others, fmt.Sprintf("%s (%d, %s, %s)", orUnknown(p.Name), p.PID, p.Kind, size(p.Memory)))
+			others = append(others, fmt.Sprintf("%s (%d, %s, %s)", orUnknown(p.Name), p.PID, p.Kind, formatSize(p.Memory)))
 		}
 	}
 	if len(others) == 0 {
 		return gpuprof.CheckLine{Name: "users", State: gpuprof.OK, Found: "no other process"}
 	}
-	return line("users", gpuprof.Limited, strings.Join(others, ", "),
+	return newLine("users", gpuprof.Limited, strings.Join(others, ", "),
 		"other programs share the GPU's time, memory and power, which changes every figure", "stop them, or take another GPU")
 }
 
@@ -242,11 +242,11 @@ func orUnknown(s string) string {
 	return s
 }
 
-func size(n gpuprof.Number) string { return gpuprof.FormatBytes(float64(n)) }
+func formatSize(n gpuprof.Number) string { return gpuprof.FormatBytes(float64(n)) }
 
-func hertz(n gpuprof.Number) string { return gpuprof.FormatSI(float64(n), "Hz") }
+func formatHertz(n gpuprof.Number) string { return gpuprof.FormatSI(float64(n), "Hz") }
 
-func unique(list []string) []string {
+func uniqueNames(list []string) []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, s := range list {

@@ -31,7 +31,7 @@ func (g *fakeGPU) name() (string, error) { return g.title, g.identityErr }
 func (g *fakeGPU) uuid() (string, error) { return g.id, g.identityErr }
 func (g *fakeGPU) pci() (string, error)  { return g.bus, g.identityErr }
 
-func (g *fakeGPU) number(q quantity) (float64, error) {
+func (g *fakeGPU) readNumber(q quantity) (float64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.asked == nil {
@@ -51,7 +51,7 @@ func (g *fakeGPU) number(q quantity) (float64, error) {
 	return v, nil
 }
 
-func (g *fakeGPU) fields(f []field) {
+func (g *fakeGPU) readFields(f []field) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range f {
@@ -79,9 +79,11 @@ func (g *fakeGPU) setFail(q quantity, err error) {
 	g.fail[q] = err
 }
 
-func (g *fakeGPU) processes() ([]Process, error)  { return append([]Process(nil), g.list...), g.listErr }
-func (g *fakeGPU) instances() ([]gpu, error)      { return g.parts, g.partsErr }
-func (g *fakeGPU) place() (gi, ci int, err error) { return g.gi, g.ci, nil }
+func (g *fakeGPU) listProcesses() ([]Process, error) {
+	return append([]Process(nil), g.list...), g.listErr
+}
+func (g *fakeGPU) listInstances() ([]gpu, error)        { return g.parts, g.partsErr }
+func (g *fakeGPU) instanceIDs() (gi, ci int, err error) { return g.gi, g.ci, nil }
 func (g *fakeGPU) nearCPUs(int) ([]uint, error) {
 	if g.cpus == nil {
 		return nil, errUnsupported
@@ -96,11 +98,11 @@ type fakeSystem struct {
 	stops    int
 }
 
-func (s *fakeSystem) driver() (string, error) { return "550.54.15", nil }
-func (s *fakeSystem) cuda() (string, error)   { return "12.4", nil }
-func (s *fakeSystem) count() (int, error)     { return len(s.gpus), s.counting }
-func (s *fakeSystem) gpu(i int) (gpu, error)  { return s.gpus[i], s.lost[i] }
-func (s *fakeSystem) shutdown() error         { s.stops++; return nil }
+func (s *fakeSystem) driverVersion() (string, error) { return "550.54.15", nil }
+func (s *fakeSystem) cudaVersion() (string, error)   { return "12.4", nil }
+func (s *fakeSystem) deviceCount() (int, error)      { return len(s.gpus), s.counting }
+func (s *fakeSystem) openGPU(i int) (gpu, error)     { return s.gpus[i], s.lost[i] }
+func (s *fakeSystem) shutdown() error                { s.stops++; return nil }
 
 // healthy is a GPU about which there is nothing to say.
 func healthy(id string) *fakeGPU {

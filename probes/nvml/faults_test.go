@@ -75,7 +75,7 @@ func TestFaultOfAnswers(t *testing.T) {
 		}(), "NVML error 999", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := describe(c.gpu, 1)
+			d := describeGPU(c.gpu, 1)
 			if (d.Fault == "") != (c.fault == "") || !strings.Contains(d.Fault, c.fault) || d.Refused != "" && c.refused == "" || !strings.Contains(d.Refused, c.refused) {
 				t.Errorf("fault %q, refused %q", d.Fault, d.Refused)
 			}
@@ -100,7 +100,7 @@ func TestAnswersProperty(t *testing.T) {
 		note := func(err error) {
 			var f failure
 			lost = lost || errors.Is(err, errLost) || errors.Is(err, errReset)
-			failed = failed || errors.As(err, &f) && f.broken()
+			failed = failed || errors.As(err, &f) && f.showsFault()
 			answered = answered || err == nil
 		}
 		for q := range quantities {
@@ -119,7 +119,7 @@ func TestAnswersProperty(t *testing.T) {
 		note(g.fieldErr)
 		g.listErr = rapid.SampledFrom(answers).Draw(t, "list")
 		note(g.listErr)
-		d := describe(g, 0)
+		d := describeGPU(g, 0)
 		if want := lost || failed && !answered; (d.Fault != "") != want {
 			t.Errorf("fault %q, want one: %v", d.Fault, want)
 		}
@@ -151,7 +151,7 @@ func TestMemoryHealth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := healthy(firstID)
 			c.change(g)
-			d := describe(g, 0)
+			d := describeGPU(g, 0)
 			repair, fix, note := d.RepairHealth()
 			errs, errsFix := d.ECCHealth()
 			for what, s := range map[string][2]string{"repair": {repair, c.repair}, "fix": {fix, c.fix}, "note": {note, c.note}, "errors": {errs, c.errors}, "their fix": {errsFix, c.ecc}} {

@@ -159,7 +159,7 @@ func TestSameAsBinding(t *testing.T) {
 			t.Fatal(ret)
 		}
 		sameDevice(t, g, d)
-		parts, err := g.instances()
+		parts, err := g.listInstances()
 		if part, ret := d.GetMigDeviceHandleByIndex(4); err != nil || ret != nvml.SUCCESS {
 			t.Errorf("instances: %v, %v", err, ret)
 		} else {
@@ -184,13 +184,13 @@ func sameDevice(t *testing.T, g gpu, d nvml.Device) {
 	}
 	for q, read := range bindingReads {
 		v, ret := read(d)
-		got, err := g.number(q)
+		got, err := g.readNumber(q)
 		if ret != nvml.SUCCESS || err != nil || got != v {
 			t.Errorf("quantity %d is %g, %v, and go-nvml's %g, %v", q, got, err, v, ret)
 		}
 	}
 	fields := []field{{id: 74}, {id: 75}, {id: 76}, {id: 186}, {id: 9000}, {id: 9004}, {id: 9005}, {id: 9006}, {id: 9099}}
-	g.fields(fields)
+	g.readFields(fields)
 	values := make([]nvml.FieldValue, len(fields))
 	for i := range values {
 		values[i].FieldId = fields[i].id
@@ -199,12 +199,12 @@ func sameDevice(t *testing.T, g gpu, d nvml.Device) {
 		t.Fatal(ret)
 	}
 	for i, v := range values {
-		w, ok := decode((*fieldValue)(unsafe.Pointer(&v)))
+		w, ok := decodeField((*fieldValue)(unsafe.Pointer(&v)))
 		if ok = ok && v.NvmlReturn == 0; ok != fields[i].ok || ok && w != fields[i].value {
 			t.Errorf("field %d is %g, %t, and go-nvml's %g, %t", v.FieldId, fields[i].value, fields[i].ok, w, ok)
 		}
 	}
-	list, err := g.processes()
+	list, err := g.listProcesses()
 	procs, ret := d.GetComputeRunningProcesses()
 	if err != nil || ret != nvml.SUCCESS || len(list) != len(procs) {
 		t.Fatalf("%d processes, %v, and go-nvml's %d, %v", len(list), err, len(procs), ret)
@@ -214,7 +214,7 @@ func sameDevice(t *testing.T, g gpu, d nvml.Device) {
 			t.Errorf("process %+v, and go-nvml's %+v", list[i], p)
 		}
 	}
-	gi, ci, err := g.place()
+	gi, ci, err := g.instanceIDs()
 	wantGI, _ := d.GetGpuInstanceId()
 	wantCI, _ := d.GetComputeInstanceId()
 	if err != nil || gi != wantGI || ci != wantCI {

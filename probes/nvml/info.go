@@ -11,13 +11,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// unknown is a number that NVML does not tell.
+// unknown is a number that NVML does not report.
 var unknown = gpuprof.Number(math.NaN())
 
 // Known reports whether a number of DeviceInfo is known.
 func Known(n gpuprof.Number) bool { return !math.IsNaN(float64(n)) }
 
-// Switch is "on", "off", or "" where NVML does not tell.
+// Switch is "on", "off", or "" if NVML does not report it.
 type Switch string
 
 // The known states of a Switch.
@@ -26,27 +26,25 @@ const (
 	Off Switch = "off"
 )
 
-// Instance is a MIG instance: a slice of a GPU with memory and multiprocessors
-// of its own.
+// Instance is a MIG instance: a slice of a GPU with memory and multiprocessors of its own.
 type Instance struct {
 	Index   int            `json:"index"` // among the GPU's instances
 	UUID    string         `json:"uuid"`  // MIG-…
 	Name    string         `json:"name"`
-	Profile string         `json:"profile"` // "1g.10gb"; empty where the driver does not name it
+	Profile string         `json:"profile"` // "1g.10gb"; empty if the driver reports no name
 	GI      int            `json:"gpu_instance"`
 	CI      int            `json:"compute_instance"`
 	Memory  gpuprof.Number `json:"memory"` // bytes
 }
 
-// DeviceInfo is what NVML says of a GPU at one moment. Numbers are in base units
-// and NaN where unknown.
+// DeviceInfo describes a GPU at one moment, as reported by NVML. Numbers are in base units and NaN if unknown.
 type DeviceInfo struct {
 	Index  int    `json:"index"`
 	UUID   string `json:"uuid"` // GPU-…
 	Name   string `json:"name"`
 	PCI    string `json:"pci"` // "00000000:17:00.0"
 	Driver string `json:"driver"`
-	CUDA   string `json:"cuda"` // what the driver supports
+	CUDA   string `json:"cuda"` // newest version that the driver supports
 
 	MIG       Switch     `json:"mig"`
 	Instances []Instance `json:"instances,omitempty"`
@@ -60,8 +58,7 @@ type DeviceInfo struct {
 	RemapPending  Switch         `json:"remap_pending"`
 	RemapFailed   Switch         `json:"remap_failed"`
 	RemappedRows  gpuprof.Number `json:"remapped_rows"` // replaced after an uncorrectable error
-	// Recovery is the action by which the driver wants the GPU recovered, as nvml.h numbers
-	// them; 0 is none.
+	// Recovery is the action that the driver requires to recover the GPU, in the numbers of nvml.h; 0 is none.
 	Recovery gpuprof.Number `json:"recovery_action"`
 
 	PowerLimit    gpuprof.Number `json:"power_limit_w"`
@@ -72,7 +69,7 @@ type DeviceInfo struct {
 	SMClockMax     gpuprof.Number `json:"sm_clock_max_hz"`
 	MemoryClock    gpuprof.Number `json:"memory_clock_hz"`
 	MemoryClockMax gpuprof.Number `json:"memory_clock_max_hz"`
-	// Application clocks and the ones the GPU boots with.
+	// Application clocks and their values after booting the GPU.
 	AppSMClock         gpuprof.Number `json:"application_sm_clock_hz"`
 	AppMemoryClock     gpuprof.Number `json:"application_memory_clock_hz"`
 	DefaultSMClock     gpuprof.Number `json:"default_sm_clock_hz"`
@@ -91,18 +88,17 @@ type DeviceInfo struct {
 
 	Processes      []Process `json:"processes"`
 	ProcessesKnown bool      `json:"processes_known"`
-	// Forbidden names values that this user has no permission read.
+	// Forbidden names values that this user has no permission to read.
 	Forbidden []string `json:"forbidden,omitempty"`
-	// Fault is NVML's answer by which the GPU is lost or otherwise broken; empty where no
-	// answer is one.
+	// Fault is an NVML answer that means that the GPU is lost or otherwise broken; empty if no answer does.
 	Fault string `json:"fault,omitempty"`
-	// Refused is why NVML gives no handle of the GPU where that is no fault of the GPU.
+	// Refused is the reason why NVML returns no handle of the GPU, for reasons other than a fault of the GPU.
 	Refused string `json:"refused,omitempty"`
-	// Unanswered are the queries about faults that NVML did not answer, and why.
+	// Unanswered maps the queries about faults that NVML did not answer to the reasons.
 	Unanswered map[string]string `json:"unanswered,omitempty"`
 }
 
-// The queries about faults, as Unanswered names them.
+// The queries about faults, by their names in Unanswered.
 const (
 	QueryECC      = "ECC errors"
 	QueryRows     = "remapped rows"
@@ -110,52 +106,52 @@ const (
 	QueryRecovery = "recovery action"
 )
 
-// Devices lists every GPU of the machine, whatever CUDA_VISIBLE_DEVICES says.
-// It is empty once the library is closed.
+// Devices lists every GPU of the machine, whether or not CUDA_VISIBLE_DEVICES hides it. It is empty once the library
+// is closed.
 func (l *Library) Devices() []DeviceInfo {
 	if !l.enter() {
 		return nil
 	}
 	defer l.leave()
-	driver, _ := l.sys.driver()
-	cuda, err := l.sys.cuda()
+	driver, _ := l.sys.driverVersion()
+	cuda, err := l.sys.cudaVersion()
 	if err != nil {
 		cuda = ""
 	}
 	var out []DeviceInfo
 	for i, g := range l.gpus {
-		d := describe(g, i)
+		d := describeGPU(g, i)
 		d.Driver, d.CUDA = driver, cuda
 		out = append(out, d)
 	}
 	return out
 }
 
-func describe(g gpu, index int) DeviceInfo {
+func describeGPU(g gpu, index int) DeviceInfo {
 	a := &asker{g: g, unanswered: map[string]string{}}
 	d := DeviceInfo{Index: index}
-	d.UUID, d.Name, d.PCI = a.identity(g.uuid), a.identity(g.name), a.identity(g.pci)
-	d.MIG = a.state(migMode, "MIG mode")
+	d.UUID, d.Name, d.PCI = a.askIdentity(g.uuid), a.askIdentity(g.name), a.askIdentity(g.pci)
+	d.MIG = a.askSwitch(migMode, "MIG mode")
 	if d.MIG == On {
 		d.Instances = describeInstances(a)
 	}
-	d.Persistence = a.state(persistence, "persistence mode")
-	d.ComputeMode = computeModeName(a.number(computeMode, "compute mode"))
+	d.Persistence = a.askSwitch(persistence, "persistence mode")
+	d.ComputeMode = computeModeName(a.askNumber(computeMode, "compute mode"))
 	describeMemoryHealth(a, &d)
-	d.Recovery = a.field(fieldRecovery, QueryRecovery)
+	d.Recovery = a.askField(fieldRecovery, QueryRecovery)
 	describeClocks(a, &d)
-	d.PowerLimit = a.number(powerLimit, "power limit")
-	d.PowerDefault = a.number(powerDefault, "default power limit")
-	d.PowerEnforced = a.number(powerEnforced, "enforced power limit")
-	d.PCIeGen, d.PCIeGenMax = a.number(pcieGen, "PCIe generation"), a.number(pcieGenMax, "PCIe generation")
-	d.PCIeWidth, d.PCIeWidthMax = a.number(pcieWidth, "PCIe width"), a.number(pcieWidthMax, "PCIe width")
-	d.MemoryUsed, d.MemoryTotal = a.number(memoryUsed, "memory"), a.number(memoryTotal, "memory")
-	d.BAR1Used, d.BAR1Total = a.number(bar1Used, "BAR1 memory"), a.number(bar1Total, "BAR1 memory")
-	list, err := g.processes()
-	a.heed("processes", err)
+	d.PowerLimit = a.askNumber(powerLimit, "power limit")
+	d.PowerDefault = a.askNumber(powerDefault, "default power limit")
+	d.PowerEnforced = a.askNumber(powerEnforced, "enforced power limit")
+	d.PCIeGen, d.PCIeGenMax = a.askNumber(pcieGen, "PCIe generation"), a.askNumber(pcieGenMax, "PCIe generation")
+	d.PCIeWidth, d.PCIeWidthMax = a.askNumber(pcieWidth, "PCIe width"), a.askNumber(pcieWidthMax, "PCIe width")
+	d.MemoryUsed, d.MemoryTotal = a.askNumber(memoryUsed, "memory"), a.askNumber(memoryTotal, "memory")
+	d.BAR1Used, d.BAR1Total = a.askNumber(bar1Used, "BAR1 memory"), a.askNumber(bar1Total, "BAR1 memory")
+	list, err := g.listProcesses()
+	a.recordAnswer("processes", err)
 	d.ProcessesKnown = err == nil
-	d.Processes = thisProcs().mark(list, false)
-	d.Forbidden, d.Unanswered, d.Fault = a.forbidden, a.unanswered, a.fault()
+	d.Processes = thisProcs().markOwn(list, false)
+	d.Forbidden, d.Unanswered, d.Fault = a.forbidden, a.unanswered, a.faultText()
 	if b, ok := g.(broken); ok && d.Fault == "" {
 		d.Refused = b.err.Error()
 	}
@@ -163,45 +159,45 @@ func describe(g gpu, index int) DeviceInfo {
 }
 
 func describeMemoryHealth(a *asker, d *DeviceInfo) {
-	d.ECC, d.ECCPending = a.state(eccMode, "ECC mode"), a.state(eccPending, "ECC mode")
-	d.Uncorrected = a.number(eccUncorrected, QueryECC)
-	d.RetirePending = a.state(retirePending, QueryPages)
-	d.RemapPending, d.RemapFailed = a.state(remapPending, QueryRows), a.state(remapFailed, QueryRows)
-	d.RemappedRows = a.number(remappedRows, QueryRows)
+	d.ECC, d.ECCPending = a.askSwitch(eccMode, "ECC mode"), a.askSwitch(eccPending, "ECC mode")
+	d.Uncorrected = a.askNumber(eccUncorrected, QueryECC)
+	d.RetirePending = a.askSwitch(retirePending, QueryPages)
+	d.RemapPending, d.RemapFailed = a.askSwitch(remapPending, QueryRows), a.askSwitch(remapFailed, QueryRows)
+	d.RemappedRows = a.askNumber(remappedRows, QueryRows)
 }
 
 func describeClocks(a *asker, d *DeviceInfo) {
-	d.SMClock, d.SMClockMax = a.number(smClock, "SM clock"), a.number(smClockMax, "SM clock")
-	d.MemoryClock, d.MemoryClockMax = a.number(memoryClock, "memory clock"), a.number(memoryClockMax, "memory clock")
-	d.AppSMClock, d.AppMemoryClock = a.number(appSMClock, "application clocks"), a.number(appMemoryClock, "application clocks")
-	d.DefaultSMClock, d.DefaultMemoryClock = a.number(defaultSMClock, "application clocks"), a.number(defaultMemoryClock, "application clocks")
-	if bits := a.number(eventReasons, "clock event reasons"); Known(bits) {
+	d.SMClock, d.SMClockMax = a.askNumber(smClock, "SM clock"), a.askNumber(smClockMax, "SM clock")
+	d.MemoryClock, d.MemoryClockMax = a.askNumber(memoryClock, "memory clock"), a.askNumber(memoryClockMax, "memory clock")
+	d.AppSMClock, d.AppMemoryClock = a.askNumber(appSMClock, "application clocks"), a.askNumber(appMemoryClock, "application clocks")
+	d.DefaultSMClock, d.DefaultMemoryClock = a.askNumber(defaultSMClock, "application clocks"), a.askNumber(defaultMemoryClock, "application clocks")
+	if bits := a.askNumber(eventReasons, "clock event reasons"); Known(bits) {
 		d.Reasons = reasonNames(uint64(bits))
 	}
 }
 
-// describeInstances asks the instances of a GPU, whose answers may tell that the GPU is lost.
+// describeInstances queries the instances of a GPU, whose answers may show that the GPU is lost.
 func describeInstances(a *asker) []Instance {
-	parts, err := a.g.instances()
-	if a.blame(err); err != nil {
+	parts, err := a.g.listInstances()
+	if a.recordFault(err); err != nil {
 		return nil
 	}
 	var out []Instance
 	for i, p := range parts {
 		in := Instance{Index: i, GI: -1, CI: -1}
-		in.UUID, in.Name = a.identity(p.uuid), a.identity(p.name)
+		in.UUID, in.Name = a.askIdentity(p.uuid), a.askIdentity(p.name)
 		if _, profile, ok := strings.Cut(in.Name, "MIG "); ok {
 			in.Profile = profile
 		}
-		gi, ci, err := p.place()
-		if a.blame(err); err == nil {
+		gi, ci, err := p.instanceIDs()
+		if a.recordFault(err); err == nil {
 			in.GI, in.CI = gi, ci
 		}
-		memory, err := p.number(memoryTotal)
+		memory, err := p.readNumber(memoryTotal)
 		if in.Memory = unknown; err == nil {
 			in.Memory = gpuprof.Number(memory)
 		}
-		a.blame(err)
+		a.recordFault(err)
 		out = append(out, in)
 	}
 	return out
@@ -225,13 +221,13 @@ func computeModeName(v gpuprof.Number) string {
 	return strconv.FormatFloat(float64(v), 'f', -1, 64)
 }
 
-// reasonBits are the clock event reasons of nvml.h, in the order of their bits.
+// reasonBits names the clock event reasons of nvml.h, in the order of their bits.
 var reasonBits = []string{
 	"idle", "application-clocks", "power-cap", "hw-slowdown", "sync-boost",
 	"sw-thermal", "hw-thermal", "hw-power-brake", "display-clocks",
 }
 
-// reasonNames names the bits that are set; it is not nil.
+// reasonNames names the set bits; the result is not nil.
 func reasonNames(bits uint64) []string {
 	out := []string{}
 	for i := range 64 {
@@ -247,12 +243,12 @@ func reasonNames(bits uint64) []string {
 	return out
 }
 
-// hashed is the first 16 hexadecimal digits of a name's SHA-256, as the CUDA
-// device hashes its UUID: enough to tell devices apart without naming them.
-func hashed(name string) string {
+// hashName returns the first 16 hexadecimal digits of a name's SHA-256, as the CUDA device hashes its UUID: enough to
+// distinguish devices without naming them.
+func hashName(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:8])
 }
 
-// cpuCount is how many logical CPUs a mask of them must hold.
+// cpuCount returns the number of logical CPUs that a mask must hold.
 func cpuCount() int { return max(runtime.NumCPU(), 1024) }

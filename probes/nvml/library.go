@@ -10,18 +10,17 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Library is NVML, open and started. Its zero value and nil are closed.
+// Library is NVML, open and started. The zero value and nil are closed.
 type Library struct {
-	// mu is the gate: calls hold it for reading, Close for writing, so that no
-	// call is under way or comes after the library is gone.
+	// mu is the gate: calls hold it for reading, Close for writing, so that no call runs while the library closes or
+	// after it.
 	mu   sync.RWMutex
 	sys  system
-	gpus []gpu // by index, as NVML counts
+	gpus []gpu // by index, in NVML's order
 }
 
-// Open loads and starts NVML. The error is an ErrDevice: one sentence that says
-// what is missing (the library, the kernel module, a permission) and what
-// helps.
+// Open loads and starts NVML. The error is an ErrDevice: one sentence with the missing part (the library, the kernel
+// module, a permission) and the fix.
 func Open() (*Library, error) { return openPath("") }
 
 func openPath(path string) (*Library, error) {
@@ -34,13 +33,13 @@ func openPath(path string) (*Library, error) {
 
 func openLibrary(sys system) (*Library, error) {
 	l := &Library{sys: sys}
-	n, err := sys.count()
+	n, err := sys.deviceCount()
 	if err != nil {
-		_ = sys.shutdown() // the count's failure is the one to tell
+		_ = sys.shutdown() // the failed count is the error to report
 		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "counting GPUs: %w", err).WithFix("check that nvidia-smi works for this user")
 	}
 	for i := range n {
-		g, err := sys.gpu(i)
+		g, err := sys.openGPU(i)
 		if err != nil { // one lost or forbidden GPU does not hide the others
 			g = broken{err}
 		}
@@ -49,7 +48,7 @@ func openLibrary(sys system) (*Library, error) {
 	return l, nil
 }
 
-// Close stops NVML after the calls under way. It may be called twice.
+// Close stops NVML after the running calls. It may be called twice.
 func (l *Library) Close() error {
 	if l == nil {
 		return nil
@@ -67,7 +66,7 @@ func (l *Library) Close() error {
 	return nil
 }
 
-// enter opens the gate; leave must follow when it is true.
+// enter passes the gate and reports whether the library is open; if so, leave must follow.
 func (l *Library) enter() bool {
 	if l == nil {
 		return false
@@ -82,22 +81,22 @@ func (l *Library) enter() bool {
 
 func (l *Library) leave() { l.mu.RUnlock() }
 
-// gated is a GPU behind the gate.
+// gated is a GPU whose calls pass the gate.
 type gated struct {
 	lib *Library
 	gpu gpu
 }
 
-func (g gated) number(q quantity) (float64, error) {
+func (g gated) readNumber(q quantity) (float64, error) {
 	if g.gpu == nil || !g.lib.enter() {
 		return 0, errClosed
 	}
 	defer g.lib.leave()
-	return g.gpu.number(q)
+	return g.gpu.readNumber(q)
 }
 
-// fields fills f; everything in it is unknown once the library is closed.
-func (g gated) fields(f []field) {
+// readFields fills f; all its fields are unknown once the library is closed.
+func (g gated) readFields(f []field) {
 	for i := range f {
 		f[i].value, f[i].ok, f[i].err = 0, false, errClosed
 	}
@@ -105,15 +104,15 @@ func (g gated) fields(f []field) {
 		return
 	}
 	defer g.lib.leave()
-	g.gpu.fields(f)
+	g.gpu.readFields(f)
 }
 
-func (g gated) processes() ([]Process, error) {
+func (g gated) listProcesses() ([]Process, error) {
 	if g.gpu == nil || !g.lib.enter() {
 		return nil, errClosed
 	}
 	defer g.lib.leave()
-	return g.gpu.processes()
+	return g.gpu.listProcesses()
 }
 
 func (g gated) nearCPUs(cpus int) ([]uint, error) {
@@ -124,11 +123,9 @@ func (g gated) nearCPUs(cpus int) ([]uint, error) {
 	return g.gpu.nearCPUs(cpus)
 }
 
-// Device finds a GPU or MIG instance: by NVML's index ("0"), the index of a MIG
-// instance on it ("0:1"), a UUID or the beginning of one, with or without its
-// GPU- or MIG- prefix, a PCI bus id, or the name of a MIG instance ("1g.10gb").
-// The error is an ErrDevice that lists what there is. It takes the counters'
-// present values as the zero of ThrottledS.
+// Device finds a GPU or MIG instance: by NVML's index ("0"), the index of a MIG instance on it ("0:1"), a UUID or the
+// beginning of one, with or without its GPU- or MIG- prefix, a PCI bus id, or the name of a MIG instance ("1g.10gb").
+// The error is an ErrDevice that lists the devices. The present values of the counters become the zero of ThrottledS.
 func (l *Library) Device(name string) (*Device, error) {
 	list := l.Devices()
 	at, err := Select(list, name)
@@ -141,7 +138,7 @@ func (l *Library) Device(name string) (*Device, error) {
 	whole, part := gated{l, l.gpus[at.GPU]}, gated{}
 	if at.Instance >= 0 {
 		var parts []gpu
-		if parts, err = l.gpus[at.GPU].instances(); err == nil && at.Instance < len(parts) {
+		if parts, err = l.gpus[at.GPU].listInstances(); err == nil && at.Instance < len(parts) {
 			part = gated{l, parts[at.Instance]}
 		} else if err == nil {
 			err = errUnsupported // it was there a moment ago
@@ -154,14 +151,14 @@ func (l *Library) Device(name string) (*Device, error) {
 	return newDevice(whole, part, list[at.GPU], at.Instance), nil
 }
 
-// Place is where a device stands in a list of DeviceInfo: its position, and the
-// position of a MIG instance among its instances, or -1.
+// Place is the position of a device in a list of DeviceInfo, and the position of a MIG instance among its instances,
+// or -1.
 type Place struct{ GPU, Instance int }
 
-// Select finds what a name means, see Library.Device.
+// Select finds the device of a name, see Library.Device.
 func Select(list []DeviceInfo, name string) (Place, error) {
 	want := strings.ToLower(strings.TrimSpace(name))
-	if at, ok, err := byIndex(list, want); ok || err != nil {
+	if at, ok, err := parseIndex(list, want); ok || err != nil {
 		return at, err
 	}
 	var found []Place
@@ -188,13 +185,13 @@ func Select(list []DeviceInfo, name string) (Place, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return Place{}, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: it fits %d of %s", name, len(found), several(list)).WithFix("give more of the UUID")
+		return Place{}, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: it fits %d of %s", name, len(found), joinDevices(list)).WithFix("give more of the UUID")
 	}
-	return Place{}, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: this machine shows %s", name, several(list)).WithFix("choose one of them")
+	return Place{}, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: this machine shows %s", name, joinDevices(list)).WithFix("choose one of them")
 }
 
-// byIndex reads "0" and "0:1"; ok is false for anything else.
-func byIndex(list []DeviceInfo, want string) (at Place, ok bool, err error) {
+// parseIndex reads "0" and "0:1"; ok is false for any other text.
+func parseIndex(list []DeviceInfo, want string) (at Place, ok bool, err error) {
 	whole, part, both := strings.Cut(want, ":")
 	i, err1 := strconv.Atoi(whole)
 	j, err2 := strconv.Atoi(part)
@@ -207,13 +204,12 @@ func byIndex(list []DeviceInfo, want string) (at Place, ok bool, err error) {
 	}
 	k := slices.IndexFunc(list, func(d DeviceInfo) bool { return d.Index == i })
 	if k < 0 || both && (j < 0 || j >= len(list[k].Instances)) {
-		return at, false, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: this machine shows %s", want, several(list)).WithFix("choose one of them")
+		return at, false, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: this machine shows %s", want, joinDevices(list)).WithFix("choose one of them")
 	}
 	return Place{k, j}, true, nil
 }
 
-// isPrefix reports whether want begins a UUID. Four digits at least: fewer are
-// no more than chance.
+// isPrefix reports whether want begins a UUID. It needs at least four digits: fewer match by chance.
 func isPrefix(id, want string) bool {
 	id = strings.ToLower(id)
 	bare := id
@@ -226,10 +222,10 @@ func isPrefix(id, want string) bool {
 	return len(want) >= 4 && strings.HasPrefix(bare, want)
 }
 
-// busID is a PCI bus id without its domain's leading zeros.
+// busID returns a PCI bus id without its domain's leading zeros.
 func busID(id string) string { return strings.TrimLeft(strings.ToLower(id), "0:") }
 
-func several(list []DeviceInfo) string {
+func joinDevices(list []DeviceInfo) string {
 	var s []string
 	for _, d := range list {
 		s = append(s, fmt.Sprintf("%d (%s, %s)", d.Index, d.Name, d.UUID))
@@ -243,19 +239,19 @@ func several(list []DeviceInfo) string {
 	return strings.Join(s, ", ")
 }
 
-// broken is a GPU that NVML counts and does not hand out.
+// broken is a GPU that NVML counts but for which it returns no handle.
 type broken struct{ err error }
 
-func (b broken) name() (string, error)            { return "", b.err }
-func (b broken) uuid() (string, error)            { return "", b.err }
-func (b broken) pci() (string, error)             { return "", b.err }
-func (b broken) number(quantity) (float64, error) { return 0, b.err }
-func (b broken) fields(f []field) {
+func (b broken) name() (string, error)                { return "", b.err }
+func (b broken) uuid() (string, error)                { return "", b.err }
+func (b broken) pci() (string, error)                 { return "", b.err }
+func (b broken) readNumber(quantity) (float64, error) { return 0, b.err }
+func (b broken) readFields(f []field) {
 	for i := range f {
 		f[i].err = b.err
 	}
 }
-func (b broken) processes() ([]Process, error)  { return nil, b.err }
-func (b broken) instances() ([]gpu, error)      { return nil, b.err }
-func (b broken) place() (gi, ci int, err error) { return 0, 0, b.err }
-func (b broken) nearCPUs(int) ([]uint, error)   { return nil, b.err }
+func (b broken) listProcesses() ([]Process, error)    { return nil, b.err }
+func (b broken) listInstances() ([]gpu, error)        { return nil, b.err }
+func (b broken) instanceIDs() (gi, ci int, err error) { return 0, 0, b.err }
+func (b broken) nearCPUs(int) ([]uint, error)         { return nil, b.err }

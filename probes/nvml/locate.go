@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// Located is a GPU of NVIDIA's that the kernel lists, whether or not NVML can ask it.
+// Located is an NVIDIA GPU that the kernel lists, whether or not NVML can query it.
 type Located struct {
 	PCI  string // "0000:17:00.0"
-	UUID string // that of the driver's last start of the GPU; empty where it was never started
-	// Driver tells that the NVIDIA driver lists the GPU, and not only the PCI bus.
+	UUID string // UUID of the driver's last start of the GPU; empty if never started
+	// Driver is true if the NVIDIA driver lists the GPU, and not only the PCI bus.
 	Driver bool
 }
 
-// Locate lists the GPUs by PCI address: those of the NVIDIA driver, which also keeps the
-// UUID of a GPU that it lost, else those of the PCI bus. root is the folder that holds /proc
-// and /sys. It is empty where the kernel shows neither.
+// Locate lists the GPUs by PCI address: the GPUs of the NVIDIA driver, which also keeps the UUID of a GPU that it
+// lost, else the GPUs of the PCI bus. root is the folder that holds /proc and /sys. The list is empty if the kernel
+// shows neither.
 func Locate(root string) []Located {
 	var out []Located
 	files, _ := filepath.Glob(filepath.Join(root, "proc", "driver", "nvidia", "gpus", "*", "information")) // the pattern is well formed
@@ -63,10 +63,9 @@ func fileBegins(file, with string) bool {
 	return err == nil && bytes.HasPrefix(text, []byte(with))
 }
 
-// Identify fills in the address and the UUID of GPUs for which NVML has none. A GPU gets an
-// address only if the kernel lists as many GPUs as NVML: the one address that is left over, or
-// that of its place. NVML counts in the order of PCI addresses, so every address that it does give
-// must then stand at the same place in both lists.
+// Identify fills in the address and the UUID of GPUs for which NVML has none. A GPU gets an address only if the
+// kernel lists as many GPUs as NVML: the one unused address, or the address with its position. NVML counts in the
+// order of PCI addresses, so every address from NVML must then have the same position in both lists.
 func Identify(list []DeviceInfo, found []Located) {
 	uuids, free := map[string]string{}, map[string]bool{}
 	for _, g := range found {
@@ -99,8 +98,8 @@ func Identify(list []DeviceInfo, found []Located) {
 	}
 }
 
-// Unlisted are the GPUs that the driver has and NVML does not list. There are none where a GPU
-// of the list has no address, since it may be one of them.
+// Unlisted returns the GPUs that the driver has and NVML does not list. It is empty if a GPU of the list has no
+// address, since it may be one of them.
 func Unlisted(list []DeviceInfo, found []Located) []Located {
 	var out []Located
 	for _, g := range found {

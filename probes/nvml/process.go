@@ -13,13 +13,13 @@ import (
 // Process is a program that has a context on a GPU.
 type Process struct {
 	PID    int            `json:"pid"`
-	Name   string         `json:"name"`   // its command's; empty where it cannot be seen from here
+	Name   string         `json:"name"`   // name of its command; empty if it cannot be read from here
 	Kind   string         `json:"kind"`   // compute, mps or graphics
 	Memory gpuprof.Number `json:"memory"` // bytes on the device, or unknown
 	Own    bool           `json:"own"`    // this process, a descendant, or the gpuprof that started it
 }
 
-// procs is the process table that PIDs are looked up in.
+// procs is the process table in which PIDs are looked up.
 type procs struct {
 	root string // "/proc"
 	self int
@@ -27,27 +27,26 @@ type procs struct {
 
 func thisProcs() procs { return procs{"/proc", os.Getpid()} }
 
-// initialNamespace is the number of the first PID namespace (PROC_PID_INIT_INO
-// of the Linux sources); every container has another.
+// initialNamespace is the number of the first PID namespace (PROC_PID_INIT_INO of the Linux sources); every container
+// has another.
 const initialNamespace = "pid:[4026531836]"
 
-// contained reports whether this process counts PIDs on its own, so that those
-// NVML tells may be the outer ones.
-func (p procs) contained() bool {
+// isContained reports whether this process runs in a PID namespace of its own, so that NVML may report PIDs of the
+// outer one.
+func (p procs) isContained() bool {
 	link, err := os.Readlink(filepath.Join(p.root, "self", "ns", "pid"))
 	return err == nil && link != initialNamespace
 }
 
-// mark fills in names and says which processes are our own. holding says
-// whether this process has a context on the device: in a container NVML may
-// count us by a number that means nothing here, and one such process is us.
-func (p procs) mark(list []Process, holding bool) []Process {
+// markOwn fills in names and marks our own processes. holding is true if this process has a context on the device: in
+// a container NVML may report our process by a PID without meaning here, and one such process counts as ours.
+func (p procs) markOwn(list []Process, holding bool) []Process {
 	self := slices.ContainsFunc(list, func(q Process) bool { return q.PID == p.self })
-	contained := p.contained()
+	contained := p.isContained()
 	for i := range list {
 		q := &list[i]
-		q.Name = p.name(q.PID)
-		q.Own = p.ours(q.PID)
+		q.Name = p.commandName(q.PID)
+		q.Own = p.isOurs(q.PID)
 		if q.Name == "" && !q.Own && contained && holding && !self {
 			q.Own, self = true, true
 		}
@@ -55,7 +54,7 @@ func (p procs) mark(list []Process, holding bool) []Process {
 	return list
 }
 
-func foreign(list []Process) int {
+func countForeign(list []Process) int {
 	n := 0
 	for _, q := range list {
 		if !q.Own {
@@ -65,7 +64,7 @@ func foreign(list []Process) int {
 	return n
 }
 
-func (p procs) name(pid int) string {
+func (p procs) commandName(pid int) string {
 	b, err := os.ReadFile(filepath.Join(p.root, strconv.Itoa(pid), "comm"))
 	if err != nil {
 		return ""
@@ -73,16 +72,15 @@ func (p procs) name(pid int) string {
 	return strings.TrimSpace(string(b))
 }
 
-// ours reports whether pid is this process, a descendant, or the gpuprof that
-// started it (of the same name) and waits: it asked the device whether it can
-// honour the settings, and NVML lists it until it ends.
-func (p procs) ours(pid int) bool {
-	return p.below(pid, p.self) || p.name(pid) != "" && p.name(pid) == p.name(p.self) && p.below(p.self, pid)
+// isOurs reports whether pid is this process, a descendant, or the gpuprof (of the same name) that started it and
+// waits: that process opened the device to check the settings, and NVML lists it until it ends.
+func (p procs) isOurs(pid int) bool {
+	return p.isBelow(pid, p.self) || p.commandName(pid) != "" && p.commandName(pid) == p.commandName(p.self) && p.isBelow(p.self, pid)
 }
 
-// below follows the parents of pid up to ancestor.
-func (p procs) below(pid, ancestor int) bool {
-	for range 64 { // deeper trees end in a loop of a PID used again
+// isBelow follows the parents of pid up to ancestor.
+func (p procs) isBelow(pid, ancestor int) bool {
+	for range 64 { // a longer chain is a loop from a reused PID
 		if pid == ancestor {
 			return true
 		}

@@ -77,7 +77,7 @@ func tableWithout(t *testing.T, gone ...string) *table {
 		t.Fatal(err)
 	}
 	fns := new(table)
-	fns.bind(func(name string) uintptr {
+	fns.bindAll(func(name string) uintptr {
 		if slices.Contains(gone, name) {
 			return 0
 		}
@@ -89,7 +89,7 @@ func tableWithout(t *testing.T, gone ...string) *table {
 // simulatedLibrary is the simulated library, opened, without the functions named.
 func simulatedLibrary(t *testing.T, gone ...string) *Library {
 	t.Helper()
-	sys, err := start(tableWithout(t, gone...))
+	sys, err := startNVML(tableWithout(t, gone...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestSimulatedMIG(t *testing.T) {
 	}
 	for _, name := range []string{"MIG-0f0f0f0f", "1g.5gb", "MIG 1g.5gb", "1:0"} {
 		d := choose(t, l, name)
-		used, ok := d.number(memoryUsed)
+		used, ok := d.readNumber(memoryUsed)
 		value(t, name, used, ok, 77)
 	}
 }
@@ -194,14 +194,14 @@ func TestSimulatedMIG(t *testing.T) {
 func TestSimulatedProcesses(t *testing.T) {
 	for _, n := range []int32{0, 8, 9, 1000} {
 		simulate(t, "processes", n, 2)
-		got, err := simulatedLibrary(t).gpus[0].processes()
+		got, err := simulatedLibrary(t).gpus[0].listProcesses()
 		want := max(int(n), 1) // the one of MPS is the first of the others
 		if err != nil || len(got) != want || got[want-1].PID != want {
 			t.Errorf("%d processes: %d, %v", n, len(got), err)
 		}
 	}
 	simulate(t, "processes", math.MaxInt32, 2)
-	if got, err := simulatedLibrary(t).gpus[0].processes(); err == nil {
+	if got, err := simulatedLibrary(t).gpus[0].listProcesses(); err == nil {
 		t.Errorf("a list that never fits has %d processes", len(got))
 	}
 }
@@ -272,7 +272,7 @@ func TestInitFailures(t *testing.T) {
 		errorOperatingSystem: "/dev/nvidiactl", errorMemory: "free some", 999: "NVML error 999",
 	} {
 		simulate(t, "init", int32(ret), 0)
-		_, err := start(&table{Init: tableWithout(t).Init})
+		_, err := startNVML(&table{Init: tableWithout(t).Init})
 		isDevice(t, err)
 		if err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "starting NVML: ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v: %v; want it to say %q", ret, err, says)
@@ -284,7 +284,7 @@ func TestInitFailures(t *testing.T) {
 func functions() []string {
 	var out []string
 	for f := range tableFields() {
-		out = append(out, names(f)...)
+		out = append(out, cNames(f)...)
 	}
 	return out
 }

@@ -14,7 +14,7 @@ type ref uintptr
 // result is NVML's nvmlReturn_t.
 type result int32
 
-// The results that make a difference here, as nvml.h numbers them.
+// The results in use, in the numbers of nvml.h.
 const (
 	success                 result = 0
 	errorNotSupported       result = 3
@@ -64,8 +64,7 @@ const (
 	nameBytes    = 96
 )
 
-// What NVML writes, laid out as C does on a 64-bit Linux. A test compares each with
-// go-nvml's.
+// Structs that NVML writes, in the C layout on a 64-bit Linux. A test compares each with go-nvml's.
 //
 //nolint:unused // NVML writes every field; the test of the layout reads them
 type (
@@ -81,7 +80,7 @@ type (
 		usedMemory          uint64
 		gpuInstance, compID uint32
 	}
-	// processInfoV1 is what the list's first version writes.
+	// processInfoV1 is the struct of the list's first version.
 	processInfoV1 struct {
 		pid        uint32
 		usedMemory uint64
@@ -94,8 +93,8 @@ type (
 	}
 )
 
-// table is NVML's functions by their C names, the newest first; a function that the
-// library does not have is nil. Enums are 32 bits wide.
+// table holds NVML's functions by their C names, the newest first; a function that the library lacks is nil. Enums
+// are 32 bits wide.
 type table struct {
 	Init     func() result `c:"nvmlInit_v2,nvmlInit"`
 	Shutdown func() result `c:"nvmlShutdown"`
@@ -150,16 +149,15 @@ type table struct {
 	ComputeInstance func(d ref, id *uint32) result           `c:"nvmlDeviceGetComputeInstanceId"`
 }
 
-// load opens a library and sees that it can be started and stopped. It stays loaded for
-// the life of the process: should a call ever slip past the gate, its function is still
-// there.
+// load opens a library and checks that it can be started and stopped. It stays loaded for the life of the process, so
+// that a call that slips past the gate still finds its function.
 func load(paths []string) (*table, error) {
 	lib, path, err := dynlib.First(paths)
 	if err != nil {
 		return nil, err
 	}
 	t := new(table)
-	t.bind(func(name string) uintptr { return dynlib.Symbol(lib, name) })
+	t.bindAll(func(name string) uintptr { return dynlib.Symbol(lib, name) })
 	switch {
 	case t.Init == nil:
 		return nil, fmt.Errorf("%s has no function nvmlInit_v2", path)
@@ -169,11 +167,11 @@ func load(paths []string) (*table, error) {
 	return t, nil
 }
 
-// bind sets every function whose address is known by one of its names.
-func (t *table) bind(address func(name string) uintptr) {
+// bindAll sets every function whose address is known by one of its names.
+func (t *table) bindAll(address func(name string) uintptr) {
 	v := reflect.ValueOf(t).Elem()
 	for i := range v.NumField() {
-		for _, name := range names(v.Type().Field(i)) {
+		for _, name := range cNames(v.Type().Field(i)) {
 			if addr := address(name); addr != 0 {
 				dynlib.Bind(v.Field(i).Addr().Interface(), addr)
 				break
@@ -182,5 +180,5 @@ func (t *table) bind(address func(name string) uintptr) {
 	}
 }
 
-// names are a function's C names, the newest first.
-func names(f reflect.StructField) []string { return strings.Split(f.Tag.Get("c"), ",") }
+// cNames returns a function's C names, the newest first.
+func cNames(f reflect.StructField) []string { return strings.Split(f.Tag.Get("c"), ",") }

@@ -9,26 +9,26 @@ import (
 	"github.com/gpuprof/gpuprof/probes/sampler"
 )
 
-// processEvery is how often the process list is read: walking /proc is
-// dearer than all other readings together.
+// processEvery is the interval between reads of the process list: walking /proc costs more than all other readings
+// together.
 const processEvery = time.Second
 
-// Start samples the device in a goroutine of its own until Stop, or until ctx
-// ends. While it samples, a second Start does nothing.
+// Start samples the device in a goroutine of its own until Stop, or until ctx ends. A second Start during sampling
+// does nothing.
 func (d *Device) Start(ctx context.Context, every time.Duration) {
 	if d.sampler == nil {
 		d.sampler = sampler.Start(ctx, every, d.quantities())
 	}
 }
 
-// Pause ends a reading under way and takes none until Resume. It costs a lock.
+// Pause waits for a running reading and stops sampling until Resume. It costs a lock.
 func (d *Device) Pause() {
 	if d.sampler != nil {
 		d.sampler.Pause()
 	}
 }
 
-// Resume goes on after Pause.
+// Resume continues the sampling after Pause.
 func (d *Device) Resume() {
 	if d.sampler != nil {
 		d.sampler.Resume()
@@ -50,8 +50,7 @@ func (d *Device) Resume() {
 //	gpu_energy                       J since Start
 //	gpu_processes, gpu_foreign       1, processes on the GPU, and those not ours
 //
-// A quantity that is never known is absent; where single readings failed they
-// are NaN. Without a Start it returns nil.
+// A quantity that is never known is absent; failed single readings are NaN. Without a Start it returns nil.
 func (d *Device) Stop() map[string]gpuprof.Track {
 	if d.sampler == nil {
 		return nil
@@ -60,15 +59,15 @@ func (d *Device) Stop() map[string]gpuprof.Track {
 	return d.sampler.Stop()
 }
 
-// quantities lists what can be read when the sampling starts: the loop does not ask
-// again and again for what there is not.
+// quantities returns the quantities that can be read when the sampling starts, so that the loop does not repeat reads
+// that always fail.
 func (d *Device) quantities() []sampler.Quantity {
 	var out []sampler.Quantity
 	add := func(name, unit string, total bool, read func() (float64, bool)) {
 		out = append(out, sampler.Quantity{Name: name, Unit: unit, Total: total, Read: read})
 	}
 	number := func(name, unit string, total bool, q quantity) {
-		add(name, unit, total, func() (float64, bool) { return d.number(q) })
+		add(name, unit, total, func() (float64, bool) { return d.readNumber(q) })
 	}
 	number("gpu_sm_clock", "Hz", false, smClock)
 	number("gpu_memory_clock", "Hz", false, memoryClock)
@@ -83,7 +82,7 @@ func (d *Device) quantities() []sampler.Quantity {
 	number("gpu_energy", "J", true, energy)
 	d.addThrottles(add)
 	d.addProcesses(add)
-	// Last: NVML counts 20 ms for each of the two before it answers.
+	// These are last: NVML counts 20 ms for each of the two before it answers.
 	number("gpu_pcie_rx", "B/s", false, pcieRX)
 	number("gpu_pcie_tx", "B/s", false, pcieTX)
 	return slices.DeleteFunc(out, func(q sampler.Quantity) bool {
@@ -92,14 +91,13 @@ func (d *Device) quantities() []sampler.Quantity {
 	})
 }
 
-// addThrottles adds the counters that are known; the first of them reads for
-// all.
+// addThrottles adds the known counters; the first of them reads all.
 func (d *Device) addThrottles(add func(name, unit string, total bool, read func() (float64, bool))) {
 	counters := make([]field, len(throttleReasons))
 	for i := range counters {
 		counters[i].id = throttleReasons[i].id
 	}
-	d.whole.fields(counters)
+	d.whole.readFields(counters)
 	newer := counters[swThermalAt].ok
 	leads := true
 	for i, r := range throttleReasons {
@@ -110,7 +108,7 @@ func (d *Device) addThrottles(add func(name, unit string, total bool, read func(
 		leads = false
 		add("gpu_throttled_"+r.name, "s", true, func() (float64, bool) {
 			if lead {
-				d.whole.fields(counters)
+				d.whole.readFields(counters)
 			}
 			return counters[i].value * nanoseconds, counters[i].ok
 		})
@@ -131,5 +129,5 @@ func (d *Device) addProcesses(add func(name, unit string, total bool, read func(
 		refresh()
 		return float64(len(list)), known
 	})
-	add("gpu_foreign", "1", false, func() (float64, bool) { return float64(foreign(list)), known })
+	add("gpu_foreign", "1", false, func() (float64, bool) { return float64(countForeign(list)), known })
 }

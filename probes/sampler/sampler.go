@@ -1,5 +1,5 @@
-// Package sampler reads quantities at an interval while something else is
-// measured: the one loop behind the telemetry of the machine and of the GPU.
+// Package sampler reads quantities at an interval during a measurement: the one loop behind the telemetry of the
+// machine and of the GPU.
 package sampler
 
 import (
@@ -11,26 +11,25 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Capacity is how many readings a track holds: two minutes at 10 Hz. A longer
-// run keeps every second reading and goes on at half the rate.
+// Capacity is the number of readings that a track holds: two minutes at 10 Hz. A longer run drops every second
+// reading and continues at half the rate.
 const Capacity = 1200
 
-// Quantity is one thing that is read. Read must not allocate: a sampler that
-// wakes the garbage collector disturbs what it watches. Those of a Sampler are
-// read in their order, so that the first can read for others.
+// Quantity is a value to sample. Read must not allocate: a sampler that wakes the garbage collector disturbs the
+// measured program. A Sampler reads its quantities in order, so that the first can read for others.
 type Quantity struct {
 	Name, Unit string
-	Total      bool // count from the first reading that worked
+	Total      bool // count from the first successful reading
 	Read       func() (v float64, ok bool)
 }
 
 type track struct {
 	Quantity
-	first  float64 // NaN until a reading worked
+	first  float64 // NaN until a reading succeeds
 	values []gpuprof.Number
 }
 
-// Sampler is one Start to Stop.
+// Sampler samples from one Start to its Stop.
 type Sampler struct {
 	tracks []*track
 	times  []float64
@@ -42,8 +41,7 @@ type Sampler struct {
 	paused  bool
 }
 
-// Start reads every quantity at once, and then in a goroutine of its own until
-// Stop, or until ctx ends.
+// Start reads every quantity at once, and then in a goroutine of its own until Stop, or until ctx ends.
 func Start(ctx context.Context, every time.Duration, quantities []Quantity) *Sampler {
 	s := &Sampler{start: time.Now(), done: make(chan struct{}), times: make([]float64, 0, Capacity)}
 	for _, q := range quantities {
@@ -55,10 +53,10 @@ func Start(ctx context.Context, every time.Duration, quantities []Quantity) *Sam
 	return s
 }
 
-// Pause ends a reading under way and takes none until Resume. It costs a lock.
+// Pause waits for a running reading and stops sampling until Resume. It costs a lock.
 func (s *Sampler) Pause() { s.setPaused(true) }
 
-// Resume goes on after Pause.
+// Resume continues the sampling after Pause.
 func (s *Sampler) Resume() { s.setPaused(false) }
 
 func (s *Sampler) setPaused(v bool) {
@@ -124,9 +122,8 @@ func (s *Sampler) thin() {
 	}
 }
 
-// Stop ends the sampling, takes a last reading and returns the tracks by name.
-// A quantity that was never known is absent; single readings that failed are
-// NaN. Call it once.
+// Stop ends the sampling, takes a last reading and returns the tracks by name. A quantity that was never known is
+// absent; failed single readings are NaN. Call it once.
 func (s *Sampler) Stop() map[string]gpuprof.Track {
 	s.stop()
 	<-s.done

@@ -1,8 +1,6 @@
-// Package device is the contract of a device that runs kernels: buffers, streams,
-// events, launches, captured operations, and the counters of what was asked. In come
-// kernels and bytes, out go results, times and errors. The CPU (device/host) and CUDA
-// (device/cuda) implement it; workloads and probes use it. It imports only package
-// gpuprof.
+// Package device is the contract of a device that runs kernels: buffers, streams, events, launches, captured
+// operations, and counters of the calls. The CPU (device/host) and CUDA (device/cuda) implement it; workloads and
+// probes use it. It imports only package gpuprof.
 package device
 
 import (
@@ -14,16 +12,16 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Place says where a buffer's bytes live.
+// Place is the kind of memory that holds a buffer.
 type Place uint8
 
 const (
-	// OnDevice memory is what kernels read and write.
+	// OnDevice memory is read and written by kernels.
 	OnDevice Place = iota
-	// Pinned host memory can be copied while the caller goes on.
+	// Pinned host memory is copied without blocking the caller.
 	Pinned
-	// Pageable host memory is ordinary memory; copies from it are counted
-	// apart because a GPU driver has to stage them.
+	// Pageable host memory is ordinary memory; its copies are counted separately because a GPU driver has to stage
+	// them.
 	Pageable
 )
 
@@ -43,13 +41,12 @@ func (p Place) String() string {
 type Buffer interface {
 	Place() Place
 	Len() int      // bytes
-	Bytes() []byte // the caller's view; nil for memory only a GPU can see
-	Addr() uint64  // what a GPU kernel receives
+	Bytes() []byte // the host's view; nil for memory only a GPU can see
+	Addr() uint64  // the address that a GPU kernel receives
 	Free() error   // an error if already freed
 }
 
-// MaxArgs bounds a kernel's parameters; the array is fixed so that a launch
-// allocates nothing.
+// MaxArgs bounds a kernel's parameters; the array has a fixed size so that a launch allocates nothing.
 const MaxArgs = 20
 
 // Args are a kernel's arguments. Launch copies them, so one Args can be
@@ -63,7 +60,7 @@ type Args struct {
 // SetBuf makes argument i a buffer.
 func (a *Args) SetBuf(i int, b Buffer) { a.Bufs[i], a.Bits[i] = b, b.Addr() }
 
-// SetBufAt makes argument i a buffer from byte at on.
+// SetBufAt makes argument i a buffer that starts at byte at.
 func (a *Args) SetBufAt(i int, b Buffer, at int64) { a.Bufs[i], a.Bits[i] = b, b.Addr()+uint64(at) }
 
 // SetInt makes argument i a 32-bit integer.
@@ -78,33 +75,33 @@ func (a *Args) Int(i int) int { return int(int32(uint32(a.Bits[i]))) }
 // F32 reads argument i as a float32.
 func (a *Args) F32(i int) float32 { return math.Float32frombits(uint32(a.Bits[i])) }
 
-// Floats is argument i's memory as float32 values (host device only).
-func (a *Args) Floats(i int) []float32 { return values[float32](a.Bytes(i)) }
+// Floats views argument i's memory as float32 values (host device only).
+func (a *Args) Floats(i int) []float32 { return viewAs[float32](a.Bytes(i)) }
 
-// Ints is argument i's memory as int32 values (host device only).
-func (a *Args) Ints(i int) []int32 { return values[int32](a.Bytes(i)) }
+// Ints views argument i's memory as int32 values (host device only).
+func (a *Args) Ints(i int) []int32 { return viewAs[int32](a.Bytes(i)) }
 
-// Bytes is argument i's memory (host device only).
+// Bytes returns argument i's memory (host device only).
 func (a *Args) Bytes(i int) []byte {
 	b := a.Bufs[i]
 	return b.Bytes()[a.Bits[i]-b.Addr():]
 }
 
-// Floats views a buffer the caller can see as float32 values; empty when it cannot.
-func Floats(b Buffer) []float32 { return values[float32](b.Bytes()) }
+// Floats views a host-visible buffer as float32 values; empty for other buffers.
+func Floats(b Buffer) []float32 { return viewAs[float32](b.Bytes()) }
 
-// Ints views a buffer the caller can see as int32 values; empty when it cannot.
-func Ints(b Buffer) []int32 { return values[int32](b.Bytes()) }
+// Ints views a host-visible buffer as int32 values; empty for other buffers.
+func Ints(b Buffer) []int32 { return viewAs[int32](b.Bytes()) }
 
-func values[T float32 | int32](v []byte) []T {
+func viewAs[T float32 | int32](v []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/4)
 }
 
-// Kernel is data: one computation written once for each kind of device. The
-// fields of the other device are simply not read.
+// Kernel describes one computation with an implementation for each kind of device. Each device ignores the fields of
+// the other.
 type Kernel struct {
 	Name string // as shown in reports, e.g. "tp_csr"
-	Sig  string // one letter a parameter: b buffer, i int32, f float32
+	Sig  string // one letter per parameter: b buffer, i int32, f float32
 
 	// Host computes items [lo, hi) of n. The device calls it from several
 	// goroutines on disjoint ranges unless Serial is set.
@@ -114,35 +111,33 @@ type Kernel struct {
 
 	PTX, Entry  string // the same computation for CUDA: text, or text compressed with zstd (package workloads/device/ptx)
 	Lib         string // or the vendor library's routine
-	Threads     int    // CUDA threads per block
+	Threads     int    // items per block; blocks = ceil(n/PerBlock)
 	PerBlock    int    // items a block; blocks = ceil(n/PerBlock)
 	SharedBytes int
 	Cooperative bool
 }
 
-// Func is a kernel that one device has made ready to launch.
+// Func is a kernel loaded on one device.
 type Func interface{ Kernel() *Kernel }
 
 // Event marks a point in a stream.
 type Event interface {
 	// Done reports whether the stream has passed the event; it does not block.
 	Done() (bool, error)
-	// Wait blocks the caller until it has; counted in Meter.EventWaits and BlockedNS.
+	// Wait blocks the caller until the stream has passed the event; counted in Meter.EventWaits and BlockedNS.
 	Wait() error
 }
 
-// Stream runs work in order, beside the caller.
+// Stream runs work in order, concurrently with the caller.
 type Stream interface {
-	// Launch enqueues n items of f. It does not wait for them. Arguments are
-	// those the kernel's Sig names; every b must be a live buffer. a may be nil
-	// where Sig is empty.
+	// Launch enqueues n items of f. It does not wait for them. a holds an argument for each letter of the kernel's
+	// Sig; every b must be a live buffer. a may be nil if Sig is empty.
 	Launch(f Func, n int, a *Args) error
-	// Copy enqueues a copy of n bytes. It does not wait for it. One side at
-	// least is device memory.
+	// Copy enqueues a copy of n bytes. It does not wait for it. At least one side is device memory.
 	Copy(dst Buffer, dstOff int, src Buffer, srcOff, n int) error
 	Record(Event) error
-	// WaitFor makes the stream, not the caller, wait for what the event marks
-	// now. An event never recorded is an error.
+	// WaitFor makes the stream, not the caller, wait for the latest Record of the event. An event never recorded is
+	// an error.
 	WaitFor(Event) error
 	// Sync blocks the caller until the stream is empty and returns the first
 	// error of its work; counted in Meter.SyncPoints and BlockedNS.
@@ -150,10 +145,9 @@ type Stream interface {
 	Close() error
 }
 
-// Meter counts what was asked of a device since it was opened. Pageable bytes
-// are part of the bytes of their direction; a launch of no items and a copy of
-// no bytes count; replaying a capture counts its parts. Counts are
-// exact: they compare without statistics.
+// Meter counts the calls of a device since it was opened. Pageable bytes are part of the bytes of their direction; a
+// launch of no items and a copy of no bytes count; replaying a capture counts its parts. Counts are exact: they
+// compare without statistics.
 type Meter struct {
 	Launches         int64
 	CopiesH2D        int64
@@ -186,8 +180,8 @@ func (m Meter) Sub(o Meter) Meter {
 // Add returns m + o, field by field.
 func (m Meter) Add(o Meter) Meter { return m.Sub(Meter{}.Sub(o)) }
 
-// CountCopy counts one copy of n bytes. The pageable counts are part of, not beside, the
-// bytes of their direction.
+// CountCopy counts one copy of n bytes. The pageable counts are part of the bytes of their direction and not
+// additional to them.
 func (m *Meter) CountCopy(dst, src Place, n int64) {
 	switch {
 	case dst == OnDevice && src == OnDevice:
@@ -208,8 +202,8 @@ func (m *Meter) CountCopy(dst, src Place, n int64) {
 	}
 }
 
-// Given are the arguments of a launch on a named stream: a itself, or none where a is nil and the
-// kernel has no parameters. ErrUsage where it has some.
+// Given returns the arguments of a launch on a named stream: a itself, or empty Args if a is nil and the kernel has
+// no parameters. The error is ErrUsage if a is nil and the kernel has parameters.
 func (k *Kernel) Given(a *Args, stream string) (*Args, error) {
 	switch {
 	case a != nil:
@@ -220,8 +214,7 @@ func (k *Kernel) Given(a *Args, stream string) (*Args, error) {
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s on stream %s: its signature %q has arguments, and Args is nil", k.Name, stream, k.Sig).WithFix("give an Args with a value for each letter")
 }
 
-// CheckCopy is the error, ErrUsage, of a copy on a named stream that does not fit its
-// buffers or lies between two of host memory.
+// CheckCopy returns ErrUsage for a copy on a named stream that exceeds its buffers or has host memory on both sides.
 func CheckCopy(stream string, dst Buffer, dstOff int, src Buffer, srcOff, n int) error {
 	for _, end := range []struct {
 		name string
@@ -239,11 +232,11 @@ func CheckCopy(stream string, dst Buffer, dstOff int, src Buffer, srcOff, n int)
 	return nil
 }
 
-// Memory is a device's own account of its allocations, in bytes.
+// Memory counts a device's allocations, in bytes.
 type Memory struct {
 	InUse     int64
 	Peak      int64
-	Available int64 // what Alloc would still grant
+	Available int64 // bytes that Alloc would still grant
 }
 
 // Info names a device.
@@ -252,29 +245,26 @@ type Info struct {
 	Name  string
 	Arch  string // "amd64", "sm_90"
 	Cores int    // CPU threads the device uses, or multiprocessors
-	// MaxThreads is the most CPU threads a Threader takes; 0 where there are
-	// none to limit.
+	// MaxThreads is the most CPU threads that a Threader accepts; 0 for other devices.
 	MaxThreads int
-	// CacheBytes is the last-level cache; steady mode rotates past it.
+	// CacheBytes is the size of the last-level cache; steady mode rotates over more memory than this.
 	CacheBytes int64
 	// Facts are further fingerprint fields (driver, cuda, uuid_hash, …).
 	Facts map[string]string
 }
 
-// Device runs kernels. It is called by one goroutine; the workers of a
-// pipeline only fill host buffers.
+// Device runs kernels. One goroutine calls it; the workers of a pipeline only fill host buffers.
 type Device interface {
 	Info() Info
-	// Alloc refuses with ErrMemory before touching memory when the request
-	// does not fit. The content is undefined.
+	// Alloc fails with ErrMemory, before touching memory, if the request does not fit. The content is undefined.
 	Alloc(bytes int, p Place) (Buffer, error)
 	Load(*Kernel) (Func, error)
 	NewStream(name string) (Stream, error)
 	NewEvent() (Event, error)
 	// ElapsedNS is the time between two events that are done.
 	ElapsedNS(from, to Event) (int64, error)
-	// Capture records what fn enqueues on s as one Op that replays it. Waiting
-	// (Sync, WaitFor) and capturing again inside fn are errors.
+	// Capture records the work that fn enqueues on s as one Op that replays it. Waiting (Sync, WaitFor) and capturing
+	// again inside fn are errors.
 	Capture(s Stream, fn func() error) (Op, error)
 	Meter() Meter
 	Memory() Memory
@@ -292,21 +282,20 @@ type Threader interface {
 
 // Pool is a device whose memory comes from a pool.
 type Pool interface {
-	// TrimPool gives memory that no buffer uses back to the system, as
-	// torch.cuda.empty_cache does.
+	// TrimPool returns memory that no buffer uses to the system, as torch.cuda.empty_cache does.
 	TrimPool() error
 	// ResetPeak restarts Memory.Peak, as torch.cuda.reset_peak_memory_stats does.
 	ResetPeak() error
-	// Reserved is the bytes the pool holds, in use or not.
+	// Reserved returns the bytes that the pool holds, in use or not.
 	Reserved() int64
 }
 
-// CacheFlusher clears the last-level cache between cold samples, in order on
-// the stream and without waiting for it. It is not counted in Meter.
+// CacheFlusher clears the last-level cache between cold samples, in order on the stream and without waiting. It is
+// not counted in Meter.
 type CacheFlusher interface{ FlushCache(Stream) error }
 
-// Spinner keeps a stream busy for about ns nanoseconds: the blocking kernel behind which
-// launches queue up. It is not counted in Meter.
+// Spinner keeps a stream busy for about ns nanoseconds: a blocking kernel, behind which launches queue up. It is not
+// counted in Meter.
 type Spinner interface {
 	Spin(s Stream, ns int64) error
 }
@@ -317,50 +306,46 @@ type GRUSpec struct {
 	Precision                           string // fp32, tf32, bf16 or fp16
 }
 
-// GRUMaker makes a vendor library's recurrent layer. x is [Steps, Batch,
-// Input], y [Steps, Batch, Hidden], h0 and hn [Layers, Batch, Hidden]; weights
-// hold, layer by layer, W_i [3 Hidden, Input or Hidden], W_h [3 Hidden,
-// Hidden], b_i and b_h [3 Hidden], gates in order r, z, n (PyTorch's). Values
-// are float32, for bf16 and fp16 all of them 16 bits wide. The weights are read
-// when the layer is made. Without the library the error is an ErrDevice that
-// says where it was looked for.
+// GRUMaker makes a vendor library's recurrent layer. x is [Steps, Batch, Input], y [Steps, Batch, Hidden], h0 and hn
+// [Layers, Batch, Hidden]; weights hold, layer by layer, W_i [3 Hidden, Input or Hidden], W_h [3 Hidden, Hidden], b_i
+// and b_h [3 Hidden], gates in order r, z, n (PyTorch's). All values are float32, or 16 bits wide for bf16 and fp16.
+// The weights are read when the layer is made. Without the library the error is an ErrDevice that names the searched
+// places.
 type GRUMaker interface {
 	BindGRU(spec GRUSpec, x, h0, weights, y, hn Buffer) (Op, error)
 }
 
-// GRUTrainer is a device whose vendor library trains a GRU, by the routines gru_weights,
-// gru_forward, gru_backward and gru_gradients of Kernel.Lib. GRUSpace is the bytes of the
-// weights as the library has them arranged, and of what a forward keeps for its way back;
-// without the library the error is an ErrDevice. Precision is fp32 or tf32.
+// GRUTrainer is a device whose vendor library trains a GRU, by the routines gru_weights, gru_forward, gru_backward
+// and gru_gradients of Kernel.Lib. GRUSpace returns the bytes of the weights in the library's layout, and of the
+// values that a forward keeps for the backward pass; without the library the error is an ErrDevice. Precision is fp32
+// or tf32.
 type GRUTrainer interface {
 	GRUSpace(GRUSpec) (weights, kept int64, err error)
 }
 
-// CUDASource is a kernel's text in CUDA C++ that is made where the program runs.
-// Headers are what it includes, by the names in its directives; those of gpuprof's
-// dialect (device.cuh) are the device's own.
+// CUDASource is a kernel's source in CUDA C++, generated at run time. Headers maps the names in its include
+// directives to their text; the device adds the headers of gpuprof's dialect (device.cuh).
 type CUDASource struct {
 	Text    string
 	Headers map[string]string
 }
 
-// KernelCompiler compiles a kernel's source for the device and returns its PTX, which
-// Load takes. Compiler is what it is called and its version; without one the error is an
-// ErrDevice that says where it was looked for.
+// KernelCompiler compiles a kernel's source for the device and returns its PTX for Load. Compiler returns the
+// compiler's name and version; without one the error is an ErrDevice that names the searched places.
 type KernelCompiler interface {
 	Compiler() (string, error)
 	Compile(CUDASource) (ptx string, err error)
 }
 
-// Op is one or many launches bound to their arguments at set-up.
+// Op is one or more launches bound to their arguments at set-up.
 type Op interface {
 	Enqueue(Stream) error  // no allocation, no blocking
-	Parts() []gpuprof.Part // one entry a launch, in order
+	Parts() []gpuprof.Part // one entry per launch, in order
 }
 
-// Short is why a request was refused for lack of memory: the refusal, or the
-// failure of a device that does not work any more, which has no memory left for
-// that reason. Such a one is asked for a megabyte, to say what failed.
+// Short returns the cause of a refused allocation: the refusal, or the failure of a device that no longer works,
+// which reports no available memory for that reason. A probe allocation of a megabyte on such a device returns its
+// failure.
 func Short(d Device, refusal error) error {
 	if d.Memory().Available > 0 {
 		return refusal

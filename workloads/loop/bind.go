@@ -8,26 +8,25 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Binder loads a workload's kernels, each once, and binds their arguments. After the
-// first failure, which Err keeps, it does nothing.
+// Binder loads a workload's kernels, each once, and binds their arguments. After the first failure, which Err keeps,
+// it does nothing.
 type Binder struct {
 	Dev     device.Device
 	Err     error
-	Loading time.Duration // that kernels took to load
+	Loading time.Duration // load time of the kernels
 
 	funcs map[*device.Kernel]device.Func
 }
 
-// View is a buffer from element At on, for a vendor's routine, which takes no offset:
-// it is given the address, as a CUDA device passes it on.
+// View is a buffer that starts at element At, for a vendor's routine, which takes no offset: the routine receives the
+// address, as a CUDA device passes it on.
 type View struct {
 	Buf device.Buffer
 	At  int
 }
 
-// Bind loads kern and puts args into to. They are checked against its signature: a
-// Buffer or View is b, an int or bool is i, a float32 is f. own gives the letter of an
-// argument of the workload's own kind, 0 where it is none.
+// Bind loads kern and writes args to to. They are checked against its signature: a Buffer or View is b, an int or
+// bool is i, a float32 is f. own returns the letter of an argument of the workload's own kind, 0 for other kinds.
 func (b *Binder) Bind(kern *device.Kernel, to *device.Args, own func(i int, arg any) byte, args ...any) device.Func {
 	sig := make([]byte, len(args))
 	for i, arg := range args {
@@ -76,8 +75,8 @@ func (b *Binder) load(kern *device.Kernel) device.Func {
 	return fn
 }
 
-// Shortest is the least time of three passes, after one to warm up. A pass waits for
-// the device; between ends it, outside the time, and may be nil.
+// Shortest returns the least time of three passes, after one to warm up. A pass waits for the device; between runs
+// after each pass, outside the time, and may be nil.
 func Shortest(pass, between func() error) (time.Duration, error) {
 	best := time.Duration(math.MaxInt64)
 	for i := range 4 {

@@ -2,8 +2,8 @@ package loop
 
 import "sync"
 
-// Kept holds what the sessions of a process have in common and each would take a while to
-// make, at most Most values by what they depend on. A value that is kept is only read.
+// Kept caches values that the sessions of a process share and that take time to make, at most Most values by their
+// inputs. Cached values are only read.
 type Kept[K comparable, V any] struct {
 	Most int
 
@@ -11,7 +11,7 @@ type Kept[K comparable, V any] struct {
 	values map[K]V
 }
 
-// Of is the value of a key, made unless it is kept. An error is not kept.
+// Of returns the value of a key, and makes it unless it is cached. An error is not cached.
 func (k *Kept[K, V]) Of(key K, create func() (V, error)) (V, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

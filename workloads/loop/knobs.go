@@ -25,7 +25,7 @@ const (
 // SyncKnob is sync, when the caller waits for the device; def is its default.
 func SyncKnob(doc, def string) workloads.Knob {
 	k := workloads.EveryKnob("sync", doc, def, never, "step")
-	k.Try, k.Acts = []string{never, "step", "every:10"}, caller()
+	k.Try, k.Acts = []string{never, "step", "every:10"}, callerStages()
 	k.Answers = []workloads.Answer{{Remedy: workloads.SkipSync, To: never, Waits: everySome("sync")}}
 	k.Advice = lines{never: "remove torch.cuda.synchronize() from the loop; synchronize only around a measurement"}
 	k.PyTorch = lines{never: "# delete torch.cuda.synchronize() from the loop", "step": "torch.cuda.synchronize()  # every step",
@@ -33,7 +33,7 @@ func SyncKnob(doc, def string) workloads.Knob {
 	return k
 }
 
-// everySome is how often a step waits for something done every some steps.
+// everySome returns the waits per step of an operation that runs every some steps.
 func everySome(knob string) func(set, map[string]float64) float64 {
 	return func(s set, _ map[string]float64) float64 {
 		if n := s.Every(knob); n > 0 {
@@ -43,10 +43,10 @@ func everySome(knob string) func(set, map[string]float64) float64 {
 	}
 }
 
-// ItemReads completes the knob item_reads, which reads results a number at a
-// time; off is its value for none.
+// ItemReads completes the knob item_reads, which reads results one number at a time; off is its value for no such
+// reads.
 func ItemReads(k workloads.Knob, off string) workloads.Knob {
-	k.Name, k.Try, k.Acts = "item_reads", []string{packed, "0", "4"}, caller()
+	k.Name, k.Try, k.Acts = "item_reads", []string{packed, "0", "4"}, callerStages()
 	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: off, Waits: func(s set, _ map[string]float64) float64 { return float64(s.Int("item_reads")) }}}
 	advice := "keep losses on the device (running += loss.detach()) and read them with one .item() every N steps, not one per metric and step"
 	k.Advice = lines{packed: advice, "0": advice}
@@ -58,7 +58,7 @@ func ItemReads(k workloads.Knob, off string) workloads.Knob {
 	return k
 }
 
-// PackedReads is item_reads where one packed copy is the other way to read.
+// PackedReads is item_reads for a workload whose other way to read is one packed copy.
 func PackedReads(doc string, least, most int) workloads.Knob {
 	return ItemReads(workloads.Knob{Doc: doc, Default: packed, Values: []string{packed}, Accept: fmt.Sprintf("integer from %d to %d", least, most),
 		Parse: func(s string) (string, error) {
@@ -76,7 +76,7 @@ func PackedReads(doc string, least, most int) workloads.Knob {
 // ResetKnob is reset_stats, a new peak of memory in use each step.
 func ResetKnob(doc string) workloads.Knob {
 	k := workloads.Choice("reset_stats", doc, "off", "on", resetSync)
-	k.Acts = caller()
+	k.Acts = callerStages()
 	k.Answers = []workloads.Answer{{Remedy: workloads.LeavePeak, To: "off", Waits: func(s set, _ map[string]float64) float64 {
 		if s["reset_stats"] == resetSync {
 			return float64(max(1, s.Int("accumulate"))) // once a micro-batch
@@ -91,10 +91,10 @@ func ResetKnob(doc string) workloads.Knob {
 	return k
 }
 
-// TrimKnob is pool_trim, giving cached memory back to the device.
+// TrimKnob is pool_trim, which returns cached memory to the device.
 func TrimKnob(doc string) workloads.Knob {
 	k := workloads.EveryKnob("pool_trim", doc, never, never)
-	k.Try, k.Acts = []string{"every:50"}, caller()
+	k.Try, k.Acts = []string{"every:50"}, callerStages()
 	k.Answers = []workloads.Answer{{Remedy: workloads.KeepPool, To: never, Waits: everySome("pool_trim")}}
 	k.Advice = lines{never: "remove torch.cuda.empty_cache() from the loop"}
 	k.PyTorch = lines{never: "# delete torch.cuda.empty_cache() from the loop", workloads.AnyValue: "if step % %s == 0: torch.cuda.empty_cache()"}
@@ -104,7 +104,7 @@ func TrimKnob(doc string) workloads.Knob {
 // AsyncKnob is async_copy, whether the caller waits for its copies.
 func AsyncKnob(doc string) workloads.Knob {
 	k := workloads.Choice("async_copy", doc, "on", "off")
-	k.Acts = slices.Concat(copies(), caller())
+	k.Acts = slices.Concat(copyStages(), callerStages())
 	k.Answers = []workloads.Answer{{Remedy: workloads.CopyUnwaited, To: "on", Waits: func(s set, counters map[string]float64) float64 {
 		switch {
 		case s["async_copy"] != "off":
@@ -119,11 +119,11 @@ func AsyncKnob(doc string) workloads.Knob {
 	return k
 }
 
-// PinnedKnob is pinned, which memory copies go through: on, off, and in a
-// workload that has it batch, pinned anew each time.
+// PinnedKnob is pinned, the memory that copies go through: on, off, and in a workload that has it batch, pinned anew
+// each time.
 func PinnedKnob(doc string, values ...string) workloads.Knob {
 	k := workloads.Choice("pinned", doc, values...)
-	k.Acts = copies()
+	k.Acts = copyStages()
 	k.Answers = []workloads.Answer{{Remedy: workloads.PinMemory, To: "on", When: set{"pinned": "off"}}}
 	if slices.Contains(values, "batch") {
 		k.Answers = append(k.Answers, workloads.Answer{Remedy: workloads.PinOnce, To: "on", When: set{"pinned": "batch"}})
@@ -136,10 +136,10 @@ func PinnedKnob(doc string, values ...string) workloads.Knob {
 	return k
 }
 
-// StreamsKnob is streams: copies beside what computes, or in line with it.
+// StreamsKnob is streams: copies on a stream of their own, or in line with the computation.
 func StreamsKnob(doc string) workloads.Knob {
 	k := workloads.Choice("streams", doc, "2", "1")
-	k.Acts = copies()
+	k.Acts = copyStages()
 	k.Answers = []workloads.Answer{{Remedy: workloads.CopyBeside, To: "2", When: set{"streams": "1"}}}
 	k.Advice = lines{"2": "copy the next batch in a torch.cuda.Stream of its own, and main.wait_stream(copies) before it is used"}
 	k.PyTorch = lines{
@@ -170,8 +170,8 @@ func BatchKnob(doc string, def, most int, limit string) workloads.Knob {
 	return k
 }
 
-// GraphKnob is graph, one launch graph for a step's launches. A graph holds on to
-// pooled memory, so that no pool is trimmed beside it.
+// GraphKnob is graph, one launch graph for a step's launches. A graph keeps pooled memory, so a graph excludes
+// trimming the pool.
 func GraphKnob(doc string) workloads.Knob {
 	k := workloads.Choice("graph", doc, "off", "on")
 	k.Acts = []string{workloads.AllStages}
@@ -181,7 +181,7 @@ func GraphKnob(doc string) workloads.Knob {
 	return k
 }
 
-// LibraryKnob is library, who multiplies matrices; acts are the stages that do.
+// LibraryKnob is library, the implementation of matrix products; acts are the stages with products.
 func LibraryKnob(doc string, acts ...string) workloads.Knob {
 	const nothing = "# nothing to change: torch.matmul calls cuBLAS if it is found"
 	k := workloads.Choice("library", doc, "auto", "on", "off")
@@ -195,8 +195,8 @@ func LibraryKnob(doc string, acts ...string) workloads.Knob {
 	return k
 }
 
-// PrecisionKnob is precision, what products round their inputs to. Settings in
-// unless have no product of a library that could gain by it.
+// PrecisionKnob is precision, the rounding of the products' inputs. Settings in unless have no product of a library
+// that could gain by it.
 func PrecisionKnob(doc string, unless gpuprof.Settings, acts ...string) workloads.Knob {
 	k := workloads.Choice("precision", doc, "fp32", "tf32", "bf16", "fp16")
 	k.Acts = acts
@@ -210,8 +210,8 @@ func PrecisionKnob(doc string, unless gpuprof.Settings, acts ...string) workload
 	return k
 }
 
-// OrderKnob is deterministic, sums in a fixed order, with def as its default; the
-// answer says which settings pay for the order, and in which part of the step.
+// OrderKnob is deterministic, sums in a fixed order, with def as its default; the answer a names the settings that
+// pay for the order, and the part of the step.
 func OrderKnob(doc, def string, a workloads.Answer, acts ...string) workloads.Knob {
 	k := workloads.Choice("deterministic", doc, "on", "off")
 	if def == "off" {
@@ -237,8 +237,7 @@ func AutotuneKnob(doc string) workloads.Knob {
 	return k
 }
 
-// FuseAdvice is the Advice of a knob with fused implementations; slow is the value
-// that is not one.
+// FuseAdvice is the Advice of a knob with fused implementations; slow is the value without fusion.
 func FuseAdvice(slow string) map[string]string {
 	return lines{slow: "", workloads.AnyValue: "use a fused operator: a CUDA extension or torch.compile(model) in place of one kernel per operation"}
 }

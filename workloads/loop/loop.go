@@ -1,7 +1,6 @@
-// Package loop is what the training loops of the workloads have in common: the
-// stages of a batch on its way through host and device, and the knobs for habits
-// of such loops, each with the problem that it solves and what it stands for in a
-// PyTorch program.
+// Package loop holds the common parts of the workloads' training loops: the stages of a batch from host to device and
+// back, and the knobs for habits of such loops, each with the problem that it solves and its counterpart in a PyTorch
+// program.
 package loop
 
 import (
@@ -9,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// The stages that every loop has, and those of its batches.
+// The stages of every loop, and of its batches.
 const (
 	Collate      = "collate"
 	Stage        = "stage"
@@ -19,7 +18,7 @@ const (
 	Backpressure = "backpressure"
 )
 
-// Waits are the last two stages of a step.
+// Waits returns the last two stages of a step.
 func Waits() []gpuprof.Stage {
 	return []gpuprof.Stage{
 		{Name: Sync, Kind: gpuprof.WaitStage, Role: gpuprof.RoleSync},
@@ -27,30 +26,30 @@ func Waits() []gpuprof.Stage {
 	}
 }
 
-// Host is the collating that a caller does itself, in a workload without workers.
+// Host is the collating by the caller itself, in a workload without workers.
 func Host() gpuprof.Stage {
 	return gpuprof.Stage{Name: Collate, Kind: gpuprof.HostStage, Role: gpuprof.RoleCollate,
 		Try: "gpuprof run collate --set workers=0,1,2,4", PyTorch: WorkersAdvice}
 }
 
-// Transfer is the copy of a batch to the device, Result that of the result back.
+// Transfer is the stage that copies a batch to the device.
 func Transfer() gpuprof.Stage { return gpuprof.Stage{Name: H2D, Role: gpuprof.RoleTransfer} }
 
-// Result is the copy of what a step computed back to the host.
+// Result is the stage that copies the output of a step back to the host.
 func Result() gpuprof.Stage { return gpuprof.Stage{Name: D2H, Role: gpuprof.RoleResult} }
 
-// WorkersAdvice is how a PyTorch program has its batches made beside it.
+// WorkersAdvice makes the batches of a PyTorch program in worker processes.
 const WorkersAdvice = "DataLoader(..., num_workers=max(1, min(os.cpu_count() - 1, 4)), persistent_workers=True, prefetch_factor=4)"
 
-// caller are the stages that a wait of the caller can lengthen, copies those that
-// the way of copying does.
-func caller() []string {
+// callerStages returns the stages that a wait of the caller can lengthen, copyStages the stages that the way of
+// copying affects.
+func callerStages() []string {
 	return []string{Sync, gpuprof.StageLaunch, gpuprof.StageGap, Collate, Stage, Backpressure}
 }
 
-func copies() []string { return []string{H2D, D2H, Stage, Sync, Backpressure} }
+func copyStages() []string { return []string{H2D, D2H, Stage, Sync, Backpressure} }
 
-// Silent is the probe of steps that are not measured.
+// Silent is the probe of unmeasured steps.
 type Silent struct{}
 
 // Start implements workloads.Probe.

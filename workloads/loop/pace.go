@@ -9,16 +9,16 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Pace is how a session moves its batches along: up to three streams, and the waits
-// that the knobs of this package ask for. Its methods for the step allocate nothing.
+// Pace moves the batches of a session along: up to three streams, and the waits of this package's knobs. Its methods
+// for the step allocate nothing.
 type Pace struct {
 	Compute, Copies     device.Stream // the same with streams=1
-	Results             device.Stream // for copies back; that of Compute but with streams=3
-	last                device.Event  // when the device is done with the latest step
+	Results             device.Stream // for copies back; Compute except with streams=3
+	last                device.Event  // recorded when the device has finished the latest step
 	Every, Trims, Items int           // knobs sync, pool_trim, item_reads
 	Blocking            bool          // async_copy=off
 	Reset               string        // reset_stats
-	Item                device.Buffer // pageable: where .item() lands
+	Item                device.Buffer // pageable: the destination of .item()
 	Pool                device.Pool   // for reset_stats and pool_trim
 	SyncAt, SlotAt      int           // indices of the stages Sync and Backpressure
 }
@@ -28,8 +28,7 @@ func PaceOf(s gpuprof.Settings) Pace {
 	return Pace{Every: s.Every("sync"), Trims: s.Every("pool_trim"), Items: s.Int("item_reads"), Blocking: s["async_copy"] == "off", Reset: s["reset_stats"]}
 }
 
-// Open limits the device's threads as the knob threads says, where there is one, and
-// makes the streams.
+// Open sets the device's threads by the knob threads, if there is one, and makes the streams.
 func (p *Pace) Open(d device.Device, s gpuprof.Settings) (err error) {
 	if err := LimitThreads(d, s); err != nil {
 		return err
@@ -47,7 +46,7 @@ func (p *Pace) Open(d device.Device, s gpuprof.Settings) (err error) {
 	return err
 }
 
-// LimitThreads limits the device's threads as the knob threads says, where there is one.
+// LimitThreads sets the device's threads by the knob threads, if there is one.
 func LimitThreads(d device.Device, s gpuprof.Settings) error {
 	t := s["threads"]
 	if t == "" || t == "all" {
@@ -63,7 +62,7 @@ func LimitThreads(d device.Device, s gpuprof.Settings) error {
 // CloseStreams waits for work in flight and closes the streams.
 func (p *Pace) CloseStreams() error {
 	var errs []error
-	if p.apart() {
+	if p.hasResultStream() {
 		errs = append(errs, p.Results.Sync(), p.Results.Close())
 	}
 	if p.Copies != nil && p.Copies != p.Compute {
@@ -75,8 +74,8 @@ func (p *Pace) CloseStreams() error {
 	return errors.Join(errs...)
 }
 
-// Cycle is after how many steps the pattern of waits repeats: the least common
-// multiple of the periods.
+// Cycle returns the number of steps after which the pattern of waits repeats: the least common multiple of the
+// periods.
 func (p *Pace) Cycle() int {
 	a, b := max(p.Every, 1), max(p.Trims, 1)
 	for x, y := a, b; ; x, y = y, x%y {
@@ -86,20 +85,19 @@ func (p *Pace) Cycle() int {
 	}
 }
 
-// apart says that results are copied beside what computes.
-func (p *Pace) apart() bool { return p.Results != nil && p.Results != p.Compute }
+// hasResultStream reports whether results are copied on a stream of their own.
+func (p *Pace) hasResultStream() bool { return p.Results != nil && p.Results != p.Compute }
 
-// results is the stream whose work ends last.
-func (p *Pace) results() device.Stream {
-	if p.apart() {
+// resultStream returns the stream whose work ends last.
+func (p *Pace) resultStream() device.Stream {
+	if p.hasResultStream() {
 		return p.Results
 	}
 	return p.Compute
 }
 
-// Events are those that hand a batch in flight over: Ready when it is on the
-// device, Done when it is computed, Free when the device is done with it. Used says
-// that Free was recorded.
+// Events mark the stages of a batch in flight: Ready when it is on the device, Done when it is computed, Free when
+// the device has finished with it. Used is true once Free was recorded.
 type Events struct {
 	Ready, Done, Free device.Event
 	Used              bool
@@ -115,7 +113,7 @@ func (e *Events) Open(d device.Device) (err error) {
 	return nil
 }
 
-// Room waits until the device is done with what the slot held before.
+// Room waits until the device has finished with the slot's previous batch.
 func (p *Pace) Room(e *Events, probe workloads.Probe) error {
 	if !e.Used {
 		return nil
@@ -126,8 +124,7 @@ func (p *Pace) Room(e *Events, probe workloads.Probe) error {
 	return err
 }
 
-// Arrive lets what computes wait for the copies of a batch, and the caller too
-// where async_copy=off asks for it.
+// Arrive makes the compute stream wait for the copies of a batch, and with async_copy=off the caller too.
 func (p *Pace) Arrive(e *Events, probe workloads.Probe) error {
 	if p.Copies != p.Compute {
 		if err := p.Copies.Record(e.Ready); err != nil {
@@ -140,9 +137,9 @@ func (p *Pace) Arrive(e *Events, probe workloads.Probe) error {
 	return p.Block(p.Copies, probe)
 }
 
-// Computed lets what copies results wait for what computes.
+// Computed makes the result stream wait for the computation.
 func (p *Pace) Computed(e *Events) error {
-	if !p.apart() {
+	if !p.hasResultStream() {
 		return nil
 	}
 	if err := p.Compute.Record(e.Done); err != nil {
@@ -151,21 +148,21 @@ func (p *Pace) Computed(e *Events) error {
 	return p.Results.WaitFor(e.Done)
 }
 
-// Leave hands a slot over once everything of its batch is enqueued.
+// Leave marks a slot as free after everything of its batch was enqueued.
 func (p *Pace) Leave(e *Events) error {
 	e.Used, p.last = true, e.Free
-	return p.results().Record(e.Free)
+	return p.resultStream().Record(e.Free)
 }
 
 // Join implements workloads.Joiner.
 func (p *Pace) Join() error {
-	if !p.apart() || p.last == nil {
+	if !p.hasResultStream() || p.last == nil {
 		return nil
 	}
 	return p.Compute.WaitFor(p.last)
 }
 
-// Block waits for a copy where async_copy=off asks for it.
+// Block waits for a copy if async_copy=off.
 func (p *Pace) Block(s device.Stream, probe workloads.Probe) error {
 	if !p.Blocking {
 		return nil
@@ -173,7 +170,7 @@ func (p *Pace) Block(s device.Stream, probe workloads.Probe) error {
 	return p.Sync(s, probe)
 }
 
-// Sync is the caller waiting for a stream.
+// Sync makes the caller wait for a stream.
 func (p *Pace) Sync(s device.Stream, probe workloads.Probe) error {
 	sp := probe.Begin(p.SyncAt, nil)
 	err := s.Sync()
@@ -181,8 +178,8 @@ func (p *Pace) Sync(s device.Stream, probe workloads.Probe) error {
 	return err
 }
 
-// DevicePool is the device's own pool, nil where it has none that works: a device seen
-// through another may only seem to have one.
+// DevicePool returns the device's own pool, nil if it has none that works: a wrapper of a device may have the methods
+// without a pool.
 func DevicePool(d device.Device) device.Pool {
 	if p, ok := d.(device.Pool); ok && p.ResetPeak() == nil {
 		return p
@@ -190,8 +187,8 @@ func DevicePool(d device.Device) device.Pool {
 	return nil
 }
 
-// Wait ends step i as the knobs item_reads, reset_stats, pool_trim and sync ask
-// for: the first words elements of result are read in turn.
+// Wait ends step i with the waits of the knobs item_reads, reset_stats, pool_trim and sync: the first words elements
+// of result are read in turn.
 func (p *Pace) Wait(i int, result device.Buffer, words int, probe workloads.Probe) error {
 	for j := range p.Items {
 		if _, err := p.Read(result, j%words, probe); err != nil {
@@ -212,10 +209,10 @@ func (p *Pace) Wait(i int, result device.Buffer, words int, probe workloads.Prob
 	if p.Every == 0 || (i+1)%p.Every != 0 {
 		return nil
 	}
-	return p.Sync(p.results(), probe)
+	return p.Sync(p.resultStream(), probe)
 }
 
-// Read is the caller reading one value of a buffer, as .item() does: four bytes and a wait.
+// Read reads one value of a buffer, as .item() does: four bytes and a wait.
 func (p *Pace) Read(from device.Buffer, at int, probe workloads.Probe) (float32, error) {
 	sp := probe.Begin(p.SyncAt, nil)
 	err := p.Compute.Copy(p.Item, 0, from, 4*at, 4)
@@ -226,28 +223,28 @@ func (p *Pace) Read(from device.Buffer, at int, probe workloads.Probe) (float32,
 	return device.Floats(p.Item)[0], err
 }
 
-// ResetStats begins a new peak of memory in use, as the knob reset_stats asks for. Wait does so
-// once, which is for the last micro-batch of a step.
+// ResetStats begins a new peak of memory in use if the knob reset_stats is on. Wait calls it once, for the last
+// micro-batch of a step.
 func (p *Pace) ResetStats(probe workloads.Probe) error {
 	if p.Reset == "" || p.Reset == "off" {
 		return nil
 	}
 	if p.Reset == resetSync {
-		if err := p.Sync(p.results(), probe); err != nil {
+		if err := p.Sync(p.resultStream(), probe); err != nil {
 			return err
 		}
 	}
 	return p.Pool.ResetPeak()
 }
 
-// WholeCheck is the comparison of whole steps at compared of all items, such as "cells".
+// WholeCheck returns the check of whole steps at compared of all items, such as "cells".
 func WholeCheck(relative, tolerance float64, compared, all int, items string) gpuprof.Check {
 	c := CheckOf(gpuprof.WholeStep, relative, tolerance, compared, all)
 	c.Rows += " " + items
 	return c
 }
 
-// CheckOf is the comparison of a stage at compared of all rows.
+// CheckOf returns the check of a stage at compared of all rows.
 func CheckOf(stage string, relative, tolerance float64, compared, all int) gpuprof.Check {
 	rows := fmt.Sprintf("%d of %d", compared, all)
 	if compared == all {

@@ -1,11 +1,10 @@
 package loop
 
-// MostPoints is how many points of a series are kept: when they are full, every other one
-// goes and the rest come half as often.
+// MostPoints bounds the points of a series: when it is full, every other point is dropped and new ones come half as
+// often.
 const MostPoints = 2048
 
-// Points is what a session saw at the end of its steps, over time. Keeping one allocates
-// nothing.
+// Points records values at the end of a session's steps, over time. Recording one allocates nothing.
 type Points[P any] struct {
 	kept  [MostPoints]P
 	used  int
@@ -13,7 +12,7 @@ type Points[P any] struct {
 	seen  int // steps seen
 }
 
-// Due counts a step and says whether its point is to be kept.
+// Due counts a step and reports whether its point is to be kept.
 func (p *Points[P]) Due() bool {
 	p.every = max(p.every, 1)
 	if p.seen++; p.seen%p.every != 0 {
@@ -29,11 +28,11 @@ func (p *Points[P]) Due() bool {
 	return p.seen%p.every == 0
 }
 
-// Keep keeps the point of a step that is due.
+// Keep records the point of a step that is due.
 func (p *Points[P]) Keep(point P) {
 	p.kept[p.used] = point
 	p.used++
 }
 
-// All are the points that are kept, so many steps apart.
+// All returns the recorded points and the steps between them.
 func (p *Points[P]) All() (points []P, every int) { return p.kept[:p.used], max(p.every, 1) }

@@ -11,23 +11,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Tolerances of vectors from outside: float64 arithmetic agrees to rounding, float32 to
-// a few units in its last place over a sum.
+// Tolerances of vectors from other programs: float64 arithmetic agrees to rounding, float32 to a few units in its
+// last place over a sum.
 const (
 	Tolerance64 = 1e-12
 	Tolerance32 = 1e-6
 )
 
-// Vectors runs every case of a file of vectors, {"cases": [...]}, and marks those that
-// pass. C is a case with its fields as JSON has them; fields is the file that describes
-// them. run compares a case; its errors are ErrInput, since what the code calls wrong use
-// is here the file's content, but those of memory and of the device.
+// Vectors runs every case of a file of vectors, {"cases": [...]}, and marks the cases that pass. C is a case with its
+// JSON fields; fields names the file that describes them. run compares a case. Its errors become ErrInput, since
+// wrong use of the code here means wrong content of the file, except for errors of memory and of the device.
 func Vectors[C any](ctx context.Context, file []byte, name, fields string, kind func(*C) string, run func(*C) ([]gpuprof.CaseResult, error)) ([]gpuprof.CaseResult, error) {
 	const form = `the file must hold {"cases": [...]}`
 	var doc struct {
 		Cases []json.RawMessage `json:"cases"`
 	}
-	if err := decode(file, &doc); err != nil {
+	if err := decodeJSON(file, &doc); err != nil {
 		return nil, gpuprof.Unreadable("reading vectors "+name, err, form+" as JSON, which has no NaN and no Infinity")
 	}
 	if len(doc.Cases) == 0 {
@@ -39,7 +38,7 @@ func Vectors[C any](ctx context.Context, file []byte, name, fields string, kind 
 			return out, err
 		}
 		c := new(C)
-		if err := decode(raw, c); err != nil {
+		if err := decodeJSON(raw, c); err != nil {
 			return out, gpuprof.Unreadable(fmt.Sprintf("reading vectors %s: case %d", name, i), err, "see "+fields+" for its fields")
 		}
 		results, err := run(c)
@@ -59,16 +58,16 @@ func Vectors[C any](ctx context.Context, file []byte, name, fields string, kind 
 	return out, nil
 }
 
-// decode reads JSON that fits the memory for a document.
-func decode(text []byte, v any) error {
+// decodeJSON reads JSON that fits the memory for a document.
+func decodeJSON(text []byte, v any) error {
 	if err := document.Fits(nil, text, v); err != nil {
 		return err
 	}
 	return json.Unmarshal(text, v)
 }
 
-// Numbers reads the numbers of a JSON array, nested or not, in order. It reads token by
-// token: depth does not matter, and anything but a number is an error.
+// Numbers reads the numbers of a JSON array, nested or not, in order. It reads token by token: any depth is allowed,
+// and anything but a number is an error.
 func Numbers(b []byte) ([]float64, error) {
 	var out []float64
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -87,7 +86,7 @@ func Numbers(b []byte) ([]float64, error) {
 		default:
 			return nil, fmt.Errorf("%v stands where a number is expected", tok)
 		}
-		// More is false at the end of each nested array; close it and go on.
+		// More is false at the end of each nested array; close it and continue.
 		for !dec.More() {
 			if _, err := dec.Token(); err != nil {
 				return out, nil // the end of the value

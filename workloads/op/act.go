@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// activation numbers are what kernels receive.
+// Activation numbers in the arguments of kernels.
 const (
 	actNone = iota
 	actSilu
@@ -15,8 +15,8 @@ const (
 	actAbs
 )
 
-// parity of an activation as a function: an odd one keeps the parity of an odd
-// scalar, an even one makes it even, any other is not equivariant on it.
+// parity is the parity of an activation as a function: an odd one keeps the parity of an odd scalar, an even one
+// makes it even, any other is not equivariant on it.
 type parity int8
 
 const (
@@ -25,9 +25,8 @@ const (
 	odd     parity = -1
 )
 
-// activation is one row of the only table of activations. exact and e3nn are
-// the constants c that give c*phi(z) a second moment of 1 for z ~ N(0,1): the
-// exact 1/sqrt(E[phi(z)^2]), and e3nn's Monte Carlo estimate of it
+// activation is one row of the only table of activations. exact and e3nn are the constants c that give c*phi(z) a
+// second moment of 1 for z ~ N(0,1): the exact 1/sqrt(E[phi(z)^2]), and e3nn's Monte Carlo estimate of it
 // (normalize2mom, one million samples); NaN where e3nn's figure is not known.
 type activation struct {
 	name        string
@@ -45,7 +44,7 @@ var activations = [...]activation{
 	{"abs", actAbs, even, 1, math.NaN(), 2},
 }
 
-// Normalisation of activations: which constant c.
+// Normalisation of activations selects the constant c.
 const (
 	NormExact = "exact"
 	NormE3NN  = "e3nn"
@@ -71,8 +70,8 @@ func findActivation(name, normalisation string) (activation, float64, error) {
 	return activation{}, 0, gpuprof.Errorf(nil, "unknown activation %q", name).WithFix("use silu, sigmoid, tanh, abs or none")
 }
 
-// activate applies an activation to a value in float64 (kernels and oracle
-// alike; an exponential is the whole cost).
+// activate applies an activation to a value in float64, for kernels and references; an exponential dominates its
+// cost.
 func activate(id int, v float64) float64 {
 	switch id {
 	case actSilu:
@@ -87,8 +86,8 @@ func activate(id int, v float64) float64 {
 	return v
 }
 
-// derive is the activation's derivative at v, in float64; that of abs at 0 is 0.
-func derive(id int, v float64) float64 {
+// activationSlope returns the activation's first derivative at v, in float64; for abs it is 0 at 0.
+func activationSlope(id int, v float64) float64 {
 	switch id {
 	case actSilu:
 		q := 1 / (1 + math.Exp(-v))
@@ -111,8 +110,8 @@ func derive(id int, v float64) float64 {
 	return 1
 }
 
-// curve is the activation's second derivative at v, in float64; that of abs at 0 is 0.
-func curve(id int, v float64) float64 {
+// activationCurvature returns the activation's second derivative at v, in float64; for abs it is 0.
+func activationCurvature(id int, v float64) float64 {
 	switch id {
 	case actSilu:
 		q := 1 / (1 + math.Exp(-v))

@@ -9,9 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Arena allocates the buffers of one owner, a workload's session for one, and
-// frees them together. The first error stays in Err; what is asked for after it
-// is nil, so that one look at Err after many requests is enough.
+// Arena allocates the buffers of one owner, such as a workload's session, and frees them together. Err keeps the
+// first error, and later requests return nil, so that one check of Err after many requests is enough.
 type Arena struct {
 	Dev device.Device
 	Err error
@@ -19,7 +18,7 @@ type Arena struct {
 	bufs []device.Buffer
 }
 
-// Bytes allocates n bytes, at least four: an empty array still has an address.
+// Bytes allocates n bytes, at least four: an empty array still needs an address.
 func (a *Arena) Bytes(what string, n int, p device.Place) device.Buffer {
 	if a.Err != nil {
 		return nil
@@ -53,7 +52,7 @@ func (a *Arena) Upload(s device.Stream, what string, v []float32) device.Buffer 
 	return dst
 }
 
-// Drop frees one buffer early; nil is none.
+// Drop frees one buffer early; nil is ignored.
 func (a *Arena) Drop(b device.Buffer) error {
 	if b == nil {
 		return nil
@@ -76,8 +75,7 @@ func (a *Arena) Free() error {
 	return first
 }
 
-// Send copies v to dst, through pageable memory. It waits, so that this memory
-// can go.
+// Send copies v to dst, through pageable memory. It waits, so that this memory can be freed.
 func Send(dev device.Device, s device.Stream, dst device.Buffer, v []float32) error {
 	if len(v) == 0 {
 		return nil

@@ -34,7 +34,7 @@ const (
 	basisBessel
 )
 
-func (s Basis) kind() (int, error) {
+func (s Basis) kindNumber() (int, error) {
 	switch s.Kind {
 	case "gaussian":
 		if s.N < 2 {
@@ -50,9 +50,9 @@ func (s Basis) kind() (int, error) {
 	return 0, gpuprof.Errorf(nil, "unknown kind %q", s.Kind).WithFix("use gaussian or bessel")
 }
 
-// Check reports why the basis cannot be bound, or nil.
+// Check returns the reason why the basis cannot be bound, or nil.
 func (s Basis) Check() error {
-	if _, err := s.kind(); err != nil {
+	if _, err := s.kindNumber(); err != nil {
 		return err
 	}
 	if !(s.Cutoff > 0) || s.Cutoff > 1e6 {
@@ -65,24 +65,24 @@ func (s Basis) Check() error {
 func (s Basis) Bind(dev device.Device, vec, b device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "basis", edgeCap)
 	if err := s.Check(); err != nil {
-		k.usage("", "%w", err)
+		k.failUsage("", "%w", err)
 	}
-	kind, _ := s.kind() // Check has accepted it
-	k.want("vec", vec, 3*int64(edgeCap))
-	k.want("b", b, int64(s.N)*int64(edgeCap))
+	kind, _ := s.kindNumber() // Check has accepted it
+	k.checkBuffer("vec", vec, 3*int64(edgeCap))
+	k.checkBuffer("b", b, int64(s.N)*int64(edgeCap))
 	envelope := 0
 	if s.Envelope {
 		envelope = 1
 	}
-	k.b.minimum = rate{perEdge: move(s.flops(), 3, s.N).In("fp64", int64(s.flops()))} // double on either device
-	k.launch(&basisKernel, items{perEdge: 1}, k.b.minimum, vec, b, itemCount{}, s.N, kind, envelope, float32(s.Cutoff))
-	return k.done()
+	// double on either device
+	k.b.minimum = rate{perEdge: moveCost(s.edgeFlops(), 3, s.N).In("fp64", int64(s.edgeFlops()))}
+	k.addLaunch(&basisKernel, items{perEdge: 1}, k.b.minimum, vec, b, itemCount{}, s.N, kind, envelope, float32(s.Cutoff))
+	return k.finishBinding()
 }
 
-// flops of one edge, an exponential, sine or root counted as one: the length 6,
-// then 5 a Gaussian or 3 a Bessel function (the recurrence and its scale), and
-// the envelope 11 and one product a function.
-func (s Basis) flops() int {
+// edgeFlops counts one edge, with an exponential, sine or root as one: the length 6, then 5 per Gaussian or 3 per
+// Bessel function (the recurrence and its scale), and for the envelope 11 and one product per function.
+func (s Basis) edgeFlops() int {
 	n := 6
 	if s.Kind == "gaussian" {
 		n += 5 * s.N

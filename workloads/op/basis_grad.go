@@ -9,7 +9,7 @@ import (
 //go:embed basis_grad.ptx.zst
 var basisGradPTX string
 
-// BasisGrad is a Basis backwards, to the lengths of the edges:
+// BasisGrad is the backward pass of a Basis, to the lengths of the edges:
 //
 //	vec [E,3], db [E,N] -> g [E],  g = sum_i db_i b_i'(r)
 //
@@ -24,26 +24,26 @@ func (g BasisGrad) Bind(dev device.Device, vec, db, slope device.Buffer, edgeCap
 	s := g.Basis
 	k := newBinder(dev, "basis backwards", edgeCap)
 	if err := s.Check(); err != nil {
-		k.usage("", "%w", err)
+		k.failUsage("", "%w", err)
 	}
-	kind, _ := s.kind() // Check has accepted it
-	k.want("vec", vec, 3*int64(edgeCap))
-	k.want("db", db, int64(s.N)*int64(edgeCap))
-	k.want("g", slope, int64(edgeCap))
+	kind, _ := s.kindNumber() // Check has accepted it
+	k.checkBuffer("vec", vec, 3*int64(edgeCap))
+	k.checkBuffer("db", db, int64(s.N)*int64(edgeCap))
+	k.checkBuffer("g", slope, int64(edgeCap))
 	envelope := 0
 	if s.Envelope {
 		envelope = 1
 	}
 	flops := s.gradFlops()
-	k.b.minimum = rate{perEdge: move(flops, 3+s.N, 1).In("fp64", int64(flops))} // double on either device
-	k.launch(&basisGradKernel, items{perEdge: 1}, k.b.minimum, vec, db, slope, itemCount{}, s.N, kind, envelope, float32(s.Cutoff))
-	return k.done()
+	k.b.minimum = rate{perEdge: moveCost(flops, 3+s.N, 1).In("fp64", int64(flops))} // double on either device
+	k.addLaunch(&basisGradKernel, items{perEdge: 1}, k.b.minimum, vec, db, slope, itemCount{}, s.N, kind, envelope, float32(s.Cutoff))
+	return k.finishBinding()
 }
 
-// gradFlops of one edge: the values again (see Basis.flops), 5 a function for its
-// slope and its term, and with an envelope its slope 8 and 3 a function.
+// gradFlops counts one edge: the values again (see edgeFlops), 5 per function for its slope and its term, and with an
+// envelope 8 for its slope and 3 per function.
 func (s Basis) gradFlops() int {
-	n := s.flops() + 5*s.N
+	n := s.edgeFlops() + 5*s.N
 	if s.Envelope {
 		n += 8 + 3*s.N
 	}

@@ -6,18 +6,17 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// basisGradHost works in float64 between the float32 input and output, as
-// basisHost does.
+// basisGradHost computes in float64 between the float32 input and output, as basisHost does.
 func basisGradHost(a *device.Args, lo, hi int) {
 	n, kind, envelope, cutoff := a.Int(4), a.Int(5), a.Int(6) != 0, float64(a.F32(7))
 	vec, db, g := a.Floats(0), a.Floats(1), a.Floats(2)
 	for e := lo; e < hi; e++ {
 		s := slopesOf(vec[3*e:3*e+3], kind, envelope, cutoff)
-		g[e] = float32(s.walk(n, db[e*n:(e+1)*n], nil, 0))
+		g[e] = float32(s.sumSlopes(n, db[e*n:(e+1)*n], nil, 0))
 	}
 }
 
-// slopes are the radial functions' derivatives at one length r.
+// slopes holds the parameters of the radial functions' derivatives at one length r.
 type slopes struct {
 	kind     int
 	r, c     float64
@@ -33,17 +32,17 @@ func slopesOf(v []float32, kind int, envelope bool, cutoff float64) slopes {
 	return s
 }
 
-// walk is the sum of all n derivatives times db; with out it writes each times k
-// there instead.
-func (s slopes) walk(n int, db, out []float32, k float64) float64 {
+// sumSlopes returns the sum of all n derivatives times db; if out is not nil it writes each derivative times k to out
+// instead.
+func (s slopes) sumSlopes(n int, db, out []float32, k float64) float64 {
 	if s.kind == basisGaussian {
-		return s.gaussian(n, db, out, k/1.12) / 1.12
+		return s.sumGaussian(n, db, out, k/1.12) / 1.12
 	}
 	root := math.Sqrt(2 / s.c)
-	return s.bessel(n, db, out, k*root) * root
+	return s.sumBessel(n, db, out, k*root) * root
 }
 
-func (s slopes) gaussian(n int, db, out []float32, k float64) float64 {
+func (s slopes) sumGaussian(n int, db, out []float32, k float64) float64 {
 	sum, delta := 0.0, s.c/float64(n-1)
 	for i := range n {
 		t := s.r/delta - float64(i)
@@ -57,10 +56,9 @@ func (s slopes) gaussian(n int, db, out []float32, k float64) float64 {
 	return sum
 }
 
-// bessel has sin and cos of n t by the same recurrence. With k = n pi/c the
-// difference k cos kr/r - sin kr/r^2 loses digits near 0, where its series is
-// -k^3 r/3 + k^5 r^3/30.
-func (s slopes) bessel(n int, db, out []float32, factor float64) float64 {
+// sumBessel computes sin and cos of n t by the recurrence of besselRow. With k = n pi/c the difference k cos kr/r -
+// sin kr/r^2 loses digits near 0, where its series is -k^3 r/3 + k^5 r^3/30.
+func (s slopes) sumBessel(n int, db, out []float32, factor float64) float64 {
 	t := math.Pi * s.r / s.c
 	sin, cos := math.Sincos(t)
 	now, before, k, kBefore := sin, 0.0, cos, 1.0

@@ -25,7 +25,7 @@ func RefBasisGrad(s Basis, vec, db []float64) float64 {
 	return sum
 }
 
-// refSlope is b_i' at r, where b_i is v.
+// refSlope returns b_i' at r, where b_i is v.
 func (s Basis) refSlope(i int, r, v float64) float64 {
 	if s.Kind == "gaussian" {
 		delta := s.Cutoff / float64(s.N-1)

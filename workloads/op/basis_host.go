@@ -6,9 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// basisHost works in float64 between the float32 input and output: the sine
-// recurrence would lose digits otherwise, and the cost is that of a few
-// exponentials an edge.
+// basisHost computes in float64 between the float32 input and output: otherwise the sine recurrence would lose
+// digits. float64 costs as much as a few exponentials per edge.
 func basisHost(a *device.Args, lo, hi int) {
 	n, kind, envelope, cutoff := a.Int(3), a.Int(4), a.Int(5) != 0, float64(a.F32(6))
 	vec, b := a.Floats(0), a.Floats(1)
@@ -58,7 +57,7 @@ func besselRow(row []float32, r, c, scale float64) {
 	}
 }
 
-// cutoffPolynomial is 1 - 28 t^6 + 48 t^7 - 21 t^8, p = 6; 0 from t = 1 on.
+// cutoffPolynomial returns 1 - 28 t^6 + 48 t^7 - 21 t^8, p = 6; 0 for t >= 1.
 func cutoffPolynomial(t float64) float64 {
 	if t >= 1 {
 		return 0

@@ -4,7 +4,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// BasisTangent is how a Basis changes when the vectors move:
+// BasisTangent is the change of a Basis when the vectors move:
 //
 //	vec [E,3], u [E,3] -> out [E,N],  out_i = b_i'(r) n.u
 //
@@ -20,19 +20,19 @@ func (g BasisTangent) Bind(dev device.Device, vec, u, out device.Buffer, edgeCap
 	s := g.Basis
 	k := newBinder(dev, "change of the basis", edgeCap)
 	if err := s.Check(); err != nil {
-		k.usage("", "%w", err)
+		k.failUsage("", "%w", err)
 	}
-	kind, _ := s.kind() // Check has accepted it
-	k.want("vec", vec, 3*int64(edgeCap))
-	k.want("u", u, 3*int64(edgeCap))
-	k.want("out", out, int64(s.N)*int64(edgeCap))
+	kind, _ := s.kindNumber() // Check has accepted it
+	k.checkBuffer("vec", vec, 3*int64(edgeCap))
+	k.checkBuffer("u", u, 3*int64(edgeCap))
+	k.checkBuffer("out", out, int64(s.N)*int64(edgeCap))
 	envelope := 0
 	if s.Envelope {
 		envelope = 1
 	}
-	// A product a function in place of the two that add a term, and n.u.
+	// A product per function replaces the two operations that add a term, and n.u costs 6.
 	flops := s.gradFlops() - s.N + 6
-	k.b.minimum = rate{perEdge: move(flops, 6, s.N).In("fp64", int64(flops))} // double on either device
-	k.launch(&basisTangentKernel, items{perEdge: 1}, k.b.minimum, vec, u, out, itemCount{}, s.N, kind, envelope, float32(s.Cutoff))
-	return k.done()
+	k.b.minimum = rate{perEdge: moveCost(flops, 6, s.N).In("fp64", int64(flops))} // double on either device
+	k.addLaunch(&basisTangentKernel, items{perEdge: 1}, k.b.minimum, vec, u, out, itemCount{}, s.N, kind, envelope, float32(s.Cutoff))
+	return k.finishBinding()
 }

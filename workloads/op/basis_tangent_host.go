@@ -17,6 +17,6 @@ func basisTangentHost(a *device.Args, lo, hi int) {
 			continue
 		}
 		along := float64(v[0])*float64(w[0]) + float64(v[1])*float64(w[1]) + float64(v[2])*float64(w[2])
-		s.walk(n, nil, row, along/s.r)
+		s.sumSlopes(n, nil, row, along/s.r)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// binder collects the launches of a Bound; the first error stays and the rest
-// of the binding becomes a no-op, so that Bind methods read as a list.
+// binder collects the launches of a Bound. It keeps the first error and then ignores further calls, so that Bind
+// methods read as a list.
 type binder struct {
 	dev device.Device
 	b   *Bound
@@ -20,13 +20,14 @@ type binder struct {
 func newBinder(dev device.Device, name string, capacity int) *binder {
 	k := &binder{dev: dev, b: &Bound{name: name, capacity: capacity, edges: capacity}}
 	if capacity < 0 {
-		k.usage("use 0 or more", "the edge capacity %d is negative", capacity)
+		k.failUsage("use 0 or more", "the edge capacity %d is negative", capacity)
 	}
 	return k
 }
 
-// usage notes a request that could never work, and what to do about it; fix is empty where the cause has one.
-func (k *binder) usage(fix, format string, args ...any) {
+// failUsage records an ErrUsage about a binding that can never work, with its fix; fix is empty where the cause has
+// one.
+func (k *binder) failUsage(fix, format string, args ...any) {
 	if k.err == nil {
 		k.err = gpuprof.Errorf(gpuprof.ErrUsage, "binding %s: %w", k.b.name, fmt.Errorf(format, args...)).WithFix("%s", fix)
 	}
@@ -38,34 +39,34 @@ func (k *binder) fail(doing string, err error) {
 	}
 }
 
-// positive checks that a size that must be at least 1 is.
-func (k *binder) positive(name string, v int) {
+// checkPositive checks that a size is at least 1.
+func (k *binder) checkPositive(name string, v int) {
 	if v < 1 {
-		k.usage("use 1 or more", "%s is %d", name, v)
+		k.failUsage("use 1 or more", "%s is %d", name, v)
 	}
 }
 
-// want checks that a buffer holds at least n elements of four bytes. Indices
-// inside a kernel's row are 32 bits wide, rows times width may be more.
-func (k *binder) want(name string, buf device.Buffer, n int64) {
+// checkBuffer checks that a buffer holds at least n elements of four bytes. Indices inside a kernel's row are 32 bits
+// wide, but rows times width may need more.
+func (k *binder) checkBuffer(name string, buf device.Buffer, n int64) {
 	switch {
 	case k.err != nil:
 	case buf == nil:
 		if n > 0 {
-			k.usage("give one", "buffer %s is missing, it needs %d bytes", name, n*floatBytes)
+			k.failUsage("give one", "buffer %s is missing, it needs %d bytes", name, n*floatBytes)
 		}
 	case int64(buf.Len()) < n*floatBytes:
-		k.usage("allocate it for the capacity", "buffer %s has %d bytes, it needs %d", name, buf.Len(), n*floatBytes)
+		k.failUsage("allocate it for the capacity", "buffer %s has %d bytes, it needs %d", name, buf.Len(), n*floatBytes)
 	}
 }
 
-// scratch allocates n elements of device memory owned by the Bound.
-func (k *binder) scratch(n int64) device.Buffer {
+// allocateScratch allocates n elements of device memory owned by the Bound.
+func (k *binder) allocateScratch(n int64) device.Buffer {
 	if k.err != nil {
 		return nil
 	}
 	if n > math.MaxInt/floatBytes {
-		k.usage("use fewer edges per batch", "scratch of %d elements is beyond the address space", n)
+		k.failUsage("use fewer edges per batch", "scratch of %d elements is beyond the address space", n)
 		return nil
 	}
 	buf, err := k.dev.Alloc(int(max(n, 1))*floatBytes, device.OnDevice)
@@ -78,17 +79,17 @@ func (k *binder) scratch(n int64) device.Buffer {
 }
 
 func (k *binder) uploadInts(v []int32) device.Buffer {
-	return k.upload(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*4))
+	return k.uploadBytes(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*4))
 }
 
 func (k *binder) uploadFloats(v []float32) device.Buffer {
-	return k.upload(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*4))
+	return k.uploadBytes(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*4))
 }
 
-// upload copies a table to device memory owned by the Bound, through pinned
-// memory so that it works on every device.
-func (k *binder) upload(v []byte) device.Buffer {
-	dst := k.scratch(int64(len(v) / floatBytes))
+// uploadBytes copies a table to device memory owned by the Bound, through pinned memory so that it works on every
+// device.
+func (k *binder) uploadBytes(v []byte) device.Buffer {
+	dst := k.allocateScratch(int64(len(v) / floatBytes))
 	if k.err != nil || len(v) == 0 {
 		return dst
 	}
@@ -122,15 +123,15 @@ func copyTo(dev device.Device, dst device.Buffer, v []byte) (err error) {
 	return s.Sync()
 }
 
-// itemCount and edgeCount stand for arguments that SetEdges fills in.
+// itemCount and edgeCount are placeholders for arguments that SetEdges sets.
 type (
 	itemCount struct{}
 	edgeCount struct{}
 )
 
-// launch appends a launch of kern. The arguments are checked against kern.Sig:
-// Buffer is b, int (or itemCount, edgeCount) is i, float32 is f.
-func (k *binder) launch(kern *device.Kernel, it items, cost rate, args ...any) {
+// addLaunch appends a launch of kern. The arguments are checked against kern.Sig: Buffer is b, int (or itemCount,
+// edgeCount) is i, float32 is f.
+func (k *binder) addLaunch(kern *device.Kernel, it items, cost rate, args ...any) {
 	if k.err != nil {
 		return
 	}
@@ -148,7 +149,7 @@ func (k *binder) launch(kern *device.Kernel, it items, cost rate, args ...any) {
 			sig[i] = 'b'
 		case int:
 			if v > math.MaxInt32 || v < math.MinInt32 {
-				k.usage("use a smaller batch", "argument %d of kernel %s, %d, does not fit 32 bits", i, kern.Name, v)
+				k.failUsage("use a smaller batch", "argument %d of kernel %s, %d, does not fit 32 bits", i, kern.Name, v)
 				return
 			}
 			l.args.SetInt(i, v)
@@ -170,15 +171,15 @@ func (k *binder) launch(kern *device.Kernel, it items, cost rate, args ...any) {
 		k.fail("loading kernel "+kern.Name, gpuprof.Errorf(gpuprof.ErrDevice, "its signature is %q but the arguments are %q", kern.Sig, sig).WithFix("report it as a defect in the operation"))
 		return
 	}
-	if it.at(k.b.capacity) > math.MaxInt32 {
-		k.usage("use a smaller batch", "kernel %s would have %d items, more than 32 bits hold", kern.Name, it.at(k.b.capacity))
+	if it.countFor(k.b.capacity) > math.MaxInt32 {
+		k.failUsage("use a smaller batch", "kernel %s would have %d items, more than 32 bits hold", kern.Name, it.countFor(k.b.capacity))
 		return
 	}
 	k.b.launches = append(k.b.launches, l)
 }
 
-// done returns the Bound, or frees what was allocated for it.
-func (k *binder) done() (*Bound, error) {
+// finishBinding returns the Bound, or frees what was allocated for it.
+func (k *binder) finishBinding() (*Bound, error) {
 	if k.err != nil {
 		// The binding error is the one to report; the buffers were never used.
 		_ = k.b.Close()
@@ -191,7 +192,7 @@ func (k *binder) done() (*Bound, error) {
 	return k.b, nil
 }
 
-// move is the cost of reading r and writing w elements of four bytes.
-func move(flops, r, w int) gpuprof.Cost {
+// moveCost returns the cost of flops operations that read r and write w elements of four bytes.
+func moveCost(flops, r, w int) gpuprof.Cost {
 	return gpuprof.Cost{Flops: int64(flops), BytesRead: int64(r) * floatBytes, BytesWritten: int64(w) * floatBytes}
 }

@@ -10,17 +10,17 @@ import (
 // rate is a cost that grows linearly with the number of edges.
 type rate struct{ fixed, perEdge gpuprof.Cost }
 
-func (r rate) at(edges int) gpuprof.Cost {
+func (r rate) costFor(edges int) gpuprof.Cost {
 	return r.fixed.Add(r.perEdge.Times(int64(edges)))
 }
 
 func (r rate) add(o rate) rate { return rate{r.fixed.Add(o.fixed), r.perEdge.Add(o.perEdge)} }
 
-// items is the number of items of a launch: (fixed + ceil(edges*perEdge/per))
-// times, where 0 times means once.
+// items gives the number of items of a launch: (fixed + ceil(edges*perEdge/per)) times times, where a times of 0
+// means 1.
 type items struct{ fixed, perEdge, per, times int }
 
-func (it items) at(edges int) int {
+func (it items) countFor(edges int) int {
 	times := max(it.times, 1)
 	if it.perEdge == 0 {
 		return it.fixed * times
@@ -41,8 +41,7 @@ type launch struct {
 	cost    rate
 }
 
-// Bound is an operation bound to its buffers: the launches of one step. It is
-// used by one goroutine, like the device it belongs to.
+// Bound is an operation bound to its buffers: the launches of one step. One goroutine uses it, like its device.
 type Bound struct {
 	name            string
 	launches        []launch
@@ -55,10 +54,8 @@ type Bound struct {
 
 var _ device.Op = (*Bound)(nil)
 
-// SetEdges makes the next Enqueue work on the first e edges of its buffers; it
-// does not allocate. A bound operation starts with its capacity. An e outside
-// 0..capacity is reported by the next Enqueue. Operations over rows take no
-// notice.
+// SetEdges makes the next Enqueue process the first e edges of its buffers; it does not allocate. A bound operation
+// starts with its capacity. The next Enqueue reports an e outside 0..capacity. Operations over rows ignore it.
 func (b *Bound) SetEdges(e int) {
 	if b.overEdges {
 		b.setEdges(e)
@@ -72,7 +69,7 @@ func (b *Bound) setEdges(e int) {
 	}
 	for i := range b.launches {
 		l := &b.launches[i]
-		l.n = l.items.at(e)
+		l.n = l.items.countFor(e)
 		if l.nArg >= 0 {
 			l.args.SetInt(l.nArg, l.n)
 		}
@@ -82,10 +79,10 @@ func (b *Bound) setEdges(e int) {
 	}
 }
 
-// Edges returns the number of edges the next Enqueue works on.
+// Edges returns the number of edges that the next Enqueue processes.
 func (b *Bound) Edges() int { return b.edges }
 
-// Enqueue launches the operation on s. A launch without items is left out.
+// Enqueue launches the operation on s. It skips launches without items.
 func (b *Bound) Enqueue(s device.Stream) error {
 	if b.edges < 0 || b.edges > b.capacity {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "enqueuing %s: %d edges do not fit the capacity of %d it was bound with", b.name, b.edges, b.capacity).WithFix("bind it with more")
@@ -102,7 +99,7 @@ func (b *Bound) Enqueue(s device.Stream) error {
 	return nil
 }
 
-// Parts returns one entry a launch at the current number of edges, in order.
+// Parts returns one entry per launch at the current number of edges, in order.
 func (b *Bound) Parts() []gpuprof.Part {
 	parts := make([]gpuprof.Part, 0, len(b.launches))
 	for i := range b.launches {
@@ -110,18 +107,17 @@ func (b *Bound) Parts() []gpuprof.Part {
 		if l.n == 0 {
 			continue
 		}
-		cost := l.cost.at(b.edges)
+		cost := l.cost.costFor(b.edges)
 		cost.Launches = 1
 		parts = append(parts, gpuprof.Part{Kernel: l.kernel, Cost: cost})
 	}
 	return parts
 }
 
-// Minimum is the least any implementation of the operation has to compute and
-// move at the current number of edges: every input read once, every output
-// written once, one launch.
+// Minimum returns the least that any implementation of the operation must compute and move at the current number of
+// edges: every input read once, every output written once, one launch.
 func (b *Bound) Minimum() gpuprof.Cost {
-	c := b.minimum.at(b.edges)
+	c := b.minimum.costFor(b.edges)
 	c.Launches = 1
 	return c
 }

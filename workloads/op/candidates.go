@@ -4,22 +4,21 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Candidates are the launch shapes worth trying on dev, the product's own
-// first: bind each, time it, keep the fastest. On CUDA they are threads per block
-// and edges a segment, on the host device edges a segment; the results of two
-// shapes differ by rounding only (unfused has one shape).
+// Candidates returns the launch shapes worth trying on dev, the product's own first: bind each, time it, keep the
+// fastest. On CUDA they vary the threads per block and the edges per segment, on the host device the edges per
+// segment; the results of two shapes differ by rounding only (unfused has one shape).
 func (t TensorProduct) Candidates(dev device.Device) []TensorProduct {
 	all := []TensorProduct{t}
 	if t.Impl == ImplUnfused {
 		return all
 	}
 	threads := []int{0}
-	if _, generated := t.generated(); dev.Info().Kind != "host" {
+	if _, generated := t.generatedProduct(); dev.Info().Kind != "host" {
 		if generated { // its block is a warp; the general kernel as it is by default is a candidate too
 			c := t
 			c.General = true
 			all = append(all, c)
-		} else if !t.onTensorCores() { // there a block is as large as its shared memory allows
+		} else if !t.usesTensorCores() { // there a block is as large as its shared memory allows
 			threads = []int{64, 96, 128, 192, 256}
 		}
 	}
@@ -34,7 +33,7 @@ func (t TensorProduct) Candidates(dev device.Device) []TensorProduct {
 			if n > 0 {
 				c.Threads = n
 			}
-			if c.Check() == nil && (c.threads() != t.threads() || c.segment() != t.segment()) {
+			if c.Check() == nil && (c.blockThreads() != t.blockThreads() || c.segmentLength() != t.segmentLength()) {
 				all = append(all, c)
 			}
 		}
@@ -42,13 +41,12 @@ func (t TensorProduct) Candidates(dev device.Device) []TensorProduct {
 	return all
 }
 
-// Candidates are the launch shapes worth trying on dev, the product's own
-// first: the tile of our own kernel on CUDA, rows a goroutine on the host
-// device. The vendor's product chooses for itself.
+// Candidates returns the launch shapes worth trying on dev, the product's own first: the tile of our own kernel on
+// CUDA, the rows per goroutine on the host device. The vendor's product chooses its own shape.
 func (g Gemm) Candidates(dev device.Device) []Gemm {
 	all := []Gemm{g}
-	info := withLibraries(dev)
-	if vendor, err := g.vendor(info); vendor || err != nil {
+	info := loadLibraries(dev)
+	if vendor, err := g.needsVendor(info); vendor || err != nil {
 		return all
 	}
 	if info.Kind == "host" {
@@ -69,14 +67,14 @@ func (g Gemm) Candidates(dev device.Device) []Gemm {
 	return all
 }
 
-// Candidates are the ways worth trying on dev, the MLP's own first: the
-// vendor's products where the library is chosen automatically and nothing is
-// rounded, and the shapes of our own. Ways of one Library differ in no bit.
+// Candidates returns the variants worth trying on dev, the MLP's own first: the vendor's products where the library
+// is chosen automatically and nothing is rounded, and the shapes of our own. Variants with the same Library give
+// identical bits.
 func (m MLP) Candidates(dev device.Device) []MLP {
 	all := []MLP{m}
-	_, second := m.layers() // by far the larger
+	_, second := m.gemmLayers() // by far the larger
 	auto := m.Library == "" || m.Library == "auto"
-	if auto && second.precision() == FP32 && second.UsesVendor(dev) {
+	if auto && second.precisionName() == FP32 && second.UsesVendor(dev) {
 		m.Library = "off"
 		second.Library = "off"
 		all = append(all, m)

@@ -43,7 +43,7 @@ func TestCUDAMLPCandidates(t *testing.T) {
 	want := make([]float64, edges*m.Out)
 	refRadial(t, Radial{basis, m}, doubles(vec), doubles(w1), doubles(w2), want)
 	libraries := 0
-	if withLibraries(g.dev).Facts["cublas"] != "" {
+	if loadLibraries(g.dev).Facts["cublas"] != "" {
 		libraries = 1
 	}
 	for _, c := range []struct {

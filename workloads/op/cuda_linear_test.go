@@ -89,8 +89,8 @@ func TestCUDALinearShapes(t *testing.T) {
 				}
 			}
 		}
-		pairs, coefficients := l.pairs()
-		p := mixing{in: l.In, out: l.Out, pairs: pairs, coefficients: coefficients}.plan(33)
+		pairs, coefficients := l.pairTable()
+		p := mixing{in: l.In, out: l.Out, pairs: pairs, coefficients: coefficients}.makePlan(33)
 		for i := range p.tiles {
 			used[use{p.kind(i)[9], p.kind(i)[11]}] = true
 		}
@@ -107,9 +107,9 @@ func TestLinearShapes(t *testing.T) {
 		shape := linearShapes[shapeOf(width/4)]
 		for v := 0; v < mul; v += width {
 			beside := ceilDiv(min(width, mul-v), 4)
-			deep := shape.deep(beside)
-			if beside > shape.beside || deep < 1 || deep*beside > linearThreads || deep*linearDeep > min(shape.rows(), linearTall) || shape.shared() > sharedBytes {
-				t.Errorf("%d copies: %d x %d threads of %+v, %d bytes", mul, deep, beside, shape, shape.shared())
+			deep := shape.tileDepth(beside)
+			if beside > shape.beside || deep < 1 || deep*beside > linearThreads || deep*linearDeep > min(shape.sliceRows(), linearTall) || shape.sharedBytes() > sharedBytes {
+				t.Errorf("%d copies: %d x %d threads of %+v, %d bytes", mul, deep, beside, shape, shape.sharedBytes())
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func tensorCoreCases(t testing.TB) []generatedCase {
 	return casesOf(t, "tp_mma_", tpgen.MMAFamilies()...)
 }
 
-// onTensorCores is csr+mlp of the case with a hidden layer of 100.
+// onTensorCores returns csr+mlp of the case with a hidden layer of 100.
 func (c generatedCase) onTensorCores(t testing.TB, precision string) TensorProduct {
 	t.Helper()
 	tp := TensorProduct{TP: c.tp, Impl: ImplCSRMLP, Layout: IrMul, Scale: float32(1 / math.Sqrt(20)), Hidden: 100, WScale: 0.1, Precision: precision}
@@ -202,7 +202,7 @@ func TestTensorCoresRefuse(t *testing.T) {
 // A block has as many warps as its shared memory has room for, and never asks for more than a GPU grants.
 func TestTensorCoreBlocks(t *testing.T) {
 	for _, c := range tensorCoreCases(t) {
-		m, ok := c.onTensorCores(t, TF32).mma()
+		m, ok := c.onTensorCores(t, TF32).mmaProduct()
 		if !ok {
 			t.Fatal(c.name)
 		}
@@ -212,8 +212,8 @@ func TestTensorCoreBlocks(t *testing.T) {
 		}
 		for _, arch := range []string{"sm_80", "sm_90", "sm_100", "sm_120"} {
 			n := m.blockWarps(100, arch)
-			t.Logf("%s, %s: %d parts, %d columns made for %d weights, %d warps and %d bytes a block", c.name, arch, len(m.warps), columns, c.tp.WeightNumel(), n, m.shared(100, n))
-			if n > 0 && m.shared(100, n) > sharedOptin(arch) || n < mmaMostWarps && m.shared(100, n+1) <= sharedOptin(arch) {
+			t.Logf("%s, %s: %d parts, %d columns made for %d weights, %d warps and %d bytes a block", c.name, arch, len(m.warps), columns, c.tp.WeightNumel(), n, m.sharedBytes(100, n))
+			if n > 0 && m.sharedBytes(100, n) > sharedOptin(arch) || n < mmaMostWarps && m.sharedBytes(100, n+1) <= sharedOptin(arch) {
 				t.Errorf("%s, %s: %d warps", c.name, arch, n)
 			}
 			if least := map[string]int{"sm_90": 4, "sm_80": 2}[arch]; n < least {

@@ -268,9 +268,9 @@ func TestCUDAGemm(t *testing.T) {
 // roundOne is a precision's rounding of one value.
 var roundOne = map[string]func(float32) float32{
 	FP32: func(x float32) float32 { return x },
-	TF32: toTF32,
-	BF16: func(x float32) float32 { return fromBF16(toBF16(x)) },
-	FP16: func(x float32) float32 { return fromFP16(toFP16(x)) },
+	TF32: roundTF32,
+	BF16: func(x float32) float32 { return decodeBF16(encodeBF16(x)) },
+	FP16: func(x float32) float32 { return decodeFP16(encodeFP16(x)) },
 }
 
 // The kernels that stand in for the vendor's round as the host's do, so that
@@ -305,7 +305,7 @@ func TestCUDAPrecisions(t *testing.T) {
 		vendor := *gemmLibKernels[name]
 		vendor.Lib = ""
 		k.gemmVendor(gemm, left, right, out, act, float32(c), &vendor)
-		g.run(g.must(k.done()))
+		g.run(g.must(k.finishBinding()))
 		got := g.read(out, rows*n)
 		near(t, name+" as rounded", got, rounded, 1e-5)
 		t.Logf("%s: relative error %.2g", name, near(t, name, got, exact, tolerance))
@@ -315,7 +315,7 @@ func TestCUDAPrecisions(t *testing.T) {
 // With the vendor's library there, it is what runs, in every precision.
 func TestCUDAVendorGemm(t *testing.T) {
 	g := newGPU(t)
-	if withLibraries(g.dev).Facts["cublas"] == "" {
+	if loadLibraries(g.dev).Facts["cublas"] == "" {
 		// A GPU with nothing but its driver; the simulator's library is always there.
 		err := Gemm{K: 1, N: 1, Act: "none", Normalisation: NormExact, Library: "on"}.Check(g.dev)
 		if !cudatest.Installed(t) || err == nil || !strings.Contains(err.Error(), "was not found") {

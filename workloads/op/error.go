@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// ErrorNorm adds up ||out-ref||^2 and ||ref||^2 of what a stage wrote.
+// ErrorNorm sums ||out-ref||^2 and ||ref||^2 of the outputs of a stage.
 type ErrorNorm struct {
 	Diff, Ref float64
 	Used      bool // whether anything was compared
@@ -23,7 +23,7 @@ func (e *ErrorNorm) Add(out []float32, ref []float64) {
 	}
 }
 
-// Same makes any difference of bits infinite.
+// Same makes the error infinite if any bit differs.
 func (e *ErrorNorm) Same(a, b []float32) {
 	e.Used = true
 	if !slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) }) {
@@ -31,8 +31,7 @@ func (e *ErrorNorm) Same(a, b []float32) {
 	}
 }
 
-// Relative is ||out-ref||/||ref||; where the reference is all zero, any
-// difference is infinite.
+// Relative returns ||out-ref||/||ref||; if the reference is all zero, any difference is infinite.
 func (e ErrorNorm) Relative() float64 {
 	if e.Ref == 0 {
 		if e.Diff == 0 {
@@ -43,8 +42,8 @@ func (e ErrorNorm) Relative() float64 {
 	return math.Sqrt(e.Diff / e.Ref)
 }
 
-// ItemErrors keeps the largest error of one item (a cell, a row, an atom) among many: in
-// the norm of all of them a single wrong item can be too small to be seen.
+// ItemErrors keeps the largest error of one item (a cell, a row, an atom) among many: in the norm over all items a
+// single wrong one can be too small to show.
 type ItemErrors struct {
 	worst, ref  float64 // the largest ||out-ref||^2 of an item, and the sum of ||ref||^2
 	items, some int     // compared, and those of them whose reference is not zero
@@ -63,16 +62,16 @@ func (e *ItemErrors) Add(out []float32, ref []float64) {
 	}
 }
 
-// Items is how many were compared.
+// Items returns the number of compared items.
 func (e *ItemErrors) Items() int { return e.items }
 
-// Relative is the largest ||out-ref|| of an item over the root mean square of ||ref|| where
-// that is not zero; where every reference is zero, any difference is infinite.
+// Relative returns the largest ||out-ref|| of an item over the root mean square of the non-zero ||ref||; if every
+// reference is zero, any difference is infinite.
 func (e *ItemErrors) Relative() float64 {
 	return ErrorNorm{Diff: e.worst * float64(max(e.some, 1)), Ref: e.ref}.Relative()
 }
 
-// MergeChecks keeps the worse of two checks of a stage.
+// MergeChecks keeps the worse of two checks of the same stage.
 func MergeChecks(a, b []gpuprof.Check) []gpuprof.Check {
 	for _, c := range b {
 		i := slices.IndexFunc(a, func(x gpuprof.Check) bool { return x.Stage == c.Stage })
@@ -87,11 +86,11 @@ func MergeChecks(a, b []gpuprof.Check) []gpuprof.Check {
 	return a
 }
 
-// Worse says that error b is larger than a. What is not a number is worse than
-// any number, and nothing is worse than it: it is not forgotten.
+// Worse reports whether error b is larger than a. NaN is worse than any number, and nothing is worse than NaN, so
+// that a NaN is kept.
 func Worse(a, b gpuprof.Number) bool { return !math.IsNaN(float64(a)) && !(b <= a) }
 
-// As are the same numbers in the other precision, or copied in their own.
+// As converts numbers to the other precision, or copies them in their own.
 func As[T, F float32 | float64](x []F) []T {
 	out := make([]T, len(x))
 	for i, v := range x {
@@ -100,8 +99,8 @@ func As[T, F float32 | float64](x []F) []T {
 	return out
 }
 
-// EachSlot checks the slots of a session in turn and keeps the worse of two checks of a
-// stage. After an error it returns what was checked before.
+// EachSlot checks the slots of a session in turn and keeps the worse of two checks of a stage. After an error it
+// returns the checks made before.
 func EachSlot(slots int, check func(slot int) ([]gpuprof.Check, error)) (out []gpuprof.Check, err error) {
 	for k := range slots {
 		found, err := check(k)
@@ -113,8 +112,8 @@ func EachSlot(slots int, check func(slot int) ([]gpuprof.Check, error)) (out []g
 	return out, nil
 }
 
-// ReferenceSeconds estimates how long a reference takes for the work of all stages, at so
-// many counted flops per second.
+// ReferenceSeconds estimates the seconds that a reference takes for the work of all stages, at the given rate in
+// counted flops per second.
 func ReferenceSeconds(stages []gpuprof.Stage, flopsPerS float64) float64 {
 	var flops int64
 	for _, st := range stages {

@@ -21,21 +21,20 @@ var fillKernel = device.Kernel{Name: "fill", Sig: "bif", Host: fillHost, Grain: 
 func (f Fill) Bind(dev device.Device, out device.Buffer, fixed, perEdge, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "fill", edgeCap)
 	if fixed < 0 || perEdge < 0 {
-		k.usage("use 0 or more", "the size %d + %d per edge is negative", fixed, perEdge)
+		k.failUsage("use 0 or more", "the size %d + %d per edge is negative", fixed, perEdge)
 	}
-	k.want("out", out, int64(fixed)+int64(perEdge)*int64(edgeCap))
-	k.fill(out, fixed, perEdge, f.Value)
-	k.b.minimum = rate{fixed: move(0, 0, fixed), perEdge: move(0, 0, perEdge)}
-	return k.done()
+	k.checkBuffer("out", out, int64(fixed)+int64(perEdge)*int64(edgeCap))
+	k.addFill(out, fixed, perEdge, f.Value)
+	k.b.minimum = rate{fixed: moveCost(0, 0, fixed), perEdge: moveCost(0, 0, perEdge)}
+	return k.finishBinding()
 }
 
 // Launch fills n values of out, for a workload that binds its own launches.
 func (f Fill) Launch(out any, n int) Launch {
-	return Launch{Kernel: &fillKernel, N: n, Cost: move(0, 0, n), Args: []any{out, n, f.Value}}
+	return Launch{Kernel: &fillKernel, N: n, Cost: moveCost(0, 0, n), Args: []any{out, n, f.Value}}
 }
 
-// Poison fills buffers with NaN, one after the other, so that a check sees what was not
-// written.
+// Poison fills buffers with NaN, one after the other, so that a check finds values that a stage did not write.
 func Poison(dev device.Device, on device.Stream, bufs ...device.Buffer) error {
 	for _, b := range bufs {
 		fill, err := Fill{Value: float32(math.NaN())}.Bind(dev, b, b.Len()/4, 0, 0)
@@ -55,7 +54,7 @@ func Poison(dev device.Device, on device.Stream, bufs ...device.Buffer) error {
 	return nil
 }
 
-func (k *binder) fill(out device.Buffer, fixed, perEdge int, value float32) {
-	k.launch(&fillKernel, items{fixed: fixed, perEdge: perEdge},
-		rate{fixed: move(0, 0, fixed), perEdge: move(0, 0, perEdge)}, out, itemCount{}, value)
+func (k *binder) addFill(out device.Buffer, fixed, perEdge int, value float32) {
+	k.addLaunch(&fillKernel, items{fixed: fixed, perEdge: perEdge},
+		rate{fixed: moveCost(0, 0, fixed), perEdge: moveCost(0, 0, perEdge)}, out, itemCount{}, value)
 }

@@ -26,11 +26,10 @@ type Gate struct {
 	Layout                Layout
 }
 
-// gateKernel: x, out, runs, constants, columns, n, in dim, out dim, number of
-// runs. A run is a range of copies with one activation, eight integers: offset
-// in x, in out, copies, components (0 for scalars), offset of the gates,
-// activation, stride of copies, stride of components. On CUDA every column of
-// out has four integers in place of these (see gateRuns.columns). One item is one row.
+// gateKernel: x, out, runs, constants, columns, n, in dim, out dim, number of runs. A run is a range of copies with
+// one activation, eight integers: offset in x, in out, copies, components (0 for scalars), offset of the gates,
+// activation, stride of copies, stride of components. On CUDA every column of out has four integers instead (see
+// gateRuns.columnTable). One item is one row.
 var gateKernel = device.Kernel{Name: "gate", Sig: "bbbbbiiii", Host: gateHost, Grain: 16, PTX: gatePTX, Threads: 256, PerBlock: 1}
 
 const (
@@ -38,10 +37,10 @@ const (
 	columnInts = 4
 )
 
-// InDim is the width of an input row.
+// InDim returns the width of an input row.
 func (g Gate) InDim() int { return g.Scalars.Dim() + g.Gates.Dim() + g.Gated.Dim() }
 
-// OutDim is the width of an output row.
+// OutDim returns the width of an output row.
 func (g Gate) OutDim() int { return g.Scalars.Dim() + g.Gated.Dim() }
 
 // gateRuns is the compiled form of a Gate.
@@ -52,18 +51,17 @@ type gateRuns struct {
 	out       so3.Irreps
 }
 
-// OutIrreps returns the irreps of the output: an even activation makes an odd
-// scalar even, and an odd gate changes the parity of what it multiplies. A
-// block with gates of both parities is split.
+// OutIrreps returns the irreps of the output: an even activation makes an odd scalar even, and an odd gate changes
+// the parity of the features that it multiplies. A block with gates of both parities is split.
 func (g Gate) OutIrreps() (so3.Irreps, error) {
-	runs, err := g.compile()
+	runs, err := g.compileRuns()
 	if err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading gate: %v", err)
 	}
 	return runs.out, nil
 }
 
-// Check reports why the gate cannot be bound, or nil.
+// Check returns the reason why the gate cannot be bound, or nil.
 func (g Gate) Check() error {
 	_, err := g.OutIrreps()
 	return err
@@ -76,9 +74,9 @@ type oneGate struct {
 	parity int8
 }
 
-func (g Gate) compile() (gateRuns, error) {
+func (g Gate) compileRuns() (gateRuns, error) {
 	var r gateRuns
-	if err := g.Layout.check("gate"); err != nil {
+	if err := g.Layout.checkLayout("gate"); err != nil {
 		return r, err
 	}
 	if len(g.ActScalars) != len(g.Scalars) || len(g.ActGates) != len(g.Gates) {
@@ -89,7 +87,7 @@ func (g Gate) compile() (gateRuns, error) {
 	}
 	at := 0
 	for i, m := range g.Scalars {
-		one, err := g.scalar(m, g.ActScalars[i])
+		one, err := g.checkScalar(m, g.ActScalars[i])
 		if err != nil {
 			return r, err
 		}
@@ -99,7 +97,7 @@ func (g Gate) compile() (gateRuns, error) {
 	}
 	var gates []oneGate
 	for i, m := range g.Gates {
-		one, err := g.scalar(m, g.ActGates[i])
+		one, err := g.checkScalar(m, g.ActGates[i])
 		if err != nil {
 			return r, err
 		}
@@ -111,8 +109,8 @@ func (g Gate) compile() (gateRuns, error) {
 	return r, err
 }
 
-// scalar checks one block of scalars against its activation.
-func (g Gate) scalar(m so3.MulIrrep, name string) (oneGate, error) {
+// checkScalar checks one block of scalars against its activation.
+func (g Gate) checkScalar(m so3.MulIrrep, name string) (oneGate, error) {
 	a, c, err := findActivation(name, g.Normalisation)
 	if err != nil {
 		return oneGate{}, err
@@ -136,7 +134,7 @@ func (g Gate) addGated(r *gateRuns, gates []oneGate) error {
 	scalars, q := g.Scalars.Dim(), 0
 	at := scalars + g.Gates.Dim()
 	for _, m := range g.Gated {
-		su, si := g.Layout.strides(m)
+		su, si := g.Layout.blockStrides(m)
 		for u := 0; u < m.Mul; {
 			end := u + 1
 			for end < m.Mul && gates[q+end] == gates[q+u] {
@@ -164,8 +162,9 @@ func (r *gateRuns) add(one oneGate, x, out, copies, d, gate, su, si int) {
 	r.flops += copies * (one.act.flops + 1 + d)
 }
 
-// columns is the runs by columns of out: column in x, or -1 for a scalar, column of the gate, activation, constant as bits.
-func (r *gateRuns) columns(outDim int) []int32 {
+// columnTable returns the runs by columns of out: column in x, or -1 for a scalar, column of the gate, activation,
+// constant as bits.
+func (r *gateRuns) columnTable(outDim int) []int32 {
 	out := make([]int32, columnInts*outDim)
 	for i, c := range r.constants {
 		t := r.table[i*runInts:][:runInts]
@@ -183,8 +182,8 @@ func (r *gateRuns) columns(outDim int) []int32 {
 	return out
 }
 
-// scratch is the bytes of the runs.
-func (r *gateRuns) scratch() int64 {
+// tableBytes returns the bytes of the runs on the device.
+func (r *gateRuns) tableBytes() int64 {
 	return (max(int64(len(r.table)), 1) + max(int64(len(r.constants)), 1)) * floatBytes
 }
 
@@ -192,32 +191,32 @@ func (r *gateRuns) scratch() int64 {
 func (g Gate) Bind(dev device.Device, x, out device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gate", 0)
 	runs := k.gateRuns(g, rows)
-	k.want("x", x, int64(rows)*int64(g.InDim()))
-	k.want("out", out, int64(rows)*int64(g.OutDim()))
+	k.checkBuffer("x", x, int64(rows)*int64(g.InDim()))
+	k.checkBuffer("out", out, int64(rows)*int64(g.OutDim()))
 	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
-	k.b.minimum = rate{fixed: move(rows*runs.flops, rows*g.InDim(), rows*g.OutDim())}
-	columns := k.uploadInts(runs.columns(g.OutDim()))
-	k.launch(&gateKernel, items{fixed: rows}, k.b.minimum, x, out, table, constants, columns, itemCount{}, g.InDim(), g.OutDim(), len(runs.constants))
-	return k.done()
+	k.b.minimum = rate{fixed: moveCost(rows*runs.flops, rows*g.InDim(), rows*g.OutDim())}
+	columns := k.uploadInts(runs.columnTable(g.OutDim()))
+	k.addLaunch(&gateKernel, items{fixed: rows}, k.b.minimum, x, out, table, constants, columns, itemCount{}, g.InDim(), g.OutDim(), len(runs.constants))
+	return k.finishBinding()
 }
 
-// gateRuns compiles a gate that is bound to so many rows.
+// gateRuns compiles a gate and checks its number of rows.
 func (k *binder) gateRuns(g Gate, rows int) gateRuns {
-	runs, err := g.compile()
+	runs, err := g.compileRuns()
 	if err != nil {
-		k.usage("", "%w", err)
+		k.failUsage("", "%w", err)
 	}
 	if rows < 0 {
-		k.usage("use 0 or more", "the number of rows %d is negative", rows)
+		k.failUsage("use 0 or more", "the number of rows %d is negative", rows)
 	}
 	return runs
 }
 
-// Scratch is the bytes Bind allocates: the tables.
+// Scratch returns the bytes that Bind allocates: the tables.
 func (g Gate) Scratch() int64 {
-	runs, err := g.compile()
+	runs, err := g.compileRuns()
 	if err != nil {
 		return 0
 	}
-	return runs.scratch() + max(int64(columnInts*g.OutDim()), 1)*floatBytes
+	return runs.tableBytes() + max(int64(columnInts*g.OutDim()), 1)*floatBytes
 }

@@ -9,14 +9,14 @@ import (
 //go:embed gate_grad.ptx.zst
 var gateGradPTX string
 
-// GateGrad is a Gate backwards:
+// GateGrad is the backward pass of a Gate:
 //
 //	x [rows, scalars+gates+gated], dout [rows, scalars+gated] -> dx as x
 //	ds = c phi'(s) dout,  dv = c phi(g) dout,  dg = c phi'(g) sum_i v_i dout_i
 type GateGrad struct{ Gate Gate }
 
-// gateGradKernel: x, dout, dx, runs, constants, n, in dim, out dim, number of
-// runs, those of gateKernel. One item is one row.
+// gateGradKernel: x, dout, dx, runs, constants, n, in dim, out dim, number of runs. Runs have the form of gateKernel.
+// One item is one row.
 var gateGradKernel = device.Kernel{Name: "gate_grad", Sig: "bbbbbiiii", Host: gateGradHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1}
 
 // Bind binds the operation to rows rows.
@@ -24,18 +24,17 @@ func (g GateGrad) Bind(dev device.Device, x, dout, dx device.Buffer, rows int) (
 	k := newBinder(dev, "gate backwards", 0)
 	runs := k.gateRuns(g.Gate, rows)
 	in, out := g.Gate.InDim(), g.Gate.OutDim()
-	k.want("x", x, int64(rows)*int64(in))
-	k.want("dout", dout, int64(rows)*int64(out))
-	k.want("dx", dx, int64(rows)*int64(in))
+	k.checkBuffer("x", x, int64(rows)*int64(in))
+	k.checkBuffer("dout", dout, int64(rows)*int64(out))
+	k.checkBuffer("dx", dx, int64(rows)*int64(in))
 	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
-	k.b.minimum = rate{fixed: move(rows*runs.gradFlops(), rows*(in+out), rows*in)}
-	k.launch(&gateGradKernel, items{fixed: rows}, k.b.minimum, x, dout, dx, table, constants, itemCount{}, in, out, len(runs.constants))
-	return k.done()
+	k.b.minimum = rate{fixed: moveCost(rows*runs.gradFlops(), rows*(in+out), rows*in)}
+	k.addLaunch(&gateGradKernel, items{fixed: rows}, k.b.minimum, x, dout, dx, table, constants, itemCount{}, in, out, len(runs.constants))
+	return k.finishBinding()
 }
 
-// gradFlops of one row: an activation and its derivative from the same
-// exponential, 4 more; for every component of what is gated a product and a term of
-// the gate's sum.
+// gradFlops counts one row: an activation and its derivative from the same exponential, 4 more; for every component
+// of a gated feature a product and a term of the gate's sum.
 func (r gateRuns) gradFlops() int {
 	n := 0
 	for i := range r.constants {
@@ -45,11 +44,11 @@ func (r gateRuns) gradFlops() int {
 	return n
 }
 
-// Scratch is the bytes Bind allocates: the tables.
+// Scratch returns the bytes that Bind allocates: the tables.
 func (g GateGrad) Scratch() int64 {
-	runs, err := g.Gate.compile()
+	runs, err := g.Gate.compileRuns()
 	if err != nil {
 		return 0
 	}
-	return runs.scratch()
+	return runs.tableBytes()
 }

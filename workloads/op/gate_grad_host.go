@@ -19,7 +19,7 @@ func gateGradRun(t []int32, c float32, x, dout, dx []float32) {
 	gateAt, act, su, si := int(t[4]), int(t[5]), int(t[6]), int(t[7])
 	for u := range copies {
 		z := float64(x[gateAt+u])
-		slope := c * float32(derive(act, z))
+		slope := c * float32(activationSlope(act, z))
 		if d == 0 {
 			dx[gateAt+u] = slope * dout[oAt+u]
 			continue

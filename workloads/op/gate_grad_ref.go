@@ -1,7 +1,7 @@
 package op
 
-// RefGateGrad computes one row of the gate backwards: dx from x and the cotangent
-// dout of its output. With c the activation's constant,
+// RefGateGrad computes one row of the gate's backward pass: dx from x and the cotangent dout of its output. With c
+// the activation's constant,
 //
 //	ds = c phi'(s) dout,  dv = c phi(g) dout,  dg = c phi'(g) sum_i v_i dout_i
 //
@@ -15,7 +15,7 @@ func RefGateGrad(g Gate, x, dout, dx []float64) error {
 	for i, m := range g.Scalars {
 		a, c, _ := findActivation(g.ActScalars[i], g.Normalisation) // Check has accepted it
 		for range m.Mul {
-			dx[at] = c * derive(a.id, x[at]) * dout[at]
+			dx[at] = c * activationSlope(a.id, x[at]) * dout[at]
 			at++
 		}
 	}
@@ -24,7 +24,7 @@ func RefGateGrad(g Gate, x, dout, dx []float64) error {
 		a, c, _ := findActivation(g.ActGates[i], g.Normalisation)
 		for range m.Mul {
 			v := x[scalars+len(phi)]
-			phi, slope = append(phi, c*activate(a.id, v)), append(slope, c*derive(a.id, v))
+			phi, slope = append(phi, c*activate(a.id, v)), append(slope, c*activationSlope(a.id, v))
 		}
 	}
 	flat, back := make([]float64, g.Gated.Dim()), make([]float64, g.Gated.Dim())

@@ -4,23 +4,22 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// GateTangent is how a Gate's output changes when its input moves:
+// GateTangent is the change of a Gate's output when its input moves:
 //
 //	x, dx [rows, scalars+gates+gated] -> out [rows, scalars+gated]
 //	c phi'(s) ds,  c phi'(g) dg v + c phi(g) dv
 type GateTangent struct{ Gate Gate }
 
-// GateSecond is the gradient by x of dout . GateTangent, where dout is constant. By dx it
-// is what GateGrad gives.
+// GateSecond is the gradient by x of dout . GateTangent, where dout is constant. Its gradient by dx equals the result
+// of GateGrad.
 //
 //	x, dx [rows, scalars+gates+gated], dout [rows, scalars+gated] -> grad as x
 //	gs = c phi''(s) ds dout,  gv = c phi'(g) dg dout
 //	gg = c phi''(g) dg sum_i v_i dout_i + c phi'(g) sum_i dv_i dout_i
 type GateSecond struct{ Gate Gate }
 
-// Runs, constants and what follows are those of gateKernel. gateTangentKernel: x, dx, out,
-// runs, constants, n, in dim, out dim, number of runs; gateSecondKernel: x, dx, dout, grad
-// and the same. One item is one row.
+// Runs, constants and the arguments after them match gateKernel. gateTangentKernel: x, dx, out, runs, constants, n,
+// in dim, out dim, number of runs; gateSecondKernel: x, dx, dout, grad and the same. One item is one row.
 var (
 	gateTangentKernel = device.Kernel{Name: "gate_tangent", Sig: "bbbbbiiii", Host: gateTangentHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1}
 	gateSecondKernel  = device.Kernel{Name: "gate_second", Sig: "bbbbbbiiii", Host: gateSecondHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1}
@@ -31,13 +30,13 @@ func (g GateTangent) Bind(dev device.Device, x, dx, out device.Buffer, rows int)
 	k := newBinder(dev, "change of the gate", 0)
 	runs := k.gateRuns(g.Gate, rows)
 	in, to := g.Gate.InDim(), g.Gate.OutDim()
-	k.want("x", x, int64(rows)*int64(in))
-	k.want("dx", dx, int64(rows)*int64(in))
-	k.want("out", out, int64(rows)*int64(to))
+	k.checkBuffer("x", x, int64(rows)*int64(in))
+	k.checkBuffer("dx", dx, int64(rows)*int64(in))
+	k.checkBuffer("out", out, int64(rows)*int64(to))
 	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
-	k.b.minimum = rate{fixed: move(rows*runs.gradFlops(), 2*rows*in, rows*to)}
-	k.launch(&gateTangentKernel, items{fixed: rows}, k.b.minimum, x, dx, out, table, constants, itemCount{}, in, to, len(runs.constants))
-	return k.done()
+	k.b.minimum = rate{fixed: moveCost(rows*runs.gradFlops(), 2*rows*in, rows*to)}
+	k.addLaunch(&gateTangentKernel, items{fixed: rows}, k.b.minimum, x, dx, out, table, constants, itemCount{}, in, to, len(runs.constants))
+	return k.finishBinding()
 }
 
 // Bind binds the operation to rows rows.
@@ -45,18 +44,18 @@ func (g GateSecond) Bind(dev device.Device, x, dx, dout, grad device.Buffer, row
 	k := newBinder(dev, "gradient of the gate's change", 0)
 	runs := k.gateRuns(g.Gate, rows)
 	in, out := g.Gate.InDim(), g.Gate.OutDim()
-	k.want("x", x, int64(rows)*int64(in))
-	k.want("dx", dx, int64(rows)*int64(in))
-	k.want("dout", dout, int64(rows)*int64(out))
-	k.want("grad", grad, int64(rows)*int64(in))
+	k.checkBuffer("x", x, int64(rows)*int64(in))
+	k.checkBuffer("dx", dx, int64(rows)*int64(in))
+	k.checkBuffer("dout", dout, int64(rows)*int64(out))
+	k.checkBuffer("grad", grad, int64(rows)*int64(in))
 	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
-	k.b.minimum = rate{fixed: move(rows*runs.secondFlops(), rows*(2*in+out), rows*in)}
-	k.launch(&gateSecondKernel, items{fixed: rows}, k.b.minimum, x, dx, dout, grad, table, constants, itemCount{}, in, out, len(runs.constants))
-	return k.done()
+	k.b.minimum = rate{fixed: moveCost(rows*runs.secondFlops(), rows*(2*in+out), rows*in)}
+	k.addLaunch(&gateSecondKernel, items{fixed: rows}, k.b.minimum, x, dx, dout, grad, table, constants, itemCount{}, in, out, len(runs.constants))
+	return k.finishBinding()
 }
 
-// secondFlops of one row: what gradFlops counts, the second derivative from the same
-// exponential, 4 and its product; for every component two terms of sums and a product.
+// secondFlops counts one row: the flops of gradFlops, the second derivative from the same exponential, 4 and its
+// product; for every component two terms of sums and a product.
 func (r gateRuns) secondFlops() int {
 	n := 0
 	for i := range r.constants {
@@ -66,8 +65,8 @@ func (r gateRuns) secondFlops() int {
 	return n
 }
 
-// Scratch is the bytes Bind allocates: the tables.
+// Scratch returns the bytes that Bind allocates: the tables.
 func (g GateTangent) Scratch() int64 { return GateGrad(g).Scratch() }
 
-// Scratch is the bytes Bind allocates: the tables.
+// Scratch returns the bytes that Bind allocates: the tables.
 func (g GateSecond) Scratch() int64 { return GateGrad(g).Scratch() }

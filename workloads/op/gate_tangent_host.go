@@ -19,7 +19,7 @@ func gateTangentRun(t []int32, c float32, x, dx, out []float32) {
 	gateAt, act, su, si := int(t[4]), int(t[5]), int(t[6]), int(t[7])
 	for u := range copies {
 		z := float64(x[gateAt+u])
-		slope := c * float32(derive(act, z)) * dx[gateAt+u]
+		slope := c * float32(activationSlope(act, z)) * dx[gateAt+u]
 		if d == 0 {
 			out[oAt+u] = slope
 			continue
@@ -48,7 +48,7 @@ func gateSecondRun(t []int32, c float32, x, dx, dout, grad []float32) {
 	gateAt, act, su, si := int(t[4]), int(t[5]), int(t[6]), int(t[7])
 	for u := range copies {
 		z, dz := float64(x[gateAt+u]), dx[gateAt+u]
-		slope, bend := c*float32(derive(act, z)), c*float32(curve(act, z))*dz
+		slope, bend := c*float32(activationSlope(act, z)), c*float32(activationCurvature(act, z))*dz
 		if d == 0 {
 			grad[gateAt+u] = bend * dout[oAt+u]
 			continue

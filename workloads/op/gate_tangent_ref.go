@@ -1,10 +1,10 @@
 package op
 
-// RefGateTangent computes the change out of one row of the gate's output when its
-// input x moves along dx; see GateTangent. All are in g.Layout.
+// RefGateTangent computes the change out of one row of the gate's output when its input x moves along dx; see
+// GateTangent. All arrays are in g.Layout.
 func RefGateTangent(g Gate, x, dx, out []float64) error {
 	return g.eachRef(func(a activation, c float64, z int, members []int, at []int) {
-		slope := c * derive(a.id, x[z])
+		slope := c * activationSlope(a.id, x[z])
 		if members == nil {
 			out[at[0]] = slope * dx[z]
 			return
@@ -15,11 +15,11 @@ func RefGateTangent(g Gate, x, dx, out []float64) error {
 	})
 }
 
-// RefGateSecond computes the gradient by x of dout . (the tangent of the gate along
-// dx); see GateSecond. All are in g.Layout.
+// RefGateSecond computes the gradient by x of dout . (the tangent of the gate along dx); see GateSecond. All arrays
+// are in g.Layout.
 func RefGateSecond(g Gate, x, dx, dout, grad []float64) error {
 	return g.eachRef(func(a activation, c float64, z int, members []int, at []int) {
-		slope, bend := c*derive(a.id, x[z]), c*curve(a.id, x[z])
+		slope, bend := c*activationSlope(a.id, x[z]), c*activationCurvature(a.id, x[z])
 		if members == nil {
 			grad[z] = bend * dx[z] * dout[at[0]]
 			return
@@ -34,8 +34,8 @@ func RefGateSecond(g Gate, x, dx, dout, grad []float64) error {
 	})
 }
 
-// eachRef calls f for every activated value, with its place z in a row of the input;
-// of a gate with the places of what it multiplies in the input and in the output.
+// eachRef calls f for every activated value, with its index z in a row of the input; for a gate also with the indices
+// of the gated values in the input and in the output.
 func (g Gate) eachRef(f func(a activation, c float64, z int, members, at []int)) error {
 	if err := g.Check(); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (g Gate) eachRef(f func(a activation, c float64, z int, members, at []int))
 	}
 	from, to, q := g.Scalars.Dim()+g.Gates.Dim(), g.Scalars.Dim(), 0
 	for _, m := range g.Gated {
-		su, si := g.Layout.strides(m)
+		su, si := g.Layout.blockStrides(m)
 		for u := range m.Mul {
 			var members, at []int
 			for i := range m.Ir.Dim() {

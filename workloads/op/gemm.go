@@ -20,20 +20,19 @@ type Gemm struct {
 	K, N               int
 	Scale              float32
 	Act, Normalisation string
-	// Precision says how the operands are rounded, to nearest even: "fp32" (not
-	// at all, also when empty), "tf32" (10 bits of mantissa), "bf16" or "fp16".
-	// "tf32x3" is as accurate as fp32, by three products of tf32 (see packing).
+	// Precision selects the rounding of the operands, to nearest even: "fp32" (none, also when empty), "tf32" (10
+	// bits of mantissa), "bf16" or "fp16". "tf32x3" is as accurate as fp32, by three products of tf32 (see packing).
 	// Products are always added in float32, and out is float32.
 	Precision string
-	// Library says whether the vendor's product is called: "auto" (also when
-	// empty) where the device has one, "on" or "off".
+	// Library selects the vendor's product: "auto" (also when empty) uses it if the device has one; "on" requires it,
+	// "off" forbids it.
 	Library string
-	// Tile is the rows and columns that a CUDA block of our own kernel computes,
-	// 64 or 128; 0 chooses by the size of the product.
+	// Tile is the number of rows and columns that a CUDA block of our own kernel computes, 64 or 128; 0 chooses by
+	// the size of the product.
 	Tile int
-	// Padding is how many of the N columns nobody needs; Bound.Minimum does without them.
+	// Padding is the number of the N columns that no consumer reads; Bound.Minimum leaves them out.
 	Padding int
-	// Grain is the fewest rows a goroutine of the host device takes; 0 means 8.
+	// Grain is the least number of rows per goroutine of the host device; 0 means 8.
 	Grain int
 }
 
@@ -46,17 +45,15 @@ const (
 	TF32x3 = "tf32x3"
 )
 
-// Our own kernel: a, b, out, rows, K, N, act, scale, c. One item is one row; on
-// CUDA it is one tile.
+// Our own kernel: a, b, out, rows, K, N, act, scale, c. One item is one row; on CUDA one tile.
 var (
 	gemmKernel   = device.Kernel{Name: "gemm", Sig: "bbbiiiiff", Host: gemmHost, Grain: 8, PTX: gemmPTX, Threads: 256, PerBlock: 1}
 	gemm64Kernel = device.Kernel{Name: "gemm", Sig: "bbbiiiiff", Host: gemmHost, Grain: 8, PTX: gemmPTX, Entry: "gemm64", Threads: 64, PerBlock: 1}
 )
 
-// The vendor's product, out = scale * a b: a, b, out, K, N, scale; one item is
-// one row. For bf16 and fp16 a and b are 16 bits wide. PTX stands in where the
-// library is missing, with the same rounding. After it: an activation in place
-// (x, n, act, c), one item an element.
+// The vendor's product, out = scale * a b: a, b, out, K, N, scale; one item is one row. For bf16 and fp16 a and b are
+// 16 bits wide. The PTX replaces a missing library, with the same rounding. An activation in place (x, n, act, c)
+// follows, one item per element.
 var (
 	gemmLibKernels = map[string]*device.Kernel{
 		FP32: {Name: "gemm_fp32", Sig: "bbbiif", Host: gemmFP32Host, Grain: 8, Lib: "gemm_fp32", PTX: gemmPTX, Entry: "gemm_lib_fp32", Threads: 256, PerBlock: 128},
@@ -67,32 +64,31 @@ var (
 	actInplaceKernel = device.Kernel{Name: "act_inplace", Sig: "biif", Host: actInplaceHost, Grain: 1 << 12, PTX: gemmPTX, Threads: 256, PerBlock: 1024}
 )
 
-// Bind binds the operation for up to edgeCap rows: one launch of our own
-// kernel; or the vendor's product, after the packing of its operands where the
-// precision has one and before the activation where there is one.
+// Bind binds the operation for up to edgeCap rows: one launch of our own kernel, or the vendor's product, after
+// packing the operands if the precision needs it and before the activation if there is one.
 func (g Gemm) Bind(dev device.Device, a, b, out device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "gemm", edgeCap)
-	k.b.minimum = k.gemm(g, a, b, out)
-	return k.done()
+	k.b.minimum = k.addGemm(g, a, b, out)
+	return k.finishBinding()
 }
 
-// Scratch is the bytes Bind allocates: packed copies of the operands.
+// Scratch returns the bytes that Bind allocates: packed copies of the operands.
 func (g Gemm) Scratch(edgeCap int) int64 {
 	p := packingOf(g.Precision, g.K)
 	if p.form == packPlain {
 		return 0
 	}
-	return (max(p.words(int64(edgeCap)), 1) + max(p.words(int64(g.N)), 1)) * floatBytes
+	return (max(p.wordCount(int64(edgeCap)), 1) + max(p.wordCount(int64(g.N)), 1)) * floatBytes
 }
 
-func (g Gemm) precision() string {
+func (g Gemm) precisionName() string {
 	if g.Precision == "" {
 		return FP32
 	}
 	return g.Precision
 }
 
-// libraryKernel is the product of the vendor's library in a precision, nil where there is none.
+// libraryKernel returns the library's product in a precision, nil for an unknown one.
 func libraryKernel(precision string) *device.Kernel {
 	if precision == TF32x3 {
 		precision = TF32
@@ -100,9 +96,9 @@ func libraryKernel(precision string) *device.Kernel {
 	return gemmLibKernels[precision]
 }
 
-// Check reports why the product cannot be bound to dev, or nil.
+// Check returns the reason why the product cannot be bound to dev, or nil.
 func (g Gemm) Check(dev device.Device) error {
-	if _, err := g.vendor(withLibraries(dev)); err != nil {
+	if _, err := g.needsVendor(loadLibraries(dev)); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "binding gemm: %w", err)
 	}
 	return nil
@@ -110,14 +106,14 @@ func (g Gemm) Check(dev device.Device) error {
 
 // UsesVendor reports whether Bind on dev calls the vendor's library.
 func (g Gemm) UsesVendor(dev device.Device) bool {
-	info := withLibraries(dev)
-	vendor, err := g.vendor(info)
+	info := loadLibraries(dev)
+	vendor, err := g.needsVendor(info)
 	return vendor && err == nil && info.Facts["cublas"] != ""
 }
 
-// vendor decides whether the vendor's product (or what stands in for its
-// rounding) is launched rather than our own kernel.
-func (g Gemm) vendor(info device.Info) (bool, error) {
+// needsVendor decides whether the vendor's product (or its replacement, with the same rounding) is launched instead
+// of our own kernel.
+func (g Gemm) needsVendor(info device.Info) (bool, error) {
 	if g.Precision != "" && libraryKernel(g.Precision) == nil {
 		return false, gpuprof.Errorf(nil, "unknown precision %q", g.Precision).WithFix("use fp32, tf32, tf32x3, bf16 or fp16")
 	}
@@ -143,28 +139,28 @@ func (g Gemm) vendor(info device.Info) (bool, error) {
 	return false, gpuprof.Errorf(nil, "unknown library %q", g.Library).WithFix("use auto, on or off")
 }
 
-// gemm appends the launches and returns their least cost.
-func (k *binder) gemm(g Gemm, a, b, out device.Buffer) rate {
-	k.positive("K", g.K)
-	k.positive("N", g.N)
+// addGemm appends the launches and returns their least cost.
+func (k *binder) addGemm(g Gemm, a, b, out device.Buffer) rate {
+	k.checkPositive("K", g.K)
+	k.checkPositive("N", g.N)
 	act, c, err := findActivation(g.Act, g.Normalisation)
 	if err != nil {
-		k.usage("", "%w", err)
+		k.failUsage("", "%w", err)
 	}
-	vendor, err := g.vendor(withLibraries(k.dev))
+	vendor, err := g.needsVendor(loadLibraries(k.dev))
 	if err != nil {
-		k.usage("", "%w", err)
+		k.failUsage("", "%w", err)
 	}
 	e := int64(k.b.capacity)
-	k.want("a", a, e*int64(g.K))
-	k.want("b", b, int64(g.K)*int64(g.N))
-	k.want("out", out, e*int64(g.N))
+	k.checkBuffer("a", a, e*int64(g.K))
+	k.checkBuffer("b", b, int64(g.K)*int64(g.N))
+	k.checkBuffer("out", out, e*int64(g.N))
 	cost := k.gemmCost(g, act, vendor)
 	if vendor {
-		k.gemmVendor(g, a, b, out, act, float32(c), libraryKernel(g.precision()))
+		k.gemmVendor(g, a, b, out, act, float32(c), libraryKernel(g.precisionName()))
 	} else {
 		kernel, work := k.gemmShape(g)
-		k.launch(kernel, work, cost, a, b, out, edgeCount{}, g.K, g.N, act.id, g.Scale, float32(c))
+		k.addLaunch(kernel, work, cost, a, b, out, edgeCount{}, g.K, g.N, act.id, g.Scale, float32(c))
 	}
 	g.N -= g.Padding
 	return k.gemmCost(g, act, vendor)
@@ -175,16 +171,16 @@ func (k *binder) gemmCost(g Gemm, act activation, vendor bool) rate {
 	if act.id != actNone {
 		epilogue = g.N * (act.flops + 1)
 	}
-	// The scale is folded into a, one product an element of it.
-	cost := rate{fixed: move(0, g.K*g.N, 0), perEdge: move(g.K+2*g.K*g.N+epilogue, g.K, g.N)}
-	if vendor && withLibraries(k.dev).Facts["cublas"] != "" { // what stands in for it rounds, and computes in float32
-		cost.perEdge = inPrecision(cost.perEdge, g.precision(), int64(2*g.K*g.N))
+	// The scale is folded into a, one product per element of a.
+	cost := rate{fixed: moveCost(0, g.K*g.N, 0), perEdge: moveCost(g.K+2*g.K*g.N+epilogue, g.K, g.N)}
+	if vendor && loadLibraries(k.dev).Facts["cublas"] != "" { // what stands in for it rounds, and computes in float32
+		cost.perEdge = costInPrecision(cost.perEdge, g.precisionName(), int64(2*g.K*g.N))
 	}
 	return cost
 }
 
-// inPrecision is c with flops of it in a precision: TF32x3 takes three times as many.
-func inPrecision(c gpuprof.Cost, precision string, flops int64) gpuprof.Cost {
+// costInPrecision returns c with flops of it in a precision: TF32x3 takes three times as many.
+func costInPrecision(c gpuprof.Cost, precision string, flops int64) gpuprof.Cost {
 	if precision != TF32x3 {
 		return c.In(precision, flops)
 	}
@@ -192,9 +188,9 @@ func inPrecision(c gpuprof.Cost, precision string, flops int64) gpuprof.Cost {
 	return c.In(TF32, 3*flops)
 }
 
-// gemmShape is our own kernel and its items: rows on the host, tiles on CUDA.
+// gemmShape returns our own kernel and its items: rows on the host, tiles on CUDA.
 func (k *binder) gemmShape(g Gemm) (*device.Kernel, items) {
-	if !k.tiled() {
+	if !k.isTiled() {
 		kernel := gemmKernel
 		if g.Grain > 0 {
 			kernel.Grain = g.Grain
@@ -203,7 +199,7 @@ func (k *binder) gemmShape(g Gemm) (*device.Kernel, items) {
 	}
 	tile := g.Tile
 	if tile == 0 {
-		// Fewer large tiles than two waves of them leave multiprocessors idle.
+		// With fewer than two waves of large tiles multiprocessors are idle.
 		tile = 128
 		if ceilDiv(k.b.capacity, tile)*ceilDiv(g.N, tile) < 4*k.dev.Info().Cores {
 			tile = 64
@@ -224,16 +220,16 @@ func (k *binder) gemmVendor(g Gemm, a, b, out device.Buffer, act activation, c f
 	if p.form != packPlain {
 		a, b = k.packLeft(p, a, g.K), k.packRight(p, b, g.K, g.N)
 	}
-	k.product(g, p, a, b, out, vendor)
+	k.addVendorProduct(g, p, a, b, out, vendor)
 	if act.id != actNone {
-		k.launch(&actInplaceKernel, items{perEdge: g.N}, rate{perEdge: move(g.N*(act.flops+1), g.N, g.N)}, out, itemCount{}, act.id, c)
+		k.addLaunch(&actInplaceKernel, items{perEdge: g.N}, rate{perEdge: moveCost(g.N*(act.flops+1), g.N, g.N)}, out, itemCount{}, act.id, c)
 	}
 }
 
-// product appends the vendor's product of packed operands.
-func (k *binder) product(g Gemm, p packing, a, b, out device.Buffer, vendor *device.Kernel) {
-	depth := p.depth()
+// addVendorProduct appends the vendor's product of packed operands.
+func (k *binder) addVendorProduct(g Gemm, p packing, a, b, out device.Buffer, vendor *device.Kernel) {
+	depth := p.productDepth()
 	cost := rate{fixed: gpuprof.Cost{BytesRead: int64(depth*g.N) * p.bytes},
 		perEdge: gpuprof.Cost{Flops: int64(2*depth*g.N + g.N), BytesRead: int64(depth) * p.bytes, BytesWritten: int64(g.N) * floatBytes}}
-	k.launch(vendor, items{perEdge: 1}, cost, a, b, out, depth, g.N, g.Scale)
+	k.addLaunch(vendor, items{perEdge: 1}, cost, a, b, out, depth, g.N, g.Scale)
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// tileRows rows of the left-hand side (about 100 wide in a radial MLP) stay in
-// the second-level cache while the right-hand side passes by once.
+// tileRows is the number of rows of the left-hand side (about 100 wide in a radial MLP) that stay in the second-level
+// cache while the right-hand side is read once.
 const tileRows = 64
 
 func gemmHost(a *device.Args, lo, hi int) {

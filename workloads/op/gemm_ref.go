@@ -1,8 +1,7 @@
 package op
 
-// RefGemm computes one row, out [N] from a [K] and b [K,N].
-// The reference computes in memory of its caller, in one goroutine: the race detector, under
-// which the tests run, would take most of their time here.
+// RefGemm computes one row, out [N] from a [K] and b [K,N]. It runs in one goroutine on memory of its caller, so the
+// race detector, under which the tests run, would only cost time here.
 //
 //go:norace
 func RefGemm(g Gemm, a, b, out []float64) error {

@@ -84,7 +84,7 @@ func TestDerivativesKnown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c * derive(a.id, z)
+		return c * activationSlope(a.id, z)
 	}
 	digits(t, "c phi'", []float64{at("silu", 1), at("sigmoid", 1), at("tanh", 1), at("silu", 0)}, 1.555269734921, .362990563505, .668824854344, .838266235166)
 	g := Gate{Scalars: irreps(t, "1x0e"), Gates: irreps(t, "1x0e"), Gated: irreps(t, "1x1o"), ActScalars: []string{"silu"}, ActGates: []string{"sigmoid"},
@@ -198,7 +198,7 @@ func sines(n, k int) []float64 {
 }
 
 // scaleExactly undoes that a Scale is float32: figures to twelve decimals need 1/sqrt 20.
-func (c *cluster) scaleExactly() float64 { return 1 / math.Sqrt(20) / c.tp.scale() }
+func (c *cluster) scaleExactly() float64 { return 1 / math.Sqrt(20) / c.tp.scaleFactor() }
 
 type clusterGrads struct {
 	energy              float64

@@ -267,11 +267,11 @@ func (c *convolution) scratch() []device.Buffer {
 // Bind binds a transposition alone, to rows rows: products have it as one of their launches.
 func (t Transpose) Bind(dev device.Device, x, out device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "transpose", 0)
-	k.want("x", x, int64(rows)*int64(t.Irreps.Dim()))
-	k.want("out", out, int64(rows)*int64(t.Irreps.Dim()))
-	k.transpose(t, x, out, rows)
+	k.checkBuffer("x", x, int64(rows)*int64(t.Irreps.Dim()))
+	k.checkBuffer("out", out, int64(rows)*int64(t.Irreps.Dim()))
+	k.addTranspose(t, x, out, rows)
 	if len(k.b.launches) == 1 {
 		k.b.minimum = k.b.launches[0].cost
 	}
-	return k.done()
+	return k.finishBinding()
 }

@@ -4,20 +4,18 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// tiled reports whether launches are cut in blocks of threads rather than in
-// ranges for goroutines. A kernel whose natural item differs says so at its
-// literal.
-func (k *binder) tiled() bool { return k.dev != nil && k.dev.Info().Kind != "host" }
+// isTiled reports whether launches are cut into blocks of threads and not into ranges for goroutines. A kernel whose
+// natural item differs has a comment at its literal.
+func (k *binder) isTiled() bool { return k.dev != nil && k.dev.Info().Kind != "host" }
 
-// librarian is a device that looks for its vendor's libraries when it is asked
-// to; until then its facts say nothing of them.
+// librarian is a device that loads its vendor's libraries on request; before that its facts do not name them.
 type librarian interface {
-	// Libraries gives their versions by name ("cublas"), and loads them.
+	// Libraries loads the libraries and returns their versions by name ("cublas").
 	Libraries() map[string]string
 }
 
-// withLibraries is what a device says about itself once it has looked for them.
-func withLibraries(dev device.Device) device.Info {
+// loadLibraries loads the device's libraries and returns its Info, which then names them.
+func loadLibraries(dev device.Device) device.Info {
 	if dev == nil {
 		return device.Info{}
 	}
@@ -27,8 +25,8 @@ func withLibraries(dev device.Device) device.Info {
 	return dev.Info()
 }
 
-// teamsOf is op_teams in op.cuh: how many rows of width values a block of
-// threads takes, a quarter of a row's values a thread.
+// teamsOf is op_teams in op.cuh: the number of rows of width values per block of threads, with a quarter of a row's
+// values per thread.
 func teamsOf(threads, width int) int {
 	size := warpLanes
 	for size < threads && size*4 < width {
@@ -37,8 +35,8 @@ func teamsOf(threads, width int) int {
 	return threads / size
 }
 
-// inTeams is the kernel with as many rows a block as it makes teams.
-func inTeams(kernel *device.Kernel, width int) *device.Kernel {
+// shapeTeams returns the kernel with one row per team of its block (see teamsOf).
+func shapeTeams(kernel *device.Kernel, width int) *device.Kernel {
 	k := *kernel
 	k.PerBlock = teamsOf(k.Threads, width)
 	return &k

@@ -29,15 +29,14 @@ type Linear struct {
 	Accumulate bool
 }
 
-// linearKernel works in ir_mul: x, w, out, pairs, coefficients, plan, rows, in
-// dim, out dim, number of pairs, add, slices of the plan. A pair is six integers:
-// offset in x, in out, in w, mul_in, mul_out, d. One item is one row; on CUDA it
-// is one tile (see linearPlan).
+// linearKernel computes in ir_mul: x, w, out, pairs, coefficients, plan, rows, in dim, out dim, number of pairs, add,
+// slices of the plan. A pair is six integers: offset in x, in out, in w, mul_in, mul_out, d. One item is one row; on
+// CUDA one tile (see linearPlan).
 var linearKernel = device.Kernel{Name: "linear", Sig: "bbbbbbiiiiii", Host: linearHost, Grain: 8, PTX: linearPTX, Threads: 128, PerBlock: 1}
 
 const (
 	pairInts = 6
-	// What a CUDA block is made of: see linear.cu.
+	// Constants of a CUDA block: see linear.cu.
 	linearThreads = 128
 	linearDeep    = 8   // rows of a thread
 	linearCopies  = 64  // of a tile, at most
@@ -47,13 +46,14 @@ const (
 	sliceInts, tileInts, kindInts = 4, 2, 12
 )
 
-// linearShape is a linear_shape in linear.cu: features that a thread reads of a slice, values of a slice and threads beside each other at
-// most. Narrow tiles have many rows, so their slices are shorter: what a thread reads of one has to fit its registers.
+// linearShape is a linear_shape in linear.cu: the features that a thread reads of a slice, the values of a slice, and
+// the most threads across a tile. Narrow tiles have many rows, so their slices are shorter: the part that a thread
+// reads of one must fit its registers.
 type linearShape struct{ each, length, beside int }
 
 var linearShapes = [...]linearShape{{9, 16, 16}, {16, 16, 12}, {25, 16, 7}, {32, 16, 4}, {21, 8, 3}}
 
-// shapeOf is the shape of tiles with so many threads beside each other.
+// shapeOf returns the index of the shape for tiles of the given number of threads across.
 func shapeOf(beside int) int {
 	for i := len(linearShapes) - 1; ; i-- {
 		if beside <= linearShapes[i].beside {
@@ -62,20 +62,20 @@ func shapeOf(beside int) int {
 	}
 }
 
-// deep is how many threads a tile has below each other.
-func (s linearShape) deep(beside int) int {
-	return min(linearThreads/beside, s.rows()/linearDeep)
+// tileDepth returns the number of threads along the rows of a tile.
+func (s linearShape) tileDepth(beside int) int {
+	return min(linearThreads/beside, s.sliceRows()/linearDeep)
 }
 
-// rows is what a slice has room for.
-func (s linearShape) rows() int { return s.each * linearThreads / s.length }
+// sliceRows returns the number of rows that a slice holds.
+func (s linearShape) sliceRows() int { return s.each * linearThreads / s.length }
 
-// shared is the bytes of shared memory: four integers of every row and a slice of both sides.
-func (s linearShape) shared() int {
-	return floatBytes * (4*linearTall + s.length*(s.rows()+4+4*s.beside))
+// sharedBytes returns the shared memory in bytes: four integers of every row and a slice of both sides.
+func (s linearShape) sharedBytes() int {
+	return floatBytes * (4*linearTall + s.length*(s.sliceRows()+4+4*s.beside))
 }
 
-// WeightNumel is the number of weights.
+// WeightNumel returns the number of weights.
 func (l Linear) WeightNumel() int {
 	n := 0
 	for _, a := range l.In {
@@ -86,8 +86,8 @@ func (l Linear) WeightNumel() int {
 
 func (l Linear) fanOut(ir so3.Irrep) int { return l.Out.Count(ir) }
 
-// pairs returns the table of equal irreps and their coefficients.
-func (l Linear) pairs() (table []int32, coefficients []float32) {
+// pairTable returns the table of equal irreps and their coefficients.
+func (l Linear) pairTable() (table []int32, coefficients []float32) {
 	inAt, outAt, wAt := l.In.Offsets(), l.Out.Offsets(), 0
 	for i, a := range l.In {
 		for o, b := range l.Out {
@@ -102,19 +102,20 @@ func (l Linear) pairs() (table []int32, coefficients []float32) {
 	return table, coefficients
 }
 
-// linearPlan is how CUDA cuts a mixing: four integers of every slice along K (offset of component 0 in x, mul_in, offset in w,
-// length), two of every tile, its kind and which of that kind it is, then twelve of every kind (where its values start in
-// out, its copies, first and last+1 slice, components, copies of the block, first copy, threads beside and below each other,
-// shape, coefficient as bits, 1 where weights are read by fours). A tile adds the pairs that end in its block, in their order.
+// linearPlan is the division of a mixing into CUDA tiles. ints holds four integers per slice along K (offset of
+// component 0 in x, mul_in, offset in w, length), then two per tile (its kind, and its index within the kind), then
+// twelve per kind: start of its values in out, its copies, first and last+1 slice, components, copies of the block,
+// first copy, threads across and along, shape, coefficient as bits, 1 if weights are read by fours. A tile adds the
+// pairs that end in its block, in their order.
 type linearPlan struct {
 	ints                       []int32
 	slices, tiles, kinds, most int // most bytes of shared memory
 }
 
-// plan cuts rows rows. The tiles that take longest come first, so that short ones fill the end. But some of the short
-// ones come before them: their multiprocessors are the first with room for another tile, one each, where the last tiles
-// would else go two at a time to whoever ends.
-func (m mixing) plan(rows int) linearPlan {
+// makePlan cuts the rows into tiles. The slowest tiles come first, so that short ones fill the end. But some of the
+// short ones come before them: their multiprocessors are the first with room for another tile, one each. Otherwise
+// the last tiles would go two at a time to the multiprocessors that finish first.
+func (m mixing) makePlan(rows int) linearPlan {
 	var p linearPlan
 	var kinds []int32
 	type tile struct{ kind, n, length int }
@@ -124,17 +125,17 @@ func (m mixing) plan(rows int) linearPlan {
 		if block.Dim() == 0 {
 			continue
 		}
-		// Tiles of a block are alike: 156 copies are three times 52, not 64, 64 and 28.
+		// Tiles of a block are equally wide: 156 copies become three times 52, not 64, 64 and 28.
 		width := ceilDiv(ceilDiv(block.Mul, ceilDiv(block.Mul, linearCopies)), 4) * 4
 		shape := shapeOf(width / 4)
 		first := len(p.ints) / sliceInts
-		s := m.slices(at[o], linearShapes[shape].length)
+		s := m.cutSlices(at[o], linearShapes[shape].length)
 		p.ints = append(p.ints, s.ints...)
 		for v := 0; v < block.Mul; v += width {
 			copies := min(width, block.Mul-v)
 			beside := ceilDiv(copies, 4)
-			deep := linearShapes[shape].deep(beside)
-			p.most = max(p.most, linearShapes[shape].shared())
+			deep := linearShapes[shape].tileDepth(beside)
+			p.most = max(p.most, linearShapes[shape].sharedBytes())
 			for n := range ceilDiv(rows*block.Ir.Dim(), deep*linearDeep) {
 				tiles = append(tiles, tile{p.kinds, n, s.length})
 			}
@@ -158,8 +159,8 @@ func (m mixing) plan(rows int) linearPlan {
 	return p
 }
 
-// blockSlices is K of an output block, cut: the plan's integers, K, the one coefficient of pairs of an irrep, and whether
-// all its weights start on 16 bytes of w.
+// blockSlices holds the slices of K of one output block: the plan's integers, the length of K, the common coefficient
+// of the pairs of an irrep, and whether all its weights start on 16 bytes of w.
 type blockSlices struct {
 	ints        []int32
 	length      int
@@ -167,7 +168,7 @@ type blockSlices struct {
 	fours       bool
 }
 
-func (m mixing) slices(out, length int) blockSlices {
+func (m mixing) cutSlices(out, length int) blockSlices {
 	s := blockSlices{fours: true}
 	for i, c := range m.coefficients {
 		q := m.pairs[i*pairInts:][:pairInts]
@@ -184,11 +185,10 @@ func (m mixing) slices(out, length int) blockSlices {
 	return s
 }
 
-// Scratch is the bytes Bind allocates: tables, and for mul_ir transposed copies
-// of both sides.
+// Scratch returns the bytes that Bind allocates: tables, and for mul_ir transposed copies of both sides.
 func (l Linear) Scratch(rows int) int64 {
-	pairs, coefficients := l.pairs()
-	n := mixing{in: l.In, out: l.Out, pairs: pairs, coefficients: coefficients}.scratch(rows)
+	pairs, coefficients := l.pairTable()
+	n := mixing{in: l.In, out: l.Out, pairs: pairs, coefficients: coefficients}.scratchBytes(rows)
 	if l.Layout == MulIr {
 		n += (max(int64(rows)*int64(l.In.Dim()), 1) + max(int64(rows)*int64(l.Out.Dim()), 1)) * floatBytes
 		n += Transpose{Irreps: l.In}.transposeScratch() + Transpose{Irreps: l.Out}.transposeScratch()
@@ -196,41 +196,41 @@ func (l Linear) Scratch(rows int) int64 {
 	return n
 }
 
-// Bind binds the operation to rows rows; one launch, with mul_ir three.
+// Bind binds the operation to rows rows: one launch, with mul_ir three.
 func (l Linear) Bind(dev device.Device, x, w, out device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "linear", 0)
-	if err := l.Layout.check("linear"); err != nil && k.err == nil {
+	if err := l.Layout.checkLayout("linear"); err != nil && k.err == nil {
 		k.err = err
 	}
 	if rows < 0 {
-		k.usage("use 0 or more", "the number of rows %d is negative", rows)
+		k.failUsage("use 0 or more", "the number of rows %d is negative", rows)
 	}
-	k.want("x", x, int64(rows)*int64(l.In.Dim()))
-	k.want("w", w, int64(l.WeightNumel()))
-	k.want("out", out, int64(rows)*int64(l.Out.Dim()))
-	k.b.minimum = rate{fixed: l.cost(rows)}
+	k.checkBuffer("x", x, int64(rows)*int64(l.In.Dim()))
+	k.checkBuffer("w", w, int64(l.WeightNumel()))
+	k.checkBuffer("out", out, int64(rows)*int64(l.Out.Dim()))
+	k.b.minimum = rate{fixed: l.totalCost(rows)}
 	if l.Layout == IrMul {
-		k.linear(l, x, w, out, rows)
-		return k.done()
+		k.addLinear(l, x, w, out, rows)
+		return k.finishBinding()
 	}
-	xt := k.scratch(int64(rows) * int64(l.In.Dim()))
-	ot := k.scratch(int64(rows) * int64(l.Out.Dim()))
-	k.transpose(Transpose{Irreps: l.In}, x, xt, rows)
+	xt := k.allocateScratch(int64(rows) * int64(l.In.Dim()))
+	ot := k.allocateScratch(int64(rows) * int64(l.Out.Dim()))
+	k.addTranspose(Transpose{Irreps: l.In}, x, xt, rows)
 	inner := l
 	inner.Accumulate = false
-	k.linear(inner, xt, w, ot, rows)
-	k.transpose(Transpose{Irreps: l.Out, ToMulIr: true, Accumulate: l.Accumulate}, ot, out, rows)
-	return k.done()
+	k.addLinear(inner, xt, w, ot, rows)
+	k.addTranspose(Transpose{Irreps: l.Out, ToMulIr: true, Accumulate: l.Accumulate}, ot, out, rows)
+	return k.finishBinding()
 }
 
-func (k *binder) linear(l Linear, x, w, out device.Buffer, rows int) {
-	pairs, coefficients := l.pairs()
-	k.mix(mixing{l.In, l.Out, pairs, coefficients, l.cost(rows), l.Accumulate}, x, w, out, rows)
+func (k *binder) addLinear(l Linear, x, w, out device.Buffer, rows int) {
+	pairs, coefficients := l.pairTable()
+	k.addMixing(mixing{l.In, l.Out, pairs, coefficients, l.totalCost(rows), l.Accumulate}, x, w, out, rows)
 }
 
-// mixing is what linearKernel computes: pairs of blocks from in to out. Forwards
-// they are equal irreps of a Linear, backwards the same from out to in. Pairs that
-// end in the same block have the same coefficient.
+// mixing is the computation of linearKernel: pairs of blocks from in to out. In the forward pass they are the equal
+// irreps of a Linear, in the backward pass the same from out to in. Pairs that end in the same block have the same
+// coefficient.
 type mixing struct {
 	in, out      so3.Irreps
 	pairs        []int32
@@ -239,31 +239,31 @@ type mixing struct {
 	add          bool
 }
 
-func (k *binder) mix(m mixing, x, w, out device.Buffer, rows int) {
+func (k *binder) addMixing(m mixing, x, w, out device.Buffer, rows int) {
 	add := 0
 	if m.add {
 		add = 1
 	}
-	p := m.plan(rows)
+	p := m.makePlan(rows)
 	t, c, cut := k.uploadInts(m.pairs), k.uploadFloats(m.coefficients), k.uploadInts(p.ints)
 	work, kernel := items{fixed: rows}, linearKernel
-	if k.tiled() {
+	if k.isTiled() {
 		work.fixed, kernel.SharedBytes = p.tiles, p.most
 	}
-	k.launch(&kernel, work, rate{fixed: m.cost},
+	k.addLaunch(&kernel, work, rate{fixed: m.cost},
 		x, w, out, t, c, cut, rows, m.in.Dim(), m.out.Dim(), len(m.coefficients), add, p.slices)
 }
 
-// scratch is the bytes of the tables.
-func (m mixing) scratch(rows int) int64 {
-	return (max(int64(len(m.pairs)), 1) + max(int64(len(m.coefficients)), 1) + max(int64(len(m.plan(rows).ints)), 1)) * floatBytes
+// scratchBytes returns the bytes of the tables.
+func (m mixing) scratchBytes(rows int) int64 {
+	return (max(int64(len(m.pairs)), 1) + max(int64(len(m.coefficients)), 1) + max(int64(len(m.makePlan(rows).ints)), 1)) * floatBytes
 }
 
-// cost: a multiplication and an addition a weight and component, and the
-// coefficient once an input value of every pair.
-func (l Linear) cost(rows int) gpuprof.Cost {
+// totalCost counts a multiplication and an addition per weight and component, and the coefficient once per input
+// value of every pair.
+func (l Linear) totalCost(rows int) gpuprof.Cost {
 	flops := 0
-	table, coefficients := l.pairs()
+	table, coefficients := l.pairTable()
 	for p := range coefficients {
 		t := table[p*pairInts:]
 		flops += int(t[5]) * int(t[3]) * (2*int(t[4]) + 1)
@@ -272,5 +272,5 @@ func (l Linear) cost(rows int) gpuprof.Cost {
 	if l.Accumulate {
 		read += rows * l.Out.Dim()
 	}
-	return move(rows*flops, read, rows*l.Out.Dim())
+	return moveCost(rows*flops, read, rows*l.Out.Dim())
 }

@@ -2,14 +2,12 @@ package op
 
 import "math"
 
-// RefLinearGrad computes one row of the linear layer backwards, in l.Layout: dx
-// [In.Dim] from the cotangent dout of its output, and adds the row's share to dw
-// [WeightNumel], where that is not nil. With k = 1/sqrt(fan-in),
+// RefLinearGrad computes one row of the linear layer's backward pass, in l.Layout: dx [In.Dim] from the cotangent
+// dout of its output. It adds the row's share to dw [WeightNumel] if dw is not nil. With k = 1/sqrt(fan-in),
 //
 //	dx_ui = k sum_w W_uw dout_wi,  dW_uw += k sum_i x_ui dout_wi
 //
-// x may be nil where dw is.
-// One goroutine computes here, so the race detector would only take time (see RefGemm).
+// x may be nil if dw is nil. It runs in one goroutine, so the race detector would only cost time (see RefGemm).
 //
 //go:norace
 func RefLinearGrad(l Linear, x, w, dout, dx, dw []float64) {

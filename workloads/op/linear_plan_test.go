@@ -19,8 +19,8 @@ func TestLinearPlanWastesLittle(t *testing.T) {
 		{5, 3000, "100x0o+100x0e+156x0e+33x1o+33x1e+20x2o+20x2e+14x3o+14x3e+11x4o+11x4e", 1.15},
 	} {
 		l := Linear{In: cases[c.in].tp.Out, Out: irreps(t, c.out), Layout: IrMul}
-		pairs, coefficients := l.pairs()
-		p := mixing{in: l.In, out: l.Out, pairs: pairs, coefficients: coefficients}.plan(c.rows)
+		pairs, coefficients := l.pairTable()
+		p := mixing{in: l.In, out: l.Out, pairs: pairs, coefficients: coefficients}.makePlan(c.rows)
 		needed, done := 0, 0
 		for i := range coefficients {
 			q := pairs[i*pairInts:]

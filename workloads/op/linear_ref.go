@@ -2,9 +2,8 @@ package op
 
 import "math"
 
-// RefLinear computes one row in l.Layout; out holds the values to add to when
-// l.Accumulate is set.
-// One goroutine computes here, so the race detector would only take time (see op.RefGemm).
+// RefLinear computes one row in l.Layout; with l.Accumulate it adds to out. It runs in one goroutine, so the race
+// detector would only cost time (see RefGemm).
 //
 //go:norace
 func RefLinear(l Linear, x, w, out []float64) {

@@ -7,27 +7,26 @@ import "math"
 //	b [E,In], w1 [In,Hidden], w2 [Hidden,Out] -> w [E,Out]
 //	h = silu_c(b w1/sqrt(In)),  w = h w2/sqrt(Hidden)
 //
-// Radial computes it from the edges, BindKept for a way back.
-// Normalisation ("exact" when empty, or "e3nn") chooses the constant of silu_c.
+// Radial computes it from the edges, BindKept for a backward pass. Normalisation ("exact" when empty, or "e3nn")
+// chooses the constant of silu_c.
 type MLP struct {
 	In, Hidden, Out int
-	// Padding is how many of Out's columns are nobody's weights (see
-	// TensorProduct.Columns): they are computed, and Minimum does without them.
+	// Padding is the number of Out's columns without weights (see TensorProduct.Columns): they are computed, and
+	// Minimum leaves them out.
 	Padding       int
 	Normalisation string
-	// Precision, Library, Tile and Grain are those of Gemm, for both products.
+	// Precision, Library, Tile and Grain are passed to both products; see Gemm.
 	Precision, Library string
 	Tile, Grain        int
 }
 
-// OutScale is the factor of the second product, which a tensor product that
-// fuses it in takes as WScale.
+// OutScale returns the factor of the second product, which a tensor product that fuses the product uses as WScale.
 func (m MLP) OutScale() float32 {
-	_, second := m.layers()
+	_, second := m.gemmLayers()
 	return second.Scale
 }
 
-func (m MLP) layers() (Gemm, Gemm) {
+func (m MLP) gemmLayers() (Gemm, Gemm) {
 	norm := m.Normalisation
 	if norm == "" {
 		norm = NormExact

@@ -2,17 +2,16 @@ package op
 
 import "math"
 
-// RefMLPGrad computes one edge of the MLP backwards: db [In] from the cotangent
-// dw [Out] of its weights, and adds the edge's share to dw1 and dw2 where they are
-// not nil. With h = c silu(a), a = s1 b W1 and w = s2 h W2,
+// RefMLPGrad computes one edge of the MLP's backward pass: db [In] from the cotangent dw [Out] of its weights. It
+// adds the edge's share to dw1 and dw2 if they are not nil. With h = c silu(a), a = s1 b W1 and w = s2 h W2,
 //
 //	dh = s2 dw W2^T,  da = c silu'(a) dh,  db = s1 da W1^T,  dW1 += s1 b^T da,  dW2 += s2 h^T dw
 //
-// One goroutine computes here, so the race detector would only take time (see RefGemm).
+// It runs in one goroutine, so the race detector would only cost time (see RefGemm).
 //
 //go:norace
 func RefMLPGrad(m MLP, b, w1, w2, dw, db, dw1, dw2 []float64) error {
-	first, _ := m.layers()
+	first, _ := m.gemmLayers()
 	act, c, err := findActivation(first.Act, first.Normalisation)
 	if err != nil {
 		return err
@@ -32,7 +31,7 @@ func RefMLPGrad(m MLP, b, w1, w2, dw, db, dw1, dw2 []float64) error {
 				dw2[j*m.Out+k] += s2 * h * v
 			}
 		}
-		da := c * derive(act.id, a) * dh
+		da := c * activationSlope(act.id, a) * dh
 		for i, v := range b {
 			db[i] += s1 * da * w1[i*m.Hidden+j]
 			if dw1 != nil {
@@ -43,11 +42,11 @@ func RefMLPGrad(m MLP, b, w1, w2, dw, db, dw1, dw2 []float64) error {
 	return nil
 }
 
-// RefHiddenGrad is the first half of it: da [Hidden] from dw.
+// RefHiddenGrad computes the first half of RefMLPGrad: da [Hidden] from dw.
 //
 //go:norace
 func RefHiddenGrad(m MLP, b, w1, w2, dw, da []float64) error {
-	first, _ := m.layers()
+	first, _ := m.gemmLayers()
 	act, c, err := findActivation(first.Act, first.Normalisation)
 	if err != nil {
 		return err
@@ -60,7 +59,7 @@ func RefHiddenGrad(m MLP, b, w1, w2, dw, da []float64) error {
 		for k, v := range dw {
 			dh += v * w2[j*m.Out+k] / math.Sqrt(float64(m.Hidden))
 		}
-		da[j] = c * derive(act.id, a) * dh
+		da[j] = c * activationSlope(act.id, a) * dh
 	}
 	return nil
 }

@@ -2,20 +2,20 @@ package op
 
 import "math"
 
-// RefMLP computes the weights w [Out] of one edge from b [In]. The factors of the
-// layers are those of the definition, not their roundings to float32.
+// RefMLP computes the weights w [Out] of one edge from b [In]. It uses the exact factors of the layers, not their
+// roundings to float32.
 func RefMLP(m MLP, b, w1, w2, w []float64) error {
-	first, second := m.layers()
+	first, second := m.gemmLayers()
 	first.Scale, second.Scale = 1, 1
 	h := make([]float64, m.Hidden)
-	if err := RefGemm(first, scaled(b, m.In), w1, h); err != nil {
+	if err := RefGemm(first, divideBySqrt(b, m.In), w1, h); err != nil {
 		return err
 	}
-	return RefGemm(second, scaled(h, m.Hidden), w2, w)
+	return RefGemm(second, divideBySqrt(h, m.Hidden), w2, w)
 }
 
-// scaled is v / sqrt(n).
-func scaled(v []float64, n int) []float64 {
+// divideBySqrt returns v / sqrt(n).
+func divideBySqrt(v []float64, n int) []float64 {
 	out := make([]float64, len(v))
 	for i, x := range v {
 		out[i] = x / math.Sqrt(float64(n))

@@ -7,7 +7,7 @@ import "math"
 //
 //go:norace
 func RefMLPTangent(m MLP, b, db, w1, w2, dw []float64) error {
-	first, _ := m.layers()
+	first, _ := m.gemmLayers()
 	act, c, err := findActivation(first.Act, first.Normalisation)
 	if err != nil {
 		return err
@@ -15,7 +15,7 @@ func RefMLPTangent(m MLP, b, db, w1, w2, dw []float64) error {
 	clear(dw)
 	for j := range m.Hidden {
 		a, da := refHidden(m, b, w1, j), refHidden(m, db, w1, j)
-		dh := c * derive(act.id, a) * da
+		dh := c * activationSlope(act.id, a) * da
 		for k := range dw {
 			dw[k] += dh * w2[j*m.Out+k] / math.Sqrt(float64(m.Hidden))
 		}
@@ -23,7 +23,7 @@ func RefMLPTangent(m MLP, b, db, w1, w2, dw []float64) error {
 	return nil
 }
 
-// refHidden is value j of the hidden layer before its activation.
+// refHidden returns value j of the hidden layer before its activation.
 func refHidden(m MLP, b, w1 []float64, j int) float64 {
 	a := 0.0
 	for i, v := range b {
@@ -32,15 +32,14 @@ func refHidden(m MLP, b, w1 []float64, j int) float64 {
 	return a
 }
 
-// RefHiddenSecond is, with T = gw . w + gdw . dw of one edge and dw its tangent along db,
-// the gradients of T by the hidden layer before its activation, ga [Hidden], and by
-// the tangent of that, gda [Hidden]:
+// RefHiddenSecond computes gradients of T = gw . w + gdw . dw of one edge, with dw the tangent along db: ga [Hidden]
+// by the hidden layer before its activation, and gda [Hidden] by the tangent of that layer:
 //
 //	gh = s2 gw W2^T,  gdh = s2 gdw W2^T,  gda = c silu'(a) gdh,  ga = c silu'(a) gh + c silu''(a) da gdh
 //
 //go:norace
 func RefHiddenSecond(m MLP, b, db, w1, w2, gw, gdw, ga, gda []float64) error {
-	first, _ := m.layers()
+	first, _ := m.gemmLayers()
 	act, c, err := findActivation(first.Act, first.Normalisation)
 	if err != nil {
 		return err
@@ -52,8 +51,8 @@ func RefHiddenSecond(m MLP, b, db, w1, w2, gw, gdw, ga, gda []float64) error {
 			w := w2[j*m.Out+k] / math.Sqrt(float64(m.Hidden))
 			gh, gdh = gh+gw[k]*w, gdh+gdw[k]*w
 		}
-		gda[j] = c * derive(act.id, a) * gdh
-		ga[j] = c*derive(act.id, a)*gh + c*curve(act.id, a)*da*gdh
+		gda[j] = c * activationSlope(act.id, a) * gdh
+		ga[j] = c*activationSlope(act.id, a)*gh + c*activationCurvature(act.id, a)*da*gdh
 	}
 	return nil
 }
@@ -64,7 +63,7 @@ func RefHiddenSecond(m MLP, b, db, w1, w2, gw, gdw, ga, gda []float64) error {
 //
 //go:norace
 func RefMLPSecond(m MLP, b, db, w1, w2, gw, gdw, dw1, dw2 []float64) error {
-	first, _ := m.layers()
+	first, _ := m.gemmLayers()
 	act, c, err := findActivation(first.Act, first.Normalisation)
 	if err != nil {
 		return err
@@ -75,7 +74,7 @@ func RefMLPSecond(m MLP, b, db, w1, w2, gw, gdw, dw1, dw2 []float64) error {
 	}
 	for j := range m.Hidden {
 		a, da := refHidden(m, b, w1, j), refHidden(m, db, w1, j)
-		h, dh := c*activate(act.id, a), c*derive(act.id, a)*da
+		h, dh := c*activate(act.id, a), c*activationSlope(act.id, a)*da
 		for k := range gw {
 			dw2[j*m.Out+k] += (h*gw[k] + dh*gdw[k]) / math.Sqrt(float64(m.Hidden))
 		}

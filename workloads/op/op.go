@@ -1,13 +1,10 @@
-// Package op holds the kernels that the workloads share. One operation is one
-// NAME.go (shapes, arguments, launch shape, cost by count), one NAME_host.go
-// (the kernel for the host device), one NAME.cu and the NAME.ptx.zst compiled from
-// it (the kernel for CUDA) and one NAME_ref.go (the same formula in float64, the
-// oracle).
+// Package op holds the kernels that the workloads share. One operation is one NAME.go (shapes, arguments, launch
+// shape, cost by count), one NAME_host.go (the kernel for the host device), one NAME.cu and the NAME.ptx.zst compiled
+// from it (the kernel for CUDA) and one NAME_ref.go (the same formula in float64, the reference).
 //
-// An operation is a struct of parameters. Bind checks it against the buffers,
-// allocates what it needs besides them and returns a Bound, whose Enqueue
-// launches kernels and does nothing else: no allocation, no decision that
-// depends on data. What a workload holds besides, it allocates from an Arena.
+// An operation is a struct of parameters. Bind checks it against the buffers, allocates its scratch memory and
+// returns a Bound, whose Enqueue only launches kernels: no allocation, no decision that depends on data. A workload
+// allocates its other buffers from an Arena.
 //
 // All values are float32 and all indices int32. Arrays are row-major. Blocks of
 // irreps are stored in one of two layouts: with "mul_ir" (e3nn's) element (u,i)
@@ -19,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// Layout says how a block of irreps is stored.
+// Layout is the storage order of a block of irreps.
 type Layout string
 
 // The two layouts; see the package comment.
@@ -28,15 +25,15 @@ const (
 	IrMul Layout = "ir_mul"
 )
 
-func (l Layout) check(what string) error {
+func (l Layout) checkLayout(what string) error {
 	if l == MulIr || l == IrMul {
 		return nil
 	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "binding %s: unknown layout %q", what, string(l)).WithFix("use mul_ir or ir_mul")
 }
 
-// strides of element (u, i) of the block m.
-func (l Layout) strides(m so3.MulIrrep) (u, i int) {
+// blockStrides returns the strides of element (u, i) of the block m.
+func (l Layout) blockStrides(m so3.MulIrrep) (u, i int) {
 	if l == IrMul {
 		return 1, m.Mul
 	}
@@ -45,18 +42,18 @@ func (l Layout) strides(m so3.MulIrrep) (u, i int) {
 
 // ToLayout copies one sample of irs from src, in mul_ir, to dst in layout l.
 func ToLayout[F float32 | float64](l Layout, irs so3.Irreps, dst, src []F) {
-	permute(l, irs, func(flat, there int) { dst[there] = src[flat] })
+	permuteBlocks(l, irs, func(flat, there int) { dst[there] = src[flat] })
 }
 
 // FromLayout copies one sample of irs from src, in layout l, to dst in mul_ir.
 func FromLayout[F float32 | float64](l Layout, irs so3.Irreps, dst, src []F) {
-	permute(l, irs, func(flat, there int) { dst[flat] = src[there] })
+	permuteBlocks(l, irs, func(flat, there int) { dst[flat] = src[there] })
 }
 
-func permute(l Layout, irs so3.Irreps, move func(mulIr, there int)) {
+func permuteBlocks(l Layout, irs so3.Irreps, move func(mulIr, there int)) {
 	at := 0
 	for _, m := range irs {
-		su, si := l.strides(m)
+		su, si := l.blockStrides(m)
 		d := m.Ir.Dim()
 		for u := range m.Mul {
 			for i := range d {

@@ -45,7 +45,7 @@ func TestPlan(t *testing.T) {
 				if op.Check() != nil {
 					continue
 				}
-				tab, err := op.compile()
+				tab, err := op.compileTable()
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -9,13 +9,12 @@ import (
 //go:embed pointwise.ptx.zst
 var pointwisePTX string
 
-// Operations on one value at a time, an item each: an activation into another
-// buffer (x, out, n, act, c: out = c*phi(x)); its reverse in place (x, d, n, act, c:
-// d *= c*phi'(x)); the change along d (x, d, out, n, act, c: out = c*phi'(x) d), and in
-// place the gradient of b.(that change) + d.(the value) by x (x, dx, b, d, n, act, c:
-// d = c*(phi'(x) d + phi”(x) dx b)); a sum in place (x, out, n: out += x). flipKernel turns matrices:
-// src, out, table, n; an item is a row of the source, four integers: where it starts,
-// where its first value goes, how many values, how far apart they go.
+// Operations on single values, one item each: an activation into another buffer (x, out, n, act, c: out = c*phi(x));
+// its backward pass in place (x, d, n, act, c: d *= c*phi'(x)); the change along d (x, d, out, n, act, c: out =
+// c*phi'(x) d); the gradient by x of b.(that change) + d.(the value), in place (x, dx, b, d, n, act, c: d =
+// c*(phi'(x) d + phi”(x) dx b)); a sum in place (x, out, n: out += x). flipKernel transposes matrices: src, out,
+// table, n; an item is a row of the source, four integers: its start, the place of its first value, the number of
+// values, the distance between their places.
 var (
 	actApplyKernel   = device.Kernel{Name: "act_apply", Sig: "bbiif", Host: actApplyHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
 	actGradKernel    = device.Kernel{Name: "act_grad", Sig: "bbiif", Host: actGradHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
@@ -30,19 +29,18 @@ const flipInts = 4
 // BindAdd binds out += x, n values each.
 func BindAdd(dev device.Device, x, out device.Buffer, n int) (*Bound, error) {
 	k := newBinder(dev, "sum", 0)
-	k.want("x", x, int64(n))
-	k.want("out", out, int64(n))
-	k.b.minimum = rate{fixed: move(n, 2*n, n)}
-	k.launch(&addKernel, items{fixed: n}, k.b.minimum, x, out, itemCount{})
-	return k.done()
+	k.checkBuffer("x", x, int64(n))
+	k.checkBuffer("out", out, int64(n))
+	k.b.minimum = rate{fixed: moveCost(n, 2*n, n)}
+	k.addLaunch(&addKernel, items{fixed: n}, k.b.minimum, x, out, itemCount{})
+	return k.finishBinding()
 }
 
-// matrix is one of those that a flip turns: rows by cols at both places.
+// matrix is one matrix that a flip transposes: rows by cols, at the same offset in source and result.
 type matrix struct{ at, rows, cols int }
 
-// flip appends the launch that turns matrices of src, each in its place of the
-// result, [cols,rows].
-func (k *binder) flip(src device.Buffer, all ...matrix) device.Buffer {
+// addFlip appends the launch that transposes matrices of src, each to the same offset of the result, [cols,rows].
+func (k *binder) addFlip(src device.Buffer, all ...matrix) device.Buffer {
 	var table []int32
 	n := 0
 	for _, m := range all {
@@ -51,13 +49,13 @@ func (k *binder) flip(src device.Buffer, all ...matrix) device.Buffer {
 		}
 		n = max(n, m.at+m.rows*m.cols)
 	}
-	out := k.scratch(int64(n))
+	out := k.allocateScratch(int64(n))
 	rows := k.uploadInts(table)
-	k.launch(&flipKernel, items{fixed: len(table) / flipInts}, rate{fixed: move(0, n, n)}, src, out, rows, itemCount{})
+	k.addLaunch(&flipKernel, items{fixed: len(table) / flipInts}, rate{fixed: moveCost(0, n, n)}, src, out, rows, itemCount{})
 	return out
 }
 
-// flipScratch is the bytes that flip allocates.
+// flipScratch returns the bytes that addFlip allocates.
 func flipScratch(all ...matrix) int64 {
 	var n, rows int64
 	for _, m := range all {

@@ -18,7 +18,7 @@ func actGradHost(a *device.Args, lo, hi int) {
 		return
 	}
 	for i, v := range x {
-		d[i] = float32(float64(d[i]) * float64(c) * derive(act, float64(v)))
+		d[i] = float32(float64(d[i]) * float64(c) * activationSlope(act, float64(v)))
 	}
 }
 
@@ -30,7 +30,7 @@ func actTangentHost(a *device.Args, lo, hi int) {
 		return
 	}
 	for i, v := range x {
-		out[i] = float32(float64(d[i]) * float64(c) * derive(act, float64(v)))
+		out[i] = float32(float64(d[i]) * float64(c) * activationSlope(act, float64(v)))
 	}
 }
 
@@ -41,14 +41,14 @@ func actSecondHost(a *device.Args, lo, hi int) {
 		return
 	}
 	for i, v := range x {
-		d[i] = float32(float64(c) * (derive(act, float64(v))*float64(d[i]) + curve(act, float64(v))*float64(dx[i])*float64(back[i])))
+		d[i] = float32(float64(c) * (activationSlope(act, float64(v))*float64(d[i]) + activationCurvature(act, float64(v))*float64(dx[i])*float64(back[i])))
 	}
 }
 
-// siluRun values are done at a time.
+// siluRun is the number of values processed at a time.
 const siluRun = 512
 
-// siluGrad multiplies d by c and the slope q (1 + v (1-q)), which is q + s (1-q).
+// siluGrad multiplies d by c and the slope q (1 + v (1-q)), which equals q + s (1-q).
 func siluGrad(x, d []float32, c float32) {
 	var q, s [siluRun]float32
 	for len(x) > 0 {
@@ -60,7 +60,7 @@ func siluGrad(x, d []float32, c float32) {
 	}
 }
 
-// siluSecond has the second derivative q (1-q) (2 + v (1-2q)) likewise.
+// siluSecond also uses the second derivative q (1-q) (2 + v (1-2q)).
 func siluSecond(x, dx, back, d []float32, c float32) {
 	var q, s [siluRun]float32
 	for len(x) > 0 {
@@ -72,8 +72,8 @@ func siluSecond(x, dx, back, d []float32, c float32) {
 	}
 }
 
-// siluOf writes q = sigmoid(v) and s = silu(v) = q v of the first values of x, and returns
-// how many. The exponentials are those of vec, and q is s/v.
+// siluOf writes q = sigmoid(v) and s = silu(v) = q v of the first values of x, and returns how many. The exponentials
+// come from vec, and q is s/v.
 func siluOf(x []float32, q, s *[siluRun]float32) int {
 	n := copy(s[:], x)
 	vec.Silu(s[:n], 1)

@@ -5,11 +5,11 @@ import (
 	"unsafe"
 )
 
-// Rounding of a float32 to fewer bits, to nearest with ties to even; subnormals,
-// infinities and NaNs are kept. It is what device_convert.cuh does on a GPU.
+// The roundings below convert a float32 to fewer bits, to nearest with ties to even; subnormals, infinities and NaNs
+// are kept. device_convert.cuh has the same conversions for a GPU.
 
-// toTF32 keeps 10 of 23 bits of mantissa.
-func toTF32(x float32) float32 {
+// roundTF32 keeps 10 of 23 bits of mantissa.
+func roundTF32(x float32) float32 {
 	u := math.Float32bits(x)
 	if u&0x7f800000 == 0x7f800000 {
 		return x
@@ -17,8 +17,8 @@ func toTF32(x float32) float32 {
 	return math.Float32frombits((u + 0xfff + u>>13&1) &^ 0x1fff)
 }
 
-// toBF16 keeps the upper 16 bits.
-func toBF16(x float32) uint16 {
+// encodeBF16 keeps the upper 16 bits.
+func encodeBF16(x float32) uint16 {
 	u := math.Float32bits(x)
 	if u&0x7fffffff > 0x7f800000 {
 		return uint16(u>>16) | 0x40
@@ -26,10 +26,10 @@ func toBF16(x float32) uint16 {
 	return uint16((u + 0x7fff + u>>16&1) >> 16)
 }
 
-func fromBF16(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
+func decodeBF16(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
 
-// toFP16 rounds to IEEE half precision.
-func toFP16(x float32) uint16 {
+// encodeFP16 rounds to IEEE half precision.
+func encodeFP16(x float32) uint16 {
 	u := math.Float32bits(x)
 	sign, a := uint16(u>>16&0x8000), u&0x7fffffff
 	switch {
@@ -40,11 +40,11 @@ func toFP16(x float32) uint16 {
 	case a < 0x38800000: // below 2^-14: a multiple of 2^-24
 		return sign | uint16(math.RoundToEven(float64(math.Float32frombits(a))*(1<<24)))
 	}
-	a += 0xfff + a>>13&1 // may carry up to infinity, as it should
+	a += 0xfff + a>>13&1 // may carry up to infinity, as required
 	return sign | uint16((a-0x38000000)>>13)
 }
 
-func fromFP16(h uint16) float32 {
+func decodeFP16(h uint16) float32 {
 	sign, e, m := uint32(h&0x8000)<<16, uint32(h>>10&31), uint32(h&0x3ff)
 	switch {
 	case e == 31 && m != 0:
@@ -57,11 +57,11 @@ func fromFP16(h uint16) float32 {
 	return math.Float32frombits(math.Float32bits(float32(m)*0x1p-24) | sign)
 }
 
-// Pack16 are values as bf16 or fp16, two in a word, the last half of which may be zero.
+// Pack16 stores values as bf16 or fp16, two per word; the last half word is zero if their number is odd.
 func Pack16(precision string, x []float32) []float32 {
-	to := toBF16
+	to := encodeBF16
 	if precision == FP16 {
-		to = toFP16
+		to = encodeFP16
 	}
 	out := make([]float32, (len(x)+1)/2)
 	halves := unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(out))), 2*len(out))
@@ -71,17 +71,17 @@ func Pack16(precision string, x []float32) []float32 {
 	return out
 }
 
-// RoundTo rounds values in place as a matrix product of that precision reads
-// them: to tf32, bf16 or fp16, to nearest with ties to even; any other name is none.
+// RoundTo rounds values in place like the operands of a matrix product of that precision: to tf32, bf16 or fp16, to
+// nearest with ties to even; any other name leaves them unchanged.
 func RoundTo(precision string, x []float32) {
 	var round func(float32) float32
 	switch precision {
 	case TF32:
-		round = toTF32
+		round = roundTF32
 	case BF16:
-		round = func(v float32) float32 { return fromBF16(toBF16(v)) }
+		round = func(v float32) float32 { return decodeBF16(encodeBF16(v)) }
 	case FP16:
-		round = func(v float32) float32 { return fromFP16(toFP16(v)) }
+		round = func(v float32) float32 { return decodeFP16(encodeFP16(v)) }
 	default:
 		return
 	}

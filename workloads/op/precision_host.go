@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// halves is argument i's memory as 16-bit values.
-func halves(a *device.Args, i int) []uint16 {
+// halfWords views argument i's memory as 16-bit values.
+func halfWords(a *device.Args, i int) []uint16 {
 	v := a.Bytes(i)
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/2)
 }
@@ -24,27 +24,26 @@ func gemmFP32Host(a *device.Args, lo, hi int) {
 }
 
 func gemmTF32Host(a *device.Args, lo, hi int) {
-	roundedGemm(a, lo, hi, a.Floats(0), a.Floats(1), toTF32)
+	roundedGemm(a, lo, hi, a.Floats(0), a.Floats(1), roundTF32)
 }
 
 func gemmBF16Host(a *device.Args, lo, hi int) {
-	roundedGemm(a, lo, hi, halves(a, 0), halves(a, 1), fromBF16)
+	roundedGemm(a, lo, hi, halfWords(a, 0), halfWords(a, 1), decodeBF16)
 }
 
 func gemmFP16Host(a *device.Args, lo, hi int) {
-	roundedGemm(a, lo, hi, halves(a, 0), halves(a, 1), fromFP16)
+	roundedGemm(a, lo, hi, halfWords(a, 0), halfWords(a, 1), decodeFP16)
 }
 
-// The piece of a product that has its operands widened at a time.
+// The block of a product whose operands are converted to float32 at a time.
 const (
 	roundedRows = 32
 	roundedK    = 16
 	roundedCols = 256
 )
 
-// roundedCells couples row k of the right side with row r of the result, for
-// vec.Sweep: rows of the result after each other, so that fewer rows are a
-// prefix.
+// roundedCells couples row k of the right side with row r of the result, for vec.Sweep: ordered by rows of the
+// result, so that fewer rows are a prefix.
 var roundedCells = makeRoundedCells()
 
 func makeRoundedCells() (cells [roundedRows * roundedK * vec.CellInts]int32) {
@@ -56,8 +55,7 @@ func makeRoundedCells() (cells [roundedRows * roundedK * vec.CellInts]int32) {
 	return cells
 }
 
-// roundedGemm multiplies operands that wide turns into float32 and adds the
-// products in float32.
+// roundedGemm multiplies operands that wide converts to float32 and adds the products in float32.
 func roundedGemm[T uint16 | float32](a *device.Args, lo, hi int, left, right []T, wide func(T) float32) {
 	var rows [roundedK * roundedCols]float32
 	var factors [roundedRows * roundedK]float32

@@ -14,18 +14,18 @@ import (
 func TestHalvesSurvive(t *testing.T) {
 	for i := range 1 << 16 {
 		h := uint16(i)
-		if v := fromFP16(h); v == v && toFP16(v) != h {
-			t.Fatalf("fp16 %#04x is %g, which rounds to %#04x", h, v, toFP16(v))
+		if v := decodeFP16(h); v == v && encodeFP16(v) != h {
+			t.Fatalf("fp16 %#04x is %g, which rounds to %#04x", h, v, encodeFP16(v))
 		}
-		if v := fromBF16(h); v == v && toBF16(v) != h {
-			t.Fatalf("bf16 %#04x is %g, which rounds to %#04x", h, v, toBF16(v))
+		if v := decodeBF16(h); v == v && encodeBF16(v) != h {
+			t.Fatalf("bf16 %#04x is %g, which rounds to %#04x", h, v, encodeBF16(v))
 		}
-		if v := fromFP16(h); v != v && fromFP16(toFP16(v)) == fromFP16(toFP16(v)) {
+		if v := decodeFP16(h); v != v && decodeFP16(encodeFP16(v)) == decodeFP16(encodeFP16(v)) {
 			t.Fatalf("fp16 %#04x: a NaN became a number", h)
 		}
 	}
 	for h, want := range map[uint16]float32{0x3c00: 1, 0x7bff: 65504, 0x0001: 0x1p-24, 0x0400: 0x1p-14, 0xc000: -2, 0x7c00: float32(math.Inf(1))} {
-		if got := fromFP16(h); got != want {
+		if got := decodeFP16(h); got != want {
 			t.Errorf("fp16 %#04x is %g, expected %g", h, got, want)
 		}
 	}
@@ -40,7 +40,7 @@ func TestRoundingIsToNearestEven(t *testing.T) {
 		largest  float64
 		round    func(float32) float32
 	}{
-		{"tf32", 10, 0x1p-136, math.MaxFloat32, toTF32},
+		{"tf32", 10, 0x1p-136, math.MaxFloat32, roundTF32},
 		{"bf16", 7, 0x1p-133, math.MaxFloat32, roundOne[BF16]},
 		{"fp16", 10, 0x1p-24, 65504, roundOne[FP16]},
 	}
@@ -123,7 +123,7 @@ func TestGemmLibrary(t *testing.T) {
 		{"off", BF16, with, false, true}, {"maybe", "", with, false, true}, {"", "fp8", with, false, true},
 	} {
 		g := Gemm{K: 1, N: 1, Act: "none", Library: c.library, Precision: c.precision}
-		vendor, err := g.vendor(c.info)
+		vendor, err := g.needsVendor(c.info)
 		if vendor != c.vendor || (err != nil) != c.refused {
 			t.Errorf("%s: vendor %t, error %v; expected %t, refused %t", fmt.Sprintf("%+v", c), vendor, err, c.vendor, c.refused)
 		}

@@ -121,7 +121,7 @@ func TestKernelLiterals(t *testing.T) {
 	if found := kernelLiterals(t); !slices.Equal(listed, found) {
 		t.Errorf("kernels in the sources:\n%v\nkernels listed here:\n%v", found, listed)
 	}
-	for _, threads := range []int{tpCSRKernel.Threads, TensorProduct{}.threads()} {
+	for _, threads := range []int{tpCSRKernel.Threads, TensorProduct{}.blockThreads()} {
 		if threads != 128 {
 			t.Errorf("csr has %d threads per block in one place and 128 in another", threads)
 		}

@@ -15,9 +15,8 @@ var radialPTX string
 //	vec [E,3], w1 [In,Hidden], w2 [Hidden,Out] -> w [E,Out]
 //	h = silu_c(b w1/sqrt(In)),  w = h w2/sqrt(Hidden)
 //
-// The functions and the first layer, with its activation, are one kernel, in
-// float32: it writes h as the second layer's product reads it, rounded or split
-// where the precision asks for it. Neither b nor h before its activation is ever
+// The functions and the first layer, with its activation, are one kernel, in float32: it writes h as the input of the
+// second layer's product, rounded or split if the precision needs it. Neither b nor h before its activation is ever
 // in memory.
 type Radial struct {
 	Basis Basis
@@ -35,14 +34,13 @@ const (
 	radialHidden    = 1024 // at most, of a hidden layer that is rounded
 )
 
-// Scratch is the bytes Bind allocates: the hidden layer, and the second layer's
-// weights where they are packed.
+// Scratch returns the bytes that Bind allocates: the hidden layer, and the second layer's weights if they are packed.
 func (r Radial) Scratch(edgeCap int) int64 {
-	_, second := r.MLP.layers()
+	_, second := r.MLP.gemmLayers()
 	p := packingOf(second.Precision, second.K)
-	n := max(p.words(int64(edgeCap)), 1)
+	n := max(p.wordCount(int64(edgeCap)), 1)
 	if p.form != packPlain {
-		n += max(p.words(int64(second.N)), 1)
+		n += max(p.wordCount(int64(second.N)), 1)
 	}
 	return n * floatBytes
 }
@@ -51,74 +49,75 @@ func (r Radial) Scratch(edgeCap int) int64 {
 // [E,Hidden], for a tensor product that fuses the second in (impl csr+mlp).
 func (r Radial) BindHidden(dev device.Device, vec, w1, h device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "radial functions and hidden layer", edgeCap)
-	k.want("h", h, int64(edgeCap)*int64(r.MLP.Hidden))
-	k.b.minimum = k.radial(r, packingOf(FP32, r.MLP.Hidden), vec, w1, h)
-	return k.done()
+	k.checkBuffer("h", h, int64(edgeCap)*int64(r.MLP.Hidden))
+	k.b.minimum = k.addRadial(r, packingOf(FP32, r.MLP.Hidden), vec, w1, h)
+	return k.finishBinding()
 }
 
 // Bind binds the operation for up to edgeCap edges.
 func (r Radial) Bind(dev device.Device, vec, w1, w2, w device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "radial functions and MLP", edgeCap)
 	m := r.MLP
-	k.positive("Out", m.Out)
-	_, second := m.layers()
+	k.checkPositive("Out", m.Out)
+	_, second := m.gemmLayers()
 	p := packingOf(second.Precision, second.K)
-	h := k.scratch(p.words(int64(edgeCap)))
-	minimum := k.radial(r, p, vec, w1, h)
-	k.want("w2", w2, int64(m.Hidden)*int64(m.Out))
-	k.want("w", w, int64(edgeCap)*int64(m.Out))
+	h := k.allocateScratch(p.wordCount(int64(edgeCap)))
+	minimum := k.addRadial(r, p, vec, w1, h)
+	k.checkBuffer("w2", w2, int64(m.Hidden)*int64(m.Out))
+	k.checkBuffer("w", w, int64(edgeCap)*int64(m.Out))
 	if p.form == packPlain {
-		minimum = minimum.add(k.gemm(second, h, w2, w))
+		minimum = minimum.add(k.addGemm(second, h, w2, w))
 	} else {
-		vendor, err := second.vendor(withLibraries(dev))
+		vendor, err := second.needsVendor(loadLibraries(dev))
 		if err != nil {
-			k.usage("", "%w", err)
+			k.failUsage("", "%w", err)
 		}
-		k.product(second, p, h, k.packRight(p, w2, second.K, second.N), w, libraryKernel(second.precision()))
+		k.addVendorProduct(second, p, h, k.packRight(p, w2, second.K, second.N), w, libraryKernel(second.precisionName()))
 		second.N -= second.Padding
 		minimum = minimum.add(k.gemmCost(second, activation{}, vendor))
 	}
-	// A fused implementation keeps the hidden layer to itself.
-	minimum.perEdge.BytesWritten -= int64(p.depth()) * p.bytes
+	// A fused implementation does not write the hidden layer.
+	minimum.perEdge.BytesWritten -= int64(p.productDepth()) * p.bytes
 	minimum.perEdge.BytesRead -= int64(m.Hidden) * floatBytes
 	k.b.minimum = minimum
-	return k.done()
+	return k.finishBinding()
 }
 
-// radial appends the kernel that makes h and returns its cost.
-func (k *binder) radial(r Radial, p packing, vec, w1, h device.Buffer) rate {
+// addRadial appends the kernel that makes h and returns its cost.
+func (k *binder) addRadial(r Radial, p packing, vec, w1, h device.Buffer) rate {
 	m, s := r.MLP, r.Basis
-	k.positive("In", m.In)
-	k.positive("Hidden", m.Hidden)
+	k.checkPositive("In", m.In)
+	k.checkPositive("Hidden", m.Hidden)
 	if err := s.Check(); err != nil {
-		k.usage("", "%w", err)
+		k.failUsage("", "%w", err)
 	}
 	shared := m.In * (radialEdges + ceilDiv(p.inner, 4)*4) * floatBytes
 	switch {
 	case s.N != m.In:
-		k.usage("make them as many", "an MLP of %d inputs does not fit %d radial functions", m.In, s.N)
+		k.failUsage("make them as many", "an MLP of %d inputs does not fit %d radial functions", m.In, s.N)
 	case s.N > radialFunctions || shared > radialShared:
-		k.usage("use fewer", "%d radial functions with a hidden layer of %d need more than a block's shared memory", s.N, m.Hidden)
+		k.failUsage("use fewer", "%d radial functions with a hidden layer of %d need more than a block's shared memory", s.N, m.Hidden)
 	case p.form != packPlain && p.inner > radialHidden:
-		k.usage("use fewer", "a hidden layer of %d values is too long to be rounded", m.Hidden)
+		k.failUsage("use fewer", "a hidden layer of %d values is too long to be rounded", m.Hidden)
 	}
-	first, _ := m.layers()
+	first, _ := m.gemmLayers()
 	act, c, err := findActivation(first.Act, first.Normalisation)
 	if err != nil {
-		k.usage("", "%w", err)
+		k.failUsage("", "%w", err)
 	}
-	k.want("vec", vec, 3*int64(k.b.capacity))
-	k.want("w1", w1, int64(m.In)*int64(m.Hidden))
-	kind, _ := s.kind() // Check has accepted it
+	k.checkBuffer("vec", vec, 3*int64(k.b.capacity))
+	k.checkBuffer("w1", w1, int64(m.In)*int64(m.Hidden))
+	kind, _ := s.kindNumber() // Check has accepted it
 	envelope := 0
 	if s.Envelope {
 		envelope = 1
 	}
-	flops := s.flops() + 2*m.In*m.Hidden + m.Hidden*(act.flops+1)
-	cost := rate{fixed: move(m.In*m.Hidden, m.In*m.Hidden, 0), perEdge: move(flops, 3, 0).In("fp64", int64(s.flops()))} // double on either device
-	cost.perEdge.BytesWritten = int64(p.depth()) * p.bytes
+	flops := s.edgeFlops() + 2*m.In*m.Hidden + m.Hidden*(act.flops+1)
+	// double on either device
+	cost := rate{fixed: moveCost(m.In*m.Hidden, m.In*m.Hidden, 0), perEdge: moveCost(flops, 3, 0).In("fp64", int64(s.edgeFlops()))}
+	cost.perEdge.BytesWritten = int64(p.productDepth()) * p.bytes
 	kernel := radialKernel
 	kernel.SharedBytes = shared
-	k.launch(&kernel, items{perEdge: 1}, cost, vec, w1, h, itemCount{}, s.N, kind, envelope, float32(s.Cutoff), m.Hidden, p.inner, p.form, first.Scale, float32(c))
+	k.addLaunch(&kernel, items{perEdge: 1}, cost, vec, w1, h, itemCount{}, s.N, kind, envelope, float32(s.Cutoff), m.Hidden, p.inner, p.form, first.Scale, float32(c))
 	return cost
 }

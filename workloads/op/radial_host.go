@@ -5,7 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// radialTile edges pass over the first layer's weights together.
+// radialTile is the number of edges that share one pass over the first layer's weights.
 const radialTile = 32
 
 func radialHost(a *device.Args, lo, hi int) {
@@ -49,7 +49,7 @@ func radialHost(a *device.Args, lo, hi int) {
 // packRow stores one row of the hidden layer with its padding.
 func packRow(form int, v []float32, a *device.Args, r int) {
 	if form != packSplit {
-		out := halves(a, 2)[r*len(v):]
+		out := halfWords(a, 2)[r*len(v):]
 		for i, x := range v {
 			out[i] = packHalf(form, x)
 		}
@@ -58,6 +58,6 @@ func packRow(form int, v []float32, a *device.Args, r int) {
 	n := len(v)
 	out := a.Floats(2)[3*r*n:][:3*n]
 	for i, x := range v {
-		out[i], out[n+i], out[2*n+i] = toTF32(x), toTF32(x), packLow(x)
+		out[i], out[n+i], out[2*n+i] = roundTF32(x), roundTF32(x), packLow(x)
 	}
 }

@@ -94,7 +94,7 @@ func TestCUDARadial(t *testing.T) {
 		if m.Normalisation != "" {
 			one.Normalisation = m.Normalisation
 		}
-		layer, _ := m.layers()
+		layer, _ := m.gemmLayers()
 		one.Scale, one.Act = layer.Scale, layer.Act
 		b, h := make([]float64, m.In), make([]float64, edges*m.Hidden)
 		for e := range edges {
@@ -132,8 +132,8 @@ func TestCUDARadialLaunches(t *testing.T) {
 			t.Errorf("%s: launches %s, expected %s", precision, got, c.launches)
 		}
 		p := packingOf(precision, 100)
-		if p.depth() != c.depth || int(p.bytes) != c.bytes || p.depth()*int(p.bytes)%16 != 0 {
-			t.Errorf("%s: rows of %d values of %d bytes, expected %d of %d on 16 bytes", precision, p.depth(), p.bytes, c.depth, c.bytes)
+		if p.productDepth() != c.depth || int(p.bytes) != c.bytes || p.productDepth()*int(p.bytes)%16 != 0 {
+			t.Errorf("%s: rows of %d values of %d bytes, expected %d of %d on 16 bytes", precision, p.productDepth(), p.bytes, c.depth, c.bytes)
 		}
 		if least := b.Minimum(); least.BytesRead != 4*(3*edges+1000+6400) || least.BytesWritten != 4*64*edges {
 			t.Errorf("%s: at least %d bytes read and %d written, expected vectors, both layers' weights and the result", precision, least.BytesRead, least.BytesWritten)

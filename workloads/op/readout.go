@@ -9,8 +9,8 @@ import (
 //go:embed readout.ptx.zst
 var readoutPTX string
 
-// Readout sums Count values of every row from First on, each with its own factor, to
-// one value a row, and hands that value's cotangent back:
+// Readout sums Count values of every row from First on, each with its own factor, to one value per row. Its backward
+// pass spreads the cotangent of that value:
 //
 //	x [rows,Width], a [Count] -> rho [rows] = sum_u a_u x_{First+u}, added to rho with Add
 //	drho [rows], a -> dx [rows,Width] = drho a_u at First+u, 0 elsewhere
@@ -26,44 +26,44 @@ var (
 	readoutGradKernel = device.Kernel{Name: "readout_grad", Sig: "bbbiiii", Host: readoutGradHost, Grain: 64, PTX: readoutPTX, Threads: 128, PerBlock: 4}
 )
 
-func (k *binder) readout(r Readout, rows int) {
+func (k *binder) checkReadout(r Readout, rows int) {
 	if rows < 0 {
-		k.usage("use 0 or more", "the number of rows %d is negative", rows)
+		k.failUsage("use 0 or more", "the number of rows %d is negative", rows)
 	}
 	if r.Count < 0 || r.First < 0 || r.First+r.Count > r.Width {
-		k.usage("use values of the row", "%d values from %d on are read of a row of %d", r.Count, r.First, r.Width)
+		k.failUsage("use values of the row", "%d values from %d on are read of a row of %d", r.Count, r.First, r.Width)
 	}
 }
 
 // Bind binds the sum over rows rows.
 func (r Readout) Bind(dev device.Device, x, a, rho device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "readout", 0)
-	k.readout(r, rows)
-	k.want("x", x, int64(rows)*int64(r.Width))
-	k.want("a", a, int64(r.Count))
-	k.want("rho", rho, int64(rows))
+	k.checkReadout(r, rows)
+	k.checkBuffer("x", x, int64(rows)*int64(r.Width))
+	k.checkBuffer("a", a, int64(r.Count))
+	k.checkBuffer("rho", rho, int64(rows))
 	add, read := 0, rows*r.Count+r.Count
 	if r.Add {
 		add, read = 1, read+rows
 	}
-	k.b.minimum = rate{fixed: move(2*rows*r.Count, read, rows)}
-	k.launch(&readoutKernel, items{fixed: rows}, k.b.minimum, x, a, rho, itemCount{}, r.Width, r.First, r.Count, add)
-	return k.done()
+	k.b.minimum = rate{fixed: moveCost(2*rows*r.Count, read, rows)}
+	k.addLaunch(&readoutKernel, items{fixed: rows}, k.b.minimum, x, a, rho, itemCount{}, r.Width, r.First, r.Count, add)
+	return k.finishBinding()
 }
 
-// BindGrad binds the way back.
+// BindGrad binds the backward pass.
 func (r Readout) BindGrad(dev device.Device, drho, a, dx device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "readout backwards", 0)
-	k.readout(r, rows)
-	k.want("drho", drho, int64(rows))
-	k.want("a", a, int64(r.Count))
-	k.want("dx", dx, int64(rows)*int64(r.Width))
-	k.b.minimum = rate{fixed: move(rows*r.Count, rows+r.Count, rows*r.Width)}
-	k.launch(&readoutGradKernel, items{fixed: rows}, k.b.minimum, drho, a, dx, itemCount{}, r.Width, r.First, r.Count)
-	return k.done()
+	k.checkReadout(r, rows)
+	k.checkBuffer("drho", drho, int64(rows))
+	k.checkBuffer("a", a, int64(r.Count))
+	k.checkBuffer("dx", dx, int64(rows)*int64(r.Width))
+	k.b.minimum = rate{fixed: moveCost(rows*r.Count, rows+r.Count, rows*r.Width)}
+	k.addLaunch(&readoutGradKernel, items{fixed: rows}, k.b.minimum, drho, a, dx, itemCount{}, r.Width, r.First, r.Count)
+	return k.finishBinding()
 }
 
-// Residual is a squared error and its gradient,
+// Residual computes a squared error and its gradient,
 //
 //	rho [Rows], target [Rows] -> drho = (rho - target)/Rows, loss = (rho - target)^2/(2 Rows), both [Rows]
 //
@@ -76,17 +76,16 @@ var residualKernel = device.Kernel{Name: "residual", Sig: "bbbbif", Host: residu
 // Bind binds the operation.
 func (r Residual) Bind(dev device.Device, rho, target, drho, loss device.Buffer) (*Bound, error) {
 	k := newBinder(dev, "squared error", 0)
-	k.positive("Rows", r.Rows)
+	k.checkPositive("Rows", r.Rows)
 	for name, b := range map[string]device.Buffer{"rho": rho, "target": target, "drho": drho, "loss": loss} {
-		k.want(name, b, int64(r.Rows))
+		k.checkBuffer(name, b, int64(r.Rows))
 	}
-	k.b.minimum = rate{fixed: move(5*r.Rows, 2*r.Rows, 2*r.Rows)}
-	k.launch(&residualKernel, items{fixed: r.Rows}, k.b.minimum, rho, target, drho, loss, itemCount{}, 1/float32(max(r.Rows, 1)))
-	return k.done()
+	k.b.minimum = rate{fixed: moveCost(5*r.Rows, 2*r.Rows, 2*r.Rows)}
+	k.addLaunch(&residualKernel, items{fixed: r.Rows}, k.b.minimum, rho, target, drho, loss, itemCount{}, 1/float32(max(r.Rows, 1)))
+	return k.finishBinding()
 }
 
-// Sum adds n values to one in a fixed order, in double: chunks of sumChunk, then
-// the chunks' sums.
+// Sum adds n values to one in a fixed order, in double: chunks of sumChunk, then the sums of the chunks.
 type Sum struct{ N int }
 
 const sumChunk = 4096
@@ -97,25 +96,25 @@ var sumKernel = device.Kernel{Name: "sum", Sig: "bbii", Host: sumHost, Grain: 1,
 // Bind binds the sum of x [N] to out [1].
 func (s Sum) Bind(dev device.Device, x, out device.Buffer) (*Bound, error) {
 	k := newBinder(dev, "sum", 0)
-	k.want("x", x, int64(s.N))
-	k.want("out", out, 1)
-	k.b.minimum = rate{fixed: move(s.N, s.N, 1).In("fp64", int64(s.N))}
+	k.checkBuffer("x", x, int64(s.N))
+	k.checkBuffer("out", out, 1)
+	k.b.minimum = rate{fixed: moveCost(s.N, s.N, 1).In("fp64", int64(s.N))}
 	n := s.N
 	for {
 		chunks := ceilDiv(max(n, 1), sumChunk)
 		to := out
 		if chunks > 1 {
-			to = k.scratch(int64(chunks))
+			to = k.allocateScratch(int64(chunks))
 		}
-		k.launch(&sumKernel, items{fixed: chunks}, rate{fixed: move(n, n, chunks).In("fp64", int64(n))}, x, to, itemCount{}, n)
+		k.addLaunch(&sumKernel, items{fixed: chunks}, rate{fixed: moveCost(n, n, chunks).In("fp64", int64(n))}, x, to, itemCount{}, n)
 		if chunks == 1 {
-			return k.done()
+			return k.finishBinding()
 		}
 		x, n = to, chunks
 	}
 }
 
-// Scratch is the bytes Bind allocates.
+// Scratch returns the bytes that Bind allocates.
 func (s Sum) Scratch() int64 {
 	var words int64
 	for n := s.N; n > sumChunk; {

@@ -12,7 +12,7 @@ func readoutHost(a *device.Args, lo, hi int) {
 		for u, v := range x[r*width+first:][:count] {
 			sum += factors[u] * v
 		}
-		put(&rho[r], sum, add)
+		storeValue(&rho[r], sum, add)
 	}
 }
 

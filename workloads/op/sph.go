@@ -21,28 +21,28 @@ type Sph struct{ LMax int }
 // sphKernel: vec, y, n, lmax. One item is one edge.
 var sphKernel = device.Kernel{Name: "sph", Sig: "bbii", Host: sphHost, Grain: 64, PTX: sphPTX, Threads: 64, PerBlock: 64}
 
-// Dim is the number of harmonics of an edge.
+// Dim returns the number of harmonics per edge.
 func (s Sph) Dim() int { return (s.LMax + 1) * (s.LMax + 1) }
 
 // Bind binds the operation for up to edgeCap edges.
 func (s Sph) Bind(dev device.Device, vec, y device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "sph", edgeCap)
 	if s.LMax < 0 || s.LMax > so3.MaxL {
-		k.usage("choose one inside", "lmax %d is outside 0..%d", s.LMax, so3.MaxL)
+		k.failUsage("choose one inside", "lmax %d is outside 0..%d", s.LMax, so3.MaxL)
 	}
-	k.want("vec", vec, 3*int64(edgeCap))
-	k.want("y", y, int64(s.Dim())*int64(edgeCap))
-	k.b.minimum = rate{perEdge: move(s.flops(), 3, s.Dim()).In("fp64", int64(s.flops()))} // double on either device
+	k.checkBuffer("vec", vec, 3*int64(edgeCap))
+	k.checkBuffer("y", y, int64(s.Dim())*int64(edgeCap))
+	// double on either device
+	k.b.minimum = rate{perEdge: moveCost(s.edgeFlops(), 3, s.Dim()).In("fp64", int64(s.edgeFlops()))}
 	kernel := sphKernel
 	kernel.SharedBytes = kernel.PerBlock * (s.Dim() | 1) * floatBytes // a block's rows
-	k.launch(&kernel, items{perEdge: 1}, k.b.minimum, vec, y, itemCount{}, s.LMax)
-	return k.done()
+	k.addLaunch(&kernel, items{perEdge: 1}, k.b.minimum, vec, y, itemCount{}, s.LMax)
+	return k.finishBinding()
 }
 
-// flops of one edge: length and direction 9, each power of z+ix above the first
-// 6, each step of the Legendre recurrence 4 (2 for l=m+1, none for l=m) and 2
-// for the products of its result with sine and cosine where m > 0.
-func (s Sph) flops() int {
+// edgeFlops counts one edge: length and direction 9, each power of z+ix above the first 6, each step of the Legendre
+// recurrence 4 (2 for l=m+1, none for l=m) and 2 for the products of its result with sine and cosine where m > 0.
+func (s Sph) edgeFlops() int {
 	if s.LMax == 0 {
 		return 0
 	}

@@ -10,14 +10,14 @@ import (
 //go:embed sph_grad.ptx.zst
 var sphGradPTX string
 
-// SphGrad is Sph backwards, to the vectors, with the radial part along them:
+// SphGrad is the backward pass of Sph, to the vectors, with the radial part along them:
 //
 //	vec [E,3], dy [E,(LMax+1)^2], g [E] -> f [E,3] = g n + sum_lm dy_lm grad Y_lm
 //
 // n is the direction. The zero vector has none: its f is 0.
 //
-// On R_l^m = (P_l^m(y)/s^m)(z+ix)^m, the solid harmonic without its norm, 0 for
-// m > l, a gradient is a ladder, and nothing is divided at the poles:
+// For R_l^m = (P_l^m(y)/s^m)(z+ix)^m, the solid harmonic without its norm, 0 for m > l, the gradient is a ladder,
+// without division at the poles:
 //
 //	d_y R_l^m = (l+m) R_{l-1}^m
 //	d_z R_l^m = (D-U)/2, d_x = i(D+U)/2 with D = (l+m)(l+m-1) R_{l-1}^{m-1}, U = R_{l-1}^{m+1}
@@ -32,24 +32,23 @@ func (g SphGrad) Bind(dev device.Device, vec, dy, slope, f device.Buffer, edgeCa
 	s := g.Sph
 	k := newBinder(dev, "sph backwards", edgeCap)
 	if s.LMax < 0 || s.LMax > so3.MaxL {
-		k.usage("choose one inside", "lmax %d is outside 0..%d", s.LMax, so3.MaxL)
+		k.failUsage("choose one inside", "lmax %d is outside 0..%d", s.LMax, so3.MaxL)
 	}
 	e := int64(edgeCap)
-	k.want("vec", vec, 3*e)
-	k.want("dy", dy, int64(s.Dim())*e)
-	k.want("g", slope, e)
-	k.want("f", f, 3*e)
+	k.checkBuffer("vec", vec, 3*e)
+	k.checkBuffer("dy", dy, int64(s.Dim())*e)
+	k.checkBuffer("g", slope, e)
+	k.checkBuffer("f", f, 3*e)
 	flops := s.gradFlops()
-	k.b.minimum = rate{perEdge: move(flops, 3+s.Dim()+1, 3).In("fp64", int64(flops))} // double on either device
-	k.launch(&sphGradKernel, items{perEdge: 1}, k.b.minimum, vec, dy, slope, f, itemCount{}, s.LMax)
-	return k.done()
+	k.b.minimum = rate{perEdge: moveCost(flops, 3+s.Dim()+1, 3).In("fp64", int64(flops))} // double on either device
+	k.addLaunch(&sphGradKernel, items{perEdge: 1}, k.b.minimum, vec, dy, slope, f, itemCount{}, s.LMax)
+	return k.finishBinding()
 }
 
-// gradFlops of one edge: the values (see flops); of each harmonic three components
-// of its gradient, 4 for m = 0 and 7 for a pair of others, and 2 each to add them
-// and the value; the last projection 9.
+// gradFlops counts one edge: the values (see edgeFlops); for each harmonic three components of its gradient, 4 for m
+// = 0 and 7 for a pair of others, and 2 each to add them and the value; the last projection 9.
 func (s Sph) gradFlops() int {
-	n := s.flops() + 9
+	n := s.edgeFlops() + 9
 	for l := 1; l <= s.LMax; l++ {
 		n += 4 + 7*l + 8*(2*l+1)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// sphNorm[l][m] = sqrt((2l+1) (2-delta_m0) (l-m)!/(l+m)!), what R lacks.
+// sphNorm[l][m] = sqrt((2l+1) (2-delta_m0) (l-m)!/(l+m)!), the norm that R omits.
 var sphNorm = makeSphNorm()
 
 func makeSphNorm() (t [so3.MaxL + 1][so3.MaxL + 1]float64) {
@@ -35,7 +35,7 @@ func sphGradHost(a *device.Args, lo, hi int) {
 // degree holds R_l^m of one degree, real and imaginary parts; two zeros follow.
 type degree [so3.MaxL + 3][2]float64
 
-// sphGradOne works in float64 between the float32 input and output, as sphOne does.
+// sphGradOne computes in float64 between the float32 input and output, as sphOne does.
 func sphGradOne(lmax int, x, y, z, slope float64, dy, out []float32) {
 	r := math.Sqrt(x*x + y*y + z*z)
 	if r == 0 {
@@ -48,7 +48,7 @@ func sphGradOne(lmax int, x, y, z, slope float64, dy, out []float32) {
 	var sum [3]float64
 	along := 0.0 // sum of l dy Y
 	for l := 1; l <= lmax; l++ {
-		climb(&here, &below, &before, l, x, y, z)
+		nextDegree(&here, &below, &before, l, x, y, z)
 		mid := l*l + l
 		for m := 0; m <= l; m++ {
 			n := sphNorm[l][m]
@@ -78,8 +78,8 @@ func sphGradOne(lmax int, x, y, z, slope float64, dy, out []float32) {
 	}
 }
 
-// climb makes the degree l on the unit sphere from the two below it.
-func climb(here, below, before *degree, l int, x, y, z float64) {
+// nextDegree computes degree l on the unit sphere from the two degrees below it.
+func nextDegree(here, below, before *degree, l int, x, y, z float64) {
 	for m := range l {
 		a, b, c := float64(2*l-1)*y, float64(l+m-1), float64(l-m)
 		for k := range 2 {

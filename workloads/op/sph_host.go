@@ -50,11 +50,10 @@ func sphHost(a *device.Args, lo, hi int) {
 	}
 }
 
-// sphOne writes the harmonics of one vector. (z+ix)^m = s^m (cos m phi + i sin
-// m phi) replaces the trigonometric functions. Between the float32 input and
-// output it works in float64: near the poles Y_l0 changes by l(l+1)/2 times
-// the rounding of y, which in float32 alone costs 3e-6 at l=8; in exchange the
-// squares of float32 components cannot overflow, and the speed is the same.
+// sphOne writes the harmonics of one vector. (z+ix)^m = s^m (cos m phi + i sin m phi) replaces the trigonometric
+// functions. It computes in float64 between the float32 input and output: near the poles Y_l0 changes by l(l+1)/2
+// times the rounding of y, which in float32 alone costs 3e-6 at l=8. float64 also keeps squares of float32 components
+// from overflow, at the same speed.
 func sphOne(lmax int, x, y, z float64, out []float32) {
 	r := math.Sqrt(x*x + y*y + z*z)
 	if r == 0 {

@@ -5,7 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// SphTangent is how a Sph changes when the vectors move:
+// SphTangent is the change of a Sph when the vectors move:
 //
 //	vec [E,3], u [E,3] -> out [E,(LMax+1)^2] = grad Y_lm . u
 //
@@ -20,14 +20,14 @@ func (g SphTangent) Bind(dev device.Device, vec, u, out device.Buffer, edgeCap i
 	s := g.Sph
 	k := newBinder(dev, "change of the harmonics", edgeCap)
 	if s.LMax < 0 || s.LMax > so3.MaxL {
-		k.usage("choose one inside", "lmax %d is outside 0..%d", s.LMax, so3.MaxL)
+		k.failUsage("choose one inside", "lmax %d is outside 0..%d", s.LMax, so3.MaxL)
 	}
 	e := int64(edgeCap)
-	k.want("vec", vec, 3*e)
-	k.want("u", u, 3*e)
-	k.want("out", out, int64(s.Dim())*e)
+	k.checkBuffer("vec", vec, 3*e)
+	k.checkBuffer("u", u, 3*e)
+	k.checkBuffer("out", out, int64(s.Dim())*e)
 	flops := s.gradFlops()
-	k.b.minimum = rate{perEdge: move(flops, 6, s.Dim()).In("fp64", int64(flops))} // double on either device
-	k.launch(&sphTangentKernel, items{perEdge: 1}, k.b.minimum, vec, u, out, itemCount{}, s.LMax)
-	return k.done()
+	k.b.minimum = rate{perEdge: moveCost(flops, 6, s.Dim()).In("fp64", int64(flops))} // double on either device
+	k.addLaunch(&sphTangentKernel, items{perEdge: 1}, k.b.minimum, vec, u, out, itemCount{}, s.LMax)
+	return k.finishBinding()
 }

@@ -15,8 +15,7 @@ func sphTangentHost(a *device.Args, lo, hi int) {
 	}
 }
 
-// sphTangentOne has the gradients of sphGradOne: there the terms of all harmonics are
-// added, here each is written.
+// sphTangentOne uses the gradients of sphGradOne, which sums the terms of all harmonics; here each is written.
 func sphTangentOne(lmax int, vec, u, out []float32) {
 	x, y, z := float64(vec[0]), float64(vec[1]), float64(vec[2])
 	r := math.Sqrt(x*x + y*y + z*z)
@@ -30,7 +29,7 @@ func sphTangentOne(lmax int, vec, u, out []float32) {
 	var before, below, here degree // of degrees l-2, l-1 and l
 	below[0][0] = 1
 	for l := 1; l <= lmax; l++ {
-		climb(&here, &below, &before, l, x, y, z)
+		nextDegree(&here, &below, &before, l, x, y, z)
 		mid, l1 := l*l+l, float64(l)
 		for m := 0; m <= l; m++ {
 			n, up, own := sphNorm[l][m], below[m+1], float64(l+m)*uy

@@ -116,6 +116,6 @@ func TestTangentsAreDerivatives(t *testing.T) {
 	}))
 	for id, act := range activations {
 		v := []float64{.3}
-		isGradient(t, act.name, v, []float64{curve(act.id, v[0])}, func() float64 { return derive(id, v[0]) })
+		isGradient(t, act.name, v, []float64{activationCurvature(act.id, v[0])}, func() float64 { return activationSlope(id, v[0]) })
 	}
 }

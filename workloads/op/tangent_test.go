@@ -15,14 +15,14 @@ func TestActivationTangents(t *testing.T) {
 		for _, act := range activations {
 			out, grad := l.floats(nans(n)), l.floats(d)
 			k := newBinder(l.dev, "test", n)
-			k.launch(&actTangentKernel, items{perEdge: 1}, rate{}, l.floats(x), l.floats(dx), out, itemCount{}, act.id, float32(act.exact))
-			k.launch(&actSecondKernel, items{perEdge: 1}, rate{}, l.floats(x), l.floats(dx), l.floats(b), grad, itemCount{}, act.id, float32(act.exact))
-			l.run(l.must(k.done()))
+			k.addLaunch(&actTangentKernel, items{perEdge: 1}, rate{}, l.floats(x), l.floats(dx), out, itemCount{}, act.id, float32(act.exact))
+			k.addLaunch(&actSecondKernel, items{perEdge: 1}, rate{}, l.floats(x), l.floats(dx), l.floats(b), grad, itemCount{}, act.id, float32(act.exact))
+			l.run(l.must(k.finishBinding()))
 			change, bend := make([]float64, n), make([]float64, n)
 			for i, v := range x {
-				slope := act.exact * derive(act.id, float64(v))
+				slope := act.exact * activationSlope(act.id, float64(v))
 				change[i] = slope * float64(dx[i])
-				bend[i] = slope*float64(d[i]) + act.exact*curve(act.id, float64(v))*float64(dx[i])*float64(b[i])
+				bend[i] = slope*float64(d[i]) + act.exact*activationCurvature(act.id, float64(v))*float64(dx[i])*float64(b[i])
 			}
 			near(t, act.name, l.read(out, n), change, 1e-6)
 			near(t, act.name+" bent", l.read(grad, n), bend, 1e-6)

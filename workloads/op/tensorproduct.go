@@ -37,24 +37,22 @@ type TensorProduct struct {
 	Layout        Layout
 	Scale         float32 // 0 means 1
 	Deterministic bool    // for the scatter of unfused; csr always is
-	// Segment is the most edges of one row that csr lets one item add; longer
-	// rows are cut and put together by a second launch. 0 means 256.
+	// Segment bounds the edges of one row that one item of csr adds; longer rows are split and summed by a second
+	// launch. 0 means 256.
 	Segment int
-	// Threads of a CUDA block, a multiple of 32 up to 256 (csr+mlp: 128), for all
-	// but unfused; 0 means 128, for csr+mlp 96, on tensor cores as many as shared memory
-	// has room for. The host device takes no notice.
+	// Threads of a CUDA block, a multiple of 32 up to 256 (csr+mlp: 128), for all but unfused; 0 means 128, for
+	// csr+mlp 96, on tensor cores as many as shared memory allows. The host device ignores it.
 	Threads int
-	// Hidden is the width of the hidden layer of csr+mlp and WScale the factor
-	// of its product, 0 means 1. The others take no notice.
+	// Hidden is the width of the hidden layer of csr+mlp and WScale the factor of its product, 0 means 1. The other
+	// implementations ignore both.
 	Hidden int
 	WScale float32
-	// Precision of the product inside csr+mlp: fp32 (also ""), tf32 or tf32x3, the last
-	// two on a GPU's tensor cores, for the products of TakesTF32. The others take no notice.
+	// Precision of the product inside csr+mlp: fp32 (also ""), tf32 or tf32x3, the last two on a GPU's tensor cores,
+	// for the products of TakesTF32. The other implementations ignore it.
 	Precision string
-	// General keeps csr from a generated kernel (package tpgen) where the product
-	// has one: its irreps are a preset's, and its weights lie where that kernel reads
-	// them. Packed says that they do where the product's own order is another; see
-	// Columns.
+	// General makes csr use the general kernel for a product that has a generated one (package tpgen): its irreps
+	// match a preset, and its weights have the columns that the generated kernel reads. Packed states that the
+	// weights have these columns although the product's own order differs; see Columns.
 	General, Packed bool
 
 	made      *generatedProduct // by Compile
@@ -71,10 +69,9 @@ const (
 	ImplCSRMLP  = "csr+mlp"
 )
 
-// TPBuffers are the arguments of TensorProduct. Edges are sorted by
-// destination; RowPtr [rows+1] is where every row starts, int32 like Src [E]
-// and Dst [E]. After SetEdges(e), RowPtr[rows] has to be e. csr+mlp reads H
-// [E,Hidden] and W2 [Hidden,WeightNumel] instead of W, which may be nil then.
+// TPBuffers are the arguments of TensorProduct. Edges are sorted by destination; RowPtr [rows+1] holds the start of
+// every row, int32 like Src [E] and Dst [E]. After SetEdges(e), RowPtr[rows] must be e. csr+mlp reads H [E,Hidden]
+// and W2 [Hidden,WeightNumel] instead of W, which may be nil then.
 type TPBuffers struct{ X, Y, W, H, W2, Src, Dst, RowPtr, Out device.Buffer }
 
 const (
@@ -82,8 +79,8 @@ const (
 	shortSegment   = 128
 )
 
-// SegmentFor is the Segment for rows of so many edges at most, on a GPU: where it cuts no row, half the default
-// leaves the last blocks less to do alone (deepaw's three products on an H200: 1.77 ms, 2.05 ms by default), and
+// SegmentFor returns the Segment for rows of at most longest edges, on a GPU. Where half the default splits no row,
+// it shortens the work of the last blocks (deepaw's three products on an H200: 1.77 ms, 2.05 ms by default) and
 // changes no sum. 0 is the default.
 func SegmentFor(longest int) int {
 	if longest <= shortSegment {
@@ -92,11 +89,11 @@ func SegmentFor(longest int) int {
 	return 0
 }
 
-func (t TensorProduct) threads() int {
+func (t TensorProduct) blockThreads() int {
 	switch {
 	case t.Threads > 0:
 		return t.Threads
-	case t.onTensorCores():
+	case t.usesTensorCores():
 		return maxTPThreads
 	case t.Impl == ImplCSRMLP:
 		return 96
@@ -105,7 +102,7 @@ func (t TensorProduct) threads() int {
 }
 
 func (t TensorProduct) mostThreads() int {
-	if t.Impl == ImplCSRMLP && !t.onTensorCores() {
+	if t.Impl == ImplCSRMLP && !t.usesTensorCores() {
 		return maxMLPThreads
 	}
 	return maxTPThreads
@@ -118,27 +115,27 @@ func (t TensorProduct) wScale() float32 {
 	return t.WScale
 }
 
-func (t TensorProduct) segment() int {
+func (t TensorProduct) segmentLength() int {
 	if t.Segment > 0 {
 		return t.Segment
 	}
 	return defaultSegment
 }
 
-func (t TensorProduct) scale() float64 {
+func (t TensorProduct) scaleFactor() float64 {
 	if t.Scale == 0 {
 		return 1
 	}
 	return float64(t.Scale)
 }
 
-// Check reports why the product cannot be bound, naming the implementation
-// that can do it when there is one, or nil.
+// Check returns the reason why the product cannot be bound, with the implementation that can do it if there is one,
+// or nil.
 func (t TensorProduct) Check() error {
 	usage := func(fix, format string, args ...any) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "binding tensor product: %w", fmt.Errorf(format, args...)).WithFix("%s", fix)
 	}
-	if err := t.Layout.check("tensor product"); err != nil {
+	if err := t.Layout.checkLayout("tensor product"); err != nil {
 		return err
 	}
 	if err := t.TP.Validate(); err != nil {
@@ -171,69 +168,68 @@ func (t TensorProduct) Check() error {
 	return nil
 }
 
-// checkInside reports why csr+mlp cannot do the product inside it, with what to use instead.
+// checkInside returns the reason why csr+mlp cannot compute the product inside it, with the fix.
 func (t TensorProduct) checkInside() (fix string, err error) {
-	if t.Precision != "" && t.Precision != FP32 && !t.onTensorCores() {
+	if t.Precision != "" && t.Precision != FP32 && !t.usesTensorCores() {
 		return "use fp32, tf32 or tf32x3, or impl=csr", fmt.Errorf("impl=csr+mlp has no product in precision %q", t.Precision)
 	}
-	if most := t.widestHidden(); t.Hidden < 1 || t.Hidden > most && !t.onTensorCores() {
-		return "use impl=csr", fmt.Errorf("impl=csr+mlp takes a hidden layer of 1 to %d values beside %d threads per block, it has %d", most, t.threads(), t.Hidden)
+	if most := t.widestHidden(); t.Hidden < 1 || t.Hidden > most && !t.usesTensorCores() {
+		return "use impl=csr", fmt.Errorf("impl=csr+mlp takes a hidden layer of 1 to %d values beside %d threads per block, it has %d", most, t.blockThreads(), t.Hidden)
 	}
 	return "", nil
 }
 
-// Bind binds the product for up to edgeCap edges. scatter is the sum over
-// edges where it is a stage of its own (unfused), else nil; it reads memory
-// of the product, so close the product last.
+// Bind binds the product for up to edgeCap edges. scatter is the sum over edges if it is a separate stage (unfused),
+// else nil; it reads memory of the product, so close the product last.
 func (t TensorProduct) Bind(dev device.Device, b TPBuffers, nodes, rows, edgeCap int) (product, scatter *Bound, err error) {
 	if err := t.Check(); err != nil {
 		return nil, nil, err
 	}
 	k := newBinder(dev, "tensor product ("+t.Impl+")", edgeCap)
 	if nodes < 0 || rows < 0 {
-		k.usage("use 0 or more of each", "%d nodes and %d rows", nodes, rows)
+		k.failUsage("use 0 or more of each", "%d nodes and %d rows", nodes, rows)
 	}
 	e := int64(edgeCap)
-	columns := t.stride()
-	k.want("x", b.X, int64(nodes)*int64(t.TP.In1.Dim()))
-	k.want("y", b.Y, e*int64(t.TP.In2.Dim()))
+	columns := t.weightStride()
+	k.checkBuffer("x", b.X, int64(nodes)*int64(t.TP.In1.Dim()))
+	k.checkBuffer("y", b.Y, e*int64(t.TP.In2.Dim()))
 	if t.Impl == ImplCSRMLP {
-		k.want("h", b.H, e*int64(t.Hidden))
-		k.want("w2", b.W2, int64(t.Hidden)*int64(columns))
+		k.checkBuffer("h", b.H, e*int64(t.Hidden))
+		k.checkBuffer("w2", b.W2, int64(t.Hidden)*int64(columns))
 	} else {
-		k.want("w", b.W, e*int64(columns))
+		k.checkBuffer("w", b.W, e*int64(columns))
 	}
-	k.want("src", b.Src, e)
-	k.want("dst", b.Dst, e)
-	k.want("rowptr", b.RowPtr, int64(rows)+1)
-	k.want("out", b.Out, int64(rows)*int64(t.TP.Out.Dim()))
-	tab, err := t.compile()
+	k.checkBuffer("src", b.Src, e)
+	k.checkBuffer("dst", b.Dst, e)
+	k.checkBuffer("rowptr", b.RowPtr, int64(rows)+1)
+	k.checkBuffer("out", b.Out, int64(rows)*int64(t.TP.Out.Dim()))
+	tab, err := t.compileTable()
 	if err != nil {
-		k.usage("", "%w", err)
+		k.failUsage("", "%w", err)
 	}
-	k.b.minimum = t.minimum(tab, nodes, rows, k.tiled())
+	k.b.minimum = t.minimumCost(tab, nodes, rows, k.isTiled())
 	if t.Impl == ImplUnfused {
-		return k.unfused(t, b, rows)
+		return k.bindUnfused(t, b, rows)
 	}
 	plan, err := t.planFor(tab)
 	if err != nil {
-		k.usage("", "%w", err)
+		k.failUsage("", "%w", err)
 	}
 	if t.Impl == ImplFused {
-		k.fused(t, tab, plan, b, rows)
+		k.addFused(t, tab, plan, b, rows)
 	} else {
-		k.csr(t, tab, plan, b, nodes, rows)
+		k.addCSR(t, tab, plan, b, nodes, rows)
 	}
-	product, err = k.done()
+	product, err = k.finishBinding()
 	return product, nil, err
 }
 
-// Scratch is the bytes Bind allocates, known before anything is allocated.
+// Scratch returns the bytes that Bind allocates, before anything is allocated.
 func (t TensorProduct) Scratch(nodes, rows, edgeCap int) int64 {
 	if t.Check() != nil {
 		return 0
 	}
-	tab, err := t.compile()
+	tab, err := t.compileTable()
 	if err != nil {
 		return 0
 	}
@@ -244,44 +240,41 @@ func (t TensorProduct) Scratch(nodes, rows, edgeCap int) int64 {
 	if err != nil {
 		return 0
 	}
-	n := tab.bytes() + int64(len(plan.ints))*floatBytes
+	n := tab.scratchBytes() + int64(len(plan.ints))*floatBytes
 	if t.Impl == ImplFused {
 		return n
 	}
 	return n + t.csrScratch(nodes, rows, edgeCap)
 }
 
-// minimum: M_ik = sum_j C_ijk Y_j once an edge and path (coefficients folded
-// into C), then w*x and its products with the non-zeros of M for every copy
-// and the sum at the destination. For modes other than uvu the products of the
-// extra multiplicities count as they are. The index and every input are read
-// once and only the rows are written, whatever the implementation keeps
-// between. csr+mlp does the MLP's second product as well.
-func (t TensorProduct) minimum(tab tpTable, nodes, rows int, gpu bool) rate {
+// minimumCost counts M_ik = sum_j C_ijk Y_j once per edge and path (coefficients folded into C), then w*x and its
+// products with the non-zeros of M for every copy and the sum at the destination. For modes other than uvu the
+// products of the extra multiplicities count too. The index and every input are read once and only the rows are
+// written, whatever an implementation keeps in between. csr+mlp also computes the MLP's second product.
+func (t TensorProduct) minimumCost(tab tpTable, nodes, rows int, gpu bool) rate {
 	r := rate{
-		fixed:   move(0, nodes*t.TP.In1.Dim()+rows+1, rows*t.TP.Out.Dim()),
-		perEdge: move(tab.flops, t.TP.In2.Dim()+1, 0),
+		fixed:   moveCost(0, nodes*t.TP.In1.Dim()+rows+1, rows*t.TP.Out.Dim()),
+		perEdge: moveCost(tab.flops, t.TP.In2.Dim()+1, 0),
 	}
 	return r.add(t.weightCost(t.TP.WeightNumel(), gpu))
 }
 
-// weightCost is what the weights of every edge take: reading them, or making
-// them from the hidden layer (a scale once a hidden value, then a product). numel is
-// the columns that are read or made. On a GPU the product is in its precision, the host device computes
-// in float32.
+// weightCost returns the cost of the weights of every edge: reading them, or computing them from the hidden layer (a
+// scale once per hidden value, then a product). numel is the number of columns read or computed. On a GPU the product
+// is in its precision; the host device computes in float32.
 func (t TensorProduct) weightCost(numel int, gpu bool) rate {
 	if t.Impl != ImplCSRMLP {
-		return rate{perEdge: move(0, numel, 0)}
+		return rate{perEdge: moveCost(0, numel, 0)}
 	}
-	cost := rate{fixed: move(0, t.Hidden*numel, 0), perEdge: move(t.Hidden+2*t.Hidden*numel, t.Hidden, 0)}
-	if gpu && t.onTensorCores() {
-		cost.perEdge = inPrecision(cost.perEdge, t.Precision, int64(2*t.Hidden*numel))
+	cost := rate{fixed: moveCost(0, t.Hidden*numel, 0), perEdge: moveCost(t.Hidden+2*t.Hidden*numel, t.Hidden, 0)}
+	if gpu && t.usesTensorCores() {
+		cost.perEdge = costInPrecision(cost.perEdge, t.Precision, int64(2*t.Hidden*numel))
 	}
 	return cost
 }
 
-// widestHidden is the most a hidden layer may have beside the widest M.
+// widestHidden returns the widest hidden layer that fits shared memory together with the widest M.
 func (t TensorProduct) widestHidden() int {
-	warps := t.threads() / warpLanes
-	return (sharedBytes-warps*(warpInts+largestM)*floatBytes)/(mlpBatch*floatBytes) - 4*t.threads()
+	warps := t.blockThreads() / warpLanes
+	return (sharedBytes-warps*(warpInts+largestM)*floatBytes)/(mlpBatch*floatBytes) - 4*t.blockThreads()
 }

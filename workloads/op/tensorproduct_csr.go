@@ -12,21 +12,17 @@ var tpCSRPTX string
 //go:embed tensorproduct_csrmlp.ptx.zst
 var tpCSRMLPPTX string
 
-// tpCSRKernel works in ir_mul: x, y, w, src, dst, rowptr, out, partial, table,
-// constants, plan, edges, segment. The host reads table and constants and the
-// plan's header, CUDA the plan.
+// tpCSRKernel computes in ir_mul: x, y, w, src, dst, rowptr, out, partial, table, constants, plan, edges, segment.
+// The host reads table and constants and the plan's header, CUDA the plan.
 //
-// Segment c belongs to the edges [c*segment, (c+1)*segment). It writes the rows
-// that start there, each up to its first segment of edges. A row longer than
-// that has further segments, one every segment edges from its start; at most one
-// of all rows' further segments starts inside an item's edges, and its sum goes
-// to the item's slot of partial. Work is balanced by edges, and which item
-// adds which edges does not depend on the number of threads. One item is one
-// segment; on CUDA it is one tile of the output of one segment.
+// Segment c covers the edges [c*segment, (c+1)*segment). It writes the rows that start there, each up to its first
+// segment of edges. A longer row has further segments, one every segment edges from its start; at most one of all
+// rows' further segments starts inside an item's edges, and its sum goes to the item's slot of partial. Work is
+// balanced by edges, and the assignment of edges to items does not depend on the number of threads. One item is one
+// segment; on CUDA one tile of the output of one segment.
 //
-// tpCSRMLPKernel: x, y, h, w2, src, dst, rowptr, out, partial, table,
-// constants, plan, work, edges, segment, hidden, scale of the weights. work is
-// the host's, mlpWork values a segment.
+// tpCSRMLPKernel: x, y, h, w2, src, dst, rowptr, out, partial, table, constants, plan, work, edges, segment, hidden,
+// scale of the weights. Only the host uses work, mlpWork values per segment.
 //
 // tpFixupKernel: rowptr, out, partial, n, out dim, segment. One item is one
 // row: it zeroes rows without edges and adds the further segments of long rows
@@ -37,16 +33,18 @@ var (
 	tpFixupKernel  = device.Kernel{Name: "tp_csr_fixup", Sig: "bbbiii", Host: tpFixupHost, Grain: 64, PTX: tpCSRPTX, Threads: 128, PerBlock: 1}
 )
 
-// SlowestToCompile is the kernel by which a driver's compiler is tried: it takes
-// seconds where the driver has not kept it.
+// SlowestToCompile returns the kernel that tests a driver's compiler: compiling it takes seconds unless the driver
+// has cached it.
 func SlowestToCompile() *device.Kernel { return &tpFusedKernel }
 
-func (t TensorProduct) slots(edgeCap int) int { return (edgeCap + t.segment() - 1) / t.segment() }
+func (t TensorProduct) segmentCount(edgeCap int) int {
+	return (edgeCap + t.segmentLength() - 1) / t.segmentLength()
+}
 
 func (t TensorProduct) csrScratch(nodes, rows, edgeCap int) int64 {
-	n := max(int64(t.slots(edgeCap))*int64(t.TP.Out.Dim()), 1) * floatBytes
-	if t.Impl == ImplCSRMLP && !t.onTensorCores() {
-		n += max(int64(t.slots(edgeCap))*mlpWork, 1) * floatBytes
+	n := max(int64(t.segmentCount(edgeCap))*int64(t.TP.Out.Dim()), 1) * floatBytes
+	if t.Impl == ImplCSRMLP && !t.usesTensorCores() {
+		n += max(int64(t.segmentCount(edgeCap))*mlpWork, 1) * floatBytes
 	}
 	if t.Layout == MulIr {
 		n += (max(int64(nodes)*int64(t.TP.In1.Dim()), 1) + max(int64(rows)*int64(t.TP.Out.Dim()), 1)) * floatBytes
@@ -55,48 +53,47 @@ func (t TensorProduct) csrScratch(nodes, rows, edgeCap int) int64 {
 	return n
 }
 
-// csr: with mul_ir the features are transposed once a node and the rows once at
-// the end, which is little beside the edges, so that the inner loops always run
-// over contiguous copies.
-func (k *binder) csr(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, nodes, rows int) {
+// addCSR appends the launches of csr. With mul_ir it transposes the features once per node and the rows once at the
+// end, which costs little compared with the edges, so that the inner loops always run over contiguous copies.
+func (k *binder) addCSR(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, nodes, rows int) {
 	outDim, inDim, shDim := t.TP.Out.Dim(), t.TP.In1.Dim(), t.TP.In2.Dim()
 	table, constants, cut := k.uploadInts(tab.ints), k.uploadFloats(tab.constants), k.uploadInts(plan.ints)
-	partial := k.scratch(int64(t.slots(k.b.capacity)) * int64(outDim))
+	partial := k.allocateScratch(int64(t.segmentCount(k.b.capacity)) * int64(outDim))
 	x, out := b.X, b.Out
 	if t.Layout == MulIr {
-		x, out = k.scratch(int64(nodes)*int64(inDim)), k.scratch(int64(rows)*int64(outDim))
-		k.transpose(Transpose{Irreps: t.TP.In1}, b.X, x, nodes)
+		x, out = k.allocateScratch(int64(nodes)*int64(inDim)), k.allocateScratch(int64(rows)*int64(outDim))
+		k.addTranspose(Transpose{Irreps: t.TP.In1}, b.X, x, nodes)
 	}
-	cost := rate{fixed: move(0, rows+1, rows*outDim), perEdge: move(tab.flops, inDim+shDim+1, 0)}.add(t.weightCost(t.stride(), k.tiled()))
-	segments := items{perEdge: 1, per: t.segment()}
-	if k.tiled() {
+	cost := rate{fixed: moveCost(0, rows+1, rows*outDim), perEdge: moveCost(tab.flops, inDim+shDim+1, 0)}.add(t.weightCost(t.weightStride(), k.isTiled()))
+	segments := items{perEdge: 1, per: t.segmentLength()}
+	if k.isTiled() {
 		segments.times = plan.tiles
 	}
 	switch {
-	case t.onTensorCores():
+	case t.usesTensorCores():
 		k.launchMMA(t, plan, cost, x, b.Y, b.H, b.W2, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut)
 	case t.Impl == ImplCSRMLP:
-		work := k.scratch(int64(t.slots(k.b.capacity)) * mlpWork)
-		k.launch(plan.shaped(&tpCSRMLPKernel), segments, cost, x, b.Y, b.H, b.W2, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut, work,
-			edgeCount{}, t.segment(), t.Hidden, t.wScale())
+		work := k.allocateScratch(int64(t.segmentCount(k.b.capacity)) * mlpWork)
+		k.addLaunch(plan.shapeKernel(&tpCSRMLPKernel), segments, cost, x, b.Y, b.H, b.W2, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut, work,
+			edgeCount{}, t.segmentLength(), t.Hidden, t.wScale())
 	default:
 		kernel := &tpCSRKernel
-		if plan.kernel != nil && k.tiled() {
+		if plan.kernel != nil && k.isTiled() {
 			kernel = plan.kernel
 		}
-		k.launch(plan.shaped(kernel), segments, cost, x, b.Y, b.W, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut,
-			edgeCount{}, t.segment())
+		k.addLaunch(plan.shapeKernel(kernel), segments, cost, x, b.Y, b.W, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut,
+			edgeCount{}, t.segmentLength())
 	}
 	// By count a fix-up reads the index; long or empty rows come on top.
-	k.launch(&tpFixupKernel, items{fixed: rows}, rate{fixed: move(0, rows+1, 0)},
-		b.RowPtr, out, partial, itemCount{}, outDim, t.segment())
+	k.addLaunch(&tpFixupKernel, items{fixed: rows}, rate{fixed: moveCost(0, rows+1, 0)},
+		b.RowPtr, out, partial, itemCount{}, outDim, t.segmentLength())
 	if t.Layout == MulIr {
-		k.transpose(Transpose{Irreps: t.TP.Out, ToMulIr: true}, out, b.Out, rows)
+		k.addTranspose(Transpose{Irreps: t.TP.Out, ToMulIr: true}, out, b.Out, rows)
 	}
 }
 
-// shaped is the kernel with the plan's launch shape.
-func (p tpPlan) shaped(kernel *device.Kernel) *device.Kernel {
+// shapeKernel returns the kernel with the plan's launch shape.
+func (p tpPlan) shapeKernel(kernel *device.Kernel) *device.Kernel {
 	k := *kernel
 	k.Threads, k.SharedBytes = p.threads, p.shared
 	return &k

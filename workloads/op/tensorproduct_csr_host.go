@@ -5,7 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// csrView is the arguments of tpCSRHost, read once a call.
+// csrView holds the arguments of tpCSRHost, read once per call.
 type csrView struct {
 	tpView
 	x, y, w, out, partial             []float32
@@ -29,41 +29,40 @@ func tpCSRHost(a *device.Args, lo, hi int) {
 		x:      a.Floats(0), y: a.Floats(1), w: a.Floats(2), src: a.Ints(3), dst: a.Ints(4), rowPtr: a.Ints(5),
 		out: a.Floats(6), partial: a.Floats(7), scratch: &scratch,
 	}
-	v.sizes(plan)
+	v.readSizes(plan)
 	for c := lo; c < hi; c++ {
-		v.item(c, edges, segment, nil)
+		v.runItem(c, edges, segment, nil)
 	}
 }
 
-func (v *csrView) sizes(plan []int32) {
+func (v *csrView) readSizes(plan []int32) {
 	v.inDim, v.shDim, v.numel, v.outDim = int(plan[planIn]), int(plan[planSh]), int(plan[planNumel]), int(plan[planOut])
 	v.path = int(plan[planPaths])
 }
 
-// item stops at rowPtr[rows] = edges at the latest. q makes the weights of
-// csr+mlp and is nil otherwise; it is not a field of v because the matrix
-// product lets its operands escape, and v's scratch has to stay on the stack.
-func (v *csrView) item(c, edges, segment int, q *mlpView) {
+// runItem stops at rowPtr[rows] = edges at the latest. q makes the weights of csr+mlp and is nil otherwise. It is not
+// a field of v because the matrix product lets its operands escape, and v's scratch must stay on the stack.
+func (v *csrView) runItem(c, edges, segment int, q *mlpView) {
 	first, end := c*segment, min((c+1)*segment, edges)
 	partial := v.partial[c*v.outDim:][:v.outDim]
 	r := int(v.dst[first])
 	if start := int(v.rowPtr[r]); start < first {
 		// The row began earlier; one of its further segments may start here.
 		if at := start + (first-start+segment-1)/segment*segment; at < min(end, int(v.rowPtr[r+1])) {
-			v.segment(at, min(at+segment, int(v.rowPtr[r+1])), partial, q)
+			v.sumSegment(at, min(at+segment, int(v.rowPtr[r+1])), partial, q)
 		}
 		r++
 	}
 	for ; int(v.rowPtr[r]) < end; r++ {
 		from, to := int(v.rowPtr[r]), int(v.rowPtr[r+1])
 		if from < to {
-			v.segment(from, min(to, from+segment), v.out[r*v.outDim:(r+1)*v.outDim], q)
+			v.sumSegment(from, min(to, from+segment), v.out[r*v.outDim:(r+1)*v.outDim], q)
 		}
 	}
 }
 
-// segment writes the sum over the edges [from, to) to row.
-func (v *csrView) segment(from, to int, row []float32, q *mlpView) {
+// sumSegment writes the sum over the edges [from, to) to row.
+func (v *csrView) sumSegment(from, to int, row []float32, q *mlpView) {
 	clear(row)
 	if q != nil {
 		if q.byEdge {
@@ -83,9 +82,8 @@ func (v *csrView) segment(from, to int, row []float32, q *mlpView) {
 	}
 }
 
-// addPath adds one path of one edge, out_k += sum_i M_ik w x_i with the copies
-// contiguous: w*x first, once an i, or where the output is narrower the sum over
-// i first and then w, once a k.
+// addPath adds one path of one edge, out_k += sum_i M_ik w x_i with the copies contiguous: w*x first, once per i, or
+// if the output is narrower the sum over i first and then w, once per k.
 func (v *csrView) addPath(t []int32, x, y, w, out []float32) {
 	mul := int(t[4])
 	cells, m := v.pathM(t, y)
@@ -99,11 +97,11 @@ func (v *csrView) addPath(t []int32, x, y, w, out []float32) {
 func (v *csrView) pathM(t []int32, y []float32) (cells []int32, m []float32) {
 	first, last := int(t[7]), int(t[8])
 	cells, m = v.table[v.cells+first*cellInts:v.cells+last*cellInts], v.scratch.m[:last-first]
-	v.contract(cells, y[t[1]:], m)
+	v.contractPath(cells, y[t[1]:], m)
 	return cells, m
 }
 
-// addCopies adds the copies from u0 on whose weights are w; x and out are rows.
+// addCopies adds the copies from u0 on with the weights w; x and out are rows.
 func (v *csrView) addCopies(t []int32, u0 int, w, x, out []float32, cells []int32, m []float32) {
 	n, mul, d1, d3 := len(w), int(t[4]), int(t[5]), int(t[6])
 	x, out = x[t[0]:][:d1*mul], out[t[3]:][:d3*mul]
@@ -123,9 +121,9 @@ func (v *csrView) addCopies(t []int32, u0 int, w, x, out []float32, cells []int3
 	}
 }
 
-// contract computes M, one value a cell: m_c = sum of constant * y_j over the
-// cell's terms, which follow each other in the table.
-func (v *csrView) contract(cells []int32, y, m []float32) {
+// contractPath computes M, one value per cell: m_c = sum of constant * y_j over the cell's terms, which are
+// consecutive in the table.
+func (v *csrView) contractPath(cells []int32, y, m []float32) {
 	js, constants := v.table[v.terms:], v.constants
 	t := int(cells[2])
 	for c := range m {

@@ -5,15 +5,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// mlpEdges edges have their weights of a path made at a time.
+// mlpEdges is the number of edges whose weights of a path are computed at a time.
 const mlpEdges = 32
 
-// mlpWork is the values of mlpView.w.
+// mlpWork is the length of mlpView.w in values.
 const mlpWork = mlpEdges * uChunk
 
-// mlpView is the second layer of the MLP as csr+mlp sees it; w is room for the
-// weights of some copies of one path for mlpEdges edges, which a view that makes them
-// edge by edge does without.
+// mlpView is the second layer of the MLP for csr+mlp. w is memory for the weights of some copies of one path for
+// mlpEdges edges; a view that computes them edge by edge has none.
 type mlpView struct {
 	h, w2, w     []float32
 	hidden       int
@@ -30,15 +29,15 @@ func tpCSRMLPHost(a *device.Args, lo, hi int) {
 		x:      a.Floats(0), y: a.Floats(1), src: a.Ints(4), dst: a.Ints(5), rowPtr: a.Ints(6),
 		out: a.Floats(7), partial: a.Floats(8), scratch: &scratch,
 	}
-	v.sizes(plan)
+	v.readSizes(plan)
 	for c := lo; c < hi; c++ {
 		q.w = work[c*mlpWork:][:mlpWork]
-		v.item(c, edges, segment, &q)
+		v.runItem(c, edges, segment, &q)
 	}
 }
 
-// segmentMLP adds the edges [from, to) to row, path by path, so that the
-// weights in use stay small; every value still gets its edges in order.
+// segmentMLP adds the edges [from, to) to row, path by path, so that the weights in use stay small; every value still
+// adds its edges in order.
 func (v *csrView) segmentMLP(from, to int, row []float32, q *mlpView) {
 	for e0 := from; e0 < to; e0 += mlpEdges {
 		n := min(mlpEdges, to-e0)

@@ -13,29 +13,29 @@ var tpFusedPTX string
 // One item is one edge; on CUDA it is one tile of the output of chunk edges.
 var tpFusedKernel = device.Kernel{Name: "tp_fused", Sig: "bbbbbbbbbii", Host: tpFusedHost, Grain: 8, PTX: tpFusedPTX, Threads: 128, PerBlock: 1}
 
-// fusedChunk edges go to one CUDA block: enough to pay for its start.
+// fusedChunk is the number of edges per CUDA block: enough to amortise its start.
 const fusedChunk = 32
 
-// fused: zero the rows, then one kernel over edges with atomic adds. On CUDA
-// the edges of a chunk that follow each other into one row are added up first,
-// so that sorted ones are added once a row and chunk.
-func (k *binder) fused(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, rows int) {
-	outDim, inDim, shDim, numel := t.TP.Out.Dim(), t.TP.In1.Dim(), t.TP.In2.Dim(), t.stride()
+// addFused appends the launches of fused: zero the rows, then one kernel over edges with atomic adds. On CUDA
+// consecutive edges of one row in a chunk are added up first, so that sorted edges take one atomic add per row and
+// chunk.
+func (k *binder) addFused(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, rows int) {
+	outDim, inDim, shDim, numel := t.TP.Out.Dim(), t.TP.In1.Dim(), t.TP.In2.Dim(), t.weightStride()
 	table, constants, cut := k.uploadInts(tab.ints), k.uploadFloats(tab.constants), k.uploadInts(plan.ints)
-	k.fill(b.Out, rows*outDim, 0, 0)
-	// It weights every result where the other side may be narrower, and adds it.
+	k.addFill(b.Out, rows*outDim, 0, 0)
+	// It multiplies every result by its weight where the other side may be narrower, and adds it.
 	added, flops := 0, tab.flops
 	for _, ins := range t.TP.Instructions {
 		a, o := t.TP.In1[ins.In1], t.TP.Out[ins.Out]
 		added += o.Dim()
 		flops += o.Dim() + a.Mul*max(o.Ir.Dim()-a.Ir.Dim(), 0)
 	}
-	cost := rate{perEdge: move(flops, inDim+shDim+numel+2+added, added)}
+	cost := rate{perEdge: moveCost(flops, inDim+shDim+numel+2+added, added)}
 	work := items{perEdge: 1}
-	if k.tiled() {
+	if k.isTiled() {
 		work = items{perEdge: 1, per: fusedChunk, times: plan.tiles}
 		adds := ceilDiv(added, fusedChunk)
-		cost = rate{fixed: move(0, rows*outDim, rows*outDim), perEdge: move(tab.flops, inDim+shDim+numel+2+adds, adds)}
+		cost = rate{fixed: moveCost(0, rows*outDim, rows*outDim), perEdge: moveCost(tab.flops, inDim+shDim+numel+2+adds, adds)}
 	}
-	k.launch(plan.shaped(&tpFusedKernel), work, cost, b.X, b.Y, b.W, b.Src, b.Dst, b.Out, table, constants, cut, edgeCount{}, fusedChunk)
+	k.addLaunch(plan.shapeKernel(&tpFusedKernel), work, cost, b.X, b.Y, b.W, b.Src, b.Dst, b.Out, table, constants, cut, edgeCount{}, fusedChunk)
 }

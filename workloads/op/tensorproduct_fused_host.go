@@ -5,14 +5,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// uChunk is how many copies of an irrep are worked on at a time.
+// uChunk is the number of copies of an irrep that are processed at a time.
 const uChunk = 128
 
 // maxComponents is 2l+1 of the highest degree.
 const maxComponents = 2*so3.MaxL + 1
 
-// pathScratch is the results of one path before they are weighted and added.
-// It stays on the stack because nothing here calls assembly.
+// pathScratch holds the results of one path before they are weighted and added. It stays on the stack because nothing
+// here calls assembly.
 type pathScratch [maxComponents * uChunk]float32
 
 func tpFusedHost(a *device.Args, lo, hi int) {
@@ -31,8 +31,7 @@ func tpFusedHost(a *device.Args, lo, hi int) {
 	}
 }
 
-// tpView is a tpTable as a kernel sees it: cells and terms are where those
-// parts of the table start.
+// tpView is a tpTable in the arguments of a kernel: cells and terms are the starts of those parts of the table.
 type tpView struct {
 	table     []int32
 	constants []float32
@@ -45,8 +44,8 @@ func makeTPView(table []int32, constants []float32, plan []int32) tpView {
 	return tpView{table: table, constants: constants, cells: cells, terms: cells + int(plan[planPathCells])*cellInts}
 }
 
-// cell returns i, k and M_ik.
-func (v *tpView) cell(n int, y []float32) (i, k int, m float32) {
+// readCell returns i, k and M_ik.
+func (v *tpView) readCell(n int, y []float32) (i, k int, m float32) {
 	c := v.table[v.cells+n*cellInts:][:cellInts]
 	js := v.table[v.terms+int(c[2]) : v.terms+int(c[3])]
 	for t, cc := range v.constants[c[2]:c[3]] {
@@ -63,7 +62,7 @@ func (v *tpView) addPathAtomic(t []int32, s *pathScratch, x, y, w, out []float32
 		n := min(uChunk, mul-u0)
 		clear(s[:d3*uChunk])
 		for c := int(t[7]); c < int(t[8]); c++ {
-			i, k, m := v.cell(c, y)
+			i, k, m := v.readCell(c, y)
 			sum, at := s[k*uChunk:][:n], u0*xu+i*xi
 			for u := range sum {
 				sum[u] += m * x[at]

@@ -27,9 +27,8 @@ var (
 	tpDeepawPTX string
 )
 
-// The kernels of the generated products have the arguments of tpCSRKernel, whose
-// host kernel computes the same, and cover the same edges with one item; on CUDA an
-// item is one warp's part of one segment, and table and constants are not read.
+// The kernels of the generated products have the arguments of tpCSRKernel and its host kernel, and process the same
+// edges per item; on CUDA an item is one warp's part of one segment, and table and constants are not read.
 var (
 	tpSmallKernel         = device.Kernel{Name: "tp_csr_small", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpSmallPTX, Threads: 32, PerBlock: 1}
 	tpMaceMediumKernel    = device.Kernel{Name: "tp_csr_mace_medium", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpMaceMediumPTX, Threads: 32, PerBlock: 1}
@@ -39,20 +38,20 @@ var (
 	tpDeepawKernel        = device.Kernel{Name: "tp_csr_deepaw", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpDeepawPTX, Threads: 32, PerBlock: 1}
 )
 
-// generatedKernels are the kernels by family.
+// generatedKernels maps families to their kernels.
 var generatedKernels = map[string]*device.Kernel{
 	"small": &tpSmallKernel, "mace_medium": &tpMaceMediumKernel, "mace_large": &tpMaceLargeKernel,
 	"nequip_lips": &tpNequipLipsKernel, "deepaw_natural": &tpDeepawNaturalKernel, "deepaw": &tpDeepawKernel,
 }
 
-// generatedProduct is a product that a generated kernel computes.
+// generatedProduct is a product with a generated kernel.
 type generatedProduct struct {
 	kernel *device.Kernel
 	plan   *tpgen.Plan
 }
 
-// generatedProducts are all of them, by tpgen.Key. They are constants that take
-// some milliseconds to make.
+// generatedProducts maps tpgen.Key to the generated products. They are constants that take some milliseconds to
+// compute.
 var generatedProducts = sync.OnceValues(func() (map[string]generatedProduct, error) {
 	all := map[string]generatedProduct{}
 	for _, f := range tpgen.Families() {
@@ -67,7 +66,7 @@ var generatedProducts = sync.OnceValues(func() (map[string]generatedProduct, err
 	return all, nil
 })
 
-// madeKernel and madeMMA are the Names of all kernels that Compile makes.
+// madeKernel and madeMMA are the Name of every kernel that Compile makes.
 const (
 	madeKernel = "tp_csr_compiled"
 	madeMMA    = "tp_mma_compiled"
@@ -78,7 +77,7 @@ const (
 //go:embed op.cuh tensorproduct.cuh tensorproduct_gen.cuh tensorproduct_mma.cuh tensorproduct_grad.cuh tensorproduct_gengrad.cuh tensorproduct_gengradx.cuh
 var generatedHeaders embed.FS
 
-// compileGenerated is the PTX of a generated source.
+// compileGenerated returns the PTX of a generated source.
 func compileGenerated(compiler device.KernelCompiler, text string) (string, error) {
 	src := device.CUDASource{Text: text, Headers: map[string]string{}}
 	all, err := generatedHeaders.ReadDir(".")
@@ -95,18 +94,18 @@ func compileGenerated(compiler device.KernelCompiler, text string) (string, erro
 	return compiler.Compile(src)
 }
 
-// Compile gives csr, and csr+mlp on the tensor cores, a generated kernel where the product is in no list and
-// the device compiles at run time, and leaves the product as it is everywhere else. It takes seconds the
-// first time on a machine. With an error csr runs on the general kernel.
+// Compile makes a generated kernel for csr, and for csr+mlp on the tensor cores, if the product is in no list and the
+// device compiles at run time; otherwise it returns the product unchanged. It takes seconds the first time on a
+// machine. After an error csr runs on the general kernel.
 func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 	compiler, ok := dev.(device.KernelCompiler)
-	if !ok || t.General || !t.compiles() {
+	if !ok || t.General || !t.needsCompile() {
 		return t, nil
 	}
 	if _, err := compiler.Compiler(); err != nil {
 		return t, err
 	}
-	if t.onTensorCores() {
+	if t.usesTensorCores() {
 		m, err := tpgen.MakeMMA(t.TP)
 		if err != nil {
 			return t, gpuprof.Errorf(gpuprof.ErrUsage, "generating a tensor product: %w", err)
@@ -128,30 +127,30 @@ func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 	return t, err
 }
 
-// compiles says that the product would have a kernel of Compile's.
-func (t TensorProduct) compiles() bool {
-	if t.onTensorCores() {
-		_, known := t.mma()
+// needsCompile reports whether Compile would make a kernel for the product.
+func (t TensorProduct) needsCompile() bool {
+	if t.usesTensorCores() {
+		_, known := t.mmaProduct()
 		return !known && t.mmaDepth()
 	}
-	_, known := t.known()
+	_, known := t.findGenerated()
 	return !known && t.Impl == ImplCSR
 }
 
-// generated is the product's generated kernel, if it has one and may use it: in
-// csr, with the weights where that kernel reads them.
-func (t TensorProduct) generated() (generatedProduct, bool) {
+// generatedProduct returns the product's generated kernel, if it has one and may use it: in csr, with the weights in
+// the columns that the kernel reads.
+func (t TensorProduct) generatedProduct() (generatedProduct, bool) {
 	if t.Impl != ImplCSR || t.General {
 		return generatedProduct{}, false
 	}
-	g, ok := t.known()
+	g, ok := t.findGenerated()
 	if !ok || !t.Packed && !g.plan.Spec.Straight() {
 		return generatedProduct{}, false
 	}
 	return g, true
 }
 
-func (t TensorProduct) known() (generatedProduct, bool) {
+func (t TensorProduct) findGenerated() (generatedProduct, bool) {
 	if t.made != nil {
 		return *t.made, true
 	}
@@ -163,23 +162,22 @@ func (t TensorProduct) known() (generatedProduct, bool) {
 	return g, ok
 }
 
-// Columns is where the weights of a product lie in a row of W and of W2: in the
-// order of the instructions, or with Packed where the product's generated kernel
-// reads them, if it has one, in rows that start on 16 bytes also where a library's
-// product reads them as 16-bit values. Columns of no weight have to hold finite numbers.
+// Columns returns the columns of a product's weights in a row of W and of W2: in the order of the instructions, or
+// with Packed in the order of the product's generated kernel, if it has one, in rows that start on 16 bytes also when
+// a library's product reads them as 16-bit values. Columns without a weight must hold finite numbers.
 func (t TensorProduct) Columns() (at []int, stride int) {
 	at, stride = t.TP.WeightOffsets(), t.TP.WeightNumel()
 	if !t.Packed {
 		return at, stride
 	}
-	if g, ok := t.known(); ok {
+	if g, ok := t.findGenerated(); ok {
 		at, stride = g.plan.Spec.Columns.At, g.plan.Spec.Columns.Stride
 	}
 	return at, ceilDiv(stride, packAlign) * packAlign
 }
 
-// Arrange is rows of weights, which lie in the order of the instructions, in the
-// columns that the product reads. Columns of no weight are 0.
+// Arrange copies rows of weights in the order of the instructions to the columns that the product reads. Columns
+// without a weight are 0.
 func Arrange[T float32 | float64](t TensorProduct, rows []T) []T {
 	at, stride := t.Columns()
 	own, numel := t.TP.WeightOffsets(), t.TP.WeightNumel()
@@ -202,13 +200,12 @@ func Arrange[T float32 | float64](t TensorProduct, rows []T) []T {
 	return out
 }
 
-func (t TensorProduct) stride() int {
+func (t TensorProduct) weightStride() int {
 	_, n := t.Columns()
 	return n
 }
 
-// KernelName is the kernel that computes most of the product on a device of
-// blocks of threads (CUDA).
+// KernelName returns the kernel that computes most of the product on a device with blocks of threads (CUDA).
 func (t TensorProduct) KernelName() string {
 	switch t.Impl {
 	case ImplUnfused:
@@ -216,34 +213,33 @@ func (t TensorProduct) KernelName() string {
 	case ImplFused:
 		return tpFusedKernel.Name
 	case ImplCSRMLP:
-		if m, ok := t.mma(); ok {
+		if m, ok := t.mmaProduct(); ok {
 			return m.kernel.Name
 		}
 		return tpCSRMLPKernel.Name
 	}
-	if g, ok := t.generated(); ok {
+	if g, ok := t.generatedProduct(); ok {
 		return g.kernel.Name
 	}
 	return tpCSRKernel.Name
 }
 
-// Places of the header that a generated plan uses otherwise; see tensorproduct_gen.cuh.
+// Indices of the header that a generated plan uses differently; see tensorproduct_gen.cuh.
 const (
 	planScale    = planPasses
 	planLaneInts = planCells
 )
 
-// generatedPlan is the plan of a generated kernel: the header, the part's number
-// of every warp, then the lanes.
+// generatedPlan returns the plan of a generated kernel: the header, the part number of every warp, then the lanes.
 func (t TensorProduct) generatedPlan(tab tpTable, g generatedProduct) tpPlan {
 	const headInts = 8 // tpg_head, before M
 	laneInts := 3 + g.plan.Paths
 	header := make([]int32, planInts)
-	for i, v := range map[int]int{planTiles: len(g.plan.Warps), planIn: t.TP.In1.Dim(), planSh: t.TP.In2.Dim(), planNumel: t.stride(), planOut: t.TP.Out.Dim(),
+	for i, v := range map[int]int{planTiles: len(g.plan.Warps), planIn: t.TP.In1.Dim(), planSh: t.TP.In2.Dim(), planNumel: t.weightStride(), planOut: t.TP.Out.Dim(),
 		planWarps: planInts, planLanes: planInts + len(g.plan.Warps), planLaneInts: laneInts, planPaths: tab.paths, planPathCells: tab.cells} {
 		header[i] = int32(v)
 	}
-	header[planScale] = int32(math.Float32bits(float32(t.scale())))
+	header[planScale] = int32(math.Float32bits(float32(t.scaleFactor())))
 	var numbers, lanes []int32
 	for _, w := range g.plan.Warps {
 		numbers = append(numbers, int32(w.Number))

@@ -27,10 +27,10 @@ var (
 	tpGradDeepawPTX string
 )
 
-// The kernels of the generated gradients: the arguments of tpGradKernel without the
-// number of items, then plan, partial, edges, segment. An item is a segment of edges,
-// on CUDA one warp's part of one. There dy, table and constants are not read: every warp
-// leaves its share of dy in partial, and tpGradDYKernel adds them. The host writes dy.
+// The kernels of the generated gradients: the arguments of tpGradKernel without the number of items, then plan,
+// partial, edges, segment. An item is a segment of edges, on CUDA one warp's part of one. There dy, table and
+// constants are not read: every warp writes its share of dy to partial, and tpGradDYKernel adds them. The host writes
+// dy.
 var (
 	tpGradSmallKernel         = device.Kernel{Name: "tp_grad_small", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradSmallPTX, Threads: 32, PerBlock: 1}
 	tpGradMaceMediumKernel    = device.Kernel{Name: "tp_grad_mace_medium", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceMediumPTX, Threads: 32, PerBlock: 1}
@@ -40,23 +40,23 @@ var (
 	tpGradDeepawKernel        = device.Kernel{Name: "tp_grad_deepaw", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradDeepawPTX, Threads: 32, PerBlock: 1}
 )
 
-// tpGradDYKernel: partial, plan, dy, what, columns, harmonics, n. One item is one value
-// of dy, the sum of its columns in a row of partial in the order of the plan.
+// tpGradDYKernel: partial, plan, dy, what, columns, harmonics, n. One item is one value of dy, the sum of its columns
+// in a row of partial in the order of the plan.
 var tpGradDYKernel = device.Kernel{Name: "tp_grad_dy", Sig: "bbbiiii", Host: tpGradDYHost, Grain: 256, PTX: tpGradPTX, Threads: 128, PerBlock: 128}
 
-// generatedGradKernels are the kernels by family.
+// generatedGradKernels maps families to their kernels.
 var generatedGradKernels = map[string]*device.Kernel{
 	"small": &tpGradSmallKernel, "mace_medium": &tpGradMaceMediumKernel, "mace_large": &tpGradMaceLargeKernel,
 	"nequip_lips": &tpGradNequipLipsKernel, "deepaw_natural": &tpGradDeepawNaturalKernel, "deepaw": &tpGradDeepawKernel,
 }
 
-// generatedGrad is a product whose dw and dy a generated kernel computes.
+// generatedGrad is a product with a generated kernel for dw and dy.
 type generatedGrad struct {
 	kernel *device.Kernel
 	plan   *tpgen.GradPlan
 }
 
-// generatedGrads are all of them, by tpgen.Key; see generatedProducts.
+// generatedGrads maps tpgen.Key to the generated gradients; see generatedProducts.
 var generatedGrads = sync.OnceValues(func() (map[string]generatedGrad, error) {
 	all := map[string]generatedGrad{}
 	for _, f := range tpgen.Families() {
@@ -74,10 +74,10 @@ var generatedGrads = sync.OnceValues(func() (map[string]generatedGrad, error) {
 	return all, nil
 })
 
-// generatedGrad is the product's generated kernel for dw and dy, if it has one and may
-// use it: with the weights in the product's own order.
+// generatedGrad returns the product's generated kernel for dw and dy, if it has one and may use it: with the weights
+// in the product's own order.
 func (t TensorProduct) generatedGrad() (generatedGrad, bool) {
-	if t.General || t.Packed && !t.straight() {
+	if t.General || t.Packed && !t.usesOwnOrder() {
 		return generatedGrad{}, false
 	}
 	if t.madeGrad != nil {
@@ -91,41 +91,41 @@ func (t TensorProduct) generatedGrad() (generatedGrad, bool) {
 	return g, ok
 }
 
-// straight says that Columns are the product's own.
-func (t TensorProduct) straight() bool {
+// usesOwnOrder reports whether Columns are in the product's own order.
+func (t TensorProduct) usesOwnOrder() bool {
 	at, stride := t.Columns()
 	return stride == t.TP.WeightNumel() && slices.Equal(at, t.TP.WeightOffsets())
 }
 
-// generated is the generated kernel for dw and dy. None adds to a dw that is there: what
-// every edge would skip otherwise takes an eighth of its instructions.
-func (t TensorProductGrad) generated() (generatedGrad, bool) {
+// generatedGrad returns the generated kernel for dw and dy. No generated kernel adds to an existing dw: the check
+// would cost every edge an eighth of its instructions.
+func (t TensorProductGrad) generatedGrad() (generatedGrad, bool) {
 	if t.AddW {
 		return generatedGrad{}, false
 	}
 	return t.Product.generatedGrad()
 }
 
-// KernelName is the kernel that computes dw and dy on a device of blocks of threads (CUDA).
+// KernelName returns the kernel that computes dw and dy on a device with blocks of threads (CUDA).
 func (t TensorProductGrad) KernelName() string {
-	if g, ok := t.generated(); ok {
+	if g, ok := t.generatedGrad(); ok {
 		return g.kernel.Name
 	}
 	return tpGradKernel.Name
 }
 
-// The names of all kernels that CompileGrad makes.
+// The Name of every kernel that CompileGrad makes.
 const (
 	madeGradKernel  = "tp_grad_compiled"
 	madeGradXKernel = "tp_gradx_compiled"
 )
 
-// CompileGrad gives the product's gradients generated kernels as Compile gives the product one: that of dw
-// and dy, and where dx is wanted that of dx, which only products have whose blocks of features differ in degree or
-// multiplicity. With an error the gradients run on the general kernels.
+// CompileGrad makes generated kernels for the product's gradients, as Compile does for the product: for dw and dy,
+// and on request for dx, which only products have whose blocks of features differ in degree or multiplicity. After an
+// error the gradients run on the general kernels.
 func (t TensorProduct) CompileGrad(dev device.Device, dx bool) (TensorProduct, error) {
 	compiler, ok := dev.(device.KernelCompiler)
-	if !ok || t.General || t.Packed && !t.straight() {
+	if !ok || t.General || t.Packed && !t.usesOwnOrder() {
 		return t, nil
 	}
 	_, known := t.generatedGrad()
@@ -161,7 +161,7 @@ func (t TensorProduct) CompileGrad(dev device.Device, dx bool) (TensorProduct, e
 	return t, nil
 }
 
-// Places of the header of a generated gradient's plan; see tensorproduct_gengrad.cuh.
+// Indices of the header of a generated gradient's plan; see tensorproduct_gengrad.cuh.
 const (
 	gradTiles = iota
 	gradIn
@@ -179,15 +179,15 @@ const (
 	gradInts
 )
 
-// gradSegment is the most edges of an item. Nothing is added over edges, so a segment may
-// end anywhere: a short one leaves less to the last wave of blocks, and reads dz of a row again.
+// gradSegment bounds the edges of an item. Nothing is added over edges, so a segment may end anywhere: a short one
+// shortens the last wave of blocks, but reads dz of a row again.
 const gradSegment = 64
 
-// gradLanePlaces is where a lane's places begin.
+// gradLanePlaces is the index of a lane's first place.
 const gradLanePlaces = 4
 
-// generatedGradPlan is the plan: the header, every warp, all lanes, then for every
-// harmonic the columns of partial that add up to its dy.
+// generatedGradPlan returns the plan: the header, every warp, all lanes, then for every harmonic the columns of
+// partial that sum to its dy.
 func (t TensorProduct) generatedGradPlan(g generatedGrad) []int32 {
 	laneInts := gradLanePlaces + 2*g.plan.Paths
 	header := make([]int32, gradInts)
@@ -222,24 +222,24 @@ func (t TensorProduct) generatedGradPlan(g generatedGrad) []int32 {
 		gradStarts: at + len(warps) + len(lanes), gradLists: at + len(warps) + len(lanes) + len(starts)} {
 		header[place] = int32(v)
 	}
-	header[gradScale] = int32(math.Float32bits(float32(t.scale())))
+	header[gradScale] = int32(math.Float32bits(float32(t.scaleFactor())))
 	return slices.Concat(header, warps, lanes, starts, lists)
 }
 
-// shaped is the kernel with the plan's shared memory.
-func (g generatedGrad) shaped() *device.Kernel {
+// shapeKernel returns the kernel with the plan's shared memory.
+func (g generatedGrad) shapeKernel() *device.Kernel {
 	k := *g.kernel
 	k.SharedBytes = g.plan.Floats * floatBytes
 	return &k
 }
 
-// scratch is the elements that its launches need besides what the general kernel does:
-// the plan, and for dy the columns of all warps.
-func (g generatedGrad) scratch(t TensorProduct, edgeCap int, dy bool) int64 {
-	return max(int64(len(t.generatedGradPlan(g))), 1) + max(g.partials(edgeCap, dy), 1)
+// scratchWords returns the elements that its launches need in addition to the general kernel's: the plan, and for dy
+// the columns of all warps.
+func (g generatedGrad) scratchWords(t TensorProduct, edgeCap int, dy bool) int64 {
+	return max(int64(len(t.generatedGradPlan(g))), 1) + max(g.partialWords(edgeCap, dy), 1)
 }
 
-func (g generatedGrad) partials(edgeCap int, dy bool) int64 {
+func (g generatedGrad) partialWords(edgeCap int, dy bool) int64 {
 	if !dy {
 		return 0
 	}
@@ -250,12 +250,12 @@ func (g generatedGrad) partials(edgeCap int, dy bool) int64 {
 func (k *binder) tpGradGenerated(t TensorProductGrad, g generatedGrad, cost rate, x, w, dout, table, constants device.Buffer, b TPGradBuffers, dw, dy device.Buffer, what int) {
 	p := t.Product
 	sh, columns := p.TP.In2.Dim(), g.plan.Columns
-	plan, partial := k.uploadInts(p.generatedGradPlan(g)), k.scratch(g.partials(k.b.capacity, what&gradY != 0))
-	segment := min(p.segment(), gradSegment)
+	plan, partial := k.uploadInts(p.generatedGradPlan(g)), k.allocateScratch(g.partialWords(k.b.capacity, what&gradY != 0))
+	segment := min(p.segmentLength(), gradSegment)
 	segments := items{perEdge: 1, per: segment, times: len(g.plan.Warps)}
-	k.launch(g.shaped(), segments, cost, x, b.Y, w, dout, b.Src, b.Dst, dw, dy, table, constants, what, plan, partial, edgeCount{}, segment)
+	k.addLaunch(g.shapeKernel(), segments, cost, x, b.Y, w, dout, b.Src, b.Dst, dw, dy, table, constants, what, plan, partial, edgeCount{}, segment)
 	if what&gradY != 0 {
-		k.launch(&tpGradDYKernel, items{perEdge: sh}, rate{perEdge: move(columns, columns, sh)}, partial, plan, dy, what, columns, sh, itemCount{})
+		k.addLaunch(&tpGradDYKernel, items{perEdge: sh}, rate{perEdge: moveCost(columns, columns, sh)}, partial, plan, dy, what, columns, sh, itemCount{})
 	}
 }
 

@@ -20,27 +20,26 @@ var (
 	tpGradXMaceLargePTX string
 )
 
-// The kernels of the generated dx have the arguments of tpGradXKernel, whose host
-// kernel computes the same, and then their plan. On CUDA an item is one warp's part of one segment of
-// a node's edges, and table and constants are not read.
+// The kernels of the generated dx have the arguments of tpGradXKernel and its host kernel, followed by their plan. On
+// CUDA an item is one warp's part of one segment of a node's edges, and table and constants are not read.
 var (
 	tpGradXSmallKernel      = device.Kernel{Name: "tp_gradx_small", Sig: "bbbbbbbbbiib", Host: tpGradXHost, PTX: tpGradXSmallPTX, Threads: 32, PerBlock: 1}
 	tpGradXMaceMediumKernel = device.Kernel{Name: "tp_gradx_mace_medium", Sig: "bbbbbbbbbiib", Host: tpGradXHost, PTX: tpGradXMaceMediumPTX, Threads: 32, PerBlock: 1}
 	tpGradXMaceLargeKernel  = device.Kernel{Name: "tp_gradx_mace_large", Sig: "bbbbbbbbbiib", Host: tpGradXHost, PTX: tpGradXMaceLargePTX, Threads: 32, PerBlock: 1}
 )
 
-// generatedGradXKernels are the kernels by family.
+// generatedGradXKernels maps families to their kernels.
 var generatedGradXKernels = map[string]*device.Kernel{
 	"small": &tpGradXSmallKernel, "mace_medium": &tpGradXMaceMediumKernel, "mace_large": &tpGradXMaceLargeKernel,
 }
 
-// generatedGradX is a product whose dx a generated kernel computes.
+// generatedGradX is a product with a generated kernel for dx.
 type generatedGradX struct {
 	kernel *device.Kernel
 	plan   *tpgen.XPlan
 }
 
-// generatedGradXs are all of them, by tpgen.Key; see generatedProducts.
+// generatedGradXs maps tpgen.Key to the generated gradients by features; see generatedProducts.
 var generatedGradXs = sync.OnceValues(func() (map[string]generatedGradX, error) {
 	all := map[string]generatedGradX{}
 	for _, f := range tpgen.Families() {
@@ -58,9 +57,9 @@ var generatedGradXs = sync.OnceValues(func() (map[string]generatedGradX, error) 
 	return all, nil
 })
 
-// generatedGradX is the product's generated kernel for dx; see generatedGrad.
+// generatedGradX returns the product's generated kernel for dx; see generatedGrad.
 func (t TensorProduct) generatedGradX() (generatedGradX, bool) {
-	if t.General || t.Packed && !t.straight() {
+	if t.General || t.Packed && !t.usesOwnOrder() {
 		return generatedGradX{}, false
 	}
 	if t.madeGradX != nil {
@@ -74,7 +73,7 @@ func (t TensorProduct) generatedGradX() (generatedGradX, bool) {
 	return g, ok
 }
 
-// XKernelName is the kernel that computes dx on a device of blocks of threads (CUDA).
+// XKernelName returns the kernel that computes dx on a device with blocks of threads (CUDA).
 func (t TensorProductGrad) XKernelName() string {
 	if g, ok := t.Product.generatedGradX(); ok {
 		return g.kernel.Name
@@ -82,7 +81,7 @@ func (t TensorProductGrad) XKernelName() string {
 	return tpGradXKernel.Name
 }
 
-// Places of the header of a generated dx's plan; see tensorproduct_gengradx.cuh.
+// Indices of the header of a generated dx's plan; see tensorproduct_gengradx.cuh.
 const (
 	gradXTiles = iota
 	gradXIn
@@ -94,7 +93,7 @@ const (
 	gradXInts
 )
 
-// generatedGradXPlan is the plan: the header, the part of every warp, all lanes.
+// generatedGradXPlan returns the plan: the header, the part of every warp, all lanes.
 func (t TensorProduct) generatedGradXPlan(g generatedGradX) []int32 {
 	header := make([]int32, gradXInts)
 	var warps, lanes []int32
@@ -112,12 +111,12 @@ func (t TensorProduct) generatedGradXPlan(g generatedGradX) []int32 {
 		gradXWarps: gradXInts, gradXLanes: gradXInts + len(warps)} {
 		header[place] = int32(v)
 	}
-	header[gradXScale] = int32(math.Float32bits(float32(t.scale())))
+	header[gradXScale] = int32(math.Float32bits(float32(t.scaleFactor())))
 	return slices.Concat(header, warps, lanes)
 }
 
-// shaped is the kernel with the plan's shared memory.
-func (g generatedGradX) shaped() *device.Kernel {
+// shapeKernel returns the kernel with the plan's shared memory.
+func (g generatedGradX) shapeKernel() *device.Kernel {
 	k := *g.kernel
 	k.SharedBytes = g.plan.Floats * floatBytes
 	return &k

@@ -11,11 +11,14 @@ import (
 //go:embed tensorproduct_grad.ptx.zst
 var tpGradPTX string
 
-// TensorProductGrad is a TensorProduct backwards: from the cotangents of the rows
-// those of its arguments,
+// TensorProductGrad is the backward pass of a TensorProduct: it computes the cotangents of the arguments from the
+// cotangents of the rows,
 //
 //	x [nodes,In1.Dim], y [E,In2.Dim], w [E,WeightNumel], dout [rows,Out.Dim] ->
 //	dw [E,WeightNumel], dy [E,In2.Dim], dx [nodes,In1.Dim]
+//
+// each omitted if its buffer is nil. With M_ik = A sum_j C_ijk y_j of a path, A its coefficient times Scale, and dz =
+// dout of the edge's row,
 //
 // each left out where its buffer is nil. With M_ik = A sum_j C_ijk y_j of a path,
 // A its coefficient times Scale, and dz = dout of the edge's row,
@@ -23,27 +26,24 @@ var tpGradPTX string
 //	dw_u = sum_ik x_ui M_ik dz_uk,  dx_ui = sum over the edges from x of w_u sum_k M_ik dz_uk,
 //	dy_j = A sum_ik C_ijk T_ik with T_ik = sum_u w_u x_ui dz_uk
 //
-// dw and dy are values of an edge: an item is an edge and nothing is added over
-// edges, so that there is one kernel for every Impl. dx has one writer a node and
-// edge segment and sums in the order of Perm: it is bit-identical whatever the
-// number of threads. Paths are those that csr takes. Product.Impl is not looked at.
+// dw and dy are values of an edge: an item is an edge and nothing is added over edges, so that one kernel serves
+// every Impl. dx has one writer per node and edge segment and sums in the order of Perm: it is bit-identical for any
+// number of threads. The paths must be such that csr takes them. Product.Impl is ignored.
 type TensorProductGrad struct {
 	Product TensorProduct
-	// Add to what is there: dy, dw or dx.
+	// AddY, AddW and AddX add to the existing dy, dw or dx.
 	AddY, AddW, AddX bool
 }
 
-// TPGradBuffers are the arguments of TensorProductGrad: those of the product, and
-// for dx the edges by source, ColPtr [nodes+1] and Perm [E].
+// TPGradBuffers are the arguments of TensorProductGrad: the arguments of the product, and for dx the edges by source,
+// ColPtr [nodes+1] and Perm [E].
 type TPGradBuffers struct{ X, Y, W, DOut, Src, Dst, ColPtr, Perm, DX, DY, DW device.Buffer }
 
-// Both kernels work in ir_mul. tpGradKernel: x, y, w, dout, src, dst, dw, dy, plan,
-// constants, what (bits gradW, gradY, gradAddY, gradAddW), n; one item is one edge, on CUDA a
-// warp. tpGradXKernel: y, w, dout, dst, colptr, perm, partial, plan, constants, n,
-// nodes; an item is a segment of a node's edges, on CUDA one tile of it. Segment j of
-// node a, of tpGradSegment edges, is number colptr[a]/tpGradSegment + a + j, and
-// writes that row of partial. tpGradSumKernel: colptr, partial, dx, n, nodes, width,
-// add; an item is a node.
+// Both kernels compute in ir_mul. tpGradKernel: x, y, w, dout, src, dst, dw, dy, plan, constants, what (bits gradW,
+// gradY, gradAddY, gradAddW), n; one item is one edge, on CUDA a warp. tpGradXKernel: y, w, dout, dst, colptr, perm,
+// partial, plan, constants, n, nodes; an item is a segment of a node's edges, on CUDA one tile of it. Segment j of
+// node a, of tpGradSegment edges, has the number colptr[a]/tpGradSegment + a + j, and writes that row of partial.
+// tpGradSumKernel: colptr, partial, dx, n, nodes, width, add; an item is a node.
 var (
 	tpGradKernel    = device.Kernel{Name: "tp_grad", Sig: "bbbbbbbbbbii", Host: tpGradHost, Grain: 4, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes}
 	tpGradXKernel   = device.Kernel{Name: "tp_grad_x", Sig: "bbbbbbbbbii", Host: tpGradXHost, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes}
@@ -62,9 +62,8 @@ const (
 	tpGradSegment = 256
 )
 
-// The plan of the way back begins with these numbers; then paths, cells, terms of
-// tpTable, the cells with i and k exchanged, the terms of every path by j, and for
-// dx the tiles. Places are in integers from its start.
+// The backward plan begins with these numbers; then paths, cells, terms of tpTable, the cells with i and k exchanged,
+// the terms of every path by j, and for dx the tiles. Offsets are in integers from its start.
 const (
 	backPaths = iota
 	backTable // paths, cells, terms
@@ -87,7 +86,7 @@ const (
 
 const backInts = 17
 
-// backPlan is a tensor product's tables for the way back.
+// backPlan holds a tensor product's tables for the backward pass.
 type backPlan struct {
 	ints      []int32
 	constants []float32
@@ -99,9 +98,9 @@ type backPlan struct {
 	flopsQ    int // of M and its products with dz, which all share
 }
 
-func (t TensorProduct) backwards() (backPlan, error) {
+func (t TensorProduct) makeBackPlan() (backPlan, error) {
 	t.Layout = IrMul
-	tab, err := t.compile()
+	tab, err := t.compileTable()
 	if err != nil {
 		return backPlan{}, err
 	}
@@ -140,10 +139,10 @@ func (t TensorProduct) backwards() (backPlan, error) {
 		p.flopsX += 2 * d1 * m
 		p.flopsY += 2*cells*m + min(d1, d3)*m + 2*terms
 	}
-	for _, m := range t.TP.In1 { // one that no path reads has its row of dx too
+	for _, m := range t.TP.In1 { // a block that no path reads has its row of dx too
 		widest = max(widest, m.Ir.Dim())
 	}
-	tiles, tileOf, tilePaths := t.backTiles(table)
+	tiles, tileOf, tilePaths := t.cutBackTiles(table)
 	p.across = len(tiles) / 4
 	header := make([]int32, backInts)
 	at := backInts
@@ -165,8 +164,8 @@ func (t TensorProduct) backwards() (backPlan, error) {
 	return p, nil
 }
 
-// backTiles cuts the features in 32 copies of a block, and lists the paths of each.
-func (t TensorProduct) backTiles(table []int32) (tiles, of, paths []int32) {
+// cutBackTiles cuts the features into tiles of 32 copies of a block, and lists the paths of each.
+func (t TensorProduct) cutBackTiles(table []int32) (tiles, of, paths []int32) {
 	at := t.TP.In1.Offsets()
 	of = append(of, 0)
 	for b, m := range t.TP.In1 {
@@ -183,8 +182,8 @@ func (t TensorProduct) backTiles(table []int32) (tiles, of, paths []int32) {
 	return tiles, of, paths
 }
 
-// slots is how many segments there can be.
-func (t TensorProductGrad) slots(nodes, edgeCap int) int64 {
+// segmentCount bounds the number of segments.
+func (t TensorProductGrad) segmentCount(nodes, edgeCap int) int64 {
 	return int64(edgeCap/tpGradSegment) + int64(nodes)
 }
 
@@ -197,27 +196,27 @@ func (t TensorProductGrad) Bind(dev device.Device, b TPGradBuffers, nodes, rows,
 	}
 	k := newBinder(dev, "tensor product backwards", edgeCap)
 	if nodes < 0 || rows < 0 {
-		k.usage("use 0 or more of each", "%d nodes and %d rows", nodes, rows)
+		k.failUsage("use 0 or more of each", "%d nodes and %d rows", nodes, rows)
 	}
 	e, in, out, sh, numel := int64(edgeCap), int64(p.TP.In1.Dim()), int64(p.TP.Out.Dim()), int64(p.TP.In2.Dim()), int64(p.TP.WeightNumel())
-	k.want("x", b.X, int64(nodes)*in)
-	k.want("y", b.Y, e*sh)
-	k.want("w", b.W, e*numel)
-	k.want("dout", b.DOut, int64(rows)*out)
-	k.want("src", b.Src, e)
-	k.want("dst", b.Dst, e)
-	plan, err := p.backwards()
+	k.checkBuffer("x", b.X, int64(nodes)*in)
+	k.checkBuffer("y", b.Y, e*sh)
+	k.checkBuffer("w", b.W, e*numel)
+	k.checkBuffer("dout", b.DOut, int64(rows)*out)
+	k.checkBuffer("src", b.Src, e)
+	k.checkBuffer("dst", b.Dst, e)
+	plan, err := p.makeBackPlan()
 	if err != nil {
-		k.usage("", "%w", err)
+		k.failUsage("", "%w", err)
 	}
 	ints, constants := k.uploadInts(plan.ints), k.uploadFloats(plan.constants)
 	x, dout := b.X, b.DOut
 	if p.Layout == MulIr {
-		x, dout = k.scratch(int64(nodes)*in), k.scratch(int64(rows)*out)
-		k.transpose(Transpose{Irreps: p.TP.In1}, b.X, x, nodes)
-		k.transpose(Transpose{Irreps: p.TP.Out}, b.DOut, dout, rows)
+		x, dout = k.allocateScratch(int64(nodes)*in), k.allocateScratch(int64(rows)*out)
+		k.addTranspose(Transpose{Irreps: p.TP.In1}, b.X, x, nodes)
+		k.addTranspose(Transpose{Irreps: p.TP.Out}, b.DOut, dout, rows)
 	}
-	least := rate{fixed: move(0, nodes*int(in)+rows*int(out), 0), perEdge: move(plan.flopsQ, int(sh)+int(numel)+2, 0)}
+	least := rate{fixed: moveCost(0, nodes*int(in)+rows*int(out), 0), perEdge: moveCost(plan.flopsQ, int(sh)+int(numel)+2, 0)}
 	if b.DW != nil || b.DY != nil {
 		least = least.add(k.tpGradEdges(t, plan, b, x, dout, ints, constants))
 	}
@@ -225,11 +224,10 @@ func (t TensorProductGrad) Bind(dev device.Device, b TPGradBuffers, nodes, rows,
 		least = least.add(k.tpGradX(t, plan, b, dout, ints, constants, nodes))
 	}
 	k.b.minimum = least
-	return k.done()
+	return k.finishBinding()
 }
 
-// tpGradEdges appends the launch for dw and dy and returns what they add to the
-// least cost.
+// tpGradEdges appends the launch for dw and dy and returns their share of the least cost.
 func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers, x, dout, ints, constants device.Buffer) rate {
 	p := t.Product
 	e, sh, numel, what := int64(k.b.capacity), p.TP.In2.Dim(), p.TP.WeightNumel(), 0
@@ -242,8 +240,8 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 			what |= gradAddW
 			read = numel
 		}
-		k.want("dw", dw, e*int64(numel))
-		own.perEdge = own.perEdge.Add(move(plan.flopsW, read, numel))
+		k.checkBuffer("dw", dw, e*int64(numel))
+		own.perEdge = own.perEdge.Add(moveCost(plan.flopsW, read, numel))
 	} else {
 		dw = b.W
 	}
@@ -254,18 +252,18 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 			what |= gradAddY
 			read = sh
 		}
-		k.want("dy", dy, e*int64(sh))
-		own.perEdge = own.perEdge.Add(move(plan.flopsY, read, sh))
+		k.checkBuffer("dy", dy, e*int64(sh))
+		own.perEdge = own.perEdge.Add(moveCost(plan.flopsY, read, sh))
 	} else {
 		dy = b.Y
 	}
-	// A row of dz and one of x are read for every edge.
-	cost := own.add(rate{perEdge: move(plan.flopsQ, p.TP.In1.Dim()+p.TP.Out.Dim()+sh+numel+2, 0)})
-	if g, ok := t.generated(); ok && k.tiled() {
+	// Every edge reads a row of dz and one of x.
+	cost := own.add(rate{perEdge: moveCost(plan.flopsQ, p.TP.In1.Dim()+p.TP.Out.Dim()+sh+numel+2, 0)})
+	if g, ok := t.generatedGrad(); ok && k.isTiled() {
 		k.tpGradGenerated(t, g, cost, x, b.W, dout, ints, constants, b, dw, dy, what)
 		return own
 	}
-	k.launch(plan.shaped(&tpGradKernel), items{perEdge: 1}, cost, x, b.Y, b.W, dout, b.Src, b.Dst, dw, dy, ints, constants, what, itemCount{})
+	k.addLaunch(plan.shapeKernel(&tpGradKernel), items{perEdge: 1}, cost, x, b.Y, b.W, dout, b.Src, b.Dst, dw, dy, ints, constants, what, itemCount{})
 	return own
 }
 
@@ -273,52 +271,51 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, dout, ints, constants device.Buffer, nodes int) rate {
 	p := t.Product
 	in := p.TP.In1.Dim()
-	e, slots := int64(k.b.capacity), t.slots(nodes, k.b.capacity)
-	k.want("colptr", b.ColPtr, int64(nodes)+1)
-	k.want("perm", b.Perm, e)
-	k.want("dx", b.DX, int64(nodes)*int64(in))
-	partial, dx := k.scratch(slots*int64(in)), b.DX
+	e, slots := int64(k.b.capacity), t.segmentCount(nodes, k.b.capacity)
+	k.checkBuffer("colptr", b.ColPtr, int64(nodes)+1)
+	k.checkBuffer("perm", b.Perm, e)
+	k.checkBuffer("dx", b.DX, int64(nodes)*int64(in))
+	partial, dx := k.allocateScratch(slots*int64(in)), b.DX
 	if p.Layout == MulIr {
-		dx = k.scratch(int64(nodes) * int64(in))
+		dx = k.allocateScratch(int64(nodes) * int64(in))
 	}
 	work := items{fixed: int(slots)}
-	if k.tiled() {
+	if k.isTiled() {
 		work.times = max(plan.across, 1)
 	}
 	add, read := 0, 0
 	if t.AddX {
 		add, read = 1, nodes*in
 	}
-	own := rate{fixed: move(read, nodes+1+read, nodes*in), perEdge: move(plan.flopsX, 1, 0)}
-	cost := rate{fixed: move(0, nodes+1, int(slots)*in), perEdge: move(plan.flopsQ+plan.flopsX, p.TP.Out.Dim()+p.TP.In2.Dim()+p.TP.WeightNumel()+2, 0)}
-	if g, ok := p.generatedGradX(); ok && k.tiled() {
+	own := rate{fixed: moveCost(read, nodes+1+read, nodes*in), perEdge: moveCost(plan.flopsX, 1, 0)}
+	cost := rate{fixed: moveCost(0, nodes+1, int(slots)*in), perEdge: moveCost(plan.flopsQ+plan.flopsX, p.TP.Out.Dim()+p.TP.In2.Dim()+p.TP.WeightNumel()+2, 0)}
+	if g, ok := p.generatedGradX(); ok && k.isTiled() {
 		work.times = len(g.plan.Warps)
-		k.launch(g.shaped(), work, cost, b.Y, b.W, dout, b.Dst, b.ColPtr, b.Perm, partial, ints, constants, itemCount{}, nodes, k.uploadInts(p.generatedGradXPlan(g)))
+		k.addLaunch(g.shapeKernel(), work, cost, b.Y, b.W, dout, b.Dst, b.ColPtr, b.Perm, partial, ints, constants, itemCount{}, nodes, k.uploadInts(p.generatedGradXPlan(g)))
 	} else {
-		k.launch(plan.shaped(&tpGradXKernel), work, cost, b.Y, b.W, dout, b.Dst, b.ColPtr, b.Perm, partial, ints, constants, itemCount{}, nodes)
+		k.addLaunch(plan.shapeKernel(&tpGradXKernel), work, cost, b.Y, b.W, dout, b.Dst, b.ColPtr, b.Perm, partial, ints, constants, itemCount{}, nodes)
 	}
-	if p.Layout == MulIr { // the last launch is what adds
+	if p.Layout == MulIr { // the last launch adds
 		add, read = 0, 0
 	}
-	k.launch(&tpGradSumKernel, items{fixed: nodes}, rate{fixed: move(int(slots)*in+read, int(slots)*in+nodes+1+read, nodes*in)}, b.ColPtr, partial, dx, itemCount{}, nodes, in, add)
+	k.addLaunch(&tpGradSumKernel, items{fixed: nodes}, rate{fixed: moveCost(int(slots)*in+read, int(slots)*in+nodes+1+read, nodes*in)}, b.ColPtr, partial, dx, itemCount{}, nodes, in, add)
 	if p.Layout == MulIr {
-		k.transpose(Transpose{Irreps: p.TP.In1, ToMulIr: true, Accumulate: t.AddX}, dx, b.DX, nodes)
+		k.addTranspose(Transpose{Irreps: p.TP.In1, ToMulIr: true, Accumulate: t.AddX}, dx, b.DX, nodes)
 	}
 	return own
 }
 
-// shaped is the kernel with the plan's shared memory.
-func (p backPlan) shaped(kernel *device.Kernel) *device.Kernel {
+// shapeKernel returns the kernel with the plan's shared memory.
+func (p backPlan) shapeKernel(kernel *device.Kernel) *device.Kernel {
 	k := *kernel
 	k.SharedBytes = p.shared
 	return &k
 }
 
-// Scratch is the bytes Bind allocates on a kind of device for dw and, where they are
-// wanted, dy and dx.
+// Scratch returns the bytes that Bind allocates on a kind of device for dw and, on request, dy and dx.
 func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dy, dx bool, kind string) int64 {
 	p := t.Product
-	plan, err := p.backwards()
+	plan, err := p.makeBackPlan()
 	if err != nil {
 		return 0
 	}
@@ -327,14 +324,14 @@ func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dy, dx bool, kind s
 	if p.Layout == MulIr {
 		n += max(int64(nodes)*in, 1) + max(int64(rows)*out, 1) + int64(4*len(p.TP.In1)) + int64(4*len(p.TP.Out))
 	}
-	if g, ok := t.generated(); ok && kind != "host" {
-		n += g.scratch(p, edgeCap, dy)
+	if g, ok := t.generatedGrad(); ok && kind != "host" {
+		n += g.scratchWords(p, edgeCap, dy)
 	}
 	if g, ok := p.generatedGradX(); ok && dx && kind != "host" {
 		n += max(int64(len(p.generatedGradXPlan(g))), 1)
 	}
 	if dx {
-		n += max(t.slots(nodes, edgeCap)*in, 1)
+		n += max(t.segmentCount(nodes, edgeCap)*in, 1)
 		if p.Layout == MulIr {
 			n += max(int64(nodes)*in, 1) + int64(4*len(p.TP.In1))
 		}

@@ -5,7 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// backView is a plan of the way back and the scratch of one call, on its stack.
+// backView is a backward plan and the scratch of one call, on its stack.
 type backView struct {
 	plan, table, cells, js, swapped []int32
 	constants                       []float32
@@ -19,8 +19,8 @@ func (v *backView) read(plan []int32, constants []float32) {
 	v.table, v.cells, v.js, v.swapped = plan[plan[backTable]:], plan[plan[backCells]:], plan[plan[backTerms]:], plan[plan[backSwapped]:]
 }
 
-// contract computes M of a path for the harmonics y; see csrView.contract.
-func (v *backView) contract(path []int32, y []float32) []float32 {
+// contractPath computes M of a path for the harmonics y; see csrView.contractPath.
+func (v *backView) contractPath(path []int32, y []float32) []float32 {
 	first, last := int(path[7]), int(path[8])
 	m, cells := v.m[:last-first], v.cells[first*cellInts:]
 	t := int(cells[2])
@@ -40,7 +40,7 @@ func tpGradHost(a *device.Args, lo, hi int) {
 	v.read(plan, a.Floats(9))
 	x, y, w, dout, src, dst, dw, dy := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.Ints(4), a.Ints(5), a.Floats(6), a.Floats(7)
 	in, sh, numel, out := int(plan[backIn]), int(plan[backSh]), int(plan[backNumel]), int(plan[backOut])
-	var beside [uChunk]float32 // what is unwanted, or added
+	var beside [uChunk]float32 // results that are unwanted, or added
 	for e := lo; e < hi; e++ {
 		xe, ye, we, ze := x[int(src[e])*in:][:in], y[e*sh:][:sh], w[e*numel:][:numel], dout[int(dst[e])*out:][:out]
 		back := dy[e*sh:][:sh]
@@ -49,7 +49,7 @@ func tpGradHost(a *device.Args, lo, hi int) {
 		}
 		for p := range int(plan[backPaths]) {
 			path := v.table[p*pathInts:][:pathInts]
-			m := v.contract(path, ye[path[1]:])
+			m := v.contractPath(path, ye[path[1]:])
 			cells := v.cells[int(path[7])*cellInts : int(path[8])*cellInts]
 			mul, t := int(path[4]), v.t[:len(m)]
 			clear(t)
@@ -72,7 +72,7 @@ func tpGradHost(a *device.Args, lo, hi int) {
 	}
 }
 
-// contractBack adds T to dy, one product a term.
+// contractBack adds T to dy, one product per term.
 func (v *backView) contractBack(cells []int32, t [][8]float32, dy []float32) {
 	for c := range t {
 		s := &t[c]
@@ -99,7 +99,7 @@ func tpGradXHost(a *device.Args, lo, hi int) {
 			ye, we, ze := y[e*sh:][:sh], w[e*numel:][:numel], dout[int(dst[e])*out:][:out]
 			for p := range int(plan[backPaths]) {
 				path := v.table[p*pathInts:][:pathInts]
-				m := v.contract(path, ye[path[1]:])
+				m := v.contractPath(path, ye[path[1]:])
 				mul := int(path[4])
 				for u := 0; u < mul; u += uChunk {
 					v.addBack(path, m, u, we[int(path[2])+u:][:min(uChunk, mul-u)], ze, row)
@@ -109,8 +109,8 @@ func tpGradXHost(a *device.Args, lo, hi int) {
 	}
 }
 
-// addBack adds w_u sum_k M_ik dz_uk to dx for the copies from u on: w first, once a
-// k, or where x has fewer components the sum first.
+// addBack adds w_u sum_k M_ik dz_uk to dx for the copies from u on: w first, once per k, or if x has fewer components
+// the sum first.
 func (v *backView) addBack(path []int32, m []float32, u int, w, dz, dx []float32) {
 	n, mul, d1, d3 := len(w), int(path[4]), int(path[5]), int(path[6])
 	swapped := v.swapped[int(path[7])*cellInts : int(path[8])*cellInts]
@@ -131,8 +131,7 @@ func (v *backView) addBack(path []int32, m []float32, u int, w, dz, dx []float32
 	}
 }
 
-// segmentOf is the range of perm of segment s: of the last node whose first one is
-// not behind s.
+// segmentOf returns the range of perm of segment s: it belongs to the last node whose first segment is not after s.
 func segmentOf(colPtr []int32, nodes, s int) (from, to int) {
 	lo, hi := 0, nodes
 	for hi-lo > 1 {

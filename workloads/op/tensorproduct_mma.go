@@ -21,10 +21,9 @@ var (
 	tpMMAMaceLargePTX string
 )
 
-// x, y, h, w2, src, dst, rowptr, out, partial, table, constants, plan, edges, segment,
-// hidden, scale of the weights, 1 for three products of TF32. The host reads table, constants
-// and the plan's header, CUDA the plan. One item is one segment, see tpCSRKernel; on CUDA it is
-// one part of the output of as many segments as a block has warps.
+// Arguments: x, y, h, w2, src, dst, rowptr, out, partial, table, constants, plan, edges, segment, hidden, scale of
+// the weights, 1 for three products of TF32. The host reads table, constants and the plan's header, CUDA the plan.
+// One item is one segment, see tpCSRKernel; on CUDA one part of the output of as many segments as a block has warps.
 var (
 	tpMMASmallKernel     = device.Kernel{Name: "tp_mma_small", Sig: "bbbbbbbbbbbbiiifi", Host: tpMMAHost, PTX: tpMMASmallPTX, Threads: 256, PerBlock: 1}
 	tpMMAMaceLargeKernel = device.Kernel{Name: "tp_mma_mace_large", Sig: "bbbbbbbbbbbbiiifi", Host: tpMMAHost, PTX: tpMMAMaceLargePTX, Threads: 256, PerBlock: 1}
@@ -34,13 +33,13 @@ var mmaKernels = map[string]*device.Kernel{
 	"small": &tpMMASmallKernel, "mace_large": &tpMMAMaceLargeKernel,
 }
 
-// mmaProduct is a product that such a kernel computes.
+// mmaProduct is a product with a kernel for the tensor cores.
 type mmaProduct struct {
 	kernel *device.Kernel
 	warps  []tpgen.MMAWarp
 }
 
-// mmaProducts are all of them, by tpgen.Key.
+// mmaProducts maps tpgen.Key to the products.
 var mmaProducts = sync.OnceValues(func() (map[string]mmaProduct, error) {
 	all := map[string]mmaProduct{}
 	for _, f := range tpgen.MMAFamilies() {
@@ -59,7 +58,7 @@ var mmaProducts = sync.OnceValues(func() (map[string]mmaProduct, error) {
 	return all, nil
 })
 
-// What tensorproduct_mma.cuh has as TPM_ and tpg_head.
+// The values of TPM_ and tpg_head in tensorproduct_mma.cuh.
 const (
 	mmaWarpInts  = 4
 	mmaHeadInts  = 8
@@ -70,17 +69,17 @@ const (
 	planMMAScale = planCells
 )
 
-// onTensorCores says that csr+mlp makes its weights in TF32.
-func (t TensorProduct) onTensorCores() bool {
+// usesTensorCores reports whether csr+mlp computes its weights in TF32.
+func (t TensorProduct) usesTensorCores() bool {
 	return t.Impl == ImplCSRMLP && (t.Precision == TF32 || t.Precision == TF32x3)
 }
 
-// mmaDepth says that such a kernel takes the hidden layer.
+// mmaDepth reports whether the kernels for tensor cores take the hidden layer.
 func (t TensorProduct) mmaDepth() bool { return t.Hidden <= mmaHidden && t.Hidden%2 == 0 }
 
-// mma is the kernel of the product on the tensor cores, if it has one.
-func (t TensorProduct) mma() (mmaProduct, bool) {
-	if !t.onTensorCores() || !t.mmaDepth() {
+// mmaProduct returns the kernel of the product on the tensor cores, if it has one.
+func (t TensorProduct) mmaProduct() (mmaProduct, bool) {
+	if !t.usesTensorCores() || !t.mmaDepth() {
 		return mmaProduct{}, false
 	}
 	if t.madeMMA != nil {
@@ -94,19 +93,19 @@ func (t TensorProduct) mma() (mmaProduct, bool) {
 	return m, ok
 }
 
-// TakesTF32 says that csr+mlp has a kernel for the product in TF32 on a GPU of that architecture,
-// or why it has none. The host device takes every product.
+// TakesTF32 returns nil if csr+mlp has a kernel for the product in TF32 on a GPU of that architecture, else the
+// reason. The host device takes every product.
 func (t TensorProduct) TakesTF32(arch string) error {
 	if !strings.HasPrefix(arch, "sm_") {
 		return nil
 	}
-	m, ok := t.mma()
+	m, ok := t.mmaProduct()
 	if !ok {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "impl=csr+mlp with precision=%s takes products of %s, others where NVRTC is found, and a hidden layer of an even number of values up to %d", t.Precision, mmaPresets(), mmaHidden).
 			WithFix("use impl=csr, or precision=fp32")
 	}
 	if m.blockWarps(t.Hidden, arch) < 1 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "impl=csr+mlp with precision=%s needs %d bytes of shared memory per block, and a GPU of %s has %d", t.Precision, m.shared(t.Hidden, 1), arch, sharedOptin(arch)).
+		return gpuprof.Errorf(gpuprof.ErrUsage, "impl=csr+mlp with precision=%s needs %d bytes of shared memory per block, and a GPU of %s has %d", t.Precision, m.sharedBytes(t.Hidden, 1), arch, sharedOptin(arch)).
 			WithFix("use impl=csr")
 	}
 	return nil
@@ -123,8 +122,8 @@ func mmaPresets() string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-// sharedOptin is the shared memory that a block may ask for (CUDA C++ programming guide,
-// compute capabilities).
+// sharedOptin returns the bytes of shared memory that a block may request (CUDA C++ programming guide, compute
+// capabilities).
 func sharedOptin(arch string) int {
 	n, _ := strconv.Atoi(strings.TrimPrefix(arch, "sm_"))
 	switch n {
@@ -136,17 +135,17 @@ func sharedOptin(arch string) int {
 	return 99 << 10
 }
 
-// mmaPairs are the pairs of 8 columns a path: those of the active lanes.
+// mmaPairs returns the pairs of 8 columns per path that the active lanes need.
 func mmaPairs(w *tpgen.MMAWarp) int { return ceilDiv(w.Active, 16) }
 
-// mmaUnion is the floats that a warp has for h and then for M.
+// mmaUnion returns the floats that a warp uses for h and then for M.
 func mmaUnion(w *tpgen.MMAWarp, hidden int) int {
 	return max(ceilDiv(hidden, 8)*4*warpLanes, tpgen.MMABatch*w.Stride)
 }
 
-// shared is the bytes of a block of so many warps: the columns of its part, and for every warp its
-// head, the weights of a batch, and h or M.
-func (m mmaProduct) shared(hidden, warps int) int {
+// sharedBytes returns the shared memory of a block of the given warps in bytes: the columns of its part, and for
+// every warp its head, the weights of a batch, and h or M.
+func (m mmaProduct) sharedBytes(hidden, warps int) int {
 	most := 0
 	for i := range m.warps {
 		w := &m.warps[i]
@@ -156,15 +155,15 @@ func (m mmaProduct) shared(hidden, warps int) int {
 	return most * floatBytes
 }
 
-// blockWarps are as many as the shared memory has room for, up to 8.
+// blockWarps returns the warps per block that shared memory allows, up to 8.
 func (m mmaProduct) blockWarps(hidden int, arch string) int {
 	n := mmaMostWarps
-	for ; n > 0 && m.shared(hidden, n) > sharedOptin(arch); n-- {
+	for ; n > 0 && m.sharedBytes(hidden, n) > sharedOptin(arch); n-- {
 	}
 	return n
 }
 
-// mmaPlan is the plan of such a kernel: the header, every part's integers, then its lanes'.
+// mmaPlan returns the plan of a kernel for tensor cores: the header, the integers of every part, then its lanes.
 func (t TensorProduct) mmaPlan(tab tpTable, m mmaProduct) tpPlan {
 	paths := 0
 	for i := range m.warps {
@@ -176,7 +175,7 @@ func (t TensorProduct) mmaPlan(tab tpTable, m mmaProduct) tpPlan {
 		planWarps: planInts, planLanes: planInts + mmaWarpInts*len(m.warps), planPaths: tab.paths, planPathCells: tab.cells} {
 		header[i] = int32(v)
 	}
-	header[planMMAScale] = int32(math.Float32bits(float32(t.scale())))
+	header[planMMAScale] = int32(math.Float32bits(float32(t.scaleFactor())))
 	var parts, lanes []int32
 	for i := range m.warps {
 		w := &m.warps[i]
@@ -196,29 +195,29 @@ func (t TensorProduct) mmaPlan(tab tpTable, m mmaProduct) tpPlan {
 	return tpPlan{ints: slices.Concat(header, parts, lanes), tiles: len(m.warps)}
 }
 
-// launchMMA appends the kernel that makes the weights on the tensor cores.
+// launchMMA appends the kernel that computes the weights on the tensor cores.
 func (k *binder) launchMMA(t TensorProduct, plan tpPlan, cost rate, args ...any) {
-	segments := items{perEdge: 1, per: t.segment()}
+	segments := items{perEdge: 1, per: t.segmentLength()}
 	kernel := tpMMASmallKernel // the host device takes every product
 	kernel.Name = tpCSRMLPKernel.Name
-	if k.tiled() {
+	if k.isTiled() {
 		arch := k.dev.Info().Arch
 		if err := t.TakesTF32(arch); err != nil {
-			k.usage("", "%w", err)
+			k.failUsage("", "%w", err)
 			return
 		}
-		m, _ := t.mma()
+		m, _ := t.mmaProduct()
 		warps := m.blockWarps(t.Hidden, arch)
 		if t.Threads > 0 {
 			warps = min(warps, t.Threads/warpLanes)
 		}
 		kernel = *m.kernel
-		kernel.Threads, kernel.SharedBytes = warps*warpLanes, m.shared(t.Hidden, warps)
-		segments.per, segments.times = t.segment()*warps, plan.tiles
+		kernel.Threads, kernel.SharedBytes = warps*warpLanes, m.sharedBytes(t.Hidden, warps)
+		segments.per, segments.times = t.segmentLength()*warps, plan.tiles
 	}
 	split := 0
 	if t.Precision == TF32x3 {
 		split = 1
 	}
-	k.launch(&kernel, segments, cost, append(args, edgeCount{}, t.segment(), t.Hidden, t.wScale(), split)...)
+	k.addLaunch(&kernel, segments, cost, append(args, edgeCount{}, t.segmentLength(), t.Hidden, t.wScale(), split)...)
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// tpMMAHost rounds h and w2 to TF32 where the kernel does; three products of TF32 are here the one of
-// float32 that they stand for.
+// tpMMAHost rounds h and w2 to TF32 as the kernel does; three products of TF32 are here the float32 product that they
+// represent.
 func tpMMAHost(a *device.Args, lo, hi int) {
 	var scratch csrScratch
 	q := mlpView{h: a.Floats(2), w2: a.Floats(3), hidden: a.Int(14), scale: a.F32(15), byEdge: true, tf32: a.Int(16) == 0}
@@ -16,14 +16,14 @@ func tpMMAHost(a *device.Args, lo, hi int) {
 		x:      a.Floats(0), y: a.Floats(1), src: a.Ints(4), dst: a.Ints(5), rowPtr: a.Ints(6),
 		out: a.Floats(7), partial: a.Floats(8), scratch: &scratch,
 	}
-	v.sizes(plan)
+	v.readSizes(plan)
 	for c := lo; c < hi; c++ {
-		v.item(c, edges, segment, &q)
+		v.runItem(c, edges, segment, &q)
 	}
 }
 
-// segmentMMA adds the edges [from, to) to row, edge by edge, and makes the weights of some copies of a
-// path at a time.
+// segmentMMA adds the edges [from, to) to row, edge by edge, and computes the weights of some copies of a path at a
+// time.
 func (v *csrView) segmentMMA(from, to int, row []float32, q *mlpView) {
 	var made, rounded [uChunk]float32
 	for e := from; e < to; e++ {
@@ -40,7 +40,7 @@ func (v *csrView) segmentMMA(from, to int, row []float32, q *mlpView) {
 						copy(rounded[:], columns)
 						columns = rounded[:len(w)]
 						RoundTo(TF32, columns)
-						hk = toTF32(hk)
+						hk = roundTF32(hk)
 					}
 					vec.Axpy(q.scale*hk, columns, w)
 				}

@@ -9,10 +9,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// tpPlan is a tensor product cut into warps and tiles for CUDA: which output
-// values every thread of a block owns, and which M_ik its warp needs.
-// tensorproduct.cuh reads it; the header's numbers, warpInts, laneInts,
-// copiesOf and the largest sum of a lane have to agree with it.
+// tpPlan is a tensor product cut into warps and tiles for CUDA: the output values that every thread of a block owns,
+// and the M_ik that its warp needs. tensorproduct.cuh reads it; the header's numbers, warpInts, laneInts, copiesOf
+// and the largest sum of a lane must agree with it.
 //
 //	header   16 integers, plan* below
 //	warps    8 integers for every tile, pass and warp, see warp
@@ -53,25 +52,23 @@ const (
 	maxTPThreads  = 256 // what the kernels are compiled for
 	maxMLPThreads = 128
 
-	// Shared memory that every GPU since 2010 grants a block without asking.
+	// Shared memory that every GPU since 2010 grants a block by default.
 	sharedBytes = 48 << 10
-	// What a thread may take of it: beside the registers of the kernels it leaves
-	// room for as many blocks as those do on an H100, and half of the cache.
+	// Shared memory of a thread in bytes: with the registers of the kernels it allows as many blocks as the registers
+	// alone on an H100, and leaves half of the cache.
 	sharedPerThread = 256
-	// mlpBatch is TP_MLP_BATCH, the edges whose weights a lane makes at a time.
+	// mlpBatch is TP_MLP_BATCH, the edges whose weights a lane computes at a time.
 	mlpBatch = 8
-	// maxBatch edges have their M built at a time, fewer than a warp has lanes:
-	// these hold the sources of a batch and of the edge after it.
+	// maxBatch is the number of edges whose M are built at a time, fewer than a warp has lanes: the lanes hold the
+	// sources of a batch and of the edge after it.
 	maxBatch = 16
 )
 
-// unrolled reports whether the kernels have their loops unrolled for these
-// numbers of components.
-func unrolled(d1, d3 int) bool { return d1 >= 1 && d1 <= 9 && d3 <= 9 }
+// isUnrolled reports whether the kernels have their loops unrolled for these numbers of components.
+func isUnrolled(d1, d3 int) bool { return d1 >= 1 && d1 <= 9 && d3 <= 9 }
 
-// copiesOf is how many copies u a lane owns of a block with d3 components: as
-// many as leave its sums, and the d1 components of x it has read ahead, in
-// registers. d1 is 0 where nothing is unrolled.
+// copiesOf returns the number of copies u that a lane owns of a block with d3 components: as many as keep its sums,
+// and the d1 components of x that it reads ahead, in registers. d1 is 0 where nothing is unrolled.
 func copiesOf(d1, d3 int) int {
 	switch {
 	case d1 > 5 || d1 > 0 && d1+d3 > 12:
@@ -88,7 +85,7 @@ func copiesOf(d1, d3 int) int {
 	return 1
 }
 
-// planShape is what a plan is made for.
+// planShape holds the parameters of a plan.
 type planShape struct {
 	threads int
 	layout  Layout
@@ -98,20 +95,18 @@ type planShape struct {
 	hidden  int  // width of the hidden layer, which a block keeps beside it; 0 where there is none
 }
 
-// fixed is the shared memory of a block beside M: rows of the hidden layer and
-// the weights of every lane.
-func (s planShape) fixed(threads int) int {
+// fixedBytes returns the shared memory of a block without M: rows of the hidden layer and the weights of every lane.
+func (s planShape) fixedBytes(threads int) int {
 	if s.hidden == 0 {
 		return 0
 	}
 	return mlpBatch * floatBytes * (s.hidden + 4*threads)
 }
 
-// limit is the floats of M that a warp may have.
-func (s planShape) limit() int { return s.room/(s.threads/warpLanes)/floatBytes/4*4 - warpInts }
+// floatLimit returns the floats of M that a warp may use.
+func (s planShape) floatLimit() int { return s.room/(s.threads/warpLanes)/floatBytes/4*4 - warpInts }
 
-// lane is the copies first, first+step, … of an output block and which of them
-// it writes.
+// lane owns the copies first, first+step, … of an output block; own selects the copies that it writes.
 type lane struct {
 	block, first, step, own int
 	d1, d3, copies          int // d1 0: not unrolled
@@ -122,18 +117,16 @@ type lane struct {
 // a batch, d1 (0: not unrolled), d3 (0: no warp), copies, 0.
 type warp []lane
 
-// What a lane writes of its copies.
+// The copies that a lane writes.
 const (
 	ownNone = iota
 	ownLast
 	ownAll
 )
 
-// lanesOf covers mul copies by lanes of v copies each, evenly spaced, all of
-// which exist: the fewest n lanes whose last copy of the last lane is the last
-// copy of all, (n-1) + (v-1)*step = mul-1, with no gap (step <= n). Where
-// step < n the lanes overlap: copy number v of lane u is copy v+1 of lane
-// u-step, and the earlier lane writes it.
+// lanesOf covers mul copies by lanes of v copies each, evenly spaced, all of which exist: the fewest n lanes whose
+// last copy of the last lane is the last copy of all, (n-1) + (v-1)*step = mul-1, with no gap (step <= n). Where step
+// < n the lanes overlap: copy number v of lane u is copy v+1 of lane u-step, and the earlier lane writes it.
 func lanesOf(mul, v int) (n, step int) {
 	if v == 1 {
 		return mul, 0
@@ -143,12 +136,12 @@ func lanesOf(mul, v int) (n, step int) {
 	return n, (mul - n) / (v - 1)
 }
 
-// triple is a product whose M is the same for all its paths.
+// triple identifies a product whose M is the same for all its paths.
 type triple struct{ l1, l2, l3, yAt int }
 
-// floats of M, its rows padded to whole float4.
-func (t triple) floats() int { return (2*t.l1 + 1) * t.pitch() }
-func (t triple) pitch() int  { return (2*t.l3 + 1 + 3) / 4 * 4 }
+// floatCount returns the floats of M, its rows padded to whole float4.
+func (t triple) floatCount() int { return (2*t.l1 + 1) * t.rowPitch() }
+func (t triple) rowPitch() int   { return (2*t.l3 + 1 + 3) / 4 * 4 }
 
 // planner collects the sections of a plan.
 type planner struct {
@@ -161,7 +154,7 @@ type planner struct {
 	warps, cells, terms, lanes []int32
 }
 
-func (t TensorProduct) plan(tab tpTable, shape planShape) (tpPlan, error) {
+func (t TensorProduct) makePlan(tab tpTable, shape planShape) (tpPlan, error) {
 	p := &planner{t: t, shape: shape, chains: make([][]int, len(t.TP.Out)), passes: 1,
 		xAt: t.TP.In1.Offsets(), yAt: t.TP.In2.Offsets(), oAt: t.TP.Out.Offsets()}
 	var numel int
@@ -174,8 +167,8 @@ func (t TensorProduct) plan(tab tpTable, shape planShape) (tpPlan, error) {
 		p.chains[ins.Out] = append(p.chains[ins.Out], i)
 		p.passes = max(p.passes, len(p.chains[ins.Out]))
 	}
-	warps := p.allWarps(p.allLanes())
-	// As many a tile as leave no short tile at the end, and no idle threads.
+	warps := p.cutWarps(p.listLanes())
+	// As many per tile as avoid a short tile at the end, and idle threads.
 	tiles := max(ceilDiv(len(warps), shape.threads/warpLanes), 1)
 	width := max(ceilDiv(len(warps), tiles), 1)
 	for tile := range tiles {
@@ -185,7 +178,7 @@ func (t TensorProduct) plan(tab tpTable, shape planShape) (tpPlan, error) {
 				if at := tile*width + i; at < len(warps) {
 					w = warps[at]
 				}
-				if err := p.share(w, pass); err != nil {
+				if err := p.addWarp(w, pass); err != nil {
 					return tpPlan{}, err
 				}
 			}
@@ -203,14 +196,13 @@ func (t TensorProduct) plan(tab tpTable, shape planShape) (tpPlan, error) {
 	}
 	threads := width * warpLanes
 	return tpPlan{ints: slices.Concat(header, p.warps, p.cells, p.terms, p.lanes), tiles: tiles, threads: threads,
-		shared: shape.fixed(threads) + floatBytes*p.region*width}, nil
+		shared: shape.fixedBytes(threads) + floatBytes*p.region*width}, nil
 }
 
-// allLanes lists the lanes of all output blocks: those that read the same
-// block of x are neighbours, so that their warps share it through the cache,
-// and among them those of one degree and of the same product, whose warps then
-// share M.
-func (p *planner) allLanes() []lane {
+// listLanes lists the lanes of all output blocks. Lanes that read the same block of x are neighbours, so that their
+// warps share it through the cache; among them, lanes of one degree and of the same product are neighbours, so that
+// their warps share M.
+func (p *planner) listLanes() []lane {
 	var blocks []int
 	for b, m := range p.t.TP.Out {
 		if m.Mul > 0 && (len(p.chains[b]) > 0 || p.shape.cover) {
@@ -225,7 +217,7 @@ func (p *planner) allLanes() []lane {
 	for _, b := range blocks {
 		m := p.t.TP.Out[b]
 		d1, d3 := 2*p.tripleOf(b, 0).l1+1, m.Ir.Dim()
-		if p.passes > 1 || !unrolled(d1, d3) {
+		if p.passes > 1 || !isUnrolled(d1, d3) {
 			d1 = 0
 		}
 		copies := copiesOf(d1, d3)
@@ -241,16 +233,15 @@ func (p *planner) allLanes() []lane {
 	return all
 }
 
-// allWarps cuts the lanes so that a warp's have one degree, which the kernels
-// rely on, and its M fits.
-func (p *planner) allWarps(all []lane) []warp {
+// cutWarps cuts the lanes into warps of one degree, which the kernels rely on, and whose M fits.
+func (p *planner) cutWarps(all []lane) []warp {
 	var warps []warp
 	seen, floats := map[passTriple]bool{}, make([]int, p.passes)
 	for i, l := range all {
 		full := i == 0
 		if i > 0 {
 			w := warps[len(warps)-1]
-			full = len(w) == warpLanes || w[0].d1 != l.d1 || w[0].d3 != l.d3 || !p.fits(l, seen, floats)
+			full = len(w) == warpLanes || w[0].d1 != l.d1 || w[0].d3 != l.d3 || !p.fitsWarp(l, seen, floats)
 		}
 		if full {
 			warps = append(warps, nil)
@@ -259,16 +250,16 @@ func (p *planner) allWarps(all []lane) []warp {
 		}
 		warps[len(warps)-1] = append(warps[len(warps)-1], l)
 		for pass := range p.passes {
-			if key, ok := p.key(l, pass); ok && !seen[passTriple{pass, key}] {
+			if key, ok := p.laneTriple(l, pass); ok && !seen[passTriple{pass, key}] {
 				seen[passTriple{pass, key}] = true
-				floats[pass] += key.floats()
+				floats[pass] += key.floatCount()
 			}
 		}
 	}
 	return warps
 }
 
-// tripleOf is the product of the block's path number pass; l1 -1 without one.
+// tripleOf returns the product of the block's path number pass; l1 is -1 if it has none.
 func (p *planner) tripleOf(block, pass int) triple {
 	if pass >= len(p.chains[block]) {
 		return triple{l1: -1, l3: p.t.TP.Out[block].Ir.L}
@@ -277,46 +268,46 @@ func (p *planner) tripleOf(block, pass int) triple {
 	return triple{p.t.TP.In1[ins.In1].Ir.L, p.t.TP.In2[ins.In2].Ir.L, p.t.TP.Out[ins.Out].Ir.L, p.yAt[ins.In2]}
 }
 
-// passTriple is a product of one pass; every pass has M of its own.
+// passTriple is a product of one pass; every pass has its own M.
 type passTriple struct {
 	pass int
 	triple
 }
 
-// key is a lane's product in a pass, if it has one.
-func (p *planner) key(l lane, pass int) (triple, bool) {
+// laneTriple returns a lane's product in a pass, if it has one.
+func (p *planner) laneTriple(l lane, pass int) (triple, bool) {
 	key := p.tripleOf(l.block, pass)
 	return key, key.l1 >= 0
 }
 
-func (p *planner) fits(l lane, seen map[passTriple]bool, floats []int) bool {
+func (p *planner) fitsWarp(l lane, seen map[passTriple]bool, floats []int) bool {
 	for pass := range p.passes {
-		if key, ok := p.key(l, pass); ok && !seen[passTriple{pass, key}] && floats[pass]+key.floats() > p.shape.limit() {
+		if key, ok := p.laneTriple(l, pass); ok && !seen[passTriple{pass, key}] && floats[pass]+key.floatCount() > p.shape.floatLimit() {
 			return false
 		}
 	}
 	return true
 }
 
-// share appends the cells, terms and lanes of one warp in a pass.
-func (p *planner) share(w warp, pass int) error {
+// addWarp appends the cells, terms and lanes of one warp in a pass.
+func (p *planner) addWarp(w warp, pass int) error {
 	at, floats := map[triple]int{}, 0
 	first := len(p.cells) / cellInts
 	for _, l := range w {
-		key, ok := p.key(l, pass)
+		key, ok := p.laneTriple(l, pass)
 		if _, have := at[key]; !ok || have {
 			continue
 		}
 		at[key] = floats
-		if err := p.product(key, floats); err != nil {
+		if err := p.addCells(key, floats); err != nil {
 			return err
 		}
-		floats += key.floats()
+		floats += key.floatCount()
 	}
 	share := make([]int32, warpInts)
 	if len(w) > 0 {
 		stride := max(floats, 4)
-		batch := min(max(p.shape.limit()/stride, 1), p.shape.batch)
+		batch := min(max(p.shape.floatLimit()/stride, 1), p.shape.batch)
 		if batch > 4 {
 			batch = batch / 4 * 4 // the kernels build four at once
 		}
@@ -328,10 +319,10 @@ func (p *planner) share(w warp, pass int) error {
 		one := make([]int32, laneInts)
 		switch {
 		case i < len(w):
-			p.fill(one, w[i], pass, at)
+			p.fillLane(one, w[i], pass, at)
 		case len(w) > 0 && w[0].d1 > 0:
-			// Nobody: it reads what its neighbour does, and writes nothing.
-			p.fill(one, w[len(w)-1], pass, at)
+			// An unused lane: it reads the values of its neighbour, and writes nothing.
+			p.fillLane(one, w[len(w)-1], pass, at)
 			one[12] = ownNone
 		}
 		p.lanes = append(p.lanes, one...)
@@ -339,15 +330,15 @@ func (p *planner) share(w warp, pass int) error {
 	return nil
 }
 
-// product appends the cells of one M.
-func (p *planner) product(key triple, at int) error {
+// addCells appends the cells of one M.
+func (p *planner) addCells(key triple, at int) error {
 	terms, err := pathTerms(key.l1, key.l2, key.l3, 1)
 	if err != nil {
 		return err
 	}
 	for n, term := range terms {
 		if n == 0 || term.i != terms[n-1].i || term.k != terms[n-1].k {
-			p.cells = append(p.cells, int32(at+term.i*key.pitch()+term.k), int32(len(p.terms)/termInts), 0, 0)
+			p.cells = append(p.cells, int32(at+term.i*key.rowPitch()+term.k), int32(len(p.terms)/termInts), 0, 0)
 		}
 		p.terms = append(p.terms, int32(key.yAt+term.j), int32(math.Float32bits(float32(term.c))))
 		p.cells[len(p.cells)-2] = int32(len(p.terms) / termInts)
@@ -358,13 +349,12 @@ func (p *planner) product(key triple, at int) error {
 	return nil
 }
 
-// fill writes one lane: offset and step of its copies in x, step of components
-// in x, d1; offset and step in w, coefficient, where M is; offset and steps of
-// copies and components in out, d3; what it writes.
-func (p *planner) fill(one []int32, l lane, pass int, at map[triple]int) {
+// fillLane writes one lane: offset and step of its copies in x, step of components in x, d1; offset and step in w,
+// coefficient, offset of M; offset and steps of copies and components in out, d3; the copies that it writes.
+func (p *planner) fillLane(one []int32, l lane, pass int, at map[triple]int) {
 	one[11] = int32(l.d3)
 	o := p.t.TP.Out[l.block]
-	ou, ok := p.shape.layout.strides(o)
+	ou, ok := p.shape.layout.blockStrides(o)
 	one[8], one[9], one[10] = int32(p.oAt[l.block]+l.first*ou), int32(l.step*ou), int32(ok)
 	if pass >= len(p.chains[l.block]) {
 		if pass == 0 {
@@ -375,35 +365,35 @@ func (p *planner) fill(one []int32, l lane, pass int, at map[triple]int) {
 	n := p.chains[l.block][pass]
 	ins := p.t.TP.Instructions[n]
 	a := p.t.TP.In1[ins.In1]
-	xu, xi := p.shape.layout.strides(a)
+	xu, xi := p.shape.layout.blockStrides(a)
 	one[0], one[1], one[2], one[3] = int32(p.xAt[ins.In1]+l.first*xu), int32(l.step*xu), int32(xi), int32(a.Ir.Dim())
 	one[4], one[5], one[7] = int32(p.wAt[n]+l.first), int32(l.step), int32(at[p.tripleOf(l.block, pass)])
-	one[6] = int32(math.Float32bits(float32(p.coefficients[n] * p.t.scale())))
+	one[6] = int32(math.Float32bits(float32(p.coefficients[n] * p.t.scaleFactor())))
 	one[12] = int32(l.own)
 }
 
-// planFor is the plan of an implementation with its launch shape.
+// planFor returns the plan of an implementation with its launch shape.
 func (t TensorProduct) planFor(tab tpTable) (tpPlan, error) {
-	if g, ok := t.generated(); ok {
+	if g, ok := t.generatedProduct(); ok {
 		return t.generatedPlan(tab, g), nil
 	}
-	if m, ok := t.mma(); ok {
+	if m, ok := t.mmaProduct(); ok {
 		return t.mmaPlan(tab, m), nil
 	}
-	shape := planShape{threads: t.threads(), layout: IrMul, cover: true, batch: maxBatch}
+	shape := planShape{threads: t.blockThreads(), layout: IrMul, cover: true, batch: maxBatch}
 	shape.room = min(sharedBytes, sharedPerThread*shape.threads)
 	switch t.Impl {
 	case ImplFused:
 		shape.layout, shape.cover = t.Layout, false
 	case ImplCSRMLP:
-		if t.onTensorCores() {
-			break // the host device's, which reads the header
+		if t.usesTensorCores() {
+			break // the plan of the host device, which reads the header
 		}
 		shape.batch, shape.hidden = mlpBatch, t.Hidden
-		shape.room = sharedBytes - shape.fixed(shape.threads)
+		shape.room = sharedBytes - shape.fixedBytes(shape.threads)
 	}
-	return t.plan(tab, shape)
+	return t.makePlan(tab, shape)
 }
 
-// largestM is the floats of the widest M there is; a warp takes at least one.
-var largestM = triple{l1: so3.MaxL, l3: so3.MaxL}.floats()
+// largestM is the number of floats of the widest M; a warp takes at least one.
+var largestM = triple{l1: so3.MaxL, l3: so3.MaxL}.floatCount()

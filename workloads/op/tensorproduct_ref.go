@@ -18,7 +18,7 @@ func RefTensorProduct(t TensorProduct, x, y, w, out []float64) error {
 			return err
 		}
 		for i, v := range one {
-			sum[i] += t.scale() * v
+			sum[i] += t.scaleFactor() * v
 		}
 	}
 	ToLayout(t.Layout, t.TP.Out, out, sum)

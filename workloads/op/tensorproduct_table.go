@@ -7,11 +7,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// tpTable is a tensor product as the numbers its kernels walk: paths, then for
-// every path the non-zero cells (i,k) of M_ik = sum_j C_ijk Y_j, and for every
-// cell the terms of its sum. Cells are ordered by i, or by k where the output
-// has fewer components, so that a kernel multiplies by the weights once a
-// component of the narrower side.
+// tpTable holds a tensor product as numbers for its kernels: paths, then for every path the non-zero cells (i,k) of
+// M_ik = sum_j C_ijk Y_j, and for every cell the terms of its sum. Cells are ordered by i, or by k if the output has
+// fewer components, so that a kernel multiplies by the weights once per component of the narrower side.
 type tpTable struct {
 	ints      []int32   // paths, cells, terms one after the other
 	constants []float32 // one a term: 3j times coefficient times scale
@@ -39,7 +37,7 @@ type tpTerm struct {
 	c       float64
 }
 
-// pathTerms of one path, ordered by (i, k, j), or (k, i, j) when l3 < l1.
+// pathTerms returns the terms of one path, ordered by (i, k, j), or (k, i, j) when l3 < l1.
 func pathTerms(l1, l2, l3 int, factor float64) ([]tpTerm, error) {
 	cg, err := so3.SparseCG(l1, l2, l3)
 	if err != nil {
@@ -58,7 +56,7 @@ func pathTerms(l1, l2, l3 int, factor float64) ([]tpTerm, error) {
 	return terms, nil
 }
 
-func (t TensorProduct) compile() (tpTable, error) {
+func (t TensorProduct) compileTable() (tpTable, error) {
 	var tab tpTable
 	coefficients, err := t.TP.PathCoefficients()
 	if err != nil {
@@ -69,7 +67,7 @@ func (t TensorProduct) compile() (tpTable, error) {
 	var paths, cells, js []int32
 	for p, ins := range t.TP.Instructions {
 		a, b, o := t.TP.In1[ins.In1], t.TP.In2[ins.In2], t.TP.Out[ins.Out]
-		terms, err := pathTerms(a.Ir.L, b.Ir.L, o.Ir.L, coefficients[p]*t.scale())
+		terms, err := pathTerms(a.Ir.L, b.Ir.L, o.Ir.L, coefficients[p]*t.scaleFactor())
 		if err != nil {
 			return tab, err
 		}
@@ -82,8 +80,8 @@ func (t TensorProduct) compile() (tpTable, error) {
 			cells[len(cells)-1] = int32(len(js))
 			tab.constants = append(tab.constants, float32(term.c))
 		}
-		xu, xi := t.Layout.strides(a)
-		ou, ok := t.Layout.strides(o)
+		xu, xi := t.Layout.blockStrides(a)
+		ou, ok := t.Layout.blockStrides(o)
 		last, byOut := len(cells)/cellInts, int32(0)
 		if o.Ir.L < a.Ir.L {
 			byOut = 1
@@ -98,12 +96,12 @@ func (t TensorProduct) compile() (tpTable, error) {
 	return tab, nil
 }
 
-// pathFlops of one edge: two a term for M (once a copy of the harmonics), then
-// for every coupled pair of copies w*x, and two a cell. A mode that sums over
-// pairs into mo outputs weights each pair's d3 results once an output instead.
+// pathFlops counts one edge: two per term for M (once per copy of the harmonics), then for every coupled pair of
+// copies w*x, and two per cell. A mode that sums over pairs into mo outputs weights each pair's d3 results once per
+// output instead.
 func (t TensorProduct) pathFlops(ins so3.Instruction, terms, cells int) int {
 	a, b, o := t.TP.In1[ins.In1], t.TP.In2[ins.In2], t.TP.Out[ins.Out]
-	pairs, fed := coupled(ins.Mode, a.Mul, b.Mul, o.Mul)
+	pairs, fed := coupledPairs(ins.Mode, a.Mul, b.Mul, o.Mul)
 	n := 2*terms*b.Mul + 2*cells*pairs
 	if ins.Mode == so3.UVW || ins.Mode == so3.UUW {
 		return n + 2*pairs*fed*o.Ir.Dim()
@@ -114,8 +112,8 @@ func (t TensorProduct) pathFlops(ins so3.Instruction, terms, cells int) int {
 	return n
 }
 
-// coupled is the number of pairs (u,v) a mode couples and of outputs each feeds.
-func coupled(mode so3.Mode, m1, m2, mo int) (pairs, fed int) {
+// coupledPairs returns the number of pairs (u,v) that a mode couples, and of outputs that each feeds.
+func coupledPairs(mode so3.Mode, m1, m2, mo int) (pairs, fed int) {
 	switch mode {
 	case so3.UVW:
 		return m1 * m2, mo
@@ -127,6 +125,6 @@ func coupled(mode so3.Mode, m1, m2, mo int) (pairs, fed int) {
 	return m1 * m2, 1
 }
 
-func (tab tpTable) bytes() int64 {
+func (tab tpTable) scratchBytes() int64 {
 	return (max(int64(len(tab.ints)), 1) + max(int64(len(tab.constants)), 1)) * floatBytes
 }

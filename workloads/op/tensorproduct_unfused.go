@@ -28,7 +28,7 @@ var (
 	weightKernel   = device.Kernel{Name: "tp_weight", Sig: "bbbiiiiiiiiiiiii", Host: tpWeightHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 4}
 )
 
-// The modes as kernels receive them.
+// modeNumber maps modes to the numbers in the arguments of kernels.
 var modeNumber = map[so3.Mode]int{so3.UVW: modeUVW, so3.UVU: modeUVU, so3.UVV: modeUVV, so3.UUW: modeUUW, so3.UUU: modeUUU}
 
 const (
@@ -63,8 +63,8 @@ func (t TensorProduct) pairOrder() []pairKey {
 	return order
 }
 
-// pairs is how many pairs of copies the key couples.
-func (t TensorProduct) pairs(key pairKey) int {
+// pairCount returns the number of pairs of copies that the key couples.
+func (t TensorProduct) pairCount(key pairKey) int {
 	m1, m2 := t.TP.In1[key.in1].Mul, t.TP.In2[key.in2].Mul
 	if key.same {
 		return m1
@@ -72,21 +72,19 @@ func (t TensorProduct) pairs(key pairKey) int {
 	return m1 * m2
 }
 
-// widths is the most values an edge has in one outer product and in one
-// contraction. A pair's paths follow its outer product directly, so one buffer
-// of each serves all.
-func (t TensorProduct) widths() (outer, contracted int) {
+// edgeWidths returns the most values of an edge in one outer product and in one contraction. A pair's paths directly
+// follow its outer product, so one buffer of each serves all.
+func (t TensorProduct) edgeWidths() (outer, contracted int) {
 	for _, ins := range t.TP.Instructions {
 		key := keyOf(ins)
-		n := t.pairs(key)
+		n := t.pairCount(key)
 		outer = max(outer, n*t.TP.In1[key.in1].Ir.Dim()*t.TP.In2[key.in2].Ir.Dim())
 		contracted = max(contracted, n*t.TP.Out[ins.Out].Ir.Dim())
 	}
 	return outer, contracted
 }
 
-// unfusedTerms is the table of the contractions: (ij, k) and values, and where
-// every path's terms start.
+// unfusedTerms is the table of the contractions: (ij, k) and values, and the start of every path's terms.
 type unfusedTerms struct {
 	ints      []int32
 	constants []float32
@@ -120,7 +118,7 @@ func (t TensorProduct) unfusedScratch(edgeCap int) int64 {
 	if err != nil {
 		return 0
 	}
-	outer, contracted := t.widths()
+	outer, contracted := t.edgeWidths()
 	n := max(int64(len(terms.ints)), 1) + max(int64(len(terms.constants)), 1)
 	for _, width := range []int{t.TP.In1.Dim(), outer, contracted, t.TP.Out.Dim()} {
 		n += max(int64(edgeCap)*int64(width), 1)
@@ -128,42 +126,42 @@ func (t TensorProduct) unfusedScratch(edgeCap int) int64 {
 	return n * floatBytes
 }
 
-// unfused binds two operations: the product up to the concatenated paths, mid
-// [E,out dim], and the sum of mid over edges. The product owns the memory.
-func (k *binder) unfused(t TensorProduct, b TPBuffers, rows int) (product, scatter *Bound, err error) {
+// bindUnfused binds two operations: the product up to the concatenated paths, mid [E,out dim], and the sum of mid
+// over edges. The product owns the memory.
+func (k *binder) bindUnfused(t TensorProduct, b TPBuffers, rows int) (product, scatter *Bound, err error) {
 	terms, err := t.unfusedTerms()
 	if err != nil {
-		k.usage("", "%w", err)
+		k.failUsage("", "%w", err)
 	}
 	e := int64(k.b.capacity)
-	outerWidth, contractedWidth := t.widths()
+	outerWidth, contractedWidth := t.edgeWidths()
 	m := unfusedMemory{terms: terms,
 		ints: k.uploadInts(terms.ints), constants: k.uploadFloats(terms.constants),
-		x: k.scratch(e * int64(t.TP.In1.Dim())), outer: k.scratch(e * int64(outerWidth)),
-		contracted: k.scratch(e * int64(contractedWidth)), mid: k.scratch(e * int64(t.TP.Out.Dim()))}
+		x: k.allocateScratch(e * int64(t.TP.In1.Dim())), outer: k.allocateScratch(e * int64(outerWidth)),
+		contracted: k.allocateScratch(e * int64(contractedWidth)), mid: k.allocateScratch(e * int64(t.TP.Out.Dim()))}
 	inDim := t.TP.In1.Dim()
-	k.launch(inTeams(&gatherKernel, inDim), items{perEdge: 1}, rate{perEdge: move(0, inDim+1, inDim)}, b.X, b.Src, m.x, itemCount{}, inDim)
+	k.addLaunch(shapeTeams(&gatherKernel, inDim), items{perEdge: 1}, rate{perEdge: moveCost(0, inDim+1, inDim)}, b.X, b.Src, m.x, itemCount{}, inDim)
 	written := make([]bool, len(t.TP.Out))
-	if t.uncovered() {
-		k.fill(m.mid, 0, t.TP.Out.Dim(), 0)
+	if t.hasUncovered() {
+		k.addFill(m.mid, 0, t.TP.Out.Dim(), 0)
 	}
 	for _, key := range t.pairOrder() {
-		k.outer(t, key, m, b.Y)
+		k.addOuter(t, key, m, b.Y)
 		for p, ins := range t.TP.Instructions {
 			if keyOf(ins) == key {
-				k.path(t, p, m, b.W, written[ins.Out])
+				k.addPath(t, p, m, b.W, written[ins.Out])
 				written[ins.Out] = true
 			}
 		}
 	}
-	if product, err = k.done(); err != nil {
+	if product, err = k.finishBinding(); err != nil {
 		return nil, nil, err
 	}
 	product.output = m.mid
 	scatter, err = ScatterAdd{C: t.TP.Out.Dim(), Deterministic: t.Deterministic, Scale: t.Scale}.
 		Bind(k.dev, ScatterBuffers{Src: m.mid, Dst: b.Dst, RowPtr: b.RowPtr, Out: b.Out}, rows, k.b.capacity)
 	if err != nil {
-		_ = product.Close() // the error of the scatter is the one to report
+		_ = product.Close() // the error of the scatter matters more
 		return nil, nil, fmt.Errorf("binding tensor product: %w", err)
 	}
 	return product, scatter, nil
@@ -175,8 +173,8 @@ type unfusedMemory struct {
 	x, outer, contracted, mid device.Buffer
 }
 
-// uncovered reports output blocks that no path writes; they stay zero.
-func (t TensorProduct) uncovered() bool {
+// hasUncovered reports whether an output block has no path; such blocks stay zero.
+func (t TensorProduct) hasUncovered() bool {
 	written := make([]bool, len(t.TP.Out))
 	for _, ins := range t.TP.Instructions {
 		written[ins.Out] = true
@@ -189,33 +187,33 @@ func (t TensorProduct) uncovered() bool {
 	return false
 }
 
-func (k *binder) outer(t TensorProduct, key pairKey, m unfusedMemory, y device.Buffer) {
+func (k *binder) addOuter(t TensorProduct, key pairKey, m unfusedMemory, y device.Buffer) {
 	a, b := t.TP.In1[key.in1], t.TP.In2[key.in2]
-	xu, xi := t.Layout.strides(a)
-	yv, yj := t.Layout.strides(b)
+	xu, xi := t.Layout.blockStrides(a)
+	yv, yj := t.Layout.blockStrides(b)
 	same := 0
 	if key.same {
 		same = 1
 	}
-	n := t.pairs(key) * a.Ir.Dim() * b.Ir.Dim()
-	k.launch(&outerKernel, items{perEdge: 1}, rate{perEdge: move(n, a.Dim()+b.Dim(), n)},
+	n := t.pairCount(key) * a.Ir.Dim() * b.Ir.Dim()
+	k.addLaunch(&outerKernel, items{perEdge: 1}, rate{perEdge: moveCost(n, a.Dim()+b.Dim(), n)},
 		m.x, y, m.outer, itemCount{}, t.TP.In1.Dim(), t.TP.In2.Dim(), t.TP.In1.Offsets()[key.in1], t.TP.In2.Offsets()[key.in2],
 		a.Mul, b.Mul, a.Ir.Dim(), b.Ir.Dim(), xu, xi, yv, yj, same)
 }
 
-func (k *binder) path(t TensorProduct, p int, m unfusedMemory, w device.Buffer, add bool) {
+func (k *binder) addPath(t TensorProduct, p int, m unfusedMemory, w device.Buffer, add bool) {
 	ins := t.TP.Instructions[p]
 	a, b, o := t.TP.In1[ins.In1], t.TP.In2[ins.In2], t.TP.Out[ins.Out]
-	n, d3, d12 := t.pairs(keyOf(ins)), o.Ir.Dim(), a.Ir.Dim()*b.Ir.Dim()
+	n, d3, d12 := t.pairCount(keyOf(ins)), o.Ir.Dim(), a.Ir.Dim()*b.Ir.Dim()
 	if k.err != nil {
 		return
 	}
 	first, count := m.terms.start[p], m.terms.start[p+1]-m.terms.start[p]
-	k.launch(&contractKernel, items{perEdge: 1}, rate{perEdge: move(2*n*count, n*d12, n*d3)},
+	k.addLaunch(&contractKernel, items{perEdge: 1}, rate{perEdge: moveCost(2*n*count, n*d12, n*d3)},
 		m.outer, m.contracted, m.ints, m.constants, itemCount{}, n, d12, d3, first, count)
 
-	ou, ok := t.Layout.strides(o)
-	_, fed := coupled(ins.Mode, a.Mul, b.Mul, o.Mul)
+	ou, ok := t.Layout.blockStrides(o)
+	_, fed := coupledPairs(ins.Mode, a.Mul, b.Mul, o.Mul)
 	numel, addFlag, extra := 0, 0, 0
 	if ins.HasWeight {
 		numel = 1
@@ -227,7 +225,7 @@ func (k *binder) path(t TensorProduct, p int, m unfusedMemory, w device.Buffer, 
 		addFlag, extra = 1, o.Dim()
 	}
 	columns, stride := t.Columns()
-	k.launch(&weightKernel, items{perEdge: 1}, rate{perEdge: move(2*n*fed*d3, n*d3+numel+extra, o.Dim())},
+	k.addLaunch(&weightKernel, items{perEdge: 1}, rate{perEdge: moveCost(2*n*fed*d3, n*d3+numel+extra, o.Dim())},
 		m.contracted, w, m.mid, itemCount{}, stride, columns[p], t.TP.Out.Dim(), t.TP.Out.Offsets()[ins.Out],
 		a.Mul, b.Mul, o.Mul, d3, modeNumber[ins.Mode], ou, ok, addFlag)
 }

@@ -54,7 +54,7 @@ func tpContractHost(a *device.Args, lo, hi int) {
 	}
 }
 
-// weightArgs is the arguments of tpWeightHost, read once a call.
+// weightArgs holds the arguments of tpWeightHost, read once per call.
 type weightArgs struct {
 	m1, m2, mo, d3, mode, ou, ok int
 	hasWeight                    bool
@@ -78,11 +78,11 @@ func tpWeightHost(a *device.Args, lo, hi int) {
 		if !add {
 			clear(out)
 		}
-		s.edge(z[e*width:(e+1)*width], w, out)
+		s.weightEdge(z[e*width:(e+1)*width], w, out)
 	}
 }
 
-func (s *weightArgs) edge(z, w, out []float32) {
+func (s *weightArgs) weightEdge(z, w, out []float32) {
 	same := s.mode == modeUUW || s.mode == modeUUU
 	for u := range s.m1 {
 		v, end := 0, s.m2
@@ -90,15 +90,15 @@ func (s *weightArgs) edge(z, w, out []float32) {
 			v, end = u, u+1
 		}
 		for ; v < end; v++ {
-			s.pair(u, v, z[:s.d3], w, out)
+			s.weightPair(u, v, z[:s.d3], w, out)
 			z = z[s.d3:]
 		}
 	}
 }
 
-// pair adds the contraction z of copies (u, v) to the outputs it feeds; the
-// weights' shapes are those at so3.Mode.
-func (s *weightArgs) pair(u, v int, z, w, out []float32) {
+// weightPair adds the contraction z of copies (u, v) to the outputs that it feeds; so3.Mode has the shapes of the
+// weights.
+func (s *weightArgs) weightPair(u, v int, z, w, out []float32) {
 	first, n, wAt := 0, 1, 0
 	switch s.mode {
 	case modeUVW:

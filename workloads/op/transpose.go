@@ -21,7 +21,7 @@ type Transpose struct {
 // four integers: offset, rows and columns of the source, 0. One item is one row.
 var transposeKernel = device.Kernel{Name: "transpose", Sig: "bbbiiii", Host: transposeHost, Grain: 8, PTX: transposePTX, Threads: 256, PerBlock: 1}
 
-func (t Transpose) table() []int32 {
+func (t Transpose) blockTable() []int32 {
 	var table []int32
 	at := 0
 	for _, m := range t.Irreps {
@@ -35,16 +35,16 @@ func (t Transpose) table() []int32 {
 	return table
 }
 
-func (k *binder) transpose(t Transpose, x, out device.Buffer, rows int) {
+func (k *binder) addTranspose(t Transpose, x, out device.Buffer, rows int) {
 	dim, add := t.Irreps.Dim(), 0
-	cost := move(0, rows*dim, rows*dim)
+	cost := moveCost(0, rows*dim, rows*dim)
 	if t.Accumulate {
 		add = 1
-		cost = move(rows*dim, 2*rows*dim, rows*dim)
+		cost = moveCost(rows*dim, 2*rows*dim, rows*dim)
 	}
-	table := k.uploadInts(t.table())
-	k.launch(&transposeKernel, items{fixed: rows}, rate{fixed: cost}, x, out, table, itemCount{}, dim, len(t.Irreps), add)
+	table := k.uploadInts(t.blockTable())
+	k.addLaunch(&transposeKernel, items{fixed: rows}, rate{fixed: cost}, x, out, table, itemCount{}, dim, len(t.Irreps), add)
 }
 
-// transposeScratch is the bytes of the table.
+// transposeScratch returns the bytes of the table.
 func (t Transpose) transposeScratch() int64 { return max(int64(4*len(t.Irreps)), 1) * floatBytes }

@@ -22,12 +22,12 @@ func transposeBlock(src, dst []float32, rows, cols int, add bool) {
 		copy(dst, src)
 		return
 	}
-	// The long side runs inside; a block has few components and many copies.
+	// The long side is the inner loop; a block has few components and many copies.
 	if rows < cols {
 		for r := range rows {
 			line, at := src[r*cols:(r+1)*cols], r
 			for _, v := range line {
-				put(&dst[at], v, add)
+				storeValue(&dst[at], v, add)
 				at += rows
 			}
 		}
@@ -36,13 +36,13 @@ func transposeBlock(src, dst []float32, rows, cols int, add bool) {
 	for c := range cols {
 		line, at := dst[c*rows:(c+1)*rows], c
 		for r := range line {
-			put(&line[r], src[at], add)
+			storeValue(&line[r], src[at], add)
 			at += cols
 		}
 	}
 }
 
-func put(p *float32, v float32, add bool) {
+func storeValue(p *float32, v float32, add bool) {
 	if add {
 		v += *p
 	}

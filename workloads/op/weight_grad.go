@@ -13,22 +13,22 @@ import (
 //go:embed weight_grad.ptx.zst
 var weightGradPTX string
 
-// The gradient of weights is a sum of outer products over rows: of row r of a with
-// row r of b, for blocks of both,
+// outerBlock is one block of a gradient of weights, which is a sum over rows of outer products of row r of a with row
+// r of b, for blocks of both,
 //
 //	W_uv = k sum_r sum_i a_r[aAt + i m1 + u] b_r[bAt + i m3 + v]
 //
-// Rows are added in chunks of outerChunk, each into its own partial sums, and those
-// in order: in one float32 sum over all rows the last digits of small terms are lost,
-// and a fixed order gives the same bits for any number of threads.
+// Rows are added in chunks of outerChunk, each into its own partial sums, and the sums in order: one float32 sum over
+// all rows would lose the last digits of small terms, and a fixed order gives the same bits for any number of
+// threads.
 type outerBlock struct {
 	a, b, w   int // where the blocks begin in a row of a, of b and in W
 	m1, m3, d int
 	k         float32
 }
 
-// outers is one sum over rows: all its blocks, the widths of a, b and W.
-type outers struct {
+// outerSum is one sum over rows: all its blocks, the widths of a, b and W.
+type outerSum struct {
 	blocks    []outerBlock
 	a, b, w   int
 	precision string
@@ -39,18 +39,15 @@ const (
 	outerChunk = 4096
 	outerInts  = 12
 	outerRows  = 256 // rows that the host adds at a time
-	// Copies of a that an item of the host takes at least and at most, a whole number of the
-	// rows of its products' tiles: more of them use a packed row of b more often, and make fewer
-	// items. And the square of a CUDA block.
+	// Least and most copies of a per host item, a whole number of the rows of its products' tiles: more copies reuse
+	// a packed row of b more often, and make fewer items. outerTile is the side of a CUDA block.
 	outerFewest, outerMost, outerStep = 24, 96, 6
 	outerTile                         = 64
 )
 
-// weightGradKernel: a, b, partial, tiles, work, rows, width of a, of b, of W, tiles. A
-// tile is outerInts integers: block's a, b, w, m1, m3, d; first copy of a and how
-// many, of b likewise; k as bits; values of work of an item. One item is one tile of one
-// chunk of rows.
-// weightSumKernel: partial, out, n, rows, add; an item is a value of W.
+// weightGradKernel: a, b, partial, tiles, work, rows, width of a, of b, of W, tiles. A tile is outerInts integers:
+// block's a, b, w, m1, m3, d; first copy and number of copies of a, then of b; k as bits; values of work of an item.
+// One item is one tile of one chunk of rows. weightSumKernel: partial, out, n, rows, add; an item is a value of W.
 // roundKernel: x, n, precision (roundings); an item is a value.
 var (
 	weightGradKernel = device.Kernel{Name: "weight_grad", Sig: "bbbbbiiiii", Host: weightGradHost, PTX: weightGradPTX, Threads: 256, PerBlock: 1}
@@ -58,10 +55,10 @@ var (
 	roundKernel      = device.Kernel{Name: "round_inplace", Sig: "bii", Host: roundHost, Grain: 1 << 14, PTX: weightGradPTX, Threads: 256, PerBlock: 1024}
 )
 
-// roundings number the precisions for roundKernel.
+// roundings numbers the precisions for roundKernel.
 var roundings = map[string]int{TF32: 1, BF16: 2, FP16: 3}
 
-func (o outers) tiles(square bool) (table []int32) {
+func (o outerSum) tileTable(square bool) (table []int32) {
 	for _, b := range o.blocks {
 		du, dv := outerCopies(b.m1), max(b.m3, 1)
 		if square {
@@ -70,20 +67,20 @@ func (o outers) tiles(square bool) (table []int32) {
 		for u := 0; u < b.m1; u += du {
 			for v := 0; v < b.m3; v += dv {
 				table = append(table, int32(b.a), int32(b.b), int32(b.w), int32(b.m1), int32(b.m3), int32(b.d),
-					int32(u), int32(min(du, b.m1-u)), int32(v), int32(min(dv, b.m3-v)), int32(math.Float32bits(b.k)), int32(o.each()))
+					int32(u), int32(min(du, b.m1-u)), int32(v), int32(min(dv, b.m3-v)), int32(math.Float32bits(b.k)), int32(o.itemWork()))
 			}
 		}
 	}
 	return table
 }
 
-// outerCopies makes four items at least of so many copies, where they are not too few.
+// outerCopies returns the copies of a per item, so that there are at least four items unless they get too small.
 func outerCopies(m1 int) int {
 	return min(max(ceilDiv(m1, 4*outerStep)*outerStep, outerFewest), outerMost)
 }
 
-// each is the values that an item of the host works in.
-func (o outers) each() int64 {
+// itemWork returns the values of work memory of a host item.
+func (o outerSum) itemWork() int64 {
 	most := 0
 	for _, b := range o.blocks {
 		most = max(most, min(outerCopies(b.m1), b.m1))
@@ -91,8 +88,8 @@ func (o outers) each() int64 {
 	return int64(vec.WorkT(most, outerRows))
 }
 
-// flops of one row: two a weight and component, and the factor once a value of a.
-func (o outers) flops() int {
+// rowFlops counts one row: two per weight and component, and the factor once per value of a.
+func (o outerSum) rowFlops() int {
 	n := 0
 	for _, b := range o.blocks {
 		n += b.d * b.m1 * (2*b.m3 + 1)
@@ -100,113 +97,112 @@ func (o outers) flops() int {
 	return n
 }
 
-// weightGrad appends the launches: rows fixed, or one an edge where it is negative.
-// Rounding, where the precision has it, is of a and b in place.
-func (k *binder) weightGrad(o outers, a, b, w device.Buffer, rows int) rate {
+// weightGrad appends the launches over rows rows, or over the edges if rows is negative. A precision that rounds
+// rounds a and b in place.
+func (k *binder) weightGrad(o outerSum, a, b, w device.Buffer, rows int) rate {
 	capacity, per := k.b.capacity, items{perEdge: 1, per: outerChunk}
 	if rows >= 0 {
 		capacity, per = rows, items{fixed: ceilDiv(rows, outerChunk)}
 	}
-	k.want("a", a, int64(capacity)*int64(o.a))
-	k.want("b", b, int64(capacity)*int64(o.b))
-	k.want("dw", w, int64(o.w))
+	k.checkBuffer("a", a, int64(capacity)*int64(o.a))
+	k.checkBuffer("b", b, int64(capacity)*int64(o.b))
+	k.checkBuffer("dw", w, int64(o.w))
 	if mode := roundings[o.precision]; mode > 0 {
 		for _, side := range []struct {
 			buf   device.Buffer
 			width int
 		}{{a, o.a}, {b, o.b}} {
-			all, cost := items{perEdge: side.width}, rate{perEdge: move(0, side.width, side.width)}
+			all, cost := items{perEdge: side.width}, rate{perEdge: moveCost(0, side.width, side.width)}
 			if rows >= 0 {
-				all, cost = items{fixed: rows * side.width}, rate{fixed: move(0, rows*side.width, rows*side.width)}
+				all, cost = items{fixed: rows * side.width}, rate{fixed: moveCost(0, rows*side.width, rows*side.width)}
 			}
-			k.launch(&roundKernel, all, cost, side.buf, itemCount{}, mode)
+			k.addLaunch(&roundKernel, all, cost, side.buf, itemCount{}, mode)
 		}
 	}
-	tiles := o.tiles(k.tiled())
+	tiles := o.tileTable(k.isTiled())
 	across := len(tiles) / outerInts
 	table := k.uploadInts(tiles)
 	chunks := ceilDiv(capacity, outerChunk)
-	partial := k.scratch(int64(chunks) * int64(o.w))
-	work := k.scratch(o.work(capacity, across, k.tiled()))
+	partial := k.allocateScratch(int64(chunks) * int64(o.w))
+	work := k.allocateScratch(o.workWords(capacity, across, k.isTiled()))
 	per.times = max(across, 1)
-	least := rate{perEdge: move(o.flops(), o.a+o.b, 0)}
+	least := rate{perEdge: moveCost(o.rowFlops(), o.a+o.b, 0)}
 	count := any(edgeCount{})
 	if rows >= 0 {
-		least, count = rate{fixed: move(rows*o.flops(), rows*(o.a+o.b), 0)}, rows
+		least, count = rate{fixed: moveCost(rows*o.rowFlops(), rows*(o.a+o.b), 0)}, rows
 	}
 	cost := least
-	cost.fixed = cost.fixed.Add(move(0, 0, chunks*o.w))
-	k.launch(&weightGradKernel, per, cost, a, b, partial, table, work, count, o.a, o.b, o.w, across)
+	cost.fixed = cost.fixed.Add(moveCost(0, 0, chunks*o.w))
+	k.addLaunch(&weightGradKernel, per, cost, a, b, partial, table, work, count, o.a, o.b, o.w, across)
 	add := 0
 	if o.add {
 		add = 1
 	}
-	k.launch(&weightSumKernel, items{fixed: o.w}, rate{fixed: o.sum(capacity)}, partial, w, itemCount{}, count, add)
-	least.fixed = least.fixed.Add(move(0, 0, o.w))
+	k.addLaunch(&weightSumKernel, items{fixed: o.w}, rate{fixed: o.sumCost(capacity)}, partial, w, itemCount{}, count, add)
+	least.fixed = least.fixed.Add(moveCost(0, 0, o.w))
 	return least
 }
 
-// sum is the cost of adding up the chunks of so many rows.
-func (o outers) sum(rows int) gpuprof.Cost {
+// sumCost returns the cost of adding the chunks of the given rows.
+func (o outerSum) sumCost(rows int) gpuprof.Cost {
 	chunks := ceilDiv(rows, outerChunk)
 	read := chunks * o.w
 	if o.add {
 		read += o.w
 	}
-	return move(chunks*o.w, read, o.w)
+	return moveCost(chunks*o.w, read, o.w)
 }
 
-// work is the values that the host's items work in.
-func (o outers) work(capacity, across int, tiled bool) int64 {
+// workWords returns the values of work memory of all host items.
+func (o outerSum) workWords(capacity, across int, tiled bool) int64 {
 	if tiled {
 		return 1
 	}
-	return int64(ceilDiv(capacity, outerChunk)) * int64(across) * o.each()
+	return int64(ceilDiv(capacity, outerChunk)) * int64(across) * o.itemWork()
 }
 
-// scratch is the bytes that weightGrad allocates.
-func (o outers) scratch(capacity int, tiled bool) int64 {
-	tiles := o.tiles(tiled)
+// scratchBytes returns the bytes that weightGrad allocates.
+func (o outerSum) scratchBytes(capacity int, tiled bool) int64 {
+	tiles := o.tileTable(tiled)
 	across := len(tiles) / outerInts
-	return (max(int64(len(tiles)), 1) + max(int64(ceilDiv(capacity, outerChunk))*int64(o.w), 1) + max(o.work(capacity, across, tiled), 1)) * floatBytes
+	return (max(int64(len(tiles)), 1) + max(int64(ceilDiv(capacity, outerChunk))*int64(o.w), 1) + max(o.workWords(capacity, across, tiled), 1)) * floatBytes
 }
 
 // Outer is the gradient of one matrix for a workload that binds its own launches:
 //
 //	a [Rows,M], b [Rows,K] -> w [M,K] = sum over rows of a_ru b_rv, added to w with Add
 //
-// Rows are added in chunks of 4,096 and those in order.
+// Rows are added in chunks of 4,096 and the chunks in order.
 type Outer struct {
 	Rows, M, K int
 	Add        bool
 }
 
-// OuterBuffers are arguments of Outer's launches: arrays of the caller, and what it
-// allocates and may use again for the next: Partial words of partial sums, a Table that
-// belongs to M and K, and Work words.
+// OuterBuffers are arguments of Outer's launches: arrays of the caller, and memory that it allocates and may reuse
+// for the next: Partial words of partial sums, a Table that depends on M and K, and Work words.
 type OuterBuffers struct{ A, B, W, Partial, Table, Work any }
 
-func (o Outer) outers() outers {
-	return outers{blocks: []outerBlock{{m1: o.M, m3: o.K, d: 1, k: 1}}, a: o.M, b: o.K, w: o.M * o.K, add: o.Add}
+func (o Outer) outerSum() outerSum {
+	return outerSum{blocks: []outerBlock{{m1: o.M, m3: o.K, d: 1, k: 1}}, a: o.M, b: o.K, w: o.M * o.K, add: o.Add}
 }
 
-// Table is what has to lie in the buffer of that name on a device of that kind.
-func (o Outer) Table(kind string) []int32 { return o.outers().tiles(kind != "host") }
+// Table returns the contents of the buffer Table on a device of that kind.
+func (o Outer) Table(kind string) []int32 { return o.outerSum().tileTable(kind != "host") }
 
-// Partial is the words of partial sums.
+// Partial returns the words of partial sums.
 func (o Outer) Partial() int64 { return int64(ceilDiv(o.Rows, outerChunk)) * int64(o.M) * int64(o.K) }
 
-// Work is the words that the kernel works in on a device of that kind.
+// Work returns the words of work memory on a device of that kind.
 func (o Outer) Work(kind string) int64 {
-	return o.outers().work(o.Rows, len(o.Table(kind))/outerInts, kind != "host")
+	return o.outerSum().workWords(o.Rows, len(o.Table(kind))/outerInts, kind != "host")
 }
 
-// Launches are the sums of every chunk, then those over chunks.
+// Launches returns the launches: the sums of every chunk, then the sum over chunks.
 func (o Outer) Launches(kind string, b OuterBuffers) []Launch {
-	all, across := o.outers(), len(o.Table(kind))/outerInts
-	chunks, sum := ceilDiv(o.Rows, outerChunk), all.sum(o.Rows)
+	all, across := o.outerSum(), len(o.Table(kind))/outerInts
+	chunks, sum := ceilDiv(o.Rows, outerChunk), all.sumCost(o.Rows)
 	return []Launch{
-		{Kernel: &weightGradKernel, N: chunks * across, Cost: move(o.Rows*all.flops(), o.Rows*(o.M+o.K), chunks*all.w),
+		{Kernel: &weightGradKernel, N: chunks * across, Cost: moveCost(o.Rows*all.rowFlops(), o.Rows*(o.M+o.K), chunks*all.w),
 			Args: []any{b.A, b.B, b.Partial, b.Table, b.Work, o.Rows, all.a, all.b, all.w, across}},
 		{Kernel: &weightSumKernel, N: all.w, Cost: sum, Args: []any{b.Partial, b.W, all.w, o.Rows, o.Add}},
 	}
@@ -214,7 +210,7 @@ func (o Outer) Launches(kind string, b OuterBuffers) []Launch {
 
 // RoundInPlace rounds n values of x to a precision that rounds.
 func RoundInPlace(x any, n int, precision string) Launch {
-	return Launch{Kernel: &roundKernel, N: n, Cost: move(0, n, n), Args: []any{x, n, roundings[precision]}}
+	return Launch{Kernel: &roundKernel, N: n, Cost: moveCost(0, n, n), Args: []any{x, n, roundings[precision]}}
 }
 
 // LinearWeightGrad is the gradient of a Linear's weights:
@@ -226,10 +222,10 @@ type LinearWeightGrad struct {
 	Add    bool // to dw
 }
 
-func (g LinearWeightGrad) outers() outers {
+func (g LinearWeightGrad) outerSum() outerSum {
 	l := g.Linear
-	o := outers{a: l.In.Dim(), b: l.Out.Dim(), w: l.WeightNumel(), add: g.Add}
-	pairs, coefficients := l.pairs()
+	o := outerSum{a: l.In.Dim(), b: l.Out.Dim(), w: l.WeightNumel(), add: g.Add}
+	pairs, coefficients := l.pairTable()
 	for p, k := range coefficients {
 		q := pairs[p*pairInts:]
 		o.blocks = append(o.blocks, outerBlock{int(q[0]), int(q[1]), int(q[2]), int(q[3]), int(q[4]), int(q[5]), k})
@@ -240,29 +236,29 @@ func (g LinearWeightGrad) outers() outers {
 // Bind binds the operation to rows rows.
 func (g LinearWeightGrad) Bind(dev device.Device, x, dout, dw device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gradient of linear weights", 0)
-	if err := g.Linear.Layout.check("gradient of linear weights"); err != nil && k.err == nil {
+	if err := g.Linear.Layout.checkLayout("gradient of linear weights"); err != nil && k.err == nil {
 		k.err = err
 	}
 	if rows < 0 {
-		k.usage("use 0 or more", "the number of rows %d is negative", rows)
+		k.failUsage("use 0 or more", "the number of rows %d is negative", rows)
 		rows = 0
 	}
 	if g.Linear.Layout == MulIr {
 		turn := func(irs so3.Irreps, b device.Buffer) device.Buffer {
-			t := k.scratch(int64(rows) * int64(irs.Dim()))
-			k.transpose(Transpose{Irreps: irs}, b, t, rows)
+			t := k.allocateScratch(int64(rows) * int64(irs.Dim()))
+			k.addTranspose(Transpose{Irreps: irs}, b, t, rows)
 			return t
 		}
 		x, dout = turn(g.Linear.In, x), turn(g.Linear.Out, dout)
 	}
-	k.b.minimum = k.weightGrad(g.outers(), x, dout, dw, rows)
-	return k.done()
+	k.b.minimum = k.weightGrad(g.outerSum(), x, dout, dw, rows)
+	return k.finishBinding()
 }
 
-// Scratch is the bytes Bind allocates on a device of that kind.
+// Scratch returns the bytes that Bind allocates on a device of that kind.
 func (g LinearWeightGrad) Scratch(rows int, kind string) int64 {
 	l := g.Linear
-	n := g.outers().scratch(rows, kind != "host")
+	n := g.outerSum().scratchBytes(rows, kind != "host")
 	if l.Layout == MulIr {
 		n += (max(int64(rows)*int64(l.In.Dim()), 1) + max(int64(rows)*int64(l.Out.Dim()), 1)) * floatBytes
 		n += Transpose{Irreps: l.In}.transposeScratch() + Transpose{Irreps: l.Out}.transposeScratch()
@@ -270,24 +266,22 @@ func (g LinearWeightGrad) Scratch(rows int, kind string) int64 {
 	return n
 }
 
-// MLPWeightGrad is the gradient of an MLP's weights, from what BindKept left and
-// MLPGrad made:
+// MLPWeightGrad is the gradient of an MLP's weights, from the results of BindKept and MLPGrad:
 //
 //	b [E,In], da [E,Hidden] -> dw1 [In,Hidden] = s1 b^T da
 //	h [E,Hidden], dw [E,Out] -> dw2 [Hidden,Out] = s2 h^T dw
 //
-// With a precision that rounds, b, da, h and dw are rounded in place: as inputs of
-// other products they are rounded so anyway.
+// With a precision that rounds, b, da, h and dw are rounded in place: the other products round their inputs equally.
 type MLPWeightGrad struct {
 	MLP MLP
 	Add bool // to both
 }
 
-func (g MLPWeightGrad) outers() (first, second outers) {
+func (g MLPWeightGrad) outerSums() (first, second outerSum) {
 	m := g.MLP
-	one, two := m.layers()
-	of := func(l Gemm) outers {
-		return outers{[]outerBlock{{m1: l.K, m3: l.N, d: 1, k: l.Scale}}, l.K, l.N, l.K * l.N, m.Precision, g.Add}
+	one, two := m.gemmLayers()
+	of := func(l Gemm) outerSum {
+		return outerSum{[]outerBlock{{m1: l.K, m3: l.N, d: 1, k: l.Scale}}, l.K, l.N, l.K * l.N, m.Precision, g.Add}
 	}
 	return of(one), of(two)
 }
@@ -295,34 +289,34 @@ func (g MLPWeightGrad) outers() (first, second outers) {
 // Bind binds the operation for up to edgeCap edges.
 func (g MLPWeightGrad) Bind(dev device.Device, b, da, h, dw, dw1, dw2 device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "gradient of mlp weights", edgeCap)
-	k.positive("In", g.MLP.In)
-	k.positive("Hidden", g.MLP.Hidden)
-	k.positive("Out", g.MLP.Out)
-	first, second := g.outers()
+	k.checkPositive("In", g.MLP.In)
+	k.checkPositive("Hidden", g.MLP.Hidden)
+	k.checkPositive("Out", g.MLP.Out)
+	first, second := g.outerSums()
 	k.b.minimum = k.weightGrad(first, b, da, dw1, -1).add(k.weightGrad(second, h, dw, dw2, -1))
-	return k.done()
+	return k.finishBinding()
 }
 
-// Scratch is the bytes Bind allocates on a device of that kind.
+// Scratch returns the bytes that Bind allocates on a device of that kind.
 func (g MLPWeightGrad) Scratch(edgeCap int, kind string) int64 {
-	first, second := g.outers()
-	return first.scratch(edgeCap, kind != "host") + second.scratch(edgeCap, kind != "host")
+	first, second := g.outerSums()
+	return first.scratchBytes(edgeCap, kind != "host") + second.scratchBytes(edgeCap, kind != "host")
 }
 
 // BindWeightGrad binds the gradient of a readout's factors, da [Count] = sum over
 // rows of drho x; see Readout.
 func (r Readout) BindWeightGrad(dev device.Device, drho, x, da device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gradient of a readout", 0)
-	k.readout(r, rows)
-	k.b.minimum = k.weightGrad(r.outers(), drho, x, da, max(rows, 0))
-	return k.done()
+	k.checkReadout(r, rows)
+	k.b.minimum = k.weightGrad(r.outerSum(), drho, x, da, max(rows, 0))
+	return k.finishBinding()
 }
 
-func (r Readout) outers() outers {
-	return outers{blocks: []outerBlock{{b: r.First, m1: 1, m3: r.Count, d: 1, k: 1}}, a: 1, b: r.Width, w: r.Count, add: r.Add}
+func (r Readout) outerSum() outerSum {
+	return outerSum{blocks: []outerBlock{{b: r.First, m1: 1, m3: r.Count, d: 1, k: 1}}, a: 1, b: r.Width, w: r.Count, add: r.Add}
 }
 
-// WeightScratch is the bytes BindWeightGrad allocates on a device of that kind.
+// WeightScratch returns the bytes that BindWeightGrad allocates on a device of that kind.
 func (r Readout) WeightScratch(rows int, kind string) int64 {
-	return r.outers().scratch(rows, kind != "host")
+	return r.outerSum().scratchBytes(rows, kind != "host")
 }

@@ -5,10 +5,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// With returns the same operation on other buffers: every argument that is a
-// key of swap becomes its value. Kernels, tables and scratch memory are
-// shared, so the copy must be enqueued on the same stream as the original and
-// is not closed itself. Values must be as large as their keys.
+// With returns the same operation on other buffers: every argument that is a key of swap becomes its value. Kernels,
+// tables and scratch memory are shared, so the copy must be enqueued on the same stream as the original and is not
+// closed itself. Values need at least the size of their keys.
 func (b *Bound) With(swap map[device.Buffer]device.Buffer) (*Bound, error) {
 	for from, to := range swap {
 		if to.Len() < from.Len() {
@@ -29,8 +28,7 @@ func (b *Bound) With(swap map[device.Buffer]device.Buffer) (*Bound, error) {
 	return &c, nil
 }
 
-// Output is the buffer an operation writes that nobody else holds: the
-// messages of every edge, [E, TP.Out.Dim] in Layout, before an unfused
-// product's scatter sums them. It is nil for the others, which write what they
-// were given.
+// Output returns the output buffer that the operation itself owns: the messages of every edge, [E, TP.Out.Dim] in
+// Layout, before an unfused product's scatter sums them. It is nil for other operations, which write to the buffers
+// of the caller.
 func (b *Bound) Output() device.Buffer { return b.output }

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Finite says whether all values are numbers and finite.
+// Finite reports whether all values are finite numbers.
 func Finite(v ...float32) bool {
 	for _, x := range v {
 		if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
@@ -16,9 +16,8 @@ func Finite(v ...float32) bool {
 	return true
 }
 
-// Diverged is the error about a loss that is not finite. It goes back to the start, has all
-// steps made again and names the first stage that writes what is not finite: again makes step n
-// of those and returns that stage, "" for none.
+// Diverged returns the error about a loss that is not finite. It goes back to the start, repeats all steps and names
+// the first stage that writes a value that is not finite: again repeats step n and returns that stage, "" for none.
 func Diverged(workload string, steps int, restart func() error, again func(n int) (stage string, err error)) error {
 	if err := restart(); err != nil {
 		return err

@@ -5,14 +5,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// Values of the knob pass with which a step ends as this package has it: the loss is one
-// of energies, or of forces.
+// Values of the knob pass for which a step ends with an optimizer step: the loss is one of energies, or of forces.
 const (
 	Train       = "train"
 	TrainForces = "train-forces"
 )
 
-// Trains says that a step ends with new parameters.
+// Trains reports whether a step ends with new parameters.
 func Trains(set gpuprof.Settings) bool { return set["pass"] == Train || set["pass"] == TrainForces }
 
 // Values of knobs that are compared in code.
@@ -29,7 +28,7 @@ const maxMicro = 4096
 
 type lines = map[string]string
 
-// Knobs are those of a training step, the same in every workload that trains.
+// Knobs returns the knobs of a training step, equal in every workload that trains.
 func Knobs() []workloads.Knob {
 	return []workloads.Knob{
 		workloads.FloatKnob("lr", "learning rate of training", 1e-3, 0, 10).AsModel(),
@@ -41,7 +40,7 @@ func Knobs() []workloads.Knob {
 func waysKnob() workloads.Knob {
 	k := workloads.Choice("optimizer", "Adam of training: fused (one launch for every five tensors), foreach (a launch per operation), loop (a launch per operation and tensor)", Fused, Foreach, Loop)
 	k.Acts = []string{"optimizer", "graph", gpuprof.StageLaunch}
-	// Of what the operations move one launch keeps 28 bytes of 72.
+	// One launch moves 28 bytes of the 72 that the separate operations move.
 	k.Answers = []workloads.Answer{{
 		Remedy: workloads.Fuse, To: Fused, Unless: gpuprof.Settings{"optimizer": Fused},
 		Targets: []workloads.Target{{Stage: "optimizer", Kernels: []string{"adam_part"}, Keeps: 28. / 72}},
@@ -74,8 +73,8 @@ func scalerKnob() workloads.Knob {
 
 func foundKnob() workloads.Knob {
 	k := workloads.Choice("found_inf", "where a scaler's overflow is noticed: device (Adam leaves the step out), host (the flag is read every step, with one wait)", OnDevice, OnHost)
-	k.Acts = readers()
-	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: OnDevice, Waits: once("found_inf", OnHost, "scaler", ScalerOff)}}
+	k.Acts = waitStages()
+	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: OnDevice, Waits: waitsOnce("found_inf", OnHost, "scaler", ScalerOff)}}
 	k.Advice = lines{OnDevice: "an optimizer with fused=True takes the scaler's flag on the device; others read it every step"}
 	k.PyTorch = lines{OnDevice: "torch.optim.Adam(params, fused=True)  # takes found_inf on the device", OnHost: "scaler.step(optimizer)  # reads found_inf with .item()"}
 	return k
@@ -83,8 +82,8 @@ func foundKnob() workloads.Knob {
 
 func clipKnob() workloads.Knob {
 	k := workloads.Choice("clip_where", "where the factor of clipping stays: device, or host (the norm is read every step, with one wait)", OnDevice, OnHost)
-	k.Acts = readers()
-	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: OnDevice, Waits: once("clip_where", OnHost, "", "")}}
+	k.Acts = waitStages()
+	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: OnDevice, Waits: waitsOnce("clip_where", OnHost, "", "")}}
 	k.Advice = lines{OnDevice: "leave the norm of clip_grad_norm_ on the device; do not call .item() on it or compare it in Python"}
 	k.PyTorch = lines{
 		OnDevice: "torch.nn.utils.clip_grad_norm_(params, 1.0)  # its norm stays on the device",
@@ -95,7 +94,7 @@ func clipKnob() workloads.Knob {
 
 func lossKnob() workloads.Knob {
 	k := workloads.EveryKnob("loss_read", "when the host thread reads the loss of training, four bytes with one wait: never (it is copied without a wait), every step, or every K steps", never, never, "step")
-	k.Try, k.Acts = []string{never, "step", "every:10"}, readers()
+	k.Try, k.Acts = []string{never, "step", "every:10"}, waitStages()
 	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: never, Waits: func(set gpuprof.Settings, _ map[string]float64) float64 {
 		if n := set.Every("loss_read"); n > 0 {
 			return 1 / float64(n)
@@ -110,7 +109,7 @@ func lossKnob() workloads.Knob {
 func zeroKnob() workloads.Knob {
 	k := workloads.Choice("zero", "gradients before a step of training: overwrite (the first ones are written), fill (zeros are written, and all are added)", ZeroOverwrite, ZeroFill)
 	k.Acts = []string{"loss", "force_loss", "grads", "tensor_product_bwd", "tensor_product_bwd2", "graph"}
-	// The fills alone: that the first gradients are then added, and not written, is not claimed.
+	// Only the fills count: the saving from writing instead of adding the first gradients is not claimed.
 	for _, at := range []struct{ pass, stage string }{{Train, "loss"}, {TrainForces, "force_loss"}} {
 		k.Answers = append(k.Answers, workloads.Answer{
 			Remedy: workloads.WriteFirst, To: ZeroOverwrite, When: gpuprof.Settings{"zero": ZeroFill, "pass": at.pass},
@@ -122,13 +121,13 @@ func zeroKnob() workloads.Knob {
 	return k
 }
 
-// readers are the stages that a wait of the host thread can lengthen.
-func readers() []string {
+// waitStages returns the stages that a wait of the host thread can lengthen.
+func waitStages() []string {
 	return []string{"sync", gpuprof.StageLaunch, gpuprof.StageGap, "collate", "backpressure"}
 }
 
-// once is a wait a step where a knob has a value, unless another has one.
-func once(knob, value, unless, is string) func(gpuprof.Settings, map[string]float64) float64 {
+// waitsOnce returns one wait per step if a knob has a value, unless another knob has a certain value.
+func waitsOnce(knob, value, unless, is string) func(gpuprof.Settings, map[string]float64) float64 {
 	return func(set gpuprof.Settings, _ map[string]float64) float64 {
 		if !Trains(set) || set[knob] != value || unless != "" && set[unless] == is {
 			return 0
@@ -137,8 +136,8 @@ func once(knob, value, unless, is string) func(gpuprof.Settings, map[string]floa
 	}
 }
 
-// Refuse names a knob of training that another pass has no use for, or that does nothing;
-// batch is the knob that accumulate divides.
+// Refuse returns an error about a training knob that the pass does not use, or that has no effect; batch is the knob
+// that accumulate divides.
 func Refuse(set gpuprof.Settings, batch string) error {
 	usage := func(format string, args ...any) *gpuprof.Error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...)

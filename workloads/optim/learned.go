@@ -9,20 +9,20 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// Reference is what steps make of parameters in float64, by parameters in the order of Open.
+// Reference computes the steps of the parameters in float64, with parameters in the order of Open.
 type Reference struct {
 	P, before, m, v [][]float64 // now, before the last step, and the moments
-	least           [][]float64 // the smallest gradient of all steps, over the root mean square of its parameter's
+	least           [][]float64 // smallest gradient of all steps over its parameter's root mean square
 	steps           int
 	rate, clip      float64
 	moments, update float64 // see Errors
 }
 
-// checkRate bounds the learning rate of checked steps. A larger one makes weights larger than they
-// are drawn: sums of them have larger rounding errors than tolerances are for.
+// checkRate bounds the learning rate of checked steps. A larger one makes weights larger than the drawn ones, and
+// sums of them have larger rounding errors than the tolerances allow.
 const checkRate = 1e-3
 
-// NewReference begins with parameters as they were drawn.
+// NewReference begins with the drawn values of the parameters.
 func NewReference(drawn [][]float64, set gpuprof.Settings) *Reference {
 	r := &Reference{rate: min(set.Float("lr"), checkRate), clip: set.Float("clip")}
 	for _, p := range drawn {
@@ -33,7 +33,7 @@ func NewReference(drawn [][]float64, set gpuprof.Settings) *Reference {
 	return r
 }
 
-// Begin takes the device to where the reference begins: see Step.Checked.
+// Begin sets the device to the start of the reference: see Step.Checked.
 func (r *Reference) Begin(s *Step, stream device.Stream) error {
 	if err := s.Checked(stream); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (r *Reference) Begin(s *Step, stream device.Stream) error {
 	return op.Send(s.mem.Dev, stream, s.adam.state, state)
 }
 
-// Gradients are zeros in the shapes of the parameters.
+// Gradients returns zeros in the shapes of the parameters.
 func (r *Reference) Gradients() (all [][]float64) {
 	for _, p := range r.P {
 		all = append(all, make([]float64, len(p)))
@@ -75,24 +75,23 @@ func (r *Reference) Step(grads [][]float64) {
 	}
 }
 
-// UpdateTolerance is that of the change of parameters where gradients have a relative error of t:
-// Adam divides a gradient by its size, so an error counts against the smallest that is compared.
-// Twice that is left for the moments of earlier steps. A change that is missing is off by 1.
-func UpdateTolerance(t float64) float64 { return 2 * t / certain(t) }
+// UpdateTolerance returns the tolerance for the change of parameters if gradients have a relative error of t: Adam
+// divides a gradient by its size, so an error counts relative to the smallest compared gradient. The factor 2 covers
+// the moments of earlier steps. A missing change has an error of 1.
+func UpdateTolerance(t float64) float64 { return 2 * t / leastCompared(t) }
 
-// certain is the smallest gradient whose change is compared, over the root mean square of its
-// parameter's.
-func certain(t float64) float64 { return max(20*t, 0.1) }
+// leastCompared returns the smallest gradient whose change is compared, relative to the root mean square of its
+// parameter's gradient.
+func leastCompared(t float64) float64 { return max(20*t, 0.1) }
 
-// rounded is what a step rounds a float32 parameter by, relative to it.
+// rounded bounds the rounding of a float32 parameter in a step, relative to it.
 const rounded = 1. / (1 << 21)
 
-// Follow compares parameters and first moments with the reference's after a step of both. The
-// first moments are sums of the gradients of all steps. Of the parameters it compares the change
-// in this step, where gradients with a relative error of t leave it certain. The reference goes on
-// from the device's parameters: where the change is not certain the two may be twice the learning
-// rate apart, and the next step's gradients with them. order is how the device's values of a
-// parameter lie in the reference's order, nil for as they are.
+// Follow compares parameters and first moments with the reference's after a step of both. The first moments are sums
+// of the gradients of all steps. For the parameters it compares the change in this step, but only where gradients
+// with a relative error of t determine it. The reference continues from the device's parameters: where the change is
+// uncertain the two may differ by twice the learning rate, and then the next step's gradients differ too. order
+// converts the device's values of a parameter to the reference's order; nil leaves them.
 func (r *Reference) Follow(s *Step, stream device.Stream, t float64, order func(i int, v []float64) []float64) error {
 	now, err := s.Save(stream)
 	if err != nil {
@@ -106,25 +105,26 @@ func (r *Reference) Follow(s *Step, stream device.Stream, t float64, order func(
 		m, there := order(k, now.m[k]), order(k, now.p[k])
 		moments.Add(op.As[float32](m), r.m[k])
 		for i, v := range there {
-			// Without a gradient nothing may change; rounding errors of one that cancels are no gradient.
-			if least := r.least[k][i]; least <= certain(t) && (least > 0 || m[i] != 0) && v == v {
+			// Without a gradient the parameter must not change; rounding errors of a gradient that cancels do not
+			// count.
+			if least := r.least[k][i]; least <= leastCompared(t) && (least > 0 || m[i] != 0) && v == v {
 				continue
 			}
-			if math.Abs(v-p[i]) <= rounded*math.Abs(p[i]) { // a change can be smaller than that
+			if math.Abs(v-p[i]) <= rounded*math.Abs(p[i]) { // a change can be smaller than the rounding
 				v = p[i]
 			}
 			change.Add([]float32{float32(v - r.before[k][i])}, []float64{p[i] - r.before[k][i]})
 		}
-		r.moments, r.update = worse(r.moments, moments.Relative()), worse(r.update, change.Relative())
+		r.moments, r.update = worseOf(r.moments, moments.Relative()), worseOf(r.update, change.Relative())
 		copy(p, there)
 	}
 	return nil
 }
 
-// Errors are the largest of a parameter's first moments and of its change, in any step.
+// Errors returns the largest error of a parameter's first moments and of its change, in any step.
 func (r *Reference) Errors() (moments, update float64) { return r.moments, r.update }
 
-func worse(a, b float64) float64 {
+func worseOf(a, b float64) float64 {
 	if op.Worse(gpuprof.Number(a), gpuprof.Number(b)) {
 		return b
 	}

@@ -1,8 +1,7 @@
-// Package optim holds what turns gradients into a step of training: the norm of all
-// gradients and clipping by it, and Adam in the three ways in which PyTorch has it. It
-// knows parameters as named float32 buffers only. A kernel is written as in package op:
-// optim.go has the launches and their costs, optim_host.go the kernels for the host
-// device, optim.cu those for CUDA and optim_ref.go the float64 formulas.
+// Package optim turns gradients into a step of training: the norm of all gradients and clipping by it, and Adam in
+// the three variants of PyTorch. Parameters are named float32 buffers. A kernel is written as in package op: optim.go
+// has the launches and their costs, optim_host.go the kernels for the host device, optim.cu the CUDA kernels and
+// optim_ref.go the float64 formulas.
 package optim
 
 import (
@@ -17,11 +16,11 @@ import (
 //go:embed optim.ptx.zst
 var optimPTX string
 
-// Ways of an optimizer step.
+// Variants of an optimizer step.
 const (
 	Fused   = "fused"   // one launch over all tensors
-	Foreach = "foreach" // one launch an operation, over all tensors
-	Loop    = "loop"    // one launch an operation and tensor
+	Foreach = "foreach" // one launch per operation, over all tensors
+	Loop    = "loop"    // one launch per operation and tensor
 )
 
 // Tensor is a parameter: its values and their gradient, N each.
@@ -31,8 +30,8 @@ type Tensor struct {
 	P, G device.Buffer
 }
 
-// perLaunch is the most tensors of one launch: a kernel has twenty arguments.
-// PyTorch's launches over many tensors have a limit too.
+// perLaunch bounds the tensors of one launch: a kernel has twenty arguments. PyTorch's launches over many tensors
+// have a limit too.
 const perLaunch = 5
 
 // The constants of Adam.
@@ -42,10 +41,9 @@ const (
 	eps   = 1e-8
 )
 
-// State that kernels share: step t, the learning rate, the clipping factor, and what
-// tick makes of t: lr/(1-beta1^t) and 1/sqrt(1-beta2^t). Then the norm of all gradients,
-// what Scaler has (the scale S, 1/S, the factor of cotangents, good steps since S changed,
-// and 1 where a gradient of this step is not finite).
+// State that kernels share: step t, the learning rate, the clipping factor, and the values that tick computes from t:
+// lr/(1-beta1^t) and 1/sqrt(1-beta2^t). Then the norm of all gradients, and the state of Scaler (the scale S, 1/S,
+// the factor of cotangents, good steps since S changed, and 1 if a gradient of this step is not finite).
 const (
 	stateStep = iota
 	stateRate
@@ -75,11 +73,10 @@ const (
 
 const chunk = 4096 // values whose squares are added to one partial sum
 
-// Kernels over tensors: state, m, v, then p and g of five tensors, and where the first
-// four end among all values; adamPartKernel has d after v and the operation last. One
-// item is one value. tickKernel: state, one item. squaresKernel: g, partial, n, at; an
-// item is a chunk. clipKernel: partial, state, count, limit; one item. scaleKernel: g,
-// state, which of it, n; an item is a value. Adam does nothing in a step with a gradient that
+// Kernels over tensors: state, m, v, then p and g of five tensors, and the ends of the first four among all values;
+// adamPartKernel has d after v and the operation last. One item is one value. tickKernel: state, one item.
+// squaresKernel: g, partial, n, at; an item is a chunk. clipKernel: partial, state, count, limit; one item.
+// scaleKernel: g, state, index in the state, n; an item is a value. Adam does nothing in a step with a gradient that
 // is not finite.
 var (
 	adamKernel     = device.Kernel{Name: "adam", Sig: "bbbbbbbbbbbbbiiii", Host: adamHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
@@ -90,16 +87,15 @@ var (
 	scaleKernel    = device.Kernel{Name: "scale_by", Sig: "bbi", Host: scaleHost, Grain: 1 << 14, PTX: optimPTX, Threads: 256, PerBlock: 1024}
 )
 
-// Adam is the optimizer, in one of its ways:
+// Adam is the optimizer, in one of its variants:
 //
 //	m = b1 m + (1-b1) g,  v = b2 v + (1-b2) g^2,  p -= lr/(1-b1^t) m/(sqrt v/sqrt(1-b2^t) + eps)
 //
-// with b1 0.9, b2 0.999, eps 1e-8 and t from 1. Fused moves 28 bytes a parameter, the
-// others 72.
+// with b1 0.9, b2 0.999, eps 1e-8 and t from 1. Fused moves 28 bytes per parameter, the others 72.
 type Adam struct {
 	Impl string
 	Rate float64
-	// Limit is the largest norm of all gradients; what is longer is cut to it. 0: none.
+	// Limit is the largest norm of all gradients; larger ones are scaled down to it. 0: none.
 	Limit float64
 
 	scaler Scaler
@@ -109,14 +105,14 @@ type Adam struct {
 	all    []Tensor
 }
 
-// group is the tensors of a launch with their moments, one after the other.
+// group holds the tensors of a launch with their moments, one after the other.
 type group struct {
 	tensors []Tensor
 	n       int
 	m, v, d device.Buffer
 }
 
-// Check reports why the optimizer cannot be opened, or nil.
+// Check returns the reason why the optimizer cannot be opened, or nil.
 func (a *Adam) Check() error {
 	switch a.Impl {
 	case Fused, Foreach, Loop:
@@ -125,8 +121,8 @@ func (a *Adam) Check() error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "opening the optimizer: unknown way %q", a.Impl).WithFix("use fused, foreach or loop")
 }
 
-// of cuts the tensors into launches.
-func (a *Adam) of(all []Tensor) (groups []group) {
+// cutGroups cuts the tensors into launches.
+func (a *Adam) cutGroups(all []Tensor) (groups []group) {
 	most := perLaunch
 	if a.Impl == Loop {
 		most = 1
@@ -141,7 +137,7 @@ func (a *Adam) of(all []Tensor) (groups []group) {
 	return groups
 }
 
-// Words is the four-byte words that Open allocates, by the tensors' sizes.
+// Words returns the four-byte words that Open allocates, by the tensors' sizes.
 func (a *Adam) Words(sizes []int) int64 {
 	words, chunks := int64(stateWords), int64(0)
 	for _, n := range sizes {
@@ -160,12 +156,12 @@ func chunks1(n int) int { return (n + chunk - 1) / chunk }
 func (a *Adam) Open(mem *op.Arena, s device.Stream, all []Tensor) error {
 	a.mem, a.all = mem, all
 	a.state = mem.Words("the optimizer's state", stateWords, device.OnDevice)
-	a.groups = a.of(all)
+	a.groups = a.cutGroups(all)
 	for i := range a.groups {
 		g := &a.groups[i]
 		g.m = mem.Words("first moments", int64(g.n), device.OnDevice)
 		g.v = mem.Words("second moments", int64(g.n), device.OnDevice)
-		g.d = g.v // fused has no use for it
+		g.d = g.v // unused by fused
 		if a.Impl != Fused {
 			g.d = mem.Words("denominators", int64(g.n), device.OnDevice)
 		}
@@ -180,7 +176,7 @@ func (a *Adam) Open(mem *op.Arena, s device.Stream, all []Tensor) error {
 func (a *Adam) Reset(s device.Stream) error {
 	state := make([]float32, stateWords)
 	state[stateRate], state[stateFactor] = float32(a.Rate), 1
-	a.scaler.start(state)
+	a.scaler.initState(state)
 	if err := op.Send(a.mem.Dev, s, a.state, state); err != nil {
 		return err
 	}
@@ -196,16 +192,16 @@ func (a *Adam) Reset(s device.Stream) error {
 	return nil
 }
 
-func (a *Adam) numel() (n int) {
+func (a *Adam) countValues() (n int) {
 	for _, t := range a.all {
 		n += t.N
 	}
 	return n
 }
 
-// norm are the launches of the norm of all gradients: with a scale they are divided by it,
-// then squares in chunks and the factor min(1, Limit/(norm + 1e-6)), which stays on the device.
-func (a *Adam) norm() ([]op.Launch, error) {
+// normLaunches returns the launches of the norm of all gradients: with a scale they are divided by it, then squared
+// in chunks and reduced to the factor min(1, Limit/(norm + 1e-6)), which stays on the device.
+func (a *Adam) normLaunches() ([]op.Launch, error) {
 	at := 0
 	for _, t := range a.all {
 		at += chunks1(t.N)
@@ -214,7 +210,7 @@ func (a *Adam) norm() ([]op.Launch, error) {
 	if a.mem.Err != nil {
 		return nil, a.mem.Err
 	}
-	all := a.unscale()
+	all := a.unscaleLaunches()
 	at = 0
 	for _, t := range a.all {
 		all = append(all, op.Launch{Kernel: &squaresKernel, N: chunks1(t.N), Cost: op.Moved(2*t.N, t.N, chunks1(t.N)).In("fp64", int64(2*t.N)), Args: []any{t.G, partial, t.N, at}})
@@ -223,30 +219,30 @@ func (a *Adam) norm() ([]op.Launch, error) {
 	return append(all, op.Launch{Kernel: &clipKernel, N: 1, Cost: op.Moved(at+4, at, 2).In("fp64", int64(at)), Args: []any{partial, a.state, at, float32(a.Limit)}}), nil
 }
 
-// cut are those that multiply every gradient by it.
-func (a *Adam) cut() (all []op.Launch) {
+// clipLaunches returns the launches that multiply every gradient by the factor.
+func (a *Adam) clipLaunches() (all []op.Launch) {
 	for _, t := range a.all {
-		all = append(all, a.scaled(t.G, t.N, stateFactor))
+		all = append(all, a.scaleLaunch(t.G, t.N, stateFactor))
 	}
 	return all
 }
 
-// scaled multiplies n values by one of the state.
-func (a *Adam) scaled(b device.Buffer, n, by int) op.Launch {
+// scaleLaunch multiplies n values by one value of the state.
+func (a *Adam) scaleLaunch(b device.Buffer, n, by int) op.Launch {
 	return op.Launch{Kernel: &scaleKernel, N: n, Cost: op.Moved(n, n+1, n), Args: []any{b, a.state, by}}
 }
 
 // BindStep binds one step.
 func (a *Adam) BindStep() (*op.Bound, error) {
-	n := a.numel()
-	return op.BindLaunches(a.mem.Dev, "the optimizer", op.Moved(12*n, 4*n, 3*n), a.step()...)
+	n := a.countValues()
+	return op.BindLaunches(a.mem.Dev, "the optimizer", op.Moved(12*n, 4*n, 3*n), a.stepLaunches()...)
 }
 
-func (a *Adam) step() []op.Launch {
+func (a *Adam) stepLaunches() []op.Launch {
 	all := []op.Launch{{Kernel: &tickKernel, N: 1, Cost: op.Moved(8, 3, 3), Args: []any{a.state}}}
 	for _, g := range a.groups {
 		if a.Impl == Fused {
-			all = append(all, op.Launch{Kernel: &adamKernel, N: g.n, Cost: op.Moved(12*g.n, 4*g.n, 3*g.n), Args: g.args(a.state, g.m, g.v)})
+			all = append(all, op.Launch{Kernel: &adamKernel, N: g.n, Cost: op.Moved(12*g.n, 4*g.n, 3*g.n), Args: g.launchArgs(a.state, g.m, g.v)})
 		}
 	}
 	if a.Impl != Fused {
@@ -254,7 +250,7 @@ func (a *Adam) step() []op.Launch {
 		for part := range parts {
 			for _, g := range a.groups {
 				c := partCosts[part]
-				all = append(all, op.Launch{Kernel: &adamPartKernel, N: g.n, Cost: op.Moved(c[0]*g.n, c[1]*g.n, c[2]*g.n), Args: append(g.args(a.state, g.m, g.v, g.d), part)})
+				all = append(all, op.Launch{Kernel: &adamPartKernel, N: g.n, Cost: op.Moved(c[0]*g.n, c[1]*g.n, c[2]*g.n), Args: append(g.launchArgs(a.state, g.m, g.v, g.d), part)})
 			}
 		}
 	}
@@ -264,9 +260,8 @@ func (a *Adam) step() []op.Launch {
 // partCosts are flops, values read and values written of every operation.
 var partCosts = [parts][3]int{{3, 2, 1}, {1, 1, 1}, {3, 2, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {3, 3, 1}}
 
-// args are a launch's arguments; a place without a tensor repeats the last, of which
-// it has no values.
-func (g group) args(before ...device.Buffer) []any {
+// launchArgs returns a launch's arguments; a place without a tensor repeats the last one, with no values of it.
+func (g group) launchArgs(before ...device.Buffer) []any {
 	var args, ends []any
 	for _, b := range before {
 		args = append(args, b)
@@ -283,7 +278,7 @@ func (g group) args(before ...device.Buffer) []any {
 	return append(args, ends[:perLaunch-1]...)
 }
 
-// Values are the moments of a tensor: buffers and where its values begin in them.
+// Values returns the moments of a tensor: buffers, and the start of its values in them.
 func (a *Adam) Values(name string) (m, v device.Buffer, at int, err error) {
 	for _, g := range a.groups {
 		at = 0
@@ -297,5 +292,5 @@ func (a *Adam) Values(name string) (m, v device.Buffer, at int, err error) {
 	return nil, nil, 0, fmt.Errorf("the optimizer has no tensor %q", name)
 }
 
-// State is the buffer whose first value is the step that was done last.
+// State returns the buffer whose first value is the number of the last finished step.
 func (a *Adam) State() device.Buffer { return a.state }

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// tensors walks the parts of [lo, hi) that lie in one tensor each: its values and
-// gradients, and where they are among all.
-func tensors(a *device.Args, first, ends, lo, hi int, f func(p, g []float32, lo, hi int)) {
+// eachTensor calls f for the parts of [lo, hi) in one tensor each: its values and gradients, and their range among
+// all values.
+func eachTensor(a *device.Args, first, ends, lo, hi int, f func(p, g []float32, lo, hi int)) {
 	start := 0
 	for i := range perLaunch {
 		end := hi
@@ -30,7 +30,7 @@ func adamHost(a *device.Args, lo, hi int) {
 		return
 	}
 	size, root := state[stateStepSize], state[stateRoot]
-	tensors(a, 3, 13, lo, hi, func(p, g []float32, lo, hi int) {
+	eachTensor(a, 3, 13, lo, hi, func(p, g []float32, lo, hi int) {
 		m, v := m[lo:hi], v[lo:hi]
 		for i, x := range g {
 			m[i] += (x - m[i]) * (1 - beta1)
@@ -47,7 +47,7 @@ func adamPartHost(a *device.Args, lo, hi int) {
 	if state[stateFound] != 0 {
 		return
 	}
-	tensors(a, 4, 14, lo, hi, func(p, g []float32, lo, hi int) {
+	eachTensor(a, 4, 14, lo, hi, func(p, g []float32, lo, hi int) {
 		m, v, d := m[lo:hi], v[lo:hi], d[lo:hi]
 		for i := range g {
 			switch part {
@@ -120,12 +120,12 @@ func unscaleHost(a *device.Args, lo, hi int) {
 			g := a.Floats(1 + i)[from-start : to-start]
 			for k := range g {
 				g[k] *= f
-				found = found || g[k]-g[k] != 0 // what is not finite is not 0 off itself
+				found = found || g[k]-g[k] != 0 // NaN and infinities differ from themselves by NaN
 			}
 		}
 		start = end
 	}
-	if found { // several items may say so
+	if found { // several items may store it
 		atomic.StoreUint32((*uint32)(unsafe.Pointer(&state[stateFound])), math.Float32bits(1))
 	}
 }

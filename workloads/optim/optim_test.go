@@ -191,11 +191,11 @@ func TestAdam(t *testing.T) {
 
 // BindClip binds clipping alone.
 func (a *Adam) BindClip() (*op.Bound, error) {
-	norm, err := a.norm()
+	norm, err := a.normLaunches()
 	if err != nil {
 		return nil, err
 	}
-	return op.BindLaunches(a.mem.Dev, "clipping", op.Moved(3*a.numel(), a.numel(), a.numel()), append(norm, a.cut()...)...)
+	return op.BindLaunches(a.mem.Dev, "clipping", op.Moved(3*a.countValues(), a.countValues(), a.countValues()), append(norm, a.clipLaunches()...)...)
 }
 
 func TestUnknownWay(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 const (
 	ScalerOff     = "off"
 	ScalerStatic  = "static"  // the scale stays
-	ScalerDynamic = "dynamic" // it is halved by a step that overflows and doubled by many that do not
+	ScalerDynamic = "dynamic" // halved by a step that overflows, doubled by many that do not
 )
 
 const (
@@ -17,25 +17,24 @@ const (
 	growAfter  = 2000
 )
 
-// Scaler multiplies a loss, so that small gradients survive rounding to fp16, and divides
-// the gradients. Where one is not finite, no step is made; a dynamic scale is halved then
-// and doubled after Growth steps without. Weight is that of a micro-batch.
+// Scaler multiplies a loss, so that small gradients survive rounding to fp16, and divides the gradients. A step with
+// a gradient that is not finite is skipped; a dynamic scale is then halved, and doubled after Growth steps without
+// one. Weight is the weight of a micro-batch.
 type Scaler struct {
 	Mode   string
 	Growth int
 	Weight float32
 }
 
-// Kernels: unscaleKernel has state, the gradients of five tensors and where the first four
-// end among all values; an item is a value. scaleUpdateKernel: state, growth (0: the scale
-// stays), weight; one item.
+// Kernels: unscaleKernel has state, the gradients of five tensors and the ends of the first four among all values; an
+// item is a value. scaleUpdateKernel: state, growth (0: the scale stays), weight; one item.
 var (
 	unscaleKernel     = device.Kernel{Name: "unscale", Sig: "bbbbbbiiii", Host: unscaleHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
 	scaleUpdateKernel = device.Kernel{Name: "scale_update", Sig: "bif", Host: scaleUpdateHost, PTX: optimPTX, Threads: 32, PerBlock: 1}
 )
 
-// on says that there is a scale.
-func (s Scaler) on() bool { return s.Mode != ScalerOff && s.Mode != "" }
+// isOn reports whether there is a scale.
+func (s Scaler) isOn() bool { return s.Mode != ScalerOff && s.Mode != "" }
 
 func (s Scaler) weight() float32 {
 	if s.Weight == 0 {
@@ -44,18 +43,18 @@ func (s Scaler) weight() float32 {
 	return s.Weight
 }
 
-// start writes the state before the first step.
-func (s Scaler) start(state []float32) {
+// initState writes the state before the first step.
+func (s Scaler) initState(state []float32) {
 	scale := float32(1)
-	if s.on() {
+	if s.isOn() {
 		scale = firstScale
 	}
 	state[stateScale], state[stateInverse], state[stateCotangent] = scale, 1/scale, scale*s.weight()
 }
 
-// unscale divides all gradients and looks for one that is not finite.
-func (a *Adam) unscale() (all []op.Launch) {
-	if !a.scaler.on() {
+// unscaleLaunches divides all gradients by the scale and detects gradients that are not finite.
+func (a *Adam) unscaleLaunches() (all []op.Launch) {
+	if !a.scaler.isOn() {
 		return nil
 	}
 	for rest := a.all; len(rest) > 0; {
@@ -63,7 +62,7 @@ func (a *Adam) unscale() (all []op.Launch) {
 		for _, t := range g.tensors {
 			g.n += t.N
 		}
-		args := g.args(a.state)
+		args := g.launchArgs(a.state)
 		grads := args[:1]
 		for i := range perLaunch {
 			grads = append(grads, args[2+2*i])
@@ -74,9 +73,9 @@ func (a *Adam) unscale() (all []op.Launch) {
 	return all
 }
 
-// update ends a step with a scale.
-func (a *Adam) update() (all []op.Launch) {
-	if !a.scaler.on() {
+// updateLaunches ends a step with a scale.
+func (a *Adam) updateLaunches() (all []op.Launch) {
+	if !a.scaler.isOn() {
 		return nil
 	}
 	growth := 0

@@ -8,15 +8,15 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// Param is a parameter as it was drawn, and the buffer that holds it.
+// Param is a parameter: its drawn values, and the buffer that holds it.
 type Param struct {
 	Name   string
 	Values []float32
 	P      device.Buffer
 }
 
-// Step is the end of a training step: the gradients of all parameters, their clipping and
-// Adam, and what belongs to them at its beginning.
+// Step is the end of a training step: the gradients of all parameters, their clipping and Adam, and the launches at
+// the step's beginning that belong to them.
 type Step struct {
 	adam   Adam
 	mem    *op.Arena
@@ -38,23 +38,24 @@ func StepOf(set gpuprof.Settings) Step {
 		micro: max(1, set.Int("accumulate")), lossEvery: set.Every("loss_read"), normRead: set["clip_where"] == OnHost, fills: set["zero"] == ZeroFill,
 	}
 	s.adam.scaler = Scaler{Mode: set["scaler"], Growth: growAfter, Weight: 1 / float32(s.micro)}
-	s.foundRead = s.adam.scaler.on() && set["found_inf"] == OnHost
+	s.foundRead = s.adam.scaler.isOn() && set["found_inf"] == OnHost
 	return s
 }
 
-// Micro is how many micro-batches a step has.
+// Micro returns the number of micro-batches per step.
 func (s *Step) Micro() int { return s.micro }
 
-// Adds says that the gradients of a micro-batch are added to what is there.
+// Adds reports whether the gradients of a micro-batch are added to existing ones.
 func (s *Step) Adds(micro int) bool { return s.fills || micro > 0 }
 
-// Scales says that a loss that is not finite ends no run, for its step is left out.
-func (s *Step) Scales() bool { return s.adam.scaler.on() }
+// Scales reports whether there is a loss scale: then a loss that is not finite ends no run, since its step is
+// skipped.
+func (s *Step) Scales() bool { return s.adam.scaler.isOn() }
 
-// ReadsLoss says that the host reads the loss of step i and waits for it.
+// ReadsLoss reports whether the host reads the loss of step i and waits for it.
 func (s *Step) ReadsLoss(i int) bool { return s.lossEvery > 0 && (i+1)%s.lossEvery == 0 }
 
-// Reads is how often a step waits for a value, at most.
+// Reads bounds how often a step waits for a value.
 func (s *Step) Reads() int {
 	n := 0
 	for _, is := range []bool{s.normRead, s.foundRead, s.lossEvery > 0} {
@@ -65,7 +66,7 @@ func (s *Step) Reads() int {
 	return n
 }
 
-// Words is the four-byte words that Open and Bind allocate, by the parameters' sizes.
+// Words returns the four-byte words that Open and Bind allocate, by the parameters' sizes.
 func (s *Step) Words(sizes []int) int64 {
 	words := s.adam.Words(sizes)
 	for _, n := range sizes {
@@ -89,16 +90,16 @@ func (s *Step) Open(mem *op.Arena, stream device.Stream, params []Param) error {
 	return s.adam.Open(mem, stream, all)
 }
 
-// Grad is the gradient of parameter i.
+// Grad returns the gradient of parameter i.
 func (s *Step) Grad(i int) device.Buffer { return s.grads[i] }
 
-// Params are the parameters in the order of Open.
+// Params returns the parameters in the order of Open.
 func (s *Step) Params() []Param { return s.params }
 
-// State is the buffer whose first value is the step that was done last.
+// State returns the buffer whose first value is the number of the last finished step.
 func (s *Step) State() device.Buffer { return s.adam.State() }
 
-// Restart gives the parameters the values they were drawn with, and goes back to step 0.
+// Restart sets the parameters to their drawn values, and goes back to step 0.
 func (s *Step) Restart(stream device.Stream) error {
 	s.found = false
 	for _, p := range s.params {
@@ -109,19 +110,18 @@ func (s *Step) Restart(stream device.Stream) error {
 	return s.adam.Reset(stream)
 }
 
-// Part is some launches of a step's end, and what the host reads behind them.
+// Part holds some launches of a step's end, and the index of the state that the host reads after them.
 type Part struct {
 	Ops *op.Bound
-	// Clips says that they belong to clipping, and not to the optimizer; First and Last that
-	// these begin or end with them.
+	// Clips is true if the launches belong to clipping, false for the optimizer; First and Last are true if they are
+	// its first or last launches.
 	Clips, First, Last bool
 
-	reads int  // the word of the state, 0 for none
-	skips bool // left out where the host knows of a gradient that is not finite
+	reads int  // index in the state, 0 for none
+	skips bool // skipped if the host has read a gradient that is not finite
 }
 
-// Bind binds clipping and the optimizer's step. The caller closes what it got, after an
-// error too.
+// Bind binds clipping and the optimizer's step. The caller closes the returned parts, after an error too.
 func (s *Step) Bind() (parts []Part, err error) {
 	bind := func(p Part, name string, minimum gpuprof.Cost, all []op.Launch) {
 		if err != nil {
@@ -130,33 +130,32 @@ func (s *Step) Bind() (parts []Part, err error) {
 		p.Ops, err = op.BindLaunches(s.mem.Dev, name, minimum, all...)
 		parts = append(parts, p)
 	}
-	n := s.adam.numel()
-	norm, err := s.adam.norm()
+	n := s.adam.countValues()
+	norm, err := s.adam.normLaunches()
 	found := 0
 	if s.foundRead {
 		found = stateFound
 	}
 	if s.normRead {
 		bind(Part{Clips: true, First: true, reads: stateNorm}, "the norm of gradients", op.Moved(2*n, n, 1), norm)
-		bind(Part{Clips: true, Last: true, reads: found}, "clipping", op.Moved(n, n, n), s.adam.cut())
+		bind(Part{Clips: true, Last: true, reads: found}, "clipping", op.Moved(n, n, n), s.adam.clipLaunches())
 	} else {
-		bind(Part{Clips: true, First: true, Last: true, reads: found}, "clipping", op.Moved(3*n, n, n), append(norm, s.adam.cut()...))
+		bind(Part{Clips: true, First: true, Last: true, reads: found}, "clipping", op.Moved(3*n, n, n), append(norm, s.adam.clipLaunches()...))
 	}
 	least := op.Moved(12*n, 4*n, 3*n)
 	if s.foundRead {
-		bind(Part{First: true, skips: true}, "the optimizer", least, s.adam.step())
-		bind(Part{Last: true}, "the loss scale", op.Moved(3, 3, 5), s.adam.update())
+		bind(Part{First: true, skips: true}, "the optimizer", least, s.adam.stepLaunches())
+		bind(Part{Last: true}, "the loss scale", op.Moved(3, 3, 5), s.adam.updateLaunches())
 		return parts, err
 	}
-	bind(Part{First: true, Last: true}, "the optimizer", least, append(s.adam.step(), s.adam.update()...))
+	bind(Part{First: true, Last: true}, "the optimizer", least, append(s.adam.stepLaunches(), s.adam.updateLaunches()...))
 	return parts, err
 }
 
-// Skips says that a part is left out.
+// Skips reports whether a part is skipped.
 func (s *Step) Skips(p *Part) bool { return p.skips && s.found }
 
-// Hear reads the word of State that the host decides by behind a part, if there is one;
-// read waits for it.
+// Hear reads the value of State on which the host decides after a part, if there is one; read waits for it.
 func (s *Step) Hear(p *Part, read func(from device.Buffer, at int) (float32, error)) error {
 	if p.reads == 0 {
 		return nil
@@ -168,7 +167,7 @@ func (s *Step) Hear(p *Part, read func(from device.Buffer, at int) (float32, err
 	return err
 }
 
-// Zeros are the launches that fill all gradients; none where they are written over.
+// Zeros returns the launches that fill all gradients; none if gradients are overwritten.
 func (s *Step) Zeros() (all []op.Launch) {
 	if !s.fills {
 		return nil
@@ -179,20 +178,20 @@ func (s *Step) Zeros() (all []op.Launch) {
 	return all
 }
 
-// Cotangent is a buffer of n values with which a way back starts.
+// Cotangent is a buffer of n values with which a backward pass starts.
 type Cotangent struct {
 	B device.Buffer
 	N int
 }
 
-// Scaled are the launches that multiply the cotangents, with which the way back starts, by the
-// loss's scale and the weight of a micro-batch; none where both are 1.
+// Scaled returns the launches that multiply the first cotangents of the backward pass by the loss's scale and the
+// weight of a micro-batch; none if both are 1.
 func (s *Step) Scaled(all ...Cotangent) (launches []op.Launch) {
-	if !s.adam.scaler.on() && s.micro == 1 {
+	if !s.adam.scaler.isOn() && s.micro == 1 {
 		return nil
 	}
 	for _, c := range all {
-		launches = append(launches, s.adam.scaled(c.B, c.N, stateCotangent))
+		launches = append(launches, s.adam.scaleLaunch(c.B, c.N, stateCotangent))
 	}
 	return launches
 }
@@ -202,7 +201,7 @@ const checkScale = 8
 
 // Checked goes back to the start with a scale at which nothing overflows.
 func (s *Step) Checked(stream device.Stream) error {
-	if err := s.Restart(stream); err != nil || !s.adam.scaler.on() {
+	if err := s.Restart(stream); err != nil || !s.adam.scaler.isOn() {
 		return err
 	}
 	state, err := op.Receive(s.mem.Dev, stream, s.adam.state, 0, stateWords)
@@ -213,22 +212,22 @@ func (s *Step) Checked(stream device.Stream) error {
 	return op.Send(s.mem.Dev, stream, s.adam.state, state)
 }
 
-// Scale is the present factor of cotangents, for a check. It waits.
+// Scale returns the present factor of cotangents, for a check. It waits.
 func (s *Step) Scale(stream device.Stream) (float64, error) {
 	v, err := op.Receive(s.mem.Dev, stream, s.adam.state, stateCotangent, 1)
 	return float64(v[0]), err
 }
 
-// Saved is what clipping and the optimizer change, in the order of Open.
+// Saved holds the values that clipping and the optimizer change, in the order of Open.
 type Saved struct {
 	p, g, m, v [][]float64
 	inverse    float64 // of the loss's scale
 }
 
-// Moments are the first moments of parameter i's gradient.
+// Moments returns the first moments of parameter i's gradient.
 func (s Saved) Moments(i int) []float64 { return s.m[i] }
 
-// Save reads it.
+// Save reads the values from the device.
 func (s *Step) Save(stream device.Stream) (out Saved, err error) {
 	inverse, err := op.Receive(s.mem.Dev, stream, s.adam.state, stateInverse, 1)
 	if err != nil {
@@ -255,7 +254,7 @@ func (s *Step) Save(stream device.Stream) (out Saved, err error) {
 	return out, nil
 }
 
-// Clipped compares the gradients with those before, divided by the scale and cut to the limit.
+// Clipped compares the gradients with the earlier ones, divided by the scale and clipped to the limit.
 func (s *Step) Clipped(before, now Saved, e *op.ErrorNorm) {
 	for _, g := range before.g {
 		for k := range g {
@@ -272,7 +271,7 @@ func (s *Step) Clipped(before, now Saved, e *op.ErrorNorm) {
 	}
 }
 
-// Stepped compares parameters and moments with Adam's step from those before.
+// Stepped compares parameters and moments with Adam's step from the earlier ones.
 func (s *Step) Stepped(stream device.Stream, before, now Saved, e *op.ErrorNorm) error {
 	step, err := op.Receive(s.mem.Dev, stream, s.adam.State(), 0, 1)
 	if err != nil {
@@ -281,7 +280,7 @@ func (s *Step) Stepped(stream device.Stream, before, now Saved, e *op.ErrorNorm)
 	for i := range before.p {
 		p, m, v := op.As[float64](before.p[i]), op.As[float64](before.m[i]), op.As[float64](before.v[i])
 		RefAdam(s.adam.Rate, int(step[0]), p, before.g[i], m, v)
-		// A parameter has its own rounding, beside which the change may be small.
+		// A parameter has its own rounding error, which the change may not exceed.
 		for k, x := range p {
 			off := (now.p[i][k] - x) / max(1, math.Abs(x))
 			e.Diff += off * off

@@ -46,7 +46,7 @@ func (tp TensorProduct) PathCoefficients() ([]float64, error) {
 	return out, nil
 }
 
-// fanIn is the number of (u, v) pairs a path sums into one output channel.
+// fanIn returns the number of (u, v) pairs that a path sums into one output channel.
 func (tp TensorProduct) fanIn(ins Instruction) int {
 	m1, m2 := tp.In1[ins.In1].Mul, tp.In2[ins.In2].Mul
 	switch ins.Mode {
@@ -60,11 +60,10 @@ func (tp TensorProduct) fanIn(ins Instruction) int {
 	return 1
 }
 
-// Eval computes one sample: out (overwritten, Out.Dim() values) from x
-// (In1.Dim()), y (In2.Dim()) and w (WeightNumel(), flat in instruction order),
-// all in mul_ir layout. It is written to be read and checked, not to be fast.
+// Eval computes one sample: out (overwritten, Out.Dim() values) from x (In1.Dim()), y (In2.Dim()) and w
+// (WeightNumel(), flat in instruction order), all in mul_ir layout. It favours readable code over speed.
 func (tp TensorProduct) Eval(x, y, w, out []float64) error {
-	if err := tp.sizes("evaluating", sized{"x", len(x), tp.In1.Dim()}, sized{"y", len(y), tp.In2.Dim()},
+	if err := tp.checkSizes("evaluating", sized{"x", len(x), tp.In1.Dim()}, sized{"y", len(y), tp.In2.Dim()},
 		sized{"w", len(w), tp.WeightNumel()}, sized{"out", len(out), tp.Out.Dim()}); err != nil {
 		return err
 	}
@@ -72,14 +71,14 @@ func (tp TensorProduct) Eval(x, y, w, out []float64) error {
 	return tp.eachPath(x, y, w, out, func(p path, _ pathAt) { p.accumulate() })
 }
 
-// sized is an argument, how many values it has and how many it needs.
+// sized is an argument with its actual and required number of values.
 type sized struct {
 	name      string
 	got, want int
 }
 
-// sizes names the first argument that has not as many values as it needs.
-func (tp TensorProduct) sizes(doing string, args ...sized) error {
+// checkSizes returns an error about the first argument with a wrong number of values.
+func (tp TensorProduct) checkSizes(doing string, args ...sized) error {
 	for _, arg := range args {
 		if arg.got != arg.want {
 			return fmt.Errorf("%s tensor product %v x %v -> %v: %s has %d values, expected %d", doing, tp.In1, tp.In2, tp.Out, arg.name, arg.got, arg.want)
@@ -88,7 +87,7 @@ func (tp TensorProduct) sizes(doing string, args ...sized) error {
 	return nil
 }
 
-// pathAt is where the arguments of an instruction begin; w is -1 without weights.
+// pathAt holds the offsets of an instruction's arguments; w is -1 without weights.
 type pathAt struct{ x, y, w int }
 
 // eachPath calls f with every instruction in order.
@@ -128,9 +127,9 @@ type path struct {
 	out         []float64
 }
 
-// accumulate adds the path to out: for each pair (u, v) that the mode couples,
-// z = coefficient * C(x_u, y_v), then out_o += w * z for each o it feeds.
-// One goroutine computes here, so the race detector would only take time (see op.RefGemm).
+// accumulate adds the path to out: for each pair (u, v) that the mode couples, z = coefficient * C(x_u, y_v), then
+// out_o += w * z for each output o of the pair. It runs in one goroutine, so the race detector would only cost time
+// (see op.RefGemm).
 //
 //go:norace
 func (p path) accumulate() {
@@ -157,7 +156,7 @@ func (p path) accumulate() {
 	}
 }
 
-// fedBy is the range of output channels that the pair (u, v) contributes to.
+// fedBy returns the range of output channels to which the pair (u, v) contributes.
 func (p path) fedBy(u, v int) (first, last int) {
 	switch p.mode {
 	case UVU, UUU:
@@ -168,7 +167,7 @@ func (p path) fedBy(u, v int) (first, last int) {
 	return 0, p.mo - 1
 }
 
-// weight of the pair (u, v) in output channel o; shapes as at the Mode names.
+// weight returns the weight of the pair (u, v) in output channel o; the Mode constants list the shapes.
 func (p path) weight(u, v, o int) float64 {
 	if p.w == nil {
 		return 1
@@ -176,7 +175,7 @@ func (p path) weight(u, v, o int) float64 {
 	return p.w[p.weightAt(u, v, o)]
 }
 
-// weightAt is where that weight is among the path's.
+// weightAt returns the index of that weight among the path's weights.
 func (p path) weightAt(u, v, o int) int {
 	switch p.mode {
 	case UVW:

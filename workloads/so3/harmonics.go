@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Normalization says how spherical harmonics are scaled.
+// Normalization names the scale of spherical harmonics.
 type Normalization string
 
 // With Component every component has mean square 1 over the sphere, with Norm
@@ -27,9 +27,8 @@ func ParseNormalization(s string) (Normalization, error) {
 	return "", gpuprof.Errorf(nil, "parsing spherical harmonics normalization %q: unknown name", s).WithFix("use component, norm or integral")
 }
 
-// scale is the factor from component normalisation for degree l, NaN for an
-// unknown name.
-func (n Normalization) scale(l int) float64 {
+// scaleFactor returns the factor from component normalisation for degree l, NaN for an unknown name.
+func (n Normalization) scaleFactor(l int) float64 {
 	switch n {
 	case Component:
 		return 1
@@ -61,11 +60,9 @@ func makeHarmonicNorms() (table [MaxL + 1][MaxL + 1]float64) {
 //
 //	Y_lm = sqrt((2l+1) (2-delta_m0) (l-|m|)!/(l+|m|)!) P_l^|m|(y) * {sin |m|phi (m<0), cos m phi (m>=0)}
 //
-// with the polar axis y, phi = atan2(x, z) and no Condon-Shortley phase. The
-// length of the vector does not matter; for the zero vector, which has no
-// direction, blocks above l=0 are 0. Nothing is allocated. A request that
-// cannot be met (lmax outside 0..MaxL, a short out, an unknown n) fills out
-// with NaN, which no check accepts.
+// with the polar axis y, phi = atan2(x, z) and no Condon-Shortley phase. The length of the vector does not matter;
+// for the zero vector, which has no direction, blocks above l=0 are 0. Nothing is allocated. Invalid arguments (lmax
+// outside 0..MaxL, a short out, an unknown n) fill out with NaN, which no check accepts.
 func Harmonics(lmax int, n Normalization, x, y, z float64, out []float64) {
 	if lmax < 0 || lmax > MaxL || len(out) < (lmax+1)*(lmax+1) {
 		for i := range out {
@@ -73,10 +70,10 @@ func Harmonics(lmax int, n Normalization, x, y, z float64, out []float64) {
 		}
 		return
 	}
-	x, y, z, zero := direction(x, y, z)
+	x, y, z, zero := normalizeVector(x, y, z)
 	if zero {
 		clear(out[:(lmax+1)*(lmax+1)])
-		out[0] = n.scale(0)
+		out[0] = n.scaleFactor(0)
 		return
 	}
 	// With s = sqrt(x^2+z^2), s^m cos(m phi) + i s^m sin(m phi) = (z + ix)^m, and
@@ -85,7 +82,7 @@ func Harmonics(lmax int, n Normalization, x, y, z float64, out []float64) {
 	for m := 0; m <= lmax; m++ {
 		before, p := 0.0, diagonal
 		for l := m; l <= lmax; l++ {
-			c := harmonicNorms[l][m] * n.scale(l) * p
+			c := harmonicNorms[l][m] * n.scaleFactor(l) * p
 			mid := l*l + l
 			out[mid+m] = c * cos
 			if m > 0 {
@@ -98,8 +95,8 @@ func Harmonics(lmax int, n Normalization, x, y, z float64, out []float64) {
 	}
 }
 
-// direction normalises a vector without overflow or underflow.
-func direction(x, y, z float64) (nx, ny, nz float64, zero bool) {
+// normalizeVector scales a vector to length 1 without overflow or underflow.
+func normalizeVector(x, y, z float64) (nx, ny, nz float64, zero bool) {
 	big := max(math.Abs(x), math.Abs(y), math.Abs(z))
 	if big == 0 {
 		return 0, 0, 0, true

@@ -2,15 +2,14 @@ package so3
 
 import "math"
 
-// HarmonicsGrad writes the gradients by (x, y, z) of what Harmonics computes,
-// three values a harmonic, into out[:3*(lmax+1)^2]. With r the length, n the
-// direction and G the gradient of the solid harmonic at n,
+// HarmonicsGrad writes the gradients by (x, y, z) of the harmonics, three values per harmonic, into
+// out[:3*(lmax+1)^2]. With r the length, n the direction and G the gradient of the solid harmonic at n,
 //
 //	grad Y_lm = (G_lm - l Y_lm n)/r
 //	G_lm,k    = (2l+1) sqrt(l) sum_m' w3j(l-1,1,l)[m',k,m] Y_{l-1,m'},  k = x, y, z
 //
-// The zero vector has no direction: its gradients are 0 by definition. A request
-// that cannot be met fills out with NaN, as Harmonics does.
+// The zero vector has no direction: its gradients are 0 by definition. Invalid arguments fill out with NaN, as in
+// Harmonics.
 func HarmonicsGrad(lmax int, n Normalization, x, y, z float64, out []float64) {
 	dim := (lmax + 1) * (lmax + 1)
 	if lmax < 0 || lmax > MaxL || len(out) < 3*dim {
@@ -21,7 +20,7 @@ func HarmonicsGrad(lmax int, n Normalization, x, y, z float64, out []float64) {
 	}
 	clear(out[:3*dim])
 	r := math.Hypot(math.Hypot(x, y), z)
-	nx, ny, nz, zero := direction(x, y, z)
+	nx, ny, nz, zero := normalizeVector(x, y, z)
 	if zero {
 		return
 	}
@@ -39,7 +38,7 @@ func HarmonicsGrad(lmax int, n Normalization, x, y, z float64, out []float64) {
 		}
 		for m, v := range here {
 			for k, d := range [3]float64{nx, ny, nz} {
-				grad[3*m+k] = n.scale(l) * (grad[3*m+k] - float64(l)*v*d) / r
+				grad[3*m+k] = n.scaleFactor(l) * (grad[3*m+k] - float64(l)*v*d) / r
 			}
 		}
 	}

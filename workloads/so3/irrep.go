@@ -4,9 +4,8 @@
 // float64 and derived from first principles, because it is the reference that
 // faster kernels are checked against.
 //
-// Conventions are those of e3nn: the polar axis is y, the components of l=1
-// are (x, y, z), index l+m runs over m = -l..l, and blocks of multiplicity mul
-// are stored mul-major ("mul_ir": element u*(2l+1)+i).
+// Conventions follow e3nn: the polar axis is y, the components of l=1 are (x, y, z), index l+m runs over m = -l..l,
+// and blocks of multiplicity mul are stored mul-major ("mul_ir": element u*(2l+1)+i).
 package so3
 
 import (
@@ -16,12 +15,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// MaxL is the highest degree for which 3j symbols, harmonics and D matrices
-// are offered; the accuracy claims of this package are tested up to it.
+// MaxL is the highest degree for 3j symbols, harmonics and D matrices; the tests of accuracy go up to it.
 const MaxL = 8
 
-// maxParseL and maxParseMul bound what a string may ask for, so that a typing
-// error is reported instead of becoming a huge allocation later.
+// maxParseL and maxParseMul bound the numbers in a string, so that a typing error is reported instead of becoming a
+// huge allocation later.
 const (
 	maxParseL   = 64
 	maxParseMul = 1 << 24
@@ -70,7 +68,7 @@ func (a Irrep) Product(b Irrep) []Irrep {
 	return out
 }
 
-// check reports why a cannot be used, or nil.
+// check returns the reason why a cannot be used, or nil.
 func (a Irrep) check() error {
 	if a.L < 0 {
 		return gpuprof.Errorf(nil, "degree l=%d is negative", a.L).WithFix("use l >= 0")
@@ -81,8 +79,7 @@ func (a Irrep) check() error {
 	return nil
 }
 
-// parseIrrep reads a name such as "1o" or "2e"; the suffix "y" stands for the
-// parity of the spherical harmonics, (-1)^l.
+// parseIrrep reads a name such as "1o" or "2e"; the suffix "y" means the parity of the spherical harmonics, (-1)^l.
 func parseIrrep(name string) (Irrep, error) {
 	if name == "" {
 		return Irrep{}, gpuprof.Errorf(nil, "the name is empty").WithFix("write a degree and a parity, such as 1o")
@@ -108,8 +105,8 @@ func parseIrrep(name string) (Irrep, error) {
 	return Irrep{L: l, P: p}, nil
 }
 
-// parseNumber reads an unsigned decimal number of at most limit. It is
-// stricter than strconv.Atoi, which takes "+3".
+// parseNumber reads an unsigned decimal number of at most limit. It is stricter than strconv.Atoi, which accepts
+// "+3".
 func parseNumber(s string, limit int) (int, error) {
 	if s == "" {
 		return 0, gpuprof.Errorf(nil, "is missing").WithFix("write a whole number from 0 to %d", limit)
@@ -126,7 +123,7 @@ func parseNumber(s string, limit int) (int, error) {
 	return n, nil
 }
 
-// harmonicParity is the parity of the spherical harmonics of degree l.
+// harmonicParity returns the parity of the spherical harmonics of degree l.
 func harmonicParity(l int) int8 {
 	if l%2 == 0 {
 		return 1

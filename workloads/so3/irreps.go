@@ -100,7 +100,7 @@ func (irs Irreps) LMax() int {
 	return l
 }
 
-// Offsets returns where every block starts, in values, in mul_ir layout.
+// Offsets returns the start of every block, in values, in mul_ir layout.
 func (irs Irreps) Offsets() []int {
 	out := make([]int, len(irs))
 	at := 0
@@ -150,8 +150,8 @@ func (irs Irreps) Sort() (sorted Irreps, p, inv []int) {
 	return sorted, p, inv
 }
 
-// Simplify merges neighbouring blocks of the same irrep and drops blocks of
-// multiplicity 0. It does not reorder, so the memory layout stays as it is.
+// Simplify merges neighbouring blocks of the same irrep and drops blocks of multiplicity 0. It does not reorder
+// blocks or change the memory layout.
 func (irs Irreps) Simplify() Irreps {
 	out := make(Irreps, 0, len(irs))
 	for _, m := range irs {
@@ -167,8 +167,8 @@ func (irs Irreps) Simplify() Irreps {
 	return out
 }
 
-// HarmonicIrreps returns 1x0e+1x1o+1x2e+… up to lmax, the irreps of what
-// Harmonics writes. It is empty for a negative lmax.
+// HarmonicIrreps returns 1x0e+1x1o+1x2e+… up to lmax, the irreps of the output of Harmonics. It is empty for a
+// negative lmax.
 func HarmonicIrreps(lmax int) Irreps {
 	out := make(Irreps, 0, max(lmax+1, 0))
 	for l := 0; l <= lmax; l++ {
@@ -177,7 +177,7 @@ func HarmonicIrreps(lmax int) Irreps {
 	return out
 }
 
-// check reports the first block that cannot be used, or nil.
+// check returns an error about the first block that cannot be used, or nil.
 func (irs Irreps) check() error {
 	for i, m := range irs {
 		if m.Mul < 0 {

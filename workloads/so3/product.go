@@ -8,9 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Mode is the way a path connects multiplicities, named by the index letters
-// of (in1, in2, out): equal letters run together, a letter missing from out is
-// summed over.
+// Mode is the way in which a path connects multiplicities, named by the index letters of (in1, in2, out): equal
+// letters run together, a letter missing from out is summed over.
 type Mode string
 
 // The modes and the shapes of their weights, row-major:
@@ -101,7 +100,7 @@ func (tp TensorProduct) checkInstruction(ins Instruction) error {
 	if a.Ir.P*b.Ir.P != c.Ir.P {
 		return gpuprof.Errorf(nil, "the parity of %v x %v is not that of %v", a.Ir, b.Ir, c.Ir).WithFix("change the parity of the output block")
 	}
-	if !triangle(a.Ir.L, b.Ir.L, c.Ir.L) {
+	if !obeysTriangle(a.Ir.L, b.Ir.L, c.Ir.L) {
 		return gpuprof.Errorf(nil, "%v x %v does not contain %v (triangle rule)", a.Ir, b.Ir, c.Ir).WithFix("choose l from %d to %d", max(a.Ir.L-b.Ir.L, b.Ir.L-a.Ir.L), a.Ir.L+b.Ir.L)
 	}
 	if top := max(a.Ir.L, b.Ir.L, c.Ir.L); top > MaxL {
@@ -143,8 +142,7 @@ func checkMode(ins Instruction, m1, m2, mo int) error {
 	return gpuprof.Errorf(nil, "unknown mode %q", ins.Mode).WithFix("use uvw, uvu, uvv, uuw or uuu")
 }
 
-// WeightShape returns the shape of the weights of instruction i, nil when it
-// has none or is one that Validate rejects.
+// WeightShape returns the shape of the weights of instruction i, nil if it has none or if Validate rejects it.
 func (tp TensorProduct) WeightShape(i int) []int {
 	if i < 0 || i >= len(tp.Instructions) {
 		return nil
@@ -165,8 +163,8 @@ func (tp TensorProduct) WeightShape(i int) []int {
 	return []int{m1}
 }
 
-// WeightOffsets returns where the weights of every instruction start in the
-// flat weights of a sample, -1 where WeightShape is nil.
+// WeightOffsets returns the start of the weights of every instruction in the flat weights of a sample, -1 where
+// WeightShape is nil.
 func (tp TensorProduct) WeightOffsets() []int {
 	out, _ := tp.weightLayout()
 	return out

@@ -7,23 +7,22 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// orthogonalTolerance is how far R R^T may be from the identity: far above
-// what composing rotations in float64 leaves, far below a real mistake.
+// orthogonalTolerance bounds the deviation of R R^T from the identity: far above the rounding of composed rotations
+// in float64, far below a real mistake.
 const orthogonalTolerance = 1e-9
 
-// WignerD returns D^l(r) for a proper rotation r in (x, y, z) order as a dense
-// row-major [2l+1][2l+1] matrix: Y_l(r v) = D^l(r) Y_l(v). It is built upwards,
+// WignerD returns D^l(r) for a proper rotation r in (x, y, z) order as a dense row-major [2l+1][2l+1] matrix: Y_l(r
+// v) = D^l(r) Y_l(v). It is built degree by degree,
 //
 //	D^0 = 1,  D^1 = r,  D^{l+1} = (2l+3) C (D^l x r) C^T  with C = w3j(l, 1, l+1).
 //
-// It is an error when r is not orthogonal, or improper: a reflection is an
-// inversion times a rotation, and the sign of the inversion depends on the
-// parity, which only the caller (or Irreps.D) knows.
+// The error means that r is not orthogonal, or improper: a reflection is an inversion times a rotation, and the sign
+// of the inversion depends on the parity, which only the caller (or Irreps.D) has.
 func WignerD(l int, r [3][3]float64) ([]float64, error) {
 	if l < 0 || l > MaxL {
 		return nil, fmt.Errorf("computing Wigner D: degree %d is outside 0..%d", l, MaxL)
 	}
-	det, err := orthogonal(r)
+	det, err := orthogonalSign(r)
 	if err != nil {
 		return nil, fmt.Errorf("computing Wigner D of degree %d: %w", l, err)
 	}
@@ -57,8 +56,8 @@ func raiseD(l int, d []float64, r [3][3]float64) ([]float64, error) {
 	return out, nil
 }
 
-// orthogonal returns the determinant (+1 or -1) of an orthogonal matrix.
-func orthogonal(r [3][3]float64) (float64, error) {
+// orthogonalSign returns the determinant (+1 or -1) of an orthogonal matrix.
+func orthogonalSign(r [3][3]float64) (float64, error) {
 	for i := range 3 {
 		for j := range 3 {
 			dot := r[i][0]*r[j][0] + r[i][1]*r[j][1] + r[i][2]*r[j][2]
@@ -83,7 +82,7 @@ func (irs Irreps) D(r [3][3]float64) ([]float64, error) {
 	if err := irs.check(); err != nil {
 		return nil, fmt.Errorf("computing D of irreps %v: %w", irs, err)
 	}
-	det, err := orthogonal(r)
+	det, err := orthogonalSign(r)
 	if err != nil {
 		return nil, fmt.Errorf("computing D of irreps %v: %w", irs, err)
 	}

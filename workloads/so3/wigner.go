@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// CG is a real Wigner 3j symbol as its non-zeros, in row-major order of
-// (I, J, K). Values from SparseCG are shared: read them, do not change them.
+// CG is a real Wigner 3j symbol as its non-zeros, in row-major order of (I, J, K). Values from SparseCG are shared:
+// do not change them.
 type CG struct {
 	L1, L2, L3 int
 	Entries    []CGEntry
@@ -23,8 +23,8 @@ type CGEntry struct {
 	C       float64
 }
 
-// wignerCache keeps what was computed: the symbols are constants, so a value
-// never becomes stale and two goroutines that race to compute one agree.
+// wignerCache keeps computed symbols. They are constants, so a value never becomes stale and two goroutines that race
+// to compute one agree.
 var wignerCache struct {
 	sync.RWMutex
 	m map[[3]int]*wignerSymbol
@@ -35,12 +35,11 @@ type wignerSymbol struct {
 	sparse CG
 }
 
-// Wigner3j returns the real Wigner 3j symbol in e3nn's basis as a dense
-// row-major array of shape [2*l1+1][2*l2+1][2*l3+1] with Frobenius norm 1. The
-// caller owns the slice. It is an error when the degrees break the triangle
-// rule |l1-l2| <= l3 <= l1+l2 or leave 0..MaxL.
+// Wigner3j returns the real Wigner 3j symbol in e3nn's basis as a dense row-major array of shape
+// [2*l1+1][2*l2+1][2*l3+1] with Frobenius norm 1. The caller owns the slice. The error means that the degrees break
+// the triangle rule |l1-l2| <= l3 <= l1+l2 or leave 0..MaxL.
 func Wigner3j(l1, l2, l3 int) ([]float64, error) {
-	sym, err := wigner(l1, l2, l3)
+	sym, err := lookUpSymbol(l1, l2, l3)
 	if err != nil {
 		return nil, err
 	}
@@ -50,20 +49,20 @@ func Wigner3j(l1, l2, l3 int) ([]float64, error) {
 // SparseCG returns the non-zeros of Wigner3j(l1, l2, l3). The zeros are exact:
 // terms that cancel are the same rational number with opposite signs.
 func SparseCG(l1, l2, l3 int) (*CG, error) {
-	sym, err := wigner(l1, l2, l3)
+	sym, err := lookUpSymbol(l1, l2, l3)
 	if err != nil {
 		return nil, err
 	}
 	return &sym.sparse, nil
 }
 
-func wigner(l1, l2, l3 int) (*wignerSymbol, error) {
+func lookUpSymbol(l1, l2, l3 int) (*wignerSymbol, error) {
 	for _, l := range [3]int{l1, l2, l3} {
 		if l < 0 || l > MaxL {
 			return nil, fmt.Errorf("computing Wigner 3j (%d,%d,%d): degree %d is outside 0..%d", l1, l2, l3, l, MaxL)
 		}
 	}
-	if !triangle(l1, l2, l3) {
+	if !obeysTriangle(l1, l2, l3) {
 		return nil, gpuprof.Errorf(nil, "computing Wigner 3j (%d,%d,%d): the triangle rule |l1-l2| <= l3 <= l1+l2 does not hold", l1, l2, l3).WithFix("choose l3 from %d to %d", max(l1-l2, l2-l1), l1+l2)
 	}
 	key := [3]int{l1, l2, l3}
@@ -86,7 +85,7 @@ func wigner(l1, l2, l3 int) (*wignerSymbol, error) {
 	return sym, nil
 }
 
-func triangle(l1, l2, l3 int) bool {
+func obeysTriangle(l1, l2, l3 int) bool {
 	return l3 <= l1+l2 && l1 <= l2+l3 && l2 <= l1+l3
 }
 
@@ -127,7 +126,7 @@ func realWigner(l1, l2, l3 int) []float64 {
 			for _, a := range realColumns(m1) {
 				for _, b := range realColumns(m2) {
 					for _, k := range realColumns(m3) {
-						e := phase(l1, m1, a) + phase(l2, m2, b) - phase(l3, m3, k)
+						e := phaseExponent(l1, m1, a) + phaseExponent(l2, m2, b) - phaseExponent(l3, m3, k)
 						out[((l1+a)*d2+l2+b)*d3+l3+k] += c * realPartOfIPower(e)
 					}
 				}
@@ -148,15 +147,15 @@ func realColumns(m int) []int {
 	return []int{-m, m}
 }
 
-// phase is the power of i in Q[m,a] = (-i)^l q[m,a]. With the factor
-// 1/sqrt(2) of m != 0 left to halfPower, q is
+// phaseExponent returns the power of i in Q[m,a] = (-i)^l q[m,a]. With the factor 1/sqrt(2) of m != 0 left to
+// halfPower, q is
 //
 //	m < 0: q[m,|m|] = 1       q[m,-|m|] = -i
 //	m = 0: q[0,0]   = 1
 //	m > 0: q[m,m]   = (-1)^m  q[m,-m]   = i (-1)^m
 //
 // Whole powers keep the arithmetic exact, so that cancelling terms give 0.
-func phase(l, m, a int) int {
+func phaseExponent(l, m, a int) int {
 	e := 3 * l
 	switch {
 	case m < 0 && a < 0:
@@ -179,7 +178,7 @@ func realPartOfIPower(e int) float64 {
 	return 0
 }
 
-// halfPower is the product of the factors 1/sqrt(2) of the non-zero m.
+// halfPower returns the product of the factors 1/sqrt(2) of the non-zero m.
 func halfPower(ms ...int) float64 {
 	n := 0
 	for _, m := range ms {
@@ -197,7 +196,7 @@ func halfPower(ms ...int) float64 {
 // factorials is a growing table of n!.
 type factorials struct{ table []*big.Int }
 
-func (f *factorials) of(n int) *big.Int {
+func (f *factorials) factorial(n int) *big.Int {
 	if len(f.table) == 0 {
 		f.table = []*big.Int{big.NewInt(1)}
 	}
@@ -210,7 +209,7 @@ func (f *factorials) of(n int) *big.Int {
 func (f *factorials) product(ns ...int) *big.Int {
 	p := big.NewInt(1)
 	for _, n := range ns {
-		p.Mul(p, f.of(n))
+		p.Mul(p, f.factorial(n))
 	}
 	return p
 }
@@ -237,7 +236,7 @@ func clebschGordan(f *factorials, l1, m1, l2, m2, l3 int) float64 {
 	}
 	num := f.product(l3+l1-l2, l3-l1+l2, l1+l2-l3, l3+m3, l3-m3, l1-m1, l1+m1, l2-m2, l2+m2)
 	num.Mul(num, big.NewInt(int64(2*l3+1)))
-	square := new(big.Rat).SetFrac(num, f.of(l1+l2+l3+1))
+	square := new(big.Rat).SetFrac(num, f.factorial(l1+l2+l3+1))
 	square.Mul(square, sum).Mul(square, sum)
 	root := new(big.Float).SetPrec(128).SetRat(square)
 	value, _ := root.Sqrt(root).Float64()

@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	// maxAtoms bounds what a file may claim and a builder may make: ten million
-	// atoms are far past anything this package is used for.
+	// maxAtoms bounds the atoms of a file or a builder: ten million atoms are far beyond any use of this package.
 	maxAtoms = 10_000_000
 	// maxCoordinate (angstrom, one centimetre) keeps every difference of two
 	// coordinates exact to about 1e-8 angstrom and every square finite.
@@ -30,17 +29,16 @@ type Crystal struct {
 	Positions [][3]float64  // cartesian, angstrom; need not lie inside the cell
 }
 
-// Volume returns the volume of the cell in cubic angstrom. Where a direction is
-// not periodic, the box that GridPoint samples stands in for the cell along it.
-// A crystal that Validate refuses may give any number, NaN included.
+// Volume returns the volume of the cell in cubic angstrom. Along a direction that is not periodic it uses the box
+// that GridPoint samples. For a crystal that Validate rejects the result is any number, NaN included.
 func (c *Crystal) Volume() float64 {
 	f := newFrame(c, gridMargin)
 	return math.Abs(det(f.rows))
 }
 
-// Validate reports the first thing that makes the crystal unusable: no atoms,
-// lists of different lengths, a coordinate that is not finite or beyond 1e8
-// angstrom, or periodic lattice vectors that are zero or linearly dependent.
+// Validate returns an error about the first defect that makes the crystal unusable: no atoms, lists of different
+// lengths, a coordinate that is not finite or beyond 1e8 angstrom, or periodic lattice vectors that are zero or
+// linearly dependent.
 func (c *Crystal) Validate() error {
 	if len(c.Positions) == 0 {
 		return gpuprof.Errorf(nil, "checking structure %q: it has no atoms", c.Name).WithFix("give at least one")
@@ -57,7 +55,7 @@ func (c *Crystal) Validate() error {
 		}
 	}
 	for i, p := range c.Positions {
-		if !inReach(p) {
+		if !isInReach(p) {
 			return gpuprof.Errorf(nil, "checking structure %q: atom %d is at %v", c.Name, i+1, p).WithFix("coordinates must be finite and within %g angstrom", maxCoordinate)
 		}
 	}
@@ -67,12 +65,12 @@ func (c *Crystal) Validate() error {
 	return nil
 }
 
-// latticeProblem says in a clause what is wrong with the periodic vectors of a
-// lattice, or "" for nothing. The readers use it to name the line as well.
+// latticeProblem describes a defect of the periodic vectors of a lattice in a clause, "" for none. The readers add
+// the line.
 func latticeProblem(lattice [3][3]float64, periodic [3]bool) string {
 	names := [3]string{"a", "b", "c"}
 	for k, v := range lattice {
-		if !inReach(v) {
+		if !isInReach(v) {
 			return fmt.Sprintf("lattice vector %s is %v, not finite numbers within %g angstrom", names[k], v, maxCoordinate)
 		}
 		if periodic[k] && norm(v) < minEdge {
@@ -86,16 +84,15 @@ func latticeProblem(lattice [3][3]float64, periodic [3]bool) string {
 	return ""
 }
 
-// inReach is false for NaN and infinity as well as for far-away points.
-func inReach(p [3]float64) bool {
+// isInReach reports false for NaN, infinity and points beyond maxCoordinate.
+func isInReach(p [3]float64) bool {
 	return math.Abs(p[0]) <= maxCoordinate && math.Abs(p[1]) <= maxCoordinate && math.Abs(p[2]) <= maxCoordinate
 }
 
-// HfO2 returns monoclinic hafnia: space group P2_1/c (number 14, unique axis b,
-// cell choice 1), 4 formula units, 12 atoms (4 Hf, then 4 O1, then 4 O2), with
-// a = 5.12, b = 5.17, c = 5.29 angstrom and beta = 99.2 degrees. Each of the
-// three atoms of the asymmetric unit sits on the general position 4e, which the
-// four symmetry operations of the group multiply.
+// HfO2 returns monoclinic hafnia: space group P2_1/c (number 14, unique axis b, cell choice 1), 4 formula units, 12
+// atoms (4 Hf, then 4 O1, then 4 O2), with a = 5.12, b = 5.17, c = 5.29 angstrom and beta = 99.2 degrees. Each of the
+// three atoms of the asymmetric unit is on the general position 4e, which the four symmetry operations of the group
+// multiply.
 func HfO2() *Crystal {
 	const a, b, c = 5.12, 5.17, 5.29
 	sin, cos := math.Sincos(99.2 * math.Pi / 180)
@@ -118,7 +115,7 @@ func HfO2() *Crystal {
 				f[k] -= math.Floor(f[k])
 			}
 			crystal.Species = append(crystal.Species, s.symbol)
-			crystal.Positions = append(crystal.Positions, toCartesian(f, crystal.Lattice))
+			crystal.Positions = append(crystal.Positions, cartesianOf(f, crystal.Lattice))
 		}
 	}
 	return crystal
@@ -136,12 +133,10 @@ func p21cImages(f [3]float64) [4][3]float64 {
 	}
 }
 
-// Diamond returns nx x ny x nz conventional cubic cells of diamond (8 carbon
-// atoms each) with the lattice constant a in angstrom. At a = 3.567 and 5x5x5
-// cells it has 1,000 atoms with 158 neighbours each within 6 angstrom.
-// Arguments that describe no crystal (a count below one, a not positive and
-// finite, more than ten million atoms) give one without atoms, which Validate
-// and NewFinder refuse.
+// Diamond returns nx x ny x nz conventional cubic cells of diamond (8 carbon atoms each) with the lattice constant a
+// in angstrom. At a = 3.567 and 5x5x5 cells it has 1,000 atoms with 158 neighbours each within 6 angstrom. Invalid
+// arguments (a count below one, a not positive and finite, more than ten million atoms) give a crystal without atoms,
+// which Validate and NewFinder reject.
 func Diamond(nx, ny, nz int, a float64) *Crystal {
 	crystal := &Crystal{
 		Name:     fmt.Sprintf("diamond %dx%dx%d", nx, ny, nz),

@@ -6,10 +6,9 @@ import (
 )
 
 const (
-	// selfDistance2 is the square of the distance (1e-6 angstrom) under which a
-	// source counts as the point itself.
+	// selfDistance2 is the square of the distance (1e-6 angstrom) under which a source counts as the point itself.
 	selfDistance2 = 1e-12
-	// markBits is how many candidates share a word of marks.
+	// markBits is the number of candidates per word of marks.
 	markBits = 64
 )
 
@@ -28,16 +27,15 @@ func (e *Edges) Reset() { e.Src, e.Vec = e.Src[:0], e.Vec[:0] }
 // skipSelf, sources within 1e-6 angstrom are left out. Points that are NaN,
 // infinite or beyond 1e8 angstrom have no neighbours.
 //
-// Distances are compared in float64 and vectors then rounded to float32, so a
-// stored vector may be longer than the cutoff by its rounding. Append does not
-// allocate while e has room, of which it may overwrite what lies beyond the new
-// end, and several goroutines may call it with different lists.
+// Distances are compared in float64 and vectors then rounded to float32, so a stored vector may be longer than the
+// cutoff by its rounding. Append does not allocate while e has capacity, which it may overwrite beyond the new end,
+// and several goroutines may call it with different lists.
 func (f *Finder) Append(e *Edges, p [3]float64, skipSelf bool) {
-	q, list := f.query(p, skipSelf)
+	q, list := f.newQuery(p, skipSelf)
 	n := len(e.Src)
 	if room := e.Src[n:cap(e.Src)]; len(room) >= len(list) && cap(e.Vec)-len(e.Vec) >= 3*len(list) {
 		vec := e.Vec[len(e.Vec) : len(e.Vec)+3*len(list)]
-		k := q.fill(room, vec, f.images, list)
+		k := q.writeEdges(room, vec, f.images, list)
 		e.Src, e.Vec = e.Src[:n+k], e.Vec[:len(e.Vec)+3*k]
 		return
 	}
@@ -45,27 +43,26 @@ func (f *Finder) Append(e *Edges, p [3]float64, skipSelf bool) {
 	var vec [3 * markBits]float32
 	for len(list) > 0 {
 		part := list[:min(markBits, len(list))]
-		k := q.fill(src[:], vec[:], f.images, part)
+		k := q.writeEdges(src[:], vec[:], f.images, part)
 		e.Src, e.Vec = append(e.Src, src[:k]...), append(e.Vec, vec[:3*k]...)
 		list = list[len(part):]
 	}
 }
 
-// Count returns the number of edges Append would add.
+// Count returns the number of edges that Append would add.
 func (f *Finder) Count(p [3]float64, skipSelf bool) int { return f.Mark(nil, p, skipSelf) }
 
-// MarkWords returns how many words the marks of one point take.
+// MarkWords returns the number of words that the marks of one point take.
 func (f *Finder) MarkWords() int { return (f.bound + markBits - 1) / markBits }
 
-// Mark is the first half of Append for callers that must know the number of
-// edges, which it returns, before the place of the first: it notes in marks
-// (MarkWords long, or nil) which candidates are edges.
+// Mark is the first half of Append for callers that need the number of edges, which it returns, before the place of
+// the first: it records in marks (MarkWords long, or nil) which candidates are edges.
 func (f *Finder) Mark(marks []uint64, p [3]float64, skipSelf bool) int {
-	q, list := f.query(p, skipSelf)
+	q, list := f.newQuery(p, skipSelf)
 	n := 0
 	for i := 0; len(list) > 0; i++ {
 		part := list[:min(markBits, len(list))]
-		hits := q.hits(f.images, part)
+		hits := q.markHits(f.images, part)
 		if marks != nil {
 			marks[i] = hits
 		}
@@ -75,29 +72,27 @@ func (f *Finder) Mark(marks []uint64, p [3]float64, skipSelf bool) int {
 	return n
 }
 
-// Place is the second half: it writes the edges that Mark noted for the same
-// point to src and vec, which are exactly as long as these need, or shorter for
-// the first of them.
+// Place is the second half: it writes the edges that Mark recorded for the same point to src and vec, which are
+// exactly as long as these need, or shorter for the first of them.
 func (f *Finder) Place(src []int32, vec []float32, p [3]float64, marks []uint64) {
-	q, list := f.query(p, false)
+	q, list := f.newQuery(p, false)
 	for i := 0; len(src) > 0; i++ {
 		part := list[:min(markBits, len(list))]
 		k := min(bits.OnesCount64(marks[i]), len(src))
-		q.write(src[:k], vec[:3*k], f.images, part, marks[i])
+		q.writeMarked(src[:k], vec[:3*k], f.images, part, marks[i])
 		src, vec, list = src[k:], vec[3*k:], list[len(part):]
 	}
 }
 
-// query is a point moved into the box and what its edges' squared lengths lie
-// between. Both bounds are bits of floats: those of positive ones are in order,
-// so one comparison of integers, without a branch, does for both.
+// query is a point moved into the box with the bounds of its edges' squared lengths. Both bounds are the bits of
+// floats: the bits of positive floats have their order, so one comparison of integers, without a branch, tests both.
 type query struct {
 	x, y, z   float64
 	low, span uint64
 }
 
-// query also returns the images worth comparing.
-func (f *Finder) query(p [3]float64, skipSelf bool) (query, []int32) {
+// newQuery also returns the images worth comparing.
+func (f *Finder) newQuery(p [3]float64, skipSelf bool) (query, []int32) {
 	x, y, z, list := f.candidates(p)
 	q := query{x: x, y: y, z: z, span: math.Float64bits(f.cutoff2)}
 	if skipSelf {
@@ -107,14 +102,13 @@ func (f *Finder) query(p [3]float64, skipSelf bool) (query, []int32) {
 	return q, list
 }
 
-// The three loops below take most of a search. About a third of the candidates
-// are no edges, at random: a branch would be mispredicted that often. The
-// conversions of products forbid fused multiply-adds: the edge set is the same
-// on every machine.
+// The three loops below take most of a search. About a third of the candidates are no edges, at random: a branch
+// would be mispredicted as often. The conversions of products forbid fused multiply-adds: the edge set is the same on
+// every machine.
 
-// fill writes the edges among the candidates and returns their number. src and
-// vec have room for all candidates; what lies behind the edges is overwritten.
-func (q *query) fill(src []int32, vec []float32, images []image, list []int32) int {
+// writeEdges writes the edges among the candidates and returns their number. src and vec have room for all
+// candidates; the values after the edges are overwritten.
+func (q *query) writeEdges(src []int32, vec []float32, images []image, list []int32) int {
 	x, y, z, low, span := q.x, q.y, q.z, q.low, q.span
 	n := uint64(0)
 	for _, id := range list {
@@ -130,8 +124,8 @@ func (q *query) fill(src []int32, vec []float32, images []image, list []int32) i
 	return int(n)
 }
 
-// hits sets bit i for every edge i of at most 64 candidates.
-func (q *query) hits(images []image, list []int32) uint64 {
+// markHits sets bit i for every edge i of at most 64 candidates.
+func (q *query) markHits(images []image, list []int32) uint64 {
 	x, y, z, low, span := q.x, q.y, q.z, q.low, q.span
 	misses := uint64(0)
 	for _, id := range list {
@@ -145,8 +139,8 @@ func (q *query) hits(images []image, list []int32) uint64 {
 	return bits.Reverse64(^misses << (markBits - uint(len(list))))
 }
 
-// write writes the first len(src) of the marked candidates.
-func (q *query) write(src []int32, vec []float32, images []image, list []int32, marks uint64) {
+// writeMarked writes the first len(src) of the marked candidates.
+func (q *query) writeMarked(src []int32, vec []float32, images []image, list []int32, marks uint64) {
 	x, y, z := q.x, q.y, q.z
 	for i := range src {
 		im := &images[list[bits.TrailingZeros64(marks)]]

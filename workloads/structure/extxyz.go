@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// defaultColumns is what plain XYZ has.
+// defaultColumns are the columns of plain XYZ.
 const defaultColumns = "species:S:1:pos:R:3"
 
-// xyzColumns says where the wanted columns of an atom line are.
+// xyzColumns holds the positions of the wanted columns in an atom line.
 type xyzColumns struct {
 	species, pos int // first column of each
 	total        int
@@ -70,12 +70,11 @@ func ReadExtXYZ(r io.Reader, name string) (*Crystal, error) {
 	if err := l.endOfFrame(n); err != nil {
 		return nil, err
 	}
-	return finish(l, c)
+	return finishCrystal(l, c)
 }
 
-// endOfFrame looks at what follows the atoms: nothing, or the number of atoms
-// of another frame. Anything else means that the count on line 1 is wrong, and
-// atoms would be left out in silence.
+// endOfFrame checks the lines after the atoms: none, or the number of atoms of another frame. Any other text means
+// that the count on line 1 is wrong, and atoms would be left out silently.
 func (l *lineReader) endOfFrame(n int) error {
 	for l.scanner.Scan() {
 		l.line++
@@ -91,11 +90,11 @@ func (l *lineReader) endOfFrame(n int) error {
 	return nil
 }
 
-// wantedPair finds the keys this package uses, assigned to.
+// wantedPair matches an assignment to a key that this package uses.
 var wantedPair = regexp.MustCompile(`(?i)(^|\s)["']?(lattice|properties|pbc)["']?\s*=`)
 
-// commentPairs returns the pairs by lower-cased key. A comment that assigns to
-// no key this package uses is free text, whatever its quotes and brackets do.
+// commentPairs returns the pairs by lower-cased key. A comment without an assignment to a key that this package uses
+// is free text, with any quotes and brackets.
 func commentPairs(l *lineReader, comment string) (map[string]string, error) {
 	if !wantedPair.MatchString(comment) {
 		return nil, nil
@@ -157,7 +156,7 @@ func parseLattice(l *lineReader, c *Crystal, value string) error {
 		return l.errorf(`write Lattice="ax ay az bx by bz cx cy cz"`, "Lattice has %d numbers, expected 9 (or 3 for a box)", len(fields))
 	}
 	for i, s := range fields {
-		v, err := l.number(s, "a component of Lattice")
+		v, err := l.parseFinite(s, "a component of Lattice")
 		if err != nil {
 			return err
 		}
@@ -183,14 +182,14 @@ func parsePBC(l *lineReader, c *Crystal, value string) error {
 		case "f", "false", ".false.", "0":
 			c.Periodic[k] = false
 		default:
-			return l.errorf("use T or F", "pbc has %s", quote(s))
+			return l.errorf("use T or F", "pbc has %s", quoteShort(s))
 		}
 	}
 	return nil
 }
 
-// arrayFields splits an array of any of the written forms, nested or not, into
-// its items; the nesting of a matrix by rows adds nothing to their order.
+// arrayFields splits an array of any of the written forms, nested or not, into its items; nesting a matrix by rows
+// does not change their order.
 func arrayFields(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" \t,[]{}", r) })
 }
@@ -211,12 +210,12 @@ func parseProperties(l *lineReader, pairs map[string]string) (xyzColumns, error)
 		name, kind := parts[0], parts[1]
 		count, err := strconv.Atoi(parts[2])
 		if err != nil || count < 1 || count > maxLine {
-			return columns, l.errorf(propertiesFix, "Properties gives %s the column count %s", quote(name), quote(parts[2]))
+			return columns, l.errorf(propertiesFix, "Properties gives %s the column count %s", quoteShort(name), quoteShort(parts[2]))
 		}
 		if kind != "S" && kind != "I" && kind != "R" && kind != "L" {
-			return columns, l.errorf("use S, I, R or L", "Properties gives %s the type %s", quote(name), quote(kind))
+			return columns, l.errorf("use S, I, R or L", "Properties gives %s the type %s", quoteShort(name), quoteShort(kind))
 		}
-		if err := columns.place(l, strings.ToLower(name), kind, count); err != nil {
+		if err := columns.addColumns(l, strings.ToLower(name), kind, count); err != nil {
 			return columns, err
 		}
 		if columns.total += count; columns.total > maxLine {
@@ -229,9 +228,9 @@ func parseProperties(l *lineReader, pairs map[string]string) (xyzColumns, error)
 	return columns, nil
 }
 
-// place notes the next columns if they are wanted. The first of a name counts,
-// and symbols go before atomic numbers.
-func (x *xyzColumns) place(l *lineReader, name, kind string, count int) error {
+// addColumns records the next columns if they are wanted. The first of a name counts, and symbols take precedence
+// over atomic numbers.
+func (x *xyzColumns) addColumns(l *lineReader, name, kind string, count int) error {
 	switch name {
 	case "pos", "positions":
 		if kind != "R" || count != 3 {
@@ -274,14 +273,14 @@ func readXYZAtom(l *lineReader, c *Crystal, columns xyzColumns, i, n int) error 
 			return l.errorf("use a symbol or a number from 1 to 118", "there is no element with the number %d", z)
 		}
 	} else if columns.numeric {
-		return l.errorf("put the atomic number there", "the atomic number is %s, not a whole number", quote(symbol))
+		return l.errorf("put the atomic number there", "the atomic number is %s, not a whole number", quoteShort(symbol))
 	}
-	p, err := l.vector(fields[columns.pos:], "the position of atom "+strconv.Itoa(i+1))
+	p, err := l.parseVector(fields[columns.pos:], "the position of atom "+strconv.Itoa(i+1))
 	if err != nil {
 		return err
 	}
-	if !inReach(p) {
+	if !isInReach(p) {
 		return l.errorf("give coordinates in angstrom", "atom %d is at %v, beyond %g angstrom", i+1, p, maxCoordinate)
 	}
-	return l.addAtom(c, strings.Clone(symbol), p) // do not keep the whole line alive
+	return l.addAtom(c, strings.Clone(symbol), p) // copies, so that the whole line is not kept alive
 }

@@ -7,20 +7,19 @@ import (
 )
 
 const (
-	// maxImages bounds the periodic images a finder holds (32 bytes each) beyond
-	// twice the number of atoms.
+	// maxImages bounds the periodic images of a finder (32 bytes each) beyond twice the number of atoms.
 	maxImages = 4 << 20
-	// maxTrials bounds the candidate images looked at while building a finder
-	// (less than a second), for cells so skewed that most are out of reach.
+	// maxTrials bounds the candidate images tried while building a finder (less than a second), for cells so skewed
+	// that most are out of reach.
 	maxTrials = 1 << 26
 )
 
-// Finder answers which atoms, periodic images included, lie within the cutoff
-// of a point. It is read-only once built and may be shared by goroutines.
+// Finder finds the atoms, periodic images included, within the cutoff of a point. It is read-only once built and may
+// be shared by goroutines.
 //
-// The cell is cut into small bins. Each bin holds the sorted list of the atom
-// images that come within the cutoff of any of its points, so a query is one
-// look-up and one pass over little more than the answer, already in order.
+// The cell is cut into small bins. Each bin holds the sorted list of the atom images that come within the cutoff of
+// any of its points, so a query is one look-up and one pass over a list that is little longer than the answer,
+// already in order.
 type Finder struct {
 	frame   frame
 	cutoff  float64
@@ -39,24 +38,22 @@ type image struct {
 	src     int32
 }
 
-// NewFinder prepares the neighbour search of a crystal for one cutoff in
-// angstrom. It fails if Validate does, if the cutoff is not a positive finite
-// number, and if the cutoff reaches over so many periodic images that the list
-// would not fit (about four million).
+// NewFinder prepares the neighbour search of a crystal for one cutoff in angstrom. It fails if Validate does, if the
+// cutoff is not a positive finite number, and if the cutoff reaches over so many periodic images that the list would
+// not fit (about four million).
 func NewFinder(c *Crystal, cutoff float64) (*Finder, error) {
 	return NewFinderFor(c, cutoff, max(maxBins, len(c.Positions)))
 }
 
-// NewFinderFor is NewFinder for a crystal that only so many points will be asked
-// about: a few bins take a fraction of the time to fill, and an answer more to
-// find. Answers are the same.
+// NewFinderFor is NewFinder for a crystal with a limited number of queries, points: fewer bins take a fraction of the
+// time to fill, and a query takes longer. Answers are the same.
 func NewFinderFor(c *Crystal, cutoff float64, points int) (*Finder, error) {
 	if err := checkSearch(c, cutoff); err != nil {
 		return nil, err
 	}
 	f := &Finder{cutoff: cutoff, cutoff2: cutoff * cutoff}
-	// Rounding must never lose a candidate, so lists are built for a slightly
-	// larger reach; the exact comparison happens in the query.
+	// Rounding must never lose a candidate, so lists are built for a slightly larger reach; the query makes the exact
+	// comparison.
 	size := 0.0
 	for _, p := range c.Positions {
 		size = math.Max(size, norm(p))
@@ -74,7 +71,7 @@ func NewFinderFor(c *Crystal, cutoff float64, points int) (*Finder, error) {
 	return f, nil
 }
 
-// checkSearch holds the refusals that NewFinder and BruteForce share.
+// checkSearch makes the checks that NewFinder and BruteForce share.
 func checkSearch(c *Crystal, cutoff float64) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -92,8 +89,8 @@ func checkSearch(c *Crystal, cutoff float64) error {
 			trials *= 2 + 2*cutoff/f.height[k]
 		}
 	}
-	// Whatever lies in a sphere around one point is an image; for a full crystal
-	// their mean number is known before any is made.
+	// Every atom in a sphere around one point is an image; for a full crystal their mean number is known before any
+	// is made.
 	degree := 0.0
 	if f.periodic == [3]bool{true, true, true} {
 		degree = sphereDegree(len(c.Positions), f, cutoff)
@@ -104,8 +101,8 @@ func checkSearch(c *Crystal, cutoff float64) error {
 	return nil
 }
 
-// sphereDegree is the mean number of images in a sphere of the given radius
-// (angstrom) in a full crystal: the density times the sphere's volume.
+// sphereDegree returns the mean number of images in a sphere of the given radius (angstrom) in a full crystal: the
+// density times the sphere's volume.
 func sphereDegree(atoms int, f *frame, radius float64) float64 {
 	return float64(atoms) / math.Abs(det(f.rows)) * 4 / 3 * math.Pi * radius * radius * radius
 }
@@ -116,10 +113,9 @@ func tooManyImages(c *Crystal, cutoff float64) error {
 	return gpuprof.Errorf(nil, "searching neighbours in %q: a cutoff of %g angstrom reaches over too many periodic images of this cell (%.3g cubic angstrom, %d atoms)", c.Name, cutoff, c.Volume(), len(c.Positions)).WithFix("use a smaller cutoff")
 }
 
-// makeImages fills f.images with every copy of an atom that can be within reach
-// of a point in the box, sorted by source and then by shift, and returns their
-// fractional positions. It counts first, so too many are refused before memory
-// is asked for.
+// makeImages fills f.images with every copy of an atom that can be within reach of a point in the box, sorted by
+// source and then by shift, and returns their fractional positions. It counts first, so that it rejects too many
+// before allocating.
 func (f *Finder) makeImages(c *Crystal, reach float64) ([][3]float64, error) {
 	count, limit := 0, imageLimit(c)
 	for src := range c.Positions {
@@ -139,12 +135,11 @@ func (f *Finder) makeImages(c *Crystal, reach float64) ([][3]float64, error) {
 	return positions, nil
 }
 
-// eachImage calls do with the cartesian and fractional positions of the copies
-// of one atom that can be within reach of a point in the box: the range of
-// shifts by distance between lattice planes, then a sphere around the box.
+// eachImage calls do with the cartesian and fractional positions of the copies of one atom that can be within reach
+// of a point in the box: the range of shifts by distance between lattice planes, then a sphere around the box.
 func (f *Finder) eachImage(c *Crystal, src int, reach float64, do func(q, fractional [3]float64)) {
 	fr := &f.frame
-	centre := toCartesian([3]float64{0.5, 0.5, 0.5}, fr.rows)
+	centre := cartesianOf([3]float64{0.5, 0.5, 0.5}, fr.rows)
 	far := reach + longestDiagonal(fr.rows)/2
 	base, fb := fr.wrap(c.Positions[src])
 	var lo, hi [3]int
@@ -158,7 +153,7 @@ func (f *Finder) eachImage(c *Crystal, src int, reach float64, do func(q, fracti
 	for n0 := lo[0]; n0 <= hi[0]; n0++ {
 		for n1 := lo[1]; n1 <= hi[1]; n1++ {
 			for n2 := lo[2]; n2 <= hi[2]; n2++ {
-				q := fr.image(base, [3]int{n0, n1, n2})
+				q := fr.shiftImage(base, [3]int{n0, n1, n2})
 				if norm([3]float64{q[0] - centre[0], q[1] - centre[1], q[2] - centre[2]}) <= far {
 					do(q, [3]float64{fb[0] + float64(n0), fb[1] + float64(n1), fb[2] + float64(n2)})
 				}
@@ -167,21 +162,21 @@ func (f *Finder) eachImage(c *Crystal, src int, reach float64, do func(q, fracti
 	}
 }
 
-// Cutoff returns the cutoff the finder was built for, in angstrom.
+// Cutoff returns the finder's cutoff in angstrom.
 func (f *Finder) Cutoff() float64 { return f.cutoff }
 
-// MaxDegree returns an upper bound on the edges of any one point: a list with
-// room for that many more never grows during Append.
+// MaxDegree returns an upper bound on the edges of any one point: a list with capacity for as many more never grows
+// during Append.
 func (f *Finder) MaxDegree() int { return f.bound }
 
 // candidates returns the point moved into the box and the images worth
 // comparing.
 func (f *Finder) candidates(p [3]float64) (x, y, z float64, list []int32) {
-	if !inReach(p) {
+	if !isInReach(p) {
 		return 0, 0, 0, nil
 	}
-	x, y, z, a, b, c := f.frame.settle(p[0], p[1], p[2])
-	i, j, k := f.slice(0, a), f.slice(1, b), f.slice(2, c)
+	x, y, z, a, b, c := f.frame.wrapPoint(p[0], p[1], p[2])
+	i, j, k := f.binIndex(0, a), f.binIndex(1, b), f.binIndex(2, c)
 	if i < 0 || j < 0 || k < 0 {
 		return 0, 0, 0, nil
 	}
@@ -189,19 +184,18 @@ func (f *Finder) candidates(p [3]float64) (x, y, z float64, list []int32) {
 	return x, y, z, f.list[f.start[bin]:f.start[bin+1]]
 }
 
-// slice is the index along k of the bins at a fractional coordinate, or -1
-// outside the box, which reaches a cutoff beyond the last atom.
-func (f *Finder) slice(k int, at float64) int {
+// binIndex returns the index along k of the bin at a fractional coordinate, or -1 outside the box, which reaches a
+// cutoff beyond the last atom.
+func (f *Finder) binIndex(k int, at float64) int {
 	if !f.frame.periodic[k] && (at < 0 || at > 1) {
 		return -1
 	}
 	return min(max(int(at*f.scale[k]), 0), f.n[k]-1)
 }
 
-// BruteForce finds the same edges as Append, in the same order, by trying every
-// atom with every shift that could matter and no data structure: the oracle the
-// finder is checked against. It returns nil where NewFinder would fail.
-// One goroutine computes here, so the race detector would only take time (see op.RefGemm).
+// BruteForce finds the same edges as Append, in the same order, by trying every atom with every shift that could
+// matter and no data structure: the reference for tests of the finder. It returns nil if NewFinder would fail. It
+// runs in one goroutine, so the race detector would only cost time (see op.RefGemm).
 //
 //go:norace
 func BruteForce(c *Crystal, cutoff float64, p [3]float64, skipSelf bool) *Edges {
@@ -209,7 +203,7 @@ func BruteForce(c *Crystal, cutoff float64, p [3]float64, skipSelf bool) *Edges 
 		return nil
 	}
 	e := &Edges{}
-	if !inReach(p) {
+	if !isInReach(p) {
 		return e
 	}
 	f := newFrame(c, gridMargin)
@@ -219,7 +213,7 @@ func BruteForce(c *Crystal, cutoff float64, p [3]float64, skipSelf bool) *Edges 
 		var lo, hi [3]int
 		for k := range 3 {
 			if f.periodic[k] {
-				// One more on either side than the geometry asks for.
+				// One more on either side than the geometry requires.
 				r := cutoff / f.height[k]
 				lo[k] = int(math.Floor(fq[k]-fb[k]-r)) - 1
 				hi[k] = int(math.Ceil(fq[k]-fb[k]+r)) + 1
@@ -228,7 +222,7 @@ func BruteForce(c *Crystal, cutoff float64, p [3]float64, skipSelf bool) *Edges 
 		for n0 := lo[0]; n0 <= hi[0]; n0++ {
 			for n1 := lo[1]; n1 <= hi[1]; n1++ {
 				for n2 := lo[2]; n2 <= hi[2]; n2++ {
-					im := f.image(base, [3]int{n0, n1, n2})
+					im := f.shiftImage(base, [3]int{n0, n1, n2})
 					dx, dy, dz := im[0]-q[0], im[1]-q[1], im[2]-q[2]
 					d2 := float64(dx*dx) + float64(dy*dy) + float64(dz*dz)
 					if d2 < cutoff*cutoff && !(skipSelf && d2 < selfDistance2) {

@@ -2,14 +2,13 @@ package structure
 
 import "math"
 
-// gridMargin (angstrom) is left on both sides of the atoms along directions
-// that are not periodic when a sampling grid is laid over them.
+// gridMargin (angstrom) is the margin on both sides of the atoms, along directions that are not periodic, of a
+// sampling grid.
 const gridMargin = 2.0
 
-// frame is the box a crystal lives in. Along periodic directions it is the
-// lattice; along the others it spans the atoms plus a margin, along a unit
-// vector at right angles to every other direction. A point is
-// origin + f·rows with f in [0, 1) inside the box.
+// frame is the box of a crystal. Along periodic directions it is the lattice; along the others it spans the atoms
+// plus a margin, along a unit vector at right angles to every other direction. A point is origin + f·rows with f in
+// [0, 1) inside the box.
 type frame struct {
 	rows     [3][3]float64 // box edges, angstrom
 	inv      [3][3]float64 // fractional = p·inv - shift
@@ -19,12 +18,11 @@ type frame struct {
 	height   [3]float64 // distance between opposite faces, angstrom
 }
 
-// newFrame builds the box of a crystal with a margin (angstrom) around the
-// atoms along the directions that are not periodic. It needs at least one
-// periodic direction or one atom to be of any use, which Validate ensures.
+// newFrame builds the box of a crystal with a margin (angstrom) around the atoms along the directions that are not
+// periodic. It needs at least one periodic direction or one atom, which Validate ensures.
 //
-// What concerns the periodic directions is computed before the extents come in,
-// so frames with different margins wrap a point to the same bits.
+// The values of the periodic directions are computed before the extents, so frames with different margins wrap a
+// point to the same bits.
 func newFrame(c *Crystal, margin float64) *frame {
 	f := &frame{rows: completeRows(c.Lattice, c.Periodic), periodic: c.Periodic}
 	f.inv = inverse(f.rows)
@@ -53,22 +51,22 @@ func newFrame(c *Crystal, margin float64) *frame {
 	return f
 }
 
-// fractional returns the coordinates of a point in units of the box edges.
-// It and settle take and return scalars, which stay in registers: arrays go
-// through memory, and took a third of the time of a query with few neighbours.
-func (f *frame) fractional(x, y, z float64) (a, b, c float64) {
+// fractionalOf returns the coordinates of a point in units of the box edges. It and wrapPoint take and return
+// scalars, which stay in registers: arrays go through memory, and took a third of the time of a query with few
+// neighbours.
+func (f *frame) fractionalOf(x, y, z float64) (a, b, c float64) {
 	return x*f.inv[0][0] + y*f.inv[1][0] + z*f.inv[2][0] - f.shift[0],
 		x*f.inv[0][1] + y*f.inv[1][1] + z*f.inv[2][1] - f.shift[1],
 		x*f.inv[0][2] + y*f.inv[1][2] + z*f.inv[2][2] - f.shift[2]
 }
 
-// settle moves a point into the box along the periodic directions and returns
-// it with its fractional coordinates. A point already inside comes back bit for
-// bit. A second round picks up what rounding left outside after a long way.
-func (f *frame) settle(x, y, z float64) (_, _, _, a, b, c float64) {
-	a, b, c = f.fractional(x, y, z)
+// wrapPoint moves a point into the box along the periodic directions and returns it with its fractional coordinates.
+// A point already inside comes back bit for bit. A second round corrects points that rounding left outside after a
+// long way.
+func (f *frame) wrapPoint(x, y, z float64) (_, _, _, a, b, c float64) {
+	a, b, c = f.fractionalOf(x, y, z)
 	for range 2 {
-		n := [3]float64{f.turns(0, a), f.turns(1, b), f.turns(2, c)}
+		n := [3]float64{f.boxOffset(0, a), f.boxOffset(1, b), f.boxOffset(2, c)}
 		if n[0] == 0 && n[1] == 0 && n[2] == 0 {
 			break
 		}
@@ -77,28 +75,28 @@ func (f *frame) settle(x, y, z float64) (_, _, _, a, b, c float64) {
 			y -= n[k] * f.rows[k][1]
 			z -= n[k] * f.rows[k][2]
 		}
-		a, b, c = f.fractional(x, y, z)
+		a, b, c = f.fractionalOf(x, y, z)
 	}
 	return x, y, z, a, b, c
 }
 
-// turns is how many boxes along k a coordinate lies away from this one.
-func (f *frame) turns(k int, at float64) float64 {
+// boxOffset returns how many boxes along k a coordinate is away from this one.
+func (f *frame) boxOffset(k int, at float64) float64 {
 	if !f.periodic[k] {
 		return 0
 	}
 	return math.Floor(at)
 }
 
-// wrap is settle for arrays.
+// wrap is wrapPoint for arrays.
 func (f *frame) wrap(p [3]float64) (inside, fractional [3]float64) {
-	x, y, z, a, b, c := f.settle(p[0], p[1], p[2])
+	x, y, z, a, b, c := f.wrapPoint(p[0], p[1], p[2])
 	return [3]float64{x, y, z}, [3]float64{a, b, c}
 }
 
-// image returns a position moved by n box edges. The conversions forbid fused
-// multiply-adds, so that every caller on every machine gets the same bits.
-func (f *frame) image(p [3]float64, n [3]int) [3]float64 {
+// shiftImage returns a position moved by n box edges. The conversions forbid fused multiply-adds, so that every
+// caller on every machine gets the same bits.
+func (f *frame) shiftImage(p [3]float64, n [3]int) [3]float64 {
 	for k := range 3 {
 		for j := range 3 {
 			p[j] += float64(float64(n[k]) * f.rows[k][j])
@@ -114,9 +112,8 @@ type Grid struct {
 	frame frame
 }
 
-// Grid lays n[0] x n[1] x n[2] points over the cell (a count below one is taken
-// as one). Along directions that are not periodic the cell is replaced by the
-// extent of the atoms with 2 angstrom of margin on both sides.
+// Grid places n[0] x n[1] x n[2] points over the cell (a count below one counts as one). Along directions that are
+// not periodic the cell is replaced by the extent of the atoms with 2 angstrom of margin on both sides.
 func (c *Crystal) Grid(n [3]int) *Grid {
 	g := &Grid{n: n, frame: *newFrame(c, gridMargin)}
 	for k := range g.n {
@@ -128,10 +125,8 @@ func (c *Crystal) Grid(n [3]int) *Grid {
 // Len returns the number of grid points.
 func (g *Grid) Len() int { return g.n[0] * g.n[1] * g.n[2] }
 
-// Point returns the cartesian position (angstrom) of grid point i. The first
-// index runs slowest and the last fastest: i = (ix*n1 + iy)*n2 + iz stands at
-// the fractional position (ix/n0, iy/n1, iz/n2). Indices outside [0, Len) start
-// over from the other end.
+// Point returns the cartesian position (angstrom) of grid point i. The first index runs slowest and the last fastest:
+// i = (ix*n1 + iy)*n2 + iz has the fractional position (ix/n0, iy/n1, iz/n2). Indices outside [0, Len) wrap around.
 func (g *Grid) Point(i int) [3]float64 {
 	total := g.Len()
 	i %= total
@@ -146,29 +141,27 @@ func (g *Grid) Point(i int) [3]float64 {
 		float64(iy) / float64(g.n[1]),
 		float64(iz) / float64(g.n[2]),
 	}
-	p := toCartesian(fr, g.frame.rows)
+	p := cartesianOf(fr, g.frame.rows)
 	for k := range p {
 		p[k] += g.frame.origin[k]
 	}
 	return p
 }
 
-// GridPoint returns the i-th point of an n[0] x n[1] x n[2] grid over the cell;
-// see Grid and Point for the order and for directions that are not periodic. It
-// sets the grid up on every call (a pass over the atoms if some direction is
+// GridPoint returns the i-th point of an n[0] x n[1] x n[2] grid over the cell; see Grid and Point for the order and
+// for directions that are not periodic. It sets the grid up on every call (a pass over the atoms if some direction is
 // not periodic): in a loop, keep a Grid.
 func (c *Crystal) GridPoint(n [3]int, i int) [3]float64 { return c.Grid(n).Point(i) }
 
-// completeRows keeps the periodic lattice vectors and fills the other rows with
-// unit vectors at right angles to everything else, each as close to "its"
-// cartesian axis as the periodic ones leave room for.
+// completeRows keeps the periodic lattice vectors and fills the other rows with unit vectors at right angles to
+// everything else, each as close to its own cartesian axis as the periodic ones allow.
 func completeRows(lattice [3][3]float64, periodic [3]bool) [3][3]float64 {
 	var rows [3][3]float64
-	var basis [][3]float64 // orthonormal basis of what is taken already
+	var basis [][3]float64 // orthonormal basis of the rows so far
 	for k := range 3 {
 		if periodic[k] {
 			rows[k] = lattice[k]
-			if r := reject(lattice[k], basis); norm(r) > 0 {
+			if r := rejectSpan(lattice[k], basis); norm(r) > 0 {
 				basis = append(basis, unit(r))
 			}
 		}
@@ -182,7 +175,7 @@ func completeRows(lattice [3][3]float64, periodic [3]bool) [3][3]float64 {
 			var axis [3]float64
 			axis[(k+step)%3] = 1
 			// The margin prefers the first axis tried when two are level.
-			if r := reject(axis, basis); norm(r) > 1.01*norm(best) {
+			if r := rejectSpan(axis, basis); norm(r) > 1.01*norm(best) {
 				best = r
 			}
 		}
@@ -192,8 +185,8 @@ func completeRows(lattice [3][3]float64, periodic [3]bool) [3][3]float64 {
 	return rows
 }
 
-// reject removes from v its part in the span of an orthonormal basis.
-func reject(v [3]float64, basis [][3]float64) [3]float64 {
+// rejectSpan removes from v its part in the span of an orthonormal basis.
+func rejectSpan(v [3]float64, basis [][3]float64) [3]float64 {
 	for _, b := range basis {
 		s := dot(v, b)
 		for j := range 3 {
@@ -203,7 +196,7 @@ func reject(v [3]float64, basis [][3]float64) [3]float64 {
 	return v
 }
 
-func toCartesian(f [3]float64, rows [3][3]float64) (p [3]float64) {
+func cartesianOf(f [3]float64, rows [3][3]float64) (p [3]float64) {
 	for j := range 3 {
 		p[j] = f[0]*rows[0][j] + f[1]*rows[1][j] + f[2]*rows[2][j]
 	}

@@ -15,7 +15,7 @@ import (
 // maxLine is the longest line a structure file may have, in bytes.
 const maxLine = 1 << 20
 
-// FormatError says where a structure file is wrong and how to correct it.
+// FormatError names the place and the defect of a structure file, and the fix.
 type FormatError struct {
 	File    string // as given to the reader
 	Line    int    // counted from 1
@@ -32,7 +32,7 @@ func (e *FormatError) Error() string {
 // Unwrap returns the cause.
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// lineReader hands out the lines of a file one by one with their numbers.
+// lineReader returns the lines of a file one by one with their numbers.
 type lineReader struct {
 	scanner *bufio.Scanner
 	file    string
@@ -46,8 +46,7 @@ func newLineReader(r io.Reader, file string) *lineReader {
 	return &lineReader{scanner: s, file: file, room: outside.NewRoom()}
 }
 
-// next returns the next line without its end. At the end of the file it says
-// what was expected there.
+// next returns the next line without its end. The error at the end of the file names the expected content.
 func (l *lineReader) next(expected string) (string, error) {
 	if l.scanner.Scan() {
 		l.line++
@@ -82,30 +81,30 @@ func (l *lineReader) errorAt(line int, fix, format string, args ...any) *FormatE
 	return &FormatError{File: l.file, Line: line, Problem: fmt.Sprintf(format, args...), Fix: fix}
 }
 
-// vector reads three numbers from the front of fields.
-func (l *lineReader) vector(fields []string, what string) (v [3]float64, err error) {
+// parseVector reads three numbers from the front of fields.
+func (l *lineReader) parseVector(fields []string, what string) (v [3]float64, err error) {
 	if len(fields) < 3 {
 		return v, l.errorf("give x, y and z", "expected 3 numbers for %s, found %d", what, len(fields))
 	}
 	for k := range 3 {
-		if v[k], err = l.number(fields[k], what); err != nil {
+		if v[k], err = l.parseFinite(fields[k], what); err != nil {
 			return v, err
 		}
 	}
 	return v, nil
 }
 
-// number reads one finite number. Fortran's D exponents are accepted.
-func (l *lineReader) number(s, what string) (float64, error) {
+// parseFinite reads one finite number. Fortran's D exponents are accepted.
+func (l *lineReader) parseFinite(s, what string) (float64, error) {
 	v, ok := parseNumber(s)
 	if !ok {
-		return 0, l.errorf("write it as a finite decimal number", "%s is %s, not a finite number", what, quote(s))
+		return 0, l.errorf("write it as a finite decimal number", "%s is %s, not a finite number", what, quoteShort(s))
 	}
 	return v, nil
 }
 
-// parseNumber accepts decimal numbers only: strconv alone would take "inf",
-// "nan", hexadecimal and digit separators too.
+// parseNumber accepts decimal numbers only: strconv alone would accept "inf", "nan", hexadecimal and digit separators
+// too.
 func parseNumber(s string) (float64, bool) {
 	if s == "" || strings.Trim(s, "0123456789+-.eEdD") != "" {
 		return 0, false
@@ -117,25 +116,25 @@ func parseNumber(s string) (float64, bool) {
 	return v, err == nil && !math.IsInf(v, 0)
 }
 
-// atomCount reads how many atoms a file claims to hold. The number is checked
-// but never trusted: nothing is allocated from it.
+// atomCount reads the number of atoms that a file claims to hold. The number is checked but never trusted: nothing is
+// allocated from it.
 func (l *lineReader) atomCount(s, what string) (int, error) {
 	n, err := strconv.Atoi(s)
 	switch {
 	case errors.Is(err, strconv.ErrRange) && n > 0, err == nil && n > maxAtoms:
-		return 0, l.errorf("use a smaller structure", "%s is %s, the limit is %d atoms", what, quote(s), maxAtoms)
+		return 0, l.errorf("use a smaller structure", "%s is %s, the limit is %d atoms", what, quoteShort(s), maxAtoms)
 	case err != nil:
-		return 0, l.errorf("put the number of atoms there", "%s is %s, not a whole number", what, quote(s))
+		return 0, l.errorf("put the number of atoms there", "%s is %s, not a whole number", what, quoteShort(s))
 	case n < 0:
 		return 0, l.errorf("put the number of atoms there", "%s is %d, which is negative", what, n)
 	}
 	return n, nil
 }
 
-// atomBytes is what an atom takes while the lists grow.
+// atomBytes is the memory of an atom in bytes while the lists grow.
 const atomBytes = 128
 
-// addAtom adds an atom where there is memory for it.
+// addAtom adds an atom if there is memory for it.
 func (l *lineReader) addAtom(c *Crystal, symbol string, p [3]float64) error {
 	if err := l.room.Take(atomBytes); err != nil {
 		e := l.errorf("leave atoms out otherwise", "%v", err)
@@ -147,8 +146,8 @@ func (l *lineReader) addAtom(c *Crystal, symbol string, p [3]float64) error {
 	return nil
 }
 
-// quote shortens what came out of a file for a message.
-func quote(s string) string {
+// quoteShort shortens text from a file for a message.
+func quoteShort(s string) string {
 	const most = 40
 	if len(s) > most {
 		return strconv.Quote(strings.ToValidUTF8(s[:most], "?") + "…")

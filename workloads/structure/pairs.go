@@ -2,59 +2,57 @@ package structure
 
 import "strings"
 
-// pairScanner takes the comment line of an extended XYZ file apart into
-// key=value pairs. A value is bare, in double or single quotes with backslash
-// escapes, in braces or in (nested) square brackets. A key without a value is
-// a flag; its value is empty.
+// pairScanner splits the comment line of an extended XYZ file into key=value pairs. A value is bare, in double or
+// single quotes with backslash escapes, in braces or in (nested) square brackets. A key without a value is a flag;
+// its value is empty.
 type pairScanner struct {
 	text string
 	at   int
 }
 
-// next returns the next pair, an empty key at the end of the line, or a clause
-// saying what is wrong.
+// next returns the next pair, an empty key at the end of the line, or a clause that describes the defect.
 func (p *pairScanner) next() (key, value, problem string) {
 	for {
-		p.space()
+		p.skipSpace()
 		if p.at >= len(p.text) {
 			return "", "", ""
 		}
-		if key, problem = p.item("="); problem != "" {
+		if key, problem = p.readItem("="); problem != "" {
 			return "", "", problem
 		}
 		if key != "" {
 			break
 		}
-		p.at++ // a stray "=" or an empty quoted word: nothing to learn from it
+		p.at++ // a stray "=" or an empty quoted word has no information
 	}
-	p.space()
+	p.skipSpace()
 	if p.at >= len(p.text) || p.text[p.at] != '=' {
 		return key, "", ""
 	}
 	p.at++
-	p.space()
-	value, problem = p.item("")
+	p.skipSpace()
+	value, problem = p.readItem("")
 	return key, value, problem
 }
 
-func (p *pairScanner) space() {
+func (p *pairScanner) skipSpace() {
 	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t') {
 		p.at++
 	}
 }
 
-// item reads one key or value; bare ones end at white space or one of stop.
-func (p *pairScanner) item(stop string) (text, problem string) {
+// readItem reads one key or value; bare ones end at white space or one of stop.
+func (p *pairScanner) readItem(stop string) (text, problem string) {
 	if p.at >= len(p.text) {
 		return "", ""
 	}
 	switch c := p.text[p.at]; c {
 	case '"', '\'':
-		return p.quoted(c)
+		return p.readQuoted(c)
 	case '{':
-		return p.bracketed('{', '}')
+		return p.readBracketed('{', '}')
 	case '[':
-		return p.bracketed('[', ']')
+		return p.readBracketed('[', ']')
 	}
 	begin := p.at
 	for p.at < len(p.text) && !strings.ContainsRune(" \t"+stop, rune(p.text[p.at])) {
@@ -63,7 +61,7 @@ func (p *pairScanner) item(stop string) (text, problem string) {
 	return p.text[begin:p.at], ""
 }
 
-func (p *pairScanner) quoted(mark byte) (text, problem string) {
+func (p *pairScanner) readQuoted(mark byte) (text, problem string) {
 	var b strings.Builder
 	for i := p.at + 1; i < len(p.text); i++ {
 		switch c := p.text[i]; {
@@ -80,8 +78,8 @@ func (p *pairScanner) quoted(mark byte) (text, problem string) {
 	return "", "a quote " + string(mark) + " of the comment line is never closed"
 }
 
-// bracketed returns the text inside, inner brackets included.
-func (p *pairScanner) bracketed(open, end byte) (text, problem string) {
+// readBracketed returns the text inside, inner brackets included.
+func (p *pairScanner) readBracketed(open, end byte) (text, problem string) {
 	begin, depth := p.at+1, 0
 	for ; p.at < len(p.text); p.at++ {
 		switch p.text[p.at] {

@@ -48,9 +48,9 @@ func ReadPOSCAR(r io.Reader, name string) (*Crystal, error) {
 			if cartesian {
 				p = [3]float64{p[0] * scale[0], p[1] * scale[1], p[2] * scale[2]}
 			} else {
-				p = toCartesian(p, c.Lattice)
+				p = cartesianOf(p, c.Lattice)
 			}
-			if !inReach(p) {
+			if !isInReach(p) {
 				return nil, l.errorf("correct the coordinates", "atom %d is at %v, beyond %g angstrom", len(c.Positions)+1, p, maxCoordinate)
 			}
 			if err := l.addAtom(c, species[i], p); err != nil {
@@ -58,7 +58,7 @@ func ReadPOSCAR(r io.Reader, name string) (*Crystal, error) {
 			}
 		}
 	}
-	return finish(l, c)
+	return finishCrystal(l, c)
 }
 
 // poscarCell reads lines 2 to 5 and returns the factors for x, y and z.
@@ -67,7 +67,7 @@ func poscarCell(l *lineReader, c *Crystal) (scale [3]float64, err error) {
 	if err != nil {
 		return scale, err
 	}
-	given, err := poscarScale(l, withoutComment(line))
+	given, err := poscarScale(l, stripComment(line))
 	if err != nil {
 		return scale, err
 	}
@@ -76,7 +76,7 @@ func poscarCell(l *lineReader, c *Crystal) (scale [3]float64, err error) {
 		if line, err = l.next(what); err != nil {
 			return scale, err
 		}
-		if c.Lattice[k], err = l.vector(strings.Fields(withoutComment(line)), what); err != nil {
+		if c.Lattice[k], err = l.parseVector(strings.Fields(stripComment(line)), what); err != nil {
 			return scale, err
 		}
 	}
@@ -110,7 +110,7 @@ func poscarScale(l *lineReader, line string) ([]float64, error) {
 	for _, s := range strings.Fields(line) {
 		v, ok := parseNumber(s)
 		if !ok {
-			return nil, l.errorf(fix, "the scale factor is %s, not a finite number", quote(s))
+			return nil, l.errorf(fix, "the scale factor is %s, not a finite number", quoteShort(s))
 		}
 		given = append(given, v)
 	}
@@ -132,21 +132,21 @@ func poscarSpecies(l *lineReader, comment string) (species []string, counts []in
 	if err != nil {
 		return nil, nil, err
 	}
-	fields := strings.Fields(withoutComment(line))
+	fields := strings.Fields(stripComment(line))
 	if len(fields) == 0 {
 		return nil, nil, l.errorf("put the species or the atom counts there", "expected species or atom counts, found an empty line")
 	}
 	if !isWhole(fields[0]) {
 		for _, s := range fields {
 			if !unicode.IsLetter([]rune(s)[0]) {
-				return nil, nil, l.errorf("put the species or the atom counts there", "expected a chemical symbol, found %s", quote(s))
+				return nil, nil, l.errorf("put the species or the atom counts there", "expected a chemical symbol, found %s", quoteShort(s))
 			}
 			species = append(species, pseudopotentialElement(s))
 		}
 		if line, err = l.next("the atom counts"); err != nil {
 			return nil, nil, err
 		}
-		fields = strings.Fields(withoutComment(line))
+		fields = strings.Fields(stripComment(line))
 	}
 	total := 0
 	for _, s := range fields {
@@ -171,8 +171,7 @@ func poscarSpecies(l *lineReader, comment string) (species []string, counts []in
 	return species, counts, nil
 }
 
-// pseudopotentialElement strips what VASP may append to a symbol: a variant
-// such as _pv, or a hash after a slash.
+// pseudopotentialElement strips VASP's suffixes of a symbol: a variant such as _pv, or a hash after a slash.
 func pseudopotentialElement(s string) string {
 	if i := strings.IndexAny(s, "_/"); i > 0 {
 		return s[:i]
@@ -180,8 +179,7 @@ func pseudopotentialElement(s string) string {
 	return s
 }
 
-// commentSpecies returns the elements of the comment if it is nothing but a
-// list of n of them, else placeholders.
+// commentSpecies returns the elements of the comment if it is only a list of n of them, else placeholders.
 func commentSpecies(comment string, n int) []string {
 	names := strings.Fields(comment)
 	match := len(names) == n
@@ -219,7 +217,7 @@ func poscarMode(l *lineReader) (selective, cartesian bool, err error) {
 	case 'c', 'k':
 		return selective, true, nil
 	}
-	return false, false, l.errorf("write Direct or Cartesian", "expected %s, found %s", expected, quote(strings.TrimSpace(line)))
+	return false, false, l.errorf("write Direct or Cartesian", "expected %s, found %s", expected, quoteShort(strings.TrimSpace(line)))
 }
 
 func firstLetter(line string) byte {
@@ -237,7 +235,7 @@ func poscarAtom(l *lineReader, i int, selective bool) (p [3]float64, err error) 
 		return p, err
 	}
 	fields := strings.Fields(line)
-	if p, err = l.vector(fields, what); err != nil || !selective {
+	if p, err = l.parseVector(fields, what); err != nil || !selective {
 		return p, err
 	}
 	if len(fields) < 6 {
@@ -245,14 +243,14 @@ func poscarAtom(l *lineReader, i int, selective bool) (p [3]float64, err error) 
 	}
 	for _, s := range fields[3:6] {
 		if f := strings.ToLower(strings.Trim(s, ".")); f != "t" && f != "f" && f != "true" && f != "false" {
-			return p, l.errorf("use T or F", "a flag of selective dynamics is %s", quote(s))
+			return p, l.errorf("use T or F", "a flag of selective dynamics is %s", quoteShort(s))
 		}
 	}
 	return p, nil
 }
 
-// withoutComment drops what follows ! or # on the header lines.
-func withoutComment(line string) string {
+// stripComment drops the text after ! or # on the header lines.
+func stripComment(line string) string {
 	if i := strings.IndexAny(line, "!#"); i >= 0 {
 		return line[:i]
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// sniffLength is how much of a file is looked at to tell its format.
+// sniffLength is the number of bytes of a file that are read to determine its format.
 const sniffLength = 64 << 10
 
 // ReadFile reads a structure file. The name decides the format: .xyz and
@@ -59,7 +59,7 @@ func readOpened(path string, opened *outside.File, err error) (*Crystal, error) 
 	return readByContent(file, path)
 }
 
-// readByContent tells the formats apart by their first lines.
+// readByContent distinguishes the formats by their first lines.
 func readByContent(r io.Reader, path string) (*Crystal, error) {
 	head := make([]byte, sniffLength)
 	n, err := io.ReadFull(r, head)
@@ -70,7 +70,7 @@ func readByContent(r io.Reader, path string) (*Crystal, error) {
 	whole := io.MultiReader(bytes.NewReader(head), r)
 	lines := strings.SplitN(string(head), "\n", 4)
 	switch {
-	case len(lines) > 2 && allNumbers(withoutComment(lines[1]), 1, 3) && allNumbers(withoutComment(lines[2]), 3):
+	case len(lines) > 2 && isNumberLine(stripComment(lines[1]), 1, 3) && isNumberLine(stripComment(lines[2]), 3):
 		return ReadPOSCAR(whole, path)
 	case isWhole(strings.TrimSpace(strings.TrimPrefix(lines[0], "\ufeff"))):
 		return ReadExtXYZ(whole, path)
@@ -78,9 +78,9 @@ func readByContent(r io.Reader, path string) (*Crystal, error) {
 	return nil, gpuprof.Errorf(nil, "reading structure %s: the content looks neither like XYZ (an atom count on line 1) nor like POSCAR (a scale factor on line 2)", path).WithFix("convert it, or rename it to end in .xyz or .vasp if it is one of them")
 }
 
-// finish hands out a crystal that keeps every promise of Validate. The readers
-// have refused everything that could break one with its line already.
-func finish(l *lineReader, c *Crystal) (*Crystal, error) {
+// finishCrystal returns a crystal that satisfies Validate. The readers have already rejected every defect with its
+// line.
+func finishCrystal(l *lineReader, c *Crystal) (*Crystal, error) {
 	if err := c.Validate(); err != nil {
 		e := l.errorf("correct the file", "%v", err)
 		e.Err = err
@@ -89,8 +89,8 @@ func finish(l *lineReader, c *Crystal) (*Crystal, error) {
 	return c, nil
 }
 
-// allNumbers tells whether a line holds only numbers, as many as one of counts.
-func allNumbers(line string, counts ...int) bool {
+// isNumberLine reports whether a line holds only numbers, and as many as one of counts.
+func isNumberLine(line string, counts ...int) bool {
 	fields := strings.Fields(line)
 	for _, s := range fields {
 		if _, ok := parseNumber(s); !ok {

@@ -1,9 +1,8 @@
 package vec
 
-// A panel of b is kc x nr values, 16 KiB: it stays in the first-level cache
-// while every row passes over it. Packing it also keeps its rows from falling
-// into one cache set, as they do where ldb is a power of two. It does not pay
-// where few rows read few rows of b: below packRows and packDepth.
+// A panel of b is kc x nr values, 16 KiB: it stays in the first-level cache while every row passes over it. Packing
+// it also keeps its rows from sharing one cache set, as they do if ldb is a power of two. It does not pay for few
+// rows of a or of b: below packRows and packDepth.
 const (
 	nr        = 16
 	packRows  = 64
@@ -15,7 +14,7 @@ func gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb 
 		gemmGeneric(rows, n, k, alpha, a, lda, b, ldb, row, c, ldc)
 		return
 	}
-	whole := wholeRows(rows)
+	whole := coveredRows(rows)
 	var panel [kc * nr]float32
 	for l := 0; l < k; l += kc {
 		depth := min(kc, k-l)
@@ -23,7 +22,7 @@ func gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb 
 			cols := min(nr, n-j)
 			right, stride := b[l*ldb+j:], ldb
 			if cols < nr || rows > packRows || depth > packDepth || whole < rows {
-				pack(panel[:depth*nr], right, ldb, cols)
+				packColumns(panel[:depth*nr], right, ldb, cols)
 				right, stride = panel[:], nr
 			}
 			// The first block starts with the row that is added to all, the others with c.
@@ -70,7 +69,7 @@ func gemmT(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb
 		}
 		for j := 0; j < n; j += nr {
 			cols := min(nr, n-j)
-			pack(panel[:depth*nr], b[l*ldb+j:], ldb, cols)
+			packColumns(panel[:depth*nr], b[l*ldb+j:], ldb, cols)
 			for r := 0; r < rows; r += mr {
 				left, out := work[r*depth:], c[r*ldc+j:]
 				if size := min(mr, rows-r); size < mr || cols < nr {
@@ -83,17 +82,17 @@ func gemmT(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb
 	}
 }
 
-// wholeRows is how many rows tiles of six and four cover. Where the rest of six
-// is odd, one padded tile is cheaper.
-func wholeRows(rows int) int {
+// coveredRows returns how many rows tiles of six and four cover. If the remainder of six is odd, one padded tile is
+// cheaper.
+func coveredRows(rows int) int {
 	if rows%2 == 0 && rows >= 4 {
 		return rows
 	}
 	return rows - rows%mr
 }
 
-// pack copies columns of b side by side, padded with zeros to sixteen.
-func pack(panel, b []float32, ldb, cols int) {
+// packColumns copies columns of b side by side, padded with zeros to sixteen.
+func packColumns(panel, b []float32, ldb, cols int) {
 	depth := len(panel) / nr
 	if cols == nr {
 		_ = b[(depth-1)*ldb+nr-1]
@@ -122,9 +121,9 @@ func packT(panel, a []float32, lda, cols int) {
 	}
 }
 
-// gemmEdge is a tile of which only rows and cols are real: a has whole tiles and b is padded
-// with zeros, and only the real part is read from from and goes to c. It rounds exactly as a
-// whole tile does, so that a result does not depend on how rows were split.
+// gemmEdge computes a tile of which only rows and cols are real: a has whole tiles and b is padded with zeros, and
+// only the real part is read from from and written to c. It rounds exactly as a whole tile does, so that a result
+// does not depend on the split of rows.
 func gemmEdge(rows, cols, k int, alpha float32, a []float32, lda, step int, panel *[kc * nr]float32, from []float32, ldfrom int, c []float32, ldc int) {
 	var out [mr * nr]float32
 	for r := range rows {

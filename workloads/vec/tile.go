@@ -1,6 +1,6 @@
 package vec
 
-// TileRows is the rows of a Tile.
+// TileRows is the number of rows of a Tile.
 const TileRows = 6
 
 // Tile is a small product of gathered rows, the inner part of a convolution. With
@@ -9,8 +9,7 @@ const TileRows = 6
 //	sum = sum over s < Segs, k < SegLen of A[Off[r] + s SegStride + k] B[(s SegLen + k) Cols + j]
 //	Out[OutOff[r] + j] = max(Lo, sum Scale[j] + Shift[j] (+ Res[OutOff[r] + j]))
 //
-// Rows may repeat, which writes the same values again. Offsets are in values; Res may
-// be empty. A value that is not a number stays one.
+// Rows may repeat, which writes the same values again. Offsets are in values; Res may be empty. NaN stays NaN.
 type Tile struct {
 	A, B, Out, Res, Scale, Shift []float32
 	Segs, SegLen, SegStride      int
@@ -22,7 +21,7 @@ type Tile struct {
 // Run computes the tile.
 func (t *Tile) Run() {
 	if t.Segs > 0 && t.SegLen > 0 {
-		tile(t)
+		computeTile(t)
 	}
 }
 

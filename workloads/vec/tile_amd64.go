@@ -1,6 +1,6 @@
 package vec
 
-// The fields of a Tile are read by their places in it.
+// The assembly reads the fields of a Tile by their offsets.
 //
 //go:noescape
 func tile6x16(t *Tile)
@@ -8,7 +8,7 @@ func tile6x16(t *Tile)
 //go:noescape
 func tile6x8(t *Tile)
 
-func tile(t *Tile) {
+func computeTile(t *Tile) {
 	switch {
 	case !fast:
 		tileGeneric(t)

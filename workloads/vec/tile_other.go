@@ -2,4 +2,4 @@
 
 package vec
 
-func tile(t *Tile) { tileGeneric(t) }
+func computeTile(t *Tile) { tileGeneric(t) }

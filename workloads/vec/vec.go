@@ -1,5 +1,5 @@
-// Package vec holds the host device's inner loops over float32 vectors: what a
-// matrix product, a tensor product and an activation spend their time in.
+// Package vec holds the host device's inner loops over float32 vectors, in which a matrix product, a tensor product
+// and an activation spend their time.
 //
 // On amd64 with AVX2 and FMA they are assembly (vec_amd64.s); elsewhere they
 // are gonum's vector kernels and plain Go. Both round a little differently: a
@@ -56,7 +56,7 @@ func Pairs(dw, w, x []float32, xStride int, dz []float32, dzStride, n int, cells
 		clear(dw[:n])
 		return
 	}
-	pairs(dw[:n], w[:n], x, xStride, dz, dzStride, n, cells, m, t)
+	pairSums(dw[:n], w[:n], x, xStride, dz, dzStride, n, cells, m, t)
 }
 
 // Silu replaces every x by c*x/(1+exp(-x)), within 3e-7 of the exact value
@@ -75,8 +75,8 @@ func Gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb 
 	}
 }
 
-// GemmBias writes row + alpha*a*b to c, where row [n] is added to every row: what Gemm makes
-// of such a c, which need not be written first.
+// GemmBias writes row + alpha*a*b to c, where row [n] is added to every row. It equals Gemm on a c filled with row,
+// without the fill.
 func GemmBias(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, row, c []float32, ldc int) {
 	if k <= 0 {
 		for r := range max(rows, 0) {
@@ -89,24 +89,24 @@ func GemmBias(rows, n, k int, alpha float32, a []float32, lda int, b []float32, 
 	}
 }
 
-// GemmT is Gemm of a turned: a is [k,rows]. work has WorkT values.
+// GemmT is Gemm with a transposed: a is [k,rows]. work has WorkT values.
 func GemmT(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, work []float32) {
 	if rows > 0 && n > 0 && k > 0 {
 		gemmT(rows, n, k, alpha, a, lda, b, ldb, c, ldc, work[:WorkT(rows, k)])
 	}
 }
 
-// A product adds in blocks of kc values of k. mr are the rows of a tile.
+// A product adds in blocks of kc values of k. mr is the number of rows of a tile.
 const (
 	mr = 6
 	kc = 256
 )
 
-// WorkT is the values that GemmT works in: a block of a, padded to whole tiles.
+// WorkT returns the values of GemmT's work memory: a block of a, padded to whole tiles.
 func WorkT(rows, k int) int { return (rows + mr - 1) / mr * mr * min(k, kc) }
 
-// SumRows writes to dst the sum of rows rows of src, of which one begins stride values after
-// the one before. They are added in order.
+// SumRows writes to dst the sum of rows rows of src, each stride values after the one before. They are added in
+// order.
 func SumRows(dst, src []float32, stride, rows int) {
 	if rows <= 0 {
 		clear(dst)
@@ -124,9 +124,8 @@ func Elu(x []float32) {
 	}
 }
 
-// MeanOf8 writes to dst the mean of eight neighbours: of the values at i, i+d and
-// i+2d of up and down, and those at i and i+2d of mid. Each holds 2d values more
-// than dst. They are added row by row from the left.
+// MeanOf8 writes to dst the mean of eight neighbours: the values at i, i+d and i+2d of up and down, and the values at
+// i and i+2d of mid. Each holds 2d values more than dst. They are added row by row from the left.
 func MeanOf8(dst, up, mid, down []float32, d int) {
 	if n := len(dst); n > 0 {
 		meanOf8(dst, up[:n+2*d], mid[:n+2*d], down[:n+2*d], d)

@@ -2,7 +2,7 @@ package vec
 
 import "golang.org/x/sys/cpu"
 
-// fast says that the assembly can run; tests switch it to compare both.
+// fast reports whether the assembly can run; tests switch it to compare both.
 var fast = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 //go:noescape
@@ -16,7 +16,7 @@ func mulAddAVX2(dst, a, b *float32, n int)
 //go:noescape
 func sweepAVX2(dst *float32, dstStride int, src *float32, srcStride, n int, cells *int32, m *float32, count int)
 
-// See Pairs; count is of cells, 1 or more, and t is eight values a cell.
+// See Pairs; count is the number of cells, 1 or more, and t has eight values per cell.
 //
 //go:noescape
 func pairsAVX2(dw, w, x *float32, xStride int, dz *float32, dzStride, n int, cells *int32, m *float32, t *[8]float32, count int)
@@ -32,12 +32,12 @@ func siluAVX2(x *float32, n int, c float32)
 //go:noescape
 func gemm6x16(k int, a *float32, lda, step int, b *float32, ldb int, from *float32, ldfrom int, c *float32, ldc int, alpha float32)
 
-// gemm4x16 is gemm6x16 of four rows.
+// gemm4x16 is gemm6x16 for four rows.
 //
 //go:noescape
 func gemm4x16(k int, a *float32, lda, step int, b *float32, ldb int, from *float32, ldfrom int, c *float32, ldc int, alpha float32)
 
-// pack16 copies sixteen columns of so many rows side by side; pack6 copies six.
+// pack16 copies sixteen columns of the given rows side by side; pack6 copies six.
 //
 //go:noescape
 func pack16(dst, src *float32, ld, rows int)
@@ -85,7 +85,7 @@ func sweep(dst []float32, dstStride int, src []float32, srcStride, n int, cells 
 	sweepGeneric(dst, dstStride, src, srcStride, n, cells, m)
 }
 
-func pairs(dw, w, x []float32, xStride int, dz []float32, dzStride, n int, cells []int32, m []float32, t [][8]float32) {
+func pairSums(dw, w, x []float32, xStride int, dz []float32, dzStride, n int, cells []int32, m []float32, t [][8]float32) {
 	if fast {
 		pairsAVX2(&dw[0], &w[0], &x[0], xStride, &dz[0], dzStride, n, &cells[0], &m[0], &t[0], len(m))
 		return

@@ -26,6 +26,6 @@ func meanOf8(dst, up, mid, down []float32, d int) { meanOf8Generic(dst, up, mid,
 func fill(x []float32, v float32)                 { fillGeneric(x, v) }
 func invSqrt(x []float32, add float32)            { invSqrtGeneric(x, add) }
 
-func pairs(dw, w, x []float32, xStride int, dz []float32, dzStride, n int, cells []int32, m []float32, t [][8]float32) {
+func pairSums(dw, w, x []float32, xStride int, dz []float32, dzStride, n int, cells []int32, m []float32, t [][8]float32) {
 	pairsGeneric(dw, w, x, xStride, dz, dzStride, n, cells, m, t)
 }

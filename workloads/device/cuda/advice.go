@@ -2,28 +2,27 @@ package cuda
 
 import "github.com/gpuprof/gpuprof"
 
-// advice is what usually causes a status and what helps against it. Both are
-// empty where nothing is known that helps in general; the cause alone is empty
-// where the status' own name says it.
+// advice names the usual cause of a status and the fix. Both are empty where no general fix is known; cause alone is
+// empty where the name of the status already tells it.
 type advice struct{ cause, fix string }
 
-// failure is a failure with its advice: "text: cause; fix".
-func (a advice) failure(kind error, text string) *gpuprof.Error {
+// newError returns an error of the given kind: "text: cause; fix".
+func (a advice) newError(kind error, text string) *gpuprof.Error {
 	if a.cause != "" {
 		text += ": " + a.cause
 	}
 	return gpuprof.Errorf(kind, "%s", text).WithFix("%s", a.fix)
 }
 
-// or is a, or b where a is empty.
-func (a advice) or(b advice) advice {
+// orElse returns a, or b if a is empty.
+func (a advice) orElse(b advice) advice {
 	if a == (advice{}) {
 		return b
 	}
 	return a
 }
 
-// What several statuses share. The knobs are the reference workloads' own.
+// Texts that several statuses share. The knobs are those of the reference workloads.
 const (
 	askLess   = "reduce batch, edges or flows"
 	readXid   = "look for Xid messages in dmesg"
@@ -39,8 +38,8 @@ var (
 	noCapture     = advice{"a graph cannot hold this work", "set graph=off"}
 )
 
-// resultAdvice is about a driver's result, whatever was being done. What holds
-// for opening a device alone is in opening.
+// resultAdvice maps a driver's result to its advice during any call. openingAdvice has the results that mean
+// something else while a device is opened.
 var resultAdvice = map[Result]advice{
 	errOutOfMemory:         {"", askLess},
 	errInsufficientDriver:  {"the driver is older than the library", newDriver + " to " + minPackages + " or newer"},
@@ -70,8 +69,8 @@ var resultAdvice = map[Result]advice{
 	errUnknown:             {"", readXid},
 }
 
-// advice is what helps against a driver's result.
-func (r Result) advice() advice {
+// lookUpAdvice returns the advice for a driver's result.
+func (r Result) lookUpAdvice() advice {
 	switch {
 	case r >= errHardwareStack && r <= lastKernelFault:
 		return kernelFault
@@ -83,7 +82,7 @@ func (r Result) advice() advice {
 	return resultAdvice[r]
 }
 
-// The statuses of cublas_api.h that are acted on.
+// The statuses of cublas_api.h that change what gpuprof does.
 const (
 	blasNotInitialized  = 1
 	blasAllocFailed     = 3
@@ -93,7 +92,7 @@ const (
 	blasNotSupported    = 15
 )
 
-// ownKernels holds for recurrent layers and convolutions alike.
+// ownKernels is the fix for recurrent layers and for convolutions.
 const ownKernels = "set impl=auto with library=off for gpuprof's own kernels"
 
 const ownProduct = "set precision=fp32 with library=off for gpuprof's own product"
@@ -107,8 +106,8 @@ var blasAdvice = map[int32]advice{
 	blasNotSupported:    {"this cuBLAS has no such product for this GPU", ownProduct},
 }
 
-// The statuses of cudnn_graph.h that are acted on, as version 9 counts them: in
-// thousands of a kind, such as NOT_SUPPORTED, with the reasons behind.
+// The statuses of cudnn_graph.h that change what gpuprof does, in the numbering of version 9: the thousands give the
+// kind, such as NOT_SUPPORTED, and the last three digits the reason.
 const (
 	dnnNotInitialized  = 1001
 	dnnPartVersion     = 1002 // SUBLIBRARY_VERSION_MISMATCH
@@ -126,7 +125,7 @@ const (
 	dnnKind            = 1000
 )
 
-// dnnOf8 are the statuses of version 8 in version 9's numbers.
+// dnnOf8 maps the statuses of version 8 to the numbers of version 9.
 var dnnOf8 = map[int32]int32{
 	1: dnnNotInitialized, 2: dnnDeviceMemory, 4: dnnInternalError, 6: dnnArchMismatch,
 	8: dnnExecutionFailed, 9: dnnNotSupported, 11: dnnNoRuntime, 14: dnnPartVersion,
@@ -152,7 +151,7 @@ var (
 	}
 )
 
-// dnnNumber is a status in version 9's numbers.
+// dnnNumber converts a status of either version to the numbers of version 9.
 func dnnNumber(status int32) int32 {
 	if of9, old := dnnOf8[status]; old {
 		return of9
@@ -160,9 +159,8 @@ func dnnNumber(status int32) int32 {
 	return status
 }
 
-// dnnAdvice is what helps against a status of cuDNN, by its reason or else by
-// its kind.
+// dnnAdvice returns the advice for a cuDNN status: by its reason, else by its kind.
 func dnnAdvice(status int32) advice {
 	n := dnnNumber(status)
-	return dnnAdvices[n].or(dnnAdvices[n/dnnKind*dnnKind])
+	return dnnAdvices[n].orElse(dnnAdvices[n/dnnKind*dnnKind])
 }

@@ -53,7 +53,7 @@ func TestDriverAdvice(t *testing.T) {
 // TestNoAdvice: a result that says nothing about its cause gets none made up.
 func TestNoAdvice(t *testing.T) {
 	for _, r := range []Result{errInvalidValue, errInvalidContext, errInvalidHandle, errNotFound, 12345} {
-		if a := r.advice(); a != (advice{}) {
+		if a := r.lookUpAdvice(); a != (advice{}) {
 			t.Errorf("result %d: %+v", r, a)
 		}
 	}
@@ -119,7 +119,7 @@ func TestDNNAdvice(t *testing.T) {
 		"cuDNN and the driver do not fit; up": {3005, 3006},
 	} {
 		for _, status := range statuses {
-			if got := dnnAdvice(status).failure(gpuprof.ErrDevice, "running").Error(); !strings.Contains(got, want) || !strings.HasPrefix(got, "running") {
+			if got := dnnAdvice(status).newError(gpuprof.ErrDevice, "running").Error(); !strings.Contains(got, want) || !strings.HasPrefix(got, "running") {
 				t.Errorf("status %d: %q, want %q", status, got, want)
 			}
 		}

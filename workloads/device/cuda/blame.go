@@ -10,29 +10,27 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// A GPU reports a kernel's fault at some later call and does not say whose it
-// was. So every launch leaves the number of the launch in its function, one a
-// stream, and a synchronised stream remembers what it had passed: the kernels
-// that were in flight are then known exactly, at the cost of two stores a
-// launch.
+// A GPU reports a kernel's fault at some later call, without the kernel's name. So every launch stores its number in
+// its function, per stream, and every synchronisation stores the number of the last launch that it covers. The
+// kernels in flight follow exactly, at the cost of two stores per launch.
 
-// slots bounds how many streams are told apart; further ones share the last.
+// slots bounds how many streams are told apart; further streams share the last slot.
 const slots = 16
 
 type slot struct {
 	stream string
 	shared bool
-	passed uint64 // launches up to this one are known to have ended well
+	passed uint64 // launches up to this one have ended without a fault
 }
 
-// launchedOn notes a launch of f on s.
+// launchedOn stores the number of a launch of f on s.
 func (s *Stream) launchedOn(f *kernelFunc) {
 	s.dev.launched++
 	f.seen[s.slot] = s.dev.launched
 }
 
-// passed notes that everything enqueued on s so far has ended well.
-func (s *Stream) passed() {
+// markPassed notes that everything enqueued on s so far has ended without a fault.
+func (s *Stream) markPassed() {
 	if at := &s.dev.slots[s.slot]; !at.shared {
 		at.passed = s.dev.launched
 	}
@@ -43,9 +41,8 @@ type suspect struct {
 	last           uint64
 }
 
-// inFlight lists the kernels that may still have been running, by their last
-// launch.
-func (d *Device) inFlight() []suspect {
+// listInFlight returns the kernels that may still have been running, ordered by their last launch.
+func (d *Device) listInFlight() []suspect {
 	var list []suspect
 	for _, f := range d.funcs {
 		for i, last := range f.seen {
@@ -58,20 +55,20 @@ func (d *Device) inFlight() []suspect {
 	return list
 }
 
-// check turns a result into an error. A sticky one loses the device.
+// check turns a result into an error. A sticky result marks the device as lost.
 func (d *Device) check(r Result, doing string) error {
 	switch {
 	case r == success:
 		return nil
 	case d.lost != nil:
-		return d.tell()
-	case r.sticky():
-		d.lose(r, doing)
-		return d.tell()
+		return d.reportLost()
+	case r.isSticky():
+		d.markLost(r, doing)
+		return d.reportLost()
 	}
 	kind := gpuprof.ErrDevice
 	if r == errLibrary || r == errOutOfMemory {
-		if err := d.failing(doing); err != nil {
+		if err := d.checkWorking(doing); err != nil {
 			return err
 		}
 	}
@@ -81,13 +78,13 @@ func (d *Device) check(r Result, doing string) error {
 	case errOutOfMemory:
 		kind = gpuprof.ErrMemory
 	}
-	return r.advice().failure(kind, doing+": "+d.drv.describe(r))
+	return r.lookUpAdvice().newError(kind, doing+": "+d.drv.describeResult(r))
 }
 
-// again is check for calls of timed regions, which do not make the context
-// current first: one that was refused because the calling thread has none, or
-// another device's, is repeated after doing so.
-func (d *Device) again(r Result, do func() Result, doing string) error {
+// retryWithContext checks the result of a call in a timed region. Such calls do not make the context current first. A
+// call that the driver refused because the thread has no context, or the context of another device, is repeated once
+// after making it current.
+func (d *Device) retryWithContext(r Result, do func() Result, doing string) error {
 	if r == errInvalidContext || r == errInvalidHandle {
 		runtime.LockOSThread() // see enter
 		defer runtime.UnlockOSThread()
@@ -98,12 +95,11 @@ func (d *Device) again(r Result, do func() Result, doing string) error {
 	return d.check(r, doing)
 }
 
-// failing is the failure of a device that does not work any more, by a question
-// that takes nothing. What a dead one answers first may be anything: that memory is
-// short, or a library's own status.
-func (d *Device) failing(doing string) error {
+// checkWorking returns the failure of a device that no longer works, or nil. It queries the free memory, which
+// allocates nothing. The first error of a dead device can be misleading: out of memory, or a library's own status.
+func (d *Device) checkWorking(doing string) error {
 	if d.lost != nil {
-		return d.tell()
+		return d.reportLost()
 	}
 	var free uintptr
 	if r := d.memInfo(&free); r != success && r != errOutOfMemory {
@@ -112,33 +108,32 @@ func (d *Device) failing(doing string) error {
 	return nil
 }
 
-// tell is the error of a lost device, which then counts as told.
-func (d *Device) tell() error {
-	d.told = true
+// reportLost returns the error of a lost device and notes that the caller has received it.
+func (d *Device) reportLost() error {
+	d.lostReported = true
 	return d.lost
 }
 
 const mostSuspects = 8
 
-// lose ends the use of the device. The advice is the result's own; against a
-// kernel's fault with no kernel to blame, and where there is none, it is to look
-// at the GPU.
-func (d *Device) lose(r Result, doing string) {
-	list := d.inFlight()
-	a := r.advice()
-	what := fmt.Sprintf("%s: %s, with no kernel in flight", doing, d.drv.describe(r))
+// markLost ends the use of the device. The fix comes from the result. For a result without a fix, and for a kernel
+// fault without a kernel in flight, the fix is to read the kernel log.
+func (d *Device) markLost(r Result, doing string) {
+	list := d.listInFlight()
+	a := r.lookUpAdvice()
+	what := fmt.Sprintf("%s: %s, with no kernel in flight", doing, d.drv.describeResult(r))
 	if len(list) > 0 {
-		what = fmt.Sprintf("%s failed: %s", blamed(list), d.drv.describe(r))
+		what = fmt.Sprintf("%s failed: %s", describeSuspects(list), d.drv.describeResult(r))
 	}
 	if a.fix == "" || a == kernelFault && len(list) == 0 {
 		a.fix = readXid
 	}
 	a.fix = "the device must be opened again; " + a.fix
-	d.lost = a.failure(gpuprof.ErrDevice, what)
+	d.lost = a.newError(gpuprof.ErrDevice, what)
 }
 
-// blamed names the suspects, one or more.
-func blamed(list []suspect) string {
+// describeSuspects names the kernels in flight; list has at least one.
+func describeSuspects(list []suspect) string {
 	var names []string
 	for _, s := range list[:min(len(list), mostSuspects)] {
 		names = append(names, fmt.Sprintf("%s on stream %s", s.kernel, s.stream))

@@ -15,7 +15,7 @@ type bufferState uint8
 
 const (
 	freed    bufferState = iota
-	onHost               // live, and out of a GPU's sight
+	onHost               // live, not visible to kernels
 	onDevice             // live and visible to kernels
 )
 
@@ -29,11 +29,11 @@ type Buffer struct {
 	place device.Place
 	state bufferState
 	size  int
-	ptr   devicePtr      // what a kernel receives; 0 for pageable memory
-	mem   unsafe.Pointer // what the caller sees; nil for device memory
-	whole []byte         // pageable memory as the system gave it
-	// view is mem for other goroutines, which may read and write a live
-	// buffer's bytes while the device's own goroutine frees it.
+	ptr   devicePtr      // address for kernels; 0 for pageable memory
+	mem   unsafe.Pointer // address for the host; nil for device memory
+	whole []byte         // pageable memory as allocated by the system
+	// view duplicates mem for other goroutines, which may read and write a live buffer's bytes while the device's own
+	// goroutine frees it.
 	view atomic.Pointer[byte]
 }
 
@@ -43,8 +43,8 @@ func (b *Buffer) Place() device.Place { return b.place }
 // Len implements device.Buffer.
 func (b *Buffer) Len() int { return b.size }
 
-// Bytes is the caller's view of host memory; nil for device memory and once
-// the buffer is freed. A view taken before Free must not be used after it.
+// Bytes returns the host's view of host memory; nil for device memory and after Free. A view taken before Free must
+// not be used after it.
 func (b *Buffer) Bytes() []byte {
 	p := b.view.Load()
 	if p == nil {
@@ -53,8 +53,7 @@ func (b *Buffer) Bytes() []byte {
 	return unsafe.Slice(p, b.size)
 }
 
-// Addr is what a kernel receives; of pageable memory, the caller's address.
-// 0 once freed.
+// Addr returns the address that a kernel receives; for pageable memory, the host address. 0 after Free.
 func (b *Buffer) Addr() uint64 {
 	if b.state == onHost {
 		return uint64(uintptr(b.mem))
@@ -66,15 +65,15 @@ func (b *Buffer) String() string {
 	return fmt.Sprintf("buffer %d (%s, %s)", b.id, b.place, gpuprof.FormatBytes(float64(b.size)))
 }
 
-// Free waits for everything enqueued so far on every stream, as cuMemFree
-// does, and gives the memory back: to the pool, or to the system.
+// Free waits for everything enqueued so far on every stream, as cuMemFree does, and returns the memory to the pool or
+// to the system.
 func (b *Buffer) Free() error {
 	d := b.dev
 	if b.state == freed {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "freeing %s on CUDA: it is already freed", b).WithFix("free each buffer once")
 	}
 	if d.lost != nil {
-		return d.release(b) // the context is dead and its memory with it
+		return d.releaseBuffer(b) // the context is dead and its memory with it
 	}
 	if err := d.enter("freeing " + b.String()); err != nil {
 		return err
@@ -85,7 +84,7 @@ func (b *Buffer) Free() error {
 			return fmt.Errorf("freeing %s on CUDA: %w", b, err)
 		}
 	}
-	return d.release(b)
+	return d.releaseBuffer(b)
 }
 
 // Alloc implements device.Device. The content is undefined. Device memory is
@@ -100,15 +99,15 @@ func (d *Device) Alloc(bytes int, p device.Place) (device.Buffer, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage,
 			"allocating %d bytes of %s memory on CUDA: ask for 0 or more bytes of device, pinned or pageable memory", bytes, p)
 	}
-	left, err := d.left(int64(bytes), p)
+	left, err := d.availableBytes(int64(bytes), p)
 	if err != nil {
 		return nil, err
 	}
 	if int64(bytes) > left {
-		return nil, refused(bytes, p, left)
+		return nil, newMemoryError(bytes, p, left)
 	}
 	b := &Buffer{dev: d, id: d.lastBuffer + 1, place: p, size: bytes}
-	if err := d.obtain(b); err != nil {
+	if err := d.allocateBuffer(b); err != nil {
 		return nil, err
 	}
 	d.lastBuffer++
@@ -120,24 +119,24 @@ func (d *Device) Alloc(bytes int, p device.Place) (device.Buffer, error) {
 	return b, nil
 }
 
-func refused(bytes int, p device.Place, left int64) error {
+func newMemoryError(bytes int, p device.Place, left int64) error {
 	return gpuprof.Errorf(gpuprof.ErrMemory,
 		"allocating %s of %s memory on CUDA: %s available", gpuprof.FormatBytes(float64(bytes)), p, gpuprof.FormatBytes(float64(left))).WithFix("%s", askLess)
 }
 
-// obtain gets the memory of b.
-func (d *Device) obtain(b *Buffer) error {
+// allocateBuffer allocates the memory of b.
+func (d *Device) allocateBuffer(b *Buffer) error {
 	n := max(b.size, 1)
 	doing := fmt.Sprintf("allocating %s of %s memory on CUDA", gpuprof.FormatBytes(float64(b.size)), b.place)
 	switch b.place {
 	case device.OnDevice:
 		ptr, r := d.deviceAlloc(uintptr(n))
 		if r == errOutOfMemory { // between the question and the request somebody took it
-			left, err := d.free(doing)
+			left, err := d.freeBytes(doing)
 			if err != nil {
 				return err
 			}
-			return refused(b.size, b.place, left)
+			return newMemoryError(b.size, b.place, left)
 		}
 		if err := d.check(r, doing); err != nil {
 			return err
@@ -159,8 +158,8 @@ func (d *Device) obtain(b *Buffer) error {
 	return nil
 }
 
-// release gives back the memory of b, which no work uses any more.
-func (d *Device) release(b *Buffer) error {
+// releaseBuffer returns the memory of b, which no work uses any more.
+func (d *Device) releaseBuffer(b *Buffer) error {
 	delete(d.buffers, b)
 	d.frees++
 	ptr, mem, whole := b.ptr, b.mem, b.whole
@@ -176,9 +175,9 @@ func (d *Device) release(b *Buffer) error {
 		}
 		return nil
 	}
-	free := func() error { return d.clean(d.drv.HostFree(mem), doing) }
+	free := func() error { return d.checkRelease(d.drv.HostFree(mem), doing) }
 	if b.place == device.OnDevice {
-		free = func() error { return d.clean(d.deviceFree(ptr), doing) }
+		free = func() error { return d.checkRelease(d.deviceFree(ptr), doing) }
 	}
 	err := free()
 	if err != nil && d.lost == nil {
@@ -187,8 +186,8 @@ func (d *Device) release(b *Buffer) error {
 	return err
 }
 
-// buffer checks that b is a live buffer of d.
-func (d *Device) buffer(b device.Buffer) (*Buffer, gpuprof.Unfit) {
+// checkBuffer returns b as a live buffer of d, or the reason why it is not one.
+func (d *Device) checkBuffer(b device.Buffer) (*Buffer, gpuprof.Unfit) {
 	mine, ok := b.(*Buffer)
 	switch {
 	case b == nil || ok && mine == nil:
@@ -201,7 +200,7 @@ func (d *Device) buffer(b device.Buffer) (*Buffer, gpuprof.Unfit) {
 	return mine, gpuprof.Unfit{}
 }
 
-// usage is the bytes allocated at present and the most there ever were.
+// usage counts the bytes allocated now and their peak.
 type usage struct{ now, peak int64 }
 
 func (u *usage) add(bytes int64) {
@@ -209,9 +208,9 @@ func (u *usage) add(bytes int64) {
 	u.peak = max(u.peak, u.now)
 }
 
-// left is what Alloc would grant of a place. It asks the driver, or the
-// system, only where the answer could be no.
-func (d *Device) left(want int64, p device.Place) (int64, error) {
+// availableBytes returns how many bytes Alloc would grant. It queries the driver, or the system, only for requests
+// that could fail.
+func (d *Device) availableBytes(want int64, p device.Place) (int64, error) {
 	if p != device.OnDevice {
 		if want < 1<<20 {
 			return math.MaxInt64, nil
@@ -221,12 +220,12 @@ func (d *Device) left(want int64, p device.Place) (int64, error) {
 	if want < 1<<20 && want <= d.limit-d.use.now {
 		return d.limit - d.use.now, nil
 	}
-	return d.free(fmt.Sprintf("allocating %s of %s memory on CUDA", gpuprof.FormatBytes(float64(want)), p))
+	return d.freeBytes(fmt.Sprintf("allocating %s of %s memory on CUDA", gpuprof.FormatBytes(float64(want)), p))
 }
 
-// free is what the driver has free beside what the pool holds unused, within the
-// limit; or why the driver does not say so, which is no lack of memory.
-func (d *Device) free(doing string) (int64, error) {
+// freeBytes returns the driver's free memory plus the unused memory of the pool, bounded by the limit. The error is
+// the failed query and does not mean that memory is short.
+func (d *Device) freeBytes(doing string) (int64, error) {
 	var free uintptr
 	if r := d.memInfo(&free); r != success {
 		return 0, d.check(r, doing)
@@ -235,7 +234,7 @@ func (d *Device) free(doing string) (int64, error) {
 	return max(0, min(int64(free)+unused, d.limit-d.use.now)), nil
 }
 
-// memInfo asks the driver for its free memory, from any thread.
+// memInfo queries the driver's free memory, from any thread.
 func (d *Device) memInfo(free *uintptr) Result {
 	var total uintptr
 	r := d.drv.MemInfo(free, &total)
@@ -249,15 +248,15 @@ func (d *Device) memInfo(free *uintptr) Result {
 	return r
 }
 
-// Memory implements device.Device for buffers placed on the device. Available is
-// 0 on a device that does not work any more: see device.Short.
+// Memory implements device.Device for buffers placed on the device. Available is 0 on a device that no longer works:
+// see device.Short.
 func (d *Device) Memory() device.Memory {
 	m := device.Memory{InUse: d.use.now, Peak: d.use.peak}
 	if d.closed || d.lost != nil {
 		return m
 	}
-	told := d.told
-	m.Available, _ = d.free("asking for free memory") // the next call tells what failed
-	d.told = told
+	told := d.lostReported
+	m.Available, _ = d.freeBytes("asking for free memory") // the next call tells what failed
+	d.lostReported = told
 	return m
 }

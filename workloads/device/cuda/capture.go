@@ -17,7 +17,7 @@ const (
 	itemLayer
 )
 
-// item is one thing given to a stream that is being captured.
+// item is one operation enqueued on a stream under capture.
 type item struct {
 	kind           itemKind
 	fn             *kernelFunc
@@ -29,49 +29,45 @@ type item struct {
 	layer          *layer
 }
 
-// recording collects what a captured stream is given.
+// recording collects the operations enqueued during a capture.
 type recording struct {
 	items []item
-	err   error // something that cannot be replayed
+	err   error // first operation that cannot be replayed
 }
 
-// spoil makes the capture fail even if fn ignores the error.
-func (r *recording) spoil(err error) error {
+// markFailed makes the capture fail even if fn ignores the error.
+func (r *recording) markFailed(err error) error {
 	if r.err == nil {
 		r.err = err
 	}
 	return err
 }
 
-// captured replays a recording: as CUDA graphs, one for each run of items
-// between event records, or where the driver cannot put something of it into a
-// graph, call by call. Events are recorded between the graphs and not by nodes
-// of one, because an event is then pending from the call on, as elsewhere: a
-// node's is only once the node runs.
+// captured replays a recording. Each run of items between event records is one CUDA graph, or single calls where the
+// driver cannot capture one of the items. Events are recorded between the graphs and not by graph nodes: an event is
+// then pending from the call on, while a node's event is pending only once the node runs.
 type captured struct {
 	dev      *Device
 	stream   *Stream // of the capture
 	items    []item
 	segments []segment
 	parts    []gpuprof.Part
-	total    device.Meter // what one replay counts
+	total    device.Meter // counts of one replay
 	valid    uint64       // Device.frees when the buffers were last seen alive
 }
 
-// segment is items [from, to), either one event record or a run of others.
+// segment holds items [from, to): one event record, or a run of other items.
 type segment struct {
 	from, to int
 	exec     execHandle // 0: call by call
-	// products: a library works in the memory of the capture's stream, so on another
-	// stream the items go call by call.
-	products bool
+	// usesLibrary: a vendor library works in the memory of the captured stream, so on another stream the items run as
+	// single calls.
+	usesLibrary bool
 }
 
-// Capture implements device.Device. While fn runs, launches, copies and
-// records on s are kept instead of run, with their arguments as they are at
-// the call; nothing is counted. Waiting on s inside fn is an error, and so is
-// a second Capture. Only then is what was kept made into a graph, in a capture
-// of the driver's own that no foreign call can spoil.
+// Capture implements device.Device. While fn runs, launches, copies and records on s are recorded and not run, with
+// the arguments of the call; nothing is counted. Waiting on s inside fn is an error, and so is a second Capture. The
+// graphs are made after fn, in a capture of the driver's own that no foreign call can invalidate.
 func (d *Device) Capture(st device.Stream, fn func() error) (device.Op, error) {
 	if err := d.enter("capturing a stream"); err != nil {
 		return nil, err
@@ -81,32 +77,32 @@ func (d *Device) Capture(st device.Stream, fn func() error) (device.Op, error) {
 	if !ok || s == nil || s.dev != d {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "capturing a stream on CUDA: the stream belongs to another device").WithFix("make it on this one")
 	}
-	if err := s.usable("capturing"); err != nil {
+	if err := s.checkUsable("capturing"); err != nil {
 		return nil, err
 	}
 	if d.capturing != nil {
-		return nil, d.capturing.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
+		return nil, d.capturing.rec.markFailed(gpuprof.Errorf(gpuprof.ErrUsage,
 			"capturing stream %s: stream %s is being captured", s.name, d.capturing.name).WithFix("finish that capture first"))
 	}
 	rec := &recording{}
-	if err := d.record(s, rec, fn); err != nil {
+	if err := d.recordItems(s, rec, fn); err != nil {
 		return nil, err
 	}
 	c := &captured{dev: d, stream: s, items: rec.items}
 	for i := range c.items {
-		c.sum(&c.items[i])
+		c.countItem(&c.items[i])
 	}
-	if err := c.revive(); err != nil { // fn may have freed what it used
+	if err := c.checkBuffers(); err != nil { // fn may have freed what it used
 		return nil, err
 	}
 	d.graphs = append(d.graphs, c) // whatever of it there is, Close destroys
-	if err := c.instantiate(); err != nil {
+	if err := c.instantiateSegments(); err != nil {
 		return nil, fmt.Errorf("capturing stream %s: %w", s.name, err)
 	}
 	return c, nil
 }
 
-func (d *Device) record(s *Stream, rec *recording, fn func() error) error {
+func (d *Device) recordItems(s *Stream, rec *recording, fn func() error) error {
 	s.rec, d.capturing = rec, s
 	defer func() { s.rec, d.capturing = nil, nil }()
 	if err := fn(); err != nil {
@@ -115,8 +111,8 @@ func (d *Device) record(s *Stream, rec *recording, fn func() error) error {
 	return rec.err
 }
 
-// sum adds what one replay of the item counts and shows.
-func (c *captured) sum(it *item) {
+// countItem adds the counts and the parts of one replay of the item.
+func (c *captured) countItem(it *item) {
 	switch it.kind {
 	case itemLaunch:
 		c.total.Launches++
@@ -130,17 +126,16 @@ func (c *captured) sum(it *item) {
 	}
 }
 
-// instantiate cuts the items into segments and makes their graphs. A segment
-// stays without one where the driver has no way to capture something of it
-// (pageable copies, cooperative launches on older drivers).
-func (c *captured) instantiate() error {
+// instantiateSegments cuts the items into segments and makes their graphs. A segment stays without a graph where the
+// driver cannot capture one of its items (pageable copies, cooperative launches on older drivers).
+func (c *captured) instantiateSegments() error {
 	for i := 0; i < len(c.items); {
 		seg := segment{from: i, to: i + 1}
 		if c.items[i].kind != itemRecord {
 			for seg.to < len(c.items) && c.items[seg.to].kind != itemRecord {
 				seg.to++
 			}
-			if err := c.graph(&seg); err != nil {
+			if err := c.captureGraph(&seg); err != nil {
 				return err
 			}
 		}
@@ -150,38 +145,38 @@ func (c *captured) instantiate() error {
 	return nil
 }
 
-// graph makes a segment's graph, by a capture of the device's own stream.
-func (c *captured) graph(seg *segment) (err error) {
+// captureGraph makes the graph of a segment by a capture of the device's own stream.
+func (c *captured) captureGraph(seg *segment) (err error) {
 	d, items := c.dev, c.items[seg.from:seg.to]
-	calls := c.capturable(items)
+	calls := c.countCapturable(items)
 	if calls == 0 {
 		return nil
 	}
 	var lent []libRoutine
 	defer func() {
 		for _, lib := range lent {
-			err = errors.Join(err, lib.reclaim())
+			err = errors.Join(err, lib.endCapture())
 		}
 	}()
 	for i := range items {
-		if !items[i].product() {
+		if !items[i].usesLibrary() {
 			continue
 		}
 		lib := items[i].fn.lib
-		if err := lib.lend(c.stream.h, items[i].n, &items[i].args); err != nil { // allocates, which a capture cannot
+		if err := lib.prepareCapture(c.stream.h, items[i].n, &items[i].args); err != nil { // allocates, which a capture cannot
 			return err
 		}
-		seg.products, lent = true, append(lent, lib)
+		seg.usesLibrary, lent = true, append(lent, lib)
 	}
 	if r := d.drv.CaptureBegin(d.own, captureThreadLocal); r != success {
 		return d.unlessForeign(r, "beginning a graph")
 	}
 	r := success
 	for i := 0; i < len(items) && r == success; i++ {
-		r = c.enqueue(&items[i], d.own)
+		r = c.enqueueItem(&items[i], d.own)
 	}
 	var g graphHandle
-	// The capture has to be ended whatever happened, or the stream stays in it.
+	// The capture must be ended in every case, or the stream stays in it.
 	end := d.drv.CaptureEnd(d.own, &g)
 	if end != success {
 		d.drv.CaptureEnd(d.own, &g) // fails where it is ended, which is what is wanted
@@ -189,7 +184,7 @@ func (c *captured) graph(seg *segment) (err error) {
 	if g != 0 {
 		defer d.drv.GraphDestroy(g)
 	}
-	if r = first(r, end); r != success {
+	if r = firstFailure(r, end); r != success {
 		return d.unlessForeign(r, "capturing a graph")
 	}
 	var nodes uintptr
@@ -207,8 +202,8 @@ func (c *captured) graph(seg *segment) (err error) {
 	return nil
 }
 
-// unlessForeign lets what this driver cannot capture be replayed call by call;
-// anything else is an error.
+// unlessForeign returns nil for results that mean that this driver cannot capture the work, which is then replayed
+// call by call. Any other result is an error.
 func (d *Device) unlessForeign(r Result, doing string) error {
 	if r.notCapturable() {
 		return nil
@@ -216,12 +211,11 @@ func (d *Device) unlessForeign(r Result, doing string) error {
 	return d.check(r, doing)
 }
 
-// capturable counts the calls that the items make of the driver, 0 where one
-// of them cannot be part of a graph.
-func (c *captured) capturable(items []item) (calls int) {
+// countCapturable counts the driver calls of the items; 0 if one of them cannot be part of a graph.
+func (c *captured) countCapturable(items []item) (calls int) {
 	for i := range items {
 		it := &items[i]
-		if it.empty() {
+		if it.isEmpty() {
 			continue
 		}
 		calls++
@@ -232,18 +226,18 @@ func (c *captured) capturable(items []item) (calls int) {
 	return calls
 }
 
-// product reports whether a vendor's library runs the item.
-func (it item) product() bool { return it.kind == itemLaunch && it.fn.lib != nil && !it.empty() }
+// usesLibrary reports whether a vendor library runs the item.
+func (it item) usesLibrary() bool { return it.kind == itemLaunch && it.fn.lib != nil && !it.isEmpty() }
 
-// empty items ask nothing of the driver.
-func (it *item) empty() bool {
+// isEmpty reports whether the item makes no driver call.
+func (it *item) isEmpty() bool {
 	return (it.kind == itemLaunch || it.kind == itemCopy) && it.n == 0
 }
 
-// enqueue gives a checked item, which is no record, to a stream.
-func (c *captured) enqueue(it *item, h streamHandle) Result {
+// enqueueItem enqueues a checked item, which is no event record, on a stream.
+func (c *captured) enqueueItem(it *item, h streamHandle) Result {
 	switch {
-	case it.empty():
+	case it.isEmpty():
 		return success
 	case it.kind == itemLaunch:
 		return it.fn.enqueue(h, it.n, &it.args)
@@ -253,11 +247,11 @@ func (c *captured) enqueue(it *item, h streamHandle) Result {
 	return it.layer.enqueue(h)
 }
 
-// revive checks that every buffer of the recording is still alive. Nothing
-// has to be looked at again until some buffer is freed.
-func (c *captured) revive() error {
+// checkBuffers checks that every buffer of the recording is still allocated. A replay repeats the check only after
+// some buffer was freed.
+func (c *captured) checkBuffers() error {
 	for i := range c.items {
-		if err := c.items[i].alive(); err != nil {
+		if err := c.items[i].checkAlive(); err != nil {
 			return fmt.Errorf("replaying a capture, item %d of %d: %w", i+1, len(c.items), err)
 		}
 	}
@@ -265,22 +259,22 @@ func (c *captured) revive() error {
 	return nil
 }
 
-func (it *item) alive() error {
+func (it *item) checkAlive() error {
 	switch it.kind {
 	case itemLaunch:
 		for _, i := range it.fn.bufs {
-			if _, fault := it.fn.dev.buffer(it.args.Bufs[i]); fault != (gpuprof.Unfit{}) {
+			if _, fault := it.fn.dev.checkBuffer(it.args.Bufs[i]); fault != (gpuprof.Unfit{}) {
 				return fault.Of("launching kernel %s: argument %d", it.fn.kernel.Name, i)
 			}
 		}
 	case itemCopy:
 		for _, b := range []*Buffer{it.dst, it.src} {
-			if _, fault := b.dev.buffer(b); fault != (gpuprof.Unfit{}) {
+			if _, fault := b.dev.checkBuffer(b); fault != (gpuprof.Unfit{}) {
 				return fault.Of("copying %d bytes: one side", it.n)
 			}
 		}
 	case itemLayer:
-		return it.layer.alive()
+		return it.layer.checkAlive()
 	case itemRecord:
 	}
 	return nil
@@ -295,10 +289,10 @@ func (c *captured) Enqueue(st device.Stream) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "replaying a capture on CUDA: the stream belongs to another device").WithFix("use one of this device")
 	}
 	if s.closed || d.lost != nil {
-		return s.usable("replaying a capture on stream " + s.name)
+		return s.checkUsable("replaying a capture on stream " + s.name)
 	}
 	if c.valid != d.frees {
-		if err := c.revive(); err != nil {
+		if err := c.checkBuffers(); err != nil {
 			return err
 		}
 	}
@@ -307,7 +301,7 @@ func (c *captured) Enqueue(st device.Stream) error {
 		return nil
 	}
 	for i := range c.segments {
-		if err := c.replay(s, &c.segments[i]); err != nil {
+		if err := c.replaySegment(s, &c.segments[i]); err != nil {
 			return err
 		}
 	}
@@ -315,36 +309,36 @@ func (c *captured) Enqueue(st device.Stream) error {
 	return nil
 }
 
-func (c *captured) replay(s *Stream, seg *segment) error {
+func (c *captured) replaySegment(s *Stream, seg *segment) error {
 	items := c.items[seg.from:seg.to]
 	switch {
 	case items[0].kind == itemRecord:
 		return s.Record(items[0].event)
-	case seg.exec != 0 && (s == c.stream || !seg.products):
+	case seg.exec != 0 && (s == c.stream || !seg.usesLibrary):
 		if r := c.dev.drv.GraphLaunch(seg.exec, s.h); r != success {
 			again := func() Result { return c.dev.drv.GraphLaunch(seg.exec, s.h) }
-			if err := s.dev.again(r, again, "launching a graph on stream "+s.name); err != nil {
+			if err := s.dev.retryWithContext(r, again, "launching a graph on stream "+s.name); err != nil {
 				return err
 			}
 		}
 	default:
 		for i := range items {
-			if r := c.enqueue(&items[i], s.h); r != success {
-				again := func() Result { return c.enqueue(&items[i], s.h) }
-				if err := s.dev.again(r, again, fmt.Sprintf("replaying a capture on stream %s, item %d of %d", s.name, seg.from+i+1, len(c.items))); err != nil {
+			if r := c.enqueueItem(&items[i], s.h); r != success {
+				again := func() Result { return c.enqueueItem(&items[i], s.h) }
+				if err := s.dev.retryWithContext(r, again, fmt.Sprintf("replaying a capture on stream %s, item %d of %d", s.name, seg.from+i+1, len(c.items))); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	for i := range items {
-		items[i].done(s)
+		items[i].noteLaunch(s)
 	}
 	return nil
 }
 
-// done notes that s was given the item.
-func (it *item) done(s *Stream) {
+// noteLaunch notes on s the kernel that the item launched.
+func (it *item) noteLaunch(s *Stream) {
 	switch {
 	case it.kind == itemLaunch && it.n > 0:
 		s.launchedOn(it.fn)
@@ -353,12 +347,10 @@ func (it *item) done(s *Stream) {
 	}
 }
 
-// Parts implements device.Op. They carry launches only: what a kernel
-// computes and moves is known to who launches it.
+// Parts implements device.Op. They carry launches only: the caller of the launch knows its flops and bytes.
 func (c *captured) Parts() []gpuprof.Part { return c.parts }
 
-// Graph reports whether all of the replay but its event records is in CUDA
-// graphs.
+// Graph reports whether CUDA graphs hold the whole replay except its event records.
 func (c *captured) Graph() bool {
 	for i := range c.segments {
 		seg := &c.segments[i]

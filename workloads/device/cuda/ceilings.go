@@ -21,20 +21,20 @@ const (
 )
 
 // Ceilings implements device.Device. Rates are the best of four runs between
-// events a call, and of all calls; data are random.
+// events per call, and of all calls; data are random.
 //
-// Memory's rates are of regions of sixteen times the last-level cache, at most
+// The memory rates use regions of sixteen times the last-level cache, at most
 // 1 GiB: copies by the driver or by a kernel, whichever is faster, reads and
-// writes by a kernel. Where less than four times the cache is free they are not
-// measured. The cache's rate is the fastest of the three by kernels, in rows,
-// within a half and an eighth of the cache.
+// writes by a kernel. They stay unmeasured where less than four times the cache
+// is free. The cache rate is the fastest of the three kernels, launched
+// repeatedly within a half and an eighth of the cache.
 //
-// Products are square: float32 by cuBLAS without TF32 where it is there and else
-// by a kernel of the device's own; tf32, bf16 and fp16 by cuBLAS alone, and not
-// measured without it. Each is at the first size of 256 and its doubles that runs
-// for 5 ms, or 8192. FP64FlopsPerS is of multiply-adds in registers.
+// Products are square: float32 by cuBLAS without TF32, else by a kernel of the
+// device's own; tf32, bf16 and fp16 by cuBLAS alone, and unmeasured without it.
+// Each runs at the first size of 256 and its doubles that takes 5 ms, or at 8192.
+// FP64FlopsPerS comes from multiply-adds in registers.
 //
-// Nothing of it is counted, and its memory is released before it returns.
+// Nothing is counted, and the memory is released before Ceilings returns.
 func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
 	const doing = "measuring peak rates"
 	if err := d.enter(doing); err != nil {
@@ -46,7 +46,7 @@ func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
 			return gpuprof.Ceilings{}, fmt.Errorf("%s: %w", doing, err)
 		}
 	}
-	m := &meterless{d: d, ctx: ctx}
+	m := &streamTimer{d: d, ctx: ctx}
 	defer m.close()
 	var c gpuprof.Ceilings
 	for _, measure := range []func(*gpuprof.Ceilings) error{m.memoryRates, m.productRates, m.doubleRate, m.launchTime} {
@@ -61,44 +61,44 @@ func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
 	return c, nil
 }
 
-// meterless times work on the device's own stream.
-type meterless struct {
+// streamTimer times work on the device's own stream, which the meter does not count.
+type streamTimer struct {
 	d        *Device
 	ctx      context.Context
 	from, to eventHandle
 	frees    []func() error
 }
 
-func (m *meterless) close() {
+func (m *streamTimer) close() {
 	for _, h := range []eventHandle{m.from, m.to} {
 		if h != 0 {
 			m.d.drv.EventDestroy(h)
 		}
 	}
-	m.free()
+	m.freeScratch()
 }
 
-// free gives back all scratch memory; the work that used it is done.
-func (m *meterless) free() {
+// freeScratch frees all scratch memory; the work that used it is done.
+func (m *streamTimer) freeScratch() {
 	for _, f := range m.frees {
 		_ = f() // a failure here loses the device, and the next call tells
 	}
 	m.frees = nil
 }
 
-func (m *meterless) scratch(n uintptr) (devicePtr, error) {
-	p, free, err := m.d.scratch(n, "allocating scratch memory")
+func (m *streamTimer) allocateScratch(n uintptr) (devicePtr, error) {
+	p, free, err := m.d.allocateScratch(n, "allocating scratch memory")
 	if err == nil {
 		m.frees = append(m.frees, free)
 	}
 	return p, err
 }
 
-// best is the least time of work in ns, after one run that is not counted.
-func (m *meterless) best(tries int, work func(streamHandle) Result) (float64, error) {
+// timeBest returns the least time of work in ns, after one run that is not counted.
+func (m *streamTimer) timeBest(tries int, work func(streamHandle) Result) (float64, error) {
 	d := m.d
 	if m.from == 0 {
-		if err := d.check(first(d.drv.EventCreate(&m.from, 0), d.drv.EventCreate(&m.to, 0)), "making an event"); err != nil {
+		if err := d.check(firstFailure(d.drv.EventCreate(&m.from, 0), d.drv.EventCreate(&m.to, 0)), "making an event"); err != nil {
 			return 0, err
 		}
 	}
@@ -107,7 +107,7 @@ func (m *meterless) best(tries int, work func(streamHandle) Result) (float64, er
 		if err := m.ctx.Err(); err != nil {
 			return 0, err
 		}
-		r := first(d.drv.EventRecord(m.from, d.own), work(d.own), d.drv.EventRecord(m.to, d.own), d.drv.StreamSync(d.own))
+		r := firstFailure(d.drv.EventRecord(m.from, d.own), work(d.own), d.drv.EventRecord(m.to, d.own), d.drv.StreamSync(d.own))
 		if r == success {
 			r = d.drv.EventElapsed(d.ms, m.from, m.to)
 		}
@@ -121,39 +121,39 @@ func (m *meterless) best(tries int, work func(streamHandle) Result) (float64, er
 	return best, nil
 }
 
-// random fills memory and waits, so that it can be freed whatever comes next;
-// bytes is a multiple of 4.
-func (m *meterless) random(to devicePtr, bytes int64, seed int) error {
-	kernel, err := m.d.instrument("ceiling_random")
+// fillRandom fills memory with random numbers and waits, so that the memory can be freed at any later point; bytes is
+// a multiple of 4.
+func (m *streamTimer) fillRandom(to devicePtr, bytes int64, seed int) error {
+	kernel, err := m.d.loadInstrument("ceiling_random")
 	if err != nil {
 		return err
 	}
 	var a device.Args
-	aim(&a, to)
+	setPointers(&a, to)
 	a.SetInt(1, seed)
-	return m.d.check(first(kernel.enqueue(m.d.own, int(bytes/4), &a), m.d.drv.StreamSync(m.d.own)), "filling memory")
+	return m.d.check(firstFailure(kernel.enqueue(m.d.own, int(bytes/4), &a), m.d.drv.StreamSync(m.d.own)), "filling memory")
 }
 
-// region is a pair of buffers of random numbers.
-func (m *meterless) region(size int64) (x, y devicePtr, err error) {
-	if x, err = m.scratch(uintptr(size)); err != nil {
+// allocatePair allocates two buffers of random numbers.
+func (m *streamTimer) allocatePair(size int64) (x, y devicePtr, err error) {
+	if x, err = m.allocateScratch(uintptr(size)); err != nil {
 		return 0, 0, err
 	}
-	if y, err = m.scratch(uintptr(size)); err != nil {
+	if y, err = m.allocateScratch(uintptr(size)); err != nil {
 		return 0, 0, err
 	}
-	if err = m.random(x, size, 1); err == nil {
-		err = m.random(y, size, 2)
+	if err = m.fillRandom(x, size, 1); err == nil {
+		err = m.fillRandom(y, size, 2)
 	}
 	return x, y, err
 }
 
-// memoryRates measures reads, writes and copies past the cache and within it.
-func (m *meterless) memoryRates(c *gpuprof.Ceilings) error {
+// memoryRates measures reads, writes and copies beyond the cache and within it.
+func (m *streamTimer) memoryRates(c *gpuprof.Ceilings) error {
 	d := m.d
-	defer m.free()
+	defer m.freeScratch()
 	cache := d.info.CacheBytes
-	free, err := d.free("asking for free memory")
+	free, err := d.freeBytes("asking for free memory")
 	if err != nil {
 		return err
 	}
@@ -161,16 +161,16 @@ func (m *meterless) memoryRates(c *gpuprof.Ceilings) error {
 	if size < 4096 {
 		return gpuprof.Errorf(gpuprof.ErrMemory, "%s of device memory available", gpuprof.FormatBytes(float64(free))).WithFix("free some")
 	}
-	x, y, err := m.region(size)
+	x, y, err := m.allocatePair(size)
 	if err != nil {
 		return err
 	}
 	if size >= leastRegion*cache {
-		byDriver, err := m.best(ceilingTries, func(s streamHandle) Result { return d.drv.CopyOnDev(y, x, uintptr(size), s) })
+		byDriver, err := m.timeBest(ceilingTries, func(s streamHandle) Result { return d.drv.CopyOnDev(y, x, uintptr(size), s) })
 		if err != nil {
 			return err
 		}
-		copied, read, written, err := m.moves(y, x, size, 1)
+		copied, read, written, err := m.measureKernelRates(y, x, size, 1)
 		if err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (m *meterless) memoryRates(c *gpuprof.Ceilings) error {
 	}
 	for _, part := range []int64{2, 8} {
 		within := min(size, max(cache/part, 4096)) &^ 4095
-		copied, read, written, err := m.moves(y, x, within/2&^15, cacheRow)
+		copied, read, written, err := m.measureKernelRates(y, x, within/2&^15, cacheRow)
 		if err != nil {
 			return err
 		}
@@ -187,11 +187,11 @@ func (m *meterless) memoryRates(c *gpuprof.Ceilings) error {
 	return nil
 }
 
-// moves are the rates at which kernels copy, read and write size bytes, row
-// times in a row: bytes a second.
-func (m *meterless) moves(to, from devicePtr, size int64, row int) (copied, read, written float64, err error) {
+// measureKernelRates measures the rates at which kernels copy, read and write size bytes, with row launches per run,
+// in bytes per second.
+func (m *streamTimer) measureKernelRates(to, from devicePtr, size int64, row int) (copied, read, written float64, err error) {
 	d := m.d
-	sink, err := m.scratch(16)
+	sink, err := m.allocateScratch(16)
 	if err != nil {
 		return 0, 0, 0, err
 	}
@@ -202,17 +202,17 @@ func (m *meterless) moves(to, from devicePtr, size int64, row int) (copied, read
 		rate  *float64
 		aim   func()
 	}{
-		{"ceiling_copy", 2, &copied, func() { aim(&args, to, from) }},
+		{"ceiling_copy", 2, &copied, func() { setPointers(&args, to, from) }},
 		// Every word of ceiling_random has more bits than 1, so a sum is never 1.
-		{"flush_read", 1, &read, func() { aim(&args, from, sink); args.SetInt(2, 1) }},
-		{"flush_write", 1, &written, func() { aim(&args, to); args.SetInt(1, 0x3f5a3fa5) }},
+		{"flush_read", 1, &read, func() { setPointers(&args, from, sink); args.SetInt(2, 1) }},
+		{"flush_write", 1, &written, func() { setPointers(&args, to); args.SetInt(1, 0x3f5a3fa5) }},
 	} {
-		kernel, err := d.instrument(k.name)
+		kernel, err := d.loadInstrument(k.name)
 		if err != nil {
 			return 0, 0, 0, err
 		}
 		k.aim()
-		ns, err := m.best(ceilingTries, func(s streamHandle) Result {
+		ns, err := m.timeBest(ceilingTries, func(s streamHandle) Result {
 			for range row {
 				if r := kernel.enqueue(s, int(size/16), &args); r != success {
 					return r
@@ -228,14 +228,14 @@ func (m *meterless) moves(to, from devicePtr, size int64, row int) (copied, read
 	return copied, read, written, nil
 }
 
-// launchTime is of empty kernels one after the other on a stream.
-func (m *meterless) launchTime(c *gpuprof.Ceilings) error {
-	kernel, err := m.d.instrument("null")
+// launchTime measures empty kernels launched back to back on a stream, in seconds per launch.
+func (m *streamTimer) launchTime(c *gpuprof.Ceilings) error {
+	kernel, err := m.d.loadInstrument("null")
 	if err != nil {
 		return err
 	}
 	var args device.Args
-	ns, err := m.best(ceilingTries, func(s streamHandle) Result {
+	ns, err := m.timeBest(ceilingTries, func(s streamHandle) Result {
 		for range launchRow {
 			if r := kernel.enqueue(s, 1, &args); r != success {
 				return r
@@ -247,30 +247,30 @@ func (m *meterless) launchTime(c *gpuprof.Ceilings) error {
 	return err
 }
 
-// doubleRate lengthens the chains until they take long enough.
-func (m *meterless) doubleRate(c *gpuprof.Ceilings) error {
-	defer m.free()
-	kernel, err := m.d.instrument("ceiling_fma64")
+// doubleRate measures float64 multiply-adds, with chains long enough for the timer.
+func (m *streamTimer) doubleRate(c *gpuprof.Ceilings) error {
+	defer m.freeScratch()
+	kernel, err := m.d.loadInstrument("ceiling_fma64")
 	if err != nil {
 		return err
 	}
-	sink, err := m.scratch(16)
+	sink, err := m.allocateScratch(16)
 	if err != nil {
 		return err
 	}
 	var args device.Args
-	aim(&args, sink)
+	setPointers(&args, sink)
 	threads := 2048 * m.d.info.Cores
 	for steps := 4; ; steps *= 4 {
 		args.SetInt(1, steps)
-		ns, err := m.best(1, func(s streamHandle) Result { return kernel.enqueue(s, threads, &args) })
+		ns, err := m.timeBest(1, func(s streamHandle) Result { return kernel.enqueue(s, threads, &args) })
 		if err != nil {
 			return err
 		}
 		if ns < longChain && steps < 1<<20 {
 			continue
 		}
-		if ns, err = m.best(ceilingTries, func(s streamHandle) Result { return kernel.enqueue(s, threads, &args) }); err != nil {
+		if ns, err = m.timeBest(ceilingTries, func(s streamHandle) Result { return kernel.enqueue(s, threads, &args) }); err != nil {
 			return err
 		}
 		c.FP64FlopsPerS = 16 * float64(steps) * float64(threads) / ns * 1e9
@@ -278,9 +278,9 @@ func (m *meterless) doubleRate(c *gpuprof.Ceilings) error {
 	}
 }
 
-// productRates measures each precision there is a way to multiply in. What the
-// library refuses is not measured; a device that failed is.
-func (m *meterless) productRates(c *gpuprof.Ceilings) (err error) {
+// productRates measures each precision that the device can multiply in. A precision that the library refuses stays
+// unmeasured; a device failure is an error.
+func (m *streamTimer) productRates(c *gpuprof.Ceilings) (err error) {
 	if c.FlopsPerS, err = m.productRate("gemm_fp32", 4); err != nil {
 		return err
 	}
@@ -295,29 +295,29 @@ func (m *meterless) productRates(c *gpuprof.Ceilings) (err error) {
 			}
 			*p.rate = 0
 		}
-		m.free()
+		m.freeScratch()
 	}
 	return nil
 }
 
-// productRate grows the product until it takes long enough, then times it.
-// element is the size of a factor's numbers.
-func (m *meterless) productRate(lib string, element int64) (float64, error) {
-	defer m.free()
+// productRate doubles the product until it takes long enough, then times it. element is the size of a factor's
+// numbers in bytes.
+func (m *streamTimer) productRate(lib string, element int64) (float64, error) {
+	defer m.freeScratch()
 	for size := int64(256); ; size *= 2 {
-		work, err := m.product(lib, size, element)
+		work, err := m.prepareProduct(lib, size, element)
 		if err != nil {
 			return 0, err
 		}
-		ns, err := m.best(1, work)
+		ns, err := m.timeBest(1, work)
 		if err != nil {
 			return 0, err
 		}
 		if ns < longEnough && size < largestProduct && m.d.Memory().Available > 16*4*size*size {
-			m.free()
+			m.freeScratch()
 			continue
 		}
-		if ns, err = m.best(ceilingTries, work); err != nil {
+		if ns, err = m.timeBest(ceilingTries, work); err != nil {
 			return 0, err
 		}
 		n := float64(size)
@@ -325,18 +325,18 @@ func (m *meterless) productRate(lib string, element int64) (float64, error) {
 	}
 }
 
-// product prepares c = a b for square matrices of random numbers, by the
-// library or, in float32, by the device's own kernel.
-func (m *meterless) product(lib string, size, element int64) (func(streamHandle) Result, error) {
+// prepareProduct prepares c = a b for square matrices of random numbers, by the library or, in float32, by the
+// device's own kernel.
+func (m *streamTimer) prepareProduct(lib string, size, element int64) (func(streamHandle) Result, error) {
 	d := m.d
 	var mats [3]devicePtr
 	for i := range mats {
-		p, err := m.scratch(uintptr(4 * size * size))
+		p, err := m.allocateScratch(uintptr(4 * size * size))
 		if err != nil {
 			return nil, err
 		}
 		if i < 2 {
-			if err := m.random(p, element*size*size, i+1); err != nil {
+			if err := m.fillRandom(p, element*size*size, i+1); err != nil {
 				return nil, err
 			}
 		}
@@ -345,7 +345,7 @@ func (m *meterless) product(lib string, size, element int64) (func(streamHandle)
 	var a device.Args
 	routine, err := d.libRoutine(&device.Kernel{Name: "gemm", Sig: gemmSig, Lib: lib})
 	if err == nil {
-		aim(&a, mats[0], mats[1], mats[2])
+		setPointers(&a, mats[0], mats[1], mats[2])
 		a.SetInt(3, int(size))
 		a.SetInt(4, int(size))
 		a.SetF32(5, 1)
@@ -354,11 +354,11 @@ func (m *meterless) product(lib string, size, element int64) (func(streamHandle)
 	if lib != "gemm_fp32" {
 		return nil, err
 	}
-	kernel, err := d.instrument("ceiling_product")
+	kernel, err := d.loadInstrument("ceiling_product")
 	if err != nil {
 		return nil, err
 	}
-	aim(&a, mats[2], mats[0], mats[1])
+	setPointers(&a, mats[2], mats[0], mats[1])
 	a.SetInt(3, int(size))
 	tiles := int(size/productTile) * int(size/productTile)
 	return func(s streamHandle) Result { return kernel.enqueue(s, tiles, &a) }, nil

@@ -19,41 +19,41 @@ type CodeCache struct {
 	Path  string // "" where the driver has no folder
 	Bytes int64  // in its files
 	Files int
-	// Err is why the driver keeps nothing there, with the fix; nil where it does.
+	// Err gives the reason why the driver keeps no code, with the fix; nil if it does.
 	Err error
 }
 
-// leastCodeCache is what CUDA_CACHE_MAXSIZE has to leave: the machine code of all
-// kernels of gpuprof is about 2 MB, and other programs use the folder too.
+// leastCodeCache is the least usable CUDA_CACHE_MAXSIZE in bytes: the machine code of all kernels of gpuprof takes
+// about 2 MB, and other programs use the folder too.
 const leastCodeCache = 8 << 20
 
-// FindCodeCache looks at the driver's cache by the rules of the CUDA programming guide:
-// CUDA_CACHE_DISABLE, CUDA_CACHE_MAXSIZE and CUDA_CACHE_PATH, else the user's folder.
+// FindCodeCache finds the driver's cache by the rules of the CUDA programming guide: CUDA_CACHE_DISABLE,
+// CUDA_CACHE_MAXSIZE and CUDA_CACHE_PATH, else the user's folder.
 func FindCodeCache() CodeCache {
 	c := CodeCache{Path: codeCachePath(os.Getenv, runtime.GOOS)}
 	switch disabled, size := os.Getenv("CUDA_CACHE_DISABLE"), os.Getenv("CUDA_CACHE_MAXSIZE"); {
 	case disabled != "" && disabled != "0":
-		c.Err = recompiles("CUDA_CACHE_DISABLE=%s switches the driver's cache off", disabled).WithFix("unset CUDA_CACHE_DISABLE")
+		c.Err = newCacheError("CUDA_CACHE_DISABLE=%s switches the driver's cache off", disabled).WithFix("unset CUDA_CACHE_DISABLE")
 		return c
 	case tooSmall(size):
-		c.Err = recompiles("CUDA_CACHE_MAXSIZE=%s leaves no room for the kernels", size).WithFix("unset it, or give at least %d", leastCodeCache)
+		c.Err = newCacheError("CUDA_CACHE_MAXSIZE=%s leaves no room for the kernels", size).WithFix("unset it, or give at least %d", leastCodeCache)
 		return c
 	case c.Path == "":
-		c.Err = recompiles("this user has no home folder").WithFix("set CUDA_CACHE_PATH to a folder that stays")
+		c.Err = newCacheError("this user has no home folder").WithFix("set CUDA_CACHE_PATH to a folder that stays")
 		return c
 	}
 	c.Files, c.Bytes = sizeOf(c.Path)
 	if !writableFolder(c.Path) {
-		c.Err = recompiles("%s cannot be written", c.Path).WithFix("set CUDA_CACHE_PATH to a folder that can be written and stays")
+		c.Err = newCacheError("%s cannot be written", c.Path).WithFix("set CUDA_CACHE_PATH to a folder that can be written and stays")
 	}
 	return c
 }
 
-func recompiles(format string, args ...any) *gpuprof.Error {
+func newCacheError(format string, args ...any) *gpuprof.Error {
 	return gpuprof.Errorf(gpuprof.ErrDevice, "keeping compiled kernels: "+format+", so each process compiles them again", args...)
 }
 
-// codeCachePath is where the driver keeps code on that system, "" where it has no place.
+// codeCachePath returns the folder in which the driver keeps code on a system; "" if it has none.
 func codeCachePath(getenv func(string) string, system string) string {
 	if p := getenv("CUDA_CACHE_PATH"); p != "" {
 		return p
@@ -70,14 +70,15 @@ func codeCachePath(getenv func(string) string, system string) string {
 	return ""
 }
 
-// tooSmall is about a size in bytes; what is no number is ignored, as by the driver.
+// tooSmall reports whether a size in bytes is below leastCodeCache. Text that is no number is ignored, as by the
+// driver.
 func tooSmall(size string) bool {
 	n, err := strconv.ParseInt(size, 10, 64)
 	return err == nil && n < leastCodeCache
 }
 
 func sizeOf(folder string) (files int, bytes int64) {
-	// What cannot be read counts for nothing: the figure is only shown.
+	// Unreadable files count as 0 bytes: the figure is for display only.
 	_ = fs.WalkDir(outside.Dir(folder), ".", func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return nil
@@ -90,8 +91,8 @@ func sizeOf(folder string) (files int, bytes int64) {
 	return files, bytes
 }
 
-// writableFolder reports whether a file can be made in folder or, where it is not
-// there yet, in the nearest folder above it that is.
+// writableFolder reports whether a file can be created in folder or, if it does not exist yet, in its nearest
+// existing parent.
 func writableFolder(folder string) bool {
 	for {
 		info, err := os.Stat(folder)
@@ -116,9 +117,8 @@ func writableFolder(folder string) bool {
 	return os.Remove(f.Name()) == nil
 }
 
-// LoadTime is how many modules the driver has made ready on this device, how many of them
-// came as machine code, and how long it took in all. The others were compiled from PTX at
-// their first use on a machine, or read from the driver's cache.
+// LoadTime returns how many modules the driver has loaded on this device, how many of them came as machine code, and
+// the total time. The others were compiled from PTX at their first use on a machine, or read from the driver's cache.
 func (d *Device) LoadTime() (modules, carried int, took time.Duration) {
 	return len(d.modules), d.carried, d.loading
 }

@@ -86,7 +86,7 @@ func TestLoadTime(t *testing.T) {
 		kernel  string
 		modules int
 	}{{"null", 1}, {"flush_write", 2}, {"flush_read", 2}, {"spin", 3}} {
-		if _, err := d.instrument(c.kernel); err != nil {
+		if _, err := d.loadInstrument(c.kernel); err != nil {
 			t.Fatal(err)
 		}
 		if n, carried, took := d.LoadTime(); n != c.modules || carried != 0 || took <= 0 {

@@ -35,17 +35,17 @@ var convAlgorithms = [...]string{
 type convPerf struct {
 	algo, status int32
 	_            float32 // estimated time in ms
-	_            uintptr // bytes of workspace, which cudnnGetConvolutionForwardWorkspaceSize says
+	_            uintptr // bytes of workspace, from cudnnGetConvolutionForwardWorkspaceSize
 	_            int32   // determinism
 	math         int32
 	_            [3]int32
 }
 
-// convWorkspace is the most memory that an algorithm may ask for. Faster ones take more: on a GPU whose memory is in
-// use a workload would end, so there is a bound.
+// convWorkspace bounds the workspace of an algorithm in bytes. Faster algorithms need more memory; without a bound a
+// workload would fail on a GPU whose memory is in use.
 const convWorkspace = 512 << 20
 
-// dnnConv are the convolution functions of cuDNN, which versions 8 and 9 both have, and what was made with them.
+// dnnConv holds the convolution functions of cuDNN, which versions 8 and 9 both have, and the plans made with them.
 type dnnConv struct {
 	createFilter, createConv   func(d *uintptr) int32
 	destroyFilter, destroyConv func(d uintptr) int32
@@ -61,21 +61,21 @@ type dnnConv struct {
 	plans map[convShape]*convPlan
 }
 
-// dnnMemory is memory that calls of cuDNN on a stream work in.
+// dnnMemory is the workspace of the cuDNN calls on one stream.
 type dnnMemory struct {
 	p    devicePtr
 	n    uintptr
 	free []func() error
 }
 
-// convShape is a convolution of n images.
+// convShape describes a convolution of n images.
 type convShape struct {
 	kind                                string
 	n, in, out, k, stride, size, outSiz int
 	last                                bool // channels last
 }
 
-// convPlan is how cuDNN computes a shape.
+// convPlan holds the descriptors of a shape and the algorithms that cuDNN has for it.
 type convPlan struct {
 	x, w, y, conv uintptr
 	usable        []convChoice // the fastest first, as cuDNN estimates
@@ -87,7 +87,7 @@ type convChoice struct {
 	memory     uintptr
 }
 
-// needConv makes the convolution functions of cuDNN ready, once.
+// needConv loads the convolution functions of cuDNN, once.
 func (d *Device) needConv() error {
 	if err := d.needDNN(); err != nil {
 		return err
@@ -128,8 +128,8 @@ func (n *dnn) closeConv() error {
 	return errors.Join(errs...)
 }
 
-// forget frees the memory of a stream that is closed.
-func (n *dnn) forget(s streamHandle) error {
+// releaseStream frees the workspace of a stream that is closed.
+func (n *dnn) releaseStream(s streamHandle) error {
 	if n == nil || n.work[s] == nil {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (n *dnn) destroyPlan(p *convPlan) error {
 	return errors.Join(errs...)
 }
 
-// convolution is one kind of convolution. alpha and beta are read by cuDNN during the call.
+// convolution is the library routine of one precision. cuDNN reads alpha and beta during the call.
 type convolution struct {
 	n       *dnn
 	name    string
@@ -180,15 +180,15 @@ func (d *Device) newConvolution(k *device.Kernel) (libRoutine, error) {
 	return &convolution{n: d.dnn, name: k.Lib, kind: kind, factors: &[2]float32{1, 0}, args: new([13]uintptr)}, nil
 }
 
-func (c *convolution) library() string { return "cudnn " + c.n.dev.libraries["cudnn"] }
+func (c *convolution) libraryName() string { return "cudnn " + c.n.dev.libraries["cudnn"] }
 
 // shapeOf reads the integers of a launch.
 func (c *convolution) shapeOf(n int, a *device.Args) convShape {
 	return convShape{c.kind, n, a.Int(3), a.Int(4), a.Int(5), a.Int(6), a.Int(7), a.Int(8), a.Int(9) != 0}
 }
 
-// plan is how this shape is computed, made at its first use.
-func (c *convolution) plan(s convShape) (*convPlan, error) {
+// findPlan returns the plan of a shape, which is made at its first use.
+func (c *convolution) findPlan(s convShape) (*convPlan, error) {
 	if c.last != nil && c.shape == s {
 		return c.last, nil
 	}
@@ -204,13 +204,13 @@ func (c *convolution) plan(s convShape) (*convPlan, error) {
 	return p, nil
 }
 
-// memory is what a call on s may work in.
-func (n *dnn) memory(s streamHandle, bytes uintptr) (devicePtr, error) {
+// streamWorkspace returns workspace of at least the given bytes for a call on s; 0 for none.
+func (n *dnn) streamWorkspace(s streamHandle, bytes uintptr) (devicePtr, error) {
 	if bytes == 0 {
 		return 0, nil
 	}
-	if s == n.dev.own && n.lent != 0 {
-		s = n.lent
+	if s == n.dev.own && n.captureStream != 0 {
+		s = n.captureStream
 	}
 	m := n.work[s]
 	if m == nil {
@@ -231,7 +231,7 @@ func (n *dnn) memory(s streamHandle, bytes uintptr) (devicePtr, error) {
 	return m.p, nil
 }
 
-// enqueue computes n images. An algorithm that cuDNN listed and then does not support at its first use is passed over.
+// enqueue computes n images. An algorithm that cuDNN listed but does not support at its first use is skipped.
 func (c *convolution) enqueue(s streamHandle, n int, a *device.Args) Result {
 	d := c.n.dev
 	runtime.LockOSThread() // see Device.enter
@@ -239,9 +239,9 @@ func (c *convolution) enqueue(s streamHandle, n int, a *device.Args) Result {
 	if r := d.drv.CtxSet(d.ctx); r != success { // cuDNN works in the thread's context
 		return r
 	}
-	p, err := c.plan(c.shapeOf(n, a))
+	p, err := c.findPlan(c.shapeOf(n, a))
 	if err == nil {
-		err = c.misfit(n, a)
+		err = c.checkSizes(n, a)
 	}
 	if err != nil {
 		d.libFault = err
@@ -249,32 +249,32 @@ func (c *convolution) enqueue(s streamHandle, n int, a *device.Args) Result {
 	}
 	c.args[0], c.args[1] = c.n.h, uintptr(s)
 	if code := int32(uint32(dynlib.Call(c.n.setStream, c.args[:2]))); code != 0 {
-		d.libFault = c.n.failed("cudnnSetStream", code)
+		d.libFault = c.n.statusError("cudnnSetStream", code)
 		return errLibrary
 	}
 	for {
-		code, err := c.call(p, s, a)
+		code, err := c.callForward(p, s, a)
 		if err == nil && code == 0 {
 			p.ran = true
 			return success
 		}
 		if err == nil && !p.ran && len(p.usable) > 1 && dnnNumber(code)/dnnKind*dnnKind == dnnNotSupported {
 			p.usable = p.usable[1:]
-			if err = c.n.use(p, p.usable[0]); err == nil {
+			if err = c.n.setArithmetic(p, p.usable[0]); err == nil {
 				continue
 			}
 		}
 		if err == nil {
-			err = c.n.failed(fmt.Sprintf("%s: cudnnConvolutionForward by %s", c.shape, convAlgorithm(p.usable[0].algo)), code)
+			err = c.n.statusError(fmt.Sprintf("%s: cudnnConvolutionForward by %s", c.shape, convAlgorithm(p.usable[0].algo)), code)
 		}
 		d.libFault = err
 		return errLibrary
 	}
 }
 
-func (c *convolution) call(p *convPlan, s streamHandle, a *device.Args) (int32, error) {
+func (c *convolution) callForward(p *convPlan, s streamHandle, a *device.Args) (int32, error) {
 	way := &p.usable[0]
-	work, err := c.n.memory(s, way.memory)
+	work, err := c.n.streamWorkspace(s, way.memory)
 	if err != nil {
 		return 0, err
 	}
@@ -285,8 +285,9 @@ func (c *convolution) call(p *convPlan, s streamHandle, a *device.Args) (int32, 
 	return code, nil
 }
 
-// misfit is why the buffers cannot hold the operands: a library writes past their end without a word.
-func (c *convolution) misfit(n int, a *device.Args) error {
+// checkSizes returns an error if a buffer is smaller than its operand: a library would write past its end without an
+// error.
+func (c *convolution) checkSizes(n int, a *device.Args) error {
 	s, bytes := &c.shape, dnnTypes[c.kind].bytes
 	for i, need := range [3]int{n * s.in * s.size * s.size * bytes, s.out * s.in * s.k * s.k * bytes, n * s.out * s.outSiz * s.outSiz * bytes} {
 		if b := a.Bufs[i]; b != nil && b.Len() < need {
@@ -296,25 +297,25 @@ func (c *convolution) misfit(n int, a *device.Args) error {
 	return nil
 }
 
-// lend makes the plan of a launch that is captured on the device's own stream, in the memory of s, on which the graph
-// runs: during a capture nothing can be allocated.
-func (c *convolution) lend(s streamHandle, n int, a *device.Args) error {
-	p, err := c.plan(c.shapeOf(n, a))
+// prepareCapture makes the plan of a launch that is captured on the device's own stream, with the workspace of s, on
+// which the graph runs: nothing can be allocated during a capture.
+func (c *convolution) prepareCapture(s streamHandle, n int, a *device.Args) error {
+	p, err := c.findPlan(c.shapeOf(n, a))
 	if err != nil {
 		return err
 	}
-	c.n.lent = s
-	_, err = c.n.memory(s, p.usable[0].memory)
+	c.n.captureStream = s
+	_, err = c.n.streamWorkspace(s, p.usable[0].memory)
 	return err
 }
 
-func (c *convolution) reclaim() error {
-	c.n.lent = 0
+func (c *convolution) endCapture() error {
+	c.n.captureStream = 0
 	return nil
 }
 
-// Algorithm names how the library computes a launch of n items of f with these arguments, "implicit_precomp_gemm". It
-// is empty for a kernel of our own and for a product.
+// Algorithm names the algorithm that the library uses for a launch of n items of f with these arguments,
+// "implicit_precomp_gemm". It is empty for a kernel of gpuprof and for a product.
 func (f *kernelFunc) Algorithm(n int, a *device.Args) string {
 	c, ok := f.lib.(*convolution)
 	if !ok {
@@ -322,7 +323,7 @@ func (f *kernelFunc) Algorithm(n int, a *device.Args) string {
 	}
 	p := c.n.conv.plans[c.shapeOf(n, a)]
 	if p == nil || !p.ran {
-		return "" // never ran: what it will be is not known
+		return "" // never ran: cuDNN may still choose another
 	}
 	return convAlgorithm(p.usable[0].algo)
 }

@@ -18,19 +18,19 @@ func (s convShape) String() string {
 		s.kind, order, s.n, s.in, s.size, s.size, s.out, s.k, s.k, s.stride)
 }
 
-// newPlan makes the descriptors and asks cuDNN for its algorithms.
+// newPlan makes the descriptors and queries the algorithms that cuDNN has.
 func (n *dnn) newPlan(s convShape) (*convPlan, error) {
 	p := new(convPlan)
-	if err := n.describe(p, s); err != nil {
+	if err := n.makeDescriptors(p, s); err != nil {
 		return nil, errors.Join(err, n.destroyPlan(p))
 	}
-	if err := n.choose(p, s); err != nil {
+	if err := n.chooseAlgorithms(p, s); err != nil {
 		return nil, errors.Join(err, n.destroyPlan(p))
 	}
 	return p, nil
 }
 
-func (n *dnn) describe(p *convPlan, s convShape) error {
+func (n *dnn) makeDescriptors(p *convPlan, s convShape) error {
 	for _, v := range []int{s.n, s.in, s.out, s.k, s.stride, s.size, s.outSiz} {
 		if v < 1 || v > math.MaxInt32 {
 			return gpuprof.Errorf(gpuprof.ErrDevice, "describing it to cuDNN: each number has to be 1 or more").WithFix("report it as a defect of the workload")
@@ -63,9 +63,9 @@ func (n *dnn) describe(p *convPlan, s convShape) error {
 	return nil
 }
 
-// choose lists the algorithms that can be used, as cuDNN's heuristics order them. In 16 bits an algorithm comes with
-// the arithmetic that it needs; in float32 the precision is the user's choice, so what it was set to stays.
-func (n *dnn) choose(p *convPlan, s convShape) error {
+// chooseAlgorithms lists the usable algorithms in the order of cuDNN's heuristics. In 16 bits each algorithm sets the
+// arithmetic that it needs. In float32 the user chooses the precision, so the arithmetic stays as set.
+func (n *dnn) chooseAlgorithms(p *convPlan, s convShape) error {
 	c := n.conv
 	var got int32
 	var perf [len(convAlgorithms)]convPerf
@@ -87,7 +87,7 @@ func (n *dnn) choose(p *convPlan, s convShape) error {
 		}
 		switch {
 		case status != 0:
-			refusals = append(refusals, n.text(convAlgorithm(f.algo)+": "+call, status))
+			refusals = append(refusals, n.statusText(convAlgorithm(f.algo)+": "+call, status))
 		case choice.memory > convWorkspace:
 			refusals = append(refusals, fmt.Sprintf("%s: it needs %d bytes of memory, and %d are allowed", convAlgorithm(f.algo), choice.memory, convWorkspace))
 		default:
@@ -95,20 +95,20 @@ func (n *dnn) choose(p *convPlan, s convShape) error {
 		}
 	}
 	if n.dev.lost != nil {
-		return n.dev.tell()
+		return n.dev.reportLost()
 	}
 	if len(p.usable) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "cuDNN %s has no algorithm for it among %d: %s", dnnVersion(n.version()), got, strings.Join(refusals, "; ")).WithFix("set another precision or layout, or %s", ownKernels)
 	}
-	return n.use(p, p.usable[0])
+	return n.setArithmetic(p, p.usable[0])
 }
 
-// use sets the arithmetic of an algorithm.
-func (n *dnn) use(p *convPlan, c convChoice) error {
+// setArithmetic sets the math type of an algorithm.
+func (n *dnn) setArithmetic(p *convPlan, c convChoice) error {
 	return n.check("cudnnSetConvolutionMathType", n.conv.setMath(p.conv, c.math))
 }
 
-// convAlgorithm is the name of an algorithm.
+// convAlgorithm returns the name of an algorithm.
 func convAlgorithm(algo int32) string {
 	if algo >= 0 && int(algo) < len(convAlgorithms) {
 		return convAlgorithms[algo]

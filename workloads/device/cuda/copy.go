@@ -22,7 +22,7 @@ func (s *Stream) Copy(dst device.Buffer, dstOff int, src device.Buffer, srcOff, 
 	if n > 0 {
 		if r := s.dev.copyOn(s.h, to, dstOff, from, srcOff, n); r != success {
 			again := func() Result { return s.dev.copyOn(s.h, to, dstOff, from, srcOff, n) }
-			if err := s.dev.again(r, again, "copying on stream "+s.name); err != nil {
+			if err := s.dev.retryWithContext(r, again, "copying on stream "+s.name); err != nil {
 				return err
 			}
 		}
@@ -44,27 +44,26 @@ func (d *Device) copyOn(h streamHandle, to *Buffer, dstOff int, from *Buffer, sr
 	return d.drv.CopyOnDev(to.ptr+devicePtr(dstOff), from.ptr+devicePtr(srcOff), uintptr(n), h)
 }
 
-// copyOverlapping goes through memory of its own, because the driver does not
-// say in which order it copies.
+// copyOverlapping copies through temporary memory, because the driver does not document the order in which it copies.
 func (d *Device) copyOverlapping(h streamHandle, dst, src devicePtr, n uintptr) Result {
 	var tmp devicePtr
 	if d.pool == 0 {
 		r := d.drv.MemAlloc(&tmp, n)
 		if r == success {
-			r = first(d.drv.CopyOnDev(tmp, src, n, h), d.drv.CopyOnDev(dst, tmp, n, h))
-			r = first(r, d.drv.StreamSync(h), d.drv.MemFree(tmp))
+			r = firstFailure(d.drv.CopyOnDev(tmp, src, n, h), d.drv.CopyOnDev(dst, tmp, n, h))
+			r = firstFailure(r, d.drv.StreamSync(h), d.drv.MemFree(tmp))
 		}
 		return r
 	}
 	r := d.drv.PoolAlloc(&tmp, n, d.pool, h)
 	if r == success {
-		r = first(d.drv.CopyOnDev(tmp, src, n, h), d.drv.CopyOnDev(dst, tmp, n, h), d.drv.PoolFree(tmp, h))
+		r = firstFailure(d.drv.CopyOnDev(tmp, src, n, h), d.drv.CopyOnDev(dst, tmp, n, h), d.drv.PoolFree(tmp, h))
 	}
 	return r
 }
 
-// first is the first result that is not success.
-func first(results ...Result) Result {
+// firstFailure returns the first result that is not success.
+func firstFailure(results ...Result) Result {
 	for _, r := range results {
 		if r != success {
 			return r
@@ -75,13 +74,13 @@ func first(results ...Result) Result {
 
 func (s *Stream) checkCopy(dst device.Buffer, dstOff int, src device.Buffer, srcOff, n int) (to, from *Buffer, err error) {
 	if s.closed || s.dev.lost != nil {
-		return nil, nil, s.usable("copying on stream " + s.name)
+		return nil, nil, s.checkUsable("copying on stream " + s.name)
 	}
-	to, fault := s.dev.buffer(dst)
+	to, fault := s.dev.checkBuffer(dst)
 	if fault != (gpuprof.Unfit{}) {
 		return nil, nil, fault.Of("copying %d bytes on stream %s: the destination", n, s.name)
 	}
-	from, fault = s.dev.buffer(src)
+	from, fault = s.dev.checkBuffer(src)
 	if fault != (gpuprof.Unfit{}) {
 		return nil, nil, fault.Of("copying %d bytes on stream %s: the source", n, s.name)
 	}

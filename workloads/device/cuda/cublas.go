@@ -25,8 +25,7 @@ const (
 	defaultMath                = 0           // CUBLAS_DEFAULT_MATH: TF32 only where the compute type asks
 )
 
-// gemmKinds are the values of Kernel.Lib: the type of a and b, and how to
-// compute. All of them sum in float32.
+// gemmKinds maps the values of Kernel.Lib to the type of a and b and the compute type. All of them sum in float32.
 var gemmKinds = map[string]struct{ input, compute int }{
 	"gemm_fp32": {real32F, compute32F},
 	"gemm_tf32": {real32F, computeTF32},
@@ -34,7 +33,7 @@ var gemmKinds = map[string]struct{ input, compute int }{
 	"gemm_fp16": {real16F, compute32F},
 }
 
-// blas is cuBLAS on one device, or why there is none.
+// blas is cuBLAS on one device; err is set if it cannot be used.
 type blas struct {
 	dev  *Device
 	path string
@@ -54,17 +53,17 @@ type blas struct {
 	handles map[streamHandle]blasHandle
 }
 
-// blasHandle is a cuBLAS handle, the device memory that it works in and what frees it.
+// blasHandle is a cuBLAS handle with its workspace and the function that frees the workspace.
 type blasHandle struct {
 	h    uintptr
 	work devicePtr
 	free func() error
 }
 
-// failed is a cuBLAS status as an error: that of a lost device, ErrMemory where
-// memory ran out, else ErrDevice.
-func (b *blas) failed(doing string, status int32) error {
-	if err := b.dev.failing(doing); err != nil {
+// statusError turns a cuBLAS status into an error: the error of a lost device, ErrMemory if memory ran out, else
+// ErrDevice.
+func (b *blas) statusError(doing string, status int32) error {
+	if err := b.dev.checkWorking(doing); err != nil {
 		return err
 	}
 	name := ""
@@ -75,7 +74,7 @@ func (b *blas) failed(doing string, status int32) error {
 	if status == blasAllocFailed {
 		kind = gpuprof.ErrMemory
 	}
-	return blasAdvice[status].failure(kind, fmt.Sprintf("%s: cuBLAS status %d%s", doing, status, name))
+	return blasAdvice[status].newError(kind, fmt.Sprintf("%s: cuBLAS status %d%s", doing, status, name))
 }
 
 // needBlas loads cuBLAS once and keeps the outcome.
@@ -91,16 +90,16 @@ func (d *Device) needBlas() error {
 			names = append(names, fileName("cublas", major))
 		}
 	}
-	b.err = useVendor("cuBLAS", names, b.start)
+	b.err = useVendor("cuBLAS", names, b.startLibrary)
 	if d.lost != nil {
-		b.err = d.tell()
+		b.err = d.reportLost()
 	}
 	return b.err
 }
 
-// start resolves the functions and makes the handle that proves they work.
-func (b *blas) start(lib uintptr, path string) error {
-	if err := resolve(lib, path, []symbol{
+// startLibrary resolves the functions and makes a first handle, which proves that they work.
+func (b *blas) startLibrary(lib uintptr, path string) error {
+	if err := bindSymbols(lib, path, []symbol{
 		{"cublasCreate_v2", &b.create, false},
 		{"cublasDestroy_v2", &b.destroy, false},
 		{"cublasSetStream_v2", &b.setStream, false},
@@ -114,40 +113,40 @@ func (b *blas) start(lib uintptr, path string) error {
 	if b.gemmEx = dynlib.Symbol(lib, "cublasGemmEx"); b.gemmEx == 0 {
 		return fmt.Errorf("%s has no function cublasGemmEx", path)
 	}
-	h, err := b.handle(b.dev.own)
+	h, err := b.handleFor(b.dev.own)
 	if err != nil {
 		return fmt.Errorf("%s does not start: %w", path, err)
 	}
 	var v int32
 	if b.version(h, &v) == 0 {
-		b.dev.found("cublas", fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100))
+		b.dev.addLibrary("cublas", fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100))
 	}
 	b.path = path
 	b.dev.closers = append(b.dev.closers, b.close)
 	return nil
 }
 
-// workspaceBytes is what NVIDIA recommends: 32 MiB since Hopper, 4 before.
+// workspaceBytes returns the size that NVIDIA recommends: 32 MiB since Hopper, 4 MiB before.
 func (d *Device) workspaceBytes() uintptr {
-	if d.drv.attribute(attrMajor, d.is.handle) >= 9 {
+	if d.drv.readAttribute(attrMajor, d.is.handle) >= 9 {
 		return 32 << 20
 	}
 	return 4 << 20
 }
 
-// handle is the stream's cuBLAS handle, made at its first use.
-func (b *blas) handle(s streamHandle) (uintptr, error) {
+// handleFor returns the stream's cuBLAS handle, which is made at its first use.
+func (b *blas) handleFor(s streamHandle) (uintptr, error) {
 	if h, ok := b.handles[s]; ok {
 		return h.h, nil
 	}
 	var h uintptr
 	if status := b.create(&h); status != 0 {
-		return 0, b.failed("making a handle", status)
+		return 0, b.statusError("making a handle", status)
 	}
 	// Products of a workload never run on the device's own stream, so its workspace is the instruments'.
 	allocate := b.dev.libraryMemory
 	if s == b.dev.own {
-		allocate = b.dev.scratch
+		allocate = b.dev.allocateScratch
 	}
 	size := b.dev.workspaceBytes()
 	work, free, err := allocate(size, "allocating cuBLAS's workspace")
@@ -162,7 +161,7 @@ func (b *blas) handle(s streamHandle) (uintptr, error) {
 		func() int32 { return b.setWorkspace(h, work, size) },
 	} {
 		if status := step(); status != 0 {
-			err = b.failed("preparing a handle", status)
+			err = b.statusError("preparing a handle", status)
 			b.destroy(h)
 			return 0, errors.Join(err, free())
 		}
@@ -171,25 +170,25 @@ func (b *blas) handle(s streamHandle) (uintptr, error) {
 	return h, nil
 }
 
-// lend lets the products of the device's own stream work in the memory of s, until it is called for the own stream again.
-// A graph is captured on the own stream and runs on s, so it needs no workspace besides that of s.
-func (b *blas) lend(s streamHandle) error {
-	own, err := b.handle(b.dev.own)
+// shareWorkspace lets the products of the device's own stream work in the memory of s, until it is called for the own
+// stream again. A graph is captured on the own stream and runs on s, so it needs no workspace but the one of s.
+func (b *blas) shareWorkspace(s streamHandle) error {
+	own, err := b.handleFor(b.dev.own)
 	if err != nil {
 		return err
 	}
-	if _, err = b.handle(s); err != nil {
+	if _, err = b.handleFor(s); err != nil {
 		return err
 	}
 	if status := b.setWorkspace(own, b.handles[s].work, b.dev.workspaceBytes()); status != 0 {
-		return b.failed("setting the workspace of a graph", status)
+		return b.statusError("setting the workspace of a graph", status)
 	}
 	return nil
 }
 
-// forget destroys the handle of a stream that is closed. Graphs run on the stream of
-// their capture only, so none works in its memory any more.
-func (b *blas) forget(s streamHandle) error {
+// releaseStream destroys the handle of a stream that is closed. Graphs run only on the stream of their capture, so
+// none works in its memory any more.
+func (b *blas) releaseStream(s streamHandle) error {
 	if b == nil {
 		return nil
 	}
@@ -201,7 +200,7 @@ func (b *blas) forget(s streamHandle) error {
 	status := b.destroy(h.h)
 	err := h.free()
 	if status != 0 && b.dev.lost == nil {
-		err = errors.Join(b.failed("destroying a handle", status), err)
+		err = errors.Join(b.statusError("destroying a handle", status), err)
 	}
 	return err
 }
@@ -209,14 +208,14 @@ func (b *blas) forget(s streamHandle) error {
 func (b *blas) close() error {
 	var first error
 	for s := range b.handles {
-		if err := b.forget(s); first == nil {
+		if err := b.releaseStream(s); first == nil {
 			first = err
 		}
 	}
 	return first
 }
 
-// gemm is one kind of product. Its factors are read by cuBLAS during the call.
+// gemm is the library routine of one kind of product. cuBLAS reads its factors during the call.
 type gemm struct {
 	b              *blas
 	name           string
@@ -226,11 +225,13 @@ type gemm struct {
 	args           *[19]uintptr // of a call, so that it allocates nothing
 }
 
-func (g *gemm) library() string                                  { return "cublas " + g.b.dev.libraries["cublas"] }
-func (g *gemm) lend(s streamHandle, _ int, _ *device.Args) error { return g.b.lend(s) }
-func (g *gemm) reclaim() error                                   { return g.b.lend(g.b.dev.own) }
+func (g *gemm) libraryName() string { return "cublas " + g.b.dev.libraries["cublas"] }
+func (g *gemm) prepareCapture(s streamHandle, _ int, _ *device.Args) error {
+	return g.b.shareWorkspace(s)
+}
+func (g *gemm) endCapture() error { return g.b.shareWorkspace(g.b.dev.own) }
 
-// libRoutine makes the vendor routine that k.Lib names.
+// libRoutine makes the vendor routine named by k.Lib.
 func (d *Device) libRoutine(k *device.Kernel) (libRoutine, error) {
 	if strings.HasPrefix(k.Lib, convPrefix) {
 		return d.newConvolution(k)
@@ -255,21 +256,21 @@ func (d *Device) libRoutine(k *device.Kernel) (libRoutine, error) {
 	return g, nil
 }
 
-// enqueue computes n rows. cuBLAS counts by columns, and a row-major matrix is
-// the transpose of a column-major one: out' = b' a'.
+// enqueue computes n rows. cuBLAS uses column-major order, and a row-major matrix is the transpose of a column-major
+// one: out' = b' a'.
 func (g *gemm) enqueue(s streamHandle, n int, a *device.Args) Result {
 	runtime.LockOSThread() // see Device.enter
 	defer runtime.UnlockOSThread()
 	if r := g.b.dev.drv.CtxSet(g.b.dev.ctx); r != success { // cuBLAS works in the thread's context
 		return r
 	}
-	h, err := g.b.handle(s)
+	h, err := g.b.handleFor(s)
 	if err != nil {
 		g.b.dev.libFault = err
 		return errLibrary
 	}
 	inner, width := a.Int(3), a.Int(4)
-	if err := g.misfit(n, inner, width, a); err != nil {
+	if err := g.checkSizes(n, inner, width, a); err != nil {
 		g.b.dev.libFault = err
 		return errLibrary
 	}
@@ -281,15 +282,15 @@ func (g *gemm) enqueue(s streamHandle, n int, a *device.Args) Result {
 	status := dynlib.Call(g.b.gemmEx, g.args[:])
 	runtime.KeepAlive(g.factors)
 	if int32(uint32(status)) != 0 {
-		g.b.dev.libFault = g.b.failed(g.name, int32(uint32(status)))
+		g.b.dev.libFault = g.b.statusError(g.name, int32(uint32(status)))
 		return errLibrary
 	}
 	return success
 }
 
-// misfit is why the buffers cannot hold the product: a library writes
-// past their end without a word.
-func (g *gemm) misfit(n, inner, width int, a *device.Args) error {
+// checkSizes returns an error if a buffer is smaller than its matrix: a library would write past its end without an
+// error.
+func (g *gemm) checkSizes(n, inner, width int, a *device.Args) error {
 	if inner < 1 || width < 1 {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s of %d x %d by %d x %d", g.name, n, inner, inner, width).WithFix("give sides of 1 or more")
 	}

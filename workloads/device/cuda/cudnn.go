@@ -19,7 +19,7 @@ const (
 	dnnFMAMath                 = 3       // CUDNN_FMA_MATH: true float32
 	dnnStandard                = 0       // CUDNN_RNN_ALGO_STANDARD
 	dnnGRU                     = 3       // CUDNN_GRU
-	dnnDoubleBias              = 2       // CUDNN_RNN_DOUBLE_BIAS: b_i and b_h apart, as PyTorch has them
+	dnnDoubleBias              = 2       // CUDNN_RNN_DOUBLE_BIAS: b_i and b_h separate, as in PyTorch
 	dnnOneWay, dnnLinear       = 0, 0    // CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT
 	dnnSeqMajorPacked          = 1       // CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED
 	dnnInference, dnnTrain     = 0, 1    // CUDNN_FWD_MODE_INFERENCE, CUDNN_FWD_MODE_TRAINING
@@ -27,8 +27,8 @@ const (
 	dnnPaddedIO                = 0       // CUDNN_RNN_PADDED_IO_DISABLED
 )
 
-// dnnTypes are the precisions of layers and convolutions: how values are stored and what
-// the products may use. Sums are float32 always.
+// dnnTypes maps the precisions of layers and convolutions to the storage type, the math type of the products and the
+// bytes of a value. Sums are always float32.
 var dnnTypes = map[string]struct{ data, math, bytes int }{
 	"fp32": {dnnFloat, dnnFMAMath, 4},
 	"tf32": {dnnFloat, dnnDefaultMath, 4},
@@ -36,8 +36,8 @@ var dnnTypes = map[string]struct{ data, math, bytes int }{
 	"bf16": {dnnBF16, dnnDefaultMath, 2},
 }
 
-// dnn is cuDNN 8 or 9 on one device, or why there is none. Only what both have is
-// used: the RNN functions of version 8, and the convolutions of conv.go.
+// dnn is cuDNN 8 or 9 on one device; err is set if it cannot be used. It uses only functions that both have: the RNN
+// functions of version 8, and the convolutions of conv.go.
 type dnn struct {
 	dev  *Device
 	path string
@@ -64,14 +64,14 @@ type dnn struct {
 	forward    uintptr
 
 	lib       uintptr
-	conv      *dnnConv                       // nil until a convolution is asked for
-	training  *dnnTraining                   // likewise
+	conv      *dnnConv                       // nil until the first convolution is loaded
+	training  *dnnTraining                   // nil until the first GRU is trained
 	lastError func(text *byte, most uintptr) // nil before version 9
 
-	// Memory that calls work in, by stream: two of them may run at once. Where one asks for more, the old memory stays
-	// until the stream is closed, since graphs may have it.
-	work map[streamHandle]*dnnMemory
-	lent streamHandle // whose memory the device's own stream uses while a graph is captured on it; 0: its own
+	// Workspace of the calls, per stream, because calls on two streams may run at once. When a call needs more, the
+	// old memory stays until the stream is closed, since graphs may use it.
+	work          map[streamHandle]*dnnMemory
+	captureStream streamHandle // stream whose workspace the device's own stream uses during a graph capture; 0: its own
 }
 
 // needDNN loads cuDNN once and keeps the outcome.
@@ -81,17 +81,16 @@ func (d *Device) needDNN() error {
 	}
 	n := &dnn{dev: d, work: map[streamHandle]*dnnMemory{}}
 	d.dnn = n
-	// cuDNN calls cuBLAS and finds it by name only: loading it first is what
-	// makes a copy in a Python package findable.
+	// cuDNN calls cuBLAS and finds it by name only. Loading cuBLAS first makes a copy in a Python package findable.
 	_ = d.needBlas()
-	n.err = useVendor("cuDNN", []string{fileName("cudnn", 9), fileName("cudnn", 8)}, n.start)
+	n.err = useVendor("cuDNN", []string{fileName("cudnn", 9), fileName("cudnn", 8)}, n.startLibrary)
 	if d.lost != nil {
-		n.err = d.tell()
+		n.err = d.reportLost()
 	}
 	return n.err
 }
 
-func (n *dnn) start(lib uintptr, path string) error {
+func (n *dnn) startLibrary(lib uintptr, path string) error {
 	for name, to := range map[string]any{
 		"cudnnGetVersion": &n.version, "cudnnCreate": &n.create, "cudnnDestroy": &n.destroy, "cudnnGetErrorString": &n.errorString,
 		"cudnnCreateTensorDescriptor": &n.createTensor, "cudnnDestroyTensorDescriptor": &n.destroyTensor,
@@ -114,25 +113,25 @@ func (n *dnn) start(lib uintptr, path string) error {
 		return fmt.Errorf("%s has no function cudnnRNNForward and is older than cuDNN 8", path)
 	}
 	if status := n.create(&n.h); status != 0 {
-		why := advice{cause: dnnAdvice(status).cause} // what helps, useVendor says
-		return fmt.Errorf("%s does not start: %w", path, why.failure(gpuprof.ErrDevice, n.text("making a handle", status)))
+		why := advice{cause: dnnAdvice(status).cause} // useVendor adds the fix
+		return fmt.Errorf("%s does not start: %w", path, why.newError(gpuprof.ErrDevice, n.statusText("making a handle", status)))
 	}
 	if addr := dynlib.Symbol(lib, "cudnnGetLastErrorString"); addr != 0 {
 		dynlib.Bind(&n.lastError, addr)
 	}
 	n.path, n.lib = path, lib
-	n.dev.found("cudnn", dnnVersion(n.version()))
+	n.dev.addLibrary("cudnn", dnnVersion(n.version()))
 	n.dev.closers = append(n.dev.closers, func() error {
 		var errs []error
 		for s := range n.work { // of streams that are still open
-			errs = append(errs, n.forget(s))
+			errs = append(errs, n.releaseStream(s))
 		}
 		return errors.Join(append(errs, n.check("destroying a handle", n.destroy(n.h)))...)
 	})
 	return nil
 }
 
-// dnnVersion is 8907 as "8.9.7" and 90200 as "9.2.0".
+// dnnVersion formats 8907 as "8.9.7" and 90200 as "9.2.0".
 func dnnVersion(v uintptr) string {
 	if v < 10000 {
 		return fmt.Sprintf("%d.%d.%d", v/1000, v/100%10, v%100)
@@ -140,9 +139,9 @@ func dnnVersion(v uintptr) string {
 	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
 }
 
-// text is a status with its name and, from version 9 on, what cuDNN says about it. The
-// caller is in the thread of the call.
-func (n *dnn) text(doing string, status int32) string {
+// statusText describes a status by its name and, from version 9 on, by cuDNN's last error message. It must run in the
+// thread of the failed call.
+func (n *dnn) statusText(doing string, status int32) string {
 	text := fmt.Sprintf("%s: cuDNN status %d (%s)", doing, status, n.errorString(status))
 	if n.lastError == nil {
 		return text
@@ -159,13 +158,12 @@ func (n *dnn) check(doing string, status int32) error {
 	if status == 0 || n.dev.lost != nil { // a dead context fails for the reason already known
 		return nil
 	}
-	return n.failed(doing, status)
+	return n.statusError(doing, status)
 }
 
-// failed is a status as an error: that of a lost device, ErrMemory where memory ran
-// out, else ErrDevice.
-func (n *dnn) failed(doing string, status int32) error {
-	if err := n.dev.failing(doing); err != nil {
+// statusError turns a status into an error: the error of a lost device, ErrMemory if memory ran out, else ErrDevice.
+func (n *dnn) statusError(doing string, status int32) error {
+	if err := n.dev.checkWorking(doing); err != nil {
 		return err
 	}
 	kind := gpuprof.ErrDevice
@@ -173,5 +171,5 @@ func (n *dnn) failed(doing string, status int32) error {
 	case dnnHostMemory, dnnDeviceMemory:
 		kind = gpuprof.ErrMemory
 	}
-	return dnnAdvice(status).failure(kind, n.text(doing, status))
+	return dnnAdvice(status).newError(kind, n.statusText(doing, status))
 }

@@ -17,19 +17,19 @@ type Device struct {
 	is   DeviceInfo
 	info device.Info
 	ctx  ctxHandle
-	own  streamHandle // for allocation, instruments and captures; holds no caller's work
+	own  streamHandle // for allocation, instruments and captures; never for a caller's work
 	pool poolHandle   // 0: plain allocation
-	zero uint64       // what the pool's attributes are reset to: the driver reads it from the heap
-	// The limits of a launch.
+	zero uint64       // the value that resets the pool's attributes: the driver reads it from the heap
+	// Limits of a launch.
 	maxThreads, sharedPerBlock, sharedOptin int32
 
 	frame *launch // of the launch being made
 	ms    *float32
 	base  time.Time
 
-	closed bool
-	lost   error // once the context is dead
-	told   bool  // the caller has been given lost
+	closed       bool
+	lost         error // once the context is dead
+	lostReported bool  // the caller has received lost
 
 	streams    []*Stream
 	slots      [slots]slot
@@ -39,23 +39,23 @@ type Device struct {
 	modules    map[string]*module  // by PTX
 	loading    time.Duration       // of all modules, see LoadTime
 	carried    int                 // of them came as machine code
-	takesCode  bool                // the driver is offered machine code first; the simulated one has no use for it
+	takesCode  bool                // machine code is offered to the driver before PTX; false for the simulated driver
 	sources    map[string]*ptxText // by what kernels carry
 	funcs      []*kernelFunc
 	graphs     []*captured
 	closers    []func() error // vendor handles and workspaces, latest first
 	blas       *blas
-	libFault   error // what a vendor library said with errLibrary
+	libFault   error // the failure behind errLibrary
 	dnn        *dnn
 	nvrtc      *nvrtc
-	compiled   map[string][]byte // machine code of what nvrtc compiled, by its PTX; empty where it made none
+	compiled   map[string][]byte // machine code from nvrtc, by PTX; empty where nvrtc made none
 	capturing  *Stream
 	flush      *flusher
 	spin       *kernelFunc
 	spinArgs   device.Args
 	ceilings   *gpuprof.Ceilings
 	libraries  map[string]string
-	launched   uint64 // launches so far, counted for blame
+	launched   uint64 // launches so far, see blame.go
 	frees      uint64 // buffers freed so far: a capture checked since need not be checked again
 	meter      device.Meter
 	use        usage // bytes on the device
@@ -75,15 +75,15 @@ var (
 	_ device.KernelCompiler = (*Device)(nil)
 )
 
-// Open makes a device ready and locks the calling goroutine to its thread
-// until Close. The error is an ErrDevice that says what is missing.
+// Open opens a device and locks the calling goroutine to its thread until Close. The error is an ErrDevice that names
+// what is missing.
 func Open(o Options) (d *Device, err error) {
-	defer recovered(&err)
-	drv, list, err := probe(o)
+	defer recoverPanic(&err)
+	drv, list, err := listDevices(o)
 	if err != nil {
 		return nil, err
 	}
-	is, err := pick(list, o)
+	is, err := chooseDevice(list, o)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func Open(o Options) (d *Device, err error) {
 			"opening CUDA device %d: memory limit %d bytes", is.Index, o.MemoryLimit).WithFix("give a positive limit, or 0 for all free memory")
 	}
 	runtime.LockOSThread()
-	d, err = start(drv, is, o)
+	d, err = openDevice(drv, is, o)
 	if err != nil {
 		runtime.UnlockOSThread()
 		return nil, err
@@ -100,28 +100,28 @@ func Open(o Options) (d *Device, err error) {
 	return d, nil
 }
 
-// start retains the context and makes what every device needs.
-func start(drv *driver, is DeviceInfo, o Options) (*Device, error) {
+// openDevice retains the context and prepares the device.
+func openDevice(drv *driver, is DeviceInfo, o Options) (*Device, error) {
 	d := &Device{
 		drv: drv, is: is, takesCode: !is.Simulated, frame: newLaunch(), ms: new(float32), base: time.Now(),
 		buffers: make(map[*Buffer]struct{}), modules: make(map[string]*module), sources: make(map[string]*ptxText),
-		maxThreads:     drv.attribute(attrMaxThreads, is.handle),
-		sharedPerBlock: drv.attribute(attrSharedPerBlock, is.handle),
-		sharedOptin:    drv.attribute(attrSharedOptin, is.handle),
+		maxThreads:     drv.readAttribute(attrMaxThreads, is.handle),
+		sharedPerBlock: drv.readAttribute(attrSharedPerBlock, is.handle),
+		sharedOptin:    drv.readAttribute(attrSharedOptin, is.handle),
 	}
 	if r := drv.CtxRetain(&d.ctx, is.handle); r != success {
 		return nil, initFailure(drv, fmt.Sprintf("making a context on GPU %d", is.Index), r)
 	}
-	err := d.begin(o)
+	err := d.prepareDevice(o)
 	if err != nil {
 		drv.CtxRelease(is.handle)
 		return nil, err
 	}
-	d.info = d.describe()
+	d.info = d.collectInfo()
 	return d, nil
 }
 
-func (d *Device) begin(o Options) error {
+func (d *Device) prepareDevice(o Options) error {
 	doing := fmt.Sprintf("preparing GPU %d", d.is.Index)
 	if r := d.drv.CtxSet(d.ctx); r != success {
 		return initFailure(d.drv, doing, r)
@@ -141,15 +141,14 @@ func (d *Device) begin(o Options) error {
 	return nil
 }
 
-// enter makes the context current for a set-up call and keeps the goroutine on
-// its thread until leave, because a call of several steps from a goroutine that
-// is not the one of Open could be moved to another thread between two of them.
+// enter makes the context current for a set-up call and keeps the goroutine on its thread until leave. Without the
+// lock, a goroutine other than the one of Open could move to another thread between two steps of a call.
 func (d *Device) enter(doing string) error {
 	if d.closed {
 		return errClosed(doing)
 	}
 	if d.lost != nil {
-		return d.tell()
+		return d.reportLost()
 	}
 	runtime.LockOSThread()
 	if err := d.check(d.drv.CtxSet(d.ctx), doing); err != nil {
@@ -159,19 +158,17 @@ func (d *Device) enter(doing string) error {
 	return nil
 }
 
-// leave ends what enter without an error began.
+// leave ends a call for which enter returned no error.
 func (d *Device) leave() { runtime.UnlockOSThread() }
 
-// Meter implements device.Device. Calls that return an error, and the
-// device's own instruments, are not counted.
+// Meter implements device.Device. Calls that return an error are not counted, nor are the device's own instruments.
 func (d *Device) Meter() device.Meter { return d.meter }
 
-// now is nanoseconds on the monotonic clock since the device was opened.
-func (d *Device) now() int64 { return int64(time.Since(d.base)) }
+// clockNS returns the nanoseconds on the monotonic clock since the device was opened.
+func (d *Device) clockNS() int64 { return int64(time.Since(d.base)) }
 
-// Close waits for the work in flight, releases everything and unlocks the
-// goroutine from its thread. It returns failures nobody has been told of.
-// Closing twice is harmless; every other call fails from here on.
+// Close waits for the work in flight, releases everything and unlocks the goroutine from its thread. It returns
+// failures that no call has returned yet. Closing twice is harmless; every other call fails from here on.
 func (d *Device) Close() error {
 	if d.closed {
 		return nil
@@ -194,18 +191,17 @@ func (d *Device) Close() error {
 	keep(d.releaseGraphs())
 	keep(d.releaseEvents())
 	for b := range d.buffers {
-		keep(d.release(b))
+		keep(d.releaseBuffer(b))
 	}
 	keep(d.releaseModules())
 	keep(d.releasePool())
-	keep(d.clean(d.drv.StreamDestroy(d.own), "destroying the device's own stream"))
+	keep(d.checkRelease(d.drv.StreamDestroy(d.own), "destroying the device's own stream"))
 	d.closed = true
-	// The last release destroys the context, and with it whatever a dead one
-	// still holds.
-	keep(d.clean(d.drv.CtxRelease(d.is.handle), "releasing the context"))
+	// The last release destroys the context, with everything that a dead context still holds.
+	keep(d.checkRelease(d.drv.CtxRelease(d.is.handle), "releasing the context"))
 	runtime.UnlockOSThread()
-	if d.lost != nil && !d.told {
-		errs = append(errs, d.tell())
+	if d.lost != nil && !d.lostReported {
+		errs = append(errs, d.reportLost())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("closing CUDA device %d: %w", d.is.Index, err)
@@ -213,9 +209,9 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// clean is check for calls that only give something back. They are made on a
-// lost device, too, where they fail for the reason already known.
-func (d *Device) clean(r Result, doing string) error {
+// checkRelease checks calls that only release something. They are made on a lost device too, where they fail for a
+// reason that is already known.
+func (d *Device) checkRelease(r Result, doing string) error {
 	if d.lost != nil {
 		return nil
 	}
@@ -227,7 +223,7 @@ func (d *Device) releaseGraphs() error {
 	for _, c := range d.graphs {
 		for i := range c.segments {
 			if h := c.segments[i].exec; h != 0 {
-				errs = append(errs, d.clean(d.drv.ExecDestroy(h), "destroying a graph"))
+				errs = append(errs, d.checkRelease(d.drv.ExecDestroy(h), "destroying a graph"))
 			}
 		}
 		c.segments = nil
@@ -246,7 +242,7 @@ func (d *Device) releaseEvents() error {
 	d.events, d.spare = nil, nil
 	var errs []error
 	for _, h := range handles {
-		errs = append(errs, d.clean(d.drv.EventDestroy(h), "destroying an event"))
+		errs = append(errs, d.checkRelease(d.drv.EventDestroy(h), "destroying an event"))
 	}
 	return errors.Join(errs...)
 }
@@ -254,7 +250,7 @@ func (d *Device) releaseEvents() error {
 func (d *Device) releaseModules() error {
 	var errs []error
 	for _, m := range d.modules {
-		errs = append(errs, d.clean(d.drv.Unload(m.h), "unloading a module"))
+		errs = append(errs, d.checkRelease(d.drv.Unload(m.h), "unloading a module"))
 	}
 	d.modules = nil
 	return errors.Join(errs...)

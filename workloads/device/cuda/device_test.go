@@ -100,11 +100,11 @@ func TestCheckPTX(t *testing.T) {
 		{".param .u64 k_param_0, .param .u64 k_param_1", "b", false},
 		{"", "", false},
 	} {
-		if err := readPTX(ptx(c.params)).check("k", c.sig); (err == nil) != c.fits {
+		if err := readPTX(ptx(c.params)).checkEntry("k", c.sig); (err == nil) != c.fits {
 			t.Errorf("%q for %q: %v", c.params, c.sig, err)
 		}
 	}
-	if err := readPTX(".entry main\n{ ret; }").check("main", ""); err == nil || !strings.Contains(err.Error(), "0 parameters") {
+	if err := readPTX(".entry main\n{ ret; }").checkEntry("main", ""); err == nil || !strings.Contains(err.Error(), "0 parameters") {
 		t.Errorf("no list: %v", err)
 	}
 }
@@ -271,7 +271,7 @@ func TestInfo(t *testing.T) {
 		t.Errorf("%+v", in)
 	}
 	for name, want := range map[string]string{
-		"cuda": "12.4", "compute_capability": "8.6", "uuid_hash": hashed(d.UUID()), "mig": "off", "compute_mode": "default",
+		"cuda": "12.4", "compute_capability": "8.6", "uuid_hash": hashName(d.UUID()), "mig": "off", "compute_mode": "default",
 		"memory_bytes": "1073741824", "pool": "on", "binding": implementation, "simulated": "true",
 	} {
 		if in.Facts[name] != want {

@@ -21,8 +21,8 @@ type (
 	devicePtr    uint64
 )
 
-// launch is the parameters of one kernel launch. It lives on the heap and
-// does not move while the driver reads it; ptrs[i] points to vals[i].
+// launch holds the parameters of one kernel launch. It lives on the heap and does not move while the driver reads it;
+// ptrs[i] points to vals[i].
 type launch struct {
 	fn                     funcHandle
 	stream                 streamHandle
@@ -40,9 +40,8 @@ func newLaunch() *launch {
 	return l
 }
 
-// poolProps is CUmemPoolProps_v1: 88 bytes. What is not named stays zero:
-// handle types (not shared with other processes), security attributes, the
-// largest size and the usage.
+// poolProps is CUmemPoolProps_v1: 88 bytes. The unnamed fields stay zero: handle types (not shared with other
+// processes), security attributes, the largest size and the usage.
 type poolProps struct {
 	allocType    int32
 	_            int32
@@ -91,11 +90,9 @@ const (
 	attrPools           = 115
 )
 
-// driver is what is used of the CUDA driver, one field a function, tagged with
-// its exported names in the order they are tried. A function tagged optional
-// may be nil. A table and not an interface, because a function that a driver
-// does not have is then nil rather than a method that always fails, and because
-// the launch path calls through it without an interface.
+// driver is the table of the CUDA driver functions in use. Each field is one function, tagged with its exported names
+// in the order in which they are tried. A function tagged optional may be nil. It is a table and not an interface: a
+// function that a driver lacks is nil, not a method that always fails, and the launch path makes no interface call.
 //
 // Functions marked hot are called in timed regions: they allocate nothing.
 type driver struct {
@@ -170,21 +167,21 @@ type driver struct {
 	DisablePeer func(peer ctxHandle) Result                                                                        `cu:"cuCtxDisablePeerAccess,optional"`
 	CopyPeer    func(dst devicePtr, to ctxHandle, src devicePtr, from ctxHandle, n uintptr, s streamHandle) Result `cu:"cuMemcpyPeerAsync,optional"`
 
-	path      string // the library it came from, for messages
-	simulated bool   // the library says it is no GPU's
+	path      string // path of the library, for messages
+	simulated bool   // the library declares that it simulates a driver
 }
 
-// jit is where the PTX compiler writes its complaint.
+// jit is the buffer into which the PTX compiler writes its error log.
 type jit struct{ log [8192]byte }
 
-// text is the complaint on one line.
-func (j *jit) text() string {
+// logText returns the error log on one line.
+func (j *jit) logText() string {
 	s, _, _ := strings.Cut(string(j.log[:]), "\x00")
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// names are the exported names of the field, and whether it may be missing.
-func names(f reflect.StructField) (symbols []string, optional bool) {
+// symbolNames returns the exported names of the field, and whether the function is optional.
+func symbolNames(f reflect.StructField) (symbols []string, optional bool) {
 	symbols = strings.Split(f.Tag.Get("cu"), ",")
 	if last := len(symbols) - 1; symbols[last] == "optional" {
 		return symbols[:last], true
@@ -192,8 +189,8 @@ func names(f reflect.StructField) (symbols []string, optional bool) {
 	return symbols, false
 }
 
-// pools reports whether the driver has stream-ordered memory pools.
-func (d *driver) pools() bool {
+// hasPools reports whether the driver has stream-ordered memory pools.
+func (d *driver) hasPools() bool {
 	return d.PoolCreate != nil && d.PoolDestroy != nil && d.PoolTrim != nil && d.PoolSet != nil &&
 		d.PoolGet != nil && d.PoolAlloc != nil && d.PoolFree != nil
 }

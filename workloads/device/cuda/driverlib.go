@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// driverName is the driver's library as the loader knows it.
+// driverName returns the file name of the driver's library, for the loader.
 func driverName() string {
 	if runtime.GOOS == "windows" {
 		return "nvcuda.dll"
@@ -16,17 +16,17 @@ func driverName() string {
 	return "libcuda.so.1"
 }
 
-// notLoaded is the sentence about a driver's library that dynlib did not load.
+// notLoaded words the error about a driver's library that dynlib did not load.
 func notLoaded(err error) *gpuprof.Error {
 	switch {
 	case dynlib.Unable != "" && runtime.GOOS == "linux":
-		return failed("%s", dynlib.Unable).WithFix("install the build that is not static, or use --device host")
+		return openError("%s", dynlib.Unable).WithFix("install the build that is not static, or use --device host")
 	case dynlib.Unable != "":
-		return failed("%s", dynlib.Unable).WithFix("use --device host")
+		return openError("%s", dynlib.Unable).WithFix("use --device host")
 	case !errors.Is(err, dynlib.ErrAbsent):
-		return failed("%w", err).WithFix("reinstall the NVIDIA driver")
+		return openError("%w", err).WithFix("reinstall the NVIDIA driver")
 	}
-	e := failed("the NVIDIA driver's library %w", err)
+	e := openError("the NVIDIA driver's library %w", err)
 	if runtime.GOOS == "windows" {
 		return e.WithFix("install the NVIDIA driver")
 	}

@@ -8,10 +8,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Event is a CUDA event with timing. Times are float32 milliseconds counted
-// from one event to the other: at 16 ms a step of the result is 1 ns, at 1 s
-// 60 ns, and the GPU's own clock ticks at about 0.5 us. So measure from the
-// step's own begin event, never from the start of a run.
+// Event is a CUDA event with timing. Times between two events are float32 milliseconds: at 16 ms a step of the result
+// is 1 ns, at 1 s 60 ns, and the GPU's own clock ticks at about 0.5 us. So measure from the begin event of the step,
+// never from the start of a run.
 type Event struct {
 	dev    *Device
 	id     int
@@ -22,8 +21,8 @@ type Event struct {
 
 func (e *Event) String() string { return fmt.Sprintf("event %d", e.id) }
 
-// NewEvent implements device.Device. On a lost device there is an event, too,
-// and its uses tell of the failure: when a kernel's fault shows is chance.
+// NewEvent implements device.Device. On a lost device it returns an event, too, whose uses return the failure: the
+// call at which a kernel's fault appears is chance.
 func (d *Device) NewEvent() (device.Event, error) {
 	const doing = "making an event"
 	if d.closed {
@@ -45,11 +44,10 @@ func (d *Device) NewEvent() (device.Event, error) {
 
 func (e *Event) recordedOn(s *Stream) { e.stream, e.mark = s, s.dev.launched }
 
-// renew gives the event a handle of its own again when it is recorded on a
-// second stream while the record on the first is still queued: the driver
-// documents the later call as the one that counts, but not that the older one,
-// when it comes to pass, leaves the time alone.
-func (e *Event) renew() error {
+// replaceHandle gives the event another handle when it is recorded on a second stream while the record on the first
+// stream is still queued. The driver documents that the later call counts, but not that the older record leaves the
+// time alone when the GPU reaches it.
+func (e *Event) replaceHandle() error {
 	d := e.dev
 	if r := d.drv.EventQuery(e.h); r == success {
 		return nil
@@ -62,7 +60,7 @@ func (e *Event) renew() error {
 	if r := d.drv.EventQuery(e.h); r != errNotReady {
 		return d.check(r, doing)
 	}
-	for i, h := range d.spare { // one whose own record has come to pass will do
+	for i, h := range d.spare { // a handle whose own record is done can be reused
 		if d.drv.EventQuery(h) == success {
 			e.h, d.spare[i] = h, e.h
 			return nil
@@ -76,13 +74,13 @@ func (e *Event) renew() error {
 	return nil
 }
 
-// recorded is why the event marks nothing, or nil.
-func (e *Event) recorded(doing string) error {
+// checkRecorded returns the reason why the event marks nothing, or nil.
+func (e *Event) checkRecorded(doing string) error {
 	switch {
 	case e.dev.closed:
 		return errClosed(doing + " " + e.String())
 	case e.dev.lost != nil:
-		return e.dev.tell()
+		return e.dev.reportLost()
 	case e.stream == nil:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "%s %s on CUDA: it was never recorded", doing, e).WithFix("record it on a stream first")
 	}
@@ -92,18 +90,18 @@ func (e *Event) recorded(doing string) error {
 // Done implements device.Event.
 func (e *Event) Done() (bool, error) {
 	if e.dev.closed || e.dev.lost != nil || e.stream == nil {
-		return false, e.recorded("querying")
+		return false, e.checkRecorded("querying")
 	}
 	r := e.dev.drv.EventQuery(e.h)
 	if r == success || r == errNotReady {
 		return r == success, nil
 	}
-	err := e.dev.again(r, func() Result { r = e.dev.drv.EventQuery(e.h); return ready(r) }, "querying "+e.String())
+	err := e.dev.retryWithContext(r, func() Result { r = e.dev.drv.EventQuery(e.h); return acceptNotReady(r) }, "querying "+e.String())
 	return err == nil && r == success, err
 }
 
-// ready takes "not yet" for an answer.
-func ready(r Result) Result {
+// acceptNotReady treats errNotReady as success.
+func acceptNotReady(r Result) Result {
 	if r == errNotReady {
 		return success
 	}
@@ -113,15 +111,15 @@ func ready(r Result) Result {
 // Wait implements device.Event.
 func (e *Event) Wait() error {
 	if e.dev.closed || e.dev.lost != nil || e.stream == nil {
-		return e.recorded("waiting for")
+		return e.checkRecorded("waiting for")
 	}
 	d := e.dev
-	start := d.now()
+	start := d.clockNS()
 	r := d.drv.EventSync(e.h)
 	d.meter.EventWaits++
-	d.meter.BlockedNS += d.now() - start
+	d.meter.BlockedNS += d.clockNS() - start
 	if r != success {
-		if err := d.again(r, func() Result { return d.drv.EventSync(e.h) }, "waiting for "+e.String()); err != nil {
+		if err := d.retryWithContext(r, func() Result { return d.drv.EventSync(e.h) }, "waiting for "+e.String()); err != nil {
 			return err
 		}
 	}
@@ -133,11 +131,11 @@ func (e *Event) Wait() error {
 
 // ElapsedNS implements device.Device. See [Event] for its resolution.
 func (d *Device) ElapsedNS(from, to device.Event) (int64, error) {
-	a, err := d.stamped(from, "first")
+	a, err := d.checkStamped(from, "first")
 	if err != nil {
 		return 0, err
 	}
-	b, err := d.stamped(to, "second")
+	b, err := d.checkStamped(to, "second")
 	if err != nil {
 		return 0, err
 	}
@@ -147,27 +145,27 @@ func (d *Device) ElapsedNS(from, to device.Event) (int64, error) {
 			"time between events on CUDA: %s or %s has not been passed yet", a, b).WithFix("wait for it first")
 	}
 	if r != success {
-		if err := d.again(r, func() Result { return d.drv.EventElapsed(d.ms, a.h, b.h) }, fmt.Sprintf("time between %s and %s", a, b)); err != nil {
+		if err := d.retryWithContext(r, func() Result { return d.drv.EventElapsed(d.ms, a.h, b.h) }, fmt.Sprintf("time between %s and %s", a, b)); err != nil {
 			return 0, err
 		}
 	}
 	return int64(math.Round(float64(*d.ms) * 1e6)), nil
 }
 
-func (d *Device) stamped(ev device.Event, which string) (*Event, error) {
+func (d *Device) checkStamped(ev device.Event, which string) (*Event, error) {
 	e, ok := ev.(*Event)
 	if !ok || e == nil || e.dev != d {
-		_, fault := d.event(ev)
+		_, fault := d.checkEvent(ev)
 		return nil, fault.Of("time between events on CUDA: the %s event", which)
 	}
 	if d.closed || d.lost != nil || e.stream == nil {
-		return nil, e.recorded("time between events:")
+		return nil, e.checkRecorded("time between events:")
 	}
 	return e, nil
 }
 
-// event checks that e is an event of d.
-func (d *Device) event(e device.Event) (*Event, gpuprof.Unfit) {
+// checkEvent returns e as an event of d, or the reason why it is not one.
+func (d *Device) checkEvent(e device.Event) (*Event, gpuprof.Unfit) {
 	mine, ok := e.(*Event)
 	switch {
 	case e == nil || ok && mine == nil:

@@ -7,37 +7,37 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// The oldest driver that has what is used here, as cuDriverGetVersion says it.
+// The oldest driver with every function that gpuprof needs, in the numbers of cuDriverGetVersion.
 const (
 	minVersion  = 11000
 	minPackages = "450" // the driver branch that brought CUDA 11.0
 )
 
-// opens begins what is said about opening a device.
+// opens begins each error about opening a device.
 const opens = "opening a CUDA device: "
 
-// failed is an ErrDevice about opening a device.
-func failed(format string, args ...any) *gpuprof.Error {
+// openError returns an ErrDevice about opening a device.
+func openError(format string, args ...any) *gpuprof.Error {
 	return gpuprof.Errorf(gpuprof.ErrDevice, opens+format, args...)
 }
 
-// versionText is 12040 as "12.4".
+// versionText formats 12040 as "12.4".
 func versionText(v int32) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
 func tooOld(v int32) error {
-	return failed("the driver supports CUDA %s and gpuprof needs %s or newer", versionText(v), versionText(minVersion)).WithFix("update the NVIDIA driver to %s or newer", minPackages)
+	return openError("the driver supports CUDA %s and gpuprof needs %s or newer", versionText(v), versionText(minVersion)).WithFix("update the NVIDIA driver to %s or newer", minPackages)
 }
 
-// initFailure says what usually causes a result of cuInit, or of the first call
-// that needs a device, and what helps.
+// initFailure describes a failure of cuInit, or of the first call that needs a device, with its usual cause and the
+// fix.
 func initFailure(d *driver, doing string, r Result) error {
-	a := opening(d, r).or(r.advice()).or(advice{"", "check that nvidia-smi works for this user"})
-	return a.failure(gpuprof.ErrDevice, opens+doing+": "+d.describe(r))
+	a := openingAdvice(d, r).orElse(r.lookUpAdvice()).orElse(advice{"", "check that nvidia-smi works for this user"})
+	return a.newError(gpuprof.ErrDevice, opens+doing+": "+d.describeResult(r))
 }
 
-// opening is what helps against a result that means something else, or something
-// closer, while a device is opened.
-func opening(d *driver, r Result) advice {
+// openingAdvice returns advice for results that mean something else, or something more specific, while a device is
+// opened.
+func openingAdvice(d *driver, r Result) advice {
 	switch r {
 	case errNoDevice, errInvalidDevice:
 		if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {

@@ -196,7 +196,7 @@ func TestOneGPUThatDoesNotAnswer(t *testing.T) {
 func TestPickMIG(t *testing.T) {
 	list := []DeviceInfo{{Index: 0, Name: "A100 MIG 1g.5gb", UUID: "MIG-01020304-0000-0000-0000-000000000000", MIG: true}}
 	for _, id := range []string{"MIG-0102", "mig-01020304", "0102"} {
-		if d, err := pick(list, Options{UUID: id}); err != nil || !d.MIG {
+		if d, err := chooseDevice(list, Options{UUID: id}); err != nil || !d.MIG {
 			t.Errorf("%s: %v, %v", id, d, err)
 		}
 	}
@@ -208,16 +208,16 @@ func TestMIGByUUID(t *testing.T) {
 		UUID:   func(u *[16]byte, _ int32) Result { u[0] = 1; return success },
 		UUIDv2: func(u *[16]byte, _ int32) Result { u[0] = 2; return success },
 	}
-	if id, mig, r := drv.uuid(0); !mig || r != success || id != "MIG-02000000-0000-0000-0000-000000000000" {
+	if id, mig, r := drv.readUUID(0); !mig || r != success || id != "MIG-02000000-0000-0000-0000-000000000000" {
 		t.Errorf("%s, %v, %d", id, mig, r)
 	}
 	drv.UUIDv2 = nil
-	if id, mig, r := drv.uuid(0); mig || r != success || id != "GPU-01000000-0000-0000-0000-000000000000" {
+	if id, mig, r := drv.readUUID(0); mig || r != success || id != "GPU-01000000-0000-0000-0000-000000000000" {
 		t.Errorf("%s, %v, %d", id, mig, r)
 	}
 	// Zeros are no UUID: two machines would have the same GPU.
 	drv.UUID = func(*[16]byte, int32) Result { return success }
-	if id, mig, r := drv.uuid(0); mig || r != success || id != "" {
+	if id, mig, r := drv.readUUID(0); mig || r != success || id != "" {
 		t.Errorf("%s, %v, %d", id, mig, r)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// fill resolves every function. Hot functions and those whose C form differs
-// from the table's are written out; the rest is registered by the field's type.
-func fill(d *driver, lib uintptr) error {
+// fillDriver resolves every function. Hot functions and functions whose C form differs from the table's are written
+// out; the others are bound by the field's type.
+func fillDriver(d *driver, lib uintptr) error {
 	v := reflect.ValueOf(d).Elem()
 	calls := new(caller)
 	var lacks string
@@ -19,7 +19,7 @@ func fill(d *driver, lib uintptr) error {
 		if f.Tag.Get("cu") == "" {
 			continue
 		}
-		symbols, optional := names(f)
+		symbols, optional := symbolNames(f)
 		name, addr := "", uintptr(0)
 		for _, name = range symbols {
 			if addr = dynlib.Symbol(lib, name); addr != 0 {
@@ -27,7 +27,7 @@ func fill(d *driver, lib uintptr) error {
 			}
 		}
 		switch {
-		case addr != 0 && !calls.direct(d, name, addr):
+		case addr != 0 && !calls.setDirect(d, name, addr):
 			dynlib.Bind(v.Field(i).Addr().Interface(), addr)
 		case addr == 0 && !optional && lacks == "":
 			lacks = symbols[0]
@@ -40,113 +40,110 @@ func fill(d *driver, lib uintptr) error {
 	if d.Version != nil && d.Version(&version) == success && version > 0 && version < minVersion {
 		return tooOld(version)
 	}
-	return failed("%s has no function %s, so it is no NVIDIA driver of CUDA %s or newer", d.path, lacks, versionText(minVersion)).WithFix("update the driver to %s or newer", minPackages)
+	return openError("%s has no function %s, so it is no NVIDIA driver of CUDA %s or newer", d.path, lacks, versionText(minVersion)).WithFix("update the driver to %s or newer", minPackages)
 }
 
-// caller makes C calls with arguments in an array of its own: a variadic call
-// of SyscallN would put a slice on the heap every time. It serves one device,
-// which is called by one goroutine.
+// caller makes C calls with arguments in an array of its own: a variadic call of SyscallN would put a slice on the
+// heap every time. It serves one device, which one goroutine calls.
 type caller struct{ args [12]uintptr }
 
-func (c *caller) with1(fn, a uintptr) Result {
+func (c *caller) call1(fn, a uintptr) Result {
 	c.args[0] = a
-	return c.call(fn, 1)
+	return c.callC(fn, 1)
 }
 
-func (c *caller) with2(fn, a, b uintptr) Result {
+func (c *caller) call2(fn, a, b uintptr) Result {
 	c.args[0], c.args[1] = a, b
-	return c.call(fn, 2)
+	return c.callC(fn, 2)
 }
 
-func (c *caller) with3(fn, a, b, d uintptr) Result {
+func (c *caller) call3(fn, a, b, d uintptr) Result {
 	c.args[0], c.args[1], c.args[2] = a, b, d
-	return c.call(fn, 3)
+	return c.callC(fn, 3)
 }
 
-func (c *caller) with4(fn, a, b, d, e uintptr) Result {
+func (c *caller) call4(fn, a, b, d, e uintptr) Result {
 	c.args[0], c.args[1], c.args[2], c.args[3] = a, b, d, e
-	return c.call(fn, 4)
+	return c.callC(fn, 4)
 }
 
-func (c *caller) call(fn uintptr, n int) Result {
+func (c *caller) callC(fn uintptr, n int) Result {
 	r := dynlib.Call(fn, c.args[:n])
 	return Result(int32(uint32(r)))
 }
 
-// launch calls cuLaunchKernel or, without the last argument,
-// cuLaunchCooperativeKernel.
-func (c *caller) launch(fn uintptr, l *launch, n int) Result {
+// callLaunch calls cuLaunchKernel or, without the last argument, cuLaunchCooperativeKernel.
+func (c *caller) callLaunch(fn uintptr, l *launch, n int) Result {
 	c.args = [...]uintptr{uintptr(l.fn), uintptr(l.blocks), 1, 1, uintptr(l.threads), 1, 1,
 		uintptr(l.bytes), uintptr(l.stream), uintptr(unsafe.Pointer(&l.ptrs)), 0, 0}
-	r := c.call(fn, n)
+	r := c.callC(fn, n)
 	runtime.KeepAlive(l)
 	return r
 }
 
-// direct sets the functions that are called in timed regions, through
-// SyscallN: it allocates nothing where RegisterFunc makes reflect.Values. What
-// Go memory a call reads or writes is on the heap, where it does not move, and
-// is kept alive until the call is over.
-func (c *caller) direct(d *driver, name string, fn uintptr) bool {
+// setDirect sets the functions that are called in timed regions, through SyscallN: it allocates nothing, while
+// RegisterFunc makes reflect.Values. Go memory that a call reads or writes is on the heap, where it does not move,
+// and is kept alive until the call is over.
+func (c *caller) setDirect(d *driver, name string, fn uintptr) bool {
 	switch name {
 	case "cuCtxSetCurrent":
-		d.CtxSet = func(ctx ctxHandle) Result { return c.with1(fn, uintptr(ctx)) }
+		d.CtxSet = func(ctx ctxHandle) Result { return c.call1(fn, uintptr(ctx)) }
 	case "cuStreamSynchronize":
-		d.StreamSync = func(s streamHandle) Result { return c.with1(fn, uintptr(s)) }
+		d.StreamSync = func(s streamHandle) Result { return c.call1(fn, uintptr(s)) }
 	case "cuStreamWaitEvent":
-		d.StreamWait = func(s streamHandle, e eventHandle) Result { return c.with3(fn, uintptr(s), uintptr(e), 0) }
+		d.StreamWait = func(s streamHandle, e eventHandle) Result { return c.call3(fn, uintptr(s), uintptr(e), 0) }
 	case "cuEventRecord":
-		d.EventRecord = func(e eventHandle, s streamHandle) Result { return c.with2(fn, uintptr(e), uintptr(s)) }
+		d.EventRecord = func(e eventHandle, s streamHandle) Result { return c.call2(fn, uintptr(e), uintptr(s)) }
 	case "cuEventQuery":
-		d.EventQuery = func(e eventHandle) Result { return c.with1(fn, uintptr(e)) }
+		d.EventQuery = func(e eventHandle) Result { return c.call1(fn, uintptr(e)) }
 	case "cuEventSynchronize":
-		d.EventSync = func(e eventHandle) Result { return c.with1(fn, uintptr(e)) }
+		d.EventSync = func(e eventHandle) Result { return c.call1(fn, uintptr(e)) }
 	case "cuEventElapsedTime", "cuEventElapsedTime_v2":
 		d.EventElapsed = func(ms *float32, from, to eventHandle) Result {
-			r := c.with3(fn, uintptr(unsafe.Pointer(ms)), uintptr(from), uintptr(to))
+			r := c.call3(fn, uintptr(unsafe.Pointer(ms)), uintptr(from), uintptr(to))
 			runtime.KeepAlive(ms)
 			return r
 		}
 	case "cuGraphLaunch":
-		d.GraphLaunch = func(x execHandle, s streamHandle) Result { return c.with2(fn, uintptr(x), uintptr(s)) }
+		d.GraphLaunch = func(x execHandle, s streamHandle) Result { return c.call2(fn, uintptr(x), uintptr(s)) }
 	case "cuLaunchKernel":
-		d.Launch = func(l *launch) Result { return c.launch(fn, l, 11) }
+		d.Launch = func(l *launch) Result { return c.callLaunch(fn, l, 11) }
 	case "cuLaunchCooperativeKernel":
-		d.LaunchCoop = func(l *launch) Result { return c.launch(fn, l, 10) }
+		d.LaunchCoop = func(l *launch) Result { return c.callLaunch(fn, l, 10) }
 	case "cuMemcpyHtoDAsync_v2":
 		d.CopyToDev = func(dst devicePtr, src unsafe.Pointer, n uintptr, s streamHandle) Result {
-			r := c.with4(fn, uintptr(dst), uintptr(src), n, uintptr(s))
+			r := c.call4(fn, uintptr(dst), uintptr(src), n, uintptr(s))
 			runtime.KeepAlive(src)
 			return r
 		}
 	case "cuMemcpyDtoHAsync_v2":
 		d.CopyFromDev = func(dst unsafe.Pointer, src devicePtr, n uintptr, s streamHandle) Result {
-			r := c.with4(fn, uintptr(dst), uintptr(src), n, uintptr(s))
+			r := c.call4(fn, uintptr(dst), uintptr(src), n, uintptr(s))
 			runtime.KeepAlive(dst)
 			return r
 		}
 	case "cuMemcpyDtoDAsync_v2":
 		d.CopyOnDev = func(dst, src devicePtr, n uintptr, s streamHandle) Result {
-			return c.with4(fn, uintptr(dst), uintptr(src), n, uintptr(s))
+			return c.call4(fn, uintptr(dst), uintptr(src), n, uintptr(s))
 		}
 	case "cuCtxResetPersistingL2Cache":
-		d.ResetL2 = func() Result { return c.call(fn, 0) }
+		d.ResetL2 = func() Result { return c.callC(fn, 0) }
 	case "cuMemPoolTrimTo":
-		d.PoolTrim = func(p poolHandle, keep uintptr) Result { return c.with2(fn, uintptr(p), keep) }
+		d.PoolTrim = func(p poolHandle, keep uintptr) Result { return c.call2(fn, uintptr(p), keep) }
 	case "cuMemPoolSetAttribute":
 		d.PoolSet = func(p poolHandle, attr int32, v *uint64) Result {
-			r := c.with3(fn, uintptr(p), uintptr(attr), uintptr(unsafe.Pointer(v)))
+			r := c.call3(fn, uintptr(p), uintptr(attr), uintptr(unsafe.Pointer(v)))
 			runtime.KeepAlive(v)
 			return r
 		}
 	default:
-		return reshaped(d, name, fn)
+		return setReshaped(d, name, fn)
 	}
 	return true
 }
 
-// reshaped sets the functions that take more in C than in the table.
-func reshaped(d *driver, name string, fn uintptr) bool {
+// setReshaped sets the functions that take more parameters in C than in the table.
+func setReshaped(d *driver, name string, fn uintptr) bool {
 	switch name {
 	case "cuModuleLoadDataEx":
 		var load func(m *moduleHandle, image *byte, n uint32, options *int32, values *uintptr) Result

@@ -12,18 +12,18 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// implementation names what fills the driver table.
+// implementation names the binding that fills the driver table.
 const implementation = "gorgonia"
 
 // openDriver fills the table from gorgonia.org/cu, which is linked to the
-// driver's library: library can only be that same one. What cu does not have
-// (pools, pinned memory, captures, graph execution, cooperative launches,
-// error names) comes from the linked library through purego.
+// driver's library, so library can only name that same file. Functions that cu
+// lacks (pools, pinned memory, captures, graph execution, cooperative launches,
+// error names) come from the linked library through purego.
 //
-// Two things to know of this build: cu starts the driver in its package
-// initialisation and ends the process where there is none, so that no failure
-// to load is ever explained; and cu.Function.Launch reads eight bytes of every
-// parameter, which our parameters all have.
+// This build differs in two ways. cu starts the driver in its package
+// initialisation and ends the process if there is no driver, so a failure to load
+// has no error message. cu.Function.Launch reads eight bytes of every parameter,
+// and all parameters of gpuprof have eight.
 func openDriver(library string) (*driver, error) {
 	linked := uintptr(purego.RTLD_DEFAULT)
 	if library != "" {
@@ -32,14 +32,14 @@ func openDriver(library string) (*driver, error) {
 		case err != nil:
 			return nil, notLoaded(err)
 		case dynlib.Symbol(h, "cuInit") != dynlib.Symbol(linked, "cuInit"):
-			return nil, failed("this build is linked to the driver's library and cannot use %s", library).WithFix("build without -tags gorgonia")
+			return nil, openError("this build is linked to the driver's library and cannot use %s", library).WithFix("build without -tags gorgonia")
 		}
 	}
 	d := &driver{path: library, simulated: dynlib.Symbol(linked, simulatedSymbol) != 0}
 	if library == "" {
 		d.path = "the linked libcuda"
 	}
-	if err := fill(d, linked); err != nil {
+	if err := fillDriver(d, linked); err != nil {
 		return nil, err
 	}
 	gorgoniaSetUp(d)
@@ -49,8 +49,8 @@ func openDriver(library string) (*driver, error) {
 	return d, nil
 }
 
-// code is the number behind one of cu's errors, whose type it does not export.
-func code(err error) Result {
+// resultOf returns the number of a cu error, whose type cu does not export.
+func resultOf(err error) Result {
 	if err == nil {
 		return success
 	}
@@ -60,14 +60,14 @@ func code(err error) Result {
 	return errUnknown
 }
 
-// cu's handles are structs of one C pointer, without exported fields.
-func asStream(h streamHandle) cu.Stream     { return *(*cu.Stream)(unsafe.Pointer(&h)) }
-func asEvent(h eventHandle) cu.Event        { return *(*cu.Event)(unsafe.Pointer(&h)) }
-func asFunction(h funcHandle) cu.Function   { return *(*cu.Function)(unsafe.Pointer(&h)) }
-func asModule(h moduleHandle) cu.Module     { return *(*cu.Module)(unsafe.Pointer(&h)) }
-func asContext(h ctxHandle) cu.CUContext    { return *(*cu.CUContext)(unsafe.Pointer(&h)) }
-func handle[H ~uintptr, T any](v T) H       { return *(*H)(unsafe.Pointer(&v)) }
-func set[T any](to *T, v T, e error) Result { *to = v; return code(e) }
+// The handles of cu are structs of one C pointer, without exported fields.
+func cuStream(h streamHandle) cu.Stream     { return *(*cu.Stream)(unsafe.Pointer(&h)) }
+func cuEvent(h eventHandle) cu.Event        { return *(*cu.Event)(unsafe.Pointer(&h)) }
+func cuFunction(h funcHandle) cu.Function   { return *(*cu.Function)(unsafe.Pointer(&h)) }
+func cuModule(h moduleHandle) cu.Module     { return *(*cu.Module)(unsafe.Pointer(&h)) }
+func cuContext(h ctxHandle) cu.CUContext    { return *(*cu.CUContext)(unsafe.Pointer(&h)) }
+func handleFrom[H ~uintptr, T any](v T) H   { return *(*H)(unsafe.Pointer(&v)) }
+func set[T any](to *T, v T, e error) Result { *to = v; return resultOf(e) }
 
 func gorgoniaSetUp(d *driver) {
 	d.Version = func(v *int32) Result {
@@ -84,7 +84,7 @@ func gorgoniaSetUp(d *driver) {
 		name, err := cu.Device(dev).Name()
 		to := unsafe.Slice(s, n)
 		to[min(copy(to, name), int(n)-1)] = 0
-		return code(err)
+		return resultOf(err)
 	}
 	d.UUID = func(u *[16]byte, dev int32) Result { v, err := cu.Device(dev).UUID(); return set(u, [16]byte(v), err) }
 	d.Attribute = func(v *int32, attr, dev int32) Result {
@@ -97,32 +97,32 @@ func gorgoniaSetUp(d *driver) {
 	}
 	d.CtxRetain = func(c *ctxHandle, dev int32) Result {
 		v, err := cu.Device(dev).RetainPrimaryCtx()
-		return set(c, handle[ctxHandle](v), err)
+		return set(c, handleFrom[ctxHandle](v), err)
 	}
-	d.CtxRelease = func(dev int32) Result { return code(cu.Device(dev).ReleasePrimaryCtx()) }
-	d.CtxSet = func(c ctxHandle) Result { return code(cu.SetCurrentContext(asContext(c))) }
-	d.ResetL2 = func() Result { c := asContext(0); return code(c.ResetL2Cache()) }
+	d.CtxRelease = func(dev int32) Result { return resultOf(cu.Device(dev).ReleasePrimaryCtx()) }
+	d.CtxSet = func(c ctxHandle) Result { return resultOf(cu.SetCurrentContext(cuContext(c))) }
+	d.ResetL2 = func() Result { c := cuContext(0); return resultOf(c.ResetL2Cache()) }
 	d.ModuleLoad = func(m *moduleHandle, image *byte, j *jit) Result {
 		// LoadDataEx copies the text; the buffer stays where it is, on the heap.
 		v, err := cu.LoadDataEx(cText(image), &cu.JITErrorLogBuffer{Buffer: j.log[:]})
-		return set(m, handle[moduleHandle](v), err)
+		return set(m, handleFrom[moduleHandle](v), err)
 	}
-	d.Unload = func(m moduleHandle) Result { return code(asModule(m).Unload()) }
+	d.Unload = func(m moduleHandle) Result { return resultOf(cuModule(m).Unload()) }
 	d.Function = func(f *funcHandle, m moduleHandle, s *byte) Result {
-		v, err := asModule(m).Function(cText(s))
-		return set(f, handle[funcHandle](v), err)
+		v, err := cuModule(m).Function(cText(s))
+		return set(f, handleFrom[funcHandle](v), err)
 	}
 	d.FuncGet = func(v *int32, attr int32, f funcHandle) Result {
-		n, err := asFunction(f).Attribute(cu.FunctionAttribute(attr))
+		n, err := cuFunction(f).Attribute(cu.FunctionAttribute(attr))
 		return set(v, int32(n), err)
 	}
 	d.Occupancy = func(blocks *int32, f funcHandle, threads int32, shared uintptr) Result {
-		n, err := asFunction(f).MaxActiveBlocksPerMultiProcessor(int(threads), int64(shared))
+		n, err := cuFunction(f).MaxActiveBlocksPerMultiProcessor(int(threads), int64(shared))
 		return set(blocks, int32(n), err)
 	}
 }
 
-// cText is a zero-terminated text without its zero, however long.
+// cText returns a zero-terminated text of any length without its zero.
 func cText(s *byte) string {
 	n := 0
 	for *(*byte)(unsafe.Add(unsafe.Pointer(s), n)) != 0 {
@@ -136,51 +136,51 @@ func gorgoniaMemory(d *driver) {
 		v, err := cu.MemAlloc(int64(n))
 		return set(p, devicePtr(v), err)
 	}
-	d.MemFree = func(p devicePtr) Result { return code(cu.MemFree(cu.DevicePtr(p))) }
+	d.MemFree = func(p devicePtr) Result { return resultOf(cu.MemFree(cu.DevicePtr(p))) }
 	d.MemInfo = func(free, total *uintptr) Result {
 		f, t, err := cu.MemInfo()
 		*total = uintptr(t)
 		return set(free, uintptr(f), err)
 	}
-	d.HostFree = func(p unsafe.Pointer) Result { return code(cu.MemFreeHost(p)) }
+	d.HostFree = func(p unsafe.Pointer) Result { return resultOf(cu.MemFreeHost(p)) }
 	d.Memset8 = func(p devicePtr, v uint8, n uintptr, s streamHandle) Result {
-		return code(cu.MemsetD8Async(cu.DevicePtr(p), v, int64(n), asStream(s)))
+		return resultOf(cu.MemsetD8Async(cu.DevicePtr(p), v, int64(n), cuStream(s)))
 	}
 }
 
 func gorgoniaStreams(d *driver) {
 	d.StreamCreate = func(s *streamHandle, flags uint32, priority int32) Result {
 		v, err := cu.MakeStreamWithPriority(int(priority), cu.StreamFlags(flags))
-		return set(s, handle[streamHandle](v), err)
+		return set(s, handleFrom[streamHandle](v), err)
 	}
-	d.StreamDestroy = func(s streamHandle) Result { v := asStream(s); return code(v.Destroy()) }
-	d.StreamSync = func(s streamHandle) Result { return code(asStream(s).Synchronize()) }
-	d.StreamWait = func(s streamHandle, e eventHandle) Result { return code(asStream(s).Wait(asEvent(e), 0)) }
+	d.StreamDestroy = func(s streamHandle) Result { v := cuStream(s); return resultOf(v.Destroy()) }
+	d.StreamSync = func(s streamHandle) Result { return resultOf(cuStream(s).Synchronize()) }
+	d.StreamWait = func(s streamHandle, e eventHandle) Result { return resultOf(cuStream(s).Wait(cuEvent(e), 0)) }
 	d.EventCreate = func(e *eventHandle, flags uint32) Result {
 		v, err := cu.MakeEvent(cu.EventFlags(flags))
-		return set(e, handle[eventHandle](v), err)
+		return set(e, handleFrom[eventHandle](v), err)
 	}
-	d.EventRecord = func(e eventHandle, s streamHandle) Result { return code(asEvent(e).Record(asStream(s))) }
-	d.EventQuery = func(e eventHandle) Result { return code(asEvent(e).Query()) }
-	d.EventSync = func(e eventHandle) Result { return code(asEvent(e).Synchronize()) }
+	d.EventRecord = func(e eventHandle, s streamHandle) Result { return resultOf(cuEvent(e).Record(cuStream(s))) }
+	d.EventQuery = func(e eventHandle) Result { return resultOf(cuEvent(e).Query()) }
+	d.EventSync = func(e eventHandle) Result { return resultOf(cuEvent(e).Synchronize()) }
 	d.EventElapsed = func(ms *float32, from, to eventHandle) Result {
-		v, err := asEvent(from).Elapsed(asEvent(to))
+		v, err := cuEvent(from).Elapsed(cuEvent(to))
 		return set(ms, float32(v), err)
 	}
-	d.EventDestroy = func(e eventHandle) Result { v := asEvent(e); return code(cu.DestroyEvent(&v)) }
+	d.EventDestroy = func(e eventHandle) Result { v := cuEvent(e); return resultOf(cu.DestroyEvent(&v)) }
 }
 
 func gorgoniaWork(d *driver) {
 	d.Launch = func(l *launch) Result {
-		return code(asFunction(l.fn).Launch(int(l.blocks), 1, 1, int(l.threads), 1, 1, int(l.bytes), asStream(l.stream), l.ptrs[:l.params]))
+		return resultOf(cuFunction(l.fn).Launch(int(l.blocks), 1, 1, int(l.threads), 1, 1, int(l.bytes), cuStream(l.stream), l.ptrs[:l.params]))
 	}
 	d.CopyToDev = func(dst devicePtr, src unsafe.Pointer, n uintptr, s streamHandle) Result {
-		return code(cu.MemcpyHtoDAsync(cu.DevicePtr(dst), src, int64(n), asStream(s)))
+		return resultOf(cu.MemcpyHtoDAsync(cu.DevicePtr(dst), src, int64(n), cuStream(s)))
 	}
 	d.CopyFromDev = func(dst unsafe.Pointer, src devicePtr, n uintptr, s streamHandle) Result {
-		return code(cu.MemcpyDtoHAsync(dst, cu.DevicePtr(src), int64(n), asStream(s)))
+		return resultOf(cu.MemcpyDtoHAsync(dst, cu.DevicePtr(src), int64(n), cuStream(s)))
 	}
 	d.CopyOnDev = func(dst, src devicePtr, n uintptr, s streamHandle) Result {
-		return code(cu.MemcpyDtoDAsync(cu.DevicePtr(dst), cu.DevicePtr(src), int64(n), asStream(s)))
+		return resultOf(cu.MemcpyDtoDAsync(cu.DevicePtr(dst), cu.DevicePtr(src), int64(n), cuStream(s)))
 	}
 }

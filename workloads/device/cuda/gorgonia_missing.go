@@ -4,7 +4,7 @@ package cuda
 
 const implementation = "none"
 
-// openDriver of a build that asked for gorgonia.org/cu where it cannot be.
+// openDriver fails: this build requires gorgonia.org/cu, which needs Linux and cgo.
 func openDriver(string) (*driver, error) {
-	return nil, failed("gorgonia.org/cu needs Linux and cgo").WithFix("build without -tags gorgonia")
+	return nil, openError("gorgonia.org/cu needs Linux and cgo").WithFix("build without -tags gorgonia")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// layers are GRU layers as cuDNN has them described.
+// layers is a stack of GRU layers with its cuDNN descriptors.
 type layers struct {
 	dev  *Device
 	n    *dnn
@@ -26,17 +26,16 @@ type layers struct {
 // layer is a stack of GRU layers bound to its buffers.
 type layer struct {
 	layers
-	fn            *kernelFunc // stands for the call where kernels in flight are listed
+	fn            *kernelFunc // represents the call in the list of kernels in flight
 	bufs          [4]*Buffer  // x, h0, y, hn
 	weights, work devicePtr
 	parts         []gpuprof.Part
 	args          [20]uintptr // of a call, so that it allocates nothing
 }
 
-// BindGRU implements device.GRUMaker by cuDNN's standard algorithm in
-// inference mode. The weights are copied into cuDNN's own arrangement now;
-// changing them later changes nothing. h0 may be y's or hn's buffer of another
-// layer, but not hn itself.
+// BindGRU implements device.GRUMaker by cuDNN's standard algorithm in inference mode. It copies the weights into
+// cuDNN's own layout; changing them later has no effect. h0 may be y's or hn's buffer of another layer, but not hn
+// itself.
 func (d *Device) BindGRU(spec device.GRUSpec, x, h0, weights, y, hn device.Buffer) (device.Op, error) {
 	const doing = "binding a GRU layer"
 	if err := d.enter(doing); err != nil {
@@ -44,7 +43,7 @@ func (d *Device) BindGRU(spec device.GRUSpec, x, h0, weights, y, hn device.Buffe
 	}
 	defer d.leave()
 	l := &layer{layers: layers{dev: d, spec: spec}}
-	w, err := l.accept(doing, x, h0, weights, y, hn)
+	w, err := l.checkBuffers(doing, x, h0, weights, y, hn)
 	if err != nil {
 		return nil, err
 	}
@@ -52,8 +51,8 @@ func (d *Device) BindGRU(spec device.GRUSpec, x, h0, weights, y, hn device.Buffe
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	l.n = d.dnn
-	if err := l.prepare(w); err != nil {
-		_ = l.release() // the error that matters is the one at hand
+	if err := l.allocateLayer(w); err != nil {
+		_ = l.release() // the first error matters more
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	k := &device.Kernel{Name: "gru_cudnn_" + spec.Precision}
@@ -64,7 +63,7 @@ func (d *Device) BindGRU(spec device.GRUSpec, x, h0, weights, y, hn device.Buffe
 	return l, nil
 }
 
-// gruSizes are the elements of x, h0, weights, y and hn.
+// gruSizes returns the elements of x, h0, weights, y and hn.
 func gruSizes(s device.GRUSpec) [5]int {
 	weights := 0
 	for i := range s.Layers {
@@ -78,8 +77,8 @@ func gruSizes(s device.GRUSpec) [5]int {
 	return [5]int{s.Steps * s.Batch * s.Input, state, weights, s.Steps * s.Batch * s.Hidden, state}
 }
 
-// gruCost counts two flops a weight of a matrix, a row and a step, and every
-// value once; the pointwise part is left out.
+// gruCost counts two flops per weight of a matrix, row and step, and every value once; the pointwise part is left
+// out.
 func gruCost(s device.GRUSpec) gpuprof.Cost {
 	n, bytes := gruSizes(s), dnnTypes[s.Precision].bytes
 	matrices := n[2] - 6*s.Layers*s.Hidden
@@ -89,8 +88,8 @@ func gruCost(s device.GRUSpec) gpuprof.Cost {
 	}
 }
 
-// accept checks the sizes and returns the weights' buffer.
-func (l *layer) accept(doing string, bufs ...device.Buffer) (*Buffer, error) {
+// checkBuffers checks the buffers' sizes and returns the buffer of the weights.
+func (l *layer) checkBuffers(doing string, bufs ...device.Buffer) (*Buffer, error) {
 	s := l.spec
 	if err := checkSpec(doing, s); err != nil {
 		return nil, err
@@ -99,7 +98,7 @@ func (l *layer) accept(doing string, bufs ...device.Buffer) (*Buffer, error) {
 	var mine [5]*Buffer
 	for i, n := range gruSizes(s) {
 		name := [...]string{"x", "h0", "weights", "y", "hn"}[i]
-		b, fault := l.dev.buffer(bufs[i])
+		b, fault := l.dev.checkBuffer(bufs[i])
 		if fault != (gpuprof.Unfit{}) {
 			return nil, fault.Of("%s: buffer %s", doing, name)
 		}
@@ -115,7 +114,7 @@ func (l *layer) accept(doing string, bufs ...device.Buffer) (*Buffer, error) {
 	return mine[2], nil
 }
 
-// checkSpec says what of a spec no library can have.
+// checkSpec returns an error for a spec that no library supports.
 func checkSpec(doing string, s device.GRUSpec) error {
 	if _, ok := dnnTypes[s.Precision]; !ok {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: unknown precision %q", doing, s.Precision).WithFix("use fp32, tf32, bf16 or fp16")
@@ -128,28 +127,28 @@ func checkSpec(doing string, s device.GRUSpec) error {
 	return nil
 }
 
-// prepare makes the descriptors and the memory, and places the weights.
-func (l *layer) prepare(weights *Buffer) error {
-	if err := l.describe(dnnInference); err != nil {
+// allocateLayer makes the descriptors, allocates the memory and places the weights.
+func (l *layer) allocateLayer(weights *Buffer) error {
+	if err := l.describeStack(dnnInference); err != nil {
 		return err
 	}
 	for _, m := range []struct {
 		to *devicePtr
 		n  uintptr
 	}{{&l.weights, l.weightBytes}, {&l.work, max(l.workBytes, 1)}} {
-		if err := l.allocate(m.to, m.n); err != nil {
+		if err := l.allocateWork(m.to, m.n); err != nil {
 			return err
 		}
 	}
-	return l.place(weights)
+	return l.placeWeights(weights)
 }
 
-// describe makes the descriptors and asks for sizes, for inference or for training.
-func (l *layers) describe(mode int32) error {
+// describeStack makes the descriptors and queries the sizes, for inference or for training.
+func (l *layers) describeStack(mode int32) error {
 	n, s := l.n, l.spec
 	kind := dnnTypes[s.Precision]
 	var dropout uintptr
-	if err := l.descriptors(&dropout); err != nil {
+	if err := l.createDescriptors(&dropout); err != nil {
 		return err
 	}
 	hidden, deep := int32(s.Hidden), int32(s.Layers)
@@ -186,8 +185,8 @@ func (l *layers) describe(mode int32) error {
 	return l.sendLengths(lengths)
 }
 
-// descriptors makes what release destroys.
-func (l *layers) descriptors(dropout *uintptr) error {
+// createDescriptors creates the descriptors, which release destroys.
+func (l *layers) createDescriptors(dropout *uintptr) error {
 	n := l.n
 	for _, c := range []struct {
 		to      *uintptr
@@ -206,9 +205,9 @@ func (l *layers) descriptors(dropout *uintptr) error {
 	return nil
 }
 
-// allocate makes memory that cuDNN works in.
-func (l *layers) allocate(to *devicePtr, n uintptr) error {
-	p, free, err := l.dev.scratch(n, "allocating cuDNN's memory")
+// allocateWork allocates memory for cuDNN.
+func (l *layers) allocateWork(to *devicePtr, n uintptr) error {
+	p, free, err := l.dev.allocateScratch(n, "allocating cuDNN's memory")
 	if err != nil {
 		return err
 	}
@@ -217,22 +216,22 @@ func (l *layers) allocate(to *devicePtr, n uintptr) error {
 	return nil
 }
 
-// sendLengths puts the lengths on the device, where versions before 8.9.1 read them.
+// sendLengths copies the sequence lengths to the device, where versions before 8.9.1 read them.
 func (l *layers) sendLengths(lengths []int32) error {
 	d := l.dev
-	if err := l.allocate(&l.lengths, uintptr(4*len(lengths))); err != nil {
+	if err := l.allocateWork(&l.lengths, uintptr(4*len(lengths))); err != nil {
 		return err
 	}
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	pin.Pin(&lengths[0])
-	return d.check(first(d.drv.CopyToDev(l.lengths, unsafe.Pointer(&lengths[0]), uintptr(4*len(lengths)), d.own), d.drv.StreamSync(d.own)),
+	return d.check(firstFailure(d.drv.CopyToDev(l.lengths, unsafe.Pointer(&lengths[0]), uintptr(4*len(lengths)), d.own), d.drv.StreamSync(d.own)),
 		"copying sequence lengths")
 }
 
-// place copies the weights from PyTorch's order to where cuDNN wants each
-// gate's: its gates 0 to 2 are r, z and n of the input, 3 to 5 of the state.
-func (l *layer) place(weights *Buffer) error {
+// placeWeights copies the weights from PyTorch's order to each gate's place in cuDNN's layout: gates 0 to 2 are r, z
+// and n of the input, 3 to 5 of the state.
+func (l *layer) placeWeights(weights *Buffer) error {
 	d, s := l.dev, l.spec
 	size := uintptr(dnnTypes[s.Precision].bytes)
 	h := uintptr(s.Hidden)
@@ -263,15 +262,15 @@ func (l *layer) place(weights *Buffer) error {
 
 func (l *layer) placeGate(layer, gate int32, matrix devicePtr, matrixBytes uintptr, bias devicePtr, biasBytes uintptr) error {
 	d := l.dev
-	m, b, err := l.gate(l.weights, layer, gate, matrixBytes, biasBytes)
+	m, b, err := l.findGate(l.weights, layer, gate, matrixBytes, biasBytes)
 	if err != nil {
 		return err
 	}
-	return d.check(first(d.drv.CopyOnDev(m, matrix, matrixBytes, d.own), d.drv.CopyOnDev(b, bias, biasBytes, d.own)), "placing weights")
+	return d.check(firstFailure(d.drv.CopyOnDev(m, matrix, matrixBytes, d.own), d.drv.CopyOnDev(b, bias, biasBytes, d.own)), "placing weights")
 }
 
-// gate is where cuDNN has a gate's matrix and bias in a space of weights.
-func (l *layers) gate(space devicePtr, layer, gate int32, matrixBytes, biasBytes uintptr) (m, b devicePtr, err error) {
+// findGate returns the addresses of a gate's matrix and bias in cuDNN's weight space.
+func (l *layers) findGate(space devicePtr, layer, gate int32, matrixBytes, biasBytes uintptr) (m, b devicePtr, err error) {
 	n := l.n
 	var desc [2]uintptr
 	defer func() {
@@ -296,7 +295,7 @@ func (l *layers) gate(space devicePtr, layer, gate int32, matrixBytes, biasBytes
 	return m, b, nil
 }
 
-// release destroys what prepare made, latest first.
+// release destroys the descriptors and frees the memory, latest first.
 func (l *layers) release() error {
 	var first error
 	for i := len(l.undo) - 1; i >= 0; i-- {
@@ -308,7 +307,7 @@ func (l *layers) release() error {
 	return first
 }
 
-func (l *layer) alive() error {
+func (l *layer) checkAlive() error {
 	for i, b := range l.bufs {
 		if b.state != onDevice {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "running a GRU layer: its %s is %s, which is freed", [...]string{"x", "h0", "y", "hn"}[i], b).WithFix("free it after its last use")
@@ -336,7 +335,7 @@ func (l *layer) enqueue(s streamHandle) Result {
 		status = dynlib.Call(n.forward, l.args[:])
 	}
 	if code := int32(uint32(status)); code != 0 {
-		l.dev.libFault = n.failed(call, code)
+		l.dev.libFault = n.statusError(call, code)
 		return errLibrary
 	}
 	return success
@@ -349,9 +348,9 @@ func (l *layer) Enqueue(st device.Stream) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running a GRU layer on CUDA: the stream belongs to another device").WithFix("use one of this device")
 	}
 	if s.closed || s.dev.lost != nil {
-		return s.usable("running a GRU layer on stream " + s.name)
+		return s.checkUsable("running a GRU layer on stream " + s.name)
 	}
-	if err := l.alive(); err != nil {
+	if err := l.checkAlive(); err != nil {
 		return err
 	}
 	if s.rec != nil {
@@ -359,7 +358,7 @@ func (l *layer) Enqueue(st device.Stream) error {
 		return nil
 	}
 	if r := l.enqueue(s.h); r != success {
-		if err := s.dev.again(r, func() Result { return l.enqueue(s.h) }, "running a GRU layer on stream "+s.name); err != nil {
+		if err := s.dev.retryWithContext(r, func() Result { return l.enqueue(s.h) }, "running a GRU layer on stream "+s.name); err != nil {
 			return err
 		}
 	}

@@ -14,12 +14,12 @@ import (
 const gruPrefix = "gru_" // of Kernel.Lib, before the routine and the precision
 
 // gruSigs are the signatures of the routines that train a GRU. Each ends with the integers time steps, batch, inputs,
-// hidden units and layers; the items are those of the batch. Arrays are those of device.GRUMaker in float32, and as
-// large as GRUSpace says w and dw, which are weights and their gradients as cuDNN has them arranged, and kept, what a
-// forward leaves for its way back.
+// hidden units and layers; the items are the rows of the batch. Arrays are float32, with the shapes of device.GRUMaker.
+// w and dw hold weights and their gradients in cuDNN's layout, kept the intermediate values that a forward saves for its
+// backward. GRUSpace returns their sizes.
 //
-//	gru_weights    weight_ih, weight_hh, bias_ih, bias_hh -> w, a layer's, whose number is the last integer but one; 1
-//	               as the last: from w to them
+//	gru_weights    weight_ih, weight_hh, bias_ih, bias_hh -> w, of one layer, whose number is the last integer but one;
+//	               with 1 as the last integer it copies from w to them
 //	gru_forward    x, h0, w -> y, hn, kept
 //	gru_backward   y, dy, h0, dhn, w, kept -> dx, dh0, kept
 //	gru_gradients  x, h0, y, kept -> added to dw
@@ -29,14 +29,14 @@ var gruSigs = map[string]string{
 
 const gruInts = "iiiii"
 
-// dnnTraining are the functions of cuDNN that train a GRU, and how it has each stack described.
+// dnnTraining holds the functions of cuDNN that train a GRU, and the plan of each stack.
 type dnnTraining struct {
 	backward, gradients uintptr
 	plans               map[device.GRUSpec]*gruPlan
 }
 
-// gruPlan is a stack of layers, and where each layer's six matrices and six biases lie in its space of weights, in
-// bytes; nil before they were asked for.
+// gruPlan is a stack of layers with the offsets of each layer's six matrices and six biases in its weight space, in
+// bytes; places is nil until findGates ran.
 type gruPlan struct {
 	layers
 	places [][6]gruPlace
@@ -44,7 +44,7 @@ type gruPlan struct {
 
 type gruPlace struct{ matrix, bias devicePtr }
 
-// needTraining makes those functions ready, once.
+// needTraining loads the training functions of cuDNN, once.
 func (d *Device) needTraining() error {
 	if err := d.needDNN(); err != nil {
 		return err
@@ -70,8 +70,8 @@ func (d *Device) needTraining() error {
 	return nil
 }
 
-// gruPlan is how cuDNN has a stack described, made at its first use.
-func (n *dnn) gruPlan(s device.GRUSpec) (*gruPlan, error) {
+// findGRUPlan returns the plan of a stack, which is made at its first use.
+func (n *dnn) findGRUPlan(s device.GRUSpec) (*gruPlan, error) {
 	if p := n.training.plans[s]; p != nil {
 		return p, nil
 	}
@@ -79,7 +79,7 @@ func (n *dnn) gruPlan(s device.GRUSpec) (*gruPlan, error) {
 	if err := checkSpec("training a GRU", s); err != nil {
 		return nil, err
 	}
-	if err := p.describe(dnnTrain); err != nil {
+	if err := p.describeStack(dnnTrain); err != nil {
 		return nil, errors.Join(err, p.release())
 	}
 	n.training.plans[s] = p
@@ -96,14 +96,14 @@ func (d *Device) GRUSpace(spec device.GRUSpec) (weights, kept int64, err error) 
 	if err := d.needTraining(); err != nil {
 		return 0, 0, fmt.Errorf("%s: %w", doing, err)
 	}
-	p, err := d.dnn.gruPlan(spec)
+	p, err := d.dnn.findGRUPlan(spec)
 	if err != nil {
 		return 0, 0, fmt.Errorf("%s: %w", doing, err)
 	}
 	return int64(p.weightBytes), int64(p.reserveBytes), nil
 }
 
-// gruRoutine is one of gruSigs.
+// gruRoutine is one routine of gruSigs.
 type gruRoutine struct {
 	n              *dnn
 	name, op, kind string
@@ -112,7 +112,7 @@ type gruRoutine struct {
 	last           *gruPlan     // the most recent one
 }
 
-// newGRURoutine makes the routine that k.Lib names.
+// newGRURoutine makes the routine named by k.Lib.
 func (d *Device) newGRURoutine(k *device.Kernel) (libRoutine, error) {
 	name, kind, _ := strings.Cut(strings.TrimPrefix(k.Lib, gruPrefix), "_")
 	sig, ok := gruSigs[name]
@@ -128,30 +128,30 @@ func (d *Device) newGRURoutine(k *device.Kernel) (libRoutine, error) {
 	return &gruRoutine{n: d.dnn, name: k.Lib, op: name, kind: kind, bufs: strings.Count(sig, "b"), args: new([22]uintptr)}, nil
 }
 
-func (g *gruRoutine) library() string { return "cudnn " + g.n.dev.libraries["cudnn"] }
+func (g *gruRoutine) libraryName() string { return "cudnn " + g.n.dev.libraries["cudnn"] }
 
-// plan is that of a launch's integers.
-func (g *gruRoutine) plan(a *device.Args) (*gruPlan, error) {
+// findPlan returns the plan for the integers of a launch, after checking the buffers.
+func (g *gruRoutine) findPlan(a *device.Args) (*gruPlan, error) {
 	i := g.bufs
 	s := device.GRUSpec{Steps: a.Int(i), Batch: a.Int(i + 1), Input: a.Int(i + 2), Hidden: a.Int(i + 3), Layers: a.Int(i + 4), Precision: g.kind}
 	if g.last == nil || g.last.spec != s {
-		p, err := g.n.gruPlan(s)
+		p, err := g.n.findGRUPlan(s)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", g.name, err)
 		}
 		g.last = p
 	}
-	if err := g.misfit(g.last, a); err != nil {
+	if err := g.checkSizes(g.last, a); err != nil {
 		return nil, err
 	}
 	if g.op == "weights" && g.last.places == nil {
-		return g.last, g.last.find(devicePtr(a.Bits[4]))
+		return g.last, g.last.findGates(devicePtr(a.Bits[4]))
 	}
 	return g.last, nil
 }
 
-// sizes are the bytes of the buffers of a launch.
-func (g *gruRoutine) sizes(p *gruPlan, a *device.Args) []int {
+// bufferSizes returns the bytes that each buffer of a launch needs.
+func (g *gruRoutine) bufferSizes(p *gruPlan, a *device.Args) []int {
 	n, w, kept, s := gruSizes(p.spec), int(p.weightBytes), int(p.reserveBytes), p.spec
 	x, state, y := 4*n[0], 4*n[1], 4*n[3]
 	switch g.op {
@@ -169,12 +169,13 @@ func (g *gruRoutine) sizes(p *gruPlan, a *device.Args) []int {
 	return []int{x, state, y, kept, w}
 }
 
-// misfit is why the buffers cannot hold the operands: a library writes past their end without a word.
-func (g *gruRoutine) misfit(p *gruPlan, a *device.Args) error {
+// checkSizes returns an error if a buffer is smaller than its operand: a library would write past its end without an
+// error.
+func (g *gruRoutine) checkSizes(p *gruPlan, a *device.Args) error {
 	if l := a.Int(g.bufs + 5); g.op == "weights" && (l < 0 || l >= p.spec.Layers) {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: there is no layer %d among %d", g.name, l, p.spec.Layers).WithFix("report it as a defect of the workload")
 	}
-	for i, need := range g.sizes(p, a) {
+	for i, need := range g.bufferSizes(p, a) {
 		if b := a.Bufs[i]; b != nil && b.Len()-int(a.Bits[i]-b.Addr()) < need {
 			return gpuprof.Errorf(gpuprof.ErrDevice, "%s: argument %d has %d bytes and needs %d", g.name, i, b.Len()-int(a.Bits[i]-b.Addr()), need).WithFix("allocate it for the GRU")
 		}
@@ -182,13 +183,13 @@ func (g *gruRoutine) misfit(p *gruPlan, a *device.Args) error {
 	return nil
 }
 
-// find asks where the gates lie.
-func (p *gruPlan) find(space devicePtr) error {
+// findGates queries the offset of every gate.
+func (p *gruPlan) findGates(space devicePtr) error {
 	places := make([][6]gruPlace, p.spec.Layers)
 	for l := range places {
 		for gate := range 6 {
 			matrix, bias := p.gateBytes(l, gate)
-			m, b, err := p.gate(space, int32(l), int32(gate), matrix, bias)
+			m, b, err := p.findGate(space, int32(l), int32(gate), matrix, bias)
 			if err != nil {
 				return err
 			}
@@ -199,7 +200,8 @@ func (p *gruPlan) find(space devicePtr) error {
 	return nil
 }
 
-// gateBytes are those of a gate's matrix and bias: 0 to 2 are r, z and n of the input, 3 to 5 of the state.
+// gateBytes returns the bytes of a gate's matrix and bias: gates 0 to 2 are r, z and n of the input, 3 to 5 of the
+// state.
 func (p *gruPlan) gateBytes(layer, gate int) (matrix, bias uintptr) {
 	h, in := uintptr(p.spec.Hidden), uintptr(p.spec.Hidden)
 	if layer == 0 && gate < 3 {
@@ -215,12 +217,12 @@ func (g *gruRoutine) enqueue(s streamHandle, _ int, a *device.Args) Result {
 	if r := d.drv.CtxSet(d.ctx); r != success { // cuDNN works in the thread's context
 		return r
 	}
-	p, err := g.plan(a)
+	p, err := g.findPlan(a)
 	if err == nil && g.op == "weights" {
 		return p.copyGates(s, a)
 	}
 	if err == nil {
-		err = g.call(p, s, a)
+		err = g.callLibrary(p, s, a)
 	}
 	if err != nil {
 		d.libFault = err
@@ -229,7 +231,7 @@ func (g *gruRoutine) enqueue(s streamHandle, _ int, a *device.Args) Result {
 	return success
 }
 
-// copyGates copies a layer's weights to where cuDNN wants each gate's, or back.
+// copyGates copies a layer's weights to each gate's place in cuDNN's layout, or back.
 func (p *gruPlan) copyGates(s streamHandle, a *device.Args) Result {
 	layer, back := a.Int(10), a.Int(11) != 0
 	for gate := range 6 {
@@ -252,16 +254,16 @@ func (p *gruPlan) copyGates(s streamHandle, a *device.Args) Result {
 	return success
 }
 
-// call calls cuDNN.
-func (g *gruRoutine) call(p *gruPlan, s streamHandle, a *device.Args) error {
+// callLibrary calls cuDNN for a forward, backward or gradients launch.
+func (g *gruRoutine) callLibrary(p *gruPlan, s streamHandle, a *device.Args) error {
 	n := g.n
-	work, err := n.memory(s, max(p.workBytes, 1))
+	work, err := n.streamWorkspace(s, max(p.workBytes, 1))
 	if err != nil {
 		return err
 	}
 	g.args[0], g.args[1] = n.h, uintptr(s)
 	if code := int32(uint32(dynlib.Call(n.setStream, g.args[:2]))); code != 0 {
-		return n.failed("cudnnSetStream", code)
+		return n.statusError("cudnnSetStream", code)
 	}
 	b := func(i int) uintptr { return uintptr(a.Bits[i]) }
 	lengths, space, kept := uintptr(p.lengths), p.weightBytes, p.reserveBytes
@@ -285,24 +287,24 @@ func (g *gruRoutine) call(p *gruPlan, s streamHandle, a *device.Args) error {
 		code = dynlib.Call(n.training.gradients, g.args[:16])
 	}
 	if status := int32(uint32(code)); status != 0 {
-		return n.failed(g.name+": "+name, status)
+		return n.statusError(g.name+": "+name, status)
 	}
 	return nil
 }
 
-// lend makes the plan of a launch that is captured on the device's own stream, in the memory of s, on which the graph
-// runs: during a capture nothing can be allocated.
-func (g *gruRoutine) lend(s streamHandle, _ int, a *device.Args) error {
-	p, err := g.plan(a)
+// prepareCapture makes the plan of a launch that is captured on the device's own stream, with the workspace of s, on
+// which the graph runs: nothing can be allocated during a capture.
+func (g *gruRoutine) prepareCapture(s streamHandle, _ int, a *device.Args) error {
+	p, err := g.findPlan(a)
 	if err != nil {
 		return err
 	}
-	g.n.lent = s
-	_, err = g.n.memory(s, max(p.workBytes, 1))
+	g.n.captureStream = s
+	_, err = g.n.streamWorkspace(s, max(p.workBytes, 1))
 	return err
 }
 
-func (g *gruRoutine) reclaim() error {
-	g.n.lent = 0
+func (g *gruRoutine) endCapture() error {
+	g.n.captureStream = 0
 	return nil
 }

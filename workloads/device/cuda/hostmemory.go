@@ -6,7 +6,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/cgroup"
 )
 
-// availableHostMemory is what the system could still give without swapping and the
-// control groups allow. Pinning more than that takes a machine down. Where nothing
-// can be read there is no bound.
+// availableHostMemory returns the bytes that the system can provide without swapping and that the control groups
+// allow. Pinning more takes a machine down. If neither can be read there is no bound.
 func availableHostMemory() int64 { return cgroup.MemoryAvailable(os.DirFS("/")) }

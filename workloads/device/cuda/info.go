@@ -10,12 +10,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Info implements device.Device. Facts hold: driver (the kernel module's
-// version, where Linux tells), cuda (what the driver supports), compute_capability,
-// uuid_hash, pci_bus_hash, ecc, mig, compute_mode, sm_clock_hz and
-// memory_clock_hz (the rated maxima), memory_bus_bits, memory_bytes, pool,
-// binding (purego or gorgonia), tf32_override where NVIDIA_TF32_OVERRIDE is set, versions of vendor libraries already loaded,
-// and simulated where it is so.
+// Info implements device.Device. Facts hold: driver (the kernel module's version, on Linux), cuda (the newest version
+// that the driver supports), compute_capability, uuid_hash, pci_bus_hash, ecc, mig, compute_mode, sm_clock_hz and
+// memory_clock_hz (the rated maxima), memory_bus_bits, memory_bytes, pool, binding (purego or gorgonia),
+// tf32_override if NVIDIA_TF32_OVERRIDE is set, the versions of vendor libraries already loaded, and simulated on a
+// simulated driver.
 func (d *Device) Info() device.Info {
 	info := d.info
 	info.Facts = maps.Clone(d.info.Facts)
@@ -25,8 +24,8 @@ func (d *Device) Info() device.Info {
 	return info
 }
 
-func (d *Device) describe() device.Info {
-	at := func(attr int32) int64 { return int64(d.drv.attribute(attr, d.is.handle)) }
+func (d *Device) collectInfo() device.Info {
+	at := func(attr int32) int64 { return int64(d.drv.readAttribute(attr, d.is.handle)) }
 	facts := map[string]string{
 		"cuda":               d.is.CUDA,
 		"compute_capability": fmt.Sprintf("%d.%d", at(attrMajor), at(attrMinor)),
@@ -41,12 +40,12 @@ func (d *Device) describe() device.Info {
 		"binding":            implementation,
 	}
 	if d.is.UUID != "" {
-		facts["uuid_hash"] = hashed(d.is.UUID)
+		facts["uuid_hash"] = hashName(d.is.UUID)
 	}
 	id := make([]byte, 64)
 	if d.drv.PCIBusID(&id[0], int32(len(id)-1), d.is.handle) == success {
 		bus, _, _ := strings.Cut(string(id), "\x00")
-		facts["pci_bus_hash"] = hashed(bus)
+		facts["pci_bus_hash"] = hashName(bus)
 	}
 	if v := moduleVersion(); v != "" && !d.is.Simulated {
 		facts["driver"] = v
@@ -63,7 +62,7 @@ func (d *Device) describe() device.Info {
 	}
 }
 
-// UUID is the device's UUID, for telemetry that has to find the same one.
+// UUID returns the device's UUID, by which telemetry finds the same GPU.
 func (d *Device) UUID() string { return d.is.UUID }
 
 func onOff(b bool) string {

@@ -22,9 +22,8 @@ var ceilingsPTX string
 
 const flushThreads, flushBlockItems = 256, 4096
 
-// instrument is the device's own kernel of a name, for callers that measure the
-// device and carry no PTX.
-func instrument(name string) (*device.Kernel, bool) {
+// ownKernel returns the device's own kernel of a name, for callers that measure the device and carry no PTX.
+func ownKernel(name string) (*device.Kernel, bool) {
 	switch name {
 	case "null":
 		return &device.Kernel{Name: name, PTX: nullPTX, Threads: 1, PerBlock: 1}, true
@@ -46,22 +45,22 @@ func instrument(name string) (*device.Kernel, bool) {
 	return nil, false
 }
 
-func (d *Device) instrument(name string) (*kernelFunc, error) {
-	k, _ := instrument(name)
+func (d *Device) loadInstrument(name string) (*kernelFunc, error) {
+	k, _ := ownKernel(name)
 	return d.load(k, k)
 }
 
-// aim fills arguments with addresses the device owns itself.
-func aim(a *device.Args, ptrs ...devicePtr) {
+// setPointers sets the first arguments to addresses that the device owns itself.
+func setPointers(a *device.Args, ptrs ...devicePtr) {
 	for i, p := range ptrs {
 		a.Bits[i] = uint64(p)
 	}
 }
 
-// drive enqueues one of the device's own kernels on s, uncounted.
-func (s *Stream) drive(f *kernelFunc, n int, a *device.Args) error {
+// enqueueOwn enqueues one of the device's own kernels on s, uncounted.
+func (s *Stream) enqueueOwn(f *kernelFunc, n int, a *device.Args) error {
 	if r := f.enqueue(s.h, n, a); r != success {
-		if err := s.retry(r, f, n, a); err != nil {
+		if err := s.retryLaunch(r, f, n, a); err != nil {
 			return err
 		}
 	}
@@ -69,17 +68,17 @@ func (s *Stream) drive(f *kernelFunc, n int, a *device.Args) error {
 	return nil
 }
 
-// mine checks a stream given to an instrument.
-func (d *Device) mine(st device.Stream, doing string) (*Stream, error) {
+// checkStream checks a stream passed to an instrument.
+func (d *Device) checkStream(st device.Stream, doing string) (*Stream, error) {
 	s, ok := st.(*Stream)
 	if !ok || s == nil || s.dev != d {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s on CUDA: the stream belongs to another device", doing).WithFix("use one of this device")
 	}
 	if s.closed || d.lost != nil {
-		return nil, s.usable(doing + " on stream " + s.name)
+		return nil, s.checkUsable(doing + " on stream " + s.name)
 	}
 	if s.rec != nil {
-		return nil, s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage, "%s on stream %s: it is being captured", doing, s.name).WithFix("do it before or after the capture"))
+		return nil, s.rec.markFailed(gpuprof.Errorf(gpuprof.ErrUsage, "%s on stream %s: it is being captured", doing, s.name).WithFix("do it before or after the capture"))
 	}
 	return s, nil
 }
@@ -87,7 +86,7 @@ func (d *Device) mine(st device.Stream, doing string) (*Stream, error) {
 // Spin implements device.Spinner by the GPU's nanosecond timer, whose tick is
 // 32 ns to 1 us.
 func (d *Device) Spin(st device.Stream, ns int64) error {
-	s, err := d.mine(st, "spinning")
+	s, err := d.checkStream(st, "spinning")
 	if err != nil {
 		return err
 	}
@@ -95,14 +94,14 @@ func (d *Device) Spin(st device.Stream, ns int64) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "spinning on stream %s: %d ns", s.name, ns).WithFix("give 0 or more")
 	}
 	if d.spin == nil {
-		if d.spin, err = d.instrument("spin"); err != nil {
+		if d.spin, err = d.loadInstrument("spin"); err != nil {
 			return err
 		}
 	}
 	for ns > 0 {
 		turn := min(ns, math.MaxInt32)
 		d.spinArgs.SetInt(0, int(turn))
-		if err := s.drive(d.spin, 1, &d.spinArgs); err != nil {
+		if err := s.enqueueOwn(d.spin, 1, &d.spinArgs); err != nil {
 			return err
 		}
 		ns -= turn
@@ -110,8 +109,7 @@ func (d *Device) Spin(st device.Stream, ns int64) error {
 	return nil
 }
 
-// flusher is what clears the cache. Its two regions are no buffers of the
-// caller's and stand in no account but the driver's.
+// flusher clears the cache. No meter counts its two regions; only the driver's free memory shows them.
 type flusher struct {
 	write, read       *kernelFunc
 	to, from, sink    devicePtr
@@ -119,11 +117,10 @@ type flusher struct {
 	writeArg, readArg device.Args
 }
 
-// FlushCache implements device.CacheFlusher: persisting lines are reset, one
-// region of twice the last-level cache is written and another one read. The
-// first call allocates both regions; make it before the timed region.
+// FlushCache implements device.CacheFlusher: it resets persisting lines, writes one region of twice the last-level
+// cache and reads another. The first call allocates both regions; make it before the timed region.
 func (d *Device) FlushCache(st device.Stream) error {
-	s, err := d.mine(st, "clearing the cache")
+	s, err := d.checkStream(st, "clearing the cache")
 	if err != nil {
 		return err
 	}
@@ -138,10 +135,10 @@ func (d *Device) FlushCache(st device.Stream) error {
 		}
 	}
 	f := d.flush
-	if err := s.drive(f.write, f.groups, &f.writeArg); err != nil {
+	if err := s.enqueueOwn(f.write, f.groups, &f.writeArg); err != nil {
 		return err
 	}
-	return s.drive(f.read, f.groups, &f.readArg)
+	return s.enqueueOwn(f.read, f.groups, &f.readArg)
 }
 
 func (d *Device) makeFlusher() error {
@@ -152,35 +149,34 @@ func (d *Device) makeFlusher() error {
 	defer d.leave()
 	f := &flusher{groups: int((2*max(d.info.CacheBytes, 1<<20) + 15) / 16)}
 	var err error
-	if f.write, err = d.instrument("flush_write"); err != nil {
+	if f.write, err = d.loadInstrument("flush_write"); err != nil {
 		return err
 	}
-	if f.read, err = d.instrument("flush_read"); err != nil {
+	if f.read, err = d.loadInstrument("flush_read"); err != nil {
 		return err
 	}
-	block, free, err := d.scratch(uintptr(2*16*f.groups+16), doing)
+	block, free, err := d.allocateScratch(uintptr(2*16*f.groups+16), doing)
 	if err != nil {
 		return err
 	}
 	f.to, f.from, f.sink = block, block+devicePtr(16*f.groups), block+devicePtr(32*f.groups)
-	// What is read must be known: a sum of ones never is the value that stores.
-	if err := d.check(first(d.drv.Memset8(block, 1, uintptr(2*16*f.groups+16), d.own), d.drv.StreamSync(d.own)), doing); err != nil {
+	// The read kernel stores only if its sum has a certain value, which a sum of ones never has.
+	if err := d.check(firstFailure(d.drv.Memset8(block, 1, uintptr(2*16*f.groups+16), d.own), d.drv.StreamSync(d.own)), doing); err != nil {
 		return err
 	}
-	aim(&f.writeArg, f.to)
+	setPointers(&f.writeArg, f.to)
 	f.writeArg.SetInt(1, 1)
-	aim(&f.readArg, f.from, f.sink)
+	setPointers(&f.readArg, f.from, f.sink)
 	f.readArg.SetInt(2, -1)
 	d.flush = f
 	d.closers = append(d.closers, free)
 	return nil
 }
 
-// libraryMemory is device memory that cuBLAS works in for the products of a
-// workload's stream, so Memory counts it; and the function that frees it. (Layers of
-// cuDNN are freed with the device, after every session, so theirs is scratch.)
+// libraryMemory allocates device memory for cuBLAS on a workload's stream, which Memory counts, and returns the
+// function that frees it. (cuDNN layers are freed with the device, after every session, so their memory is scratch.)
 func (d *Device) libraryMemory(n uintptr, doing string) (devicePtr, func() error, error) {
-	p, free, err := d.scratch(n, doing)
+	p, free, err := d.allocateScratch(n, doing)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -191,12 +187,12 @@ func (d *Device) libraryMemory(n uintptr, doing string) (devicePtr, func() error
 	}, nil
 }
 
-// scratch is device memory of the instruments, outside every account, and the
-// function that frees it.
-func (d *Device) scratch(n uintptr, doing string) (devicePtr, func() error, error) {
+// allocateScratch allocates device memory for the instruments, which no meter counts, and returns the function that
+// frees it.
+func (d *Device) allocateScratch(n uintptr, doing string) (devicePtr, func() error, error) {
 	p, r := d.deviceAlloc(n)
 	if err := d.check(r, doing); err != nil {
 		return 0, nil, err
 	}
-	return p, func() error { return d.clean(d.deviceFree(p), "freeing scratch memory") }, nil
+	return p, func() error { return d.checkRelease(d.deviceFree(p), "freeing scratch memory") }, nil
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/ptx"
 )
 
-// module is loaded PTX, shared by the kernels in it.
+// module is a loaded PTX text, shared by the kernels in it.
 type module struct{ h moduleHandle }
 
-// kernelFunc is a kernel made ready by Load.
+// kernelFunc is a kernel that Load has prepared.
 type kernelFunc struct {
 	dev    *Device
 	kernel *device.Kernel
 	h      funcHandle
 	launch func(*launch) Result // the driver's plain or cooperative launch
-	lib    libRoutine           // instead of h
+	lib    libRoutine           // runs instead of h
 	bufs   []int                // positions of its buffer parameters
 
 	params     int // of the signature
@@ -37,26 +37,25 @@ type kernelFunc struct {
 // libRoutine is a vendor library's routine with a kernel's signature.
 type libRoutine interface {
 	enqueue(s streamHandle, n int, a *device.Args) Result
-	library() string // name and version
-	// lend comes before a launch is captured on the device's own stream for a graph that runs on s: it is to work in
-	// the memory of s, which is allocated now, since a capture cannot. reclaim ends that.
-	lend(s streamHandle, n int, a *device.Args) error
-	reclaim() error
+	libraryName() string // name and version
+	// prepareCapture runs before a launch is captured on the device's own stream for a graph that runs on s. It
+	// allocates the workspace on s, since a capture cannot allocate. endCapture ends the use of the workspace of s.
+	prepareCapture(s streamHandle, n int, a *device.Args) error
+	endCapture() error
 }
 
 func (f *kernelFunc) Kernel() *device.Kernel { return f.kernel }
 
-// Library names the vendor library and version behind the kernel, "cublas
-// 12.8.4", and is empty where it is PTX that runs.
+// Library names the vendor library and version that runs the kernel, "cublas 12.8.4"; empty for PTX.
 func (f *kernelFunc) Library() string {
 	if f.lib == nil {
 		return ""
 	}
-	return f.lib.library()
+	return f.lib.libraryName()
 }
 
-// enqueue launches n > 0 checked items. Only what the signature names is
-// copied to where the driver reads it.
+// enqueue launches n > 0 checked items. It copies only the parameters of the signature to the memory that the driver
+// reads.
 func (f *kernelFunc) enqueue(s streamHandle, n int, a *device.Args) Result {
 	if f.lib != nil {
 		return f.lib.enqueue(s, n, a)
@@ -69,22 +68,20 @@ func (f *kernelFunc) enqueue(s streamHandle, n int, a *device.Args) Result {
 	return f.launch(l)
 }
 
-// fault words a refused launch.
-func (f *kernelFunc) fault(r Result, doing string) error {
+// launchError words a refused launch.
+func (f *kernelFunc) launchError(r Result, doing string) error {
 	d := f.dev
 	switch r {
 	case errOutOfResources, errInvalidValue:
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s, since %d threads per block with %d bytes of shared memory are more than its registers allow", doing, d.drv.describe(r), f.threads, f.shared).WithFix("use fewer, or another impl")
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s, since %d threads per block with %d bytes of shared memory are more than its registers allow", doing, d.drv.describeResult(r), f.threads, f.shared).WithFix("use fewer, or another impl")
 	case errCooperativeTooLarge:
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s, since its blocks do not fit on the device at once", doing, d.drv.describe(r)).WithFix("use fewer threads or less shared memory, or another impl")
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s, since its blocks do not fit on the device at once", doing, d.drv.describeResult(r)).WithFix("use fewer threads or less shared memory, or another impl")
 	}
 	return d.check(r, doing)
 }
 
-// Load implements device.Device. The kernel must not change afterwards. A
-// kernel without PTX and Lib is looked for among the device's own instruments
-// (null). A kernel with Lib uses the vendor library where it is there, and its
-// PTX where it is not.
+// Load implements device.Device. The kernel must not change afterwards. A kernel with neither PTX nor Lib is one of
+// the device's own instruments (null). A kernel with Lib uses the vendor library if it loads, else its PTX.
 func (d *Device) Load(k *device.Kernel) (device.Func, error) {
 	if err := d.enter("loading a kernel"); err != nil {
 		return nil, err
@@ -96,7 +93,7 @@ func (d *Device) Load(k *device.Kernel) (device.Func, error) {
 	return d.load(k, k)
 }
 
-// load makes k ready under the name of as.
+// load prepares k under the name of as.
 func (d *Device) load(k, as *device.Kernel) (*kernelFunc, error) {
 	f := &kernelFunc{dev: d, kernel: as, params: len(k.Sig), mostBlocks: math.MaxInt32}
 	for i := range len(k.Sig) {
@@ -116,7 +113,7 @@ func (d *Device) load(k, as *device.Kernel) (*kernelFunc, error) {
 		}
 	}
 	if k.PTX == "" {
-		own, found := instrument(k.Name)
+		own, found := ownKernel(k.Name)
 		if !found {
 			return nil, gpuprof.Errorf(gpuprof.ErrDevice,
 				"loading kernel %s on CUDA: it has neither PTX nor a library routine, so it runs on the host device only", k.Name).WithFix("set PTX")
@@ -147,8 +144,8 @@ func checkKernel(k *device.Kernel) error {
 	return nil
 }
 
-// source is k's PTX, read once.
-func (d *Device) source(k *device.Kernel) (*ptxText, error) {
+// readSource returns k's PTX, parsed once.
+func (d *Device) readSource(k *device.Kernel) (*ptxText, error) {
 	if p := d.sources[k.PTX]; p != nil {
 		return p, nil
 	}
@@ -161,7 +158,7 @@ func (d *Device) source(k *device.Kernel) (*ptxText, error) {
 	return p, nil
 }
 
-// loadPTX makes k's PTX ready, once a text, and finds its entry.
+// loadPTX loads k's PTX, once per text, and finds its entry.
 func (d *Device) loadPTX(f *kernelFunc, k *device.Kernel) error {
 	doing := "loading kernel " + k.Name + " on CUDA"
 	entry := k.Entry
@@ -174,9 +171,9 @@ func (d *Device) loadPTX(f *kernelFunc, k *device.Kernel) error {
 	if k.Threads < 1 || k.Threads > int(d.maxThreads) || k.PerBlock < 1 || k.SharedBytes < 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %d threads per block for %d items with %d bytes of shared memory", doing, k.Threads, k.PerBlock, k.SharedBytes).WithFix("give 1 to %d threads, 1 or more items and 0 or more bytes", d.maxThreads)
 	}
-	ptx, err := d.source(k)
+	ptx, err := d.readSource(k)
 	if err == nil {
-		err = ptx.check(entry, k.Sig)
+		err = ptx.checkEntry(entry, k.Sig)
 	}
 	if err != nil {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %w", doing, err)
@@ -186,7 +183,7 @@ func (d *Device) loadPTX(f *kernelFunc, k *device.Kernel) error {
 	}
 	begin := time.Now()
 	defer func() { d.loading += time.Since(begin) }() // drivers compile here or at the function's first use
-	m, err := d.module(ptx.text, doing)
+	m, err := d.loadModule(ptx.text, doing)
 	if err != nil {
 		return err
 	}
@@ -194,8 +191,8 @@ func (d *Device) loadPTX(f *kernelFunc, k *device.Kernel) error {
 	if err := d.check(d.drv.Function(&f.h, m.h, &name[0]), doing); err != nil {
 		return err
 	}
-	// Drivers load a function when it is first used, which may wait for all work
-	// in flight: two kernels that wait for one another would wait for ever.
+	// Drivers load a function when it is first used, which may wait for all work in flight: two kernels that wait for
+	// one another would wait forever.
 	if d.drv.FuncLoad != nil {
 		if r := d.drv.FuncLoad(f.h); r != errNotSupported {
 			if err := d.check(r, doing); err != nil {
@@ -214,9 +211,9 @@ func (d *Device) loadPTX(f *kernelFunc, k *device.Kernel) error {
 	return nil
 }
 
-// module loads a PTX text once: its machine code, if the program carries some for this GPU
-// and the driver takes it, or the text, which the driver compiles.
-func (d *Device) module(ptx, doing string) (*module, error) {
+// loadModule loads a PTX text once: as machine code, if the program carries it for this GPU and the driver accepts
+// it, else as text, which the driver compiles.
+func (d *Device) loadModule(ptx, doing string) (*module, error) {
 	if m := d.modules[ptx]; m != nil {
 		return m, nil
 	}
@@ -242,10 +239,10 @@ func (d *Device) module(ptx, doing string) (*module, error) {
 	log := new(jit)
 	switch r := d.drv.ModuleLoad(&m.h, &image[0], log); {
 	case r == errUnsupportedPTX:
-		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s, since the driver (CUDA %s) is older than the PTX", doing, d.drv.describe(r), d.is.CUDA).WithFix("update it")
-	case (r == errInvalidPTX || r == errNoBinaryForGPU) && log.text() != "":
-		says := advice{"the driver's compiler says " + strconv.Quote(log.text()), r.advice().fix}
-		return nil, says.failure(gpuprof.ErrDevice, doing+": "+d.drv.describe(r))
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s, since the driver (CUDA %s) is older than the PTX", doing, d.drv.describeResult(r), d.is.CUDA).WithFix("update it")
+	case (r == errInvalidPTX || r == errNoBinaryForGPU) && log.logText() != "":
+		says := advice{"the driver's compiler says " + strconv.Quote(log.logText()), r.lookUpAdvice().fix}
+		return nil, says.newError(gpuprof.ErrDevice, doing+": "+d.drv.describeResult(r))
 	case r != success:
 		return nil, d.check(r, doing)
 	}
@@ -253,7 +250,7 @@ func (d *Device) module(ptx, doing string) (*module, error) {
 	return m, nil
 }
 
-// refusesCode reports whether a driver means the machine code and not the device.
+// refusesCode reports whether a result refuses the machine code and is no failure of the device.
 func refusesCode(r Result) bool {
 	switch r {
 	case errInvalidImage, errNoBinaryForGPU, errInvalidPTX, errUnsupportedPTX, errInvalidValue, errNotSupported:
@@ -262,7 +259,7 @@ func refusesCode(r Result) bool {
 	return false
 }
 
-// fitShared asks for more dynamic shared memory than a kernel gets unasked.
+// fitShared requests more dynamic shared memory than a kernel gets by default.
 func (d *Device) fitShared(f *kernelFunc, doing string) error {
 	var static int32
 	if err := d.check(d.drv.FuncGet(&static, funcStaticShared, f.h), doing); err != nil {
@@ -279,10 +276,10 @@ func (d *Device) fitShared(f *kernelFunc, doing string) error {
 	return nil
 }
 
-// fitCooperative bounds the grid by what is resident at once: blocks that wait
-// for one another must all be running.
+// fitCooperative bounds the grid by the blocks that are resident at once: blocks that wait for one another must all
+// be running.
 func (d *Device) fitCooperative(f *kernelFunc, doing string) error {
-	if d.drv.attribute(attrCooperative, d.is.handle) == 0 {
+	if d.drv.readAttribute(attrCooperative, d.is.handle) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: this GPU has no cooperative launches", doing).WithFix("use another implementation of it")
 	}
 	var blocks int32

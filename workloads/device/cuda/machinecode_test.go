@@ -29,7 +29,7 @@ func TestMachineCodeFirst(t *testing.T) {
 			}
 			defer d.Close()
 			d.takesCode = true
-			f, err := d.instrument("spin")
+			f, err := d.loadInstrument("spin")
 			if (err != nil) != c.fails {
 				t.Fatal(err)
 			}

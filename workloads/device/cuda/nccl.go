@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// AllReduce is how fast GPUs of one machine add up arrays by NCCL.
+// AllReduce reports how fast GPUs of one machine sum arrays by NCCL.
 type AllReduce struct {
 	Library   string // "nccl 2.27.3"
 	GPUs      int
@@ -19,7 +19,7 @@ type AllReduce struct {
 	Simulated bool
 }
 
-// BusBandwidth is 2 (n - 1)/n of the bytes over the time: what every link has to carry of
+// BusBandwidth returns 2 (n - 1)/n of the bytes divided by the time, in bytes per second: the load on every link in
 // an all-reduce over n GPUs, whatever the algorithm, as NVIDIA's nccl-tests count it.
 func BusBandwidth(n, bytes int, seconds float64) float64 {
 	return 2 * float64(n-1) / float64(n) * float64(bytes) / seconds
@@ -46,9 +46,9 @@ type nccl struct {
 	allReduce  func(send, recv devicePtr, count uintptr, kind, op int32, comm uintptr, s streamHandle) int32
 }
 
-// MeasureAllReduce sums arrays of n bytes of float32 over the devices and returns the
-// fastest of tries, after one that does not count. The sum is compared on every device.
-// The devices were opened by the calling goroutine, are idle and different.
+// MeasureAllReduce sums arrays of n bytes of float32 over the devices and returns the fastest of tries, after one
+// that does not count. It compares the sum on every device. The calling goroutine has opened the devices, which are
+// idle and different.
 func MeasureAllReduce(ctx context.Context, devices []*Device, n, tries int) (out AllReduce, err error) {
 	const doing = "measuring an all-reduce"
 	defer func() {
@@ -60,7 +60,7 @@ func MeasureAllReduce(ctx context.Context, devices []*Device, n, tries int) (out
 		return out, gpuprof.Errorf(gpuprof.ErrUsage, "%d devices, %d bytes, %d tries", len(devices), n, tries).WithFix("name two devices or more, at least 4 bytes and one try")
 	}
 	c := &nccl{devices: devices}
-	if err := useVendor("NCCL", []string{"libnccl.so.2"}, c.start); err != nil {
+	if err := useVendor("NCCL", []string{"libnccl.so.2"}, c.startLibrary); err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
@@ -85,12 +85,12 @@ func MeasureAllReduce(ctx context.Context, devices []*Device, n, tries int) (out
 		frees = append(frees, freeTo)
 		send, recv = append(send, from), append(recv, to)
 	}
-	took, err := c.best(ctx, tries, func() error { return c.sum(send, recv, count) })
+	took, err := c.timeBest(ctx, tries, func() error { return c.sum(send, recv, count) })
 	if err != nil {
 		return out, err
 	}
 	for i, d := range devices {
-		if err := d.summed(recv[i], count, len(devices)); err != nil {
+		if err := d.checkSum(recv[i], count, len(devices)); err != nil {
 			return out, err
 		}
 	}
@@ -100,8 +100,8 @@ func MeasureAllReduce(ctx context.Context, devices []*Device, n, tries int) (out
 
 const floatBytes = 4
 
-func (c *nccl) start(lib uintptr, path string) error {
-	if err := resolve(lib, path, []symbol{
+func (c *nccl) startLibrary(lib uintptr, path string) error {
+	if err := bindSymbols(lib, path, []symbol{
 		{"ncclGetVersion", &c.getVersion, false}, {"ncclGetErrorString", &c.errorText, false}, {"ncclCommInitAll", &c.initAll, false}, {"ncclCommDestroy", &c.destroy, false},
 		{"ncclGroupStart", &c.groupStart, false}, {"ncclGroupEnd", &c.groupEnd, false}, {"ncclAllReduce", &c.allReduce, false},
 	}); err != nil {
@@ -154,9 +154,9 @@ func (c *nccl) sum(send, recv []devicePtr, count int) error {
 	return errors.Join(bad, c.check(c.groupEnd(), "ending a group"))
 }
 
-// best is the least time of work in s, by events on the first device's own stream. All
-// devices are idle when it begins.
-func (c *nccl) best(ctx context.Context, tries int, work func() error) (least float64, err error) {
+// timeBest returns the least time of work in seconds, by events on the first device's own stream. It waits until all
+// devices are idle before each run.
+func (c *nccl) timeBest(ctx context.Context, tries int, work func() error) (least float64, err error) {
 	d := c.devices[0]
 	from, to, err := d.eventPair()
 	if err != nil {
@@ -167,10 +167,10 @@ func (c *nccl) best(ctx context.Context, tries int, work func() error) (least fl
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		if err := c.idle(); err != nil {
+		if err := c.waitIdle(); err != nil {
 			return 0, err
 		}
-		s, err := d.timed(from, to, work)
+		s, err := d.timeWork(from, to, work)
 		if err != nil {
 			return 0, err
 		}
@@ -178,11 +178,11 @@ func (c *nccl) best(ctx context.Context, tries int, work func() error) (least fl
 			least = s
 		}
 	}
-	return least, c.idle()
+	return least, c.waitIdle()
 }
 
-// idle waits for every device.
-func (c *nccl) idle() error {
+// waitIdle waits for every device.
+func (c *nccl) waitIdle() error {
 	for _, d := range c.devices {
 		if err := d.enter("waiting"); err != nil {
 			return err
@@ -196,8 +196,8 @@ func (c *nccl) idle() error {
 	return nil
 }
 
-// timed is the time of what work enqueues on d's own stream, in s, an event tick at least.
-func (d *Device) timed(from, to eventHandle, work func() error) (float64, error) {
+// timeWork returns the time in seconds of the work enqueued on d's own stream, at least 1 ns.
+func (d *Device) timeWork(from, to eventHandle, work func() error) (float64, error) {
 	const doing = "timing an all-reduce"
 	if err := d.enter(doing); err != nil {
 		return 0, err
@@ -210,7 +210,7 @@ func (d *Device) timed(from, to eventHandle, work func() error) (float64, error)
 		return 0, err
 	}
 	// The library may have left another context.
-	r := first(d.drv.CtxSet(d.ctx), d.drv.EventRecord(to, d.own), d.drv.StreamSync(d.own))
+	r := firstFailure(d.drv.CtxSet(d.ctx), d.drv.EventRecord(to, d.own), d.drv.StreamSync(d.own))
 	if r == success {
 		r = d.drv.EventElapsed(d.ms, from, to)
 	}
@@ -222,24 +222,24 @@ func (d *Device) eventPair() (from, to eventHandle, err error) {
 		return 0, 0, err
 	}
 	defer d.leave()
-	r := first(d.drv.EventCreate(&from, 0), d.drv.EventCreate(&to, 0))
+	r := firstFailure(d.drv.EventCreate(&from, 0), d.drv.EventCreate(&to, 0))
 	return from, to, d.check(r, "making an event")
 }
 
 func (d *Device) endEvents(events ...eventHandle) error {
 	if d.enter("destroying an event") != nil {
-		return nil // the device is lost, which was said before
+		return nil // the device is lost, which was reported before
 	}
 	defer d.leave()
 	var errs []error
 	for _, e := range events {
-		errs = append(errs, d.clean(d.drv.EventDestroy(e), "destroying an event"))
+		errs = append(errs, d.checkRelease(d.drv.EventDestroy(e), "destroying an event"))
 	}
 	return errors.Join(errs...)
 }
 
-// rankMemory holds what one rank gives: value k of it is (rank+1) times k mod 251, so
-// that sums over up to 4,000 ranks are exact.
+// rankMemory allocates the input of one rank: value k is (rank+1) times k mod 251, so that sums over up to 4,000
+// ranks are exact.
 func (d *Device) rankMemory(count, rank int) (p devicePtr, free func() error, err error) {
 	if p, free, err = d.peerMemory(count*floatBytes, nil); err != nil {
 		return 0, nil, err
@@ -248,7 +248,7 @@ func (d *Device) rankMemory(count, rank int) (p devicePtr, free func() error, er
 		for k := range block {
 			block[k] = float32(rank+1) * float32(k%sumPeriod)
 		}
-		return d.check(first(d.drv.CopyToDev(at, unsafe.Pointer(&block[0]), uintptr(len(block)*floatBytes), d.own), d.drv.StreamSync(d.own)), "filling an array")
+		return d.check(firstFailure(d.drv.CopyToDev(at, unsafe.Pointer(&block[0]), uintptr(len(block)*floatBytes), d.own), d.drv.StreamSync(d.own)), "filling an array")
 	})
 	if err != nil {
 		return 0, nil, errors.Join(err, free())
@@ -261,7 +261,7 @@ const (
 	sumBlock  = sumPeriod * 4096
 )
 
-// eachBlock goes over memory in blocks that begin at a multiple of the period.
+// eachBlock calls use for blocks of the memory that begin at a multiple of the period.
 func (d *Device) eachBlock(p devicePtr, count int, use func(devicePtr, []float32) error) error {
 	if err := d.enter("copying blocks"); err != nil {
 		return err
@@ -276,10 +276,10 @@ func (d *Device) eachBlock(p devicePtr, count int, use func(devicePtr, []float32
 	return nil
 }
 
-// summed compares the sum of all ranks.
-func (d *Device) summed(p devicePtr, count, ranks int) error {
+// checkSum compares the memory with the expected sum of all ranks.
+func (d *Device) checkSum(p devicePtr, count, ranks int) error {
 	return d.eachBlock(p, count, func(at devicePtr, block []float32) error {
-		if err := d.check(first(d.drv.CopyFromDev(unsafe.Pointer(&block[0]), at, uintptr(len(block)*floatBytes), d.own), d.drv.StreamSync(d.own)), "reading a sum"); err != nil {
+		if err := d.check(firstFailure(d.drv.CopyFromDev(unsafe.Pointer(&block[0]), at, uintptr(len(block)*floatBytes), d.own), d.drv.StreamSync(d.own)), "reading a sum"); err != nil {
 			return err
 		}
 		for k, v := range block {

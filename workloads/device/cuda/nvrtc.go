@@ -25,10 +25,10 @@ import (
 //go:embed include/device.cuh include/device_nvrtc.cuh include/device_convert.cuh include/device_math.cuh include/device_mma.cuh
 var dialect embed.FS
 
-// dialectFolder is how sources beside the workloads name the dialect's headers.
+// dialectFolder is the path by which sources of the workloads include the dialect's headers.
 const dialectFolder = "../../workloads/device/cuda/include/"
 
-// nvrtc is NVIDIA's compiler for CUDA C++ at run time (nvrtc.h), or why there is none.
+// nvrtc is NVIDIA's compiler for CUDA C++ at run time (nvrtc.h); err is set if it cannot be used.
 type nvrtc struct {
 	path, version string
 	err           error
@@ -48,8 +48,8 @@ type nvrtc struct {
 	archCount   func(n *int32) int32
 }
 
-// needNVRTC loads the compiler once and keeps the outcome. A newer one than the driver
-// would write PTX and machine code that it refuses.
+// needNVRTC loads the compiler once and keeps the outcome. It skips compilers newer than the driver, whose PTX and
+// machine code the driver would refuse.
 func (d *Device) needNVRTC() (*nvrtc, error) {
 	if d.nvrtc != nil {
 		return d.nvrtc, d.nvrtc.err
@@ -62,13 +62,13 @@ func (d *Device) needNVRTC() (*nvrtc, error) {
 			names = append(names, nvrtcFile(major, runtime.GOOS))
 		}
 	}
-	if c.err = useVendor("NVRTC", names, c.start); c.err == nil {
-		d.found("nvrtc", c.version)
+	if c.err = useVendor("NVRTC", names, c.startLibrary); c.err == nil {
+		d.addLibrary("nvrtc", c.version)
 	}
 	return c, c.err
 }
 
-// nvrtcFile is the library's file name: that of CUDA 11.2 serves all later 11.x.
+// nvrtcFile returns the library's file name. The library of CUDA 11.2 serves all later 11.x.
 func nvrtcFile(major int, system string) string {
 	minor := 0
 	if major == 11 {
@@ -84,8 +84,8 @@ func nvrtcFile(major int, system string) string {
 	}
 }
 
-func (c *nvrtc) start(lib uintptr, path string) error {
-	if err := resolve(lib, path, []symbol{
+func (c *nvrtc) startLibrary(lib uintptr, path string) error {
+	if err := bindSymbols(lib, path, []symbol{
 		{"nvrtcCreateProgram", &c.create, false}, {"nvrtcDestroyProgram", &c.destroy, false}, {"nvrtcCompileProgram", &c.compile, false},
 		{"nvrtcVersion", &c.versionOf, false}, {"nvrtcGetErrorString", &c.errorString, false},
 		{"nvrtcGetProgramLogSize", &c.logSize, false}, {"nvrtcGetProgramLog", &c.log, false},
@@ -112,8 +112,8 @@ func (d *Device) Compiler() (string, error) {
 	return "NVRTC " + c.version, nil
 }
 
-// Compile implements device.KernelCompiler. Results are kept on disk, by all that they
-// were made from, and the time counts as loading.
+// Compile implements device.KernelCompiler. Results are cached on disk under a hash of all inputs; the time counts as
+// loading.
 func (d *Device) Compile(src device.CUDASource) (string, error) {
 	const doing = "compiling a kernel at run time"
 	c, err := d.needNVRTC()
@@ -122,18 +122,18 @@ func (d *Device) Compile(src device.CUDASource) (string, error) {
 	}
 	begin := time.Now()
 	defer func() { d.loading += time.Since(begin) }()
-	headers, err := withDialect(src.Headers)
+	headers, err := addDialect(src.Headers)
 	if err != nil {
 		return "", gpuprof.Errorf(gpuprof.ErrDevice, "%s: %w", doing, err)
 	}
-	arch, ownCode := c.target(d.is.Arch)
+	arch, ownCode := c.chooseTarget(d.is.Arch)
 	kept := keptFiles{}
-	if !d.is.Simulated { // what a stand-in makes is of no use to a GPU
+	if !d.is.Simulated { // code from a simulated compiler is useless on a GPU
 		kept = keptCode(c.version, arch, src.Text, headers)
 	}
 	ptx, code, found := kept.read()
 	if !found {
-		if ptx, code, err = c.build(src.Text, headers, arch, ownCode); err != nil {
+		if ptx, code, err = c.compileSource(src.Text, headers, arch, ownCode); err != nil {
 			return "", gpuprof.Errorf(gpuprof.ErrDevice, "%s: %w", doing, err)
 		}
 		kept.write(ptx, code)
@@ -145,7 +145,7 @@ func (d *Device) Compile(src device.CUDASource) (string, error) {
 	return ptx, nil
 }
 
-func withDialect(own map[string]string) (map[string]string, error) {
+func addDialect(own map[string]string) (map[string]string, error) {
 	all := maps.Clone(own)
 	if all == nil {
 		all = map[string]string{}
@@ -167,9 +167,9 @@ func withDialect(own map[string]string) (map[string]string, error) {
 	return all, nil
 }
 
-// target is what to compile for, and whether the compiler makes machine code for it: the
-// device's own architecture, or PTX of the newest one below that this compiler knows.
-func (c *nvrtc) target(arch string) (string, bool) {
+// chooseTarget returns the compilation target, and whether the compiler makes machine code for it: the device's own
+// architecture, or PTX of the newest architecture below it that this compiler supports.
+func (c *nvrtc) chooseTarget(arch string) (string, bool) {
 	own, err := strconv.Atoi(strings.TrimPrefix(arch, "sm_"))
 	if err != nil || c.archs == nil || c.archCount == nil || c.codeSize == nil {
 		return "compute_75", false
@@ -194,8 +194,8 @@ func (c *nvrtc) target(arch string) (string, bool) {
 	return fmt.Sprintf("compute_%d", max(best, 75)), false
 }
 
-// build compiles. The error is the compiler's first line of complaint.
-func (c *nvrtc) build(text string, headers map[string]string, arch string, ownCode bool) (ptx string, code []byte, err error) {
+// compileSource compiles a source. The error has the first error line of the compiler's log.
+func (c *nvrtc) compileSource(text string, headers map[string]string, arch string, ownCode bool) (ptx string, code []byte, err error) {
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	list := func(texts []string) **byte {
@@ -218,14 +218,14 @@ func (c *nvrtc) build(text string, headers map[string]string, arch string, ownCo
 	defer c.destroy(&program)
 	options := []string{"--gpu-architecture=" + arch, "--std=c++17"}
 	if r := c.compile(program, int32(len(options)), list(options)); r != 0 {
-		log, _ := c.text(program, c.logSize, c.log)
+		log, _ := c.fetchText(program, c.logSize, c.log)
 		return "", nil, fmt.Errorf("NVRTC %s for %s: %s: %s", c.version, arch, c.errorString(r), firstComplaint(log))
 	}
-	if ptx, err = c.text(program, c.ptxSize, c.ptx); err != nil {
+	if ptx, err = c.fetchText(program, c.ptxSize, c.ptx); err != nil {
 		return "", nil, err
 	}
 	if ownCode {
-		machine, err := c.bytes(program, c.codeSize, c.code)
+		machine, err := c.fetchBytes(program, c.codeSize, c.code)
 		if err != nil {
 			return "", nil, err
 		}
@@ -236,7 +236,7 @@ func (c *nvrtc) build(text string, headers map[string]string, arch string, ownCo
 
 func nulText(s string) *byte { return &append([]byte(s), 0)[0] }
 
-func (c *nvrtc) bytes(program uintptr, size func(uintptr, *uintptr) int32, get func(uintptr, *byte) int32) ([]byte, error) {
+func (c *nvrtc) fetchBytes(program uintptr, size func(uintptr, *uintptr) int32, get func(uintptr, *byte) int32) ([]byte, error) {
 	var n uintptr
 	if r := size(program, &n); r != 0 {
 		return nil, fmt.Errorf("NVRTC %s: %s", c.version, c.errorString(r))
@@ -248,13 +248,13 @@ func (c *nvrtc) bytes(program uintptr, size func(uintptr, *uintptr) int32, get f
 	return out[:n], nil
 }
 
-func (c *nvrtc) text(program uintptr, size func(uintptr, *uintptr) int32, get func(uintptr, *byte) int32) (string, error) {
-	b, err := c.bytes(program, size, get)
+func (c *nvrtc) fetchText(program uintptr, size func(uintptr, *uintptr) int32, get func(uintptr, *byte) int32) (string, error) {
+	b, err := c.fetchBytes(program, size, get)
 	text, _, _ := strings.Cut(string(b), "\x00")
 	return text, err
 }
 
-// firstComplaint is the first error of a compiler's log.
+// firstComplaint returns the first error of a compiler's log.
 func firstComplaint(log string) string {
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, "error") {
@@ -264,7 +264,7 @@ func firstComplaint(log string) string {
 	return strings.TrimSpace(log)
 }
 
-// keptFiles are where a compiled kernel lies on disk; none without a cache folder.
+// keptFiles are the paths of a compiled kernel on disk; empty without a cache folder.
 type keptFiles struct{ ptx, code string }
 
 func keptCode(version, arch, text string, headers map[string]string) keptFiles {
@@ -283,7 +283,7 @@ func keptCode(version, arch, text string, headers map[string]string) keptFiles {
 	return keptFiles{at + ".ptx", at + ".cubin"}
 }
 
-// read gives what is there; the PTX is written last, so it says that all is.
+// read returns the cached kernel. The PTX is written last, so its presence means that both files are complete.
 func (k keptFiles) read() (ptx string, code []byte, found bool) {
 	text, err := outside.ReadFound(k.ptx)
 	if err != nil {
@@ -293,7 +293,7 @@ func (k keptFiles) read() (ptx string, code []byte, found bool) {
 	return string(text), code, err == nil
 }
 
-// write keeps a kernel. A folder that cannot be written costs the next process the time again, and nothing else.
+// write caches a kernel. If the folder cannot be written, the next process compiles again.
 func (k keptFiles) write(ptx string, code []byte) {
 	if k.ptx == "" || os.MkdirAll(filepath.Dir(k.ptx), 0o700) != nil {
 		return

@@ -26,7 +26,7 @@ func TestNVRTC(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := new(nvrtc)
-	if err := c.start(lib, path); err != nil {
+	if err := c.startLibrary(lib, path); err != nil {
 		t.Fatal(err)
 	}
 	var headers map[string]string
@@ -40,13 +40,13 @@ func TestNVRTC(t *testing.T) {
 			if arch == "sm_75" && of.file == "mma" {
 				continue // its instruction came with sm_80
 			}
-			target, own := c.target(arch)
-			ptx, code, err := c.build(text, headers, target, own)
+			target, own := c.chooseTarget(arch)
+			ptx, code, err := c.compileSource(text, headers, target, own)
 			if err != nil {
 				t.Errorf("%s for %s: %v", kernel, arch, err)
 				continue
 			}
-			if err := readPTX(ptx).check(kernel, of.sig); err != nil {
+			if err := readPTX(ptx).checkEntry(kernel, of.sig); err != nil {
 				t.Errorf("%s: %v", arch, err)
 			}
 			if own != (len(code) > 0) || own && !bytes.HasPrefix(code, []byte("\x7fELF")) {
@@ -55,7 +55,7 @@ func TestNVRTC(t *testing.T) {
 			t.Logf("NVRTC %s for %s: %s, %d bytes of PTX, %d of machine code", c.version, arch, target, len(ptx), len(code))
 		}
 	}
-	if _, _, err := c.build("extern \"C\" __global__ void k(float *p) { p[0] = nothing; }", headers, "sm_80", true); err == nil || !strings.Contains(err.Error(), "\"nothing\" is undefined") {
+	if _, _, err := c.compileSource("extern \"C\" __global__ void k(float *p) { p[0] = nothing; }", headers, "sm_80", true); err == nil || !strings.Contains(err.Error(), "\"nothing\" is undefined") {
 		t.Errorf("a source with a fault: %v", err)
 	}
 }
@@ -74,7 +74,7 @@ func generatedSource(t *testing.T, kind string) (string, map[string]string) {
 	for _, name := range []string{"op.cuh", "tensorproduct.cuh", "tensorproduct_gen.cuh", "tensorproduct_mma.cuh", "tensorproduct_grad.cuh", "tensorproduct_gengrad.cuh", "tensorproduct_gengradx.cuh"} {
 		all[name] = read(name)
 	}
-	headers, err := withDialect(all)
+	headers, err := addDialect(all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestNVRTCTarget(t *testing.T) {
 		{new(nvrtc), "sm_90", "compute_75", false},
 		{knows(75, 90), "gfx90a", "compute_75", false},
 	} {
-		if got, own := c.of.target(c.arch); got != c.want || own != c.own {
+		if got, own := c.of.chooseTarget(c.arch); got != c.want || own != c.own {
 			t.Errorf("%s is compiled as %s, %t; expected %s, %t", c.arch, got, own, c.want, c.own)
 		}
 	}

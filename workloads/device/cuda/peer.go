@@ -10,21 +10,20 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// PeerLink is the way from one GPU's memory to another's.
+// PeerLink describes the link between two GPUs' memories.
 type PeerLink struct {
-	// Direct: the GPUs have access to each other's memory, over NVLink or PCIe. Without
-	// it the driver copies through the host's memory.
+	// Direct: the GPUs access each other's memory, over NVLink or PCIe. Without it the driver copies through the
+	// host's memory.
 	Direct    bool
 	BytesPerS float64
 }
 
-// What a copy between two GPUs is checked by: its first and its last bytes.
+// peerCheck is the number of bytes compared at each end of a copy between two GPUs.
 const peerCheck = 64 << 10
 
-// MeasurePeer copies n bytes from the memory of from to that of to and returns the
-// fastest of tries, after one that does not count. The destination is poisoned before,
-// and its first and last bytes are compared after. Both devices were opened by the
-// calling goroutine and are idle.
+// MeasurePeer copies n bytes from the memory of one device to another and returns the fastest of tries, after one
+// that does not count. It poisons the destination before, and compares its first and last bytes after. The calling
+// goroutine has opened both devices, which are idle.
 func MeasurePeer(ctx context.Context, from, to *Device, n, tries int) (link PeerLink, err error) {
 	doing := fmt.Sprintf("copying from GPU %d to GPU %d", from.is.Index, to.is.Index)
 	defer func() {
@@ -38,7 +37,7 @@ func MeasurePeer(ctx context.Context, from, to *Device, n, tries int) (link Peer
 	if from.drv.CopyPeer == nil || from.drv.CanAccess == nil || from.drv.EnablePeer == nil || from.drv.DisablePeer == nil {
 		return link, gpuprof.Errorf(gpuprof.ErrDevice, "this driver has no function for it").WithFix(newDriver)
 	}
-	want := pattern(peerCheck)
+	want := testPattern(peerCheck)
 	dst, freeDst, err := to.peerMemory(n, nil)
 	if err != nil {
 		return link, err
@@ -52,11 +51,11 @@ func MeasurePeer(ctx context.Context, from, to *Device, n, tries int) (link Peer
 	if link, err = from.pushTo(ctx, to, dst, src, uintptr(n), tries); err != nil {
 		return link, err
 	}
-	return link, to.arrived(dst, n, want)
+	return link, to.checkArrived(dst, n, want)
 }
 
-// peerMemory is memory that a peer can reach, so none of a pool. Its first and last
-// bytes are those of ends, or all of it is poisoned where there are none.
+// peerMemory allocates memory that a peer can access, so it bypasses the pool. Its first and last bytes equal ends;
+// without ends all of it is poisoned.
 func (d *Device) peerMemory(n int, ends []byte) (p devicePtr, free func() error, err error) {
 	const doing = "making room"
 	if err := d.enter(doing); err != nil {
@@ -68,7 +67,7 @@ func (d *Device) peerMemory(n int, ends []byte) (p devicePtr, free func() error,
 	}
 	free = func() error {
 		if d.enter("freeing the room") != nil {
-			return nil // the device is lost, which was said before
+			return nil // the device is lost, which was reported before
 		}
 		defer d.leave()
 		return d.check(d.drv.MemFree(p), "freeing the room")
@@ -76,16 +75,16 @@ func (d *Device) peerMemory(n int, ends []byte) (p devicePtr, free func() error,
 	r := d.drv.Memset8(p, 0xff, uintptr(n), d.own)
 	if len(ends) > 0 {
 		for _, at := range []devicePtr{p, p + devicePtr(n-len(ends))} {
-			r = first(r, d.drv.CopyToDev(at, unsafe.Pointer(&ends[0]), uintptr(len(ends)), d.own))
+			r = firstFailure(r, d.drv.CopyToDev(at, unsafe.Pointer(&ends[0]), uintptr(len(ends)), d.own))
 		}
 	}
-	if err := d.check(first(r, d.drv.StreamSync(d.own)), doing); err != nil {
+	if err := d.check(firstFailure(r, d.drv.StreamSync(d.own)), doing); err != nil {
 		return 0, nil, errors.Join(err, free())
 	}
 	return p, free, nil
 }
 
-// pushTo times copies on from's own stream.
+// pushTo times copies to another device on d's own stream.
 func (d *Device) pushTo(ctx context.Context, to *Device, dst, src devicePtr, n uintptr, tries int) (link PeerLink, err error) {
 	if err := d.enter("copying"); err != nil {
 		return link, err
@@ -99,7 +98,7 @@ func (d *Device) pushTo(ctx context.Context, to *Device, dst, src devicePtr, n u
 		switch r := d.drv.EnablePeer(to.ctx, 0); r {
 		case success:
 			link.Direct = true
-			defer func() { err = errors.Join(err, d.clean(d.drv.DisablePeer(to.ctx), "giving up the access")) }()
+			defer func() { err = errors.Join(err, d.checkRelease(d.drv.DisablePeer(to.ctx), "giving up the access")) }()
 		case errPeersEnabled:
 			link.Direct = true
 		case errNoPeers, errTooManyPeers: // then through the host
@@ -107,9 +106,9 @@ func (d *Device) pushTo(ctx context.Context, to *Device, dst, src devicePtr, n u
 			return link, d.check(r, "getting access")
 		}
 	}
-	m := &meterless{d: d, ctx: ctx}
+	m := &streamTimer{d: d, ctx: ctx}
 	defer m.close()
-	ns, err := m.best(tries, func(s streamHandle) Result { return d.drv.CopyPeer(dst, to.ctx, src, d.ctx, n, s) })
+	ns, err := m.timeBest(tries, func(s streamHandle) Result { return d.drv.CopyPeer(dst, to.ctx, src, d.ctx, n, s) })
 	if err != nil {
 		return link, err
 	}
@@ -117,8 +116,8 @@ func (d *Device) pushTo(ctx context.Context, to *Device, dst, src devicePtr, n u
 	return link, nil
 }
 
-// arrived compares the ends of what was copied.
-func (d *Device) arrived(p devicePtr, n int, want []byte) error {
+// checkArrived compares the ends of the copy with want.
+func (d *Device) checkArrived(p devicePtr, n int, want []byte) error {
 	const doing = "comparing what arrived"
 	if err := d.enter(doing); err != nil {
 		return err
@@ -126,7 +125,7 @@ func (d *Device) arrived(p devicePtr, n int, want []byte) error {
 	defer d.leave()
 	got := make([]byte, len(want))
 	for _, at := range []devicePtr{p, p + devicePtr(n-len(want))} {
-		if err := d.check(first(d.drv.CopyFromDev(unsafe.Pointer(&got[0]), at, uintptr(len(got)), d.own), d.drv.StreamSync(d.own)), doing); err != nil {
+		if err := d.check(firstFailure(d.drv.CopyFromDev(unsafe.Pointer(&got[0]), at, uintptr(len(got)), d.own), d.drv.StreamSync(d.own)), doing); err != nil {
 			return err
 		}
 		if !bytes.Equal(got, want) {
@@ -136,8 +135,8 @@ func (d *Device) arrived(p devicePtr, n int, want []byte) error {
 	return nil
 }
 
-// pattern is n bytes that do not repeat within a page.
-func pattern(n int) []byte {
+// testPattern returns n bytes that do not repeat within a page.
+func testPattern(n int) []byte {
 	out, x := make([]byte, n), uint32(0x9e3779b9)
 	for i := range out {
 		x ^= x << 13 // xorshift32, Marsaglia 2003

@@ -7,11 +7,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// makePool makes the device's own memory pool, which keeps what is freed until
-// TrimPool, as PyTorch's allocator does. Where the driver (before 11.2) or the
-// device (some virtual GPUs) has none, memory comes from cuMemAlloc.
+// makePool makes the device's own memory pool, which keeps freed memory until TrimPool, as PyTorch's allocator does.
+// Without pools in the driver (before 11.2) or the device (some virtual GPUs), memory comes from cuMemAlloc.
 func (d *Device) makePool() {
-	if !d.drv.pools() || d.drv.attribute(attrPools, d.is.handle) == 0 {
+	if !d.drv.hasPools() || d.drv.readAttribute(attrPools, d.is.handle) == 0 {
 		return
 	}
 	props := &poolProps{allocType: allocationPinned, locationType: locationDevice, locationID: d.is.handle}
@@ -34,12 +33,12 @@ func (d *Device) releasePool() error {
 	pool := d.pool
 	d.pool = 0
 	return errors.Join(
-		d.clean(d.drv.StreamSync(d.own), "waiting for freed memory"),
-		d.clean(d.drv.PoolDestroy(pool), "destroying the memory pool"))
+		d.checkRelease(d.drv.StreamSync(d.own), "waiting for freed memory"),
+		d.checkRelease(d.drv.PoolDestroy(pool), "destroying the memory pool"))
 }
 
-// deviceAlloc is memory that every stream may use at once: the pool is ordered
-// by a stream of its own, on which nothing but allocation waits.
+// deviceAlloc allocates memory that every stream may use at once: the pool is ordered by a stream of its own, on
+// which only allocations wait.
 func (d *Device) deviceAlloc(n uintptr) (devicePtr, Result) {
 	var p devicePtr
 	var r Result
@@ -54,7 +53,7 @@ func (d *Device) deviceAlloc(n uintptr) (devicePtr, Result) {
 	return p, r
 }
 
-// deviceFree gives back memory that no work uses any more.
+// deviceFree frees memory that no work uses any more.
 func (d *Device) deviceFree(p devicePtr) Result {
 	if d.pool == 0 || d.lost != nil { // a dead context's streams run nothing
 		return d.drv.MemFree(p)
@@ -62,8 +61,7 @@ func (d *Device) deviceFree(p devicePtr) Result {
 	return d.drv.PoolFree(p, d.own)
 }
 
-// Reserved implements device.Pool: the bytes the pool has taken from the
-// device, in use or not.
+// Reserved implements device.Pool: the bytes that the pool holds of the device, in use or not.
 func (d *Device) Reserved() int64 {
 	if d.pool == 0 || d.closed || d.lost != nil {
 		return d.use.now
@@ -75,9 +73,8 @@ func (d *Device) Reserved() int64 {
 	return int64(v)
 }
 
-// TrimPool implements device.Pool: memory of freed buffers goes back to the
-// device. It waits for nothing but frees. Without a pool there is nothing to
-// give back.
+// TrimPool implements device.Pool: memory of freed buffers returns to the device. It waits only for frees. Without a
+// pool it does nothing.
 func (d *Device) TrimPool() error {
 	const doing = "trimming the memory pool"
 	if err := d.enter(doing); err != nil {
@@ -93,8 +90,8 @@ func (d *Device) TrimPool() error {
 	return d.check(d.drv.PoolTrim(d.pool, 0), doing)
 }
 
-// ResetPeak implements device.Pool: Memory().Peak starts again from what is
-// in use now. It does not synchronise, as PyTorch's does not.
+// ResetPeak implements device.Pool: Memory().Peak restarts at the bytes in use now. It does not synchronise, as
+// PyTorch's does not.
 func (d *Device) ResetPeak() error {
 	const doing = "resetting the peak of memory use"
 	if err := d.enter(doing); err != nil {

@@ -13,26 +13,25 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// simulatedSymbol is exported by a library that imitates the driver for tests.
+// simulatedSymbol is a symbol exported by libraries that simulate the driver for tests.
 const simulatedSymbol = "gpuprof_simulated"
 
-// Options choose a device.
+// Options select a device.
 type Options struct {
 	// Library is the driver's library; empty for the installed one.
 	Library string
-	// Index counts the devices the process may see (CUDA_VISIBLE_DEVICES).
-	// It is read where UUID is empty.
+	// Index counts the devices visible to the process (CUDA_VISIBLE_DEVICES). It is used if UUID is empty.
 	Index int
-	// UUID, or the beginning of one, with or without its GPU- or MIG- prefix.
+	// UUID is a UUID or its beginning, with or without its GPU- or MIG- prefix.
 	UUID string
-	// AllowSimulated accepts a library that imitates the driver. Nothing it
-	// says about time is a measurement; Info().Facts["simulated"] is "true".
+	// AllowSimulated accepts a library that simulates the driver. Its times are no measurements;
+	// Info().Facts["simulated"] is "true".
 	AllowSimulated bool
-	// MemoryLimit bounds device memory in bytes; 0 means what is free.
+	// MemoryLimit bounds device memory in bytes; 0 allows all free memory.
 	MemoryLimit int64
 }
 
-// DeviceInfo is what can be said of a device without a context on it.
+// DeviceInfo describes a device without a context on it.
 type DeviceInfo struct {
 	Index  int
 	Name   string
@@ -40,12 +39,12 @@ type DeviceInfo struct {
 	Arch   string // "sm_90"
 	Cores  int    // multiprocessors
 	Memory int64  // bytes
-	// CUDA is what the driver supports, "12.4".
+	// CUDA is the newest version that the driver supports, "12.4".
 	CUDA      string
 	MIG       bool
 	Simulated bool
-	// Fault is why the driver does not describe the device, an ErrDevice; the
-	// other fields but Index may then be empty. Opening it fails with the same.
+	// Fault is the ErrDevice of a device that the driver does not describe; the other fields but Index may then be
+	// empty. Opening the device fails with the same error.
 	Fault error
 
 	handle int32
@@ -58,36 +57,33 @@ func (i DeviceInfo) String() string {
 	return fmt.Sprintf("%d: %s (%s)", i.Index, i.Name, i.UUID)
 }
 
-// Probe lists the devices the driver shows this process, by their index. It makes
-// no context, takes no device memory and never panics. A device that does not
-// answer has its Fault and hides no other. The error is an ErrDevice that says in
-// one sentence why none can be used and what helps.
+// Probe lists the devices visible to this process, by their index. It makes no context, takes no device memory and
+// never panics. A device that does not answer has its Fault and hides no other. The error is an ErrDevice that gives
+// the reason why no device can be used, and the fix, in one sentence.
 func Probe(o Options) (devices []DeviceInfo, err error) {
-	defer recovered(&err)
-	_, devices, err = probe(o)
+	defer recoverPanic(&err)
+	_, devices, err = listDevices(o)
 	return devices, err
 }
 
-// Driver is the driver's library as it was loaded.
+// Driver describes the loaded library of the driver.
 type Driver struct {
-	// Path is where it was loaded from, as far as the system tells, or the name by
-	// which the loader found it.
+	// Path is the file that was loaded, if the system reports it, else the name by which the loader found it.
 	Path string
-	CUDA string // what it supports, "12.4"; empty where it does not say
+	CUDA string // newest supported version, "12.4"; empty if unknown
 }
 
-// FindDriver loads the driver's library and asks its version, no more. The error is
-// an ErrDevice that says in one sentence why it is of no use and what helps; see
-// Absent. Path is set where it loaded all the same.
+// FindDriver loads the driver's library and queries its version, no more. The error is an ErrDevice with the reason
+// and the fix in one sentence; see Absent. Path is set if the library loaded, even with an error.
 func FindDriver(o Options) (d Driver, err error) {
-	defer recovered(&err)
+	defer recoverPanic(&err)
 	drv, err := openDriver(o.Library)
 	if err != nil {
 		return Driver{}, err
 	}
 	d.Path = dynlib.LoadedFrom(drv.path)
 	if drv.simulated && !o.AllowSimulated {
-		return d, imitation(drv)
+		return d, simulatedError(drv)
 	}
 	var version int32
 	if r := drv.Version(&version); r != success {
@@ -100,28 +96,28 @@ func FindDriver(o Options) (d Driver, err error) {
 	return d, nil
 }
 
-// Absent reports whether an error of Probe, Open or FindDriver is that there is no
-// driver's library, as opposed to one that does not load or work, or a build that loads none.
+// Absent reports whether an error of Probe, Open or FindDriver means that there is no driver library. It is false for
+// a library that does not load or work, and for a build that loads none.
 func Absent(err error) bool { return dynlib.Unable == "" && errors.Is(err, dynlib.ErrAbsent) }
 
-func imitation(drv *driver) error {
-	return failed("%s only imitates a driver, for tests, so its times mean nothing", drv.path).WithFix("remove it from the library path")
+func simulatedError(drv *driver) error {
+	return openError("%s only imitates a driver, for tests, so its times mean nothing", drv.path).WithFix("remove it from the library path")
 }
 
-// recovered turns a panic of the loader into an error.
-func recovered(err *error) {
+// recoverPanic turns a panic of the loader into an error.
+func recoverPanic(err *error) {
 	if r := recover(); r != nil {
-		*err = failed("loading the driver: %v", r).WithFix("reinstall the NVIDIA driver")
+		*err = openError("loading the driver: %v", r).WithFix("reinstall the NVIDIA driver")
 	}
 }
 
-func probe(o Options) (*driver, []DeviceInfo, error) {
+func listDevices(o Options) (*driver, []DeviceInfo, error) {
 	drv, err := openDriver(o.Library)
 	if err != nil {
 		return nil, nil, err
 	}
 	if drv.simulated && !o.AllowSimulated {
-		return nil, nil, imitation(drv)
+		return nil, nil, simulatedError(drv)
 	}
 	var version int32
 	if r := drv.Version(&version); r != success {
@@ -149,13 +145,13 @@ func probe(o Options) (*driver, []DeviceInfo, error) {
 		d.CUDA, d.Simulated = versionText(version), drv.simulated
 		list = append(list, d)
 	}
-	if !slices.ContainsFunc(list, DeviceInfo.answers) {
+	if !slices.ContainsFunc(list, DeviceInfo.isAnswering) {
 		return nil, nil, list[0].Fault
 	}
 	return drv, list, nil
 }
 
-func (i DeviceInfo) answers() bool { return i.Fault == nil }
+func (i DeviceInfo) isAnswering() bool { return i.Fault == nil }
 
 func describeDevice(drv *driver, i int32) (DeviceInfo, Result) {
 	d := DeviceInfo{Index: int(i)}
@@ -172,18 +168,18 @@ func describeDevice(drv *driver, i int32) (DeviceInfo, Result) {
 	}
 	d.Name, _, _ = strings.Cut(string(name), "\x00")
 	d.Memory = int64(memory)
-	major, minor := drv.attribute(attrMajor, d.handle), drv.attribute(attrMinor, d.handle)
+	major, minor := drv.readAttribute(attrMajor, d.handle), drv.readAttribute(attrMinor, d.handle)
 	d.Arch = fmt.Sprintf("sm_%d%d", major, minor)
-	d.Cores = int(drv.attribute(attrMultiprocessors, d.handle))
+	d.Cores = int(drv.readAttribute(attrMultiprocessors, d.handle))
 	var r Result
-	d.UUID, d.MIG, r = drv.uuid(d.handle)
+	d.UUID, d.MIG, r = drv.readUUID(d.handle)
 	d.MIG = d.MIG || strings.Contains(d.Name, " MIG ")
 	return d, r
 }
 
-// uuid is the device's UUID, empty where the driver has none and writes zeros. Of a MIG
-// instance the older call gives the whole GPU's and the newer one its own.
-func (d *driver) uuid(dev int32) (id string, mig bool, r Result) {
+// readUUID returns the device's UUID, empty if the driver writes zeros. For a MIG instance the older call returns the
+// UUID of the whole GPU and the newer one that of the instance.
+func (d *driver) readUUID(dev int32) (id string, mig bool, r Result) {
 	var whole, own [16]byte
 	if r := d.UUID(&whole, dev); r != success {
 		return "", false, r
@@ -203,8 +199,8 @@ func (d *driver) uuid(dev int32) (id string, mig bool, r Result) {
 	return "GPU-" + id, false, success
 }
 
-// attribute is a device attribute, 0 where the driver does not know it.
-func (d *driver) attribute(attr, dev int32) int32 {
+// readAttribute returns a device attribute, 0 if the driver does not support it.
+func (d *driver) readAttribute(attr, dev int32) int32 {
 	var v int32
 	if d.Attribute(&v, attr, dev) != success {
 		return 0
@@ -212,14 +208,14 @@ func (d *driver) attribute(attr, dev int32) int32 {
 	return v
 }
 
-// pick finds the device the options name.
-func pick(list []DeviceInfo, o Options) (DeviceInfo, error) {
+// chooseDevice finds the device that the options select.
+func chooseDevice(list []DeviceInfo, o Options) (DeviceInfo, error) {
 	if o.UUID == "" {
 		if o.Index >= 0 && o.Index < len(list) {
 			return list[o.Index], list[o.Index].Fault
 		}
 		return DeviceInfo{}, gpuprof.Errorf(gpuprof.ErrDevice,
-			"opening CUDA device %d: this process sees %s", o.Index, several(list)).WithFix("choose one of them%s", visibility())
+			"opening CUDA device %d: this process sees %s", o.Index, joinDevices(list)).WithFix("choose one of them%s", visibilityHint())
 	}
 	var found []DeviceInfo
 	for _, d := range list {
@@ -236,25 +232,25 @@ func pick(list []DeviceInfo, o Options) (DeviceInfo, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		hint := visibility()
+		hint := visibilityHint()
 		if strings.HasPrefix(strings.ToUpper(o.UUID), "MIG-") {
 			hint = fmt.Sprintf("; a process sees one MIG instance, the one it was started with: set CUDA_VISIBLE_DEVICES=%s", o.UUID)
 		}
 		return DeviceInfo{}, gpuprof.Errorf(gpuprof.ErrDevice,
-			"opening CUDA device %s: this process sees %s", o.UUID, several(list)).WithFix("choose one of them%s", hint)
+			"opening CUDA device %s: this process sees %s", o.UUID, joinDevices(list)).WithFix("choose one of them%s", hint)
 	}
 	return DeviceInfo{}, gpuprof.Errorf(gpuprof.ErrDevice,
-		"opening CUDA device %s: that is the beginning of %s", o.UUID, several(found)).WithFix("give more of it")
+		"opening CUDA device %s: that is the beginning of %s", o.UUID, joinDevices(found)).WithFix("give more of it")
 }
 
-func visibility() string {
+func visibilityHint() string {
 	if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
 		return fmt.Sprintf(" (CUDA_VISIBLE_DEVICES=%q)", v)
 	}
 	return ""
 }
 
-func several(list []DeviceInfo) string {
+func joinDevices(list []DeviceInfo) string {
 	var s []string
 	for _, d := range list {
 		s = append(s, d.String())
@@ -262,9 +258,9 @@ func several(list []DeviceInfo) string {
 	return strings.Join(s, ", ")
 }
 
-// hashed is the first 16 hexadecimal digits of a name's SHA-256: enough to
-// tell devices apart in shared results without saying whose they are.
-func hashed(name string) string {
+// hashName returns the first 16 hexadecimal digits of a name's SHA-256: enough to distinguish devices in shared
+// results without naming their owner.
+func hashName(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:8])
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// The first two are tried where their word stands: a search by them through the text
-// took most of the time of a load.
+// The first two are matched only where their word begins: searching the text by regular expression took most of the
+// time of a load.
 var (
 	ptxTarget = regexp.MustCompile(`^\.target\s+sm_(\d+)`)
 	ptxEntry  = regexp.MustCompile(`^\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?`)
@@ -18,17 +18,17 @@ var (
 	cName     = regexp.MustCompile(`^[A-Za-z_]\w*$`)
 )
 
-// ptxText is PTX with what loads of its kernels look for, which is found once.
+// ptxText is a PTX text with its target and entries, parsed once for all loads.
 type ptxText struct {
 	text    string
-	target  int               // the compute capability it was made for, 75, or 0
+	target  int               // compute capability of its target, 75; 0 if unknown
 	entries []string          // in the order of the text
 	params  map[string]string // parameter lists by entry
 }
 
 func readPTX(text string) *ptxText {
 	p := &ptxText{text: text, target: targetOf(text), params: map[string]string{}}
-	for at := range places(text, ".entry") {
+	for at := range findWord(text, ".entry") {
 		m := ptxEntry.FindStringSubmatch(text[at:])
 		if m == nil {
 			continue
@@ -40,11 +40,10 @@ func readPTX(text string) *ptxText {
 	return p
 }
 
-// check compares an entry's parameter list with a signature, before the
-// driver gets to see either: a launch with one parameter too few or too narrow
-// reads whatever lies behind them. The entry has to take the parameters of sig
-// and then the number of items.
-func (p *ptxText) check(entry, sig string) error {
+// checkEntry compares an entry's parameter list with a signature before the driver sees either: a launch with one
+// parameter too few or too narrow reads whatever memory follows. The entry must take the parameters of sig and then
+// the number of items.
+func (p *ptxText) checkEntry(entry, sig string) error {
 	if list, found := p.params[entry]; found {
 		return checkParams(list, entry, sig)
 	}
@@ -71,15 +70,15 @@ func checkParams(list, entry, sig string) error {
 		if m := ptxType.FindStringSubmatch(strings.TrimSpace(p)); m != nil {
 			kind, bits = m[1], m[2]
 		}
-		if strings.Contains(p, "[") || !fits(want, kind, bits) {
+		if strings.Contains(p, "[") || !fitsLetter(want, kind, bits) {
 			return gpuprof.Errorf(nil, "parameter %d of entry %s is %s and signature %q wants %s", i, entry, strings.TrimSpace(p), sig+"i", wantText(want)).WithFix("make them agree")
 		}
 	}
 	return nil
 }
 
-// fits reports whether a PTX type can hold a letter of a signature.
-func fits(letter byte, kind, bits string) bool {
+// fitsLetter reports whether a PTX type can hold a letter of a signature.
+func fitsLetter(letter byte, kind, bits string) bool {
 	switch letter {
 	case 'b':
 		return bits == "64" && kind != "f"
@@ -99,8 +98,8 @@ func wantText(letter byte) string {
 	return "a float32"
 }
 
-// places yields where a word begins in a text.
-func places(text, word string) iter.Seq[int] {
+// findWord yields the offsets of a word in a text.
+func findWord(text, word string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for at := 0; ; at += len(word) {
 			i := strings.Index(text[at:], word)
@@ -112,12 +111,12 @@ func places(text, word string) iter.Seq[int] {
 	}
 }
 
-// targetOf is the compute capability the PTX was made for, 75, or 0.
+// targetOf returns the compute capability of the PTX's target, 75; 0 if it has none.
 func targetOf(ptx string) int {
-	for at := range places(ptx, ".target") {
+	for at := range findWord(ptx, ".target") {
 		line := ptx[strings.LastIndexByte(ptx[:at], '\n')+1 : at]
 		if m := ptxTarget.FindStringSubmatch(ptx[at:]); m != nil && strings.TrimSpace(line) == "" {
-			v, _ := strconv.Atoi(m[1]) // what is no number that fits is 0
+			v, _ := strconv.Atoi(m[1]) // text that is no number that fits gives 0
 			return v
 		}
 	}

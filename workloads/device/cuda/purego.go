@@ -4,11 +4,11 @@ package cuda
 
 import "github.com/gpuprof/gpuprof/internal/dynlib"
 
-// implementation names what fills the driver table.
+// implementation names the binding that fills the driver table.
 const implementation = "purego"
 
-// openDriver loads the driver's library, library if it is not empty, and fills
-// the table. It does not initialise the driver.
+// openDriver loads the driver's library, or the file library if it is not empty, and fills the table. It does not
+// initialise the driver.
 func openDriver(library string) (*driver, error) {
 	paths := dynlib.Places(driverName())
 	if library != "" {
@@ -19,7 +19,7 @@ func openDriver(library string) (*driver, error) {
 		return nil, notLoaded(err)
 	}
 	d := &driver{path: path, simulated: dynlib.Symbol(h, simulatedSymbol) != 0}
-	if err := fill(d, h); err != nil {
+	if err := fillDriver(d, h); err != nil {
 		return nil, err
 	}
 	return d, nil

@@ -20,6 +20,6 @@ func BenchmarkLaunchPath(b *testing.B) {
 	}
 	f, calls := k.mix.(*kernelFunc), new(caller)
 	f.h = 0
-	f.launch = func(l *launch) Result { return calls.launch(labs, l, 11) }
+	f.launch = func(l *launch) Result { return calls.callLaunch(labs, l, 11) }
 	bench(b, func() error { return k.main.Launch(k.mix, 16, &k.args) })
 }

@@ -8,7 +8,7 @@ import (
 // Result is the driver's CUresult.
 type Result int32
 
-// The results that are acted on; names and texts come from the driver.
+// The results that change what gpuprof does; names and texts come from the driver.
 const (
 	success                Result = 0
 	errInvalidValue        Result = 1
@@ -57,13 +57,12 @@ const (
 	errExternalDevice      Result = 911
 	errUnknown             Result = 999
 	lastKernelFault        Result = 719 // 714 to 719 are faults of a kernel
-	errLibrary             Result = -1  // ours: a vendor library failed, and Device.libFault says how
+	errLibrary             Result = -1  // ours: a vendor library failed, see Device.libFault
 )
 
-// sticky reports whether r destroys the context: cuda.h says of these that the
-// process has to be ended, which for us means the context. A GPU that was there and
-// is not any more, or a driver that was started, is lost too.
-func (r Result) sticky() bool {
+// isSticky reports whether r destroys the context. For these results cuda.h requires the end of the process, which
+// here means the context. A GPU that disappeared and a driver that shut down count too.
+func (r Result) isSticky() bool {
 	switch r {
 	case errNoDevice, errNotInitialized, errECCUncorrectable, errNVLinkUncorrectable, errContained, errIllegalAddress, errLaunchTimeout,
 		errContextDestroyed, errAssert, errTensorMemoryLeak, errExternalDevice, errUnknown, errDeinitialized, errDeviceUnavailable:
@@ -72,14 +71,14 @@ func (r Result) sticky() bool {
 	return r >= errHardwareStack && r <= lastKernelFault || r >= errMPSConnection && r <= errMPSClientTerminated
 }
 
-// notCapturable reports that something does not go into a graph on this driver.
+// notCapturable reports whether a result means that this driver cannot capture the work into a graph.
 func (r Result) notCapturable() bool {
 	return r == errNotSupported || r == errLibrary || r >= errCaptureUnsupported && r <= errCaptureWrongThread
 }
 
-// describe is the result as the driver names it:
-// "CUDA error 700 (CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered)".
-func (d *driver) describe(r Result) string {
+// describeResult formats a result with the driver's name and text: "CUDA error 700 (CUDA_ERROR_ILLEGAL_ADDRESS: an
+// illegal memory access was encountered)".
+func (d *driver) describeResult(r Result) string {
 	name, text := d.lookUp(d.ErrorName, r), d.lookUp(d.ErrorText, r)
 	switch {
 	case name == "" && text == "":

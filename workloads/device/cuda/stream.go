@@ -37,7 +37,7 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 	return s, nil
 }
 
-// takeSlot finds a slot of no open stream, or the last, which is then shared.
+// takeSlot returns a slot that no open stream uses, or the last, which is then shared.
 func (d *Device) takeSlot(name string) int {
 	for i := range d.slots {
 		if at := &d.slots[i]; at.stream == "" {
@@ -52,15 +52,15 @@ func (d *Device) takeSlot(name string) int {
 
 func (s *Stream) String() string { return "stream " + s.name }
 
-// usable is why a stream takes no work, or nil.
-func (s *Stream) usable(doing string) error {
+// checkUsable returns the reason why a stream takes no work, or nil.
+func (s *Stream) checkUsable(doing string) error {
 	switch {
 	case s.dev.closed:
 		return errClosed(doing)
 	case s.closed:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "%s on CUDA: stream %s is closed", doing, s.name).WithFix("make a new one")
 	case s.dev.lost != nil:
-		return s.dev.tell()
+		return s.dev.reportLost()
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (s *Stream) Launch(f device.Func, n int, a *device.Args) error {
 	}
 	if n > 0 {
 		if r := fn.enqueue(s.h, n, a); r != success {
-			if err := s.retry(r, fn, n, a); err != nil {
+			if err := s.retryLaunch(r, fn, n, a); err != nil {
 				return err
 			}
 		}
@@ -98,9 +98,9 @@ func (s *Stream) Launch(f device.Func, n int, a *device.Args) error {
 	return nil
 }
 
-// retry repeats a launch that was refused because the calling thread has no
-// context, or another device's, and turns any other result into an error.
-func (s *Stream) retry(r Result, fn *kernelFunc, n int, a *device.Args) error {
+// retryLaunch repeats a launch that was refused because the calling thread has no context, or the context of another
+// device, and turns any other result into an error.
+func (s *Stream) retryLaunch(r Result, fn *kernelFunc, n int, a *device.Args) error {
 	if r == errInvalidContext || r == errInvalidHandle {
 		runtime.LockOSThread() // see Device.enter
 		defer runtime.UnlockOSThread()
@@ -111,11 +111,11 @@ func (s *Stream) retry(r Result, fn *kernelFunc, n int, a *device.Args) error {
 	if r == success {
 		return nil
 	}
-	return fn.fault(r, "launching kernel "+fn.kernel.Name+" on stream "+s.name)
+	return fn.launchError(r, "launching kernel "+fn.kernel.Name+" on stream "+s.name)
 }
 
 func (s *Stream) launchFault(f device.Func, n int) error {
-	if err := s.usable("launching a kernel on stream " + s.name); err != nil {
+	if err := s.checkUsable("launching a kernel on stream " + s.name); err != nil {
 		return err
 	}
 	fn, ok := f.(*kernelFunc)
@@ -127,15 +127,15 @@ func (s *Stream) launchFault(f device.Func, n int) error {
 }
 
 func (s *Stream) argumentFault(fn *kernelFunc, i int, b device.Buffer) error {
-	mine, fault := s.dev.buffer(b)
+	mine, fault := s.dev.checkBuffer(b)
 	if fault == (gpuprof.Unfit{}) {
 		fault = gpuprof.Unfit{Why: "is " + mine.String() + ", which a GPU cannot see", Fix: "use device or pinned memory"}
 	}
 	return fault.Of("launching kernel %s on stream %s: argument %d", fn.kernel.Name, s.name, i)
 }
 
-// Record implements device.Stream. The GPU stamps the event when the stream
-// reaches it; it may be recorded again.
+// Record implements device.Stream. The GPU stamps the event when the stream reaches it; an event may be recorded
+// again.
 func (s *Stream) Record(ev device.Event) error {
 	e, ok := ev.(*Event)
 	if s.closed || s.dev.lost != nil || !ok || e == nil || e.dev != s.dev {
@@ -146,12 +146,12 @@ func (s *Stream) Record(ev device.Event) error {
 		return nil
 	}
 	if e.stream != s && e.stream != nil {
-		if err := e.renew(); err != nil {
+		if err := e.replaceHandle(); err != nil {
 			return err
 		}
 	}
 	if r := s.dev.drv.EventRecord(e.h, s.h); r != success {
-		if err := s.dev.again(r, func() Result { return s.dev.drv.EventRecord(e.h, s.h) }, "recording an event on stream "+s.name); err != nil {
+		if err := s.dev.retryWithContext(r, func() Result { return s.dev.drv.EventRecord(e.h, s.h) }, "recording an event on stream "+s.name); err != nil {
 			return err
 		}
 	}
@@ -160,10 +160,10 @@ func (s *Stream) Record(ev device.Event) error {
 }
 
 func (s *Stream) eventFault(doing string, ev device.Event) error {
-	if err := s.usable(doing); err != nil {
+	if err := s.checkUsable(doing); err != nil {
 		return err
 	}
-	_, fault := s.dev.event(ev)
+	_, fault := s.dev.checkEvent(ev)
 	return fault.Of("%s: the event", doing)
 }
 
@@ -175,14 +175,14 @@ func (s *Stream) WaitFor(ev device.Event) error {
 		return s.eventFault("making stream "+s.name+" wait for an event", ev)
 	}
 	if s.rec != nil {
-		return s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
+		return s.rec.markFailed(gpuprof.Errorf(gpuprof.ErrUsage,
 			"capturing stream %s: it cannot wait for %s while captured", s.name, e).WithFix("wait before or after the capture"))
 	}
 	if e.stream == nil {
-		return e.recorded("making stream " + s.name + " wait for")
+		return e.checkRecorded("making stream " + s.name + " wait for")
 	}
 	if r := s.dev.drv.StreamWait(s.h, e.h); r != success {
-		return s.dev.again(r, func() Result { return s.dev.drv.StreamWait(s.h, e.h) }, "making stream "+s.name+" wait for an event")
+		return s.dev.retryWithContext(r, func() Result { return s.dev.drv.StreamWait(s.h, e.h) }, "making stream "+s.name+" wait for an event")
 	}
 	return nil
 }
@@ -190,38 +190,37 @@ func (s *Stream) WaitFor(ev device.Event) error {
 // Sync implements device.Stream.
 func (s *Stream) Sync() error {
 	if s.closed || s.dev.lost != nil {
-		if err := s.usable("synchronizing stream " + s.name); err != nil {
+		if err := s.checkUsable("synchronizing stream " + s.name); err != nil {
 			return err
 		}
 	}
 	if s.rec != nil {
-		return s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
+		return s.rec.markFailed(gpuprof.Errorf(gpuprof.ErrUsage,
 			"capturing stream %s: it cannot be synchronized while captured", s.name).WithFix("synchronize before or after the capture"))
 	}
-	start := s.dev.now()
+	start := s.dev.clockNS()
 	err := s.wait()
 	s.dev.meter.SyncPoints++
-	s.dev.meter.BlockedNS += s.dev.now() - start
+	s.dev.meter.BlockedNS += s.dev.clockNS() - start
 	return err
 }
 
 // wait blocks until the stream is empty and counts nothing.
 func (s *Stream) wait() error {
 	if s.dev.lost != nil {
-		return s.dev.tell()
+		return s.dev.reportLost()
 	}
 	if r := s.dev.drv.StreamSync(s.h); r != success {
-		if err := s.dev.again(r, func() Result { return s.dev.drv.StreamSync(s.h) }, "synchronizing stream "+s.name); err != nil {
+		if err := s.dev.retryWithContext(r, func() Result { return s.dev.drv.StreamSync(s.h) }, "synchronizing stream "+s.name); err != nil {
 			return err
 		}
 	}
-	s.passed()
+	s.markPassed()
 	return nil
 }
 
-// Close waits for the stream's work and destroys the stream. It returns the
-// failure of that work unless the caller has been told of it. Closing twice
-// is harmless.
+// Close waits for the stream's work and destroys the stream. It returns the failure of that work unless an earlier
+// call has returned it. Closing twice is harmless.
 func (s *Stream) Close() error {
 	if s.closed {
 		return nil
@@ -235,14 +234,14 @@ func (s *Stream) Close() error {
 			break
 		}
 	}
-	told := d.told
+	told := d.lostReported
 	runtime.LockOSThread() // see Device.enter
 	defer runtime.UnlockOSThread()
 	err := d.check(d.drv.CtxSet(d.ctx), "closing stream "+s.name)
 	if err == nil {
 		err = s.wait()
 	}
-	err = errors.Join(err, d.blas.forget(s.h), d.dnn.forget(s.h), d.clean(d.drv.StreamDestroy(s.h), "closing stream "+s.name))
+	err = errors.Join(err, d.blas.releaseStream(s.h), d.dnn.releaseStream(s.h), d.checkRelease(d.drv.StreamDestroy(s.h), "closing stream "+s.name))
 	if at := &d.slots[s.slot]; !at.shared {
 		*at = slot{passed: at.passed}
 	}

@@ -15,31 +15,29 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// libraryPathVariable names folders that are searched for cuBLAS and cuDNN
-// before all others.
+// libraryPathVariable names the environment variable with folders that are searched for vendor libraries before all
+// others.
 const libraryPathVariable = "GPUPROF_CUDA_LIBRARY_PATH"
 
-// useVendor opens the first of the named libraries that try accepts. With
-// folders from the variable, those come first; then the names alone, which
-// follow LD_LIBRARY_PATH and ld.so.cache; then the folders where toolkits and
-// Python packages put them.
+// useVendor opens the first of the named libraries that try accepts. Folders from the variable come first; then the
+// names alone, which follow LD_LIBRARY_PATH and ld.so.cache; then the folders of toolkits and Python packages.
 func useVendor(what string, names []string, try func(lib uintptr, path string) error) error {
 	told := filepath.SplitList(os.Getenv(libraryPathVariable))
 	var paths []string
 	for _, dir := range told {
-		paths = append(paths, within(dir, names)...)
+		paths = append(paths, existingFiles(dir, names)...)
 	}
 	paths = append(paths, names...)
 	folders := vendorFolders()
 	for _, dir := range folders {
-		paths = append(paths, within(dir, names)...)
+		paths = append(paths, existingFiles(dir, names)...)
 	}
 	var refusals []string
 	refused := map[uintptr]bool{}
 	for _, p := range paths {
 		lib, err := dynlib.OpenGlobal(p)
 		if err == nil {
-			if refused[lib] { // by its name the loader finds the one that it has already
+			if refused[lib] { // by its name the loader returns a library that it has already loaded
 				continue
 			}
 			err = try(lib, p)
@@ -58,16 +56,16 @@ func useVendor(what string, names []string, try func(lib uintptr, path string) e
 	return gpuprof.Errorf(gpuprof.ErrDevice, "%s was not found as %s, neither by the loader nor in %s", what, strings.Join(names, ", "), listFolders(slices.Concat(told, folders))).WithFix("install it (it comes with PyTorch: pip install torch), or name its folder in %s", libraryPathVariable)
 }
 
-// symbol is a function of a library and the variable that is to call it. An optional one
-// that the library has not stays nil.
+// symbol is a function of a library and the variable that it is bound to. An optional function that the library lacks
+// stays nil.
 type symbol struct {
 	name     string
 	to       any
 	optional bool
 }
 
-// resolve binds a library's functions.
-func resolve(lib uintptr, path string, list []symbol) error {
+// bindSymbols binds a library's functions.
+func bindSymbols(lib uintptr, path string, list []symbol) error {
 	for _, f := range list {
 		addr := dynlib.Symbol(lib, f.name)
 		switch {
@@ -91,8 +89,8 @@ func listFolders(dirs []string) string {
 	return strings.Join(dirs, ", ")
 }
 
-// within is the files of those names that are in dir.
-func within(dir string, names []string) []string {
+// existingFiles returns the paths of the named files that exist in dir.
+func existingFiles(dir string, names []string) []string {
 	var found []string
 	for _, name := range names {
 		p := filepath.Join(dir, name)
@@ -103,8 +101,8 @@ func within(dir string, names []string) []string {
 	return found
 }
 
-// vendorFolders are the existing folders that may hold CUDA libraries. Python
-// is not run for it: its packages lie in known places below its prefix.
+// vendorFolders returns the existing folders that may hold CUDA libraries. It does not run Python: Python packages
+// have known places below its prefix.
 func vendorFolders() []string {
 	patterns := []string{
 		"/usr/local/cuda/lib64", "/usr/local/cuda-*/lib64",
@@ -158,7 +156,7 @@ func pythonPrefixes() []string {
 	return append(list, "/usr/local", "/usr", "/opt/conda")
 }
 
-// driverMajor is 12 for a driver that supports CUDA 12.4.
+// driverMajor returns 12 for a driver that supports CUDA 12.4.
 func (d *Device) driverMajor() int {
 	major, _, _ := strings.Cut(d.is.CUDA, ".")
 	v, err := strconv.Atoi(major)
@@ -168,7 +166,7 @@ func (d *Device) driverMajor() int {
 	return v
 }
 
-// fileName is a library's file name on this system.
+// fileName returns a library's file name on this system.
 func fileName(name string, major int) string {
 	if runtime.GOOS == "windows" {
 		return fmt.Sprintf("%s64_%d.dll", name, major)
@@ -176,8 +174,8 @@ func fileName(name string, major int) string {
 	return fmt.Sprintf("lib%s.so.%d", name, major)
 }
 
-// Libraries loads what vendor libraries there are and returns their versions
-// and paths: cublas, cublas_path, cudnn, cudnn_path.
+// Libraries loads the vendor libraries that exist and returns their versions and paths: cublas, cublas_path, cudnn,
+// cudnn_path.
 func (d *Device) Libraries() map[string]string {
 	if d.enter("looking for libraries") == nil {
 		defer d.leave()
@@ -195,14 +193,14 @@ func (d *Device) Libraries() map[string]string {
 	if d.dnn != nil && d.dnn.err == nil {
 		out["cudnn_path"] = d.dnn.path
 	}
-	if d.nvrtc != nil && d.nvrtc.err == nil { // looked for only where something is to be compiled
+	if d.nvrtc != nil && d.nvrtc.err == nil { // looked for only when something is to be compiled
 		out["nvrtc_path"] = d.nvrtc.path
 	}
 	return out
 }
 
-// MissingLibraries says of each vendor library that Libraries does not name why:
-// it was found nowhere, or it was found and refused.
+// MissingLibraries returns, for each vendor library that Libraries does not name, the reason: it was not found, or it
+// was found and refused.
 func (d *Device) MissingLibraries() map[string]error {
 	d.Libraries()
 	out := make(map[string]error)
@@ -218,7 +216,7 @@ func (d *Device) MissingLibraries() map[string]error {
 	return out
 }
 
-func (d *Device) found(name, version string) {
+func (d *Device) addLibrary(name, version string) {
 	if d.libraries == nil {
 		d.libraries = make(map[string]string)
 	}

@@ -336,9 +336,9 @@ func TestBrokenLibrary(t *testing.T) {
 	err = useVendor("cuBLAS", []string{"libnosuchblas.so.12", "libc.so.6"}, accept)
 	ok(t, err)
 	d := openSim(t, Options{})
-	err = useVendor("cuBLAS", []string{"libc.so.6"}, (&blas{dev: d, handles: make(map[streamHandle]blasHandle)}).start)
+	err = useVendor("cuBLAS", []string{"libc.so.6"}, (&blas{dev: d, handles: make(map[streamHandle]blasHandle)}).startLibrary)
 	says(t, err, gpuprof.ErrDevice, "libc.so.6 has no function cublasCreate_v2")
-	err = useVendor("cuDNN", []string{"libc.so.6"}, (&dnn{dev: d}).start)
+	err = useVendor("cuDNN", []string{"libc.so.6"}, (&dnn{dev: d}).startLibrary)
 	says(t, err, gpuprof.ErrDevice, "libc.so.6 has no function cudnn", "older than cuDNN 8")
 }
 

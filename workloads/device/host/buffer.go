@@ -16,7 +16,7 @@ type Buffer struct {
 	place device.Place
 	size  int
 	mem   []byte // nil once freed
-	whole []byte // what the arena handed out, at least one byte
+	whole []byte // the arena's memory, at least one byte
 }
 
 // Place implements device.Buffer.
@@ -25,11 +25,10 @@ func (b *Buffer) Place() device.Place { return b.place }
 // Len implements device.Buffer.
 func (b *Buffer) Len() int { return b.size }
 
-// Bytes is the buffer's memory, and nil once it is freed. A view taken before
-// Free must not be used after it.
+// Bytes returns the buffer's memory; nil after Free. A view taken before Free must not be used after it.
 func (b *Buffer) Bytes() []byte { return b.mem }
 
-// Addr is the address of the first byte; 0 once freed.
+// Addr returns the address of the first byte; 0 after Free.
 func (b *Buffer) Addr() uint64 {
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b.mem))))
 }
@@ -38,15 +37,14 @@ func (b *Buffer) String() string {
 	return fmt.Sprintf("buffer %d (%s, %s)", b.id, b.place, gpuprof.FormatBytes(float64(b.size)))
 }
 
-// Free waits for everything enqueued so far on every stream, as cuMemFree
-// does, so that queued work never sees its memory vanish, and then returns
-// the memory to the system.
+// Free waits for everything enqueued so far on every stream, as cuMemFree does, so that no queued work uses freed
+// memory, and then returns the memory to the system.
 func (b *Buffer) Free() error {
 	if b.mem == nil {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "freeing %s on host: it is already freed", b).WithFix("free each buffer once")
 	}
 	b.dev.drain()
-	return b.dev.release(b)
+	return b.dev.releaseBuffer(b)
 }
 
 // Alloc implements device.Device. The content is undefined. Device memory is
@@ -60,34 +58,34 @@ func (d *Device) Alloc(bytes int, p device.Place) (device.Buffer, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage,
 			"allocating %d bytes of %s memory on host: ask for 0 or more bytes of device, pinned or pageable memory", bytes, p)
 	}
-	if free := d.available(); int64(bytes) > free {
+	if free := d.availableBytes(); int64(bytes) > free {
 		return nil, gpuprof.Errorf(gpuprof.ErrMemory,
 			"allocating %s of %s memory on host: %s available", gpuprof.FormatBytes(float64(bytes)), p, gpuprof.FormatBytes(float64(free))).WithFix("reduce batch, edges or flows")
 	}
-	whole, err := d.arena.take(max(bytes, 1))
+	whole, err := d.arena.allocate(max(bytes, 1))
 	if err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrMemory, "allocating %s of %s memory on host: %w", gpuprof.FormatBytes(float64(bytes)), p, err).WithFix("reduce batch, edges or flows")
 	}
 	d.lastBuffer++
 	b := &Buffer{dev: d, id: d.lastBuffer, place: p, size: bytes, mem: whole[:bytes:bytes], whole: whole}
 	d.buffers[b] = struct{}{}
-	d.account(p).add(int64(bytes))
+	d.usageOf(p).add(int64(bytes))
 	d.meter.Allocations++
 	return b, nil
 }
 
-func (d *Device) release(b *Buffer) error {
+func (d *Device) releaseBuffer(b *Buffer) error {
 	delete(d.buffers, b)
-	d.account(b.place).add(-int64(b.size))
+	d.usageOf(b.place).add(-int64(b.size))
 	whole := b.whole
 	b.mem, b.whole = nil, nil
-	if err := d.arena.give(whole); err != nil {
+	if err := d.arena.free(whole); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "freeing %s on host: %w", b, err)
 	}
 	return nil
 }
 
-// usage is the bytes allocated at present and the most there ever were.
+// usage counts the bytes allocated now and their peak.
 type usage struct{ now, peak int64 }
 
 func (u *usage) add(bytes int64) {
@@ -95,14 +93,14 @@ func (u *usage) add(bytes int64) {
 	u.peak = max(u.peak, u.now)
 }
 
-func (d *Device) account(p device.Place) *usage {
+func (d *Device) usageOf(p device.Place) *usage {
 	if p == device.OnDevice {
 		return &d.deviceUse
 	}
 	return &d.hostUse
 }
 
-func (d *Device) available() int64 {
+func (d *Device) availableBytes() int64 {
 	if d.closed {
 		return 0
 	}
@@ -111,17 +109,16 @@ func (d *Device) available() int64 {
 
 // Memory implements device.Device for buffers placed on the device.
 func (d *Device) Memory() device.Memory {
-	return device.Memory{InUse: d.deviceUse.now, Peak: d.deviceUse.peak, Available: d.available()}
+	return device.Memory{InUse: d.deviceUse.now, Peak: d.deviceUse.peak, Available: d.availableBytes()}
 }
 
-// HostMemory is the same account for pinned and pageable buffers.
+// HostMemory counts pinned and pageable buffers, as Memory counts device buffers.
 func (d *Device) HostMemory() device.Memory {
-	return device.Memory{InUse: d.hostUse.now, Peak: d.hostUse.peak, Available: d.available()}
+	return device.Memory{InUse: d.hostUse.now, Peak: d.hostUse.peak, Available: d.availableBytes()}
 }
 
-// own checks that b is a live buffer of d. what and part name the caller's
-// work for the message and are put together only on failure.
-func (d *Device) own(b device.Buffer) (*Buffer, gpuprof.Unfit) {
+// checkBuffer returns b as a live buffer of d, or the reason why it is not one.
+func (d *Device) checkBuffer(b device.Buffer) (*Buffer, gpuprof.Unfit) {
 	mine, ok := b.(*Buffer)
 	switch {
 	case b == nil || ok && mine == nil:

@@ -7,14 +7,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// recording collects what a captured stream is given.
+// recording collects the operations enqueued during a capture.
 type recording struct {
 	items []item
-	err   error // something that cannot be replayed
+	err   error // first operation that cannot be replayed
 }
 
-// spoil makes the capture fail even if fn ignores the error.
-func (r *recording) spoil(err error) error {
+// markFailed makes the capture fail even if fn ignores the error.
+func (r *recording) markFailed(err error) error {
 	if r.err == nil {
 		r.err = err
 	}
@@ -28,11 +28,9 @@ type captured struct {
 	parts []gpuprof.Part
 }
 
-// Capture implements device.Device. While fn runs, launches, copies and
-// records on s are kept instead of run, with their arguments as they are at
-// the call; nothing is counted. Waiting on s inside fn is an error, and so is
-// a second Capture. The parts of the Op carry launches only: what a kernel
-// computes and moves is known to who launches it.
+// Capture implements device.Device. While fn runs, launches, copies and records on s are recorded and not run, with
+// the arguments of the call; nothing is counted. Waiting on s inside fn is an error, and so is a second Capture. The
+// parts of the Op carry launches only: the caller of a launch knows its flops and bytes.
 func (d *Device) Capture(st device.Stream, fn func() error) (device.Op, error) {
 	if d.closed {
 		return nil, errClosed("capturing a stream")
@@ -41,11 +39,11 @@ func (d *Device) Capture(st device.Stream, fn func() error) (device.Op, error) {
 	if !ok || s == nil || s.dev != d {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "capturing a stream on host: the stream belongs to another device").WithFix("make it on this one")
 	}
-	if err := s.usable("capturing"); err != nil {
+	if err := s.checkUsable("capturing"); err != nil {
 		return nil, err
 	}
 	if d.capturing != nil {
-		return nil, d.capturing.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
+		return nil, d.capturing.rec.markFailed(gpuprof.Errorf(gpuprof.ErrUsage,
 			"capturing stream %s: stream %s is being captured", s.name, d.capturing.name).WithFix("finish that capture first"))
 	}
 	rec := &recording{}

@@ -30,25 +30,20 @@ const (
 	leastPiece   = 64 // bytes that a thread moves at a time within the caches
 )
 
-// Ceilings implements device.Device. Rates use all of the device's threads and
-// are the best of at most Options.CeilingTries a call, over the calls since the threads
-// were last set. They are what this program reaches, not what the processor could.
+// Ceilings implements device.Device. Rates use all of the device's threads and are the best of at most
+// Options.CeilingTries per call, over the calls since the threads were last set. They show the speed of this program,
+// not the limit of the processor.
 //
-// Memory's rates are of a plain copy between two buffers of four times the
-// last-level cache, at most Options.LargestCopy each, of counting bytes in one and of
-// clearing one; where that is less than four caches part of it is
-// cache bandwidth. The caches' rate is the fastest of the three within a
-// quarter of the last-level cache and within 16 KiB a thread. All data are
-// random. The buffers are outside the device's limit and account, and are
-// released before Ceilings returns. They take half of what the machine and the
-// control groups leave at most; what does not fit in it is not measured: its rate
-// is 0.
+// The memory rates come from a plain copy between two buffers of four times the last-level cache, at most
+// Options.LargestCopy each, from counting bytes in one and from clearing one. Buffers smaller than four caches
+// measure partly the cache. The cache rate is the fastest of the three within a quarter of the last-level cache and
+// within 16 KiB per thread. All data are random. The buffers do not count towards the device's limit and memory, and
+// are released before Ceilings returns. They take at most half of the memory that the machine and the control groups
+// have left; a rate whose buffers do not fit is 0.
 //
-// FlopsPerS is a 480 x 480 x 480 float32 product by workloads/vec, the code the
-// workloads' kernels multiply with, at a size that suits it; FP64FlopsPerS
-// multiplies and adds scalars in registers, as those kernels do that compute in
-// float64. Products of lower precision are float32 arithmetic here: they have
-// no rate of their own.
+// FlopsPerS is the rate of a 480 x 480 x 480 float32 product by workloads/vec, the code of the workloads' kernels, at
+// a size that suits it. FP64FlopsPerS is the rate of scalar multiply-adds in registers, as in the kernels that
+// compute in float64. Products of lower precision are float32 arithmetic here and have no rate of their own.
 //
 // It takes about 300 ms and waits for work in flight first.
 func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
@@ -69,8 +64,7 @@ func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
 	return c, nil
 }
 
-// memoryRates measures reads, writes and copies past the caches and within them,
-// as far as there is memory for it.
+// memoryRates measures reads, writes and copies beyond the caches and within them, if memory is available.
 func (d *Device) memoryRates(ctx context.Context, c *gpuprof.Ceilings) error {
 	want := min(4*d.facts.cache, d.largest)
 	size := min(want, cgroup.MemoryAvailable(d.root)/4)
@@ -81,8 +75,8 @@ func (d *Device) memoryRates(ctx context.Context, c *gpuprof.Ceilings) error {
 	var bufs [2][]byte
 	var err error
 	for i := range bufs {
-		mem, refused := scratch.take(int(size))
-		if refused != nil { // by a limit that is no control group's: a rate less, and no reason to end a run
+		mem, refused := scratch.allocate(int(size))
+		if refused != nil { // by a limit outside the control groups; the run continues without the rate
 			break
 		}
 		bufs[i] = mem
@@ -92,7 +86,7 @@ func (d *Device) memoryRates(ctx context.Context, c *gpuprof.Ceilings) error {
 	}
 	for _, mem := range bufs {
 		if mem != nil {
-			err = cmp.Or(err, scratch.give(mem))
+			err = cmp.Or(err, scratch.free(mem))
 		}
 	}
 	if err = cmp.Or(err, scratch.close()); err != nil {
@@ -101,16 +95,14 @@ func (d *Device) memoryRates(ctx context.Context, c *gpuprof.Ceilings) error {
 	return nil
 }
 
-// move is a way of moving memory: its rate, the bytes it moves for a byte of the
-// buffer, and the work on a part of it.
+// move is one way of moving memory: its rate, the bytes moved per byte of the buffer, and the work on a part of it.
 type move struct {
 	rate  *float64
 	bytes float64
 	do    func(lo, hi int)
 }
 
-// ratesOf measures between two buffers; past says that they are large enough for
-// the rates past the caches.
+// ratesOf measures between two buffers; past is true if they are large enough for the rates beyond the caches.
 func (d *Device) ratesOf(ctx context.Context, c *gpuprof.Ceilings, to, from []byte, past bool) error {
 	size := len(from)
 	pieces := (size-1)/copyPiece + 1
@@ -127,11 +119,10 @@ func (d *Device) ratesOf(ctx context.Context, c *gpuprof.Ceilings, to, from []by
 			}
 		}}
 	}
-	// Memory that was never written has no pages of its own: reading it would
-	// measure the cache.
+	// Memory that was never written has no pages of its own: reading it would measure the cache.
 	var j job
 	j.init()
-	if err := d.pool.run(&j, each(func(lo, hi int) { scramble(from[lo:hi], uint64(lo)+1); scramble(to[lo:hi], uint64(hi)+1) }), nil, pieces); err != nil {
+	if err := d.pool.run(&j, each(func(lo, hi int) { fillRandom(from[lo:hi], uint64(lo)+1); fillRandom(to[lo:hi], uint64(hi)+1) }), nil, pieces); err != nil {
 		return err
 	}
 	for _, m := range moves {
@@ -147,8 +138,7 @@ func (d *Device) ratesOf(ctx context.Context, c *gpuprof.Ceilings, to, from []by
 	return d.cacheRates(ctx, c, moves, size)
 }
 
-// cacheRates moves the same few bytes again and again, a part of the buffers to
-// each thread.
+// cacheRates repeatedly moves a few bytes, one part of the buffers per thread.
 func (d *Device) cacheRates(ctx context.Context, c *gpuprof.Ceilings, moves []move, size int) error {
 	threads := max(1, d.pool.threads)
 	for _, set := range []int{int(d.facts.cache) / 4 / threads, nearCache} {
@@ -172,8 +162,8 @@ func (d *Device) cacheRates(ctx context.Context, c *gpuprof.Ceilings, moves []mo
 	return nil
 }
 
-// scramble fills memory with random bytes (xorshift64, Marsaglia 2003).
-func scramble(p []byte, x uint64) {
+// fillRandom fills memory with random bytes (xorshift64, Marsaglia 2003).
+func fillRandom(p []byte, x uint64) {
 	for i := 0; i+8 <= len(p); i += 8 {
 		x ^= x << 13
 		x ^= x >> 7
@@ -204,7 +194,7 @@ func (d *Device) doubleRate(ctx context.Context, c *gpuprof.Ceilings) error {
 	return nil
 }
 
-// launchTime is what the pool takes for an empty kernel, of a row of them.
+// launchTime measures the pool's time for an empty kernel, averaged over launches in sequence, in seconds.
 func (d *Device) launchTime(ctx context.Context, c *gpuprof.Ceilings) error {
 	k := &device.Kernel{Name: "null", Serial: true, Host: func(*device.Args, int, int) {}}
 	for range d.tries {
@@ -213,13 +203,13 @@ func (d *Device) launchTime(ctx context.Context, c *gpuprof.Ceilings) error {
 		}
 		var j job
 		j.init()
-		start := d.now()
+		start := d.clockNS()
 		for range launchRow {
 			if err := d.pool.run(&j, k, nil, 1); err != nil {
 				return fmt.Errorf("measuring the time of a launch: %w", err)
 			}
 		}
-		if s := gpuprof.Seconds(max(1, d.now()-start)) / launchRow; c.LaunchS == 0 || s < c.LaunchS {
+		if s := gpuprof.Seconds(max(1, d.clockNS()-start)) / launchRow; c.LaunchS == 0 || s < c.LaunchS {
 			c.LaunchS = s
 		}
 	}
@@ -246,24 +236,24 @@ func (d *Device) productRate(ctx context.Context, c *gpuprof.Ceilings) error {
 	return nil
 }
 
-// bestTime is the least of several times of k in seconds, beside no other work.
+// bestTime returns the least of several times of k in seconds; no other work runs.
 func (d *Device) bestTime(ctx context.Context, k *device.Kernel, n int) (float64, error) {
 	var j job
 	j.init()
 	best := int64(0)
-	begin := d.now()
+	begin := d.clockNS()
 	for try := range d.tries {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		start := d.now()
+		start := d.clockNS()
 		if err := d.pool.run(&j, k, nil, n); err != nil {
 			return 0, err
 		}
-		if t := max(1, d.now()-start); try == 0 || t < best {
+		if t := max(1, d.clockNS()-start); try == 0 || t < best {
 			best = t
 		}
-		if try > 0 && d.now()-begin > int64(ceilingTime) {
+		if try > 0 && d.clockNS()-begin > int64(ceilingTime) {
 			break
 		}
 	}

@@ -2,5 +2,5 @@
 
 package host
 
-// largestCopy is the most of each buffer of the copy ceiling where Options names none, bytes.
+// largestCopy bounds each buffer of the copy ceiling if Options sets no bound, in bytes.
 const largestCopy = 256 << 20

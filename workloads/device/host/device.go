@@ -14,21 +14,19 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Options say how much of the machine a device may use.
+// Options limit the share of the machine that a device uses.
 type Options struct {
-	// Threads a kernel is split over, 1 to 4 times the processors; 0 means
-	// what the Go runtime uses (GOMAXPROCS, which knows container limits).
+	// Threads is the number of threads that share a kernel, 1 to 4 times the processors; 0 selects the Go runtime's
+	// number (GOMAXPROCS, which respects container limits).
 	Threads int
-	// MemoryLimit in bytes for all buffers together; 0 means nine tenths of
-	// what the machine has available when the device is opened: the least of
-	// MemAvailable and what the control groups (v1 or v2) leave. Where
-	// neither can be read (not Linux), 4 GiB.
+	// MemoryLimit bounds all buffers together in bytes; 0 selects nine tenths of the memory available when the device
+	// is opened: the lesser of MemAvailable and the control groups' remainder (v1 or v2). If neither can be read (not
+	// Linux), it is 4 GiB.
 	MemoryLimit int64
-	// LargestCopy is the most of each buffer in which memory's rates are measured,
-	// bytes; 0 means 256 MiB. Less than four times the last-level cache measures
-	// the cache: it is for tests that need a rate and not the machine's.
+	// LargestCopy bounds each buffer of the memory rates in bytes; 0 selects 256 MiB. Less than four times the
+	// last-level cache measures the cache: only for tests, which need some rate and not the machine's.
 	LargestCopy int64
-	// CeilingTries is the most tries of each peak rate in a call of Ceilings, 0 for five.
+	// CeilingTries bounds the tries of each peak rate in a call of Ceilings; 0 selects five.
 	CeilingTries int
 }
 
@@ -37,7 +35,7 @@ type Device struct {
 	pool    *pool
 	nudge   *nudge
 	limit   int64
-	largest int64 // of a buffer in which memory's rates are measured
+	largest int64 // bytes, of each buffer of the memory rates
 	tries   int   // of a peak rate in a call of Ceilings
 	facts   machine
 	base    time.Time // events count from here on the monotonic clock
@@ -61,8 +59,7 @@ var (
 	_ device.Threader = (*Device)(nil)
 )
 
-// Open starts a host device. Close it to end its goroutines and release its
-// memory.
+// Open opens a host device. Close ends its goroutines and releases its memory.
 func Open(o Options) (*Device, error) {
 	return open(o, os.DirFS("/"))
 }
@@ -124,7 +121,7 @@ func (d *Device) SetThreads(n int) error {
 	d.drain()
 	d.pool.close()
 	d.pool = newPool(n, d.nudge)
-	d.ceilings = nil // they hold for a number of threads
+	d.ceilings = nil // they depend on the number of threads
 	return nil
 }
 
@@ -167,7 +164,7 @@ func (d *Device) Load(k *device.Kernel) (device.Func, error) {
 	if i := strings.IndexFunc(k.Sig, func(r rune) bool { return r != 'b' && r != 'i' && r != 'f' }); i >= 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on host: signature %q has %q at %d", k.Name, k.Sig, k.Sig[i], i).WithFix("use b, i and f")
 	}
-	k = slowed(k)
+	k = slowKernel(k)
 	f := &kernelFunc{dev: d, kernel: k}
 	for i := range len(k.Sig) {
 		if k.Sig[i] == 'b' {
@@ -181,9 +178,8 @@ func (d *Device) Load(k *device.Kernel) (device.Func, error) {
 // of their direction; calls that return an error are not counted.
 func (d *Device) Meter() device.Meter { return d.meter }
 
-// Close implements device.Device. It waits for kernels in flight, however
-// long they take, and returns failures nobody has been told of. Closing twice
-// is harmless; every other call fails from here on.
+// Close implements device.Device. It waits for kernels in flight, however long they take, and returns failures that
+// no call has returned yet. Closing twice is harmless; every other call fails from here on.
 func (d *Device) Close() error {
 	if d.closed {
 		return nil
@@ -195,7 +191,7 @@ func (d *Device) Close() error {
 	d.pool.close()
 	d.nudge.close()
 	for b := range d.buffers {
-		errs = append(errs, d.release(b))
+		errs = append(errs, d.releaseBuffer(b))
 	}
 	errs = append(errs, d.arena.close())
 	d.closed = true
@@ -212,8 +208,8 @@ func (d *Device) drain() {
 	}
 }
 
-// now is nanoseconds on the monotonic clock since the device was opened.
-func (d *Device) now() int64 { return int64(time.Since(d.base)) }
+// clockNS returns the nanoseconds on the monotonic clock since the device was opened.
+func (d *Device) clockNS() int64 { return int64(time.Since(d.base)) }
 
 func errClosed(doing string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "%s on host: the device is closed", doing).WithFix("open a new one")

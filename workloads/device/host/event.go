@@ -8,21 +8,19 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Event marks a place in a stream. It holds the latest Record: the stream and
-// the item's number there. Whether that has passed is read from the stream's
-// own count, so an event needs no signalling of its own.
+// Event marks a place in a stream. It holds the latest Record: the stream and the number of the item there. The
+// stream's own count shows whether the item is done, so an event needs no signal of its own.
 type Event struct {
 	dev *Device
 	id  int
 
-	// The caller's side.
+	// Fields of the caller.
 	stream *Stream // nil until recorded
 	seq    uint64
 	gen    uint64 // counts Record calls
 
-	// Written by streams. An event recorded again on another stream while
-	// its first record is still queued is stamped by both; the later Record
-	// call wins whatever the order.
+	// Fields written by streams. An event recorded again on another stream while its first record is still queued is
+	// stamped by both; the later Record call wins in either order.
 	mu       sync.Mutex
 	ns       int64
 	stampGen uint64
@@ -38,7 +36,7 @@ func (e *Event) stamp(gen uint64, ns int64) {
 	e.mu.Unlock()
 }
 
-func (e *Event) recorded(doing string) error {
+func (e *Event) checkRecorded(doing string) error {
 	if e.dev.closed {
 		return errClosed(doing + " " + e.String())
 	}
@@ -51,7 +49,7 @@ func (e *Event) recorded(doing string) error {
 // Done implements device.Event. It returns the failure of the stream's work
 // before the event, if there was one.
 func (e *Event) Done() (bool, error) {
-	if err := e.recorded("querying"); err != nil {
+	if err := e.checkRecorded("querying"); err != nil {
 		return false, err
 	}
 	if e.stream.done.Load() < e.seq {
@@ -62,13 +60,13 @@ func (e *Event) Done() (bool, error) {
 
 // Wait implements device.Event.
 func (e *Event) Wait() error {
-	if err := e.recorded("waiting for"); err != nil {
+	if err := e.checkRecorded("waiting for"); err != nil {
 		return err
 	}
-	start := e.dev.now()
+	start := e.dev.clockNS()
 	e.stream.await(e.seq)
 	e.dev.meter.EventWaits++
-	e.dev.meter.BlockedNS += e.dev.now() - start
+	e.dev.meter.BlockedNS += e.dev.clockNS() - start
 	return e.stream.failedBefore(e.seq)
 }
 
@@ -81,8 +79,8 @@ func (d *Device) NewEvent() (device.Event, error) {
 	return &Event{dev: d, id: d.lastEvent}, nil
 }
 
-// ElapsedNS implements device.Device: nanoseconds on the monotonic clock from
-// one event to the other, negative when they passed in the other order.
+// ElapsedNS implements device.Device: nanoseconds on the monotonic clock from one event to the other, negative if to
+// passed first.
 func (d *Device) ElapsedNS(from, to device.Event) (int64, error) {
 	a, err := d.stampOf(from, "first")
 	if err != nil {
@@ -96,7 +94,7 @@ func (d *Device) ElapsedNS(from, to device.Event) (int64, error) {
 }
 
 func (d *Device) stampOf(e device.Event, which string) (int64, error) {
-	mine, fault := d.ownEvent(e)
+	mine, fault := d.checkEvent(e)
 	if fault != (gpuprof.Unfit{}) {
 		return 0, fault.Of("time between events on host: the %s event", which)
 	}
@@ -113,7 +111,7 @@ func (d *Device) stampOf(e device.Event, which string) (int64, error) {
 	return mine.ns, nil
 }
 
-func (d *Device) ownEvent(e device.Event) (*Event, gpuprof.Unfit) {
+func (d *Device) checkEvent(e device.Event) (*Event, gpuprof.Unfit) {
 	mine, ok := e.(*Event)
 	switch {
 	case e == nil || ok && mine == nil:

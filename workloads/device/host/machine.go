@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	assumedCache  = 32 << 20 // bytes, where the system does not tell
+	assumedCache  = 32 << 20 // bytes, if the system does not report it
 	assumedMemory = 4 << 30
 )
 
-// machine is what a device tells about the processor.
+// machine describes the processor.
 type machine struct {
 	model string
 	cache int64
@@ -40,14 +40,14 @@ func readMachine(root fs.FS) machine {
 func cpuModel(root fs.FS) string {
 	info, err := fs.ReadFile(root, "proc/cpuinfo")
 	if err == nil {
-		if name, ok := field(info, "model name", ":"); ok && name != "" {
+		if name, ok := findField(info, "model name", ":"); ok && name != "" {
 			return name
 		}
 	}
 	return "unknown " + runtime.GOARCH + " processor"
 }
 
-// cpuFlags lists the vector extensions that change how fast kernels can be.
+// cpuFlags lists the vector extensions that affect the speed of kernels.
 func cpuFlags() string {
 	var have []string
 	for _, f := range []struct {
@@ -67,8 +67,7 @@ func cpuFlags() string {
 	return strings.Join(have, " ")
 }
 
-// lastLevelCache is the size in bytes of the highest cache level of the first
-// processor; 0 when unknown.
+// lastLevelCache returns the size in bytes of the highest cache level of the first processor; 0 if unknown.
 func lastLevelCache(root fs.FS) int64 {
 	dirs, err := fs.Glob(root, "sys/devices/system/cpu/cpu0/cache/index*")
 	if err != nil {
@@ -100,8 +99,8 @@ func defaultMemoryLimit(root fs.FS) int64 {
 	return left / 10 * 9
 }
 
-// field finds the first line "name<sep>value".
-func field(text []byte, name, sep string) (string, bool) {
+// findField finds the first line "name<sep>value".
+func findField(text []byte, name, sep string) (string, bool) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
 		k, v, ok := strings.Cut(lines.Text(), sep)

@@ -11,20 +11,18 @@ import (
 // quarantineLen bounds the address ranges kept inaccessible after Free.
 const quarantineLen = 256
 
-// arena hands out memory outside the Go heap, so that Free gives it back to
-// the system at once, the resident size is honest, and gigabytes of buffers
-// do not postpone garbage collections. Race builds use the heap instead
-// (memory_heap.go), because the detector watches nothing else.
+// arena allocates outside the Go heap: Free returns the memory to the system at once, the resident size is exact, and
+// gigabytes of buffers do not postpone garbage collections. Race builds use the heap instead (memory_heap.go),
+// because the detector watches nothing else.
 //
-// Freed ranges stay reserved without access for a while: a kernel that kept a
-// view of one faults, which the stream reports as that kernel's failure,
-// where a reused address would corrupt somebody else's data.
+// Freed ranges stay reserved without access for a while: a kernel that uses an old view of one faults, which the
+// stream reports as that kernel's failure. A reused address would corrupt other data.
 type arena struct {
 	freed [][]byte // oldest first
 }
 
-// take returns n zeroed bytes, page aligned, with n >= 1.
-func (a *arena) take(n int) ([]byte, error) {
+// allocate returns n zeroed bytes, page aligned, with n >= 1.
+func (a *arena) allocate(n int) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return nil, fmt.Errorf("the system refused: %w", err)
@@ -32,7 +30,7 @@ func (a *arena) take(n int) ([]byte, error) {
 	return mem, nil
 }
 
-func (a *arena) give(mem []byte) error {
+func (a *arena) free(mem []byte) error {
 	if err := unix.Madvise(mem, unix.MADV_DONTNEED); err != nil {
 		return fmt.Errorf("returning memory to the system: %w", err)
 	}
@@ -48,7 +46,7 @@ func (a *arena) give(mem []byte) error {
 	return unmap(oldest)
 }
 
-// close releases the reserved ranges; memory not given back stays valid.
+// close releases the reserved ranges; memory not yet freed stays valid.
 func (a *arena) close() error {
 	var first error
 	for _, mem := range a.freed {

@@ -15,9 +15,8 @@ import (
 // chunksPerThread balances uneven items against the cost of handing out work.
 const chunksPerThread = 8
 
-// pool is the device's threads: threads-1 goroutines beside the stream that
-// asks. Streams share it; a stream whose request finds no idle helper does
-// the work alone.
+// pool is the device's threads: threads-1 helper goroutines and the stream that starts a job. Streams share it; a
+// stream that finds no idle helper does its work alone.
 type pool struct {
 	threads int
 	nudge   *nudge
@@ -25,18 +24,18 @@ type pool struct {
 	ended   sync.WaitGroup
 }
 
-// offer invites one helper to one run of a job. A helper that comes too late
-// finds the job closed or at a later generation and drops it.
+// offer invites one helper to one run of a job. A helper that comes too late finds the job closed or at a later
+// generation and drops it.
 type offer struct {
 	job *job
 	gen uint32
 }
 
-// job is a kernel being split. Each stream owns one and uses it again.
+// job is one kernel split into chunks. Each stream owns one and reuses it.
 type job struct {
 	state  atomic.Uint64 // generation<<32 | open | helpers at work
-	next   atomic.Int64  // first item nobody has taken
-	idle   chan struct{} // the last helper out of a closed job reports here
+	next   atomic.Int64  // first item not yet taken
+	idle   chan struct{} // the last helper to leave a closed job signals here
 	gen    uint32
 	kernel *device.Kernel
 	args   *device.Args
@@ -58,7 +57,7 @@ func newPool(threads int, n *nudge) *pool {
 	p := &pool{threads: threads, nudge: n, offers: make(chan offer, 4*threads)}
 	for range threads - 1 {
 		p.ended.Add(1)
-		go p.help()
+		go p.runHelper()
 	}
 	return p
 }
@@ -69,7 +68,7 @@ func (p *pool) close() {
 	p.ended.Wait()
 }
 
-func (p *pool) help() {
+func (p *pool) runHelper() {
 	defer p.ended.Done()
 	debug.SetPanicOnFault(true)
 	for {
@@ -81,7 +80,7 @@ func (p *pool) help() {
 			return
 		}
 		if o.job.join(o.gen) {
-			o.job.work()
+			o.job.runChunks()
 			o.job.leave()
 		}
 	}
@@ -100,7 +99,7 @@ func (p *pool) run(j *job, k *device.Kernel, a *device.Args, n int) error {
 	j.next.Store(0)
 	helpers := min(p.threads, (n-1)/j.chunk+1) - 1
 	if helpers == 0 {
-		j.work()
+		j.runChunks()
 		return j.failure
 	}
 	j.gen++
@@ -114,12 +113,12 @@ offering:
 		}
 	}
 	p.nudge.push()
-	j.work()
+	j.runChunks()
 	j.close()
 	return j.failure
 }
 
-// chunkLen is how many items are taken at a time.
+// chunkLen returns how many items a thread takes at a time.
 func chunkLen(n, threads, grain int) int {
 	share := (n-1)/(threads*chunksPerThread) + 1
 	return min(n, max(share, grain, 1))
@@ -143,7 +142,7 @@ func (j *job) leave() {
 	}
 }
 
-// close keeps further helpers out and waits for those at work.
+// close admits no further helpers and waits for the active ones.
 func (j *job) close() {
 	if j.state.And(^uint64(jobOpen))&jobActive == 0 {
 		return
@@ -154,9 +153,9 @@ func (j *job) close() {
 	<-j.idle
 }
 
-// work takes chunks until none is left.
-func (j *job) work() {
-	defer j.recover()
+// runChunks takes chunks until none is left.
+func (j *job) runChunks() {
+	defer j.recoverPanic()
 	chunk := int64(j.chunk)
 	for {
 		lo := int(j.next.Add(chunk) - chunk)
@@ -167,12 +166,12 @@ func (j *job) work() {
 	}
 }
 
-func (j *job) recover() {
+func (j *job) recoverPanic() {
 	p := recover()
 	if p == nil {
 		return
 	}
-	j.next.Store(int64(j.n)) // nobody needs the rest
+	j.next.Store(int64(j.n)) // the remaining chunks are skipped
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.failure == nil {
@@ -187,8 +186,7 @@ func panicError(p any, site string) error {
 	return fmt.Errorf("%v (%s)", p, site)
 }
 
-// panicSite is the file and line that panicked, so that the sentence is
-// enough to find a kernel's mistake.
+// panicSite returns the file and line that panicked, enough to find the fault in a kernel.
 func panicSite() string {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])

@@ -10,16 +10,14 @@ import (
 )
 
 const (
-	// ringLen is how many items a stream holds before the caller waits;
-	// about what CUDA queues.
+	// ringLen bounds the items of a stream before the caller waits; CUDA queues about as many.
 	ringLen = 1024
-	// refill is how much of a full ring is worked off before the caller goes
-	// on, so that the two do not wake each other for every item.
+	// refill is the number of items of a full ring that must be done before the caller continues, so that the two do
+	// not wake each other for every item.
 	refill = ringLen / 8
-	// spins is how often a goroutine looks and yields before it parks, some
-	// 30 us. Waking a parked one costs its waker about 8 us and lets it start
-	// after about 25, so spinning for as long again covers the gaps inside a
-	// step and leaves an idle core alone soon after.
+	// spins is how often a goroutine polls and yields before it parks, some 30 us. Waking a parked one costs its
+	// waker about 8 us and lets it start after about 25, so spinning for as long covers the gaps inside a step and
+	// frees an idle core soon after.
 	spins = 300
 )
 
@@ -33,8 +31,8 @@ const (
 	itemQuit
 )
 
-// item is one piece of queued work. One struct for all kinds keeps the ring a
-// plain array: no pointers to allocate, no interfaces to convert.
+// item is one piece of queued work. One struct for all kinds keeps the ring a plain array: no pointers to allocate,
+// no interfaces to convert.
 type item struct {
 	kind itemKind
 
@@ -52,12 +50,11 @@ type item struct {
 	afterSeq uint64  // this item
 }
 
-// queue is the ring between the caller and a stream's goroutine: one writer,
-// one reader. Items are numbered from 1.
+// queue is the ring between the caller and a stream's goroutine: one writer, one reader. Items are numbered from 1.
 type queue struct {
 	ring [ringLen]item
 
-	// The caller's side.
+	// Fields of the caller.
 	last     uint64 // number of the last item enqueued
 	doneSeen uint64 // a lower bound of done
 	_        [64]byte
@@ -68,9 +65,9 @@ type queue struct {
 	nudge  *nudge
 	_      [64]byte
 
-	// The reader's side.
+	// Fields of the reader.
 	done   atomic.Uint64 // number of the last item finished
-	wakeAt atomic.Uint64 // lowest number somebody sleeps for
+	wakeAt atomic.Uint64 // lowest number that a goroutine sleeps for
 	mu     sync.Mutex
 	woken  sync.Cond
 }
@@ -81,8 +78,8 @@ func (q *queue) init() {
 	q.wakeAt.Store(math.MaxUint64)
 }
 
-// slot is the next free item; the caller waits here while the ring is full.
-func (q *queue) slot() *item {
+// nextSlot returns the next free item; the caller waits here while the ring is full.
+func (q *queue) nextSlot() *item {
 	if q.last-q.doneSeen >= ringLen {
 		q.doneSeen = q.done.Load()
 		if q.last-q.doneSeen >= ringLen {
@@ -93,7 +90,7 @@ func (q *queue) slot() *item {
 	return &q.ring[(q.last+1)%ringLen]
 }
 
-// publish hands the slot over.
+// publish makes the slot visible to the reader.
 func (q *queue) publish() {
 	q.last++
 	q.tail.Store(q.last)
@@ -105,16 +102,16 @@ func (q *queue) publish() {
 	}
 }
 
-// take waits until item seq is there.
-func (q *queue) take(seq uint64) *item {
+// awaitItem waits for item seq and returns it.
+func (q *queue) awaitItem(seq uint64) *item {
 	for range spins {
 		if q.tail.Load() >= seq {
 			return &q.ring[seq%ringLen]
 		}
 		runtime.Gosched()
 	}
-	// A loop, because a wake-up may be late: a writer that saw parked for an
-	// item the reader then found by itself wakes it when it parks next.
+	// A loop, because a wake-up may be late: a writer that saw parked for an item that the reader then found by
+	// itself wakes the reader when it parks next.
 	for q.tail.Load() < seq {
 		q.parked.Store(true)
 		if q.tail.Load() < seq || !q.parked.CompareAndSwap(true, false) {
@@ -124,7 +121,7 @@ func (q *queue) take(seq uint64) *item {
 	return &q.ring[seq%ringLen]
 }
 
-// finish marks item seq as done and wakes whoever sleeps for it.
+// finish marks item seq as done and wakes the goroutines that sleep for it.
 func (q *queue) finish(seq uint64) {
 	q.done.Store(seq)
 	if seq < q.wakeAt.Load() {

@@ -23,7 +23,7 @@ func TestLateWake(t *testing.T) {
 		}
 	}
 	got := make(chan int, 1)
-	go func() { got <- q.take(1).n }()
+	go func() { got <- q.awaitItem(1).n }()
 	for range 3 {
 		parks()
 		if !q.parked.CompareAndSwap(true, false) {
@@ -32,7 +32,7 @@ func TestLateWake(t *testing.T) {
 		q.wake <- struct{}{}
 	}
 	parks()
-	q.slot().n = 7
+	q.nextSlot().n = 7
 	q.publish()
 	if n := <-got; n != 7 {
 		t.Errorf("the reader took %d before the item was there", n)
@@ -47,12 +47,12 @@ func TestFullRing(t *testing.T) {
 	q.nudge = newNudge()
 	defer q.nudge.close()
 	for range ringLen {
-		q.slot()
+		q.nextSlot()
 		q.publish()
 	}
 	more := make(chan struct{})
 	go func() {
-		q.slot()
+		q.nextSlot()
 		close(more)
 	}()
 	// The caller must have found the ring full before anything is finished.

@@ -11,11 +11,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// slowed is a planted regression, to try the gate on: with
-// GPUPROF_SLOW_KERNEL=tp_csr=0.2 that kernel takes a fifth longer than it would,
-// spinning. Counters stay as they are, so that only the time tells. It is in no
-// normal build; scripts/record/record_gates.sh makes one.
-func slowed(k *device.Kernel) *device.Kernel {
+// slowKernel plants a regression to try the gate: with GPUPROF_SLOW_KERNEL=tp_csr=0.2 that kernel takes a fifth
+// longer, by spinning. Counters stay unchanged, so that only the time shows it. No normal build has it;
+// scripts/record/record_gates.sh makes one.
+func slowKernel(k *device.Kernel) *device.Kernel {
 	name, text, ok := strings.Cut(os.Getenv("GPUPROF_SLOW_KERNEL"), "=")
 	by, err := strconv.ParseFloat(text, 64)
 	if !ok || err != nil || k.Name != name {

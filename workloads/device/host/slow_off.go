@@ -6,5 +6,5 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// slowed is the kernel itself; see slow.go.
-func slowed(k *device.Kernel) *device.Kernel { return k }
+// slowKernel returns the kernel unchanged; see slow.go.
+func slowKernel(k *device.Kernel) *device.Kernel { return k }

@@ -12,14 +12,14 @@ import (
 // Stream is an in-order queue with a goroutine of its own.
 type Stream struct {
 	queue
-	dev    *Device
-	name   string
-	closed bool
-	rec    *recording // not nil while a Capture records
-	exited chan struct{}
-	told   bool // the caller has been given the failure
+	dev         *Device
+	name        string
+	closed      bool
+	rec         *recording // not nil while a Capture records
+	exited      chan struct{}
+	errReported bool // the caller has received the failure
 
-	job job // the stream's share in the pool
+	job job // the stream's job in the pool
 
 	err      error         // set once, before failedAt
 	failedAt atomic.Uint64 // number of the item that failed; 0 for none
@@ -38,13 +38,13 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 	s.nudge = d.nudge
 	s.job.init()
 	d.streams = append(d.streams, s)
-	go s.work()
+	go s.runItems()
 	return s, nil
 }
 
 func (s *Stream) String() string { return "stream " + s.name }
 
-func (s *Stream) usable(doing string) error {
+func (s *Stream) checkUsable(doing string) error {
 	if s.dev.closed {
 		return errClosed(doing)
 	}
@@ -68,7 +68,7 @@ func (s *Stream) Launch(f device.Func, n int, a *device.Args) error {
 	}
 	for _, i := range fn.bufs {
 		if b, ok := a.Bufs[i].(*Buffer); !ok || b == nil || b.dev != s.dev || b.mem == nil {
-			_, fault := s.dev.own(a.Bufs[i])
+			_, fault := s.dev.checkBuffer(a.Bufs[i])
 			return fault.Of("launching kernel %s on stream %s: argument %d", fn.kernel.Name, s.name, i)
 		}
 	}
@@ -76,9 +76,9 @@ func (s *Stream) Launch(f device.Func, n int, a *device.Args) error {
 		s.rec.items = append(s.rec.items, item{kind: itemLaunch, fn: fn, n: n, args: *a})
 		return nil
 	}
-	it := s.slot()
+	it := s.nextSlot()
 	it.kind, it.fn, it.n = itemLaunch, fn, n
-	// Only what the signature names: Args is 480 bytes, most kernels use 100.
+	// Only the letters of the signature: Args is 480 bytes, most kernels use 100.
 	k := len(fn.kernel.Sig)
 	copy(it.args.Bits[:k], a.Bits[:k])
 	copy(it.args.Bufs[:k], a.Bufs[:k])
@@ -88,7 +88,7 @@ func (s *Stream) Launch(f device.Func, n int, a *device.Args) error {
 }
 
 func (s *Stream) launchFault(f device.Func, n int) error {
-	if err := s.usable("launching a kernel"); err != nil {
+	if err := s.checkUsable("launching a kernel"); err != nil {
 		return err
 	}
 	fn, ok := f.(*kernelFunc)
@@ -109,7 +109,7 @@ func (s *Stream) Copy(dst device.Buffer, dstOff int, src device.Buffer, srcOff, 
 		s.rec.items = append(s.rec.items, item{kind: itemCopy, dst: to, dstOff: dstOff, src: from, srcOff: srcOff, n: n})
 		return nil
 	}
-	it := s.slot()
+	it := s.nextSlot()
 	it.kind, it.dst, it.dstOff, it.src, it.srcOff, it.n = itemCopy, to, dstOff, from, srcOff, n
 	s.publish()
 	s.dev.meter.CountCopy(to.place, from.place, int64(n))
@@ -118,13 +118,13 @@ func (s *Stream) Copy(dst device.Buffer, dstOff int, src device.Buffer, srcOff, 
 
 func (s *Stream) checkCopy(dst device.Buffer, dstOff int, src device.Buffer, srcOff, n int) (to, from *Buffer, err error) {
 	if s.closed {
-		return nil, nil, s.usable("copying")
+		return nil, nil, s.checkUsable("copying")
 	}
-	to, fault := s.dev.own(dst)
+	to, fault := s.dev.checkBuffer(dst)
 	if fault != (gpuprof.Unfit{}) {
 		return nil, nil, fault.Of("copying %d bytes on stream %s: the destination", n, s.name)
 	}
-	from, fault = s.dev.own(src)
+	from, fault = s.dev.checkBuffer(src)
 	if fault != (gpuprof.Unfit{}) {
 		return nil, nil, fault.Of("copying %d bytes on stream %s: the source", n, s.name)
 	}
@@ -135,9 +135,9 @@ func (s *Stream) checkCopy(dst device.Buffer, dstOff int, src device.Buffer, src
 // reaches it, and may be recorded again.
 func (s *Stream) Record(ev device.Event) error {
 	if s.closed {
-		return s.usable("recording an event")
+		return s.checkUsable("recording an event")
 	}
-	e, fault := s.dev.ownEvent(ev)
+	e, fault := s.dev.checkEvent(ev)
 	if fault != (gpuprof.Unfit{}) {
 		return fault.Of("recording an event on stream %s: the event", s.name)
 	}
@@ -145,7 +145,7 @@ func (s *Stream) Record(ev device.Event) error {
 		s.rec.items = append(s.rec.items, item{kind: itemRecord, event: e})
 		return nil
 	}
-	it := s.slot()
+	it := s.nextSlot()
 	e.gen++
 	it.kind, it.event, it.gen = itemRecord, e, e.gen
 	s.publish()
@@ -157,20 +157,20 @@ func (s *Stream) Record(ev device.Event) error {
 // Record before this call; recording it again later changes nothing.
 func (s *Stream) WaitFor(ev device.Event) error {
 	if s.closed {
-		return s.usable("waiting for an event")
+		return s.checkUsable("waiting for an event")
 	}
-	e, fault := s.dev.ownEvent(ev)
+	e, fault := s.dev.checkEvent(ev)
 	if fault != (gpuprof.Unfit{}) {
 		return fault.Of("making stream %s wait for an event: the event", s.name)
 	}
 	if s.rec != nil {
-		return s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
+		return s.rec.markFailed(gpuprof.Errorf(gpuprof.ErrUsage,
 			"capturing stream %s: it cannot wait for %s while captured", s.name, e).WithFix("wait before or after the capture"))
 	}
 	if e.stream == nil {
-		return e.recorded("making stream " + s.name + " wait for")
+		return e.checkRecorded("making stream " + s.name + " wait for")
 	}
-	it := s.slot()
+	it := s.nextSlot()
 	it.kind, it.after, it.afterSeq = itemWait, e.stream, e.seq
 	s.publish()
 	return nil
@@ -179,27 +179,26 @@ func (s *Stream) WaitFor(ev device.Event) error {
 // Sync implements device.Stream.
 func (s *Stream) Sync() error {
 	if s.closed {
-		return s.usable("synchronising")
+		return s.checkUsable("synchronising")
 	}
 	if s.rec != nil {
-		return s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
+		return s.rec.markFailed(gpuprof.Errorf(gpuprof.ErrUsage,
 			"capturing stream %s: it cannot be synchronized while captured", s.name).WithFix("synchronize before or after the capture"))
 	}
-	start := s.dev.now()
+	start := s.dev.clockNS()
 	s.await(s.last)
 	s.dev.meter.SyncPoints++
-	s.dev.meter.BlockedNS += s.dev.now() - start
+	s.dev.meter.BlockedNS += s.dev.clockNS() - start
 	return s.failedBefore(s.last)
 }
 
-// Close waits for the stream's work and ends its goroutine. It returns the
-// failure of that work unless Sync or an event has told it. Closing twice is
-// harmless.
+// Close waits for the stream's work and ends its goroutine. It returns the failure of that work unless Sync or an
+// event has returned it. Closing twice is harmless.
 func (s *Stream) Close() error {
 	if s.closed {
 		return nil
 	}
-	s.slot().kind = itemQuit
+	s.nextSlot().kind = itemQuit
 	s.publish()
 	<-s.exited
 	s.closed = true
@@ -210,33 +209,32 @@ func (s *Stream) Close() error {
 			break
 		}
 	}
-	if s.told {
+	if s.errReported {
 		return nil
 	}
 	return s.failedBefore(s.last)
 }
 
-// failedBefore is the stream's failure if it lies at or before item seq,
-// which must be done.
+// failedBefore returns the stream's failure if it occurred at or before item seq, which must be done.
 func (s *Stream) failedBefore(seq uint64) error {
 	if at := s.failedAt.Load(); at == 0 || at > seq {
 		return nil
 	}
-	s.told = true
+	s.errReported = true
 	return s.err
 }
 
-// work is the stream's goroutine.
-func (s *Stream) work() {
+// runItems is the loop of the stream's goroutine.
+func (s *Stream) runItems() {
 	defer close(s.exited)
 	debug.SetPanicOnFault(true) // a stale view of freed memory fails the kernel, not the process
 	for seq := uint64(1); ; seq++ {
-		it := s.take(seq)
+		it := s.awaitItem(seq)
 		quit := it.kind == itemQuit
 		if it.kind == itemRecord {
-			it.event.stamp(it.gen, s.dev.now())
+			it.event.stamp(it.gen, s.dev.clockNS())
 		} else if s.failedAt.Load() == 0 {
-			if err := s.execute(it); err != nil {
+			if err := s.runItem(it); err != nil {
 				s.err = err
 				s.failedAt.Store(seq)
 			}
@@ -248,7 +246,7 @@ func (s *Stream) work() {
 	}
 }
 
-func (s *Stream) execute(it *item) error {
+func (s *Stream) runItem(it *item) error {
 	switch it.kind {
 	case itemLaunch:
 		if f := s.dev.pool.run(&s.job, it.fn.kernel, &it.args, it.n); f != nil {

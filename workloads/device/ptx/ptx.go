@@ -1,6 +1,5 @@
-// Package ptx unpacks the CUDA code that kernels carry: NAME.ptx.zst beside every .cu is
-// its PTX, compressed with zstd by scripts/build/kernels.sh. With gzip it would take 0.5 MB more
-// of a wheel, whose size is limited.
+// Package ptx unpacks the CUDA code that kernels carry: every .cu has its PTX in NAME.ptx.zst in the same folder,
+// compressed with zstd by scripts/build/kernels.sh. gzip would add 0.5 MB to a wheel, whose size is limited.
 package ptx
 
 import (
@@ -13,14 +12,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// magic begins what zstd compressed (RFC 8878, section 3.1.1).
+// magic is the first four bytes of zstd data (RFC 8878, section 3.1.1).
 const magic = "\x28\xb5\x2f\xfd"
 
-// unpacked are texts by what kernels carry. What hashes the code and each device ask for
-// the same text, which takes milliseconds to unpack.
+// unpacked caches texts by their compressed form. The hash of the code and each device need the same text, which
+// takes milliseconds to unpack.
 var unpacked sync.Map
 
-// Text is the text of a kernel's PTX. It fails where compressed PTX is damaged.
+// Text returns the text of a kernel's PTX. The error means damaged compressed data.
 func Text(k *device.Kernel) (string, error) {
 	if !strings.HasPrefix(k.PTX, magic) {
 		return k.PTX, nil

@@ -9,27 +9,27 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// Term is a coefficient times Y_j, j an index into a row of harmonics.
+// Term is a coefficient times Y_j; J is an index into a row of harmonics.
 type Term struct {
 	J int
 	C float32 // 3j times the path's coefficient
 }
 
-// use is a cell (i, k) of M whose value is a slot's, or less that.
+// use is a cell (i, k) of M whose value is the value of a slot, or its negative.
 type use struct {
 	i, k  int
 	minus bool
 }
 
-// slot is a value of M and the cells that have it: those of an identity or of an
-// antisymmetric matrix are the same up to their sign.
+// slot is a value of M with the cells that have it: the cells of an identity or of an antisymmetric matrix have equal
+// values up to their sign.
 type slot struct {
 	terms []Term
 	uses  []use
 }
 
-// triple is a path as the code has it: its degrees, where its harmonics start in
-// a row, and its coefficient. Paths of several blocks that agree in it are one.
+// triple identifies a path in the generated code: its degrees, the start of its harmonics in a row, and its
+// coefficient. Paths of several blocks with equal triples are merged.
 type triple struct {
 	l1, l2, l3, yAt int
 	coefficient     float64
@@ -38,9 +38,9 @@ type triple struct {
 func (t triple) d1() int { return 2*t.l1 + 1 }
 func (t triple) d3() int { return 2*t.l3 + 1 }
 
-// slots are the path's values of M, in the order of their first cell: by k where
-// the output is the narrower side, whose sums then end one by one.
-func (t triple) slots() ([]slot, error) {
+// findSlots returns the path's values of M, in the order of their first cell: by k if the output is the narrower
+// side, whose sums then end one by one.
+func (t triple) findSlots() ([]slot, error) {
 	cg, err := so3.SparseCG(t.l1, t.l2, t.l3)
 	if err != nil {
 		return nil, err
@@ -74,12 +74,12 @@ func (t triple) slots() ([]slot, error) {
 		all[at].uses = append(all[at].uses, use{i, k, minus})
 	}
 	outer, inner := t.d1(), t.d3()
-	if t.narrow() {
+	if t.isNarrow() {
 		outer, inner = inner, outer
 	}
 	for a := range outer {
 		for b := range inner {
-			if t.narrow() {
+			if t.isNarrow() {
 				add(b, a)
 			} else {
 				add(a, b)
@@ -89,10 +89,10 @@ func (t triple) slots() ([]slot, error) {
 	return all, nil
 }
 
-// narrow says that the output has fewer components than x.
-func (t triple) narrow() bool { return t.l3 < t.l1 }
+// isNarrow reports whether the output has fewer components than x.
+func (t triple) isNarrow() bool { return t.l3 < t.l1 }
 
-// path is a triple with its slots and what follows from them.
+// path is a triple with its slots and the counts of its cells and terms.
 type path struct {
 	triple
 	slots []slot
@@ -103,7 +103,7 @@ type path struct {
 }
 
 func newPath(t triple, blocks int) (*path, error) {
-	slots, err := t.slots()
+	slots, err := t.findSlots()
 	p := &path{triple: t, slots: slots, instructions: slices.Repeat([]int{-1}, blocks)}
 	for _, s := range slots {
 		p.cells += len(s.uses)
@@ -112,15 +112,15 @@ func newPath(t triple, blocks int) (*path, error) {
 	return p, err
 }
 
-// Where the weight is applied.
+// The places at which the weight is applied.
 const (
 	onX = iota
 	onOut
 	onCells
 )
 
-// side is where a path's weight is applied, and how many products that takes.
-func (p *path) side() (int, int) {
+// weightSide returns where a path's weight is applied, and how many products that takes.
+func (p *path) weightSide() (int, int) {
 	switch d1, d3, n := p.d1(), p.d3(), len(p.slots); {
 	case n < min(d1, d3):
 		return onCells, n

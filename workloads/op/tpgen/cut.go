@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// warpLanes are the lanes of a warp, and the most edges of a batch.
+	// warpLanes is the number of lanes of a warp, and the most edges of a batch.
 	warpLanes = 32
-	// matrixFloats is the room of a warp's M in shared memory. With the KiB that the
-	// system takes for each block, 16 warps take 196 KiB of an H100's 256, which is one
-	// of the sizes it can set apart; 60 are left for the first-level cache.
+	// matrixFloats bounds a warp's M in shared memory. With the KiB that the system reserves for each block, 16 warps
+	// take 196 KiB of an H100's 256, which is one of the sizes that it can configure; 60 are left for the first-level
+	// cache.
 	matrixFloats = 2872
-	// leastBatch edges are built at once at the least: the others of the 32 lanes idle.
+	// leastBatch is the least number of edges built at once: the other lanes of the 32 idle.
 	leastBatch = 8
-	// edgeRegisters are what a lane may have of sums, x, weights and products while it
-	// adds an edge, of the 128 that 16 warps leave each. The rest are addresses and cells.
+	// edgeRegisters bounds a lane's registers for sums, x, weights and products while it adds an edge, of the 128
+	// that 16 warps leave each. The others hold addresses and cells.
 	edgeRegisters = 96
-	// scalarRoom is Family.Room for scalar features, whose code is short whatever the family.
+	// scalarRoom is Family.Room for scalar features, whose code is short in every family.
 	scalarRoom = 88
-	// bytesPerIssue is what the second-level cache of an H100 delivers in the time of one
-	// instruction, of those that all multiprocessors can issue.
+	// bytesPerIssue is the number of bytes that the second-level cache of an H100 delivers in the time of one
+	// instruction, of the instructions that all multiprocessors can issue.
 	bytesPerIssue = 5
 )
 
-// Part is a warp's share of a product. Its code depends on all but the blocks'
-// places, so several products may have it in common.
+// Part is a warp's share of a product. Its code does not depend on the places of the blocks, so several products may
+// share it.
 type Part struct {
 	L1, Copies int // channels of a lane
 	Mul        int // of each merged block: the step between components of x and out
@@ -42,16 +42,16 @@ type Part struct {
 	columns    []int   // where each has its weights, from the part's first column on
 	columnAt   []int   // the same from the start of a row: one for each merged block
 	local      bool    // its weights are in shared memory, see mma.go
-	// Cost is the instructions that a warp executes for an edge, and as many as could be
-	// executed while the cache delivers what it reads again because of the cut.
+	// Cost is the number of instructions that a warp executes for an edge, plus the number that could be executed
+	// while the cache delivers the values that the cut makes it read again.
 	Cost float64
 }
 
-// Math is the fp32 products and sums of a lane for an edge.
+// Math counts the fp32 products and sums of a lane for an edge.
 func (p *Part) Math() int {
 	n := 0
 	for _, q := range p.paths {
-		_, products := q.side()
+		_, products := q.weightSide()
 		n += p.Copies * (q.cells + products)
 	}
 	return n
@@ -66,24 +66,24 @@ type Spec struct {
 	own     bool // the columns are the product's own
 }
 
-// Straight says that the weights lie where the product itself has them.
+// Straight reports whether the weights have the product's own order.
 func (s *Spec) Straight() bool { return s.own }
 
-// Columns is where the weights of a product lie in a row: those of instruction i
-// from At[i] on. Between them there may be columns that belong to none.
+// Columns gives the columns of a product's weights in a row: the weights of instruction i start at At[i]. Columns in
+// between may belong to no instruction.
 type Columns struct {
 	At     []int
 	Stride int
 }
 
-// group is the merged blocks of one degree.
+// group holds the merged blocks of one degree.
 type group struct {
 	blocks []int
 	mul    int
 	paths  []*path
 }
 
-// rules are what a cut may do.
+// rules are the limits of a cut.
 type rules struct {
 	room   int   // Family.Room
 	copies []int // of a lane
@@ -92,28 +92,28 @@ type rules struct {
 	local  localRules
 }
 
-// anyCopies are what a lane of a generated product may have.
+// anyCopies returns the copies that a lane of a generated product may have.
 func anyCopies() []int { return []int{1, 2, 4} }
 
-// cut makes the parts of a uvu product with weights and harmonics of multiplicity 1.
-func cut(tp so3.TensorProduct, r rules) (*Spec, error) {
+// cutProduct makes the parts of a uvu product with weights and harmonics of multiplicity 1.
+func cutProduct(tp so3.TensorProduct, r rules) (*Spec, error) {
 	groups, err := merge(tp)
 	if err != nil {
 		return nil, err
 	}
 	s := &Spec{TP: tp, Columns: Columns{At: make([]int, len(tp.Instructions))}}
 	for _, g := range groups {
-		copies := slices.DeleteFunc(slices.Clone(r.copies), func(n int) bool { return !aligned(tp, g, n) })
-		for _, p := range best(g, copies, func(paths []*path, copies int) *Part { return newPart(tp, g, paths, copies, r) }) {
+		copies := slices.DeleteFunc(slices.Clone(r.copies), func(n int) bool { return !isAligned(tp, g, n) })
+		for _, p := range cutGroup(g, copies, func(paths []*path, copies int) *Part { return newPart(tp, g, paths, copies, r) }) {
 			s.Parts, s.Blocks = append(s.Parts, p), append(s.Blocks, g.blocks)
 		}
 	}
-	s.place()
+	s.placeWeights()
 	s.Parts, s.Blocks = longestFirst(s.Parts, s.Blocks)
 	return s, nil
 }
 
-// costs is a part, nil where paths make none.
+// costs is a kind of part; the zero value means that paths make no part.
 type costs interface {
 	comparable
 	cost() float64
@@ -122,7 +122,7 @@ type costs interface {
 func (p *Part) cost() float64     { return p.Cost }
 func (p *GradPart) cost() float64 { return p.Cost }
 
-// longestFirst orders parts and their blocks by cost: what is left at the end is short.
+// longestFirst orders parts and their blocks by cost, so that the last ones are short.
 func longestFirst[P costs](parts []P, blocks [][]int) ([]P, [][]int) {
 	order := make([]int, len(parts))
 	for i := range order {
@@ -137,7 +137,7 @@ func longestFirst[P costs](parts []P, blocks [][]int) ([]P, [][]int) {
 	return toParts, toBlocks
 }
 
-// merge collects the paths of every degree, those of blocks that are merged once.
+// merge collects the paths of every degree; equal paths of merged blocks become one.
 func merge(tp so3.TensorProduct) ([]*group, error) {
 	coefficients, err := tp.PathCoefficients()
 	if err != nil {
@@ -154,9 +154,9 @@ func merge(tp so3.TensorProduct) ([]*group, error) {
 		groups[i].blocks = append(groups[i].blocks, b)
 		at[b] = groups[i]
 	}
-	// Those of natural parity first: the others may lack the path into scalars.
+	// Blocks of natural parity first: the others may lack the path into scalars.
 	for _, g := range groups {
-		slices.SortStableFunc(g.blocks, func(a, b int) int { return cmp.Compare(unnatural(tp.In1[a].Ir), unnatural(tp.In1[b].Ir)) })
+		slices.SortStableFunc(g.blocks, func(a, b int) int { return cmp.Compare(unnaturalParity(tp.In1[a].Ir), unnaturalParity(tp.In1[b].Ir)) })
 		for i, b := range g.blocks {
 			place[b] = i
 		}
@@ -183,9 +183,9 @@ func merge(tp so3.TensorProduct) ([]*group, error) {
 	return groups, nil
 }
 
-// best cuts a group's paths, in order, where it costs least: part makes one of some paths with so many
-// copies a lane, nil where that cannot be.
-func best[P costs](g *group, copies []int, part func(paths []*path, copies int) P) []P {
+// cutGroup cuts a group's paths, in order, with the least cost: part makes one part of some paths with the given
+// copies per lane, or nil if they do not fit.
+func cutGroup[P costs](g *group, copies []int, part func(paths []*path, copies int) P) []P {
 	if g.mul == 0 || len(g.paths) == 0 {
 		return nil
 	}
@@ -198,7 +198,7 @@ func best[P costs](g *group, copies []int, part func(paths []*path, copies int) 
 		}
 		lanes := len(g.blocks) * g.mul / copies
 		warps := float64((lanes + warpLanes - 1) / warpLanes)
-		// total[n] is the least cost of the first n paths, from[n] where their last part begins.
+		// total[n] is the least cost of the first n paths, from[n] the first path of their last part.
 		total, from := make([]float64, len(g.paths)+1), make([]int, len(g.paths)+1)
 		for n := 1; n <= len(g.paths); n++ {
 			total[n] = math.Inf(1)
@@ -220,21 +220,20 @@ func best[P costs](g *group, copies []int, part func(paths []*path, copies int) 
 	return found
 }
 
-// aligned says that the copies of a lane can be read as one vector.
-func aligned(tp so3.TensorProduct, g *group, copies int) bool {
+// isAligned reports whether the copies of a lane can be read as one vector.
+func isAligned(tp so3.TensorProduct, g *group, copies int) bool {
 	at := tp.In1.Offsets()
 	return tp.In1.Dim()%copies == 0 && !slices.ContainsFunc(g.blocks, func(b int) bool { return at[b]%copies != 0 })
 }
 
-// newPart is the paths as one part, nil where they take too many registers or too
-// much shared memory.
+// newPart makes one part of the paths; nil if they take too many registers or too much shared memory.
 func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules) *Part {
 	p := &Part{L1: paths[0].l1, Copies: copies, Mul: g.mul, paths: slices.Clone(paths), PairedOut: tp.Out.Dim()%copies == 0, hold: r.hold}
 	slots, cells, products, terms, widest, d1 := 0, 0, 0, 0, 0, paths[0].d1()
 	ys, most := map[int]bool{}, 0
 	at := tp.Out.Offsets()
 	for _, q := range paths {
-		_, n := q.side()
+		_, n := q.weightSide()
 		slots, cells, products, terms, widest = slots+len(q.slots), cells+q.cells, products+n, terms+q.terms, max(widest, n)
 		p.Sums += q.d3()
 		most = max(most, 2*q.l2+1)
@@ -256,18 +255,18 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules)
 	p.Stride = 4 * (fours | 1)
 	p.Batch = min(r.batch, matrixFloats/p.Stride)
 	p.Ahead = min(len(paths), min(edgeRegisters-copies*(p.Sums+d1+widest), room-copies*(p.Sums+d1)-most)/copies)
-	if p.Batch < leastBatch || p.Ahead < min(2, len(paths)) || !r.local.allow(p) {
+	if p.Batch < leastBatch || p.Ahead < min(2, len(paths)) || !r.local.allows(p) {
 		return nil
 	}
 	loop := copies*(cells+products) + len(paths) + d1 + fours + 12
 	rows := copies*p.Sums + 2*len(paths)
 	read := 4 * (copies*d1*warpLanes + len(ys))
-	p.Cost = float64(loop) + float64(read)/bytesPerIssue + float64(terms+fours+len(ys))/float64(p.Batch) + float64(rows)/warpLanes + r.local.cost()
-	// The last path multiplies x by its weight and is done with it, so that the
-	// next edge's x is read while most is still to do.
+	p.Cost = float64(loop) + float64(read)/bytesPerIssue + float64(terms+fours+len(ys))/float64(p.Batch) + float64(rows)/warpLanes + r.local.readCost()
+	// The last path multiplies x by its weight and no longer needs it, so that the next edge's x is read while most
+	// work remains.
 	last := -1
 	for i, q := range p.paths {
-		if side, _ := q.side(); side == onX && (last < 0 || q.cells > p.paths[last].cells) {
+		if side, _ := q.weightSide(); side == onX && (last < 0 || q.cells > p.paths[last].cells) {
 			last = i
 		}
 	}
@@ -278,12 +277,10 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules)
 	return p
 }
 
-// place puts the weights where the parts read them: in the order of the
-// product's own where every lane's are aligned there, else part by part. Every
-// path then has a column for each channel of the merged blocks, all but those of
-// the last blocks that have no such path, and the next begins at a multiple of
-// four.
-func (s *Spec) place() {
+// placeWeights assigns columns to the weights: in the product's own order if all lanes are aligned there, else part
+// by part. Every path then has a column for each channel of the merged blocks, except for the last blocks that have
+// no such path, and the next path begins at a multiple of four.
+func (s *Spec) placeWeights() {
 	own := s.TP.WeightOffsets()
 	straight := s.TP.WeightNumel()%4 == 0
 	for i, p := range s.Parts {
@@ -309,10 +306,9 @@ func (s *Spec) place() {
 	s.Columns.Stride = (max(next, read) + 3) / 4 * 4
 }
 
-// placePart places a part's paths from column first on. Those that some block
-// lacks come last, so that the others' places are the same in every product. It
-// returns where the next part begins, and how far lanes read until now: those of a
-// block without the last path read what follows, and it reaches no output.
+// placePart places a part's paths from column first on. Paths that some block lacks come last, so that the places of
+// the others are the same in every product. It returns the first column of the next part, and the last column that
+// lanes read so far: lanes of a block without the last path read the columns after it, whose values reach no output.
 func (s *Spec) placePart(p *Part, first, read int) (int, int) {
 	width := len(p.paths[0].instructions) * p.Mul
 	order := make([]int, len(p.paths))
@@ -325,10 +321,10 @@ func (s *Spec) placePart(p *Part, first, read int) (int, int) {
 		}
 		return 0
 	}
-	// In the order of degrees: the order of computing depends on what the part has.
+	// In the order of degrees: the order of computation depends on the paths of the part.
 	slices.SortStableFunc(order, func(a, b int) int {
 		x, y := p.paths[a], p.paths[b]
-		return cmp.Or(cmp.Compare(zero(x), zero(y)), cmp.Compare(lacks(a), lacks(b)), cmp.Compare(x.l2, y.l2), cmp.Compare(x.l3, y.l3))
+		return cmp.Or(cmp.Compare(intoScalars(x), intoScalars(y)), cmp.Compare(lacks(a), lacks(b)), cmp.Compare(x.l2, y.l2), cmp.Compare(x.l3, y.l3))
 	})
 	p.columnAt = []int{first}
 	p.columns = make([]int, len(p.paths))
@@ -349,16 +345,16 @@ func (s *Spec) placePart(p *Part, first, read int) (int, int) {
 	return next, read
 }
 
-// unnatural is 1 where the parity is not that of harmonics.
-func unnatural(ir so3.Irrep) int {
+// unnaturalParity returns 1 if the parity differs from the parity of harmonics.
+func unnaturalParity(ir so3.Irrep) int {
 	if (ir.L%2 == 0) == (ir.P == 1) {
 		return 0
 	}
 	return 1
 }
 
-// zero is 1 for a path into scalars: the one that a model without pseudoscalars lacks.
-func zero(p *path) int {
+// intoScalars returns 1 for a path into scalars: the one that a model without pseudoscalars lacks.
+func intoScalars(p *path) int {
 	if p.l3 == 0 {
 		return 1
 	}

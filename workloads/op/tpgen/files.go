@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// File is a generated source. Its PTX lies beside package op as NAME.ptx.zst, NAME.cu is not in git.
+// File is a generated source. Its PTX is in the folder of package op as NAME.ptx.zst; NAME.cu is not in git.
 type File struct{ Name, Text string }
 
-// Files are the sources of all families.
+// Files returns the sources of all families.
 func Files() ([]File, error) {
 	all := Families()
 	grad := slices.DeleteFunc(slices.Clone(all), func(f Family) bool { return f.GradRoom == 0 })
 	features := slices.DeleteFunc(slices.Clone(all), func(f Family) bool { return f.XRoom == 0 })
 	var out []File
 	for _, add := range []func([]File) ([]File, error){
-		of("gen", all, Source), of("gengrad", grad, GradSource), of("gengradx", features, XSource), of("mma", MMAFamilies(), MMASource),
+		appendSources("gen", all, Source), appendSources("gengrad", grad, GradSource), appendSources("gengradx", features, XSource), appendSources("mma", MMAFamilies(), MMASource),
 	} {
 		var err error
 		if out, err = add(out); err != nil {
@@ -27,8 +27,8 @@ func Files() ([]File, error) {
 	return out, nil
 }
 
-// of appends the sources of one kind.
-func of[P any](kind string, families []Family, source func(Family) (string, []P, error)) func([]File) ([]File, error) {
+// appendSources returns a function that appends the sources of one kind.
+func appendSources[P any](kind string, families []Family, source func(Family) (string, []P, error)) func([]File) ([]File, error) {
 	return func(all []File) ([]File, error) {
 		for _, f := range families {
 			text, _, err := source(f)
@@ -41,9 +41,8 @@ func of[P any](kind string, families []Family, source func(Family) (string, []P,
 	}
 }
 
-// Sums are the lines of generated.sha256, as sha256sum writes them: every source, and the PTX that was
-// made from it, which ptx returns for a name. The file in git connects the generator and the PTX
-// there without a compiler.
+// Sums returns the lines of generated.sha256, as sha256sum writes them: every source, and the PTX made from it, which
+// ptx returns for a name. The file in git connects the generator and the PTX there without a compiler.
 func Sums(files []File, ptx func(name string) (string, error)) (string, error) {
 	var b strings.Builder
 	for _, f := range files {

@@ -10,17 +10,16 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// GradBatch is the edges whose harmonics a warp of a gradient holds in shared memory.
+// GradBatch is the number of edges whose harmonics a warp of a gradient holds in shared memory.
 const GradBatch = warpLanes
 
-// GradPart is a warp's share of a product backwards, dw and dy of an edge: all paths of
-// one degree of the features, or a share of them, for 32 lanes of Copies channels each.
-// With
+// GradPart is a warp's share of a product's backward pass, dw and dy of an edge: all paths of one degree of the
+// features, or a share of them, for 32 lanes of Copies channels each. With
 //
 //	G_uj = A sum_ik C_ijk x_ui dz_uk, dw_u = sum_j y_j G_uj, dy_j = sum_u w_u G_uj
 //
-// a lane needs neither M nor the products of x and dz in memory: it adds both from G,
-// path by path, and dy over all paths of one degree of harmonics.
+// a lane needs neither M nor the products of x and dz in memory: it computes dw and dy from G, path by path, and dy
+// over all paths of one degree of harmonics.
 type GradPart struct {
 	L1, Copies int // channels of a lane
 	Mul        int // of each merged block: the step between components of x and of dz
@@ -29,20 +28,19 @@ type GradPart struct {
 	paths      []*path // by their harmonics
 	columns    []int   // where each has its weights from the lane's first on; none where blocks are merged
 	harmonics  []int   // places in a row of harmonics, in the order in which the part adds dy
-	// Cost is as that of Part.
+	// Cost is in the units of Part.Cost.
 	Cost float64
 }
 
-// GradSpec is a product cut into parts for its gradients by weights and harmonics.
-// Weights lie in the product's own order.
+// GradSpec is a product cut into parts for its gradients by weights and harmonics. Weights have the product's own
+// order.
 type GradSpec struct {
 	TP     so3.TensorProduct
 	Parts  []*GradPart
 	Blocks [][]int
 }
 
-// CutGrad makes the parts of a uvu product with weights and harmonics of multiplicity 1.
-// room is Family.GradRoom.
+// CutGrad makes the parts of a uvu product with weights and harmonics of multiplicity 1. room is Family.GradRoom.
 func CutGrad(tp so3.TensorProduct, room int) (*GradSpec, error) {
 	groups, err := merge(tp)
 	if err != nil {
@@ -51,8 +49,8 @@ func CutGrad(tp so3.TensorProduct, room int) (*GradSpec, error) {
 	s := &GradSpec{TP: tp}
 	for _, g := range groups {
 		slices.SortStableFunc(g.paths, func(a, b *path) int { return cmp.Or(cmp.Compare(a.yAt, b.yAt), cmp.Compare(a.l3, b.l3)) })
-		copies := slices.DeleteFunc(anyCopies(), func(n int) bool { return !aligned(tp, g, n) || !alignedBack(tp, g, n) })
-		for _, p := range best(g, copies, func(paths []*path, copies int) *GradPart { return newGradPart(tp, g, paths, copies, room) }) {
+		copies := slices.DeleteFunc(anyCopies(), func(n int) bool { return !isAligned(tp, g, n) || !gradAligned(tp, g, n) })
+		for _, p := range cutGroup(g, copies, func(paths []*path, copies int) *GradPart { return newGradPart(tp, g, paths, copies, room) }) {
 			s.Parts, s.Blocks = append(s.Parts, p), append(s.Blocks, g.blocks)
 		}
 	}
@@ -60,8 +58,8 @@ func CutGrad(tp so3.TensorProduct, room int) (*GradSpec, error) {
 	return s, nil
 }
 
-// alignedBack says that the copies of a lane are one vector in rows of weights and dz.
-func alignedBack(tp so3.TensorProduct, g *group, copies int) bool {
+// gradAligned reports whether the copies of a lane are one vector in rows of weights and dz.
+func gradAligned(tp so3.TensorProduct, g *group, copies int) bool {
 	own, at := tp.WeightOffsets(), tp.Out.Offsets()
 	for _, q := range g.paths {
 		for _, ins := range q.instructions {
@@ -73,7 +71,7 @@ func alignedBack(tp so3.TensorProduct, g *group, copies int) bool {
 	return tp.WeightNumel()%copies == 0 && tp.Out.Dim()%copies == 0
 }
 
-// newGradPart is the paths as one part, nil where they take too many registers.
+// newGradPart makes one part of the paths; nil if they take too many registers.
 func newGradPart(tp so3.TensorProduct, g *group, paths []*path, copies, room int) *GradPart {
 	p := &GradPart{L1: paths[0].l1, Copies: copies, Mul: g.mul, Merged: len(g.blocks) > 1, paths: slices.Clone(paths)}
 	widest, last := 0, -1
@@ -101,7 +99,7 @@ func newGradPart(tp so3.TensorProduct, g *group, paths []*path, copies, room int
 			p.columns = append(p.columns, own[q.instructions[0]]-first)
 		}
 	}
-	loop := p.products() + 2*len(p.harmonics)/4 + p.fold() + d1*(1+copies) + 2*len(paths) + 24
+	loop := p.productCount() + 2*len(p.harmonics)/4 + p.foldCost() + d1*(1+copies) + 2*len(paths) + 24
 	if p.Merged {
 		loop += 4 * len(paths)
 	}
@@ -112,9 +110,9 @@ func newGradPart(tp so3.TensorProduct, g *group, paths []*path, copies, room int
 
 func (t triple) d2() int { return 2*t.l2 + 1 }
 
-// scalar says that one side of a path is a scalar and all cells have one constant: the
-// constant and the weight are then multiplied with it.
-func (p *path) scalar() bool {
+// isScalar reports whether one side of a path is a scalar and all cells have one constant: the constant and the
+// weight are then multiplied with the scalar.
+func (p *path) isScalar() bool {
 	if p.d1() > 1 && p.d3() > 1 {
 		return false
 	}
@@ -126,11 +124,11 @@ func (p *path) scalar() bool {
 	return true
 }
 
-// Math is the fp32 products and sums of a lane for an edge.
-func (p *GradPart) Math() int { return p.products() + 4*(p.Rows()-1) + 3 + p.halvings() }
+// Math counts the fp32 products and sums of a lane for an edge.
+func (p *GradPart) Math() int { return p.productCount() + 4*(p.Rows()-1) + 3 + p.halvingCount() }
 
-// halvings are how often a warp halves the lanes that have one harmonic.
-func (p *GradPart) halvings() int {
+// halvingCount returns how often a warp halves the lanes that have one harmonic.
+func (p *GradPart) halvingCount() int {
 	n := 0
 	for rows := p.Rows(); rows < 8; rows *= 2 {
 		n++
@@ -138,21 +136,21 @@ func (p *GradPart) halvings() int {
 	return n
 }
 
-// products are those of Math that come before lanes are added up.
-func (p *GradPart) products() int {
+// productCount counts the products and sums of Math before lanes are added up.
+func (p *GradPart) productCount() int {
 	n := 0
 	for _, q := range p.paths {
-		if q.scalar() {
-			n += 2*q.d2() + 3 - one(q.slots[0].terms[0])
+		if q.isScalar() {
+			n += 2*q.d2() + 3 - isOne(q.slots[0].terms[0])
 			continue
 		}
 		n += q.cells + q.terms + 2*q.d2()
 		have := map[int]bool{}
 		for _, s := range q.slots {
 			for _, t := range s.terms {
-				if !have[t.J] { // a sum begins with this product, which 1 does not take
+				if !have[t.J] { // a sum begins with this product, which a constant 1 does not need
 					have[t.J] = true
-					n -= one(t)
+					n -= isOne(t)
 				}
 			}
 		}
@@ -160,15 +158,15 @@ func (p *GradPart) products() int {
 	return p.Copies * n
 }
 
-// one is 1 where a term's constant is 1.
-func one(t Term) int {
+// isOne returns 1 if a term's constant is 1.
+func isOne(t Term) int {
 	if t.C == 1 {
 		return 1
 	}
 	return 0
 }
 
-// Rows is how many rows of four harmonics a lane has in shared memory, a power of two.
+// Rows returns the number of rows of four harmonics of a lane in shared memory, a power of two.
 func (p *GradPart) Rows() int {
 	rows := 1
 	for rows*4 < len(p.harmonics) {
@@ -177,18 +175,17 @@ func (p *GradPart) Rows() int {
 	return rows
 }
 
-// fold is the instructions that add dy over the lanes.
-func (p *GradPart) fold() int {
+// foldCost counts the instructions that add dy over the lanes.
+func (p *GradPart) foldCost() int {
 	rows, quads := p.Rows(), (len(p.harmonics)+3)/4
-	return 2*quads + 2*rows + 4*(rows-1) + 12 + 2*p.halvings() + 8
+	return 2*quads + 2*rows + 4*(rows-1) + 12 + 2*p.halvingCount() + 8
 }
 
-// Stride is the floats of an edge's harmonics in shared memory: an odd number of
-// float4, as for M.
+// Stride returns the floats of an edge's harmonics in shared memory: an odd number of float4, as for M.
 func (p *GradPart) Stride() int { return 4 * ((len(p.harmonics)+3)/4 | 1) }
 
-// floats is the shared memory of a warp.
-func (p *GradPart) floats() int {
+// floatCount returns the floats of shared memory of a warp.
+func (p *GradPart) floatCount() int {
 	n := warpLanes * (p.Stride() + 4*p.Rows())
 	if p.Merged {
 		n += warpLanes * len(p.paths)
@@ -196,8 +193,8 @@ func (p *GradPart) floats() int {
 	return n
 }
 
-// identity is all that a part's code depends on.
-func (p *GradPart) identity() string {
+// codeKey identifies the part's code: parts with equal keys share it.
+func (p *GradPart) codeKey() string {
 	s := fmt.Sprint(p.L1, p.Copies, p.Mul, p.Merged, p.columns)
 	for _, q := range p.paths {
 		s += fmt.Sprint(q.triple)
@@ -205,17 +202,17 @@ func (p *GradPart) identity() string {
 	return s
 }
 
-// GradWarp is a warp of a spec: the number of its part's code, where its columns of dy
-// start in a row of all warps' and which harmonics they are, and its lanes.
+// GradWarp is a warp of a spec: the number of its part's code, the start of its columns of dy in a row of all warps
+// with their harmonics, and its lanes.
 type GradWarp struct {
 	Number, At int
 	Harmonics  []int
 	Lanes      [warpLanes]GradLane
 }
 
-// GradLane is where a lane's copies lie: in a row of x, its first weight in a row of
-// w, a place in that row to ask for ahead, whether it writes dw, its dz of every path, -1
-// where it has none, and where blocks are merged its weights of every path.
+// GradLane holds the places of a lane's copies: in a row of x, its first weight in a row of w, a place in that row to
+// prefetch, whether it writes dw, its dz of every path, -1 for none, and if blocks are merged its weights of every
+// path.
 type GradLane struct {
 	X, W, Line int
 	Writes     bool
@@ -223,7 +220,7 @@ type GradLane struct {
 	Weights    []int
 }
 
-// GradPlan is what a family's gradient kernel is told about one of its layers.
+// GradPlan holds the arguments of a family's gradient kernel for one of its layers.
 type GradPlan struct {
 	Spec    *GradSpec
 	Warps   []GradWarp
@@ -232,7 +229,7 @@ type GradPlan struct {
 	Columns int // of a row of all warps' dy
 }
 
-// GradPlanOf is the plan of layer number n of a family.
+// GradPlanOf returns the plan of layer number n of a family.
 func GradPlanOf(f Family, n int) (*GradPlan, error) {
 	specs, err := f.gradSpecs()
 	if err != nil {
@@ -247,12 +244,12 @@ func gradPlanOf(specs []*GradSpec, n int) *GradPlan {
 	for i, spec := range specs[:n+1] {
 		plan = &GradPlan{Spec: spec}
 		for k, p := range spec.Parts {
-			number, _ := numbers.of(p.identity())
-			plan.Floats, plan.Paths = max(plan.Floats, p.floats()), max(plan.Paths, len(p.paths))
+			number, _ := numbers.numberOf(p.codeKey())
+			plan.Floats, plan.Paths = max(plan.Floats, p.floatCount()), max(plan.Paths, len(p.paths))
 			if i != n {
 				continue
 			}
-			for _, w := range spec.warps(k, number) {
+			for _, w := range spec.partWarps(k, number) {
 				w.At = plan.Columns
 				plan.Columns += (len(w.Harmonics) + 3) / 4 * 4
 				plan.Warps = append(plan.Warps, w)
@@ -262,8 +259,8 @@ func gradPlanOf(specs []*GradSpec, n int) *GradPlan {
 	return plan
 }
 
-// warps are those of part number k.
-func (s *GradSpec) warps(k, number int) []GradWarp {
+// partWarps returns the warps of part number k.
+func (s *GradSpec) partWarps(k, number int) []GradWarp {
 	p, blocks := s.Parts[k], s.Blocks[k]
 	x, out, own := s.TP.In1.Offsets(), s.TP.Out.Offsets(), s.TP.WeightOffsets()
 	perBlock := p.Mul / p.Copies
@@ -307,7 +304,7 @@ func (s *GradSpec) warps(k, number int) []GradWarp {
 	return all
 }
 
-// gradSpecs are the family's products, cut for their gradients.
+// gradSpecs returns the family's products, cut for their gradients.
 func (f Family) gradSpecs() ([]*GradSpec, error) {
 	var all []*GradSpec
 	for _, l := range f.Layers {

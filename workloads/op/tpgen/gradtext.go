@@ -9,8 +9,8 @@ import (
 
 const gradPrefix = "tp_grad_"
 
-// GradSource is the .cu of a family's gradients by weights and harmonics: its parts,
-// each once, and the kernel. It returns the parts too, in the order of their numbers.
+// GradSource returns the .cu of a family's gradients by weights and harmonics: its parts, each once, and the kernel.
+// It also returns the parts, in the order of their numbers.
 func GradSource(f Family) (text string, parts []*GradPart, err error) {
 	specs, err := f.gradSpecs()
 	if err != nil {
@@ -20,20 +20,19 @@ func GradSource(f Family) (text string, parts []*GradPart, err error) {
 	return text, parts, nil
 }
 
-// gradMadeRoom is the Family.GradRoom of gradients that are made at run time; see madeRoom.
+// gradMadeRoom is the Family.GradRoom of gradients generated at run time; see madeRoom.
 const gradMadeRoom = 80
 
-// MadeGrad is a product's gradients by weights and harmonics that no family has, as they
-// are made where the program runs.
+// MadeGrad is a gradient kernel by weights and harmonics, generated at run time for a product that no family has.
 type MadeGrad struct {
 	Plan   *GradPlan
 	Kernel string // its name in Source
 	Source string // CUDA C++ that includes tensorproduct_gengrad.cuh
 }
 
-// MakeGrad is as Make.
+// MakeGrad generates the gradients of a product as Make generates the product.
 func MakeGrad(tp so3.TensorProduct) (*MadeGrad, error) {
-	if err := generable(tp); err != nil {
+	if err := checkGenerable(tp); err != nil {
 		return nil, err
 	}
 	spec, err := CutGrad(tp, gradMadeRoom)
@@ -44,7 +43,7 @@ func MakeGrad(tp so3.TensorProduct) (*MadeGrad, error) {
 	for _, p := range spec.Parts {
 		paths = append(paths, p.paths...)
 	}
-	if !whole(tp, paths) {
+	if !coversPaths(tp, paths) {
 		return nil, fmt.Errorf("the gradient of a path of %v x %v -> %v needs more registers than a warp has", tp.In1, tp.In2, tp.Out)
 	}
 	name := gradPrefix + Key(tp)
@@ -59,7 +58,7 @@ func gradSource(by, kernel string, specs []*GradSpec) (text string, parts []*Gra
 	numbers := Numbers{}
 	for _, spec := range specs {
 		for _, p := range spec.Parts {
-			if n, fresh := numbers.of(p.identity()); fresh {
+			if n, fresh := numbers.numberOf(p.codeKey()); fresh {
 				p.write(&b, n, spec.TP.In2.Dim())
 				fmt.Fprintf(&cases, "  TPD_CASE(%d)\n", n)
 				parts = append(parts, p)
@@ -76,7 +75,7 @@ type gradWriter struct {
 	p *GradPart
 }
 
-func (w gradWriter) line(format string, args ...any) { fmt.Fprintf(w, "  "+format+"\n", args...) }
+func (w gradWriter) writeLine(format string, args ...any) { fmt.Fprintf(w, "  "+format+"\n", args...) }
 
 // write writes the part as a type with its numbers and its functions.
 func (p *GradPart) write(b *strings.Builder, number, sh int) {
@@ -90,18 +89,18 @@ func (p *GradPart) write(b *strings.Builder, number, sh int) {
 		merged = 1
 	}
 	fmt.Fprintf(b, "\nstruct tpd_part%d {\n", number)
-	w.line("enum { COPIES = %d, D1 = %d, PATHS = %d, SUMS = %d, STEP = %d, MERGED = %d, SH = %d, COLUMNS = %d, STRIDE = %d, ROWS = %d };",
+	w.writeLine("enum { COPIES = %d, D1 = %d, PATHS = %d, SUMS = %d, STEP = %d, MERGED = %d, SH = %d, COLUMNS = %d, STRIDE = %d, ROWS = %d };",
 		p.Copies, 2*p.L1+1, len(p.paths), p.Sums, p.Mul, merged, sh, len(p.harmonics), p.Stride(), p.Rows())
-	w.stage()
-	w.rows()
-	w.first()
-	w.edge()
+	w.writeStage()
+	w.writeRows()
+	w.writeFirst()
+	w.writeEdge()
 	b.WriteString("};\n\n")
 }
 
-// stage copies an edge's harmonics to shared memory, those of the part, in its order.
-func (w gradWriter) stage() {
-	w.line("GP_FN void stage(float *m, const float *y) {")
+// writeStage writes the function that copies an edge's harmonics to shared memory, in the part's order.
+func (w gradWriter) writeStage() {
+	w.writeLine("GP_FN void stage(float *m, const float *y) {")
 	for at := 0; at < len(w.p.harmonics); at += 4 {
 		var four []string
 		for c := at; c < at+4; c++ {
@@ -111,53 +110,53 @@ func (w gradWriter) stage() {
 				four = append(four, "0.0f")
 			}
 		}
-		w.line("  tpg_put(m + %d, %s);", at, strings.Join(four, ", "))
+		w.writeLine("  tpg_put(m + %d, %s);", at, strings.Join(four, ", "))
 	}
-	w.line("}")
+	w.writeLine("}")
 }
 
-// rows reads dz of a row. places are where a lane's copies begin in it for every path,
-// -1 where it has none.
-func (w gradWriter) rows() {
-	w.line("GP_FN void rows(float *z, const float *row, const int *places) {")
+// writeRows writes the function that reads dz of a row. places are the starts of a lane's copies in it for every
+// path, -1 for none.
+func (w gradWriter) writeRows() {
+	w.writeLine("GP_FN void rows(float *z, const float *row, const int *places) {")
 	at := 0
 	for i, q := range w.p.paths {
-		w.line("  tpd_row<%d>(z + %d, row, places[%d], %d, %d);", w.p.Copies, at*w.p.Copies, i, q.d3(), w.p.Mul)
+		w.writeLine("  tpd_row<%d>(z + %d, row, places[%d], %d, %d);", w.p.Copies, at*w.p.Copies, i, q.d3(), w.p.Mul)
 		at += q.d3()
 	}
-	w.line("}")
+	w.writeLine("}")
 }
 
-// weight is where path i has its weights, from the lane's first on.
-func (w gradWriter) weight(i int) string {
+// weightAt returns the offset of path i's weights from the lane's first.
+func (w gradWriter) weightAt(i int) string {
 	if w.p.Merged {
 		return fmt.Sprintf("at[%d]", i*warpLanes)
 	}
 	return fmt.Sprint(w.p.columns[i])
 }
 
-// first reads the weights of the first edge.
-func (w gradWriter) first() {
-	w.line("GP_FN void first(float *w, const float *wp, const int *at) {")
+// writeFirst writes the function that reads the weights of the first edge.
+func (w gradWriter) writeFirst() {
+	w.writeLine("GP_FN void first(float *w, const float *wp, const int *at) {")
 	if !w.p.Merged {
-		w.line("  (void)at;")
+		w.writeLine("  (void)at;")
 	}
 	for i := range w.p.paths {
-		w.line("  tpg_read<%d>(w + %d, wp + %s);", w.p.Copies, i*w.p.Copies, w.weight(i))
+		w.writeLine("  tpg_read<%d>(w + %d, wp + %s);", w.p.Copies, i*w.p.Copies, w.weightAt(i))
 	}
-	w.line("}")
+	w.writeLine("}")
 }
 
-// edge computes one edge. dz, x and the weights are there; it leaves the weights of the
-// next edge, whose row is wn, writes dw, whose row is to, and a lane's dy. Between the degrees of harmonics
-// stands a branch that is never taken: the assembler would move all loads for the next edge behind
-// the last sum otherwise, and the next edge would wait for them. It moves none past a branch.
-func (w gradWriter) edge() {
+// writeEdge writes the function that computes one edge. dz, x and the weights are already loaded; the function loads
+// the weights of the next edge, from row wn, writes dw, to row to, and a lane's dy. Between the degrees of harmonics
+// it has a branch that is never taken: otherwise the assembler would move all loads for the next edge behind the last
+// sum, and the next edge would wait for them. The assembler moves no load past a branch.
+func (w gradWriter) writeEdge() {
 	p := w.p
-	w.line("GP_FN void edge(const float *z, const float *x, float *w, const float *y, float4 *dy, const float *wn, float *to, unsigned writes, const int *at, int never) {")
-	w.line("  if (never == -1) return; // see the generator: it keeps loads where they are")
+	w.writeLine("GP_FN void edge(const float *z, const float *x, float *w, const float *y, float4 *dy, const float *wn, float *to, unsigned writes, const int *at, int never) {")
+	w.writeLine("  if (never == -1) return; // see the generator: it keeps loads where they are")
 	if !p.Merged {
-		w.line("  (void)at;")
+		w.writeLine("  (void)at;")
 	}
 	sum, column := 0, 0
 	for i := 0; i < len(p.paths); {
@@ -165,11 +164,11 @@ func (w gradWriter) edge() {
 		d2, first := q.d2(), column
 		column += d2
 		for quad := first / 4; quad*4 < column; quad++ {
-			w.line("  float4 y%d_%d = *(const float4 *)(y + %d);", quad, first, quad*4)
+			w.writeLine("  float4 y%d_%d = *(const float4 *)(y + %d);", quad, first, quad*4)
 		}
 		value := func(j int) string { return fmt.Sprintf("y%d_%d.%c", (first+j)/4, first, "xyzw"[(first+j)%4]) }
 		for started := false; i < len(p.paths) && p.paths[i].yAt == q.yAt; i++ {
-			w.path(i, sum, first, started, value)
+			w.writePath(i, sum, first, started, value)
 			sum += p.paths[i].d3()
 			started = true
 		}
@@ -186,18 +185,18 @@ func (w gradWriter) edge() {
 					four = append(four, "0.0f")
 				}
 			}
-			w.line("  tpd_put<ROWS>(dy, %d, %s);", quad, strings.Join(four, ", "))
+			w.writeLine("  tpd_put<ROWS>(dy, %d, %s);", quad, strings.Join(four, ", "))
 		}
 		if !last {
-			w.line("  if (never == %d) return;", -1-i)
+			w.writeLine("  if (never == %d) return;", -1-i)
 		}
 	}
-	w.line("}")
+	w.writeLine("}")
 }
 
-// path adds path i, whose dz begin at component sum and whose harmonics at column
-// first; started says that their dy has a value already.
-func (w gradWriter) path(i, sum, first int, started bool, value func(j int) string) {
+// writePath writes the code of path i, whose dz begin at component sum and whose harmonics at column first; started
+// is true if their dy already have values.
+func (w gradWriter) writePath(i, sum, first int, started bool, value func(j int) string) {
 	p, q := w.p, w.p.paths[i]
 	v, d2 := p.Copies, q.d2()
 	if !started {
@@ -205,14 +204,14 @@ func (w gradWriter) path(i, sum, first int, started bool, value func(j int) stri
 		for j := range d2 {
 			names = append(names, fmt.Sprintf("s%d = 0", first+j))
 		}
-		w.line("  float %s;", strings.Join(names, ", "))
+		w.writeLine("  float %s;", strings.Join(names, ", "))
 	}
-	w.line("  { // (%d,%d,%d)", q.l1, q.l2, q.l3)
-	w.line("    float d[%d];", v)
-	if q.scalar() {
-		w.scalar(i, sum, first, value)
+	w.writeLine("  { // (%d,%d,%d)", q.l1, q.l2, q.l3)
+	w.writeLine("    float d[%d];", v)
+	if q.isScalar() {
+		w.writeScalar(i, sum, first, value)
 	} else {
-		w.line("    float p[%d], g[%d];", v, d2*v)
+		w.writeLine("    float p[%d], g[%d];", v, d2*v)
 		have := map[int]bool{}
 		for _, s := range q.slots {
 			for n, u := range s.uses {
@@ -225,7 +224,7 @@ func (w gradWriter) path(i, sum, first int, started bool, value func(j int) stri
 				case u.minus:
 					f = "tpg_sub"
 				}
-				w.line("    %s<%d>(p, x + %d, z + %d);", f, v, u.i*v, (sum+u.k)*v)
+				w.writeLine("    %s<%d>(p, x + %d, z + %d);", f, v, u.i*v, (sum+u.k)*v)
 			}
 			for _, t := range s.terms {
 				j := t.J - q.yAt
@@ -233,7 +232,7 @@ func (w gradWriter) path(i, sum, first int, started bool, value func(j int) stri
 				if !have[j] {
 					f, have[j] = "tpg_cell", true
 				}
-				w.line("    %s<%d>(g + %d, %s, p);", f, v, j*v, float(t.C))
+				w.writeLine("    %s<%d>(g + %d, %s, p);", f, v, j*v, floatLiteral(t.C))
 			}
 		}
 		for j := range d2 {
@@ -241,22 +240,22 @@ func (w gradWriter) path(i, sum, first int, started bool, value func(j int) stri
 			if j == 0 {
 				f = "tpg_cell"
 			}
-			w.line("    %s<%d>(d, %s, g + %d);", f, v, value(j), j*v)
-			w.line("    s%d = tpd_dot<%d>(s%d, w + %d, g + %d);", first+j, v, first+j, i*v, j*v)
+			w.writeLine("    %s<%d>(d, %s, g + %d);", f, v, value(j), j*v)
+			w.writeLine("    s%d = tpd_dot<%d>(s%d, w + %d, g + %d);", first+j, v, first+j, i*v, j*v)
 		}
 	}
-	w.line("    tpg_read<%d>(w + %d, wn + %s);", v, i*v, w.weight(i))
+	w.writeLine("    tpg_read<%d>(w + %d, wn + %s);", v, i*v, w.weightAt(i))
 	if p.Merged {
-		w.line("    if (writes & %du) tpd_write<%d>(to + %s, d);", 1<<i, v, w.weight(i))
+		w.writeLine("    if (writes & %du) tpd_write<%d>(to + %s, d);", 1<<i, v, w.weightAt(i))
 	} else {
-		w.line("    if (writes) tpd_write<%d>(to + %s, d);", v, w.weight(i))
+		w.writeLine("    if (writes) tpd_write<%d>(to + %s, d);", v, w.weightAt(i))
 	}
-	w.line("  }")
+	w.writeLine("  }")
 }
 
-// scalar adds a path of which x or dz is a scalar: with s that times the constant,
-// dw = s sum_j y_j v_j and dy_j = w s v_j.
-func (w gradWriter) scalar(i, sum, first int, value func(j int) string) {
+// writeScalar writes the code of a path whose x or dz is a scalar: with s the scalar times the constant, dw = s sum_j
+// y_j v_j and dy_j = w s v_j.
+func (w gradWriter) writeScalar(i, sum, first int, value func(j int) string) {
 	p, q := w.p, w.p.paths[i]
 	v := p.Copies
 	one, other, at := "x", "z", sum
@@ -273,9 +272,9 @@ func (w gradWriter) scalar(i, sum, first int, value func(j int) string) {
 	if one == "z" {
 		start = sum * v
 	}
-	w.line("    float s[%d], t[%d];", v, v)
-	w.line("    tpg_cell<%d>(s, %s, %s + %d);", v, float(q.slots[0].terms[0].C), one, start)
-	w.line("    tpg_mul<%d>(t, s, w + %d);", v, i*v)
+	w.writeLine("    float s[%d], t[%d];", v, v)
+	w.writeLine("    tpg_cell<%d>(s, %s, %s + %d);", v, floatLiteral(q.slots[0].terms[0].C), one, start)
+	w.writeLine("    tpg_mul<%d>(t, s, w + %d);", v, i*v)
 	for n, slot := range q.slots {
 		u, j := slot.uses[0], slot.terms[0].J-q.yAt
 		sign := ""
@@ -286,12 +285,12 @@ func (w gradWriter) scalar(i, sum, first int, value func(j int) string) {
 		if n == 0 {
 			f = "tpg_cell"
 		}
-		w.line("    %s<%d>(d, %s%s, %s + %d);", f, v, sign, value(j), other, place(u))
+		w.writeLine("    %s<%d>(d, %s%s, %s + %d);", f, v, sign, value(j), other, place(u))
 		g := "tpd_dot"
 		if u.minus {
 			g = "tpd_less"
 		}
-		w.line("    s%d = %s<%d>(s%d, t, %s + %d);", first+j, g, v, first+j, other, place(u))
+		w.writeLine("    s%d = %s<%d>(s%d, t, %s + %d);", first+j, g, v, first+j, other, place(u))
 	}
-	w.line("    tpg_mul<%d>(d, d, s);", v)
+	w.writeLine("    tpg_mul<%d>(d, d, s);", v)
 }

@@ -10,24 +10,24 @@ import (
 
 const gradXPrefix = "tp_gradx_"
 
-// XPart is a warp's share of dx_ui = sum over a source's edges of w_u sum_k M_ik dz_uk:
-// all paths of one block of features, for 32 lanes of Copies channels each. M of a batch of edges is
-// that of Part. dz and the weights of an edge are read while the edge before it is added.
+// XPart is a warp's share of dx_ui = sum over a source's edges of w_u sum_k M_ik dz_uk: all paths of one block of
+// features, for 32 lanes of Copies channels each. M of a batch of edges is built as in Part. dz and the weights of an
+// edge are read while the edge before it is added.
 type XPart struct {
 	Part
-	place []int // where each path has its dz, from the lane's first on
+	place []int // offsets of each path's dz from the lane's first
 }
 
-// XSpec is a product cut into parts for dx. Weights lie in the product's own order.
+// XSpec is a product cut into parts for dx. Weights have the product's own order.
 type XSpec struct {
 	TP     so3.TensorProduct
 	Parts  []*XPart
 	Blocks []int
 }
 
-// CutX makes the parts of a uvu product with weights and harmonics of multiplicity 1,
-// of which no two blocks of features agree in degree and multiplicity; an error says what no part can hold. room
-// is Family.XRoom.
+// CutX makes the parts of a uvu product with weights and harmonics of multiplicity 1, in which no two blocks of
+// features agree in degree and multiplicity. The error names the features that no part can hold. room is
+// Family.XRoom.
 func CutX(tp so3.TensorProduct, room int) (*XSpec, error) {
 	groups, err := merge(tp)
 	if err != nil {
@@ -41,10 +41,10 @@ func CutX(tp so3.TensorProduct, room int) (*XSpec, error) {
 		}
 		var best *XPart
 		for _, copies := range anyCopies() {
-			if g.mul%copies != 0 || !aligned(tp, g, copies) || !alignedBack(tp, g, copies) {
+			if g.mul%copies != 0 || !isAligned(tp, g, copies) || !gradAligned(tp, g, copies) {
 				continue
 			}
-			if p := newXPart(tp, g, copies, room); p != nil && (best == nil || p.warps()*p.Cost < best.warps()*best.Cost) {
+			if p := newXPart(tp, g, copies, room); p != nil && (best == nil || p.warpCount()*p.Cost < best.warpCount()*best.Cost) {
 				best = p
 			}
 		}
@@ -56,7 +56,7 @@ func CutX(tp so3.TensorProduct, room int) (*XSpec, error) {
 	return s, nil
 }
 
-func (p *XPart) warps() float64 {
+func (p *XPart) warpCount() float64 {
 	return float64((p.Mul/p.Copies + warpLanes - 1) / warpLanes)
 }
 
@@ -68,7 +68,7 @@ func newXPart(tp so3.TensorProduct, g *group, copies, room int) *XPart {
 	own, out := tp.WeightOffsets(), tp.Out.Offsets()
 	slots, widest, firstW, firstZ := 0, 0, math.MaxInt, math.MaxInt
 	for _, q := range p.paths {
-		_, n := q.side()
+		_, n := q.weightSide()
 		p.Sums, slots, widest = p.Sums+q.d3(), slots+len(q.slots), max(widest, n)
 		ins := q.instructions[0]
 		firstW, firstZ = min(firstW, own[ins]), min(firstZ, out[tp.Instructions[ins].Out])
@@ -88,8 +88,8 @@ func newXPart(tp so3.TensorProduct, g *group, copies, room int) *XPart {
 	return p
 }
 
-func (p *XPart) identity() string {
-	return fmt.Sprint(p.Part.identity(), p.place)
+func (p *XPart) codeKey() string {
+	return fmt.Sprint(p.Part.codeKey(), p.place)
 }
 
 // XWarp is a warp of a spec: the number of its part's code and its lanes.
@@ -98,21 +98,21 @@ type XWarp struct {
 	Lanes  [warpLanes]XLane
 }
 
-// XLane is where a lane's first copy lies in a row of x, its first weight in a row of
-// w and its first dz in a row of that, and whether it writes dx.
+// XLane holds the places of a lane: its first copy in a row of x, its first weight in a row of w and its first dz in
+// a row of dz, and whether it writes dx.
 type XLane struct {
 	X, W, Z int
 	Writes  bool
 }
 
-// XPlan is what a family's kernel of dx is told about one of its layers.
+// XPlan holds the arguments of a family's dx kernel for one of its layers.
 type XPlan struct {
 	Spec   *XSpec
 	Warps  []XWarp
 	Floats int // of shared memory a warp, at the most
 }
 
-// XPlanOf is the plan of layer number n of a family.
+// XPlanOf returns the plan of layer number n of a family.
 func XPlanOf(f Family, n int) (*XPlan, error) {
 	specs, err := f.xSpecs()
 	if err != nil {
@@ -128,13 +128,13 @@ func xPlanOf(specs []*XSpec, n int) *XPlan {
 		plan = &XPlan{Spec: spec}
 		x := spec.TP.In1.Offsets()
 		for k, p := range spec.Parts {
-			number, _ := numbers.of(p.identity())
-			plan.Floats = max(plan.Floats, p.floats())
+			number, _ := numbers.numberOf(p.codeKey())
+			plan.Floats = max(plan.Floats, p.floatCount())
 			if i < n {
 				continue
 			}
 			lanes := p.Mul / p.Copies
-			for w := range int(p.warps()) {
+			for w := range int(p.warpCount()) {
 				warp := XWarp{Number: number}
 				for i := range warpLanes {
 					u := min(w*warpLanes+i, lanes-1) * p.Copies
@@ -147,11 +147,11 @@ func xPlanOf(specs []*XSpec, n int) *XPlan {
 	return plan
 }
 
-// xEdges are the floats before M: an edge and its destination for each of a batch and the next.
+// xEdges is the number of floats before M: an edge and its destination for each edge of a batch and the next.
 const xEdges = 2 * (warpLanes + 2)
 
-// floats is the shared memory of a warp.
-func (p *XPart) floats() int { return xEdges + p.Stride*p.Batch }
+// floatCount returns the floats of shared memory of a warp.
+func (p *XPart) floatCount() int { return xEdges + p.Stride*p.Batch }
 
 func (f Family) xSpecs() ([]*XSpec, error) {
 	var all []*XSpec
@@ -169,7 +169,7 @@ func (f Family) xSpecs() ([]*XSpec, error) {
 	return all, nil
 }
 
-// XSource is the .cu of a family's dx: its parts, each once, and the kernel.
+// XSource returns the .cu of a family's dx: its parts, each once, and the kernel.
 func XSource(f Family) (text string, parts []*XPart, err error) {
 	specs, err := f.xSpecs()
 	if err != nil {
@@ -179,20 +179,19 @@ func XSource(f Family) (text string, parts []*XPart, err error) {
 	return text, parts, nil
 }
 
-// MadeX is a product's gradient by features that no family has, as it is made where
-// the program runs.
+// MadeX is a gradient kernel by features, generated at run time for a product that no family has.
 type MadeX struct {
 	Plan   *XPlan
 	Kernel string // its name in Source
 	Source string // CUDA C++ that includes tensorproduct_gengradx.cuh
 }
 
-// xMadeRoom is the Family.XRoom of what is made at run time; see madeRoom.
+// xMadeRoom is the Family.XRoom of kernels generated at run time; see madeRoom.
 const xMadeRoom = 80
 
-// MakeX is as Make.
+// MakeX generates the gradient by features as Make generates the product.
 func MakeX(tp so3.TensorProduct) (*MadeX, error) {
-	if err := generable(tp); err != nil {
+	if err := checkGenerable(tp); err != nil {
 		return nil, err
 	}
 	spec, err := CutX(tp, xMadeRoom)
@@ -211,7 +210,7 @@ func xSource(by, kernel string, specs []*XSpec) (text string, parts []*XPart) {
 	numbers := Numbers{}
 	for _, spec := range specs {
 		for _, p := range spec.Parts {
-			if n, fresh := numbers.of(p.identity()); fresh {
+			if n, fresh := numbers.numberOf(p.codeKey()); fresh {
 				p.writeX(&b, n, spec.TP.In2.Dim())
 				fmt.Fprintf(&cases, "  TPX_CASE(%d)\n", n)
 				parts = append(parts, p)
@@ -230,64 +229,65 @@ func (p *XPart) writeX(b *strings.Builder, number, sh int) {
 		fmt.Fprintf(b, " (%d,%d)", q.l2, q.l3)
 	}
 	fmt.Fprintf(b, "\nstruct tpx_part%d {\n", number)
-	w.line("enum { COPIES = %d, D1 = %d, PATHS = %d, SUMS = %d, STRIDE = %d, BATCH = %d, SH = %d, STEP = %d };",
+	w.writeLine("enum { COPIES = %d, D1 = %d, PATHS = %d, SUMS = %d, STRIDE = %d, BATCH = %d, SH = %d, STEP = %d };",
 		p.Copies, 2*p.L1+1, len(p.paths), p.Sums, p.Stride, p.Batch, sh, p.Mul)
-	w.build()
-	w.line("GP_FN void ahead(const float *wp) {")
+	w.writeBuild()
+	w.writeLine("GP_FN void ahead(const float *wp) {")
 	for i := range p.paths {
 		for v := range p.Copies {
 			if v > 0 && p.Mul%(p.Copies*warpLanes) != 0 { // not all warps have these lines
 				continue
 			}
-			w.line("  gp_prefetch(wp + %d);", p.columns[i]+v*warpLanes)
+			w.writeLine("  gp_prefetch(wp + %d);", p.columns[i]+v*warpLanes)
 		}
 	}
-	w.line("}")
-	w.line("GP_FN void first(float *z, float *w, const float *zp, const float *wp) {")
+	w.writeLine("}")
+	w.writeLine("GP_FN void first(float *z, float *w, const float *zp, const float *wp) {")
 	sums := p.sumsAt()
 	for i := range p.paths {
-		p.reads(w, "  ", i, sums[i], "zp", "wp")
+		p.writeReads(w, "  ", i, sums[i], "zp", "wp")
 	}
-	w.line("}")
+	w.writeLine("}")
 	p.edgeX(w)
 	b.WriteString("};\n\n")
 }
 
-// reads reads path i's dz and weights of the edge whose rows are z and w.
-func (p *XPart) reads(w writer, indent string, i, sum int, z, wp string) {
+// writeReads writes the reads of path i's dz and weights of the edge with rows z and wp.
+func (p *XPart) writeReads(w writer, indent string, i, sum int, z, wp string) {
 	v := p.Copies
 	for k := range p.paths[i].d3() {
-		w.line("%stpg_read<%d>(z + %d, %s + %d);", indent, v, (sum+k)*v, z, p.place[i]+k*p.Mul)
+		w.writeLine("%stpg_read<%d>(z + %d, %s + %d);", indent, v, (sum+k)*v, z, p.place[i]+k*p.Mul)
 	}
-	w.line("%stpg_read<%d>(w + %d, %s + %d);", indent, v, i*v, wp, p.columns[i])
+	w.writeLine("%stpg_read<%d>(w + %d, %s + %d);", indent, v, i*v, wp, p.columns[i])
 }
 
-// edgeX adds one edge. dz and the weights are there; it leaves those of the next edge,
-// whose rows are zn and wn; see gradWriter.edge for the branches. The weight is multiplied by the narrowest of dz, x and the cells.
+// edgeX writes the function that adds one edge. dz and the weights are already loaded; the function loads those
+// values of the next edge, from rows zn and wn; see gradWriter.writeEdge for the branches. The weight is multiplied
+// with the narrowest of dz, x and the cells.
 func (p *XPart) edgeX(w writer) {
-	w.line("GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {")
+	w.writeLine("GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {")
 	at, v, sums := 0, p.Copies, p.sumsAt()
 	for i, q := range p.paths {
-		side, n := q.side()
+		side, n := q.weightSide()
 		if i > 0 {
-			w.line("  if (never == %d) return;", -i)
+			w.writeLine("  if (never == %d) return;", -i)
 		}
-		w.line("  { // (%d,%d,%d)", q.l1, q.l2, q.l3)
-		w.line("    float t[%d];", n*v)
+		w.writeLine("  { // (%d,%d,%d)", q.l1, q.l2, q.l3)
+		w.writeLine("    float t[%d];", n*v)
 		if side == onOut {
 			for k := range n {
-				w.line("    tpg_mul<%d>(t + %d, z + %d, w + %d);", v, k*v, (sums[i]+k)*v, i*v)
+				w.writeLine("    tpg_mul<%d>(t + %d, z + %d, w + %d);", v, k*v, (sums[i]+k)*v, i*v)
 			}
 		}
 		started := map[int]bool{}
 		for k, s := range q.slots {
 			if at%4 == 0 || k == 0 {
-				w.line("    float4 m%d = *(const float4 *)(m + %d);", at/4, at/4*4)
+				w.writeLine("    float4 m%d = *(const float4 *)(m + %d);", at/4, at/4*4)
 			}
 			cell := fmt.Sprintf("m%d.%c", at/4, "xyzw"[at%4])
 			at++
 			if side == onCells {
-				w.line("    tpg_cell<%d>(t + %d, %s, w + %d);", v, k*v, cell, i*v)
+				w.writeLine("    tpg_cell<%d>(t + %d, %s, w + %d);", v, k*v, cell, i*v)
 			}
 			for _, u := range s.uses {
 				sign, f := "", "tpg_add"
@@ -296,27 +296,27 @@ func (p *XPart) edgeX(w writer) {
 				}
 				switch side {
 				case onOut:
-					w.line("    tpg_add<%d>(a + %d, %s%s, t + %d);", v, u.i*v, sign, cell, u.k*v)
+					w.writeLine("    tpg_add<%d>(a + %d, %s%s, t + %d);", v, u.i*v, sign, cell, u.k*v)
 				case onCells:
 					if f = "tpg_fma"; u.minus {
 						f = "tpg_sub"
 					}
-					w.line("    %s<%d>(a + %d, t + %d, z + %d);", f, v, u.i*v, k*v, (sums[i]+u.k)*v)
+					w.writeLine("    %s<%d>(a + %d, t + %d, z + %d);", f, v, u.i*v, k*v, (sums[i]+u.k)*v)
 				case onX:
 					if !started[u.i] {
 						f, started[u.i] = "tpg_cell", true
 					}
-					w.line("    %s<%d>(t + %d, %s%s, z + %d);", f, v, u.i*v, sign, cell, (sums[i]+u.k)*v)
+					w.writeLine("    %s<%d>(t + %d, %s%s, z + %d);", f, v, u.i*v, sign, cell, (sums[i]+u.k)*v)
 				}
 			}
 		}
 		if side == onX {
 			for c := range n {
-				w.line("    tpg_fma<%d>(a + %d, w + %d, t + %d);", v, c*v, i*v, c*v)
+				w.writeLine("    tpg_fma<%d>(a + %d, w + %d, t + %d);", v, c*v, i*v, c*v)
 			}
 		}
-		p.reads(w, "    ", i, sums[i], "zn", "wn")
-		w.line("  }")
+		p.writeReads(w, "    ", i, sums[i], "zn", "wn")
+		w.writeLine("  }")
 	}
-	w.line("}")
+	w.writeLine("}")
 }

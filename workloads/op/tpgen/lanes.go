@@ -1,21 +1,19 @@
 package tpgen
 
-// Warp is a warp of a spec: the number of its part's code in the family's kernel,
-// and its lanes.
+// Warp is a warp of a spec: the number of its part's code in the family's kernel, and its lanes.
 type Warp struct {
 	Number int
 	Lanes  [warpLanes]Lane
 }
 
-// Lane is where a lane's copies lie: its first copy in a row of x, its first
-// weight in a row of w, a place in a row of w to ask for ahead, and its first copy
-// in a row of the output for every path of the part, -1 where it writes none.
+// Lane holds the places of a lane's copies: its first copy in a row of x, its first weight in a row of w, a place in
+// a row of w to prefetch, and its first copy in a row of the output for every path of the part, -1 if it writes none.
 type Lane struct {
 	X, W, Line int
 	Places     []int
 }
 
-// Plan is what a family's kernel is told about one of its layers.
+// Plan holds the arguments of a family's kernel for one of its layers.
 type Plan struct {
 	Spec   *Spec
 	Warps  []Warp
@@ -23,9 +21,9 @@ type Plan struct {
 	Paths  int // of a part, at the most
 }
 
-// PlanOf is the plan of layer number n of a family.
+// PlanOf returns the plan of layer number n of a family.
 func PlanOf(f Family, n int) (*Plan, error) {
-	specs, err := f.specs()
+	specs, err := f.cutSpecs()
 	if err != nil {
 		return nil, err
 	}
@@ -38,25 +36,25 @@ func planOf(specs []*Spec, n int) *Plan {
 	for i, spec := range specs[:n+1] {
 		plan = &Plan{Spec: spec}
 		for k, p := range spec.Parts {
-			number, _ := numbers.of(p.identity())
+			number, _ := numbers.numberOf(p.codeKey())
 			plan.Floats, plan.Paths = max(plan.Floats, p.Stride*p.Batch), max(plan.Paths, len(p.paths))
 			if i == n {
-				plan.Warps = append(plan.Warps, spec.warps(k, number)...)
+				plan.Warps = append(plan.Warps, spec.partWarps(k, number)...)
 			}
 		}
 	}
 	return plan
 }
 
-// warps are those of part number k.
-func (s *Spec) warps(k, number int) []Warp {
+// partWarps returns the warps of part number k.
+func (s *Spec) partWarps(k, number int) []Warp {
 	p, blocks := s.Parts[k], s.Blocks[k]
 	x, out := s.TP.In1.Offsets(), s.TP.Out.Offsets()
 	perBlock := p.Mul / p.Copies
 	lanes := perBlock * len(blocks)
 	all := make([]Warp, (lanes+warpLanes-1)/warpLanes)
 	for w := range all {
-		lines := p.lines(w, lanes)
+		lines := p.prefetchColumns(w, lanes)
 		all[w].Number = number
 		for i := range warpLanes {
 			at := min(w*warpLanes+i, lanes-1)
@@ -75,10 +73,9 @@ func (s *Spec) warps(k, number int) []Warp {
 	return all
 }
 
-// lines are the columns, from the part's first on, that fetch all weights of a warp:
-// one every 32, which is a line of the cache, and the last of every path, as many as
-// there are lanes for.
-func (p *Part) lines(w, lanes int) []int {
+// prefetchColumns returns the columns, counted from the part's first, that fetch all weights of a warp: one every 32,
+// which is a line of the cache, and the last of every path, at most one per lane.
+func (p *Part) prefetchColumns(w, lanes int) []int {
 	var all, ends []int
 	from, to := w*warpLanes*p.Copies, min((w+1)*warpLanes, lanes)*p.Copies
 	for _, c := range p.columns {

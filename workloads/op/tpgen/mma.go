@@ -8,50 +8,48 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// A kernel whose weights come from the tensor cores (tensorproduct_mma.cuh): a block
-// keeps the columns of W2 that one warp's part needs in shared memory, and each of its
-// warps makes the weights of MMABatch edges of a segment before it adds those edges.
-// Its parts are cut narrower than those that read weights: a lane has one channel, and
-// a part as many paths as leave room for some warps beside its columns.
+// Kernels that compute their weights on the tensor cores (tensorproduct_mma.cuh): a block keeps the columns of W2
+// that one warp's part needs in shared memory, and each of its warps computes the weights of MMABatch edges of a
+// segment before it adds those edges. Parts are narrower than in kernels that read weights: a lane has one channel,
+// and a part as many paths as leave shared memory for some warps.
 
 const (
-	// MMABatch is the edges whose weights are made at once, the rows of a fragment.
+	// MMABatch is the number of edges whose weights are computed at once, the rows of a fragment.
 	MMABatch = 16
-	// MMADepth is the longest hidden layer, in steps of 8 values: what W2's columns are
-	// kept for.
+	// MMADepth is the longest hidden layer, in steps of 8 values; a block keeps W2's columns up to this length.
 	MMADepth = 13
-	// mmaPaths of a part at most: 32 x 7 columns of 104 values take 93 KB of the 227 KB that a
-	// block of an sm_90 can have, and leave room for six warps.
+	// mmaPaths bounds the paths of a part: 32 x 7 columns of 104 values take 93 KB of the 227 KB that a block of an
+	// sm_90 can have, and leave room for six warps.
 	mmaPaths = 7
-	// mmaRoom is Family.Room of these parts: they read no weights ahead, and a block of few warps
-	// leaves a lane 255 registers.
+	// mmaRoom is Family.Room of these parts: they read no weights ahead, and a block of few warps leaves a lane 255
+	// registers.
 	mmaRoom = 160
 )
 
-// MMAFamilies are the families that have such a kernel: the product for which it was designed, and
-// the smallest. Each adds 14 to 17 kB of PTX to the program; deepaw's two would add 83.
+// MMAFamilies returns the families with a kernel for tensor cores: the product for which it was designed, and the
+// smallest. Each adds 14 to 17 kB of PTX to the program; deepaw's two would add 83.
 func MMAFamilies() []Family {
 	return slices.DeleteFunc(Families(), func(f Family) bool { return f.Name != "small" && f.Name != "mace_large" })
 }
 
-// localRules are those of parts whose weights lie in shared memory: the most paths, the edges of
-// a batch, and the values of a hidden layer; the zero value has none.
+// localRules limits parts whose weights are in shared memory: the most paths, the edges of a batch, and the values of
+// a hidden layer; the zero value sets no limit.
 type localRules struct{ paths, batch, hidden int }
 
-func (l localRules) allow(p *Part) bool {
+func (l localRules) allows(p *Part) bool {
 	return l.paths == 0 || len(p.paths) <= l.paths && p.Batch == l.batch && p.Ahead >= len(p.paths)
 }
 
-// cost is that of reading an edge's hidden layer, which every part does.
-func (l localRules) cost() float64 { return float64(4*l.hidden) / bytesPerIssue }
+// readCost returns the cost of reading an edge's hidden layer, which every part does.
+func (l localRules) readCost() float64 { return float64(4*l.hidden) / bytesPerIssue }
 
-// mmaSpec is a product cut for such a kernel.
+// mmaSpec cuts a product for the tensor cores.
 func mmaSpec(tp so3.TensorProduct) (*Spec, error) {
-	spec, err := cut(tp, rules{room: mmaRoom, copies: []int{1}, batch: MMABatch, hold: true, local: localRules{mmaPaths, MMABatch, 8 * MMADepth}})
+	spec, err := cutProduct(tp, rules{room: mmaRoom, copies: []int{1}, batch: MMABatch, hold: true, local: localRules{mmaPaths, MMABatch, 8 * MMADepth}})
 	if err != nil {
 		return nil, err
 	}
-	if !whole(tp, spec.paths()) {
+	if !coversPaths(tp, spec.allPaths()) {
 		return nil, fmt.Errorf("a path of %v x %v -> %v needs more registers than a warp has", tp.In1, tp.In2, tp.Out)
 	}
 	for _, p := range spec.Parts {
@@ -79,7 +77,7 @@ func (f Family) mmaSpecs() ([]*Spec, error) {
 	return all, nil
 }
 
-// MMASource is the .cu of a family's kernel, and its parts in the order of their numbers.
+// MMASource returns the .cu of a family's kernel for tensor cores, and its parts in the order of their numbers.
 func MMASource(f Family) (text string, parts []*Part, err error) {
 	specs, err := f.mmaSpecs()
 	if err != nil {
@@ -91,7 +89,8 @@ func MMASource(f Family) (text string, parts []*Part, err error) {
 
 const mmaPrefix = "tp_mma_"
 
-// mmaText is the source of a kernel: that of one that reads weights, with another walk around the parts.
+// mmaText returns the source of a kernel: the source of a kernel that reads weights, with another loop around the
+// parts.
 func mmaText(by, name string, specs []*Spec) (text string, parts []*Part) {
 	text, parts = source(by, name, specs)
 	head, body, _ := strings.Cut(text, "\n")
@@ -104,16 +103,16 @@ func mmaText(by, name string, specs []*Spec) (text string, parts []*Part) {
 	return head + "\n// kernels.sh: sm_80 ptx70\n" + body, parts
 }
 
-// MadeMMA is such a kernel of a product that no family has, as it is made where the program runs.
+// MadeMMA is a kernel for tensor cores, generated at run time for a product that no family has.
 type MadeMMA struct {
 	Warps          []MMAWarp
 	Kernel, Source string // its name in Source, CUDA C++ that includes tensorproduct_mma.cuh
 }
 
-// MakeMMA cuts a uvu product with weights and harmonics of multiplicity 1 for the tensor cores and writes its source. An
-// error says what of it no part can hold.
+// MakeMMA cuts a uvu product with weights and harmonics of multiplicity 1 for the tensor cores and writes its source.
+// The error names the paths that no part can hold.
 func MakeMMA(tp so3.TensorProduct) (*MadeMMA, error) {
-	if err := generable(tp); err != nil {
+	if err := checkGenerable(tp); err != nil {
 		return nil, err
 	}
 	spec, err := mmaSpec(tp)
@@ -125,7 +124,7 @@ func MakeMMA(tp so3.TensorProduct) (*MadeMMA, error) {
 	return &MadeMMA{Warps: mmaPlan([]*Spec{spec}, 0), Kernel: name, Source: text}, nil
 }
 
-// MMAWarp is one warp's part of a product and what its kernel is told about it.
+// MMAWarp is one warp's part of a product with the arguments of its kernel.
 type MMAWarp struct {
 	Number, Paths  int
 	Stride         int // floats of M an edge
@@ -134,7 +133,7 @@ type MMAWarp struct {
 	Weights, Place [warpLanes][]int // of every path: its instruction, and where the lane writes; -1 without
 }
 
-// MMAPlan is layer number n of a family for that kernel.
+// MMAPlan returns the warps of layer number n of a family for the tensor cores.
 func MMAPlan(f Family, n int) ([]MMAWarp, error) {
 	specs, err := f.mmaSpecs()
 	if err != nil {
@@ -148,7 +147,7 @@ func mmaPlan(specs []*Spec, n int) []MMAWarp {
 	var all []MMAWarp
 	for i, spec := range specs[:n+1] {
 		for k, p := range spec.Parts {
-			number, _ := numbers.of(p.identity())
+			number, _ := numbers.numberOf(p.codeKey())
 			if i == n {
 				all = append(all, spec.mmaWarps(k, number)...)
 			}
@@ -157,7 +156,7 @@ func mmaPlan(specs []*Spec, n int) []MMAWarp {
 	return all
 }
 
-// mmaWarps are those of part number k.
+// mmaWarps returns the warps of part number k.
 func (s *Spec) mmaWarps(k, number int) []MMAWarp {
 	p, blocks := s.Parts[k], s.Blocks[k]
 	x, out := s.TP.In1.Offsets(), s.TP.Out.Offsets()
@@ -182,11 +181,11 @@ func (s *Spec) mmaWarps(k, number int) []MMAWarp {
 	return all
 }
 
-// taken reads an edge's weights, which a batch has in shared memory, a row an edge.
-func (w writer) taken() {
+// writeTaken writes the reads of an edge's weights, which a batch keeps in shared memory, one row per edge.
+func (w writer) writeTaken() {
 	for i := range w.p.paths {
 		if w.p.local {
-			w.line("  w[%d] = wp[%d];", i, w.p.columns[i])
+			w.writeLine("  w[%d] = wp[%d];", i, w.p.columns[i])
 		}
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Source is the .cu of a family: its parts, each once, and the kernel. It returns
-// the parts too, in the order of their numbers in the kernel.
+// Source returns the .cu of a family: its parts, each once, and the kernel. It also returns the parts, in the order
+// of their numbers in the kernel.
 func Source(f Family) (text string, parts []*Part, err error) {
-	specs, err := f.specs()
+	specs, err := f.cutSpecs()
 	if err != nil {
 		return "", nil, err
 	}
@@ -26,7 +26,7 @@ func source(by, kernel string, specs []*Spec) (text string, parts []*Part) {
 	numbers := Numbers{}
 	for _, spec := range specs {
 		for _, p := range spec.Parts {
-			if n, fresh := numbers.of(p.identity()); fresh {
+			if n, fresh := numbers.numberOf(p.codeKey()); fresh {
 				p.write(&b, n, spec.TP.In2.Dim())
 				fmt.Fprintf(&cases, "  TPG_CASE(%d)\n", n)
 				parts = append(parts, p)
@@ -45,10 +45,10 @@ func layersOf(f Family) string {
 	return strings.Join(all, "; ")
 }
 
-// Numbers gives parts of the same code the same number.
+// Numbers assigns parts of the same code the same number.
 type Numbers map[string]int
 
-func (n Numbers) of(identity string) (number int, fresh bool) {
+func (n Numbers) numberOf(identity string) (number int, fresh bool) {
 	number, known := n[identity]
 	if !known {
 		number = len(n)
@@ -57,8 +57,8 @@ func (n Numbers) of(identity string) (number int, fresh bool) {
 	return number, !known
 }
 
-// identity is all that a part's code depends on.
-func (p *Part) identity() string {
+// codeKey identifies the part's code: parts with equal keys share it.
+func (p *Part) codeKey() string {
 	s := fmt.Sprint(p.L1, p.Copies, p.Mul, p.Stride, p.Batch, p.Ahead, p.PairedOut, p.hold, p.columns)
 	for _, q := range p.paths {
 		s += fmt.Sprint(q.triple)
@@ -66,8 +66,8 @@ func (p *Part) identity() string {
 	return s
 }
 
-// float is a literal that is exactly v.
-func float(v float32) string {
+// floatLiteral returns a literal with the exact value v.
+func floatLiteral(v float32) string {
 	return fmt.Sprintf("%sf", strings.Replace(fmt.Sprintf("%x", float64(v)), "p+00", "p+0", 1))
 }
 
@@ -77,7 +77,7 @@ type writer struct {
 	p *Part
 }
 
-func (w writer) line(format string, args ...any) { fmt.Fprintf(w, "  "+format+"\n", args...) }
+func (w writer) writeLine(format string, args ...any) { fmt.Fprintf(w, "  "+format+"\n", args...) }
 
 // write writes the part as a type with its numbers and its four functions.
 func (p *Part) write(b *strings.Builder, number, sh int) {
@@ -87,24 +87,24 @@ func (p *Part) write(b *strings.Builder, number, sh int) {
 		fmt.Fprintf(b, " (%d,%d)", q.l2, q.l3)
 	}
 	fmt.Fprintf(b, "\nstruct tpg_part%d {\n", number)
-	w.line("enum { COPIES = %d, D1 = %d, PATHS = %d, SUMS = %d, STRIDE = %d, BATCH = %d, SH = %d, STEP = %d };",
+	w.writeLine("enum { COPIES = %d, D1 = %d, PATHS = %d, SUMS = %d, STRIDE = %d, BATCH = %d, SH = %d, STEP = %d };",
 		p.Copies, 2*p.L1+1, len(p.paths), p.Sums, p.Stride, p.Batch, sh, p.Mul)
-	w.build()
-	w.first()
-	w.edge()
-	w.out()
+	w.writeBuild()
+	w.writeFirst()
+	w.writeEdge()
+	w.writeOut()
 	b.WriteString("};\n\n")
 }
 
-// build is M of one edge, its cells as the paths use them.
-func (w writer) build() {
-	w.line("GP_FN void build(float *m, const float *y, float scale) {")
+// writeBuild writes the function that computes M of one edge, its cells in the order of the paths.
+func (w writer) writeBuild() {
+	w.writeLine("GP_FN void build(float *m, const float *y, float scale) {")
 	var cells []string
 	written := 0
 	flush := func(all bool) {
 		for len(cells) >= 4 || all && len(cells) > 0 {
 			four := append(slices.Clone(cells[:min(4, len(cells))]), "0.0f", "0.0f", "0.0f")[:4]
-			w.line("  tpg_put(m + %d, %s);", written, strings.Join(four, ", "))
+			w.writeLine("  tpg_put(m + %d, %s);", written, strings.Join(four, ", "))
 			cells = cells[min(4, len(cells)):]
 			written += 4
 		}
@@ -115,57 +115,57 @@ func (w writer) build() {
 			for _, t := range s.terms {
 				if !read[t.J] {
 					read[t.J] = true
-					w.line("  float y%d = __ldg(y + %d) * scale;", t.J, t.J)
+					w.writeLine("  float y%d = __ldg(y + %d) * scale;", t.J, t.J)
 				}
 			}
-			text := fmt.Sprintf("%s * y%d", float(s.terms[0].C), s.terms[0].J)
+			text := fmt.Sprintf("%s * y%d", floatLiteral(s.terms[0].C), s.terms[0].J)
 			for _, t := range s.terms[1:] {
-				text = fmt.Sprintf("gp_fma(%s, y%d, %s)", float(t.C), t.J, text)
+				text = fmt.Sprintf("gp_fma(%s, y%d, %s)", floatLiteral(t.C), t.J, text)
 			}
-			w.line("  float c%d = %s;", n, text)
+			w.writeLine("  float c%d = %s;", n, text)
 			cells = append(cells, fmt.Sprintf("c%d", n))
 			n++
 			flush(false)
 		}
 	}
 	flush(true)
-	w.line("}")
+	w.writeLine("}")
 }
 
-// first reads x and the weights with which the edges begin.
-func (w writer) first() {
-	w.line("GP_FN void first(float *x, float *w, const float *xp, const float *wp) {")
+// writeFirst writes the function that reads x and the first weights of the first edge.
+func (w writer) writeFirst() {
+	w.writeLine("GP_FN void first(float *x, float *w, const float *xp, const float *wp) {")
 	for i := range 2*w.p.L1 + 1 {
-		w.line("  tpg_read<%d>(x + %d, xp + %d);", w.p.Copies, i*w.p.Copies, i*w.p.Mul)
+		w.writeLine("  tpg_read<%d>(x + %d, xp + %d);", w.p.Copies, i*w.p.Copies, i*w.p.Mul)
 	}
 	for i := range w.p.Ahead {
 		if w.p.local {
 			break
 		}
-		w.line("  tpg_read<%d>(w + %d, wp + %d);", w.p.Copies, i*w.p.Copies, w.p.columns[i])
+		w.writeLine("  tpg_read<%d>(w + %d, wp + %d);", w.p.Copies, i*w.p.Copies, w.p.columns[i])
 	}
-	w.line("}")
+	w.writeLine("}")
 }
 
-// edge adds one edge. x and the weights of the first paths are there; it leaves
-// those of the next edge, whose rows are xn and wn. A branch that is never taken may stand behind their
-// loads; see gradWriter.edge.
-func (w writer) edge() {
+// writeEdge writes the function that adds one edge. x and the weights of the first paths are already loaded; the
+// function loads those values of the next edge, from rows xn and wn. A branch that is never taken may follow the
+// loads; see gradWriter.writeEdge.
+func (w writer) writeEdge() {
 	p := w.p
-	w.line("GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {")
+	w.writeLine("GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {")
 	at := 0
 	sums := p.sumsAt()
-	w.taken()
+	w.writeTaken()
 	for i, q := range p.paths {
 		sum := sums[i]
-		side, n := q.side()
-		w.line("  { // (%d,%d,%d)", q.l1, q.l2, q.l3)
-		w.line("    float t[%d];", n*p.Copies)
+		side, n := q.weightSide()
+		w.writeLine("  { // (%d,%d,%d)", q.l1, q.l2, q.l3)
+		w.writeLine("    float t[%d];", n*p.Copies)
 		if side == onX {
 			for c := range n {
-				w.line("    tpg_mul<%d>(t + %d, x + %d, w + %d);", p.Copies, c*p.Copies, c*p.Copies, i*p.Copies)
+				w.writeLine("    tpg_mul<%d>(t + %d, x + %d, w + %d);", p.Copies, c*p.Copies, c*p.Copies, i*p.Copies)
 			}
-			w.ahead(i)
+			w.writeAhead(i)
 			if i == len(p.paths)-1 {
 				w.nextX()
 			}
@@ -173,14 +173,14 @@ func (w writer) edge() {
 		started := map[int]bool{}
 		for k, s := range q.slots {
 			if at%4 == 0 {
-				w.line("    float4 m%d = *(const float4 *)(m + %d);", at/4, at)
+				w.writeLine("    float4 m%d = *(const float4 *)(m + %d);", at/4, at)
 			} else if k == 0 {
-				w.line("    float4 m%d = *(const float4 *)(m + %d);", at/4, at/4*4)
+				w.writeLine("    float4 m%d = *(const float4 *)(m + %d);", at/4, at/4*4)
 			}
 			cell := fmt.Sprintf("m%d.%c", at/4, "xyzw"[at%4])
 			at++
 			if side == onCells {
-				w.line("    tpg_cell<%d>(t + %d, %s, w + %d);", p.Copies, k*p.Copies, cell, i*p.Copies)
+				w.writeLine("    tpg_cell<%d>(t + %d, %s, w + %d);", p.Copies, k*p.Copies, cell, i*p.Copies)
 			}
 			for _, u := range s.uses {
 				sign := ""
@@ -189,41 +189,41 @@ func (w writer) edge() {
 				}
 				switch side {
 				case onX:
-					w.line("    tpg_add<%d>(a + %d, %s%s, t + %d);", p.Copies, (sum+u.k)*p.Copies, sign, cell, u.i*p.Copies)
+					w.writeLine("    tpg_add<%d>(a + %d, %s%s, t + %d);", p.Copies, (sum+u.k)*p.Copies, sign, cell, u.i*p.Copies)
 				case onCells:
 					f := "tpg_fma"
 					if u.minus {
 						f = "tpg_sub"
 					}
-					w.line("    %s<%d>(a + %d, t + %d, x + %d);", f, p.Copies, (sum+u.k)*p.Copies, k*p.Copies, u.i*p.Copies)
+					w.writeLine("    %s<%d>(a + %d, t + %d, x + %d);", f, p.Copies, (sum+u.k)*p.Copies, k*p.Copies, u.i*p.Copies)
 				case onOut:
 					f := "tpg_add"
 					if !started[u.k] {
 						f = "tpg_cell"
 						started[u.k] = true
 					}
-					w.line("    %s<%d>(t + %d, %s%s, x + %d);", f, p.Copies, u.k*p.Copies, sign, cell, u.i*p.Copies)
+					w.writeLine("    %s<%d>(t + %d, %s%s, x + %d);", f, p.Copies, u.k*p.Copies, sign, cell, u.i*p.Copies)
 				}
 			}
 		}
 		if side == onOut {
 			for k := range n {
-				w.line("    tpg_fma<%d>(a + %d, w + %d, t + %d);", p.Copies, (sum+k)*p.Copies, i*p.Copies, k*p.Copies)
+				w.writeLine("    tpg_fma<%d>(a + %d, w + %d, t + %d);", p.Copies, (sum+k)*p.Copies, i*p.Copies, k*p.Copies)
 			}
 		}
 		if side != onX {
-			w.ahead(i)
+			w.writeAhead(i)
 			if i == len(p.paths)-1 {
 				w.nextX()
 			}
 		}
-		w.line("  }")
+		w.writeLine("  }")
 	}
-	w.line("}")
+	w.writeLine("}")
 }
 
-// ahead reads the weights of the path that comes Ahead paths after number i.
-func (w writer) ahead(i int) {
+// writeAhead writes the read of the weights of the path that comes Ahead paths after number i.
+func (w writer) writeAhead(i int) {
 	p := w.p
 	if p.local {
 		return
@@ -232,19 +232,19 @@ func (w writer) ahead(i int) {
 	if to >= len(p.paths) {
 		to, from = to-len(p.paths), "wn"
 	}
-	w.line("    tpg_read<%d>(w + %d, %s + %d);", p.Copies, to*p.Copies, from, p.columns[to])
+	w.writeLine("    tpg_read<%d>(w + %d, %s + %d);", p.Copies, to*p.Copies, from, p.columns[to])
 }
 
 func (w writer) nextX() {
 	for c := range 2*w.p.L1 + 1 {
-		w.line("    tpg_read<%d>(x + %d, xn + %d);", w.p.Copies, c*w.p.Copies, c*w.p.Mul)
+		w.writeLine("    tpg_read<%d>(x + %d, xn + %d);", w.p.Copies, c*w.p.Copies, c*w.p.Mul)
 	}
 	if w.p.hold {
-		w.line("    if (never == -1) return; // see the generator: it keeps loads where they are")
+		w.writeLine("    if (never == -1) return; // see the generator: it keeps loads where they are")
 	}
 }
 
-// sumsAt is where every path's sums begin.
+// sumsAt returns the first sum of every path.
 func (p *Part) sumsAt() []int {
 	var at []int
 	n := 0
@@ -255,18 +255,18 @@ func (p *Part) sumsAt() []int {
 	return at
 }
 
-// out writes the sums of a row and starts again from zero. places are where a
-// lane's copies begin in a row for every path, -1 where it has none.
-func (w writer) out() {
+// writeOut writes the function that stores the sums of a row and resets them to zero. places are the starts of a
+// lane's copies in a row for every path, -1 for none.
+func (w writer) writeOut() {
 	p := w.p
 	vector := 1
 	if p.PairedOut {
 		vector = p.Copies
 	}
-	w.line("GP_FN void out(float *a, float *row, const int *places) {")
+	w.writeLine("GP_FN void out(float *a, float *row, const int *places) {")
 	sums := p.sumsAt()
 	for i, q := range p.paths {
-		w.line("  tpg_write<%d, %d>(a + %d, row, places[%d], %d, %d);", p.Copies, vector, sums[i]*p.Copies, i, q.d3(), p.Mul)
+		w.writeLine("  tpg_write<%d, %d>(a + %d, row, places[%d], %d, %d);", p.Copies, vector, sums[i]*p.Copies, i, q.d3(), p.Mul)
 	}
-	w.line("}")
+	w.writeLine("}")
 }

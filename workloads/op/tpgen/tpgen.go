@@ -1,19 +1,15 @@
-// Package tpgen cuts tensor products into parts and writes the CUDA source of
-// those that the presets compute. `go generate` in gen/ writes one .cu for each
-// Family beside the package op, which binds them where a product is in the list
-// and takes its general kernel everywhere else.
+// Package tpgen cuts tensor products into parts and writes the CUDA source of the products of the presets. `go
+// generate` in gen/ writes one .cu for each Family into the folder of package op, which uses its kernel for the
+// products in the list and its general kernel for all others.
 //
-// A part is what one warp does: all paths of one degree l1 of the features, or a
-// share of them, for 32 lanes of Copies channels each. x is then read once an
-// edge for all of its paths. For a batch of edges every lane first computes the
-// cells of M_ik = sum_j C_ijk Y_j of one edge, as straight-line code in which the
-// coefficients are literals and the zeros do not occur, and leaves them in shared
-// memory; then the warp adds edge after edge. The weight is multiplied by the
-// narrowest of the three: the d1 components of x, the d3 of the output, or the
-// cells.
+// A part is the work of one warp: all paths of one degree l1 of the features, or a share of them, for 32 lanes of
+// Copies channels each. x is then read once per edge for all of its paths. For a batch of edges every lane first
+// computes the cells of M_ik = sum_j C_ijk Y_j of one edge, as straight-line code in which the coefficients are
+// literals and the zeros do not occur, and stores them in shared memory; then the warp adds edge after edge. The
+// weight is multiplied with the narrowest of the three: the d1 components of x, the d3 of the output, or the cells.
 //
-// Blocks of x of one degree and multiplicity, which differ in parity, have the
-// same paths and are merged: their channels follow each other in the lanes.
+// Blocks of x of one degree and multiplicity, which differ in parity, have the same paths and are merged: their
+// channels are consecutive in the lanes.
 //
 //go:generate go run ./gen
 package tpgen
@@ -26,15 +22,15 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// Layer is a product of a preset: features, harmonics to lmax and the irreps
-// that the output may have, as so3.UVUProduct takes them.
+// Layer is a product of a preset: features, harmonics to lmax and the allowed irreps of the output, the arguments of
+// so3.UVUProduct.
 type Layer struct {
 	Preset     string
 	In, Target string
 	LMax       int
 }
 
-// Product is the layer's tensor product.
+// Product returns the layer's tensor product.
 func (l Layer) Product() (so3.TensorProduct, error) {
 	in, err := so3.ParseIrreps(l.In)
 	if err != nil {
@@ -44,27 +40,27 @@ func (l Layer) Product() (so3.TensorProduct, error) {
 	return so3.UVUProduct(in, so3.HarmonicIrreps(l.LMax), target), err
 }
 
-// Family is the layers that one kernel serves: those that have parts in common.
+// Family is the set of layers that one kernel serves, because they have parts in common.
 type Family struct {
 	Name string // tensorproduct_gen_NAME.cu, kernel tp_csr_NAME
-	// Room is the registers that a lane may have of sums, x, weights and harmonics while it
-	// builds M. The more code a family has the fewer the assembler gets by with: with larger
-	// ones it keeps some in memory, which `make ptxas` refuses.
+	// Room bounds the registers of a lane for sums, x, weights and harmonics while it builds M. The more code a
+	// family has, the more registers the assembler needs: with a larger room it keeps some values in memory, which
+	// `make ptxas` refuses.
 	Room   int
 	Layers []Layer
-	// GradRoom is the same for the kernel of dw and dy, tp_grad_NAME in tensorproduct_gengrad_NAME.cu:
-	// registers of dz, x, weights and what a lane adds. 0: the family has none.
+	// GradRoom is the same for the kernel of dw and dy, tp_grad_NAME in tensorproduct_gengrad_NAME.cu: registers of
+	// dz, x, weights and a lane's sums. 0: the family has none.
 	GradRoom int
 	// XRoom is the same for the kernel of dx, tp_gradx_NAME in tensorproduct_gengradx_NAME.cu. Families whose blocks
-	// of two parities are merged have none. deepaw_natural cannot be cut below 90, and is kept in memory there.
+	// of two parities are merged have none. deepaw_natural needs at least 90, with which the assembler keeps values
+	// in memory.
 	XRoom int
-	// Hold holds the loads for the next edge before the sums of a part's last path, where the
-	// assembler would move them behind. It takes registers: for a family that waits for loads.
+	// Hold keeps the loads for the next edge before the sums of a part's last path, where the assembler would move
+	// them behind. It takes registers: only for a family that waits for loads.
 	Hold bool
 }
 
-// Families are the products of the presets of workload e3nn, whose tests compare
-// the list with the presets.
+// Families returns the products of the presets of workload e3nn, whose tests compare the list with the presets.
 func Families() []Family {
 	const (
 		natural = "100x0e+33x1o+20x2e+14x3o+11x4e"
@@ -82,15 +78,15 @@ func Families() []Family {
 	}
 }
 
-// specs are the family's products, cut.
-func (f Family) specs() ([]*Spec, error) {
+// cutSpecs returns the family's products, cut into parts.
+func (f Family) cutSpecs() ([]*Spec, error) {
 	var all []*Spec
 	for _, l := range f.Layers {
 		tp, err := l.Product()
 		if err != nil {
 			return nil, err
 		}
-		spec, err := cut(tp, rules{room: f.Room, copies: anyCopies(), batch: warpLanes, hold: f.Hold})
+		spec, err := cutProduct(tp, rules{room: f.Room, copies: anyCopies(), batch: warpLanes, hold: f.Hold})
 		if err != nil {
 			return nil, err
 		}
@@ -99,28 +95,28 @@ func (f Family) specs() ([]*Spec, error) {
 	return all, nil
 }
 
-// madeRoom is the Family.Room of products that are made at run time. Nobody looks at
-// what the compiler makes of them, so they get what the largest family has to do with.
+// madeRoom is the Family.Room of products generated at run time. Nobody checks the compiler's output for them, so
+// they get a room near the one of the largest family.
 const madeRoom = 60
 
-// Made is a product that no family has, as it is made where the program runs.
+// Made is a kernel, generated at run time for a product that no family has.
 type Made struct {
 	Plan   *Plan
 	Kernel string // its name in Source
 	Source string // CUDA C++ that includes tensorproduct_gen.cuh
 }
 
-// Make cuts a uvu product with weights and harmonics of multiplicity 1, whatever its
-// irreps, and writes its source. An error says what of it no part can hold.
+// Make cuts a uvu product with weights and harmonics of multiplicity 1, with any irreps, and writes its source. The
+// error names the paths that no part can hold.
 func Make(tp so3.TensorProduct) (*Made, error) {
-	if err := generable(tp); err != nil {
+	if err := checkGenerable(tp); err != nil {
 		return nil, err
 	}
-	spec, err := cut(tp, rules{room: madeRoom, copies: anyCopies(), batch: warpLanes})
+	spec, err := cutProduct(tp, rules{room: madeRoom, copies: anyCopies(), batch: warpLanes})
 	if err != nil {
 		return nil, err
 	}
-	if !whole(tp, spec.paths()) {
+	if !coversPaths(tp, spec.allPaths()) {
 		return nil, fmt.Errorf("a path of %v x %v -> %v needs more registers than a warp has", tp.In1, tp.In2, tp.Out)
 	}
 	name := kernelPrefix + Key(tp)
@@ -128,8 +124,8 @@ func Make(tp so3.TensorProduct) (*Made, error) {
 	return &Made{Plan: planOf([]*Spec{spec}, 0), Kernel: name, Source: text}, nil
 }
 
-// generable says why nothing is generated for a product.
-func generable(tp so3.TensorProduct) error {
+// checkGenerable returns the reason why no kernel is generated for a product, or nil.
+func checkGenerable(tp so3.TensorProduct) error {
 	for i, ins := range tp.Instructions {
 		if ins.Mode != so3.UVU || !ins.HasWeight || tp.In2[ins.In2].Mul != 1 {
 			return fmt.Errorf("path %d of %v x %v -> %v is no uvu path with weights and one channel of harmonics", i, tp.In1, tp.In2, tp.Out)
@@ -138,16 +134,16 @@ func generable(tp so3.TensorProduct) error {
 	return nil
 }
 
-// paths are those of all parts.
-func (s *Spec) paths() (all []*path) {
+// allPaths returns the paths of all parts.
+func (s *Spec) allPaths() (all []*path) {
 	for _, p := range s.Parts {
 		all = append(all, p.paths...)
 	}
 	return all
 }
 
-// whole says that every path is in a part; paths are those of all parts.
-func whole(tp so3.TensorProduct, paths []*path) bool {
+// coversPaths reports whether every path is in a part; paths are the paths of all parts.
+func coversPaths(tp so3.TensorProduct, paths []*path) bool {
 	found := map[int]bool{}
 	for _, q := range paths {
 		for _, ins := range q.instructions {
@@ -162,7 +158,7 @@ func whole(tp so3.TensorProduct, paths []*path) bool {
 	return true
 }
 
-// Key tells products apart that need different kernels or different tables.
+// Key distinguishes products that need different kernels or different tables.
 func Key(tp so3.TensorProduct) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%v %v %v %v %q %q", tp.In1, tp.In2, tp.Out, tp.Instructions, tp.IrrepNorm, tp.PathNorm))
 	return hex.EncodeToString(sum[:8])

@@ -1,6 +1,5 @@
-// Package cudatest says which driver a test of CUDA code runs on: the simulated
-// one, or, where GPUPROF_DEVICE=cuda is set, the installed one and its GPU. A
-// compiled test binary so serves a machine without Go.
+// Package cudatest selects the driver of a test of CUDA code: the simulated one, or with GPUPROF_DEVICE=cuda the
+// installed one and its GPU. A compiled test binary thus works on a machine without Go.
 package cudatest
 
 import (
@@ -10,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/testkit/sim"
 )
 
-// Variable is the environment variable that chooses: empty or "sim" for the
-// simulated driver, "cuda" for the installed one.
+// Variable is the environment variable that selects the driver: empty or "sim" for the simulated one, "cuda" for the
+// installed one.
 const Variable = "GPUPROF_DEVICE"
 
 // Installed reports whether tests run on the installed driver. A value that
@@ -29,11 +28,10 @@ func Installed(t testing.TB) bool {
 	}
 }
 
-// Driver prepares the driver that tests run on and returns cuda.Options'
-// Library and AllowSimulated for it. The simulator is told configuration
-// (see package sim), its libraries stand in for the vendor's, and when the
-// test ends nothing may be left behind, used wrongly or used in no order.
-// The installed driver takes no configuration and checks nothing of that.
+// Driver prepares the driver of the tests and returns cuda.Options' Library and AllowSimulated for it. The simulator
+// gets configuration (see package sim), its libraries replace the vendor's, and at the end the test fails if anything
+// was left allocated, used wrongly or used without order. The installed driver ignores the configuration and makes
+// none of these checks.
 func Driver(t testing.TB, configuration string) (library string, simulated bool) {
 	t.Helper()
 	if Installed(t) {

@@ -28,9 +28,9 @@ func checkLoad(l *lab) {
 		{Name: "too long", Sig: "bbbbbbbbbbbbbbbbbbbbb", Host: host},
 	} {
 		_, err := l.dev.Load(k)
-		l.refused(err)
+		l.wantError(err)
 		if k != nil {
-			l.refused(err, k.Name)
+			l.wantError(err, k.Name)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func checkCapture(l *lab) {
 		l.ok(sequence())
 	}
 	direct := l.dev.Meter().Sub(before)
-	wantY, wantZ := l.ints(l.main, y), l.ints(l.main, z)
+	wantY, wantZ := l.readInts(l.main, y), l.readInts(l.main, z)
 
 	reset()
 	e = l.event()
@@ -46,9 +46,9 @@ func checkCapture(l *lab) {
 		l.t.Errorf("capturing was counted: %+v", m.Sub(before))
 	}
 	_, err = e.Done()
-	l.refused(err, "never recorded")
-	l.all(l.main, y, 1) // nothing ran
-	l.all(l.main, z, 1)
+	l.wantError(err, "never recorded")
+	l.wantAll(l.main, y, 1) // nothing ran
+	l.wantAll(l.main, z, 1)
 	before = l.dev.Meter()
 	for range rounds {
 		l.ok(op.Enqueue(l.main))
@@ -57,10 +57,10 @@ func checkCapture(l *lab) {
 		l.t.Errorf("replaying counts %+v, direct calls %+v", m, direct)
 	}
 	l.ok(e.Wait())
-	if got := l.ints(l.main, y); !reflect.DeepEqual(got, wantY) {
+	if got := l.readInts(l.main, y); !reflect.DeepEqual(got, wantY) {
 		l.t.Errorf("replayed %v, direct %v", got, wantY)
 	}
-	if got := l.ints(l.main, z); !reflect.DeepEqual(got, wantZ) {
+	if got := l.readInts(l.main, z); !reflect.DeepEqual(got, wantZ) {
 		l.t.Errorf("replayed %v, direct %v", got, wantZ)
 	}
 	part := gpuprof.Part{Kernel: "chain", Cost: gpuprof.Cost{Launches: 1}}
@@ -72,13 +72,13 @@ func checkCapture(l *lab) {
 	for range rounds {
 		l.ok(op.Enqueue(side))
 	}
-	if got := l.ints(side, z); !reflect.DeepEqual(got, wantZ) {
+	if got := l.readInts(side, z); !reflect.DeepEqual(got, wantZ) {
 		l.t.Errorf("on another stream %v, direct %v", got, wantZ)
 	}
 }
 
 func checkCaptureMisuse(l *lab) {
-	y := l.device(1)
+	y := l.newBuffer(1)
 	past := l.record(l.main)
 	side := l.stream("side")
 	nothing := func() error { return nil }
@@ -92,7 +92,7 @@ func checkCaptureMisuse(l *lab) {
 		"wait":           {func() error { return l.main.WaitFor(past) }, "main"},
 		"nested":         {func() error { _, err := l.dev.Capture(side, nothing); return err }, "side"},
 		"nested in self": {func() error { _, err := l.dev.Capture(l.main, nothing); return err }, "main"},
-		"refused launch": {func() error { return l.try(l.main, "fill", -1, y, 1) }, "fill"},
+		"refused launch": {func() error { return l.tryLaunch(l.main, "fill", -1, y, 1) }, "fill"},
 		"own error":      {func() error { return mine }, "my own reason"},
 	} {
 		_, err := l.dev.Capture(l.main, c.fn)
@@ -100,17 +100,17 @@ func checkCaptureMisuse(l *lab) {
 			l.t.Errorf("%s: the capture succeeded", name)
 			continue
 		}
-		l.refused(err, c.says)
+		l.wantError(err, c.says)
 		if name == "own error" && !errors.Is(err, mine) {
 			l.t.Errorf("%v does not wrap the error of the function", err)
 		}
 	}
 	// The stream is back in order, and a capture works.
-	op, err := l.dev.Capture(l.main, func() error { return l.try(l.main, "chain", 1, y, 1) })
+	op, err := l.dev.Capture(l.main, func() error { return l.tryLaunch(l.main, "chain", 1, y, 1) })
 	l.ok(err)
 	l.ok(op.Enqueue(l.main))
-	l.all(l.main, y, 4)
+	l.wantAll(l.main, y, 4)
 	// What was captured is checked again when it is replayed.
 	l.ok(y.Free())
-	l.refused(op.Enqueue(l.main), "chain", "freed")
+	l.wantError(op.Enqueue(l.main), "chain", "freed")
 }

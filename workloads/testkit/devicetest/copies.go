@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// pattern fills b with bytes that differ from place to place.
-func pattern(b []byte, seed byte) {
+// fillPattern fills b with bytes that differ from place to place.
+func fillPattern(b []byte, seed byte) {
 	for i := range b {
 		b[i] = byte(i*7) ^ byte(i>>8) ^ seed
 	}
@@ -28,7 +28,7 @@ func checkCopies(l *lab) {
 	} {
 		src, dst := l.alloc(n, c.up), l.alloc(n, c.down)
 		a, b := l.alloc(n, device.OnDevice), l.alloc(n, device.OnDevice)
-		pattern(src.Bytes(), 1)
+		fillPattern(src.Bytes(), 1)
 		clear(dst.Bytes())
 		before := l.dev.Meter()
 		l.ok(l.main.Copy(a, 0, src, 0, n))
@@ -48,7 +48,7 @@ func checkCopies(l *lab) {
 	// Host to host has no direction to count and needs no device.
 	before := l.dev.Meter()
 	src, dst := l.alloc(8, device.Pageable), l.alloc(8, device.Pinned)
-	l.refused(l.main.Copy(dst, 0, src, 0, 8), "main", "host")
+	l.wantError(l.main.Copy(dst, 0, src, 0, 8), "main", "host")
 	if m := l.dev.Meter().Sub(before); m != (device.Meter{Allocations: 2}) {
 		l.t.Errorf("a refused copy was counted: %+v", m)
 	}
@@ -69,7 +69,7 @@ func checkCopyBounds(l *lab) {
 		if err := l.main.Copy(dev, c.dst, host, c.src, c.n); err == nil {
 			l.t.Errorf("copying %d bytes from offset %d to %d of %d was accepted", c.n, c.src, c.dst, size)
 		} else {
-			l.refused(err, "main")
+			l.wantError(err, "main")
 		}
 		if err := l.main.Copy(host, c.dst, dev, c.src, c.n); err == nil {
 			l.t.Errorf("copying %d bytes back from offset %d to %d of %d was accepted", c.n, c.src, c.dst, size)
@@ -93,7 +93,7 @@ func checkOddSizes(l *lab) {
 	if empty.Len() != 0 || emptyHost.Len() != 0 {
 		l.t.Errorf("empty buffers of %d and %d bytes", empty.Len(), emptyHost.Len())
 	}
-	y := l.device(6, 6)
+	y := l.newBuffer(6, 6)
 	before := l.dev.Meter()
 	l.launch(l.main, "fill", 0, y, 1)
 	l.launch(l.main, "fill", 0, empty, 1)
@@ -102,16 +102,16 @@ func checkOddSizes(l *lab) {
 		l.t.Errorf("work on nothing is counted as what was asked: got %+v", m)
 	}
 	l.launch(l.main, "chain", 1, y, 1)
-	if got := l.ints(l.main, y); got[0] != 19 || got[1] != 6 {
+	if got := l.readInts(l.main, y); got[0] != 19 || got[1] != 6 {
 		l.t.Errorf("got %v, want [19 6]", got)
 	}
 	l.ok(empty.Free())
 	l.ok(emptyHost.Free())
-	l.refused(empty.Free(), "freed")
+	l.wantError(empty.Free(), "freed")
 
 	for _, n := range []int{1, 3, 7, 63, 65, 4097} {
 		host, dev := l.alloc(n+5, device.Pinned), l.alloc(n+3, device.OnDevice)
-		pattern(host.Bytes(), byte(n))
+		fillPattern(host.Bytes(), byte(n))
 		want := bytes.Clone(host.Bytes()[1 : 1+n])
 		l.ok(l.main.Copy(dev, 3, host, 1, n))
 		l.ok(l.main.Sync())
@@ -126,7 +126,7 @@ func checkOddSizes(l *lab) {
 		b := l.alloc(4*n+4, device.OnDevice)
 		l.launch(l.main, "fill", n+1, b, 1)
 		l.launch(l.main, "chain", n, b, 1)
-		got := l.ints(l.main, b)
+		got := l.readInts(l.main, b)
 		for k, v := range got[:n] {
 			if v != 4 {
 				l.t.Fatalf("item %d of %d is %d, want 4", k, n, v)

@@ -1,10 +1,9 @@
-// Package devicetest is the conformance suite every device passes: what the
-// rest of gpuprof relies on beyond the method signatures of device.Device.
+// Package devicetest is the conformance suite of every device: the behaviour that the rest of gpuprof relies on
+// beyond the method signatures of device.Device.
 //
-// Concurrency is proven by handshakes through pinned memory (see "gate" in
-// [Catalogue]), never by sleeping and hoping: where a device runs work inside
-// the call that enqueues it, the suite stops with a message, or hangs until
-// the test's own time limit.
+// Concurrency is proven by handshakes through pinned memory (see "gate" in [Catalogue]), never by sleeping: on a
+// device that runs work inside the call that enqueues it, the suite stops with a message, or hangs until the test's
+// own time limit.
 package devicetest
 
 import (
@@ -15,13 +14,13 @@ import (
 
 // Kernels adapts the suite's kernels to a device.
 type Kernels struct {
-	// Prepare adds what the device needs beside the Go twin (PTX, Entry,
-	// Threads, PerBlock), by the kernel's name. Nil for the host device.
+	// Prepare adds the fields that the device needs in addition to the Go twin (PTX, Entry, Threads, PerBlock), by
+	// the kernel's name. Nil for the host device.
 	Prepare func(*device.Kernel)
 }
 
-// Run checks the devices that open returns. Every check opens its own, and
-// closes it. A device that a check has to fail on purpose is not used again.
+// Run checks the devices that open returns. Every check opens its own device and closes it. A device that a check
+// makes fail is not used again.
 func Run(t *testing.T, open func(t *testing.T) device.Device, k Kernels) {
 	for _, c := range []struct {
 		name  string

@@ -11,14 +11,14 @@ import (
 const slack = 5 * time.Microsecond
 
 func checkEventTimes(l *lab) {
-	y := l.device(1)
+	y := l.newBuffer(1)
 	begin := time.Now()
 	e0 := l.record(l.main)
 	l.launch(l.main, "chain", 1, y, 1)
 	e1 := l.record(l.main)
-	g := l.hold(l.main)
+	g := l.holdStream(l.main)
 	e2 := l.record(l.main)
-	g.started()
+	g.waitStarted()
 	held := time.Now()
 	time.Sleep(2 * time.Millisecond) // something to measure; nothing depends on its length
 	least := time.Since(held)        // the kernel ran at least this long
@@ -54,14 +54,14 @@ func checkEventAgain(l *lab) {
 	l.ok(l.main.Record(e))
 	l.ok(l.main.Sync())
 	before := l.elapsed(first, e)
-	g := l.hold(l.main)
+	g := l.holdStream(l.main)
 	l.ok(l.main.Record(e))
-	g.started()
-	if l.done(e) {
+	g.waitStarted()
+	if l.isDone(e) {
 		l.t.Error("an event recorded again still shows its first record")
 	}
 	_, err := l.dev.ElapsedNS(first, e)
-	l.refused(err, "event")
+	l.wantError(err, "event")
 	time.Sleep(time.Millisecond)
 	g.open()
 	l.ok(e.Wait())
@@ -72,7 +72,7 @@ func checkEventAgain(l *lab) {
 	// On another stream while the first record is still queued: the later
 	// call counts.
 	side := l.stream("side")
-	g = l.hold(l.main)
+	g = l.holdStream(l.main)
 	l.ok(l.main.Record(e))
 	l.ok(side.Record(e))
 	l.ok(e.Wait())
@@ -88,21 +88,21 @@ func checkEventMisuse(l *lab) {
 	e, fresh := l.record(l.main), l.event()
 	l.ok(e.Wait())
 	before := l.dev.Meter()
-	l.refused(fresh.Wait(), "event", "never recorded")
+	l.wantError(fresh.Wait(), "event", "never recorded")
 	_, err := fresh.Done()
-	l.refused(err, "event", "never recorded")
-	l.refused(l.main.WaitFor(fresh), "event", "never recorded")
+	l.wantError(err, "event", "never recorded")
+	l.wantError(l.main.WaitFor(fresh), "event", "never recorded")
 	_, err = l.dev.ElapsedNS(e, fresh)
-	l.refused(err, "event", "never recorded")
+	l.wantError(err, "event", "never recorded")
 	_, err = l.dev.ElapsedNS(fresh, e)
-	l.refused(err, "event", "never recorded")
+	l.wantError(err, "event", "never recorded")
 	if m := l.dev.Meter(); m != before {
 		l.t.Errorf("refused calls were counted: %+v", m.Sub(before))
 	}
-	g := l.hold(l.main)
+	g := l.holdStream(l.main)
 	pending := l.record(l.main)
 	_, err = l.dev.ElapsedNS(e, pending)
-	l.refused(err, "event")
+	l.wantError(err, "event")
 	g.open()
 	l.ok(l.main.Sync())
 	l.elapsed(e, pending)
@@ -122,7 +122,7 @@ func checkBlockedTime(l *lab) {
 		// the call, so one try of some has to meet it.
 		met := false
 		for try := 0; try < 20 && !met; try++ {
-			m, least, most := l.blocked(c.wait)
+			m, least, most := l.measureBlocked(c.wait)
 			if m.BlockedNS > int64(most) {
 				l.t.Errorf("%s: %d ns counted in a call that took %v", name, m.BlockedNS, most)
 			}
@@ -138,19 +138,19 @@ func checkBlockedTime(l *lab) {
 	before := l.dev.Meter()
 	e := l.record(l.main)
 	l.ok(l.main.WaitFor(e))
-	l.until("the event is done", func() bool { return l.done(e) })
+	l.waitUntil("the event is done", func() bool { return l.isDone(e) })
 	if m := l.dev.Meter(); m != before {
 		l.t.Errorf("calls that do not block were counted: %+v", m.Sub(before))
 	}
 }
 
-// blocked waits for a gate that is opened a millisecond later. It returns
-// what was counted, and bounds on the time the call was blocked.
-func (l *lab) blocked(wait func(device.Event) error) (m device.Meter, least, most time.Duration) {
+// measureBlocked waits for a gate that is opened a millisecond later. It returns the counts, and bounds on the time
+// for which the call was blocked.
+func (l *lab) measureBlocked(wait func(device.Event) error) (m device.Meter, least, most time.Duration) {
 	l.t.Helper()
-	g := l.hold(l.main)
+	g := l.holdStream(l.main)
 	e := l.record(l.main)
-	g.started()
+	g.waitStarted()
 	before := l.dev.Meter()
 	opened := make(chan time.Time, 1)
 	go func() {

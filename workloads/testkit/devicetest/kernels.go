@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Catalogue is the suite's kernels, for whoever writes another device's twin
-// of them. Parameters are in the order of the signature; k runs over [0, n).
+// Catalogue returns the suite's kernels, for the implementation of another device. Parameters are in the order of the
+// signature; k runs over [0, n).
 //
 //	gate  b    one item: flags[0] = 1, then wait until flags[1] != 0
 //	raise bi   one item: flags[i] = 1

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// patience is how long a handshake may take before the device counts as stuck.
+// patience is the time of a handshake after which the device counts as stuck.
 const patience = 20 * time.Second
 
 // lab is one check's device with the suite's kernels loaded. Its helpers stop
@@ -46,8 +46,8 @@ func (l *lab) ok(err error) {
 	}
 }
 
-// refused wants an error whose sentence contains every word.
-func (l *lab) refused(err error, words ...string) {
+// wantError requires an error whose sentence contains every word.
+func (l *lab) wantError(err error, words ...string) {
 	l.t.Helper()
 	if err == nil {
 		l.t.Fatalf("no error; want one that says %q", words)
@@ -83,10 +83,10 @@ func (l *lab) alloc(bytes int, p device.Place) device.Buffer {
 // launch enqueues a kernel of buffers and integers in the order of its signature.
 func (l *lab) launch(s device.Stream, kernel string, n int, args ...any) {
 	l.t.Helper()
-	l.ok(l.try(s, kernel, n, args...))
+	l.ok(l.tryLaunch(s, kernel, n, args...))
 }
 
-func (l *lab) try(s device.Stream, kernel string, n int, args ...any) error {
+func (l *lab) tryLaunch(s device.Stream, kernel string, n int, args ...any) error {
 	l.t.Helper()
 	var a device.Args
 	for i, v := range args {
@@ -111,7 +111,7 @@ func (l *lab) record(s device.Stream) device.Event {
 	return e
 }
 
-func (l *lab) done(e device.Event) bool {
+func (l *lab) isDone(e device.Event) bool {
 	l.t.Helper()
 	d, err := e.Done()
 	l.ok(err)
@@ -125,8 +125,8 @@ func (l *lab) elapsed(from, to device.Event) int64 {
 	return ns
 }
 
-// device makes a device buffer holding values.
-func (l *lab) device(values ...int32) device.Buffer {
+// newBuffer makes a device buffer with the given values.
+func (l *lab) newBuffer(values ...int32) device.Buffer {
 	l.t.Helper()
 	b, up := l.alloc(4*len(values), device.OnDevice), l.alloc(4*len(values), device.Pinned)
 	copy(device.Ints(up), values)
@@ -136,8 +136,8 @@ func (l *lab) device(values ...int32) device.Buffer {
 	return b
 }
 
-// ints is a device buffer's content once s has passed what it holds.
-func (l *lab) ints(s device.Stream, b device.Buffer) []int32 {
+// readInts returns a device buffer's content after s has finished its work on it.
+func (l *lab) readInts(s device.Stream, b device.Buffer) []int32 {
 	l.t.Helper()
 	down := l.alloc(b.Len(), device.Pinned)
 	l.ok(s.Copy(down, 0, b, 0, b.Len()))
@@ -147,17 +147,17 @@ func (l *lab) ints(s device.Stream, b device.Buffer) []int32 {
 	return out
 }
 
-// all wants every value of the device buffer to be v.
-func (l *lab) all(s device.Stream, b device.Buffer, v int32) {
+// wantAll requires that every value of the device buffer is v.
+func (l *lab) wantAll(s device.Stream, b device.Buffer, v int32) {
 	l.t.Helper()
-	for i, got := range l.ints(s, b) {
+	for i, got := range l.readInts(s, b) {
 		if got != v {
 			l.t.Fatalf("value %d is %d, want %d", i, got, v)
 		}
 	}
 }
 
-func (l *lab) until(what string, cond func() bool) {
+func (l *lab) waitUntil(what string, cond func() bool) {
 	l.t.Helper()
 	for deadline := time.Now().Add(patience); !cond(); time.Sleep(20 * time.Microsecond) {
 		if time.Now().After(deadline) {
@@ -172,9 +172,9 @@ type gate struct {
 	flags device.Buffer
 }
 
-// hold enqueues a gate on s. It is opened at the end of the test at the
-// latest, so that a failed check does not leave Close waiting.
-func (l *lab) hold(s device.Stream) *gate {
+// holdStream enqueues a gate on s. It opens at the end of the test at the latest, so that a failed check does not
+// leave Close waiting.
+func (l *lab) holdStream(s device.Stream) *gate {
 	l.t.Helper()
 	g := &gate{l, l.alloc(8, device.Pinned)}
 	clear(device.Ints(g.flags))
@@ -183,10 +183,10 @@ func (l *lab) hold(s device.Stream) *gate {
 	return g
 }
 
-// started waits until the kernel runs.
-func (g *gate) started() {
+// waitStarted waits until the kernel runs.
+func (g *gate) waitStarted() {
 	g.l.t.Helper()
-	g.l.until("the gate kernel runs", func() bool { return atomic.LoadInt32(&device.Ints(g.flags)[0]) == 1 })
+	g.l.waitUntil("the gate kernel runs", func() bool { return atomic.LoadInt32(&device.Ints(g.flags)[0]) == 1 })
 }
 
 // open lets the kernel end; it may be called from any goroutine.

@@ -53,36 +53,36 @@ func checkMemoryAccount(l *lab) {
 }
 
 func checkOutOfMemory(l *lab) {
-	kept := l.device(5, 6)
+	kept := l.newBuffer(5, 6)
 	before, meter := l.dev.Memory(), l.dev.Meter()
 	for _, n := range []int{int(before.Available) + 1<<30, math.MaxInt} {
 		_, err := l.dev.Alloc(n, device.OnDevice)
-		l.refused(err, "allocating", "device memory", "available")
+		l.wantError(err, "allocating", "device memory", "available")
 		if !errors.Is(err, gpuprof.ErrMemory) {
 			l.t.Errorf("%v is not ErrMemory", err)
 		}
 	}
 	_, err := l.dev.Alloc(-1, device.OnDevice)
-	l.refused(err)
+	l.wantError(err)
 	_, err = l.dev.Alloc(4, device.Place(9))
-	l.refused(err)
+	l.wantError(err)
 	if m := l.dev.Memory(); m.InUse != before.InUse || m.Peak != before.Peak {
 		l.t.Errorf("a refusal changed the account from %+v to %+v", before, m)
 	}
 	if m := l.dev.Meter(); m != meter {
 		l.t.Errorf("a refusal was counted: %+v", m.Sub(meter))
 	}
-	// The device is as good as before.
+	// The device works as before.
 	more := l.alloc(8, device.OnDevice)
 	l.ok(l.main.Copy(more, 0, kept, 0, 8))
 	l.launch(l.main, "chain", 2, more, 0)
-	if got := l.ints(l.main, more); got[0] != 15 || got[1] != 18 {
+	if got := l.readInts(l.main, more); got[0] != 15 || got[1] != 18 {
 		l.t.Errorf("got %v, want [15 18]", got)
 	}
 }
 
 func checkUseAfterFree(l *lab) {
-	live := l.device(1, 2)
+	live := l.newBuffer(1, 2)
 	for _, p := range []device.Place{device.OnDevice, device.Pinned, device.Pageable} {
 		b := l.alloc(8, p)
 		var a device.Args
@@ -92,20 +92,20 @@ func checkUseAfterFree(l *lab) {
 		if b.Bytes() != nil {
 			l.t.Errorf("a freed %s buffer still has bytes", p)
 		}
-		l.refused(b.Free(), "freed")
-		l.refused(l.main.Launch(l.fn["fill"], 2, &a), "fill", "main", "freed")
-		l.refused(l.main.Copy(live, 0, b, 0, 8), "main", "freed")
-		l.refused(l.main.Copy(b, 0, live, 0, 8), "main", "freed")
+		l.wantError(b.Free(), "freed")
+		l.wantError(l.main.Launch(l.fn["fill"], 2, &a), "fill", "main", "freed")
+		l.wantError(l.main.Copy(live, 0, b, 0, 8), "main", "freed")
+		l.wantError(l.main.Copy(b, 0, live, 0, 8), "main", "freed")
 		if m := l.dev.Meter(); m != before {
 			l.t.Errorf("refused calls were counted: %+v", m.Sub(before))
 		}
 	}
 	var unset device.Args
-	l.refused(l.main.Launch(l.fn["fill"], 2, &unset), "fill", "main")
-	l.refused(l.main.Copy(nil, 0, live, 0, 8), "main")
-	l.refused(l.main.Copy(live, 0, nil, 0, 8), "main")
-	l.refused(l.try(l.main, "fill", -1, live, 0), "fill", "main")
-	if got := l.ints(l.main, live); got[0] != 1 || got[1] != 2 {
+	l.wantError(l.main.Launch(l.fn["fill"], 2, &unset), "fill", "main")
+	l.wantError(l.main.Copy(nil, 0, live, 0, 8), "main")
+	l.wantError(l.main.Copy(live, 0, nil, 0, 8), "main")
+	l.wantError(l.tryLaunch(l.main, "fill", -1, live, 0), "fill", "main")
+	if got := l.readInts(l.main, live); got[0] != 1 || got[1] != 2 {
 		l.t.Errorf("refused calls had an effect: %v", got)
 	}
 }
@@ -116,19 +116,19 @@ func checkFreeInFlight(l *lab) {
 	const n = 1 << 16
 	side := l.stream("side")
 	tmp, out := l.alloc(4*n, device.OnDevice), l.alloc(4*n, device.OnDevice)
-	g := l.hold(l.main)
+	g := l.holdStream(l.main)
 	l.launch(l.main, "fill", n, tmp, 4)
 	filled := l.record(l.main)
 	l.ok(side.WaitFor(filled))
 	l.launch(side, "chain", n, tmp, 1)
 	l.ok(side.Copy(out, 0, tmp, 0, 4*n))
-	g.started()
+	g.waitStarted()
 	go g.open()
 	l.ok(tmp.Free())
 	// A buffer that takes the same memory must not be hit by the old work.
 	next := l.alloc(4*n, device.OnDevice)
 	l.launch(l.main, "fill", n, next, 9)
 	l.ok(l.main.Sync())
-	l.all(side, out, 13)
-	l.all(l.main, next, 9)
+	l.wantAll(side, out, 13)
+	l.wantAll(l.main, next, 9)
 }

@@ -16,39 +16,39 @@ func checkOrder(l *lab) {
 		l.launch(l.main, "chain", n, y, v)
 		want = 3*want + int32(v)
 	}
-	l.all(l.main, y, want)
+	l.wantAll(l.main, y, want)
 }
 
 // checkOverlap fails on a device that runs a launch inside the call: the
 // caller would never get to open the gate.
 func checkOverlap(l *lab) {
-	y := l.device(0)
-	g := l.hold(l.main)
+	y := l.newBuffer(0)
+	g := l.holdStream(l.main)
 	l.launch(l.main, "fill", 1, y, 7)
 	e := l.record(l.main)
-	g.started()
-	if l.done(e) {
+	g.waitStarted()
+	if l.isDone(e) {
 		l.t.Error("an event behind a running kernel is done")
 	}
 	g.open()
 	l.ok(e.Wait())
-	if !l.done(e) {
+	if !l.isDone(e) {
 		l.t.Error("an event is not done after Wait")
 	}
-	l.all(l.main, y, 7)
+	l.wantAll(l.main, y, 7)
 }
 
 // checkTwoStreams holds one stream until the other has run a kernel.
 func checkTwoStreams(l *lab) {
 	side := l.stream("side")
-	g := l.hold(l.main)
-	g.started()
+	g := l.holdStream(l.main)
+	g.waitStarted()
 	l.launch(side, "raise", 1, g.flags, 1)
 	l.ok(l.main.Sync())
 	l.ok(side.Sync())
 	// And the other way round, so that no stream is the privileged one.
-	g = l.hold(side)
-	g.started()
+	g = l.holdStream(side)
+	g.waitStarted()
 	l.launch(l.main, "raise", 1, g.flags, 1)
 	l.ok(side.Sync())
 	l.ok(l.main.Sync())
@@ -56,11 +56,11 @@ func checkTwoStreams(l *lab) {
 
 func checkWaitAcross(l *lab) {
 	side, third := l.stream("side"), l.stream("third")
-	y, z := l.device(1, 1, 1), l.device(0, 0, 0)
+	y, z := l.newBuffer(1, 1, 1), l.newBuffer(0, 0, 0)
 	flag := l.alloc(4, device.Pinned)
 	clear(flag.Bytes())
 
-	g := l.hold(l.main)
+	g := l.holdStream(l.main)
 	l.launch(l.main, "chain", 3, y, 5) // 8
 	ready := l.record(l.main)
 	l.ok(side.WaitFor(ready))
@@ -69,30 +69,30 @@ func checkWaitAcross(l *lab) {
 	l.ok(side.Copy(z, 0, y, 0, 12))
 	last := l.record(side)
 
-	// The caller and a third stream go on; the waiting stream must not.
+	// The caller and a third stream continue; the waiting stream must not.
 	l.launch(third, "fill", 0, y, 0)
 	l.ok(third.Sync())
-	g.started()
-	if l.done(last) || atomic.LoadInt32(&device.Ints(flag)[0]) != 0 {
+	g.waitStarted()
+	if l.isDone(last) || atomic.LoadInt32(&device.Ints(flag)[0]) != 0 {
 		l.t.Error("a stream ran past an event that has not happened")
 	}
 	g.open()
 	l.ok(last.Wait())
-	l.all(side, z, 26)
+	l.wantAll(side, z, 26)
 	// Waiting for what has passed, or for itself, is no obstacle.
 	l.ok(l.main.WaitFor(last))
 	l.ok(l.main.WaitFor(ready))
 	l.ok(l.main.Sync())
 }
 
-// checkWaitLatest records an event again behind a gate after a stream was
-// told to wait for it: the stream waits for the first record only.
+// checkWaitLatest records an event again behind a gate after a stream has started to wait for it: the stream waits
+// for the first record only.
 func checkWaitLatest(l *lab) {
 	side := l.stream("side")
 	e := l.record(l.main)
 	l.ok(side.WaitFor(e))
-	g := l.hold(l.main)
-	g.started()
+	g := l.holdStream(l.main)
+	g.waitStarted()
 	l.ok(l.main.Record(e))
 	l.launch(side, "raise", 1, g.flags, 1) // opens the gate, if side gets here
 	l.ok(side.Sync())
@@ -101,9 +101,9 @@ func checkWaitLatest(l *lab) {
 
 func checkBeyondQueue(l *lab) {
 	const launches = 5000
-	y := l.device(1, 1)
-	g := l.hold(l.main)
-	g.started()
+	y := l.newBuffer(1, 1)
+	g := l.holdStream(l.main)
+	g.waitStarted()
 	// A device with a bounded queue lets the caller wait until there is room;
 	// from here on nothing but the device can make some.
 	go g.open()
@@ -116,12 +116,12 @@ func checkBeyondQueue(l *lab) {
 	if got := l.dev.Meter().Sub(before).Launches; got != launches {
 		l.t.Errorf("counted %d launches, want %d", got, launches)
 	}
-	l.all(l.main, y, want)
+	l.wantAll(l.main, y, want)
 }
 
 func checkArgsCopied(l *lab) {
-	y, other := l.device(0, 0), l.device(0, 0)
-	g := l.hold(l.main)
+	y, other := l.newBuffer(0, 0), l.newBuffer(0, 0)
+	g := l.holdStream(l.main)
 	var a device.Args
 	a.SetBuf(0, y)
 	a.SetInt(1, 41)
@@ -129,8 +129,8 @@ func checkArgsCopied(l *lab) {
 	a.SetBuf(0, other)
 	a.SetInt(1, -1)
 	g.open()
-	l.all(l.main, y, 41)
-	l.all(l.main, other, 0)
+	l.wantAll(l.main, y, 41)
+	l.wantAll(l.main, other, 0)
 }
 
 func checkArgsRoundTrip(l *lab) {
@@ -160,7 +160,7 @@ func checkArgsRoundTrip(l *lab) {
 	}
 }
 
-// checkNoArgs launches with no Args at all, which is legal for a kernel without parameters only.
+// checkNoArgs launches with no Args at all, which is legal only for a kernel without parameters.
 func checkNoArgs(l *lab) {
 	f, err := l.dev.Load(&device.Kernel{Name: "null", Host: func(*device.Args, int, int) {}})
 	l.ok(err)
@@ -170,7 +170,7 @@ func checkNoArgs(l *lab) {
 	l.ok(op.Enqueue(l.main))
 	l.ok(l.main.Sync())
 	before := l.dev.Meter()
-	l.refused(l.main.Launch(l.fn["fill"], 1, nil), "fill", "main", `"bi"`)
+	l.wantError(l.main.Launch(l.fn["fill"], 1, nil), "fill", "main", `"bi"`)
 	if m := l.dev.Meter(); m != before {
 		l.t.Errorf("a refused launch was counted: %+v", m.Sub(before))
 	}
@@ -178,15 +178,15 @@ func checkNoArgs(l *lab) {
 
 func checkStreamClosed(l *lab) {
 	s := l.stream("short")
-	y := l.device(3)
+	y := l.newBuffer(3)
 	l.launch(s, "chain", 1, y, 1)
 	e := l.record(s)
 	l.ok(s.Close()) // waits: the event is done
-	if !l.done(e) {
+	if !l.isDone(e) {
 		l.t.Error("a stream was closed before its work was done")
 	}
 	l.ok(l.main.WaitFor(e)) // events outlive their stream
-	l.all(l.main, y, 10)
+	l.wantAll(l.main, y, 10)
 	var a device.Args
 	a.SetBuf(0, y)
 	for doing, err := range map[string]error{
@@ -200,17 +200,17 @@ func checkStreamClosed(l *lab) {
 			l.t.Errorf("%s works on a closed stream", doing)
 			continue
 		}
-		l.refused(err, "closed")
+		l.wantError(err, "closed")
 	}
 	l.ok(s.Close())
 }
 
 func checkCloseInFlight(l *lab) {
-	y := l.device(0)
+	y := l.newBuffer(0)
 	side := l.stream("side")
 	e := l.event()
-	g := l.hold(l.main)
-	g.started()
+	g := l.holdStream(l.main)
+	g.waitStarted()
 	l.launch(l.main, "fill", 1, y, 1)
 	l.ok(l.main.Record(e))
 	l.ok(side.WaitFor(e))
@@ -220,21 +220,21 @@ func checkCloseInFlight(l *lab) {
 	l.ok(l.dev.Close())
 
 	_, err := l.dev.Alloc(4, device.OnDevice)
-	l.refused(err, "closed")
+	l.wantError(err, "closed")
 	_, err = l.dev.NewStream("late")
-	l.refused(err, "closed")
+	l.wantError(err, "closed")
 	_, err = l.dev.NewEvent()
-	l.refused(err, "closed")
+	l.wantError(err, "closed")
 	_, err = l.dev.Load(Catalogue()[0])
-	l.refused(err, "closed")
+	l.wantError(err, "closed")
 	_, err = l.dev.Capture(l.main, func() error { return nil })
-	l.refused(err, "closed")
+	l.wantError(err, "closed")
 	var a device.Args
-	l.refused(l.main.Launch(l.fn["fail"], 1, &a), "closed")
-	l.refused(l.main.Sync(), "closed")
-	l.refused(l.main.Record(e), "closed")
-	l.refused(e.Wait(), "closed")
-	l.refused(y.Free())
+	l.wantError(l.main.Launch(l.fn["fail"], 1, &a), "closed")
+	l.wantError(l.main.Sync(), "closed")
+	l.wantError(l.main.Record(e), "closed")
+	l.wantError(e.Wait(), "closed")
+	l.wantError(y.Free())
 	if m := l.dev.Memory(); m.InUse != 0 {
 		l.t.Errorf("%d bytes in use after Close", m.InUse)
 	}

@@ -1,4 +1,4 @@
-// Package kservetest has callers of every kind for tests of services behind HTTP.
+// Package kservetest has callers of every kind for tests of HTTP services.
 package kservetest
 
 import (
@@ -17,23 +17,22 @@ import (
 	"time"
 )
 
-// Soak are callers that send for a long time: most of them requests, some half a request, a
-// wrong one, or one that they do not wait for. Some close their sending side behind a request. A service that is asked so has to count each of
-// them once.
+// Soak runs callers that send for a long time: most send requests, some half a request, a wrong one, or one for which
+// they do not wait. Some close their sending side after a request. The service has to count each of them once.
 type Soak struct {
 	Client *http.Client
 	Dial   func() (net.Conn, error)
 	URL    string // "http://host" of the service
 	Path   string // of an infer request
-	// Body is request number i, and Right says that an answer is its own.
+	// Body returns request number i, and Right reports whether an answer belongs to it.
 	Body  func(i int64) string
 	Right func(i int64, answer string) bool
-	// Callers send at a time, each Pause after its last answer, until More says no to the
-	// next number.
+	// Callers is the number of concurrent callers; each sends Pause after its last answer, until More returns false
+	// for the next number.
 	Callers int
 	Pause   time.Duration
 	More    func(i int64) bool
-	// Leaves is how long a caller waits that leaves.
+	// Leaves is the waiting time of a caller that leaves.
 	Leaves time.Duration
 
 	mu    sync.Mutex
@@ -41,15 +40,15 @@ type Soak struct {
 	next  atomic.Int64
 }
 
-// Tally is what came of the requests, by those who sent them.
+// Tally counts the outcomes of the requests, by kind of caller.
 type Tally struct {
 	Status map[int]int64 // of those that waited for an answer
 	Left   int64         // did not wait; the service may have counted them or not
 	Wrong  int64         // sent what is no request
-	Half   int64         // ended the connection within a request, or waited to be told that they are slow
+	Half   int64         // ended the connection within a request, or waited for the 408 answer
 }
 
-// Answered is how many got an answer that is the service's and not that of its front.
+// Answered counts the answers.
 func (t *Tally) Answered() (n int64) {
 	for _, k := range t.Status {
 		n += k
@@ -57,14 +56,14 @@ func (t *Tally) Answered() (n int64) {
 	return n
 }
 
-// Run sends and returns all that was sent so far.
+// Run sends, and returns the counts so far.
 func (s *Soak) Run(t testing.TB) Tally {
 	t.Helper()
 	var all sync.WaitGroup
 	for range s.Callers {
 		all.Go(func() {
 			for i := s.next.Add(1); s.More(i); i = s.next.Add(1) {
-				s.one(t, i)
+				s.sendOne(t, i)
 				time.Sleep(s.Pause)
 			}
 		})
@@ -77,11 +76,11 @@ func (s *Soak) Run(t testing.TB) Tally {
 	return out
 }
 
-// one sends what request i is.
-func (s *Soak) one(t testing.TB, i int64) {
+// sendOne sends request i in the way that its number selects.
+func (s *Soak) sendOne(t testing.TB, i int64) {
 	switch i % 32 {
 	case 3:
-		s.leave(i)
+		s.sendAndLeave(i)
 	case 9:
 		if status, body, err := s.post(context.Background(), s.Body(i)+"{"); err != nil || status != http.StatusBadRequest {
 			t.Errorf("a wrong request got %d %s, %v", status, body, err)
@@ -90,21 +89,21 @@ func (s *Soak) one(t testing.TB, i int64) {
 	case 12:
 		s.oneSided(t, i)
 	case 17:
-		s.half(t, i, true)
+		s.sendHalf(t, i, true)
 	case 25:
-		s.half(t, i, i%64 == 25) // every other one waits
+		s.sendHalf(t, i, i%64 == 25) // every other one waits
 	default:
-		s.ask(t, i)
+		s.sendAndWait(t, i)
 	}
 }
 
-func (s *Soak) ask(t testing.TB, i int64) {
+func (s *Soak) sendAndWait(t testing.TB, i int64) {
 	status, body, err := s.post(context.Background(), s.Body(i))
-	s.told(t, i, status, body, err)
+	s.checkAnswer(t, i, status, body, err)
 }
 
-// told looks at the answer to request i.
-func (s *Soak) told(t testing.TB, i int64, status int, body string, err error) {
+// checkAnswer checks the answer to request i.
+func (s *Soak) checkAnswer(t testing.TB, i int64, status int, body string, err error) {
 	switch {
 	case err != nil:
 		t.Errorf("request %d: %v", i, err)
@@ -117,7 +116,7 @@ func (s *Soak) told(t testing.TB, i int64, status int, body string, err error) {
 	s.count(func(a *Tally) { a.Status[status]++ })
 }
 
-// oneSided closes the sending side behind a request, where the connection has sides.
+// oneSided closes the sending side after a request, if the connection has sides.
 func (s *Soak) oneSided(t testing.TB, i int64) {
 	c, err := s.Dial()
 	if err != nil {
@@ -140,10 +139,10 @@ func (s *Soak) oneSided(t testing.TB, i int64) {
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
-	s.told(t, i, resp.StatusCode, string(answer), err)
+	s.checkAnswer(t, i, resp.StatusCode, string(answer), err)
 }
 
-func (s *Soak) leave(i int64) {
+func (s *Soak) sendAndLeave(i int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.Leaves)
 	defer cancel()
 	if status, _, err := s.post(ctx, s.Body(i)); err == nil {
@@ -153,8 +152,8 @@ func (s *Soak) leave(i int64) {
 	s.count(func(a *Tally) { a.Left++ })
 }
 
-// half sends the beginning of a request, and closes the connection or waits until it is told.
-func (s *Soak) half(t testing.TB, i int64, closes bool) {
+// sendHalf sends the beginning of a request, and closes the connection or waits for the 408 answer.
+func (s *Soak) sendHalf(t testing.TB, i int64, closes bool) {
 	c, err := s.Dial()
 	if err != nil {
 		t.Error(err)
@@ -196,7 +195,7 @@ func (s *Soak) count(add func(*Tally)) {
 	add(&s.tally)
 }
 
-// Live is how many objects, and bytes of them, the heap holds after a collection.
+// Live returns the objects, and their bytes, on the heap after a collection.
 func Live() (objects, bytes uint64) {
 	runtime.GC()
 	runtime.GC() // what finalizers and pools kept

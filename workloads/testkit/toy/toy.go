@@ -1,5 +1,5 @@
-// Package toy is a fourth workload for tests: it squares numbers. No other folder
-// knows its name, its stages or its knobs.
+// Package toy is a fourth workload for tests: it squares numbers. No other folder uses its name, its stages or its
+// knobs.
 package toy
 
 import (
@@ -29,7 +29,7 @@ func (Workload) Presets() []workloads.Preset {
 	}
 }
 
-// pieces is how many launches way=pieces takes.
+// pieces is the number of launches of way=pieces.
 const pieces = 8
 
 // Knobs implements workloads.Workload.
@@ -117,13 +117,13 @@ func (w Workload) Open(_ context.Context, d device.Device, c workloads.Config) (
 	bytes := int64(4 * s.n)
 	cost := gpuprof.Cost{Flops: int64(s.n), BytesRead: bytes, BytesWritten: bytes, Launches: int64(s.parts)}
 	s.stages[stSquare].Minimum, s.stages[stSquare].Parts = cost, []gpuprof.Part{{Kernel: "square", Cost: cost}}
-	if err := s.allocate(d, c.Knobs); err != nil {
+	if err := s.allocateBuffers(d, c.Knobs); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *session) allocate(d device.Device, set gpuprof.Settings) (err error) {
+func (s *session) allocateBuffers(d device.Device, set gpuprof.Settings) (err error) {
 	if err := s.Pace.Open(d, set); err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package workloadtest has what the tests of every workload begin with: devices that
-// the test closes, and settings written as on the command line.
+// Package workloadtest holds what the tests of every workload need: devices that the test closes, and settings
+// written as on the command line.
 package workloadtest
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/host"
 )
 
-// Host opens the host device for as long as the test runs. It measures the rates of memory in buffers of 1 MiB
-// where the options name no size, and each rate twice: no test of a workload needs the rate of this machine.
+// Host opens the host device for the duration of the test. It measures the memory rates in buffers of 1 MiB if the
+// options name no size, and each rate twice: no test of a workload needs the rate of this machine.
 func Host(t testing.TB, o host.Options) *host.Device {
 	t.Helper()
 	if o.LargestCopy == 0 {
@@ -35,8 +35,8 @@ func Host(t testing.TB, o host.Options) *host.Device {
 	return Closing(t, d)
 }
 
-// SmallCache is the host device with a cache that a few batches fill: a machine's own
-// takes hundreds or thousands of the smallest, each of them drawn anew.
+// SmallCache is the host device with a cache that a few batches fill: a machine's own cache takes hundreds or
+// thousands of the smallest batches, each of them drawn anew.
 type SmallCache struct{ *host.Device }
 
 // Info implements device.Device.
@@ -46,9 +46,9 @@ func (d SmallCache) Info() device.Info {
 	return i
 }
 
-// Simulated opens the simulated driver, with its cuBLAS and cuDNN if libraries is set,
-// once a test. When the test ends nothing may be left behind, used wrongly or used in
-// no order. needs are libraries that must have been found: "cublas", "cudnn".
+// Simulated opens the simulated driver, with its cuBLAS and cuDNN if libraries is set, once per test. At the end the
+// test fails if anything was left allocated, used wrongly or used without order. needs names libraries that must have
+// been found: "cublas", "cudnn".
 func Simulated(t *testing.T, libraries bool, needs ...string) *cuda.Device {
 	t.Helper()
 	lib := sim.Library(t)
@@ -75,7 +75,7 @@ func Simulated(t *testing.T, libraries bool, needs ...string) *cuda.Device {
 	return d
 }
 
-// Closing has the test close a device or a session at its end.
+// Closing makes the test close a device or a session at its end.
 func Closing[C io.Closer](t testing.TB, c C) C {
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
@@ -85,7 +85,7 @@ func Closing[C io.Closer](t testing.TB, c C) C {
 	return c
 }
 
-// Config is a workload's configuration from "knob=value" texts, in mode steady.
+// Config returns a workload's configuration from "knob=value" texts, in mode steady.
 func Config(t testing.TB, w workloads.Workload, preset string, set ...string) workloads.Config {
 	t.Helper()
 	s := gpuprof.Settings{}
@@ -100,7 +100,7 @@ func Config(t testing.TB, w workloads.Workload, preset string, set ...string) wo
 	return workloads.Config{Preset: preset, Knobs: knobs, Seed: 1, Mode: gpuprof.Steady}
 }
 
-// Passes runs the checks of a session, of which each has to pass.
+// Passes runs the checks of a session and requires that each passes.
 func Passes(t testing.TB, s workloads.Session) []gpuprof.Check {
 	t.Helper()
 	checks, err := s.Check(context.Background())
@@ -115,7 +115,7 @@ func Passes(t testing.TB, s workloads.Session) []gpuprof.Check {
 	return checks
 }
 
-// PassesWhole wants a check of every stage that is no wait as well.
+// PassesWhole also requires a check of every stage that is no wait.
 func PassesWhole(t testing.TB, s workloads.Session) []gpuprof.Check {
 	t.Helper()
 	checks := Passes(t, s)
@@ -127,7 +127,7 @@ func PassesWhole(t testing.TB, s workloads.Session) []gpuprof.Check {
 	return checks
 }
 
-// Fails wants the check of one stage to fail.
+// Fails requires that the check of one stage fails.
 func Fails(t testing.TB, s workloads.Session, stage string) {
 	t.Helper()
 	checks, err := s.Check(context.Background())
@@ -140,8 +140,8 @@ func Fails(t testing.TB, s workloads.Session, stage string) {
 	}
 }
 
-// Refused wants open to fail with an error of a kind and all of some words, before the
-// device allocates anything.
+// Refused requires that open fails with an error of a kind and all of some words, before the device allocates
+// anything.
 func Refused(t testing.TB, d device.Device, kind error, words []string, open func() error) {
 	t.Helper()
 	before := d.Memory().Peak

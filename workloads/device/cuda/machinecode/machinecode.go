@@ -1,6 +1,6 @@
-// Package machinecode holds what NVIDIA's assembler made of the program's kernels for the
-// generations of GPUs that most programs run on. A driver loads it without its compiler,
-// which takes seconds at the first use of a kernel.
+// Package machinecode holds the machine code that NVIDIA's assembler made of the program's kernels, for the most
+// common generations of GPUs. A driver loads it without its own compiler, which takes seconds at the first use of a
+// kernel.
 //
 // The file is a tar archive, compressed with zstd: sm_90/HASH is the machine code (a cubin)
 // of the PTX with that SHA-256. scripts/build/ptxas.sh makes it, and compares it in CI.
@@ -22,27 +22,27 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Archs are the generations in the archive. Machine code runs on GPUs of the same major
-// compute capability whose minor one is not lower (CUDA programming guide, binary compatibility).
+// Archs are the generations in the archive. Machine code runs on GPUs of the same major compute capability and an
+// equal or higher minor one (CUDA programming guide, binary compatibility).
 var Archs = [...]string{"sm_80", "sm_90", "sm_100"}
 
-// Name is where the archive has the machine code of a PTX text.
+// Name returns the path in the archive of the machine code of a PTX text.
 func Name(arch, ptx string) string {
 	sum := sha256.Sum256([]byte(ptx))
 	return path.Join(arch, hex.EncodeToString(sum[:]))
 }
 
-// For is machine code of a PTX text for a GPU ("sm_86"), if this build has some.
+// For returns machine code of a PTX text for a GPU ("sm_86"), if this build carries some.
 func For(ptx, gpu string) (code []byte, arch string, found bool) {
 	arch = archOf(gpu)
 	if arch == "" || len(archive) == 0 {
 		return nil, "", false
 	}
-	code, found = unpacked(arch)[Name(arch, ptx)]
+	code, found = unpackArch(arch)[Name(arch, ptx)]
 	return code, arch, found
 }
 
-// archOf is the generation of the archive whose code a GPU runs, "" if there is none.
+// archOf returns the archive's generation whose code a GPU runs, "" if there is none.
 func archOf(gpu string) string {
 	n, err := strconv.Atoi(strings.TrimPrefix(gpu, "sm_"))
 	if err != nil {
@@ -61,8 +61,8 @@ var (
 	byGPU = map[string]map[string][]byte{}
 )
 
-// unpacked is the archive's code of one generation, about 2 MB, kept from the first use on.
-func unpacked(arch string) map[string][]byte {
+// unpackArch returns the archive's code of one generation, about 2 MB, cached after the first use.
+func unpackArch(arch string) map[string][]byte {
 	mu.Lock()
 	defer mu.Unlock()
 	if all, known := byGPU[arch]; known {
@@ -76,7 +76,7 @@ func unpacked(arch string) map[string][]byte {
 	return all
 }
 
-// Read is what an archive holds below a folder, by name.
+// Read returns the contents of an archive's files below a folder, by name.
 func Read(packed []byte, below string) (map[string][]byte, error) {
 	unpack, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1))
 	if err != nil {

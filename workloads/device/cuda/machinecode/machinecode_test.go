@@ -77,10 +77,10 @@ func TestFor(t *testing.T) {
 	if code, _, found := For("// no kernel of ours", "sm_90"); found || code != nil {
 		t.Errorf("%d bytes", len(code))
 	}
-	if (len(archive) > 0) != (len(unpacked("sm_90")) > 0) {
-		t.Errorf("an archive of %d bytes, and %d files for sm_90", len(archive), len(unpacked("sm_90")))
+	if (len(archive) > 0) != (len(unpackArch("sm_90")) > 0) {
+		t.Errorf("an archive of %d bytes, and %d files for sm_90", len(archive), len(unpackArch("sm_90")))
 	}
-	for name, code := range unpacked("sm_90") {
+	for name, code := range unpackArch("sm_90") {
 		if !strings.HasPrefix(name, "sm_90/") || len(code) == 0 {
 			t.Errorf("%s: %d bytes", name, len(code))
 		}

@@ -2,5 +2,5 @@
 
 package machinecode
 
-// These builds reach no GPU.
+// These builds do not use a GPU.
 var archive []byte

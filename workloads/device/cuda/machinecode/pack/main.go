@@ -1,7 +1,7 @@
-// Command pack keeps workloads/device/cuda/machinecode/code.tar.zst. Without arguments it
-// says whether every PTX of the program has its machine code there; with -check FOLDER or
-// -write FOLDER it compares the archive with a folder of ARCH/NAME.ptx and ARCH/NAME.cubin
-// that scripts/build/ptxas.sh assembled, or makes it from there. Run it in the repository's root.
+// Command pack checks or writes workloads/device/cuda/machinecode/code.tar.zst. Without arguments it checks that
+// every PTX of the program has its machine code there. With -check FOLDER it compares the archive with a folder of
+// ARCH/NAME.ptx and ARCH/NAME.cubin that scripts/build/ptxas.sh assembled; with -write FOLDER it makes the archive
+// from that folder. Run it in the repository's root.
 package main
 
 import (
@@ -38,11 +38,11 @@ func main() {
 
 func run(check, write string) error {
 	if write != "" {
-		made, err := assembled(write)
+		made, err := readAssembled(write)
 		if err != nil {
 			return err
 		}
-		return pack(made)
+		return writeArchive(made)
 	}
 	packed, err := os.ReadFile(file)
 	if err != nil {
@@ -53,9 +53,9 @@ func run(check, write string) error {
 		return err
 	}
 	if check == "" {
-		return fresh(have)
+		return checkFresh(have)
 	}
-	made, err := assembled(check)
+	made, err := readAssembled(check)
 	if err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func run(check, write string) error {
 	return nil
 }
 
-// assembled is what a folder of the assembler's files becomes in the archive.
-func assembled(folder string) (map[string][]byte, error) {
+// readAssembled reads a folder of the assembler's files, by their names in the archive.
+func readAssembled(folder string) (map[string][]byte, error) {
 	made := map[string][]byte{}
 	for _, arch := range machinecode.Archs {
 		list, err := filepath.Glob(filepath.Join(folder, arch, "*.ptx"))
@@ -92,9 +92,9 @@ func assembled(folder string) (map[string][]byte, error) {
 	return made, nil
 }
 
-// pack writes the archive. The compressor's version may change its bytes, so the content
-// is what is compared. The kernels of one PTX stand side by side, since they have much in common.
-func pack(made map[string][]byte) error {
+// writeArchive writes the archive. The bytes may change with the compressor's version, so checks compare the
+// contents. The architectures of one PTX are adjacent in the archive, since they have much in common.
+func writeArchive(made map[string][]byte) error {
 	var raw bytes.Buffer
 	out := tar.NewWriter(&raw)
 	names := slices.SortedFunc(maps.Keys(made), func(a, b string) int {
@@ -114,7 +114,7 @@ func pack(made map[string][]byte) error {
 	if err := out.Close(); err != nil {
 		return err
 	}
-	// 8 MB of window: what a decoder has to keep, and all of the archive.
+	// 8 MB of window, the memory that a decoder needs; it covers the whole archive.
 	zstd := exec.Command("zstd", "--ultra", "-22", "--zstd=wlog=23", "--quiet", "--stdout")
 	zstd.Stdin, zstd.Stderr = &raw, os.Stderr
 	packed, err := zstd.Output()
@@ -125,8 +125,8 @@ func pack(made map[string][]byte) error {
 	return os.WriteFile(file, packed, 0o644)
 }
 
-// fresh looks for the machine code of every PTX below workloads and internal.
-func fresh(have map[string][]byte) error {
+// checkFresh compares the archive's names with the PTX files below workloads and internal.
+func checkFresh(have map[string][]byte) error {
 	want := map[string]bool{}
 	for _, root := range []string{"workloads", "internal"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
