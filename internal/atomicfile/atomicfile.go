@@ -1,5 +1,4 @@
-// Package atomicfile writes files that a reader sees whole or not at all, also beside
-// other writers.
+// Package atomicfile writes files that a reader sees completely or not at all, also with concurrent writers.
 package atomicfile
 
 import (
@@ -11,21 +10,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// Temporary ends the names of files that are being written; they begin with a dot.
+// Temporary ends the names of files being written, which begin with a dot.
 const Temporary = ".tmp"
 
-// Options say how a file is written. The zero value is a file of its owner alone, which
-// is not flushed: a machine that loses its power may lose it.
+// Options describes how to write a file. The zero value is a file for its owner only, without a flush: a power
+// failure may lose it.
 type Options struct {
 	Mode  fs.FileMode          // 0 is 0600
-	Flush func(*os.File) error // to the disk, (*os.File).Sync; nil for a cache
-	// Unswept leaves what killed writers left in the folder to its readers: a folder of many
-	// writers and files is else listed by each of them.
+	Flush func(*os.File) error // to the disk, for example (*os.File).Sync; nil for caches
+	// Unswept leaves the remains of killed writers to the folder's readers. Otherwise every writer lists the folder,
+	// which is slow with many writers and files.
 	Unswept bool
 }
 
-// Write puts content under a temporary name beside path, whose folder must be there,
-// and renames it. Errors are those of the system; nothing is left behind then.
+// Write writes content under a temporary name in the folder of path, which must exist, and renames it. Errors come
+// from the system; after one, no temporary file remains.
 func (o Options) Write(path string, content []byte) error {
 	if !o.Unswept {
 		owner.Sweep(filepath.Dir(path))
@@ -34,7 +33,7 @@ func (o Options) Write(path string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // gone already after the rename
+	defer func() { _ = os.Remove(tmp.Name()) }() // after the rename it no longer exists
 	_, err = tmp.Write(content)
 	if o.Mode != 0 {
 		err = errors.Join(err, tmp.Chmod(o.Mode))

@@ -167,7 +167,7 @@ func TestPosteriorIsBruteForce(t *testing.T) {
 		for i := range s.Commits {
 			s.Commits[i].Likely = seed%2 == 1 && (uint64(i)*seed)%3 == 0
 		}
-		m := s.model()
+		m := s.estimateModel()
 		want := make([]float64, 10)
 		sum := 0.0
 		for h := 1; h <= 9; h++ {

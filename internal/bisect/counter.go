@@ -1,35 +1,34 @@
 package bisect
 
-// A counter has no noise, so one process of a commit tells on which side of the change
-// it lies.
+// A counter has no noise, so one process of a commit determines its side of the change.
 
-// between are the last commit known to be as GOOD and the first known to be worse.
-func (s *Search) between() (good, bad int) {
+// knownBounds returns the last commit measured as good as GOOD, and the first one measured worse.
+func (s *Search) knownBounds() (good, bad int) {
 	bad = s.N()
 	for _, q := range s.Quartet {
-		if s.worse(q) {
+		if s.isWorse(q) {
 			bad = min(bad, q.Commit)
 		}
 	}
 	for _, q := range s.Quartet {
-		if !s.worse(q) && q.Commit < bad {
+		if !s.isWorse(q) && q.Commit < bad {
 			good = max(good, q.Commit)
 		}
 	}
 	return good, bad
 }
 
-// worse says that a counter was worse than GOOD's.
-func (s *Search) worse(q Quartet) bool {
+// isWorse reports whether a counter was worse than GOOD's.
+func (s *Search) isWorse(q Quartet) bool {
 	return s.sign()*(float64(q.Values[1])-float64(q.Values[0])) > 0
 }
 
-// halve is the commit to count in next: the one nearest to the middle.
+// halve returns the step for the next commit to count: the one nearest to the middle.
 func (s *Search) halve() (Step, bool) {
-	good, bad := s.between()
+	good, bad := s.knownBounds()
 	best, place := 0, (good+bad)/2
 	for m := good + 1; m < bad; m++ {
-		if !s.failed(m) && (best == 0 || abs(m-place) < abs(best-place)) {
+		if !s.hasFailed(m) && (best == 0 || abs(m-place) < abs(best-place)) {
 			best = m
 		}
 	}

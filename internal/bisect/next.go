@@ -3,19 +3,18 @@ package bisect
 import "math"
 
 const (
-	directQuartets = 4 // of a commit's parent against it
-	afresh         = 2 // of a commit that has to be built
+	directQuartets = 4 // quartets of a commit against its parent
+	buildQuartets  = 2 // quartets of a commit that needs a build
 )
 
-// Step is what to measure next: quartets of a commit against GOOD, or directly
-// against the commit before it.
+// Step is the next measurement: quartets of a commit against GOOD, or directly against the commit before it.
 type Step struct {
 	Commit   int `json:"commit"`
 	Against  int `json:"against"`
 	Quartets int `json:"quartets"`
 }
 
-// Next is the next step; ok is false at the end of the search.
+// Next returns the next step; ok is false at the end of the search.
 func (s *Search) Next() (step Step, ok bool) {
 	if s.Pending != nil && s.Pending.Quartets > 0 {
 		return *s.Pending, true
@@ -27,32 +26,32 @@ func (s *Search) Next() (step Step, ok bool) {
 		return s.halve()
 	}
 	p := s.Posterior()
-	if m, parent, ok := s.named(p); ok {
-		have := s.direct(m, parent)
+	if m, parent, ok := s.confidentCommit(p); ok {
+		have := s.directCount(m, parent)
 		return Step{m, parent, directQuartets - have}, have < directQuartets
 	}
 	return s.probe(p)
 }
 
-// named is the commit that has the confidence, together with those before it that
-// cannot be measured, and the last one before them.
-func (s *Search) named(p Posterior) (commit, parent int, ok bool) {
-	for m := s.N(); m > 0; m = s.before(m) {
-		if s.failed(m) {
+// confidentCommit returns the commit that reaches the confidence, together with the unmeasurable ones before it, and
+// the last measurable one before those.
+func (s *Search) confidentCommit(p Posterior) (commit, parent int, ok bool) {
+	for m := s.N(); m > 0; m = s.previousMeasurable(m) {
+		if s.hasFailed(m) {
 			continue
 		}
-		if at := s.before(m); p.Of(at, m) >= s.Options.Confidence {
+		if at := s.previousMeasurable(m); p.Of(at, m) >= s.Options.Confidence {
 			return m, at, true
 		}
 	}
 	return 0, 0, false
 }
 
-// direct counts the quartets of a commit against its parent.
-func (s *Search) direct(m, parent int) int {
+// directCount counts the quartets of a commit against its parent.
+func (s *Search) directCount(m, parent int) int {
 	n := 0
 	for _, q := range s.Quartet {
-		// GOOD as the parent is what every probe of the commit is measured against.
+		// With GOOD as the parent every probe of the commit counts.
 		if q.Commit == m && q.Against == parent {
 			n++
 		}
@@ -63,9 +62,9 @@ func (s *Search) direct(m, parent int) int {
 	return n
 }
 
-// probe is the step with the largest expected gain of information for its cost.
+// probe returns the step with the largest expected information gain per cost.
 func (s *Search) probe(p Posterior) (best Step, ok bool) {
-	noise, build := s.model(), s.buildCost()
+	noise, build := s.estimateModel(), s.buildCost()
 	quartets := map[int]int{}
 	for _, q := range s.Quartet {
 		if q.Against == 0 {
@@ -73,13 +72,13 @@ func (s *Search) probe(p Posterior) (best Step, ok bool) {
 		}
 	}
 	most := 0.0
-	for _, m := range s.candidates(p, quartets) {
+	for _, m := range s.probeCandidates(p, quartets) {
 		k, cost := 1, 1.0
-		if !s.built(m) {
-			k, cost = afresh, build+afresh
+		if !s.isBuilt(m) {
+			k, cost = buildQuartets, build+buildQuartets
 		}
 		n := quartets[m]
-		gain := entropy(p.UpTo(m)) * (noise.told(n+k) - noise.told(n)) / cost
+		gain := entropy(p.UpTo(m)) * (noise.informationShare(n+k) - noise.informationShare(n)) / cost
 		if gain > most {
 			most, best, ok = gain, Step{m, 0, k}, true
 		}
@@ -87,9 +86,9 @@ func (s *Search) probe(p Posterior) (best Step, ok bool) {
 	return best, ok
 }
 
-// candidates are the commits that were probed and, in each interval between them, the
-// two that may be measured nearest to where the probability reaches a half.
-func (s *Search) candidates(p Posterior, probed map[int]int) []int {
+// probeCandidates returns the probed commits and, in each interval between them, the two measurable commits nearest
+// to the median of the posterior.
+func (s *Search) probeCandidates(p Posterior, probed map[int]int) []int {
 	half := 1
 	for lo, hi := 1, s.N(); lo <= hi; {
 		mid := (lo + hi) / 2
@@ -100,7 +99,7 @@ func (s *Search) candidates(p Posterior, probed map[int]int) []int {
 		}
 	}
 	var out []int
-	var near []int // of the interval that ends next, below and above the half
+	var near []int // candidates of the current interval, below and above the median
 	flush := func() {
 		out = append(out, near...)
 		near = nil
@@ -109,20 +108,20 @@ func (s *Search) candidates(p Posterior, probed map[int]int) []int {
 		switch {
 		case probed[m] > 0:
 			flush()
-			if !s.failed(m) {
+			if !s.hasFailed(m) {
 				out = append(out, m)
 			}
-		case s.failed(m):
+		case s.hasFailed(m):
 		default:
-			near = nearest(near, m, half)
+			near = keepNearest(near, m, half)
 		}
 	}
 	flush()
 	return out
 }
 
-// nearest keeps the two commits nearest to a place, in order.
-func nearest(near []int, m, place int) []int {
+// keepNearest keeps the two commits nearest to a place, in order.
+func keepNearest(near []int, m, place int) []int {
 	near = append(near, m)
 	if len(near) < 3 {
 		return near
@@ -141,20 +140,20 @@ func abs(n int) int {
 	return n
 }
 
-// built says that a commit can be measured without being built.
-func (s *Search) built(m int) bool {
+// isBuilt reports whether a commit can be measured without a build.
+func (s *Search) isBuilt(m int) bool {
 	for i := len(s.Builds) - 1; i >= 0; i-- {
 		switch b := s.Builds[i].Commit; {
 		case b == m:
 			return true
 		case b > 0 && !s.Options.Keeps:
-			return false // its checkout has become that of another
+			return false // its checkout now holds another commit
 		}
 	}
 	return false
 }
 
-// buildCost is how many quartets a build takes.
+// buildCost returns the time of a build in units of quartets.
 func (s *Search) buildCost() float64 {
 	builds, each := 0.0, 0.0
 	n := 0
@@ -179,8 +178,8 @@ func (s *Search) buildCost() float64 {
 	return builds / each
 }
 
-// told is the share of what a commit can tell that n quartets have told.
-func (m model) told(n int) float64 {
+// informationShare returns the share of a commit's possible information that n quartets give.
+func (m model) informationShare(n int) float64 {
 	if n == 0 {
 		return 0
 	}
@@ -188,7 +187,7 @@ func (m model) told(n int) float64 {
 	return 1 - math.Exp(-d/8)
 }
 
-// entropy is that of a yes with probability p, in bits.
+// entropy returns the entropy of an event with probability p, in bits.
 func entropy(p float64) float64 {
 	if p <= 0 || p >= 1 {
 		return 0

@@ -9,116 +9,114 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Found is what a search came to.
+// Found is the kind of a search's outcome.
 type Found string
 
-// What a search can come to.
+// The outcomes of a search.
 const (
 	Culprit   Found = "culprit"   // one commit
-	Range     Found = "range"     // one commit and those before it, which cannot be measured
+	Range     Found = "range"     // one commit and the commits before it that cannot be measured
 	Nothing   Found = "nothing"   // BAD is not slower
-	Undecided Found = "undecided" // whether BAD is slower could not be told
-	Open      Found = "open"      // the budget ended, or no probe could tell more
+	Undecided Found = "undecided" // not enough evidence whether BAD is slower
+	Open      Found = "open"      // the budget ended, or no probe gives more information
 )
 
-// wholePart is the part of the change below which a commit is not all of it.
+// wholePart is the share of the change below which a commit explains only a part of it.
 const wholePart = 0.7
 
-// stagePart is the part of the change that a stage must have grown by to be named: some
-// stage has always changed most, by noise alone.
+// stagePart is the least share of the change for a stage to be named. Noise alone always makes some stage change
+// most.
 const stagePart = 0.25
 
-// Outcome is what a search came to.
+// Outcome is the result of a search.
 type Outcome struct {
 	Found Found `json:"found"`
-	// From and To are the commits that are named; To could be measured, those before it could not.
+	// From and To are the named commits. To could be measured, those before it could not.
 	From int            `json:"from"`
 	To   int            `json:"to"`
 	P    gpuprof.Number `json:"p"`
-	// Effect is the commit's own change as a share, of the direct quartets: 0.05 is 5 % more; null
-	// where these do not tell its sign. CI95 is null where they are too few.
+	// Effect is the commit's own change as a share, from the direct quartets: 0.05 is 5 % more. It is null if its
+	// sign is uncertain. CI95 is null with too few quartets.
 	Effect gpuprof.Number    `json:"effect"`
 	CI95   [2]gpuprof.Number `json:"ci95"`
-	// Part is the commit's part of the whole change; Rest holds what is left, where Part is small.
+	// Part is the commit's share of the whole change. Rest has the remaining change, if Part is small.
 	Part gpuprof.Number `json:"part_of_change"`
 	Rest *Span          `json:"rest,omitempty"`
-	// Stage is the one that changed most, if that is a good part of the change; StagePart is
-	// its part of it, where both are in one unit.
+	// Stage changed most and by a good part of the change. StagePart is its share, if both have one unit.
 	Stage     *Also          `json:"stage,omitempty"`
 	StagePart gpuprof.Number `json:"stage_part_of_change,omitzero"`
-	Also      []Also         `json:"counters,omitempty"` // that changed
-	Set       []Span         `json:"set,omitempty"`      // of an open search: the commits that hold the confidence
-	Drift     gpuprof.Number `json:"drift,omitzero"`     // of GOOD over the search, as a share, where it is more than the change
-	Why       string         `json:"why,omitempty"`      // of an open search
+	Also      []Also         `json:"counters,omitempty"` // counters that changed
+	Set       []Span         `json:"set,omitempty"`      // of an open search: the smallest set that reaches the confidence
+	Drift     gpuprof.Number `json:"drift,omitzero"`     // of GOOD during the search, as a share, if larger than the change
+	Why       string         `json:"why,omitempty"`      // reason of an open search
 }
 
-// Conclude makes the outcome of the state as it is.
+// Conclude derives the outcome from the present state.
 func (s *Search) Conclude() Outcome {
 	if s.Exact {
-		return s.counted()
+		return s.countedOutcome()
 	}
 	p := s.Posterior()
-	m, parent, ok := s.named(p)
-	if !ok || s.direct(m, parent) < directQuartets {
-		o := Outcome{Found: Open, Effect: gpuprof.Number(math.NaN()), CI95: noInterval(), Part: gpuprof.Number(math.NaN()), Set: p.Smallest(s.Options.Confidence), Why: s.whyOpen()}
+	m, parent, ok := s.confidentCommit(p)
+	if !ok || s.directCount(m, parent) < directQuartets {
+		o := Outcome{Found: Open, Effect: gpuprof.Number(math.NaN()), CI95: emptyInterval(), Part: gpuprof.Number(math.NaN()), Set: p.Smallest(s.Options.Confidence), Why: s.openReason()}
 		if m, parent, ok = s.likeliest(p), 0, true; ok {
-			parent = s.before(m)
+			parent = s.previousMeasurable(m)
 		}
 		o.From, o.To, o.P = parent+1, m, gpuprof.Number(p.Of(parent, m))
-		o.Drift = s.drift()
+		o.Drift = s.driftOfGood()
 		return o
 	}
-	o := Outcome{Found: Culprit, From: parent + 1, To: m, P: gpuprof.Number(p.Of(parent, m)), Drift: s.drift()}
+	o := Outcome{Found: Culprit, From: parent + 1, To: m, P: gpuprof.Number(p.Of(parent, m)), Drift: s.driftOfGood()}
 	if o.From < o.To {
 		o.Found = Range
 	}
-	s.own(&o, parent)
-	s.also(&o, parent)
+	s.setOwnChange(&o, parent)
+	s.addOtherMetrics(&o, parent)
 	return o
 }
 
-func noInterval() [2]gpuprof.Number {
+func emptyInterval() [2]gpuprof.Number {
 	return [2]gpuprof.Number{gpuprof.Number(math.NaN()), gpuprof.Number(math.NaN())}
 }
 
-// whyOpen says why a search ended without a commit.
-func (s *Search) whyOpen() string {
+// openReason returns the reason why a search ended without a commit.
+func (s *Search) openReason() string {
 	if s.Spent() >= s.Options.BudgetS {
 		return "the budget ended"
 	}
 	return "no commit that can be measured tells more"
 }
 
-// likeliest is the commit whose group has most.
+// likeliest returns the commit with the largest probability, together with the unmeasurable ones before it.
 func (s *Search) likeliest(p Posterior) int {
 	best, most := s.N(), -1.0
 	for m := 1; m <= s.N(); m++ {
-		if s.failed(m) {
+		if s.hasFailed(m) {
 			continue
 		}
-		if mass := p.Of(s.before(m), m); mass > most {
+		if mass := p.Of(s.previousMeasurable(m), m); mass > most {
 			best, most = m, mass
 		}
 	}
 	return best
 }
 
-// own is the commit's own change by the direct quartets, and what is left where that
-// is less than the whole. The change is not known, NaN, where these quartets do not tell whether
-// the commit is slower or faster: builds of equal code differ by the scatter.
-func (s *Search) own(o *Outcome, parent int) {
+// setOwnChange sets the commit's own change from the direct quartets, and the remaining range if that change is less
+// than the whole. The change stays NaN if its sign is uncertain: builds of equal code differ by the scatter.
+func (s *Search) setOwnChange(o *Outcome, parent int) {
 	direct := s.quartetsOf(o.To, parent)
 	if parent == 0 && o.To == s.N() {
 		direct = slices.Concat(direct, s.Check)
 	}
-	m := s.model()
-	o.Effect, o.Part, o.CI95 = gpuprof.Number(math.NaN()), gpuprof.Number(math.NaN()), noInterval()
-	e, ok := s.estimate(direct)
+	m := s.estimateModel()
+	o.Effect, o.Part, o.CI95 = gpuprof.Number(math.NaN()), gpuprof.Number(math.NaN()), emptyInterval()
+	e, ok := s.estimateChange(direct)
 	if !ok {
 		return
 	}
 	e = e.Unsettled(1, stats.Spread{Sigma: math.Sqrt2 * m.scatter, Nu: math.Inf(1)})
-	o.CI95 = s.interval(e)
+	o.CI95 = s.effectInterval(e)
 	if e.Lower(0.975) <= 0 && e.Upper(0.975) >= 0 {
 		return
 	}
@@ -127,10 +125,10 @@ func (s *Search) own(o *Outcome, parent int) {
 	if e.Upper(0.975) >= wholePart*m.theta {
 		return
 	}
-	// What is left lies before the commit or after it, by the level of what was probed before.
+	// The remaining change is before the commit or after it, according to the level of earlier probes.
 	level := 0.0
 	for at := parent; at > 0; at-- {
-		if d := s.effects(s.Quartet, func(q Quartet) bool { return q.Commit == at && q.Against == 0 }); len(d) > 0 {
+		if d := s.selectEffects(s.Quartet, func(q Quartet) bool { return q.Commit == at && q.Against == 0 }); len(d) > 0 {
 			level = stats.Median(d)
 			break
 		}
@@ -144,8 +142,8 @@ func (s *Search) own(o *Outcome, parent int) {
 	}
 }
 
-// also names the stage that changed most, and counters.
-func (s *Search) also(o *Outcome, parent int) {
+// addOtherMetrics names the stage that changed most, and counters that changed.
+func (s *Search) addOtherMetrics(o *Outcome, parent int) {
 	type sides struct {
 		Also
 		old, now []float64
@@ -163,7 +161,7 @@ func (s *Search) also(o *Outcome, parent int) {
 			all[i].old, all[i].now = append(all[i].old, float64(a.Old)), append(all[i].now, float64(a.New))
 		}
 	}
-	whole := s.change(o.To, parent)
+	whole := s.metricChange(o.To, parent)
 	for _, x := range all {
 		a := x.Also
 		a.Old, a.New = gpuprof.Number(stats.Median(x.old)), gpuprof.Number(stats.Median(x.now))
@@ -174,7 +172,7 @@ func (s *Search) also(o *Outcome, parent int) {
 			o.Stage = &a
 		}
 	}
-	if st := o.Stage; st != nil && st.Unit == s.Unit { // a rate is no sum of its stages
+	if st := o.Stage; st != nil && st.Unit == s.Unit { // a rate is not the sum of its stages
 		if o.StagePart = gpuprof.Number(float64(st.New-st.Old) / whole); !(float64(o.StagePart) >= stagePart) {
 			o.Stage, o.StagePart = nil, 0
 		}
@@ -182,8 +180,8 @@ func (s *Search) also(o *Outcome, parent int) {
 	slices.SortFunc(o.Also, func(a, b Also) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// change is how much the metric of a commit differs from that of another.
-func (s *Search) change(commit, against int) float64 {
+// metricChange returns the difference of the metric between two commits, in its unit.
+func (s *Search) metricChange(commit, against int) float64 {
 	var old, now []float64
 	for _, q := range slices.Concat(s.Check, s.Quartet) {
 		if q.Commit == commit && q.Against == against {
@@ -194,7 +192,7 @@ func (s *Search) change(commit, against int) float64 {
 	return stats.Median(now) - stats.Median(old)
 }
 
-// stageWorse says that a stage's time changed the way that is looked for.
+// stageWorse reports whether a stage changed in the direction of the search.
 func (s *Search) stageWorse(a Also) bool {
 	change := float64(a.New - a.Old)
 	if s.Options.Faster {
@@ -203,9 +201,9 @@ func (s *Search) stageWorse(a Also) bool {
 	return change > 0
 }
 
-// drift is how far the processes of GOOD drifted over the search, where that is beyond
-// chance and more than the change that is looked for; 0 else.
-func (s *Search) drift() gpuprof.Number {
+// driftOfGood returns the drift of GOOD's processes during the search, if it is significant and larger than the
+// searched change; otherwise 0.
+func (s *Search) driftOfGood() gpuprof.Number {
 	var logs []float64
 	var last []bool
 	for _, q := range slices.Concat(s.Check, s.Quartet) {
@@ -216,35 +214,35 @@ func (s *Search) drift() gpuprof.Number {
 	}
 	t := stats.FindTrend(logs, last)
 	whole := t.Slope * float64(len(logs)-1)
-	if t.P >= 0.01 || math.Abs(whole) <= math.Abs(s.model().theta) {
+	if t.P >= 0.01 || math.Abs(whole) <= math.Abs(s.estimateModel().theta) {
 		return 0
 	}
 	return gpuprof.Number(math.Expm1(whole))
 }
 
-// counted is the outcome for a counter.
-func (s *Search) counted() Outcome {
-	good, bad := s.between()
-	o := Outcome{Found: Culprit, From: good + 1, To: bad, P: 1, Effect: gpuprof.Number(math.NaN()), CI95: noInterval(), Part: gpuprof.Number(math.NaN())}
+// countedOutcome returns the outcome for a counter.
+func (s *Search) countedOutcome() Outcome {
+	good, bad := s.knownBounds()
+	o := Outcome{Found: Culprit, From: good + 1, To: bad, P: 1, Effect: gpuprof.Number(math.NaN()), CI95: emptyInterval(), Part: gpuprof.Number(math.NaN())}
 	if _, more := s.halve(); more {
-		o.Found, o.Set, o.Why = Open, []Span{{good + 1, bad}}, s.whyOpen()
+		o.Found, o.Set, o.Why = Open, []Span{{good + 1, bad}}, s.openReason()
 		return o
 	}
 	if o.From < o.To {
 		o.Found = Range
 	}
-	old, now, all := s.value(good), s.value(bad), s.value(s.N())
+	old, now, all := s.counterValue(good), s.counterValue(bad), s.counterValue(s.N())
 	o.Effect = gpuprof.Number((now - old) / old)
 	o.Also = []Also{{Name: s.Metric, Unit: s.Unit, Exact: true, Old: gpuprof.Number(old), New: gpuprof.Number(now)}}
-	o.Part = gpuprof.Number((now - old) / (all - s.value(0)))
+	o.Part = gpuprof.Number((now - old) / (all - s.counterValue(0)))
 	if float64(o.Part) < wholePart && bad < s.N() {
 		o.Rest = &Span{bad + 1, s.N()}
 	}
 	return o
 }
 
-// value is the counter of a commit; that of GOOD where it was not counted.
-func (s *Search) value(m int) float64 {
+// counterValue returns the counter of a commit, or GOOD's for m 0.
+func (s *Search) counterValue(m int) float64 {
 	v := 0.0
 	for _, q := range slices.Concat(s.Check, s.Quartet) {
 		if m == 0 || q.Commit == m {

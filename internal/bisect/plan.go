@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	plannedFor   = 20  // simulated searches
-	mostQuartets = 400 // of one of them
+	plannedFor   = 20  // number of simulated searches
+	mostQuartets = 400 // limit of each simulation
 )
 
-// Plan is what is still to be expected of a search, the median of simulated ones with
-// the change, the noise and the cost of builds that were measured.
+// Plan is the expected remainder of a search: medians of simulated ones with the measured change, noise and build
+// cost.
 type Plan struct {
 	Builds   float64 `json:"builds"`
 	Quartets float64 `json:"quartets"`
 	Seconds  float64 `json:"seconds"`
-	// Ended is the share of them that named a commit within the budget.
+	// Ended is the share of the simulations that named a commit within the budget.
 	Ended float64 `json:"ended"`
 }
 
-// Expect simulates searches that begin where this one stands after its check.
+// Expect simulates searches that start after this one's check.
 func (s *Search) Expect() Plan {
 	var builds, quartets, seconds []float64
 	ended := 0
 	rng := rand.New(rand.NewPCG(s.Options.Seed, 0x706c616e))
 	for range plannedFor {
 		own := *s
-		sim := &simulated{s: &own, m: s.model(), rng: rng, culprit: 1 + rng.IntN(s.N()), cost: s.buildCost(), each: s.quartetSeconds()}
+		sim := &simulated{s: &own, m: s.estimateModel(), rng: rng, culprit: 1 + rng.IntN(s.N()), cost: s.buildCost(), each: s.quartetSeconds()}
 		for range s.N() + 1 {
 			sim.offsets = append(sim.offsets, s.Options.Scatter*rng.NormFloat64())
 		}
@@ -57,7 +57,7 @@ func (s *Search) Expect() Plan {
 	return Plan{stats.Median(builds), stats.Median(quartets), stats.Median(seconds), float64(ended) / plannedFor}
 }
 
-// quartetSeconds is how long a quartet took in the mean.
+// quartetSeconds returns the mean duration of a quartet.
 func (s *Search) quartetSeconds() float64 {
 	sum, n := 0.0, 0
 	for _, list := range [][]Quartet{s.Check, s.Quartet} {
@@ -68,14 +68,14 @@ func (s *Search) quartetSeconds() float64 {
 	return sum / float64(max(n, 1))
 }
 
-// simulated is the runner of a plan.
+// simulated is the Runner of a plan.
 type simulated struct {
 	s          *Search
 	m          model
 	rng        *rand.Rand
 	culprit    int
 	offsets    []float64
-	cost, each float64 // of a build in quartets; of a quartet in seconds
+	cost, each float64 // a build in quartets; a quartet in seconds
 }
 
 // Quartet implements Runner.
@@ -83,16 +83,16 @@ func (f *simulated) Quartet(commit, against int) (Quartet, []Build, error) {
 	q := Quartet{Commit: commit, Against: against, Seconds: f.each}
 	var builds []Build
 	for _, m := range []int{commit, against} {
-		if m > 0 && !f.s.built(m) {
+		if m > 0 && !f.s.isBuilt(m) {
 			builds = append([]Build{{Commit: m, Seconds: f.cost * f.each}}, builds...)
 		}
 	}
 	if f.s.Exact {
 		for i := range q.Values {
-			q.Values[i] = gpuprof.Number(f.s.value(0))
+			q.Values[i] = gpuprof.Number(f.s.counterValue(0))
 		}
 		if commit >= f.culprit {
-			q.Values[1] = gpuprof.Number(f.s.value(f.s.N()))
+			q.Values[1] = gpuprof.Number(f.s.counterValue(f.s.N()))
 		}
 		return q, builds, nil
 	}

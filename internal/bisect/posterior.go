@@ -8,23 +8,22 @@ import (
 )
 
 const (
-	thetas    = 9     // points that the change is believed to lie at
-	reach     = 2.2   // how far they reach, in errors of the change
-	leastPart = 0.3   // of the change: no point lies below
-	tails     = 4     // degrees of freedom of a quartet's noise
-	leastS    = 0.004 // least spread of quartets that is believed
+	gridSize      = 9     // grid points of the change
+	gridHalfWidth = 2.2   // half-width of the grid, in standard errors of the change
+	leastPart     = 0.3   // smallest grid point, as a share of the change
+	tails         = 4     // degrees of freedom of a quartet's noise
+	leastS        = 0.004 // lower limit of the spread of quartets
 
-	// medianError is the variance of a median over that of a mean, for the few quartets
-	// with heavy tails that there are (normal: pi/2 for many, 1 for two).
+	// medianError is the ratio of a median's variance to a mean's, for a few quartets with heavy tails (normal: pi/2
+	// for many, 1 for two).
 	medianError = 1.3
 
-	// LikelyTimes is how much more probable a likely commit is than another, before anything
-	// is measured.
+	// LikelyTimes is the ratio of the prior probabilities of a likely and another commit.
 	LikelyTimes = 3
 )
 
-// nodes and weights of Gauss and Hermite with seven points, for the integral of
-// exp(-x^2) f(x) (Abramowitz and Stegun 1964, table 25.10).
+// hermite has the nodes and weights of the seven-point Gauss-Hermite quadrature, for the integral of exp(-x^2) f(x)
+// (Abramowitz and Stegun 1964, table 25.10).
 var hermite = [7][2]float64{
 	{0, 0.810264617556807},
 	{0.816287882858965, 0.425607252610128}, {-0.816287882858965, 0.425607252610128},
@@ -32,17 +31,17 @@ var hermite = [7][2]float64{
 	{2.651961356835233, 0.000971781245099519}, {-2.651961356835233, 0.000971781245099519},
 }
 
-// model is the noise and the change that a search assumes.
+// model holds the noise and the change that a search assumes.
 type model struct {
-	theta, error float64 // of BAD against GOOD, as a logarithm
-	spread       float64 // of a quartet
-	scatter      float64 // of builds of equal code
+	theta, error float64 // change of BAD against GOOD and its standard error, as logarithms
+	spread       float64 // standard deviation of a quartet
+	scatter      float64 // standard deviation between builds of equal code
 }
 
-// model reads both off the quartets so far.
-func (s *Search) model() model {
-	m := model{spread: s.spread(), scatter: s.Options.Scatter}
-	d := s.effects(s.Check, func(Quartet) bool { return true })
+// estimateModel estimates the model from the quartets so far.
+func (s *Search) estimateModel() model {
+	m := model{spread: s.quartetSpread(), scatter: s.Options.Scatter}
+	d := s.selectEffects(s.Check, func(Quartet) bool { return true })
 	if len(d) == 0 {
 		return m
 	}
@@ -51,7 +50,7 @@ func (s *Search) model() model {
 	return m
 }
 
-func (s *Search) effects(quartets []Quartet, keep func(Quartet) bool) []float64 {
+func (s *Search) selectEffects(quartets []Quartet, keep func(Quartet) bool) []float64 {
 	var out []float64
 	for _, q := range quartets {
 		if keep(q) {
@@ -61,9 +60,9 @@ func (s *Search) effects(quartets []Quartet, keep func(Quartet) bool) []float64 
 	return out
 }
 
-// spread is the scaled median absolute deviation of quartets about the median of their
-// pair of commits. A median of n has taken part of the deviations away.
-func (s *Search) spread() float64 {
+// quartetSpread returns the scaled median absolute deviation of quartets about the median of their pair of commits.
+// The factor n/(n-1) corrects for the median's own fit.
+func (s *Search) quartetSpread() float64 {
 	by := map[[2]int][]float64{}
 	var keys [][2]int
 	for _, q := range slices.Concat(s.Check, s.Quartet) {
@@ -90,11 +89,11 @@ func (s *Search) spread() float64 {
 	return max(leastS, 1.4826*stats.Median(off))
 }
 
-// points are the places of the change and the logarithms of their weights.
-func (m model) points() (theta, weight [thetas]float64) {
+// gridPoints returns the grid points of the change and the logarithms of their weights.
+func (m model) gridPoints() (theta, weight [gridSize]float64) {
 	sum := 0.0
 	for i := range theta {
-		z := reach * (2*float64(i)/(thetas-1) - 1)
+		z := gridHalfWidth * (2*float64(i)/(gridSize-1) - 1)
 		theta[i] = max(m.theta+z*m.error, leastPart*m.theta)
 		weight[i] = math.Exp(-z * z / 2)
 		sum += weight[i]
@@ -105,9 +104,9 @@ func (m model) points() (theta, weight [thetas]float64) {
 	return theta, weight
 }
 
-// likelihood is the logarithm of that of quartets of one pair of commits whose change
-// is mu: Student's t with 4 degrees of freedom about mu and an offset that the pair has for no reason.
-func (m model) likelihood(d []float64, mu float64) float64 {
+// logLikelihood returns the log-likelihood of quartets of one pair of commits whose change is mu: Student's t with 4
+// degrees of freedom about mu plus a random offset of the pair.
+func (m model) logLikelihood(d []float64, mu float64) float64 {
 	sum := 0.0
 	for _, node := range hermite {
 		offset := math.Sqrt2 * math.Sqrt2 * m.scatter * node[0]
@@ -118,19 +117,19 @@ func (m model) likelihood(d []float64, mu float64) float64 {
 		}
 		sum += node[1] * math.Exp(log)
 	}
-	if sum == 0 { // all quartets lie far out: their centre decides
+	if sum == 0 { // all quartets are far out: their centre decides
 		return math.Log(math.SmallestNonzeroFloat64)
 	}
 	return math.Log(sum / math.SqrtPi)
 }
 
-// pair is what was measured of one commit against another.
+// pair holds the effects of one commit against another.
 type pair struct {
 	commit, against int
 	d               []float64
 }
 
-func (s *Search) pairs() []pair {
+func (s *Search) measuredPairs() []pair {
 	var out []pair
 	for _, q := range s.Quartet {
 		i := slices.IndexFunc(out, func(p pair) bool { return p.commit == q.Commit && p.against == q.Against })
@@ -143,19 +142,18 @@ func (s *Search) pairs() []pair {
 	return out
 }
 
-// Posterior is the probability that the change came with a commit. It is constant
-// between the commits that were measured or are as likely as each other beforehand: part
-// i ends at commit ends[i].
+// Posterior is the probability distribution of the change over the commits. It is constant within parts, which end at
+// measured commits and at changes of the prior; part i ends at commit ends[i].
 type Posterior struct {
 	ends []int
-	mass []float64 // of the part
-	upTo []float64 // of all parts before it
+	mass []float64 // probability of the part
+	upTo []float64 // probability of all earlier parts
 }
 
-// Posterior is believed after all quartets; the cost does not grow with the commits.
+// Posterior returns the posterior after all quartets; its cost does not grow with the number of commits.
 func (s *Search) Posterior() Posterior {
-	m, pairs := s.model(), s.pairs()
-	theta, weight := m.points()
+	m, pairs := s.estimateModel(), s.measuredPairs()
+	theta, weight := m.gridPoints()
 	p := Posterior{ends: []int{s.N()}}
 	for _, pr := range pairs {
 		p.ends = append(p.ends, pr.commit)
@@ -170,14 +168,14 @@ func (s *Search) Posterior() Posterior {
 	}
 	slices.Sort(p.ends)
 	p.ends = slices.Compact(p.ends)
-	same, slower := make([]float64, len(pairs)), make([][thetas]float64, len(pairs))
+	same, slower := make([]float64, len(pairs)), make([][gridSize]float64, len(pairs))
 	for i, pr := range pairs {
-		same[i] = m.likelihood(pr.d, 0)
+		same[i] = m.logLikelihood(pr.d, 0)
 		for k := range theta {
-			slower[i][k] = m.likelihood(pr.d, theta[k])
+			slower[i][k] = m.logLikelihood(pr.d, theta[k])
 		}
 	}
-	logs := make([][thetas]float64, len(p.ends))
+	logs := make([][gridSize]float64, len(p.ends))
 	top, last := math.Inf(-1), 0
 	for i, end := range p.ends {
 		prior := math.Log(float64(end - last))
@@ -187,7 +185,7 @@ func (s *Search) Posterior() Posterior {
 		for k := range theta {
 			log := weight[k] + prior
 			for j, pr := range pairs {
-				// Both commits lie on one side of the change, or it lies between them.
+				// The change is between the two commits, or outside of them.
 				if end <= pr.commit && end > pr.against {
 					log += slower[j][k]
 				} else {
@@ -216,7 +214,7 @@ func (s *Search) Posterior() Posterior {
 	return p
 }
 
-// UpTo is the probability that the change came with commit m or before.
+// UpTo returns the probability that the change is at commit m or before.
 func (p Posterior) UpTo(m int) float64 {
 	i, _ := slices.BinarySearch(p.ends, m)
 	last := 0
@@ -226,11 +224,11 @@ func (p Posterior) UpTo(m int) float64 {
 	return min(p.upTo[i]+p.mass[i]*float64(m-last)/float64(p.ends[i]-last), 1)
 }
 
-// Of is the probability of the commits after one and up to another.
+// Of returns the probability of the commits after one and up to another.
 func (p Posterior) Of(after, upTo int) float64 { return p.UpTo(upTo) - p.UpTo(after) }
 
-// Smallest is the smallest set of parts that holds so much, in the order of commits:
-// within a part nothing tells the commits apart.
+// Smallest returns the smallest set of parts with at least the given probability, in the order of commits. Commits
+// within a part are indistinguishable.
 func (p Posterior) Smallest(share float64) []Span {
 	type part struct {
 		Span
@@ -273,7 +271,7 @@ func (p Posterior) Smallest(share float64) []Span {
 	return joined
 }
 
-// Span is a part of the range, both ends in it.
+// Span is a part of the range, both ends included.
 type Span struct {
 	From int `json:"from"`
 	To   int `json:"to"`

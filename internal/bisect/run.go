@@ -6,30 +6,28 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Runner measures.
+// Runner measures commits.
 type Runner interface {
-	// Quartet measures a commit against an older one; it builds what is not built and
-	// gives the builds with it. The error is *Unfit where the commit cannot be measured,
-	// and any other ends the search.
+	// Quartet measures a commit against an older one. It builds missing commits and returns the builds. The error is
+	// *Unfit if the commit cannot be measured; any other error ends the search.
 	Quartet(commit, against int) (Quartet, []Build, error)
 }
 
-// Unfit is why a commit cannot be measured: it does not build, or its program fails.
+// Unfit is the error of a commit that cannot be measured: it does not build, or its program fails.
 type Unfit struct {
 	Commit  int
-	Seconds float64 // that finding it out took
+	Seconds float64 // time until the failure
 	Cause   error
 }
 
 // Error implements error.
 func (e *Unfit) Error() string { return e.Cause.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Unfit) Unwrap() error { return e.Cause }
 
-// Run measures until the search ends. save is called after every quartet and every
-// commit that cannot be measured, when the state is one that can go on. An error is
-// the runner's or that of save; the state is then as it was saved last.
+// Run measures until the search ends. It calls save after every quartet and every unmeasurable commit, when the state
+// can be resumed. An error comes from the runner or from save; the state then equals the last saved one.
 func (s *Search) Run(r Runner, save func() error) error {
 	for {
 		step, ok := s.Next()
@@ -47,7 +45,7 @@ func (s *Search) Run(r Runner, save func() error) error {
 	}
 }
 
-// measure takes one quartet of a step.
+// measure measures one quartet of a step.
 func (s *Search) measure(r Runner, step Step) error {
 	q, builds, err := r.Quartet(step.Commit, step.Against)
 	s.Builds = append(s.Builds, builds...)
@@ -68,7 +66,7 @@ func (s *Search) measure(r Runner, step Step) error {
 	return nil
 }
 
-// Add takes a quartet in, and notes what is believed after it.
+// Add appends a quartet and the posterior after it.
 func (s *Search) Add(q Quartet) {
 	s.Quartet = append(s.Quartet, q)
 	b := Belief{Commit: q.Commit, P: 1}
@@ -78,18 +76,18 @@ func (s *Search) Add(q Quartet) {
 	s.After = append(s.After, b)
 }
 
-// Finish makes the outcome, and the chance of every commit.
+// Finish sets the outcome, and the probability of every commit.
 func (s *Search) Finish() {
 	o := s.Conclude()
 	s.Outcome, s.Pending, s.Status, s.Reason = &o, nil, gpuprof.Complete, ""
 	s.Chances = s.Believed()
 }
 
-// Believed is the chance of every commit after all quartets so far.
+// Believed returns the probability of every commit after all quartets so far.
 func (s *Search) Believed() []gpuprof.Number {
 	out := make([]gpuprof.Number, s.N())
 	if s.Exact {
-		good, bad := s.between()
+		good, bad := s.knownBounds()
 		for m := good + 1; m <= bad; m++ {
 			out[m-1] = gpuprof.Number(1 / float64(bad-good))
 		}

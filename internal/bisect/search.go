@@ -1,9 +1,8 @@
-// Package bisect finds the commit that made a program slower, by measuring. No single
-// measurement decides: each moves the probabilities of the commits.
+// Package bisect finds the commit that made a program slower, by measuring. No single measurement decides: each one
+// updates the probabilities of the commits.
 //
-// A Search is the whole state, and the document that gpuprof bisect writes. What to
-// measure next (Next), the posterior and the outcome are pure functions of it, so a
-// search that was interrupted goes on as if it had not been.
+// A Search is the whole state, and the document of gpuprof bisect. The next measurement (Next), the posterior and the
+// outcome are pure functions of it, so an interrupted search can be resumed exactly.
 package bisect
 
 import (
@@ -15,14 +14,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Search is a search for the commit between GOOD and BAD from which on a metric is
-// worse. Commits are named by their place: 0 is GOOD, 1 to N are Commits, oldest first.
+// Search looks for the commit between GOOD and BAD from which a metric is worse. Commits are numbered by position: 0
+// is GOOD, 1 to N are Commits, oldest first.
 type Search struct {
 	gpuprof.Head
 	Started time.Time        `json:"started"`
-	Status  gpuprof.Status   `json:"status"` // partial while it can go on
+	Status  gpuprof.Status   `json:"status"` // partial while it can be resumed
 	Reason  string           `json:"reason,omitempty"`
-	Range   string           `json:"range"` // as it was typed
+	Range   string           `json:"range"` // as typed
 	Good    Commit           `json:"good"`
 	Commits []Commit         `json:"commits"`
 	Command []string         `json:"command"` // masked
@@ -30,20 +29,20 @@ type Search struct {
 	Metric  string           `json:"metric"`
 	Unit    string           `json:"unit"`
 	Higher  bool             `json:"higher_is_better,omitempty"`
-	Exact   bool             `json:"exact,omitempty"` // a counter: one process tells all
+	Exact   bool             `json:"exact,omitempty"` // a counter: one process suffices
 	Options Options          `json:"options"`
-	Check   []Quartet        `json:"check"`    // BAD against GOOD, before anything was searched
-	Quartet []Quartet        `json:"quartets"` // in the order they were measured
+	Check   []Quartet        `json:"check"`    // BAD against GOOD, before the search
+	Quartet []Quartet        `json:"quartets"` // in the order of measurement
 	Builds  []Build          `json:"builds"`
 	Failed  []Failure        `json:"failed"`
-	Pending *Step            `json:"pending,omitempty"` // what was begun and is to be ended
-	After   []Belief         `json:"posterior"`         // after each quartet
+	Pending *Step            `json:"pending,omitempty"` // a started, unfinished step
+	After   []Belief         `json:"posterior"`         // posterior after each quartet
 	Chances []gpuprof.Number `json:"chances"`           // the posterior of each of Commits
 	Outcome *Outcome         `json:"outcome,omitempty"`
 	Before  []Earlier        `json:"before,omitempty"`
 }
 
-// Earlier is a commit that was found in a wider range before this one was searched.
+// Earlier is a commit found by an earlier search of a wider range.
 type Earlier struct {
 	Commit Commit            `json:"commit"`
 	P      gpuprof.Number    `json:"p"`
@@ -56,45 +55,44 @@ type Commit struct {
 	ID      string `json:"id"`
 	Subject string `json:"subject"`
 	Merge   bool   `json:"merge,omitempty"`
-	// Likely commits change a path of --prior: before anything is measured each of them has
-	// LikelyTimes the probability of another.
+	// Likely marks a commit that changes a path of --prior. Its prior probability is LikelyTimes as large.
 	Likely bool `json:"likely,omitempty"`
 }
 
-// Short is the beginning of its name.
+// Short returns the first seven characters of the ID.
 func (c Commit) Short() string { return c.ID[:min(len(c.ID), 7)] }
 
 // Options are the settings of a search.
 type Options struct {
 	Threshold  float64 `json:"threshold"`
 	Confidence float64 `json:"confidence"`
-	// Scatter is by how much builds of equal code differ, as a logarithm; ScatterFrom
-	// says how it is known: "assumed", "given" or "history".
+	// Scatter is the standard deviation between builds of equal code, as a logarithm. ScatterFrom is its source:
+	// "assumed", "given" or "history".
 	Scatter     float64 `json:"scatter"`
 	ScatterFrom string  `json:"scatter_from"`
 	BudgetS     float64 `json:"budget_s"`
 	Seed        uint64  `json:"seed"`
-	// Faster looks for the commit from which on the metric is better.
+	// Faster searches for the commit from which the metric is better.
 	Faster bool `json:"faster,omitempty"`
-	// Keeps says that what was built once is not built again.
+	// Keeps marks that builds are kept and not repeated.
 	Keeps bool `json:"keeps_builds,omitempty"`
 	All   bool `json:"all,omitempty"`
-	// AllParents searches the branch of a merge that was named.
+	// AllParents also searches the branch of a merge that was found.
 	AllParents bool `json:"all_parents,omitempty"`
 	// Prior are the paths whose commits are likely ones.
 	Prior []string `json:"prior,omitempty"`
 }
 
-// Quartet is four processes: the older commit, the newer, the newer, the older. A
-// counter needs one process, of the newer commit, and has two equal values.
+// Quartet is four processes: the older commit, the newer, the newer, the older. A counter needs one process, of the
+// newer commit, and has two equal values.
 type Quartet struct {
 	Commit  int `json:"commit"`
-	Against int `json:"against"` // 0 is GOOD; else the commit before, measured directly
-	// Values are the medians of the four processes in the order they ran, Starts when, s of Unix time.
+	Against int `json:"against"` // 0 is GOOD; otherwise the commit before, measured directly
+	// Values are the medians of the four processes in the order of execution. StartS is the start, s of Unix time.
 	Values  [4]gpuprof.Number `json:"values"`
 	StartS  float64           `json:"start_s"`
 	Seconds float64           `json:"seconds"`
-	// Also are other metrics of a direct quartet: stages and counters.
+	// Also has other metrics of a direct quartet: stages and counters.
 	Also []Also `json:"also,omitempty"`
 }
 
@@ -121,8 +119,8 @@ type Failure struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Belief is what was believed after a quartet: P is that the change is at the commit
-// of the quartet or before it.
+// Belief is the posterior after a quartet: P is the probability that the change is at the quartet's commit or before
+// it.
 type Belief struct {
 	Commit int            `json:"commit"`
 	P      gpuprof.Number `json:"p_here_or_before"`
@@ -131,7 +129,7 @@ type Belief struct {
 // N is the number of commits.
 func (s *Search) N() int { return len(s.Commits) }
 
-// At is the commit at a place.
+// At returns the commit at a position.
 func (s *Search) At(i int) Commit {
 	if i == 0 {
 		return s.Good
@@ -139,8 +137,8 @@ func (s *Search) At(i int) Commit {
 	return s.Commits[i-1]
 }
 
-// Effect is the logarithm of the newer commit over the older, the mean of the two
-// pairs; a linear drift cancels in it. It is above 0 where the newer one is worse.
+// Effect returns the logarithm of the newer commit over the older, the mean of the two pairs, in which a linear drift
+// cancels. It is above 0 if the newer one is worse.
 func (s *Search) Effect(q Quartet) float64 {
 	v := [4]float64{}
 	for i, x := range q.Values {
@@ -149,7 +147,7 @@ func (s *Search) Effect(q Quartet) float64 {
 	return s.sign() * (v[1] + v[2] - v[0] - v[3]) / 2
 }
 
-// sign turns worse into above 0.
+// sign returns the factor that makes worse positive.
 func (s *Search) sign() float64 {
 	if s.Higher != s.Options.Faster {
 		return -1
@@ -157,10 +155,10 @@ func (s *Search) sign() float64 {
 	return 1
 }
 
-// Ratio is an effect as the metric's own change: 0.05 is 5 % more.
+// Ratio converts an effect to the metric's change as a share: 0.05 is 5 % more.
 func (s *Search) Ratio(effect float64) float64 { return math.Expm1(s.sign() * effect) }
 
-// Spent is the time that the search has taken so far, in seconds.
+// Spent returns the duration of the search so far, s.
 func (s *Search) Spent() float64 {
 	sum := 0.0
 	for _, b := range s.Builds {
@@ -178,8 +176,8 @@ func (s *Search) Spent() float64 {
 	return sum
 }
 
-// failed says that a commit cannot be measured.
-func (s *Search) failed(m int) bool {
+// hasFailed reports whether a commit cannot be measured.
+func (s *Search) hasFailed(m int) bool {
 	for _, f := range s.Failed {
 		if f.Commit == m {
 			return true
@@ -188,7 +186,7 @@ func (s *Search) failed(m int) bool {
 	return false
 }
 
-// Ran says that a commit's program gave results before; 0 is GOOD.
+// Ran reports whether a commit's program gave results; 0 is GOOD.
 func (s *Search) Ran(m int) bool {
 	if (m == 0 || m == s.N()) && len(s.Check) > 0 {
 		return true
@@ -196,15 +194,14 @@ func (s *Search) Ran(m int) bool {
 	return slices.ContainsFunc(s.Quartet, func(q Quartet) bool { return q.Commit == m || q.Against == m })
 }
 
-// before is the last commit before m that may be measured; 0 is GOOD.
-func (s *Search) before(m int) int {
-	for m--; m > 0 && s.failed(m); m-- {
+// previousMeasurable returns the last commit before m that may be measured; 0 is GOOD.
+func (s *Search) previousMeasurable(m int) int {
+	for m--; m > 0 && s.hasFailed(m); m-- {
 	}
 	return m
 }
 
-// Decode reads a search as gpuprof bisect writes it. name is the file's, for errors,
-// which are ErrInput.
+// Decode reads a document of gpuprof bisect. name is its file, for errors, which are ErrInput.
 func Decode(text []byte, name string) (*Search, error) {
 	s := &Search{}
 	if err := document.Decode(text, name, s, document.Bisect); err != nil {
@@ -216,7 +213,7 @@ func Decode(text []byte, name string) (*Search, error) {
 	return s, nil
 }
 
-// Validate refuses a document that names commits it does not have.
+// Validate returns ErrInput for a document whose commit numbers are invalid.
 func (s *Search) Validate(name string) error {
 	ok := s.N() > 0 && (len(s.Chances) == 0 || len(s.Chances) == s.N())
 	in := func(i int) { ok = ok && i >= 0 && i <= s.N() }
@@ -249,7 +246,7 @@ func (s *Search) Validate(name string) error {
 	return nil
 }
 
-// spansFit says that the outcome names commits that there are.
+// spansFit reports whether the outcome's commit numbers are valid.
 func (s *Search) spansFit() bool {
 	o := s.Outcome
 	if o == nil {

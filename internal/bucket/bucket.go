@@ -1,5 +1,5 @@
-// Package bucket keeps objects by name in a folder or an S3 bucket: written whole or
-// not at all, from any number of processes at once. A history and a fleet are kept in one.
+// Package bucket stores objects by name in a folder or an S3 bucket: each is written completely or not at all, by any
+// number of processes at once. History and fleet store their data in buckets.
 package bucket
 
 import (
@@ -23,29 +23,28 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// Bucket holds objects by name. Names are paths with slashes. Every method may be
-// called from several goroutines and processes at once.
+// Bucket stores objects by name. Names are paths with slashes. Every method is safe for concurrent use, also by
+// several processes.
 type Bucket interface {
-	// List names the objects below a folder, in any order; none where there is none.
+	// List returns the names of the objects below a folder, in any order; none if it does not exist.
 	List(ctx context.Context, folder string) ([]string, error)
-	// Get is the content of an object; fs.ErrNotExist where there is none.
+	// Get returns the content of an object; fs.ErrNotExist if it does not exist.
 	Get(ctx context.Context, name string) ([]byte, error)
-	// Put writes an object whole or not at all.
+	// Put writes an object completely or not at all.
 	Put(ctx context.Context, name string, content []byte) error
-	// Remove deletes an object; no error where there is none.
+	// Remove deletes an object; it returns no error if it does not exist.
 	Remove(ctx context.Context, name string) error
-	// String is the bucket as the user named it.
+	// String returns the bucket's name as the user gave it.
 	String() string
 }
 
-// Words are how errors speak of a bucket.
+// Words are terms of error messages about a bucket.
 type Words struct {
 	What string // "store"
-	Give string // how one is given: "with --store"
+	Give string // how the user gives one: "with --store"
 }
 
-// Open is the bucket that a name stands for: s3://bucket/prefix, or a folder,
-// which need not be there yet. getenv is os.Getenv.
+// Open opens the bucket of a name: s3://bucket/prefix, or a folder, which need not exist yet. getenv is os.Getenv.
 func Open(name string, w Words, getenv func(string) string) (Bucket, error) {
 	scheme, rest, is := strings.Cut(name, "://")
 	switch {
@@ -59,41 +58,41 @@ func Open(name string, w Words, getenv func(string) string) (Bucket, error) {
 	return &Folder{Dir: name, Words: w}, nil
 }
 
-// longName is the longest name of an object, bytes: Amazon's limit.
+// longName is the largest length of an object's name, bytes: Amazon's limit.
 const longName = 1024
 
-// checkName refuses a name of an object that would lead out of its bucket, or that is no path of
-// printable characters: of what a list holds and of what users and results give.
+// checkName returns an error for a name that leads out of its bucket, or is no path of printable characters. It
+// checks names from lists, users and results.
 func checkName(name string) error {
 	if !fs.ValidPath(name) || name == "." || len(name) > longName || strings.ContainsFunc(name, unicode.IsControl) || strings.Contains(name, `\`) {
-		return fmt.Errorf("%q is no name of an object: it has an empty part, . or .., a backslash or a control character, or more than %d bytes", shortened(name), longName)
+		return fmt.Errorf("%q is no name of an object: it has an empty part, . or .., a backslash or a control character, or more than %d bytes", shorten(name), longName)
 	}
 	return nil
 }
 
-// shortened is the beginning of a name, for errors.
-func shortened(name string) string { return name[:min(len(name), 100)] }
+// shorten returns the beginning of a name, for errors.
+func shorten(name string) string { return name[:min(len(name), 100)] }
 
 // Folder is a Bucket of files.
 type Folder struct {
 	Dir   string
 	Words Words
-	Flush func(*os.File) error // to the disk; nil for the system's
+	Flush func(*os.File) error // to the disk; nil for (*os.File).Sync
 }
 
 // String implements Bucket.
 func (f *Folder) String() string { return f.Dir }
 
-func (f *Folder) file(name string) string { return filepath.Join(f.Dir, filepath.FromSlash(name)) }
+func (f *Folder) filePath(name string) string { return filepath.Join(f.Dir, filepath.FromSlash(name)) }
 
-func (f *Folder) cannot(doing string, err error) error {
+func (f *Folder) folderError(doing string, err error) error {
 	return gpuprof.Unwritable(doing+" the "+f.Words.What+" "+f.Dir, err, "give another folder "+f.Words.Give, "give a folder that is readable and writable "+f.Words.Give)
 }
 
 // List implements Bucket.
 func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 	var out []string
-	folder := outside.Dir(f.file(below))
+	folder := outside.Dir(f.filePath(below))
 	err := fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -108,7 +107,7 @@ func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 			return nil
 		case strings.HasPrefix(d.Name(), owner.Prefix) || strings.HasSuffix(d.Name(), atomicfile.Temporary):
 			if file := folder.Path(name); owner.Left(file) {
-				_ = os.Remove(file) // of a writer that was killed
+				_ = os.Remove(file) // a temporary file of a killed writer
 			}
 			return nil
 		}
@@ -116,7 +115,7 @@ func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, f.cannot("listing", err)
+		return nil, f.folderError("listing", err)
 	}
 	return out, nil
 }
@@ -124,9 +123,9 @@ func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 // Get implements Bucket.
 func (f *Folder) Get(_ context.Context, name string) ([]byte, error) {
 	if err := checkName(name); err != nil {
-		return nil, f.cannot("reading from", err)
+		return nil, f.folderError("reading from", err)
 	}
-	file, err := outside.OpenRegular(f.file(name), os.O_RDONLY, 0)
+	file, err := outside.OpenRegular(f.filePath(name), os.O_RDONLY, 0)
 	if err == nil {
 		defer file.Close()
 		var content []byte
@@ -137,10 +136,10 @@ func (f *Folder) Get(_ context.Context, name string) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	return nil, f.cannot("reading "+name+" of", err)
+	return nil, f.folderError("reading "+name+" of", err)
 }
 
-// readBounded reads an object, which may take as much memory as a document.
+// readBounded reads an object, at most the size of a document.
 func readBounded(r io.Reader) ([]byte, error) {
 	limits := outside.Document()
 	content, err := io.ReadAll(io.LimitReader(r, limits.Text+1))
@@ -150,8 +149,8 @@ func readBounded(r io.Reader) ([]byte, error) {
 	return content, err
 }
 
-// Text is what an object holds, unfolded; fs.ErrNotExist where there is none. fix is
-// what helps where it is damaged.
+// Text returns the decompressed content of an object; fs.ErrNotExist if it does not exist. fix is the fix for damaged
+// content.
 func Text(ctx context.Context, b Bucket, name, fix string) ([]byte, error) {
 	content, err := b.Get(ctx, name)
 	if err != nil {
@@ -166,7 +165,7 @@ func Text(ctx context.Context, b Bucket, name, fix string) ([]byte, error) {
 	return text, nil
 }
 
-// NewCompressor compresses what Text unfolds, in little memory.
+// NewCompressor returns a compressor for Text, with a small memory footprint.
 func NewCompressor() (*zstd.Encoder, error) {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
 	if err != nil {
@@ -177,7 +176,7 @@ func NewCompressor() (*zstd.Encoder, error) {
 
 // Put implements Bucket.
 func (f *Folder) Put(_ context.Context, name string, content []byte) error {
-	file := f.file(name)
+	file := f.filePath(name)
 	err := checkName(name)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(file), 0o755)
@@ -190,22 +189,22 @@ func (f *Folder) Put(_ context.Context, name string, content []byte) error {
 		err = atomicfile.Options{Mode: 0o644, Flush: flush, Unswept: true}.Write(file, content)
 	}
 	if err != nil {
-		return f.cannot("writing to", err)
+		return f.folderError("writing to", err)
 	}
 	return nil
 }
 
-// Sweep removes what killed writers left in a folder; List does it for all that it lists.
-func (f *Folder) Sweep(folder string) { owner.Sweep(f.file(folder)) }
+// Sweep removes the remains of killed writers from a folder; List does so for all folders that it lists.
+func (f *Folder) Sweep(folder string) { owner.Sweep(f.filePath(folder)) }
 
 // Remove implements Bucket.
 func (f *Folder) Remove(_ context.Context, name string) error {
 	err := checkName(name)
 	if err == nil {
-		err = os.Remove(f.file(name))
+		err = os.Remove(f.filePath(name))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return f.cannot("removing "+name+" of", err)
+		return f.folderError("removing "+name+" of", err)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// The environment variables of the AWS command line that say where a bucket is.
+// Environment variables of the AWS command line for the location of a bucket.
 const (
 	endpointVariable = "AWS_ENDPOINT_URL_S3"
 	anyEndpoint      = "AWS_ENDPOINT_URL"
@@ -25,15 +25,15 @@ const (
 	amazon           = "s3.amazonaws.com"
 )
 
-// s3 is a Bucket below a prefix of one in an object store.
+// s3 is a Bucket in an object store, below a prefix.
 type s3 struct {
 	client *client
 	prefix string
 	words  Words
 }
 
-// openS3 is the bucket of "bucket/prefix". Keys come from the environment, the files of
-// the AWS command line and of MinIO's, a web identity or the machine's role, in that order.
+// openS3 opens the bucket of "bucket/prefix". Keys come from the environment, the files of the AWS command line and
+// of MinIO's, a web identity or the machine's role, in that order.
 func openS3(name string, w Words, getenv func(string) string) (*s3, error) {
 	bucket, prefix, _ := strings.Cut(name, "/")
 	refuse := func(cause error) error {
@@ -50,7 +50,7 @@ func openS3(name string, w Words, getenv func(string) string) (*s3, error) {
 			return nil, refuse(err)
 		}
 	}
-	service, err := endpoint(getenv)
+	service, err := parseEndpoint(getenv)
 	if err != nil {
 		return nil, refuse(err)
 	}
@@ -58,15 +58,15 @@ func openS3(name string, w Words, getenv func(string) string) (*s3, error) {
 	if r := getenv(regionVariable); r != "" {
 		region = r
 	}
-	c := newClient(service, bucket, region, keys())
-	if _, err := c.library(context.Background(), *c.region.Load()); err != nil {
+	c := newClient(service, bucket, region, newCredentials())
+	if _, err := c.newCore(context.Background(), *c.region.Load()); err != nil {
 		return nil, refuse(err)
 	}
 	return &s3{client: c, prefix: prefix, words: w}, nil
 }
 
-// endpoint is the address of the service.
-func endpoint(getenv func(string) string) (*url.URL, error) {
+// parseEndpoint returns the address of the service.
+func parseEndpoint(getenv func(string) string) (*url.URL, error) {
 	address := amazon
 	for _, v := range []string{getenv(anyEndpoint), getenv(endpointVariable)} {
 		if v != "" {
@@ -86,24 +86,24 @@ func endpoint(getenv func(string) string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
-// keys are looked for where the AWS command line looks for them.
-func keys() *credentials.Credentials {
+// newCredentials searches for keys where the AWS command line does.
+func newCredentials() *credentials.Credentials {
 	return credentials.NewChainCredentials([]credentials.Provider{
 		&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.FileAWSCredentials{}, &credentials.FileMinioClient{},
-		&credentials.IAM{Client: &http.Client{Transport: http.DefaultTransport, CheckRedirect: noRedirect, Timeout: requestTime}},
+		&credentials.IAM{Client: &http.Client{Transport: http.DefaultTransport, CheckRedirect: refuseRedirect, Timeout: requestTime}},
 	})
 }
 
 // String implements Bucket.
 func (s *s3) String() string { return "s3://" + path.Join(s.client.bucket, s.prefix) }
 
-func (s *s3) key(name string) string { return path.Join(s.prefix, name) }
+func (s *s3) objectKey(name string) string { return path.Join(s.prefix, name) }
 
-// checked is the key of an object.
-func (s *s3) checked(name string) (string, error) { return s.key(name), checkName(name) }
+// checkedKey returns the key of an object, and an error for an invalid name.
+func (s *s3) checkedKey(name string) (string, error) { return s.objectKey(name), checkName(name) }
 
-// failed words an answer of the service; call is the request that was refused.
-func (s *s3) failed(doing, call string, err error) error {
+// wrapError describes an error of the service; call is the request that was refused.
+func (s *s3) wrapError(doing, call string, err error) error {
 	var answer minio.ErrorResponse
 	errors.As(err, &answer)
 	switch {
@@ -125,11 +125,11 @@ func (s *s3) List(ctx context.Context, folder string) ([]string, error) {
 	}
 	below := under
 	if folder != "" {
-		below = s.key(folder) + "/"
+		below = s.objectKey(folder) + "/"
 	}
 	keys, err := s.client.list(ctx, below)
 	if err != nil {
-		return nil, s.failed("listing", "ListObjectsV2", err)
+		return nil, s.wrapError("listing", "ListObjectsV2", err)
 	}
 	for i, k := range keys {
 		keys[i] = strings.TrimPrefix(k, under)
@@ -139,39 +139,39 @@ func (s *s3) List(ctx context.Context, folder string) ([]string, error) {
 
 // Get implements Bucket.
 func (s *s3) Get(ctx context.Context, name string) ([]byte, error) {
-	key, err := s.checked(name)
+	key, err := s.checkedKey(name)
 	if err != nil {
-		return nil, s.failed("reading from", "GetObject", err)
+		return nil, s.wrapError("reading from", "GetObject", err)
 	}
 	content, err := s.client.get(ctx, key)
 	if err != nil {
-		return nil, s.failed("reading "+name+" of", "GetObject", err)
+		return nil, s.wrapError("reading "+name+" of", "GetObject", err)
 	}
 	return content, nil
 }
 
 // Put implements Bucket.
 func (s *s3) Put(ctx context.Context, name string, content []byte) error {
-	key, err := s.checked(name)
+	key, err := s.checkedKey(name)
 	if err == nil {
 		err = s.client.put(ctx, key, content)
 	}
 	if err != nil {
-		return s.failed("writing "+name+" to", "PutObject", err)
+		return s.wrapError("writing "+name+" to", "PutObject", err)
 	}
 	return nil
 }
 
 // Remove implements Bucket.
 func (s *s3) Remove(ctx context.Context, name string) error {
-	key, err := s.checked(name)
+	key, err := s.checkedKey(name)
 	if err == nil {
 		err = s.client.remove(ctx, key)
 	}
 	if err == nil {
 		return nil
 	}
-	if err = s.failed("removing "+name+" of", "DeleteObject", err); errors.Is(err, fs.ErrNotExist) {
+	if err = s.wrapError("removing "+name+" of", "DeleteObject", err); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err

@@ -23,18 +23,18 @@ import (
 )
 
 const (
-	firstRegion = "us-east-1" // answers for a bucket elsewhere with its region
+	firstRegion = "us-east-1" // returns the region of a bucket in another region
 	attempts    = 6           // of one request
-	// pageEntries is how many names a page counts for beside its own: one without any takes a
-	// request as well.
+	// pageEntries is the number of entries charged for a page in addition to its names, since an empty page also
+	// takes a request.
 	pageEntries = 256
 )
 
-// client makes the four requests that a Bucket needs of an object store.
+// client makes the four requests that a Bucket needs from an object store.
 type client struct {
 	service   *url.URL
 	bucket    string
-	region    atomic.Pointer[string] // what the user gave or the service named last
+	region    atomic.Pointer[string] // given by the user, or the last one named by the service
 	keys      *credentials.Credentials
 	transport http.RoundTripper
 	limit     time.Duration // requestTime
@@ -54,8 +54,9 @@ func newClient(service *url.URL, bucket, region string, keys *credentials.Creden
 	return c
 }
 
-// library is minio's client for one call. With a region it asks for none, so the keys need no right to.
-func (c *client) library(ctx context.Context, region string) (*minio.Core, error) {
+// newCore returns minio's client for one call. With a region given, it does not request the bucket's location, so the
+// keys need no right for that.
+func (c *client) newCore(ctx context.Context, region string) (*minio.Core, error) {
 	core, err := minio.NewCore(c.service.Host, &minio.Options{
 		Creds: c.keys, Secure: c.service.Scheme == "https", Region: region, MaxRetries: attempts,
 		Transport: &guard{ctx: ctx, next: c.transport, service: c.service.Host, limit: c.limit},
@@ -66,11 +67,11 @@ func (c *client) library(ctx context.Context, region string) (*minio.Core, error
 	return core, err
 }
 
-// do makes a call, again where the service names another region or an answer broke off.
-func (c *client) do(ctx context.Context, call func(*minio.Core) error) error {
+// retryCall makes a call, and repeats it if the service names another region or an answer breaks off.
+func (c *client) retryCall(ctx context.Context, call func(*minio.Core) error) error {
 	for attempt := 1; ; attempt++ {
 		region := *c.region.Load()
-		core, err := c.library(ctx, region)
+		core, err := c.newCore(ctx, region)
 		if err == nil {
 			err = call(core)
 		}
@@ -87,7 +88,7 @@ func (c *client) do(ctx context.Context, call func(*minio.Core) error) error {
 }
 
 func (c *client) get(ctx context.Context, key string) (content []byte, err error) {
-	err = c.do(ctx, func(core *minio.Core) error {
+	err = c.retryCall(ctx, func(core *minio.Core) error {
 		body, _, _, err := core.GetObject(ctx, c.bucket, key, minio.GetObjectOptions{})
 		if err != nil {
 			return err
@@ -102,7 +103,7 @@ func (c *client) get(ctx context.Context, key string) (content []byte, err error
 // put writes an object in one request, signed with the hash of its content.
 func (c *client) put(ctx context.Context, key string, content []byte) error {
 	sum := sha256.Sum256(content)
-	return c.do(ctx, func(core *minio.Core) error {
+	return c.retryCall(ctx, func(core *minio.Core) error {
 		_, err := core.PutObject(ctx, c.bucket, key, bytes.NewReader(content), int64(len(content)), "", hex.EncodeToString(sum[:]),
 			minio.PutObjectOptions{ContentType: "application/zstd", DisableContentSha256: true})
 		return err
@@ -110,18 +111,18 @@ func (c *client) put(ctx context.Context, key string, content []byte) error {
 }
 
 func (c *client) remove(ctx context.Context, key string) error {
-	return c.do(ctx, func(core *minio.Core) error {
+	return c.retryCall(ctx, func(core *minio.Core) error {
 		return core.RemoveObject(ctx, c.bucket, key, minio.RemoveObjectOptions{})
 	})
 }
 
-// list is every key that begins with prefix, of as many as memory has room for.
+// list returns every key with a prefix, within the memory limit.
 func (c *client) list(ctx context.Context, prefix string) ([]string, error) {
 	room := outside.NewEntries()
 	var keys []string
 	for token := ""; ; {
 		var page minio.ListBucketV2Result
-		err := c.do(ctx, func(core *minio.Core) (err error) {
+		err := c.retryCall(ctx, func(core *minio.Core) (err error) {
 			page, err = core.ListObjectsV2(c.bucket, prefix, "", token, "", 0)
 			return err
 		})

@@ -131,7 +131,7 @@ func TestS3Address(t *testing.T) {
 		{"https://s3.eu-west-3.amazonaws.com", "perf", "", "https://perf.s3.eu-west-3.amazonaws.com/a%20b/%2Bc"},
 		{"minio.lan", "perf", "", "https://minio.lan/perf/a%20b/%2Bc"},
 	} {
-		u, err := endpoint(func(v string) string {
+		u, err := parseEndpoint(func(v string) string {
 			if v == endpointVariable {
 				return test.endpoint
 			}
@@ -151,7 +151,7 @@ func TestS3Address(t *testing.T) {
 		}
 	}
 	for _, address := range []string{"ftp://a", "http://a/b", "http://", "http://[::1"} {
-		if u, err := endpoint(func(string) string { return address }); err == nil {
+		if u, err := parseEndpoint(func(string) string { return address }); err == nil {
 			t.Errorf("%s is read as %s", address, u)
 		}
 	}

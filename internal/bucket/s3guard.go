@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	answerBytes    = 32 << 20 // of a page of a list, which has at most 1,000 names
-	answerElements = 1 << 16  // of the same, which has 22 for a name: the library keeps 700 bytes for the shortest
+	answerBytes    = 32 << 20 // limit of a page of a list, which has at most 1,000 names
+	answerElements = 1 << 16  // limit of a page, which has 22 per name: the library keeps 700 bytes for the shortest
 	refusalBytes   = 1 << 20
-	// requestTime is how long a request may take, from its sending to the last byte of the answer,
-	// and a further second for each so many bytes that it may bring or take: a slow line.
+	// requestTime is the time limit of a request, from sending to the last byte of the answer. Each slowLine bytes of
+	// the request and the expected answer add a second, for slow lines.
 	requestTime = time.Minute
 	slowLine    = 1 << 20
 )
 
-// guard is the transport of one call: it gives each request a time of its own, bounds the answers
-// that the library reads by itself, and explains a redirect, which is never followed.
+// guard is the transport of one call. It limits the time of each request and the size of answers that the library
+// reads itself, and describes redirects, which it never follows.
 type guard struct {
-	ctx     context.Context // of the call: the library lists without one
+	ctx     context.Context // context of the call: the library lists without one
 	next    http.RoundTripper
 	service string
 	limit   time.Duration
@@ -50,12 +50,12 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err == nil:
 		answer.Body = &answerBody{ReadCloser: answer.Body, ctx: ctx, stop: stop, bytes: most, elements: answerElements}
 		if answer.StatusCode/100 != 2 {
-			g.explain(answer)
+			g.describeRefusal(answer)
 		}
 		return answer, nil
 	case g.ctx.Err() != nil: // the library would repeat it after an error
 		answer, err = &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{}, Request: r}, nil
-		refuse(answer, g.ctx.Err().Error())
+		setMessage(answer, g.ctx.Err().Error())
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	}
@@ -63,8 +63,9 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// explain gives a refusal without the service's document, such as a proxy's page, one of its own.
-func (g *guard) explain(answer *http.Response) {
+// describeRefusal replaces an answer without the service's error document, for example a proxy's page, by an error
+// document.
+func (g *guard) describeRefusal(answer *http.Response) {
 	var document struct{ Code, Message string }
 	page, err := io.ReadAll(io.LimitReader(answer.Body, refusalBytes))
 	_ = answer.Body.Close()
@@ -76,26 +77,26 @@ func (g *guard) explain(answer *http.Response) {
 	if to, err := answer.Location(); err == nil {
 		message = fmt.Sprintf("the service %s redirects to %q, and the keys are not sent there", g.service, to.Host)
 	}
-	refuse(answer, message)
+	setMessage(answer, message)
 }
 
-// refuse makes an answer's document one with this message.
-func refuse(answer *http.Response, message string) {
+// setMessage replaces an answer's body by an error document with a message.
+func setMessage(answer *http.Response, message string) {
 	var text bytes.Buffer
 	_ = xml.EscapeText(&text, []byte(message))
 	answer.Body = io.NopCloser(bytes.NewReader(fmt.Appendf(nil, "<Error><Message>%s</Message></Error>", text.Bytes())))
 }
 
-// noRedirect follows none: the signature and the session's token in the headers are for the
-// service that the user named.
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+// refuseRedirect follows no redirect: the signature and the session's token in the headers are for the service that
+// the user named.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// answerBody ends with an error when its time is over or it is larger than an answer may be.
+// answerBody returns an error after its time limit, or beyond its size limits.
 type answerBody struct {
 	io.ReadCloser
 	ctx             context.Context
 	stop            func()
-	bytes, elements int64 // that may follow
+	bytes, elements int64 // remaining limits
 }
 
 // Read implements io.Reader.

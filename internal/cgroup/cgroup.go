@@ -1,5 +1,5 @@
-// Package cgroup reads what the control groups around this process leave it, of
-// versions 1 and 2, nested, and seen from inside a container or not.
+// Package cgroup reads the limits of the control groups of this process, of versions 1 and 2, nested, inside and
+// outside of containers.
 package cgroup
 
 import (
@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// Where control groups are mounted when nothing says so.
+// mountPoint is the default mount point of control groups.
 const mountPoint = "sys/fs/cgroup"
 
-// Dirs are the folders of this process's groups, innermost first and up to the
-// mount (a limit may be set at any level): version 2, then version 1 of the named
-// controller. root is the machine's file tree; the names have no leading slash.
+// Dirs returns the folders of this process's groups, from the innermost up to the mount, since every level may set a
+// limit: version 2, then version 1 of the named controller. root is the machine's file tree; the names have no
+// leading slash.
 func Dirs(root fs.FS, controller string) []string {
-	two, one := find(root, controller)
+	two, one := findGroups(root, controller)
 	return append(two, one...)
 }
 
-// find looks for the process's groups of both versions.
-func find(root fs.FS, controller string) (two, one []string) {
+// findGroups returns the process's groups of both versions.
+func findGroups(root fs.FS, controller string) (two, one []string) {
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
 		return nil, nil
@@ -33,25 +33,25 @@ func find(root fs.FS, controller string) (two, one []string) {
 		switch {
 		case len(f) != 3:
 		case f[0] == "0" && f[1] == "":
-			two = above(mounts.holding("", f[2]), f[2])
+			two = groupDirs(mounts.bestMount("", f[2]), f[2])
 		case slices.Contains(strings.Split(f[1], ","), controller):
-			one = above(mounts.holding(controller, f[2]), f[2])
+			one = groupDirs(mounts.bestMount(controller, f[2]), f[2])
 		}
 	}
 	return two, one
 }
 
-// mount is a part of a hierarchy of groups that this process sees.
+// mount is a mounted part of a hierarchy of groups.
 type mount struct {
-	point       string   // where, without the leading slash
-	root        string   // the group that is mounted there
-	controllers []string // of version 1; nil in version 2
+	point       string   // mount point, without the leading slash
+	root        string   // the mounted group
+	controllers []string // for version 1; nil for version 2
 }
 
 type mounts []mount
 
-// readMounts reads /proc/self/mountinfo (proc_pid_mountinfo(5)): "36 35 98:0 ROOT
-// POINT OPTIONS [TAGS…] - TYPE SOURCE OPTIONS".
+// readMounts parses /proc/self/mountinfo (proc_pid_mountinfo(5)): "36 35 98:0 ROOT POINT OPTIONS [TAGS…] - TYPE
+// SOURCE OPTIONS".
 func readMounts(root fs.FS) mounts {
 	text, err := fs.ReadFile(root, "proc/self/mountinfo")
 	if err != nil {
@@ -77,7 +77,7 @@ func readMounts(root fs.FS) mounts {
 	return all
 }
 
-// unescape undoes the octal escapes of spaces and the like in mountinfo.
+// unescape decodes the octal escapes of spaces and other characters in mountinfo.
 func unescape(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -94,9 +94,9 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// holding is the mount of a controller ("" is version 2) that shows most of the
-// groups around a group: in a container the group itself is often the root.
-func (all mounts) holding(controller, group string) mount {
+// bestMount returns the mount of a controller ("" is version 2) that contains most ancestors of a group: in a
+// container the group itself is often the root.
+func (all mounts) bestMount(controller, group string) mount {
 	best := mount{point: mountPoint, root: "/"}
 	if controller != "" {
 		best.point = path.Join(mountPoint, controller)
@@ -106,8 +106,8 @@ func (all mounts) holding(controller, group string) mount {
 		if controller == "" && m.controllers != nil || controller != "" && !slices.Contains(m.controllers, controller) {
 			continue
 		}
-		_, now := inside(m.root, group)
-		_, before := inside(best.root, group)
+		_, now := relativeTo(m.root, group)
+		_, before := relativeTo(best.root, group)
 		if !found || now && (!before || len(m.root) < len(best.root)) {
 			best, found = m, true
 		}
@@ -115,8 +115,8 @@ func (all mounts) holding(controller, group string) mount {
 	return best
 }
 
-// inside is a group as seen from a root, and whether it is below it.
-func inside(root, group string) (string, bool) {
+// relativeTo returns the path of a group relative to a root, and whether the group is below it.
+func relativeTo(root, group string) (string, bool) {
 	root, group = path.Clean("/"+root), path.Clean("/"+group)
 	if root == "/" {
 		return group, true
@@ -127,12 +127,11 @@ func inside(root, group string) (string, bool) {
 	return group, false
 }
 
-// above lists the folder of a group and of every group around it. The mount
-// itself comes last: a container often sees its own group there while /proc still
-// names the outer path.
-func above(m mount, group string) []string {
+// groupDirs lists the folders of a group and of its ancestors. The mount itself comes last: a container often has its
+// own group there, although /proc names the outer path.
+func groupDirs(m mount, group string) []string {
 	var dirs []string
-	rest, _ := inside(m.root, group)
+	rest, _ := relativeTo(m.root, group)
 	for p := rest; ; p = path.Dir(p) {
 		dirs = append(dirs, path.Join(m.point, p))
 		if p == "/" {

@@ -8,20 +8,19 @@ import (
 	"strings"
 )
 
-// unlimited is from where on a number means no limit: version 1 writes the largest
-// page-aligned one.
+// unlimited is the least number that means no limit: version 1 writes the largest page-aligned one.
 const unlimited = 1 << 60
 
-// MemoryLimit is the tightest limit of memory in bytes, at which the system
-// throttles or ends the process; false where there is none or none can be read.
+// MemoryLimit returns the tightest memory limit in bytes, at which the system throttles or ends the process; false if
+// there is none or none can be read.
 func MemoryLimit(root fs.FS) (int64, bool) {
 	least := int64(math.MaxInt64)
-	two, one := find(root, "memory")
+	two, one := findGroups(root, "memory")
 	for _, dir := range two {
-		least = min(least, limitOf(root, dir, "memory.max"), limitOf(root, dir, "memory.high"))
+		least = min(least, readLimit(root, dir, "memory.max"), readLimit(root, dir, "memory.high"))
 	}
 	for _, dir := range one {
-		least = min(least, limitOf(root, dir, "memory.limit_in_bytes"), outerLimit(root, dir))
+		least = min(least, readLimit(root, dir, "memory.limit_in_bytes"), outerLimit(root, dir))
 	}
 	if least >= unlimited {
 		return 0, false
@@ -29,10 +28,9 @@ func MemoryLimit(root fs.FS) (int64, bool) {
 	return least, true
 }
 
-// MemoryAvailable is what this process can still take, in bytes, without that the
-// machine swaps or a control group throttles or ends it: the least of MemAvailable
-// and of what every group around the process leaves. math.MaxInt64 where nothing
-// can be read.
+// MemoryAvailable returns the memory that this process can still allocate, in bytes, before the machine swaps or a
+// control group throttles or ends it: the least of MemAvailable and the remainders of all groups. It returns
+// math.MaxInt64 if nothing can be read.
 func MemoryAvailable(root fs.FS) int64 {
 	left := int64(math.MaxInt64)
 	if text, err := fs.ReadFile(root, "proc/meminfo"); err == nil {
@@ -40,25 +38,25 @@ func MemoryAvailable(root fs.FS) int64 {
 			left = kib << 10
 		}
 	}
-	two, one := find(root, "memory")
+	two, one := findGroups(root, "memory")
 	for _, dir := range two {
-		most := min(limitOf(root, dir, "memory.max"), limitOf(root, dir, "memory.high"))
-		left = min(left, leaves(root, dir, most, "memory.current", "inactive_file"))
+		most := min(readLimit(root, dir, "memory.max"), readLimit(root, dir, "memory.high"))
+		left = min(left, unusedMemory(root, dir, most, "memory.current", "inactive_file"))
 	}
 	for _, dir := range one {
-		most := min(limitOf(root, dir, "memory.limit_in_bytes"), outerLimit(root, dir))
-		left = min(left, leaves(root, dir, most, "memory.usage_in_bytes", "total_inactive_file"))
+		most := min(readLimit(root, dir, "memory.limit_in_bytes"), outerLimit(root, dir))
+		left = min(left, unusedMemory(root, dir, most, "memory.usage_in_bytes", "total_inactive_file"))
 	}
 	return left
 }
 
-// leaves is what a group leaves below a limit. File pages count as used but are
-// given up under pressure.
-func leaves(root fs.FS, dir string, most int64, usage, cached string) int64 {
+// unusedMemory returns the unused memory of a group below a limit. File pages count as used, but the system frees
+// them under pressure.
+func unusedMemory(root fs.FS, dir string, most int64, usage, cached string) int64 {
 	if most >= unlimited {
 		return math.MaxInt64
 	}
-	used, ok := number(root, path.Join(dir, usage))
+	used, ok := readNumber(root, path.Join(dir, usage))
 	if !ok {
 		return math.MaxInt64
 	}
@@ -70,16 +68,16 @@ func leaves(root fs.FS, dir string, most int64, usage, cached string) int64 {
 	return max(0, most-used)
 }
 
-// limitOf is the number in a group's file; the largest where it sets none.
-func limitOf(root fs.FS, dir, name string) int64 {
-	if v, ok := number(root, path.Join(dir, name)); ok {
+// readLimit returns the number in a group's file; math.MaxInt64 if it has no limit.
+func readLimit(root fs.FS, dir, name string) int64 {
+	if v, ok := readNumber(root, path.Join(dir, name)); ok {
 		return v
 	}
 	return math.MaxInt64
 }
 
-// outerLimit is the tightest limit of all groups around one of version 1, those
-// that a container does not see among them.
+// outerLimit returns the tightest limit of all ancestors of a version 1 group, including those invisible in a
+// container.
 func outerLimit(root fs.FS, dir string) int64 {
 	if stat, err := fs.ReadFile(root, path.Join(dir, "memory.stat")); err == nil {
 		if v, ok := numberAfter(stat, "hierarchical_memory_limit"); ok {
@@ -89,8 +87,8 @@ func outerLimit(root fs.FS, dir string) int64 {
 	return math.MaxInt64
 }
 
-// number reads a file that holds one whole number, 0 or more; "max" is none.
-func number(root fs.FS, name string) (int64, bool) {
+// readNumber reads a file with one whole number, 0 or more; "max" is no number.
+func readNumber(root fs.FS, name string) (int64, bool) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
 		return 0, false
@@ -99,7 +97,7 @@ func number(root fs.FS, name string) (int64, bool) {
 	return v, err == nil && v >= 0
 }
 
-// numberAfter finds the number behind a key at the beginning of a line.
+// numberAfter returns the number after a key at the beginning of a line.
 func numberAfter(text []byte, key string) (int64, bool) {
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) >= 2 && f[0] == key {

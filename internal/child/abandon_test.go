@@ -25,8 +25,8 @@ func TestLeave(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	p := &Process{Stdout: r, said: r, cmd: gone, mark: newMark(), Ended: make(chan struct{}), heard: make(chan struct{}), c: Command{Leave: time.Millisecond}}
-	close(p.heard)
+	p := &Process{Stdout: r, stderr: r, cmd: gone, mark: newMark(), Ended: make(chan struct{}), stderrDone: make(chan struct{}), c: Command{Leave: time.Millisecond}}
+	close(p.stderrDone)
 	read := make(chan struct{})
 	close(read)
 	if err := p.abandon(read); !errors.Is(err, ErrStuck) {

@@ -9,19 +9,18 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// seesAll: alive finds every process of a group, also where its leader is gone.
+// seesAll reports that liveProcesses finds every process of a group, even without its leader.
 const seesAll = true
 
-// ownGroup also has the system ask a child to end whose parent died.
-func ownGroup() *syscall.SysProcAttr {
+// newGroup also makes the system end the child if its parent dies.
+func newGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
-// alive are the processes that carry a mark or belong to a group (0: none), without
-// those that ended and wait for their parent to take note.
-func alive(mark string, group int) []int {
+// liveProcesses returns the processes with a mark or in a group (0: none), without zombies.
+func liveProcesses(mark string, group int) []int {
 	var out []int
-	entries, _ := os.ReadDir("/proc") // without it the group alone is signalled
+	entries, _ := os.ReadDir("/proc") // without /proc only the group is signalled
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid == os.Getpid() {
@@ -31,16 +30,16 @@ func alive(mark string, group int) []int {
 		if len(f) < 20 || f[0][0] == 'Z' || f[0][0] == 'X' {
 			continue
 		}
-		if group != 0 && string(f[2]) == strconv.Itoa(group) || marked(pid, mark) {
+		if group != 0 && string(f[2]) == strconv.Itoa(group) || hasMark(pid, mark) {
 			out = append(out, pid)
 		}
 	}
 	return out
 }
 
-func marked(pid int, mark string) bool {
+func hasMark(pid int, mark string) bool {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil { // it is another user's, or gone
+	if err != nil { // another user's process, or an ended one
 		return false
 	}
 	for kv := range bytes.SplitSeq(env, []byte{0}) {
@@ -51,10 +50,9 @@ func marked(pid int, mark string) bool {
 	return false
 }
 
-// inEnvironment reports whether a process other than this one has a setting NAME=VALUE in its
-// environment.
-func inEnvironment(setting string) bool {
-	entries, _ := os.ReadDir("/proc") // without it none is known
+// hasSetting reports whether another process has the setting NAME=VALUE in its environment.
+func hasSetting(setting string) bool {
+	entries, _ := os.ReadDir("/proc") // without /proc no process is known
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid == os.Getpid() {

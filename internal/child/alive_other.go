@@ -4,11 +4,11 @@ package child
 
 import "syscall"
 
-// seesAll: only whole groups are known here.
+// seesAll is false: only whole groups are found here.
 const seesAll = false
 
-func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func newGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-func alive(string, int) []int { return nil }
+func liveProcesses(string, int) []int { return nil }
 
-func inEnvironment(string) bool { return false }
+func hasSetting(string) bool { return false }

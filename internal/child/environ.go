@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// gitLocal are the variables that tie git to one repository: what git rev-parse
-// --local-env-vars prints in 2.39, and those that other versions print. A git
-// that is there adds its own.
+// gitLocal has the variables that tie git to one repository: the output of git rev-parse --local-env-vars in 2.39 and
+// other versions. The installed git adds its own.
 var gitLocal = [...]string{
 	"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_DIR",
 	"GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_INTERNAL_SUPER_PREFIX", "GIT_NO_REPLACE_OBJECTS", "GIT_OBJECT_DIRECTORY",
@@ -18,14 +17,13 @@ var gitLocal = [...]string{
 	"GIT_QUARANTINE_PATH",
 }
 
-// Environ is this process's environment without the variables that tie git to
-// one repository. A git hook has them: git would otherwise write another
-// checkout's files into the index that is being committed.
-func Environ() []string { return without(os.Environ(), askGit) }
+// Environ returns this process's environment without the variables that tie git to one repository. A git hook has
+// them, and git would write another checkout's files into the index of the commit.
+func Environ() []string { return removeLocal(os.Environ(), askGit) }
 
-// without leaves out git's local variables; ask is asked only where some variable
-// is git's, so that no git is started for nothing.
-func without(env []string, ask func() []string) []string {
+// removeLocal removes git's local variables; it calls ask only if the environment has a git variable, to avoid
+// starting git needlessly.
+func removeLocal(env []string, ask func() []string) []string {
 	isGit := func(kv string) bool { return strings.HasPrefix(kv, "GIT_") }
 	if !slices.ContainsFunc(env, isGit) {
 		return env
@@ -37,8 +35,7 @@ func without(env []string, ask func() []string) []string {
 	})
 }
 
-// askGit is what this machine's git calls local; nothing where it is too old or
-// not there.
+// askGit returns the variables that the installed git considers local; none if git is too old or absent.
 func askGit() []string {
 	out, err := exec.Command("git", "rev-parse", "--local-env-vars").Output()
 	if err != nil {

@@ -17,16 +17,16 @@ func TestWithoutGitsVariables(t *testing.T) {
 	}
 	for _, name := range strings.Fields(string(said)) {
 		for what, ask := range map[string]func() []string{"asked": askGit, "listed": func() []string { return nil }} {
-			got := without([]string{"A=1", name + "=x", "GIT_AUTHOR_NAME=me", "GIT_SSH_COMMAND=ssh"}, ask)
+			got := removeLocal([]string{"A=1", name + "=x", "GIT_AUTHOR_NAME=me", "GIT_SSH_COMMAND=ssh"}, ask)
 			if !slices.Equal(got, []string{"A=1", "GIT_AUTHOR_NAME=me", "GIT_SSH_COMMAND=ssh"}) {
 				t.Errorf("%s, %s: %v", name, what, got)
 			}
 		}
 	}
-	if got := without([]string{"GIT_NEW=1", "B=2"}, func() []string { return []string{"GIT_NEW"} }); !slices.Equal(got, []string{"B=2"}) {
+	if got := removeLocal([]string{"GIT_NEW=1", "B=2"}, func() []string { return []string{"GIT_NEW"} }); !slices.Equal(got, []string{"B=2"}) {
 		t.Errorf("a variable of a newer git: %v", got)
 	}
-	if got := without([]string{"A=1"}, func() []string { t.Error("git is asked for nothing"); return nil }); len(got) != 1 {
+	if got := removeLocal([]string{"A=1"}, func() []string { t.Error("git is asked for nothing"); return nil }); len(got) != 1 {
 		t.Errorf("without any: %v", got)
 	}
 }

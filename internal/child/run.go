@@ -19,21 +19,20 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// Patience is how long what was asked to end may take before it is killed.
+// Patience is the time between a request to end and the kill.
 const Patience = 5 * time.Second
 
-// MostOutput is how much of a program's standard output is kept where a Command does
-// not say, bytes: as much as of a file.
+// MostOutput is the default limit of a program's standard output, bytes: equal to a file's.
 func MostOutput() int64 { return outside.DocumentText() }
 
 const (
-	wordsKept = 64 << 10               // of standard error, its last bytes
-	drainFor  = time.Second            // Command.Drain where none is given
-	lookEvery = 5 * time.Millisecond   // for what is left of an ended program
-	killFor   = 500 * time.Millisecond // until a killed process is gone
+	wordsKept = 64 << 10               // limit of the standard error that is kept, its last bytes
+	drainFor  = time.Second            // default of Command.Drain
+	lookEvery = 5 * time.Millisecond   // interval of checks for remains of an ended program
+	killFor   = 500 * time.Millisecond // wait for the end of a killed process
 )
 
-// Why Run ended a program.
+// Reasons why Run ended a program.
 var (
 	ErrLong    = errors.New("it had not ended in time and was ended")
 	ErrMuch    = errors.New("it printed too much and was ended")
@@ -41,37 +40,34 @@ var (
 	ErrStuck   = errors.New("it had not ended in time, and the system could not kill it: it hangs in a driver")
 )
 
-// Command is a program and how to run it. It runs in a process group of its own,
-// without git's local variables (see Environ), and nothing that it starts outlives
-// it.
+// Command describes a program and its execution. It runs in its own process group, without git's local variables (see
+// Environ). Its children end with it.
 type Command struct {
 	Args  []string
-	Name  string          // as the program is called; "" for Args[0]
+	Name  string          // argv[0] of the program; "" for Args[0]
 	Dir   string          // "" for the present folder
 	Env   []string        // further variables
 	Limit time.Duration   // 0 for none
 	Most  int64           // bytes of standard output; 0 for MostOutput
-	Drain time.Duration   // how long output may come from what outlives the program; 0 for a second
-	Hurry <-chan struct{} // closed: kill, do not wait for an orderly end
-	// Spent, where set, gets the time that the program took.
+	Drain time.Duration   // wait for output of processes that outlive the program; 0 for a second
+	Hurry <-chan struct{} // closed: kill without waiting for an orderly end
+	// Spent, if set, receives the time that the program took.
 	Spent *Spent
-	// Leave, where set, has a program killed at its limit without an orderly end, and left
-	// to itself where it is still there so long after that: a process that hangs in a
-	// driver cannot be killed. 0 waits for its end.
+	// Leave, if set, makes Run kill a program at its limit without an orderly end, and abandon it if it still exists
+	// after this time: a process that hangs in a driver cannot be killed. 0 waits for its end.
 	Leave time.Duration
 }
 
-// Spent is the time that a program took, from its start to its end.
+// Spent is the time of a program, from its start to its end.
 type Spent struct {
 	Wall time.Duration
-	// CPU is user and system time of the program and of the descendants that were waited for. One that outlives
-	// its parent is not in it.
+	// CPU is the user and system time of the program and its awaited descendants. It excludes descendants that
+	// outlive their parent.
 	CPU time.Duration
 }
 
-// Run runs a program to its end, gives what it printed and the last of what it
-// said on standard error. The error is the context's joined with how the program
-// ended, ErrLong, ErrMuch, ErrHurried, an *exec.ExitError, or why it did not start.
+// Run runs a program to its end, and returns its output and the end of its standard error. The error is the context's
+// joined with the program's, ErrLong, ErrMuch, ErrHurried, an *exec.ExitError, or the reason why it did not start.
 func (c Command) Run(ctx context.Context) (out []byte, words string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
@@ -80,7 +76,7 @@ func (c Command) Run(ctx context.Context) (out []byte, words string, err error) 
 	if err != nil {
 		return nil, "", err
 	}
-	printed := bounded{most: c.Most, full: make(chan struct{})}
+	printed := boundedBuffer{most: c.Most, full: make(chan struct{})}
 	if printed.most == 0 {
 		printed.most = MostOutput()
 	}
@@ -103,7 +99,7 @@ func (c Command) Run(ctx context.Context) (out []byte, words string, err error) 
 		p.drain(read)
 	case <-ctx.Done():
 		err = ctx.Err()
-		defer func() { err = errors.Join(err, p.err) }() // how it ended says what it saved
+		defer func() { err = errors.Join(err, p.err) }() // the program's exit status is the result of its orderly end
 	case <-late:
 		err = ErrLong
 		if c.Leave > 0 {
@@ -118,7 +114,7 @@ func (c Command) Run(ctx context.Context) (out []byte, words string, err error) 
 	ended := p.End()
 	<-read
 	select {
-	case <-printed.full: // it ended by itself just then
+	case <-printed.full: // the limit was reached just as it ended
 		err = errors.Join(err, ErrMuch)
 	default:
 	}
@@ -128,24 +124,24 @@ func (c Command) Run(ctx context.Context) (out []byte, words string, err error) 
 	return printed.b.Bytes(), p.Words(), err
 }
 
-// Process is a program that runs.
+// Process is a running program.
 type Process struct {
 	Stdin  io.WriteCloser
-	Stdout *os.File      // to be read until its end
-	Ended  chan struct{} // closed when the program is gone
+	Stdout *os.File      // the caller reads it to its end
+	Ended  chan struct{} // closed when the program has ended
 	Path   string
 
-	c     Command
-	cmd   *exec.Cmd
-	mark  string
-	err   error // how it ended; to be read once Ended is closed
-	spent Spent // likewise
-	said  *os.File
-	heard chan struct{} // closed when standard error has ended
-	words tail
+	c          Command
+	cmd        *exec.Cmd
+	mark       string
+	err        error // exit error; valid once Ended is closed
+	spent      Spent // valid once Ended is closed
+	stderr     *os.File
+	stderrDone chan struct{} // closed when standard error has ended
+	stderrTail tailBuffer
 }
 
-// Start starts a program to talk with; End must follow.
+// Start starts a program for communication; the caller must call End.
 func (c Command) Start() (*Process, error) {
 	in, orders, err := os.Pipe()
 	if err != nil {
@@ -166,31 +162,31 @@ func (c Command) start(in *os.File) (*Process, error) {
 	if err := supported(); err != nil {
 		return nil, err
 	}
-	p := &Process{c: c, Ended: make(chan struct{}), heard: make(chan struct{}), mark: newMark()}
+	p := &Process{c: c, Ended: make(chan struct{}), stderrDone: make(chan struct{}), mark: newMark()}
 	p.cmd = exec.Command(c.Args[0], c.Args[1:]...)
 	p.Path = p.cmd.Path
 	if c.Name != "" {
 		p.cmd.Args[0] = c.Name
 	}
-	p.cmd.Dir, p.cmd.SysProcAttr = c.Dir, ownGroup()
+	p.cmd.Dir, p.cmd.SysProcAttr = c.Dir, newGroup()
 	p.cmd.Env = append(append(Environ(), c.Env...), markVariable+"="+os.Getenv(markVariable)+p.mark)
 	if in != nil {
 		p.cmd.Stdin = in
 	}
-	// Plain files: Wait then waits for the program, and not for whoever else holds them.
+	// Files instead of buffers: Wait then waits for the program only, and not for other holders of the pipes.
 	var out, say *os.File
 	var err error
 	if p.Stdout, out, err = os.Pipe(); err != nil {
 		return nil, err
 	}
-	if p.said, say, err = os.Pipe(); err != nil {
+	if p.stderr, say, err = os.Pipe(); err != nil {
 		return nil, errors.Join(err, p.Stdout.Close(), out.Close())
 	}
 	p.cmd.Stdout, p.cmd.Stderr = out, say
 	started := make(chan error)
 	go func() {
-		// The system sends the signal of a parent's death when the thread ends that
-		// started the child: this one waits for it.
+		// The system signals a parent's death when the thread that started the child ends, so this thread waits for
+		// the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -210,21 +206,20 @@ func (c Command) start(in *os.File) (*Process, error) {
 		err = e
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.Stdout.Close(), p.said.Close())
+		return nil, errors.Join(err, p.Stdout.Close(), p.stderr.Close())
 	}
 	go func() {
-		defer close(p.heard)
-		_, _ = io.Copy(&p.words, p.said)
+		defer close(p.stderrDone)
+		_, _ = io.Copy(&p.stderrTail, p.stderr)
 	}()
 	return p, nil
 }
 
-// drain waits a while for the output of what outlives a program, such as the tee
-// of a shell's process substitution.
+// drain waits for the output of processes that outlive a program, such as the tee of a shell's process substitution.
 func (p *Process) drain(read <-chan struct{}) {
 	late := time.NewTimer(cmp.Or(p.c.Drain, drainFor))
 	defer late.Stop()
-	for _, ended := range []<-chan struct{}{read, p.heard} {
+	for _, ended := range []<-chan struct{}{read, p.stderrDone} {
 		select {
 		case <-ended:
 		case <-late.C:
@@ -235,59 +230,58 @@ func (p *Process) drain(read <-chan struct{}) {
 	}
 }
 
-// End ends a program and all it started: SIGTERM first, and SIGKILL to what is
-// there after Patience. It returns how the program ended, when it is gone. Words
-// and the error are whole then.
+// End ends a program and its children: with SIGTERM, and with SIGKILL after Patience. It returns the program's exit
+// error once it has ended. Words and the error are complete then.
 func (p *Process) End() error {
 	if p.Stdin != nil {
-		_ = p.Stdin.Close() // it may have been closed
+		_ = p.Stdin.Close() // it may be closed already
 	}
-	if left := p.left(); left.any() {
+	if left := p.findRemains(); left.isNonempty() {
 		left.signal(syscall.SIGTERM)
-		left.signal(resume) // one that is stopped hears nothing else
-		p.await(Patience, p.c.Hurry)
-		for range 20 { // what it starts meanwhile is found in the next round
-			if left = p.left(); !left.any() {
+		left.signal(resume) // a stopped process receives no other signal
+		p.awaitEnd(Patience, p.c.Hurry)
+		for range 20 { // the next round finds processes started meanwhile
+			if left = p.findRemains(); !left.isNonempty() {
 				break
 			}
 			left.signal(syscall.SIGKILL)
-			p.await(killFor, nil)
+			p.awaitEnd(killFor, nil)
 		}
 	}
 	<-p.Ended
-	p.drain(p.heard) // its last words may still be in the pipe
-	_, _ = p.Stdout.Close(), p.said.Close()
-	<-p.heard
+	p.drain(p.stderrDone) // the end of its output may still be in the pipe
+	_, _ = p.Stdout.Close(), p.stderr.Close()
+	<-p.stderrDone
 	return p.err
 }
 
-// abandon kills a program and waits so long for its end as Command.Leave says. It returns
-// ErrLong, or ErrStuck where it is still there. What it printed and said is whole then.
+// abandon kills a program and waits for its end, at most for Command.Leave. It returns ErrLong, or ErrStuck if the
+// program still exists. Its output is complete then.
 func (p *Process) abandon(read <-chan struct{}) error {
-	left := p.left()
+	left := p.findRemains()
 	left.signal(syscall.SIGKILL)
 	late := time.NewTimer(p.c.Leave)
 	defer late.Stop()
 	err := ErrLong
 	select {
 	case <-p.Ended:
-		p.left().signal(syscall.SIGKILL) // what it started just then
+		p.findRemains().signal(syscall.SIGKILL) // children started just then
 	case <-late.C:
 		err = ErrStuck
 	}
-	// Nobody else may hold these up either.
-	_, _ = p.Stdout.Close(), p.said.Close()
+	// Other holders of the pipes must not block the reads either.
+	_, _ = p.Stdout.Close(), p.stderr.Close()
 	<-read
-	<-p.heard
+	<-p.stderrDone
 	return err
 }
 
-// await waits until nothing is left, so long at most.
-func (p *Process) await(most time.Duration, hurry <-chan struct{}) {
+// awaitEnd waits until no process is left, at most for the given time.
+func (p *Process) awaitEnd(most time.Duration, hurry <-chan struct{}) {
 	look, late := time.NewTicker(lookEvery), time.NewTimer(most)
 	defer look.Stop()
 	defer late.Stop()
-	for p.left().any() {
+	for p.findRemains().isNonempty() {
 		select {
 		case <-look.C:
 		case <-late.C:
@@ -298,35 +292,33 @@ func (p *Process) await(most time.Duration, hurry <-chan struct{}) {
 	}
 }
 
-// Words is the last of what was said on standard error.
-func (p *Process) Words() string { return p.words.String() }
+// Words returns the end of the standard error.
+func (p *Process) Words() string { return p.stderrTail.String() }
 
-// Pid is the program's process, which leads its group.
+// Pid returns the program's process ID, which leads its group.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// remains are the processes of a program: its group, while the program itself
-// lives, and others by number.
-type remains struct {
+// processSet are the processes of a program: its group, if the program itself is alive, and others by ID.
+type processSet struct {
 	group int
 	pids  []int
 }
 
-func (r remains) any() bool { return r.group != 0 || len(r.pids) > 0 }
+func (r processSet) isNonempty() bool { return r.group != 0 || len(r.pids) > 0 }
 
-func (r remains) signal(s syscall.Signal) {
+func (r processSet) signal(s syscall.Signal) {
 	if r.group != 0 {
-		_ = kill(-r.group, s) // it may be gone just now
+		_ = kill(-r.group, s) // it may have ended
 	}
 	for _, pid := range r.pids {
 		_ = kill(pid, s)
 	}
 }
 
-// left is what lives of the program. It asks first whether the program has ended and
-// then looks for its children. In the other order a child that is started between the
-// two would be missed.
-func (p *Process) left() remains {
-	r := remains{group: p.Pid()}
+// findRemains returns the live processes of the program. It first checks whether the program has ended, and then
+// looks for its children; in the other order it would miss a child that starts in between.
+func (p *Process) findRemains() processSet {
+	r := processSet{group: p.Pid()}
 	select {
 	case <-p.Ended:
 		r.group = 0
@@ -335,55 +327,54 @@ func (p *Process) left() remains {
 		}
 	default:
 	}
-	r.pids = alive(p.mark, p.Pid())
-	if !r.any() { // one that ended during the look may have started another behind it
-		r.pids = alive(p.mark, p.Pid())
+	r.pids = liveProcesses(p.mark, p.Pid())
+	if !r.isNonempty() { // a process that ended during the scan may have started another one
+		r.pids = liveProcesses(p.mark, p.Pid())
 	}
 	return r
 }
 
-// markVariable holds a mark for each gpuprof above a process: by it are found also
-// those that left the group.
+// markVariable has a mark for each gpuprof above a process. The marks also identify processes that left the group.
 const markVariable = "GPUPROF_CHILD"
 
-// newMark is of one child of this process: of one length always, since the size
-// of the environment moves a program's stack.
+// newMark returns the mark of one child of this process. Its length is constant, since the size of the environment
+// shifts a program's stack.
 func newMark() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return fmt.Sprintf("%s%x", ownMark(), b)
+	return fmt.Sprintf("%s%x", markPrefix(), b)
 }
 
-// ownMark begins the marks of all children of this process.
-func ownMark() string {
+// markPrefix returns the prefix of the marks of all children of this process.
+func markPrefix() string {
 	self := owner.Self()
 	return markOf(self.Pid, self.Start)
 }
 
 func markOf(pid int, start uint64) string { return fmt.Sprintf(":%010d.%020d/", pid, start) }
 
-// bounded keeps what is written up to a number of bytes.
-type bounded struct {
+// boundedBuffer is a buffer with a maximum size.
+type boundedBuffer struct {
 	b    bytes.Buffer
 	most int64
 	full chan struct{}
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if int64(b.b.Len()+len(p)) > b.most {
-		close(b.full) // io.Copy ends with the error: there is no second time
+		close(b.full) // io.Copy ends with the error, so this happens once
 		return 0, ErrMuch
 	}
 	return b.b.Write(p)
 }
 
-// tail keeps the last bytes that are written.
-type tail struct {
+// tailBuffer keeps the last bytes written.
+type tailBuffer struct {
 	mu sync.Mutex
 	b  []byte
 }
 
-func (t *tail) Write(p []byte) (int, error) {
+func (t *tailBuffer) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.b = append(t.b, p...)
@@ -393,7 +384,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) String() string {
+func (t *tailBuffer) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.b)

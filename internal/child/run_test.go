@@ -73,7 +73,7 @@ func TestLastWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.words.mu.Lock() // the reader gets no further than the first it reads
+	p.stderrTail.mu.Lock() // the reader gets no further than the first it reads
 	<-p.Ended
 	ended := make(chan struct{})
 	go func() {
@@ -81,7 +81,7 @@ func TestLastWords(t *testing.T) {
 		_ = p.End()
 	}()
 	time.Sleep(20 * time.Millisecond) // End goes as far as it goes without the words
-	p.words.mu.Unlock()
+	p.stderrTail.mu.Unlock()
 	<-ended
 	if p.Words() != "first\nthe reason\n" {
 		t.Errorf("the last words are %q", p.Words())

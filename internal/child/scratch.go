@@ -13,31 +13,30 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// Scratch is a folder for what a run needs while it lives. A run that is killed
-// cannot remove its own: the next one does.
+// Scratch is a folder for the duration of a run. A killed run cannot remove its folder; the next run does.
 type Scratch struct {
 	Dir  string
-	note note
+	note cleanupNote
 }
 
-// note is what a scratch folder holds of what has to be removed with it.
-type note struct {
+// cleanupNote lists the resources to remove with a scratch folder.
+type cleanupNote struct {
 	Trees []string `json:"trees,omitempty"` // pairs of a repository and a checkout of it
-	Files []string `json:"files,omitempty"` // elsewhere, and then the folders that are empty without them
-	// Program is the user's program, which lives on where gpuprof is killed and uses what is in
-	// the folder: so do its children.
+	Files []string `json:"files,omitempty"` // files elsewhere, followed by the folders that are empty without them
+	// Program is the user's program. It survives a killed gpuprof, and it and its children use the folder.
 	Program *owner.Process `json:"program,omitempty"`
-	// Mark is in the environment of the program and of those that it starts: NAME=VALUE.
+	// Mark is in the environment of the program and of its children: NAME=VALUE.
 	Mark string `json:"mark,omitempty"`
 }
 
 const (
 	scratchPrefix = "gpuprof-"
-	// Not .owner: releases that lock a file of that name take a folder without the lock for left.
+	// The name is not .owner, since releases that lock a file of that name consider a folder without the lock as
+	// abandoned.
 	noteFile = "left.json"
 )
 
-// NewScratch makes a folder gpuprof-KIND-… in the temporary folder.
+// NewScratch creates a folder gpuprof-KIND-… in the temporary folder.
 func NewScratch(kind string) (*Scratch, error) {
 	dir, err := owner.MkdirTemp(os.TempDir(), scratchPrefix+kind)
 	if err != nil {
@@ -46,7 +45,7 @@ func NewScratch(kind string) (*Scratch, error) {
 	return &Scratch{Dir: dir}, nil
 }
 
-func (s *Scratch) save() error {
+func (s *Scratch) saveNote() error {
 	text, err := json.Marshal(s.note)
 	if err != nil {
 		return err
@@ -54,87 +53,85 @@ func (s *Scratch) save() error {
 	return atomicfile.Options{}.Write(filepath.Join(s.Dir, noteFile), text)
 }
 
-// Lock takes the lock of a file that is open, for as long as it is open, or fails at once
-// where another process has it.
+// Lock locks an open file until it is closed, or fails at once if another process has the lock.
 func Lock(f *os.File) error { return lock(f) }
 
-// Tree notes that the repository gets a checkout at dir, before it is made.
+// Tree records that the repository gets a checkout at dir; call it before the checkout.
 func (s *Scratch) Tree(repository, dir string) error {
 	s.note.Trees = append(s.note.Trees, repository, dir)
-	return s.save()
+	return s.saveNote()
 }
 
-// Outlives notes that the user's program, which has mark in its environment, is to use the folder,
-// and that files elsewhere go with it. A killed gpuprof does not end that program: what it uses stays until it has ended.
+// Outlives records that the user's program, which has mark in its environment, uses the folder and the given files
+// elsewhere. A killed gpuprof does not end that program, so its files stay until it has ended.
 func (s *Scratch) Outlives(mark string, files ...string) error {
 	s.note.Mark, s.note.Files = mark, append(s.note.Files, files...)
-	return s.save()
+	return s.saveNote()
 }
 
-// Program notes the process of the program of Outlives.
+// Program records the process of the program of Outlives.
 func (s *Scratch) Program(pid int) error {
 	s.note.Program = &owner.Process{Pid: pid, Start: owner.StartOf(pid)}
-	return s.save()
+	return s.saveNote()
 }
 
-// Close removes the checkouts and the folder; what a program still uses, the next sweep removes.
+// Close removes the checkouts and the folder. If a program still uses them, the next sweep removes them.
 func (s *Scratch) Close() {
-	if s.note.used() {
+	if s.note.isUsed() {
 		return
 	}
-	s.note.clear()
-	_ = os.RemoveAll(s.Dir) // a leftover in the temporary folder harms nobody
+	s.note.removeAll()
+	_ = os.RemoveAll(s.Dir) // a leftover in the temporary folder is harmless
 }
 
-// used reports whether the user's program runs, or one that it started.
-func (n *note) used() bool {
-	return n.Mark != "" && (n.Program != nil && n.Program.Alive() || inEnvironment(n.Mark))
+// isUsed reports whether the user's program or one of its children runs.
+func (n *cleanupNote) isUsed() bool {
+	return n.Mark != "" && (n.Program != nil && n.Program.Alive() || hasSetting(n.Mark))
 }
 
-// clear has git forget the checkouts and removes the files; not to be interrupted.
-func (n *note) clear() {
+// removeAll removes the checkouts from their repositories, and the files; it must not be interrupted.
+func (n *cleanupNote) removeAll() {
 	for i := 0; i+1 < len(n.Trees); i += 2 {
-		// What cannot be removed, git worktree prune removes later.
+		// git worktree prune later removes what remains.
 		_, _, _ = Git(n.Trees[i], "worktree", "remove", "--force", "--force", n.Trees[i+1]).Run(context.Background())
 	}
 	for _, file := range n.Files {
-		_ = os.Remove(file) // of a folder only an empty one
+		_ = os.Remove(file) // only empty folders are removed
 	}
 }
 
-// Sweep removes what killed runs of this user left in the temporary folder: their folders,
-// checkouts and processes.
+// Sweep removes the remains of this user's killed runs in the temporary folder: folders, checkouts and processes.
 func Sweep(ctx context.Context, temp string) {
-	entries, _ := outside.Dir(temp).ReadDir(".") // what cannot be read stays
+	entries, _ := outside.Dir(temp).ReadDir(".") // unreadable folders stay
 	for _, e := range entries {
 		if ctx.Err() != nil {
 			return
 		}
-		if dir := filepath.Join(temp, e.Name()); strings.HasPrefix(e.Name(), scratchPrefix) && owner.Left(dir) && ownFolder(dir) {
+		if dir := filepath.Join(temp, e.Name()); strings.HasPrefix(e.Name(), scratchPrefix) && owner.Left(dir) && isPrivate(dir) {
 			by, _ := owner.Of(e.Name())
 			sweepOne(dir, by)
 		}
 	}
 }
 
-// ownFolder says that nobody else can have written what a folder says.
-func ownFolder(dir string) bool {
+// isPrivate reports whether only this user can write to a folder.
+func isPrivate(dir string) bool {
 	info, err := os.Lstat(dir)
 	return err == nil && info.IsDir() && info.Mode().Perm()&0o022 == 0
 }
 
-// sweepOne removes the folder of a process that is gone.
+// sweepOne removes the folder of an ended process.
 func sweepOne(dir string, by owner.Process) {
-	var n note
+	var n cleanupNote
 	if text, err := outside.ReadFound(filepath.Join(dir, noteFile)); err == nil && json.Unmarshal(text, &n) != nil {
-		n = note{} // it is none of gpuprof's
+		n = cleanupNote{} // not a file of gpuprof
 	}
-	if n.used() {
+	if n.isUsed() {
 		return
 	}
 	if by.Start > 0 {
-		for range 20 { // what they start meanwhile is found in the next round
-			pids := alive(markOf(by.Pid, by.Start), 0)
+		for range 20 { // the next round finds processes started meanwhile
+			pids := liveProcesses(markOf(by.Pid, by.Start), 0)
 			if len(pids) == 0 {
 				break
 			}
@@ -143,13 +140,13 @@ func sweepOne(dir string, by owner.Process) {
 			}
 		}
 	}
-	n.Trees = within(dir, n.Trees)
-	n.clear()
+	n.Trees = treesBelow(dir, n.Trees)
+	n.removeAll()
 	_ = os.RemoveAll(dir)
 }
 
-// within keeps the checkouts that are in a folder.
-func within(dir string, trees []string) []string {
+// treesBelow returns the checkouts inside a folder.
+func treesBelow(dir string, trees []string) []string {
 	var out []string
 	for i := 0; i+1 < len(trees); i += 2 {
 		if strings.HasPrefix(filepath.Clean(trees[i+1]), dir+string(filepath.Separator)) {

@@ -12,8 +12,8 @@ const (
 	seesAll = false
 )
 
-// errWindows is what every use of this package ends with: a program and all it
-// started are ended by their process group, which Windows does not have.
+// errWindows is the result of every use of this package: it ends a program and its children by their process group,
+// which Windows lacks.
 var errWindows = gpuprof.Errorf(nil, "not supported on windows: a program cannot be ended together with all it started").WithFix("use Linux, macOS or WSL")
 
 func supported() error { return errWindows }
@@ -22,8 +22,8 @@ func kill(int, syscall.Signal) error { return errWindows }
 
 func lock(*os.File) error { return errWindows }
 
-func ownGroup() *syscall.SysProcAttr { return nil }
+func newGroup() *syscall.SysProcAttr { return nil }
 
-func alive(string, int) []int { return nil }
+func liveProcesses(string, int) []int { return nil }
 
-func inEnvironment(string) bool { return false }
+func hasSetting(string) bool { return false }

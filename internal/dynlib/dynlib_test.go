@@ -61,7 +61,7 @@ func TestAbsent(t *testing.T) {
 		{"/a/libx.so.1", "/a/libx.so.1: cannot open shared object file: No such file or directory", gone, true},
 		{"/a/libx.so.1", "liby.so.2: cannot open shared object file: No such file or directory", there, false},
 	} {
-		if got := absent(c.path, c.complaint, c.stat); got != c.want {
+		if got := isAbsent(c.path, c.complaint, c.stat); got != c.want {
 			t.Errorf("absent(%q, %q) = %t", c.path, c.complaint, got)
 		}
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Unable says why this build loads no library; empty where it does.
+// Unable is the reason why this build loads no library; empty if it does.
 const Unable = ""
 
-// Places is where the driver's library of that name is looked for: by name first, which
-// follows LD_LIBRARY_PATH and ld.so.cache, then where distributions, WSL, containers and
-// NixOS put it without telling the loader.
+// Places returns the paths at which to look for the driver's library of that name: first the name itself, which
+// follows LD_LIBRARY_PATH and ld.so.cache, then the folders of distributions, WSL, containers and NixOS that the
+// loader may not search.
 func Places(name string) []string {
 	paths := []string{name}
 	for _, dir := range []string{
@@ -29,28 +29,29 @@ func Places(name string) []string {
 	return paths
 }
 
-// Open loads a library for this program's own calls and returns its handle. It stays
-// loaded until the program ends.
-func Open(path string) (uintptr, error) { return open(path, purego.RTLD_NOW|purego.RTLD_LOCAL) }
+// Open loads a library for this program's own calls and returns its handle. It stays loaded until the program ends.
+func Open(path string) (uintptr, error) { return openMode(path, purego.RTLD_NOW|purego.RTLD_LOCAL) }
 
 // OpenGlobal is Open for libraries that load one another by name.
-func OpenGlobal(path string) (uintptr, error) { return open(path, purego.RTLD_NOW|purego.RTLD_GLOBAL) }
+func OpenGlobal(path string) (uintptr, error) {
+	return openMode(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+}
 
-func open(path string, mode int) (uintptr, error) {
-	// The loader keeps its complaint for the thread that asked.
+func openMode(path string, mode int) (uintptr, error) {
+	// The loader keeps its error message per thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	h, err := purego.Dlopen(path, mode)
 	if err == nil {
 		return h, nil
 	}
-	if absent(path, err.Error(), os.Stat) {
+	if isAbsent(path, err.Error(), os.Stat) {
 		return 0, fmt.Errorf("%s: %w", path, ErrAbsent)
 	}
 	return 0, fmt.Errorf("%s cannot be loaded: %w", path, err)
 }
 
-// LoadedFrom is the file behind a library's name, as the process has it mapped.
+// LoadedFrom returns the mapped file of a loaded library.
 func LoadedFrom(name string) string {
 	text, err := os.ReadFile("/proc/self/maps")
 	if err != nil || strings.Contains(name, "/") {
@@ -67,7 +68,7 @@ func LoadedFrom(name string) string {
 	return name
 }
 
-// Symbol is a function's address in a library, or 0.
+// Symbol returns the address of a function in a library, or 0.
 func Symbol(library uintptr, name string) uintptr {
 	p, err := purego.Dlsym(library, name)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Unable says why this build loads no library; empty where it does.
+// Unable is the reason why this build loads no library; empty if it does.
 const Unable = ""
 
-// Places is where the driver's library of that name is looked for.
+// Places returns the names under which to look for the driver's library.
 func Places(name string) []string { return []string{name} }
 
 // Open loads a library and returns its handle. It stays loaded until the program ends.
@@ -25,13 +25,13 @@ func Open(path string) (uintptr, error) {
 	return 0, fmt.Errorf("%s cannot be loaded: %w", path, err)
 }
 
-// OpenGlobal is Open: every library of a process is global here.
+// OpenGlobal is Open: on Windows every library of a process is global.
 func OpenGlobal(path string) (uintptr, error) { return Open(path) }
 
-// LoadedFrom is the name itself.
+// LoadedFrom returns the name itself.
 func LoadedFrom(name string) string { return name }
 
-// Symbol is a function's address in a library, or 0.
+// Symbol returns the address of a function in a library, or 0.
 func Symbol(library uintptr, name string) uintptr {
 	p, err := windows.GetProcAddress(windows.Handle(library), name)
 	if err != nil {

@@ -4,23 +4,23 @@ package dynlib
 
 import "fmt"
 
-// Places is where the driver's library of that name is looked for.
+// Places returns the names under which to look for the driver's library.
 func Places(name string) []string { return []string{name} }
 
-// Open loads nothing here, see Unable.
+// Open loads nothing in this build, see Unable.
 func Open(path string) (uintptr, error) { return 0, fmt.Errorf("%s: %w", path, ErrAbsent) }
 
-// OpenGlobal loads nothing here, see Unable.
+// OpenGlobal loads nothing in this build, see Unable.
 func OpenGlobal(path string) (uintptr, error) { return Open(path) }
 
-// LoadedFrom is the name itself.
+// LoadedFrom returns the name itself.
 func LoadedFrom(name string) string { return name }
 
-// Symbol is 0: there is no library to have it.
+// Symbol returns 0, since no library is loaded.
 func Symbol(uintptr, string) uintptr { return 0 }
 
-// Bind does nothing: no function has an address here.
+// Bind does nothing: no function has an address in this build.
 func Bind(any, uintptr) {}
 
-// Call is not reached: no function has an address here.
+// Call is unreachable: no function has an address in this build.
 func Call(uintptr, []uintptr) uintptr { return 0 }

@@ -11,40 +11,39 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 
-// A second measurement of the nodes that are off, beside as many healthy ones: only what is
-// off in both stays off.
+// A second measurement repeats the suspect nodes together with as many healthy ones. A figure stays off only if both
+// measurements find it off.
 
-// repeat is what a further measurement found.
-type repeat struct {
-	where string
-	at    map[string]int // its GPUs, by identity
-	off   map[figureOf]bool
-	has   map[figureOf]bool
+// repeatFindings holds the findings of one further measurement.
+type repeatFindings struct {
+	where    string
+	gpuIndex map[string]int // index of each GPU by gpuID
+	off      map[gpuFigure]bool
+	measured map[gpuFigure]bool
 }
 
-// figureOf is a figure of one of the GPUs.
-type figureOf struct {
+// gpuFigure identifies one metric of one GPU of a measurement.
+type gpuFigure struct {
 	gpu    int
 	metric string
 }
 
-// identity is the same text for a GPU in every measurement.
-func (g *gpu) identity() string {
+// gpuID identifies a GPU across measurements: its UUID, or its node and device name.
+func (g *gpu) gpuID() string {
 	if g.card.UUID != "" {
 		return g.card.UUID
 	}
 	return g.from.Node + "\x00" + g.card.Device
 }
 
-// repeats judges what further buckets hold. suspects are what the first one found off, by
-// identity and metric. A suspect is judged beside the GPUs that are none, so that of two
-// nodes of which one is slow neither hides in the middle; where none of those was measured,
-// beside the first measurement. What else is off there is a note.
-func (r *Report) repeats(jobs []*Job, o Options, suspects map[[2]string]bool, first map[kin]norm) []*repeat {
-	var out []*repeat
+// judgeRepeats judges further measurements. suspects are the figures that the first measurement found off, by gpuID
+// and metric. Suspects are compared with the other GPUs only, so that the slow one of two nodes does not shift the
+// median. Without other GPUs they are compared with the first measurement. Other figures that are off become notes.
+func (r *Report) judgeRepeats(jobs []*Job, o Options, suspects map[[2]string]bool, first map[siblingMetric]norm) []*repeatFindings {
+	var out []*repeatFindings
 	for _, job := range jobs {
 		second := &Report{}
-		gpus := second.gpus(job)
+		gpus := second.collectGPUs(job)
 		for _, why := range slices.Concat(job.Problems, second.Problems) {
 			r.Problems = append(r.Problems, fmt.Sprintf("in %s %s", job.where, why))
 		}
@@ -56,68 +55,68 @@ func (r *Report) repeats(jobs []*Job, o Options, suspects map[[2]string]bool, fi
 				r.Problems = append(r.Problems, text)
 			}
 		}
-		p := &repeat{where: job.where, at: map[string]int{}, off: map[figureOf]bool{}, has: map[figureOf]bool{}}
+		p := &repeatFindings{where: job.where, gpuIndex: map[string]int{}, off: map[gpuFigure]bool{}, measured: map[gpuFigure]bool{}}
 		var values []value
 		for i, g := range gpus {
-			p.at[g.identity()] = i
+			p.gpuIndex[g.gpuID()] = i
 			for _, s := range health.Scores(g.card) {
 				values = append(values, valueOf(i, g.card, &s))
 			}
 		}
-		for _, f := range second.Off { // by their own account, or beyond a range
-			p.off[figureOf{f.of, f.Metric}] = true
-			if f.own && !suspects[[2]string{gpus[f.of].identity(), f.Metric}] {
+		for _, f := range second.Off { // by the GPU's own report, or outside of the shipped range
+			p.off[gpuFigure{f.of, f.Metric}] = true
+			if f.own && !suspects[[2]string{gpus[f.of].gpuID(), f.Metric}] {
 				r.Off = append(r.Off, f)
 			}
 		}
-		p.judge(r, values, gpus, suspects, first)
+		p.judgeSuspects(r, values, gpus, suspects, first)
 		out = append(out, p)
 	}
 	return out
 }
 
-// judge fills in which figures are off.
-func (p *repeat) judge(r *Report, values []value, gpus []gpu, suspects map[[2]string]bool, first map[kin]norm) {
+// judgeSuspects sets p.off and p.has for the suspects, and notes healthy GPUs that are off in this measurement.
+func (p *repeatFindings) judgeSuspects(r *Report, values []value, gpus []gpu, suspects map[[2]string]bool, first map[siblingMetric]norm) {
 	var healthy, suspected []judged
-	for of, at := range grouped(values) {
+	for of, at := range groupBySiblings(values) {
 		controls := slices.DeleteFunc(slices.Clone(at), func(i int) bool {
-			return suspects[[2]string{gpus[values[i].of].identity(), of.metric}]
+			return suspects[[2]string{gpus[values[i].of].gpuID(), of.metric}]
 		})
 		n, ok := first[of]
-		if sound := n.sound(values, controls); len(sound) > 0 {
-			n, ok = n.moved(normOf(values, sound)), true
+		if sound := n.selectHealthy(values, controls); len(sound) > 0 {
+			n, ok = n.recentre(normOf(values, sound)), true
 		}
 		for _, i := range at {
 			switch {
 			case !ok:
 			case slices.Contains(controls, i):
-				healthy = append(healthy, n.beside(values[i]))
+				healthy = append(healthy, n.judgeAgainst(values[i]))
 			default:
-				suspected = append(suspected, n.beside(values[i]))
+				suspected = append(suspected, n.judgeAgainst(values[i]))
 			}
 		}
 	}
-	name(healthy)
-	var said told
+	markOff(healthy)
+	var notes noteList
 	for _, j := range healthy {
 		if g := gpus[j.of]; j.off && j.siblings > 1 {
-			said.add(&Off{Rank: g.from.Rank, Node: g.from.Node, Device: g.card.Device, Metric: j.metric}, "is off in "+p.where+", and was not before: measure it once more")
+			notes.add(&Off{Rank: g.from.Rank, Node: g.from.Node, Device: g.card.Device, Metric: j.metric}, "is off in "+p.where+", and was not before: measure it once more")
 		}
 	}
-	r.Notes = append(r.Notes, said.text()...)
+	r.Notes = append(r.Notes, notes.formatNotes()...)
 	for _, j := range suspected {
-		f := figureOf{j.of, j.metric}
-		p.has[f] = true
-		// A figure that was named once needs no correction for the number of those that were not.
-		if j.off || j.siblings >= LeastSiblings && j.p <= falseRate && j.beyond() {
+		f := gpuFigure{j.of, j.metric}
+		p.measured[f] = true
+		// The first measurement selected this figure, so no correction for multiple tests applies to it.
+		if j.off || j.siblings >= LeastSiblings && j.p <= falseRate && j.exceedsSlack() {
 			p.off[f] = true
 		}
 	}
 }
 
-// moved is the norm of a second measurement. Of few controls its spread is that of the first one,
-// about their median, which is known as well as so many tell.
-func (n norm) moved(second norm) norm {
+// recentre returns the norm of a second measurement. With few controls it keeps the spread of the first one, widened
+// by the standard error of the controls' median.
+func (n norm) recentre(second norm) norm {
 	if second.n >= LeastSiblings || n.n < LeastSiblings {
 		return second
 	}
@@ -125,29 +124,29 @@ func (n norm) moved(second norm) norm {
 	return n
 }
 
-// sound are the places of those values that are not off beside a first norm. Where most are,
-// the whole measurement was disturbed: then they are all of them.
-func (n *norm) sound(values []value, at []int) []int {
+// selectHealthy returns the indices of the values within their slack of the norm. If most exceed it, a disturbance
+// affected the whole measurement, and all indices remain.
+func (n *norm) selectHealthy(values []value, at []int) []int {
 	if n.n == 0 {
 		return at
 	}
-	out := slices.DeleteFunc(slices.Clone(at), func(i int) bool { return values[i].worse(n.c) > values[i].slack })
+	out := slices.DeleteFunc(slices.Clone(at), func(i int) bool { return values[i].worseShare(n.c) > values[i].slack })
 	if 2*len(out) < len(at) {
 		return at
 	}
 	return out
 }
 
-// stays reports whether a figure that the first measurement found off stays off, and what is
-// to be said of it behind its name. id names its GPU.
-func stays(all []*repeat, f *Off, id string) (ok bool, note string) {
+// staysOff reports whether every further measurement confirms a figure, and returns a note that follows the figure's
+// name. id is the GPU's gpuID.
+func staysOff(all []*repeatFindings, f *Off, id string) (ok bool, note string) {
 	for _, p := range all {
-		i, there := p.at[id]
-		k := figureOf{i, f.Metric}
+		i, there := p.gpuIndex[id]
+		k := gpuFigure{i, f.Metric}
 		switch {
 		case !there:
 			note = "stays off: " + p.where + " does not hold it"
-		case !f.own && !p.has[k]:
+		case !f.own && !p.measured[k]:
 			note = "stays off: it was not measured in " + p.where
 		case !p.off[k]:
 			return false, "was off, and is not in " + p.where + ": it is not called off"
@@ -156,14 +155,14 @@ func stays(all []*repeat, f *Off, id string) (ok bool, note string) {
 	return true, note
 }
 
-// told are the notes on figures, one for all GPUs of a rank of which the same is said.
-type told struct {
-	order []Off // the first of each
+// noteList collects notes on figures, and merges equal notes on the GPUs of one rank.
+type noteList struct {
+	order []Off // the first figure with each note
 	notes []string
 	gpus  []int
 }
 
-func (t *told) add(f *Off, note string) {
+func (t *noteList) add(f *Off, note string) {
 	if note == "" {
 		return
 	}
@@ -175,7 +174,7 @@ func (t *told) add(f *Off, note string) {
 	t.gpus[i]++
 }
 
-func (t *told) text() []string {
+func (t *noteList) formatNotes() []string {
 	var out []string
 	for i, o := range t.order {
 		if t.gpus[i] > 1 {
@@ -186,12 +185,11 @@ func (t *told) text() []string {
 	return out
 }
 
-// hostName is what may stand in a list of hosts that a shell reads.
+// hostName matches node names that are safe in a host list for a shell.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// Again are the nodes to measure again, by name: those that are off or waited for, and as
-// many healthy ones with the same GPUs, from all over the list. A node whose name no list of
-// hosts can have is left out.
+// Again returns the nodes to measure again, sorted by name: those that are off or delay others, and one healthy node
+// with the same GPUs for each, from the middle of the list. It omits nodes whose name does not match hostName.
 func (r *Report) Again() (off, healthy []string) {
 	bad := map[string]bool{}
 	for _, rank := range r.Failed {
@@ -231,15 +229,16 @@ func (r *Report) Again() (off, healthy []string) {
 	return off, healthy
 }
 
-// alikeNodes reports whether two nodes have GPUs that can be compared, or none that are known.
+// alikeNodes reports whether two nodes have a GPU model in common, or the model is unknown.
 func (r *Report) alikeNodes(a, b string) bool {
 	return len(r.kinds[a]) == 0 || slices.ContainsFunc(r.kinds[a], func(k string) bool { return slices.Contains(r.kinds[b], k) })
 }
 
-// checkAgain is an error if further buckets are given where they say nothing.
-func checkAgain(job *Job, further []*Job) error {
+// checkRepeats returns an error if the job or a further folder has no health reports, or if a folder repeats the
+// job's.
+func checkRepeats(job *Job, further []*Job) error {
 	for _, j := range further {
-		if where := lacksHealth(job, j); where != "" {
+		if where := firstWithoutHealth(job, j); where != "" {
 			return gpuprof.Errorf(gpuprof.ErrInput, "merging %s and %s: %s holds no health report, and a second folder confirms what gpuprof doctor --bench measured", job.where, j.where, where).WithFix("give one folder, or two of gpuprof doctor --bench -o DIR/")
 		}
 		if len(j.Objects) > 0 && j.where == job.where {
@@ -249,9 +248,9 @@ func checkAgain(job *Job, further []*Job) error {
 	return nil
 }
 
-func lacksHealth(jobs ...*Job) string {
+func firstWithoutHealth(jobs ...*Job) string {
 	for _, j := range jobs {
-		if len(j.of(document.Health)) == 0 {
+		if len(j.objectsOf(document.Health)) == 0 {
 			return j.where
 		}
 	}

@@ -17,10 +17,10 @@ type gpu struct {
 	card *health.Card
 }
 
-// health brings the health reports of the nodes to the report: each GPU's figures
-// beside those of all its siblings in the fleet, and what a GPU says of itself.
-func (r *Report) health(job *Job, o Options) {
-	gpus := r.gpus(job)
+// judgeHealth adds the health reports of the nodes: each GPU's figures compared with all its siblings in the fleet,
+// and the faults that a GPU reports itself.
+func (r *Report) judgeHealth(job *Job, o Options) {
+	gpus := r.collectGPUs(job)
 	var values []value
 	for i, g := range gpus {
 		for _, s := range health.Scores(g.card) {
@@ -28,58 +28,58 @@ func (r *Report) health(job *Job, o Options) {
 		}
 		r.kinds[g.from.Node] = append(r.kinds[g.from.Node], g.card.Siblings())
 	}
-	all := judge(values)
-	r.GPUs, r.Reference = len(gpus), norms(values, gpus)
+	all := judgeValues(values)
+	r.GPUs, r.Reference = len(gpus), fleetNorms(values, gpus)
 	for _, name := range health.Names() {
-		if row, ok := gpuMetric(name, all, gpus); ok {
+		if row, ok := gpuMetricRow(name, all, gpus); ok {
 			r.Metrics = append(r.Metrics, row)
 		}
 	}
-	off, own := []Off{}, r.Off // own by the nodes' own reports
+	off, own := []Off{}, r.Off // own: from the nodes' own reports
 	for _, j := range all {
 		r.compared = max(r.compared, j.siblings)
 		g := gpus[j.of]
 		if !j.off {
-			r.hold(&j, fmt.Sprintf("%s of rank %d", g.card.Device, g.from.Rank))
+			r.noteUndecided(&j, fmt.Sprintf("%s of rank %d", g.card.Device, g.from.Rank))
 			continue
 		}
 		m, _ := g.card.Metric(j.metric)
-		cause, evidence, fix := health.Explain(g.card, j.metric, typical(&j, all, gpus))
-		// The fleet's word counts where the node's own report has one on the same figure.
+		cause, evidence, fix := health.Explain(g.card, j.metric, typicalSibling(&j, all, gpus))
+		// The fleet's comparison replaces the node's own finding on the same figure.
 		own = slices.DeleteFunc(own, func(o Off) bool { return o.of == j.of && o.Metric == j.metric })
 		off = append(off, Off{Rank: g.from.Rank, Node: g.from.Node, Device: g.card.Device, Metric: j.metric, Unit: m.Unit, Value: m.Value,
-			Worse: gpuprof.Number(j.worse(j.median)), P: gpuprof.Number(j.p), Siblings: j.siblings, Cause: cause, Evidence: evidence, Fix: fix, of: j.of})
+			Worse: gpuprof.Number(j.worseShare(j.median)), P: gpuprof.Number(j.p), Siblings: j.siblings, Cause: cause, Evidence: evidence, Fix: fix, of: j.of})
 	}
 	r.Off = nil
 	if len(o.Again) > 0 {
-		off, own = r.confirmed(off, own, gpus, values, o)
+		off, own = r.keepConfirmed(off, own, gpus, values, o)
 	}
-	r.Off = slices.Concat(r.Off, own, byNode(off, gpus))
+	r.Off = slices.Concat(r.Off, own, groupByNode(off, gpus))
 }
 
-// confirmed are those of the figures that further measurements find off too.
-func (r *Report) confirmed(off, own []Off, gpus []gpu, values []value, o Options) (offLeft, ownLeft []Off) {
-	suspects, first := map[[2]string]bool{}, map[kin]norm{}
+// keepConfirmed drops the figures that a further measurement does not find off.
+func (r *Report) keepConfirmed(off, own []Off, gpus []gpu, values []value, o Options) (offLeft, ownLeft []Off) {
+	suspects, first := map[[2]string]bool{}, map[siblingMetric]norm{}
 	for _, f := range slices.Concat(off, own) {
-		suspects[[2]string{gpus[f.of].identity(), f.Metric}] = true
+		suspects[[2]string{gpus[f.of].gpuID(), f.Metric}] = true
 	}
-	for of, at := range grouped(values) {
+	for of, at := range groupBySiblings(values) {
 		first[of] = normOf(values, at)
 	}
-	repeats := r.repeats(o.Again, o, suspects, first)
-	var said told
+	repeats := r.judgeRepeats(o.Again, o, suspects, first)
+	var notes noteList
 	gone := func(f Off) bool {
-		ok, note := stays(repeats, &f, gpus[f.of].identity())
-		said.add(&f, note)
+		ok, note := staysOff(repeats, &f, gpus[f.of].gpuID())
+		notes.add(&f, note)
 		return !ok
 	}
 	off, own = slices.DeleteFunc(off, gone), slices.DeleteFunc(own, gone)
-	r.Notes = append(r.Notes, said.text()...)
+	r.Notes = append(r.Notes, notes.formatNotes()...)
 	return off, own
 }
 
-// typical is the sibling of a value whose figure is nearest to the median.
-func typical(of *judged, all []judged, gpus []gpu) *health.Card {
+// typicalSibling returns the sibling whose figure is nearest to the median.
+func typicalSibling(of *judged, all []judged, gpus []gpu) *health.Card {
 	nearest, at := math.Inf(1), of.of
 	for _, j := range all {
 		if far := math.Abs(j.log - of.median); j.of != of.of && j.group == of.group && j.metric == of.metric && far < nearest {
@@ -89,12 +89,12 @@ func typical(of *judged, all []judged, gpus []gpu) *health.Card {
 	return gpus[at].card
 }
 
-// gpus are the devices of all health reports, each once. What a report says of a device
-// alone is taken over.
-func (r *Report) gpus(job *Job) []gpu {
+// collectGPUs returns the devices of all health reports, each once, and takes over findings that a report made
+// without comparing siblings.
+func (r *Report) collectGPUs(job *Job) []gpu {
 	var out []gpu
 	seen := map[string]gpu{}
-	for _, obj := range job.of(document.Health) {
+	for _, obj := range job.objectsOf(document.Health) {
 		var rep health.Report
 		if err := document.Decode(obj.Payload, obj.name, &rep, document.Health); err != nil {
 			r.leaveOut(obj, err.Error())
@@ -104,11 +104,11 @@ func (r *Report) gpus(job *Job) []gpu {
 		for i := range rep.Devices {
 			g := gpu{obj, &rep.Devices[i]}
 			if g.card.Error != "" {
-				r.leaveOut(obj, fmt.Sprintf("rank %d%s, %s: %s", obj.Rank, onNode(obj.Node), g.card.Device, g.card.Error))
+				r.leaveOut(obj, fmt.Sprintf("rank %d%s, %s: %s", obj.Rank, nodeSuffix(obj.Node), g.card.Device, g.card.Error))
 			} else if len(g.card.Sources) > 0 && !g.card.Checked() { // an older gpuprof recorded no sources
 				r.unchecked++
 				r.Notes = append(r.Notes, fmt.Sprintf("%s of rank %d%s was not checked for faults: %s",
-					g.card.Device, obj.Rank, onNode(obj.Node), g.card.Silent()))
+					g.card.Device, obj.Rank, nodeSuffix(obj.Node), g.card.Silent()))
 			}
 			if twin, twice := seen[g.card.UUID]; g.card.UUID != "" && twice {
 				r.leaveOut(obj, fmt.Sprintf("ranks %d and %d measured the same GPU (%s), so that each disturbed the other; start one process per node with --ntasks-per-node=1", twin.from.Rank, obj.Rank, g.card.UUID))
@@ -128,16 +128,16 @@ func (r *Report) gpus(job *Job) []gpu {
 	return out
 }
 
-// onNode is " on n7", "" where the node has no name.
-func onNode(node string) string {
+// nodeSuffix returns " on n7", or "" for a node without a name.
+func nodeSuffix(node string) string {
 	if node == "" {
 		return ""
 	}
 	return " on " + NodeText(node)
 }
 
-// gpuMetric is the row of a metric over all GPUs.
-func gpuMetric(name string, all []judged, gpus []gpu) (Metric, bool) {
+// gpuMetricRow builds the table row of a metric over all GPUs.
+func gpuMetricRow(name string, all []judged, gpus []gpu) (Metric, bool) {
 	t := tally{nodes: map[string][]float64{}}
 	for _, j := range all {
 		if j.metric == name {
@@ -146,12 +146,12 @@ func gpuMetric(name string, all []judged, gpus []gpu) (Metric, bool) {
 			t.add(&j, RankValue{Rank: g.from.Rank, Node: g.from.Node, Device: g.card.Device, Value: m.Value})
 		}
 	}
-	return t.row(name, health.Unit(name))
+	return t.metricRow(name, health.Unit(name))
 }
 
-// byNode makes one finding of those of one metric about half of a node's GPUs or more:
-// then the node is slow.
-func byNode(off []Off, gpus []gpu) []Off {
+// groupByNode merges the findings on one metric if at least half of a node's GPUs have one: the whole node is slow
+// then.
+func groupByNode(off []Off, gpus []gpu) []Off {
 	on := map[int]int{} // GPUs by rank
 	for _, g := range gpus {
 		on[g.from.Rank]++

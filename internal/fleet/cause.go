@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// partOfStep is the share of the step from which a part of it explains anything.
+	// partOfStep is the least share of the step by which a difference explains a slow rank.
 	partOfStep = 0.02
-	// oneFactor is how far the factors of the kinds of kernels may lie apart, as a share,
-	// to be one factor.
+	// oneFactor is the largest relative difference between the slowdown factors of kernel classes that count as one
+	// common factor.
 	oneFactor = 0.25
 )
 
-// cause says in what ranks differ most from their siblings; evidence is false where
-// nothing was seen.
-func (s *search) cause(lines []int) (string, bool) {
+// explainCause describes the largest difference between ranks and their siblings. evidence is false if none was
+// measured.
+func (s *search) explainCause(lines []int) (string, bool) {
 	at := lines[0]
 	l := s.m.lines[at]
-	var others []*line
+	var others []*timeline
 	for i, o := range s.m.lines {
 		if s.e.family[i] == s.e.family[at] && !slices.Contains(lines, i) && s.set[i] == nil {
 			others = append(others, o)
@@ -33,7 +33,7 @@ func (s *search) cause(lines []int) (string, bool) {
 	if len(others) == 0 {
 		return "it takes longer than its siblings between collectives", false
 	}
-	middle := func(of func(*line) int64) float64 {
+	middle := func(of func(*timeline) int64) float64 {
 		var v []float64
 		for _, o := range others {
 			v = append(v, float64(of(o))/float64(max(len(o.steps), 1)))
@@ -41,8 +41,8 @@ func (s *search) cause(lines []int) (string, bool) {
 		return stats.Median(v)
 	}
 	per := float64(max(len(l.steps), 1))
-	work := float64(l.work)/per - middle(func(o *line) int64 { return o.work })
-	idle := float64(l.idle)/per - middle(func(o *line) int64 { return o.idle })
+	work := float64(l.work)/per - middle(func(o *timeline) int64 { return o.work })
+	idle := float64(l.idle)/per - middle(func(o *timeline) int64 { return o.idle })
 	least := partOfStep * s.step
 	switch {
 	case max(work, idle) < least:
@@ -57,8 +57,8 @@ func (s *search) cause(lines []int) (string, bool) {
 	return kernelCause(l, others, work, leastCost*s.step), true
 }
 
-// idleCause is of a device that does nothing for longer.
-func idleCause(l *line, others []*line, idle float64) string {
+// idleCause explains a device that idles longer than its siblings.
+func idleCause(l *timeline, others []*timeline, idle float64) string {
 	var starved, queued []float64
 	for _, o := range others {
 		starved, queued = append(starved, float64(o.parts.StarvedNS)), append(queued, float64(o.parts.QueuedNS))
@@ -70,9 +70,9 @@ func idleCause(l *line, others []*line, idle float64) string {
 	return text + ": work is launched and waits"
 }
 
-// kernelCause is of a device that computes for longer: all of its kernels by one factor,
-// or those of one class.
-func kernelCause(l *line, others []*line, work, least float64) string {
+// kernelCause explains a device that computes longer than its siblings: all of its kernels slow down by one factor,
+// or the kernels of one class do.
+func kernelCause(l *timeline, others []*timeline, work, least float64) string {
 	var most model.Class
 	largest := 0.0
 	var factors []float64

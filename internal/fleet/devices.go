@@ -13,23 +13,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Devices is what the devices of one machine gave that were measured together and, in
-// turns with that, each alone. Every figure is within one process a device: its interval
-// says nothing of another process.
+// Devices compares the devices of one machine, measured together and each alone in interleaved blocks. Intervals
+// cover one process per device and no variation between processes.
 type Devices struct {
 	Rounds int         `json:"rounds"` // each has a turn of all devices together, and one of each alone
 	Unit   string      `json:"unit"`   // of throughput
 	Rows   []DeviceRow `json:"rows"`   // in the order in which the devices were named
-	// Slowest is the device with the longest step of the turns together; Skew is its step
-	// over the median of the devices' in the same round. Of equal devices chance names one,
-	// so that Skew lies above 1. Empty and null with one device that was measured.
+	// Slowest is the device with the longest step when all run together. Skew is its step over the median of all
+	// devices in the same round. One of several equal devices is always the slowest by chance, so Skew exceeds 1.
+	// With one measured device Slowest is empty and Skew null.
 	Slowest string         `json:"slowest,omitempty"`
 	Skew    *gpuprof.Ratio `json:"skew"`
-	// Scaling is the throughput of all devices together over the sum of what each has
-	// alone, in the same round: 1 if they do not disturb each other.
+	// Scaling is the throughput of all devices together over the sum of their throughputs alone, in the same round: 1
+	// if they do not disturb each other.
 	Scaling *gpuprof.Ratio `json:"scaling"`
-	// Overlap is the shortest over the longest of the turns that ran together, the median
-	// over the rounds: the part of a turn in which every device surely worked.
+	// Overlap is the shortest over the longest block of a round that ran together, the median over the rounds: the
+	// share of a block in which every device worked.
 	Overlap gpuprof.Number `json:"overlap"`
 }
 
@@ -37,38 +36,37 @@ type Devices struct {
 type DeviceRow struct {
 	Device string   `json:"device"` // "cuda:1"
 	Name   string   `json:"name"`
-	Driver string   `json:"driver,omitempty"` // its version, which compiles PTX
-	Shared *Reached `json:"together"`         // null where it failed
+	Driver string   `json:"driver,omitempty"` // driver version; the driver compiles PTX
+	Shared *Reached `json:"together"`         // null if the device failed
 	Alone  *Reached `json:"alone"`
-	// Slowdown is the step of the turns together over that alone, round by round.
+	// Slowdown is the step of the blocks together over the step alone, round by round.
 	Slowdown *gpuprof.Ratio `json:"slowdown"`
-	Failed   string         `json:"failed,omitempty"` // why
+	Failed   string         `json:"failed,omitempty"` // the reason
 }
 
-// Reached is what a device reached in turns of one kind. Each turn is one sample, the
-// median of its steps.
+// Reached summarises a device's blocks of one kind. Each block gives one sample, the median of its steps.
 type Reached struct {
 	StepS gpuprof.Number    `json:"step_s"`
 	CI95  [2]gpuprof.Number `json:"ci95"`       // of step_s
 	Rate  gpuprof.Number    `json:"throughput"` // work per second, in Devices.Unit
-	Clock gpuprof.Number    `json:"clock_hz"`   // of the multiprocessors at the end of a turn; null when unknown
+	Clock gpuprof.Number    `json:"clock_hz"`   // of the multiprocessors at the end of a block; null when unknown
 	steps []float64         // by round, s
 	rates []float64         // by round
 }
 
-// DeviceRun is what a device gave; number k of each list is of round k.
+// DeviceRun holds the measurements of one device; element k of each list belongs to round k.
 type DeviceRun struct {
 	Device string
-	Run    *gpuprof.Run // of the turns together, one sample a turn; nil where the device failed
-	Alone  *gpuprof.Run // of those alone
-	Clocks [2][]float64 // in Hz, together and alone; 0 is unknown
-	TurnS  []float64    // how long the turns together were
+	Run    *gpuprof.Run // the blocks together, one sample each; nil if the device failed
+	Alone  *gpuprof.Run // the blocks alone
+	Clocks [2][]float64 // Hz, together and alone; 0 if unknown
+	TurnS  []float64    // length of each block together, s
 	Failed error
 }
 
-// OfDevices judges devices that were measured together as the ranks of a job are judged,
-// and adds how they compare with themselves alone. The report's exit code is 4 where a
-// device failed, and 0 otherwise: a measurement is no gate. ErrInput where none was measured.
+// OfDevices judges devices that were measured together like the ranks of a job, and compares each with itself alone.
+// The report's exit code is 4 if a device failed, and otherwise 0: a measurement is no gate. The error is ErrInput if
+// no device was measured.
 func OfDevices(runs []DeviceRun, by gpuprof.Tool) (*Report, error) {
 	job := &Job{World: len(runs), Told: true}
 	d := &Devices{}
@@ -76,13 +74,13 @@ func OfDevices(runs []DeviceRun, by gpuprof.Tool) (*Report, error) {
 	for i, run := range runs {
 		row := DeviceRow{Device: run.Device}
 		if run.Failed != nil || run.Run == nil {
-			row.Failed = sentenceOf(run.Failed)
+			row.Failed = failureText(run.Failed)
 			d.Rows = append(d.Rows, row)
 			continue
 		}
 		row.Name, row.Driver = run.Run.Device.Name, run.Run.Device.DeviceInfo["driver"]
-		row.Shared, row.Alone = reached(run.Run, run.Clocks[0]), reached(run.Alone, run.Clocks[1])
-		row.Slowdown = ratioOf(row.Shared.steps, row.Alone.steps)
+		row.Shared, row.Alone = summariseBlocks(run.Run, run.Clocks[0]), summariseBlocks(run.Alone, run.Clocks[1])
+		row.Slowdown = medianRatio(row.Shared.steps, row.Alone.steps)
 		d.Rows = append(d.Rows, row)
 		d.Unit = run.Run.Throughput.Unit
 		turns = append(turns, run.TurnS)
@@ -97,25 +95,25 @@ func OfDevices(runs []DeviceRun, by gpuprof.Tool) (*Report, error) {
 	if len(job.Objects) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "merging what the devices gave: none was measured").WithFix("try each by itself with --device")
 	}
-	d.compare()
-	d.Overlap = gpuprof.Number(overlap(turns))
+	d.compareRounds()
+	d.Overlap = gpuprof.Number(medianOverlap(turns))
 	r := newReport(job, Options{Tool: by})
 	r.Devices, r.GPUs, r.Launcher = d, len(runs), ""
-	r.runs(job, Options{})
-	r.concludeDevices(runs)
+	r.judgeRuns(job, Options{})
+	r.setDeviceVerdict(runs)
 	document.CleanStrings(r)
 	return r, nil
 }
 
-func sentenceOf(err error) string {
+func failureText(err error) string {
 	if err == nil {
 		return "it left no result"
 	}
 	return document.CleanText(err.Error())
 }
 
-// reached summarises the turns of one kind.
-func reached(run *gpuprof.Run, clocks []float64) *Reached {
+// summariseBlocks summarises the blocks of one kind.
+func summariseBlocks(run *gpuprof.Run, clocks []float64) *Reached {
 	out := &Reached{steps: slices.Concat(run.Step.Runs...), rates: slices.Concat(run.Throughput.Series.Runs...), Clock: gpuprof.Number(knownMedian(clocks))}
 	s := stats.Summarise("s", out.steps)
 	out.StepS, out.CI95 = gpuprof.Number(s.Median), [2]gpuprof.Number{gpuprof.Number(s.CI95[0]), gpuprof.Number(s.CI95[1])}
@@ -123,8 +121,8 @@ func reached(run *gpuprof.Run, clocks []float64) *Reached {
 	return out
 }
 
-// compare makes the figures of all devices from the rounds.
-func (d *Devices) compare() {
+// compareRounds computes Slowest, Skew and Scaling from the rounds.
+func (d *Devices) compareRounds() {
 	var ran []*DeviceRow
 	for i := range d.Rows {
 		if d.Rows[i].Shared != nil {
@@ -147,12 +145,12 @@ func (d *Devices) compare() {
 		}
 		middle, together, alone = append(middle, stats.Median(steps)), append(together, rate), append(alone, apart)
 	}
-	d.Skew, d.Scaling = ratioOf(slowest.Shared.steps, middle), ratioOf(together, alone)
+	d.Skew, d.Scaling = medianRatio(slowest.Shared.steps, middle), medianRatio(together, alone)
 }
 
-// ratioOf is the median over rounds of one figure over another of the same round: what
-// disturbs a whole round cancels. nil without a round.
-func ratioOf(over, under []float64) *gpuprof.Ratio {
+// medianRatio returns the median over rounds of the ratio of two figures of the same round, so that a disturbance of
+// the whole round cancels. It returns nil without a round.
+func medianRatio(over, under []float64) *gpuprof.Ratio {
 	var ratios []float64
 	for k := range over {
 		ratios = append(ratios, over[k]/under[k])
@@ -164,8 +162,8 @@ func ratioOf(over, under []float64) *gpuprof.Ratio {
 	return &gpuprof.Ratio{Ratio: s.Median, CI95: s.CI95}
 }
 
-// overlap is how alike in length the turns of a round were.
-func overlap(turns [][]float64) float64 {
+// medianOverlap returns the median over the rounds of the shortest over the longest block.
+func medianOverlap(turns [][]float64) float64 {
 	var shares []float64
 	for k := range turns[0] {
 		least, most := turns[0][k], turns[0][k]
@@ -177,11 +175,11 @@ func overlap(turns [][]float64) float64 {
 	return stats.Median(shares)
 }
 
-// LeastOverlap is the share of a turn below which devices hardly ran together.
+// LeastOverlap is the share of a block below which devices hardly ran together.
 const LeastOverlap = 0.8
 
-// concludeDevices takes the worst of all devices.
-func (r *Report) concludeDevices(runs []DeviceRun) {
+// setDeviceVerdict sets the verdict, the worst over all devices.
+func (r *Report) setDeviceVerdict(runs []DeviceRun) {
 	slices.SortStableFunc(r.Off, func(a, b Off) int { return cmp.Compare(b.Worse, a.Worse) })
 	var off, failed []string
 	for i := range r.Off {
@@ -214,11 +212,11 @@ func (r *Report) concludeDevices(runs []DeviceRun) {
 	case r.compared < 2:
 		r.Verdict, r.Reason = TooFew, "there are no two devices of one kind to compare"
 	default:
-		r.Verdict, r.Reason = Even, r.none("device", "the others")
+		r.Verdict, r.Reason = Even, r.evenReason("device", "the others")
 	}
 }
 
-// knownMedian is the median of what is known, 0 being unknown; NaN of nothing.
+// knownMedian returns the median of the positive values, since 0 is unknown; NaN if there are none.
 func knownMedian(values []float64) float64 {
 	known := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return !(v > 0) })
 	return stats.Median(known)

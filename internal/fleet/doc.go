@@ -1,13 +1,11 @@
-// Package fleet merges what the processes of a job left, one object each in a shared
-// folder or bucket: runs of a workload, health reports, and programs of the user's. It
-// says which GPU or node is slow beside its siblings, with a controlled rate of false
-// alarms, and which rank the others wait for, at what cost.
+// Package fleet merges the objects that the processes of a job wrote to a shared folder or bucket: runs of a
+// workload, health reports, and recordings of the user's programs. It finds GPUs and nodes that are slower than their
+// siblings, at a controlled false discovery rate, and the ranks that delay the others, with their cost.
 //
-// The package reads top down: object.go is what a rank writes and its name, read.go
-// gathers a bucket and finds what is missing, rule.go is the statistics, runs.go and
-// bench.go bring figures to it, report.go is the document, devices.go makes one of devices of
-// one machine that were measured together. Of programs: program.go is
-// what a rank leaves, line.go its time between collectives, match.go finds the
-// collectives of all ranks in each other, replay.go works out the steps, siblings.go what
-// a rank takes more than others, straggler.go and cause.go what is claimed of it.
+// Top down: object.go writes and names the object of a rank. read.go gathers a bucket and finds missing ranks.
+// rule.go has the statistics; runs.go and bench.go supply the figures. report.go is the document; devices.go makes
+// one of devices of one machine that were measured together. For programs, program.go is a rank's recording and
+// line.go its time between collectives. match.go matches the collectives of all ranks, replay.go computes the steps,
+// siblings.go the time that a rank exceeds its siblings by. straggler.go and cause.go name stragglers and their
+// causes.
 package fleet

@@ -8,56 +8,54 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// op is a moment of a rank: a collective is asked for, the rank waits for the end of one,
-// or a step ends. Before it the rank has time of its own, and is held up by what is none
-// of the collectives. ns.
+// op is an event of a rank: it enqueues a collective, waits for the end of one, or ends a step. own is the rank's own
+// time before the event; held is time before it that something other than a collective blocked. ns.
 type op struct {
 	own, held int64
-	call      int32 // index into line.calls; of the end of a step its index into line.steps
+	call      int32 // index into line.calls; for opStepEnd into line.steps
 	kind      opKind
 }
 
 type opKind uint8
 
 const (
-	asks opKind = iota
-	waits
-	ends
+	opEnqueue opKind = iota
+	opWait
+	opStepEnd
 )
 
-// rankCall is a collective as one rank saw it.
+// rankCall is one rank's view of a collective.
 type rankCall struct {
 	kind, group int32 // index into line.names
 	seq, bytes  int64
 	step        int32
-	after       int32 // the call before on its stream plus one
+	after       int32 // index of the previous call on its stream plus one; 0 for none
 	dur         int64
-	paused      int64 // how long the rank waited for its end
-	all         int32 // index into job of calls; -1 where it is none of those that are replayed
-	column      int32 // index into the columns that the rank left
+	paused      int64 // time that the rank waited for its end, ns
+	all         int32 // index into matchedJob.all; -1 if it is not replayed
+	column      int32 // index into the columns of the rank's recording
 }
 
-// line is the part of one rank in the communication of a job.
-type line struct {
+// timeline is one rank's part in the communication of a job.
+type timeline struct {
 	rank   int
 	node   string
-	job    string // "" not known
+	job    string // "" if unknown
 	device string
 	role   string
 	onHost bool
 	names  []string
-	steps  []int64 // numbers
+	steps  []int64 // step numbers
 	calls  []rankCall
 	ops    []op
 	parts  analyze.Parts
-	// In all steps, ns: the rank works, does nothing, and waits for others.
+	// work, idle and waited are the rank's computing, idle and waiting time over all steps, ns.
 	work, idle, waited int64
-	recorded           []int64 // when each step ended, as it was recorded
+	recorded           []int64 // end of each step in the recording, ns
 }
 
-// newLine takes over what a rank left. The error says that its columns do not fit
-// together.
-func newLine(c *analyze.Collectives, rank int, node string) (*line, error) {
+// newLine converts a rank's recording. It returns an error if the columns do not fit together.
+func newLine(c *analyze.Collectives, rank int, node string) (*timeline, error) {
 	n, m := len(c.Kind), len(c.Moments)
 	for _, col := range []model.Column{c.Group, c.Seq, c.Bytes, c.Step, c.Start, c.Dur, c.After} {
 		if len(col) != n {
@@ -69,36 +67,36 @@ func newLine(c *analyze.Collectives, rank int, node string) (*line, error) {
 			return nil, errors.New("its columns of moments differ in length")
 		}
 	}
-	l := &line{rank: rank, node: node, device: c.Device, role: c.Role, onHost: c.OnHost, names: c.Names, steps: c.Steps, parts: c.Parts, calls: make([]rankCall, n), ops: make([]op, m)}
+	l := &timeline{rank: rank, node: node, device: c.Device, role: c.Role, onHost: c.OnHost, names: c.Names, steps: c.Steps, parts: c.Parts, calls: make([]rankCall, n), ops: make([]op, m)}
 	for i := range n {
 		call := rankCall{kind: int32(c.Kind[i]), group: int32(c.Group[i]), seq: c.Seq[i], bytes: c.Bytes[i], step: int32(c.Step[i]), after: int32(c.After[i]), dur: c.Dur[i], all: -1, column: int32(i)}
-		if !within(c.Kind[i], len(c.Names)) || !within(c.Group[i], len(c.Names)) || !within(c.Step[i], len(c.Steps)) || c.After[i] < 0 || c.After[i] > int64(i) || c.Dur[i] < 0 {
+		if !isIndex(c.Kind[i], len(c.Names)) || !isIndex(c.Group[i], len(c.Names)) || !isIndex(c.Step[i], len(c.Steps)) || c.After[i] < 0 || c.After[i] > int64(i) || c.Dur[i] < 0 {
 			return nil, errors.New("a collective of it names what is not there")
 		}
 		l.calls[i] = call
 	}
 	for i := range m {
-		o, err := momentOf(c, i)
+		o, err := parseMoment(c, i)
 		if err != nil {
 			return nil, err
 		}
 		l.work, l.idle = l.work+c.Work[i], l.idle+c.Idle[i]
 		l.ops[i] = o
 	}
-	l.record(c.Start)
+	l.computeStepEnds(c.Start)
 	return l, nil
 }
 
-// momentOf is the i-th moment of a rank.
-func momentOf(c *analyze.Collectives, i int) (op, error) {
+// parseMoment converts the i-th event of a rank.
+func parseMoment(c *analyze.Collectives, i int) (op, error) {
 	o := op{own: c.Work[i] + c.Idle[i], held: c.Held[i]}
 	if c.Work[i] < 0 || c.Idle[i] < 0 || o.held < 0 {
 		return o, errors.New("a time of it is negative")
 	}
 	switch v := c.Moments[i]; {
-	case v < 0 && within(-1-v, len(c.Steps)):
-		o.kind, o.call = ends, int32(-1-v)
-	case within(v/2, len(c.Kind)) && v >= 0:
+	case v < 0 && isIndex(-1-v, len(c.Steps)):
+		o.kind, o.call = opStepEnd, int32(-1-v)
+	case isIndex(v/2, len(c.Kind)) && v >= 0:
 		o.kind, o.call = opKind(v%2), int32(v/2)
 	default:
 		return o, errors.New("a moment of it names what is not there")
@@ -106,35 +104,35 @@ func momentOf(c *analyze.Collectives, i int) (op, error) {
 	return o, nil
 }
 
-func within(v int64, n int) bool { return v >= 0 && v < int64(n) }
+func isIndex(v int64, n int) bool { return v >= 0 && v < int64(n) }
 
-// record works out when each step ended in the recording, and how long the rank waited,
-// by when its collectives began.
-func (l *line) record(starts []int64) {
+// computeStepEnds computes the end of each step in the recording and the rank's waiting times, from the starts of its
+// collectives.
+func (l *timeline) computeStepEnds(starts []int64) {
 	t := int64(0)
 	l.recorded = make([]int64, len(l.steps))
 	for _, o := range l.ops {
 		t += o.own + o.held
 		switch o.kind {
-		case waits:
+		case opWait:
 			c := &l.calls[o.call]
 			if end := starts[o.call] + c.dur; end > t {
 				c.paused = end - t
 				l.waited += c.paused
 				t = end
 			}
-		case ends:
+		case opStepEnd:
 			l.recorded[o.call] = t
 		}
 	}
 }
 
-func (l *line) kindOf(c *rankCall) string  { return l.names[c.kind] }
-func (l *line) groupOf(c *rankCall) string { return l.names[c.group] }
+func (l *timeline) kindOf(c *rankCall) string  { return l.names[c.kind] }
+func (l *timeline) groupOf(c *rankCall) string { return l.names[c.group] }
 
-// signature is the same for ranks that ask for the same collectives in the same order,
-// in groups that may be different ones.
-func (l *line) signature() uint64 {
+// callSignature hashes the kinds, sizes and steps of a rank's collectives in order. Groups are left out, so that
+// ranks of different groups can be siblings.
+func (l *timeline) callSignature() uint64 {
 	h := fnv.New64a()
 	var buf [8]byte
 	put := func(v int64) {

@@ -8,46 +8,46 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// part is the part that one rank has in a collective.
-type part struct {
+// callRef refers to one rank's call of a collective.
+type callRef struct {
 	line int32 // index into the lines
 	call int32 // of that line
 }
 
-// together is one collective of all its ranks.
-type together struct {
-	parts []part
-	took  int64 // ns from the last rank's arrival to the end: the least time that any rank was in it
-	place int   // among the collectives of its group and step
+// collective joins the calls of all its ranks.
+type collective struct {
+	parts []callRef
+	took  int64 // ns from the last rank's arrival to the end: the shortest duration of any rank
+	place int   // position among the collectives of its group and step
 	step  int64
 }
 
-// matched are the lines of a job with their collectives found in each other.
-type matched struct {
-	lines []*line
-	all   []together
+// matchedJob holds the lines of a job with their collectives matched.
+type matchedJob struct {
+	lines []*timeline
+	all   []collective
 	steps []int64 // numbers of the steps that all ranks have
 	notes []string
 }
 
-// match finds the collectives of each rank in those of the others: by group, step and
-// number. Groups in which ranks did not ask for the same take no part, and are named.
-func match(lines []*line) *matched {
-	m := &matched{lines: lines, steps: common(lines)}
+// matchCollectives matches the collectives of all ranks by group, step and position. Groups whose ranks ask for
+// different collectives are excluded, with a note.
+func matchCollectives(lines []*timeline) *matchedJob {
+	m := &matchedJob{lines: lines, steps: commonSteps(lines)}
 	for _, l := range lines {
-		m.trim(l)
+		m.trimSteps(l)
 	}
 	type key struct {
 		group string
 		step  int64
 	}
-	var order []key // of groups in steps
-	var by [][]part // every call of each, rank by rank
-	// A job of many ranks has millions of calls: lists that grow would take twice the memory,
-	// and a look into a map for each call most of the time. The last one is mostly the right one.
+	var order []key    // groups in steps
+	var by [][]callRef // the calls of each, rank by rank
+	// A job of many ranks has millions of calls. Growing lists would take twice the memory, and a map lookup for each
+	// call would take most of the time. The previous call's key usually matches.
 	var count []int
 	place := map[key]int{}
-	each := func(do func(n int, p part)) {
+	each := func(do func(n int, p callRef)) {
 		for i, l := range lines {
 			last, n := key{}, -1
 			for c := range l.calls {
@@ -60,25 +60,25 @@ func match(lines []*line) *matched {
 					}
 					last, n = k, at
 				}
-				do(n, part{int32(i), int32(c)})
+				do(n, callRef{int32(i), int32(c)})
 			}
 		}
 	}
-	each(func(n int, _ part) { count[n]++ })
-	by = make([][]part, len(order))
+	each(func(n int, _ callRef) { count[n]++ })
+	by = make([][]callRef, len(order))
 	for n := range by {
-		by[n] = make([]part, 0, count[n])
+		by[n] = make([]callRef, 0, count[n])
 	}
-	each(func(n int, p part) { by[n] = append(by[n], p) })
+	each(func(n int, p callRef) { by[n] = append(by[n], p) })
 	wrong := map[string]string{}
 	for n, k := range order {
-		if why := m.unlike(by[n]); why != "" && wrong[k.group] == "" {
+		if why := m.findMismatch(by[n]); why != "" && wrong[k.group] == "" {
 			wrong[k.group] = fmt.Sprintf("in step %d %s", k.step, why)
 		}
 	}
 	for n, k := range order {
 		if wrong[k.group] == "" {
-			m.join(by[n], k.step)
+			m.joinCalls(by[n], k.step)
 		}
 	}
 	names := make([]string, 0, len(wrong))
@@ -92,8 +92,8 @@ func match(lines []*line) *matched {
 	return m
 }
 
-// jobs are the jobs that the lines are of, as far as their launchers told them.
-func (m *matched) jobs() []string {
+// jobIDs returns the distinct jobs of the lines, without those that no launcher named.
+func (m *matchedJob) jobIDs() []string {
 	var out []string
 	for _, l := range m.lines {
 		if l.job != "" && !slices.Contains(out, l.job) {
@@ -110,8 +110,8 @@ func groupText(g string) string {
 	return "the group " + g
 }
 
-// common are the numbers of the steps that every rank has.
-func common(lines []*line) []int64 {
+// commonSteps returns the numbers of the steps that every rank has.
+func commonSteps(lines []*timeline) []int64 {
 	count := map[int64]int{}
 	for _, l := range lines {
 		for _, s := range l.steps {
@@ -128,14 +128,14 @@ func common(lines []*line) []int64 {
 	return out
 }
 
-// trim leaves out the steps of a rank that not all ranks have: their collectives have no
-// partner, and their time is no part of the replay.
-func (m *matched) trim(l *line) {
+// trimSteps drops the steps of a rank that not all ranks have: their collectives have no counterpart, and the replay
+// omits their time.
+func (m *matchedJob) trimSteps(l *timeline) {
 	keeps := func(step int32) bool { return slices.Contains(m.steps, l.steps[step]) }
 	if len(m.steps) == len(l.steps) {
 		return
 	}
-	calls := make([]int32, len(l.calls)) // the new place plus one
+	calls := make([]int32, len(l.calls)) // new index plus one
 	var kept []rankCall
 	for i, c := range l.calls {
 		if c.after > 0 {
@@ -154,7 +154,7 @@ func (m *matched) trim(l *line) {
 		}
 		o.own, carry = o.own+carry, 0
 		var there bool
-		if o.kind == ends {
+		if o.kind == opStepEnd {
 			step = o.call + 1
 			there = keeps(o.call)
 		} else {
@@ -170,10 +170,9 @@ func (m *matched) trim(l *line) {
 	l.calls, l.ops = kept, ops
 }
 
-// unlike says how the calls of a group in one step differ between its ranks; "" where
-// they do not.
-func (m *matched) unlike(parts []part) string {
-	var first []part
+// findMismatch describes how the calls of a group in one step differ between its ranks; "" if they agree.
+func (m *matchedJob) findMismatch(parts []callRef) string {
+	var first []callRef
 	for from := 0; from < len(parts); {
 		to := from
 		for to < len(parts) && parts[to].line == parts[from].line {
@@ -199,18 +198,18 @@ func (m *matched) unlike(parts []part) string {
 	return ""
 }
 
-func (m *matched) callOf(p part) *rankCall { return &m.lines[p.line].calls[p.call] }
+func (m *matchedJob) callOf(p callRef) *rankCall { return &m.lines[p.line].calls[p.call] }
 
 // callText names a collective: "all-reduce of 4.2 MB".
-func (l *line) callText(c *rankCall) string {
+func (l *timeline) callText(c *rankCall) string {
 	if c.bytes == 0 {
 		return l.kindOf(c)
 	}
 	return l.kindOf(c) + " of " + gpuprof.FormatBytes(float64(c.bytes))
 }
 
-// join makes one collective of the calls that ranks have at the same place.
-func (m *matched) join(parts []part, step int64) {
+// joinCalls joins the calls of the ranks at the same position into collectives.
+func (m *matchedJob) joinCalls(parts []callRef, step int64) {
 	base := len(m.all)
 	place, ranks := 0, 0
 	for i, p := range parts {
@@ -223,7 +222,7 @@ func (m *matched) join(parts []part, step int64) {
 			place = 0
 		}
 		if base+place == len(m.all) {
-			m.all = append(m.all, together{parts: make([]part, 0, ranks), place: place, step: step, took: m.callOf(p).dur})
+			m.all = append(m.all, collective{parts: make([]callRef, 0, ranks), place: place, step: step, took: m.callOf(p).dur})
 		}
 		t := &m.all[base+place]
 		t.parts, t.took = append(t.parts, p), min(t.took, m.callOf(p).dur)
@@ -232,9 +231,9 @@ func (m *matched) join(parts []part, step int64) {
 	}
 }
 
-// last is the part of a collective whose rank came last, and how much later it came than
-// the one before it. All ranks leave together, so it was in it for the least time.
-func (m *matched) last(t *together) (at int, late int64) {
+// lastArrival returns the index of the part whose rank arrived last, and how much later than the previous one it
+// arrived, ns. All ranks leave together, so the last one has the shortest duration.
+func (m *matchedJob) lastArrival(t *collective) (at int, late int64) {
 	if len(t.parts) < 2 {
 		return -1, 0
 	}

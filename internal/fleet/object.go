@@ -15,13 +15,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/launch"
 )
 
-// suffix is the end of every object's name.
+// suffix ends every object's name.
 const suffix = ".json.zst"
 
-// objectName is what Write calls an object: its rank, attempt and hash.
+// objectName matches the names that Write gives: rank, attempt and hash.
 var objectName = regexp.MustCompile(`^\d{6,}-\d+-[0-9a-f]{12}\.json\.zst$`)
 
-// Object is what one rank leaves in the folder of its job.
+// Object is the file that one rank writes to the folder of its job.
 type Object struct {
 	gpuprof.Head
 	launch.Place
@@ -29,17 +29,17 @@ type Object struct {
 	Started time.Time            `json:"started"`
 	Payload json.RawMessage      `json:"payload"`
 
-	name   string // in the bucket that it was read from
-	device string // where a rank is a device
+	name   string // name in the bucket
+	device string // device name, if each rank is a device
 }
 
-// New is the object of a rank with a document as its payload.
+// New returns the object of a rank with a document as its payload.
 func New(p launch.Place, of gpuprof.DocumentKind, started time.Time, by gpuprof.Tool, payload []byte) *Object {
 	return &Object{Head: document.NewHead(document.Rank, by), Place: p, Of: of, Started: started.UTC(), Payload: payload}
 }
 
-// Write puts the object into a bucket. Its name holds the hash of the content, so that a
-// write that is repeated changes nothing. It returns the name.
+// Write puts the object into a bucket and returns its name. The name contains a hash of the content, so that a
+// repeated write changes nothing.
 func (o *Object) Write(ctx context.Context, b bucket.Bucket) (string, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -55,11 +55,10 @@ func (o *Object) Write(ctx context.Context, b bucket.Bucket) (string, error) {
 	return name, b.Put(ctx, name, z.EncodeAll(text, nil))
 }
 
-// Probe reports whether this rank can write to a bucket, before it measures for nothing.
-// An error is ErrUsage or ErrInput.
+// Probe checks that this rank can write to a bucket, before it measures. The error is ErrUsage or ErrInput.
 func Probe(ctx context.Context, b bucket.Bucket, rank int) error {
 	if _, files := b.(*bucket.Folder); !files {
-		_, err := b.List(ctx, "none") // a bucket may allow this rank to write and not to remove
+		_, err := b.List(ctx, "none") // a bucket may permit writing and deny removal
 		return err
 	}
 	name := fmt.Sprintf(".gpuprof-probe-%d", rank)

@@ -10,29 +10,29 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// Program is what a rank leaves that ran a program of the user's: how it went, and of
-// its traces the collectives. The traces stay where they lie.
+// Program is the payload of a rank that ran a user's program: its outcome, and the collectives of its traces. The
+// traces themselves stay in Folder.
 type Program struct {
 	gpuprof.Head
 	Command  []string              `json:"command"` // with secrets masked
 	Started  time.Time             `json:"started"`
 	WallS    float64               `json:"wall_s"`
 	ExitCode int                   `json:"exit_code"`
-	Signal   string                `json:"signal,omitempty"`  // that ended it
-	Stopped  bool                  `json:"stopped,omitempty"` // by gpuprof, as was asked for
+	Signal   string                `json:"signal,omitempty"`  // the signal that ended it
+	Stopped  bool                  `json:"stopped,omitempty"` // by gpuprof, on request
 	Folder   string                `json:"folder"`            // of the recording
 	Warnings []gpuprof.Warning     `json:"warnings"`
-	Lacks    string                `json:"lacks,omitempty"` // why there are no collectives
-	Traces   []analyze.Collectives `json:"traces"`          // of its ranks: one process may start several
+	Lacks    string                `json:"lacks,omitempty"` // the reason why there are no collectives
+	Traces   []analyze.Collectives `json:"traces"`          // one per rank: a process may start several
 }
 
-// programs brings the programs of the ranks to the report.
-func (r *Report) programs(job *Job) {
-	var lines []*line
+// addPrograms adds the ranks' programs to the report.
+func (r *Report) addPrograms(job *Job) {
+	var lines []*timeline
 	lacks := map[string][]int{}
-	objects := job.of(document.Program)
+	objects := job.objectsOf(document.Program)
 	read := make([]programRead, len(objects))
-	atOnce(len(objects), func(i int) { read[i] = readProgram(objects[i]) })
+	parallelFor(len(objects), func(i int) { read[i] = readProgram(objects[i]) })
 	for i, obj := range objects {
 		p := &read[i].Program
 		if err := read[i].err; err != nil {
@@ -59,7 +59,7 @@ func (r *Report) programs(job *Job) {
 				r.leaveOut(obj, fmt.Sprintf("reading %s: %s", obj.name, t.err))
 			case t.line.rank < 0:
 				r.Notes = append(r.Notes, fmt.Sprintf("%s of rank %d does not say which rank it is, so it is left out of the search for a straggler", t.name, obj.Rank))
-			case slices.ContainsFunc(lines, func(o *line) bool { return o.rank == t.line.rank }):
+			case slices.ContainsFunc(lines, func(o *timeline) bool { return o.rank == t.line.rank }):
 				r.Notes = append(r.Notes, fmt.Sprintf("%s is another trace of rank %d: the first one is used", t.name, t.line.rank))
 			default:
 				lines = append(lines, t.line)
@@ -69,12 +69,11 @@ func (r *Report) programs(job *Job) {
 	for why, ranks := range lacks {
 		r.Notes = append(r.Notes, fmt.Sprintf("nothing is known of the communication of %s: %s", RanksText(ranks), why))
 	}
-	slices.SortFunc(lines, func(a, b *line) int { return a.rank - b.rank })
-	r.straggle(lines)
+	slices.SortFunc(lines, func(a, b *timeline) int { return a.rank - b.rank })
+	r.findStragglers(lines)
 }
 
-// programRead is a program as it was read: its traces are lines already, which take less
-// memory than the columns.
+// programRead is a decoded program. Its traces are already lines, which take less memory than the columns.
 type programRead struct {
 	Program
 	err    error
@@ -83,14 +82,14 @@ type programRead struct {
 
 type traceRead struct {
 	name string
-	line *line
+	line *timeline
 	err  error
 }
 
 func readProgram(obj *Object) programRead {
 	var p programRead
 	p.err = document.Decode(obj.Payload, obj.name, &p.Program, document.Program)
-	obj.Payload = nil // a job of many ranks is large
+	obj.Payload = nil // a job of many ranks is large: free the text
 	if p.err != nil {
 		return p
 	}

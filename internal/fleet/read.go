@@ -18,35 +18,33 @@ import (
 	"github.com/gpuprof/gpuprof/internal/launch"
 )
 
-// Job is what a bucket holds of one job.
+// Job holds the objects of one job in a bucket.
 type Job struct {
-	World   int       // processes of the job: what they were told, or as many as the highest rank implies
-	Told    bool      // some rank was told the number
+	World   int       // number of processes: the launcher's, or the highest rank plus one
+	Told    bool      // a launcher gave the number to some rank
 	Objects []*Object // the latest attempt of each rank and kind, by kind and rank
 	Missing []int     // ranks without an object
-	// Problems are objects that were left out, each a sentence that names it.
+	// Problems names the objects that were left out, one sentence each.
 	Problems []string
 	Notes    []string
-	// Elsewhere are the folders that hold objects of ranks where the bucket itself holds
-	// none: below it, or Above.
+	// Elsewhere lists the folders with ranks' objects, below the bucket or Above, if the bucket itself holds none.
 	Elsewhere []string
 
 	where string // the bucket, for errors
 }
 
-// Above is the folder above the bucket, in Elsewhere.
+// Above denotes the parent folder in Elsewhere.
 const Above = ".."
 
-// poll is the time between two looks at a bucket that is not complete.
+// poll is the interval between two reads of an incomplete bucket.
 const poll = 500 * time.Millisecond
 
-// Gather reads a bucket of objects. It waits until all ranks have left one, wait at
-// most; pause is the clock. Objects that cannot be used are named in Problems: an
-// error is one of the bucket.
+// Gather reads a bucket of objects and waits for all ranks, at most for wait. pause sleeps, and tests replace it.
+// Problems names objects that cannot be used; an error concerns the bucket.
 func Gather(ctx context.Context, b bucket.Bucket, wait time.Duration, pause func(context.Context, time.Duration) error) (*Job, error) {
 	known := map[string]*Object{}
 	for {
-		job, err := gather(ctx, b, known)
+		job, err := gatherOnce(ctx, b, known)
 		if err != nil || wait <= 0 || len(job.Missing) == 0 && job.Told {
 			return job, err
 		}
@@ -57,8 +55,8 @@ func Gather(ctx context.Context, b bucket.Bucket, wait time.Duration, pause func
 	}
 }
 
-// gather reads what is not known yet: objects never change.
-func gather(ctx context.Context, b bucket.Bucket, known map[string]*Object) (*Job, error) {
+// gatherOnce reads the objects that are not in known yet: objects never change.
+func gatherOnce(ctx context.Context, b bucket.Bucket, known map[string]*Object) (*Job, error) {
 	names, err := b.List(ctx, "")
 	if err != nil {
 		return nil, err
@@ -67,7 +65,7 @@ func gather(ctx context.Context, b bucket.Bucket, known map[string]*Object) (*Jo
 	job := &Job{where: b.String()}
 	found := make([]*Object, len(names))
 	errs := make([]error, len(names))
-	atOnce(len(names), func(i int) {
+	parallelFor(len(names), func(i int) {
 		if !isObject(names[i]) {
 			return
 		}
@@ -88,15 +86,14 @@ func gather(ctx context.Context, b bucket.Bucket, known map[string]*Object) (*Jo
 		}
 	}
 	if len(job.Objects) == 0 && len(job.Problems) == 0 {
-		job.Elsewhere = elsewhere(names)
+		job.Elsewhere = findJobFolders(names)
 	}
-	job.settle()
+	job.keepLatest()
 	return job, nil
 }
 
-// atOnce calls do for 0 to n-1, as many at a time as there are cores: most of a merge is
-// the decoding of objects, which need nothing of each other.
-func atOnce(n int, do func(i int)) {
+// parallelFor calls do for 0 to n-1 on all cores: a merge mostly decodes objects, which are independent.
+func parallelFor(n int, do func(i int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range min(n, runtime.GOMAXPROCS(0)) {
@@ -109,14 +106,14 @@ func atOnce(n int, do func(i int)) {
 	workers.Wait()
 }
 
-// isObject reports whether a name is that of an object: kind/name. The recordings of the
-// ranks lie deeper, and traces among them may end like an object.
+// isObject reports whether a name has the form kind/object. The ranks' recordings are in deeper folders, whose traces
+// may end like an object.
 func isObject(name string) bool {
 	return strings.Count(name, "/") == 1 && objectName.MatchString(path.Base(name))
 }
 
-// elsewhere are the folders of jobs that names tell of, which is not the one that they are in.
-func elsewhere(names []string) []string {
+// findJobFolders returns the folders of the jobs to which the objects among names belong.
+func findJobFolders(names []string) []string {
 	var out []string
 	for _, name := range names {
 		if !objectName.MatchString(path.Base(name)) {
@@ -133,7 +130,7 @@ func elsewhere(names []string) []string {
 	return out
 }
 
-// read is one object of a bucket.
+// read decodes one object of a bucket.
 func read(ctx context.Context, b bucket.Bucket, name string) (*Object, error) {
 	const again = "it was cut off or changed: have this rank measure again"
 	text, err := bucket.Text(ctx, b, name, again)
@@ -150,8 +147,8 @@ func read(ctx context.Context, b bucket.Bucket, name string) (*Object, error) {
 	return o, nil
 }
 
-// settle keeps the latest attempt of each rank, and finds the ranks that are missing.
-func (j *Job) settle() {
+// keepLatest keeps the latest attempt of each rank, and finds the missing ranks.
+func (j *Job) keepLatest() {
 	slices.SortStableFunc(j.Objects, func(a, b *Object) int {
 		return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Rank, b.Rank), cmp.Compare(b.Attempt, a.Attempt), b.Started.Compare(a.Started), cmp.Compare(a.name, b.name))
 	})
@@ -193,7 +190,7 @@ func (j *Job) settle() {
 	j.Missing = slices.Compact(j.Missing)
 }
 
-// RanksText names ranks, the first of many: "rank 3", "ranks 1, 2, 3 and 5 more".
+// RanksText lists ranks and abbreviates long lists: "rank 3", "ranks 1, 2, 3 and 5 more".
 func RanksText(ranks []int) string {
 	if len(ranks) == 1 {
 		return fmt.Sprint("rank ", ranks[0])

@@ -10,27 +10,27 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 
-// Norm is what the GPUs of a fleet that can be compared reach in one figure. One more GPU is
-// judged by it where no other is beside it (gpuprof doctor --bench --against).
+// Norm is the distribution of one figure over comparable GPUs of a fleet. gpuprof doctor --bench --against judges a
+// single GPU by it.
 type Norm struct {
-	Name        string  `json:"name"` // of the GPUs
+	Name        string  `json:"name"` // name of the GPU model
 	Driver      string  `json:"driver,omitempty"`
 	PowerLimitW float64 `json:"power_limit_w,omitempty"`
 	MIG         bool    `json:"mig,omitempty"`
 	Metric      string  `json:"metric"`
 	Unit        string  `json:"unit"`
 	GPUs        int     `json:"gpus"`
-	// Median is in the unit; Spread is the robust standard deviation of the logarithm, and
-	// Apart how far the logarithms of the two best rounds usually lie apart, 0 of one round.
+	// Median has the unit Unit. Spread is the robust standard deviation of the logarithm. Apart is the median
+	// difference of the logarithms of the two best rounds; 0 with one round.
 	Median gpuprof.Number `json:"median"`
 	Spread gpuprof.Number `json:"spread"`
 	Apart  gpuprof.Number `json:"apart,omitempty"`
 }
 
-// norms are those of all figures of a fleet, by name and metric.
-func norms(values []value, gpus []gpu) []Norm {
+// fleetNorms computes the norms of all figures of a fleet, sorted by name and metric.
+func fleetNorms(values []value, gpus []gpu) []Norm {
 	var out []Norm
-	for of, at := range grouped(values) {
+	for of, at := range groupBySiblings(values) {
 		n, first := normOf(values, at), values[at[0]]
 		c := gpus[first.of].card
 		sign := 1.0
@@ -46,9 +46,8 @@ func norms(values []value, gpus []gpu) []Norm {
 	return out
 }
 
-// same reports whether a card is one of those that the norm is of, and how it differs from
-// them where it has only their name.
-func (n *Norm) same(c *health.Card) (ok bool, differs string) {
+// matchesCard reports whether a norm covers a card, and describes a different driver or power limit.
+func (n *Norm) matchesCard(c *health.Card) (ok bool, differs string) {
 	switch {
 	case n.Name != c.Name || n.MIG != c.Condition.MIG:
 		return false, ""
@@ -60,12 +59,12 @@ func (n *Norm) same(c *health.Card) (ok bool, differs string) {
 	return true, differs
 }
 
-// nearest is the norm of a figure for a card: of GPUs with its driver and power limit,
-// otherwise the largest of those with its name. nil: there is none.
-func (r *Report) nearest(c *health.Card, metric string) (best *Norm, differs string) {
+// nearestNorm returns the norm of a figure for a card: one with the same driver and power limit, otherwise the norm of
+// the most GPUs of its name. It returns nil if there is none.
+func (r *Report) nearestNorm(c *health.Card, metric string) (best *Norm, differs string) {
 	for i := range r.Reference {
 		n := &r.Reference[i]
-		ok, how := n.same(c)
+		ok, how := n.matchesCard(c)
 		switch {
 		case !ok || n.Metric != metric:
 		case how == "":
@@ -77,16 +76,16 @@ func (r *Report) nearest(c *health.Card, metric string) (best *Norm, differs str
 	return best, differs
 }
 
-// Beside judges the figures of cards beside those of the fleet, by the rule of the fleet.
-// What the fleet has no GPUs for has no entry. notes say what a reader must know.
+// Beside compares the figures of cards with the fleet's norms, by the fleet's rule. Figures without a norm have no
+// entry. notes explain limits of the comparison.
 func (r *Report) Beside(cards []health.Card) (found map[health.Figure]health.Beside, notes []string) {
 	var all []judged
-	rare := make([]bool, len(cards)) // of a kind with too few GPUs
+	rare := make([]bool, len(cards)) // cards of a model with too few GPUs
 	for i := range cards {
 		c := &cards[i]
 		why, few := map[string]bool{}, 0
 		for _, s := range health.Scores(c) {
-			n, differs := r.nearest(c, s.Metric)
+			n, differs := r.nearestNorm(c, s.Metric)
 			if n == nil {
 				continue
 			}
@@ -102,7 +101,7 @@ func (r *Report) Beside(cards []health.Card) (found map[health.Figure]health.Bes
 			if !s.More {
 				middle.c = -middle.c
 			}
-			j := middle.beside(valueOf(i, c, &s))
+			j := middle.judgeAgainst(valueOf(i, c, &s))
 			all = append(all, j)
 		}
 		if few > 0 {
@@ -110,14 +109,14 @@ func (r *Report) Beside(cards []health.Card) (found map[health.Figure]health.Bes
 			notes = append(notes, fmt.Sprintf("%s: the reference has %d of its kind, too few to judge it by: that takes %d", c.Device, few, LeastSiblings))
 		}
 	}
-	name(all)
+	markOff(all)
 	found = map[health.Figure]health.Beside{}
 	for _, j := range all {
 		b := health.Beside{Expected: math.Exp(j.median), Off: j.off}
 		if !j.more {
 			b.Expected = math.Exp(-j.median)
 		}
-		if j.doubtful() {
+		if j.isDoubtful() {
 			notes = append(notes, unsteadyText(&j, cards[j.of].Device, "the reference"))
 		}
 		found[health.Figure{Card: j.of, Metric: j.metric}] = b
@@ -130,8 +129,8 @@ func (r *Report) Beside(cards []health.Card) (found map[health.Figure]health.Bes
 	return found, notes
 }
 
-// UsableReference is an error, ErrInput, if no GPU can be judged by the report: it has no
-// figures of GPUs, or ones that cannot be. path is its file.
+// UsableReference returns ErrInput if the report cannot serve as a reference: it has no norms, or invalid ones. path
+// is its file.
 func (r *Report) UsableReference(path string) error {
 	if len(r.Reference) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading the reference %s: it is a report without figures of GPUs", path).WithFix("give what gpuprof fleet -o FILE.json wrote of nodes that ran gpuprof doctor --bench -o DIR/")
@@ -144,12 +143,12 @@ func (r *Report) UsableReference(path string) error {
 	return nil
 }
 
-// valueOf is a figure of a card as it is judged.
+// valueOf converts a card's figure for judging.
 func valueOf(of int, c *health.Card, s *health.Score) value {
 	return value{of: of, group: c.Siblings(), metric: s.Metric, log: s.Log, more: s.More, slack: s.Slack, apart: s.Apart}
 }
 
-// unsteadyText says why a figure that is worse than others is not called off.
+// unsteadyText explains why a figure that is worse than the others' is not off.
 func unsteadyText(j *judged, who, others string) string {
 	why := "its two best rounds differ by " + gpuprof.FormatPercent(math.Expm1(j.unsteady), 2)
 	if j.unsteady == 0 {
@@ -159,5 +158,5 @@ func unsteadyText(j *judged, who, others string) string {
 			why = "it has too few samples for an interval"
 		}
 	}
-	return fmt.Sprintf("%s of %s is %s worse than %s, but %s, so it is not called off: measure it again", j.metric, who, gpuprof.FormatPercent(j.worse(j.median), 2), others, why)
+	return fmt.Sprintf("%s of %s is %s worse than %s, but %s, so it is not called off: measure it again", j.metric, who, gpuprof.FormatPercent(j.worseShare(j.median), 2), others, why)
 }

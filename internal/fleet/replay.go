@@ -6,35 +6,34 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// replay works out when each rank ends each step, if its own times are as given: a
-// collective ends its time after the last of its ranks has come, and a rank that waits
-// for it goes on then. It is a max-plus function of the own times: none of them can cost
-// more than it takes.
+// replay computes when each rank ends each step, given its own times. A collective ends its duration after its last
+// rank arrives, and the ranks that wait for it continue then. The result is a max-plus function of the own times: no
+// own time can cost more than its length.
 type replay struct {
-	m *matched
-	// own has the own times of the ops of each line; nil for those that were recorded.
+	m *matchedJob
+	// own has the own times of each line's ops; nil for the recorded ones.
 	own  [][]int64
-	next []int   // op of each line
-	now  []int64 // of each line
+	next []int   // next op of each line
+	now  []int64 // current time of each line, ns
 	ends [][]int64
 
-	left    []int32 // parts of each collective that have not come
+	left    []int32 // parts of each collective that have not arrived
 	arrived []int64
-	end     []int64 // -1 not known
+	end     []int64 // -1 if unknown
 	stuck   [][]int32
 	behind  [][]dependent
-	ready   []int32 // lines that can go on
+	ready   []int32 // lines that can continue
 }
 
-// dependent is a call that its stream holds back until another one has ended.
+// dependent is a call that waits for the previous one on its stream.
 type dependent struct {
 	all int32
 	at  int64
 }
 
-// run replays everything. ok is false where ranks wait for each other in a circle: then
-// the recordings do not fit together.
-func (m *matched) run(own [][]int64) (r *replay, ok bool) {
+// run replays all ranks. ok is false if ranks wait for each other in a cycle: the recordings do not fit together
+// then.
+func (m *matchedJob) run(own [][]int64) (r *replay, ok bool) {
 	r = &replay{m: m, own: own, next: make([]int, len(m.lines)), now: make([]int64, len(m.lines)), ends: make([][]int64, len(m.lines)),
 		left: make([]int32, len(m.all)), arrived: make([]int64, len(m.all)), end: make([]int64, len(m.all)), stuck: make([][]int32, len(m.all)), behind: make([][]dependent, len(m.all))}
 	for i := range m.all {
@@ -46,7 +45,7 @@ func (m *matched) run(own [][]int64) (r *replay, ok bool) {
 	for len(r.ready) > 0 {
 		i := r.ready[len(r.ready)-1]
 		r.ready = r.ready[:len(r.ready)-1]
-		r.goOn(i)
+		r.advanceLine(i)
 	}
 	for i, l := range m.lines {
 		if r.next[i] < len(l.ops) {
@@ -56,8 +55,8 @@ func (m *matched) run(own [][]int64) (r *replay, ok bool) {
 	return r, true
 }
 
-// goOn takes one rank as far as it gets.
-func (r *replay) goOn(i int32) {
+// advanceLine advances one rank until it waits or ends.
+func (r *replay) advanceLine(i int32) {
 	l := r.m.lines[i]
 	for ; r.next[i] < len(l.ops); r.next[i]++ {
 		n := r.next[i]
@@ -68,12 +67,12 @@ func (r *replay) goOn(i int32) {
 		}
 		at := r.now[i] + own + o.held
 		switch o.kind {
-		case asks:
-			r.ask(l, &l.calls[o.call], at)
-		case waits:
+		case opEnqueue:
+			r.enqueueCall(l, &l.calls[o.call], at)
+		case opWait:
 			c := &l.calls[o.call]
 			if c.all < 0 {
-				// It is not replayed, so the wait is as long as it was.
+				// A collective that is not replayed keeps its recorded wait.
 				at += c.paused
 				break
 			}
@@ -82,15 +81,15 @@ func (r *replay) goOn(i int32) {
 				return
 			}
 			at = max(at, r.end[c.all])
-		case ends:
+		case opStepEnd:
 			r.ends[i] = append(r.ends[i], at)
 		}
 		r.now[i] = at
 	}
 }
 
-// ask lets a rank come to a collective.
-func (r *replay) ask(l *line, c *rankCall, at int64) {
+// enqueueCall records a rank's arrival at a collective, once the previous call on its stream has ended.
+func (r *replay) enqueueCall(l *timeline, c *rankCall, at int64) {
 	if c.all < 0 {
 		return
 	}
@@ -103,11 +102,11 @@ func (r *replay) ask(l *line, c *rankCall, at int64) {
 			at = max(at, r.end[before])
 		}
 	}
-	r.come(c.all, at)
+	r.recordArrival(c.all, at)
 }
 
-// come counts a rank that has come, and ends the collective with the last.
-func (r *replay) come(all int32, at int64) {
+// recordArrival counts an arrival, and ends the collective with the last one.
+func (r *replay) recordArrival(all int32, at int64) {
 	type arrival struct {
 		all int32
 		at  int64
@@ -130,9 +129,9 @@ func (r *replay) come(all int32, at int64) {
 	}
 }
 
-// step is the mean step, ns: from the end of the first step to that of the last, when
-// all ranks have reached it. The first one aligns the ranks. With one step it is all.
-func (r *replay) step() float64 {
+// meanStep returns the mean step, ns: from the end of the first step to the end of the last, over all ranks. The
+// first step aligns the ranks. A single step counts from 0.
+func (r *replay) meanStep() float64 {
 	var first, last int64
 	n := len(r.m.steps)
 	for _, e := range r.ends {
@@ -146,12 +145,11 @@ func (r *replay) step() float64 {
 	return float64(last-first) / float64(max(n-1, 1))
 }
 
-// median is the median over ranks and steps of a step's time in the replay, and in the
-// recordings.
-func (r *replay) median() (replayed, recorded float64) {
+// medianSteps returns the median step over ranks and steps, in the replay and in the recordings, ns.
+func (r *replay) medianSteps() (replayed, recorded float64) {
 	var a, b []float64
 	for i, l := range r.m.lines {
-		kept := l.kept(r.m.steps)
+		kept := l.stepIndices(r.m.steps)
 		for k := 1; k < len(r.ends[i]); k++ {
 			a = append(a, float64(r.ends[i][k]-r.ends[i][k-1]))
 			b = append(b, float64(l.recorded[kept[k]]-l.recorded[kept[k-1]]))
@@ -159,7 +157,7 @@ func (r *replay) median() (replayed, recorded float64) {
 	}
 	if len(a) == 0 {
 		for i, l := range r.m.lines {
-			if kept := l.kept(r.m.steps); len(r.ends[i]) == 1 {
+			if kept := l.stepIndices(r.m.steps); len(r.ends[i]) == 1 {
 				begin := int64(0)
 				if kept[0] > 0 {
 					begin = l.recorded[kept[0]-1]
@@ -174,8 +172,8 @@ func (r *replay) median() (replayed, recorded float64) {
 	return stats.Median(a), stats.Median(b)
 }
 
-// kept are the places of numbered steps, in ascending order, among those of a line.
-func (l *line) kept(numbers []int64) []int {
+// stepIndices returns the indices of the line's steps whose numbers are in a sorted list.
+func (l *timeline) stepIndices(numbers []int64) []int {
 	out := make([]int, 0, len(numbers))
 	for i, s := range l.steps {
 		if _, ok := slices.BinarySearch(numbers, s); ok {

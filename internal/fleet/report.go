@@ -13,19 +13,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Verdict is the outcome for a job.
+// Verdict is the outcome of a job.
 type Verdict string
 
 // The verdicts.
 const (
 	Even   Verdict = "even"    // no rank is off
-	Waited Verdict = "waiting" // the others wait for a rank, which is a finding and no fault
-	Uneven Verdict = "uneven"  // at least one is
-	TooFew Verdict = "too-few" // nothing to compare with
+	Waited Verdict = "waiting" // the others wait for a rank: a finding, no fault
+	Uneven Verdict = "uneven"  // at least one rank is off
+	TooFew Verdict = "too-few" // no siblings to compare with
 	Broken Verdict = "broken"  // a rank failed or is missing
 )
 
-// ExitCode is the code that gpuprof fleet ends with.
+// ExitCode returns the exit code of gpuprof fleet.
 func (v Verdict) ExitCode() int {
 	switch v {
 	case Even, Waited:
@@ -38,7 +38,7 @@ func (v Verdict) ExitCode() int {
 	return 4
 }
 
-// Off is a figure of one rank that is not as its siblings'.
+// Off is a figure of one rank that is worse than its siblings'.
 type Off struct {
 	Rank     int            `json:"rank"`
 	Node     string         `json:"node,omitempty"`
@@ -47,14 +47,14 @@ type Off struct {
 	Unit     string         `json:"unit"`
 	Value    gpuprof.Number `json:"value"`
 	Worse    gpuprof.Number `json:"worse_by"` // share of the siblings' median
-	P        gpuprof.Number `json:"p"`        // of being so low by chance; 0 for a fault by the GPU's own account
-	Siblings int            `json:"siblings"` // 0 for a fault by the GPU's own account, and for one beside the shipped range
+	P        gpuprof.Number `json:"p"`        // of such a low value by chance; 0 for a fault that the GPU reports
+	Siblings int            `json:"siblings"` // 0 for a fault that the GPU reports, and for a range
 	Cause    string         `json:"cause"`
-	Evidence bool           `json:"evidence"` // the cause was seen there
+	Evidence bool           `json:"evidence"` // a difference that explains it was measured
 	Fix      string         `json:"fix"`
 
-	of  int  // the GPU among those of the report
-	own bool // by the GPU's own account
+	of  int  // index of the GPU in the report
+	own bool // reported by the GPU itself
 }
 
 // Report is the document of gpuprof fleet, and of gpuprof run --devices.
@@ -68,54 +68,53 @@ type Report struct {
 	Nodes    []string `json:"nodes"`
 	GPUs     int      `json:"gpus"` // with a health report
 	Workload string   `json:"workload,omitempty"`
-	Command  []string `json:"command,omitempty"` // of the program that the ranks ran
+	Command  []string `json:"command,omitempty"` // the program that the ranks ran
 	Metrics  []Metric `json:"metrics"`
-	// Reference is what the GPUs of the fleet reach, by which another one can be judged.
+	// Reference has the norms of the fleet's GPUs, for judging another GPU.
 	Reference []Norm   `json:"reference,omitempty"`
 	Off       []Off    `json:"off"` // the worst first
 	Missing   []int    `json:"missing_ranks"`
 	Failed    []int    `json:"failed_ranks"`
-	Problems  []string `json:"problems"` // what was left out and why
+	Problems  []string `json:"problems"` // objects that were left out, with the reason
 	Notes     []string `json:"notes"`
 
-	Recordings []Recording `json:"recordings,omitempty"` // of the program that the ranks ran
-	Waiting    *Waiting    `json:"waiting,omitempty"`    // of two ranks that communicate, or more
-	Devices    *Devices    `json:"devices,omitempty"`    // of one machine, by run --devices: each is a rank here
+	Recordings []Recording `json:"recordings,omitempty"` // recordings of the program that the ranks ran
+	Waiting    *Waiting    `json:"waiting,omitempty"`    // set if two or more ranks communicate
+	Devices    *Devices    `json:"devices,omitempty"`    // set by run --devices: the devices of one machine, each one rank
 
-	// Top is how many rows of each table are asked for, the worst, 0 what fits.
+	// Top is the number of rows requested for each table, the worst first; 0 for as many as fit.
 	Top int `json:"-"`
 
-	compared int     // the most siblings that any figure had
-	few      string  // which figure is worse than those of too few siblings; the worst
-	fewBy    float64 // by which share
-	unsure   int     // figures that are worse, and not known well enough to be off
-	judged   bool    // a health report has a verdict of its own
-	// unchecked are the GPUs for which no source of faults that decides answered.
+	compared int     // the largest number of siblings of any figure
+	few      string  // the worst figure with too few siblings, as a sentence
+	fewBy    float64 // the share by which it is worse
+	unsure   int     // number of figures that are worse, with too much uncertainty to be off
+	judged   bool    // a health report has its own verdict
+	// unchecked counts the GPUs for which no decisive source of faults answered.
 	unchecked int
 	nodeOf    map[int]string      // by rank
 	kinds     map[string][]string // of GPUs, by node
 }
 
-// Options say how a job is judged.
+// Options configures how Merge judges a job.
 type Options struct {
 	AllowMismatch []string // fields that may differ between ranks
 	AllowMissing  bool     // a missing rank is no failure
-	// MostWaiting is the share of the step from which a straggler counts as off; 0: none does.
+	// MostWaiting is the share of the step from which a straggler makes the job uneven; 0: no straggler does.
 	MostWaiting float64
-	Again       []*Job // further measurements of the same nodes: only what is off in all of them stays off
-	Top         int    // rows of each table that are asked for, 0 what fits
+	Again       []*Job // further measurements of the same nodes: only figures off in all of them stay off
+	Top         int    // rows requested for each table; 0 for as many as fit
 	Tool        gpuprof.Tool
 }
 
-// Merge judges what a bucket holds. The error, ErrInput, is for one without an object
-// that can be read.
+// Merge judges the objects of a bucket. The error is ErrInput if no object can be read.
 func Merge(job *Job, o Options) (*Report, error) {
 	for _, j := range append([]*Job{job}, o.Again...) {
-		if err := j.empty(); err != nil {
+		if err := j.checkNotEmpty(); err != nil {
 			return nil, err
 		}
 	}
-	if err := checkAgain(job, o.Again); err != nil {
+	if err := checkRepeats(job, o.Again); err != nil {
 		return nil, err
 	}
 	r := newReport(job, o)
@@ -130,10 +129,10 @@ func Merge(job *Job, o Options) (*Report, error) {
 	}
 	slices.Sort(r.Nodes)
 	r.Nodes = slices.Compact(r.Nodes)
-	r.runs(job, o)
-	r.health(job, o)
-	r.programs(job)
-	r.conclude(o)
+	r.judgeRuns(job, o)
+	r.judgeHealth(job, o)
+	r.addPrograms(job)
+	r.setVerdict(o)
 	document.CleanStrings(r)
 	return r, nil
 }
@@ -144,8 +143,8 @@ func newReport(job *Job, o Options) *Report {
 		nodeOf: map[int]string{}, kinds: map[string][]string{}}
 }
 
-// empty is an error if the bucket holds no object that can be read.
-func (j *Job) empty() error {
+// checkNotEmpty returns an error if the bucket holds no readable object.
+func (j *Job) checkNotEmpty() error {
 	if len(j.Objects) > 0 {
 		return nil
 	}
@@ -154,17 +153,17 @@ func (j *Job) empty() error {
 		why = j.Problems[0]
 	}
 	if len(j.Elsewhere) > 0 {
-		why, fix = j.instead()
+		why, fix = j.suggestFolder()
 	}
 	return gpuprof.Errorf(gpuprof.ErrInput, "merging %s: %s", j.where, why).WithFix("%s", fix)
 }
 
-// instead says where the objects lie that a bucket does not hold itself.
-func (j *Job) instead() (why, fix string) {
+// suggestFolder explains that the objects are in other folders, and names them.
+func (j *Job) suggestFolder() (why, fix string) {
 	const most = 3
 	var folders []string
 	for _, folder := range j.Elsewhere[:min(len(j.Elsewhere), most)] {
-		folders = append(folders, below(j.where, folder))
+		folders = append(folders, joinFolder(j.where, folder))
 	}
 	text := strings.Join(folders, ", ")
 	if more := len(j.Elsewhere) - most; more > 0 {
@@ -172,23 +171,23 @@ func (j *Job) instead() (why, fix string) {
 	}
 	switch {
 	case j.Elsewhere[0] == Above:
-		return "it is the folder of one kind of objects, inside that of the job", "give the folder of the job, " + below(j.where, Above)
+		return "it is the folder of one kind of objects, inside that of the job", "give the folder of the job, " + joinFolder(j.where, Above)
 	case len(folders) == 1:
 		return "it holds no object of a rank itself, but a folder in it does", "give the folder of the job, " + text
 	}
 	return fmt.Sprintf("it holds no object of a rank itself, but %d folders in it do", len(j.Elsewhere)), "give the folder of one job: " + text
 }
 
-// below is a folder in or above a bucket, by the name that opens it.
-func below(where, folder string) string {
+// joinFolder returns the path or URL of a folder below or above a bucket.
+func joinFolder(where, folder string) string {
 	if scheme, rest, ok := strings.Cut(where, "://"); ok {
 		return scheme + "://" + path.Join(rest, folder)
 	}
 	return filepath.Join(where, folder)
 }
 
-// of are the objects of one kind, by rank.
-func (j *Job) of(kind gpuprof.DocumentKind) []*Object {
+// objectsOf returns the objects of one kind, by rank.
+func (j *Job) objectsOf(kind gpuprof.DocumentKind) []*Object {
 	var out []*Object
 	for _, o := range j.Objects {
 		if o.Of == kind {
@@ -198,7 +197,7 @@ func (j *Job) of(kind gpuprof.DocumentKind) []*Object {
 	return out
 }
 
-// leaveOut notes why an object, or a part of it, is not used.
+// leaveOut records why an object, or a part of it, is not used, and marks its rank as failed.
 func (r *Report) leaveOut(o *Object, why string) {
 	r.Problems = append(r.Problems, why)
 	if !slices.Contains(r.Failed, o.Rank) {
@@ -206,24 +205,24 @@ func (r *Report) leaveOut(o *Object, why string) {
 	}
 }
 
-// conclude takes the worst of all ranks.
-func (r *Report) conclude(o Options) {
+// setVerdict sets the verdict and its reason, the worst over all ranks.
+func (r *Report) setVerdict(o Options) {
 	slices.SortStableFunc(r.Off, func(a, b Off) int { return cmp.Compare(b.Worse, a.Worse) })
 	slices.Sort(r.Failed)
 	off := r.ranksOff()
 	switch unused := max(len(r.Failed), len(r.Problems)); {
 	case len(r.Missing) > 0 && !o.AllowMissing:
 		what := "no object"
-		if len(r.Problems) > 0 { // which one a torn object was of is not known
+		if len(r.Problems) > 0 { // a torn object may belong to any rank
 			what = "no object that can be used"
 		}
 		r.Verdict, r.Reason = Broken, fmt.Sprintf("%d of %d ranks left %s: %s", len(r.Missing), r.World, what, RanksText(r.Missing))
 	case unused > 0:
-		r.Verdict, r.Reason = Broken, notUsed(unused, len(r.Failed))
+		r.Verdict, r.Reason = Broken, unusedText(unused, len(r.Failed))
 	case len(off) > 0:
 		r.Verdict, r.Reason = Uneven, fmt.Sprintf("%d of %d ranks slower than their siblings or faulty: %s", len(off), r.World, RanksText(off))
-	case r.waitedFor() != "":
-		r.Verdict, r.Reason = Waited, r.waitedFor()
+	case r.waitingReason() != "":
+		r.Verdict, r.Reason = Waited, r.waitingReason()
 		if s := r.Waiting.Stragglers[0]; o.MostWaiting > 0 && float64(s.Share) > o.MostWaiting {
 			r.Verdict = Uneven
 		}
@@ -234,7 +233,7 @@ func (r *Report) conclude(o Options) {
 	case r.compared < 2 && !r.judged && r.Waiting == nil:
 		r.Verdict, r.Reason = TooFew, "there is nothing to compare a rank with"
 	default:
-		r.Verdict, r.Reason = Even, r.none("rank", "its siblings")
+		r.Verdict, r.Reason = Even, r.evenReason("rank", "its siblings")
 	}
 	if r.unchecked > 0 {
 		r.Reason += fmt.Sprintf("; %d of %d GPUs were not checked for faults", r.unchecked, r.GPUs)
@@ -242,21 +241,21 @@ func (r *Report) conclude(o Options) {
 	r.ExitCode = r.Verdict.ExitCode()
 }
 
-// hold notes a figure that may be off and is not called so: of too few siblings, or one that is
-// not known well enough.
-func (r *Report) hold(j *judged, who string) {
-	switch by := j.worse(j.median); {
+// noteUndecided records a figure that may be off without enough evidence: it has too few siblings, or too much
+// uncertainty.
+func (r *Report) noteUndecided(j *judged, who string) {
+	switch by := j.worseShare(j.median); {
 	case j.few && by > r.fewBy:
 		r.fewBy = by
 		r.few = fmt.Sprintf("%s of %s is %s worse than the median of the %d others, and how much healthy ones differ is not known from fewer than %d", j.metric, who, gpuprof.FormatPercent(by, 2), j.siblings-1, LeastSiblings)
-	case j.doubtful():
+	case j.isDoubtful():
 		r.unsure++
 		r.Notes = append(r.Notes, unsteadyText(j, who, "its siblings"))
 	}
 }
 
-// none is the reason of Even.
-func (r *Report) none(who, others string) string {
+// evenReason returns the reason of the verdict Even.
+func (r *Report) evenReason(who, others string) string {
 	switch r.unsure {
 	case 0:
 		return fmt.Sprintf("no %s of %d is slower than %s", who, r.World, others)
@@ -266,7 +265,7 @@ func (r *Report) none(who, others string) string {
 	return fmt.Sprintf("no %s of %d is shown to be slower than %s: %d figures are worse, and not known well enough to tell", who, r.World, others, r.unsure)
 }
 
-// ranksOff are the ranks that are off, each once.
+// ranksOff returns the ranks that are off, each once.
 func (r *Report) ranksOff() []int {
 	var off []int
 	for _, f := range r.Off {
@@ -278,8 +277,8 @@ func (r *Report) ranksOff() []int {
 	return off
 }
 
-// notUsed says how many objects could not be used or are of a rank that failed.
-func notUsed(unused, failed int) string {
+// unusedText counts the unusable objects and failed ranks.
+func unusedText(unused, failed int) string {
 	switch {
 	case unused == 1 && failed == 1:
 		return "1 rank failed, or its object could not be used"
@@ -291,8 +290,8 @@ func notUsed(unused, failed int) string {
 	return fmt.Sprintf("%d objects could not be used, or are of ranks that failed", unused)
 }
 
-// waitedFor says which rank the others wait for, "" none.
-func (r *Report) waitedFor() string {
+// waitingReason describes the rank that delays the others; "" if there is none.
+func (r *Report) waitingReason() string {
 	if r.Waiting == nil || len(r.Waiting.Stragglers) == 0 {
 		return ""
 	}
@@ -308,7 +307,7 @@ func (r *Report) waitedFor() string {
 	return fmt.Sprintf("the others wait for %s, which %s up to %s per step (%.0f %%)", who, costs, gpuprof.FormatSeconds(float64(s.CostS)), 100*float64(s.Share))
 }
 
-// NodeText is a node's name as it stands behind "on": some launchers only number their nodes.
+// NodeText returns a node's name for use after "on": some launchers only number their nodes.
 func NodeText(node string) string {
 	if _, err := strconv.ParseUint(node, 10, 64); err == nil {
 		return "node " + node

@@ -106,7 +106,7 @@ func (s *simulated) rates(n int) (falseChecks int, fdr, found8, found15 float64)
 	for range n {
 		values, truly, _ := s.check(rng, false)
 		wrong := false
-		for i, j := range judge(values) {
+		for i, j := range judgeValues(values) {
 			wrong = wrong || j.off && !truly[i]
 		}
 		if wrong {
@@ -114,7 +114,7 @@ func (s *simulated) rates(n int) (falseChecks int, fdr, found8, found15 float64)
 		}
 		values, truly, planted := s.check(rng, true)
 		named, false1, hit := 0.0, 0.0, [2]map[int]bool{{}, {}}
-		for i, j := range judge(values) {
+		for i, j := range judgeValues(values) {
 			if !j.off {
 				continue
 			}
@@ -168,7 +168,7 @@ func TestUnsteady(t *testing.T) {
 				values = append(values, value{of: i, log: 0.001 * float64(i%4), more: true, slack: 0.05, apart: 0.002 + 0.0005*float64(i%3)})
 			}
 			values[0].log, values[0].apart = -0.09, apart
-			return judge(values)
+			return judgeValues(values)
 		}
 		if steady := group(0.003); !steady[0].off || steady[1].off {
 			t.Errorf("of %d: %+v and %+v, want the first alone", n, steady[0], steady[1])
@@ -178,7 +178,7 @@ func TestUnsteady(t *testing.T) {
 		}
 	}
 	// 4: the text says what the rule compared, the median of the other three.
-	few := judge([]value{{log: -0.09, slack: 0.05}, {of: 1, log: 0.01}, {of: 2, log: 0.02}, {of: 3, log: 0.03}})
+	few := judgeValues([]value{{log: -0.09, slack: 0.05}, {of: 1, log: 0.01}, {of: 2, log: 0.02}, {of: 3, log: 0.03}})
 	if few[0].median != 0.02 || few[0].off || !few[0].few {
 		t.Errorf("the first of four is %+v, want it beyond the slack of a median of 0.02", few[0])
 	}
@@ -197,7 +197,7 @@ func TestRobustTail(t *testing.T) {
 			for i := range values {
 				values[i] = value{of: i, log: rng.NormFloat64(), more: true}
 			}
-			for _, j := range judge(values) {
+			for _, j := range judgeValues(values) {
 				for k, p := range tails {
 					if j.p <= p {
 						below[k]++
@@ -228,7 +228,7 @@ func TestNoisySiblings(t *testing.T) {
 					values = append(values, value{of: i, metric: fmt.Sprint(m), log: 0.3 * rng.NormFloat64(), more: true, slack: 0.05})
 				}
 			}
-			if slices.ContainsFunc(judge(values), func(j judged) bool { return j.off }) {
+			if slices.ContainsFunc(judgeValues(values), func(j judged) bool { return j.off }) {
 				wrong++
 			}
 		}

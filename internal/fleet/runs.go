@@ -14,37 +14,35 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// runSlack is the share by which a rank's time may be longer than its siblings': the
-// default threshold of compare and gate.
+// runSlack is the share by which a rank's time may exceed its siblings': the default threshold of compare and gate.
 const runSlack = 0.05
 
-// slowest is how many ranks a metric's row names.
+// slowest is the number of ranks that a metric's row names.
 const slowest = 5
 
 // Metric is one figure over all ranks or GPUs.
 type Metric struct {
 	Name   string         `json:"name"`
 	Unit   string         `json:"unit"`
-	Count  int            `json:"count"`  // ranks or GPUs that have it
-	Median gpuprof.Number `json:"median"` // over them, of each one's median
-	// WithinNodes and BetweenNodes are robust standard deviations as shares of the
-	// median: about the median of the node, and of the nodes' medians. Null where there
-	// are too few of either (2 on a node, 2 nodes).
+	Count  int            `json:"count"`  // ranks or GPUs with the metric
+	Median gpuprof.Number `json:"median"` // over the ranks' medians
+	// WithinNodes and BetweenNodes are robust standard deviations as shares of the median: about each node's median,
+	// and of the nodes' medians. They are null with fewer than 2 values on a node, or fewer than 2 nodes.
 	WithinNodes  gpuprof.Number `json:"within_nodes"`
 	BetweenNodes gpuprof.Number `json:"between_nodes"`
 	Slowest      []RankValue    `json:"slowest"` // at most 5, the worst first
 }
 
-// RankValue is the figure of a rank or GPU beside its siblings'.
+// RankValue is the figure of a rank or GPU compared with its siblings'.
 type RankValue struct {
 	Rank   int            `json:"rank"`
 	Node   string         `json:"node,omitempty"`
 	Device string         `json:"device,omitempty"`
 	Value  gpuprof.Number `json:"value"`
-	Worse  gpuprof.Number `json:"worse_by"` // share of the siblings' median; negative where it is better
+	Worse  gpuprof.Number `json:"worse_by"` // share of the siblings' median; negative if better
 }
 
-// tally gathers the row of a metric.
+// tally collects the row of a metric.
 type tally struct {
 	values []float64
 	nodes  map[string][]float64 // logarithms
@@ -52,31 +50,31 @@ type tally struct {
 }
 
 func (t *tally) add(j *judged, v RankValue) {
-	v.Worse = gpuprof.Number(j.worse(j.median))
+	v.Worse = gpuprof.Number(j.worseShare(j.median))
 	t.values = append(t.values, float64(v.Value))
 	t.nodes[v.Node] = append(t.nodes[v.Node], j.log)
 	t.rows = append(t.rows, v)
 }
 
-func (t *tally) row(name, unit string) (Metric, bool) {
+func (t *tally) metricRow(name, unit string) (Metric, bool) {
 	if len(t.rows) == 0 {
 		return Metric{}, false
 	}
 	slices.SortStableFunc(t.rows, func(a, b RankValue) int { return cmp.Compare(b.Worse, a.Worse) })
-	within, between := spreads(t.nodes)
+	within, between := nodeSpreads(t.nodes)
 	return Metric{Name: name, Unit: unit, Count: len(t.rows), Median: gpuprof.Number(stats.Median(t.values)), WithinNodes: gpuprof.Number(within), BetweenNodes: gpuprof.Number(between),
 		Slowest: t.rows[:min(slowest, len(t.rows))]}, true
 }
 
-// ran is the result of one rank.
-type ran struct {
+// rankResult is the result of one rank.
+type rankResult struct {
 	from *Object
 	*compare.Result
 }
 
-// runs brings the runs of the ranks to the report.
-func (r *Report) runs(job *Job, o Options) {
-	results := r.alike(r.results(job), o)
+// judgeRuns adds the ranks' runs to the report.
+func (r *Report) judgeRuns(job *Job, o Options) {
+	results := r.dropMismatched(r.readResults(job), o)
 	if len(results) == 0 {
 		return
 	}
@@ -84,7 +82,7 @@ func (r *Report) runs(job *Job, o Options) {
 	floor := stageFloor(results)
 	for i, res := range results {
 		for _, m := range res.Metrics {
-			v := middleOf(&m)
+			v := metricMedian(&m)
 			if m.Exact || !(v > 0) {
 				continue
 			}
@@ -98,30 +96,30 @@ func (r *Report) runs(job *Job, o Options) {
 			values = append(values, value{of: i, group: res.Env["device"], metric: m.Name, log: log, more: m.HigherIsBetter, slack: runSlack, half: func() float64 { return r.halfWidth(&m, results) }})
 		}
 	}
-	all := judge(values)
+	all := judgeValues(values)
 	r.Workload = strings.Trim(results[0].Workload+" "+results[0].Preset, " ")
 	for _, m := range results[0].Metrics {
 		t := tally{nodes: map[string][]float64{}}
 		for _, j := range all {
 			if j.metric == m.Name {
 				from := results[j.of].from
-				t.add(&j, RankValue{Rank: from.Rank, Node: from.Node, Device: from.device, Value: gpuprof.Number(middleOf(results[j.of].Metric(m.Name)))})
+				t.add(&j, RankValue{Rank: from.Rank, Node: from.Node, Device: from.device, Value: gpuprof.Number(metricMedian(results[j.of].Metric(m.Name)))})
 			}
 		}
-		if row, ok := t.row(m.Name, m.Unit); ok {
+		if row, ok := t.metricRow(m.Name, m.Unit); ok {
 			r.Metrics = append(r.Metrics, row)
 		}
 	}
-	r.offRanks(all, results)
+	r.listOff(all, results)
 }
 
-// stageFloor is the time that stages are raised to, so that one below it everywhere is
-// equal everywhere: a share of the median step, 0 where that is unknown.
-func stageFloor(results []ran) float64 {
+// stageFloor returns the lower limit for the times of stages, a share of the median step, so that very short stages
+// compare as equal; 0 if the step is unknown.
+func stageFloor(results []rankResult) float64 {
 	var steps []float64
 	for _, res := range results {
 		if m := res.Metric(res.Total); m != nil {
-			if v := middleOf(m); v > 0 {
+			if v := metricMedian(m); v > 0 {
 				steps = append(steps, v)
 			}
 		}
@@ -132,10 +130,10 @@ func stageFloor(results []ran) float64 {
 	return compare.StageFloor * stats.Median(steps)
 }
 
-// results are those of the runs that can be used.
-func (r *Report) results(job *Job) []ran {
-	var out []ran
-	for _, obj := range job.of(document.Run) {
+// readResults returns the usable results, and leaves out the other objects.
+func (r *Report) readResults(job *Job) []rankResult {
+	var out []rankResult
+	for _, obj := range job.objectsOf(document.Run) {
 		runs, err := document.Runs(obj.Payload, obj.name)
 		if err == nil && len(runs) > 1 {
 			err = fmt.Errorf("reading %s: it holds a sweep", obj.name)
@@ -153,25 +151,25 @@ func (r *Report) results(job *Job) []ran {
 				why = []string{cmp.Or(result.Reason, "its run is "+string(result.Status))}
 			}
 			r.leaveOut(obj, fmt.Sprintf("rank %d: %s", obj.Rank, strings.Join(why, "; ")))
-		case !timed(result):
+		case !hasTime(result):
 			r.leaveOut(obj, fmt.Sprintf("rank %d: its %s has a sample of 0 or none, so it cannot be compared", obj.Rank, cmp.Or(result.Total, "run")))
 		default:
-			out = append(out, ran{obj, result})
+			out = append(out, rankResult{obj, result})
 		}
 	}
 	return out
 }
 
-// timed reports whether a result has a figure of its total, or of anything where it has none.
-func timed(res *compare.Result) bool {
+// hasTime reports whether a result has a positive median of its total, or of any metric if it has no total.
+func hasTime(res *compare.Result) bool {
 	if total := res.Metric(res.Total); total != nil {
-		return middleOf(total) > 0
+		return metricMedian(total) > 0
 	}
-	return slices.ContainsFunc(res.Metrics, func(m compare.MetricData) bool { return middleOf(&m) > 0 })
+	return slices.ContainsFunc(res.Metrics, func(m compare.MetricData) bool { return metricMedian(&m) > 0 })
 }
 
-// middleOf is the median of the medians of a metric's processes, NaN where it has none.
-func middleOf(m *compare.MetricData) float64 {
+// metricMedian returns the median over processes of a metric's medians; NaN without samples.
+func metricMedian(m *compare.MetricData) float64 {
 	logs := stats.LogMedians(m.Runs)
 	if len(logs) == 0 {
 		return math.NaN()
@@ -179,16 +177,16 @@ func middleOf(m *compare.MetricData) float64 {
 	return math.Exp(stats.Median(logs))
 }
 
-// leastSamples is the number of samples of one process from which they have an interval.
+// leastSamples is the least number of samples of a single process for an interval.
 const leastSamples = 6
 
-// halfWidth is the larger half of the 95 % interval of a metric's logarithm, by its own samples;
-// infinite where they are too few. Of devices that were measured in rounds it is that of the ratio
-// to the round's median, in which the disturbance of a whole round cancels.
-func (r *Report) halfWidth(m *compare.MetricData, results []ran) float64 {
+// halfWidth returns the larger half of the 95 % interval of a metric's logarithm, from its own samples; infinite with
+// too few. For devices that were measured in rounds it uses the ratio to the round's median, in which a disturbance
+// of a whole round cancels.
+func (r *Report) halfWidth(m *compare.MetricData, results []rankResult) float64 {
 	runs := m.Runs
 	if r.Devices != nil {
-		runs = [][]float64{besideRounds(m, results)}
+		runs = [][]float64{roundRatios(m, results)}
 	}
 	s := stats.Summarise(m.Unit, runs...)
 	if s == nil || len(runs) == 1 && s.N() < leastSamples || !(s.CI95[0] > 0) {
@@ -197,8 +195,8 @@ func (r *Report) halfWidth(m *compare.MetricData, results []ran) float64 {
 	return math.Log(max(s.CI95[1]/s.Median, s.Median/s.CI95[0]))
 }
 
-// besideRounds are the samples of a metric, one a round, over the median of all devices in the round.
-func besideRounds(m *compare.MetricData, results []ran) (ratios []float64) {
+// roundRatios divides a metric's samples, one per round, by the median of all devices in the round.
+func roundRatios(m *compare.MetricData, results []rankResult) (ratios []float64) {
 	for k, v := range slices.Concat(m.Runs...) {
 		var round []float64
 		for _, res := range results {
@@ -213,8 +211,9 @@ func besideRounds(m *compare.MetricData, results []ran) (ratios []float64) {
 	return ratios
 }
 
-// settings are what must agree between ranks, by field: what was measured and by which program.
-func settings(res *compare.Result, o Options) map[string]string {
+// comparedSettings returns the settings that must agree between ranks, by field: the workload, its options and the
+// program's version.
+func comparedSettings(res *compare.Result, o Options) map[string]string {
 	out := map[string]string{"workload": res.Workload, "preset": res.Preset, "mode": res.Env["mode"], "version": res.Code["version"], "commit": res.Code["commit"]}
 	for name, k := range res.Knobs {
 		out[name] = k.Value
@@ -225,8 +224,8 @@ func settings(res *compare.Result, o Options) map[string]string {
 	return out
 }
 
-// alike leaves out the ranks that measured something else than most.
-func (r *Report) alike(results []ran, o Options) []ran {
+// dropMismatched leaves out the ranks whose settings differ from the most frequent ones.
+func (r *Report) dropMismatched(results []rankResult, o Options) []rankResult {
 	count := map[string]int{}
 	sign := func(m map[string]string) string {
 		var b strings.Builder
@@ -237,19 +236,19 @@ func (r *Report) alike(results []ran, o Options) []ran {
 	}
 	var most map[string]string
 	for _, res := range results {
-		s := settings(res.Result, o)
+		s := comparedSettings(res.Result, o)
 		if text := sign(s); most == nil || count[text]+1 > count[sign(most)] {
 			most = s
 		}
 		count[sign(s)]++
 	}
-	return slices.DeleteFunc(results, func(res ran) bool {
-		own := settings(res.Result, o)
+	return slices.DeleteFunc(results, func(res rankResult) bool {
+		own := comparedSettings(res.Result, o)
 		if maps.Equal(own, most) {
 			return false
 		}
 		var fields, words []string
-		for _, f := range slices.Sorted(maps.Keys(union(own, most))) {
+		for _, f := range slices.Sorted(maps.Keys(mergeMaps(own, most))) {
 			if own[f] != most[f] {
 				fields = append(fields, "--allow-mismatch "+f)
 				words = append(words, fmt.Sprintf("%s is %s, on most ranks %s", f, orNone(own[f]), orNone(most[f])))
@@ -260,7 +259,7 @@ func (r *Report) alike(results []ran, o Options) []ran {
 	})
 }
 
-func union(a, b map[string]string) map[string]string {
+func mergeMaps(a, b map[string]string) map[string]string {
 	out := maps.Clone(a)
 	maps.Copy(out, b)
 	return out
@@ -268,21 +267,21 @@ func union(a, b map[string]string) map[string]string {
 
 func orNone(v string) string { return cmp.Or(v, "not known") }
 
-// identities are facts in which two GPUs always differ, so that they are no cause.
+// identities are facts that differ between any two GPUs and so explain nothing.
 var identities = []string{"uuid_hash", "pci_bus_hash"}
 
-// offRanks lists the figures that are off, with what is different where they were measured.
-func (r *Report) offRanks(all []judged, results []ran) {
-	typical := middling(all, results)
+// listOff lists the figures that are off, with the facts in which their ranks differ from a typical one.
+func (r *Report) listOff(all []judged, results []rankResult) {
+	typical := medianRank(all, results)
 	for _, j := range all {
 		r.compared = max(r.compared, j.siblings)
 		if !j.off {
-			r.hold(&j, cmp.Or(results[j.of].from.device, fmt.Sprintf("rank %d", results[j.of].from.Rank)))
+			r.noteUndecided(&j, cmp.Or(results[j.of].from.device, fmt.Sprintf("rank %d", results[j.of].from.Rank)))
 			continue
 		}
 		obj, m := results[j.of].from, results[j.of].Metric(j.metric)
-		off := Off{Rank: obj.Rank, Node: obj.Node, Device: obj.device, Metric: j.metric, Unit: m.Unit, Value: gpuprof.Number(middleOf(m)),
-			Worse: gpuprof.Number(j.worse(j.median)), P: gpuprof.Number(j.p), Siblings: j.siblings}
+		off := Off{Rank: obj.Rank, Node: obj.Node, Device: obj.device, Metric: j.metric, Unit: m.Unit, Value: gpuprof.Number(metricMedian(m)),
+			Worse: gpuprof.Number(j.worseShare(j.median)), P: gpuprof.Number(j.p), Siblings: j.siblings}
 		var differs []string
 		for _, d := range compare.Differences(typical, results[j.of].Result) {
 			if slices.Contains(identities, d.Field) {
@@ -300,8 +299,8 @@ func (r *Report) offRanks(all []judged, results []ran) {
 	}
 }
 
-// middling is the rank whose step is the median one: what is different from it is special.
-func middling(all []judged, results []ran) *compare.Result {
+// medianRank returns the result of the rank with the median step, the reference for differences.
+func medianRank(all []judged, results []rankResult) *compare.Result {
 	best, at := math.Inf(1), 0
 	for _, j := range all {
 		if far := math.Abs(j.log - j.median); j.metric == results[0].Total && far < best {

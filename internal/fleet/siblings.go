@@ -7,35 +7,34 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// excess is the time that a rank takes more than its siblings, before each of its
-// collectives: ranks that ask for the same collectives in the same order, and run the
-// same kernels where there are such others.
+// excess holds the time by which ranks exceed their siblings before each collective. Siblings ask for the same
+// collectives in the same order, and run the same kernels if several such ranks exist.
 type excess struct {
-	more   [][]int64 // by line, what it takes more than its siblings' median before each call, and after the last one
-	family []int     // by line, the number of its family
+	more   [][]int64 // by line, ns above the siblings' median before each call, and after the last one
+	family []int     // by line, the index of its family
 }
 
-// stretches are the own times of a rank before each of its calls, and after the last one.
-func (l *line) stretches() []int64 {
+// segmentTimes returns the own time of a rank before each of its calls, and after the last one, ns.
+func (l *timeline) segmentTimes() []int64 {
 	out := make([]int64, len(l.calls)+1)
 	at := 0
 	for _, o := range l.ops {
 		out[at] += o.own
-		if o.kind == asks {
+		if o.kind == opEnqueue {
 			at++
 		}
 	}
 	return out
 }
 
-// excesses compares every rank with its siblings.
-func (m *matched) excesses() *excess {
+// computeExcess compares every rank with its siblings.
+func (m *matchedJob) computeExcess() *excess {
 	e := &excess{more: make([][]int64, len(m.lines)), family: make([]int, len(m.lines))}
 	stretches := make([][]int64, len(m.lines))
 	for i, l := range m.lines {
-		stretches[i] = l.stretches()
+		stretches[i] = l.segmentTimes()
 	}
-	for n, family := range m.families() {
+	for n, family := range m.siblingFamilies() {
 		for _, i := range family {
 			e.family[i] = n
 			e.more[i] = make([]int64, len(stretches[i]))
@@ -51,15 +50,15 @@ func (m *matched) excesses() *excess {
 			copy(sorted, column)
 			slices.Sort(sorted)
 			for j, i := range family {
-				e.more[i][k] = max(0, column[j]-othersMedian(sorted, column[j]))
+				e.more[i][k] = max(0, column[j]-medianExcept(sorted, column[j]))
 			}
 		}
 	}
 	return e
 }
 
-// othersMedian is the median of sorted values without one of them.
-func othersMedian(sorted []int64, own int64) int64 {
+// medianExcept returns the median of sorted values without one of them.
+func medianExcept(sorted []int64, own int64) int64 {
 	at, _ := slices.BinarySearch(sorted, own)
 	n := len(sorted) - 1
 	get := func(i int) int64 {
@@ -72,8 +71,8 @@ func othersMedian(sorted []int64, own int64) int64 {
 	return a + (b-a)/2
 }
 
-// families are the places of lines that are siblings of each other.
-func (m *matched) families() [][]int {
+// siblingFamilies returns the families of siblings, as indices of lines.
+func (m *matchedJob) siblingFamilies() [][]int {
 	type key struct {
 		signature uint64
 		role      string
@@ -81,7 +80,7 @@ func (m *matched) families() [][]int {
 	signatures := make([]uint64, len(m.lines))
 	count := map[key]int{}
 	for i, l := range m.lines {
-		signatures[i] = l.signature()
+		signatures[i] = l.callSignature()
 		count[key{signatures[i], l.role}]++
 	}
 	var out [][]int
@@ -89,7 +88,7 @@ func (m *matched) families() [][]int {
 	for i, l := range m.lines {
 		k := key{signatures[i], l.role}
 		if count[k] == 1 {
-			// Alone with its kernels: beside the others with its collectives.
+			// No other rank runs the same kernels: join a family with the same collectives.
 			k.role = ""
 			for other, n := range count {
 				if other.signature == k.signature && n > 1 {
@@ -108,8 +107,8 @@ func (m *matched) families() [][]int {
 	return out
 }
 
-// total is what a rank takes more than its siblings, ns per step: no more can be gained.
-func (e *excess) total(i, steps int) float64 {
+// meanExcess returns the time by which a rank exceeds its siblings, ns per step. It limits the possible gain.
+func (e *excess) meanExcess(i, steps int) float64 {
 	sum := int64(0)
 	for _, v := range e.more[i] {
 		sum += v
@@ -117,27 +116,27 @@ func (e *excess) total(i, steps int) float64 {
 	return float64(sum) / float64(max(steps, 1))
 }
 
-// replaced are the own times of a line's ops as its siblings' would be: those before a
-// call become shorter by one factor.
-func (m *matched) replaced(e *excess, i int) []int64 {
+// siblingTimes returns the own times of a line's ops at its siblings' speed: one factor shortens the ops before each
+// call.
+func (m *matchedJob) siblingTimes(e *excess, i int) []int64 {
 	l := m.lines[i]
 	out := make([]int64, len(l.ops))
-	stretches := l.stretches()
+	stretches := l.segmentTimes()
 	at := 0
 	for n, o := range l.ops {
 		out[n] = o.own
 		if more := e.more[i][at]; more > 0 {
 			out[n] = int64(float64(o.own) * float64(stretches[at]-more) / float64(stretches[at]))
 		}
-		if o.kind == asks {
+		if o.kind == opEnqueue {
 			at++
 		}
 	}
 	return out
 }
 
-// perStep is what each line takes more than its siblings, by step.
-func (m *matched) perStep(e *excess) [][]int64 {
+// excessPerStep returns the time by which each line exceeds its siblings, by step and line, ns.
+func (m *matchedJob) excessPerStep(e *excess) [][]int64 {
 	at := map[int64]int{}
 	for i, s := range m.steps {
 		at[s] = i
@@ -158,10 +157,9 @@ func (m *matched) perStep(e *excess) [][]int64 {
 	return out
 }
 
-// standing says whether lines take more than any other in most of the steps, of which it
-// returns the share, and much more in all of them than is usual. Lines that were replaced
-// do not count.
-func (s *search) standing(lines []int) (share float64, ok bool) {
+// isPersistent reports whether lines exceed all others in most steps, with the share of those steps, and exceed the
+// usual excess by standsOut. It ignores lines that were replaced.
+func (s *search) isPersistent(lines []int) (share float64, ok bool) {
 	for _, more := range s.perStep {
 		most, own := int64(0), int64(0)
 		for i, v := range more {
@@ -178,14 +176,14 @@ func (s *search) standing(lines []int) (share float64, ok bool) {
 	}
 	own := math.Inf(1)
 	for _, i := range lines {
-		own = min(own, s.e.total(i, len(s.m.steps)))
+		own = min(own, s.e.meanExcess(i, len(s.m.steps)))
 	}
-	return share, share >= steadyFrom && own > standsOut*s.usual(lines)
+	return share, share >= steadyFrom && own > standsOut*s.usualExcess(lines)
 }
 
-// alike reports whether lines take more in the same way, step by step: all of several
-// ranks, half of the ranks of a node.
-func (s *search) alike(c *candidate) bool {
+// slowTogether reports whether lines exceed their siblings in the same way, step by step: all of several ranks, or
+// half of the ranks of a node.
+func (s *search) slowTogether(c *candidate) bool {
 	if len(c.lines) == 1 {
 		return true
 	}
@@ -200,7 +198,7 @@ func (s *search) alike(c *candidate) bool {
 	}
 	count := 0
 	for n, i := range c.lines {
-		if t := typical[n]; t > 0 && t >= alikeFrom*most && t >= alikeFrom*s.e.total(i, len(s.m.steps)) {
+		if t := typical[n]; t > 0 && t >= alikeFrom*most && t >= alikeFrom*s.e.meanExcess(i, len(s.m.steps)) {
 			count++
 		}
 	}
@@ -210,13 +208,12 @@ func (s *search) alike(c *candidate) bool {
 	return count == len(c.lines)
 }
 
-// usual is the median of what the lines take more that were not replaced and are not
-// among these, ns per step.
-func (s *search) usual(but []int) float64 {
+// usualExcess returns the median excess of the lines that were not replaced and are not in but, ns per step.
+func (s *search) usualExcess(but []int) float64 {
 	var totals []float64
 	for i := range s.m.lines {
 		if s.set[i] == nil && !slices.Contains(but, i) {
-			totals = append(totals, s.e.total(i, len(s.m.steps)))
+			totals = append(totals, s.e.meanExcess(i, len(s.m.steps)))
 		}
 	}
 	if len(totals) == 0 {
@@ -225,8 +222,8 @@ func (s *search) usual(but []int) float64 {
 	return stats.Median(totals)
 }
 
-// owns is the own time of each line per step, s.
-func (m *matched) owns() []float64 {
+// lineTimes returns the own time of each line per step, s.
+func (m *matchedJob) lineTimes() []float64 {
 	out := make([]float64, len(m.lines))
 	for i, l := range m.lines {
 		for _, o := range l.ops {
@@ -237,8 +234,8 @@ func (m *matched) owns() []float64 {
 	return out
 }
 
-// middleOwn is the median own time per step of the lines of a family, s.
-func middleOwn(owns []float64, family []int) float64 {
+// medianOwn returns the median own time per step of a family's lines, s.
+func medianOwn(owns []float64, family []int) float64 {
 	var v []float64
 	for _, i := range family {
 		v = append(v, owns[i])

@@ -10,32 +10,31 @@ import (
 )
 
 const (
-	// leastCost is the least share of the step that is claimed of a straggler: as of a
-	// finding in a trace.
+	// leastCost is the least share of the step for a straggler, as for a finding in a trace.
 	leastCost = 0.005
-	// replayError is how much the replay may differ from the recorded median step, as a
-	// share, before nothing is claimed of it.
+	// replayError is the largest relative difference between the replayed and the recorded median step for which
+	// stragglers are named.
 	replayError = 0.02
-	// mostStragglers is how many are named.
+	// mostStragglers limits the stragglers that are named.
 	mostStragglers = 5
-	// mostOps bounds the work of all replays of a job, ops: that many take about 2 s.
+	// mostOps limits the work of all replays of a job, in ops; this number takes about 2 s.
 	mostOps = 40_000_000
-	// steadyFrom is the share of the steps in which a rank takes more than the others,
-	// from which on the rank is to blame and not what its steps hold.
+	// steadyFrom is the least share of the steps in which a straggler exceeds the others. Below it the steps'
+	// contents differ, and the rank is not slow.
 	steadyFrom = 0.5
-	// standsOut is how many times as much as is usual one of several slow ranks takes more.
+	// standsOut is the least excess of one of several slow ranks, in multiples of the usual excess.
 	standsOut = 3
-	// alikeFrom is how much each of several ranks that are named together takes in its median
-	// step, as a share of the one that takes most, and of its own mean step: a rank that was
-	// late once is no part of what another one does in every step.
+	// alikeFrom is the least excess, in the median step, of each of several ranks that are named together. It is a
+	// share of the largest such excess, and of the rank's own mean excess: a rank that was late once is not slow in
+	// every step.
 	alikeFrom = 0.5
-	// wanderFrom is the share of the step from which it is said that the slow rank changes.
+	// wanderFrom is the share of the step from which a note reports that the slow rank changes.
 	wanderFrom = 0.05
-	// imbalanceFrom is how much longer than others a family of ranks works, as a share.
+	// imbalanceFrom is the relative difference in work between families of ranks from which a note reports it.
 	imbalanceFrom = 0.05
 )
 
-// Recording is how the program of one rank went.
+// Recording is the outcome of one rank's program.
 type Recording struct {
 	Rank     int            `json:"rank"`
 	Node     string         `json:"node,omitempty"`
@@ -45,38 +44,37 @@ type Recording struct {
 	Folder   string         `json:"folder"`
 }
 
-// Waiting is what the ranks of a job wait for each other.
+// Waiting describes how long the ranks of a job wait for each other.
 type Waiting struct {
-	Ranks       int            `json:"ranks"`       // that have collectives
-	Steps       int            `json:"steps"`       // that all of them have
-	Collectives int            `json:"collectives"` // of which all parts were found
+	Ranks       int            `json:"ranks"`       // ranks with collectives
+	Steps       int            `json:"steps"`       // steps that all ranks have
+	Collectives int            `json:"collectives"` // collectives with all parts matched
 	StepS       gpuprof.Number `json:"step_s"`      // median over ranks and steps, recorded
-	ReplayedS   gpuprof.Number `json:"replayed_s"`  // the same by the replay
-	// Unclaimed says why nothing is claimed; "" where the replay repeats the recording.
+	ReplayedS   gpuprof.Number `json:"replayed_s"`  // the same in the replay
+	// Unclaimed is the reason why no straggler is named; "" if the replay reproduces the recording.
 	Unclaimed  string      `json:"unclaimed,omitempty"`
 	Stragglers []Straggler `json:"stragglers"` // the costliest first
-	// EvenS is what the step would be shorter if every rank took its siblings' median
-	// before every collective.
+	// EvenS is the time by which the step would shorten if every rank took its siblings' median before every
+	// collective.
 	EvenS gpuprof.Number `json:"even_s"`
-	Rows  []RankWait     `json:"rows"` // by rank, those that wait least where there are many
-	// Tried is how many ranks were replaced in a replay, of those that take more.
+	Rows  []RankWait     `json:"rows"` // by rank; with many ranks only those that wait least
+	// Tried is the number of ranks that were replaced in a replay.
 	Tried int `json:"tried"`
 }
 
-// Straggler is a rank, or a node, that the others wait for.
+// Straggler is a rank, or a node, that delays the others.
 type Straggler struct {
 	Ranks []int  `json:"ranks"`
 	Node  string `json:"node,omitempty"`
-	// CostS is the most that the step can become shorter, and GainS what it becomes
-	// shorter in the replay, if the rank is as fast as its siblings; MoreS is what it
-	// takes more than they, before all collectives together. Per step.
+	// CostS is the most by which the step can shorten. GainS is the time by which it shortens in the replay if the
+	// rank is as fast as its siblings. MoreS is the rank's excess over its siblings before all collectives. All are
+	// per step.
 	CostS  gpuprof.Number `json:"cost_s"`
 	GainS  gpuprof.Number `json:"gain_s"`
 	MoreS  gpuprof.Number `json:"more_s"`
-	Share  gpuprof.Number `json:"share"`   // CostS of the step
-	LastIn gpuprof.Number `json:"last_in"` // share of the steps in which it takes more than the others
-	// Collective is that at which the others wait longest, and WaitS for how long, per
-	// step, in the median of them.
+	Share  gpuprof.Number `json:"share"`   // CostS as a share of the step
+	LastIn gpuprof.Number `json:"last_in"` // share of the steps in which it exceeds the others
+	// Collective has the longest wait of the others, and WaitS is their median wait there, per step.
 	Collective string         `json:"collective"`
 	WaitS      gpuprof.Number `json:"wait_s"`
 	Cause      string         `json:"cause"`
@@ -84,50 +82,51 @@ type Straggler struct {
 	Fix        string         `json:"fix"`
 }
 
-// RankWait is where the time of one rank goes, per step.
+// RankWait splits the time of one rank, per step.
 type RankWait struct {
 	Rank  int            `json:"rank"`
 	Node  string         `json:"node,omitempty"`
 	WorkS gpuprof.Number `json:"work_s"`
 	IdleS gpuprof.Number `json:"idle_s"`
-	WaitS gpuprof.Number `json:"wait_s"` // for the others, and for the data
-	MoreS gpuprof.Number `json:"more_s"` // that it takes more than its siblings
+	WaitS gpuprof.Number `json:"wait_s"` // for other ranks, and for the transfer
+	MoreS gpuprof.Number `json:"more_s"` // excess over its siblings
 }
 
-// mostRows is how many ranks have a row in the document where no more are asked for.
+// mostRows limits the ranks with a row in the document, unless Options.Top asks for more.
 const mostRows = 64
 
-// straggle finds the ranks that the others wait for.
-func (r *Report) straggle(lines []*line) {
+// findStragglers finds the ranks that delay the others.
+func (r *Report) findStragglers(lines []*timeline) {
 	if len(lines) < 2 {
 		return
 	}
-	m := match(lines)
+	m := matchCollectives(lines)
 	r.Notes = append(r.Notes, m.notes...)
 	w := &Waiting{Ranks: len(lines), Steps: len(m.steps), Collectives: len(m.all), Stragglers: []Straggler{}, Rows: []RankWait{}}
 	r.Waiting = w
-	e := m.excesses()
-	m.rows(w, e, max(mostRows, r.Top))
-	base := m.usable(w)
+	e := m.computeExcess()
+	m.addRows(w, e, max(mostRows, r.Top))
+	base := m.replayRecording(w)
 	if base == nil {
 		return
 	}
-	s := &search{m: m, e: e, step: base.step(), owns: m.owns(), perStep: m.perStep(e)}
-	s.cut = mostOps / max(1, m.size())
-	s.find(w)
-	r.imbalance(s)
+	s := &search{m: m, e: e, step: base.meanStep(), owns: m.lineTimes(), perStep: m.excessPerStep(e)}
+	s.cut = mostOps / max(1, m.opCount())
+	s.findAll(w)
+	r.noteImbalance(s)
 	if left := s.now - s.step + float64(w.EvenS)*1e9; left >= wanderFrom*s.step {
 		who, more := "the rank that is waited for", ""
-		if len(w.Stragglers) > 0 { // and that one is waited for in most steps
+		if len(w.Stragglers) > 0 { // the rank is named already
 			who, more = "the rank that is waited for in the remaining time", " besides"
 		}
 		r.Notes = append(r.Notes, fmt.Sprintf("%s changes from step to step: ranks that took their siblings' median in every step would make it up to %s shorter%s; look at the data (batches of the same work, samples sorted or bucketed by length), not at a node", who, gpuprof.FormatSeconds(left*1e-9), more))
 	}
 }
 
-// usable is the replay of what was recorded, nil where it does not repeat it.
-func (m *matched) usable(w *Waiting) *replay {
-	switch jobs := m.jobs(); {
+// replayRecording replays the recorded times. It returns nil, and sets w.Unclaimed, if the replay differs from the
+// recording.
+func (m *matchedJob) replayRecording(w *Waiting) *replay {
+	switch jobs := m.jobIDs(); {
 	case len(jobs) > 1:
 		w.Unclaimed = fmt.Sprintf("the ranks are of %d jobs, and do not wait for each other", len(jobs))
 	case len(m.steps) == 0:
@@ -143,7 +142,7 @@ func (m *matched) usable(w *Waiting) *replay {
 		w.Unclaimed = "the ranks ask for their collectives in orders that do not fit together"
 		return nil
 	}
-	replayed, recorded := base.median()
+	replayed, recorded := base.medianSteps()
 	w.StepS, w.ReplayedS = gpuprof.Number(recorded*1e-9), gpuprof.Number(replayed*1e-9)
 	if recorded <= 0 || math.Abs(replayed/recorded-1) > replayError {
 		w.Unclaimed = fmt.Sprintf("a replay of the recorded times gives a step of %s, and %s were recorded: more than 2 %% apart", gpuprof.FormatSeconds(replayed*1e-9), gpuprof.FormatSeconds(recorded*1e-9))
@@ -152,8 +151,8 @@ func (m *matched) usable(w *Waiting) *replay {
 	return base
 }
 
-// size is how many ops all lines have.
-func (m *matched) size() int {
+// opCount counts the ops of all lines.
+func (m *matchedJob) opCount() int {
 	n := 0
 	for _, l := range m.lines {
 		n += len(l.ops)
@@ -161,13 +160,13 @@ func (m *matched) size() int {
 	return n
 }
 
-// rows are the times of each rank, of the most that wait least.
-func (m *matched) rows(w *Waiting, e *excess, most int) {
+// addRows adds the times of each rank, at most the given number of rows, those that wait least.
+func (m *matchedJob) addRows(w *Waiting, e *excess, most int) {
 	for i, l := range m.lines {
 		per := func(ns int64) gpuprof.Number {
 			return gpuprof.Number(float64(ns) * 1e-9 / float64(max(len(l.steps), 1)))
 		}
-		w.Rows = append(w.Rows, RankWait{Rank: l.rank, Node: l.node, WorkS: per(l.work), IdleS: per(l.idle), WaitS: per(l.waited), MoreS: gpuprof.Number(e.total(i, len(m.steps)) * 1e-9)})
+		w.Rows = append(w.Rows, RankWait{Rank: l.rank, Node: l.node, WorkS: per(l.work), IdleS: per(l.idle), WaitS: per(l.waited), MoreS: gpuprof.Number(e.meanExcess(i, len(m.steps)) * 1e-9)})
 	}
 	if len(w.Rows) > most {
 		slices.SortStableFunc(w.Rows, func(a, b RankWait) int { return cmp.Compare(a.WaitS, b.WaitS) })
@@ -176,40 +175,40 @@ func (m *matched) rows(w *Waiting, e *excess, most int) {
 	}
 }
 
-// search looks for stragglers by replacing ranks, the costliest first, so that no time
-// is claimed twice.
+// search finds stragglers by replacing ranks with their siblings' median, the costliest first, so that no time counts
+// twice.
 type search struct {
-	m    *matched
+	m    *matchedJob
 	e    *excess
 	step float64 // of the recorded times, ns
 	owns []float64
-	cut  int // replays that may still be made
-	// perStep is what each line takes more than its siblings, by step.
+	cut  int // number of replays left
+	// perStep is the excess of each line over its siblings, by step, ns.
 	perStep [][]int64
 
-	set   [][]int64 // own times of the lines replaced so far; nil for none
-	now   float64   // the step with those
+	set   [][]int64 // own times of the lines replaced so far; nil otherwise
+	now   float64   // the step with these replacements, ns
 	tried map[int]bool
 }
 
-// candidate is a set of lines that may be replaced together.
+// candidate is a set of lines to replace together.
 type candidate struct {
 	lines []int
 	node  string
 	more  float64 // ns per step
-	share float64 // of the steps in which they take more than the others
+	share float64 // share of the steps in which they exceed the others
 }
 
-// candidates are the ranks, and the nodes with several of them, that take more than
-// their siblings, those that take most first.
-func (s *search) candidates() []candidate {
+// listCandidates returns the ranks, and the nodes with several of them, that exceed their siblings, the largest
+// excess first.
+func (s *search) listCandidates() []candidate {
 	var out []candidate
 	nodes := map[string][]int{}
 	for i, l := range s.m.lines {
 		if s.set[i] != nil {
 			continue
 		}
-		more := s.e.total(i, len(s.m.steps))
+		more := s.e.meanExcess(i, len(s.m.steps))
 		if more >= leastCost*s.step {
 			out = append(out, candidate{lines: []int{i}, node: l.node, more: more})
 		}
@@ -221,7 +220,7 @@ func (s *search) candidates() []candidate {
 		c := candidate{lines: on, node: name}
 		slow := 0
 		for _, i := range on {
-			more := s.e.total(i, len(s.m.steps))
+			more := s.e.meanExcess(i, len(s.m.steps))
 			c.more += more
 			if more >= leastCost*s.step {
 				slow++
@@ -231,16 +230,16 @@ func (s *search) candidates() []candidate {
 			out = append(out, c)
 		}
 	}
-	out = append(out, s.pairs(out)...)
+	out = append(out, s.combineSlowest(out)...)
 	slices.SortFunc(out, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.more, a.more), cmp.Compare(len(a.lines), len(b.lines)), cmp.Compare(a.lines[0], b.lines[0]))
 	})
 	return out
 }
 
-// pairs are the two ranks that take most, the three, and so on: of ranks that are equally
-// slow none gains anything alone.
-func (s *search) pairs(single []candidate) []candidate {
+// combineSlowest returns the two slowest ranks together, the three slowest, and so on: replacing one of several
+// equally slow ranks gains nothing.
+func (s *search) combineSlowest(single []candidate) []candidate {
 	single = slices.DeleteFunc(slices.Clone(single), func(c candidate) bool { return len(c.lines) > 1 })
 	slices.SortFunc(single, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.more, a.more), cmp.Compare(a.lines[0], b.lines[0]))
@@ -256,59 +255,59 @@ func (s *search) pairs(single []candidate) []candidate {
 	return out
 }
 
-// without is the step where lines are replaced as well.
-func (s *search) without(lines []int) float64 {
+// replayReplaced returns the step with further lines replaced, ns.
+func (s *search) replayReplaced(lines []int) float64 {
 	s.cut--
 	own := slices.Clone(s.set)
 	for _, i := range lines {
-		own[i] = s.m.replaced(s.e, i)
+		own[i] = s.m.siblingTimes(s.e, i)
 		s.tried[i] = true
 	}
 	r, ok := s.m.run(own)
 	if !ok {
 		return s.now
 	}
-	return r.step()
+	return r.meanStep()
 }
 
-func (s *search) find(w *Waiting) {
+func (s *search) findAll(w *Waiting) {
 	s.set, s.now, s.tried = make([][]int64, len(s.m.lines)), s.step, map[int]bool{}
 	everyone := make([]int, len(s.m.lines))
 	for i := range everyone {
 		everyone[i] = i
 	}
-	w.EvenS = gpuprof.Number(max(0, s.step-s.without(everyone)) * 1e-9)
+	w.EvenS = gpuprof.Number(max(0, s.step-s.replayReplaced(everyone)) * 1e-9)
 	clear(s.tried)
 	for len(w.Stragglers) < mostStragglers {
-		best, gain := s.best()
+		best, gain := s.bestCandidate()
 		if gain < leastCost*s.step {
 			break
 		}
-		w.Stragglers = append(w.Stragglers, s.straggler(w, best, gain))
+		w.Stragglers = append(w.Stragglers, s.describeStraggler(w, best, gain))
 		for _, i := range best.lines {
-			s.set[i] = s.m.replaced(s.e, i)
+			s.set[i] = s.m.siblingTimes(s.e, i)
 		}
 		s.now -= gain
 	}
 	w.Tried = len(s.tried)
 }
 
-// best is the candidate whose replacement shortens the step most; several ranks only where
-// they do so by a good part more than one.
-func (s *search) best() (best candidate, gain float64) {
+// bestCandidate returns the candidate whose replacement shortens the step most. Several ranks must gain clearly more
+// than one.
+func (s *search) bestCandidate() (best candidate, gain float64) {
 	const more = 1.2
-	for _, c := range s.candidates() {
-		if s.cut <= 0 || c.more*more <= gain { // no replacement gains more than the time that it takes away
+	for _, c := range s.listCandidates() {
+		if s.cut <= 0 || c.more*more <= gain { // no replacement gains more than the removed time
 			break
 		}
 		var ok bool
-		if c.share, ok = s.standing(c.lines); !ok {
+		if c.share, ok = s.isPersistent(c.lines); !ok {
 			continue
 		}
-		if !s.alike(&c) {
+		if !s.slowTogether(&c) {
 			continue
 		}
-		g := s.now - s.without(c.lines)
+		g := s.now - s.replayReplaced(c.lines)
 		if len(c.lines) > 1 {
 			if g > gain*more {
 				best, gain = c, g
@@ -322,8 +321,8 @@ func (s *search) best() (best candidate, gain float64) {
 	return best, gain
 }
 
-// straggler is what is said of lines that were found.
-func (s *search) straggler(w *Waiting, c candidate, gain float64) Straggler {
+// describeStraggler converts the found lines for the report.
+func (s *search) describeStraggler(w *Waiting, c candidate, gain float64) Straggler {
 	wrong := math.Abs(float64(w.ReplayedS-w.StepS)) * 1e9
 	cost := min(c.more, gain+wrong)
 	out := Straggler{CostS: gpuprof.Number(cost * 1e-9), GainS: gpuprof.Number(gain * 1e-9), MoreS: gpuprof.Number(c.more * 1e-9), Node: c.node, Share: gpuprof.Number(cost / s.step)}
@@ -332,8 +331,8 @@ func (s *search) straggler(w *Waiting, c candidate, gain float64) Straggler {
 	}
 	slices.Sort(out.Ranks)
 	out.LastIn = gpuprof.Number(c.share)
-	out.Collective, out.WaitS = s.m.where(c.lines)
-	out.Cause, out.Evidence = s.cause(c.lines)
+	out.Collective, out.WaitS = s.m.longestWait(c.lines)
+	out.Cause, out.Evidence = s.explainCause(c.lines)
 	out.Fix = "measure its GPU with gpuprof doctor --bench, and compare the rank's own analysis with another one's: gpuprof analyze --compare"
 	if s.m.lines[c.lines[0]].onHost {
 		out.Fix = "look at what else runs on that machine, and compare the rank's own analysis with another one's: gpuprof analyze --compare"
@@ -341,9 +340,9 @@ func (s *search) straggler(w *Waiting, c candidate, gain float64) Straggler {
 	return out
 }
 
-// where is the collective at which the other ranks wait longest for these lines, and the
-// median wait of them there, s per step.
-func (m *matched) where(lines []int) (string, gpuprof.Number) {
+// longestWait returns the collective at which the other ranks wait longest for these lines, and their median wait
+// there, s per step.
+func (m *matchedJob) longestWait(lines []int) (string, gpuprof.Number) {
 	type site struct {
 		text  string
 		total int64
@@ -352,7 +351,7 @@ func (m *matched) where(lines []int) (string, gpuprof.Number) {
 	sites := map[string]*site{}
 	for i := range m.all {
 		t := &m.all[i]
-		at, _ := m.last(t)
+		at, _ := m.lastArrival(t)
 		if at < 0 || !slices.Contains(lines, int(t.parts[at].line)) {
 			continue
 		}
@@ -381,15 +380,15 @@ func (m *matched) where(lines []int) (string, gpuprof.Number) {
 	return best.text, gpuprof.Number(float64(best.total) * 1e-9 / float64(best.ranks-1) / float64(max(len(m.steps), 1)))
 }
 
-// imbalance tells families of ranks that all work longer than another family: that is
-// how the work is divided, and no rank is slow.
-func (r *Report) imbalance(s *search) {
-	families := s.m.families()
+// noteImbalance reports families of ranks that all work longer than another family: the work is divided unevenly, and
+// no rank is slow.
+func (r *Report) noteImbalance(s *search) {
+	families := s.m.siblingFamilies()
 	if len(families) < 2 {
 		return
 	}
-	slices.SortFunc(families, func(a, b []int) int { return cmp.Compare(middleOwn(s.owns, b), middleOwn(s.owns, a)) })
-	longest, next := middleOwn(s.owns, families[0]), middleOwn(s.owns, families[len(families)-1])
+	slices.SortFunc(families, func(a, b []int) int { return cmp.Compare(medianOwn(s.owns, b), medianOwn(s.owns, a)) })
+	longest, next := medianOwn(s.owns, families[0]), medianOwn(s.owns, families[len(families)-1])
 	if next <= 0 || longest/next-1 < imbalanceFrom || len(families[0]) < 2 {
 		return
 	}

@@ -10,37 +10,35 @@ import (
 type Metric struct {
 	Name  string         `json:"name"`
 	Unit  string         `json:"unit"`
-	Value gpuprof.Number `json:"value"` // base units; null when it was not measured
+	Value gpuprof.Number `json:"value"` // base units; null if not measured
 	Why   string         `json:"why,omitempty"`
-	// Second is the second best of several rounds; 0 of one.
+	// Second is the second best of several rounds; 0 with one round.
 	Second gpuprof.Number `json:"second,omitempty"`
 }
 
-// known reports whether the metric has a usable value.
-func (m Metric) known() bool {
+// isKnown reports whether the metric has a usable value.
+func (m Metric) isKnown() bool {
 	v := float64(m.Value)
 	return v > 0 && !math.IsInf(v, 0)
 }
 
-// rule is how a metric is compared with a sibling's.
+// rule defines how a metric is compared with a sibling's.
 type rule struct {
 	unit   string
-	better int     // +1: more is better, -1: less is, 0: not judged
-	slack  float64 // fraction by which it may be worse than the siblings' median
+	better int     // +1: higher is better, -1: lower is better, 0: not judged
+	slack  float64 // share by which it may be worse than the siblings' median
 }
 
-// The slack of rates is the contract's 5 %. Copies of pageable memory go through
-// the CPU's own memory copy and launches through its scheduler: both differ from
-// one device to the next with nothing wrong, by the distance of the CPU that
-// happens to serve them. Their slack is therefore wider; a link or driver that
-// is really broken shows in the pinned copies, or by a factor.
+// The slack of rates is 5 %. Copies of pageable memory use the CPU's memory copy, and launches its scheduler. Both
+// vary between healthy devices with the CPU that serves them, so their slack is wider. A faulty link or driver shows
+// in the pinned copies, or by a large factor.
 const (
 	rateSlack     = 0.05
 	pageableSlack = 0.20
 	latencySlack  = 0.50
 )
 
-// order is every metric as it is shown.
+// order lists every metric in display order.
 var order = []string{
 	"copy", "h2d_pinned", "h2d_pageable", "d2h_pinned", "d2h_pageable", "gemm_fp32", "gemm_tf32", "gemm_bf16", "gemm_fp32_own",
 	"launch", "launch_interval", "event_pair", "sustained", "sm_clock", "power", "temperature",
@@ -61,20 +59,19 @@ var rules = map[string]rule{
 	"event_pair":      {"s", -1, latencySlack},
 	"sustained":       {"flop/s", +1, rateSlack},
 	"sm_clock":        {"Hz", +1, rateSlack},
-	// Less power at the same speed is luck with the silicon, and warmth alone
-	// no fault: both explain what else is off.
+	// Lower power at the same speed is chance, and a high temperature alone is no fault. Both explain other findings.
 	"power":       {"W", 0, 0},
 	"temperature": {"C", 0, 0},
 }
 
-// Names lists every metric in the order it is shown.
+// Names lists every metric in display order.
 func Names() []string { return append([]string(nil), order...) }
 
-// Unit is a metric's unit; empty for an unknown name.
+// Unit returns a metric's unit; empty for an unknown name.
 func Unit(name string) string { return rules[name].unit }
 
-// Condition is what is known of a device beside its speed. Zero is unknown,
-// except where a pointer says so.
+// Condition describes a device's state apart from its speed. Zero is unknown, except for pointers, where nil is
+// unknown.
 type Condition struct {
 	LinkWidth    int     `json:"link_width,omitempty"` // lanes, under load
 	LinkWidthMax int     `json:"link_width_max,omitempty"`
@@ -85,41 +82,40 @@ type Condition struct {
 	AppClockHz   float64 `json:"application_clock_hz,omitempty"`
 	AppBaseHz    float64 `json:"default_clock_hz,omitempty"`
 	MIG          bool    `json:"mig,omitempty"`
-	// Foreign is other programs' processes on the device; nil when unknown.
+	// Foreign is the number of other programs' processes on the device; nil if unknown.
 	Foreign *int `json:"foreign_processes,omitempty"`
-	// MemoryFault says what is wrong with the memory, by the driver's own
-	// account: uncorrected errors, rows that wait to be replaced.
+	// MemoryFault describes a memory fault that the driver reports: uncorrected errors, or rows that wait for
+	// replacement.
 	MemoryFault string `json:"memory_fault,omitempty"`
-	// ThrottledS is by how much the throttle counters advanced, by reason; nil
-	// when unknown.
+	// ThrottledS is the increase of the throttle counters, s, by reason; nil if unknown.
 	ThrottledS map[string]float64 `json:"throttled_s,omitempty"`
 }
 
-// Card is what was measured of one device.
+// Card holds the measurements of one device.
 type Card struct {
-	Device    string            `json:"device"` // as it can be named on the command line
+	Device    string            `json:"device"` // name for the command line
 	Name      string            `json:"name"`
 	UUID      string            `json:"uuid,omitempty"`
 	PCI       string            `json:"pci,omitempty"` // "0000:ca:00.0"
 	Arch      string            `json:"arch,omitempty"`
 	Facts     map[string]string `json:"facts,omitempty"`
 	Condition Condition         `json:"condition"`
-	Sources   []Source          `json:"sources,omitempty"` // of faults, and their answers
+	Sources   []Source          `json:"sources,omitempty"` // sources of faults, with their answers
 	Metrics   []Metric          `json:"metrics"`
-	// Error is why the measurement ended early; empty when it did not.
+	// Error is the reason why the measurement ended early; empty if it completed.
 	Error string `json:"error,omitempty"`
-	// Err is Error as it came, for its kind.
+	// Err is the error behind Error, for its kind.
 	Err error `json:"-"`
 }
 
-// AllGPUs stands for the device where none could be found or asked.
+// AllGPUs is the device name if no device could be found or queried.
 const AllGPUs = "GPUs"
 
-// Metric is the figure of that name; ok is false where there is none.
+// Metric returns the figure of that name; ok is false if there is no usable one.
 func (c *Card) Metric(name string) (m Metric, ok bool) {
 	for _, m := range c.Metrics {
 		if m.Name == name {
-			return m, m.known()
+			return m, m.isKnown()
 		}
 	}
 	return Metric{}, false
@@ -130,7 +126,7 @@ func (c *Card) Set(name string, v float64) {
 	c.Metrics = append(c.Metrics, Metric{Name: name, Unit: rules[name].unit, Value: gpuprof.Number(v)})
 }
 
-// SetUnknown notes why a figure is missing.
+// SetUnknown records why a figure is missing.
 func (c *Card) SetUnknown(name, why string) {
 	c.Metrics = append(c.Metrics, Metric{Name: name, Unit: rules[name].unit, Value: gpuprof.Number(math.NaN()), Why: why})
 }

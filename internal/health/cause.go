@@ -9,101 +9,99 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// enoughThrottleS is the time of throttling, in s of the load, above which it explains a
-// slow product; a moment of it at the start is every GPU's.
+// enoughThrottleS is the throttling time, s of the load, from which throttling explains a slow product. Every GPU
+// throttles for a moment at the start.
 const enoughThrottleS = 0.1
 
-// words are a cause that was seen and what helps; empty where it was not.
-type words struct{ cause, fix string }
+// remedy pairs an observed cause with its fix; empty if the cause was not observed.
+type remedy struct{ cause, fix string }
 
-// explain says why a figure is off: what was seen on the device comes first,
-// what usually causes it stands in where nothing was seen. peers are the devices
-// it was compared with, none for a range: what they share explains nothing.
+// explain returns why a figure is off: a cause observed on the device, or otherwise the usual cause. peers are the
+// devices of the comparison, none for a range. A condition that the peers share explains nothing.
 func explain(c *Card, metric string, peers []Condition) (cause string, evidence bool, fix string) {
 	isLink := strings.HasPrefix(metric, "h2d_") || strings.HasPrefix(metric, "d2h_")
 	isLaunch := strings.HasPrefix(metric, "launch") || metric == "event_pair"
-	var seen []words
+	var seen []remedy
 	switch {
 	case isLink:
-		seen = append(seen, narrowLink(c.Condition, peers))
+		seen = append(seen, narrowLinkCause(c.Condition, peers))
 	case !isLaunch:
-		seen = append(seen, heat(c, peers), powerLimit(c.Condition, peers), powerThrottle(c.Condition, peers), lowClocks(c.Condition, peers))
+		seen = append(seen, heatCause(c, peers), powerLimitCause(c.Condition, peers), powerThrottleCause(c.Condition, peers), lowClocksCause(c.Condition, peers))
 	}
-	seen = append(seen, strangers(c.Condition, peers))
+	seen = append(seen, foreignCause(c.Condition, peers))
 	if c.Condition.MemoryFault != "" && !isLink {
-		seen = append(seen, words{"memory errors: " + c.Condition.MemoryFault, "reset the GPU, or take it out of service"})
+		seen = append(seen, remedy{"memory errors: " + c.Condition.MemoryFault, "reset the GPU, or take it out of service"})
 	}
 	if c.Condition.MIG {
-		seen = append(seen, words{"MIG: the GPU's other instances share its memory bandwidth, link and power", "let the other instances idle, or compare whole GPUs"})
+		seen = append(seen, remedy{"MIG: the GPU's other instances share its memory bandwidth, link and power", "let the other instances idle, or compare whole GPUs"})
 	}
 	for _, w := range seen {
 		if w.cause != "" {
 			return w.cause, true, w.fix
 		}
 	}
-	cause, fix = usual(metric, isLink)
+	cause, fix = usualCause(metric, isLink)
 	return cause, false, fix
 }
 
-// differs reports whether one of the peers is better off; without peers the
-// device stands for itself.
+// differs reports whether a peer is better. Without peers it reports true.
 func differs(peers []Condition, better func(p Condition) bool) bool {
 	return len(peers) == 0 || slices.ContainsFunc(peers, better)
 }
 
-func narrowLink(d Condition, peers []Condition) words {
-	if !d.narrow() || !differs(peers, func(p Condition) bool { return p.LinkWidth > d.LinkWidth || p.LinkGen > d.LinkGen }) {
-		return words{}
+func narrowLinkCause(d Condition, peers []Condition) remedy {
+	if !d.hasNarrowLink() || !differs(peers, func(p Condition) bool { return p.LinkWidth > d.LinkWidth || p.LinkGen > d.LinkGen }) {
+		return remedy{}
 	}
-	return words{linkCause(d), linkFix}
+	return remedy{linkCause(d), linkFix}
 }
 
-func heat(c *Card, peers []Condition) words {
-	s := c.Condition.throttled("thermal")
-	if s <= enoughThrottleS || !differs(peers, func(p Condition) bool { return p.throttled("thermal") < s/2 }) {
-		return words{}
+func heatCause(c *Card, peers []Condition) remedy {
+	s := c.Condition.throttledFor("thermal")
+	if s <= enoughThrottleS || !differs(peers, func(p Condition) bool { return p.throttledFor("thermal") < s/2 }) {
+		return remedy{}
 	}
-	return words{fmt.Sprintf("heat: the clocks were held down for %s under load%s", gpuprof.FormatSeconds(s), c.at("temperature")), "check fans, air flow and inlet temperature"}
+	return remedy{fmt.Sprintf("heat: the clocks were held down for %s under load%s", gpuprof.FormatSeconds(s), c.readingText("temperature")), "check fans, air flow and inlet temperature"}
 }
 
-func powerLimit(d Condition, peers []Condition) words {
+func powerLimitCause(d Condition, peers []Condition) remedy {
 	if d.PowerLimitW <= 0 || d.PowerLimitW >= d.PowerBaseW ||
 		!differs(peers, func(p Condition) bool { return p.PowerLimitW == 0 || p.PowerLimitW > d.PowerLimitW }) {
-		return words{}
+		return remedy{}
 	}
-	return words{fmt.Sprintf("power cap: the limit is %.4g W, the default %.4g W", d.PowerLimitW, d.PowerBaseW), fmt.Sprintf("raise it: nvidia-smi -pl %.4g", d.PowerBaseW)}
+	return remedy{fmt.Sprintf("power cap: the limit is %.4g W, the default %.4g W", d.PowerLimitW, d.PowerBaseW), fmt.Sprintf("raise it: nvidia-smi -pl %.4g", d.PowerBaseW)}
 }
 
-func powerThrottle(d Condition, peers []Condition) words {
-	s := d.throttled("power")
-	if s <= enoughThrottleS || !differs(peers, func(p Condition) bool { return p.throttled("power") < s/2 }) {
-		return words{}
+func powerThrottleCause(d Condition, peers []Condition) remedy {
+	s := d.throttledFor("power")
+	if s <= enoughThrottleS || !differs(peers, func(p Condition) bool { return p.throttledFor("power") < s/2 }) {
+		return remedy{}
 	}
-	return words{fmt.Sprintf("power cap: it held the clocks down for %s under load", gpuprof.FormatSeconds(s)),
+	return remedy{fmt.Sprintf("power cap: it held the clocks down for %s under load", gpuprof.FormatSeconds(s)),
 		"compare power limits and supplies with the siblings' (nvidia-smi -q -d POWER)"}
 }
 
-func lowClocks(d Condition, peers []Condition) words {
+func lowClocksCause(d Condition, peers []Condition) remedy {
 	if d.AppClockHz <= 0 || d.AppClockHz >= d.AppBaseHz ||
 		!differs(peers, func(p Condition) bool { return p.AppClockHz == 0 || p.AppClockHz > d.AppClockHz }) {
-		return words{}
+		return remedy{}
 	}
-	return words{fmt.Sprintf("application clocks are set to %s, the default is %s", gpuprof.FormatSI(d.AppClockHz, "Hz"), gpuprof.FormatSI(d.AppBaseHz, "Hz")), "reset them: nvidia-smi -rac"}
+	return remedy{fmt.Sprintf("application clocks are set to %s, the default is %s", gpuprof.FormatSI(d.AppClockHz, "Hz"), gpuprof.FormatSI(d.AppBaseHz, "Hz")), "reset them: nvidia-smi -rac"}
 }
 
-func strangers(d Condition, peers []Condition) words {
-	if d.foreign() == 0 || !differs(peers, func(p Condition) bool { return p.foreign() < d.foreign() }) {
-		return words{}
+func foreignCause(d Condition, peers []Condition) remedy {
+	if d.foreignCount() == 0 || !differs(peers, func(p Condition) bool { return p.foreignCount() < d.foreignCount() }) {
+		return remedy{}
 	}
-	return words{fmt.Sprintf("foreign process: %d of other programs use the GPU", d.foreign()), "stop them, or drain the node before checking it"}
+	return remedy{fmt.Sprintf("foreign process: %d of other programs use the GPU", d.foreignCount()), "stop them, or drain the node before checking it"}
 }
 
-// narrow reports a link below what GPU and slot allow.
-func (d Condition) narrow() bool {
+// hasNarrowLink reports whether the link is below the maximum of GPU and slot.
+func (d Condition) hasNarrowLink() bool {
 	return d.LinkWidth > 0 && d.LinkWidth < d.LinkWidthMax || d.LinkGen > 0 && d.LinkGen < d.LinkGenMax
 }
 
-func (d Condition) foreign() int {
+func (d Condition) foreignCount() int {
 	if d.Foreign == nil {
 		return 0
 	}
@@ -123,8 +121,8 @@ func linkCause(d Condition) string {
 	return "link width: PCIe runs with " + strings.Join(parts, " and ")
 }
 
-// usual is what usually causes it.
-func usual(metric string, isLink bool) (cause, fix string) {
+// usualCause returns the usual cause of a slow figure.
+func usualCause(metric string, isLink bool) (cause, fix string) {
 	switch {
 	case isLink:
 		return "usually the link's width or generation, a foreign process that copies, or the process running on a socket far from the GPU",
@@ -140,8 +138,8 @@ func usual(metric string, isLink bool) (cause, fix string) {
 		"look at nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE during the load"
 }
 
-// throttled is the longest of the reasons whose name has kind in it.
-func (d Condition) throttled(kind string) float64 {
+// throttledFor returns the longest throttling time of the reasons whose name contains kind, s.
+func (d Condition) throttledFor(kind string) float64 {
 	s := 0.0
 	for reason, v := range d.ThrottledS {
 		if strings.Contains(reason, kind) {
@@ -151,8 +149,8 @@ func (d Condition) throttled(kind string) float64 {
 	return s
 }
 
-// at is ", at 83 C" where the figure is known.
-func (c *Card) at(metric string) string {
+// readingText returns ", at 83 C", or "" if the figure is unknown.
+func (c *Card) readingText(metric string) string {
 	m, ok := c.Metric(metric)
 	if !ok {
 		return ""
@@ -160,9 +158,8 @@ func (c *Card) at(metric string) string {
 	return fmt.Sprintf(", at %.3g %s", float64(m.Value), m.Unit)
 }
 
-// notes are what explains a device's figures without being a fault: all
-// siblings may share it.
-func notes(c *Card) []string {
+// conditionNotes returns conditions that explain figures without being faults: all siblings may share them.
+func conditionNotes(c *Card) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, c.Device+": "+fmt.Sprintf(format, args...)) }
 	d := c.Condition
@@ -178,8 +175,8 @@ func notes(c *Card) []string {
 	if d.MIG {
 		add("a MIG instance: power belongs to the whole GPU and is not compared")
 	}
-	if d.foreign() > 0 {
-		add("%d foreign processes used the GPU while it was measured", d.foreign())
+	if d.foreignCount() > 0 {
+		add("%d foreign processes used the GPU while it was measured", d.foreignCount())
 	}
 	for _, reason := range slices.Sorted(maps.Keys(d.ThrottledS)) {
 		if s := d.ThrottledS[reason]; s > enoughThrottleS {

@@ -8,18 +8,17 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Score is a judged figure of a device as a fleet compares it.
+// Score is a judged figure of a device, in the form that a fleet compares.
 type Score struct {
 	Metric string
 	Log    float64 // natural logarithm, larger is better
-	More   bool    // more of the figure is better; false of times
+	More   bool    // true if higher is better; false for times
 	Slack  float64 // share by which it may be worse than the siblings' median
-	Apart  float64 // how far the logarithms of the two best rounds lie apart; 0 of one round
+	Apart  float64 // difference of the logarithms of the two best rounds; 0 with one round
 }
 
-// Best joins a further measurement of the same devices, in the same order, to what was
-// found before: of each figure that is judged the two best. What else a card says is
-// the further one's, and an error of either stays.
+// Best merges a further measurement of the same devices, in the same order, into an earlier one: the two best values
+// of each judged figure. Other data come from the further one. An error of either remains.
 func Best(before, further []Card) []Card {
 	for i := range further {
 		if i >= len(before) || before[i].Device != further[i].Device {
@@ -34,7 +33,7 @@ func Best(before, further []Card) []Card {
 			had, ok := old.Metric(m.Name)
 			switch better := gpuprof.Number(rules[m.Name].better); {
 			case !ok || better == 0:
-			case !m.known():
+			case !m.isKnown():
 				*m = had
 			case better*(had.Value-m.Value) > 0:
 				if had.Second == 0 || better*(m.Value-had.Second) > 0 {
@@ -49,10 +48,10 @@ func Best(before, further []Card) []Card {
 	return further
 }
 
-// Scores are the figures of a device that are judged and known.
+// Scores returns the known figures of a device that are judged.
 func Scores(c *Card) []Score {
 	var out []Score
-	for _, name := range judged() {
+	for _, name := range judgedMetrics() {
 		if m, ok := c.Metric(name); ok {
 			r := rules[name]
 			s := Score{Metric: name, Log: float64(r.better) * math.Log(float64(m.Value)), More: r.better > 0, Slack: r.slack}
@@ -65,15 +64,13 @@ func Scores(c *Card) []Score {
 	return out
 }
 
-// Explain says why a figure of a device is off beside a typical sibling, which shows what
-// explains nothing because both have it; evidence is false where the cause is only what
-// usually explains such a figure.
+// Explain returns why a figure of a device is off compared with a typical sibling. A condition that both share
+// explains nothing. evidence is false for a cause that was not observed.
 func Explain(c *Card, metric string, typical *Card) (cause string, evidence bool, fix string) {
 	return explain(c, metric, []Condition{typical.Condition})
 }
 
-// Siblings is the same text for devices that can be compared: of one name, driver, power
-// limit and MIG state.
+// Siblings returns a key that is equal for comparable devices: of one name, driver, power limit and MIG state.
 func (c *Card) Siblings() string {
 	return strings.Join([]string{c.Name, c.Facts["driver"], fmt.Sprint(c.Condition.PowerLimitW), fmt.Sprint(c.Condition.MIG)}, "\x00")
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Verdict is what a check comes to.
+// Verdict is the outcome of a check.
 type Verdict string
 
 // The verdicts.
 const (
 	Healthy    Verdict = "healthy"
 	Unhealthy  Verdict = "unhealthy"
-	NotChecked Verdict = "not checked" // no source that decides answered for a device
-	Unknown    Verdict = "unknown"     // nothing to compare with: no range and no sibling
+	NotChecked Verdict = "not checked" // no decisive source answered for a device
+	Unknown    Verdict = "unknown"     // nothing to compare with: neither range nor sibling
 	Failed     Verdict = "failed"      // a device could not be measured
 )
 
-// ExitCode is the code that a command ends with.
+// ExitCode returns the exit code of the command.
 func (v Verdict) ExitCode() int {
 	switch v {
 	case Healthy:
@@ -35,7 +35,7 @@ func (v Verdict) ExitCode() int {
 	return 4
 }
 
-// Off is one figure that is not as it should be.
+// Off is one figure outside of its limits.
 type Off struct {
 	Device   string         `json:"device"`
 	Metric   string         `json:"metric"`
@@ -44,8 +44,7 @@ type Off struct {
 	Expected gpuprof.Number `json:"expected"` // the siblings' median, or the range's end
 	Worse    gpuprof.Number `json:"worse_by"` // fraction of Expected
 	Against  string         `json:"against"`  // siblings, range, itself or reference
-	// Cause is what explains it, by what was seen on the device (Evidence), or
-	// what usually does.
+	// Cause explains the figure: by an observation on the device (Evidence), or else by the usual cause.
 	Cause    string `json:"cause"`
 	Evidence bool   `json:"evidence"`
 	Fix      string `json:"fix"`
@@ -61,30 +60,29 @@ type Report struct {
 	Reason   string    `json:"reason"` // one sentence
 	Devices  []Card    `json:"devices"`
 	Off      []Off     `json:"off"`
-	// Links are the ways between the GPUs, one after the other, and AllReduce is a sum over
-	// all of them; neither is judged. They are absent of one GPU.
+	// Links are the connections between the GPUs, measured one after the other. AllReduce is a sum over all GPUs.
+	// Neither is judged, and both are absent with one GPU.
 	Links     []Link     `json:"links,omitempty"`
 	AllReduce *AllReduce `json:"all_reduce,omitempty"`
-	// Notes are what a reader must know and what is no fault.
+	// Notes inform the reader without reporting a fault.
 	Notes []string `json:"notes"`
 }
 
-// Figure is a figure of one of the cards.
+// Figure identifies a figure of one of the cards.
 type Figure struct {
 	Card   int // index
 	Metric string
 }
 
-// Beside is how a figure stands beside those of other machines.
+// Beside compares a figure with the same figure of other machines.
 type Beside struct {
 	Expected float64 // their median
 	Off      bool
 }
 
-// Judge compares each device with its siblings, devices of the same name among
-// the cards, and with the ranges, which may be nil. Figures that were found beside those of
-// other machines are judged by that instead; found may be nil. The error, an ErrDevice,
-// refuses a simulated device, whose times mean nothing. by is what writes the report.
+// Judge compares each device with its siblings, the cards of the same name, and with the ranges, which may be nil.
+// Figures in found are judged by other machines instead; found may be nil. The error, ErrDevice, refuses a simulated
+// device, whose times mean nothing. by is the tool that writes the report.
 func Judge(found map[Figure]Beside, cards []Card, ranges *Ranges, by gpuprof.Tool) (*Report, error) {
 	r := &Report{Head: document.NewHead(document.Health, by), Devices: cards, Off: []Off{}, Notes: []string{}}
 	if len(cards) == 0 {
@@ -96,9 +94,9 @@ func Judge(found map[Figure]Beside, cards []Card, ranges *Ranges, by gpuprof.Too
 		if c.Facts["simulated"] != "" {
 			return nil, gpuprof.Errorf(gpuprof.ErrDevice, "judging %s: it is a simulated device, whose times mean nothing", c.Device).WithFix("run on a GPU")
 		}
-		r.Off = append(r.Off, itself(c)...)
-		known, has := ranges.of(c.Name)
-		for _, name := range judged() {
+		r.Off = append(r.Off, reportedFaults(c)...)
+		known, has := ranges.lookUp(c.Name)
+		for _, name := range judgedMetrics() {
 			m, ok := c.Metric(name)
 			if !ok {
 				continue
@@ -106,42 +104,42 @@ func Judge(found map[Figure]Beside, cards []Card, ranges *Ranges, by gpuprof.Too
 			if f, ok := found[Figure{i, name}]; ok {
 				compared[i] = true
 				if f.Off {
-					r.Off = append(r.Off, offOf(c, m, f.Expected, "reference", nil))
+					r.Off = append(r.Off, newOff(c, m, f.Expected, "reference", nil))
 				}
 				continue
 			}
 			off := false
-			if median, peers := siblings(cards, i, name); len(peers) > 0 {
+			if median, peers := siblingMedian(cards, i, name); len(peers) > 0 {
 				compared[i] = true
-				if rules[name].worse(float64(m.Value), median) > rules[name].slack {
-					r.Off, off = append(r.Off, offOf(c, m, median, "siblings", peers)), true
+				if rules[name].worseShare(float64(m.Value), median) > rules[name].slack {
+					r.Off, off = append(r.Off, newOff(c, m, median, "siblings", peers)), true
 				}
 			}
 			if has {
-				compared[i] = r.shipped(c, m, known, off) || compared[i]
+				compared[i] = r.checkRange(c, m, known, off) || compared[i]
 			}
 		}
-		r.Notes = append(r.Notes, notes(c)...)
+		r.Notes = append(r.Notes, conditionNotes(c)...)
 	}
 	r.Notes = append(r.Notes, sourceNotes(cards)...)
-	r.conclude(compared)
+	r.setVerdict(compared)
 	return r, nil
 }
 
-// JudgeAccounts goes by what the devices and the system say of themselves, without a
-// measurement. by is what writes the report.
+// JudgeAccounts judges by the reports of the devices and the system, without a measurement. by is the tool that
+// writes the report.
 func JudgeAccounts(cards []Card, by gpuprof.Tool) *Report {
 	r := &Report{Head: document.NewHead(document.Health, by), Devices: cards, Off: []Off{}, Notes: []string{}}
 	compared := make([]bool, len(cards))
 	for i := range cards {
 		compared[i] = true
-		r.Off = append(r.Off, itself(&cards[i])...)
+		r.Off = append(r.Off, reportedFaults(&cards[i])...)
 		if cards[i].Error != "" {
 			r.Notes = append(r.Notes, cards[i].Device+": "+cards[i].Error)
 		}
 	}
 	r.Notes = append(r.Notes, sourceNotes(cards)...)
-	r.conclude(compared)
+	r.setVerdict(compared)
 	switch r.Verdict {
 	case Healthy:
 		r.Reason = "no device reports a fault (no figure was measured)"
@@ -151,15 +149,13 @@ func JudgeAccounts(cards []Card, by gpuprof.Tool) *Report {
 	return r
 }
 
-// Faulty reports whether a device is at fault by its own account or the system's, which
-// no comparison is needed for.
+// Faulty reports whether a device or the system reports a fault, which needs no comparison.
 func (r *Report) Faulty() bool {
 	return slices.ContainsFunc(r.Off, func(o Off) bool { return o.Against == "itself" })
 }
 
-// siblings is the median of a metric over the other devices of the same name,
-// and those devices.
-func siblings(cards []Card, i int, metric string) (median float64, peers []Condition) {
+// siblingMedian returns the median of a metric over the other devices of the same name, and their conditions.
+func siblingMedian(cards []Card, i int, metric string) (median float64, peers []Condition) {
 	var v []float64
 	for j := range cards {
 		if j == i || cards[j].Name != cards[i].Name {
@@ -181,14 +177,14 @@ func siblings(cards []Card, i int, metric string) (median float64, peers []Condi
 	return v[k], peers
 }
 
-// worse is by which fraction of expected v is worse; negative when it is better.
-func (r rule) worse(v, expected float64) float64 {
+// worseShare returns by which share of expected v is worse; negative if better.
+func (r rule) worseShare(v, expected float64) float64 {
 	return float64(r.better) * (expected - v) / expected
 }
 
-// shipped compares with the shipped range; already says that siblings found the
-// same figure off. It reports whether there was a range.
-func (r *Report) shipped(c *Card, m Metric, known DeviceRanges, already bool) bool {
+// checkRange compares a figure with the shipped range. already is true if siblings found it off. It reports whether
+// there was a range.
+func (r *Report) checkRange(c *Card, m Metric, known DeviceRanges, already bool) bool {
 	span, ok := known.Metrics[m.Name]
 	if !ok {
 		return false
@@ -199,26 +195,25 @@ func (r *Report) shipped(c *Card, m Metric, known DeviceRanges, already bool) bo
 		end, beyond = span[1], span[0]
 	}
 	switch {
-	case rules[m.Name].worse(v, end) > 0 && !already:
-		r.Off = append(r.Off, offOf(c, m, end, "range", nil))
-	case rules[m.Name].worse(v, beyond) < 0:
+	case rules[m.Name].worseShare(v, end) > 0 && !already:
+		r.Off = append(r.Off, newOff(c, m, end, "range", nil))
+	case rules[m.Name].worseShare(v, beyond) < 0:
 		r.Notes = append(r.Notes, fmt.Sprintf("%s: %s is better than the shipped range of %s, which may be too narrow", c.Device, m.Name, c.Name))
 	}
 	return true
 }
 
-func offOf(c *Card, m Metric, expected float64, against string, peers []Condition) Off {
+func newOff(c *Card, m Metric, expected float64, against string, peers []Condition) Off {
 	o := Off{Device: c.Device, Metric: m.Name, Unit: m.Unit, Value: m.Value, Expected: gpuprof.Number(expected), Against: against,
-		Worse: gpuprof.Number(rules[m.Name].worse(float64(m.Value), expected))}
+		Worse: gpuprof.Number(rules[m.Name].worseShare(float64(m.Value), expected))}
 	o.Cause, o.Evidence, o.Fix = explain(c, m.Name, peers)
 	return o
 }
 
-// itself lists what is wrong with a device by its own account, whatever its
-// neighbours do. The link's generation is not among it: it is read ten times a
-// second while the link wakes up and falls asleep, so a low reading explains a
-// slow copy and proves nothing alone.
-func itself(c *Card) []Off {
+// reportedFaults lists the faults that the device itself reports. The link's generation is excluded. It is sampled ten
+// times a second while the link enters and leaves power saving, so a low reading explains a slow copy and proves no
+// fault.
+func reportedFaults(c *Card) []Off {
 	var out []Off
 	d := c.Condition
 	if d.LinkWidth > 0 && d.LinkWidth < d.LinkWidthMax {
@@ -228,11 +223,11 @@ func itself(c *Card) []Off {
 	return append(out, c.Faults()...)
 }
 
-// conclude takes the worst of all devices. A fault by a device's own account is certain,
-// whatever could not be measured beside it.
-func (r *Report) conclude(compared []bool) {
+// setVerdict sets the worst verdict over all devices. A fault that a device reports itself counts despite failed
+// measurements.
+func (r *Report) setVerdict(compared []bool) {
 	var failed, alone []string
-	var unchecked sayings
+	var unchecked deviceTexts
 	for i := range r.Devices {
 		c := &r.Devices[i]
 		switch {
@@ -246,40 +241,40 @@ func (r *Report) conclude(compared []bool) {
 	}
 	unmeasured := ""
 	if len(failed) > 0 {
-		unmeasured = list(failed) + " could not be measured to the end"
+		unmeasured = joinNames(failed) + " could not be measured to the end"
 	}
 	switch {
 	case unmeasured != "" && !r.Faulty():
 		r.Verdict, r.Reason = Failed, unmeasured
 	case len(r.Off) > 0:
-		r.Verdict, r.Reason = Unhealthy, unsound(r.off())
+		r.Verdict, r.Reason = Unhealthy, unhealthyText(r.offNames())
 		if unmeasured != "" {
 			r.Reason += "; " + unmeasured
 		}
 	case len(unchecked.texts) > 0:
-		r.Verdict, r.Reason = NotChecked, strings.Join(unchecked.lines(), "; ")
+		r.Verdict, r.Reason = NotChecked, strings.Join(unchecked.formatLines(), "; ")
 	case len(alone) > 0:
-		r.Verdict, r.Reason = Unknown, fmt.Sprintf("nothing to compare %s with: no sibling of the same name here, and no range shipped for it (not yet measured)", list(alone))
+		r.Verdict, r.Reason = Unknown, fmt.Sprintf("nothing to compare %s with: no sibling of the same name here, and no range shipped for it (not yet measured)", joinNames(alone))
 	default:
 		r.Verdict, r.Reason = Healthy, "every figure is within its limits"
 	}
 	r.ExitCode = r.Verdict.ExitCode()
 	if r.Verdict != NotChecked {
-		for _, line := range unchecked.lines() {
+		for _, line := range unchecked.formatLines() {
 			r.Notes = append(r.Notes, "not checked: "+line)
 		}
 	}
 }
 
-func unsound(who []string) string {
+func unhealthyText(who []string) string {
 	if len(who) == 1 {
 		return who[0] + " is not as fast or as sound as it should be"
 	}
-	return list(who) + " are not as fast or as sound as they should be"
+	return joinNames(who) + " are not as fast or as sound as they should be"
 }
 
-// off names the devices that are off, each once.
-func (r *Report) off() []string {
+// offNames returns the devices that are off, each once.
+func (r *Report) offNames() []string {
 	var who []string
 	for _, o := range r.Off {
 		if name := r.Identity(o.Device); !slices.Contains(who, name) {
@@ -289,7 +284,7 @@ func (r *Report) off() []string {
 	return who
 }
 
-// Identity is a device's Card.Identity.
+// Identity returns the Card.Identity of a device.
 func (r *Report) Identity(device string) string {
 	if i := slices.IndexFunc(r.Devices, func(c Card) bool { return c.Device == device }); i >= 0 {
 		return r.Devices[i].Identity()
@@ -297,7 +292,7 @@ func (r *Report) Identity(device string) string {
 	return device
 }
 
-func list(names []string) string {
+func joinNames(names []string) string {
 	switch len(names) {
 	case 1:
 		return names[0]

@@ -11,23 +11,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Ranges are what healthy devices reach, by device name.
+// Ranges are the figures of healthy devices, by device name.
 type Ranges struct {
 	gpuprof.Head
 	Note    string                  `json:"note,omitempty"`
 	Devices map[string]DeviceRanges `json:"devices"`
 }
 
-// DeviceRanges are one kind of device's.
+// DeviceRanges are the ranges of one kind of device.
 type DeviceRanges struct {
-	// Provenance says where the figures come from: when, by which version of
-	// gpuprof, on how many devices and machines, by which command.
+	// Provenance describes the measurement: when, by which version of gpuprof, on how many devices and machines, by
+	// which command.
 	Provenance string                `json:"provenance"`
 	Metrics    map[string][2]float64 `json:"metrics"` // lowest and highest healthy value
 }
 
-// ParseRanges reads a file of ranges. name is the file's, for errors, which are
-// of kind ErrInput.
+// ParseRanges reads a file of ranges. name is the file, for errors, which are ErrInput.
 func ParseRanges(text []byte, name string) (*Ranges, error) {
 	if _, err := document.Accept(text, name, document.Ranges); err != nil {
 		return nil, err
@@ -47,7 +46,7 @@ func ParseRanges(text []byte, name string) (*Ranges, error) {
 		}
 		for metric, v := range d.Metrics {
 			if !slices.Contains(order, metric) || rules[metric].better == 0 {
-				return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: device %s has a range of %q, which is not judged", name, device, metric).WithFix("the metrics are %s", strings.Join(judged(), ", "))
+				return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: device %s has a range of %q, which is not judged", name, device, metric).WithFix("the metrics are %s", strings.Join(judgedMetrics(), ", "))
 			}
 			if !(v[0] > 0 && v[1] >= v[0]) {
 				return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: %s of %s is [%g, %g]", name, metric, device, v[0], v[1]).WithFix("give the lowest and the highest healthy value, both above 0")
@@ -57,8 +56,8 @@ func ParseRanges(text []byte, name string) (*Ranges, error) {
 	return &r, nil
 }
 
-// judged lists the metrics that are compared.
-func judged() []string {
+// judgedMetrics lists the metrics that are compared.
+func judgedMetrics() []string {
 	var out []string
 	for _, m := range order {
 		if rules[m].better != 0 {
@@ -68,9 +67,8 @@ func judged() []string {
 	return out
 }
 
-// of is the ranges of a device, by its exact name: a GPU of the same chip in
-// another form has other ones.
-func (r *Ranges) of(name string) (DeviceRanges, bool) {
+// lookUp returns the ranges of a device, by its exact name: GPUs of one chip in different form factors differ.
+func (r *Ranges) lookUp(name string) (DeviceRanges, bool) {
 	if r == nil {
 		return DeviceRanges{}, false
 	}

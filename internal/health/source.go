@@ -9,41 +9,41 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer is what a source answered about the faults of a GPU.
+// Answer is a source's answer about the faults of a GPU.
 type Answer string
 
-// The answers. Absence of an answer is no evidence that the GPU works.
+// A missing answer is no evidence that the GPU works.
 const (
 	NoFault    Answer = "no fault"
 	HasFault   Answer = "fault"
 	Unanswered Answer = "not answered"
 )
 
-// The sources that a GPU's faults are read from.
+// The sources of a GPU's faults.
 const (
 	SourceNVML     = "nvml"            // whether NVML reaches the GPU
 	SourceECC      = "ecc_errors"      // uncorrected memory errors since the driver was loaded
-	SourceRepair   = "memory_repair"   // rows or pages of memory that wait to be replaced, or could not be
-	SourceRecovery = "recovery_action" // the action by which the driver wants the GPU recovered
+	SourceRepair   = "memory_repair"   // memory rows or pages that wait for replacement, or could not be replaced
+	SourceRecovery = "recovery_action" // the recovery action that the driver requests
 	SourceLog      = "kernel_log"      // XIDs and other messages of the driver
 )
 
-// Source is a place where a GPU's faults are looked for, and its answer.
+// Source is one source of a GPU's faults, with its answer.
 type Source struct {
 	Name   string `json:"name"`
 	Answer Answer `json:"answer"`
 	// Decides marks a source whose answer alone shows that the GPU was checked.
 	Decides bool     `json:"decides,omitempty"`
-	Text    string   `json:"text,omitempty"` // the fault, or why there is no answer
+	Text    string   `json:"text,omitempty"` // the fault, or the reason for no answer
 	Fix     string   `json:"fix,omitempty"`
-	Notes   []string `json:"notes,omitempty"` // what it tells that is no fault
+	Notes   []string `json:"notes,omitempty"` // information that is no fault
 }
 
-// faultMetrics name the entry of Off that a source's fault makes.
+// faultMetrics maps a source to the metric of its entry in Off.
 var faultMetrics = map[string]string{SourceNVML: "lost", SourceECC: "memory_errors", SourceRepair: "memory_errors",
 	SourceRecovery: "recovery_action", SourceLog: "xid"}
 
-// FaultOf is the source of a fault that was found.
+// FaultOf returns a source that reports a fault.
 func FaultOf(name, text, fix string) Source {
 	return Source{Name: name, Answer: HasFault, Text: text, Fix: fix}
 }
@@ -53,13 +53,12 @@ func (c *Card) Faulty() bool {
 	return slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Answer == HasFault })
 }
 
-// Checked reports whether the device is at fault, or one of the sources that decide answered
-// that it is not.
+// Checked reports whether the device is faulty, or a decisive source answered that it has no fault.
 func (c *Card) Checked() bool {
 	return c.Faulty() || slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Decides && s.Answer == NoFault })
 }
 
-// Silent lists the sources of the device that gave no answer, each with the reason.
+// Silent lists the sources of the device that gave no answer, with the reasons.
 func (c *Card) Silent() string {
 	if len(c.Sources) == 0 {
 		return "no source of faults was asked"
@@ -73,8 +72,8 @@ func (c *Card) Silent() string {
 	return strings.Join(out, ", ")
 }
 
-// Identity names the device: one that was not measured, and may answer to no name any more, by
-// everything that is known of it, "gpu1 (PCI 0000:ca:00.0, GPU-…)".
+// Identity names the device. For one that was not measured, and may not respond to its name, it adds all known
+// addresses: "gpu1 (PCI 0000:ca:00.0, GPU-…)".
 func (c *Card) Identity() string {
 	switch {
 	case len(c.Metrics) > 0:
@@ -95,7 +94,7 @@ func (c *Card) Identity() string {
 	return c.Device + " (" + strings.Join(known, ", ") + ")"
 }
 
-// Faults are the entries of Off for what the sources answered, one for each metric.
+// Faults returns the entries of Off for the sources' faults, one per metric.
 func (c *Card) Faults() []Off {
 	var out []Off
 	for _, s := range c.Sources {
@@ -114,13 +113,13 @@ func (c *Card) Faults() []Off {
 	return out
 }
 
-// sayings are texts about devices; the same about several devices is one text.
-type sayings struct {
-	texts   []string // in the order of their first
+// deviceTexts collects texts about devices, and merges equal texts of several devices.
+type deviceTexts struct {
+	texts   []string // in order of first occurrence
 	devices map[string][]string
 }
 
-func (s *sayings) add(device, text string) {
+func (s *deviceTexts) add(device, text string) {
 	if s.devices == nil {
 		s.devices = map[string][]string{}
 	}
@@ -130,46 +129,46 @@ func (s *sayings) add(device, text string) {
 	s.devices[text] = append(s.devices[text], device)
 }
 
-// lines are "gpu0 and gpu1: text".
-func (s *sayings) lines() []string {
+// formatLines returns lines such as "gpu0 and gpu1: text".
+func (s *deviceTexts) formatLines() []string {
 	var out []string
 	for _, text := range s.texts {
-		out = append(out, list(s.devices[text])+": "+text)
+		out = append(out, joinNames(s.devices[text])+": "+text)
 	}
 	return out
 }
 
-// sourceNotes are the notes of the sources, and which of them gave no answer.
+// sourceNotes returns the sources' notes, and the sources without an answer.
 func sourceNotes(cards []Card) []string {
-	var said sayings
+	var notes deviceTexts
 	for i := range cards {
 		c := &cards[i]
 		for _, s := range c.Sources {
 			for _, n := range s.Notes {
-				said.add(c.Device, n)
+				notes.add(c.Device, n)
 			}
 		}
 		if silent := c.Silent(); c.Checked() && silent != "" && !c.Faulty() {
-			said.add(c.Device, "not answered: "+silent)
+			notes.add(c.Device, "not answered: "+silent)
 		}
 	}
-	return said.lines()
+	return notes.formatLines()
 }
 
 // action is a recovery action of the driver.
 type action struct {
 	means, fix string
-	note       bool // it is no fault of the GPU
+	note       bool // no fault of the GPU
 }
 
-// What clears a fault.
+// Fixes of faults.
 const (
 	FixReset   = "stop the programs on the GPU and reset it (nvidia-smi -r); if the fault returns, replace the GPU"
 	FixRestart = "drain the node and restart it; if the fault returns, replace the GPU"
 )
 
-// actions are the recovery actions by their number: nvmlDeviceGpuRecoveryAction_t of nvml.h,
-// and NV2080_CTRL_GPU_RECOVERY_ACTION of the driver, which XID 154 logs.
+// actions maps the numbers of recovery actions: nvmlDeviceGpuRecoveryAction_t of nvml.h, and
+// NV2080_CTRL_GPU_RECOVERY_ACTION of the driver, which XID 154 logs.
 var actions = map[int]action{
 	1: {means: "reset the GPU", fix: FixReset},
 	2: {means: "restart the node", fix: FixRestart},
@@ -181,7 +180,7 @@ var actions = map[int]action{
 	7: {means: "restart the system", fix: FixRestart},
 }
 
-func (a action) text() string { return "the driver asks for a recovery action: " + a.means }
+func (a action) requestText() string { return "the driver asks for a recovery action: " + a.means }
 
 func actionOf(number int) action {
 	if a, ok := actions[number]; ok {
@@ -191,15 +190,15 @@ func actionOf(number int) action {
 		fix: "look at nvidia-smi -q (GPU Recovery Action), and at the manual of the driver"}
 }
 
-// RecoverySource is the source for a recovery action that the driver reports; 0 is none.
+// RecoverySource returns the source for a recovery action that the driver reports; 0 is none.
 func RecoverySource(number int, decides bool) Source {
 	s := Source{Name: SourceRecovery, Answer: NoFault, Decides: decides}
 	switch a := actionOf(number); {
 	case number == 0:
 	case a.note:
-		s.Notes = []string{a.text()}
+		s.Notes = []string{a.requestText()}
 	default:
-		return FaultOf(SourceRecovery, a.text(), a.fix)
+		return FaultOf(SourceRecovery, a.requestText(), a.fix)
 	}
 	return s
 }

@@ -1,14 +1,14 @@
 package health
 
-// level is what an XID tells of the device that it names.
+// level is the severity of an XID for its device.
 type level int
 
 const (
-	programs level = iota // an error of a program, which the driver ends for it
-	noted                 // worth a note, and no fault
+	programs level = iota // an error of a program, which the driver ends
+	noted                 // a note, no fault
 	reset                 // the GPU is faulty until it is reset
 	restart               // the GPU is faulty until the machine is restarted
-	replace               // work on the hardware is needed
+	replace               // the hardware needs work
 )
 
 // xid is an error code of the driver.
@@ -17,27 +17,26 @@ type xid struct {
 	level level
 }
 
-// fixes are by level what clears a fault.
+// fixes maps a level to the fix of the fault.
 var fixes = map[level]string{
 	reset:   FixReset,
 	restart: FixRestart,
 	replace: "drain the node, and check the GPU's power cables and seat; if the fault returns, replace the GPU",
 }
 
-// NVLink errors of Blackwell and later name their severity in the message.
+// NVLink errors of Blackwell and later state their severity in the message.
 const (
 	firstNVLink5 = 144
 	lastNVLink5  = 150
-	// recoveryXID logs that the driver wants another recovery action.
+	// recoveryXID logs a new recovery action of the driver.
 	recoveryXID = 154
 	offBusXID   = 79
 )
 
-// xids are the codes that tell of the device, after the resolution that NVIDIA's catalogue
-// of XID errors gives each (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
-// October 2025). It gives none from 162 on: those are read by their names in nverror.h of the
-// driver 595. Codes that are not here are of programs, or unused. Those from 144 to 150 and 154
-// are read by their message as well.
+// xids lists the codes that concern the device, with the resolution of NVIDIA's catalogue of XID errors
+// (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, October 2025). The catalogue has none from
+// 162 on: their resolution follows their names in nverror.h of driver 595. Codes not listed concern programs, or are
+// unused. For 144 to 150 and 154 the message counts as well.
 var xids = map[int]xid{
 	46:  {"the GPU stopped processing", reset},
 	48:  {"double bit memory error", reset},

@@ -11,28 +11,27 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// The numbers of the rule, which were chosen together: the simulations in the tests show
-// what they give.
+// These constants were chosen together; simulations in the tests measure the resulting error rates.
 const (
-	// LeastSessions of a class are judged: two levels of four.
+	// LeastSessions is the least number of sessions of a class to judge: two levels of four.
 	LeastSessions = 8
 	showAlpha     = 0.01
 	showDraws     = 199
 	alarmAlpha    = 0.002
 	alarmDraws    = 999
-	// sameChange is how many sessions two finds of one change may lie apart.
+	// sameChange is the largest distance, in sessions, between two detections of one change.
 	sameChange = 2
-	// besideSentinel is how many sessions a change may lie from one of the sentinel that
-	// explains it, and sentinelTimes and sentinelMore how much larger it may be.
+	// A change of the sentinel explains a change of a metric at most besideSentinel sessions away. The metric's
+	// change may be sentinelTimes as large, plus sentinelMore.
 	besideSentinel = 3
 	sentinelTimes  = 2
 	sentinelMore   = 0.02
 )
 
-// run is the sessions of one class that are analysed for one metric.
+// run holds the sessions of one class that are analysed for one metric.
 type run struct {
-	at []int     // in the trend
-	y  []float64 // logarithms; of a counter the values
+	at []int     // session indices in the trend
+	y  []float64 // logarithms; for a counter the values
 }
 
 // analyse finds the changes of every metric.
@@ -41,9 +40,9 @@ func (t *Trend) analyse(o Options) {
 	for i := range t.Metrics {
 		m := &t.Metrics[i]
 		var residuals []residual
-		for k, span := range t.classes() {
-			latest := k == len(t.classes())-1
-			r, why := t.runOf(m, span)
+		for k, span := range t.classNames() {
+			latest := k == len(t.classNames())-1
+			r, why := t.buildRun(m, span)
 			if latest {
 				m.Judged, m.Unjudged = len(r.at), why
 			}
@@ -52,23 +51,23 @@ func (t *Trend) analyse(o Options) {
 			}
 			var steps []stats.Step
 			if why == "" {
-				steps = t.steps(m, span, r.y, o, showAlpha, showDraws)
+				steps = t.findSteps(m, span, r.y, o, showAlpha, showDraws)
 			}
-			residuals = append(residuals, m.levels(t, r, steps)...)
-			m.changes(t, r, steps, moved)
+			residuals = append(residuals, m.addLevels(t, r, steps)...)
+			m.addChanges(t, r, steps, moved)
 			if latest && why == "" && o.Watch {
-				m.Alarms = append(m.Alarms, t.alarms(m, span, r, o)...)
-				m.Seen = t.seen(m, span, r, steps, o)
+				m.Alarms = append(m.Alarms, t.findAlarms(m, span, r, o)...)
+				m.Seen = t.findSeen(m, span, r, steps, o)
 			}
 		}
 		if !m.Exact {
-			m.Spread, m.Scatter = spreads(residuals)
+			m.Spread, m.Scatter = commitSpreads(residuals)
 		}
 	}
 }
 
-// classes are those of the trend, the one of the latest session last.
-func (t *Trend) classes() []string {
+// classNames returns the classes of the trend, each once, the latest session's last.
+func (t *Trend) classNames() []string {
 	var out []string
 	for _, s := range t.Classes {
 		out = slices.DeleteFunc(out, func(c string) bool { return c == s.Class })
@@ -77,9 +76,9 @@ func (t *Trend) classes() []string {
 	return out
 }
 
-// runOf is what is analysed of a metric in a class, and why nothing is said about it.
-// Values of a stage below its floor are raised to that.
-func (t *Trend) runOf(m *Metric, class string) (r run, why string) {
+// buildRun returns a metric's values in a class, and the reason if they cannot be judged. Values of a stage below its
+// floor become the floor.
+func (t *Trend) buildRun(m *Metric, class string) (r run, why string) {
 	floor := 0.0
 	if m.stage && len(t.totals) > 0 {
 		floor = compare.StageFloor * stats.Median(t.totals)
@@ -108,8 +107,8 @@ func (t *Trend) runOf(m *Metric, class string) (r run, why string) {
 	return r, why
 }
 
-// steps are the changes in a run. A counter changes wherever its value does.
-func (t *Trend) steps(m *Metric, class string, y []float64, o Options, alpha float64, draws int) []stats.Step {
+// findSteps returns the changes in a run. A counter changes wherever its value does.
+func (t *Trend) findSteps(m *Metric, class string, y []float64, o Options, alpha float64, draws int) []stats.Step {
 	if m.Exact {
 		var out []stats.Step
 		for i := 1; i < len(y); i++ {
@@ -119,44 +118,44 @@ func (t *Trend) steps(m *Metric, class string, y []float64, o Options, alpha flo
 		}
 		return out
 	}
-	return stats.FindSteps(y, stats.StepRule{Margin: math.Log1p(o.Margin), Alpha: alpha, Draws: draws, Seed: t.seed(class, m.Name)})
+	return stats.FindSteps(y, stats.StepRule{Margin: math.Log1p(o.Margin), Alpha: alpha, Draws: draws, Seed: t.randomSeed(class, m.Name)})
 }
 
-// seed makes the same objects give the same answer on any machine.
-func (t *Trend) seed(class, metric string) uint64 {
+// randomSeed derives the random seed from the names, so that the result is the same on every machine.
+func (t *Trend) randomSeed(class, metric string) uint64 {
 	h := fnv.New64()
 	fmt.Fprintf(h, "%q %q %q %q", t.Project, t.Benchmark, class, metric)
 	return h.Sum64()
 }
 
-// residual is a session's distance from its level, as a logarithm.
+// residual is the difference of a session from its level, of logarithms.
 type residual struct {
 	commit string
 	off    float64
 }
 
-// levels adds what lies between the changes of a run.
-func (m *Metric) levels(t *Trend, r run, steps []stats.Step) (out []residual) {
-	for _, b := range boundsOf(r, steps) {
+// addLevels adds the levels between the changes of a run, and returns the residuals.
+func (m *Metric) addLevels(t *Trend, r run, steps []stats.Step) (out []residual) {
+	for _, b := range levelBounds(r, steps) {
 		centre := stats.Median(r.y[b[0]:b[1]])
 		for i := b[0]; i < b[1]; i++ {
 			out = append(out, residual{t.Sessions[r.at[i]].Commit.ID, r.y[i] - centre})
 		}
-		m.Levels = append(m.Levels, Level{First: r.at[b[0]], Last: r.at[b[1]-1], Value: gpuprof.Number(m.back(centre)), N: b[1] - b[0]})
+		m.Levels = append(m.Levels, Level{First: r.at[b[0]], Last: r.at[b[1]-1], Value: gpuprof.Number(m.levelValue(centre)), N: b[1] - b[0]})
 	}
 	return out
 }
 
-// back is a level in the metric's unit.
-func (m *Metric) back(centre float64) float64 {
+// levelValue converts a level to the metric's unit.
+func (m *Metric) levelValue(centre float64) float64 {
 	if m.Exact {
 		return centre
 	}
 	return stats.Significant(math.Exp(centre), stats.StoredDigits)
 }
 
-// boundsOf are the beginnings and ends of the levels of a run.
-func boundsOf(r run, steps []stats.Step) (out [][2]int) {
+// levelBounds returns the first and the end index of each level of a run.
+func levelBounds(r run, steps []stats.Step) (out [][2]int) {
 	from := 0
 	for _, s := range steps {
 		out = append(out, [2]int{from, s.At})
@@ -165,32 +164,31 @@ func boundsOf(r run, steps []stats.Step) (out [][2]int) {
 	return append(out, [2]int{from, len(r.y)})
 }
 
-// changes adds those of a run.
-func (m *Metric) changes(t *Trend, r run, steps []stats.Step, moved []sentinelChange) {
-	bounds := boundsOf(r, steps)
+// addChanges adds the changes of a run to the metric.
+func (m *Metric) addChanges(t *Trend, r run, steps []stats.Step, moved []sentinelChange) {
+	bounds := levelBounds(r, steps)
 	for i, s := range steps {
 		before, after := r.y[bounds[i][0]:bounds[i][1]], r.y[bounds[i+1][0]:bounds[i+1][1]]
 		at := r.at[s.At]
 		c := Change{
 			At: at, Before: t.Sessions[r.at[s.At-1]].Commit, After: t.Sessions[at].Commit, P: gpuprof.Number(s.P), Sentinel: gpuprof.Number(math.NaN()),
-			Old: gpuprof.Number(m.back(stats.Median(before))), New: gpuprof.Number(m.back(stats.Median(after))),
+			Old: gpuprof.Number(m.levelValue(stats.Median(before))), New: gpuprof.Number(m.levelValue(stats.Median(after))),
 			SessionsBefore: len(before), SessionsAfter: len(after),
 		}
-		c.Ratio, c.CI95 = m.ratio(r, before, after)
+		c.Ratio, c.CI95 = m.levelRatio(r, before, after)
 		c.Worse = (c.New > c.Old) != m.HigherIsBetter
 		for k := s.First; k <= s.Last; k++ {
 			if id := t.Sessions[r.at[k]].Commit.Short(); !slices.Contains(c.Commits, id) {
 				c.Commits = append(c.Commits, id)
 			}
 		}
-		c.explain(t, m, moved)
+		c.setCause(t, m, moved)
 		m.Changes = append(m.Changes, c)
 	}
 }
 
-// ratio is the later level over the earlier, with Student's t interval
-// (stats.LevelChange).
-func (m *Metric) ratio(r run, before, after []float64) (ratio gpuprof.Number, ci [2]gpuprof.Number) {
+// levelRatio returns the later level over the earlier one, with Student's t interval (stats.LevelChange).
+func (m *Metric) levelRatio(r run, before, after []float64) (ratio gpuprof.Number, ci [2]gpuprof.Number) {
 	none := gpuprof.Number(math.NaN())
 	if m.Exact {
 		if old := stats.Median(before); old != 0 {
@@ -205,59 +203,59 @@ func (m *Metric) ratio(r run, before, after []float64) (ratio gpuprof.Number, ci
 	return number(e.Theta), [2]gpuprof.Number{number(e.Lower(0.975)), number(e.Upper(0.975))}
 }
 
-// sentinelChange is where the sentinel moved, and how far: a logarithm, above 0 where
-// it became worse.
+// sentinelChange is a change of the sentinel: its session and its size, a logarithm above 0 if the sentinel became
+// worse.
 type sentinelChange struct {
 	at    int
 	worse float64
 }
 
-// sentinelChanges analyses the sentinel like any metric.
+// sentinelChanges analyses the sentinel like a metric.
 func (t *Trend) sentinelChanges(o Options) (out []sentinelChange) {
 	m := &t.Sentinel
 	if len(m.Values) == 0 {
 		return nil
 	}
-	for _, class := range t.classes() {
-		r, why := t.runOf(m, class)
+	for _, class := range t.classNames() {
+		r, why := t.buildRun(m, class)
 		if len(r.at) == 0 {
 			continue
 		}
 		var steps []stats.Step
 		if why == "" {
-			steps = t.steps(m, class, r.y, o, showAlpha, showDraws)
+			steps = t.findSteps(m, class, r.y, o, showAlpha, showDraws)
 		}
-		m.levels(t, r, steps)
+		m.addLevels(t, r, steps)
 		before := len(m.Changes)
-		m.changes(t, r, steps, nil)
+		m.addChanges(t, r, steps, nil)
 		for _, c := range m.Changes[before:] {
-			out = append(out, sentinelChange{c.At, m.worse(float64(c.Ratio))})
+			out = append(out, sentinelChange{c.At, m.logWorse(float64(c.Ratio))})
 		}
 	}
 	return out
 }
 
-// worse is the logarithm of a ratio, above 0 where it is worse.
-func (m *Metric) worse(ratio float64) float64 {
+// logWorse returns the logarithm of a ratio, with the sign such that worse is above 0.
+func (m *Metric) logWorse(ratio float64) float64 {
 	if m.HigherIsBetter {
 		return -math.Log(ratio)
 	}
 	return math.Log(ratio)
 }
 
-// explain says where a change comes from: a machine moves the sentinel too, at the same
-// place, in the same direction, and half as much at least.
-func (c *Change) explain(t *Trend, m *Metric, moved []sentinelChange) {
+// setCause sets the cause of a change. The machine is the cause if the sentinel changes near the same session, in the
+// same direction, and by at least half as much.
+func (c *Change) setCause(t *Trend, m *Metric, moved []sentinelChange) {
 	switch {
 	case m.Exact:
 		c.Cause = FromCounter
 		return
-	case !t.watchedBySentinel(c.At):
+	case !t.hasSentinelAround(c.At):
 		c.Cause = Unknown
 		return
 	}
 	c.Cause = FromCode
-	by := m.worse(float64(c.Ratio))
+	by := m.logWorse(float64(c.Ratio))
 	for _, s := range moved {
 		near := max(s.at-c.At, c.At-s.at) <= besideSentinel
 		if near && s.worse*by > 0 && math.Abs(by) <= sentinelTimes*math.Abs(s.worse)+math.Log1p(sentinelMore) {
@@ -272,9 +270,8 @@ func (c *Change) explain(t *Trend, m *Metric, moved []sentinelChange) {
 	}
 }
 
-// watchedBySentinel says that there are enough figures of the sentinel on either side of
-// a session to see it move.
-func (t *Trend) watchedBySentinel(at int) bool {
+// hasSentinelAround reports whether the sentinel has enough values on both sides of a session to detect a change.
+func (t *Trend) hasSentinelAround(at int) bool {
 	sides := [2]int{}
 	for i, v := range t.Sentinel.Values {
 		if s := &t.Sessions[i]; s.Class == t.Sessions[at].Class && s.LeftOut == "" && !math.IsNaN(float64(v)) {
@@ -288,11 +285,10 @@ func (t *Trend) watchedBySentinel(at int) bool {
 	return sides[0] >= LeastSessions/2 && sides[1] >= LeastSessions/2
 }
 
-// spreads are the standard deviation of sessions about their levels, and the part of it
-// that sessions of one commit do not show among themselves; NaN where unknown. Robust,
-// so that the few sessions that are far slow do not count: 1.4826 times the median
-// distance, over the degrees of freedom that the medians leave.
-func spreads(all []residual) (spread, scatter gpuprof.Number) {
+// commitSpreads returns the standard deviation of sessions about their levels, and its part that repeated sessions of
+// one commit do not show; NaN if unknown. The estimate is robust against outliers: 1.4826 times the median absolute
+// deviation.
+func commitSpreads(all []residual) (spread, scatter gpuprof.Number) {
 	nan := gpuprof.Number(math.NaN())
 	if len(all) < compare.MinSessions {
 		return nan, nan
@@ -305,8 +301,7 @@ func spreads(all []residual) (spread, scatter gpuprof.Number) {
 	}
 	const toSigma = 1.4826
 	sigma := toSigma * stats.Median(offs)
-	// Two sessions of one commit are apart by sqrt(2) times the spread without what
-	// commits differ by.
+	// The difference of two sessions of one commit has sqrt(2) times the standard deviation within commits.
 	var apart []float64
 	for _, r := range all {
 		same := byCommit[r.commit]
@@ -326,9 +321,8 @@ func spreads(all []residual) (spread, scatter gpuprof.Number) {
 	return gpuprof.Number(sigma), gpuprof.Number(math.Sqrt(math.Max(0, sigma*sigma-within*within)))
 }
 
-// Scatter is what commits of a metric differ by for no reason, a standard deviation as
-// a share: the spread of sessions between changes, less that of repeated sessions of
-// one commit. ok is false where too few commits were repeated to tell.
+// Scatter returns the unexplained variation between commits, a standard deviation as a share: the spread of sessions
+// between changes, less the spread of repeated sessions of one commit. ok is false if too few commits were repeated.
 func Scatter(m *Metric) (share float64, ok bool) {
 	v := float64(m.Scatter)
 	return v, !math.IsNaN(v)

@@ -77,7 +77,7 @@ func sentinelRates(series int, noise float64) (machine, wrongly, later, named in
 
 		cause := func(values, sentinel []float64, at int) Cause {
 			tr := trendOf(values, sentinel)
-			tr.analyse(Options{}.full())
+			tr.analyse(Options{}.fillDefaults())
 			for _, c := range tr.Metrics[0].Changes {
 				if max(c.At-at, at-c.At) <= 5 {
 					return c.Cause
@@ -105,7 +105,7 @@ func sentinelRates(series int, noise float64) (machine, wrongly, later, named in
 // alarmsIn looks after each session from one on, and is where the first alarm comes; 0
 // where there is none. Changes below 2 % are no alarm.
 func alarmsIn(values []float64, from int) int {
-	o := Options{Watch: true, Threshold: 0.02}.full()
+	o := Options{Watch: true, Threshold: 0.02}.fillDefaults()
 	for n := from; n <= len(values); n++ {
 		tr := trendOf(values[:n], nil)
 		tr.analyse(o)
@@ -156,7 +156,7 @@ func BenchmarkAlarmTable(b *testing.B) {
 // A change for the worse that no alarm is raised for yet is seen, and as many more sessions as
 // it asks for, and four, raise the alarm: those to come are not just like those before.
 func TestSeenAndNotCertain(t *testing.T) {
-	o := Options{Watch: true, Threshold: 0.05}.full()
+	o := Options{Watch: true, Threshold: 0.05}.fillDefaults()
 	seen, kept := 0, 0
 	for i := range 40 {
 		values := stepped(noisy(rand.New(rand.NewPCG(uint64(i), 17)), 80, 0.01, 0), 40, 1.2)
@@ -195,7 +195,7 @@ func TestCountersChangeExactly(t *testing.T) {
 	values := []float64{40, 40, 40, 41, 41, 41, 41, 41, 41, 41}
 	tr := trendOf(values, nil)
 	tr.Metrics[0].Exact, tr.Metrics[0].Unit = true, "count"
-	tr.analyse(Options{Watch: true, Threshold: 0.02}.full())
+	tr.analyse(Options{Watch: true, Threshold: 0.02}.fillDefaults())
 	m := tr.Metrics[0]
 	if len(m.Changes) != 1 || m.Changes[0].At != 3 || m.Changes[0].Cause != FromCounter || !m.Changes[0].Worse || len(m.Alarms) != 1 {
 		t.Fatalf("%+v %+v", m.Changes, m.Alarms)
@@ -276,12 +276,12 @@ func TestOrderOfObjects(t *testing.T) {
 // others behind those that are not younger.
 func TestBranchOrder(t *testing.T) {
 	o := NewOrder([]string{strings.Repeat("c", 40), strings.Repeat("b", 40), strings.Repeat("a", 40)})
-	at := func(commit string, hours int) placed {
-		return placed{commit: commit, at: commitAt(hours).Time, started: commitAt(hours).Time, hash: commit}
+	at := func(commit string, hours int) sortEntry {
+		return sortEntry{commit: commit, at: commitAt(hours).Time, started: commitAt(hours).Time, hash: commit}
 	}
-	all := []placed{at("cccccccccccc", 3), at("aaaaaaaaaaaa", 9), at("bbbbbbbbbbbb", 2), at("rewritten", 1), at("gone", 4)}
+	all := []sortEntry{at("cccccccccccc", 3), at("aaaaaaaaaaaa", 9), at("bbbbbbbbbbbb", 2), at("rewritten", 1), at("gone", 4)}
 	var got []string
-	for _, i := range o.sorted(all) {
+	for _, i := range o.sortSessions(all) {
 		got = append(got, all[i].commit)
 	}
 	if want := []string{"rewritten", "aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc", "gone"}; !slices.Equal(got, want) {
@@ -318,12 +318,12 @@ func TestScatter(t *testing.T) {
 	for i := range tr.Sessions {
 		tr.Sessions[i].Commit = commitAt(i / 2)
 	}
-	tr.analyse(Options{}.full())
+	tr.analyse(Options{}.fillDefaults())
 	if got, ok := Scatter(&tr.Metrics[0]); !ok || got < 0.006 || got > 0.014 {
 		t.Errorf("scatter %g, %v; planted 0.01", got, ok)
 	}
 	tr = trendOf(values, nil)
-	tr.analyse(Options{}.full())
+	tr.analyse(Options{}.fillDefaults())
 	if _, ok := Scatter(&tr.Metrics[0]); ok {
 		t.Error("a scatter without a repeated commit")
 	}
@@ -343,7 +343,7 @@ func FuzzSession(f *testing.F) {
 	f.Add([]byte(`{"kind":"session","schema_version":"1.0.0","tool":{"name":"gpuprof"},"session":{"metrics":[{"runs":[[],null]}]}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if s, err := decodeSession(text, "object"); err == nil {
-			pointOf(s)
+			newPoint(s)
 		}
 	})
 }
@@ -355,7 +355,7 @@ func TestRatesInATrend(t *testing.T) {
 		points = append(points, point{Values: []value{{Name: "latency/p99", Unit: "s", V: float64(i), Rate: rate}, {Name: "step", Unit: "s", V: 1}}})
 	}
 	var trend Trend
-	trend.gather(points, Options{})
+	trend.addMetrics(points, Options{})
 	if got := trend.Metrics[0].Values; got[0] != 0 || got[1] != 1 || !math.IsNaN(float64(got[2])) || got[3] != 3 {
 		t.Errorf("latencies of the sessions at the latest rate: %v", got)
 	}

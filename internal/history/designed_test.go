@@ -48,18 +48,18 @@ func TestSlowLeak(t *testing.T) {
 		values[i] = math.Pow(1.025, float64(min(i/20, 3))) * (1 + 0.0005*float64(i%3))
 	}
 	tr := trendOf(values, nil)
-	tr.analyse(Options{Watch: true}.full())
+	tr.analyse(Options{Watch: true}.fillDefaults())
 	m := tr.Metrics[0]
 	if len(m.Changes) != 3 || len(m.Alarms) == 0 || float64(m.Alarms[0].Ratio) < 1.07 {
 		t.Fatalf("changes %+v, alarms %+v", m.Changes, m.Alarms)
 	}
 	tr = trendOf(slices.Concat(values, values[:20]), nil)
-	tr.analyse(Options{Watch: true}.full())
+	tr.analyse(Options{Watch: true}.fillDefaults())
 	if m := tr.Metrics[0]; len(m.Alarms) != 0 {
 		t.Errorf("alarms after it was repaired: %+v", m.Alarms)
 	}
 	tr = trendOf(values, nil)
-	tr.analyse(Options{Watch: true, Since: commitAt(70).ID}.full())
+	tr.analyse(Options{Watch: true, Since: commitAt(70).ID}.fillDefaults())
 	if m := tr.Metrics[0]; len(m.Alarms) != 0 {
 		t.Errorf("alarms about what is known: %+v", m.Alarms)
 	}

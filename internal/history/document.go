@@ -5,23 +5,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Decode reads a history as gpuprof history writes it. name is the file's, for errors,
-// which are ErrInput.
+// Decode reads a document of gpuprof history. name is its file, for errors, which are ErrInput.
 func Decode(text []byte, name string) (*Report, error) {
 	r := &Report{}
 	if err := document.Decode(text, name, r, document.History); err != nil {
 		return nil, err
 	}
 	for i := range r.Trends {
-		if !r.Trends[i].fits() {
+		if !r.Trends[i].isConsistent() {
 			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading %s: the metrics of %q do not fit its sessions", name, r.Trends[i].Benchmark).WithFix("write it again with gpuprof history -o FILE.json")
 		}
 	}
 	return r, nil
 }
 
-// fits says that a trend names no session that it does not have.
-func (t *Trend) fits() bool {
+// isConsistent reports whether all session indices of a trend are valid.
+func (t *Trend) isConsistent() bool {
 	n := len(t.Sessions)
 	ok := n > 0 && len(t.Classes) > 0
 	span := func(first, last int) { ok = ok && first >= 0 && first <= last && last < n }

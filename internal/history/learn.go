@@ -11,26 +11,23 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Learn is what the sessions of a result's class show of the spread between sessions:
-// for each metric their robust standard deviation about its levels, the changes taken
-// out. It is widened as an estimate from n of them must be, by the 95 % point of
-// Student's t with n-1 degrees of freedom over that of the normal distribution. Metrics
-// with fewer than ten sessions are not in it. Beside it is what commits differ by
-// (Scatter), where commits were measured again. The sessions are those of the benchmark
-// that is called as the result would be; for a metric of which that has too few, those of
-// every benchmark of the class.
+// Learn estimates the spread between sessions for the class of a result: for each metric the robust standard
+// deviation about its levels, without the changes. The factor for the uncertainty of n sessions is the 95 % point of
+// Student's t with n-1 degrees of freedom over the same point of the normal distribution. Metrics with fewer than ten
+// sessions are left out. Learned also has the variation between commits (Scatter) if commits were repeated. The
+// sessions are the same benchmark's. Metrics with too few of those use every benchmark of the class.
 func (s *Store) Learn(ctx context.Context, r *compare.Result, order Order) (compare.Learned, error) {
 	sample, err := NewSession(r, nil, Origin{})
 	if err != nil {
-		return compare.Learned{}, nil // it gets no verdict either, and the comparison says why
+		return compare.Learned{}, nil // the comparison reports why the result has no verdict
 	}
 	report, err := s.Report(ctx, Options{Filter: Filter{Class: sample.Class}, Order: order})
 	if err != nil {
 		return compare.Learned{}, err
 	}
 	own := slices.DeleteFunc(slices.Clone(report.Trends), func(t Trend) bool { return t.Benchmark != baseline.Slug(sample.Benchmark.Name) })
-	out, sessions := learned(own)
-	others, more := learned(report.Trends)
+	out, sessions := combineSpreads(own)
+	others, more := combineSpreads(report.Trends)
 	fill := func(out, from map[string]float64) {
 		for name, v := range from {
 			if _, ok := out[name]; !ok {
@@ -44,9 +41,9 @@ func (s *Store) Learn(ctx context.Context, r *compare.Result, order Order) (comp
 	return out, nil
 }
 
-// learned is what trends show. The largest figure counts where several benchmarks have a
-// metric of one name: which of them the result is, its name does not tell.
-func learned(trends []Trend) (out compare.Learned, sessions int) {
+// combineSpreads merges the spreads of trends. If several benchmarks have a metric of one name, the largest counts,
+// since the result's own benchmark is unknown.
+func combineSpreads(trends []Trend) (out compare.Learned, sessions int) {
 	out = compare.Learned{Spread: map[string]float64{}, Scatter: map[string]float64{}}
 	const z = 1.959964
 	for _, t := range trends {

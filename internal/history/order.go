@@ -7,12 +7,10 @@ import (
 	"time"
 )
 
-// Order is the place of commits on the branch of a checkout, by their first twelve
-// digits.
+// Order maps commits, by their first twelve digits, to their position on the branch of a checkout.
 type Order map[string]int
 
-// NewOrder is the order of a list of commits, the latest first, as git rev-list
-// --first-parent gives it.
+// NewOrder builds the order from a list of commits, the latest first, as git rev-list --first-parent prints it.
 func NewOrder(commits []string) Order {
 	out := make(Order, len(commits))
 	for i, c := range commits {
@@ -21,18 +19,17 @@ func NewOrder(commits []string) Order {
 	return out
 }
 
-// placed is where a session goes.
-type placed struct {
+// sortEntry holds the sort keys of a session.
+type sortEntry struct {
 	commit  string    // short
-	at      time.Time // of the commit, else of the measurement
+	at      time.Time // of the commit, or of the measurement
 	started time.Time
 	hash    string
 }
 
-// sorted puts sessions in order: those whose commits are on the branch by it, then by
-// when they were measured. Any other comes behind the latest commit of the branch that
-// is not younger than its own.
-func (o Order) sorted(all []placed) []int {
+// sortSessions returns the sessions' indices in order: by the branch, then by measurement time. A session of another
+// branch follows the latest commit of this branch that is no younger than its own.
+func (o Order) sortSessions(all []sortEntry) []int {
 	type known struct {
 		at   time.Time
 		rank int

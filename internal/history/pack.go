@@ -16,12 +16,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// packHead is the first line of a pack; the texts of its sessions follow, a line each,
-// in the order of the names.
+// packHead is the first line of a pack. The texts of its sessions follow, one per line, in the order of Names.
 type packHead struct {
 	gpuprof.Head
 	Month string   `json:"month"` // yyyy-mm
-	Names []string `json:"names"` // of the objects that it stands for
+	Names []string `json:"names"` // objects that the pack contains
 }
 
 func isPack(name string) bool {
@@ -30,16 +29,16 @@ func isPack(name string) bool {
 }
 
 const (
-	// packAge is how old a month is before it is packed: then no job adds to it.
+	// packAge is the least age of a month to pack: no job adds to it any more.
 	packAge = 60 * 24 * time.Hour
-	// packText is how long the text of a pack may become, bytes: one is read whole.
+	// packText limits the text of a pack, bytes, since a pack is read whole.
 	packText = 24 << 20
 )
 
-// readPack gives the names of a pack's sessions and their texts, or what is wrong with
-// it: every text must have the hash of its name.
+// readPack returns the names and texts of a pack's sessions. It returns an error if a text does not have the hash in
+// its name.
 func (s *Store) readPack(ctx context.Context, name string) (names []string, texts [][]byte, err error) {
-	text, err := s.text(ctx, name)
+	text, err := s.readText(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -56,29 +55,28 @@ func (s *Store) readPack(ctx context.Context, name string) (names []string, text
 		return nil, nil, damaged("it names %d sessions and holds %d", len(head.Names), len(texts))
 	}
 	for i, n := range head.Names {
-		if r, ok := refOf(n); !ok || hashOf(texts[i]) != r.hash {
+		if r, ok := parseRef(n); !ok || shortHash(texts[i]) != r.hash {
 			return nil, nil, damaged("the session %d in it is not the one that is named", i+1)
 		}
 	}
 	return head.Names, texts, nil
 }
 
-// Packed is a pack that was written.
+// Packed describes a pack that was written.
 type Packed struct {
 	Name     string
 	Sessions int
 }
 
-// Pack writes the sessions of every month that ended more than 60 days before now into
-// packs, one a month and series, except those that a pack holds already. It removes
-// nothing.
+// Pack writes packs, one per month and series, of the sessions in months that ended more than 60 days before now. It
+// skips packed sessions, and removes nothing.
 func (s *Store) Pack(ctx context.Context, f Filter, now time.Time) ([]Packed, []Skipped, error) {
 	caches := s.newCaches()
 	in, err := s.list(ctx, f, caches)
 	if err != nil {
 		return nil, nil, err
 	}
-	months := map[string][]ref{}
+	months := map[string][]sessionRef{}
 	for _, r := range in.refs {
 		if r.pack == "" && now.Sub(monthEnd(r.at)) > packAge {
 			months[path.Dir(r.name)] = append(months[path.Dir(r.name)], r)
@@ -95,7 +93,7 @@ func (s *Store) Pack(ctx context.Context, f Filter, now time.Time) ([]Packed, []
 }
 
 // packMonth writes the packs of one folder.
-func (s *Store) packMonth(ctx context.Context, folder string, refs []ref) (out []Packed, skipped []Skipped, err error) {
+func (s *Store) packMonth(ctx context.Context, folder string, refs []sessionRef) (out []Packed, skipped []Skipped, err error) {
 	var names []string
 	var texts [][]byte
 	size := 0
@@ -111,9 +109,9 @@ func (s *Store) packMonth(ctx context.Context, folder string, refs []ref) (out [
 		return err
 	}
 	for _, r := range refs {
-		text, err := s.session(ctx, r.name)
+		text, err := s.readSession(ctx, r.name)
 		if err != nil {
-			skipped = append(skipped, Skipped{r.name, why(err)})
+			skipped = append(skipped, Skipped{r.name, reasonText(err)})
 			continue
 		}
 		if size+len(text) > packText {
@@ -126,13 +124,13 @@ func (s *Store) packMonth(ctx context.Context, folder string, refs []ref) (out [
 	return out, skipped, write()
 }
 
-// session is the text of a session's own object, which has the hash of its name.
-func (s *Store) session(ctx context.Context, name string) ([]byte, error) {
-	text, err := s.text(ctx, name)
+// readSession reads a session's own object and checks the hash in its name.
+func (s *Store) readSession(ctx context.Context, name string) ([]byte, error) {
+	text, err := s.readText(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	if r, ok := refOf(name); !ok || hashOf(text) != r.hash {
+	if r, ok := parseRef(name); !ok || shortHash(text) != r.hash {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading %s: its content is not what was written", name).WithFix("add its result again")
 	}
 	return text, nil
@@ -151,7 +149,7 @@ func (s *Store) writePack(ctx context.Context, folder string, names []string, te
 	if err != nil {
 		return "", err
 	}
-	name := path.Join(folder, packWord+head.Month+"-"+hashOf(text)+objectExt)
+	name := path.Join(folder, packWord+head.Month+"-"+shortHash(text)+objectExt)
 	if err := s.bucket.Put(ctx, name, content); err != nil {
 		return "", err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// point is what a report needs of a session.
+// point holds the part of a session that a report needs.
 type point struct {
 	Commit   Commit    `json:"commit"`
 	Started  time.Time `json:"started"`
@@ -29,33 +29,32 @@ type point struct {
 	Sentinel *value    `json:"sentinel,omitempty"`
 }
 
-// value is a metric of a session: the median of the medians of its processes, or the
-// counter.
+// value is a metric of a session: the median of the medians of its processes, or the counter.
 type value struct {
 	Name   string  `json:"name"`
 	Unit   string  `json:"unit"`
 	Higher bool    `json:"higher,omitempty"`
 	Exact  bool    `json:"exact,omitempty"`
-	Stage  bool    `json:"stage,omitempty"` // one of those that add up to the total
+	Stage  bool    `json:"stage,omitempty"` // part of the total
 	V      float64 `json:"v"`
-	Rate   float64 `json:"rate_per_s,omitempty"` // of requests under which it was measured
+	Rate   float64 `json:"rate_per_s,omitempty"` // request rate of the measurement
 }
 
-func pointOf(s *Session) point {
+func newPoint(s *Session) point {
 	p := point{Commit: s.Commit, Started: s.Session.Started, Tool: s.Benchmark.Tool, Total: s.Session.Total}
 	for i := range s.Session.Metrics {
-		if v, ok := valueOf(&s.Session.Metrics[i]); ok && !s.Session.Metrics[i].SenderLate {
+		if v, ok := metricValue(&s.Session.Metrics[i]); ok && !s.Session.Metrics[i].SenderLate {
 			v.Stage = slices.Contains(s.Session.Stages, v.Name)
 			p.Values = append(p.Values, v)
 		}
 	}
 	if s.Sentinel != nil {
-		p.Sentinel = sentinelOf(s.Sentinel)
+		p.Sentinel = sentinelValue(s.Sentinel)
 	}
 	return p
 }
 
-func valueOf(m *baseline.Metric) (value, bool) {
+func metricValue(m *baseline.Metric) (value, bool) {
 	v := value{Name: m.Name, Unit: m.Unit, Higher: m.HigherIsBetter, Exact: m.Exact, Rate: m.Rate}
 	if m.Exact {
 		c, ok := stats.CountOf(slices.Concat(m.Runs...))
@@ -72,11 +71,11 @@ func valueOf(m *baseline.Metric) (value, bool) {
 	return v, len(medians) > 0
 }
 
-// sentinelOf is the figure of a sentinel: its step, or the first that is no counter.
-func sentinelOf(s *baseline.Session) *value {
+// sentinelValue returns the sentinel's total, or otherwise its first metric that is no counter.
+func sentinelValue(s *baseline.Session) *value {
 	var found *value
 	for i := range s.Metrics {
-		v, ok := valueOf(&s.Metrics[i])
+		v, ok := metricValue(&s.Metrics[i])
 		if ok && !v.Exact && (found == nil || v.Name == s.Total) {
 			found = &v
 		}
@@ -84,8 +83,7 @@ func sentinelOf(s *baseline.Session) *value {
 	return found
 }
 
-// caches are what this user read before, a file for each series. What is in them never
-// changes, because objects do not.
+// caches holds earlier reads of this user, one file per series. Entries never expire, because objects do not change.
 type caches struct {
 	dir string
 	all map[string]*cache
@@ -94,28 +92,28 @@ type caches struct {
 type cache struct {
 	Version int                 `json:"version"`
 	Points  map[string]point    `json:"points"` // by hash
-	Packs   map[string][]string `json:"packs"`  // the names that a pack holds
+	Packs   map[string][]string `json:"packs"`  // the names of the sessions in each pack
 	Class   *Class              `json:"class,omitempty"`
 	changed bool
 }
 
-// cacheVersion changes with point.
+// cacheVersion changes when point does.
 const cacheVersion = 1
 
 func (s *Store) newCaches() *caches { return &caches{dir: s.cache, all: map[string]*cache{}} }
 
-func (c *caches) file(series string) string {
+func (c *caches) cacheFile(series string) string {
 	return filepath.Join(c.dir, filepath.FromSlash(series)+".json.zst")
 }
 
-// of is the cache of a series; an empty one where there is none that can be read.
-func (c *caches) of(series string) *cache {
+// openSeries returns the cache of a series, empty if none can be read.
+func (c *caches) openSeries(series string) *cache {
 	if has := c.all[series]; has != nil {
 		return has
 	}
 	out := &cache{}
 	if c.dir != "" {
-		if text, err := outside.ReadFound(c.file(series)); err == nil && json.Unmarshal(text, out) != nil {
+		if text, err := outside.ReadFound(c.cacheFile(series)); err == nil && json.Unmarshal(text, out) != nil {
 			out = &cache{}
 		}
 	}
@@ -140,9 +138,8 @@ func (c *cache) keepPoint(hash string, p point) {
 	c.Points[hash], c.changed = p, true
 }
 
-// save keeps what was read. A cache that cannot be written is only slower, so that no
-// error comes of it.
-func (s *Store) save(c *caches) {
+// saveCaches writes the changed caches. It ignores errors, since a missing cache only costs time.
+func (s *Store) saveCaches(c *caches) {
 	for _, series := range slices.Sorted(maps.Keys(c.all)) {
 		one := c.all[series]
 		if c.dir == "" || !one.changed {
@@ -150,7 +147,7 @@ func (s *Store) save(c *caches) {
 		}
 		if text, err := json.Marshal(one); err == nil {
 			if content, err := s.compress(text); err == nil {
-				_ = writeCache(c.file(series), content)
+				_ = writeCache(c.cacheFile(series), content)
 			}
 		}
 	}
@@ -163,17 +160,16 @@ func writeCache(file string, content []byte) error {
 	return atomicfile.Options{}.Write(file, content)
 }
 
-// readers is how many objects are fetched at once: a store in the network answers
-// after tens of milliseconds.
+// readers is the number of concurrent reads: a network store answers within tens of milliseconds.
 const readers = 16
 
-// points reads what a report needs of sessions, from the cache where it can.
-func (s *Store) points(ctx context.Context, refs []ref, caches *caches) (map[string]point, []Skipped) {
+// loadPoints reads the points of sessions, from the cache if possible.
+func (s *Store) loadPoints(ctx context.Context, refs []sessionRef, caches *caches) (map[string]point, []Skipped) {
 	out := make(map[string]point, len(refs))
-	var alone []ref
-	packs := map[string][]ref{}
+	var alone []sessionRef
+	packs := map[string][]sessionRef{}
 	for _, r := range refs {
-		if p, ok := caches.of(r.series()).Points[r.hash]; ok {
+		if p, ok := caches.openSeries(r.series()).Points[r.hash]; ok {
 			out[r.hash] = p
 		} else if r.pack != "" {
 			packs[r.pack] = append(packs[r.pack], r)
@@ -182,24 +178,24 @@ func (s *Store) points(ctx context.Context, refs []ref, caches *caches) (map[str
 		}
 	}
 	var skipped []Skipped
-	keep := func(r *ref, text []byte, err error) {
+	keep := func(r *sessionRef, text []byte, err error) {
 		var session *Session
 		if err == nil {
 			session, err = decodeSession(text, r.name)
 		}
 		if err != nil {
-			skipped = append(skipped, Skipped{r.name, why(err)})
+			skipped = append(skipped, Skipped{r.name, reasonText(err)})
 			return
 		}
-		out[r.hash] = pointOf(session)
-		caches.of(r.series()).keepPoint(r.hash, out[r.hash])
+		out[r.hash] = newPoint(session)
+		caches.openSeries(r.series()).keepPoint(r.hash, out[r.hash])
 	}
 	for _, pack := range slices.Sorted(maps.Keys(packs)) {
 		held, texts, err := s.readPack(ctx, pack)
 		for _, r := range packs[pack] {
 			at := slices.Index(held, r.name)
-			if at < 0 { // the pack is damaged; its own object may be there still
-				text, lone := s.session(ctx, r.name)
+			if at < 0 { // the pack is damaged; the session's own object may still exist
+				text, lone := s.readSession(ctx, r.name)
 				if lone != nil {
 					lone = errors.Join(err, lone)
 				}
@@ -209,22 +205,22 @@ func (s *Store) points(ctx context.Context, refs []ref, caches *caches) (map[str
 			keep(&r, texts[at], nil)
 		}
 	}
-	texts, errs := s.fetch(ctx, alone)
+	texts, errs := s.fetchSessions(ctx, alone)
 	for i := range alone {
 		keep(&alone[i], texts[i], errs[i])
 	}
 	return out, skipped
 }
 
-// fetch reads the objects of sessions, several at once.
-func (s *Store) fetch(ctx context.Context, refs []ref) (texts [][]byte, errs []error) {
+// fetchSessions reads the objects of sessions concurrently.
+func (s *Store) fetchSessions(ctx context.Context, refs []sessionRef) (texts [][]byte, errs []error) {
 	texts, errs = make([][]byte, len(refs)), make([]error, len(refs))
 	next := make(chan int)
 	var wait sync.WaitGroup
 	for range min(readers, len(refs)) {
 		wait.Go(func() {
 			for i := range next {
-				texts[i], errs[i] = s.session(ctx, refs[i].name)
+				texts[i], errs[i] = s.readSession(ctx, refs[i].name)
 			}
 		})
 	}
@@ -236,9 +232,9 @@ func (s *Store) fetch(ctx context.Context, refs []ref) (texts [][]byte, errs []e
 	return texts, errs
 }
 
-// class is what the sessions of a series have in common; nil where it is not known.
-func (s *Store) class(ctx context.Context, series string, caches *caches) *Class {
-	cache := caches.of(series)
+// loadClass returns the class of a series; nil if it cannot be read.
+func (s *Store) loadClass(ctx context.Context, series string, caches *caches) *Class {
+	cache := caches.openSeries(series)
 	if cache.Class == nil {
 		text, err := s.bucket.Get(ctx, path.Join(series, classFile))
 		if err != nil {

@@ -9,35 +9,35 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Report is what a store says about a program over its commits.
+// Report describes a program's metrics over its commits, from one store.
 type Report struct {
 	gpuprof.Head
 	Store     string            `json:"store"`
-	Threshold float64           `json:"threshold"` // a share: an alarm is for what is worse by this
-	Margin    float64           `json:"margin"`    // a share: what changes by less is no change
+	Threshold float64           `json:"threshold"` // a share: the least worsening that raises an alarm
+	Margin    float64           `json:"margin"`    // a share: smaller changes are ignored
 	Watched   bool              `json:"watched"`   // the alarm rule was applied
 	Trends    []Trend           `json:"trends"`
 	Skipped   []Skipped         `json:"skipped"` // objects that were not used
 	Warnings  []gpuprof.Warning `json:"warnings"`
 }
 
-// Trend is the sessions of one benchmark whose classes follow one another, and the
-// metrics in them. Benchmarks that run on two machines by turns have two trends.
+// Trend holds the sessions of one benchmark whose classes follow one another, and their metrics. A benchmark that
+// runs on two machines alternately has two trends.
 type Trend struct {
 	Project   string   `json:"project"`
 	Benchmark string   `json:"benchmark"`
-	Tool      string   `json:"tool"` // what measured
+	Tool      string   `json:"tool"` // the measuring program
 	Classes   []Span   `json:"classes"`
 	Sessions  []At     `json:"sessions"` // in order
 	Metrics   []Metric `json:"metrics"`
-	// Sentinel is the figure of a benchmark whose code never changes, by session; null
-	// where a session has none. Empty without any.
+	// Sentinel is the metric of a benchmark whose code never changes, by session; null for sessions without it. Empty
+	// if no session has one.
 	Sentinel Metric `json:"sentinel"`
 
-	totals []float64 // of the sessions
+	totals []float64 // totals of the sessions
 }
 
-// Span is where in a trend a class begins and ends.
+// Span is the range of sessions of one class in a trend.
 type Span struct {
 	Class  string            `json:"class"`
 	Device string            `json:"device"`
@@ -51,11 +51,11 @@ type At struct {
 	Commit  Commit    `json:"commit"`
 	Started time.Time `json:"started"`
 	Class   string    `json:"class"`
-	Object  string    `json:"object"` // its name in the store
-	// OffBranch: the commit is not on the branch of this checkout, so that the session is
-	// placed by its time.
+	Object  string    `json:"object"` // name in the store
+	// OffBranch marks a commit that is not on the branch of this checkout; the session's time determines its
+	// position.
 	OffBranch bool `json:"off_branch,omitempty"`
-	// LeftOut is why the session is shown and not analysed; "" where it is.
+	// LeftOut is the reason why the session is shown but not analysed; "" if it is analysed.
 	LeftOut string `json:"left_out,omitempty"`
 }
 
@@ -65,45 +65,44 @@ type Metric struct {
 	Unit           string           `json:"unit"`
 	HigherIsBetter bool             `json:"higher_is_better,omitempty"`
 	Exact          bool             `json:"exact,omitempty"`
-	Total          bool             `json:"total,omitempty"` // what the stages add up to
-	Values         []gpuprof.Number `json:"values"`          // one a session; null where it has none
+	Total          bool             `json:"total,omitempty"` // the sum of the stages
+	Values         []gpuprof.Number `json:"values"`          // one per session; null if missing
 	Levels         []Level          `json:"levels"`
 	Changes        []Change         `json:"changes"`
 	Alarms         []Alarm          `json:"alarms"`
-	Seen           []Seen           `json:"seen,omitempty"` // worse, and not certain enough for an alarm
-	// Unjudged is why nothing is said about the latest class; "" where something is.
+	Seen           []Seen           `json:"seen,omitempty"` // worse, without enough evidence for an alarm
+	// Unjudged is the reason why the latest class was not judged; "" if it was.
 	Unjudged string `json:"unjudged,omitempty"`
-	// Judged is how many sessions of the latest class were analysed.
+	// Judged is the number of analysed sessions of the latest class.
 	Judged int `json:"judged"`
-	// Spread is the standard deviation of sessions about their level, a share, and
-	// robust; Scatter the part of it that repeating a commit does not show. Null where
-	// unknown.
+	// Spread is the robust standard deviation of sessions about their level, a share. Scatter is its part that
+	// repeating a commit does not show. Null if unknown.
 	Spread  gpuprof.Number `json:"spread"`
 	Scatter gpuprof.Number `json:"scatter"`
 
-	stage bool // one of the parts of the total
+	stage bool // part of the total
 }
 
-// Level is sessions between two changes.
+// Level is a range of sessions between two changes.
 type Level struct {
 	First int            `json:"first"` // of the sessions
 	Last  int            `json:"last"`
 	Value gpuprof.Number `json:"value"` // the median
-	N     int            `json:"n"`     // sessions in it that were analysed
+	N     int            `json:"n"`     // analysed sessions in it
 }
 
-// Cause is where a change comes from.
+// Cause names the origin of a change.
 type Cause string
 
 // Causes.
 const (
-	FromCode    Cause = "code"            // the sentinel did not move
-	FromMachine Cause = "machine"         // the sentinel moved with it
+	FromCode    Cause = "code"            // the sentinel did not change
+	FromMachine Cause = "machine"         // the sentinel changed too
 	Unknown     Cause = "code or machine" // there is no sentinel
-	FromCounter Cause = "counted"         // an exact counter: the program does other work
+	FromCounter Cause = "counted"         // an exact counter: the program does different work
 )
 
-// Change is a place where a metric changes its level.
+// Change is a session at which a metric changes its level.
 type Change struct {
 	At     int               `json:"at"` // the first session of the new level
 	Before Commit            `json:"before"`
@@ -115,16 +114,16 @@ type Change struct {
 	P      gpuprof.Number    `json:"p"` // null for a counter
 	Worse  bool              `json:"worse"`
 	Cause  Cause             `json:"cause"`
-	// Sentinel is the ratio of the sentinel's change that explains it; null for none.
+	// Sentinel is the ratio of the sentinel's change that explains this one; null without one.
 	Sentinel gpuprof.Number `json:"sentinel"`
-	// Commits are those among which the change lies in 95 % of cases, After among them.
+	// Commits contain the change with 95 % probability, After among them.
 	Commits        []string `json:"commits"`
-	SessionsBefore int      `json:"sessions_before"` // of the level before
+	SessionsBefore int      `json:"sessions_before"` // sessions of the level before
 	SessionsAfter  int      `json:"sessions_after"`
 }
 
-// Alarm is a change that a build should fail for: found twice running by the stricter
-// test, and the present level is worse than the one before it.
+// Alarm is a change that should fail a build: the stricter test found it twice in a row, and the present level is
+// worse than the one before it.
 type Alarm struct {
 	At     int            `json:"at"`
 	Before Commit         `json:"before"`
@@ -135,19 +134,19 @@ type Alarm struct {
 	P      gpuprof.Number `json:"p"`     // null for a counter
 }
 
-// Seen is a change after which the present level is worse by the threshold, found by the test of a
-// table and not by the stricter one of an alarm.
+// Seen is a change after which the present level is worse by the threshold. The table's test found it, and the
+// stricter one of an alarm did not.
 type Seen struct {
 	At    int            `json:"at"`
 	After Commit         `json:"after"`
-	Ratio gpuprof.Number `json:"ratio"` // of the present level over the one before
+	Ratio gpuprof.Number `json:"ratio"` // present level over the one before
 	P     gpuprof.Number `json:"p"`
-	// Sessions is how many more, were they like those since the change, would raise the alarm; 0
-	// where 15 would not.
+	// Sessions is the number of further sessions, like those since the change, that would raise the alarm; 0 if 15
+	// would not.
 	Sessions int `json:"sessions"`
 }
 
-// Alarms are those of all trends, with the trend and metric of each.
+// Alarms returns the alarms of all trends, each with its trend and metric.
 func (r *Report) Alarms() (out []Raised) {
 	for t := range r.Trends {
 		for m := range r.Trends[t].Metrics {
@@ -159,15 +158,14 @@ func (r *Report) Alarms() (out []Raised) {
 	return out
 }
 
-// Raised is an alarm and what it is about.
+// Raised is an alarm with its trend and metric.
 type Raised struct {
 	Trend  *Trend
 	Metric *Metric
 	Alarm  Alarm
 }
 
-// Unjudged are the trends in whose latest class nothing could be judged, with the
-// reason.
+// Unjudged returns the trends whose latest class has no judged metric, with the reasons.
 func (r *Report) Unjudged() (names, reasons []string) {
 	for i := range r.Trends {
 		t := &r.Trends[i]
@@ -188,20 +186,19 @@ func (r *Report) Unjudged() (names, reasons []string) {
 	return names, reasons
 }
 
-// LastChange is how far the latest change went, a logarithm; 0 without any.
+// LastChange returns the size of the latest change, a logarithm; 0 without one.
 func (m *Metric) LastChange() float64 {
 	if len(m.Changes) == 0 {
 		return 0
 	}
 	if by := math.Abs(math.Log(float64(m.Changes[len(m.Changes)-1].Ratio))); !math.IsNaN(by) {
-		return min(by, math.MaxFloat64) // of one from zero, or to it
+		return min(by, math.MaxFloat64) // infinite for a change from or to zero
 	}
 	return math.MaxFloat64
 }
 
-// Range holds the values of most sessions and every level: from the 2nd to the 98th
-// percentile, without values beyond the 10th and 90th by one and a half times what lies
-// between these. False without a value.
+// Range covers most values and every level: from the 2nd to the 98th percentile, without outliers. Outliers are
+// beyond the 10th and 90th percentile by more than 1.5 times their distance. ok is false without a value.
 func (m *Metric) Range() (lo, hi float64, ok bool) {
 	var all []float64
 	for _, v := range m.Values {

@@ -14,16 +14,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Options are what a report may be told; the zero value is the rule.
+// Options configures a report; the zero value has the defaults.
 type Options struct {
 	Filter
-	Metrics   []string // names or patterns with *; none is all
-	Last      int      // sessions of a trend, the latest; 0 is 250
-	Margin    float64  // a share; 0 is 2 %, or the threshold where that is less
+	Metrics   []string // names or patterns with *; empty for all
+	Last      int      // latest sessions of a trend; 0 is 250
+	Margin    float64  // a share; 0 is 2 %, or the threshold if smaller
 	Threshold float64  // a share; 0 is 5 %
-	Order     Order    // of the checkout's branch; nil where there is none
+	Order     Order    // of the checkout's branch; nil without a checkout
 	Watch     bool     // apply the alarm rule
-	Since     string   // a commit: no alarm about changes up to it
+	Since     string   // a commit: changes up to it raise no alarm
 	Tool      gpuprof.Tool
 }
 
@@ -34,38 +34,37 @@ const (
 	defaultThreshold = 0.05
 )
 
-func (o Options) full() Options {
+func (o Options) fillDefaults() Options {
 	o.Last, o.Threshold = cmp.Or(o.Last, DefaultLast), cmp.Or(o.Threshold, defaultThreshold)
 	o.Margin = cmp.Or(o.Margin, min(defaultMargin, o.Threshold))
 	return o
 }
 
-// Report reads the latest sessions of every benchmark and finds the changes in them.
-// ErrInput where the store cannot be read, or holds objects and none that can be used;
-// ErrUsage for a benchmark that is not in it.
+// Report reads the latest sessions of every benchmark and finds changes. The error is ErrInput if the store cannot be
+// read or has no usable object, and ErrUsage for an unknown benchmark.
 func (s *Store) Report(ctx context.Context, o Options) (*Report, error) {
-	o = o.full()
+	o = o.fillDefaults()
 	out := &Report{Head: document.NewHead(document.History, o.Tool), Store: s.String(), Threshold: o.Threshold, Margin: o.Margin, Watched: o.Watch, Trends: []Trend{}, Warnings: []gpuprof.Warning{}}
 	caches := s.newCaches()
 	in, err := s.list(ctx, o.Filter, caches)
 	if err != nil {
 		return nil, err
 	}
-	if err := in.unknown(o.Filter); err != nil {
+	if err := in.checkFilter(o.Filter); err != nil {
 		return nil, err
 	}
-	rows := in.rows(o)
-	points, skipped := s.points(ctx, slices.Concat(rows...), caches)
+	rows := in.latestRows(o)
+	points, skipped := s.loadPoints(ctx, slices.Concat(rows...), caches)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	out.Skipped = append(append([]Skipped{}, in.skipped...), skipped...)
 	for _, row := range rows {
-		if t := s.trend(ctx, row, points, o, caches); len(t.Sessions) > 0 {
+		if t := s.buildTrend(ctx, row, points, o, caches); len(t.Sessions) > 0 {
 			out.Trends = append(out.Trends, t)
 		}
 	}
-	s.save(caches)
+	s.saveCaches(caches)
 	if len(out.Trends) == 0 && len(out.Skipped) > 0 {
 		first := out.Skipped[0]
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading the store %s: none of its %d objects can be used, the first of them %s because of this: %s", s, len(out.Skipped), first.Name, first.Why).WithFix("add the results again")
@@ -76,12 +75,12 @@ func (s *Store) Report(ctx context.Context, o Options) (*Report, error) {
 	for i := range out.Trends {
 		out.Trends[i].analyse(o)
 	}
-	out.warn()
+	out.addWarnings()
 	return out, nil
 }
 
-// warn says which objects were not used.
-func (r *Report) warn() {
+// addWarnings warns of objects that were not used.
+func (r *Report) addWarnings() {
 	if n := len(r.Skipped); n > 0 {
 		first := r.Skipped[0]
 		r.Warnings = append(r.Warnings, gpuprof.Warning{
@@ -92,8 +91,8 @@ func (r *Report) warn() {
 	}
 }
 
-// unknown is the error of a benchmark or project that the store does not have.
-func (x *index) unknown(f Filter) error {
+// checkFilter returns an error for a benchmark or project that the store lacks.
+func (x *index) checkFilter(f Filter) error {
 	names := slices.Sorted(maps.Keys(x.benchmarks))
 	switch {
 	case len(x.refs) > 0 || len(names) == 0 || f.Project+f.Benchmark == "":
@@ -104,44 +103,44 @@ func (x *index) unknown(f Filter) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "looking for the history: the store has no session of that project and class").WithFix("gpuprof history lists what it has, and --format json the classes")
 }
 
-// rows are the latest sessions of each trend, in order, as far as their names tell.
-func (x *index) rows(o Options) [][]ref {
-	groups := map[[2]string][]ref{}
+// latestRows returns the latest sessions of each trend, ordered by the data in their names.
+func (x *index) latestRows(o Options) [][]sessionRef {
+	groups := map[[2]string][]sessionRef{}
 	for _, r := range x.refs {
 		key := [2]string{r.project, r.benchmark}
 		groups[key] = append(groups[key], r)
 	}
-	var out [][]ref
+	var out [][]sessionRef
 	for _, key := range slices.SortedFunc(maps.Keys(groups), func(a, b [2]string) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) }) {
 		all := groups[key]
-		places := make([]placed, len(all))
+		places := make([]sortEntry, len(all))
 		for i, r := range all {
-			places[i] = placed{r.commit, r.at, r.at, r.hash}
+			places[i] = sortEntry{r.commit, r.at, r.at, r.hash}
 		}
-		ordered := make([]ref, 0, len(all))
-		for _, i := range o.Order.sorted(places) {
+		ordered := make([]sessionRef, 0, len(all))
+		for _, i := range o.Order.sortSessions(places) {
 			ordered = append(ordered, all[i])
 		}
-		for _, row := range chained(ordered) {
+		for _, row := range chainClasses(ordered) {
 			out = append(out, row[max(0, len(row)-o.Last):])
 		}
 	}
 	return out
 }
 
-// chained divides sessions into rows of classes that follow one another: those of a
-// machine whose driver was updated make one row, those of two machines two.
-func chained(ordered []ref) [][]ref {
+// chainClasses divides sessions into rows of classes that follow one another. A machine with a driver update gives
+// one row, two machines give two.
+func chainClasses(ordered []sessionRef) [][]sessionRef {
 	last := map[string]int{}
 	for i, r := range ordered {
 		last[r.class] = i
 	}
-	var rows [][]ref
+	var rows [][]sessionRef
 	rowOf := map[string]int{}
 	for i, r := range ordered {
 		at, known := rowOf[r.class]
 		if !known {
-			at = slices.IndexFunc(rows, func(row []ref) bool { return last[row[len(row)-1].class] < i })
+			at = slices.IndexFunc(rows, func(row []sessionRef) bool { return last[row[len(row)-1].class] < i })
 			if at < 0 {
 				at = len(rows)
 				rows = append(rows, nil)
@@ -153,39 +152,39 @@ func chained(ordered []ref) [][]ref {
 	return rows
 }
 
-// trend is one row with the figures of its sessions.
-func (s *Store) trend(ctx context.Context, row []ref, points map[string]point, o Options, caches *caches) Trend {
-	row = slices.DeleteFunc(slices.Clone(row), func(r ref) bool { _, ok := points[r.hash]; return !ok })
-	places := make([]placed, len(row))
+// buildTrend builds a trend from one row of sessions.
+func (s *Store) buildTrend(ctx context.Context, row []sessionRef, points map[string]point, o Options, caches *caches) Trend {
+	row = slices.DeleteFunc(slices.Clone(row), func(r sessionRef) bool { _, ok := points[r.hash]; return !ok })
+	places := make([]sortEntry, len(row))
 	for i, r := range row {
 		p := points[r.hash]
-		places[i] = placed{p.Commit.Short(), p.Started, p.Started, r.hash}
+		places[i] = sortEntry{p.Commit.Short(), p.Started, p.Started, r.hash}
 		if !p.Commit.Time.IsZero() {
 			places[i].at = p.Commit.Time
 		}
 	}
 	t := Trend{Classes: []Span{}, Sessions: []At{}, Metrics: []Metric{}}
 	var found []point
-	for _, i := range o.Order.sorted(places) {
+	for _, i := range o.Order.sortSessions(places) {
 		r, p := row[i], points[row[i].hash]
-		at := At{Commit: p.Commit, Started: p.Started, Class: r.class, Object: r.name, LeftOut: p.Commit.leftOut()}
+		at := At{Commit: p.Commit, Started: p.Started, Class: r.class, Object: r.name, LeftOut: p.Commit.leftOutReason()}
 		if _, on := o.Order[p.Commit.Short()]; len(o.Order) > 0 && !on {
 			at.OffBranch = true
 		}
 		t.Project, t.Benchmark, t.Tool = r.project, r.benchmark, p.Tool
 		if n := len(t.Classes); n == 0 || t.Classes[n-1].Class != r.class {
-			t.Classes = append(t.Classes, s.span(ctx, r, len(t.Sessions), caches))
+			t.Classes = append(t.Classes, s.newSpan(ctx, r, len(t.Sessions), caches))
 		}
 		t.Classes[len(t.Classes)-1].Last = len(t.Sessions)
 		t.Sessions = append(t.Sessions, at)
 		found = append(found, p)
 	}
-	t.gather(found, o)
+	t.addMetrics(found, o)
 	return t
 }
 
-// leftOut is why a session of the commit is not analysed.
-func (c Commit) leftOut() string {
+// leftOutReason returns the reason why a session of the commit is not analysed; "" if it is.
+func (c Commit) leftOutReason() string {
 	switch {
 	case c.ID == "":
 		return "its commit is unknown"
@@ -195,18 +194,18 @@ func (c Commit) leftOut() string {
 	return ""
 }
 
-// span begins a class.
-func (s *Store) span(ctx context.Context, r ref, first int, caches *caches) Span {
+// newSpan starts the range of a class.
+func (s *Store) newSpan(ctx context.Context, r sessionRef, first int, caches *caches) Span {
 	out := Span{Class: r.class, First: first, Env: map[string]string{}}
-	if c := s.class(ctx, r.series(), caches); c != nil {
+	if c := s.loadClass(ctx, r.series(), caches); c != nil {
 		out.Env = c.Env
 		out.Device = cmp.Or(c.Env["device"], c.Env["cpu"])
 	}
 	return out
 }
 
-// gather makes the metrics of a trend: those of the latest session first.
-func (t *Trend) gather(points []point, o Options) {
+// addMetrics adds the metrics of the points to a trend, the latest session's first.
+func (t *Trend) addMetrics(points []point, o Options) {
 	none := func() []gpuprof.Number {
 		out := make([]gpuprof.Number, len(points))
 		for i := range out {
@@ -217,17 +216,17 @@ func (t *Trend) gather(points []point, o Options) {
 	at, rates := map[string]int{}, []float64{}
 	for i := len(points) - 1; i >= 0; i-- {
 		for _, v := range points[i].Values {
-			if !chosen(o.Metrics, v.Name) {
+			if !matchesAny(o.Metrics, v.Name) {
 				continue
 			}
 			k, ok := at[v.Name]
 			if !ok {
 				k = len(t.Metrics)
 				at[v.Name] = k
-				t.Metrics, rates = append(t.Metrics, v.metric(none())), append(rates, v.Rate)
+				t.Metrics, rates = append(t.Metrics, v.newMetric(none())), append(rates, v.Rate)
 				t.Metrics[k].Total, t.Metrics[k].stage = v.Name == points[i].Total, v.Stage
 			}
-			if m := &t.Metrics[k]; m.Unit == v.Unit && m.Exact == v.Exact && rates[k] == v.Rate { // else it is another quantity, or callers saw it at another rate
+			if m := &t.Metrics[k]; m.Unit == v.Unit && m.Exact == v.Exact && rates[k] == v.Rate { // otherwise another quantity, or another request rate
 				m.Values[i] = gpuprof.Number(v.V)
 			}
 		}
@@ -240,7 +239,7 @@ func (t *Trend) gather(points []point, o Options) {
 		}
 		if v := points[i].Sentinel; v != nil {
 			if t.Sentinel.Values == nil {
-				t.Sentinel = v.metric(none())
+				t.Sentinel = v.newMetric(none())
 			}
 			if t.Sentinel.Unit == v.Unit && t.Sentinel.Name == v.Name {
 				t.Sentinel.Values[i] = gpuprof.Number(v.V)
@@ -248,20 +247,20 @@ func (t *Trend) gather(points []point, o Options) {
 		}
 	}
 	if t.Sentinel.Values == nil {
-		t.Sentinel = value{}.metric([]gpuprof.Number{})
+		t.Sentinel = value{}.newMetric([]gpuprof.Number{})
 	}
 }
 
-func (v value) metric(values []gpuprof.Number) Metric {
+func (v value) newMetric(values []gpuprof.Number) Metric {
 	unknown := gpuprof.Number(math.NaN())
 	return Metric{Name: v.Name, Unit: v.Unit, HigherIsBetter: v.Higher, Exact: v.Exact, Values: values, Levels: []Level{}, Changes: []Change{}, Alarms: []Alarm{}, Spread: unknown, Scatter: unknown}
 }
 
-func chosen(patterns []string, name string) bool {
+func matchesAny(patterns []string, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return compare.Matches(p, name) })
 }
 
-// checkMetrics refuses a name or pattern that no metric fits.
+// checkMetrics returns an error for a name or pattern that matches no metric.
 func (r *Report) checkMetrics(patterns []string) error {
 	if len(patterns) == 0 || len(r.Trends) == 0 {
 		return nil

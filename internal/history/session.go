@@ -1,11 +1,9 @@
-// Package history keeps the results of a program over its commits, and says where
-// they changed. It proposes; a gate or a bisection decides on fresh data.
+// Package history stores the results of a program over its commits, and finds the commits at which they changed. Its
+// findings are proposals; a gate or a bisection decides on new measurements.
 //
-// The package reads top down: session.go has what is stored, bucket.go where (s3.go
-// in an object store), store.go adds sessions and lists them, pack.go and prune.go
-// keep the store small, points.go is what is kept of a session for reading, report.go
-// and series.go make a Report of them, changes.go finds the changes in it, alarm.go
-// says which of them a build should fail for.
+// Top down: session.go is the stored document. store.go adds sessions and lists them; pack.go and prune.go keep the
+// store small. points.go caches the part of a session that reports need. report.go and series.go build a Report,
+// changes.go finds the changes, and alarm.go those that should fail a build.
 package history
 
 import (
@@ -29,13 +27,13 @@ import (
 
 // Commit is the state of the source that a session measured.
 type Commit struct {
-	ID     string    `json:"id"` // "" unknown
+	ID     string    `json:"id"` // "" if unknown
 	Time   time.Time `json:"time,omitzero"`
 	Branch string    `json:"branch,omitempty"`
 	Dirty  bool      `json:"dirty,omitempty"` // files differed from the commit
 }
 
-// Short is the commit as names of objects have it: twelve digits, or "unknown".
+// Short returns the commit as in names of objects: twelve digits, or "unknown".
 func (c Commit) Short() string {
 	if c.ID == "" {
 		return unknownCommit
@@ -49,7 +47,7 @@ const (
 	classDigits   = 8
 )
 
-// Benchmark says what was measured, and by which program.
+// Benchmark names a measurement and its program.
 type Benchmark struct {
 	Tool string `json:"tool"`
 	Name string `json:"name"`
@@ -63,54 +61,53 @@ type Session struct {
 	Class     string           `json:"class"`
 	Commit    Commit           `json:"commit"`
 	Session   baseline.Session `json:"session"`
-	// Sentinel is what a benchmark whose code never changes gave in the same job.
+	// Sentinel is the result, in the same job, of a benchmark whose code never changes.
 	Sentinel *baseline.Session `json:"sentinel,omitempty"`
 }
 
-// Class is what results must share to be one series: what a gate refuses to compare
-// is another class.
+// Class has the properties that all results of a series share. Results that a gate refuses to compare belong to
+// different classes.
 type Class struct {
 	gpuprof.Head
 	Hash  string            `json:"class"`
 	Env   map[string]string `json:"env"`
-	Knobs map[string]string `json:"knobs"` // those that change what is computed
+	Knobs map[string]string `json:"knobs"` // options that change the computation
 }
 
-// Origin is where a session comes from.
+// Origin describes the source of a session.
 type Origin struct {
 	Project   string
-	Benchmark string // "" is the workload and preset, or the format of a foreign file
+	Benchmark string // "" for the workload and preset, or the format of a foreign file
 	Commit    Commit
-	// Written is when the result's file was last changed: the start of a session whose
-	// result has no time of its own.
+	// Written is the modification time of the result's file, the start of a session whose result has no time.
 	Written time.Time
 }
 
-// NewSession makes the object of a result, and of the sentinel's where there is one.
-// A result that is not complete, or of a simulated device, is ErrInput.
+// NewSession builds the object of a result, with the sentinel's result if there is one. The error is ErrInput for an
+// incomplete result, or one of a simulated device.
 func NewSession(r, sentinel *compare.Result, o Origin) (*Session, error) {
-	kept, err := keptOf(r, o.Written)
+	kept, err := storedSession(r, o.Written)
 	if err != nil {
 		return nil, err
 	}
 	s := &Session{
 		Head: document.NewHead(document.Session, gpuprof.Tool{Name: "gpuprof"}), Project: o.Project,
-		Benchmark: Benchmark{Tool: r.Tool, Name: cmp.Or(o.Benchmark, nameOf(r))}, Commit: o.Commit, Session: kept,
+		Benchmark: Benchmark{Tool: r.Tool, Name: cmp.Or(o.Benchmark, defaultName(r))}, Commit: o.Commit, Session: kept,
 	}
 	if sentinel != nil {
-		of, err := keptOf(sentinel, o.Written)
+		of, err := storedSession(sentinel, o.Written)
 		if err != nil {
 			return nil, err
 		}
 		s.Sentinel = &of
 	}
-	s.Class = s.class().Hash
+	s.Class = s.buildClass().Hash
 	document.CleanStrings(s)
 	return s, nil
 }
 
-// keptOf is what is stored of a result.
-func keptOf(r *compare.Result, written time.Time) (baseline.Session, error) {
+// storedSession returns the part of a result that is stored.
+func storedSession(r *compare.Result, written time.Time) (baseline.Session, error) {
 	refuse := func(why, fix string) (baseline.Session, error) {
 		return baseline.Session{}, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the history: %s", r.Source, why).WithFix("%s", fix)
 	}
@@ -132,16 +129,16 @@ func keptOf(r *compare.Result, written time.Time) (baseline.Session, error) {
 	return kept, nil
 }
 
-// nameOf is what a benchmark is called that was given no name.
-func nameOf(r *compare.Result) string {
+// defaultName returns the name of a benchmark that has none.
+func defaultName(r *compare.Result) string {
 	if r.Workload != "" {
 		return strings.TrimSuffix(r.Workload+"-"+r.Preset, "-")
 	}
 	return cmp.Or(r.Env["format"], r.Tool, "results")
 }
 
-// class is what the session must share with others of its series.
-func (s *Session) class() *Class {
+// buildClass returns the properties that the session's series shares.
+func (s *Session) buildClass() *Class {
 	c := &Class{Head: document.NewHead(document.Class, gpuprof.Tool{Name: "gpuprof"}), Env: s.Session.Env, Knobs: map[string]string{}}
 	for name, k := range s.Session.Knobs {
 		if k.Model {
@@ -159,7 +156,7 @@ func (s *Session) class() *Class {
 	return c
 }
 
-// top is the folder of every version of the layout; root that of this one.
+// top is the prefix of every layout's folder; root is this layout's folder.
 const (
 	top  = "v"
 	root = "v1"
@@ -172,31 +169,31 @@ const (
 	packWord  = "pack-"
 )
 
-// folder is where the objects of the session's series are.
-func (s *Session) folder() string {
+// seriesFolder returns the folder of the session's series.
+func (s *Session) seriesFolder() string {
 	return path.Join(root, baseline.Slug(s.Project), baseline.Slug(s.Benchmark.Name), s.Class)
 }
 
 const timeInName = "20060102T150405Z"
 
-// encode gives the session's object and its name. The name holds the hash of what is
-// compressed, so that it does not depend on the compressor.
+// encode returns the session's object and its name. The name contains the hash of the uncompressed text, and so does
+// not depend on the compressor.
 func (s *Session) encode() (name string, text []byte, err error) {
 	text, err = json.Marshal(s)
 	if err != nil {
 		return "", nil, fmt.Errorf("encoding a session: %w", err)
 	}
 	at := s.Session.Started.UTC()
-	base := fmt.Sprintf("%s-%s-%s%s", at.Format(timeInName), baseline.Slug(s.Commit.Short()), hashOf(text), objectExt)
-	return path.Join(s.folder(), at.Format("2006"), at.Format("01"), base), text, nil
+	base := fmt.Sprintf("%s-%s-%s%s", at.Format(timeInName), baseline.Slug(s.Commit.Short()), shortHash(text), objectExt)
+	return path.Join(s.seriesFolder(), at.Format("2006"), at.Format("01"), base), text, nil
 }
 
-func hashOf(text []byte) string {
+func shortHash(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])[:shortDigits]
 }
 
-// decodeSession reads the text of an object; name is its own, for errors.
+// decodeSession reads the text of an object; name is its name, for errors.
 func decodeSession(text []byte, name string) (*Session, error) {
 	var s Session
 	if err := document.Decode(text, name, &s, document.Session); err != nil {

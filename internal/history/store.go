@@ -26,21 +26,21 @@ import (
 //
 //	v1/<project>/<benchmark>/<class>/<yyyy>/<mm>/<time>-<commit>-<hash>.json.zst
 //
-// An object never changes, and its name holds the hash of what it holds: adding
-// twice changes nothing, and writers need no lock.
+// An object never changes, and its name contains the hash of its text. A repeated Add changes nothing, and writers
+// need no lock.
 type Store struct {
 	bucket bucket.Bucket
-	// cache is a folder for what was read once, "" for none.
+	// cache is the folder of the read cache, "" for none.
 	cache      string
 	compressor func() (*zstd.Encoder, error)
 }
 
-// NewStore is the store in a bucket. cache is a folder of this user's, "" for none.
+// NewStore opens the store in a bucket. cache is a folder of this user, "" for none.
 func NewStore(b bucket.Bucket, cache string) *Store {
 	return &Store{bucket: b, cache: cache, compressor: sync.OnceValues(bucket.NewCompressor)}
 }
 
-// compress is zstd.
+// compress compresses with zstd.
 func (s *Store) compress(text []byte) ([]byte, error) {
 	z, err := s.compressor()
 	if err != nil {
@@ -49,16 +49,16 @@ func (s *Store) compress(text []byte) ([]byte, error) {
 	return z.EncodeAll(text, nil), nil
 }
 
-// String is the store as the user named it.
+// String returns the store's name as the user gave it.
 func (s *Store) String() string { return s.bucket.String() }
 
-// Added says what became of one result.
+// Added is the outcome of adding one result.
 type Added struct {
 	Name  string // of the object
-	Known bool   // it was there already
+	Known bool   // it existed already
 }
 
-// Add writes one session, unless it is there.
+// Add writes one session, unless it exists.
 func (s *Store) Add(ctx context.Context, session *Session) (Added, error) {
 	name, text, err := session.encode()
 	if err != nil {
@@ -66,9 +66,9 @@ func (s *Store) Add(ctx context.Context, session *Session) (Added, error) {
 	}
 	if f, is := s.bucket.(*bucket.Folder); is {
 		f.Sweep(path.Dir(name))
-		f.Sweep(session.folder())
+		f.Sweep(session.seriesFolder())
 	}
-	if there, err := s.text(ctx, name); err == nil && bytes.Equal(there, text) {
+	if there, err := s.readText(ctx, name); err == nil && bytes.Equal(there, text) {
 		return Added{Name: name, Known: true}, nil
 	}
 	if err := s.addClass(ctx, session); err != nil {
@@ -81,10 +81,10 @@ func (s *Store) Add(ctx context.Context, session *Session) (Added, error) {
 	return Added{Name: name}, s.bucket.Put(ctx, name, packed)
 }
 
-// addClass says beside the sessions of a class what they have in common.
+// addClass writes the class document next to the sessions of a class.
 func (s *Store) addClass(ctx context.Context, session *Session) error {
-	name := path.Join(session.folder(), classFile)
-	text, err := json.MarshalIndent(session.class(), "", " ")
+	name := path.Join(session.seriesFolder(), classFile)
+	text, err := json.MarshalIndent(session.buildClass(), "", " ")
 	if err != nil {
 		return fmt.Errorf("encoding a class: %w", err)
 	}
@@ -94,26 +94,26 @@ func (s *Store) addClass(ctx context.Context, session *Session) error {
 	return s.bucket.Put(ctx, name, text)
 }
 
-// text is what an object holds, unfolded; fs.ErrNotExist where there is none.
-func (s *Store) text(ctx context.Context, name string) ([]byte, error) {
+// readText returns the decompressed text of an object; fs.ErrNotExist if there is none.
+func (s *Store) readText(ctx context.Context, name string) ([]byte, error) {
 	return bucket.Text(ctx, s.bucket, name, "add its result again")
 }
 
-// ref is a session as its name describes it.
-type ref struct {
+// sessionRef is a session as described by its name.
+type sessionRef struct {
 	name                      string
 	project, benchmark, class string // as folders
 	at                        time.Time
-	commit                    string // its first twelve digits, or "unknown"
+	commit                    string // the first twelve digits, or "unknown"
 	hash                      string
-	pack                      string // the object that holds it, "" its own
+	pack                      string // the pack that contains it, "" for its own object
 }
 
-// series is the folder of the session's series.
-func (r *ref) series() string { return path.Join(root, r.project, r.benchmark, r.class) }
+// series returns the folder of the session's series.
+func (r *sessionRef) series() string { return path.Join(root, r.project, r.benchmark, r.class) }
 
-// refOf reads the name of an object; ok is false where it is no session's.
-func refOf(name string) (r ref, ok bool) {
+// parseRef parses the name of an object; ok is false if it is no session.
+func parseRef(name string) (r sessionRef, ok bool) {
 	parts := strings.Split(name, "/")
 	if len(parts) != 7 || parts[0] != root {
 		return r, false
@@ -127,36 +127,36 @@ func refOf(name string) (r ref, ok bool) {
 	if err != nil {
 		return r, false
 	}
-	return ref{name: name, project: parts[1], benchmark: parts[2], class: parts[3], at: at, commit: words[1], hash: words[2]}, true
+	return sessionRef{name: name, project: parts[1], benchmark: parts[2], class: parts[3], at: at, commit: words[1], hash: words[2]}, true
 }
 
-// Skipped is an object that was not used, and why.
+// Skipped is an object that was not used, with the reason.
 type Skipped struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
 }
 
-// index is what a store holds, by name.
+// index lists the contents of a store.
 type index struct {
-	refs  []ref    // each session once
-	packs []string // objects
+	refs  []sessionRef // each session once
+	packs []string     // objects
 	loose map[string]bool
-	// benchmarks are the names of all, whatever the filter takes.
+	// benchmarks has the names of all benchmarks, regardless of the filter.
 	benchmarks map[string]bool
 	skipped    []Skipped
 }
 
-// Filter narrows what is read; the zero value is everything.
+// Filter selects sessions; the zero value selects all.
 type Filter struct {
-	Project, Benchmark, Class string // "" any; of a class the first digits do
+	Project, Benchmark, Class string // "" for any; Class may be a prefix
 }
 
-func (f Filter) takes(r *ref) bool {
+func (f Filter) matchesRef(r *sessionRef) bool {
 	is := func(want, has string) bool { return want == "" || baseline.Slug(want) == has }
 	return is(f.Project, r.project) && is(f.Benchmark, r.benchmark) && strings.HasPrefix(r.class, f.Class)
 }
 
-// list names every session of the store that the filter takes.
+// list returns every session of the store that matches the filter.
 func (s *Store) list(ctx context.Context, f Filter, caches *caches) (*index, error) {
 	names, err := s.bucket.List(ctx, "")
 	if err != nil {
@@ -164,20 +164,20 @@ func (s *Store) list(ctx context.Context, f Filter, caches *caches) (*index, err
 	}
 	out := &index{loose: map[string]bool{}, benchmarks: map[string]bool{}}
 	seen := map[string]bool{} // series and hash
-	add := func(r ref) {
+	add := func(r sessionRef) {
 		out.benchmarks[r.benchmark] = true
 		key := r.series() + " " + r.hash
-		if f.takes(&r) && !seen[key] {
+		if f.matchesRef(&r) && !seen[key] {
 			seen[key] = true
 			out.refs = append(out.refs, r)
 		}
 	}
 	newer := map[string]int{}
 	var packs []string
-	var loose []ref
+	var loose []sessionRef
 	for _, n := range names {
 		version, _, _ := strings.Cut(n, "/")
-		switch r, ok := refOf(n); {
+		switch r, ok := parseRef(n); {
 		case ok:
 			out.loose[n] = true
 			loose = append(loose, r)
@@ -194,41 +194,41 @@ func (s *Store) list(ctx context.Context, f Filter, caches *caches) (*index, err
 	for _, p := range packs {
 		s.listPack(ctx, p, f, caches, out, add)
 	}
-	for _, r := range loose { // last, so that what a pack holds too is read from there
+	for _, r := range loose { // last, so that the pack of a packed session comes first
 		add(r)
 	}
-	slices.SortFunc(out.refs, func(a, b ref) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(out.refs, func(a, b sessionRef) int { return cmp.Compare(a.name, b.name) })
 	return out, nil
 }
 
-// listPack names the sessions of a pack, if it can hold any that is wanted.
-func (s *Store) listPack(ctx context.Context, pack string, f Filter, caches *caches, out *index, add func(ref)) {
+// listPack adds the sessions of a pack, if it can contain a matching one.
+func (s *Store) listPack(ctx context.Context, pack string, f Filter, caches *caches, out *index, add func(sessionRef)) {
 	parts := strings.Split(pack, "/")
-	of := ref{project: parts[1], benchmark: parts[2], class: parts[3]}
+	of := sessionRef{project: parts[1], benchmark: parts[2], class: parts[3]}
 	out.benchmarks[of.benchmark] = true
-	if !f.takes(&of) {
+	if !f.matchesRef(&of) {
 		return
 	}
 	out.packs = append(out.packs, pack)
-	cache := caches.of(of.series())
+	cache := caches.openSeries(of.series())
 	held, known := cache.Packs[path.Base(pack)]
 	if !known {
 		var err error
 		if held, _, err = s.readPack(ctx, pack); err != nil {
-			out.skipped = append(out.skipped, Skipped{pack, why(err)})
+			out.skipped = append(out.skipped, Skipped{pack, reasonText(err)})
 			return
 		}
 		cache.keepPack(path.Base(pack), held)
 	}
 	for _, n := range held {
-		if r, ok := refOf(n); ok && r.series() == of.series() {
+		if r, ok := parseRef(n); ok && r.series() == of.series() {
 			r.pack = pack
 			add(r)
 		}
 	}
 }
 
-// refuseNewer refuses a store that only a newer gpuprof has written to.
+// refuseNewer returns an error for a store with objects of a newer layout only.
 func (x *index) refuseNewer(store string, newer map[string]int) error {
 	for version, n := range newer {
 		if len(x.loose) == 0 {
@@ -239,8 +239,8 @@ func (x *index) refuseNewer(store string, newer map[string]int) error {
 	return nil
 }
 
-// why is an error in a clause, without the name that stands before it.
-func why(err error) string {
+// reasonText returns an error's reason as a clause, without the object's name in front.
+func reasonText(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "it is gone"
 	}

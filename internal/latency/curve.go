@@ -1,7 +1,7 @@
 package latency
 
-// Curve is the distribution as points of (share beyond, time in s), the share falling from
-// 1, with some points to each halving, as an axis of percentiles draws it.
+// Curve returns the distribution as points of (share beyond, time in s), the share falling from 1, with perHalving
+// points per halving, for an axis of percentiles.
 func (h *Histogram) Curve(perHalving int32) [][2]float64 {
 	var out [][2]float64
 	if h.Count() == 0 {

@@ -1,5 +1,5 @@
-// Package latency holds distributions of times as HdrHistograms: recorded without
-// allocation, merged exactly, and read as percentiles with intervals.
+// Package latency has distributions of times as HdrHistograms: recorded without allocation, merged exactly, and
+// evaluated as percentiles with intervals.
 package latency
 
 import (
@@ -12,26 +12,25 @@ import (
 	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
-// The range of a histogram: 1 us to 1 h, three digits. A shorter time counts as it is to
-// half a microsecond, a longer one as an hour.
+// The range of a histogram is 1 us to 1 h with three digits. A shorter time is exact to half a microsecond; a longer
+// one counts as an hour.
 const (
 	lowest  = int64(time.Microsecond)
 	highest = int64(time.Hour)
 	digits  = 3
 )
 
-// Histogram is a distribution of times. Its mean and its largest value are exact, its
-// percentiles are within 0.1 %.
+// Histogram is a distribution of times. Its mean and its maximum are exact, its percentiles are within 0.1 %.
 type Histogram struct {
 	h    *hdr.Histogram
 	sum  int64 // ns
 	most int64
 }
 
-// New makes an empty histogram of 197 kB.
+// New returns an empty histogram of 197 kB.
 func New() *Histogram { return &Histogram{h: hdr.New(lowest, highest, digits)} }
 
-// Record counts a time. It allocates nothing.
+// Record adds a time. It allocates nothing.
 func (h *Histogram) Record(d time.Duration) {
 	v := max(int64(d), 0)
 	h.sum += v
@@ -45,32 +44,32 @@ func (h *Histogram) Reset() {
 	h.sum, h.most = 0, 0
 }
 
-// Merge adds another one's counts.
+// Merge adds the counts of another histogram.
 func (h *Histogram) Merge(o *Histogram) {
 	h.h.Merge(o.h)
 	h.sum += o.sum
 	h.most = max(h.most, o.most)
 }
 
-// Count is how many times were recorded.
+// Count returns the number of recorded times.
 func (h *Histogram) Count() int64 { return h.h.TotalCount() }
 
-// Mean is in seconds; NaN of nothing.
+// Mean returns the mean, s; NaN without values.
 func (h *Histogram) Mean() float64 { return float64(h.sum) * 1e-9 / float64(h.Count()) }
 
-// Max is in seconds.
+// Max returns the maximum, s.
 func (h *Histogram) Max() float64 { return float64(h.most) * 1e-9 }
 
-// At is the time in seconds within which at least a share of the values lies (nearest rank): the highest value that
-// the histogram cannot tell from it, and no more than the largest.
+// At returns the time in s within which at least a share of the values falls (nearest rank). It is the highest value
+// of the histogram's bin, limited by the maximum.
 func (h *Histogram) At(share float64) float64 {
 	if n := float64(h.Count()); n > 0 {
-		share = math.Ceil(share*n*(1-1e-12)) / n // the library rounds the rank, to a value that fewer lie within
+		share = math.Ceil(share*n*(1-1e-12)) / n // the library rounds the rank, possibly to a value that covers fewer times
 	}
 	return math.Min(float64(h.h.ValueAtPercentile(100*share)), float64(h.most)) * 1e-9
 }
 
-// Recorded is the histogram as a result holds it.
+// Recorded encodes the histogram for a result.
 func (h *Histogram) Recorded() (loadtest.Recorded, error) {
 	out := loadtest.Recorded{Count: h.Count(), MaxS: h.Max()}
 	if out.Count > 0 {
@@ -84,7 +83,7 @@ func (h *Histogram) Recorded() (loadtest.Recorded, error) {
 	return out, nil
 }
 
-// Decode reads what Recorded made. An error says why the text is no such histogram.
+// Decode decodes a histogram from Recorded. It returns an error if the text is invalid.
 func Decode(r loadtest.Recorded) (*Histogram, error) {
 	got, err := hdr.Decode([]byte(r.HDR))
 	if err != nil {
@@ -93,7 +92,7 @@ func Decode(r loadtest.Recorded) (*Histogram, error) {
 	if n := got.TotalCount(); n != r.Count {
 		return nil, fmt.Errorf("decoding an HdrHistogram: it holds %d times and should hold %d", n, r.Count)
 	}
-	// Into one of our range: what is merged has to have the same.
+	// Merge into a histogram of the standard range, which later merges require.
 	out := New()
 	if dropped := out.h.Merge(got); dropped > 0 {
 		return nil, fmt.Errorf("decoding an HdrHistogram: %d times are out of the range of 1 us to 1 h", dropped)
@@ -102,7 +101,7 @@ func Decode(r loadtest.Recorded) (*Histogram, error) {
 	return out, nil
 }
 
-// Merged is the sum of recorded distributions.
+// Merged returns the sum of recorded distributions.
 func Merged(rs []loadtest.Recorded) (*Histogram, error) {
 	out := New()
 	for _, r := range rs {

@@ -14,23 +14,23 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Shares are the percentiles that a summary has.
+// Shares returns the percentiles of a summary.
 func Shares() []float64 { return []float64{0.5, 0.9, 0.99, 0.999} }
 
-// Enough says that a percentile of so many times can be told: ten lie beyond it.
+// Enough reports whether so many times determine a percentile: ten of them must exceed it.
 func Enough(share float64, count int64) bool {
 	return float64(count)*(1-share) >= 10*(1-1e-9)
 }
 
 const (
 	draws = 2000
-	// leastBlocks have an interval. With fewer, the bootstrap's interval is too short.
+	// leastBlocks is the least number of blocks for an interval. With fewer, the bootstrap's interval is too short.
 	leastBlocks = 10
 )
 
-// Summary is the distribution of all processes together. blocks are each process's, in
-// order; they make the interval of one process (the bootstrap over blocks), which several
-// processes do not need: the process is then the replicate, by Student's t over logarithms.
+// Summary summarises the distribution of all processes together. blocks are the blocks of a single process, in order,
+// whose interval is a bootstrap over them. With several processes the process is the replicate, and the interval is
+// Student's t over logarithms.
 func Summary(all *Histogram, processes []*Histogram, blocks []*Histogram, seed uint64) loadtest.LatencySummary {
 	out := loadtest.LatencySummary{Count: all.Count(), MaxS: all.Max(), Percentiles: []loadtest.Percentile{}}
 	if out.Count == 0 {
@@ -45,9 +45,9 @@ func Summary(all *Histogram, processes []*Histogram, blocks []*Histogram, seed u
 	}
 	var intervals []*[2]float64
 	if len(processes) > 1 {
-		intervals = between(processes, shares)
+		intervals = processIntervals(processes, shares)
 	} else {
-		intervals = within(blocks, shares, seed)
+		intervals = blockIntervals(blocks, shares, seed)
 	}
 	for i, s := range shares {
 		out.Percentiles = append(out.Percentiles, loadtest.Percentile{Share: s, S: all.At(s), CI95: intervals[i]})
@@ -55,7 +55,7 @@ func Summary(all *Histogram, processes []*Histogram, blocks []*Histogram, seed u
 	return out
 }
 
-func between(processes []*Histogram, shares []float64) []*[2]float64 {
+func processIntervals(processes []*Histogram, shares []float64) []*[2]float64 {
 	out := make([]*[2]float64, len(shares))
 	for i, share := range shares {
 		var runs [][]float64
@@ -72,19 +72,18 @@ func between(processes []*Histogram, shares []float64) []*[2]float64 {
 	return out
 }
 
-// within is the bootstrap over blocks: draws of as many blocks as there are, with
-// replacement, merged (Kuensch, Annals of Statistics 17, 1989; the blocks do not overlap, as
-// they are long against the time in which the queue forgets). Which of the draws' percentiles
-// end the interval is corrected for bias and skewness, since most blocks have little of a tail
-// and few have much (BCa: Efron, Journal of the American Statistical Association 82, 1987), and
-// for the few blocks, which vary less than what they are drawn from (the expanded interval of
-// Hesterberg, The American Statistician 69, 2015).
-func within(blocks []*Histogram, shares []float64, seed uint64) []*[2]float64 {
+// blockIntervals computes the bootstrap over blocks: draws of as many blocks as there are, with replacement, merged
+// (Kuensch, Annals of Statistics 17, 1989). The blocks do not overlap, since they are long compared with the queue's
+// relaxation time. The ends of the interval are corrected for bias and skewness, since most blocks have little of a
+// tail and few have much (BCa: Efron, Journal of the American Statistical Association 82, 1987). They are also
+// corrected for the number of blocks, which vary less than their population (the expanded interval of Hesterberg, The
+// American Statistician 69, 2015).
+func blockIntervals(blocks []*Histogram, shares []float64, seed uint64) []*[2]float64 {
 	out := make([]*[2]float64, len(shares))
 	if len(blocks) < leastBlocks {
 		return out
 	}
-	t := tableOf(blocks)
+	t := newTable(blocks)
 	rng := rand.New(rand.NewPCG(seed, 0x6c6174656e6379))
 	drawn := make([][]float64, len(shares))
 	picked := make([]int, len(blocks))
@@ -107,15 +106,15 @@ func within(blocks []*Histogram, shares []float64, seed uint64) []*[2]float64 {
 	}
 	for i := range shares {
 		slices.Sort(drawn[i])
-		lo, hi := corrected(drawn[i], all[i][0], without[i])
+		lo, hi := correctedRanks(drawn[i], all[i][0], without[i])
 		out[i] = &[2]float64{drawn[i][lo], drawn[i][hi]}
 	}
 	return out
 }
 
-// corrected are the places among the sorted draws of a percentile that end its interval.
-// without is the percentile of all blocks but each one.
-func corrected(drawn []float64, all float64, without []float64) (lo, hi int) {
+// correctedRanks returns the ranks, among the sorted draws of a percentile, of the ends of its interval. without has
+// the percentile with each block left out.
+func correctedRanks(drawn []float64, all float64, without []float64) (lo, hi int) {
 	below := sort.SearchFloat64s(drawn, all)
 	upTo := sort.Search(len(drawn), func(i int) bool { return drawn[i] > all })
 	bias := distuv.UnitNormal.Quantile((float64(below+upTo)/2 + 0.5) / float64(len(drawn)+1))
@@ -131,14 +130,14 @@ func corrected(drawn []float64, all float64, without []float64) (lo, hi int) {
 	return place(-wide), place(wide)
 }
 
-// table is how many times each block has up to a value, without the values that no block has.
-type table struct {
+// countTable has the cumulative counts of each block up to each value that some block has.
+type countTable struct {
 	values []float64 // s, rising
 	counts [][]int64 // by value, by block
 }
 
-func tableOf(blocks []*Histogram) *table {
-	t := &table{}
+func newTable(blocks []*Histogram) *countTable {
+	t := &countTable{}
 	at := map[int64]int{}
 	type cell struct {
 		value, count int64
@@ -163,12 +162,12 @@ func tableOf(blocks []*Histogram) *table {
 		}
 		t.counts[row][c.block] = c.count
 	}
-	t.sum()
+	t.accumulate()
 	return t
 }
 
-// sum makes the counts cumulative.
-func (t *table) sum() {
+// accumulate makes the counts cumulative.
+func (t *countTable) accumulate() {
 	for row := 1; row < len(t.counts); row++ {
 		for b, n := range t.counts[row-1] {
 			t.counts[row][b] += n
@@ -176,8 +175,8 @@ func (t *table) sum() {
 	}
 }
 
-// percentiles appends those of one draw.
-func (t *table) percentiles(picked []int, shares []float64, into [][]float64) {
+// percentiles appends the percentiles of one draw.
+func (t *countTable) percentiles(picked []int, shares []float64, into [][]float64) {
 	within := func(row int) (n int64) {
 		for b, times := range picked {
 			n += int64(times) * t.counts[row][b]

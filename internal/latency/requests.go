@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
-// Summarise fills in what a result says of all its processes together.
+// Summarise computes the summaries of a result over all its processes.
 func Summarise(r *loadtest.Requests, seed uint64) error {
 	for _, part := range []struct {
 		name string
@@ -20,9 +20,9 @@ func Summarise(r *loadtest.Requests, seed uint64) error {
 		{"service_time", func(s *loadtest.Served) *loadtest.Recorded { return &s.Service }, func(l loadtest.LatencySummary) { r.Service = l }},
 		{"late", func(s *loadtest.Served) *loadtest.Recorded { return &s.Late }, func(l loadtest.LatencySummary) { r.Late = l }},
 		{"from_send", func(s *loadtest.Served) *loadtest.Recorded { return s.FromSent }, func(l loadtest.LatencySummary) { r.FromSent = &l }},
-		{"decode_time", decodeOf, func(l loadtest.LatencySummary) { r.Decode = &l }},
+		{"decode_time", decodeRecord, func(l loadtest.LatencySummary) { r.Decode = &l }},
 	} {
-		sum, err := summaryOf(r, part.of, part.name == "latency", seed)
+		sum, err := summariseField(r, part.of, part.name == "latency", seed)
 		if err != nil {
 			return fmt.Errorf("summarising %s: %w", part.name, err)
 		}
@@ -37,14 +37,14 @@ func Summarise(r *loadtest.Requests, seed uint64) error {
 	return judgeSender(r)
 }
 
-func decodeOf(s *loadtest.Served) *loadtest.Recorded {
+func decodeRecord(s *loadtest.Served) *loadtest.Recorded {
 	if s.Outside == nil {
 		return nil
 	}
 	return &s.Outside.Decode
 }
 
-func summaryOf(r *loadtest.Requests, of func(*loadtest.Served) *loadtest.Recorded, withBlocks bool, seed uint64) (*loadtest.LatencySummary, error) {
+func summariseField(r *loadtest.Requests, of func(*loadtest.Served) *loadtest.Recorded, withBlocks bool, seed uint64) (*loadtest.LatencySummary, error) {
 	var processes, blocks []*Histogram
 	all := New()
 	for i := range r.Processes {
@@ -73,15 +73,15 @@ func summaryOf(r *loadtest.Requests, of func(*loadtest.Served) *loadtest.Recorde
 	}
 	sum := Summary(all, processes, blocks, seed)
 	if len(blocks) > 0 {
-		withoutFew(&sum, r)
+		dropUncertain(&sum, r)
 	}
 	return &sum, nil
 }
 
-// withoutFew takes the interval off a percentile that the requests of few excursions of the queue
-// lie beyond. One lasts about as long as the queue takes to forget. Of intervals with a fifth of
-// such a time beyond half hold the percentile of M/D/1, with two nine tenths.
-func withoutFew(sum *loadtest.LatencySummary, r *loadtest.Requests) {
+// dropUncertain removes the interval of a percentile that only few excursions of the queue exceed. An excursion lasts
+// about one relaxation time. For M/D/1, half of the intervals cover the percentile if a fifth of that time exceeds
+// it; nine tenths do with two such times.
+func dropUncertain(sum *loadtest.LatencySummary, r *loadtest.Requests) {
 	if !(r.Throughput > 0) || r.Rate == 0 {
 		return
 	}
@@ -93,8 +93,8 @@ func withoutFew(sum *loadtest.LatencySummary, r *loadtest.Requests) {
 	}
 }
 
-// Merge joins the requests of several processes, which are of one setting and one rate. A
-// process without any is left out; nil where all are.
+// Merge joins the requests of several processes with one setting and one rate. It skips processes without requests,
+// and returns nil if all lack them.
 func Merge(rs []*loadtest.Requests, seed uint64) (*loadtest.Requests, error) {
 	rs = slices.DeleteFunc(slices.Clone(rs), func(r *loadtest.Requests) bool { return r == nil })
 	if len(rs) < 2 {
@@ -123,8 +123,7 @@ func Merge(rs []*loadtest.Requests, seed uint64) (*loadtest.Requests, error) {
 	return &out, Summarise(&out, seed)
 }
 
-// PerProcess is a percentile of each process, in seconds; false where too few requests of
-// one lie beyond it.
+// PerProcess returns a percentile of each process, s; ok is false if too few requests of a process exceed it.
 func PerProcess(r *loadtest.Requests, share float64) ([]float64, bool) {
 	var out []float64
 	for i := range r.Processes {

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// A sender whose lateness is more than this share of the median latency at p99 is part
-	// of the tail that it measures.
+	// lateShare is the lateness at p99, as a share of the median latency, from which the sender distorts the measured
+	// tail.
 	lateShare = 0.05
-	// One that is later than a batch takes, and by more requests than this, sends them at once. Where a queue has grown,
-	// the median latency is long and hides it.
+	// bunched is the number of requests from which a sender that is later than a batch's duration sends them at once.
+	// With a long queue the median latency is large and hides this.
 	bunched = 10
 )
 
-// judgeSender says where the sender was so late that the tail is its own, and takes out of the
-// latency what is: the percentiles above p50, and p50 too where p99 of the lateness is above it.
-// One late process of several is enough, as the tail of all is then its. A sender that waits for
-// room or answers has no schedule, and one from outside is not ours.
+// judgeSender reports a sender so late that it determines the tail (coordinated omission). It removes the affected
+// percentiles of the latency: those above p50, and p50 too if p99 of the lateness exceeds it. A single late process
+// of several suffices, since it determines the common tail. A closed-loop sender has no schedule, and an external
+// sender is not gpuprof's.
 func judgeSender(r *loadtest.Requests) error {
 	r.SenderLate = ""
 	if r.From != loadtest.FromSchedule || r.Waits != "" {
@@ -36,7 +36,7 @@ func judgeSender(r *loadtest.Requests) error {
 			}
 			parts[k] = Summary(h, []*Histogram{h}, nil, 0)
 		}
-		text, worse := lateness(&parts[0], &parts[1], &parts[2], r.Rate)
+		text, worse := describeLateness(&parts[0], &parts[1], &parts[2], r.Rate)
 		if text != "" && (why == "" || worse && !own) {
 			why, own = text, worse
 		}
@@ -47,16 +47,16 @@ func judgeSender(r *loadtest.Requests) error {
 	return nil
 }
 
-// lateness says how late a sender was, "" where it was in time; own, that p99 of it is above the
-// median latency.
-func lateness(all, service, sender *loadtest.LatencySummary, rate float64) (text string, own bool) {
+// describeLateness describes how late a sender was, "" if it was in time; own reports that p99 of the lateness
+// exceeds the median latency.
+func describeLateness(all, service, sender *loadtest.LatencySummary, rate float64) (text string, own bool) {
 	median, known := all.At(0.5)
 	if !known || sender.Count == 0 {
 		return "", false
 	}
 	late, known := sender.At(0.99)
 	was := fmt.Sprintf("the sender of the requests was %s late at p99", gpuprof.FormatSeconds(late.S))
-	if !known { // too few for a percentile: the latest
+	if !known { // too few for a percentile: the maximum
 		late.S = sender.MaxS
 		was = fmt.Sprintf("requests were sent up to %s late", gpuprof.FormatSeconds(late.S))
 	}

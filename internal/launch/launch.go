@@ -1,6 +1,5 @@
-// Package launch finds out which process of a job this one is, from what the
-// program that started it left in the environment. Nothing is asked of a launcher
-// and no peer is spoken to.
+// Package launch determines the rank of this process in its job from the environment variables of its launcher. It
+// contacts neither a launcher nor a peer.
 package launch
 
 import (
@@ -9,36 +8,35 @@ import (
 	"strings"
 )
 
-// Place is a process's place in its job.
+// Place is the position of a process in its job.
 type Place struct {
-	Launcher string `json:"launcher"`       // the row that told: "torchrun", "srun", …
+	Launcher string `json:"launcher"`       // name of the matching launcher: "torchrun", "srun", …
 	Rank     int    `json:"rank"`           // 0 … World-1
-	World    int    `json:"world"`          // processes of the job; 0 where it is not told
-	Local    int    `json:"local_rank"`     // among those of this node; -1 where it is not told
-	Node     string `json:"node,omitempty"` // the node's name or number in the job, "" where it is not told
-	Attempt  int    `json:"attempt"`        // restarts before this one
-	Job      string `json:"job,omitempty"`  // the launcher's name of the job
+	World    int    `json:"world"`          // processes of the job; 0 if unknown
+	Local    int    `json:"local_rank"`     // rank among the processes of this node; -1 if unknown
+	Node     string `json:"node,omitempty"` // the node's name or number in the job, "" if unknown
+	Attempt  int    `json:"attempt"`        // number of previous restarts
+	Job      string `json:"job,omitempty"`  // job ID of the launcher
 }
 
-// row is how one launcher tells a process its place. Names are of variables; the
-// first that is set counts where there are several.
-type row struct {
+// launcherRow maps the variables of one launcher. Of several names the first that is set counts.
+type launcherRow struct {
 	launcher    string
-	needs       []string // set and not empty, or the row says nothing
+	needs       []string // variables that must not be empty
 	rank, world []string
-	worldless   bool // the launcher tells no world; the row counts without
+	worldless   bool // the launcher sets no world size, and the row matches without it
 	local       []string
 	node        []string
 	attempt     []string
 	job         []string
-	// holds looks closer, where variables alone do not tell; nil: they do.
-	holds func(get func(string) string) bool
+	// matches is a further condition; nil for none.
+	matches func(get func(string) string) bool
 }
 
-// rows are in the order of trust: a launcher within an allocation is nearer to the
-// process than the allocation's own, whose variables are then those of a daemon.
-func rows() []row {
-	return []row{
+// launchers returns the rows in order of precedence. A launcher inside an allocation is closer to the process than
+// the allocation's own, whose variables then describe a daemon.
+func launchers() []launcherRow {
+	return []launcherRow{
 		{launcher: "explicit", rank: []string{"GPUPROF_RANK"}, world: []string{"GPUPROF_WORLD"}, local: []string{"GPUPROF_LOCAL_RANK"},
 			node: []string{"GPUPROF_NODE"}, attempt: []string{"GPUPROF_ATTEMPT"}, job: []string{"GPUPROF_JOB"}},
 		// https://docs.pytorch.org/docs/stable/elastic/run.html, "Environment Variables"
@@ -51,50 +49,47 @@ func rows() []row {
 		{launcher: "mpirun (MVAPICH)", rank: []string{"MV2_COMM_WORLD_RANK"}, world: []string{"MV2_COMM_WORLD_SIZE"}, local: []string{"MV2_COMM_WORLD_LOCAL_RANK"}},
 		{launcher: "mpirun (MPICH)", rank: []string{"PMI_RANK"}, world: []string{"PMI_SIZE"}, local: []string{"MPI_LOCALRANKID"}},
 		// https://slurm.schedmd.com/srun.html, "OUTPUT ENVIRONMENT VARIABLES". SLURM_PROCID is also set in batch
-		// scripts, which no step started: they are not a rank of anything.
+		// scripts, which belong to no step and have no rank.
 		{launcher: "srun", rank: []string{"SLURM_PROCID"}, world: []string{"SLURM_STEP_NUM_TASKS"}, local: []string{"SLURM_LOCALID"},
-			node: []string{"SLURMD_NODENAME", "SLURM_NODEID"}, attempt: []string{"SLURM_RESTART_COUNT"}, job: []string{"SLURM_JOB_ID"}, holds: inStep},
+			node: []string{"SLURMD_NODENAME", "SLURM_NODEID"}, attempt: []string{"SLURM_RESTART_COUNT"}, job: []string{"SLURM_JOB_ID"}, matches: isJobStep},
 		{launcher: "flux", rank: []string{"FLUX_TASK_RANK"}, world: []string{"FLUX_JOB_SIZE"}, local: []string{"FLUX_TASK_LOCAL_ID"}, job: []string{"FLUX_JOB_ID"}},
-		// An Indexed Job tells no world: its manifest sets GPUPROF_WORLD.
+		// An Indexed Job sets no world size: its manifest sets GPUPROF_WORLD.
 		{launcher: "kubernetes", rank: []string{"JOB_COMPLETION_INDEX"}, world: []string{"GPUPROF_WORLD"}, worldless: true,
 			node: []string{"GPUPROF_NODE"}, attempt: []string{"GPUPROF_ATTEMPT"}, job: []string{"GPUPROF_JOB"}},
 	}
 }
 
-// firstInternalStep is the first step id of those that Slurm keeps for batch
-// scripts, interactive shells and the like.
+// firstInternalStep is the first step ID that Slurm reserves for batch scripts, interactive shells and similar steps.
 const firstInternalStep = 4294967290
 
-func inStep(get func(string) string) bool {
+func isJobStep(get func(string) string) bool {
 	id, err := strconv.ParseUint(get("SLURM_STEP_ID"), 10, 64)
 	return err == nil && id < firstInternalStep
 }
 
-// Find is this process's place, by get, which is os.Getenv. ok is false where it is
-// no process of a job: no row of the table is complete.
+// Find returns the place of this process; get is os.Getenv. ok is false if no row of the table is complete, outside
+// of a job.
 func Find(get func(string) string) (p Place, ok bool) {
-	for _, r := range rows() {
-		if p, ok := r.place(get); ok {
+	for _, r := range launchers() {
+		if p, ok := r.parsePlace(get); ok {
 			return p, true
 		}
 	}
 	return Place{}, false
 }
 
-// Node is the name of this machine: GPUPROF_NODE, the launcher's name of it, SLURMD_NODENAME
-// (also set outside of steps), or host, the system's own. A number that a launcher gives its
-// nodes names no machine, and counts only where nothing else does. Empty: it has no name.
+// Node returns the name of this machine: GPUPROF_NODE, the launcher's name, SLURMD_NODENAME (also set outside of
+// steps), or host, the system's name. A launcher's node number counts only without any of these. It may be empty.
 func Node(get func(string) string, host string) string {
 	p, _ := Find(get)
 	number, name := p.Node, ""
 	if strings.Trim(p.Node, "0123456789") != "" {
 		number, name = "", p.Node
 	}
-	return cmp.Or(text(get, []string{"GPUPROF_NODE"}), name, text(get, []string{"SLURMD_NODENAME"}), host, number)
+	return cmp.Or(firstText(get, []string{"GPUPROF_NODE"}), name, firstText(get, []string{"SLURMD_NODENAME"}), host, number)
 }
 
-// Refused says of variables that a user has set by hand why they name no rank, "" where
-// none is set.
+// Refused explains why GPUPROF_RANK and GPUPROF_WORLD give no rank, "" if the user set none.
 func Refused(get func(string) string) string {
 	rank, world := get("GPUPROF_RANK"), get("GPUPROF_WORLD")
 	if rank == "" {
@@ -106,31 +101,31 @@ func Refused(get func(string) string) string {
 	return "GPUPROF_RANK=" + rank + " is no rank of GPUPROF_WORLD=" + world
 }
 
-// place is complete where the rank is a number below the world.
-func (r *row) place(get func(string) string) (Place, bool) {
+// parsePlace returns the place if the rank is a number below the world size.
+func (r *launcherRow) parsePlace(get func(string) string) (Place, bool) {
 	for _, name := range r.needs {
 		if get(name) == "" {
 			return Place{}, false
 		}
 	}
-	if r.holds != nil && !r.holds(get) {
+	if r.matches != nil && !r.matches(get) {
 		return Place{}, false
 	}
-	rank, ranked := number(get, r.rank)
-	world, told := number(get, r.world)
+	rank, ranked := firstNumber(get, r.rank)
+	world, told := firstNumber(get, r.world)
 	if !ranked || !told && !r.worldless || told && rank >= world {
 		return Place{}, false
 	}
-	p := Place{Launcher: r.launcher, Rank: rank, World: world, Local: -1, Node: text(get, r.node), Job: text(get, r.job)}
-	if n, ok := number(get, r.local); ok {
+	p := Place{Launcher: r.launcher, Rank: rank, World: world, Local: -1, Node: firstText(get, r.node), Job: firstText(get, r.job)}
+	if n, ok := firstNumber(get, r.local); ok {
 		p.Local = n
 	}
-	p.Attempt, _ = number(get, r.attempt)
+	p.Attempt, _ = firstNumber(get, r.attempt)
 	return p, true
 }
 
-// text is the first of the variables that is set.
-func text(get func(string) string, names []string) string {
+// firstText returns the value of the first variable that is set.
+func firstText(get func(string) string, names []string) string {
 	for _, name := range names {
 		if v := strings.TrimSpace(get(name)); v != "" {
 			return v
@@ -139,13 +134,13 @@ func text(get func(string) string, names []string) string {
 	return ""
 }
 
-// MostRanks is more processes than any job has; a larger number is none of a rank. It also
-// bounds what a damaged object can make of the list of missing ranks.
+// MostRanks exceeds the number of processes of any job; a larger number is no rank. It also limits the list of
+// missing ranks from a damaged object.
 const MostRanks = 1 << 20
 
-// number is the first of the variables that is set, where it is a count.
-func number(get func(string) string, names []string) (int, bool) {
-	v, err := strconv.ParseUint(text(get, names), 10, 32)
+// firstNumber returns the value of the first variable that is set, if it is a count.
+func firstNumber(get func(string) string, names []string) (int, bool) {
+	v, err := strconv.ParseUint(firstText(get, names), 10, 32)
 	if err != nil || v > MostRanks {
 		return 0, false
 	}

@@ -94,7 +94,7 @@ func TestTheHookKnowsThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range rows() {
+	for _, r := range launchers() {
 		for _, name := range r.rank {
 			world := ""
 			if len(r.world) > 0 {
@@ -113,7 +113,7 @@ func TestTheHookKnowsThem(t *testing.T) {
 // TestAnyEnvironment: whatever is set, there is a rank below the world or none.
 func TestAnyEnvironment(t *testing.T) {
 	names := map[string]bool{"SLURM_STEP_ID": true, "SLURM_NTASKS": true}
-	for _, r := range rows() {
+	for _, r := range launchers() {
 		for _, list := range [][]string{r.needs, r.rank, r.world, r.local, r.node, r.attempt, r.job} {
 			for _, n := range list {
 				names[n] = true

@@ -1,8 +1,7 @@
-// Package loadtest has the figures of a load test: requests of callers or of a schedule,
-// the latencies that they saw, and what their sender hides. In come counts and histograms
-// of each process of a run (workloads/serving, internal/latency); out goes the part
-// "requests" of run.json. It holds types and small functions on them, and imports the
-// standard library only, since the root package holds it in its Run.
+// Package loadtest defines the figures of a load test: requests of callers or of a schedule, their latencies, and the
+// lateness of their sender. Its inputs are counts and histograms of each process of a run (workloads/serving,
+// internal/latency); its output is the part "requests" of run.json. It has types and small functions on them, and
+// imports only the standard library, since the root package's Run contains it.
 package loadtest
 
 import (
@@ -12,46 +11,45 @@ import (
 	"strings"
 )
 
-// Requests is what the callers of a service saw under load: run.json's requests.
+// Requests has the measurements of a service's callers under load: run.json's requests.
 type Requests struct {
 	Arrivals string `json:"arrivals"` // the setting: gamma, trace:FILE, closed:N, http:ADDRESS
-	// Rate is the scheduled rate in requests per second, 0 where callers wait for answers
-	// or come from outside. Runs of different rates do not compare.
+	// Rate is the scheduled rate in requests per second, 0 for a closed loop or external callers. Runs of different
+	// rates are not comparable.
 	Rate float64 `json:"rate_per_s"`
-	// RateKnobs are the knobs that the rate was made of. Two runs at one rate compare
-	// whatever these say.
+	// RateKnobs names the options that determined the rate. Two runs at one rate are comparable despite different
+	// values of these.
 	RateKnobs  []string `json:"rate_knobs"`
 	Throughput float64  `json:"throughput_per_s"` // measured at saturation
 	SLO        float64  `json:"slo_s"`
-	// From says when a latency begins: FromSchedule, FromSend or FromFirstByte.
+	// From is the start of a latency: FromSchedule, FromSend or FromFirstByte.
 	From string `json:"latency_from"`
-	// Waits says for what the sender of requests waits, which hides from it how long its
-	// requests should have taken: "" for nothing, WaitsRoom or WaitsAnswer.
+	// Waits is the event that the sender of requests waits for (closed loop), which hides latency from it: "" for
+	// none, WaitsRoom or WaitsAnswer.
 	Waits string `json:"sender_waits_for,omitempty"`
 
 	Processes []Served `json:"processes"` // in the order in which they ran
 
-	// Of all processes together.
+	// Summaries over all processes.
 	Latency LatencySummary `json:"latency"`
 	Queue   LatencySummary `json:"queue_time"`
 	Service LatencySummary `json:"service_time"`
-	Late    LatencySummary `json:"late"` // of the sender, part of the latency
-	// SenderLate says how late the sender was where this makes the tail its own and not the
-	// service's: Latency has then no percentile above p50, and none where even p50 is the
-	// sender's. The histograms keep all of it. "" where it was in time.
+	Late    LatencySummary `json:"late"` // lateness of the sender, a part of the latency
+	// SenderLate describes a sender so late that it determines the tail; "" if it was in time. Latency then has no
+	// percentile above p50, and none at all if the sender also determines p50. The histograms are complete.
 	SenderLate string          `json:"sender_late,omitempty"`
-	FromSent   *LatencySummary `json:"from_send,omitempty"` // the latency that a sender which waits for room sees
+	FromSent   *LatencySummary `json:"from_send,omitempty"` // the latency that a closed-loop sender measures
 	Goodput    float64         `json:"goodput_per_s"`       // answers within SLO
-	// FloorS is the least latency: that of a request alone at the device's peak rates, its copies among it where
-	// their rate is known; 0 where there is none.
+	// FloorS is the lower bound of the latency: a single request at the device's peak rates, with its copies if their
+	// rate is known; 0 if unknown.
 	FloorS     float64     `json:"floor_s,omitempty"`
 	OnSchedule *OnSchedule `json:"on_schedule,omitempty"`
-	// Decode is how long the body of a request from outside took to be decoded, part of Late.
+	// Decode is the decoding time of the bodies of external requests, a part of Late.
 	Decode *LatencySummary `json:"decode_time,omitempty"`
 }
 
-// OnSchedule is what requests on a schedule saw behind callers that wait for their answers, as many
-// per second as these sent: what they hide. All of it is as in Requests.
+// OnSchedule has the measurements of scheduled requests in addition to a closed loop, at the same rate: they show the
+// latency that the closed loop hides. See Requests for the fields.
 type OnSchedule struct {
 	Rate       float64        `json:"rate_per_s"`
 	Processes  []Served       `json:"processes"`
@@ -59,7 +57,7 @@ type OnSchedule struct {
 	SenderLate string         `json:"sender_late,omitempty"`
 }
 
-// Requests are the same as requests of their own.
+// Requests converts the measurements to Requests; nil for nil.
 func (o *OnSchedule) Requests() *Requests {
 	if o == nil {
 		return nil
@@ -67,7 +65,7 @@ func (o *OnSchedule) Requests() *Requests {
 	return &Requests{Rate: o.Rate, From: FromSchedule, Processes: o.Processes, Latency: o.Latency, SenderLate: o.SenderLate}
 }
 
-// AsOnSchedule is what callers that wait for their answers have beside theirs; nil of nil.
+// AsOnSchedule converts scheduled requests to the form that closed-loop results contain; nil for nil.
 func (r *Requests) AsOnSchedule() *OnSchedule {
 	if r == nil {
 		return nil
@@ -75,7 +73,7 @@ func (r *Requests) AsOnSchedule() *OnSchedule {
 	return &OnSchedule{Rate: r.Rate, Processes: r.Processes, Latency: r.Latency, SenderLate: r.SenderLate}
 }
 
-// When a latency begins.
+// Values of Requests.From, and of Requests.Waits.
 const (
 	FromSchedule  = "schedule"
 	FromSend      = "send"
@@ -85,21 +83,21 @@ const (
 	WaitsAnswer = "answer"
 )
 
-// ReasonGenerator is why a run is partial whose sender could not keep its schedule: its
-// latencies are the sender's own.
+// ReasonGenerator is the reason of a partial run whose sender missed its schedule: the sender then determines the
+// latencies.
 const ReasonGenerator = "generator"
 
-// Served is what one process counted, from the end of the warm-up on.
+// Served has the counts of one process after the warm-up.
 type Served struct {
 	WarmUpS   float64   `json:"warm_up_s"`
-	Seconds   float64   `json:"seconds"` // of the stretch
+	Seconds   float64   `json:"seconds"` // duration of the measurement window
 	Scheduled int64     `json:"scheduled"`
 	Completed int64     `json:"completed"`
 	Refused   int64     `json:"refused"` // by the overload rule
-	Expired   int64     `json:"expired"` // of those refused: for their age
+	Expired   int64     `json:"expired"` // those of Refused that were too old
 	Failed    int64     `json:"failed"`
-	FailedFor string    `json:"failed_for,omitempty"` // why the first batch failed that did
-	Open      int64     `json:"open"`                 // at the end
+	FailedFor string    `json:"failed_for,omitempty"` // reason of the first failed batch
+	Open      int64     `json:"open"`                 // unanswered at the end
 	InTime    int64     `json:"in_time"`              // completed within the SLO
 	FirstS    float64   `json:"first_s,omitempty"`    // latency of the first request of the process, alone in its batch
 	Latency   Recorded  `json:"latency"`
@@ -107,27 +105,27 @@ type Served struct {
 	Service   Recorded  `json:"service_time"`
 	Late      Recorded  `json:"late"`
 	FromSent  *Recorded `json:"from_send,omitempty"`
-	Outside   *Outside  `json:"outside,omitempty"` // where callers came from outside
-	// Batches[i] is how many batches held i+1 requests.
+	Outside   *Outside  `json:"outside,omitempty"` // set for external callers
+	// Batches[i] is the number of batches of i+1 requests.
 	Batches []int64       `json:"batches"`
 	Blocks  []ServedBlock `json:"blocks"`
 }
 
-// Outside is what is known of callers from outside beside their requests.
+// Outside has further data on external callers.
 type Outside struct {
-	// Rejected counts what never became a request, by the HTTP status that it got, or "closed"
-	// where the connection ended before or its first lines could not be read.
+	// Rejected counts connections that gave no request, by their HTTP status, or "closed" if the connection ended
+	// early or its first lines were unreadable.
 	Rejected map[string]int64 `json:"rejected,omitempty"`
-	Gone     int64            `json:"gone"` // callers that closed their side before the answer, which is counted all the same
+	Gone     int64            `json:"gone"` // callers that closed their side before the answer, which still counts
 	Decode   Recorded         `json:"decode_time"`
-	// Recomputed answers, drawn at random, were compared with the network in float64: Error is
-	// the largest of ||out-ref|| / ||ref||. Nothing else is known of the images of others.
+	// Recomputed is the number of randomly chosen answers that were compared with the network in float64. Error is
+	// the largest ||out-ref|| / ||ref||. No other check of external images exists.
 	Recomputed int      `json:"recomputed"`
 	Error      *float64 `json:"relative_error" jsonschema:"null when it is not a number"`
 	Tolerance  float64  `json:"tolerance"`
 }
 
-// ServedBlock is a part of the stretch.
+// ServedBlock is a part of the measurement window.
 type ServedBlock struct {
 	StartS    float64  `json:"start_s"` // since the load began
 	Seconds   float64  `json:"seconds"`
@@ -135,7 +133,7 @@ type ServedBlock struct {
 	Refused   int64    `json:"refused"`
 	Failed    int64    `json:"failed"`
 	InTime    int64    `json:"in_time"`
-	QueueMean float64  `json:"queue_mean"` // requests that waited when a batch began
+	QueueMean float64  `json:"queue_mean"` // mean number of waiting requests at the start of a batch
 	QueueMax  int64    `json:"queue_max"`
 	Latency   Recorded `json:"latency"`
 }
@@ -149,8 +147,8 @@ type Recorded struct {
 	HDR string `json:"hdr"`
 }
 
-// LatencySummary is a distribution in a few numbers. A percentile that too few requests
-// lie beyond is left out, and of latencies one that is the late sender's.
+// LatencySummary summarises a distribution. It omits percentiles that too few requests exceed, and latency
+// percentiles that a late sender determines.
 type LatencySummary struct {
 	Count       int64        `json:"count"`
 	MeanS       float64      `json:"mean_s"`
@@ -162,17 +160,16 @@ type LatencySummary struct {
 type Percentile struct {
 	Share float64 `json:"share"` // 0.99
 	S     float64 `json:"s"`
-	// CI95 is over blocks of one process, or over the processes; null where there are too
-	// few of them.
+	// CI95 is over the blocks of one process, or over the processes; null with too few of them.
 	CI95 *[2]float64 `json:"ci95"`
 }
 
-// Metric names a percentile of latencies: latency/p50, latency/p999.
+// Metric returns the name of a latency percentile: latency/p50, latency/p999.
 func (p Percentile) Metric() string {
 	return "latency/p" + strings.ReplaceAll(strconv.FormatFloat(math.Round(1e6*p.Share)/1e4, 'f', -1, 64), ".", "")
 }
 
-// At finds a percentile; false where it is left out.
+// At returns a percentile; false if it was omitted.
 func (l *LatencySummary) At(share float64) (Percentile, bool) {
 	for _, p := range l.Percentiles {
 		if p.Share == share {
@@ -182,15 +179,15 @@ func (l *LatencySummary) At(share float64) (Percentile, bool) {
 	return Percentile{}, false
 }
 
-// SentLate leaves out of the latency what is a late sender's: the percentiles above p50 and, where all
-// is its own, every one. why says how late it was.
+// SentLate removes the percentiles that a late sender determines: those above p50, or all. why describes the
+// lateness.
 func (r *Requests) SentLate(why string, all bool) {
 	r.SenderLate = why
 	r.Latency.Percentiles = slices.DeleteFunc(r.Latency.Percentiles, func(p Percentile) bool { return all || p.Share > 0.5 })
 }
 
-// Told is the largest share of the requests up to which latencies are the service's: 1, 0.5 where the
-// sender was late, and 0 where it was later than their median.
+// Told returns the largest percentile, as a share, that the service determines: 1, 0.5 with a late sender, and 0 if
+// the sender was later than the median latency.
 func (r *Requests) Told() float64 {
 	if r.SenderLate == "" {
 		return 1
@@ -201,7 +198,7 @@ func (r *Requests) Told() float64 {
 	return 0
 }
 
-// Sum adds up the counts of the processes.
+// Sum adds the counts of the processes.
 func (r *Requests) Sum() Served {
 	var out Served
 	for i := range r.Processes {

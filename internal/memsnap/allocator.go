@@ -7,30 +7,30 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// leastRetries is how often cached memory is returned before it is worth a finding: once
-// is how a program first meets the limit of its device.
+// leastRetries is the least number of times that cached memory was returned for a finding: a program does so once
+// when it first reaches the limit of its device.
 const leastRetries = 2
 
-// allocRetry finds requests before which cached memory was returned to the driver: each
-// of these waits for the device.
-func allocRetry(c *caseOf) (Finding, bool) {
+// findAllocRetry finds requests before which the allocator returned cached memory to the driver. Each of them waits for
+// the device.
+func findAllocRetry(c *ruleInput) (Finding, bool) {
 	retries, steps := 0, map[int]bool{}
 	var returned, burst int64
-	var first *allocation // that was returned before a request
+	var first *allocation // the first allocation returned before a request
 	grew := false
 	for i := range c.r.Events() {
-		act, row := c.r.word(i)
+		act, row := c.r.eventAt(i)
 		switch {
 		case act == SegmentFree || act == SegmentUnmap:
-			if first == nil || grew { // what a request returns comes before what it gets
+			if first == nil || grew { // a request returns memory before it receives its own
 				first, burst, grew = row, 0, false
 			}
 			burst += int64(row.size)
 			continue
-		case act.ofSegments():
+		case act.isSegmentCall():
 			grew = true
 			continue
-		case act == Alloc && first != nil && grew && c.r.S.origin(first).stack == c.r.S.origin(row).stack && !c.a.of(first).empty:
+		case act == Alloc && first != nil && grew && c.r.S.originOf(first).stack == c.r.S.originOf(row).stack && !c.a.traitsOf(first).empty:
 			retries++
 			returned += burst
 			steps[c.r.stepOf(i)] = true
@@ -49,30 +49,30 @@ func allocRetry(c *caseOf) (Finding, bool) {
 		f.Evidence["steps"] = len(steps)
 	}
 	set := &c.r.S.Settings
-	switch best := c.best(); {
+	switch best := c.bestSetting(); {
 	case best != nil:
-		f.PyTorch = best.line(set)
+		f.PyTorch = best.confLine(set)
 	case set.isExpandable():
 		f.PyTorch = "a smaller batch, or torch.utils.checkpoint around the layers that hold most"
 	default:
-		f.PyTorch = set.expandable()
+		f.PyTorch = set.expandableLine()
 	}
 	return f, true
 }
 
-// leastSlack is the part of live memory from which on rounding is worth a finding.
+// leastSlack is the share of live memory from which rounding is worth a finding.
 const leastSlack = 0.05
 
-// rounding finds what the allocator's sizes add to those that were asked for.
-func rounding(c *caseOf) (Finding, bool) {
+// findRounding finds the memory that the allocator adds to the requested sizes.
+func findRounding(c *ruleInput) (Finding, bool) {
 	set := c.r.S.Settings
 	plain := Settings{}
 	var asked, taken, least int64
-	c.r.rows(func(a *allocation) {
+	c.r.eachAlloc(func(a *allocation) {
 		if a.liveAt(c.Peak.Event) {
 			asked += int64(a.size)
-			taken += int64(set.rounded(a.size))
-			least += int64(plain.rounded(a.size))
+			taken += int64(set.roundSize(a.size))
+			least += int64(plain.roundSize(a.size))
 		}
 	})
 	f := Finding{Rule: gpuprof.RuleRounding, Of: ofReserved, Evidence: map[string]any{"requested_bytes": asked, "rounded_bytes": taken, "rounded_to_512_bytes": least}}
@@ -80,7 +80,7 @@ func rounding(c *caseOf) (Finding, bool) {
 	case float64(taken-least) >= leastSlack*float64(taken):
 		f.ClaimBytes = min(taken-least, c.PeakReserved)
 		f.Title = fmt.Sprintf("roundup_power2_divisions adds %s to the %s of live tensors at the peak.", bytesText(taken-least), bytesText(asked))
-		f.PyTorch = allocConf + set.without(roundName) + "  # without " + roundName
+		f.PyTorch = allocConf + set.removeSetting(roundName) + "  # without " + roundName
 		f.Caveats = []string{"fewer sizes let blocks serve again; without the setting more segments can be needed"}
 		if i := slices.IndexFunc(c.WhatIf, func(w WhatIf) bool { return w.Setting == withoutPrefix+roundName }); i >= 0 {
 			f.ClaimBytes = c.WhatIf[0].PeakReserved - c.WhatIf[i].LeastReserved
@@ -90,25 +90,25 @@ func rounding(c *caseOf) (Finding, bool) {
 		return f, f.ClaimBytes > 0
 	case float64(least-asked) >= leastSlack*float64(taken):
 		f.ClaimBytes = min(least-asked, c.PeakReserved)
-		f.Title = fmt.Sprintf("%d live tensors at the peak take %s, and asked for %s: the allocator's blocks are multiples of 512 bytes.", c.blocks(), bytesText(taken), bytesText(asked))
+		f.Title = fmt.Sprintf("%d live tensors at the peak take %s, and asked for %s: the allocator's blocks are multiples of 512 bytes.", c.peakBlocks(), bytesText(taken), bytesText(asked))
 		f.PyTorch = "torch.cat of many small tensors into one, with views of it  # for states: optimizers with foreach=True keep their own"
 		return f, true
 	}
 	return Finding{}, false
 }
 
-// blocks is how many are live at the peak.
-func (c *caseOf) blocks() (n int) {
+// peakBlocks returns the number of live blocks at the peak.
+func (c *ruleInput) peakBlocks() (n int) {
 	for _, p := range c.Peak.Categories {
 		n += p.Blocks
 	}
 	return n
 }
 
-// workspace finds the scratch memory of libraries.
-func workspace(c *caseOf) (Finding, bool) {
-	claim, held, sites := c.claimOf(Workspace, func(a *allocation) uint32 { return a.born })
-	if !c.matters(claim) {
+// findWorkspace finds the scratch memory of libraries.
+func findWorkspace(c *ruleInput) (Finding, bool) {
+	claim, held, sites := c.categoryClaim(Workspace, func(a *allocation) uint32 { return a.born })
+	if !c.isRelevant(claim) {
 		return Finding{}, false
 	}
 	return Finding{Rule: gpuprof.RuleWorkspace, Of: ofRequested, ClaimBytes: claim, Sites: sites,
@@ -118,16 +118,15 @@ func workspace(c *caseOf) (Finding, bool) {
 		Caveats:  []string{"with a smaller workspace a library can choose slower kernels: measure the step too"}}, true
 }
 
-// pendingFree finds freed memory that work of another stream still uses.
-func pendingFree(c *caseOf) (Finding, bool) {
+// findPendingFree finds freed memory that work of another stream still uses.
+func findPendingFree(c *ruleInput) (Finding, bool) {
 	sites, pending := c.peakSites(func(a *allocation) bool { return a.asked != never && int(a.asked) <= c.Peak.Event })
-	// The claim is no more than what is pending. To look first spares a long recording the
-	// lives of all its blocks.
-	if !c.matters(pending) {
+	// The claim is at most the pending bytes. Testing these first avoids a replay of a long recording.
+	if !c.isRelevant(pending) {
 		return Finding{}, false
 	}
-	claim := c.claim(func(a *allocation, _ Category) uint32 { return a.asked })
-	if !c.matters(claim) {
+	claim := c.claimBytes(func(a *allocation, _ Category) uint32 { return a.asked })
+	if !c.isRelevant(claim) {
 		return Finding{}, false
 	}
 	return Finding{Rule: gpuprof.RulePendingFree, Of: ofRequested, ClaimBytes: claim, Sites: sites,
@@ -137,9 +136,9 @@ func pendingFree(c *caseOf) (Finding, bool) {
 		Caveats:  []string{"the stream that waits can take longer"}}, true
 }
 
-// privatePool finds free memory that is locked in several private pools, as of CUDA
-// graphs. One pool in place of them needs as much as the largest at least.
-func privatePool(c *caseOf) (Finding, bool) {
+// findPrivatePool finds free memory in several private pools, such as those of CUDA graphs. A single pool needs at
+// least as much memory as the largest of them.
+func findPrivatePool(c *ruleInput) (Finding, bool) {
 	type held struct{ total, live int64 }
 	pools := map[[2]uint64]*held{}
 	for i := range c.r.S.Segments {

@@ -10,16 +10,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// Options are what an analysis is told beside the files.
+// Options configures an analysis.
 type Options struct {
-	// Settings are tried beside those that always are, as PYTORCH_CUDA_ALLOC_CONF has them.
+	// Settings are tried in addition to the standard ones, in the syntax of PYTORCH_CUDA_ALLOC_CONF.
 	Settings []string
-	// Allowed is what the process may reserve (set_per_process_memory_fraction), bytes; 0:
-	// not known, as no file has it.
+	// Allowed is the process's limit of reserved memory (set_per_process_memory_fraction), bytes; 0 if unknown, since
+	// no file has it.
 	Allowed int64
 }
 
-// Names of what a program can do otherwise, which is no setting, and of settings.
+// Names of settings, and of changes to the program.
 const (
 	noEmptyCache   = "no torch.cuda.empty_cache()"
 	emptyEachStep  = "torch.cuda.empty_cache() after each step"
@@ -34,7 +34,7 @@ const (
 	nonSplitName   = "max_non_split_rounding_mb"
 )
 
-// alternative is a setting that is tried.
+// alternative is a setting to replay.
 type alternative struct {
 	name   string
 	set    pool.Settings
@@ -42,11 +42,11 @@ type alternative struct {
 	advice bool
 }
 
-// pages says that a setting has expandable segments, until a run has its own.
+// pages marks expandable segments in a setting; each run replaces it by its own Pager.
 type pages struct{ pool.Pager }
 
-// alternatives are the settings that differ from the file's, after its own. The sizes of
-// max_split are those that PyTorch's users try: below them a cut block mostly serves again.
+// alternatives returns the file's own setting, and the settings that differ from it. The sizes of max_split_size_mb
+// are common choices of PyTorch users: blocks below them are mostly reused after a split.
 func (r *Replay) alternatives(m *model, o Options) []alternative {
 	own, _ := r.S.Settings.poolSettings(pages{})
 	own.Order, own.Allowed = m.order, o.Allowed
@@ -64,7 +64,7 @@ func (r *Replay) alternatives(m *model, o Options) []alternative {
 	}
 	try(withoutPrefix+splitName, func(s *pool.Settings) { s.MaxSplit = 0 })
 	for _, d := range []uint64{4, 8} {
-		try(fmt.Sprintf("%s:%d", roundName, d), func(s *pool.Settings) { s.Roundup = divisions(d) })
+		try(fmt.Sprintf("%s:%d", roundName, d), func(s *pool.Settings) { s.Roundup = uniformDivisions(d) })
 	}
 	try(withoutPrefix+roundName, func(s *pool.Settings) { s.Roundup = [16]uint64{} })
 	if o.Allowed > 0 {
@@ -74,7 +74,7 @@ func (r *Replay) alternatives(m *model, o Options) []alternative {
 		try(withoutPrefix+collectionName, func(s *pool.Settings) { s.Collect = 0 })
 	}
 	for _, text := range o.Settings {
-		change, _ := parseSetting(text) // Analyze has checked it
+		change, _ := parseSettings(text) // Analyze has checked it
 		try(text, change)
 	}
 	if len(m.trims) > 0 {
@@ -85,23 +85,23 @@ func (r *Replay) alternatives(m *model, o Options) []alternative {
 		every int
 	}{{emptyEachStep, 1}, {emptyEachTenth, 10}} {
 		if len(r.phases) >= 2*c.every {
-			out = append(out, alternative{c.name, own, r.emptied(m.trims, c.every), false})
+			out = append(out, alternative{c.name, own, r.addEmptyCalls(m.trims, c.every), false})
 		}
 	}
 	return out
 }
 
-// divisions are the same for every power of two.
-func divisions(n uint64) (d [16]uint64) {
+// uniformDivisions returns the same divisions for every power of two.
+func uniformDivisions(n uint64) (d [16]uint64) {
 	for i := range d {
 		d[i] = n
 	}
 	return d
 }
 
-// emptied are the events before which the cache is emptied, if the program does that after
-// every so many steps as well.
-func (r *Replay) emptied(trims map[int]bool, every int) map[int]bool {
+// addEmptyCalls returns the events before which the cache is emptied, if the program also empties it after every so
+// many steps.
+func (r *Replay) addEmptyCalls(trims map[int]bool, every int) map[int]bool {
 	out := maps.Clone(trims)
 	for i, p := range r.phases {
 		if (i+1)%every == 0 {
@@ -111,12 +111,12 @@ func (r *Replay) emptied(trims map[int]bool, every int) map[int]bool {
 	return out
 }
 
-// parseSetting reads settings as PYTORCH_CUDA_ALLOC_CONF has them.
-func parseSetting(text string) (change func(*pool.Settings), err error) {
+// parseSettings parses settings in the syntax of PYTORCH_CUDA_ALLOC_CONF.
+func parseSettings(text string) (change func(*pool.Settings), err error) {
 	var all []func(*pool.Settings)
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), ":")
-		one, ok := settingOf(strings.TrimSpace(name), strings.TrimSpace(value))
+		one, ok := parseSettingPart(strings.TrimSpace(name), strings.TrimSpace(value))
 		if !ok {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --what-if %s: %q is no setting that is replayed", text, part).WithFix("give %s:True, %s:64, %s:4, %s:0.8 (beside --memory-limit), %s:20 or %s:20, several with commas", expandableName, splitName, roundName, collectionName, segmentName, nonSplitName)
 		}
@@ -129,10 +129,10 @@ func parseSetting(text string) (change func(*pool.Settings), err error) {
 	}, nil
 }
 
-// mostMegabytes is more than a device has.
+// mostMegabytes is larger than any device's memory.
 const mostMegabytes = 1 << 24
 
-func settingOf(name, value string) (change func(*pool.Settings), ok bool) {
+func parseSettingPart(name, value string) (change func(*pool.Settings), ok bool) {
 	n, err := strconv.ParseInt(value, 10, 64)
 	whole := err == nil && n > 0 && n <= mostMegabytes
 	switch name {
@@ -150,7 +150,7 @@ func settingOf(name, value string) (change func(*pool.Settings), ok bool) {
 	case nonSplitName:
 		return func(s *pool.Settings) { s.MaxRounding = n << 20 }, whole && n >= 20
 	case roundName:
-		return func(s *pool.Settings) { s.Roundup = divisions(uint64(n)) }, whole && n&(n-1) == 0
+		return func(s *pool.Settings) { s.Roundup = uniformDivisions(uint64(n)) }, whole && n&(n-1) == 0
 	case collectionName:
 		part, err := strconv.ParseFloat(value, 64)
 		return func(s *pool.Settings) { s.Collect = part }, err == nil && part > 0 && part < 1

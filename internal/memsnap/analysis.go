@@ -8,17 +8,17 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Analysis is the document of one or several snapshots, which are the ranks of one job.
+// Analysis is the document of one or several snapshots, the ranks of one job.
 type Analysis struct {
 	gpuprof.Head
 	Inputs   []Input           `json:"inputs"`
 	Devices  []Device          `json:"devices"` // the largest peak first
 	Findings []Finding         `json:"findings"`
 	Warnings []gpuprof.Warning `json:"warnings"`
-	Before   *Before           `json:"before,omitempty"` // of a comparison
+	Before   *Before           `json:"before,omitempty"` // set in a comparison
 }
 
-// Before is what a comparison has of the other snapshot, and what changed at the peaks.
+// Before describes the other snapshot of a comparison, and the changes at the peak.
 type Before struct {
 	Inputs       []Input  `json:"inputs"`
 	Peak         int64    `json:"peak_bytes"` // requested
@@ -26,9 +26,9 @@ type Before struct {
 	Changes      []Change `json:"changes"` // the largest first
 }
 
-// Change is what one line held at the peak before and after.
+// Change is the memory of one line at the peak, before and after.
 type Change struct {
-	Where    string `json:"where"` // of the snapshot after, if it has the line
+	Where    string `json:"where"` // from the snapshot after, if it has the line
 	Category string `json:"category"`
 	Before   int64  `json:"before_bytes"`
 	After    int64  `json:"after_bytes"`
@@ -37,41 +37,41 @@ type Change struct {
 // Input is one file.
 type Input struct {
 	Path     string `json:"path"`
-	Opens    string `json:"opens,omitempty"` // as a command on this machine can open it
+	Opens    string `json:"opens,omitempty"` // absolute path that opens it on this machine
 	Kind     string `json:"kind"`            // "torch-memory"
 	Protocol int    `json:"protocol"`        // of the pickle
-	Bytes    int64  `json:"bytes"`           // of its text
+	Bytes    int64  `json:"bytes"`           // length of its text
 	Events   int    `json:"events"`
-	Host     int    `json:"host_events"` // of pinned memory, which are not replayed
-	// Settings is PYTORCH_CUDA_ALLOC_CONF; Known says that the file has the settings.
+	Host     int    `json:"host_events"` // events of pinned memory, which are not replayed
+	// Settings is PYTORCH_CUDA_ALLOC_CONF; Known marks a file that contains the settings.
 	Settings string `json:"settings"`
 	Known    bool   `json:"settings_known"`
 }
 
-// Device is what one device of one file held.
+// Device describes the memory of one device in one file.
 type Device struct {
 	Input  int `json:"input"` // index into the inputs
 	ID     int `json:"id"`
 	Events int `json:"events"`
-	// Complete: nothing was held before the first event. Inferred: the file marks no
-	// steps of an optimizer, so kinds of memory are not told apart.
+	// Complete marks a recording that began before the first allocation. Inferred marks a file without optimizer
+	// steps, in which the kinds of memory cannot be distinguished.
 	Complete bool   `json:"complete"`
 	Inferred bool   `json:"kinds_unknown"`
-	Moved    int    `json:"contradictions"` // between the events and the segments
-	Peak     Moment `json:"peak"`           // the most requested bytes
-	// PeakReserved is the most that was reserved, and PeakRounded the most that the
-	// allocator's sizes of live tensors took, each at its own time; bytes.
+	Moved    int    `json:"contradictions"` // number of contradictions between the events and the segments
+	Peak     Moment `json:"peak"`           // the moment with the most requested bytes
+	// PeakReserved is the maximum of reserved memory, and PeakRounded the maximum of the allocator's sizes of live
+	// tensors, each at its own time; bytes.
 	PeakReserved int64    `json:"peak_reserved_bytes"`
 	PeakRounded  int64    `json:"peak_rounded_bytes"`
 	End          Moment   `json:"end"`
-	At           *At      `json:"at,omitempty"` // the moment that was asked for
+	At           *At      `json:"at,omitempty"` // the moment that the user asked for
 	OOMs         []Outage `json:"ooms"`
-	MoreOOMs     int      `json:"more_ooms"` // that are not listed
+	MoreOOMs     int      `json:"more_ooms"` // number not listed
 	Steps        []Step   `json:"steps"`
-	Growth       []Growth `json:"growth"` // lines that hold more after each step
+	Growth       []Growth `json:"growth"` // lines that hold more memory after each step
 	Series       Series   `json:"series"`
 	Check        Check    `json:"check"`
-	WhatIf       []WhatIf `json:"what_if"` // the settings as recorded first; none without Check.Passed
+	WhatIf       []WhatIf `json:"what_if"` // the recorded settings first; empty without Check.Passed
 	Replay       *Replay  `json:"-"`
 
 	account *account
@@ -83,8 +83,8 @@ type Device struct {
 // Outage is an out-of-memory error.
 type Outage struct {
 	Moment
-	Request    int64  `json:"request_bytes"`     // that could not be served, rounded
-	DeviceFree int64  `json:"device_free_bytes"` // which the driver had left
+	Request    int64  `json:"request_bytes"`     // size of the failed request, rounded
+	DeviceFree int64  `json:"device_free_bytes"` // free memory of the driver
 	Cause      string `json:"cause"`             // "live", "fragmented", "limit"
 }
 
@@ -93,43 +93,42 @@ type Step struct {
 	Name string `json:"name"`
 	Peak int64  `json:"peak_bytes"` // requested
 	End  int64  `json:"end_bytes"`
-	// Last is the event behind it. Files before schema 1.2 have 0.
+	// Last is the event after the step. Files before schema 1.2 have 0.
 	Last int `json:"last_event"`
 }
 
-// Growth is a line that holds more after each step.
+// Growth is a line that holds more memory after each step.
 type Growth struct {
 	Where   string  `json:"where"`
 	PerStep float64 `json:"bytes_per_step"` // the median slope
 	First   int64   `json:"first_bytes"`    // after the second step
 	Last    int64   `json:"last_bytes"`
-	Steps   int     `json:"steps"` // that this was seen over
+	Steps   int     `json:"steps"` // number of observed steps
 }
 
-// Series are the levels over the recording, of columns with about as many events each.
+// Series has the memory over the recording, in columns of about as many events each.
 type Series struct {
-	Event     []int      `json:"event"` // with the column's most requested bytes
+	Event     []int      `json:"event"` // the event with the column's most requested bytes
 	TimeUS    []int64    `json:"time_us"`
-	Requested []int64    `json:"requested_bytes"` // the most
-	Least     []int64    `json:"least_bytes"`     // the least requested
-	Reserved  []int64    `json:"reserved_bytes"`  // the most
-	Kinds     []KindLine `json:"categories"`      // at the event
+	Requested []int64    `json:"requested_bytes"` // maximum
+	Least     []int64    `json:"least_bytes"`     // minimum of the requested bytes
+	Reserved  []int64    `json:"reserved_bytes"`  // maximum
+	Kinds     []KindLine `json:"categories"`      // at Event
 }
 
-// KindLine are the bytes of one category in each column.
+// KindLine has the bytes of one category in each column.
 type KindLine struct {
 	Category string  `json:"category"`
 	Bytes    []int64 `json:"bytes"`
 }
 
-// mostOOMs is how many out-of-memory errors are looked into: a program that goes on
-// after one may have thousands.
+// mostOOMs limits the out-of-memory errors that are analysed: a program that continues after one may have thousands.
 const mostOOMs = 8
 
-// Analyze replays snapshots, which are the ranks of one job.
+// Analyze replays snapshots, the ranks of one job.
 func Analyze(ctx context.Context, all []*Snapshot, tool gpuprof.Tool, o Options) (*Analysis, error) {
 	for _, text := range o.Settings {
-		if _, err := parseSetting(text); err != nil {
+		if _, err := parseSettings(text); err != nil {
 			return nil, err
 		}
 	}
@@ -155,8 +154,8 @@ func Analyze(ctx context.Context, all []*Snapshot, tool gpuprof.Tool, o Options)
 	if len(a.Devices) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "analysing %s: it has no event and no segment, so nothing was held", all[0].Path).WithFix("call torch.cuda.memory._record_memory_history() before the model is built, and dump after the steps (docs/memory.md)")
 	}
-	a.order()
-	a.warn(all)
-	a.find()
+	a.sortDevices()
+	a.addWarnings(all)
+	a.findAll()
 	return a, nil
 }

@@ -7,39 +7,38 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// held is a segment that is there before the first event.
-type held struct {
+// heldSegment is a segment that exists before the first event.
+type heldSegment struct {
 	lo, hi uint64
 	place  uint32
 }
 
-// segmentsBefore are the segments before the first event: those of the end, every event
-// undone.
-func (r *Replay) segmentsBefore() []held {
-	at := map[uint64]held{}
+// segmentsBefore returns the segments before the first event: the final segments, with every event undone.
+func (r *Replay) segmentsBefore() []heldSegment {
+	at := map[uint64]heldSegment{}
 	for i := range r.S.Segments {
 		if g := &r.S.Segments[i]; g.Device == r.Device {
-			at[g.Address] = held{g.Address, g.Address + g.Total, g.place}
+			at[g.Address] = heldSegment{g.Address, g.Address + g.Total, g.place}
 		}
 	}
 	for i := r.Events() - 1; i >= 0; i-- {
-		switch act, a := r.word(i); act {
+		switch act, a := r.eventAt(i); act {
 		case SegmentAlloc:
 			delete(at, a.addr)
 		case SegmentFree:
-			at[a.addr] = held{a.addr, a.addr + a.size, r.S.origin(a).place}
+			at[a.addr] = heldSegment{a.addr, a.addr + a.size, r.S.originOf(a).place}
 		}
 	}
-	out := make([]held, 0, len(at))
+	out := make([]heldSegment, 0, len(at))
 	for _, h := range at {
 		out = append(out, h)
 	}
-	slices.SortFunc(out, func(a, b held) int { return cmp.Compare(a.lo, b.lo) })
+	slices.SortFunc(out, func(a, b heldSegment) int { return cmp.Compare(a.lo, b.lo) })
 	return out
 }
 
-// liveBefore are the allocations that were made before the first event, by address. What a
-// block takes of its segment is known of those that live to the end, by their blocks there.
+// liveBefore returns the allocations made before the first event, by address. size has the block sizes of those that
+// live to the end, from their final blocks.
 func (r *Replay) liveBefore() (live []*allocation, size map[*allocation]uint64) {
 	size = map[*allocation]uint64{}
 	atEnd := map[uint64]uint64{}
@@ -52,7 +51,7 @@ func (r *Replay) liveBefore() (live []*allocation, size map[*allocation]uint64) 
 			}
 		}
 	}
-	r.rows(func(a *allocation) {
+	r.eachAlloc(func(a *allocation) {
 		if a.born != never {
 			return
 		}
@@ -65,31 +64,30 @@ func (r *Replay) liveBefore() (live []*allocation, size map[*allocation]uint64) 
 	return live, size
 }
 
-// beginning is what is held before the first event, of a recording that begins late.
-type beginning struct {
-	segments []beginSegment
+// initialState is the state before the first event, for a recording that starts late.
+type initialState struct {
+	segments []initialSegment
 	live     []*allocation // by address
-	unknown  int           // large blocks whose ends nothing shows
-	ok       bool          // the file does not contradict itself
+	unknown  int           // large blocks whose ends are unknown
+	ok       bool          // the file is consistent
 }
 
-// beginSegment is a segment with its parts; of are the allocations of those that are taken.
-type beginSegment struct {
-	held
+// initialSegment is a segment with its parts; of are the allocations of the taken parts.
+type initialSegment struct {
+	heldSegment
 	parts []pool.Part
 	of    []*allocation
 }
 
-// beginning finds the beginning, once.
+// findBeginning returns the beginning, computed once.
 //
-// A small block takes exactly its rounded size. A large one takes up to 1 MiB behind it as
-// well, which is not cut off. Where more is free, the first allocation that falls into it
-// while the block lives begins where the block ends.
-func (r *Replay) beginning() *beginning {
+// A small block takes exactly its rounded size. A large one may include up to 1 MiB after it that the allocator did
+// not split off. If more is free, the block ends at the first allocation in that space during its life.
+func (r *Replay) findBeginning() *initialState {
 	if r.start != nil {
 		return r.start
 	}
-	b := &beginning{ok: true}
+	b := &initialState{ok: true}
 	r.start = b
 	var size map[*allocation]uint64
 	b.live, size = r.liveBefore()
@@ -103,7 +101,7 @@ func (r *Replay) beginning() *beginning {
 		for k < len(b.live) && b.live[k].addr < g.hi {
 			k++
 		}
-		s, unknown, ok := r.partsOf(g, b.live[from:k], size, later)
+		s, unknown, ok := r.segmentParts(g, b.live[from:k], size, later)
 		if !ok {
 			b.ok = false
 			return b
@@ -114,10 +112,10 @@ func (r *Replay) beginning() *beginning {
 	return b
 }
 
-// partsOf are the parts of one segment in which allocations live.
-func (r *Replay) partsOf(g held, live []*allocation, size map[*allocation]uint64, later []*allocation) (s beginSegment, unknown int, ok bool) {
-	const least = 1 << 20 // what is left of a large block is larger
-	s = beginSegment{held: g, of: live}
+// segmentParts splits one segment into free and live parts.
+func (r *Replay) segmentParts(g heldSegment, live []*allocation, size map[*allocation]uint64, later []*allocation) (s initialSegment, unknown int, ok bool) {
+	const least = 1 << 20 // the remainder that the allocator splits off from a large block is larger
+	s = initialSegment{heldSegment: g, of: live}
 	at := g.lo
 	for k, a := range live {
 		if a.addr < at {
@@ -127,9 +125,9 @@ func (r *Replay) partsOf(g held, live []*allocation, size map[*allocation]uint64
 		if k+1 < len(live) {
 			end = min(end, live[k+1].addr)
 		}
-		takes := cmp.Or(size[a], r.S.Settings.rounded(a.size))
+		takes := cmp.Or(size[a], r.S.Settings.roundSize(a.size))
 		if gap := end - a.addr - min(takes, end-a.addr); size[a] == 0 && g.hi-g.lo > smallSegment && gap > 0 {
-			switch by, found := r.firstIn(later, a, a.addr+takes, end); {
+			switch by, found := r.firstAllocIn(later, a, a.addr+takes, end); {
 			case gap <= least:
 				takes += gap
 			case found && by-a.addr-takes <= least:
@@ -151,24 +149,24 @@ func (r *Replay) partsOf(g held, live []*allocation, size map[*allocation]uint64
 	return s, unknown, true
 }
 
-// begin gives the model the segments of the beginning; made is told of each.
-func (m *model) begin(b *beginning, made func(n int, g held)) {
+// adoptBeginning adds the segments of the beginning to the model, and calls adopted for each.
+func (m *model) adoptBeginning(b *initialState, made func(n int, g heldSegment)) {
 	for _, s := range b.segments {
-		stream, in := m.r.ranks.of(s.place)
+		stream, in := m.r.ranks.ranksOf(s.place)
 		n, blocks := m.p.Adopt(s.lo, stream, in, s.parts)
-		made(n, s.held)
+		made(n, s.heldSegment)
 		for i, block := range blocks {
 			m.older[s.of[i]] = block
 		}
 	}
 }
 
-// smallSegment is the size of segments of small blocks, which no others have.
+// smallSegment is the size of segments of small blocks, and of no others.
 const smallSegment = 2 << 20
 
-// allocsByAddress are the allocations that events make, by address and then in order.
+// allocsByAddress returns the allocations of the events, by address and then in order.
 func (r *Replay) allocsByAddress() (out []*allocation) {
-	r.rows(func(a *allocation) {
+	r.eachAlloc(func(a *allocation) {
 		if a.born != never {
 			out = append(out, a)
 		}
@@ -177,8 +175,8 @@ func (r *Replay) allocsByAddress() (out []*allocation) {
 	return out
 }
 
-// firstIn is the address of the first allocation from lo up to hi while another one lives.
-func (r *Replay) firstIn(all []*allocation, while *allocation, lo, hi uint64) (addr uint64, found bool) {
+// firstAllocIn returns the address of the first allocation in lo to hi during the life of another one.
+func (r *Replay) firstAllocIn(all []*allocation, while *allocation, lo, hi uint64) (addr uint64, found bool) {
 	k, _ := slices.BinarySearchFunc(all, lo, func(a *allocation, lo uint64) int { return cmp.Compare(a.addr, lo) })
 	first := while.done
 	for ; k < len(all) && all[k].addr < hi; k++ {

@@ -51,11 +51,11 @@ func BenchmarkWhatIf(b *testing.B) {
 	replays := 0
 	for b.Loop() {
 		budget := &budget{ctx: b.Context(), left: mostWork}
-		_, m, err := r.check(budget, s.traits(), 0)
+		_, m, err := r.checkModel(budget, s.stackTraits(), 0)
 		if err != nil {
 			b.Fatal(err)
 		}
-		out, whole, err := r.whatIf(budget, m, &Device{}, Options{})
+		out, whole, err := r.replaySettings(budget, m, &Device{}, Options{})
 		if err != nil || !whole {
 			b.Fatal(err)
 		}

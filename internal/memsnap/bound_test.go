@@ -35,11 +35,11 @@ func TestManyFreeBlocks(t *testing.T) {
 	s := scattered(t, 200_000)
 	r := NewReplay(s, 0)
 	b := &budget{ctx: t.Context(), left: mostWork}
-	check, m, err := r.check(b, s.traits(), 0)
+	check, m, err := r.checkModel(b, s.stackTraits(), 0)
 	if err != nil || !check.Passed {
 		t.Fatalf("%+v, %v", check, err)
 	}
-	out, whole, err := r.whatIf(b, m, &Device{}, Options{})
+	out, whole, err := r.replaySettings(b, m, &Device{}, Options{})
 	if per := (mostWork - b.left) / int64(r.Events()*(1+len(out))); err != nil || !whole || per > 500 {
 		t.Errorf("%d entries for each event and setting, %v, %v", per, whole, err)
 	}
@@ -51,7 +51,7 @@ func TestWorkIsBounded(t *testing.T) {
 	s := scattered(t, 40_000)
 	r := NewReplay(s, 0)
 	b := &budget{ctx: t.Context(), left: 1 << 20}
-	check, m, err := r.check(b, s.traits(), 0)
+	check, m, err := r.checkModel(b, s.stackTraits(), 0)
 	if err != nil || check.Passed || check.Reason != reasonWork {
 		t.Fatalf("%+v, %v", check, err)
 	}
@@ -60,17 +60,17 @@ func TestWorkIsBounded(t *testing.T) {
 	}
 	// Enough for the check, and not for all settings.
 	b = &budget{ctx: t.Context(), left: mostWork}
-	check, m, err = r.check(b, s.traits(), 0)
+	check, m, err = r.checkModel(b, s.stackTraits(), 0)
 	if err != nil || !check.Passed {
 		t.Fatalf("%+v after %d entries, %v", check, m.p.Work(), err)
 	}
 	b.left = 1 << 20
-	out, whole, err := r.whatIf(b, m, &Device{}, Options{})
+	out, whole, err := r.replaySettings(b, m, &Device{}, Options{})
 	if err != nil || whole || len(out) > 0 {
 		t.Errorf("%d settings, whole %v, %v; a part of them would pass for all", len(out), whole, err)
 	}
 	a := &Analysis{Devices: []Device{{Events: 1, Complete: true, Inferred: true, Replay: r, Check: Check{Reason: reasonWork}}}}
-	a.warn([]*Snapshot{s})
+	a.addWarnings([]*Snapshot{s})
 	if !slices.ContainsFunc(a.Warnings, func(w gpuprof.Warning) bool { return w.Code == "replay-stopped" }) {
 		t.Errorf("%+v", a.Warnings)
 	}
@@ -105,14 +105,14 @@ func TestWorkOfRecordings(t *testing.T) {
 		s := fixture(t, name)
 		r := NewReplay(s, 0)
 		b := &budget{ctx: t.Context(), left: mostWork}
-		check, m, err := r.check(b, s.traits(), 0)
+		check, m, err := r.checkModel(b, s.stackTraits(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !check.Passed {
 			continue
 		}
-		out, whole, err := r.whatIf(b, m, &Device{}, Options{})
+		out, whole, err := r.replaySettings(b, m, &Device{}, Options{})
 		if per := float64(mostWork-b.left) / float64(r.Events()*(1+3*len(out))); err != nil || !whole || per > 100 {
 			t.Errorf("%s: %.1f entries for each event and setting, %v", name, per, err)
 		}
@@ -121,7 +121,7 @@ func TestWorkOfRecordings(t *testing.T) {
 
 // Ranges of pages are what is left of those at the end without those that came later.
 func TestSpansOfPages(t *testing.T) {
-	got := covered([]edge{{0, 1}, {100, -1}, {20, -1}, {40, 1}, {200, 1}, {240, -1}, {240, 1}, {260, -1}})
+	got := coveredSpans([]edge{{0, 1}, {100, -1}, {20, -1}, {40, 1}, {200, 1}, {240, -1}, {240, 1}, {260, -1}})
 	want := []span{{0, 20, true}, {40, 100, true}, {200, 260, true}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)

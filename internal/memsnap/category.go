@@ -6,11 +6,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// Category is what memory is for, as far as when it lived and which stack allocated it tell.
+// Category is the purpose of memory, inferred from its lifetime and its stack.
 type Category uint8
 
-// The categories. Where the file marks no steps of an optimizer there are only
-// BeforeRecording, Autograd and Other.
+// Without optimizer steps in the file there are only BeforeRecording, Autograd, Workspace and Other.
 const (
 	Persistent Category = iota
 	OptimizerState
@@ -25,7 +24,7 @@ const (
 	categories
 )
 
-// Categories lists them in the order in which charts stack them.
+// Categories lists the categories in the order in which charts stack them.
 func Categories() []Category {
 	out := make([]Category, categories)
 	for i := range out {
@@ -58,20 +57,20 @@ func (c Category) String() string {
 	return "other"
 }
 
-// sorter finds the category of an allocation.
+// sorter determines the category of an allocation.
 type sorter struct {
 	r        *Replay
 	traits   []traits
-	inferred bool // there are no optimizer steps to infer the kinds from
+	inferred bool // the file has no optimizer steps to infer the kinds from
 }
 
 func (r *Replay) newSorter(t []traits) *sorter {
-	return &sorter{r: r, traits: t, inferred: !r.byOptimizer() || !r.Stacks}
+	return &sorter{r: r, traits: t, inferred: !r.hasOptimizerSteps() || !r.Stacks}
 }
 
-// of is the category of an allocation; the first that fits, in the order of the code.
-func (s *sorter) of(a *allocation) Category {
-	from := s.r.S.origin(a)
+// classify returns the category of an allocation: the first match, in the order of the code.
+func (s *sorter) classify(a *allocation) Category {
+	from := s.r.S.originOf(a)
 	t := &s.traits[from.stack]
 	switch {
 	case a.born == never:
@@ -85,7 +84,7 @@ func (s *sorter) of(a *allocation) Category {
 		return Other
 	}
 	steps := s.r.phases
-	// The step that it was born in: the first that ends after it.
+	// The step of its birth: the first one that ends after it.
 	k := sort.Search(len(steps), func(i int) bool { return steps[i].Last > a.born })
 	inside := k < len(steps) && a.born >= steps[k].Optimizer
 	switch {
@@ -105,32 +104,32 @@ func (s *sorter) of(a *allocation) Category {
 	return Other
 }
 
-// outlives says that an allocation is in use after an event.
+// outlives reports whether an allocation is in use after an event.
 func outlives(a *allocation, event uint32) bool { return a.asked == never || a.asked > event }
 
-// all is the category of each row of the trace.
-func (s *sorter) all() []Category {
+// classifyAll returns the category of each row of the trace.
+func (s *sorter) classifyAll() []Category {
 	p := s.r.part
 	out := make([]Category, p.lastAlloc-p.allocs)
 	for i := range out {
-		if a := s.r.S.allocs.at(p.allocs + i); s.r.isAlloc(a) {
-			out[i] = s.of(a)
+		if a := s.r.S.allocs.get(p.allocs + i); s.r.isAlloc(a) {
+			out[i] = s.classify(a)
 		}
 	}
 	return out
 }
 
-// segment is what the driver is asked for at most when a request finds no free block.
-func (s *Settings) segment(request int64) int64 {
+// segmentSize returns the most that the driver is asked for if a request finds no free block.
+func (s *Settings) segmentSize(request int64) int64 {
 	set, _ := s.poolSettings(pages{})
 	return set.Segment(request)
 }
 
-// rounded is what the allocator takes for a request, at least.
-func (s *Settings) rounded(size uint64) uint64 { return s.rounder()(size) }
+// roundSize returns the least memory that the allocator takes for a request.
+func (s *Settings) roundSize(size uint64) uint64 { return s.newRounder()(size) }
 
-// rounder is rounded for many sizes.
-func (s *Settings) rounder() func(size uint64) uint64 {
+// newRounder returns a function equal to roundSize, for many sizes.
+func (s *Settings) newRounder() func(size uint64) uint64 {
 	set := pool.Settings{Roundup: s.Roundup}
 	return func(size uint64) uint64 { return uint64(set.Round(int64(min(size, 1<<62)))) }
 }

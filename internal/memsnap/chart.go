@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Call is a frame of the stacks that hold memory, from the outermost inwards: it holds the
-// bytes between From and To, within those of the frame above it.
+// Call is a frame of the stacks that hold memory, from the outermost inwards. Its bytes are between From and To,
+// within the range of its caller.
 type Call struct {
 	Where string `json:"where"`
 	Depth int    `json:"depth"` // from 0 on
@@ -14,34 +14,34 @@ type Call struct {
 	To    int64  `json:"to_bytes"`
 }
 
-// What a document keeps of the stacks and segments of a moment, for charts.
+// Limits of the stacks and segments that a document has of a moment, for charts.
 const (
 	deepestCall  = 20
-	mostCalled   = 4096 // stacks that are looked at, the largest first
-	leastCalled  = 200  // a frame below this part of all bytes is left out
+	mostCalled   = 4096 // stacks to analyse, the largest first
+	leastCalled  = 200  // a frame below this fraction of all bytes is left out
 	mostSegments = 32
-	finest       = 600 // a piece below this part of the segments is drawn with the one before it
+	finest       = 600 // a piece below this fraction of the segments is merged with the previous one
 )
 
-// called is a frame with the bytes of the stacks through it.
-type called struct {
+// callNode is a frame with the bytes of the stacks through it.
+type callNode struct {
 	where string
 	bytes int64
-	in    map[string]*called
+	in    map[string]*callNode
 }
 
-func (c *called) to(where string) *called {
+func (c *callNode) childFrame(where string) *callNode {
 	next := c.in[where]
 	if next == nil {
-		next = &called{where: where, in: map[string]*called{}}
+		next = &callNode{where: where, in: map[string]*callNode{}}
 		c.in[where] = next
 	}
 	return next
 }
 
-// calls are the frames that hold memory, each after the one that calls it.
-func (a *account) calls(stacks []Held) []Call {
-	root := &called{in: map[string]*called{}}
+// callTree returns the frames that hold memory, each after its caller.
+func (a *account) callTree(stacks []Held) []Call {
+	root := &callNode{in: map[string]*callNode{}}
 	for _, h := range stacks[:min(len(stacks), mostCalled)] {
 		root.bytes += h.Bytes
 		path := a.stackText(h.Stack)
@@ -51,18 +51,18 @@ func (a *account) calls(stacks []Held) []Call {
 		}
 		at := root
 		for _, where := range path[:min(len(path), deepestCall)] {
-			at = at.to(where)
+			at = at.childFrame(where)
 			at.bytes += h.Bytes
 		}
 	}
 	out := []Call{}
-	var add func(c *called, depth int, from int64)
-	add = func(c *called, depth int, from int64) {
-		var inner []*called
+	var add func(c *callNode, depth int, from int64)
+	add = func(c *callNode, depth int, from int64) {
+		var inner []*callNode
 		for _, k := range c.in {
 			inner = append(inner, k)
 		}
-		slices.SortFunc(inner, func(x, y *called) int {
+		slices.SortFunc(inner, func(x, y *callNode) int {
 			return cmp.Or(cmp.Compare(y.bytes, x.bytes), cmp.Compare(x.where, y.where))
 		})
 		for _, k := range inner {
@@ -78,23 +78,23 @@ func (a *account) calls(stacks []Held) []Call {
 	return out
 }
 
-// SegmentPart is a segment with what is live in it.
+// SegmentPart is a segment with its live pieces.
 type SegmentPart struct {
 	Bytes  int64   `json:"bytes"`
-	Live   int64   `json:"live_bytes"` // in the allocator's sizes, at least
+	Live   int64   `json:"live_bytes"` // in the allocator's sizes, a lower bound
 	Pieces []Piece `json:"pieces"`
 }
 
-// Piece is a live part of a segment, from and to an offset in it. Small neighbours are one
-// piece, of the category of the first.
+// Piece is a live part of a segment, as offsets. Small neighbours are merged into one piece, with the category of the
+// first.
 type Piece struct {
 	From     int64  `json:"from_bytes"`
 	To       int64  `json:"to_bytes"`
 	Category string `json:"category"`
 }
 
-// segments are the largest of the reserved ranges; live is in the order of addresses.
-func (a *account) segments(spans []span, live []allocation) (out []SegmentPart, more int) {
+// largestSegments returns the largest reserved ranges; live is ordered by address.
+func (a *account) largestSegments(spans []span, live []allocation) (out []SegmentPart, more int) {
 	spans = slices.Clone(spans)
 	slices.SortStableFunc(spans, func(x, y span) int { return cmp.Compare(y.hi-y.lo, x.hi-x.lo) })
 	more = max(0, len(spans)-mostSegments)
@@ -108,16 +108,16 @@ func (a *account) segments(spans []span, live []allocation) (out []SegmentPart, 
 		m := SegmentPart{Bytes: int64(g.hi - g.lo), Pieces: []Piece{}}
 		k, _ := slices.BinarySearchFunc(live, g.lo, func(b allocation, lo uint64) int { return cmp.Compare(b.addr, lo) })
 		for ; k < len(live) && live[k].addr < g.hi; k++ {
-			size := min(a.r.S.Settings.rounded(live[k].size), g.hi-live[k].addr)
-			m.add(Piece{int64(live[k].addr - g.lo), int64(live[k].addr - g.lo + size), a.kinds.of(&live[k]).String()}, int64(all/finest))
+			size := min(a.r.S.Settings.roundSize(live[k].size), g.hi-live[k].addr)
+			m.addPiece(Piece{int64(live[k].addr - g.lo), int64(live[k].addr - g.lo + size), a.kinds.classify(&live[k]).String()}, int64(all/finest))
 		}
 		out = append(out, m)
 	}
 	return out, more
 }
 
-// add puts a live block behind those before it.
-func (m *SegmentPart) add(p Piece, least int64) {
+// addPiece appends a live block, or merges it with the previous piece.
+func (m *SegmentPart) addPiece(p Piece, least int64) {
 	m.Live += p.To - p.From
 	if n := len(m.Pieces); n > 0 {
 		last := &m.Pieces[n-1]

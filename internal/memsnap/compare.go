@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// mostChanges is how many lines a comparison lists.
+// mostChanges limits the lines of a comparison.
 const mostChanges = 100
 
-// Against adds to an analysis what is different at its peak from that of another. Lines
-// are matched by function and file, so that code which only moved is no change.
+// Against adds the changes at the peak since another analysis. Lines match by function and file, so code that only
+// moved is no change.
 func (a *Analysis) Against(old *Analysis) {
 	before, after := &old.Devices[0], &a.Devices[0]
 	b := &Before{Inputs: old.Inputs, Peak: before.Peak.Requested, PeakReserved: before.PeakReserved, Changes: []Change{}}
 	at := map[[2]string]int{}
 	place := func(s SiteBytes) *Change {
-		k := [2]string{s.Category, lineless(s.Where)}
+		k := [2]string{s.Category, stripLine(s.Where)}
 		i, ok := at[k]
 		if !ok {
 			i = len(b.Changes)
@@ -35,18 +35,18 @@ func (a *Analysis) Against(old *Analysis) {
 		c.Where = s.Where
 	}
 	b.Changes = slices.DeleteFunc(b.Changes, func(c Change) bool { return c.Before == c.After })
-	slices.SortStableFunc(b.Changes, func(x, y Change) int { return cmp.Compare(size(y.After-y.Before), size(x.After-x.Before)) })
+	slices.SortStableFunc(b.Changes, func(x, y Change) int { return cmp.Compare(absBytes(y.After-y.Before), absBytes(x.After-x.Before)) })
 	b.Changes = b.Changes[:min(len(b.Changes), mostChanges)]
 	a.Before = b
 }
 
-func size(n int64) int64 { return max(n, -n) }
+func absBytes(n int64) int64 { return max(n, -n) }
 
-var line = regexp.MustCompile(`^(.*):[0-9]+ in (.*)$`)
+var lineFrame = regexp.MustCompile(`^(.*):[0-9]+ in (.*)$`)
 
-// lineless is a site by its file's name and its function.
-func lineless(where string) string {
-	if m := line.FindStringSubmatch(where); len(m) == 3 && m[2] != "<module>" {
+// stripLine returns a site as its file name and function.
+func stripLine(where string) string {
+	if m := lineFrame.FindStringSubmatch(where); len(m) == 3 && m[2] != "<module>" {
 		return path.Base(m[1]) + " " + m[2]
 	}
 	return where

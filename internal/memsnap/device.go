@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// mostColumns is how finely the levels are kept over the recording.
+// mostColumns is the number of columns over the recording.
 const mostColumns = 400
 
 // newDevice replays one device.
@@ -17,52 +17,52 @@ func newDevice(ctx context.Context, r *Replay, o Options) (*Device, error) {
 	d := &Device{ID: r.Device, Events: r.Events(), Complete: r.Complete, Moved: r.Moved, OOMs: []Outage{}, Steps: []Step{}, Growth: []Growth{}, WhatIf: []WhatIf{}, Replay: r}
 	a := newAccount(r)
 	d.Inferred = a.kinds.inferred
-	d.account, d.kinds = a, a.kinds.all()
-	tops := d.levels(r)
-	d.sweep(r, d.kinds, tops.columns)
-	d.Peak = a.at(tops.peak, tops.level, tops.micros)
+	d.account, d.kinds = a, a.kinds.classifyAll()
+	tops := d.findLevels(r)
+	d.sumCategories(r, d.kinds, tops.columns)
+	d.Peak = a.momentAt(tops.peak, tops.level, tops.micros)
 	for _, o := range tops.ooms {
-		d.OOMs = append(d.OOMs, r.outage(a.at(o.event, o.level, o.micros)))
+		d.OOMs = append(d.OOMs, r.newOutage(a.momentAt(o.event, o.level, o.micros)))
 	}
-	d.End = a.at(r.Events()-1, r.End(), tops.last)
-	d.Growth = r.growth(a)
+	d.End = a.momentAt(r.Events()-1, r.End(), tops.last)
+	d.Growth = r.findGrowth(a)
 	b := &budget{ctx: ctx, left: mostWork}
 	var checked *model
 	var err error
 	d.allowed = o.Allowed
-	if d.Check, checked, err = r.check(b, a.traits, o.Allowed); err == nil && d.Check.Passed {
+	if d.Check, checked, err = r.checkModel(b, a.traits, o.Allowed); err == nil && d.Check.Passed {
 		var whole bool
 		d.trims = len(checked.trims)
-		if d.WhatIf, whole, err = r.whatIf(b, checked, d, o); !whole {
+		if d.WhatIf, whole, err = r.replaySettings(b, checked, d, o); !whole {
 			d.Check = Check{FailedAt: -1, Reason: reasonWork}
 		}
 	}
 	return d, err
 }
 
-// top is one moment that is looked into.
-type top struct {
+// topEvent is one moment to analyse.
+type topEvent struct {
 	event  int
 	level  Level
 	micros int64
 }
 
-// tops are what one pass over the levels finds.
-type tops struct {
+// topEvents are the results of one pass over the levels.
+type topEvents struct {
 	peak    int
 	level   Level
 	micros  int64
 	last    int64 // time of the last event
-	ooms    []top
+	ooms    []topEvent
 	columns []int // the event of each column's peak
 }
 
-// levels finds the peaks, the steps and the series.
-func (d *Device) levels(r *Replay) *tops {
-	t := &tops{peak: -1, level: r.Start}
+// findLevels computes the peaks, the steps and the series.
+func (d *Device) findLevels(r *Replay) *topEvents {
+	t := &topEvents{peak: -1, level: r.Start}
 	n := r.Events()
 	cols := min(n, mostColumns)
-	rounded, round := r.startRounded(), r.S.Settings.rounder()
+	rounded, round := r.startRounded(), r.S.Settings.newRounder()
 	d.PeakReserved, d.PeakRounded = r.Start.Reserved, rounded
 	for _, p := range r.phases {
 		d.Steps = append(d.Steps, Step{Name: p.Name, Last: int(p.Last)})
@@ -70,7 +70,7 @@ func (d *Device) levels(r *Replay) *tops {
 	s := &d.Series
 	*s = Series{Event: []int{}, TimeUS: []int64{}, Requested: []int64{}, Least: []int64{}, Reserved: []int64{}, Kinds: []KindLine{}}
 	step := 0
-	r.each(func(event int, act Action, row *allocation, l Level, micros int64) {
+	r.eachEvent(func(event int, act Action, row *allocation, l Level, micros int64) {
 		if l.Requested > t.level.Requested {
 			t.peak, t.level, t.micros = event, l, micros
 		}
@@ -85,7 +85,7 @@ func (d *Device) levels(r *Replay) *tops {
 			if len(t.ooms) == mostOOMs {
 				d.MoreOOMs++
 			} else {
-				t.ooms = append(t.ooms, top{event, l, micros})
+				t.ooms = append(t.ooms, topEvent{event, l, micros})
 			}
 		}
 		for step < len(d.Steps) && event >= int(r.phases[step].Last) {
@@ -102,7 +102,7 @@ func (d *Device) levels(r *Replay) *tops {
 	return t
 }
 
-// add puts a level into a column, which is the last one or a new one.
+// add adds a level to a column, either the last one or a new one.
 func (s *Series) add(column, event int, l Level, micros int64) {
 	if column == len(s.Event) {
 		s.Event, s.TimeUS = append(s.Event, event), append(s.TimeUS, micros)
@@ -117,20 +117,20 @@ func (s *Series) add(column, event int, l Level, micros int64) {
 	s.Reserved[k] = max(s.Reserved[k], l.Reserved)
 }
 
-// startRounded is the allocator's size of what was there before the first event.
+// startRounded returns the allocator's size of the memory before the first event, bytes.
 func (r *Replay) startRounded() (bytes int64) {
-	r.rows(func(a *allocation) {
+	r.eachAlloc(func(a *allocation) {
 		if a.born == never {
-			bytes += int64(r.S.Settings.rounded(a.size))
+			bytes += int64(r.S.Settings.roundSize(a.size))
 		}
 	})
 	return bytes
 }
 
-// sweep sums the categories at the event of each column.
-func (d *Device) sweep(r *Replay, kinds []Category, columns []int) {
+// sumCategories sums the categories at the event of each column.
+func (d *Device) sumCategories(r *Replay, kinds []Category, columns []int) {
 	var now [categories]int64
-	r.rows(func(a *allocation) {
+	r.eachAlloc(func(a *allocation) {
 		if a.born == never {
 			now[BeforeRecording] += int64(a.size)
 		}
@@ -139,9 +139,9 @@ func (d *Device) sweep(r *Replay, kinds []Category, columns []int) {
 	seen := [categories]bool{}
 	k := 0
 	for i := range r.Events() {
-		w := *r.S.events.at(r.part.first + i)
+		w := *r.S.events.get(r.part.first + i)
 		row := int(w & allocMask)
-		a := r.S.allocs.at(r.part.allocs + row)
+		a := r.S.allocs.get(r.part.allocs + row)
 		switch kind := kinds[row]; Action(w >> actionShift) {
 		case Alloc:
 			now[kind] += int64(a.size)
@@ -169,15 +169,15 @@ const (
 	CauseLimit      = "limit"
 )
 
-// outage says why a request could not be served.
-func (r *Replay) outage(m Moment) Outage {
-	_, row := r.word(m.Event)
+// newOutage returns an out-of-memory error with its cause.
+func (r *Replay) newOutage(m Moment) Outage {
+	_, row := r.eventAt(m.Event)
 	o := Outage{Moment: m, Request: int64(row.size), DeviceFree: int64(row.addr)}
 	free := m.Reserved - m.Rounded
 	switch {
 	case o.Request > o.DeviceFree+free:
 		o.Cause = CauseLive
-	case r.S.Settings.segment(o.Request) > o.DeviceFree:
+	case r.S.Settings.segmentSize(o.Request) > o.DeviceFree:
 		o.Cause = CauseFragmented
 	default:
 		o.Cause = CauseLimit
@@ -185,18 +185,18 @@ func (r *Replay) outage(m Moment) Outage {
 	return o
 }
 
-// What growth is: over at least so many steps, and rising in so large a part of them.
+// Growth needs at least leastSteps steps, and a rise in at least risingPart of them.
 const (
 	leastSteps = 4
 	risingPart = 0.8
 	mostSteps  = 1 << 12
-	mostGrowth = 1 << 24 // lines times steps that are looked at; programs have hundreds of lines
+	mostGrowth = 1 << 24 // limit of lines times steps; programs have hundreds of lines
 )
 
-// growth finds lines that hold more after each step, from the second step on: the first
-// builds what stays.
-func (r *Replay) growth(a *account) []Growth {
-	ends := r.ends()
+// findGrowth finds lines that hold more after each step, from the second step on: the first one allocates lasting
+// memory.
+func (r *Replay) findGrowth(a *account) []Growth {
+	ends := r.stepEnds()
 	if len(ends) < leastSteps || len(ends) > mostSteps {
 		return []Growth{}
 	}
@@ -218,15 +218,15 @@ func (r *Replay) growth(a *account) []Growth {
 	}
 	for i := range r.Events() {
 		visit(i)
-		act, row := r.word(i)
+		act, row := r.eventAt(i)
 		if row.born == never {
 			continue
 		}
 		switch act {
 		case Alloc:
-			now[a.of(row).site] += int64(row.size)
+			now[a.traitsOf(row).site] += int64(row.size)
 		case FreeCompleted:
-			now[a.of(row).site] -= int64(row.size)
+			now[a.traitsOf(row).site] -= int64(row.size)
 		}
 	}
 	visit(r.Events())
@@ -235,7 +235,7 @@ func (r *Replay) growth(a *account) []Growth {
 	}
 	out := []Growth{}
 	for where, v := range series {
-		if g, ok := rising(where, v); ok {
+		if g, ok := measureGrowth(where, v); ok {
 			out = append(out, g)
 		}
 	}
@@ -245,8 +245,8 @@ func (r *Replay) growth(a *account) []Growth {
 	return out
 }
 
-// ends are the events at which steps have ended, but the first.
-func (r *Replay) ends() []int {
+// stepEnds returns the events at which steps ended, without the first step.
+func (r *Replay) stepEnds() []int {
 	var out []int
 	for i, p := range r.phases {
 		if i > 0 {
@@ -256,8 +256,8 @@ func (r *Replay) ends() []int {
 	return out
 }
 
-// rising says that a line never holds less after a step, and mostly more.
-func rising(where string, v []int64) (Growth, bool) {
+// measureGrowth returns the growth of a line; ok is false unless it never holds less after a step, and mostly more.
+func measureGrowth(where string, v []int64) (Growth, bool) {
 	if len(v) < leastSteps {
 		return Growth{}, false
 	}

@@ -5,8 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Decode reads an analysis as document.Encode writes it. name is the file's, for errors, which are
-// ErrInput.
+// Decode reads the document of an analysis. name is its file, for errors, which are ErrInput.
 func Decode(text []byte, name string) (*Analysis, error) {
 	a := &Analysis{}
 	if err := document.Decode(text, name, a, document.Memory); err != nil {

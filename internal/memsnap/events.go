@@ -5,17 +5,16 @@ import (
 	"unsafe"
 )
 
-// event stores one event of the trace that is read. A free is stored with its
-// allocation: where that came earlier, in the same row.
-func (m *machine) event(d *members) (value, error) {
-	if err := m.inTrace(); err != nil {
+// addEvent stores one event of the current trace. A free shares a row with its earlier allocation, if there is one.
+func (m *machine) addEvent(d *members) (value, error) {
+	if err := m.openTrace(); err != nil {
 		return value{}, err
 	}
 	s := m.s
 	t := &s.traces[len(s.traces)-1]
-	act := m.action[d.id(kAction, vText)]
+	act := m.action[d.idOf(kAction, vText)]
 	at := uint32(t.last - t.first)
-	row, err := m.row(act, d, at)
+	row, err := m.allocRow(act, d, at)
 	if err != nil {
 		return value{}, err
 	}
@@ -24,23 +23,23 @@ func (m *machine) event(d *members) (value, error) {
 	}
 	t.lastAlloc = s.allocs.n
 	if s.events.push(uint32(act)<<actionShift | uint32(row-t.allocs)) {
-		if err := m.take(8 * chunk); err != nil {
+		if err := m.countMemory(8 * chunk); err != nil {
 			return value{}, err
 		}
 	}
-	if err := m.time(d); err != nil {
+	if err := m.addTime(d); err != nil {
 		return value{}, err
 	}
 	t.last = s.events.n
 	return value{vEvent, 1}, nil
 }
 
-// time stores when the event was, as the difference to the one before it.
-func (m *machine) time(d *members) (err error) {
+// addTime stores the time of the event, as the difference from the previous one.
+func (m *machine) addTime(d *members) (err error) {
 	s := m.s
 	now := m.last
-	if d.all(kTime) {
-		now = int64(d.number(kTime))
+	if d.hasAll(kTime) {
+		now = int64(d.numberOf(kTime))
 		s.hasTime = true
 	}
 	if by := now - m.last; by >= 0 && by < int64(escape) {
@@ -48,26 +47,26 @@ func (m *machine) time(d *members) (err error) {
 	} else {
 		s.times[s.events.n-1] = now
 		s.deltas.push(escape)
-		err = m.take(48)
+		err = m.countMemory(48)
 	}
 	m.last = now
 	return err
 }
 
-// row is the allocation that an event is about.
-func (m *machine) row(act Action, d *members, at uint32) (int, error) {
+// allocRow returns the row of an event's allocation.
+func (m *machine) allocRow(act Action, d *members, at uint32) (int, error) {
 	s := m.s
-	addr, stack := d.number(kAddr), d.id(kFrames, vStack)
-	s.pooled = s.pooled || d.all(kPool)
+	addr, stack := d.numberOf(kAddr), d.idOf(kFrames, vStack)
+	s.pooled = s.pooled || d.hasAll(kPool)
 	t := &s.traces[len(s.traces)-1]
 	if act == FreeRequested || act == FreeCompleted {
 		if slot, ok := m.live.find(addr); ok {
-			row := t.allocs + m.live.row(slot)
-			a := s.allocs.at(row)
+			row := t.allocs + m.live.rowAt(slot)
+			a := s.allocs.get(row)
 			if act == FreeRequested {
 				o := s.origins[a.from]
 				o.freedBy = stack
-				a.asked, a.from = at, m.originOf(o, &m.freed[a.from])
+				a.asked, a.from = at, m.internOrigin(o, &m.freed[a.from])
 			} else {
 				a.done = at
 				m.live.drop(slot)
@@ -75,13 +74,13 @@ func (m *machine) row(act Action, d *members, at uint32) (int, error) {
 			return row, nil
 		}
 	}
-	o := origin{stack: stack, place: m.placeOf(m.placeIn(d))}
-	a := allocation{addr: addr, size: d.number(kSize), born: at, asked: never, done: never}
-	if d.all(kFree) && !d.all(kAddr) {
-		a.addr = d.number(kFree)
+	o := origin{stack: stack, place: m.internPlace(m.placeIn(d))}
+	a := allocation{addr: addr, size: d.numberOf(kSize), born: at, asked: never, done: never}
+	if d.hasAll(kFree) && !d.hasAll(kAddr) {
+		a.addr = d.numberOf(kFree)
 	}
 	switch act {
-	case FreeRequested: // it was there before the recording began
+	case FreeRequested: // allocated before the recording began
 		a.born, a.asked, o.freedBy = never, at, stack
 	case FreeCompleted:
 		a.born, a.done = never, at
@@ -89,10 +88,10 @@ func (m *machine) row(act Action, d *members, at uint32) (int, error) {
 	for int(stack) >= len(m.made) {
 		m.made = append(m.made, 0)
 	}
-	a.from = m.originOf(o, &m.made[stack])
+	a.from = m.internOrigin(o, &m.made[stack])
 	i := s.allocs.n
 	if s.allocs.push(a) {
-		if err := m.take(chunk * (int(unsafe.Sizeof(a)) + 24)); err != nil { // and its place among the live ones
+		if err := m.countMemory(chunk * (int(unsafe.Sizeof(a)) + 24)); err != nil { // and its entry in live
 			return 0, err
 		}
 	}
@@ -102,9 +101,9 @@ func (m *machine) row(act Action, d *members, at uint32) (int, error) {
 	return i, nil
 }
 
-// originOf interns an origin. last is where the one is kept that was found last in the same
-// circumstances, which most often is this one.
-func (m *machine) originOf(o origin, last *uint32) uint32 {
+// internOrigin interns an origin. last caches the last origin found for the same stack or origin, which mostly
+// matches.
+func (m *machine) internOrigin(o origin, last *uint32) uint32 {
 	s := m.s
 	if id := *last; int(id) < len(s.origins) && s.origins[id] == o {
 		return id
@@ -115,17 +114,17 @@ func (m *machine) originOf(o origin, last *uint32) uint32 {
 		m.origins[o], s.origins = id, append(s.origins, o)
 	}
 	*last = id
-	if !ok { // not before last was set, which can stand in freed
+	if !ok { // only after last was set, since last may be an element of freed
 		m.freed = append(m.freed, id)
-		m.room -= 96 // the next take looks
+		m.room -= 96 // the next countMemory checks it
 	}
 	return id
 }
 
-// inTrace finds the list that an event is going to be in, and begins its trace with the
-// first: events come before their list is complete. When an event is completed, its
-// dictionary still stands on the stack, above its list or other events of that.
-func (m *machine) inTrace() error {
+// openTrace finds the list that an event belongs to, and begins its trace with the first event: events precede the
+// end of their list. When an event is complete, its dictionary is still on the stack, above its list or above other
+// events of that list.
+func (m *machine) openTrace() error {
 	n := len(m.marks)
 	list := -1
 	own := m.own
@@ -158,16 +157,16 @@ func (m *machine) inTrace() error {
 	return nil
 }
 
-// snapshot is the root: it says which list of events is of which device.
-func (m *machine) snapshot(d *members) (value, error) {
-	m.s.numbered = d.all(kHosts)
-	if err := m.segments(d.of[kSegments]); err != nil {
+// addRoot handles the root dictionary, which assigns the lists of events to devices.
+func (m *machine) addRoot(d *members) (value, error) {
+	m.s.numbered = d.hasAll(kHosts)
+	if err := m.setSegments(d.of[kSegments]); err != nil {
 		return value{}, err
 	}
 	s := m.s
 	own := s.traces
 	s.traces = nil
-	if !d.all(kTraces) {
+	if !d.hasAll(kTraces) {
 		return value{k: vRoot}, nil
 	}
 	var lists []value
@@ -189,7 +188,7 @@ func (m *machine) snapshot(d *members) (value, error) {
 			return value{}, errors.New("device_traces holds what is no list of events")
 		}
 	}
-	for _, t := range own { // of pinned memory
+	for _, t := range own { // events of pinned memory
 		s.hosts += t.last - t.first
 	}
 	for _, t := range s.traces {
@@ -198,9 +197,9 @@ func (m *machine) snapshot(d *members) (value, error) {
 	return value{k: vRoot}, nil
 }
 
-// segments takes the list of segments, which is complete with the blocks.
-func (m *machine) segments(v value) error {
-	v, err := m.settled(v)
+// setSegments takes the list of segments, complete with the blocks.
+func (m *machine) setSegments(v value) error {
+	v, err := m.settleValue(v)
 	if err != nil {
 		return err
 	}

@@ -8,49 +8,48 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Finding is one thing to change, and how much lower a peak can be by it at most.
-// Claims are alternatives and not a sum: the same bytes can be in several.
+// Finding is one change to make, with the largest reduction of a peak that it can give. Claims are alternatives and
+// do not add up: several may cover the same bytes.
 type Finding struct {
 	Rule     string           `json:"rule"`
 	Severity gpuprof.Severity `json:"severity"`
 	Title    string           `json:"title"`  // one sentence
 	Device   int              `json:"device"` // index into the devices
-	// ClaimBytes is the most that the change saves of the peak that Of names:
-	// "requested" or "reserved"; 0: nothing is claimed.
+	// ClaimBytes is the largest saving of the peak that Of names, "requested" or "reserved"; 0 without a claim.
 	ClaimBytes int64          `json:"claim_bytes"`
 	Of         string         `json:"of"`
-	Share      float64        `json:"claim_share"` // of that peak
+	Share      float64        `json:"claim_share"` // share of that peak
 	Evidence   map[string]any `json:"evidence"`
 	Sites      []SiteBytes    `json:"sites,omitempty"`
 	Caveats    []string       `json:"caveats,omitempty"`
 	PyTorch    string         `json:"pytorch"` // the line to change
 }
 
-// What a claim is of.
+// Peaks of a claim.
 const (
 	ofRequested = "requested"
 	ofReserved  = "reserved"
 )
 
-// find looks for every rule on every device.
-func (a *Analysis) find() {
+// findAll applies every rule to every device.
+func (a *Analysis) findAll() {
 	for i := range a.Devices {
 		d := &a.Devices[i]
-		c := &caseOf{Device: d, r: d.Replay, a: d.account, kinds: d.kinds}
-		for _, rule := range rules() {
+		c := &ruleInput{Device: d, r: d.Replay, a: d.account, kinds: d.kinds}
+		for _, rule := range findingRules() {
 			if f, ok := rule(c); ok {
 				f.Device = i
-				a.Findings = append(a.Findings, f.weighed(d))
+				a.Findings = append(a.Findings, f.weighSeverity(d))
 			}
 		}
 	}
 	slices.SortStableFunc(a.Findings, func(x, y Finding) int {
-		// An out-of-memory error comes first, whatever could be saved beside it.
-		return cmp.Or(cmp.Compare(notOOM(x), notOOM(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity)), cmp.Compare(y.ClaimBytes, x.ClaimBytes))
+		// Out-of-memory errors come first, regardless of savings.
+		return cmp.Or(cmp.Compare(oomRank(x), oomRank(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity)), cmp.Compare(y.ClaimBytes, x.ClaimBytes))
 	})
 }
 
-func notOOM(f Finding) int {
+func oomRank(f Finding) int {
 	if f.Rule == gpuprof.RuleOutOfMemory {
 		return 0
 	}
@@ -61,16 +60,16 @@ func severityRank(s gpuprof.Severity) int {
 	return slices.Index([]gpuprof.Severity{gpuprof.High, gpuprof.Medium, gpuprof.Low, gpuprof.Note}, s)
 }
 
-// The parts of a peak from which on a claim is of high and of medium severity, and the bytes
-// below which it is of neither.
+// highPart and mediumPart are the shares of a peak from which a claim has high and medium severity. Claims below
+// trifleBytes have neither.
 const (
 	highPart    = 0.10
 	mediumPart  = 0.03
 	trifleBytes = 64 << 20
 )
 
-// weighed is a finding with its share and severity. An out-of-memory error is always high.
-func (f Finding) weighed(d *Device) Finding {
+// weighSeverity returns a finding with its share and severity. An out-of-memory error always has high severity.
+func (f Finding) weighSeverity(d *Device) Finding {
 	peak := d.Peak.Requested
 	if f.Of == ofReserved {
 		peak = d.PeakReserved
@@ -91,40 +90,40 @@ func (f Finding) weighed(d *Device) Finding {
 	return f
 }
 
-// caseOf is what a rule looks at.
-type caseOf struct {
+// ruleInput is the input of a rule.
+type ruleInput struct {
 	*Device
 	r     *Replay
 	a     *account
 	kinds []Category
 }
 
-// rules are the rules in the order in which they are looked for.
-func rules() []func(*caseOf) (Finding, bool) {
-	return []func(*caseOf) (Finding, bool){outOfMemory, leak, gradientHeld, gradUnused, softmaxKept, autocastKept, peakActivation, largeTemporary, optimizerState, optimizerTemporary, fragmentation, rounding, workspace, pendingFree, privatePool, cachedUnused, emptyCache, allocRetry, settingInert}
+// findingRules returns the rules in their order of application.
+func findingRules() []func(*ruleInput) (Finding, bool) {
+	return []func(*ruleInput) (Finding, bool){findOutOfMemory, findLeak, findGradientHeld, findGradUnused, findSoftmaxKept, findAutocastKept, findPeakActivation, findLargeTemporary, findOptimizerState, findOptimizerTemporary, findFragmentation, findRounding, findWorkspace, findPendingFree, findPrivatePool, findCachedUnused, findEmptyCache, findAllocRetry, findSettingInert}
 }
 
-// kind is the category of an allocation of the trace or from before it.
-func (c *caseOf) kind(a *allocation) Category {
+// categoryOf returns the category of an allocation, of the trace or from before it.
+func (c *ruleInput) categoryOf(a *allocation) Category {
 	if a.born == never {
 		return BeforeRecording
 	}
-	w := *c.r.S.events.at(c.r.part.first + int(a.born))
+	w := *c.r.S.events.get(c.r.part.first + int(a.born))
 	return c.kinds[w&allocMask]
 }
 
-// claim is how much lower the peak of requested bytes would be at most if memory lived
-// until the events that cut gives, never later than it did.
-func (c *caseOf) claim(cut func(a *allocation, kind Category) uint32) int64 {
-	change := map[int]int64{} // at the few events that are no allocation's own, as ends of steps
+// claimBytes returns the largest reduction of the peak of requested bytes if memory lived only until the events that
+// cut returns, never longer than it did.
+func (c *ruleInput) claimBytes(cut func(a *allocation, kind Category) uint32) int64 {
+	change := map[int]int64{} // at the few events that are not an allocation's own, such as ends of steps
 	peak, by := c.r.Start.Requested, int64(0)
-	c.r.each(func(event int, act Action, a *allocation, l Level, _ int64) {
+	c.r.eachEvent(func(event int, act Action, a *allocation, l Level, _ int64) {
 		if act <= FreeCompleted && act != Unknown && a.born != never {
 			size := int64(a.size)
-			switch to := cut(a, c.kind(a)); {
+			switch to := cut(a, c.categoryOf(a)); {
 			case to >= a.done:
 			case act == Alloc:
-				if !c.r.freedAt(a) && a.done != never {
+				if !c.r.isFreedAt(a) && a.done != never {
 					change[int(a.done)] += size
 				}
 				if to != a.asked {
@@ -143,14 +142,14 @@ func (c *caseOf) claim(cut func(a *allocation, kind Category) uint32) int64 {
 	return max(0, c.Peak.Requested-peak)
 }
 
-// claimOf is claim for memory of one category, with what it holds at the peak. No claim is
-// more than that, so where that is little a long recording is not replayed.
-func (c *caseOf) claimOf(kind Category, cut func(a *allocation) uint32) (claim, held int64, sites []SiteBytes) {
-	sites, held = c.atPeak(kind)
-	if !c.matters(held) {
+// categoryClaim is claimBytes for memory of one category, with its bytes at the peak. The claim never exceeds these
+// bytes, so a small amount needs no replay.
+func (c *ruleInput) categoryClaim(kind Category, cut func(a *allocation) uint32) (claim, held int64, sites []SiteBytes) {
+	sites, held = c.peakLines(kind)
+	if !c.isRelevant(held) {
 		return 0, held, sites
 	}
-	return c.claim(func(a *allocation, of Category) uint32 {
+	return c.claimBytes(func(a *allocation, of Category) uint32 {
 		if of != kind {
 			return never
 		}
@@ -158,13 +157,13 @@ func (c *caseOf) claimOf(kind Category, cut func(a *allocation) uint32) (claim, 
 	}), held, sites
 }
 
-// matters says that so many bytes of the peak are worth a finding.
-func (c *caseOf) matters(bytes int64) bool {
+// isRelevant reports whether so many bytes of the peak are worth a finding.
+func (c *ruleInput) isRelevant(bytes int64) bool {
 	return bytes > 0 && float64(bytes) >= mediumPart*float64(c.Peak.Requested)
 }
 
-// endOfStep is the event with which the step of another event ends; never without steps.
-func (c *caseOf) endOfStep(event uint32) uint32 {
+// endOfStep returns the event that ends the step of another event; never without steps.
+func (c *ruleInput) endOfStep(event uint32) uint32 {
 	k := c.r.stepOf(int(event))
 	if k == 0 || event >= c.r.phases[k-1].Last {
 		return never
@@ -172,8 +171,8 @@ func (c *caseOf) endOfStep(event uint32) uint32 {
 	return c.r.phases[k-1].Last
 }
 
-// atPeak are the lines that hold a category at the peak, and their bytes.
-func (c *caseOf) atPeak(kind Category) (sites []SiteBytes, bytes int64) {
+// peakLines returns the lines that hold a category at the peak, and its bytes.
+func (c *ruleInput) peakLines(kind Category) (sites []SiteBytes, bytes int64) {
 	for _, p := range c.Peak.Categories {
 		if p.Category == kind.String() {
 			bytes = p.Bytes
@@ -190,7 +189,7 @@ func (c *caseOf) atPeak(kind Category) (sites []SiteBytes, bytes int64) {
 
 func bytesText(n int64) string { return gpuprof.FormatBytes(float64(n)) }
 
-func outOfMemory(c *caseOf) (Finding, bool) {
+func findOutOfMemory(c *ruleInput) (Finding, bool) {
 	if len(c.OOMs) == 0 {
 		return Finding{}, false
 	}
@@ -214,10 +213,10 @@ func outOfMemory(c *caseOf) (Finding, bool) {
 		f.Title = fmt.Sprintf("A request of %s failed though %s were reserved and free: the largest piece has %s.", bytesText(o.Request), bytesText(free), bytesText(o.FreeLargest))
 		f.Caveats = []string{"free memory of another stream or of a private pool cannot serve a request"}
 		set := &c.r.S.Settings
-		if f.PyTorch = set.expandable(); set.isExpandable() {
+		if f.PyTorch = set.expandableLine(); set.isExpandable() {
 			f.PyTorch = fmt.Sprintf("ask for it in pieces of at most %s, or take a smaller batch: the allocator cannot move what lies between the pieces", bytesText(o.FreeLargest))
 		}
-		if served := c.served(&f); set.isExpandable() && !served {
+		if served := c.addServing(&f); set.isExpandable() && !served {
 			f.ClaimBytes = 0 // smaller pieces lower no peak
 		}
 	default:
@@ -231,13 +230,13 @@ func outOfMemory(c *caseOf) (Finding, bool) {
 	return f, true
 }
 
-func leak(c *caseOf) (Finding, bool) {
+func findLeak(c *ruleInput) (Finding, bool) {
 	if len(c.Growth) == 0 {
 		return Finding{}, false
 	}
 	g := c.Growth[0]
-	claim := c.claim(func(a *allocation, _ Category) uint32 {
-		if a.born == never || c.a.of(a).site != g.Where {
+	claim := c.claimBytes(func(a *allocation, _ Category) uint32 {
+		if a.born == never || c.a.traitsOf(a).site != g.Where {
 			return never
 		}
 		return c.endOfStep(a.born)
@@ -249,9 +248,9 @@ func leak(c *caseOf) (Finding, bool) {
 		Caveats:  []string{"a cache that fills on purpose looks the same"}}, true
 }
 
-func gradientHeld(c *caseOf) (Finding, bool) {
-	claim, held, sites := c.claimOf(Gradient, func(a *allocation) uint32 { return c.endOfStep(a.born) })
-	if !c.matters(claim) {
+func findGradientHeld(c *ruleInput) (Finding, bool) {
+	claim, held, sites := c.categoryClaim(Gradient, func(a *allocation) uint32 { return c.endOfStep(a.born) })
+	if !c.isRelevant(claim) {
 		return Finding{}, false
 	}
 	return Finding{Rule: gpuprof.RuleGradientHeld, Of: ofRequested, ClaimBytes: claim, Sites: sites,
@@ -260,16 +259,16 @@ func gradientHeld(c *caseOf) (Finding, bool) {
 		PyTorch:  "optimizer.zero_grad(set_to_none=True)  # right after optimizer.step()"}, true
 }
 
-// activationPart is the part of the peak from which on activations are worth a finding.
+// activationPart is the share of the peak from which activations are worth a finding.
 const activationPart = 0.3
 
-func peakActivation(c *caseOf) (Finding, bool) {
-	sites, held := c.atPeak(Activation)
+func findPeakActivation(c *ruleInput) (Finding, bool) {
+	sites, held := c.peakLines(Activation)
 	if len(sites) == 0 || float64(held) < activationPart*float64(c.Peak.Requested) {
 		return Finding{}, false
 	}
-	claim := c.claim(func(a *allocation, kind Category) uint32 {
-		if kind != Activation || c.a.of(a).site != sites[0].Where {
+	claim := c.claimBytes(func(a *allocation, kind Category) uint32 {
+		if kind != Activation || c.a.traitsOf(a).site != sites[0].Where {
 			return never
 		}
 		return a.born
@@ -281,20 +280,20 @@ func peakActivation(c *caseOf) (Finding, bool) {
 		Caveats:  []string{"the claim is for the largest line alone; checkpointing computes the forward pass of the layer again"}}, true
 }
 
-// A large temporary has at least this part of the peak and at most this part of a step.
+// A large temporary has at least temporaryPart of the peak and lives for at most temporaryLife of a step.
 const (
 	temporaryPart = 0.1
 	temporaryLife = 0.01
 )
 
-func largeTemporary(c *caseOf) (Finding, bool) {
+func findLargeTemporary(c *ruleInput) (Finding, bool) {
 	if len(c.r.phases) == 0 {
 		return Finding{}, false
 	}
 	step := float64(c.r.phases[len(c.r.phases)-1].Last) / float64(len(c.r.phases))
 	var largest *allocation
-	c.r.rows(func(a *allocation) {
-		short := c.kind(a) != Workspace && a.born != never && a.done != never && float64(a.done-a.born) < temporaryLife*step
+	c.r.eachAlloc(func(a *allocation) {
+		short := c.categoryOf(a) != Workspace && a.born != never && a.done != never && float64(a.done-a.born) < temporaryLife*step
 		if short && a.liveAt(c.Peak.Event) && float64(a.size) >= temporaryPart*float64(c.Peak.Requested) && (largest == nil || a.size > largest.size) {
 			largest = a
 		}
@@ -302,10 +301,10 @@ func largeTemporary(c *caseOf) (Finding, bool) {
 	if largest == nil {
 		return Finding{}, false
 	}
-	where, stack := c.a.of(largest).site, c.r.S.origin(largest).stack
-	claim := c.claim(func(a *allocation, _ Category) uint32 {
-		if c.r.S.origin(a).stack == stack && a.size == largest.size {
-			return a.born // the same one of other steps
+	where, stack := c.a.traitsOf(largest).site, c.r.S.originOf(largest).stack
+	claim := c.claimBytes(func(a *allocation, _ Category) uint32 {
+		if c.r.S.originOf(a).stack == stack && a.size == largest.size {
+			return a.born // the same one in other steps
 		}
 		return never
 	})
@@ -315,11 +314,11 @@ func largeTemporary(c *caseOf) (Finding, bool) {
 	return Finding{Rule: gpuprof.RuleLargeTemporary, Of: ofRequested, ClaimBytes: claim,
 		Title:    fmt.Sprintf("One temporary of %s at %s makes the peak and is freed after %d events.", bytesText(int64(largest.size)), where, largest.done-largest.born),
 		Evidence: map[string]any{"block_bytes": int64(largest.size), "events": int(largest.done - largest.born)},
-		Sites:    []SiteBytes{{Where: where, Category: c.kind(largest).String(), Bytes: int64(largest.size), Blocks: 1}},
+		Sites:    []SiteBytes{{Where: where, Category: c.categoryOf(largest).String(), Bytes: int64(largest.size), Blocks: 1}},
 		PyTorch:  "compute it in chunks (for the loss: over the vocabulary or the batch), or in place"}, true
 }
 
-func cachedUnused(c *caseOf) (Finding, bool) {
+func findCachedUnused(c *ruleInput) (Finding, bool) {
 	if len(c.r.phases) < 2 {
 		return Finding{}, false
 	}
@@ -334,10 +333,10 @@ func cachedUnused(c *caseOf) (Finding, bool) {
 		Caveats:  []string{"it helps other processes and later larger requests; the peak of this process stays"}}, true
 }
 
-// idleSince are the bytes of whole segments at the end that no block was in since an event.
+// idleSince returns the bytes of whole segments at the end that held no block since an event.
 func (r *Replay) idleSince(event int) (bytes int64) {
 	used := make([]bool, len(r.spans))
-	r.rows(func(a *allocation) {
+	r.eachAlloc(func(a *allocation) {
 		if a.done != never && int(a.done) <= event {
 			return
 		}
@@ -357,12 +356,12 @@ func (r *Replay) idleSince(event int) (bytes int64) {
 	return bytes
 }
 
-func emptyCache(c *caseOf) (Finding, bool) {
+func findEmptyCache(c *ruleInput) (Finding, bool) {
 	calls, steps, last := 0, map[int]bool{}, -2
 	var bytes int64
 	for i := range c.r.Events() {
-		act, row := c.r.word(i)
-		if act != SegmentFree && act != SegmentUnmap || !c.a.of(row).empty {
+		act, row := c.r.eventAt(i)
+		if act != SegmentFree && act != SegmentUnmap || !c.a.traitsOf(row).empty {
 			continue
 		}
 		if last != i-1 {
@@ -382,7 +381,7 @@ func emptyCache(c *caseOf) (Finding, bool) {
 		PyTorch:  "remove torch.cuda.empty_cache() from the loop"}
 	if i := slices.IndexFunc(c.WhatIf, func(w WhatIf) bool { return w.Setting == noEmptyCache }); i >= 0 {
 		own, w := &c.WhatIf[0], &c.WhatIf[i]
-		f.Title += fmt.Sprintf(" Without it %s are reserved at most, in place of %s.", w.reserved(), own.reserved())
+		f.Title += fmt.Sprintf(" Without it %s are reserved at most, in place of %s.", w.reservedText(), own.reservedText())
 		f.Evidence["predicted_reserved_bytes"], f.Evidence["driver_calls"], f.Evidence["predicted_driver_calls"] = w.PeakReserved, own.DriverAllocs+own.DriverFrees, w.DriverAllocs+w.DriverFrees
 	}
 	return f, true

@@ -345,7 +345,7 @@ func TestTrifles(t *testing.T) {
 	}{{20 * mib, gpuprof.Low}, {63 * mib, gpuprof.Low}, {64 * mib, gpuprof.High}} {
 		d := &Device{}
 		d.Peak.Requested = 128 * mib
-		if f := (Finding{Of: ofRequested, ClaimBytes: of.bytes}).weighed(d); f.Severity != of.want {
+		if f := (Finding{Of: ofRequested, ClaimBytes: of.bytes}).weighSeverity(d); f.Severity != of.want {
 			t.Errorf("%d of 128 MiB: %s", of.bytes/mib, f.Severity)
 		}
 	}

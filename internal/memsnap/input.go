@@ -7,18 +7,18 @@ import (
 	"io"
 )
 
-// window is text that is read in blocks and looked at in place.
+// window reads text in blocks and gives access to it in place.
 type window struct {
 	ctx  context.Context
 	r    io.Reader
 	buf  []byte
-	p, e int   // the part that was not taken yet
-	off  int64 // of buf[0]
-	err  error // of reading, once met
+	p, e int   // the part not taken yet
+	off  int64 // file offset of buf[0]
+	err  error // read error
 }
 
-// blockSize is how much is read at a time, bytes; a longer string makes room for itself.
-// spare bytes behind let a number be loaded as eight bytes, whatever its length.
+// blockSize is the size of a read, bytes; a longer string enlarges the buffer. The spare bytes at its end allow an
+// eight-byte load of any number.
 const (
 	blockSize = 128 << 10
 	spare     = 8
@@ -28,14 +28,14 @@ func newWindow(ctx context.Context, r io.Reader) *window {
 	return &window{ctx: ctx, r: r, buf: make([]byte, blockSize+spare)}
 }
 
-// at is the place of the next byte in the file.
-func (w *window) at() int64 { return w.off + int64(w.p) }
+// offset returns the file offset of the next byte.
+func (w *window) offset() int64 { return w.off + int64(w.p) }
 
-// take returns the next n bytes and goes on behind them; io.ErrUnexpectedEOF where the
-// file has fewer, or what reading gave. They are good until the next call.
-func (w *window) take(n int) ([]byte, error) {
+// readBytes returns the next n bytes and advances. The error is io.ErrUnexpectedEOF if the file has fewer, or the read
+// error. The bytes are valid until the next call.
+func (w *window) readBytes(n int) ([]byte, error) {
 	if w.e-w.p < n {
-		if err := w.fill(n); err != nil {
+		if err := w.fillBuffer(n); err != nil {
 			return nil, err
 		}
 	}
@@ -43,10 +43,10 @@ func (w *window) take(n int) ([]byte, error) {
 	return w.buf[w.p-n : w.p], nil
 }
 
-// number takes the next n bytes, at most eight, as a number, the lowest byte first.
-func (w *window) number(n int) (uint64, error) {
+// readNumber takes the next n bytes, at most eight, as a little-endian number.
+func (w *window) readNumber(n int) (uint64, error) {
 	if w.e-w.p < n {
-		if err := w.fill(n); err != nil {
+		if err := w.fillBuffer(n); err != nil {
 			return 0, err
 		}
 	}
@@ -58,7 +58,7 @@ func (w *window) number(n int) (uint64, error) {
 	return x & (1<<(8*uint(n)) - 1), nil
 }
 
-func (w *window) fill(n int) error {
+func (w *window) fillBuffer(n int) error {
 	to := w.buf
 	if n > len(to)-spare {
 		to = make([]byte, n+blockSize+spare)

@@ -9,23 +9,23 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// keptForBackward reports whether the backward pass frees an allocation that it did not make.
-func (c *caseOf) keptForBackward(a *allocation) bool {
-	from := c.r.S.origin(a)
+// isKeptForBackward reports whether the backward pass frees an allocation that it did not make.
+func (c *ruleInput) isKeptForBackward(a *allocation) bool {
+	from := c.r.S.originOf(a)
 	return a.born != never && a.asked != never && c.r.Freed && c.a.traits[from.freedBy].autograd && !c.a.traits[from.stack].autograd
 }
 
-// peakSites adds up the lines of the allocations at the peak that belong: the largest five, and all bytes.
-func (c *caseOf) peakSites(belongs func(a *allocation) bool) (sites []SiteBytes, bytes int64) {
+// peakSites sums the matching allocations at the peak by line: the five largest lines, and all bytes.
+func (c *ruleInput) peakSites(belongs func(a *allocation) bool) (sites []SiteBytes, bytes int64) {
 	lines := map[string]*SiteBytes{}
-	c.r.rows(func(a *allocation) {
+	c.r.eachAlloc(func(a *allocation) {
 		if !a.liveAt(c.Peak.Event) || !belongs(a) {
 			return
 		}
 		bytes += int64(a.size)
-		where := c.a.of(a).site
+		where := c.a.traitsOf(a).site
 		if lines[where] == nil {
-			lines[where] = &SiteBytes{Where: where, Category: c.kind(a).String(), Step: c.r.stepOf(int(a.born))}
+			lines[where] = &SiteBytes{Where: where, Category: c.categoryOf(a).String(), Step: c.r.stepOf(int(a.born))}
 		}
 		lines[where].Bytes += int64(a.size)
 		lines[where].Blocks++
@@ -39,26 +39,27 @@ func (c *caseOf) peakSites(belongs func(a *allocation) bool) (sites []SiteBytes,
 	return sites[:min(len(sites), 5)], bytes
 }
 
-// softmaxKept finds results of softmax that the backward pass reads, as of attention without a fused kernel.
-func softmaxKept(c *caseOf) (Finding, bool) {
-	belongs := func(a *allocation) bool { return c.keptForBackward(a) && c.a.of(a).softmax }
+// findSoftmaxKept finds results of softmax that the backward pass reads, for example of attention without a fused
+// kernel.
+func findSoftmaxKept(c *ruleInput) (Finding, bool) {
+	belongs := func(a *allocation) bool { return c.isKeptForBackward(a) && c.a.traitsOf(a).softmax }
 	sites, held := c.peakSites(belongs)
-	if !c.matters(held) {
+	if !c.isRelevant(held) {
 		return Finding{}, false
 	}
-	claim := c.claim(func(a *allocation, _ Category) uint32 {
+	claim := c.claimBytes(func(a *allocation, _ Category) uint32 {
 		if belongs(a) {
 			return a.born
 		}
 		return never
 	})
-	if !c.matters(claim) {
+	if !c.isRelevant(claim) {
 		return Finding{}, false
 	}
-	_, sdpa := c.peakSites(func(a *allocation) bool { return belongs(a) && c.a.of(a).sdpa })
-	_, loss := c.peakSites(func(a *allocation) bool { return belongs(a) && c.a.of(a).vocabulary })
+	_, sdpa := c.peakSites(func(a *allocation) bool { return belongs(a) && c.a.traitsOf(a).sdpa })
+	_, loss := c.peakSites(func(a *allocation) bool { return belongs(a) && c.a.traitsOf(a).vocabulary })
 	_, attention := c.peakSites(func(a *allocation) bool {
-		t := c.a.of(a)
+		t := c.a.traitsOf(a)
 		return belongs(a) && t.attention && !t.sdpa && !t.vocabulary
 	})
 	f := Finding{Rule: gpuprof.RuleSoftmaxKept, Of: ofRequested, ClaimBytes: claim, Sites: sites,
@@ -77,32 +78,32 @@ func softmaxKept(c *caseOf) (Finding, bool) {
 	return f, true
 }
 
-// autocastKept finds casts of weights that live until the end of an autocast block.
-func autocastKept(c *caseOf) (Finding, bool) {
+// findAutocastKept finds casts of weights that live until the end of an autocast block.
+func findAutocastKept(c *ruleInput) (Finding, bool) {
 	belongs := func(a *allocation) bool {
-		from := c.r.S.origin(a)
+		from := c.r.S.originOf(a)
 		return a.born != never && a.asked != never && c.r.Freed && c.a.traits[from.stack].cast && c.a.traits[from.freedBy].clearsCasts
 	}
 	sites, held := c.peakSites(belongs)
-	if !c.matters(held) {
+	if !c.isRelevant(held) {
 		return Finding{}, false
 	}
 	backwards := c.backwardStarts()
-	claim := c.claim(func(a *allocation, _ Category) uint32 {
+	claim := c.claimBytes(func(a *allocation, _ Category) uint32 {
 		if !belongs(a) {
 			return never
 		}
 		if len(backwards) == 0 {
 			return a.born
 		}
-		for _, at := range backwards { // which reads the casts
+		for _, at := range backwards { // the backward pass reads the casts
 			if at > a.born {
 				return at
 			}
 		}
 		return never
 	})
-	if !c.matters(claim) {
+	if !c.isRelevant(claim) {
 		return Finding{}, false
 	}
 	f := Finding{Rule: gpuprof.RuleAutocastKept, Of: ofRequested, ClaimBytes: claim, Sites: sites,
@@ -116,15 +117,15 @@ func autocastKept(c *caseOf) (Finding, bool) {
 	return f, true
 }
 
-// backwardStarts are the events with which a backward pass begins to allocate, in their order.
-func (c *caseOf) backwardStarts() (starts []uint32) {
+// backwardStarts returns the events at which a backward pass begins to allocate, in order.
+func (c *ruleInput) backwardStarts() (starts []uint32) {
 	inside := false
 	for i := range c.r.Events() {
-		act, row := c.r.word(i)
+		act, row := c.r.eventAt(i)
 		if act != Alloc {
 			continue
 		}
-		back := c.a.of(row).autograd
+		back := c.a.traitsOf(row).autograd
 		if back && !inside {
 			starts = append(starts, uint32(i))
 		}
@@ -133,31 +134,31 @@ func (c *caseOf) backwardStarts() (starts []uint32) {
 	return starts
 }
 
-func (c *caseOf) hasBackward() (has bool) {
-	c.r.rows(func(a *allocation) { has = has || a.born != never && c.a.of(a).autograd })
+func (c *ruleInput) hasBackward() (has bool) {
+	c.r.eachAlloc(func(a *allocation) { has = has || a.born != never && c.a.traitsOf(a).autograd })
 	return has
 }
 
-// What a forward pass that records a graph keeps: at least this part of its module calls'
-// results, and of the peak, in at least so many blocks.
+// A forward pass that records a graph keeps at least graphResults of its module calls' results and graphPeak of the
+// peak, in at least graphBlocks blocks.
 const (
 	graphResults = 0.6
 	graphPeak    = 0.5
 	graphBlocks  = 8
-	// oneStack is the most of those blocks that one line of the program makes: outputs that are collected over
-	// many passes come from one.
+	// oneStack is the largest share of those blocks from a single line of the program. Outputs that are collected
+	// over many passes come from one line.
 	oneStack = 0.75
 )
 
-// gradUnused finds a forward pass that keeps its results for a backward pass which does not
-// come: they are freed in one go, when the output is dropped.
-func gradUnused(c *caseOf) (Finding, bool) {
-	if !c.r.Stacks || c.r.byOptimizer() || c.hasBackward() {
+// findGradUnused finds a forward pass that keeps its results for a backward pass that never runs: dropping the output
+// frees them all at once.
+func findGradUnused(c *ruleInput) (Finding, bool) {
+	if !c.r.Stacks || c.r.hasOptimizerSteps() || c.hasBackward() {
 		return Finding{}, false
 	}
 	bursts := c.largeBursts()
 	belongs := func(a *allocation) bool {
-		if a.born == never || a.asked == never || !c.a.of(a).module {
+		if a.born == never || a.asked == never || !c.a.traitsOf(a).module {
 			return false
 		}
 		k, found := slices.BinarySearchFunc(bursts, a.asked, func(b burst, at uint32) int { return cmp.Compare(b.first, at) })
@@ -170,12 +171,12 @@ func gradUnused(c *caseOf) (Finding, bool) {
 	if n := len(bursts); n > 0 {
 		last = bursts[n-1].last
 	}
-	c.r.rows(func(a *allocation) {
+	c.r.eachAlloc(func(a *allocation) {
 		if belongs(a) {
 			blocks++
-			byStack[c.r.S.origin(a).stack]++
+			byStack[c.r.S.originOf(a).stack]++
 		}
-		if a.born != never && a.born < last && c.a.of(a).module {
+		if a.born != never && a.born < last && c.a.traitsOf(a).module {
 			results++
 		}
 	})
@@ -183,7 +184,7 @@ func gradUnused(c *caseOf) (Finding, bool) {
 		float64(slices.Max(slices.Collect(maps.Values(byStack)))) > oneStack*float64(blocks) {
 		return Finding{}, false
 	}
-	claim := c.claim(func(a *allocation, _ Category) uint32 {
+	claim := c.claimBytes(func(a *allocation, _ Category) uint32 {
 		if belongs(a) {
 			return a.born
 		}
@@ -197,14 +198,14 @@ func gradUnused(c *caseOf) (Finding, bool) {
 		Caveats:  []string{"a result that the next layer reads takes memory in any case"}}, claim > 0
 }
 
-// burst is a run of frees with no request among them, by its events.
+// burst is a run of frees without a request between them, as a range of events.
 type burst struct {
 	first, last uint32
-	bytes       int64 // of results of module calls
+	bytes       int64 // bytes of module calls' results
 }
 
-// largeBursts are those that return at least half of what the largest does, in their order.
-func (c *caseOf) largeBursts() (large []burst) {
+// largeBursts returns the bursts that free at least half of what the largest one frees, in order.
+func (c *ruleInput) largeBursts() (large []burst) {
 	var most int64
 	c.eachBurst(func(b burst) { most = max(most, b.bytes) })
 	c.eachBurst(func(b burst) {
@@ -215,17 +216,17 @@ func (c *caseOf) largeBursts() (large []burst) {
 	return large
 }
 
-func (c *caseOf) eachBurst(do func(burst)) {
+func (c *ruleInput) eachBurst(do func(burst)) {
 	var b burst
 	for i := range c.r.Events() {
-		act, row := c.r.word(i)
+		act, row := c.r.eventAt(i)
 		switch {
 		case act == Alloc || act == OOM:
 			if b.bytes > 0 {
 				do(b)
 			}
 			b = burst{}
-		case act == FreeRequested && row.born != never && c.a.of(row).module:
+		case act == FreeRequested && row.born != never && c.a.traitsOf(row).module:
 			if b.bytes == 0 {
 				b.first = uint32(i)
 			}

@@ -155,7 +155,8 @@ func TestSoftmaxKept(t *testing.T) {
 	}
 }
 
-// Casts that autocast drops at its end are found where they add to the peak: those that the backward pass needs in any case are not.
+// Casts that autocast drops at its end are found where they add to the peak: those that the backward pass needs in
+// any case are not.
 func TestAutocastKept(t *testing.T) {
 	cast, end := calls("at::autocast::cached_cast"), frames("at::autocast::clear_cache()", "/site-packages/torch/amp/autocast_mode.py:__exit__")
 	for name, c := range map[string]struct {

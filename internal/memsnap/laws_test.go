@@ -75,7 +75,7 @@ func allocators() map[string]pool.Settings {
 	return map[string]pool.Settings{
 		"":                     {},
 		"max_split_size_mb:32": {MaxSplit: 32 << 20}, "max_split_size_mb:128": {MaxSplit: 128 << 20},
-		"roundup_power2_divisions:4":       {Roundup: divisions(4)},
+		"roundup_power2_divisions:4":       {Roundup: uniformDivisions(4)},
 		"large_segment_size_mb:40":         {Medium: 40 << 20},
 		"garbage_collection_threshold:0.6": {Collect: 0.6}, "garbage_collection_threshold:0.8": {Collect: 0.8},
 	}
@@ -274,7 +274,7 @@ func TestAskedSettings(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "x", "max_split_size_mb:20", "max_split_size_mb:1e3", "expandable_segments:true", "roundup_power2_divisions:3", "garbage_collection_threshold:1", "backend:cudaMallocAsync", "max_split_size_mb:99999999999"} {
-		if _, err := parseSetting(bad); err == nil {
+		if _, err := parseSettings(bad); err == nil {
 			t.Errorf("%q was read", bad)
 		}
 	}
@@ -288,11 +288,11 @@ func TestLineOfASetting(t *testing.T) {
 		"without roundup_power2_divisions": "expandable_segments:True,max_split_size_mb:64  # without roundup_power2_divisions",
 		"max_split_size_mb:32":             "max_split_size_mb:32,expandable_segments:True,roundup_power2_divisions:[256:1,512:2,>:4]",
 	} {
-		if got := (&WhatIf{Setting: setting}).line(s); got != allocConf+want {
+		if got := (&WhatIf{Setting: setting}).confLine(s); got != allocConf+want {
 			t.Errorf("%q: %q", setting, got)
 		}
 	}
-	if s.megabytes("max_split_size_mb") != 64<<20 || s.megabytes("large_segment_size_mb") != 0 {
+	if s.megabytesOf("max_split_size_mb") != 64<<20 || s.megabytesOf("large_segment_size_mb") != 0 {
 		t.Error("sizes of the text are read wrongly")
 	}
 }

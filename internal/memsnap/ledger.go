@@ -5,50 +5,50 @@ import (
 	"slices"
 )
 
-// policy is how a driver hands out addresses, which matters to PyTorch up to 2.11: it
-// chooses among free blocks of equal size by them.
-type policy uint8
+// addressPolicy is a driver's choice of addresses. PyTorch up to 2.11 chooses among free blocks of equal size by
+// address.
+type addressPolicy uint8
 
 const (
-	ascending policy = iota // each above all before it
+	ascending addressPolicy = iota // each one above all earlier ones
 	descending
-	lowest // the lowest place that is free
+	lowest // the lowest free address
 )
 
-// The first address, and the size of the pages that a driver hands out.
+// The first address, and the page size of the driver.
 const (
 	firstAddress = 1 << 46
 	driverPage   = 2 << 20
 )
 
-// ledger is a driver that has so much memory.
-type ledger struct {
+// simulatedDriver is a simulated driver with a limited amount of memory.
+type simulatedDriver struct {
 	*model
-	limit, used int64 // limit 0: any
+	limit, used int64 // limit 0: unlimited
 	sizes       map[int]int64
-	policy      policy
+	policy      addressPolicy
 	bases       map[int]uint64
-	top         uint64 // the last address that was handed out
+	top         uint64 // the last address handed out
 	taken       []span // for lowest, in order
-	at, told    int    // the event that is replayed, and the pools that Released has named
+	at, told    int    // the event being replayed, and the number of pools that Released has returned
 }
 
-func newLedger(limit int64, p policy) *ledger {
-	return &ledger{limit: limit, sizes: map[int]int64{}, policy: p, bases: map[int]uint64{}, top: firstAddress}
+func newLedger(limit int64, p addressPolicy) *simulatedDriver {
+	return &simulatedDriver{limit: limit, sizes: map[int]int64{}, policy: p, bases: map[int]uint64{}, top: firstAddress}
 }
 
 // Map implements pool.Driver. The driver hands out pages of 2 MiB.
-func (l *ledger) Map(segment int, bytes int64) error {
+func (l *simulatedDriver) Map(segment int, bytes int64) error {
 	if err := l.Grow(segment, 0, bytes); err != nil {
 		return err
 	}
 	l.sizes[segment] = bytes
-	l.bases[segment] = l.place(uint64(bytes+driverPage-1) / driverPage * driverPage)
+	l.bases[segment] = l.placeSegment(uint64(bytes+driverPage-1) / driverPage * driverPage)
 	return nil
 }
 
-// place is the address of a new segment.
-func (l *ledger) place(bytes uint64) uint64 {
+// placeSegment returns the address of a new segment.
+func (l *simulatedDriver) placeSegment(bytes uint64) uint64 {
 	switch l.policy {
 	case ascending:
 		l.top += bytes
@@ -69,19 +69,19 @@ func (l *ledger) place(bytes uint64) uint64 {
 	return lo
 }
 
-// adopt is told of a segment that is there before the first event.
-func (l *ledger) adopt(n int, g held) {
+// adoptSegment adds a segment that exists before the first event.
+func (l *simulatedDriver) adoptSegment(n int, g heldSegment) {
 	l.sizes[n], l.bases[n] = int64(g.hi-g.lo), g.lo
 	l.used += int64(g.hi - g.lo)
-	l.taken = append(l.taken, span{lo: g.lo, hi: g.hi}) // they come in the order of addresses
+	l.taken = append(l.taken, span{lo: g.lo, hi: g.hi}) // adopt is called in the order of addresses
 	l.top = max(l.top, g.hi)
 }
 
 // Base implements pool.Addresser.
-func (l *ledger) Base(segment int) uint64 { return l.bases[segment] }
+func (l *simulatedDriver) Base(segment int) uint64 { return l.bases[segment] }
 
 // Unmap implements pool.Driver.
-func (l *ledger) Unmap(segment int) error {
+func (l *simulatedDriver) Unmap(segment int) error {
 	if l.policy == lowest {
 		k, _ := slices.BinarySearchFunc(l.taken, l.bases[segment], func(s span, lo uint64) int { return cmp.Compare(s.lo, lo) })
 		l.taken = slices.Delete(l.taken, k, k+1)
@@ -94,7 +94,7 @@ func (l *ledger) Unmap(segment int) error {
 }
 
 // Grow implements pool.Pager.
-func (l *ledger) Grow(_ int, _, bytes int64) error {
+func (l *simulatedDriver) Grow(_ int, _, bytes int64) error {
 	if l.limit > 0 && l.used+bytes > l.limit {
 		return errRefused
 	}
@@ -103,14 +103,13 @@ func (l *ledger) Grow(_ int, _, bytes int64) error {
 }
 
 // Shrink implements pool.Pager.
-func (l *ledger) Shrink(_ int, _, bytes int64) error {
+func (l *simulatedDriver) Shrink(_ int, _, bytes int64) error {
 	l.used -= bytes
 	return nil
 }
 
-// Released implements pool.Releaser: the private pools that the recording returned memory
-// of up to the event.
-func (l *ledger) Released() (in int, ok bool) {
+// Released implements pool.Releaser: the private pools whose memory the recording returned up to the event.
+func (l *simulatedDriver) Released() (in int, ok bool) {
 	for l.told < len(l.released) {
 		o := l.released[l.told]
 		if l.told++; o.event <= l.at {

@@ -2,24 +2,23 @@ package memsnap
 
 import "math/rand/v2"
 
-// liveRows finds the row of the allocation that lives at an address: a table of open
-// places, as two of three events of a file look an address up. The factor is drawn, so
-// that no file can be made whose addresses all fall on one place.
+// liveRows maps the address of a live allocation to its row. It is an open-addressing hash table, since two of three
+// events look up an address. The factor is random, so that no file can be crafted for collisions.
 type liveRows struct {
 	slots  []liveRow
 	n      int
 	factor uint64
 }
 
-// liveRow is one place of the table; after is its row and 1, 0 in a free place.
+// liveRow is one slot of the table; after is the row plus one, 0 in a free slot.
 type liveRow struct {
 	addr  uint64
 	after uint32
 }
 
-const leastLive = 1 << 10 // places of a table, a power of two
+const leastLive = 1 << 10 // initial number of slots, a power of two
 
-// reset makes the table empty.
+// reset empties the table.
 func (l *liveRows) reset() {
 	if len(l.slots) == leastLive {
 		clear(l.slots)
@@ -29,13 +28,13 @@ func (l *liveRows) reset() {
 	l.n, l.factor = 0, rand.Uint64()|1
 }
 
-// home is the place that an address comes to where that is free.
+// home returns the preferred slot of an address.
 func (l *liveRows) home(addr uint64) int {
 	h := addr * l.factor
 	return int((h^h>>32)*l.factor>>20) & (len(l.slots) - 1)
 }
 
-// find is the place of an address, or the free place where it belongs.
+// find returns the slot of an address, or the free slot for it.
 func (l *liveRows) find(addr uint64) (at int, found bool) {
 	for at = l.home(addr); l.slots[at].after != 0; at = (at + 1) & (len(l.slots) - 1) {
 		if l.slots[at].addr == addr {
@@ -45,10 +44,10 @@ func (l *liveRows) find(addr uint64) (at int, found bool) {
 	return at, false
 }
 
-// row is that of an address.
-func (l *liveRows) row(at int) int { return int(l.slots[at].after - 1) }
+// rowAt returns the row in a slot.
+func (l *liveRows) rowAt(at int) int { return int(l.slots[at].after - 1) }
 
-// set puts an address in.
+// set adds an address.
 func (l *liveRows) set(addr uint64, row int) {
 	at, found := l.find(addr)
 	l.slots[at] = liveRow{addr, uint32(row) + 1}
@@ -67,8 +66,7 @@ func (l *liveRows) set(addr uint64, row int) {
 	}
 }
 
-// drop takes out the address at a place, and moves those behind it that belong further
-// forward.
+// drop removes the address in a slot, and moves later entries of the same chain forward.
 func (l *liveRows) drop(at int) {
 	mask := len(l.slots) - 1
 	l.n--

@@ -18,7 +18,7 @@ func TestLiveRowsLaws(t *testing.T) {
 			for k := range rapid.Uint64Range(1, 300).Draw(rt, "count") {
 				addr := (from + k) * 512
 				at, found := l.find(addr)
-				if row, has := want[addr]; found != has || has && l.row(at) != row {
+				if row, has := want[addr]; found != has || has && l.rowAt(at) != row {
 					rt.Fatalf("%d: found %v", addr, found)
 				}
 				switch {
@@ -35,7 +35,7 @@ func TestLiveRowsLaws(t *testing.T) {
 			}
 		}
 		for addr, row := range want {
-			if at, found := l.find(addr); !found || l.row(at) != row {
+			if at, found := l.find(addr); !found || l.rowAt(at) != row {
 				rt.Fatalf("%d is lost", addr)
 			}
 		}

@@ -11,18 +11,18 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// At is a moment that was asked for, beside the peak.
+// At is a moment that the user asked for, in addition to the peak.
 type At struct {
 	Name string `json:"name"` // "step 3", "event 120", "1.5s", "the end"
 	Moment
 }
 
-// fixAt names the moments that can be asked for.
+// fixAt lists the moments that a user can ask for.
 const fixAt = "give peak, end, oom, step:N, event:N, or a time from the first event on such as 1.5s"
 
-// Look adds the state at a moment to each device that has it: "peak", "end", "oom" (the
-// first), "step:N" (where the step holds most), "event:N", or a time from the first event
-// on. The error is ErrUsage where the text is none of these, or no device has it.
+// Look adds the state at a moment to each device that has it: "peak", "end", "oom" (the first), "step:N" (the step's
+// maximum), "event:N", or a time since the first event. The error is ErrUsage if the text is none of these, or no
+// device has the moment.
 func (a *Analysis) Look(text string) error {
 	kind, number, _ := strings.Cut(text, ":")
 	n, err := strconv.Atoi(number)
@@ -38,24 +38,24 @@ func (a *Analysis) Look(text string) error {
 	found := false
 	for i := range a.Devices {
 		d := &a.Devices[i]
-		if d.At = d.look(kind, n, after); d.At != nil {
+		if d.At = d.findMoment(kind, n, after); d.At != nil {
 			found = true
 		}
 	}
 	if !found {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "showing the memory at %s: the recording has no such moment", text).WithFix("%s", a.has())
+		return gpuprof.Errorf(gpuprof.ErrUsage, "showing the memory at %s: the recording has no such moment", text).WithFix("%s", a.momentsText())
 	}
 	return nil
 }
 
-// has says which moments there are.
-func (a *Analysis) has() string {
+// momentsText describes the available moments.
+func (a *Analysis) momentsText() string {
 	d := &a.Devices[0]
 	return fmt.Sprintf("it has %d events (from 0), %d steps (from 1), %d out-of-memory errors", d.Events, len(d.Steps), len(d.OOMs)+d.MoreOOMs)
 }
 
-// look is the moment of a device, nil where it has none.
-func (d *Device) look(kind string, n int, after time.Duration) *At {
+// findMoment returns the moment of a device, nil if it has none.
+func (d *Device) findMoment(kind string, n int, after time.Duration) *At {
 	switch {
 	case kind == "peak":
 		return &At{"the peak", d.Peak}
@@ -64,10 +64,10 @@ func (d *Device) look(kind string, n int, after time.Duration) *At {
 	case kind == "oom" && len(d.OOMs) > 0:
 		return &At{"the out-of-memory error", d.OOMs[0].Moment}
 	case kind == "event" && n >= 0 && n < d.Events:
-		return d.find(fmt.Sprintf("event %d", n), func(event int, _ int64, _ Level) bool { return event == n })
+		return d.lastMatching(fmt.Sprintf("event %d", n), func(event int, _ int64, _ Level) bool { return event == n })
 	case kind == "step" && n >= 1 && n <= len(d.Replay.phases):
 		most, p := int64(-1), d.Replay.phases[n-1]
-		return d.find(fmt.Sprintf("the most of step %d", n), func(event int, _ int64, l Level) bool {
+		return d.lastMatching(fmt.Sprintf("the most of step %d", n), func(event int, _ int64, l Level) bool {
 			if event < int(p.First) || event >= int(p.Last) || l.Requested <= most {
 				return false
 			}
@@ -76,21 +76,21 @@ func (d *Device) look(kind string, n int, after time.Duration) *At {
 		})
 	case kind == "time" && d.Replay.S.hasTime:
 		first, last := int64(-1), after.Microseconds()
-		at := d.find(after.String(), func(_ int, micros int64, _ Level) bool {
+		at := d.lastMatching(after.String(), func(_ int, micros int64, _ Level) bool {
 			if first < 0 {
 				first = micros
 			}
 			return micros-first <= last
 		})
-		if d.Events > 0 && d.took() >= last {
+		if d.Events > 0 && d.duration() >= last {
 			return at
 		}
 	}
 	return nil
 }
 
-// took is how long the recording is, microseconds.
-func (d *Device) took() int64 {
+// duration returns the length of the recording, microseconds.
+func (d *Device) duration() int64 {
 	first, last := int64(-1), int64(0)
 	d.Replay.Levels(func(_ int, _ Action, _ Level, micros int64) {
 		if first < 0 {
@@ -101,19 +101,19 @@ func (d *Device) took() int64 {
 	return last - first
 }
 
-// find is the moment after the last event that is wanted.
-func (d *Device) find(name string, wanted func(event int, micros int64, l Level) bool) *At {
-	t := top{event: -1}
+// lastMatching returns the moment after the last event that matches.
+func (d *Device) lastMatching(name string, wanted func(event int, micros int64, l Level) bool) *At {
+	t := topEvent{event: -1}
 	d.Replay.Levels(func(event int, _ Action, l Level, micros int64) {
 		if wanted(event, micros, l) {
-			t = top{event, l, micros}
+			t = topEvent{event, l, micros}
 		}
 	})
-	return &At{name, d.account.at(t.event, t.level, t.micros)}
+	return &At{name, d.account.momentAt(t.event, t.level, t.micros)}
 }
 
-// Shown is the moment that a report is about: the one that was asked for, else the first
-// out-of-memory error, else the peak.
+// Shown returns the moment of a report: the requested one, otherwise the first out-of-memory error, otherwise the
+// peak.
 func (d *Device) Shown() (m *Moment, when string) {
 	switch {
 	case d.At != nil:
@@ -124,22 +124,22 @@ func (d *Device) Shown() (m *Moment, when string) {
 	return &d.Peak, "the peak"
 }
 
-// BlockBytes are live blocks of one size that a line holds.
+// BlockBytes are live blocks of one line and size.
 type BlockBytes struct {
 	Where    string `json:"where"`
 	Category string `json:"category"`
-	Bytes    int64  `json:"bytes"` // requested, of each
+	Bytes    int64  `json:"bytes"` // requested, of each block
 	Blocks   int    `json:"blocks"`
-	Step     int    `json:"first_step"` // that allocated one of them; 0 unknown
-	// Events is how many the longest of them lives for; 0: it was there before the
-	// recording, or lives on.
+	Step     int    `json:"first_step"` // the first step that allocated one of them; 0 unknown
+	// Events is the longest lifetime among them, in events; 0 if they were allocated before the recording, or are
+	// never freed.
 	Events int `json:"events"`
 }
 
 const mostBlocks = 20
 
-// largest are the largest of the live blocks.
-func (a *account) largest(live []allocation) []BlockBytes {
+// largestBlocks returns the largest live blocks.
+func (a *account) largestBlocks(live []allocation) []BlockBytes {
 	type same struct {
 		where string
 		kind  Category
@@ -149,8 +149,8 @@ func (a *account) largest(live []allocation) []BlockBytes {
 	all := []BlockBytes{}
 	for i := range live {
 		b := &live[i]
-		kind := a.kinds.of(b)
-		key := same{a.siteOf(Held{Stack: a.r.S.origin(b).stack, Category: kind}), kind, b.size}
+		kind := a.kinds.classify(b)
+		key := same{a.siteOf(Held{Stack: a.r.S.originOf(b).stack, Category: kind}), kind, b.size}
 		k, ok := at[key]
 		if !ok {
 			k = len(all)

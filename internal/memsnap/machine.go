@@ -9,20 +9,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// kindOf is what a value of the pickle's stack is.
-type kindOf uint8
+// valueKind is the kind of a value on the pickle's stack.
+type valueKind uint8
 
-// The kinds up to vSpent can be referred to again. Number, truth and fraction cannot:
-// no writer puts them among what it refers to.
+// The memo can return the kinds before vSpent. No writer refers to numbers, booleans and floats through the memo.
 const (
-	vNone kindOf = iota
+	vNone valueKind = iota
 	vText
 	vFrame
 	vStack
 	vPair
-	vOther // complete, and of no use here
-	vOpen  // a list or dictionary that is not complete; v is its index
-	vSpent // what was complete when it was first met
+	vOther // complete and unused
+	vOpen  // an incomplete list or dictionary; v is its index
+	vSpent // a value that was complete when it was first met
 	vNumber
 	vTruth
 	vFraction
@@ -32,87 +31,87 @@ const (
 	vNote
 	vSettings
 	vRound
-	vList // a complete list of other values, by its index
+	vList // a complete list of other values; v is its index
 	vTrace
 	vRoot
 )
 
 type value struct {
-	k kindOf
+	k valueKind
 	v uint64
 }
 
 // container is a list or a dictionary until it is complete.
 type container struct {
 	dict  bool
-	memo  int     // where others refer to it, -1 nowhere
-	at    int     // its place on the stack
-	items []value // of a list; many events or blocks in a row are one item
-	paid  int     // items that memory was counted for
-	count int     // of events, blocks or segments
-	first int     // of a list of segments: its first one
-	trace int     // of a list of events: its number from 1 on
+	memo  int     // its memo entry, -1 for none
+	at    int     // its index on the stack
+	items []value // items of a list; consecutive events or blocks are one item
+	paid  int     // items whose memory was counted
+	count int     // number of events, blocks or segments
+	first int     // the first segment of a list of segments
+	trace int     // the number of a list of events, from 1
 }
 
-// machine is the part of a pickle machine that snapshots need.
+// machine is the subset of a pickle machine that snapshots need.
 type machine struct {
 	s     *Snapshot
 	in    *window
-	room  int64 // bytes that are left
-	all   int64 // bytes that there were
+	room  int64 // remaining bytes of memory
+	all   int64 // total bytes of memory
 	stack []value
 	marks []int
 	open  []container
-	spare []int // free entries of open
+	spare []int // unused entries of open
 	memo  column[uint32]
-	spent []int // entries of each chunk of the memo that cannot be referred to again
+	spent []int // number of spent entries in each chunk of the memo
 	root  bool
-	own   int // where the dictionary stands that is being completed
+	own   int // index of the dictionary that is being completed
 
 	ids      map[string]uint32
 	key      []key    // by string
 	action   []Action // by string
-	set      members  // of the dictionary that is being completed
+	set      members  // members of the dictionary that is being completed
 	frames   map[frame]uint32
 	stacks   map[uint64][]uint32
 	pairs    map[[2]uint64]uint32
 	pair     [][2]uint64
-	lastAt   place // the place that was asked for last, and its number
+	lastAt   place // the last place looked up, and its number
 	lastID   uint32
 	places   map[place]uint32
 	origins  map[origin]uint32
 	made     []uint32 // by stack: the origin of its last allocation
-	freed    []uint32 // by origin: the one that its last allocation had when it was freed
+	freed    []uint32 // by origin: the origin of its last freed allocation
 	actions  map[string]Action
-	live     liveRows // of the trace that is read
-	last     int64    // its last time
-	blocks   int      // blocks that no segment has yet
+	live     liveRows // live allocations of the current trace
+	last     int64    // last time of the current trace
+	blocks   int      // blocks that belong to no segment yet
 	rounding [16]uint64
 }
 
 func newMachine(ctx context.Context, r io.Reader, room int64) *machine {
 	m := &machine{
 		s: &Snapshot{times: map[int]int64{}}, in: newWindow(ctx, r), room: room, all: room,
-		ids: map[string]uint32{}, frames: map[frame]uint32{}, stacks: map[uint64][]uint32{}, pairs: map[[2]uint64]uint32{}, places: map[place]uint32{}, origins: map[origin]uint32{}, actions: actions(),
+		ids: map[string]uint32{}, frames: map[frame]uint32{}, stacks: map[uint64][]uint32{}, pairs: map[[2]uint64]uint32{}, places: map[place]uint32{}, origins: map[origin]uint32{}, actions: actionNames(),
 	}
-	// The text, the stack and the place of what has none. Memory is counted from then on.
-	_, _ = m.text(nil)
-	_, _ = m.stackOf(nil)
-	m.placeOf(place{})
-	m.originOf(origin{}, new(uint32))
+	// Intern the empty text, stack, place and origin. Counting of memory starts after them.
+	_, _ = m.internText(nil)
+	_, _ = m.internStack(nil)
+	m.internPlace(place{})
+	m.internOrigin(origin{}, new(uint32))
 	m.room = room
 	return m
 }
 
-// take counts memory.
-func (m *machine) take(bytes int) error {
+// countMemory counts memory against the limit.
+func (m *machine) countMemory(bytes int) error {
 	if m.room -= int64(bytes); m.room < 0 {
 		return &outside.TooLarge{What: "its events take more than " + outside.MemoryText(m.all), Memory: m.all}
 	}
 	return nil
 }
 
-// Opcodes, as the documentation of Python's pickletools calls them.
+// Opcodes, by their names in Python's pickletools.
 const (
 	opProto    = 0x80
 	opFrame    = 0x95
@@ -129,23 +128,23 @@ const (
 	opFraction = 'G'
 )
 
-// run reads up to the end of the pickle.
+// run reads to the end of the pickle.
 func (m *machine) run() error {
 	for {
 		if m.in.p == m.in.e {
-			if err := m.in.fill(1); err != nil {
+			if err := m.in.fillBuffer(1); err != nil {
 				return err
 			}
 		}
-		at, op := m.in.at(), m.in.buf[m.in.p]
+		at, op := m.in.offset(), m.in.buf[m.in.p]
 		m.in.p++
-		if op == 'h' && m.again() {
+		if op == 'h' && m.pushKnown() {
 			continue
 		}
 		if op == '.' {
 			return m.stop()
 		}
-		if err := m.step(op); err != nil {
+		if err := m.executeOpcode(op); err != nil {
 			if _, large := errors.AsType[*outside.TooLarge](err); large || errors.Is(err, io.ErrUnexpectedEOF) || outside.Damaged(err) {
 				return err
 			}
@@ -157,8 +156,8 @@ func (m *machine) run() error {
 	}
 }
 
-// step does one opcode.
-func (m *machine) step(op byte) error {
+// executeOpcode executes one opcode.
+func (m *machine) executeOpcode(op byte) error {
 	switch op {
 	case '(':
 		if len(m.marks) >= deepest {
@@ -166,11 +165,11 @@ func (m *machine) step(op byte) error {
 		}
 		m.marks = append(m.marks, len(m.stack))
 	case '}', ']':
-		return m.begin(op == '}')
+		return m.pushContainer(op == '}')
 	case 's':
 		return m.setFrom(len(m.stack) - 2)
 	case 'u':
-		from, err := m.mark()
+		from, err := m.popMark()
 		if err != nil {
 			return err
 		}
@@ -178,29 +177,29 @@ func (m *machine) step(op byte) error {
 	case 'a':
 		return m.appendFrom(len(m.stack) - 1)
 	case 'e':
-		return m.toMark(m.appendFrom)
+		return m.popToMark(m.appendFrom)
 	case opMemoize:
 		return m.put(uint64(m.memo.n))
 	case 'q', 'r', 'h', 'j':
-		return m.refer(op)
+		return m.executeMemo(op)
 	case ')':
 		m.push(vOther, 0)
 	case 't':
-		return m.toMark(m.tupleFrom)
+		return m.popToMark(m.tupleFrom)
 	case opTuple1, opTuple2, opTuple3:
 		return m.tupleFrom(len(m.stack) - int(op-opTuple1) - 1)
 	case 'd', 'l':
-		return m.toMark(func(from int) error { return m.gather(op == 'd', from) })
+		return m.popToMark(func(from int) error { return m.buildContainer(op == 'd', from) })
 	default:
-		return m.scalar(op)
+		return m.pushScalar(op)
 	}
 	return nil
 }
 
-func (m *machine) push(k kindOf, v uint64) { m.stack = append(m.stack, value{k, v}) }
+func (m *machine) push(k valueKind, v uint64) { m.stack = append(m.stack, value{k, v}) }
 
-// begin puts an empty container on the stack.
-func (m *machine) begin(dict bool) error {
+// pushContainer pushes an empty container.
+func (m *machine) pushContainer(dict bool) error {
 	i := len(m.open)
 	if n := len(m.spare); n > 0 {
 		i = m.spare[n-1]
@@ -216,17 +215,17 @@ func (m *machine) begin(dict bool) error {
 	return nil
 }
 
-// toMark does what needs the values after the last mark.
-func (m *machine) toMark(do func(from int) error) error {
-	from, err := m.mark()
+// popToMark calls do with the index of the first value after the last mark.
+func (m *machine) popToMark(do func(from int) error) error {
+	from, err := m.popMark()
 	if err != nil {
 		return err
 	}
 	return do(from)
 }
 
-// mark takes the last mark: the values after it are from there on.
-func (m *machine) mark() (from int, err error) {
+// popMark removes the last mark and returns the index of the first value after it.
+func (m *machine) popMark() (from int, err error) {
 	if len(m.marks) == 0 {
 		return 0, errors.New("it takes values from a mark that is not there")
 	}
@@ -237,7 +236,7 @@ func (m *machine) mark() (from int, err error) {
 	return from, nil
 }
 
-// bottom is the first place of the stack that the values after the last mark have.
+// bottom returns the index of the first value after the last mark.
 func (m *machine) bottom() int {
 	if n := len(m.marks); n > 0 {
 		return m.marks[n-1]
@@ -245,19 +244,19 @@ func (m *machine) bottom() int {
 	return 0
 }
 
-// target is the container below from that its values belong to.
+// target returns the container, just below index from, that receives the values.
 func (m *machine) target(from int, dict bool) (int, error) {
 	if from-1 < m.bottom() || m.stack[from-1].k != vOpen || m.open[m.stack[from-1].v].dict != dict {
-		// A list of many events is done in parts, and other complete things take no more.
+		// A list of many events is filled in parts; other complete values accept no more.
 		return 0, errors.New("it adds values to what is no open list or dictionary")
 	}
 	return int(m.stack[from-1].v), nil
 }
 
-// setFrom completes the dictionary below from, which the pairs from there on are put in.
+// setFrom completes the dictionary below index from with the pairs from that index on.
 func (m *machine) setFrom(from int) error {
 	if from >= 1 && from-1 >= m.bottom() && from < len(m.stack) && m.stack[from-1].k == vOther {
-		m.dropFrom(from) // more of a large dictionary that is of no use
+		m.dropFrom(from) // more members of a large, unused dictionary
 		return nil
 	}
 	i, err := m.target(from, true)
@@ -268,18 +267,18 @@ func (m *machine) setFrom(from int) error {
 		return errors.New("a dictionary has a key without a value")
 	}
 	m.own = from - 1
-	v, err := m.dictionary(m.stack[from:])
+	v, err := m.convertDictionary(m.stack[from:])
 	if err != nil {
 		return err
 	}
 	m.dropFrom(from)
-	m.stack[from-1] = m.done(i, v)
-	m.merge()
+	m.stack[from-1] = m.finishContainer(i, v)
+	m.mergeTop()
 	return nil
 }
 
-// merge makes many events, or blocks, in a row one value of the stack.
-func (m *machine) merge() {
+// mergeTop merges consecutive events, blocks or segments into one value of the stack.
+func (m *machine) mergeTop() {
 	n := len(m.stack)
 	if n-2 >= m.bottom() && m.stack[n-1].k == m.stack[n-2].k && (m.stack[n-1].k == vEvent || m.stack[n-1].k == vBlock || m.stack[n-1].k == vSegment) {
 		m.stack[n-2].v += m.stack[n-1].v
@@ -287,7 +286,7 @@ func (m *machine) merge() {
 	}
 }
 
-// appendFrom adds the values from there on to the list below.
+// appendFrom adds the values from an index on to the list below them.
 func (m *machine) appendFrom(from int) error {
 	if from > len(m.stack) || from < 1 {
 		return errors.New("it adds values that are not there")
@@ -297,7 +296,7 @@ func (m *machine) appendFrom(from int) error {
 		return err
 	}
 	for _, v := range m.stack[from:] {
-		if v, err = m.settled(v); err != nil {
+		if v, err = m.settleValue(v); err != nil {
 			return err
 		}
 		o := &m.open[i]
@@ -310,7 +309,7 @@ func (m *machine) appendFrom(from int) error {
 			if len(o.items) > 0 && o.items[len(o.items)-1].k == v.k {
 				continue
 			}
-		case vNumber: // two are a pair, as a tuple of them is
+		case vNumber: // two numbers are a pair, as in a tuple
 			if n := len(o.items); n == 0 || n == 1 && o.items[0].k == vNumber {
 				break
 			}
@@ -321,7 +320,7 @@ func (m *machine) appendFrom(from int) error {
 			continue
 		default:
 			o.paid++
-			if err := m.take(16); err != nil {
+			if err := m.countMemory(16); err != nil {
 				return err
 			}
 		}
@@ -331,18 +330,18 @@ func (m *machine) appendFrom(from int) error {
 	return nil
 }
 
-// addOther adds a value of no use; several in a row are one item.
+// addOther adds an unused value; consecutive ones are one item.
 func (o *container) addOther() {
 	if n := len(o.items); n == 0 || o.items[n-1].k != vOther {
 		o.items = append(o.items, value{k: vOther})
 	}
 }
 
-// gather makes a container of the values from there on, as protocol 0 writes them.
-func (m *machine) gather(dict bool, from int) error {
+// buildContainer builds a container from the values from an index on, as protocol 0 writes them.
+func (m *machine) buildContainer(dict bool, from int) error {
 	values := append([]value(nil), m.stack[from:]...)
 	m.stack = m.stack[:from]
-	if err := m.begin(dict); err != nil {
+	if err := m.pushContainer(dict); err != nil {
 		return err
 	}
 	m.stack = append(m.stack, values...)
@@ -355,27 +354,27 @@ func (m *machine) gather(dict bool, from int) error {
 	return m.appendFrom(from + 1)
 }
 
-// dropFrom takes values off the stack, and the containers among them out of use.
+// dropFrom removes values from the stack, and releases the containers among them.
 func (m *machine) dropFrom(from int) {
 	for _, v := range m.stack[from:] {
 		if v.k == vOpen || v.k == vList {
-			m.done(int(v.v), value{k: vOther})
+			m.finishContainer(int(v.v), value{k: vOther})
 		}
 	}
 	m.stack = m.stack[:from]
 }
 
-// done ends a container: it is v from now on, for what refers to it as well.
-func (m *machine) done(i int, v value) value {
+// finishContainer ends a container, and replaces it by v, also in the memo.
+func (m *machine) finishContainer(i int, v value) value {
 	o := &m.open[i]
 	if o.memo >= 0 {
-		m.renumber(o.memo, packed(v))
+		m.renumber(o.memo, packValue(v))
 		o.memo = -1
 	}
 	m.room += int64(16 * o.paid)
 	for _, inner := range o.items {
 		if inner.k == vList && inner.v != uint64(i) {
-			m.done(int(inner.v), value{k: vOther})
+			m.finishContainer(int(inner.v), value{k: vOther})
 		}
 	}
 	if cap(o.items) > 1<<10 {
@@ -386,7 +385,7 @@ func (m *machine) done(i int, v value) value {
 	return v
 }
 
-// tupleFrom makes a tuple of the values from there on: a pair of numbers is kept.
+// tupleFrom replaces the values from an index on by a tuple; only pairs of numbers are kept.
 func (m *machine) tupleFrom(from int) error {
 	if from < m.bottom() || from > len(m.stack) {
 		return errors.New("it makes a tuple of values that are not there")
@@ -407,13 +406,13 @@ func isPair(items []value) bool {
 	return len(items) == 2 && items[0].k == vNumber && items[1].k == vNumber
 }
 
-// internPair keeps a pair of numbers once.
+// internPair interns a pair of numbers.
 func (m *machine) internPair(items []value) (value, error) {
 	p := [2]uint64{items[0].v, items[1].v}
 	id, ok := m.pairs[p]
 	if !ok {
 		id = uint32(len(m.pair))
-		if err := m.take(64); err != nil {
+		if err := m.countMemory(64); err != nil {
 			return value{}, err
 		}
 		m.pairs[p], m.pair = id, append(m.pair, p)
@@ -421,14 +420,14 @@ func (m *machine) internPair(items []value) (value, error) {
 	return value{vPair, uint64(id)}, nil
 }
 
-// stop ends the pickle with its one value.
+// stop ends the pickle, which must leave one value.
 func (m *machine) stop() error {
 	if len(m.stack) != 1 || len(m.marks) != 0 {
 		return errors.New("the pickle ends with values left on its stack")
 	}
 	v := m.stack[0]
-	if v.k == vOpen && !m.open[v.v].dict { // of torch.cuda.memory_snapshot()
-		return m.segments(v)
+	if v.k == vOpen && !m.open[v.v].dict { // the result of torch.cuda.memory_snapshot()
+		return m.setSegments(v)
 	}
 	return nil
 }

@@ -2,15 +2,15 @@ package memsnap
 
 import "errors"
 
-// packed is a value as the memo keeps it.
-func packed(v value) uint32 {
+// packValue encodes a value for the memo.
+func packValue(v value) uint32 {
 	if v.k >= vSpent {
 		v = value{k: vSpent}
 	}
 	return uint32(v.k)<<actionShift | uint32(v.v)&allocMask
 }
 
-// put lets later opcodes refer to the value on top of the stack as number at.
+// put stores the value on top of the stack as a memo entry.
 func (m *machine) put(at uint64) error {
 	n := len(m.stack) - 1
 	switch {
@@ -24,36 +24,36 @@ func (m *machine) put(at uint64) error {
 		m.open[t.v].memo = int(at)
 	}
 	if at < uint64(m.memo.n) {
-		m.renumber(int(at), packed(t))
+		m.renumber(int(at), packValue(t))
 		return nil
 	}
-	w := packed(t)
+	w := packValue(t)
 	grown := m.memo.push(w)
 	if grown {
 		m.spent = append(m.spent, 0)
 	}
 	if w == spentWord {
-		m.spend(len(m.spent) - 1)
+		m.countSpent(len(m.spent) - 1)
 	}
 	if grown {
-		return m.take(4 * chunk)
+		return m.countMemory(4 * chunk)
 	}
 	return nil
 }
 
-// spend counts an entry of a chunk that nothing can refer to again.
-func (m *machine) spend(k int) {
+// countSpent counts a spent entry of a chunk, and frees the chunk when all are spent.
+func (m *machine) countSpent(k int) {
 	if m.spent[k]++; m.spent[k] == chunk {
 		m.memo.chunks[k] = nil
 		m.room += 4 * chunk
 	}
 }
 
-// spentWord is the entry of what cannot be referred to again.
+// spentWord is the memo entry of a value that cannot be referred to again.
 const spentWord = uint32(vSpent) << actionShift
 
-// renumber changes what a number refers to. A chunk in which nothing can be referred to
-// again, as events and blocks never are, is given up: Python numbers each of them.
+// renumber changes a memo entry. A chunk of spent entries only is freed: Python also numbers events and blocks, which
+// are never referred to again.
 func (m *machine) renumber(at int, w uint32) {
 	k := at / chunk
 	if m.memo.chunks[k] == nil {
@@ -66,7 +66,7 @@ func (m *machine) renumber(at int, w uint32) {
 		}
 		m.room -= 4 * chunk
 	}
-	old := m.memo.at(at)
+	old := m.memo.get(at)
 	if *old == w {
 		return
 	}
@@ -74,26 +74,26 @@ func (m *machine) renumber(at int, w uint32) {
 		m.spent[k]--
 	}
 	if *old = w; w == spentWord {
-		m.spend(k)
+		m.countSpent(k)
 	}
 }
 
-// numberedAt is what a number refers to.
-func (m *machine) numberedAt(at int) uint32 {
+// memoEntry returns a memo entry.
+func (m *machine) memoEntry(at int) uint32 {
 	if c := m.memo.chunks[at/chunk]; c != nil {
 		return c[at%chunk]
 	}
 	return spentWord
 }
 
-// get puts a value that was numbered on the stack again.
+// get pushes the value of a memo entry.
 func (m *machine) get(at uint64) error {
 	if at >= uint64(m.memo.n) {
 		return errors.New("it refers to a value that comes later")
 	}
-	w := m.numberedAt(int(at))
-	v := value{kindOf(w >> actionShift), uint64(w & allocMask)}
-	if v.k == vOpen { // complete, as nothing can be added to it from now on
+	w := m.memoEntry(int(at))
+	v := value{valueKind(w >> actionShift), uint64(w & allocMask)}
+	if v.k == vOpen { // complete: no values are added after this reference
 		var err error
 		if v, err = m.settleAt(m.open[v.v].at, v); err != nil {
 			return err
@@ -106,9 +106,9 @@ func (m *machine) get(at uint64) error {
 	return nil
 }
 
-// again puts a text or a stack that was numbered on the stack, if that is what the file
-// refers to next: three of five opcodes do nothing else. All other cases are get's.
-func (m *machine) again() bool {
+// pushKnown pushes a memorized text or stack if the next opcode refers to one: three of five opcodes do. It leaves
+// all other cases to get.
+func (m *machine) pushKnown() bool {
 	if m.in.p == m.in.e {
 		return false
 	}
@@ -116,8 +116,8 @@ func (m *machine) again() bool {
 	if at >= m.memo.n {
 		return false
 	}
-	w := m.numberedAt(at)
-	if k := kindOf(w >> actionShift); k == vText || k == vStack {
+	w := m.memoEntry(at)
+	if k := valueKind(w >> actionShift); k == vText || k == vStack {
 		m.in.p++
 		m.stack = append(m.stack, value{k, uint64(w & allocMask)})
 		return true
@@ -125,12 +125,12 @@ func (m *machine) again() bool {
 	return false
 }
 
-// settleAt completes an open container that stands on the stack.
+// settleAt completes an open container on the stack.
 func (m *machine) settleAt(at int, v value) (value, error) {
 	if at >= len(m.stack) || m.stack[at] != v {
 		return value{}, errors.New("it refers to a container that holds itself, and no snapshot has such a one")
 	}
-	v, err := m.settled(v)
+	v, err := m.settleValue(v)
 	m.stack[at] = v
 	return v, err
 }

@@ -8,28 +8,26 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// mostModelled is the longest recording, in events, that is replayed through the model of
-// the allocator.
+// mostModelled is the length, in events, of the longest recording that the allocator model replays.
 const mostModelled = 1 << 20
 
-// mostWork is how many entries of the model's lists are looked at or moved, in the check
-// and in all settings together. PyTorch's own recordings need under 100 for each event
-// and setting (TestWorkOfRecordings).
+// mostWork limits the list entries that the model visits or moves, in the check and all settings together. PyTorch's
+// own recordings need under 100 for each event and setting (TestWorkOfRecordings).
 const mostWork = 1 << 32
 
-// mostPools is more than a program has; each takes memory in the model.
+// mostPools is larger than any program's number of pools; each takes memory in the model.
 const mostPools = 1 << 12
 
-// budget is the work that the models of one device may do.
+// budget limits the work of the models of one device.
 type budget struct {
 	ctx  context.Context
 	left int64
-	at   int // events since the context was looked at
+	at   int // events since the last check of the context
 }
 
-// spend takes what a model has done since it was last asked; err is the context's, and ok
-// is false when nothing is left.
-func (b *budget) spend(m *model) (ok bool, err error) {
+// chargeWork charges the model's work since the last call. err is the context's, and ok is false once the budget is
+// used up.
+func (b *budget) chargeWork(m *model) (ok bool, err error) {
 	done := m.p.Work() + m.work
 	b.left -= done - m.spent + 1
 	m.spent = done
@@ -39,21 +37,20 @@ func (b *budget) spend(m *model) (ok bool, err error) {
 	return b.left > 0, err
 }
 
-// Check says whether the model of the allocator does what the recording says: the same
-// calls of the driver and the same places, event by event. Without that nothing is
-// claimed of other settings.
+// Check is the comparison of the allocator model with the recording: the same driver calls and addresses, event by
+// event. Other settings are only replayed if it passes.
 type Check struct {
 	Passed   bool   `json:"passed"`
-	FailedAt int    `json:"failed_at"` // the event that differs; -1 none
+	FailedAt int    `json:"failed_at"` // the event that differs; -1 for none
 	Reason   string `json:"reason,omitempty"`
-	// Order is what decides among free blocks of equal size in the file's version of
-	// PyTorch: "segment", "block" or "address".
+	// Order is the choice among free blocks of equal size in the file's version of PyTorch: "segment", "block" or
+	// "address".
 	Order string `json:"order,omitempty"`
-	// Unknown are blocks of a recording that begins late whose sizes nothing tells.
+	// Unknown counts blocks of a recording that starts late whose sizes are unknown.
 	Unknown int `json:"unknown_blocks,omitempty"`
 }
 
-// Why the model is not tried.
+// Reasons for not using the model.
 const (
 	reasonMoved   = "the events and the segments contradict each other"
 	reasonPages   = "the recording begins after the first allocation, with expandable segments"
@@ -64,7 +61,7 @@ const (
 	reasonWork    = "the recording has too many free blocks at once to be replayed"
 )
 
-// poolSettings are the file's for the model; ok is false where it has others.
+// poolSettings converts the file's settings for the model; ok is false if the model lacks one of them.
 func (s *Settings) poolSettings(pages pool.Pager) (set pool.Settings, ok bool) {
 	for _, other := range []string{"backend:cudaMallocAsync", "graph_capture_record_stream_reuse"} {
 		if strings.Contains(s.Text, other) {
@@ -74,16 +71,16 @@ func (s *Settings) poolSettings(pages pool.Pager) (set pool.Settings, ok bool) {
 	set.Roundup = s.Roundup
 	set.MaxSplit = max(s.MaxSplit, 0)
 	set.Collect = s.Collection
-	set.Medium = s.megabytes("large_segment_size_mb")
-	set.MaxRounding = s.megabytes("max_non_split_rounding_mb")
+	set.Medium = s.megabytesOf("large_segment_size_mb")
+	set.MaxRounding = s.megabytesOf("max_non_split_rounding_mb")
 	if s.Expandable {
 		set.Pages = pages
 	}
 	return set, true
 }
 
-// orders are what can decide among free blocks of equal size in the file's version.
-func (s *Snapshot) orders() []pool.Order {
+// possibleOrders returns the possible choices among free blocks of equal size for the file's version.
+func (s *Snapshot) possibleOrders() []pool.Order {
 	switch {
 	case s.numbered:
 		return []pool.Order{pool.BySegment}
@@ -93,26 +90,26 @@ func (s *Snapshot) orders() []pool.Order {
 	return []pool.Order{pool.ByAddress}
 }
 
-// model is the allocator with what the recording asked of it.
+// model is the simulated allocator with the recording's requests.
 type model struct {
 	r        *Replay
 	p        *pool.Pool
 	live     []*pool.Block               // by row of the trace
-	older    map[*allocation]*pool.Block // from before the recording
-	trims    map[int]bool                // before which events the program emptied the cache
-	released []release                   // private pools whose graphs were gone
-	returns  map[int]int                 // private pools that returned their memory alone, by event
+	older    map[*allocation]*pool.Block // allocations from before the recording
+	trims    map[int]bool                // events before which the program emptied the cache
+	released []release                   // private pools whose graphs were destroyed
+	returns  map[int]int                 // by event, the private pool whose memory was returned separately
 	order    pool.Order
-	work     int64 // beside the pool's
-	spent    int64 // of the budget
+	work     int64 // work outside of the pool
+	spent    int64 // work already charged to the budget
 }
 
-// release is a private pool that empty_cache returned memory of, first before an event.
+// release is a private pool whose memory empty_cache returned, and the first event from which it did.
 type release struct{ pool, event int }
 
-// check runs the model against the recording; the model tells where the cache was emptied.
-// Of the orders that the version can have the one that goes furthest is reported.
-func (r *Replay) check(b *budget, traits []traits, allowed int64) (Check, *model, error) {
+// checkModel compares the model with the recording, and finds the calls of empty_cache. Of the orders that are possible
+// for the version it reports the one that matches longest.
+func (r *Replay) checkModel(b *budget, traits []traits, allowed int64) (Check, *model, error) {
 	_, known := r.S.Settings.poolSettings(nil)
 	none := func(reason string) (Check, *model, error) {
 		return Check{FailedAt: -1, Reason: reason}, nil, nil
@@ -131,8 +128,8 @@ func (r *Replay) check(b *budget, traits []traits, allowed int64) (Check, *model
 	}
 	var best Check
 	var of *model
-	for i, order := range r.S.orders() {
-		c, m, err := r.checkOrder(b, traits, allowed, order)
+	for i, order := range r.S.possibleOrders() {
+		c, m, err := r.checkModelOrder(b, traits, allowed, order)
 		if err != nil || c.Passed {
 			return c, m, err
 		}
@@ -143,23 +140,23 @@ func (r *Replay) check(b *budget, traits []traits, allowed int64) (Check, *model
 	return best, of, nil
 }
 
-// checkOrder is check with one order.
-func (r *Replay) checkOrder(b *budget, traits []traits, allowed int64, order pool.Order) (Check, *model, error) {
+// checkModelOrder is checkModel with one order.
+func (r *Replay) checkModelOrder(b *budget, traits []traits, allowed int64, order pool.Order) (Check, *model, error) {
 	m := newModel(r)
 	m.trims, m.returns, m.order = map[int]bool{}, map[int]int{}, order
-	t := &tape{model: m, base: map[int]uint64{}}
+	t := &recordedDriver{model: m, base: map[int]uint64{}}
 	set, _ := r.S.Settings.poolSettings(t)
 	set.Order, set.Allowed = order, allowed
 	m.p = pool.New(set, t)
 	c := Check{Order: order.String()}
 	if !r.Complete {
-		from := r.beginning()
-		t.begin(from, func(n int, g held) { t.base[n] = g.lo })
+		from := r.findBeginning()
+		t.adoptBeginning(from, func(n int, g heldSegment) { t.base[n] = g.lo })
 		c.Unknown, t.differs = from.unknown, !from.ok
 	}
 	for t.at < r.Events() && !t.differs {
-		t.one(traits)
-		if ok, err := b.spend(m); err != nil {
+		t.replayNext(traits)
+		if ok, err := b.chargeWork(m); err != nil {
 			return Check{}, m, err
 		} else if !ok {
 			c.FailedAt, c.Reason = min(t.at, r.Events()-1), reasonWork
@@ -174,12 +171,12 @@ func (r *Replay) checkOrder(b *budget, traits []traits, allowed int64, order poo
 	return c, m, nil
 }
 
-// ofSegments says that an event is a call of the driver.
-func (act Action) ofSegments() bool { return act >= SegmentAlloc && act <= SegmentUnmap }
+// isSegmentCall reports whether an event is a call of the driver.
+func (act Action) isSegmentCall() bool { return act >= SegmentAlloc && act <= SegmentUnmap }
 
-// take makes the request of a row.
-func (m *model) take(a *allocation) (*pool.Block, error) {
-	stream, in := m.r.ranks.of(m.r.S.origin(a).place)
+// takeBlock makes the request of a row.
+func (m *model) takeBlock(a *allocation) (*pool.Block, error) {
+	stream, in := m.r.ranks.ranksOf(m.r.S.originOf(a).place)
 	return m.p.Take(int64(min(a.size, 1<<62)), stream, in) //nolint:wrapcheck // whether it fails is all that counts
 }
 
@@ -187,24 +184,24 @@ func newModel(r *Replay) *model {
 	return &model{r: r, live: make([]*pool.Block, r.part.lastAlloc-r.part.allocs), older: map[*allocation]*pool.Block{}}
 }
 
-// give returns the memory that an event frees.
-func (m *model) give(event int) {
-	_, row := m.r.row(event)
+// giveBlock returns the memory that an event frees.
+func (m *model) giveBlock(event int) {
+	_, row := m.r.eventRow(event)
 	if b := m.live[row]; b != nil {
 		m.live[row] = nil
 		m.p.Give(b)
 		return
 	}
-	_, a := m.r.word(event)
+	_, a := m.r.eventAt(event)
 	if b := m.older[a]; b != nil {
 		delete(m.older, a)
 		m.p.Give(b)
 	}
 }
 
-// hold keeps the block of an event's request.
-func (m *model) hold(event int, b *pool.Block) {
-	_, row := m.r.row(event)
+// holdBlock stores the block of an event's request.
+func (m *model) holdBlock(event int, b *pool.Block) {
+	_, row := m.r.eventRow(event)
 	m.live[row] = b
 }
 

@@ -5,32 +5,31 @@ import (
 	"slices"
 )
 
-// Moment is what was held after one event.
+// Moment is the state after one event.
 type Moment struct {
-	Event  int   `json:"event"` // -1: before the first
+	Event  int   `json:"event"` // -1: before the first one
 	TimeUS int64 `json:"time_us,omitempty"`
-	Step   int   `json:"step"` // from 1 on; 0: the file marks none
-	// Requested is what live tensors asked for, Rounded the same in the allocator's
-	// sizes, at least, and Reserved what it holds from the driver; bytes.
+	Step   int   `json:"step"` // from 1; 0 if the file marks none
+	// Requested is the requested size of live tensors, Rounded a lower bound of their size in the allocator, and
+	// Reserved the memory held from the driver; bytes.
 	Requested int64 `json:"requested_bytes"`
 	Rounded   int64 `json:"rounded_bytes"`
 	Reserved  int64 `json:"reserved_bytes"`
-	// The rest of Reserved: in segments that hold a live block, and in whole ones, which
-	// empty_cache would return; the largest piece of both.
+	// FreeSplit is free memory in segments with a live block. FreeWhole is free memory in whole segments, which
+	// empty_cache would return. FreeLargest is the largest free piece.
 	FreeSplit   int64       `json:"free_split_bytes"`
 	FreeWhole   int64       `json:"free_whole_bytes"`
 	FreeLargest int64       `json:"free_largest_bytes"`
 	Categories  []Part      `json:"categories"` // by bytes
 	Sites       []SiteBytes `json:"sites"`      // by bytes, the largest
-	MoreSites   int         `json:"more_sites"` // that are not listed
-	// Blocks are the largest live blocks. Files of schema 1.0 have none of this.
+	MoreSites   int         `json:"more_sites"` // number not listed
+	// Blocks are the largest live blocks. Files of schema 1.0 have none.
 	Blocks []BlockBytes `json:"blocks"`
-	// Calls are the frames of the stacks, and Segments the largest segments with what is
-	// live in them, for charts.
+	// Calls are the frames of the stacks, and Segments the largest segments with their live pieces, for charts.
 	Calls        []Call        `json:"calls"`
 	Segments     []SegmentPart `json:"segments"`
-	MoreSegments int           `json:"more_segments"` // that are not listed
-	Stacks       []Held        `json:"-"`             // every stack, by bytes
+	MoreSegments int           `json:"more_segments"` // number not listed
+	Stacks       []Held        `json:"-"`             // all stacks, by bytes
 }
 
 // Part is one category.
@@ -40,17 +39,17 @@ type Part struct {
 	Blocks   int    `json:"blocks"`
 }
 
-// SiteBytes is what one line of the program holds.
+// SiteBytes is the memory of one line of the program.
 type SiteBytes struct {
 	Where    string   `json:"where"` // "/home/u/train.py:12 in forward"
 	Category string   `json:"category"`
 	Bytes    int64    `json:"bytes"`
 	Blocks   int      `json:"blocks"`
-	Step     int      `json:"first_step"`      // that allocated one of the blocks; 0 unknown
+	Step     int      `json:"first_step"`      // the first step that allocated one of the blocks; 0 unknown
 	Stack    []string `json:"stack,omitempty"` // of the largest part, the innermost frame first
 }
 
-// Held is what one stack holds of one category.
+// Held is the memory of one stack and category.
 type Held struct {
 	Stack    uint32
 	Category Category
@@ -58,13 +57,13 @@ type Held struct {
 	Blocks   int
 }
 
-// What a document lists of each moment.
+// Limits of the lists of each moment.
 const (
 	mostSites = 100
 	mostStack = 40
 )
 
-// account tells what was held after an event.
+// account computes the state after an event.
 type account struct {
 	r      *Replay
 	traits []traits
@@ -72,14 +71,14 @@ type account struct {
 }
 
 func newAccount(r *Replay) *account {
-	t := r.S.traits()
+	t := r.S.stackTraits()
 	return &account{r: r, traits: t, kinds: r.newSorter(t)}
 }
 
-// of are the traits of the stack that made an allocation.
-func (a *account) of(row *allocation) *traits { return &a.traits[a.r.S.origin(row).stack] }
+// traitsOf returns the traits of the stack of an allocation.
+func (a *account) traitsOf(row *allocation) *traits { return &a.traits[a.r.S.originOf(row).stack] }
 
-// stepOf is the step of an event, from 1 on; 0 where there are none.
+// stepOf returns the step of an event, from 1; 0 without steps.
 func (r *Replay) stepOf(event int) int {
 	if len(r.phases) == 0 || event < 0 {
 		return 0
@@ -88,8 +87,8 @@ func (r *Replay) stepOf(event int) int {
 	return min(k, len(r.phases)-1) + 1
 }
 
-// at is the moment after an event.
-func (a *account) at(event int, l Level, micros int64) Moment {
+// momentAt returns the moment after an event.
+func (a *account) momentAt(event int, l Level, micros int64) Moment {
 	m := Moment{Event: event, TimeUS: micros, Step: a.r.stepOf(event), Requested: l.Requested, Reserved: l.Reserved}
 	type cell struct {
 		stack uint32
@@ -98,12 +97,12 @@ func (a *account) at(event int, l Level, micros int64) Moment {
 	held := map[cell]*Held{}
 	first := map[cell]int{}
 	var live []allocation
-	a.r.rows(func(row *allocation) {
+	a.r.eachAlloc(func(row *allocation) {
 		if !row.liveAt(event) {
 			return
 		}
 		live = append(live, *row)
-		c := cell{a.r.S.origin(row).stack, a.kinds.of(row)}
+		c := cell{a.r.S.originOf(row).stack, a.kinds.classify(row)}
 		h := held[c]
 		if h == nil {
 			h = &Held{Stack: c.stack, Category: c.kind}
@@ -117,8 +116,8 @@ func (a *account) at(event int, l Level, micros int64) Moment {
 			}
 		}
 	})
-	a.free(&m, live)
-	m.Blocks = a.largest(live)
+	a.addFree(&m, live)
+	m.Blocks = a.largestBlocks(live)
 	for c, h := range held {
 		m.Stacks = append(m.Stacks, *h)
 		_ = c
@@ -126,13 +125,13 @@ func (a *account) at(event int, l Level, micros int64) Moment {
 	slices.SortFunc(m.Stacks, func(x, y Held) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Stack, y.Stack), cmp.Compare(x.Category, y.Category))
 	})
-	m.Calls = a.calls(m.Stacks)
-	a.sum(&m, func(h Held) int { return first[cell{h.Stack, h.Category}] })
+	m.Calls = a.callTree(m.Stacks)
+	a.sumStacks(&m, func(h Held) int { return first[cell{h.Stack, h.Category}] })
 	return m
 }
 
-// sum puts the stacks of a moment together by category and by line.
-func (a *account) sum(m *Moment, first func(Held) int) {
+// sumStacks sums the stacks of a moment by category and by line.
+func (a *account) sumStacks(m *Moment, first func(Held) int) {
 	parts := map[Category]*Part{}
 	type key struct {
 		where string
@@ -175,7 +174,7 @@ func (a *account) sum(m *Moment, first func(Held) int) {
 	}
 }
 
-// siteOf is the line of a stack; what was there before the recording mostly has none.
+// siteOf returns the line of a stack; memory from before the recording mostly has none.
 func (a *account) siteOf(h Held) string {
 	if h.Category == BeforeRecording && h.Stack == 0 {
 		return beforeRecording
@@ -183,7 +182,7 @@ func (a *account) siteOf(h Held) string {
 	return a.traits[h.Stack].site
 }
 
-// stackText are the frames of a stack, without those of recording and calling.
+// stackText returns the frames of a stack, without the frames of recording and calling.
 func (a *account) stackText(id uint32) []string {
 	out := []string{}
 	for _, f := range a.r.S.Stack(id) {
@@ -193,27 +192,27 @@ func (a *account) stackText(id uint32) []string {
 		if len(out) == mostStack {
 			return append(out, "…")
 		}
-		out = append(out, f.where())
+		out = append(out, f.frameText())
 	}
 	return out
 }
 
-// free finds what is reserved and not in use.
-func (a *account) free(m *Moment, live []allocation) {
+// addFree computes the reserved and unused memory.
+func (a *account) addFree(m *Moment, live []allocation) {
 	slices.SortFunc(live, func(x, y allocation) int { return cmp.Compare(x.addr, y.addr) })
 	k := 0
 	for i := range live {
-		m.Rounded += int64(a.r.S.Settings.rounded(live[i].size))
+		m.Rounded += int64(a.r.S.Settings.roundSize(live[i].size))
 	}
-	spans := joined(a.r.spansAt(m.Event))
-	m.Segments, m.MoreSegments = a.segments(spans, live)
+	spans := joinPages(a.r.spansAt(m.Event))
+	m.Segments, m.MoreSegments = a.largestSegments(spans, live)
 	for _, g := range spans {
 		at, used := g.lo, uint64(0)
 		for k < len(live) && live[k].addr < g.lo {
-			k++ // in no segment, as the events contradict each other
+			k++ // in no segment: the events contradict each other
 		}
 		for ; k < len(live) && live[k].addr < g.hi; k++ {
-			size := min(a.r.S.Settings.rounded(live[k].size), g.hi-live[k].addr)
+			size := min(a.r.S.Settings.roundSize(live[k].size), g.hi-live[k].addr)
 			if live[k].addr > at {
 				m.FreeLargest = max(m.FreeLargest, int64(live[k].addr-at))
 			}
@@ -230,8 +229,8 @@ func (a *account) free(m *Moment, live []allocation) {
 	}
 }
 
-// joined makes neighbouring pages of expandable segments one range: blocks cross them.
-func joined(in []span) []span {
+// joinPages joins neighbouring pages of expandable segments, since blocks may cross them.
+func joinPages(in []span) []span {
 	var out []span
 	for _, g := range in {
 		if n := len(out); n > 0 && g.exp && out[n-1].exp && out[n-1].hi == g.lo {

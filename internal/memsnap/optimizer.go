@@ -8,11 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// stateLeft is the part of states in float32 that is left in 8 bits.
+// stateLeft is the size of 8-bit states as a share of float32 states.
 const stateLeft = 0.25
 
-func optimizerState(c *caseOf) (Finding, bool) {
-	sites, held := c.atPeak(OptimizerState)
+func findOptimizerState(c *ruleInput) (Finding, bool) {
+	sites, held := c.peakLines(OptimizerState)
 	if float64(held) < highPart*float64(c.Peak.Requested) {
 		return Finding{}, false
 	}
@@ -20,20 +20,20 @@ func optimizerState(c *caseOf) (Finding, bool) {
 	for i := range c.a.traits {
 		several = several || c.a.traits[i].distributed
 	}
-	c.r.rows(func(a *allocation) { small = small || c.kind(a) == OptimizerState && c.a.of(a).smallStates })
-	_, kept := c.atPeak(Persistent)
+	c.r.eachAlloc(func(a *allocation) { small = small || c.categoryOf(a) == OptimizerState && c.a.traitsOf(a).smallStates })
+	_, kept := c.peakLines(Persistent)
 	f := Finding{Rule: gpuprof.RuleOptimizerState, Of: ofRequested, Sites: sites,
 		Title:    fmt.Sprintf("The optimizer's state takes %s of the peak of %s.", bytesText(held), bytesText(c.Peak.Requested)),
 		Evidence: map[string]any{"state_bytes_at_peak": held, "persistent_bytes_at_peak": kept}}
 	shard := "torch.distributed.fsdp.fully_shard(model)  # or ZeroRedundancyOptimizer: each rank keeps its part of the state"
 	switch {
 	case small && !several:
-		return Finding{}, false // nothing that is known saves more on one device
+		return Finding{}, false // no known change saves more on one device
 	case small:
 		f.PyTorch, f.Caveats = shard, []string{"the file names no number of ranks, so nothing is claimed"}
 		return f, true
 	}
-	all := c.claim(func(a *allocation, kind Category) uint32 {
+	all := c.claimBytes(func(a *allocation, kind Category) uint32 {
 		if kind == OptimizerState {
 			return a.born
 		}
@@ -48,8 +48,8 @@ func optimizerState(c *caseOf) (Finding, bool) {
 	return f, true
 }
 
-// smallOptimizer is the class with states of 8 bits for the optimizer whose steps are recorded.
-func (c *caseOf) smallOptimizer() string {
+// smallOptimizer returns the class with 8-bit states for the recorded optimizer.
+func (c *ruleInput) smallOptimizer() string {
 	for _, p := range c.r.phases {
 		name, _ := strings.CutPrefix(p.Name, optimizerStep)
 		name, _, _ = strings.Cut(name, ".")
@@ -60,13 +60,13 @@ func (c *caseOf) smallOptimizer() string {
 	return "AdamW8bit"
 }
 
-func optimizerTemporary(c *caseOf) (Finding, bool) {
-	claim, held, sites := c.claimOf(OptimizerTemporary, func(a *allocation) uint32 { return a.born })
-	if !c.matters(claim) {
+func findOptimizerTemporary(c *ruleInput) (Finding, bool) {
+	claim, held, sites := c.categoryClaim(OptimizerTemporary, func(a *allocation) uint32 { return a.born })
+	if !c.isRelevant(claim) {
 		return Finding{}, false
 	}
-	fused := false // already
-	c.r.rows(func(a *allocation) { fused = fused || c.kind(a) == OptimizerTemporary && c.a.of(a).fused })
+	fused := false // already fused
+	c.r.eachAlloc(func(a *allocation) { fused = fused || c.categoryOf(a) == OptimizerTemporary && c.a.traitsOf(a).fused })
 	if fused {
 		return Finding{}, false
 	}

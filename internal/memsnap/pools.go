@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// placePools finds the pools of the allocations in a file whose events have none, as
-// PyTorch wrote them up to 2.11: the pool of an address is that of its segment at the end.
-// What was there before that segment was made is not told, and is taken for the pool of
-// programs without others; the check of the model shows where that is wrong.
+// placePools assigns pools to the allocations of a file whose events have none, as PyTorch wrote them up to 2.11. The
+// pool of an address is that of its segment at the end. Earlier allocations at the address are assigned to the
+// default pool, since the file lacks theirs; the check of the model detects errors of this rule.
 func (m *machine) placePools() {
 	s := m.s
 	var private []*Segment
@@ -25,16 +24,15 @@ func (m *machine) placePools() {
 		for n < len(private) && private[n].Device == private[0].Device {
 			n++
 		}
-		m.placeRows(private[:n], s.part(private[0].Device))
+		m.placeRows(private[:n], s.tracePartOf(private[0].Device))
 		private = private[n:]
 	}
 }
 
-// placeRows places the allocations of one device in the segments of its private pools,
-// which are in the order of their addresses.
+// placeRows assigns the allocations of one device to the segments of its private pools, which are ordered by address.
 func (m *machine) placeRows(private []*Segment, t tracePart) {
 	s := m.s
-	of := func(addr uint64) int { // the segment with an address, -1 none
+	of := func(addr uint64) int { // the index of the segment that contains an address, -1 for none
 		k, found := slices.BinarySearchFunc(private, addr, func(g *Segment, addr uint64) int { return cmp.Compare(g.Address, addr) })
 		if !found {
 			k--
@@ -44,10 +42,10 @@ func (m *machine) placeRows(private []*Segment, t tracePart) {
 		}
 		return k
 	}
-	since := make([]uint32, len(private)) // the event that made it
+	since := make([]uint32, len(private)) // the event that created it
 	for k := t.allocs; k < t.lastAlloc; k++ {
-		a := s.allocs.at(k)
-		if a.born == never || Action(*s.events.at(t.first + int(a.born))>>actionShift) != SegmentAlloc {
+		a := s.allocs.get(k)
+		if a.born == never || Action(*s.events.get(t.first + int(a.born))>>actionShift) != SegmentAlloc {
 			continue
 		}
 		if g := of(a.addr); g >= 0 && private[g].Address == a.addr {
@@ -56,13 +54,13 @@ func (m *machine) placeRows(private []*Segment, t tracePart) {
 	}
 	last := uint32(0)
 	for k := t.allocs; k < t.lastAlloc; k++ {
-		a := s.allocs.at(k)
+		a := s.allocs.get(k)
 		g := of(a.addr)
 		if g < 0 || a.born == never && since[g] > 0 || a.born != never && a.born < since[g] {
 			continue
 		}
 		o := s.origins[a.from]
-		o.place = m.placeOf(place{stream: s.places[o.place].stream, pool: private[g].Pool})
-		a.from = m.originOf(o, &last)
+		o.place = m.internPlace(place{stream: s.places[o.place].stream, pool: private[g].Pool})
+		a.from = m.internOrigin(o, &last)
 	}
 }

@@ -11,32 +11,30 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// What a snapshot may hold. A real one stays far below.
+// Limits of a snapshot, far above real ones.
 const (
 	longestText  = 1 << 20 // bytes of one string
-	deepest      = 64      // containers inside each other
-	mostOpen     = 1 << 14 // containers that are not complete
+	deepest      = 64      // nested containers
+	mostOpen     = 1 << 14 // incomplete containers
 	tallest      = 1 << 20 // values on the stack
 	mostIDs      = 1 << 28 // strings, frames, stacks, events of one device …
 	longestWhole = 9       // bytes of an integer: an unsigned 64-bit address and its sign
 )
 
-// fixRecord is what helps with a file that is no whole snapshot.
+// fixRecord is the fix for a file that is no whole snapshot.
 const fixRecord = "record one with torch.cuda.memory._dump_snapshot (docs/memory.md)"
 
-// IsPickle says whether a text that begins with head is a pickle of one of the protocols
-// that snapshots are written in.
+// IsPickle reports whether a text that begins with head is a pickle of a protocol that snapshots use.
 func IsPickle(head []byte) bool {
 	return len(head) > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5 && (head[2] == '}' || head[2] == ']' || head[2] == opFrame)
 }
 
-// Read reads one snapshot: a pickle of Python's (protocol 2 to 5) or of PyTorch's own
-// writer. It knows the opcodes that snapshots consist of and refuses all others; none
-// of them calls anything. r is the plain text, path is for messages, and room is the
+// Read reads one snapshot: a pickle of Python (protocol 2 to 5) or of PyTorch's own writer. It accepts only the
+// opcodes that snapshots use, none of which calls code. r is the plain text, path is for messages, and room is the
 // memory that the snapshot may take, bytes; 0 for outside.TraceMemory.
 //
-// Of a file that ends early the state at the end is left, which is written first:
-// Truncated. Errors are of kind gpuprof.ErrInput, or the context's.
+// A file that ends early gives only the state at the end, which comes first in the file: Truncated. Errors are of
+// kind gpuprof.ErrInput, or the context's.
 func Read(ctx context.Context, r io.Reader, path string, room int64) (*Snapshot, error) {
 	if room <= 0 {
 		room = outside.TraceMemory()
@@ -55,7 +53,7 @@ func Read(ctx context.Context, r io.Reader, path string, room int64) (*Snapshot,
 		err = m.finish()
 	}
 	if err != nil {
-		return nil, failed(path, err)
+		return nil, readError(path, err)
 	}
 	m.s.Path = path
 	document.CleanStrings(&m.s.texts)
@@ -64,8 +62,8 @@ func Read(ctx context.Context, r io.Reader, path string, room int64) (*Snapshot,
 	return m.s, nil
 }
 
-// failed words what is wrong with a file.
-func failed(path string, err error) error {
+// readError wraps the error of a file.
+func readError(path string, err error) error {
 	doing := "reading memory snapshot " + path
 	if _, large := errors.AsType[*outside.TooLarge](err); large {
 		return gpuprof.Unreadable(doing, err, "")
@@ -76,7 +74,7 @@ func failed(path string, err error) error {
 // salvage finds the segments of a file that ends early: the first member of the root.
 func (m *machine) salvage() error {
 	const cut = "the file ends early, before the segments are complete"
-	top := len(m.stack) // of the root's members
+	top := len(m.stack) // index after the root's members
 	if len(m.marks) > 1 {
 		top = m.marks[1]
 	}
@@ -85,13 +83,13 @@ func (m *machine) salvage() error {
 	}
 	for i := 1; i+2 < top; i += 2 {
 		if m.stack[i].k == vText && m.stack[i+2].k == vText && m.key[m.stack[i].v] == kSegments {
-			return m.segments(m.stack[i+1])
+			return m.setSegments(m.stack[i+1])
 		}
 	}
 	return errors.New(cut)
 }
 
-// finish ends the tables. A truncated trace is of no use: it is replayed from its end.
+// finish completes the tables. A truncated trace is dropped, since replay starts from its end.
 func (m *machine) finish() error {
 	s := m.s
 	if !m.root {
@@ -106,9 +104,9 @@ func (m *machine) finish() error {
 	}
 	last := uint32(0)
 	for i := range s.blocks {
-		s.blocks[i].from = m.originOf(origin{stack: s.blocks[i].stack}, &last)
+		s.blocks[i].from = m.internOrigin(origin{stack: s.blocks[i].stack}, &last)
 	}
 	s.stackAt = append(s.stackAt, uint32(len(s.stackID)))
-	s.Bytes = m.in.at()
+	s.Bytes = m.in.offset()
 	return nil
 }

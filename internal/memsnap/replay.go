@@ -5,40 +5,38 @@ import (
 	"slices"
 )
 
-// Replay is what one device did, from the first event to the state at the end.
+// Replay is the history of one device, from the first event to the state at the end.
 type Replay struct {
 	S      *Snapshot
 	Device int
-	// Start is the state before the first event, and Complete says that nothing was held
-	// then: the recording began before the first allocation.
+	// Start is the state before the first event. Complete marks a recording without memory at that time: it began
+	// before the first allocation.
 	Start    Level
 	Complete bool
-	// Moved counts what the events and the segments contradict each other in: another
-	// thread came between the two.
+	// Moved counts the contradictions between the events and the segments, which another thread caused.
 	Moved int
-	// Stacks says that allocations have stacks, Freed that frees have stacks of their own.
+	// Stacks reports that allocations have stacks, Freed that frees have their own stacks.
 	Stacks, Freed bool
 
 	part   tracePart
 	ranks  *ranks
-	start  *beginning   // of a recording that begins late, once it was asked for
-	before []allocation // live before the first event and to the end
-	spans  []span       // of the segments at the end
+	start  *initialState // of a recording that starts late, once computed
+	before []allocation  // live from before the first event to the end
+	spans  []span        // segments at the end
 	phases []Phase
-	passes int // over the events
+	passes int // number of passes over the events
 }
 
-// Level are the bytes of one moment.
+// Level has the bytes of one moment.
 type Level struct{ Requested, Reserved int64 }
 
-// Phase is one step of the program: the events from First up to Last, and the part of
-// them in which the optimizer ran.
+// Phase is one step of the program: the events from First to Last, with the optimizer running from Optimizer on.
 type Phase struct {
 	Name                   string
 	First, Optimizer, Last uint32
 }
 
-// span is reserved memory.
+// span is a range of reserved addresses.
 type span struct {
 	lo, hi uint64
 	exp    bool
@@ -46,36 +44,36 @@ type span struct {
 
 // NewReplay prepares the events of a device.
 func NewReplay(s *Snapshot, device int) *Replay {
-	r := &Replay{S: s, Device: device, part: s.part(device), ranks: ranked(s.places)}
-	r.match()
-	r.begin()
-	r.phases = r.steps()
+	r := &Replay{S: s, Device: device, part: s.tracePartOf(device), ranks: newRanks(s.places)}
+	r.matchBlocks()
+	r.computeStart()
+	r.phases = r.findSteps()
 	return r
 }
 
-// Events is how many the device has.
+// Events returns the number of events of the device.
 func (r *Replay) Events() int { return r.part.last - r.part.first }
 
-// Steps are the steps of the program.
+// Steps returns the steps of the program.
 func (r *Replay) Steps() []Phase { return r.phases }
 
-// word is the action of an event and its row.
-func (r *Replay) word(i int) (Action, *allocation) {
-	w := *r.S.events.at(r.part.first + i)
-	return Action(w >> actionShift), r.S.allocs.at(r.part.allocs + int(w&allocMask))
+// eventAt returns the action and the row of an event.
+func (r *Replay) eventAt(i int) (Action, *allocation) {
+	w := *r.S.events.get(r.part.first + i)
+	return Action(w >> actionShift), r.S.allocs.get(r.part.allocs + int(w&allocMask))
 }
 
-// row is the action of an event and the number of its row in the trace.
-func (r *Replay) row(i int) (Action, int) {
-	w := *r.S.events.at(r.part.first + i)
+// eventRow returns the action of an event and the index of its row in the trace.
+func (r *Replay) eventRow(i int) (Action, int) {
+	w := *r.S.events.get(r.part.first + i)
 	return Action(w >> actionShift), int(w & allocMask)
 }
 
-// rows visits every allocation: those that the events name, then those from before.
-// isAlloc is false for segments and other events.
-func (r *Replay) rows(visit func(a *allocation)) {
+// eachAlloc visits every allocation: first the events', then the earlier ones. It skips rows for which isAlloc is
+// false.
+func (r *Replay) eachAlloc(visit func(a *allocation)) {
 	for i := r.part.allocs; i < r.part.lastAlloc; i++ {
-		if a := r.S.allocs.at(i); r.isAlloc(a) {
+		if a := r.S.allocs.get(i); r.isAlloc(a) {
 			visit(a)
 		}
 	}
@@ -84,18 +82,17 @@ func (r *Replay) rows(visit func(a *allocation)) {
 	}
 }
 
-// isAlloc says that a row is memory of the program and not a segment or a mark.
+// isAlloc reports whether a row is memory of the program, and not a segment or a mark.
 func (r *Replay) isAlloc(a *allocation) bool {
 	if a.born == never {
 		return true
 	}
-	w := *r.S.events.at(r.part.first + int(a.born))
+	w := *r.S.events.get(r.part.first + int(a.born))
 	return Action(w>>actionShift) == Alloc
 }
 
-// match finds the blocks at the end among the events; what no event allocated was there
-// before.
-func (r *Replay) match() {
+// matchBlocks matches the blocks at the end with the events. Blocks without an allocation event existed before.
+func (r *Replay) matchBlocks() {
 	held := map[uint64]*Block{}
 	for i := range r.S.Segments {
 		g := &r.S.Segments[i]
@@ -111,7 +108,7 @@ func (r *Replay) match() {
 	}
 	slices.SortFunc(r.spans, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })
 	for i := r.part.lastAlloc - 1; i >= r.part.allocs; i-- {
-		a := r.S.allocs.at(i)
+		a := r.S.allocs.get(i)
 		if a.done != never || !r.isAlloc(a) {
 			continue
 		}
@@ -119,7 +116,7 @@ func (r *Replay) match() {
 		switch {
 		case b == nil || b.Requested != a.size:
 			r.Moved++
-			a.done = a.asked // nothing says until when it lived
+			a.done = a.asked // the end of its life is unknown
 			if a.done == never {
 				a.done = uint32(r.Events())
 			}
@@ -133,44 +130,44 @@ func (r *Replay) match() {
 	slices.SortFunc(r.before, func(a, b allocation) int { return cmp.Compare(a.addr, b.addr) })
 }
 
-// begin finds the state before the first event: that of the end, every event undone.
-func (r *Replay) begin() {
-	r.rows(func(a *allocation) {
+// computeStart computes the state before the first event: the state at the end, with every event undone.
+func (r *Replay) computeStart() {
+	r.eachAlloc(func(a *allocation) {
 		if a.done == never {
 			r.Start.Requested += int64(a.size)
 		}
-		r.Stacks = r.Stacks || r.S.origin(a).stack != 0
+		r.Stacks = r.Stacks || r.S.originOf(a).stack != 0
 	})
 	for _, g := range r.spans {
 		r.Start.Reserved += int64(g.hi - g.lo)
 	}
 	for i := r.Events() - 1; i >= 0; i-- {
-		act, a := r.word(i)
+		act, a := r.eventAt(i)
 		r.Start.add(act, a, -1)
 		if act == FreeRequested && a.born != never && !r.Freed {
-			from := r.S.origin(a)
+			from := r.S.originOf(a)
 			r.Freed = from.freedBy != from.stack
 		}
 	}
-	// What was in doubt was counted neither at the end nor at its free.
-	r.rows(func(a *allocation) {
-		if a.born != never && a.done != never && !r.freedAt(a) {
+	// Contradictory allocations were counted neither at the end nor at their free.
+	r.eachAlloc(func(a *allocation) {
+		if a.born != never && a.done != never && !r.isFreedAt(a) {
 			r.Start.Requested += int64(a.size)
 		}
 	})
 	r.Complete = r.Start == Level{}
 }
 
-// freedAt says that the end of a life is an event of it, and not in doubt.
-func (r *Replay) freedAt(a *allocation) bool {
+// isFreedAt reports whether an event frees the allocation, without contradiction.
+func (r *Replay) isFreedAt(a *allocation) bool {
 	if int(a.done) >= r.Events() {
 		return false
 	}
-	act, of := r.word(int(a.done))
+	act, of := r.eventAt(int(a.done))
 	return act == FreeCompleted && of == a
 }
 
-// add changes a level by an event, or undoes it where by is -1.
+// add changes a level by an event, or undoes it if by is -1.
 func (l *Level) add(act Action, a *allocation, by int64) {
 	switch act {
 	case Alloc:
@@ -184,32 +181,32 @@ func (l *Level) add(act Action, a *allocation, by int64) {
 	}
 }
 
-// Levels visits the level after each event, and its action and time in microseconds.
+// Levels visits the level after each event, with its action and time in microseconds.
 func (r *Replay) Levels(visit func(event int, act Action, l Level, micros int64)) {
-	r.each(func(event int, act Action, _ *allocation, l Level, micros int64) { visit(event, act, l, micros) })
+	r.eachEvent(func(event int, act Action, _ *allocation, l Level, micros int64) { visit(event, act, l, micros) })
 }
 
-// each is Levels with what the event is about.
-func (r *Replay) each(visit func(event int, act Action, a *allocation, l Level, micros int64)) {
+// eachEvent is Levels with the row of the event.
+func (r *Replay) eachEvent(visit func(event int, act Action, a *allocation, l Level, micros int64)) {
 	r.passes++
 	l, now := r.Start, int64(0)
 	for i := range r.Events() {
 		at := r.part.first + i
-		if d := *r.S.deltas.at(at); d == escape {
+		if d := *r.S.deltas.get(at); d == escape {
 			now = r.S.times[at]
 		} else {
 			now += int64(d)
 		}
-		act, a := r.word(i)
+		act, a := r.eventAt(i)
 		l.add(act, a, 1)
 		visit(i, act, a, l, now)
 	}
 }
 
-// End is the level of the snapshot itself.
+// End returns the level at the end of the snapshot.
 func (r *Replay) End() Level {
 	l := Level{}
-	r.rows(func(a *allocation) {
+	r.eachAlloc(func(a *allocation) {
 		if a.done == never {
 			l.Requested += int64(a.size)
 		}
@@ -220,14 +217,14 @@ func (r *Replay) End() Level {
 	return l
 }
 
-// liveAt says that memory is held after an event; of what was there before the events
-// born is never, and of what stays done.
+// liveAt reports whether memory is held after an event. born is never for memory from before the events, and done is
+// never for memory that is not freed.
 func (a *allocation) liveAt(event int) bool {
 	return (a.born == never || int(a.born) <= event) && (a.done == never || int(a.done) > event)
 }
 
-// spansAt are the reserved ranges after an event: those of the end, later events undone.
-// Segments come and go as a whole; of expandable ones pages do, which are summed up.
+// spansAt returns the reserved ranges after an event: those of the end, with later events undone. Segments appear and
+// disappear whole; pages of expandable segments are summed.
 func (r *Replay) spansAt(event int) []span {
 	whole := map[uint64]uint64{}
 	var edges []edge
@@ -240,7 +237,7 @@ func (r *Replay) spansAt(event int) []span {
 		}
 	}
 	for i := r.Events() - 1; i > event; i-- {
-		switch act, a := r.word(i); act {
+		switch act, a := r.eventAt(i); act {
 		case SegmentAlloc:
 			delete(whole, a.addr)
 		case SegmentFree:
@@ -255,19 +252,19 @@ func (r *Replay) spansAt(event int) []span {
 	for lo, hi := range whole {
 		out = append(out, span{lo, hi, false})
 	}
-	out = append(out, covered(edges)...)
+	out = append(out, coveredSpans(edges)...)
 	slices.SortFunc(out, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })
 	return out
 }
 
-// edge is where ranges begin, or end where by is below 0.
+// edge is the start of ranges, or their end if by is negative.
 type edge struct {
 	at uint64
 	by int
 }
 
-// covered are the pages that more ranges begin before than end.
-func covered(edges []edge) (out []span) {
+// coveredSpans returns the pages where the starts of ranges exceed their ends.
+func coveredSpans(edges []edge) (out []span) {
 	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
 	depth := 0
 	for i := 0; i < len(edges); {
@@ -285,13 +282,13 @@ func covered(edges []edge) (out []span) {
 	return out
 }
 
-// steps finds the steps of the program by the marks of the file: each ends with an
-// Optimizer.step; else each is a ProfilerStep; else the mark that repeats most.
-func (r *Replay) steps() []Phase {
+// findSteps finds the steps of the program by the marks of the file: each ends with an Optimizer.step, otherwise each
+// is a ProfilerStep, otherwise the most frequent mark counts.
+func (r *Replay) findSteps() []Phase {
 	if r.Events() == 0 || !r.S.hasTime {
 		return nil
 	}
-	marks := r.marks()
+	marks := r.stepIntervals()
 	var out []Phase
 	for i := 0; i < len(marks); i++ {
 		p := Phase{Name: marks[i].name, First: 0, Optimizer: marks[i].from, Last: marks[i].to}
@@ -313,13 +310,13 @@ type interval struct {
 	from, to uint32
 }
 
-// marks are the intervals that steps are made of, in order.
-func (r *Replay) marks() []interval {
+// stepIntervals returns the marks of steps as intervals of events, in order.
+func (r *Replay) stepIntervals() []interval {
 	chosen := r.stepMarks()
 	if len(chosen) == 0 {
 		return nil
 	}
-	// Times become events in one pass over both.
+	// Times are converted to events in one pass over both.
 	var times []int64
 	for _, n := range chosen {
 		times = append(times, n[0].Micros, n[1].Micros)

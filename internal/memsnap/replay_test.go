@@ -45,7 +45,7 @@ func analyzedFixture(t testing.TB, name string) *Analysis { return askedFixture(
 func askedFixture(t testing.TB, name, setting string) *Analysis {
 	t.Helper()
 	o := Options{Allowed: counters(t, name)["allowed_bytes"]}
-	if _, err := parseSetting(setting); err == nil {
+	if _, err := parseSettings(setting); err == nil {
 		o.Settings = []string{setting}
 	}
 	a, err := Analyze(context.Background(), []*Snapshot{fixture(t, name)}, gpuprof.Tool{}, o)
@@ -245,7 +245,7 @@ func TestSites(t *testing.T) {
 		"(no Python frame)": nil,
 		"train.py:7, in f":  {{"call", "/tmp/torchinductor_u/x.py", 900, "train.py:7, in f"}},
 	} {
-		if got := site(stack); got != want {
+		if got := siteOfStack(stack); got != want {
 			t.Errorf("%q; want %q", got, want)
 		}
 	}
@@ -261,7 +261,7 @@ func TestRounding(t *testing.T) {
 		{0, 512, 512}, {1, 512, 512}, {512, 512, 512}, {513, 1024, 1024}, {1 << 20, 1 << 20, 1 << 20}, {1<<20 + 1, 1<<20 + 512, 5 << 18},
 		{2100, 2560, 2560}, {3 << 20, 3 << 20, 3 << 20}, {3<<20 + 1, 3<<20 + 512, 7 << 19}, {1200, 1536, 1536}, {5000, 5120, 5120},
 	} {
-		if p, f := (&Settings{}).rounded(tt.size), s.rounded(tt.size); p != tt.plain || f != tt.four {
+		if p, f := (&Settings{}).roundSize(tt.size), s.roundSize(tt.size); p != tt.plain || f != tt.four {
 			t.Errorf("%d: %d and %d; want %d and %d", tt.size, p, f, tt.plain, tt.four)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"math/bits"
 )
 
-// sizes are how many bytes follow an opcode, or its length.
-func sizes(op byte) (n int, known bool) {
+// operandSize returns the number of bytes of an opcode's operand, or of its length.
+func operandSize(op byte) (n int, known bool) {
 	switch op {
 	case opTrue, opFalse, 'N', opMemoize:
 		return 0, true
@@ -24,13 +24,13 @@ func sizes(op byte) (n int, known bool) {
 	return 0, false
 }
 
-// scalar does the opcodes of values without parts.
-func (m *machine) scalar(op byte) error {
-	n, known := sizes(op)
+// pushScalar executes the opcodes of values without parts.
+func (m *machine) pushScalar(op byte) error {
+	n, known := operandSize(op)
 	if !known {
-		return refused(op)
+		return refuseOpcode(op)
 	}
-	x, err := m.in.number(n)
+	x, err := m.in.readNumber(n)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (m *machine) scalar(op byte) error {
 			return fmt.Errorf("the pickle has protocol %d, and snapshots have 2 to 5", x)
 		}
 		m.s.Protocol = int(x)
-	case opFrame: // its length does not matter
+	case opFrame: // its length is not needed
 	case 'N':
 		m.push(vNone, 0)
 	case opTrue, opFalse:
@@ -52,21 +52,21 @@ func (m *machine) scalar(op byte) error {
 	case opFraction:
 		m.push(vFraction, bits.ReverseBytes64(x))
 	case opLong1, opLong4:
-		return m.long(x)
+		return m.pushInteger(x)
 	default:
-		return m.string(x)
+		return m.pushText(x)
 	}
 	return nil
 }
 
-// long reads an integer of n bytes; of nine the last is the sign of an address.
-func (m *machine) long(n uint64) error {
+// pushInteger reads an integer of n bytes; the ninth byte is the sign of an address.
+func (m *machine) pushInteger(n uint64) error {
 	if n > longestWhole {
 		return fmt.Errorf("an integer has %d bytes, and no address or size has more than %d", n, longestWhole)
 	}
-	x, err := m.in.number(int(min(n, 8)))
+	x, err := m.in.readNumber(int(min(n, 8)))
 	if err == nil && n > 8 {
-		_, err = m.in.number(1)
+		_, err = m.in.readNumber(1)
 	}
 	if err != nil {
 		return err
@@ -78,26 +78,26 @@ func (m *machine) long(n uint64) error {
 	return nil
 }
 
-func (m *machine) string(n uint64) error {
+func (m *machine) pushText(n uint64) error {
 	if n > longestText {
 		return fmt.Errorf("a string has %d bytes, and no name or path has more than %d", n, longestText)
 	}
-	b, err := m.in.take(int(n))
+	b, err := m.in.readBytes(int(n))
 	if err != nil {
 		return err
 	}
-	id, err := m.text(b)
+	id, err := m.internText(b)
 	m.push(vText, uint64(id))
 	return err
 }
 
-// refer does the opcodes about numbered values.
-func (m *machine) refer(op byte) error {
+// executeMemo executes the opcodes of the memo.
+func (m *machine) executeMemo(op byte) error {
 	n := 1
 	if op == 'r' || op == 'j' {
 		n = 4
 	}
-	at, err := m.in.number(n)
+	at, err := m.in.readNumber(n)
 	if err != nil {
 		return err
 	}
@@ -107,24 +107,24 @@ func (m *machine) refer(op byte) error {
 	return m.get(at)
 }
 
-// refused names an opcode that no snapshot has.
-func refused(op byte) error {
-	if name := running()[op]; name != "" {
+// refuseOpcode returns the error for an opcode that no snapshot has.
+func refuseOpcode(op byte) error {
+	if name := codeOpcodes()[op]; name != "" {
 		return fmt.Errorf("the opcode %s makes a pickle run code, which no snapshot does, and nothing of it was run", name)
 	}
 	return fmt.Errorf("the opcode %#02x is none that snapshots consist of", op)
 }
 
-// running are the opcodes by which a pickle runs code when others read it.
-func running() map[byte]string {
+// codeOpcodes names the opcodes that make other readers of a pickle run code.
+func codeOpcodes() map[byte]string {
 	return map[byte]string{
 		'c': "GLOBAL", 0x93: "STACK_GLOBAL", 'i': "INST", 'R': "REDUCE", 'b': "BUILD", 0x81: "NEWOBJ", 0x92: "NEWOBJ_EX", 'o': "OBJ",
 		0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4", 'P': "PERSID", 'Q': "BINPERSID",
 	}
 }
 
-// text interns a string.
-func (m *machine) text(b []byte) (uint32, error) {
+// internText interns a string.
+func (m *machine) internText(b []byte) (uint32, error) {
 	if id, ok := m.ids[string(b)]; ok {
 		return id, nil
 	}
@@ -137,5 +137,5 @@ func (m *machine) text(b []byte) (uint32, error) {
 	m.s.texts = append(m.s.texts, s)
 	m.key = append(m.key, keyOf(s))
 	m.action = append(m.action, m.actions[s])
-	return id, m.take(len(s) + 80)
+	return id, m.countMemory(len(s) + 80)
 }

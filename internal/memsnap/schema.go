@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// key is a key of a dictionary that matters here.
+// key is a known key of a dictionary.
 type key uint8
 
 const (
@@ -126,7 +126,7 @@ type members struct {
 	of  [keys]value
 }
 
-func (d *members) all(ks ...key) bool {
+func (d *members) hasAll(ks ...key) bool {
 	for _, k := range ks {
 		if d.has&(1<<k) == 0 {
 			return false
@@ -135,26 +135,25 @@ func (d *members) all(ks ...key) bool {
 	return true
 }
 
-// number is a member that is one, 0 where it is none.
-func (d *members) number(k key) uint64 {
+// numberOf returns a numeric member, otherwise 0.
+func (d *members) numberOf(k key) uint64 {
 	if d.has&(1<<k) != 0 && (d.of[k].k == vNumber || d.of[k].k == vTruth) {
 		return d.of[k].v
 	}
 	return 0
 }
 
-// id is a member of a kind that is interned, 0 where it is none.
-func (d *members) id(k key, kind kindOf) uint32 {
+// idOf returns a member of an interned kind, otherwise 0.
+func (d *members) idOf(k key, kind valueKind) uint32 {
 	if d.has&(1<<k) != 0 && d.of[k].k == kind {
 		return uint32(d.of[k].v)
 	}
 	return 0
 }
 
-// dictionary is what a complete dictionary is by its keys. A member that is a list is
-// complete with it.
-func (m *machine) dictionary(items []value) (value, error) {
-	d := &m.set // what it has of the dictionary before is not among has
+// convertDictionary converts a complete dictionary by its keys. It completes the lists among its members.
+func (m *machine) convertDictionary(items []value) (value, error) {
+	d := &m.set // has excludes the members left from the previous dictionary
 	d.has = 0
 	for i := 0; i < len(items); i += 2 {
 		if items[i].k != vText {
@@ -164,7 +163,7 @@ func (m *machine) dictionary(items []value) (value, error) {
 		if k == kNone {
 			continue
 		}
-		v, err := m.settled(items[i+1])
+		v, err := m.settleValue(items[i+1])
 		if err != nil {
 			return value{}, err
 		}
@@ -175,46 +174,46 @@ func (m *machine) dictionary(items []value) (value, error) {
 	const frame = 1<<kName | 1<<kFile | 1<<kLine
 	switch {
 	case d.has&frame == frame:
-		return m.frame(d)
+		return m.internFrame(d)
 	case d.has&(1<<kAction) != 0:
-		return m.event(d)
-	case d.all(kBlocks, kTotal):
-		return m.segment(d)
-	case d.all(kSize, kState):
-		return m.block(d)
-	case d.all(kRealSize, kAddr): // an entry of a block's history in PyTorch 2.0
-		return value{vStack, uint64(d.id(kFrames, vStack))}, nil
-	case d.all(kStage, kName):
-		return m.note(d), m.take(64)
-	case d.all(kSegments):
-		return m.snapshot(d)
-	case d.all(kMaxSplit):
-		return m.settings(d), nil
+		return m.addEvent(d)
+	case d.hasAll(kBlocks, kTotal):
+		return m.addSegment(d)
+	case d.hasAll(kSize, kState):
+		return m.addBlock(d)
+	case d.hasAll(kRealSize, kAddr): // an entry of a block's history in PyTorch 2.0
+		return value{vStack, uint64(d.idOf(kFrames, vStack))}, nil
+	case d.hasAll(kStage, kName):
+		return m.addNote(d), m.countMemory(64)
+	case d.hasAll(kSegments):
+		return m.addRoot(d)
+	case d.hasAll(kMaxSplit):
+		return m.setSettings(d), nil
 	}
-	return m.numbered(items), nil
+	return m.roundupTable(items), nil
 }
 
-// settled is a value that no more is added to: an open container is what it holds.
-func (m *machine) settled(v value) (value, error) {
+// settleValue completes an open container, and returns its value.
+func (m *machine) settleValue(v value) (value, error) {
 	if v.k != vOpen {
 		return v, nil
 	}
 	i := int(v.v)
 	o := &m.open[i]
 	if o.dict {
-		return m.done(i, value{k: vOther}), nil
+		return m.finishContainer(i, value{k: vOther}), nil
 	}
 	if len(o.items) == 0 {
-		return m.done(i, value{k: vStack}), nil
+		return m.finishContainer(i, value{k: vStack}), nil
 	}
 	switch o.items[0].k {
 	case vFrame:
-		id, err := m.stackOf(o.items)
-		return m.done(i, value{vStack, uint64(id)}), err
+		id, err := m.internStack(o.items)
+		return m.finishContainer(i, value{vStack, uint64(id)}), err
 	case vStack:
-		first := o.items[0] // of a history, and of stacks in a list of other things
+		first := o.items[0] // a history, or stacks in a list of other values
 		if len(o.items) == 1 {
-			return m.done(i, first), nil
+			return m.finishContainer(i, first), nil
 		}
 	case vEvent:
 		if len(o.items) > 1 {
@@ -224,16 +223,16 @@ func (m *machine) settled(v value) (value, error) {
 		if t.last-t.first != o.count {
 			return value{}, errors.New("a list of events holds others' events")
 		}
-		return m.done(i, value{vTrace, uint64(o.trace)}), nil
+		return m.finishContainer(i, value{vTrace, uint64(o.trace)}), nil
 	case vBlock:
 		n := uint64(o.count)
-		return m.done(i, value{vBlock, n}), nil
-	case vNumber, vText, vPair, vOther: // writers in Python share such lists, as that of a pool's two numbers
+		return m.finishContainer(i, value{vBlock, n}), nil
+	case vNumber, vText, vPair, vOther: // Python writers share such lists, for example the two numbers of a pool
 		if !isPair(o.items) {
-			return m.done(i, value{k: vOther}), nil
+			return m.finishContainer(i, value{k: vOther}), nil
 		}
 		pair, err := m.internPair(o.items)
-		return m.done(i, pair), err
+		return m.finishContainer(i, pair), err
 	}
 	if o.memo >= 0 {
 		m.renumber(o.memo, spentWord)
@@ -242,8 +241,8 @@ func (m *machine) settled(v value) (value, error) {
 	return value{vList, v.v}, nil
 }
 
-func (m *machine) frame(d *members) (value, error) {
-	f := frame{d.id(kName, vText), d.id(kFile, vText), uint32(d.number(kLine)), d.id(kOriginal, vText)}
+func (m *machine) internFrame(d *members) (value, error) {
+	f := frame{d.idOf(kName, vText), d.idOf(kFile, vText), uint32(d.numberOf(kLine)), d.idOf(kOriginal, vText)}
 	id, ok := m.frames[f]
 	if !ok {
 		if id = uint32(len(m.s.frames)); id >= mostIDs {
@@ -251,15 +250,15 @@ func (m *machine) frame(d *members) (value, error) {
 		}
 		m.frames[f] = id
 		m.s.frames = append(m.s.frames, f)
-		if err := m.take(64); err != nil {
+		if err := m.countMemory(64); err != nil {
 			return value{}, err
 		}
 	}
 	return value{vFrame, uint64(id)}, nil
 }
 
-// stackOf interns a list of frames.
-func (m *machine) stackOf(items []value) (uint32, error) {
+// internStack interns a list of frames.
+func (m *machine) internStack(items []value) (uint32, error) {
 	h := uint64(14695981039346656037)
 	for _, v := range items {
 		if v.k != vFrame {
@@ -269,7 +268,7 @@ func (m *machine) stackOf(items []value) (uint32, error) {
 		h ^= h >> 29
 	}
 	for _, id := range m.stacks[h] {
-		if m.sameStack(id, items) {
+		if m.isStack(id, items) {
 			return id, nil
 		}
 	}
@@ -282,10 +281,10 @@ func (m *machine) stackOf(items []value) (uint32, error) {
 		m.s.stackID = append(m.s.stackID, uint32(v.v))
 	}
 	m.stacks[h] = append(m.stacks[h], id)
-	return id, m.take(64 + 8*len(items))
+	return id, m.countMemory(64 + 8*len(items))
 }
 
-func (m *machine) sameStack(id uint32, items []value) bool {
+func (m *machine) isStack(id uint32, items []value) bool {
 	end := uint32(len(m.s.stackID))
 	if int(id)+1 < len(m.s.stackAt) {
 		end = m.s.stackAt[id+1]
@@ -302,7 +301,7 @@ func (m *machine) sameStack(id uint32, items []value) bool {
 	return true
 }
 
-func (m *machine) placeOf(p place) uint32 {
+func (m *machine) internPlace(p place) uint32 {
 	if p == m.lastAt && len(m.s.places) > 0 {
 		return m.lastID
 	}
@@ -311,44 +310,44 @@ func (m *machine) placeOf(p place) uint32 {
 		id = uint32(len(m.s.places))
 		m.places[p] = id
 		m.s.places = append(m.s.places, p)
-		m.room -= 96 // the next take looks
+		m.room -= 96 // the next countMemory checks it
 	}
 	m.lastAt, m.lastID = p, id
 	return id
 }
 
-// placeIn is the stream and pool of an event or a segment.
+// placeIn returns the stream and pool of an event or a segment.
 func (m *machine) placeIn(d *members) place {
-	p := place{stream: d.number(kStream)}
+	p := place{stream: d.numberOf(kStream)}
 	if d.has&(1<<kPool) != 0 && d.of[kPool].k == vPair {
 		p.pool = m.pair[d.of[kPool].v]
 	}
 	return p
 }
 
-func (m *machine) block(d *members) (value, error) {
-	b := Block{Address: d.number(kAddr), Size: d.number(kSize), Requested: d.number(kRequested), stack: d.id(kFrames, vStack)}
-	switch m.s.texts[d.id(kState, vText)] {
+func (m *machine) addBlock(d *members) (value, error) {
+	b := Block{Address: d.numberOf(kAddr), Size: d.numberOf(kSize), Requested: d.numberOf(kRequested), stack: d.idOf(kFrames, vStack)}
+	switch m.s.texts[d.idOf(kState, vText)] {
 	case "active_allocated":
 		b.State = Active
 	case "active_pending_free", "active_awaiting_free":
 		b.State = Pending
 	}
-	if d.all(kHistory) && !d.all(kFrames) {
-		b.stack = d.id(kHistory, vStack)
+	if d.hasAll(kHistory) && !d.hasAll(kFrames) {
+		b.stack = d.idOf(kHistory, vStack)
 		if v := d.of[kHistory]; v.k == vList && m.open[v.v].items[0].k == vStack {
 			b.stack = uint32(m.open[v.v].items[0].v)
 		}
 	}
-	if !d.all(kRequested) && b.State != Inactive {
+	if !d.hasAll(kRequested) && b.State != Inactive {
 		b.Requested = b.Size
 	}
 	m.s.blocks = append(m.s.blocks, b)
 	m.blocks++
-	return value{vBlock, 1}, m.take(2 * 40)
+	return value{vBlock, 1}, m.countMemory(2 * 40)
 }
 
-func (m *machine) segment(d *members) (value, error) {
+func (m *machine) addSegment(d *members) (value, error) {
 	n := 0
 	if v := d.of[kBlocks]; v.k == vBlock {
 		n = int(v.v)
@@ -356,13 +355,13 @@ func (m *machine) segment(d *members) (value, error) {
 	if n != m.blocks {
 		return value{}, fmt.Errorf("a segment has %d blocks, and %d come before it", n, m.blocks)
 	}
-	g := Segment{Device: int(d.number(kDevice)), Address: d.number(kAddr), Total: d.number(kTotal), Stream: d.number(kStream), Pool: m.placeIn(d).pool, Expandable: d.number(kExpandable) != 0, place: m.placeOf(m.placeIn(d)), first: len(m.s.blocks) - n, last: len(m.s.blocks)}
+	g := Segment{Device: int(d.numberOf(kDevice)), Address: d.numberOf(kAddr), Total: d.numberOf(kTotal), Stream: d.numberOf(kStream), Pool: m.placeIn(d).pool, Expandable: d.numberOf(kExpandable) != 0, place: m.internPlace(m.placeIn(d)), first: len(m.s.blocks) - n, last: len(m.s.blocks)}
 	if g.Device < 0 || g.Device >= mostDevices {
 		return value{}, fmt.Errorf("a segment is of device %d", g.Device)
 	}
 	m.blocks = 0
 	at := g.Address
-	for i := g.first; i < g.last; i++ { // PyTorch 2.0 has no addresses of blocks
+	for i := g.first; i < g.last; i++ { // PyTorch 2.0 writes no addresses of blocks
 		b := &m.s.blocks[i]
 		if b.Address == 0 {
 			b.Address = at
@@ -370,37 +369,37 @@ func (m *machine) segment(d *members) (value, error) {
 		at = b.Address + b.Size
 	}
 	m.s.Segments = append(m.s.Segments, g)
-	return value{vSegment, 1}, m.take(2 * 96)
+	return value{vSegment, 1}, m.countMemory(2 * 96)
 }
 
-// mostDevices is more than a machine has.
+// mostDevices is larger than any machine's number of devices.
 const mostDevices = 1 << 12
 
-func (m *machine) note(d *members) value {
-	m.s.Notes = append(m.s.Notes, Note{Name: m.s.texts[d.id(kName, vText)], Start: m.s.texts[d.id(kStage, vText)] == "START", Device: int(int32(d.number(kDevice))), Micros: int64(d.number(kTime))})
+func (m *machine) addNote(d *members) value {
+	m.s.Notes = append(m.s.Notes, Note{Name: m.s.texts[d.idOf(kName, vText)], Start: m.s.texts[d.idOf(kStage, vText)] == "START", Device: int(int32(d.numberOf(kDevice))), Micros: int64(d.numberOf(kTime))})
 	return value{k: vNote}
 }
 
-func (m *machine) settings(d *members) value {
+func (m *machine) setSettings(d *members) value {
 	s := &m.s.Settings
-	s.Known, s.Text = true, m.s.texts[d.id(kConf, vText)]
-	s.MaxSplit, s.Expandable = int64(d.number(kMaxSplit)), d.number(kExpandableSetting) != 0
+	s.Known, s.Text = true, m.s.texts[d.idOf(kConf, vText)]
+	s.MaxSplit, s.Expandable = int64(d.numberOf(kMaxSplit)), d.numberOf(kExpandableSetting) != 0
 	if s.MaxSplit < 0 || s.MaxSplit == math.MaxInt64 {
 		s.MaxSplit = -1
 	}
-	if v := d.of[kCollection]; d.all(kCollection) && v.k == vFraction {
+	if v := d.of[kCollection]; d.hasAll(kCollection) && v.k == vFraction {
 		if f := math.Float64frombits(v.v); f >= 0 && f <= 1 {
 			s.Collection = f
 		}
 	}
-	if d.all(kRoundup) && d.of[kRoundup].k == vRound {
+	if d.hasAll(kRoundup) && d.of[kRoundup].k == vRound {
 		s.Roundup = m.rounding
 	}
 	return value{k: vSettings}
 }
 
-// numbered is a dictionary whose keys are numbers, as of the rounding of sizes.
-func (m *machine) numbered(items []value) value {
+// roundupTable converts a dictionary with numeric keys, the rounding of sizes.
+func (m *machine) roundupTable(items []value) value {
 	var round [16]uint64
 	for i := 0; i < len(items); i += 2 {
 		n, err := strconv.ParseUint(m.s.texts[items[i].v], 10, 16)

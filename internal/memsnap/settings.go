@@ -12,7 +12,7 @@ import (
 // allocConf is the variable with the settings of PyTorch's allocator.
 const allocConf = "PYTORCH_CUDA_ALLOC_CONF="
 
-// isExpandable reports whether that setting is on, by its own member or by the text.
+// isExpandable reports whether expandable_segments is on, by its own member or by the text.
 func (s *Settings) isExpandable() bool {
 	for _, m := range parts.FindAllStringSubmatch(s.Text, -1) {
 		if m[1] == expandableName {
@@ -22,14 +22,14 @@ func (s *Settings) isExpandable() bool {
 	return s.Expandable
 }
 
-// expandable is the line that turns it on beside the settings of the file.
-func (s *Settings) expandable() string {
-	return (&WhatIf{Setting: expandableName + ":True"}).line(s)
+// expandableLine returns the line that turns expandable_segments on, with the settings of the file.
+func (s *Settings) expandableLine() string {
+	return (&WhatIf{Setting: expandableName + ":True"}).confLine(s)
 }
 
-// best is the setting with the lowest peak of reserved memory, at the most that it can be;
-// nil where none was replayed or none is lower than as recorded. What the program would change itself is no setting.
-func (d *Device) best() *WhatIf {
+// bestSetting returns the setting with the lowest upper bound of the peak of reserved memory; nil if none is below
+// the recorded peak. Changes to the program do not count.
+func (d *Device) bestSetting() *WhatIf {
 	var best *WhatIf
 	for i := range d.WhatIf {
 		w := &d.WhatIf[i]
@@ -40,23 +40,23 @@ func (d *Device) best() *WhatIf {
 	return best
 }
 
-// line is what to change for a setting. The settings of the file stay beside it.
-func (w *WhatIf) line(s *Settings) string {
+// confLine returns the line to change for a setting. It keeps the other settings of the file.
+func (w *WhatIf) confLine(s *Settings) string {
 	if name, without := strings.CutPrefix(w.Setting, "without "); without {
-		return allocConf + s.without(name) + "  # without " + name
+		return allocConf + s.removeSetting(name) + "  # without " + name
 	}
 	name, _, _ := strings.Cut(w.Setting, ":")
-	if rest := s.without(name); rest != "" {
+	if rest := s.removeSetting(name); rest != "" {
 		return allocConf + w.Setting + "," + rest
 	}
 	return allocConf + w.Setting
 }
 
-// parts are the settings of a text, each with its name first; lists stand in brackets.
+// parts matches the settings of a text, each with its name first; lists are in brackets.
 var parts = regexp.MustCompile(`([A-Za-z0-9_]+):((?:\[[^\]]*\]|[^,\[])*)`)
 
-// without is the text of the settings without one.
-func (s *Settings) without(name string) string {
+// removeSetting returns the text of the settings without one.
+func (s *Settings) removeSetting(name string) string {
 	var kept []string
 	for _, m := range parts.FindAllStringSubmatch(s.Text, -1) {
 		if m[1] != name {
@@ -66,8 +66,8 @@ func (s *Settings) without(name string) string {
 	return strings.Join(kept, ",")
 }
 
-// megabytes is a setting that the file has in its text alone, bytes; 0 none.
-func (s *Settings) megabytes(name string) int64 {
+// megabytesOf returns a setting that the file has in its text only, bytes; 0 if absent.
+func (s *Settings) megabytesOf(name string) int64 {
 	for _, m := range parts.FindAllStringSubmatch(s.Text, -1) {
 		if n, err := strconv.ParseInt(strings.TrimSpace(m[2]), 10, 64); m[1] == name && err == nil && n > 0 && n <= mostMegabytes {
 			return n << 20
@@ -76,14 +76,14 @@ func (s *Settings) megabytes(name string) int64 {
 	return 0
 }
 
-// leastLoss is the part of the peak of reserved memory from which on packing is worth a finding: a caching allocator keeps
-// some of each segment free. Where a request failed, every piece counts from leastLossOOM on.
+// leastLoss is the share of the peak of reserved memory from which fragmentation is worth a finding: a caching
+// allocator always keeps some of each segment free. After a failed request, leastLossOOM applies.
 const (
 	leastLoss    = 0.10
 	leastLossOOM = 0.05
 )
 
-func fragmentation(c *caseOf) (Finding, bool) {
+func findFragmentation(c *ruleInput) (Finding, bool) {
 	set := &c.r.S.Settings
 	loss, least := c.PeakReserved-c.PeakRounded, leastLoss
 	if len(c.OOMs) > 0 {
@@ -95,19 +95,19 @@ func fragmentation(c *caseOf) (Finding, bool) {
 	f := Finding{Rule: gpuprof.RuleFragmentation, Of: ofReserved, ClaimBytes: loss,
 		Title:    fmt.Sprintf("The allocator reserved %s at most, and live tensors never took more than %s of it.", bytesText(c.PeakReserved), bytesText(c.PeakRounded)),
 		Evidence: map[string]any{"peak_reserved_bytes": c.PeakReserved, "peak_live_bytes": c.PeakRounded},
-		PyTorch:  set.expandable(), Caveats: []string{"no allocator with the same sizes of blocks could save more; the setting mostly saves a part of it"}}
+		PyTorch:  set.expandableLine(), Caveats: []string{"no allocator with the same sizes of blocks could save more; the setting mostly saves a part of it"}}
 	if !c.Check.Passed {
 		return f, true
 	}
-	best := c.best()
+	best := c.bestSetting()
 	if best == nil {
 		return Finding{}, false
 	}
 	f.ClaimBytes = c.WhatIf[0].PeakReserved - best.LeastReserved
-	f.Title += fmt.Sprintf(" With %s it reserves %s for the same requests.", best.Setting, best.reserved())
+	f.Title += fmt.Sprintf(" With %s it reserves %s for the same requests.", best.Setting, best.reservedText())
 	f.Evidence["setting"], f.Evidence["predicted_reserved_bytes"] = best.Setting, best.PeakReserved
 	f.Evidence["driver_allocs"], f.Evidence["predicted_driver_allocs"] = c.WhatIf[0].DriverAllocs, best.DriverAllocs
-	f.PyTorch = best.line(set)
+	f.PyTorch = best.confLine(set)
 	f.Caveats = []string{"the replay has the same requests in the same order; a library that asks how much is free can ask for other sizes"}
 	if c.trims > 0 {
 		f.Caveats = append(f.Caveats, "calls of empty_cache that returned nothing are not in the file, and would return memory under another setting")
@@ -115,16 +115,16 @@ func fragmentation(c *caseOf) (Finding, bool) {
 	return f, true
 }
 
-// reserved is the peak of a setting in words, a range where the file does not tell it.
-func (w *WhatIf) reserved() string {
+// reservedText formats the peak of a setting, as a range if it is uncertain.
+func (w *WhatIf) reservedText() string {
 	if w.LeastReserved == w.PeakReserved {
 		return bytesText(w.PeakReserved)
 	}
 	return bytesText(w.LeastReserved) + " to " + bytesText(w.PeakReserved)
 }
 
-// served adds to an out-of-memory error which settings would have avoided it, and reports whether one would.
-func (c *caseOf) served(f *Finding) bool {
+// addServing names the settings that avoid an out-of-memory error, and reports whether there is one.
+func (c *ruleInput) addServing(f *Finding) bool {
 	if len(c.WhatIf) == 0 || c.WhatIf[0].OOM == nil {
 		return false
 	}
@@ -135,7 +135,7 @@ func (c *caseOf) served(f *Finding) bool {
 			continue
 		}
 		if names = append(names, w.Setting); len(names) == 1 {
-			f.PyTorch = w.line(&c.r.S.Settings)
+			f.PyTorch = w.confLine(&c.r.S.Settings)
 		}
 	}
 	if len(names) == 0 {
@@ -147,10 +147,9 @@ func (c *caseOf) served(f *Finding) bool {
 	return true
 }
 
-// settingInert finds settings without which the allocator makes the same calls of the
-// driver. The check passes without the rules of garbage_collection_threshold, so it
-// returned nothing.
-func settingInert(c *caseOf) (Finding, bool) {
+// findSettingInert finds settings without which the allocator makes the same driver calls. The check passes without
+// modelling garbage_collection_threshold, so that setting returned nothing.
+func findSettingInert(c *ruleInput) (Finding, bool) {
 	if !c.Check.Passed || len(c.WhatIf) == 0 || !c.WhatIf[0].Exact {
 		return Finding{}, false
 	}
@@ -171,7 +170,7 @@ func settingInert(c *caseOf) (Finding, bool) {
 	}
 	left := c.r.S.Settings
 	for _, name := range names {
-		left.Text = left.without(name)
+		left.Text = left.removeSetting(name)
 	}
 	rest := left.Text
 	verb := "changes"

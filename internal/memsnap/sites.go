@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// What has no line of the program.
+// Sites of stacks without a line of the program.
 const (
 	beforeRecording = "(before the recording)"
 	noFrame         = "(no Python frame)"
 )
 
-// isPython says that a frame is one of Python's: those of C++ have no file, or one of C++.
+// isPython reports whether a frame is Python's: C++ frames have no file, or a C++ file.
 func (f *Frame) isPython() bool {
 	return strings.HasSuffix(f.File, ".py") || strings.HasPrefix(f.File, "<") || strings.HasSuffix(f.File, ".ipynb") || strings.Contains(f.File, "ipykernel_")
 }
 
-// own says that a Python frame is the program's and no library's.
-func (f *Frame) own() bool {
+// isUserCode reports whether a Python frame belongs to the program and to no library.
+func (f *Frame) isUserCode() bool {
 	for _, library := range []string{"/torch/", "site-packages", "dist-packages", "<frozen "} {
 		if strings.Contains(f.File, library) {
 			return false
@@ -28,9 +28,9 @@ func (f *Frame) own() bool {
 	return true
 }
 
-// site is the line that a stack is called by: the innermost Python frame of the program,
-// else of a library; of PyTorch's own backward pass its function.
-func site(stack []Frame) string {
+// siteOfStack returns the line that names a stack: the innermost Python frame of the program, otherwise of a library;
+// for PyTorch's own backward pass its function.
+func siteOfStack(stack []Frame) string {
 	var python *Frame
 	for i := range stack {
 		f := &stack[i]
@@ -40,15 +40,15 @@ func site(stack []Frame) string {
 		if f.Original != "" {
 			return f.Original
 		}
-		if f.own() {
-			return f.where()
+		if f.isUserCode() {
+			return f.frameText()
 		}
 		if python == nil {
 			python = f
 		}
 	}
 	if python != nil {
-		return python.where()
+		return python.frameText()
 	}
 	for i := range stack {
 		if name := backward.FindStringSubmatch(stack[i].Name); name != nil {
@@ -60,15 +60,15 @@ func site(stack []Frame) string {
 
 var backward = regexp.MustCompile(`(?:^|[: ])([A-Za-z0-9]+)Backward[0-9]*::`)
 
-func (f *Frame) where() string {
+func (f *Frame) frameText() string {
 	if f.Name == "" {
 		return fmt.Sprintf("%s:%d", f.File, f.Line)
 	}
 	return fmt.Sprintf("%s:%d in %s", f.File, f.Line, f.Name)
 }
 
-// Machinery says that a frame belongs to recording and calling, and is left out of stacks
-// as PyTorch's own viewer does (_frame_filter of torch/cuda/_memory_viz.py).
+// Machinery reports whether a frame belongs to recording and calling. Stacks omit such frames, as PyTorch's own
+// viewer does (_frame_filter of torch/cuda/_memory_viz.py).
 func (f *Frame) Machinery() bool {
 	has := func(text string, parts ...string) bool {
 		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
@@ -77,26 +77,26 @@ func (f *Frame) Machinery() bool {
 		has(f.File, "core/boxing", "/Register", "/Redispatch", "pythonrun.c", "Modules/main.c", "Objects/call.c", "Objects/methodobject.c", "pycore_ceval.h", "ceval.c", "cpython/abstract.h")
 }
 
-// traits are the properties of a stack that rules ask for.
+// traits are the properties of a stack that rules use.
 type traits struct {
 	site                string
 	workspace, autograd bool
-	empty               bool // the call of empty_cache
-	module              bool // inside the call of a module, and not where one is built or moved
+	empty               bool // inside empty_cache
+	module              bool // inside a module call, but not during construction or a move
 	softmax, attention  bool
-	vocabulary          bool // the softmax of a loss over classes
+	vocabulary          bool // softmax of a loss over classes
 	sdpa                bool // inside scaled_dot_product_attention
 	cast                bool // autocast casts an operand
-	clearsCasts         bool // autocast drops the casts that it kept
-	distributed         bool // of a program with several processes
-	smallStates         bool // an optimizer with states of 8 bits
+	clearsCasts         bool // autocast drops its cached casts
+	distributed         bool // part of a program with several processes
+	smallStates         bool // an optimizer with 8-bit states
 	fused               bool // the step of a fused optimizer
 }
 
-// traitsOf are those of a stack. Without any frame it is autograd's, whose threads have
-// none in a recording of Python frames.
-func traitsOf(stack []Frame) traits {
-	t := traits{site: site(stack), autograd: len(stack) == 0}
+// newTraits determines the traits of a stack. A stack without frames is autograd's, whose threads have none in a
+// recording of Python frames.
+func newTraits(stack []Frame) traits {
+	t := traits{site: siteOfStack(stack), autograd: len(stack) == 0}
 	builds := false
 	for i := range stack {
 		f := &stack[i]
@@ -111,7 +111,7 @@ func traitsOf(stack []Frame) traits {
 	return t
 }
 
-// frameTraits are parts of the names of functions, and of files, by which a trait is recognised.
+// frameTraits maps parts of function names, and of file names, to traits.
 var frameTraits = []struct {
 	part  string
 	files bool
@@ -141,11 +141,11 @@ var frameTraits = []struct {
 	{"low_bit_optim", true, func(t *traits) *bool { return &t.smallStates }},
 }
 
-// traits are those of every stack of the file, each found out once.
-func (s *Snapshot) traits() []traits {
+// stackTraits returns the traits of every stack of the file.
+func (s *Snapshot) stackTraits() []traits {
 	out := make([]traits, max(len(s.stackAt)-1, 0))
 	for i := range out {
-		out[i] = traitsOf(s.Stack(uint32(i)))
+		out[i] = newTraits(s.Stack(uint32(i)))
 	}
 	return out
 }

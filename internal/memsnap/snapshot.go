@@ -1,12 +1,11 @@
-// Package memsnap reads memory snapshots of PyTorch's allocator, replays them to the
-// live set at every moment and says which lines hold the memory. Nothing of the file
-// is executed: see Read for the pickles that it takes.
+// Package memsnap reads memory snapshots of PyTorch's allocator, replays them to the live set at every moment, and
+// finds the lines that hold the memory. It executes nothing of the file: see Read for the accepted pickles.
 package memsnap
 
-// Action is what one event of a snapshot did.
+// Action is the kind of one event of a snapshot.
 type Action uint8
 
-// The actions. Unknown ones of newer versions change nothing.
+// Unknown actions of newer versions change nothing.
 const (
 	Unknown Action = iota
 	Alloc
@@ -16,13 +15,13 @@ const (
 	SegmentFree
 	SegmentMap
 	SegmentUnmap
-	Seen // "snapshot": its size is the active bytes of that moment
+	Seen // "snapshot": its size is the active bytes at that moment
 	OOM
 	Annotate
 )
 
-// actions are the actions by their names in the file.
-func actions() map[string]Action {
+// actionNames maps the names in the file to actions.
+func actionNames() map[string]Action {
 	return map[string]Action{
 		"alloc": Alloc, "free_requested": FreeRequested, "free_completed": FreeCompleted,
 		"segment_alloc": SegmentAlloc, "segment_free": SegmentFree, "segment_map": SegmentMap, "segment_unmap": SegmentUnmap,
@@ -30,23 +29,22 @@ func actions() map[string]Action {
 	}
 }
 
-// never is the event of what did not happen while the recording ran.
+// never is the event number of a change outside of the recording.
 const never = ^uint32(0)
 
-// allocation is memory that was taken, or a segment that an event names. Events are
-// counted within their trace.
+// allocation is a block that was allocated, or a segment of an event. Event numbers count within their trace.
 type allocation struct {
-	addr, size uint64 // bytes that were asked for
+	addr, size uint64 // requested bytes
 	from       uint32 // index into Snapshot.origins
 	born       uint32 // event; never: before the recording
-	asked      uint32 // event of its free; never: it lives on
-	done       uint32 // event from which on the memory can serve others
+	asked      uint32 // event of its free; never: not freed
+	done       uint32 // event after which the memory can be reused
 }
 
-// origin is what allocations of one line of the program mostly have in common.
+// origin has the properties that allocations of one line of the program mostly share.
 type origin struct {
 	stack   uint32
-	freedBy uint32 // the stack that freed it, 0 unknown
+	freedBy uint32 // the stack that freed it, 0 if unknown
 	place   uint32 // stream and pool
 }
 
@@ -54,7 +52,7 @@ type origin struct {
 type Frame struct {
 	Name, File string
 	Line       int
-	Original   string // of generated code: the line of the program that it was made of
+	Original   string // for generated code: the line of the program that it was generated from
 }
 
 // frame is a Frame by the ids of its strings.
@@ -66,7 +64,7 @@ type place struct {
 	pool   [2]uint64
 }
 
-// Segment is memory that the allocator holds from the driver when the snapshot is taken.
+// Segment is memory that the allocator held from the driver when the snapshot was taken.
 type Segment struct {
 	Device         int
 	Address, Total uint64 // Total in bytes
@@ -74,10 +72,10 @@ type Segment struct {
 	Pool           [2]uint64
 	Expandable     bool
 	place          uint32
-	first, last    int // its blocks
+	first, last    int // range of its blocks
 }
 
-// State is that of a block.
+// State is the state of a block.
 type State uint8
 
 // States of blocks.
@@ -87,7 +85,7 @@ const (
 	Pending // freed, and still used by work in flight
 )
 
-// Block is a part of a segment. Requested belongs to its last use where it is Inactive.
+// Block is a part of a segment. For an Inactive block, Requested is the size of its last use.
 type Block struct {
 	Address, Size, Requested uint64
 	State                    State
@@ -102,23 +100,23 @@ type Note struct {
 	Micros int64
 }
 
-// Settings are those of the allocator, as the file has them.
+// Settings are the allocator's settings in the file.
 type Settings struct {
-	Known      bool    // the file has them
-	Text       string  // as PYTORCH_CUDA_ALLOC_CONF has them
-	MaxSplit   int64   // bytes, -1 none
-	Collection float64 // garbage_collection_threshold, 0 none
+	Known      bool    // the file contains them
+	Text       string  // in the syntax of PYTORCH_CUDA_ALLOC_CONF
+	MaxSplit   int64   // bytes, -1 for none
+	Collection float64 // garbage_collection_threshold, 0 for none
 	Expandable bool
-	Roundup    [16]uint64 // divisions of the powers of two from 1 MiB on
+	Roundup    [16]uint64 // divisions of the powers of two from 1 MiB
 }
 
 // Snapshot is one file.
 type Snapshot struct {
 	Path     string
-	Opens    string // as a command on this machine can open it
-	Protocol int    // of the pickle
-	Bytes    int64  // of its text
-	// Truncated: the file ends early, and there is the state at the end alone.
+	Opens    string // absolute path that opens it on this machine
+	Protocol int    // protocol of the pickle
+	Bytes    int64  // length of its text
+	// Truncated marks a file that ends early and has only the state at the end.
 	Truncated bool
 	Segments  []Segment
 	Settings  Settings
@@ -127,39 +125,39 @@ type Snapshot struct {
 	traces  []tracePart // by device
 	blocks  []Block
 	events  column[uint32] // action << 28 | allocation of its trace
-	deltas  column[uint32] // microseconds since the event before; escape: see times
-	times   map[int]int64  // by event: of deltas that do not fit
+	deltas  column[uint32] // microseconds since the previous event; escape: see times
+	times   map[int]int64  // by event: times whose delta does not fit
 	allocs  column[allocation]
 	origins []origin
 	places  []place
 	texts   []string
 	frames  []frame
-	stackAt []uint32 // stack i is stackIDs[stackAt[i]:stackAt[i+1]]
+	stackAt []uint32 // stack i is stackID[stackAt[i]:stackAt[i+1]]
 	stackID []uint32
 	hasTime bool
-	// numbered: PyTorch is 2.14 or newer, so that among free blocks of equal size the one of
-	// the oldest segment serves (2.13 does too, and its files do not tell).
+	// numbered marks PyTorch 2.14 or newer, which chooses the block of the oldest segment among free blocks of equal
+	// size. 2.13 does so too, but its files lack the mark.
 	numbered bool
-	pooled   bool // events have their pool: PyTorch is 2.12 or newer
+	pooled   bool // events have their pool: PyTorch 2.12 or newer
 	hosts    int  // events of pinned memory, which are not replayed
 }
 
-// escape is the time difference of an event whose time stands in Snapshot.times.
+// escape marks an event whose time is in Snapshot.times.
 const escape = ^uint32(0)
 
-// Of an event's word: its action above, its allocation below.
+// Layout of an event's word: the action in the high bits, the allocation in the low ones.
 const (
 	actionShift = 28
 	allocMask   = 1<<actionShift - 1
 )
 
-// tracePart is the part of the columns that one device has.
+// tracePart is the part of the columns that belongs to one device.
 type tracePart struct{ first, last, allocs, lastAlloc int }
 
-// origin is that of an allocation.
-func (s *Snapshot) origin(a *allocation) *origin { return &s.origins[a.from] }
+// originOf returns the origin of an allocation.
+func (s *Snapshot) originOf(a *allocation) *origin { return &s.origins[a.from] }
 
-// Devices is how many devices the file has traces or segments of.
+// Devices returns the number of devices with traces or segments in the file.
 func (s *Snapshot) Devices() int {
 	n := len(s.traces)
 	for i := range s.Segments {
@@ -168,13 +166,13 @@ func (s *Snapshot) Devices() int {
 	return n
 }
 
-// Events is how many events the file has of all devices.
+// Events returns the number of events of all devices.
 func (s *Snapshot) Events() int { return s.events.n }
 
-// Blocks are the parts of a segment in the order of their addresses.
+// Blocks returns the blocks of a segment in the order of their addresses.
 func (s *Snapshot) Blocks(g *Segment) []Block { return s.blocks[g.first:g.last] }
 
-// Stack is a stack by its number, the innermost frame first.
+// Stack returns a stack by its number, the innermost frame first.
 func (s *Snapshot) Stack(id uint32) []Frame {
 	if int(id)+1 >= len(s.stackAt) {
 		return nil
@@ -187,8 +185,8 @@ func (s *Snapshot) Stack(id uint32) []Frame {
 	return out
 }
 
-// part is the trace of a device, an empty one where the file has none.
-func (s *Snapshot) part(device int) tracePart {
+// tracePartOf returns the trace of a device, empty if the file has none.
+func (s *Snapshot) tracePartOf(device int) tracePart {
 	if device < len(s.traces) {
 		return s.traces[device]
 	}
@@ -203,7 +201,7 @@ type column[T any] struct {
 
 const chunk = 1 << 14
 
-// push adds a value; grown says that a chunk of memory was taken for it.
+// push adds a value; grown reports that it allocated a chunk.
 func (c *column[T]) push(x T) (grown bool) {
 	if c.n%chunk == 0 {
 		c.chunks = append(c.chunks, make([]T, 0, chunk))
@@ -215,4 +213,4 @@ func (c *column[T]) push(x T) (grown bool) {
 	return grown
 }
 
-func (c *column[T]) at(i int) *T { return &c.chunks[uint(i)/chunk][uint(i)%chunk] }
+func (c *column[T]) get(i int) *T { return &c.chunks[uint(i)/chunk][uint(i)%chunk] }

@@ -2,14 +2,14 @@ package memsnap
 
 import "strings"
 
-// What PyTorch calls its own marks.
+// Names of PyTorch's own marks.
 const (
 	optimizerStep = "Optimizer.step#"
 	zeroGrad      = "Optimizer.zero_grad#"
 	profilerStep  = "ProfilerStep#"
 )
 
-// stepMarks are the pairs of a start and an end of what steps are counted by.
+// stepMarks returns the pairs of start and end marks that delimit steps.
 func (r *Replay) stepMarks() [][2]Note {
 	pairs := map[string][][2]Note{}
 	open := map[string]Note{}
@@ -48,8 +48,7 @@ func (r *Replay) stepMarks() [][2]Note {
 	return pairs[best]
 }
 
-// byOptimizer says that the steps are those of an optimizer, which kinds of memory are
-// inferred from.
-func (r *Replay) byOptimizer() bool {
+// hasOptimizerSteps reports whether the steps are an optimizer's, from which kinds of memory are inferred.
+func (r *Replay) hasOptimizerSteps() bool {
 	return len(r.phases) > 0 && strings.HasPrefix(r.phases[0].Name, optimizerStep)
 }

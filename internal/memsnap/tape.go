@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// tape is a driver that does what the recording says, and notes what is asked otherwise.
-type tape struct {
+// recordedDriver is a driver that repeats the recording, and detects different requests.
+type recordedDriver struct {
 	*model
 	at      int // the next event
-	asked   int // the event at which Released was last asked for
+	asked   int // the event of the last call of Released, plus one
 	base    map[int]uint64
 	differs bool
 }
 
-// next is the next event if it is of a segment, with that size.
-func (t *tape) next(act Action, bytes int64) (addr uint64, ok bool) {
+// matchNext returns the address of the next event if it is the given call with that size.
+func (t *recordedDriver) matchNext(act Action, bytes int64) (addr uint64, ok bool) {
 	if t.at >= t.r.Events() {
 		return 0, false
 	}
-	have, row := t.r.word(t.at)
+	have, row := t.r.eventAt(t.at)
 	return row.addr, have == act && row.size == uint64(bytes)
 }
 
 // Map implements pool.Driver.
-func (t *tape) Map(segment int, bytes int64) error {
-	addr, ok := t.next(SegmentAlloc, bytes)
+func (t *recordedDriver) Map(segment int, bytes int64) error {
+	addr, ok := t.matchNext(SegmentAlloc, bytes)
 	if !ok {
 		return errRefused
 	}
@@ -35,11 +35,11 @@ func (t *tape) Map(segment int, bytes int64) error {
 }
 
 // Base implements pool.Addresser.
-func (t *tape) Base(segment int) uint64 { return t.base[segment] }
+func (t *recordedDriver) Base(segment int) uint64 { return t.base[segment] }
 
 // Unmap implements pool.Driver.
-func (t *tape) Unmap(segment int) error {
-	act, row := t.r.word(min(t.at, t.r.Events()-1))
+func (t *recordedDriver) Unmap(segment int) error {
+	act, row := t.r.eventAt(min(t.at, t.r.Events()-1))
 	if t.at >= t.r.Events() || act != SegmentFree || row.addr != t.base[segment] {
 		t.differs = true
 		return errRefused
@@ -49,8 +49,8 @@ func (t *tape) Unmap(segment int) error {
 }
 
 // Grow implements pool.Pager.
-func (t *tape) Grow(segment int, offset, bytes int64) error {
-	addr, ok := t.next(SegmentMap, bytes)
+func (t *recordedDriver) Grow(segment int, offset, bytes int64) error {
+	addr, ok := t.matchNext(SegmentMap, bytes)
 	if !ok {
 		return errRefused
 	}
@@ -65,8 +65,8 @@ func (t *tape) Grow(segment int, offset, bytes int64) error {
 }
 
 // Shrink implements pool.Pager.
-func (t *tape) Shrink(segment int, offset, bytes int64) error {
-	addr, ok := t.next(SegmentUnmap, bytes)
+func (t *recordedDriver) Shrink(segment int, offset, bytes int64) error {
+	addr, ok := t.matchNext(SegmentUnmap, bytes)
 	if !ok || addr != t.base[segment]+uint64(offset) {
 		t.differs = true
 		return errRefused
@@ -75,53 +75,54 @@ func (t *tape) Shrink(segment int, offset, bytes int64) error {
 	return nil
 }
 
-// Released implements pool.Releaser: the recording returns memory of a private pool next.
-func (t *tape) Released() (in int, ok bool) {
+// Released implements pool.Releaser: it returns the private pool whose memory the recording returns next.
+func (t *recordedDriver) Released() (in int, ok bool) {
 	if t.at >= t.r.Events() || t.asked == t.at+1 {
 		return 0, false
 	}
 	t.asked = t.at + 1
-	act, row := t.r.word(t.at)
-	if _, in = t.r.ranks.of(t.r.S.origin(row).place); act != SegmentFree && act != SegmentUnmap || in == 0 {
+	act, row := t.r.eventAt(t.at)
+	if _, in = t.r.ranks.ranksOf(t.r.S.originOf(row).place); act != SegmentFree && act != SegmentUnmap || in == 0 {
 		return 0, false
 	}
-	t.release(in)
+	t.addRelease(in)
 	return in, true
 }
 
-// release notes that a private pool returns memory from the next event on.
-func (t *tape) release(in int) {
+// addRelease records that a private pool returns memory from the next event on.
+func (t *recordedDriver) addRelease(in int) {
 	if !slices.ContainsFunc(t.released, func(o release) bool { return o.pool == in }) {
 		t.released = append(t.released, release{in, t.at})
 	}
 }
 
-// one does what the next events are about: a free, a request, or an emptied cache.
-func (t *tape) one(traits []traits) {
-	act, row := t.r.word(t.at)
+// replayNext replays the next events: a free, a request, or an emptied cache.
+func (t *recordedDriver) replayNext(traits []traits) {
+	act, row := t.r.eventAt(t.at)
 	switch {
 	case act == FreeCompleted:
-		t.give(t.at)
+		t.giveBlock(t.at)
 		t.at++
-	case act != Alloc && act != OOM && !act.ofSegments():
+	case act != Alloc && act != OOM && !act.isSegmentCall():
 		t.at++
 	default:
-		to, grew := t.calls()
-		stack := t.r.S.origin(row).stack
+		to, grew := t.driverCalls()
+		stack := t.r.S.originOf(row).stack
 		if to < t.r.Events() {
-			request, want := t.r.word(to)
-			// Memory that a request returns before it carries the request's stack.
-			emptied := (act == SegmentFree || act == SegmentUnmap) && (traits[stack].empty || stack != t.r.S.origin(want).stack || request == Alloc && !grew)
+			request, want := t.r.eventAt(to)
+			// Memory that is returned before a request has the request's stack.
+			emptied := (act == SegmentFree || act == SegmentUnmap) && (traits[stack].empty || stack != t.r.S.originOf(want).stack || request == Alloc && !grew)
 			if (request == Alloc || request == OOM) && !emptied {
-				t.request(to)
+				t.replayRequest(to)
 				return
 			}
 		}
 		began := t.at
 		t.asked = 0
 		var err error
-		if _, in := t.r.ranks.of(t.r.S.origin(row).place); in != 0 && !traits[stack].empty { // its last graph or MemPool is gone
-			t.release(in)
+		// A private pool returns memory once its last graph or MemPool was destroyed.
+		if _, in := t.r.ranks.ranksOf(t.r.S.originOf(row).place); in != 0 && !traits[stack].empty {
+			t.addRelease(in)
 			t.returns[t.at] = in
 			err = t.p.Return(in)
 		} else {
@@ -132,12 +133,12 @@ func (t *tape) one(traits []traits) {
 	}
 }
 
-// calls are the calls of the driver from the next event on: the event after them, and
-// whether one of them made memory.
-func (t *tape) calls() (to int, grew bool) {
+// driverCalls scans the driver calls from the next event on. It returns the event after them, and whether one of them
+// allocated memory.
+func (t *recordedDriver) driverCalls() (to int, grew bool) {
 	for to = t.at; to < t.r.Events(); to++ {
-		a, _ := t.r.word(to)
-		if !a.ofSegments() {
+		a, _ := t.r.eventAt(to)
+		if !a.isSegmentCall() {
 			break
 		}
 		grew = grew || a == SegmentAlloc || a == SegmentMap
@@ -145,11 +146,11 @@ func (t *tape) calls() (to int, grew bool) {
 	return to, grew
 }
 
-// request makes the request of an event, to which the calls of the driver must lead.
-func (t *tape) request(to int) {
-	act, want := t.r.word(to)
+// replayRequest makes the request of an event, which must cause the recorded driver calls.
+func (t *recordedDriver) replayRequest(to int) {
+	act, want := t.r.eventAt(to)
 	t.asked = 0
-	b, err := t.take(want)
+	b, err := t.takeBlock(want)
 	if t.at != to {
 		t.differs = true
 		return
@@ -161,21 +162,21 @@ func (t *tape) request(to int) {
 	case act != Alloc || t.base[b.Segment]+uint64(b.Offset) != want.addr:
 		t.differs = true
 	default:
-		t.hold(to, b)
+		t.holdBlock(to, b)
 	}
 }
 
-// ranks are the streams of a file in the order in which PyTorch sorts them, and its pools
-// in the order of their first use, 0 for that of programs without others.
+// ranks has the streams of a file in PyTorch's sort order, and its pools in the order of first use, 0 for the default
+// pool.
 type ranks struct {
 	stream, pool []int
 	pools        int
 }
 
-func (k *ranks) of(place uint32) (stream, in int) { return k.stream[place], k.pool[place] }
+func (k *ranks) ranksOf(place uint32) (stream, in int) { return k.stream[place], k.pool[place] }
 
-// ranked are the ranks of places.
-func ranked(places []place) *ranks {
+// newRanks computes the ranks of places.
+func newRanks(places []place) *ranks {
 	k := &ranks{stream: make([]int, len(places)), pool: make([]int, len(places))}
 	pools := map[[2]uint64]int{{}: 0}
 	var streams []uint64

@@ -58,7 +58,7 @@ func seenAs(s *Snapshot) vector {
 		end := r.End()
 		v.Reserved += end.Reserved
 		v.Segments += len(r.spans)
-		r.rows(func(a *allocation) {
+		r.eachAlloc(func(a *allocation) {
 			if a.born != never && a.asked == never {
 				v.Unpaired++
 				v.Bytes += int64(a.size)

@@ -8,13 +8,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// order puts the devices with the largest peaks first.
-func (a *Analysis) order() {
+// sortDevices puts the devices with the largest peaks first.
+func (a *Analysis) sortDevices() {
 	slices.SortStableFunc(a.Devices, func(x, y Device) int { return cmp.Compare(y.Peak.Requested, x.Peak.Requested) })
 }
 
-// warn says what limits the answers.
-func (a *Analysis) warn(all []*Snapshot) {
+// addWarnings adds the limitations of the analysis.
+func (a *Analysis) addWarnings(all []*Snapshot) {
 	add := func(w gpuprof.Warning) {
 		if !slices.Contains(a.Warnings, w) {
 			a.Warnings = append(a.Warnings, w)

@@ -4,39 +4,36 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// WhatIf is what the allocator would have done for the same requests with another setting.
+// WhatIf is the simulated behaviour of the allocator for the same requests with another setting.
 type WhatIf struct {
-	Setting string `json:"setting"` // of PYTORCH_CUDA_ALLOC_CONF, or what the program does otherwise
-	// Peaks of what is held from the driver, the most and the least that it can be, and of
-	// what live blocks take of it; bytes.
+	Setting string `json:"setting"` // a setting of PYTORCH_CUDA_ALLOC_CONF, or a change to the program
+	// PeakReserved and LeastReserved bound the peak of memory held from the driver. PeakLive is the peak of live
+	// blocks; bytes.
 	PeakReserved  int64 `json:"peak_reserved_bytes"`
 	LeastReserved int64 `json:"least_peak_reserved_bytes"`
 	PeakLive      int64 `json:"peak_live_bytes"`
 	DriverAllocs  int   `json:"driver_allocs"`
 	DriverFrees   int   `json:"driver_frees"`
 	Retries       int   `json:"retries"` // requests before which cached memory was returned
-	// Exact: the recording is complete, and nothing that the file lacks matters.
+	// Exact marks a complete recording whose missing data do not affect the result.
 	Exact bool `json:"exact"`
-	// OOM is whether the request that failed in the recording, or one before it, fails with
-	// this setting; null where none failed, or where that cannot be told. What comes after it
-	// is not replayed.
+	// OOM reports whether the request that failed in the recording, or an earlier one, fails with this setting. It is
+	// null if none failed, or if this is uncertain. Later requests are not replayed.
 	OOM *bool `json:"oom"`
 
-	advice bool // it is a setting, and no other habit of the program
+	advice bool // a setting, and no change to the program
 }
 
-// whatIf replays the requests with every setting; the first is the file's own. Reserved is
-// the recorded peak. An out-of-memory error tells how much the driver had, unless a limit
-// of the process was the cause.
+// replaySettings replays the requests with every setting; the first is the file's own, with the recorded peak. An
+// out-of-memory error determines the driver's memory, unless a limit of the process was the cause.
 //
-// A recording that begins late is replayed from its live blocks, packed by address, and from
-// its segments: a program under another setting has neither. How far the file's own setting,
-// replayed so, is from the recording widens every other figure.
+// A recording that starts late is replayed twice: from its live blocks, packed by address, and from its segments. A
+// program under another setting has neither. The difference between the replay of the file's own setting and the
+// recording widens all other figures.
 //
-// Where the budget ends there are no settings at all: those that came first would pass for
-// the best.
-func (r *Replay) whatIf(b *budget, checked *model, d *Device, o Options) (out []WhatIf, whole bool, err error) {
-	run := &runs{r: r, b: b, checked: checked, last: r.Events()}
+// If the budget ends, no setting is reported: the first ones would appear to be the best.
+func (r *Replay) replaySettings(b *budget, checked *model, d *Device, o Options) (out []WhatIf, whole bool, err error) {
+	run := &settingReplayer{r: r, b: b, checked: checked, last: r.Events()}
 	if checked.p.Stats().Retries > 0 && o.Allowed == 0 { // the driver had no more than was reserved, or little
 		run.limit = d.PeakReserved
 	}
@@ -49,13 +46,13 @@ func (r *Replay) whatIf(b *budget, checked *model, d *Device, o Options) (out []
 	}
 	var off int64
 	for i, a := range r.alternatives(checked, o) {
-		w, failed, whole, err := run.all(a)
+		w, failed, whole, err := run.replayAll(a)
 		if err != nil || !whole {
 			return []WhatIf{}, false, err
 		}
 		w.Exact = w.Exact && r.Complete
 		switch {
-		case i == 0: // the check has shown what the allocator did
+		case i == 0: // the check has shown the allocator's behaviour
 			off = max(w.PeakReserved-d.PeakReserved, d.PeakReserved-w.LeastReserved)
 			w.PeakReserved, w.DriverAllocs, w.DriverFrees = r.recordedUpTo(run.last)
 			w.LeastReserved, w.Exact, failed = w.PeakReserved, r.Complete, true
@@ -71,8 +68,7 @@ func (r *Replay) whatIf(b *budget, checked *model, d *Device, o Options) (out []
 	return out, true, nil
 }
 
-// recordedUpTo is the peak of reserved memory up to and with an event, and the calls of the
-// driver.
+// recordedUpTo returns the peak of reserved memory up to and including an event, and the number of driver calls.
 func (r *Replay) recordedUpTo(last int) (peak int64, allocs, frees int) {
 	peak = r.Start.Reserved
 	r.Levels(func(event int, act Action, l Level, _ int64) {
@@ -90,8 +86,8 @@ func (r *Replay) recordedUpTo(last int) (peak int64, allocs, frees int) {
 	return peak, allocs, frees
 }
 
-// runs replays settings.
-type runs struct {
+// settingReplayer replays settings.
+type settingReplayer struct {
 	r       *Replay
 	b       *budget
 	checked *model
@@ -99,16 +95,16 @@ type runs struct {
 	limit   int64
 }
 
-// all replays a setting under every policy of addresses that can matter to it, and of a
-// recording that begins late from either beginning; whole says that the budget sufficed.
-func (u *runs) all(a alternative) (w WhatIf, failed, whole bool, err error) {
+// replayAll replays a setting under every relevant policy of addresses, and from both beginnings for a recording that
+// starts late; whole reports that the budget sufficed.
+func (u *settingReplayer) replayAll(a alternative) (w WhatIf, failed, whole bool, err error) {
 	first := true
 	for _, packed := range []bool{true, false} {
 		if !packed && (u.r.Complete || a.set.Pages != nil) {
 			break
 		}
-		for _, p := range []policy{ascending, descending, lowest} {
-			one, fails, ties, whole, err := u.one(a, p, packed)
+		for _, p := range []addressPolicy{ascending, descending, lowest} {
+			one, fails, ties, whole, err := u.replayOne(a, p, packed)
 			if err != nil || !whole {
 				return w, false, false, err
 			}
@@ -130,8 +126,8 @@ func (u *runs) all(a alternative) (w WhatIf, failed, whole bool, err error) {
 	return w, failed, true, nil
 }
 
-// one replays a setting under one policy.
-func (u *runs) one(a alternative, p policy, packed bool) (w WhatIf, failed bool, ties int, whole bool, err error) {
+// replayOne replays a setting under one policy.
+func (u *settingReplayer) replayOne(a alternative, p addressPolicy, packed bool) (w WhatIf, failed bool, ties int, whole bool, err error) {
 	l := newLedger(u.limit, p)
 	if a.set.Pages != nil {
 		a.set.Pages = l
@@ -144,22 +140,21 @@ func (u *runs) one(a alternative, p policy, packed bool) (w WhatIf, failed bool,
 	return WhatIf{Setting: a.name, PeakReserved: s.PeakReserved, LeastReserved: s.PeakReserved, PeakLive: s.PeakInUse, DriverAllocs: s.DriverAllocs, DriverFrees: s.DriverFrees, Retries: s.Retries, advice: a.advice}, failed, s.Ties, whole, err
 }
 
-// replay makes the requests up to and with an event; failed says that one was refused, and
-// whole that the budget sufficed. A recording that begins late begins with its segments, or
-// with its live blocks packed.
-func (m *model) replay(b *budget, l *ledger, last int, packed bool) (failed, whole bool, err error) {
+// replay makes the requests up to and including an event. failed reports that one was refused, and whole that the
+// budget sufficed. A recording that starts late begins with its segments, or with its live blocks packed.
+func (m *model) replay(b *budget, l *simulatedDriver, last int, packed bool) (failed, whole bool, err error) {
 	if !packed {
-		m.begin(m.r.beginning(), l.adopt)
+		m.adoptBeginning(m.r.findBeginning(), l.adoptSegment)
 	}
 	if !m.r.Complete && packed {
-		for _, a := range m.r.beginning().live {
-			if m.older[a], err = m.take(a); err != nil {
+		for _, a := range m.r.findBeginning().live {
+			if m.older[a], err = m.takeBlock(a); err != nil {
 				return true, true, nil
 			}
 		}
 	}
 	for i := 0; i < m.r.Events() && i <= last; i++ {
-		if ok, err := b.spend(m); err != nil || !ok {
+		if ok, err := b.chargeWork(m); err != nil || !ok {
 			return false, false, err
 		}
 		l.at = i
@@ -169,15 +164,15 @@ func (m *model) replay(b *budget, l *ledger, last int, packed bool) (failed, who
 		if in := m.returns[i]; in != 0 {
 			_ = m.p.Return(in)
 		}
-		switch act, row := m.r.word(i); act {
+		switch act, row := m.r.eventAt(i); act {
 		case FreeCompleted:
-			m.give(i)
+			m.giveBlock(i)
 		case Alloc, OOM:
-			b, err := m.take(row)
+			b, err := m.takeBlock(row)
 			if err != nil {
 				return true, true, nil
 			}
-			m.hold(i, b)
+			m.holdBlock(i, b)
 		}
 	}
 	return false, true, nil

@@ -13,15 +13,14 @@ import (
 	"syscall"
 )
 
-// Irregular is the error of a file that was found and is no regular file. Reading it might
-// never end, or might do something to a device.
+// Irregular is the error of a found file that is no regular file. Reading it might never end, or affect a device.
 type Irregular struct{ Kind string } // "a named pipe"
 
 // Error names the kind of file.
 func (e *Irregular) Error() string { return "it is " + e.Kind + " and no regular file" }
 
-// irregular is the error of a mode, nil for that of a regular file.
-func irregular(mode fs.FileMode) error {
+// checkMode returns the error for a mode, nil for a regular file.
+func checkMode(mode fs.FileMode) error {
 	kind := "a device"
 	switch {
 	case mode.IsRegular():
@@ -36,23 +35,23 @@ func irregular(mode fs.FileMode) error {
 	return &Irregular{kind}
 }
 
-// CheckRegular is the error of OpenRegular for what a path leads to, without opening it.
+// CheckRegular returns the error of OpenRegular for a path, without opening it.
 func CheckRegular(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return cause(err)
+		return trimPath(err)
 	}
-	return irregular(info.Mode())
+	return checkMode(info.Mode())
 }
 
-// OpenRegular is os.OpenFile of a file that was found: ErrFolder or an *Irregular where that,
-// or what a link leads to, is no regular file. It never waits: what is no regular file is not
-// opened, and where one is exchanged for a pipe in between, the pipe is not waited for.
+// OpenRegular is os.OpenFile for a found file: the error is ErrFolder or an *Irregular if the file, or the target of
+// a link, is no regular file. It never blocks: it does not open irregular files, and if a pipe replaces the file
+// meanwhile, it does not wait for the pipe.
 func OpenRegular(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil:
-		err = irregular(info.Mode())
+		err = checkMode(info.Mode())
 	case errors.Is(err, fs.ErrNotExist) && flag&os.O_CREATE != 0:
 		err = nil
 	}
@@ -64,7 +63,7 @@ func OpenRegular(path string, flag int, perm fs.FileMode) (*os.File, error) {
 		return nil, err
 	}
 	if info, err = file.Stat(); err == nil {
-		err = irregular(info.Mode())
+		err = checkMode(info.Mode())
 	}
 	if err != nil {
 		_ = file.Close() // nothing was read or written
@@ -73,26 +72,25 @@ func OpenRegular(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	return file, nil
 }
 
-// Folder is a folder of others as a file system. Its files are regular ones, no file is read
-// further than a document may be long, links to folders are not followed below it, and all
-// listings together have as many entries as memory has room for. It implements fs.ReadDirFS,
-// fs.ReadFileFS and fs.StatFS, for fs.WalkDir and fs.Glob.
+// Folder is an untrusted folder as a file system. Its files must be regular, and no file is read beyond the size
+// limit of a document. Links to folders below it are not followed. All listings together are limited to a number of
+// entries. It implements fs.ReadDirFS, fs.ReadFileFS and fs.StatFS, for fs.WalkDir and fs.Glob.
 type Folder struct {
 	dir  string
 	room *Entries
 }
 
-// Entries is the memory that is left for the names of a listing.
+// Entries is the memory budget for the names of a listing.
 type Entries struct{ left atomic.Int64 }
 
-// NewEntries is the room of one listing.
+// NewEntries returns the budget of one listing.
 func NewEntries() *Entries {
 	e := &Entries{}
 	e.left.Store(DocumentMemory() / entryMemory)
 	return e
 }
 
-// Take uses some of it for n names; a TooLarge when there is not so much.
+// Take consumes budget for n names; it returns a TooLarge if the budget is exceeded.
 func (e *Entries) Take(n int) error {
 	if e.left.Add(-int64(n)) < 0 {
 		return &TooLarge{What: fmt.Sprintf("it holds more than %d files and folders", DocumentMemory()/entryMemory), Memory: DocumentMemory(), folder: true}
@@ -100,14 +98,13 @@ func (e *Entries) Take(n int) error {
 	return nil
 }
 
-// entryMemory is the memory that an entry of a listing may take, bytes: its name, its path
-// and what a reader keeps of it.
+// entryMemory is the memory budget of an entry of a listing, bytes: its name, its path and a reader's data about it.
 const entryMemory = 512
 
-// Dir is the folder at a path, which need not be there.
+// Dir returns the folder at a path, which need not exist.
 func Dir(path string) Folder { return Folder{dir: path, room: NewEntries()} }
 
-// Path is the path of a file or folder in it.
+// Path returns the path of a file or folder in it.
 func (f Folder) Path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
 
 // Open implements fs.FS.
@@ -122,14 +119,13 @@ func (f Folder) Open(name string) (fs.File, error) {
 // Stat implements fs.StatFS.
 func (f Folder) Stat(name string) (fs.FileInfo, error) { return os.Stat(f.Path(name)) }
 
-// ReadFile implements fs.ReadFileFS: the file's text, unfolded where it is compressed.
+// ReadFile implements fs.ReadFileFS: it returns the file's text, decompressed if necessary.
 func (f Folder) ReadFile(name string) ([]byte, error) { return ReadFound(f.Path(name)) }
 
-// listed is how many entries are read at a time.
+// listed is the number of entries per read.
 const listed = 1 << 10
 
-// ReadDir implements fs.ReadDirFS; a TooLarge where a listing has more entries than memory has
-// room for.
+// ReadDir implements fs.ReadDirFS; it returns a TooLarge if a listing exceeds the memory budget.
 func (f Folder) ReadDir(name string) ([]fs.DirEntry, error) {
 	path := f.Path(name)
 	if info, err := os.Stat(path); err != nil {
@@ -159,17 +155,16 @@ func (f Folder) ReadDir(name string) ([]fs.DirEntry, error) {
 	}
 }
 
-// Glob is the paths of what in the folder has a name of this form, sorted; none where the
-// folder cannot be read.
+// Glob returns the sorted paths of the folder's entries that match a pattern; none if the folder cannot be read.
 func (f Folder) Glob(pattern string) []string {
-	names, _ := fs.Glob(f, pattern) // the errors are those of a pattern
+	names, _ := fs.Glob(f, pattern) // the only errors concern the pattern
 	for i, n := range names {
 		names[i] = f.Path(n)
 	}
 	return names
 }
 
-// WriteFile is os.WriteFile, but not into what is there and is no regular file.
+// WriteFile is os.WriteFile, but refuses an existing file that is not regular.
 func WriteFile(path string, content []byte, perm fs.FileMode) error {
 	file, err := OpenRegular(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
 	if err != nil {

@@ -9,29 +9,29 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// MemoryVariable is the environment variable that says how much memory reading
-// one file, or the traces of one job, may take: "800MB", "2GiB".
+// MemoryVariable is the environment variable for the memory limit of reading one file, or the traces of one job:
+// "800MB", "2GiB".
 const MemoryVariable = "GPUPROF_MEMORY"
 
-// What reading may take where the variable does not say, bytes.
+// Default memory limits of reading, bytes.
 const (
 	documentMemory = 512 << 20
 	traceMemory    = 2 << 30
 )
 
-// The parts of it, of 512: the text, which is there twice while it grows, and what it
-// is decoded into, which is there when the text is there once. The rest is the
-// program's own, and garbage. A second of the shortest steps takes two megabytes.
+// Shares of the limit, in 512ths: the text, which exists twice while it grows, and the decoded data, which exist
+// while the text exists once. The remainder is for the program itself and garbage. A second of the shortest steps
+// takes two megabytes.
 const (
 	whole       = 512
 	textPart    = 80
 	decodedPart = 144
 )
 
-// leastMemory is the least that can be asked for, bytes.
+// leastMemory is the least value of MemoryVariable, bytes.
 const leastMemory = 1 << 20
 
-// CheckMemorySetting says what is wrong with MemoryVariable; ErrUsage.
+// CheckMemorySetting returns ErrUsage for an invalid MemoryVariable.
 func CheckMemorySetting() error {
 	text := os.Getenv(MemoryVariable)
 	if text == "" {
@@ -43,17 +43,16 @@ func CheckMemorySetting() error {
 	return nil
 }
 
-// DocumentMemory is the most memory that reading one document may take, bytes.
+// DocumentMemory returns the memory limit for reading one document, bytes.
 func DocumentMemory() int64 { return memorySetting(documentMemory) }
 
-// TraceMemory is the most memory that reading and analysing the traces of one job
-// may take, bytes.
+// TraceMemory returns the memory limit for reading and analysing the traces of one job, bytes.
 func TraceMemory() int64 { return memorySetting(traceMemory) }
 
-// DocumentText is the most text that is read of one document, bytes, decompressed.
+// DocumentText returns the limit of the decompressed text of one document, bytes.
 func DocumentText() int64 { return DocumentMemory() / whole * textPart }
 
-// DecodedMemory is the most that one document may be decoded into, bytes.
+// DecodedMemory returns the memory limit for the decoded data of one document, bytes.
 func DecodedMemory() int64 { return DocumentMemory() / whole * decodedPart }
 
 func memorySetting(otherwise int64) int64 {
@@ -63,20 +62,20 @@ func memorySetting(otherwise int64) int64 {
 	return otherwise
 }
 
-// TooLarge says that a file holds more than may be read of it.
+// TooLarge is the error of a file that exceeds a limit.
 type TooLarge struct {
 	What string // "it unfolds to more than 64 MiB"
-	// Memory is what reading may take, bytes.
+	// Memory is the memory limit of reading, bytes.
 	Memory int64
-	folder bool // it is a folder's listing
+	folder bool // the error concerns a folder's listing
 }
 
-// Error says what is too much, what may be read and how to read more.
+// Error describes the excess, the limit and the fix.
 func (e *TooLarge) Error() string {
 	return fmt.Sprintf("%s, which is the most that is read with %s of memory; %s", e.What, MemoryText(e.Memory), e.Fix())
 }
 
-// Fix says how to read more.
+// Fix returns the fix: a smaller file, or a larger limit.
 func (e *TooLarge) Fix() string {
 	what := "file"
 	if e.folder {
@@ -85,7 +84,7 @@ func (e *TooLarge) Fix() string {
 	return fmt.Sprintf("give a smaller %s, or set %s=%s to read more", what, MemoryVariable, MemoryText(4*e.Memory))
 }
 
-// MemoryText writes a size as MemoryVariable takes it: "512MiB".
+// MemoryText formats a size for MemoryVariable: "512MiB".
 func MemoryText(n int64) string {
 	for _, u := range []struct {
 		name string
@@ -98,16 +97,16 @@ func MemoryText(n int64) string {
 	return strconv.FormatInt(n, 10) + "B"
 }
 
-// Room is the memory that is left for what one file is decoded into.
+// Room is the memory budget for the decoded data of one file.
 type Room struct{ left int64 }
 
-// NewRoom is the room of one file, DecodedMemory.
+// NewRoom returns the budget of one file, DecodedMemory.
 func NewRoom() *Room { return &Room{DecodedMemory()} }
 
-// NoLimit is the room of a text that this program has just written.
+// NoLimit returns an unlimited budget, for a text that this program has just written.
 func NoLimit() *Room { return &Room{math.MaxInt64} }
 
-// Take uses some of it, bytes; a TooLarge when there is not so much.
+// Take consumes budget, bytes; it returns a TooLarge if the budget is exceeded.
 func (r *Room) Take(bytes int64) error {
 	if r.left -= bytes; r.left < 0 {
 		return &TooLarge{What: "its values take more than " + MemoryText(DecodedMemory()), Memory: DocumentMemory()}

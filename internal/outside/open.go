@@ -1,10 +1,8 @@
-// Package outside opens the files that others wrote. It is the one way to them: a
-// file is opened once, read from its beginning to its end, unfolded where it is
-// compressed, and never further than memory has room for (MemoryVariable).
+// Package outside opens untrusted files. All such files are opened through it: once, read from the beginning to the
+// end, decompressed if necessary, and within a memory limit (MemoryVariable).
 //
-// A file that the user names may be a pipe or a device (Open), and waiting for it ends
-// with the context. A file that is found in a folder, a store or a cache must be a
-// regular one (Found, Folder): a pipe that is planted there would hold the program up.
+// A file that the user names may be a pipe or a device (Open), and waiting for it ends with the context. A file found
+// in a folder, a store or a cache must be regular (Found, Folder): a planted pipe would block the program.
 package outside
 
 import (
@@ -21,42 +19,42 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Limits are what may be read of a file.
+// Limits are the limits of reading a file.
 type Limits struct {
-	Text   int64 // bytes, unfolded
-	Memory int64 // that this follows from, bytes
+	Text   int64 // bytes, decompressed
+	Memory int64 // memory limit that Text derives from, bytes
 	window uint64
-	whole  bool // a part of the file is worth nothing: refuse it before it is read
+	whole  bool // a part of the file is useless: refuse a large file before reading it
 }
 
-// Document are the limits of a file that is held in memory as a whole.
+// Document returns the limits of a file that is held in memory as a whole.
 func Document() Limits {
 	text := DocumentText()
 	return Limits{Text: text, Memory: DocumentMemory(), window: uint64(max(text, leastWindow)), whole: true}
 }
 
-// traceText is how much longer a trace's text may be than the memory for its events.
+// traceText is the ratio of a trace's text limit to the memory for its events.
 const traceText = 8
 
-// Trace are the limits of a file of which only events are kept.
+// Trace returns the limits of a file of which only events are kept.
 func Trace() Limits {
 	m := TraceMemory()
 	return Limits{Text: traceText * m, Memory: m, window: uint64(min(max(m/16, leastWindow), traceWindow))}
 }
 
-// The memory that a zstd file may ask for, bytes: at least what zstd -19 uses, and for
-// traces at most what zstd --ultra -22 and --long do.
+// Limits of the window of a zstd file, bytes: at least the window of zstd -19, and for traces at most that of zstd
+// --ultra -22 and --long.
 const (
 	leastWindow = 8 << 20
 	traceWindow = 128 << 20
 )
 
-// TooMuch is the error of a file with more text than that.
+// TooMuch returns the error of a file with more text than the limit.
 func (l Limits) TooMuch() error {
 	return &TooLarge{What: "it holds more than " + MemoryText(l.Text) + " of text", Memory: l.Memory}
 }
 
-// ErrFolder is a folder where a file is needed.
+// ErrFolder is the error of a folder in place of a file.
 var ErrFolder = errors.New("it is a directory")
 
 // File is an open file. It can be read once.
@@ -65,57 +63,56 @@ type File struct {
 	file   *os.File
 	raw    *bufio.Reader
 	text   *Text
-	size   int64 // -1 unknown
+	size   int64 // -1 if unknown
 	plain  bool  // see Plain
 }
 
 // Stdin is the name of standard input, on every system.
 const Stdin = "/dev/stdin"
 
-// Open opens a file that the user named, which may be a pipe or a device; waiting for its
-// writer ends with ctx, and so does each read. The errors are those of the system without
-// the path (fs.ErrNotExist …), ErrFolder, ctx's, and a TooLarge for a regular file that is
-// larger than a document may be, of which nothing is read.
+// Open opens a file that the user named, which may be a pipe or a device. Waiting for its writer ends with ctx, and
+// so does each read. The errors are the system's without the path (fs.ErrNotExist …), ErrFolder, ctx's, and a
+// TooLarge for a regular file beyond the size limit of a document, which is not read.
 func Open(ctx context.Context, path string, l Limits) (*File, error) {
 	info, err := os.Stat(path)
 	switch {
 	case path == Stdin && errors.Is(err, fs.ErrNotExist): // a system without that name
-		return l.file(os.Stdin, &interruptible{ctx: ctx, r: os.Stdin}, false)
+		return l.newFile(os.Stdin, &interruptible{ctx: ctx, r: os.Stdin}, false)
 	case err != nil:
-		return nil, cause(err)
+		return nil, trimPath(err)
 	case info.IsDir():
 		return nil, ErrFolder
 	case info.Mode().IsRegular():
 		f, err := Found(path, l)
 		if f != nil {
-			f.plain = !descriptor(path)
+			f.plain = !isDescriptor(path)
 		}
 		return f, err
 	}
 	file, err := waitFor(ctx, func() (*os.File, error) { return os.Open(path) })
 	if err != nil {
-		return nil, cause(err)
+		return nil, trimPath(err)
 	}
-	return l.file(file, &interruptible{ctx: ctx, r: file}, false)
+	return l.newFile(file, &interruptible{ctx: ctx, r: file}, false)
 }
 
-// Found opens a file that was found in a folder or under a name that a file holds. It must
-// be a regular file: the errors are those of Open and an *Irregular.
+// Found opens a file from a folder, or under a name from a file. It must be a regular file: the errors are Open's and
+// an *Irregular.
 func Found(path string, l Limits) (*File, error) {
 	file, err := OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
-		return nil, cause(err)
+		return nil, trimPath(err)
 	}
-	return l.file(file, file, true)
+	return l.newFile(file, file, true)
 }
 
-// file is a file that has just been opened; r reads it.
-func (l Limits) file(file *os.File, r io.Reader, plain bool) (*File, error) {
+// newFile wraps a file that was just opened; r reads it.
+func (l Limits) newFile(file *os.File, r io.Reader, plain bool) (*File, error) {
 	f := &File{limits: l, file: file, raw: bufio.NewReaderSize(r, 1<<16), size: -1, plain: plain}
 	info, err := file.Stat()
 	switch {
 	case err != nil:
-		err = cause(err)
+		err = trimPath(err)
 	case info.Mode().IsRegular():
 		if f.size = info.Size(); l.whole && f.size > l.Text {
 			err = l.TooMuch()
@@ -128,14 +125,13 @@ func (l Limits) file(file *os.File, r io.Reader, plain bool) (*File, error) {
 	return f, nil
 }
 
-// descriptor says that a path stands for an open file of this process, as
-// /dev/stdin does and what a shell puts in place of <(…).
-func descriptor(path string) bool {
+// isDescriptor reports whether a path refers to an open file of this process, as /dev/stdin and a shell's <(…) do.
+func isDescriptor(path string) bool {
 	return strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")
 }
 
-// cause is an error without the path, which the sentence about it has already.
-func cause(err error) error {
+// trimPath returns an error without the path, which the message already has.
+func trimPath(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
 	}
@@ -150,29 +146,28 @@ func (f *File) Close() error {
 	return f.file.Close()
 }
 
-// Plain says that the file is a regular one with a name of its own, so that the name
-// may be asked what it holds and leads to the same bytes again.
+// Plain reports whether the file is a regular one with its own name, so that the name is meaningful and leads to the
+// same bytes again.
 func (f *File) Plain() bool { return f.plain }
 
-// Head is the beginning of the file as it is stored, n bytes at most and 64 KiB.
+// Head returns the beginning of the stored file, at most n bytes and 64 KiB.
 func (f *File) Head(n int) ([]byte, error) {
 	head, err := f.raw.Peek(n)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	return head, cause(err)
+	return head, trimPath(err)
 }
 
-// Text is the file's text, to be read on.
+// Text returns the reader of the file's text.
 func (f *File) Text() *Text {
 	if f.text == nil {
-		f.text = unfold(f.raw, f.limits)
+		f.text = decompress(f.raw, f.limits)
 	}
 	return f.text
 }
 
-// Bytes is the whole text, within narrower limits if they are. The error is what
-// reading gave (see Damaged), or a TooLarge.
+// Bytes returns the whole text, within l if narrower. The error is the read error (see Damaged), or a TooLarge.
 func (f *File) Bytes(l Limits) ([]byte, error) {
 	text := f.Text()
 	if text.Form() == "" && f.size > l.Text {
@@ -196,8 +191,7 @@ func (f *File) Bytes(l Limits) ([]byte, error) {
 	return b, nil
 }
 
-// CopyTo writes what is stored, as it is, into a new file: no more than the memory
-// that reading may take.
+// CopyTo writes the stored content unchanged into a new file, within the memory limit of reading.
 func (f *File) CopyTo(path string) (err error) {
 	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -214,20 +208,20 @@ func (f *File) CopyTo(path string) (err error) {
 	return nil
 }
 
-// ReadAll is Open and Bytes of a document, closed again.
+// ReadAll opens a document, reads all of it and closes it.
 func ReadAll(ctx context.Context, path string) ([]byte, error) {
 	f, err := Open(ctx, path, Document())
-	return f.allOf(err)
+	return f.readAllOf(err)
 }
 
-// ReadFound is ReadAll of a file that was found, see Found.
+// ReadFound is ReadAll for a found file, see Found.
 func ReadFound(path string) ([]byte, error) {
 	f, err := Found(path, Document())
-	return f.allOf(err)
+	return f.readAllOf(err)
 }
 
-// allOf is the whole of a document that was opened with this error, and closes it.
-func (f *File) allOf(err error) ([]byte, error) {
+// readAllOf returns the whole content of a document and closes it; err is the error of opening.
+func (f *File) readAllOf(err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -235,10 +229,9 @@ func (f *File) allOf(err error) ([]byte, error) {
 	return f.Bytes(f.limits)
 }
 
-// Failed words why a file could not be read: what was being done to which file, as
-// in "reading run x.json", the cause and what to do. ErrUsage where there is no such
-// file or none that can be opened, ErrInput where its content is the cause; missing
-// says what to do where there is none, damaged where its compression is broken.
+// Failed describes why a file could not be read. doing is the action and its object, for example "reading run
+// x.json". The error is ErrUsage if the file does not exist or cannot be opened, and ErrInput for invalid content.
+// missing is the fix for a missing file, damaged the fix for broken compression.
 func Failed(doing string, err error, missing, damaged string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -256,11 +249,11 @@ func Failed(doing string, err error, missing, damaged string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %w", doing, err).WithFix("give a readable file")
 }
 
-// Silent is a cause that the sentence words itself.
+// Silent wraps a cause that the message itself describes.
 type Silent struct{ Err error }
 
-// Error is empty.
+// Error returns "".
 func (Silent) Error() string { return "" }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (s Silent) Unwrap() error { return s.Err }

@@ -8,8 +8,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// ReadProfile reads a pprof profile. Errors are those of Open and Bytes, and what is
-// wrong with the profile.
+// ReadProfile reads a pprof profile. It returns the errors of Open, of Bytes, and of the profile.
 func ReadProfile(ctx context.Context, path string) (*profile.Profile, error) {
 	text, err := ReadAll(ctx, path)
 	if err != nil {
@@ -18,9 +17,9 @@ func ReadProfile(ctx context.Context, path string) (*profile.Profile, error) {
 	return ParseProfile(text)
 }
 
-// ParseProfile is ReadProfile of a text that was read.
+// ParseProfile is ReadProfile for a text that was read.
 func ParseProfile(text []byte) (*profile.Profile, error) {
-	if err := profileFits(text, NewRoom()); err != nil {
+	if err := checkProfile(text, NewRoom()); err != nil {
 		return nil, err
 	}
 	p, err := profile.ParseUncompressed(text)
@@ -33,9 +32,8 @@ func ParseProfile(text []byte) (*profile.Profile, error) {
 	return p, nil
 }
 
-// What a profile is decoded into, bytes: a message of the outermost level (the
-// largest is a sample, of maps and lists), a number or a smaller message in it while
-// lists grow, and a string beside its text.
+// Memory of a decoded profile, bytes: a message of the outermost level (the largest is a sample, of maps and lists),
+// a number or a smaller message in it while lists grow, and a string in addition to its text.
 const (
 	messageBytes = 256
 	numberBytes  = 24
@@ -47,8 +45,8 @@ const stringTable = 6
 
 var errNoProfile = errors.New("it is no profile")
 
-// profileFits takes what decoding a profile needs, before it is decoded.
-func profileFits(b []byte, room *Room) error {
+// checkProfile charges the memory for decoding a profile, before it is decoded.
+func checkProfile(b []byte, room *Room) error {
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)
 		if n <= 0 {
@@ -82,7 +80,7 @@ func profileFits(b []byte, room *Room) error {
 		if tag>>3 != stringTable {
 			cost = messageBytes
 			for _, c := range part {
-				if c < 0x80 { // where a number ends
+				if c < 0x80 { // the last byte of a number
 					cost += numberBytes
 				}
 			}

@@ -12,30 +12,29 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// layers is how often a file may be compressed over: a download may have been once
-// more than its maker did.
+// layers is the largest number of nested compressions: a download may add one to its maker's.
 const layers = 4
 
-// Text is unfolded text. Reading it ends with the error of what was read, an error
-// that Damaged holds for, or a TooLarge.
+// Text is a reader of decompressed text. Its error is the read error, an error for which Damaged is true, or a
+// TooLarge.
 type Text struct {
 	r     *bufio.Reader
 	form  string
 	close []func()
 }
 
-// Unfold unfolds what r holds, plain text, gzip or zstd, told by its first bytes.
+// Unfold decompresses plain text, gzip or zstd, recognised by its first bytes.
 func Unfold(r io.Reader, l Limits) *Text {
 	if t, ok := r.(*Text); ok {
 		return t
 	}
-	return unfold(bufio.NewReaderSize(r, 1<<16), l)
+	return decompress(bufio.NewReaderSize(r, 1<<16), l)
 }
 
-func unfold(raw *bufio.Reader, l Limits) *Text {
+func decompress(raw *bufio.Reader, l Limits) *Text {
 	t := &Text{r: raw}
 	for depth := 0; ; depth++ {
-		form := formOf(t.r)
+		form := detectForm(t.r)
 		if t.form == "" {
 			t.form = form
 		}
@@ -44,52 +43,52 @@ func unfold(raw *bufio.Reader, l Limits) *Text {
 		}
 		var z io.Reader
 		var err error
-		in := &counted{r: t.r, left: l.stored(), limits: l, plain: true}
+		in := &limitedReader{r: t.r, left: l.storedLimit(), limits: l, plain: true}
 		if depth == layers {
 			err = fmt.Errorf("it is compressed more than %d times over", layers)
 		} else {
 			z, err = t.open(form, in)
 		}
 		if err != nil {
-			z = failing{err}
+			z = errorReader{err}
 		}
-		t.r = bufio.NewReaderSize(&counted{r: z, left: l.Text, limits: l, stored: in}, 1<<16)
+		t.r = bufio.NewReaderSize(&limitedReader{r: z, left: l.Text, limits: l, stored: in}, 1<<16)
 	}
 	if t.form == "" {
-		t.r = bufio.NewReaderSize(&counted{r: raw, left: l.Text, limits: l, plain: true}, 1<<16)
+		t.r = bufio.NewReaderSize(&limitedReader{r: raw, left: l.Text, limits: l, plain: true}, 1<<16)
 	}
 	return t
 }
 
-func formOf(r *bufio.Reader) string {
-	head, _ := r.Peek(4) // the error comes again when it is read
+func detectForm(r *bufio.Reader) string {
+	head, _ := r.Peek(4) // the read returns the error again
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		return "gzip"
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), skippable(head):
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), isSkippable(head):
 		return "zstd"
 	}
 	return ""
 }
 
-// skippable reports whether head begins a frame that a zstd decoder skips: 0x184D2A50 to
-// 0x184D2A5F, little endian (RFC 8878, section 3.1.2). pzstd and the seekable format write some.
-func skippable(head []byte) bool {
+// isSkippable reports whether head begins a frame that a zstd decoder skips: 0x184D2A50 to 0x184D2A5F, little endian
+// (RFC 8878, section 3.1.2). pzstd and the seekable format write such frames.
+func isSkippable(head []byte) bool {
 	return len(head) >= 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18})
 }
 
-// stored is how many bytes may be read to unfold text: frames that are skipped and members
-// without content are no text, and a file of them could be read for ever.
-func (l Limits) stored() int64 { return l.Text + l.Text/16 + 1<<16 }
+// storedLimit returns the limit of stored bytes for a text. Skipped frames and empty members give no text, so a file
+// of them could otherwise be read for ever.
+func (l Limits) storedLimit() int64 { return l.Text + l.Text/16 + 1<<16 }
 
-// open begins to unfold what t holds, which is read through in.
-func (t *Text) open(form string, in *counted) (io.Reader, error) {
+// open starts the decompression of the content of t, which is read through in.
+func (t *Text) open(form string, in *limitedReader) (io.Reader, error) {
 	l := in.limits
 	if form == "gzip" {
 		return gzip.NewReader(in)
 	}
 	var h zstd.Header
-	head, _ := t.r.Peek(zstd.HeaderMaxSize) // a cut one is found when it is read
+	head, _ := t.r.Peek(zstd.HeaderMaxSize) // the read finds a truncated header
 	if l.whole && h.Decode(head) == nil && h.HasFCS && h.FrameContentSize > uint64(l.Text) {
 		return nil, l.TooMuch()
 	}
@@ -101,19 +100,19 @@ func (t *Text) open(form string, in *counted) (io.Reader, error) {
 	return z, nil
 }
 
-// Form is how the file is compressed: "gzip", "zstd" or "".
+// Form returns the compression of the file: "gzip", "zstd" or "".
 func (t *Text) Form() string { return t.form }
 
 // Read implements io.Reader.
 func (t *Text) Read(p []byte) (int, error) { return t.r.Read(p) }
 
-// Peek is the text's next n bytes, 64 KiB at most, or what there is of them.
+// Peek returns the text's next n bytes, at most 64 KiB, or fewer at its end.
 func (t *Text) Peek(n int) []byte {
-	head, _ := t.r.Peek(n) // the error comes again when it is read
+	head, _ := t.r.Peek(n) // the read returns the error again
 	return head
 }
 
-// Close lets the decompressors go.
+// Close releases the decompressors.
 func (t *Text) Close() {
 	for _, f := range t.close {
 		f()
@@ -121,35 +120,35 @@ func (t *Text) Close() {
 	t.close = nil
 }
 
-// counted ends a text that is longer than the limit.
-type counted struct {
+// limitedReader returns an error for a text that exceeds the limit.
+type limitedReader struct {
 	r      io.Reader
 	left   int64
 	limits Limits
-	plain  bool     // r does not decompress
-	stored *counted // what r decompresses, nil for none
+	plain  bool           // r does not decompress
+	stored *limitedReader // the compressed input of r, nil for none
 	err    error
 }
 
 // Read implements io.Reader.
-func (c *counted) Read(p []byte) (int, error) {
+func (c *limitedReader) Read(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
 	if int64(len(p)) > c.left+1 {
-		p = p[:c.left+1] // one more, to see whether there is more
+		p = p[:c.left+1] // one more byte, to detect an excess
 	}
 	n, err := c.r.Read(p)
 	if c.left -= int64(n); c.left < 0 {
 		n, err = n-1, c.limits.TooMuch()
 	}
-	c.err = c.named(err)
+	c.err = c.markDamage(err)
 	return n, c.err
 }
 
-// named marks the errors of decompressing.
-func (c *counted) named(err error) error {
-	if c.stored != nil && errors.Is(err, io.ErrUnexpectedEOF) { // a decoder hides why it skipped no further
+// markDamage marks the errors of decompression.
+func (c *limitedReader) markDamage(err error) error {
+	if c.stored != nil && errors.Is(err, io.ErrUnexpectedEOF) { // a decoder hides the cause
 		if _, large := errors.AsType[*TooLarge](c.stored.err); large {
 			return c.stored.err
 		}
@@ -158,7 +157,7 @@ func (c *counted) named(err error) error {
 	case err == nil || errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return err
 	case c.plain || errors.Is(err, context.Canceled):
-		return cause(err)
+		return trimPath(err)
 	case errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		return &TooLarge{What: "unfolding it takes a zstd window of more than " + MemoryText(int64(c.limits.window)), Memory: c.limits.Memory}
 	}
@@ -171,22 +170,22 @@ func (c *counted) named(err error) error {
 	return &damage{err}
 }
 
-// damage is an error of decompressing.
+// damage is an error of decompression.
 type damage struct{ err error }
 
-// Error is the decompressor's.
+// Error returns the decompressor's text.
 func (d *damage) Error() string { return d.err.Error() }
 
-// Unwrap is the decompressor's error.
+// Unwrap returns the decompressor's error.
 func (d *damage) Unwrap() error { return d.err }
 
-// Damaged says that an error came from decompressing.
+// Damaged reports whether an error came from decompression.
 func Damaged(err error) bool {
 	_, is := errors.AsType[*damage](err)
 	return is
 }
 
-type failing struct{ err error }
+type errorReader struct{ err error }
 
 // Read implements io.Reader.
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
+func (f errorReader) Read([]byte) (int, error) { return 0, f.err }

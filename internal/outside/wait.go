@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// waitFor opens a pipe that may have no writer yet, and waits no longer than ctx allows. A file
-// that is opened after that is closed.
+// waitFor opens a pipe that may have no writer yet, and waits until ctx ends at most. It closes a file that is opened
+// later.
 func waitFor(ctx context.Context, open func() (*os.File, error)) (*os.File, error) {
 	type opened struct {
 		file *os.File
@@ -32,8 +32,7 @@ func waitFor(ctx context.Context, open func() (*os.File, error)) (*os.File, erro
 	}
 }
 
-// interruptible reads a pipe or a device until ctx ends. The read that waits then is left to
-// itself, with a buffer of its own.
+// interruptible reads a pipe or a device until ctx ends. A blocked read is then abandoned, with its own buffer.
 type interruptible struct {
 	ctx context.Context
 	r   io.Reader

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// StartOf is when a process began, clock ticks after the machine did; 0 where it is gone.
+// StartOf returns the start of a process, in clock ticks after the machine's start; 0 if it has ended.
 func StartOf(pid int) uint64 {
 	f := Stat(pid)
 	if len(f) < 20 {
@@ -16,14 +16,14 @@ func StartOf(pid int) uint64 {
 	return t
 }
 
-// ended reports whether a process has ended and waits for its parent to take note.
-func ended(pid int) bool {
+// isZombie reports whether a process has ended and waits for its parent.
+func isZombie(pid int) bool {
 	f := Stat(pid)
 	return len(f) > 0 && (f[0][0] == 'Z' || f[0][0] == 'X')
 }
 
-// Stat is /proc/PID/stat from its third field on, the state; the second, a name, may hold
-// anything.
+// Stat returns the fields of /proc/PID/stat from the third one, the state; the second one, a name, may contain any
+// character.
 func Stat(pid int) [][]byte {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -1,36 +1,35 @@
 package pool
 
-// Part is a part of a segment that a pool begins with: Size bytes, of which a block that
-// is Taken asked for Requested.
+// Part is a part of a segment that exists before the first Take: Size bytes. If it is Taken, its block asked for
+// Requested bytes.
 type Part struct {
 	Size, Requested int64
 	Taken           bool
 }
 
-// Adopt makes a segment that is there before the first Take, as a recording that begins
-// late finds it. Its parts cover it in the order of their offsets. The driver gives it no
-// memory, and it counts as no call. The blocks that are taken are returned in order.
+// Adopt adds a segment that exists before the first Take, for a recording that starts late. Its parts cover it in the
+// order of their offsets. Adopt makes no driver call and counts none. It returns the taken blocks in order.
 func (p *Pool) Adopt(base uint64, stream, pool int, parts []Part) (segment int, taken []*Block) {
 	var whole int64
 	for _, part := range parts {
 		whole += part.Size
 	}
-	of := p.shelf(smallMost+1, pool)
+	of := p.shelfFor(smallMost+1, pool)
 	if whole == smallWhole {
-		of = p.shelf(0, pool)
+		of = p.shelfFor(0, pool)
 	}
 	segment, p.next = p.next, p.next+1
 	var last *Block
 	at := int64(0)
 	for _, part := range parts {
-		b := &Block{Segment: segment, Offset: at, Size: part.Size, Stream: stream, of: of, whole: whole, base: base, number: p.numbered(), prev: last}
+		b := &Block{Segment: segment, Offset: at, Size: part.Size, Stream: stream, of: of, whole: whole, base: base, number: p.nextNumber(), prev: last}
 		if last != nil {
 			last.next = b
 		}
 		last = b
 		at += part.Size
 		if !part.Taken {
-			p.put(b)
+			p.addIdle(b)
 			continue
 		}
 		b.Requested = part.Requested

@@ -2,26 +2,26 @@ package pool
 
 import "fmt"
 
-// endless is the address space of an expandable segment, bytes: more than a device has.
-// PyTorch's is 1 1/8 of the device's memory, so that it too never needs a second one.
+// endless is the address space of an expandable segment, bytes, larger than any device's memory. PyTorch's is 1 1/8
+// of the device's memory, which never needs a second segment either.
 const endless = 1 << 50
 
-// reach is the size that an idle block can grow to where it stands.
-func (b *Block) reach() int64 {
+// reachableSize returns the size that an idle block can grow to in place.
+func (b *Block) reachableSize() int64 {
 	if b.next != nil && b.next.hole {
 		return b.Size + b.next.Size
 	}
 	return b.Size
 }
 
-// expand backs the first place of an expandable segment that has room for want: holes,
-// with the idle block before them.
-func (p *Pool) expand(want *Block) (*Block, error) {
-	b := p.room(want)
+// expandSegment backs the first range of an expandable segment with enough room for want: holes, and the idle block
+// before them.
+func (p *Pool) expandSegment(want *Block) (*Block, error) {
+	b := p.findRoom(want)
 	if b == nil {
-		b = &Block{Segment: p.next, Size: endless, Stream: want.Stream, of: want.of, hole: true, number: p.numbered()}
+		b = &Block{Segment: p.next, Size: endless, Stream: want.Stream, of: want.of, hole: true, number: p.nextNumber()}
 		p.next++
-		p.dig(b)
+		p.addHole(b)
 	}
 	for b.hole || b.Size < want.Size {
 		hole, need := b, want.Size
@@ -29,7 +29,7 @@ func (p *Pool) expand(want *Block) (*Block, error) {
 			hole, need = b.next, want.Size-b.Size
 		}
 		var err error
-		if b, err = p.back(hole, min(need, hole.Size)); err != nil {
+		if b, err = p.mapHole(hole, min(need, hole.Size)); err != nil {
 			return nil, err
 		}
 	}
@@ -37,8 +37,8 @@ func (p *Pool) expand(want *Block) (*Block, error) {
 	return b, nil
 }
 
-// room is the first block from which on there is free space for want.
-func (p *Pool) room(want *Block) *Block {
+// findRoom returns the first block with enough free space for want from there on.
+func (p *Pool) findRoom(want *Block) *Block {
 	holes := &want.of.holes
 	first := *want
 	first.Segment, first.Offset = -1, -1
@@ -62,37 +62,36 @@ func (p *Pool) room(want *Block) *Block {
 	}
 }
 
-// back gives the first pages of a hole memory for bytes; it returns the idle block that
-// they are in.
-func (p *Pool) back(b *Block, bytes int64) (*Block, error) {
-	bytes = up(bytes, p.set.page(b.of.small))
+// mapHole maps memory for the first pages of a hole, and returns the idle block that contains them.
+func (p *Pool) mapHole(b *Block, bytes int64) (*Block, error) {
+	bytes = roundUp(bytes, p.set.pageSize(b.of.small))
 	if err := p.set.Pages.Grow(b.Segment, b.Offset, bytes); err != nil {
 		return nil, fmt.Errorf("growing a segment by %d bytes: %w", bytes, err)
 	}
 	b.of.holes.drop(b)
 	if bytes < b.Size {
-		rest := p.split(b, bytes)
-		rest.number = p.numbered()
-		p.dig(rest)
+		rest := p.splitBlock(b, bytes)
+		rest.number = p.nextNumber()
+		p.addHole(rest)
 	}
 	b.hole = false
-	p.reserve(bytes)
-	b = p.join(b)
-	p.put(b)
+	p.countReserved(bytes)
+	b = p.joinNeighbours(b)
+	p.addIdle(b)
 	return b, nil
 }
 
-// dig adds a hole.
-func (p *Pool) dig(b *Block) {
+// addHole adds a hole.
+func (p *Pool) addHole(b *Block) {
 	b.hole, b.idle = true, false
 	b.of.holes.insert(b)
 }
 
-// shrink returns the whole pages of an idle block of an expandable segment. The parts
-// beside them are new blocks.
-func (p *Pool) shrink(b *Block) error {
-	page := p.set.page(b.of.small)
-	lo, hi := up(b.Offset, page), (b.Offset+b.Size)/page*page
+// shrinkBlock returns the whole pages of an idle block of an expandable segment. The remaining parts become new
+// blocks.
+func (p *Pool) shrinkBlock(b *Block) error {
+	page := p.set.pageSize(b.of.small)
+	lo, hi := roundUp(b.Offset, page), (b.Offset+b.Size)/page*page
 	if lo >= hi {
 		return nil
 	}
@@ -102,29 +101,29 @@ func (p *Pool) shrink(b *Block) error {
 	b.of.idle.drop(b)
 	number := b.number
 	if before := lo - b.Offset; before > 0 {
-		rest := p.split(b, before)
-		b.number = p.numbered()
-		p.put(b)
+		rest := p.splitBlock(b, before)
+		b.number = p.nextNumber()
+		p.addIdle(b)
 		b = rest
 	}
 	if b.Size > hi-lo {
-		rest := p.split(b, hi-lo)
-		rest.number = p.numbered()
-		p.put(rest)
+		rest := p.splitBlock(b, hi-lo)
+		rest.number = p.nextNumber()
+		p.addIdle(rest)
 	}
 	b.number = number
 	p.stats.DriverFrees++
 	p.stats.Reserved -= hi - lo
-	p.bury(b)
+	p.makeHole(b)
 	return nil
 }
 
-// bury makes a block a hole and joins it with holes beside it; a segment that is one hole
-// is given up.
-func (p *Pool) bury(b *Block) {
+// makeHole converts a block to a hole and joins it with neighbouring holes; a segment that is a single hole is
+// released.
+func (p *Pool) makeHole(b *Block) {
 	b.idle, b.hole = false, true
-	b = p.join(b)
+	b = p.joinNeighbours(b)
 	if b.prev != nil || b.next != nil {
-		p.dig(b)
+		p.addHole(b)
 	}
 }

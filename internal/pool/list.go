@@ -2,23 +2,22 @@ package pool
 
 import "slices"
 
-// widest is how many blocks a part of a list has before it is cut in two.
+// widest is the largest number of blocks in a part of a list; larger parts are split.
 const widest = 256
 
-// list keeps blocks in an order, in parts, so that a change of a long list moves few of
-// its entries.
+// list keeps blocks ordered, in parts, so that a change of a long list moves few entries.
 type list struct {
 	parts [][]*Block
 	order func(a, b *Block) int
 	n     int
-	work  *int64   // entries that were looked at or moved
-	spare []*Block // of a part that became empty
+	work  *int64   // entries visited or moved
+	spare []*Block // buffer of a part that became empty
 }
 
-// place is where a block stands in a list.
+// place is the position of a block in a list.
 type place struct{ part, at int }
 
-// find is the first place whose block does not come before the key.
+// find returns the first place whose block is not before the key.
 func (l *list) find(key *Block) place {
 	i, _ := slices.BinarySearchFunc(l.parts, key, func(part []*Block, key *Block) int { return l.order(part[len(part)-1], key) })
 	if i == len(l.parts) {
@@ -28,7 +27,7 @@ func (l *list) find(key *Block) place {
 	return place{i, at}
 }
 
-// get is the block at a place, nil behind the last.
+// get returns the block at a place, nil after the last.
 func (l *list) get(p place) *Block {
 	if p.part >= len(l.parts) {
 		return nil
@@ -36,7 +35,7 @@ func (l *list) get(p place) *Block {
 	return l.parts[p.part][p.at]
 }
 
-// next is the place behind one.
+// next returns the following place.
 func (l *list) next(p place) place {
 	if p.at++; p.at >= len(l.parts[p.part]) {
 		return place{p.part + 1, 0}
@@ -44,8 +43,8 @@ func (l *list) next(p place) place {
 	return p
 }
 
-// before is the place before one; ok is false at the first.
-func (l *list) before(p place) (to place, ok bool) {
+// previous returns the preceding place; ok is false at the first.
+func (l *list) previous(p place) (to place, ok bool) {
 	switch {
 	case p.at > 0:
 		return place{p.part, p.at - 1}, true
@@ -79,7 +78,7 @@ func (l *list) insert(b *Block) {
 	}
 }
 
-// remove takes out the block at a place.
+// remove removes the block at a place.
 func (l *list) remove(p place) {
 	l.n--
 	part := slices.Delete(l.parts[p.part], p.at, p.at+1)
@@ -91,11 +90,11 @@ func (l *list) remove(p place) {
 	}
 }
 
-// drop takes out a block.
+// drop removes a block.
 func (l *list) drop(b *Block) { l.remove(l.find(b)) }
 
-// all are the blocks in order.
-func (l *list) all() []*Block {
+// blocks returns all blocks in order.
+func (l *list) blocks() []*Block {
 	*l.work += int64(l.n)
 	return slices.Concat(l.parts...)
 }

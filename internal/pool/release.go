@@ -2,12 +2,12 @@ package pool
 
 import "fmt"
 
-// Trim returns every segment of pool 0, and of those that a Releaser names, that is one
-// idle block to the driver; of expandable ones every idle page.
+// Trim returns the idle memory of pool 0, and of the pools that a Releaser names, to the driver: segments that are
+// one idle block, or idle pages of expandable segments.
 func (p *Pool) Trim() error {
-	p.shelf(0, 0)
+	p.shelfFor(0, 0)
 	for _, of := range p.shelves[0] {
-		if err := p.empty(of); err != nil {
+		if err := p.emptyShelf(of); err != nil {
 			return err
 		}
 	}
@@ -24,26 +24,25 @@ func (p *Pool) Trim() error {
 	return nil
 }
 
-// Return returns what is idle in a pool other than 0, small requests first, which is not
-// Trim's order for pool 0.
+// Return returns the idle memory of a pool other than 0, small requests first; Trim's order for pool 0 differs.
 func (p *Pool) Return(pool int) error {
-	p.shelf(0, pool)
+	p.shelfFor(0, pool)
 	for _, of := range []*shelf{p.shelves[pool][1], p.shelves[pool][0]} {
-		if err := p.empty(of); err != nil {
+		if err := p.emptyShelf(of); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// empty returns what is idle on a shelf.
-func (p *Pool) empty(of *shelf) error {
-	for _, b := range of.idle.all() {
+// emptyShelf returns the idle memory of a shelf.
+func (p *Pool) emptyShelf(of *shelf) error {
+	for _, b := range of.idle.blocks() {
 		var err error
 		if p.set.Pages != nil {
-			err = p.shrink(b)
+			err = p.shrinkBlock(b)
 		} else {
-			err = p.returned(b)
+			err = p.returnSegment(b)
 		}
 		if err != nil {
 			return err
@@ -52,8 +51,8 @@ func (p *Pool) empty(of *shelf) error {
 	return nil
 }
 
-// returned releases an idle block, if it is a whole segment.
-func (p *Pool) returned(b *Block) error {
+// returnSegment returns an idle block, if it is a whole segment.
+func (p *Pool) returnSegment(b *Block) error {
 	if b.Size != b.whole {
 		return nil
 	}
@@ -66,20 +65,19 @@ func (p *Pool) returned(b *Block) error {
 	return nil
 }
 
-// collect returns whole idle segments of large requests in pool 0, where more is reserved
-// than Collect allows: those that were not used for at least the average time, counted in
-// searches, again and again until the excess is gone
+// collectUnused returns whole idle segments of large requests in pool 0 if the reserved memory exceeds Collect. It
+// returns those unused for at least the average time, counted in searches, repeatedly until the excess is gone
 // (garbage_collect_cached_blocks of c10/cuda/CUDACachingAllocator.cpp).
-func (p *Pool) collect() error {
+func (p *Pool) collectUnused() error {
 	most := int64(p.set.Collect * float64(p.set.Allowed))
 	excess := p.stats.Reserved - most
 	if p.set.Allowed == 0 || p.set.Collect <= 0 || excess <= 0 || p.set.Pages != nil {
 		return nil
 	}
-	of := p.shelf(mediumWhole, 0)
+	of := p.shelfFor(mediumWhole, 0)
 	var whole []*Block
 	ages := 0
-	for _, b := range of.idle.all() {
+	for _, b := range of.idle.blocks() {
 		if b.Size == b.whole {
 			whole = append(whole, b)
 			ages += of.searches - b.since
@@ -96,7 +94,7 @@ func (p *Pool) collect() error {
 				kept = append(kept, b)
 				continue
 			}
-			if err := p.returned(b); err != nil {
+			if err := p.returnSegment(b); err != nil {
 				return err
 			}
 			freed = true
@@ -108,8 +106,8 @@ func (p *Pool) collect() error {
 	return nil
 }
 
-// makeRoom returns idle segments of at least MaxSplit, so that a request of that size
-// gets memory: the smallest that is large enough, else the largest ones until they are.
+// makeRoom returns idle segments of at least MaxSplit, so that a request of that size gets memory: the smallest
+// sufficient one, otherwise the largest ones until they suffice.
 func (p *Pool) makeRoom(want *Block) (freed bool, err error) {
 	if p.set.Pages != nil {
 		return false, nil
@@ -117,17 +115,17 @@ func (p *Pool) makeRoom(want *Block) (freed bool, err error) {
 	idle := &want.of.idle
 	key := &Block{Size: max(want.Size, p.set.MaxSplit), Stream: want.Stream, Offset: -1}
 	at := idle.find(key)
-	if b := p.serves(idle, at, want); b != nil {
-		return true, p.returned(b)
+	if b := p.usableAt(idle, at, want); b != nil {
+		return true, p.returnSegment(b)
 	}
 	var large []*Block
 	sum := int64(0)
 	for sum < key.Size {
 		var ok bool
-		if at, ok = idle.before(at); !ok {
+		if at, ok = idle.previous(at); !ok {
 			break
 		}
-		b := p.serves(idle, at, want)
+		b := p.usableAt(idle, at, want)
 		if b == nil || b.Size < p.set.MaxSplit {
 			break
 		}
@@ -136,7 +134,7 @@ func (p *Pool) makeRoom(want *Block) (freed bool, err error) {
 		p.work++
 	}
 	for _, b := range large {
-		if err := p.returned(b); err != nil {
+		if err := p.returnSegment(b); err != nil {
 			return false, err
 		}
 	}

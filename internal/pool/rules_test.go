@@ -30,7 +30,7 @@ func TestListLaws(t *testing.T) {
 				}
 			}
 			var got []int64
-			for _, b := range l.all() {
+			for _, b := range l.blocks() {
 				got = append(got, b.Offset)
 			}
 			if !slices.Equal(got, want) || l.n != len(want) {
@@ -41,7 +41,7 @@ func TestListLaws(t *testing.T) {
 			if b := l.get(at); (b == nil) != (k == len(want)) || b != nil && b.Offset != want[k] {
 				rt.Fatalf("%d is found at %+v", from, at)
 			}
-			if back, ok := l.before(at); ok != (k > 0) || ok && l.get(back).Offset != want[k-1] {
+			if back, ok := l.previous(at); ok != (k > 0) || ok && l.get(back).Offset != want[k-1] {
 				rt.Fatalf("before %d is %+v", from, back)
 			}
 		}

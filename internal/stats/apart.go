@@ -8,10 +8,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// KeepApart is the run with the bare step as its step, as where stage events
-// were kept out of the timing passes from the start: throughput and order are of
-// the bare blocks, and the probed step is what exposed times add up to. ok is
-// false where the run has no bare samples or they do not fit its order.
+// KeepApart returns the run with the bare step as its step, as if stage events had been kept out of the timing
+// passes. Throughput and order then cover the bare blocks, and exposed times add up to the probed step. ok is false
+// if the run has no bare samples, or they do not fit its order.
 func KeepApart(run *gpuprof.Run) (out *gpuprof.Run, ok bool) {
 	if run.ProbedStep != nil || run.Step == nil || run.BareStep == nil || run.Throughput == nil {
 		return nil, false
@@ -37,9 +36,8 @@ func KeepApart(run *gpuprof.Run) (out *gpuprof.Run, ok bool) {
 	return &kept, true
 }
 
-// blockRates are the steps a second of each block of a side, one list a process,
-// and the work of a step, by the throughput of the first block; nil where the
-// samples do not fit the order.
+// blockRates returns the steps per second of each block of a side, one list per process, and the work of a step, from
+// the throughput of the first block. rates is nil if the samples do not fit the order.
 func blockRates(run *gpuprof.Run, side int, s *gpuprof.Series) (rates [][]float64, work float64) {
 	var blocks []int
 	for _, o := range run.Order {

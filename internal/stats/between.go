@@ -6,31 +6,27 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// leastFreedom is how many degrees of freedom a spread between processes needs
-// before it is told: that of five processes of one session.
+// leastFreedom is the least number of degrees of freedom for a spread between processes: five processes of one
+// session.
 const leastFreedom = 4
 
-// AnotherProcess says how far the median of one more process may lie from that
-// of this one, as a share: 95 % of processes lie within a factor of 1 + share,
-// up or down, if processes and sessions scatter like a normal distribution in
-// the logarithm. The median over all processes lies nearer.
+// AnotherProcess bounds the difference of one more process's median from this one's, as a share: 95 % of processes
+// are within a factor of 1 + share, up or down, if processes and sessions are normally distributed in the logarithm.
+// The median over all processes is closer.
 //
-// programs holds what earlier processes showed: for each program (the same work
-// by the same build) its sessions, and in each the logarithms of the medians of
-// its processes. The variance is that of a one-way random model, sessions
-// beside processes of one session (Searle, Casella and McCulloch, Variance
-// Components, 1992, section 3.6), pooled over the programs; with MSB and MSW the
-// mean squares between and within sessions of n0 processes,
+// programs holds earlier processes: for each program (the same work by the same build) its sessions, and in each the
+// logarithms of the medians of its processes. The variance follows a one-way random model of sessions, and processes
+// within them (Searle, Casella and McCulloch, Variance Components, 1992, section 3.6), pooled over the programs. With
+// MSB and MSW the mean squares between and within sessions of n0 processes,
 //
 //	s^2 = MSB/n0 + (1 - 1/n0) MSW,  share = exp(t sqrt(2) s) - 1
 //
-// and t of Satterthwaite's degrees of freedom (Biometrics Bulletin 2, 1946). ok
-// is false where there are fewer than four.
+// and t of Satterthwaite's degrees of freedom (Biometrics Bulletin 2, 1946). ok is false with fewer than four.
 func AnotherProcess(programs [][][]float64) (share float64, ok bool) {
 	var between, within, nb, nw, count, squares float64
 	for _, sessions := range programs {
 		var all, n, sq, groups float64
-		sessions = fromFirst(sessions)
+		sessions = subtractFirst(sessions)
 		for _, s := range sessions {
 			if len(s) == 0 {
 				continue
@@ -51,16 +47,16 @@ func AnotherProcess(programs [][][]float64) (share float64, ok bool) {
 		}
 		nb, nw, count, squares = nb+groups-1, nw+n-groups, count+n, squares+sq/n
 	}
-	variance, nu := components(between, within, nb, nw, count, squares)
+	variance, nu := varianceComponents(between, within, nb, nw, count, squares)
 	if !(nu >= leastFreedom) || math.IsNaN(variance) || math.IsInf(variance, 0) {
 		return 0, false
 	}
 	return math.Expm1(studentT(nu) * math.Sqrt(2*variance)), true
 }
 
-// fromFirst are the sessions' values less the first of all, so that those of processes alike are
-// zero: the mean of equal numbers, their sum over their count, may round to another one.
-func fromFirst(sessions [][]float64) [][]float64 {
+// subtractFirst subtracts the very first value from all sessions' values. Equal processes then give exact zeros,
+// whereas the mean of equal numbers may round to another number.
+func subtractFirst(sessions [][]float64) [][]float64 {
 	out := make([][]float64, len(sessions))
 	var first *float64
 	for i, s := range sessions {
@@ -74,9 +70,9 @@ func fromFirst(sessions [][]float64) [][]float64 {
 	return out
 }
 
-// components is the variance of one process of one session and its degrees of
-// freedom. Sessions that differ no more than processes do are no sessions.
-func components(between, within, nb, nw, count, squares float64) (variance, nu float64) {
+// varianceComponents returns the variance of one process of one session, and its degrees of freedom. If sessions
+// differ no more than processes do, it pools both.
+func varianceComponents(between, within, nb, nw, count, squares float64) (variance, nu float64) {
 	if nb+nw == 0 {
 		return 0, 0
 	}
@@ -95,7 +91,7 @@ func components(between, within, nb, nw, count, squares float64) (variance, nu f
 	if nw > 0 {
 		terms += b * b / nw
 	}
-	if terms == 0 { // every process gave the same
+	if terms == 0 { // all processes gave the same value
 		return variance, nb + nw
 	}
 	return variance, variance * variance / terms

@@ -10,86 +10,76 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Draws is how many resamples a Bootstrap takes unless told otherwise.
+// Draws is the default number of resamples of a Bootstrap.
 const Draws = bootstrapDraws
 
-// Bootstrap estimates the error of the mean of paired log ratios of medians.
-// It is safe for use by several goroutines, and gives the same figures for the
-// same seed and data whatever it was asked before.
+// Bootstrap estimates the error of the mean of paired log ratios of medians. It is safe for concurrent use. For the
+// same seed and data it gives the same figures, independent of earlier calls.
 //
-// A resample needs the median of n values drawn from n. Drawing n ranks and
-// sorting them is avoided: drawn ranks are floor(n U) of uniform U, so the
-// middle ones are floor(n U_(m)) of the order statistics of U, which have
-// Beta distributions (David and Nagaraja, Order Statistics, 2003, section 2.3).
-// That is exact, costs the same for every n, and does not depend on the data,
-// so that all metrics of a comparison share the ranks.
+// A resample needs the median of n values drawn from n. Drawing and sorting n ranks is avoided: drawn ranks are
+// floor(n U) of uniform U, so the middle ones are floor(n U_(m)) of the order statistics of U, which have Beta
+// distributions (David and Nagaraja, Order Statistics, 2003, section 2.3). This is exact, costs the same for every n,
+// and is independent of the data, so all metrics of a comparison share the ranks.
 type Bootstrap struct {
 	seed  uint64
 	draws int
 
 	mu    sync.Mutex
-	ranks map[int]*rankPool // by number of samples
-	picks map[int][]pick    // by number of blocks
+	ranks map[int]*rankPool   // by number of samples
+	picks map[int][]blockDraw // by number of blocks
 }
 
-// poolSize is how many resampled medians of n samples are kept to choose from,
-// a power of two. Its own error of the spread, 1/sqrt(2 poolSize) = 1.1 %, is
-// below that of 2,000 draws, 1.6 %.
+// poolSize is the number of precomputed resampled medians of n samples, a power of two. Its error of the spread,
+// 1/sqrt(2 poolSize) = 1.1 %, is below the 1.6 % of 2,000 draws.
 const poolSize = 1 << 12
 
-// mostPools bounds the memory of the pools, 32 KiB each, where every process
-// gave another number of samples.
+// mostPools limits the number of pools, 32 KiB each, if every process has a different number of samples.
 const mostPools = 256
 
-// rankPool holds, for each resample, the ranks of the middle one or two.
+// rankPool holds the ranks of the middle one or two samples of each resample.
 type rankPool [poolSize][2]int32
 
-// pick is one block of one draw: which block, and which resampled median of
-// either side. The rows index a rankPool.
-type pick struct{ block, rowA, rowB uint16 }
+// blockDraw is one block of one draw: its index, and a resampled median of each side. The rows index a rankPool.
+type blockDraw struct{ block, rowA, rowB uint16 }
 
-// NewBootstrap makes a bootstrap of at least Draws draws.
+// NewBootstrap returns a bootstrap of at least Draws draws.
 func NewBootstrap(seed uint64, draws int) *Bootstrap {
-	return &Bootstrap{seed: seed, draws: max(draws, Draws), ranks: map[int]*rankPool{}, picks: map[int][]pick{}}
+	return &Bootstrap{seed: seed, draws: max(draws, Draws), ranks: map[int]*rankPool{}, picks: map[int][]blockDraw{}}
 }
 
-// Paired is the mean over blocks of log(median of b[k] / median of a[k]), where
-// a[k] and b[k] are the samples of the two processes of block k.
+// Paired returns the mean over blocks of log(median of b[k] / median of a[k]), where a[k] and b[k] are the samples of
+// the two processes of block k.
 //
-// Its error is that of a hierarchical bootstrap (Davison and Hinkley,
-// Bootstrap Methods, 1997, section 3.8): draw K blocks of the K with
-// replacement, in each draw the samples of both sides with replacement, take
-// the mean; the standard deviation over the draws. It is widened by
-// sqrt(K/(K-1)), because K drawn blocks spread like a sample without Bessel's
-// correction, and goes with Student's t of K-1 degrees of freedom.
+// Its error is from a hierarchical bootstrap (Davison and Hinkley, Bootstrap Methods, 1997, section 3.8). Each draw
+// takes K of the K blocks with replacement, resamples both sides of each, and takes the mean; SE is the standard
+// deviation over the draws. The factor sqrt(K/(K-1)) restores Bessel's correction, and Student's t has K-1 degrees of
+// freedom.
 //
-// Swapping a and b negates Theta and keeps SE to the last bit; the order of
-// samples within a process does not matter. ok is false with fewer than two
-// blocks, an empty process, or a value that is not positive and finite.
+// Swapping a and b negates Theta and keeps SE to the last bit. The order of samples within a process does not matter.
+// ok is false with fewer than two blocks, an empty process, or a value that is not positive and finite.
 func (bs *Bootstrap) Paired(a, b [][]float64) (e Effect, ok bool) {
 	return bs.PairedBlocks(a, b, nil)
 }
 
-// PairedBlocks is Paired with aligned[k] saying that samples i of a[k] and b[k]
-// were measured side by side: such a block counts by the median over i of
-// log(b[k][i]/a[k][i]), and a resample draws whole turns. An aligned block whose
-// sides hold different numbers of samples has no turns and counts as any other.
+// PairedBlocks is Paired with interleaved blocks: aligned[k] marks samples i of a[k] and b[k] that were measured
+// together. Such a block counts by the median over i of log(b[k][i]/a[k][i]), and a resample draws whole pairs. If
+// its sides differ in length, it counts like any other block.
 func (bs *Bootstrap) PairedBlocks(a, b [][]float64, aligned []bool) (e Effect, ok bool) {
 	k := len(a)
 	if k < 2 || len(b) != k || k > math.MaxUint16 {
 		return Effect{}, false
 	}
-	// Which side gets which resamples must not depend on which is called a.
+	// The assignment of resamples to sides must not depend on the names of the sides.
 	first, second, sign := logBlocks(a), logBlocks(b), 1.0
 	if first == nil || second == nil {
 		return Effect{}, false
 	}
-	if swapped(first, second) {
+	if isSwapped(first, second) {
 		first, second, a, b, sign = second, first, b, a, -1
 	}
 	for i := range first {
 		if i < len(aligned) && aligned[i] && len(a[i]) == len(b[i]) {
-			first[i], second[i] = logBlock{logs: []float64{0}}, turnsOf(a[i], b[i])
+			first[i], second[i] = logBlock{logs: []float64{0}}, pairRatios(a[i], b[i])
 		}
 	}
 	var theta float64
@@ -99,20 +89,19 @@ func (bs *Bootstrap) PairedBlocks(a, b [][]float64, aligned []bool) (e Effect, o
 	theta /= -sign * float64(k)
 	pools := make([][2]*rankPool, k)
 	for i := range k {
-		pools[i] = [2]*rankPool{bs.pool(len(first[i].logs)), bs.pool(len(second[i].logs))}
+		pools[i] = [2]*rankPool{bs.poolFor(len(first[i].logs)), bs.poolFor(len(second[i].logs))}
 	}
 	means := make([]float64, bs.draws)
-	resample(means, bs.plan(k), first, second, pools)
+	resample(means, bs.drawPlan(k), first, second, pools)
 	n := float64(k)
 	return Effect{Theta: theta, SE: stat.StdDev(means, nil) * math.Sqrt(n/(n-1)), Nu: n - 1}, true
 }
 
-// resample fills means with the resampled means of second - first.
-// All of its memory is the caller's own, so the race detector, under which the
-// tests run, has nothing to find in this loop and would take most of their time.
+// resample fills means with the resampled means of second - first. It uses only memory of its caller, so the race
+// detector finds nothing in this loop, and would take most of the tests' time.
 //
 //go:norace
-func resample(means []float64, plan []pick, first, second []logBlock, pools [][2]*rankPool) {
+func resample(means []float64, plan []blockDraw, first, second []logBlock, pools [][2]*rankPool) {
 	k := len(first)
 	scale := 0.5 / float64(k) // the median is half the sum of the middle two
 	for d := range means {
@@ -129,16 +118,15 @@ func resample(means []float64, plan []pick, first, second []logBlock, pools [][2
 	}
 }
 
-// logBlock is the sorted logarithms of one process's samples. The median of an
-// even number is the middle of the logarithms: the geometric mean of the
-// middle two, so that swapping sides negates exactly.
+// logBlock holds the sorted logarithms of one process's samples. The median of an even number is the mean of the
+// middle two logarithms, so that swapping sides negates exactly.
 type logBlock struct {
 	logs   []float64
 	median float64
 }
 
-// turnsOf is the sorted log ratios of samples measured side by side.
-func turnsOf(a, b []float64) logBlock {
+// pairRatios returns the sorted log ratios of samples measured together.
+func pairRatios(a, b []float64) logBlock {
 	logs := make([]float64, len(a))
 	for i := range logs {
 		logs[i] = math.Log(b[i]) - math.Log(a[i])
@@ -147,7 +135,7 @@ func turnsOf(a, b []float64) logBlock {
 	return logBlock{logs, (logs[(len(logs)-1)/2] + logs[len(logs)/2]) / 2}
 }
 
-// logBlocks is nil when a block is empty or holds a value without a logarithm.
+// logBlocks returns nil if a block is empty or holds a value without a logarithm.
 func logBlocks(blocks [][]float64) []logBlock {
 	n := 0
 	for _, b := range blocks {
@@ -173,8 +161,8 @@ func logBlocks(blocks [][]float64) []logBlock {
 	return out
 }
 
-// swapped says which of two sides comes first, by their content alone.
-func swapped(a, b []logBlock) bool {
+// isSwapped reports whether side b sorts before side a, by content alone.
+func isSwapped(a, b []logBlock) bool {
 	for i := range a {
 		if c := slices.Compare(a[i].logs, b[i].logs); c != 0 {
 			return c > 0
@@ -183,8 +171,8 @@ func swapped(a, b []logBlock) bool {
 	return false
 }
 
-// pool is the resampled ranks of n samples.
-func (bs *Bootstrap) pool(n int) *rankPool {
+// poolFor returns the resampled ranks of n samples.
+func (bs *Bootstrap) poolFor(n int) *rankPool {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
 	if p := bs.ranks[n]; p != nil {
@@ -202,28 +190,28 @@ func (bs *Bootstrap) pool(n int) *rankPool {
 		p[i][0] = rank(u)
 		p[i][1] = p[i][0]
 		if n%2 == 0 {
-			// Given U_(m), the next is the least of n-m uniforms above it.
+			// Given U_(m), the next one is the smallest of n-m uniforms above it.
 			p[i][1] = rank(1 - (1-u)*math.Pow(rng.Float64(), 1/float64(n-m)))
 		}
 	}
 	if len(bs.ranks) >= mostPools {
-		clear(bs.ranks) // what is needed again comes out the same again
+		clear(bs.ranks) // a pool that is needed again comes out equal
 	}
 	bs.ranks[n] = p
 	return p
 }
 
-// plan is which blocks and which of their resampled medians each draw takes.
-func (bs *Bootstrap) plan(k int) []pick {
+// drawPlan returns the blocks, and their resampled medians, of each draw.
+func (bs *Bootstrap) drawPlan(k int) []blockDraw {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
 	if p := bs.picks[k]; p != nil {
 		return p
 	}
 	rng := rand.New(rand.NewPCG(bs.seed, ^uint64(k)))
-	p := make([]pick, bs.draws*k)
+	p := make([]blockDraw, bs.draws*k)
 	for i := range p {
-		p[i] = pick{uint16(rng.IntN(k)), uint16(rng.IntN(poolSize)), uint16(rng.IntN(poolSize))}
+		p[i] = blockDraw{uint16(rng.IntN(k)), uint16(rng.IntN(poolSize)), uint16(rng.IntN(poolSize))}
 	}
 	bs.picks[k] = p
 	return p

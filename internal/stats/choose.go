@@ -7,45 +7,43 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Rule is how a gate estimates the change of one metric.
+// Rule names the estimator of a gate for the change of one metric.
 type Rule string
 
 // The rules, in the order in which they are tried.
 const (
-	// PairedMean is the mean over blocks (Bootstrap.PairedBlocks): the sharpest
-	// where processes scatter like a normal distribution.
+	// PairedMean is the mean over blocks (Bootstrap.PairedBlocks): the sharpest for normally distributed processes.
 	PairedMean Rule = "paired mean"
-	// PairRanks are the signed ranks of the blocks (SignedRanks): for outliers on
-	// a machine that drifts by more than its processes differ.
+	// PairRanks are the signed ranks of the blocks (SignedRanks): for outliers on a machine that drifts by more than
+	// its processes differ.
 	PairRanks Rule = "signed ranks"
-	// ProcessRanks are the ranks of all processes (Ranks): for outliers otherwise.
+	// ProcessRanks are the ranks of all processes (Ranks): for other outliers.
 	ProcessRanks Rule = "ranks"
 )
 
 const (
-	// outlying is how many robust standard deviations make an outlier: of a
-	// thousand normal values none, of processes 20 % slow on a machine with 1 %
-	// of noise all.
+	// outlying is the number of robust standard deviations from which a value is an outlier. A thousand normal values
+	// have none; processes that are 20 % slow on a machine with 1 % of noise all are.
 	outlying = 5
-	// drifting: blocks agree this much better than processes do where the whole
-	// machine drifts or changes its speed.
+	// drifting is the ratio of the scatter of blocks to that of processes below which the whole machine drifts or
+	// changes its speed.
 	drifting = 0.5
 )
 
-// Noise is how the processes of an unchanged program scatter on a machine, in
-// logarithms. Nothing in it depends on how far the two sides lie apart.
+// Noise describes the scatter of an unchanged program's processes on a machine, in logarithms. It is independent of
+// the difference of the two sides.
 type Noise struct {
-	// Spread is the standard deviation of a process against its partner of the
-	// other side, over sqrt(2): 1.4826 times the median absolute deviation.
+	// Spread is the standard deviation of a process relative to its partner of the other side, over sqrt(2): 1.4826
+	// times the median absolute deviation.
 	Spread float64
-	// Slow is the share of processes that are outliers.
+	// Slow is the share of outliers among the processes.
 	Slow float64
-	Rule Rule // what estimates best under such noise
+	Rule Rule // the best estimator for such noise
 }
 
-// Blocks are the processes of a gate by blocks, one metric of them.
+// Blocks holds one metric of a gate's processes by blocks.
 type Blocks struct {
-	// Ratios are the log ratios by which the blocks count, b over a.
+	// Ratios are the log ratios of the blocks, b over a.
 	Ratios []float64
 
 	a, b       [][]float64
@@ -54,11 +52,11 @@ type Blocks struct {
 	logA, logB []float64 // log centres of processes
 }
 
-// NewBlocks takes the samples of both sides; arguments and ok as for
-// Bootstrap.PairedBlocks. A process counts by the median of its samples; by their mean where the
-// clock ticks by more than slack, a logarithm, so that the median is a tick; by their trimmed
-// mean where the samples of most processes lie at two levels, or where the blocks' ratios then
-// scatter less (sharper). What is looked at is how figures scatter, and not where they lie.
+// NewBlocks takes the samples of both sides; arguments and ok are as for Bootstrap.PairedBlocks. A process counts by
+// the median of its samples. It counts by their mean if the clock ticks by more than slack, a logarithm, so that the
+// median is a tick. It counts by their trimmed mean if the samples of most processes have two levels, or if that
+// makes the blocks' ratios scatter less (sharper). The choice depends on the scatter of the figures, and not on their
+// values.
 func NewBlocks(a, b [][]float64, aligned []bool, slack float64) (x *Blocks, ok bool) {
 	if len(a) != len(b) || len(a) < 2 {
 		return nil, false
@@ -67,30 +65,30 @@ func NewBlocks(a, b [][]float64, aligned []bool, slack float64) (x *Blocks, ok b
 	if x.logA == nil || x.logB == nil {
 		return nil, false
 	}
-	x.Ratios = x.ratios()
+	x.Ratios = x.blockRatios()
 	if x.TakesTurns() {
 		return x, true
 	}
 	for _, c := range []centre{byMean, byTrimmed} {
-		other := &Blocks{a: a, b: b, centre: c, logA: c.logs(a), logB: c.logs(b)}
-		other.Ratios = other.ratios()
-		if c.name == byMean.name && (ticks(a, slack) || ticks(b, slack)) || c.name == byTrimmed.name && (meanDistance(other.Ratios) < sharper*meanDistance(x.Ratios) || levels(slices.Concat(a, b), slack)) {
+		other := &Blocks{a: a, b: b, centre: c, logA: c.logCentres(a), logB: c.logCentres(b)}
+		other.Ratios = other.blockRatios()
+		if c.name == byMean.name && (hasClockTicks(a, slack) || hasClockTicks(b, slack)) || c.name == byTrimmed.name && (meanDistance(other.Ratios) < sharper*meanDistance(x.Ratios) || hasTwoLevels(slices.Concat(a, b), slack)) {
 			return other, true
 		}
 	}
 	return x, true
 }
 
-// Centre is what a process counts by where that is not the median of its samples.
+// Centre names the value by which a process counts; "" for the median of its samples.
 func (x *Blocks) Centre() string { return x.centre.name }
 
-// ratios are the log ratios of the blocks.
-func (x *Blocks) ratios() []float64 {
+// blockRatios returns the log ratios of the blocks.
+func (x *Blocks) blockRatios() []float64 {
 	out := make([]float64, len(x.a))
 	for i := range out {
 		out[i] = x.logB[i] - x.logA[i]
 		if i < len(x.aligned) && x.aligned[i] && len(x.a[i]) == len(x.b[i]) {
-			out[i] = turnsOf(x.a[i], x.b[i]).median
+			out[i] = pairRatios(x.a[i], x.b[i]).median
 		}
 	}
 	return out
@@ -99,36 +97,36 @@ func (x *Blocks) ratios() []float64 {
 // TakesTurns reports whether processes of a block ran at the same time.
 func (x *Blocks) TakesTurns() bool { return slices.Contains(x.aligned, true) }
 
-// Deviations are those of the processes' log medians from the median of their side.
+// Deviations returns the deviations of the processes' log medians from the median of their side.
 func (x *Blocks) Deviations() [2][]float64 {
 	return [2][]float64{deviations(x.logA), deviations(x.logB)}
 }
 
-// Noise finds the noise of the blocks and the rule that suits it, from deviations
-// from the median of each side and of the ratios only: moving one side by any
-// factor changes nothing. Deviations up to slack, a logarithm, are never outliers.
+// Noise estimates the noise of the blocks and chooses the rule for it. It uses only deviations from the medians of
+// each side and of the ratios: scaling one side changes nothing. Deviations up to slack, a logarithm, are never
+// outliers.
 func (x *Blocks) Noise(slack float64) Noise {
 	ofBlocks := deviations(x.Ratios)
 	sided := x.Deviations()
 	ofSides := slices.Concat(sided[0], sided[1])
 	blocks, sides := robustSD(ofBlocks)/math.Sqrt2, robustSD(ofSides)
-	paired := outliers(ofBlocks, max(outlying*math.Sqrt2*blocks, slack))
-	single := outliers(ofSides, max(outlying*sides, slack))
-	// Turns of one block share the machine's state, so processes of different
-	// blocks say nothing of each other.
+	paired := outlierShare(ofBlocks, max(outlying*math.Sqrt2*blocks, slack))
+	single := outlierShare(ofSides, max(outlying*sides, slack))
+	// Processes of one interleaved block share the machine's state, so processes of different blocks are not
+	// comparable.
 	shared := x.TakesTurns() || blocks < drifting*sides
 	switch {
 	case shared && paired == 0, !shared && paired+single == 0:
 		return Noise{Spread: stat.StdDev(ofBlocks, nil) / math.Sqrt2, Rule: PairedMean}
 	case shared:
-		// A block is an outlier where either of its processes is.
+		// A block is an outlier if either of its processes is.
 		return Noise{blocks, 1 - math.Sqrt(1-paired), PairRanks}
 	}
 	return Noise{sides, max(single, 1-math.Sqrt(1-paired)), ProcessRanks}
 }
 
-// Estimate is the change of b against a by a rule: the mean with a bootstrap's error, and that of
-// other centres than medians with Student's, which has the scatter of samples in it.
+// Estimate returns the change of b against a by a rule. The mean has a bootstrap's error; with centres other than
+// medians it has Student's, which includes the scatter of samples.
 func (x *Blocks) Estimate(rule Rule, boot *Bootstrap) (Effect, bool) {
 	switch rule {
 	case PairRanks:
@@ -145,7 +143,7 @@ func (x *Blocks) Estimate(rule Rule, boot *Bootstrap) (Effect, bool) {
 	return boot.PairedBlocks(x.a, x.b, x.aligned)
 }
 
-// deviations are those from the median.
+// deviations returns the deviations from the median.
 func deviations(xs []float64) []float64 {
 	m := Median(xs)
 	out := make([]float64, len(xs))
@@ -155,8 +153,8 @@ func deviations(xs []float64) []float64 {
 	return out
 }
 
-// robustSD is the standard deviation of a normal distribution with the median
-// absolute deviation of these deviations (Hampel, JASA 69, 1974).
+// robustSD returns the standard deviation of a normal distribution with the median absolute deviation of these
+// deviations (Hampel, JASA 69, 1974).
 func robustSD(deviations []float64) float64 {
 	abs := make([]float64, len(deviations))
 	for i, x := range deviations {
@@ -165,8 +163,8 @@ func robustSD(deviations []float64) float64 {
 	return 1.4826 * medianOf(abs)
 }
 
-// outliers is the share of deviations beyond a limit.
-func outliers(deviations []float64, limit float64) float64 {
+// outlierShare returns the share of deviations beyond a limit.
+func outlierShare(deviations []float64, limit float64) float64 {
 	n := 0
 	for _, x := range deviations {
 		if math.Abs(x) > limit {
@@ -176,9 +174,8 @@ func outliers(deviations []float64, limit float64) float64 {
 	return float64(n) / float64(len(deviations))
 }
 
-// Blocks is how many blocks under this noise find a true change effect to lie
-// above bound, both logarithms, with the given power at one-sided level alpha;
-// +Inf where none do. For the mean it is the normal formula
+// Blocks returns the number of blocks that detect a true change effect above bound, both logarithms, with the given
+// power at one-sided level alpha under this noise; +Inf if no number does. For the mean it is the normal formula
 //
 //	2 Spread^2 (z(1-alpha) + z(power))^2 / (effect-bound)^2
 //
@@ -186,9 +183,8 @@ func outliers(deviations []float64, limit float64) float64 {
 //
 //	(z(1-alpha) + z(power))^2 / (6 (P - 1/2)^2)
 //
-// with P the probability that a process of the slower side takes longer than one
-// of the other: both ordinary, or one of them slow for reasons of its own. Signed
-// ranks have 3 instead of 6 (the same source) and P that of a sum of two blocks.
+// with P the probability that a process of the slower side takes longer than one of the other side: both are
+// ordinary, or one is an outlier. Signed ranks have 3 instead of 6 (the same source), and P for a sum of two blocks.
 func (n Noise) Blocks(effect, bound, alpha, power float64) float64 {
 	z := TQuantile(math.Inf(1), 1-alpha) + TQuantile(math.Inf(1), power)
 	gap := effect - bound
@@ -198,12 +194,12 @@ func (n Noise) Blocks(effect, bound, alpha, power float64) float64 {
 	case n.Rule == PairedMean || n.Rule == "":
 		return 2 * n.Spread * n.Spread * z * z / (gap * gap)
 	}
-	// By order alone: both ordinary, or a slow one against an ordinary one of
-	// either side, which says nothing, as do two slow ones.
+	// Only order counts: two ordinary processes are informative. An outlier of either side against an ordinary one is
+	// not, nor are two outliers.
 	apart, ordinary, by := gap/(math.Sqrt2*max(n.Spread, 1e-9)), (1-n.Slow)*(1-n.Slow), 6.0
 	if n.Rule == PairRanks {
 		apart, ordinary, by = apart*math.Sqrt2, ordinary*ordinary, 3
 	}
-	p := ordinary * (0.5 - survival(math.Inf(1), apart))
+	p := ordinary * (0.5 - tSurvival(math.Inf(1), apart))
 	return z * z / (by * p * p)
 }

@@ -7,10 +7,10 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// What reports show of samples beside the summaries of a document: they draw and print it,
-// and compute none of it themselves.
+// Reports draw and print these values of samples, in addition to the summaries of a document, and compute none
+// themselves.
 
-// Medians is the median of each run's finite samples; NaN for a run without any.
+// Medians returns the median of each run's finite samples; NaN for a run without any.
 func Medians(runs ...[]float64) []float64 {
 	out := make([]float64, len(runs))
 	for i, run := range runs {
@@ -19,8 +19,8 @@ func Medians(runs ...[]float64) []float64 {
 	return out
 }
 
-// Between is the range from one quantile to another of all finite samples, by the empirical
-// distribution; false without a sample.
+// Between returns the range from one quantile to another of all finite samples, by the empirical distribution; ok is
+// false without a sample.
 func Between(p, q float64, runs ...[]float64) (lo, hi float64, ok bool) {
 	all := finite(slices.Concat(runs...))
 	if len(all) == 0 {
@@ -30,7 +30,7 @@ func Between(p, q float64, runs ...[]float64) (lo, hi float64, ok bool) {
 	return stat.Quantile(p, stat.Empirical, all, nil), stat.Quantile(q, stat.Empirical, all, nil), true
 }
 
-// finite are the values that are numbers, in a new list.
+// finite returns the finite values, in a new list.
 func finite(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }

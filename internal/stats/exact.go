@@ -4,15 +4,15 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// Count is an exact counter as several runs saw it.
+// Count summarises an exact counter over several runs.
 type Count struct {
-	Value  float64 // the value all agree on, or the most frequent
-	Lo, Hi float64 // the range seen
-	Steady bool    // all agree
+	Value  float64 // the value of all runs, or the most frequent
+	Lo, Hi float64 // the observed range
+	Steady bool    // all runs agree
 }
 
-// CountOf summarises the values of a counter (golang.org/x/perf/benchmath's
-// assumption that a quantity is exact); ok is false without a value.
+// CountOf summarises the values of a counter (golang.org/x/perf/benchmath's assumption that a quantity is exact); ok
+// is false without a value.
 func CountOf(values []float64) (c Count, ok bool) {
 	if len(values) == 0 {
 		return Count{}, false
@@ -21,10 +21,9 @@ func CountOf(values []float64) (c Count, ok bool) {
 	return Count{Value: s.Center, Lo: s.Lo, Hi: s.Hi, Steady: s.Lo == s.Hi}, true
 }
 
-// CompareCounts says whether new is certainly more (+1), certainly less (-1) or
-// the same (0) as old; certain is false when the ranges overlap without being
-// the same value, so that the counter is not exact after all. It is the order of
-// intervals, and no test: an exact counter has no error to test against.
+// CompareCounts reports whether now is certainly more (+1), certainly less (-1) or the same (0) as old. certain is
+// false if the ranges overlap without being the same value: the counter is not exact then. It compares intervals and
+// is no test: an exact counter has no error to test against.
 func CompareCounts(old, now Count) (sign int, certain bool) {
 	switch {
 	case now.Lo > old.Hi:

@@ -6,12 +6,9 @@ import (
 	"slices"
 )
 
-// Holm adjusts p-values for being tested together, so that rejecting those at
-// or below alpha raises a false alarm, over all of them, with probability at
-// most alpha, whatever their dependence (Holm, Scand. J. Statist. 6, 1979).
-// The adjusted values are in the order of p. NaN, a test that could not be
-// made, stays NaN and counts as tested: leaving it out would be more lenient
-// because of missing data.
+// Holm adjusts p-values for multiple tests. Rejecting those at or below alpha raises a false alarm, over all of them,
+// with probability at most alpha, for any dependence (Holm, Scand. J. Statist. 6, 1979). The adjusted values are in
+// the order of p. NaN, an impossible test, stays NaN and counts as tested: leaving it out would reward missing data.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {

@@ -14,33 +14,30 @@ import (
 
 const (
 	bootstrapDraws = 2000
-	// mostGroups bounds what is drawn from; neighbouring pairs beyond it are one,
-	// which also keeps together what is alike.
+	// mostGroups limits the units of a draw. Beyond it neighbouring pairs are joined, which also keeps correlated
+	// samples together.
 	mostGroups = 64
-	// exactSamples is up to where a draw's median is that of its samples; with
-	// more it is read from counts at gridPoints quantiles.
+	// exactSamples is the largest number of samples for an exact median of a draw. With more, the median comes from
+	// counts at gridPoints quantiles.
 	exactSamples = 1000
 	gridPoints   = 512
 )
 
-// MedianRatio is the ratio of the median of all a to the median of all b,
-// where a[k] and b[k] are the samples of two neighbouring blocks. Its 95 %
-// interval is that of a paired block bootstrap on the logarithm (Efron, Annals of
-// Statistics 7, 1979): draw whole pairs of blocks, 2,000 times from a fixed
-// seed; the spread is widened by sqrt(K/(K-1)) for the K pairs and taken with
-// Student's t of K-1 degrees of freedom. Of more than 64 pairs, neighbours are
-// drawn together. The work is a sort of the samples and a constant, however
-// many there are. ok is false with fewer than two pairs.
+// MedianRatio returns the ratio of the median of all a to the median of all b, where a[k] and b[k] are the samples of
+// two neighbouring blocks. Its 95 % interval is from a paired block bootstrap on the logarithm (Efron, Annals of
+// Statistics 7, 1979): 2,000 draws of whole pairs of blocks, from a fixed seed. The spread is multiplied by
+// sqrt(K/(K-1)) for the K pairs and by Student's t of K-1 degrees of freedom. With more than 64 pairs, neighbours are
+// drawn together. The work is one sort of the samples and a constant. ok is false with fewer than two pairs.
 //
-// Medians of everything are used rather than of blocks because a block is
-// short: a burst of other work spoils a block's median, and hardly the pool's.
+// It uses medians of all samples rather than of blocks because blocks are short: a burst of other work distorts a
+// block's median, and hardly the total one.
 func MedianRatio(a, b [][]float64) (r gpuprof.Ratio, ok bool) {
 	k := min(len(a), len(b))
 	theta := math.Log(Median(slices.Concat(a...)) / Median(slices.Concat(b...)))
 	if k < 2 || math.IsNaN(theta) || math.IsInf(theta, 0) {
 		return gpuprof.Ratio{}, false
 	}
-	a, b = grouped(a[:k]), grouped(b[:k])
+	a, b = groupBlocks(a[:k]), groupBlocks(b[:k])
 	k = len(a)
 	poolA, poolB := newDrawable(a), newDrawable(b)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -59,8 +56,8 @@ func MedianRatio(a, b [][]float64) (r gpuprof.Ratio, ok bool) {
 	return gpuprof.Ratio{Ratio: math.Exp(theta), CI95: [2]float64{math.Exp(theta - half), math.Exp(theta + half)}}, true
 }
 
-// grouped joins neighbouring blocks until there are at most mostGroups.
-func grouped(blocks [][]float64) [][]float64 {
+// groupBlocks joins neighbouring blocks until there are at most mostGroups.
+func groupBlocks(blocks [][]float64) [][]float64 {
 	n := len(blocks)
 	if n <= mostGroups {
 		return blocks
@@ -72,28 +69,28 @@ func grouped(blocks [][]float64) [][]float64 {
 	return out
 }
 
-// drawable gives the median of blocks that were drawn.
-type drawable struct {
-	sorted []sampleOf // the samples of all blocks, where they are few
-	sizes  []int      // how many samples each block has
-	times  []int      // how often each block was drawn
-	// With many samples: values are quantiles of all of them, from the least to
-	// the largest, and counts how many samples of each block are at most each.
+// pooledMedian computes the median of drawn blocks.
+type pooledMedian struct {
+	sorted []blockSample // the samples of all blocks, if they are few
+	sizes  []int         // number of samples of each block
+	times  []int         // how often the draw took each block
+	// With many samples, values are quantiles of all of them, from the smallest to the largest. counts holds, per
+	// block, the number of samples at or below each value.
 	values []float64
 	counts [][]int
 }
 
-func newDrawable(blocks [][]float64) *drawable {
-	d := &drawable{times: make([]int, len(blocks))}
+func newDrawable(blocks [][]float64) *pooledMedian {
+	d := &pooledMedian{times: make([]int, len(blocks))}
 	all := slices.Concat(blocks...)
 	if len(all) <= exactSamples {
 		for i, b := range blocks {
 			d.sizes = append(d.sizes, len(b))
 			for _, v := range b {
-				d.sorted = append(d.sorted, sampleOf{v, i})
+				d.sorted = append(d.sorted, blockSample{v, i})
 			}
 		}
-		slices.SortFunc(d.sorted, func(x, y sampleOf) int { return cmp.Compare(x.value, y.value) })
+		slices.SortFunc(d.sorted, func(x, y blockSample) int { return cmp.Compare(x.value, y.value) })
 		return d
 	}
 	slices.Sort(all)
@@ -114,10 +111,10 @@ func newDrawable(blocks [][]float64) *drawable {
 	return d
 }
 
-// median of the picked blocks' samples, taken together.
-func (d *drawable) median(picks []int) float64 {
+// median returns the median of the picked blocks' samples together.
+func (d *pooledMedian) median(picks []int) float64 {
 	if d.values == nil {
-		return d.exact(picks)
+		return d.exactMedian(picks)
 	}
 	at := func(g int) (n int) {
 		for _, i := range picks {
@@ -130,7 +127,7 @@ func (d *drawable) median(picks []int) float64 {
 	if g == 0 {
 		return d.values[0]
 	}
-	// Between two quantiles samples are taken to be spread evenly.
+	// Interpolate linearly between two quantiles.
 	below, upTo := float64(at(g-1)), float64(at(g))
 	if upTo == below {
 		return d.values[g]
@@ -138,15 +135,15 @@ func (d *drawable) median(picks []int) float64 {
 	return d.values[g-1] + (d.values[g]-d.values[g-1])*(middle-below)/(upTo-below)
 }
 
-// sampleOf is a sample and the index of its block.
-type sampleOf struct {
+// blockSample is a sample with the index of its block.
+type blockSample struct {
 	value float64
 	block int
 }
 
-// exact is the median of the picked blocks' few samples. They are sorted once, for all
-// draws: a draw counts each as often as its block was drawn, up to the middle.
-func (d *drawable) exact(picks []int) float64 {
+// exactMedian returns the median of the picked blocks' samples, if they are few. One sort serves all draws: a draw
+// counts each sample as often as its block was drawn, up to the middle.
+func (d *pooledMedian) exactMedian(picks []int) float64 {
 	clear(d.times)
 	n := 0
 	for _, i := range picks {

@@ -5,24 +5,23 @@ import (
 	"slices"
 )
 
-// Modes are the two times that processes of one program take, where they take one of two.
+// Modes describes a program whose processes take one of two times.
 type Modes struct {
-	Low, High float64 // logarithms: the medians of either
-	Share     float64 // of the processes that take the high one
+	Low, High float64 // logarithms: the medians of both
+	Share     float64 // share of the processes that take the high one
 }
 
 const (
-	// fewestInMode is how many processes make a mode, and leastShare which share of them.
+	// fewestInMode is the least number of processes of a mode, and leastShare the least share.
 	fewestInMode = 3
 	leastShare   = 0.2
-	// modesApart is how many times further apart modes lie than processes of one differ, by the
-	// range of those.
+	// modesApart is the least distance of the modes, in multiples of the range of each.
 	modesApart = 4
 )
 
-// FindModes splits the logarithms of processes' medians at the widest gap, and reports whether
-// both parts are modes: each has its share, and they lie further apart than slack and than
-// modesApart times the range of either. Slow processes have times of their own each and are none.
+// FindModes splits the logarithms of processes' medians at the widest gap, and reports whether both parts are modes.
+// Each needs its share, and their distance must exceed slack and modesApart times the range of either. Single slow
+// processes have different times and form no mode.
 func FindModes(logs []float64, slack float64) (m Modes, ok bool) {
 	s := slices.Sorted(slices.Values(logs))
 	at, gap := 0, 0.0

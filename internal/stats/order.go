@@ -5,10 +5,9 @@ import (
 	"math/rand/v2"
 )
 
-// MirroredOrder says for each of n blocks whether B goes first: at random, but
-// every second block mirrors the one before (ABBA or BAAB), so that a linear
-// drift adds up to nothing over a pair of blocks. (Counterbalancing; Box,
-// Hunter and Hunter, Statistics for Experimenters, 2005, chapter 4.)
+// MirroredOrder returns for each of n blocks whether B goes first: at random, but every second block mirrors the
+// previous one (ABBA or BAAB), so that a linear drift cancels over a pair of blocks. (Counterbalancing; Box, Hunter
+// and Hunter, Statistics for Experimenters, 2005, chapter 4.)
 func MirroredOrder(n int, seed uint64) []bool {
 	rng := rand.New(rand.NewPCG(seed, 0x6f72646572))
 	out := make([]bool, n)
@@ -22,14 +21,13 @@ func MirroredOrder(n int, seed uint64) []bool {
 	return out
 }
 
-// balanced is how many blocks share an order that is drawn for them together.
+// balanced is the number of blocks whose order is drawn together.
 const balanced = 6
 
-// BalancedOrder says for each of n blocks whether B goes first: in every six blocks three, at
-// random and not by turns, so that a linear drift adds up to nothing over six blocks. What
-// repeats itself on the machine meets such an order, of which there are 18 for six blocks and 324
-// for twelve, less often than a mirrored one, 8 and 64. (Restricted randomization; Box, Hunter
-// and Hunter, Statistics for Experimenters, 2005, chapter 4.)
+// BalancedOrder returns for each of n blocks whether B goes first: three of every six blocks, at random and not
+// alternating, so that a linear drift cancels over six blocks. There are 18 such orders of six blocks and 324 of
+// twelve, but only 8 and 64 mirrored ones, so a periodic disturbance matches them less often. (Restricted
+// randomization; Box, Hunter and Hunter, Statistics for Experimenters, 2005, chapter 4.)
 func BalancedOrder(n int, seed uint64) []bool {
 	rng := rand.New(rand.NewPCG(seed, 0x6f72646572))
 	out := make([]bool, n)
@@ -58,10 +56,9 @@ func alternates(blocks []bool) bool {
 	return true
 }
 
-// FindRhythm is the p-value of "values follow one another in any order" against a rhythm or a
-// level that lasts: the largest size of a correlation at lag 1 to 5 among 999 orders drawn with a
-// fixed seed. x is in the order of time, without the difference of the sides; fewer than six
-// values, or equal ones, give 1.
+// FindRhythm returns the p-value of "the order of values is random" against a periodic or lasting change: the largest
+// absolute correlation at lag 1 to 5 among 999 orders drawn with a fixed seed. x is in the order of time, without the
+// difference of the sides. Fewer than six values, or equal ones, give 1.
 func FindRhythm(x []float64) float64 {
 	const draws, lags = 999, 5
 	if len(x) < lags+1 {
@@ -89,19 +86,17 @@ func FindRhythm(x []float64) float64 {
 	return float64(notBelow) / (draws + 1)
 }
 
-// Trend is how a quantity drifted over the runs of both sides.
+// Trend describes the drift of a quantity over the runs of both sides.
 type Trend struct {
 	Slope float64 // change of the logarithm from one run to the next
-	P     float64 // two-sided, of "no drift"; 1 when it cannot be told
-	// Bias is what the drift adds to the difference of the sides, by their
-	// places in time: half of the whole drift when all of A came before all of
-	// B, nothing where as many blocks begin with A as with B.
+	P     float64 // two-sided, of "no drift"; 1 if it cannot be tested
+	// Bias is the part of the difference of the sides due to drift: half of the whole drift if all of A came before
+	// all of B, zero if as many blocks begin with A as with B.
 	Bias float64
 }
 
-// FindTrend looks for a drift in logs, the log medians of runs, in the order
-// they were taken; sideB says which side each is of. It is the common slope of
-// both sides (analysis of covariance: Fisher 1932), so a step between the
+// FindTrend tests for a drift in logs, the log medians of runs in the order of measurement; sideB marks the runs of
+// side B. The trend is the common slope of both sides (analysis of covariance: Fisher 1932), so a step between the
 // sides is no drift. Fewer than five runs, or one side only, give P = 1.
 func FindTrend(logs []float64, sideB []bool) Trend {
 	n := len(logs)
@@ -137,24 +132,23 @@ func FindTrend(logs []float64, sideB []bool) Trend {
 	case sxx == 0 || math.IsNaN(slope) || math.IsInf(slope, 0):
 		return Trend{P: 1}
 	case rest > 0:
-		t.P = 2 * survival(nu, math.Abs(slope)/math.Sqrt(rest/nu/sxx))
+		t.P = 2 * tSurvival(nu, math.Abs(slope)/math.Sqrt(rest/nu/sxx))
 	case slope != 0:
 		t.P = 0
 	}
 	return t
 }
 
-// OrderCheck says what a sequence of runs can bear.
+// OrderCheck describes the effect of the order of runs.
 type OrderCheck struct {
-	// Separate: all of one side came before all of the other.
+	// Separate marks an order in which all of one side came before all of the other.
 	Separate bool
-	// Shift is the mean place of B less that of A, in runs. A drift of x a run
-	// shifts the comparison by Shift times x.
+	// Shift is the mean position of B minus the one of A, in runs. A drift of x per run shifts the comparison by Shift
+	// times x.
 	Shift float64
 }
 
-// CheckOrder examines the order in which runs were taken; sideB says of each
-// run which side it is of.
+// CheckOrder examines the order of runs; sideB marks the runs of side B.
 func CheckOrder(sideB []bool) OrderCheck {
 	var c OrderCheck
 	changes := 0

@@ -6,23 +6,23 @@ import (
 	"sync"
 )
 
-// rankTest is an exact distribution-free test of a shift. values are what the
-// shift is estimated from, sorted: all differences b_j - a_i (Mann and Whitney,
-// Ann. Math. Statist. 18, 1947), or all averages of two differences of pairs
-// (Wilcoxon 1945; Walsh 1949). below[c] is the probability, under the null
-// hypothesis and without ties, that at most c of them lie above the true shift.
+// rankTest is an exact distribution-free test of a shift. values estimate the shift, sorted: all differences b_j -
+// a_i (Mann and Whitney, Ann. Math. Statist. 18, 1947), or all averages of two differences of pairs (Wilcoxon 1945;
+// Walsh 1949). below[c] is the probability, under the null hypothesis and without ties, that at most c of them are
+// above the true shift.
 type rankTest struct {
 	values, below []float64
-	// shift is what moves the whole of one side unseen, by places and their probabilities; nil for nothing.
-	shift []place
+	// shift is the distribution of an unobserved shift of one whole side, by places and their probabilities; nil for
+	// none.
+	shift []shiftPoint
 }
 
-type place struct{ at, p float64 }
+type shiftPoint struct{ at, p float64 }
 
-// effect makes an Effect of the test (Hodges and Lehmann, Ann. Math. Statist. 34,
-// 1963): Theta is the median of the values, and the interval lies between two of
-// them. SE is the half-width of the 95 % interval over 1.96, for planning only.
-func (t *rankTest) effect() Effect {
+// newEffect converts the test to an Effect (Hodges and Lehmann, Ann. Math. Statist. 34, 1963): Theta is the median of
+// the values, and two of them bound the interval. SE is the half-width of the 95 % interval over 1.96, for planning
+// only.
+func (t *rankTest) newEffect() Effect {
 	n := len(t.values)
 	e := Effect{Theta: (t.values[(n-1)/2] + t.values[n/2]) / 2, Nu: math.Inf(1), ranks: t}
 	lo, hi := t.quantile(0.025), t.quantile(0.975)
@@ -33,33 +33,32 @@ func (t *rankTest) effect() Effect {
 	return e
 }
 
-// pNotAbove is the p-value of "the shift is at most bound". A value just at the
-// bound counts as not above it, so that ties make the test no more lenient. It is the mean
-// over what moves a side unseen (confidence distributions of independent parts: Singh, Xie
-// and Strawderman, Ann. Statist. 33, 2005).
+// pNotAbove returns the p-value of "the shift is at most bound". A value equal to the bound counts as not above it,
+// so that ties do not weaken the test. The result is the mean over the unobserved shift (confidence distributions of
+// independent parts: Singh, Xie and Strawderman, Ann. Statist. 33, 2005).
 func (t *rankTest) pNotAbove(bound float64) (p float64) {
 	if t.shift == nil {
-		return t.exact(bound)
+		return t.exactPNotAbove(bound)
 	}
 	for _, s := range t.shift {
-		p += s.p * t.exact(bound-s.at)
+		p += s.p * t.exactPNotAbove(bound-s.at)
 	}
 	return p
 }
 
-func (t *rankTest) exact(bound float64) float64 {
+func (t *rankTest) exactPNotAbove(bound float64) float64 {
 	at, _ := slices.BinarySearchFunc(t.values, bound, func(v, b float64) int {
 		if v <= b {
 			return -1
 		}
 		return 1
 	})
-	return t.below[at] // as likely as that many or more above it, by symmetry
+	return t.below[at] // by symmetry the probability of as many or more above it
 }
 
-// Unsettled is an effect with an error that moves the whole of one side unseen: a Student's t of
-// the spread. That of ranks has it by 161 places up to 8 standard deviations, after its
-// differences are moved away from their centre by a factor.
+// Unsettled adds the error of an unobserved shift of one whole side, with Student's t distribution of the spread, to
+// an effect. An effect from ranks scales its differences about their centre by factor, and has the shift at 161
+// places up to 8 standard deviations.
 func (e Effect) Unsettled(factor float64, by Spread) Effect {
 	if e.ranks == nil {
 		own, unseen := e.SE*e.SE*factor*factor, by.Sigma*by.Sigma
@@ -77,16 +76,16 @@ func (e Effect) Unsettled(factor float64, by Spread) Effect {
 	for i := -last; i <= last && by.Sigma > 0; i++ {
 		next := 0.0
 		if i < last {
-			next = survival(by.Nu, (float64(i)+0.5)*step)
+			next = tSurvival(by.Nu, (float64(i)+0.5)*step)
 		}
-		t.shift = append(t.shift, place{float64(i) * step * by.Sigma, above - next})
+		t.shift = append(t.shift, shiftPoint{float64(i) * step * by.Sigma, above - next})
 		above = next
 	}
-	return t.effect()
+	return t.newEffect()
 }
 
-// least is the largest value whose pNotAbove is at most tail; -Inf without any.
-func (t *rankTest) least(tail float64) float64 {
+// largestRejected returns the largest value whose pNotAbove is at most tail; -Inf without any.
+func (t *rankTest) largestRejected(tail float64) float64 {
 	far := t.shift[len(t.shift)-1].at
 	lo, hi := t.values[0]-far, t.values[len(t.values)-1]+far
 	if lo -= 1e-9 * (1 + math.Abs(lo)); t.pNotAbove(lo) > tail {
@@ -102,15 +101,15 @@ func (t *rankTest) least(tail float64) float64 {
 	return lo
 }
 
-// quantile is the one-sided confidence bound at a level: upper above a half,
-// lower below; infinite where there are too few values for the level.
+// quantile returns the one-sided confidence bound at a level: upper above a half, lower below; infinite with too few
+// values for the level.
 func (t *rankTest) quantile(level float64) float64 {
 	tail := min(level, 1-level)
 	switch {
 	case t.shift != nil && level > 0.5:
-		return -t.negate().least(tail)
+		return -t.negate().largestRejected(tail)
 	case t.shift != nil:
-		return t.least(tail)
+		return t.largestRejected(tail)
 	}
 	c, _ := slices.BinarySearchFunc(t.below, tail, func(p, tail float64) int {
 		if p <= tail {
@@ -142,10 +141,9 @@ func (t *rankTest) negate() *rankTest {
 	return &rankTest{out, t.below, t.shift}
 }
 
-// Ranks is the shift of b against a by the ranks of both together, whichever was
-// measured beside which: Mann and Whitney's test, Hodges and Lehmann's estimate.
-// Up to 29 % of arbitrary values on both sides do not carry the estimate away.
-// ok is false without two finite values a side.
+// Ranks returns the shift of b against a by the ranks of both together, without pairing: Mann and Whitney's test,
+// Hodges and Lehmann's estimate. It tolerates up to 29 % of arbitrary values on both sides. ok is false without two
+// finite values per side.
 func Ranks(a, b []float64) (e Effect, ok bool) {
 	if len(a) < 2 || len(b) < 2 {
 		return Effect{}, false
@@ -157,12 +155,12 @@ func Ranks(a, b []float64) (e Effect, ok bool) {
 		}
 	}
 	slices.Sort(values)
-	e = (&rankTest{values: values, below: rankTail([2]int{min(len(a), len(b)), max(len(a), len(b))})}).effect()
+	e = (&rankTest{values: values, below: rankTail([2]int{min(len(a), len(b)), max(len(a), len(b))})}).newEffect()
 	return e, e.OK()
 }
 
-// SignedRanks is the centre of differences d of pairs: Wilcoxon's signed rank
-// test, Hodges and Lehmann's estimate. ok is false without two finite values.
+// SignedRanks returns the centre of differences d of pairs: Wilcoxon's signed rank test, Hodges and Lehmann's
+// estimate. ok is false without two finite values.
 func SignedRanks(d []float64) (e Effect, ok bool) {
 	if len(d) < 2 {
 		return Effect{}, false
@@ -174,20 +172,19 @@ func SignedRanks(d []float64) (e Effect, ok bool) {
 		}
 	}
 	slices.Sort(values)
-	e = (&rankTest{values: values, below: rankTail([2]int{len(d), 0})}).effect()
+	e = (&rankTest{values: values, below: rankTail([2]int{len(d), 0})}).newEffect()
 	return e, e.OK()
 }
 
-// exactRanks is up to how many values a side the distribution is exact.
+// exactRanks is the largest number of values per side for an exact distribution.
 const exactRanks = 60
 
-var rankTails sync.Map // by numbers of values: the tails of a rank test
+var rankTails sync.Map // the tails of a rank test, by numbers of values
 
-// rankTail is P(U <= c), c = 0 to n m, of Mann and Whitney's statistic of n and m
-// values, n not above m, or of the signed rank statistic of n where m is 0. Both count
-// partitions: U those into at most n parts of at most m, the product of
-// (1-x^(m+i))/(1-x^i) over i = 1 to n; W those into distinct parts up to n, the
-// product of (1+x^i). (Conover, Practical Nonparametric Statistics, 5.1, 5.7.)
+// rankTail returns P(U <= c), c = 0 to n m, of Mann and Whitney's statistic of n and m values, n not above m, or of
+// the signed rank statistic of n if m is 0. Both count partitions: U those into at most n parts of at most m, the
+// product of (1-x^(m+i))/(1-x^i) over i = 1 to n; W the partitions into distinct parts up to n, the product of
+// (1+x^i). (Conover, Practical Nonparametric Statistics, 5.1, 5.7.)
 func rankTail(key [2]int) []float64 {
 	if kept, ok := rankTails.Load(key); ok {
 		return kept.([]float64)
@@ -220,8 +217,8 @@ func rankTail(key [2]int) []float64 {
 	return p
 }
 
-// gaussBinomial fills p with the coefficients of the Gaussian binomial of n and
-// m over their sum: each factor (1-x^(m+i))/(1-x^i) has the sum (m+i)/i.
+// gaussBinomial fills p with the coefficients of the Gaussian binomial of n and m over their sum: each factor
+// (1-x^(m+i))/(1-x^i) has the sum (m+i)/i.
 func gaussBinomial(p []float64, n, m int) {
 	p[0] = 1
 	for i := 1; i <= n; i++ {
@@ -235,13 +232,12 @@ func gaussBinomial(p []float64, n, m int) {
 			p[c] *= float64(i) / float64(m+i)
 		}
 	}
-	for c := range p { // the upper half has the rounding of all of the sums
+	for c := range p { // the upper half accumulates the rounding of all sums
 		p[c] = max(0, p[min(c, len(p)-1-c)])
 	}
 }
 
-// normalTail fills p with the differences of the normal approximation, with a
-// correction for continuity.
+// normalTail fills p with the differences of the normal approximation, with a continuity correction.
 func normalTail(p []float64, n, m int) {
 	mean, variance := float64(n*m)/2, float64(n*m*(n+m+1))/12
 	if m == 0 {
@@ -249,7 +245,7 @@ func normalTail(p []float64, n, m int) {
 	}
 	last := 0.0
 	for c := range p {
-		next := 1 - survival(math.Inf(1), (float64(c)+0.5-mean)/math.Sqrt(variance))
+		next := 1 - tSurvival(math.Inf(1), (float64(c)+0.5-mean)/math.Sqrt(variance))
 		p[c], last = next-last, next
 	}
 }

@@ -1,6 +1,5 @@
-// Package stats summarises samples. It decides nothing about regressions; it
-// gives medians, intervals and the checks that a figure rests on, each from a
-// published method or a well-kept library.
+// Package stats summarises samples: medians, intervals, and the tests behind a figure, each from a published method
+// or a well-kept library. It makes no decision about regressions.
 package stats
 
 import (
@@ -12,17 +11,15 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Summarise makes a Series of raw samples, one list a process.
+// Summarise returns the Series of raw samples, one list per process.
 //
-// With one process the centre is the sample median and the interval is that of
-// the process's own long-run median by blocks of neighbouring samples (see
-// withinInterval), so the order of the samples counts; it knows nothing of what
-// changes between processes. With several, the process is the replicate: the
-// centre is the median of the process medians and the interval is Student's t
-// over their logarithms, widened to hold it.
+// With one process the centre is the sample median. The interval covers the process's own long-run median, by blocks
+// of neighbouring samples (see withinInterval), so the order of the samples counts; it does not cover variation
+// between processes. With several, the process is the replicate: the centre is the median of the process medians. The
+// interval is Student's t over their logarithms, widened to contain the centre.
 //
-// With fewer samples than an interval needs (6), CI95 is the range seen. It is
-// NoInterval where the samples of the one process are too much alike (tooAlike).
+// With fewer samples than an interval needs (6), CI95 is the observed range. It is NoInterval if the samples of the
+// only process are too correlated (tooAlike).
 func Summarise(unit string, runs ...[]float64) *gpuprof.Series {
 	s := &gpuprof.Series{Unit: unit, Runs: runs}
 	var all, medians []float64
@@ -54,9 +51,8 @@ func Summarise(unit string, runs ...[]float64) *gpuprof.Series {
 	return s
 }
 
-// processInterval is Student's t over the logarithms of process medians, so
-// that a time stays positive however few processes there are. Where a median
-// is zero (a stage that is not exposed) it is t over the values, cut at zero.
+// processInterval returns Student's t interval over the logarithms of process medians, so that a time stays positive
+// with few processes. If a median is zero (a stage that is not exposed) it uses the values, cut at zero.
 func processInterval(medians []float64) (lo, hi float64) {
 	logs := make([]float64, len(medians))
 	for i, m := range medians {
@@ -70,14 +66,13 @@ func processInterval(medians []float64) (lo, hi float64) {
 	return math.Exp(mean - half), math.Exp(mean + half)
 }
 
-// Median is the middle value, the mean of the middle two when there is none (by
-// definition; gonum's quantiles have no such mean); NaN of nothing. xs is not changed.
+// Median returns the middle value, or the mean of the middle two (by definition; gonum's quantiles have no such
+// mean); NaN without values. It does not change xs.
 func Median(xs []float64) float64 {
 	return medianOf(slices.Clone(xs))
 }
 
-// MedianOfRuns is the median of the medians of the runs that have samples; NaN of
-// none.
+// MedianOfRuns returns the median of the medians of the runs that have samples; NaN without any.
 func MedianOfRuns(runs [][]float64) float64 {
 	var medians []float64
 	for _, r := range runs {
@@ -88,7 +83,7 @@ func MedianOfRuns(runs [][]float64) float64 {
 	return Median(medians)
 }
 
-// medianOf sorts s.
+// medianOf is Median, but sorts s.
 func medianOf(s []float64) float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -101,9 +96,8 @@ func medianOf(s []float64) float64 {
 	return (s[m-1] + s[m]) / 2
 }
 
-// MeanInterval is the mean of xs and the half-width of its 95 % interval by
-// Student's t with len(xs)-1 degrees of freedom (Student, Biometrika 6, 1908);
-// +Inf for fewer than two.
+// MeanInterval returns the mean of xs and the half-width of its 95 % interval by Student's t with len(xs)-1 degrees
+// of freedom (Student, Biometrika 6, 1908); +Inf for fewer than two.
 func MeanInterval(xs []float64) (mean, half float64) {
 	mean, sd := stat.MeanStdDev(xs, nil)
 	if len(xs) < 2 {
@@ -112,15 +106,14 @@ func MeanInterval(xs []float64) (mean, half float64) {
 	return mean, studentT(float64(len(xs)-1)) * sd / math.Sqrt(float64(len(xs)))
 }
 
-// studentT is the two-sided 95 % point of Student's t.
+// studentT returns the two-sided 95 % point of Student's t.
 func studentT(degrees float64) float64 {
 	return TQuantile(degrees, 0.975)
 }
 
-// MeanRatio is the geometric mean of ratios, the exponential of the mean of their
-// logarithms, with the t interval of that mean (MeanInterval); ok is false with
-// fewer than two. The arithmetic mean would change with which side is called the
-// first (Fleming and Wallace, Commun. ACM 29, 1986).
+// MeanRatio returns the geometric mean of ratios, the exponential of the mean of their logarithms, with the t
+// interval of that mean (MeanInterval); ok is false with fewer than two. The arithmetic mean would depend on the
+// order of the sides (Fleming and Wallace, Commun. ACM 29, 1986).
 func MeanRatio(ratios []float64) (r gpuprof.Ratio, ok bool) {
 	if len(ratios) < 2 {
 		return gpuprof.Ratio{}, false
@@ -133,8 +126,8 @@ func MeanRatio(ratios []float64) (r gpuprof.Ratio, ok bool) {
 	return gpuprof.Ratio{Ratio: math.Exp(m), CI95: [2]float64{math.Exp(m - h), math.Exp(m + h)}}, true
 }
 
-// HalfWidth is half of the length of a series' interval over the size of its
-// median, a share (by definition); +Inf where there is no interval, no median, or it is zero.
+// HalfWidth returns half of the length of a series' interval over the absolute median, a share (by definition); +Inf
+// without an interval or a median, or if the median is zero.
 func HalfWidth(s *gpuprof.Series) float64 {
 	if s == nil || s.Median == 0 || !s.CI95.Known() {
 		return math.Inf(1)

@@ -6,40 +6,39 @@ import (
 	"slices"
 )
 
-// StepRule says what counts as a change of level in a sequence.
+// StepRule defines a change of level in a sequence.
 type StepRule struct {
-	Least  int     // fewest values on either side; 0 is 4
-	Margin float64 // least difference of the medians beside a change
+	Least  int     // least number of values on either side; 0 is 4
+	Margin float64 // least difference of the medians around a change
 	Alpha  float64 // largest p
 	Draws  int     // of the permutation test
 	Seed   uint64
 }
 
-// leastBeside is the fewest values that make a level: with three, one outlier in a
-// sequence of correlated values is called in 15 % of those without a change.
+// leastBeside is the least number of values of a level. With three, one outlier in a sequence of correlated values
+// causes a false change in 15 % of sequences.
 const leastBeside = 4
 
-// Step is where a sequence changes its level.
+// Step is a change of level in a sequence.
 type Step struct {
 	At int     // the first value of the new level
 	P  float64 // of the permutation test
-	// First and Last are the places among which the change lies in 95 % of cases.
+	// First and Last bound the positions of the change with 95 % probability.
 	First, Last int
 }
 
-// FindSteps finds the changes of level in y, in order. The statistic of a split of
-// m values from n is E-divisive's with exponent 1,
+// FindSteps finds the changes of level in y, in order. The statistic of a split of m values from n is E-divisive's
+// with exponent 1,
 //
 //	Q = mn/(m+n) (2/(mn) sum|x_i - y_j| - 2/(m(m-1)) sum_{i<j}|x_i - x_j| - 2/(n(n-1)) sum_{i<j}|y_i - y_j|)
 //
-// (Matteson and James, JASA 109, 2014, arXiv 1306.4933), and the largest over all
-// segments is the next change, until the medians beside it differ by less than the
-// margin or a permutation test, which shuffles the values inside each segment, does
-// not refuse it. Blocks of values are shuffled where neighbours are alike (see
-// Neighbourly). At last changes below the margin are taken out, the smallest first.
+// (Matteson and James, JASA 109, 2014, arXiv 1306.4933), and the largest over all segments is the next change. The
+// search ends if the medians around it differ by less than the margin, or a permutation test that shuffles the values
+// inside each segment does not reject. The test shuffles blocks of values if neighbours are correlated (see
+// Neighbourly). Finally changes below the margin are removed, the smallest first.
 func FindSteps(y []float64, r StepRule) []Step {
 	rho := Neighbourly(y)
-	s := &stepper{y: y, rule: r, rho: rho, block: blockLength(rho)}
+	s := &stepFinder{y: y, rule: r, rho: rho, block: blockLength(rho)}
 	if s.rule.Least == 0 {
 		s.rule.Least = leastBeside
 	}
@@ -47,13 +46,13 @@ func FindSteps(y []float64, r StepRule) []Step {
 	s.bounds = []int{0, len(y)}
 	var found []Step
 	for {
-		at, q := s.largest()
-		if at < 0 || math.Abs(s.apart(at)) < r.Margin {
+		at, q := s.largestSplit()
+		if at < 0 || math.Abs(s.medianRise(at)) < r.Margin {
 			break
 		}
-		p := s.test(q)
+		p := s.permutationTest(q)
 		if p > r.Alpha {
-			p = s.fewBlocks(at, q)
+			p = s.shortBlockTest(at, q)
 		}
 		if p > r.Alpha {
 			break
@@ -62,19 +61,18 @@ func FindSteps(y []float64, r StepRule) []Step {
 		i, _ := slices.BinarySearch(s.bounds, at)
 		s.bounds = slices.Insert(s.bounds, i, at)
 	}
-	s.takeOutSmall()
+	s.removeSmall()
 	found = slices.DeleteFunc(found, func(f Step) bool { return !slices.Contains(s.bounds, f.At) })
 	slices.SortFunc(found, func(a, b Step) int { return a.At - b.At })
 	for i := range found {
-		found[i].First, found[i].Last = s.place(found[i].At)
+		found[i].First, found[i].Last = s.locateChange(found[i].At)
 	}
 	return found
 }
 
-// Neighbourly is the correlation of neighbours in a sequence with steps and outliers,
-// 0 to 0.7. With v_l = (1.4826 median|y_{i+l} - y_i|)^2/2 and q = (v_2 + v_3)/(2 v_1)
-// an autoregression of order one has q = 1 + rho + rho^2/2. Differences at lags
-// are used so that a step does not count as correlation.
+// Neighbourly estimates the correlation of neighbours in a sequence with steps and outliers, 0 to 0.7. With v_l =
+// (1.4826 median|y_{i+l} - y_i|)^2/2 and q = (v_2 + v_3)/(2 v_1) an autoregression of order one has q = 1 + rho +
+// rho^2/2. It uses differences at lags so that a step does not count as correlation.
 func Neighbourly(y []float64) float64 {
 	const lags, most, toSigma = 3, 0.7, 1.4826
 	if len(y) <= lags {
@@ -99,7 +97,7 @@ func Neighbourly(y []float64) float64 {
 	return min(math.Sqrt(1+2*(q-1))-1, most)
 }
 
-// blockLength is how many neighbours are shuffled together.
+// blockLength returns the number of neighbours to shuffle together.
 func blockLength(rho float64) int {
 	switch {
 	case rho < 0.15:
@@ -110,31 +108,30 @@ func blockLength(rho float64) int {
 	return 5
 }
 
-type stepper struct {
+type stepFinder struct {
 	y      []float64
 	rule   StepRule
 	rng    *rand.Rand
 	rho    float64 // of neighbours in y
 	block  int
-	bounds []int // where segments begin, and the end
+	bounds []int // beginnings of the segments, and the end
 }
 
-// largest is the place of the largest statistic over all segments, -1 where there is
-// none.
-func (s *stepper) largest() (at int, q float64) {
+// largestSplit returns the position of the largest statistic over all segments; -1 if there is none.
+func (s *stepFinder) largestSplit() (at int, q float64) {
 	at = -1
 	for i := range len(s.bounds) - 1 {
 		lo := s.bounds[i]
 		x := s.y[lo:s.bounds[i+1]]
 		rows, sum := rowSums(x)
-		if k, v := split(x, rows, sum, s.rule.Least); k > 0 && v > q {
+		if k, v := bestSplit(x, rows, sum, s.rule.Least); k > 0 && v > q {
 			at, q = lo+k, v
 		}
 	}
 	return at, q
 }
 
-// rowSums are the distances of each value from all others, and those of all pairs.
+// rowSums returns the sum of distances of each value from all others, and the sum over all pairs.
 func rowSums(x []float64) (rows []float64, sum float64) {
 	rows = make([]float64, len(x))
 	for i, a := range x {
@@ -148,8 +145,8 @@ func rowSums(x []float64) (rows []float64, sum float64) {
 	return rows, sum
 }
 
-// split is the place in x with the largest statistic, 0 where x is too short.
-func split(x, rows []float64, sum float64, least int) (at int, q float64) {
+// bestSplit returns the position in x with the largest statistic; 0 if x is too short.
+func bestSplit(x, rows []float64, sum float64, least int) (at int, q float64) {
 	if len(x) < 2*least {
 		return 0, 0
 	}
@@ -173,9 +170,9 @@ func split(x, rows []float64, sum float64, least int) (at int, q float64) {
 	return at, q
 }
 
-// test is the share of shuffled sequences whose largest statistic is not below q,
-// the sequence itself among them. It ends as soon as the share is above alpha.
-func (s *stepper) test(q float64) float64 {
+// permutationTest returns the share of shuffled sequences whose largest statistic is not below q, the sequence itself
+// included. It stops once the share exceeds alpha.
+func (s *stepFinder) permutationTest(q float64) float64 {
 	type segment struct {
 		x, rows []float64
 		sum     float64
@@ -193,7 +190,7 @@ func (s *stepper) test(q float64) float64 {
 	for range s.rule.Draws {
 		for _, g := range segments {
 			n := s.shuffle(x, rows, g.x, g.rows)
-			if _, v := split(x[:n], rows[:n], g.sum, s.rule.Least); v >= q*(1-1e-12) {
+			if _, v := bestSplit(x[:n], rows[:n], g.sum, s.rule.Least); v >= q*(1-1e-12) {
 				notBelow++
 				break
 			}
@@ -205,17 +202,16 @@ func (s *stepper) test(q float64) float64 {
 	return float64(notBelow) / all
 }
 
-// leastBlocks is how many blocks a segment must have for their shuffles to refuse a change
-// of level: of K blocks with a third of them behind the change, 2 K!/(m! (K-m)!) of the
-// orders look like it, 1 in 248 of 12 and 1 in 14 of 8.
+// leastBlocks is the least number of blocks of a segment for a permutation test that can reject. With K blocks, m of
+// them after the change, 2 K!/(m! (K-m)!) of the orders resemble it: with a third of them after it, 1 in 248 of 12
+// and 1 in 14 of 8.
 const leastBlocks = 16
 
-// fewBlocks is the p of a change in a segment of too few blocks, 1 in one whose blocks
-// are not to be shorter: the larger one of a permutation test with shorter blocks, which
-// finds too much where neighbours are alike, and of Student's test, which is widened for
-// that and does not know that the largest change was taken.
-func (s *stepper) fewBlocks(at int, q float64) float64 {
-	lo, hi := s.beside(at)
+// shortBlockTest returns the p of a change in a segment of too few blocks, 1 if its blocks cannot be shorter. It is
+// the larger p of two tests. The permutation test with shorter blocks finds too much if neighbours are correlated.
+// Student's test, widened for that, ignores the selection of the largest change.
+func (s *stepFinder) shortBlockTest(at int, q float64) float64 {
+	lo, hi := s.levelBounds(at)
 	short := max(1, (hi-lo)/leastBlocks)
 	if short >= s.block {
 		return 1
@@ -230,12 +226,12 @@ func (s *stepper) fewBlocks(at int, q float64) float64 {
 	}
 	shorter := *s
 	shorter.block = short
-	return max(p, shorter.test(q))
+	return max(p, shorter.permutationTest(q))
 }
 
-// LevelChange is by how much the median of after lies above that of before, with the errors
-// of both (MedianError), widened where neighbours are alike: the variance of a mean of an
-// autoregression is (1+rho)/(1-rho) times that of independent values.
+// LevelChange returns the difference of the medians of after and before, with the errors of both (MedianError). For
+// correlated neighbours it widens the error: the variance of a mean of an autoregression is (1+rho)/(1-rho) times
+// that of independent values.
 func LevelChange(before, after []float64, rho float64) Effect {
 	a, b := MedianError(before), MedianError(after)
 	return Effect{
@@ -244,9 +240,9 @@ func LevelChange(before, after []float64, rho float64) Effect {
 	}
 }
 
-// shuffle writes a segment's blocks into x, and their row sums into rows, in an order
-// drawn at random. The first block begins at a place drawn too.
-func (s *stepper) shuffle(x, rows, fromX, fromRows []float64) int {
+// shuffle writes a segment's blocks into x, and their row sums into rows, in random order. The start of the first
+// block is random too.
+func (s *stepFinder) shuffle(x, rows, fromX, fromRows []float64) int {
 	var blocks [][2]int
 	begin := 0
 	for end := 1 + s.rng.IntN(s.block); begin < len(fromX); end += s.block {
@@ -263,8 +259,8 @@ func (s *stepper) shuffle(x, rows, fromX, fromRows []float64) int {
 	return n
 }
 
-// beside is the levels' bounds left and right of a place.
-func (s *stepper) beside(at int) (lo, hi int) {
+// levelBounds returns the bounds of the levels left and right of a position.
+func (s *stepFinder) levelBounds(at int) (lo, hi int) {
 	i, is := slices.BinarySearch(s.bounds, at)
 	hi = i
 	if is {
@@ -273,18 +269,18 @@ func (s *stepper) beside(at int) (lo, hi int) {
 	return s.bounds[i-1], s.bounds[hi]
 }
 
-// apart is by how much the median rises at a place.
-func (s *stepper) apart(at int) float64 {
-	lo, hi := s.beside(at)
+// medianRise returns the rise of the median at a position.
+func (s *stepFinder) medianRise(at int) float64 {
+	lo, hi := s.levelBounds(at)
 	return Median(s.y[at:hi]) - Median(s.y[lo:at])
 }
 
-// takeOutSmall joins levels whose medians differ by less than the margin.
-func (s *stepper) takeOutSmall() {
+// removeSmall joins levels whose medians differ by less than the margin.
+func (s *stepFinder) removeSmall() {
 	for len(s.bounds) > 2 {
 		least, at := math.Inf(1), 0
 		for i := 1; i < len(s.bounds)-1; i++ {
-			if d := math.Abs(s.apart(s.bounds[i])); d < least {
+			if d := math.Abs(s.medianRise(s.bounds[i])); d < least {
 				least, at = d, i
 			}
 		}
@@ -295,19 +291,18 @@ func (s *stepper) takeOutSmall() {
 	}
 }
 
-// mostAside is how far from a change its place is looked for.
+// mostAside is the largest distance from a change in the search for its position.
 const mostAside = 60
 
-// place is the least range of places that holds 95 % of the likelihood of where the
-// level changes, by Laplace's distribution about the medians of either side: its
-// logarithm is the sum of distances over their mean, which is widened for neighbours
-// that are alike.
-func (s *stepper) place(at int) (first, last int) {
-	lo, hi := s.beside(at)
+// locateChange returns the smallest range of positions with 95 % of the likelihood of the change. The likelihood is
+// Laplace's distribution about the medians of either side: its logarithm is the sum of distances over their mean,
+// widened for correlated neighbours.
+func (s *stepFinder) locateChange(at int) (first, last int) {
+	lo, hi := s.levelBounds(at)
 	from, to := max(lo+1, at-mostAside), min(hi-1, at+mostAside)
 	sums := make([]float64, 0, to-from+1)
 	for k := from; k <= to; k++ {
-		sums = append(sums, distances(s.y[lo:k])+distances(s.y[k:hi]))
+		sums = append(sums, distanceSum(s.y[lo:k])+distanceSum(s.y[k:hi]))
 	}
 	least := slices.Min(sums)
 	rho := Neighbourly(s.y[lo:hi])
@@ -341,8 +336,8 @@ func (s *stepper) place(at int) (first, last int) {
 	return first, last
 }
 
-// distances is the sum of the distances from the median.
-func distances(x []float64) (sum float64) {
+// distanceSum returns the sum of the distances from the median.
+func distanceSum(x []float64) (sum float64) {
 	centre := Median(x)
 	for _, v := range x {
 		sum += math.Abs(v - centre)

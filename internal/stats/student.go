@@ -6,17 +6,17 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// gonum's StudentsT loses digits near the median and for many degrees of freedom: at 1e15 its
-// 97.5 % point is 3.23 instead of 1.96 (TestStudentOfLibrary).
+// gonum's StudentsT loses digits near the median and for many degrees of freedom: at 1e15 its 97.5 % point is 3.23
+// instead of 1.96 (TestStudentOfLibrary).
 
-// Degrees of freedom from which Student's t follows from the normal distribution: by Hill's
-// expansion to 1e-13, and to the last digit.
+// Degrees of freedom from which Student's t is computed from the normal distribution: by Hill's expansion to 1e-13,
+// and to the last digit.
 const (
 	normalLike = 1e4
 	normal     = 1e100
 )
 
-// studentSurvival is the probability that Student's t with nu > 0 degrees of freedom exceeds t.
+// studentSurvival returns the probability that Student's t with nu > 0 degrees of freedom exceeds t.
 func studentSurvival(nu, t float64) float64 {
 	if t < 0 {
 		return 1 - studentSurvival(nu, -t)
@@ -25,14 +25,14 @@ func studentSurvival(nu, t float64) float64 {
 	return tail
 }
 
-// studentParts are the probabilities that Student's t lies above t >= 0, and between 0 and t.
+// studentParts returns the probabilities that Student's t is above t >= 0, and between 0 and t.
 func studentParts(nu, t float64) (tail, central float64) {
 	if nu >= normalLike {
 		z := normalDeviate(nu, t) / math.Sqrt2
 		return 0.5 * math.Erfc(z), 0.5 * math.Erf(z)
 	}
 	logX, logY := studentShares(nu, t)
-	if t*t < 3 { // either continued fraction converges on its side only
+	if t*t < 3 { // each continued fraction converges on its side only
 		central = 0.5 * betaTail(0.5, nu/2, nu/2, logY, logX)
 		return 0.5 - central, central
 	}
@@ -40,9 +40,9 @@ func studentParts(nu, t float64) (tail, central float64) {
 	return tail, 0.5 - tail
 }
 
-// studentQuantile is the point below which Student's t with nu > 0 degrees of freedom lies
-// with probability p. It is found by Newton's method on logarithms, where both functions are
-// concave: from the second step on it approaches the root from one side.
+// studentQuantile returns the quantile at probability p of Student's t with nu > 0 degrees of freedom. It uses
+// Newton's method on logarithms, where both functions are concave: from the second step on it approaches the root
+// from one side.
 func studentQuantile(nu, p float64) float64 {
 	tail := min(p, 1-p)
 	switch {
@@ -53,13 +53,13 @@ func studentQuantile(nu, p float64) float64 {
 	case tail == 0:
 		return math.Copysign(math.Inf(1), p-0.5)
 	}
-	// The normal distribution's point lies below; from 1 on, so that the tail's slope is not flat.
+	// Start at the normal quantile, which is below the root, but at 1 or above, where the tail's slope is not flat.
 	t, target, sign := max(1, -mathext.NormalQuantile(tail)), tail, -1.0
 	if tail > 0.25 {
 		target, sign = math.Abs(p-0.5), 1
 		t = target / math.Exp(studentLogDensity(nu, 0))
 	}
-	const most = 100 // steps; 3 to 8 are usual
+	const most = 100 // the first step may end so far beyond the root that the tail underflows
 	last := t
 	for range most {
 		f, central := studentParts(nu, t)
@@ -81,13 +81,14 @@ func studentQuantile(nu, p float64) float64 {
 	return math.Copysign(t, p-0.5)
 }
 
-// logSmall is the natural logarithm, of subnormal numbers too: math.Log of Go 1.26 is off by 3.4 for 3.9e-310 on amd64.
+// logSmall returns the natural logarithm, also of subnormal numbers: math.Log of Go 1.26 is off by 3.4 for 3.9e-310
+// on amd64.
 func logSmall(v float64) float64 {
 	fraction, exponent := math.Frexp(v)
 	return math.Log(fraction) + float64(exponent)*math.Ln2
 }
 
-// studentLogDensity is the logarithm of the density of Student's t.
+// studentLogDensity returns the logarithm of the density of Student's t.
 func studentLogDensity(nu, t float64) float64 {
 	if nu >= normal {
 		return -t*t/2 - math.Log(2*math.Pi)/2
@@ -96,18 +97,18 @@ func studentLogDensity(nu, t float64) float64 {
 	return math.Log(halfStep(nu/2)/math.Sqrt(nu*math.Pi)) + (nu+1)/2*logX
 }
 
-// studentShares are the logarithms of nu/(nu+t^2) and t^2/(nu+t^2), without cancellation.
+// studentShares returns the logarithms of nu/(nu+t^2) and t^2/(nu+t^2), without cancellation.
 func studentShares(nu, t float64) (logX, logY float64) {
 	r := t / math.Sqrt(nu)
-	if r > 1e150 { // its square is not a number any more
+	if r > 1e150 { // its square overflows
 		return -2 * math.Log(r), 0
 	}
 	logX = -math.Log1p(r * r)
 	return logX, 2*math.Log(r) + logX
 }
 
-// normalDeviate is the normal deviate with the survival of Student's t (Hill, Algorithm 395,
-// Communications of the ACM 13, 1970, equation 1).
+// normalDeviate returns the normal deviate with the survival of Student's t (Hill, Algorithm 395, Communications of
+// the ACM 13, 1970, equation 1).
 func normalDeviate(nu, t float64) float64 {
 	if nu >= normal {
 		return t
@@ -120,21 +121,21 @@ func normalDeviate(nu, t float64) float64 {
 	return math.Sqrt(y) * (1 + correction/b)
 }
 
-// betaTail is the regularized incomplete beta function I_x(a, b), where one of a and b is 1/2
-// and the other is half, from the logarithms of x and 1-x: a continued fraction (Abramowitz
-// and Stegun 26.5.8, by Lentz's method), which converges for x < (a+1)/(a+b+2).
+// betaTail returns the regularized incomplete beta function I_x(a, b), with one of a and b equal to 1/2 and the other
+// to half, from the logarithms of x and 1-x. It evaluates a continued fraction (Abramowitz and Stegun 26.5.8, by
+// Lentz's method), which converges for x < (a+1)/(a+b+2).
 func betaTail(a, b, half, logX, logY float64) float64 {
 	const tiny = 1e-300
 	x := math.Exp(logX)
-	c, d := 1.0, 1/nonzero(1-(a+b)*x/(a+1), tiny)
+	c, d := 1.0, 1/keepNonzero(1-(a+b)*x/(a+1), tiny)
 	h := d
 	for m := 1.0; m < 10000; m++ {
 		for _, term := range [2]float64{
 			m * (b - m) * x / ((a + 2*m - 1) * (a + 2*m)),
 			-(a + m) * (a + b + m) * x / ((a + 2*m) * (a + 2*m + 1)),
 		} {
-			d = 1 / nonzero(1+term*d, tiny)
-			c = nonzero(1+term/c, tiny)
+			d = 1 / keepNonzero(1+term*d, tiny)
+			c = keepNonzero(1+term/c, tiny)
 			h *= c * d
 		}
 		if math.Abs(c*d-1) < 0x1p-52 {
@@ -144,15 +145,15 @@ func betaTail(a, b, half, logX, logY float64) float64 {
 	return math.Exp(a*logX+b*logY) * halfStep(half) / math.Sqrt(math.Pi) / a * h
 }
 
-func nonzero(x, tiny float64) float64 {
+func keepNonzero(x, tiny float64) float64 {
 	if math.Abs(x) < tiny {
 		return tiny
 	}
 	return x
 }
 
-// halfStep is Gamma(a+1/2)/Gamma(a); for large a by its asymptotic series (Tricomi and
-// Erdelyi, Pacific Journal of Mathematics 1, 1951).
+// halfStep returns Gamma(a+1/2)/Gamma(a); for large a by its asymptotic series (Tricomi and Erdelyi, Pacific Journal
+// of Mathematics 1, 1951).
 func halfStep(a float64) float64 {
 	if a < 40 {
 		return math.Gamma(a+0.5) / math.Gamma(a)

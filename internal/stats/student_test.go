@@ -79,8 +79,8 @@ func TestStudent(t *testing.T) {
 	}
 	for nu, tails := range studentTails {
 		for i, x := range []float64{1e-8, 0.5, 1.96, 6, 20} {
-			near("the tail", nu, x, survival(nu, x), tails[i])
-			near("the other tail", nu, x, survival(nu, -x), 1-tails[i])
+			near("the tail", nu, x, tSurvival(nu, x), tails[i])
+			near("the other tail", nu, x, tSurvival(nu, -x), 1-tails[i])
 		}
 	}
 	for _, deep := range studentDeep {

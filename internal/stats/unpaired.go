@@ -8,29 +8,27 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Spread is a standard deviation with its degrees of freedom, +Inf where it is taken as known.
+// Spread is a standard deviation with its degrees of freedom, +Inf if it is known exactly.
 type Spread struct{ Sigma, Nu float64 }
 
-// Unpaired compares runs that were not measured side by side: a holds one list a session, b is
-// one session, all of them logarithms of run medians in the order they were taken. between is
-// the spread of what shifts a whole session (clocks, heat, neighbours), which the runs of one
-// session cannot show. alike is the Neighbours of the lists of a and of b; the zero value is for
-// runs that took turns. Deviations up to slack are never outliers (Blocks.Noise).
+// Unpaired compares runs that were not measured together: a holds one list per session, b is one session, all of them
+// logarithms of run medians in the order of measurement. between is the spread of effects on a whole session (clocks,
+// heat, neighbours), which the runs of one session cannot show. alike is the result of Neighbours for the lists of a
+// and of b; the zero value is for interleaved runs. Deviations up to slack are never outliers (Blocks.Noise).
 //
-// Without outliers the rule is PairedMean's for sides that are not paired. With m sessions on
-// side a, s_a^2 the pooled variance of their runs and n' their effective numbers,
+// Without outliers the rule is PairedMean for unpaired sides. With m sessions on side a, s_a^2 the pooled variance of
+// their runs and n' their effective numbers,
 //
 //	Theta = mean(b) - mean over sessions of mean(a_j)
 //	SE^2  = between^2 (1 + 1/m) + s_a^2 sum(1/n'_j)/m^2 + var(b)/n'_b
 //
-// with the degrees of freedom of Welch (Biometrika 34, 1947) and Satterthwaite (Biometrics
-// Bulletin 2, 1946). A spread that was estimated from sessions holds the errors of their runs, and
-// the first term is the whole then: the error of a prediction (Hahn and Meeker, Statistical
-// Intervals, 1991, section 4.7). With outliers among independent runs the rule is ProcessRanks:
-// Ranks of the sessions, each moved to the median of their medians, with the same session term;
-// so few runs that no order of them reaches the level of a test have no use for ranks.
+// with the degrees of freedom of Welch (Biometrika 34, 1947) and Satterthwaite (Biometrics Bulletin 2, 1946). A
+// spread estimated from sessions includes the errors of their runs, so the first term is then the whole variance: the
+// error of a prediction (Hahn and Meeker, Statistical Intervals, 1991, section 4.7). With outliers among independent
+// runs the rule is ProcessRanks: Ranks of the sessions, each moved to the median of their medians, with the same
+// session term. If the runs are too few for any order to reach the test's level, ranks are not used.
 //
-// ok is false without two runs a side in one session, or with a value that is not finite.
+// ok is false without two runs per side in one session, or with a value that is not finite.
 func Unpaired(a [][]float64, b []float64, between Spread, alike Alike, slack, level float64) (e Effect, rule Rule, ok bool) {
 	a = slices.DeleteFunc(slices.Clone(a), func(s []float64) bool { return len(s) == 0 })
 	runs := 0
@@ -42,14 +40,14 @@ func Unpaired(a [][]float64, b []float64, between Spread, alike Alike, slack, le
 	}
 	term := between.Sigma * math.Sqrt(1+1/float64(len(a)))
 	estimated := !math.IsInf(between.Nu, 1)
-	if (estimated || !alike.Found) && outlyingRuns(append(slices.Clip(a), b), slack) {
-		if e, ok = Ranks(aligned(a), b); !ok || e.ranks.below[0] <= level {
-			return e.Unsettled(math.Sqrt(widening(alike.Rho)), Spread{term, between.Nu}), ProcessRanks, ok
+	if (estimated || !alike.Found) && hasOutlyingRuns(append(slices.Clip(a), b), slack) {
+		if e, ok = Ranks(alignSessions(a), b); !ok || e.ranks.below[0] <= level {
+			return e.Unsettled(math.Sqrt(varianceFactor(alike.Rho)), Spread{term, between.Nu}), ProcessRanks, ok
 		}
 	}
 	meanA, varianceA, nuA := sessionMeans(a, alike, 0)
 	meanB, varianceB, nuB := sessionMeans([][]float64{b}, alike, len(a))
-	if estimated { // what sessions differ by has the errors of their runs in it
+	if estimated { // the spread of sessions includes the errors of their runs
 		varianceA, varianceB = 0, 0
 	}
 	total := varianceA + varianceB + term*term
@@ -61,37 +59,37 @@ func Unpaired(a [][]float64, b []float64, between Spread, alike Alike, slack, le
 	return e, PairedMean, e.OK()
 }
 
-// sessionMeans is the mean over sessions of their means, its variance by the pooled variance
-// of their runs, and the degrees of freedom of that. The first is list first of alike. Runs that
-// were found to be alike show less than their variance: E s^2 = sigma^2 (1 - 1/n') n/(n-1).
+// sessionMeans returns the mean over sessions of their means, its variance from the pooled variance of their runs,
+// and its degrees of freedom. The first session is list first of alike. Correlated runs show less than their
+// variance: E s^2 = sigma^2 (1 - 1/n') n/(n-1).
 func sessionMeans(sessions [][]float64, alike Alike, first int) (mean, variance, nu float64) {
 	var squares, free, inverse float64
 	m := float64(len(sessions))
 	for i, s := range sessions {
 		centre, v := stat.PopMeanVariance(s, nil)
-		n, left := float64(len(s)), alike.effective(first+i, len(s))
+		n, left := float64(len(s)), alike.effectiveCount(first+i, len(s))
 		mean, inverse, free = mean+centre/m, inverse+1/left, free+n-1
 		if nu += left - 1; n > 1 {
-			squares += n * v * (1 - 1/n) / (1 - 1/left) * alike.widens(first+i)
+			squares += n * v * (1 - 1/n) / (1 - 1/left) * alike.listFactor(first+i)
 		}
 	}
 	return mean, squares / free * inverse / (m * m), nu
 }
 
-// outlyingRuns reports whether a run lies further from the median of its session than outlying
-// robust standard deviations, and than slack.
-func outlyingRuns(sessions [][]float64, slack float64) bool {
+// hasOutlyingRuns reports whether a run is further from the median of its session than outlying robust standard
+// deviations, and than slack.
+func hasOutlyingRuns(sessions [][]float64, slack float64) bool {
 	var off []float64
 	for _, s := range sessions {
 		off = append(off, deviations(s)...)
 	}
-	n := float64(len(off)) // a median of few values lies among them
-	return outliers(off, max(outlying*robustSD(off)*n/(n-2*float64(len(sessions))), slack)) > 0
+	n := float64(len(off)) // the median of few values is close to them
+	return outlierShare(off, max(outlying*robustSD(off)*n/(n-2*float64(len(sessions))), slack)) > 0
 }
 
-// aligned are the runs of all sessions, each session moved so that its median is the median
-// of all sessions'.
-func aligned(sessions [][]float64) (out []float64) {
+// alignSessions returns the runs of all sessions, each session shifted so that its median is the median of all
+// sessions' medians.
+func alignSessions(sessions [][]float64) (out []float64) {
 	centres := make([]float64, len(sessions))
 	for i, s := range sessions {
 		centres[i] = Median(s)
@@ -105,15 +103,14 @@ func aligned(sessions [][]float64) (out []float64) {
 	return out
 }
 
-// MedianError is the standard error of the median of independent samples, in
-// their unit, from the interval between two order statistics and its coverage:
+// MedianError returns the standard error of the median of independent samples, in their unit, from the interval
+// between two order statistics and its coverage:
 //
 //	(x_(n-c+1) - x_(c)) / (2 z),  c = (n+1)/2 - sqrt(n),  Phi(-z) = P(Bin(n, 1/2) < c)
 //
-// (McKean and Schrader, Commun. Statist. Simul. 13, 1984, with the coverage of
-// Price and Bonett, J. Statist. Comput. Simul. 68, 2001, so that few samples do
-// too). It assumes no distribution. Samples of one process are not independent,
-// so it is at least that large; NaN with fewer than two.
+// (McKean and Schrader, Commun. Statist. Simul. 13, 1984, with the coverage of Price and Bonett, J. Statist. Comput.
+// Simul. 68, 2001, for few samples). It assumes no distribution. Samples of one process are correlated, so their
+// error is at least as large. NaN with fewer than two.
 func MedianError(xs []float64) float64 {
 	n := len(xs)
 	if n < 2 {
@@ -125,8 +122,8 @@ func MedianError(xs []float64) float64 {
 	return (s[n-c] - s[c-1]) / (2 * z)
 }
 
-// SessionSpread is the sample standard deviation of sessions (logarithms of
-// session medians); NaN with fewer than two sessions.
+// SessionSpread returns the sample standard deviation of sessions (logarithms of session medians); NaN with fewer
+// than two.
 func SessionSpread(sessions []float64) Spread {
 	if len(sessions) < 2 {
 		return Spread{math.NaN(), 0}
@@ -134,8 +131,8 @@ func SessionSpread(sessions []float64) Spread {
 	return Spread{stat.StdDev(sessions, nil), float64(len(sessions) - 1)}
 }
 
-// LogMedians is the logarithm of each run's median, the run being the
-// replicate; nil when there is none or one is empty, not positive or not finite.
+// LogMedians returns the logarithm of each run's median, with the run as the replicate. It returns nil without runs,
+// or if one is empty, not positive or not finite.
 func LogMedians(runs [][]float64) []float64 {
 	blocks := logBlocks(runs)
 	if len(blocks) == 0 {
