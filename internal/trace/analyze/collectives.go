@@ -142,7 +142,7 @@ func stepOf(steps []StepSpan, at int64) int {
 // collectivesOf returns the collectives of a device whose kinds takes accepts; nil without any.
 func (x *Index) collectivesOf(d *DeviceTime, takes func(kind string) bool) *Collectives {
 	t := &timeline{steps: x.countedSteps(), compute: d.Compute.Or(d.Memcpy).Or(d.Memset)}
-	told := x.T.ToldCollectives()
+	told := x.T.CollectivesByCorr()
 	var other []model.Span
 	ready := x.readyTimes(d)
 	for _, g := range d.Ops {

@@ -34,7 +34,7 @@ func busFactor(kind analyze.CollectiveKind, n float64) float64 {
 // rate is that of the shortest call.
 func (c *counter) countCollectives(d *analyze.DeviceTime, steps float64) []analyze.CollectiveRate {
 	t := c.x.T
-	told := t.ToldCollectives()
+	told := t.CollectivesByCorr()
 	sums := map[collective]*analyze.CollectiveRate{}
 	for _, g := range d.Ops {
 		op := &t.GPU[g]

@@ -78,7 +78,7 @@ const (
 // findOutlyingWaits returns the time that collectives take above the time of their bytes at the median rate of their
 // kind, and the number of such calls. Without recorded sizes, all count as equal.
 func (c *ruleContext) findOutlyingWaits() (waits model.Spans, calls int) {
-	told := c.t.ToldCollectives()
+	told := c.t.CollectivesByCorr()
 	elements := func(op *model.GPU) float64 {
 		if m := told[op.Corr]; m != nil {
 			return float64(m.In + m.Out)

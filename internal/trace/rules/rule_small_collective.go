@@ -25,7 +25,7 @@ type sizedCollective struct {
 // a loop over parameters. One collective carries their bytes at once: it claims the time of all but the first above
 // the time of their bytes at the best rate in the recording.
 func (c *ruleContext) findSmallCollective() []analyze.Found {
-	told := c.t.ToldCollectives()
+	told := c.t.CollectivesByCorr()
 	if len(told) == 0 {
 		return nil
 	}
