@@ -89,7 +89,7 @@ type launchContext struct {
 	outer     uint8     // the innermost operator that includes its children, else NoClass
 	optimizer bool
 	experts   bool       // a range of the experts of a mixture
-	product   moduleKind // modelTensorProduct, modelConvolution: in the module of one
+	product   moduleKind // moduleTensorProduct, moduleConvolution: in the module of one
 }
 
 // launchContextOf walks up from an operator (-1 none) or, without one, from a launch.

@@ -26,7 +26,7 @@ type Args []Arg
 // "Input Strides" and "Concrete Inputs", each JSON, a missing one empty.
 const Separator = "\u241f"
 
-// Parse parses such a text; ok is false without types, or if a list is no JSON of its kind.
+// Parse parses a text of four lists; ok is false without types, or if a list is no JSON of its kind.
 func Parse(text string) (args Args, ok bool) {
 	parts := strings.Split(text, Separator)
 	if len(parts) != 4 {

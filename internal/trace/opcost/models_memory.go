@@ -265,7 +265,7 @@ func countSorted(c *call) (flops, bytes float64) {
 }
 
 // eachElement reads and writes so many words for each element of a list of tensors, such as parameters or tensors to
-// join. The recording has no type of such a list: the caller gives the size of an element, from the kernel's name.
+// join. The recording has no type of the list: the caller gives the size of an element, from the kernel's name.
 func eachElement(read, write float64) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		if c.element == 0 {

@@ -164,7 +164,7 @@ type ruleContext struct {
 	blockers []blocker
 	// launches are the starts of calls that launch something, by process.
 	launches map[int32][]int64
-	shapes   map[uint32]string // of operands, by Host.Stack; see shapesOf
+	shapes   map[uint32]string // of operands, by Host.Stack; see formatShapes
 	tf32NS   int64             // claimed by no-tf32
 	copyNS   int64             // claimed by pageable-h2d
 	// inMemoryChain are the operations that memory-bound-chain names: elementwise-chain leaves them out.

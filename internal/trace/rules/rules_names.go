@@ -10,7 +10,7 @@ import (
 // nameFacts has the facts that rules parse from an event's name.
 type nameFacts struct {
 	matmul matmul
-	arch   int // see archOf
+	arch   int // see parseArch
 	// what is a set of the marks below.
 	what nameMark
 }
