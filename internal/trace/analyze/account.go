@@ -9,14 +9,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// DeviceTime is where one device's time went, first operation to last.
-// Kernel, Memcpy and Memset may overlap; Busy is their union. Starved, Queued
-// and Unknown are disjoint and make up what is not Busy.
+// DeviceTime divides the time of one device, from its first operation to its last. Kernel, Memcpy and Memset may
+// overlap; Busy is their union. Starved, Queued and Unknown are disjoint and cover the time that is not Busy.
 type DeviceTime struct {
 	Device int // index into T.Devices
-	// Window is from the first to the last of them. Where nothing repeats (one step,
-	// or none found) the main device's begins with that, and ends with the one step,
-	// so that the wait before the first operation and after the last one counts.
+	// Window spans the operations of the device. Where nothing repeats (one step, or no steps found), the window of
+	// the main device starts and ends with the step, so that waits before the first and after the last operation
+	// count.
 	Window model.Span
 	Ops    []int32 // indices into T.GPU, by start
 
@@ -27,13 +26,13 @@ type DeviceTime struct {
 	// Queued: the launch was made and the device had not begun. Unknown: the
 	// operation that ended the wait has no known launch.
 	Starved, Queued, Unknown model.Spans
-	// Classes has each busy nanosecond once; see sweep.
+	// Classes counts each busy nanosecond for one class; see sweepClasses.
 	Classes map[model.Class]int64
 	Kernels int // kernels
 	Linked  int // kernels whose launch is known
 	// Lead is the wait from the start of the first step to the first operation.
 	Lead Waits
-	// worked is from the first start to the last end of its operations.
+	// Worked spans the operations from the first start to the last end.
 	Worked model.Span
 
 	// Launches are the starts of the calls that launched its operations, in order.
@@ -42,13 +41,13 @@ type DeviceTime struct {
 	segments []segment
 }
 
-// segment is a stretch of time in which one class of work counts.
+// segment is a time span in which the busy time counts for one class.
 type segment struct {
 	model.Span
 	class uint8
 }
 
-// ClassesIn is the device's busy time in a span by class, each nanosecond once.
+// ClassesIn returns the device's busy time within a span by class, each nanosecond once.
 func (d *DeviceTime) ClassesIn(w model.Span) map[model.Class]int64 {
 	var sum [maxClasses]int64
 	d.addClasses(&sum, w)
@@ -75,8 +74,8 @@ func classMap(sum *[maxClasses]int64) map[model.Class]int64 {
 	return out
 }
 
-// account makes the accounts of all devices.
-func (x *Index) account() {
+// accountDevices computes the DeviceTime of every device.
+func (x *Index) accountDevices() {
 	var counts []int
 	for i := range x.T.GPU {
 		d := int(x.T.GPU[i].Device)
@@ -99,17 +98,17 @@ func (x *Index) account() {
 	var wg sync.WaitGroup
 	for _, d := range x.Devices {
 		wg.Go(func() {
-			d.merge(x)
-			d.sweep(x)
+			d.mergeKinds(x)
+			d.sweepClasses(x)
 		})
-		wg.Go(func() { d.launches(x.T) })
+		wg.Go(func() { d.collectLaunches(x.T) })
 	}
 	wg.Wait()
 	x.countLeadIn()
 	for _, d := range x.Devices {
-		d.idle(x.T)
+		d.splitIdle(x.T)
 		if len(x.Steps) > 0 {
-			d.lead(x.T, x.Steps[0].Host.Start)
+			d.accountLead(x.T, x.Steps[0].Host.Start)
 		}
 	}
 	if len(x.Devices) == 0 {
@@ -117,22 +116,22 @@ func (x *Index) account() {
 	}
 }
 
-// warnNoDevice says that no device was recorded, and of launches that their kernels are lost.
+// warnNoDevice warns that no device was recorded; where launches were recorded, it warns that their kernels are lost.
 func (x *Index) warnNoDevice() {
 	again := "record with ProfilerActivity.CUDA, on a machine with a GPU"
 	switch {
 	case x.T.Gate.Launches > 0:
-		x.warn("lost-kernels", LostKernels(x.T)+": nothing can be said of the device", "record again while no other profiler or monitor (Nsight, DCGM, a second profiler) reads the device, with a driver as new as the profiler")
+		x.addWarning("lost-kernels", LostKernels(x.T)+": nothing can be said of the device", "record again while no other profiler or monitor (Nsight, DCGM, a second profiler) reads the device, with a driver as new as the profiler")
 		return
 	case x.T.Format == model.XLA:
 		again = "record on a machine with a GPU or TPU"
 	case x.T.Format != model.Kineto:
 		again = "let the recording cover work on a GPU"
 	}
-	x.warn("no-device", "no device was recorded: operators, steps and data loading are shown, and nothing can be said of a GPU", again)
+	x.addWarning("no-device", "no device was recorded: operators, steps and data loading are shown, and nothing can be said of a GPU", again)
 }
 
-// LostKernels is the sentence of a trace that has launches and nothing of a device.
+// LostKernels returns the sentence for a trace that has launches and no device operation.
 func LostKernels(t *model.Trace) string {
 	on := "a device"
 	for i := range t.Devices {
@@ -144,16 +143,15 @@ func LostKernels(t *model.Trace) string {
 	return fmt.Sprintf("%s on %s and none of the kernels they started: the records of the device were lost", Plural(t.Gate.Launches, "launch was recorded", "launches were recorded"), on)
 }
 
-// growing is a set of instants built from spans in order of their starts. It
-// is built twice, to be counted and to be kept: a trace has millions of pieces
-// and no memory to spare for lists that double.
-type growing struct {
+// spanBuilder builds a set of spans from spans in order of their starts. Each set is built twice, first to count the
+// spans and then to store them: a trace has millions of spans and no memory to spare for slices that double.
+type spanBuilder struct {
 	set  model.Spans
 	n    int
 	last model.Span
 }
 
-func (s *growing) add(from, to int64) {
+func (s *spanBuilder) add(from, to int64) {
 	if to <= from {
 		return
 	}
@@ -171,11 +169,11 @@ func (s *growing) add(from, to int64) {
 	}
 }
 
-// counted is a set with room for the n pieces that were counted.
-func (s *growing) counted() growing { return growing{set: make(model.Spans, 0, s.n)} }
+// withCapacity returns an empty set with capacity for the spans that s counted.
+func (s *spanBuilder) withCapacity() spanBuilder { return spanBuilder{set: make(model.Spans, 0, s.n)} }
 
-// merge makes the unions of operations by kind.
-func (d *DeviceTime) merge(x *Index) {
+// mergeKinds computes the unions of operations by kind.
+func (d *DeviceTime) mergeKinds(x *Index) {
 	t := x.T
 	first := &t.GPU[d.Ops[0]]
 	d.Window = model.Span{Start: first.Start, End: first.End}
@@ -187,7 +185,7 @@ func (d *DeviceTime) merge(x *Index) {
 			other = true
 			continue
 		}
-		comm = comm || communicates(x.class[i])
+		comm = comm || isCommunication(x.class[i])
 		d.Kernels++
 		if g.Launch >= 0 {
 			d.Linked++
@@ -203,18 +201,18 @@ func (d *DeviceTime) merge(x *Index) {
 		d.Compute = d.Kernel
 	}
 	if comm {
-		d.Compute = d.Union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == model.Kernel && !communicates(x.class[i]) })
-		d.Comm = d.Union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == model.Kernel && communicates(x.class[i]) })
+		d.Compute = d.Union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == model.Kernel && !isCommunication(x.class[i]) })
+		d.Comm = d.Union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == model.Kernel && isCommunication(x.class[i]) })
 	}
 }
 
-// Union is the time in which an operation was under way that ok accepts, by its place in
-// Ops and its index.
+// Union returns the time in which at least one operation runs that ok accepts. The arguments of ok are the position
+// in Ops and the index into Trace.GPU.
 func (d *DeviceTime) Union(t *model.Trace, ok func(k int, i int32) bool) model.Spans {
-	var s growing
+	var s spanBuilder
 	for pass := range 2 {
 		if pass > 0 {
-			s = s.counted()
+			s = s.withCapacity()
 		}
 		for k, i := range d.Ops {
 			if ok(k, i) {
@@ -225,7 +223,7 @@ func (d *DeviceTime) Union(t *model.Trace, ok func(k int, i int32) bool) model.S
 	return s.set
 }
 
-func (d *DeviceTime) launches(t *model.Trace) {
+func (d *DeviceTime) collectLaunches(t *model.Trace) {
 	v := make([]int64, 0, len(d.Ops))
 	for _, i := range d.Ops {
 		if l := t.GPU[i].Launch; l >= 0 {
@@ -236,20 +234,19 @@ func (d *DeviceTime) launches(t *model.Trace) {
 	d.Launches = slices.Compact(v)
 }
 
-// idle divides the time between busy pieces. The wait ends with the operation
-// that starts the next piece (see launchOf). Until its launch began the device was starved, after it
-// queued. A launch before the wait began leaves all of it queued; one after
-// the operation started (the clocks of host and device disagree) leaves all of
-// it starved.
-func (d *DeviceTime) idle(t *model.Trace) {
-	var starved, queued, unknown growing
+// splitIdle divides the time between busy spans. A wait ends with the operation that starts the next busy span (see
+// launchOf). The device was starved until the launch of that operation began, and queued after it. A launch before
+// the wait makes all of the wait queued; a launch after the start of the operation (the clocks of host and device
+// disagree) makes all of it starved.
+func (d *DeviceTime) splitIdle(t *model.Trace) {
+	var starved, queued, unknown spanBuilder
 	for pass := range 2 {
 		if pass > 0 {
-			starved, queued, unknown = starved.counted(), queued.counted(), unknown.counted()
+			starved, queued, unknown = starved.withCapacity(), queued.withCapacity(), unknown.withCapacity()
 		}
 		ops := d.Ops
 		for i := range len(d.Busy) + 1 {
-			from, to := d.gap(i)
+			from, to := d.idleBefore(i)
 			if from >= to {
 				continue
 			}
@@ -272,9 +269,9 @@ func (d *DeviceTime) idle(t *model.Trace) {
 	d.Starved, d.Queued, d.Unknown = starved.set, queued.set, unknown.set
 }
 
-// gap is the time before the i-th busy piece, or after the last; operations
-// without length can make the window longer than what is busy.
-func (d *DeviceTime) gap(i int) (from, to int64) {
+// idleBefore returns the idle time before the i-th busy span, or after the last one. Operations of zero length can
+// make the window longer than the busy spans.
+func (d *DeviceTime) idleBefore(i int) (from, to int64) {
 	from, to = d.Window.Start, d.Window.End
 	if i > 0 {
 		from = d.Busy[i-1].End
@@ -285,7 +282,7 @@ func (d *DeviceTime) gap(i int) (from, to int64) {
 	return from, to
 }
 
-// launchOf is the start of the launch of the operation that ends a wait.
+// launchOf returns the start of the launch whose operation ends a wait.
 func launchOf(t *model.Trace, ops []int32, at int64) (launch int64, known bool) {
 	pick := EndOfWait(t, ops, at)
 	if pick < 0 || t.GPU[pick].Launch < 0 {
@@ -294,10 +291,9 @@ func launchOf(t *model.Trace, ops []int32, at int64) (launch int64, known bool) 
 	return t.Host[t.GPU[pick].Launch].Start, true
 }
 
-// EndOfWait is the operation that ends a wait, -1 none: of those at the front of
-// ops that start at that instant the first one, which is the shortest.
-// Operations without length start no busy piece; they count where nothing else
-// starts, at the end of the window.
+// EndOfWait returns the operation that ends a wait, or -1. Among the operations at the front of ops that start at
+// this instant it takes the first one of positive length, which is the shortest. Operations of zero length start no
+// busy span; they count where nothing else starts, at the end of the window.
 func EndOfWait(t *model.Trace, ops []int32, at int64) int32 {
 	pick := int32(-1)
 	for _, i := range ops {
@@ -315,8 +311,8 @@ func EndOfWait(t *model.Trace, ops []int32, at int64) int32 {
 	return pick
 }
 
-// Ranks of operations that overlap: of those under way the first rank counts,
-// and within it the one that began first.
+// Ranks of overlapping operations: of the running ones the lowest rank counts, and within a rank the operation that
+// began first.
 const (
 	rankCompute = iota
 	rankComm
@@ -325,17 +321,16 @@ const (
 	ranks
 )
 
-// sweep gives every busy nanosecond to one class. Where operations overlap,
-// kernels count before copies and copies before fills, computation before
-// communication, and then what began first.
-func (d *DeviceTime) sweep(x *Index) {
+// sweepClasses assigns every busy nanosecond to one class. Where operations overlap, kernels count before copies,
+// copies before fills, computation before communication, and then the operation that began first.
+func (d *DeviceTime) sweepClasses(x *Index) {
 	gpu := x.T.GPU
 	var sum [maxClasses]int64
-	var queues [ranks]waiting
+	var queues [ranks]opQueue
 	d.segments = make([]segment, 0, len(d.Busy)+len(d.Busy)/8)
 	at, next := int64(0), 0
 	for {
-		best := front(gpu, &queues, at)
+		best := activeOp(gpu, &queues, at)
 		switch {
 		case best >= 0: // up to the next change: it ends or another begins
 			until := gpu[best].End
@@ -368,21 +363,21 @@ func (d *DeviceTime) addSegment(s model.Span, class uint8) {
 	d.segments = append(d.segments, segment{s, class})
 }
 
-// waiting is a queue of operations under way, by start.
-type waiting struct {
+// opQueue holds running operations by start.
+type opQueue struct {
 	ops  []int32
-	head int // those before it are over
+	head int // operations before it have ended
 }
 
-func (w *waiting) add(op int32) {
+func (w *opQueue) add(op int32) {
 	if w.head == len(w.ops) {
 		w.ops, w.head = w.ops[:0], 0
 	}
 	w.ops = append(w.ops, op)
 }
 
-// front is the operation that counts at an instant, -1 when none is under way.
-func front(gpu []model.GPU, queues *[ranks]waiting, at int64) int32 {
+// activeOp returns the operation that counts at an instant, or -1 if none is running.
+func activeOp(gpu []model.GPU, queues *[ranks]opQueue, at int64) int32 {
 	for r := range queues {
 		q := &queues[r]
 		for q.head < len(q.ops) && gpu[q.ops[q.head]].End <= at {
@@ -401,7 +396,7 @@ func rankOf(g *model.GPU, class uint8) int {
 		return rankMemcpy
 	case g.Kind == model.Memset:
 		return rankMemset
-	case communicates(class):
+	case isCommunication(class):
 		return rankComm
 	}
 	return rankCompute

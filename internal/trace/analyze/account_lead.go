@@ -4,10 +4,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// countLeadIn begins the main device's window with the time that counts where
-// that is one step or the whole trace: what comes before the first operation is
-// then no warm-up that is left out, and the device waits in it. With one step it
-// ends with that, too.
+// countLeadIn extends the window of the main device to the time that counts, where the trace has one step or none:
+// the time before the first operation is then no warm-up to leave out, and the device waits in it. With one step the
+// window ends with the step.
 func (x *Index) countLeadIn() {
 	if x.SteadySteps() > 1 || len(x.Steady) == 0 || x.Stepped() && x.Steps[0].Dropped {
 		return
@@ -23,8 +22,8 @@ func (x *Index) countLeadIn() {
 	}
 }
 
-// lead accounts for the wait from an instant to the first operation.
-func (d *DeviceTime) lead(t *model.Trace, from int64) {
+// accountLead divides the wait from an instant to the first operation.
+func (d *DeviceTime) accountLead(t *model.Trace, from int64) {
 	to := d.Worked.Start
 	if from >= to {
 		return

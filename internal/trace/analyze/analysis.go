@@ -6,13 +6,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Analysis is what a set of traces (one, or the ranks of one job) says about
-// the program. Times are integer nanoseconds.
+// Analysis describes the program that made a set of traces (one, or the ranks of one job). Times are integer
+// nanoseconds.
 type Analysis struct {
 	gpuprof.Head
 	Inputs     []Input             `json:"inputs"`
-	Program    *model.Program      `json:"program,omitempty"`   // that was recorded, where the recording says
-	Recording  *Recording          `json:"recording,omitempty"` // what it is of, of several inputs the first
+	Program    *model.Program      `json:"program,omitempty"`   // that was recorded, if the recording names it
+	Recording  *Recording          `json:"recording,omitempty"` // of the first input
 	StepSource string              `json:"step_source"`         // "ProfilerStep", "annotation NAME", "nvtx NAME" or "whole trace"
 	Step       StepMean            `json:"step"`
 	Explained  []Explanation       `json:"explained"`
@@ -26,18 +26,17 @@ type Analysis struct {
 	Modules    []OperatorTime      `json:"modules,omitempty"` // nn.Module and record_function ranges
 	Ranks      []RankTime          `json:"ranks,omitempty"`
 	Host       *HostAccount        `json:"host,omitempty"` // of the first input, where gpuprof's hook measured it
-	// Roofline is of the first input, where its operators were recorded with their shapes.
+	// Roofline describes the first input, if its operators were recorded with their shapes.
 	Roofline *Roofline         `json:"roofline,omitempty"`
 	Findings []gpuprof.Finding `json:"findings"`
 	Warnings []gpuprof.Warning `json:"warnings"`
 
-	// Claimed is where the time is that each of the findings claims, for pictures;
-	// nil in an analysis that was read from a file.
+	// Claimed has the time spans that each finding claims, for pictures; nil in an analysis that was read from a
+	// file.
 	Claimed [][]model.Span `json:"-"`
 }
 
-// ClaimedBy is where the time is that a finding claims, by its place in Findings;
-// none in an analysis that was read from a file.
+// ClaimedBy returns the time spans that the i-th finding claims; nil in an analysis that was read from a file.
 func (a *Analysis) ClaimedBy(i int) []model.Span {
 	if i >= len(a.Claimed) {
 		return nil
@@ -45,27 +44,27 @@ func (a *Analysis) ClaimedBy(i int) []model.Span {
 	return a.Claimed[i]
 }
 
-// Decode reads an analysis. name is the file's, for errors, which are ErrInput.
+// Decode reads an analysis. name is the file name for errors, which wrap ErrInput.
 func Decode(text []byte, name string) (*Analysis, error) {
 	a := &Analysis{}
 	if err := document.Decode(text, name, a, document.Analysis); err != nil {
 		return a, err
 	}
-	a.upgrade()
+	a.renameOldFields()
 	return a, nil
 }
 
-// DecodeComparison is Decode of a comparison of two.
+// DecodeComparison reads a comparison of two analyses; see Decode.
 func DecodeComparison(text []byte, name string) (*Comparison, error) {
 	c := &Comparison{}
 	if err := document.Decode(text, name, c, document.TraceComparison); err != nil {
 		return c, err
 	}
-	c.upgrade()
+	c.renameOldFields()
 	return c, nil
 }
 
-// Input is one file.
+// Input describes one input file.
 type Input struct {
 	Path      string       `json:"path"`
 	Kind      model.Format `json:"kind"`
@@ -74,40 +73,38 @@ type Input struct {
 	Truncated bool         `json:"truncated,omitempty"`
 }
 
-// Explanation says what stands behind a large part of the step. The first one
-// is of the largest part; idle states that take a fifth of the step follow.
+// Explanation explains a large part of the step. The first explanation is for the largest part; idle states that take
+// a fifth of the step follow.
 type Explanation struct {
 	Part      string  `json:"part"` // a class, or an idle state
 	NS        int64   `json:"ns"`   // of the mean step
 	Share     float64 `json:"share"`
 	ClaimedNS int64   `json:"claimed_ns"` // of that, claimed by findings
-	// Waits is what the device waited for, the longest first; of idle states.
+	// Waits lists the reasons for which the device waited, the longest first; for idle states only.
 	Waits []Wait `json:"waits,omitempty"`
 	Text  string `json:"text"` // the same in sentences
 }
 
-// Bound says what bounds the program: the kind of thing that takes most of the
-// mean step.
+// Bound names the resource that takes most of the mean step and so bounds the program.
 type Bound struct {
 	By    string  `json:"by"`    // "compute", "memory", "communication", "host", "waits", "other", "" unknown
 	NS    int64   `json:"ns"`    // of the mean step
 	Share float64 `json:"share"` // of it
-	// Nothing says that no finding claims as much as LeastShare of the step.
+	// Nothing: no finding claims LeastShare of the step or more.
 	Nothing bool   `json:"nothing"`
 	Text    string `json:"text"` // in sentences; printed in place of findings where there are none
 }
 
-// Wait is one thing a device waited for, in the mean step.
+// Wait is one reason for which a device waited, in the mean step.
 type Wait struct {
 	For   string  `json:"for"`
 	NS    int64   `json:"ns"`
 	Count float64 `json:"count"` // how often
 }
 
-// StepTime is one step of one input. Steps are disjoint: each begins on the
-// host, or where the device has done the work of the steps before if that is
-// later, and ends with the last device operation launched in it. The mean of
-// dur_ns over the steps that count is the step of the analysis.
+// StepTime is one step of one input. Steps are disjoint: each begins on the host, or when the device has finished the
+// work of earlier steps if that is later, and ends with the last device operation launched in it. The mean of dur_ns
+// over the steps that count is the step of the analysis.
 type StepTime struct {
 	Name      string                `json:"name"`
 	Input     int                   `json:"input"`  // index into inputs
@@ -126,8 +123,8 @@ type StepTime struct {
 	Dropped   bool                  `json:"dropped,omitempty"` // first step: not part of findings
 }
 
-// DeviceAccount is where one device's time went over the whole recording. busy + idle = span,
-// starved + queued + unknown = idle, and the classes add up to busy.
+// DeviceAccount divides the time of one device over the whole recording. busy + idle = span, starved + queued +
+// unknown = idle, and the classes add up to busy.
 type DeviceAccount struct {
 	ID         int    `json:"id"`
 	Input      int    `json:"input"`
@@ -143,8 +140,8 @@ type DeviceAccount struct {
 	StarvedNS  int64  `json:"starved_ns"`
 	QueuedNS   int64  `json:"queued_ns"`
 	UnknownNS  int64  `json:"unknown_ns"`
-	// Lead is the wait from the start of the first step to the device's first
-	// operation; it is not part of the span.
+	// Lead is the wait from the start of the first step to the device's first operation; the span does not include
+	// it.
 	Lead    Waits `json:"lead"`
 	Kernels int   `json:"kernels"`
 	Linked  int   `json:"kernels_linked"` // kernels whose launch is known
@@ -152,11 +149,11 @@ type DeviceAccount struct {
 	// to the last device end.
 	Utilisation float64               `json:"utilisation"`
 	Classes     map[model.Class]int64 `json:"classes"`
-	// Step is where the device's time went in the mean step of its input.
+	// Step divides the device's time in the mean step of its input.
 	Step Parts `json:"step"`
 }
 
-// Waits divides idle time as DeviceAccount does.
+// Waits divides idle time by the states of DeviceAccount.
 type Waits struct {
 	StarvedNS int64 `json:"starved_ns"`
 	QueuedNS  int64 `json:"queued_ns"`
@@ -184,7 +181,7 @@ type KernelTime struct {
 	Count  int         `json:"count"`
 	NS     int64       `json:"ns"`
 	Median int64       `json:"median_ns"`
-	// Operator is the operator that launched most of it, "" unknown.
+	// Operator launched most of the time, "" unknown.
 	Operator string `json:"operator,omitempty"`
 }
 
@@ -196,14 +193,13 @@ type OperatorTime struct {
 	HostNS int64  `json:"host_ns"`
 	SelfNS int64  `json:"self_ns"`
 	GPUNS  int64  `json:"gpu_ns"`
-	// The same in the mean step.
+	// The same times in the mean step.
 	StepSelfNS int64  `json:"step_self_ns"`
 	StepGPUNS  int64  `json:"step_gpu_ns"`
 	Where      string `json:"where,omitempty"` // file:line where known
 }
 
-// RankTime compares the ranks of one job, in the mean step of each. Without
-// steps it is of the recording window.
+// RankTime compares the ranks of one job, in the mean step of each, or in the recording window without steps.
 type RankTime struct {
 	Rank          int   `json:"rank"`
 	Input         int   `json:"input"`
@@ -215,11 +211,12 @@ type RankTime struct {
 	IdleNS        int64 `json:"idle_ns"`
 	HiddenCommNS  int64 `json:"hidden_comm_ns"`      // communication under computation; with the exposed it is all
 	Straggler     bool  `json:"straggler,omitempty"` // the others wait for it
-	// How long they do so, in the median of them, and at how many of the matched collectives it arrives last.
+	// WaitedNS is the median over the other ranks of their wait for this rank; LastIn counts the matched collectives
+	// at which it arrives last.
 	WaitedNS    int64 `json:"waited_ns,omitempty"`
 	LastIn      int   `json:"last_in,omitempty"`
 	Collectives int   `json:"collectives,omitempty"`
-	// Cause says in what the straggler's step differs most from the others', "" unknown.
+	// Cause names the largest difference between the straggler's step and the others' steps, "" unknown.
 	Cause string `json:"cause,omitempty"`
 }
 
@@ -228,11 +225,11 @@ type Found struct {
 	gpuprof.Finding
 	Spans  []model.Span // disjoint, in order; their total is ClaimNS
 	Device int          // index into Trace.Devices, -1 none
-	// First says that the finding stands before larger ones: it is their cause.
+	// First sorts the finding before larger ones, because it causes them.
 	First bool
-	// AnyProgram says that the change is the same in every kind of program.
+	// AnyProgram: the change is the same for every kind of program.
 	AnyProgram bool
-	// ByInput and ByDevice are the rank that a finding about another rank's wait is charged to.
+	// ByInput and ByDevice identify the rank that is charged with another rank's wait.
 	ByInput, ByDevice int
 	reduced           bool
 }
@@ -247,21 +244,23 @@ type Comparison struct {
 	Classes   []Change        `json:"classes"`   // what the step is made of, largest change first
 	Operators []Change        `json:"operators"` //
 	Settings  []SettingChange `json:"settings"`  // that both recordings show, and that differ
-	// Bounds are operators with recorded shapes against the bounds of their device, largest change first; of both sides.
+	// Bounds compares operators that have recorded shapes on both sides with the bounds of their device, largest
+	// change first.
 	Bounds   []BoundChange     `json:"bounds,omitempty"`
 	Findings []FindingChange   `json:"findings"`
 	Warnings []gpuprof.Warning `json:"warnings"`
 }
 
-// Change is one quantity on both sides, ns per step.
+// Change is one quantity on both sides, in ns per step.
 type Change struct {
 	Name  string `json:"name"`
 	OldNS int64  `json:"old_ns"`
 	NewNS int64  `json:"new_ns"`
 }
 
-// BoundChange is an operator with the same shapes on both sides, per step: its time, and its bound's share of that. The
-// precision and the device may differ. A side on which it does not run has no time, one without a bound no share.
+// BoundChange compares an operator with equal shapes on both sides, per step: its time, and the bound as a share of
+// that time. The precision and the device may differ. A side without the operator has time 0, a side without a bound
+// share 0.
 type BoundChange struct {
 	Name     string  `json:"name"`
 	Shapes   string  `json:"shapes"`
@@ -278,17 +277,17 @@ type SettingChange struct {
 	New  string `json:"new"`
 }
 
-// FindingChange is what became of a finding, and of the saving that it had claimed.
+// FindingChange compares a finding before and after, and measures how much of its claimed saving was delivered.
 type FindingChange struct {
 	Rule    string `json:"rule"`
 	OldNS   int64  `json:"old_claim_step_ns"` // claimed per step before
 	NewNS   int64  `json:"new_claim_step_ns"` // claimed per step after
 	Outcome string `json:"outcome"`           // "gone", "smaller", "unchanged", "larger", "new"
-	// Parts are the classes and idle states that the claim lies in; none where they are unknown, and
-	// the whole step is meant.
+	// Parts are the classes and idle states within which the claim falls; without any they are unknown, and the whole
+	// step counts.
 	Parts []string `json:"parts,omitempty"`
-	// DeliveredNS is how much shorter those parts became per step, with the bounds of its 95 % interval
-	// by the variation of the steps on both sides. Without two steps a side the bounds are absent.
+	// DeliveredNS is the reduction of these parts per step, with the bounds of its 95 % interval from the variation
+	// of the steps on both sides. The bounds are absent with fewer than two steps on a side.
 	DeliveredNS int64  `json:"delivered_step_ns"`
 	LowNS       *int64 `json:"delivered_low_ns,omitempty"`
 	HighNS      *int64 `json:"delivered_high_ns,omitempty"`

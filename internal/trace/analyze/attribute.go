@@ -6,15 +6,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// seqKey names an autograd node: sequence numbers count per process.
+// seqKey identifies an autograd node: sequence numbers count per process.
 type seqKey struct {
 	process int32
 	seq     int64
 }
 
-// forwardTable finds the operator that made an autograd node. Sequence numbers
-// count up, so within one process a list by number does; anything else goes to
-// a map.
+// forwardTable maps autograd nodes to the operators that made them. Sequence numbers count up, so a slice by number
+// serves one process; other cases use a map.
 type forwardTable struct {
 	process int32
 	base    int64
@@ -22,8 +21,8 @@ type forwardTable struct {
 	sparse  map[seqKey]int32
 }
 
-// get is the operator of a node, -1 when it was not recorded; not ok when no
-// backward operator names the node.
+// get returns the operator that made a node, -1 if it was not recorded; ok is false if no backward operator names the
+// node.
 func (f *forwardTable) get(k seqKey) (int32, bool) {
 	if f.dense != nil {
 		if i := k.seq - f.base; k.process == f.process && i >= 0 && i < int64(len(f.dense)) {
@@ -44,11 +43,10 @@ func (f *forwardTable) set(k seqKey, host int32) {
 	}
 }
 
-// noNode marks numbers no backward operator names.
+// noNode marks numbers that no backward operator names.
 const noNode = -2
 
-// newForwardTable makes room for the nodes that backward operators name, nil
-// when there are none.
+// newForwardTable allocates entries for the nodes that backward operators name; nil without any.
 func (x *Index) newForwardTable() *forwardTable {
 	t := x.T
 	n, processes, low, high := 0, map[int32]bool{}, int64(math.MaxInt64), int64(math.MinInt64)
@@ -83,10 +81,9 @@ func (x *Index) newForwardTable() *forwardTable {
 	return f
 }
 
-// linkForward finds the operator that made each autograd node that a backward
-// operator ran: of the forward operators with its sequence number the one that
-// began last (operators that make no node carry the number of the next one
-// made).
+// linkForward finds the operator that made each autograd node that a backward operator ran: the last one to begin
+// among the forward operators with its sequence number (operators that make no node carry the number of the next
+// node).
 func (x *Index) linkForward() {
 	t := x.T
 	nodes := x.newForwardTable()
@@ -110,7 +107,7 @@ func (x *Index) linkForward() {
 	x.forward = nodes
 }
 
-// InBackward says whether an operator lies in one of the backward pass.
+// InBackward reports whether an operator runs inside an operator of the backward pass.
 func (x *Index) InBackward(host int32) bool {
 	for h := x.OpAbove(host); h >= 0; h = x.OpAbove(h) {
 		if x.Info[x.T.Host[h].Name].Flags&NameBackward != 0 {
@@ -120,7 +117,7 @@ func (x *Index) InBackward(host int32) bool {
 	return false
 }
 
-// OpAbove is the operator around an event, not the event itself.
+// OpAbove returns the innermost operator around an event, excluding the event itself; -1 none.
 func (x *Index) OpAbove(host int32) int32 {
 	if p := x.parent[host]; p >= 0 {
 		return x.op[p]
@@ -128,8 +125,8 @@ func (x *Index) OpAbove(host int32) int32 {
 	return -1
 }
 
-// forwardOf is the forward operator whose gradient the event helps to compute,
-// -1 when it is not in a backward pass.
+// forwardOf returns the forward operator whose gradient the event helps to compute, -1 for an event outside the
+// backward pass.
 func (x *Index) forwardOf(host int32) int32 {
 	if x.forward == nil {
 		return -1
@@ -146,9 +143,9 @@ func (x *Index) forwardOf(host int32) int32 {
 	return -1
 }
 
-// attribute gives every GPU event its operator: the innermost around its
-// launch, else the one with its external id.
-func (x *Index) attribute() {
+// attributeOps assigns every GPU event its operator: the innermost one around its launch, else the one with its
+// external id.
+func (x *Index) attributeOps() {
 	t := x.T
 	x.gpuOp = make([]int32, len(t.GPU))
 	var byExt map[int64]int32
@@ -185,6 +182,6 @@ func (x *Index) attribute() {
 	}
 }
 
-// hasExternal says whether a GPU event names its operator. Some versions of
-// the profiler write the correlation id again in its place.
+// hasExternal reports whether the external id of a GPU event identifies its operator. Some versions of the profiler
+// write the correlation id there again.
 func hasExternal(g *model.GPU) bool { return g.Ext != 0 && g.Ext != g.Corr }

@@ -10,24 +10,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// LeastShare is the part of the step below which a claim is no finding: a change
-// that wins less cannot be told from the noise of a measurement.
+// LeastShare is the share of the step that a finding claims at least: a smaller saving drowns in the noise of a
+// measurement.
 const LeastShare = 0.005
 
-// bindings are the kinds of things that can bound a program, by the classes and
-// idle states that speak for them. That elementwise kernels and the like move
-// more bytes than they compute is so on every device there is; a product may be
-// held up by memory as well, which its name does not say.
-// In decode each step reads all weights and the keys and values of all requests for one token of
-// each, so that its products are held up by memory (docs/analyze.md).
-func bindings(decode bool) []binding {
-	products := binding{"compute", "compute: %s kernels take", nil}
+// boundKinds lists the resources that can bound a program, with the classes and idle states that count for each.
+// Elementwise kernels move more bytes than they compute on every device. Memory may bound a matrix product as well,
+// which its name does not show. In decode each step reads all weights and the keys and values of all requests for one
+// token of each, so memory bounds the products (docs/analyze.md).
+func boundKinds(decode bool) []boundKind {
+	products := boundKind{"compute", "compute: %s kernels take", nil}
 	if decode {
-		products = binding{"memory", "memory traffic, as decode reads the weights and the cached keys and values for one token of each request: %s kernels take", nil}
+		products = boundKind{"memory", "memory traffic, as decode reads the weights and the cached keys and values for one token of each request: %s kernels take", nil}
 	}
 	products.parts = []string{string(model.GEMM), string(model.Conv), string(model.TensorProduct), string(model.RNN), string(model.Attention),
 		string(model.AttentionPrefill), string(model.MoEGEMM)}
-	return []binding{
+	return []boundKind{
 		products,
 		{"memory", "memory traffic: %s kernels take", []string{string(model.Elementwise), string(model.Norm), string(model.Reduction), string(model.Scatter), string(model.Copy), string(model.Optimizer),
 			string(model.AttentionDecode), string(model.KVCache), string(model.Rotary), string(model.Quantize), string(model.MoERouting), string(model.Sampling)}},
@@ -38,20 +36,20 @@ func bindings(decode bool) []binding {
 	}
 }
 
-type binding struct {
+type boundKind struct {
 	by, text string
 	parts    []string
 }
 
-// idleKnown says whether the records of every device are good enough to tell its idle time.
+// idleKnown reports whether the records of every device are good enough to measure its idle time.
 func idleKnown(indexes []*Index) bool {
 	return !slices.ContainsFunc(indexes, func(x *Index) bool {
 		return slices.ContainsFunc(x.Devices, func(d *DeviceTime) bool { return x.T.Gate.Faulty(d.Device) })
 	})
 }
 
-// bound says what bounds the program, and whether no finding is worth a change.
-func (a *Analysis) bound(indexes []*Index, found []Found) {
+// findBound finds the resource that bounds the program, and whether any finding is worth a change.
+func (a *Analysis) findBound(indexes []*Index, found []Found) {
 	b := &a.Bound
 	b.Nothing = !slices.ContainsFunc(found, func(f Found) bool { return f.ClaimNS > 0 })
 	whole := "the step"
@@ -78,7 +76,7 @@ func (a *Analysis) bound(indexes []*Index, found []Found) {
 	}
 	of := partsOf(a)
 	var text string
-	for _, k := range bindings(a.Recording != nil && a.Recording.Serving == "decode") {
+	for _, k := range boundKinds(a.Recording != nil && a.Recording.Serving == "decode") {
 		parts := slices.DeleteFunc(k.parts, func(p string) bool { return of[p] == 0 })
 		slices.SortStableFunc(parts, func(p, q string) int { return cmp.Compare(of[q], of[p]) })
 		var ns int64
@@ -101,7 +99,7 @@ func (a *Analysis) bound(indexes []*Index, found []Found) {
 	}
 }
 
-// mainOther is the kernel that has half of the time or more of those whose kind their names do not tell; "" for none.
+// mainOther returns the kernel with at least half of the time of class other, "" for none.
 func (a *Analysis) mainOther() string {
 	var most, all int64
 	name := ""
@@ -120,7 +118,7 @@ func (a *Analysis) mainOther() string {
 	return name
 }
 
-// upperFirst begins a sentence with a text.
+// upperFirst returns a text with its first letter in upper case.
 func upperFirst(s string) string {
 	if s == "" {
 		return s
@@ -128,7 +126,7 @@ func upperFirst(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// hostSentence is the largest part of the host account, where there is one.
+// hostSentence names the largest part of the host account, "" without one.
 func (a *Analysis) hostSentence(whole string) string {
 	if a.Host == nil || len(a.Host.Parts) == 0 {
 		return ""

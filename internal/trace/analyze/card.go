@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Recording is what a recording is of, found before any rule asks.
+// Recording describes the recorded program and the quality of the recording; it is filled before any rule runs.
 type Recording struct {
 	Program  Program `json:"program"`          // what the program is made with
 	Engine   string  `json:"engine,omitempty"` // that serves or trains: "vLLM", "DeepSpeed"
@@ -18,8 +18,8 @@ type Recording struct {
 	Kind     Kind    `json:"kind"`
 	// Serving is "prefill", "decode" or "mixed", by the names of steps; "" elsewhere.
 	Serving string `json:"serving,omitempty"`
-	// BeforeNS is how long, from the beginning of the recording on, the devices may still do
-	// work from before it; 0 where none was seen.
+	// BeforeNS is the time from the beginning of the recording in which the devices may still run work from before
+	// it, ns; 0 where no such work was seen.
 	BeforeNS int64   `json:"before_ns,omitempty"`
 	Phases   []Phase `json:"phases,omitempty"` // that are no part of any step
 	// StepsCover is the share of the devices' work that was launched in steps; 0 without steps.
@@ -27,18 +27,18 @@ type Recording struct {
 	// Refused are sources of steps that cover less than half of the work.
 	Refused []string `json:"refused_steps,omitempty"`
 	Text    string   `json:"text"` // the same in a sentence
-	// Settings are those that the events show, for comparing with another recording.
+	// Settings are the settings that the events show, for comparison with another recording.
 	Settings []Setting `json:"settings,omitempty"`
 }
 
-// Setting is how a recorded program did one thing.
+// Setting is one choice that a recorded program made, such as the precision of its products.
 type Setting struct {
 	Name  string   `json:"name"`  // "matrix products"
 	Value string   `json:"value"` // "fp32"
 	Rules []string `json:"rules"` // that advise a change of it
 }
 
-// Kind is what a program does while it is recorded.
+// Kind classifies the activity of a program in the recording.
 type Kind string
 
 // The kinds.
@@ -54,7 +54,7 @@ const (
 	HostOnly          Kind = "the host alone"
 )
 
-// Phase is a part of a recording that is no part of the program's steady work.
+// Phase is a part of a recording outside the program's steady work.
 type Phase struct {
 	Name  string      `json:"name"`
 	NS    int64       `json:"ns"`
@@ -71,16 +71,16 @@ const (
 const (
 	// leastCover is the share of the devices' work that steps have to cover.
 	leastCover = 0.5
-	// leastMarked is that of the profiler's own steps: a program may mark a few of its steps.
+	// leastMarked is the same share for the profiler's own steps: a program may mark few of its steps.
 	leastMarked = 0.02
 )
 
-// card finishes what is known of the recording, when steps and devices are.
-func (x *Index) card() {
+// fillRecording completes the description of the recording; steps and devices must be known.
+func (x *Index) fillRecording() {
 	r := &x.Recording
-	r.Kind = x.kind()
+	r.Kind = x.programKind()
 	if x.Stepped() && r.StepsCover == 0 {
-		r.StepsCover = x.cover()
+		r.StepsCover = x.stepsCover()
 	}
 	r.Text = x.cardText()
 }
@@ -96,22 +96,22 @@ func (x *Index) countKernels() (kernels, comm int, several bool) {
 		several = several || kernels > 0 && g.Name != name
 		name = g.Name
 		kernels++
-		if communicates(x.class[i]) {
+		if isCommunication(x.class[i]) {
 			comm++
 		}
 	}
 	return kernels, comm, several
 }
 
-// kind says what the program does.
-func (x *Index) kind() Kind {
+// programKind classifies the activity of the program.
+func (x *Index) programKind() Kind {
 	kernels, comm, several := x.countKernels()
 	switch {
 	case len(x.T.GPU) == 0:
 		return HostOnly
-	case comm > 0 && comm == kernels && x.T.Gate.Launches != comm: // its launches tell a recording of everything
+	case comm > 0 && comm == kernels && x.T.Gate.Launches != comm: // launches of other work show that everything was recorded
 		return CommunicationOnly
-	case kernels == 0 && x.phased()*2 > x.Span.Len():
+	case kernels == 0 && x.phaseNS()*2 > x.Span.Len():
 		return StartUpOnly
 	case x.Recording.Serving != "":
 		return Serving
@@ -127,21 +127,21 @@ func (x *Index) kind() Kind {
 	return OnePass
 }
 
-// Before is until when devices may do work from before the recording; its beginning where none
-// was seen.
+// Before returns the time until which devices may run work from before the recording; the beginning of the recording
+// without such work.
 func (x *Index) Before() int64 { return max(x.before, x.Span.Start) }
 
-// OneCutStep says that one step counts and begins in work from before the recording: whether the
-// host keeps ahead of the device in other steps is not in the recording.
+// OneCutStep reports whether exactly one step counts and it begins during work from before the recording. The
+// recording then cannot show whether the host runs ahead of the device in other steps.
 func (x *Index) OneCutStep() bool {
 	return x.Recording.BeforeNS > 0 && x.Stepped() && x.SteadySteps() == 1
 }
 
-// phased is the time of all phases, and of work from before the recording.
-func (x *Index) phased() (ns int64) { return x.notSteady.Total() }
+// phaseNS returns the time of all phases and of work from before the recording, ns.
+func (x *Index) phaseNS() (ns int64) { return x.notSteady.Total() }
 
-// Trains says whether the program has a backward pass or an optimizer, by the names of its
-// operators, ranges and kernels.
+// Trains reports whether the program has a backward pass or an optimizer, by the names of its operators, ranges and
+// kernels.
 func (x *Index) Trains() bool {
 	for id, name := range x.T.Names {
 		in := &x.Info[id]
@@ -153,9 +153,9 @@ func (x *Index) Trains() bool {
 	return false
 }
 
-// cover is the share of the devices' work that steps launch; of work without a known launch,
-// that begins in them.
-func (x *Index) cover() float64 {
+// stepsCover returns the share of the devices' work that steps launch. Work without a known launch counts if it
+// begins in a step.
+func (x *Index) stepsCover() float64 {
 	var in, all int64
 	var last model.Span // the step found last
 	for i := range x.T.GPU {
@@ -182,7 +182,7 @@ func (x *Index) cover() float64 {
 	return float64(in) / float64(all)
 }
 
-// stepBefore is the last step that begins at or before an instant, -1 none.
+// stepBefore returns the last step that begins at or before an instant, -1 none.
 func (x *Index) stepBefore(at int64) int {
 	i, found := slices.BinarySearchFunc(x.Steps, at, func(s StepSpan, at int64) int { return cmp.Compare(s.Host.Start, at) })
 	if found {
@@ -191,7 +191,7 @@ func (x *Index) stepBefore(at int64) int {
 	return i - 1
 }
 
-// cardText is the line under the title.
+// cardText returns the line below the title of a report.
 func (x *Index) cardText() string {
 	r := &x.Recording
 	what := string(r.Program)
@@ -218,10 +218,10 @@ func (x *Index) cardText() string {
 	return strings.Join(parts, "; ")
 }
 
-// nearlyAll is the share from which on steps cover all work, as far as two digits tell.
+// nearlyAll is the share that prints as 100 %: from it on steps count as covering all work.
 const nearlyAll = 0.995
 
-// qualityWord sums up the quality of the device records; "" where they are sound.
+// qualityWord sums up the quality of the device records; "" for sound ones.
 func (x *Index) qualityWord() string {
 	failed, linked, kernels := 0, 0, 0
 	for i := range x.T.Gate.Devices {

@@ -6,10 +6,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// workBefore is until when devices may do work from before the recording: the first operation
-// of a stream begins later after its launch than the others do by far, nothing in the
-// recording holds it up, and it was launched as the recording began; or a call waits for a
-// stream that has nothing in the recording.
+// workBefore returns the time until which devices may run work from before the recording. The evidence: the first
+// operation of a stream begins far later after its launch than other operations, nothing in the recording delays it,
+// and it was launched as the recording began; or a call waits for a stream that has nothing in the recording.
 func (x *Index) workBefore() int64 {
 	type place struct {
 		process int32
@@ -44,7 +43,7 @@ func (x *Index) workBefore() int64 {
 	if len(delays) == 0 {
 		return x.Span.Start
 	}
-	limit := max(leastBefore, unexplained*Median(delays))
+	limit := max(leastBeforeNS, unexplainedFactor*Median(delays))
 	until := x.Span.Start
 	for i, d := range late {
 		g := &x.T.GPU[i]
@@ -55,8 +54,8 @@ func (x *Index) workBefore() int64 {
 	return max(until, x.waitFromBefore(limit))
 }
 
-// waitFromBefore is the end of a call that waits for a stream or an event and began before
-// its process launched anything in the recording.
+// waitFromBefore returns the end of a call that waits for a stream or an event and began before its process launched
+// anything in the recording.
 func (x *Index) waitFromBefore(limit int64) int64 {
 	var waits []int32
 	launched := map[int32]int64{} // the first launch of each process

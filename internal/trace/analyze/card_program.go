@@ -8,10 +8,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Program is what a program is made with: what to change is written in its words.
+// Program is the framework or language of a program; advice uses its terms.
 type Program string
 
-// The programs that have words of their own.
+// The programs for which advice has its own texts.
 const (
 	PyTorch     Program = "PyTorch"
 	JAX         Program = "JAX"
@@ -29,8 +29,7 @@ const (
 	Unknown     Program = "program unknown"
 )
 
-// hasModels says whether programs of a kind compute with models, so that a step that does not
-// train is inference.
+// hasModels reports whether programs of this framework compute models, so that a step without training is inference.
 func (p Program) hasModels() bool {
 	switch p {
 	case PyTorch, JAX, TensorFlow, TensorRT, ONNXRuntime:
@@ -39,8 +38,8 @@ func (p Program) hasModels() bool {
 	return false
 }
 
-// Interpreted says whether a program is started by an interpreter or a launcher of one, so
-// that a recorder can be put around its source.
+// Interpreted reports whether an interpreter, or a launcher of one, starts such programs, so that a recorder can wrap
+// the source.
 func (p Program) Interpreted() bool {
 	switch p {
 	case PyTorch, JAX, TensorFlow, Triton, CuPyNumba, Python:
@@ -49,14 +48,14 @@ func (p Program) Interpreted() bool {
 	return false
 }
 
-// programMark is a name that only one kind of program has.
+// programMark is a pattern of names that occur in one kind of program only.
 type programMark struct {
 	program Program
 	name    *regexp.Regexp
 	what    string // that carries the name
 }
 
-// programMarks are asked in order: PyTorch calls kernels of all others.
+// programMarks are tried in order: PyTorch calls kernels of all others.
 var programMarks = []programMark{
 	{PyTorch, regexp.MustCompile(`\bat::native::|\bc10::|^aten::|^ProfilerStep#|^autograd::engine|\btorch::`), "names of PyTorch's operators and kernels"},
 	{TensorFlow, regexp.MustCompile(`\btensorflow::|\bEigen::internal::EigenMetaKernel|^EagerExecute|^TfOp`), "names of TensorFlow's kernels"},
@@ -70,8 +69,8 @@ var programMarks = []programMark{
 	{Triton, regexp.MustCompile(`^triton_|^_?\w+_kernel_0d1d`), "names of kernels that Triton compiles"},
 }
 
-// engineMarks are names that only one engine has. A name matches only with one of the words in it, lower case: to look for
-// words takes a tenth of the time of an expression.
+// engineMarks are patterns of names that occur in one engine only. Only names that contain one of the words, in lower
+// case, are matched: a word search takes a tenth of the time of a regular expression.
 var engineMarks = []struct {
 	engine string
 	words  []string
@@ -91,7 +90,7 @@ var engineMarks = []struct {
 	{"Hugging Face", []string{"transformers/generation", "generationmixin"}, regexp.MustCompile(`transformers/generation|\bGenerationMixin\b`)},
 }
 
-// findProgram finds what the program is made with, by the recording's format and names.
+// findProgram finds the framework of the program from the recording's format and names.
 func (x *Index) findProgram() {
 	r := &x.Recording
 	r.Program, r.Evidence = x.programOf()
@@ -101,7 +100,7 @@ func (x *Index) findProgram() {
 	r.Engine = engineOf(x.T.Names)
 }
 
-// engineOf is the first engine of which one of the names is, "" none.
+// engineOf returns the first engine that one of the names belongs to, "" none.
 func engineOf(names []string) string {
 	lower := make([]string, len(names))
 	for i, name := range names {

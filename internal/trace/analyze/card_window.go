@@ -10,31 +10,31 @@ import (
 )
 
 const (
-	// unexplained: an operation that begins so many times later than the median one after its
-	// launch and the work before it was held up by something that is not in the recording.
-	unexplained = 10
-	// leastBefore is the shortest time that work from before a recording is seen by.
-	leastBefore = 100_000 // ns
-	// initCall is how long a call takes at least that sets CUDA up; other calls take microseconds.
-	initCall = 10_000_000 // ns
-	// lateInitCall is how long one takes at least after the first launch, where calls of libraries
-	// load modules and choose algorithms: a program that allocates in its loop waits less.
-	lateInitCall = 100_000_000 // ns
-	// mostInitCalls is how many calls of one name set something up at most; more of them repeat.
+	// An operation that begins unexplainedFactor times later after its launch and earlier work than the median one
+	// was delayed by something outside the recording.
+	unexplainedFactor = 10
+	// leastBeforeNS is the least duration of detectable work from before a recording, and of a phase.
+	leastBeforeNS = 100_000 // ns
+	// initCallNS is the least duration of a call that initializes CUDA; other calls take microseconds.
+	initCallNS = 10_000_000 // ns
+	// lateInitCallNS is the same limit after the first launch, for library calls that load modules and choose
+	// algorithms: a program that allocates in its loop waits less.
+	lateInitCallNS = 100_000_000 // ns
+	// mostInitCalls limits the calls of one name that initialize something; more calls are part of the loop.
 	mostInitCalls = 2
-	// compileGap is the shortest pause before a new Triton kernel that its compilation may take.
-	compileGap = 20_000_000 // ns
+	// compileGapNS is the shortest pause before a new Triton kernel that its compilation may take.
+	compileGapNS = 20_000_000 // ns
 )
 
-// findWindow finds the parts of the recording that are no steady work: what devices did before
-// it, start-up, compilation and the capture of graphs.
+// findWindow finds the parts of the recording that are not steady work: device work from before it, start-up,
+// compilation and graph capture.
 func (x *Index) findWindow() {
 	if x.Span.Len() == 0 || x.T.Cut != nil && len(x.T.Cut.Steps) > 0 { // a cut has the steps of the whole recording
 		return
 	}
 	first := x.firstLaunch()
-	x.addPhase(PhaseCompile, x.compiled())
-	x.addPhase(PhaseCapture, x.captured())
+	x.addPhase(PhaseCompile, x.compileSpans())
+	x.addPhase(PhaseCapture, x.captureSpans())
 	x.addPhase(PhaseStartUp, x.startUp(first))
 	if x.T.Cut != nil { // it has the operations before it
 		return
@@ -45,17 +45,17 @@ func (x *Index) findWindow() {
 	}
 }
 
-// addPhase keeps a phase, without the time of those before.
+// addPhase adds a phase, without the time of earlier phases.
 func (x *Index) addPhase(name string, spans model.Spans) {
 	spans = spans.Within(x.Span).Minus(x.notSteady)
-	if spans.Total() < leastBefore {
+	if spans.Total() < leastBeforeNS {
 		return
 	}
 	x.Recording.Phases = append(x.Recording.Phases, Phase{Name: name, NS: spans.Total(), Spans: spans})
 	x.notSteady = x.notSteady.Or(spans)
 }
 
-// firstLaunch is the call that starts the first operation of a device, -1 none.
+// firstLaunch returns the call that launches the first operation of any device, -1 none.
 func (x *Index) firstLaunch() int32 {
 	first := int32(-1)
 	for i := range x.T.GPU {
@@ -66,10 +66,9 @@ func (x *Index) firstLaunch() int32 {
 	return first
 }
 
-// startUp is the time in which the program sets CUDA up: to the first launch, where a call
-// before it takes as long as only the creation of a context, the loading of modules and the first
-// use of an allocator do, or the workers of a loader start; and calls as long after it. The
-// profiler's own start belongs to it.
+// startUp returns the time in which the program initializes CUDA. It lasts to the first launch, if a call before that
+// takes as long as only creating a context, loading modules or the first use of an allocator do, or if the workers of
+// a data loader start. Calls as long after the launch, and the profiler's own start, belong to it too.
 func (x *Index) startUp(first int32) model.Spans {
 	until := x.Span.End
 	if first >= 0 {
@@ -82,7 +81,7 @@ func (x *Index) startUp(first int32) model.Spans {
 			switch {
 			case h.Kind == model.Overhead && strings.Contains(strings.ToLower(x.T.Name(h.Name)), "initialization"):
 				out = append(out, model.Span{Start: h.Start, End: h.End})
-			case h.Kind != model.API || h.Start == until && i != first || h.Dur() < initCall:
+			case h.Kind != model.API || h.Start == until && i != first || h.Dur() < initCallNS:
 			case x.Info[h.Name].call == model.CallSync, x.Info[h.Name].call == model.CallCopy && i != first:
 			case first < 0: // the launch that ends start-up is not recorded
 				out = append(out, model.Span{Start: h.Start, End: h.End})
@@ -97,8 +96,8 @@ func (x *Index) startUp(first int32) model.Spans {
 	return model.UnionOf(append(out, x.lateInit(until)...))
 }
 
-// firstBatchBefore says whether the only batch of the recording is fetched before an instant
-// from worker processes, which start then: a recording of one pass.
+// firstBatchBefore reports whether the only batch of the recording is fetched before an instant from worker
+// processes, which start then: a recording of one pass.
 func (x *Index) firstBatchBefore(until int64) bool {
 	fetches := 0
 	for i := range x.T.Host {
@@ -109,21 +108,20 @@ func (x *Index) firstBatchBefore(until int64) bool {
 		if h.Kind == model.API || x.Info[h.Name].Flags&nameLoader == 0 || x.parent[i] >= 0 && x.Info[x.T.Host[x.parent[i]].Name].Flags&nameLoader != 0 {
 			continue
 		}
-		if fetches++; h.End > until || h.Dur() < lateInitCall || !strings.Contains(x.T.Name(h.Name), "MultiProcessing") {
+		if fetches++; h.End > until || h.Dur() < lateInitCallNS || !strings.Contains(x.T.Name(h.Name), "MultiProcessing") {
 			return false
 		}
 	}
 	return fetches == 1
 }
 
-// lateInit is the time of calls after the first launch that take as long as only setting up
-// does, with the devices idle. Where they take most of the recording up to their end, all of that
-// is start-up.
+// lateInit returns the time of calls after the first launch that take as long as only initialization does while the
+// devices are idle. If these calls take most of the recording up to their end, all of that time is start-up.
 func (x *Index) lateInit(after int64) model.Spans {
 	calls := map[model.NameID]model.Spans{}
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
-		if h.Kind != model.API || h.Start < after || h.Dur() < lateInitCall {
+		if h.Kind != model.API || h.Start < after || h.Dur() < lateInitCallNS {
 			continue
 		}
 		switch x.Info[h.Name].call {
@@ -155,8 +153,8 @@ func (x *Index) lateInit(after int64) model.Spans {
 	return all
 }
 
-// captured is the time in which threads record graphs and instantiate them.
-func (x *Index) captured() model.Spans {
+// captureSpans returns the time in which threads record CUDA graphs and instantiate them.
+func (x *Index) captureSpans() model.Spans {
 	var out []model.Span
 	const begins, ends, instantiates = 1, 2, 3
 	does, any := make([]uint8, len(x.T.Names)), false
@@ -194,13 +192,13 @@ func (x *Index) captured() model.Spans {
 	return model.UnionOf(out)
 }
 
-// compileRange are names of what compiles: of torch.compile, Triton and XLA.
+// compileRange matches names of frames and ranges that compile, in torch.compile, Triton and XLA.
 var compileRange = regexp.MustCompile(`torch/_inductor/(compile_fx|async_compile|codecache|graph)\.py|torch/_dynamo/(convert_frame|eval_frame)\.py\(\d+\): _?(compile|convert|catch_errors)|` +
 	`triton/(compiler/compiler|runtime/autotuner)\.py|CachingAutotuner\.benchmark|^compile_fx|^dynamo_timed|^(nvrtcCompileProgram|nvrtc: )|^XlaCompile|^backend_compile|BackendCompile$`)
 
-// compiled is the time in which the program compiles: in frames and ranges whose names tell, and
-// before a Triton kernel that runs for the first time in the pause that its compilation takes.
-func (x *Index) compiled() model.Spans {
+// compileSpans returns the time in which the program compiles: frames and ranges named for it, and the pause before
+// the first run of a Triton kernel.
+func (x *Index) compileSpans() model.Spans {
 	names := make([]bool, len(x.T.Names))
 	any, triton := false, make([]bool, len(x.T.Names))
 	for i, name := range x.T.Names {
@@ -224,10 +222,10 @@ func (x *Index) compiled() model.Spans {
 	if last < 0 {
 		return model.UnionOf(out)
 	}
-	// Neither the host nor a device does anything that is recorded.
+	// A pause: neither the host nor a device records anything.
 	done := x.Span.Start
-	for _, s := range x.recorded(last) {
-		if s.Start-done >= compileGap {
+	for _, s := range x.recordedBefore(last) {
+		if s.Start-done >= compileGapNS {
 			out = append(out, model.Span{Start: done, End: s.Start})
 		}
 		done = max(done, s.End)
@@ -235,7 +233,7 @@ func (x *Index) compiled() model.Spans {
 	return model.UnionOf(out)
 }
 
-// CompiledAfterFirstStep is the time in which the program compiles once its first step is over; nil without steps.
+// CompiledAfterFirstStep returns the time of compilation after the first step; nil without steps.
 func (x *Index) CompiledAfterFirstStep() model.Spans {
 	if len(x.Steps) == 0 {
 		return nil
@@ -248,8 +246,8 @@ func (x *Index) CompiledAfterFirstStep() model.Spans {
 	return nil
 }
 
-// recorded is when something was recorded before an instant, ranges aside.
-func (x *Index) recorded(until int64) model.Spans {
+// recordedBefore returns the time of operators, calls and device operations that begin before an instant.
+func (x *Index) recordedBefore(until int64) model.Spans {
 	var v []model.Span
 	for i := range x.T.Host {
 		if h := &x.T.Host[i]; h.Start <= until && (h.Kind == model.API || h.Kind == model.Op) {
@@ -264,7 +262,7 @@ func (x *Index) recorded(until int64) model.Spans {
 	return model.UnionOf(v)
 }
 
-// dropPhases leaves out the steps of which phases take a tenth or more, where others are left.
+// dropPhases leaves out the steps that spend a tenth of their time or more in phases, if other steps remain.
 func (x *Index) dropPhases() {
 	phases := x.phaseSpans()
 	steady := func(s *StepSpan) bool { return phases.TotalIn(s.Host)*10 < s.Host.Len() }
@@ -274,12 +272,12 @@ func (x *Index) dropPhases() {
 	for i := range x.Steps {
 		if s := &x.Steps[i]; !s.Dropped && !steady(s) {
 			s.Dropped = true
-			x.warn("phase-in-step", "step "+s.Name+" is left out: the program sets up, compiles or captures a graph in it", "record after the first iterations")
+			x.addWarning("phase-in-step", "step "+s.Name+" is left out: the program sets up, compiles or captures a graph in it", "record after the first iterations")
 		}
 	}
 }
 
-// phaseSpans is the time of all phases.
+// phaseSpans returns the time of all phases.
 func (x *Index) phaseSpans() model.Spans {
 	var out model.Spans
 	for _, p := range x.Recording.Phases {
@@ -288,8 +286,7 @@ func (x *Index) phaseSpans() model.Spans {
 	return out
 }
 
-// Unjudged says that too little of the recording is the program's steady work for any rule to
-// speak of it.
+// Unjudged reports whether too little of the recording is steady work for any rule to judge it.
 func (x *Index) Unjudged() bool {
 	if x.Recording.Kind == CommunicationOnly || x.Recording.Kind == StartUpOnly {
 		return true
@@ -297,20 +294,21 @@ func (x *Index) Unjudged() bool {
 	return !x.Stepped() && len(x.T.GPU) > 0 && x.PhasesFirst() && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
 }
 
-// PhasesFirst reports whether phases are the first thing to say of a recording without steps: of a program with models,
-// which runs long, and of another one if all but one part in nativeUnjudged of the recording is a phase.
+// PhasesFirst reports whether phases are the first statement about a recording without steps. They are for a program
+// with models, which runs long, and for another program if all but one part in nativeUnjudged of the recording is a
+// phase.
 func (x *Index) PhasesFirst() bool {
 	return x.Recording.Program.hasModels() || x.phaseSpans().Total()*nativeUnjudged > x.Span.Len()*(nativeUnjudged-1)
 }
 
-// nativeUnjudged is unjudged of a program that may run once and end, in C++ for example.
+// nativeUnjudged replaces unjudged for a program that may run once and end, in C++ for example.
 const nativeUnjudged = 20
 
-// unjudged: of a recording of which less than one part in so many is steady, nothing is claimed.
+// unjudged: nothing is claimed of a recording with less than one part in unjudged of steady work.
 const unjudged = 10
 
-// NotSteady says in a sentence that most of the recording is no steady work, and what to do;
-// "" where that is not so.
+// NotSteady returns a sentence about a recording that is mostly not steady work, and the fix; "" for other
+// recordings.
 func (x *Index) NotSteady() (what, fix string) {
 	r := &x.Recording
 	if r.Kind == CommunicationOnly {

@@ -6,61 +6,57 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Ledger hands out time so that every nanosecond of a device is claimed once.
-// It is not safe for use by several goroutines: rules run in order.
+// Ledger grants time to findings so that every nanosecond of a device is claimed once. It is not safe for use by
+// several goroutines: rules run in order.
 type Ledger struct {
 	x       *Index
-	steady  map[int]room
+	steady  map[int]claimable
 	claimed map[int]model.Spans
 }
 
-// room is what can be claimed of a device; of one that is not known, nothing.
-type room struct {
+// claimable is the time of a device that findings can claim; none of an unknown device.
+type claimable struct {
 	starved, busy model.Spans
 	queued        model.Spans // of the whole device: little of it is ever claimed
 }
 
-// NewLedger is a ledger with nothing claimed.
+// NewLedger returns a ledger without claims.
 func (x *Index) NewLedger() *Ledger {
-	l := &Ledger{x: x, steady: map[int]room{}, claimed: map[int]model.Spans{}}
+	l := &Ledger{x: x, steady: map[int]claimable{}, claimed: map[int]model.Spans{}}
 	for _, d := range x.Devices {
-		l.steady[d.Device] = room{d.Starved.And(x.Steady), d.Busy.And(x.Steady), d.Queued}
+		l.steady[d.Device] = claimable{d.Starved.And(x.Steady), d.Busy.And(x.Steady), d.Queued}
 	}
 	return l
 }
 
-// ClaimHost claims time for something the host did: the part of want in which
-// the device was starved, in the steady part, not yet claimed. It returns what
-// was granted.
+// ClaimHost claims time for host activity: the part of want in which the device was starved, within the steady part,
+// not yet claimed. It returns the granted time.
 func (l *Ledger) ClaimHost(device int, want model.Spans) model.Spans {
-	return l.grant(device, want, l.steady[device].starved)
+	return l.grantSpans(device, want, l.steady[device].starved)
 }
 
-// ClaimGPU claims time in which the device worked: the part of want that is
-// busy, in the steady part and not yet claimed. That no other operation
-// overlaps it is for the caller to see to.
+// ClaimGPU claims time in which the device worked: the part of want that is busy, within the steady part and not yet
+// claimed. The caller makes sure that no other operation overlaps it.
 func (l *Ledger) ClaimGPU(device int, want model.Spans) model.Spans {
-	return l.grant(device, want, l.steady[device].busy)
+	return l.grantSpans(device, want, l.steady[device].busy)
 }
 
-// ClaimQueued claims time in which the device had an operation and had not begun
-// it: the part of want in which that is so, in the steady part and not yet
-// claimed.
+// ClaimQueued claims time in which an operation was launched and had not begun: the part of want that is queued,
+// within the steady part and not yet claimed.
 func (l *Ledger) ClaimQueued(device int, want model.Spans) model.Spans {
-	return l.grant(device, want.And(l.x.Steady), l.steady[device].queued)
+	return l.grantSpans(device, want.And(l.x.Steady), l.steady[device].queued)
 }
 
-// Claimed is what has been granted of a device.
+// Claimed returns the time of a device that was granted.
 func (l *Ledger) Claimed(device int) model.Spans { return l.claimed[device] }
 
-// Free is what ClaimHost could still grant of a device.
+// Free returns the time of a device that ClaimHost could still grant.
 func (l *Ledger) Free(device int) model.Spans {
 	return l.steady[device].starved.Minus(l.claimed[device])
 }
 
-// grant looks only at the neighbourhood of want, so that many small claims
-// stay cheap.
-func (l *Ledger) grant(device int, want, of model.Spans) model.Spans {
+// grantSpans looks only at the neighbourhood of want, so that many small claims stay cheap.
+func (l *Ledger) grantSpans(device int, want, of model.Spans) model.Spans {
 	if len(want) == 0 {
 		return nil
 	}
@@ -70,7 +66,7 @@ func (l *Ledger) grant(device int, want, of model.Spans) model.Spans {
 	if len(got) == 0 {
 		return nil
 	}
-	// What lies in the hull is replaced by its union with the grant.
+	// The union with the grant replaces the claimed spans within the hull.
 	lo := claimed.FirstFrom(hull.Start - 1)
 	hi := lo
 	for hi < len(claimed) && claimed[hi].Start <= hull.End {
@@ -80,7 +76,7 @@ func (l *Ledger) grant(device int, want, of model.Spans) model.Spans {
 	return got
 }
 
-// claimParts divides what a finding claims per step by the classes and idle states that its time lies in.
+// claimParts divides the claim of a finding per step by class and idle state.
 func (x *Index) claimParts(f *Found) map[string]int64 {
 	if f.ClaimNS <= 0 || !x.Stepped() && len(f.Spans) == 0 {
 		return nil

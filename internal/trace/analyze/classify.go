@@ -4,27 +4,26 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// opWords is what the name of an operator or range says about the work in it.
-type opWords struct {
-	class uint8 // index into Classes, classNone when it says nothing
-	// whole says that operators inside belong to it: a matrix product of an
-	// LSTM is part of the LSTM.
+// opMeaning classifies the work under an operator or range of one name.
+type opMeaning struct {
+	class uint8 // index into classList, NoClass unknown
+	// whole: operators inside belong to it; a matrix product of an LSTM is part of the LSTM.
 	whole bool
 }
 
-// modelWords is what the name of a module or range says.
-type modelWords uint8
+// moduleKind classifies a module or range by its name.
+type moduleKind uint8
 
 const (
-	modelPlain         modelWords = iota
-	modelNeutral                  // a wrapper that compilers make: what is around it decides
-	modelTensorProduct            // an equivariant tensor product
-	// modelConvolution is a name that e3nn and others use: a tensor product, where
-	// the trace has those, except for what it does element by element.
-	modelConvolution
+	modulePlain         moduleKind = iota
+	moduleNeutral                  // a wrapper that compilers make: the module around it decides
+	moduleTensorProduct            // an equivariant tensor product
+	// moduleConvolution is a name that e3nn and others use: a tensor product, if the trace has tensor products,
+	// except for its elementwise kernels.
+	moduleConvolution
 )
 
-// NoClass stands for no class.
+// NoClass marks an unknown class.
 const NoClass = 255
 
 var classList = model.Classes()
@@ -59,18 +58,17 @@ const (
 const maxClasses = 32
 
 // communicates reports whether kernels of a class move data between ranks.
-func communicates(class uint8) bool { return class == cCommunication || class == cMoEAllToAll }
+func isCommunication(class uint8) bool { return class == cCommunication || class == cMoEAllToAll }
 
-// classify gives every GPU event its class: memory operations are copies,
-// kernels go by the operators around their launch first and by their own name
-// second. What an operator is depends only on where it stands, so kernels
-// that follow each other from one operator ask once.
-func (x *Index) classify() {
+// classifyKernels assigns every GPU event its class: memory operations are copies, kernels take the class of the
+// operators around their launch first and of their own name second. The context depends only on the position of the
+// launch, so consecutive kernels of one operator share one look-up.
+func (x *Index) classifyKernels() {
 	t := x.T
 	x.class = make([]uint8, len(t.GPU))
-	// Launches from one operator come together, nearly always.
+	// Consecutive kernels nearly always have the same operator.
 	lastOp, lastLaunch := int32(-2), int32(-2)
-	var around surroundings
+	var around launchContext
 	for i := range t.GPU {
 		g := &t.GPU[i]
 		if g.Kind != model.Kernel {
@@ -78,25 +76,25 @@ func (x *Index) classify() {
 			continue
 		}
 		if op := x.gpuOp[i]; op != lastOp || op < 0 && g.Launch != lastLaunch {
-			around = x.surroundings(op, g.Launch)
+			around = x.launchContextOf(op, g.Launch)
 			lastOp, lastLaunch = op, g.Launch
 		}
 		x.class[i] = around.classOf(&x.Info[g.Name])
 	}
 }
 
-// surroundings is what the operators, ranges and modules around a launch say.
-type surroundings struct {
-	inner     opWords // the innermost operator that says something
-	outer     uint8   // the innermost operator that owns what is in it, else classNone
+// launchContext combines the operators, ranges and modules around a launch.
+type launchContext struct {
+	inner     opMeaning // the innermost operator of a known class
+	outer     uint8     // the innermost operator that includes its children, else NoClass
 	optimizer bool
 	experts   bool       // a range of the experts of a mixture
-	product   modelWords // modelTensorProduct, modelConvolution: in the module of one
+	product   moduleKind // moduleTensorProduct, moduleConvolution: in the module of one
 }
 
-// surroundings looks up from an operator (-1 none) or, without one, a launch.
-func (x *Index) surroundings(op, launch int32) surroundings {
-	s := surroundings{inner: opWords{class: NoClass}, outer: NoClass}
+// launchContextOf walks up from an operator (-1 none) or, without one, from a launch.
+func (x *Index) launchContextOf(op, launch int32) launchContext {
+	s := launchContext{inner: opMeaning{class: NoClass}, outer: NoClass}
 	for h := op; h >= 0; h = x.OpAbove(h) {
 		in := &x.Info[x.T.Host[h].Name]
 		s.optimizer = s.optimizer || in.Flags&NameOptimizer != 0
@@ -116,20 +114,19 @@ func (x *Index) surroundings(op, launch int32) surroundings {
 		at = launch
 	}
 	if at >= 0 {
-		s.product = x.inProduct(at)
+		s.product = x.moduleKindAround(at)
 		s.optimizer = s.optimizer || x.InOptimizer(at)
 	}
 	return s
 }
 
-// inProduct is the kind of the innermost module around an event, compilers'
-// wrappers aside.
-func (x *Index) inProduct(host int32) modelWords {
+// moduleKindAround returns the kind of the innermost module around an event, without the wrappers of compilers.
+func (x *Index) moduleKindAround(host int32) moduleKind {
 	for m := x.moduleOf(host); m >= 0; {
 		switch w := x.Info[x.T.Host[m].Name].model; {
-		case w == modelConvolution && !x.products:
-			return modelPlain
-		case w != modelNeutral:
+		case w == moduleConvolution && !x.products:
+			return modulePlain
+		case w != moduleNeutral:
 			return w
 		}
 		p := x.parent[m]
@@ -138,10 +135,10 @@ func (x *Index) inProduct(host int32) modelWords {
 		}
 		m = x.mod[p]
 	}
-	return modelPlain
+	return modulePlain
 }
 
-// InOptimizer says whether an event lies in a range Optimizer.step#….
+// InOptimizer reports whether an event runs inside a range Optimizer.step#….
 func (x *Index) InOptimizer(host int32) bool {
 	for h := host; h >= 0; h = x.parent[h] {
 		if x.Info[x.T.Host[h].Name].Flags&NameOptimizer != 0 {
@@ -151,11 +148,11 @@ func (x *Index) InOptimizer(host int32) bool {
 	return false
 }
 
-// classOf is the class of a kernel by its name and what is around its launch.
-func (s *surroundings) classOf(in *NameInfo) uint8 {
+// classOf returns the class of a kernel from its name and the context of its launch.
+func (s *launchContext) classOf(in *NameInfo) uint8 {
 	kernel := in.Kernel
 	switch {
-	case communicates(kernel):
+	case isCommunication(kernel):
 		return kernel
 	case kernel == GEMMClass && s.experts:
 		return cMoEGEMM
@@ -181,7 +178,7 @@ func (s *surroundings) classOf(in *NameInfo) uint8 {
 	case c == cOther && kernel != NoClass:
 		c = kernel
 	}
-	if s.ofProduct(c) {
+	if s.isPartOfProduct(c) {
 		return cTensorProduct
 	}
 	if c == NoClass {
@@ -190,13 +187,13 @@ func (s *surroundings) classOf(in *NameInfo) uint8 {
 	return c
 }
 
-// ofProduct says whether work of a class is part of the tensor product around it.
-func (s *surroundings) ofProduct(c uint8) bool {
+// isPartOfProduct reports whether work of a class is part of the tensor product around it.
+func (s *launchContext) isPartOfProduct(c uint8) bool {
 	switch c {
 	case ElementwiseClass, cReduction, CopyClass:
-		return s.product == modelTensorProduct
+		return s.product == moduleTensorProduct
 	case GEMMClass, cOther, NoClass:
-		return s.product == modelTensorProduct || s.product == modelConvolution
+		return s.product == moduleTensorProduct || s.product == moduleConvolution
 	}
 	return false
 }

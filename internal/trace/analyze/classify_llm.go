@@ -6,11 +6,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// llmTable reads names of kernels that only engines for language models have (vLLM, SGLang, TensorRT-LLM,
-// FlashInfer, FlashMLA, DeepEP, DeepGEMM, AITER, SageAttention, bitsandbytes), lower case, first match. A
-// word that starts with '=' is the whole name before its template and parameters. Such a name decides
+// llmTable classifies names of kernels that only engines for language models have (vLLM, SGLang, TensorRT-LLM,
+// FlashInfer, FlashMLA, DeepEP, DeepGEMM, AITER, SageAttention, bitsandbytes), lower case, first match. A word that
+// starts with '=' matches from the start of the name without template and parameters. Such a name decides the class,
 // whatever operators are around the launch.
-var llmTable = []words{
+var llmTable = []nameRule{
 	{class: cMoEAllToAll, any: []string{
 		"deep_ep::", "ep::internode", "ep::intranode", "moe_comm::", "moealltoall", "moe_all_to_all", "epdispatchintra", "epdispatchinter",
 		"epcombineintra", "epcombineinter",
@@ -71,7 +71,7 @@ var llmTable = []words{
 	{class: GEMMClass, any: []string{"marlin::marlin", "=marlin$"}},
 }
 
-// llmClassOf reads a lower-case name by llmTable; NoClass where it says nothing.
+// llmClassOf classifies a lower-case name by llmTable; NoClass without a match.
 func llmClassOf(name string) uint8 {
 	head := "=" + kernelHead(name) + "$"
 	for i := range llmTable {
@@ -82,14 +82,14 @@ func llmClassOf(name string) uint8 {
 			}
 			return strings.Contains(name, s)
 		}
-		if w.matchBy(matches) {
+		if w.matchWords(matches) {
 			return w.class
 		}
 	}
 	return NoClass
 }
 
-// kernelHead is a kernel's name without its result type, name spaces, template and parameters.
+// kernelHead returns a kernel's name without its result type, name spaces, template and parameters.
 func kernelHead(name string) string {
 	name = strings.ReplaceAll(strings.TrimPrefix(name, "void "), "(anonymous namespace)::", "")
 	if i := strings.IndexAny(name, "<("); i >= 0 {
@@ -104,8 +104,9 @@ func (s *StepSpan) OnlyPrefill() bool { return s.Prefill > 0 && s.Decode == 0 }
 // OnlyDecode reports whether all requests of a step of serving are in decode.
 func (s *StepSpan) OnlyDecode() bool { return s.Prefill == 0 && s.Decode > 0 }
 
-// classifyServing reads the requests of each step off its name, and gives the attention of steps that only prefill, or only decode, its phase. Names that
-// other programs have as well get the class that they have in an engine.
+// classifyServing parses the requests of each step from its name. Attention kernels of steps that only prefill, or
+// only decode, get the class of that phase. Names that also occur in other programs get the class that they have in
+// an engine.
 func (x *Index) classifyServing(e engineStep) {
 	if e.serves == nil {
 		return

@@ -208,7 +208,7 @@ func TestClassesOfKernelTable(t *testing.T) {
 		x := newBuilder().launch(names[0], 0, 5, 10, 20).index(t)
 		k := kernelSums{byName: map[string]*kernelSum{}}
 		k.add(x)
-		if got := k.list(); len(got) != 1 || got[0].Class != want {
+		if got := k.sortedKernels(); len(got) != 1 || got[0].Class != want {
 			t.Errorf("%s: %+v, want class %s", names[0], got, want)
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// words is one line of a table: a name that contains any or all of these, and none
-// of the others, is of the class.
-type words struct {
+// nameRule is one line of a table. A name belongs to the class if it contains one of any and each of all, and none of
+// none.
+type nameRule struct {
 	class uint8
 	any   []string
 	all   []string
@@ -15,11 +15,11 @@ type words struct {
 	whole bool
 }
 
-func (w *words) match(name string) bool {
-	return w.matchBy(func(s string) bool { return strings.Contains(name, s) })
+func (w *nameRule) matchName(name string) bool {
+	return w.matchWords(func(s string) bool { return strings.Contains(name, s) })
 }
 
-func (w *words) matchBy(holds func(word string) bool) bool {
+func (w *nameRule) matchWords(holds func(word string) bool) bool {
 	for _, s := range w.all {
 		if !holds(s) {
 			return false
@@ -28,12 +28,10 @@ func (w *words) matchBy(holds func(word string) bool) bool {
 	return (len(w.any) == 0 || slices.ContainsFunc(w.any, holds)) && !slices.ContainsFunc(w.none, holds)
 }
 
-// opTable reads names of operators, lower case, first match. `aten::` and
-// underscores at the ends are gone; names of backward nodes
-// (ConvolutionBackward0) read like the operator. Words of libraries outside
-// PyTorch (torch_scatter, fbgemm, cuequivariance, libtorch_tp_jit, flashTP,
-// openequivariance, xformers) stand beside PyTorch's own.
-var opTable = []words{
+// opTable classifies names of operators, lower case, first match. `aten::` and underscores at the ends are removed;
+// names of backward nodes (ConvolutionBackward0) match like the operator. The table includes the names of libraries
+// outside PyTorch (torch_scatter, fbgemm, cuequivariance, libtorch_tp_jit, flashTP, openequivariance, xformers).
+var opTable = []nameRule{
 	{class: cCommunication, any: []string{
 		"c10d::", "c10d_functional", "nccl:", "nccl::", "record_param_comms", "allreduce", "all_reduce", "allgather",
 		"all_gather", "reduce_scatter", "alltoall", "all_to_all", "oneccl",
@@ -106,8 +104,8 @@ var opTable = []words{
 	}},
 }
 
-// kernelTable reads names of kernels, lower case, first match.
-var kernelTable = []words{
+// kernelTable classifies names of kernels, lower case, first match.
+var kernelTable = []nameRule{
 	{class: cCommunication, any: []string{
 		"nccl", "rccl", "oneccl", "cross_device_reduce", "nvshmem", "allreduce", "all_reduce", "allgather_kernel", "all_to_all",
 		"alltoall", "reduce_scatter_kernel", "twoshot", "oneshot_all",
@@ -158,10 +156,9 @@ var kernelTable = []words{
 	}},
 }
 
-// tritonTable reads what TorchInductor fused into a kernel
-// (triton_red_fused_native_layer_norm_3), first match: the heaviest part
-// counts, then the way the kernel was made.
-var tritonTable = []words{
+// tritonTable classifies kernels that TorchInductor fused, by the operators in their names
+// (triton_red_fused_native_layer_norm_3), first match: the heaviest operator counts, then the kind of kernel.
+var tritonTable = []nameRule{
 	{class: cAttention, any: []string{"attention"}},
 	{class: cScatter, any: []string{
 		"scatter", "index_add", "index_put", "embedding_dense_backward", "segment_reduce",
@@ -177,10 +174,9 @@ var tritonTable = []words{
 // withoutLibrary hides names of libraries that contain a word of the tables.
 var withoutLibrary = strings.NewReplacer("fbgemm", "fbg", "flashinfer::", "fi::")
 
-// opWordsOf reads the name of an operator. A table word that starts with '='
-// stands for the start of the bare name up to its end or an underscore's
-// worth of variants ("=add" reads aten::add and aten::add_).
-func opWordsOf(name string) opWords {
+// parseOpName classifies the name of an operator. A table word that starts with '=' matches the bare name, with or
+// without underscores at its end ("=add" matches aten::add and aten::add_).
+func parseOpName(name string) opMeaning {
 	full := withoutLibrary.Replace(strings.ToLower(name))
 	full = strings.TrimPrefix(full, "autograd::engine::evaluate_function: ")
 	full = strings.TrimPrefix(full, "torch::autograd::")
@@ -195,18 +191,18 @@ func opWordsOf(name string) opWords {
 		for _, s := range w.any {
 			if s[0] == '=' {
 				if matchBare(exact, s) {
-					return opWords{w.class, w.whole}
+					return opMeaning{w.class, w.whole}
 				}
 			} else if strings.Contains(full, s) {
-				return opWords{w.class, w.whole}
+				return opMeaning{w.class, w.whole}
 			}
 		}
 	}
-	return opWords{class: NoClass}
+	return opMeaning{class: NoClass}
 }
 
-// matchBare compares "=name$" with a word of the table: the whole name, or
-// its start where the word ends in an underscore.
+// matchBare matches "=name$" with a word of the table: the whole name, or its start if the word ends in an
+// underscore.
 func matchBare(exact, word string) bool {
 	if strings.HasSuffix(word, "_") {
 		return strings.HasPrefix(exact, word)
@@ -214,8 +210,8 @@ func matchBare(exact, word string) bool {
 	return len(exact) == len(word)+1 && strings.HasPrefix(exact, word)
 }
 
-// kernelClassOf reads the name of a kernel; NoClass when it says nothing. ofLLM reports a name that
-// decides whatever operators are around the launch.
+// kernelClassOf classifies the name of a kernel; NoClass without a match. ofLLM reports a name that decides the
+// class, whatever operators are around the launch.
 func kernelClassOf(name string) (class uint8, ofLLM bool) {
 	s := withoutLibrary.Replace(strings.ToLower(name))
 	table := kernelTable
@@ -225,15 +221,15 @@ func kernelClassOf(name string) (class uint8, ofLLM bool) {
 		return class, true
 	}
 	for i := range table {
-		if table[i].match(s) {
+		if table[i].matchName(s) {
 			return table[i].class, false
 		}
 	}
 	return NoClass, false
 }
 
-// productModules are the names of modules that compute tensor products of
-// irreducible representations, in e3nn and the packages built on it.
+// productModules are the names of modules that compute tensor products of irreducible representations, in e3nn and
+// the packages built on it.
 var productModules = []string{"tensorproduct", "tensor_product", "tensorsquare", "symmetriccontraction", "symmetric_contraction",
 	"equivariantproduct", "so2_conv", "so2conv", "clebschgordan", "conv_tp", "tensor product"}
 
@@ -241,22 +237,22 @@ var productModules = []string{"tensorproduct", "tensor_product", "tensorsquare",
 var neutralModules = []string{"graphmodule", "recursivescriptmodule", "scriptmodule", "scriptfunction", "topleveltracedmodule", "tracedmodule",
 	"optimizedmodule", "codegenmixin", "_compiled_main", "lambda"}
 
-// modelWordsOf reads the name of a module or range.
-func modelWordsOf(name string) modelWords {
+// parseModuleName classifies the name of a module or range.
+func parseModuleName(name string) moduleKind {
 	s := strings.ToLower(strings.TrimPrefix(name, modulePrefix))
 	for _, w := range productModules {
 		if strings.Contains(s, w) {
-			return modelTensorProduct
+			return moduleTensorProduct
 		}
 	}
-	// e3nn's convolution over neighbours, but also what image models call theirs.
+	// e3nn's convolution over neighbours; image models use the same name for theirs.
 	if s = strings.TrimRight(s, "_0123456789"); s == "convolution" || s == "contraction" {
-		return modelConvolution
+		return moduleConvolution
 	}
 	for _, w := range neutralModules {
 		if strings.HasPrefix(s, w) {
-			return modelNeutral
+			return moduleNeutral
 		}
 	}
-	return modelPlain
+	return modulePlain
 }

@@ -12,27 +12,26 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// Collectives is one rank's part in the communication of a job, over the last whole
-// steps that count: when each collective began, and what the rank did between them. It
-// is small enough to be left in a shared folder, and all that finding the rank that the
-// others wait for takes. Times are ns.
+// Collectives describes one rank's communication over the last whole steps that count: when each collective began,
+// and the rank's work between them. It is small enough for a shared folder, and sufficient to find the rank that the
+// others wait for. Times are ns.
 type Collectives struct {
 	Rank   int    `json:"rank"`   // -1 unknown
 	World  int    `json:"world"`  // 0 unknown
 	Trace  string `json:"trace"`  // the file
 	Device string `json:"device"` // name of the device; "" of a recording of the host alone
 	OnHost bool   `json:"on_host,omitempty"`
-	// Role is a hash of the names of the kernels, or of the operators without a device:
-	// ranks that do the same work have the same.
+	// Role is a hash of the names of the kernels, or of the operators without a device: ranks that do the same work
+	// have the same.
 	Role string `json:"role"`
-	// Parts is where the device's time went in the mean step.
+	// Parts divides the device's time in the mean step.
 	Parts Parts `json:"parts"`
 
 	Steps model.Column `json:"steps"` // numbers of the steps
 	Cut   int          `json:"cut"`   // earlier steps that were left out
 	Names []string     `json:"names"` // of kinds and groups, by number
 
-	// One entry for each collective, in the order in which they were asked for.
+	// One entry for each collective, in the order of their requests.
 	Kind  model.Column `json:"kind"`  // index into Names
 	Group model.Column `json:"group"` // index into Names
 	Seq   model.Column `json:"seq"`   // number in the group plus one, 0 unknown
@@ -42,10 +41,9 @@ type Collectives struct {
 	Dur   model.Column `json:"dur"`
 	After model.Column `json:"after"` // the collective before it on its stream plus one, 0 none
 
-	// One entry for each moment, in order. A moment is twice the index of a collective
-	// where that is asked for, and one more where the rank begins to wait for its end;
-	// -1 minus the index of a step where that ends. Before it the rank works, does
-	// nothing, or is held up by communication that is no collective of all of a group.
+	// One entry for each moment, in order. A moment is 2i where collective i is requested, and 2i+1 where the rank
+	// begins to wait for its end; -1-k where step k ends. Before a moment the rank works, idles, or is blocked by
+	// communication that is not a collective of a whole group.
 	Moments model.Column `json:"moments"`
 	Work    model.Column `json:"work"`
 	Idle    model.Column `json:"idle"`
@@ -56,26 +54,26 @@ type Collectives struct {
 }
 
 const (
-	// mostCollectives is how many a rank keeps.
+	// mostCollectives limits the collectives that are kept for a rank.
 	mostCollectives = 4000
-	// adjacent is how long after the end of an operation another one begins that waited
-	// for it: a launch that is ready takes a few microseconds.
-	adjacent = 50_000
-	// leastWait is the least wait for a collective that counts as one.
-	leastWait = 20_000
-	// latestEnd is how much later than it is a library of the host may note the end of a
-	// collective. Up to 2 ms were seen of gloo on two cores at a load of 13.
-	latestEnd = 5_000_000
+	// adjacentNS is the longest gap, ns, between two operations of which the second waited for the end of the first:
+	// a launched operation begins within a few microseconds.
+	adjacentNS = 50_000
+	// leastWaitNS is the shortest wait for a collective that counts as a wait.
+	leastWaitNS = 20_000
+	// latestEndNS is the longest delay with which a library of the host records the end of a collective. Up to 2 ms
+	// were measured with gloo on two cores at a load of 13.
+	latestEndNS = 5_000_000
 )
 
-// CollectivesOf is what each trace of a job holds of its communication; none of a trace
-// without.
+// CollectivesOf returns the communication of each device of each trace of a job, or of the host without devices; a
+// trace without communication has none.
 func CollectivesOf(indexes []*Index) []Collectives {
 	out := []Collectives{}
 	for _, x := range indexes {
 		var found []Collectives
 		for _, d := range x.Devices {
-			if c := x.collectivesOf(d, ofAll); c != nil {
+			if c := x.collectivesOf(d, synchronizesAll); c != nil {
 				found = append(found, *c)
 			}
 		}
@@ -94,8 +92,8 @@ func CollectivesOf(indexes []*Index) []Collectives {
 	return out
 }
 
-// call is one collective of a rank.
-type call struct {
+// collectiveCall is one collective of a rank.
+type collectiveCall struct {
 	model.Span
 	asked       int64 // no later than Start: when all that it needs of its rank was there
 	kind, group string
@@ -105,20 +103,20 @@ type call struct {
 	after       int // the call before on its stream plus one, 0 none
 }
 
-// part is what a timeline is made from.
+// timeline has the steps, collectives and work of one rank, from which Collectives is built.
 type timeline struct {
 	whole   model.Span
 	steps   []StepSpan
-	calls   []call
+	calls   []collectiveCall
 	compute model.Spans // the rank works
 	other   model.Spans // communication that is none of the calls
 	waited  func(end, next int64) bool
-	// lateEnds: the end of a call may be noted after the rank has gone on.
+	// lateEnds: the end of a call may be recorded after the rank has resumed.
 	lateEnds bool
 }
 
-// counted are the steps that count.
-func (x *Index) counted() []StepSpan {
+// countedSteps returns the steps that count.
+func (x *Index) countedSteps() []StepSpan {
 	var out []StepSpan
 	for _, s := range x.Steps {
 		if !s.Dropped && !s.Empty {
@@ -131,7 +129,7 @@ func (x *Index) counted() []StepSpan {
 	return out
 }
 
-// stepOf is the step in which something was asked for, -1 none.
+// stepOf returns the step in which a collective was requested, -1 none.
 func stepOf(steps []StepSpan, at int64) int {
 	for i := range steps {
 		if at >= steps[i].Host.Start && at < steps[i].Host.End {
@@ -141,20 +139,20 @@ func stepOf(steps []StepSpan, at int64) int {
 	return -1
 }
 
-// collectivesOf is the part of a device in the collectives of the kinds that takes chooses.
+// collectivesOf returns the collectives of a device whose kinds takes accepts; nil without any.
 func (x *Index) collectivesOf(d *DeviceTime, takes func(kind string) bool) *Collectives {
-	t := &timeline{steps: x.counted(), compute: d.Compute.Or(d.Memcpy).Or(d.Memset)}
-	told := x.T.ToldCollectives()
+	t := &timeline{steps: x.countedSteps(), compute: d.Compute.Or(d.Memcpy).Or(d.Memset)}
+	told := x.T.CollectivesByCorr()
 	var other []model.Span
-	ready := x.readiness(d)
+	ready := x.readyTimes(d)
 	for _, g := range d.Ops {
 		op := &x.T.GPU[g]
 		if op.Kind != model.Kernel || !x.Class(g).Communicates() {
 			continue
 		}
-		c := x.callOf(g, told[op.Corr])
+		c := x.collectiveCallOf(g, told[op.Corr])
 		// Ranks do not leave the exchange between experts together: its shortest time is no transfer.
-		if c.step = x.askedIn(t.steps, op); c.step < 0 || x.class[g] == cMoEAllToAll || !takes(c.kind) {
+		if c.step = x.stepOfLaunch(t.steps, op); c.step < 0 || x.class[g] == cMoEAllToAll || !takes(c.kind) {
 			other = append(other, c.Span)
 			continue
 		}
@@ -164,15 +162,15 @@ func (x *Index) collectivesOf(d *DeviceTime, takes func(kind string) bool) *Coll
 	if len(t.calls) == 0 {
 		return nil
 	}
-	t.chain()
+	t.chainStreams()
 	t.other = model.UnionOf(other)
 	t.waited = x.waitedOnHost(d)
-	out := t.collectives()
+	out := t.buildColumns()
 	out.Rank, out.World, out.Trace, out.Device = x.T.Rank, x.T.World, x.T.Path, "device"
 	if d.Device < len(x.T.Devices) {
 		out.Device = cmp.Or(x.T.Devices[d.Device].Name, out.Device)
 	}
-	out.Parts = x.steadyParts(d).over(float64(x.SteadySteps()))
+	out.Parts = x.steadyParts(d).divideBy(float64(x.SteadySteps()))
 	names := map[string]bool{}
 	for _, g := range d.Ops {
 		if op := &x.T.GPU[g]; op.Kind == model.Kernel && !x.Class(g).Communicates() {
@@ -183,8 +181,9 @@ func (x *Index) collectivesOf(d *DeviceTime, takes func(kind string) bool) *Coll
 	return out
 }
 
-// askedIn is the step whose call launched an operation, or in whose time it began.
-func (x *Index) askedIn(steps []StepSpan, op *model.GPU) int {
+// stepOfLaunch returns the step that contains the launch of an operation; without a launch, the step in whose window
+// the operation began; -1 none.
+func (x *Index) stepOfLaunch(steps []StepSpan, op *model.GPU) int {
 	if op.Launch >= 0 {
 		return stepOf(steps, x.T.Host[op.Launch].Start)
 	}
@@ -196,9 +195,9 @@ func (x *Index) askedIn(steps []StepSpan, op *model.GPU) int {
 	return -1
 }
 
-// readiness says when a collective's data was there: it waits for what its stream was
-// given before it, which is what the host launched before it.
-func (x *Index) readiness(d *DeviceTime) func(op *model.GPU) int64 {
+// readyTimes returns a function that gives the time at which the input of a collective was ready: it waits for the
+// operations that the host launched before it.
+func (x *Index) readyTimes(d *DeviceTime) func(op *model.GPU) int64 {
 	type launched struct{ at, end int64 }
 	var list []launched
 	for _, g := range d.Ops {
@@ -224,11 +223,10 @@ func (x *Index) readiness(d *DeviceTime) func(op *model.GPU) int64 {
 	}
 }
 
-// callOf is what is known of a communication kernel; told is nil where the profiler told
-// nothing.
-func (x *Index) callOf(g int32, told *model.Collective) call {
+// collectiveCallOf describes a communication kernel; recorded has the profiler's details, nil without any.
+func (x *Index) collectiveCallOf(g int32, told *model.Collective) collectiveCall {
 	op := &x.T.GPU[g]
-	c := call{Span: model.Span{Start: op.Start, End: op.End}, stream: op.Stream}
+	c := collectiveCall{Span: model.Span{Start: op.Start, End: op.End}, stream: op.Stream}
 	if told == nil {
 		c.kind = string(x.CollectiveOf(g))
 		return c
@@ -242,8 +240,8 @@ func (x *Index) callOf(g int32, told *model.Collective) call {
 	return c
 }
 
-// ofAll says whether every end of such a collective depends on every start.
-func ofAll(kind string) bool {
+// synchronizesAll reports whether every rank's end of such a collective depends on every rank's start.
+func synchronizesAll(kind string) bool {
 	switch CollectiveKind(kind) {
 	case AllReduceCalls, AllGatherCalls, ReduceScatterCalls, AllToAllCalls, BarrierCalls:
 		return true
@@ -251,17 +249,19 @@ func ofAll(kind string) bool {
 	return false
 }
 
-// ofGroup reports whether all ranks of a group take part in such a collective.
-func ofGroup(kind string) bool { return ofAll(kind) || CollectiveKind(kind) == BroadcastCalls }
+// isGroupCollective reports whether all ranks of a group take part in such a collective.
+func isGroupCollective(kind string) bool {
+	return synchronizesAll(kind) || CollectiveKind(kind) == BroadcastCalls
+}
 
-// waitedOnHost says whether the host waited for the device when a collective ended, and
-// launched what the device did next only then.
+// waitedOnHost returns a function that reports whether the host waited for the device at the end of a collective, and
+// launched the device's next operation only afterwards.
 func (x *Index) waitedOnHost(d *DeviceTime) func(end, next int64) bool {
 	var waits []model.Span
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
-		if c := x.Info[h.Name].call; h.Kind == model.API && (c == model.CallSync || c == model.CallCopy) && h.Dur() >= leastWait {
-			waits = append(waits, model.Span{Start: h.Start, End: h.End + adjacent})
+		if c := x.Info[h.Name].call; h.Kind == model.API && (c == model.CallSync || c == model.CallCopy) && h.Dur() >= leastWaitNS {
+			waits = append(waits, model.Span{Start: h.Start, End: h.End + adjacentNS})
 		}
 	}
 	set := model.UnionOf(waits)
@@ -271,10 +271,10 @@ func (x *Index) waitedOnHost(d *DeviceTime) func(end, next int64) bool {
 	}
 }
 
-// hostCollectives is of a recording without a device, where a library of the host
-// communicates (gloo).
+// hostCollectives returns the communication of a recording without a device, where a library of the host communicates
+// (gloo); nil without any.
 func (x *Index) hostCollectives() *Collectives {
-	t := &timeline{steps: x.counted(), waited: func(int64, int64) bool { return true }, lateEnds: true}
+	t := &timeline{steps: x.countedSteps(), waited: func(int64, int64) bool { return true }, lateEnds: true}
 	var work []model.Span
 	names := map[string]bool{}
 	for i := range x.T.Host {
@@ -284,9 +284,9 @@ func (x *Index) hostCollectives() *Collectives {
 			continue
 		}
 		library, _, _ := strings.Cut(name, ":")
-		if slices.Contains([]string{"gloo", "mpi", "ucc"}, library) && ofAll(string(collectiveNamed(name))) {
+		if slices.Contains([]string{"gloo", "mpi", "ucc"}, library) && synchronizesAll(string(collectiveNamed(name))) {
 			if step := stepOf(t.steps, h.Start); step >= 0 {
-				t.calls = append(t.calls, call{Span: model.Span{Start: h.Start, End: h.End}, asked: h.Start, kind: string(collectiveNamed(name)), step: step})
+				t.calls = append(t.calls, collectiveCall{Span: model.Span{Start: h.Start, End: h.End}, asked: h.Start, kind: string(collectiveNamed(name)), step: step})
 			}
 			continue
 		}
@@ -298,9 +298,9 @@ func (x *Index) hostCollectives() *Collectives {
 	if len(t.calls) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(t.calls, func(a, b call) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortStableFunc(t.calls, func(a, b collectiveCall) int { return cmp.Compare(a.Start, b.Start) })
 	t.compute = model.UnionOf(work)
-	out := t.collectives()
+	out := t.buildColumns()
 	out.Rank, out.World, out.Trace, out.OnHost, out.Role = x.T.Rank, x.T.World, x.T.Path, true, roleOf(names)
 	return out
 }

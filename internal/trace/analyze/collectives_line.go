@@ -9,10 +9,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// chain connects calls of one stream, which run in turn. One that begins right after the
-// one before it was asked for earlier than it began; any other began when it was asked for.
-func (t *timeline) chain() {
-	slices.SortStableFunc(t.calls, func(a, b call) int { return cmp.Compare(a.Start, b.Start) })
+// chainStreams links calls of one stream, which run in turn. A call that begins right after the previous one was
+// requested before it began; any other began when it was requested.
+func (t *timeline) chainStreams() {
+	slices.SortStableFunc(t.calls, func(a, b collectiveCall) int { return cmp.Compare(a.Start, b.Start) })
 	last := map[int64]int{}
 	for i := range t.calls {
 		c := &t.calls[i]
@@ -23,15 +23,15 @@ func (t *timeline) chain() {
 			continue
 		}
 		c.after = before + 1
-		if c.Start-t.calls[before].End > adjacent {
+		if c.Start-t.calls[before].End > adjacentNS {
 			c.asked = c.Start
 		}
 	}
 }
 
-// keep leaves out the earliest steps, so that the collectives of the others are not too
-// many, and says how many steps that were.
-func (t *timeline) keep() int {
+// dropEarlySteps removes the earliest steps until at most mostCollectives remain, or one step. It returns the number
+// of removed steps.
+func (t *timeline) dropEarlySteps() int {
 	per := make([]int, len(t.steps))
 	for i := range t.calls {
 		per[t.calls[i].step]++
@@ -45,7 +45,7 @@ func (t *timeline) keep() int {
 		return 0
 	}
 	place := make([]int, len(t.calls)) // plus one, 0 left out
-	var kept []call
+	var kept []collectiveCall
 	for i, c := range t.calls {
 		if c.step < from {
 			continue
@@ -61,16 +61,16 @@ func (t *timeline) keep() int {
 	return from
 }
 
-// moment is a place in a rank's time, see Collectives.Moments.
+// moment is a point on a rank's timeline, see Collectives.Moments.
 type moment struct {
 	at    int64
-	order int // of those at one time: calls that are asked for, waits, ends of steps
+	order int // at equal times: requests, waits, ends of steps
 	what  int64
 }
 
-// collectives turns a timeline into columns.
-func (t *timeline) collectives() *Collectives {
-	out := &Collectives{Cut: t.keep(), Names: []string{}}
+// buildColumns converts a timeline into columns.
+func (t *timeline) buildColumns() *Collectives {
+	out := &Collectives{Cut: t.dropEarlySteps(), Names: []string{}}
 	t.whole = model.Span{Start: t.steps[0].Window.Start, End: t.steps[len(t.steps)-1].Window.End}
 	out.begin = t.whole.Start
 	numbers := map[string]int64{}
@@ -86,7 +86,7 @@ func (t *timeline) collectives() *Collectives {
 	for i, s := range t.steps {
 		out.Steps = append(out.Steps, stepNumber(s.Name, int64(out.Cut+i)))
 	}
-	moments, blocked := t.moments() // before the calls: it corrects their ends
+	moments, blocked := t.findMoments() // before the calls: it corrects their ends
 	for i := range t.calls {
 		c := &t.calls[i]
 		out.Kind, out.Group = append(out.Kind, number(c.kind)), append(out.Group, number(c.group))
@@ -105,7 +105,7 @@ func (t *timeline) collectives() *Collectives {
 	return out
 }
 
-// stepNumber is the number at the end of a step's name, or its place.
+// stepNumber returns the number at the end of a step's name, or its place.
 func stepNumber(name string, place int64) int64 {
 	if n, err := strconv.ParseInt(name[strings.LastIndexAny(name, "#_ ")+1:], 10, 64); err == nil && n >= 0 {
 		return n
@@ -113,18 +113,18 @@ func stepNumber(name string, place int64) int64 {
 	return place
 }
 
-// endsLate says whether the rank went on when a collective ended, and the recorded end is
-// later: its library wakes the rank first and notes the end then, on a thread that may
-// have to wait for a core. A wait is longer than that delay, or it is not called one.
-func (t *timeline) endsLate(c *call, gap model.Span) bool {
+// endsLate reports whether the rank resumed at the end of a collective and the recorded end is later: the library
+// wakes the rank first and records the end afterwards, on a thread that may have to wait for a core. A wait must be
+// longer than that delay to count.
+func (t *timeline) endsLate(c *collectiveCall, gap model.Span) bool {
 	wait, late := gap.End-max(gap.Start, c.asked), c.End-gap.End
-	return wait >= leastWait && late < min(wait, latestEnd)
+	return wait >= leastWaitNS && late < min(wait, latestEndNS)
 }
 
-// moments are those of a rank in order, and the time in which it waits for collectives:
-// it stands still, a collective that has begun ends, and it goes on at once; or the host
-// waits for that end and launches more only then.
-func (t *timeline) moments() ([]moment, model.Spans) {
+// findMoments returns the moments of a rank in order, and the time in which it waits for collectives: it is idle, a
+// collective that has begun ends, and the rank resumes at once; or the host waits for that end and launches more work
+// only then.
+func (t *timeline) findMoments() ([]moment, model.Spans) {
 	var out []moment
 	var blocked model.Spans
 	by := make([]int, len(t.calls)) // by end
@@ -136,7 +136,7 @@ func (t *timeline) moments() ([]moment, model.Spans) {
 	next := 0
 	waits := map[int]bool{}
 	for _, gap := range gaps {
-		for next < len(by) && t.calls[by[next]].End <= gap.Start+leastWait {
+		for next < len(by) && t.calls[by[next]].End <= gap.Start+leastWaitNS {
 			next++
 		}
 		last := -1
@@ -154,7 +154,7 @@ func (t *timeline) moments() ([]moment, model.Spans) {
 		}
 		c := &t.calls[last]
 		from := max(gap.Start, c.asked)
-		if c.End-from < leastWait || gap.End-c.End > adjacent && !t.waited(c.End, gap.End) {
+		if c.End-from < leastWaitNS || gap.End-c.End > adjacentNS && !t.waited(c.End, gap.End) {
 			continue
 		}
 		blocked, waits[last] = append(blocked, model.Span{Start: from, End: c.End}), true

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// Two traces whose operators differ by more than this share are not of one program.
+	// Two traces whose operators differ by more than this share come from different programs.
 	differentOps = 0.30
 )
 
-// CompareInOrder compares two analyses of one program, before and after a change, in the
-// mean step, in ns: by class, by operator, by setting, by finding, and whether the saving that the old
-// findings claimed was delivered in the parts of the step that they spoke of. Findings follow the order of rules. The classes and idle times
-// of each side add up to its step. Traces of different length compare by the step; traces
-// without steps compare by the recording window. The warnings name the doubts.
+// CompareInOrder compares two analyses of one program, before and after a change, in the mean step, in ns: by class,
+// operator, setting and finding. It measures whether the saving that the old findings claimed was delivered in their
+// parts of the step. Findings follow the order of rules. The classes and idle times of each side add up to its step.
+// Traces of different length compare by the step; traces without steps compare by the recording window. The warnings
+// name the doubts.
 func CompareInOrder(before, after *Analysis, rules []string) *Comparison {
 	c := &Comparison{
 		Head: document.NewHead(document.TraceComparison, after.Tool), Old: before, New: after,
@@ -27,8 +27,8 @@ func CompareInOrder(before, after *Analysis, rules []string) *Comparison {
 		Classes: []Change{}, Operators: []Change{}, Settings: []SettingChange{}, Findings: []FindingChange{}, Warnings: []gpuprof.Warning{},
 	}
 	if c.Comparable() {
-		c.Classes = changes(partsOf(before), partsOf(after))
-		c.Operators = changes(operatorsOf(before, after))
+		c.Classes = listChanges(partsOf(before), partsOf(after))
+		c.Operators = listChanges(operatorsOf(before, after))
 		c.Bounds = boundChanges(before.Roofline, after.Roofline)
 	}
 	c.compareFindings(rules, c.compareSettings())
@@ -36,13 +36,13 @@ func CompareInOrder(before, after *Analysis, rules []string) *Comparison {
 	return c
 }
 
-// Comparable says whether both sides have steps, or neither has: a step and a
-// recording window are no two of a kind.
+// Comparable reports whether both sides have steps, or neither has: a step and a recording window are different
+// quantities.
 func (c *Comparison) Comparable() bool {
 	return (c.Old.Step.Count > 0) == (c.New.Step.Count > 0) && c.StepOldNS > 0 && c.StepNewNS > 0
 }
 
-// Headline tells in one sentence how long the step was and is.
+// Headline states in one sentence the step time before and after.
 func (c *Comparison) Headline() string {
 	side := func(a *Analysis) string {
 		if a.Step.Count == 0 {
@@ -59,7 +59,7 @@ func (c *Comparison) Headline() string {
 	return fmt.Sprintf("the mean step took %s and takes %s", gpuprof.FormatNS(c.StepOldNS), gpuprof.FormatNS(c.StepNewNS))
 }
 
-// partsOf is what the mean step is made of.
+// partsOf returns the time of each class and idle state in the mean step, ns.
 func partsOf(a *Analysis) map[string]int64 {
 	p := &a.Step.Parts
 	out := map[string]int64{}
@@ -72,8 +72,8 @@ func partsOf(a *Analysis) map[string]int64 {
 	return out
 }
 
-// operatorsOf is the time of each operator in the mean step on both sides:
-// device time, or the host's own time where neither side recorded a device.
+// operatorsOf returns the time of each operator in the mean step on both sides: device time, or the host's self time
+// if neither side recorded a device.
 func operatorsOf(before, after *Analysis) (old, now map[string]int64) {
 	host := len(before.Devices)+len(after.Devices) == 0
 	of := func(a *Analysis) map[string]int64 {
@@ -93,9 +93,8 @@ func operatorsOf(before, after *Analysis) (old, now map[string]int64) {
 	return of(before), of(after)
 }
 
-// changes lists quantities of both sides, largest change first; those zero on
-// both sides are left out.
-func changes(old, now map[string]int64) []Change {
+// listChanges lists quantities of both sides, largest change first, without those that are zero on both sides.
+func listChanges(old, now map[string]int64) []Change {
 	out := []Change{}
 	for name, ns := range old {
 		if ns != 0 || now[name] != 0 {
@@ -115,7 +114,7 @@ func changes(old, now map[string]int64) []Change {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// compareInputs warns about what makes the two hard to compare.
+// compareInputs warns about differences that make the two hard to compare.
 func (c *Comparison) compareInputs() {
 	warn := func(code, fix, format string, args ...any) {
 		c.Warnings = append(c.Warnings, gpuprof.Warning{Code: code, Text: fmt.Sprintf(format, args...), Fix: fix})
@@ -154,7 +153,7 @@ func hasWarning(a *Analysis, code string) bool {
 	return slices.ContainsFunc(a.Warnings, func(w gpuprof.Warning) bool { return w.Code == code })
 }
 
-// deviceNames are the kinds of devices that worked, in words.
+// deviceNames counts the devices that worked by name, as text.
 func deviceNames(a *Analysis) string {
 	n := map[string]int{}
 	for i := range a.Devices {
@@ -172,7 +171,7 @@ func deviceNames(a *Analysis) string {
 	return strings.Join(out, ", ")
 }
 
-// operatorDistance is the share of operators that only one side has.
+// operatorDistance returns the share of operators that only one side has.
 func operatorDistance(a, b *Analysis) float64 {
 	side := map[string]int{}
 	for i := range a.Operators {

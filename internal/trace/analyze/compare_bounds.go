@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// boundChanges sets the operators of two rooflines side by side, by name and shapes; none where a side has no shapes.
+// boundChanges pairs the operators of two rooflines by name and shapes; nil if a side has no roofline.
 func boundChanges(before, after *Roofline) []BoundChange {
 	if before == nil || after == nil {
 		return nil
@@ -37,8 +37,8 @@ func boundChanges(before, after *Roofline) []BoundChange {
 	return out
 }
 
-// addBound adds an operator to a time and its bound's share. Calls with other strides or values are operators of their
-// own: their times add up, and so do their bounds, unless one has none.
+// addBound adds an operator to a time and its bound's share. Calls with other strides or values are separate
+// operators: their times add up, and so do their bounds, unless one has none.
 func addBound(ns *int64, share *float64, o *RooflineOperator) {
 	bound := *share*float64(*ns) + float64(o.BoundNS)
 	known := o.BoundNS > 0 && (*ns == 0 || *share > 0)

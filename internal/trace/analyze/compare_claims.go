@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// A claim is an upper bound; it came true when its parts of the step became shorter by at
-	// least this part of it.
+	// A claim is an upper bound; it came true if its parts of the step became shorter by at least the claim divided
+	// by claimSlack.
 	claimSlack = 1.35
-	// A finding is smaller, or larger, when its claim changed by a fifth.
+	// A finding is smaller, or larger, if its claim changed by a fifth.
 	changedLess = 0.8
 	changedMore = 1.25
-	// notTried is CameTrue of a claim that the change did not test.
+	// notTried is the CameTrue of a claim that the change did not test.
 	notTried = "not tried"
-	// A part of the step is the claim's own with this share of the claim.
+	// A part of the step belongs to a claim if it has at least this share of the claim.
 	ownPart = 0.05
 )
 
-// ruleClaim is what one rule claims per step.
+// ruleClaim is the claim of one rule per step.
 type ruleClaim struct {
 	ns    int64
 	parts []string
 }
 
-// claimsOf is what each rule claims per step, that of the input that claims most.
+// claimsOf returns the claim of each rule per step, from the input that claims most.
 func claimsOf(a *Analysis) map[string]ruleClaim {
 	out := map[string]ruleClaim{}
 	for i := range a.Findings {
@@ -47,7 +47,7 @@ func claimsOf(a *Analysis) map[string]ruleClaim {
 	return out
 }
 
-// compareSettings lists the settings that both recordings show and that differ. It returns the rules
+// compareSettings lists the settings that both recordings show with different values. It returns them by the rules
 // that advise such a change.
 func (c *Comparison) compareSettings() (made map[string]SettingChange) {
 	made = map[string]SettingChange{}
@@ -69,7 +69,7 @@ func (c *Comparison) compareSettings() (made map[string]SettingChange) {
 	return made
 }
 
-// compareFindings lists what became of each finding, in the order of the rules.
+// compareFindings lists the outcome of each finding, in the order of the rules.
 func (c *Comparison) compareFindings(rules []string, made map[string]SettingChange) {
 	old, now := claimsOf(c.Old), claimsOf(c.New)
 	for _, id := range rules {
@@ -80,25 +80,25 @@ func (c *Comparison) compareFindings(rules []string, made map[string]SettingChan
 		}
 		c.Findings = append(c.Findings, FindingChange{
 			Rule: id, OldNS: was.ns, NewNS: is.ns, Parts: was.parts, SavedNS: c.StepOldNS - c.StepNewNS,
-			Outcome: outcome(had, has, was.ns, is.ns),
+			Outcome: outcomeOf(had, has, was.ns, is.ns),
 		})
 	}
 	for i := range c.Findings {
 		f := &c.Findings[i]
 		_, changed := made[f.Rule]
 		if f.OldNS > 0 && c.Comparable() {
-			f.deliver(c)
+			f.measureDelivered(c)
 		}
-		f.judge(c, changed, c.triedWith(f))
+		f.judgeClaim(c, changed, c.triedWith(f))
 	}
-	// Claims that the change tests stand before the others.
+	// Claims that the change tested come first.
 	untested := func(f FindingChange) bool { return f.CameTrue == notTried }
 	tested := slices.DeleteFunc(slices.Clone(c.Findings), untested)
 	others := slices.DeleteFunc(slices.Clone(c.Findings), func(f FindingChange) bool { return !untested(f) })
 	c.Findings = slices.Concat(tested, others)
 }
 
-// triedWith is what all findings that were acted on claim of the parts of one of them.
+// triedWith returns the sum of the claims, ns, of all tested findings that share a part with f.
 func (c *Comparison) triedWith(f *FindingChange) (ns int64) {
 	for i := range c.Findings {
 		g := &c.Findings[i]
@@ -110,8 +110,8 @@ func (c *Comparison) triedWith(f *FindingChange) (ns int64) {
 	return ns
 }
 
-// outcome of a finding that was, or is, there and claimed was, or is.
-func outcome(had, has bool, was, is int64) string {
+// outcomeOf compares a finding before and after: whether it was found, and its claim in ns.
+func outcomeOf(had, has bool, was, is int64) string {
 	switch {
 	case !has:
 		return "gone"
@@ -129,9 +129,9 @@ func (f *FindingChange) wasTried() bool {
 	return f.OldNS > 0 && (f.Outcome == "gone" || f.Outcome == "smaller")
 }
 
-// judge compares the old claim with how much shorter its parts of the step became. made reports that
-// a setting which the finding advises was changed; tried is what all findings acted on claim of these parts.
-func (f *FindingChange) judge(c *Comparison, made bool, tried int64) {
+// judgeClaim compares the old claim with the reduction of its parts of the step. made reports that a setting was
+// changed as the finding advises; tried is the sum of the claims of all tested findings on these parts, ns.
+func (f *FindingChange) judgeClaim(c *Comparison, made bool, tried int64) {
 	claim, got := f.OldNS, f.DeliveredNS
 	unit, delivered := PerStepWord(c.Old.Step.Count > 0), f.deliveredText(c)
 	say := func(cameTrue, format string, args ...any) {
@@ -175,13 +175,13 @@ func (f *FindingChange) judge(c *Comparison, made bool, tried int64) {
 	}
 }
 
-// deliveredText tells by how much the claim's parts of the step, or of the recording window, changed.
+// deliveredText describes the change of the claim's parts of the step, or of the recording window.
 func (f *FindingChange) deliveredText(c *Comparison) string {
 	if len(f.Parts) == 0 || len(f.Parts) == 1 && f.Parts[0] == "outside" {
 		if c.Old.Step.Count == 0 {
-			return changedBy("the recording window", f.DeliveredNS)
+			return changedText("the recording window", f.DeliveredNS)
 		}
-		return changedBy("the mean step", f.DeliveredNS)
+		return changedText("the mean step", f.DeliveredNS)
 	}
 	what := joinAnd(f.Parts)
 	if over := c.takingOver(f.Parts); len(over) > 0 {
@@ -203,7 +203,7 @@ func joinAnd(words []string) string {
 	return strings.Join(words, "")
 }
 
-func changedBy(what string, saved int64) string {
+func changedText(what string, saved int64) string {
 	switch {
 	case saved < 0:
 		return what + " became " + gpuprof.FormatNS(-saved) + " longer"
@@ -213,8 +213,8 @@ func changedBy(what string, saved int64) string {
 	return what + " became " + gpuprof.FormatNS(saved) + " shorter"
 }
 
-// stepText is added where the step did not follow the parts that the claim is about: the change
-// delivered there, and something else took the time.
+// stepText explains why the step did not follow the parts of the claim: the change delivered there, and another class
+// took the time. "" if the step followed.
 func (f *FindingChange) stepText(c *Comparison) string {
 	if f.DeliveredNS <= 0 || f.SavedNS*2 > f.DeliveredNS || len(f.Parts) == 0 {
 		return ""
@@ -225,7 +225,7 @@ func (f *FindingChange) stepText(c *Comparison) string {
 			worst = change
 		}
 	}
-	text := "; " + changedBy("the mean step", f.SavedNS)
+	text := "; " + changedText("the mean step", f.SavedNS)
 	if worst.Name != "" {
 		text += fmt.Sprintf(", since %s takes %s more", worst.Name, gpuprof.FormatNS(worst.NewNS-worst.OldNS))
 	}
@@ -235,5 +235,5 @@ func (f *FindingChange) stepText(c *Comparison) string {
 	return text
 }
 
-// fewSteps is how many steps a side are too few for a sentence about the mean step without their number.
+// fewSteps: with fewer steps on a side, a sentence about the mean step gives their number.
 const fewSteps = 10

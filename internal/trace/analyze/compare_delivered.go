@@ -12,13 +12,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// The mean of a program that did not change moves from recording to recording by at least this
-// much, however little its steps vary: clocks and temperature differ.
+// leastNoise is the least share by which the mean of an unchanged program moves from recording to recording, however
+// little its steps vary: clocks and temperature differ.
 const leastNoise = 0.01
 
-// deliver measures how much shorter the claim's parts of the step became. The interval is Welch's
-// for the steps of both recordings, and never smaller than leastNoise of the parts.
-func (f *FindingChange) deliver(c *Comparison) {
+// measureDelivered measures the reduction of the claim's parts of the step. The interval is Welch's for the steps of
+// both recordings, and never smaller than leastNoise of the parts.
+func (f *FindingChange) measureDelivered(c *Comparison) {
 	parts := slices.Concat(f.Parts, c.takingOver(f.Parts))
 	before, after := stepSums(c.Old, parts), stepSums(c.New, parts)
 	was, is := partsSum(c.Old, parts), partsSum(c.New, parts)
@@ -31,8 +31,8 @@ func (f *FindingChange) deliver(c *Comparison) {
 	f.LowNS, f.HighNS = &low, &high
 }
 
-// StepNoise is half of the 95 % interval of the change of the mean step, ns, by the variation of the
-// steps on both sides; ok is false without two steps a side, or without steps.
+// StepNoise returns half of the 95 % interval of the change of the mean step, ns, from the variation of the steps on
+// both sides; ok is false with fewer than two steps on a side.
 func (c *Comparison) StepNoise() (half int64, ok bool) {
 	before, after := stepSums(c.Old, nil), stepSums(c.New, nil)
 	if len(before) < 2 || len(after) < 2 || !c.Comparable() {
@@ -41,7 +41,7 @@ func (c *Comparison) StepNoise() (half int64, ok bool) {
 	return int64(max(welchHalf(before, after), leastNoise*float64(max(c.StepOldNS, c.StepNewNS)))), true
 }
 
-// NoiseText follows the change of the mean step where the steps do not tell it from noise, "" elsewhere.
+// NoiseText follows the change of the mean step if the noise of the steps hides it, "" otherwise.
 func (c *Comparison) NoiseText() string {
 	half, ok := c.StepNoise()
 	switch {
@@ -55,8 +55,8 @@ func (c *Comparison) NoiseText() string {
 	return ""
 }
 
-// takingOver lists classes of the device's work that appear after the change: kernels of another
-// class, such as fused attention, do the work of those that a claim is about.
+// takingOver lists classes of device work that appear after the change: kernels of another class, such as fused
+// attention, replace the work that a claim is about.
 func (c *Comparison) takingOver(parts []string) (classes []string) {
 	old := c.Old.Step.Parts.Classes
 	var work int64
@@ -76,7 +76,7 @@ func (c *Comparison) takingOver(parts []string) (classes []string) {
 	return classes
 }
 
-// partsSum is the time of parts of the mean step, ns: all of the step without parts.
+// partsSum returns the time of parts of the mean step, ns; the whole step without parts.
 func partsSum(a *Analysis, parts []string) (ns int64) {
 	if len(parts) == 0 {
 		return a.Step.NS
@@ -88,7 +88,7 @@ func partsSum(a *Analysis, parts []string) (ns int64) {
 	return ns
 }
 
-// stepSums is that of each step that counts.
+// stepSums returns the time of these parts in each step that counts, ns.
 func stepSums(a *Analysis, parts []string) []float64 {
 	var out []float64
 	for i := range a.Steps {
@@ -120,8 +120,8 @@ func (s *StepTime) sumOf(parts []string) (ns int64) {
 	return ns
 }
 
-// welchHalf is half of the 95 % interval of the difference of two means, with unequal variances
-// (Welch, Biometrika 34, 1947). One slow step moves a mean, so the deviation is not a robust one.
+// welchHalf returns half of the 95 % interval of the difference of two means, with unequal variances (Welch,
+// Biometrika 34, 1947). One slow step moves a mean, so the deviation must not be a robust one.
 func welchHalf(a, b []float64) float64 {
 	errorOf := func(x []float64) (squared, free float64) {
 		n := float64(len(x))

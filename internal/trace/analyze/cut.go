@@ -17,13 +17,13 @@ type cutter struct {
 	x *Index
 }
 
-// Range is what --steps or --window asks for; an end that is left out is open.
+// Range is the argument of --steps or --window; a missing end is open.
 type Range struct {
 	text     string
 	from, to int64
 }
 
-// ParseSteps reads "5..9", "5..", "..9" or "5"; ErrUsage.
+// ParseSteps parses "5..9", "5..", "..9" or "5"; errors wrap ErrUsage.
 func ParseSteps(text string) (Range, error) {
 	return parseRange("steps", text, "5..9", func(s string) (int64, error) {
 		n, err := strconv.ParseInt(s, 10, 64)
@@ -34,7 +34,7 @@ func ParseSteps(text string) (Range, error) {
 	})
 }
 
-// ParseWindow reads "10s..12s" with units of time, ns in the Range; ErrUsage.
+// ParseWindow parses "10s..12s" with units of time into a Range in ns; errors wrap ErrUsage.
 func ParseWindow(text string) (Range, error) {
 	r, err := parseRange("window", text, "10s..12s", func(s string) (int64, error) {
 		if d, err := time.ParseDuration(s); err == nil && d == 0 {
@@ -72,8 +72,8 @@ func parseRange(flag, text, example string, number func(string) (int64, error)) 
 	return r, nil
 }
 
-// StepNumbers are the numbers by which steps are asked for: those at the ends of their
-// names (ProfilerStep#12) where each step has a larger one than the step before, else 1, 2, 3 ….
+// StepNumbers returns the numbers by which users select steps: the numbers at the ends of their names
+// (ProfilerStep#12) if they increase from step to step, else 1, 2, 3 ….
 func (x *Index) StepNumbers() []int64 {
 	named, counted := make([]int64, 0, len(x.Steps)), make([]int64, 0, len(x.Steps))
 	for i := range x.Steps {
@@ -91,8 +91,7 @@ func (x *Index) StepNumbers() []int64 {
 	return counted
 }
 
-// StepsPart is the part of the steps from the first to the last that were asked for,
-// with what the devices did for them; ErrUsage where the trace has them not.
+// StepsPart returns the selected steps with their device work; the error wraps ErrUsage if the trace lacks them.
 func (x *Index) StepsPart(asked Range) (*model.Cut, error) {
 	if len(x.Steps) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: the trace has no steps", asked.text, x.T.Path).WithFix("give a stretch of time with --window")
@@ -104,9 +103,9 @@ func (x *Index) StepsPart(asked Range) (*model.Cut, error) {
 	}
 	if !strings.HasPrefix(asked.text, "..") && asked.from < first || asked.from > last || asked.to > last || asked.to < first {
 		err := gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: its steps are %d to %d", asked.text, x.T.Path, first, last).WithFix("give --steps %d..%d or less", first, last)
-		return nil, x.beyondRoom(err)
+		return nil, x.truncatedError(err)
 	}
-	p := &cutter{x: x, Cut: &model.Cut{Source: x.StepSource, After: x.after(), Shift: x.T.Shift}}
+	p := &cutter{x: x, Cut: &model.Cut{Source: x.StepSource, After: x.cutAfter(), Shift: x.T.Shift}}
 	for i := range x.Steps {
 		s := &x.Steps[i]
 		switch {
@@ -120,12 +119,12 @@ func (x *Index) StepsPart(asked Range) (*model.Cut, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: it has no step with such a number among %d to %d", asked.text, x.T.Path, first, last).WithFix("give other steps")
 	}
 	p.Host.Start, p.Device.Start = p.Steps[0].Host.Start, p.Steps[0].Host.Start
-	p.collect()
+	p.collectOutside()
 	return p.Cut, nil
 }
 
-// WindowPart is the part of a stretch of time, counted from the first event of the
-// file as Perfetto counts; ErrUsage where the recording has nothing there.
+// WindowPart returns the part within a time span, counted from the first event of the file like in Perfetto; the
+// error wraps ErrUsage if the recording has nothing there.
 func (x *Index) WindowPart(asked Range) (*model.Cut, error) {
 	begin, end := min(x.T.First, x.Span.Start), x.Span.End
 	w := model.Span{Start: begin + min(asked.from, end-begin), End: end + 1}
@@ -134,14 +133,14 @@ func (x *Index) WindowPart(asked Range) (*model.Cut, error) {
 	}
 	if w.Start >= end {
 		err := gpuprof.Errorf(gpuprof.ErrUsage, "cutting %s from %s: the recording ends after %s", asked.text, x.T.Path, gpuprof.FormatSeconds(gpuprof.Seconds(end-begin))).WithFix("give --window with an earlier time")
-		return nil, x.beyondRoom(err)
+		return nil, x.truncatedError(err)
 	}
 	if asked.to > end-begin && asked.to < math.MaxInt64 && x.T.Truncated {
-		if err := x.beyondRoom(nil); err != nil {
+		if err := x.truncatedError(nil); err != nil {
 			return nil, err
 		}
 	}
-	p := &cutter{x: x, Cut: &model.Cut{Host: w, Device: w, Source: x.StepSource, After: x.after(), Steps: []model.CutStep{}, Shift: x.T.Shift}}
+	p := &cutter{x: x, Cut: &model.Cut{Host: w, Device: w, Source: x.StepSource, After: x.cutAfter(), Steps: []model.CutStep{}, Shift: x.T.Shift}}
 	for i := range x.Steps {
 		s := &x.Steps[i]
 		switch {
@@ -155,12 +154,12 @@ func (x *Index) WindowPart(asked Range) (*model.Cut, error) {
 	if len(p.Steps) == 0 {
 		p.Source = model.WholeTrace
 	}
-	p.collect()
+	p.collectOutside()
 	return p.Cut, nil
 }
 
-// beyondRoom is the error of a part that memory had no room for, else err.
-func (x *Index) beyondRoom(err error) error {
+// truncatedError returns the error for a part that was not read for lack of memory, else err.
+func (x *Index) truncatedError(err error) error {
 	for _, w := range x.T.Warnings {
 		if w.Code == "truncated" && strings.Contains(w.Fix, "=") {
 			return gpuprof.Errorf(gpuprof.ErrInput, "cutting %s: %s", x.T.Path, w.Text).WithFix("%s", w.Fix)
@@ -169,26 +168,25 @@ func (x *Index) beyondRoom(err error) error {
 	return err
 }
 
-// after is when the devices had done the steps before the recording.
-func (x *Index) after() int64 {
+// cutAfter returns the time at which the devices had finished the steps before the recording.
+func (x *Index) cutAfter() int64 {
 	if x.T.Cut != nil {
 		return x.T.Cut.After
 	}
 	return math.MinInt64
 }
 
-// add makes a step one of the part's.
+// add adds a step to the part.
 func (p *cutter) add(s *StepSpan) {
 	l := p.x.T.Lanes[s.Lane]
 	p.Steps = append(p.Steps, model.CutStep{Name: s.Name, Host: s.Host, Process: l.Process, Thread: l.Thread, Dropped: s.Dropped, Empty: s.Empty})
 	p.Host.End, p.Device.End = max(p.Host.End, s.Host.End), max(p.Device.End, s.Full.End+1)
 }
 
-// collect finds what is outside and has to be kept: of a device operation inside the
-// call that launched it and all around that call, of a call inside what it launched,
-// and of each device the operations before and behind, at which its first wait begins
-// and its last one ends.
-func (p *cutter) collect() {
+// collectOutside finds events outside the part that must be kept: for a device operation inside, the call that
+// launched it and all events around that call; for a call inside, the operations that it launched; for each device,
+// the operations directly before and after, at which its first wait begins and its last one ends.
+func (p *cutter) collectOutside() {
 	t := p.x.T
 	p.HostStarts, p.DeviceStarts = map[int64]struct{}{}, map[int64]struct{}{}
 	before, behind := map[uint16]int{}, map[uint16]int{}
@@ -206,18 +204,18 @@ func (p *cutter) collect() {
 			inside = inside || p.Host.Overlaps(h.Start, h.End)
 		}
 		if inside {
-			p.need(i)
+			p.keepOp(i)
 		}
 	}
 	for _, edge := range []map[uint16]int{before, behind} {
 		for _, i := range edge {
-			p.need(i)
+			p.keepOp(i)
 		}
 	}
 }
 
-// need keeps a device operation and the calls around its launch.
-func (p *cutter) need(gpu int) {
+// keepOp keeps a device operation and the calls around its launch.
+func (p *cutter) keepOp(gpu int) {
 	g := &p.x.T.GPU[gpu]
 	if !p.Device.Overlaps(g.Start, g.End) || g.Start < p.Device.Start {
 		p.DeviceStarts[g.Start] = struct{}{}
@@ -229,8 +227,8 @@ func (p *cutter) need(gpu int) {
 	}
 }
 
-// partSteps takes the steps that a cut trace names.
-func (x *Index) partSteps() {
+// takeCutSteps takes the steps that a cut trace names.
+func (x *Index) takeCutSteps() {
 	p := x.T.Cut
 	x.StepSource = p.Source
 	if len(p.Steps) == 0 {

@@ -13,26 +13,25 @@ import (
 )
 
 const (
-	// An idle state that takes this share of the step is explained beside the
-	// largest part.
+	// An idle state that takes this share of the step is explained in addition to the largest part.
 	explainedShare = 0.20
-	// A finding speaks of a part when it claims at least this share of it.
+	// A finding covers a part if it claims at least this share of it.
 	speaksShare = 0.01
-	// How many of the things a device waited for the sentence names.
+	// namedWaits limits the reasons for waits that the sentence names.
 	namedWaits = 4
 )
 
-// WaitSum is how long and how often a device waited for one kind of thing, and
-// by which operation, call or stream the time goes.
+// WaitSum adds up the time (ns) and number of a device's waits for one reason, and the time by the operation, call or
+// stream concerned.
 type WaitSum struct {
 	NS, Count float64
 	by        map[string]float64
 }
 
-// WaitSums are by the kind of thing that was waited for.
+// WaitSums holds the sums by the reason of the wait.
 type WaitSums map[string]*WaitSum
 
-// add counts one wait; example is "" where the kind says it all.
+// add counts one wait of ns; example is "" if the kind is a complete description.
 func (w WaitSums) add(kind, example string, ns int64) {
 	if ns > 0 {
 		w.sum(kind, float64(ns), 1)
@@ -49,7 +48,7 @@ func (w WaitSums) sum(kind string, ns, count float64) *WaitSum {
 	return w[kind]
 }
 
-// addAll adds what another device waited for, with a weight.
+// addAll adds the waits of another device, with a weight.
 func (w WaitSums) addAll(o WaitSums, weight float64) {
 	for kind, s := range o {
 		t := w.sum(kind, s.NS*weight, s.Count*weight)
@@ -59,7 +58,7 @@ func (w WaitSums) addAll(o WaitSums, weight float64) {
 	}
 }
 
-// Words is the kind with the example that takes most of it.
+// Words returns the kind with the example that takes most of it.
 func (s *WaitSum) Words(kind string) string {
 	most := ""
 	for example, ns := range s.by {
@@ -76,9 +75,9 @@ func (s *WaitSum) Words(kind string) string {
 	return kind + ", most of it " + most
 }
 
-// explain says what stands behind the largest part of the step and behind large
-// idle states: what the device waited for, and which findings speak of it.
-func (a *Analysis) explain(indexes []*Index, found []Found) {
+// explainParts explains the largest part of the step and large idle states: the reasons why the device waited, and
+// the findings that cover them.
+func (a *Analysis) explainParts(indexes []*Index, found []Found) {
 	parts := a.Step.Shown(0)
 	if len(a.Devices) == 0 || len(parts) == 0 || !idleKnown(indexes) {
 		return
@@ -126,8 +125,7 @@ func (a *Analysis) explainPart(indexes []*Index, found []Found, part Part, large
 	return e
 }
 
-// claimedOf adds up by rule what the findings of an input claim of a device's
-// time in a set.
+// claimedOf adds up by rule the claims of an input's findings on a device's time within a set.
 func claimedOf(found []Found, input int, d *DeviceTime, in model.Spans, by map[string]int64) {
 	for i := range found {
 		if f := &found[i]; f.Input == input && f.ClaimNS > 0 && f.Device == d.Device {
@@ -136,7 +134,7 @@ func claimedOf(found []Found, input int, d *DeviceTime, in model.Spans, by map[s
 	}
 }
 
-// partSpans is when a device's time counts for a part of the step.
+// partSpans returns the time of a device that counts for a part of the step.
 func (d *DeviceTime) partSpans(part string) model.Spans {
 	switch part {
 	case "starved":
@@ -155,8 +153,7 @@ func (d *DeviceTime) partSpans(part string) model.Spans {
 	})
 }
 
-// waitsOf is what a device waited for in an idle state, over the steps that
-// count; nil for classes.
+// waitsOf returns the reasons of a device's waits in an idle state, over the steps that count; nil for classes.
 func (x *Index) waitsOf(d *DeviceTime, part string) WaitSums {
 	switch part {
 	case "starved":
@@ -213,7 +210,7 @@ func writeWaits(b *strings.Builder, waits []Wait, stepped bool) {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(b, "%s %s (%s)", gpuprof.FormatNS(w.NS), w.For, times(w.Count, stepped))
+		fmt.Fprintf(b, "%s %s (%s)", gpuprof.FormatNS(w.NS), w.For, timesText(w.Count, stepped))
 	}
 	var rest int64
 	for _, w := range waits[min(len(waits), namedWaits):] {
@@ -225,8 +222,8 @@ func writeWaits(b *strings.Builder, waits []Wait, stepped bool) {
 	b.WriteString(".")
 }
 
-// times words how often something happens, in the mean step or in all.
-func times(count float64, stepped bool) string {
+// timesText formats how often an event happens, per step or in all.
+func timesText(count float64, stepped bool) string {
 	text := fmt.Sprintf("%.0f times", count)
 	switch {
 	case count < 0.95:
@@ -240,7 +237,7 @@ func times(count float64, stepped bool) string {
 	return text
 }
 
-// operatorOf is the operator that launched most of a kernel.
+// operatorOf returns the operator that launched most of a kernel.
 func (a *Analysis) operatorOf(kernel string) string {
 	for i := range a.Kernels {
 		if a.Kernels[i].Name == kernel {

@@ -8,23 +8,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// LatencyLimit is how long an operation may take to begin before something
-// other than launching must have held it up. Launches take 5 to 10 us.
+// LatencyLimit is the longest launch latency: an operation that begins later was delayed by something else. Launches
+// take 5 to 10 us.
 const LatencyLimit = 20_000 // ns
 
-// queueView is what the explanation of queued time looks at.
-type queueView struct {
+// queueContext holds the state that the explanation of queued time needs.
+type queueContext struct {
 	x *Index
 	d *DeviceTime
-	// last is the operation of each stream that began last so far; before is
-	// the one that ended last on any.
+	// last is the most recently begun operation of each stream; before is the operation that ended last on any.
 	last   map[int64]int32
 	before int32
 	begun  map[int32]bool // launches of graphs whose first operation has begun
-	// waits are the recorded waits for events by the stream that waits, by the
-	// start of their calls.
+	// waits are the recorded waits for events by the waiting stream, in the order of their calls.
 	waits   map[int64][]recordedWait
-	records map[int64]int32 // host calls by correlation id, of those that recorded events
+	records map[int64]int32 // host calls that recorded events, by correlation id
 	churn   []model.Span    // calls that take memory from the driver or give it back
 }
 
@@ -33,8 +31,8 @@ type recordedWait struct {
 	wait *model.StreamWait
 }
 
-func (x *Index) newQueueView(d *DeviceTime) *queueView {
-	v := &queueView{x: x, d: d, last: map[int64]int32{}, before: -1, begun: map[int32]bool{}, waits: map[int64][]recordedWait{}, records: map[int64]int32{}}
+func (x *Index) newQueueContext(d *DeviceTime) *queueContext {
+	v := &queueContext{x: x, d: d, last: map[int64]int32{}, before: -1, begun: map[int32]bool{}, waits: map[int64][]recordedWait{}, records: map[int64]int32{}}
 	byCorr := map[int64]*model.StreamWait{}
 	for i := range x.T.Waits {
 		w := &x.T.Waits[i]
@@ -62,11 +60,10 @@ func (x *Index) newQueueView(d *DeviceTime) *queueView {
 	return v
 }
 
-// QueuedWaits is what a device waited for while its next operation was launched
-// and had not begun.
+// QueuedWaits returns the reasons why a device waited while its next operation was launched and had not begun.
 func (x *Index) QueuedWaits(d *DeviceTime) WaitSums {
 	out := WaitSums{}
-	v := x.newQueueView(d)
+	v := x.newQueueContext(d)
 	queued := d.Queued.And(x.Steady)
 	for _, g := range d.Ops {
 		op := &x.T.GPU[g]
@@ -74,16 +71,16 @@ func (x *Index) QueuedWaits(d *DeviceTime) WaitSums {
 			queued = queued[1:]
 		}
 		if len(queued) > 0 && queued[0].End == op.Start && op.End > op.Start && op.Launch >= 0 {
-			v.explain(g, queued[0], out)
+			v.explainWait(g, queued[0], out)
 			queued = queued[1:]
 		}
-		v.pass(g)
+		v.advance(g)
 	}
 	return out
 }
 
-// pass goes on behind an operation.
-func (v *queueView) pass(g int32) {
+// advance updates the context after an operation.
+func (v *queueContext) advance(g int32) {
 	op := &v.x.T.GPU[g]
 	v.last[op.Stream] = g
 	if v.before < 0 || op.End >= v.x.T.GPU[v.before].End {
@@ -94,8 +91,8 @@ func (v *queueView) pass(g int32) {
 	}
 }
 
-// explain divides one wait before an operation.
-func (v *queueView) explain(g int32, q model.Span, out WaitSums) {
+// explainWait divides one wait before an operation.
+func (v *queueContext) explainWait(g int32, q model.Span, out WaitSums) {
 	t := v.x.T
 	op := &t.GPU[g]
 	call := &t.Host[op.Launch]
@@ -105,16 +102,16 @@ func (v *queueView) explain(g int32, q model.Span, out WaitSums) {
 			return
 		}
 	}
-	kind, example := v.reason(g, q)
+	kind, example := v.reasonOf(g, q)
 	out.add(kind, example, q.Len())
 }
 
-// reason is what held an operation up: a kind of reason, and which of them.
-func (v *queueView) reason(g int32, q model.Span) (kind, example string) {
+// reasonOf returns the reason for the delay of an operation: its kind and an example.
+func (v *queueContext) reasonOf(g int32, q model.Span) (kind, example string) {
 	t := v.x.T
 	op := &t.GPU[g]
 	before := "before " + ShortName(t.Name(op.Name))
-	if text := v.event(g); text != "" {
+	if text := v.eventText(g); text != "" {
 		return text, ""
 	}
 	if v.x.Call(op.Launch) == model.CallGraph || op.Graph {
@@ -130,23 +127,23 @@ func (v *queueView) reason(g int32, q model.Span) (kind, example string) {
 		return "for the driver to stage pageable memory", "before " + t.Name(op.Name)
 	}
 	if v.before >= 0 && t.GPU[v.before].Stream != op.Stream {
-		return v.after(v.before, op.Stream), ""
+		return v.afterText(v.before, op.Stream), ""
 	}
-	if text := v.elsewhere(q); text != "" {
+	if text := v.concurrentWork(q); text != "" {
 		return text, ""
 	}
 	if v.before >= 0 && v.x.Class(v.before).Communicates() {
-		return v.after(v.before, op.Stream), ""
+		return v.afterText(v.before, op.Stream), ""
 	}
 	return "for a reason that is not in the trace", before
 }
 
-// after words a wait that follows an operation of some stream.
-func (v *queueView) after(g int32, stream int64) string {
-	return fmt.Sprintf("on stream %d after %s", stream, v.describe(g))
+// afterText describes a wait that follows an operation of some stream.
+func (v *queueContext) afterText(g int32, stream int64) string {
+	return fmt.Sprintf("on stream %d after %s", stream, v.describeOp(g))
 }
 
-func (v *queueView) describe(g int32) string {
+func (v *queueContext) describeOp(g int32) string {
 	t := v.x.T
 	op := &t.GPU[g]
 	what := "kernel "
@@ -161,9 +158,9 @@ func (v *queueView) describe(g int32) string {
 	return fmt.Sprintf("%s%s of stream %d", what, ShortName(t.Name(op.Name)), op.Stream)
 }
 
-// event words the wait for an event that the program made the stream wait for:
-// the one the profiler recorded, else the call before the launch, "" none.
-func (v *queueView) event(g int32) string {
+// eventText describes a wait for an event (cudaStreamWaitEvent): the one that the profiler recorded, else the call
+// before the launch, "" none.
+func (v *queueContext) eventText(g int32) string {
 	t := v.x.T
 	op := &t.GPU[g]
 	launched := t.Host[op.Launch].Start
@@ -173,21 +170,21 @@ func (v *queueView) event(g int32) string {
 	}
 	for _, w := range slices.Backward(v.waits[op.Stream]) {
 		if at := t.Host[w.call].Start; at > since && at <= launched {
-			return v.target(w.wait, op)
+			return v.eventTarget(w.wait, op)
 		}
 	}
 	if len(t.Waits) > 0 || !v.eventBefore(op.Launch) {
 		return ""
 	}
 	if v.before >= 0 && t.GPU[v.before].Stream != op.Stream {
-		return fmt.Sprintf("on stream %d for an event (cudaStreamWaitEvent), last after %s", op.Stream, v.describe(v.before))
+		return fmt.Sprintf("on stream %d for an event (cudaStreamWaitEvent), last after %s", op.Stream, v.describeOp(v.before))
 	}
 	return fmt.Sprintf("on stream %d for an event (cudaStreamWaitEvent)", op.Stream)
 }
 
-// target words a recorded wait: the last operation of the other stream that was
-// launched before the event was recorded, else the last one that began.
-func (v *queueView) target(w *model.StreamWait, op *model.GPU) string {
+// eventTarget describes a recorded wait: the last operation of the other stream that was launched before the event
+// was recorded, else the last one that began.
+func (v *queueContext) eventTarget(w *model.StreamWait, op *model.GPU) string {
 	text := fmt.Sprintf("on stream %d for an event of stream %d (cudaStreamWaitEvent)", op.Stream, w.On)
 	if w.On < 0 {
 		text = fmt.Sprintf("on stream %d for an event (cudaStreamWaitEvent)", op.Stream)
@@ -209,15 +206,15 @@ func (v *queueView) target(w *model.StreamWait, op *model.GPU) string {
 	if best < 0 {
 		return text
 	}
-	return text + " after " + v.describe(best)
+	return text + " after " + v.describeOp(best)
 }
 
-// lookBack is how many host events before a launch are looked at for a wait.
+// lookBack limits the host events before a launch that are searched for a wait.
 const lookBack = 64
 
-// eventBefore says whether the thread that launched something made a stream
-// wait for an event since the launch before.
-func (v *queueView) eventBefore(launch int32) bool {
+// eventBefore reports whether the launching thread called cudaStreamWaitEvent between the previous launch and this
+// one.
+func (v *queueContext) eventBefore(launch int32) bool {
 	t := v.x.T
 	for i := launch - 1; i >= max(0, launch-lookBack) && t.Host[i].Lane == t.Host[launch].Lane; i-- {
 		switch v.x.Call(i) {
@@ -230,9 +227,9 @@ func (v *queueView) eventBefore(launch int32) bool {
 	return false
 }
 
-// elsewhere words what went on meanwhile that may have held the device up: a
-// call for memory, or work on another device.
-func (v *queueView) elsewhere(q model.Span) string {
+// concurrentWork describes work during the wait that may have delayed the device: a call for memory, or work on
+// another device.
+func (v *queueContext) concurrentWork(q model.Span) string {
 	for _, c := range v.churn {
 		if 2*(min(c.End, q.End)-max(c.Start, q.Start)) >= q.Len() {
 			return "while the program allocates memory from the driver or frees it (cudaMalloc, cudaFree)"
@@ -254,8 +251,7 @@ func (v *queueView) elsewhere(q model.Span) string {
 	return ""
 }
 
-// unknownWaits is before which operations a device waited whose launches are
-// not in the trace.
+// unknownWaits returns the waits of a device before operations whose launches are missing in the trace.
 func (x *Index) unknownWaits(d *DeviceTime) WaitSums {
 	out := WaitSums{}
 	unknown := d.Unknown.And(x.Steady)

@@ -8,17 +8,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// outermost is a call or operator of a thread that lies in no other.
-type outermost struct {
+// topLevelEvent is a call or operator of a thread inside no other.
+type topLevelEvent struct {
 	model.Span
 	host int32
 }
 
-// outermostOf lists by lane the operators, API calls and waits for the data
-// loader that lie in no other, in order. What they leave uncovered is the
-// program's own code.
-func (x *Index) outermostOf(lanes map[uint32]bool) map[uint32][]outermost {
-	out := map[uint32][]outermost{}
+// topLevelEvents lists by lane the operators, API calls and waits for the data loader that are inside no other, in
+// order. The time between them is the program's own code.
+func (x *Index) topLevelEvents(lanes map[uint32]bool) map[uint32][]topLevelEvent {
+	out := map[uint32][]topLevelEvent{}
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
 		loads := h.Kind == model.Annotation && x.Info[h.Name].Flags&(nameLoader|NameOptimizer) != 0
@@ -31,14 +30,14 @@ func (x *Index) outermostOf(lanes map[uint32]bool) map[uint32][]outermost {
 			s.Start = max(s.Start, v[n-1].End)
 		}
 		if s.Len() > 0 {
-			out[h.Lane] = append(v, outermost{s, int32(i)})
+			out[h.Lane] = append(v, topLevelEvent{s, int32(i)})
 		}
 	}
 	return out
 }
 
-// starvedWaits is what the host did while a device had nothing launched: on
-// the thread whose launch ended each wait.
+// starvedWaits returns the activity of the host while a device had nothing launched, on the thread whose launch ended
+// each wait.
 func (x *Index) starvedWaits(d *DeviceTime) WaitSums {
 	starved := d.Starved.And(x.Steady)
 	enders := map[int64]uint32{} // lanes by the start of the launches that end a wait
@@ -52,20 +51,20 @@ func (x *Index) starvedWaits(d *DeviceTime) WaitSums {
 			}
 		}
 	}
-	did := x.outermostOf(lanes)
+	did := x.topLevelEvents(lanes)
 	out := WaitSums{}
 	for _, s := range starved {
 		lane, ok := enders[s.End]
 		if !ok {
 			lane = x.Main
 		}
-		x.hostDid(did[lane], s, out)
+		x.addHostWaits(did[lane], s, out)
 	}
 	return out
 }
 
-// hostDid divides a stretch of time of a thread by what it did.
-func (x *Index) hostDid(v []outermost, s model.Span, out WaitSums) {
+// addHostWaits divides a time span of a thread by its top-level events.
+func (x *Index) addHostWaits(v []topLevelEvent, s model.Span, out WaitSums) {
 	i := sort.Search(len(v), func(i int) bool { return v[i].End > s.Start })
 	free := s.Len()
 	for ; i < len(v) && v[i].Start < s.End; i++ {

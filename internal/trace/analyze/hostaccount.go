@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Parts of the host account. Those outside any operator split what the trace has no event for.
+// Parts of the host account. Those outside any operator divide the time without recorded events.
 const (
 	HostOperators     = "operators"
 	HostLoader        = "data loader"
@@ -21,11 +21,11 @@ const (
 	HostOutside       = "outside operators"
 )
 
-// recordedParts are the parts that the trace has events for; what several have counts for the first.
+// recordedParts are the parts with recorded events; time in several counts for the first.
 var recordedParts = []string{HostLoader, HostOptimizer, HostCommunication, HostSync, HostOperators}
 
-// HostAccount divides the mean step of the thread that makes the steps, as the host sees it. Sizes
-// are of the recorded steps, in which no sample is taken; names are of sampled steps after them.
+// HostAccount divides the mean step of the thread that makes the steps. Sizes come from the recorded steps, in which
+// no sample is taken; names come from sampled steps after them.
 type HostAccount struct {
 	NS      int64       `json:"ns"`      // the mean recorded step, or the window
 	Parts   []HostPart  `json:"parts"`   // disjoint; they add up to ns
@@ -36,10 +36,10 @@ type HostAccount struct {
 	Causes  []HostCause `json:"causes"`  // of the time outside operators, the longest first
 	Stacks  []HostTree  `json:"stacks,omitempty"`
 
-	// RunDelayNS is how long the thread waited for a CPU in the mean step, in operators too; below 0 unknown.
-	// CPUNS is how long it was on one, OthersNS the CPU time of the other threads of its process.
+	// RunDelayNS is the thread's wait for a CPU in the mean step, in operators too; negative if unknown. CPUNS is its
+	// CPU time, OthersNS the CPU time of the other threads of its process.
 	RunDelayNS int64 `json:"run_delay_ns"`
-	// PreemptedNS is the part of the run delay that no block precedes, by the numbers of context switches.
+	// PreemptedNS is the part of the run delay after a preemption, by the numbers of context switches.
 	PreemptedNS int64 `json:"preempted_ns"`
 	CPUNS       int64 `json:"cpu_ns"`
 	OthersNS    int64 `json:"other_threads_cpu_ns"`
@@ -60,7 +60,7 @@ type HostTree struct {
 	Doing  model.Doing       `json:"-"`
 }
 
-// Part is a part's time in the mean step, 0 where the account has none.
+// Part returns a part's time in the mean step, ns; 0 if the account lacks it.
 func (a *HostAccount) Part(name string) int64 {
 	for _, p := range a.Parts {
 		if p.Name == name {
@@ -70,7 +70,7 @@ func (a *HostAccount) Part(name string) int64 {
 	return 0
 }
 
-// Outside is the time outside operators in the mean step.
+// Outside returns the time outside operators in the mean step, ns.
 func (a *HostAccount) Outside() int64 {
 	var ns int64
 	for _, name := range []string{HostOnCPU, HostDelay, HostBlocked, HostBlockedDelay, HostLock, HostOutside} {
@@ -79,7 +79,7 @@ func (a *HostAccount) Outside() int64 {
 	return ns
 }
 
-// Step is the step that a share of the samples is a share of, ns: one that was not recorded, where that is known.
+// Step returns the step to which shares of the samples apply, ns: one that was not recorded, if known.
 func (a *HostAccount) Step() int64 {
 	if a.BareNS > 0 {
 		return a.BareNS
@@ -87,7 +87,7 @@ func (a *HostAccount) Step() int64 {
 	return a.NS
 }
 
-// HostAccount is nil for a trace beside which the hook measured nothing. It is worked out once.
+// HostAccount computes the account once and returns it; nil for a trace without measurements of gpuprof's hook.
 func (x *Index) HostAccount() *HostAccount {
 	if x.hostAccount == nil && x.T.Sampled != nil {
 		x.hostAccount = x.newHostAccount()
@@ -118,21 +118,21 @@ func (x *Index) newHostAccount() *HostAccount {
 		add(part, when.Total()/n)
 		outside -= when.Total() / n
 	}
-	seen := newSeen(s, float64(outside)/float64(a.NS))
+	seen := newSampleSplit(s, float64(outside)/float64(a.NS))
 	x.splitOutside(a, s, outside, seen, add)
 	slices.SortStableFunc(a.Parts, func(p, q HostPart) int { return int(min(max(q.NS-p.NS, -1), 1)) })
-	a.Causes = append(a.Causes, seen.causes(a)...)
-	a.Stacks = seen.trees(a.Step())
+	a.Causes = append(a.Causes, seen.listCauses(a)...)
+	a.Stacks = seen.buildTrees(a.Step())
 	return a
 }
 
-// HostPart is when the host thread was in events of a part of the account, in the steps that count.
+// HostPart returns the time of the host thread in events of a part of the account, in the steps that count.
 func (x *Index) HostPart(part string) model.Spans {
 	over, _ := x.hostSteps()
 	return x.hostSpans(part).And(over)
 }
 
-// HostOutside is when the host thread was in no event of the account, in the steps that count.
+// HostOutside returns the time of the host thread outside all events of the account, in the steps that count.
 func (x *Index) HostOutside() model.Spans {
 	out, _ := x.hostSteps()
 	for _, part := range recordedParts {
@@ -141,8 +141,8 @@ func (x *Index) HostOutside() model.Spans {
 	return out
 }
 
-// hostSteps are the steps that count as the host made them, and their number; the whole recording and 0
-// for a trace without steps.
+// hostSteps returns the steps that count on the host, and their number; the whole recording and 0 for a trace without
+// steps.
 func (x *Index) hostSteps() (model.Spans, int) {
 	if !x.Stepped() {
 		return x.Steady, 0
@@ -156,8 +156,8 @@ func (x *Index) hostSteps() (model.Spans, int) {
 	return model.UnionOf(v), len(v)
 }
 
-// hostSpans is when the host thread was in events of a part of the account. Device threads of autograd
-// run operators for it while it waits in backward.
+// hostSpans returns the time of the host thread in events of a part of the account. Device threads of autograd run
+// operators for it while it waits in backward.
 func (x *Index) hostSpans(part string) model.Spans {
 	process := x.T.ProcessOf(x.Main)
 	var v []model.Span
@@ -188,9 +188,10 @@ func (x *Index) hostSpans(part string) model.Spans {
 	return model.UnionOf(v)
 }
 
-// splitOutside divides the time outside operators by the clocks of the recorded steps. What blocks inside
-// the loader, in synchronization and in communication is theirs, and so is of the rest what samples saw in operators.
-func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64, seen *seen, add func(string, int64)) {
+// splitOutside divides the time outside operators by the clocks of the recorded steps. Blocked time in the loader, in
+// synchronization and in communication counts there; of the remaining time, the share that samples saw in operators
+// counts for the operators.
+func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64, seen *sampleSplit, add func(string, int64)) {
 	a.RunDelayNS = -1
 	rows := s.Recorded
 	if a.Steps > 0 && len(rows) > a.Steps { // the first recorded step counts nowhere
@@ -200,7 +201,7 @@ func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64
 		add(HostOutside, outside)
 		return
 	}
-	whole, fetch := mean(rows, len(rows)), mean(s.Fetches, len(s.Recorded))
+	whole, fetch := meanClocks(rows, len(rows)), meanClocks(s.Fetches, len(s.Recorded))
 	a.CPUNS, a.OthersNS = int64(whole.CPUS*1e9), int64(whole.OthersS*1e9)
 	known := whole.DelayS >= 0
 	if known {
@@ -231,8 +232,8 @@ func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64
 	add(HostOnCPU, outside)
 }
 
-// mean is the mean of rows over n steps.
-func mean(rows []model.HostClocks, n int) model.HostClocks {
+// meanClocks returns the mean of rows over n steps.
+func meanClocks(rows []model.HostClocks, n int) model.HostClocks {
 	var sum model.HostClocks
 	for _, r := range rows {
 		sum.Add(r)

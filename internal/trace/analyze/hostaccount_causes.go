@@ -33,10 +33,10 @@ type HostCause struct {
 	Count int     `json:"samples"`
 }
 
-// pure is the part of the time below a line that is outside operators, from which the whole line is one cause.
+// pure: if this share of the time below a line is outside operators, the whole line is one cause.
 const pure = 0.8
 
-// callNode is a line of the user's code below the lines around the step, with what its calls take.
+// callNode is a line of the user's code below the lines around the step, with the time of its calls.
 type callNode struct {
 	frame          model.HostFrame
 	kids           []*callNode
@@ -69,9 +69,9 @@ func addCause(kinds map[string]*causeAt, at causeAt, leaf model.HostFrame) {
 	c.inner[leaf] += at.outside
 }
 
-func (n *callNode) kid(f model.HostFrame) *callNode {
+func (n *callNode) child(f model.HostFrame) *callNode {
 	for _, k := range n.kids {
-		if place(k.frame) == place(f) {
+		if frameKey(k.frame) == frameKey(f) {
 			return k
 		}
 	}
@@ -80,13 +80,13 @@ func (n *callNode) kid(f model.HostFrame) *callNode {
 	return k
 }
 
-// place is what makes two frames the same line.
-func place(f model.HostFrame) model.HostFrame {
+// frameKey reduces a frame to its line: frames with equal keys are on the same line.
+func frameKey(f model.HostFrame) model.HostFrame {
 	return model.HostFrame{File: f.File, Function: f.Function, Line: f.Line}
 }
 
-// callTree is the lines of the user's code below the lines around the step.
-func (o *seen) callTree() *callNode {
+// callTree returns the tree of the user's lines below the lines around the step.
+func (o *sampleSplit) callTree() *callNode {
 	root := newCallNode(model.HostFrame{})
 	for i := range o.s.Stacks {
 		st := &o.s.Stacks[i]
@@ -97,7 +97,7 @@ func (o *seen) callTree() *callNode {
 		n := root
 		leaf := o.s.Frames[st.Frames[len(st.Frames)-1]]
 		for k, f := range lines {
-			n = n.kid(f)
+			n = n.child(f)
 			n.total += st.S
 			if o.kinds[i] == causeFramework {
 				continue
@@ -116,9 +116,9 @@ func (o *seen) callTree() *callNode {
 	return root
 }
 
-// userLines are the lines of the user's code in a stack from the first on that has no whole step below it; the
-// innermost one where all have.
-func (o *seen) userLines(st *model.HostStack) []model.HostFrame {
+// userLines returns the lines of the user's code in a stack, starting at the first one without a whole step below it;
+// the innermost line if all have one.
+func (o *sampleSplit) userLines(st *model.HostStack) []model.HostFrame {
 	var lines []model.HostFrame
 	for _, i := range st.Frames {
 		if f := o.s.Frames[i]; !f.Library && !strings.HasSuffix(f.Function, "comp>") && !strings.HasSuffix(f.Function, "<genexpr>") {
@@ -133,17 +133,17 @@ func (o *seen) userLines(st *model.HostStack) []model.HostFrame {
 		}
 	}
 	for k, f := range lines {
-		if !o.borders[place(f)] {
+		if !o.borders[frameKey(f)] {
 			return lines[k:]
 		}
 	}
 	return lines[max(len(lines)-1, 0):]
 }
 
-// causes are the places outside operators, the longest first: a line as a whole where nearly all that it calls
-// is outside, else the lines below it. Each kind of a line is a cause of its own, since each has a change of its own.
+// listCauses lists the places outside operators, the longest first: a line as a whole if nearly all of its calls are
+// outside, else the lines below it. Each kind of a line is a separate cause, since each needs another change.
 // Neighbouring lines of one kind are one place.
-func (o *seen) causes(a *HostAccount) []HostCause {
+func (o *sampleSplit) listCauses(a *HostAccount) []HostCause {
 	var found []*causeAt
 	var collect func(n *callNode)
 	collect = func(n *callNode) {
@@ -164,7 +164,7 @@ func (o *seen) causes(a *HostAccount) []HostCause {
 	}
 	var out []HostCause
 	for _, c := range mergeNeighbours(found) {
-		out = append(out, c.cause(a, o.total))
+		out = append(out, c.toHostCause(a, o.total))
 	}
 	slices.SortStableFunc(out, func(p, q HostCause) int {
 		return cmp.Or(cmp.Compare(q.NS, p.NS), cmp.Compare(p.Where, q.Where), cmp.Compare(p.Kind, q.Kind))
@@ -172,10 +172,10 @@ func (o *seen) causes(a *HostAccount) []HostCause {
 	return out[:min(len(out), mostCauses)]
 }
 
-// mostCauses is how many places an account names.
+// mostCauses limits the places that an account names.
 const mostCauses = 20
 
-// mergeNeighbours joins lines of one function that follow one another and have one kind.
+// mergeNeighbours merges consecutive lines of one function and one kind.
 func mergeNeighbours(found []*causeAt) []*causeAt {
 	slices.SortStableFunc(found, func(a, b *causeAt) int {
 		f, g := &a.frame, &b.frame
@@ -201,7 +201,7 @@ func mergeNeighbours(found []*causeAt) []*causeAt {
 	return out
 }
 
-func (n *causeAt) cause(a *HostAccount, total float64) HostCause {
+func (n *causeAt) toHostCause(a *HostAccount, total float64) HostCause {
 	c := HostCause{Kind: n.kind, Where: FrameName(n.frame), Text: n.frame.Text, Share: n.outside / total, Count: n.count}
 	c.NS = int64(c.Share * float64(a.Step()))
 	var best model.HostFrame
@@ -211,7 +211,7 @@ func (n *causeAt) cause(a *HostAccount, total float64) HostCause {
 			best, most = f, s
 		}
 	}
-	if place(best) != place(n.frame) {
+	if frameKey(best) != frameKey(n.frame) {
 		c.Inner = FrameName(best)
 		if best.Text != "" {
 			c.Inner += " `" + best.Text + "`"
@@ -220,7 +220,7 @@ func (n *causeAt) cause(a *HostAccount, total float64) HostCause {
 	return c
 }
 
-// FrameName is a frame as sentences have it.
+// FrameName formats a frame for sentences.
 func FrameName(f model.HostFrame) string {
 	file := f.File
 	if !f.Library {

@@ -7,11 +7,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// sure is the least part of the doubtful samples that must lie outside operators before they count there.
+// sure: the uncertain samples count as outside operators only if at least this share of them must be.
 const sure = 0.5
 
-// seen is the samples of a thread, each with the part of its time that is outside operators.
-type seen struct {
+// sampleSplit holds the samples of a thread, each with the part of its time outside operators.
+type sampleSplit struct {
 	s       *model.HostSamples
 	total   float64 // s
 	outside []float64
@@ -19,12 +19,12 @@ type seen struct {
 	borders map[model.HostFrame]bool // lines that have a whole step below them
 }
 
-// newSeen classifies samples; outside is the part of the step that the trace has no event for.
-// C code whose owner is not known counts for what the samples that are sure lack of it.
-func newSeen(s *model.HostSamples, outside float64) *seen {
-	o := &seen{s: s, outside: make([]float64, len(s.Stacks)), kinds: make([]string, len(s.Stacks)), borders: map[model.HostFrame]bool{}}
+// newSampleSplit classifies samples; outside is the share of the step without recorded events. Samples in C code of
+// unknown owner count for the part of outside that the certain samples do not explain.
+func newSampleSplit(s *model.HostSamples, outside float64) *sampleSplit {
+	o := &sampleSplit{s: s, outside: make([]float64, len(s.Stacks)), kinds: make([]string, len(s.Stacks)), borders: map[model.HostFrame]bool{}}
 	for _, i := range s.Borders {
-		o.borders[place(s.Frames[i])] = true
+		o.borders[frameKey(s.Frames[i])] = true
 	}
 	var certain, doubtful float64
 	for i := range s.Stacks {
@@ -61,10 +61,10 @@ func newSeen(s *model.HostSamples, outside float64) *seen {
 // noCause is the kind of a frame whose time is no cause outside operators.
 const noCause = "none"
 
-// loaderFile is the part of PyTorch with the data loaders.
+// loaderFile is the file of PyTorch's data loaders.
 const loaderFile = "torch/utils/data/dataloader.py"
 
-// kindOfFrame is what a frame of a library tells of the whole stack, "" nothing.
+// kindOfFrame returns the kind that a library frame decides for the whole stack, "" none.
 func kindOfFrame(f *model.HostFrame) string {
 	starts := func(prefixes ...string) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(f.File, p) })
@@ -85,8 +85,8 @@ func kindOfFrame(f *model.HostFrame) string {
 	return ""
 }
 
-// kindOf is the kind of cause that a stack is, "" for one in an operator, the loader or the optimizer.
-func (o *seen) kindOf(st *model.HostStack) string {
+// kindOf returns the kind of cause of a stack, "" for one in an operator, the loader or the optimizer.
+func (o *sampleSplit) kindOf(st *model.HostStack) string {
 	if kind, decided := o.kindOfFrames(st); decided {
 		return kind
 	}
@@ -108,8 +108,8 @@ func (o *seen) kindOf(st *model.HostStack) string {
 	return CauseCPU
 }
 
-// kindOfFrames is the kind that the frames of a stack decide; false where what the thread does decides.
-func (o *seen) kindOfFrames(st *model.HostStack) (kind string, decided bool) {
+// kindOfFrames returns the kind that the frames of a stack decide; decided is false if the thread's state decides.
+func (o *sampleSplit) kindOfFrames(st *model.HostStack) (kind string, decided bool) {
 	for _, i := range st.Frames {
 		f := &o.s.Frames[i]
 		if !f.Library {
@@ -131,14 +131,14 @@ func (o *seen) kindOfFrames(st *model.HostStack) (kind string, decided bool) {
 	return kind, kind != ""
 }
 
-// KeepsTraceback says whether a stack makes the traceback that anomaly detection keeps for an operator.
+// KeepsTraceback reports whether a stack makes the traceback that anomaly detection keeps for an operator.
 func KeepsTraceback(frames []model.HostFrame) bool {
 	return slices.ContainsFunc(frames, func(f model.HostFrame) bool {
 		return f.Library && (f.File == "traceback.py" || f.File == "linecache.py" || f.File == "torch/fx/traceback.py")
 	})
 }
 
-func (o *seen) keepsTraceback(st *model.HostStack) bool {
+func (o *sampleSplit) keepsTraceback(st *model.HostStack) bool {
 	var frames []model.HostFrame
 	for _, i := range st.Frames {
 		frames = append(frames, o.s.Frames[i])
@@ -146,11 +146,11 @@ func (o *seen) keepsTraceback(st *model.HostStack) bool {
 	return KeepsTraceback(frames)
 }
 
-// blockedOutside is the part of the blocked samples that is outside operators, 1 where there are none.
-func (o *seen) blockedOutside() float64 {
+// blockedOutside returns the share of the blocked samples outside operators, 1 without blocked samples.
+func (o *sampleSplit) blockedOutside() float64 {
 	var in, all float64
 	for i := range o.s.Stacks {
-		if st := &o.s.Stacks[i]; (st.Doing == model.Blocked || st.Doing == model.ForLock) && !o.fetches(st) {
+		if st := &o.s.Stacks[i]; (st.Doing == model.Blocked || st.Doing == model.ForLock) && !o.isFetching(st) {
 			all += st.S
 			in += o.outside[i]
 		}
@@ -161,15 +161,15 @@ func (o *seen) blockedOutside() float64 {
 	return in / all
 }
 
-func (o *seen) fetches(st *model.HostStack) bool {
+func (o *sampleSplit) isFetching(st *model.HostStack) bool {
 	return slices.ContainsFunc(st.Frames, func(i int) bool {
 		f := &o.s.Frames[i]
 		return f.File == loaderFile && strings.HasSuffix(f.Function, "__next__")
 	})
 }
 
-// lockShare is the part of the blocked samples outside operators that wait for the interpreter's lock.
-func (o *seen) lockShare() float64 {
+// lockShare returns the share of the blocked samples outside operators that wait for the interpreter's lock.
+func (o *sampleSplit) lockShare() float64 {
 	var lock, all float64
 	for i := range o.s.Stacks {
 		switch o.s.Stacks[i].Doing {

@@ -9,9 +9,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// trees are the stacks with their time in a step of that many ns, the longest first. Times are
-// rounded by their running sum, so that together they are the step.
-func (o *seen) trees(step int64) []HostTree {
+// buildTrees returns the stacks with their time in a step of step ns, the longest first. Times are rounded by their
+// running sum, so that they add up to the step.
+func (o *sampleSplit) buildTrees(step int64) []HostTree {
 	if o.total <= 0 {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (o *seen) trees(step int64) []HostTree {
 		if !ok {
 			k = len(trees)
 			at[key] = k
-			trees = append(trees, o.tree(st))
+			trees = append(trees, o.newTree(st))
 		}
 		sum += st.S
 		until := int64(math.Round(min(sum/o.total, 1) * float64(step)))
@@ -39,8 +39,8 @@ func (o *seen) trees(step int64) []HostTree {
 	return trees
 }
 
-// tree is a stack without its time.
-func (o *seen) tree(st *model.HostStack) HostTree {
+// newTree returns a stack without its time.
+func (o *sampleSplit) newTree(st *model.HostStack) HostTree {
 	t := HostTree{Doing: st.Doing}
 	for _, k := range st.Frames {
 		f := o.s.Frames[k]
@@ -49,21 +49,21 @@ func (o *seen) tree(st *model.HostStack) HostTree {
 	return t
 }
 
-// HostCall is a frame of the sampled stacks over the time of the mean step, as an icicle draws it.
+// HostCall is a frame of the sampled stacks over the time of the mean step, for an icicle graph.
 type HostCall struct {
 	Where    string // "train.py:41 in step"
 	Depth    int    // 0 is the outermost frame
 	From, To int64  // ns
 }
 
-// Calls lays the sampled stacks out side by side: frames that stacks share from the outermost on
-// are one. Siblings stand by their time, the longest first. Together they are as wide as Step.
+// Calls lays out the sampled stacks as an icicle graph: equal frames of several stacks merge, from the outermost on.
+// Siblings are sorted by time, the longest first. The total width is Step.
 func (a *HostAccount) Calls() []HostCall {
 	root := &callSum{}
 	for i := range a.Stacks {
 		n := root
 		for _, f := range a.Stacks[i].Frames {
-			n = n.child(f)
+			n = n.childFrame(f)
 			n.ns += a.Stacks[i].NS
 		}
 	}
@@ -79,7 +79,7 @@ type callSum struct {
 	kids  []*callSum
 }
 
-func (n *callSum) child(where string) *callSum {
+func (n *callSum) childFrame(where string) *callSum {
 	for _, k := range n.kids {
 		if k.where == where {
 			return k

@@ -15,9 +15,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Index is everything the rules ask of a trace, worked out once. It reads the
-// trace and never changes it; all its methods may be called from several
-// goroutines.
+// Index holds everything that rules read from a trace, computed once. It reads the trace and never changes it; all
+// its methods may be called from several goroutines.
 type Index struct {
 	T *model.Trace
 	// Span is the first start to the last end of anything recorded.
@@ -25,43 +24,40 @@ type Index struct {
 	// Steps are all steps in order; the first one is Dropped when there are two
 	// or more.
 	Steps []StepSpan
-	// StepSource says in plain words where the steps came from.
+	// StepSource describes the source of the steps in plain words.
 	StepSource string
-	// StepLaunches is how much the median step launches, where the order of launches gave the
-	// steps; 0 elsewhere.
+	// StepLaunches is the number of launches of the median step, if the order of launches gave the steps; 0
+	// otherwise.
 	StepLaunches int
-	// Steady is the time findings may speak of: the windows of the steps that
-	// are not dropped; Span when there are no steps.
+	// Steady is the time that findings may claim: the windows of the steps that are not dropped; Span without steps.
 	Steady model.Spans
-	// Devices are the devices that did something, by index.
+	// Devices are the devices with operations, by index.
 	Devices []*DeviceTime
 	// Main is the lane of the steps, or the one with the most launches.
 	Main uint32
-	// Trailing is the synchronisation the profiler made to close the recording
-	// (index into T.Host), -1 when there is none. It is the profiler's, not the
-	// program's.
+	// Trailing is the synchronization with which the profiler closed the recording (index into T.Host), -1 none. It
+	// belongs to the profiler, not to the program.
 	Trailing int32
-	// Warnings are about what could not be worked out; the trace's own are in T.
+	// Warnings name the facts that could not be determined; T has the trace's own warnings.
 	Warnings []gpuprof.Warning
 
-	// Recording is what the recording is of.
+	// Recording describes the program and the recording.
 	Recording Recording
 	// Roofline compares operators with peak rates; the rules set it, nil without recorded arguments.
 	Roofline *Roofline
-	// notSteady is the time of phases, and of work from before the recording, which may be under
-	// way until before.
+	// notSteady is the time of phases, and of work from before the recording, which may continue until before.
 	notSteady model.Spans
 	before    int64
 
-	// Called is when the host is in a step that is not dropped, or between two.
+	// Called is the host's time in steps that are not dropped, and between them.
 	Called model.Spans
 
 	Info []NameInfo // by NameID
-	// products: some name says that the program has tensor products of irreducible representations.
+	// products: some name shows that the program has tensor products of irreducible representations.
 	products bool
 
-	// By host event: the enclosing one (-1 none), one past the last one nested
-	// in it, and the innermost operator and module that are it or enclose it.
+	// By host event: the enclosing one (-1 none), one past the last one nested in it, and the innermost operator and
+	// module that equal or enclose it.
 	parent, end, op, mod []int32
 	lanes                []LaneRange
 
@@ -75,13 +71,13 @@ type Index struct {
 	waits       map[int]model.Spans // by device, for ranks that arrive later in collectives
 }
 
-// LaneRange is the part of T.Host that belongs to one lane.
+// LaneRange is the range of T.Host that belongs to one lane.
 type LaneRange struct {
 	lane   uint32
 	Lo, Hi int32
 }
 
-// NewIndex works out the index of a trace that has been through Finish.
+// NewIndex computes the index of a trace after model's Finish.
 func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 	if len(t.Host) > model.MaxEvents || len(t.GPU) > model.MaxEvents {
 		return nil, gpuprof.Errorf(nil, "indexing %s: more than %d events", t.Path, model.MaxEvents).WithFix("record a shorter stretch")
@@ -89,10 +85,10 @@ func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 	x := &Index{T: t, Trailing: -1}
 	x.Info = describeNames(t)
 	x.products = slices.ContainsFunc(x.Info, func(in NameInfo) bool {
-		return in.model == modelTensorProduct || in.Kernel == cTensorProduct || in.op.class == cTensorProduct
+		return in.model == moduleTensorProduct || in.Kernel == cTensorProduct || in.op.class == cTensorProduct
 	})
 	x.lanes = lanesOf(t.Host)
-	x.nest()
+	x.nestEvents()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("indexing %s: %w", t.Path, err)
 	}
@@ -104,28 +100,26 @@ func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 		x.findWindow()
 	})
 	x.linkForward()
-	x.attribute()
-	x.classify()
+	x.attributeOps()
+	x.classifyKernels()
 	wg.Wait()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("indexing %s: %w", t.Path, err)
 	}
 	x.findSteps()
 	x.findTrailing()
-	x.account()
-	x.card()
+	x.accountDevices()
+	x.fillRecording()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("indexing %s: %w", t.Path, err)
 	}
 	return x, nil
 }
 
-// Parent is the event that encloses a host event on its lane, of any kind, -1
-// when there is none.
+// Parent returns the event of any kind that encloses a host event on its lane, -1 none.
 func (x *Index) Parent(host int32) int32 { return x.parent[host] }
 
-// Up is the nearest event enclosing a host event (not the event itself) that
-// satisfies ok, -1 when there is none.
+// Up returns the nearest event around a host event (excluding the event itself) that ok accepts, -1 none.
 func (x *Index) Up(host int32, ok func(*model.Host) bool) int32 {
 	for h := x.parent[host]; h >= 0; h = x.parent[h] {
 		if ok(&x.T.Host[h]) {
@@ -135,29 +129,28 @@ func (x *Index) Up(host int32, ok func(*model.Host) bool) int32 {
 	return -1
 }
 
-// Inside is the range [lo, hi) of host events nested in one.
+// Inside returns the range [lo, hi) of host events nested in one.
 func (x *Index) Inside(host int32) (lo, hi int32) { return host + 1, x.end[host] }
 
-// Launched are the GPU events whose launch is the host event or lies inside
-// it on its lane, in the order of their launches. The slice is the index's own.
+// Launched returns the GPU events whose launch is nested in the host event, or is the event itself, in the order of
+// their launches. The slice belongs to the index.
 func (x *Index) Launched(host int32) []int32 {
 	lo, _ := slices.BinarySearch(x.launchAt, host)
 	hi, _ := slices.BinarySearch(x.launchAt[lo:], x.end[host])
 	return x.launched[lo : lo+hi]
 }
 
-// EnclosingOp is the operator a GPU event belongs to: the innermost one around
-// its launch, else the one with its external id, else -1.
+// EnclosingOp returns the operator of a GPU event: the innermost one around its launch, else the one with its
+// external id, else -1.
 func (x *Index) EnclosingOp(gpu int32) int32 { return x.gpuOp[gpu] }
 
-// Op is the innermost operator that is the host event or encloses it, -1 none.
+// Op returns the innermost operator that equals or encloses the host event, -1 none.
 func (x *Index) Op(host int32) int32 { return x.op[host] }
 
-// Class is the class of a GPU event.
+// Class returns the class of a GPU event.
 func (x *Index) Class(gpu int32) model.Class { return classList[x.class[gpu]] }
 
-// Call is what a runtime or driver function does; CallNone for events that
-// are not API calls.
+// Call returns the kind of a runtime or driver call; CallNone for events that are not API calls.
 func (x *Index) Call(host int32) model.Call {
 	if x.T.Host[host].Kind != model.API {
 		return model.CallNone
@@ -165,8 +158,7 @@ func (x *Index) Call(host int32) model.Call {
 	return x.Info[x.T.Host[host].Name].call
 }
 
-// Device is the account of a device (index into T.Devices), nil when it did
-// nothing.
+// Device returns the times of a device (index into T.Devices), nil for one without operations.
 func (x *Index) Device(device int) *DeviceTime {
 	for _, d := range x.Devices {
 		if d.Device == device {
@@ -176,8 +168,7 @@ func (x *Index) Device(device int) *DeviceTime {
 	return nil
 }
 
-// SteadySteps is how many steps findings speak of; at least 1, so that it can
-// divide.
+// SteadySteps returns the number of steps that findings cover; at least 1, so that it can divide.
 func (x *Index) SteadySteps() int {
 	n := 0
 	for i := range x.Steps {
@@ -188,11 +179,11 @@ func (x *Index) SteadySteps() int {
 	return max(n, 1)
 }
 
-// InSteady says whether what the host does at an instant belongs to the steps
-// findings speak of. The device may still be at work on the one before.
+// InSteady reports whether host activity at an instant belongs to the steps that findings cover. The device may still
+// run work of the previous step.
 func (x *Index) InSteady(at int64) bool { return x.Called.Contains(at) }
 
-// Idle is the time a device did nothing between its first and last operation.
+// Idle returns the idle time of a device between its first and last operation.
 func (x *Index) Idle(device int) model.Spans {
 	d := x.Device(device)
 	if d == nil {
@@ -213,9 +204,8 @@ func lanesOf(host []model.Host) []LaneRange {
 	return out
 }
 
-// sortLaunches orders the linked GPU events by launch. Launches of one lane
-// are in the order of time and so, nearly, are the GPU events: counting by
-// launch keeps it linear.
+// sortLaunches sorts the linked GPU events by launch. Keys that join the launch and the event in one number keep the
+// sort fast.
 func (x *Index) sortLaunches() {
 	gpu := x.T.GPU
 	keys := make([]uint64, 0, len(gpu))

@@ -18,19 +18,19 @@ const (
 	nameExperts                  // operator that computes the experts of a mixture
 )
 
-// NameInfo has the meaning of a name, worked out once for all events that have it.
+// NameInfo has the meaning of a name, parsed once for all events of that name.
 type NameInfo struct {
 	Flags  uint8
 	call   model.Call
-	op     opWords
+	op     opMeaning
 	Kernel uint8 // class of a kernel of this name, NoClass unknown
 	ofLLM  bool  // the kernel's name alone decides its class
-	model  modelWords
+	model  moduleKind
 	ranges bool // the name of an annotation
 }
 
-// describeNames reads every name once. Sets of names are small beside sets of
-// events, except for annotations that count (those are cheap to read).
+// describeNames parses every name once. Names are far fewer than events, except for annotations that count (those are
+// cheap to parse).
 func describeNames(t *model.Trace) []NameInfo {
 	kinds := make([]uint16, len(t.Names))
 	for i := range t.Host {
@@ -51,11 +51,11 @@ func describeNames(t *model.Trace) []NameInfo {
 		}
 		if k&(1<<model.Annotation|1<<model.Op|1<<model.Step) != 0 {
 			in.Flags |= rangeFlags(name)
-			in.op = opWordsOf(name)
+			in.op = parseOpName(name)
 			in.ranges = k&(1<<model.Annotation) != 0
 		}
 		if k&(1<<model.Annotation|1<<model.Python) != 0 {
-			in.model = modelWordsOf(name)
+			in.model = parseModuleName(name)
 		}
 		if k&(1<<model.Kernel) != 0 {
 			in.Kernel, in.ofLLM = kernelClassOf(name)
@@ -67,8 +67,8 @@ func describeNames(t *model.Trace) []NameInfo {
 // modulePrefix starts the frames that PyTorch records for calls of modules.
 const modulePrefix = "nn.Module: "
 
-// frameFlags reads the name of a Python frame: "file.py(123): function",
-// "<built-in method …>" or "nn.Module: Conv2d_0".
+// frameFlags parses the name of a Python frame: "file.py(123): function", "<built-in method …>" or "nn.Module:
+// Conv2d_0".
 func frameFlags(name string) uint8 {
 	if strings.HasPrefix(name, modulePrefix) {
 		return nameModule
@@ -82,7 +82,7 @@ func frameFlags(name string) uint8 {
 	return nameFrame
 }
 
-// isFrame says whether a name has the form "file(line): function".
+// isFrame reports whether a name has the form "file(line): function".
 func isFrame(name string) bool {
 	i := strings.Index(name, "): ")
 	if i <= 0 {
@@ -100,9 +100,8 @@ func isFrame(name string) bool {
 	return !strings.HasPrefix(name, "<built-in")
 }
 
-// isLibraryFrame says whether a frame belongs to code its author did not
-// write: what is installed, PyTorch, and the parts of the standard library
-// that run other people's functions.
+// isLibraryFrame reports whether a frame belongs to code that the user did not write: installed packages, PyTorch,
+// and the parts of the standard library that run other people's functions.
 func isLibraryFrame(name string) bool {
 	path, _, _ := strings.Cut(name, "(")
 	path = strings.ReplaceAll(path, `\`, "/")
@@ -131,7 +130,7 @@ func isLibraryFrame(name string) bool {
 	return false
 }
 
-// rangeFlags reads the name of an operator or annotation.
+// rangeFlags parses the name of an operator or annotation.
 func rangeFlags(name string) uint8 {
 	var f uint8
 	switch {

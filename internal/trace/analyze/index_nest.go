@@ -8,17 +8,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// overhang is how far an event may end after the one it starts in and still
-// count as nested: old profilers round starts and lengths to microseconds.
-const overhang = 2000 // ns
+// overhangNS is the longest time, ns, by which an event may outlast the event it starts in and still count as nested:
+// old profilers round starts and lengths to microseconds.
+const overhangNS = 2000 // ns
 
-// Deepest is how many events one may lie in. What lies deeper is taken to lie in the
-// innermost of so many: whoever looks up from an event takes so many steps at most,
-// and no trace makes the work grow with the square of its length.
+// Deepest limits the depth of nesting. A deeper event gets the event at this depth as its parent: a walk up from an
+// event then takes at most Deepest steps, and no trace makes the work grow with the square of its length.
 const Deepest = 1024
 
-// nest works out which host event lies in which. Lanes are independent.
-func (x *Index) nest() {
+// nestEvents finds the parent of every host event. Lanes are independent.
+func (x *Index) nestEvents() {
 	n := len(x.T.Host)
 	x.parent, x.end = make([]int32, n), make([]int32, n)
 	x.op, x.mod = make([]int32, n), make([]int32, n)
@@ -38,28 +37,27 @@ func (x *Index) nest() {
 	}
 	wg.Wait()
 	if n := deep.Load(); n > 0 {
-		x.warn("deep-nesting", fmt.Sprintf("%d host events are nested in more than %d others; the events between are ignored", n, Deepest), "")
+		x.addWarning("deep-nesting", fmt.Sprintf("%d host events are nested in more than %d others; the events between are ignored", n, Deepest), "")
 	}
 }
 
-type open struct {
+type openEvent struct {
 	host int32
-	end  int64 // never after the end of what it lies in
+	end  int64 // never after the end of the parent
 }
 
-// nestLane runs once over the events of a lane, keeping those that are open.
-// An event that starts in another and outlasts it by more than the overhang
-// was not called by it: it closes the other. API calls are leaves recorded by
-// another clock; they belong to the operator they start in, whatever their end. It
-// counts the events that lie deeper than Deepest.
+// nestLane scans the events of a lane once, with a stack of open events. An event that starts in another and outlasts
+// it by more than the overhang was not called by it: it closes the other. API calls are leaves that another clock
+// recorded; they belong to the operator they start in, whatever their end. It returns the number of events deeper
+// than Deepest.
 func (x *Index) nestLane(l LaneRange) (deep int64) {
 	host := x.T.Host
-	var stack []open
+	var stack []openEvent
 	for i := l.Lo; i < l.Hi; i++ {
 		h := &host[i]
 		for len(stack) > 0 {
 			top := stack[len(stack)-1]
-			if top.end > h.Start && (h.Kind == model.API || h.End <= top.end+overhang) {
+			if top.end > h.Start && (h.Kind == model.API || h.End <= top.end+overhangNS) {
 				break
 			}
 			x.end[top.host] = i
@@ -83,7 +81,7 @@ func (x *Index) nestLane(l LaneRange) (deep int64) {
 		if x.isModule(h) {
 			x.mod[i] = i
 		}
-		stack = append(stack, open{i, end})
+		stack = append(stack, openEvent{i, end})
 	}
 	for _, o := range stack {
 		x.end[o.host] = l.Hi
@@ -91,8 +89,7 @@ func (x *Index) nestLane(l LaneRange) (deep int64) {
 	return deep
 }
 
-// isModule says whether an event names a part of the model: an nn.Module
-// frame, or a range the program named itself.
+// isModule reports whether an event names a part of the model: an nn.Module frame, or a range that the program named.
 func (x *Index) isModule(h *model.Host) bool {
 	switch h.Kind {
 	case model.Python:

@@ -7,22 +7,20 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Site is where in the program a host event is: the innermost enclosing
-// Python frame of the user's own code ("train.py(41): step"), else such a frame
-// in the stack that came with the event or with an operator around it, else
-// the innermost frame of any code, else the module or annotation, else the operator, else
-// the event's own name. The backward pass runs where nobody called it: it is
-// put where the forward operator was called, with "(backward)" behind it.
+// Site returns the place in the program of a host event: the innermost enclosing Python frame of the user's own code
+// ("train.py(41): step"), else such a frame in the stack recorded with the event or with an operator around it, else
+// the innermost frame of any code, else the module or annotation, else the operator, else the event's own name. No
+// user code calls the backward pass: its events get the place of the forward operator, followed by "(backward)".
 func (x *Index) Site(host int32) string {
 	if f := x.forwardOf(host); f >= 0 {
-		if where := x.site(f); isFrame(where) {
+		if where := x.siteOf(f); isFrame(where) {
 			return where + " (backward)"
 		}
 	}
-	return x.site(host)
+	return x.siteOf(host)
 }
 
-func (x *Index) site(host int32) string {
+func (x *Index) siteOf(host int32) string {
 	t := x.T
 	frame := int32(-1)
 	for h := host; h >= 0; h = x.parent[h] {
@@ -56,8 +54,8 @@ func (x *Index) site(host int32) string {
 	return t.Name(t.Host[host].Name)
 }
 
-// stackSite is the innermost frame of the user's own code in the nearest stack
-// that has one, else the innermost frame of the nearest stack.
+// stackSite returns the innermost frame of the user's own code in the nearest stack that has one, else the innermost
+// frame of the nearest stack.
 func (x *Index) stackSite(host int32) (frame string, own bool) {
 	for h := host; h >= 0; h = x.parent[h] {
 		stack := x.T.StackOf(&x.T.Host[h])
@@ -81,9 +79,9 @@ func (x *Index) stackSite(host int32) (frame string, own bool) {
 	return frame, false
 }
 
-// Module is the innermost part of the model around a host event: an nn.Module
-// ("Conv2d_0") or a range the program named. Operators of the backward pass
-// belong to the module of the operator whose gradient they compute. "" none.
+// Module returns the innermost part of the model around a host event: an nn.Module ("Conv2d_0") or a range that the
+// program named. Operators of the backward pass belong to the module of the operator whose gradient they compute. ""
+// none.
 func (x *Index) Module(host int32) string {
 	m := x.moduleOf(host)
 	if m < 0 {
@@ -96,8 +94,7 @@ func (x *Index) moduleName(m int32) string { return trimModule(x.T.Name(x.T.Host
 
 func trimModule(name string) string { return strings.TrimPrefix(name, modulePrefix) }
 
-// moduleOf prefers the forward operator's module to a range around the whole
-// backward pass, which says less.
+// moduleOf prefers the forward operator's module to a range around the whole backward pass, which is less specific.
 func (x *Index) moduleOf(host int32) int32 {
 	if f := x.forwardOf(host); f >= 0 && x.mod[f] >= 0 {
 		return x.mod[f]

@@ -9,32 +9,32 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// JobWaits divides the collectives of a job into waiting for a rank and transfer: a rank waits from its own arrival to
-// the last one.
+// JobWaits divides the collectives of a job into waiting for a rank and transfer: a rank waits from its own arrival
+// to the last one.
 type JobWaits struct {
 	Collectives int // that have parts of several ranks
 	Ranks       []RankWaits
-	// Stragglers are the ranks that the others wait for, by their index in Ranks, the one that they wait for longest first.
+	// Stragglers are the ranks that the others wait for, as indexes into Ranks, the longest wait first.
 	Stragglers []int
 }
 
-// RankWaits is the part of one rank, which is a device of one trace.
+// RankWaits has the waits of one rank, which is a device of one trace.
 type RankWaits struct {
 	Input, Device int // index into Trace.Devices
-	// For is the time in collectives in which it waits, by the index in Ranks of the rank that it waits for; and AloneNS how
-	// long its device does nothing else then. Both are of the steps that findings speak of.
+	// For is the time in which this rank waits in collectives, by the index in Ranks of the awaited rank; AloneNS is
+	// the part of it in which the device has no other work. Both cover the steps of findings.
 	For     map[int]model.Spans
 	AloneNS map[int]int64
-	// Last is at how many collectives it arrives last, and clearly later than the others.
+	// Last counts the collectives at which it arrives last, and clearly later than the others.
 	Last int
-	// MoreNS is what it takes more than its siblings between collectives, per step: the step cannot become shorter by more
-	// if it is as fast as they.
+	// MoreNS is its extra time between collectives compared with its siblings, ns per step. Making the rank as fast
+	// as they are shortens the step by at most MoreNS.
 	MoreNS int64
 	// Kinds counts by kind the collectives at which it arrives last: "all-reduce".
 	Kinds map[string]int
 }
 
-// All is the time in which a rank waits for others.
+// All returns the time in which a rank waits for others.
 func (r *RankWaits) All() (all model.Spans) {
 	for _, w := range r.For {
 		all = all.Or(w)
@@ -42,7 +42,7 @@ func (r *RankWaits) All() (all model.Spans) {
 	return all
 }
 
-// waitsOf finds what ranks wait for each other, and gives each trace its part; nil without several ranks.
+// waitsOf finds the waits between ranks, and stores each trace's part in its index; nil without several ranks.
 func (o Options) waitsOf(indexes []*Index) *JobWaits {
 	if o.Waits == nil {
 		return nil
@@ -57,7 +57,7 @@ func (o Options) waitsOf(indexes []*Index) *JobWaits {
 	var parts []Collectives
 	for i, x := range indexes {
 		for _, d := range x.Devices {
-			if c := x.collectivesOf(d, ofGroup); c != nil {
+			if c := x.collectivesOf(d, isGroupCollective); c != nil {
 				c.input, c.device = i, d.Device
 				parts = append(parts, *c)
 			}
@@ -78,13 +78,13 @@ func (o Options) waitsOf(indexes []*Index) *JobWaits {
 			x.waits = map[int]model.Spans{}
 		}
 		x.waits[r.Device] = r.All()
-		r.settle(x)
+		r.keepSteady(x)
 	}
 	return job
 }
 
-// settle keeps the waits in the steps that findings speak of, and counts those in which the device does nothing else.
-func (r *RankWaits) settle(x *Index) {
+// keepSteady keeps the waits within the steps of findings, and counts those in which the device has no other work.
+func (r *RankWaits) keepSteady(x *Index) {
 	at := slices.IndexFunc(x.Devices, func(d *DeviceTime) bool { return d.Device == r.Device })
 	d := x.Devices[at]
 	work := d.Compute.Or(d.Memcpy).Or(d.Memset)
@@ -95,22 +95,22 @@ func (r *RankWaits) settle(x *Index) {
 	}
 }
 
-// Waits is the time in which a device waits in collectives for the ranks that arrive later, and known whether
+// Waits returns the time in which a device waits in collectives for ranks that arrive later. known reports whether
 // the recording has those ranks.
 func (x *Index) Waits(device int) (w model.Spans, known bool) {
 	w, known = x.waits[device]
 	return w, known
 }
 
-// Begin is when the first step of the collectives' times begins, by the clock of their trace.
+// Begin returns the start of the first step of the collectives' times, by the clock of their trace.
 func (c *Collectives) Begin() int64 { return c.begin }
 
 // Costs ends the title of a finding that claims time.
 const Costs = ", which costs up to "
 
-// capClaims bounds the claims of a job. Its ranks are one program: a rule counts once, where it claims most, and all rules
-// together claim one step at most. What others wait for a rank is time of that rank, and its own findings
-// do not claim it again.
+// capClaims bounds the claims of a job. Its ranks are one program: a rule counts once, with its largest claim, and
+// all rules together claim one step at most. The wait for a straggler is time of the straggler, and its own findings
+// do not claim that time again.
 func capClaims(indexes []*Index, found []Found) []Found {
 	shareOf := func(f *Found) float64 { return float64(f.ClaimNS) / float64(max(1, indexes[f.Input].Steady.Total())) }
 	left := 1.0
@@ -119,7 +119,7 @@ func capClaims(indexes []*Index, found []Found) []Found {
 		if s.Rule != gpuprof.RuleStraggler {
 			continue
 		}
-		s.reduce(indexes[s.Input], max(0, left))
+		s.reduceClaim(indexes[s.Input], max(0, left))
 		again := shareOf(s)
 		left -= again
 		for i := range found {
@@ -128,7 +128,7 @@ func capClaims(indexes []*Index, found []Found) []Found {
 				continue
 			}
 			own := shareOf(f)
-			f.reduce(indexes[f.Input], max(0, own-again))
+			f.reduceClaim(indexes[f.Input], max(0, own-again))
 			again -= own
 		}
 	}
@@ -145,7 +145,7 @@ func capClaims(indexes []*Index, found []Found) []Found {
 		delete(most, f.Rule)
 		for i := range found {
 			if g := &found[i]; g.Rule == f.Rule && shareOf(g) > left {
-				g.reduce(indexes[g.Input], max(0, left))
+				g.reduceClaim(indexes[g.Input], max(0, left))
 			}
 		}
 		left -= min(share, max(0, left))
@@ -153,8 +153,8 @@ func capClaims(indexes []*Index, found []Found) []Found {
 	return slices.DeleteFunc(found, func(f Found) bool { return f.reduced && f.ClaimNS == 0 })
 }
 
-// reduce lowers a claim to a share of the steady time, in the title as well.
-func (f *Found) reduce(x *Index, share float64) {
+// reduceClaim lowers a claim to a share of the steady time, in the title as well.
+func (f *Found) reduceClaim(x *Index, share float64) {
 	claim := int64(share * float64(x.Steady.Total()))
 	if claim >= f.ClaimNS {
 		return

@@ -10,10 +10,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// measureCommand is how a reader sees whether a change did what a finding
-// claims: record the changed program, and compare the recording with this one.
-// It is the same for every finding of a recording; the program and the recording are the
-// reader's own, as far as they are known.
+// measureCommand returns the command that measures a change: it records the changed program, and compares the
+// recording with this one. All findings of a recording share it; it has the reader's own program and recording if
+// they are known.
 func (a *Analysis) measureCommand(indexes []*Index) string {
 	old, now, program := "OLD", "NEW", "YOUR COMMAND"
 	var paths []string
@@ -27,7 +26,7 @@ func (a *Analysis) measureCommand(indexes []*Index) string {
 	case len(paths) == 1:
 		old = paths[0]
 	case len(paths) > 1:
-		if dir := filepath.Dir(paths[0]); sameFolder(paths, dir) {
+		if dir := filepath.Dir(paths[0]); isSameFolder(paths, dir) {
 			old = dir
 		}
 	}
@@ -41,8 +40,8 @@ func (a *Analysis) measureCommand(indexes []*Index) string {
 	return fmt.Sprintf("%s -- %s && gpuprof analyze --compare %s %s", a.recordCommand(shellWord(now)), program, shellWord(old), shellWord(now))
 }
 
-// recordCommand records a program of the recording's kind: gpuprof's hook records PyTorch, its
-// recorder every program that calls CUDA, and ROCm's profiler what calls HIP.
+// recordCommand returns the command that records a program of this kind: gpuprof's hook records PyTorch, its recorder
+// every program that calls CUDA, and ROCm's profiler programs that call HIP.
 func (a *Analysis) recordCommand(to string) string {
 	switch {
 	case a.Recording == nil || a.Recording.Program == PyTorch:
@@ -53,11 +52,11 @@ func (a *Analysis) recordCommand(to string) string {
 	return "gpuprof run --cuda -o " + to
 }
 
-func sameFolder(paths []string, dir string) bool {
+func isSameFolder(paths []string, dir string) bool {
 	return dir != "." && !slices.ContainsFunc(paths, func(p string) bool { return filepath.Dir(p) != dir })
 }
 
-// shellWord is gpuprof.ShellWord, but a path from the home folder stays one.
+// shellWord quotes a word with gpuprof.ShellWord, but leaves "~/" at its start unquoted.
 func shellWord(w string) string {
 	if rest, ok := strings.CutPrefix(w, "~/"); ok && rest != "" {
 		return "~/" + shellWord(rest)

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// OwnTime is the time of one thread in operators or ranges of a name, in the steps that count,
-// without the operators and ranges inside them.
+// OwnTime is the time of one thread in operators or ranges of a name, in the steps that count, without the operators
+// and ranges inside them.
 type OwnTime struct {
 	Name  string
 	Kind  model.Kind // Op or Annotation
@@ -17,12 +17,12 @@ type OwnTime struct {
 	Holds bool // operators lie inside
 }
 
-// OwnTimes lists operators and the program's own ranges, by thread, the longest own time first.
-// Names of ranges that differ in numbers are one.
+// OwnTimes lists operators and the program's own ranges, by thread, the longest own time first. Names of ranges that
+// differ in numbers only are one name.
 func (x *Index) OwnTimes() []OwnTime {
 	var out []OwnTime
 	for _, l := range x.lanes {
-		out = append(out, x.ownTimesOf(l)...)
+		out = append(out, x.laneOwnTimes(l)...)
 	}
 	slices.SortStableFunc(out, func(a, b OwnTime) int {
 		return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.Name, b.Name))
@@ -30,9 +30,9 @@ func (x *Index) OwnTimes() []OwnTime {
 	return out
 }
 
-// ownTimesOf is OwnTimes of one thread. Of ranges that overlap side by side the first has the
-// time that they share.
-func (x *Index) ownTimesOf(l LaneRange) []OwnTime {
+// laneOwnTimes returns the OwnTimes of one thread. If ranges overlap without nesting, the shared time counts for the
+// first.
+func (x *Index) laneOwnTimes(l LaneRange) []OwnTime {
 	type open struct {
 		of           *OwnTime
 		covered, end int64
@@ -42,7 +42,7 @@ func (x *Index) ownTimesOf(l LaneRange) []OwnTime {
 	var stack []open
 	for i := l.Lo; i < l.Hi; i++ {
 		h := &x.T.Host[i]
-		if h.Kind != model.Op && !x.ownRange(h) {
+		if h.Kind != model.Op && !x.isProgramRange(h) {
 			continue
 		}
 		name := x.T.Name(h.Name)

@@ -2,7 +2,7 @@ package analyze
 
 import "github.com/gpuprof/gpuprof/internal/trace/model"
 
-// Roofline compares the operators of the steady part with the peak rates of the device: how far each is from the
+// Roofline compares the operators of the steady part with the peak rates of the device: the distance of each from the
 // least time that its arithmetic and its memory traffic need.
 type Roofline struct {
 	Device   string `json:"device"`   // the data sheet's row, "" where the device has none
@@ -13,39 +13,40 @@ type Roofline struct {
 	CacheBytes float64            `json:"cache_bytes,omitempty"`
 	// Reachable is the share of the 16-bit peak that the best public matrix product reaches, 0 unknown.
 	Reachable float64 `json:"reachable,omitempty"`
-	// DeviceNS is the time of the device's operations per step; ModelledNS is that of operators with a cost.
+	// DeviceNS is the time of the device's operations per step; ModelledNS is the part of operators with a cost.
 	DeviceNS   int64               `json:"device_ns"`
 	ModelledNS int64               `json:"modelled_ns"`
 	Operators  []RooflineOperator  `json:"operators"`  // most time above the bound first
 	Unmodelled []UnmodelledRuntime `json:"unmodelled"` // most time first
-	// Unlisted operators have a cost, and less time above their bound than those in the list; with their time.
+	// Unlisted counts the operators that have a cost, but less time above their bound than those in the list;
+	// UnlistedNS is their time.
 	Unlisted   int   `json:"unlisted,omitempty"`
 	UnlistedNS int64 `json:"unlisted_ns,omitempty"`
-	// Collectives are those whose size was recorded, most time first.
+	// Collectives are the collectives with a recorded size, most time first.
 	Collectives []CollectiveRate `json:"collectives,omitempty"`
-	// Utilisation of the mean step, by the precision with most FLOPs: HFU counts all FLOPs that ran, MFU not those
-	// that fused attention computes a second time. 0 where it is unknown.
+	// Utilisation of the mean step, by the precision with most FLOPs: HFU counts all FLOPs that ran, MFU excludes
+	// those that fused attention computes a second time. 0 unknown.
 	Precision string  `json:"precision,omitempty"`
 	StepFLOPs float64 `json:"step_flops,omitempty"`
 	HFU       float64 `json:"hfu,omitempty"`
 	MFU       float64 `json:"mfu,omitempty"`
-	// ProductsCounted is the share of the time in matrix products, convolutions and attention whose FLOPs are known; the
-	// utilisation is told from 95 % on.
+	// ProductsCounted is the share of the time in matrix products, convolutions and attention whose FLOPs are known;
+	// the utilisation is given from 95 % on.
 	ProductsCounted float64 `json:"products_counted"`
-	// Recomputed: activations are computed again in the backward pass, so that MFU cannot be told.
+	// Recomputed: activations are computed again in the backward pass, so MFU is unknown.
 	Recomputed bool `json:"recomputed,omitempty"`
-	// Rows are places in Operators by place in Trace.GPU, -1 for operations of none; nil in one that was read from a file.
+	// Rows are indexes into Operators by index into Trace.GPU, -1 none; nil in an analysis that was read from a file.
 	Rows    []int32 `json:"-"`
 	Assumed bool    `json:"assumed,omitempty"` // the recording has no strides: operands are taken as dense
 }
 
-// RooflineKey is an operator with the place of its arguments in a trace: a name and Host.Stack.
+// RooflineKey identifies an operator with its arguments in a trace: a name and Host.Stack.
 type RooflineKey struct {
 	Op   model.NameID
 	Args uint32
 }
 
-// RooflineOperator is all calls of one operator with the same arguments, per step.
+// RooflineOperator adds up all calls of one operator with the same arguments, per step.
 type RooflineOperator struct {
 	Key       RooflineKey `json:"-"`
 	Product   []int64     `json:"-"` // M, N and K of a matrix product
@@ -61,20 +62,20 @@ type RooflineOperator struct {
 	// The rates over the device's time.
 	FLOPsPerS float64 `json:"flops_per_s"`
 	BytesPerS float64 `json:"bytes_per_s"`
-	// BoundNS is the least time at peak rates; 0 where no bound holds, and Bound tells why.
+	// BoundNS is the least time at peak rates; 0 without a bound, and Bound gives the reason.
 	BoundNS int64  `json:"bound_ns"`
 	Bound   string `json:"bound"` // "compute", "memory", "launch", or BoundInCache, BoundExceeded, BoundUnknown
 	AboveNS int64  `json:"above_ns"`
 }
 
-// Why an operator has no bound.
+// Reasons why an operator has no bound.
 const (
 	BoundInCache  = "in cache" // operands and result fit in the last cache: the memory does not bound it
 	BoundExceeded = "faster than the bound"
 	BoundUnknown  = "no peak rate"
 )
 
-// Share is the bound's share of the time, 0 without a bound.
+// Share returns the bound's share of the time, 0 without a bound.
 func (o *RooflineOperator) Share() float64 {
 	if o.NS <= 0 {
 		return 0
@@ -82,20 +83,20 @@ func (o *RooflineOperator) Share() float64 {
 	return float64(o.BoundNS) / float64(o.NS)
 }
 
-// CollectiveRate is all calls of one kind of communication with one size.
+// CollectiveRate adds up all calls of one kind of communication with one size.
 type CollectiveRate struct {
 	Kind  string  `json:"kind"`
 	Ranks int     `json:"ranks"`
 	Bytes int64   `json:"bytes"` // of a call: what a rank gives; of an all-gather what it gets
 	Calls float64 `json:"calls"` // per step
 	NS    int64   `json:"ns"`    // per step, waiting for the last rank included
-	// ShortestNS is the shortest call, in which this rank waited least; both rates are of it.
+	// ShortestNS is the shortest call, in which this rank waited least; both rates use it.
 	ShortestNS         int64   `json:"shortest_ns"`
 	AlgorithmBytesPerS float64 `json:"algorithm_bytes_per_s"`
 	BusBytesPerS       float64 `json:"bus_bytes_per_s"`
 }
 
-// UnmodelledRuntime is time of the device per step without a cost, by what is missing.
+// UnmodelledRuntime is device time per step without a cost, by the missing input.
 type UnmodelledRuntime struct {
 	Name   string `json:"name"`   // operator, or kernel without an operator
 	Reason string `json:"reason"` // "no model", "no shapes were recorded" …

@@ -10,19 +10,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Parts is where a device's time went in the mean step, ns. Busy is the sum of
-// the classes; busy, starved, queued, unknown and outside add up to the step.
+// Parts divides a device's time in the mean step, ns. Busy is the sum of the classes; busy, starved, queued, unknown
+// and outside add up to the step.
 type Parts struct {
 	BusyNS    int64 `json:"busy_ns"`
 	StarvedNS int64 `json:"starved_ns"`
 	QueuedNS  int64 `json:"queued_ns"`
 	UnknownNS int64 `json:"unknown_ns"`
-	// OutsideNS is before the device's first operation and after its last one;
-	// all of the step where no device was recorded.
+	// OutsideNS is the time before the device's first operation and after its last one; the whole step if no device
+	// was recorded.
 	OutsideNS int64                 `json:"outside_ns"`
 	Classes   map[model.Class]int64 `json:"classes"`
-	// CommHiddenNS is communication under which the device computes: that time is
-	// in the classes of what it computes. The class communication is the rest.
+	// CommHiddenNS is communication during which the device computes: that time counts for the classes of the
+	// computation. The class communication has the exposed time.
 	CommHiddenNS int64 `json:"communication_hidden_ns"`
 }
 
@@ -33,7 +33,7 @@ type Part struct {
 	Means string // what the device does then
 }
 
-// Idle lists what of the step is not busy, in the order it is shown.
+// Idle lists the idle parts of the step, in the order of printing.
 func (p *Parts) Idle() []Part {
 	return []Part{
 		{"starved", p.StarvedNS, "idle: the host had not launched the next operation"},
@@ -43,14 +43,13 @@ func (p *Parts) Idle() []Part {
 	}
 }
 
-// Total is the whole that the parts add up to.
+// Total returns the sum of the parts.
 func (p *Parts) Total() int64 {
 	return p.BusyNS + p.StarvedNS + p.QueuedNS + p.UnknownNS + p.OutsideNS
 }
 
-// Shown lists the parts that take time, and communication also where all of it is
-// hidden: the classes, the longest first, those beyond the first most of them added up (0: all are listed), then the idle
-// states. They add up to Total.
+// Shown lists the parts that take time, and communication also if it is fully hidden: the classes, the longest first,
+// those after the first most of them added up (0: all are listed), then the idle states. They add up to Total.
 func (p *Parts) Shown(most int) []Part {
 	order := model.Classes()
 	slices.SortStableFunc(order, func(a, b model.Class) int { return cmp.Compare(p.Classes[b], p.Classes[a]) })
@@ -77,9 +76,8 @@ func (p *Parts) Shown(most int) []Part {
 	return out
 }
 
-// Most is what stands behind a part of the step: the kernel that took most of
-// a class, what the device does in an idle state. Of communication it says that
-// the part is what is exposed, and how much more is hidden.
+// Most returns the kernel that took most of a class, or the meaning of an idle state. For communication it adds that
+// the part is exposed time, and the amount of hidden time.
 func (a *Analysis) Most(p Part) string {
 	most := a.mostKernel(p)
 	if p.Name != string(model.Communication) {
@@ -97,12 +95,11 @@ func (a *Analysis) mostKernel(p Part) string {
 	return p.Means
 }
 
-// StepMean is the one step time of an analysis, and what everything that is
-// said "per step" adds up to: the mean over the steps that count. A mean is
-// taken because the parts of means add up and those of medians do not.
+// StepMean is the step time of an analysis, to which all times "per step" add up: the mean over the steps that count.
+// The parts of means add up; the parts of medians do not.
 type StepMean struct {
-	// Count is how many steps it is the mean of, over all inputs. 0: no steps
-	// were found, and NS is the recording window (their mean, of several inputs).
+	// Count is the number of steps in the mean, over all inputs. 0: no steps were found, and NS is the recording
+	// window (their mean, for several inputs).
 	Count int   `json:"count"`
 	NS    int64 `json:"ns"`
 	MinNS int64 `json:"min_ns"` // the shortest step
@@ -110,15 +107,13 @@ type StepMean struct {
 	Parts       // of the mean device
 }
 
-// Stepped says whether the trace has steps; without any, times are of the
-// recording window.
+// Stepped reports whether the trace has steps; without any, times refer to the recording window.
 func (x *Index) Stepped() bool { return len(x.Steps) > 0 && x.StepSource != model.WholeTrace }
 
-// PerStep says what a time of the analysis is a time of: "per step", or "in
-// the recording window" where no steps were found.
+// PerStep returns the unit of the times of an analysis: "per step", or "in the recording window" without steps.
 func (a *Analysis) PerStep() string { return PerStepWord(a.Step.Count > 0) }
 
-// PerStepWord is the unit of a mean step, or of the whole recording without steps.
+// PerStepWord returns the unit of times, with and without steps.
 func PerStepWord(stepped bool) string {
 	if stepped {
 		return "per step"
@@ -126,8 +121,7 @@ func PerStepWord(stepped bool) string {
 	return "in the recording window"
 }
 
-// partSums are totals over the steps that count; sums of several devices are
-// means, so they need not be whole.
+// partSums are totals over the steps that count; sums of several devices are means, so they need not be whole.
 type partSums struct {
 	starved, queued, unknown, outside, hidden float64
 	classes                                   [maxClasses]float64 // by index into classList
@@ -142,9 +136,9 @@ func (p *partSums) add(o *partSums, weight float64) {
 	}
 }
 
-// over divides by n and rounds so that the parts add up to the rounded whole. The sum is
-// divided and not the parts: a half is then rounded as the quotient of the whole is.
-func (p *partSums) over(n float64) Parts {
+// divideBy divides by n and rounds so that the parts add up to the rounded whole. It divides the running sum, not the
+// parts, so that halves round like the quotient of the whole.
+func (p *partSums) divideBy(n float64) Parts {
 	out := Parts{Classes: map[model.Class]int64{}}
 	sum, given := 0.0, int64(0)
 	next := func(v float64) int64 {
@@ -184,8 +178,7 @@ func (x *Index) steadyParts(d *DeviceTime) *partSums {
 	return p
 }
 
-// meanStep is the mean step over all inputs that have steps, or their mean
-// recording window where none has.
+// meanStep returns the mean step over all inputs with steps, or the mean recording window if none has steps.
 func meanStep(indexes []*Index) StepMean {
 	var m StepMean
 	var sums partSums
@@ -214,7 +207,7 @@ func meanStep(indexes []*Index) StepMean {
 	if m.Count == 0 {
 		n = float64(max(windows, 1))
 	}
-	m.Parts = sums.over(n)
+	m.Parts = sums.divideBy(n)
 	m.NS = m.Parts.Total() // means over devices are not whole: their sum may be rounded otherwise than the steps'
 	if m.Count == 0 {
 		m.MinNS, m.MaxNS = m.NS, m.NS

@@ -53,7 +53,7 @@ func TestHalvesAreRoundedOnce(t *testing.T) {
 					for range devices {
 						sums.add(&partSums{starved: float64(first / 2), unknown: float64(first - first/2), queued: float64(whole - first)}, 1/float64(devices))
 					}
-					parts, want := sums.over(float64(n)), (whole+n/2)/n
+					parts, want := sums.divideBy(float64(n)), (whole+n/2)/n
 					if off := parts.Total() - want; devices == 1 && off != 0 || off*off > 1 {
 						t.Fatalf("%d of %d devices in %d steps: %+v, want %d in all", whole, devices, n, parts, want)
 					}

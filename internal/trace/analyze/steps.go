@@ -14,24 +14,22 @@ import (
 type StepSpan struct {
 	Name string
 	Host model.Span // as recorded
-	// Full is Host with its end extended to the end of the last device
-	// operation launched inside it.
+	// Full is Host with its end extended to the end of the last device operation launched inside it.
 	Full model.Span
-	// Window is the time that counts as the step's own: from its start on the
-	// host, or the end of Full of the steps before where that is later, to the
-	// end of Full. Windows are disjoint, so they add up to what steps take.
+	// Window is the time that counts for the step: from its start on the host, or the end of Full of earlier steps if
+	// that is later, to the end of Full. Windows are disjoint, so they add up to the time of the steps.
 	Window model.Span
 	Lane   uint32
-	// Prefill and Decode are the requests that a step of serving has in each phase, by its name; -1 unknown. Both are 0
-	// elsewhere.
+	// Prefill and Decode count the requests of a serving step in each phase, by its name; -1 unknown. Both are 0 for
+	// other programs.
 	Prefill, Decode int
 	Dropped         bool // counts nowhere: the first of several, and an empty one
-	// Empty is what the profiler leaves behind the last step: a range in which
-	// the program does next to nothing of what it does in a step.
+	// Empty marks a range that the profiler leaves after the last step, in which the program does almost none of the
+	// work of a step.
 	Empty bool
-	// work is how many device operations it launches; operators, without a device.
+	// work counts the device operations that it launches; operators, without a device.
 	work int
-	// device is when the last of them ends, 0 none.
+	// device is the end of the last of them, 0 none.
 	device int64
 }
 
@@ -39,33 +37,32 @@ type StepSpan struct {
 const profilerStep = "ProfilerStep"
 
 const (
-	// minRepeats is how often a range must occur to be taken for a step.
+	// minRepeats is the least number of repeats of a range that marks steps.
 	minRepeats = 3
-	// rounded is how far a range may run into the next one of its name: a profiler rounds starts and lengths.
-	rounded = 1000 // ns
-	// seamless: ranges that leave less than this part of their period between them follow one another.
+	// roundingNS is the longest overlap of consecutive ranges of one name: a profiler rounds starts and lengths.
+	roundingNS = 1000 // ns
+	// seamless: ranges with gaps of less than this part of their period follow one another directly.
 	seamless = 50
 	// restGap: a gap so many times the usual one, and longer than a step, is a rest.
 	restGap = 4
 )
 
-// findSteps finds the steps: the profiler's own, else the range that repeats
-// and covers most, else from one optimizer step to the next, else what repeats in the order of
-// launches, else none.
+// findSteps finds the steps: the profiler's own, else the range that repeats and covers most, else from one optimizer
+// step to the next, else repeats in the order of launches, else none.
 func (x *Index) findSteps() {
 	launches := x.launchesByLane()
 	x.Main = busiestLane(x.lanes, launches)
 	part := x.T.Cut
 	switch {
 	case part != nil:
-		if x.partSteps(); len(x.Steps) == 0 {
+		if x.takeCutSteps(); len(x.Steps) == 0 {
 			return
 		}
-	case x.profilerSteps(launches) && x.accept():
+	case x.profilerSteps(launches) && x.acceptSteps():
 	case x.findEngineSteps(launches):
 	case x.annotatedSteps(launches):
-	case x.optimizerSteps(launches) && x.accept():
-	case ofAnyProgram(x.T.Format) && x.launchSteps() && x.accept():
+	case x.optimizerSteps(launches) && x.acceptSteps():
+	case isGenericFormat(x.T.Format) && x.launchSteps() && x.acceptSteps():
 	default:
 		x.StepSource = model.WholeTrace
 		if x.Span.Len() > 0 {
@@ -76,7 +73,7 @@ func (x *Index) findSteps() {
 		if x.Recording.Program != PyTorch {
 			fix = "put an NVTX range around each iteration (nvtxRangePush, nvtx.annotate), or record longer"
 		}
-		x.warn("no-steps", "no steps were found: the first iterations, slower than the rest, are part of every figure", fix)
+		x.addWarning("no-steps", "no steps were found: the first iterations, slower than the rest, are part of every figure", fix)
 		return
 	}
 	x.Main = x.Steps[0].Lane
@@ -88,15 +85,17 @@ func (x *Index) findSteps() {
 		x.dropPhases()
 	}
 	kept := func(s *StepSpan) bool { return !s.Dropped }
-	x.Called = x.union(kept)
-	if x.Steady = x.windows(kept, math.MinInt64); len(x.Steady) == 0 {
-		x.Steady = x.windows(kept, x.Steps[0].Host.End)
+	x.Called = x.unionOfSteps(kept)
+	if x.Steady = x.setWindows(kept, math.MinInt64); len(x.Steady) == 0 {
+		x.Steady = x.setWindows(kept, x.Steps[0].Host.End)
 	}
 }
 
-// ofAnyProgram says that a format is of recorders that know nothing of a program but its
-// launches and ranges. A profiler of a framework knows steps: without marks it recorded none.
-func ofAnyProgram(f model.Format) bool { return f == model.CUDA || f == model.Nsys || f == model.Rocpd }
+// isGenericFormat reports whether a format comes from recorders that see only the launches and ranges of a program.
+// The profiler of a framework sees steps: without marks it recorded none.
+func isGenericFormat(f model.Format) bool {
+	return f == model.CUDA || f == model.Nsys || f == model.Rocpd
+}
 
 // dropFirst leaves out the first of several steps, and an empty last one.
 func (x *Index) dropFirst() {
@@ -106,16 +105,16 @@ func (x *Index) dropFirst() {
 			x.Steps[i].Dropped = true
 		}
 	} else {
-		x.warn("one-step", "the trace has one step: it cannot be told from a warm-up, and no step was left out", "record at least three steps")
+		x.addWarning("one-step", "the trace has one step: it cannot be told from a warm-up, and no step was left out", "record at least three steps")
 	}
 }
 
-// windows gives every step its window and returns those of the steps that ok
-// accepts. Where steps launch nothing and the device outlasts them all, no time
-// is theirs: then the first one ends at first, not with its device work.
-func (x *Index) windows(ok func(*StepSpan) bool, first int64) model.Spans {
+// setWindows sets the window of every step and returns the windows of the steps that ok accepts. If steps launch
+// nothing and the device works longer than all of them, no time remains for them: then the first step ends at first,
+// not with its device work.
+func (x *Index) setWindows(ok func(*StepSpan) bool, first int64) model.Spans {
 	var out []model.Span
-	done := max(x.after(), x.before)
+	done := max(x.cutAfter(), x.before)
 	for i := range x.Steps {
 		s := &x.Steps[i]
 		start := max(s.Host.Start, done)
@@ -130,10 +129,9 @@ func (x *Index) windows(ok func(*StepSpan) bool, first int64) model.Spans {
 	return model.UnionOf(out)
 }
 
-// union is the time of the steps that ok accepts, each up to the next one. The
-// last one ends with the host's part of it: what the host does later, such as a
-// closing synchronisation, is in no step.
-func (x *Index) union(ok func(*StepSpan) bool) model.Spans {
+// unionOfSteps returns the time of the steps that ok accepts, each up to the next one. The last step ends on the
+// host: later host activity, such as a closing synchronization, is in no step.
+func (x *Index) unionOfSteps(ok func(*StepSpan) bool) model.Spans {
 	var out []model.Span
 	for i := range x.Steps {
 		if s := &x.Steps[i]; ok(s) {
@@ -147,16 +145,16 @@ func (x *Index) union(ok func(*StepSpan) bool) model.Spans {
 	return model.UnionOf(out)
 }
 
-// Lived is the time of all steps, also of those left out: without what the
-// profiler does between them. In a trace without steps it is the whole.
+// Lived returns the time of all steps, including those left out, without the profiler's work between them. Without
+// steps it returns the steady part.
 func (x *Index) Lived() model.Spans {
 	if x.StepSource == model.WholeTrace {
 		return x.Steady
 	}
-	return x.union(func(*StepSpan) bool { return true })
+	return x.unionOfSteps(func(*StepSpan) bool { return true })
 }
 
-func (x *Index) warn(code, text, fix string) {
+func (x *Index) addWarning(code, text, fix string) {
 	x.Warnings = append(x.Warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
 }
 
@@ -189,7 +187,7 @@ func busiestLane(lanes []LaneRange, launches map[uint32]int) uint32 {
 	return best
 }
 
-// profilerSteps takes the ranges PyTorch's profiler makes (ProfilerStep#N).
+// profilerSteps takes the ranges that PyTorch's profiler makes (ProfilerStep#N).
 func (x *Index) profilerSteps(launches map[uint32]int) bool {
 	groups := map[uint32][]int32{}
 	for i := range x.T.Host {
@@ -214,12 +212,11 @@ func (x *Index) profilerSteps(launches map[uint32]int) bool {
 	return true
 }
 
-// takeSteps makes steps of host events, leaving out repeats and what lies in
-// the step before.
+// takeSteps makes steps from host events, without repeats and events inside the previous step.
 func (x *Index) takeSteps(events []int32) {
 	for _, i := range events {
 		h := &x.T.Host[i]
-		if n := len(x.Steps); n > 0 && h.Start < x.Steps[n-1].Host.End-overhang {
+		if n := len(x.Steps); n > 0 && h.Start < x.Steps[n-1].Host.End-overhangNS {
 			continue
 		}
 		x.Steps = append(x.Steps, StepSpan{Name: x.T.Name(h.Name), Host: model.Span{Start: h.Start, End: h.End}, Lane: h.Lane})
@@ -233,33 +230,31 @@ type rangeGroup struct {
 	total  int64
 }
 
-// annotatedSteps takes the range that repeats most of the time, of those in which half of the
-// devices' work is launched.
+// annotatedSteps takes the repeating range with most time among those in which half of the devices' work is launched.
 func (x *Index) annotatedSteps(launches map[uint32]int) bool {
-	groups := slices.DeleteFunc(x.rangeGroups(x.ownRange), func(g *rangeGroup) bool { return len(g.events) < minRepeats })
+	groups := slices.DeleteFunc(x.rangeGroups(x.isProgramRange), func(g *rangeGroup) bool { return len(g.events) < minRepeats })
 	slices.SortStableFunc(groups, func(a, b *rangeGroup) int {
 		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(launches[b.lane], launches[a.lane]))
 	})
 	for _, g := range groups[:min(len(groups), mostSources)] {
-		best := x.sameOnBusierLane(g, launches)
+		best := x.busierLaneGroup(g, launches)
 		if !x.stepsOfTurns(best) {
 			x.StepSource = x.rangeWord(best)
 			x.takeSteps(best.events)
 			x.joinSteps()
 		}
-		if x.accept() {
+		if x.acceptSteps() {
 			return true
 		}
 	}
 	return false
 }
 
-// mostSources is how many ranges are tried.
+// mostSources limits the ranges that are tried.
 const mostSources = 4
 
-// accept keeps the steps that were taken where they cover enough of the devices' work, and
-// lets go of them where they do not.
-func (x *Index) accept() bool {
+// acceptSteps keeps the steps that were taken if they cover enough of the devices' work, and removes them otherwise.
+func (x *Index) acceptSteps() bool {
 	x.extendSteps()
 	least := leastCover
 	if x.StepSource == profilerStep {
@@ -268,7 +263,7 @@ func (x *Index) accept() bool {
 	if len(x.T.GPU) == 0 {
 		return true
 	}
-	if x.Recording.StepsCover = x.cover(); x.Recording.StepsCover >= least {
+	if x.Recording.StepsCover = x.stepsCover(); x.Recording.StepsCover >= least {
 		return true
 	}
 	x.Recording.StepsCover = 0
@@ -277,10 +272,9 @@ func (x *Index) accept() bool {
 	return false
 }
 
-// joinSteps lets every step last to the start of the next one. The time between
-// two ranges is the program's too: it fetches a batch there, or trains the other half
-// of a GAN. How long the last step would have been is not known, so it is left out.
-// A gap many times as long as the others (an evaluation, a checkpoint) is in no step.
+// joinSteps extends every step to the start of the next one. The time between two ranges is the program's too: it
+// fetches a batch there, or trains the other half of a GAN. The length of the last step is unknown, so it is left
+// out. A gap many times as long as the others (an evaluation, a checkpoint) is in no step.
 func (x *Index) joinSteps() {
 	n := len(x.Steps) - 1
 	var gaps, periods []int64
@@ -302,9 +296,8 @@ func (x *Index) joinSteps() {
 	x.Steps = x.Steps[:n]
 }
 
-// sameOnBusierLane is the group of the same name on the lane that launches
-// most, where it repeats there too.
-func (x *Index) sameOnBusierLane(best *rangeGroup, launches map[uint32]int) *rangeGroup {
+// busierLaneGroup returns the group of the same name on the lane that launches most, if it repeats there too.
+func (x *Index) busierLaneGroup(best *rangeGroup, launches map[uint32]int) *rangeGroup {
 	out := best
 	for _, g := range x.rangeGroups(func(h *model.Host) bool {
 		return h.Kind == model.Annotation && model.MaskNumbers(x.T.Name(h.Name)) == best.name
@@ -316,8 +309,8 @@ func (x *Index) sameOnBusierLane(best *rangeGroup, launches map[uint32]int) *ran
 	return out
 }
 
-// rangeGroups collects host events by lane and name, those that lie in one of
-// the same name left out. Groups come in the order of their first events.
+// rangeGroups collects host events by lane and name, without those inside another of the same name. Groups come in
+// the order of their first events.
 func (x *Index) rangeGroups(ok func(*model.Host) bool) []*rangeGroup {
 	type key struct {
 		lane uint32
@@ -343,7 +336,7 @@ func (x *Index) rangeGroups(ok func(*model.Host) bool) []*rangeGroup {
 			groups[k] = g
 			out = append(out, g)
 		}
-		if n := len(g.events); n > 0 && h.Start < x.T.Host[g.events[n-1]].End && (h.Start < x.T.Host[g.events[n-1]].End-rounded || h.End <= x.T.Host[g.events[n-1]].End) {
+		if n := len(g.events); n > 0 && h.Start < x.T.Host[g.events[n-1]].End && (h.Start < x.T.Host[g.events[n-1]].End-roundingNS || h.End <= x.T.Host[g.events[n-1]].End) {
 			continue
 		}
 		g.events = append(g.events, int32(i))
@@ -376,7 +369,7 @@ func (x *Index) extendSteps() {
 	}
 }
 
-// StepAt is the step on the host an instant lies in, -1 none.
+// StepAt returns the step on the host that contains an instant, -1 none.
 func (x *Index) StepAt(at int64) int {
 	i := sort.Search(len(x.Steps), func(i int) bool { return x.Steps[i].Host.Start > at })
 	if i--; i < 0 || x.Steps[i].Host.End <= at {

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// emptyStep is how many times less than the median step a last one does that is
-// none.
+// emptyStep: a last step with less than this fraction of the median step's work is empty.
 const emptyStep = 20
 
 // markEmpty finds the range that the profiler opens at the last call of step()
@@ -35,13 +34,11 @@ func (x *Index) markEmpty() {
 	}
 }
 
-// longTail is how many times less than a step's time its last part on the host, behind its
-// device work, may be longer in the last step than in the others.
+// longTail: the host part of the last step after its device work may be longer than usual by this fraction of a step.
 const longTail = 20
 
-// trimLast takes from the last step the time in which the profiler ends the recording: some
-// releases close the step's range behind that. It ends as long after its device work as the
-// other steps do.
+// trimLast removes from the last step the time in which the profiler ends the recording: some releases close the
+// step's range after that. The step then ends as long after its device work as the other steps do.
 func (x *Index) trimLast() {
 	n := len(x.Steps)
 	if x.StepSource != profilerStep || n < 3 || x.Steps[n-1].Empty || x.Steps[n-1].device == 0 {
@@ -62,9 +59,8 @@ func (x *Index) trimLast() {
 	}
 }
 
-// findTrailing finds the synchronisation with which the profiler ends a
-// recording: the last one of a whole device, after the last step, with no
-// device operation launched after it.
+// findTrailing finds the synchronization with which the profiler ends a recording: the last one of a whole device,
+// after the last step, with no device operation launched after it.
 func (x *Index) findTrailing() {
 	last := int32(-1)
 	for i := range x.T.Host {

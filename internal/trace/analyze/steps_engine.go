@@ -9,16 +9,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// engineStep is how an engine names its steps.
+// engineStep is the pattern of an engine's step names.
 type engineStep struct {
 	engine string
 	name   *regexp.Regexp
-	// serves gives the numbers of requests in prefill and in decode, -1 unknown; nil where steps
-	// are no steps of serving.
+	// serves returns the numbers of requests in prefill and in decode, -1 unknown; nil if the steps do not serve
+	// requests.
 	serves func(m []string) (prefill, decode int)
 }
 
-func number(s string) int {
+func parseCount(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil {
 		return -1
@@ -26,9 +26,9 @@ func number(s string) int {
 	return n
 }
 
-func bothCounts(m []string) (prefill, decode int) { return number(m[1]), number(m[2]) }
+func parseBothCounts(m []string) (prefill, decode int) { return parseCount(m[1]), parseCount(m[2]) }
 
-// engineSteps are asked in order: SGLang's own names come before the ones that it shares.
+// engineSteps are tried in order: SGLang's own names come before the ones that it shares.
 var engineSteps = []engineStep{
 	{"SGLang", regexp.MustCompile(`^step\[(DECODE|EXTEND|MIXED|TARGET_VERIFY|DRAFT_EXTEND)\b`), func(m []string) (int, int) {
 		switch m[1] {
@@ -39,9 +39,9 @@ var engineSteps = []engineStep{
 		}
 		return 0, 1
 	}},
-	{"vLLM", regexp.MustCompile(`^execute_new_(\d+)_cached_(\d+)`), bothCounts},
-	{"vLLM", regexp.MustCompile(`^execute_(?:\d+_)?context_(\d+)\(.*?\)_generation_(\d+)`), bothCounts},
-	{"TensorRT-LLM", regexp.MustCompile(`^\[Executor\] _forward_step(?: \d+)?: (\d+) ctx reqs,.*?(\d+) gen reqs`), bothCounts},
+	{"vLLM", regexp.MustCompile(`^execute_new_(\d+)_cached_(\d+)`), parseBothCounts},
+	{"vLLM", regexp.MustCompile(`^execute_(?:\d+_)?context_(\d+)\(.*?\)_generation_(\d+)`), parseBothCounts},
+	{"TensorRT-LLM", regexp.MustCompile(`^\[Executor\] _forward_step(?: \d+)?: (\d+) ctx reqs,.*?(\d+) gen reqs`), parseBothCounts},
 	{"ATOM", regexp.MustCompile(`^(prefill|decode)\[bs=`), func(m []string) (int, int) {
 		if m[1] == "prefill" {
 			return 1, 0
@@ -52,7 +52,7 @@ var engineSteps = []engineStep{
 	{"TensorRT", regexp.MustCompile(`^(?:TensorRT: )?ExecutionContext::(?:execute|enqueue)`), nil},
 }
 
-// findEngineSteps takes the steps that an engine names, even where there is only one.
+// findEngineSteps takes the steps that an engine names, even if there is only one.
 func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 	for _, e := range engineSteps {
 		ids := map[model.NameID]bool{}
@@ -79,11 +79,11 @@ func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 		if !found {
 			continue
 		}
-		if e.engine == string(TensorRT) && x.enclosed(byLane[lane]) {
+		if e.engine == string(TensorRT) && x.isEnclosed(byLane[lane]) {
 			continue
 		}
-		x.takeSteps(x.graphCalls(x.launching(byLane[lane])))
-		if x.StepSource = e.engine + " step"; len(x.Steps) == 0 || !x.accept() {
+		x.takeSteps(x.graphCalls(x.dropIdleSteps(byLane[lane])))
+		if x.StepSource = e.engine + " step"; len(x.Steps) == 0 || !x.acceptSteps() {
 			continue
 		}
 		if x.Recording.Engine == "" && x.Recording.Program == PyTorch {
@@ -97,9 +97,9 @@ func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 	return false
 }
 
-// launching leaves out the steps in which nothing is launched: an engine that has no request goes through its loop too.
-// All stay where no launch is known.
-func (x *Index) launching(steps []int32) []int32 {
+// dropIdleSteps removes the steps without a launch: an engine without requests runs its loop too. All stay if no
+// launch is known.
+func (x *Index) dropIdleSteps(steps []int32) []int32 {
 	launches := map[int32]bool{} // by place in steps
 	for i := range x.T.GPU {
 		l := x.T.GPU[i].Launch
@@ -118,20 +118,20 @@ func (x *Index) launching(steps []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(steps), func(s int32) bool { return !launches[s] })
 }
 
-// enclosed says that the program names larger parts of its loop than some events: a range of its
-// own repeats and takes more time than all of them.
-func (x *Index) enclosed(events []int32) bool {
+// isEnclosed reports whether the program names larger parts of its loop than these events: one of its own ranges
+// repeats and takes more time than all of them.
+func (x *Index) isEnclosed(events []int32) bool {
 	var total int64
 	for _, i := range events {
 		total += x.T.Host[i].Dur()
 	}
-	return slices.ContainsFunc(x.rangeGroups(x.ownRange), func(g *rangeGroup) bool {
+	return slices.ContainsFunc(x.rangeGroups(x.isProgramRange), func(g *rangeGroup) bool {
 		return len(g.events) >= minRepeats && g.total > total
 	})
 }
 
-// beginWithWork lets one step alone begin with its first operation: how far ahead of the device
-// the host was before it is not in the recording.
+// beginWithWork lets a single step begin with its first operation: the recording does not show how far the host was
+// ahead of the device before that.
 func (x *Index) beginWithWork() {
 	if len(x.Steps) != 1 {
 		return
@@ -144,8 +144,8 @@ func (x *Index) beginWithWork() {
 	}
 }
 
-// graphCalls are the calls of a compiled graph that repeat in each step of diffusion: one is a
-// step of denoising. Steps without such calls stay.
+// graphCalls returns the calls of a compiled graph that repeat in each step of diffusion: one call is a step of
+// denoising. Steps without such calls stay.
 func (x *Index) graphCalls(steps []int32) []int32 {
 	var out []int32
 	for _, s := range steps {
@@ -176,7 +176,7 @@ var (
 	diffusion     = regexp.MustCompile(`^execute_diffusion_`)
 )
 
-// servingOf says which halves of serving the steps hold.
+// servingOf returns the phases of serving that the steps contain: "prefill", "decode" or "mixed"; "" for other steps.
 func (x *Index) servingOf(e engineStep) string {
 	if e.serves == nil {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// optimizerSteps takes the ends of optimizer steps as borders. What comes
-// before the first one is a step of its own, which is dropped.
+// optimizerSteps takes the ends of optimizer steps as borders. The time before the first one is a separate step,
+// which is dropped.
 func (x *Index) optimizerSteps(launches map[uint32]int) bool {
 	var best *rangeGroup
 	var all []*rangeGroup
@@ -37,17 +37,16 @@ func (x *Index) optimizerSteps(launches map[uint32]int) bool {
 	return true
 }
 
-// update tells optimizers apart whose ranges have the same name: by what a step of theirs
-// launches, or by its operators where nothing is launched.
-type update struct {
+// optimizerUpdate distinguishes optimizers whose ranges have the same name, by the launches of their step, or by its
+// operators without launches.
+type optimizerUpdate struct {
 	name             model.NameID
 	launches, blocks int64
 }
 
-// rarestOptimizer finds, of optimizers that take turns on a lane, the steps of the one that
-// steps least often, and how many take turns: a GAN's critic steps five times for each step
-// of the generator, and both are one iteration. Of several that step alike the first ends it.
-// nil: they do not take turns, or cannot be told apart.
+// rarestOptimizer finds, among optimizers that take turns on a lane, the steps of the one that steps least often, and
+// the number of optimizers: a GAN's critic steps five times for each step of the generator, and both are one
+// iteration. Among equally rare ones it takes the first. nil: they do not take turns, or have no distinguishing mark.
 func (x *Index) rarestOptimizer(lane uint32, groups []*rangeGroup) (events []int32, turns int) {
 	var order []int32
 	for _, g := range groups {
@@ -56,8 +55,8 @@ func (x *Index) rarestOptimizer(lane uint32, groups []*rangeGroup) (events []int
 		}
 	}
 	slices.Sort(order)
-	var kinds []update
-	steps := map[update][]int32{}
+	var kinds []optimizerUpdate
+	steps := map[optimizerUpdate][]int32{}
 	for _, i := range order {
 		u := x.updateOf(i)
 		if steps[u] == nil {
@@ -65,23 +64,23 @@ func (x *Index) rarestOptimizer(lane uint32, groups []*rangeGroup) (events []int
 		}
 		steps[u] = append(steps[u], i)
 	}
-	// A first step sets its state up and is like no other.
-	kinds = slices.DeleteFunc(kinds, func(u update) bool { return len(steps[u]) < 2 })
+	// A first step initializes the optimizer's state and is like no other.
+	kinds = slices.DeleteFunc(kinds, func(u optimizerUpdate) bool { return len(steps[u]) < 2 })
 	if len(kinds) < 2 {
 		return nil, 0
 	}
-	rarest := slices.MinFunc(kinds, func(a, b update) int { return cmp.Compare(len(steps[a]), len(steps[b])) })
+	rarest := slices.MinFunc(kinds, func(a, b optimizerUpdate) int { return cmp.Compare(len(steps[a]), len(steps[b])) })
 	events = steps[rarest]
 	for _, u := range kinds {
-		if least, _ := between(events, steps[u]); u != rarest && least == 0 {
+		if least, _ := countBetween(events, steps[u]); u != rarest && least == 0 {
 			return nil, 0
 		}
 	}
 	return events, len(kinds)
 }
 
-func (x *Index) updateOf(step int32) update {
-	u := update{name: x.T.Host[step].Name}
+func (x *Index) updateOf(step int32) optimizerUpdate {
+	u := optimizerUpdate{name: x.T.Host[step].Name}
 	for _, g := range x.Launched(step) {
 		u.launches++
 		u.blocks += x.T.GPU[g].Blocks

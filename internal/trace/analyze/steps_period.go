@@ -9,14 +9,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// ordered are the launches of a process in the order of its calls. A graph launch is one.
-type ordered struct {
+// launchSequence has the launches of a process in the order of its calls. A graph launch is one.
+type launchSequence struct {
 	all  []period.Launch
 	lane []uint32 // by launch
 }
 
-// launchOrder is the order of the process's launches that the busiest lane belongs to.
-func (x *Index) launchOrder() ordered {
+// launchOrder returns the launches of the process that owns the busiest lane.
+func (x *Index) launchOrder() launchSequence {
 	process := x.T.ProcessOf(x.Main)
 	var gpus []int32
 	for _, g := range x.launched {
@@ -28,7 +28,7 @@ func (x *Index) launchOrder() ordered {
 	slices.SortStableFunc(gpus, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(x.T.Host[call(a)].Start, x.T.Host[call(b)].Start), cmp.Compare(call(a), call(b)))
 	})
-	var out ordered
+	var out launchSequence
 	graphs := map[uint64]int32{}
 	for lo := 0; lo < len(gpus); {
 		hi := lo + 1
@@ -43,7 +43,7 @@ func (x *Index) launchOrder() ordered {
 			op := &x.T.GPU[g]
 			l.NS += op.Dur()
 			l.Kernel = l.Kernel || op.Kind == model.Kernel
-			sum += mixed(uint64(op.Name)) // streams of a graph begin in any order
+			sum += mixBits(uint64(op.Name)) // streams of a graph begin in any order
 		}
 		if hi-lo > 1 { // equal contents, equal graphs
 			id, ok := graphs[sum]
@@ -59,8 +59,8 @@ func (x *Index) launchOrder() ordered {
 	return out
 }
 
-// mixed spreads a number over 64 bits, so that sums tell sets apart (the finalizer of SplitMix64).
-func mixed(v uint64) uint64 {
+// mixBits spreads a number over 64 bits, so that sums distinguish sets (the finalizer of SplitMix64).
+func mixBits(v uint64) uint64 {
 	v += 0x9e3779b97f4a7c15
 	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
 	v = (v ^ v>>27) * 0x94d049bb133111eb
@@ -70,7 +70,7 @@ func mixed(v uint64) uint64 {
 // launchOrderSource begins the step source of repeats in the order of launches.
 const launchOrderSource = "the order of launches"
 
-// launchSteps takes the repeats in the order of what the program launches.
+// launchSteps takes the repeats in the order of the program's launches as steps.
 func (x *Index) launchSteps() bool {
 	o := x.launchOrder()
 	f := period.Find(o.all)

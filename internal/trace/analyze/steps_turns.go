@@ -8,23 +8,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// mostTurns is how often the range that repeats most is met in an iteration at most. A GAN's
-// critic is updated up to so many times for each update of its generator; what happens more
-// rarely is an evaluation or a checkpoint.
+// mostTurns limits the repeats of the most frequent range in one iteration. A GAN's critic is updated up to so many
+// times for each update of its generator; a rarer range is an evaluation or a checkpoint.
 const mostTurns = 10
 
-// stepsOfTurns takes whole iterations as steps where the range that repeats most is a part of
-// one: another range comes after the same few of it each time, beside it and as long, and is
-// an update of the model too. Each iteration lasts from the end of one such range to the end
-// of the next; what comes before the first is dropped.
+// stepsOfTurns takes whole iterations as steps if the most frequent range is only a part of one: another range
+// follows the same small number of its repeats each time, does not overlap them, takes as long, and also updates the
+// model. Each iteration lasts from the end of one such range to the end of the next; the time before the first is
+// dropped.
 func (x *Index) stepsOfTurns(best *rangeGroup) bool {
 	var rarest *rangeGroup
-	for _, g := range x.rangeGroups(x.ownRange) {
-		if g.lane != best.lane || len(g.events) < minRepeats || len(g.events) >= len(best.events) || x.overlap(g.events, best.events) {
+	for _, g := range x.rangeGroups(x.isProgramRange) {
+		if g.lane != best.lane || len(g.events) < minRepeats || len(g.events) >= len(best.events) || x.rangesOverlap(g.events, best.events) {
 			continue
 		}
-		least, most := between(g.events, best.events)
-		if least != most || least < 1 || most > mostTurns || !x.updates(g, best) {
+		least, most := countBetween(g.events, best.events)
+		if least != most || least < 1 || most > mostTurns || !x.updatesModel(g, best) {
 			continue
 		}
 		if rarest == nil || len(g.events) < len(rarest.events) {
@@ -49,9 +48,9 @@ func (x *Index) stepsBetweenEnds(g *rangeGroup, name func(k int) string) {
 	}
 }
 
-// between is how many of others lie between two neighbours of some events at least and at
-// most; both are in order.
-func between(some, others []int32) (least, most int) {
+// countBetween returns the least and the largest number of others between two neighbours of some; both slices are in
+// order.
+func countBetween(some, others []int32) (least, most int) {
 	for k := range some[1:] {
 		lo, _ := slices.BinarySearch(others, some[k])
 		hi, _ := slices.BinarySearch(others, some[k+1])
@@ -63,8 +62,8 @@ func between(some, others []int32) (least, most int) {
 	return least, most
 }
 
-// overlap says that two lists of ranges, each in order, have an instant in common.
-func (x *Index) overlap(a, b []int32) bool {
+// rangesOverlap reports whether two lists of ranges, each in order, have an instant in common.
+func (x *Index) rangesOverlap(a, b []int32) bool {
 	host := x.T.Host
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		switch p, q := &host[a[i]], &host[b[j]]; {
@@ -79,10 +78,10 @@ func (x *Index) overlap(a, b []int32) bool {
 	return false
 }
 
-// updates says that ranges train the model as those of best do. An optimizer steps in each of
-// them; where the recording has none, they are at least half as long, and are called nothing
-// that an evaluation is called.
-func (x *Index) updates(g, best *rangeGroup) bool {
+// updatesModel reports whether ranges of g train the model like the ranges of best. An optimizer steps in each of
+// them. If the recording has no optimizer, they take at least half the time of best, and their name is not one that
+// evaluations have.
+func (x *Index) updatesModel(g, best *rangeGroup) bool {
 	steps := func(of *rangeGroup) (n int) {
 		for _, i := range of.events {
 			lo, hi := x.Inside(i)
@@ -104,8 +103,8 @@ func (x *Index) updates(g, best *rangeGroup) bool {
 	return 2*g.total*int64(len(best.events)) >= best.total*int64(len(g.events))
 }
 
-// ownRange says that a host event is a range that the program named.
-func (x *Index) ownRange(h *model.Host) bool {
+// isProgramRange reports whether a host event is a range that the program named.
+func (x *Index) isProgramRange(h *model.Host) bool {
 	return h.Kind == model.Annotation && x.Info[h.Name].Flags&nameHousekeeping == 0
 }
 

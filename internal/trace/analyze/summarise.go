@@ -12,31 +12,29 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Options are what an analysis takes beside the traces.
+// Options are the inputs of an analysis in addition to the traces.
 type Options struct {
 	Rules func(*Index, *Ledger) []Found // that find something; nil for none
 	Tool  gpuprof.Tool                  // that writes the analysis
-	// Waits finds what ranks wait for each other in their collectives; nil for nothing. The result has a RankWaits
-	// for each of them, in their order.
+	// Waits finds the waits between ranks in their collectives; nil for none. The result has a RankWaits for each of
+	// them, in their order.
 	Waits func(ranks []Collectives) *JobWaits
-	// Job makes findings of that; nil for none.
+	// Job makes findings from the waits; nil for none.
 	Job func(a *Analysis, indexes []*Index, waits *JobWaits) []Found
-	// Caveat is what limits a finding for reasons outside the trace, "" for nothing;
-	// nil for none.
+	// Caveat returns a reason outside the trace that limits a finding, "" for none; a nil function means no caveats.
 	Caveat func(a *Analysis, f gpuprof.Finding) string
 }
 
-func (o Options) caveat(a *Analysis, f gpuprof.Finding) string {
+func (o Options) caveatOf(a *Analysis, f gpuprof.Finding) string {
 	if o.Caveat == nil {
 		return ""
 	}
 	return o.Caveat(a, f)
 }
 
-// SummariseIndexes asks the rules for findings in traces, the ranks of one job or a
-// single file, and puts everything into one analysis.
-// Totals of devices, operators, kernels, copies and calls are of the whole
-// trace; findings, ranks and what is said per step are of its steady part.
+// SummariseIndexes runs the rules on traces, the ranks of one job or a single file, and puts everything into one
+// analysis. Totals of devices, operators, kernels, copies and calls cover the whole trace; findings, ranks and times
+// per step cover its steady part.
 func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analysis, error) {
 	a := &Analysis{
 		Head:   document.NewHead(document.Analysis, o.Tool),
@@ -70,34 +68,34 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 		a.addCalls(x)
 		wg.Wait()
 		if o.Rules != nil {
-			found = append(found, x.settled(i, o.Rules(x, x.NewLedger()))...)
+			found = append(found, x.finishFindings(i, o.Rules(x, x.NewLedger()))...)
 			if i == 0 {
 				a.Roofline = x.Roofline
 			}
 		}
 		a.addWarnings(x, len(indexes) > 1)
 	}
-	a.Kernels = append(a.Kernels, kernels.list()...)
-	a.Operators = append(a.Operators, operators.list(steps)...)
-	a.Modules = modules.list(steps)
+	a.Kernels = append(a.Kernels, kernels.sortedKernels()...)
+	a.Operators = append(a.Operators, operators.sortedRanges(steps)...)
+	a.Modules = modules.sortedRanges(steps)
 	a.Ranks = rankTimes(indexes, job)
 	if job != nil && o.Job != nil {
 		for _, f := range o.Job(a, indexes, job) {
-			found = append(found, indexes[f.Input].settled(f.Input, []Found{f})...)
+			found = append(found, indexes[f.Input].finishFindings(f.Input, []Found{f})...)
 		}
 	}
 	if len(a.Ranks) > 1 {
 		found = capClaims(indexes, found)
 	}
-	a.bound(indexes, found)
-	a.explain(indexes, found)
+	a.findBound(indexes, found)
+	a.explainParts(indexes, found)
 	slices.SortStableFunc(found, func(p, q Found) int {
-		return cmp.Or(cmp.Compare(p.place(), q.place()), cmp.Compare(q.ClaimNS, p.ClaimNS))
+		return cmp.Or(cmp.Compare(p.sortRank(), q.sortRank()), cmp.Compare(q.ClaimNS, p.ClaimNS))
 	})
 	for _, f := range found {
 		f.Parts = indexes[f.Input].claimParts(&f)
 		f.Command = a.measureCommand(indexes)
-		if caveat := o.caveat(a, f.Finding); caveat != "" {
+		if caveat := o.caveatOf(a, f.Finding); caveat != "" {
 			f.Caveats = append(f.Caveats, caveat)
 		}
 		a.Findings, a.Claimed = append(a.Findings, f.Finding), append(a.Claimed, f.Spans)
@@ -106,8 +104,8 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	return a, nil
 }
 
-// place puts what the recording is before what is slow in it, and causes before what they cause.
-func (f *Found) place() int {
+// sortRank sorts statements about the recording before problems in it, and causes before their effects.
+func (f *Found) sortRank() int {
 	switch {
 	case f.Rule == gpuprof.RuleNotSteady && f.First:
 		return 0
@@ -117,8 +115,7 @@ func (f *Found) place() int {
 	return 2
 }
 
-// addSteps adds the steps of one input. Figures of the device are of the one
-// the steps' thread launches on most.
+// addSteps adds the steps of one input. Device times belong to the device on which the steps' thread launches most.
 func (a *Analysis) addSteps(input int, x *Index) {
 	d := x.mainDevice()
 	loader := x.loaderSpans()
@@ -144,8 +141,7 @@ func (a *Analysis) addSteps(input int, x *Index) {
 	}
 }
 
-// mainDevice is the device on which the process of the main lane launches
-// most, nil without devices.
+// mainDevice returns the device on which the process of the main lane launches most, nil without devices.
 func (x *Index) mainDevice() *DeviceTime {
 	process := x.T.ProcessOf(x.Main)
 	var best *DeviceTime
@@ -164,7 +160,7 @@ func (x *Index) mainDevice() *DeviceTime {
 	return best
 }
 
-// loaderSpans is the time some thread waited for its next batch.
+// loaderSpans returns the time in which any thread waited for its next batch.
 func (x *Index) loaderSpans() model.Spans {
 	var v []model.Span
 	for i := range x.T.Host {
@@ -176,7 +172,7 @@ func (x *Index) loaderSpans() model.Spans {
 	return model.UnionOf(v)
 }
 
-// DeviceID is the number of a device (index into T.Devices) that the recording gives it.
+// DeviceID returns the number that the recording gives to a device (index into T.Devices).
 func (x *Index) DeviceID(device int) int {
 	if device < len(x.T.Devices) {
 		return x.T.Devices[device].ID
@@ -193,7 +189,7 @@ func (a *Analysis) addDevices(input int, x *Index) {
 			StarvedNS: d.Starved.TotalIn(worked), QueuedNS: d.Queued.TotalIn(worked), UnknownNS: d.Unknown.TotalIn(worked),
 			Kernels: d.Kernels, Linked: d.Linked, Classes: d.Classes, Lead: d.Lead,
 		}
-		acc.Step = x.steadyParts(d).over(float64(x.SteadySteps()))
+		acc.Step = x.steadyParts(d).divideBy(float64(x.SteadySteps()))
 		acc.IdleNS = acc.SpanNS - acc.BusyNS
 		if d.Device < len(x.T.Devices) {
 			dev := &x.T.Devices[d.Device]
@@ -213,8 +209,7 @@ func (a *Analysis) addDevices(input int, x *Index) {
 	}
 }
 
-// addCalls adds up synchronisation and copies. The profiler's own closing
-// synchronisation is left out.
+// addCalls adds up synchronization and copies, without the profiler's own closing synchronization.
 func (a *Analysis) addCalls(x *Index) {
 	type sum struct{ count, ns int64 }
 	syncs := map[model.NameID]sum{}
@@ -242,7 +237,7 @@ func (a *Analysis) addCalls(x *Index) {
 			c.Count++
 			c.Bytes += g.Bytes
 			c.GPUNS += g.Dur()
-			// The call of a graph asks for everything in it, not for this copy.
+			// The call of a graph launches everything in it, not only this copy.
 			if g.Launch >= 0 && x.Call(g.Launch) != model.CallGraph {
 				c.HostNS += x.T.Host[g.Launch].Dur()
 			}
@@ -251,7 +246,7 @@ func (a *Analysis) addCalls(x *Index) {
 	}
 }
 
-// CopyName is the name of a copy's direction and host memory in Analysis.Copies.
+// CopyName returns the key in Analysis.Copies of a copy's direction and host memory.
 func CopyName(g *model.GPU) string {
 	switch g.Dir {
 	case model.H2D, model.D2H:
@@ -278,9 +273,9 @@ func CopyName(g *model.GPU) string {
 	return "unknown"
 }
 
-// settled fills in what follows from the claims of an input's findings, and leaves
-// out those that claim less than is worth a change.
-func (x *Index) settled(input int, found []Found) []Found {
+// finishFindings fills in the fields that follow from the claims of an input's findings, and removes those that claim
+// less than LeastShare.
+func (x *Index) finishFindings(input int, found []Found) []Found {
 	steady := x.Steady.Total()
 	var out []Found
 	for _, f := range found {
@@ -302,7 +297,7 @@ func (x *Index) settled(input int, found []Found) []Found {
 	return out
 }
 
-// SeverityOf a claim with its share of the steady time.
+// SeverityOf returns the severity of a claim, ns, with its share of the steady time.
 func SeverityOf(claim int64, share float64) gpuprof.Severity {
 	switch {
 	case claim <= 0:

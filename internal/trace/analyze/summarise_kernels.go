@@ -21,8 +21,8 @@ type kernelSum struct {
 
 func newKernelSums() *kernelSums { return &kernelSums{byName: map[string]*kernelSum{}} }
 
-// add counts the operations of a trace. Sums are by name id first, so that a
-// million events cost a million steps through tables and no look-up of names.
+// add counts the operations of a trace. Sums use name ids first, so that a million events cost a million table
+// accesses and no look-up of names.
 func (k *kernelSums) add(x *Index) {
 	t := x.T
 	counts := make([]int32, len(t.Names)+1)
@@ -69,12 +69,12 @@ func (k *kernelSums) addGroup(x *Index, name string, group []int32) {
 	}
 }
 
-// list is the sums, the longest first.
-func (k *kernelSums) list() []KernelTime {
+// sortedKernels returns the sums, the longest first.
+func (k *kernelSums) sortedKernels() []KernelTime {
 	out := make([]KernelTime, 0, len(k.byName))
 	for name, s := range k.byName {
 		slices.Sort(s.durations)
-		e := KernelTime{Name: name, Count: len(s.durations), NS: s.ns, Median: middle(s.durations)}
+		e := KernelTime{Name: name, Count: len(s.durations), NS: s.ns, Median: medianOfSorted(s.durations)}
 		best := 0
 		for c := range s.classes {
 			if s.classes[c] > s.classes[best] {

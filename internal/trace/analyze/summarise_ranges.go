@@ -14,43 +14,41 @@ type rangeSums struct {
 
 func newRangeSums() *rangeSums { return &rangeSums{map[string]*OperatorTime{}} }
 
-// tally is the sums of one trace by name id.
-type tally struct {
+// nameSum holds the sums of one name in one trace.
+type nameSum struct {
 	OperatorTime
 	longest int64
 	host    int32 // the longest one
 }
 
-// addOperators counts the operators of the steps that count: host time inside
-// them, host time inside them and in no operator inside them, and the device
-// time of what they launched themselves.
+// addOperators counts the operators of the steps that count: host time inside them, host time inside them without
+// nested operators, and the device time of their own launches.
 func (r *rangeSums) addOperators(x *Index) {
 	t := x.T
-	sums := make([]tally, len(t.Names))
+	sums := make([]nameSum, len(t.Names))
 	walk := rangeWalk{x: x, sums: sums, around: x.op}
 	for i := range t.Host {
 		if t.Host[i].Kind == model.Op && x.InSteady(t.Host[i].Start) {
-			walk.count(int32(i))
+			walk.countRange(int32(i))
 		}
 	}
 	for i := range t.GPU {
-		if op := x.gpuOp[i]; op >= 0 && x.ofSteps(int32(i)) {
+		if op := x.gpuOp[i]; op >= 0 && x.isInSteps(int32(i)) {
 			sums[t.Host[op].Name].GPUNS += t.GPU[i].Dur()
 		}
 	}
 	r.merge(x, sums, func(id model.NameID) string { return t.Name(id) })
 }
 
-// addModules counts nn.Modules and the program's own ranges in the steps that count. Device time goes
-// to the innermost one, that of the backward pass to the module whose gradient
-// it computes.
+// addModules counts nn.Modules and the program's own ranges in the steps that count. Device time counts for the
+// innermost module; in the backward pass, for the module whose gradient is computed.
 func (r *rangeSums) addModules(x *Index) {
 	t := x.T
-	sums := make([]tally, len(t.Names))
+	sums := make([]nameSum, len(t.Names))
 	walk := rangeWalk{x: x, sums: sums, around: x.mod}
 	for i := range t.Host {
 		if x.mod[i] == int32(i) && x.InSteady(t.Host[i].Start) {
-			walk.count(int32(i))
+			walk.countRange(int32(i))
 		}
 	}
 	last, module := int32(-1), int32(-1)
@@ -67,41 +65,39 @@ func (r *rangeSums) addModules(x *Index) {
 		if at != last {
 			last, module = at, x.moduleOf(at)
 		}
-		if module >= 0 && x.ofSteps(int32(i)) {
+		if module >= 0 && x.isInSteps(int32(i)) {
 			sums[t.Host[module].Name].GPUNS += t.GPU[i].Dur()
 		}
 	}
 	r.merge(x, sums, x.moduleLabel())
 }
 
-// ofSteps says whether a device operation was launched in the steps that count;
-// where the launch is unknown, whether it began there.
-func (x *Index) ofSteps(gpu int32) bool {
+// isInSteps reports whether a device operation was launched in the steps that count; without a known launch, whether
+// it began there.
+func (x *Index) isInSteps(gpu int32) bool {
 	if l := x.T.GPU[gpu].Launch; l >= 0 {
 		return x.InSteady(x.T.Host[l].Start)
 	}
 	return x.InSteady(x.T.GPU[gpu].Start)
 }
 
-// rangeWalk goes through ranges in the order of their starts, those that
-// enclose the present one on the stack.
+// rangeWalk visits ranges in the order of their starts, with a stack of the ranges around the present one.
 type rangeWalk struct {
 	x      *Index
-	sums   []tally
+	sums   []nameSum
 	around []int32 // by host event, the innermost range that is it or encloses it
 	stack  []openRange
 }
 
-// openRange has been counted up to covered. Broken nesting is clipped: of
-// ranges that overlap side by side the first has the time they share, and none
-// reaches beyond the one around it. So every instant of a thread is in one
-// range's own time.
+// openRange has been counted up to covered. Broken nesting is clipped: if ranges overlap without nesting, the shared
+// time counts for the first, and none extends beyond the one around it. So every instant of a thread counts as self
+// time of exactly one range.
 type openRange struct {
 	host         int32
 	covered, end int64
 }
 
-func (w *rangeWalk) count(i int32) {
+func (w *rangeWalk) countRange(i int32) {
 	x := w.x
 	h := &x.T.Host[i]
 	outer := int32(-1)
@@ -125,22 +121,22 @@ func (w *rangeWalk) count(i int32) {
 	if s.Count == 1 || to-from > s.longest {
 		s.longest, s.host = to-from, i
 	}
-	if !w.within(h.Name) {
+	if !w.isOpen(h.Name) {
 		s.HostNS += to - from
 	}
 	w.stack = append(w.stack, openRange{i, from, to})
 }
 
-// within says whether a range of the name is open: time inside it counts once.
-func (w *rangeWalk) within(name model.NameID) bool {
+// isOpen reports whether a range of the name is open: time inside it counts once.
+func (w *rangeWalk) isOpen(name model.NameID) bool {
 	return slices.ContainsFunc(w.stack, func(o openRange) bool { return w.x.T.Host[o.host].Name == name })
 }
 
-// manyNames is how many names that differ in numbers only are shown one by
-// one: layers are, iterations are not.
+// manyNames limits the names that are shown one by one although they differ in numbers only: layers stay below it,
+// iterations do not.
 const manyNames = 64
 
-// moduleLabel gives the names under which modules are added up.
+// moduleLabel returns a function that gives the name under which a module is added up.
 func (x *Index) moduleLabel() func(model.NameID) string {
 	variants := map[string]int{}
 	for id := range x.T.Names {
@@ -157,7 +153,7 @@ func (x *Index) moduleLabel() func(model.NameID) string {
 	}
 }
 
-func (r *rangeSums) merge(x *Index, sums []tally, label func(model.NameID) string) {
+func (r *rangeSums) merge(x *Index, sums []nameSum, label func(model.NameID) string) {
 	for id := range sums {
 		s := &sums[id]
 		if s.Count == 0 && s.GPUNS == 0 {
@@ -181,9 +177,9 @@ func (r *rangeSums) merge(x *Index, sums []tally, label func(model.NameID) strin
 	}
 }
 
-// list is the sums, the most time on the device first, then on the host, with
-// those of the mean of so many steps.
-func (r *rangeSums) list(steps int) []OperatorTime {
+// sortedRanges returns the sums, the most device time first, then the most host time, with the means over steps
+// steps.
+func (r *rangeSums) sortedRanges(steps int) []OperatorTime {
 	out := make([]OperatorTime, 0, len(r.byName))
 	for _, o := range r.byName {
 		o.StepSelfNS, o.StepGPUNS = o.SelfNS/int64(max(steps, 1)), o.GPUNS/int64(max(steps, 1))

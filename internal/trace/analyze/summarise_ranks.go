@@ -10,11 +10,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// waitShare is the part of its step that the others must wait for a rank to be called the one they wait for.
+// waitShare is the least share of the step that the other ranks wait for a straggler.
 const waitShare = 0.05
 
-// rankTimes compares the ranks of a job, or the devices of one trace that
-// communicate. Nil where there is nothing to compare.
+// rankTimes compares the ranks of a job, or the devices of one trace that communicate; nil if there are fewer than
+// two.
 func rankTimes(indexes []*Index, job *JobWaits) []RankTime {
 	var out []RankTime
 	var parts []Parts
@@ -45,7 +45,7 @@ func rankTimes(indexes []*Index, job *JobWaits) []RankTime {
 				communicating++
 			}
 			out = append(out, r)
-			parts = append(parts, x.steadyParts(d).over(float64(steps)))
+			parts = append(parts, x.steadyParts(d).divideBy(float64(steps)))
 		}
 	}
 	if len(indexes) < 2 && communicating < 2 || len(out) < 2 {
@@ -61,9 +61,8 @@ func rankTimes(indexes []*Index, job *JobWaits) []RankTime {
 	return out
 }
 
-// stragglerCause says which part of the straggler's step is longer than in the
-// median of the others' by most; "" where none is by waitShare of the step.
-// loader is the straggler's time in its data loader, per step.
+// stragglerCause names the part of the straggler's step that exceeds the median of the others by most; "" if none
+// does by waitShare of the step. loader is the straggler's time in its data loader, ns per step.
 func stragglerCause(parts []Parts, at int, loader, step int64) string {
 	of := func(p *Parts) map[string]int64 {
 		out := map[string]int64{"starved": p.StarvedNS, "queued": p.QueuedNS}
@@ -83,7 +82,7 @@ func stragglerCause(parts []Parts, at int, loader, step int64) string {
 			}
 		}
 		slices.Sort(others)
-		if more := own[name] - middle(others); more > most {
+		if more := own[name] - medianOfSorted(others); more > most {
 			best, most = name, more
 		}
 	}
@@ -101,12 +100,13 @@ func stragglerCause(parts []Parts, at int, loader, step int64) string {
 	return fmt.Sprintf("its %s kernels take %s longer: more work, or a slower device", best, gpuprof.FormatNS(most))
 }
 
-// mostOfWaits is the part of all waits that several late ranks have together to be named, where none has half of them.
+// mostOfWaits is the least share of all waits that several stragglers cause together, if none causes half.
 const mostOfWaits = 0.8
 
-// markStragglers marks the ranks for which the others wait longest, doing nothing else: two of them or a quarter of the job
-// at most, each for waitShare of its steady step or more and half as long as the first. Together they have mostOfWaits, or
-// the first has half of all waits, and they arrive last in half of the collectives or more. It returns their places in ranks.
+// markStragglers marks the ranks for which the others wait longest without other work: two of them or a quarter of
+// the job at most, each for waitShare of its steady step or more and half as long as the first. Together they cause
+// mostOfWaits, or the first causes half of all waits, and they arrive last in half of the collectives or more. It
+// returns their indexes in ranks.
 func markStragglers(indexes []*Index, ranks []RankTime, job *JobWaits) (places []int) {
 	place := func(r *RankWaits) int {
 		return slices.IndexFunc(ranks, func(t RankTime) bool {
@@ -124,7 +124,7 @@ func markStragglers(indexes []*Index, ranks []RankTime, job *JobWaits) (places [
 			}
 		}
 		slices.Sort(waits)
-		waited[by], order[by] = middle(waits), by
+		waited[by], order[by] = medianOfSorted(waits), by
 		all += waited[by]
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(waited[b], waited[a]) })
@@ -147,8 +147,8 @@ func markStragglers(indexes []*Index, ranks []RankTime, job *JobWaits) (places [
 	return places
 }
 
-// middle is the median of sorted values, 0 of none.
-func middle(v []int64) int64 {
+// medianOfSorted returns the median of sorted values, 0 without values.
+func medianOfSorted(v []int64) int64 {
 	if len(v) == 0 {
 		return 0
 	}

@@ -1,8 +1,8 @@
 package analyze
 
-// upgrade gives an analysis that an older gpuprof wrote the names of this version:
-// before 2.1.0 the line to change in a PyTorch program was the finding's knob.
-func (a *Analysis) upgrade() {
+// renameOldFields moves fields of an analysis from an older gpuprof to their present names: before 2.1.0 Knob held
+// the line to change in a PyTorch program.
+func (a *Analysis) renameOldFields() {
 	for i := range a.Findings {
 		if f := &a.Findings[i]; f.PyTorch == "" {
 			f.PyTorch, f.Knob = f.Knob, ""
@@ -10,11 +10,11 @@ func (a *Analysis) upgrade() {
 	}
 }
 
-// upgrade does so for both sides.
-func (c *Comparison) upgrade() {
+// renameOldFields does the same for both sides.
+func (c *Comparison) renameOldFields() {
 	for _, a := range []*Analysis{c.Old, c.New} {
 		if a != nil {
-			a.upgrade()
+			a.renameOldFields()
 		}
 	}
 }

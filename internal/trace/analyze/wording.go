@@ -8,8 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// PlainCall takes off what tells apart the versions of one entry point:
-// cudaLaunchKernel_ptsz_v7000 is cudaLaunchKernel.
+// PlainCall removes the version suffixes of an entry point: cudaLaunchKernel_ptsz_v7000 becomes cudaLaunchKernel.
 func PlainCall(s string) string {
 	for {
 		cut := s
@@ -24,8 +23,8 @@ func PlainCall(s string) string {
 	}
 }
 
-// CopyText words a copy as PyTorch's profiler does, so that traces of every kind have the same
-// rows in a kernel table. from and to are kinds of memory, "Pageable" say; "" unknown.
+// CopyText names a copy like PyTorch's profiler does, so that traces of every kind have the same rows in a kernel
+// table. from and to are kinds of memory, such as "Pageable"; "" unknown.
 func CopyText(d model.Direction, from, to string) string {
 	name := "Memcpy"
 	switch d {
@@ -46,13 +45,13 @@ func CopyText(d model.Direction, from, to string) string {
 	return name + " (" + from + " -> " + to + ")"
 }
 
-// Median of a list, which it sorts; 0 for none.
+// Median sorts a list and returns its median; 0 without values.
 func Median(v []int64) int64 {
 	slices.Sort(v)
-	return middle(v)
+	return medianOfSorted(v)
 }
 
-// Plural is "1 copy" or "12 copies".
+// Plural formats a number with its noun: "1 copy" or "12 copies".
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -60,7 +59,7 @@ func Plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// ShortName cuts a kernel's template arguments and parameters off.
+// ShortName removes a kernel's template arguments and parameters.
 func ShortName(s string) string {
 	s = strings.ReplaceAll(strings.TrimPrefix(s, "void "), "(anonymous namespace)::", "")
 	if i := strings.IndexAny(s, "<("); i > 0 {
@@ -72,6 +71,5 @@ func ShortName(s string) string {
 	return s
 }
 
-// shortest is how much of a name stays in a sentence, in characters: Tensile and Triton
-// spell their settings out.
+// shortest is the longest name in a sentence, in characters: Tensile and Triton encode their settings in names.
 const shortest = 80

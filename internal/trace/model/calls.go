@@ -2,10 +2,10 @@ package model
 
 import "strings"
 
-// Call is what a function of the CUDA or HIP runtime or driver does.
+// Call classifies a function of the CUDA or HIP runtime or driver.
 type Call uint8
 
-// What API calls do.
+// Kinds of API calls.
 const (
 	CallNone Call = iota // not an API call
 	CallOther
@@ -19,8 +19,8 @@ const (
 	CallWaitEvent // makes a stream wait for an event: {cuda,cu,hip}StreamWaitEvent
 )
 
-// CallOf reads the name of an API function, with or without the suffixes
-// Nsight adds for versions ("cudaLaunchKernel_v7000", "cuMemcpyDtoHAsync_v2").
+// CallOf classifies an API function by its name, with or without the suffixes that Nsight adds for versions
+// ("cudaLaunchKernel_v7000", "cuMemcpyDtoHAsync_v2").
 func CallOf(name string) Call {
 	rest := name
 	switch {

@@ -1,9 +1,9 @@
 package model
 
-// Class is what kind of work a device operation does.
+// Class is the kind of work of a device operation.
 type Class string
 
-// The classes, in the order they are shown.
+// The classes, in the order of printing.
 const (
 	GEMM          Class = "gemm"
 	Conv          Class = "conv"
@@ -12,7 +12,7 @@ const (
 	RNN           Class = "rnn"
 	Attention     Class = "attention"
 	Norm          Class = "norm"
-	// Serving of language models. Attention whose phase neither its name nor its step shows stays Attention.
+	// Serving of language models. Attention without a phase in its name or its step stays Attention.
 	AttentionPrefill Class = "attention_prefill"
 	AttentionDecode  Class = "attention_decode"
 	KVCache          Class = "kv_cache" // writes keys and values to the cache, or keeps its tables
@@ -31,7 +31,7 @@ const (
 	Other         Class = "other"
 )
 
-// Classes lists every class in the order they are shown.
+// Classes lists every class in the order of printing.
 func Classes() []Class {
 	return []Class{GEMM, Conv, TensorProduct, Scatter, RNN, Attention, Norm, Elementwise, Reduction, Copy, Communication, Optimizer, Other,
 		AttentionPrefill, AttentionDecode, KVCache, Rotary, Quantize, MoERouting, MoEGEMM, MoEAllToAll, Sampling}

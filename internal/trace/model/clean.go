@@ -2,9 +2,8 @@ package model
 
 import "github.com/gpuprof/gpuprof/internal/document"
 
-// clean makes every text of the file fit to be shown. Names that become equal become
-// one, since equal names have equal ids.
-func (t *Trace) clean() {
+// cleanTexts makes every text of the file printable. Names that become equal merge, since equal names have equal ids.
+func (t *Trace) cleanTexts() {
 	names, merge := t.Names, false
 	for i, name := range names {
 		if clean := document.CleanText(name); clean != name {

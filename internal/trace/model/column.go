@@ -8,12 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Column is a list of whole numbers that is stored as the differences between
-// neighbours: variable-length zigzag numbers in base64. A list of times takes about a
-// fifth of what it takes as text, and is read about ten times as fast.
+// Column is a list of whole numbers that is stored as the differences between neighbours: variable-length zigzag
+// numbers in base64. A list of times takes about a fifth of its size as text, and is read about ten times as fast.
 type Column []int64
 
-// mostNumbers is more than any column has, and bounds the memory that a damaged one takes.
+// mostNumbers exceeds the length of every valid column, and bounds the memory that a damaged one takes.
 const mostNumbers = 1 << 20
 
 // MarshalJSON implements json.Marshaler.

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Cut is a stretch of a recording, and which steps of it are whole. The steps are
-// those of the whole recording, so that a cut trace has the figures that they have there.
+// Cut is a time span of a recording with its whole steps. The steps keep the names and times of the whole recording,
+// so that a cut trace has the same figures.
 type Cut struct {
-	// Host and Device are when the host and the devices did what is kept, ns.
+	// Host and Device are the kept time spans of the host and the devices, ns.
 	Host   Span      `json:"host"`
 	Device Span      `json:"device"`
 	Source string    `json:"step_source"`
@@ -19,8 +19,8 @@ type Cut struct {
 
 	// Shift was added to the times of the file, ns.
 	Shift int64 `json:"-"`
-	// HostStarts and DeviceStarts are the starts of events that are kept although they lie
-	// outside, because an event inside needs them.
+	// HostStarts and DeviceStarts are the starts of events outside these spans that are kept, because an event inside
+	// needs them.
 	HostStarts   map[int64]struct{} `json:"-"`
 	DeviceStarts map[int64]struct{} `json:"-"`
 }
@@ -35,38 +35,38 @@ type CutStep struct {
 	Empty   bool   `json:"empty"`
 }
 
-// KeepsHost says whether something a host thread did is kept.
+// KeepsHost reports whether an event of a host thread is kept.
 func (p *Cut) KeepsHost(start, end int64) bool {
 	_, needed := p.HostStarts[start]
 	return needed || p.Host.Overlaps(start, end)
 }
 
-// KeepsDevice says whether something a device did is kept.
+// KeepsDevice reports whether an operation of a device is kept.
 func (p *Cut) KeepsDevice(start, end int64) bool {
 	_, needed := p.DeviceStarts[start]
 	return needed || p.Device.Overlaps(start, end)
 }
 
-// JSON is the part as document.PartMember holds it.
+// JSON encodes the part for document.PartMember.
 func (p *Cut) JSON() ([]byte, error) {
-	text, err := json.Marshal(p.shifted(-p.Shift))
+	text, err := json.Marshal(p.shiftTimes(-p.Shift))
 	if err != nil {
 		return nil, fmt.Errorf("writing which part of the trace it is: %w", err)
 	}
 	return text, nil
 }
 
-// ReadCut reads document.PartMember; nil for what is none. shift is added to its times.
+// ReadCut decodes document.PartMember; nil for an invalid one. shift is added to its times, ns.
 func ReadCut(text []byte, shift int64) *Cut {
 	p := &Cut{}
 	if json.Unmarshal(text, p) != nil {
 		return nil
 	}
-	q := p.shifted(shift)
-	ok := q.Host.sound() && q.Device.sound() && (len(q.Steps) > 0 || q.Source == WholeTrace)
+	q := p.shiftTimes(shift)
+	ok := q.Host.isValid() && q.Device.isValid() && (len(q.Steps) > 0 || q.Source == WholeTrace)
 	for i := range q.Steps {
 		s := q.Steps[i].Host
-		ok = ok && s.sound() && (i == 0 || s.Start >= q.Steps[i-1].Host.Start)
+		ok = ok && s.isValid() && (i == 0 || s.Start >= q.Steps[i-1].Host.Start)
 	}
 	if !ok {
 		return nil
@@ -74,13 +74,13 @@ func ReadCut(text []byte, shift int64) *Cut {
 	return q
 }
 
-func (p *Cut) shifted(by int64) *Cut {
-	q := &Cut{Host: p.Host.shifted(by), Device: p.Device.shifted(by), Source: p.Source, After: p.After, Steps: slices.Clone(p.Steps)}
+func (p *Cut) shiftTimes(by int64) *Cut {
+	q := &Cut{Host: p.Host.shiftBy(by), Device: p.Device.shiftBy(by), Source: p.Source, After: p.After, Steps: slices.Clone(p.Steps)}
 	if q.After > math.MinInt64 {
 		q.After += by
 	}
 	for i := range q.Steps {
-		q.Steps[i].Host = q.Steps[i].Host.shifted(by)
+		q.Steps[i].Host = q.Steps[i].Host.shiftBy(by)
 	}
 	return q
 }

@@ -8,18 +8,16 @@ import (
 	"sync"
 )
 
-// Finish cleans the texts, sorts the events and finds the launch of every device
-// event. Readers call it once, when everything is read. It is the gate for records of
-// all readers (gate.go): those that fail are left out or mended, and counted.
+// Finish cleans the texts, sorts the events and finds the launch of every device event. Readers call it once, after
+// reading. It is the gate for the records of all readers (gate.go): records that fail are left out or repaired, and
+// counted.
 //
-// A device event belongs to the API call of its process with its correlation
-// id; Process -1 stands for any process. Of several such calls (broken traces
-// repeat ids) it is, among calls that start work on a device before others,
-// the one that starts last before the device event does. Clocks of host and
-// device may disagree, so a call that starts after the device event still
-// counts when there is no earlier one.
+// A device event belongs to the API call of its process with its correlation id; Process -1 means any process. Among
+// several such calls (broken traces repeat ids), calls that start work on a device come first, and of these the last
+// one to start before the device event. Clocks of host and device may disagree, so a call that starts after the
+// device event still counts if there is no earlier one.
 func (t *Trace) Finish() {
-	t.clean()
+	t.cleanTexts()
 	t.dropUntimed()
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -28,20 +26,20 @@ func (t *Trace) Finish() {
 			order[i] = int32(i)
 		}
 		sortOrder(order, func(a, b int32) bool { return gpuBefore(&t.GPU[a], &t.GPU[b]) })
-		permute(t.GPU, order)
+		permuteInPlace(t.GPU, order)
 	})
 	t.sortHost()
 	wg.Wait()
-	t.link()
-	g := gate{t: t}
+	t.linkLaunches()
+	g := recordGate{t: t}
 	g.readCalls()
 	g.unlinkShared()
 	g.clipOverruns()
 	t.warnLeftOut()
 }
 
-// hostBefore orders events of one lane: an event comes before what lies in it.
-// Of events with equal times the one that can hold the other goes first.
+// hostBefore orders events of one lane: an event comes before its children. Of events with equal times the one that
+// can hold the other goes first.
 func hostBefore(a, b *Host) bool {
 	if a.Start != b.Start {
 		return a.Start < b.Start
@@ -52,7 +50,7 @@ func hostBefore(a, b *Host) bool {
 	return depthOf[a.Kind&15] < depthOf[b.Kind&15]
 }
 
-// depthOf is how deep in a program kinds of events tend to lie.
+// depthOf ranks kinds of events by their usual depth in a program.
 var depthOf = [16]uint8{Step: 0, Annotation: 1, Python: 1, Op: 1, Overhead: 2, API: 3, Instant: 4}
 
 // sortHost groups the host events by lane and sorts each lane.
@@ -80,11 +78,10 @@ func (t *Trace) sortHost() {
 		sortOrder(order[lo:hi], func(a, b int32) bool { return hostBefore(&t.Host[a], &t.Host[b]) })
 		lo = hi
 	}
-	permute(t.Host, order)
+	permuteInPlace(t.Host, order)
 }
 
-// groupByLane fills order with the events of lane 0, then 1 …, each in the
-// order of the file.
+// groupByLane fills order with the events of lane 0, then 1 …, each in the order of the file.
 func groupByLane(host []Host, order []int32, lanes int) {
 	at := make([]int32, lanes+1)
 	for i := range host {
@@ -100,10 +97,9 @@ func groupByLane(host []Host, order []int32, lanes int) {
 	}
 }
 
-// sortOrder sorts indices, keeping equal ones in order: a merge sort that
-// starts from the runs that are sorted already and skips merges that would
-// change nothing. Profilers write events nearly in order, or a few sorted
-// lists after each other; both are done in a few passes over memory.
+// sortOrder sorts indices, keeping equal ones in order: a merge sort that starts from the already sorted runs and
+// skips merges that would change nothing. Profilers write events nearly in order, or a few sorted lists after each
+// other; both take a few passes over memory.
 func sortOrder(order []int32, less func(a, b int32) bool) {
 	runs := []int{0}
 	for i := 1; i < len(order); i++ {
@@ -131,10 +127,9 @@ func sortOrder(order []int32, less func(a, b int32) bool) {
 	}
 }
 
-// mergeRuns merges the sorted v[:mid] and v[mid:] in place, with room for the
-// part of the first that moves.
+// mergeRuns merges the sorted v[:mid] and v[mid:] in place, with tmp for the part of the first that moves.
 func mergeRuns(v []int32, mid int, tmp []int32, less func(a, b int32) bool) []int32 {
-	// What comes before all of the second run stays.
+	// Elements before all of the second run stay in place.
 	lo := sort.Search(mid, func(i int) bool { return less(v[mid], v[i]) })
 	tmp = append(tmp[:0], v[lo:mid]...)
 	i, j, k := 0, mid, lo
@@ -152,8 +147,8 @@ func mergeRuns(v []int32, mid int, tmp []int32, less func(a, b int32) bool) []in
 	return tmp
 }
 
-// permute puts v[order[i]] at i, in place. It uses order up.
-func permute[T any](v []T, order []int32) {
+// permuteInPlace moves v[order[i]] to i. It overwrites order.
+func permuteInPlace[T any](v []T, order []int32) {
 	for i := range order {
 		if order[i] == int32(i) {
 			continue
@@ -172,10 +167,10 @@ func permute[T any](v []T, order []int32) {
 	}
 }
 
-// link finds the launch of every device event.
-func (t *Trace) link() {
+// linkLaunches finds the launch of every device event.
+func (t *Trace) linkLaunches() {
 	tables := newLaunchTables(t.GPU)
-	anonymous := tables.of(anyProcess) != nil
+	anonymous := tables.tableOf(anyProcess) != nil
 	var many [][]int32
 	for i := range t.Host {
 		h := &t.Host[i]
@@ -197,22 +192,22 @@ func (t *Trace) link() {
 		if g.Corr == 0 {
 			continue
 		}
-		switch call := *tables.find(g.Corr, g.Process); {
+		switch call := *tables.findCall(g.Corr, g.Process); {
 		case call >= 0:
 			g.Launch = call
 		case call <= callMany:
-			g.Launch = pick.best(int(callMany-call), g)
+			g.Launch = pick.pickCall(int(callMany-call), g)
 		}
 	}
 }
 
-// picker chooses among several calls with one id.
-type picker struct {
+// callPicker chooses among several calls with one id.
+type callPicker struct {
 	t    *Trace
 	many [][]int32 // each by start; calls that start device work only, where there are any
 }
 
-func (t *Trace) newPicker(many [][]int32) *picker {
+func (t *Trace) newPicker(many [][]int32) *callPicker {
 	starts := make(map[NameID]bool)
 	for i, v := range many {
 		work := v[:0:0]
@@ -238,12 +233,12 @@ func (t *Trace) newPicker(many [][]int32) *picker {
 		})
 		many[i] = v
 	}
-	return &picker{t, many}
+	return &callPicker{t, many}
 }
 
-// best is the call that starts last before the device event, else the first.
-// A device event of unknown process has none when processes share the id.
-func (p *picker) best(at int, g *GPU) int32 {
+// pickCall returns the last call that starts before the device event, else the first call. A device event of unknown
+// process has none if processes share the id.
+func (p *callPicker) pickCall(at int, g *GPU) int32 {
 	v := p.many[at]
 	if g.Process == anyProcess {
 		process := int32(math.MinInt32)
@@ -259,7 +254,7 @@ func (p *picker) best(at int, g *GPU) int32 {
 	return v[max(i-1, 0)]
 }
 
-// ProcessOf a lane; 0 for a lane the trace does not describe.
+// ProcessOf returns the process of a lane; 0 for a lane that the trace does not describe.
 func (t *Trace) ProcessOf(lane uint32) int32 {
 	if int(lane) < len(t.Lanes) {
 		return t.Lanes[lane].Process
@@ -267,8 +262,7 @@ func (t *Trace) ProcessOf(lane uint32) int32 {
 	return 0
 }
 
-// RunLength is the number of leading indices below n for which same holds; same
-// holds for a prefix.
+// RunLength returns the number of leading indices below n for which same is true; same must be true for a prefix.
 func RunLength(n int, same func(int) bool) int {
 	step := 1
 	for step < n && same(step) {

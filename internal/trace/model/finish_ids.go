@@ -2,26 +2,25 @@ package model
 
 import "math"
 
-// anyProcess is the process of device events that do not know theirs.
+// anyProcess is the process of device events of unknown process.
 const anyProcess = -1
 
-// What a launchTable says of an id; anything from 0 is a host event.
+// Values of a launchTable for an id; anything from 0 is a host event.
 const (
-	callNone = -1 // asked for, no call has it
-	notAsked = -2 // no device event has it
-	callMany = -3 // and below: several calls, list callMany-n
+	callNone      = -1 // asked for, no call has it
+	callUnknownID = -2 // no device event has it
+	callMany      = -3 // and below: several calls, list callMany-n
 )
 
-// launchTables find API calls by process and correlation id. They hold only
-// the ids that device events name.
+// launchTables find API calls by process and correlation id. They hold only the ids of device events.
 type launchTables struct {
 	tables []launchTable // one a process
 	at     map[int32]int // by process
 	last   int           // the one asked last; events of a process come together
 }
 
-// launchTable is the ids of one process: a list by id where they are close
-// together, as counters make them, else open addressing.
+// launchTable holds the ids of one process: a list by id if they are close together, as counters make them, else open
+// addressing.
 type launchTable struct {
 	process   int32
 	low, high int64
@@ -36,9 +35,9 @@ type launchSlot struct {
 	call int32
 }
 
-// spread is how many times wider than its events a list by id may be. A slot
-// of the open table takes four times the room and is at most two thirds full.
-const spread = 16
+// widestSpread limits the id range of a list relative to the number of its events. A slot of the open table takes
+// four times the memory and is at most two thirds full.
+const widestSpread = 16
 
 func newLaunchTables(gpu []GPU) *launchTables {
 	l := &launchTables{at: map[int32]int{}}
@@ -47,28 +46,28 @@ func newLaunchTables(gpu []GPU) *launchTables {
 		if g.Corr == 0 {
 			continue
 		}
-		p := l.of(g.Process)
+		p := l.tableOf(g.Process)
 		if p == nil {
 			l.at[g.Process] = len(l.tables)
 			l.tables = append(l.tables, launchTable{process: g.Process, low: math.MaxInt64, high: math.MinInt64})
-			p = l.of(g.Process)
+			p = l.tableOf(g.Process)
 		}
 		p.n++
 		p.low, p.high = min(p.low, g.Corr), max(p.high, g.Corr)
 	}
 	for i := range l.tables {
-		l.tables[i].allocate()
+		l.tables[i].allocateSlots()
 	}
 	for i := range gpu {
 		if g := &gpu[i]; g.Corr != 0 {
-			l.of(g.Process).ask(g.Corr)
+			l.tableOf(g.Process).addID(g.Corr)
 		}
 	}
 	return l
 }
 
-// of is the table of a process, nil when no device event names it.
-func (l *launchTables) of(process int32) *launchTable {
+// tableOf returns the table of a process, nil if no device event names it.
+func (l *launchTables) tableOf(process int32) *launchTable {
 	if l.last < len(l.tables) && l.tables[l.last].process == process {
 		return &l.tables[l.last]
 	}
@@ -80,9 +79,9 @@ func (l *launchTables) of(process int32) *launchTable {
 	return &l.tables[i]
 }
 
-// find is what is known of an id, nil when nobody asked.
-func (l *launchTables) find(corr int64, process int32) *int32 {
-	p := l.of(process)
+// findCall returns the entry of an id, nil if no device event has the id.
+func (l *launchTables) findCall(corr int64, process int32) *int32 {
+	p := l.tableOf(process)
 	if p == nil {
 		return nil
 	}
@@ -92,15 +91,14 @@ func (l *launchTables) find(corr int64, process int32) *int32 {
 		}
 		return &p.dense[corr-p.low]
 	}
-	return &p.slot(corr).call
+	return &p.findSlot(corr).call
 }
 
-// add notes a call under an id that a device event named. Calls that share an
-// id go to a list of their own.
+// add stores a call under an id that a device event has. Calls that share an id go to a separate list.
 func (l *launchTables) add(many [][]int32, corr int64, process, host int32) [][]int32 {
-	call := l.find(corr, process)
+	call := l.findCall(corr, process)
 	switch {
-	case call == nil || *call == notAsked:
+	case call == nil || *call == callUnknownID:
 	case *call == callNone:
 		*call = host
 	case *call >= 0:
@@ -113,11 +111,11 @@ func (l *launchTables) add(many [][]int32, corr int64, process, host int32) [][]
 	return many
 }
 
-func (p *launchTable) allocate() {
-	if width := uint64(p.high) - uint64(p.low); width < uint64(spread*p.n+1024) {
+func (p *launchTable) allocateSlots() {
+	if width := uint64(p.high) - uint64(p.low); width < uint64(widestSpread*p.n+1024) {
 		p.dense = make([]int32, width+1)
 		for i := range p.dense {
-			p.dense[i] = notAsked
+			p.dense[i] = callUnknownID
 		}
 		return
 	}
@@ -127,27 +125,26 @@ func (p *launchTable) allocate() {
 	}
 	p.slots, p.mask = make([]launchSlot, size), uint64(size-1)
 	for i := range p.slots {
-		p.slots[i].call = notAsked
+		p.slots[i].call = callUnknownID
 	}
 }
 
-func (p *launchTable) ask(corr int64) {
+func (p *launchTable) addID(corr int64) {
 	if p.dense != nil {
 		p.dense[corr-p.low] = callNone
 		return
 	}
-	*p.slot(corr) = launchSlot{corr, callNone}
+	*p.findSlot(corr) = launchSlot{corr, callNone}
 }
 
-// slot is the one of an id, or the free one where it belongs. Four ids that
-// follow each other share a line of the cache, and lines are scattered: ids
-// may have any stride.
-func (p *launchTable) slot(corr int64) *launchSlot {
+// findSlot returns the slot of an id, or the free slot for it. Four consecutive ids share a cache line, and lines are
+// scattered: ids may have any stride.
+func (p *launchTable) findSlot(corr int64) *launchSlot {
 	u := uint64(corr)
 	mix := (u >> 2) * 0x9E3779B97F4A7C15 // 2^64 over the golden ratio: Knuth's multiplicative hash
 	for h := (mix>>48^mix>>32^mix)<<2 | u&3; ; h++ {
 		s := &p.slots[h&p.mask]
-		if s.call == notAsked || s.corr == corr {
+		if s.call == callUnknownID || s.corr == corr {
 			return s
 		}
 	}

@@ -11,24 +11,24 @@ func TestStrideIDs(t *testing.T) {
 	for shift := range 50 {
 		const n = 4096
 		p := launchTable{n: n, low: 0, high: (n - 1) << shift}
-		p.allocate()
+		p.allocateSlots()
 		if p.dense != nil {
-			if len(p.dense) > spread*n+1024 {
+			if len(p.dense) > widestSpread*n+1024 {
 				t.Errorf("stride 2^%d: a list of %d for %d ids", shift, len(p.dense), n)
 			}
 			continue
 		}
 		for i := range int64(n) {
-			if s := p.slot(i << shift); s.call != notAsked {
+			if s := p.findSlot(i << shift); s.call != callUnknownID {
 				t.Fatalf("stride 2^%d: id %d is there already", shift, i)
 			}
-			p.ask(i << shift)
+			p.addID(i << shift)
 		}
 		// A run of taken slots is what a search that misses walks through.
 		longest, run := 0, 0
 		for i := range 2 * len(p.slots) {
 			run++
-			if p.slots[i%len(p.slots)].call == notAsked {
+			if p.slots[i%len(p.slots)].call == callUnknownID {
 				run = 0
 			}
 			longest = max(longest, run)
@@ -66,7 +66,7 @@ func TestSortOrder(t *testing.T) {
 				t.Fatalf("%d %s: %v, want %v", n, kind, order, want)
 			}
 			sorted := slices.Clone(v)
-			permute(sorted, order)
+			permuteInPlace(sorted, order)
 			if !slices.IsSorted(sorted) {
 				t.Fatalf("%d %s: moved to %v", n, kind, sorted)
 			}

@@ -9,16 +9,15 @@ import (
 )
 
 const (
-	// overrunNS is how far a record may run over the next one of its stream: old profilers
-	// round starts and lengths to microseconds.
+	// overrunNS is the longest time by which a record may run over the next one of its stream: old profilers round
+	// starts and lengths to microseconds.
 	overrunNS = 1000
-	// apartNS is the longest pause of a recording. Records that a longer one separates
-	// carry a wrong time.
+	// apartNS is the longest pause within a recording. Records that a longer one separates carry a wrong time.
 	apartNS = 24 * 3600 * 1_000_000_000
-	// lateNS is how long a device may work before the first and after the last host event,
-	// at least; else as long as the host was recorded.
+	// lateNS is the least time for which a device may work before the first and after the last host event; a longer
+	// recording of the host extends it to the length of that recording.
 	lateNS = 60 * 1_000_000_000
-	// faultyShare: a device is faulty where more than one record in so many fails.
+	// faultyShare: a device is faulty if more than one record in so many fails.
 	faultyShare = 100
 )
 
@@ -30,18 +29,18 @@ type GateCount struct {
 	Shared   int // unlinked: a plain launch starts one kernel, and theirs owns another
 }
 
-// Failed is how many records fail.
+// Failed returns the number of failed records.
 func (g *GateCount) Failed() int { return g.Untimed + g.Overruns + g.Shared }
 
-// Gate is the account of the records that fail.
+// Gate counts the records that fail.
 type Gate struct {
 	Devices  []GateCount // by index into Trace.Devices
 	Host     int         // host events without a time, left out
 	Launches int         // calls that start kernels, graph launches among them
 }
 
-// Faulty says whether so many records of a device fail that nothing can be told from
-// its idle time and from its links to launches.
+// Faulty reports whether so many records of a device fail that its idle time and its links to launches are
+// unreliable.
 func (g *Gate) Faulty(device int) bool {
 	if device >= len(g.Devices) {
 		return false
@@ -50,26 +49,26 @@ func (g *Gate) Faulty(device int) bool {
 	return c.Failed()*faultyShare > c.Records
 }
 
-// gate looks at the records of a trace that is sorted and linked.
-type gate struct {
+// recordGate checks the records of a trace that is sorted and linked.
+type recordGate struct {
 	t     *Trace
 	calls []Call // by NameID
 }
 
-// of is the count of a device.
-func (g *Gate) of(device uint16) *GateCount {
+// countsOf returns the counts of a device.
+func (g *Gate) countsOf(device uint16) *GateCount {
 	for len(g.Devices) <= int(device) {
 		g.Devices = append(g.Devices, GateCount{})
 	}
 	return &g.Devices[device]
 }
 
-// dropUntimed leaves out the records whose time is zero or apart from all others by more
-// than the recording could last, and mends those that end before they start.
+// dropUntimed leaves out the records whose time is zero, or apart from all others by more than the recording could
+// last, and repairs records that end before they start.
 func (t *Trace) dropUntimed() {
 	for i := range t.GPU {
 		g := &t.GPU[i]
-		c := t.Gate.of(g.Device)
+		c := t.Gate.countsOf(g.Device)
 		c.Records++
 		if g.End < g.Start {
 			c.Untimed++
@@ -77,8 +76,8 @@ func (t *Trace) dropUntimed() {
 		}
 	}
 	var e extents
-	e.look(t)
-	w, fine := e.window(t)
+	e.scanTimes(t)
+	w, fine := e.findWindow(t)
 	if fine {
 		return
 	}
@@ -87,7 +86,7 @@ func (t *Trace) dropUntimed() {
 	t.GPU = slices.DeleteFunc(t.GPU, func(g GPU) bool {
 		wrong := w.isWrong(Span{g.Start, g.End}, w.device)
 		if wrong {
-			t.Gate.of(g.Device).Untimed++
+			t.Gate.countsOf(g.Device).Untimed++
 		}
 		return wrong
 	})
@@ -96,8 +95,8 @@ func (t *Trace) dropUntimed() {
 	}
 }
 
-// extents are the first start, the last start and the last end of events, and of them those
-// of device records.
+// extents are the first start, the last start and the last end of all events, and of calls and device records
+// separately.
 type extents struct {
 	first, last, end int64
 	calls            Span // of host events that are no marks
@@ -105,8 +104,8 @@ type extents struct {
 	zeros            bool // some event has the time 0 of the file, and no length
 }
 
-// look goes over all events once; host events that end before they start get no length.
-func (e *extents) look(t *Trace) {
+// scanTimes scans all events once; host events that end before they start get no length.
+func (e *extents) scanTimes(t *Trace) {
 	*e = extents{math.MaxInt64, math.MinInt64, math.MinInt64, Span{math.MaxInt64, math.MinInt64}, Span{math.MaxInt64, math.MinInt64}, false}
 	for i := range t.Host {
 		h := &t.Host[i]
@@ -131,7 +130,7 @@ func (e *extents) look(t *Trace) {
 	}
 }
 
-// recordedWindow is when records can lie.
+// recordedWindow is the time span of valid records.
 type recordedWindow struct {
 	host, device Span
 	zero         int64 // time 0 of the file
@@ -142,13 +141,12 @@ func (w *recordedWindow) isWrong(s, in Span) bool {
 	return w.zeroWrong && s.Start == w.zero && s.End == w.zero || s.Start < in.Start || s.End > in.End
 }
 
-// zeroNS is how near to time 0 the first record begins in a file where 0 is a time.
+// zeroNS is the largest distance from time 0 of the first record in a file in which 0 is a valid time.
 const zeroNS = 1_000_000
 
-// window is when records can lie: in the largest group of starts that no pause of a day
-// divides, and those of a device near the host's events, where there are any. It is fine
-// where all of them do.
-func (e *extents) window(t *Trace) (w recordedWindow, fine bool) {
+// findWindow returns the time span of valid records: the largest group of starts without a pause of a day, and for
+// device records the time near the host's events, if there are any. fine reports that all records are valid.
+func (e *extents) findWindow(t *Trace) (w recordedWindow, fine bool) {
 	if e.first > e.last {
 		return w, true
 	}
@@ -177,7 +175,7 @@ func (e *extents) window(t *Trace) (w recordedWindow, fine bool) {
 	return w, !wrong
 }
 
-// largestGroup is the first and the last start of the largest group that no pause divides.
+// largestGroup returns the first and the last start of the largest group without a long pause.
 func (t *Trace) largestGroup() (first, last int64) {
 	starts := make([]int64, 0, len(t.Host)+len(t.GPU))
 	for i := range t.Host {
@@ -201,25 +199,24 @@ func (t *Trace) largestGroup() (first, last int64) {
 	return first, last
 }
 
-// streamKey names a stream: numbers of streams count per process and device.
+// streamKey identifies a stream: stream numbers count per process and device.
 type streamKey struct {
 	stream  int64
 	process int32
 	device  uint16
 }
 
-// clipOverruns ends records at the start of the next one of their stream, which runs one
-// after the other. Kernels of a graph run side by side, and so do kernels from compute
-// capability 9.0 on, where the next one may begin before the end of the one it depends on
-// (programmatic dependent launch): it ends later.
-func (k *gate) clipOverruns() {
-	nested := k.t.Format == XLA // operations of a TPU lie in loops, which are operations as well
+// clipOverruns ends records at the start of the next one of their stream, which runs them one after the other.
+// Kernels of a graph run in parallel, and so do kernels from compute capability 9.0 on, where a kernel may begin
+// before the end of the kernel it depends on (programmatic dependent launch): it ends later.
+func (k *recordGate) clipOverruns() {
+	nested := k.t.Format == XLA // operations of a TPU nest in loops, which are operations too
 	var streams []streamLast
 	at := map[streamKey]int{} // of more streams than are looked through
 	here := 0
 	for i := range k.t.GPU {
 		g := &k.t.GPU[i]
-		if g.Memory == Migrated { // the driver moves pages beside the streams
+		if g.Memory == Migrated { // the driver moves pages outside the streams
 			continue
 		}
 		key := streamKey{g.Stream, g.Process, g.Device}
@@ -232,14 +229,14 @@ func (k *gate) clipOverruns() {
 		}
 		p := &k.t.GPU[streams[here].last]
 		streams[here].last = int32(i)
-		if p.End-g.Start <= overrunNS || k.ofGraph(p) || k.ofGraph(g) || nested && p.Corr == 0 {
+		if p.End-g.Start <= overrunNS || k.isGraphOp(p) || k.isGraphOp(g) || nested && p.Corr == 0 {
 			continue
 		}
 		if k.overlapsDependents(p.Device) && p.Kind == Kernel && g.Kind == Kernel && p.End <= g.End {
 			continue
 		}
 		p.End = g.Start
-		k.t.Gate.of(p.Device).Overruns++
+		k.t.Gate.countsOf(p.Device).Overruns++
 	}
 }
 
@@ -249,7 +246,7 @@ type streamLast struct {
 	last int32
 }
 
-// placeOf is the place of a stream, len(streams) for a new one.
+// placeOf returns the index of a stream, len(streams) for a new one.
 func placeOf(streams []streamLast, at map[streamKey]int, key streamKey) int {
 	const few = 16
 	if len(streams) > few {
@@ -266,29 +263,28 @@ func placeOf(streams []streamLast, at map[streamKey]int, key streamKey) int {
 	return len(streams)
 }
 
-// overlapsDependents says whether kernels of one stream may overlap on a device.
-func (k *gate) overlapsDependents(device uint16) bool {
+// overlapsDependents reports whether kernels of one stream may overlap on a device.
+func (k *recordGate) overlapsDependents(device uint16) bool {
 	return int(device) < len(k.t.Devices) && k.t.Devices[device].Major >= dependentLaunch && !k.t.Devices[device].AMD()
 }
 
-// dependentLaunch is the major compute capability from which kernels of a stream may overlap.
+// dependentLaunch is the major compute capability from which on kernels of a stream may overlap.
 const dependentLaunch = 9
 
-// ofGraph says whether an operation was started by a graph launch.
-func (k *gate) ofGraph(g *GPU) bool {
+// isGraphOp reports whether a graph launch started an operation.
+func (k *recordGate) isGraphOp(g *GPU) bool {
 	return g.Graph || g.Launch >= 0 && k.callOf(g.Launch) == CallGraph
 }
 
-func (k *gate) callOf(host int32) Call {
+func (k *recordGate) callOf(host int32) Call {
 	if n := k.t.Host[host].Name; int(n) < len(k.calls) {
 		return k.calls[n]
 	}
 	return CallNone
 }
 
-// unlinkShared takes the launch from kernels whose plain launch owns another one that
-// began before.
-func (k *gate) unlinkShared() {
+// unlinkShared removes the launch from kernels whose plain launch owns an earlier one.
+func (k *recordGate) unlinkShared() {
 	owned := make([]bool, len(k.t.Host))
 	for i := range k.t.GPU {
 		g := &k.t.GPU[i]
@@ -297,22 +293,21 @@ func (k *gate) unlinkShared() {
 		}
 		if owned[g.Launch] {
 			g.Launch = -1
-			k.t.Gate.of(g.Device).Shared++
+			k.t.Gate.countsOf(g.Device).Shared++
 			continue
 		}
 		owned[g.Launch] = true
 	}
 }
 
-// warnLeftOut counts the host events that were left out; rule trace-quality names the records
-// of devices.
+// warnLeftOut warns about the host events that were left out; rule trace-quality names the records of devices.
 func (t *Trace) warnLeftOut() {
 	if n := t.Gate.Host; n > 0 {
 		t.Warn("bad-times", fmt.Sprintf("%d host events have the time 0, or one far from all others, and are left out", n), "")
 	}
 }
 
-// Words says in words what failed, "" for nothing.
+// Words describes the failed records, "" without any.
 func (g *GateCount) Words() string {
 	var parts []string
 	for _, p := range []struct {
@@ -330,8 +325,8 @@ func (g *GateCount) Words() string {
 	return strings.Join(parts, "; ")
 }
 
-// readCalls reads the name of every API function once, and counts the launches.
-func (k *gate) readCalls() {
+// readCalls classifies the name of every API function once, and counts the launches.
+func (k *recordGate) readCalls() {
 	k.calls = make([]Call, len(k.t.Names))
 	for i := range k.t.Host {
 		h := &k.t.Host[i]
@@ -347,7 +342,7 @@ func (k *gate) readCalls() {
 	}
 }
 
-// gpuBefore orders operations by start; of those that start at once the shorter goes first.
+// gpuBefore orders operations by start; at equal starts the shorter one goes first.
 func gpuBefore(a, b *GPU) bool {
 	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) < 0
 }

@@ -1,6 +1,6 @@
 package model
 
-// HostClocks is what the clocks of a thread went on by in a stretch of its time, s.
+// HostClocks has the advance of a thread's clocks during a time span, s.
 type HostClocks struct {
 	WallS, CPUS float64
 	DelayS      float64 // in which it could run and waited for a CPU; below 0 unknown
@@ -9,7 +9,7 @@ type HostClocks struct {
 	Preempted   float64 // how often the system took the CPU from it (involuntary ones)
 }
 
-// Add adds another stretch. A run delay that is unknown in one is unknown in both.
+// Add adds another time span. A run delay that is unknown in one is unknown in the sum.
 func (c *HostClocks) Add(o HostClocks) {
 	c.WallS, c.CPUS, c.OthersS = c.WallS+o.WallS, c.CPUS+o.CPUS, c.OthersS+o.OthersS
 	c.Blocks, c.Preempted = c.Blocks+o.Blocks, c.Preempted+o.Preempted
@@ -20,7 +20,7 @@ func (c *HostClocks) Add(o HostClocks) {
 	c.DelayS += o.DelayS
 }
 
-// Doing is what a sampled thread was doing.
+// Doing is the state of a sampled thread.
 type Doing string
 
 // The values of Doing.
@@ -40,21 +40,21 @@ type HostFrame struct {
 	Library  bool   // Python's own library or an installed package
 }
 
-// HostStack is a stack that was seen, outermost frame first (indices into HostSamples.Frames).
+// HostStack is a sampled stack, outermost frame first (indices into HostSamples.Frames).
 type HostStack struct {
 	Doing  Doing
 	Callee string  // whose code the innermost frame calls: "torch", "other", "" unknown
-	S      float64 // that its samples stand for
+	S      float64 // time that its samples represent
 	Count  int
 	Frames []int
 }
 
 // HostLoader has the settings of the program's data loader.
 type HostLoader struct {
-	Workers, Batches int // Batches is those of an epoch, 0 unknown
+	Workers, Batches int // Batches counts the batches of an epoch, 0 unknown
 	Persistent       bool
 	Starts           int     // how often its workers were started
-	StartS           float64 `json:"start_s"` // what that took, without the first time, s
+	StartS           float64 `json:"start_s"` // time of the starts, without the first one, s
 }
 
 // HostOptimizer has the settings of the optimizer that ends a step.
@@ -75,11 +75,11 @@ type HostFacts struct {
 	Memory        HostMemoryUse
 }
 
-// HostMemoryUse is the memory of the process and what the system has left, bytes; 0 unknown.
+// HostMemoryUse is the memory of the process and the available memory of the system, bytes; 0 unknown.
 type HostMemoryUse struct{ Resident, Available int64 }
 
-// HostSamples is what gpuprof's hook measured of the thread that makes the steps: its clocks in each recorded
-// step, and samples of its stack in steps after them.
+// HostSamples are the measurements of gpuprof's hook on the thread that makes the steps: its clocks in each recorded
+// step, and samples of its stack in later steps.
 type HostSamples struct {
 	Recorded []HostClocks // by recorded step, or the one window
 	Fetches  []HostClocks // of a data loader, in recorded steps
@@ -88,8 +88,8 @@ type HostSamples struct {
 	Frames   []HostFrame
 	Stacks   []HostStack
 	Borders  []int // frames on the stack at the border of a step: each has a whole step below it
-	// WaitedS is how long some task of the machine waited for a CPU in the recorded steps, ThrottledS how
-	// long the group of the process was throttled; below 0 unknown.
+	// WaitedS is the time in which some task of the machine waited for a CPU in the recorded steps, ThrottledS the
+	// time in which the control group of the process was throttled; negative if unknown.
 	WaitedS, ThrottledS float64
 	Facts               HostFacts
 	BareS               float64 // a step that was neither recorded nor sampled, 0 unknown

@@ -9,9 +9,8 @@ import (
 // maxRangeLanes bounds the lanes that crossing ranges of one thread take.
 const maxRangeLanes = 64
 
-// Nest puts loose events, start/end ranges and overhead, where they belong: on
-// their thread's lane if they nest with what is there, so that a launch is
-// found inside its range; else on further lanes of the same thread. add keeps one.
+// Nest places loose events (start/end ranges and overhead) on lanes: on their thread's lane if they nest with its
+// events, so that a launch is found inside its range; else on further lanes of the same thread. add stores one event.
 func (t *Trace) Nest(loose []Host, add func(Host)) {
 	if len(loose) == 0 {
 		return
@@ -38,7 +37,7 @@ func (t *Trace) Nest(loose []Host, add func(Host)) {
 		if th == nil {
 			continue
 		}
-		placed, rest := place(th.base, th.loose)
+		placed, rest := placeRanges(th.base, th.loose)
 		for n := 1; ; n++ {
 			for _, h := range placed {
 				h.Lane = lane
@@ -55,7 +54,7 @@ func (t *Trace) Nest(loose []Host, add func(Host)) {
 			name := cmp.Or(from.Name, fmt.Sprintf("thread %d", from.Thread))
 			lane = uint32(len(t.Lanes))
 			t.Lanes = append(t.Lanes, Lane{Process: from.Process, Thread: from.Thread, Name: fmt.Sprintf("%s, ranges %d", name, n)})
-			placed, rest = place(nil, rest)
+			placed, rest = placeRanges(nil, rest)
 		}
 	}
 	if lost > 0 {
@@ -63,15 +62,15 @@ func (t *Trace) Nest(loose []Host, add func(Host)) {
 	}
 }
 
-// open is an event of the sweep.
+// openEvent is an open event of the sweep.
 type openEvent struct {
 	end   int64
 	loose int // index into loose, -1 of base
 }
 
-// place sweeps over both lists and keeps of loose what crosses nothing. Where
-// two loose events cross, the one that began first stays.
-func place(base, loose []Host) (placed, rest []Host) {
+// placeRanges sweeps over both lists and returns as placed the loose events that cross nothing. If two loose events
+// cross, the one that began first stays.
+func placeRanges(base, loose []Host) (placed, rest []Host) {
 	order := func(a, b Host) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End))
 	}

@@ -10,33 +10,31 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// What is kept of a file takes memory, in bytes: rows of the tables while they are
-// gathered into one list, and what Index and Summarise make for each, at their
-// most. Measured on generated traces (docs/analyze.md).
+// Memory per item of a trace, in bytes: rows of the tables while they are gathered into one list, and the peak of
+// Index and Summarise for each. Measured on generated traces (docs/analyze.md).
 const (
 	HostBytes   = 176
 	GPUBytes    = 280
 	MemoryBytes = 96
-	NameBytes   = 768 // beside its text, which is there three times
+	NameBytes   = 768 // in addition to three copies of its text
 	textTimes   = 3
 )
 
-// TextBytes is what a text, a name or a stack, takes.
+// TextBytes returns the memory of a text, such as a name or a stack, bytes.
 func TextBytes(s string) int64 { return NameBytes + textTimes*int64(len(s)) }
 
-// Room is the memory that a trace may take while it is read and analysed. A file
-// with more is kept from its beginning up to an instant: everything that begins
-// before it, wherever it stands in the file, so that the figures of that part are
-// right.
+// Room is the memory budget of a trace while it is read and analysed. Of a larger file the part from its beginning up
+// to an instant is kept: every event that begins before that instant, wherever it is in the file, so that the figures
+// of this part are right.
 type Room struct {
 	most int64
 	// Until is the instant, in ns of the file; math.MaxInt64 without one.
 	Until int64
-	// Left counts the events that begin at it or later.
+	// Left counts the events that begin at Until or later.
 	Left int
 }
 
-// NewRoom is the room of one trace, bytes; 0 for outside.TraceMemory.
+// NewRoom makes the budget of one trace, bytes; 0 for outside.TraceMemory.
 func NewRoom(bytes int64) *Room {
 	if bytes <= 0 {
 		bytes = outside.TraceMemory()
@@ -44,8 +42,7 @@ func NewRoom(bytes int64) *Room {
 	return &Room{most: bytes, Until: math.MaxInt64}
 }
 
-// Keeps says whether an event that begins at an instant is kept, and counts it if
-// not.
+// Keeps reports whether an event that begins at an instant is kept, and counts it if not.
 func (r *Room) Keeps(start int64) bool {
 	if start < r.Until {
 		return true
@@ -54,23 +51,23 @@ func (r *Room) Keeps(start int64) bool {
 	return false
 }
 
-// Over says that so many bytes are more than the room.
+// Over reports whether so many bytes exceed the budget.
 func (r *Room) Over(bytes int64) bool { return bytes > r.most }
 
-// AtMost is how many of n rows of so many bytes there is room for.
+// AtMost returns how many of n rows of so many bytes fit into the budget.
 func (r *Room) AtMost(n int, bytes int64) int { return int(min(int64(n), r.most/bytes)) }
 
-// After a cut there has to be room to read on.
+// After a cut the budget must allow to read on.
 const (
 	keptShare   = 0.6 // of the events
 	settledPart = 4   // quarters less one of the room are used at most
 )
 
-// Settled says that so many bytes leave enough room to read on.
+// Settled reports whether so many bytes leave enough of the budget to read on.
 func (r *Room) Settled(bytes int64) bool { return bytes <= r.most/settledPart*(settledPart-1) }
 
-// Cut moves Until so that a part of the events, whose starts or some of them these
-// are, begins before it. It is false where they all begin at once.
+// Cut moves Until so that a part of the events begins before it; starts are the starts of all events, or of a sample.
+// It returns false if they all begin at once.
 func (r *Room) Cut(starts []int64) bool {
 	if len(starts) == 0 {
 		return false
@@ -84,14 +81,14 @@ func (r *Room) Cut(starts []int64) bool {
 	return true
 }
 
-// sampled is how many starts are enough to cut by.
-const sampled = 1 << 16
+// sampledStarts is a number of starts that suffices to choose a cut.
+const sampledStarts = 1 << 16
 
-// Sample is every so manyth of n, so that there are not too many to sort.
-func Sample(n int) int { return max(1, n/sampled) }
+// Sample returns the step with which a sample of n events is small enough to sort.
+func Sample(n int) int { return max(1, n/sampledStarts) }
 
-// Finish says in a trace that is finished what was left out, and ends there what was
-// under way. shift is what was added to the times of the file.
+// Finish ends a finished trace at Until, if it was cut, and warns about the events left out. shift was added to the
+// times of the file, ns.
 func (r *Room) Finish(t *Trace, shift int64) {
 	if r.Until == math.MaxInt64 {
 		return
@@ -105,9 +102,9 @@ func (r *Room) Finish(t *Trace, shift int64) {
 		fmt.Sprintf("set %s=%s to analyse more", outside.MemoryVariable, outside.MemoryText(4*outside.TraceMemory())))
 }
 
-// CutAt ends a finished trace at an instant. What was under way ends there; a step,
-// or a range that repeats as steps do, is no measure of one then, and becomes a mark.
-// So does one that ends after the last launch whose work is here: its own is not.
+// CutAt ends a finished trace at an instant, together with the events that are running then. A cut step, or a cut
+// range that repeats like steps, measures no step, and becomes a mark. So does one that ends after the last launch
+// with recorded work: its own work is missing.
 func (t *Trace) CutAt(until int64) {
 	last := until
 	for i := len(t.GPU) - 1; i >= 0; i-- { // by start
@@ -149,7 +146,7 @@ func (t *Trace) CutAt(until int64) {
 	}
 }
 
-// Extent is the first start to the last end of anything recorded.
+// Extent returns the span from the first start to the last end of all events.
 func Extent(t *Trace) Span {
 	s := Span{math.MaxInt64, math.MinInt64}
 	for i := range t.Host {

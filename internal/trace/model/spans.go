@@ -7,17 +7,17 @@ import (
 	"sort"
 )
 
-// Span is a stretch of time [Start, End) in ns.
+// Span is a time span [Start, End) in ns.
 type Span struct {
 	Start int64 `json:"start_ns"`
 	End   int64 `json:"end_ns"`
 }
 
-// Len is the span's length in ns.
+// Len returns the span's length in ns.
 func (s Span) Len() int64 { return s.End - s.Start }
 
-// Spans is a set of instants: sorted, disjoint, none empty. The functions
-// below return sets and leave their arguments alone.
+// Spans is a set of instants: sorted, disjoint, none empty. The functions below return sets and leave their arguments
+// unchanged.
 type Spans []Span
 
 // UnionOf makes a set of any spans, in any order; it sorts and reuses v.
@@ -37,7 +37,7 @@ func UnionOf(v []Span) Spans {
 	return Spans(out)
 }
 
-// Total is the length of the set in ns.
+// Total returns the length of the set in ns.
 func (a Spans) Total() int64 {
 	var n int64
 	for _, s := range a {
@@ -46,17 +46,17 @@ func (a Spans) Total() int64 {
 	return n
 }
 
-// And is the intersection of two sets.
-func (a Spans) And(b Spans) Spans { return Gather(func(f func(Span)) { a.common(b, f) }) }
+// And returns the intersection of two sets.
+func (a Spans) And(b Spans) Spans { return Gather(func(f func(Span)) { a.eachCommon(b, f) }) }
 
-// TotalAnd is the length in ns of the intersection of two sets. It allocates nothing.
+// TotalAnd returns the length in ns of the intersection of two sets. It allocates nothing.
 func (a Spans) TotalAnd(b Spans) (ns int64) {
-	a.common(b, func(s Span) { ns += s.Len() })
+	a.eachCommon(b, func(s Span) { ns += s.Len() })
 	return ns
 }
 
-// common calls f for every piece of the intersection of two sets, in order.
-func (a Spans) common(b Spans, f func(Span)) {
+// eachCommon calls f for every piece of the intersection of two sets, in order.
+func (a Spans) eachCommon(b Spans, f func(Span)) {
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		if from, to := max(a[i].Start, b[j].Start), min(a[i].End, b[j].End); from < to {
 			f(Span{from, to})
@@ -69,9 +69,8 @@ func (a Spans) common(b Spans, f func(Span)) {
 	}
 }
 
-// Gather is the set of the pieces that each names. It is asked twice, to count them
-// and to keep them: a long trace has a million pieces, and lists that double leave five
-// times as much garbage as they hold.
+// Gather makes a set of the pieces that each yields. It calls each twice, to count the pieces and to store them: a
+// long trace has a million pieces, and lists that double leave five times as much garbage as they hold.
 func Gather(each func(f func(Span))) Spans {
 	n := 0
 	each(func(Span) { n++ })
@@ -83,11 +82,11 @@ func Gather(each func(f func(Span))) Spans {
 	return out
 }
 
-// Minus is what is in a and not in b.
-func (a Spans) Minus(b Spans) Spans { return Gather(func(f func(Span)) { a.without(b, f) }) }
+// Minus returns the part of a outside b.
+func (a Spans) Minus(b Spans) Spans { return Gather(func(f func(Span)) { a.eachWithout(b, f) }) }
 
-// without calls f for every piece of a that is not in b, in order.
-func (a Spans) without(b Spans, f func(Span)) {
+// eachWithout calls f for every piece of a outside b, in order.
+func (a Spans) eachWithout(b Spans, f func(Span)) {
 	j := 0
 	for _, s := range a {
 		for j < len(b) && b[j].End <= s.Start {
@@ -106,13 +105,13 @@ func (a Spans) without(b Spans, f func(Span)) {
 	}
 }
 
-// Or is the union of two sets.
+// Or returns the union of two sets.
 func (a Spans) Or(b Spans) Spans {
 	v := make([]Span, 0, len(a)+len(b))
 	return UnionOf(append(append(v, a...), b...))
 }
 
-// Within is the part of a inside w.
+// Within returns the part of a inside w.
 func (a Spans) Within(w Span) Spans {
 	out := slices.Clone(a.Near(w))
 	if n := len(out); n > 0 {
@@ -121,7 +120,7 @@ func (a Spans) Within(w Span) Spans {
 	return out
 }
 
-// Near are the pieces of a that w touches, whole. They are a's own.
+// Near returns the whole pieces of a that w touches. The slice belongs to a.
 func (a Spans) Near(w Span) Spans {
 	if w.End <= w.Start {
 		return nil
@@ -130,10 +129,10 @@ func (a Spans) Near(w Span) Spans {
 	return a[lo : lo+sort.Search(len(a)-lo, func(i int) bool { return a[lo+i].Start >= w.End })]
 }
 
-// Contains says whether an instant is in the set.
+// Contains reports whether an instant is in the set.
 func (a Spans) Contains(at int64) bool { return len(a.Around(at)) > 0 }
 
-// Around is the span of a set that holds an instant.
+// Around returns the span of a set that contains an instant, nil without one.
 func (a Spans) Around(at int64) Spans {
 	i := a.FirstFrom(at)
 	if i < len(a) && a[i].Start <= at {
@@ -142,12 +141,12 @@ func (a Spans) Around(at int64) Spans {
 	return nil
 }
 
-// FirstFrom is the place of the first span that ends after an instant.
+// FirstFrom returns the index of the first span that ends after an instant.
 func (a Spans) FirstFrom(at int64) int {
 	return sort.Search(len(a), func(i int) bool { return a[i].End > at })
 }
 
-// Before is the end of the last piece that ends at or before an instant, 0 none.
+// Before returns the end of the last piece that ends at or before an instant, 0 none.
 func (a Spans) Before(at int64) int64 {
 	i := a.FirstFrom(at)
 	if i == 0 {
@@ -156,8 +155,7 @@ func (a Spans) Before(at int64) int64 {
 	return a[i-1].End
 }
 
-// TotalIn is the length in ns of the part of the set inside w. It allocates
-// nothing.
+// TotalIn returns the length in ns of the part of the set inside w. It allocates nothing.
 func (a Spans) TotalIn(w Span) int64 {
 	var n int64
 	for _, s := range a[a.FirstFrom(w.Start):] {
@@ -169,21 +167,21 @@ func (a Spans) TotalIn(w Span) int64 {
 	return n
 }
 
-// Overlaps says whether an event lies in s, at least in part.
+// Overlaps reports whether an event is inside s, at least in part.
 func (s Span) Overlaps(start, end int64) bool {
 	return start < s.End && (end > s.Start || start == end && start >= s.Start)
 }
 
-// sound says that a span is one, with room for sums.
-func (s Span) sound() bool {
+// isValid reports whether a span has its end after its start, with headroom for sums.
+func (s Span) isValid() bool {
 	const most = math.MaxInt64 / 2
 	return s.Start >= -most && s.End <= most && s.Start <= s.End
 }
 
-// shifted moves a span by a time in ns.
-func (s Span) shifted(by int64) Span { return Span{s.Start + by, s.End + by} }
+// shiftBy moves a span by a time in ns.
+func (s Span) shiftBy(by int64) Span { return Span{s.Start + by, s.End + by} }
 
-// First is the part of a set up to a total length.
+// First returns the part of a set up to a total length in ns.
 func (a Spans) First(ns int64) Spans {
 	for i, s := range a {
 		if ns < s.Len() {
@@ -198,7 +196,7 @@ func (a Spans) First(ns int64) Spans {
 	return a
 }
 
-// Hull is the shortest span around a set.
+// Hull returns the shortest span around a set.
 func (a Spans) Hull() Span {
 	if len(a) == 0 {
 		return Span{}

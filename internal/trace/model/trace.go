@@ -1,8 +1,7 @@
-// Package model is a recording of a program: tables of host events, device operations
-// and memory, in integer nanoseconds, and sets of spans over them. In come the rows that
-// the readers (trace/read) gather; out goes a Trace whose rows are sorted, linked to
-// their launches and bounded by the memory budget. It judges nothing and imports no
-// reader and no rule.
+// Package model defines a recording of a program: tables of host events, device operations and memory, in integer
+// nanoseconds, and sets of spans over them. Its input is the rows that the readers (trace/read) gather; its output
+// is a Trace whose rows are sorted, linked to their launches and bounded by the memory budget. It judges nothing and
+// imports no reader and no rule.
 package model
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Kind says what an event is.
+// Kind is the kind of an event.
 type Kind uint8
 
 // Host events, then device events.
@@ -41,7 +40,7 @@ func (k Kind) String() string {
 // NameID is an index into Trace.Names; equal names have equal ids.
 type NameID uint32
 
-// Host is something a host thread did. Host events of one lane nest.
+// Host is an event of a host thread. Host events of one lane nest.
 type Host struct {
 	Start, End int64 // ns
 	Corr       int64 // API: correlation id, 0 none. Op, Annotation: external id, 0 none
@@ -52,7 +51,7 @@ type Host struct {
 	Kind       Kind
 }
 
-// Dur is the event's length in ns.
+// Dur returns the event's length in ns.
 func (h *Host) Dur() int64 { return h.End - h.Start }
 
 // Direction of a copy.
@@ -68,9 +67,8 @@ const (
 	H2H
 )
 
-// DirectionOf reads where a copy goes off its name: "Memcpy DtoH" of CUPTI, or
-// "CopyDeviceToHost" and "MEMORY_COPY_DEVICE_TO_HOST" of ROCm; NoCopy where it does
-// not say.
+// DirectionOf parses the direction of a copy from its name: "Memcpy DtoH" of CUPTI, or "CopyDeviceToHost" and
+// "MEMORY_COPY_DEVICE_TO_HOST" of ROCm; NoCopy if the name has none.
 func DirectionOf(name string) Direction {
 	name = strings.NewReplacer("_", "", " ", "").Replace(strings.ToLower(name))
 	for _, d := range []struct {
@@ -100,7 +98,7 @@ const (
 	UnknownMemory HostMemory = iota
 	Pageable
 	Pinned
-	// Migrated is unified memory: the driver moves its pages to where they are used.
+	// Migrated is unified memory: the driver moves its pages to the processor that uses them.
 	Migrated
 )
 
@@ -110,7 +108,7 @@ type PageFaults struct {
 	Host   int64
 }
 
-// GPU is something a device did.
+// GPU is an operation of a device.
 type GPU struct {
 	Start, End int64 // ns
 	Corr       int64 // correlation id, 0 none
@@ -119,8 +117,7 @@ type GPU struct {
 	Stream     int64
 	Blocks     int64 // blocks of the grid, 0 unknown
 	Threads    int32 // threads per block, 0 unknown
-	// Launch is the index in Trace.Host of the call that launched it, -1
-	// unknown. Finish fills it in.
+	// Launch is the index in Trace.Host of the call that launched it, -1 unknown. Finish fills it in.
 	Launch  int32
 	Process int32 // process that launched it: correlation ids repeat across processes
 	Name    NameID
@@ -131,7 +128,7 @@ type GPU struct {
 	Graph   bool // part of a graph launch: one call, many kernels
 }
 
-// Dur is the event's length in ns.
+// Dur returns the event's length in ns.
 func (g *GPU) Dur() int64 { return g.End - g.Start }
 
 // Lane is a host thread.
@@ -153,7 +150,7 @@ type Device struct {
 	PeakBytesPerS float64
 }
 
-// AMD says whether a device is one of AMD's, by its name.
+// AMD reports whether a device is from AMD, by its name.
 func (d *Device) AMD() bool {
 	return strings.Contains(d.Name, "AMD") || strings.Contains(d.Name, "Instinct") || strings.Contains(d.Name, "Radeon")
 }
@@ -168,8 +165,7 @@ type MemoryEvent struct {
 	Lane      uint32
 }
 
-// StreamWait is a call that makes a stream wait for an event, where the
-// profiler recorded which one.
+// StreamWait is a call that makes a stream wait for an event, if the profiler recorded the event.
 type StreamWait struct {
 	Corr   int64 // correlation id of the call
 	Record int64 // correlation id of the call that recorded the event, 0 unknown
@@ -177,8 +173,8 @@ type StreamWait struct {
 	On     int64 // the stream that the event was recorded on, -1 unknown
 }
 
-// Collective is what the profiler tells of the communication behind a kernel (PyTorch
-// from 2.3 on). Names without a text are unknown.
+// Collective is the profiler's description of the communication in a kernel (PyTorch from 2.3 on). Names without a
+// text are unknown.
 type Collective struct {
 	Corr    int64  // correlation id of the kernel
 	Name    NameID // "allreduce"
@@ -186,7 +182,7 @@ type Collective struct {
 	Ranks   NameID // the ranks of the group, as a list that may be cut short
 	Element NameID // the type of an element: "Float"
 	Size    int32  // ranks of the group, 0 unknown
-	In, Out int64  // elements that the rank gives and gets
+	In, Out int64  // elements that the rank sends and receives
 	Seq     int64  // number in the group plus one, 0 unknown
 }
 
@@ -202,38 +198,38 @@ const (
 	CUDA   Format = "cuda"   // gpuprof's CUDA recorder
 )
 
-// Framework is what a program is made with, as far as a recording says.
+// Framework is the framework of a program, if a recording shows it.
 type Framework uint8
 
-// Frameworks; of several in one process the highest counts.
+// Frameworks; the highest one in a process counts.
 const (
 	OtherFramework Framework = iota // CUDA itself, another one, or unknown
 	JAX
 	PyTorch
 )
 
-// Program is what `gpuprof run --` knows of the program it recorded.
+// Program describes the program that `gpuprof run --` recorded.
 type Program struct {
 	Command []string `json:"command"` // as it was started, with secrets masked; empty unknown
 	CPUs    int      `json:"cpus"`    // that it may use on the machine; 0 unknown
 	Dir     string   `json:"dir"`     // the folder of the recording, as it is shown
 	Opens   string   `json:"-"`       // the path by which commands open it; empty is Dir
-	// Traces is how many processes of it were recorded there: they share the CPUs.
+	// Traces counts the recorded processes of the program: they share the CPUs.
 	Traces int `json:"traces"`
-	// Skip is how many steps at the beginning of the recording are to be left out: a recorder
-	// that finds steps in what it recorded records those, too.
+	// Skip is the number of steps to leave out at the beginning of the recording: a recorder that finds the steps in
+	// its own records also records the first ones.
 	Skip int `json:"-"`
 }
 
-// Trace is one file, read. Readers fill it and call Finish.
+// Trace is one file. Readers fill it and call Finish.
 type Trace struct {
 	Path   string // as it is shown
 	Opens  string // the path by which commands open it; empty is Path
 	Format Format
 	Rank   int // -1 unknown
 	World  int // ranks in the job, 0 unknown
-	Events int // events in the file, those not kept among them
-	// Lost is how many more there would be, at most, had the recorder kept all; 0 none or unknown.
+	Events int // events in the file, including events that are not kept
+	// Lost is the largest number of records that the recorder dropped; 0 none or unknown.
 	Lost int64
 
 	Names   []string
@@ -245,51 +241,50 @@ type Trace struct {
 	Memory []MemoryEvent
 	Waits  []StreamWait // none where the profiler did not record them
 	Faults PageFaults   // of unified memory; 0 where the profiler did not record them
-	// Collectives are what is told of communication kernels, in any order.
+	// Collectives describe communication kernels, in any order.
 	Collectives []Collective
-	// Stacks are what came with events, by Host.Stack: a call stack, outermost frame first, frames separated by ';',
-	// and behind ArgsMark the arguments of an operator, as opcost.Parse reads them. Either may be missing. See StackOf
-	// and ArgsOf.
+	// Stacks are the texts attached to events, by Host.Stack: a call stack, outermost frame first, frames separated
+	// by ';', and after ArgsMark the arguments of an operator, which opcost.Parse parses. Either may be missing. See
+	// StackOf and ArgsOf.
 	Stacks []string
 
-	// First is when the first event of the file begins, of any kind; Shift is what was
-	// added to the times of the file. Both ns, of a trace that can be cut; Shift only of one of Kineto.
+	// First is the start of the first event of the file, of any kind; Shift was added to the times of the file. Both
+	// ns. First is set for a trace that can be cut, Shift for Kineto only.
 	First, Shift int64
-	Cut          *Cut // what a cut trace is of, nil for a whole one
+	Cut          *Cut // the part that a cut trace has, nil for a whole one
 
-	// Sampled is what the hook measured of the thread that makes the steps, nil unknown.
+	// Sampled has the hook's measurements of the thread that makes the steps, nil unknown.
 	Sampled   *HostSamples
-	Program   Program   // that was recorded, where the recording says
-	Process   string    // name of the process that launches, where the recording says
+	Program   Program   // that was recorded, if known
+	Process   string    // name of the process that launches, if known
 	Framework Framework // of a trace of CUDA; others are of one framework
 
 	// Gate counts the records that failed; Finish fills it in.
 	Gate Gate
 
-	Truncated bool // the file ended early; what was read is here
-	// Inflated says that the profiler recorded Python frames or its own
-	// overhead, which lengthens what the host does.
+	Truncated bool // the file ended early; the part before is here
+	// Inflated: the profiler recorded Python frames or its own overhead, which slows the host.
 	Inflated bool
 	Warnings []gpuprof.Warning
 }
 
-// ArgsMark stands between the call stack and the arguments of an operator among Stacks.
+// ArgsMark separates the call stack and the arguments of an operator in Stacks.
 const ArgsMark = "\u241e"
 
-// StackOf is the call stack that came with a host event, "" without one.
+// StackOf returns the call stack of a host event, "" without one.
 func (t *Trace) StackOf(h *Host) string {
-	stack, _, _ := strings.Cut(t.attached(h), ArgsMark)
+	stack, _, _ := strings.Cut(t.attachedText(h), ArgsMark)
 	return stack
 }
 
-// ArgsOf is the recorded arguments of an operator, for opcost.Parse; "" without any.
+// ArgsOf returns the recorded arguments of an operator, for opcost.Parse; "" without any.
 func (t *Trace) ArgsOf(h *Host) string {
-	_, args, _ := strings.Cut(t.attached(h), ArgsMark)
+	_, args, _ := strings.Cut(t.attachedText(h), ArgsMark)
 	return args
 }
 
-// ToldCollectives are the Collectives by the correlation id of their kernel.
-func (t *Trace) ToldCollectives() map[int64]*Collective {
+// CollectivesByCorr returns the Collectives by the correlation id of their kernel.
+func (t *Trace) CollectivesByCorr() map[int64]*Collective {
 	told := make(map[int64]*Collective, len(t.Collectives))
 	for i := range t.Collectives {
 		told[t.Collectives[i].Corr] = &t.Collectives[i]
@@ -297,7 +292,7 @@ func (t *Trace) ToldCollectives() map[int64]*Collective {
 	return told
 }
 
-func (t *Trace) attached(h *Host) string {
+func (t *Trace) attachedText(h *Host) string {
 	if h.Stack == 0 || int(h.Stack) > len(t.Stacks) {
 		return ""
 	}
@@ -312,7 +307,7 @@ func (t *Trace) Name(id NameID) string {
 	return ""
 }
 
-// ProcessName is the name of the process that launches, or its command; "" unknown.
+// ProcessName returns the name of the process that launches, or its command; "" unknown.
 func (t *Trace) ProcessName() string {
 	if t.Process == "" && len(t.Program.Command) > 0 {
 		return t.Program.Command[0]
@@ -320,12 +315,12 @@ func (t *Trace) ProcessName() string {
 	return t.Process
 }
 
-// Warn adds a warning; fix is empty where nothing helps.
+// Warn adds a warning; fix is empty if nothing helps.
 func (t *Trace) Warn(code, text, fix string) {
 	t.Warnings = append(t.Warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
 }
 
-// MaxEvents is the most host or device events a Trace holds: indices are 32 bits.
+// MaxEvents is the most host or device events in a Trace: indices have 32 bits.
 const MaxEvents = math.MaxInt32
 
 // WholeTrace is the step source of a trace without steps.

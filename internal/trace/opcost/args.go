@@ -1,7 +1,7 @@
-// Package opcost counts the arithmetic and the memory traffic of PyTorch operators from the
-// arguments that a recording has: FLOPs, and bytes with each operand read once and each
-// result written once. In come an operator's name and its recorded arguments; out goes a
-// Cost, or the reason why there is none. It imports nothing of the profiler.
+// Package opcost counts the arithmetic and the memory traffic of PyTorch operators from the arguments that a
+// recording has: FLOPs, and bytes with each operand read once and each result written once. The input is an
+// operator's name and its recorded arguments; the output is a Cost, or the reason why there is none. It imports
+// nothing of the profiler.
 package opcost
 
 import (
@@ -22,11 +22,11 @@ type Arg struct {
 // Args are the arguments of one call.
 type Args []Arg
 
-// Separator stands between the four recorded lists of an operator's arguments in a text: "Input Dims", "Input type",
+// Separator separates the four recorded lists of an operator's arguments in a text: "Input Dims", "Input type",
 // "Input Strides" and "Concrete Inputs", each JSON, a missing one empty.
 const Separator = "\u241f"
 
-// Parse reads such a text; ok is false without types or where a list is no JSON of its kind.
+// Parse parses a text of four lists; ok is false without types, or if a list is no JSON of its kind.
 func Parse(text string) (args Args, ok bool) {
 	parts := strings.Split(text, Separator)
 	if len(parts) != 4 {
@@ -46,12 +46,12 @@ func Parse(text string) (args Args, ok bool) {
 	for i := range args {
 		a := &args[i]
 		a.Type = types[i]
-		a.Dims, a.List, ok = shape(dims[i])
+		a.Dims, a.List, ok = parseShape(dims[i])
 		if !ok {
 			return nil, false
 		}
 		if i < len(strides) {
-			a.Strides, _, _ = shape(strides[i])
+			a.Strides, _, _ = parseShape(strides[i])
 		}
 		if i < len(values) {
 			a.Value = values[i]
@@ -60,23 +60,23 @@ func Parse(text string) (args Args, ok bool) {
 	return args, true
 }
 
-// shape reads the dims of a tensor, or of a list of tensors.
-func shape(text json.RawMessage) (dims []int64, list [][]int64, ok bool) {
+// parseShape parses the dims of a tensor, or of a list of tensors.
+func parseShape(text json.RawMessage) (dims []int64, list [][]int64, ok bool) {
 	if json.Unmarshal(text, &dims) == nil {
-		return dims, nil, sane(dims)
+		return dims, nil, isValidShape(dims)
 	}
 	if json.Unmarshal(text, &list) != nil {
 		return nil, nil, false
 	}
 	for _, d := range list {
-		if !sane(d) {
+		if !isValidShape(d) {
 			return nil, nil, false
 		}
 	}
 	return nil, list, true
 }
 
-func sane(dims []int64) bool {
+func isValidShape(dims []int64) bool {
 	for _, n := range dims {
 		if n < 0 {
 			return false
@@ -85,18 +85,18 @@ func sane(dims []int64) bool {
 	return true
 }
 
-// Largest is the elements and the bytes of the tensor with most elements, 0 without tensors of a known type.
+// Largest returns the elements and the bytes of the tensor with most elements, 0 without tensors of a known type.
 func (a Args) Largest() (n, bytes float64) {
 	for i := range a {
-		if size := sizes[a[i].Type]; size > 0 && len(a[i].Dims) > 0 && elements(a[i].Dims) > n {
-			n = elements(a[i].Dims)
+		if size := sizes[a[i].Type]; size > 0 && len(a[i].Dims) > 0 && countElements(a[i].Dims) > n {
+			n = countElements(a[i].Dims)
 			bytes = n * float64(size)
 		}
 	}
 	return n, bytes
 }
 
-// Shapes writes the dims of the tensors among the arguments: "[33, 40] [40, 56]".
+// Shapes formats the dims of the tensors among the arguments: "[33, 40] [40, 56]".
 func (a Args) Shapes() string {
 	var out []string
 	for i := range a {
@@ -112,7 +112,7 @@ func (a Args) Shapes() string {
 	return strings.Join(out, " ")
 }
 
-// sizes are the bytes of an element by the name of its type, of today's recordings and of 2021's.
+// sizes are the bytes of an element by the name of its type, in today's recordings and in recordings of 2021.
 var sizes = map[string]int64{
 	"float": 4, "double": 8, "c10::BFloat16": 2, "c10::Half": 2, "long int": 8, "int": 4, "short": 2, "short int": 2,
 	"signed char": 1, "unsigned char": 1, "bool": 1, "c10::complex<float>": 8, "c10::complex<double>": 16,
@@ -122,11 +122,11 @@ var sizes = map[string]int64{
 	"long": 8, "long long": 8, "Long": 8, "Int": 4, "Bool": 1, "Double": 8, "Float": 4, "Half": 2, "BFloat16": 2,
 }
 
-// ElementBytes is the bytes of an element by the name of its type, 0 unknown.
+// ElementBytes returns the bytes of an element by the name of its type, 0 unknown.
 func ElementBytes(name string) int64 { return sizes[name] }
 
-// elements is the product of dims, 1 of a tensor without any.
-func elements(dims []int64) float64 {
+// countElements returns the product of dims, 1 for a tensor without any.
+func countElements(dims []int64) float64 {
 	n := 1.0
 	for _, d := range dims {
 		n *= float64(d)

@@ -11,15 +11,15 @@ type Cost struct {
 	// Bytes are read and written once each: the least traffic to the device's memory.
 	Bytes float64
 	Type  string // of the elements of the operand that the arithmetic reads
-	// Recomputed is the part of FLOPs that computes again what was computed before: the scores in the backward pass of
-	// fused attention.
+	// Recomputed is the part of FLOPs for values that were computed before: the scores in the backward pass of fused
+	// attention.
 	Recomputed float64
 	Product    []int64 // M, N and K of a matrix product
-	// Assumed: the recording has no strides, and the operands are taken as dense.
+	// Assumed: the recording has no strides, and the operands count as dense.
 	Assumed bool
 }
 
-// A Reason tells why an operator has no cost.
+// A Reason explains why an operator has no cost.
 type Reason string
 
 // The reasons.
@@ -31,7 +31,7 @@ const (
 )
 
 // Of counts one call of an operator by its arguments. element is the bytes of an element in lists of tensors, which
-// have no type in a recording; 0 where it is unknown.
+// have no type in a recording; 0 unknown.
 func Of(name string, args Args, element int64) (Cost, Reason) {
 	m, ok := models[name]
 	if !ok {
@@ -58,10 +58,10 @@ func Known(name string) bool {
 	return ok
 }
 
-// Source is where the formula of an operator comes from, "" without a model.
+// Source returns the source of an operator's formula, "" without a model.
 func Source(name string) string { return models[name].source }
 
-// call reads the arguments of one call, and remembers what it lacked.
+// call reads the arguments of one call, and records missing ones.
 type call struct {
 	args                  Args
 	element               int64
@@ -70,7 +70,7 @@ type call struct {
 	missing, bad, assumed bool
 }
 
-func (c *call) at(i int) *Arg {
+func (c *call) argument(i int) *Arg {
 	if i >= len(c.args) {
 		c.missing = true
 		return &Arg{}
@@ -78,9 +78,10 @@ func (c *call) at(i int) *Arg {
 	return &c.args[i]
 }
 
-// dims is the shape of tensor i with so many dimensions, or at least -rank; zeros where it does not fit.
+// dims returns the shape of tensor i with rank dimensions, or at least -rank if rank is negative; zeros for another
+// shape.
 func (c *call) dims(i, rank int) []int64 {
-	d := c.at(i).Dims
+	d := c.argument(i).Dims
 	if len(d) == rank || rank < 0 && len(d) >= -rank {
 		return d
 	}
@@ -88,7 +89,7 @@ func (c *call) dims(i, rank int) []int64 {
 	return make([]int64, max(rank, -rank))
 }
 
-func (c *call) has(i int) bool { return i < len(c.args) && sizes[c.args[i].Type] > 0 }
+func (c *call) hasTensor(i int) bool { return i < len(c.args) && sizes[c.args[i].Type] > 0 }
 
 func (c *call) typeOf(i int) string {
 	if i >= 0 && i < len(c.args) {
@@ -97,24 +98,24 @@ func (c *call) typeOf(i int) string {
 	return ""
 }
 
-// size is the bytes of an element of tensor i.
-func (c *call) size(i int) float64 {
-	z := sizes[c.at(i).Type]
+// elementSize returns the bytes of an element of tensor i.
+func (c *call) elementSize(i int) float64 {
+	z := sizes[c.argument(i).Type]
 	if z == 0 {
 		c.missing = true
 	}
 	return float64(z)
 }
 
-// whole is the bytes of a dense tensor with the shape and type of tensor i.
-func (c *call) whole(i int) float64 { return elements(c.at(i).Dims) * c.size(i) }
+// denseBytes returns the bytes of a dense tensor with the shape and type of tensor i.
+func (c *call) denseBytes(i int) float64 { return countElements(c.argument(i).Dims) * c.elementSize(i) }
 
-// read is the bytes that tensor i has in memory: what is broadcast by a stride of 0 is read once.
-func (c *call) read(i int) float64 {
-	a := c.at(i)
+// readBytes returns the bytes that tensor i occupies in memory: a dimension broadcast by stride 0 is read once.
+func (c *call) readBytes(i int) float64 {
+	a := c.argument(i)
 	if len(a.Strides) != len(a.Dims) {
 		c.assumed = c.assumed || len(a.Dims) > 0
-		return c.whole(i)
+		return c.denseBytes(i)
 	}
 	n := 1.0
 	for k, d := range a.Dims {
@@ -122,20 +123,20 @@ func (c *call) read(i int) float64 {
 			n *= float64(d)
 		}
 	}
-	return n * c.size(i)
+	return n * c.elementSize(i)
 }
 
-// optional is read of a tensor that may be missing.
-func (c *call) optional(i int) float64 {
-	if !c.has(i) {
+// optionalBytes returns readBytes of a tensor that may be missing.
+func (c *call) optionalBytes(i int) float64 {
+	if !c.hasTensor(i) {
 		return 0
 	}
-	return c.read(i)
+	return c.readBytes(i)
 }
 
-// list is the numbers of argument i: "[1, 1]".
-func (c *call) list(i int) []int64 {
-	v := strings.TrimSpace(c.at(i).Value)
+// integerList parses the numbers of argument i: "[1, 1]".
+func (c *call) integerList(i int) []int64 {
+	v := strings.TrimSpace(c.argument(i).Value)
 	inner, ok := strings.CutPrefix(v, "[")
 	inner, closed := strings.CutSuffix(inner, "]")
 	if !ok || !closed {
@@ -157,10 +158,10 @@ func (c *call) list(i int) []int64 {
 	return out
 }
 
-// flags is the truth values of argument i: "[True, False]".
-func (c *call) flags(i int) []bool {
+// flagList parses the truth values of argument i: "[True, False]".
+func (c *call) flagList(i int) []bool {
 	var out []bool
-	for f := range strings.SplitSeq(strings.Trim(c.at(i).Value, "[] "), ",") {
+	for f := range strings.SplitSeq(strings.Trim(c.argument(i).Value, "[] "), ",") {
 		switch strings.TrimSpace(f) {
 		case "True", "true":
 			out = append(out, true)
@@ -174,11 +175,11 @@ func (c *call) flags(i int) []bool {
 	return out
 }
 
-// flag is a truth value.
-func (c *call) flag(i int) bool { f := c.flags(i); return len(f) == 1 && f[0] }
+// flag parses a truth value.
+func (c *call) flag(i int) bool { f := c.flagList(i); return len(f) == 1 && f[0] }
 
-// number is argument i as a number; other where the recording has none.
-func (c *call) number(i int, other float64) float64 {
+// numberOr returns argument i as a number; other if the recording has none.
+func (c *call) numberOr(i int, other float64) float64 {
 	if i >= len(c.args) {
 		return other
 	}
@@ -189,34 +190,34 @@ func (c *call) number(i int, other float64) float64 {
 	return v
 }
 
-// integer is argument i as a whole number, which has to be there.
-func (c *call) integer(i int) int64 {
-	v, err := strconv.ParseInt(c.at(i).Value, 10, 64)
+// requireInteger returns argument i as a whole number, which must be recorded.
+func (c *call) requireInteger(i int) int64 {
+	v, err := strconv.ParseInt(c.argument(i).Value, 10, 64)
 	if err != nil {
 		c.missing = true
 	}
 	return v
 }
 
-// same checks that two sizes agree.
-func (c *call) same(a, b int64) { c.bad = c.bad || a != b }
+// requireEqual checks that two sizes agree.
+func (c *call) requireEqual(a, b int64) { c.bad = c.bad || a != b }
 
-// listed adds up the elements of a list of tensors. PyTorch records no list of more than 30.
-func (c *call) listed(i int) float64 {
-	a := c.at(i)
+// listElements adds up the elements of a list of tensors. PyTorch records no list of more than 30.
+func (c *call) listElements(i int) float64 {
+	a := c.argument(i)
 	if a.Type != "TensorList" || len(a.List) == 0 {
 		c.missing = true
 		return 0
 	}
 	sum := 0.0
 	for _, d := range a.List {
-		sum += elements(d)
+		sum += countElements(d)
 	}
 	return sum
 }
 
-// axis is a dimension of a tensor by its number, which counts from the end where negative.
-func (c *call) axis(dims []int64, n int64) int64 {
+// resolveAxis returns a dimension of a tensor by its number, which counts from the end if negative.
+func (c *call) resolveAxis(dims []int64, n int64) int64 {
 	if n < 0 {
 		n += int64(len(dims))
 	}

@@ -2,7 +2,7 @@ package opcost
 
 import "math"
 
-// model counts one operator. operand is the tensor whose type decides which arithmetic runs.
+// model counts one operator. operand is the tensor whose type decides the arithmetic.
 type model struct {
 	count   func(c *call) (flops, bytes float64)
 	operand int
@@ -19,29 +19,29 @@ const (
 // logSumExp is the bytes that fused attention keeps of a row of scores: one float32.
 const logSumExp = 4
 
-// models are by the operator's name. Only the innermost operator around a launch is counted:
-// aten::linear, aten::matmul and aten::einsum have none, since they call those that have.
-var models = withSimple(map[string]model{
-	"aten::mm":          {mm, 0, counter},
-	"aten::addmm":       {addmm, 1, counter},
-	"aten::addmm_":      {addmm, 1, counter},
-	"aten::bmm":         {bmm, 0, counter},
-	"aten::baddbmm":     {baddbmm, 1, counter},
-	"aten::baddbmm_":    {baddbmm, 1, counter},
-	"aten::mv":          {mv, 0, "2mk"},
-	"aten::addmv_":      {addmv, 1, "2mk"},
-	"aten::addmv":       {addmv, 1, "2mk"},
-	"aten::dot":         {dot, 0, "2n"},
+// models are by the operator's name. Only the innermost operator around a launch is counted: aten::linear,
+// aten::matmul and aten::einsum have none, since they call operators that have one.
+var models = addSimpleModels(map[string]model{
+	"aten::mm":          {countMM, 0, counter},
+	"aten::addmm":       {countAddMM, 1, counter},
+	"aten::addmm_":      {countAddMM, 1, counter},
+	"aten::bmm":         {countBMM, 0, counter},
+	"aten::baddbmm":     {countBAddBMM, 1, counter},
+	"aten::baddbmm_":    {countBAddBMM, 1, counter},
+	"aten::mv":          {countMV, 0, "2mk"},
+	"aten::addmv_":      {countAddMV, 1, "2mk"},
+	"aten::addmv":       {countAddMV, 1, "2mk"},
+	"aten::dot":         {countDot, 0, "2n"},
 	"aten::_scaled_mm":  {scaledMM, 0, counter},
 	"aten::_grouped_mm": {groupedMM, 0, "2·rows·k·n: each row belongs to one group"},
 
-	"aten::convolution":          {convolution, 1, counter},
+	"aten::convolution":          {countConvolution, 1, counter},
 	"aten::convolution_backward": {convolutionBackward, 2, counter + ", and 1/groups of its gradient of the weights"},
 
-	"aten::scaled_dot_product_attention": {attention, 0, counter + ", half for causal, by query heads for grouped queries"},
+	"aten::scaled_dot_product_attention": {countAttention, 0, counter + ", half for causal, by query heads for grouped queries"},
 
-	"aten::_scaled_dot_product_flash_attention":         {attention, 0, counter},
-	"aten::_scaled_dot_product_flash_attention_for_cpu": {attention, 0, counter},
+	"aten::_scaled_dot_product_flash_attention":         {countAttention, 0, counter},
+	"aten::_scaled_dot_product_flash_attention_for_cpu": {countAttention, 0, counter},
 	"aten::_scaled_dot_product_efficient_attention":     {attentionWith(6), 0, counter},
 	"aten::_scaled_dot_product_cudnn_attention":         {attentionWith(6), 0, counter},
 
@@ -60,27 +60,27 @@ var models = withSimple(map[string]model{
 	"aten::cudnn_batch_norm_backward":                  {normBackward, 0, traffic},
 	"aten::miopen_batch_norm_backward":                 {normBackward, 0, traffic},
 	"aten::native_group_norm":                          {readWrite, 0, traffic},
-	"aten::_softmax":                                   {softmax, 0, traffic},
-	"aten::_log_softmax":                               {softmax, 0, traffic},
-	"aten::_softmax_backward_data":                     {pointwise(2), 0, traffic},
-	"aten::_log_softmax_backward_data":                 {pointwise(2), 0, traffic},
-	"aten::native_dropout":                             {dropout, 0, traffic + ", a byte of mask each"},
-	"aten::native_dropout_backward":                    {pointwise(2), 0, traffic},
+	"aten::_softmax":                                   {countSoftmax, 0, traffic},
+	"aten::_log_softmax":                               {countSoftmax, 0, traffic},
+	"aten::_softmax_backward_data":                     {countPointwise(2), 0, traffic},
+	"aten::_log_softmax_backward_data":                 {countPointwise(2), 0, traffic},
+	"aten::native_dropout":                             {countDropout, 0, traffic + ", a byte of mask each"},
+	"aten::native_dropout_backward":                    {countPointwise(2), 0, traffic},
 	"aten::nll_loss_forward":                           {nllLoss, 0, traffic},
 	"aten::nll_loss_backward":                          {nllLossBackward, 1, traffic},
-	"aten::embedding":                                  {embedding, 0, "rows that are read, not the table"},
+	"aten::embedding":                                  {countEmbedding, 0, "rows that are read, not the table"},
 	"aten::embedding_dense_backward":                   {embeddingBackward, 0, traffic},
 	"aten::index_select":                               {indexSelect, 0, "rows that are read"},
-	"aten::gather":                                     {gather, 0, traffic},
+	"aten::gather":                                     {countGather, 0, traffic},
 	"aten::index_add_":                                 {scatterAdd(2, 3), 0, "source, index, and the rows hit, read and written"},
 	"aten::scatter_add_":                               {scatterAdd(2, 3), 0, "source, index, and the elements hit, read and written"},
 	"aten::scatter_reduce_":                            {scatterAdd(2, 3), 0, "source, index, and the elements hit, read and written"},
-	"aten::copy_":                                      {copied, 0, traffic},
-	"aten::fill_":                                      {written, 0, traffic},
-	"aten::zero_":                                      {written, 0, traffic},
+	"aten::copy_":                                      {countCopied, 0, traffic},
+	"aten::fill_":                                      {countWritten, 0, traffic},
+	"aten::zero_":                                      {countWritten, 0, traffic},
 	"aten::cat":                                        {eachElement(1, 1), -1, traffic},
 	"aten::topk":                                       {topK, 0, traffic},
-	"aten::sort":                                       {sorted, 0, "one pass; a radix sort makes several"},
+	"aten::sort":                                       {countSorted, 0, "one pass; a radix sort makes several"},
 	"aten::_fft_r2c":                                   {fftReal, 0, "2.5·n·log2(n), the convention for transforms"},
 	"aten::_fft_c2r":                                   {fftToReal, 0, "2.5·n·log2(n), the convention for transforms"},
 	"aten::_fft_c2c":                                   {fftComplex, 0, "5·n·log2(n), the convention for transforms"},
@@ -98,8 +98,8 @@ var models = withSimple(map[string]model{
 	"aten::_amp_foreach_non_finite_check_and_unscale_": {eachElement(1, 1), -1, traffic},
 })
 
-// withSimple adds the operators that read a few tensors and write one, or reduce one.
-func withSimple(models map[string]model) map[string]model {
+// addSimpleModels adds the operators that read a few tensors and write one, or reduce one.
+func addSimpleModels(models map[string]model) map[string]model {
 	for k, names := range map[int][]string{
 		1: {"relu", "relu_", "gelu", "silu", "silu_", "sigmoid", "sigmoid_", "tanh", "tanh_", "exp", "exp_", "neg", "abs", "sqrt", "sqrt_", "rsqrt", "pow",
 			"sin", "cos", "log", "reciprocal", "clamp", "clamp_", "clamp_min", "clamp_min_", "leaky_relu", "leaky_relu_", "elu", "softplus", "hardtanh",
@@ -110,96 +110,96 @@ func withSimple(models map[string]model) map[string]model {
 		3: {"addcmul", "addcmul_", "addcdiv", "addcdiv_", "where", "lerp", "lerp_"},
 	} {
 		for _, name := range names {
-			models["aten::"+name] = model{pointwise(k), 0, traffic}
+			models["aten::"+name] = model{countPointwise(k), 0, traffic}
 		}
 	}
 	for _, name := range []string{"eq", "ne", "lt", "le", "gt", "ge"} {
-		models["aten::"+name] = model{comparison, 0, traffic}
+		models["aten::"+name] = model{countComparison, 0, traffic}
 	}
 	for _, name := range []string{"sum", "mean", "amax", "amin", "max", "min", "var", "std", "norm", "linalg_vector_norm", "argmax", "argmin", "any", "all", "prod"} {
-		models["aten::"+name] = model{reduction(reducedDims[name]), 0, traffic}
+		models["aten::"+name] = model{countReduction(reducedDims[name]), 0, traffic}
 	}
 	return models
 }
 
-// product is 2mnk, and the traffic of a times b where both are read once.
-func (c *call) product(a, b int, batch, m, k, n float64) (flops, bytes float64) {
-	return 2 * batch * m * k * n, c.read(a) + c.read(b) + batch*m*n*c.size(a)
+// productCost returns 2mnk FLOPs, and the traffic of a times b if both are read once.
+func (c *call) productCost(a, b int, batch, m, k, n float64) (flops, bytes float64) {
+	return 2 * batch * m * k * n, c.readBytes(a) + c.readBytes(b) + batch*m*n*c.elementSize(a)
 }
 
-func mm(c *call) (flops, bytes float64) { return c.matrices(0, 1) }
+func countMM(c *call) (flops, bytes float64) { return c.matrixCost(0, 1) }
 
-func (c *call) matrices(a, b int) (flops, bytes float64) {
+func (c *call) matrixCost(a, b int) (flops, bytes float64) {
 	x, y := c.dims(a, 2), c.dims(b, 2)
-	c.same(x[1], y[0])
+	c.requireEqual(x[1], y[0])
 	c.sizes = []int64{x[0], y[1], x[1]}
-	return c.product(a, b, 1, float64(x[0]), float64(x[1]), float64(y[1]))
+	return c.productCost(a, b, 1, float64(x[0]), float64(x[1]), float64(y[1]))
 }
 
-func (c *call) batches(a, b int) (flops, bytes float64) {
+func (c *call) batchCost(a, b int) (flops, bytes float64) {
 	x, y := c.dims(a, 3), c.dims(b, 3)
-	c.same(x[2], y[1])
-	c.same(x[0], y[0])
+	c.requireEqual(x[2], y[1])
+	c.requireEqual(x[0], y[0])
 	c.sizes = []int64{x[1], y[2], x[2]}
-	return c.product(a, b, float64(x[0]), float64(x[1]), float64(x[2]), float64(y[2]))
+	return c.productCost(a, b, float64(x[0]), float64(x[1]), float64(x[2]), float64(y[2]))
 }
 
-func bmm(c *call) (flops, bytes float64) { return c.batches(0, 1) }
+func countBMM(c *call) (flops, bytes float64) { return c.batchCost(0, 1) }
 
-// added is what an operator reads of the tensor that it adds, nothing where beta is 0.
-func (c *call) added(beta int) float64 {
-	if c.number(beta, 1) == 0 {
+// addedBytes returns the bytes of the tensor that an operator adds, 0 if beta is 0.
+func (c *call) addedBytes(beta int) float64 {
+	if c.numberOr(beta, 1) == 0 {
 		return 0
 	}
-	return c.optional(0)
+	return c.optionalBytes(0)
 }
 
-func addmm(c *call) (flops, bytes float64) {
-	flops, bytes = c.matrices(1, 2)
-	return flops, bytes + c.added(3)
+func countAddMM(c *call) (flops, bytes float64) {
+	flops, bytes = c.matrixCost(1, 2)
+	return flops, bytes + c.addedBytes(3)
 }
 
-func baddbmm(c *call) (flops, bytes float64) {
-	flops, bytes = c.batches(1, 2)
-	return flops, bytes + c.added(3)
+func countBAddBMM(c *call) (flops, bytes float64) {
+	flops, bytes = c.batchCost(1, 2)
+	return flops, bytes + c.addedBytes(3)
 }
 
-func (c *call) vector(a, b int) (flops, bytes float64) {
+func (c *call) vectorCost(a, b int) (flops, bytes float64) {
 	x, y := c.dims(a, 2), c.dims(b, 1)
-	c.same(x[1], y[0])
-	return 2 * elements(x), c.read(a) + c.read(b) + float64(x[0])*c.size(a)
+	c.requireEqual(x[1], y[0])
+	return 2 * countElements(x), c.readBytes(a) + c.readBytes(b) + float64(x[0])*c.elementSize(a)
 }
 
-func mv(c *call) (flops, bytes float64) { return c.vector(0, 1) }
+func countMV(c *call) (flops, bytes float64) { return c.vectorCost(0, 1) }
 
-func addmv(c *call) (flops, bytes float64) {
-	flops, bytes = c.vector(1, 2)
-	return flops, bytes + c.added(3)
+func countAddMV(c *call) (flops, bytes float64) {
+	flops, bytes = c.vectorCost(1, 2)
+	return flops, bytes + c.addedBytes(3)
 }
 
-func dot(c *call) (flops, bytes float64) {
-	return 2 * elements(c.dims(0, 1)), c.read(0) + c.read(1) + c.size(0)
+func countDot(c *call) (flops, bytes float64) {
+	return 2 * countElements(c.dims(0, 1)), c.readBytes(0) + c.readBytes(1) + c.elementSize(0)
 }
 
 // scaledMM is a product of 8-bit floats. The type of its result is recorded as a number; 16 bits are assumed.
 func scaledMM(c *call) (flops, bytes float64) {
 	x, y := c.dims(0, 2), c.dims(1, 2)
-	c.same(x[1], y[0])
+	c.requireEqual(x[1], y[0])
 	c.assumed, c.sizes = true, []int64{x[0], y[1], x[1]}
-	return 2 * elements(x) * float64(y[1]), c.read(0) + c.read(1) + c.optional(2) + c.optional(3) + c.optional(4) + 2*float64(x[0]*y[1])
+	return 2 * countElements(x) * float64(y[1]), c.readBytes(0) + c.readBytes(1) + c.optionalBytes(2) + c.optionalBytes(3) + c.optionalBytes(4) + 2*float64(x[0]*y[1])
 }
 
-// groupedMM multiplies each row of argument 0 by the matrix of its group. Which group a row is in is not
-// recorded; the arithmetic does not depend on it.
+// groupedMM multiplies each row of argument 0 by the matrix of its group. The groups of the rows are not recorded;
+// the arithmetic does not depend on them.
 func groupedMM(c *call) (flops, bytes float64) {
 	x, w := c.dims(0, 2), c.dims(1, 3)
-	c.same(x[1], w[1])
+	c.requireEqual(x[1], w[1])
 	n := float64(w[2])
-	return 2 * elements(x) * n, c.read(0) + c.read(1) + float64(x[0])*n*c.size(0)
+	return 2 * countElements(x) * n, c.readBytes(0) + c.readBytes(1) + float64(x[0])*n*c.elementSize(0)
 }
 
-// spatial stretches a list of one number over all spatial dimensions.
-func spatial(list []int64, n int, other int64) []int64 {
+// expandSpatial expands a list of one number over all spatial dimensions.
+func expandSpatial(list []int64, n int, other int64) []int64 {
 	out := make([]int64, n)
 	for i := range out {
 		switch {
@@ -214,20 +214,20 @@ func spatial(list []int64, n int, other int64) []int64 {
 	return out
 }
 
-// convolution: 2·N·prod(output's spatial dims)·prod(weights); of a transposed one the input's.
-func convolution(c *call) (flops, bytes float64) {
+// countConvolution: 2·N·prod(output's spatial dims)·prod(weights); a transposed one uses the input's dims.
+func countConvolution(c *call) (flops, bytes float64) {
 	x, w := c.dims(0, -3), c.dims(1, -3)
 	n := len(w) - 2
 	if len(x) != len(w) {
 		c.bad = true
 		return 0, 0
 	}
-	stride, pad, dilation := spatial(c.list(3), n, 1), spatial(c.list(4), n, 0), spatial(c.list(5), n, 1)
-	transposed, groups := c.flag(6), c.integer(8)
+	stride, pad, dilation := expandSpatial(c.integerList(3), n, 1), expandSpatial(c.integerList(4), n, 0), expandSpatial(c.integerList(5), n, 1)
+	transposed, groups := c.flag(6), c.requireInteger(8)
 	y := []int64{x[0], w[0]}
 	if transposed {
 		y[1] = w[1] * groups
-		more := spatial(c.list(7), n, 0)
+		more := expandSpatial(c.integerList(7), n, 0)
 		for i := range n {
 			y = append(y, (x[2+i]-1)*stride[i]-2*pad[i]+dilation[i]*(w[2+i]-1)+more[i]+1)
 		}
@@ -240,15 +240,15 @@ func convolution(c *call) (flops, bytes float64) {
 			y = append(y, (x[2+i]+2*pad[i]-dilation[i]*(w[2+i]-1)-1)/stride[i]+1)
 		}
 	}
-	c.bad = c.bad || !sane(y)
+	c.bad = c.bad || !isValidShape(y)
 	places := y
 	if transposed {
 		places = x
 	}
-	return 2 * float64(x[0]) * elements(places[2:]) * elements(w), c.read(0) + c.read(1) + c.optional(2) + elements(y)*c.size(0)
+	return 2 * float64(x[0]) * countElements(places[2:]) * countElements(w), c.readBytes(0) + c.readBytes(1) + c.optionalBytes(2) + countElements(y)*c.elementSize(0)
 }
 
-// convolutionBackward costs a forward's arithmetic for each gradient that is asked for, of the input and of the weights.
+// convolutionBackward costs a forward's arithmetic for each requested gradient, of the input and of the weights.
 func convolutionBackward(c *call) (flops, bytes float64) {
 	gy, x, w := c.dims(0, -3), c.dims(1, -3), c.dims(2, -3)
 	if len(gy) != len(x) || len(x) != len(w) {
@@ -259,82 +259,82 @@ func convolutionBackward(c *call) (flops, bytes float64) {
 	if c.flag(7) {
 		places = x
 	}
-	one := 2 * float64(x[0]) * elements(places[2:]) * elements(w)
-	bytes = c.read(0)
-	for i, wanted := range c.flags(10) {
+	one := 2 * float64(x[0]) * countElements(places[2:]) * countElements(w)
+	bytes = c.readBytes(0)
+	for i, wanted := range c.flagList(10) {
 		switch {
 		case !wanted:
 		case i == 0:
-			flops, bytes = flops+one, bytes+c.read(2)+c.whole(1)
+			flops, bytes = flops+one, bytes+c.readBytes(2)+c.denseBytes(1)
 		case i == 1:
-			flops, bytes = flops+one, bytes+c.read(1)+c.whole(2)
+			flops, bytes = flops+one, bytes+c.readBytes(1)+c.denseBytes(2)
 		default:
-			bytes += float64(gy[1]) * c.size(0)
+			bytes += float64(gy[1]) * c.elementSize(0)
 		}
 	}
 	return flops, bytes
 }
 
-// cudnnRNN: each weight matrix of every layer and direction is used once a row of the input.
+// cudnnRNN: each weight matrix of every layer and direction is used once per row of the input.
 func cudnnRNN(c *call) (flops, bytes float64) {
 	x := c.dims(0, -2)
-	weights := c.at(1)
+	weights := c.argument(1)
 	if weights.Type != "TensorList" || len(weights.List) == 0 {
 		c.missing = true
 		return 0, 0
 	}
-	rows := elements(x[:len(x)-1])
+	rows := countElements(x[:len(x)-1])
 	out, all := 0.0, 0.0
 	for _, w := range weights.List {
-		all += elements(w)
+		all += countElements(w)
 		if len(w) == 2 {
-			flops += 2 * rows * elements(w)
+			flops += 2 * rows * countElements(w)
 			out = float64(w[1])
 		}
 	}
-	z := c.size(0)
-	return flops, c.read(0) + all*z + rows*out*z
+	z := c.elementSize(0)
+	return flops, c.readBytes(0) + all*z + rows*out*z
 }
 
-// transform is n·log2(n) over the dims of a transform, and how many transforms there are.
-func (c *call) transform(dims []int64) float64 {
+// transformSize returns n·log2(n) over the dims of a transform, times the number of transforms.
+func (c *call) transformSize(dims []int64) float64 {
 	n := 1.0
-	for _, d := range c.list(1) {
-		if at := c.axis(dims, d); !c.bad {
+	for _, d := range c.integerList(1) {
+		if at := c.resolveAxis(dims, d); !c.bad {
 			n *= float64(dims[at])
 		}
 	}
 	if n <= 1 {
 		return 0
 	}
-	return n * math.Log2(n) * elements(dims) / n
+	return n * math.Log2(n) * countElements(dims) / n
 }
 
 func fftReal(c *call) (flops, bytes float64) {
 	x := c.dims(0, -1)
-	out := elements(x)
-	if axes := c.list(1); len(axes) > 0 && c.flag(3) {
-		if last := c.axis(x, axes[len(axes)-1]); !c.bad && x[last] > 0 {
+	out := countElements(x)
+	if axes := c.integerList(1); len(axes) > 0 && c.flag(3) {
+		if last := c.resolveAxis(x, axes[len(axes)-1]); !c.bad && x[last] > 0 {
 			out = out / float64(x[last]) * float64(x[last]/2+1)
 		}
 	}
-	return 2.5 * c.transform(x), c.read(0) + 2*out*c.size(0)
+	return 2.5 * c.transformSize(x), c.readBytes(0) + 2*out*c.elementSize(0)
 }
 
 func fftToReal(c *call) (flops, bytes float64) {
 	x := append([]int64(nil), c.dims(0, -1)...)
-	axes := c.list(1)
+	axes := c.integerList(1)
 	if len(axes) == 0 {
 		c.missing = true
 		return 0, 0
 	}
-	if last := c.axis(x, axes[len(axes)-1]); !c.bad {
-		x[last] = c.integer(3)
+	if last := c.resolveAxis(x, axes[len(axes)-1]); !c.bad {
+		x[last] = c.requireInteger(3)
 	}
-	return 2.5 * c.transform(x), c.read(0) + elements(x)*c.size(0)/2
+	return 2.5 * c.transformSize(x), c.readBytes(0) + countElements(x)*c.elementSize(0)/2
 }
 
 func fftComplex(c *call) (flops, bytes float64) {
 	x := c.dims(0, -1)
-	return 5 * c.transform(x), 2 * c.read(0)
+	return 5 * c.transformSize(x), 2 * c.readBytes(0)
 }

@@ -1,7 +1,7 @@
 package opcost
 
-// attention of argument 4 or 5 that is causal; see attentionWith.
-func attention(c *call) (flops, bytes float64) {
+// countAttention counts attention whose causal flag is argument 4 or 5; see attentionWith.
+func countAttention(c *call) (flops, bytes float64) {
 	causal := 4
 	if len(c.args) > 5 && c.args[4].Type != "" && (c.args[5].Value == "True" || c.args[5].Value == "False") {
 		causal = 5 // aten::scaled_dot_product_attention has the mask and the dropout before it
@@ -9,15 +9,15 @@ func attention(c *call) (flops, bytes float64) {
 	if len(c.args) > 5 && sizes[c.args[3].Type] > 0 {
 		causal = 5
 	}
-	return c.attention(causal)
+	return c.attentionCost(causal)
 }
 
 func attentionWith(causal int) func(c *call) (flops, bytes float64) {
-	return func(c *call) (flops, bytes float64) { return c.attention(causal) }
+	return func(c *call) (flops, bytes float64) { return c.attentionCost(causal) }
 }
 
-// scores is the size of the scores, heads of the query, and the part of them that a causal mask leaves.
-func (c *call) scores(q, k, causal int) float64 {
+// scoreCount returns the number of scores, with the heads of the query, without the part that a causal mask removes.
+func (c *call) scoreCount(q, k, causal int) float64 {
 	a, b := c.dims(q, 4), c.dims(k, 4)
 	n := float64(a[0]*a[1]) * float64(a[2]) * float64(b[2])
 	if causal < len(c.args) && c.args[causal].Value == "True" && a[2] == b[2] && a[2] > 0 {
@@ -26,119 +26,124 @@ func (c *call) scores(q, k, causal int) float64 {
 	return n
 }
 
-// attention: two products with the scores, [batch, heads, queries, keys]. Grouped queries have more heads than
-// keys; the products are those of the queries. A causal mask leaves about half, and fused kernels skip the rest.
-func (c *call) attention(causal int) (flops, bytes float64) {
+// attentionCost: two products with the scores, [batch, heads, queries, keys]. Grouped queries have more heads than
+// keys; the products have the heads of the queries. A causal mask keeps about half, and fused kernels skip the other
+// half.
+func (c *call) attentionCost(causal int) (flops, bytes float64) {
 	q, v := c.dims(0, 4), c.dims(2, 4)
 	rows := float64(q[0] * q[1] * q[2])
-	flops = 2 * c.scores(0, 1, causal) * float64(q[3]+v[3])
-	return flops, c.read(0) + c.read(1) + c.read(2) + rows*float64(v[3])*c.size(0) + rows*logSumExp
+	flops = 2 * c.scoreCount(0, 1, causal) * float64(q[3]+v[3])
+	return flops, c.readBytes(0) + c.readBytes(1) + c.readBytes(2) + rows*float64(v[3])*c.elementSize(0) + rows*logSumExp
 }
 
-// attentionBackward: five products, one of which computes the scores again. Arguments: gradient of the output, q, k, v.
+// attentionBackward: five products, one of which computes the scores again. Arguments: gradient of the output, q, k,
+// v.
 func attentionBackward(causal int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		q, v := c.dims(1, 4), c.dims(3, 4)
 		rows := float64(q[0] * q[1] * q[2])
-		scores := c.scores(1, 2, causal)
+		scores := c.scoreCount(1, 2, causal)
 		c.recomputed = 2 * scores * float64(q[3])
 		flops = 2 * scores * float64(3*q[3]+2*v[3])
-		bytes = c.read(0) + 2*c.read(1) + 2*c.read(2) + 2*c.read(3) + rows*float64(v[3])*c.size(1) + rows*logSumExp
+		bytes = c.readBytes(0) + 2*c.readBytes(1) + 2*c.readBytes(2) + 2*c.readBytes(3) + rows*float64(v[3])*c.elementSize(1) + rows*logSumExp
 		return flops, bytes
 	}
 }
 
-// layerNorm: the input is read, the output written, with so many float32 of statistics a row.
+// layerNorm: the input is read, the output written, with so many float32 of statistics per row.
 func layerNorm(weight, bias, statistics int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
-		x, inner := c.at(0).Dims, c.list(1)
+		x, inner := c.argument(0).Dims, c.integerList(1)
 		rows := 1.0
 		for i := range max(0, len(x)-len(inner)) {
 			rows *= float64(x[i])
 		}
-		bytes = c.read(0) + c.whole(0) + float64(4*statistics)*rows + c.optional(weight)
+		bytes = c.readBytes(0) + c.denseBytes(0) + float64(4*statistics)*rows + c.optionalBytes(weight)
 		if bias >= 0 {
-			bytes += c.optional(bias)
+			bytes += c.optionalBytes(bias)
 		}
 		return 0, bytes
 	}
 }
 
 func layerNormBackward(c *call) (flops, bytes float64) {
-	bytes = c.read(0) + c.read(1) + c.whole(1) + c.optional(3) + c.optional(4)
-	if c.has(5) {
-		bytes += 2 * c.read(5)
+	bytes = c.readBytes(0) + c.readBytes(1) + c.denseBytes(1) + c.optionalBytes(3) + c.optionalBytes(4)
+	if c.hasTensor(5) {
+		bytes += 2 * c.readBytes(5)
 	}
-	if c.has(6) {
-		bytes += c.read(6)
+	if c.hasTensor(6) {
+		bytes += c.readBytes(6)
 	}
 	return 0, bytes
 }
 
-// batchNorm is a floor: most kernels read an input twice that does not stay in the cache.
+// batchNorm is a lower bound: most kernels read an input twice that does not stay in the cache.
 func batchNorm(c *call) (flops, bytes float64) {
-	bytes = c.read(0) + c.whole(0)
+	bytes = c.readBytes(0) + c.denseBytes(0)
 	for i := 1; i <= 4; i++ {
-		bytes += c.optional(i)
+		bytes += c.optionalBytes(i)
 	}
 	return 0, bytes
 }
 
-func normBackward(c *call) (flops, bytes float64) { return 0, c.read(0) + c.read(1) + c.whole(1) }
+func normBackward(c *call) (flops, bytes float64) {
+	return 0, c.readBytes(0) + c.readBytes(1) + c.denseBytes(1)
+}
 
-func readWrite(c *call) (flops, bytes float64) { return 0, c.read(0) + c.whole(0) }
+func readWrite(c *call) (flops, bytes float64) { return 0, c.readBytes(0) + c.denseBytes(0) }
 
-func written(c *call) (flops, bytes float64) { return 0, c.whole(0) }
+func countWritten(c *call) (flops, bytes float64) { return 0, c.denseBytes(0) }
 
-// copied: the destination is argument 0.
-func copied(c *call) (flops, bytes float64) { return 0, c.whole(0) + c.read(1) }
+// countCopied: the destination is argument 0.
+func countCopied(c *call) (flops, bytes float64) { return 0, c.denseBytes(0) + c.readBytes(1) }
 
-// softmax of 16-bit numbers may write float32, by argument 2.
-func softmax(c *call) (flops, bytes float64) {
-	out := c.whole(0)
+// countSoftmax: softmax of 16-bit numbers may write float32, by argument 2.
+func countSoftmax(c *call) (flops, bytes float64) {
+	out := c.denseBytes(0)
 	if len(c.args) > 2 && c.args[2].Value == "True" {
-		out = 4 * elements(c.at(0).Dims)
+		out = 4 * countElements(c.argument(0).Dims)
 	}
-	return 0, c.read(0) + out
+	return 0, c.readBytes(0) + out
 }
 
-func dropout(c *call) (flops, bytes float64) {
-	return 0, c.read(0) + c.whole(0) + elements(c.at(0).Dims)
+func countDropout(c *call) (flops, bytes float64) {
+	return 0, c.readBytes(0) + c.denseBytes(0) + countElements(c.argument(0).Dims)
 }
 
-// pointwise reads up to n tensors and writes one of their common shape, of the largest type among those with most
-// dimensions. Numbers are recorded as tensors without dimensions; a kernel has them as arguments.
-func pointwise(n int) func(c *call) (flops, bytes float64) {
+// countPointwise reads up to n tensors and writes one of their common shape, with the largest type among the tensors
+// with most dimensions. Numbers are recorded as tensors without dimensions; a kernel has them as arguments.
+func countPointwise(n int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
-		out, z, ok := c.common(n)
+		out, z, ok := c.commonShape(n)
 		if !ok {
 			c.missing = true
 			return 0, 0
 		}
 		for i := range min(n, len(c.args)) {
 			if len(c.args[i].Dims) > 0 {
-				bytes += c.optional(i)
+				bytes += c.optionalBytes(i)
 			}
 		}
-		return 0, bytes + elements(out)*z
+		return 0, bytes + countElements(out)*z
 	}
 }
 
-// comparison writes a byte for each pair.
-func comparison(c *call) (flops, bytes float64) {
-	out, _, ok := c.common(2)
+// countComparison writes a byte for each pair.
+func countComparison(c *call) (flops, bytes float64) {
+	out, _, ok := c.commonShape(2)
 	if !ok {
 		c.missing = true
 		return 0, 0
 	}
-	return 0, c.optional(0) + c.optional(1) + elements(out)
+	return 0, c.optionalBytes(0) + c.optionalBytes(1) + countElements(out)
 }
 
-// common is the shape to which the first n tensors are broadcast, and the bytes of an element of the result.
-func (c *call) common(n int) (shape []int64, size float64, ok bool) {
+// commonShape returns the shape to which the first n tensors are broadcast, and the bytes of an element of the
+// result.
+func (c *call) commonShape(n int) (shape []int64, size float64, ok bool) {
 	most := -1
 	for i := range min(n, len(c.args)) {
-		if !c.has(i) {
+		if !c.hasTensor(i) {
 			continue
 		}
 		d := c.args[i].Dims
@@ -148,13 +153,13 @@ func (c *call) common(n int) (shape []int64, size float64, ok bool) {
 		} else if len(d) == most {
 			size = max(size, z)
 		}
-		shape = broadcast(shape, d)
+		shape = broadcastShape(shape, d)
 		ok = true
 	}
 	return shape, size, ok
 }
 
-func broadcast(a, b []int64) []int64 {
+func broadcastShape(a, b []int64) []int64 {
 	if len(a) < len(b) {
 		a, b = b, a
 	}
@@ -173,10 +178,11 @@ var reducedDims = map[string]int{
 	"argmax": 1, "argmin": 1, "any": 1, "all": 1, "prod": 1,
 }
 
-// reduction reads a tensor, and writes what is left of it when the dims of an argument are gone; without any all are.
-func reduction(dims int) func(c *call) (flops, bytes float64) {
+// countReduction reads a tensor, and writes it without the dims that an argument lists; without the argument it
+// removes all.
+func countReduction(dims int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
-		x := c.at(0).Dims
+		x := c.argument(0).Dims
 		left := append([]int64(nil), x...)
 		value := ""
 		if dims < len(c.args) {
@@ -185,86 +191,86 @@ func reduction(dims int) func(c *call) (flops, bytes float64) {
 		var axes []int64
 		switch {
 		case len(value) > 0 && value[0] == '[':
-			axes = c.list(dims)
+			axes = c.integerList(dims)
 		case value != "":
-			axes = []int64{c.integer(dims)}
+			axes = []int64{c.requireInteger(dims)}
 		}
 		if len(axes) == 0 {
 			left = nil
 		}
 		for _, a := range axes {
-			if at := c.axis(x, a); !c.bad {
+			if at := c.resolveAxis(x, a); !c.bad {
 				left[at] = 1
 			}
 		}
-		return 0, c.read(0) + elements(left)*c.size(0)
+		return 0, c.readBytes(0) + countElements(left)*c.elementSize(0)
 	}
 }
 
-func embedding(c *call) (flops, bytes float64) {
+func countEmbedding(c *call) (flops, bytes float64) {
 	table := c.dims(0, 2)
-	n := elements(c.at(1).Dims)
-	return 0, n*c.size(1) + 2*n*float64(table[1])*c.size(0)
+	n := countElements(c.argument(1).Dims)
+	return 0, n*c.elementSize(1) + 2*n*float64(table[1])*c.elementSize(0)
 }
 
 // embeddingBackward fills the gradient of the whole table with zeros, and adds the rows.
 func embeddingBackward(c *call) (flops, bytes float64) {
 	gy := c.dims(0, -1)
-	return 0, c.read(0) + c.read(1) + float64(c.integer(2))*float64(gy[len(gy)-1])*c.size(0)
+	return 0, c.readBytes(0) + c.readBytes(1) + float64(c.requireInteger(2))*float64(gy[len(gy)-1])*c.elementSize(0)
 }
 
 func indexSelect(c *call) (flops, bytes float64) {
-	x, n := c.dims(0, -1), elements(c.at(2).Dims)
-	at := c.axis(x, c.integer(1))
+	x, n := c.dims(0, -1), countElements(c.argument(2).Dims)
+	at := c.resolveAxis(x, c.requireInteger(1))
 	if c.bad || x[at] == 0 {
 		return 0, 0
 	}
-	return 0, n*c.size(2) + 2*n*elements(x)/float64(x[at])*c.size(0)
+	return 0, n*c.elementSize(2) + 2*n*countElements(x)/float64(x[at])*c.elementSize(0)
 }
 
-func gather(c *call) (flops, bytes float64) {
-	n := elements(c.at(2).Dims)
-	return 0, n*c.size(2) + 2*n*c.size(0)
+func countGather(c *call) (flops, bytes float64) {
+	n := countElements(c.argument(2).Dims)
+	return 0, n*c.elementSize(2) + 2*n*c.elementSize(0)
 }
 
-// scatterAdd reads the index and the source, and reads and writes what they hit.
+// scatterAdd reads the index and the source, and reads and writes the elements that they hit.
 func scatterAdd(index, source int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
-		n := elements(c.at(source).Dims)
-		return n, c.read(index) + c.read(source) + 2*n*c.size(0)
+		n := countElements(c.argument(source).Dims)
+		return n, c.readBytes(index) + c.readBytes(source) + 2*n*c.elementSize(0)
 	}
 }
 
 func nllLoss(c *call) (flops, bytes float64) {
-	n := elements(c.at(1).Dims)
-	return 0, n*c.size(1) + n*c.size(0) + 2*c.size(0)
+	n := countElements(c.argument(1).Dims)
+	return 0, n*c.elementSize(1) + n*c.elementSize(0) + 2*c.elementSize(0)
 }
 
 func nllLossBackward(c *call) (flops, bytes float64) {
-	return 0, elements(c.at(2).Dims)*c.size(2) + c.whole(1)
+	return 0, countElements(c.argument(2).Dims)*c.elementSize(2) + c.denseBytes(1)
 }
 
 func topK(c *call) (flops, bytes float64) {
 	x := c.dims(0, -1)
-	at := c.axis(x, c.integer(2))
+	at := c.resolveAxis(x, c.requireInteger(2))
 	if c.bad || x[at] == 0 {
 		return 0, 0
 	}
-	return 0, c.read(0) + elements(x)/float64(x[at])*float64(c.integer(1))*(c.size(0)+8)
+	return 0, c.readBytes(0) + countElements(x)/float64(x[at])*float64(c.requireInteger(1))*(c.elementSize(0)+8)
 }
 
-// sorted writes the values and their places.
-func sorted(c *call) (flops, bytes float64) {
-	return 0, c.read(0) + elements(c.at(0).Dims)*(c.size(0)+8)
+// countSorted writes the values and their places.
+func countSorted(c *call) (flops, bytes float64) {
+	return 0, c.readBytes(0) + countElements(c.argument(0).Dims)*(c.elementSize(0)+8)
 }
 
-// eachElement reads and writes so many words for each element of a list of tensors: parameters, or what is joined. A list of tensors is recorded without its type: the caller
-// tells the size of an element, as the kernel's name has it.
+// eachElement reads and writes so many words for each element of a list of tensors, such as parameters or tensors to
+// join. The recording has no type of the list: the caller gives the size of an element, from the kernel's name.
 func eachElement(read, write float64) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		if c.element == 0 {
 			c.missing = true
 		}
-		return 0, c.listed(0) * float64(c.element) * (read + write)
+		return 0, c.listElements(0) * float64(c.element) * (read + write)
 	}
 }

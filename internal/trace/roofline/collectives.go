@@ -16,8 +16,9 @@ type collective struct {
 	bytes int64
 }
 
-// busFactor is the part of an algorithm's bytes that each link carries, as nccl-tests define it (PERFORMANCE.md): the bus
-// bandwidth of n ranks is comparable to the speed of the link, whatever n is. A transfer of one rank has none.
+// busFactor returns the part of an algorithm's bytes that each link carries, as nccl-tests define it
+// (PERFORMANCE.md): the bus bandwidth of n ranks is comparable to the speed of the link for every n. A transfer of
+// one rank has none.
 func busFactor(kind analyze.CollectiveKind, n float64) float64 {
 	switch kind {
 	case analyze.AllReduceCalls:
@@ -30,11 +31,11 @@ func busFactor(kind analyze.CollectiveKind, n float64) float64 {
 	return 0
 }
 
-// countCollectives lists the communication whose size was recorded. A call also waits for the last rank, so that the
-// rate is that of the shortest call.
+// countCollectives lists the communication with recorded sizes. A call also waits for the last rank, so the shortest
+// call gives the rate.
 func (c *counter) countCollectives(d *analyze.DeviceTime, steps float64) []analyze.CollectiveRate {
 	t := c.x.T
-	told := t.ToldCollectives()
+	told := t.CollectivesByCorr()
 	sums := map[collective]*analyze.CollectiveRate{}
 	for _, g := range d.Ops {
 		op := &t.GPU[g]

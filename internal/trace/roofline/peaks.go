@@ -8,9 +8,10 @@ import (
 
 // peak is a row of a vendor's data sheet: dense rates at the boost clock.
 type peak struct {
-	// match are parts of the device's name, all of which it has.
+	// match are parts of the device's name; the name must have all of them.
 	match []string
-	// sms is the multiprocessors (compute units of AMD) of the whole card; bytes bounds its memory in GB, 0 any.
+	// sms counts the multiprocessors (compute units of AMD) of the whole card; least and most bound its memory in GB,
+	// 0 any.
 	sms            int
 	least, most    float64
 	fp64, fp64m    float64 // TFLOP/s: vector, matrix; 0 none
@@ -23,8 +24,8 @@ type peak struct {
 	name, document string
 }
 
-// peaks has the more particular row first. Sparse rates of the sheets are halved. reachable is of the shape searches in
-// stas00/ml-engineering (bf16).
+// peaks has the more specific row first. Sparse rates of the sheets are halved. reachable comes from the shape
+// searches in stas00/ml-engineering (bf16).
 var peaks = []peak{
 	{match: []string{"GH200", "144"}, sms: 132, fp64: 34, fp64m: 67, fp32: 67, tf32: 494.7, half: 989.4, fp8: 1978.9, int8: 1978.9, gbPerS: 4800, cacheMB: 50, reachable: 0.84, name: "GH200 144 GB", document: "NVIDIA GH200 data sheet"},
 	{match: []string{"H200"}, sms: 132, fp64: 34, fp64m: 67, fp32: 67, tf32: 494.7, half: 989.4, fp8: 1978.9, int8: 1978.9, gbPerS: 4800, cacheMB: 50, reachable: 0.80, name: "H200 SXM", document: "NVIDIA H200 data sheet"},
@@ -50,22 +51,22 @@ var peaks = []peak{
 	{match: []string{"MI210"}, sms: 104, fp64: 22.6, fp64m: 45.3, fp32: 45.3, half: 181, int8: 181, gbPerS: 1638, cacheMB: 8, name: "MI210", document: "AMD Instinct MI210 data sheet"},
 }
 
-// nameless is the row of a device without a name, by its multiprocessors and its memory in GB: vLLM's recordings on
-// ROCm have none.
-func nameless(sms int, gb float64) string {
+// guessName returns the name of a device without one, by its multiprocessors and its memory in GB: vLLM's recordings
+// on ROCm have none.
+func guessName(sms int, gb float64) string {
 	if sms == 304 && gb > 200 && gb < 210 {
 		return "AMD Instinct MI300X"
 	}
 	return ""
 }
 
-// findPeak is the data sheet's row of a device; ok is false where there is none, or where the device is a part of a
-// card (MIG, partitions): its share of the bandwidth is not known.
+// findPeak returns the data sheet's row of a device. ok is false for an unknown device, and for a part of a card
+// (MIG, partitions), whose share of the bandwidth is unknown.
 func findPeak(d *model.Device) (peak, bool) {
 	gb := float64(d.TotalBytes) / 1e9
 	name := d.Name
 	if name == "" {
-		name = nameless(d.SMs, gb)
+		name = guessName(d.SMs, gb)
 	}
 	for _, p := range peaks {
 		if name == "" || !hasAll(name, p.match) || gb > 0 && (gb < p.least || p.most > 0 && gb > p.most) || d.SMs > 0 && d.SMs != p.sms {
@@ -79,7 +80,7 @@ func findPeak(d *model.Device) (peak, bool) {
 	return peak{}, false
 }
 
-// hasAll looks for whole words: an A10 is no A100, and an L4 no L40S.
+// hasAll matches whole words: an A10 is no A100, and an L4 no L40S.
 func hasAll(name string, parts []string) bool {
 	for _, part := range parts {
 		at := strings.Index(name, part)
@@ -98,8 +99,8 @@ func hasAll(name string, parts []string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// rate is the peak of the arithmetic of one precision in FLOP/s, 0 none.
-func (p *peak) rate(precision string) float64 {
+// flopRate returns the peak of the arithmetic of one precision in FLOP/s, 0 none.
+func (p *peak) flopRate(precision string) float64 {
 	const tera = 1e12
 	switch precision {
 	case "fp64":

@@ -1,7 +1,7 @@
-// Package roofline compares the operators of a recording with the peak rates of the device: which bound holds,
-// how much of it is reached, and how much time lies above it. In come an analyze.Index, whose operators have
-// their recorded arguments, and the precision of a kernel by its name; out goes an analyze.Roofline. The costs are
-// those of opcost, the rates those of the vendors' data sheets. It imports no reader and no rule.
+// Package roofline compares the operators of a recording with the peak rates of the device: the bound that holds, the
+// share of it that is reached, and the time above it. The input is an analyze.Index, whose operators have their
+// recorded arguments, and the precision of a kernel by its name; the output is an analyze.Roofline. The costs come
+// from opcost, the rates from the vendors' data sheets. It imports no reader and no rule.
 package roofline
 
 import (
@@ -18,36 +18,36 @@ import (
 )
 
 const (
-	// leastArgs is the share of the device's time under operators with recorded arguments below which
-	// nothing is told: the recording was made without shapes.
+	// leastArgs is the share of the device's time under operators with recorded arguments below which there is no
+	// roofline: the recording was made without shapes.
 	leastArgs = 0.01
-	// leastCounted is the share of the time in matrix products, convolutions and attention that has to have FLOPs: a graph's
-	// replayed products have none, and a utilisation without them would be false.
+	// leastCounted is the least share of the time in matrix products, convolutions and attention with known FLOPs: a
+	// graph's replayed products have none, and a utilisation without them would be false.
 	leastCounted = 0.95
 	// mostOperators are listed: a program whose shapes differ from step to step has one for each.
 	mostOperators = 1000
-	// quickest is the quantile of kernel durations that stands for a kernel without work.
+	// quickest is the quantile of kernel durations that represents a kernel without work.
 	quickest = 0.01
-	// emptyKernel is the longest that a kernel without work takes, ns.
+	// emptyKernel is the longest time of a kernel without work, ns.
 	emptyKernel = 5000
 )
 
 type sums struct {
 	ns, kernels int64
-	products    int64 // of ns, in kernels that are products
+	products    int64 // ns in kernels that are products
 	calls       map[int32]struct{}
 	by          map[model.NameID]int64
 }
 
-// Of counts the steady part of a recording on its first device with operators; nil without recorded arguments.
-// precision is the arithmetic of a matrix product's kernel by its name, "" for other kernels.
+// Of computes the roofline of the steady part of a recording on its busiest device; nil without recorded arguments.
+// precision returns the arithmetic of a matrix product's kernel by its name, "" for other kernels.
 func Of(x *analyze.Index, precision func(kernel model.NameID) string) *analyze.Roofline {
-	d := busiest(x)
+	d := busiestDevice(x)
 	withArgs := func(text string) bool { return strings.Contains(text, model.ArgsMark) }
 	if d == nil || !slices.ContainsFunc(x.T.Stacks, withArgs) {
 		return nil
 	}
-	c := counter{x: x, precisionOf: precision, ids: map[analyze.RooflineKey]int32{}, others: map[other]int64{}, groups: make([]int32, len(x.T.GPU))}
+	c := counter{x: x, precisionOf: precision, ids: map[analyze.RooflineKey]int32{}, others: map[uncosted]int64{}, groups: make([]int32, len(x.T.GPU))}
 	for _, name := range x.T.Names {
 		c.known = append(c.known, opcost.Known(name))
 	}
@@ -57,13 +57,13 @@ func Of(x *analyze.Index, precision func(kernel model.NameID) string) *analyze.R
 	if float64(c.withArgs) < leastArgs*float64(c.all) || c.all == 0 {
 		return nil
 	}
-	out := c.result(&x.T.Devices[d.Device])
+	out := c.buildRoofline(&x.T.Devices[d.Device])
 	out.Collectives = c.countCollectives(d, float64(x.SteadySteps()))
 	return out
 }
 
-// busiest is the device that works most: ranks of one process do the same.
-func busiest(x *analyze.Index) *analyze.DeviceTime {
+// busiestDevice returns the device that works most: ranks of one process do the same work.
+func busiestDevice(x *analyze.Index) *analyze.DeviceTime {
 	var best *analyze.DeviceTime
 	for _, d := range x.Devices {
 		if d.Device < len(x.T.Devices) && (best == nil || d.Busy.Total() > best.Busy.Total()) {
@@ -73,7 +73,7 @@ func busiest(x *analyze.Index) *analyze.DeviceTime {
 	return best
 }
 
-type other struct{ name, reason string }
+type uncosted struct{ name, reason string }
 
 type counter struct {
 	x             *analyze.Index
@@ -83,22 +83,23 @@ type counter struct {
 	keys          []analyze.RooflineKey // by id
 	sums          []sums                // by id
 	groups        []int32               // by place in Trace.GPU: id plus one
-	others        map[other]int64
+	others        map[uncosted]int64
 	durations     []int64
 	all, withArgs int64
-	// products is the time of kernels that are matrix products, convolutions or attention; counted is that of those with FLOPs.
+	// products is the time of kernels that are matrix products, convolutions or attention; counted is the part with
+	// known FLOPs.
 	products, counted int64
 }
 
-// addDevice groups the operations of a device by operator, and adds them up if it is the one that counts.
+// addDevice groups the operations of a device by operator, and adds them up if counts is set.
 func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 	t := c.x.T
 	for _, g := range d.Ops {
 		op := &t.GPU[g]
-		h := c.costed(c.x.EnclosingOp(g))
+		h := c.costedOp(c.x.EnclosingOp(g))
 		id := int32(-1)
 		if h >= 0 {
-			id = c.id(analyze.RooflineKey{Op: t.Host[h].Name, Args: t.Host[h].Stack})
+			id = c.numberOf(analyze.RooflineKey{Op: t.Host[h].Name, Args: t.Host[h].Stack})
 			c.groups[g] = id + 1
 		}
 		if !counts || !c.x.Steady.Contains(op.Start) {
@@ -113,7 +114,7 @@ func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 			c.durations = append(c.durations, op.Dur())
 		}
 		if h < 0 || crossesLink(op) || c.x.Class(g) == model.Communication {
-			c.others[c.unmodelled(g, op)] += op.Dur()
+			c.others[c.reasonFor(g, op)] += op.Dur()
 			continue
 		}
 		c.withArgs += op.Dur()
@@ -128,7 +129,7 @@ func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 	}
 }
 
-// crossesLink reports copies whose rate is that of the link to the host or to another device.
+// crossesLink reports whether the link to the host or to another device limits the rate of a copy.
 func crossesLink(op *model.GPU) bool { return op.Kind == model.Memcpy && op.Dir != model.D2D }
 
 func isProduct(class model.Class) bool {
@@ -139,8 +140,8 @@ func isProduct(class model.Class) bool {
 	return false
 }
 
-// costed is the innermost operator with a cost model that is the host event or encloses it, -1 none.
-func (c *counter) costed(h int32) int32 {
+// costedOp returns the innermost operator with a cost model that equals or encloses the host event, -1 none.
+func (c *counter) costedOp(h int32) int32 {
 	for ; h >= 0; h = c.x.Parent(h) {
 		if e := &c.x.T.Host[h]; e.Kind == model.Op && c.known[e.Name] {
 			return h
@@ -149,8 +150,8 @@ func (c *counter) costed(h int32) int32 {
 	return -1
 }
 
-// id numbers an operator with its arguments.
-func (c *counter) id(k analyze.RooflineKey) int32 {
+// numberOf numbers an operator with its arguments.
+func (c *counter) numberOf(k analyze.RooflineKey) int32 {
 	id, ok := c.ids[k]
 	if !ok {
 		id = int32(len(c.keys))
@@ -161,8 +162,8 @@ func (c *counter) id(k analyze.RooflineKey) int32 {
 	return id
 }
 
-// rows turns the ids of operations into places in the list of operators, -1 for those that are in none.
-func (c *counter) rows(operators []analyze.RooflineOperator) []int32 {
+// operatorRows converts the ids of operations into indexes in the list of operators, -1 for operations outside it.
+func (c *counter) operatorRows(operators []analyze.RooflineOperator) []int32 {
 	row := make([]int32, len(c.keys))
 	for i := range row {
 		row[i] = -1
@@ -178,32 +179,32 @@ func (c *counter) rows(operators []analyze.RooflineOperator) []int32 {
 	return c.groups
 }
 
-// unmodelled tells why an operation of the device has no cost.
-func (c *counter) unmodelled(g int32, op *model.GPU) other {
+// reasonFor returns the reason why an operation of the device has no cost.
+func (c *counter) reasonFor(g int32, op *model.GPU) uncosted {
 	t := c.x.T
 	switch h := c.x.EnclosingOp(g); {
 	case c.x.Class(g) == model.Communication:
-		return other{"communication", "bound by the links between ranks"}
+		return uncosted{"communication", "bound by the links between ranks"}
 	case crossesLink(op):
-		return other{"copies", "between host and device, or between devices"}
+		return uncosted{"copies", "between host and device, or between devices"}
 	case op.Kind != model.Kernel:
-		return other{strings.ToLower(op.Kind.String()), "outside any operator"}
+		return uncosted{strings.ToLower(op.Kind.String()), "outside any operator"}
 	case op.Graph || op.Launch >= 0 && c.x.Call(op.Launch) == model.CallGraph:
-		return other{t.Name(op.Name), "replayed by a graph, without an operator"}
+		return uncosted{t.Name(op.Name), "replayed by a graph, without an operator"}
 	case op.Launch < 0:
-		return other{t.Name(op.Name), "its launch is not in the recording"}
+		return uncosted{t.Name(op.Name), "its launch is not in the recording"}
 	case h < 0:
-		return other{t.Name(op.Name), "launched outside any operator"}
+		return uncosted{t.Name(op.Name), "launched outside any operator"}
 	default:
-		return other{t.Name(t.Host[h].Name), string(opcost.NoModel)}
+		return uncosted{t.Name(t.Host[h].Name), string(opcost.NoModel)}
 	}
 }
 
-// opaque is the type of an element in kernels that only move it: OpaqueType<4u>.
+// opaque matches the type of an element in kernels that only move it: OpaqueType<4u>.
 var opaque = regexp.MustCompile(`OpaqueType<(\d+)u?>`)
 
-// elementOf is the bytes of an element of the lists that a kernel works on, by the types in its name; 0 unknown.
-// PyTorch's kernels over lists of tensors, and those that join them, are templates of the element type.
+// elementOf returns the bytes of an element of the lists that a kernel works on, by the types in its name; 0 unknown.
+// PyTorch's kernels over lists of tensors, and kernels that join them, are templates of the element type.
 func elementOf(kernel string) int64 {
 	if !strings.Contains(kernel, "TensorList") && !strings.Contains(kernel, "CatArrayBatchedCopy") {
 		return 0
@@ -223,8 +224,8 @@ func elementOf(kernel string) int64 {
 	return 0
 }
 
-// result turns the sums into operators per step.
-func (c *counter) result(d *model.Device) *analyze.Roofline {
+// buildRoofline converts the sums into operators per step.
+func (c *counter) buildRoofline(d *model.Device) *analyze.Roofline {
 	steps := float64(c.x.SteadySteps())
 	out := &analyze.Roofline{DeviceNS: int64(float64(c.all) / steps), Operators: []analyze.RooflineOperator{}, Unmodelled: []analyze.UnmodelledRuntime{}}
 	p, known := findPeak(d)
@@ -233,7 +234,7 @@ func (c *counter) result(d *model.Device) *analyze.Roofline {
 		out.BytesPerS, out.CacheBytes, out.Reachable = p.gbPerS*1e9, p.cacheMB*1e6, p.reachable
 		out.FLOPsPerS = map[string]float64{}
 		for _, name := range precisions {
-			if r := p.rate(name); r > 0 {
+			if r := p.flopRate(name); r > 0 {
 				out.FLOPsPerS[name] = r
 			}
 		}
@@ -246,7 +247,7 @@ func (c *counter) result(d *model.Device) *analyze.Roofline {
 		if s.kernels == 0 {
 			continue // outside the steady part, or on another device
 		}
-		first, _ := c.most(s.by, func(model.NameID) bool { return true })
+		first, _ := c.longestKernel(s.by, func(model.NameID) bool { return true })
 		name, kernel := c.x.T.Name(k.Op), c.x.T.Name(first)
 		args, ok := opcost.Parse(c.x.T.ArgsOf(&model.Host{Stack: k.Args}))
 		cost, reason := opcost.Of(name, args, elementOf(kernel))
@@ -254,15 +255,15 @@ func (c *counter) result(d *model.Device) *analyze.Roofline {
 			reason = opcost.NoShapes
 		}
 		if reason != "" {
-			c.others[other{name, string(reason)}] += s.ns
+			c.others[uncosted{name, string(reason)}] += s.ns
 			continue
 		}
-		o := c.operator(s, name, kernel, args, cost, steps)
+		o := c.newOperator(s, name, kernel, args, cost, steps)
 		o.Key, o.Product, o.Source = k, cost.Product, opcost.Source(name)
 		out.Assumed = out.Assumed || cost.Assumed
 		out.ModelledNS += o.NS
-		bound(&o, out, float64(launch*s.kernels)/steps)
-		if cost.FLOPs > 0 && !vector(name) {
+		setBound(&o, out, float64(launch*s.kernels)/steps)
+		if cost.FLOPs > 0 && !isVectorOp(name) {
 			c.counted += s.products
 			flops[o.Precision] += cost.FLOPs * o.Calls
 			recomputed += cost.Recomputed * o.Calls
@@ -279,7 +280,7 @@ func (c *counter) result(d *model.Device) *analyze.Roofline {
 		}
 		out.Operators, out.Unlisted = out.Operators[:mostOperators], n
 	}
-	out.Rows = c.rows(out.Operators)
+	out.Rows = c.operatorRows(out.Operators)
 	for o, ns := range c.others {
 		if per := int64(float64(ns) / steps); per > 0 {
 			out.Unmodelled = append(out.Unmodelled, analyze.UnmodelledRuntime{Name: o.name, Reason: o.reason, NS: per})
@@ -293,13 +294,13 @@ func (c *counter) result(d *model.Device) *analyze.Roofline {
 
 var precisions = []string{"fp64", "fp32", "tf32", "16-bit", "fp8", "int8"}
 
-// vector reports operators whose arithmetic is not that of matrix products: it counts for no utilisation.
-func vector(name string) bool {
+// isVectorOp reports operators whose arithmetic differs from matrix products: it counts for no utilisation.
+func isVectorOp(name string) bool {
 	return strings.Contains(name, "scatter") || strings.Contains(name, "index_add") || strings.Contains(name, "_fft_")
 }
 
-// most is the kernel among those that ok takes with most time.
-func (c *counter) most(by map[model.NameID]int64, ok func(kernel model.NameID) bool) (kernel model.NameID, found bool) {
+// longestKernel returns the kernel with most time among the kernels that ok accepts.
+func (c *counter) longestKernel(by map[model.NameID]int64, ok func(kernel model.NameID) bool) (kernel model.NameID, found bool) {
 	most := int64(-1)
 	for id, ns := range by {
 		if ok(id) && (ns > most || ns == most && c.x.T.Name(id) < c.x.T.Name(kernel)) {
@@ -309,7 +310,7 @@ func (c *counter) most(by map[model.NameID]int64, ok func(kernel model.NameID) b
 	return kernel, found
 }
 
-func (c *counter) operator(s *sums, name, kernel string, args opcost.Args, cost opcost.Cost, steps float64) analyze.RooflineOperator {
+func (c *counter) newOperator(s *sums, name, kernel string, args opcost.Args, cost opcost.Cost, steps float64) analyze.RooflineOperator {
 	o := analyze.RooflineOperator{
 		Name: name, Shapes: args.Shapes(), Kernel: kernel, Calls: float64(len(s.calls)) / steps, NS: int64(float64(s.ns) / steps),
 		FLOPs: cost.FLOPs, Bytes: cost.Bytes,
@@ -319,15 +320,15 @@ func (c *counter) operator(s *sums, name, kernel string, args opcost.Args, cost 
 	}
 	if cost.FLOPs > 0 {
 		o.Precision = precisionOfType(cost.Type)
-		if product, ok := c.most(s.by, func(kernel model.NameID) bool { return c.precisionOf(kernel) != "" }); ok {
+		if product, ok := c.longestKernel(s.by, func(kernel model.NameID) bool { return c.precisionOf(kernel) != "" }); ok {
 			o.Precision = c.precisionOf(product)
 		}
 	}
 	return o
 }
 
-// precisionOfType is the arithmetic of operands where the kernel's name does not tell it. float32 may run as TF32: the
-// higher rate bounds it.
+// precisionOfType returns the arithmetic of operands, for kernels without it in their names. float32 may run as TF32:
+// the higher rate bounds it.
 func precisionOfType(t string) string {
 	switch t {
 	case "double", "Double":
@@ -343,7 +344,7 @@ func precisionOfType(t string) string {
 	return ""
 }
 
-// launchNS is the time of a kernel without work: the recording's own quickest, 0 where all of its kernels work.
+// launchNS returns the time of a kernel without work, ns: the recording's own quickest, 0 if all of its kernels work.
 func (c *counter) launchNS() int64 {
 	if len(c.durations) == 0 {
 		return 0
@@ -355,8 +356,9 @@ func (c *counter) launchNS() int64 {
 	return 0
 }
 
-// bound finds the longest of the times that the arithmetic, the traffic and the launches of an operator need per step.
-func bound(o *analyze.RooflineOperator, r *analyze.Roofline, launchNS float64) {
+// setBound sets the longest of the times that the arithmetic, the traffic and the launches of an operator need per
+// step.
+func setBound(o *analyze.RooflineOperator, r *analyze.Roofline, launchNS float64) {
 	if r.Device == "" {
 		o.Bound = analyze.BoundUnknown
 		return
@@ -386,7 +388,7 @@ func bound(o *analyze.RooflineOperator, r *analyze.Roofline, launchNS float64) {
 	}
 }
 
-// addUtilisation sets FLOPs of the step against the peak of the precision that has most of them.
+// addUtilisation compares the FLOPs of the step with the peak of the precision that has most of them.
 func (c *counter) addUtilisation(out *analyze.Roofline, flops map[string]float64, recomputed float64) {
 	most := 0.0
 	for _, p := range precisions {

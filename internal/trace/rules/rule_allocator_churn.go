@@ -7,12 +7,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// allocatorChurn: the program takes device memory from the driver, or gives it
-// back, in at least two steady steps; PyTorch's allocator should long have
-// what it needs. It claims the starved time those calls cause (see lead): a
-// release waits for all work on the device, so what the host does after it
-// finds the device idle too.
-func (c *ruleContext) allocatorChurn() []analyze.Found {
+// findAllocatorChurn: the program allocates device memory from the driver, or releases it, in at least two steady
+// steps; PyTorch's allocator should already have enough by then. It claims the starved time that these calls cause
+// (see starvedByBlocking): a release waits for all work on the device, so host work after it finds the device idle
+// too.
+func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 	var mallocs, frees int
 	var host int64
 	var when []model.Span
@@ -21,34 +20,34 @@ func (c *ruleContext) allocatorChurn() []analyze.Found {
 	s := c.newSites("call")
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
-		if h.Kind != model.API || !c.is(h.Name, markAlloc|markFree) {
+		if h.Kind != model.API || !c.nameHasMark(h.Name, markAlloc|markFree) {
 			continue
 		}
 		p := c.t.ProcessOf(h.Lane)
 		byProcess[p] = append(byProcess[p], model.Span{Start: h.Start, End: h.End})
-		step := c.stepOf(h.Start)
+		step := c.steadyStepAt(h.Start)
 		if step < 0 || !c.x.InSteady(h.Start) {
 			continue
 		}
 		steps[step] = true
-		if c.is(h.Name, markAlloc) {
+		if c.nameHasMark(h.Name, markAlloc) {
 			mallocs++
 		} else {
 			frees++
 		}
 		host += h.Dur()
 		when = append(when, model.Span{Start: h.Start, End: h.End})
-		s.host(int32(i), h.Dur())
+		s.addHost(int32(i), h.Dur())
 	}
 	if len(steps) < 2 {
 		return nil
 	}
-	each := mallocs > 0 && 2*mallocs >= c.launchesIn()
+	each := mallocs > 0 && 2*mallocs >= c.countSteadyLaunches()
 	if each {
 		c.addTransfers(byProcess)
 	}
 	claimOf := c.claimHost
-	if each { // what is launched late because of them begins late as well
+	if each { // operations that they delay at launch begin late as well
 		claimOf = c.claimLate
 	}
 	cl := claimOf(func(d *ruleDevice) model.Spans {
@@ -58,34 +57,33 @@ func (c *ruleContext) allocatorChurn() []analyze.Found {
 				v = append(v, spans...)
 			}
 		}
-		return c.lead(d, model.UnionOf(v), nil, func(*stall) bool { return false })
+		return c.starvedByBlocking(d, model.UnionOf(v), nil, func(*stall) bool { return false })
 	})
 	what := "the allocator calls the driver"
 	if each {
 		what = "memory is allocated for every second launch or more, and copied to and from"
 	}
-	f := c.finding(cl, fmt.Sprintf("%s in %d steps (%s, %s, %s)", what, len(steps),
-		analyze.Plural(mallocs, "allocation", "allocations"), analyze.Plural(frees, "release", "releases"), c.perStep(model.UnionOf(when))))
+	f := c.newFinding(cl, fmt.Sprintf("%s in %d steps (%s, %s, %s)", what, len(steps),
+		analyze.Plural(mallocs, "allocation", "allocations"), analyze.Plural(frees, "release", "releases"), c.formatPerStep(model.UnionOf(when))))
 	f.First = each
 	f.Evidence["mallocs"] = mallocs
 	f.Evidence["frees"] = frees
 	f.Evidence["steps_with_calls"] = len(steps)
 	f.Evidence["host_ns"] = host
-	if peak := c.peakReserved(); peak > 0 {
+	if peak := c.getPeakReserved(); peak > 0 {
 		f.Evidence["peak_reserved_bytes"] = peak
 	}
-	f.Sites = s.top()
+	f.Sites = s.topSites()
 	f.PyTorch = "remove torch.cuda.empty_cache() from the loop; for varying shapes PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad to few sizes"
 	f.Caveats = append(f.Caveats, "a release waits for all work on the device, and the host is slower after it: the claim is the idle time this causes, at most the time of the calls")
 	return []analyze.Found{f}
 }
 
-// launchesIn counts the launches of kernels in the steps that count.
-func (c *ruleContext) launchesIn() int { return c.quality.launches + c.quality.graphLaunches }
+// countSteadyLaunches counts the launches of kernels in the steps that count.
+func (c *ruleContext) countSteadyLaunches() int { return c.quality.launches + c.quality.graphLaunches }
 
-// addTransfers adds the copies and waits of a program that allocates for each launch, and what
-// it does from an allocation to the launch behind it: with buffers that stay on the device
-// they go with the allocations.
+// addTransfers adds the copies and waits of a program that allocates for each launch, and its work from an allocation
+// to the next launch: with persistent buffers on the device they disappear with the allocations.
 func (c *ruleContext) addTransfers(byProcess map[int32][]model.Span) {
 	since, lane := int64(-1), uint32(0) // the first allocation that no launch followed
 	for i := range c.t.Host {
@@ -113,9 +111,9 @@ func (c *ruleContext) addTransfers(byProcess map[int32][]model.Span) {
 	}
 }
 
-// stepOf is the steady step an instant of the host lies in, -1 none.
-func (c *ruleContext) stepOf(at int64) int {
-	if !c.stepped() {
+// steadyStepAt returns the steady step that contains an instant of the host, -1 none.
+func (c *ruleContext) steadyStepAt(at int64) int {
+	if !c.hasSteps() {
 		return -1
 	}
 	for i := range c.x.Steps {
@@ -127,8 +125,8 @@ func (c *ruleContext) stepOf(at int64) int {
 	return -1
 }
 
-// peakReserved is the most device memory the allocator held, 0 unknown.
-func (c *ruleContext) peakReserved() int64 {
+// getPeakReserved returns the most device memory that the allocator held, bytes; 0 unknown.
+func (c *ruleContext) getPeakReserved() int64 {
 	var peak int64
 	for i := range c.t.Memory {
 		if m := &c.t.Memory[i]; m.Device >= 0 {

@@ -16,42 +16,42 @@ type attentionReach struct {
 	source            string
 }
 
-// FlashAttention-2 (arXiv:2307.08691) gives 73 % forward and 63 % backward on the A100, FlashAttention-3
-// (arXiv:2407.08608) 75 % forward on the H100; of its backward pass only the gain is published.
+// FlashAttention-2 (arXiv:2307.08691) reaches 73 % forward and 63 % backward on the A100, FlashAttention-3
+// (arXiv:2407.08608) 75 % forward on the H100; for its backward pass only the gain is published.
 var attentionReaches = []attentionReach{
 	{"A100", 0.73, 0.63, "FlashAttention-2"},
 	{"H100", 0.75, 0, "FlashAttention-3"},
 	{"H200", 0.75, 0, "FlashAttention-3"},
 }
 
-// What FlashAttention-3 gains at most over FlashAttention-2 on Hopper (arXiv:2407.08608).
+// The largest gains of FlashAttention-3 over FlashAttention-2 on Hopper (arXiv:2407.08608).
 const (
 	gainForward3, gainBackward3 = 2, 1.75
 	flashHead                   = 256 // the largest head of FlashAttention-2
 )
 
-// slowAttention is an attention with a kernel for which the device has a quicker one.
+// slowAttention is an attention operator for which the device has a quicker kernel.
 type slowAttention struct {
 	of     *analyze.RooflineOperator
 	spare  float64 // the share of its time that the quicker kernel does not need
 	hopper bool    // FlashAttention-2 on a device that FlashAttention-3 is made for
 }
 
-// attentionOffPeak: fused attention in 16 bits by a kernel that is not the quickest for the device. It claims the time
-// above the rate that the quickest one is published with.
-func (c *ruleContext) attentionOffPeak() []analyze.Found {
+// findAttentionOffPeak: fused attention in 16 bits by a kernel that is not the quickest for the device. It claims the
+// time above the published rate of the quickest one.
+func (c *ruleContext) findAttentionOffPeak() []analyze.Found {
 	r := c.x.Roofline
-	if r == nil || len(c.devices) == 0 || c.amd(c.devices[0]) {
+	if r == nil || len(c.devices) == 0 || c.isAMD(c.devices[0]) {
 		return nil
 	}
-	reach, ok := reachOf(r.Device)
+	reach, ok := findReach(r.Device)
 	if !ok {
 		return nil
 	}
 	slow := map[int32]slowAttention{} // by row of the roofline
 	var worst *slowAttention
 	for i := range r.Operators {
-		a, ok := c.slowAttention(&r.Operators[i], &reach)
+		a, ok := c.checkAttention(&r.Operators[i], &reach)
 		if !ok {
 			continue
 		}
@@ -63,13 +63,13 @@ func (c *ruleContext) attentionOffPeak() []analyze.Found {
 	if worst == nil {
 		return nil
 	}
-	cl := c.claimOn(c.spareOf(func(g int32) float64 { return slow[r.Rows[g]].spare }))
-	f := c.finding(cl, fmt.Sprintf("attention runs at %.0f %% of the %s peak, by a kernel that is not the quickest for the %s (%s)",
+	cl := c.claimByDevice(c.takeShares(func(g int32) float64 { return slow[r.Rows[g]].spare }))
+	f := c.newFinding(cl, fmt.Sprintf("attention runs at %.0f %% of the %s peak, by a kernel that is not the quickest for the %s (%s)",
 		100*worst.of.Share(), worst.of.Precision, r.Device, analyze.ShortName(worst.of.Kernel)))
 	f.Evidence["operators"] = len(slow)
 	f.Evidence["peak_percent"] = 100 * worst.of.Share()
 	f.Evidence["reachable_percent"] = 100 * reach.forward
-	f.Sites = c.productSites(func(g int32) bool { return slow[r.Rows[g]].of != nil })
+	f.Sites = c.listProductSites(func(g int32) bool { return slow[r.Rows[g]].of != nil })
 	if f.PyTorch = "torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) around the call: its warning names what keeps the flash kernel away, " +
 		"most often a mask where is_causal=True does"; worst.hopper {
 		f.PyTorch = "torch.nn.attention.sdpa_kernel(SDPBackend.CUDNN_ATTENTION) around the call, or FlashAttention-3 (flash_attn_interface)"
@@ -78,7 +78,7 @@ func (c *ruleContext) attentionOffPeak() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-func reachOf(device string) (attentionReach, bool) {
+func findReach(device string) (attentionReach, bool) {
 	for _, a := range attentionReaches {
 		if strings.HasPrefix(device, a.device) && !strings.Contains(device, "PCIe") {
 			return a, true
@@ -87,8 +87,9 @@ func reachOf(device string) (attentionReach, bool) {
 	return attentionReach{}, false
 }
 
-// slowAttention is an operator whose kernel is not the quickest, and slower than the rate of that one.
-func (c *ruleContext) slowAttention(o *analyze.RooflineOperator, reach *attentionReach) (slowAttention, bool) {
+// checkAttention returns an operator as slow if its kernel is not the quickest, and slower than the rate of the
+// quickest.
+func (c *ruleContext) checkAttention(o *analyze.RooflineOperator, reach *attentionReach) (slowAttention, bool) {
 	if o.Bound != "compute" || o.Precision != "16-bit" || !strings.Contains(o.Name, "attention") {
 		return slowAttention{}, false
 	}
@@ -100,7 +101,7 @@ func (c *ruleContext) slowAttention(o *analyze.RooflineOperator, reach *attentio
 	a := slowAttention{of: o}
 	switch {
 	case strings.Contains(o.Kernel, "fmha_cutlass"):
-		if c.headSize(o) > flashHead || share == 0 {
+		if c.getHeadSize(o) > flashHead || share == 0 {
 			return slowAttention{}, false
 		}
 	case reach.source == "FlashAttention-3" && (strings.Contains(o.Kernel, "flash_fwd_kernel") || strings.Contains(o.Kernel, "flash_bwd_dq_dk_dv")):
@@ -118,8 +119,8 @@ func (c *ruleContext) slowAttention(o *analyze.RooflineOperator, reach *attentio
 	return a, a.spare > 0
 }
 
-// headSize is the last size of the queries, 0 unknown.
-func (c *ruleContext) headSize(o *analyze.RooflineOperator) int64 {
+// getHeadSize returns the last dimension of the queries, 0 unknown.
+func (c *ruleContext) getHeadSize(o *analyze.RooflineOperator) int64 {
 	args, ok := opcost.Parse(c.t.ArgsOf(&model.Host{Stack: o.Key.Args}))
 	if !ok || len(args) < 2 {
 		return 0

@@ -10,23 +10,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// blockingCopy: copies by a call that returns only when they are done, such as
-// hipMemcpyWithStream, by which PyTorch for ROCm makes all that are not
-// non_blocking. It claims the starved time that causes (see lead). Copies from the device to
-// pageable memory, and those in item() and in operators whose shape depends on
-// data, are claimed by the rules for those.
-func (c *ruleContext) blockingCopy() []analyze.Found {
+// findBlockingCopy: copies by a call that returns only when they are done, such as hipMemcpyWithStream, which PyTorch
+// for ROCm uses for all copies that are not non_blocking. It claims the starved time that they cause (see
+// starvedByBlocking). Other rules claim copies from the device to pageable memory, and copies in item() and in
+// operators whose shape depends on data.
+func (c *ruleContext) findBlockingCopy() []analyze.Found {
 	own := func(s *stall) bool {
 		return s.blocks && s.owner < 0 && (s.copy < 0 || c.t.GPU[s.copy].Memory != model.Pageable || c.t.GPU[s.copy].Dir != model.D2H)
 	}
 	var bytes int64
-	calls, host, when := c.hostTime(own)
+	calls, host, when := c.sumHostTime(own)
 	if calls == 0 {
 		return nil
 	}
 	names, last, byDir := map[string]int{}, int32(-1), map[model.Direction]int64{}
 	s := c.newSites("call")
-	for w := range c.stallsOf(own) {
+	for w := range c.eachStall(own) {
 		if w.copy >= 0 {
 			op := &c.t.GPU[w.copy]
 			bytes += op.Bytes
@@ -36,16 +35,16 @@ func (c *ruleContext) blockingCopy() []analyze.Found {
 			last = w.host
 			h := &c.t.Host[w.host]
 			names[apiSuffix.ReplaceAllString(c.t.Name(h.Name), "")]++
-			s.host(w.host, h.Dur())
+			s.addHost(w.host, h.Dur())
 		}
 	}
-	cl := c.claimHost(c.goneWith(own))
-	f := c.finding(cl, fmt.Sprintf("copies by calls that return only when done block the program for %s (%s of %s)",
-		c.perStep(when), analyze.Plural(calls, "call", "calls"), strings.Join(slices.Sorted(maps.Keys(names)), ", ")))
+	cl := c.claimHost(c.starvedBecauseOf(own))
+	f := c.newFinding(cl, fmt.Sprintf("copies by calls that return only when done block the program for %s (%s of %s)",
+		c.formatPerStep(when), analyze.Plural(calls, "call", "calls"), strings.Join(slices.Sorted(maps.Keys(names)), ", ")))
 	f.Evidence["copies"] = calls
 	f.Evidence["bytes"] = bytes
 	f.Evidence["host_ns"] = host
-	f.Sites = s.top()
+	f.Sites = s.topSites()
 	f.PyTorch = `results into a pinned buffer: buf.copy_(t, non_blocking=True), read every N steps`
 	switch dir := mostOfCopies(byDir); dir {
 	case model.D2H:

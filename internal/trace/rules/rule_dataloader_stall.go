@@ -7,13 +7,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// loaderPercent is the share of the steps the loader must take.
+// loaderPercent is the least share of the steps that the loader takes in a finding.
 const loaderPercent = 5
 
-// dataloaderStall: the training thread fetches a batch itself, or waits for a
-// worker to. It claims the part of that time in which the device was starved;
-// in a trace without a device, the time itself.
-func (c *ruleContext) dataloaderStall() []analyze.Found {
+// findDataloaderStall: the training thread fetches a batch itself, or waits for a worker to do so. It claims the part
+// of that time in which the device was starved; in a trace without a device, the time itself.
+func (c *ruleContext) findDataloaderStall() []analyze.Found {
 	byLane := map[uint32][]model.Span{}
 	var total model.Spans
 	var fetches []int64
@@ -21,40 +20,40 @@ func (c *ruleContext) dataloaderStall() []analyze.Found {
 	s := c.newSites("fetch")
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
-		if h.Kind == model.API || !c.is(h.Name, markLoader) || !c.x.InSteady(h.Start) || c.nestedLoader(int32(i)) {
+		if h.Kind == model.API || !c.nameHasMark(h.Name, markLoader) || !c.x.InSteady(h.Start) || c.isNestedLoader(int32(i)) {
 			continue
 		}
 		byLane[h.Lane] = append(byLane[h.Lane], model.Span{Start: h.Start, End: h.End})
 		fetches = append(fetches, h.Dur())
 		workers = workers || usesWorkers(c.t.Name(h.Name))
-		s.add(c.loaderSite(int32(i)), h.Dur())
+		s.add(c.nameLoaderSite(int32(i)), h.Dur())
 	}
 	for lane, v := range byLane {
 		byLane[lane] = model.UnionOf(v)
 		total = total.Or(byLane[lane])
 	}
-	if f := c.workerStart(total); f != nil {
+	if f := c.findWorkerStarts(total); f != nil {
 		return []analyze.Found{*f}
 	}
-	if f := c.workerStartSeen(); f != nil {
+	if f := c.findRecordedStarts(); f != nil {
 		return []analyze.Found{*f}
 	}
 	ns := total.TotalAnd(c.x.Steady)
 	if len(fetches) == 0 || ns*100 < c.span*loaderPercent {
 		return nil
 	}
-	fetch := fetching{analyze.Median(fetches), ns / c.steps, workers}
-	change, gain := c.loaderKnob(fetch)
-	cl := claim{spans: total.And(c.x.Steady).First(c.unrecorded(min(gain*c.steps, ns))), device: -1}
+	fetch := fetchTimes{analyze.Median(fetches), ns / c.steps, workers}
+	change, gain := c.adviseLoader(fetch)
+	cl := claim{spans: total.And(c.x.Steady).First(c.scaleToUnrecorded(min(gain*c.steps, ns))), device: -1}
 	cl.ns = cl.spans.Total()
 	switch {
-	case c.quality.noKernels: // what the device did meanwhile is lost
+	case c.quality.noKernels: // the device records are lost
 		cl = claim{device: -1}
 	case len(c.devices) > 0:
 		cl = c.claimHost(func(d *ruleDevice) model.Spans {
 			var v model.Spans
 			for lane := range byLane {
-				if d.on(c, lane) {
+				if d.isDrivenBy(c, lane) {
 					v = v.Or(byLane[lane])
 				}
 			}
@@ -63,18 +62,18 @@ func (c *ruleContext) dataloaderStall() []analyze.Found {
 		cl.spans = cl.spans.First(min(gain*c.steps, cl.ns))
 		cl.ns = cl.spans.Total()
 	}
-	f := c.finding(cl, fmt.Sprintf("the program waits %s for its data loader (%.0f %% of %s)", c.perStep(total), c.share(total), c.whole()))
+	f := c.newFinding(cl, fmt.Sprintf("the program waits %s for its data loader (%.0f %% of %s)", c.formatPerStep(total), c.percentOfStep(total), c.nameWhole()))
 	f.Evidence["fetches"] = len(fetches)
 	f.Evidence["fetch_median_ns"] = analyze.Median(fetches)
 	f.Evidence["loader_ns"] = ns
 	f.Evidence["loader_step_ns"] = ns / c.steps
 	f.Evidence["loader_percent"] = percent(ns, c.span)
-	f.Sites = s.top()
+	f.Sites = s.topSites()
 	f.PyTorch = change
 	if workers {
 		f.Caveats = append(f.Caveats, "the loader has worker processes already: they are too few, too slow, or were still starting")
 	}
-	if line, share := c.slowestCall(); line != "" && !workers {
+	if line, share := c.findSlowestCall(); line != "" && !workers {
 		f.Title += fmt.Sprintf("; %.0f %% of its samples are at %s", 100*share, line)
 		f.Evidence["slowest_call"] = line
 	}
@@ -86,13 +85,13 @@ func (c *ruleContext) dataloaderStall() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// nestedLoader says whether a fetch lies in another one: a loader around a loader.
-func (c *ruleContext) nestedLoader(h int32) bool {
-	return c.within(c.x.Parent(h), markLoader) >= 0
+// isNestedLoader reports whether a fetch runs inside another one: a loader around a loader.
+func (c *ruleContext) isNestedLoader(h int32) bool {
+	return c.findMarkAround(c.x.Parent(h), markLoader) >= 0
 }
 
-// loaderSite is where the loop is, or which loader it is.
-func (c *ruleContext) loaderSite(h int32) string {
+// nameLoaderSite names the place of the loop, or the loader.
+func (c *ruleContext) nameLoaderSite(h int32) string {
 	name := c.t.Name(c.t.Host[h].Name)
 	if site := c.x.Site(h); site != "" && site != name {
 		return site + " (" + name + ")"

@@ -8,16 +8,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Frames of PyTorch's data loader: it makes an iterator anew for an epoch, in which each worker process is started.
+// Frames of PyTorch's data loader: for each epoch it makes a new iterator, which starts each worker process.
 var (
 	makesIterator = regexp.MustCompile(`torch/utils/data/dataloader\.py\(\d+\): _get_iterator$`)
 	startsProcess = regexp.MustCompile(`multiprocessing/process\.py\(\d+\): start$`)
 )
 
-// workerStartSeen is the finding for a loader whose workers a recording with Python frames shows to be started more than once
-// from one line; nil where they are not, or where that takes little. It claims the time of the starts in which the device
+// findRecordedStarts finds a loader whose workers, by a recording with Python frames, are started more than once from
+// one line; nil if there is none, or if the starts take little. It claims the time of the starts in which the device
 // starves: persistent workers are started once.
-func (c *ruleContext) workerStartSeen() *analyze.Found {
+func (c *ruleContext) findRecordedStarts() *analyze.Found {
 	makes, starts, some := make([]bool, len(c.t.Names)), make([]bool, len(c.t.Names)), false
 	for id, name := range c.t.Names {
 		makes[id], starts[id] = makesIterator.MatchString(name), startsProcess.MatchString(name)
@@ -65,8 +65,8 @@ func (c *ruleContext) workerStartSeen() *analyze.Found {
 		return nil
 	}
 	cl := c.claimHost(func(*ruleDevice) model.Spans { return all })
-	f := c.finding(cl, fmt.Sprintf("the program starts its %s %d times at %s, which takes %s", analyze.Plural(best.workers, "loader worker", "loader workers"),
-		len(best.spans), where, c.perStep(all)))
+	f := c.newFinding(cl, fmt.Sprintf("the program starts its %s %d times at %s, which takes %s", analyze.Plural(best.workers, "loader worker", "loader workers"),
+		len(best.spans), where, c.formatPerStep(all)))
 	f.Evidence["workers"], f.Evidence["starts"], f.Evidence["start_ns"] = best.workers, len(best.spans), all.TotalAnd(c.x.Steady)
 	f.PyTorch = "DataLoader(..., persistent_workers=True), made once before the loop over epochs"
 	f.Caveats = append(f.Caveats, "the first batch of an epoch is still waited for, unless the workers make it while the last epoch ends")

@@ -8,13 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// ddpBuffers: DistributedDataParallel sends the module's buffers from the first
-// rank to all others before a forward pass: they are flattened, broadcast,
-// unflattened and copied back one by one. It claims the time of the device in
-// which nothing else runs, what it needs to begin each, and the starved time
-// meanwhile.
-func (c *ruleContext) ddpBuffers() []analyze.Found {
-	sent := c.broadcasts()
+// findDDPBuffers: DistributedDataParallel sends the module's buffers from the first rank to all others before a
+// forward pass: they are flattened, broadcast, unflattened and copied back one by one. It claims the exclusive time
+// of these operations, the time to begin each, and the starved time in between.
+func (c *ruleContext) findDDPBuffers() []analyze.Found {
+	sent := c.findBroadcasts()
 	if len(sent) == 0 || len(sent) < 2 && c.steps > 1 {
 		return nil
 	}
@@ -24,38 +22,38 @@ func (c *ruleContext) ddpBuffers() []analyze.Found {
 	}
 	kernels, copies := 0, 0
 	s := c.newSites("operation")
-	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *model.GPU) {
+	c.eachSteadyOp(pick, func(_ *ruleDevice, g int32, op *model.GPU) {
 		kernels++
 		if c.x.Class(g) == model.Copy {
 			copies++
 		}
-		s.gpu(g, op.Dur())
+		s.addGPU(g, op.Dur())
 	})
-	exposed := c.exclusives(pick)
-	c.withoutWaits(exposed)
-	cl := c.grant(func(d *ruleDevice) model.Spans {
-		got := c.l.ClaimGPU(d.Device, exposed[d.Device]).Or(c.claimQueued(d, d.waits(c, pick, true)))
-		if c.idleUnsure(d) {
+	exposed := c.exclusiveByDevice(pick)
+	c.subtractWaits(exposed)
+	cl := c.grantClaim(func(d *ruleDevice) model.Spans {
+		got := c.l.ClaimGPU(d.Device, exposed[d.Device]).Or(c.claimQueued(d, d.waitsBefore(c, pick, true)))
+		if c.isIdleUnsure(d) {
 			return got
 		}
 		return got.Or(c.l.ClaimHost(d.Device, sent.Minus(d.doubt)))
 	})
-	f := c.finding(cl, fmt.Sprintf("DistributedDataParallel broadcasts buffers before the forward pass (%s, kernels and copies for %s)", analyze.Plural(len(sent), "time", "times"), c.perStep(c.under(pick))))
+	f := c.newFinding(cl, fmt.Sprintf("DistributedDataParallel broadcasts buffers before the forward pass (%s, kernels and copies for %s)", analyze.Plural(len(sent), "time", "times"), c.formatPerStep(c.runningTime(pick))))
 	f.Evidence["broadcasts"] = len(sent)
 	f.Evidence["kernels"] = kernels
 	f.Evidence["copy_kernels"] = copies
 	f.Evidence["host_ns"] = sent.Total()
-	f.Evidence["exposed_ns"] = most(exposed)
-	f.Sites = s.top()
+	f.Evidence["exposed_ns"] = longestNS(exposed)
+	f.Sites = s.topSites()
 	f.PyTorch = "DistributedDataParallel(..., broadcast_buffers=False), with torch.nn.SyncBatchNorm or one broadcast before an evaluation where buffers must agree"
 	f.Caveats = append(f.Caveats, "without the broadcast each rank keeps the running statistics of its own batches")
 	return []analyze.Found{f}
 }
 
-// broadcasts are the times in which a thread flattens, broadcasts, unflattens
-// and copies back, in the steps that count.
-func (c *ruleContext) broadcasts() model.Spans {
-	roles := c.broadcastRoles()
+// findBroadcasts returns the times in which a thread flattens, broadcasts, unflattens and copies back, in the steps
+// that count.
+func (c *ruleContext) findBroadcasts() model.Spans {
+	roles := c.assignBroadcastRoles()
 	if roles == nil {
 		return nil
 	}
@@ -108,8 +106,8 @@ const (
 	roleCopies // copies, or only looks at a tensor another way
 )
 
-// broadcastRoles are by NameID; nil where nothing is unflattened.
-func (c *ruleContext) broadcastRoles() []broadcastRole {
+// assignBroadcastRoles returns roles by NameID; nil if nothing is unflattened.
+func (c *ruleContext) assignBroadcastRoles() []broadcastRole {
 	var out []broadcastRole
 	for id, name := range c.t.Names {
 		if strings.Contains(name, "unflatten_dense_tensors") {

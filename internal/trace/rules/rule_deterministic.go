@@ -7,19 +7,18 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// deterministicSort: kernels that sort, under operators that sort their
-// indices when asked to add in a fixed order. embedding_dense_backward sorts
-// in any mode and does not count. It claims the sorts' time that nothing else
-// overlaps, and what the device needs to begin each; suspected, since index_put_ with accumulate=True sorts in any mode.
-func (c *ruleContext) deterministicSort() []analyze.Found {
-	if !c.named(markSort) || !c.named(markSortUser) {
+// findDeterministicSort: kernels that sort, under operators that sort their indices when asked to add in a fixed
+// order. embedding_dense_backward sorts in any mode and does not count. It claims the exclusive time of the sorts,
+// and the time to begin each; suspected, since index_put_ with accumulate=True sorts in any mode.
+func (c *ruleContext) findDeterministicSort() []analyze.Found {
+	if !c.hasMark(markSort) || !c.hasMark(markSortUser) {
 		return nil
 	}
 	pick := func(g int32) bool {
 		op := &c.t.GPU[g]
-		return op.Kind == model.Kernel && c.is(op.Name, markSort) && c.gpuUnder(g, markSortUser) >= 0 && c.gpuUnder(g, markEmbedding) < 0
+		return op.Kind == model.Kernel && c.nameHasMark(op.Name, markSort) && c.findMarkedEvent(g, markSortUser) >= 0 && c.findMarkedEvent(g, markEmbedding) < 0
 	}
-	f, ok := c.suspect(pick, "sorts make sums over indices deterministic")
+	f, ok := c.findSuspects(pick, "sorts make sums over indices deterministic")
 	if !ok {
 		return nil
 	}
@@ -28,18 +27,17 @@ func (c *ruleContext) deterministicSort() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// deterministicFill: kernels that fill memory inside operators that only
-// allocate: deterministic mode fills what is uninitialised. It claims their
-// time that nothing else overlaps, and what the device needs to begin each.
-func (c *ruleContext) deterministicFill() []analyze.Found {
-	if !c.named(markFill) || !c.named(markEmpty) {
+// findDeterministicFill: kernels that fill memory inside operators that only allocate: deterministic mode fills
+// uninitialised memory. It claims their exclusive time, and the time to begin each.
+func (c *ruleContext) findDeterministicFill() []analyze.Found {
+	if !c.hasMark(markFill) || !c.hasMark(markEmpty) {
 		return nil
 	}
 	pick := func(g int32) bool {
 		op := &c.t.GPU[g]
-		return op.Kind == model.Kernel && c.is(op.Name, markFill) && c.gpuUnder(g, markEmpty) >= 0
+		return op.Kind == model.Kernel && c.nameHasMark(op.Name, markFill) && c.findMarkedEvent(g, markEmpty) >= 0
 	}
-	f, ok := c.suspect(pick, "uninitialised memory is filled on every allocation")
+	f, ok := c.findSuspects(pick, "uninitialised memory is filled on every allocation")
 	if !ok {
 		return nil
 	}
@@ -48,16 +46,16 @@ func (c *ruleContext) deterministicFill() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// suspect is the common part of both: the kernels pick chooses, their
-// exclusive time and the waits for them claimed, evidence and places.
-func (c *ruleContext) suspect(pick func(g int32) bool, what string) (analyze.Found, bool) {
+// findSuspects is the common part of both rules: it claims the exclusive time of the kernels that pick accepts and
+// the waits before them, and fills in evidence and places.
+func (c *ruleContext) findSuspects(pick func(g int32) bool, what string) (analyze.Found, bool) {
 	kernels, ns := 0, int64(0)
 	ops := map[string]int{}
 	s := c.newSites("kernel")
-	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *model.GPU) {
+	c.eachSteadyOp(pick, func(_ *ruleDevice, g int32, op *model.GPU) {
 		kernels++
 		ns += op.Dur()
-		s.gpu(g, op.Dur())
+		s.addGPU(g, op.Dur())
 		if h := c.x.EnclosingOp(g); h >= 0 {
 			ops[c.t.Name(c.t.Host[h].Name)]++
 		}
@@ -65,14 +63,14 @@ func (c *ruleContext) suspect(pick func(g int32) bool, what string) (analyze.Fou
 	if kernels == 0 {
 		return analyze.Found{}, false
 	}
-	exposed := c.exclusives(pick)
+	exposed := c.exclusiveByDevice(pick)
 	cl := c.claimOps(pick, func(d *ruleDevice) model.Spans { return exposed[d.Device] })
-	f := c.finding(cl, fmt.Sprintf("%s (%s, %s)", what, analyze.Plural(kernels, "kernel", "kernels"), c.perStep(c.under(pick))))
+	f := c.newFinding(cl, fmt.Sprintf("%s (%s, %s)", what, analyze.Plural(kernels, "kernel", "kernels"), c.formatPerStep(c.runningTime(pick))))
 	f.Evidence["kernels"] = kernels
 	f.Evidence["kernel_ns"] = ns
-	f.Evidence["exposed_ns"] = most(exposed)
+	f.Evidence["exposed_ns"] = longestNS(exposed)
 	f.Evidence["operators"] = len(ops)
-	f.Sites = s.top()
+	f.Sites = s.topSites()
 	f.Suspect = true
 	return f, true
 }

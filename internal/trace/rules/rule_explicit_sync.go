@@ -9,17 +9,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// explicitSync: calls that wait for a stream, an event or the whole device. It
-// claims the starved time they cause (see lead). Calls inside item() and
-// operators whose shape depends on data, and those that end a copy to pageable
-// memory, are counted here and claimed by those rules.
-func (c *ruleContext) explicitSync() []analyze.Found {
-	isSync := (*stall).syncs
+// findExplicitSync: calls that wait for a stream, an event or the whole device. It claims the starved time that they
+// cause (see starvedByBlocking). Calls inside item() and operators whose shape depends on data, and calls that end a
+// copy to pageable memory, are counted here and claimed by their own rules.
+func (c *ruleContext) findExplicitSync() []analyze.Found {
+	isSync := (*stall).isSync
 	own := func(s *stall) bool { return isSync(s) && s.owner < 0 && !s.ends }
 	var owned, inCopies, free int
 	byName := map[string]int{}
 	sites := c.newSites("call")
-	for s := range c.stallsOf(isSync) {
+	for s := range c.eachStall(isSync) {
 		byName[apiSuffix.ReplaceAllString(c.t.Name(c.t.Host[s.host].Name), "")]++
 		if s.owner >= 0 {
 			owned++
@@ -30,30 +29,30 @@ func (c *ruleContext) explicitSync() []analyze.Found {
 			continue
 		}
 		free++
-		if c.inCopy(s.host) {
+		if c.isInCopy(s.host) {
 			inCopies++
 		}
-		sites.host(s.host, c.t.Host[s.host].Dur())
+		sites.addHost(s.host, c.t.Host[s.host].Dur())
 	}
-	// A synchronise call that only ends a copy already reported is no second finding.
+	// A synchronization call that only ends an already reported copy is no second finding.
 	if free == 0 {
 		return nil
 	}
-	calls, host, when := c.hostTime(isSync)
+	calls, host, when := c.sumHostTime(isSync)
 	if calls < 2 && c.steps > 1 {
 		return nil // one call in several steps is none of the loop
 	}
-	cl := c.claimHost(c.goneWith(own))
+	cl := c.claimHost(c.starvedBecauseOf(own))
 	names := slices.Sorted(maps.Keys(byName))
-	f := c.finding(cl, fmt.Sprintf("%s (%s) make the program wait %s for the device", analyze.Plural(calls, "call", "calls"), strings.Join(names, ", "), c.perStep(when)))
+	f := c.newFinding(cl, fmt.Sprintf("%s (%s) make the program wait %s for the device", analyze.Plural(calls, "call", "calls"), strings.Join(names, ", "), c.formatPerStep(when)))
 	f.Evidence["calls"] = calls
 	f.Evidence["calls_in_item_or_shape"] = owned
 	f.Evidence["calls_in_copies"] = inCopies
 	f.Evidence["host_ns"] = host
 	for n, k := range byName {
-		f.Evidence["calls_"+snake(n)] = k
+		f.Evidence["calls_"+toSnakeCase(n)] = k
 	}
-	f.Sites = sites.top()
+	f.Sites = sites.topSites()
 	f.PyTorch = "remove torch.cuda.synchronize() and event.synchronize() from the loop (time with CUDA events, read them once at the end)"
 	if inCopies == calls-owned {
 		f.PyTorch = "DataLoader(..., pin_memory=True) and tensor.to(device, non_blocking=True): these calls are part of blocking copies"
@@ -62,8 +61,8 @@ func (c *ruleContext) explicitSync() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// inCopy says whether a call was made by an operator that copies a tensor.
-func (c *ruleContext) inCopy(h int32) bool {
+// isInCopy reports whether an operator that copies a tensor made a call.
+func (c *ruleContext) isInCopy(h int32) bool {
 	op := c.x.Op(h)
 	if op < 0 {
 		return false
@@ -72,9 +71,8 @@ func (c *ruleContext) inCopy(h int32) bool {
 	return n == "aten::copy_" || n == "aten::_to_copy" || n == "aten::to"
 }
 
-// snake is a function name in the style of evidence keys: cudaStreamSynchronize
-// is cuda_stream_synchronize.
-func snake(s string) string {
+// toSnakeCase converts a function name to an evidence key: cudaStreamSynchronize becomes cuda_stream_synchronize.
+func toSnakeCase(s string) string {
 	var b strings.Builder
 	for i, r := range s {
 		if r >= 'A' && r <= 'Z' {

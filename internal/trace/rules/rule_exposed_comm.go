@@ -11,13 +11,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// exposedComm: communication kernels while the device computes nothing. It
-// claims that time, and advises by the collective that takes most of it.
-func (c *ruleContext) exposedComm() []analyze.Found {
+// findExposedComm: communication kernels while the device computes nothing. It claims that time, and advises by the
+// collective that takes most of it.
+func (c *ruleContext) findExposedComm() []analyze.Found {
 	kernels, ns := 0, int64(0)
 	by := map[analyze.CollectiveKind]int64{}
 	s := c.newSites("kernel")
-	c.steadyOps(c.isComm, func(d *ruleDevice, g int32, op *model.GPU) {
+	c.eachSteadyOp(c.isComm, func(d *ruleDevice, g int32, op *model.GPU) {
 		kernels++
 		ns += op.Dur()
 		by[c.x.CollectiveOf(g)] += op.Dur() - d.Compute.TotalIn(model.Span{Start: op.Start, End: op.End}) + 1
@@ -26,36 +26,36 @@ func (c *ruleContext) exposedComm() []analyze.Found {
 	if kernels == 0 {
 		return nil
 	}
-	exposed := c.exclusives(c.isComm)
-	split := c.withoutWaits(exposed)
+	exposed := c.exclusiveByDevice(c.isComm)
+	split := c.subtractWaits(exposed)
 	waited, calls := model.Spans(nil), 0
 	if !split {
-		waited, calls = c.outlyingWaits()
+		waited, calls = c.findOutlyingWaits()
 		for d := range exposed {
 			exposed[d] = exposed[d].Minus(waited)
 		}
 	}
-	alone := longest(exposed)
+	alone := longestSpans(exposed)
 	if alone.Total() == 0 {
 		return nil
 	}
 	most := slices.SortedFunc(maps.Keys(by), func(a, b analyze.CollectiveKind) int { return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b)) })[0]
 	cl := c.claimGPU(func(d *ruleDevice) model.Spans { return exposed[d.Device] })
-	f := c.finding(cl, fmt.Sprintf("communication runs alone for %s (%.0f %% of %s), most of it %s", c.perStep(alone), c.share(alone), c.whole(), most))
+	f := c.newFinding(cl, fmt.Sprintf("communication runs alone for %s (%.0f %% of %s), most of it %s", c.formatPerStep(alone), c.percentOfStep(alone), c.nameWhole(), most))
 	if calls > 0 {
-		f.Title += fmt.Sprintf("; beside that %s in %s are waiting for another rank", c.perStep(waited), analyze.Plural(calls, "collective", "collectives"))
+		f.Title += fmt.Sprintf("; beside that %s in %s are waiting for another rank", c.formatPerStep(waited), analyze.Plural(calls, "collective", "collectives"))
 		f.Evidence["waits_ns"], f.Evidence["waiting_collectives"] = waited.Total(), calls
 	}
 	f.Evidence["kernels"] = kernels
 	f.Evidence["comm_ns"] = ns
 	f.Evidence["exposed_ns"] = alone.Total()
-	f.Evidence["exposed_percent"] = c.share(alone)
+	f.Evidence["exposed_percent"] = c.percentOfStep(alone)
 	f.Evidence["collective"] = string(most)
 	if c.t.World > 0 {
 		f.Evidence["ranks"] = c.t.World
 	}
-	f.Sites = s.top()
-	f.PyTorch = c.collectiveKnob(most)
+	f.Sites = s.topSites()
+	f.PyTorch = c.adviseCollective(most)
 	if split {
 		f.Evidence["without_waits_for_ranks"] = true
 	} else {
@@ -64,20 +64,21 @@ func (c *ruleContext) exposedComm() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// A collective whose rate is that part of the median of its kind, and which takes longestTransfer at least, waits
-// for a rank: bytes take about the same time over one link whenever they are sent.
+// A collective waits for a rank if its rate is the outlying-th part of the median of its kind or less, and it takes
+// longestTransfer at least: equal bytes take about the same time over one link.
 const (
 	outlying        = 10
 	longestTransfer = 1_000_000 // ns
 	leastAlike      = 4
-	// Where sizes are not told, more than this: of one kind the largest may have so many times the bytes of the others.
+	// Without recorded sizes the factor is larger: the largest of one kind may have so many times the bytes of the
+	// others.
 	outlyingUntold = 50
 )
 
-// outlyingWaits is the time that collectives take above their bytes at the median rate of their kind, and how many
-// calls they are. Where sizes are not told, all count alike.
-func (c *ruleContext) outlyingWaits() (waits model.Spans, calls int) {
-	told := c.t.ToldCollectives()
+// findOutlyingWaits returns the time that collectives take above the time of their bytes at the median rate of their
+// kind, and the number of such calls. Without recorded sizes, all count as equal.
+func (c *ruleContext) findOutlyingWaits() (waits model.Spans, calls int) {
+	told := c.t.CollectivesByCorr()
 	elements := func(op *model.GPU) float64 {
 		if m := told[op.Corr]; m != nil {
 			return float64(m.In + m.Out)
@@ -89,7 +90,7 @@ func (c *ruleContext) outlyingWaits() (waits model.Spans, calls int) {
 		times = outlyingUntold
 	}
 	kinds := map[analyze.CollectiveKind][]int32{}
-	c.steadyOps(c.isComm, func(_ *ruleDevice, g int32, op *model.GPU) {
+	c.eachSteadyOp(c.isComm, func(_ *ruleDevice, g int32, op *model.GPU) {
 		if elements(op) > 0 && op.Dur() > 0 {
 			kinds[c.x.CollectiveOf(g)] = append(kinds[c.x.CollectiveOf(g)], g)
 		}
@@ -114,30 +115,30 @@ func (c *ruleContext) outlyingWaits() (waits model.Spans, calls int) {
 	return model.UnionOf(waits), calls
 }
 
-// isComm says whether an operation is a kernel that communicates.
+// isComm reports whether an operation is a communication kernel.
 func (c *ruleContext) isComm(g int32) bool {
 	return c.t.GPU[g].Kind == model.Kernel && c.x.Class(g).Communicates()
 }
 
-// tensorParallel is the change for layers that ranks share in inference.
+// tensorParallel is the advice for layers that ranks share in inference.
 const tensorParallel = "tensor or expert parallelism: fewer ranks share a layer, inside one machine, and larger batches; collectives that overlap the product (async tensor parallelism)"
 
-// collectiveKnob is what to change about a kind of communication in this program.
-func (c *ruleContext) collectiveKnob(k analyze.CollectiveKind) string {
+// adviseCollective returns the change for a kind of communication in this program.
+func (c *ruleContext) adviseCollective(k analyze.CollectiveKind) string {
 	switch k {
 	case analyze.AllToAllCalls:
 		return "all-to-all (experts, sequence parallelism): run it in chunks beside the computation of the chunk before, balance what the ranks send, and keep it inside one machine where possible"
 	case analyze.SendReceiveCalls:
 		return "pipeline: more and smaller micro-batches, an interleaved schedule (1F1B), and stages of equal length; send before the computation that does not need it"
 	case analyze.AllGatherCalls, analyze.ReduceScatterCalls:
-		if !c.training() {
+		if !c.isTraining() {
 			return tensorParallel
 		}
 		return "sharded parameters (FSDP): prefetch the next ones (forward_prefetch=True, backward_prefetch=BackwardPrefetch.BACKWARD_PRE), larger units, or shard inside one machine only (HYBRID_SHARD)"
 	case analyze.BroadcastCalls:
 		return "send once what does not change; DistributedDataParallel(..., broadcast_buffers=False)"
 	case analyze.AllReduceCalls:
-		if c.dataParallel() {
+		if c.isDataParallel() {
 			return "DistributedDataParallel(..., bucket_cap_mb=..., gradient_as_bucket_view=True), gradient accumulation under model.no_sync(), and balanced work on all ranks"
 		}
 		return "tensor parallelism: fewer ranks share a layer, inside one machine; sequence parallelism (reduce-scatter and all-gather instead), or an all-reduce that overlaps the product (async tensor parallelism)"
@@ -145,20 +146,20 @@ func (c *ruleContext) collectiveKnob(k analyze.CollectiveKind) string {
 	return "start communication as early as its data is there, in pieces that overlap computation, and balance the work on all ranks"
 }
 
-// dataParallel says whether gradients are what is reduced: DDP is named, or the
-// program trains and no layer asks for a sum on its way forward.
-func (c *ruleContext) dataParallel() bool {
+// isDataParallel reports whether the all-reduces carry gradients: a name shows DDP, or the program trains and no
+// layer requests a sum in its forward pass.
+func (c *ruleContext) isDataParallel() bool {
 	for _, name := range c.t.Names {
 		if strings.HasPrefix(name, "DistributedDataParallel") || strings.Contains(name, "torch::distributed::reducer") {
 			return true
 		}
 	}
-	if !c.training() {
+	if !c.isTraining() {
 		return false
 	}
 	var forward, backward int
 	launched := func(g int32) bool { return c.isComm(g) && c.t.GPU[g].Launch >= 0 }
-	c.steadyOps(launched, func(_ *ruleDevice, _ int32, op *model.GPU) {
+	c.eachSteadyOp(launched, func(_ *ruleDevice, _ int32, op *model.GPU) {
 		if c.x.InBackward(op.Launch) || c.x.InOptimizer(op.Launch) {
 			backward++
 		} else {

@@ -8,10 +8,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// exposedPercent is the share of a device's span that copies must take alone.
+// exposedPercent is the least share of a device's span that copies take alone in a finding.
 const exposedPercent = 5
 
-// copyWords say where most of copies go; exposedCopyLines what to change then.
+// copyWords name the main direction of copies; exposedCopyLines have the advice for it.
 var (
 	copyWords = map[model.Direction]string{model.H2D: "copies, most of them to the device,", model.D2H: "copies, most of them to the host,",
 		model.D2D: "copies, most of them on the device,", model.P2P: "copies, most of them between devices,", model.H2H: "copies, most of them on the host,", model.NoCopy: "copies, to the device and back,"}
@@ -25,7 +25,7 @@ var (
 	}
 )
 
-// mostOfCopies is the direction that takes most time.
+// mostOfCopies returns the direction that takes most time.
 func mostOfCopies(by map[model.Direction]int64) model.Direction {
 	best := model.NoCopy
 	for _, d := range []model.Direction{model.H2D, model.D2H, model.D2D, model.P2P, model.H2H} {
@@ -36,18 +36,18 @@ func mostOfCopies(by map[model.Direction]int64) model.Direction {
 	return best
 }
 
-// exposedCopy: copies that run while the device does nothing else. It claims
-// that time, less what pageable-h2d took.
-func (c *ruleContext) exposedCopy() []analyze.Found {
+// findExposedCopy: copies that run while the device does nothing else. It claims that time, less the time of
+// pageable-h2d.
+func (c *ruleContext) findExposedCopy() []analyze.Found {
 	isCopy := func(g int32) bool { return c.t.GPU[g].Kind == model.Memcpy && c.t.GPU[g].Memory != model.Migrated }
-	exposed := c.exclusives(isCopy)
+	exposed := c.exclusiveByDevice(isCopy)
 	alone := map[int]model.Spans{}
 	for _, d := range c.devices {
 		if e := exposed[d.Device]; e.Total()*100 >= d.steady.Total()*exposedPercent {
 			alone[d.Device] = e
 		}
 	}
-	worst := longest(alone)
+	worst := longestSpans(alone)
 	if worst.Total() == 0 {
 		return nil
 	}
@@ -55,18 +55,18 @@ func (c *ruleContext) exposedCopy() []analyze.Found {
 	copies, total := 0, int64(0)
 	byDir, bytes := map[model.Direction]int64{}, map[model.Direction]int64{}
 	s := c.newSites("copy")
-	c.steadyOps(isCopy, func(_ *ruleDevice, g int32, op *model.GPU) {
+	c.eachSteadyOp(isCopy, func(_ *ruleDevice, g int32, op *model.GPU) {
 		copies++
 		total += op.Dur()
 		byDir[op.Dir] += op.Dur()
 		bytes[op.Dir] += op.Bytes
-		s.gpu(g, op.Dur())
+		s.addGPU(g, op.Dur())
 	})
-	f := c.finding(cl, fmt.Sprintf("copies keep the device from computing for %s (%.0f %% of %s)", c.perStep(worst), c.share(worst), c.whole()))
+	f := c.newFinding(cl, fmt.Sprintf("copies keep the device from computing for %s (%.0f %% of %s)", c.formatPerStep(worst), c.percentOfStep(worst), c.nameWhole()))
 	f.Evidence["copies"] = copies
 	f.Evidence["gpu_ns"] = total
 	f.Evidence["exposed_ns"] = worst.Total()
-	f.Evidence["exposed_percent"] = c.share(worst)
+	f.Evidence["exposed_percent"] = c.percentOfStep(worst)
 	f.Evidence["claimed_by_pageable_h2d_ns"] = c.copyNS
 	for dir, word := range map[model.Direction]string{model.H2D: "h2d", model.D2H: "d2h", model.D2D: "d2d", model.P2P: "p2p", model.H2H: "h2h"} {
 		if byDir[dir] > 0 {
@@ -74,10 +74,10 @@ func (c *ruleContext) exposedCopy() []analyze.Found {
 			f.Evidence[word+"_bytes"] = bytes[dir]
 		}
 	}
-	f.Sites = s.top()
+	f.Sites = s.topSites()
 	dir := mostOfCopies(byDir)
 	if float64(byDir[dir]) < mostOf*float64(total) {
-		dir = model.NoCopy // no direction stands for all
+		dir = model.NoCopy // no direction has most of the time
 	}
 	f.Title = strings.Replace(f.Title, "copies keep", copyWords[dir]+" keep", 1)
 	f.PyTorch = exposedCopyLines[dir]

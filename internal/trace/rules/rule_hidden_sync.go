@@ -7,12 +7,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// hiddenSync: a copy from the device into pageable host memory returns only
-// once it is done, whatever non_blocking says. It claims the starved time that
-// causes (see lead). Copies inside item() and inside operators whose shape
-// depends on data are counted here and claimed by those rules, which say more
-// about where to look.
-func (c *ruleContext) hiddenSync() []analyze.Found {
+// findHiddenSync: a copy from the device into pageable host memory returns only when it is done, whatever the value
+// of non_blocking. It claims the starved time that it causes (see starvedByBlocking). Copies inside item() and inside
+// operators whose shape depends on data are counted here and claimed by those more specific rules.
+func (c *ruleContext) findHiddenSync() []analyze.Found {
 	pageable := func(s *stall) bool {
 		return s.copy >= 0 && c.t.GPU[s.copy].Memory == model.Pageable && c.t.GPU[s.copy].Dir == model.D2H
 	}
@@ -20,34 +18,34 @@ func (c *ruleContext) hiddenSync() []analyze.Found {
 	var copies, inItem, inShape int
 	var bytes, gpu int64
 	all, mine := c.newSites("copy"), c.newSites("copy")
-	for s := range c.stallsOf(pageable) {
+	for s := range c.eachStall(pageable) {
 		op := &c.t.GPU[s.copy]
 		copies, bytes, gpu = copies+1, bytes+op.Bytes, gpu+op.Dur()
-		all.host(s.host, c.t.Host[s.host].Dur())
+		all.addHost(s.host, c.t.Host[s.host].Dur())
 		switch s.by {
 		case ownedByItem:
 			inItem++
 		case ownedByShape:
 			inShape++
 		default:
-			mine.host(s.host, c.t.Host[s.host].Dur())
+			mine.addHost(s.host, c.t.Host[s.host].Dur())
 		}
 	}
 	if copies == 0 {
 		return nil
 	}
-	_, host, when := c.hostTime(pageable)
-	cl := c.claimHost(c.goneWith(own))
-	f := c.finding(cl, fmt.Sprintf("%s to pageable host memory block the program for %s", analyze.Plural(copies, "copy", "copies"), c.perStep(when)))
+	_, host, when := c.sumHostTime(pageable)
+	cl := c.claimHost(c.starvedBecauseOf(own))
+	f := c.newFinding(cl, fmt.Sprintf("%s to pageable host memory block the program for %s", analyze.Plural(copies, "copy", "copies"), c.formatPerStep(when)))
 	f.Evidence["copies"] = copies
 	f.Evidence["copies_in_item"] = inItem
 	f.Evidence["copies_in_data_dependent_shape"] = inShape
 	f.Evidence["bytes"] = bytes
 	f.Evidence["gpu_ns"] = gpu
 	f.Evidence["host_ns"] = host
-	f.Sites = mine.top()
+	f.Sites = mine.topSites()
 	if len(f.Sites) == 0 {
-		f.Sites = all.top()
+		f.Sites = all.topSites()
 	}
 	f.PyTorch = `keep results on the device and read many at once; or copy into pinned memory: buf = torch.empty_like(t, device="cpu", pin_memory=True); buf.copy_(t, non_blocking=True)`
 	switch {

@@ -10,97 +10,95 @@ import (
 )
 
 const (
-	// A wait for the host that no other rule explains is a finding from this share
-	// of the step on, in percent,
+	// hostPercent is the share of the step, in percent, from which on a wait for the host that no other rule explains
+	// is a finding,
 	hostPercent = 5
-	// and where the device is idle for this share of it from half a percent on.
+	// and idlePercent the idle share of the device from which on half a percent suffices.
 	idlePercent = 15
 )
 
-// hostBound: the device waits for launches, and no rule before says why. It
-// claims all starved time that is left, with the latency of the launches that
-// come late, and names what the host did in the longest of these gaps.
-func (c *ruleContext) hostBound() []analyze.Found {
+// findHostBound: the device waits for launches, and no earlier rule explains it. It claims all remaining starved
+// time, with the latency of late launches, and names the host activity in the longest of these gaps.
+func (c *ruleContext) findHostBound() []analyze.Found {
 	if !slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return !d.faulty }) {
 		return nil
 	}
 	steady := func(*ruleDevice) model.Spans { return c.x.Steady }
 	cl := c.claimLate(steady)
-	d, gaps := c.deviceOf(cl.device), cl.spans
+	d, gaps := c.findDevice(cl.device), cl.spans
 	if c.quality.linksBroken {
-		d, gaps = c.mostStarved()
+		d, gaps = c.findMostStarved()
 	}
-	if unknown, when := c.mostUnknown(); unknown != nil && when.Total() > gaps.Total() && when.Total()*100 >= c.span*idlePercent {
-		return []analyze.Found{c.hostMaybe(unknown, when)}
+	if unknown, when := c.findMostUnknown(); unknown != nil && when.Total() > gaps.Total() && when.Total()*100 >= c.span*idlePercent {
+		return []analyze.Found{c.describeUnknownIdle(unknown, when)}
 	}
 	ns, least := gaps.Total(), int64(hostPercent)
-	if c.mostIdle()*100 >= c.span*idlePercent {
+	if c.getMostIdle()*100 >= c.span*idlePercent {
 		least = 0
 	}
 	if d == nil || ns*100 < c.span*least || float64(ns) < analyze.LeastShare*float64(c.span) {
 		return nil
 	}
 	starved := gaps.And(d.Starved)
-	at := c.hostIn(d, starved)
-	sites := at.places()
+	at := c.sumGapActivity(d, starved)
+	sites := at.topPlaces()
 	what := "the device waits for the host"
 	if len(sites) > 0 {
 		word := "longest"
-		if 2*sites[0].NS >= at.looked() {
+		if 2*sites[0].NS >= at.totalNS() {
 			word = "most of it"
 		}
-		what += ", " + word + " while it is " + inPlace(sites[0].Where)
-		if place := c.hostPlace(); place != "" && strings.HasPrefix(sites[0].Where, "code ") {
+		what += ", " + word + " while it is " + placePhrase(sites[0].Where)
+		if place := c.findHostPlace(); place != "" && strings.HasPrefix(sites[0].Where, "code ") {
 			what += ", in samples of later steps at " + place
 		}
 	}
-	f := c.finding(cl, what)
+	f := c.newFinding(cl, what)
 	f.Evidence["starved_ns"] = starved.Total()
 	f.Evidence["latency_ns"] = ns - starved.Total()
 	f.Evidence["gaps"] = at.gaps
 	f.Evidence["longest_gap_ns"] = at.longest
-	f.Evidence["looked_at_ns"] = at.looked()
+	f.Evidence["looked_at_ns"] = at.totalNS()
 	f.Evidence["in_operators_ns"] = at.inOps
 	f.Evidence["in_calls_ns"] = at.inCalls
 	f.Evidence["outside_operators_ns"] = at.elsewhere
-	f.Evidence["idle_percent"] = percent(c.idle(d), c.span)
+	f.Evidence["idle_percent"] = percent(c.sumIdle(d), c.span)
 	f.Sites = sites
-	f.PyTorch = c.hostKnob(at)
+	f.PyTorch = c.adviseHost(at)
 	f.Caveats = append(f.Caveats, "the claim is all time in which the device waits for a launch and that no other finding claims: some of the host's work cannot be hidden")
 	return []analyze.Found{f}
 }
 
-// hostMaybe is the finding where the trace lacks the launches that end most of
-// the waits: it says where the host was, and claims nothing.
-func (c *ruleContext) hostMaybe(d *ruleDevice, when model.Spans) analyze.Found {
-	at := c.hostIn(d, when)
-	what := fmt.Sprintf("the device is idle for %s before work of unknown launch", c.perStep(when))
-	f := c.finding(claim{device: -1}, what)
-	if f.Sites = at.places(); len(f.Sites) > 0 {
-		f.Title += "; the host is longest " + inPlace(f.Sites[0].Where)
+// describeUnknownIdle makes the finding if the trace lacks the launches that end most of the waits: it names the host
+// activity, and claims nothing.
+func (c *ruleContext) describeUnknownIdle(d *ruleDevice, when model.Spans) analyze.Found {
+	at := c.sumGapActivity(d, when)
+	what := fmt.Sprintf("the device is idle for %s before work of unknown launch", c.formatPerStep(when))
+	f := c.newFinding(claim{device: -1}, what)
+	if f.Sites = at.topPlaces(); len(f.Sites) > 0 {
+		f.Title += "; the host is longest " + placePhrase(f.Sites[0].Where)
 	}
 	f.Evidence["unknown_ns"] = when.Total()
-	f.Evidence["idle_percent"] = percent(c.idle(d), c.span)
+	f.Evidence["idle_percent"] = percent(c.sumIdle(d), c.span)
 	f.Evidence["gaps"] = at.gaps
 	f.Evidence["longest_gap_ns"] = at.longest
-	f.PyTorch = c.hostKnob(at)
+	f.PyTorch = c.adviseHost(at)
 	f.Caveats = append(f.Caveats, "no time claimed: the trace does not say which call launched the work after the waits, so the host may not have been late")
 	return f
 }
 
-// mostUnknown is the device that is idle longest before work whose launch is not
-// in the trace, and when.
-func (c *ruleContext) mostUnknown() (*ruleDevice, model.Spans) {
-	return c.mostOf(func(d *ruleDevice) model.Spans { return d.Unknown.And(c.x.Steady) })
+// findMostUnknown returns the device that is idle longest before work without a known launch, and that time.
+func (c *ruleContext) findMostUnknown() (*ruleDevice, model.Spans) {
+	return c.findMostOf(func(d *ruleDevice) model.Spans { return d.Unknown.And(c.x.Steady) })
 }
 
-// mostStarved is the device that starves most, and when, less what is claimed.
-func (c *ruleContext) mostStarved() (*ruleDevice, model.Spans) {
-	return c.mostOf(func(d *ruleDevice) model.Spans { return d.Starved.And(c.x.Steady).Minus(c.l.Claimed(d.Device)) })
+// findMostStarved returns the device that starves most, and that time, less the claimed time.
+func (c *ruleContext) findMostStarved() (*ruleDevice, model.Spans) {
+	return c.findMostOf(func(d *ruleDevice) model.Spans { return d.Starved.And(c.x.Steady).Minus(c.l.Claimed(d.Device)) })
 }
 
-// mostOf is the device with the most time in a set that of gives, and the set.
-func (c *ruleContext) mostOf(of func(*ruleDevice) model.Spans) (best *ruleDevice, most model.Spans) {
+// findMostOf returns the device for which of returns most time, and that time.
+func (c *ruleContext) findMostOf(of func(*ruleDevice) model.Spans) (best *ruleDevice, most model.Spans) {
 	for _, d := range c.devices {
 		if s := of(d); !d.faulty && s.Total() > most.Total() {
 			best, most = d, s
@@ -109,8 +107,8 @@ func (c *ruleContext) mostOf(of func(*ruleDevice) model.Spans) (best *ruleDevice
 	return best, most
 }
 
-// hostKnob is what to change, by what the host does meanwhile.
-func (c *ruleContext) hostKnob(at *gapSites) string {
+// adviseHost returns the change for the host activity during the gaps.
+func (c *ruleContext) adviseHost(at *gapSites) string {
 	const graphs = `torch.compile(model, mode="reduce-overhead") or CUDA graphs, and fewer, larger operators (batched, torch._foreach_*)`
 	switch {
 	case at.inCalls > at.inOps && at.inCalls > at.elsewhere:

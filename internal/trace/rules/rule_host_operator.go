@@ -12,33 +12,32 @@ import (
 // hostOperatorPercent is the share of the step from which on one operator of the host is a finding.
 const hostOperatorPercent = 25
 
-// hostOperator: in a recording of the host alone, the operator or range whose own time is the
-// longest. It claims nothing: how much faster another implementation is, the recording does not
-// show.
-func (c *ruleContext) hostOperator() []analyze.Found {
-	if len(c.devices) > 0 || c.onDevice() != "" && !c.quality.noKernels {
+// findHostOperator: in a recording without a device, the operator or range with the longest own time. It claims
+// nothing: the recording does not show how much faster another implementation is.
+func (c *ruleContext) findHostOperator() []analyze.Found {
+	if len(c.devices) > 0 || c.findDeviceOp() != "" && !c.quality.noKernels {
 		return nil
 	}
 	callers := map[string]bool{}
 	if c.quality.noKernels {
-		callers = c.deviceCallers()
+		callers = c.listDeviceCallers()
 	}
 	for _, o := range c.x.OwnTimes() {
 		if o.NS*100 < c.span*hostOperatorPercent {
 			return nil
 		}
 		if callers[o.Name] {
-			continue // its time is that of launches, and of waiting for work whose records were lost
+			continue // its time is spent on launches and on waits for work whose records were lost
 		}
 		ofRange := o.Kind == model.Annotation
-		if ofRange && !c.stepped() && !o.Holds && o.Count < 3 {
-			continue // it names the program or a part of it, and nothing tells what is slow
+		if ofRange && !c.hasSteps() && !o.Holds && o.Count < 3 {
+			continue // it names the program or a part of it, without a hint to the slow code
 		}
-		f := c.finding(claim{device: -1}, c.hostOperatorTitle(o))
+		f := c.newFinding(claim{device: -1}, c.describeHostOperator(o))
 		f.Evidence["operator"], f.Evidence["calls"] = o.Name, o.Count
 		f.Evidence["own_ns"], f.Evidence["own_step_ns"] = o.NS, o.NS/c.steps
 		f.Evidence["own_percent"] = percent(o.NS, c.span)
-		f.PyTorch, f.AnyProgram = c.hostOperatorKnob(o), ofRange || c.x.Recording.Program != analyze.PyTorch
+		f.PyTorch, f.AnyProgram = c.adviseHostOperator(o), ofRange || c.x.Recording.Program != analyze.PyTorch
 		f.Caveats = append(f.Caveats, "no time claimed: the recording does not show how much faster another implementation is")
 		if ofRange && !o.Holds {
 			f.Caveats = append(f.Caveats, "a range's time contains what the host waits for in it")
@@ -48,8 +47,8 @@ func (c *ruleContext) hostOperator() []analyze.Found {
 	return nil
 }
 
-// deviceCallers are the names of operators and ranges in which calls of the device's runtime are made.
-func (c *ruleContext) deviceCallers() map[string]bool {
+// listDeviceCallers returns the names of operators and ranges that call the device's runtime.
+func (c *ruleContext) listDeviceCallers() map[string]bool {
 	callers := map[string]bool{}
 	for i := range c.t.Host {
 		if c.t.Host[i].Kind != model.API {
@@ -62,10 +61,10 @@ func (c *ruleContext) deviceCallers() map[string]bool {
 	return callers
 }
 
-// hostOperatorTitle is the sentence about an operator or range and its own time.
-func (c *ruleContext) hostOperatorTitle(o analyze.OwnTime) string {
+// describeHostOperator returns the sentence about an operator or range and its own time.
+func (c *ruleContext) describeHostOperator(o analyze.OwnTime) string {
 	title := fmt.Sprintf("%s takes %s of the host's time %s (%.0f %% of it)", o.Name, gpuprof.FormatNS(o.NS/c.steps),
-		analyze.PerStepWord(c.stepped()), percent(o.NS, c.span))
+		analyze.PerStepWord(c.hasSteps()), percent(o.NS, c.span))
 	switch {
 	case o.Kind == model.Annotation && o.Holds:
 		return title + ", outside the operators in it"
@@ -75,7 +74,7 @@ func (c *ruleContext) hostOperatorTitle(o analyze.OwnTime) string {
 	return title + fmt.Sprintf(", in %s", analyze.Plural(o.Count, "call", "calls"))
 }
 
-// hostOperatorKnobs are changes by the names of PyTorch's operators, the first that matches.
+// hostOperatorKnobs are changes by the names of PyTorch's operators, first match.
 var hostOperatorKnobs = []struct {
 	name *regexp.Regexp
 	text string
@@ -88,8 +87,8 @@ var hostOperatorKnobs = []struct {
 	{regexp.MustCompile(`copy_|::(cat|contiguous|clone|to|index|index_select|gather)$`), "fewer copies: results written in place (out=), one dtype and one layout from end to end"},
 }
 
-// hostOperatorKnob is what to change about an operator or range.
-func (c *ruleContext) hostOperatorKnob(o analyze.OwnTime) string {
+// adviseHostOperator returns the change for an operator or range.
+func (c *ruleContext) adviseHostOperator(o analyze.OwnTime) string {
 	if o.Kind == model.Annotation && o.Holds {
 		return "fewer, larger operators (larger batches, loops over tensors as one operator), and less code between them; ranges of its own in it show which part takes the time"
 	}
@@ -98,14 +97,14 @@ func (c *ruleContext) hostOperatorKnob(o analyze.OwnTime) string {
 	}
 	for _, k := range hostOperatorKnobs {
 		if k.name.MatchString(o.Name) {
-			return k.text + c.elsewhere()
+			return k.text + c.adviseUnusedDevice()
 		}
 	}
-	return "operators that pass over the same tensors joined to one: torch.compile(model); smaller pieces that stay in the processor's cache" + c.elsewhere()
+	return "operators that pass over the same tensors joined to one: torch.compile(model); smaller pieces that stay in the processor's cache" + c.adviseUnusedDevice()
 }
 
-// elsewhere is added to a change where the recording names a device that has no work in it.
-func (c *ruleContext) elsewhere() string {
+// adviseUnusedDevice returns an addition to a change if the recording names a device without work in it.
+func (c *ruleContext) adviseUnusedDevice() string {
 	for i := range c.t.Devices {
 		if name := c.t.Devices[i].Name; name != "" && !c.quality.noKernels {
 			return "; if the program means to use the " + name + ", move the model and its inputs there, and record with ProfilerActivity.CUDA"
@@ -114,11 +113,11 @@ func (c *ruleContext) elsewhere() string {
 	return ""
 }
 
-// deviceOp is the name of an operator that only a GPU runs.
+// deviceOp matches the name of an operator that only a GPU runs.
 var deviceOp = regexp.MustCompile(`^aten::_?(cudnn|miopen|cuda)_|_cuda(_|$)|^aten::_?(flash|efficient)_attention_(forward|backward)$`)
 
-// onDevice is an operator that ran on a GPU of which nothing was recorded, "" none.
-func (c *ruleContext) onDevice() string {
+// findDeviceOp returns an operator that ran on a GPU without recorded work, "" none.
+func (c *ruleContext) findDeviceOp() string {
 	if len(c.devices) > 0 {
 		return ""
 	}

@@ -11,7 +11,7 @@ import (
 
 const (
 	boundStarved = 20        // percent of a window in which the device is starved
-	shortKernel  = 20_000    // ns: what PyTorch needs to launch an operator, and more
+	shortKernel  = 20_000    // ns: more than PyTorch needs to launch an operator
 	boundParts   = 4         // a step that is not bound as a whole is looked at in quarters
 	boundKernels = 8         // kernels a window must hold to have a median worth the name
 	boundWhole   = 16        // windows of a trace without steps
@@ -20,7 +20,7 @@ const (
 	unknownLimit = int64(50) // one in this many: 2 %
 )
 
-// window is a stretch of one device's time with its kernels.
+// window is a time span of one device with its kernels.
 type window struct {
 	model.Span
 	kernels, calls, intervals []int64
@@ -28,28 +28,25 @@ type window struct {
 	gaps                      model.Spans // between launches, too long to be for the launches
 }
 
-// launchBound: stretches in which kernels are so short that starting them
-// takes the host longer than running them takes the device: starved for at
-// least a fifth, at least half of the kernels under 20 us, and the median
-// interval from launch to launch, the framework's time in it, at least as long
-// as the median kernel. It claims the starved time of those stretches that the
-// rules before it left, with the latency of the launches that ended it. Kernels
-// of graphs do not count: one call starts many. Neither do gaps of many intervals:
-// the host did something else in them.
-func (c *ruleContext) launchBound() []analyze.Found {
+// findLaunchBound: time spans in which starting a kernel takes the host longer than running it takes the device:
+// starved for at least a fifth, at least half of the kernels under 20 us, and the median interval from launch to
+// launch, including the framework's time, at least as long as the median kernel. It claims the remaining starved time
+// of those spans with the latency of the launches that ended it. Kernels of graphs do not count: one call starts
+// many. Neither do gaps of many intervals: the host did something else in them.
+func (c *ruleContext) findLaunchBound() []analyze.Found {
 	bound := map[int]model.Spans{}
 	var windows int
 	var total window
 	for _, d := range c.devices {
 		if d.Unknown.TotalAnd(d.steady)*unknownLimit > d.steady.Total() {
 			var lost model.Spans
-			for _, w := range c.boundWindows(d) {
+			for _, w := range c.findBoundWindows(d) {
 				lost = lost.Or(model.Spans{w.Span})
 			}
-			c.withhold(d, lost)
+			c.withholdStarved(d, lost)
 			continue
 		}
-		for _, w := range c.boundWindows(d) {
+		for _, w := range c.findBoundWindows(d) {
 			windows++
 			bound[d.Device] = append(bound[d.Device], model.Spans{w.Span}.Minus(w.gaps)...)
 			total.kernels = append(total.kernels, w.kernels...)
@@ -63,31 +60,31 @@ func (c *ruleContext) launchBound() []analyze.Found {
 		return nil
 	}
 	cl := c.claimLate(func(d *ruleDevice) model.Spans { return bound[d.Device] })
-	if c.quality.linksBroken { // claimLate has noted what it withholds
+	if c.quality.linksBroken { // claimLate has recorded the withheld time
 		return nil
 	}
 	kernels, short := len(total.kernels), total.short
 	kernel, call, interval := analyze.Median(total.kernels), analyze.Median(total.calls), analyze.Median(total.intervals)
-	f := c.finding(cl, fmt.Sprintf("the device waits for the host to start its kernels (median kernel %s, a launch every %s)", gpuprof.FormatNS(kernel), gpuprof.FormatNS(interval)))
+	f := c.newFinding(cl, fmt.Sprintf("the device waits for the host to start its kernels (median kernel %s, a launch every %s)", gpuprof.FormatNS(kernel), gpuprof.FormatNS(interval)))
 	f.Evidence["windows"] = windows
-	f.Evidence["window_ns"] = most(bound)
+	f.Evidence["window_ns"] = longestNS(bound)
 	f.Evidence["kernels"] = kernels
 	f.Evidence["kernels_step"] = float64(kernels) / float64(c.steps)
 	f.Evidence["short_kernels_percent"] = percent(int64(short), int64(kernels))
 	f.Evidence["median_kernel_ns"] = kernel
 	f.Evidence["median_launch_ns"] = call
 	f.Evidence["median_interval_ns"] = interval
-	f.Sites = c.launchSites(bound)
+	f.Sites = c.listLaunchSites(bound)
 	f.PyTorch = `torch.compile(model, mode="reduce-overhead"), or torch.cuda.graphs.make_graphed_callables; larger batches`
-	if c.training() {
+	if c.isTraining() {
 		f.PyTorch += "; foreach=True or fused=True in the optimizer"
 	}
-	f.Caveats = append(f.Caveats, "fewer launches remove the cost of starting kernels, not that of other work on the host between the steps"+c.graphCaveat())
+	f.Caveats = append(f.Caveats, "fewer launches remove the cost of starting kernels, not that of other work on the host between the steps"+c.getGraphCaveat())
 	return []analyze.Found{f}
 }
 
-// graphCaveat says what graphs need, to programs that are told of them.
-func (c *ruleContext) graphCaveat() string {
+// getGraphCaveat returns the requirement of graphs, for programs whose advice mentions graphs.
+func (c *ruleContext) getGraphCaveat() string {
 	switch c.x.Recording.Program {
 	case analyze.OpenACC, analyze.OpenMP, analyze.Triton:
 		return ""
@@ -95,12 +92,12 @@ func (c *ruleContext) graphCaveat() string {
 	return "; in a graph shapes must not change from step to step"
 }
 
-// boundWindows are the launch-bound windows of a device: steps, else quarters
-// of a step; without steps, equal parts of the trace, else the whole.
-func (c *ruleContext) boundWindows(d *ruleDevice) []window {
+// findBoundWindows returns the launch-bound windows of a device: steps, else quarters of a step; without steps, the
+// whole trace, else equal parts of it.
+func (c *ruleContext) findBoundWindows(d *ruleDevice) []window {
 	parts := boundParts
 	var whole []model.Span
-	if c.stepped() {
+	if c.hasSteps() {
 		for i := range c.x.Steps {
 			if st := &c.x.Steps[i]; !st.Dropped {
 				whole = append(whole, d.steady.Within(st.Window).Hull())
@@ -114,14 +111,14 @@ func (c *ruleContext) boundWindows(d *ruleDevice) []window {
 		if s.Len() <= 0 {
 			continue
 		}
-		if w := c.look(d, s, 2); w != nil {
+		if w := c.testWindow(d, s, 2); w != nil {
 			out = append(out, *w)
 			continue
 		}
 		for i := range parts {
 			n := int64(parts)
 			part := model.Span{Start: s.Start + s.Len()*int64(i)/n, End: s.Start + s.Len()*int64(i+1)/n}
-			if w := c.look(d, part, boundKernels); w != nil {
+			if w := c.testWindow(d, part, boundKernels); w != nil {
 				out = append(out, *w)
 			}
 		}
@@ -129,10 +126,10 @@ func (c *ruleContext) boundWindows(d *ruleDevice) []window {
 	return out
 }
 
-// look tests one window for the three conditions; nil when one fails.
-func (c *ruleContext) look(d *ruleDevice, s model.Span, least int) *window {
+// testWindow tests one window for the three conditions; nil if one fails.
+func (c *ruleContext) testWindow(d *ruleDevice, s model.Span, least int) *window {
 	starved := d.Starved.Within(s)
-	if !c.quality.linksBroken { // else nothing is claimed, and the note says what would have been
+	if !c.quality.linksBroken { // else nothing is claimed, and trace-quality reports the withheld time
 		starved = starved.Minus(d.doubt)
 	}
 	if starved.Total()*100 < s.Len()*boundStarved {
@@ -145,7 +142,7 @@ func (c *ruleContext) look(d *ruleDevice, s model.Span, least int) *window {
 		if op.Start >= s.End {
 			break
 		}
-		if op.Kind != model.Kernel || c.ofGraph(op) || op.Launch < 0 {
+		if op.Kind != model.Kernel || c.isGraphOp(op) || op.Launch < 0 {
 			continue
 		}
 		call := &c.t.Host[op.Launch]
@@ -177,22 +174,21 @@ func (c *ruleContext) look(d *ruleDevice, s model.Span, least int) *window {
 	return w
 }
 
-// firstOp is the index of the first operation that begins at or after an instant.
+// firstOp returns the index of the first operation that begins at or after an instant.
 func firstOp(t *model.Trace, ops []int32, at int64) int {
 	return sort.Search(len(ops), func(i int) bool { return t.GPU[ops[i]].Start >= at })
 }
 
-// launchSites are the operators that start most kernels in the windows, with
-// the time of the calls.
-func (c *ruleContext) launchSites(bound map[int]model.Spans) []gpuprof.Site {
+// listLaunchSites returns the operators that start most kernels in the windows, with the time of the calls.
+func (c *ruleContext) listLaunchSites(bound map[int]model.Spans) []gpuprof.Site {
 	s := c.newSites("launch")
 	for _, d := range c.devices {
 		for _, g := range d.Ops {
 			op := &c.t.GPU[g]
-			if op.Kind == model.Kernel && !c.ofGraph(op) && op.Launch >= 0 && bound[d.Device].Contains(op.Start) {
-				s.gpu(g, c.t.Host[op.Launch].Dur())
+			if op.Kind == model.Kernel && !c.isGraphOp(op) && op.Launch >= 0 && bound[d.Device].Contains(op.Start) {
+				s.addGPU(g, c.t.Host[op.Launch].Dur())
 			}
 		}
 	}
-	return s.top()
+	return s.topSites()
 }

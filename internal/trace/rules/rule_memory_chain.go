@@ -10,21 +10,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// memoryLink is an operator of the roofline that the memory bounds, as a link of a chain.
+// memoryLink is a memory-bound operator of the roofline, as a link of a chain.
 type memoryLink struct {
 	elements, bytes float64 // of its largest operand
 	traffic         float64 // bytes of a call
 }
 
-// memoryChain: at least three operators in a row on a stream, each bound by the memory, that work on tensors of one
-// size. A compiler makes one kernel of them, so that a tensor between two of them is neither written nor read: it claims the
-// time of these bytes.
-func (c *ruleContext) memoryChain() []analyze.Found {
+// findMemoryChain: at least three operators in a row on a stream, each bound by the memory, that work on tensors of
+// one size. A compiler fuses them into one kernel, which neither writes nor reads the tensors between them: it claims
+// the time of these bytes.
+func (c *ruleContext) findMemoryChain() []analyze.Found {
 	r := c.x.Roofline
 	if r == nil {
 		return nil
 	}
-	links := c.memoryLinks(r)
+	links := c.listMemoryLinks(r)
 	if len(links) == 0 {
 		return nil
 	}
@@ -32,34 +32,34 @@ func (c *ruleContext) memoryChain() []analyze.Found {
 	c.inMemoryChain = map[int32]bool{}
 	chains, saved := 0, 0.0
 	for _, d := range c.devices {
-		for _, stream := range c.streamsOf(d) {
-			n, bytes := c.memoryChainsOf(c.unclaimed(d, stream), links, spare)
+		for _, stream := range c.splitStreams(d) {
+			n, bytes := c.markMemoryChains(c.dropClaimed(d, stream), links, spare)
 			chains, saved = chains+n, saved+bytes
 		}
 	}
 	if chains == 0 {
 		return nil
 	}
-	gain := c.spareOf(func(g int32) float64 { return spare[g] })
-	if most(gain)*100 < c.span*chainPercent {
+	gain := c.takeShares(func(g int32) float64 { return spare[g] })
+	if longestNS(gain)*100 < c.span*chainPercent {
 		c.inMemoryChain = nil // elementwise-chain takes them with the others
 		return nil
 	}
-	cl := c.claimOn(gain)
+	cl := c.claimByDevice(gain)
 	pick := func(g int32) bool { return c.inMemoryChain[g] }
-	f := c.finding(cl, fmt.Sprintf("%s in %s write and read again %s per step that one kernel each would keep in registers",
+	f := c.newFinding(cl, fmt.Sprintf("%s in %s write and read again %s per step that one kernel each would keep in registers",
 		analyze.Plural(len(c.inMemoryChain), "kernel", "kernels"), analyze.Plural(chains, "chain", "chains"), gpuprof.FormatBytes(saved/float64(c.steps))))
 	f.Evidence["chains"] = chains
 	f.Evidence["kernels"] = len(c.inMemoryChain)
 	f.Evidence["saved_bytes"] = int64(saved)
-	f.Sites = c.productSites(pick)
+	f.Sites = c.listProductSites(pick)
 	f.PyTorch = "torch.compile(model), or only of the functions named above: it makes one kernel of operators that go element by element, and of norms with what follows them"
 	f.Caveats = append(f.Caveats, "operators in a row with tensors of one size are taken to work on each other's results; what the backward pass keeps is written all the same")
 	return []analyze.Found{f}
 }
 
-// memoryLinks are the operators that may be links, by row of the roofline.
-func (c *ruleContext) memoryLinks(r *analyze.Roofline) map[int32]memoryLink {
+// listMemoryLinks returns the operators that may be links, by row of the roofline.
+func (c *ruleContext) listMemoryLinks(r *analyze.Roofline) map[int32]memoryLink {
 	links := map[int32]memoryLink{}
 	for i := range r.Operators {
 		o := &r.Operators[i]
@@ -79,9 +79,9 @@ func (c *ruleContext) memoryLinks(r *analyze.Roofline) map[int32]memoryLink {
 	return links
 }
 
-// memoryChainsOf marks the chains of a stream: in each call the share of its time for tensors that stay in
-// registers, and returns the number of chains and the bytes saved.
-func (c *ruleContext) memoryChainsOf(stream []int32, links map[int32]memoryLink, spare map[int32]float64) (chains int, saved float64) {
+// markMemoryChains marks the chains of a stream: it stores for each call the share of its time for tensors that
+// fusion keeps in registers, and returns the number of chains and the bytes saved.
+func (c *ruleContext) markMemoryChains(stream []int32, links map[int32]memoryLink, spare map[int32]float64) (chains int, saved float64) {
 	rows := c.x.Roofline.Rows
 	fusable := func(g int32) (memoryLink, bool) {
 		l, ok := links[rows[g]]

@@ -98,7 +98,7 @@ func TestMatmulOf(t *testing.T) {
 		"void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>":                                                      none,
 		"void segment_reduce_forward_kernel<float>":                                                                                             none,
 	} {
-		if got := matmulOf(name); got != want {
+		if got := parseMatmul(name); got != want {
 			t.Errorf("%s is %+v, want %+v", name, got, want)
 		}
 	}
@@ -166,7 +166,7 @@ func TestMarksOf(t *testing.T) {
 		"void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>": markFill,
 		"void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>":  0,
 	} {
-		if got := marksOf(name); got != want {
+		if got := parseMarks(name); got != want {
 			t.Errorf("%s has marks %b, want %b", name, got, want)
 		}
 	}
@@ -187,7 +187,7 @@ func TestArchOfNames(t *testing.T) {
 		"my_plasm80_kernel":                                                    0,
 		"sm8000_thing":                                                         0,
 	} {
-		if got := archOf(name); got != want {
+		if got := parseArch(name); got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)
 		}
 	}

@@ -4,17 +4,17 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// notSteady: most of the recording is start-up, compilation or graph capture, or holds
-// communication alone. It claims nothing, and stands before all other findings unless a program that may run once does work
-// of its own for a good part of the recording.
-func (c *ruleContext) notSteady() []analyze.Found {
+// findNotSteady: most of the recording is start-up, compilation or graph capture, or it has communication only. It
+// claims nothing, and comes before all other findings unless a program that may run once does its own work for a
+// large part of the recording.
+func (c *ruleContext) findNotSteady() []analyze.Found {
 	what, fix := c.x.NotSteady()
 	if what == "" {
 		return nil
 	}
-	f := c.finding(claim{device: -1}, what)
+	f := c.newFinding(claim{device: -1}, what)
 	for _, p := range c.x.Recording.Phases {
-		f.Evidence[snake(p.Name)+"_ns"] = p.NS
+		f.Evidence[toSnakeCase(p.Name)+"_ns"] = p.NS
 	}
 	f.Evidence["recorded_ns"] = c.x.Span.Len()
 	f.PyTorch = fix

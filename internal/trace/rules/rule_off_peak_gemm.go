@@ -7,29 +7,29 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// alignedTo is the multiple of which the sizes of a product should be, by precision: 16 bytes of NVIDIA's tensor cores
+// alignedTo is the multiple that the sizes of a product should be, by precision: 16 bytes of NVIDIA's tensor cores
 // (Matrix Multiplication Background User's Guide).
 var alignedTo = map[string]int64{"16-bit": 8, "tf32": 4, "fp8": 16, "int8": 16}
 
-// alignedProduct is a matrix product against its bound.
+// alignedProduct compares a matrix product with its bound.
 type alignedProduct struct {
 	of  *analyze.RooflineOperator
 	odd []string // "N = 3238"
-	// spare is the share of its time above what the best public kernels of the device need.
+	// spare is the share of its time above the time of the best public kernels of the device.
 	spare float64
 }
 
-// offPeakGEMM: products on the tensor cores that reach less of the peak than good kernels do, and whose sizes are no
-// multiples of what the tensor cores read at once. It claims the time above the reachable rate.
-func (c *ruleContext) offPeakGEMM() []analyze.Found {
+// findOffPeakGEMM: products on the tensor cores that reach less of the peak than good kernels, and whose sizes are no
+// multiples of the tensor cores' access size. It claims the time above the reachable rate.
+func (c *ruleContext) findOffPeakGEMM() []analyze.Found {
 	r := c.x.Roofline
-	if r == nil || r.Reachable <= 0 || len(c.devices) == 0 || c.amd(c.devices[0]) {
+	if r == nil || r.Reachable <= 0 || len(c.devices) == 0 || c.isAMD(c.devices[0]) {
 		return nil
 	}
 	odd := map[int32]alignedProduct{} // by row of the roofline
 	var worst *alignedProduct
 	for i := range r.Operators {
-		p, ok := oddProduct(&r.Operators[i], r.Reachable)
+		p, ok := checkAlignment(&r.Operators[i], r.Reachable)
 		if !ok {
 			continue
 		}
@@ -42,22 +42,22 @@ func (c *ruleContext) offPeakGEMM() []analyze.Found {
 		return nil
 	}
 	pick := func(g int32) bool { _, ok := odd[r.Rows[g]]; return ok }
-	cl := c.claimOn(c.spareOf(func(g int32) float64 { return odd[r.Rows[g]].spare }))
+	cl := c.claimByDevice(c.takeShares(func(g int32) float64 { return odd[r.Rows[g]].spare }))
 	share := 100 * worst.of.Share()
-	f := c.finding(cl, fmt.Sprintf("matrix products run at %.0f %% of the %s peak with sizes that are no multiples of %d (%s: %s)",
+	f := c.newFinding(cl, fmt.Sprintf("matrix products run at %.0f %% of the %s peak with sizes that are no multiples of %d (%s: %s)",
 		share, worst.of.Precision, alignedTo[worst.of.Precision], worst.of.Name, strings.Join(worst.odd, ", ")))
 	f.Evidence["products"] = len(odd)
 	f.Evidence["tflop_per_s"] = worst.of.FLOPs * worst.of.Calls / float64(worst.of.NS) / 1e3
 	f.Evidence["peak_percent"] = share
 	f.Evidence["reachable_percent"] = 100 * r.Reachable
-	f.Sites = c.productSites(pick)
+	f.Sites = c.listProductSites(pick)
 	f.PyTorch = fmt.Sprintf("pad these sizes to multiples of %d: the layer's features, the vocabulary, the batch (torch.nn.functional.pad, or padding_idx and a mask)", alignedTo[worst.of.Precision])
 	f.Caveats = append(f.Caveats, fmt.Sprintf("the bound is %.0f %% of the peak, which the best public products in bf16 reach on the %s; other causes than the sizes may keep these from it", 100*r.Reachable, r.Device))
 	return []analyze.Found{f}
 }
 
-// oddProduct is a matrix product below the reachable rate, with the sizes that are not aligned.
-func oddProduct(o *analyze.RooflineOperator, reachable float64) (alignedProduct, bool) {
+// checkAlignment returns a matrix product with its unaligned sizes, if it is below the reachable rate.
+func checkAlignment(o *analyze.RooflineOperator, reachable float64) (alignedProduct, bool) {
 	unit := alignedTo[o.Precision]
 	if o.Bound != "compute" || unit == 0 || o.NS <= 0 || len(o.Product) != 3 {
 		return alignedProduct{}, false

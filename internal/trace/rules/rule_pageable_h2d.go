@@ -7,23 +7,20 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// smallCopy is the size below which the cost of starting a copy, not the kind
-// of memory, decides its time.
+// smallCopy is the size, bytes, below which the cost of starting a copy, not the kind of memory, decides its time.
 const smallCopy = 64 << 10
 
-// pageableH2D: large copies to the device from pageable memory, which the
-// driver stages through a pinned buffer. It claims the time no other operation
-// overlaps, less what pinned copies of the same bytes would take at the rate
-// pinned copies reach in this trace; the time the device waits for the staging
-// to begin; and the starved time after the call, which returns only when all is
-// staged (see lead): a pinned copy would let the host go on at once. Where the
-// trace has no pinned copy there is nothing to compare with, and no claim.
-func (c *ruleContext) pageableH2D() []analyze.Found {
+// findPageableH2D: large copies to the device from pageable memory, which the driver stages through a pinned buffer.
+// It claims their exclusive time, less the time of pinned copies of the same bytes at the rate that pinned copies
+// reach in this trace; the time the device waits for the staging to begin; and the starved time after the call, which
+// returns only when all is staged (see starvedByBlocking): a pinned copy would return at once. If the trace has no
+// pinned copy there is no reference, and no claim.
+func (c *ruleContext) findPageableH2D() []analyze.Found {
 	copies, bytes, gpu, host := 0, int64(0), int64(0), int64(0)
 	byDevice, calls := map[int]int64{}, map[int][]model.Span{}
 	s := c.newSites("copy")
-	pick := func(g int32) bool { return largePageable(&c.t.GPU[g]) }
-	c.steadyOps(pick, func(d *ruleDevice, g int32, op *model.GPU) {
+	pick := func(g int32) bool { return isLargePageable(&c.t.GPU[g]) }
+	c.eachSteadyOp(pick, func(d *ruleDevice, g int32, op *model.GPU) {
 		copies, bytes, gpu = copies+1, bytes+op.Bytes, gpu+op.Dur()
 		byDevice[d.Device] += op.Bytes
 		if op.Launch >= 0 {
@@ -31,39 +28,39 @@ func (c *ruleContext) pageableH2D() []analyze.Found {
 			host += h.Dur()
 			calls[d.Device] = append(calls[d.Device], model.Span{Start: h.Start, End: h.End})
 		}
-		s.gpu(g, op.Dur())
+		s.addGPU(g, op.Dur())
 	})
 	if copies == 0 {
 		return nil
 	}
-	exposed := c.exclusives(pick)
-	rate, pinned := c.pinnedRate()
-	if rate == 0 && float64(most(exposed)) < analyze.LeastShare*float64(c.span) {
+	exposed := c.exclusiveByDevice(pick)
+	rate, pinned := c.measurePinnedRate()
+	if rate == 0 && float64(longestNS(exposed)) < analyze.LeastShare*float64(c.span) {
 		return nil
 	}
 	cl := claim{device: -1}
 	if rate > 0 {
-		cl = c.grant(func(d *ruleDevice) model.Spans {
+		cl = c.grantClaim(func(d *ruleDevice) model.Spans {
 			e := exposed[d.Device]
 			less := e.First(e.Total() - int64(float64(byDevice[d.Device])/rate)).And(d.steady)
-			got := c.l.ClaimGPU(d.Device, less).Or(c.claimQueued(d, d.waits(c, pick, true)))
-			if c.idleUnsure(d) {
+			got := c.l.ClaimGPU(d.Device, less).Or(c.claimQueued(d, d.waitsBefore(c, pick, true)))
+			if c.isIdleUnsure(d) {
 				return got
 			}
-			late := c.lead(d, model.UnionOf(calls[d.Device]), less, func(*stall) bool { return false })
+			late := c.starvedByBlocking(d, model.UnionOf(calls[d.Device]), less, func(*stall) bool { return false })
 			return got.Or(c.l.ClaimHost(d.Device, late.Minus(d.doubt)))
 		})
 	}
 	c.copyNS = cl.ns
-	f := c.finding(cl, fmt.Sprintf("copying from pageable memory to the device takes %s (%s)", c.perStep(c.under(pick)), analyze.Plural(copies, "copy", "copies")))
+	f := c.newFinding(cl, fmt.Sprintf("copying from pageable memory to the device takes %s (%s)", c.formatPerStep(c.runningTime(pick)), analyze.Plural(copies, "copy", "copies")))
 	f.Evidence["copies"] = copies
 	f.Evidence["bytes"] = bytes
 	f.Evidence["gpu_ns"] = gpu
 	f.Evidence["host_ns"] = host
-	f.Evidence["exposed_ns"] = most(exposed)
-	f.Evidence["pageable_bytes_per_s"] = rateOf(bytes, gpu)
+	f.Evidence["exposed_ns"] = longestNS(exposed)
+	f.Evidence["pageable_bytes_per_s"] = bytesPerSecond(bytes, gpu)
 	f.Evidence["pinned_copies"] = pinned
-	f.Sites = s.top()
+	f.Sites = s.topSites()
 	if rate > 0 && cl.ns == 0 {
 		return nil
 	}
@@ -77,16 +74,15 @@ func (c *ruleContext) pageableH2D() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// largePageable says whether an operation is a copy of the kind looked for.
-func largePageable(op *model.GPU) bool {
+// isLargePageable reports whether an operation is a large copy to the device from pageable memory.
+func isLargePageable(op *model.GPU) bool {
 	return op.Kind == model.Memcpy && op.Dir == model.H2D && op.Memory == model.Pageable && op.Bytes >= smallCopy
 }
 
-// pinnedRate is what copies from pinned memory to the device reach in this
-// trace, in bytes a ns, and how many they are. Large ones speak where there
-// are any: small ones are slow for another reason, and would only lower the
-// claim.
-func (c *ruleContext) pinnedRate() (rate float64, copies int) {
+// measurePinnedRate returns the rate of copies from pinned memory to the device in this trace, in bytes per ns, and
+// their number. It uses large copies if there are any: small ones are slow for another reason, and would only lower
+// the claim.
+func (c *ruleContext) measurePinnedRate() (rate float64, copies int) {
 	var bytes, ns [2]int64 // small, large
 	var n [2]int
 	for i := range c.t.GPU {
@@ -108,8 +104,8 @@ func (c *ruleContext) pinnedRate() (rate float64, copies int) {
 	return 0, 0
 }
 
-// rateOf is bytes a second.
-func rateOf(bytes, ns int64) float64 {
+// bytesPerSecond returns the rate of bytes in ns.
+func bytesPerSecond(bytes, ns int64) float64 {
 	if ns <= 0 {
 		return 0
 	}

@@ -13,18 +13,17 @@ import (
 )
 
 const (
-	// Tensor cores have at most eight times the rate of the ordinary ones with
-	// TF32 (A100: 156 against 19.5 TF/s) and sixteen with 16 bits; 16-bit operands
-	// need half the bytes. Eight is taken as the bound of both, as memory and
-	// everything around the products keep it from being reached.
+	// Tensor cores have at most eight times the rate of the ordinary ones with TF32 (A100: 156 against 19.5 TF/s) and
+	// sixteen with 16 bits; 16-bit operands need half the bytes. Eight is the bound for both, as memory and the work
+	// around the products keep programs below it.
 	tensorGain = 8
 	// From TF32 to 16 bits the rate doubles and the bytes halve.
 	halfGain = 2
 )
 
-// amd says whether a device is one of AMD's: by its name, else by the calls of
-// HIP's runtime, since some recordings have no name.
-func (c *ruleContext) amd(d *ruleDevice) bool {
+// isAMD reports whether a device is from AMD: by its name, else by the calls of HIP's runtime, since some recordings
+// have no name.
+func (c *ruleContext) isAMD(d *ruleDevice) bool {
 	if d.props.Name != "" {
 		return d.props.AMD()
 	}
@@ -38,15 +37,15 @@ func (c *ruleContext) amd(d *ruleDevice) bool {
 
 var instinct = regexp.MustCompile(`MI([1-9]\d\d)`)
 
-// halfRate is how many times the rate of FP32 products those in 16 bits have at
-// most; 0 unknown, or none. AMD's data sheets have for the matrix cores 1307
-// against 163 TF/s (MI300X), 383 against 96 (MI250X) and 185 against 46 (MI100).
-func (c *ruleContext) halfRate(d *ruleDevice) int64 {
+// getHalfRate returns the largest ratio of the rates of 16-bit and FP32 products; 0 unknown, or without 16-bit cores.
+// AMD's data sheets have for the matrix cores 1307 against 163 TF/s (MI300X), 383 against 96 (MI250X) and 185 against
+// 46 (MI100).
+func (c *ruleContext) getHalfRate(d *ruleDevice) int64 {
 	m := instinct.FindStringSubmatch(d.props.Name)
 	switch {
-	case c.capability(d) >= 70:
+	case c.getCapability(d) >= 70:
 		return tensorGain
-	case m == nil || !c.amd(d):
+	case m == nil || !c.isAMD(d):
 		return 0
 	case m[1] >= "300":
 		return tensorGain
@@ -54,17 +53,17 @@ func (c *ruleContext) halfRate(d *ruleDevice) int64 {
 	return 4
 }
 
-// products adds up the matrix products of the steady part on devices ok takes.
+// products adds up the matrix products of the steady part by kind and precision.
 type products struct {
 	ns    map[matmul]int64
 	count map[precision]int
 }
 
-func (c *ruleContext) products(ok func(*ruleDevice) bool) products {
+func (c *ruleContext) sumProducts(ok func(*ruleDevice) bool) products {
 	p := products{map[matmul]int64{}, map[precision]int{}}
 	ns, count := make([]int64, len(c.names)), make([]int, len(c.names))
-	c.steadyOps(anyOp, func(d *ruleDevice, _ int32, op *model.GPU) {
-		if m := c.matmul(op); m.kind != notMatmul && ok(d) {
+	c.eachSteadyOp(anyOperation, func(d *ruleDevice, _ int32, op *model.GPU) {
+		if m := c.getMatmul(op); m.kind != notMatmul && ok(d) {
 			ns[op.Name] += op.Dur()
 			count[op.Name]++
 		}
@@ -77,36 +76,34 @@ func (c *ruleContext) products(ok func(*ruleDevice) bool) products {
 	return p
 }
 
-func (c *ruleContext) matmul(op *model.GPU) matmul {
+func (c *ruleContext) getMatmul(op *model.GPU) matmul {
 	if op.Kind != model.Kernel || int(op.Name) >= len(c.names) {
 		return matmul{}
 	}
 	return c.names[op.Name].matmul
 }
 
-// of is the time in kernels of one precision.
-func (p *products) of(prec precision) int64 {
+// precisionNS returns the time in kernels of one precision, ns.
+func (p *products) precisionNS(prec precision) int64 {
 	return p.ns[matmul{matmulGEMM, prec}] + p.ns[matmul{matmulConv, prec}]
 }
 
-// isProduct says whether an operation is a matrix product or convolution in
-// one of the precisions.
+// isProduct reports whether an operation is a matrix product or convolution in one of the precisions.
 func (c *ruleContext) isProduct(g int32, precs ...precision) bool {
-	m := c.matmul(&c.t.GPU[g])
+	m := c.getMatmul(&c.t.GPU[g])
 	return (m.kind == matmulGEMM || m.kind == matmulConv) && slices.Contains(precs, m.prec)
 }
 
-// noTF32: FP32 products on the ordinary cores of a device that has TF32
-// (compute capability 8.0). It claims at most seven eighths of the time no
-// other operation overlaps.
-func (c *ruleContext) noTF32() []analyze.Found {
-	able := func(d *ruleDevice) bool { return c.capability(d) >= 80 }
-	p := c.products(able)
-	if p.of(precFP32) == 0 {
+// findNoTF32: FP32 products on the ordinary cores of a device that has TF32 (compute capability 8.0). It claims at
+// most seven eighths of their exclusive time.
+func (c *ruleContext) findNoTF32() []analyze.Found {
+	able := func(d *ruleDevice) bool { return c.getCapability(d) >= 80 }
+	p := c.sumProducts(able)
+	if p.precisionNS(precFP32) == 0 {
 		return nil
 	}
 	pick := func(g int32) bool { return c.isProduct(g, precFP32) }
-	exposed := c.exclusives(pick)
+	exposed := c.exclusiveByDevice(pick)
 	cl := c.claimGPU(func(d *ruleDevice) model.Spans {
 		if !able(d) {
 			return nil
@@ -115,46 +112,45 @@ func (c *ruleContext) noTF32() []analyze.Found {
 		return e.First(e.Total() * (tensorGain - 1) / tensorGain)
 	})
 	c.tf32NS = cl.ns
-	f := c.finding(cl, fmt.Sprintf("FP32 matrix products run on the ordinary cores for %s although the device has TF32", c.perStep(c.under(pick))))
+	f := c.newFinding(cl, fmt.Sprintf("FP32 matrix products run on the ordinary cores for %s although the device has TF32", c.formatPerStep(c.runningTime(pick))))
 	f.Evidence["kernels"] = p.count[precFP32]
 	f.Evidence["gemm_ns"] = p.ns[matmul{matmulGEMM, precFP32}]
 	f.Evidence["conv_ns"] = p.ns[matmul{matmulConv, precFP32}]
-	f.Evidence["tf32_ns"] = p.of(precTF32)
-	f.Evidence["exposed_ns"] = most(exposed)
-	f.Sites = c.gpuSites(pick)
+	f.Evidence["tf32_ns"] = p.precisionNS(precTF32)
+	f.Evidence["exposed_ns"] = longestNS(exposed)
+	f.Sites = c.listGPUSites(pick)
 	f.PyTorch = `torch.set_float32_matmul_precision("high"); torch.backends.cudnn.allow_tf32 = True`
 	f.Caveats = append(f.Caveats, "TF32 keeps 10 bits of the significand: check the result against FP32; the bound is the ratio of peak rates (8), products limited by memory gain less")
-	if p.of(precTF32) > 0 {
+	if p.precisionNS(precTF32) > 0 {
 		f.Caveats = append(f.Caveats, "other products of this trace use TF32 already: it is allowed, and for these shapes the library may still choose the ordinary cores")
 	}
-	f.Caveats = append(f.Caveats, c.archCaveat()...)
+	f.Caveats = append(f.Caveats, c.getArchCaveat()...)
 	return []analyze.Found{f}
 }
 
-// noAMP: FP32 products and none in 16 bits on tensor cores, on a device that
-// has them (compute capability 7.0, or AMD Instinct MI100 and later). It claims at
-// most seven eighths (MI100 and MI200: three quarters) of the time of products on
-// the ordinary cores and half of those in TF32, less what no-tf32 took.
-func (c *ruleContext) noAMP() []analyze.Found {
-	able := func(d *ruleDevice) bool { return c.halfRate(d) > 0 }
-	p := c.products(able)
-	fp32, tf := p.of(precFP32), p.of(precTF32)
-	if fp32+tf == 0 || c.hasHalf() {
+// findNoAMP: FP32 products and none in 16 bits on tensor cores, on a device that has them (compute capability 7.0, or
+// AMD Instinct MI100 and later). It claims at most seven eighths (MI100 and MI200: three quarters) of the time of
+// products on the ordinary cores and half of the time of TF32 products, less the claim of no-tf32.
+func (c *ruleContext) findNoAMP() []analyze.Found {
+	able := func(d *ruleDevice) bool { return c.getHalfRate(d) > 0 }
+	p := c.sumProducts(able)
+	fp32, tf := p.precisionNS(precFP32), p.precisionNS(precTF32)
+	if fp32+tf == 0 || c.usesHalf() {
 		return nil
 	}
-	amd := slices.ContainsFunc(c.devices, c.amd)
-	if amd && p.of(precUnknown) > 0 {
-		return nil // composable kernels name no type: those may be in 16 bits
+	amd := slices.ContainsFunc(c.devices, c.isAMD)
+	if amd && p.precisionNS(precUnknown) > 0 {
+		return nil // composable kernels name no type and may be in 16 bits
 	}
 	onFP32 := func(g int32) bool { return c.isProduct(g, precFP32) }
 	either := func(g int32) bool { return c.isProduct(g, precFP32, precTF32) }
-	plain, both := c.exclusives(onFP32), c.exclusives(either)
+	plain, both := c.exclusiveByDevice(onFP32), c.exclusiveByDevice(either)
 	cl := c.claimGPU(func(d *ruleDevice) model.Spans {
 		if !able(d) {
 			return nil
 		}
 		slow, all := plain[d.Device], both[d.Device]
-		rate := c.halfRate(d)
+		rate := c.getHalfRate(d)
 		limit := slow.Total()*(rate-1)/rate + (all.Total()-slow.Total())*(halfGain-1)/halfGain
 		taken := all.And(c.l.Claimed(d.Device))
 		return all.Minus(taken).First(limit - taken.Total())
@@ -162,36 +158,36 @@ func (c *ruleContext) noAMP() []analyze.Found {
 	if cl.ns == 0 && c.tf32NS == 0 {
 		return nil
 	}
-	f := c.finding(cl, fmt.Sprintf("matrix products and convolutions run in FP32 for %s, none in 16 bits", c.perStep(c.under(either))))
+	f := c.newFinding(cl, fmt.Sprintf("matrix products and convolutions run in FP32 for %s, none in 16 bits", c.formatPerStep(c.runningTime(either))))
 	f.Evidence["kernels"] = p.count[precFP32] + p.count[precTF32]
 	f.Evidence["fp32_gemm_ns"] = p.ns[matmul{matmulGEMM, precFP32}]
 	f.Evidence["fp32_conv_ns"] = p.ns[matmul{matmulConv, precFP32}]
 	f.Evidence["tf32_ns"] = tf
-	f.Evidence["exposed_ns"] = most(both)
+	f.Evidence["exposed_ns"] = longestNS(both)
 	f.Evidence["claimed_by_no_tf32_ns"] = c.tf32NS
-	f.Sites = c.gpuSites(either)
-	f.PyTorch = c.autocastLine(amd)
+	f.Sites = c.listGPUSites(either)
+	f.PyTorch = c.getAutocastLine(amd)
 	check := "result"
-	if c.training() {
+	if c.isTraining() {
 		check = "loss"
 	}
 	if cl.ns == 0 && c.tf32NS > 0 {
 		f.Caveats = append(f.Caveats, "no-tf32 claims this time already; 16 bits are the other way to save it")
 	}
 	f.Caveats = append(f.Caveats, "check the "+check+": bf16 keeps 8 bits of the significand, fp16 11 and a narrow range; casts cost time, and products limited by memory gain at most twofold")
-	f.Caveats = append(f.Caveats, c.archCaveat()...)
+	f.Caveats = append(f.Caveats, c.getArchCaveat()...)
 	return []analyze.Found{f}
 }
 
-// autocastLine is the line for the type that the recorded devices have: bfloat16 from Ampere on and on AMD's, float16
-// before, with a scaler in a training. Where the capability is unknown the line has both.
-func (c *ruleContext) autocastLine(amd bool) string {
+// getAutocastLine returns the line for the type that the recorded devices have: bfloat16 from Ampere on and on AMD,
+// float16 before, with a scaler for training. If the capability is unknown the line has both.
+func (c *ruleContext) getAutocastLine(amd bool) string {
 	least := math.MaxInt
 	for _, d := range c.devices {
-		least = min(least, c.capability(d))
+		least = min(least, c.getCapability(d))
 	}
 	scaler := ""
-	if c.training() {
+	if c.isTraining() {
 		scaler = " with torch.amp.GradScaler"
 	}
 	switch {
@@ -207,20 +203,19 @@ func (c *ruleContext) autocastLine(amd bool) string {
 	return `with torch.autocast("cuda", dtype=torch.bfloat16): (before Ampere dtype=torch.float16` + scaler + ")"
 }
 
-// hasHalf says whether anything in the trace ran in 16 bits (or fewer) on
-// tensor cores.
-func (c *ruleContext) hasHalf() bool {
+// usesHalf reports whether anything in the trace ran in 16 bits (or fewer) on tensor cores.
+func (c *ruleContext) usesHalf() bool {
 	for i := range c.t.GPU {
-		if m := c.matmul(&c.t.GPU[i]); m.prec == precHalf || m.prec == precFP8 {
+		if m := c.getMatmul(&c.t.GPU[i]); m.prec == precHalf || m.prec == precFP8 {
 			return true
 		}
 	}
 	return false
 }
 
-// gpuSites are the places that launch what pick chooses.
-func (c *ruleContext) gpuSites(pick func(g int32) bool) []gpuprof.Site {
+// listGPUSites returns the places that launch the operations that pick accepts.
+func (c *ruleContext) listGPUSites(pick func(g int32) bool) []gpuprof.Site {
 	s := c.newSites("kernel")
-	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *model.GPU) { s.gpu(g, op.Dur()) })
-	return s.top()
+	c.eachSteadyOp(pick, func(_ *ruleDevice, g int32, op *model.GPU) { s.addGPU(g, op.Dur()) })
+	return s.topSites()
 }

@@ -9,29 +9,30 @@ import (
 )
 
 const (
-	// Settings of the optimizer are worth a word where it takes this share of the step, in percent.
+	// Settings of the optimizer are reported if it takes this share of the step, in percent.
 	optimizerPercent = 5
 	// Recomputation is a finding from this share of the sampled time on, in percent.
 	recomputePercent = 5
-	// A product in float64 takes about this many times as long as in float32 on a CPU: twice the bytes, half the lanes.
+	// A product in float64 takes about this many times as long as in float32 on a CPU: twice the bytes, half the
+	// lanes.
 	float64Factor = 2
 )
 
-// facts are the settings of the program that the hook read, nil unknown.
-func (c *ruleContext) facts() *model.HostFacts {
+// getFacts returns the settings of the program that the hook read, nil unknown.
+func (c *ruleContext) getFacts() *model.HostFacts {
 	if c.host == nil {
 		return nil
 	}
 	return &c.t.Sampled.Facts
 }
 
-// tooManyThreads: PyTorch's pool has more threads than the process has CPUs.
-func (c *ruleContext) tooManyThreads() []analyze.Found {
-	s := c.facts()
+// findTooManyThreads: PyTorch's pool has more threads than the process has CPUs.
+func (c *ruleContext) findTooManyThreads() []analyze.Found {
+	s := c.getFacts()
 	if s == nil || s.CPUs == 0 || s.Threads <= s.CPUs || len(c.devices) > 0 {
 		return nil
 	}
-	f := c.finding(claim{device: -1}, fmt.Sprintf("PyTorch computes with %d threads on %s", s.Threads, analyze.Plural(s.CPUs, "CPU", "CPUs")))
+	f := c.newFinding(claim{device: -1}, fmt.Sprintf("PyTorch computes with %d threads on %s", s.Threads, analyze.Plural(s.CPUs, "CPU", "CPUs")))
 	f.Evidence["threads"] = s.Threads
 	f.Evidence["cpus"] = s.CPUs
 	f.PyTorch = fmt.Sprintf("torch.set_num_threads(%d), or OMP_NUM_THREADS=%d", s.CPUs, s.CPUs)
@@ -39,14 +40,14 @@ func (c *ruleContext) tooManyThreads() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// anomalyMode: autograd keeps a traceback for every operator and looks for NaN in every gradient.
-func (c *ruleContext) anomalyMode() []analyze.Found {
-	s := c.facts()
+// findAnomalyMode: autograd keeps a traceback for every operator and checks every gradient for NaN.
+func (c *ruleContext) findAnomalyMode() []analyze.Found {
+	s := c.getFacts()
 	if s == nil || !s.Anomaly {
 		return nil
 	}
-	f := c.finding(claim{device: -1}, "anomaly detection is on: a traceback is kept for every operator, and every gradient is searched for NaN")
-	share, n := c.sampledIn(func(_ *model.HostStack, frames []model.HostFrame) bool { return analyze.KeepsTraceback(frames) })
+	f := c.newFinding(claim{device: -1}, "anomaly detection is on: a traceback is kept for every operator, and every gradient is searched for NaN")
+	share, n := c.sumSamples(func(_ *model.HostStack, frames []model.HostFrame) bool { return analyze.KeepsTraceback(frames) })
 	f.Evidence["sampled_share"] = share
 	f.Evidence["samples"] = n
 	f.PyTorch = "torch.autograd.set_detect_anomaly(False), and on only while an error is looked for"
@@ -54,9 +55,9 @@ func (c *ruleContext) anomalyMode() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// optimizerLoop: the optimizer updates its parameters one at a time.
-func (c *ruleContext) optimizerLoop() []analyze.Found {
-	s := c.facts()
+// findOptimizerLoop: the optimizer updates its parameters one at a time.
+func (c *ruleContext) findOptimizerLoop() []analyze.Found {
+	s := c.getFacts()
 	if s == nil || s.Optimizer == nil || s.Optimizer.Foreach == nil || *s.Optimizer.Foreach || s.Optimizer.Fused != nil && *s.Optimizer.Fused {
 		return nil
 	}
@@ -64,7 +65,7 @@ func (c *ruleContext) optimizerLoop() []analyze.Found {
 	if ns*100 < optimizerPercent*c.host.NS || s.Optimizer.Parameters < 2 {
 		return nil
 	}
-	f := c.finding(claim{device: -1}, fmt.Sprintf("%s updates its %d parameters one at a time (foreach=False), which takes %.0f %% of the host's step", s.Optimizer.Class, s.Optimizer.Parameters, percent(ns, c.host.NS)))
+	f := c.newFinding(claim{device: -1}, fmt.Sprintf("%s updates its %d parameters one at a time (foreach=False), which takes %.0f %% of the host's step", s.Optimizer.Class, s.Optimizer.Parameters, percent(ns, c.host.NS)))
 	f.Evidence["optimizer_step_ns"] = ns
 	f.Evidence["parameters"] = s.Optimizer.Parameters
 	f.PyTorch = "leave foreach=False out, or give fused=True where the optimizer has it"
@@ -72,9 +73,9 @@ func (c *ruleContext) optimizerLoop() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// float64Parameters: the parameters are float64, which PyTorch makes only where it is asked to.
-func (c *ruleContext) float64Parameters() []analyze.Found {
-	s := c.facts()
+// findFloat64Parameters: the parameters are float64, which PyTorch uses only on request.
+func (c *ruleContext) findFloat64Parameters() []analyze.Found {
+	s := c.getFacts()
 	if s == nil || s.Optimizer == nil || s.Optimizer.Float64*2 <= s.Optimizer.Parameters || len(c.devices) > 0 {
 		return nil
 	}
@@ -83,22 +84,22 @@ func (c *ruleContext) float64Parameters() []analyze.Found {
 		busy = busy.Or(c.x.HostPart(part))
 	}
 	busy = busy.Minus(c.claimedHost)
-	cl := claim{spans: busy.First(c.unrecorded(busy.Total() * (float64Factor - 1) / float64Factor)), device: -1}
+	cl := claim{spans: busy.First(c.scaleToUnrecorded(busy.Total() * (float64Factor - 1) / float64Factor)), device: -1}
 	cl.ns = cl.spans.Total()
-	f := c.finding(cl, fmt.Sprintf("%d of %d parameters are float64", s.Optimizer.Float64, s.Optimizer.Parameters))
+	f := c.newFinding(cl, fmt.Sprintf("%d of %d parameters are float64", s.Optimizer.Float64, s.Optimizer.Parameters))
 	f.Evidence["float64_parameters"] = s.Optimizer.Float64
 	f.PyTorch = "model.float(), and inputs in float32 (NumPy arrays are float64: torch.from_numpy(x).float())"
 	f.Caveats = append(f.Caveats, "the claim is half of the operators' time: float64 moves twice the bytes and computes half as fast; keep it where the result needs its digits")
 	return []analyze.Found{f}
 }
 
-// recomputation: activations are computed again in the backward pass while memory is free.
-func (c *ruleContext) recomputation() []analyze.Found {
-	s := c.facts()
+// findRecomputation: activations are computed again in the backward pass while memory is free.
+func (c *ruleContext) findRecomputation() []analyze.Found {
+	s := c.getFacts()
 	if s == nil || len(c.devices) > 0 || s.Memory.Available <= s.Memory.Resident {
 		return nil
 	}
-	share, n := c.sampledIn(func(_ *model.HostStack, frames []model.HostFrame) bool {
+	share, n := c.sumSamples(func(_ *model.HostStack, frames []model.HostFrame) bool {
 		backward, again := false, false
 		for _, f := range frames {
 			backward = backward || strings.HasSuffix(f.Function, "_engine_run_backward")
@@ -112,7 +113,7 @@ func (c *ruleContext) recomputation() []analyze.Found {
 	free := c.x.Called.Minus(c.claimedHost)
 	cl := claim{spans: free.First(int64(share * float64(c.host.Step()) * float64(c.steps))), device: -1}
 	cl.ns = cl.spans.Total()
-	f := c.finding(cl, fmt.Sprintf("activations are computed again in the backward pass (%.0f %% of the samples), while memory is free", 100*share))
+	f := c.newFinding(cl, fmt.Sprintf("activations are computed again in the backward pass (%.0f %% of the samples), while memory is free", 100*share))
 	f.Evidence["samples"] = n
 	f.Evidence["resident_bytes"] = s.Memory.Resident
 	f.Evidence["available_bytes"] = s.Memory.Available

@@ -10,15 +10,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// leastCompiled is the share of the recording that compilation after the first step takes for a finding.
+// leastCompiled is the least share of the recording that compilation after the first step takes in a finding.
 const leastCompiled = 0.01
 
-// compiledAgain is the range of a frame that torch.compile compiled more than once: its number, and the number of the compilation.
+// compiledAgain matches the range of a frame that torch.compile compiled more than once: its number, and the number
+// of the compilation.
 var compiledAgain = regexp.MustCompile(`^Torch-Compiled Region: (\d+)/[1-9]`)
 
-// recompilation: the program compiles once its first step is over. Steps in which it does are no part of the step of which
-// findings claim time, so it claims nothing.
-func (c *ruleContext) recompilation() []analyze.Found {
+// findRecompilation: the program compiles after its first step. Steps with compilation are not part of the step of
+// which findings claim time, so it claims nothing.
+func (c *ruleContext) findRecompilation() []analyze.Found {
 	spans := c.x.CompiledAfterFirstStep()
 	ns := spans.Total()
 	if ns == 0 || float64(ns) < leastCompiled*float64(c.x.Span.Len()) {
@@ -31,7 +32,7 @@ func (c *ruleContext) recompilation() []analyze.Found {
 		}
 	}
 	slices.Sort(again)
-	f := c.finding(claim{device: -1}, fmt.Sprintf("the program compiles for %s after its first step, %.0f %% of the recording", gpuprof.FormatNS(ns), percent(ns, c.x.Span.Len())))
+	f := c.newFinding(claim{device: -1}, fmt.Sprintf("the program compiles for %s after its first step, %.0f %% of the recording", gpuprof.FormatNS(ns), percent(ns, c.x.Span.Len())))
 	if len(again) > 0 {
 		f.Title += fmt.Sprintf("; torch.compile has more than one version of %s", analyze.Plural(len(again), "region", "regions"))
 		f.Evidence["regions"] = strings.Join(again[:min(len(again), 8)], ", ")

@@ -10,18 +10,19 @@ import (
 )
 
 const (
-	// leastDecodeSteps is how many decode steps a median is taken of.
+	// leastDecodeSteps is the least number of decode steps for a median.
 	leastDecodeSteps = 3
-	// leastEager is the share of decode steps without a graph from which they are a finding.
+	// leastEager is the share of decode steps without a graph from which on they are a finding.
 	leastEager = 0.1
-	// leastEagerKernels is how many kernels a decode step launches at least for a graph to matter.
+	// leastEagerKernels is the least number of kernels in a decode step for which a graph matters.
 	leastEagerKernels = 10
-	// leastPause is the share of the engine's time in which the device is idle between steps, from which it is a finding.
+	// leastPause is the share of the engine's time in which the device is idle between steps, from which on it is a
+	// finding.
 	leastPause = 0.03
 )
 
 // engineFlags are the changes of an engine's own settings, by rule.
-var engineFlags = map[string]words{
+var engineFlags = map[string]adviceTable{
 	"vLLM": {
 		gpuprof.RulePrefillInDecode: "vllm serve --max-num-batched-tokens N with a smaller N: chunked prefill then gives each step fewer tokens of prefill; first tokens come later",
 		gpuprof.RuleEagerDecode:     "vllm serve without --enforce-eager, and cudagraph_capture_sizes (--compilation-config) that reach the number of running requests",
@@ -39,9 +40,9 @@ var engineFlags = map[string]words{
 	},
 }
 
-// engineFinding is a finding about the engine that serves; the change is a setting of that engine, where it is known.
-func (c *ruleContext) engineFinding(cl claim, what string) analyze.Found {
-	f := c.finding(cl, what)
+// newEngineFinding makes a finding about the serving engine; the change is a setting of that engine, if it is known.
+func (c *ruleContext) newEngineFinding(cl claim, what string) analyze.Found {
+	f := c.newFinding(cl, what)
 	f.PyTorch, f.AnyProgram = noChange, true
 	if line := engineFlags[c.x.Recording.Engine][c.rule.id]; line != "" {
 		f.PyTorch = line
@@ -49,14 +50,15 @@ func (c *ruleContext) engineFinding(cl claim, what string) analyze.Found {
 	return f
 }
 
-// stepWork is what a step of serving launches on one device.
+// stepWork is the work that a step of serving launches on one device.
 type stepWork struct {
 	kernels, inGraph int
 	began, ended     int64 // when its first operation began, and when its last one ended; 0 without operations
 }
 
-// servingWork is what each step launches on a device, by place in Steps; nil where nothing serves.
-func (c *ruleContext) servingWork(d *ruleDevice) []stepWork {
+// sumServingWork returns the work that each step launches on a device, by index in Steps; nil if the program serves
+// no requests.
+func (c *ruleContext) sumServingWork(d *ruleDevice) []stepWork {
 	if c.x.Recording.Serving == "" {
 		return nil
 	}
@@ -77,7 +79,7 @@ func (c *ruleContext) servingWork(d *ruleDevice) []stepWork {
 		w.began, w.ended = min(w.began, op.Start), max(w.ended, op.End)
 		if op.Kind == model.Kernel {
 			w.kernels++
-			if c.ofGraph(op) {
+			if c.isGraphOp(op) {
 				w.inGraph++
 			}
 		}
@@ -85,10 +87,10 @@ func (c *ruleContext) servingWork(d *ruleDevice) []stepWork {
 	return out
 }
 
-// prefillInDecode: a step that has requests in prefill, between steps that decode. A running request waits for its next
-// token as long as such a step takes longer than a decode step. It claims nothing: the tokens of prefill have to be
-// computed in some step.
-func (c *ruleContext) prefillInDecode() []analyze.Found {
+// findPrefillInDecode: a step that has requests in prefill, between steps that decode. A running request waits for
+// its next token as long as such a step takes longer than a decode step. It claims nothing: the tokens of prefill
+// must be computed in some step.
+func (c *ruleContext) findPrefillInDecode() []analyze.Found {
 	var decode, mixed, alone []int64
 	last := -1 // place of the last step that decodes
 	for k := range c.x.Steps {
@@ -129,7 +131,7 @@ func (c *ruleContext) prefillInDecode() []analyze.Found {
 	}
 	all := slices.Concat(mixed, alone)
 	n := len(all)
-	f := c.engineFinding(claim{device: -1}, fmt.Sprintf("%s between decode steps take %s in the median, and a decode step takes %s: running requests get their tokens %s later in all",
+	f := c.newEngineFinding(claim{device: -1}, fmt.Sprintf("%s between decode steps take %s in the median, and a decode step takes %s: running requests get their tokens %s later in all",
 		analyze.Plural(n, "step with prefill", "steps with prefill"), gpuprof.FormatNS(analyze.Median(all)), gpuprof.FormatNS(usual), gpuprof.FormatNS(later)))
 	f.Evidence["decode_steps"], f.Evidence["mixed_steps"], f.Evidence["prefill_steps"] = len(decode), len(mixed), len(alone)
 	f.Evidence["decode_median_ns"], f.Evidence["prefill_median_ns"] = usual, analyze.Median(all)
@@ -138,15 +140,15 @@ func (c *ruleContext) prefillInDecode() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// eagerDecode: decode steps none of whose kernels is of a graph. It claims the time in which the device starved between the
-// begin of the first operation of such a step and the end of its last one, with the latency of the launches: a graph launches
-// all of it in one call.
-func (c *ruleContext) eagerDecode() []analyze.Found {
+// findEagerDecode: decode steps without kernels in a graph. It claims the starved time of the device between the
+// start of the first operation of such a step and the end of its last one, with the latency of the launches: a graph
+// launches all of it in one call.
+func (c *ruleContext) findEagerDecode() []analyze.Found {
 	inside := map[*ruleDevice][]model.Span{}
 	eager, all := 0, 0
 	var kernels []int64
 	for i, d := range c.devices {
-		for k, w := range c.servingWork(d) {
+		for k, w := range c.sumServingWork(d) {
 			s := &c.x.Steps[k]
 			if s.Dropped || !s.OnlyDecode() || w.kernels < leastEagerKernels {
 				continue
@@ -171,7 +173,7 @@ func (c *ruleContext) eagerDecode() []analyze.Found {
 	if float64(cl.ns) < analyze.LeastShare*float64(c.span) {
 		return nil
 	}
-	f := c.engineFinding(cl, fmt.Sprintf("%d of %s launch their kernels one at a time (%s in the median), and the device waits for launches",
+	f := c.newEngineFinding(cl, fmt.Sprintf("%d of %s launch their kernels one at a time (%s in the median), and the device waits for launches",
 		eager, analyze.Plural(all, "decode step", "decode steps"), analyze.Plural(int(analyze.Median(kernels)), "kernel", "kernels")))
 	f.Evidence["eager_decode_steps"], f.Evidence["decode_steps"] = eager, all
 	f.Evidence["graph_percent"] = percent(int64(all-eager), int64(all))
@@ -179,15 +181,15 @@ func (c *ruleContext) eagerDecode() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// schedulerGap: the time from the end of a step's last operation to the begin of the next step's first one, without other
-// work of the device. It claims nothing: steps do not hold it, and how much of its scheduling an engine can do beside the
-// device's work, no recording shows.
-func (c *ruleContext) schedulerGap() []analyze.Found {
+// findSchedulerGap: the time from the end of a step's last operation to the start of the next step's first one,
+// without other work of the device. It claims nothing: the time is in no step, and no recording shows how much of its
+// scheduling an engine can overlap with device work.
+func (c *ruleContext) findSchedulerGap() []analyze.Found {
 	for _, d := range c.devices {
-		if c.idleUnsure(d) {
+		if c.isIdleUnsure(d) {
 			continue
 		}
-		work := c.servingWork(d)
+		work := c.sumServingWork(d)
 		var gaps []int64
 		var idle int64
 		whole := model.Span{}
@@ -209,7 +211,7 @@ func (c *ruleContext) schedulerGap() []analyze.Found {
 		if len(gaps) < leastDecodeSteps || usual == 0 || float64(idle) < leastPause*float64(whole.Len()) {
 			continue
 		}
-		f := c.engineFinding(claim{device: -1}, fmt.Sprintf("the device is idle for %s (median) between steps of the engine: %.0f %% of the span from the first step to the last one",
+		f := c.newEngineFinding(claim{device: -1}, fmt.Sprintf("the device is idle for %s (median) between steps of the engine: %.0f %% of the span from the first step to the last one",
 			gpuprof.FormatNS(usual), percent(idle, whole.Len())))
 		f.Evidence["pauses"], f.Evidence["median_ns"], f.Evidence["idle_ns"] = len(gaps), usual, idle
 		f.Evidence["idle_percent"] = percent(idle, whole.Len())

@@ -10,36 +10,36 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// leastInRow is how many collectives in a row one would replace.
+// leastInRow is the least number of collectives in a row that one collective would replace.
 const leastInRow = 4
 
-// sized is a collective with its size.
-type sized struct {
+// sizedCollective is a collective with its size.
+type sizedCollective struct {
 	g     int32
 	kind  analyze.CollectiveKind
 	ranks int32
 	bytes float64
 }
 
-// smallCollective: collectives of one kind in a row, between whose launches the program launches no computation: a
-// loop over parameters. One collective carries their bytes at once: it claims the time of all but the first above what their
-// bytes take at the best rate in the recording.
-func (c *ruleContext) smallCollective() []analyze.Found {
-	told := c.t.ToldCollectives()
+// findSmallCollective: collectives of one kind in a row, between whose launches the program launches no computation:
+// a loop over parameters. One collective carries their bytes at once: it claims the time of all but the first above
+// the time of their bytes at the best rate in the recording.
+func (c *ruleContext) findSmallCollective() []analyze.Found {
+	told := c.t.CollectivesByCorr()
 	if len(told) == 0 {
 		return nil
 	}
-	launches := c.computeLaunches()
+	launches := c.listComputeLaunches()
 	spare := map[int32]float64{}
 	rows, calls, bytes := 0, 0, 0.0
 	var kind analyze.CollectiveKind
 	for _, d := range c.devices {
-		for _, stream := range c.streamsOf(d) {
-			list := c.sizedOf(stream, told)
-			rate := c.bestRates(list)
+		for _, stream := range c.splitStreams(d) {
+			list := c.listSizedCollectives(stream, told)
+			rate := c.findBestRates(list)
 			for lo := 0; lo < len(list); {
 				hi := lo + 1
-				for hi < len(list) && c.follows(&list[hi-1], &list[hi], launches) {
+				for hi < len(list) && c.canMerge(&list[hi-1], &list[hi], launches) {
 					hi++
 				}
 				if hi-lo >= leastInRow {
@@ -63,26 +63,26 @@ func (c *ruleContext) smallCollective() []analyze.Found {
 	if calls == 0 {
 		return nil
 	}
-	cl := c.claimOn(c.spareOf(func(g int32) float64 { return spare[g] }))
-	f := c.finding(cl, fmt.Sprintf("%s of %s on average (%s) run one after another in %s", analyze.Plural(calls, "collective", "collectives"),
+	cl := c.claimByDevice(c.takeShares(func(g int32) float64 { return spare[g] }))
+	f := c.newFinding(cl, fmt.Sprintf("%s of %s on average (%s) run one after another in %s", analyze.Plural(calls, "collective", "collectives"),
 		gpuprof.FormatBytes(bytes/float64(calls)), kind, analyze.Plural(rows, "row", "rows")))
 	f.Evidence["collectives"] = calls
 	f.Evidence["rows"] = rows
 	f.Evidence["bytes"] = int64(bytes)
-	f.Sites = c.productSites(func(g int32) bool { return spare[g] != 0 })
+	f.Sites = c.listProductSites(func(g int32) bool { return spare[g] != 0 })
 	f.PyTorch = "one collective over a flat buffer in place of one per tensor: torch._utils._flatten_dense_tensors, or with torch.distributed._coalescing_manager around the loop; DistributedDataParallel does it for gradients"
 	f.Caveats = append(f.Caveats, "no computation is launched between them: none is taken to need the result of the one before")
 	return []analyze.Found{f}
 }
 
-// sizedOf are the collectives of a stream whose size was recorded.
-func (c *ruleContext) sizedOf(stream []int32, told map[int64]*model.Collective) []sized {
-	var out []sized
+// listSizedCollectives returns the collectives of a stream with their sizes, 0 unknown.
+func (c *ruleContext) listSizedCollectives(stream []int32, told map[int64]*model.Collective) []sizedCollective {
+	var out []sizedCollective
 	for _, g := range stream {
 		if !c.isComm(g) {
 			continue
 		}
-		s := sized{g: g, kind: c.x.CollectiveOf(g)}
+		s := sizedCollective{g: g, kind: c.x.CollectiveOf(g)}
 		if m := told[c.t.GPU[g].Corr]; m != nil {
 			s.ranks = m.Size
 			s.bytes = float64(max(m.In, m.Out) * opcost.ElementBytes(c.t.Name(m.Element)))
@@ -92,8 +92,8 @@ func (c *ruleContext) sizedOf(stream []int32, told map[int64]*model.Collective) 
 	return out
 }
 
-// bestRates is the largest rate in bytes per ns by kind, which waits for other ranks lower least.
-func (c *ruleContext) bestRates(list []sized) map[analyze.CollectiveKind]float64 {
+// findBestRates returns the largest rate in bytes per ns by kind, which waits for other ranks lower least.
+func (c *ruleContext) findBestRates(list []sizedCollective) map[analyze.CollectiveKind]float64 {
 	best := map[analyze.CollectiveKind]float64{}
 	for _, s := range list {
 		if ns := c.t.GPU[s.g].Dur(); ns > 0 {
@@ -103,8 +103,8 @@ func (c *ruleContext) bestRates(list []sized) map[analyze.CollectiveKind]float64
 	return best
 }
 
-// follows reports whether a collective could be one with the collective before it.
-func (c *ruleContext) follows(a, b *sized, launches []int64) bool {
+// canMerge reports whether a collective could be merged with the collective before it.
+func (c *ruleContext) canMerge(a, b *sizedCollective, launches []int64) bool {
 	p, q := &c.t.GPU[a.g], &c.t.GPU[b.g]
 	if a.kind != b.kind || a.ranks != b.ranks || a.bytes <= 0 || b.bytes <= 0 || p.Launch < 0 || q.Launch < 0 || p.Dur() <= 0 || q.Dur() <= 0 || a.kind == analyze.SendReceiveCalls {
 		return false
@@ -117,8 +117,8 @@ func (c *ruleContext) follows(a, b *sized, launches []int64) bool {
 	return i == len(launches) || launches[i] > to
 }
 
-// computeLaunches are the times at which kernels were launched that are more than scaling or copying, in order.
-func (c *ruleContext) computeLaunches() []int64 {
+// listComputeLaunches returns the launch times, in order, of kernels that do more than scale or copy.
+func (c *ruleContext) listComputeLaunches() []int64 {
 	var out []int64
 	for g := range c.t.GPU {
 		op := &c.t.GPU[g]

@@ -8,16 +8,17 @@ import (
 )
 
 const (
-	// mostlyIdle is the part of the device that kernels fill, below which they claim what a full device would save.
+	// mostlyIdle is the part of the device that kernels fill, below which the saving of a full device is claimed.
 	mostlyIdle = 0.5
 	// notFull is the part below which they are a finding at all.
 	notFull = 0.8
-	// mostOfStep is the part of the step that such kernels take then, and that of one kernel among them to be named.
+	// mostOfStep is the least part of the step that such kernels take for a claim; oneKernel is the share of that
+	// time from which on a single kernel is named.
 	mostOfStep = 0.5
 	oneKernel  = 0.8
 )
 
-// gridLoad is how much of a device the grids of its kernels fill, weighted by time.
+// gridLoad adds up the part of a device that the grids of its kernels fill, weighted by time.
 type gridLoad struct {
 	warp         int32   // threads that run together
 	weighted     float64 // fill times ns
@@ -30,9 +31,9 @@ type gridLoad struct {
 	alike        map[model.NameID]bool // all of a name have one grid
 }
 
-// fill is the part of the device that the grid of a kernel can use: a block runs on one multiprocessor, and a thread on one
-// lane of a warp. 1 where the grid or the device is not known.
-func (d *ruleDevice) fill(op *model.GPU, warp int32) float64 {
+// gridFill returns the part of the device that the grid of a kernel can use: a block runs on one multiprocessor, and
+// a thread on one lane of a warp. 1 if the grid or the device is unknown.
+func (d *ruleDevice) gridFill(op *model.GPU, warp int32) float64 {
 	if op.Blocks <= 0 || d.props.SMs <= 0 {
 		return 1
 	}
@@ -43,39 +44,39 @@ func (d *ruleDevice) fill(op *model.GPU, warp int32) float64 {
 	return full
 }
 
-// warp is how many threads of a device run together.
-func (d *ruleDevice) warp() int32 {
+// warpSize returns the number of threads in a warp (NVIDIA) or wavefront (AMD).
+func (d *ruleDevice) warpSize() int32 {
 	if d.props.AMD() {
 		return 64
 	}
 	return 32
 }
 
-// smallGrid: kernels with fewer blocks than the device has multiprocessors, or fewer threads a block than a warp has,
-// weighted by time. Where they take most of the step and fill less than half of the device, it claims what a device that
-// they fill would save; else nothing, as the gain depends on how the work can be split. Communication kernels use few
-// blocks on purpose and do not count.
-func (c *ruleContext) smallGrid() []analyze.Found {
+// findSmallGrid: kernels with fewer blocks than the device has multiprocessors, or fewer threads per block than a
+// warp has, weighted by time. If they take most of the step and fill less than half of the device, it claims the
+// saving of a full device; else nothing, as the gain depends on how the work can be split. Communication kernels use
+// few blocks on purpose and do not count.
+func (c *ruleContext) findSmallGrid() []analyze.Found {
 	by := map[*ruleDevice]*gridLoad{}
 	s := c.newSites("kernel")
 	kernel := func(g int32) bool { return c.t.GPU[g].Kind == model.Kernel && !c.x.Class(g).Communicates() }
-	c.steadyOps(kernel, func(d *ruleDevice, g int32, op *model.GPU) {
+	c.eachSteadyOp(kernel, func(d *ruleDevice, g int32, op *model.GPU) {
 		if op.Blocks <= 0 || d.props.SMs <= 0 {
 			return
 		}
 		if by[d] == nil {
-			by[d] = &gridLoad{warp: d.warp(), by: map[model.NameID]int64{}, like: map[model.NameID]*model.GPU{}, alike: map[model.NameID]bool{}}
+			by[d] = &gridLoad{warp: d.warpSize(), by: map[model.NameID]int64{}, like: map[model.NameID]*model.GPU{}, alike: map[model.NameID]bool{}}
 		}
 		l := by[d]
-		full := d.fill(op, l.warp)
+		full := d.gridFill(op, l.warp)
 		if op.Threads > 0 && op.Threads < l.warp && op.Blocks >= int64(d.props.SMs) {
 			l.narrow += op.Dur()
 		}
-		if serialGrid(op) {
+		if isSerialGrid(op) {
 			l.serial += op.Dur()
 		}
 		if l.add(op, full); full < 1 {
-			s.gpu(g, op.Dur())
+			s.addGPU(g, op.Dur())
 		}
 	})
 	for _, d := range c.devices {
@@ -83,7 +84,7 @@ func (c *ruleContext) smallGrid() []analyze.Found {
 		if l == nil || l.ns == 0 || l.weighted >= notFull*float64(l.ns) || float64(l.under) < analyze.LeastShare*float64(c.span) {
 			continue
 		}
-		f := c.gridFinding(d, l, kernel)
+		f := c.describeGrids(d, l, kernel)
 		f.Evidence["fill"] = l.weighted / float64(l.ns)
 		f.Evidence["multiprocessors"] = d.props.SMs
 		f.Evidence["kernels"] = l.kernels
@@ -93,7 +94,7 @@ func (c *ruleContext) smallGrid() []analyze.Found {
 		if len(c.devices) > 1 {
 			f.Evidence["device"] = d.props.ID
 		}
-		f.Sites = s.top()
+		f.Sites = s.topSites()
 		if f.PyTorch = "larger batches (DataLoader(..., batch_size=...)), torch.vmap or batched operators instead of a loop, torch.compile to fuse small kernels"; l.narrow*2 >= l.under {
 			f.PyTorch, f.AnyProgram = fmt.Sprintf("blocks of 128 or 256 threads: a multiple of the %d that run together", l.warp), true
 		} else if l.serial*2 >= l.under {
@@ -104,8 +105,8 @@ func (c *ruleContext) smallGrid() []analyze.Found {
 	return nil
 }
 
-// serialGrid reports whether a kernel runs in one thread.
-func serialGrid(op *model.GPU) bool { return op.Blocks == 1 && op.Threads == 1 }
+// isSerialGrid reports whether a kernel runs in one thread.
+func isSerialGrid(op *model.GPU) bool { return op.Blocks == 1 && op.Threads == 1 }
 
 func (l *gridLoad) add(op *model.GPU, full float64) {
 	l.weighted += float64(op.Dur()) * full
@@ -125,17 +126,17 @@ func (l *gridLoad) add(op *model.GPU, full float64) {
 	}
 }
 
-// gridFinding is the finding about the kernels of a device.
-func (c *ruleContext) gridFinding(d *ruleDevice, l *gridLoad, kernel func(g int32) bool) analyze.Found {
+// describeGrids makes the finding about the kernels of a device.
+func (c *ruleContext) describeGrids(d *ruleDevice, l *gridLoad, kernel func(g int32) bool) analyze.Found {
 	cl := claim{device: -1}
 	full := l.weighted / float64(l.ns)
 	if full < mostlyIdle && float64(l.under) >= mostOfStep*float64(c.span) {
 		cl = c.claimGPU(func(on *ruleDevice) model.Spans {
 			var spans []model.Span
-			warp := on.warp()
-			c.steadyOps(kernel, func(d *ruleDevice, _ int32, op *model.GPU) {
+			warp := on.warpSize()
+			c.eachSteadyOp(kernel, func(d *ruleDevice, _ int32, op *model.GPU) {
 				if d == on {
-					spans = append(spans, model.Span{Start: op.Start, End: op.End - int64(float64(op.Dur())*d.fill(op, warp))})
+					spans = append(spans, model.Span{Start: op.Start, End: op.End - int64(float64(op.Dur())*d.gridFill(op, warp))})
 				}
 			})
 			return model.UnionOf(spans)
@@ -147,7 +148,7 @@ func (c *ruleContext) gridFinding(d *ruleDevice, l *gridLoad, kernel func(g int3
 			continue
 		}
 		op, grid := l.like[name], ""
-		if serialGrid(op) {
+		if isSerialGrid(op) {
 			what = fmt.Sprintf("%s is a serial kernel: one thread runs it on a device of %d multiprocessors", analyze.ShortName(c.t.Name(name)), d.props.SMs)
 			break
 		}
@@ -159,7 +160,7 @@ func (c *ruleContext) gridFinding(d *ruleDevice, l *gridLoad, kernel func(g int3
 			what += fmt.Sprintf(", whose warps have %d threads", l.warp)
 		}
 	}
-	f := c.finding(cl, what)
+	f := c.newFinding(cl, what)
 	if f.ClaimNS > 0 {
 		f.Caveats = append(f.Caveats, "the claim is what a device that the kernels fill would save: how far the work can be split, a kernel profiler shows")
 	} else {

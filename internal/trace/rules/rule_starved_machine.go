@@ -10,13 +10,13 @@ import (
 const (
 	// A wait for a CPU is a finding from this share of the step on, in percent.
 	starvedPercent = 10
-	// The other threads of the program may have taken the CPU where they ran for this part of the wait, in percent.
+	// The program's other threads may have taken the CPU if they ran for this part of the wait, in percent.
 	ownPercent = 50
 )
 
-// starvedMachine: the host thread could run and waited for a CPU. The delay after a block belongs to the call
+// findStarvedMachine: the host thread was ready and waited for a CPU. The delay after a block belongs to the call
 // that blocked, so only the part after involuntary switches counts.
-func (c *ruleContext) starvedMachine() []analyze.Found {
+func (c *ruleContext) findStarvedMachine() []analyze.Found {
 	a := c.host
 	if a == nil || len(c.devices) > 0 || a.PreemptedNS*100 < starvedPercent*a.NS || a.CPUNS <= 0 {
 		return nil
@@ -38,7 +38,7 @@ func (c *ruleContext) starvedMachine() []analyze.Found {
 	free := c.x.Called.Minus(c.claimedHost)
 	cl.spans = free.First(min(a.PreemptedNS*c.steps, free.Total()))
 	cl.ns = cl.spans.Total()
-	f := c.finding(cl, what)
+	f := c.newFinding(cl, what)
 	f.Evidence["run_delay_ns"] = a.RunDelayNS * c.steps
 	f.Evidence["preempted_ns"] = a.PreemptedNS * c.steps
 	f.Evidence["cpu_ns"] = a.CPUNS * c.steps

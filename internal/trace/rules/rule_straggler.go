@@ -11,12 +11,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// firstWait is the part of the step from which the rank that is waited for comes before larger findings.
+// firstWait is the part of the step from which on a finding about a straggler comes before larger findings.
 const firstWait = 0.1
 
-// withoutWaits leaves the transfer of communication: the time in which a rank waits for another one is that rank's. It
-// reports whether the recording has the other ranks.
-func (c *ruleContext) withoutWaits(exposed map[int]model.Spans) (known bool) {
+// subtractWaits reduces communication to its transfer: the wait for another rank counts for that rank. It reports
+// whether the recording has the other ranks.
+func (c *ruleContext) subtractWaits(exposed map[int]model.Spans) (known bool) {
 	for device, spans := range exposed {
 		if waits, ok := c.x.Waits(device); ok {
 			exposed[device], known = spans.Minus(waits), true
@@ -32,15 +32,15 @@ func Straggler(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.JobWa
 		device := indexes[late.Input].DeviceID(late.Device)
 		at := slices.IndexFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler && r.Input == late.Input && r.Device == device })
 		if at >= 0 {
-			found = append(found, waitsFor(&a.Ranks[at], indexes, job, by)...)
+			found = append(found, newStragglerFinding(&a.Ranks[at], indexes, job, by)...)
 		}
 	}
 	return found
 }
 
-// waitsFor is the finding about the waits of a job for one rank, by its index in the job. It claims what the rank takes more
-// than the others between collectives, and no more than the median one of them waits for it.
-func waitsFor(rank *analyze.RankTime, indexes []*analyze.Index, job *analyze.JobWaits, by int) []analyze.Found {
+// newStragglerFinding makes the finding about the waits of a job for one rank, by its index in the job. It claims the
+// rank's extra time between collectives, and no more than the median wait of the other ranks for it.
+func newStragglerFinding(rank *analyze.RankTime, indexes []*analyze.Index, job *analyze.JobWaits, by int) []analyze.Found {
 	late := &job.Ranks[by]
 	var waiters []*analyze.RankWaits
 	for i := range job.Ranks {

@@ -12,16 +12,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// streamWait: a device that is idle for at least 15 % of the step has work
-// launched for at least 5 % of it and does not begin it. It claims what is left
-// of that time when all other rules have claimed, and names what the device
-// waited for.
-func (c *ruleContext) streamWait() []analyze.Found {
-	if c.mostIdle()*100 < c.span*idlePercent {
+// findStreamWait: a device that is idle for at least 15 % of the step has work launched for at least 5 % of it and
+// does not begin it. It claims the part of that time that no other rule claimed, and names the reasons for the waits.
+func (c *ruleContext) findStreamWait() []analyze.Found {
+	if c.getMostIdle()*100 < c.span*idlePercent {
 		return nil
 	}
-	cl := c.grant(func(d *ruleDevice) model.Spans { return c.claimQueued(d, d.Queued.And(c.x.Steady)) })
-	d := c.deviceOf(cl.device)
+	cl := c.grantClaim(func(d *ruleDevice) model.Spans { return c.claimQueued(d, d.Queued.And(c.x.Steady)) })
+	d := c.findDevice(cl.device)
 	if d == nil || cl.ns*100 < c.span*hostPercent {
 		return nil
 	}
@@ -33,26 +31,26 @@ func (c *ruleContext) streamWait() []analyze.Found {
 	if len(kinds) > 0 {
 		what += "; it waits longest " + waits[kinds[0]].Words(kinds[0])
 	}
-	at := c.hostIn(d, cl.spans)
-	places := at.places()
+	at := c.sumGapActivity(d, cl.spans)
+	places := at.topPlaces()
 	if len(places) > 0 {
-		what += ", while the host is longest " + inPlace(places[0].Where)
+		what += ", while the host is longest " + placePhrase(places[0].Where)
 	}
-	f := c.finding(cl, what)
+	f := c.newFinding(cl, what)
 	f.Evidence["queued_ns"] = d.Queued.TotalAnd(c.x.Steady)
 	f.Evidence["waits"] = len(kinds)
-	f.Evidence["idle_percent"] = percent(c.idle(d), c.span)
-	for _, k := range kinds[:min(len(kinds), topSites-2)] {
+	f.Evidence["idle_percent"] = percent(c.sumIdle(d), c.span)
+	for _, k := range kinds[:min(len(kinds), mostSites-2)] {
 		f.Sites = append(f.Sites, gpuprof.Site{Where: "waits " + waits[k].Words(k), Count: math.Round(waits[k].Count), Of: "wait", NS: int64(waits[k].NS)})
 	}
 	f.Sites = append(f.Sites, places[:min(len(places), 2)]...)
-	f.PyTorch = waitKnob(kinds)
+	f.PyTorch = adviseWait(kinds)
 	f.Caveats = append(f.Caveats, "the claim is all time in which the device had work launched, did nothing and no other finding claims it: what a dependency needs cannot be removed")
 	return []analyze.Found{f}
 }
 
-// waitKnob is what to change about the longest wait.
-func waitKnob(kinds []string) string {
+// adviseWait returns the change for the longest wait.
+func adviseWait(kinds []string) string {
 	if len(kinds) == 0 {
 		return "look at the streams in the timeline: gpuprof analyze -o report.html"
 	}

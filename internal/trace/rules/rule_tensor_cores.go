@@ -10,20 +10,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// tensorCores: a program that computes in 16 bits on tensor cores, or means to,
-// and whose products nevertheless run on the ordinary cores in part: operands in
-// 16 bits whose sizes the tensor cores do not take, and products left in FP32. It
-// claims at most seven eighths of those that nothing else overlaps, less what the
-// rules before took.
-func (c *ruleContext) tensorCores() []analyze.Found {
-	able := func(d *ruleDevice) bool { return c.capability(d) >= 70 } // the names of AMD's kernels do not tell which cores compute FP32
-	p := c.products(able)
-	half, odd, full := p.of(precHalf)+p.of(precFP8), p.of(precHalfSIMT), p.of(precFP32)
+// findTensorCores: a program that computes in 16 bits on tensor cores, or is meant to, but runs part of its products
+// on the ordinary cores: 16-bit operands whose sizes the tensor cores do not accept, and products left in FP32. It
+// claims at most seven eighths of the exclusive time of these products, less the claims of earlier rules.
+func (c *ruleContext) findTensorCores() []analyze.Found {
+	// Names of AMD's kernels do not show the cores that compute FP32.
+	able := func(d *ruleDevice) bool { return c.getCapability(d) >= 70 }
+	p := c.sumProducts(able)
+	half, odd, full := p.precisionNS(precHalf)+p.precisionNS(precFP8), p.precisionNS(precHalfSIMT), p.precisionNS(precFP32)
 	if half+odd == 0 || odd+full == 0 {
 		return nil
 	}
 	pick := func(g int32) bool { return c.isProduct(g, precHalfSIMT, precFP32) }
-	exposed := c.exclusives(pick)
+	exposed := c.exclusiveByDevice(pick)
 	cl := c.claimGPU(func(d *ruleDevice) model.Spans {
 		if !able(d) {
 			return nil
@@ -32,33 +31,32 @@ func (c *ruleContext) tensorCores() []analyze.Found {
 		return free.First(free.Total() * (tensorGain - 1) / tensorGain)
 	})
 	share := percent(half, half+odd+full)
-	f := c.finding(cl, fmt.Sprintf("matrix products and convolutions use tensor cores for %.0f %% of their own time and the ordinary cores for the rest (%s)", share, c.perStep(c.under(pick))))
+	f := c.newFinding(cl, fmt.Sprintf("matrix products and convolutions use tensor cores for %.0f %% of their own time and the ordinary cores for the rest (%s)", share, c.formatPerStep(c.runningTime(pick))))
 	f.Evidence["tensor_core_ns"] = half
 	f.Evidence["ordinary_16_bit_ns"] = odd
 	f.Evidence["ordinary_fp32_ns"] = full
 	f.Evidence["tensor_core_percent"] = share
-	f.Evidence["exposed_ns"] = most(exposed)
-	f.Sites = c.productSites(pick)
+	f.Evidence["exposed_ns"] = longestNS(exposed)
+	f.Sites = c.listProductSites(pick)
 	f.PyTorch = "pad sizes to multiples of 8 (channels, features, vocabulary, batch), and keep the products named above inside autocast"
 	if odd == 0 {
 		f.PyTorch = `put the products named above inside torch.autocast("cuda", dtype=torch.bfloat16): they run in FP32`
 	}
 	f.Caveats = append(f.Caveats, "the bound is the ratio of peak rates (8): products limited by memory gain less, and padding computes more")
-	f.Caveats = append(f.Caveats, c.archCaveat()...)
+	f.Caveats = append(f.Caveats, c.getArchCaveat()...)
 	return []analyze.Found{f}
 }
 
-// productSites are the places of the products that pick chooses, with the shapes
-// of their operands where the profiler recorded them.
-func (c *ruleContext) productSites(pick func(g int32) bool) []gpuprof.Site {
+// listProductSites returns the places of the products that pick accepts, with the shapes of their operands if the
+// profiler recorded them.
+func (c *ruleContext) listProductSites(pick func(g int32) bool) []gpuprof.Site {
 	s := c.newSites("kernel")
-	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *model.GPU) { s.gpuAs(g, c.shapesOf(g), op.Dur()) })
-	return s.top()
+	c.eachSteadyOp(pick, func(_ *ruleDevice, g int32, op *model.GPU) { s.addGPUWithSuffix(g, c.formatShapes(g), op.Dur()) })
+	return s.topSites()
 }
 
-// shapesOf is the shapes of the operands of a product, in brackets behind a
-// space; "" unknown.
-func (c *ruleContext) shapesOf(g int32) string {
+// formatShapes returns the shapes of the operands of a product, in brackets after a space; "" unknown.
+func (c *ruleContext) formatShapes(g int32) string {
 	h := c.x.EnclosingOp(g)
 	if h < 0 || c.t.Host[h].Stack == 0 {
 		return ""

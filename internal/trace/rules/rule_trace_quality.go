@@ -11,17 +11,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// droppedLimit is the share of kernel launches without a kernel, one in this
-// many, from which idle time cannot be trusted: a kernel that is missing makes
-// a busy device look starved. The same holds for records of all kinds that are known to be lost.
+// droppedLimit: idle time is unreliable if more than one kernel launch in so many has no kernel: a missing kernel
+// makes a busy device look starved. The same holds for lost records of all kinds.
 const droppedLimit = 100
 
 // cutOffShare: one launch in so many may be queued as a recording ends.
 const cutOffShare = 10
 
-// traceQuality is what limits what the rules can say.
+// traceQuality has the defects of a trace that limit the rules.
 type traceQuality struct {
-	launches, dropped           int // calls that start a kernel; those whose kernel is missing
+	launches, dropped           int // calls that start a kernel; calls whose kernel is missing
 	cutOff                      int // launches at the end, after all whose work was recorded: it ran later
 	graphLaunches, graphKernels int
 	unknown, span               int64 // on the device where the share is largest
@@ -30,9 +29,9 @@ type traceQuality struct {
 	noKernels                   bool // launches were recorded, and no operation of a device
 }
 
-// judge measures the trace's quality in the steady part, and marks the waits
-// that a missing kernel may have filled.
-func (c *ruleContext) judge() traceQuality {
+// measureQuality measures the trace's quality in the steady part, and marks the waits that a missing kernel may have
+// filled.
+func (c *ruleContext) measureQuality() traceQuality {
 	var q traceQuality
 	c.countLaunches(&q)
 	for _, d := range c.devices {
@@ -42,17 +41,16 @@ func (c *ruleContext) judge() traceQuality {
 			q.unknown, q.span = u, s
 		}
 	}
-	ofGraph := func(g int32) bool { return c.ofGraph(&c.t.GPU[g]) }
-	c.steadyOps(ofGraph, func(*ruleDevice, int32, *model.GPU) { q.graphKernels++ })
+	ofGraph := func(g int32) bool { return c.isGraphOp(&c.t.GPU[g]) }
+	c.eachSteadyOp(ofGraph, func(*ruleDevice, int32, *model.GPU) { q.graphKernels++ })
 	q.noKernels = len(c.devices) == 0 && c.t.Gate.Launches > 0
 	q.lost = c.t.Lost*droppedLimit > c.t.Lost+int64(c.t.Events)
 	q.linksBroken = len(c.devices) > 0 && (q.lost || q.dropped*droppedLimit > q.launches)
 	return q
 }
 
-// linkedLaunches says which host events launched something that was recorded, and when the last
-// of them began.
-func (c *ruleContext) linkedLaunches() (linked []bool, last int64) {
+// findLinkedLaunches marks the host events with recorded launches, and returns the start of the last of them.
+func (c *ruleContext) findLinkedLaunches() (linked []bool, last int64) {
 	linked, last = make([]bool, len(c.t.Host)), math.MinInt64
 	for i := range c.t.GPU {
 		if l := c.t.GPU[i].Launch; l >= 0 {
@@ -65,9 +63,8 @@ func (c *ruleContext) linkedLaunches() (linked []bool, last int64) {
 
 // countLaunches counts the launches of the steady part, and those whose kernels are missing.
 func (c *ruleContext) countLaunches(q *traceQuality) {
-	linked, last := c.linkedLaunches()
-	// Between begin and end of a capture a launch only records: its kernel is
-	// not missing.
+	linked, last := c.findLinkedLaunches()
+	// Between begin and end of a capture a launch only records: its kernel is not missing.
 	capturing, lane := false, uint32(0)
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
@@ -77,17 +74,17 @@ func (c *ruleContext) countLaunches(q *traceQuality) {
 		if h.Lane != lane {
 			capturing, lane = false, h.Lane
 		}
-		if c.is(h.Name, markCapture) {
+		if c.nameHasMark(h.Name, markCapture) {
 			capturing = strings.Contains(c.t.Name(h.Name), "Begin")
 		}
 		if capturing || !c.x.InSteady(h.Start) {
 			continue
 		}
-		if c.is(h.Name, markGraph) {
+		if c.nameHasMark(h.Name, markGraph) {
 			q.graphLaunches++
 			continue
 		}
-		if !c.is(h.Name, markKernel) {
+		if !c.nameHasMark(h.Name, markKernel) {
 			continue
 		}
 		q.launches++
@@ -98,7 +95,7 @@ func (c *ruleContext) countLaunches(q *traceQuality) {
 		default:
 			q.dropped++
 			for _, d := range c.devices {
-				if d.on(c, h.Lane) {
+				if d.isDrivenBy(c, h.Lane) {
 					d.doubtAfter(h.Start)
 				}
 			}
@@ -109,9 +106,8 @@ func (c *ruleContext) countLaunches(q *traceQuality) {
 	}
 }
 
-// doubtAfter marks the wait that ended with the first launch after a call
-// whose kernel is missing: the kernel ran before that launch's work, perhaps
-// in the wait.
+// doubtAfter marks the wait that ended with the first launch after a call whose kernel is missing: the kernel ran
+// before that launch's work, perhaps during the wait.
 func (d *ruleDevice) doubtAfter(at int64) {
 	i, _ := slices.BinarySearch(d.Launches, at+1)
 	end := at + 1
@@ -123,9 +119,9 @@ func (d *ruleDevice) doubtAfter(at int64) {
 	}
 }
 
-// traceQuality: reasons to trust the other findings less. It runs last and
-// says which claims were withheld because of them.
-func (c *ruleContext) traceQuality() []analyze.Found {
+// findTraceQuality: reasons to trust the other findings less. It runs last and lists the claims that were withheld
+// because of them.
+func (c *ruleContext) findTraceQuality() []analyze.Found {
 	q := &c.quality
 	var why []string
 	if q.unknown*unknownLimit > q.span {
@@ -149,10 +145,10 @@ func (c *ruleContext) traceQuality() []analyze.Found {
 	if q.noKernels {
 		why = append(why, analyze.LostKernels(c.t))
 	}
-	if op := c.onDevice(); op != "" && !q.noKernels {
+	if op := c.findDeviceOp(); op != "" && !q.noKernels {
 		why = append(why, op+" ran on a device, and nothing of a device was recorded: times of operators are of the host alone")
 	}
-	failed, texts := c.failedRecords()
+	failed, texts := c.sumFailedRecords()
 	why = append(why, texts...)
 	if len(why) == 0 {
 		return nil
@@ -161,7 +157,7 @@ func (c *ruleContext) traceQuality() []analyze.Found {
 	if len(texts) == len(why) {
 		title = "records of the trace are wrong: " + strings.Join(why, "; ")
 	}
-	f := c.finding(claim{device: -1}, title)
+	f := c.newFinding(claim{device: -1}, title)
 	f.Evidence["untimed_records"] = failed.Untimed
 	f.Evidence["overrunning_records"] = failed.Overruns
 	f.Evidence["records_sharing_a_launch"] = failed.Shared
@@ -183,7 +179,7 @@ func (c *ruleContext) traceQuality() []analyze.Found {
 	for _, id := range slices.Sorted(maps.Keys(c.withheld)) {
 		if lost := c.withheld[id]; lost.Total() > 0 {
 			muted = append(muted, id)
-			f.Caveats = append(f.Caveats, fmt.Sprintf("suppressed: %s would have claimed up to %s", id, c.perStep(lost)))
+			f.Caveats = append(f.Caveats, fmt.Sprintf("suppressed: %s would have claimed up to %s", id, c.formatPerStep(lost)))
 		}
 	}
 	f.Evidence["suppressed"] = strings.Join(muted, " ")
@@ -191,8 +187,8 @@ func (c *ruleContext) traceQuality() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// failedRecords adds up the records that failed the gate, with a text for each device.
-func (c *ruleContext) failedRecords() (sum model.GateCount, texts []string) {
+// sumFailedRecords adds up the records that failed the gate, with a text for each device.
+func (c *ruleContext) sumFailedRecords() (sum model.GateCount, texts []string) {
 	for device := range c.t.Gate.Devices {
 		g := &c.t.Gate.Devices[device]
 		sum.Records += g.Records

@@ -8,11 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// scoreKernels is how many kernels may lie between the two products of an
-// attention: scaling, masks, casts, the softmax, dropout.
+// scoreKernels limits the kernels between the two products of an attention: scaling, masks, casts, the softmax,
+// dropout.
 const scoreKernels = 16
 
-// attentionRole is what an operation may be in an attention made of single operators.
+// attentionRole is the possible role of an operation in an attention made of single operators.
 type attentionRole uint8
 
 const (
@@ -22,20 +22,19 @@ const (
 	scoreKernel // between them: element by element
 )
 
-// unfusedAttention: a softmax between two batched matrix products, with nothing
-// but elementwise kernels between them. A fused kernel writes no scores: it
-// claims the kernels between the products, in forward and backward, as far as
-// nothing else overlaps them, and what the device needs to begin each.
-func (c *ruleContext) unfusedAttention() []analyze.Found {
-	roles, any := c.attentionNames()
+// findUnfusedAttention: a softmax between two batched matrix products, with only elementwise kernels between them. A
+// fused kernel writes no scores: the rule claims the exclusive time of the kernels between the products, in forward
+// and backward, and the time to begin each.
+func (c *ruleContext) findUnfusedAttention() []analyze.Found {
+	roles, any := c.assignAttentionRoles()
 	if !any {
 		return nil
 	}
 	scores := make([]bool, len(c.t.GPU))
 	softmaxes, kernels, plain := 0, 0, false
 	for _, d := range c.devices {
-		for _, stream := range c.streamsOf(d) {
-			softmaxes += c.attentionsOf(stream, roles, scores)
+		for _, stream := range c.splitStreams(d) {
+			softmaxes += c.markAttentions(stream, roles, scores)
 		}
 	}
 	if softmaxes == 0 {
@@ -43,21 +42,21 @@ func (c *ruleContext) unfusedAttention() []analyze.Found {
 	}
 	ns := int64(0)
 	s := c.newSites("kernel")
-	pick := chosen(scores)
-	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *model.GPU) {
+	pick := pickMarked(scores)
+	c.eachSteadyOp(pick, func(_ *ruleDevice, g int32, op *model.GPU) {
 		kernels, ns = kernels+1, ns+op.Dur()
-		s.gpu(g, op.Dur())
-		plain = plain || c.underAttention(g)
+		s.addGPU(g, op.Dur())
+		plain = plain || c.isUnderAttention(g)
 	})
-	exposed := c.exclusives(pick)
+	exposed := c.exclusiveByDevice(pick)
 	cl := c.claimOps(pick, func(d *ruleDevice) model.Spans { return exposed[d.Device] })
-	f := c.finding(cl, fmt.Sprintf("attention runs as single operators: %s between batched products write the scores to memory (%s)",
-		analyze.Plural(softmaxes, "softmax", "softmaxes"), c.perStep(c.under(pick))))
+	f := c.newFinding(cl, fmt.Sprintf("attention runs as single operators: %s between batched products write the scores to memory (%s)",
+		analyze.Plural(softmaxes, "softmax", "softmaxes"), c.formatPerStep(c.runningTime(pick))))
 	f.Evidence["softmaxes"] = softmaxes
 	f.Evidence["kernels"] = kernels
 	f.Evidence["kernel_ns"] = ns
-	f.Evidence["exposed_ns"] = most(exposed)
-	f.Sites = s.top()
+	f.Evidence["exposed_ns"] = longestNS(exposed)
+	f.Sites = s.topSites()
 	f.PyTorch = `torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=..., is_causal=...) in place of product, softmax and product; in Transformers attn_implementation="sdpa"`
 	if plain {
 		f.PyTorch = "scaled_dot_product_attention runs its plain version here: give it fp16 or bf16 inputs and a mask that the fused kernels take; torch.nn.attention.sdpa_kernel says why one refuses"
@@ -66,13 +65,13 @@ func (c *ruleContext) unfusedAttention() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// attentionsOf marks the kernels between the products of each attention of
-// a stream, and returns how many attentions there are.
-func (c *ruleContext) attentionsOf(stream []int32, roles []attentionRole, scores []bool) (n int) {
+// markAttentions marks the kernels between the products of each attention of a stream, and returns the number of
+// attentions.
+func (c *ruleContext) markAttentions(stream []int32, roles []attentionRole, scores []bool) (n int) {
 	var between []int32
 	product, softmax := false, false
 	for _, g := range stream {
-		switch c.attentionRole(g, roles) {
+		switch c.getAttentionRole(g, roles) {
 		case batchedProduct:
 			if softmax {
 				n++
@@ -96,9 +95,9 @@ func (c *ruleContext) attentionsOf(stream []int32, roles []attentionRole, scores
 	return n
 }
 
-// attentionNames are the roles that names of kernels allow; false where no
-// softmax and no product are among them.
-func (c *ruleContext) attentionNames() (roles []attentionRole, any bool) {
+// assignAttentionRoles returns the roles that names of kernels allow; any is false without a softmax and a product
+// among them.
+func (c *ruleContext) assignAttentionRoles() (roles []attentionRole, any bool) {
 	roles = make([]attentionRole, len(c.t.Names))
 	products, softmaxes := false, false
 	for id, name := range c.t.Names {
@@ -117,9 +116,8 @@ func (c *ruleContext) attentionNames() (roles []attentionRole, any bool) {
 	return roles, products && softmaxes
 }
 
-// attentionRole is the role of an operation: that of its name, where the
-// operator it comes from does not say otherwise.
-func (c *ruleContext) attentionRole(g int32, roles []attentionRole) attentionRole {
+// getAttentionRole returns the role of an operation by its name, unless its operator excludes that role.
+func (c *ruleContext) getAttentionRole(g int32, roles []attentionRole) attentionRole {
 	op := &c.t.GPU[g]
 	if op.Kind != model.Kernel {
 		if op.Kind == model.Memset || op.Dir == model.D2D {
@@ -141,8 +139,8 @@ func (c *ruleContext) attentionRole(g int32, roles []attentionRole) attentionRol
 	return role
 }
 
-// underAttention says whether a kernel comes from scaled_dot_product_attention.
-func (c *ruleContext) underAttention(g int32) bool {
+// isUnderAttention reports whether a kernel comes from scaled_dot_product_attention.
+func (c *ruleContext) isUnderAttention(g int32) bool {
 	for h := c.x.EnclosingOp(g); h >= 0; h = c.x.OpAbove(h) {
 		if strings.Contains(c.t.Name(c.t.Host[h].Name), "scaled_dot_product_attention") {
 			return true

@@ -8,16 +8,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// leastMigration is the share of the step that migrations take for a finding.
+// leastMigration is the least share of the step that migrations take in a finding.
 const leastMigration = 0.01
 
-// unifiedMemory: the driver moves pages of unified memory. It claims the time of migrations in which nothing else runs on the
-// device: pages that are prefetched move while the device computes. How long kernels wait for pages no recording shows.
-func (c *ruleContext) unifiedMemory() []analyze.Found {
+// findUnifiedMemory: the driver moves pages of unified memory. It claims the exclusive time of migrations: prefetched
+// pages move while the device computes. No recording shows how long kernels wait for pages.
+func (c *ruleContext) findUnifiedMemory() []analyze.Found {
 	migrates := func(g int32) bool { return c.t.GPU[g].Memory == model.Migrated }
 	count, total := 0, int64(0)
 	bytes := map[model.Direction]int64{}
-	c.steadyOps(migrates, func(_ *ruleDevice, _ int32, op *model.GPU) {
+	c.eachSteadyOp(migrates, func(_ *ruleDevice, _ int32, op *model.GPU) {
 		count++
 		total += op.Dur()
 		bytes[op.Dir] += op.Bytes
@@ -30,17 +30,17 @@ func (c *ruleContext) unifiedMemory() []analyze.Found {
 		all := d.Union(c.t, func(k int, g int32) bool { return d.mine[k] && migrates(g) }).And(d.steady)
 		moving[d.Device], beside[d.Device] = all, all.And(d.Kernel)
 	}
-	worst := longest(moving)
+	worst := longestSpans(moving)
 	if float64(worst.Total()) < leastMigration*float64(c.span) {
 		return nil
 	}
-	alone := c.exclusives(migrates)
+	alone := c.exclusiveByDevice(migrates)
 	cl := c.claimGPU(func(d *ruleDevice) model.Spans { return alone[d.Device] })
-	f := c.finding(cl, fmt.Sprintf("the driver moves pages of unified memory for %s (%s to the device, %s to the host)", c.perStep(worst),
+	f := c.newFinding(cl, fmt.Sprintf("the driver moves pages of unified memory for %s (%s to the device, %s to the host)", c.formatPerStep(worst),
 		gpuprof.FormatBytes(float64(bytes[model.H2D])/float64(c.steps)), gpuprof.FormatBytes(float64(bytes[model.D2H])/float64(c.steps))))
 	f.Evidence["migrations"], f.Evidence["migration_ns"] = count, total
 	f.Evidence["h2d_bytes"], f.Evidence["d2h_bytes"] = bytes[model.H2D], bytes[model.D2H]
-	f.Evidence["beside_kernels_ns"], f.Evidence["alone_ns"] = most(beside), most(alone)
+	f.Evidence["beside_kernels_ns"], f.Evidence["alone_ns"] = longestNS(beside), longestNS(alone)
 	if faults := c.t.Faults; faults != (model.PageFaults{}) {
 		f.Evidence["recording_device_faults"], f.Evidence["recording_host_faults"] = faults.Device, faults.Host
 	}

@@ -16,72 +16,70 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/roofline"
 )
 
-// rule is one entry of the table: an id and what it looks for.
+// rule is one entry of the table: an id and the function that finds it.
 type rule struct {
 	id string
-	// host says that the rule claims starved time, which rests on knowing which
-	// launch ended each wait.
+	// host: the rule claims starved time, which requires known launches at the end of each wait.
 	host bool
 	find func(c *ruleContext) []analyze.Found
-	// notes says that a finding of the rule that claims nothing is worth reading.
+	// notes: a finding of the rule without a claim is worth reading.
 	notes bool
-	// whole says that the rule speaks of the recording, however little of it is steady.
+	// whole: the rule judges the whole recording, whether or not it has a steady part.
 	whole bool
-	// alone says that the rule claims work during which the device does nothing else, which
-	// rests on a trace that has everything else.
+	// alone: the rule claims work during which the device does nothing else, which requires a trace without gaps.
 	alone bool
 }
 
 // ruleTable lists the rules in the order in which they claim time.
 func ruleTable() []rule {
 	return []rule{
-		{id: gpuprof.RuleNotSteady, notes: true, whole: true, find: (*ruleContext).notSteady},
-		{id: gpuprof.RuleAllocatorChurn, host: true, find: (*ruleContext).allocatorChurn},
-		{id: gpuprof.RuleDataloaderStall, host: true, find: (*ruleContext).dataloaderStall},
-		{id: gpuprof.RuleHiddenSync, host: true, find: (*ruleContext).hiddenSync},
-		{id: gpuprof.RuleBlockingCopy, host: true, find: (*ruleContext).blockingCopy},
-		{id: gpuprof.RuleExplicitSync, host: true, find: (*ruleContext).explicitSync},
-		{id: gpuprof.RuleItem, host: true, find: (*ruleContext).item},
-		{id: gpuprof.RuleDataShape, host: true, find: (*ruleContext).dataDependentShape},
-		{id: gpuprof.RulePageableH2D, notes: true, find: (*ruleContext).pageableH2D},
-		{id: gpuprof.RuleUnifiedMemory, alone: true, notes: true, find: (*ruleContext).unifiedMemory},
-		{id: gpuprof.RuleExposedCopy, alone: true, find: (*ruleContext).exposedCopy},
-		{id: gpuprof.RuleDDPBuffers, alone: true, find: (*ruleContext).ddpBuffers},
-		{id: gpuprof.RuleEagerDecode, host: true, notes: true, find: (*ruleContext).eagerDecode},
-		{id: gpuprof.RuleLaunchBound, host: true, find: (*ruleContext).launchBound},
-		{id: gpuprof.RuleNoTF32, find: (*ruleContext).noTF32},
-		{id: gpuprof.RuleNoAMP, notes: true, find: (*ruleContext).noAMP},
-		{id: gpuprof.RuleTensorCores, find: (*ruleContext).tensorCores},
-		{id: gpuprof.RuleOffPeakGEMM, find: (*ruleContext).offPeakGEMM},
-		{id: gpuprof.RuleDeterministic, find: (*ruleContext).deterministicSort},
-		{id: gpuprof.RuleDeterministicFill, find: (*ruleContext).deterministicFill},
-		{id: gpuprof.RuleUnfusedAttention, find: (*ruleContext).unfusedAttention},
-		{id: gpuprof.RuleAttentionOffPeak, find: (*ruleContext).attentionOffPeak},
-		{id: gpuprof.RuleMemoryBoundChain, find: (*ruleContext).memoryChain},
-		{id: gpuprof.RuleElementwiseChain, find: (*ruleContext).elementwiseChain},
-		{id: gpuprof.RuleSmallCollective, alone: true, find: (*ruleContext).smallCollective},
-		{id: gpuprof.RuleExposedComm, alone: true, find: (*ruleContext).exposedComm},
-		{id: gpuprof.RuleHostBound, host: true, notes: true, find: (*ruleContext).hostBound},
-		{id: gpuprof.RuleCheckpointWrite, find: (*ruleContext).checkpointWrite},
-		{id: gpuprof.RuleLogging, find: (*ruleContext).logging},
-		{id: gpuprof.RuleOutsideOperators, find: (*ruleContext).outsideOperators},
-		{id: gpuprof.RuleRecomputation, find: (*ruleContext).recomputation},
-		{id: gpuprof.RuleStarvedMachine, find: (*ruleContext).starvedMachine},
-		{id: gpuprof.RuleFloat64, find: (*ruleContext).float64Parameters},
-		{id: gpuprof.RuleTooManyThreads, notes: true, find: (*ruleContext).tooManyThreads},
-		{id: gpuprof.RuleAnomalyMode, notes: true, find: (*ruleContext).anomalyMode},
-		{id: gpuprof.RuleOptimizerLoop, notes: true, find: (*ruleContext).optimizerLoop},
-		{id: gpuprof.RuleStreamWait, alone: true, find: (*ruleContext).streamWait},
-		{id: gpuprof.RuleSmallGrid, notes: true, whole: true, find: (*ruleContext).smallGrid},
-		{id: gpuprof.RulePrefillInDecode, notes: true, find: (*ruleContext).prefillInDecode},
-		{id: gpuprof.RuleSchedulerGap, host: true, notes: true, find: (*ruleContext).schedulerGap},
-		{id: gpuprof.RuleRecompilation, notes: true, whole: true, find: (*ruleContext).recompilation},
-		{id: gpuprof.RuleHostOperator, notes: true, find: (*ruleContext).hostOperator},
-		{id: gpuprof.RuleTraceQuality, notes: true, whole: true, find: (*ruleContext).traceQuality},
+		{id: gpuprof.RuleNotSteady, notes: true, whole: true, find: (*ruleContext).findNotSteady},
+		{id: gpuprof.RuleAllocatorChurn, host: true, find: (*ruleContext).findAllocatorChurn},
+		{id: gpuprof.RuleDataloaderStall, host: true, find: (*ruleContext).findDataloaderStall},
+		{id: gpuprof.RuleHiddenSync, host: true, find: (*ruleContext).findHiddenSync},
+		{id: gpuprof.RuleBlockingCopy, host: true, find: (*ruleContext).findBlockingCopy},
+		{id: gpuprof.RuleExplicitSync, host: true, find: (*ruleContext).findExplicitSync},
+		{id: gpuprof.RuleItem, host: true, find: (*ruleContext).findItem},
+		{id: gpuprof.RuleDataShape, host: true, find: (*ruleContext).findDataDependentShape},
+		{id: gpuprof.RulePageableH2D, notes: true, find: (*ruleContext).findPageableH2D},
+		{id: gpuprof.RuleUnifiedMemory, alone: true, notes: true, find: (*ruleContext).findUnifiedMemory},
+		{id: gpuprof.RuleExposedCopy, alone: true, find: (*ruleContext).findExposedCopy},
+		{id: gpuprof.RuleDDPBuffers, alone: true, find: (*ruleContext).findDDPBuffers},
+		{id: gpuprof.RuleEagerDecode, host: true, notes: true, find: (*ruleContext).findEagerDecode},
+		{id: gpuprof.RuleLaunchBound, host: true, find: (*ruleContext).findLaunchBound},
+		{id: gpuprof.RuleNoTF32, find: (*ruleContext).findNoTF32},
+		{id: gpuprof.RuleNoAMP, notes: true, find: (*ruleContext).findNoAMP},
+		{id: gpuprof.RuleTensorCores, find: (*ruleContext).findTensorCores},
+		{id: gpuprof.RuleOffPeakGEMM, find: (*ruleContext).findOffPeakGEMM},
+		{id: gpuprof.RuleDeterministic, find: (*ruleContext).findDeterministicSort},
+		{id: gpuprof.RuleDeterministicFill, find: (*ruleContext).findDeterministicFill},
+		{id: gpuprof.RuleUnfusedAttention, find: (*ruleContext).findUnfusedAttention},
+		{id: gpuprof.RuleAttentionOffPeak, find: (*ruleContext).findAttentionOffPeak},
+		{id: gpuprof.RuleMemoryBoundChain, find: (*ruleContext).findMemoryChain},
+		{id: gpuprof.RuleElementwiseChain, find: (*ruleContext).findElementwiseChain},
+		{id: gpuprof.RuleSmallCollective, alone: true, find: (*ruleContext).findSmallCollective},
+		{id: gpuprof.RuleExposedComm, alone: true, find: (*ruleContext).findExposedComm},
+		{id: gpuprof.RuleHostBound, host: true, notes: true, find: (*ruleContext).findHostBound},
+		{id: gpuprof.RuleCheckpointWrite, find: (*ruleContext).findCheckpointWrite},
+		{id: gpuprof.RuleLogging, find: (*ruleContext).findLogging},
+		{id: gpuprof.RuleOutsideOperators, find: (*ruleContext).findOutsideOperators},
+		{id: gpuprof.RuleRecomputation, find: (*ruleContext).findRecomputation},
+		{id: gpuprof.RuleStarvedMachine, find: (*ruleContext).findStarvedMachine},
+		{id: gpuprof.RuleFloat64, find: (*ruleContext).findFloat64Parameters},
+		{id: gpuprof.RuleTooManyThreads, notes: true, find: (*ruleContext).findTooManyThreads},
+		{id: gpuprof.RuleAnomalyMode, notes: true, find: (*ruleContext).findAnomalyMode},
+		{id: gpuprof.RuleOptimizerLoop, notes: true, find: (*ruleContext).findOptimizerLoop},
+		{id: gpuprof.RuleStreamWait, alone: true, find: (*ruleContext).findStreamWait},
+		{id: gpuprof.RuleSmallGrid, notes: true, whole: true, find: (*ruleContext).findSmallGrid},
+		{id: gpuprof.RulePrefillInDecode, notes: true, find: (*ruleContext).findPrefillInDecode},
+		{id: gpuprof.RuleSchedulerGap, host: true, notes: true, find: (*ruleContext).findSchedulerGap},
+		{id: gpuprof.RuleRecompilation, notes: true, whole: true, find: (*ruleContext).findRecompilation},
+		{id: gpuprof.RuleHostOperator, notes: true, find: (*ruleContext).findHostOperator},
+		{id: gpuprof.RuleTraceQuality, notes: true, whole: true, find: (*ruleContext).findTraceQuality},
 	}
 }
 
-// RuleIDs are the ids of all rules in the order in which they claim time, that of a job's ranks first.
+// RuleIDs returns the ids of all rules in the order in which they claim time, the rule about a job's ranks first.
 func RuleIDs() []string {
 	ids := []string{gpuprof.RuleStraggler}
 	for _, r := range ruleTable() {
@@ -90,13 +88,13 @@ func RuleIDs() []string {
 	return ids
 }
 
-// Compare is analyze.CompareInOrder with the findings in the order of the rules.
+// Compare compares two analyses, with the findings in the order of the rules; see analyze.CompareInOrder.
 func Compare(before, after *analyze.Analysis) *analyze.Comparison {
 	return analyze.CompareInOrder(before, after, RuleIDs())
 }
 
-// OfHost says whether what a rule claims is time of the host: what slows the host
-// down, such as profiling, makes it larger.
+// OfHost reports whether a rule claims time of the host. Slowdowns of the host, such as profiling, increase such
+// claims.
 func OfHost(rule string) bool {
 	for _, r := range ruleTable() {
 		if r.id == rule {
@@ -106,20 +104,18 @@ func OfHost(rule string) bool {
 	return false
 }
 
-// Rules runs every rule over a trace, in order, claiming time from the ledger.
-// The findings are in the order of the rules; times are totals over the steady
-// steps in ns. Rules is deterministic.
+// Rules runs every rule over a trace, in order, claiming time from the ledger. The findings are in the order of the
+// rules; times are totals over the steady steps in ns. Rules is deterministic.
 //
-// Over several devices a claim is that of the device it frees most time on,
-// and an instant claimed on one device is not claimed again on another by a
-// later rule: all claims of a trace add up to no more than its steady span.
-// The settings that the events show go into the recording's card, and operators against the peak rates into x.Roofline.
+// With several devices, a claim covers the device on which it frees most time, and later rules do not claim the same
+// instants again on another device: all claims of a trace add up to no more than its steady span. The settings found
+// in the events are stored in x.Recording, and operators against the peak rates in x.Roofline.
 func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 	c := newRuleContext(x, l)
 	var out []analyze.Found
 	only := c.x.Unjudged()
-	x.Recording.Settings = c.settingsSeen()
-	x.Roofline = roofline.Of(x, c.kernelPrecision)
+	x.Recording.Settings = c.listSettings()
+	x.Roofline = roofline.Of(x, c.nameKernelPrecision)
 	for _, r := range ruleTable() {
 		if c.rule = r; only && !r.whole {
 			continue
@@ -128,7 +124,7 @@ func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 			if !f.AnyProgram {
 				f.PyTorch = changeFor(x.Recording.Program, f.Rule, f.PyTorch)
 			}
-			if f.ClaimNS > 0 || c.worthReading(&f) {
+			if f.ClaimNS > 0 || c.isWorthReading(&f) {
 				out = append(out, f)
 			}
 			if f.Device < 0 {
@@ -139,15 +135,14 @@ func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 	return out
 }
 
-// worthReading says whether a finding without a claim is one: a rule's that
-// cannot put a number on what it saw, or of the host where the trace does not
-// allow one. What the device is busy under anyway wins nothing and is none.
-func (c *ruleContext) worthReading(f *analyze.Found) bool {
+// isWorthReading reports whether a finding without a claim is kept: from a rule that cannot measure its cost, or
+// about the host if the trace does not allow a claim. Host time hidden behind device work saves nothing and makes no
+// finding.
+func (c *ruleContext) isWorthReading(f *analyze.Found) bool {
 	return c.rule.notes || c.rule.host && c.quality.linksBroken && len(f.Sites) > 0
 }
 
-// ruleContext is what the rules share: the trace, the ledger and facts that
-// more than one of them needs.
+// ruleContext holds the data that the rules share: the trace, the ledger and facts that several rules need.
 type ruleContext struct {
 	x       *analyze.Index
 	t       *model.Trace
@@ -158,30 +153,30 @@ type ruleContext struct {
 	names   []nameFacts
 	devices []*ruleDevice
 	quality traceQuality
-	// lived is the time of all steps, also of those left out.
+	// lived is the time of all steps, including those left out.
 	lived model.Spans
-	// wall are the instants some device was granted; used with several devices only.
+	// wall has the instants granted on any device; used with several devices only.
 	wall model.Spans
 	// stalls are the host calls that wait for a device, by lane, then start.
 	stalls []stall
-	// others are those of steps left out.
+	// others are the stalls of steps that are left out.
 	others   []stall
 	blockers []blocker
 	// launches are the starts of calls that launch something, by process.
 	launches map[int32][]int64
-	shapes   map[uint32]string // of operands, by Host.Stack; see shapesOf
+	shapes   map[uint32]string // of operands, by Host.Stack; see formatShapes
 	tf32NS   int64             // claimed by no-tf32
 	copyNS   int64             // claimed by pageable-h2d
 	// inMemoryChain are the operations that memory-bound-chain names: elementwise-chain leaves them out.
 	inMemoryChain map[int32]bool
 	withheld      map[string]model.Spans // by rule, on the device where it is most
-	// host is the account of the host thread, nil unknown. hostOutside is the part of its time outside events,
-	// and claimedHost what findings claim of a trace without a device.
+	// host is the account of the host thread, nil unknown. hostOutside is the part of its time outside events, and
+	// claimedHost the time that findings claim in a trace without a device.
 	host                     *analyze.HostAccount
 	hostOutside, claimedHost model.Spans
 }
 
-// ruleDevice is a device as the rules see it.
+// ruleDevice is a device with the facts that rules need.
 type ruleDevice struct {
 	*analyze.DeviceTime
 	props  model.Device
@@ -190,9 +185,9 @@ type ruleDevice struct {
 	mine   []bool         // by place in Ops: part of the steady steps
 	procs  map[int32]bool // processes that launch on it
 	doubt  model.Spans    // waits that a kernel missing from the trace may have filled
-	// withheld would have been claimed, were the trace better.
+	// withheld is time that was not claimed because the trace is unreliable.
 	withheld model.Spans
-	// faulty: too many of its records fail the gate to tell when it was idle.
+	// faulty: too many of its records fail the gate, so its idle time is unknown.
 	faulty bool
 }
 
@@ -219,42 +214,41 @@ func newRuleContext(x *analyze.Index, l *analyze.Ledger) *ruleContext {
 				rd.procs[x.T.ProcessOf(last)] = true
 			}
 		}
-		c.findOwn(rd)
+		c.markSteadyOps(rd)
 		c.devices = append(c.devices, rd)
 	}
 	c.findLaunches()
-	c.quality = c.judge()
+	c.quality = c.measureQuality()
 	c.stalls, c.others = c.findStalls()
 	c.blockers = c.findBlockers()
 	return c
 }
 
-// on says whether what a lane does can keep a device waiting: its process
-// launches on it. Where no launch is known every process may.
-func (d *ruleDevice) on(c *ruleContext, lane uint32) bool {
+// isDrivenBy reports whether work of a lane can keep the device waiting: its process launches on the device. Without
+// known launches every process may.
+func (d *ruleDevice) isDrivenBy(c *ruleContext, lane uint32) bool {
 	return len(d.procs) == 0 || d.procs[c.t.ProcessOf(lane)]
 }
 
-// claimHost claims for each device the starved part of what the host did;
-// want gives that for one device. Where the links to launches cannot be
-// trusted the claim is withheld and remembered for the note.
+// claimHost claims, for each device, the starved part of host activity; want returns that activity for one device. If
+// the links to launches are unreliable, the claim is withheld and recorded for trace-quality.
 func (c *ruleContext) claimHost(want func(*ruleDevice) model.Spans) claim {
-	return c.grant(func(d *ruleDevice) model.Spans {
-		if c.idleUnsure(d) {
-			c.withhold(d, want(d))
+	return c.grantClaim(func(d *ruleDevice) model.Spans {
+		if c.isIdleUnsure(d) {
+			c.withholdStarved(d, want(d))
 			return nil
 		}
 		return c.l.ClaimHost(d.Device, want(d).Minus(d.doubt))
 	})
 }
 
-// withhold remembers what a rule would have claimed of a device.
-func (c *ruleContext) withhold(d *ruleDevice, want model.Spans) {
-	c.withholdOf(d, d.Starved.And(want).And(d.steady))
+// withholdStarved records starved time that a rule would have claimed of a device.
+func (c *ruleContext) withholdStarved(d *ruleDevice, want model.Spans) {
+	c.withholdTime(d, d.Starved.And(want).And(d.steady))
 }
 
-// withholdOf is withhold for time that is not the host's.
-func (c *ruleContext) withholdOf(d *ruleDevice, want model.Spans) {
+// withholdTime records time of any state that a rule would have claimed of a device.
+func (c *ruleContext) withholdTime(d *ruleDevice, want model.Spans) {
 	lost := want.Minus(c.l.Claimed(d.Device)).Minus(d.withheld)
 	d.withheld = d.withheld.Or(lost)
 	if lost.Total() > c.withheld[c.rule.id].Total() {
@@ -262,49 +256,47 @@ func (c *ruleContext) withholdOf(d *ruleDevice, want model.Spans) {
 	}
 }
 
-// claimGPU claims for each device what want gives, which no operation outside
-// the finding overlaps.
+// claimGPU claims the spans that want returns for each device, which no operation outside the finding may overlap.
 func (c *ruleContext) claimGPU(want func(*ruleDevice) model.Spans) claim {
-	return c.grant(func(d *ruleDevice) model.Spans {
+	return c.grantClaim(func(d *ruleDevice) model.Spans {
 		if c.rule.alone && (c.quality.lost || d.faulty) {
-			c.withholdOf(d, want(d).And(d.steady))
+			c.withholdTime(d, want(d).And(d.steady))
 			return nil
 		}
 		return c.l.ClaimGPU(d.Device, want(d).And(d.steady))
 	})
 }
 
-// claimOps is claimGPU for operations that would not run at all: with the time
-// the device needed to begin each.
+// claimOps claims operations that would not run at all, with the time that the device needed to begin each; see
+// claimGPU.
 func (c *ruleContext) claimOps(pick func(g int32) bool, want func(*ruleDevice) model.Spans) claim {
-	return c.grant(func(d *ruleDevice) model.Spans {
-		return c.l.ClaimGPU(d.Device, want(d).And(d.steady)).Or(c.claimQueued(d, d.waits(c, pick, false)))
+	return c.grantClaim(func(d *ruleDevice) model.Spans {
+		return c.l.ClaimGPU(d.Device, want(d).And(d.steady)).Or(c.claimQueued(d, d.waitsBefore(c, pick, false)))
 	})
 }
 
-// idleUnsure says whether the idle time of a device cannot be trusted.
-func (c *ruleContext) idleUnsure(d *ruleDevice) bool {
+// isIdleUnsure reports whether the idle time of a device is unreliable.
+func (c *ruleContext) isIdleUnsure(d *ruleDevice) bool {
 	return c.quality.linksBroken || d.faulty || c.x.OneCutStep()
 }
 
-// claimQueued claims time in which a device had work and had not begun it, where its records
-// tell that.
+// claimQueued claims time in which a device had work and had not begun it, if its records are reliable.
 func (c *ruleContext) claimQueued(d *ruleDevice, want model.Spans) model.Spans {
 	if d.faulty {
-		c.withholdOf(d, want.And(d.Queued).And(d.steady))
+		c.withholdTime(d, want.And(d.Queued).And(d.steady))
 		return nil
 	}
 	return c.l.ClaimQueued(d.Device, want)
 }
 
-// claim is what a finding was granted: the device that gains most.
+// claim is the time granted to a finding, on the device that gains most.
 type claim struct {
 	ns     int64
 	spans  model.Spans
 	device int // index into T.Devices, -1 none
 }
 
-func (c *ruleContext) grant(of func(*ruleDevice) model.Spans) claim {
+func (c *ruleContext) grantClaim(of func(*ruleDevice) model.Spans) claim {
 	best := claim{device: -1}
 	for _, d := range c.devices {
 		got := of(d)
@@ -321,9 +313,9 @@ func (c *ruleContext) grant(of func(*ruleDevice) model.Spans) claim {
 	return best
 }
 
-// finding makes a finding of the running rule from its claim; what happened is
-// the sentence, to which the bound is added.
-func (c *ruleContext) finding(cl claim, what string) analyze.Found {
+// newFinding makes a finding of the running rule from its claim; what describes the problem in a sentence, to which
+// the bound is added.
+func (c *ruleContext) newFinding(cl claim, what string) analyze.Found {
 	f := analyze.Found{
 		Finding: gpuprof.Finding{Rule: c.rule.id, ClaimNS: cl.ns, StepNS: cl.ns / c.steps, Title: what, Evidence: map[string]any{}},
 		Spans:   cl.spans, Device: cl.device,
@@ -333,24 +325,23 @@ func (c *ruleContext) finding(cl claim, what string) analyze.Found {
 	}
 	f.Severity = analyze.SeverityOf(f.ClaimNS, f.Share)
 	if cl.ns > 0 {
-		f.Title += ", which costs up to " + c.perStep(cl.spans)
+		f.Title += ", which costs up to " + c.formatPerStep(cl.spans)
 	}
 	if cl.ns > 0 && len(c.devices) > 1 && cl.device >= 0 {
 		f.Evidence["device"] = c.t.Devices[cl.device].ID
 	}
 	if c.rule.host {
-		c.hostCaveats(&f)
+		c.addHostCaveats(&f)
 	}
 	return f
 }
 
-// unsettled is how many times the shortest step the longest may take.
+// unsettled is the largest ratio of the longest to the shortest step of a settled program.
 const unsettled = 2
 
-// stepRange is the shortest and the longest of the steps findings speak of; 0
-// where there are none.
-func (c *ruleContext) stepRange() (low, high int64) {
-	if !c.stepped() {
+// getStepRange returns the shortest and the longest of the steady steps, ns; 0 without steps.
+func (c *ruleContext) getStepRange() (low, high int64) {
+	if !c.hasSteps() {
 		return 0, 0
 	}
 	for i := range c.x.Steps {
@@ -365,7 +356,7 @@ func (c *ruleContext) stepRange() (low, high int64) {
 	return low, high
 }
 
-func (c *ruleContext) hostCaveats(f *analyze.Found) {
+func (c *ruleContext) addHostCaveats(f *analyze.Found) {
 	if c.t.Inflated {
 		text := "inflated by profiling: the recording has the profiler's own overhead in it, which lengthens the host's work"
 		if c.x.Recording.Program == analyze.PyTorch {
@@ -373,7 +364,7 @@ func (c *ruleContext) hostCaveats(f *analyze.Found) {
 		}
 		f.Caveats = append(f.Caveats, text)
 	}
-	if low, high := c.stepRange(); f.ClaimNS > 0 && high > unsettled*low {
+	if low, high := c.getStepRange(); f.ClaimNS > 0 && high > unsettled*low {
 		f.Caveats = append(f.Caveats, fmt.Sprintf("the steps take %s to %s: the program or the profiler had not settled, so times of the host are not representative; record later, or longer", gpuprof.FormatNS(low), gpuprof.FormatNS(high)))
 	}
 	switch {

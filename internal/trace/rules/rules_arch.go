@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Libraries of NVIDIA put the architecture into their kernels' names:
-// sm80_xmma_gemm_…, cutlass_80_tensorop_…, cutlass3x_sm90_…, ampere_sgemm_….
+// NVIDIA's libraries include the architecture in the names of their kernels: sm80_xmma_gemm_…, cutlass_80_tensorop_…,
+// cutlass3x_sm90_…, ampere_sgemm_….
 var (
 	smNumber   = regexp.MustCompile(`(?:^|[^a-z0-9])(?:sm_?|cutlass_)([5-9]\d|1[0-2]\d)(?:_|x|$)`)
 	generation = map[string]int{"volta_": 70, "turing_": 75, "ampere_": 80, "nvjet_": 90}
 )
 
-// archOf is the least compute capability of a device on which a kernel of this name
-// runs (8.0 is 80), 0 unknown: what is compiled for one runs on it and later ones.
-func archOf(name string) int {
+// parseArch returns the least compute capability of a device that runs a kernel of this name (8.0 is 80), 0 unknown:
+// a kernel runs on the capability it is compiled for and on later ones.
+func parseArch(name string) int {
 	s := strings.ToLower(name)
 	arch := 0
 	for word, n := range generation {
@@ -31,11 +31,11 @@ func archOf(name string) int {
 	return arch
 }
 
-// capability of an NVIDIA device as one number, 8.0 is 80. A trace without the device's
-// properties has what its kernels need at least. 0 for AMD's, whose traces have the
+// getCapability returns the compute capability of an NVIDIA device as one number, 8.0 is 80. Without the device's
+// properties in the trace it returns the least one that its kernels need. 0 for AMD devices, whose traces have the
 // number of the architecture there (9.4 for gfx942).
-func (c *ruleContext) capability(d *ruleDevice) int {
-	if c.amd(d) {
+func (c *ruleContext) getCapability(d *ruleDevice) int {
+	if c.isAMD(d) {
 		return 0
 	}
 	if n := d.props.Major*10 + d.props.Minor; n > 0 {
@@ -44,11 +44,11 @@ func (c *ruleContext) capability(d *ruleDevice) int {
 	return d.arch
 }
 
-// archCaveat says what is known of devices that the trace does not describe, nil where it does.
-func (c *ruleContext) archCaveat() []string {
+// getArchCaveat returns the known facts about devices that the trace does not describe, nil if it describes all.
+func (c *ruleContext) getArchCaveat() []string {
 	least := 0
 	for _, d := range c.devices {
-		if d.props.Major == 0 && d.arch > 0 && !c.amd(d) {
+		if d.props.Major == 0 && d.arch > 0 && !c.isAMD(d) {
 			least = max(least, d.arch)
 		}
 	}

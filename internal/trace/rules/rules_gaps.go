@@ -11,31 +11,30 @@ import (
 )
 
 const (
-	// What the host does is looked at in so many of the longest gaps, and in so
-	// many pieces of them: the cost does not grow with the trace.
+	// Host activity is evaluated in so many of the longest gaps, and in so many pieces of them: the cost does not
+	// grow with the trace.
 	longestGaps = 4096
 	gapPieces   = 1 << 15
 )
 
-// gapSites is what the host did in the longest gaps of a device: places by time,
-// and the time by kind.
+// gapSites has the host activity during the longest gaps of a device: places by time, and the time by kind.
 type gapSites struct {
 	*sites
 	gaps                      int
 	longest                   int64
 	inOps, inCalls, elsewhere int64
-	// inner is by place the time by Python frame, of those that are not the place.
+	// inner is by place the time by Python frame, for frames other than the place.
 	inner map[string]map[model.NameID]int64
 	last  map[string]int // by place, the gap that was counted last
 }
 
-// looked is the time of the gaps that were looked at.
-func (g *gapSites) looked() int64 { return g.inOps + g.inCalls + g.elsewhere }
+// totalNS returns the time of the evaluated gaps, ns.
+func (g *gapSites) totalNS() int64 { return g.inOps + g.inCalls + g.elsewhere }
 
-// hostIn names what the thread whose launch ended a gap did in it.
-func (c *ruleContext) hostIn(d *ruleDevice, gaps model.Spans) *gapSites {
+// sumGapActivity sums the activity, during each gap, of the thread whose launch ended the gap.
+func (c *ruleContext) sumGapActivity(d *ruleDevice, gaps model.Spans) *gapSites {
 	out := &gapSites{sites: c.newSites("gap"), gaps: len(gaps), inner: map[string]map[model.NameID]int64{}, last: map[string]int{}}
-	least := longestOf(gaps, longestGaps)
+	least := longSpanLimit(gaps, longestGaps)
 	seen, pieces := 0, 0
 	for _, gap := range gaps {
 		if out.longest = max(out.longest, gap.Len()); gap.Len() < least || seen == longestGaps || pieces == gapPieces {
@@ -57,10 +56,10 @@ func (c *ruleContext) hostIn(d *ruleDevice, gaps model.Spans) *gapSites {
 			default:
 				out.elsewhere += ns
 			}
-			where := c.during(in, next, lane)
-			out.inGap(where, seen, ns)
+			where := c.namePlace(in, next, lane)
+			out.addGapTime(where, seen, ns)
 			if in >= 0 && c.t.Host[in].Kind == model.Python {
-				out.under(where, c.t.Host[in].Name, ns)
+				out.addFrameTime(where, c.t.Host[in].Name, ns)
 			}
 			pieces++
 			return pieces < gapPieces
@@ -69,8 +68,8 @@ func (c *ruleContext) hostIn(d *ruleDevice, gaps model.Spans) *gapSites {
 	return out
 }
 
-// inGap adds time of a gap at a place; each gap counts once for a place.
-func (g *gapSites) inGap(where string, gap int, ns int64) {
+// addGapTime adds time of a gap at a place; each gap counts once for a place.
+func (g *gapSites) addGapTime(where string, gap int, ns int64) {
 	g.add(where, ns)
 	if e := g.by[where]; e != nil && g.last[where] == gap {
 		e.Count--
@@ -78,18 +77,17 @@ func (g *gapSites) inGap(where string, gap int, ns int64) {
 	g.last[where] = gap
 }
 
-// under adds time of a frame below a place.
-func (g *gapSites) under(where string, frame model.NameID, ns int64) {
+// addFrameTime adds time of a frame below a place.
+func (g *gapSites) addFrameTime(where string, frame model.NameID, ns int64) {
 	if g.inner[where] == nil {
 		g.inner[where] = map[model.NameID]int64{}
 	}
 	g.inner[where][frame] += ns
 }
 
-// places are the places with most time, with the frame below each that takes
-// most of it.
-func (g *gapSites) places() []gpuprof.Site {
-	out := g.top()
+// topPlaces returns the places with most time, each with the frame below it that takes most of it.
+func (g *gapSites) topPlaces() []gpuprof.Site {
+	out := g.topSites()
 	for i := range out {
 		best, most := "", int64(0)
 		for frame, ns := range g.inner[out[i].Where] {
@@ -104,8 +102,8 @@ func (g *gapSites) places() []gpuprof.Site {
 	return out
 }
 
-// longestOf is a length that about the n longest spans reach.
-func longestOf(gaps model.Spans, n int) int64 {
+// longSpanLimit returns a length, ns, that about n spans reach or exceed.
+func longSpanLimit(gaps model.Spans, n int) int64 {
 	var count [65]int
 	for _, g := range gaps {
 		count[bits.Len64(uint64(g.Len()))]++
@@ -119,11 +117,10 @@ func longestOf(gaps model.Spans, n int) int64 {
 	return 0
 }
 
-// during names what a thread is in: the place of an event, else between which
-// operators and calls it is.
-func (c *ruleContext) during(in, next int32, lane uint32) string {
+// namePlace names the activity of a thread: the place of an event, else the operators and calls before and after it.
+func (c *ruleContext) namePlace(in, next int32, lane uint32) string {
 	if in >= 0 && !c.isStep(in) {
-		return c.where(in)
+		return c.nameSite(in)
 	}
 	r := c.x.LaneAt(lane)
 	before := r.Hi - 1
@@ -132,7 +129,7 @@ func (c *ruleContext) during(in, next int32, lane uint32) string {
 	}
 	a, b := "", ""
 	if before >= r.Lo && !c.isStep(before) {
-		a = c.outermostName(before)
+		a = c.nameOutermost(before)
 	}
 	if next >= 0 && !c.isStep(next) {
 		b = c.t.Name(c.t.Host[next].Name)
@@ -148,16 +145,15 @@ func (c *ruleContext) during(in, next int32, lane uint32) string {
 	return "code between " + a + " and " + b
 }
 
-// outermostName is the name of the outermost event around one, or its own, the
-// step's own range aside.
-func (c *ruleContext) outermostName(h int32) string {
+// nameOutermost returns the name of the outermost event around one, or its own name, ignoring the step's own range.
+func (c *ruleContext) nameOutermost(h int32) string {
 	for p := c.x.Parent(h); p >= 0 && !c.isStep(p); p = c.x.Parent(p) {
 		h = p
 	}
 	return c.t.Name(c.t.Host[h].Name)
 }
 
-// isStep says whether an event is the range of a step.
+// isStep reports whether an event is the range of a step.
 func (c *ruleContext) isStep(h int32) bool {
 	e := &c.t.Host[h]
 	if e.Kind != model.Annotation {
@@ -167,10 +163,9 @@ func (c *ruleContext) isStep(h int32) bool {
 	return k >= 0 && c.x.Steps[k].Host.Start == e.Start && c.x.Steps[k].Lane == e.Lane
 }
 
-// latency is the time in which a device that waited for a launch waits on for
-// what was launched: until it begins, where that takes no longer than a launch
-// takes, else until the call returns.
-func (d *ruleDevice) latency(t *model.Trace) model.Spans {
+// launchLatency returns the time between a late launch and the start of its operation, if it is no longer than a
+// launch takes; else until the call returns.
+func (d *ruleDevice) launchLatency(t *model.Trace) model.Spans {
 	var out model.Spans
 	ops, starved := d.Ops, d.Starved
 	for _, q := range d.Queued {
@@ -199,34 +194,34 @@ func (d *ruleDevice) latency(t *model.Trace) model.Spans {
 	return out
 }
 
-// claimLate claims for each device the time in a window in which it starved, and
-// the latency of the launches that came late.
+// claimLate claims, for each device, the time within a window in which it starved, and the latency of the launches
+// that came late.
 func (c *ruleContext) claimLate(window func(*ruleDevice) model.Spans) claim {
-	return c.grant(func(d *ruleDevice) model.Spans {
+	return c.grantClaim(func(d *ruleDevice) model.Spans {
 		w := window(d)
-		if c.idleUnsure(d) {
-			c.withhold(d, w)
+		if c.isIdleUnsure(d) {
+			c.withholdStarved(d, w)
 			return nil
 		}
 		got := c.l.ClaimHost(d.Device, w.Minus(d.doubt))
-		return got.Or(c.l.ClaimQueued(d.Device, d.latency(c.t).And(w)))
+		return got.Or(c.l.ClaimQueued(d.Device, d.launchLatency(c.t).And(w)))
 	})
 }
 
-// idle is the part of the steps that count in which a device does nothing.
-func (c *ruleContext) idle(d *ruleDevice) int64 { return c.span - d.Busy.TotalAnd(c.x.Steady) }
+// sumIdle returns the idle time of a device in the steps that count, ns.
+func (c *ruleContext) sumIdle(d *ruleDevice) int64 { return c.span - d.Busy.TotalAnd(c.x.Steady) }
 
-// mostIdle is the largest of idle over all devices.
-func (c *ruleContext) mostIdle() int64 {
+// getMostIdle returns the largest idle time of any device, ns.
+func (c *ruleContext) getMostIdle() int64 {
 	var most int64
 	for _, d := range c.devices {
-		most = max(most, c.idle(d))
+		most = max(most, c.sumIdle(d))
 	}
 	return most
 }
 
-// deviceOf is the device of a claim, nil none.
-func (c *ruleContext) deviceOf(index int) *ruleDevice {
+// findDevice returns a device by its index in T.Devices, nil if absent.
+func (c *ruleContext) findDevice(index int) *ruleDevice {
 	i := slices.IndexFunc(c.devices, func(d *ruleDevice) bool { return d.Device == index })
 	if i < 0 {
 		return nil
@@ -234,8 +229,8 @@ func (c *ruleContext) deviceOf(index int) *ruleDevice {
 	return c.devices[i]
 }
 
-// inPlace is a place as the end of a sentence.
-func inPlace(where string) string {
+// placePhrase formats a place for the end of a sentence.
+func placePhrase(where string) string {
 	if strings.HasPrefix(where, "code ") {
 		return "in " + where
 	}

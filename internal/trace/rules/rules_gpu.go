@@ -8,11 +8,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// findOwn lists the operations that belong to the steps findings speak of: by
-// their launch where that is known, for a device may still be busy with the
-// dropped step when the next one begins.
-func (c *ruleContext) findOwn(d *ruleDevice) {
-	var in model.Span // the stretch of steps found last: most operations lie where the one before did
+// markSteadyOps marks the operations that belong to the steady steps, by their launch if it is known: a device may
+// still run work of the dropped step when the next one begins.
+func (c *ruleContext) markSteadyOps(d *ruleDevice) {
+	var in model.Span // the span found last: most operations are in the span of the previous one
 	d.mine = make([]bool, len(d.Ops))
 	for i, g := range d.Ops {
 		op := &c.t.GPU[g]
@@ -31,9 +30,9 @@ func (c *ruleContext) findOwn(d *ruleDevice) {
 	}
 }
 
-// exclusive is the steady time in which only operations of the steady steps
-// that pick chooses run on the device: no other operation overlaps it.
-func (d *ruleDevice) exclusive(c *ruleContext, pick func(g int32) bool) model.Spans {
+// exclusiveTime returns the steady time in which only operations of the steady steps that pick accepts run on the
+// device, without overlap by any other operation.
+func (d *ruleDevice) exclusiveTime(c *ruleContext, pick func(g int32) bool) model.Spans {
 	picked := make([]bool, len(d.Ops))
 	some := false
 	for i, g := range d.Ops {
@@ -47,11 +46,10 @@ func (d *ruleDevice) exclusive(c *ruleContext, pick func(g int32) bool) model.Sp
 	return in.Minus(d.Union(c.t, func(k int, _ int32) bool { return !picked[k] })).And(d.steady)
 }
 
-// waits are the times in which a device does nothing because the next operation,
-// which pick chooses, was launched and has not begun: they go when it goes.
-// Where the device starved before, the next operation would have to begin as
-// well; such waits count only if late says so.
-func (d *ruleDevice) waits(c *ruleContext, pick func(g int32) bool, late bool) model.Spans {
+// waitsBefore returns the idle times before operations that pick accepts, after their launch: these times go with the
+// operations. If the device starved directly before, the next operation would have to begin as well; such waits count
+// only if late is set.
+func (d *ruleDevice) waitsBefore(c *ruleContext, pick func(g int32) bool, late bool) model.Spans {
 	var out []model.Span
 	for i, g := range d.Ops {
 		if !d.mine[i] || !pick(g) {
@@ -66,9 +64,8 @@ func (d *ruleDevice) waits(c *ruleContext, pick func(g int32) bool, late bool) m
 	return model.UnionOf(out).And(d.steady)
 }
 
-// named says whether any name of the trace carries a mark: most rules have
-// nothing to look for in most traces.
-func (c *ruleContext) named(m nameMark) bool {
+// hasMark reports whether any name of the trace carries a mark: most rules find nothing in most traces.
+func (c *ruleContext) hasMark(m nameMark) bool {
 	for i := range c.names {
 		if c.names[i].what&m != 0 {
 			return true
@@ -77,29 +74,29 @@ func (c *ruleContext) named(m nameMark) bool {
 	return false
 }
 
-// under is when operations of the steps that count which pick chooses are under
-// way, on the device where that is longest.
-func (c *ruleContext) under(pick func(g int32) bool) model.Spans {
+// runningTime returns the time in which operations of the steady steps that pick accepts run, on the device with most
+// of it.
+func (c *ruleContext) runningTime(pick func(g int32) bool) model.Spans {
 	by := map[int]model.Spans{}
 	for _, d := range c.devices {
 		by[d.Device] = d.Union(c.t, func(k int, g int32) bool { return d.mine[k] && pick(g) }).And(c.x.Steady)
 	}
-	return longest(by)
+	return longestSpans(by)
 }
 
-// exclusives is exclusive for every device, by index into T.Devices.
-func (c *ruleContext) exclusives(pick func(g int32) bool) map[int]model.Spans {
+// exclusiveByDevice returns exclusiveTime for every device, by index into T.Devices.
+func (c *ruleContext) exclusiveByDevice(pick func(g int32) bool) map[int]model.Spans {
 	out := map[int]model.Spans{}
 	for _, d := range c.devices {
-		out[d.Device] = d.exclusive(c, pick)
+		out[d.Device] = d.exclusiveTime(c, pick)
 	}
 	return out
 }
 
-// spareOf is, for every device, a share of the time of each operation in which nothing else runs on the device; a share of
-// 0 or less leaves an operation out.
-func (c *ruleContext) spareOf(share func(g int32) float64) map[int]model.Spans {
-	exposed := c.exclusives(func(g int32) bool { return share(g) > 0 })
+// takeShares returns, for every device, a share of the exclusive time of each operation; a share of 0 or less leaves
+// an operation out.
+func (c *ruleContext) takeShares(share func(g int32) float64) map[int]model.Spans {
+	exposed := c.exclusiveByDevice(func(g int32) bool { return share(g) > 0 })
 	out := map[int]model.Spans{}
 	for _, d := range c.devices {
 		var spans []model.Span
@@ -114,13 +111,13 @@ func (c *ruleContext) spareOf(share func(g int32) float64) map[int]model.Spans {
 	return out
 }
 
-// claimOn claims spans by device.
-func (c *ruleContext) claimOn(by map[int]model.Spans) claim {
+// claimByDevice claims spans by device.
+func (c *ruleContext) claimByDevice(by map[int]model.Spans) claim {
 	return c.claimGPU(func(d *ruleDevice) model.Spans { return by[d.Device] })
 }
 
-// longest is the longest of sets of spans by device.
-func longest(by map[int]model.Spans) model.Spans {
+// longestSpans returns the set with the largest total.
+func longestSpans(by map[int]model.Spans) model.Spans {
 	var out model.Spans
 	for _, device := range slices.Sorted(maps.Keys(by)) {
 		if by[device].Total() > out.Total() {
@@ -130,11 +127,11 @@ func longest(by map[int]model.Spans) model.Spans {
 	return out
 }
 
-// most is the total of the longest of sets of spans by device.
-func most(by map[int]model.Spans) int64 { return longest(by).Total() }
+// longestNS returns the largest total of sets of spans by device, ns.
+func longestNS(by map[int]model.Spans) int64 { return longestSpans(by).Total() }
 
-// steadyOps calls f for every operation of the steady steps that pick chooses.
-func (c *ruleContext) steadyOps(pick func(g int32) bool, f func(d *ruleDevice, g int32, op *model.GPU)) {
+// eachSteadyOp calls f for every operation of the steady steps that pick accepts.
+func (c *ruleContext) eachSteadyOp(pick func(g int32) bool, f func(d *ruleDevice, g int32, op *model.GPU)) {
 	for _, d := range c.devices {
 		for i, g := range d.Ops {
 			if d.mine[i] && pick(g) {
@@ -144,23 +141,21 @@ func (c *ruleContext) steadyOps(pick func(g int32) bool, f func(d *ruleDevice, g
 	}
 }
 
-// anyOp picks every operation.
-func anyOp(int32) bool { return true }
+// anyOperation accepts every operation.
+func anyOperation(int32) bool { return true }
 
-// ofGraph says whether an operation was started by a graph launch: one call
-// for many.
-func (c *ruleContext) ofGraph(op *model.GPU) bool {
-	return op.Graph || op.Launch >= 0 && c.is(c.t.Host[op.Launch].Name, markGraph)
+// isGraphOp reports whether a graph launch started an operation: one call for many.
+func (c *ruleContext) isGraphOp(op *model.GPU) bool {
+	return op.Graph || op.Launch >= 0 && c.nameHasMark(c.t.Host[op.Launch].Name, markGraph)
 }
 
-// gpuUnder says whether a device operation was launched under an event with a
-// mark and, if so, which; -1 otherwise. Where the launch is unknown the
-// operator with its external id speaks for it.
-func (c *ruleContext) gpuUnder(g int32, m nameMark) int32 {
+// findMarkedEvent returns the event with a mark under which a device operation was launched, or -1. Without a known
+// launch it starts from the operator with the operation's external id.
+func (c *ruleContext) findMarkedEvent(g int32, m nameMark) int32 {
 	if h := c.t.GPU[g].Launch; h >= 0 {
-		if e := c.within(h, m); e >= 0 {
+		if e := c.findMarkAround(h, m); e >= 0 {
 			return e
 		}
 	}
-	return c.within(c.x.EnclosingOp(g), m)
+	return c.findMarkAround(c.x.EnclosingOp(g), m)
 }

@@ -8,36 +8,35 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// handOver is what a batch costs that comes from a worker process, at the least:
-// it is pickled, sent and unpickled, and the loop waits for a queue. A batch that
-// is fetched in less comes no sooner from a worker.
-const handOver = 1_000_000 // ns
+// handOverNS is the least cost of a batch from a worker process: pickling, sending and unpickling it, while the loop
+// waits for a queue. A worker cannot speed up a batch that takes less to fetch.
+const handOverNS = 1_000_000 // ns
 
-// fetching is what the rule about data loaders measured.
-type fetching struct {
+// fetchTimes has the measurements of dataloader-stall.
+type fetchTimes struct {
 	batch   int64 // median time of a fetch, ns
 	step    int64 // time of fetches in the mean step, ns
 	workers bool  // there are worker processes
 }
 
-// workersNeeded is how many worker processes make batches as fast as the rest of
-// the step uses them, 0 where none helps.
-func (c *ruleContext) workersNeeded(f fetching) int64 {
-	if f.batch < handOver || c.cpus() == 1 {
+// estimateWorkers returns the number of worker processes that make batches as fast as the step uses them, 0 if
+// workers do not help.
+func (c *ruleContext) estimateWorkers(f fetchTimes) int64 {
+	if f.batch < handOverNS || c.countCPUs() == 1 {
 		return 0
 	}
-	rest := max(c.restOfStep(f), 1)
+	rest := max(c.estimateRestOfStep(f), 1)
 	n := min((f.step+rest-1)/rest+1, mostWorkers) // one more than keeps up: fetches differ
-	if cpus := int64(c.cpus()); cpus > 0 {
+	if cpus := int64(c.countCPUs()); cpus > 0 {
 		n = min(n, cpus)
-		n = min(n, c.mostUseful())
+		n = min(n, c.limitWorkers())
 	}
 	return n
 }
 
-// restOfStep is what the mean step takes at least without its fetches: what else
-// the host does in it, or the device.
-func (c *ruleContext) restOfStep(f fetching) int64 {
+// estimateRestOfStep returns the least time of the mean step without its fetches, ns: the other work of the host, or
+// of the device.
+func (c *ruleContext) estimateRestOfStep(f fetchTimes) int64 {
 	rest := c.span/c.steps - f.step
 	for _, d := range c.devices {
 		rest = max(rest, d.Busy.TotalAnd(c.x.Steady)/c.steps)
@@ -45,29 +44,28 @@ func (c *ruleContext) restOfStep(f fetching) int64 {
 	return rest
 }
 
-// mostWorkers is how many worker processes are suggested at most: whether more
-// help has to be seen with these.
+// mostWorkers limits the suggested worker processes: whether more help must be measured with these.
 const mostWorkers = 16
 
 const lessLoading = "less work per sample: vectorise __getitem__ and collate_fn"
 
-// loaderKnob is what to change about a data loader, by whether workers can win:
-// never more of them than there are CPUs.
+// adviseLoader returns the change to a data loader, depending on whether workers help. It never suggests more of them
+// than there are CPUs.
 //
-// The second result is the time that it saves of the mean step at the most, ns.
-func (c *ruleContext) loaderKnob(f fetching) (string, int64) {
-	cpus, pin := c.cpus(), ""
+// The second result is the most that the change saves of the mean step, ns.
+func (c *ruleContext) adviseLoader(f fetchTimes) (string, int64) {
+	cpus, pin := c.countCPUs(), ""
 	if len(c.devices) > 0 {
 		pin = ", pin_memory=True"
 	}
-	now, most := c.workersNow(), c.mostUseful()
-	switch n := c.workersNeeded(f); {
+	now, most := c.getWorkers(), c.limitWorkers()
+	switch n := c.estimateWorkers(f); {
 	case f.workers && cpus == 1:
 		return lessLoading + " (the program has one CPU: more workers than one do not help)", f.step
 	case f.workers && now > 0 && most > 0 && now >= most:
 		return fmt.Sprintf("%s: the loader has %s already, and the program has %d CPUs", lessLoading, analyze.Plural(int(now), "worker", "workers"), cpus), f.step
 	case f.workers && now > 0 && most > 0:
-		return fmt.Sprintf("DataLoader(..., num_workers=%d, persistent_workers=True, prefetch_factor=4), in place of %d; or %s", most, now, lessLoading), c.gainOfWorkers(f, most)
+		return fmt.Sprintf("DataLoader(..., num_workers=%d, persistent_workers=True, prefetch_factor=4), in place of %d; or %s", most, now, lessLoading), c.estimateWorkerGain(f, most)
 	case f.workers && cpus > 0:
 		return fmt.Sprintf("more workers than now, up to the %d CPUs the program has: DataLoader(..., num_workers=..., persistent_workers=True, prefetch_factor=4); or %s", cpus, lessLoading), f.step
 	case f.workers:
@@ -76,39 +74,38 @@ func (c *ruleContext) loaderKnob(f fetching) (string, int64) {
 		return lessLoading + ", or prepare the data before the loop (the program has one CPU: a worker would take it from the loop)", f.step
 	case n == 0:
 		return fmt.Sprintf("keep num_workers=0: a batch is fetched in %s, and handing one over from a worker takes as long; index whole batches at once (a BatchSampler, tensor[indices]), or keep the data on the device", gpuprof.FormatNS(f.batch)), f.step
-	case cpus > 0 && 2*c.gainOfWorkers(f, n) < f.step:
+	case cpus > 0 && 2*c.estimateWorkerGain(f, n) < f.step:
 		return fmt.Sprintf("%s; DataLoader(..., num_workers=%d, persistent_workers=True%s, prefetch_factor=4) alone hides %s of it%s", lessLoading, n, pin,
-			gpuprof.FormatNS(c.gainOfWorkers(f, n)), c.tooFew(f, n)), f.step
+			gpuprof.FormatNS(c.estimateWorkerGain(f, n)), c.describeShortage(f, n)), f.step
 	case cpus > 0:
-		return fmt.Sprintf("DataLoader(..., num_workers=%d, persistent_workers=True%s, prefetch_factor=4)%s", n, pin, c.tooFew(f, n)), c.gainOfWorkers(f, n)
+		return fmt.Sprintf("DataLoader(..., num_workers=%d, persistent_workers=True%s, prefetch_factor=4)%s", n, pin, c.describeShortage(f, n)), c.estimateWorkerGain(f, n)
 	default:
-		return fmt.Sprintf("DataLoader(..., num_workers=%d, persistent_workers=True%s, prefetch_factor=4), with no more workers than the program has CPUs", n, pin), c.gainOfWorkers(f, n)
+		return fmt.Sprintf("DataLoader(..., num_workers=%d, persistent_workers=True%s, prefetch_factor=4), with no more workers than the program has CPUs", n, pin), c.estimateWorkerGain(f, n)
 	}
 }
 
-// tooFew says that so many workers do not keep up, or take the loop's CPUs.
-func (c *ruleContext) tooFew(f fetching, n int64) string {
+// describeShortage returns the addition for n workers that cannot keep up, or take the loop's CPUs; "" otherwise.
+func (c *ruleContext) describeShortage(f fetchTimes, n int64) string {
 	if len(c.devices) == 0 {
-		if s := c.t.Sampled; s != nil && s.Facts.Threads > 0 && int64(s.Facts.Threads) <= int64(c.cpus())-n {
+		if s := c.t.Sampled; s != nil && s.Facts.Threads > 0 && int64(s.Facts.Threads) <= int64(c.countCPUs())-n {
 			return "" // the loop leaves them CPUs already
 		}
-		if int64(c.cpus()) <= n {
+		if int64(c.countCPUs()) <= n {
 			return ""
 		}
-		return fmt.Sprintf(" and torch.set_num_threads(%d), so that the workers have CPUs of their own", int64(c.cpus())-n)
+		return fmt.Sprintf(" and torch.set_num_threads(%d), so that the workers have CPUs of their own", int64(c.countCPUs())-n)
 	}
-	if f.step/n > c.restOfStep(f) {
-		return fmt.Sprintf(", and %s: %d CPUs make batches slower than the rest of the step uses them", lessLoading, c.cpus())
+	if f.step/n > c.estimateRestOfStep(f) {
+		return fmt.Sprintf(", and %s: %d CPUs make batches slower than the rest of the step uses them", lessLoading, c.countCPUs())
 	}
 	return ""
 }
 
-// usesWorkers says whether the name of a fetch is that of a loader with workers.
+// usesWorkers reports whether the name of a fetch belongs to a loader with workers.
 func usesWorkers(name string) bool { return strings.Contains(name, "MultiProcessing") }
 
-// cpus is how many CPUs each recorded process of the program has for itself,
-// 0 unknown.
-func (c *ruleContext) cpus() int {
+// countCPUs returns the number of CPUs per recorded process of the program, 0 unknown.
+func (c *ruleContext) countCPUs() int {
 	p := &c.t.Program
 	if p.CPUs <= 0 {
 		return 0

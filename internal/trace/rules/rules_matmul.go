@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// matmul is what a kernel's name says of a matrix product or convolution.
+// matmul describes a matrix product or convolution from the name of its kernel.
 type matmul struct {
 	kind matmulKind
 	prec precision
@@ -22,8 +22,7 @@ const (
 	matmulAttention
 )
 
-// precision is the arithmetic of a matrix product. Names that do not say it
-// stay precUnknown: no rule speaks of those.
+// precision is the arithmetic of a matrix product. Names without it stay precUnknown, and rules ignore those.
 type precision uint8
 
 const (
@@ -37,7 +36,7 @@ const (
 	precInt8
 )
 
-// How the libraries name their kernels, all lower case:
+// Kernel names of the libraries, all lower case:
 //
 //	cuBLAS   ampere_sgemm_128x64_tn, volta_h884gemm_…, ampere_bf16_s16816gemm_bf16_…,
 //	         sm80_xmma_gemm_f32f32_f32f32_f32_…_ffma_…, sm90_xmma_gemm_bf16bf16_bf16f32_f32_…,
@@ -76,11 +75,11 @@ var (
 	fp32Conv = regexp.MustCompile(`scudnn|_engine<float,|engine_float|convolve_sgemm<float`)
 )
 
-// matmulOf reads a kernel's name.
-func matmulOf(name string) matmul {
+// parseMatmul parses a kernel's name.
+func parseMatmul(name string) matmul {
 	s := strings.ToLower(name)
 	if t := tensile.FindStringSubmatch(s); t != nil {
-		return matmul{matmulGEMM, tensilePrecision(t[2], s)}
+		return matmul{matmulGEMM, parseTensilePrecision(t[2], s)}
 	}
 	if t := implicit.FindStringSubmatch(s); t != nil {
 		if t[1] == "fp32" {
@@ -88,24 +87,23 @@ func matmulOf(name string) matmul {
 		}
 		return matmul{matmulConv, precHalf}
 	}
-	m := matmul{kind: kindOfMatmul(s)}
+	m := matmul{kind: parseMatmulKind(s)}
 	if m.kind == notMatmul {
 		return matmul{}
 	}
 	if m.kind == matmulAttention {
-		// Fused attention in 16 bits runs on tensor cores; in FP32 its name does
-		// not say which cores it uses.
+		// Fused attention in 16 bits runs on tensor cores; in FP32 its name does not show the cores.
 		if sixteen.MatchString(s) {
 			m.prec = precHalf
 		}
 		return m
 	}
-	m.prec = precisionOf(s)
+	m.prec = parsePrecision(s)
 	return m
 }
 
-// kernelPrecision names the arithmetic of a matrix product's kernel, "" of any other and where its name does not tell.
-func (c *ruleContext) kernelPrecision(kernel model.NameID) string {
+// nameKernelPrecision returns the arithmetic of a matrix product's kernel, "" for other kernels and unclear names.
+func (c *ruleContext) nameKernelPrecision(kernel model.NameID) string {
 	m := c.names[kernel].matmul
 	if m.kind != notMatmul && m.prec == precHalfSIMT {
 		return precisionNames[precHalf] // a bound by the faster cores
@@ -113,7 +111,7 @@ func (c *ruleContext) kernelPrecision(kernel model.NameID) string {
 	return precisionNames[m.prec]
 }
 
-func kindOfMatmul(s string) matmulKind {
+func parseMatmulKind(s string) matmulKind {
 	switch {
 	case helper.MatchString(s):
 		return notMatmul
@@ -127,7 +125,7 @@ func kindOfMatmul(s string) matmulKind {
 	return notMatmul
 }
 
-func precisionOf(s string) precision {
+func parsePrecision(s string) precision {
 	if strings.Contains(s, "ffma") || strings.Contains(s, "simt") {
 		// xmma and cutlass build kernels for the ordinary cores too.
 		if sixteen.MatchString(s) {
@@ -159,7 +157,7 @@ func precisionOf(s string) precision {
 		case ordinary.MatchString(s):
 			return precHalfSIMT
 		}
-		return precUnknown // the operands' type alone, as in templates of an engine's own, does not tell the cores
+		return precUnknown // the operands' type alone, as in templates of an engine's own, does not show the cores
 	case double.MatchString(s):
 		return precFP64
 	case simtFP32.MatchString(s), fp32Conv.MatchString(s):
@@ -168,8 +166,8 @@ func precisionOf(s string) precision {
 	return precUnknown
 }
 
-// tensilePrecision reads the type of the operands of a kernel of Tensile.
-func tensilePrecision(operands, name string) precision {
+// parseTensilePrecision parses the type of the operands of a Tensile kernel.
+func parseTensilePrecision(operands, name string) precision {
 	switch operands {
 	case "i8":
 		return precInt8

@@ -7,10 +7,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// nameFacts is what the rules read from an event's name.
+// nameFacts has the facts that rules parse from an event's name.
 type nameFacts struct {
 	matmul matmul
-	arch   int // see archOf
+	arch   int // see parseArch
 	// what is a set of the marks below.
 	what nameMark
 }
@@ -23,7 +23,7 @@ const (
 	markItem                           // reads a scalar
 	markShape                          // operator whose result's shape depends on data
 	markAlloc                          // API: takes device memory from the driver
-	markFree                           // API: gives it back
+	markFree                           // API: releases device memory
 	markSortUser                       // operator that sorts its indices to sum in a fixed order
 	markEmbedding                      // sorts in any mode
 	markEmpty                          // operator that allocates without writing
@@ -58,17 +58,16 @@ var (
 	fillKernel  = regexp.MustCompile(`FillFunctor|fill_kernel|fill_empty`)
 )
 
-// describeRuleNames reads every name once: a trace has millions of events and
-// thousands of names.
+// describeRuleNames parses every name once: a trace has millions of events and thousands of names.
 func describeRuleNames(t *model.Trace) []nameFacts {
 	out := make([]nameFacts, len(t.Names))
 	for i, s := range t.Names {
-		out[i] = nameFacts{matmulOf(s), archOf(s), marksOf(s)}
+		out[i] = nameFacts{parseMatmul(s), parseArch(s), parseMarks(s)}
 	}
 	return out
 }
 
-func marksOf(s string) nameMark {
+func parseMarks(s string) nameMark {
 	switch {
 	case strings.HasPrefix(s, "enumerate("):
 		if loaderRange.MatchString(s) {
@@ -76,11 +75,11 @@ func marksOf(s string) nameMark {
 		}
 		return 0
 	case strings.HasPrefix(s, "cu") || strings.HasPrefix(s, "hip"):
-		if m := apiMarks(apiSuffix.ReplaceAllString(s, "")); m != 0 {
+		if m := parseAPIMarks(apiSuffix.ReplaceAllString(s, "")); m != 0 {
 			return m
 		}
 	case strings.HasPrefix(s, "aten::"):
-		return opMarks(s)
+		return parseOpMarks(s)
 	}
 	var m nameMark
 	if sortKernel.MatchString(strings.ToLower(s)) {
@@ -95,7 +94,7 @@ func marksOf(s string) nameMark {
 	return m
 }
 
-func apiMarks(s string) nameMark {
+func parseAPIMarks(s string) nameMark {
 	switch {
 	case syncCall.MatchString(s):
 		return markSync
@@ -117,7 +116,7 @@ func apiMarks(s string) nameMark {
 	return 0
 }
 
-func opMarks(s string) nameMark {
+func parseOpMarks(s string) nameMark {
 	var m nameMark
 	switch {
 	case s == "aten::_local_scalar_dense":
@@ -135,16 +134,15 @@ func opMarks(s string) nameMark {
 	return m
 }
 
-// is says whether a name carries a mark.
-func (c *ruleContext) is(id model.NameID, m nameMark) bool {
+// nameHasMark reports whether a name carries a mark.
+func (c *ruleContext) nameHasMark(id model.NameID, m nameMark) bool {
 	return int(id) < len(c.names) && c.names[id].what&m != 0
 }
 
-// within is the nearest event that carries a mark: a host event or one around
-// it; -1 none.
-func (c *ruleContext) within(h int32, m nameMark) int32 {
+// findMarkAround returns the nearest event with a mark, from a host event upwards; -1 none.
+func (c *ruleContext) findMarkAround(h int32, m nameMark) int32 {
 	for ; h >= 0; h = c.x.Parent(h) {
-		if c.is(c.t.Host[h].Name, m) {
+		if c.nameHasMark(c.t.Host[h].Name, m) {
 			return h
 		}
 	}

@@ -4,13 +4,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// training says whether the program trains. Advice about a backward pass or an optimizer is for
-// no other program.
-func (c *ruleContext) training() bool { return c.x.Recording.Kind == analyze.Training }
+// isTraining reports whether the program trains. Advice about a backward pass or an optimizer applies to no other
+// program.
+func (c *ruleContext) isTraining() bool { return c.x.Recording.Kind == analyze.Training }
 
-// streamsOf is the operations of a device by stream, each in order, as far as
-// they belong to the steps that count.
-func (c *ruleContext) streamsOf(d *ruleDevice) [][]int32 {
+// splitStreams returns the operations of a device in the steps that count, by stream, each in order.
+func (c *ruleContext) splitStreams(d *ruleDevice) [][]int32 {
 	at := map[int64]int{}
 	var counts []int
 	place := func(g int32, last *int64, k *int) {
@@ -44,7 +43,7 @@ func (c *ruleContext) streamsOf(d *ruleDevice) [][]int32 {
 	return out
 }
 
-// chosen says whether an operation is marked in a list by operation.
-func chosen(marks []bool) func(int32) bool {
+// pickMarked returns a function that accepts the operations marked in a list.
+func pickMarked(marks []bool) func(int32) bool {
 	return func(g int32) bool { return marks[g] }
 }

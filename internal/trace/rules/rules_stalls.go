@@ -9,26 +9,24 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// stall is a call in which a host thread waits for a device: a synchronise
-// call, or the call behind a copy to the host that cannot return before it is
-// done.
+// stall is a call in which a host thread waits for a device: a synchronization call, or the call of a copy to the
+// host that cannot return before the copy is done.
 type stall struct {
 	host int32
 	copy int32 // the copy (index into T.GPU), -1 for a synchronise call
-	// owner is the operator that asked for it, if it has a rule of its own: a
-	// read of a scalar (item) or an operator whose shape depends on data (shape).
+	// owner is the operator that made the call, if it has a rule of its own: a read of a scalar (item) or an operator
+	// whose shape depends on data (shape).
 	owner int32
 	by    stallOwner
-	// ends: a synchronise call that follows, in the same operator, a copy to
-	// pageable memory: the way PyTorch makes such a copy.
+	// ends: a synchronization call that follows, in the same operator, a copy to pageable memory: PyTorch makes such
+	// copies this way.
 	ends bool
-	// blocks: the call is one that returns only when the copy is done, whatever
-	// the memory.
+	// blocks: the call returns only when the copy is done, whatever the memory.
 	blocks bool
 }
 
-// syncs says whether a wait is a synchronise call.
-func (s *stall) syncs() bool { return s.copy < 0 && !s.blocks }
+// isSync reports whether a stall is a synchronization call.
+func (s *stall) isSync() bool { return s.copy < 0 && !s.blocks }
 
 type stallOwner uint8
 
@@ -38,30 +36,28 @@ const (
 	ownedByShape
 )
 
-// findStalls lists the waits of the steady part, by host event, and apart from
-// them those of the steps left out, whose effect may reach into it. A
-// synchronisation with which the profiler closes a recording, or, where there are
-// no steps, a benchmark after its last launch, keeps nothing waiting and is not
-// among them. A wait has one owner, the most telling one: unique() that reads a
-// scalar inside is a data-dependent shape, not an item() of the program.
+// findStalls lists the stalls of the steady part by host event, and separately the stalls of the steps left out,
+// whose effect may reach into it. It leaves out the synchronization with which the profiler closes a recording and,
+// without steps, synchronization after the last launch: nothing waits for them. A stall has one owner, the most
+// specific one: unique() that reads a scalar inside is a data-dependent shape, not an item() of the program.
 func (c *ruleContext) findStalls() (steady, others []stall) {
 	var out []stall
 	add := func(h, g int32) {
-		s := stall{host: h, copy: g, owner: -1, blocks: c.is(c.t.Host[h].Name, markBlocks)}
-		if o := c.within(h, markShape); o >= 0 {
+		s := stall{host: h, copy: g, owner: -1, blocks: c.nameHasMark(c.t.Host[h].Name, markBlocks)}
+		if o := c.findMarkAround(h, markShape); o >= 0 {
 			s.owner, s.by = o, ownedByShape
-		} else if o := c.within(h, markItem); o >= 0 {
+		} else if o := c.findMarkAround(h, markItem); o >= 0 {
 			s.owner, s.by = o, ownedByItem
 		}
 		out = append(out, s)
 	}
-	for _, h := range c.waitingCalls() {
+	for _, h := range c.listWaitingCalls() {
 		add(h, -1)
 	}
 	for _, d := range c.devices {
 		for _, g := range d.Ops {
 			op := &c.t.GPU[g]
-			if op.Kind == model.Memcpy && op.Launch >= 0 && (op.Dir == model.D2H || c.is(c.t.Host[op.Launch].Name, markBlocks)) {
+			if op.Kind == model.Memcpy && op.Launch >= 0 && (op.Dir == model.D2H || c.nameHasMark(c.t.Host[op.Launch].Name, markBlocks)) {
 				add(op.Launch, g)
 			}
 		}
@@ -88,29 +84,28 @@ func (c *ruleContext) findStalls() (steady, others []stall) {
 	return steady, others
 }
 
-// waitingCalls are the calls that wait for a device, those behind copies that
-// are in the trace aside.
-func (c *ruleContext) waitingCalls() []int32 {
+// listWaitingCalls returns the calls that wait for a device, without calls of copies that are in the trace.
+func (c *ruleContext) listWaitingCalls() []int32 {
 	closing := int64(math.MaxInt64)
-	if !c.stepped() {
-		closing = c.lastLaunch()
+	if !c.hasSteps() {
+		closing = c.findLastLaunch()
 	}
 	var out []int32
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
-		if h.Kind != model.API || !c.is(h.Name, markSync|markBlocks) {
+		if h.Kind != model.API || !c.nameHasMark(h.Name, markSync|markBlocks) {
 			continue
 		}
-		syncs := c.is(h.Name, markSync) && h.Start < closing && int32(i) != c.x.Trailing
-		if syncs || c.is(h.Name, markBlocks) && len(c.x.Launched(int32(i))) == 0 {
+		syncs := c.nameHasMark(h.Name, markSync) && h.Start < closing && int32(i) != c.x.Trailing
+		if syncs || c.nameHasMark(h.Name, markBlocks) && len(c.x.Launched(int32(i))) == 0 {
 			out = append(out, int32(i))
 		}
 	}
 	return out
 }
 
-// lastLaunch is when any process last starts work on a device.
-func (c *ruleContext) lastLaunch() int64 {
+// findLastLaunch returns the time of the last launch by any process.
+func (c *ruleContext) findLastLaunch() int64 {
 	last := int64(math.MinInt64)
 	for _, v := range c.launches {
 		last = max(last, v[len(v)-1])
@@ -118,18 +113,18 @@ func (c *ruleContext) lastLaunch() int64 {
 	return last
 }
 
-// endsCopy says whether a wait ends the copy of the one before it.
+// endsCopy reports whether a stall ends the copy of the previous stall.
 func (c *ruleContext) endsCopy(before, s *stall) bool {
 	parent := c.x.Parent(s.host)
-	return s.syncs() && parent >= 0 && before.copy >= 0 && c.t.GPU[before.copy].Memory == model.Pageable && c.x.Parent(before.host) == parent
+	return s.isSync() && parent >= 0 && before.copy >= 0 && c.t.GPU[before.copy].Memory == model.Pageable && c.x.Parent(before.host) == parent
 }
 
-// findLaunches collects when each process starts work on a device.
+// findLaunches collects the times at which each process starts work on a device.
 func (c *ruleContext) findLaunches() {
 	n := map[int32]int{}
 	each := func(f func(process int32, at int64)) {
 		for i := range c.t.Host {
-			if h := &c.t.Host[i]; h.Kind == model.API && c.is(h.Name, markLaunch) {
+			if h := &c.t.Host[i]; h.Kind == model.API && c.nameHasMark(h.Name, markLaunch) {
 				f(c.t.ProcessOf(h.Lane), h.Start)
 			}
 		}
@@ -145,25 +140,25 @@ func (c *ruleContext) findLaunches() {
 	}
 }
 
-// goneWith is what a device would not have lost without the waits that gone
-// picks; all other waits stay.
-func (c *ruleContext) goneWith(gone func(*stall) bool) func(*ruleDevice) model.Spans {
+// starvedBecauseOf returns the starved time of a device that would vanish with the stalls that gone accepts; all
+// other stalls stay.
+func (c *ruleContext) starvedBecauseOf(gone func(*stall) bool) func(*ruleDevice) model.Spans {
 	return func(d *ruleDevice) model.Spans {
 		var calls []model.Span
 		for _, of := range [][]stall{c.stalls, c.others} {
 			for i := range of {
-				if s := &of[i]; gone(s) && d.on(c, c.t.Host[s.host].Lane) {
-					calls = append(calls, c.blocked(s))
+				if s := &of[i]; gone(s) && d.isDrivenBy(c, c.t.Host[s.host].Lane) {
+					calls = append(calls, c.blockedSpan(s))
 				}
 			}
 		}
-		return c.lead(d, model.UnionOf(calls), nil, gone)
+		return c.starvedByBlocking(d, model.UnionOf(calls), nil, gone)
 	}
 }
 
-// blocked is the time a wait keeps its process from launching. While another
-// thread launches, nothing is kept. A read of a scalar goes as a whole.
-func (c *ruleContext) blocked(s *stall) model.Span {
+// blockedSpan returns the time in which a stall keeps its process from launching: after the last launch that another
+// thread makes during the call. A read of a scalar counts as a whole.
+func (c *ruleContext) blockedSpan(s *stall) model.Span {
 	h := &c.t.Host[s.host]
 	v := c.launches[c.t.ProcessOf(h.Lane)]
 	i, _ := slices.BinarySearch(v, h.End)
@@ -177,38 +172,33 @@ func (c *ruleContext) blocked(s *stall) model.Span {
 	return model.Span{Start: h.Start, End: h.End}
 }
 
-// profilerShare is how much of what the host does may be the profiler's doing:
-// programs whose steps the host bounds took 1.1 to 1.25 times as long with it.
+// profilerShare bounds the profiler's share of host time: host-bound programs took 1.1 to 1.25 times as long with it.
 const profilerShare = 5 // one in this many
 
-// waitCaveat goes with every claim about a wait.
+// waitCaveat is added to every claim about a wait.
 const waitCaveat = "the wait itself overlaps device work; the claim is the idle time it causes, at most the time the host was blocked and a fifth of its work beside the device (the profiler's share)"
 
-// lead is the starved time of a device that would not be, if its process had
-// not been blocked for a while: going on at once it would have been ahead of
-// the device by as long as it was blocked, and all starving from there on is
-// first paid from that lead. So no more is claimed than the device starved,
-// and no more than the host was held up: a program that cannot feed its device
-// anyway is not helped by waiting less.
+// starvedByBlocking returns the starved time of a device that would vanish if its process were not blocked during
+// blocked. The host would then be ahead of the device by the blocked time, and later starving is first paid from that
+// lead. So the claim never exceeds the starved time of the device, nor the blocked time of the host: a program that
+// cannot feed its device gains nothing from shorter waits.
 //
-// While the device starves under a blocked host, nothing is gained on it but
-// that time itself. In time that is taken from the device's own work as well
-// (spent) the host gains nothing on it. A wait that stays and finds the device
-// done gives up what was gained.
+// While the device starves during a blocked call, the lead does not grow; that time itself is claimed. Time in spent,
+// which is also removed from the device's own work, adds no lead either. A remaining stall that finds the device done
+// resets the lead.
 //
-// A profiler makes the host slower and thereby the wait shorter: without it
-// the host would have come to the wait earlier, by a share of what it did
-// since the device last waited for it.
-func (c *ruleContext) lead(d *ruleDevice, blocked, spent model.Spans, gone func(*stall) bool) model.Spans {
+// A profiler slows the host and thereby shortens the wait: without it the host would have reached the wait earlier,
+// by a share of its work since the device last waited for it.
+func (c *ruleContext) starvedByBlocking(d *ruleDevice, blocked, spent model.Spans, gone func(*stall) bool) model.Spans {
 	if len(blocked) == 0 {
 		return nil
 	}
-	// Before its first operation a device may have been at work on what came before
-	// the recording: what waits for it then is not for these rules.
+	// Before its first operation a device may have run work from before the recording; these rules ignore waits for
+	// it.
 	starved := d.Starved.Within(d.Worked).And(c.lived)
 	out := []model.Span(starved.And(blocked))
-	gain, rest, ends := blocked.Minus(starved).Minus(spent), starved.Minus(blocked), c.drains(d, gone)
-	var ahead, even int64 // how far ahead, and since when the host is known to have been level
+	gain, rest, ends := blocked.Minus(starved).Minus(spent), starved.Minus(blocked), c.listDrains(d, gone)
+	var ahead, even int64 // the lead of the host, and the last instant at which it had none
 	for len(rest) > 0 {
 		next := rest[0].Start
 		switch {
@@ -240,11 +230,11 @@ func (c *ruleContext) lead(d *ruleDevice, blocked, spent model.Spans, gone func(
 	return model.UnionOf(out)
 }
 
-// drains are the ends of the waits that stay and find the device done, sorted.
-func (c *ruleContext) drains(d *ruleDevice, gone func(*stall) bool) []int64 {
+// listDrains returns the ends of the remaining stalls that find the device done, sorted.
+func (c *ruleContext) listDrains(d *ruleDevice, gone func(*stall) bool) []int64 {
 	var out []int64
 	add := func(h int32) {
-		if e := &c.t.Host[h]; d.on(c, e.Lane) && !d.Busy.Contains(e.End) {
+		if e := &c.t.Host[h]; d.isDrivenBy(c, e.Lane) && !d.Busy.Contains(e.End) {
 			out = append(out, e.End)
 		}
 	}
@@ -256,7 +246,7 @@ func (c *ruleContext) drains(d *ruleDevice, gone func(*stall) bool) []int64 {
 		}
 	}
 	for _, b := range c.blockers {
-		if b.rule != c.rule.id && d.on(c, b.lane) && !d.Busy.Contains(b.at) {
+		if b.rule != c.rule.id && d.isDrivenBy(c, b.lane) && !d.Busy.Contains(b.at) {
 			out = append(out, b.at)
 		}
 	}
@@ -264,26 +254,25 @@ func (c *ruleContext) drains(d *ruleDevice, gone func(*stall) bool) []int64 {
 	return out
 }
 
-// blocker is a call that waits for a device, by the way of what it is for: it
-// has a rule of its own.
+// blocker is a call that waits for a device as a side effect and has a rule of its own.
 type blocker struct {
 	rule string
 	lane uint32
-	at   int64 // when it lets go
+	at   int64 // end of the wait
 }
 
 // findBlockers lists releases of memory, and copies from pageable memory.
 func (c *ruleContext) findBlockers() []blocker {
 	var out []blocker
-	if c.named(markFree) {
+	if c.hasMark(markFree) {
 		for i := range c.t.Host {
-			if h := &c.t.Host[i]; h.Kind == model.API && c.is(h.Name, markFree) {
+			if h := &c.t.Host[i]; h.Kind == model.API && c.nameHasMark(h.Name, markFree) {
 				out = append(out, blocker{gpuprof.RuleAllocatorChurn, h.Lane, h.End})
 			}
 		}
 	}
 	for i := range c.t.GPU {
-		if op := &c.t.GPU[i]; largePageable(op) && op.Launch >= 0 {
+		if op := &c.t.GPU[i]; isLargePageable(op) && op.Launch >= 0 {
 			h := &c.t.Host[op.Launch]
 			out = append(out, blocker{gpuprof.RulePageableH2D, h.Lane, max(h.End, op.End)})
 		}
@@ -291,8 +280,8 @@ func (c *ruleContext) findBlockers() []blocker {
 	return out
 }
 
-// stallsOf are the waits of the steady part that ok picks, in the order of their calls.
-func (c *ruleContext) stallsOf(ok func(*stall) bool) iter.Seq[*stall] {
+// eachStall yields the stalls of the steady part that ok accepts, in the order of their calls.
+func (c *ruleContext) eachStall(ok func(*stall) bool) iter.Seq[*stall] {
 	return func(yield func(*stall) bool) {
 		for i := range c.stalls {
 			if s := &c.stalls[i]; ok(s) && !yield(s) {
@@ -302,9 +291,9 @@ func (c *ruleContext) stallsOf(ok func(*stall) bool) iter.Seq[*stall] {
 	}
 }
 
-// owners are the operators that the waits of one owner belong to, each once.
-func (c *ruleContext) owners(by stallOwner) (out []int32) {
-	for s := range c.stallsOf(func(s *stall) bool { return s.by == by }) {
+// listOwners returns the operators that own stalls of one kind, each once.
+func (c *ruleContext) listOwners(by stallOwner) (out []int32) {
+	for s := range c.eachStall(func(s *stall) bool { return s.by == by }) {
 		if len(out) == 0 || out[len(out)-1] != s.owner {
 			out = append(out, s.owner)
 		}
@@ -312,12 +301,12 @@ func (c *ruleContext) owners(by stallOwner) (out []int32) {
 	return out
 }
 
-// hostTime is the time of the calls of the waits that ok picks, each call once,
-// and when any of them was under way.
-func (c *ruleContext) hostTime(ok func(*stall) bool) (calls int, ns int64, when model.Spans) {
+// sumHostTime returns the number and time (ns) of the calls of the stalls that ok accepts, each call once, and the
+// time spans of the calls.
+func (c *ruleContext) sumHostTime(ok func(*stall) bool) (calls int, ns int64, when model.Spans) {
 	last := int32(-1)
 	var v []model.Span
-	for s := range c.stallsOf(ok) {
+	for s := range c.eachStall(ok) {
 		if s.host != last {
 			h := &c.t.Host[s.host]
 			calls, ns, last = calls+1, ns+h.Dur(), s.host

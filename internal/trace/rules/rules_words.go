@@ -9,31 +9,29 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// perStep words instants of the steps that count as a time per step. It takes
-// instants, not a sum of durations: what ran side by side counts once, so no
-// time per step is longer than the step.
-func (c *ruleContext) perStep(when model.Spans) string {
-	return gpuprof.FormatNS(when.TotalAnd(c.x.Steady)/c.steps) + " " + analyze.PerStepWord(c.stepped())
+// formatPerStep formats instants of the steps that count as a time per step. It takes instants, not a sum of
+// durations: parallel work counts once, so no time per step exceeds the step.
+func (c *ruleContext) formatPerStep(when model.Spans) string {
+	return gpuprof.FormatNS(when.TotalAnd(c.x.Steady)/c.steps) + " " + analyze.PerStepWord(c.hasSteps())
 }
 
-// share is the part of the step that instants take, in percent.
-func (c *ruleContext) share(when model.Spans) float64 {
+// percentOfStep returns the part of the step that instants take, in percent.
+func (c *ruleContext) percentOfStep(when model.Spans) float64 {
 	return percent(when.TotalAnd(c.x.Steady), c.span)
 }
 
-// whole is what shares are of.
-func (c *ruleContext) whole() string {
-	if c.stepped() {
+// nameWhole names the whole of which shares are given.
+func (c *ruleContext) nameWhole() string {
+	if c.hasSteps() {
 		return "the step"
 	}
 	return "the recording window"
 }
 
-// stepped says whether the trace has steps; without any, times are of the
-// recording window.
-func (c *ruleContext) stepped() bool { return c.x.Stepped() }
+// hasSteps reports whether the trace has steps; without any, times refer to the recording window.
+func (c *ruleContext) hasSteps() bool { return c.x.Stepped() }
 
-// percent is the share of part in whole, in percent.
+// percent returns the share of part in whole, in percent.
 func percent(part, whole int64) float64 {
 	if whole <= 0 {
 		return 0
@@ -41,18 +39,18 @@ func percent(part, whole int64) float64 {
 	return 100 * float64(part) / float64(whole)
 }
 
-// sites adds up where something happens.
+// sites adds up events by their place in the program.
 type sites struct {
 	c  *ruleContext
-	of string // what is counted there
+	of string // the unit of the count: "kernel", "call"
 	by map[string]*gpuprof.Site
 }
 
-// newSites counts events of the recording by place; of names one of them.
+// newSites makes an empty sum of events by place; of names one event.
 func (c *ruleContext) newSites(of string) *sites { return &sites{c, of, map[string]*gpuprof.Site{}} }
 
-// topSites is how many places a finding names.
-const topSites = 5
+// mostSites limits the places that a finding names.
+const mostSites = 5
 
 func (s *sites) add(where string, ns int64) {
 	if where == "" {
@@ -67,31 +65,30 @@ func (s *sites) add(where string, ns int64) {
 	e.NS += ns
 }
 
-// host adds a host event.
-func (s *sites) host(h int32, ns int64) { s.add(s.c.where(h), ns) }
+// addHost adds a host event.
+func (s *sites) addHost(h int32, ns int64) { s.add(s.c.nameSite(h), ns) }
 
-// gpu adds a device operation at the place that launched it, or under its own
-// name where that is not known.
-func (s *sites) gpu(g int32, ns int64) { s.gpuAs(g, "", ns) }
+// addGPU adds a device operation at the place that launched it, or under its own name without a known place.
+func (s *sites) addGPU(g int32, ns int64) { s.addGPUWithSuffix(g, "", ns) }
 
-// gpuAs is gpu with words behind the place.
-func (s *sites) gpuAs(g int32, words string, ns int64) {
+// addGPUWithSuffix adds a device operation with text after the place; see addGPU.
+func (s *sites) addGPUWithSuffix(g int32, words string, ns int64) {
 	op := &s.c.t.GPU[g]
 	where := ""
 	if op.Launch >= 0 {
-		where = s.c.where(op.Launch)
+		where = s.c.nameSite(op.Launch)
 	}
 	if where == "" {
 		if h := s.c.x.EnclosingOp(g); h >= 0 {
-			where = s.c.where(h)
+			where = s.c.nameSite(h)
 		}
 	}
 	where = cmp.Or(where, analyze.ShortName(s.c.t.Name(op.Name)))
 	s.add(where+words, ns)
 }
 
-// top are the places with most time.
-func (s *sites) top() []gpuprof.Site {
+// topSites returns the places with most time.
+func (s *sites) topSites() []gpuprof.Site {
 	out := make([]gpuprof.Site, 0, len(s.by))
 	for _, e := range s.by {
 		out = append(out, *e)
@@ -99,13 +96,13 @@ func (s *sites) top() []gpuprof.Site {
 	slices.SortFunc(out, func(a, b gpuprof.Site) int {
 		return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Where, b.Where))
 	})
-	return out[:min(len(out), topSites)]
+	return out[:min(len(out), mostSites)]
 }
 
-// where names the place of a host event: file and line where the trace has
-// stacks, else the part of the model, with the outermost operator around it.
-func (c *ruleContext) where(h int32) string {
-	site, op := c.x.Site(h), c.outerOp(h)
+// nameSite names the place of a host event: file and line if the trace has stacks, else the part of the model, with
+// the outermost operator around it.
+func (c *ruleContext) nameSite(h int32) string {
+	site, op := c.x.Site(h), c.nameOuterOp(h)
 	inner := ""
 	if e := c.x.Op(h); e >= 0 {
 		inner = c.t.Name(c.t.Host[e].Name)
@@ -119,9 +116,9 @@ func (c *ruleContext) where(h int32) string {
 	return site + " (" + op + ")"
 }
 
-// outerOp is the outermost operator around a host event (or it): what the
-// program called.
-func (c *ruleContext) outerOp(h int32) string {
+// nameOuterOp returns the name of the outermost operator around a host event (or the event itself), which the program
+// called.
+func (c *ruleContext) nameOuterOp(h int32) string {
 	outer := int32(-1)
 	for e := c.x.Op(h); e >= 0; e = c.x.Parent(e) {
 		if c.t.Host[e].Kind == model.Op {

@@ -9,27 +9,27 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// mostOf is the share of calls, bytes or time from which a setting holds for the recording: below it
-// the program has no one value.
+// mostOf is the share of calls, bytes or time from which on a value counts as the setting of the recording: below it
+// the program has no single value.
 const mostOf = 0.6
 
-// settingsSeen lists the settings that the events of the steady part show. A setting without a clear
-// value is left out.
-func (c *ruleContext) settingsSeen() []analyze.Setting {
+// listSettings lists the settings that the events of the steady part show. A setting without a clear value is left
+// out.
+func (c *ruleContext) listSettings() []analyze.Setting {
 	var out []analyze.Setting
 	for _, s := range []struct {
 		name  string
 		value string
 		rules []string
 	}{
-		{"matrix products", c.productPrecision(), []string{gpuprof.RuleNoAMP, gpuprof.RuleNoTF32, gpuprof.RuleTensorCores}},
-		{"data loader", c.loaderSetting(), []string{gpuprof.RuleDataloaderStall}},
-		{"copies to the device", c.copySetting(), []string{gpuprof.RulePageableH2D}},
-		{"kernels started by", c.launchSetting(), []string{gpuprof.RuleLaunchBound}},
-		{"code", c.compilerSetting(), []string{gpuprof.RuleLaunchBound, gpuprof.RuleElementwiseChain}},
-		{"optimizer", c.optimizerSetting(), []string{gpuprof.RuleOptimizerLoop}},
-		{"attention", c.attentionSetting(), []string{gpuprof.RuleUnfusedAttention}},
-		{"scalars read per step", c.scalarReads(), []string{gpuprof.RuleItem, gpuprof.RuleHiddenSync}},
+		{"matrix products", c.getProductPrecision(), []string{gpuprof.RuleNoAMP, gpuprof.RuleNoTF32, gpuprof.RuleTensorCores}},
+		{"data loader", c.getLoaderSetting(), []string{gpuprof.RuleDataloaderStall}},
+		{"copies to the device", c.getCopySetting(), []string{gpuprof.RulePageableH2D}},
+		{"kernels started by", c.getLaunchSetting(), []string{gpuprof.RuleLaunchBound}},
+		{"code", c.getCompilerSetting(), []string{gpuprof.RuleLaunchBound, gpuprof.RuleElementwiseChain}},
+		{"optimizer", c.getOptimizerSetting(), []string{gpuprof.RuleOptimizerLoop}},
+		{"attention", c.getAttentionSetting(), []string{gpuprof.RuleUnfusedAttention}},
+		{"scalars read per step", c.countScalarReads(), []string{gpuprof.RuleItem, gpuprof.RuleHiddenSync}},
 	} {
 		if s.value != "" {
 			out = append(out, analyze.Setting{Name: s.name, Value: s.value, Rules: s.rules})
@@ -43,9 +43,9 @@ var precisionNames = map[precision]string{
 	precFP8: "fp8", precFP64: "fp64", precInt8: "int8",
 }
 
-// productPrecision is the precision of most of the time in matrix products and convolutions, "" unclear.
-func (c *ruleContext) productPrecision() string {
-	p := c.products(func(*ruleDevice) bool { return true })
+// getProductPrecision returns the precision of most of the time in matrix products and convolutions, "" unclear.
+func (c *ruleContext) getProductPrecision() string {
+	p := c.sumProducts(func(*ruleDevice) bool { return true })
 	var whole int64
 	by := map[string]int64{}
 	for m, ns := range p.ns {
@@ -54,11 +54,11 @@ func (c *ruleContext) productPrecision() string {
 			by[precisionNames[m.prec]] += ns
 		}
 	}
-	return mostly(by, whole)
+	return findMajority(by, whole)
 }
 
-// mostly is the value with most of the whole, "" where none has enough of it.
-func mostly(by map[string]int64, whole int64) string {
+// findMajority returns the value with most of the whole, "" if none has mostOf of it.
+func findMajority(by map[string]int64, whole int64) string {
 	for value, n := range by {
 		if float64(n) >= mostOf*float64(whole) && n > 0 {
 			return value
@@ -67,14 +67,14 @@ func mostly(by map[string]int64, whole int64) string {
 	return ""
 }
 
-// loaderSetting tells whether batches are made in the program's own process, "" without a loader.
-func (c *ruleContext) loaderSetting() string {
-	if l := c.loaderFacts(); l != nil && l.Workers > 0 {
+// getLoaderSetting returns the processes that make batches, "" without a loader.
+func (c *ruleContext) getLoaderSetting() string {
+	if l := c.getLoaderFacts(); l != nil && l.Workers > 0 {
 		return analyze.Plural(l.Workers, "worker process", "worker processes")
 	}
 	by, all := map[string]int64{}, int64(0)
 	for i := range c.t.Host {
-		if h := &c.t.Host[i]; c.is(h.Name, markLoader) && c.x.InSteady(h.Start) {
+		if h := &c.t.Host[i]; c.nameHasMark(h.Name, markLoader) && c.x.InSteady(h.Start) {
 			value := "in the main process"
 			if usesWorkers(c.t.Name(h.Name)) {
 				value = "worker processes"
@@ -83,13 +83,13 @@ func (c *ruleContext) loaderSetting() string {
 			all++
 		}
 	}
-	return mostly(by, all)
+	return findMajority(by, all)
 }
 
-// copySetting is the kind of host memory behind most bytes copied to the devices.
-func (c *ruleContext) copySetting() string {
+// getCopySetting returns the kind of host memory of most bytes copied to the devices, "" unclear.
+func (c *ruleContext) getCopySetting() string {
 	by, all := map[string]int64{}, int64(0)
-	c.steadyOps(anyOp, func(_ *ruleDevice, _ int32, op *model.GPU) {
+	c.eachSteadyOp(anyOperation, func(_ *ruleDevice, _ int32, op *model.GPU) {
 		if op.Kind != model.Memcpy || op.Dir != model.H2D {
 			return
 		}
@@ -101,28 +101,28 @@ func (c *ruleContext) copySetting() string {
 			by["from pinned memory"] += op.Bytes
 		}
 	})
-	return mostly(by, all)
+	return findMajority(by, all)
 }
 
-// launchSetting tells whether graphs start most kernels.
-func (c *ruleContext) launchSetting() string {
+// getLaunchSetting returns the kind of launch of most kernels, graph or single; "" unclear.
+func (c *ruleContext) getLaunchSetting() string {
 	by, all := map[string]int64{}, int64(0)
-	c.steadyOps(anyOp, func(_ *ruleDevice, _ int32, op *model.GPU) {
+	c.eachSteadyOp(anyOperation, func(_ *ruleDevice, _ int32, op *model.GPU) {
 		switch {
 		case op.Kind != model.Kernel:
 			return
-		case c.ofGraph(op):
+		case c.isGraphOp(op):
 			by["CUDA graphs"]++
 		case op.Launch >= 0:
 			by["a launch each"]++
 		}
 		all++
 	})
-	return mostly(by, all)
+	return findMajority(by, all)
 }
 
-// compilerSetting tells whether a compiler made kernels of a PyTorch program.
-func (c *ruleContext) compilerSetting() string {
+// getCompilerSetting returns whether a compiler made kernels of a PyTorch program; "" for other programs.
+func (c *ruleContext) getCompilerSetting() string {
 	if c.x.Recording.Program != analyze.PyTorch {
 		return ""
 	}
@@ -144,8 +144,8 @@ func (c *ruleContext) compilerSetting() string {
 	return "eager"
 }
 
-// optimizerSetting is the implementation of PyTorch's optimizer, by its operators: "" where none is seen.
-func (c *ruleContext) optimizerSetting() string {
+// getOptimizerSetting returns the implementation of PyTorch's optimizer, by its operators; "" unknown.
+func (c *ruleContext) getOptimizerSetting() string {
 	found := ""
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
@@ -167,20 +167,20 @@ func (c *ruleContext) optimizerSetting() string {
 // updatesParameter are the operators by which an optimizer's loop changes one parameter.
 var updatesParameter = map[string]bool{"aten::add_": true, "aten::addcdiv_": true, "aten::addcmul_": true, "aten::lerp_": true}
 
-// attentionSetting tells whether fused kernels compute attention, "" where none is seen.
-func (c *ruleContext) attentionSetting() string {
+// getAttentionSetting returns whether fused kernels compute attention, "" without attention.
+func (c *ruleContext) getAttentionSetting() string {
 	for _, d := range c.devices {
 		for i, g := range d.Ops {
-			if d.mine[i] && c.matmul(&c.t.GPU[g]).kind == matmulAttention {
+			if d.mine[i] && c.getMatmul(&c.t.GPU[g]).kind == matmulAttention {
 				return "fused"
 			}
 		}
 	}
-	if roles, any := c.attentionNames(); any {
+	if roles, any := c.assignAttentionRoles(); any {
 		scores := make([]bool, len(c.t.GPU))
 		for _, d := range c.devices {
-			for _, stream := range c.streamsOf(d) {
-				if c.attentionsOf(stream, roles, scores) > 0 {
+			for _, stream := range c.splitStreams(d) {
+				if c.markAttentions(stream, roles, scores) > 0 {
 					return "single operators"
 				}
 			}
@@ -189,10 +189,11 @@ func (c *ruleContext) attentionSetting() string {
 	return ""
 }
 
-// scalarReads is how many values a step reads from a device by .item() and the like, waiting for it.
-func (c *ruleContext) scalarReads() string {
-	if !c.stepped() || c.x.Recording.Program != analyze.PyTorch || len(c.devices) == 0 {
+// countScalarReads returns the number of values that a step reads from a device with .item() and similar calls; ""
+// unknown.
+func (c *ruleContext) countScalarReads() string {
+	if !c.hasSteps() || c.x.Recording.Program != analyze.PyTorch || len(c.devices) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.3g", float64(len(c.owners(ownedByItem)))/float64(c.steps))
+	return fmt.Sprintf("%.3g", float64(len(c.listOwners(ownedByItem)))/float64(c.steps))
 }

@@ -5,16 +5,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// noChange is said where a rule has no sentence for a kind of program.
+// noChange is the advice of a rule without advice for a kind of program.
 const noChange = "no change is known for this kind of program"
 
-// changeFor is what to change for a finding in the words of what the program is made with; own
-// is the rule's line, for PyTorch.
+// changeFor returns the advice for a finding in the terms of the program's framework; own is the rule's advice for
+// PyTorch.
 func changeFor(p analyze.Program, rule, own string) string {
 	if rule == gpuprof.RuleNotSteady || p == analyze.PyTorch {
 		return own
 	}
-	for _, table := range wordsOf(p) {
+	for _, table := range adviceTables(p) {
 		if line := table[rule]; line != "" {
 			return line
 		}
@@ -22,44 +22,44 @@ func changeFor(p analyze.Program, rule, own string) string {
 	return noChange
 }
 
-// words are lines by rule.
-type words map[string]string
+// adviceTable holds advice by rule.
+type adviceTable map[string]string
 
-// wordsOf are the tables of a kind of program, its own before those that it shares.
-func wordsOf(p analyze.Program) []words {
+// adviceTables returns the tables of a kind of program, its own before shared ones.
+func adviceTables(p analyze.Program) []adviceTable {
 	switch p {
 	case analyze.JAX:
-		return []words{jaxWords, xlaWords}
+		return []adviceTable{jaxWords, xlaWords}
 	case analyze.TensorFlow:
-		return []words{tensorFlowWords, xlaWords}
+		return []adviceTable{tensorFlowWords, xlaWords}
 	case analyze.TensorRT:
-		return []words{tensorRTWords, cudaWords.only(gpuprof.RuleBlockingCopy, gpuprof.RuleExplicitSync, gpuprof.RuleHiddenSync, gpuprof.RulePageableH2D,
+		return []adviceTable{tensorRTWords, cudaWords.selectRules(gpuprof.RuleBlockingCopy, gpuprof.RuleExplicitSync, gpuprof.RuleHiddenSync, gpuprof.RulePageableH2D,
 			gpuprof.RuleUnifiedMemory, gpuprof.RuleExposedCopy, gpuprof.RuleAllocatorChurn, gpuprof.RuleStreamWait, gpuprof.RuleTraceQuality, gpuprof.RuleDataloaderStall)}
 	case analyze.ONNXRuntime:
-		return []words{onnxWords}
+		return []adviceTable{onnxWords}
 	case analyze.OpenACC:
-		return []words{openACCWords}
+		return []adviceTable{openACCWords}
 	case analyze.OpenMP:
-		return []words{openMPWords}
+		return []adviceTable{openMPWords}
 	case analyze.Julia:
-		return []words{juliaWords}
+		return []adviceTable{juliaWords}
 	case analyze.CuPyNumba:
-		return []words{cupyWords}
+		return []adviceTable{cupyWords}
 	case analyze.Triton:
-		return []words{tritonWords}
+		return []adviceTable{tritonWords}
 	case analyze.HIP:
-		return []words{hipWords}
+		return []adviceTable{hipWords}
 	case analyze.Python:
-		return []words{pythonWords}
+		return []adviceTable{pythonWords}
 	case analyze.CUDA:
-		return []words{cudaWords}
+		return []adviceTable{cudaWords}
 	}
 	return nil
 }
 
-// only are the lines of some rules.
-func (w words) only(rules ...string) words {
-	out := words{}
+// selectRules returns the advice for some rules.
+func (w adviceTable) selectRules(rules ...string) adviceTable {
+	out := adviceTable{}
 	for _, r := range rules {
 		out[r] = w[r]
 	}

@@ -3,7 +3,7 @@ package rules
 import "github.com/gpuprof/gpuprof"
 
 // cudaWords are for a program that calls CUDA itself, in C++ or Rust.
-var cudaWords = words{
+var cudaWords = adviceTable{
 	gpuprof.RuleHostBound:         "less work on the host between launches, or on another thread; the step as one CUDA graph (cudaStreamBeginCapture, cudaGraphLaunch)",
 	gpuprof.RuleLaunchBound:       "the step as one CUDA graph (cudaStreamBeginCapture, cudaGraphInstantiate once, cudaGraphLaunch in each step), or fewer, larger kernels: fuse those that run one after the other",
 	gpuprof.RuleDataloaderStall:   "prepare the next input on another thread, in memory from cudaHostAlloc, while the device computes",
@@ -30,7 +30,7 @@ var cudaWords = words{
 }
 
 // hipWords are for a program that calls HIP itself.
-var hipWords = words{
+var hipWords = adviceTable{
 	gpuprof.RuleHostBound:        "less work on the host between launches, or on another thread; the step as one graph (hipStreamBeginCapture, hipGraphLaunch)",
 	gpuprof.RuleLaunchBound:      "the step as one graph (hipStreamBeginCapture, hipGraphInstantiate once, hipGraphLaunch in each step), or fewer, larger kernels",
 	gpuprof.RuleHiddenSync:       "copy results into memory from hipHostMalloc with hipMemcpyAsync, and read them every N steps behind a hipEventSynchronize",
@@ -48,7 +48,7 @@ var hipWords = words{
 }
 
 // openMPWords are for Fortran, C and C++ with target regions of OpenMP.
-var openMPWords = words{
+var openMPWords = adviceTable{
 	gpuprof.RuleHostBound:        "keep data and loops on the device: one target data region around the time loop, target regions with nowait and depend, and one taskwait at the end of a step",
 	gpuprof.RuleLaunchBound:      "fewer, larger target regions: join loops that follow each other, collapse(n) nested loops, and nowait so that launches overlap",
 	gpuprof.RuleHiddenSync:       "target update from only every N steps",
@@ -66,7 +66,7 @@ var openMPWords = words{
 }
 
 // openACCWords are for Fortran, C and C++ with directives of OpenACC.
-var openACCWords = words{
+var openACCWords = adviceTable{
 	gpuprof.RuleHostBound:        "keep data and loops on the device: one data region around the time loop, parallel regions with async(queue), and wait once at the end of a step",
 	gpuprof.RuleLaunchBound:      "fewer, larger regions: join loops that follow each other into one parallel region, collapse(n) nested loops, and async(queue) so that launches overlap",
 	gpuprof.RuleHiddenSync:       "update host only every N steps, with async(queue), from arrays that are pinned (-gpu=pinned)",
@@ -84,7 +84,7 @@ var openACCWords = words{
 }
 
 // juliaWords are for CUDA.jl.
-var juliaWords = words{
+var juliaWords = adviceTable{
 	gpuprof.RuleHostBound:        "type-stable code between kernels, no scalar indexing (CUDA.allowscalar(false)), fewer and larger broadcasts; CUDA.@captured for a loop body with fixed arrays",
 	gpuprof.RuleLaunchBound:      "one fused broadcast (@.) or one @cuda kernel in place of several; CUDA.@captured for a loop body with fixed arrays",
 	gpuprof.RuleHiddenSync:       "copy results into pinned arrays (CUDA.pin) and read them every N steps",

@@ -5,7 +5,7 @@ import "github.com/gpuprof/gpuprof"
 const recordCUDA = "record again with gpuprof run --cuda, a shorter stretch (--time-window)"
 
 // jaxWords are for JAX.
-var jaxWords = words{
+var jaxWords = adviceTable{
 	gpuprof.RuleHostBound:        "more of the step in one function under jax.jit, loops over steps as jax.lax.scan or fori_loop, larger batches; no logging and no conversion to NumPy inside the loop",
 	gpuprof.RuleLaunchBound:      "more of the step in one function under jax.jit, loops over steps as jax.lax.scan or fori_loop, larger batches",
 	gpuprof.RuleSmallGrid:        "larger batches, jax.vmap over problems that run one after the other",
@@ -28,7 +28,7 @@ var jaxWords = words{
 }
 
 // xlaWords are for every program that XLA compiles.
-var xlaWords = words{
+var xlaWords = adviceTable{
 	gpuprof.RuleExposedComm:       "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true, and larger work for each collective",
 	gpuprof.RuleStreamWait:        "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true",
 	gpuprof.RuleDeterministic:     "leave --xla_gpu_deterministic_ops out of XLA_FLAGS",
@@ -36,7 +36,7 @@ var xlaWords = words{
 }
 
 // tensorFlowWords are for TensorFlow.
-var tensorFlowWords = words{
+var tensorFlowWords = adviceTable{
 	gpuprof.RuleHostBound:        "the step in one @tf.function(jit_compile=True), several steps per call (Keras: compile(steps_per_execution=N)); no .numpy() and no logging inside the loop",
 	gpuprof.RuleLaunchBound:      "@tf.function(jit_compile=True) around the step; larger batches",
 	gpuprof.RuleSmallGrid:        "larger batches; @tf.function(jit_compile=True) joins small kernels",
@@ -54,7 +54,7 @@ var tensorFlowWords = words{
 }
 
 // tensorRTWords are for programs that run engines of TensorRT.
-var tensorRTWords = words{
+var tensorRTWords = adviceTable{
 	gpuprof.RuleHostBound:       "enqueueV3 captured in a CUDA graph (trtexec --useCudaGraph); inputs of the next request prepared while this one runs; larger batches",
 	gpuprof.RuleLaunchBound:     "enqueueV3 captured in a CUDA graph (trtexec --useCudaGraph); larger batches",
 	gpuprof.RuleSmallGrid:       "larger batches, or several execution contexts on streams of their own",
@@ -68,7 +68,7 @@ var tensorRTWords = words{
 }
 
 // onnxWords are for ONNX Runtime.
-var onnxWords = words{
+var onnxWords = adviceTable{
 	gpuprof.RuleHostBound:        "IOBinding with tensors on the device, and enable_cuda_graph=1 of the CUDA execution provider; larger batches",
 	gpuprof.RuleLaunchBound:      "enable_cuda_graph=1 of the CUDA execution provider, with IOBinding; larger batches",
 	gpuprof.RuleSmallGrid:        "larger batches",
@@ -85,7 +85,7 @@ var onnxWords = words{
 }
 
 // cupyWords are for CuPy and Numba.
-var cupyWords = words{
+var cupyWords = adviceTable{
 	gpuprof.RuleHostBound:        "less Python between kernels: cupy.fuse or one cupy.RawKernel, arrays as a whole in place of loops; stream.begin_capture for a loop body with fixed arrays",
 	gpuprof.RuleLaunchBound:      "cupy.fuse, or one cupy.RawKernel or numba.cuda kernel in place of several; stream.begin_capture for a loop body with fixed arrays",
 	gpuprof.RuleHiddenSync:       "keep results on the device: x.get() and float(x) every N steps, into pinned memory (cupyx.empty_pinned)",
@@ -103,7 +103,7 @@ var cupyWords = words{
 }
 
 // tritonWords are for kernels of Triton that no framework was seen around.
-var tritonWords = words{
+var tritonWords = adviceTable{
 	gpuprof.RuleHostBound:        "less Python between launches; kernels that do more each",
 	gpuprof.RuleLaunchBound:      "fewer, larger kernels: join those that follow each other",
 	gpuprof.RuleSmallGrid:        "a larger grid: smaller blocks (BLOCK_SIZE), split-K for products with few tiles",
@@ -114,7 +114,7 @@ var tritonWords = words{
 }
 
 // pythonWords are for Python programs whose framework no name shows.
-var pythonWords = words{
+var pythonWords = adviceTable{
 	gpuprof.RuleHostBound:      "less Python between launches: logging and checks out of the loop, loops over arrays as one call",
 	gpuprof.RuleAllocatorChurn: "arrays that are allocated once before the loop",
 	gpuprof.RulePageableH2D:    "copy from pinned host memory",

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// kind is one name within a run of repeats.
-type kind struct {
+// nameCounts counts one name within the repeats of a run.
+type nameCounts struct {
 	repeats []int32 // in which it occurs
 	counts  []int32 // how often there
 	median  int32   // in the alike ones
@@ -15,16 +15,16 @@ type kind struct {
 	kernel  bool
 }
 
-// kinds are the names within the repeats of a run.
-func (s *sequence) kinds(r run) []*kind {
-	byName := map[int32]*kind{}
-	var order []*kind
+// countNames returns the names within the repeats of a run.
+func (s *sequence) countNames(r nameRun) []*nameCounts {
+	byName := map[int32]*nameCounts{}
+	var order []*nameCounts
 	for i := range len(r.at) - 1 {
 		for k := r.at[i]; k < r.at[i+1]; k++ {
 			l := &s.all[k]
 			x := byName[l.Name]
 			if x == nil {
-				x = &kind{}
+				x = &nameCounts{}
 				byName[l.Name] = x
 				order = append(order, x)
 			}
@@ -41,7 +41,7 @@ func (s *sequence) kinds(r run) []*kind {
 		x.ns /= float64(x.n)
 		var alike []int32
 		for i, at := range x.repeats {
-			if r.alike(int(at)) {
+			if r.isAlike(int(at)) {
 				alike = append(alike, x.counts[i])
 			}
 		}
@@ -53,15 +53,15 @@ func (s *sequence) kinds(r run) []*kind {
 	return order
 }
 
-// judge says which part of the alike repeats the median one explains, of launches and of device
-// time whichever is less, and which part recurs beyond it at equal distances in any.
-func (s *sequence) judge(r run) (explained, extra float64) {
+// judgeRun returns the share of the alike repeats that the median one explains, by launches or by device time,
+// whichever is less, and the share that recurs in addition to it at equal distances.
+func (s *sequence) judgeRun(r nameRun) (explained, extra float64) {
 	var n, of, ns, ofNS float64
-	kinds := s.kinds(r)
+	kinds := s.countNames(r)
 	for _, x := range kinds {
 		in, all := 0, 0
 		for i, at := range x.repeats {
-			if r.alike(int(at)) {
+			if r.isAlike(int(at)) {
 				in += int(min(x.counts[i], x.median))
 				all += int(x.counts[i])
 			}
@@ -73,12 +73,12 @@ func (s *sequence) judge(r run) (explained, extra float64) {
 	if explained = n / of; ofNS > 0 {
 		explained = min(explained, ns/ofNS)
 	}
-	return explained, s.beyond(kinds)
+	return explained, s.extraShare(kinds)
 }
 
-// beyond is the part of launches or device time that recurs at equal distances of two or more
-// repeats: a longer period is meant. Reading a number now and then is none.
-func (s *sequence) beyond(kinds []*kind) (extra float64) {
+// extraShare returns the share of launches or device time that recurs at equal distances of two or more repeats and
+// so shows a longer period. Reading a number now and then shows none.
+func (s *sequence) extraShare(kinds []*nameCounts) (extra float64) {
 	n, ns := 0.0, 0.0
 	for _, x := range kinds {
 		n, ns = n+float64(x.n), ns+float64(x.n)*x.ns
@@ -96,7 +96,7 @@ func (s *sequence) beyond(kinds []*kind) (extra float64) {
 			last = at
 			more += int(x.counts[i] - x.median)
 		}
-		if !recurs(gaps) {
+		if !recursEvenly(gaps) {
 			continue
 		}
 		time := 0.0
@@ -113,17 +113,17 @@ func (s *sequence) beyond(kinds []*kind) (extra float64) {
 	return extra
 }
 
-// recurs says that distances are of two or more repeats and mostly equal.
-func recurs(gaps []int32) bool {
+// recursEvenly reports whether distances span two or more repeats and are mostly equal.
+func recursEvenly(gaps []int32) bool {
 	if len(gaps) == 0 {
 		return false
 	}
-	m := middle(gaps)
+	m := medianOf(gaps)
 	if m < 2 {
 		return false
 	}
 	may, equal := 0.0, 0
-	if m >= loose {
+	if m >= looseRepeats {
 		may = spread * m
 	}
 	for _, g := range gaps {
@@ -131,25 +131,25 @@ func recurs(gaps []int32) bool {
 			equal++
 		}
 	}
-	return float64(equal) >= rare*float64(len(gaps))
+	return float64(equal) >= leastEven*float64(len(gaps))
 }
 
-// found makes steps of a run's alike repeats: several to one where they are short.
-func (s *sequence) found(r run, first int) *Found {
+// makeSteps makes steps from a run's alike repeats, several per step if they are short.
+func (s *sequence) makeSteps(r nameRun, first int) *Found {
 	var took []int64
 	for i := range len(r.at) - 1 {
-		if r.alike(i) {
+		if r.isAlike(i) {
 			took = append(took, s.all[r.at[i+1]].At-s.all[r.at[i]].At)
 		}
 	}
 	f := &Found{Joined: 1}
-	if ns := middle(took); ns < shortestNS {
+	if ns := medianOf(took); ns < shortestNS {
 		f.Joined = int(max(1, min(math.Ceil(shortestNS/max(ns, 1)), float64(r.good/minSteps))))
 	}
 	from, held := 0, 0
 	var lengths []int32
 	for i := range len(r.at) - 1 {
-		if !r.alike(i) {
+		if !r.isAlike(i) {
 			held = 0
 			continue
 		}
@@ -164,7 +164,7 @@ func (s *sequence) found(r run, first int) *Found {
 		}
 	}
 	if len(lengths) > 0 { // none where every group is interrupted
-		f.Launches = int(math.Round(middle(lengths)))
+		f.Launches = int(math.Round(medianOf(lengths)))
 	}
 	return f
 }

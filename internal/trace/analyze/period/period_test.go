@@ -186,9 +186,9 @@ func (p *program) check(f *Found) string {
 	for i := range len(p.marks) - 1 {
 		made = append(made, int32(p.marks[i+1]-p.marks[i]))
 	}
-	ratio := float64(f.Launches) / middle(made) / float64(f.Joined)
+	ratio := float64(f.Launches) / medianOf(made) / float64(f.Joined)
 	if math.Abs(ratio-1) > 0.05 {
-		return fmt.Sprintf("a step of %d launches, %d times, where %v were made", f.Launches, f.Joined, middle(made))
+		return fmt.Sprintf("a step of %d launches, %d times, where %v were made", f.Launches, f.Joined, medianOf(made))
 	}
 	for i, s := range f.Steps {
 		if s.From >= s.To || s.To > len(p.all) || i > 0 && s.From < f.Steps[i-1].To {

@@ -36,7 +36,7 @@ const (
 	readBuffer = 256 << 10
 )
 
-// chunk is one; its payload is valid until the next is read.
+// chunk is one chunk of a file; its payload is valid until the next one is read.
 type chunk struct {
 	kind    uint16
 	record  int // bytes, 0 for texts
@@ -45,7 +45,7 @@ type chunk struct {
 	payload []byte
 }
 
-// chunks reads them one after the other.
+// chunks reads chunks in sequence.
 type chunks struct {
 	in   *bufio.Reader
 	at   int64 // where the next one begins
@@ -71,12 +71,12 @@ func newChunks(in io.Reader) (*chunks, error) {
 	return c, nil
 }
 
-// chunkOf is a chunk by its head, without its payload.
+// chunkOf parses the head of a chunk, without its payload.
 func chunkOf(head []byte) chunk {
-	return chunk{kind: le.Uint16(head[4:]), record: int(le.Uint16(head[6:])), count: int(le.Uint32(head[8:])), at: clamp(le.Uint64(head[16:]))}
+	return chunk{kind: le.Uint16(head[4:]), record: int(le.Uint16(head[6:])), count: int(le.Uint32(head[8:])), at: clampInt64(le.Uint64(head[16:]))}
 }
 
-// next is io.EOF at the end of a whole file; any other error says where and how it breaks off.
+// next returns io.EOF at the end of a complete file; any other error gives the position and kind of the damage.
 func (c *chunks) next() (chunk, error) {
 	var head [chunkHead]byte
 	n, err := io.ReadFull(c.in, head[:])
@@ -107,8 +107,8 @@ func (c *chunks) next() (chunk, error) {
 	return k, nil
 }
 
-// records are the chunk's whole records of at least so many bytes.
-func (k *chunk) records(least int) (out [][]byte) {
+// splitRecords returns the chunk's whole records of at least least bytes.
+func (k *chunk) splitRecords(least int) (out [][]byte) {
 	if k.record < least || k.record == 0 {
 		return nil
 	}

@@ -10,27 +10,27 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Cut writes the part of a recording that a model.Cut of its trace is; path is for messages.
-// The recording is read twice, as first and again: which ranges are kept is known only when all are read.
+// Cut writes the part of a recording that a model.Cut of its trace describes; path is for messages. It reads the
+// recording twice, as first and again: the kept ranges are known only after the first reading.
 func Cut(ctx context.Context, first, again io.Reader, path string, part *model.Cut, out io.Writer) error {
 	text, err := part.JSON()
 	if err != nil {
 		return err
 	}
 	c := &cutter{part: part, out: out, r: newReader(path, model.NewRoom(math.MaxInt64)), keep: map[int]bool{}}
-	whole, err := c.each(ctx, first, path, c.look)
+	whole, err := c.eachChunk(ctx, first, path, c.scanChunk)
 	if err != nil {
 		return err
 	}
-	for _, p := range c.r.pairs() {
+	for _, p := range c.r.pairRanges() {
 		if s := c.r.spanOf(p); part.KeepsHost(s.Start, s.End) {
 			c.keep[p.begin], c.keep[p.end] = true, true
 		}
 	}
 	c.write([]byte(magic))
 	c.write(le.AppendUint32(le.AppendUint32(nil, version), byteOrder))
-	c.chunk(chunk{kind: tCut, count: 1}, text)
-	n, err := c.each(ctx, again, path, c.take)
+	c.writeChunk(chunk{kind: tCut, count: 1}, text)
+	n, err := c.eachChunk(ctx, again, path, c.cutChunk)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func Cut(ctx context.Context, first, again io.Reader, path string, part *model.C
 	return nil
 }
 
-// cutter writes chunks with what is kept of them.
+// cutter writes chunks with their kept records.
 type cutter struct {
 	part  *model.Cut
 	out   io.Writer
@@ -52,15 +52,15 @@ type cutter struct {
 	r     *reader      // that read the whole
 	keep  map[int]bool // calls of NVTX, by their places
 	event int
-	f     named
+	f     recordFields
 }
 
-// each hands over the whole chunks of a recording, and says how many there are. What follows
-// them in a torn file is none.
-func (c *cutter) each(ctx context.Context, in io.Reader, path string, take func(chunk)) (n int, err error) {
+// eachChunk calls take for the whole chunks of a recording, and returns their number. It ignores the bytes after them
+// in a torn file.
+func (c *cutter) eachChunk(ctx context.Context, in io.Reader, path string, take func(chunk)) (n int, err error) {
 	chunks, err := newChunks(in)
 	if err != nil {
-		return 0, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w", path, err).WithFix(again)
+		return 0, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w", path, err).WithFix(recordAgain)
 	}
 	for ; ; n++ {
 		if err := ctx.Err(); err != nil {
@@ -74,48 +74,52 @@ func (c *cutter) each(ctx context.Context, in io.Reader, path string, take func(
 	}
 }
 
-// look takes what ranges need: the calls of NVTX, clocks, and when the recording ends.
-func (c *cutter) look(k chunk) {
+// scanChunk reads the data that ranges need: the calls of NVTX, clocks, and the end of the recording.
+func (c *cutter) scanChunk(k chunk) {
 	switch k.kind {
 	case tSchema, tClock, tNVTX:
-		c.r.take(k)
+		c.r.takeChunk(k)
 		return
 	}
 	if k.kind == tOverhead {
 		return // it may end with the recorder
 	}
-	if _, end, ok := c.r.f.span(k.kind); ok {
-		for _, record := range k.records(1) {
-			c.r.lastTime = max(c.r.lastTime, clamp(end.of(record)))
+	if _, end, ok := c.r.f.timeFields(k.kind); ok {
+		for _, record := range k.splitRecords(1) {
+			c.r.lastTime = max(c.r.lastTime, clampInt64(end.valueIn(record)))
 		}
 	}
 }
 
-// take writes what is kept of a chunk.
-func (c *cutter) take(k chunk) {
+// cutChunk writes the kept part of a chunk.
+func (c *cutter) cutChunk(k chunk) {
 	var keeps func(record []byte) bool
-	switch start, end, ok := c.f.span(k.kind); {
+	switch start, end, ok := c.f.timeFields(k.kind); {
 	case k.kind == tSchema:
 		c.f.set(parseSchema(string(k.payload)))
 	case k.kind == tCut:
 		return // of a part of a part the inner one counts no more
-	case ofDevice(k.kind):
-		keeps = func(record []byte) bool { return c.part.KeepsDevice(clamp(start.of(record)), clamp(end.of(record))) }
+	case isDeviceRecord(k.kind):
+		keeps = func(record []byte) bool {
+			return c.part.KeepsDevice(clampInt64(start.valueIn(record)), clampInt64(end.valueIn(record)))
+		}
 	case ok:
-		keeps = func(record []byte) bool { return c.part.KeepsHost(clamp(start.of(record)), clamp(end.of(record))) }
+		keeps = func(record []byte) bool {
+			return c.part.KeepsHost(clampInt64(start.valueIn(record)), clampInt64(end.valueIn(record)))
+		}
 	case k.kind == tNVTX:
 		keeps = c.keepsRange
 	}
-	c.filter(k, keeps)
+	c.filterRecords(k, keeps)
 }
 
-// filter writes what is kept of a chunk's records, and says how many are not; nil keeps all.
-func (c *cutter) filter(k chunk, keeps func(record []byte) bool) (left int) {
+// filterRecords writes the kept records of a chunk, and returns the number of other records; nil keeps all.
+func (c *cutter) filterRecords(k chunk, keeps func(record []byte) bool) (left int) {
 	if keeps == nil {
-		c.chunk(k, k.payload)
+		c.writeChunk(k, k.payload)
 		return 0
 	}
-	records := k.records(1)
+	records := k.splitRecords(1)
 	var kept []byte
 	k.count = 0
 	for _, record := range records {
@@ -125,21 +129,21 @@ func (c *cutter) filter(k chunk, keeps func(record []byte) bool) (left int) {
 		}
 	}
 	if k.count > 0 {
-		c.chunk(k, kept)
+		c.writeChunk(k, kept)
 	}
 	return len(records) - k.count
 }
 
-// keepsRange says whether a call of NVTX is kept. Those without a time count in neither reading.
+// keepsRange reports whether a call of NVTX is kept. Neither reading counts calls without a time.
 func (c *cutter) keepsRange(record []byte) bool {
-	if t := c.f.nvtx.time.of(record); t == 0 || clamp(t) != int64(t) {
+	if t := c.f.nvtx.time.valueIn(record); t == 0 || clampInt64(t) != int64(t) {
 		return false
 	}
 	c.event++
 	return c.keep[c.event-1]
 }
 
-func (c *cutter) chunk(k chunk, payload []byte) {
+func (c *cutter) writeChunk(k chunk, payload []byte) {
 	head := make([]byte, chunkHead)
 	padded := (len(payload) + 7) &^ 7
 	le.PutUint32(head, chunkMark)

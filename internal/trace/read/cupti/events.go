@@ -10,18 +10,18 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// form is what is made of a name, by what it names.
-type form uint8
+// nameForm is the conversion of a name, by the kind of its event.
+type nameForm uint8
 
 const (
-	plainForm form = iota
+	plainForm nameForm = iota
 	kernelForm
 	callForm
 )
 
 type formKey struct {
 	id   uint32
-	form form
+	form nameForm
 }
 
 // Most bytes of a name, and the power of two that bounds a demangled one.
@@ -48,8 +48,8 @@ func (r *reader) takeNames(k chunk) {
 	}
 }
 
-// text is the id of a text.
-func (r *reader) text(s string) model.NameID {
+// internText returns the id of a text.
+func (r *reader) internText(s string) model.NameID {
 	id, ok := r.ids[s]
 	if !ok {
 		id = model.NameID(len(r.t.Names))
@@ -60,8 +60,8 @@ func (r *reader) text(s string) model.NameID {
 	return id
 }
 
-// name is the id of a name of the file, in the form in which it is shown.
-func (r *reader) name(id uint32, f form) model.NameID {
+// nameID returns the id of a name of the file, converted for display.
+func (r *reader) nameID(id uint32, f nameForm) model.NameID {
 	key := formKey{id, f}
 	if n, ok := r.byForm[key]; ok {
 		return n
@@ -73,17 +73,17 @@ func (r *reader) name(id uint32, f form) model.NameID {
 	case !ok && f == callForm:
 		s = "unnamed call"
 	case f == kernelForm:
-		s = demangled(s)
+		s = demangleName(s)
 	case f == callForm:
 		s = analyze.PlainCall(s)
 	}
-	n := r.text(s)
+	n := r.internText(s)
 	r.byForm[key] = n
 	return n
 }
 
-// demangled is a C++ or Rust name as its source has it, or the name itself.
-func demangled(s string) string {
+// demangleName returns a C++ or Rust name in its source form, or the name itself.
+func demangleName(s string) string {
 	if !strings.HasPrefix(s, "_Z") && !strings.HasPrefix(s, "_R") {
 		return s
 	}
@@ -94,38 +94,38 @@ func demangled(s string) string {
 	return text
 }
 
-// ofDriver tells a call of the driver from one of the runtime.
-func ofDriver(name string) bool {
+// isDriverCall reports whether a call belongs to the driver and not to the runtime.
+func isDriverCall(name string) bool {
 	return strings.HasPrefix(name, "cu") && len(name) > 2 && name[2] >= 'A' && name[2] <= 'Z'
 }
 
-func clamp(v uint64) int64 { return int64(min(v, math.MaxInt64)) }
+func clampInt64(v uint64) int64 { return int64(min(v, math.MaxInt64)) }
 
-// operation fills in what every device operation has; false where it is not kept.
-func (r *reader) operation(kind model.Kind, start, end, corr, stream, device uint64) (model.GPU, bool) {
+// newOperation fills in the fields that all device operations share; ok is false for one that is not kept.
+func (r *reader) newOperation(kind model.Kind, start, end, corr, stream, device uint64) (model.GPU, bool) {
 	r.t.Events++
-	if !r.keeps(clamp(start)) {
+	if !r.isKept(clampInt64(start)) {
 		return model.GPU{}, false
 	}
-	r.lastTime = max(r.lastTime, clamp(end))
-	return model.GPU{Start: clamp(start), End: clamp(end), Kind: kind, Corr: clamp(corr), Stream: clamp(stream), Launch: -1, Process: r.process, Device: r.device(device)}, true
+	r.lastTime = max(r.lastTime, clampInt64(end))
+	return model.GPU{Start: clampInt64(start), End: clampInt64(end), Kind: kind, Corr: clampInt64(corr), Stream: clampInt64(stream), Launch: -1, Process: r.process, Device: r.deviceIndex(device)}, true
 }
 
 func (r *reader) takeKernel(record []byte) {
 	f := &r.f.kernel
-	g, ok := r.operation(model.Kernel, f.start.of(record), f.end.of(record), f.corr.of(record), f.stream.of(record), f.device.of(record))
+	g, ok := r.newOperation(model.Kernel, f.start.valueIn(record), f.end.valueIn(record), f.corr.valueIn(record), f.stream.valueIn(record), f.device.valueIn(record))
 	if !ok {
 		return
 	}
-	g.Name = r.name(uint32(f.name.of(record)), kernelForm)
-	g.Blocks = product(f.gx.of(record), f.gy.of(record), f.gz.of(record))
-	g.Threads = int32(min(product(f.bx.of(record), f.by.of(record), f.bz.of(record)), math.MaxInt32))
-	g.Graph = f.graph.of(record) != 0 || f.node.of(record) != 0
+	g.Name = r.nameID(uint32(f.name.valueIn(record)), kernelForm)
+	g.Blocks = multiply(f.gx.valueIn(record), f.gy.valueIn(record), f.gz.valueIn(record))
+	g.Threads = int32(min(multiply(f.bx.valueIn(record), f.by.valueIn(record), f.bz.valueIn(record)), math.MaxInt32))
+	g.Graph = f.graph.valueIn(record) != 0 || f.node.valueIn(record) != 0
 	r.t.GPU = append(r.t.GPU, g)
 }
 
-// product of three numbers of at most 32 bits each.
-func product(x, y, z uint64) int64 {
+// multiply returns the product of three numbers of at most 32 bits each, saturating at the largest int64.
+func multiply(x, y, z uint64) int64 {
 	if p := x * y; z == 0 || p <= math.MaxInt64/z {
 		return int64(p * z)
 	}
@@ -163,12 +163,12 @@ func hostMemory(kind uint64) model.HostMemory {
 
 func (r *reader) takeCopy(record []byte) {
 	f := &r.f.copy
-	g, ok := r.operation(model.Memcpy, f.start.of(record), f.end.of(record), f.corr.of(record), f.stream.of(record), f.device.of(record))
+	g, ok := r.newOperation(model.Memcpy, f.start.valueIn(record), f.end.valueIn(record), f.corr.valueIn(record), f.stream.valueIn(record), f.device.valueIn(record))
 	if !ok {
 		return
 	}
-	from, to := f.from.of(record), f.to.of(record)
-	g.Bytes, g.Dir = clamp(f.bytes.of(record)), directions[f.kind.of(record)]
+	from, to := f.from.valueIn(record), f.to.valueIn(record)
+	g.Bytes, g.Dir = clampInt64(f.bytes.valueIn(record)), directions[f.kind.valueIn(record)]
 	switch g.Dir {
 	case model.H2D:
 		g.Memory = hostMemory(from)
@@ -179,34 +179,34 @@ func (r *reader) takeCopy(record []byte) {
 			g.Memory = model.Pageable // the slower end decides
 		}
 	}
-	g.Graph = f.graph.of(record) != 0 || f.node.of(record) != 0
-	g.Name = r.text(analyze.CopyText(g.Dir, memoryNames[from], memoryNames[to]))
+	g.Graph = f.graph.valueIn(record) != 0 || f.node.valueIn(record) != 0
+	g.Name = r.internText(analyze.CopyText(g.Dir, memoryNames[from], memoryNames[to]))
 	r.t.GPU = append(r.t.GPU, g)
 }
 
 func (r *reader) takeFill(record []byte) {
 	f := &r.f.fill
-	g, ok := r.operation(model.Memset, f.start.of(record), f.end.of(record), f.corr.of(record), f.stream.of(record), f.device.of(record))
+	g, ok := r.newOperation(model.Memset, f.start.valueIn(record), f.end.valueIn(record), f.corr.valueIn(record), f.stream.valueIn(record), f.device.valueIn(record))
 	if !ok {
 		return
 	}
 	name := "Memset"
-	if kind := memoryNames[f.memory.of(record)]; kind != "" {
+	if kind := memoryNames[f.memory.valueIn(record)]; kind != "" {
 		name += " (" + kind + ")"
 	}
-	g.Bytes, g.Name = clamp(f.bytes.of(record)), r.text(name)
-	g.Graph = f.graph.of(record) != 0 || f.node.of(record) != 0
+	g.Bytes, g.Name = clampInt64(f.bytes.valueIn(record)), r.internText(name)
+	g.Graph = f.graph.valueIn(record) != 0 || f.node.valueIn(record) != 0
 	r.t.GPU = append(r.t.GPU, g)
 }
 
 // takeGraph takes a graph that was recorded as a whole.
 func (r *reader) takeGraph(record []byte) {
 	f := &r.f.graph
-	g, ok := r.operation(model.Kernel, f.start.of(record), f.end.of(record), f.corr.of(record), f.stream.of(record), f.device.of(record))
+	g, ok := r.newOperation(model.Kernel, f.start.valueIn(record), f.end.valueIn(record), f.corr.valueIn(record), f.stream.valueIn(record), f.device.valueIn(record))
 	if !ok {
 		return
 	}
-	g.Name, g.Graph = r.text("CUDA graph"), true
+	g.Name, g.Graph = r.internText("CUDA graph"), true
 	r.graphs++
 	r.t.GPU = append(r.t.GPU, g)
 }
@@ -214,46 +214,46 @@ func (r *reader) takeGraph(record []byte) {
 func (r *reader) takeCall(record []byte) {
 	f := &r.f.call
 	r.t.Events++
-	start := clamp(f.start.of(record))
-	name := r.name(uint32(f.name.of(record)), callForm)
-	corr := uint32(f.corr.of(record))
-	if ofDriver(r.t.Name(name)) {
+	start := clampInt64(f.start.valueIn(record))
+	name := r.nameID(uint32(f.name.valueIn(record)), callForm)
+	corr := uint32(f.corr.valueIn(record))
+	if isDriverCall(r.t.Name(name)) {
 		r.drivers = true
 	} else if corr != 0 {
 		r.runtime = append(r.runtime, corr)
 	}
-	if code := f.result.signed(record); code != 0 && code != 600 { // not ready: how a query says "not yet"
+	if code := f.result.signedIn(record); code != 0 && code != 600 { // 600, not ready: the result of a query while work is running
 		r.failed++
 	}
-	if !r.keeps(start) {
+	if !r.isKept(start) {
 		return
 	}
-	h := model.Host{Start: start, End: clamp(f.end.of(record)), Kind: model.API, Lane: r.lane(uint32(f.thread.of(record))), Corr: int64(corr), Name: name}
+	h := model.Host{Start: start, End: clampInt64(f.end.valueIn(record)), Kind: model.API, Lane: r.laneOf(uint32(f.thread.valueIn(record))), Corr: int64(corr), Name: name}
 	r.lastTime = max(r.lastTime, h.End)
 	r.addHost(h)
 }
 
 func (r *reader) addHost(h model.Host) { r.t.Host = append(r.t.Host, h) }
 
-// CUPTI's kinds of its own work; 1, what the driver does to compile, is none of it.
+// CUPTI's kinds of its own work; 1, the driver's compilation, is not included.
 var overheadNames = map[uint64]string{2 << 16: "CUPTI buffer flush", 3 << 16: "CUPTI instrumentation", 4 << 16: "CUPTI resource", 5 << 16: "CUPTI lazy function loading", 6 << 16: "CUPTI command buffer full", 7 << 16: "CUPTI activity buffer request"}
 
 func (r *reader) takeOverhead(record []byte) {
 	f := &r.f.overhead
 	r.t.Events++
-	start := f.start.of(record)
-	if start == 0 || start > math.MaxInt64 || !r.keeps(int64(start)) {
+	start := f.start.valueIn(record)
+	if start == 0 || start > math.MaxInt64 || !r.isKept(int64(start)) {
 		return
 	}
-	name, own := overheadNames[f.kind.of(record)]
+	name, own := overheadNames[f.kind.valueIn(record)]
 	if !own {
 		name = "CUDA compiling"
 	}
-	r.loose = append(r.loose, model.Host{Start: int64(start), End: max(clamp(f.end.of(record)), int64(start)), Kind: model.Overhead, Lane: r.lane(uint32(f.thread.of(record))), Name: r.text(name)})
+	r.loose = append(r.loose, model.Host{Start: int64(start), End: max(clampInt64(f.end.valueIn(record)), int64(start)), Kind: model.Overhead, Lane: r.laneOf(uint32(f.thread.valueIn(record))), Name: r.internText(name)})
 }
 
-// lane is the index of a thread.
-func (r *reader) lane(thread uint32) uint32 {
+// laneOf returns the index of a thread.
+func (r *reader) laneOf(thread uint32) uint32 {
 	i, ok := r.lanes[thread]
 	if !ok {
 		i = uint32(len(r.t.Lanes))
@@ -266,17 +266,17 @@ func (r *reader) lane(thread uint32) uint32 {
 
 func (r *reader) takeThread(record []byte) {
 	f := &r.f.thread
-	lane := r.lane(uint32(f.thread.of(record)))
-	if name := r.names[uint32(f.name.of(record))]; name != "" {
+	lane := r.laneOf(uint32(f.thread.valueIn(record)))
+	if name := r.names[uint32(f.name.valueIn(record))]; name != "" {
 		r.t.Lanes[lane].Name = name
 	}
 }
 
-// maxDevices is what GPU.Device can tell apart.
+// maxDevices is the number of devices that GPU.Device can distinguish.
 const maxDevices = 1 << 16
 
-// device is the index of a device by the number that the process has for it.
-func (r *reader) device(number uint64) uint16 {
+// deviceIndex returns the index of a device by its number in the process.
+func (r *reader) deviceIndex(number uint64) uint16 {
 	if i, ok := r.devices[number]; ok {
 		return i
 	}
@@ -285,7 +285,7 @@ func (r *reader) device(number uint64) uint16 {
 	}
 	i := uint16(len(r.t.Devices))
 	r.devices[number] = i
-	// A rank that may use one device alone calls that 0; the machine's number tells ranks apart.
+	// A rank with one visible device calls it 0; the machine's number distinguishes ranks.
 	id := int(min(number, math.MaxInt32))
 	if number < uint64(len(r.visible)) {
 		id = r.visible[number]
@@ -296,8 +296,8 @@ func (r *reader) device(number uint64) uint16 {
 
 func (r *reader) takeDevice(record []byte) {
 	f := &r.f.device
-	d := &r.t.Devices[r.device(f.id.of(record))]
-	if name := r.names[uint32(f.name.of(record))]; name != "" {
+	d := &r.t.Devices[r.deviceIndex(f.id.valueIn(record))]
+	if name := r.names[uint32(f.name.valueIn(record))]; name != "" {
 		d.Name = name
 	}
 	small := func(to *int, v uint64) {
@@ -305,10 +305,10 @@ func (r *reader) takeDevice(record []byte) {
 			*to = int(v)
 		}
 	}
-	small(&d.SMs, f.sms.of(record))
-	if small(&d.Major, f.major.of(record)); d.Major > 0 {
-		small(&d.Minor, f.minor.of(record))
+	small(&d.SMs, f.sms.valueIn(record))
+	if small(&d.Major, f.major.valueIn(record)); d.Major > 0 {
+		small(&d.Minor, f.minor.valueIn(record))
 	}
-	d.TotalBytes = clamp(f.memory.of(record))
-	d.PeakBytesPerS = float64(f.bandwidth.of(record)) * 1000
+	d.TotalBytes = clampInt64(f.memory.valueIn(record))
+	d.PeakBytesPerS = float64(f.bandwidth.valueIn(record)) * 1000
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// looseTimes is how often a range is there while it is placed; eventBytes is what one call
-// of NVTX takes, corrBytes a correlation id.
+// looseTimes counts the copies of a range while it is placed; eventBytes is the memory of one call of NVTX, corrBytes
+// of a correlation id.
 const (
 	looseTimes = 3
 	eventBytes = 40
@@ -15,15 +15,15 @@ const (
 	fitEvery   = 4096
 )
 
-func (r *reader) used() int64 {
+func (r *reader) usedBytes() int64 {
 	return int64(len(r.t.Host))*model.HostBytes + int64(len(r.loose))*looseTimes*model.HostBytes + int64(len(r.t.GPU))*model.GPUBytes +
 		int64(len(r.events))*(eventBytes+looseTimes*model.HostBytes) + int64(len(r.runtime))*corrBytes + r.bytes
 }
 
-// keeps says whether an event that begins at an instant is kept.
-func (r *reader) keeps(start int64) bool {
+// isKept reports whether an event that begins at an instant is kept.
+func (r *reader) isKept(start int64) bool {
 	if r.rows++; r.rows%fitEvery == 0 {
-		r.fit()
+		r.fitBudget()
 	}
 	if r.full || max(len(r.t.Host)+len(r.loose)+len(r.events), len(r.t.GPU)) >= model.MaxEvents {
 		r.dropped++
@@ -32,14 +32,14 @@ func (r *reader) keeps(start int64) bool {
 	return r.room.Keeps(start)
 }
 
-// fit drops the latest events where there is no room for all, until there is room to
-// read on. Where others than events take the room, no more are kept.
-func (r *reader) fit() {
-	if r.full || !r.room.Over(r.used()) {
+// fitBudget drops the latest events if the memory budget is exceeded, until there is room to read on. If data other
+// than events exhausts it, no more events are kept.
+func (r *reader) fitBudget() {
+	if r.full || !r.room.Over(r.usedBytes()) {
 		return
 	}
-	for !r.full && !r.room.Settled(r.used()) {
-		if r.full = r.room.Over(2*r.bytes) || !r.room.Cut(r.starts()); !r.full {
+	for !r.full && !r.room.Settled(r.usedBytes()) {
+		if r.full = r.room.Over(2*r.bytes) || !r.room.Cut(r.startTimes()); !r.full {
 			late := func(h model.Host) bool { return !r.room.Keeps(h.Start) }
 			r.t.Host, r.loose = slices.DeleteFunc(r.t.Host, late), slices.DeleteFunc(r.loose, late)
 			r.t.GPU = slices.DeleteFunc(r.t.GPU, func(g model.GPU) bool { return !r.room.Keeps(g.Start) })
@@ -48,8 +48,8 @@ func (r *reader) fit() {
 	}
 }
 
-// starts are when events begin, or some of them.
-func (r *reader) starts() (out []int64) {
+// startTimes returns the starts of all events, or of a sample.
+func (r *reader) startTimes() (out []int64) {
 	step := model.Sample(len(r.t.Host) + len(r.loose) + len(r.t.GPU) + len(r.events))
 	for _, hs := range [][]model.Host{r.t.Host, r.loose} {
 		for i := 0; i < len(hs); i += step {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// field is a number in a record; one that the file does not have is 0.
+// field is the position of a number in a record; an absent field reads as 0.
 type field struct{ at, size int }
 
-func (f field) of(record []byte) uint64 {
+func (f field) valueIn(record []byte) uint64 {
 	if f.at+f.size > len(record) {
 		return 0
 	}
@@ -25,16 +25,16 @@ func (f field) of(record []byte) uint64 {
 	return 0
 }
 
-// signed is a field of 4 bytes with a sign.
-func (f field) signed(record []byte) int32 { return int32(uint32(f.of(record))) }
+// signedIn returns the value of a signed field of 4 bytes.
+func (f field) signedIn(record []byte) int32 { return int32(uint32(f.valueIn(record))) }
 
 // layouts are the fields of each type of record, by its name.
 type layouts map[string]map[string]field
 
-// mostFields bounds what a hostile text makes.
+// mostFields bounds the memory for a hostile text.
 const mostFields = 64
 
-// parseSchema reads lines of "kernel:start u64,end u64,uuid u8x16".
+// parseSchema parses lines of "kernel:start u64,end u64,uuid u8x16".
 func parseSchema(text string) layouts {
 	out := layouts{}
 	for line := range strings.Lines(strings.TrimRight(text, "\x00")) {
@@ -52,7 +52,7 @@ func parseSchema(text string) layouts {
 				n, err = strconv.Atoi(times)
 			}
 			if err != nil || bits < 8 || bits > 64 || n < 1 || n > 1024 || i >= mostFields {
-				break // what follows has no place
+				break // further fields have no known position
 			}
 			fields[name] = field{at, bits / 8 * n}
 			at += bits / 8 * n
@@ -62,8 +62,8 @@ func parseSchema(text string) layouts {
 	return out
 }
 
-// named are the fields that the reader uses.
-type named struct {
+// recordFields are the fields that the reader uses.
+type recordFields struct {
 	kernel struct {
 		start, end, corr, name, stream, gx, gy, gz, bx, by, bz, device, graph, node field
 	}
@@ -81,8 +81,9 @@ type named struct {
 	graph    struct{ start, end, corr, stream, graph, device field }
 }
 
-// span is where records of a type say when they began and ended; calls of NVTX have one time only and are none of these.
-func (n *named) span(kind uint16) (start, end field, ok bool) {
+// timeFields returns the fields for the start and end of records of a type; ok is false for types without both, such
+// as calls of NVTX.
+func (n *recordFields) timeFields(kind uint16) (start, end field, ok bool) {
 	switch kind {
 	case tKernel:
 		return n.kernel.start, n.kernel.end, true
@@ -100,12 +101,12 @@ func (n *named) span(kind uint16) (start, end field, ok bool) {
 	return start, end, false
 }
 
-// ofDevice says that records of a type are operations of a device.
-func ofDevice(kind uint16) bool {
+// isDeviceRecord reports whether records of a type are operations of a device.
+func isDeviceRecord(kind uint16) bool {
 	return kind == tKernel || kind == tCopy || kind == tFill || kind == tGraph
 }
 
-func (n *named) set(l layouts) {
+func (n *recordFields) set(l layouts) {
 	k, c, f := l["kernel"], l["copy"], l["fill"]
 	n.kernel.start, n.kernel.end, n.kernel.corr, n.kernel.name, n.kernel.stream = k["start"], k["end"], k["corr"], k["name"], k["stream"]
 	n.kernel.gx, n.kernel.gy, n.kernel.gz, n.kernel.bx, n.kernel.by, n.kernel.bz = k["gx"], k["gy"], k["gz"], k["bx"], k["by"], k["bz"]

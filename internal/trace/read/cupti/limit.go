@@ -11,12 +11,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Limit leaves in a recording that is closed what begins within a stretch (ns) of the start of its first kernel or graph
-// (its first operation on a device, if it has neither), and returns how many records it took away: operations, calls, and calls of NVTX. The file is changed in place,
-// by moving what is kept forward: were it interrupted, the part up to there is still a recording.
+// Limit removes from a closed recording the records that begin more than stretch ns after the start of its first
+// kernel or graph (its first operation on a device, if it has neither). It returns the number of removed records:
+// operations, calls, and calls of NVTX. It changes the file in place, by moving kept records forward: after an
+// interruption, the part up to there is still a recording.
 func Limit(ctx context.Context, f *os.File, stretch int64) (left int, err error) {
 	l := &limiter{cutter: cutter{r: newReader(f.Name(), model.NewRoom(math.MaxInt64))}, first: math.MaxInt64, other: math.MaxInt64}
-	if _, err := l.each(ctx, whole(f), f.Name(), l.look); err != nil {
+	if _, err := l.eachChunk(ctx, readWhole(f), f.Name(), l.scanChunk); err != nil {
 		return 0, err
 	}
 	if l.first == math.MaxInt64 {
@@ -26,7 +27,7 @@ func Limit(ctx context.Context, f *os.File, stretch int64) (left int, err error)
 		return 0, nil
 	}
 	l.until, l.at, l.into = l.first+stretch, int64(headBytes), f
-	if _, err := l.each(ctx, whole(f), f.Name(), l.take); err != nil {
+	if _, err := l.eachChunk(ctx, readWhole(f), f.Name(), l.cutChunk); err != nil {
 		return 0, err
 	}
 	if l.err == nil && l.out != nil {
@@ -38,45 +39,46 @@ func Limit(ctx context.Context, f *os.File, stretch int64) (left int, err error)
 	return l.left, nil
 }
 
-func whole(f *os.File) io.Reader { return io.NewSectionReader(f, 0, math.MaxInt64) }
+func readWhole(f *os.File) io.Reader { return io.NewSectionReader(f, 0, math.MaxInt64) }
 
-// limiter cuts a recording at a time. Its cutter writes from the first chunk on that changes.
+// limiter cuts a recording at a time. Its cutter writes from the first changed chunk on.
 type limiter struct {
 	cutter
 	into        io.WriterAt
 	first, last int64 // when the first kernel or graph and the last of everything began, on CUPTI's clock
 	other       int64 // when the first operation of another kind did
 	until       int64
-	at          int64 // where the first chunk lies that changes
+	at          int64 // position of the first changed chunk
 	left        int
 }
 
-// began are the times at which the records of a chunk began, on CUPTI's clock; nil for one that has no times.
-func (l *limiter) began(k chunk) func(record []byte) int64 {
+// startTime returns a function for the start of a record of a chunk, ns of CUPTI's clock; nil for chunks without
+// times.
+func (l *limiter) startTime(k chunk) func(record []byte) int64 {
 	if k.kind == tNVTX {
-		return func(record []byte) int64 { return l.r.onDevice(clamp(l.r.f.nvtx.time.of(record))) }
+		return func(record []byte) int64 { return l.r.convertTime(clampInt64(l.r.f.nvtx.time.valueIn(record))) }
 	}
-	start, _, ok := l.r.f.span(k.kind)
+	start, _, ok := l.r.f.timeFields(k.kind)
 	if !ok {
 		return nil
 	}
-	return func(record []byte) int64 { return clamp(start.of(record)) }
+	return func(record []byte) int64 { return clampInt64(start.valueIn(record)) }
 }
 
-// look takes clocks and the times between which everything lies.
-func (l *limiter) look(k chunk) {
+// scanChunk reads clocks and the first and last times of the recording.
+func (l *limiter) scanChunk(k chunk) {
 	if k.kind == tSchema || k.kind == tClock {
-		l.r.take(k)
+		l.r.takeChunk(k)
 		return
 	}
-	began := l.began(k)
+	began := l.startTime(k)
 	if began == nil {
 		return
 	}
-	for _, record := range k.records(1) {
+	for _, record := range k.splitRecords(1) {
 		at := began(record)
 		switch {
-		case at <= 0 || !ofDevice(k.kind):
+		case at <= 0 || !isDeviceRecord(k.kind):
 		case k.kind == tKernel || k.kind == tGraph:
 			l.first = min(l.first, at)
 		default:
@@ -86,20 +88,20 @@ func (l *limiter) look(k chunk) {
 	}
 }
 
-// take writes what is kept of a chunk, once something before it or of it is not.
-func (l *limiter) take(k chunk) {
+// cutChunk writes the kept records of a chunk, from the first changed chunk on.
+func (l *limiter) cutChunk(k chunk) {
 	var keeps func(record []byte) bool
-	began := l.began(k)
+	began := l.startTime(k)
 	late := func(record []byte) bool { return began(record) > l.until }
-	if began != nil && slices.ContainsFunc(k.records(1), late) {
+	if began != nil && slices.ContainsFunc(k.splitRecords(1), late) {
 		keeps = func(record []byte) bool { return !late(record) }
 	}
 	switch {
-	case keeps == nil && l.out == nil: // it lies where it did
+	case keeps == nil && l.out == nil: // its position is unchanged
 		l.at += int64(chunkHead + len(k.payload))
 		return
 	case l.out == nil:
 		l.out = io.NewOffsetWriter(l.into, l.at)
 	}
-	l.left += l.filter(k, keeps)
+	l.left += l.filterRecords(k, keeps)
 }

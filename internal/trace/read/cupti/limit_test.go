@@ -74,7 +74,7 @@ func TestLimit(t *testing.T) {
 		}
 	}
 	torn := full.Bytes()[:full.Len()-7]
-	if left, got := limited(t, torn, 10_000); left != late || len(placed(bytes.NewReader(got))) == 0 {
+	if left, got := limited(t, torn, 10_000); left != late || len(listChunks(bytes.NewReader(got))) == 0 {
 		t.Errorf("of a torn file %d records were left out, want %d", left, late)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// What NVTX tells.
+// Operations of NVTX calls.
 const (
 	opMark = 1 + iota
 	opPush
@@ -27,21 +27,20 @@ type nvtxEvent struct {
 func (r *reader) takeNVTX(record []byte) {
 	f := &r.f.nvtx
 	r.t.Events++
-	time := f.time.of(record)
+	time := f.time.valueIn(record)
 	if time == 0 || time > math.MaxInt64 {
 		return
 	}
 	r.lastTime = max(r.lastTime, int64(time))
-	if r.keeps(int64(time)) {
-		r.events = append(r.events, nvtxEvent{int64(time), int64(f.id.of(record)), uint32(f.name.of(record)), uint32(f.domain.of(record)), uint32(f.thread.of(record)), uint16(f.op.of(record))})
+	if r.isKept(int64(time)) {
+		r.events = append(r.events, nvtxEvent{int64(time), int64(f.id.valueIn(record)), uint32(f.name.valueIn(record)), uint32(f.domain.valueIn(record)), uint32(f.thread.valueIn(record)), uint16(f.op.valueIn(record))})
 	}
 }
 
-// clockPair is what CUPTI's clock and the machine's say at one instant.
+// clockPair is a simultaneous reading of the machine's clock, and of CUPTI's as an offset from it, ns.
 type clockPair struct{ realtime, offset int64 }
 
-// Clocks that agree within sameClock are one; a pair read over a longer gap than
-// widestGap says nothing. ns.
+// Clocks that agree within sameClock are one; a pair read over a longer gap than widestGap is ignored. ns.
 const (
 	sameClock = 1000
 	widestGap = 100_000
@@ -49,8 +48,8 @@ const (
 
 func (r *reader) takeClock(record []byte) {
 	f := &r.f.clock
-	cupti, real := f.cupti.of(record), f.realtime.of(record)
-	if f.gap.of(record) > widestGap || cupti == 0 || cupti > math.MaxInt64 || real > math.MaxInt64 {
+	cupti, real := f.cupti.valueIn(record), f.realtime.valueIn(record)
+	if f.gap.valueIn(record) > widestGap || cupti == 0 || cupti > math.MaxInt64 || real > math.MaxInt64 {
 		return
 	}
 	if n := len(r.clocks); n == 0 || r.clocks[n-1].realtime < int64(real) {
@@ -58,8 +57,8 @@ func (r *reader) takeClock(record []byte) {
 	}
 }
 
-// onDevice is a time of the machine's clock on CUPTI's, by the nearest pair.
-func (r *reader) onDevice(at int64) int64 {
+// convertTime converts a time of the machine's clock to CUPTI's, by the nearest pair.
+func (r *reader) convertTime(at int64) int64 {
 	i, _ := slices.BinarySearchFunc(r.clocks, at, func(c clockPair, at int64) int { return int(max(-1, min(1, c.realtime-at))) })
 	switch {
 	case len(r.clocks) == 0:
@@ -73,16 +72,16 @@ func (r *reader) onDevice(at int64) int64 {
 	return at
 }
 
-// stackKey is where ranges nest: within a thread, and there within a domain.
+// stackKey identifies a stack of nested ranges: one per thread and domain.
 type stackKey struct{ thread, domain uint32 }
 
-// placedRange is a range of NVTX: the call that began it and the one that ended it, by their
-// places in events. A mark is both; a range that was open at the end of the recording has -1.
+// placedRange is a range of NVTX: the calls that began and ended it, by their indexes in events. A mark is both; a
+// range that was open at the end of the recording has -1.
 type placedRange struct{ begin, end int }
 
-// pairs are the ranges and marks of what NVTX told. The end of one that began before the
-// recording is no range.
-func (r *reader) pairs() (out []placedRange) {
+// pairRanges returns the ranges and marks of the NVTX calls. It ignores the end of a range that began before the
+// recording.
+func (r *reader) pairRanges() (out []placedRange) {
 	stacks := map[stackKey][]int{}
 	open := map[int64]int{}
 	for i, e := range r.events {
@@ -120,22 +119,22 @@ func (r *reader) pairs() (out []placedRange) {
 	return out
 }
 
-// spanOf is a range on CUPTI's clock. One that was open when the recording ended ends with it.
+// spanOf returns the span of a range on CUPTI's clock. A range that was open when the recording ended ends with it.
 func (r *reader) spanOf(p placedRange) model.Span {
 	e := &r.events[p.begin]
 	end := max(r.lastTime, e.time)
 	if p.end >= 0 {
 		end = r.events[p.end].time
 	}
-	return model.Span{Start: r.onDevice(e.time), End: r.onDevice(end)}
+	return model.Span{Start: r.convertTime(e.time), End: r.convertTime(end)}
 }
 
-// placeRanges makes ranges and marks of what NVTX told.
+// placeRanges adds the ranges and marks of the NVTX calls.
 func (r *reader) placeRanges() {
-	for _, p := range r.pairs() {
+	for _, p := range r.pairRanges() {
 		e := r.events[p.begin]
 		span := r.spanOf(p)
-		h := model.Host{Start: span.Start, End: span.End, Lane: r.lane(e.thread)}
+		h := model.Host{Start: span.Start, End: span.End, Lane: r.laneOf(e.thread)}
 		h.Name, h.Seq, h.Kind = r.rangeName(e)
 		if p.end < 0 && h.Kind == model.Step {
 			h.Kind = model.Annotation // a step that was cut off is none to measure
@@ -147,7 +146,7 @@ func (r *reader) placeRanges() {
 	}
 }
 
-// rangeName is a range's name, its sequence number and its kind.
+// rangeName returns a range's name, its sequence number and its kind.
 func (r *reader) rangeName(e nvtxEvent) (model.NameID, int64, model.Kind) {
 	text := r.names[e.name]
 	if text == "" {
@@ -155,5 +154,5 @@ func (r *reader) rangeName(e nvtxEvent) (model.NameID, int64, model.Kind) {
 	}
 	name, seq, marked := model.SplitNVTX(text)
 	kind := model.RangeKind(name, seq != 0, marked)
-	return r.text(model.DomainRange(r.names[e.domain], name)), seq, kind
+	return r.internText(model.DomainRange(r.names[e.domain], name)), seq, kind
 }

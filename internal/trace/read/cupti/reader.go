@@ -13,10 +13,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// reader makes a trace of chunks.
+// reader builds a trace from chunks.
 type reader struct {
 	t     *model.Trace
-	f     named
+	f     recordFields
 	room  *model.Room
 	torn  error // how the file breaks off, nil for one that does not
 	ended bool  // the recorder wrote its end
@@ -44,8 +44,8 @@ type reader struct {
 	lastTime int64
 }
 
-// perBuffer is how many records a buffer of the recorder holds at most: 1 MiB of the smallest
-// operations. mostLost bounds counts in a damaged file.
+// perBuffer is the largest number of records in a buffer of the recorder: 1 MiB of the smallest operations. mostLost
+// bounds counts in a damaged file.
 const (
 	perBuffer = 1 << 20 / 88
 	mostLost  = 1 << 40
@@ -58,9 +58,9 @@ func newReader(path string, room *model.Room) *reader {
 		byForm: map[formKey]model.NameID{}, lanes: map[uint32]uint32{}, devices: map[uint64]uint16{}}
 }
 
-func (r *reader) take(k chunk) {
+func (r *reader) takeChunk(k chunk) {
 	each := func(do func(record []byte)) {
-		for _, record := range k.records(1) {
+		for _, record := range k.splitRecords(1) {
 			do(record)
 		}
 	}
@@ -124,7 +124,7 @@ func (r *reader) takeProcess(text string) {
 	}
 }
 
-// visibleDevices reads CUDA_VISIBLE_DEVICES where it is a list of numbers.
+// visibleDevices parses CUDA_VISIBLE_DEVICES if it is a list of numbers.
 func visibleDevices(list string) (out []int) {
 	for _, s := range strings.Split(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
@@ -138,11 +138,11 @@ func visibleDevices(list string) (out []int) {
 
 func (r *reader) takeLost(record []byte) {
 	f := &r.f.lost
-	r.lost = lostCounts{f.cupti.of(record), f.buffers.of(record), f.write.of(record), f.names.of(record), f.nvtx.of(record)}
+	r.lost = lostCounts{f.cupti.valueIn(record), f.buffers.valueIn(record), f.write.valueIn(record), f.names.valueIn(record), f.nvtx.valueIn(record)}
 }
 
-// finish is the trace, once everything is read; at is how far the file was good.
-func (r *reader) finish(at int64) (*model.Trace, error) {
+// finishTrace builds the trace after the last chunk; at is the length of the undamaged part, bytes.
+func (r *reader) finishTrace(at int64) (*model.Trace, error) {
 	t := r.t
 	if len(t.Host)+len(t.GPU)+len(r.events) == 0 {
 		why := "it holds no kernel, copy, call or range"
@@ -155,15 +155,15 @@ func (r *reader) finish(at int64) (*model.Trace, error) {
 	r.placeRanges()
 	t.Nest(r.loose, r.addHost)
 	r.sortDevices()
-	r.report(at)
+	r.addWarnings(at)
 	t.Finish()
 	r.room.Finish(t, 0)
-	t.First = first(t)
+	t.First = firstStart(t)
 	return t, nil
 }
 
-// first is when the first event begins.
-func first(t *model.Trace) int64 {
+// firstStart returns the start of the first event.
+func firstStart(t *model.Trace) int64 {
 	at := int64(math.MaxInt64)
 	if len(t.GPU) > 0 {
 		at = t.GPU[0].Start
@@ -174,14 +174,14 @@ func first(t *model.Trace) int64 {
 	return at
 }
 
-// dropInner leaves out calls of the driver that a call of the runtime made.
+// dropInner removes driver calls that a call of the runtime made.
 func (r *reader) dropInner() {
 	if !r.drivers || len(r.runtime) == 0 {
 		return
 	}
 	slices.Sort(r.runtime)
 	r.t.Host = slices.DeleteFunc(r.t.Host, func(h model.Host) bool {
-		if h.Kind != model.API || !ofDriver(r.t.Name(h.Name)) {
+		if h.Kind != model.API || !isDriverCall(r.t.Name(h.Name)) {
 			return false
 		}
 		_, inner := slices.BinarySearch(r.runtime, uint32(h.Corr))
@@ -189,7 +189,7 @@ func (r *reader) dropInner() {
 	})
 }
 
-// sortDevices puts the devices in the order of their numbers, whichever was used first.
+// sortDevices sorts the devices by number, whichever was used first.
 func (r *reader) sortDevices() {
 	old := r.t.Devices
 	order := make([]int, len(old))
@@ -207,8 +207,8 @@ func (r *reader) sortDevices() {
 	}
 }
 
-// report warns of what limits the analysis.
-func (r *reader) report(at int64) {
+// addWarnings warns about the limits of the analysis.
+func (r *reader) addWarnings(at int64) {
 	t := r.t
 	switch {
 	case r.torn != nil:
@@ -219,7 +219,7 @@ func (r *reader) report(at int64) {
 		t.Warn("truncated", "the process ended without closing its recording: up to the last tenth of a second is missing", "")
 	}
 	if l := r.lost; l.cupti+l.buffers+l.write > 0 {
-		t.Lost = clamp(min(l.cupti, mostLost) + min(l.buffers, mostLost)*perBuffer + min(l.write, mostLost))
+		t.Lost = clampInt64(min(l.cupti, mostLost) + min(l.buffers, mostLost)*perBuffer + min(l.write, mostLost))
 		t.Warn("dropped-events", fmt.Sprintf("the recording lacks records: %d that CUPTI dropped, %d buffers that found no room, %d records that could not be written", l.cupti, l.buffers, l.write), "record a shorter stretch, into a folder with room")
 	}
 	if n := r.lost.nvtx + r.lost.names; n > 0 {

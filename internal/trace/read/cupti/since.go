@@ -11,15 +11,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// ReadSince reads what a recording that still grows got in the last stretch of ns, up to its last
-// whole chunk, which was written at the returned time (ns of the machine's clock). Of the rest
-// only names, devices and the like are read. A trace of nothing is nil. path is for messages.
+// ReadSince reads the last stretch ns of a growing recording, up to its last whole chunk, which was written at the
+// returned time (ns of the machine's clock). Of the earlier part it reads only names, devices and similar data. A
+// trace without events is nil. path is for messages.
 func ReadSince(ctx context.Context, in io.ReaderAt, path string, stretch int64) (t *model.Trace, at int64, err error) {
 	head := make([]byte, headBytes)
 	if _, err := in.ReadAt(head, 0); err != nil || !Sniff(head) {
-		return nil, 0, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: it is no recording of gpuprof", path).WithFix(again)
+		return nil, 0, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: it is no recording of gpuprof", path).WithFix(recordAgain)
 	}
-	all := placed(in)
+	all := listChunks(in)
 	if len(all) == 0 {
 		return nil, 0, nil
 	}
@@ -39,25 +39,25 @@ func ReadSince(ctx context.Context, in io.ReaderAt, path string, stretch int64) 
 		if _, err := in.ReadAt(p.payload, p.offset); err != nil {
 			break // it became shorter
 		}
-		r.take(p.chunk)
+		r.takeChunk(p.chunk)
 	}
 	if len(r.t.Host)+len(r.t.GPU)+len(r.events) == 0 {
 		return nil, at, nil
 	}
 	r.ended = true // that it has not is no fault of one that is read while it grows
-	t, err = r.finish(at)
+	t, err = r.finishTrace(at)
 	return t, at, err
 }
 
-// place is where a chunk's payload lies.
-type place struct {
+// chunkPlace is the position of a chunk's payload in the file.
+type chunkPlace struct {
 	chunk
 	offset int64
 	size   int
 }
 
-// placed are the whole chunks of a file, by their heads.
-func placed(in io.ReaderAt) (out []place) {
+// listChunks returns the whole chunks of a file, by their heads.
+func listChunks(in io.ReaderAt) (out []chunkPlace) {
 	var head [chunkHead]byte
 	for at := int64(headBytes); ; {
 		if n, _ := in.ReadAt(head[:], at); n < chunkHead || binary.LittleEndian.Uint32(head[:]) != chunkMark {
@@ -74,7 +74,7 @@ func placed(in io.ReaderAt) (out []place) {
 				return out
 			}
 		}
-		out = append(out, place{k, at, size})
+		out = append(out, chunkPlace{k, at, size})
 		at += int64(size)
 	}
 }

@@ -16,12 +16,12 @@ func TestReadSince(t *testing.T) {
 	}
 	whole := b.Bytes()
 	// The builder writes chunks of time 0: the heads get theirs.
-	for i, p := range placed(bytes.NewReader(whole)) {
+	for i, p := range listChunks(bytes.NewReader(whole)) {
 		if p.kind == tKernel {
 			le.PutUint64(whole[p.offset-8:], second+uint64(i)*1e9)
 		}
 	}
-	all := placed(bytes.NewReader(whole))
+	all := listChunks(bytes.NewReader(whole))
 	last := all[len(all)-1].at
 	for cut, want := range map[int]int{0: 4, 3: 4, len(whole) - times[8]: 4} {
 		text := whole[:len(whole)-cut]

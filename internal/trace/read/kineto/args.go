@@ -2,48 +2,47 @@ package kineto
 
 import "math"
 
-// args reads the object of arguments at i and returns the place after it.
-// Only the keys that mean something here are looked into.
-func (p *parser) args(i int) int {
+// parseArgs parses the object of arguments at i and returns the place after it. It skips the values of unknown keys.
+func (p *parser) parseArgs(i int) int {
 	b := p.b
-	if i = space(b, i+1); b[i] == '}' && i < p.n {
+	if i = skipSpace(b, i+1); b[i] == '}' && i < p.n {
 		return i + 1
 	}
 	for {
 		if b[i] != '"' {
-			return p.fail(i)
+			return p.failAt(i)
 		}
 		f, j := argKey(b, i+1)
 		if j < 0 {
 			if j = p.stringEnd(i+1, key); j >= p.n {
-				return p.fail(p.n)
+				return p.failAt(p.n)
 			}
 			j++
 		}
-		if j = space(b, j); b[j] != ':' {
-			return p.fail(j)
+		if j = skipSpace(b, j); b[j] != ':' {
+			return p.failAt(j)
 		}
-		if j = space(b, j+1); f == other {
-			i = p.skip(j, member)
+		if j = skipSpace(b, j+1); f == other {
+			i = p.skipValue(j, member)
 		} else {
-			i = p.arg(f, j)
+			i = p.parseArg(f, j)
 		}
 		if i < 0 {
 			return i
 		}
-		i = space(b, i)
+		i = skipSpace(b, i)
 		if b[i] == ',' {
-			i = space(b, i+1)
+			i = skipSpace(b, i+1)
 			continue
 		}
 		if b[i] != '}' || i >= p.n {
-			return p.fail(i)
+			return p.failAt(i)
 		}
 		return i + 1
 	}
 }
 
-// word packs up to eight bytes as load finds them.
+// The constants pack the first eight bytes of a key in the byte order of load.
 const (
 	wExternal   = 'E' | 'x'<<8 | 't'<<16 | 'e'<<24 | 'r'<<32 | 'n'<<40 | 'a'<<48 | 'l'<<56
 	wexternal   = 'e' | 'x'<<8 | 't'<<16 | 'e'<<24 | 'r'<<32 | 'n'<<40 | 'a'<<48 | 'l'<<56
@@ -77,68 +76,68 @@ const (
 	wName       = 'n' | 'a'<<8 | 'm'<<16 | 'e'<<24 | '"'<<32
 )
 
-// argKey is eventKey for the keys of arguments.
+// argKey matches the keys of arguments like eventKey.
 func argKey(b []byte, i int) (field, int) {
 	w := load(b, i)
 	switch w {
 	case wExternal, wexternal:
-		return rest(b, i+8, ` id"`, fExt)
+		return matchTail(b, i+8, ` id"`, fExt)
 	case wCorrelat:
-		return rest(b, i+8, `ion"`, fCorr)
+		return matchTail(b, i+8, `ion"`, fCorr)
 	case wSequence:
-		return rest(b, i+8, ` number"`, fSeq)
+		return matchTail(b, i+8, ` number"`, fSeq)
 	case wCallStack:
-		return rest(b, i+8, `ck"`, fStack)
+		return matchTail(b, i+8, `ck"`, fStack)
 	case wInputDims, wInputType, wInputStri, wConcrete:
 		return inputKey(b, i, w)
 	case wWaitOn:
-		if f, j := rest(b, i+8, `stream"`, fWaitStream); j > 0 {
+		if f, j := matchTail(b, i+8, `stream"`, fWaitStream); j > 0 {
 			return f, j
 		}
-		return rest(b, i+8, `cuda_event_record_corr_id"`, fWaitRecord)
+		return matchTail(b, i+8, `cuda_event_record_corr_id"`, fWaitRecord)
 	case wGraphID:
-		return rest(b, i+8, `"`, fGraph)
+		return matchTail(b, i+8, `"`, fGraph)
 	case wGraphNode:
-		return rest(b, i+8, `de id"`, fGraph)
+		return matchTail(b, i+8, `de id"`, fGraph)
 	case wTotalAllo:
-		return rest(b, i+8, `located"`, fAllocated)
+		return matchTail(b, i+8, `located"`, fAllocated)
 	case wTotalRese:
-		return rest(b, i+8, `served"`, fReserved)
+		return matchTail(b, i+8, `served"`, fReserved)
 	case wDeviceTyp:
-		return rest(b, i+8, `ype"`, fDeviceType)
+		return matchTail(b, i+8, `ype"`, fDeviceType)
 	case wDeviceID:
-		return rest(b, i+8, `d"`, fDeviceID)
+		return matchTail(b, i+8, `d"`, fDeviceID)
 	case wCollective:
-		return rest(b, i+8, `ve name"`, fCollective)
+		return matchTail(b, i+8, `ve name"`, fCollective)
 	case wProcess:
-		if f, j := rest(b, i+8, `Group Name"`, fGroupName); j > 0 {
+		if f, j := matchTail(b, i+8, `Group Name"`, fGroupName); j > 0 {
 			return f, j
 		}
-		return rest(b, i+8, `Group Ranks"`, fGroupRanks)
+		return matchTail(b, i+8, `Group Ranks"`, fGroupRanks)
 	case wGroupSize:
-		return rest(b, i+8, `ze"`, fGroupSize)
+		return matchTail(b, i+8, `ze"`, fGroupSize)
 	case wInMsg:
-		return rest(b, i+8, `elems"`, fInElements)
+		return matchTail(b, i+8, `elems"`, fInElements)
 	case wOutMsg:
-		return rest(b, i+8, `nelems"`, fOutElements)
+		return matchTail(b, i+8, `nelems"`, fOutElements)
 	}
 	return shortArgKey(b, i, w)
 }
 
-// inputKey is argKey for what PyTorch records of an operator's arguments.
+// inputKey matches the keys that PyTorch records for an operator's arguments.
 func inputKey(b []byte, i int, w uint64) (field, int) {
 	switch w {
 	case wInputDims:
-		return rest(b, i+8, `ms"`, fDims)
+		return matchTail(b, i+8, `ms"`, fDims)
 	case wInputType:
-		return rest(b, i+8, `pe"`, fTypes)
+		return matchTail(b, i+8, `pe"`, fTypes)
 	case wInputStri:
-		return rest(b, i+8, `rides"`, fStrides)
+		return matchTail(b, i+8, `rides"`, fStrides)
 	}
-	return rest(b, i+8, ` Inputs"`, fValues)
+	return matchTail(b, i+8, ` Inputs"`, fValues)
 }
 
-// shortArgKey is argKey for keys of fewer than eight bytes.
+// shortArgKey matches keys of fewer than eight bytes.
 func shortArgKey(b []byte, i int, w uint64) (field, int) {
 	switch b[i] {
 	case 'S':
@@ -175,50 +174,50 @@ func shortArgKey(b []byte, i int, w uint64) (field, int) {
 	return other, -1
 }
 
-// rest returns f and the place after tail where b goes on with it at i.
-func rest(b []byte, i int, tail string, f field) (field, int) {
+// matchTail returns f and the place after tail if b continues with tail at i, else other and -1.
+func matchTail(b []byte, i int, tail string, f field) (field, int) {
 	if string(b[i:i+len(tail)]) == tail {
 		return f, i + len(tail)
 	}
 	return other, -1
 }
 
-// arg reads the value at i of a known argument and returns the place after it.
-func (p *parser) arg(f field, i int) int {
+// parseArg parses the value at i of a known argument and returns the place after it.
+func (p *parser) parseArg(f field, i int) int {
 	e := &p.ev
-	if to, has := e.number(f); to != nil {
-		return p.number(i, to, has)
+	if to, has := e.numberTarget(f); to != nil {
+		return p.parseNumber(i, to, has)
 	}
 	switch f {
 	case fGraph:
-		return p.graph(i)
+		return p.parseGraph(i)
 	case fCollective:
-		e.collective, i = p.text(i)
+		e.collective, i = p.parseText(i)
 	case fGroupName:
-		e.groupName, i = p.text(i)
+		e.groupName, i = p.parseText(i)
 	case fGroupRanks:
-		e.groupRanks, i = p.text(i)
+		e.groupRanks, i = p.parseText(i)
 	case fElement:
-		e.element, i = p.text(i)
+		e.element, i = p.parseText(i)
 	case fGrid:
-		return p.product(i, &e.blocks)
+		return p.parseProduct(i, &e.blocks)
 	case fBlock:
-		return p.product(i, &e.threads)
+		return p.parseProduct(i, &e.threads)
 	case fDims, fTypes, fStrides, fValues:
-		j := p.skip(i, member)
-		e.inputs[f-fDims] = tok{i, max(i, j)}
+		j := p.skipValue(i, member)
+		e.inputs[f-fDims] = token{i, max(i, j)}
 		return j
 	case fStack:
-		e.stack, i = p.text(i)
+		e.stack, i = p.parseText(i)
 	default:
-		e.argName, i = p.text(i)
+		e.argName, i = p.parseText(i)
 	}
 	return i
 }
 
-// number is where the value of an argument that is a number goes, and what then is known;
-// nil for any other.
-func (e *event) number(f field) (*int64, uint32) {
+// numberTarget returns the variable for the value of a numeric argument and the flag to set with it; nil for other
+// arguments.
+func (e *event) numberTarget(f field) (*int64, uint32) {
 	switch f {
 	case fCorr:
 		return &e.corr, hasCorr
@@ -259,27 +258,26 @@ func (e *event) number(f field) (*int64, uint32) {
 	}
 }
 
-func (p *parser) graph(i int) int {
+func (p *parser) parseGraph(i int) int {
 	var id int64
-	j := p.number(i, &id, 0)
+	j := p.parseNumber(i, &id, 0)
 	p.ev.graph = p.ev.graph || id != 0
 	return j
 }
 
-// product reads an array of whole numbers at i and multiplies them, stopping
-// at the largest int64.
-func (p *parser) product(i int, to *int64) int {
+// parseProduct parses an array of whole numbers at i and multiplies them, saturating at the largest int64.
+func (p *parser) parseProduct(i int, to *int64) int {
 	b := p.b
 	if b[i] != '[' {
-		return p.number(i, to, 0)
+		return p.parseNumber(i, to, 0)
 	}
 	v := int64(1)
-	for k := space(b, i+1); k < p.n; k = space(b, k) {
+	for k := skipSpace(b, i+1); k < p.n; k = skipSpace(b, k) {
 		if b[k] == ']' {
 			*to = v
 			return k + 1
 		}
-		x, j, ok := integer(b, k)
+		x, j, ok := parseInteger(b, k)
 		if !ok || j >= p.n || x < 0 {
 			break
 		}
@@ -288,9 +286,9 @@ func (p *parser) product(i int, to *int64) int {
 		} else {
 			v *= x
 		}
-		if k = space(b, j); b[k] == ',' {
+		if k = skipSpace(b, j); b[k] == ',' {
 			k++
 		}
 	}
-	return p.skip(i, member)
+	return p.skipValue(i, member)
 }

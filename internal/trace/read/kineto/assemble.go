@@ -10,16 +10,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// assemble turns the tables into the trace. Chunks are let go as they are
-// copied; host events come out grouped by lane. It returns what was added to times.
-func (m *merger) assemble() int64 {
+// assembleTrace converts the tables into the trace. It releases chunks as they are copied and groups host events by
+// lane. It returns the shift added to all times, ns.
+func (m *merger) assembleTrace() int64 {
 	t := m.t
 	if m.overhead > 0 {
 		t.Inflated = true
 	}
-	m.number()
-	m.described()
-	shift := m.shift()
+	m.numberLanes()
+	m.readDescription()
+	shift := m.timeShift()
 	t.Shift = shift
 	if m.least < math.MaxInt64 {
 		t.First = m.least + shift
@@ -28,14 +28,14 @@ func (m *merger) assemble() int64 {
 		t.Cut = model.ReadCut(raw, shift)
 	}
 	m.linkFlows()
-	m.gather(shift)
-	m.processes()
+	m.fillTables(shift)
+	m.assignProcesses()
 	m.nameLanes()
 	return shift
 }
 
-// gather fills the trace's tables, times shifted.
-func (m *merger) gather(shift int64) {
+// fillTables fills the trace's tables, with shifted times.
+func (m *merger) fillTables(shift int64) {
 	t := m.t
 	at := make([]int, len(m.perLane)+1)
 	for i, n := range m.perLane {
@@ -77,31 +77,30 @@ func (m *merger) gather(shift int64) {
 	}
 }
 
-// manyRows is of how many rows the chunks are collected at once: left to itself the
-// collector lets the heap become twice as large as what is in use, and the chunks are as
-// large as the tables. One collection looks at no row, as rows hold no pointers.
+// manyRows is the number of rows from which on the chunks are collected at once: otherwise the collector lets the
+// heap grow to twice the live size, and the chunks are as large as the tables. One collection scans no rows, as rows
+// hold no pointers.
 const manyRows = 1 << 19
 
-// shift is what is added to every time. Newer Kineto counts from
-// baseTimeNanoseconds; adding it makes the ranks of a job comparable. Times
-// that lie behind the base already are left as they are.
-func (m *merger) shift() int64 {
+// timeShift returns the number of ns to add to every time. Newer Kineto counts from baseTimeNanoseconds; adding it
+// makes the ranks of a job comparable. Times after the base already include it.
+func (m *merger) timeShift() int64 {
 	raw, ok := m.doc.found["baseTimeNanoseconds"]
 	if !ok {
 		return 0
 	}
-	base, ok := decimal(trimmed(raw), 0)
-	if !ok || base <= 0 || base > limit {
+	base, ok := parseDecimal(trimScalar(raw), 0)
+	if !ok || base <= 0 || base > timeLimitNS {
 		return 0
 	}
 	last := int64(math.MinInt64)
-	for h := range m.host.rows() {
+	for h := range m.host.eachRow() {
 		last = max(last, h.End)
 	}
-	for g := range m.gpu.rows() {
+	for g := range m.gpu.eachRow() {
 		last = max(last, g.End)
 	}
-	for e := range m.memory.rows() {
+	for e := range m.memory.eachRow() {
 		last = max(last, e.At)
 	}
 	if last >= base {
@@ -110,11 +109,11 @@ func (m *merger) shift() int64 {
 	return base
 }
 
-// number gives the lanes in use their place in Trace.Lanes. Texts for pids and
-// tids become negative numbers, from -2 down.
-func (m *merger) number() {
+// numberLanes assigns the lanes in use their index in Trace.Lanes. Texts for pids and tids become negative numbers,
+// from -2 down.
+func (m *merger) numberLanes() {
 	used := slices.Clone(m.perLane)
-	for e := range m.memory.rows() {
+	for e := range m.memory.eachRow() {
 		used[e.Lane]++
 	}
 	texts := map[string]int64{}

@@ -6,9 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// batch is what one stretch of text held. Names, lanes and stacks are numbers
-// of the parser that made it; the parser's new texts come along, so that
-// whoever merges never reads a parser at work.
+// batch holds the events of one block of text. Names, lanes and stacks are numbered by the parser that made it. The
+// batch carries the parser's new texts, so that the merger never reads a parser while it runs.
 type batch struct {
 	parser int
 	names  []string // new ones, in the order of their numbers
@@ -21,11 +20,11 @@ type batch struct {
 	flows       []flow
 	waits       []model.StreamWait
 	collectives []model.Collective
-	pairs       []half
+	pairs       []halfEvent
 	meta        []threadName
 
 	events  int // elements of the array that are objects
-	phased  int // those that have a phase, as every event has
+	phased  int // of them with a phase, which every event has
 	unknown map[string]int
 	bad     [badKinds]int
 	first   int64 // place in the text of the first bad event, -1 none
@@ -45,16 +44,15 @@ func (t *batch) reset(at int64) {
 	}
 }
 
-// forget drops the events and keeps the new texts, whose numbers the parser
-// goes on using.
-func (t *batch) forget() {
+// dropEvents drops the events and keeps the new texts, whose numbers the parser continues to use.
+func (t *batch) dropEvents() {
 	n, s, l := t.names, t.stacks, t.lanes
 	t.names, t.stacks, t.lanes = nil, nil, nil
 	t.reset(t.at)
 	t.names, t.stacks, t.lanes = n, s, l
 }
 
-// Ways in which an event can be bad.
+// Kinds of bad events.
 const (
 	unreadable = iota
 	noPhase    // ph missing
@@ -65,22 +63,21 @@ const (
 	badKinds   //
 )
 
-// laneKey is a host thread as the file names it; the texts are empty for numbers.
+// laneKey identifies a host thread by the pid and tid in the file; the texts are empty for numbers.
 type laneKey struct {
 	pid, tid         int64
 	pidText, tidText string
 }
 
-// flow is an arrow from a launch ('s') to what it launched ('f').
+// flow is an arrow from a launch ('s') to the launched operation ('f').
 type flow struct {
 	id, ts   int64
 	pid, tid int64
 	start    bool
 }
 
-// half is a begin or end event; they are paired when merged, as the two may
-// be far apart.
-type half struct {
+// halfEvent is a begin or end event; they are paired during the merge, as the two may be far apart.
+type halfEvent struct {
 	end  bool
 	what category // host, device, or ignored
 	lane uint32

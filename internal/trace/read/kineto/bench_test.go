@@ -23,13 +23,13 @@ func benchText(b *testing.B, o tracetest.Options) []byte {
 func BenchmarkScan(b *testing.B) {
 	text := benchText(b, tracetest.Options{Bytes: 1 << 20, Array: true})
 	n := len(text)
-	buf := fit(bytes.Clone(text), n)
-	seal(buf, n)
+	buf := growBuffer(bytes.Clone(text), n)
+	writePadding(buf, n)
 	p := newParser(0)
 	b.SetBytes(int64(n))
 	b.ReportAllocs()
 	for b.Loop() {
-		if t := p.events(buf, n, 1, 0, true); !t.ended {
+		if t := p.parseEvents(buf, n, 1, 0, true); !t.ended {
 			b.Fatal("the array did not end")
 		}
 	}
@@ -43,7 +43,7 @@ func BenchmarkRead(b *testing.B) {
 				b.SetBytes(int64(len(text)))
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := read(context.Background(), bytes.NewReader(text), "bench", shape{parsers: parsers, block: 1 << 20}); err != nil {
+					if _, err := read(context.Background(), bytes.NewReader(text), "bench", readOptions{parsers: parsers, block: 1 << 20}); err != nil {
 						b.Fatal(err)
 					}
 				}

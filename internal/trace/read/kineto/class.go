@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// category is what an event's category makes of it.
+// category is the use of an event according to its "cat".
 type category uint8
 
 const (
@@ -15,8 +15,8 @@ const (
 	ignored          // known, and not kept
 	launchFlow
 	instant
-	host    // kind says which
-	device  // kind says which
+	host    // see kind
+	device  // see kind
 	waiting // a wait of a thread or a stream, drawn on a device's track
 )
 
@@ -25,9 +25,9 @@ type meaning struct {
 	kind     model.Kind
 }
 
-// meaningOf knows the categories of every release: they were capitalised once,
-// and each kind of accelerator has its own "_runtime" and "_driver".
-func meaningOf(cat string) meaning {
+// parseCategory maps the categories of every release: they were capitalised once, and each kind of accelerator has
+// its own "_runtime" and "_driver".
+func parseCategory(cat string) meaning {
 	s := strings.ReplaceAll(strings.ToLower(strings.TrimSpace(cat)), " ", "_")
 	switch s {
 	case "cpu_op", "operator":
@@ -61,8 +61,8 @@ func meaningOf(cat string) meaning {
 	return meaning{}
 }
 
-// sense is what a name says about its event.
-type sense struct {
+// nameSense has the facts that a name implies about its event.
+type nameSense struct {
 	kind   model.Kind // for operators and annotations: Step or Annotation, or 0
 	memory bool       // an allocation or a release
 	window bool       // a mark of the profiler's own window
@@ -72,8 +72,8 @@ type sense struct {
 	end    model.HostMemory
 }
 
-func senseOf(name string) sense {
-	s := sense{memory: name == "[memory]", costed: opcost.Known(name)}
+func parseName(name string) nameSense {
+	s := nameSense{memory: name == "[memory]", costed: opcost.Known(name)}
 	switch {
 	case strings.HasPrefix(name, "ProfilerStep"):
 		s.kind = model.Step
@@ -87,9 +87,9 @@ func senseOf(name string) sense {
 	return s
 }
 
-// copyOf reads a copy's name: "Memcpy DtoH (Device -> Pageable)" from CUPTI; ROCm
-// does not say what kind of host memory it was.
-func copyOf(name string) (model.Direction, model.HostMemory) {
+// parseCopyName parses a copy's name: "Memcpy DtoH (Device -> Pageable)" from CUPTI; ROCm omits the kind of host
+// memory.
+func parseCopyName(name string) (model.Direction, model.HostMemory) {
 	s := strings.ToLower(name)
 	if !strings.HasPrefix(s, "memcpy") && !strings.Contains(s, "copy") {
 		return model.NoCopy, model.UnknownMemory

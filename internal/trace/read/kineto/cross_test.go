@@ -187,7 +187,7 @@ func againstEncodingJSON(t *testing.T, part int64) {
 			for name, r := range readers {
 				block := 1 << (9 + 3*parsers) // most events are cut in the smallest
 				parsers = parsers%4 + 1
-				tr, err := read(context.Background(), r, name, shape{parsers: parsers, block: block})
+				tr, err := read(context.Background(), r, name, readOptions{parsers: parsers, block: block})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -251,7 +251,7 @@ func TestSameForAnyNumberOfParsers(t *testing.T) {
 	}
 	var first *model.Trace
 	for parsers := 1; parsers <= 4; parsers++ {
-		tr, err := read(context.Background(), bytes.NewReader(broken.Bytes()), "t", shape{parsers: parsers, block: 1 << 20})
+		tr, err := read(context.Background(), bytes.NewReader(broken.Bytes()), "t", readOptions{parsers: parsers, block: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,12 +289,12 @@ func TestNothingPerEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := text.Len()
-	buf := fit(text.Bytes(), n)
-	seal(buf, n)
+	buf := growBuffer(text.Bytes(), n)
+	writePadding(buf, n)
 	p := newParser(0)
-	p.events(buf, n, 1, 0, true)
+	p.parseEvents(buf, n, 1, 0, true)
 	events := p.out.events
-	if got := testing.AllocsPerRun(5, func() { p.events(buf, n, 1, 0, true) }); got > 8 {
+	if got := testing.AllocsPerRun(5, func() { p.parseEvents(buf, n, 1, 0, true) }); got > 8 {
 		t.Errorf("%v allocations for %d events", got, events)
 	}
 }

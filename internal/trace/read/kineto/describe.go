@@ -8,13 +8,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// described reads what the document says around its events: ranks, and the
-// devices of the machine. Devices that only events name come too.
-func (m *merger) described() {
+// readDescription reads the ranks and devices from the document outside its events. It adds devices that only events
+// name.
+func (m *merger) readDescription() {
 	t := m.t
 	w := walker{}
-	w.object(m.doc.found["distributedInfo"], func(key string, raw []byte) {
-		v, ok := decimal(trimmed(raw), 0)
+	w.eachMember(m.doc.found["distributedInfo"], func(key string, raw []byte) {
+		v, ok := parseDecimal(trimScalar(raw), 0)
 		if !ok || v < 0 || v > math.MaxInt32 {
 			return
 		}
@@ -32,8 +32,8 @@ func (m *merger) described() {
 			t.Devices = append(t.Devices, d)
 		}
 	}
-	w.elements(m.doc.found["deviceProperties"], func(raw []byte) {
-		if d, ok := w.device(raw); ok {
+	w.eachElement(m.doc.found["deviceProperties"], func(raw []byte) {
+		if d, ok := w.parseDevice(raw); ok {
 			add(d)
 		}
 	})
@@ -50,18 +50,18 @@ func (m *merger) described() {
 	}
 }
 
-// walker goes over small captured values with the scanner of events.
+// walker walks small captured values with the scanner of events.
 type walker struct{ p parser }
 
-func (w *walker) device(raw []byte) (model.Device, bool) {
+func (w *walker) parseDevice(raw []byte) (model.Device, bool) {
 	d := model.Device{ID: -1}
-	w.object(raw, func(key string, raw []byte) {
-		raw = trimmed(raw)
+	w.eachMember(raw, func(key string, raw []byte) {
+		raw = trimScalar(raw)
 		if key == "name" {
-			d.Name = decode(raw)
+			d.Name = decodeString(raw)
 			return
 		}
-		v, ok := decimal(raw, 0)
+		v, ok := parseDecimal(raw, 0)
 		if !ok || v < 0 {
 			return
 		}
@@ -85,66 +85,66 @@ func (w *walker) device(raw []byte) (model.Device, bool) {
 // set makes raw the walker's window and returns the place of its first token.
 func (w *walker) set(raw []byte) int {
 	n := len(raw)
-	w.p.b, w.p.n = fit(slices.Clone(raw), n), n
-	seal(w.p.b, n)
-	return space(w.p.b, 0)
+	w.p.b, w.p.n = growBuffer(slices.Clone(raw), n), n
+	writePadding(w.p.b, n)
+	return skipSpace(w.p.b, 0)
 }
 
-// object calls f with the members of an object; it stops where it is none.
-func (w *walker) object(raw []byte, f func(key string, raw []byte)) {
+// eachMember calls f with the members of an object; it stops at a malformed one.
+func (w *walker) eachMember(raw []byte, f func(key string, raw []byte)) {
 	i := w.set(raw)
 	b, n := w.p.b, w.p.n
 	if b[i] != '{' {
 		return
 	}
 	for i++; i < n; i++ {
-		if i = space(b, i); b[i] != '"' {
+		if i = skipSpace(b, i); b[i] != '"' {
 			return
 		}
 		q := w.p.stringEnd(i+1, key)
 		if q >= n {
 			return
 		}
-		j := space(b, q+1)
+		j := skipSpace(b, q+1)
 		if b[j] != ':' {
 			return
 		}
-		j = space(b, j+1)
-		end := w.p.skip(j, member)
+		j = skipSpace(b, j+1)
+		end := w.p.skipValue(j, member)
 		if end < 0 {
 			return
 		}
-		name := decode(b[i+1 : q])
+		name := decodeString(b[i+1 : q])
 		f(name, b[j:end])
-		if i = space(b, end); b[i] != ',' {
+		if i = skipSpace(b, end); b[i] != ',' {
 			return
 		}
 	}
 }
 
-// elements calls f with the elements of an array.
-func (w *walker) elements(raw []byte, f func(raw []byte)) {
+// eachElement calls f with the elements of an array.
+func (w *walker) eachElement(raw []byte, f func(raw []byte)) {
 	i := w.set(raw)
 	b, n := w.p.b, w.p.n
 	if b[i] != '[' {
 		return
 	}
 	for i++; i < n; i++ {
-		i = space(b, i)
+		i = skipSpace(b, i)
 		w.p.b, w.p.n = b, n // f may have moved the walker
-		end := w.p.skip(i, element)
+		end := w.p.skipValue(i, element)
 		if end < 0 {
 			return
 		}
 		f(b[i:end])
-		if i = space(b, end); b[i] != ',' {
+		if i = skipSpace(b, end); b[i] != ',' {
 			return
 		}
 	}
 }
 
-// trimmed is a scalar without white space and quotation marks.
-func trimmed(raw []byte) []byte {
+// trimScalar returns a scalar without white space and quotation marks.
+func trimScalar(raw []byte) []byte {
 	for len(raw) > 0 && raw[0] <= ' ' {
 		raw = raw[1:]
 	}

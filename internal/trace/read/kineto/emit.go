@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// emit keeps what is wanted of the event just read, which began at i.
-func (p *parser) emit(i int) {
+// emitEvent stores the needed data of the parsed event, which began at i.
+func (p *parser) emitEvent(i int) {
 	e, t := &p.ev, p.out
 	t.events++
 	if e.ph != 0 {
@@ -18,73 +18,73 @@ func (p *parser) emit(i int) {
 	}
 	switch e.ph {
 	case 'X':
-		p.complete(i)
+		p.emitComplete(i)
 	case 's', 'f', 't':
-		p.flow()
+		p.emitFlow()
 	case 'i', 'I', 'R':
-		p.instant(i)
+		p.emitInstant(i)
 	case 'B', 'E':
-		p.half(i)
+		p.emitHalf(i)
 	case 'M':
-		if string(p.bytes(e.name)) == "thread_name" {
-			t.meta = append(t.meta, threadName{p.laneKey(), decode(p.bytes(e.argName))})
+		if string(p.bytesOfToken(e.name)) == "thread_name" {
+			t.meta = append(t.meta, threadName{p.laneKey(), decodeString(p.bytesOfToken(e.argName))})
 		}
 	case 0:
-		p.spoil(noPhase, i)
+		p.countBad(noPhase, i)
 	}
 }
 
-// timed says whether the event has a time, and counts it as bad if not.
-func (p *parser) timed(i int) bool {
+// checkTime reports whether the event has a time, and counts it as bad if not.
+func (p *parser) checkTime(i int) bool {
 	if p.ev.has&hasTS == 0 {
-		p.spoil(noTime, i)
+		p.countBad(noTime, i)
 		return false
 	}
 	return true
 }
 
-func (p *parser) complete(i int) {
+func (p *parser) emitComplete(i int) {
 	e, t := &p.ev, p.out
-	c := p.category(e.cat)
+	c := p.lookUpCategory(e.cat)
 	switch c.meaning.category {
 	case host, device:
 	case waiting:
-		p.streamWait()
+		p.emitStreamWait()
 		return
 	case unknown:
-		p.strangeCategory(c)
+		p.countUnknown(c)
 		return
 	default:
 		return
 	}
-	if !p.timed(i) {
+	if !p.checkTime(i) {
 		return
 	}
 	switch {
 	case e.has&hasDur == 0:
-		p.spoil(noDuration, i)
+		p.countBad(noDuration, i)
 		e.dur = 0
-	case e.dur < 0 && c.meaning.category == host: // the gate counts those of devices
-		p.spoil(negative, i)
+	case e.dur < 0 && c.meaning.category == host: // the gate counts negative durations of devices
+		p.countBad(negative, i)
 		e.dur = 0
 	}
 	if c.meaning.category == device {
 		t.gpu = append(t.gpu, model.GPU{})
-		p.deviceEvent(&t.gpu[len(t.gpu)-1], c.meaning.kind)
-		p.communicates()
+		p.fillDevice(&t.gpu[len(t.gpu)-1], c.meaning.kind)
+		p.emitCollective()
 		return
 	}
 	t.host = append(t.host, model.Host{})
-	p.hostEvent(&t.host[len(t.host)-1], c.meaning.kind)
+	p.fillHost(&t.host[len(t.host)-1], c.meaning.kind)
 }
 
-// communicates keeps what PyTorch tells of the collective behind a kernel.
-func (p *parser) communicates() {
+// emitCollective stores PyTorch's description of the collective that a kernel runs.
+func (p *parser) emitCollective() {
 	e := &p.ev
 	if e.collective.to == e.collective.from || e.has&hasCorr == 0 {
 		return
 	}
-	c := model.Collective{Corr: e.corr, Name: p.name(e.collective), Group: p.name(e.groupName), Ranks: p.name(e.groupRanks), Element: p.name(e.element),
+	c := model.Collective{Corr: e.corr, Name: p.numberName(e.collective), Group: p.numberName(e.groupName), Ranks: p.numberName(e.groupRanks), Element: p.numberName(e.element),
 		Size: int32(min(max(e.groupSize, 0), math.MaxInt32)), In: max(e.inElements, 0), Out: max(e.outElements, 0)}
 	if e.has&hasCollectiveSeq != 0 && e.collectiveSeq >= 0 && e.collectiveSeq < math.MaxInt64 {
 		c.Seq = e.collectiveSeq + 1
@@ -92,17 +92,16 @@ func (p *parser) communicates() {
 	p.out.collectives = append(p.out.collectives, c)
 }
 
-// streamWait keeps a stream's wait for an event; waits of threads are API calls
-// as well, and kept as those.
-func (p *parser) streamWait() {
+// emitStreamWait stores a stream's wait for an event; waits of threads are also API calls, and stored as such.
+func (p *parser) emitStreamWait() {
 	e := &p.ev
-	if e.has&(hasWait|hasStream|hasCorr) != hasWait|hasStream|hasCorr || string(p.bytes(e.name)) != "Stream Wait Event" {
+	if e.has&(hasWait|hasStream|hasCorr) != hasWait|hasStream|hasCorr || string(p.bytesOfToken(e.name)) != "Stream Wait Event" {
 		return
 	}
 	p.out.waits = append(p.out.waits, model.StreamWait{Corr: e.corr, Record: max(e.waitRecord, 0), Stream: e.stream, On: max(e.waitOn, -1)})
 }
 
-func (p *parser) strangeCategory(c *catEntry) {
+func (p *parser) countUnknown(c *catEntry) {
 	t := p.out
 	if t.unknown == nil {
 		t.unknown = map[string]int{}
@@ -110,11 +109,11 @@ func (p *parser) strangeCategory(c *catEntry) {
 	t.unknown[c.text]++
 }
 
-func (p *parser) hostEvent(h *model.Host, kind model.Kind) {
+func (p *parser) fillHost(h *model.Host, kind model.Kind) {
 	e := &p.ev
 	h.Start, h.End = e.ts, e.ts+e.dur
-	h.Name = p.name(e.name)
-	h.Lane = p.lane()
+	h.Name = p.numberName(e.name)
+	h.Lane = p.numberLane()
 	switch kind {
 	case model.API:
 		h.Corr = e.corr
@@ -132,67 +131,67 @@ func (p *parser) hostEvent(h *model.Host, kind model.Kind) {
 	if p.senses[h.Name].costed && e.inputs[0].to > e.inputs[0].from {
 		h.Stack = p.stackWithArgs()
 	} else {
-		h.Stack = p.stack(e.stack)
+		h.Stack = p.numberStack(e.stack)
 	}
 }
 
-func (p *parser) deviceEvent(g *model.GPU, kind model.Kind) {
+func (p *parser) fillDevice(g *model.GPU, kind model.Kind) {
 	e := &p.ev
 	g.Start, g.End = e.ts, e.ts+e.dur
-	g.Name = p.name(e.name)
+	g.Name = p.numberName(e.name)
 	g.Kind = kind
 	g.Corr, g.Ext, g.Bytes = e.corr, e.ext, max(e.bytes, 0)
 	g.Stream = e.stream
 	if e.has&hasStream == 0 {
-		g.Stream = p.track(e.tid)
+		g.Stream = p.trackNumber(e.tid)
 	}
 	id := e.device
 	if e.has&hasDevice == 0 {
-		id = p.track(e.pid)
+		id = p.trackNumber(e.pid)
 	}
 	g.Launch = int32(min(max(id, 0), math.MaxInt32))
 	g.Blocks, g.Threads = e.blocks, int32(min(e.threads, math.MaxInt32))
 	g.Graph = e.graph
 	g.Process = -1
 	if kind == model.Memcpy {
-		s := p.copyOf(e.name, g.Name)
+		s := p.copyEnds(e.name, g.Name)
 		g.Dir, g.Memory = s.dir, s.end
 	}
 	p.seenGPU = p.seenGPU || e.corr != 0
 }
 
-func (p *parser) flow() {
+func (p *parser) emitFlow() {
 	e, t := &p.ev, p.out
 	start := e.ph == 's'
 	if e.ph == 't' || start && p.seenAPI || !start && p.seenGPU || e.has&(hasTS|hasID) != hasTS|hasID {
 		return
 	}
-	if p.category(e.cat).meaning.category != launchFlow {
+	if p.lookUpCategory(e.cat).meaning.category != launchFlow {
 		return
 	}
-	t.flows = append(t.flows, flow{e.id, e.ts, p.track(e.pid), p.track(e.tid), start})
+	t.flows = append(t.flows, flow{e.id, e.ts, p.trackNumber(e.pid), p.trackNumber(e.tid), start})
 }
 
-// instant keeps allocations, and marks on a host thread.
-func (p *parser) instant(i int) {
+// emitInstant stores allocations, and marks on a host thread.
+func (p *parser) emitInstant(i int) {
 	e, t := &p.ev, p.out
-	c := p.category(e.cat)
+	c := p.lookUpCategory(e.cat)
 	if k := c.meaning.category; e.cat.to > e.cat.from && k != instant && k != host {
 		if k == unknown {
-			p.strangeCategory(c)
+			p.countUnknown(c)
 		}
 		return
 	}
-	name := p.name(e.name)
+	name := p.numberName(e.name)
 	s := p.senses[name]
-	if s.window || !p.timed(i) {
+	if s.window || !p.checkTime(i) {
 		return
 	}
 	if !s.memory {
-		t.host = append(t.host, model.Host{Start: e.ts, End: e.ts, Name: name, Lane: p.lane(), Kind: model.Instant})
+		t.host = append(t.host, model.Host{Start: e.ts, End: e.ts, Name: name, Lane: p.numberLane(), Kind: model.Instant})
 		return
 	}
-	m := model.MemoryEvent{At: e.ts, Bytes: e.memory, Allocated: -1, Reserved: -1, Device: -1, Lane: p.lane()}
+	m := model.MemoryEvent{At: e.ts, Bytes: e.memory, Allocated: -1, Reserved: -1, Device: -1, Lane: p.numberLane()}
 	if e.has&hasAllocated != 0 {
 		m.Allocated = e.allocated
 	}
@@ -205,24 +204,24 @@ func (p *parser) instant(i int) {
 	t.memory = append(t.memory, m)
 }
 
-// half keeps a begin or end event for pairing.
-func (p *parser) half(i int) {
+// emitHalf stores a begin or end event for pairing.
+func (p *parser) emitHalf(i int) {
 	e, t := &p.ev, p.out
-	if !p.timed(i) {
+	if !p.checkTime(i) {
 		return
 	}
-	h := half{end: e.ph == 'E', what: ignored, lane: p.lane(), ts: e.ts}
+	h := halfEvent{end: e.ph == 'E', what: ignored, lane: p.numberLane(), ts: e.ts}
 	if !h.end {
 		e.dur = 0
-		switch c := p.category(e.cat); c.meaning.category {
+		switch c := p.lookUpCategory(e.cat); c.meaning.category {
 		case host:
 			h.what = host
-			p.hostEvent(&h.host, c.meaning.kind)
+			p.fillHost(&h.host, c.meaning.kind)
 		case device:
 			h.what = device
-			p.deviceEvent(&h.gpu, c.meaning.kind)
+			p.fillDevice(&h.gpu, c.meaning.kind)
 		case unknown:
-			p.strangeCategory(c)
+			p.countUnknown(c)
 		}
 	}
 	t.pairs = append(t.pairs, h)

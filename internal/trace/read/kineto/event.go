@@ -1,9 +1,9 @@
 package kineto
 
-// tok is a stretch of the window.
-type tok struct{ from, to int }
+// token is a range of the window.
+type token struct{ from, to int }
 
-// What of an event is there.
+// Flags of the fields that an event has.
 const (
 	hasTS = 1 << iota
 	hasDur
@@ -24,15 +24,15 @@ const (
 // actor is a pid or tid: a number, or a text.
 type actor struct {
 	num  int64
-	text tok // of a text; empty for a number
+	text token // of a text; empty for a number
 }
 
-// event is what is read of one event; it is overwritten by the next.
+// event holds the fields of one event; the next event overwrites it.
 type event struct {
 	has  uint32
 	ph   byte
-	cat  tok
-	name tok
+	cat  token
+	name token
 	pid  actor
 	tid  actor
 	ts   int64
@@ -46,13 +46,13 @@ type event struct {
 	groupSize, inElements, outElements    int64
 	collectiveSeq                         int64
 	graph                                 bool
-	stack, argName                        tok
-	inputs                                [4]tok // dims, types, strides and values of an operator's arguments
-	collective, groupName, groupRanks     tok
-	element                               tok
+	stack, argName                        token
+	inputs                                [4]token // dims, types, strides and values of an operator's arguments
+	collective, groupName, groupRanks     token
+	element                               token
 }
 
-// field is a key that is read.
+// field is a key with a parsed value.
 type field uint8
 
 const (
@@ -98,45 +98,44 @@ const (
 	fCollectiveSeq
 )
 
-// object reads the event whose brace is at i into p.ev and returns the place
-// after it, or -1 with p.st set.
-func (p *parser) object(i int) int {
+// parseEvent parses the event whose brace is at i into p.ev and returns the place after it, or -1 with p.st set.
+func (p *parser) parseEvent(i int) int {
 	b := p.b
 	p.ev = event{}
-	if i = space(b, i+1); b[i] == '}' && i < p.n {
+	if i = skipSpace(b, i+1); b[i] == '}' && i < p.n {
 		return i + 1
 	}
 	for {
 		if b[i] != '"' {
-			return p.fail(i)
+			return p.failAt(i)
 		}
 		f, j := eventKey(b, i+1)
 		if j < 0 {
 			if j = p.stringEnd(i+1, key); j >= p.n {
-				return p.fail(p.n)
+				return p.failAt(p.n)
 			}
 			j++
 		}
-		if j = space(b, j); b[j] != ':' {
-			return p.fail(j)
+		if j = skipSpace(b, j); b[j] != ':' {
+			return p.failAt(j)
 		}
-		if i = p.value(f, space(b, j+1)); i < 0 {
+		if i = p.parseValue(f, skipSpace(b, j+1)); i < 0 {
 			return i
 		}
-		i = space(b, i)
+		i = skipSpace(b, i)
 		if b[i] == ',' {
-			i = space(b, i+1)
+			i = skipSpace(b, i+1)
 			continue
 		}
 		if b[i] != '}' || i >= p.n {
-			return p.fail(i)
+			return p.failAt(i)
 		}
 		return i + 1
 	}
 }
 
-// eventKey knows the keys of an event by their first bytes, closing mark
-// included: it returns the field and the place after the mark, -1 for another key.
+// eventKey matches the keys of an event by their first bytes, closing mark included: it returns the field and the
+// place after the mark, -1 for another key.
 func eventKey(b []byte, i int) (field, int) {
 	w := load(b, i)
 	switch w & 0xFFFFFFFF {
@@ -168,68 +167,68 @@ func eventKey(b []byte, i int) (field, int) {
 	return other, -1
 }
 
-// value reads the value at i of an event's key and returns the place after it.
-func (p *parser) value(f field, i int) int {
+// parseValue parses the value at i of an event's key and returns the place after it.
+func (p *parser) parseValue(f field, i int) int {
 	e := &p.ev
 	switch f {
 	case fPh:
-		t, j := p.text(i)
+		t, j := p.parseText(i)
 		if t.to > t.from {
 			e.ph = p.b[t.from]
 		}
 		return j
 	case fCat:
-		e.cat, i = p.text(i)
+		e.cat, i = p.parseText(i)
 	case fName:
-		e.name, i = p.text(i)
+		e.name, i = p.parseText(i)
 	case fPid:
-		return p.actor(i, &e.pid)
+		return p.parseActor(i, &e.pid)
 	case fTid:
-		return p.actor(i, &e.tid)
+		return p.parseActor(i, &e.tid)
 	case fTs:
-		return p.time(i, &e.ts, hasTS, badTS)
+		return p.parseTime(i, &e.ts, hasTS, badTS)
 	case fDur:
-		return p.time(i, &e.dur, hasDur, badDur)
+		return p.parseTime(i, &e.dur, hasDur, badDur)
 	case fID:
-		return p.number(i, &e.id, hasID)
+		return p.parseNumber(i, &e.id, hasID)
 	case fArgs:
 		if p.b[i] == '{' {
-			return p.args(i)
+			return p.parseArgs(i)
 		}
-		return p.skip(i, member)
+		return p.skipValue(i, member)
 	default:
-		return p.skip(i, member)
+		return p.skipValue(i, member)
 	}
 	return i
 }
 
-// text reads a value as text: a string without its marks, or a token.
-func (p *parser) text(i int) (tok, int) {
+// parseText parses a value as text: a string without its marks, or a token.
+func (p *parser) parseText(i int) (token, int) {
 	if p.b[i] != '"' {
-		j := p.skip(i, member)
-		return tok{i, max(i, j)}, j
+		j := p.skipValue(i, member)
+		return token{i, max(i, j)}, j
 	}
 	q := p.stringEnd(i+1, member)
 	if q >= p.n {
-		return tok{}, p.fail(p.n)
+		return token{}, p.failAt(p.n)
 	}
-	return tok{i + 1, q}, q + 1
+	return token{i + 1, q}, q + 1
 }
 
-// time reads a time; strings holding one count.
-func (p *parser) time(i int, to *int64, good, bad uint32) int {
+// parseTime parses a time in ns; strings holding one count.
+func (p *parser) parseTime(i int, to *int64, good, bad uint32) int {
 	b := p.b
-	if v, j, ok := nanos(b, i); ok && j < p.n {
+	if v, j, ok := parseNanos(b, i); ok && j < p.n {
 		*to = v
 		p.ev.has |= good
 		return j
 	}
-	t, j := p.text(i)
+	t, j := p.parseText(i)
 	if j < 0 {
 		return j
 	}
 	if b[i] == '"' {
-		if v, end, ok := nanos(b, t.from); ok && end == t.to {
+		if v, end, ok := parseNanos(b, t.from); ok && end == t.to {
 			*to = v
 			p.ev.has |= good
 			return j
@@ -239,35 +238,35 @@ func (p *parser) time(i int, to *int64, good, bad uint32) int {
 	return j
 }
 
-// number reads an integer; strings holding one count, hexadecimal too.
-func (p *parser) number(i int, to *int64, good uint32) int {
-	if v, j, ok := integer(p.b, i); ok && j < p.n {
+// parseNumber parses an integer; strings holding one count, hexadecimal too.
+func (p *parser) parseNumber(i int, to *int64, good uint32) int {
+	if v, j, ok := parseInteger(p.b, i); ok && j < p.n {
 		*to = v
 		p.ev.has |= good
 		return j
 	}
-	t, j := p.text(i)
+	t, j := p.parseText(i)
 	if j < 0 {
 		return j
 	}
-	if v, ok := integerText(p.b[t.from:t.to]); ok {
+	if v, ok := parseIntegerText(p.b[t.from:t.to]); ok {
 		*to = v
 		p.ev.has |= good
 	}
 	return j
 }
 
-func (p *parser) actor(i int, a *actor) int {
-	if v, j, ok := integer(p.b, i); ok && j < p.n {
+func (p *parser) parseActor(i int, a *actor) int {
+	if v, j, ok := parseInteger(p.b, i); ok && j < p.n {
 		*a = actor{num: v}
 		return j
 	}
-	t, j := p.text(i)
+	t, j := p.parseText(i)
 	if j < 0 {
 		return j
 	}
 	*a = actor{text: t}
-	if v, ok := integerText(p.b[t.from:t.to]); ok {
+	if v, ok := parseIntegerText(p.b[t.from:t.to]); ok {
 		*a = actor{num: v}
 	}
 	return j

@@ -4,8 +4,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// What is kept beside the tables takes, bytes: a text in a parser's own list of them,
-// a begin event without its end, an arrow, a wait or a collective, a thread's name, a category.
+// Memory of data outside the tables, bytes: a text in a parser's own list, a begin event without its end, an arrow, a
+// wait or a collective, a thread's name, a category.
 const (
 	localBytes    = 128
 	halfBytes     = 320
@@ -15,32 +15,32 @@ const (
 	categoryBytes = 160
 )
 
-// rows is the memory that events take, bytes.
-func (m *merger) rows() int64 {
+// rowBytes returns the memory that events take, bytes.
+func (m *merger) rowBytes() int64 {
 	return int64(m.host.n)*model.HostBytes + int64(m.gpu.n)*model.GPUBytes + int64(m.memory.n)*model.MemoryBytes
 }
 
-// beside is the memory that everything else takes.
-func (m *merger) beside() int64 {
+// untabledBytes returns the memory that everything else takes, bytes.
+func (m *merger) untabledBytes() int64 {
 	return m.texts + int64(m.halves)*halfBytes + int64(len(m.flows))*flowBytes + int64(len(m.t.Waits)+len(m.t.Collectives))*waitBytes +
 		int64(len(m.meta))*metaBytes + int64(len(m.unknown))*categoryBytes
 }
 
-// fit drops the latest events where there is no room for all, until there is room to
-// read on. Where others than events take the room, reading ends.
-func (m *merger) fit() {
-	if !m.room.Over(m.rows() + m.beside()) {
+// fitBudget drops the latest events if the memory budget is exceeded, until there is room to read on. If data other
+// than events exhausts it, reading ends.
+func (m *merger) fitBudget() {
+	if !m.room.Over(m.rowBytes() + m.untabledBytes()) {
 		return
 	}
-	for !m.full && !m.room.Settled(m.rows()+m.beside()) {
-		if m.full = m.room.Over(2*m.beside()) || !m.room.Cut(m.starts()); !m.full {
-			m.drop()
+	for !m.full && !m.room.Settled(m.rowBytes()+m.untabledBytes()) {
+		if m.full = m.room.Over(2*m.untabledBytes()) || !m.room.Cut(m.startTimes()); !m.full {
+			m.dropLate()
 		}
 	}
 }
 
-// starts are when events begin, or some of them.
-func (m *merger) starts() []int64 {
+// startTimes returns the starts of all events, or of a sample.
+func (m *merger) startTimes() []int64 {
 	var out []int64
 	step := model.Sample(m.host.n + m.gpu.n + m.memory.n)
 	i := 0
@@ -50,33 +50,33 @@ func (m *merger) starts() []int64 {
 		}
 		i++
 	}
-	for h := range m.host.rows() {
+	for h := range m.host.eachRow() {
 		add(h.Start)
 	}
-	for g := range m.gpu.rows() {
+	for g := range m.gpu.eachRow() {
 		add(g.Start)
 	}
-	for e := range m.memory.rows() {
+	for e := range m.memory.eachRow() {
 		add(e.At)
 	}
 	return out
 }
 
-// drop leaves out what begins after the instant of the room.
-func (m *merger) drop() {
-	m.host.keep(func(h *model.Host) bool {
+// dropLate removes the events after the cut-off of the memory budget.
+func (m *merger) dropLate() {
+	m.host.filterRows(func(h *model.Host) bool {
 		kept := m.room.Keeps(h.Start)
 		if !kept {
 			m.perLane[h.Lane]--
 		}
 		return kept
 	})
-	m.gpu.keep(func(g *model.GPU) bool { return m.room.Keeps(g.Start) })
-	m.memory.keep(func(e *model.MemoryEvent) bool { return m.room.Keeps(e.At) })
+	m.gpu.filterRows(func(g *model.GPU) bool { return m.room.Keeps(g.Start) })
+	m.memory.filterRows(func(e *model.MemoryEvent) bool { return m.room.Keeps(e.At) })
 }
 
-// keep leaves out the rows that ok refuses, in place.
-func (c *table[T]) keep(ok func(*T) bool) {
+// filterRows removes the rows that ok refuses, in place.
+func (c *table[T]) filterRows(ok func(*T) bool) {
 	kept := table[T]{}
 	at, n := 0, 0 // where the next row goes
 	for _, chunk := range c.chunks {
@@ -102,8 +102,8 @@ func (c *table[T]) keep(ok func(*T) bool) {
 	*c = kept
 }
 
-// ended says that what follows changes nothing: there is no room for it, or the
-// document is over and more text behind it has been seen, or it holds no events.
-func (m *merger) ended() bool {
+// isDone reports whether further text changes nothing: the memory is full, or the document has ended and more text
+// after it has been seen, or it has no events.
+func (m *merger) isDone() bool {
 	return m.full || m.doc.state == finished && (m.doc.extra >= 0 || !m.doc.objects)
 }

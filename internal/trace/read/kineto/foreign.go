@@ -12,45 +12,45 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// foreign is a kind of file that is often given in place of a trace.
-type foreign struct {
+// foreignFormat is a kind of file that users often give instead of a trace.
+type foreignFormat struct {
 	is   func(head []byte, name string) bool // name is the file's own, in lower case
 	what string                              // "this is …"
 	fix  string
 }
 
-// giveTrace helps with what PyTorch wrote.
+// giveTrace is the fix for other files that PyTorch wrote.
 const giveTrace = "give the trace that torch.profiler and export_chrome_trace write (docs/analyze.md)"
 
-// foreigners are told apart in this order: what holds traces comes first.
-func foreigners() []foreign {
-	return []foreign{
+// foreignFormats are tried in this order: containers of traces come first.
+func foreignFormats() []foreignFormat {
+	return []foreignFormat{
 		{isTar, "a tar archive", "unpack it with: tar xf %s, and give the folder, so that all its traces are read"},
-		{begins("PK\x03\x04"), "a zip archive", "unpack it with: unzip %s, and give the traces in it"},
-		{extension(".ncu-rep"), "an Nsight Compute report, which measures single kernels", "record the program with: nsys profile --trace=cuda,nvtx, or with torch.profiler (docs/analyze.md)"},
-		{extension(".pftrace", ".perfetto-trace"), "a Perfetto trace in protocol buffers", "give the JSON trace of torch.profiler; rocprofv3 records no operators, torch.profiler records ROCm with them (docs/analyze.md)"},
+		{startsWith("PK\x03\x04"), "a zip archive", "unpack it with: unzip %s, and give the traces in it"},
+		{hasExtension(".ncu-rep"), "an Nsight Compute report, which measures single kernels", "record the program with: nsys profile --trace=cuda,nvtx, or with torch.profiler (docs/analyze.md)"},
+		{hasExtension(".pftrace", ".perfetto-trace"), "a Perfetto trace in protocol buffers", "give the JSON trace of torch.profiler; rocprofv3 records no operators, torch.profiler records ROCm with them (docs/analyze.md)"},
 		{isEventFile, "a TensorBoard event file, which holds scalars and summaries", "give the trace of a profiler, such as torch.profiler and export_chrome_trace (docs/analyze.md)"},
 		{isPickle, "a Python pickle and no trace; gpuprof analyze takes those of torch.cuda.memory._dump_snapshot alone", "give memory snapshots to a gpuprof analyze of their own (docs/memory.md), and for a program's time " + giveTrace},
-		{begins("<"), "an HTML or XML page, as export_memory_timeline writes, or a server in place of a file", "look at it in a browser, and for a program's time " + giveTrace},
+		{startsWith("<"), "an HTML or XML page, as export_memory_timeline writes, or a server in place of a file", "look at it in a browser, and for a program's time " + giveTrace},
 		{isMemoryTimeline, "a memory timeline of PyTorch (export_memory_timeline), which has no times of kernels", giveTrace},
 		{isExecutionTrace, "an execution trace of PyTorch (ExecutionTraceObserver), which has operators and no times of the device", giveTrace},
-		{has(`"\$schema"\s*:\s*"https?://(www\.)?speedscope`), "a speedscope profile, which samples the host alone", giveTrace},
-		{has(`"viztracer_metadata"|"cat"\s*:\s*"FEE"`), "a VizTracer trace, which holds Python calls of the host alone", "record the device too: " + giveTrace},
-		{has(`"rocprofiler-sdk-tool"|"BeginNs"\s*:|CPU HIP API|"Kernel_?Name"\s*,|^"?Index"?\s*,\s*"?KernelName`), "output of rocprof, which has kernels without the operators and steps of the program", "record with torch.profiler, which records ROCm as well (docs/analyze.md)"},
-		{has(`"name"\s*:\s*"/job:[^"]*(Compute|Tensors)|"cat"\s*:\s*"Op"\s*,\s*"name"`), "a timeline of a TensorFlow session", "record with tf.profiler.experimental.start, and give the file that ends in .xplane.pb or .trace.json.gz"},
-		{has(`(?s)^(\x48.{1,10})?\x0a[\x02-\x08]\x08[\x00-\x7f]\x10`), "a pprof profile, which has sums of samples and no times", "look at it with go tool pprof, and for a program's time " + giveTrace},
+		{matchesPattern(`"\$schema"\s*:\s*"https?://(www\.)?speedscope`), "a speedscope profile, which samples the host alone", giveTrace},
+		{matchesPattern(`"viztracer_metadata"|"cat"\s*:\s*"FEE"`), "a VizTracer trace, which holds Python calls of the host alone", "record the device too: " + giveTrace},
+		{matchesPattern(`"rocprofiler-sdk-tool"|"BeginNs"\s*:|CPU HIP API|"Kernel_?Name"\s*,|^"?Index"?\s*,\s*"?KernelName`), "output of rocprof, which has kernels without the operators and steps of the program", "record with torch.profiler, which records ROCm as well (docs/analyze.md)"},
+		{matchesPattern(`"name"\s*:\s*"/job:[^"]*(Compute|Tensors)|"cat"\s*:\s*"Op"\s*,\s*"name"`), "a timeline of a TensorFlow session", "record with tf.profiler.experimental.start, and give the file that ends in .xplane.pb or .trace.json.gz"},
+		{matchesPattern(`(?s)^(\x48.{1,10})?\x0a[\x02-\x08]\x08[\x00-\x7f]\x10`), "a pprof profile, which has sums of samples and no times", "look at it with go tool pprof, and for a program's time " + giveTrace},
 		{isModel, "a model and no recording of a program", "run it under torch.profiler, or with gpuprof run -- python PROGRAM (docs/analyze.md)"},
-		{extension(".pb"), "a file of protocol buffers that the profiler of TensorFlow and JAX did not write", "give the file that ends in .xplane.pb (docs/analyze.md)"},
+		{hasExtension(".pb"), "a file of protocol buffers that the profiler of TensorFlow and JAX did not write", "give the file that ends in .xplane.pb (docs/analyze.md)"},
 		{isStacks, "a list of stacks (export_stacks), which has sums for flame graphs and no times", giveTrace},
 	}
 }
 
-// Foreign is the error of a file that is known and no trace to analyse, nil for all
-// others. head is the beginning of its unfolded text; ErrInput.
+// Foreign returns the error for a file of a known kind that is no trace to analyse, nil for all others. head is the
+// beginning of its decompressed text; the error wraps ErrInput.
 func Foreign(head []byte, path string) error {
 	head = bytes.TrimPrefix(head, byteOrder)
 	base := filepath.Base(path)
-	for _, f := range foreigners() {
+	for _, f := range foreignFormats() {
 		if f.is(head, strings.ToLower(base)) {
 			return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is %s", path, f.what).WithFix("%s", strings.ReplaceAll(f.fix, "%s", base))
 		}
@@ -58,14 +58,14 @@ func Foreign(head []byte, path string) error {
 	return nil
 }
 
-func begins(mark string) func([]byte, string) bool {
+func startsWith(mark string) func([]byte, string) bool {
 	return func(head []byte, _ string) bool {
 		return bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte(mark))
 	}
 }
 
-// extension tells binary files by their names; text is looked into.
-func extension(ext ...string) func([]byte, string) bool {
+// hasExtension recognizes binary files by their names; text is examined instead.
+func hasExtension(ext ...string) func([]byte, string) bool {
 	return func(head []byte, name string) bool {
 		for _, e := range ext {
 			if text := bytes.TrimLeft(head, " \t\r\n"); strings.HasSuffix(name, e) && len(text) > 0 && text[0] != '{' && text[0] != '[' {
@@ -76,11 +76,11 @@ func extension(ext ...string) func([]byte, string) bool {
 	}
 }
 
-func has(pattern string) func([]byte, string) bool {
+func matchesPattern(pattern string) func([]byte, string) bool {
 	return func(head []byte, _ string) bool { return regexp.MustCompile(pattern).Match(head) }
 }
 
-// Of a tar header: where the name of the format and the checksum stand, bytes.
+// Offsets in a tar header of the format's name and the checksum, bytes.
 const (
 	tarMagic  = 257
 	tarSum    = 148
@@ -88,7 +88,7 @@ const (
 	tarBlock  = 512
 )
 
-// isTar knows every tar: the checksum of the first header counts its own field as blanks.
+// isTar recognizes every tar: the checksum of the first header counts its own field as blanks.
 func isTar(head []byte, _ string) bool {
 	if len(head) < tarBlock {
 		return false
@@ -110,8 +110,8 @@ func isPickle(head []byte, _ string) bool {
 	return len(head) > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5
 }
 
-// isModel knows ONNX, which begins with its version and its producer, and TensorFlow's
-// SavedModel and frozen graph, which have fixed names.
+// isModel recognizes ONNX, which begins with its version and its producer, and TensorFlow's SavedModel and frozen
+// graph, which have fixed names.
 func isModel(head []byte, name string) bool {
 	binary := len(head) > 0 && head[0] != '{' && head[0] != '['
 	return binary && (strings.HasSuffix(name, ".onnx") || name == "saved_model.pb" || strings.HasPrefix(name, "frozen_") && strings.HasSuffix(name, ".pb")) ||
@@ -124,12 +124,12 @@ func isEventFile(head []byte, name string) bool {
 	return strings.Contains(name, "tfevents") && !bytes.HasPrefix(head, []byte("{"))
 }
 
-// isMemoryTimeline knows lists of lists: of times and sizes, or of single actions.
+// isMemoryTimeline recognizes lists of lists: of times and sizes, or of single actions.
 func isMemoryTimeline(head []byte, _ string) bool {
 	return regexp.MustCompile(`^\s*\[\s*\[\s*(-?[0-9]|\])`).Match(head)
 }
 
-// isExecutionTrace knows the members of the format: a schema, and nodes.
+// isExecutionTrace recognizes the members of the format: a schema, and nodes.
 func isExecutionTrace(head []byte, _ string) bool {
 	schema, nodes := false, false
 	document.JSONMembers(head, func(key string, _ []byte) bool {
@@ -142,7 +142,7 @@ func isExecutionTrace(head []byte, _ string) bool {
 
 var stackLine = regexp.MustCompile(`^[^{\["][^\n]*(;[^\n; ][^\n;]*)+ [0-9]+$`)
 
-// isStacks knows frames, separated by semicolons, and a number on the first lines.
+// isStacks recognizes frames, separated by semicolons, and a number on the first lines.
 func isStacks(head []byte, _ string) bool {
 	lines := strings.Split(strings.TrimSpace(string(head)), "\n")
 	if len(lines) > 1 && len(head) > 1<<15 {

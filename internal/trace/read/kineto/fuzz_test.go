@@ -70,17 +70,17 @@ func readCounted(data []byte, size int) (tr *model.Trace, looked int64, err erro
 	m, p := newMerger("fuzz", 1), newParser(1)
 	for first := true; ; first = false {
 		k := &block{}
-		if !src.next(k) {
+		if !src.nextBlock(k) {
 			break
 		}
 		var guess *batch
 		if !first {
-			guess = p.events(k.buf, k.n, 0, k.at, false)
+			guess = p.parseEvents(k.buf, k.n, 0, k.at, false)
 		}
-		m.block(k, guess)
+		m.mergeBlock(k, guess)
 	}
-	m.finish()
-	tr, err = m.result(src)
+	m.finishText()
+	tr, err = m.buildTrace(src)
 	return tr, m.own.looked + p.looked, err
 }
 

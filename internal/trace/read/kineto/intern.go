@@ -2,8 +2,7 @@ package kineto
 
 import "hash/maphash"
 
-// interner numbers byte strings; a known one costs a hash and a comparison and
-// allocates nothing.
+// interner numbers byte strings; a known string costs a hash and a comparison and allocates nothing.
 type interner struct {
 	seed  maphash.Seed
 	slots []slot // power of two
@@ -19,8 +18,8 @@ func newInterner() interner {
 	return interner{seed: maphash.MakeSeed(), slots: make([]slot, 1<<10)}
 }
 
-// id returns the number of s and whether s is new.
-func (t *interner) id(s []byte) (uint32, bool) {
+// numberOf returns the number of s and whether s is new.
+func (t *interner) numberOf(s []byte) (uint32, bool) {
 	h := maphash.Bytes(t.seed, s)
 	mask := uint64(len(t.slots) - 1)
 	i := h & mask
@@ -33,12 +32,12 @@ func (t *interner) id(s []byte) (uint32, bool) {
 	id := uint32(len(t.keys))
 	t.slots[i] = slot{h, id}
 	if 2*len(t.keys) > len(t.slots) {
-		t.grow()
+		t.growTable()
 	}
 	return id - 1, true
 }
 
-func (t *interner) grow() {
+func (t *interner) growTable() {
 	old := t.slots
 	t.slots = make([]slot, 2*len(old))
 	mask := uint64(len(t.slots) - 1)

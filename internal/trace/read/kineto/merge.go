@@ -7,14 +7,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// merger puts batches together in the order of the file. Names, lanes and
-// stacks are numbered by their first use in the file, so that the result does
-// not depend on how parsers were scheduled.
+// merger merges batches in the order of the file. Names, lanes and stacks are numbered by their first use in the
+// file, so that the result does not depend on how parsers were scheduled.
 type merger struct {
 	t      *model.Trace
 	doc    topLevel
-	own    *parser // reads what no other parser may
-	locals []locals
+	own    *parser // for text that no other parser may read
+	locals []localNumbers
 
 	carry   []byte // text not yet read, from the place carryAt on
 	carryAt int64
@@ -33,8 +32,8 @@ type merger struct {
 	inUse    []bool
 	place    []uint16 // by device slot: its index in Trace.Devices
 	flows    []flow
-	open     map[uint32][]half // begin events by lane
-	halves   int               // of them
+	open     map[uint32][]halfEvent // begin events by lane
+	halves   int                    // of them
 	meta     []threadName
 	devices  []int // ids by first use; GPU.Device is an index into it
 	slot     map[int]uint16
@@ -56,8 +55,8 @@ type merger struct {
 	end              int64                       // length of the text
 }
 
-// locals translate a parser's numbers, plus one; 0 is not translated yet.
-type locals struct {
+// localNumbers translates a parser's numbers, plus one; 0 is not translated yet.
+type localNumbers struct {
 	names, stacks   []string
 	lanes           []laneKey
 	name, stack, in []uint32
@@ -80,8 +79,8 @@ func (c *table[T]) add(v T) {
 	c.n++
 }
 
-// rows are all rows, in the order in which they were added.
-func (c *table[T]) rows() iter.Seq[*T] {
+// eachRow yields all rows in the order in which they were added.
+func (c *table[T]) eachRow() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for _, chunk := range c.chunks {
 			for i := range chunk {
@@ -98,29 +97,29 @@ func newMerger(path string, parsers int) *merger {
 		t:      &model.Trace{Path: path, Format: model.Kineto, Rank: -1},
 		doc:    topLevel{bad: -1, extra: -1, found: map[string][]byte{}},
 		own:    newParser(0),
-		locals: make([]locals, parsers+1),
+		locals: make([]localNumbers, parsers+1),
 		names:  map[string]uint32{}, stacks: map[string]uint32{}, lanes: map[laneKey]uint32{},
-		open: map[uint32][]half{}, slot: map[int]uint16{}, unknown: map[string]int{},
+		open: map[uint32][]halfEvent{}, slot: map[int]uint16{}, unknown: map[string]int{},
 		first: -1, least: math.MaxInt64, cut: -1, room: model.NewRoom(0),
 	}
 }
 
-// block takes the next block. Its batch, if any, is what a parser made of it
-// on the guess that it begins between two events.
-func (m *merger) block(k *block, guess *batch) {
+// mergeBlock merges the next block. guess, if any, holds the events that a parser found on the assumption that the
+// block begins between two events.
+func (m *merger) mergeBlock(k *block, guess *batch) {
 	m.end = k.at + int64(k.n)
 	if guess != nil {
 		if m.doc.state != inEvents || len(m.carry) > 0 {
-			guess.forget()
-			m.learn(guess)
+			guess.dropEvents()
+			m.addTexts(guess)
 		} else {
-			m.take(guess)
-			m.rest(k.buf, k.n, guess, k.at)
+			m.addBatch(guess)
+			m.readAfter(k.buf, k.n, guess, k.at)
 			return
 		}
 	}
 	if len(m.carry) == 0 {
-		m.read(k.buf, k.n, 0, k.at, false)
+		m.readWindow(k.buf, k.n, 0, k.at, false)
 		return
 	}
 	m.carry = append(m.carry, k.buf[:k.n]...)
@@ -128,42 +127,42 @@ func (m *merger) block(k *block, guess *batch) {
 	case len(m.carry) > carryMax:
 		m.giveUp()
 	case len(m.carry) >= m.need:
-		m.again(false)
+		m.readCarry(false)
 	}
 }
 
-// carryMax is the longest element of the array, or key, that is read.
+// carryMax limits the length of an element of the array, or of a key, bytes.
 const carryMax = 64 << 20
 
-// giveUp stops reading: no event is that long.
+// giveUp stops reading, since no event has that length.
 func (m *merger) giveUp() {
 	m.cut, m.tooLong = m.carryAt, true
 	m.carry = nil
 	m.doc.state = finished
-	m.doc.extra = m.cut // what follows is not worth a second warning
+	m.doc.extra = m.cut // no second warning for the following text
 }
 
-// again reads the carry.
-func (m *merger) again(final bool) {
-	buf, at := fit(m.carry, len(m.carry)), m.carryAt
+// readCarry reads the carried text.
+func (m *merger) readCarry(final bool) {
+	buf, at := growBuffer(m.carry, len(m.carry)), m.carryAt
 	n := len(m.carry)
-	seal(buf, n)
+	writePadding(buf, n)
 	m.carry = nil
-	m.read(buf, n, 0, at, final)
+	m.readWindow(buf, n, 0, at, final)
 }
 
-// rest goes on behind a batch that was read from b.
-func (m *merger) rest(b []byte, n int, done *batch, at int64) {
+// readAfter continues after a batch that was parsed from b.
+func (m *merger) readAfter(b []byte, n int, done *batch, at int64) {
 	if done.ended {
-		m.closed()
-		m.read(b, n, done.pos, at, false)
+		m.closeEvents()
+		m.readWindow(b, n, done.pos, at, false)
 		return
 	}
-	m.keep(b[done.pos:n], at+int64(done.pos))
+	m.carryText(b[done.pos:n], at+int64(done.pos))
 }
 
-// closed notes the end of the array of events.
-func (m *merger) closed() {
+// closeEvents records the end of the array of events.
+func (m *merger) closeEvents() {
 	if m.pass != nil {
 		m.pass([]byte{']'}, 0)
 	}
@@ -173,8 +172,8 @@ func (m *merger) closed() {
 	}
 }
 
-// keep holds text for the next window.
-func (m *merger) keep(b []byte, at int64) {
+// carryText keeps text for the next window.
+func (m *merger) carryText(b []byte, at int64) {
 	if len(b) == 0 {
 		return
 	}
@@ -184,22 +183,22 @@ func (m *merger) keep(b []byte, at int64) {
 	m.need = 2 * len(b)
 }
 
-// read reads a window from i on with the merger's own parser.
-func (m *merger) read(b []byte, n, i int, at int64, final bool) {
+// readWindow reads a window from i on with the merger's own parser.
+func (m *merger) readWindow(b []byte, n, i int, at int64, final bool) {
 	p := m.own
 	for i < n {
 		if m.doc.state == inEvents {
-			t := p.events(b, n, i, at, final)
-			m.take(t)
+			t := p.parseEvents(b, n, i, at, final)
+			m.addBatch(t)
 			i = t.pos
 			if !t.ended {
 				break
 			}
-			m.closed()
+			m.closeEvents()
 			continue
 		}
 		p.b, p.n = b, n
-		j := m.doc.outside(p, i, at, final)
+		j := m.doc.readOutside(p, i, at, final)
 		if m.pass != nil {
 			m.pass(b[i:j], at+int64(i))
 		}
@@ -215,18 +214,18 @@ func (m *merger) read(b []byte, n, i int, at int64, final bool) {
 		m.cut = at + int64(i)
 		return
 	}
-	m.keep(b[i:n], at+int64(i))
+	m.carryText(b[i:n], at+int64(i))
 }
 
-// finish reads what is left when there is no more text.
-func (m *merger) finish() {
+// finishText reads the carried text at the end of the file.
+func (m *merger) finishText() {
 	if len(m.carry) > 0 {
-		m.again(true)
+		m.readCarry(true)
 	}
 }
 
-// learn notes a parser's new texts.
-func (m *merger) learn(t *batch) *locals {
+// addTexts adds a parser's new texts.
+func (m *merger) addTexts(t *batch) *localNumbers {
 	l := &m.locals[t.parser]
 	m.texts += localBytes * int64(len(t.names)+len(t.stacks)+len(t.lanes))
 	l.names = append(l.names, t.names...)
@@ -238,9 +237,9 @@ func (m *merger) learn(t *batch) *locals {
 	return l
 }
 
-// take adds a batch.
-func (m *merger) take(t *batch) {
-	l := m.learn(t)
+// addBatch adds a batch.
+func (m *merger) addBatch(t *batch) {
+	l := m.addTexts(t)
 	m.t.Events += t.events
 	m.least = min(m.least, t.least)
 	m.phased += t.phased
@@ -264,26 +263,26 @@ func (m *merger) take(t *batch) {
 	}
 	for i := range t.gpu {
 		if g := t.gpu[i]; m.room.Keeps(g.Start) {
-			g.Name = m.name(l, g.Name)
+			g.Name = m.translateName(l, g.Name)
 			m.putGPU(g)
 		}
 	}
 	for _, e := range t.memory {
 		if m.room.Keeps(e.At) {
-			e.Lane = m.lane(l, e.Lane)
+			e.Lane = m.translateLane(l, e.Lane)
 			m.memory.add(e)
 		}
 	}
 	for i := range t.pairs {
-		m.pair(l, &t.pairs[i])
+		m.pairHalf(l, &t.pairs[i])
 	}
 	m.meta = append(m.meta, t.meta...)
 	m.t.Waits = append(m.t.Waits, t.waits...)
 	for _, c := range t.collectives {
-		c.Name, c.Group, c.Ranks, c.Element = m.name(l, c.Name), m.name(l, c.Group), m.name(l, c.Ranks), m.name(l, c.Element)
+		c.Name, c.Group, c.Ranks, c.Element = m.translateName(l, c.Name), m.translateName(l, c.Group), m.translateName(l, c.Ranks), m.translateName(l, c.Element)
 		m.t.Collectives = append(m.t.Collectives, c)
 	}
-	defer m.fit()
+	defer m.fitBudget()
 	for _, f := range t.flows {
 		if f.start && !m.seenAPI || !f.start && !m.seenGPU {
 			m.flows = append(m.flows, f)
@@ -291,16 +290,16 @@ func (m *merger) take(t *batch) {
 	}
 }
 
-func (m *merger) addHost(l *locals, h model.Host) {
-	m.translate(l, &h)
+func (m *merger) addHost(l *localNumbers, h model.Host) {
+	m.translateHost(l, &h)
 	m.putHost(h)
 }
 
-func (m *merger) translate(l *locals, h *model.Host) {
-	h.Name = m.name(l, h.Name)
-	h.Lane = m.lane(l, h.Lane)
+func (m *merger) translateHost(l *localNumbers, h *model.Host) {
+	h.Name = m.translateName(l, h.Name)
+	h.Lane = m.translateLane(l, h.Lane)
 	if h.Stack != 0 {
-		h.Stack = m.stack(l, h.Stack)
+		h.Stack = m.translateStack(l, h.Stack)
 	}
 }
 
@@ -317,7 +316,7 @@ func (m *merger) putHost(h model.Host) {
 	m.host.add(h)
 }
 
-// putGPU keeps a device event whose name is translated.
+// putGPU stores a device event whose name is translated.
 func (m *merger) putGPU(g model.GPU) {
 	id := int(g.Launch)
 	if len(m.devices) == 0 || m.devices[m.lastSlot] != id {
@@ -336,7 +335,7 @@ func (m *merger) putGPU(g model.GPU) {
 	m.gpu.add(g)
 }
 
-func (m *merger) name(l *locals, local model.NameID) model.NameID {
+func (m *merger) translateName(l *localNumbers, local model.NameID) model.NameID {
 	if v := l.name[local]; v != 0 {
 		return model.NameID(v - 1)
 	}
@@ -352,7 +351,7 @@ func (m *merger) name(l *locals, local model.NameID) model.NameID {
 	return model.NameID(id)
 }
 
-func (m *merger) stack(l *locals, local uint32) uint32 {
+func (m *merger) translateStack(l *localNumbers, local uint32) uint32 {
 	if v := l.stack[local-1]; v != 0 {
 		return v
 	}
@@ -368,7 +367,7 @@ func (m *merger) stack(l *locals, local uint32) uint32 {
 	return id
 }
 
-func (m *merger) lane(l *locals, local uint32) uint32 {
+func (m *merger) translateLane(l *localNumbers, local uint32) uint32 {
 	if v := l.in[local]; v != 0 {
 		return v - 1
 	}
@@ -385,17 +384,17 @@ func (m *merger) lane(l *locals, local uint32) uint32 {
 	return id
 }
 
-// pair closes the innermost open event of the lane with an end event.
-func (m *merger) pair(l *locals, h *half) {
-	lane := m.lane(l, h.lane)
+// pairHalf closes the innermost open event of the lane with an end event.
+func (m *merger) pairHalf(l *localNumbers, h *halfEvent) {
+	lane := m.translateLane(l, h.lane)
 	open := m.open[lane]
 	if !h.end {
 		b := *h
 		switch b.what {
 		case host:
-			m.translate(l, &b.host)
+			m.translateHost(l, &b.host)
 		case device:
-			b.gpu.Name = m.name(l, b.gpu.Name)
+			b.gpu.Name = m.translateName(l, b.gpu.Name)
 		}
 		m.open[lane] = append(open, b)
 		m.halves++

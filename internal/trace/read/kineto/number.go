@@ -6,11 +6,11 @@ import (
 	"strconv"
 )
 
-// limit keeps a start plus a duration inside int64.
-const limit = 4_000_000_000_000_000_000
+// timeLimitNS keeps a start plus a duration inside int64.
+const timeLimitNS = 4_000_000_000_000_000_000
 
-// eight returns the value of eight decimal digits, and whether w is that.
-func eight(w uint64) (uint64, bool) {
+// parseEightDigits returns the value of eight decimal digits, and whether w consists of them.
+func parseEightDigits(w uint64) (uint64, bool) {
 	if (w&(ones*0xF0))|((w+ones*6)&(ones*0xF0))>>4 != ones*0x33 {
 		return 0, false
 	}
@@ -21,13 +21,12 @@ func eight(w uint64) (uint64, bool) {
 	return (w*10000 + w>>32) & 0xFFFFFFFF, true
 }
 
-// digits reads decimal digits at i: their value while there are at most 18, and
-// the place after them.
-func digits(b []byte, i int) (uint64, int) {
+// parseDigits parses decimal digits at i: it returns their value if there are at most 18, and the place after them.
+func parseDigits(b []byte, i int) (uint64, int) {
 	var v uint64
-	if x, ok := eight(load(b, i)); ok {
+	if x, ok := parseEightDigits(load(b, i)); ok {
 		v, i = x, i+8
-		if x, ok = eight(load(b, i)); ok {
+		if x, ok = parseEightDigits(load(b, i)); ok {
 			v, i = v*1e8+x, i+8
 		}
 	}
@@ -38,17 +37,16 @@ func digits(b []byte, i int) (uint64, int) {
 	return v, i
 }
 
-// nanos reads the number at i, microseconds, as integer nanoseconds; exact,
-// with more than three decimals rounded half away from zero. It returns the
-// place after the token; ok is false for what is no number or out of range.
-func nanos(b []byte, i int) (ns int64, end int, ok bool) {
+// parseNanos parses the number at i, microseconds, as integer nanoseconds; exact, with more than three decimals
+// rounded half away from zero. It returns the place after the token; ok is false without a number or out of range.
+func parseNanos(b []byte, i int) (ns int64, end int, ok bool) {
 	from := i
 	if b[i] == '-' {
 		i++
 	}
-	v, j := digits(b, i)
+	v, j := parseDigits(b, i)
 	if j == i || j-i > 15+1 {
-		return slowNanos(b, from)
+		return parseNanosSlowly(b, from)
 	}
 	v *= 1000
 	if b[j] == '.' {
@@ -58,12 +56,12 @@ func nanos(b []byte, i int) (ns int64, end int, ok bool) {
 			k++
 		}
 		if k == j+1 {
-			return slowNanos(b, from)
+			return parseNanosSlowly(b, from)
 		}
 		j = k
 	}
-	if !stop[b[j]] || v > limit {
-		return slowNanos(b, from)
+	if !stop[b[j]] || v > timeLimitNS {
+		return parseNanosSlowly(b, from)
 	}
 	ns = int64(v)
 	if b[from] == '-' {
@@ -72,20 +70,20 @@ func nanos(b []byte, i int) (ns int64, end int, ok bool) {
 	return ns, j, true
 }
 
-func slowNanos(b []byte, i int) (int64, int, bool) {
+func parseNanosSlowly(b []byte, i int) (int64, int, bool) {
 	j := tokenEnd(b, i)
-	ns, ok := decimal(b[i:j], 3)
-	return ns, j, ok && ns <= limit && ns >= -limit
+	ns, ok := parseDecimal(b[i:j], 3)
+	return ns, j, ok && ns <= timeLimitNS && ns >= -timeLimitNS
 }
 
-// decimal returns the decimal number s times 10^shift, rounded half away from
-// zero. ok is false for what is no decimal number, or none of 63 bits.
-func decimal(s []byte, shift int) (v int64, ok bool) {
+// parseDecimal returns the decimal number s times 10^shift, rounded half away from zero. ok is false without a
+// decimal number, or for one beyond 63 bits.
+func parseDecimal(s []byte, shift int) (v int64, ok bool) {
 	neg := false
 	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
 		neg, s = s[0] == '-', s[1:]
 	}
-	s, exp, ok := exponent(s)
+	s, exp, ok := splitExponent(s)
 	point := bytes.IndexByte(s, '.')
 	if point < 0 {
 		point = len(s)
@@ -123,9 +121,8 @@ func decimal(s []byte, shift int) (v int64, ok bool) {
 	return v, true
 }
 
-// exponent splits off the exponent, held to +-10^6, which is out of range of
-// everything.
-func exponent(s []byte) (mantissa []byte, exp int, ok bool) {
+// splitExponent splits off the exponent, clamped to +-10^6, which is beyond every range.
+func splitExponent(s []byte) (mantissa []byte, exp int, ok bool) {
 	e := bytes.IndexAny(s, "eE")
 	if e < 0 {
 		return s, 0, true
@@ -146,14 +143,14 @@ func exponent(s []byte) (mantissa []byte, exp int, ok bool) {
 	return s[:e], sign * exp, len(t) > 0
 }
 
-// integer reads the integer at i; ok is false where there is none. Values up
-// to 2^64-1 are kept by their bits, as some streams and ids are written.
-func integer(b []byte, i int) (v int64, end int, ok bool) {
+// parseInteger parses the integer at i; ok is false without one. Values up to 2^64-1 keep their bits, as some streams
+// and ids are written.
+func parseInteger(b []byte, i int) (v int64, end int, ok bool) {
 	from := i
 	if b[i] == '-' {
 		i++
 	}
-	u, j := digits(b, i)
+	u, j := parseDigits(b, i)
 	if j > i && j-i <= 18 && stop[b[j]] {
 		if b[from] == '-' {
 			return -int64(u), j, true
@@ -164,12 +161,12 @@ func integer(b []byte, i int) (v int64, end int, ok bool) {
 	if w, err := strconv.ParseUint(string(b[from:j]), 10, 64); err == nil {
 		return int64(w), j, true
 	}
-	v, ok = decimal(b[from:j], 0)
+	v, ok = parseDecimal(b[from:j], 0)
 	return v, j, ok
 }
 
-// integerText reads a text that is an integer.
-func integerText(s []byte) (int64, bool) {
+// parseIntegerText parses a text that is an integer.
+func parseIntegerText(s []byte) (int64, bool) {
 	if len(s) == 0 || len(s) > 24 {
 		return 0, false
 	}

@@ -11,8 +11,8 @@ import (
 
 // sealed is s as a window.
 func sealed(s string) []byte {
-	b := fit([]byte(s), len(s))
-	seal(b, len(s))
+	b := growBuffer([]byte(s), len(s))
+	writePadding(b, len(s))
 	return b
 }
 
@@ -61,7 +61,7 @@ func TestNanos(t *testing.T) {
 		{"12abc", 0, false},
 	} {
 		for _, after := range []string{"", ",", "}", " ", "\n"} {
-			v, end, ok := nanos(sealed(c.in+after), 0)
+			v, end, ok := parseNanos(sealed(c.in+after), 0)
 			if ok != c.ok || ok && (v != c.want || end != len(c.in)) {
 				t.Errorf("nanos(%q) = %d, %d, %v; want %d, %d, %v", c.in+after, v, end, ok, c.want, len(c.in), c.ok)
 			}
@@ -94,8 +94,8 @@ func TestNanosIsExact(t *testing.T) {
 		}
 		r.Add(r, half)
 		want := new(big.Int).Quo(r.Num(), r.Denom()) // toward zero
-		inside := want.IsInt64() && want.Int64() <= limit && want.Int64() >= -limit
-		v, end, ok := nanos(sealed(s+","), 0)
+		inside := want.IsInt64() && want.Int64() <= timeLimitNS && want.Int64() >= -timeLimitNS
+		v, end, ok := parseNanos(sealed(s+","), 0)
 		if ok != inside || ok && (v != want.Int64() || end != len(s)) {
 			t.Fatalf("nanos(%q) = %d, %d, %v; want %s, inside %v", s, v, end, ok, want, inside)
 		}
@@ -122,18 +122,18 @@ func TestInteger(t *testing.T) {
 		{"null", 0, false},
 		{"[1]", 0, false},
 	} {
-		v, _, ok := integer(sealed(c.in+","), 0)
+		v, _, ok := parseInteger(sealed(c.in+","), 0)
 		if ok != c.ok || v != c.want && ok {
 			t.Errorf("integer(%q) = %d, %v; want %d, %v", c.in, v, ok, c.want, c.ok)
 		}
 	}
 	for in, want := range map[string]int64{"5555": 5555, "-3": -3, "0": 0, "0x1f": 31, "010": 10} {
-		if v, ok := integerText([]byte(in)); !ok || v != want {
+		if v, ok := parseIntegerText([]byte(in)); !ok || v != want {
 			t.Errorf("integerText(%q) = %d, %v; want %d", in, v, ok, want)
 		}
 	}
 	for _, in := range []string{"", "stream 7", "1.5", strings.Repeat("9", 30)} {
-		if v, ok := integerText([]byte(in)); ok {
+		if v, ok := parseIntegerText([]byte(in)); ok {
 			t.Errorf("integerText(%q) = %d; want none", in, v)
 		}
 	}
@@ -146,13 +146,13 @@ func TestEightDigits(t *testing.T) {
 		for _, c := range s {
 			want = want*10 + uint64(c-'0')
 		}
-		if v, ok := eight(load(s, 0)); !ok || v != want {
+		if v, ok := parseEightDigits(load(s, 0)); !ok || v != want {
 			t.Fatalf("eight(%q) = %d, %v", s, v, ok)
 		}
 		at := rapid.IntRange(0, 7).Draw(t, "at")
 		other := byte(rapid.IntRange(0, 255).Draw(t, "byte"))
 		if s[at] = other; other-'0' > 9 {
-			if _, ok := eight(load(s, 0)); ok {
+			if _, ok := parseEightDigits(load(s, 0)); ok {
 				t.Fatalf("eight(%q) took it for digits", s)
 			}
 		}

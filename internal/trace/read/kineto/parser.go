@@ -7,8 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// parser turns windows of text into batches. It keeps what it learned, names
-// above all, from one window to the next.
+// parser parses windows of text into batches. It keeps its tables, names above all, from one window to the next.
 type parser struct {
 	b          []byte // text and padding
 	n          int    // length of the text
@@ -18,23 +17,23 @@ type parser struct {
 	edge       int  // the first boundary behind edgeOf, n+1 for none; 0 not known
 	edgeOf     int
 	from, vain int // where the event began, and the bytes scanned without a result
-	// looked is the bytes scanned in all windows, each as often as it was: the
-	// work, which must stay in proportion to the text (TestHostileText).
+	// looked counts the bytes scanned in all windows, repeated scans included: the work, which must stay in
+	// proportion to the text (TestHostileText).
 	looked int64
 	ev     event
 	out    *batch
 	raw    func(i, j int) // gets the events in place of out, nil without need
 
 	names  interner
-	senses []sense // by name
+	senses []nameSense // by name
 	stacks interner
 	noText []bool // by stack: it has no frames
-	// scratch is what stackWithArgs puts a key together in.
+	// scratch is the buffer in which stackWithArgs assembles a key.
 	scratch []byte
 	lanes   map[laneKey]uint32
 	recent  [64]laneEntry
 	cats    [64]catEntry
-	// Flows matter only where events lack the correlation id.
+	// Flows matter only if events lack the correlation id.
 	seenAPI, seenGPU bool
 }
 
@@ -53,22 +52,20 @@ func newParser(id int) *parser {
 	return &parser{names: newInterner(), stacks: newInterner(), lanes: map[laneKey]uint32{}, out: &batch{parser: id}}
 }
 
-// guarded says whether so much of the window was scanned in vain that the end
-// of each event is looked for before it is read, which bounds the work that
-// hostile files make. It depends on the window alone: a trace must not depend
-// on which parser read what.
-func (p *parser) guarded() bool { return p.vain > 2*len(p.b) }
+// isGuarded reports whether so much of the window was scanned without a result that the parser searches the end of
+// each event before parsing it, which bounds the work on hostile files. It depends on the window alone: a trace must
+// not depend on the distribution of blocks among parsers.
+func (p *parser) isGuarded() bool { return p.vain > 2*len(p.b) }
 
-// events reads elements of the array of events from i on. It stops at the
-// array's end, at the window's end, or before an element that does not end in
-// the window; final says that no more text follows the window.
-func (p *parser) events(b []byte, n, i int, at int64, final bool) *batch {
+// parseEvents parses elements of the array of events from i on. It stops at the array's end, at the window's end, or
+// before an element that does not end in the window; final means that no more text follows the window.
+func (p *parser) parseEvents(b []byte, n, i int, at int64, final bool) *batch {
 	p.b, p.n, p.edge, p.vain = b, n, 0, 0
 	t := p.out
 	t.reset(at)
 	for {
 		from := i
-		for i = space(b, i); b[i] == ','; i = space(b, i) {
+		for i = skipSpace(b, i); b[i] == ','; i = skipSpace(b, i) {
 			i++
 		}
 		p.looked += int64(i - from)
@@ -78,9 +75,9 @@ func (p *parser) events(b []byte, n, i int, at int64, final bool) *batch {
 		}
 		switch b[i] {
 		case '{':
-			j := p.next(i)
+			j := p.nextEvent(i)
 			if j < 0 {
-				if j = p.repair(i, final); j < 0 {
+				if j = p.repairEvent(i, final); j < 0 {
 					t.pos, t.st = i, incomplete
 					return t
 				}
@@ -90,7 +87,7 @@ func (p *parser) events(b []byte, n, i int, at int64, final bool) *batch {
 			t.pos, t.ended = i+1, true
 			return t
 		default:
-			j := p.stranger(i)
+			j := p.skipElement(i)
 			if j < 0 {
 				t.pos, t.st = i, incomplete
 				return t
@@ -100,11 +97,11 @@ func (p *parser) events(b []byte, n, i int, at int64, final bool) *batch {
 	}
 }
 
-// boundary is nextBoundary in the window, n+1 for none. It remembers, so that
-// all calls together pass over the window once.
-func (p *parser) boundary(i int) int {
+// nextBoundary returns nextEventStart within the window, n+1 for none. It caches the result, so that all calls
+// together scan the window once.
+func (p *parser) nextBoundary(i int) int {
 	if p.edge == 0 || i < p.edgeOf || i >= p.edge {
-		p.edgeOf, p.edge = i, nextBoundary(p.b, i, p.n)
+		p.edgeOf, p.edge = i, nextEventStart(p.b, i, p.n)
 		if p.edge < 0 {
 			p.edge = p.n + 1
 		}
@@ -113,50 +110,49 @@ func (p *parser) boundary(i int) int {
 	return p.edge
 }
 
-// within runs f with the window ending at the next boundary.
-func (p *parser) within(i int, f func(i int) int) int {
-	k, n := p.boundary(i), p.n
+// limitToEvent runs f with the window ending at the next boundary.
+func (p *parser) limitToEvent(i int, f func(i int) int) int {
+	k, n := p.nextBoundary(i), p.n
 	p.n = min(k, n)
 	defer func() { p.n = n }()
 	return f(i)
 }
 
-// stranger goes over the element at i, which is no object. It returns the
-// place after it, or -1.
-func (p *parser) stranger(i int) int {
+// skipElement skips the element at i, which is no object. It returns the place after it, or -1.
+func (p *parser) skipElement(i int) int {
 	p.out.strange++
 	p.crossed, p.from = false, i
-	if j := p.within(i, func(i int) int { return p.skip(i, element) }); j >= 0 {
+	if j := p.limitToEvent(i, func(i int) int { return p.skipValue(i, element) }); j >= 0 {
 		p.looked += int64(j - i)
 		return j
 	}
-	if k := p.boundary(i); k < p.n {
+	if k := p.nextBoundary(i); k < p.n {
 		return k
 	}
 	return -1
 }
 
-// next reads and keeps the event at i and returns the place after it.
-func (p *parser) next(i int) int {
-	if p.guarded() {
-		return p.within(i, p.attempt)
+// nextEvent parses and stores the event at i and returns the place after it.
+func (p *parser) nextEvent(i int) int {
+	if p.isGuarded() {
+		return p.limitToEvent(i, p.tryEvent)
 	}
-	return p.attempt(i)
+	return p.tryEvent(i)
 }
 
-func (p *parser) attempt(i int) int {
+func (p *parser) tryEvent(i int) int {
 	p.crossed, p.from = false, i
-	j := p.object(i)
+	j := p.parseEvent(i)
 	if j < 0 {
 		return j
 	}
 	if !p.careful {
 		// A name that closed too early may have closed the event with it.
-		switch k := space(p.b, j); p.b[k] {
+		switch k := skipSpace(p.b, j); p.b[k] {
 		case ',', ']', '{':
 		default:
 			if k < p.n {
-				return p.fail(k)
+				return p.failAt(k)
 			}
 		}
 	}
@@ -165,43 +161,42 @@ func (p *parser) attempt(i int) int {
 		p.raw(i, j)
 		return j
 	}
-	p.emit(i)
+	p.emitEvent(i)
 	return j
 }
 
-// repair deals with the event at i that could not be read: once more with
-// careful strings, then by leaving it out. It returns the place to go on from,
-// or -1 where that is not in the window.
-func (p *parser) repair(i int, final bool) int {
+// repairEvent handles the event at i that could not be parsed: it tries once more with careful strings, then leaves
+// the event out. It returns the place to continue from, or -1 if that is outside the window.
+func (p *parser) repairEvent(i int, final bool) int {
 	broken := p.st == malformed
 	p.careful = true
-	j := p.next(i)
+	j := p.nextEvent(i)
 	p.careful = false
 	if j >= 0 {
 		return j
 	}
-	broken = broken || p.st == malformed || p.guarded() && p.boundary(i) < p.n
+	broken = broken || p.st == malformed || p.isGuarded() && p.nextBoundary(i) < p.n
 	if !broken && !final {
 		return -1
 	}
 	p.crossed = false
-	j = p.within(i, func(i int) int { return p.skip(i, element) })
-	k := p.boundary(i)
+	j = p.limitToEvent(i, func(i int) int { return p.skipValue(i, element) })
+	k := p.nextBoundary(i)
 	if j >= 0 {
 		p.looked += int64(j - i)
-		if c := p.b[space(p.b, j)]; c == ',' || c == ']' {
+		if c := p.b[skipSpace(p.b, j)]; c == ',' || c == ']' {
 			k = j
 		}
 	}
 	if k >= p.n {
 		return -1
 	}
-	p.spoil(unreadable, i)
+	p.countBad(unreadable, i)
 	return k
 }
 
-// spoil counts a bad event that begins at i.
-func (p *parser) spoil(why, i int) {
+// countBad counts a bad event that begins at i.
+func (p *parser) countBad(why, i int) {
 	t := p.out
 	if why == unreadable {
 		t.events++
@@ -212,63 +207,63 @@ func (p *parser) spoil(why, i int) {
 	}
 }
 
-func (p *parser) bytes(t tok) []byte { return p.b[t.from:t.to] }
+func (p *parser) bytesOfToken(t token) []byte { return p.b[t.from:t.to] }
 
-// category looks up a category; there are a handful in a file.
-func (p *parser) category(t tok) *catEntry {
-	s := p.bytes(t)
+// lookUpCategory looks up a category; a file has only a few.
+func (p *parser) lookUpCategory(t token) *catEntry {
+	s := p.bytesOfToken(t)
 	h := uint(len(s))
 	if h > 0 {
 		h += uint(s[0])*7 + uint(s[len(s)-1])*31 + uint(s[len(s)/2])*3
 	}
 	e := &p.cats[h%uint(len(p.cats))]
 	if !e.known || e.text != string(s) {
-		text := decode(s)
-		*e = catEntry{text: string(s), known: true, meaning: meaningOf(text)}
+		text := decodeString(s)
+		*e = catEntry{text: string(s), known: true, meaning: parseCategory(text)}
 	}
 	return e
 }
 
-// copyOf is copyOf of a name, once for each name.
-func (p *parser) copyOf(t tok, id model.NameID) sense {
+// copyEnds parses a copy's name, once for each name.
+func (p *parser) copyEnds(t token, id model.NameID) nameSense {
 	s := &p.senses[id]
 	if !s.copied {
 		s.copied = true
-		s.dir, s.end = copyOf(decode(p.bytes(t)))
+		s.dir, s.end = parseCopyName(decodeString(p.bytesOfToken(t)))
 	}
 	return *s
 }
 
-// nameMax is how much of a name is read, bytes: kernels of deep C++ templates
-// have some thousand, and every rule looks through all of it.
+// nameMax limits the length of a name, bytes: kernels of deep C++ templates have some thousand, and every rule
+// searches all of it.
 const nameMax = 64 << 10
 
-// name numbers a name.
-func (p *parser) name(t tok) model.NameID {
-	raw := p.bytes(t)
+// numberName numbers a name.
+func (p *parser) numberName(t token) model.NameID {
+	raw := p.bytesOfToken(t)
 	if len(raw) > nameMax {
 		raw = raw[:nameMax]
 	}
-	id, fresh := p.names.id(raw)
+	id, fresh := p.names.numberOf(raw)
 	if fresh {
-		text := decode(raw)
+		text := decodeString(raw)
 		if key := p.names.keys[id]; text == key {
 			text = key
 		}
 		p.out.names = append(p.out.names, text)
-		p.senses = append(p.senses, senseOf(text))
+		p.senses = append(p.senses, parseName(text))
 	}
 	return model.NameID(id)
 }
 
-// stack numbers a call stack, plus one; 0 is an empty one.
-func (p *parser) stack(t tok) uint32 {
+// numberStack numbers a call stack, plus one; 0 is an empty one.
+func (p *parser) numberStack(t token) uint32 {
 	if t.to == t.from {
 		return 0
 	}
-	id, fresh := p.stacks.id(p.bytes(t))
+	id, fresh := p.stacks.numberOf(p.bytesOfToken(t))
 	if fresh {
-		text := outermostFirst(decode(p.bytes(t)))
+		text := outermostFirst(decodeString(p.bytesOfToken(t)))
 		p.out.stacks = append(p.out.stacks, text)
 		p.noText = append(p.noText, text == "")
 	}
@@ -278,39 +273,39 @@ func (p *parser) stack(t tok) uint32 {
 	return id + 1
 }
 
-// Arguments longer than longestArgs, in bytes, and more than mostArgs different ones are not kept: an
-// operator with new shapes in every call would fill the memory.
+// Arguments longer than longestArgs, in bytes, and more than mostArgs different ones are not kept: an operator with
+// new shapes in every call would fill the memory.
 const (
 	longestArgs = 4 << 10
 	mostArgs    = 1 << 17
 )
 
-// stackWithArgs is stack of an operator with its arguments.
+// stackWithArgs numbers the stack of an operator together with its arguments.
 func (p *parser) stackWithArgs() uint32 {
 	e := &p.ev
-	p.scratch = append(p.scratch[:0], p.bytes(e.stack)...)
+	p.scratch = append(p.scratch[:0], p.bytesOfToken(e.stack)...)
 	p.scratch = append(p.scratch, model.ArgsMark...)
 	for i, part := range e.inputs {
 		if i > 0 {
 			p.scratch = append(p.scratch, opcost.Separator...)
 		}
-		p.scratch = append(p.scratch, p.bytes(part)...)
+		p.scratch = append(p.scratch, p.bytesOfToken(part)...)
 	}
 	key := p.scratch
 	if len(key)-(e.stack.to-e.stack.from) > longestArgs || len(p.stacks.keys) >= mostArgs {
-		return p.stack(e.stack)
+		return p.numberStack(e.stack)
 	}
-	id, fresh := p.stacks.id(key)
+	id, fresh := p.stacks.numberOf(key)
 	if fresh {
 		args := string(key[e.stack.to-e.stack.from:])
-		p.out.stacks = append(p.out.stacks, outermostFirst(decode(p.bytes(e.stack)))+args)
+		p.out.stacks = append(p.out.stacks, outermostFirst(decodeString(p.bytesOfToken(e.stack)))+args)
 		p.noText = append(p.noText, false)
 	}
 	return id + 1
 }
 
-// lane numbers the thread of the event.
-func (p *parser) lane() uint32 {
+// numberLane numbers the thread of the event.
+func (p *parser) numberLane() uint32 {
 	e := &p.ev
 	numbers := e.pid.text.to == 0 && e.tid.text.to == 0
 	var near *laneEntry
@@ -335,15 +330,15 @@ func (p *parser) lane() uint32 {
 
 func (p *parser) laneKey() laneKey {
 	e := &p.ev
-	return laneKey{e.pid.num, e.tid.num, decode(p.bytes(e.pid.text)), decode(p.bytes(e.tid.text))}
+	return laneKey{e.pid.num, e.tid.num, decodeString(p.bytesOfToken(e.pid.text)), decodeString(p.bytesOfToken(e.tid.text))}
 }
 
-// track is the number of a device's pid or tid: 7 of "stream 7".
-func (p *parser) track(a actor) int64 {
+// trackNumber returns the number of a device's pid or tid: 7 of "stream 7".
+func (p *parser) trackNumber(a actor) int64 {
 	if a.text.to == 0 {
 		return a.num
 	}
-	s := p.bytes(a.text)
+	s := p.bytesOfToken(a.text)
 	var v, unit int64 = 0, 1
 	for i := len(s) - 1; i >= 0 && s[i]-'0' <= 9 && unit < math.MaxInt64/100; i-- {
 		v += int64(s[i]-'0') * unit

@@ -4,13 +4,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// arrow is where a flow begins or ends.
+// arrow is the position of an end of a flow.
 type arrow struct {
 	pid, tid, ts int64
 }
 
-// linkFlows gives runtime calls and device events the id of the flow that
-// begins or ends at them, in traces whose arguments name no correlation ids.
+// linkFlows gives runtime calls and device events the id of the flow that begins or ends at them, in traces whose
+// arguments have no correlation ids.
 func (m *merger) linkFlows() {
 	starts, ends := map[arrow]int64{}, map[arrow]int64{}
 	for _, f := range m.flows {
@@ -24,7 +24,7 @@ func (m *merger) linkFlows() {
 	}
 	m.flows = nil
 	if len(starts) > 0 {
-		for h := range m.host.rows() {
+		for h := range m.host.eachRow() {
 			if h.Kind == model.API {
 				k := m.keys[h.Lane]
 				h.Corr = starts[arrow{k.pid, k.tid, h.Start}]
@@ -32,20 +32,18 @@ func (m *merger) linkFlows() {
 		}
 	}
 	if len(ends) > 0 {
-		for g := range m.gpu.rows() {
+		for g := range m.gpu.eachRow() {
 			g.Corr = ends[arrow{int64(m.devices[g.Device]), g.Stream, g.Start}]
 		}
 	}
 }
 
-// processes says which process launched each device event: the format names
-// the device as its process.
+// assignProcesses finds the process that launched each device event: the format gives the device as its process.
 //
-// With one process that calls the runtime, it is that one. In a file merged of
-// several, a device belongs to the process whose calls explain its events: ids
-// of both agree and the call comes before the event. A device that no process
-// explains clearly better than the others keeps -1, any process.
-func (m *merger) processes() {
+// With one process that calls the runtime, the events belong to it. In a file merged from several, a device belongs
+// to the process whose calls explain its events: ids of both agree and the call precedes the event. A device that no
+// process explains clearly better than the others keeps -1, any process.
+func (m *merger) assignProcesses() {
 	t := m.t
 	callers := map[int32]bool{}
 	for i := range t.Host {
@@ -64,18 +62,18 @@ func (m *merger) processes() {
 			}
 		}
 	} else {
-		owners(t, owner)
+		findOwners(t, owner)
 	}
 	for i := range t.GPU {
 		t.GPU[i].Process = owner[t.GPU[i].Device]
 	}
 }
 
-// sampled is how many events of each device are asked for their process.
-const sampled = 4096
+// sampledEvents limits the events of each device from which its process is determined.
+const sampledEvents = 4096
 
-// owners finds the process that each device's events come from, -1 unclear.
-func owners(t *model.Trace, owner []int32) {
+// findOwners finds the process that each device's events come from, -1 unclear.
+func findOwners(t *model.Trace, owner []int32) {
 	type call struct {
 		process int32
 		start   int64
@@ -83,7 +81,7 @@ func owners(t *model.Trace, owner []int32) {
 	calls := map[int64][]call{}
 	taken := make([]int, len(owner))
 	for i := range t.GPU {
-		if g := &t.GPU[i]; g.Corr != 0 && taken[g.Device] < sampled {
+		if g := &t.GPU[i]; g.Corr != 0 && taken[g.Device] < sampledEvents {
 			taken[g.Device]++
 			calls[g.Corr] = nil
 		}
@@ -101,7 +99,7 @@ func owners(t *model.Trace, owner []int32) {
 	clear(taken)
 	for i := range t.GPU {
 		g := &t.GPU[i]
-		if g.Corr == 0 || taken[g.Device] >= sampled {
+		if g.Corr == 0 || taken[g.Device] >= sampledEvents {
 			continue
 		}
 		taken[g.Device]++
@@ -116,17 +114,16 @@ func owners(t *model.Trace, owner []int32) {
 			}
 		}
 	}
-	elect(votes, owner)
+	electOwners(votes, owner)
 }
 
-// elect gives every device the process with the most votes. Where another has
-// nearly as many, ranks that run the same program with the same ids, processes
-// that own a device already stand back, as each launched something; a device
-// that stays unclear gets -1.
-func elect(votes []map[int32]int, owner []int32) {
+// electOwners gives every device the process with the most votes. If another has nearly as many (ranks that run the
+// same program with the same ids), processes that already own a device are excluded, as each launched something; a
+// device that stays unclear gets -1.
+func electOwners(votes []map[int32]int, owner []int32) {
 	taken := map[int32]bool{}
 	for d := range owner {
-		owner[d] = winner(votes[d], nil)
+		owner[d] = findWinner(votes[d], nil)
 		taken[owner[d]] = true
 	}
 	for again := true; again; {
@@ -135,7 +132,7 @@ func elect(votes []map[int32]int, owner []int32) {
 			if owner[d] != -1 {
 				continue
 			}
-			if owner[d] = winner(votes[d], taken); owner[d] != -1 {
+			if owner[d] = findWinner(votes[d], taken); owner[d] != -1 {
 				taken[owner[d]] = true
 				again = true
 			}
@@ -143,9 +140,9 @@ func elect(votes []map[int32]int, owner []int32) {
 	}
 }
 
-// winner is the process with the most votes among those not taken, -1 where
-// another has nearly as many, or one that is taken has clearly more.
-func winner(votes map[int32]int, taken map[int32]bool) int32 {
+// findWinner returns the process with the most votes among those not taken, -1 if another has nearly as many, or a
+// taken one has clearly more.
+func findWinner(votes map[int32]int, taken map[int32]bool) int32 {
 	best, first, second, most := int32(-1), 0, 0, 0
 	for p, n := range votes {
 		most = max(most, n)

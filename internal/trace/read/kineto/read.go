@@ -1,15 +1,12 @@
-// Package kineto reads what PyTorch's profiler writes: Kineto's Chrome trace
-// JSON, plain or compressed, of any release.
+// Package kineto reads traces of PyTorch's profiler: Kineto's Chrome trace JSON, plain or compressed, of any release.
 //
-// The text is read once, in blocks, and not kept. A goroutine reads,
-// decompresses and cuts it where an event seems to begin; parsers turn blocks
-// into batches of events on that guess; a merger puts the batches together in
-// the order of the file, checks the guesses, and reads again itself what was
-// cut wrongly. Nothing is allocated for an event but its row in a table.
+// The text is read once, in blocks, and not kept. A goroutine reads and decompresses it, and cuts it at likely event
+// boundaries; parsers turn blocks into batches of events on that assumption; a merger merges the batches in the order
+// of the file, checks the assumption, and itself parses wrongly cut text again. An event allocates nothing but its
+// row in a table.
 //
-// Files from the wild are repaired rather than refused: see stringEnd for
-// quotation marks in names, repair for events that cannot be read, and the
-// warnings of a Trace for what was done.
+// Damaged files are repaired rather than refused: see stringEnd for quotation marks in names, repairEvent for
+// unreadable events, and the warnings of a Trace for the repairs made.
 package kineto
 
 import (
@@ -27,8 +24,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// IsTrace says whether a text that begins with head is a JSON trace: it names the
-// array of events, or is an array whose first element is an event.
+// IsTrace reports whether a text that begins with head is a JSON trace: it names the array of events, or is an array
+// whose first element is an event.
 func IsTrace(head []byte) bool {
 	head = bytes.TrimPrefix(head, byteOrder)
 	is := false
@@ -44,24 +41,22 @@ func IsTrace(head []byte) bool {
 
 var eventsMember = regexp.MustCompile(`"traceEvents"\s*:\s*\[`)
 
-// Read reads one trace. What r holds, plain text, gzip or zstd, is told by its
-// first bytes; path is for messages. The trace is finished (see
-// model.Trace.Finish).
+// Read reads one trace. The first bytes of r decide between plain text, gzip and zstd; path is for messages. The
+// trace is finished (see model.Trace.Finish).
 //
-// A file that ends early, or whose compression is broken, gives what was read,
-// with Truncated set and a warning. Errors are of kind gpuprof.ErrInput (the
-// file is no such trace, or holds no events) or the context's.
+// A file that ends early, or whose compression is broken, yields the part before the damage, with Truncated set and a
+// warning. Errors are of kind gpuprof.ErrInput (the file is no such trace, or has no events) or the context's.
 //
-// Device events name no process in this format, and correlation ids repeat
-// across processes in merged files: see processes for how it is found.
+// Device events name no process in this format, and correlation ids repeat across processes in merged files:
+// assignProcesses finds it.
 //
-// room is the memory that the trace may take, bytes; 0 for outside.TraceMemory. Of a
-// trace with more the first part is kept, with Truncated set and a warning.
+// room is the memory budget of the trace, bytes; 0 for outside.TraceMemory. Of a larger trace the first part is kept,
+// with Truncated set and a warning.
 func Read(ctx context.Context, r io.Reader, path string, room int64) (*model.Trace, error) {
-	return read(ctx, r, path, shape{parsers: max(1, min(runtime.GOMAXPROCS(0), 4)), block: 1 << 20, room: room})
+	return read(ctx, r, path, readOptions{parsers: max(1, min(runtime.GOMAXPROCS(0), 4)), block: 1 << 20, room: room})
 }
 
-func read(ctx context.Context, r io.Reader, path string, how shape) (*model.Trace, error) {
+func read(ctx context.Context, r io.Reader, path string, how readOptions) (*model.Trace, error) {
 	src := open(r, how.block)
 	defer src.close()
 	if src.empty {
@@ -72,19 +67,19 @@ func read(ctx context.Context, r io.Reader, path string, how shape) (*model.Trac
 	if err := run(ctx, src, m, how.parsers); err != nil {
 		return nil, fmt.Errorf("reading trace %s: %w", path, err)
 	}
-	if m.doc.bad >= 0 && !m.full { // is it the maker's doing, or the file's damage? The end of the file tells
-		src.drain(ctx)
+	if m.doc.bad >= 0 && !m.full { // the end of the file shows whether the file is damaged or was written so
+		src.readToEnd(ctx)
 	}
-	return m.result(src)
+	return m.buildTrace(src)
 }
 
-// result is the trace of what was read.
-func (m *merger) result(src *source) (*model.Trace, error) {
-	if err := m.verdict(src); err != nil {
+// buildTrace builds the trace from the merged events.
+func (m *merger) buildTrace(src *source) (*model.Trace, error) {
+	if err := m.checkEvents(src); err != nil {
 		return nil, err
 	}
-	m.warn(src)
-	shift := m.assemble()
+	m.addWarnings(src)
+	shift := m.assembleTrace()
 	m.t.Finish()
 	m.room.Finish(m.t, shift)
 	return m.t, nil
@@ -105,7 +100,7 @@ func run(ctx context.Context, src *source, m *merger, parsers int) error {
 	for range cap(free) {
 		free <- &block{}
 	}
-	wg.Go(func() { src.feed(ctx, order, work, free) })
+	wg.Go(func() { src.feedBlocks(ctx, order, work, free) })
 	for id := 1; id <= parsers; id++ {
 		mine := make(chan *batch, 3)
 		for range cap(mine) {
@@ -120,7 +115,7 @@ func run(ctx context.Context, src *source, m *merger, parsers int) error {
 				case <-ctx.Done():
 					return
 				}
-				k.done <- p.events(k.buf, k.n, 0, k.at, false)
+				k.done <- p.parseEvents(k.buf, k.n, 0, k.at, false)
 			}
 		})
 	}
@@ -131,8 +126,8 @@ func run(ctx context.Context, src *source, m *merger, parsers int) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		m.block(k, guess)
-		if m.ended() {
+		m.mergeBlock(k, guess)
+		if m.isDone() {
 			return nil // the rest would be left out
 		}
 		if guess != nil {
@@ -143,12 +138,12 @@ func run(ctx context.Context, src *source, m *merger, parsers int) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	m.finish()
+	m.finishText()
 	return nil
 }
 
-// verdict says why there is nothing to analyse, if so.
-func (m *merger) verdict(src *source) error {
+// checkEvents returns the error for a file with nothing to analyse, nil otherwise.
+func (m *merger) checkEvents(src *source) error {
 	if m.phased > 0 && m.host.n+m.gpu.n+m.memory.n > 0 {
 		return nil
 	}
@@ -163,9 +158,9 @@ func (m *merger) verdict(src *source) error {
 	case m.end == 0 || m.doc.state == begin:
 		why = "the file holds no text;"
 	case !m.doc.objects:
-		why = m.noArray()
+		why = m.describeDocument()
 	default:
-		why = m.noEvents(failed)
+		why = m.describeEmptyArray(failed)
 	}
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %s record one with torch.profiler and export_chrome_trace (docs/analyze.md)", m.t.Path, why)
 }
@@ -177,8 +172,8 @@ func (m *merger) cutEarly() string {
 	return fmt.Sprintf("the text ends at byte %d before its first event does; copy the file again, or", m.end)
 }
 
-// noArray says what a document without an array of events is.
-func (m *merger) noArray() string {
+// describeDocument describes a document without an array of events.
+func (m *merger) describeDocument() string {
 	d := &m.doc
 	switch {
 	case d.binary:
@@ -193,8 +188,8 @@ func (m *merger) noArray() string {
 	return m.cutEarly()
 }
 
-// noEvents says what is wrong with an array of which nothing was kept.
-func (m *merger) noEvents(failed bool) string {
+// describeEmptyArray describes an array without a single usable event.
+func (m *merger) describeEmptyArray(failed bool) string {
 	none := m.t.Events == 0 && m.strange == 0
 	switch {
 	case failed || none && (m.cut >= 0 || m.doc.state != finished && !m.doc.array):

@@ -398,7 +398,7 @@ func TestElect(t *testing.T) {
 		{[]map[int32]int{{1: 9, 2: 9, 3: 9}, {1: 9, 2: 1}, {1: 9, 2: 9}}, []int32{3, 1, 2}},
 	} {
 		got := make([]int32, len(c.votes))
-		elect(c.votes, got)
+		electOwners(c.votes, got)
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%v: %v, want %v", c.votes, got, c.want)
 		}
@@ -472,7 +472,7 @@ func TestSmallBlocks(t *testing.T) {
 	}
 	for block := 8; block < 300; block++ {
 		for parsers := 1; parsers <= 3; parsers++ {
-			tr, err := read(context.Background(), strings.NewReader(text), "t", shape{parsers: parsers, block: block})
+			tr, err := read(context.Background(), strings.NewReader(text), "t", readOptions{parsers: parsers, block: block})
 			if err != nil {
 				t.Fatalf("blocks of %d: %v", block, err)
 			}

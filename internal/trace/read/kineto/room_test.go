@@ -49,7 +49,7 @@ func TestLongRecording(t *testing.T) {
 	}
 	for name, text := range map[string][]byte{"as recorded": b.Bytes(), "devices last": devicesLast(t, b.Bytes())} {
 		steps := func(room int64) (*model.Trace, []analyze.StepSpan) {
-			tr, err := read(context.Background(), bytes.NewReader(text), "t", shape{parsers: 2, block: 1 << 14, room: room})
+			tr, err := read(context.Background(), bytes.NewReader(text), "t", readOptions{parsers: 2, block: 1 << 14, room: room})
 			if err != nil {
 				t.Fatal(name, err)
 			}
@@ -90,7 +90,7 @@ func TestManyNames(t *testing.T) {
 	for i := range 5000 {
 		text.WriteString(",\n" + op(strings.Repeat(string(rune('a'+i%26)), 200+i), 20+i))
 	}
-	tr, err := read(context.Background(), strings.NewReader(text.String()), "t", shape{parsers: 1, block: 1 << 14, room: 1 << 20})
+	tr, err := read(context.Background(), strings.NewReader(text.String()), "t", readOptions{parsers: 1, block: 1 << 14, room: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,12 +6,11 @@ import (
 	"math/bits"
 )
 
-// The scanner works on windows of text: b[:n] is text and b[n:] at least pad
-// bytes of 0xFF, which end every token and are no structure, so that loops
-// need not look at n and eight bytes can be loaded anywhere.
+// The scanner works on windows of text: b[:n] is text and b[n:] at least pad bytes of 0xFF, which end every token and
+// are no structure, so that loops need not check n and eight bytes can be loaded anywhere.
 const pad = 64
 
-// status says how reading an element went.
+// status is the result of parsing an element.
 type status uint8
 
 const (
@@ -27,9 +26,9 @@ const (
 
 func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
-// space returns the first place at or after i that is no white space. Control
-// characters count as white space: they have no meaning between tokens.
-func space(b []byte, i int) int {
+// skipSpace returns the first place at or after i without white space. Control characters count as white space: they
+// have no meaning between tokens.
+func skipSpace(b []byte, i int) int {
 	if b[i] > ' ' {
 		return i
 	}
@@ -46,16 +45,16 @@ func space(b []byte, i int) int {
 	}
 }
 
-// spaceBack returns the last place at or before i that is no white space, or -1.
-func spaceBack(b []byte, i int) int {
+// skipSpaceBack returns the last place at or before i without white space, or -1.
+func skipSpaceBack(b []byte, i int) int {
 	for i >= 0 && b[i] <= ' ' {
 		i--
 	}
 	return i
 }
 
-// quote returns the first quotation mark at or after i, or n.
-func quote(b []byte, i, n int) int {
+// findQuote returns the first quotation mark at or after i, or n.
+func findQuote(b []byte, i, n int) int {
 	for range 4 {
 		if i >= n {
 			return n
@@ -74,9 +73,8 @@ func quote(b []byte, i, n int) int {
 	return n
 }
 
-// escaped says whether the character at q has an odd number of backslashes
-// before it, none of them before from.
-func escaped(b []byte, from, q int) bool {
+// isEscaped reports whether the character at q has an odd number of backslashes before it, none of them before from.
+func isEscaped(b []byte, from, q int) bool {
 	k := q
 	for k > from && b[k-1] == '\\' {
 		k--
@@ -84,87 +82,83 @@ func escaped(b []byte, from, q int) bool {
 	return (q-k)&1 == 1
 }
 
-// place says what a string is, which decides what may follow it.
-type place uint8
+// stringRole is the role of a string, which decides the characters that may follow it.
+type stringRole uint8
 
 const (
-	key place = iota
+	key stringRole = iota
 	member
 	element
 )
 
-// stringEnd returns the quotation mark that closes the string whose first
-// character is at i, or n.
+// stringEnd returns the quotation mark that closes the string whose first character is at i, or n.
 //
-// Kernel and Python names reach traces with their quotation marks unescaped,
-// so a mark closes a string only where the next character that is no white
-// space is one that may follow a string: , : } or ]. Careful scanning asks for
-// more; see closes.
-func (p *parser) stringEnd(i int, at place) int {
+// Kernel and Python names reach traces with their quotation marks unescaped, so a mark closes a string only if the
+// next character after white space may follow a string: , : } or ]. Careful scanning requires more; see closesString.
+func (p *parser) stringEnd(i int, at stringRole) int {
 	b, from := p.b, i
 	for {
-		q := quote(b, i, p.n)
+		q := findQuote(b, i, p.n)
 		if q >= p.n {
 			return p.n
 		}
 		if p.careful {
-			if boundary(b, i, q, p.n) {
+			if hasEventStart(b, i, q, p.n) {
 				p.crossed = true
 				return p.n
 			}
-			if i = q + 1; p.closes(from, q, at) {
+			if i = q + 1; p.closesString(from, q, at) {
 				return q
 			}
 			continue
 		}
 		i = q + 1
-		if b[q-1] == '\\' && escaped(b, from, q) {
+		if b[q-1] == '\\' && isEscaped(b, from, q) {
 			continue
 		}
-		switch b[space(b, i)] {
+		switch b[skipSpace(b, i)] {
 		case ',', ':', '}', ']':
 			return q
 		}
 	}
 }
 
-// closes says whether the quotation mark at q closes a string, for an event in
-// which the simple rule failed: what follows must make sense as the rest of
-// the object or array the string is in. A mark after a lone backslash may then
-// close it too: Windows paths arrive unescaped.
-func (p *parser) closes(from, q int, at place) bool {
+// closesString reports whether the quotation mark at q closes a string, for an event in which the simple rule failed:
+// the following text must be a valid continuation of the object or array around the string. A mark after a lone
+// backslash may then close it too: Windows paths arrive unescaped.
+func (p *parser) closesString(from, q int, at stringRole) bool {
 	b := p.b
-	if escaped(b, from, q) && at != member {
+	if isEscaped(b, from, q) && at != member {
 		return false
 	}
-	i := space(b, q+1)
+	i := skipSpace(b, q+1)
 	switch c := b[i]; {
 	case at == key:
 		return c == ':'
 	case c == '}' && at == member:
-		if escaped(b, from, q) {
+		if isEscaped(b, from, q) {
 			return false
 		}
-		i = space(b, i+1)
+		i = skipSpace(b, i+1)
 		return b[i] == ',' || b[i] == '}' || b[i] == ']' || i >= p.n
 	case c == ',' && at == member:
-		return p.keyAt(space(b, i+1))
+		return p.isKeyAt(skipSpace(b, i+1))
 	case at == element && c == ']':
 		return true
 	case at == element && c == ',':
-		return valueStart[b[space(b, i+1)]]
+		return valueStart[b[skipSpace(b, i+1)]]
 	}
 	return false
 }
 
-// keyAt says whether a short key and its colon begin at i.
-func (p *parser) keyAt(i int) bool {
+// isKeyAt reports whether a short key and its colon begin at i.
+func (p *parser) isKeyAt(i int) bool {
 	b := p.b
 	if b[i] != '"' {
 		return false
 	}
-	q := quote(b, i+1, min(p.n, i+66))
-	return b[q] == '"' && bytes.IndexByte(b[i+1:q], '\\') < 0 && b[space(b, q+1)] == ':'
+	q := findQuote(b, i+1, min(p.n, i+66))
+	return b[q] == '"' && bytes.IndexByte(b[i+1:q], '\\') < 0 && b[skipSpace(b, q+1)] == ':'
 }
 
 var valueStart = bytesOf("\"-0123456789[{tfnNI")
@@ -172,7 +166,7 @@ var valueStart = bytesOf("\"-0123456789[{tfnNI")
 // stop ends numbers and literals; the padding does too.
 var stop = bytesOf(",:}]\"\xff\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
 
-// bytesOf is the set of the bytes of s.
+// bytesOf returns the set of the bytes of s.
 func bytesOf(s string) (t [256]bool) {
 	for i := range len(s) {
 		t[s[i]] = true
@@ -188,13 +182,13 @@ func tokenEnd(b []byte, i int) int {
 	return i
 }
 
-// skip returns the place after the value at i, or -1 with p.st set.
-func (p *parser) skip(i int, at place) int {
+// skipValue returns the place after the value at i, or -1 with p.st set.
+func (p *parser) skipValue(i int, at stringRole) int {
 	switch p.b[i] {
 	case '"':
 		q := p.stringEnd(i+1, at)
 		if q >= p.n {
-			return p.fail(p.n)
+			return p.failAt(p.n)
 		}
 		return q + 1
 	case '[', '{':
@@ -202,7 +196,7 @@ func (p *parser) skip(i int, at place) int {
 	}
 	j := tokenEnd(p.b, i)
 	if j == i || j >= p.n {
-		return p.fail(j)
+		return p.failAt(j)
 	}
 	return j
 }
@@ -210,7 +204,7 @@ func (p *parser) skip(i int, at place) int {
 // skipNested returns the place after the array or object at i.
 func (p *parser) skipNested(i int) int {
 	b := p.b
-	// A bit for each open bracket: is it an object? Beyond 64 nobody knows.
+	// A bit for each open bracket: 1 for an object. Beyond a depth of 64 the kinds are not checked.
 	depth, objects, deep := 0, uint64(0), false
 	for {
 		// Both brackets, both braces (and Y, y, _) are 0x7F once or-ed with 0x26.
@@ -219,13 +213,13 @@ func (p *parser) skipNested(i int) int {
 		m := ((x-ones)&^x | (y-ones)&^y) & highs
 		if m == 0 {
 			if i += 8; i >= p.n {
-				return p.fail(p.n)
+				return p.failAt(p.n)
 			}
 			continue
 		}
 		i += bits.TrailingZeros64(m) >> 3
 		if i >= p.n {
-			return p.fail(p.n)
+			return p.failAt(p.n)
 		}
 		switch b[i] {
 		case '"':
@@ -241,7 +235,7 @@ func (p *parser) skipNested(i int) int {
 			objects = objects<<1 | 1
 		case ']', '}':
 			if deep = deep || depth > 64; !deep && (objects&1 == 1) != (b[i] == '}') {
-				return p.fail(i)
+				return p.failAt(i)
 			}
 			objects >>= 1
 			if depth--; depth == 0 {
@@ -257,19 +251,19 @@ func (p *parser) nestedString(i int, object bool) int {
 	at := element
 	if object {
 		at = member
-		if p.careful && (p.b[spaceBack(p.b, i-1)] != ':') {
+		if p.careful && (p.b[skipSpaceBack(p.b, i-1)] != ':') {
 			at = key
 		}
 	}
 	q := p.stringEnd(i+1, at)
 	if q >= p.n {
-		return p.fail(p.n)
+		return p.failAt(p.n)
 	}
 	return q + 1
 }
 
-// fail notes why reading stopped at i and returns -1.
-func (p *parser) fail(i int) int {
+// failAt records why parsing stopped at i and returns -1.
+func (p *parser) failAt(i int) int {
 	p.st = malformed
 	p.vain += min(i, p.n) - p.from
 	p.looked += int64(min(i, p.n) - p.from)
@@ -279,16 +273,15 @@ func (p *parser) fail(i int) int {
 	return -1
 }
 
-// eventStart says whether an event of an array of events begins at the brace
-// at i: after "}," and with a key that events have. It is a guess; in a string
-// the marks would be escaped, and whoever cuts text by it checks afterwards.
-// The colon after the key also ends every string that was left open before.
-func eventStart(b []byte, i, n int) bool {
-	k := spaceBack(b, i-1)
+// isEventStart reports whether an event of an array of events begins at the brace at i: after "}," and with a key
+// that events have. The result may be wrong; in a string the marks would be escaped, and callers that cut text there
+// verify it afterwards. The colon after the key also ends every string that was left open before.
+func isEventStart(b []byte, i, n int) bool {
+	k := skipSpaceBack(b, i-1)
 	if k < 1 || b[k] != ',' {
 		return false
 	}
-	if k = spaceBack(b, k-1); k < 0 || b[k] != '}' {
+	if k = skipSpaceBack(b, k-1); k < 0 || b[k] != '}' {
 		return false
 	}
 	k = i + 1
@@ -313,38 +306,38 @@ func eventStart(b []byte, i, n int) bool {
 	return k < n && b[k] == ':'
 }
 
-// boundary says whether an event begins in b[from:to].
-func boundary(b []byte, from, to, n int) bool {
+// hasEventStart reports whether an event begins in b[from:to].
+func hasEventStart(b []byte, from, to, n int) bool {
 	for i := from; i < to; i++ {
 		k := bytes.IndexByte(b[i:to], '{')
 		if k < 0 {
 			return false
 		}
-		if i += k; eventStart(b, i, n) {
+		if i += k; isEventStart(b, i, n) {
 			return true
 		}
 	}
 	return false
 }
 
-// lastBoundary returns the last place in b where an event begins, or -1.
-func lastBoundary(b []byte) int {
+// lastEventStart returns the last place in b where an event begins, or -1.
+func lastEventStart(b []byte) int {
 	for i := len(b); i > 0; {
-		if i = bytes.LastIndexByte(b[:i], '{'); i > 0 && eventStart(b, i, len(b)) {
+		if i = bytes.LastIndexByte(b[:i], '{'); i > 0 && isEventStart(b, i, len(b)) {
 			return i
 		}
 	}
 	return -1
 }
 
-// nextBoundary returns the first place after i where an event begins, or -1.
-func nextBoundary(b []byte, i, n int) int {
+// nextEventStart returns the first place after i where an event begins, or -1.
+func nextEventStart(b []byte, i, n int) int {
 	for i++; i < n; i++ {
 		k := bytes.IndexByte(b[i:n], '{')
 		if k < 0 {
 			return -1
 		}
-		if i += k; eventStart(b, i, n) {
+		if i += k; isEventStart(b, i, n) {
 			return i
 		}
 	}

@@ -8,16 +8,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// shape is how a file is read.
-type shape struct {
-	parsers int   // beside the merger's own
+// readOptions are the resources for reading a file.
+type readOptions struct {
+	parsers int   // without the merger's own
 	block   int   // bytes of text in a block, at least
 	room    int64 // see Read
 }
 
 var byteOrder = []byte{0xef, 0xbb, 0xbf}
 
-// block is a stretch of text with padding behind it.
+// block is a range of text followed by padding.
 type block struct {
 	buf  []byte // n bytes of text and the padding
 	n    int
@@ -25,16 +25,16 @@ type block struct {
 	done chan *batch
 }
 
-// fit returns buf with room for n bytes of text and the padding.
-func fit(buf []byte, n int) []byte {
+// growBuffer returns buf with room for n bytes of text and the padding.
+func growBuffer(buf []byte, n int) []byte {
 	if cap(buf) >= n+pad {
 		return buf[:n+pad]
 	}
 	return append(make([]byte, 0, n+pad), buf...)[:n+pad]
 }
 
-// seal writes the padding after n bytes of text.
-func seal(buf []byte, n int) {
+// writePadding writes the padding after n bytes of text.
+func writePadding(buf []byte, n int) {
 	for i := range buf[n : n+pad] {
 		buf[n+i] = 0xFF
 	}
@@ -52,7 +52,7 @@ type source struct {
 	empty bool   // the file holds no byte
 }
 
-// open unfolds r where it is compressed.
+// open decompresses r if needed.
 func open(r io.Reader, block int) *source {
 	text := outside.Unfold(r, outside.Trace())
 	s := &source{block: block, r: text, close: text.Close, form: text.Form()}
@@ -63,10 +63,9 @@ func open(r io.Reader, block int) *source {
 	return s
 }
 
-// next fills the block; it returns false when there is no more text.
-func (s *source) next(k *block) bool {
-	// A place to cut is looked for in the last quarter; what lies behind it goes
-	// into the next block.
+// nextBlock fills the block; it returns false at the end of the text.
+func (s *source) nextBlock(k *block) bool {
+	// It searches the last quarter for a place to cut; text after the cut goes into the next block.
 	search := s.block / 4
 	if k.buf == nil {
 		k.buf = make([]byte, s.block+search+pad)
@@ -88,18 +87,18 @@ func (s *source) next(k *block) bool {
 	k.at, k.n = s.at, n
 	if s.err == nil {
 		from := max(0, n-search)
-		if cut := lastBoundary(k.buf[from:n]); cut > 0 {
+		if cut := lastEventStart(k.buf[from:n]); cut > 0 {
 			k.n = from + cut
 			s.tail = append(s.tail, k.buf[k.n:n]...)
 		}
 	}
-	seal(k.buf, k.n)
+	writePadding(k.buf, k.n)
 	s.at += int64(k.n)
 	return k.n > 0
 }
 
-// drain reads a compressed file to its end, for the error that it may end with.
-func (s *source) drain(ctx context.Context) {
+// readToEnd reads a compressed file to its end, for the error that it may end with.
+func (s *source) readToEnd(ctx context.Context) {
 	if s.form == "" {
 		return
 	}
@@ -108,9 +107,9 @@ func (s *source) drain(ctx context.Context) {
 	}
 }
 
-// feed sends the blocks of the text in order, each to the parsers too, until
-// there are no more or the context ends. Blocks come back through free.
-func (s *source) feed(ctx context.Context, order, work chan<- *block, free <-chan *block) {
+// feedBlocks sends the blocks of the text in order, each to the parsers too, until the text or the context ends.
+// Blocks return through free.
+func (s *source) feedBlocks(ctx context.Context, order, work chan<- *block, free <-chan *block) {
 	defer close(order)
 	defer close(work)
 	for first := true; ; first = false {
@@ -120,11 +119,11 @@ func (s *source) feed(ctx context.Context, order, work chan<- *block, free <-cha
 		case <-ctx.Done():
 			return
 		}
-		if !s.next(k) {
+		if !s.nextBlock(k) {
 			return
 		}
 		k.done = make(chan *batch, 1)
-		if first { // it begins with what is no event
+		if first { // it begins before the first event
 			k.done <- nil
 		} else {
 			select {

@@ -8,10 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// decode is the text of a string of JSON, always valid UTF-8: escapes are
-// undone, those that JSON does not know are kept as they are, and bytes that
-// are no UTF-8 become U+FFFD.
-func decode(raw []byte) string {
+// decodeString returns the text of a JSON string, always valid UTF-8: it resolves escapes, keeps unknown ones
+// unchanged, and replaces bytes that are no UTF-8 by U+FFFD.
+func decodeString(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return strings.ToValidUTF8(string(raw), "\uFFFD")
 	}
@@ -50,9 +49,8 @@ func decode(raw []byte) string {
 	return strings.ToValidUTF8(string(out), "\uFFFD")
 }
 
-// codePoint reads four hexadecimal digits, and a second escape where the first
-// is half of a surrogate pair. It returns the bytes used, 0 where there are no
-// four digits.
+// codePoint parses four hexadecimal digits, and a second escape if the first is half of a surrogate pair. It returns
+// the bytes used, 0 without four digits.
 func codePoint(s []byte) (rune, int) {
 	r, ok := hex4(s)
 	if !ok {
@@ -89,7 +87,7 @@ func hex4(s []byte) (rune, bool) {
 	return r, true
 }
 
-// outermostFirst turns a call stack around: it is written innermost first.
+// outermostFirst reverses a call stack, which the file has innermost first.
 func outermostFirst(s string) string {
 	frames := strings.Split(s, ";")
 	out := frames[:0]

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// state is where in the document reading stands.
+// state is the position of the reader in the document.
 type state uint8
 
 const (
@@ -18,16 +18,16 @@ const (
 	lost            // in text that is no JSON; looking for the array of events
 )
 
-// capture is the most that is kept of a value of the outermost object.
-const capture = 4 << 20
+// captureMax limits the captured length of a value of the outermost object, bytes.
+const captureMax = 4 << 20
 
-// topLevel follows the outermost level of the text. It is fed windows and
-// may stop short of a window's end to see more.
+// topLevel parses the outermost level of the text, window by window. It may stop before a window's end and ask for
+// more text.
 type topLevel struct {
 	state   state
 	array   bool // the document is an array of events
 	objects bool // the key traceEvents held an array, or array
-	binary  bool // the document begins with what is no text
+	binary  bool // the document does not begin with text
 	noArray bool // the key traceEvents held something else
 
 	key   string
@@ -40,8 +40,8 @@ type topLevel struct {
 	extra int64             // where text after the document begins, -1 none
 }
 
-// wanted are the keys whose values are kept.
-func wanted(key string) bool {
+// isWanted reports whether the value of a key is captured.
+func isWanted(key string) bool {
 	switch key {
 	case "deviceProperties", "distributedInfo", "baseTimeNanoseconds", document.PartMember:
 		return true
@@ -49,26 +49,26 @@ func wanted(key string) bool {
 	return false
 }
 
-// outside reads the text of p's window from i on until the array of events,
-// or until it must see more. It returns the place reached.
-func (d *topLevel) outside(p *parser, i int, at int64, final bool) int {
+// readOutside reads the text of p's window from i on until the array of events, or until it needs more text. It
+// returns the place reached.
+func (d *topLevel) readOutside(p *parser, i int, at int64, final bool) int {
 	for i < p.n {
 		was, from := d.state, i
 		switch d.state {
 		case begin:
-			if i = d.opening(p.b, i, p.n); d.state == begin && at+int64(i) > carryMax {
+			if i = d.readOpening(p.b, i, p.n); d.state == begin && at+int64(i) > carryMax {
 				d.state, d.bad, d.binary = finished, 0, p.b[0] == 0 // blanks or zeros, without end perhaps
 			}
 		case inObject:
-			i = d.member(p, i, at, final)
+			i = d.readMember(p, i, at, final)
 		case inSkipped:
-			i = d.skipped(p, i, final)
+			i = d.skipMember(p, i, final)
 		case lost:
-			if i = d.search(p.b[:p.n], i); d.state == lost && at+int64(i)-d.bad > carryMax {
+			if i = d.searchEvents(p.b[:p.n], i); d.state == lost && at+int64(i)-d.bad > carryMax {
 				d.state = finished // no file has its events behind so much else
 			}
 		case finished:
-			if j := space(p.b, i); j < p.n && d.extra < 0 {
+			if j := skipSpace(p.b, i); j < p.n && d.extra < 0 {
 				d.extra = at + int64(j)
 			}
 			return p.n
@@ -82,11 +82,11 @@ func (d *topLevel) outside(p *parser, i int, at int64, final bool) int {
 	return min(i, p.n)
 }
 
-func (d *topLevel) opening(b []byte, i, n int) int {
+func (d *topLevel) readOpening(b []byte, i, n int) int {
 	if bytes.HasPrefix(b[i:], byteOrder) {
 		i += len(byteOrder)
 	}
-	i = space(b, i)
+	i = skipSpace(b, i)
 	switch b[i] {
 	case '{':
 		d.state = inObject
@@ -103,10 +103,10 @@ func (d *topLevel) opening(b []byte, i, n int) int {
 	return i + 1
 }
 
-// member reads a key and looks at its value's first character.
-func (d *topLevel) member(p *parser, i int, at int64, final bool) int {
+// readMember reads a key and the first character of its value.
+func (d *topLevel) readMember(p *parser, i int, at int64, final bool) int {
 	b, from := p.b, i
-	for i = space(b, i); b[i] == ','; i = space(b, i) {
+	for i = skipSpace(b, i); b[i] == ','; i = skipSpace(b, i) {
 		i++
 	}
 	switch {
@@ -116,20 +116,20 @@ func (d *topLevel) member(p *parser, i int, at int64, final bool) int {
 		d.state = finished
 		return i + 1
 	case b[i] != '"':
-		return d.stray(i, at)
+		return d.markMalformed(i, at)
 	}
 	q := p.stringEnd(i+1, key)
-	if q >= p.n || space(b, q+1) >= p.n {
+	if q >= p.n || skipSpace(b, q+1) >= p.n {
 		return from
 	}
-	j := space(b, q+1)
-	if b[j] != ':' || quote(b, i+1, q) < q && !escaped(b, i+1, quote(b, i+1, q)) {
-		return d.stray(i, at)
+	j := skipSpace(b, q+1)
+	if b[j] != ':' || findQuote(b, i+1, q) < q && !isEscaped(b, i+1, findQuote(b, i+1, q)) {
+		return d.markMalformed(i, at)
 	}
-	if j = space(b, j+1); j >= p.n && !final {
+	if j = skipSpace(b, j+1); j >= p.n && !final {
 		return from
 	}
-	d.key = decode(b[i+1 : q])
+	d.key = decodeString(b[i+1 : q])
 	if d.key == "traceEvents" {
 		if b[j] == '[' {
 			d.state, d.objects = inEvents, true
@@ -138,26 +138,26 @@ func (d *topLevel) member(p *parser, i int, at int64, final bool) int {
 		d.noArray = true
 	}
 	d.state, d.depth, d.inStr = inSkipped, 0, false
-	d.keep, d.kept = wanted(d.key), nil
+	d.keep, d.kept = isWanted(d.key), nil
 	return j
 }
 
-// stray notes text that is no JSON.
-func (d *topLevel) stray(i int, at int64) int {
+// markMalformed records text that is no JSON.
+func (d *topLevel) markMalformed(i int, at int64) int {
 	if d.bad < 0 {
 		d.bad = at + int64(i)
 	}
 	d.state = lost
-	if d.objects { // the events are read; what follows can only be worth less
+	if d.objects { // the events are read; the following text matters less
 		d.state = finished
 	}
 	return i
 }
 
-// skipped goes over a value and keeps it where it is wanted.
-func (d *topLevel) skipped(p *parser, i int, final bool) int {
-	j, done := d.through(p, i, final)
-	if d.keep && len(d.kept)+j-i <= capture {
+// skipMember skips a value and captures it if it is wanted.
+func (d *topLevel) skipMember(p *parser, i int, final bool) int {
+	j, done := d.scanValue(p, i, final)
+	if d.keep && len(d.kept)+j-i <= captureMax {
 		d.kept = append(d.kept, p.b[i:j]...)
 	}
 	if done {
@@ -169,21 +169,21 @@ func (d *topLevel) skipped(p *parser, i int, final bool) int {
 	return j
 }
 
-// through goes over a value, or as much of it as the window holds. It leaves
-// the last characters for later where what follows them decides.
-func (d *topLevel) through(p *parser, i int, final bool) (int, bool) {
+// scanValue scans a value, or as much of it as the window holds. It leaves the last characters for later if the next
+// ones decide their meaning.
+func (d *topLevel) scanValue(p *parser, i int, final bool) (int, bool) {
 	b := p.b
 	for i < p.n {
 		if d.inStr {
-			q := quote(b, i, p.n)
+			q := findQuote(b, i, p.n)
 			if q >= p.n {
-				return d.backslash(b, i, p.n, final), false
+				return d.trimBackslashes(b, i, p.n, final), false
 			}
-			j := space(b, q+1)
+			j := skipSpace(b, q+1)
 			if j >= p.n && !final {
-				return d.backslash(b, i, q, final), false
+				return d.trimBackslashes(b, i, q, final), false
 			}
-			if c := b[j]; !escaped(b, i, q) && (c == ',' || c == ':' || c == '}' || c == ']' || j >= p.n) {
+			if c := b[j]; !isEscaped(b, i, q) && (c == ',' || c == ':' || c == '}' || c == ']' || j >= p.n) {
 				d.inStr = false
 				if d.depth == 0 {
 					return q + 1, true
@@ -214,9 +214,9 @@ func (d *topLevel) through(p *parser, i int, final bool) (int, bool) {
 	return p.n, false
 }
 
-// backslash is to, or the first of the backslashes before it: whether they
-// escape what follows must be seen in one window.
-func (d *topLevel) backslash(b []byte, from, to int, final bool) int {
+// trimBackslashes returns to, or the first of the backslashes before it: they and the character that they may escape
+// must be in one window.
+func (d *topLevel) trimBackslashes(b []byte, from, to int, final bool) int {
 	if final {
 		return to
 	}
@@ -228,8 +228,8 @@ func (d *topLevel) backslash(b []byte, from, to int, final bool) int {
 
 var eventsKey = []byte(`"traceEvents"`)
 
-// search looks for the array of events in text that is no JSON.
-func (d *topLevel) search(b []byte, i int) int {
+// searchEvents searches the array of events in text that is no JSON.
+func (d *topLevel) searchEvents(b []byte, i int) int {
 	k := bytes.Index(b[i:], eventsKey)
 	if k < 0 {
 		return max(i, len(b)-len(eventsKey)-1)

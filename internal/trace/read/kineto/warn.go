@@ -12,11 +12,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// recordAgain helps with a trace whose end is missing.
+// recordAgain is the fix for a trace without its end.
 const recordAgain = "record it again, and let the program write the trace to its end"
 
-// warn notes what limits the trace.
-func (m *merger) warn(src *source) {
+// addWarnings warns about the limits of the trace.
+func (m *merger) addWarnings(src *source) {
 	t, d := m.t, &m.doc
 	var cause error
 	if src.err != nil && !errors.Is(src.err, io.EOF) {
@@ -101,7 +101,7 @@ func (m *merger) warnUnknown() {
 	}
 	names, total := make([]string, 0, len(m.unknown)), 0
 	for k, n := range m.unknown {
-		names = append(names, fmt.Sprintf("%q", decode([]byte(k))))
+		names = append(names, fmt.Sprintf("%q", decodeString([]byte(k))))
 		total += n
 	}
 	slices.Sort(names)

@@ -22,14 +22,12 @@ import (
 // headerSize is the length of the SQLite database header.
 const headerSize = 100
 
-// maxValue bounds a single value; the longest in an export is a program's
-// captured output, which is not even read.
+// maxValue bounds a single value; the longest in an export is a program's captured output, which is not even read.
 const maxValue = 64 << 20
 
-// expectedSize is the database's length by its header: page size (offset 16,
-// 1 meaning 65536) times page count (offset 28), which only counts when the
-// change counter (24) agrees with the one that the count was valid for (92).
-// See https://www.sqlite.org/fileformat.html, section 1.3.
+// expectedSize returns the database's length by its header: page size (offset 16, 1 meaning 65536) times page count
+// (offset 28), which only counts if the change counter (24) equals the counter for which the count is valid (92). See
+// https://www.sqlite.org/fileformat.html, section 1.3.
 func expectedSize(head []byte) int64 {
 	be := binary.BigEndian
 	if be.Uint32(head[24:]) != be.Uint32(head[92:]) {
@@ -51,7 +49,7 @@ type database struct {
 	db    *sql.DB
 	conn  *sql.Conn
 	table map[string]columns // by name, without a version
-	// oldRocprof: the database is one of rocprof's first version.
+	// oldRocprof: the database comes from rocprof's first version.
 	oldRocprof bool
 	named      map[string]string // the name with its version, of tables that have one
 }
@@ -59,10 +57,9 @@ type database struct {
 // columns are a table's columns by lower-case name, quoted for a query.
 type columns map[string]string
 
-// dsn escapes a path into the URI of a database that is never written: no
-// lock is taken and no journal looked for. A view or a default in a hostile
-// schema may call no function with side effects (trusted_schema).
-func dsn(f file) (string, error) {
+// databaseURI returns the URI that opens a database without writing: SQLite takes no lock and searches no journal. A
+// view or a default in a hostile schema may call no function with side effects (trusted_schema).
+func databaseURI(f file) (string, error) {
 	abs, err := filepath.Abs(f.at)
 	if err != nil {
 		return "", err
@@ -73,36 +70,36 @@ func dsn(f file) (string, error) {
 	}
 	uri := (&url.URL{Scheme: "file", Path: abs}).String()
 	uri += "?mode=ro&immutable=1&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)&_pragma=temp_store(memory)"
-	if f.short() {
-		// SQLite refuses a database that lacks pages unless the schema is
-		// declared to be under repair; nothing can be written all the same.
+	if f.isShort() {
+		// SQLite refuses a database that lacks pages unless the schema is declared to be under repair; nothing can be
+		// written all the same.
 		uri += "&_pragma=writable_schema(1)"
 	}
 	return uri, nil
 }
 
 func open(ctx context.Context, f file) (*database, error) {
-	uri, err := dsn(f)
+	uri, err := databaseURI(f)
 	if err != nil {
-		return nil, damaged(f, err)
+		return nil, damagedError(f, err)
 	}
 	d := &database{file: f, table: map[string]columns{}, named: map[string]string{}}
 	if d.db, err = sql.Open("sqlite", uri); err != nil {
-		return nil, damaged(f, err)
+		return nil, damagedError(f, err)
 	}
 	d.db.SetMaxOpenConns(1)
 	if d.conn, err = d.db.Conn(ctx); err == nil {
 		_, err = sqlite.Limit(d.conn, sqlite3.SQLITE_LIMIT_LENGTH, maxValue)
 	}
 	if err == nil {
-		err = d.schema(ctx)
+		err = d.readSchema(ctx)
 	}
 	if err != nil {
 		d.close()
 		if ctx.Err() != nil {
-			return nil, cancelled(ctx, f)
+			return nil, cancelledError(ctx, f)
 		}
-		return nil, damaged(f, err)
+		return nil, damagedError(f, err)
 	}
 	return d, nil
 }
@@ -114,26 +111,25 @@ func (d *database) close() {
 	d.db.Close() //nolint:errcheck // nothing was written
 }
 
-func damaged(f file, err error) error {
+func damagedError(f file, err error) error {
 	again := "export the report again with: " + export + " report.nsys-rep"
 	if f.rocpd {
 		again = "record again with: " + rocprof
 	}
-	if f.short() {
+	if f.isShort() {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file ends at byte %d of %d (%w), and the rest cannot be read", f.path, f.size, f.expected, err).WithFix("copy it again, or %s", again)
 	}
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the database is damaged (%w)", f.path, err).WithFix("%s", again)
 }
 
-func cancelled(ctx context.Context, f file) error {
+func cancelledError(ctx context.Context, f file) error {
 	return fmt.Errorf("reading trace %s: %w", f.path, context.Cause(ctx))
 }
 
-// schema lists the ordinary tables. Views and virtual tables are never what
-// nsys wrote and could run without end.
-func (d *database) schema(ctx context.Context) error {
+// readSchema lists the ordinary tables. nsys never writes views and virtual tables, which could run without end.
+func (d *database) readSchema(ctx context.Context) error {
 	var names []string
-	err := d.query(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0`, 1, func(v []any) {
+	err := d.queryRows(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0`, 1, func(v []any) {
 		if s, ok := v[0].(string); ok {
 			names = append(names, s)
 		}
@@ -145,18 +141,18 @@ func (d *database) schema(ctx context.Context) error {
 	for _, name := range names {
 		d.rocpd = d.rocpd || strings.HasPrefix(name, "rocpd_")
 		base := name
-		if _, _, ok := rocpdTable(name); !ok && !wanted(name) {
-			plain, version := unversioned(name)
-			if version == "" || !wanted(plain) || slices.Contains(names, plain) || d.named[plain] > name {
+		if _, _, ok := rocpdTable(name); !ok && !isWantedTable(name) {
+			plain, version := splitVersion(name)
+			if version == "" || !isWantedTable(plain) || slices.Contains(names, plain) || d.named[plain] > name {
 				continue
 			}
 			base, d.named[plain] = plain, name
 		}
 		cols := columns{}
 		// hidden: 0 an ordinary column; generated columns are computed, not stored.
-		err := d.query(ctx, `SELECT name FROM pragma_table_xinfo(`+quote(name, '\'')+`) WHERE hidden = 0`, 1, func(v []any) {
+		err := d.queryRows(ctx, `SELECT name FROM pragma_table_xinfo(`+quoteSQL(name, '\'')+`) WHERE hidden = 0`, 1, func(v []any) {
 			if s, ok := v[0].(string); ok {
-				cols[strings.ToLower(s)] = quote(s, '"')
+				cols[strings.ToLower(s)] = quoteSQL(s, '"')
 			}
 		})
 		if err != nil {
@@ -167,17 +163,19 @@ func (d *database) schema(ctx context.Context) error {
 	return nil
 }
 
-// from is a table for a query, by its name without a version.
-func (d *database) from(table string) string { return quote(cmp.Or(d.named[table], table), '"') }
+// quotedTable returns a table for a query, by its name without a version.
+func (d *database) quotedTable(table string) string {
+	return quoteSQL(cmp.Or(d.named[table], table), '"')
+}
 
-// quote writes a name or a text for SQL.
-func quote(s string, mark rune) string {
+// quoteSQL quotes a name or a text for SQL.
+func quoteSQL(s string, mark rune) string {
 	m := string(mark)
 	return m + strings.ReplaceAll(s, m, m+m) + m
 }
 
-// column is the first of the names that the table has, "NULL" when none is.
-func (c columns) column(names ...string) string {
+// firstColumn returns the first of the names that the table has, "NULL" without any.
+func (c columns) firstColumn(names ...string) string {
 	for _, n := range names {
 		if q, ok := c[strings.ToLower(n)]; ok {
 			return q
@@ -186,7 +184,7 @@ func (c columns) column(names ...string) string {
 	return "NULL"
 }
 
-func (c columns) has(names ...string) bool {
+func (c columns) hasAll(names ...string) bool {
 	for _, n := range names {
 		if _, ok := c[strings.ToLower(n)]; !ok {
 			return false
@@ -195,26 +193,23 @@ func (c columns) has(names ...string) bool {
 	return true
 }
 
-// errRows is a table with more rows than its file has room for: pages that
-// point back to themselves.
+// errRows: a table has more rows than its file has room for; its pages point back to themselves.
 var errRows = errors.New("more rows than the file has room for")
 
-// The least that a row takes of the file: pointer, sizes and header, and, for
-// an event, its times and thread or stream.
+// The least size of a row in the file, bytes: pointer, sizes and header, and, for an event, its times and thread or
+// stream.
 const (
 	leastRow   = 6
 	leastEvent = 16
 )
 
-// query calls row for each row of width values: nil, int64, float64, string
-// or []byte, valid until it returns.
-func (d *database) query(ctx context.Context, q string, width int, row func([]any)) error {
-	return d.scan(ctx, q, width, leastRow, row)
+// queryRows calls row for each row of width values: nil, int64, float64, string or []byte, valid until it returns.
+func (d *database) queryRows(ctx context.Context, q string, width int, row func([]any)) error {
+	return d.scanRows(ctx, q, width, leastRow, row)
 }
 
-// scan is query for rows of at least some bytes each. It never reads more of
-// them than the file can hold.
-func (d *database) scan(ctx context.Context, q string, width int, least int64, row func([]any)) error {
+// scanRows is queryRows for rows of at least least bytes each. It never reads more of them than the file can hold.
+func (d *database) scanRows(ctx context.Context, q string, width int, least int64, row func([]any)) error {
 	rows, err := d.conn.QueryContext(ctx, q)
 	if err != nil {
 		return err
@@ -243,16 +238,16 @@ func (d *database) scan(ctx context.Context, q string, width int, least int64, r
 	return ctx.Err()
 }
 
-// guess is about how many rows some tables have together, at no cost: their
-// last row ids, within what the file has room for.
-func (d *database) guess(ctx context.Context, tables ...string) int {
+// guessRows estimates the number of rows of some tables together, at no cost: their last row ids, limited by the size
+// of the file.
+func (d *database) guessRows(ctx context.Context, tables ...string) int {
 	n := int64(0)
 	for _, table := range tables {
 		if _, ok := d.table[table]; !ok {
 			continue
 		}
 		// A failure shows again when the rows are read.
-		_ = d.query(ctx, `SELECT max(rowid) FROM `+d.from(table), 1, func(v []any) { n += max(0, min(whole(v[0]), d.size)) })
+		_ = d.queryRows(ctx, `SELECT max(rowid) FROM `+d.quotedTable(table), 1, func(v []any) { n += max(0, min(integerOrZero(v[0]), d.size)) })
 	}
 	return int(min(n, d.size/32))
 }

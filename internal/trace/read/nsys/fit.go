@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// What is kept beside the tables takes, bytes: a name whose text is not known yet,
-// a wanted string, a call chain, a frame of one with its share of the text.
+// Memory of data outside the tables, bytes: a name whose text is unknown so far, a requested string, a call chain, a
+// frame of one with its share of the text.
 const (
 	pendingBytes = 192
 	foundBytes   = 96
@@ -15,27 +15,27 @@ const (
 	frameBytes   = 96
 )
 
-// looseTimes is how often a range that may cross others is there while it is placed.
+// looseTimes counts the copies of a range that may cross others while it is placed.
 const looseTimes = 3
 
-// used is the memory that what was read takes, bytes.
-func (r *reader) used() int64 {
+// usedBytes returns the memory of the data read so far, bytes.
+func (r *reader) usedBytes() int64 {
 	return int64(len(r.t.Host))*model.HostBytes + int64(len(r.loose))*looseTimes*model.HostBytes + int64(len(r.t.GPU))*model.GPUBytes +
-		int64(len(r.t.Memory))*model.MemoryBytes + r.beside()
+		int64(len(r.t.Memory))*model.MemoryBytes + r.namesBytes()
 }
 
-// beside is the memory that others than events take.
-func (r *reader) beside() int64 {
+// namesBytes returns the memory of data other than events, bytes.
+func (r *reader) namesBytes() int64 {
 	return int64(len(r.t.Lanes))*model.NameBytes + r.names.bytes + r.stacks.bytes
 }
 
-// fitEvery is after how many rows the room is looked at.
+// fitEvery is the number of rows between checks of the memory budget.
 const fitEvery = 4096
 
-// keeps says whether an event that begins at an instant is kept.
-func (r *reader) keeps(start int64) bool {
+// isKept reports whether an event that begins at an instant is kept.
+func (r *reader) isKept(start int64) bool {
 	if r.rows++; r.rows%fitEvery == 0 {
-		r.fit()
+		r.fitBudget()
 	}
 	if r.full || max(len(r.t.Host)+len(r.loose), len(r.t.GPU)) >= model.MaxEvents {
 		r.dropped++
@@ -44,21 +44,21 @@ func (r *reader) keeps(start int64) bool {
 	return r.room.Keeps(start)
 }
 
-// fit drops the latest events where there is no room for all, until there is room to
-// read on. Where others than events take the room, no more are kept.
-func (r *reader) fit() {
-	if r.full || !r.room.Over(r.used()) {
+// fitBudget drops the latest events if the memory budget is exceeded, until there is room to read on. If data other
+// than events exhausts it, no more events are kept.
+func (r *reader) fitBudget() {
+	if r.full || !r.room.Over(r.usedBytes()) {
 		return
 	}
-	for !r.full && !r.room.Settled(r.used()) {
-		if r.full = r.room.Over(2*r.beside()) || !r.room.Cut(r.starts()); !r.full {
-			r.drop()
+	for !r.full && !r.room.Settled(r.usedBytes()) {
+		if r.full = r.room.Over(2*r.namesBytes()) || !r.room.Cut(r.startTimes()); !r.full {
+			r.dropLate()
 		}
 	}
 }
 
-// starts are when events begin, or some of them.
-func (r *reader) starts() []int64 {
+// startTimes returns the starts of all events, or of a sample.
+func (r *reader) startTimes() []int64 {
 	var out []int64
 	step := model.Sample(len(r.t.Host) + len(r.loose) + len(r.t.GPU) + len(r.t.Memory))
 	for _, hs := range [][]model.Host{r.t.Host, r.loose} {
@@ -75,8 +75,8 @@ func (r *reader) starts() []int64 {
 	return out
 }
 
-// drop leaves out what begins after the instant of the room.
-func (r *reader) drop() {
+// dropLate removes the events after the cut-off of the memory budget.
+func (r *reader) dropLate() {
 	late := func(h model.Host) bool { return !r.room.Keeps(h.Start) }
 	r.t.Host, r.loose = slices.DeleteFunc(r.t.Host, late), slices.DeleteFunc(r.loose, late)
 	r.t.GPU = slices.DeleteFunc(r.t.GPU, func(g model.GPU) bool { return !r.room.Keeps(g.Start) })

@@ -9,25 +9,25 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-func join(columns []string) string { return strings.Join(columns, ", ") }
+func joinColumns(columns []string) string { return strings.Join(columns, ", ") }
 
 func hasSuffixFold(s, suffix string) bool {
 	return strings.HasSuffix(strings.ToUpper(s), suffix) && !strings.HasSuffix(strings.ToUpper(s), "_NO"+suffix)
 }
 
-// calls reads calls of the CUDA runtime and driver.
-func (r *reader) calls(ctx context.Context, table string, c columns) error {
+// readCalls reads calls of the CUDA runtime and driver.
+func (r *reader) readCalls(ctx context.Context, table string, c columns) error {
 	failed := 0
-	sel := []string{c.column("globalTid"), c.column("correlationId"), c.column("nameId", "name"), c.column("returnValue"), c.column("callchainId")}
-	err := r.events(ctx, table, c, "", sel, func(start, end int64, v []any) {
-		h := model.Host{Start: start, End: r.span(start, end), Kind: model.API,
-			Lane: r.lane(whole(v[0])), Corr: whole(v[1]), Name: r.names.of(v[2], apiName)}
-		// cudaErrorNotReady (600) is how a query says "not yet".
-		if code := whole(v[3]); code != 0 && code != 600 {
+	sel := []string{c.firstColumn("globalTid"), c.firstColumn("correlationId"), c.firstColumn("nameId", "name"), c.firstColumn("returnValue"), c.firstColumn("callchainId")}
+	err := r.readEvents(ctx, table, c, "", sel, func(start, end int64, v []any) {
+		h := model.Host{Start: start, End: r.clampEnd(start, end), Kind: model.API,
+			Lane: r.laneOf(integerOrZero(v[0])), Corr: integerOrZero(v[1]), Name: r.names.nameID(v[2], apiName)}
+		// A query returns cudaErrorNotReady (600) while work is running.
+		if code := integerOrZero(v[3]); code != 0 && code != 600 {
 			failed++
 		}
-		if id, ok := integer(v[4]); ok {
-			h.Stack = r.stacks.of(id)
+		if id, ok := parseInteger(v[4]); ok {
+			h.Stack = r.stacks.slotOf(id)
 		}
 		r.addHost(h)
 	})
@@ -37,9 +37,8 @@ func (r *reader) calls(ctx context.Context, table string, c columns) error {
 	return err
 }
 
-// ranges reads NVTX: push/pop ranges nest within their thread, start/end
-// ranges need not, marks have no length.
-func (r *reader) ranges(ctx context.Context, table string, c columns) error {
+// readRanges reads NVTX: push/pop ranges nest within their thread, start/end ranges need not, marks have no length.
+func (r *reader) readRanges(ctx context.Context, table string, c columns) error {
 	kinds := map[int64]string{}
 	var ids []string
 	for id, name := range r.eventTypes {
@@ -51,21 +50,21 @@ func (r *reader) ranges(ctx context.Context, table string, c columns) error {
 	}
 	slices.Sort(ids)
 	where := ""
-	if c.has("eventType") {
-		where = " WHERE " + c.column("eventType") + " IN (" + join(ids) + ")"
+	if c.hasAll("eventType") {
+		where = " WHERE " + c.firstColumn("eventType") + " IN (" + joinColumns(ids) + ")"
 	}
-	sel := []string{c.column("eventType"), c.column("globalTid"), c.column("text"), c.column("textId")}
-	return r.events(ctx, table, c, where, sel, func(start, end int64, v []any) {
-		// Exports without eventType hold ranges alone.
+	sel := []string{c.firstColumn("eventType"), c.firstColumn("globalTid"), c.firstColumn("text"), c.firstColumn("textId")}
+	return r.readEvents(ctx, table, c, where, sel, func(start, end int64, v []any) {
+		// Exports without eventType hold ranges only.
 		kind := nvtxPushPop
-		if id, ok := integer(v[0]); ok {
+		if id, ok := parseInteger(v[0]); ok {
 			kind = kinds[id]
 		}
-		h := model.Host{Start: start, End: end, Lane: r.lane(whole(v[1])), Kind: model.Annotation}
-		if s := text(v[2]); s != "" {
-			h.Name, h.Seq, h.Kind = r.names.nvtx(s)
+		h := model.Host{Start: start, End: end, Lane: r.laneOf(integerOrZero(v[1])), Kind: model.Annotation}
+		if s := textOf(v[2]); s != "" {
+			h.Name, h.Seq, h.Kind = r.names.parseRange(s)
 		} else {
-			h.Name = r.names.of(v[3], rangeName)
+			h.Name = r.names.nameID(v[3], rangeName)
 		}
 		switch kind {
 		case nvtxMark:
@@ -85,42 +84,41 @@ func (r *reader) ranges(ctx context.Context, table string, c columns) error {
 	})
 }
 
-// overhead reads the profiler's own work. What CUDA does for itself, such as
-// loading a module, is listed in the same table but does not come from being
-// watched.
-func (r *reader) overhead(ctx context.Context, table string, c columns) error {
+// readOverhead reads the profiler's own work. The same table lists CUDA's own work, such as loading a module, which
+// does not come from profiling.
+func (r *reader) readOverhead(ctx context.Context, table string, c columns) error {
 	own := map[int64]bool{}
-	if e, ok := r.table[tOverheadTypes]; ok && e.has("id", "label") {
-		err := r.query(ctx, "SELECT "+e.column("id")+", "+e.column("label")+" FROM "+r.from(tOverheadTypes), 2, func(v []any) {
-			own[whole(v[0])] = strings.Contains(text(v[1]), "(CUDA)")
+	if e, ok := r.table[tOverheadTypes]; ok && e.hasAll("id", "label") {
+		err := r.queryRows(ctx, "SELECT "+e.firstColumn("id")+", "+e.firstColumn("label")+" FROM "+r.quotedTable(tOverheadTypes), 2, func(v []any) {
+			own[integerOrZero(v[0])] = strings.Contains(textOf(v[1]), "(CUDA)")
 		})
 		if err != nil {
 			return err
 		}
 	}
-	sel := []string{c.column("globalTid"), c.column("nameId"), c.column("overheadType")}
-	return r.events(ctx, table, c, "", sel, func(start, end int64, v []any) {
-		r.t.Inflated = r.t.Inflated || !own[whole(v[2])]
-		r.loose = append(r.loose, model.Host{Start: start, End: r.span(start, end), Kind: model.Overhead,
-			Lane: r.lane(whole(v[0])), Name: r.names.of(v[1], plainName)})
+	sel := []string{c.firstColumn("globalTid"), c.firstColumn("nameId"), c.firstColumn("overheadType")}
+	return r.readEvents(ctx, table, c, "", sel, func(start, end int64, v []any) {
+		r.t.Inflated = r.t.Inflated || !own[integerOrZero(v[2])]
+		r.loose = append(r.loose, model.Host{Start: start, End: r.clampEnd(start, end), Kind: model.Overhead,
+			Lane: r.laneOf(integerOrZero(v[0])), Name: r.names.nameID(v[1], plainName)})
 	})
 }
 
-// threads names the threads that did something.
-func (r *reader) threads(ctx context.Context, table string, c columns) error {
-	return r.query(ctx, "SELECT "+c.column("globalTid")+", "+c.column("nameId")+" FROM "+r.from(table), 2, func(v []any) {
-		global, ok := integer(v[0])
+// readThreads names the threads with events.
+func (r *reader) readThreads(ctx context.Context, table string, c columns) error {
+	return r.queryRows(ctx, "SELECT "+c.firstColumn("globalTid")+", "+c.firstColumn("nameId")+" FROM "+r.quotedTable(table), 2, func(v []any) {
+		global, ok := parseInteger(v[0])
 		if lane, seen := r.lanes[global]; ok && seen {
-			r.threadNames[lane] = r.names.want(v[1])
+			r.threadNames[lane] = r.names.requestString(v[1])
 		}
 	})
 }
 
-// processes are the names of threads that have none of their own.
-func (r *reader) processes(ctx context.Context, table string, c columns) error {
-	return r.query(ctx, "SELECT "+c.column("globalPid")+", "+c.column("name")+" FROM "+r.from(table), 2, func(v []any) {
-		pid, _ := pidTid(whole(v[0]))
-		r.processNames[pid] = clean(text(v[1]))
+// readProcesses reads the names for threads without a name.
+func (r *reader) readProcesses(ctx context.Context, table string, c columns) error {
+	return r.queryRows(ctx, "SELECT "+c.firstColumn("globalPid")+", "+c.firstColumn("name")+" FROM "+r.quotedTable(table), 2, func(v []any) {
+		pid, _ := pidTid(integerOrZero(v[0]))
+		r.processNames[pid] = cleanName(textOf(v[1]))
 	})
 }
 

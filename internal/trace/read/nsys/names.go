@@ -9,19 +9,18 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// form is what is made of a string of the StringIds table.
-type form uint8
+// nameForm is the conversion of a string of the StringIds table.
+type nameForm uint8
 
 const (
-	plainName form = iota
+	plainName nameForm = iota
 	kernelName
 	apiName
 	rangeName
 )
 
-// pendingBit marks a NameID as an index into names.pending: its text is in
-// StringIds, which is read last, and only for what is used. That keeps the
-// rest of that table, a program's captured output among it, out of memory.
+// pendingBit marks a NameID as an index into names.pending: its text is in StringIds, which is read last, and only
+// for used names. That keeps the other strings, such as a program's captured output, out of memory.
 const pendingBit = model.NameID(1) << 31
 
 type names struct {
@@ -36,10 +35,10 @@ type names struct {
 
 type ref struct {
 	id   int64
-	form form
+	form nameForm
 }
 
-// pending is a name whose text is not yet known, and what came of it.
+// pending is a name with a still unknown text, and its final values.
 type pending struct {
 	ref
 	name model.NameID
@@ -51,23 +50,23 @@ func newNames(t *model.Trace) names {
 	return names{t: t, byText: map[string]model.NameID{}, byRef: map[ref]model.NameID{}, found: map[int64]string{}}
 }
 
-// maxName is more than the longest template instance worth keeping.
+// maxName exceeds the longest template instance worth keeping, bytes.
 const maxName = 8192
 
-// clean makes foreign text fit to be a name.
-func clean(s string) string {
+// cleanName makes foreign text a valid name.
+func cleanName(s string) string {
 	if len(s) > maxName {
 		s = s[:maxName]
 	}
 	return strings.Clone(strings.ToValidUTF8(strings.TrimRight(s, "\x00"), "\ufffd"))
 }
 
-// text is the id of a text.
-func (n *names) text(s string) model.NameID {
+// internText returns the id of a text.
+func (n *names) internText(s string) model.NameID {
 	if id, ok := n.byText[s]; ok {
 		return id
 	}
-	s = clean(s)
+	s = cleanName(s)
 	if id, ok := n.byText[s]; ok {
 		return id
 	}
@@ -78,9 +77,9 @@ func (n *names) text(s string) model.NameID {
 	return id
 }
 
-// want asks for a string of StringIds and returns its id.
-func (n *names) want(v any) int64 {
-	id, ok := integer(v)
+// requestString requests a string of StringIds and returns its id.
+func (n *names) requestString(v any) int64 {
+	id, ok := parseInteger(v)
 	if !ok {
 		return -1
 	}
@@ -91,22 +90,21 @@ func (n *names) want(v any) int64 {
 	return id
 }
 
-// of is the id of a column that refers to StringIds. Some tools write the
-// text itself there.
-func (n *names) of(v any, f form) model.NameID {
-	id, ok := integer(v)
+// nameID returns the id of a column that refers to StringIds. Some tools write the text itself there.
+func (n *names) nameID(v any, f nameForm) model.NameID {
+	id, ok := parseInteger(v)
 	if !ok {
 		if f == rangeName {
-			name, _, _ := n.nvtx(text(v))
+			name, _, _ := n.parseRange(textOf(v))
 			return name
 		}
-		return n.text(shape(text(v), f))
+		return n.internText(formName(textOf(v), f))
 	}
 	key := ref{id, f}
 	if name, ok := n.byRef[key]; ok {
 		return name
 	}
-	n.want(v)
+	n.requestString(v)
 	name := pendingBit | model.NameID(len(n.pending))
 	n.pending = append(n.pending, pending{ref: key, kind: model.Annotation})
 	n.byRef[key] = name
@@ -114,14 +112,14 @@ func (n *names) of(v any, f form) model.NameID {
 	return name
 }
 
-// nvtx is the id, sequence number and kind of a range by its text.
-func (n *names) nvtx(s string) (model.NameID, int64, model.Kind) {
+// parseRange returns the id, sequence number and kind of a range by its text.
+func (n *names) parseRange(s string) (model.NameID, int64, model.Kind) {
 	name, seq, marked := model.SplitNVTX(s)
-	return n.text(name), seq, model.RangeKind(name, seq != 0, marked)
+	return n.internText(name), seq, model.RangeKind(name, seq != 0, marked)
 }
 
-// shape turns a string into a name, by what it names.
-func shape(s string, f form) string {
+// formName converts a string to a name, by the kind of its event.
+func formName(s string, f nameForm) string {
 	if f == apiName {
 		s = analyze.PlainCall(s)
 	}
@@ -131,9 +129,9 @@ func shape(s string, f form) string {
 	return s
 }
 
-// strings reads what is wanted of StringIds.
-func (r *reader) strings(ctx context.Context, table string, c columns) error {
-	if !c.has("id", "value") || len(r.names.found) == 0 {
+// readStrings reads the requested strings of StringIds.
+func (r *reader) readStrings(ctx context.Context, table string, c columns) error {
+	if !c.hasAll("id", "value") || len(r.names.found) == 0 {
 		return nil
 	}
 	first := true
@@ -144,12 +142,12 @@ func (r *reader) strings(ctx context.Context, table string, c columns) error {
 		}
 		lo, hi = min(lo, id), max(hi, id)
 	}
-	id := c.column("id")
-	q := fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s BETWEEN %d AND %d", id, c.column("value"), r.from(table), id, lo, hi)
-	return r.query(ctx, q, 2, func(v []any) {
-		if id, ok := integer(v[0]); ok {
-			if old, wanted := r.names.found[id]; wanted && old == "" && !r.room.Over(r.used()) {
-				s := clean(text(v[1]))
+	id := c.firstColumn("id")
+	q := fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s BETWEEN %d AND %d", id, c.firstColumn("value"), r.quotedTable(table), id, lo, hi)
+	return r.queryRows(ctx, q, 2, func(v []any) {
+		if id, ok := parseInteger(v[0]); ok {
+			if old, wanted := r.names.found[id]; wanted && old == "" && !r.room.Over(r.usedBytes()) {
+				s := cleanName(textOf(v[1]))
 				r.names.found[id] = s
 				r.names.bytes += int64(len(s))
 			}
@@ -157,8 +155,8 @@ func (r *reader) strings(ctx context.Context, table string, c columns) error {
 	})
 }
 
-// resolve gives every pending name its text.
-func (r *reader) resolve() {
+// resolveNames gives every pending name its text.
+func (r *reader) resolveNames() {
 	n := &r.names
 	for i := range n.pending {
 		p := &n.pending[i]
@@ -166,11 +164,11 @@ func (r *reader) resolve() {
 		switch {
 		case s == "":
 			n.missing++
-			p.name = n.text(fmt.Sprintf("%s %d", unnamed(p.form), p.id))
+			p.name = n.internText(fmt.Sprintf("%s %d", unnamedText(p.form), p.id))
 		case p.form == rangeName:
-			p.name, p.seq, p.kind = n.nvtx(s)
+			p.name, p.seq, p.kind = n.parseRange(s)
 		default:
-			p.name = n.text(shape(s, p.form))
+			p.name = n.internText(formName(s, p.form))
 		}
 	}
 	for _, hs := range [][]model.Host{r.t.Host, r.loose} {
@@ -192,7 +190,7 @@ func (r *reader) resolve() {
 	r.resolveStacks()
 }
 
-func unnamed(f form) string {
+func unnamedText(f nameForm) string {
 	switch f {
 	case kernelName:
 		return "unnamed kernel"

@@ -40,7 +40,7 @@ type reader struct {
 	full      bool // nothing more is kept
 }
 
-// cudaDevice is how a program numbers a GPU.
+// cudaDevice is the number of a GPU in a program.
 type cudaDevice struct{ pid, id int64 }
 
 func newReader(d *database, room *model.Room) *reader {
@@ -51,46 +51,45 @@ func newReader(d *database, room *model.Room) *reader {
 		copyKinds: defaultCopyKinds(), memKinds: defaultMemKinds(), eventTypes: defaultEventTypes()}
 }
 
-// tables reads every table that there is.
-func (r *reader) tables(ctx context.Context) error {
-	if err := r.recognise(); err != nil {
+// readTables reads every table of the export.
+func (r *reader) readTables(ctx context.Context) error {
+	if err := r.checkSchema(); err != nil {
 		return err
 	}
-	r.incomplete("copy or export the file again")
-	r.t.GPU = make([]model.GPU, 0, r.room.AtMost(r.guess(ctx, tKernel, tMemcpy, tMemset, tGraph), model.GPUBytes))
-	r.t.Host = make([]model.Host, 0, r.room.AtMost(r.guess(ctx, tRuntime, tDriver, tNVTX), model.HostBytes))
+	r.warnIncomplete("copy or export the file again")
+	r.t.GPU = make([]model.GPU, 0, r.room.AtMost(r.guessRows(ctx, tKernel, tMemcpy, tMemset, tGraph), model.GPUBytes))
+	r.t.Host = make([]model.Host, 0, r.room.AtMost(r.guessRows(ctx, tRuntime, tDriver, tNVTX), model.HostBytes))
 	for _, step := range []struct {
 		table string
 		read  func(context.Context, string, columns) error
 	}{
-		{tCopyKinds, r.enum(func() map[int64]string { return r.copyKinds }, afterKind)},
-		{tMemKinds, r.enum(func() map[int64]string { return r.memKinds }, afterKind)},
-		{tEventTypes, r.enum(func() map[int64]string { return r.eventTypes }, strings.ToLower)},
-		{tDevice, r.cudaDevices}, {tOldGPU, r.gpus}, {tGPU, r.gpus},
-		{tKernel, r.kernels}, {tMemcpy, r.copies}, {tMemset, r.fills}, {tGraph, r.graphLaunches},
-		{tRuntime, r.calls}, {tDriver, r.calls}, {tNVTX, r.ranges}, {tOverhead, r.overhead},
-		{tMemory, r.memory}, {tGPUFaults, r.deviceFaults}, {tCPUFaults, r.hostFaults}, {tCallchain, r.callchains}, {tThreads, r.threads},
-		{tStrings, r.strings}, {tProcesses, r.processes}, {tDiag, r.diagnostics},
+		{tCopyKinds, r.readEnum(func() map[int64]string { return r.copyKinds }, trimKind)},
+		{tMemKinds, r.readEnum(func() map[int64]string { return r.memKinds }, trimKind)},
+		{tEventTypes, r.readEnum(func() map[int64]string { return r.eventTypes }, strings.ToLower)},
+		{tDevice, r.readCUDADevices}, {tOldGPU, r.readGPUs}, {tGPU, r.readGPUs},
+		{tKernel, r.readKernels}, {tMemcpy, r.readCopies}, {tMemset, r.readFills}, {tGraph, r.readGraphLaunches},
+		{tRuntime, r.readCalls}, {tDriver, r.readCalls}, {tNVTX, r.readRanges}, {tOverhead, r.readOverhead},
+		{tMemory, r.readMemory}, {tGPUFaults, r.readDeviceFaults}, {tCPUFaults, r.readHostFaults}, {tCallchain, r.readCallchains}, {tThreads, r.readThreads},
+		{tStrings, r.readStrings}, {tProcesses, r.readProcesses}, {tDiag, r.readDiagnostics},
 	} {
 		read := func(cols columns) error { return step.read(ctx, step.table, cols) }
-		if err := r.each(ctx, step.table, "copy or export the file again", read); err != nil {
+		if err := r.readTable(ctx, step.table, "copy or export the file again", read); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// each reads a table where there is one. Of one that breaks off what was read is
-// kept, with a warning that says what to do again; only an end of the context is
-// an error.
-func (r *reader) each(ctx context.Context, table, again string, read func(columns) error) error {
+// readTable reads a table if it exists. If reading fails, the rows so far are kept, with a warning whose fix is
+// again; only an end of the context is an error.
+func (r *reader) readTable(ctx context.Context, table, again string, read func(columns) error) error {
 	cols, ok := r.table[table]
 	if !ok {
 		return nil
 	}
 	if err := read(cols); err != nil {
 		if ctx.Err() != nil {
-			return cancelled(ctx, r.file)
+			return cancelledError(ctx, r.file)
 		}
 		r.t.Truncated = true
 		r.t.Warn("damaged-table", fmt.Sprintf("table %s could not be read to its end (%v): %d events were read so far", table, err, r.t.Events), again)
@@ -98,11 +97,10 @@ func (r *reader) each(ctx context.Context, table, again string, read func(column
 	return nil
 }
 
-// incomplete warns of a journal beside the file and of pages that are missing at
-// its end.
-func (r *reader) incomplete(again string) {
-	leftovers(r.t)
-	if r.short() {
+// warnIncomplete warns about a journal and about pages that are missing at the end of the file.
+func (r *reader) warnIncomplete(again string) {
+	warnJournal(r.t)
+	if r.isShort() {
 		r.t.Truncated = true
 		r.t.Warn("truncated", fmt.Sprintf("the file ends at byte %d of %d: tables or parts of tables are missing", r.size, r.expected), again)
 	}
@@ -119,16 +117,16 @@ func (r *reader) nsysTables() int {
 	return n
 }
 
-// recognise refuses a database that nsys did not write.
-func (r *reader) recognise() error {
+// checkSchema refuses a database that nsys did not write.
+func (r *reader) checkSchema() error {
 	if r.nsysTables() > 0 {
 		return nil
 	}
-	if r.short() {
-		return damaged(r.file, fmt.Errorf("no event table is left"))
+	if r.isShort() {
+		return damagedError(r.file, fmt.Errorf("no event table is left"))
 	}
 	if r.wal {
-		return inJournal(r.path)
+		return journalError(r.path)
 	}
 	if _, ok := r.table[tStrings]; ok {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the export holds neither CUDA nor NVTX events (no table %s, %s or %s)", r.path, tKernel, tRuntime, tNVTX).WithFix("record with: nsys profile --trace=cuda,nvtx")
@@ -139,39 +137,39 @@ func (r *reader) recognise() error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this database is no Nsight Systems export (it has no table %s, %s or %s)", r.path, tKernel, tRuntime, tNVTX).WithFix("make one with: %s report.nsys-rep", export)
 }
 
-// finish settles what needed every table.
-func (r *reader) finish(ctx context.Context) error {
+// finishTrace completes the data that depend on several tables.
+func (r *reader) finishTrace(ctx context.Context) error {
 	if len(r.t.Host)+len(r.loose) == 0 && len(r.t.GPU) == 0 {
 		if r.t.Truncated {
-			return damaged(r.file, fmt.Errorf("no event could be read"))
+			return damagedError(r.file, fmt.Errorf("no event could be read"))
 		}
-		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: its tables hold no events", r.path).WithFix("%s while the program works, and check that the profiler printed no error", r.advice().record)
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: its tables hold no events", r.path).WithFix("%s while the program works, and check that the profiler printed no error", r.recordingAdvice().record)
 	}
 	if ctx.Err() != nil {
-		return cancelled(ctx, r.file)
+		return cancelledError(ctx, r.file)
 	}
 	r.sortDevices()
-	r.resolve()
+	r.resolveNames()
 	r.nameLanes()
 	r.nameProcess()
 	r.closeRanges()
 	r.t.Nest(r.loose, r.addHost)
-	r.report()
+	r.addWarnings()
 	r.t.Finish()
 	r.room.Finish(r.t, 0)
 	return nil
 }
 
-// enum reads an ENUM table into a map, over its defaults.
-func (r *reader) enum(into func() map[int64]string, form func(string) string) func(context.Context, string, columns) error {
+// readEnum reads an ENUM table into a map, over its defaults.
+func (r *reader) readEnum(into func() map[int64]string, form func(string) string) func(context.Context, string, columns) error {
 	return func(ctx context.Context, table string, c columns) error {
-		if !c.has("id", "name") {
+		if !c.hasAll("id", "name") {
 			return nil
 		}
 		m := into()
-		return r.query(ctx, `SELECT `+c.column("id")+`, `+c.column("name")+` FROM `+r.from(table), 2, func(v []any) {
-			if id, ok := integer(v[0]); ok {
-				if name := text(v[1]); name != "" {
+		return r.queryRows(ctx, `SELECT `+c.firstColumn("id")+`, `+c.firstColumn("name")+` FROM `+r.quotedTable(table), 2, func(v []any) {
+			if id, ok := parseInteger(v[0]); ok {
+				if name := textOf(v[1]); name != "" {
 					m[id] = form(name)
 				}
 			}
@@ -179,38 +177,37 @@ func (r *reader) enum(into func() map[int64]string, form func(string) string) fu
 	}
 }
 
-// events runs a query over a table of events. columns are what to select,
-// after start and end; row gets start and end sorted out, -1 for an end that
-// is missing.
-func (r *reader) events(ctx context.Context, table string, c columns, where string, selected []string, row func(start, end int64, v []any)) error {
-	if !c.has("start", "end") {
+// readEvents runs a query over a table of events. selected are the columns after start and end; row gets valid values
+// of start and end, -1 for a missing end.
+func (r *reader) readEvents(ctx context.Context, table string, c columns, where string, selected []string, row func(start, end int64, v []any)) error {
+	if !c.hasAll("start", "end") {
 		r.t.Warn("unknown-schema", fmt.Sprintf("table %s has no columns start and end and is left out", table), "export again with: "+export+" --force-overwrite true report.nsys-rep")
 		return nil
 	}
-	q := `SELECT ` + strings.Join(append([]string{c.column("start"), c.column("end")}, selected...), ", ") + ` FROM ` + r.from(table) + where
-	return r.scan(ctx, q, 2+len(selected), leastEvent, func(v []any) { r.timed(v, row) })
+	q := `SELECT ` + strings.Join(append([]string{c.firstColumn("start"), c.firstColumn("end")}, selected...), ", ") + ` FROM ` + r.quotedTable(table) + where
+	return r.scanRows(ctx, q, 2+len(selected), leastEvent, func(v []any) { r.readRow(v, row) })
 }
 
-// timed sorts out start and end of a row and calls row for an event that is kept.
-func (r *reader) timed(v []any, row func(start, end int64, v []any)) {
+// readRow parses start and end of a row and calls row for a kept event.
+func (r *reader) readRow(v []any, row func(start, end int64, v []any)) {
 	r.t.Events++
-	start, ok := integer(v[0])
+	start, ok := parseInteger(v[0])
 	if !ok || start > math.MaxInt64/4 || start < math.MinInt64/4 {
 		r.backwards++
 		return
 	}
-	if !r.keeps(start) {
+	if !r.isKept(start) {
 		return
 	}
-	end, ok := integer(v[1])
+	end, ok := parseInteger(v[1])
 	if !ok || end > math.MaxInt64/4 {
 		end = -1
 	}
 	row(start, end, v[2:])
 }
 
-// span mends an event that ends before it starts.
-func (r *reader) span(start, end int64) int64 {
+// clampEnd returns the end of an event, or its start if it ends before it starts.
+func (r *reader) clampEnd(start, end int64) int64 {
 	if end < start {
 		r.backwards++
 		return start
@@ -222,18 +219,18 @@ func (r *reader) addHost(h model.Host) {
 	r.t.Host = append(r.t.Host, h)
 }
 
-// addGPU keeps a device operation.
+// addGPU stores a device operation.
 func (r *reader) addGPU(g model.GPU) {
 	r.t.GPU = append(r.t.GPU, g)
 }
 
-// pidTid takes a globalTid apart.
+// pidTid splits a globalTid.
 func pidTid(global int64) (pid int32, tid int64) {
 	return int32(global >> 24 & 0xffffff), global & 0xffffff
 }
 
-// lane is the index of a thread.
-func (r *reader) lane(globalTid int64) uint32 {
+// laneOf returns the index of a thread.
+func (r *reader) laneOf(globalTid int64) uint32 {
 	if i, ok := r.lanes[globalTid]; ok {
 		return i
 	}
@@ -247,8 +244,8 @@ func (r *reader) lane(globalTid int64) uint32 {
 	return i
 }
 
-// launchers counts the processes that called CUDA.
-func (r *reader) launchers() int {
+// countLaunchers counts the processes that called CUDA.
+func (r *reader) countLaunchers() int {
 	pids := map[int32]bool{}
 	for i := range r.t.Host {
 		if h := &r.t.Host[i]; h.Kind == model.API {
@@ -273,8 +270,8 @@ func (r *reader) nameProcess() {
 	}
 }
 
-// closeRanges ends the ranges that were open when the recording stopped. A
-// step that was cut off is no step to measure: it stays as a plain range.
+// closeRanges ends the ranges that were open when the recording stopped. A cut-off step measures no step: it stays as
+// a plain range.
 func (r *reader) closeRanges() {
 	last := int64(math.MinInt64)
 	for i := range r.t.Host {
@@ -299,20 +296,20 @@ func (r *reader) closeRanges() {
 	}
 }
 
-// advice is how to record what a database lacks.
-type advice struct{ calls, ranges, record, emit, names string }
+// recordAdvice has the terms and commands for recording data that a database lacks.
+type recordAdvice struct{ calls, ranges, record, emit, names string }
 
-func (r *reader) advice() advice {
+func (r *reader) recordingAdvice() recordAdvice {
 	if r.t.Format == model.Rocpd {
-		return advice{"HIP", "ROCTx", "record with " + rocprof,
+		return recordAdvice{"HIP", "ROCTx", "record with " + rocprof,
 			"put a ROCTx range around each iteration (roctxRangePush), or around each operator", pdString + " or " + pdSymbol}
 	}
-	return advice{"CUDA", "NVTX", "record with nsys profile --trace=cuda,nvtx", "record with --trace=cuda,nvtx and put an NVTX range around each iteration (nvtxRangePush), or around each operator", tStrings}
+	return recordAdvice{"CUDA", "NVTX", "record with nsys profile --trace=cuda,nvtx", "record with --trace=cuda,nvtx and put an NVTX range around each iteration (nvtxRangePush), or around each operator", tStrings}
 }
 
-// report warns of what limits the analysis.
-func (r *reader) report() {
-	t, to := r.t, r.advice()
+// addWarnings warns about the limits of the analysis.
+func (r *reader) addWarnings() {
+	t, to := r.t, r.recordingAdvice()
 	kinds := map[model.Kind]int{}
 	for i := range t.Host {
 		kinds[t.Host[i].Kind]++
@@ -329,7 +326,7 @@ func (r *reader) report() {
 		}
 		t.Warn("no-nvtx", why+", so there are no steps and no operators", to.emit)
 	}
-	if n := r.launchers(); r.noProcess > 0 && n > 1 {
+	if n := r.countLaunchers(); r.noProcess > 0 && n > 1 {
 		t.Warn("no-process", fmt.Sprintf("%d device operations do not say which of %d processes launched them; if processes share a correlation id, the launch is unknown", r.noProcess, n), "")
 	}
 	if r.backwards > 0 {

@@ -13,12 +13,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// A rocpd database is what rocprofv3 of ROCm 7 writes. The tables of one process share
-// a suffix, its UUID; a merged database has several sets of them, and ids count in each
-// set. Views without a suffix join them, and are not read. There are two layouts: events
-// with their start and end (schema 3), or with ids of rows of rocpd_timestamp and
-// rocpd_track (later). The schema is source/share/rocprofiler-sdk-rocpd of
-// ROCm/rocprofiler-sdk.
+// rocprofv3 of ROCm 7 writes rocpd databases. The tables of one process share a suffix, its UUID; a merged database
+// has several sets of them, and ids count within each set. Views without a suffix join them; the reader ignores them.
+// There are two layouts: events with their start and end (schema 3), or with ids of rows of rocpd_timestamp and
+// rocpd_track (later). The schema is in source/share/rocprofiler-sdk-rocpd of ROCm/rocprofiler-sdk.
 //
 // An operation and its call share the stack_id of their events. Times are nanoseconds.
 
@@ -38,10 +36,10 @@ const (
 	pdCopy      = "rocpd_memory_copy"
 )
 
-// rocprof is the command that makes a database with all that is read here.
+// rocprof is the command that records a database with all data that this package reads.
 const rocprof = "rocprofv3 --runtime-trace --output-format rocpd -- python train.py"
 
-// rocpdTable takes a table's name apart: which of those above, and the suffix.
+// rocpdTable splits a table's name into one of the names above and the suffix.
 func rocpdTable(name string) (base, suffix string, ok bool) {
 	for _, base := range []string{pdString, pdNode, pdProcess, pdThread, pdAgent, pdSymbol, pdTrack, pdTimestamp, pdEvent, pdRegion, pdKernel, pdCopy} {
 		if suffix, ok := strings.CutPrefix(name, base); ok && (suffix == "" || suffix[0] == '_') {
@@ -51,8 +49,8 @@ func rocpdTable(name string) (base, suffix string, ok bool) {
 	return "", "", false
 }
 
-// part is what one process recorded: the tables with its suffix, and what its ids mean.
-type part struct {
+// processTables are the tables of one process, by their suffix, with the meaning of their ids.
+type processTables struct {
 	suffix  string
 	strings map[int64]string
 	symbols map[int64]string
@@ -66,18 +64,18 @@ type agent struct {
 	index int64 // among the GPUs of the machine
 }
 
-// rocpdParts are the sets of tables that have events, in the order of their suffixes;
-// an error where there is none that is known.
-func (r *reader) rocpdParts() ([]*part, error) {
-	sets := map[string]*part{}
+// listRocpdParts returns the sets of tables that have events, in the order of their suffixes; an error if no set has
+// a known schema.
+func (r *reader) listRocpdParts() ([]*processTables, error) {
+	sets := map[string]*processTables{}
 	for name, c := range r.table {
 		base, suffix, ok := rocpdTable(name)
 		if !ok || base != pdKernel && base != pdCopy && base != pdRegion {
 			continue
 		}
-		spine := c.has("start_id", "end_id") && r.table[pdTimestamp+suffix].has("id", "value")
-		if c.has("start", "end") || spine {
-			sets[suffix] = &part{suffix: suffix, strings: map[int64]string{}, symbols: map[int64]string{}, pids: map[int64]int64{},
+		spine := c.hasAll("start_id", "end_id") && r.table[pdTimestamp+suffix].hasAll("id", "value")
+		if c.hasAll("start", "end") || spine {
+			sets[suffix] = &processTables{suffix: suffix, strings: map[int64]string{}, symbols: map[int64]string{}, pids: map[int64]int64{},
 				tids: map[int64]int64{}, agents: map[int64]agent{}}
 		}
 	}
@@ -85,35 +83,35 @@ func (r *reader) rocpdParts() ([]*part, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is a rocpd database of a schema that is not known (no table %s, %s or %s with times)", r.path, pdKernel, pdCopy, pdRegion).
 			WithFix("record with rocprofv3 of ROCm 7 (%s), or with torch.profiler (docs/analyze.md)", rocprof)
 	}
-	return slices.SortedFunc(maps.Values(sets), func(a, b *part) int { return cmp.Compare(a.suffix, b.suffix) }), nil
+	return slices.SortedFunc(maps.Values(sets), func(a, b *processTables) int { return cmp.Compare(a.suffix, b.suffix) }), nil
 }
 
-// rocpdTables reads a rocpd database.
-func (r *reader) rocpdTables(ctx context.Context) error {
+// readRocpdTables reads a rocpd database.
+func (r *reader) readRocpdTables(ctx context.Context) error {
 	r.t.Format = model.Rocpd
-	parts, err := r.rocpdParts()
+	parts, err := r.listRocpdParts()
 	if err != nil {
 		return err
 	}
-	r.incomplete("copy the file again")
+	r.warnIncomplete("copy the file again")
 	machines := map[string]bool{}
 	for _, p := range parts {
 		for _, step := range []struct {
 			table string
-			read  func(context.Context, *part, string, columns) error
+			read  func(context.Context, *processTables, string, columns) error
 		}{
-			{pdNode, func(ctx context.Context, _ *part, table string, c columns) error {
-				return r.query(ctx, "SELECT "+c.column("machine_id", "hash")+" FROM "+table, 1, func(v []any) { machines[fmt.Sprint(v[0])] = true })
+			{pdNode, func(ctx context.Context, _ *processTables, table string, c columns) error {
+				return r.queryRows(ctx, "SELECT "+c.firstColumn("machine_id", "hash")+" FROM "+table, 1, func(v []any) { machines[fmt.Sprint(v[0])] = true })
 			}},
-			{pdString, r.rocpdNames(func(p *part) map[int64]string { return p.strings }, "string")},
-			{pdSymbol, r.rocpdNames(func(p *part) map[int64]string { return p.symbols }, "display_name", "kernel_name")},
-			{pdProcess, r.rocpdIDs(func(p *part) map[int64]int64 { return p.pids }, "pid")},
-			{pdThread, r.rocpdIDs(func(p *part) map[int64]int64 { return p.tids }, "tid")},
-			{pdAgent, r.rocpdAgents}, {pdRegion, r.rocpdRegions}, {pdKernel, r.rocpdKernels}, {pdCopy, r.rocpdCopies},
+			{pdString, r.readRocpdNames(func(p *processTables) map[int64]string { return p.strings }, "string")},
+			{pdSymbol, r.readRocpdNames(func(p *processTables) map[int64]string { return p.symbols }, "display_name", "kernel_name")},
+			{pdProcess, r.readRocpdIDs(func(p *processTables) map[int64]int64 { return p.pids }, "pid")},
+			{pdThread, r.readRocpdIDs(func(p *processTables) map[int64]int64 { return p.tids }, "tid")},
+			{pdAgent, r.readRocpdAgents}, {pdRegion, r.readRocpdRegions}, {pdKernel, r.readRocpdKernels}, {pdCopy, r.readRocpdCopies},
 		} {
 			table := step.table + p.suffix
-			read := func(cols columns) error { return step.read(ctx, p, quote(table, '"'), cols) }
-			if err := r.each(ctx, table, "copy the file again", read); err != nil {
+			read := func(cols columns) error { return step.read(ctx, p, quoteSQL(table, '"'), cols) }
+			if err := r.readTable(ctx, table, "copy the file again", read); err != nil {
 				return err
 			}
 		}
@@ -125,21 +123,21 @@ func (r *reader) rocpdTables(ctx context.Context) error {
 	return nil
 }
 
-// rocpdNames reads a table of texts by id; of several columns the first with a text.
-func (r *reader) rocpdNames(into func(*part) map[int64]string, from ...string) func(context.Context, *part, string, columns) error {
-	return func(ctx context.Context, p *part, table string, c columns) error {
-		sel := []string{c.column("id")}
+// readRocpdNames reads a table of texts by id; of several columns it takes the first with a text.
+func (r *reader) readRocpdNames(into func(*processTables) map[int64]string, from ...string) func(context.Context, *processTables, string, columns) error {
+	return func(ctx context.Context, p *processTables, table string, c columns) error {
+		sel := []string{c.firstColumn("id")}
 		for _, name := range from {
-			sel = append(sel, c.column(name))
+			sel = append(sel, c.firstColumn(name))
 		}
 		m := into(p)
-		return r.query(ctx, "SELECT "+join(sel)+" FROM "+table, len(sel), func(v []any) {
-			id, ok := integer(v[0])
-			if !ok || r.room.Over(r.used()) {
+		return r.queryRows(ctx, "SELECT "+joinColumns(sel)+" FROM "+table, len(sel), func(v []any) {
+			id, ok := parseInteger(v[0])
+			if !ok || r.room.Over(r.usedBytes()) {
 				return
 			}
 			for _, x := range v[1:] {
-				if s := strings.TrimSuffix(clean(text(x)), ".kd"); s != "" {
+				if s := strings.TrimSuffix(cleanName(textOf(x)), ".kd"); s != "" {
 					m[id] = s
 					r.names.bytes += foundBytes + int64(len(s))
 					return
@@ -149,14 +147,14 @@ func (r *reader) rocpdNames(into func(*part) map[int64]string, from ...string) f
 	}
 }
 
-// rocpdIDs reads the system's number of a process or thread by its row.
-func (r *reader) rocpdIDs(into func(*part) map[int64]int64, name string) func(context.Context, *part, string, columns) error {
-	return func(ctx context.Context, p *part, table string, c columns) error {
+// readRocpdIDs reads the system's number of a process or thread by its row.
+func (r *reader) readRocpdIDs(into func(*processTables) map[int64]int64, name string) func(context.Context, *processTables, string, columns) error {
+	return func(ctx context.Context, p *processTables, table string, c columns) error {
 		m := into(p)
-		return r.query(ctx, "SELECT "+c.column("id")+", "+c.column(name)+" FROM "+table, 2, func(v []any) {
-			id, ok1 := integer(v[0])
-			n, ok2 := integer(v[1])
-			if ok1 && ok2 && !r.room.Over(r.used()) {
+		return r.queryRows(ctx, "SELECT "+c.firstColumn("id")+", "+c.firstColumn(name)+" FROM "+table, 2, func(v []any) {
+			id, ok1 := parseInteger(v[0])
+			n, ok2 := parseInteger(v[1])
+			if ok1 && ok2 && !r.room.Over(r.usedBytes()) {
 				m[id] = n
 				r.names.bytes += foundBytes
 			}
@@ -164,16 +162,16 @@ func (r *reader) rocpdIDs(into func(*part) map[int64]int64, name string) func(co
 	}
 }
 
-// rocpdAgents reads the processors: GPUs by their number among the GPUs.
-func (r *reader) rocpdAgents(ctx context.Context, p *part, table string, c columns) error {
-	sel := []string{c.column("id"), c.column("type"), c.column("type_index", "logical_index"), c.column("product_name"), c.column("model_name"), c.column("name"), c.column("extdata")}
-	return r.query(ctx, "SELECT "+join(sel)+" FROM "+table, len(sel), func(v []any) {
-		id, ok := integer(v[0])
+// readRocpdAgents reads the processors: GPUs by their number among the GPUs.
+func (r *reader) readRocpdAgents(ctx context.Context, p *processTables, table string, c columns) error {
+	sel := []string{c.firstColumn("id"), c.firstColumn("type"), c.firstColumn("type_index", "logical_index"), c.firstColumn("product_name"), c.firstColumn("model_name"), c.firstColumn("name"), c.firstColumn("extdata")}
+	return r.queryRows(ctx, "SELECT "+joinColumns(sel)+" FROM "+table, len(sel), func(v []any) {
+		id, ok := parseInteger(v[0])
 		if !ok || len(p.agents) >= maxDevices {
 			return
 		}
-		a := agent{gpu: text(v[1]) == "GPU", index: id}
-		if n, ok := integer(v[2]); ok {
+		a := agent{gpu: textOf(v[1]) == "GPU", index: id}
+		if n, ok := parseInteger(v[2]); ok {
 			a.index = n
 		}
 		p.agents[id] = a
@@ -184,10 +182,10 @@ func (r *reader) rocpdAgents(ctx context.Context, p *part, table string, c colum
 			CUs int `json:"cu_count"`
 		}
 		d := r.known[a.index]
-		if err := json.Unmarshal([]byte(text(v[6])), &more); err == nil && more.CUs > 0 && more.CUs < 1<<20 {
+		if err := json.Unmarshal([]byte(textOf(v[6])), &more); err == nil && more.CUs > 0 && more.CUs < 1<<20 {
 			d.SMs = more.CUs
 		}
-		d.Name = cmp.Or(clean(text(v[3])), clean(text(v[4])), clean(text(v[5])), d.Name)
+		d.Name = cmp.Or(cleanName(textOf(v[3])), cleanName(textOf(v[4])), cleanName(textOf(v[5])), d.Name)
 		r.known[a.index] = d
 	})
 }

@@ -38,8 +38,8 @@ const (
 	tMemOps        = "ENUM_CUDA_DEV_MEM_EVENT_OPER"
 )
 
-// wanted reports whether a table is one of those above.
-func wanted(name string) bool {
+// isWantedTable reports whether a table is in the list above.
+func isWantedTable(name string) bool {
 	return slices.Contains([]string{tKernel, tMemcpy, tMemset, tGraph, tRuntime, tDriver, tNVTX, tOverhead, tMemory, tCallchain, tStrings, tThreads,
 		tProcesses, tGPU, tOldGPU, tDevice, tDiag, tGPUFaults, tCPUFaults, tCopyKinds, tMemKinds, tEventTypes, tSeverities, tOverheadTypes, tMemOps}, name)
 }
@@ -47,14 +47,14 @@ func wanted(name string) bool {
 // tableVersion ends the names of tables in some exports: NVTX_EVENTS_V2.
 var tableVersion = regexp.MustCompile(`_[vV]\d+$`)
 
-// unversioned takes a table's name apart; version is "" where it has none.
-func unversioned(name string) (base, version string) {
+// splitVersion splits a table's name; version is "" without one.
+func splitVersion(name string) (base, version string) {
 	version = tableVersion.FindString(name)
 	return strings.TrimSuffix(name, version), version
 }
 
-// integer reads a value that should be a whole number.
-func integer(v any) (int64, bool) {
+// parseInteger reads a value that should be a whole number.
+func parseInteger(v any) (int64, bool) {
 	switch x := v.(type) {
 	case int64:
 		return x, true
@@ -66,10 +66,10 @@ func integer(v any) (int64, bool) {
 	return 0, false
 }
 
-func whole(v any) int64 { n, _ := integer(v); return n }
+func integerOrZero(v any) int64 { n, _ := parseInteger(v); return n }
 
-// text reads a value that should be text.
-func text(v any) string {
+// textOf reads a value that should be text.
+func textOf(v any) string {
 	switch x := v.(type) {
 	case string:
 		return x
@@ -79,7 +79,7 @@ func text(v any) string {
 	return ""
 }
 
-// The defaults are those of CUPTI's headers, which the ENUM tables repeat.
+// The defaults come from CUPTI's headers, which the ENUM tables repeat.
 
 func defaultCopyKinds() map[int64]string {
 	return map[int64]string{1: "HTOD", 2: "DTOH", 3: "HTOA", 4: "ATOH", 5: "ATOA", 6: "ATOD", 7: "DTOA", 8: "DTOD", 9: "HTOH", 10: "PTOP",
@@ -101,17 +101,16 @@ func defaultEventTypes() map[int64]string {
 	return map[int64]string{34: nvtxMark, 59: nvtxPushPop, 60: nvtxStartEnd}
 }
 
-// afterKind drops the prefix that the names of an ENUM table share:
-// CUDA_MEMCPY_KIND_HTOD becomes HTOD.
-func afterKind(name string) string {
+// trimKind drops the prefix that the names of an ENUM table share: CUDA_MEMCPY_KIND_HTOD becomes HTOD.
+func trimKind(name string) string {
 	if _, rest, ok := strings.Cut(name, "KIND_"); ok {
 		return rest
 	}
 	return name
 }
 
-// direction of a copy by the name of its kind. Arrays are device memory.
-func direction(kind string) model.Direction {
+// directionOf returns the direction of a copy by the name of its kind. Arrays are device memory.
+func directionOf(kind string) model.Direction {
 	switch strings.TrimPrefix(kind, unifiedCopy) {
 	case "HTOD", "HTOA":
 		return model.H2D
@@ -127,8 +126,7 @@ func direction(kind string) model.Direction {
 	return model.NoCopy
 }
 
-// hostMemory is the kind of memory at a copy's host end. Managed memory is
-// neither.
+// hostMemory returns the kind of memory at a copy's host end. Managed memory is neither.
 func hostMemory(kind string) model.HostMemory {
 	switch kind {
 	case "PAGEABLE":
@@ -139,8 +137,8 @@ func hostMemory(kind string) model.HostMemory {
 	return model.UnknownMemory
 }
 
-// title makes DEVICE_STATIC "Device Static".
-func title(kind string) string {
+// titleCase converts DEVICE_STATIC to "Device Static".
+func titleCase(kind string) string {
 	words := strings.Split(strings.ToLower(kind), "_")
 	for i, w := range words {
 		if w != "" {

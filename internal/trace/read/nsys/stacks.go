@@ -12,8 +12,8 @@ import (
 // maxFrames bounds a stack; the innermost frames are kept.
 const maxFrames = 128
 
-// stacks are the call chains that calls refer to. A Host.Stack is an index
-// into frames plus one until resolveStacks puts the text in place.
+// stacks holds the call chains that calls refer to. A Host.Stack is an index into frames plus one until resolveStacks
+// replaces it.
 type stacks struct {
 	slot   map[int64]uint32
 	frames [][]frame
@@ -24,8 +24,8 @@ type frame struct{ depth, symbol int64 }
 
 func newStacks() stacks { return stacks{slot: map[int64]uint32{}} }
 
-// of is the slot of a call chain, plus one.
-func (s *stacks) of(id int64) uint32 {
+// slotOf returns the slot of a call chain, plus one.
+func (s *stacks) slotOf(id int64) uint32 {
 	if i, ok := s.slot[id]; ok {
 		return i
 	}
@@ -36,30 +36,30 @@ func (s *stacks) of(id int64) uint32 {
 	return i
 }
 
-// callchains reads the stacks of the calls (--cudabacktrace).
-func (r *reader) callchains(ctx context.Context, table string, c columns) error {
-	if !c.has("id", "symbol") {
+// readCallchains reads the stacks of the calls (--cudabacktrace).
+func (r *reader) readCallchains(ctx context.Context, table string, c columns) error {
+	if !c.hasAll("id", "symbol") {
 		return nil
 	}
-	sel := []string{c.column("id"), c.column("symbol"), c.column("stackDepth")}
-	return r.query(ctx, "SELECT "+join(sel)+" FROM "+r.from(table), 3, func(v []any) {
-		id, ok := integer(v[0])
+	sel := []string{c.firstColumn("id"), c.firstColumn("symbol"), c.firstColumn("stackDepth")}
+	return r.queryRows(ctx, "SELECT "+joinColumns(sel)+" FROM "+r.quotedTable(table), 3, func(v []any) {
+		id, ok := parseInteger(v[0])
 		i, used := r.stacks.slot[id]
 		if !ok || !used {
 			return
 		}
-		depth, ok := integer(v[2])
+		depth, ok := parseInteger(v[2])
 		if !ok {
 			depth = int64(len(r.stacks.frames[i-1]))
 		}
-		if depth < maxFrames && len(r.stacks.frames[i-1]) < maxFrames && !r.room.Over(r.used()) {
+		if depth < maxFrames && len(r.stacks.frames[i-1]) < maxFrames && !r.room.Over(r.usedBytes()) {
 			r.stacks.bytes += frameBytes
-			r.stacks.frames[i-1] = append(r.stacks.frames[i-1], frame{depth, r.names.want(v[1])})
+			r.stacks.frames[i-1] = append(r.stacks.frames[i-1], frame{depth, r.names.requestString(v[1])})
 		}
 	})
 }
 
-// resolveStacks writes the stacks out, equal ones once.
+// resolveStacks writes the stacks as text, equal ones once.
 func (r *reader) resolveStacks() {
 	byText := map[string]uint32{}
 	final := make([]uint32, len(r.stacks.frames)+1)

@@ -10,19 +10,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// cudaDevices reads which GPU a program means by its device number: with
-// CUDA_VISIBLE_DEVICES every rank calls its own device 0.
-func (r *reader) cudaDevices(ctx context.Context, table string, c columns) error {
-	sel := []string{c.column("gpuId"), c.column("cudaId"), c.column("pid"), c.column("numMultiprocessors")}
-	return r.query(ctx, "SELECT "+join(sel)+" FROM "+r.from(table), len(sel), func(v []any) {
-		gpu, ok1 := integer(v[0])
-		id, ok2 := integer(v[1])
+// readCUDADevices reads the GPU of each device number of a program: with CUDA_VISIBLE_DEVICES every rank calls its
+// own device 0.
+func (r *reader) readCUDADevices(ctx context.Context, table string, c columns) error {
+	sel := []string{c.firstColumn("gpuId"), c.firstColumn("cudaId"), c.firstColumn("pid"), c.firstColumn("numMultiprocessors")}
+	return r.queryRows(ctx, "SELECT "+joinColumns(sel)+" FROM "+r.quotedTable(table), len(sel), func(v []any) {
+		gpu, ok1 := parseInteger(v[0])
+		id, ok2 := parseInteger(v[1])
 		if !ok1 || !ok2 {
 			return
 		}
-		pid := whole(v[2]) // 0 where the version does not say
+		pid := integerOrZero(v[2]) // 0 in versions without it
 		r.gpuOf[cudaDevice{pid, id}] = gpu
-		if sms := whole(v[3]); sms > 0 {
+		if sms := integerOrZero(v[3]); sms > 0 {
 			d := r.known[gpu]
 			d.SMs = int(sms)
 			r.known[gpu] = d
@@ -30,22 +30,22 @@ func (r *reader) cudaDevices(ctx context.Context, table string, c columns) error
 	})
 }
 
-// gpus reads what the GPUs are; the columns' names changed in 2021.
-func (r *reader) gpus(ctx context.Context, table string, c columns) error {
-	sel := []string{c.column("id", "gpuId", "deviceId"), c.column("name"), c.column("computeMajor", "computeCapabilityMajor"),
-		c.column("computeMinor", "computeCapabilityMinor"), c.column("smCount", "numMultiprocessors"),
-		c.column("totalMemory", "globalMemorySize", "totalGlobalMem"), c.column("memoryBandwidth", "globalMemoryBandwidth")}
-	return r.query(ctx, "SELECT "+join(sel)+" FROM "+r.from(table), len(sel), func(v []any) {
-		id, ok := integer(v[0])
+// readGPUs reads the properties of the GPUs; the columns' names changed in 2021.
+func (r *reader) readGPUs(ctx context.Context, table string, c columns) error {
+	sel := []string{c.firstColumn("id", "gpuId", "deviceId"), c.firstColumn("name"), c.firstColumn("computeMajor", "computeCapabilityMajor"),
+		c.firstColumn("computeMinor", "computeCapabilityMinor"), c.firstColumn("smCount", "numMultiprocessors"),
+		c.firstColumn("totalMemory", "globalMemorySize", "totalGlobalMem"), c.firstColumn("memoryBandwidth", "globalMemoryBandwidth")}
+	return r.queryRows(ctx, "SELECT "+joinColumns(sel)+" FROM "+r.quotedTable(table), len(sel), func(v []any) {
+		id, ok := parseInteger(v[0])
 		if !ok {
 			return
 		}
 		d := r.known[id]
-		if s := clean(text(v[1])); s != "" {
+		if s := cleanName(textOf(v[1])); s != "" {
 			d.Name = s
 		}
 		set := func(to *int, v any) {
-			if n := whole(v); n > 0 && n < 1<<20 {
+			if n := integerOrZero(v); n > 0 && n < 1<<20 {
 				*to = int(n)
 			}
 		}
@@ -54,13 +54,13 @@ func (r *reader) gpus(ctx context.Context, table string, c columns) error {
 			set(&d.Minor, v[3])
 		}
 		set(&d.SMs, v[4])
-		if n := whole(v[5]); n > 0 {
+		if n := integerOrZero(v[5]); n > 0 {
 			d.TotalBytes = n
 		}
-		if n := whole(v[6]); n > 0 {
+		if n := integerOrZero(v[6]); n > 0 {
 			d.PeakBytesPerS = float64(n)
-			// CUPTI counts kilobytes a second, later versions bytes; no GPU
-			// that CUDA runs on has less than 10 GB/s or more than 10 PB/s.
+			// CUPTI counts kilobytes per second, later versions bytes; no GPU that CUDA runs on has less than 10 GB/s
+			// or more than 10 PB/s.
 			if d.PeakBytesPerS < 1e10 {
 				d.PeakBytesPerS *= 1000
 			}
@@ -69,11 +69,11 @@ func (r *reader) gpus(ctx context.Context, table string, c columns) error {
 	})
 }
 
-// maxDevices is what GPU.Device can tell apart.
+// maxDevices is the number of devices that GPU.Device can distinguish.
 const maxDevices = 1 << 16
 
-// device is the index of a GPU by the number a process has for it.
-func (r *reader) device(pid, id int64) uint16 {
+// deviceIndex returns the index of a GPU by its number in a process.
+func (r *reader) deviceIndex(pid, id int64) uint16 {
 	gpu, ok := r.gpuOf[cudaDevice{pid, id}]
 	if !ok {
 		if gpu, ok = r.gpuOf[cudaDevice{0, id}]; !ok {
@@ -94,8 +94,7 @@ func (r *reader) device(pid, id int64) uint16 {
 	return i
 }
 
-// sortDevices puts the devices in the order of their numbers, whichever was
-// used first.
+// sortDevices sorts the devices by number, whichever was used first.
 func (r *reader) sortDevices() {
 	old := r.t.Devices
 	order := make([]int, len(old))
@@ -113,15 +112,15 @@ func (r *reader) sortDevices() {
 	}
 }
 
-// maxDiagnostics is how many of nsys' own messages are passed on.
+// maxDiagnostics limits the messages of nsys that are passed on.
 const maxDiagnostics = 8
 
-// diagnostics passes on what nsys itself warned of: lost events above all.
-func (r *reader) diagnostics(ctx context.Context, table string, c columns) error {
+// readDiagnostics passes on nsys' own warnings: lost events above all.
+func (r *reader) readDiagnostics(ctx context.Context, table string, c columns) error {
 	serious := map[int64]bool{2: true, 3: true}
-	if e, ok := r.table[tSeverities]; ok && e.has("id", "name") {
+	if e, ok := r.table[tSeverities]; ok && e.hasAll("id", "name") {
 		m := map[int64]string{}
-		if err := r.enum(func() map[int64]string { return m }, strings.ToLower)(ctx, tSeverities, e); err != nil {
+		if err := r.readEnum(func() map[int64]string { return m }, strings.ToLower)(ctx, tSeverities, e); err != nil {
 			return err
 		}
 		for id, name := range m {
@@ -129,10 +128,10 @@ func (r *reader) diagnostics(ctx context.Context, table string, c columns) error
 		}
 	}
 	seen, more := map[string]bool{}, 0
-	err := r.query(ctx, "SELECT "+c.column("severity")+", "+c.column("text")+" FROM "+r.from(table), 2, func(v []any) {
-		s := strings.Join(strings.Fields(clean(text(v[1]))), " ")
-		lost := lostEvents(s)
-		if s == "" || seen[s] || !lost && !serious[whole(v[0])] {
+	err := r.queryRows(ctx, "SELECT "+c.firstColumn("severity")+", "+c.firstColumn("text")+" FROM "+r.quotedTable(table), 2, func(v []any) {
+		s := strings.Join(strings.Fields(cleanName(textOf(v[1]))), " ")
+		lost := reportsLostEvents(s)
+		if s == "" || seen[s] || !lost && !serious[integerOrZero(v[0])] {
 			return
 		}
 		if len(seen) >= maxDiagnostics && !lost {
@@ -159,8 +158,8 @@ func (r *reader) diagnostics(ctx context.Context, table string, c columns) error
 	return err
 }
 
-// lostEvents reports whether a message says that events are missing.
-func lostEvents(s string) bool {
+// reportsLostEvents reports whether a message mentions missing events.
+func reportsLostEvents(s string) bool {
 	s = strings.ToLower(s)
 	for _, word := range []string{"dropped", "lost", "discarded", "missing events", "buffer overflow", "incomplete"} {
 		if strings.Contains(s, word) {

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// event is one of a line, times in ns.
+// event is one event of a line, times in ns.
 type event struct {
 	name       string
 	start, end int64
@@ -18,8 +18,8 @@ type event struct {
 	kernel     string
 }
 
-// stat keeps a statistic of the event.
-func (e *event) stat(key, text string, number int64) {
+// setStat stores a statistic of the event.
+func (e *event) setStat(key, text string, number int64) {
 	switch key {
 	case "correlation_id":
 		e.corr = max(number, 0)
@@ -32,7 +32,7 @@ func (e *event) stat(key, text string, number int64) {
 	}
 }
 
-// converter makes a trace of planes.
+// converter converts planes into a trace.
 type converter struct {
 	t     *model.Trace
 	names map[string]model.NameID
@@ -41,7 +41,7 @@ type converter struct {
 	err   error
 }
 
-// plane is the host, or a device by its place among the trace's; others are skipped.
+// plane is the host, or a device by its index in the trace; others are skipped.
 type plane struct {
 	c      *converter
 	device int // -1 the host
@@ -60,12 +60,12 @@ func newConverter(path string, room int64) *converter {
 	return &converter{t: &model.Trace{Path: path, Format: model.XLA, Rank: -1}, names: map[string]model.NameID{}, room: model.NewRoom(room)}
 }
 
-// over says that the events take more than the room.
-func (c *converter) over() bool {
+// isOver reports whether the events exceed the memory budget.
+func (c *converter) isOver() bool {
 	return c.room.Over(int64(len(c.t.Host))*model.HostBytes+int64(len(c.t.GPU))*model.GPUBytes+c.texts) || max(len(c.t.Host), len(c.t.GPU)) >= math.MaxInt32
 }
 
-func (c *converter) name(s string) model.NameID {
+func (c *converter) nameID(s string) model.NameID {
 	id, ok := c.names[s]
 	if !ok {
 		id = model.NameID(len(c.t.Names))
@@ -78,7 +78,7 @@ func (c *converter) name(s string) model.NameID {
 
 var devicePlane = regexp.MustCompile(`^/device:(GPU|TPU):(\d{1,5})`)
 
-func (c *converter) plane(name string) *plane {
+func (c *converter) newPlane(name string) *plane {
 	p := &plane{c: c, device: -1}
 	if m := devicePlane.FindStringSubmatch(name); m != nil {
 		id, _ := strconv.Atoi(m[2])
@@ -97,8 +97,8 @@ func (c *converter) plane(name string) *plane {
 	return p
 }
 
-// describe keeps a statistic of a device.
-func (p *plane) describe(key, text string, number int64) {
+// setDevice stores a statistic of a device.
+func (p *plane) setDevice(key, text string, number int64) {
 	if p.device < 0 {
 		return
 	}
@@ -119,8 +119,8 @@ func (p *plane) describe(key, text string, number int64) {
 
 var streamName = regexp.MustCompile(`^Stream #(\d{1,9})`)
 
-// line is that of a stream of a device, or of a thread. Of a TPU its operations are one stream.
-func (p *plane) line(id int64, name string) *line {
+// newLine makes the line of a stream of a device, or of a thread. The operations of a TPU are one stream.
+func (p *plane) newLine(id int64, name string) *line {
 	l := &line{plane: p, skip: p.skip}
 	if p.skip {
 		return l
@@ -145,7 +145,7 @@ var (
 	blockOf = regexp.MustCompile(`block:(\d{1,5}),(\d{1,5}),(\d{1,5})`)
 )
 
-// add keeps an event.
+// add stores an event.
 func (c *converter) add(l *line, e *event) {
 	if l.skip {
 		return
@@ -169,7 +169,7 @@ func (c *converter) add(l *line, e *event) {
 	case e.start == e.end:
 		h.Kind = model.Instant
 	}
-	h.Name = c.name(e.name)
+	h.Name = c.nameID(e.name)
 	c.t.Host = append(c.t.Host, h)
 }
 
@@ -189,14 +189,14 @@ func (c *converter) addDevice(l *line, e *event) {
 	if m := sizeOf.FindStringSubmatch(e.copied); m != nil {
 		g.Bytes, _ = strconv.ParseInt(m[1], 10, 64)
 	}
-	g.Blocks = product(gridOf.FindStringSubmatch(e.kernel))
-	g.Threads = int32(min(product(blockOf.FindStringSubmatch(e.kernel)), math.MaxInt32))
-	g.Name = c.name(strings.TrimSuffix(e.name, ".kd")) // as ROCm calls its kernels
+	g.Blocks = multiply(gridOf.FindStringSubmatch(e.kernel))
+	g.Threads = int32(min(multiply(blockOf.FindStringSubmatch(e.kernel)), math.MaxInt32))
+	g.Name = c.nameID(strings.TrimSuffix(e.name, ".kd")) // as ROCm calls its kernels
 	c.t.GPU = append(c.t.GPU, g)
 }
 
-// product is that of the numbers of a match, 0 for none.
-func product(match []string) int64 {
+// multiply returns the product of the numbers of a match, 0 without a match.
+func multiply(match []string) int64 {
 	if len(match) == 0 {
 		return 0
 	}

@@ -22,9 +22,8 @@ type record struct {
 	Args map[string]any
 }
 
-// json reads the Chrome trace: the names of processes are those of planes, the names of
-// threads those of lines, and both may stand behind the events.
-func (c *converter) json(ctx context.Context, text []byte) error {
+// readJSON reads the Chrome trace: processes are planes, threads are lines, and the events may precede their names.
+func (c *converter) readJSON(ctx context.Context, text []byte) error {
 	var events []byte
 	document.JSONMembers(text, func(key string, value []byte) bool {
 		if key == "traceEvents" {
@@ -48,7 +47,7 @@ func (c *converter) json(ctx context.Context, text []byte) error {
 			} else {
 				f(&r)
 			}
-			return ctx.Err() == nil && !c.over()
+			return ctx.Err() == nil && !c.isOver()
 		})
 	}
 	each(`"M"`, func(r *record) {
@@ -67,11 +66,11 @@ func (c *converter) json(ctx context.Context, text []byte) error {
 			return
 		}
 		if made[r.Pid] == nil {
-			made[r.Pid] = c.plane(planes[r.Pid])
+			made[r.Pid] = c.newPlane(planes[r.Pid])
 		}
 		k := [2]int64{r.Pid, r.Tid}
 		if threads[k] == nil {
-			threads[k] = made[r.Pid].line(r.Tid, lines[k])
+			threads[k] = made[r.Pid].newLine(r.Tid, lines[k])
 		}
 		const most = 1e15 // us, thirty years
 		if !(math.Abs(r.TS) <= most) || !(r.Dur >= 0 && r.Dur <= most) {
@@ -82,7 +81,7 @@ func (c *converter) json(ctx context.Context, text []byte) error {
 		for key, v := range r.Args {
 			s := fmt.Sprint(v)
 			n, _ := strconv.ParseInt(s, 10, 64)
-			e.stat(key, s, n)
+			e.setStat(key, s, n)
 		}
 		c.add(threads[k], &e)
 	})

@@ -10,15 +10,15 @@ import (
 
 var errWire = errors.New("it is no XSpace: a field is longer than the file")
 
-// field is one of a message of protocol buffers.
+// field is one field of a protocol buffer message.
 type field struct {
 	number int
 	value  uint64 // of numbers
 	text   []byte // of texts and messages
 }
 
-// fields calls each with the fields of a message until it returns false.
-func fields(b []byte, each func(field) bool) error {
+// eachField calls each with the fields of a message until it returns false.
+func eachField(b []byte, each func(field) bool) error {
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)
 		if n <= 0 || tag>>3 == 0 || tag>>3 > math.MaxInt32 {
@@ -58,7 +58,7 @@ func fields(b []byte, each func(field) bool) error {
 	return nil
 }
 
-// isSpace says that a file begins with a plane that has a name of XLA's.
+// isSpace reports whether a file begins with a plane named by XLA.
 func isSpace(head []byte) bool {
 	if len(head) < 4 || head[0] != 1<<3|2 {
 		return false
@@ -68,7 +68,7 @@ func isSpace(head []byte) bool {
 		return false
 	}
 	is := false
-	_ = fields(head[1+n:], func(f field) bool {
+	_ = eachField(head[1+n:], func(f field) bool {
 		if f.number == 2 {
 			s := string(f.text)
 			is = strings.HasPrefix(s, "/host:") || strings.HasPrefix(s, "/device:") || s == "Task Environment"
@@ -78,31 +78,31 @@ func isSpace(head []byte) bool {
 	return is
 }
 
-// space reads the planes of an XSpace (tsl/profiler/protobuf/xplane.proto).
-func (c *converter) space(ctx context.Context, text []byte) error {
-	return fields(text, func(f field) bool {
+// readSpace reads the planes of an XSpace (tsl/profiler/protobuf/xplane.proto).
+func (c *converter) readSpace(ctx context.Context, text []byte) error {
+	return eachField(text, func(f field) bool {
 		if f.number == 1 {
 			if err := c.spacePlane(f.text); err != nil && c.err == nil {
 				c.err = err
 			}
 		}
-		return ctx.Err() == nil && !c.over()
+		return ctx.Err() == nil && !c.isOver()
 	})
 }
 
-// names are those of the events or the statistics of a plane, by number.
-type names map[uint64]string
+// nameTable has the names of the events or the statistics of a plane, by number.
+type nameTable map[uint64]string
 
 // add reads an entry of the map: its key, and the name (field 2) in its value.
-func (n names) add(entry []byte) error {
+func (n nameTable) add(entry []byte) error {
 	var key uint64
 	var name string
-	err := fields(entry, func(f field) bool {
+	err := eachField(entry, func(f field) bool {
 		switch f.number {
 		case 1:
 			key = f.value
 		case 2:
-			_ = fields(f.text, func(g field) bool {
+			_ = eachField(f.text, func(g field) bool {
 				if g.number == 2 {
 					name = string(g.text)
 				}
@@ -116,11 +116,11 @@ func (n names) add(entry []byte) error {
 }
 
 func (c *converter) spacePlane(text []byte) error {
-	events, stats := names{}, names{}
+	events, stats := nameTable{}, nameTable{}
 	name := ""
 	var lines, own [][]byte
 	var errs []error
-	errs = append(errs, fields(text, func(f field) bool {
+	errs = append(errs, eachField(text, func(f field) bool {
 		switch f.number {
 		case 2:
 			name = string(f.text)
@@ -135,10 +135,10 @@ func (c *converter) spacePlane(text []byte) error {
 		}
 		return true
 	}))
-	p := c.plane(name)
+	p := c.newPlane(name)
 	for _, s := range own {
 		key, value, number := statOf(s, stats)
-		p.describe(key, value, number)
+		p.setDevice(key, value, number)
 	}
 	for _, l := range lines {
 		errs = append(errs, c.spaceLine(p, l, events, stats))
@@ -146,11 +146,11 @@ func (c *converter) spacePlane(text []byte) error {
 	return errors.Join(errs...)
 }
 
-func (c *converter) spaceLine(p *plane, text []byte, events, stats names) error {
+func (c *converter) spaceLine(p *plane, text []byte, events, stats nameTable) error {
 	var id, start uint64
 	name := ""
 	var found [][]byte
-	err := fields(text, func(f field) bool {
+	err := eachField(text, func(f field) bool {
 		switch f.number {
 		case 1:
 			id = f.value
@@ -163,14 +163,14 @@ func (c *converter) spaceLine(p *plane, text []byte, events, stats names) error 
 		}
 		return true
 	})
-	l := p.line(int64(id), name)
+	l := p.newLine(int64(id), name)
 	for _, e := range found {
-		if l.skip || c.over() {
+		if l.skip || c.isOver() {
 			break
 		}
 		v := event{}
 		var offset, long uint64
-		err = errors.Join(err, fields(e, func(f field) bool {
+		err = errors.Join(err, eachField(e, func(f field) bool {
 			switch f.number {
 			case 1:
 				v.name = events[f.value]
@@ -180,7 +180,7 @@ func (c *converter) spaceLine(p *plane, text []byte, events, stats names) error 
 				long = f.value
 			case 4:
 				key, value, number := statOf(f.text, stats)
-				v.stat(key, value, number)
+				v.setStat(key, value, number)
 			}
 			return true
 		}))
@@ -193,8 +193,8 @@ func (c *converter) spaceLine(p *plane, text []byte, events, stats names) error 
 }
 
 // statOf reads one statistic: its name, and its text or its number.
-func statOf(b []byte, stats names) (key, text string, number int64) {
-	_ = fields(b, func(f field) bool {
+func statOf(b []byte, stats nameTable) (key, text string, number int64) {
+	_ = eachField(b, func(f field) bool {
 		switch f.number {
 		case 1:
 			key = stats[f.value]

@@ -1,9 +1,8 @@
-// Package xla reads what the profiler of XLA writes for JAX and TensorFlow: an XSpace
-// (.xplane.pb) and its Chrome trace (.trace.json.gz).
+// Package xla reads traces of XLA's profiler for JAX and TensorFlow: an XSpace (.xplane.pb) and its Chrome trace
+// (.trace.json.gz).
 //
-// Both hold planes: one of the host, one of each device, with a line for each thread or
-// stream. Calls of the runtime and device operations share correlation ids. Lines that
-// XLA derives from others (modules, steps) are left out.
+// Both hold planes: one of the host, one of each device, with a line for each thread or stream. Calls of the runtime
+// and device operations share correlation ids. Lines that XLA derives from others (modules, steps) are left out.
 package xla
 
 import (
@@ -17,12 +16,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// again says how to record.
-const again = "record one with jax.profiler.trace (docs/analyze.md)"
+// recordAgain is the fix for an unreadable trace.
+const recordAgain = "record one with jax.profiler.trace (docs/analyze.md)"
 
 var planeNames = regexp.MustCompile(`"name"\s*:\s*"/(host:CPU|device:(GPU|TPU|CPU):\d+)`)
 
-// IsTrace says whether a text that begins with head is such a file.
+// IsTrace reports whether a text that begins with head is an XLA trace.
 func IsTrace(head []byte) bool { return isSpace(head) || isJSON(head) }
 
 func isJSON(head []byte) bool {
@@ -30,9 +29,9 @@ func isJSON(head []byte) bool {
 	return bytes.HasPrefix(text, []byte("{")) && bytes.Contains(text, []byte(`"traceEvents"`)) && planeNames.Match(text)
 }
 
-// Read reads one trace, of which text is the whole; path is for messages. The trace is
-// finished. Errors are gpuprof.ErrInput, a TooLarge where the events take more than room
-// (bytes, 0 for outside.TraceMemory), or the context's.
+// Read reads one trace; text is the whole file, path is for messages. The trace is finished. Errors wrap
+// gpuprof.ErrInput, a TooLarge if the events exceed the memory budget room (bytes, 0 for outside.TraceMemory), or the
+// context's error.
 func Read(ctx context.Context, text []byte, path string, room int64) (*model.Trace, error) {
 	if room <= 0 {
 		room = outside.TraceMemory()
@@ -40,19 +39,19 @@ func Read(ctx context.Context, text []byte, path string, room int64) (*model.Tra
 	c := newConverter(path, room)
 	var err error
 	if isSpace(text) {
-		err = c.space(ctx, text)
+		err = c.readSpace(ctx, text)
 	} else {
-		err = c.json(ctx, text)
+		err = c.readJSON(ctx, text)
 	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("reading trace %s: %w", path, context.Cause(ctx))
-	case c.over():
+	case c.isOver():
 		return nil, gpuprof.Unreadable("reading trace "+path, &outside.TooLarge{What: "its events take more than " + outside.MemoryText(room), Memory: room}, "")
 	case err != nil && len(c.t.Host)+len(c.t.GPU) == 0:
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w", path, err).WithFix(again)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w", path, err).WithFix(recordAgain)
 	case len(c.t.Host)+len(c.t.GPU) == 0:
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: its planes hold no events of a host or a GPU", path).WithFix(again)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: its planes hold no events of a host or a GPU", path).WithFix(recordAgain)
 	case err != nil:
 		c.t.Truncated = true
 		c.t.Warn("truncated", fmt.Sprintf("the file could not be read to its end (%v); the part before that is analysed", err), "record it again")
