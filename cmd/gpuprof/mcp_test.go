@@ -265,6 +265,9 @@ func TestMCPMeasures(t *testing.T) {
 	if err != nil || !strings.Contains(whole.Contents[0].Text, `"operators"`) {
 		t.Errorf("the whole document: %v", err)
 	}
+	if text, failed := answer(t, s, "run_program", arguments{"command": []string{"./train"}, "output": "recorded"}); !failed || !strings.Contains(text, "it is not empty") {
+		t.Errorf("into the folder of an older recording: %s", text)
+	}
 	text, failed = answer(t, s, "gate", arguments{"against": "HEAD", "command": []string{"./bench"}, "budget": "1ms", "output": "gate.json"})
 	var d brief.Document
 	if err := json.Unmarshal([]byte(text), &d); err != nil || failed || d.Of != document.Gate || d.Verdict == "" || d.ExitCode == nil {

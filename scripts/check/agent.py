@@ -24,6 +24,9 @@ TOOLS = {"analyze", "compare", "gate", "explain", "doctor", "memory", "run_progr
 MOST_BYTES = 2000 * 3  # the limit of a result by the estimate of 3 bytes a token
 
 
+GATES = 2  # a gate measures no fresh pairs for an improvement alone, so that a noisy machine may need a second one
+
+
 class Failure(Exception):
     """A finding, a verdict or an answer is not as it must be."""
 
@@ -114,6 +117,20 @@ def git(folder, *args):
     subprocess.run(["git", "-c", "user.name=agent", "-c", "user.email=agent@example.invalid", *args], cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
 
+def improved(verdict, about, attempt):
+    """Whether a gate confirms a change. One that found it faster and could not confirm that is measured again."""
+    step = next((m for m in verdict.get("metrics", []) if m["name"] == "step"), None)
+    if step is None:
+        raise Failure(f"the gate about {about} has no metric step: {verdict}")
+    low, high = step["interval"]
+    print(f"  gate {attempt + 1}: {verdict['verdict']}, step {step['old']:.4f} s -> {step['new']:.4f} s, ratio {step['ratio']:.3f} (95 % interval {low} to {high})", flush=True)
+    if verdict["verdict"] == "improved":
+        return True
+    if verdict["verdict"] == "pass" and high is not None and high < 1 and attempt + 1 < GATES:
+        return False
+    raise Failure(f"the gate about {about} answers {verdict['verdict']}: {verdict['summary']} {step.get('reason', '')} {verdict.get('next')}")
+
+
 def fix(host, folder, command, budget):
     """Find and fix the faults one after the other; each must be found and measured as improved."""
     path, left = os.path.join(folder, "train.py"), dict(CHANGES)
@@ -130,14 +147,10 @@ def fix(host, folder, command, budget):
         lines = left.pop(finding["id"])(finding, lines)
         with open(path, "w", encoding="utf-8") as f:
             f.write("\n".join(lines))
-        verdict = host.call("gate", against="HEAD", command=command, folder=folder, metrics=["step"], budget=budget)
-        step = next((m for m in verdict.get("metrics", []) if m["name"] == "step"), None)
-        if step is None:
-            raise Failure(f"the gate about {finding['id']} has no metric step: {verdict}")
-        low, high = step["interval"]
-        print(f"{finding['id']}: {(finding.get('where') or ['-'])[0]}; at most {finding['claim']} {finding['unit']}; {verdict['verdict']}: step {step['old']:.4f} s -> {step['new']:.4f} s, ratio {step['ratio']:.3f} (95 % interval {low} to {high})", flush=True)
-        if verdict["verdict"] != "improved":
-            raise Failure(f"the gate about {finding['id']} answers {verdict['verdict']}: {verdict['summary']} {step.get('reason', '')} {verdict.get('next')}")
+        print(f"{finding['id']}: {(finding.get('where') or ['-'])[0]}; claims at most {finding['claim']} {finding['unit']}", flush=True)
+        for attempt in range(GATES):
+            if improved(host.call("gate", against="HEAD", command=command, folder=folder, metrics=["step"], budget=budget), finding["id"], attempt):
+                break
         git(folder, "commit", "-q", "-a", "-m", "change " + finding["id"])
 
 

@@ -21,16 +21,16 @@ class Samples(Dataset):
         return STEPS * BATCH
 
     def __getitem__(self, i):
-        time.sleep(0.002)
+        time.sleep(0.001)
         return torch.full((64,), float(i % 7)), torch.tensor([float(i % 3)])
 
 
 def table():
-    return [hash(i * 31) % 1000 / 1000.0 for i in range(100_000)]
+    return [hash(i * 31) % 1000 / 1000.0 for i in range(200_000)]
 
 
 def report(log, step, entries):
-    for i in range(800):
+    for i in range(1600):
         log.info("step %d entry %d is %f", step, i, entries[i])
 
 

@@ -108,7 +108,7 @@ func failedAs(e ended) *sdk.CallToolResult {
 			c.Message, c.Fix, _ = strings.Cut(sentence, "; ")
 		}
 	}
-	c.Message = cmp.Or(c.Message, cli.SentenceOf(tail(e.words, mostMessage)), fmt.Sprintf("gpuprof ended with exit code %d and without a message", e.code))
+	c.Message = cmp.Or(c.Message, cli.SentenceOf(e.words), fmt.Sprintf("gpuprof ended with exit code %d and without a message", e.code))
 	return complaint(c)
 }
 

@@ -73,8 +73,8 @@ func (s *server) runProgram(ctx context.Context, _ *sdk.CallToolRequest, in prog
 	if !filepath.IsAbs(folder) {
 		folder = filepath.Join(in.Folder, folder)
 	}
-	if _, err := os.Stat(filepath.Join(folder, "telemetry.json")); err != nil {
-		return failedAs(e), nil, nil // the program was never started
+	if !programEnded.MatchString(e.words) { // it was never started; an older recording may be there
+		return failedAs(e), nil, nil
 	}
 	p := programOf(e, folder)
 	analysis := filepath.Join(folder, "analysis.json")
