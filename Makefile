@@ -41,7 +41,7 @@ GOVULNCHECK_STAMP   := .bin/.govulncheck-$(GOVULNCHECK_VERSION)-$(shell go env G
 # Packages that have benchmarks, found by reading: listing them through the test binaries would compile them all.
 BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>/dev/null | xargs -r -n1 dirname | sort -u)
 
-.PHONY: browser browser-tools build docs docs-tools dist dist-test nocgo cross test race test-times nightly bench fuzz lint fmt lint-tools importrule-test tidy-check kernels inject ptxas sim-asan gorgonia test-torch gpu-bundle recount gallery generated programs vulnerabilities vulnerabilities-tools smoke launchers ci clean help
+.PHONY: browser browser-tools build docs docs-tools dist dist-test nocgo cross test race test-times nightly bench fuzz lint fmt lint-tools importrule-test tidy-check kernels inject ptxas sim-asan gorgonia test-torch gpu-bundle recount gallery generated programs vulnerabilities vulnerabilities-tools smoke launchers ci agent clean help
 
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
@@ -150,6 +150,9 @@ gorgonia: ## compile and test the gorgonia.org/cu driver against CUDA 12 headers
 
 test-torch: ## gpuprof run on real PyTorch on the CPU (TORCH_PYTHON=python, else an environment of its own in .bin)
 	scripts/check/test_torch.sh
+
+agent: build ## a scripted agent that speaks only MCP finds and fixes planted faults (TORCH_PYTHON=python with torch; BUDGET=5m)
+	scripts/check/agent.py --gpuprof $(BIN) --budget $(or $(BUDGET),5m) --python '$(or $(TORCH_PYTHON),python3)'
 
 programs: build ## gpuprof run on testdata/programs/table (TORCH_PYTHON=python; ONLY=plain,torch; NIGHTLY=1: every package must be there)
 	scripts/check/programs.py --gpuprof $(BIN) $(if $(TORCH_PYTHON),--python '$(TORCH_PYTHON)') $(if $(ONLY),--only '$(ONLY)') $(if $(NIGHTLY),--need all)

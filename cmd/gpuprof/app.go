@@ -27,6 +27,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/gate"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/list"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/mcp"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/pprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/program"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/report"
@@ -46,6 +47,8 @@ type grammar struct {
 	Open    bool `help:"Open the HTML report that is written, in a browser."`
 	NoColor bool `help:"Print without colour (NO_COLOR does the same)."`
 
+	MaxTokens int `name:"max-tokens" placeholder:"N" help:"With --format brief-json, print at most about N tokens (2000)."`
+
 	RunProgram program.Cmd               `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
 	Run        run.Cmd                   `cmd:"" help:"Measure a reference workload."`
 	List       list.Cmd                  `cmd:"" help:"List workloads, knobs, presets, devices and the names that explain takes."`
@@ -64,6 +67,7 @@ type grammar struct {
 	Watch      program.WatchCmd          `cmd:"" help:"Show what a program does while it is recorded."`
 	Record     program.RecordCmd         `cmd:"" help:"Record a window of a running program that was started for it."`
 	Pprof      pprof.Cmd                 `cmd:"" help:"Open a run in pprof."`
+	MCP        mcp.Cmd                   `cmd:"" name:"mcp" help:"Serve coding agents over the Model Context Protocol."`
 	Schema     schema.Cmd                `cmd:"" help:"Print the JSON schema of an output."`
 	Version    versionverb.Cmd           `cmd:"" help:"Print the version."`
 	Help       commandline.HelpCmd       `cmd:"" help:"Explain a verb: its flags, with examples."`
@@ -133,11 +137,14 @@ func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
 	if err := outside.CheckMemorySetting(); err != nil {
 		return err
 	}
+	if a.MaxTokens, err = tokensOf(c.MaxTokens, formatAsked(args)); err != nil {
+		return err
+	}
 	a.Quiet, a.Verbose, a.NoColor = c.Quiet, c.Verbose, c.NoColor || os.Getenv("NO_COLOR") != ""
 	if verb.Name != "__complete" { // it answers while somebody types
 		child.Sweep(a.Ctx, os.TempDir())
 	}
-	err = kctx.Run(a, machine)
+	err = kctx.Run(a, machine, &mcp.Texts{Schemas: schema.Schemas})
 	if c.Open && (err == nil || len(a.Pages) > 0) { // what failed has said why there is no report
 		err = errors.Join(err, openReport(a))
 	}

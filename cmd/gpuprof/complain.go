@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // complain prints the errors of a command that ends with an exit code.
@@ -39,9 +40,30 @@ func complainJSON(a *cli.App, err error, code int) {
 	}
 }
 
-// asksJSON reports whether a command line asks for --format json. It is asked before the
+// asksJSON reports whether a command line asks for a format of JSON. It is asked before the
 // line is parsed, whose own errors are printed the same way.
 func asksJSON(args []string) bool {
+	return slices.Contains([]string{"json", briefFormat}, formatAsked(args))
+}
+
+// briefFormat is the value of --format for documents that are trimmed.
+const briefFormat = "brief-json"
+
+// tokensOf checks --max-tokens, 0 where it was not given.
+func tokensOf(tokens int, format string) (int, error) {
+	switch {
+	case tokens == 0:
+		return 0, nil
+	case format != briefFormat:
+		return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-tokens %d: it limits --format %s only", tokens, briefFormat).WithFix("add --format %s, or leave it out", briefFormat)
+	case tokens < document.LeastTokens:
+		return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-tokens %d: a document takes at least %d", tokens, document.LeastTokens).WithFix("give %d or more", document.LeastTokens)
+	}
+	return tokens, nil
+}
+
+// formatAsked is the value of --format on a command line, "" for none.
+func formatAsked(args []string) string {
 	if d := slices.Index(args, "--"); d >= 0 {
 		args = args[:d]
 	}
@@ -53,7 +75,7 @@ func asksJSON(args []string) bool {
 			format = args[i+1]
 		}
 	}
-	return format == "json"
+	return format
 }
 
 // innermost is the error at the end of the chain of causes.

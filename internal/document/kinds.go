@@ -29,6 +29,7 @@ const (
 	Rank            gpuprof.DocumentKind = "rank"    // what one process of a job leaves
 	Program         gpuprof.DocumentKind = "program" // how a rank's program went, and its collectives
 	Fleet           gpuprof.DocumentKind = "fleet"
+	Brief           gpuprof.DocumentKind = "brief" // what is left of another document, for an agent
 )
 
 // kind is what is known of one kind of document.
@@ -92,6 +93,7 @@ func kinds() []kind {
 		{Program, "1.0.0", "a rank's program", "gpuprof run -o FOLDER/ -- COMMAND", "an object of the folder", "which gpuprof fleet reads from its folder"},
 		// 1.1.0: programs and stragglers. 1.2.0: what GPUs reach, for doctor --bench --against. 1.3.0: devices of one machine.
 		{Fleet, "1.3.0", "a fleet report", "gpuprof fleet", "what gpuprof fleet --format json prints", "which gpuprof report takes"},
+		{Brief, "1.0.0", "a brief document", "gpuprof --format brief-json", "the whole document (--format json)", "which coding agents read"},
 	}
 }
 

@@ -25,6 +25,7 @@ type App struct {
 	Commands       io.Writer // standard error as it is, for commands to GitHub
 	Quiet, NoColor bool
 	Verbose        bool     // print everything, not what fits a terminal of 24 rows
+	MaxTokens      int      // of a brief document; 0 for the usual
 	Noted          int      // lines of notes on a terminal of 80 columns
 	Pages          []string // HTML reports that were written
 	Rest           []string // what followed "--"

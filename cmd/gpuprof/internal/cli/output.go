@@ -18,6 +18,7 @@ type Screen struct {
 	Lines        int // most that are printed, 0 all
 	Color, Quiet bool
 	Plot         string // the content of a picture, "" for the document's own
+	Tokens       int    // most of a brief document, 0 for the usual
 }
 
 // Writer writes a document in one format.
@@ -113,7 +114,7 @@ func (k Kind[D]) Write(w io.Writer, format string, doc D, o Screen) error {
 
 // Screen is the terminal behind standard output.
 func (a *App) Screen() Screen {
-	o := Screen{Width: a.Width(), Color: a.color(), Quiet: a.Quiet}
+	o := Screen{Width: a.Width(), Color: a.color(), Quiet: a.Quiet, Tokens: a.MaxTokens}
 	if !a.Verbose {
 		o.Lines = max(briefLines-a.Noted, briefLines/2)
 	}

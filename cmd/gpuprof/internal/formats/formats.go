@@ -24,6 +24,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
+	"github.com/gpuprof/gpuprof/report/brief"
 	"github.com/gpuprof/gpuprof/report/csv"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/github"
@@ -41,22 +42,22 @@ import (
 // Documents has the writers of every kind of document.
 func Documents(tool gpuprof.Tool) cli.Documents {
 	return cli.Documents{
-		Run: cli.Kind[[]*gpuprof.Run]{What: "a run", Prints: []string{"table", "json", "csv", "bench", "markdown"}, Writers: withPages(page.Runs, 0, withPictures(figure.OfRuns, map[string]cli.Writer[[]*gpuprof.Run]{
+		Run: cli.Kind[[]*gpuprof.Run]{What: "a run", Prints: []string{"table", "json", "brief-json", "csv", "bench", "markdown"}, Writers: withBrief(brief.Runs, withPages(page.Runs, 0, withPictures(figure.OfRuns, map[string]cli.Writer[[]*gpuprof.Run]{
 			"json":     func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return document.EncodeRuns(w, runs...) },
 			"pprof":    func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return pprof.Write(w, runs) },
 			"perfetto": func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return perfetto.Write(w, runs) },
 			"csv":      func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return csv.Write(w, runs) },
 			"bench":    func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return benchfmt.Write(w, runs) },
-		}))},
-		Comparison: cli.Kind[*compare.Comparison]{What: "a comparison", Prints: []string{"table", "json", "markdown", "bench"}, Writers: withPages(page.Comparison, markdown.CommentLimit, withPictures(figure.OfComparison, map[string]cli.Writer[*compare.Comparison]{
+		})))},
+		Comparison: cli.Kind[*compare.Comparison]{What: "a comparison", Prints: []string{"table", "json", "brief-json", "markdown", "bench"}, Writers: withBrief(always(brief.Comparison), withPages(page.Comparison, markdown.CommentLimit, withPictures(figure.OfComparison, map[string]cli.Writer[*compare.Comparison]{
 			"json": EncodeVerdict,
 			"junit": func(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
 				return junit.Write(w, c, junit.Options{Started: startedAt(c)})
 			},
 			"bench": func(w io.Writer, c *compare.Comparison, _ cli.Screen) error { return benchfmt.WriteComparison(w, c) },
-		}))},
+		})))},
 		Tuning: cli.Kind[*tune.Result]{What: "a tuning result", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Tune, 0, withPictures(figure.OfTuning, nil))},
-		Analysis: cli.Kind[*cli.Study]{What: "an analysis", Prints: []string{"table", "json", "markdown"}, Writers: withPages(pageOfStudy, 0, withPictures(figureOfStudy, map[string]cli.Writer[*cli.Study]{
+		Analysis: cli.Kind[*cli.Study]{What: "an analysis", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: withBrief(always(briefStudy), withPages(pageOfStudy, 0, withPictures(figureOfStudy, map[string]cli.Writer[*cli.Study]{
 			"json": func(w io.Writer, s *cli.Study, _ cli.Screen) error { return document.Encode(w, s.Document()) },
 			"pprof": func(w io.Writer, s *cli.Study, _ cli.Screen) error {
 				return pprof.WriteTrace(w, s.Indexes, tool.Version)
@@ -68,26 +69,59 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 				return stacks.WriteSpeedscope(w, s.Indexes, tool.Version)
 			},
 			"folded": func(w io.Writer, s *cli.Study, _ cli.Screen) error { return stacks.WriteFolded(w, s.Indexes) },
-		}))},
+		})))},
 		Bisect: cli.Kind[*bisect.Search]{What: "a bisection", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Bisect, 0, withPictures(figure.OfBisect, nil))},
-		Memory: cli.Kind[*memsnap.Analysis]{What: "an analysis of memory", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Memory, 0, withPictures(figure.OfMemory, map[string]cli.Writer[*memsnap.Analysis]{
+		Memory: cli.Kind[*memsnap.Analysis]{What: "an analysis of memory", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: withBrief(brief.Memory, withPages(page.Memory, 0, withPictures(figure.OfMemory, map[string]cli.Writer[*memsnap.Analysis]{
 			"pprof": func(w io.Writer, a *memsnap.Analysis, _ cli.Screen) error {
 				return pprof.WriteMemory(w, a, tool.Version)
 			},
-		}))},
+		})))},
 		History: cli.Kind[*history.Report]{What: "a history", Prints: []string{"table", "json", "markdown", "csv"}, Writers: withPages(page.History, markdown.CommentLimit, withPictures(figure.OfHistory, map[string]cli.Writer[*history.Report]{
 			"csv": func(w io.Writer, r *history.Report, _ cli.Screen) error { return csv.History(w, r) },
 		}))},
 		Fleet: cli.Kind[*fleet.Report]{What: "a fleet report", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Fleet, 0, withPictures(figure.OfFleet, map[string]cli.Writer[*fleet.Report]{}))},
 		// Both are of doctor, so they have the same formats.
-		Health: cli.Kind[*health.Report]{What: "the health of GPUs", Prints: []string{"table", "json", "markdown"}, Writers: whole(withPages(page.Health, 0, map[string]cli.Writer[*health.Report]{
+		Health: cli.Kind[*health.Report]{What: "the health of GPUs", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: withBrief(always(brief.Health), whole(withPages(page.Health, 0, map[string]cli.Writer[*health.Report]{
 			"prometheus": func(w io.Writer, r *health.Report, _ cli.Screen) error { return prometheus.Write(w, r) },
-		}))},
-		Diagnosis:   cli.Kind[*gpuprof.Diagnosis]{What: "a diagnosis", Prints: []string{"table", "json", "markdown"}, Writers: whole(withPages(page.Diagnosis, 0, nil))},
+		})))},
+		Diagnosis:   cli.Kind[*gpuprof.Diagnosis]{What: "a diagnosis", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: withBrief(always(brief.Diagnosis), whole(withPages(page.Diagnosis, 0, nil)))},
 		Check:       cli.Kind[*gpuprof.CheckReport]{What: "a check", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Check, 0, nil)},
 		Noise:       cli.Kind[*compare.NoisePlan]{What: "a measurement of noise", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Noise, 0, nil)},
-		Explanation: cli.Kind[[]explain.Entry]{What: "an explanation", Prints: []string{"table", "json"}, Writers: withPages(page.Explanation, 0, nil)},
+		Explanation: cli.Kind[[]explain.Entry]{What: "an explanation", Prints: []string{"table", "json", "brief-json"}, Writers: withBrief(explanations(tool), withPages(page.Explanation, 0, nil))},
 	}
+}
+
+// withBrief adds the document in brief, for agents.
+func withBrief[D any](build func(D) (*brief.Document, error), others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
+	others["brief-json"] = func(w io.Writer, doc D, o cli.Screen) error {
+		d, err := build(doc)
+		if err != nil {
+			return err
+		}
+		return brief.Write(w, d, o.Tokens)
+	}
+	return others
+}
+
+// always is a builder without an error.
+func always[D any](build func(D) *brief.Document) func(D) (*brief.Document, error) {
+	return func(doc D) (*brief.Document, error) { return build(doc), nil }
+}
+
+// explanations are made by this gpuprof, and have no head of their own.
+func explanations(tool gpuprof.Tool) func([]explain.Entry) (*brief.Document, error) {
+	return func(entries []explain.Entry) (*brief.Document, error) {
+		d := brief.Explanations(entries)
+		d.Tool = tool
+		return d, nil
+	}
+}
+
+func briefStudy(s *cli.Study) *brief.Document {
+	if s.Comparison != nil {
+		return brief.Traces(s.Comparison)
+	}
+	return brief.Analysis(s.Analysis)
 }
 
 // withPictures adds the formats that draw a document's figure.

@@ -23,12 +23,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/report/brief"
 	"github.com/gpuprof/gpuprof/report/schema"
 )
 
 // Cmd is the command line of the verb.
 type Cmd struct {
-	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis,trace-comparison,comparison,tune,health,diagnosis,baseline,noise,recording,bisect,history,memory,fleet" help:"run (run.json), check (check --format json), analysis (analyze --format json), trace-comparison (analyze --compare --format json), comparison (compare and gate --format json), tune (what tune writes), health (doctor --bench --format json), diagnosis (doctor --format json), baseline (a stored baseline), noise (gate --aa --format json), recording (telemetry.json), bisect (bisect -o FILE.json), history (history --format json), memory (analyze SNAPSHOT --format json) or fleet (fleet --format json)."`
+	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis,trace-comparison,comparison,tune,health,diagnosis,baseline,noise,recording,bisect,history,memory,fleet,brief" help:"run (run.json), check (check --format json), analysis (analyze --format json), trace-comparison (analyze --compare --format json), comparison (compare and gate --format json), tune (what tune writes), health (doctor --bench --format json), diagnosis (doctor --format json), baseline (a stored baseline), noise (gate --aa --format json), recording (telemetry.json), bisect (bisect -o FILE.json), history (history --format json), memory (analyze SNAPSHOT --format json), fleet (fleet --format json) or brief (any --format brief-json)."`
 }
 
 // Help implements kong.HelpProvider.
@@ -53,6 +54,7 @@ func Schemas() map[string]func() ([]byte, error) {
 		"history":          derived[history.Report](document.History),
 		"recording":        derived[record.Result](document.Recording),
 		"memory":           derived[memsnap.Analysis](document.Memory),
+		"brief":            derived[brief.Document](document.Brief),
 		"bisect":           derived[bisect.Search](document.Bisect),
 	}
 }

@@ -1,0 +1,202 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// ended is how a process of this program ended.
+type ended struct {
+	out   string // standard output
+	words string // the last of standard error
+	code  int
+}
+
+// run starts this program with a command line in a folder ("" is the server's) and waits for its end, or limit (0 is
+// none). The error says that it gave no exit code: it was ended, or did not start.
+func (s *server) run(ctx context.Context, folder string, limit time.Duration, args ...string) (ended, error) {
+	if folder != "" && !cli.IsDir(folder) {
+		return ended{}, gpuprof.Errorf(gpuprof.ErrUsage, "working in %s: it is no folder", folder).WithFix("give a folder that exists")
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	defer context.AfterFunc(s.ctx, end)()
+	out, words, err := child.Command{Args: append([]string{s.exe}, args...), Name: os.Args[0], Dir: folder, Limit: limit}.Run(ctx)
+	e := ended{out: strings.TrimSpace(string(out)), words: words}
+	exit, exited := errors.AsType[*exec.ExitError](err)
+	switch {
+	case ctx.Err() != nil:
+		return e, cli.ErrInterrupted
+	case errors.Is(err, child.ErrLong):
+		return e, gpuprof.Errorf(gpuprof.ErrInput, "running gpuprof %s: it had not ended after %s and was ended with all that it started", args[0], limit).WithFix("give a longer time_limit, or fewer steps")
+	case errors.Is(err, child.ErrMuch):
+		return e, gpuprof.Errorf(gpuprof.ErrInput, "running gpuprof %s: it printed too much and was ended", args[0]).WithFix("have the command print less")
+	case exited:
+		e.code = exit.ExitCode()
+	case err != nil:
+		return e, gpuprof.Errorf(nil, "starting gpuprof again: %w", err).WithFix("check that %s can be run", s.exe)
+	}
+	return e, nil
+}
+
+// verb runs a verb whose output is one brief document. A verdict is no failure, whatever its exit code.
+func (s *server) verb(ctx context.Context, folder string, args ...string) (*sdk.CallToolResult, any, error) {
+	e, err := s.run(ctx, folder, 0, args...)
+	switch {
+	case err != nil:
+		return failed(err), nil, nil
+	case e.out != "" && (e.code == cli.ExitOK || e.code == cli.ExitRegression || e.code == cli.ExitInconclusive):
+		return text(e.out), nil, nil
+	}
+	r := failedAs(e)
+	if e.out != "" { // what could be found before the failure
+		r.Content = append(text(e.out).Content, r.Content...)
+	}
+	return r, nil, nil
+}
+
+func text(s string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: s}}}
+}
+
+// failed is the answer of a call that a process did not answer.
+func failed(err error) *sdk.CallToolResult {
+	reason, fix := gpuprof.FixOf(err)
+	return complaint(cli.Complaint{Message: cli.SentenceOf(reason), Fix: cli.SentenceOf(fix), ExitCode: cli.ExitCode(err)})
+}
+
+// The most bytes of an error's message, and of its fix.
+const (
+	mostMessage = 1600
+	mostFix     = 600
+)
+
+func complaint(c cli.Complaint) *sdk.CallToolResult {
+	c.Message, c.Fix, c.Cause = tail(c.Message, mostMessage), head(c.Fix, mostFix), ""
+	b, err := json.Marshal(map[string]cli.Complaint{"error": c})
+	if err != nil { // texts and a number always are JSON
+		b = []byte(c.Message)
+	}
+	r := text(string(b))
+	r.IsError = true
+	return r
+}
+
+// failedAs is the answer of a process that failed: its last error, which is a line of JSON where the verb was asked
+// for JSON, and else a sentence.
+func failedAs(e ended) *sdk.CallToolResult {
+	c, object := cli.Complaint{ExitCode: e.code}, false
+	for line := range strings.Lines(e.words) {
+		var said struct{ Error cli.Complaint }
+		if json.Unmarshal([]byte(line), &said) == nil && said.Error.Message != "" {
+			c, object = said.Error, true
+		} else if sentence, ok := strings.CutPrefix(strings.TrimSpace(line), "gpuprof: "); ok && !object {
+			c.Message, c.Fix, _ = strings.Cut(sentence, "; ")
+		}
+	}
+	c.Message = cmp.Or(c.Message, cli.SentenceOf(e.words), fmt.Sprintf("gpuprof ended with exit code %d and without a message", e.code))
+	return complaint(c)
+}
+
+// head is the beginning of a text, and tail its end.
+func head(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + " …"
+}
+
+func tail(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return "… " + strings.ToValidUTF8(s[len(s)-most:], "")
+}
+
+// brief are the flags of a verb that prints a brief document.
+func brief(verb string, tokens int) []string {
+	args := []string{verb, "--format=brief-json"}
+	if tokens != 0 {
+		args = append(args, fmt.Sprintf("--max-tokens=%d", tokens))
+	}
+	return args
+}
+
+// flag adds --name=value where there is a value.
+func flag(args []string, name, value string) []string {
+	if value == "" {
+		return args
+	}
+	return append(args, "--"+name+"="+value)
+}
+
+// flags adds a flag for each value.
+func flags(args []string, name string, values []string) []string {
+	for _, v := range values {
+		args = append(args, "--"+name+"="+v)
+	}
+	return args
+}
+
+// on adds a flag without a value.
+func on(args []string, name string, is bool) []string {
+	if is {
+		args = append(args, "--"+name)
+	}
+	return args
+}
+
+// path is a file as an argument: no name of a file is a flag, and none is standard input, which is the host's.
+func path(p string) string {
+	if strings.HasPrefix(p, "-") {
+		return "./" + p
+	}
+	return p
+}
+
+func paths(all []string) []string {
+	var out []string
+	for _, p := range all {
+		out = append(out, path(p))
+	}
+	return out
+}
+
+// command checks the command of a tool.
+func command(words []string) error {
+	switch {
+	case len(words) == 0 || words[0] == "":
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command: it is empty").WithFix(`give the program and its arguments as a list, such as ["python", "train.py"]`)
+	case strings.HasPrefix(words[0], "-"):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command: %s is a flag and no program", words[0]).WithFix("begin the list with the program")
+	}
+	return nil
+}
+
+// turn waits until no other call measures; done lets the next one begin.
+func (s *server) turn(ctx context.Context) (done func(), err error) {
+	select {
+	case s.measure <- struct{}{}:
+		return func() { <-s.measure }, nil
+	case <-ctx.Done():
+	case <-s.ctx.Done():
+	}
+	return nil, cli.ErrInterrupted
+}
+
+// tokensOf is the limit of a call.
+func tokensOf(asked int) int { return cmp.Or(asked, document.DefaultTokens) }

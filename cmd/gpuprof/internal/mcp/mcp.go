@@ -1,0 +1,113 @@
+// Package mcp is gpuprof mcp: it serves coding agents over the Model Context Protocol, on standard input and output.
+// Requests come in; brief documents go out. Each tool starts this program again with the command line of the verb,
+// and imports no verb: a verb owns what a process has once (its folder, its memory limit, its signals, its exit
+// code), and a recording that exhausts memory ends one call and not the server.
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/term"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+)
+
+// Cmd is the command line of the verb.
+type Cmd struct{}
+
+// Help implements kong.HelpProvider.
+func (Cmd) Help() string {
+	return "Speaks the Model Context Protocol on standard input and output until its input ends. An agent host starts it; docs/agents.md shows how. Its tools are analyze, compare, gate, explain, doctor, memory and run_program. run_program and gate start the commands that the agent gives, with your rights and without a shell.\n\n" +
+		cli.Examples("gpuprof mcp")
+}
+
+// Texts are what the server publishes beside its tools.
+type Texts struct {
+	Schemas func() map[string]func() ([]byte, error) // JSON schemas by the name of the output
+}
+
+// server is one session with a host.
+type server struct {
+	app *cli.App
+	exe string          // this program
+	ctx context.Context // ends with the input, and what calls have started with it
+	// measure is taken by what measures: two measurements at a time would disturb each other.
+	measure chan struct{}
+}
+
+// Run implements the verb.
+func (c *Cmd) Run(a *cli.App, texts *Texts) error {
+	exe, err := cli.OwnProgram()
+	if err != nil {
+		return err
+	}
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		a.Note("an agent host speaks with gpuprof mcp on standard input; Ctrl-D ends it; docs/agents.md has the settings of hosts")
+	}
+	out := a.Stdout
+	if f := cli.FileBehind(out); f != nil { // the protocol is no text for a build server
+		out = f
+	}
+	ctx, end := context.WithCancel(a.Ctx)
+	defer end()
+	s := &server{app: a, exe: exe, ctx: ctx, measure: make(chan struct{}, 1)}
+	served, err := s.published(texts)
+	if err != nil {
+		return err
+	}
+	return s.serve(served, os.Stdin, out, end)
+}
+
+// serve answers until the input ends, and returns when the last call is over.
+func (s *server) serve(served *sdk.Server, in io.ReadCloser, out io.Writer, end context.CancelFunc) error {
+	over := make(chan error, 1)
+	go func() {
+		over <- served.Run(s.app.Ctx, &transport{&sdk.IOTransport{Reader: in, Writer: unclosed{out}}, end})
+	}()
+	var err error
+	select {
+	case err = <-over:
+	case <-s.ctx.Done():
+		select {
+		case err = <-over:
+		case <-time.After(drainFor): // nobody reads its last answers
+		}
+	}
+	switch {
+	case s.app.Ctx.Err() != nil:
+		return cli.ErrInterrupted
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, io.EOF):
+		return nil
+	}
+	return gpuprof.Errorf(gpuprof.ErrInput, "serving an agent host: %w", err).WithFix("send one message of JSON-RPC a line, as the Model Context Protocol has it")
+}
+
+// unclosed keeps standard output open.
+type unclosed struct{ io.Writer }
+
+// Close implements io.Closer.
+func (unclosed) Close() error { return nil }
+
+// published is the server with all that it offers.
+func (s *server) published(texts *Texts) (*sdk.Server, error) {
+	served := sdk.NewServer(&sdk.Implementation{Name: "gpuprof", Title: "gpuprof", Version: s.app.Tool.Version},
+		&sdk.ServerOptions{Instructions: instructions, Capabilities: &sdk.ServerCapabilities{}})
+	s.addTools(served)
+	if err := s.addResources(served, texts); err != nil {
+		return nil, fmt.Errorf("publishing the texts: %w", err)
+	}
+	return served, nil
+}
+
+const instructions = `gpuprof finds out why a GPU or PyTorch program is slow and whether a change made it faster.
+1. run_program records a few steps of a command and returns findings: id, place, largest possible saving, change, verify.
+2. Change the named place as the finding proposes; explain has the cause and the limits of a rule.
+3. gate measures the working tree against the git revision before the change, in turns, and returns a verdict. Only "improved" confirms a saving: a claim is an upper bound.
+Results are trimmed to max_tokens; left_out counts the rest. The resource gpuprof://document/PATH is a whole document.`

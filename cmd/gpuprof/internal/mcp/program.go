@@ -1,0 +1,167 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+type programIn struct {
+	Command   []string `json:"command" jsonschema:"Program and arguments as a list, such as [\"python\", \"train.py\"]. No shell reads it."`
+	Steps     int      `json:"steps,omitempty" jsonschema:"Record so many steps. Default 5."`
+	Skip      *int     `json:"skip,omitempty" jsonschema:"Leave out so many steps before them. Default 10."`
+	Memory    bool     `json:"memory,omitempty" jsonschema:"Record a snapshot of PyTorch's memory in place of a trace."`
+	Shapes    bool     `json:"shapes,omitempty" jsonschema:"Record the shapes of operators, for the roofline. Slows the recorded steps down."`
+	Stacks    bool     `json:"stacks,omitempty" jsonschema:"Record Python stacks, so that findings about the GPU name lines. Slows the recorded steps down."`
+	StopAfter bool     `json:"stop_after,omitempty" jsonschema:"End the program once its steps are recorded."`
+	Output    string   `json:"output,omitempty" jsonschema:"New folder for the recording. Default: gpuprof-TIME in folder."`
+	TimeLimit string   `json:"time_limit,omitempty" jsonschema:"End the program after this time, such as 5m. Default 30m."`
+	where
+}
+
+// program is how a command went.
+type program struct {
+	Recording string   `json:"recording"` // the folder
+	ExitCode  int      `json:"exit_code"`
+	Notes     []string `json:"notes,omitempty"` // of gpuprof
+	Said      string   `json:"said,omitempty"`  // the last that the program printed
+	Whole     string   `json:"whole,omitempty"` // resource with the whole analysis
+}
+
+// What of a program's words stays: bytes of the last that it printed, notes, and bytes of a note.
+const (
+	saidKept   = 240
+	failedKept = 900
+	notesKept  = 6
+	noteKept   = 200
+	// leastForProgram is the smallest limit of tokens: what is told of the program and an analysis fit.
+	leastForProgram = 1400
+	usualLimit      = 30 * time.Minute
+)
+
+// runProgram implements the tool: gpuprof run --, and what it left in brief.
+func (s *server) runProgram(ctx context.Context, _ *sdk.CallToolRequest, in programIn) (*sdk.CallToolResult, any, error) {
+	limit, err := in.check()
+	if err != nil {
+		return failed(err), nil, nil
+	}
+	done, err := s.turn(ctx)
+	if err != nil {
+		return failed(err), nil, nil
+	}
+	defer done()
+	if in.Output == "" {
+		in.Output = "gpuprof-" + time.Now().Format("20060102-150405.000")
+	}
+	e, err := s.run(ctx, in.Folder, limit, in.args()...)
+	if err != nil {
+		return failed(err), nil, nil
+	}
+	folder := in.Output
+	if !filepath.IsAbs(folder) {
+		folder = filepath.Join(in.Folder, folder)
+	}
+	if !programEnded.MatchString(e.words) { // it was never started; an older recording may be there
+		return failedAs(e), nil, nil
+	}
+	p := programOf(e, folder)
+	analysis := filepath.Join(folder, "analysis.json")
+	if _, err := os.Stat(analysis); err != nil {
+		r := text(encoded(map[string]any{"program": p, "error": cli.Complaint{Message: "recording the program: nothing of it was recorded", Fix: "the notes say why; a program needs more than 15 steps", ExitCode: cli.ExitFailed}}))
+		r.IsError = true
+		return r, nil, nil
+	}
+	p.Whole = documents + (&url.URL{Path: analysis}).EscapedPath()
+	rest := tokensOf(in.MaxTokens) - document.Tokens(len(encoded(map[string]any{"program": p, "analysis": ""})))
+	found, err := s.run(ctx, "", 0, append(brief("report", rest), path(analysis))...)
+	switch {
+	case err != nil:
+		return failed(err), nil, nil
+	case found.code != cli.ExitOK:
+		return failedAs(found), nil, nil
+	}
+	return text(encoded(map[string]any{"program": p, "analysis": json.RawMessage(found.out)})), nil, nil
+}
+
+// check refuses what the command line of the verb would not.
+func (in *programIn) check() (limit time.Duration, err error) {
+	if err := command(in.Command); err != nil {
+		return 0, err
+	}
+	if in.MaxTokens != 0 && in.MaxTokens < leastForProgram {
+		return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading max_tokens %d: the result of run_program takes at least %d", in.MaxTokens, leastForProgram).WithFix("give %d or more", leastForProgram)
+	}
+	if in.TimeLimit == "" {
+		return usualLimit, nil
+	}
+	limit, err = time.ParseDuration(in.TimeLimit)
+	if err != nil || limit <= 0 {
+		return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading time_limit %s: it is no time above 0", in.TimeLimit).WithFix("give for example 90s or 5m")
+	}
+	return limit, nil
+}
+
+// args is the command line of gpuprof run --.
+func (in *programIn) args() []string {
+	args := []string{"run", "--output=" + in.Output}
+	if in.Steps != 0 {
+		args = append(args, fmt.Sprintf("--steps=%d", in.Steps))
+	}
+	if in.Skip != nil {
+		args = append(args, fmt.Sprintf("--skip=%d", *in.Skip))
+	}
+	args = on(on(on(on(args, "memory", in.Memory), "shapes", in.Shapes), "stacks", in.Stacks), "stop-after", in.StopAfter)
+	return append(append(args, "--"), in.Command...)
+}
+
+// programEnded is the note about the end of a program, before which all other words are the program's.
+var programEnded = regexp.MustCompile(`(?m)^gpuprof: \S.* (ended with exit code|was ended) `)
+
+// programOf reads how a program went from what it and gpuprof run printed.
+func programOf(e ended, folder string) program {
+	p := program{Recording: folder, ExitCode: e.code}
+	own := e.words
+	if at := programEnded.FindStringIndex(e.words); at != nil {
+		own = e.words[:at[0]]
+	}
+	var said strings.Builder
+	for line := range strings.Lines(own) {
+		if !strings.HasPrefix(line, "gpuprof: ") {
+			said.WriteString(line)
+		}
+	}
+	for line := range strings.Lines(e.words[len(own):]) {
+		if note, ok := strings.CutPrefix(strings.TrimSpace(line), "gpuprof: "); ok && len(p.Notes) < notesKept && !strings.HasPrefix(note, "everything is in ") {
+			p.Notes = append(p.Notes, head(document.CleanText(note), noteKept))
+		}
+	}
+	kept, words := saidKept, strings.TrimSpace(e.out+"\n"+said.String())
+	if e.code != 0 {
+		kept = failedKept
+	}
+	p.Said = tail(cli.SentenceOf(words), kept)
+	return p
+}
+
+// encoded is JSON in one line, in which <, > and & stay what they are.
+func encoded(v any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil { // texts, numbers and JSON always are
+		return "{}"
+	}
+	return strings.TrimSpace(b.String())
+}

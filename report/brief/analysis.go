@@ -1,0 +1,118 @@
+package brief
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+)
+
+// Analysis trims what was found in traces.
+func Analysis(a *analyze.Analysis) *Document {
+	d := newDocument(a.Head)
+	var paths []string
+	for _, in := range a.Inputs {
+		paths = append(paths, in.Path)
+	}
+	d.inputs(paths...)
+	d.Summary = stepSentence(a) + " " + short(a.Bound.Text, longText)
+	if len(a.Findings) == 0 {
+		d.Summary = strings.TrimSpace(d.Summary) + " There are no findings."
+	}
+	for i := range a.Findings {
+		d.Findings = append(d.Findings, traceFinding(a, &a.Findings[i]))
+	}
+	for _, e := range a.Explained {
+		d.Explained = append(d.Explained, short(e.Text, longText))
+	}
+	d.warnings(a.Warnings)
+	for _, t := range []struct {
+		what string
+		n    int
+	}{{"steps", len(a.Steps)}, {"devices", len(a.Devices)}, {"kernels", len(a.Kernels)}, {"operators", len(a.Operators)}, {"modules", len(a.Modules)}, {"ranks", len(a.Ranks)}} {
+		d.skipped(t.what, t.n)
+	}
+	return d
+}
+
+// stepSentence is the length of the step with its range, or of the recording.
+func stepSentence(a *analyze.Analysis) string {
+	s := &a.Step
+	switch {
+	case s.Count == 0:
+		return fmt.Sprintf("No steps were found: the recording window is %s.", gpuprof.FormatNS(s.NS))
+	case s.Count == 1:
+		return fmt.Sprintf("One step was recorded: %s.", gpuprof.FormatNS(s.NS))
+	}
+	return fmt.Sprintf("The mean of %d steps is %s (%s to %s).", s.Count, gpuprof.FormatNS(s.NS), gpuprof.FormatNS(s.MinNS), gpuprof.FormatNS(s.MaxNS))
+}
+
+func traceFinding(a *analyze.Analysis, f *gpuprof.Finding) Finding {
+	out := findingOf(f)
+	out.saving(f.PerStepS(), "s per step")
+	if a.Step.Count == 0 {
+		out.Unit = "s"
+	}
+	return out
+}
+
+// findingOf is a finding of a trace or of a run, without its claim.
+func findingOf(f *gpuprof.Finding) Finding {
+	out := Finding{ID: f.Rule, Severity: f.Severity, Suspected: f.Suspect, Title: short(f.Title, longText), Share: f.Share,
+		Change: short(f.PyTorch, longText), Verify: short(f.Command, longText), Caveats: cut(f.Caveats, shortText)}
+	for _, s := range f.Sites[:min(len(f.Sites), mostInputs)] {
+		out.Where = append(out.Where, place(s.Where, placeText))
+	}
+	return out
+}
+
+func (d *Document) warnings(all []gpuprof.Warning) {
+	for _, w := range all {
+		d.Warnings = append(d.Warnings, gpuprof.Warning{Code: w.Code, Text: short(w.Text, longText), Fix: short(w.Fix, shortText)})
+	}
+}
+
+// Traces trims a comparison of two analyses.
+func Traces(c *analyze.Comparison) *Document {
+	d := newDocument(c.Head)
+	d.Summary = c.Headline() + "."
+	for _, side := range []*analyze.Analysis{c.Old, c.New} {
+		if side != nil && len(side.Inputs) > 0 {
+			d.inputs(side.Inputs[0].Path)
+		}
+	}
+	for i := range c.Findings {
+		d.Outcomes = append(d.Outcomes, outcomeOf(&c.Findings[i]))
+	}
+	if c.New != nil { // what is left to change
+		for i := range c.New.Findings {
+			d.Findings = append(d.Findings, traceFinding(c.New, &c.New.Findings[i]))
+		}
+	}
+	changed := slices.Clone(c.Classes)
+	slices.SortStableFunc(changed, func(x, y analyze.Change) int {
+		return cmp.Compare(max(y.NewNS-y.OldNS, y.OldNS-y.NewNS), max(x.NewNS-x.OldNS, x.OldNS-x.NewNS))
+	})
+	for _, s := range changed {
+		d.Metrics = append(d.Metrics, Metric{Name: s.Name, Unit: "s per step", Old: figure(gpuprof.Seconds(s.OldNS)), New: figure(gpuprof.Seconds(s.NewNS)),
+			Interval: [2]gpuprof.Number{unknown(), unknown()}})
+	}
+	d.warnings(c.Warnings)
+	d.skipped("operators", len(c.Operators))
+	d.skipped("settings", len(c.Settings))
+	d.skipped("bounds", len(c.Bounds))
+	return d
+}
+
+func outcomeOf(f *analyze.FindingChange) Outcome {
+	out := Outcome{ID: f.Rule, Outcome: f.Outcome, CameTrue: f.CameTrue, Text: short(f.Statement, longText),
+		Delivered: unknown(), Interval: [2]gpuprof.Number{unknown(), unknown()}}
+	if f.LowNS != nil && f.HighNS != nil {
+		out.Delivered = gpuprof.Number(gpuprof.Seconds(f.DeliveredNS))
+		out.Interval = [2]gpuprof.Number{gpuprof.Number(gpuprof.Seconds(*f.LowNS)), gpuprof.Number(gpuprof.Seconds(*f.HighNS))}
+	}
+	return out
+}

@@ -1,0 +1,206 @@
+// Package brief trims a document of gpuprof to a number of tokens, for agents that read it in a language model: the
+// answer, the findings with their change and the command that verifies it, and a count of what is left out. Each
+// builder is a pure function of a document; Write trims and encodes.
+package brief
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Document is what is left of another document. Its lists begin with what matters most; LeftOut counts the rest.
+type Document struct {
+	gpuprof.Head
+	Of       gpuprof.DocumentKind `json:"of"`                  // the kind of the whole document
+	Inputs   []string             `json:"inputs,omitempty"`    // files, or the sides of a comparison
+	Summary  string               `json:"summary"`             // the answer in a few sentences
+	Verdict  string               `json:"verdict,omitempty"`   // of a comparison, or of the health of GPUs
+	ExitCode *int                 `json:"exit_code,omitempty"` // that belongs to the verdict
+
+	Findings     []Finding         `json:"findings"`
+	Outcomes     []Outcome         `json:"outcomes,omitempty"` // of the findings before a change
+	Metrics      []Metric          `json:"metrics,omitempty"`
+	Checks       []Check           `json:"checks,omitempty"`
+	Explanations []Explanation     `json:"explanations,omitempty"`
+	Explained    []string          `json:"explained,omitempty"` // sentences about the largest parts of a step
+	Warnings     []gpuprof.Warning `json:"warnings,omitempty"`
+	Next         []string          `json:"next,omitempty"` // what would make an open verdict decidable
+
+	LeftOut []LeftOut `json:"left_out,omitempty"`
+	Whole   string    `json:"whole"` // how to get what is left out
+}
+
+// Finding is one thing to change.
+type Finding struct {
+	ID        string           `json:"id"` // of the rule: gpuprof explain ID
+	Severity  gpuprof.Severity `json:"severity,omitempty"`
+	Suspected bool             `json:"suspected,omitempty"` // the evidence is indirect
+	Title     string           `json:"title,omitempty"`
+	Where     []string         `json:"where,omitempty"` // places in the program, the most expensive first
+	// Claim is the largest possible saving in Unit; null where none is claimed, and the saving is not yet measured.
+	Claim gpuprof.Number `json:"claim"`
+	Unit  string         `json:"unit"`            // "s per step", "s" of a recording without steps, "bytes"
+	Share float64        `json:"share,omitempty"` // of the step, the recording or the peak, 0 to 1
+	// Interval bounds the saving in Unit: from 0 to the claim, since a claim is a bound and no estimate. The command
+	// of Verify measures the saving with its own interval.
+	Interval [2]gpuprof.Number `json:"interval"`
+	Change   string            `json:"change"`
+	Verify   string            `json:"verify"`
+	Caveats  []string          `json:"caveats,omitempty"`
+}
+
+// Outcome is what became of a finding after a change.
+type Outcome struct {
+	ID       string `json:"id"`
+	Outcome  string `json:"outcome"`   // "gone", "smaller", "unchanged", "larger", "new"
+	CameTrue string `json:"came_true"` // "yes", "partly", "no", "not tried", "unknown"
+	Text     string `json:"text"`
+	// Delivered is how much shorter the parts of the step became that the finding spoke of, seconds per step, with
+	// its 95 % interval; null where it is unknown.
+	Delivered gpuprof.Number    `json:"delivered_s"`
+	Interval  [2]gpuprof.Number `json:"interval"`
+}
+
+// Metric is one figure, or one on two sides.
+type Metric struct {
+	Name    string          `json:"name"`
+	Unit    string          `json:"unit"`
+	Value   *gpuprof.Number `json:"value,omitempty"`
+	Old     *gpuprof.Number `json:"old,omitempty"`
+	New     *gpuprof.Number `json:"new,omitempty"`
+	Ratio   *gpuprof.Number `json:"ratio,omitempty"` // new over old
+	Verdict string          `json:"verdict,omitempty"`
+	// Interval is the 95 % interval of Ratio where there is one, else of Value; null where there is none.
+	Interval [2]gpuprof.Number `json:"interval"`
+	MDE      *gpuprof.Number   `json:"mde,omitempty"` // the least slowdown that such data would find, a share
+	Reason   string            `json:"reason,omitempty"`
+}
+
+// Check is a thing that was looked at.
+type Check struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Found  string `json:"found,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+// Explanation is the text about one name.
+type Explanation struct {
+	Name  string   `json:"name"`
+	Kind  string   `json:"kind"`
+	Texts []string `json:"texts"` // "change: …"
+}
+
+// LeftOut counts what a list of the whole document has beside what is here.
+type LeftOut struct {
+	What  string `json:"what"`
+	Count int    `json:"count"`
+}
+
+// The most bytes of a text; the whole document has all of it.
+const (
+	longText  = 420
+	shortText = 160
+	placeText = 120
+)
+
+// newDocument is the head of what is left of a document.
+func newDocument(of gpuprof.Head) *Document {
+	return &Document{
+		Head: document.NewHead(document.Brief, of.Tool), Of: of.Kind, Findings: []Finding{},
+		Whole: "--max-tokens N (max_tokens) gives more, --format json everything",
+	}
+}
+
+// unknown is a figure that does not exist.
+func unknown() gpuprof.Number { return gpuprof.Number(math.NaN()) }
+
+// figure is an optional figure.
+func figure(v float64) *gpuprof.Number { n := gpuprof.Number(v); return &n }
+
+// saving sets the claim of a finding and the interval of the saving; 0 claims nothing.
+func (f *Finding) saving(claim float64, unit string) {
+	f.Claim, f.Unit, f.Interval = unknown(), unit, [2]gpuprof.Number{unknown(), unknown()}
+	if claim > 0 {
+		f.Claim, f.Interval = gpuprof.Number(claim), [2]gpuprof.Number{0, gpuprof.Number(claim)}
+	}
+}
+
+// skipped notes a list that is never here.
+func (d *Document) skipped(what string, n int) {
+	if n > 0 {
+		d.LeftOut = append(d.LeftOut, LeftOut{What: what, Count: n})
+	}
+}
+
+// mostInputs is how many files are named.
+const mostInputs = 3
+
+func (d *Document) inputs(paths ...string) {
+	for i, p := range paths {
+		if i == mostInputs {
+			d.skipped("inputs", len(paths)-mostInputs)
+			return
+		}
+		d.Inputs = append(d.Inputs, place(p, placeText))
+	}
+}
+
+// short is the beginning of a text that takes at most about limit bytes as JSON.
+func short(s string, limit int) string { return shortest(s, limit, view.Cut) }
+
+// place is the end of a place in a program, likewise.
+func place(s string, limit int) string { return shortest(s, limit, view.CutPlace) }
+
+// least is the fewest characters that a text is cut to.
+const least = 8
+
+func shortest(s string, limit int, cut func(s string, runes int) string) string {
+	for runes := limit; ; runes = runes * 3 / 4 {
+		t := cut(s, max(runes, least))
+		if text, err := encode(t); err != nil || len(text) <= limit || runes <= least {
+			return t
+		}
+	}
+}
+
+// cut shortens each text.
+func cut(texts []string, limit int) []string {
+	var out []string
+	for _, t := range texts {
+		out = append(out, short(t, limit))
+	}
+	return out
+}
+
+// Write writes a document of at most about so many tokens, 0 for document.DefaultTokens, in one line.
+func Write(w io.Writer, d *Document, tokens int) error {
+	text, err := encode(d.Trim(cmp.Or(tokens, document.DefaultTokens)))
+	if err == nil {
+		_, err = w.Write(append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("writing a brief document: %w", err)
+	}
+	return nil
+}
+
+// encode is JSON in one line, in which <, > and & stay what they are.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}

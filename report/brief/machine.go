@@ -1,0 +1,88 @@
+package brief
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/explain"
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Diagnosis trims what doctor found on this machine: what is missing or limited first.
+func Diagnosis(g *gpuprof.Diagnosis) *Document {
+	d := newDocument(g.Head)
+	count := map[gpuprof.CheckState]int{}
+	for _, l := range g.Checks {
+		count[l.State]++
+		d.Checks = append(d.Checks, Check{Name: short(l.Name, placeText), State: string(l.State), Found: short(l.Found, shortText), Reason: short(l.Reason, longText), Fix: short(l.Fix, longText)})
+	}
+	slices.SortStableFunc(d.Checks, func(a, b Check) int { return okLast(a) - okLast(b) })
+	d.Summary = fmt.Sprintf("%d checks are ok, %d limited and %d missing.", count[gpuprof.OK], count[gpuprof.Limited], count[gpuprof.Missing])
+	if l, bad := g.Vital(); bad {
+		d.Summary += " Nothing can be measured: " + short(l.Name+": "+l.Reason, longText) + "."
+	}
+	return d
+}
+
+func okLast(c Check) int {
+	if c.State == string(gpuprof.OK) {
+		return 1
+	}
+	return 0
+}
+
+// Health trims a report on the health of GPUs: what is wrong with each, and what was not checked.
+func Health(r *health.Report) *Document {
+	d := newDocument(r.Head)
+	code := r.ExitCode
+	d.Verdict, d.ExitCode, d.Summary = string(r.Verdict), &code, short(r.Reason, longText)
+	for _, o := range r.Off {
+		d.Checks = append(d.Checks, Check{Name: short(o.Device+" "+o.Metric, placeText), State: "off", Found: offText(&o), Reason: short(o.Cause, longText), Fix: short(o.Fix, longText)})
+	}
+	for i := range r.Devices {
+		c := &r.Devices[i]
+		if c.Error != "" {
+			d.Checks = append(d.Checks, Check{Name: short(c.Device, placeText), State: "failed", Reason: short(c.Error, longText)})
+		}
+		for _, s := range c.Sources {
+			if s.Answer != health.NoFault {
+				d.Checks = append(d.Checks, Check{Name: short(c.Device+" "+s.Name, placeText), State: string(s.Answer), Reason: short(s.Text, longText), Fix: short(s.Fix, longText)})
+			}
+		}
+		d.skipped("metrics of "+short(c.Device, 60), len(c.Metrics))
+		if i == mostInputs {
+			d.skipped("devices", len(r.Devices)-i-1)
+			break
+		}
+	}
+	d.Next = cut(r.Notes, longText)
+	d.skipped("links", len(r.Links))
+	return d
+}
+
+func offText(o *health.Off) string {
+	text := view.SI(float64(o.Value), o.Unit)
+	if view.Finite(float64(o.Expected)) {
+		text += ", expected " + view.SI(float64(o.Expected), o.Unit) + " by " + o.Against
+	}
+	return text
+}
+
+// Explanations trims the texts about a name.
+func Explanations(entries []explain.Entry) *Document {
+	d := newDocument(gpuprof.Head{Kind: "explanation"})
+	for i := range entries {
+		e := &entries[i]
+		out := Explanation{Name: e.Name, Kind: string(e.Kind)}
+		for _, p := range e.Parts {
+			out.Texts = append(out.Texts, p.Title+": "+explain.Plain(p.Text))
+		}
+		d.Explanations = append(d.Explanations, out)
+		if i == 0 {
+			d.Summary = short(explain.Plain(e.Brief()), longText) + "."
+		}
+	}
+	return d
+}

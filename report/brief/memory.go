@@ -1,0 +1,74 @@
+package brief
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Memory trims an analysis of memory snapshots.
+func Memory(a *memsnap.Analysis) (*Document, error) {
+	if len(a.Devices) == 0 {
+		return nil, view.ErrNoRun("an analysis of memory")
+	}
+	d := newDocument(a.Head)
+	var paths []string
+	for _, in := range a.Inputs {
+		paths = append(paths, in.Path)
+	}
+	d.inputs(paths...)
+	first := &a.Devices[0]
+	moment, when := first.Shown()
+	d.Summary = fmt.Sprintf("Device %d: peak %s of tensors, %s reserved; at %s tensors hold %s.", first.ID,
+		bytesText(first.Peak.Requested), bytesText(first.PeakReserved), short(when, shortText), bytesText(moment.Requested))
+	if n := len(first.OOMs); n > 0 {
+		d.Summary += fmt.Sprintf(" A request of %s failed; the device had %s free.", bytesText(first.OOMs[0].Request), bytesText(first.OOMs[0].DeviceFree))
+	}
+	if len(a.Findings) == 0 {
+		d.Summary += " There are no findings."
+	}
+	for i := range a.Findings {
+		d.Findings = append(d.Findings, memoryFinding(a, &a.Findings[i]))
+	}
+	d.memoryMetrics(a, moment)
+	d.warnings(a.Warnings)
+	d.skipped("devices", len(a.Devices)-1)
+	d.skipped("blocks", len(moment.Blocks))
+	d.skipped("steps", len(first.Steps))
+	d.skipped("other settings", len(first.WhatIf))
+	return d, nil
+}
+
+// memoryMetrics are the changes of a comparison, or else the lines that hold the memory.
+func (d *Document) memoryMetrics(a *memsnap.Analysis, m *memsnap.Moment) {
+	none := [2]gpuprof.Number{unknown(), unknown()}
+	if a.Before != nil {
+		d.Metrics = append(d.Metrics, Metric{Name: "peak of tensors", Unit: "B", Old: figure(float64(a.Before.Peak)), New: figure(float64(a.Devices[0].Peak.Requested)), Interval: none})
+		for _, c := range a.Before.Changes {
+			d.Metrics = append(d.Metrics, Metric{Name: place(c.Where, placeText), Unit: "B", Old: figure(float64(c.Before)), New: figure(float64(c.After)), Interval: none})
+		}
+		return
+	}
+	for _, s := range m.Sites {
+		d.Metrics = append(d.Metrics, Metric{Name: place(s.Where, placeText) + " (" + s.Category + ")", Unit: "B", Value: figure(float64(s.Bytes)), Interval: none})
+	}
+}
+
+func memoryFinding(a *memsnap.Analysis, f *memsnap.Finding) Finding {
+	out := Finding{ID: f.Rule, Severity: f.Severity, Title: short(f.Title, longText), Share: f.Share, Change: short(f.PyTorch, longText), Caveats: cut(f.Caveats, shortText)}
+	out.saving(float64(f.ClaimBytes), "bytes")
+	for _, s := range f.Sites[:min(len(f.Sites), mostInputs)] {
+		out.Where = append(out.Where, place(s.Where, placeText))
+	}
+	in := &a.Inputs[a.Devices[f.Device].Input]
+	path := in.Path
+	if in.Opens != "" {
+		path = in.Opens
+	}
+	out.Verify = short("gpuprof run --memory -o changed -- COMMAND && gpuprof analyze --compare "+gpuprof.ShellWord(path)+" changed", longText)
+	return out
+}
+
+func bytesText(n int64) string { return gpuprof.FormatBytes(float64(n)) }

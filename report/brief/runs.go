@@ -1,0 +1,100 @@
+package brief
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Runs trims measured runs of a workload, or the points of a sweep.
+func Runs(runs []*gpuprof.Run) (*Document, error) {
+	if len(runs) == 0 {
+		return nil, view.ErrNoRun("a brief document")
+	}
+	d := newDocument(runs[0].Head)
+	var texts []string
+	for i, r := range runs {
+		if i < mostInputs {
+			texts = append(texts, runSentence(r))
+		}
+		d.run(r, len(runs) > 1)
+	}
+	d.Summary = strings.Join(texts, " ")
+	d.skipped("summaries of runs", len(runs)-mostInputs)
+	return d, nil
+}
+
+// run adds one run; of several each metric names its settings.
+func (d *Document) run(r *gpuprof.Run, several bool) {
+	of := ""
+	if several {
+		of = " of " + short(r.Workload+" "+r.Preset+" "+settingsText(r), placeText)
+	}
+	for i := range r.Findings {
+		f := findingOf(&r.Findings[i])
+		f.saving(r.Findings[i].PerStepS(), "s per step")
+		f.settings(&r.Findings[i])
+		d.Findings = append(d.Findings, f)
+	}
+	d.Metrics = append(d.Metrics, seriesMetric("step"+of, r.Step)...)
+	stages := 0
+	for i := range r.Stages {
+		if s := &r.Stages[i]; s.Parent == "step" {
+			d.Metrics = append(d.Metrics, seriesMetric("step/"+short(s.Name, shortText)+of, s.Exposed)...)
+			continue
+		}
+		stages++
+	}
+	d.warnings(r.Warnings)
+	d.skipped("kernels"+of, stages)
+	d.skipped("counters"+of, len(r.Counters))
+}
+
+// settings completes a finding of a workload, whose change is a knob.
+func (f *Finding) settings(of *gpuprof.Finding) {
+	if of.Knob == "" {
+		return
+	}
+	f.Title = cmp.Or(f.Title, fmt.Sprintf("%s: %s=%s", of.Rule, of.Knob, of.From))
+	knob := fmt.Sprintf("set %s=%s in place of %s", of.Knob, of.To, of.From)
+	if f.Change != "" {
+		knob += ". In a PyTorch program: " + f.Change
+	}
+	f.Change = knob
+	if of.Stage != "" {
+		f.Where = append([]string{"stage " + of.Stage}, f.Where...)
+	}
+}
+
+func settingsText(r *gpuprof.Run) string {
+	var parts []string
+	for _, k := range r.ModelKnobs[:min(len(r.ModelKnobs), mostInputs)] {
+		parts = append(parts, k+"="+r.Knobs[k])
+	}
+	return strings.Join(parts, " ")
+}
+
+func seriesMetric(name string, s *gpuprof.Series) []Metric {
+	if view.Usable(s) == nil {
+		return nil
+	}
+	return []Metric{{Name: name, Unit: s.Unit, Value: figure(s.Median), Interval: [2]gpuprof.Number{gpuprof.Number(s.CI95[0]), gpuprof.Number(s.CI95[1])}}}
+}
+
+// runSentence is the run and its step with the interval of the median.
+func runSentence(r *gpuprof.Run) string {
+	what := fmt.Sprintf("%s %s on %s: %s", r.Workload, r.Preset, short(r.Device.Name, 60), r.Status)
+	if r.Reason != "" {
+		what += " (" + r.Reason + ")"
+	}
+	if s := view.Usable(r.Step); s != nil {
+		what += fmt.Sprintf(", median step %s", gpuprof.FormatSeconds(s.Median))
+		if view.Finite(s.CI95[0]) && view.Finite(s.CI95[1]) {
+			what += fmt.Sprintf(" (95 %% interval %s to %s)", gpuprof.FormatSeconds(s.CI95[0]), gpuprof.FormatSeconds(s.CI95[1]))
+		}
+	}
+	return short(what, longText/2) + "."
+}

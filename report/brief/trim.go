@@ -1,0 +1,92 @@
+package brief
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// list is one list of a document while it is trimmed.
+type list struct {
+	name  string
+	sizes []int   // of its items as JSON, bytes with the comma
+	share float64 // of the room that it may take before the other lists had theirs
+	keep  int     // items that stay
+	cut   func(n int)
+}
+
+// listOf measures a list of the document.
+func listOf[T any](name string, items *[]T, share float64) *list {
+	l := &list{name: name, share: share, cut: func(n int) { *items = (*items)[:n:n] }}
+	for i := range *items {
+		text, err := encode((*items)[i])
+		if err != nil { // no type of this package fails
+			text = nil
+		}
+		l.sizes = append(l.sizes, len(text)+1)
+	}
+	return l
+}
+
+// take keeps the next items as long as they fit and returns the bytes that are left. With limit only so many bytes
+// are for this list.
+func (l *list) take(room, limit int) int {
+	for l.keep < len(l.sizes) && l.sizes[l.keep] <= min(room, limit) {
+		room -= l.sizes[l.keep]
+		limit -= l.sizes[l.keep]
+		l.keep++
+	}
+	return room
+}
+
+// Trim is the document within a number of tokens. Its lists lose their ends, and LeftOut counts these. The findings
+// come first, but leave every other list a part. The head always stays: fewer than document.LeastTokens may not be kept.
+func (d *Document) Trim(tokens int) *Document {
+	out := *d
+	lists := []*list{
+		listOf("findings", &out.Findings, 0.6),
+		listOf("outcomes", &out.Outcomes, 0.4),
+		listOf("metrics", &out.Metrics, 0.4),
+		listOf("checks", &out.Checks, 0.9),
+		listOf("explanations", &out.Explanations, 1),
+		listOf("warnings", &out.Warnings, 0.2),
+		listOf("next", &out.Next, 0.15),
+		listOf("explained", &out.Explained, 0.2),
+	}
+	room := tokens*document.BytesPerToken - d.headBytes(lists)
+	for _, l := range lists {
+		room = l.take(room, int(l.share*float64(room)))
+	}
+	for _, l := range lists {
+		room = l.take(room, room)
+	}
+	left := []LeftOut{}
+	for _, l := range lists {
+		if n := len(l.sizes) - l.keep; n > 0 {
+			left = append(left, LeftOut{What: l.name, Count: n})
+		}
+		l.cut(l.keep)
+	}
+	out.LeftOut = append(left, d.LeftOut...)
+	return &out
+}
+
+// headBytes is what a document takes without the items of its lists, each counted as left out.
+func (d *Document) headBytes(lists []*list) int {
+	head := *d
+	head.Findings, head.Outcomes, head.Metrics, head.Checks = []Finding{}, nil, nil, nil
+	head.Explanations, head.Explained, head.Warnings, head.Next = nil, nil, []gpuprof.Warning(nil), nil
+	head.LeftOut = nil
+	names := 1 // the line break
+	for _, l := range lists {
+		if len(l.sizes) > 0 {
+			head.LeftOut = append(head.LeftOut, LeftOut{What: l.name, Count: len(l.sizes)})
+			names += len(l.name) + len(`,"":[]`)
+		}
+	}
+	head.LeftOut = append(head.LeftOut, d.LeftOut...)
+	text, err := encode(&head)
+	if err != nil { // no type of this package fails
+		return names
+	}
+	return len(text) + names
+}
