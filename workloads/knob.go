@@ -16,41 +16,38 @@ type Knob struct {
 	Name    string
 	Doc     string
 	Default string
-	// Values are the names that can be given; with Parse set, they are
-	// accepted beside what Parse accepts.
+	// Values are the accepted names; with Parse set, values that Parse accepts are valid too.
 	Values []string
 	// Accept describes what Parse takes: "integer >= 1".
 	Accept string
-	// Parse returns the canonical spelling of a value outside Values, or an
-	// error saying what is wrong with it ("must be at least 1").
+	// Parse returns the canonical spelling of a value outside Values, or an error with the violated rule ("must be at
+	// least 1").
 	Parse func(string) (string, error)
-	// NamesFile says that a value outside Values is a path.
+	// NamesFile: a value outside Values is a path.
 	NamesFile bool
-	// Model knobs change what is computed; the others change how. Tuning
-	// never touches a model knob, and runs that differ in one do not compare.
+	// Model knobs change the computed result; the others change only the way to it. Tuning never touches a model knob,
+	// and runs that differ in one are not comparable.
 	Model bool
 
-	// Scales says that the work of a step is proportional to the value.
+	// Scales: the work of a step is proportional to the value.
 	Scales bool
-	// Repeats is after how many steps what the setting asks for comes again; nil
-	// is after each. EveryKnob sets it.
+	// Repeats returns the number of steps after which the setting's work repeats; nil means after each. EveryKnob sets
+	// it.
 	Repeats func(gpuprof.Settings) int
-	// Try are values that tune tries first. Nil: it goes by Values, and by
-	// multiples of a number. Empty: the knob is left alone.
+	// Try are values that tune tries first. Nil: tune goes by Values, and by multiples of a number. Empty: the knob is
+	// left unchanged.
 	Try []string
-	// Ungated says by value why a gate's figures would mean nothing under it.
+	// Ungated gives, by value, the reason why a gate's figures would be meaningless under it.
 	Ungated map[string]string
-	// TryUnderLoad are those that it tries instead where the goal is what callers see.
+	// TryUnderLoad are the values that tune tries instead where the goal is the latency that callers see.
 	TryUnderLoad []string
-	// Acts are the stages whose time the knob can change; AllStages is any. Of a
-	// knob without a list nothing is known.
+	// Acts are the stages whose time the knob can change; AllStages is any. nil means unknown.
 	Acts []string
 	// Answers are the problems that the knob solves.
 	Answers []Answer
-	// Advice says by value what the knob means in a PyTorch program, for a reader
-	// who is to change one; a value that is not to be recommended has none.
-	// PyTorch is one line of code by value. AnyValue stands for every other value
-	// and has %s in its place.
+	// Advice gives, by value, the knob's meaning in a PyTorch program, for a reader who is to change one; a value that
+	// is not recommended has none. PyTorch is one line of code by value. AnyValue covers every other value and has %s
+	// in its place.
 	Advice, PyTorch map[string]string
 }
 
@@ -122,8 +119,7 @@ func EveryKnob(name, doc, def string, words ...string) Knob {
 	}}
 }
 
-// RefuseThreads says why a device cannot have the CPU threads that the knob
-// threads, a CountKnob, asks for.
+// RefuseThreads returns an error if a device cannot have the CPU threads of the knob threads, a CountKnob.
 func RefuseThreads(d device.Info, set gpuprof.Settings) error {
 	switch n := set.Int("threads"); {
 	case n > 0 && d.MaxThreads == 0:
@@ -136,7 +132,7 @@ func RefuseThreads(d device.Info, set gpuprof.Settings) error {
 
 func formatFloat(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// AsModel marks the knob as one that changes what is computed.
+// AsModel marks the knob as one that changes the computed result.
 func (k Knob) AsModel() Knob { k.Model = true; return k }
 
 // Canonical checks a value and returns its canonical spelling.
@@ -154,7 +150,7 @@ func (k Knob) Canonical(value string) (string, error) {
 	return "", gpuprof.Errorf(gpuprof.ErrUsage, "setting knob %s: unknown value %q", k.Name, value).WithFix("%s%s", k.Usage(), gpuprof.DidYouMean(value, k.Values))
 }
 
-// Usage says what the knob accepts: "use unfused, fused or csr".
+// Usage describes the values that the knob accepts: "use unfused, fused or csr".
 func (k Knob) Usage() string {
 	parts := slices.Clone(k.Values)
 	if k.Accept != "" {
