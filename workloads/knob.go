@@ -18,7 +18,7 @@ type Knob struct {
 	Default string
 	// Values are the accepted names; with Parse set, values that Parse accepts are valid too.
 	Values []string
-	// Accept describes what Parse takes: "integer >= 1".
+	// Accept describes the values that Parse accepts: "integer >= 1".
 	Accept string
 	// Parse returns the canonical spelling of a value outside Values, or an error with the violated rule ("must be at
 	// least 1").
@@ -51,12 +51,12 @@ type Knob struct {
 	Advice, PyTorch map[string]string
 }
 
-// Choice is a knob with a fixed list of values; the first is the default.
+// Choice returns a knob with a fixed list of values; the first is the default.
 func Choice(name, doc string, values ...string) Knob {
 	return Knob{Name: name, Doc: doc, Default: values[0], Values: values}
 }
 
-// IntKnob is a whole-number knob in [lo, hi].
+// IntKnob returns a whole-number knob in [lo, hi].
 func IntKnob(name, doc string, def, lo, hi int) Knob {
 	return Knob{
 		Name: name, Doc: doc, Default: strconv.Itoa(def), Accept: fmt.Sprintf("integer from %d to %d", lo, hi),
@@ -73,7 +73,7 @@ func IntKnob(name, doc string, def, lo, hi int) Knob {
 	}
 }
 
-// FloatKnob is a number knob in (lo, hi].
+// FloatKnob returns a number knob in (lo, hi].
 func FloatKnob(name, doc string, def, lo, hi float64) Knob {
 	return Knob{
 		Name: name, Doc: doc, Default: formatFloat(def), Accept: fmt.Sprintf("number above %g, at most %g", lo, hi),
@@ -102,9 +102,8 @@ func CountKnob(name, doc string) Knob {
 	}}
 }
 
-// EveryKnob is something done at some steps: one of words, or "every:K" (plain K
-// means the same). Where step is among the words, every:1 is called so.
-// Settings.Every reads it.
+// EveryKnob returns a knob for an action at some steps: one of words, or "every:K" (plain K means the same). Where
+// step is among the words, it replaces every:1. Settings.Every reads it.
 func EveryKnob(name, doc, def string, words ...string) Knob {
 	every := func(s gpuprof.Settings) int { return s.Every(name) }
 	return Knob{Name: name, Doc: doc, Default: def, Values: words, Accept: "every:K", Repeats: every, Parse: func(s string) (string, error) {
@@ -159,9 +158,8 @@ func (k Knob) Usage() string {
 	return "use " + gpuprof.WordList(parts, "or")
 }
 
-// Resolve completes knob values for one run: the workload's defaults, then
-// the preset's, then what the user set, each checked and canonical. Unknown
-// names are ErrUsage with the nearest valid ones.
+// Resolve completes knob values for one run: the workload's defaults, then the preset's, then the user's, each checked
+// and canonical. Unknown names are ErrUsage with the nearest valid ones.
 func Resolve(w Workload, preset string, set gpuprof.Settings) (gpuprof.Settings, error) {
 	out := gpuprof.Settings{}
 	knobs := map[string]Knob{}
@@ -188,8 +186,7 @@ func Resolve(w Workload, preset string, set gpuprof.Settings) (gpuprof.Settings,
 	return out, nil
 }
 
-// DefaultPreset is the preset for a kind of device ("host" or "cuda") where none
-// is named.
+// DefaultPreset returns the preset for a kind of device ("host" or "cuda") if the user names none.
 func DefaultPreset(w Workload, kind string) string {
 	all := w.Presets()
 	for _, p := range all {

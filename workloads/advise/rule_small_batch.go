@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// stillRising is how much more throughput twice the batch must have given.
+	// stillRising is the least ratio of throughputs for twice the batch.
 	stillRising = 1.03
-	// roomFor is how many times the memory of the largest batch there must be.
+	// roomFor is the least ratio of the device's memory to the memory of the largest batch.
 	roomFor = 4
 )
 

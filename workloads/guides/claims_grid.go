@@ -25,7 +25,7 @@ func trimCadences() []AB {
 	return append(out, gruPair(set{"pool_trim": "never"}, set{"pool_trim": "every:1"}), gruPair(set{"pool_trim": "never"}, set{"pool_trim": "every:50"}))
 }
 
-// splitLimits returns the limit of 128 MiB: no block is as large at the first size.
+// splitLimits compares a limit of 128 MiB with none: at the first size no block reaches it.
 func splitLimits() []AB {
 	small := gridChange(set{"impl": "split", "allocator": "pool", "roi": "on"}, set{"max_split": "none"}, set{"max_split": "128"})
 	large := small

@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// workerCounts are the loader's: none against some, and workers that do not
-// outlive an epoch.
+// workerCounts are the comparisons of the loader: no workers against some, and workers that end with each epoch.
 func workerCounts() []AB {
 	out := []AB{collatePair(set{"workers": "0"}, set{"workers": "1"}), collatePair(set{"workers": "0"}, set{"workers": "2"})}
 	if n := min(runtime.NumCPU(), 8); n > 2 {
@@ -27,8 +26,8 @@ func precisionPairs() []AB {
 	return out
 }
 
-// asyncCopies are a workload's own copies, then copies alone: pageable and
-// pinned, waited for or not, on one stream and two, small to large.
+// asyncCopies are a workload's own copies, then copies alone: pageable and pinned, waited for or not, on one stream
+// and two, small to large.
 func asyncCopies() []AB {
 	out := []AB{e3nnPair(set{"async_copy": "off", "streams": "1"}, set{"async_copy": "on", "streams": "2"}), collatePair(set{"async_copy": "off"}, set{"async_copy": "on"})}
 	for _, size := range []struct{ bytes, on string }{{"4096", ""}, {"1048576", ""}, {"67108864", "host"}, {"1073741824", "cuda"}} {

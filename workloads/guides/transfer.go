@@ -239,5 +239,5 @@ func (s *transferSession) copyToDevice(k int, p workloads.Probe) error {
 	return s.main.WaitFor(s.copied[k])
 }
 
-// Programs are the small programs that only claims need.
+// Programs returns the small programs that only claims need.
 func Programs() []workloads.Workload { return []workloads.Workload{transfer{}, weights{}} }

@@ -13,7 +13,7 @@ import (
 const weightsName = "weights"
 
 // weights loads a checkpoint from memory, like a file just read, once a step. Half of its tensors belong to the
-// optimiser and are of no use on the device. Like transfer it only tests claims.
+// optimiser and have no use on the device. Like transfer it only tests claims.
 type weights struct{}
 
 func (weights) Name() string                { return weightsName }

@@ -30,7 +30,7 @@ const (
 	newSession = 30 * time.Minute
 )
 
-// processNote is one process of the history.
+// processNote is one process in the history.
 type processNote struct {
 	Machine string  `json:"machine"` // hash of what must agree for times to agree
 	Program string  `json:"program"` // hash of workload, settings and build

@@ -226,7 +226,7 @@ func (l *level) add(readings []float64) {
 	l.medians, l.errors = append(l.medians, stats.Median(readings)), append(l.errors, stats.MedianError(readings))
 }
 
-// isSettled is true, too, for a quantity that is not known at all.
+// isSettled reports whether the windows agree; true, too, for a quantity that is not known at all.
 func (l *level) isSettled() (spread, allowed float64, ok bool) {
 	if len(l.medians) == 0 {
 		return 0, 0, true

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// ceilings measures the device's peak rates before the first steps.
+// measureCeilings measures the device's peak rates before the first steps.
 func (r *runner) measureCeilings() error {
 	c, err := r.dev.Ceilings(r.ctx)
 	r.run.Ceilings = c

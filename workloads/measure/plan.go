@@ -47,7 +47,7 @@ type Progress struct {
 	Note        string
 }
 
-// Warmup is how much to run before sampling. The zero value is no warm-up.
+// Warmup is the length of the warm-up before sampling. The zero value is no warm-up.
 type Warmup struct {
 	Auto  bool // until settled
 	Steps int

@@ -133,7 +133,7 @@ func (r *runner) shortKernels() []shortKernel {
 	})
 }
 
-// replay times k, 2k and 4k times a step's launches, in random order.
+// replayKernel times k, 2k and 4k times a step's launches, in random order.
 func (r *runner) replayKernel(k shortKernel, rng *rand.Rand) (slope, error) {
 	n := len(k.launches)
 	times := int(math.Ceil(r.shortLimit() / max(k.stepS, 1e-9)))

@@ -44,7 +44,7 @@ func (r *runner) warmUp() error {
 	return nil
 }
 
-// mayWarmUp is false once the run is interrupted or its time budget is spent.
+// mayWarmUp reports whether the run may continue to warm up: it is not interrupted and its time budget is not spent.
 func (r *runner) mayWarmUp() bool {
 	if r.ctx.Err() != nil {
 		return false
