@@ -38,8 +38,8 @@ const (
 	UseLibrary                       // matrix products by the vendor's library
 	UseThreads                       // let kernels of the host device have every CPU
 	GrowBatch                        // more work a step
-	CopyLess                         // copy to the host only what is looked at
-	Detach                           // let go of what earlier windows recorded for a way back
+	CopyLess                         // copy to the host only results that are read
+	Detach                           // release earlier windows' records for a backward pass
 	WriteFirst                       // write the first gradients in place of zeros to which they are added
 )
 

@@ -59,7 +59,7 @@ func explainStage(c *compare.Comparison, new *compare.Result, o Options, cause c
 	switch kind {
 	case "knob":
 		f.Knob, f.From, f.To = named[0].Field, named[0].New, named[0].Old
-		if change < 0 { // the gap is already closed: this is what closed it
+		if change < 0 { // the gap is already closed, by this change
 			f.From, f.To = named[0].Old, named[0].New
 		}
 		if len(named) > 1 {

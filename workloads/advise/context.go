@@ -76,7 +76,7 @@ func newRunContext(r *gpuprof.Run, all []*gpuprof.Run, o Options) *runContext {
 	}
 	if hi := r.Step.CI95[1]; positive(hi) {
 		s.scale *= min(max(1, hi/s.step), mostScale)
-	} else { // there is no interval: the samples do not tell how far the step may lie
+	} else { // without an interval the range of the step is unknown
 		s.scale *= mostScale
 	}
 	for _, n := range s.names {
@@ -198,7 +198,7 @@ type advice struct {
 	evidence map[string]any
 	command  string // where it is not a sweep of knob
 	pytorch  string // where it is not the knob's own
-	unknown  string // why the run cannot tell what turning the knob gains: the time is found, and nothing claimed
+	unknown  string // why the run cannot bound the gain of the knob: the time is found, and nothing claimed
 }
 
 // offer claims the time of an advice and makes the finding, if most steps have enough of that time and no measurement

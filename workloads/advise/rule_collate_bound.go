@@ -19,7 +19,7 @@ func (s *runContext) findCollateBound() []gpuprof.Finding {
 	}
 	of := weights{stStarved: collate / (sample + collate)}
 	want := s.typical(of)
-	if w := s.figure(gpuprof.InputWorkers); w > 0 { // whoever samples still has to
+	if w := s.figure(gpuprof.InputWorkers); w > 0 { // sampling still takes its time
 		want = min(s.exposed(stStarved), s.step-sample/w)
 		of[stStarved] = 1
 	}

@@ -11,7 +11,7 @@ import (
 
 // stall is a knob that makes the caller wait for the device.
 type stall struct {
-	fix            // what turns it off
+	fix            // the knob and the answer that turn it off
 	points float64 // waits per step
 }
 
@@ -72,7 +72,7 @@ func (s *runContext) findStall(remedy workloads.Remedy) []gpuprof.Finding {
 	// The caller's own work takes its time however far ahead it runs, and the workers' work as well.
 	want := min(s.typical(of), s.step-s.callerBusy(), s.step-s.loadingPeriod())
 	read, of4 := s.run.Calibration["item_read"], remedy == workloads.ReadTogether
-	if of4 && positive(read) { // what the reads take by themselves, and what the device idles through beside them
+	if of4 && positive(read) { // the reads' own time, and the device's idle time during them
 		want = min(want, me.points*read+s.typical(of)-of[stSync]*s.exposed(stSync))
 	}
 	evidence := map[string]any{

@@ -126,8 +126,8 @@ type slot struct {
 	batch
 	frame frame
 	home  []byte        // memory of frame
-	buf   device.Buffer // what home is, where the device can copy from it; else nil
-	spill bool          // the batch was too large for home and lies elsewhere
+	buf   device.Buffer // the buffer of home, where the device can copy from it; else nil
+	spill bool          // the batch was too large for home and is elsewhere
 }
 
 // prepare makes the slot hold a batch of these rows and lays it out. Workers must not ask the device for memory, so a

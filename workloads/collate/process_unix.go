@@ -164,7 +164,7 @@ func (w *process) start() error {
 	w.child = c
 	quit := w.quit
 	w.mu.Unlock()
-	if quit { // stop came in between and saw no child
+	if quit { // stop was called in between and found no child
 		return errors.Join(gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: the run is ending"), w.reap(c))
 	}
 	return nil

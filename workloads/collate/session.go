@@ -50,7 +50,7 @@ type lane struct {
 	dev    device.Buffer
 	placed frame // of dev
 	out    device.Buffer
-	from   batch         // what is copied: fields and where they lie
+	from   batch         // the copied fields and their places
 	buf    device.Buffer // in which memory of the device's
 	loop.Events
 	args [2]device.Args // atom edges, probe edges
@@ -136,7 +136,7 @@ func (s *session) copiesHeld() float64 {
 	} else {
 		alive += float64(s.workers * s.slotsEach())
 	}
-	n := 2*depth + 2*alive // beside staging and device
+	n := 2*depth + 2*alive // in addition to staging and device
 	if len(s.r.Files) > 0 {
 		n *= grown // see frame.grown
 	}

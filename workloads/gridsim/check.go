@@ -366,7 +366,7 @@ func (c *checker) checkPixels(psi, before array) {
 	e := c.resultOf("view", tolerance)
 	e.Used = true
 	for _, m := range errs[:f.maps] {
-		if rel := m.Relative(); !(rel <= e.Relative()) { // also what is not a number
+		if rel := m.Relative(); !(rel <= e.Relative()) { // also NaN
 			e.Diff, e.Ref = rel*rel, 1
 		}
 	}

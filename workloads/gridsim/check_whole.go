@@ -73,7 +73,7 @@ func (c *checker) checkWhole() error {
 	if err := c.spoilFrames(); err != nil {
 		return err
 	}
-	rng, shown := s.rng, s.shownAll // a check changes neither regions nor counts of what follows
+	rng, shown := s.rng, s.shownAll // a check changes neither later regions nor counts
 	s.rng = rand.New(rand.NewPCG(s.seed, 5))
 	defer func() { s.rng, s.shownAll = rng, shown }()
 	from := max(s.frame.every-wholeSteps, 0)

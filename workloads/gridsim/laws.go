@@ -12,7 +12,7 @@ import (
 type operation struct {
 	name       string // "neighbours", "hidden", "activation", "out", "update", "normalise" or "step"
 	take, give []blockID
-	in         []blockID // what it reads, for the check
+	in         []blockID // the blocks that it reads, for the check
 	out        blockID
 	first      int // the cells it computes
 	cells      int

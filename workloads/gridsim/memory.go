@@ -39,7 +39,7 @@ type block struct {
 	at    int
 	words int64
 	id    blockID
-	lent  any // what the allocator knows it by
+	lent  any // the allocator's handle
 
 	number int32 // of the request, where they are noted
 }

@@ -31,7 +31,7 @@ type session struct {
 
 	loop.Pace // Compute and Copies are one stream
 	loop.Binder
-	mem    op.Arena // what stays from step to step, beside blocks
+	mem    op.Arena // memory that stays from step to step, in addition to blocks
 	memory memory
 	below  device.Pool // the device's own pool, nil for none
 	timed  bool        // blocks are taken and given in the step
@@ -97,7 +97,7 @@ func (f framing) deviceScale() int {
 // slot is one step in flight: the memory of its frame, and the events that hand it over.
 type slot struct {
 	frame   device.Buffer // pinned: [maps,side,side]
-	picture []float32     // what is shown: [maps,(N/scale)^2]
+	picture []float32     // the frame as shown: [maps,(N/scale)^2]
 	pending bool          // a frame is on its way
 	shown   bool          // and it is to be shown
 	loop.Events

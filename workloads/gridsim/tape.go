@@ -3,8 +3,8 @@ package gridsim
 // tape is the record of a step that a gradient graph keeps: knob tape.
 type tape struct {
 	level    string
-	made     [blockCount]*node // what made a block's content
-	versions [blockCount]int   // how often a block was written
+	made     [blockCount]*node // the operation that made a block's content
+	versions [blockCount]int   // number of writes to a block
 }
 
 // node is one operation of the record. Every operation makes a new one, like an autograd graph.

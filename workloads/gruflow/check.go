@@ -57,7 +57,7 @@ type checker struct {
 	top   []float32 // the top layer's state before the carriers move
 	errs  []op.ErrorNorm
 	laws  [lawCount]op.ErrorNorm
-	level levelCheck // in training, what a stage was given
+	level levelCheck // in training, the inputs of a stage
 }
 
 func (c *checker) run(rng *rand.Rand, whole bool) error {
@@ -196,7 +196,7 @@ func (c *checker) checkLayer(l int) error {
 	if c.net().lib == nil {
 		return c.oneLayer(l)
 	}
-	if c.s.shape.T > 1 && c.s.shape.L > 1 { // what passed between layers is not known
+	if c.s.shape.T > 1 && c.s.shape.L > 1 { // data between the layers is unknown
 		return c.checkChain()
 	}
 	for l := range c.s.shape.L {

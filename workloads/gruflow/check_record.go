@@ -93,7 +93,7 @@ func (c *checker) levelDown(g *group) error {
 		before := carrier{energy: float64(lv.energy[k]), level: int(lv.level[k]), x: float64(lv.place[2*k]), y: float64(lv.place[2*k+1])}
 		next, record, leaves := refFlow(before, h, s.params.proj, s.params.bias, sh.D, float64(sources[k]))
 		tol := &c.errs[stFlow]
-		if s.prec.isNarrow() { // what is kept is rounded, and the update reads what is not
+		if s.prec.isNarrow() { // the record is rounded, and the update reads unrounded values
 			tol = &c.errs[stGRU]
 		}
 		tol.Add(now[s.flow.record][k*outputs:][:outputs], record[:])

@@ -101,7 +101,7 @@ func (c *checker) checkGraph() error {
 	for i := range want[:last] {
 		var off op.ErrorNorm
 		if off.Add(got[i], op.As[float64](want[i])); i >= carriersKept && !s.set.On("deterministic") && off.Relative() <= chainBound {
-			continue // the loss has other last bits, and so has what is learned from it
+			continue // the loss has other last bits, and so have the new parameters
 		}
 		e.Same(got[i], want[i])
 	}

@@ -63,7 +63,7 @@ func (c *checker) checkTrained(g *group) error {
 		if err := c.checkGrads(g); err != nil || g.layer > 0 || g.level > 0 || g.micro > 0 {
 			return err
 		}
-		return c.checkChained() // all the way back
+		return c.checkChained() // the whole backward pass
 	}
 	return c.checkOptimizer(g)
 }

@@ -261,7 +261,7 @@ func (w *wholeStep) checkResults(i int) error {
 	}
 	records := device.Floats(s.slots[i%depth].out)
 	for j := range windowOf(s.set) {
-		var of []float32 // what the metrics are of
+		var of []float32 // the values that the metrics count
 		var levels []int32
 		var top []float32
 		for k := range sh.B {

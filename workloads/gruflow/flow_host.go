@@ -59,7 +59,7 @@ type fleet struct {
 	h, energy, place, source, out, path []float32
 	level                               []int32
 	batch, n, layers, depth             int
-	keeps                               bool // the path, for a way back
+	keeps                               bool // the path, for a backward pass
 }
 
 // moveCarriers takes size carriers from first on one level down; see refFlow. p holds their projections,

@@ -75,7 +75,7 @@ func (Workload) Knobs() []workloads.Knob {
 		implKnob(),
 		loop.LibraryKnob("matrix products of fused and plain: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", productStages()...),
 		loop.PrecisionKnob("rounding of the inputs of the GRU's matrix products: fp32 (none), tf32, bf16, fp16; sums and state stay float32",
-			gpuprof.Settings{"library": "off"}, append(productStages(), "weights", "flow", "flow_bwd", "grads")...), // what is kept is as wide
+			gpuprof.Settings{"library": "off"}, append(productStages(), "weights", "flow", "flow_bwd", "grads")...), // the records have the same width
 		loop.OrderKnob("metrics: on sums in a fixed order, off adds atomically in the order of arrival", "on",
 			// The values are read and summed either way; the order costs the kernel that adds up the parts.
 			workloads.Answer{Targets: []workloads.Target{{Stage: "metrics", Kernels: []string{"_final"}}}}, "metrics", "graph"),

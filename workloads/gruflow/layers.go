@@ -31,7 +31,7 @@ type gru struct {
 type source struct {
 	arg any // buffer or scratchRef
 	at  int // first element
-	by  int // how far the next time step's is away, in elements
+	by  int // distance to the next time step's, in elements
 }
 
 // movingArg returns the source as an argument whose elements have the given size in bytes.

@@ -12,9 +12,9 @@ import (
 // when the groups are. With bf16 and fp16 everything it touches is 16 bits
 // wide and is converted on the way in and out.
 type library struct {
-	weights device.Buffer // what GRUMaker asks for
+	weights device.Buffer // in the size that GRUMaker requires
 	from    device.Buffer // h before the call [L,B,H]
-	y       device.Buffer // [T,B,H], in 16 bits with such a precision
+	y       device.Buffer // [T,B,H], in 16 bits with bf16 and fp16
 	// 16-bit copies, for bf16 and fp16.
 	x16, from16, to16 device.Buffer
 	maker             device.GRUMaker

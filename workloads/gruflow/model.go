@@ -49,7 +49,7 @@ const (
 	metDeposited = iota // sum of deposits
 	metCarried          // energy of the carriers that stay
 	metLeft             // energy of those that leave at the bottom
-	metLeaving          // how many leave
+	metLeaving          // number of carriers that leave
 	metHottest          // largest energy
 	metHidden           // squared norm of the top layer's state
 	metSpread           // sum of x^2 + y^2

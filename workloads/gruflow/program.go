@@ -36,7 +36,7 @@ type program struct {
 type scratchBlock struct {
 	what  string
 	bytes int64
-	buf   device.Buffer // in which it lies from byte at on, since it was taken last
+	buf   device.Buffer // the segment that holds it from byte at on, since the last acquire
 	at    int64
 	lent  *pool.Block
 }
@@ -86,7 +86,7 @@ type walkArg struct {
 type group struct {
 	stage, layer int
 	level, micro int         // in training, of the window and of the micro-batches
-	add          bool        // gradients to what is there
+	add          bool        // adds gradients to the existing ones
 	part         *optim.Part // of the optimizer's step
 	take, give   []scratchRef
 	once, each   []launch

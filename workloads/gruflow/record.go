@@ -63,7 +63,7 @@ type recording struct {
 	u             *unroll
 	window, every int
 	states        []device.Buffer   // with checkpoints, the state [L,B,H] before every one
-	earlier       [][]device.Buffer // of every further window, what recorded lists
+	earlier       [][]device.Buffer // of every further window, the buffers of recordRequests
 	path          device.Buffer     // [window,B,pathWords]
 	partial       scratchRef        // of the metrics
 }

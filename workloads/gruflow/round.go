@@ -159,7 +159,7 @@ func (p precision) unpack(dst []float32, src []uint16) {
 	}
 	for i, v := range src {
 		m := math.Float32frombits(uint32(v&0x7fff)<<13) * 0x1p112
-		if m >= 0x1p16 { // the exponent of infinities and what is no number
+		if m >= 0x1p16 { // the exponent of infinities and NaN
 			m = math.Float32frombits(uint32(v&0x7fff)<<13 | 0x7f800000)
 		}
 		dst[i] = math.Float32frombits(math.Float32bits(m) | uint32(v&0x8000)<<16)

@@ -23,7 +23,7 @@ type session struct {
 	seed  uint64
 	shape shape
 	prec  precision
-	impl  string // what knob impl means here
+	impl  string // the resolved value of knob impl
 
 	loop.Pace // its Compute is the program's stream, its Pool the session's pools
 	mem       op.Arena
@@ -40,7 +40,7 @@ type session struct {
 	params  params
 	flow    flowBuffers
 	tuned   *tuning
-	rec     *recording // of passes that keep their way down, else nil
+	rec     *recording // for passes that record their forward computation, else nil
 	train   *training  // of pass=train, else nil
 }
 

@@ -175,7 +175,7 @@ func (s *session) lossGroup(micro int) group {
 	g := group{stage: stLoss, minimum: lossCost(sh, t.window)}
 	g.once = []launch{s.launch(&lossKernel, n, lossCost(sh, t.window), s.flow.metrics, t.target, s.flow.place, t.ddose, t.dplace, t.de, t.losses,
 		n, sh.D, t.window, sh.metrics(), metFixed, float32(lossKappa))}
-	for l := range sh.L { // behind the last level there is nothing
+	for l := range sh.L { // no gradient comes from after the last level
 		for _, b := range []device.Buffer{t.u.layers[l].dh, t.u.layers[l].chain} {
 			g.once = append(g.once, s.launch(&fillKernel, sh.B*sh.H, fillCost(sh.B*sh.H), b, sh.B*sh.H, float32(0)))
 		}

@@ -14,8 +14,8 @@ type wayBack struct {
 	dout      any           // cotangent of the layer's output from step first on
 	first     int
 	energy    device.Buffer // where column 0 of the first layer's input's cotangent is added
-	dx        device.Buffer // or where all of it goes
-	add       bool          // gradients to what is there
+	dx        device.Buffer // or the destination of all of it
+	add       bool          // adds gradients to the existing ones
 }
 
 // layerBackward returns a layer of a level backwards: first the chain over time steps and the cotangent of its input,

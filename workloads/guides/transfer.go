@@ -50,7 +50,7 @@ func (transfer) Open(_ context.Context, d device.Device, c workloads.Config) (_ 
 	s := &transferSession{copies: copies{dev: d, n: c.Knobs.Int("bytes")}, wait: !c.Knobs.On("async_copy"), passes: 1}
 	defer func() {
 		if err != nil {
-			_ = s.Close() // what went wrong first is what matters
+			_ = s.Close() // the first error is the one to report
 		}
 	}()
 	if d.Info().Kind != "host" {

@@ -37,7 +37,7 @@ func (weights) Open(_ context.Context, d device.Device, c workloads.Config) (_ w
 	s := &weightsSession{copies: copies{dev: d, n: c.Knobs.Int("bytes")}, tensors: c.Knobs.Int("tensors"), direct: c.Knobs["load"] == "direct", skip: c.Knobs.On("skip_keys")}
 	defer func() {
 		if err != nil {
-			_ = s.Close() // what went wrong first is what matters
+			_ = s.Close() // the first error is the one to report
 		}
 	}()
 	total := s.tensors * s.n

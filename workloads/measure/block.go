@@ -18,7 +18,7 @@ type block struct {
 	rec         *events.Block
 	first, last int
 	done        int      // steps that were finished; the recorder may have begun one more
-	causes      []string // what disturbed the block
+	causes      []string // disturbances of the block
 	interrupted bool
 	mismatch    float64 // |sum of periods - caller's clock| over that clock
 }

@@ -19,7 +19,7 @@ type samples struct {
 	rates                 []float64 // steps a second, one a probed block
 	order                 []gpuprof.Order
 	flags                 [][]string
-	causes                map[string]int // samples by what disturbed them
+	causes                map[string]int // number of samples by disturbance
 	blocks                int
 	probedPairs           [][]float64 // by pair of neighbouring blocks, for the overhead
 	barePairs             [][]float64

@@ -25,16 +25,16 @@ import (
 // process estimates the variation between processes.
 const (
 	historyFile = "processes.jsonl"
-	historyMost = 256 << 10 // bytes; past it the older half goes
+	historyMost = 256 << 10 // bytes; a larger file loses its older half
 	// newSession is the time without a process after which a session ends.
 	newSession = 30 * time.Minute
 )
 
 // processNote is one process in the history.
 type processNote struct {
-	Machine string  `json:"machine"` // hash of what must agree for times to agree
+	Machine string  `json:"machine"` // hash of the facts on which times depend
 	Program string  `json:"program"` // hash of workload, settings and build
-	Process string  `json:"process"` // what measures twice in one process is one
+	Process string  `json:"process"` // several measurements of one process count once
 	At      int64   `json:"at"`      // Unix time of its start in seconds
 	MedianS float64 `json:"median_s"`
 }
@@ -42,7 +42,7 @@ type processNote struct {
 // rememberProcess estimates from earlier processes how much another process may differ, and appends this one to the
 // history.
 func (r *runner) rememberProcess() {
-	if r.turns || r.plan.CacheDir == "" || r.plan.Build == "" { // steps beside a peer are no process of their own
+	if r.turns || r.plan.CacheDir == "" || r.plan.Build == "" { // turns with a peer are no separate process
 		return
 	}
 	path := filepath.Join(r.plan.CacheDir, historyFile)
@@ -139,7 +139,7 @@ func anotherOf(notes []processNote, of processNote) *gpuprof.Another {
 	var all [][][]float64
 	count := 0
 	for _, list := range programs {
-		if len(list) > 1 { // one alone says nothing of another
+		if len(list) > 1 { // a single process shows no variation
 			all, count = append(all, sessionsOf(list)), count+len(list)
 		}
 	}

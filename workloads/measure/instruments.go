@@ -220,7 +220,7 @@ type level struct {
 }
 
 func (l *level) add(readings []float64) {
-	if len(readings) == 0 { // unknown: says nothing either way
+	if len(readings) == 0 { // unknown: no evidence
 		return
 	}
 	l.medians, l.errors = append(l.medians, stats.Median(readings)), append(l.errors, stats.MedianError(readings))

@@ -58,7 +58,7 @@ func (r *runner) ladder() error {
 		return nil
 	}
 	cold := r.cold
-	r.cold = false // a flush beside the step would hide the cost
+	r.cold = false // a flush in each step would hide the cost
 	defer func() { r.cold = cold }()
 	defer r.telemetryOn(true)
 	list := r.rungs()
@@ -165,7 +165,7 @@ func (r *runner) timeRung(g rung) (float64, error) {
 
 // maxLaunches returns an upper bound of the launches and copies of one step.
 func (r *runner) maxLaunches() int {
-	n := 8 // copies beside what the stages list
+	n := 8 // copies that the stages do not list
 	for _, s := range r.sess.Stages() {
 		n += len(s.Parts) + s.MaxSpans
 	}

@@ -54,7 +54,7 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	out.Energy = mergeEnergy(runs)
 	out.ExampleStep = exampleOf(&out, runs)
 	out.Input = mergeInput(runs)
-	for _, r := range runs { // the device can do what it did in any process
+	for _, r := range runs { // a rate reached in any process is a rate of the device
 		out.Ceilings = out.Ceilings.Best(r.Ceilings)
 	}
 	out.Telemetry = mergeTelemetry(runs)

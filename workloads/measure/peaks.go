@@ -114,7 +114,7 @@ func sharePeaks(folder string, c gpuprof.Ceilings) gpuprof.Ceilings {
 			continue
 		}
 		b, err := outside.ReadFound(path)
-		if err != nil { // a writer beside this one has taken it into its own
+		if err != nil { // a concurrent writer has merged it into its own file
 			continue
 		}
 		var o gpuprof.Ceilings

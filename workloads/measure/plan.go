@@ -17,7 +17,7 @@ type Plan struct {
 	Knobs    gpuprof.Settings // complete, from workloads.Resolve
 	Seed     uint64
 	Mode     gpuprof.Mode
-	MinTime  time.Duration // sampling goes on at least this long
+	MinTime  time.Duration // least time of sampling
 	MaxTime  time.Duration // warm-up and sampling together
 	Warmup   Warmup
 	Samples  int // 0: until the interval is narrow enough or MaxTime
@@ -88,7 +88,7 @@ const (
 	blockNS        = 20_000                 // more
 	longestBlockNS = 50_000_000
 	longStep       = time.Second            // past it, blocks shrink to single steps
-	turnLong       = 200 * time.Millisecond // the same of turns, and how many samples theirs have at least
+	turnLong       = 200 * time.Millisecond // the same for turns, and the least samples of their blocks
 	turnSteps      = 3
 	enoughInTurn   = 500 // samples: more change its median by nothing, and make the result large
 	clockMismatch  = 0.01

@@ -67,7 +67,7 @@ func (r *runner) judgeRequests(q *loadtest.Requests) {
 	median, hasMedian := q.Latency.At(0.5)
 	if q.SenderLate != "" {
 		r.warn("generator-late", q.SenderLate, lateFix)
-		if q.Told() == 0 && r.run.Status == gpuprof.Complete { // later than the median latency: there is none of the service
+		if q.Told() == 0 && r.run.Status == gpuprof.Complete { // later than the median latency: no latency of the service is left
 			r.run.Status, r.run.Reason = gpuprof.Partial, loadtest.ReasonGenerator
 			r.behind = gpuprof.Errorf(nil, "serving requests: the sender was later than the median latency, so the latencies are its own").
 				WithFix("lower the rate, or stop other programs on the machine")

@@ -37,20 +37,20 @@ type runner struct {
 	anchorSlack int64
 	example     *block // the last probed block, for the example step
 	kernels     *block
-	pair        [2]device.Event // for what is timed beside the steps
+	pair        [2]device.Event // for replays of short kernels
 	slopes      map[kernelKey]slope
 	alone       []gpuprof.Stage // of a request in a batch of its own
 	aloneS      float64         // its time where the session knows it, s
 
 	cold      bool  // every step begins with the cache cleared
-	blocked   bool  // every step begins behind a blocking kernel
+	blocked   bool  // every step begins after a blocking kernel
 	apart     bool  // stage events are kept out of the timing passes
 	quiet     bool  // telemetry is kept out of the timing blocks
 	enqueueNS int64 // the caller's time in a step, without waiting
 
 	nextLook int    // samples there must be before the interval is computed again
 	looked   int    // samples that intervals were computed of, all together
-	lookNote string // what the last one gave, for the progress
+	lookNote string // the last interval, for the progress
 
 	ladderFor time.Duration // the ladder starts no further round after it
 	shortFor  time.Duration // no further short kernel is replayed after it
@@ -62,7 +62,7 @@ type runner struct {
 	lead  int           // steps that the next block runs before its samples
 
 	behind error // the sender of requests could not keep its schedule
-	turns  bool  // blocks run when RunTurns' caller says so
+	turns  bool  // the caller of RunTurns decides when blocks run
 }
 
 // Run executes a plan on a device that the caller opened and will close. The result is not nil once the workload could
@@ -87,7 +87,7 @@ func (r *runner) runSession(measure func() error) (*gpuprof.Run, error) {
 	if err := r.setup(); err != nil {
 		return r.run, err
 	}
-	defer r.sess.Close() // the device's own Close reports what this could
+	defer r.sess.Close() // the device's Close reports the same errors
 	err := measure()
 	r.summarise(err)
 	return r.run, errors.Join(err, r.behind)
@@ -264,7 +264,7 @@ func (r *runner) samplePair(sides []events.Pass) error {
 			limit = max(0, n-have)
 		}
 		b, err := r.runBlock(pass, keep)
-		if b != nil { // what was finished counts, also when a step failed
+		if b != nil { // completed steps count, also when a later one failed
 			r.samples.add(b, r.plan.Mode, limit, r.apart)
 			got[pass] = b
 			if pass == events.Probed && b.rec != nil && b.last > b.first {

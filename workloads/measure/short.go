@@ -157,7 +157,7 @@ func (r *runner) replayKernel(k shortKernel, rng *rand.Rand) (slope, error) {
 		}
 		ops[i] = op
 	}
-	if _, err := r.timeOp(ops[2]); err != nil { // the first replay pays for what comes once
+	if _, err := r.timeOp(ops[2]); err != nil { // the first replay includes one-time costs
 		return slope{}, err
 	}
 	var s slope

@@ -19,7 +19,7 @@ type Turn struct {
 	Samples int     `json:"samples"` // of the step
 	Stages  int     `json:"stages"`  // of every stage
 	Rates   int     `json:"rates"`   // of the throughput
-	Seconds float64 `json:"seconds"` // the whole turn, with what came before its samples
+	Seconds float64 `json:"seconds"` // the whole turn, with the time before its samples
 	// ClockHz is the multiprocessor clock of a GPU at the end of the turn, 0 unknown.
 	ClockHz float64 `json:"clock_hz,omitempty"`
 	// Serves is true, before the first turn, where the session takes requests; see LastLoad.
@@ -87,7 +87,7 @@ func (r *runner) serveTurns(next func(Turn) (time.Duration, error)) error {
 			r.plan.Rate, r.plan.MinTime, r.plan.MaxTime, r.plan.NoRequests = load.Rate, load.MinTime, load.MaxTime, false
 			return nil
 		case r.ctx.Err() != nil:
-			return nil // phases says so
+			return nil // runPhases reports it
 		case err != nil:
 			return fmt.Errorf("taking turns with another process: %w", err)
 		}
@@ -143,7 +143,7 @@ func (r *runner) measureBlocks(pass events.Pass, left func() time.Duration, have
 			return nil
 		}
 		b, err := r.runBlock(pass, r.blockSteps(max(rest, 0)))
-		if b != nil { // what was finished counts, also when a step failed
+		if b != nil { // completed steps count, also when a later one failed
 			r.samples.add(b, r.plan.Mode, math.MaxInt, r.apart)
 			r.updateEstimates(b)
 			if pass == events.Probed && b.rec != nil && b.last > b.first {

@@ -33,7 +33,7 @@ type residual struct {
 	ready  int    // groups of the stage prepare, before those of forward
 	groups int
 	alone  [resnet.Period][]float32 // the answer to each image in a batch of its own
-	limit  [resnet.Period]float64   // how far an answer may lie from it
+	limit  [resnet.Period]float64   // largest distance of an answer from it
 }
 
 // optionsOf converts the settings to the network's options.

@@ -109,7 +109,7 @@ type plan struct {
 	clients        int
 	throughput     float64
 	waits, from    string
-	outside        *loadtest.Outside // what is known of callers from outside
+	outside        *loadtest.Outside // figures of callers from outside
 	arrivals, rule string
 }
 
@@ -231,7 +231,7 @@ func (s *session) planLoad(l workloads.Load) (*plan, error) {
 	if p.rule == string(traffic.Block) {
 		p.waits = loadtest.WaitsRoom
 	}
-	if _, is := addressOf(s.set); is { // nobody knows when a request will come
+	if _, is := addressOf(s.set); is { // the arrival times are unknown in advance
 		p.from, p.stretch = loadtest.FromFirstByte, l.MaxTime
 		return p, nil
 	}

@@ -52,7 +52,7 @@ func (d *data) UnmarshalJSON(text []byte) error {
 
 // Names of parameters of the extension for binary tensors.
 const (
-	paramSize   = "binary_data_size"   // of an input: bytes behind the JSON
+	paramSize   = "binary_data_size"   // of an input: bytes after the JSON
 	paramBinary = "binary_data"        // of an output
 	paramAll    = "binary_data_output" // of the request: every output
 )
@@ -183,7 +183,7 @@ func jsonFault(err error) string {
 	if long, is := errors.AsType[*tooLong](err); is {
 		return long.Error()
 	}
-	switch e := err.(type) { //nolint:errorlint // Unmarshal returns these as they are
+	switch e := err.(type) { //nolint:errorlint // Unmarshal returns these unwrapped
 	case *json.SyntaxError:
 		return fmt.Sprintf("at byte %d, %s", e.Offset, e.Error())
 	case *json.UnmarshalTypeError:

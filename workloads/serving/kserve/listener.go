@@ -31,7 +31,7 @@ type stamped struct {
 	mu          sync.Mutex
 	serving     bool // its header was read
 	first, last time.Time
-	next        time.Time // the first byte of the request behind the one that is served
+	next        time.Time // the first byte of the request after the current one
 	until       time.Time // when the request's header has to be whole; zero where none has begun
 }
 

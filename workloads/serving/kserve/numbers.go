@@ -37,8 +37,8 @@ type reader struct {
 	n    int // numbers so far
 
 	depth  int
-	counts [maxDepth]int // of what each open bracket holds
-	uneven bool          // a bracket held another number than the shape says
+	counts [maxDepth]int // elements of each open bracket
+	uneven bool          // the number of elements in a bracket differs from the shape's
 }
 
 const maxDepth = 8
@@ -108,7 +108,7 @@ func (r *reader) readNumber() error {
 	}
 	i, word := r.n, r.text[begin:r.at]
 	r.n++
-	if i >= r.m.In.Len() { // counted, so that the error says how many there are
+	if i >= r.m.In.Len() { // counted, so that the error has their number
 		return nil
 	}
 	if r.m.In.Datatype == Uint8 {

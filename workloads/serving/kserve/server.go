@@ -47,7 +47,7 @@ type Server struct {
 	Clock   func(time.Time) time.Duration // the service's
 	Places  int                           // requests that are read at a time; one more is refused
 	Slowest time.Duration                 // 0 is 10 s
-	Hosts   []string                      // names by which callers may address it, beside localhost and IP addresses
+	Hosts   []string                      // names by which callers may address it, besides localhost and IP addresses
 
 	http   http.Server
 	done   chan struct{}

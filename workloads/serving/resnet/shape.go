@@ -123,7 +123,7 @@ type layer struct {
 // The activations of a slot. Four of them take turns in the blocks.
 const (
 	actInput = 4 // the prepared image
-	actStem  = 5 // the stem's output where a pooling is behind it
+	actStem  = 5 // the stem's output where a pooling follows it
 	actMean  = 6
 	actLogit = 7
 	actCount = 8

@@ -19,7 +19,7 @@ const (
 // be equal. The queue's lock guards it. Recording allocates nothing.
 type Account struct {
 	slo      time.Duration
-	fromSent bool // beside the latency, keep that from the sending on
+	fromSent bool // also keep the latency from the time of sending
 
 	// The ledger, warm-up included. Identities that only add up where each request
 	// entered once and left once: marks mixes the bits of the IDs.
@@ -34,7 +34,7 @@ type Account struct {
 
 	failure string // why the first failed batch failed
 
-	began, ended                                                 time.Duration // of what is counted
+	began, ended                                                 time.Duration // of the counted requests
 	scheduled, completed, refused, expired, failed, open, inTime int64
 	latency, queue, service, late, sent                          *latency.Histogram
 	batches                                                      []int64

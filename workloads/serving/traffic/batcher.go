@@ -5,11 +5,11 @@ import "time"
 // Batcher decides when a batch begins, and of how many requests.
 type Batcher struct {
 	MaxBatch int
-	MaxDelay time.Duration // of the oldest request, from when it was due; 0 takes what waits
+	MaxDelay time.Duration // of the oldest request, from its due time; 0 takes the waiting requests at once
 	Split    *Splitter     // nil takes all that wait, up to MaxBatch
 	Rule     Overload
 	SLO      time.Duration // for Deadline
-	Alone    time.Duration // for Deadline: what a batch of one takes
+	Alone    time.Duration // for Deadline: the time of a batch of one
 }
 
 // next returns the size of the batch that begins now, or 0 and the latest time at which one could begin.

@@ -11,7 +11,7 @@ type Callers struct {
 	Queue *Queue
 
 	mu     sync.Mutex
-	closed bool // nobody may send any more
+	closed bool // no caller may send any more
 	sent   int64
 	calls  []*Call // by ticket
 	free   []int   // tickets

@@ -22,7 +22,7 @@ type Real struct {
 
 	ctx   context.Context
 	began time.Time
-	ended atomic.Bool // nobody sends any more
+	ended atomic.Bool // no sender remains
 	wait  sync.WaitGroup
 }
 

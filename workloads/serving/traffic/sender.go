@@ -11,7 +11,7 @@ type Schedule struct {
 	Times  []time.Duration
 	WarmUp time.Duration // requests due before it are not counted
 	Queue  *Queue
-	Sender Sender // told of what the queue refuses; may be nil
+	Sender Sender // receives the requests that the queue refuses; may be nil
 
 	next  int
 	ended atomic.Bool // no more will be sent
