@@ -6,15 +6,14 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// AllStages in Knob.Acts stands for every stage.
+// AllStages in Knob.Acts means every stage.
 const AllStages = "*"
 
-// AnyValue in Knob.Advice and Knob.PyTorch stands for every value without a
-// line of its own.
+// AnyValue in Knob.Advice and Knob.PyTorch means every value without a line of its own.
 const AnyValue = "*"
 
-// Remedy is what turning a knob does against a problem of a step. The advice
-// knows problems by it; which knob has the remedy is for the workload to say.
+// Remedy is the effect of turning a knob on a problem of a step. The advice identifies problems by it; the workload
+// names the knob that has the remedy.
 type Remedy uint8
 
 // The first five make the caller wait for the device less often.
@@ -39,24 +38,23 @@ const (
 	UseLibrary                       // matrix products by the vendor's library
 	UseThreads                       // let kernels of the host device have every CPU
 	GrowBatch                        // more work a step
-	CopyLess                         // copy to the host only what is looked at
-	Detach                           // let go of what earlier windows recorded for a way back
+	CopyLess                         // copy to the host only results that are read
+	Detach                           // release earlier windows' records for a backward pass
 	WriteFirst                       // write the first gradients in place of zeros to which they are added
 )
 
-// Answer says that a knob has a remedy, and from where to where it is turned.
+// Answer gives a knob a remedy, with the settings it starts from and the value to turn the knob to.
 type Answer struct {
 	Remedy Remedy
 	To     string // the value that is suggested; empty where the figures decide it
-	// When and Unless are the settings that the answer is for: all of the one,
-	// none of the other. A knob that a run does not have is no obstacle.
+	// When and Unless are the settings for which the answer holds: all of When, none of Unless. A knob that a run does
+	// not have is no obstacle.
 	When, Unless gpuprof.Settings
-	// Waits is how often a step waits for the device under these settings, for
-	// the first five remedies; counters are those of one step.
+	// Waits returns how many times a step waits for the device under these settings, for the first five remedies;
+	// counters are the counters of one step.
 	Waits func(set gpuprof.Settings, counters map[string]float64) float64
-	// Targets are the parts of the step that the remedy shortens, the one to
-	// name first; needed by AllowAnyOrder, SkipFill, WriteFirst and Fuse. Of CollateFaster: the stage of
-	// the host thread that a GPU takes over.
+	// Targets are the parts of the step that the remedy shortens, the most important first; needed by AllowAnyOrder,
+	// SkipFill, WriteFirst and Fuse. For CollateFaster: the stage of the host thread that a GPU takes over.
 	Targets []Target
 	// Keeps is the share of the targets' time that stays under these settings, for CopyLess.
 	Keeps func(set gpuprof.Settings) float64
@@ -66,18 +64,17 @@ type Answer struct {
 	PyTorch string
 }
 
-// Target is a stage ("" is any), or only those of its kernels whose names end
-// with one of Kernels.
+// Target is a stage ("" is any), or only its kernels whose names end with one of Kernels.
 type Target struct {
 	Stage   string
 	Kernels []string
-	// Whole says that Kernels are whole names.
+	// Whole: Kernels are whole names.
 	Whole bool
 	// Keeps is the share of the kernels' bytes that must still be moved.
 	Keeps float64
 }
 
-// Has says that a kernel is one of the target's.
+// Has reports whether a kernel is one of the target's.
 func (t Target) Has(kernel string) bool {
 	for _, end := range t.Kernels {
 		if kernel == end || !t.Whole && strings.HasSuffix(kernel, end) {
@@ -87,7 +84,7 @@ func (t Target) Has(kernel string) bool {
 	return false
 }
 
-// Applies says that the answer is for these settings.
+// Applies reports whether the answer holds for these settings.
 func (a Answer) Applies(set gpuprof.Settings) bool {
 	for knob, v := range a.When {
 		if has, ok := set[knob]; ok && has != v {
@@ -102,8 +99,7 @@ func (a Answer) Applies(set gpuprof.Settings) bool {
 	return true
 }
 
-// LineFor is the entry of Knob.Advice or Knob.PyTorch for a value; empty where
-// there is none.
+// LineFor returns the entry of Knob.Advice or Knob.PyTorch for a value; "" for a value without an entry.
 func LineFor(lines map[string]string, value string) string {
 	if line, ok := lines[value]; ok {
 		return line
@@ -111,8 +107,7 @@ func LineFor(lines map[string]string, value string) string {
 	return strings.ReplaceAll(lines[AnyValue], "%s", strings.TrimPrefix(value, "every:"))
 }
 
-// FindKnob looks a workload's knob up by name; false where there is none, or no
-// workload.
+// FindKnob looks a workload's knob up by name; false without such a knob, or without a workload.
 func FindKnob(w Workload, name string) (Knob, bool) {
 	if w == nil {
 		return Knob{}, false

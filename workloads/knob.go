@@ -16,50 +16,47 @@ type Knob struct {
 	Name    string
 	Doc     string
 	Default string
-	// Values are the names that can be given; with Parse set, they are
-	// accepted beside what Parse accepts.
+	// Values are the accepted names; with Parse set, values that Parse accepts are valid too.
 	Values []string
-	// Accept describes what Parse takes: "integer >= 1".
+	// Accept describes the values that Parse accepts: "integer >= 1".
 	Accept string
-	// Parse returns the canonical spelling of a value outside Values, or an
-	// error saying what is wrong with it ("must be at least 1").
+	// Parse returns the canonical spelling of a value outside Values, or an error with the violated rule ("must be at
+	// least 1").
 	Parse func(string) (string, error)
-	// NamesFile says that a value outside Values is a path.
+	// NamesFile: a value outside Values is a path.
 	NamesFile bool
-	// Model knobs change what is computed; the others change how. Tuning
-	// never touches a model knob, and runs that differ in one do not compare.
+	// Model knobs change the computed result; the others change only the way to it. Tuning never touches a model knob,
+	// and runs that differ in one are not comparable.
 	Model bool
 
-	// Scales says that the work of a step is proportional to the value.
+	// Scales: the work of a step is proportional to the value.
 	Scales bool
-	// Repeats is after how many steps what the setting asks for comes again; nil
-	// is after each. EveryKnob sets it.
+	// Repeats returns the number of steps after which the setting's work repeats; nil means after each. EveryKnob sets
+	// it.
 	Repeats func(gpuprof.Settings) int
-	// Try are values that tune tries first. Nil: it goes by Values, and by
-	// multiples of a number. Empty: the knob is left alone.
+	// Try are values that tune tries first. Nil: tune goes by Values, and by multiples of a number. Empty: the knob is
+	// left unchanged.
 	Try []string
-	// Ungated says by value why a gate's figures would mean nothing under it.
+	// Ungated gives, by value, the reason why a gate's figures would be meaningless under it.
 	Ungated map[string]string
-	// TryUnderLoad are those that it tries instead where the goal is what callers see.
+	// TryUnderLoad are the values that tune tries instead where the goal is the latency that callers see.
 	TryUnderLoad []string
-	// Acts are the stages whose time the knob can change; AllStages is any. Of a
-	// knob without a list nothing is known.
+	// Acts are the stages whose time the knob can change; AllStages is any. nil means unknown.
 	Acts []string
 	// Answers are the problems that the knob solves.
 	Answers []Answer
-	// Advice says by value what the knob means in a PyTorch program, for a reader
-	// who is to change one; a value that is not to be recommended has none.
-	// PyTorch is one line of code by value. AnyValue stands for every other value
-	// and has %s in its place.
+	// Advice gives, by value, the knob's meaning in a PyTorch program, for a reader who is to change one; a value that
+	// is not recommended has none. PyTorch is one line of code by value. AnyValue covers every other value and has %s
+	// in its place.
 	Advice, PyTorch map[string]string
 }
 
-// Choice is a knob with a fixed list of values; the first is the default.
+// Choice returns a knob with a fixed list of values; the first is the default.
 func Choice(name, doc string, values ...string) Knob {
 	return Knob{Name: name, Doc: doc, Default: values[0], Values: values}
 }
 
-// IntKnob is a whole-number knob in [lo, hi].
+// IntKnob returns a whole-number knob in [lo, hi].
 func IntKnob(name, doc string, def, lo, hi int) Knob {
 	return Knob{
 		Name: name, Doc: doc, Default: strconv.Itoa(def), Accept: fmt.Sprintf("integer from %d to %d", lo, hi),
@@ -76,7 +73,7 @@ func IntKnob(name, doc string, def, lo, hi int) Knob {
 	}
 }
 
-// FloatKnob is a number knob in (lo, hi].
+// FloatKnob returns a number knob in (lo, hi].
 func FloatKnob(name, doc string, def, lo, hi float64) Knob {
 	return Knob{
 		Name: name, Doc: doc, Default: formatFloat(def), Accept: fmt.Sprintf("number above %g, at most %g", lo, hi),
@@ -105,9 +102,8 @@ func CountKnob(name, doc string) Knob {
 	}}
 }
 
-// EveryKnob is something done at some steps: one of words, or "every:K" (plain K
-// means the same). Where step is among the words, every:1 is called so.
-// Settings.Every reads it.
+// EveryKnob returns a knob for an action at some steps: one of words, or "every:K" (plain K means the same). Where
+// step is among the words, it replaces every:1. Settings.Every reads it.
 func EveryKnob(name, doc, def string, words ...string) Knob {
 	every := func(s gpuprof.Settings) int { return s.Every(name) }
 	return Knob{Name: name, Doc: doc, Default: def, Values: words, Accept: "every:K", Repeats: every, Parse: func(s string) (string, error) {
@@ -122,8 +118,7 @@ func EveryKnob(name, doc, def string, words ...string) Knob {
 	}}
 }
 
-// RefuseThreads says why a device cannot have the CPU threads that the knob
-// threads, a CountKnob, asks for.
+// RefuseThreads returns an error if a device cannot have the CPU threads of the knob threads, a CountKnob.
 func RefuseThreads(d device.Info, set gpuprof.Settings) error {
 	switch n := set.Int("threads"); {
 	case n > 0 && d.MaxThreads == 0:
@@ -136,7 +131,7 @@ func RefuseThreads(d device.Info, set gpuprof.Settings) error {
 
 func formatFloat(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// AsModel marks the knob as one that changes what is computed.
+// AsModel marks the knob as one that changes the computed result.
 func (k Knob) AsModel() Knob { k.Model = true; return k }
 
 // Canonical checks a value and returns its canonical spelling.
@@ -154,7 +149,7 @@ func (k Knob) Canonical(value string) (string, error) {
 	return "", gpuprof.Errorf(gpuprof.ErrUsage, "setting knob %s: unknown value %q", k.Name, value).WithFix("%s%s", k.Usage(), gpuprof.DidYouMean(value, k.Values))
 }
 
-// Usage says what the knob accepts: "use unfused, fused or csr".
+// Usage describes the values that the knob accepts: "use unfused, fused or csr".
 func (k Knob) Usage() string {
 	parts := slices.Clone(k.Values)
 	if k.Accept != "" {
@@ -163,9 +158,8 @@ func (k Knob) Usage() string {
 	return "use " + gpuprof.WordList(parts, "or")
 }
 
-// Resolve completes knob values for one run: the workload's defaults, then
-// the preset's, then what the user set, each checked and canonical. Unknown
-// names are ErrUsage with the nearest valid ones.
+// Resolve completes knob values for one run: the workload's defaults, then the preset's, then the user's, each checked
+// and canonical. Unknown names are ErrUsage with the nearest valid ones.
 func Resolve(w Workload, preset string, set gpuprof.Settings) (gpuprof.Settings, error) {
 	out := gpuprof.Settings{}
 	knobs := map[string]Knob{}
@@ -192,8 +186,7 @@ func Resolve(w Workload, preset string, set gpuprof.Settings) (gpuprof.Settings,
 	return out, nil
 }
 
-// DefaultPreset is the preset for a kind of device ("host" or "cuda") where none
-// is named.
+// DefaultPreset returns the preset for a kind of device ("host" or "cuda") if the user names none.
 func DefaultPreset(w Workload, kind string) string {
 	all := w.Presets()
 	for _, p := range all {

@@ -1,8 +1,7 @@
-// Package workloads is the contract of a reference workload: presets, knobs, stages
-// and the session whose steps are measured. In come a device and settings, out go
-// steps, checks against float64 and a description of the input. Every folder below
-// that measures or is measured uses it. It imports packages gpuprof and device only,
-// and no concrete workload.
+// Package workloads is the contract of a reference workload: presets, knobs, stages and the session whose steps are
+// measured. A workload takes a device and settings, and provides steps, checks against float64 and a description of
+// the input. Every folder below that measures or is measured uses it. It imports packages gpuprof and device only, and
+// no concrete workload.
 package workloads
 
 import (
@@ -33,8 +32,8 @@ type Workload interface {
 	// Presets are listed in this order; see Preset.DefaultOn.
 	Presets() []Preset
 	Knobs() []Knob
-	// Stages are those of any setting, in the order of the step: names, kinds
-	// and roles, without costs. A session has some or all of them.
+	// Stages are the stages of every setting, in the order of the step: names, kinds and roles, without costs. A
+	// session has some or all of them.
 	Stages() []gpuprof.Stage
 	// Refuse names the knob or combination this device cannot honour.
 	Refuse(device.Info, gpuprof.Settings) error
@@ -46,12 +45,12 @@ type Preset struct {
 	Name string
 	Doc  string
 	Set  gpuprof.Settings // over the knobs' own defaults
-	// DefaultOn are the kinds of device ("host", "cuda") on which this preset is
-	// meant where none is named. Where no preset says so it is the first.
+	// DefaultOn are the kinds of device ("host", "cuda") whose default is this preset. Without such a preset the first
+	// one is the default.
 	DefaultOn []string
 }
 
-// Config is what a session is opened with.
+// Config holds the settings of a session.
 type Config struct {
 	Preset string
 	Knobs  gpuprof.Settings // complete and canonical: see Resolve
@@ -63,15 +62,15 @@ type Config struct {
 type Session interface {
 	Stages() []gpuprof.Stage
 	Main() device.Stream
-	// Depth is how many steps can be in flight before the caller waits.
+	// Depth is the number of steps that can be in flight before the caller waits.
 	Depth() int
 	// Check compares every stage with a float64 reference, on poisoned outputs, and whole
 	// steps (WholeStep) from their inputs.
 	Check(context.Context) ([]gpuprof.Check, error)
 	// Step enqueues step i. It allocates nothing.
 	Step(i int, p Probe) error
-	// Cycle is after how many steps the pattern of counters repeats (k for a
-	// session that synchronises every k steps, else 1).
+	// Cycle is the period in steps of the pattern of counters (k for a session that synchronises every k steps, else
+	// 1).
 	Cycle() int
 	// Work is the amount of useful work in one step, e.g. 512 "probes".
 	Work() (amount float64, unit string)
@@ -80,8 +79,8 @@ type Session interface {
 	Close() error
 }
 
-// Observer is a session that keeps an account of its own while steps run: what
-// only it can see, such as a queue between threads.
+// Observer is a session that records figures of its own while steps run, such as the length of a queue between its
+// threads.
 type Observer interface {
 	// Observed is read once, after the last step: figures for Run.Input, and
 	// series for Run.Telemetry with their times counted from since.
@@ -104,9 +103,8 @@ func Join(s Session) error {
 
 // Pauser is a session that works ahead of its caller.
 type Pauser interface {
-	// Pause ends that work and drops what it made, so that nothing of the
-	// session runs until the next step. lead is how many steps it then takes
-	// until the session works as far ahead as it may.
+	// Pause ends that work and drops its results, so that nothing of the session runs until the next step. lead is the
+	// number of steps after which the session works fully ahead again.
 	Pause() (lead int, err error)
 }
 

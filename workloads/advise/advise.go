@@ -1,13 +1,10 @@
-// Package advise turns the figures of a run into advice: which knob to turn,
-// what that can save at most, which command tests it and which line of a
-// PyTorch program it stands for.
+// Package advise turns the figures of a run into advice: the knob to turn, the most that it can save, the command that
+// tests it and the equivalent line of a PyTorch program.
 //
-// A finding rests on spans measured in the run it is about. Its bound is never
-// more than the exposed time it accounts for, and an exposed second is claimed
-// by one finding only, so that all bounds of a run add up to no more than its
-// step. Where a sweep holds the setting that a rule would suggest, the measured
-// difference replaces the bound, and a setting that was seen not to help is not
-// suggested.
+// A finding rests on spans measured in its own run. Its bound never exceeds the exposed time that it accounts for, and
+// one finding alone claims an exposed second, so all bounds of a run add up to no more than its step. A sweep may
+// contain the setting that a rule would suggest: the measured difference then replaces the bound, and a setting that
+// measured no gain is not suggested.
 package advise
 
 import (
@@ -18,64 +15,62 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// Options are what a Run does not say about the command that made it.
+// Options complete a Run with facts of the command that made it.
 type Options struct {
-	// Workload is the runs' own, looked up by Run.Workload: its stages and knobs
-	// say what they do. Without it only rules that need neither find something.
+	// Workload is the workload of the runs, looked up by Run.Workload: it describes its stages and knobs. When nil,
+	// only rules that need neither can report.
 	Workload workloads.Workload
-	// Base are the knob values of the preset alone (workloads.Resolve without the
-	// user's own): what differs from them is repeated in a finding's command.
-	// Without them every knob is.
+	// Base are the knob values of the preset alone (workloads.Resolve without the user's own). A finding's command
+	// repeats only the knobs that differ from them; without Base it repeats every knob.
 	Base gpuprof.Settings
 	// Flags are further flags to repeat, as typed: "--device", "host".
 	Flags []string
 }
 
-// rule looks for one thing in one run.
+// rule finds one kind of problem in one run.
 type rule struct {
 	id   string
-	find func(s *scene) []gpuprof.Finding
+	find func(s *runContext) []gpuprof.Finding
 }
 
-// ruleTable lists the rules in the order in which they claim time: what was
-// measured first, then what says most about a second, the vaguest last.
+// ruleTable lists the rules in the order in which they claim time: measured gains first, then the most specific rules,
+// the vaguest last.
 func ruleTable() []rule {
 	return []rule{
-		{gpuprof.RuleMeasured, (*scene).measured},
-		{gpuprof.RulePinEveryBatch, (*scene).repinned},
-		{gpuprof.RuleItem, waits(workloads.ReadTogether)},       // results are read four bytes at a time, and the caller waits for each
-		{gpuprof.RuleResetStats, waits(workloads.LeavePeak)},    // before it resets a counter that is the host's own
-		{gpuprof.RuleAllocatorChurn, waits(workloads.KeepPool)}, // cached memory goes back to the driver, and the next step asks for it anew
-		{gpuprof.RuleBlockingCopy, (*scene).blockingCopies},
-		{gpuprof.RuleExplicitSync, waits(workloads.SkipSync)}, // every step or every few, and nothing is launched meanwhile
-		{gpuprof.RulePageableH2D, (*scene).pageable},
-		{gpuprof.RuleExposedCopy, (*scene).exposedCopies},
-		{gpuprof.RuleCollateBound, (*scene).collateBound},
-		{gpuprof.RuleDataloaderStall, (*scene).starved},
-		{gpuprof.RuleLaunchBound, (*scene).launchBound},
-		{gpuprof.RuleDeterministic, (*scene).deterministic},
-		{gpuprof.RuleZeroGrad, fills(workloads.WriteFirst)},
-		{gpuprof.RuleDeterministicFill, fills(workloads.SkipFill)}, // a deterministic mode writes every block of memory before it is used
-		{gpuprof.RuleNoTF32, (*scene).precision},
-		{gpuprof.RuleNoAMP, (*scene).precision},
-		{gpuprof.RuleFarFromRoofline, (*scene).farFromRoofline},
-		{gpuprof.RuleFewThreads, (*scene).threads},
-		{gpuprof.RuleSmallBatch, (*scene).smallBatch},
-		{gpuprof.RuleFragmentation, (*scene).fragmented},
-		{gpuprof.RuleLeak, (*scene).leaked},
-		{gpuprof.RuleThrottled, (*scene).throttled},
-		{gpuprof.RuleNoise, (*scene).noise},
+		{gpuprof.RuleMeasured, (*runContext).findMeasuredGains},
+		{gpuprof.RulePinEveryBatch, (*runContext).findPinEveryBatch},
+		{gpuprof.RuleItem, stallRule(workloads.ReadTogether)},       // the caller waits for each result of four bytes
+		{gpuprof.RuleResetStats, stallRule(workloads.LeavePeak)},    // the caller waits before it resets a host counter
+		{gpuprof.RuleAllocatorChurn, stallRule(workloads.KeepPool)}, // the next step allocates anew the memory given back to the driver
+		{gpuprof.RuleBlockingCopy, (*runContext).findBlockingCopies},
+		{gpuprof.RuleExplicitSync, stallRule(workloads.SkipSync)}, // every step or every few, without launches meanwhile
+		{gpuprof.RulePageableH2D, (*runContext).findPageableCopies},
+		{gpuprof.RuleExposedCopy, (*runContext).findExposedCopies},
+		{gpuprof.RuleCollateBound, (*runContext).findCollateBound},
+		{gpuprof.RuleDataloaderStall, (*runContext).findStarvation},
+		{gpuprof.RuleLaunchBound, (*runContext).findLaunchBound},
+		{gpuprof.RuleDeterministic, (*runContext).findDeterministicSums},
+		{gpuprof.RuleZeroGrad, fillRule(workloads.WriteFirst)},
+		{gpuprof.RuleDeterministicFill, fillRule(workloads.SkipFill)}, // a deterministic mode fills each block before its use
+		{gpuprof.RuleNoTF32, (*runContext).findLowerPrecision},
+		{gpuprof.RuleNoAMP, (*runContext).findLowerPrecision},
+		{gpuprof.RuleFarFromRoofline, (*runContext).findFarFromRoofline},
+		{gpuprof.RuleFewThreads, (*runContext).findFewThreads},
+		{gpuprof.RuleSmallBatch, (*runContext).findSmallBatch},
+		{gpuprof.RuleFragmentation, (*runContext).findFragmentation},
+		{gpuprof.RuleLeak, (*runContext).findLeak},
+		{gpuprof.RuleThrottled, (*runContext).findThrottling},
+		{gpuprof.RuleNoise, (*runContext).findNoise},
 	}
 }
 
-// waits is the rule about a knob that makes the caller wait for the device.
-func waits(remedy workloads.Remedy) func(*scene) []gpuprof.Finding {
-	return func(s *scene) []gpuprof.Finding { return s.stalled(remedy) }
+// stallRule returns the rule about a knob that makes the caller wait for the device.
+func stallRule(remedy workloads.Remedy) func(*runContext) []gpuprof.Finding {
+	return func(s *runContext) []gpuprof.Finding { return s.findStall(remedy) }
 }
 
-// Findings looks at one run or the runs of a sweep and returns the findings of
-// each, in the order of runs, those with the largest bound first. Bounds are in
-// seconds a step. It changes nothing, and the same runs give the same findings.
+// Findings returns the findings of each run, or of each run of a sweep, in the order of runs, the largest bound first.
+// Bounds are in seconds per step. Findings changes none of its arguments, and the same runs give the same findings.
 func Findings(runs []*gpuprof.Run, o Options) [][]gpuprof.Finding {
 	out := make([][]gpuprof.Finding, len(runs))
 	for i, r := range runs {
@@ -83,7 +78,7 @@ func Findings(runs []*gpuprof.Run, o Options) [][]gpuprof.Finding {
 		if r == nil || r.Status == gpuprof.Invalid {
 			continue
 		}
-		s := newScene(r, runs, o)
+		s := newRunContext(r, runs, o)
 		for _, rule := range ruleTable() {
 			s.rule = rule.id
 			out[i] = append(out[i], rule.find(s)...)

@@ -12,17 +12,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// leastExplained is the share of the change from which on a stage is a finding.
+// leastExplained is the share of the change above which a stage becomes a finding.
 const leastExplained = 0.1
 
-// AgainstBaseline explains the difference that a comparison found, stage by
-// stage: by the knobs that differ and can act on the stage first, by the
-// environment second, by the code last. Where new is slower, a finding names the
-// knob that would close the gap (From is new's value, To old's) and ClaimS is
-// the stage's own change in seconds a step; where it is faster nothing is
-// claimed. new is a result of gpuprof with its knobs, as compare.FromRun or
-// results.Read make it. The findings are empty when nothing changed. o keeps the
-// commands short, as for Findings.
+// AgainstBaseline explains, stage by stage, the difference that a comparison found: first by the knobs that differ and
+// act on the stage, then by the environment, last by the code. Where new is slower, a finding names the knob that
+// would close the gap (From is new's value, To old's) and ClaimS is the stage's own change in seconds per step; where
+// new is faster nothing is claimed. new is a result of gpuprof with its knobs, as made by compare.FromRun or
+// results.Read. The findings are empty when nothing changed. o shortens the commands, as in Findings.
 func AgainstBaseline(c *compare.Comparison, old, new *compare.Result, o Options) []gpuprof.Finding {
 	out := []gpuprof.Finding{}
 	if c == nil || old == nil || new == nil || len(c.Causes) == 0 {
@@ -37,23 +34,23 @@ func AgainstBaseline(c *compare.Comparison, old, new *compare.Result, o Options)
 	}
 	for _, cause := range c.Causes {
 		if cause.ShareOfChange >= leastExplained {
-			out = append(out, explained(c, new, o, cause, change))
+			out = append(out, explainStage(c, new, o, cause, change))
 		}
 	}
 	sortByClaim(out)
 	return out
 }
 
-// explained is the finding of one stage.
-func explained(c *compare.Comparison, new *compare.Result, o Options, cause compare.Cause, change float64) gpuprof.Finding {
+// explainStage makes the finding of one stage.
+func explainStage(c *compare.Comparison, new *compare.Result, o Options, cause compare.Cause, change float64) gpuprof.Finding {
 	kind, named := explainers(programOf(o.Workload), c.Differences, cause.Stage)
 	f := gpuprof.Finding{Rule: gpuprof.RuleBaseline, Stage: cause.Stage, Evidence: map[string]any{
 		"share_of_change": cause.ShareOfChange, "change_s": float64(cause.Change), "step_change_s": change,
 	}}
-	why := describe(kind, named, cause.Stage, cause.ShareOfChange)
-	if back := otherWay(c.Causes); back >= leastExplained || cause.ShareOfChange > 1 {
+	why := describeCause(kind, named, cause.Stage, cause.ShareOfChange)
+	if back := opposedShare(c.Causes); back >= leastExplained || cause.ShareOfChange > 1 {
 		f.Evidence["share_other_way"] = back
-		why += ", of which other stages took " + percent(back) + " back"
+		why += ", of which other stages took " + formatPercent(back) + " back"
 	}
 	f.Evidence["explained_by"] = why
 	if change > 0 {
@@ -62,11 +59,11 @@ func explained(c *compare.Comparison, new *compare.Result, o Options, cause comp
 	switch kind {
 	case "knob":
 		f.Knob, f.From, f.To = named[0].Field, named[0].New, named[0].Old
-		if change < 0 { // the gap is already closed: this is what closed it
+		if change < 0 { // the gap is already closed, by this change
 			f.From, f.To = named[0].Old, named[0].New
 		}
 		if len(named) > 1 {
-			f.Evidence["or"] = fields(named[1:])
+			f.Evidence["or"] = describeDifferences(named[1:])
 		}
 		f.Command = againstCommand(new, o, named)
 		f.PyTorch = programOf(o.Workload).adviceFor(f.Knob, f.To)
@@ -83,9 +80,9 @@ func explained(c *compare.Comparison, new *compare.Result, o Options, cause comp
 	return f
 }
 
-// otherWay is the share of the change that stages gave back which changed
-// against it: the others' shares add up to that much more than all of it.
-func otherWay(causes []compare.Cause) float64 {
+// opposedShare returns the share of the change that other stages cancelled by changing in the other direction; the
+// positive shares exceed 1 by this amount.
+func opposedShare(causes []compare.Cause) float64 {
 	back := 0.0
 	for _, c := range causes {
 		back += max(0, -c.ShareOfChange)
@@ -93,9 +90,8 @@ func otherWay(causes []compare.Cause) float64 {
 	return back
 }
 
-// explainers are the differences that can have changed a stage, of the first
-// kind there is: knobs known to act on this stage, then knobs of which that is
-// not known, then the environment, then the code, and the seed of the input last.
+// explainers returns the differences that can have changed a stage, all of the first kind that has any: knobs that act
+// on this stage, then knobs with undeclared stages, then the environment, the code, and last the seed of the input.
 func explainers(p *program, diffs []compare.Difference, stage string) (kind string, named []compare.Difference) {
 	var apt, general []compare.Difference
 	for _, d := range diffs {
@@ -131,9 +127,9 @@ func explainers(p *program, diffs []compare.Difference, stage string) (kind stri
 	return "", nil
 }
 
-// describe says in words what explains a stage's part.
-func describe(kind string, named []compare.Difference, stage string, share float64) string {
-	part := stage + " explains " + percent(share) + " of the change"
+// describeCause states in words which differences explain a stage's share of the change.
+func describeCause(kind string, named []compare.Difference, stage string, share float64) string {
+	part := stage + " explains " + formatPercent(share) + " of the change"
 	switch kind {
 	case "knob":
 		var words []string
@@ -142,15 +138,15 @@ func describe(kind string, named []compare.Difference, stage string, share float
 		}
 		return strings.Join(words, ", or ") + "; " + part
 	case "environment", "code":
-		return kind + " differs (" + strings.Join(fields(named), ", ") + "); " + part
+		return kind + " differs (" + strings.Join(describeDifferences(named), ", ") + "); " + part
 	}
 	if kind == "seed" {
-		return "nothing recorded differs but the input (" + strings.Join(fields(named), ", ") + "); " + part
+		return "nothing recorded differs but the input (" + strings.Join(describeDifferences(named), ", ") + "); " + part
 	}
 	return "nothing recorded differs; " + part
 }
 
-func fields(diffs []compare.Difference) []string {
+func describeDifferences(diffs []compare.Difference) []string {
 	out := make([]string, len(diffs))
 	for i, d := range diffs {
 		out[i] = d.Field + " " + cmp.Or(d.Old, "unknown") + " -> " + cmp.Or(d.New, "unknown")
@@ -158,10 +154,10 @@ func fields(diffs []compare.Difference) []string {
 	return out
 }
 
-func percent(share float64) string { return text(int(math.Round(100*share))) + " %" }
+func formatPercent(share float64) string { return formatInt(int(math.Round(100*share))) + " %" }
 
-// againstCommand measures the new side's setting with each knob in question at
-// either side's value.
+// againstCommand returns the command that measures the new side's setting with each differing knob at the values of
+// both sides.
 func againstCommand(r *compare.Result, o Options, named []compare.Difference) string {
 	change := gpuprof.Settings{}
 	for _, d := range named {
@@ -170,10 +166,10 @@ func againstCommand(r *compare.Result, o Options, named []compare.Difference) st
 		}
 		change[d.Field] = d.Old
 	}
-	return commandOf(runOf(r), o.on(r), change)
+	return commandOf(runOf(r), o.forDevice(r), change)
 }
 
-// runOf is what of a run its command needs.
+// runOf reduces a result to the fields of a run that its command needs.
 func runOf(r *compare.Result) *gpuprof.Run {
 	run := &gpuprof.Run{Workload: r.Workload, Preset: r.Preset, Mode: gpuprof.Mode(r.Env["mode"]), Seed: seedOf(r), Knobs: gpuprof.Settings{}}
 	for name, k := range r.Knobs {
@@ -182,19 +178,19 @@ func runOf(r *compare.Result) *gpuprof.Run {
 	return run
 }
 
-// on names the device where it is the host's: elsewhere a run would take a GPU,
-// and gate takes nothing by itself.
-func (o Options) on(r *compare.Result) Options {
+// forDevice adds "--device host" for a result of the host device: without it a run would use a GPU, and gate selects
+// no device by itself.
+func (o Options) forDevice(r *compare.Result) Options {
 	if r.Env["device_kind"] == "host" && !slices.Contains(o.Flags, "--device") {
 		o.Flags = append(slices.Clone(o.Flags), "--device", "host")
 	}
 	return o
 }
 
-// codeCommand measures both versions of the code in one job. Of a working tree
-// with changes only the commit below them can be had again.
+// codeCommand returns the command that measures both versions of the code in one job. A working tree with changes
+// cannot be checked out again, so it uses the commit below the changes.
 func codeCommand(r *compare.Result, o Options, named []compare.Difference) string {
-	run, o := runOf(r), o.on(r)
+	run, o := runOf(r), o.forDevice(r)
 	for _, d := range named {
 		commit := d.Old
 		for _, changed := range []string{"-dirty", "-modified"} {
@@ -208,7 +204,7 @@ func codeCommand(r *compare.Result, o Options, named []compare.Difference) strin
 	return commandOf(run, o, nil) + " --runs 6"
 }
 
-// seedOf is the seed a result was measured with, 1 when unknown.
+// seedOf returns the seed of a result, 1 when unknown.
 func seedOf(r *compare.Result) uint64 {
 	n, err := strconv.ParseUint(r.Facts["seed"], 10, 64)
 	if err != nil {

@@ -9,10 +9,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// sweep is the command that measures the run's setting and the other values
-// named (knob=value), everything else as it was. Values of several knobs make
-// the whole grid, from which interactions can be read.
-func (s *scene) sweep(change ...string) string {
+// sweepCommand returns the command that measures the run's setting and the other values named (knob=value), with
+// everything else unchanged. Values of several knobs make the whole grid, which shows interactions.
+func (s *runContext) sweepCommand(change ...string) string {
 	both := gpuprof.Settings{}
 	for _, c := range change {
 		knob, to, _ := strings.Cut(c, "=")
@@ -21,8 +20,7 @@ func (s *scene) sweep(change ...string) string {
 	return commandOf(s.run, s.o, both)
 }
 
-// commandOf spells the run's own command, with the value of change beside the
-// run's for each knob in it.
+// commandOf spells the run's own command; each knob in change gets its own value and the value in change.
 func commandOf(r *gpuprof.Run, o Options, change gpuprof.Settings) string {
 	args := []string{"gpuprof", "run", r.Workload}
 	if r.Preset != "" {

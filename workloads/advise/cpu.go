@@ -2,15 +2,13 @@ package advise
 
 import "github.com/gpuprof/gpuprof"
 
-// leastHad is the share of the CPUs that a run must have been able to have before a
-// claim rests on them: with less, what another thread gains depends on who else is
-// there.
+// leastHad is the share of the CPUs that must have been available to a run before a claim rests on them: with less,
+// the gain of another thread depends on the other programs.
 const leastHad = 0.9
 
-// had is how many CPUs there were for this run while it was measured: those that it
-// used and those that idled, no more than its quota. known is false where that was
-// not recorded.
-func (s *scene) had() (n float64, known bool) {
+// availableCPUs returns how many CPUs were available to this run while it was measured: those that it used and those
+// that idled, at most its quota. known is false when that was not recorded.
+func (s *runContext) availableCPUs() (n float64, known bool) {
 	used, seconds := lastOf(s.run.Telemetry["process_cpu_time"])
 	idle, over := lastOf(s.run.Telemetry["cpu_idle"])
 	if seconds <= 0 || over <= 0 {
@@ -20,7 +18,7 @@ func (s *scene) had() (n float64, known bool) {
 	return min(n, s.cpus()), true
 }
 
-// lastOf is what a track that counts from zero came to, and after how many seconds.
+// lastOf returns the last value of a track that counts from zero, and its time in seconds.
 func lastOf(t gpuprof.Track) (value, seconds float64) {
 	k := min(len(t.TimeS), len(t.Value))
 	if k == 0 || !positive(float64(t.Value[k-1])) && t.Value[k-1] != 0 {
@@ -29,17 +27,16 @@ func lastOf(t gpuprof.Track) (value, seconds float64) {
 	return float64(t.Value[k-1]), t.TimeS[k-1]
 }
 
-// cpuShort says that other programs, or a quota, had CPUs that a claim about the
-// host would rest on. What a thread would gain is then not known, and nothing is
-// claimed.
-func (s *scene) cpuShort() bool {
-	n, known := s.had()
+// cpuShort reports whether other programs, or a quota, used CPUs that a claim about the host would rest on. The gain
+// of a thread is then unknown, and nothing is claimed.
+func (s *runContext) cpuShort() bool {
+	n, known := s.availableCPUs()
 	return known && n < leastHad*s.cpus()
 }
 
-// HadCPUs says whether there were CPUs enough for the claims that rest on them, as
-// far as that was recorded.
-func HadCPUs(r *gpuprof.Run) bool { return !(&scene{run: r}).cpuShort() }
+// HadCPUs reports whether the recorded CPU time leaves enough CPUs for the claims that rest on them; true when
+// unrecorded.
+func HadCPUs(r *gpuprof.Run) bool { return !(&runContext{run: r}).cpuShort() }
 
-// hostShort is cpuShort where the kernels, too, are the CPUs'.
-func (s *scene) hostShort() bool { return !s.cuda() && s.cpuShort() }
+// hostShort reports cpuShort on the host device, where the kernels need the CPUs as well.
+func (s *runContext) hostShort() bool { return !s.cuda() && s.cpuShort() }

@@ -7,14 +7,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// program is what a workload says about its stages and knobs.
+// program indexes the stages and knobs that a workload declares.
 type program struct {
 	knobs  []workloads.Knob
 	stages map[string]gpuprof.Stage
 	named  map[gpuprof.StageRole]string // the stage of a role
 }
 
-// programOf reads a workload's values; of none it is empty.
+// programOf indexes a workload; nil gives an empty program.
 func programOf(w workloads.Workload) *program {
 	p := &program{stages: map[string]gpuprof.Stage{}, named: map[gpuprof.StageRole]string{}}
 	if w == nil {
@@ -30,10 +30,10 @@ func programOf(w workloads.Workload) *program {
 	return p
 }
 
-// stage is the name of the stage with a role, "" where there is none.
+// stage returns the name of the stage with a role, "" if no stage has it.
 func (p *program) stage(role gpuprof.StageRole) string { return p.named[role] }
 
-// isOneOf says that a stage has one of these roles.
+// isOneOf reports whether a stage has one of these roles.
 func (p *program) isOneOf(stage string, roles ...gpuprof.StageRole) bool {
 	return stage != "" && slices.ContainsFunc(roles, func(r gpuprof.StageRole) bool { return p.named[r] == stage })
 }
@@ -47,19 +47,19 @@ func (p *program) knob(name string) workloads.Knob {
 	return workloads.Knob{}
 }
 
-// adviceFor is what a value of a knob means in a PyTorch program.
+// adviceFor returns the PyTorch equivalent of a value of a knob.
 func (p *program) adviceFor(knob, value string) string {
 	return workloads.LineFor(p.knob(knob).Advice, value)
 }
 
-// fix is a knob with the answer that makes it the remedy in question.
+// fix is a knob with the answer that makes it the requested remedy.
 type fix struct {
 	knob string
 	workloads.Answer
 }
 
-// fixes are the knobs with a remedy that applies to the run's settings.
-func (s *scene) fixes(remedy workloads.Remedy) []fix {
+// findFixes returns the knobs with a remedy that applies to the run's settings.
+func (s *runContext) findFixes(remedy workloads.Remedy) []fix {
 	var out []fix
 	for _, k := range s.knobs {
 		if _, there := s.run.Knobs[k.Name]; !there {
@@ -75,17 +75,17 @@ func (s *scene) fixes(remedy workloads.Remedy) []fix {
 	return out
 }
 
-// fix is the first of them; false where there is none.
-func (s *scene) fix(remedy workloads.Remedy) (fix, bool) {
-	if all := s.fixes(remedy); len(all) > 0 {
+// firstFix returns the first knob of findFixes, and false if no knob applies.
+func (s *runContext) firstFix(remedy workloads.Remedy) (fix, bool) {
+	if all := s.findFixes(remedy); len(all) > 0 {
 		return all[0], true
 	}
 	return fix{}, false
 }
 
-// ruleOf is the rule that a knob belongs to when its effect was measured: by the
-// answer that applies, else by its first.
-func (s *scene) ruleOf(knob, to string) string {
+// ruleOf returns the rule of a knob whose effect was measured: by the answer that applies to the settings, else by its
+// first answer.
+func (s *runContext) ruleOf(knob, to string) string {
 	answers := s.knob(knob).Answers
 	for _, a := range answers {
 		if a.Applies(s.run.Knobs) {

@@ -5,10 +5,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// blockingCopies: the caller waits for its copies.
-func (s *scene) blockingCopies() []gpuprof.Finding {
+// findBlockingCopies reports copies for which the caller waits.
+func (s *runContext) findBlockingCopies() []gpuprof.Finding {
 	if s.run.Counters["copies_h2d"] <= 0 {
 		return nil
 	}
-	return s.stalled(workloads.CopyUnwaited)
+	return s.findStall(workloads.CopyUnwaited)
 }

@@ -5,21 +5,21 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// collateBound: the device waits for batches, and most of a batch's time goes
-// into collating it element by element.
-func (s *scene) collateBound() []gpuprof.Finding {
+// findCollateBound reports that the device waits for batches, and that collating them element by element takes most of
+// a batch's time.
+func (s *runContext) findCollateBound() []gpuprof.Finding {
 	stStarved := s.stage(gpuprof.RoleInput)
 	if stStarved == "" {
 		return s.callerBound()
 	}
-	sample, collate := s.making()
-	f, there := s.fix(workloads.CollateFaster)
+	sample, collate := s.batchTime()
+	f, there := s.firstFix(workloads.CollateFaster)
 	if !there || collate <= 0 || s.hostShort() {
 		return nil
 	}
 	of := weights{stStarved: collate / (sample + collate)}
 	want := s.typical(of)
-	if w := s.figure(gpuprof.InputWorkers); w > 0 { // whoever samples still has to
+	if w := s.figure(gpuprof.InputWorkers); w > 0 { // sampling still takes its time
 		want = min(s.exposed(stStarved), s.step-sample/w)
 		of[stStarved] = 1
 	}
@@ -30,8 +30,8 @@ func (s *scene) collateBound() []gpuprof.Finding {
 	})
 }
 
-// making is what sampling and collating one batch take, whoever does it.
-func (s *scene) making() (sample, collate float64) {
+// batchTime returns the seconds to sample and to collate one batch, on whichever thread.
+func (s *runContext) batchTime() (sample, collate float64) {
 	sample, collate = s.hostTime(s.stage(gpuprof.RoleSample)), s.hostTime(s.stage(gpuprof.RoleCollate))
 	if sample+collate == 0 {
 		sample, collate = s.figure(gpuprof.InputSampleS), s.figure(gpuprof.InputCollateS)
@@ -39,19 +39,18 @@ func (s *scene) making() (sample, collate float64) {
 	return sample, collate
 }
 
-// callerBound: the caller, who never waits for the device, cannot prepare
-// batches as fast as it consumes them. A GPU may do some of it; where no knob helps the
-// workload says what to try instead.
-func (s *scene) callerBound() []gpuprof.Finding {
-	if f, there := s.fix(workloads.CollateFaster); there && len(f.Targets) > 0 {
+// callerBound reports a caller that never waits for the device but prepares batches more slowly than the device
+// consumes them. A GPU may take over a part; where no knob helps, the workload's Try text is the advice.
+func (s *runContext) callerBound() []gpuprof.Finding {
+	if f, there := s.firstFix(workloads.CollateFaster); there && len(f.Targets) > 0 {
 		return s.movedToDevice(f)
 	}
 	stCollate := s.stage(gpuprof.RoleCollate)
 	study := s.stages[stCollate]
-	if study.Try == "" || s.cpuShort() || len(s.stalls()) > 0 || s.exposed(stCollate) <= 0 {
+	if study.Try == "" || s.cpuShort() || len(s.findStalls()) > 0 || s.exposed(stCollate) <= 0 {
 		return nil
 	}
-	of := weights{stCollate: s.overlap()}
+	of := weights{stCollate: s.overlapShare()}
 	return s.offer(advice{
 		stage: stCollate, of: of, want: s.typical(of),
 		evidence: map[string]any{"collate_exposed_s": s.exposed(stCollate), "collate_host_s": s.hostTime(stCollate)},
@@ -60,10 +59,10 @@ func (s *scene) callerBound() []gpuprof.Finding {
 	})
 }
 
-// movedToDevice: the caller prepares what a GPU could, and the GPU waits for it. At most the
-// exposed time of that stage goes; what the GPU then takes, this run does not say. The
-// host device has no other processors than the caller's.
-func (s *scene) movedToDevice(f fix) []gpuprof.Finding {
+// movedToDevice reports a stage that the caller runs although a GPU could, while the GPU waits for it. The claim is at
+// most the exposed time of that stage; this run has no measurement of its time on the GPU. The host device has no
+// processors besides the caller's, so nothing is claimed there.
+func (s *runContext) movedToDevice(f fix) []gpuprof.Finding {
 	stage := f.Targets[0].Stage
 	if !s.cuda() || s.cpuShort() || s.exposed(stage) <= 0 {
 		return nil

@@ -7,45 +7,44 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// mostWorkers is as far as the knob goes.
+// mostWorkers is the maximum of the knob.
 const mostWorkers = 256
 
-// starved: the device waits for a batch. Who makes it decides what helps:
-// workers where there are none, workers that stay where they are ended each
-// epoch, more of them where all are busy.
-func (s *scene) starved() []gpuprof.Finding {
+// findStarvation reports that the device waits for a batch. The remedy depends on who makes the batches: add workers
+// where there are none, keep workers that end each epoch, add more where all are busy.
+func (s *runContext) findStarvation() []gpuprof.Finding {
 	stStarved := s.stage(gpuprof.RoleInput)
 	wait := s.exposed(stStarved)
 	if wait <= 0 || s.cpuShort() { // workers need CPUs to work on
 		return nil
 	}
-	sample, collate := s.making()
+	sample, collate := s.batchTime()
 	workers, make1 := s.figure(gpuprof.InputWorkers), sample+collate
 	a := advice{stage: stStarved, of: weights{stStarved: 1}, want: wait, evidence: map[string]any{
 		"starved_exposed_s": wait, "make_batch_s": make1, gpuprof.InputWorkers: workers, "cpus": s.cpus(),
 	}}
-	if s.overlap() < 1 { // bounds by the kernels' share of the CPUs were 0.8 times the gain
+	if s.overlapShare() < 1 { // bounds by the kernels' share of the CPUs were 0.8 times the gain
 		a.unknown = "on the host device workers and kernels share the CPUs; run the command to measure the gain of the knob"
 	}
 	if q, ok := s.run.Input[gpuprof.InputQueueDepth]; ok {
 		a.evidence[gpuprof.InputQueueDepth] = q
 	}
-	add, canAdd := s.fix(workloads.AddWorkers)
-	keep, canKeep := s.fix(workloads.KeepWorkers)
+	add, canAdd := s.firstFix(workloads.AddWorkers)
+	keep, canKeep := s.firstFix(workloads.KeepWorkers)
 	switch most := min(s.cpus(), mostWorkers); {
 	case canAdd && add.To != "":
-		// What auto stands for: one less than the CPUs, 1 to 4.
+		// Auto means one less than the CPUs, 1 to 4.
 		n := math.Max(1, math.Min(4, most-1))
 		a.knob, a.to = add.knob, add.To
-		a.of[stStarved] = s.overlap()
+		a.of[stStarved] = s.overlapShare()
 		a.want = min(s.typical(a.of), s.step-make1/n)
-	case canKeep && everyEpoch(s) > 0:
+	case canKeep && epochWait(s) > 0:
 		a.knob, a.to = keep.knob, keep.To
-		knob, n := s.repeats(stStarved)
+		knob, n := s.repeatPeriod(stStarved)
 		a.evidence[knob] = n
 	case canAdd && workers >= 1 && workers < most:
 		n := math.Min(2*workers, most)
-		a.knob, a.to = add.knob, text(int(n))
+		a.knob, a.to = add.knob, formatInt(int(n))
 		a.want = min(wait, s.step*(1-workers/n))
 	default:
 		return nil
@@ -53,9 +52,9 @@ func (s *scene) starved() []gpuprof.Finding {
 	return s.offer(a)
 }
 
-// everyEpoch is how much of the starved time comes from steps that wait far
-// longer than the median step does: those that start workers.
-func everyEpoch(s *scene) float64 {
+// epochWait returns the starved seconds per step that come from steps which start workers and therefore wait far
+// longer than the median step.
+func epochWait(s *runContext) float64 {
 	stStarved := s.stage(gpuprof.RoleInput)
 	st := s.run.Stage(stStarved)
 	if st == nil || st.Exposed == nil {

@@ -5,12 +5,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// deterministic: sums in a fixed order on a GPU. Without a run that has them
-// off, what they can cost is bounded by what is there for the order's sake. On
-// the host device, where atomic adds of several CPUs take a cache line from each
-// other, a fixed order is the faster one; there only a sweep can say otherwise.
-func (s *scene) deterministic() []gpuprof.Finding {
-	f, there := s.fix(workloads.AllowAnyOrder)
+// findDeterministicSums reports sums in a fixed order on a GPU. Without a run of the other order, the claim is bounded
+// by the time of the kernels that only the order needs. On the host device atomic adds of several CPUs contend for a
+// cache line, so a fixed order is the faster one; there only a sweep can show the contrary.
+func (s *runContext) findDeterministicSums() []gpuprof.Finding {
+	f, there := s.firstFix(workloads.AllowAnyOrder)
 	if !s.cuda() || !there || len(f.Targets) == 0 {
 		return nil
 	}
@@ -31,10 +30,10 @@ func (s *scene) deterministic() []gpuprof.Finding {
 	}})
 }
 
-// kernelShare is the part of its stage's kernel time that a target's kernels take.
-func (s *scene) kernelShare(t workloads.Target) float64 {
+// kernelShare returns the share of its stage's kernel time that a target's kernels take.
+func (s *runContext) kernelShare(t workloads.Target) float64 {
 	part, all := 0.0, 0.0
-	for _, k := range s.kernels(t.Stage) {
+	for _, k := range s.kernelsOf(t.Stage) {
 		all += k.Device.Median
 		if t.Has(k.Name) {
 			part += k.Device.Median

@@ -5,21 +5,22 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// exposedCopies: copies to the device that could be hidden, and copies to the host that
-// need not be made.
-func (s *scene) exposedCopies() []gpuprof.Finding { return append(s.transfers(), s.unseen()...) }
+// findExposedCopies reports copies to the device that could be hidden, and copies to the host that could be omitted.
+func (s *runContext) findExposedCopies() []gpuprof.Finding {
+	return append(s.exposedTransfers(), s.unseenCopies()...)
+}
 
-// transfers: copies to the device stand in line with the kernels. On a stream
-// of their own they run beside them, as far as there are kernels to hide behind.
-func (s *scene) transfers() []gpuprof.Finding {
-	f, there := s.fix(workloads.CopyBeside)
+// exposedTransfers reports copies to the device that run in order with the kernels. On a stream of their own they
+// overlap the kernels, up to the kernels' time.
+func (s *runContext) exposedTransfers() []gpuprof.Finding {
+	f, there := s.firstFix(workloads.CopyBeside)
 	if s.hostShort() || !there || s.run.Counters["copies_h2d"] <= 0 {
 		return nil
 	}
 	stH2D, stD2H := s.stage(gpuprof.RoleTransfer), s.stage(gpuprof.RoleResult)
-	of := weights{stH2D: s.overlap()}
+	of := weights{stH2D: s.overlapShare()}
 	kernels := 0.0
-	for st := range s.steps() {
+	for st := range s.stepStages() {
 		if st.Device != nil && st.Name != stH2D {
 			kernels += s.exposed(st.Name)
 		}

@@ -7,32 +7,31 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// farFactor is how many times its roofline bound a stage must take.
+// farFactor is the ratio of time to roofline bound above which a stage is far from its roofline.
 const farFactor = 2
 
-// farFromRoofline: a stage takes many times what its least arithmetic and bytes
-// would, and the run's own figures say why: it writes every intermediate result
-// to memory, or does without the library that is there. A stage that is far
-// from its bound for no reason that a knob changes is no finding.
-func (s *scene) farFromRoofline() []gpuprof.Finding {
+// findFarFromRoofline reports a stage that takes many times its minimal arithmetic and bytes for a reason that the
+// run's own figures show: it writes every intermediate result to memory, or does not use the available library. A
+// stage far from its bound for a reason that no knob changes is no finding.
+func (s *runContext) findFarFromRoofline() []gpuprof.Finding {
 	var out []gpuprof.Finding
-	for _, f := range s.fixes(workloads.Fuse) {
+	for _, f := range s.findFixes(workloads.Fuse) {
 		switch {
 		case len(f.Targets) == 0:
 		case len(f.Targets[0].Kernels) > 0:
-			out = append(out, s.pointwise(f, f.Targets[0])...)
+			out = append(out, s.pointwiseKernels(f, f.Targets[0])...)
 		default:
 			out = append(out, s.throughMemory(f)...)
 		}
 	}
-	if f, there := s.fix(workloads.UseLibrary); there && s.cuda() && s.run.Device.DeviceInfo["cublas"] != "" {
-		out = append(out, s.ownProducts(f)...)
+	if f, there := s.firstFix(workloads.UseLibrary); there && s.cuda() && s.run.Device.DeviceInfo["cublas"] != "" {
+		out = append(out, s.replaceableProducts(f)...)
 	}
 	return out
 }
 
-// throughMemory: stages that hand every intermediate result over in memory.
-func (s *scene) throughMemory(f fix) []gpuprof.Finding {
+// throughMemory reports stages that pass every intermediate result through memory.
+func (s *runContext) throughMemory(f fix) []gpuprof.Finding {
 	of, bound, moved, launches := weights{}, 0.0, 0.0, 0.0
 	for _, t := range f.Targets {
 		if st := s.run.Stage(t.Stage); st != nil {
@@ -49,22 +48,21 @@ func (s *scene) throughMemory(f fix) []gpuprof.Finding {
 	if took < farFactor*bound {
 		return nil
 	}
-	// A fused kernel still does the arithmetic. What it takes for that, this
-	// run does not say; the bound is the least.
+	// A fused kernel still does the arithmetic. This run did not measure its time, so the bound is the minimum.
 	return s.offer(advice{stage: f.Targets[0].Stage, knob: f.knob, to: f.To, of: of, want: took - bound, evidence: map[string]any{
 		"exposed_s": took, "bound_s": bound, "bytes_moved": moved, "launches": launches,
 	}, pytorch: f.PyTorch})
 }
 
-// pointwise: a stage with one kernel an operation. A fused kernel does the same in
-// one pass, which takes at least the time of the bytes that it keeps.
-func (s *scene) pointwise(f fix, t workloads.Target) []gpuprof.Finding {
+// pointwiseKernels reports a stage with one kernel per operation. A fused kernel does the same work in one pass, which
+// takes at least the time of the bytes that it still moves.
+func (s *runContext) pointwiseKernels(f fix, t workloads.Target) []gpuprof.Finding {
 	st := s.run.Stage(t.Stage)
 	if st == nil || st.Device == nil || !positive(st.Device.Median) {
 		return nil
 	}
 	pointwise, all, bytes, launches := 0.0, 0.0, 0.0, 0.0
-	for _, k := range s.kernels(t.Stage) {
+	for _, k := range s.kernelsOf(t.Stage) {
 		all += k.Device.Median
 		if t.Has(k.Name) {
 			pointwise += k.Device.Median
@@ -86,10 +84,10 @@ func (s *scene) pointwise(f fix, t workloads.Target) []gpuprof.Finding {
 	}, pytorch: f.PyTorch})
 }
 
-// productRate is the library's peak rate in the run's precision; 0 when unknown.
-func (s *scene) productRate() float64 {
+// productRate returns the library's peak rate in the run's precision, in FLOP/s; 0 when unknown.
+func (s *runContext) productRate() float64 {
 	c := s.run.Ceilings
-	switch s.rounding() {
+	switch s.inputPrecision() {
 	case "tf32":
 		return c.TF32FlopsPerS
 	case "bf16":
@@ -100,8 +98,8 @@ func (s *scene) productRate() float64 {
 	return c.FlopsPerS
 }
 
-// rounding is what the products round their inputs to, "" where no knob says it.
-func (s *scene) rounding() string {
+// inputPrecision returns the precision to which the products round their inputs, "" if no knob sets it.
+func (s *runContext) inputPrecision() string {
 	for _, k := range s.knobs {
 		for _, a := range k.Answers {
 			if a.Remedy == workloads.LowerPrecision {
@@ -112,16 +110,16 @@ func (s *scene) rounding() string {
 	return ""
 }
 
-// ownProducts: matrix products by gpuprof's own kernel where cuBLAS is.
-func (s *scene) ownProducts(f fix) []gpuprof.Finding {
+// replaceableProducts reports matrix products by gpuprof's own kernel on a device that has cuBLAS.
+func (s *runContext) replaceableProducts(f fix) []gpuprof.Finding {
 	rate := s.productRate()
 	if !positive(rate) {
 		return nil
 	}
 	of, took, least, stage, most := weights{}, 0.0, 0.0, "", 0.0
-	for st := range s.timed() {
+	for st := range s.timedStages() {
 		t, bound := 0.0, 0.0
-		for _, k := range s.kernels(st.Name) {
+		for _, k := range s.kernelsOf(st.Name) {
 			if strings.Contains(k.Name, "gemm") {
 				t += k.Device.Median
 				bound += k.Counters["flops"] / rate

@@ -5,17 +5,17 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// threads: kernels of the host device are held to fewer threads than it has CPUs,
-// and the CPUs were to be had while it ran.
-func (s *scene) threads() []gpuprof.Finding {
-	f, there := s.fix(workloads.UseThreads)
+// findFewThreads reports that kernels of the host device are limited to fewer threads than it has CPUs, although the
+// CPUs were available during the run.
+func (s *runContext) findFewThreads() []gpuprof.Finding {
+	f, there := s.firstFix(workloads.UseThreads)
 	n, cpus := float64(s.run.Knobs.Int(f.knob)), s.cpus()
 	if !there || s.cuda() || s.cpuShort() || n < 1 || n >= cpus || s.meanKernel() < longKernel {
 		return nil
 	}
 	of, stage, most := weights{}, "", 0.0
-	for st := range s.steps() {
-		// A copy is one thread's.
+	for st := range s.stepStages() {
+		// A copy uses one thread.
 		if st.Device != nil && st.Counters["launches"] > 0 {
 			of[st.Name] = 1 - n/cpus
 			if x := s.exposed(st.Name); x > most {
@@ -24,7 +24,7 @@ func (s *scene) threads() []gpuprof.Finding {
 		}
 	}
 	evidence := map[string]any{f.knob: n, "cpus": cpus, "kernels_exposed_s": s.typical(of) / (1 - n/cpus)}
-	if had, known := s.had(); known {
+	if had, known := s.availableCPUs(); known {
 		evidence["cpus_to_be_had"] = had
 	}
 	return s.offer(advice{stage: stage, knob: f.knob, to: f.To, of: of, want: s.typical(of), evidence: evidence})

@@ -5,27 +5,26 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// fills is the rule about a knob that has memory filled with a value before the step uses it.
-func fills(remedy workloads.Remedy) func(*scene) []gpuprof.Finding {
-	return func(s *scene) []gpuprof.Finding {
-		f, there := s.fix(remedy)
+// fillRule returns the rule about a knob that fills memory with a value before the step uses it.
+func fillRule(remedy workloads.Remedy) func(*runContext) []gpuprof.Finding {
+	return func(s *runContext) []gpuprof.Finding {
+		f, there := s.firstFix(remedy)
 		if !there || len(f.Targets) == 0 {
 			return nil
 		}
-		return s.filled(f, f.Targets[0])
+		return s.avoidableFills(f, f.Targets[0])
 	}
 }
 
-// filled claims the time of a target's kernels; not what the step takes longer because it
-// reads what they wrote.
-func (s *scene) filled(f fix, t workloads.Target) []gpuprof.Finding {
+// avoidableFills claims the time of a target's kernels. It claims no time of the kernels that read the filled memory.
+func (s *runContext) avoidableFills(f fix, t workloads.Target) []gpuprof.Finding {
 	of, launches, bytes, stage, most := weights{}, 0.0, 0.0, "", 0.0
-	for st := range s.timed() {
+	for st := range s.timedStages() {
 		if t.Stage != "" && t.Stage != st.Name {
 			continue
 		}
 		filling, all := 0.0, 0.0
-		for _, k := range s.kernels(st.Name) {
+		for _, k := range s.kernelsOf(st.Name) {
 			all += k.Device.Median
 			if t.Has(k.Name) {
 				filling += k.Device.Median

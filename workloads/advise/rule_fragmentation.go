@@ -6,13 +6,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// leastLoss is the part of the peak of reserved memory from which on what was never in
-// use, and what another setting saves, is worth a finding; that of memory snapshots.
+// leastLoss is the least share of the peak of reserved memory for a finding, both for the part never in use and for
+// the saving of another setting; memory snapshots use the same share.
 const leastLoss = 0.05
 
-// fragmented: the allocator reserves more than blocks ever take, and a replay of the same
-// requests with another setting reserves less. It claims memory, and no time.
-func (s *scene) fragmented() []gpuprof.Finding {
+// findFragmentation reports that the allocator reserves more than its blocks ever use, and that a replay of the same
+// requests with another setting reserves less. It claims memory and no time.
+func (s *runContext) findFragmentation() []gpuprof.Finding {
 	reserved, inUse := s.figure("memory_reserved_peak"), s.figure("memory_in_use_peak")
 	present, least := s.figure(gpuprof.InputReplayedPeak), s.figure(gpuprof.InputBestPeak)
 	setting, _ := s.run.Input[gpuprof.InputBestSetting].(string)

@@ -7,25 +7,25 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// shortKernel is about what a launch costs a PyTorch program on the CPU: below
-// it kernels finish before the next is launched.
+// shortKernel is about the CPU time of one launch in a PyTorch program, in seconds: kernels shorter than it finish
+// before the next is launched.
 const shortKernel = 20e-6
 
-// launchBound: kernels are so short that the device waits for the next launch.
-// A graph replays all of them with one.
-func (s *scene) launchBound() []gpuprof.Finding {
+// findLaunchBound reports kernels so short that the device waits for the next launch. A graph replays all of them with
+// one launch.
+func (s *runContext) findLaunchBound() []gpuprof.Finding {
 	launches, each := s.run.Counters["launches"], s.meanKernel()
-	f, there := s.fix(workloads.CaptureGraph)
+	f, there := s.firstFix(workloads.CaptureGraph)
 	if !there || s.hostShort() || launches < 2 || each > shortKernel {
 		return nil
 	}
 	of := weights{stLaunch: 1, stGap: 1}
 	want := s.typical(of)
 	evidence := map[string]any{"launches": launches, "kernel_mean_s": each, "launch_exposed_s": s.exposed(stLaunch), "gap_exposed_s": s.exposed(stGap)}
-	// A caller that waits for a free slot is ahead of the device: what is then
-	// between kernels is the device's own, and a graph has it as well.
+	// A caller that waits for a free slot is ahead of the device: idle time between kernels is then the device's own,
+	// and a graph has it as well.
 	if s.cuda() && s.hostTime(s.stage(gpuprof.RoleSlot)) < leastShare*s.step {
-		between := s.bubbled()
+		between := s.bubbleWeights()
 		evidence["between_kernels_s"] = s.typical(between)
 		maps.Copy(of, between)
 		want = s.typical(of)
@@ -37,25 +37,25 @@ func (s *scene) launchBound() []gpuprof.Finding {
 	return s.offer(advice{stage: stLaunch, knob: f.knob, to: f.To, of: of, want: want, evidence: evidence, unknown: s.handOver()})
 }
 
-// bubbled is the part of the stages' device time in which the device waited for
-// the caller's next launch.
-func (s *scene) bubbled() weights {
+// bubbleWeights returns for each stage the share of its device time in which the device waited for the caller's next
+// launch.
+func (s *runContext) bubbleWeights() weights {
 	of := weights{}
-	for st := range s.steps() {
-		if share := s.bubbles(st); share > 0 {
+	for st := range s.stepStages() {
+		if share := s.bubbleShare(st); share > 0 {
 			of[st.Name] = share
 		}
 	}
 	return of
 }
 
-// bubbles is the share of a stage's device time in which none of its kernels
-// ran: the device waited for the next launch.
-func (s *scene) bubbles(st *gpuprof.StageResult) float64 {
+// bubbleShare returns the share of a stage's device time in which none of its kernels ran: the device waited for the
+// next launch.
+func (s *runContext) bubbleShare(st *gpuprof.StageResult) float64 {
 	if st.Device == nil || st.Counters["launches"] < 2 || !positive(st.Device.Median) {
 		return 0
 	}
-	kernels := s.kernels(st.Name)
+	kernels := s.kernelsOf(st.Name)
 	if len(kernels) == 0 {
 		return 0
 	}

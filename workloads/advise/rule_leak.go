@@ -5,10 +5,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// leaked: memory holds what earlier windows of steps recorded for a way back, which none
-// of them takes any more. It claims memory, and no time.
-func (s *scene) leaked() []gpuprof.Finding {
-	f, there := s.fix(workloads.Detach)
+// findLeak reports memory held by earlier windows' recordings for a backward pass that never runs. It claims memory
+// and no time.
+func (s *runContext) findLeak() []gpuprof.Finding {
+	f, there := s.firstFix(workloads.Detach)
 	all, one := s.figure(gpuprof.InputRecorded), s.figure(gpuprof.InputRecordedWindow)
 	if !there || s.tried[f.knob][f.To] || !positive(one) || !(all-one >= leastLoss*all) {
 		return nil

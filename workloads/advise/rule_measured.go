@@ -8,10 +8,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// measured: another run of the sweep differs in one tuning knob only and is
-// clearly faster. The gain is the measured one. It also notes which settings
-// were seen not to help, so that no rule suggests them.
-func (s *scene) measured() []gpuprof.Finding {
+// findMeasuredGains reports another run of the sweep that differs in one tuning knob only and is clearly faster. The
+// gain is the measured one. It also records which settings measured no gain, so that no rule suggests them.
+func (s *runContext) findMeasuredGains() []gpuprof.Finding {
 	if s.step == 0 {
 		return nil
 	}
@@ -36,7 +35,7 @@ func (s *scene) measured() []gpuprof.Finding {
 		}
 	}
 	var out []gpuprof.Finding
-	// The knob that gains most claims first.
+	// The knob with the largest gain claims first.
 	knobs := slices.SortedFunc(maps.Keys(best), func(a, b string) int {
 		return cmp.Or(cmp.Compare(best[b].Throughput.Series.Median, best[a].Throughput.Series.Median), cmp.Compare(a, b))
 	})
@@ -46,17 +45,17 @@ func (s *scene) measured() []gpuprof.Finding {
 	return out
 }
 
-func (s *scene) measuredGain(knob string, other *gpuprof.Run) []gpuprof.Finding {
+func (s *runContext) measuredGain(knob string, other *gpuprof.Run) []gpuprof.Finding {
 	here, there := s.run.Throughput.Series, other.Throughput.Series
 	gain := s.gainOver(other)
 	if gain < leastShare*s.step {
 		return nil
 	}
-	of, stage := s.declined(other)
+	of, stage := s.declinedStages(other)
 	if s.typical(of) < gain { // medians of stages need not add up to that of the step
-		of = s.everything()
+		of = s.allStages()
 	}
-	got, taken := s.take(gain, of)
+	got, taken := s.claimTime(gain, of)
 	if got < leastShare*s.step {
 		s.giveBack(got, taken)
 		return nil
@@ -73,39 +72,38 @@ func (s *scene) measuredGain(knob string, other *gpuprof.Run) []gpuprof.Finding 
 	}}, got)}
 }
 
-// gainOver is what b takes less for the work of one step of the run, in seconds: by
-// the rates of whole blocks or by the median steps, whichever says less, because
-// a burst of other work moves the one and steps that alternate the other.
-func (s *scene) gainOver(b *gpuprof.Run) float64 {
+// gainOver returns how many seconds b saves on the work of one step of the run: by the rates of whole blocks or by the
+// median steps, whichever is less, because a burst of other work moves the rates and alternating steps move the
+// median.
+func (s *runContext) gainOver(b *gpuprof.Run) float64 {
 	work := s.workOf(s.run)
 	blocks := work/s.run.Throughput.Series.Median - work/b.Throughput.Series.Median
 	return min(blocks, s.run.Step.Median-b.Step.Median*work/s.workOf(b))
 }
 
-// slowerThan says that a is faster than the run beyond both intervals, and that
-// three of four steps of a are faster than three of four of the run. The runs of a
-// sweep are taken one after the other, so that the intervals, each from within a
-// process, do not cover what the machine did between them.
-func (s *scene) slowerThan(a *gpuprof.Run) bool {
+// slowerThan reports whether a is faster than the run beyond both intervals, and whether three of four steps of a are
+// faster than three of four of the run. The runs of a sweep are taken one after the other; their intervals, each from
+// within one process, do not cover changes of the machine between them.
+func (s *runContext) slowerThan(a *gpuprof.Run) bool {
 	if !(a.Throughput.Series.CI95[0] > s.run.Throughput.Series.CI95[1]) { // also where either has none
 		return false
 	}
 	scale := s.workOf(s.run) / s.workOf(a)
-	return quartile(a, 3)*scale < quartile(s.run, 1)
+	return stepQuartile(a, 3)*scale < stepQuartile(s.run, 1)
 }
 
-// quartile is the first or third quartile of a run's steps, in seconds.
-func quartile(r *gpuprof.Run, which int) float64 {
+// stepQuartile returns the first or third quartile of a run's steps, in seconds.
+func stepQuartile(r *gpuprof.Run, which int) float64 {
 	x := slices.Sorted(slices.Values(slices.Concat(r.Step.Runs...)))
 	return x[min(len(x)-1, which*len(x)/4)]
 }
 
-// declined is the part of each stage's exposed time that the other run does
-// without, for the same work, and the stage that lost most.
-func (s *scene) declined(other *gpuprof.Run) (of weights, stage string) {
+// declinedStages returns the share of each stage's exposed time that the other run saves for the same work, and the
+// stage with the largest saving in seconds.
+func (s *runContext) declinedStages(other *gpuprof.Run) (of weights, stage string) {
 	of = weights{}
 	scale, most := s.workOf(s.run)/s.workOf(other), 0.0
-	there := newScene(other, nil, s.o)
+	there := newRunContext(other, nil, s.o)
 	for _, n := range s.names {
 		here := s.exposed(n)
 		if d := here - scale*there.exposed(n); d > 0 {
@@ -118,10 +116,10 @@ func (s *scene) declined(other *gpuprof.Run) (of weights, stage string) {
 	return of, stage
 }
 
-// workOf is the work of one step in the unit of the throughput.
-func (s *scene) workOf(r *gpuprof.Run) float64 {
-	// Throughput is the work of a step over the periods of whole blocks; where
-	// knobs scale it they say how much that is up to a factor.
+// workOf returns the work of one step in the unit of the throughput.
+func (s *runContext) workOf(r *gpuprof.Run) float64 {
+	// Throughput is the work of a step over the periods of whole blocks; knobs that scale the work give it up to a
+	// constant factor.
 	work, scaled := 1.0, false
 	for _, k := range s.knobs {
 		if n := r.Knobs.Int(k.Name); k.Scales && n > 0 {
@@ -135,14 +133,14 @@ func (s *scene) workOf(r *gpuprof.Run) float64 {
 	return r.Throughput.Series.Median * r.Step.Median
 }
 
-// measuredWell says that a run is whole enough to be evidence for another.
+// measuredWell reports whether a run is complete enough to be evidence for another.
 func measuredWell(r *gpuprof.Run) bool {
 	return r.Status == gpuprof.Complete && r.Step.N() >= leastSamples && positive(r.Step.Median) &&
 		r.Throughput != nil && r.Throughput.Series.N() > 0 && positive(r.Throughput.Series.Median)
 }
 
-// differsOnlyIn is the one tuning knob that two runs differ in, "" when they
-// differ in none, in several or in what they compute.
+// differsOnlyIn returns the one tuning knob in which two runs differ, "" when they differ in none, in several or in
+// the computation itself.
 func differsOnlyIn(a, b *gpuprof.Run) string {
 	if a.Workload != b.Workload || a.Preset != b.Preset || a.Mode != b.Mode || a.Seed != b.Seed || a.Device.Name != b.Device.Name ||
 		len(a.Knobs) != len(b.Knobs) {

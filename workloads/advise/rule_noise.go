@@ -9,28 +9,27 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// unsure are the warnings that say by themselves that figures of the run are
-// not to be believed: its times, what probing them cost, or its telemetry.
+// unsure are the warnings that alone make figures of the run unreliable: its times, the cost of its probes, or its
+// telemetry.
 var unsure = []string{"clock-mismatch", "foreign-process", "few-samples", "warm-up-only", "energy-invalid"}
 
-// noisy are those that say why figures scatter. They are evidence, where they
-// do: a busy machine whose figures are steady has done no harm.
+// noisy are the warnings that explain scattered figures. They are evidence only when the figures scatter: a busy
+// machine with steady figures has done no harm.
 var noisy = []string{"not-settled", "busy-machine", "uneven-steps", "time-budget", "warm-up-cut", "ladder-unmeasured"}
 
 const (
-	// wideInterval is the half-width of the step's interval, as a share, from
-	// which on two such runs cannot be told apart at the default threshold.
+	// wideInterval is the half-width of the step's interval, as a share, above which two such runs are
+	// indistinguishable at the default threshold.
 	wideInterval = leastShare / 2
-	// quarters are the parts of a process's samples that are held against each
-	// other, and leastQuarter what each needs.
+	// quarters is the number of parts into which a process's samples are divided to measure drift, and leastQuarter
+	// the least samples of each.
 	quarters     = 4
 	leastQuarter = 5
 )
 
-// noise: the run's figures are uncertain, by its own account: the interval of
-// the step is wide, the step drifted while it was measured, or a warning says
-// so. It claims nothing.
-func (s *scene) noise() []gpuprof.Finding {
+// findNoise reports that the run's own figures are uncertain: the interval of the step is wide, the step drifted
+// during the measurement, or a warning reports it. It claims nothing.
+func (s *runContext) findNoise() []gpuprof.Finding {
 	evidence := map[string]any{}
 	if r := s.run.Step; r.N() >= leastSamples && positive(r.Median) {
 		switch half := stats.HalfWidth(r); {
@@ -39,7 +38,7 @@ func (s *scene) noise() []gpuprof.Finding {
 		case half > wideInterval:
 			evidence["step_interval_share"] = half
 		}
-		if d := drift(r); d > leastShare {
+		if d := relativeDrift(r); d > leastShare {
 			evidence["step_drift_share"] = d
 		}
 	}
@@ -57,14 +56,14 @@ func (s *scene) noise() []gpuprof.Finding {
 	}
 	maps.Copy(evidence, also)
 	return []gpuprof.Finding{s.finding(advice{
-		evidence: evidence, command: s.sweep() + " --runs 6",
+		evidence: evidence, command: s.sweepCommand() + " --runs 6",
 		pytorch: "measure several processes of the program, each past its warm-up, on an idle machine",
 	}, 0)}
 }
 
-// drift is by how much the medians of the quarters of a process differ, as a
-// share of the series' median; that of the worst process.
-func drift(x *gpuprof.Series) float64 {
+// relativeDrift returns the difference between the medians of a process's quarters as a share of the series' median,
+// for the worst process.
+func relativeDrift(x *gpuprof.Series) float64 {
 	worst := 0.0
 	for _, run := range x.Runs {
 		n := len(run) / quarters

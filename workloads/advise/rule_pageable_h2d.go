@@ -5,12 +5,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// pageable: copies to or from ordinary memory, which a GPU driver stages
-// through pinned memory of its own. The host device copies either alike.
-func (s *scene) pageable() []gpuprof.Finding {
+// findPageableCopies reports copies to or from pageable memory, which a GPU driver stages through its own pinned
+// memory. The host device copies both kinds at the same rate.
+func (s *runContext) findPageableCopies() []gpuprof.Finding {
 	c := s.run.Counters
 	in, out := c["bytes_h2d_pageable"], c["bytes_d2h_pageable"]
-	f, there := s.fix(workloads.PinMemory)
+	f, there := s.firstFix(workloads.PinMemory)
 	if !s.cuda() || !there || in+out <= 0 {
 		return nil
 	}
@@ -26,7 +26,7 @@ func (s *scene) pageable() []gpuprof.Finding {
 		bytes += out
 	}
 	evidence := map[string]any{"bytes_h2d_pageable": in, "bytes_d2h_pageable": out, "copies_exposed_s": s.typical(of)}
-	// Pinned copies are bound by the link: what they need is not to be saved.
+	// The link limits pinned copies: their own time cannot be saved.
 	want := s.typical(of)
 	if rate := s.linkRate(); rate > 0 {
 		want -= bytes / rate
@@ -39,11 +39,10 @@ func (s *scene) pageable() []gpuprof.Finding {
 	return s.offer(advice{stage: stage, knob: f.knob, to: f.To, of: of, want: want, evidence: evidence})
 }
 
-// linkRate is what the PCIe link moves a second in one direction, by the
-// generation and width seen during the run; 0 when unknown. Bytes a second and
-// lane are the specification's: 2.5, 5, 8, 16, 32 and 64 GT/s with 8b/10b, from
-// generation 3 on 128b/130b, coding.
-func (s *scene) linkRate() float64 {
+// linkRate returns the rate of the PCIe link in one direction, in bytes per second, by the generation and width seen
+// during the run; 0 when unknown. Bytes per second and lane are the specification's: 2.5, 5, 8, 16, 32 and 64 GT/s
+// with 8b/10b coding, from generation 3 on 128b/130b.
+func (s *runContext) linkRate() float64 {
 	last := func(name string) float64 {
 		v := s.run.Telemetry[name].Value
 		best := 0.0

@@ -5,10 +5,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// repinned: host memory is pinned anew for every batch, which costs more than
-// pinned copies save.
-func (s *scene) repinned() []gpuprof.Finding {
-	f, there := s.fix(workloads.PinOnce)
+// findPinEveryBatch reports host memory that is pinned anew for every batch, which costs more than pinned copies save.
+func (s *runContext) findPinEveryBatch() []gpuprof.Finding {
+	f, there := s.firstFix(workloads.PinOnce)
 	if !there || s.hostShort() {
 		return nil
 	}
@@ -19,7 +18,7 @@ func (s *scene) repinned() []gpuprof.Finding {
 	if c := s.run.Ceilings.CopyBytesPerS; positive(c) {
 		want -= 2 * bytes / c
 	}
-	want = min(want-s.displaced(want), s.step-s.loading())
+	want = min(want-s.displacedGain(want), s.step-s.loadingPeriod())
 	return s.offer(advice{stage: stStage, knob: f.knob, to: f.To, of: of, want: want, evidence: map[string]any{
 		"stage_exposed_s": s.exposed(stStage), "bytes_h2d": bytes, "allocations": s.run.Counters["allocations"],
 	}})

@@ -9,10 +9,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// lower is a precision that a GPU may compute products faster in than in float32.
+// lower is a precision lower than float32 in which a GPU may compute products faster.
 type lower struct {
 	name string
-	// speedup is the ratio of the peak rates measured on this device, 0 if one of them is not known.
+	// speedup is the ratio of the peak rates measured on this device, 0 if one of them is unknown.
 	speedup float64
 	// rounding is the unit roundoff of an input: 2^-11 (tf32, fp16), 2^-8 (bf16).
 	rounding float64
@@ -24,9 +24,8 @@ type lower struct {
 // consumer cards have tensor cores whose TF32 is no faster than float32.
 const worthwhile = 1.25
 
-// lowerPrecision is the most accurate precision that is faster on tensor cores by
-// the rates measured on the device; without rates it is the first that the device
-// has, with an unknown speed-up.
+// lowerPrecision returns the most accurate precision that tensor cores compute faster than float32, by the rates
+// measured on the device; without rates it is the first that the device has, with an unknown speed-up.
 func lowerPrecision(arch string, c gpuprof.Ceilings) (lower, bool) {
 	sm, err := strconv.Atoi(strings.TrimRight(strings.TrimPrefix(arch, "sm_"), "af"))
 	if err != nil || sm < 70 {
@@ -34,18 +33,18 @@ func lowerPrecision(arch string, c gpuprof.Ceilings) (lower, bool) {
 	}
 	half := lower{"fp16", c.FP16FlopsPerS, math.Ldexp(1, -11), 5e-3} // no bf16 and no tf32 before sm_80
 	if sm < 80 {
-		return half.over(c.FlopsPerS)
+		return half.relativeTo(c.FlopsPerS)
 	}
 	tf32 := lower{"tf32", c.TF32FlopsPerS, math.Ldexp(1, -11), 2e-3}
-	if l, ok := tf32.over(c.FlopsPerS); ok {
+	if l, ok := tf32.relativeTo(c.FlopsPerS); ok {
 		return l, true
 	}
-	return lower{"bf16", c.BF16FlopsPerS, math.Ldexp(1, -8), 2e-2}.over(c.FlopsPerS)
+	return lower{"bf16", c.BF16FlopsPerS, math.Ldexp(1, -8), 2e-2}.relativeTo(c.FlopsPerS)
 }
 
-// over turns the rate in l.speedup into a ratio to the rate of float32, and tells
-// whether the precision is worth a suggestion: it is unless measured to be no faster.
-func (l lower) over(fp32 float64) (lower, bool) {
+// relativeTo divides the rate in l.speedup by the rate of float32, and reports whether the precision is worth a
+// suggestion: it is unless measured to be no faster.
+func (l lower) relativeTo(fp32 float64) (lower, bool) {
 	if !positive(l.speedup) || !positive(fp32) {
 		l.speedup = 0
 		return l, true
@@ -54,26 +53,26 @@ func (l lower) over(fp32 float64) (lower, bool) {
 	return l, l.speedup >= worthwhile
 }
 
-// precision: matrix products in float32 by a library, on a GPU that has tensor
-// cores. What they gain is bounded by the arithmetic's speed-up, and by their
-// bytes, which stay as they are. Our own kernels only round: they gain nothing.
-func (s *scene) precision() []gpuprof.Finding {
+// findLowerPrecision reports matrix products in float32 by a library, on a GPU with tensor cores. The gain is bounded
+// by the speed-up of the arithmetic and by the bytes moved, which stay the same. Own kernels only round their inputs,
+// so they gain nothing.
+func (s *runContext) findLowerPrecision() []gpuprof.Finding {
 	to, ok := lowerPrecision(s.run.Device.Arch, s.run.Ceilings)
-	f, there := s.fix(workloads.LowerPrecision)
+	f, there := s.firstFix(workloads.LowerPrecision)
 	if !s.cuda() || !ok || !there || s.rule != ruleOfPrecision(to.name) {
 		return nil
 	}
 	of, gain, products, stage, most := weights{}, 0.0, 0.0, "", 0.0
-	for st := range s.timed() {
+	for st := range s.timedStages() {
 		saved, took := 0.0, 0.0
-		for _, k := range s.kernels(st.Name) {
-			if s.byLibrary(k.Name) {
+		for _, k := range s.kernelsOf(st.Name) {
+			if s.isLibraryProduct(k.Name) {
 				took += k.Device.Median
 				saved += s.savedBy(k, to)
 			}
 		}
 		if took > 0 {
-			// Device time that something else hides is none of the step's.
+			// Device time that other work hides is not part of the step.
 			share := min(1, s.exposed(st.Name)/st.Device.Median)
 			of[st.Name] = min(1, took/st.Device.Median)
 			gain += saved * share
@@ -97,7 +96,7 @@ func (s *scene) precision() []gpuprof.Finding {
 	return s.offer(advice{stage: stage, knob: f.knob, to: to.name, of: of, want: gain, evidence: evidence, unknown: unknown})
 }
 
-// ruleOfPrecision is the rule that suggests a precision for products of float32.
+// ruleOfPrecision returns the rule that suggests a precision for products of float32.
 func ruleOfPrecision(to string) string {
 	if to == "tf32" {
 		return gpuprof.RuleNoTF32
@@ -105,15 +104,15 @@ func ruleOfPrecision(to string) string {
 	return gpuprof.RuleNoAMP
 }
 
-// byLibrary says that a kernel is a library's matrix product.
-func (s *scene) byLibrary(kernel string) bool {
+// isLibraryProduct reports whether a kernel is a library's matrix product.
+func (s *runContext) isLibraryProduct(kernel string) bool {
 	facts := s.run.Device.DeviceInfo
 	return strings.Contains(kernel, "cudnn") && facts["cudnn"] != "" || strings.Contains(kernel, "gemm") && facts["cublas"] != ""
 }
 
-// savedBy is what a product gains at most: never below the time of its bytes. With an
+// savedBy returns the most seconds that a product can save: its time never falls below the time of its bytes. With an
 // unknown speed-up the bytes alone limit it, and nothing of it is claimed.
-func (s *scene) savedBy(k *gpuprof.StageResult, to lower) float64 {
+func (s *runContext) savedBy(k *gpuprof.StageResult, to lower) float64 {
 	t, least := k.Device.Median, 0.0
 	if to.speedup > 0 {
 		least = t / to.speedup

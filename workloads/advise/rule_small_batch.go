@@ -10,17 +10,16 @@ import (
 )
 
 const (
-	// stillRising is how much more throughput twice the batch must have given.
+	// stillRising is the least ratio of throughputs for twice the batch.
 	stillRising = 1.03
-	// roomFor is how many times the memory of the largest batch there must be.
+	// roomFor is the least ratio of the device's memory to the memory of the largest batch.
 	roomFor = 4
 )
 
-// smallBatch: over a sweep of the batch, throughput still rises at the largest
-// and there is memory for more. A step takes a + b x batch; twice the batch
-// halves what a costs each sample.
-func (s *scene) smallBatch() []gpuprof.Finding {
-	f, found := s.fix(workloads.GrowBatch)
+// findSmallBatch reports that over a sweep of the batch the throughput still rises at the largest, and that memory is
+// left for more. A step takes a + b x batch; doubling the batch halves the share of a in each sample.
+func (s *runContext) findSmallBatch() []gpuprof.Finding {
+	f, found := s.firstFix(workloads.GrowBatch)
 	if s.step == 0 || !found {
 		return nil
 	}
@@ -51,7 +50,7 @@ func (s *scene) smallBatch() []gpuprof.Finding {
 	// Times by throughput: over whole blocks, where single steps may alternate.
 	t2, t1 := s.workOf(s.run)/rate.Median, s.workOf(before)/was.Median
 	fixed := t2 - (t2-t1)/(here-there)*here
-	return s.offer(advice{stage: stStep, knob: f.knob, to: text(int(2 * here)), of: s.everything(), want: fixed / 2, evidence: map[string]any{
+	return s.offer(advice{stage: stStep, knob: f.knob, to: formatInt(int(2 * here)), of: s.allStages(), want: fixed / 2, evidence: map[string]any{
 		"throughput": rate.Median, "throughput_before": was.Median, "batch_before": there, "per_doubling": perDoubling,
 		"fixed_s": fixed, "peak_memory_bytes": s.run.PeakMemory, "memory_bytes": s.run.Device.Memory,
 	}})

@@ -8,13 +8,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// heldDown are the flags of samples taken while clocks or the CPU quota were
-// held down.
+// heldDown are the flags of samples taken while the clocks or the CPU quota were reduced.
 var heldDown = []string{"throttled", "power-capped"}
 
-// throttled: some samples were taken while the device was held back. What that
-// costs is their distance from the others, where there are both.
-func (s *scene) throttled() []gpuprof.Finding {
+// findThrottling reports samples taken while the device was throttled. Their cost is their distance from the other
+// samples, if the run has both.
+func (s *runContext) findThrottling() []gpuprof.Finding {
 	var slow, normal []float64
 	codes := map[string]int{}
 	at := 0
@@ -51,11 +50,11 @@ func (s *scene) throttled() []gpuprof.Finding {
 	a.command = "gpuprof doctor --bench"
 	a.pytorch = "nothing to change in the program: cool the device, raise its power limit, or ask for more CPU"
 	if !s.cuda() {
-		a.command = s.sweep()
+		a.command = s.sweepCommand()
 		a.pytorch = "torch.set_num_threads(n) with n no larger than the CPU quota"
 	}
 	if len(slow) >= leastSamples && len(normal) >= leastSamples {
-		a.of = s.everything()
+		a.of = s.allStages()
 		a.evidence["flagged_step_s"], a.evidence["other_step_s"] = stats.Median(slow), stats.Median(normal)
 		a.want = share * (stats.Median(slow) - stats.Median(normal))
 		if out := s.offer(a); out != nil {

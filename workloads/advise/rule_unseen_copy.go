@@ -5,11 +5,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// unseen: more is made and copied to the host than the user looks at. A share of the
-// stages that make and copy it goes with the rest.
-func (s *scene) unseen() []gpuprof.Finding {
+// unseenCopies reports that the workload makes and copies to the host more results than the user reads. The claim is
+// that share of the stages which make and copy them.
+func (s *runContext) unseenCopies() []gpuprof.Finding {
 	var out []gpuprof.Finding
-	for _, f := range s.fixes(workloads.CopyLess) {
+	for _, f := range s.findFixes(workloads.CopyLess) {
 		if f.Keeps == nil {
 			continue
 		}

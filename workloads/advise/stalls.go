@@ -11,15 +11,15 @@ import (
 
 // stall is a knob that makes the caller wait for the device.
 type stall struct {
-	fix            // what turns it off
+	fix            // the knob and the answer that turn it off
 	points float64 // waits per step
 }
 
-// stalls lists the knobs that make the caller wait, by the settings.
-func (s *scene) stalls() []stall {
+// findStalls lists the knobs that make the caller wait with the run's settings.
+func (s *runContext) findStalls() []stall {
 	var out []stall
 	for _, r := range []workloads.Remedy{workloads.ReadTogether, workloads.LeavePeak, workloads.KeepPool, workloads.CopyUnwaited, workloads.SkipSync} {
-		for _, f := range s.fixes(r) {
+		for _, f := range s.findFixes(r) {
 			if f.Waits == nil {
 				continue
 			}
@@ -31,16 +31,14 @@ func (s *scene) stalls() []stall {
 	return out
 }
 
-// stalled is the finding of a knob that makes the caller wait. Without the wait
-// the caller runs ahead, so that its own work and its launches are hidden
-// behind the device. That is only so when nothing else makes it wait: of
-// several such knobs the one that waits most claims it, and its command turns
-// all of them.
-func (s *scene) stalled(remedy workloads.Remedy) []gpuprof.Finding {
-	all := s.stalls()
+// findStall reports a knob that makes the caller wait. Without the wait the caller runs ahead, so the device's work
+// hides its own work and its launches. That needs the absence of every other wait: of several such knobs the one with
+// the most waits claims the time, and its command turns all of them.
+func (s *runContext) findStall(remedy workloads.Remedy) []gpuprof.Finding {
+	all := s.findStalls()
 	at := slices.IndexFunc(all, func(x stall) bool { return x.Remedy == remedy })
 	stSync := s.stage(gpuprof.RoleSync)
-	// Running ahead takes a CPU beside those of the kernels.
+	// Running ahead takes a CPU in addition to those of the kernels.
 	if at < 0 || s.step == 0 || s.exposed(stSync) <= 0 || s.hostShort() {
 		return nil
 	}
@@ -55,16 +53,15 @@ func (s *scene) stalled(remedy workloads.Remedy) []gpuprof.Finding {
 	of := weights{stSync: me.points / points}
 	trims := remedy == workloads.KeepPool
 	if !s.cuda() && at == most && !trims {
-		// On the host device a wait is a hand-over between threads, and one a
-		// step stays: with nothing else to wait for the caller waits for a slot.
-		// (Of a trim the wait is the least part.)
+		// On the host device a wait is a hand-over between threads, and one per step remains: without other waits the
+		// caller waits for a slot. (In a trim the wait is the smallest part.)
 		of[stSync] = max(0, me.points-1) / points
 	}
 	var also []string
 	if at == most {
-		maps.Copy(of, s.drained())
+		maps.Copy(of, s.drainedStages())
 		if trims { // the device also waits, between kernels, for memory to be asked for anew
-			maps.Copy(of, s.bubbled())
+			maps.Copy(of, s.bubbleWeights())
 		}
 		for i, x := range all {
 			if i != at {
@@ -72,11 +69,10 @@ func (s *scene) stalled(remedy workloads.Remedy) []gpuprof.Finding {
 			}
 		}
 	}
-	// The caller's own work takes its time however far ahead it runs, and so do
-	// the workers.
-	want := min(s.typical(of), s.step-s.callerBusy(), s.step-s.loading())
+	// The caller's own work takes its time however far ahead it runs, and the workers' work as well.
+	want := min(s.typical(of), s.step-s.callerBusy(), s.step-s.loadingPeriod())
 	read, of4 := s.run.Calibration["item_read"], remedy == workloads.ReadTogether
-	if of4 && positive(read) { // what the reads take by themselves, and what the device idles through beside them
+	if of4 && positive(read) { // the reads' own time, and the device's idle time during them
 		want = min(want, me.points*read+s.typical(of)-of[stSync]*s.exposed(stSync))
 	}
 	evidence := map[string]any{
@@ -96,36 +92,34 @@ func (s *scene) stalled(remedy workloads.Remedy) []gpuprof.Finding {
 	return s.offer(advice{stage: stSync, knob: me.knob, to: me.To, also: also, of: of, want: want, evidence: evidence, unknown: unknown})
 }
 
-// handOver says why nothing is claimed of waits and launches on the host device,
-// "" on a GPU: the caller and the kernels are threads there that wake each other. What
-// they wait for each other without the knob, and what kernels pay for memory that is
-// new to them, a run with it does not show: bounds by exposed time were 0.7 to 0.8
-// times the gain.
-func (s *scene) handOver() string {
+// handOver returns the reason why nothing is claimed of waits and launches on the host device, "" on a GPU. On the
+// host device the caller and the kernels are threads that wake each other. A run with the knob does not show their
+// waits for each other without it, nor the cost of memory that is new to the kernels: bounds by exposed time were 0.7
+// to 0.8 times the gain.
+func (s *runContext) handOver() string {
 	if s.cuda() {
 		return ""
 	}
 	return "on the host device a wait is a hand-over between threads; run the command to measure the gain of the knob"
 }
 
-// drained is the time in which the device waits for the caller because it has
-// nothing queued: launching, the gaps, and the caller's own work as far as the
-// machine can do it beside the device's.
-func (s *scene) drained() weights {
+// drainedStages returns the stages in which the device waits for the caller with an empty queue: launches, gaps, and
+// the part of the caller's own work that the machine can overlap with the device's.
+func (s *runContext) drainedStages() weights {
 	w := weights{stLaunch: 1, stGap: 1}
-	for st := range s.steps() {
-		// A wait for input is a matter of the workers.
+	for st := range s.stepStages() {
+		// Waits for input depend on the workers.
 		if st.Device == nil && st.Name != stLaunch && st.Name != stGap && !s.isOneOf(st.Name, gpuprof.RoleSync, gpuprof.RoleSlot, gpuprof.RoleInput) {
-			w[st.Name] = s.overlap()
+			w[st.Name] = s.overlapShare()
 		}
 	}
 	return w
 }
 
-// callerBusy is what the caller does of its own in a step, waits left out.
-func (s *scene) callerBusy() float64 {
+// callerBusy returns the seconds per step of the caller's own work, without waits.
+func (s *runContext) callerBusy() float64 {
 	sum := s.hostTime(stLaunch)
-	for st := range s.steps() {
+	for st := range s.stepStages() {
 		if st.Device == nil && st.Name != stLaunch && !s.isOneOf(st.Name, gpuprof.RoleSync, gpuprof.RoleSlot, gpuprof.RoleInput, gpuprof.RoleSample) {
 			sum += s.hostTime(st.Name)
 		}
@@ -133,27 +127,25 @@ func (s *scene) callerBusy() float64 {
 	return sum
 }
 
-// loading is how often the workers finish a batch, in seconds: no step is
-// shorter. It is 0 where there are none, and nothing to wait for.
-func (s *scene) loading() float64 {
+// loadingPeriod returns the seconds between two batches of the workers, a lower limit of the step; 0 without workers.
+func (s *runContext) loadingPeriod() float64 {
 	workers := s.figure(gpuprof.InputWorkers)
 	if workers <= 0 {
 		return 0
 	}
-	sample, collate := s.making()
+	sample, collate := s.batchTime()
 	return (sample + collate) / workers
 }
 
-// displaced is what of a gain goes to the workers, in seconds: while one thread
-// does what is to go, they have the host device's other CPUs. Their work then
-// meets the kernels, and n CPUs share it.
-func (s *scene) displaced(gain float64) float64 {
+// displacedGain returns the seconds of a gain that the workers consume: while one thread does the avoidable work, they
+// have the host device's other CPUs. Without that work they compete with the kernels, and n CPUs share it.
+func (s *runContext) displacedGain(gain float64) float64 {
 	n := s.cpus()
 	if s.cuda() || n <= 1 || s.figure(gpuprof.InputWorkers) <= 0 {
 		return 0
 	}
-	sample, collate := s.making()
+	sample, collate := s.batchTime()
 	return max(0, min(sample+collate, gain*(n-1))/n)
 }
 
-func text(n int) string { return strconv.Itoa(n) }
+func formatInt(n int) string { return strconv.Itoa(n) }

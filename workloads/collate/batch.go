@@ -44,8 +44,8 @@ var fields = [fieldCount]field{
 	fPVec:    {"probe_vec", uReach, 3, -1, 0},
 }
 
-// frame says where the fields lie in a block of memory, by capacity: offsets
-// and total in words of four bytes, each field on a cache line of its own.
+// frame describes the layout of a block of memory, by capacity: offsets and total in words of four bytes, each field
+// on a cache line of its own.
 type frame struct {
 	caps  sizes
 	at    [fieldCount]int
@@ -61,8 +61,8 @@ func frameOf(caps sizes) frame {
 	return f
 }
 
-// holds says whether a batch of these rows fits.
-func (f *frame) holds(rows sizes) bool {
+// fits reports whether a batch of these rows fits.
+func (f *frame) fits(rows sizes) bool {
 	for u, n := range rows {
 		if n > f.caps[u] {
 			return false
@@ -71,8 +71,8 @@ func (f *frame) holds(rows sizes) bool {
 	return true
 }
 
-// grown is a frame that holds rows with a quarter to spare.
-func (f *frame) grown(rows sizes) frame {
+// grownTo returns a frame for these rows with a quarter of spare capacity.
+func (f *frame) grownTo(rows sizes) frame {
 	caps := f.caps
 	for u, n := range rows {
 		if n > caps[u] {
@@ -82,7 +82,7 @@ func (f *frame) grown(rows sizes) frame {
 	return frameOf(caps)
 }
 
-// batch is one finished batch and where it lies.
+// batch is one finished batch and its memory.
 type batch struct {
 	index int
 	rows  sizes
@@ -92,23 +92,23 @@ type batch struct {
 	err   error
 }
 
-// batchCost is what making a batch took, in nanoseconds.
+// batchCost is the time to make a batch, in nanoseconds.
 type batchCost struct{ Sample, Collate, Serialise int64 }
 
-// words is the length of field f.
-func (b *batch) words(f int) int { return b.rows[fields[f].unit] * fields[f].width }
+// wordsOf returns the length of field f in words of four bytes.
+func (b *batch) wordsOf(f int) int { return b.rows[fields[f].unit] * fields[f].width }
 
-// bytes is field f as it lies in memory.
-func (b *batch) bytes(f int) []byte { return b.mem[4*b.at[f] : 4*(b.at[f]+b.words(f))] }
+// bytesOf returns field f in raw memory.
+func (b *batch) bytesOf(f int) []byte { return b.mem[4*b.at[f] : 4*(b.at[f]+b.wordsOf(f))] }
 
-func (b *batch) ints(f int) []int32     { return intsOf(b.bytes(f)) }
-func (b *batch) floats(f int) []float32 { return floatsOf(b.bytes(f)) }
+func (b *batch) intField(f int) []int32     { return intsOf(b.bytesOf(f)) }
+func (b *batch) floatField(f int) []float32 { return floatsOf(b.bytesOf(f)) }
 
-// size is the bytes of all fields.
-func (b *batch) size() int {
+// byteSize returns the bytes of all fields.
+func (b *batch) byteSize() int {
 	n := 0
 	for f := range fields {
-		n += 4 * b.words(f)
+		n += 4 * b.wordsOf(f)
 	}
 	return n
 }
@@ -126,18 +126,17 @@ type slot struct {
 	batch
 	frame frame
 	home  []byte        // memory of frame
-	buf   device.Buffer // what home is, where the device can copy from it; else nil
-	spill bool          // the batch was too large for home and lies elsewhere
+	buf   device.Buffer // the buffer of home, where the device can copy from it; else nil
+	spill bool          // the batch was too large for home and is elsewhere
 }
 
-// ready makes the slot hold a batch of these rows and lays it out. Workers may
-// not ask the device for memory, so a batch that is too large goes to the
-// heap; the caller sees spill and makes room.
-func (sl *slot) ready(rows sizes) {
+// prepare makes the slot hold a batch of these rows and lays it out. Workers must not ask the device for memory, so a
+// batch that is too large goes to the heap; the caller sees spill and enlarges the slot.
+func (sl *slot) prepare(rows sizes) {
 	f := &sl.frame
 	sl.mem, sl.spill = sl.home, false
-	if !f.holds(rows) {
-		bigger := f.grown(rows)
+	if !f.fits(rows) {
+		bigger := f.grownTo(rows)
 		sl.mem, sl.spill = make([]byte, 4*bigger.words), true
 		if sl.buf == nil { // the slot's own memory: it stays
 			sl.home, sl.frame, sl.spill = sl.mem, bigger, false
@@ -147,12 +146,11 @@ func (sl *slot) ready(rows sizes) {
 	sl.rows, sl.at = rows, f.at
 }
 
-// layout is the rows of a batch of samples, and each sample's stride where
-// they are padded.
-func layout(samples []sample, padded bool) (rows, stride sizes) {
+// layoutOf returns the rows of a batch of samples, and each sample's stride where they are padded.
+func layoutOf(samples []sample, padded bool) (rows, stride sizes) {
 	rows[uSample] = len(samples)
 	for i := range samples {
-		n := samples[i].sizes()
+		n := samples[i].unitSizes()
 		for u := uAtom; u < unitCount; u++ {
 			rows[u] += n[u]
 			stride[u] = max(stride[u], n[u])

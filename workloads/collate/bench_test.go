@@ -38,7 +38,7 @@ func collator(tb testing.TB, impl string) func() {
 	s := openSession(tb, "small", "workers=0", "impl="+impl)
 	sl := s.own[0]
 	sl.index = 3
-	if err := s.maker.sample(sl); err != nil {
+	if err := s.maker.drawSamples(sl); err != nil {
 		tb.Fatal(err)
 	}
 	f := func() {

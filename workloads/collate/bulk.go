@@ -2,30 +2,30 @@ package collate
 
 import "unsafe"
 
-// assemble lays samples out with a block copy for each array, plus one pass
-// over each index to count from the batch's rows.
+// assemble lays samples out with a block copy for each array, plus one pass over each index to count from the batch's
+// rows.
 func assemble(b *batch, samples []sample, stride sizes, padded bool) {
-	writeCounts(b.ints(fCounts), samples)
+	writeCounts(b.intField(fCounts), samples)
 	for f := fSpecies; f < fieldCount; f++ {
 		d := &fields[f]
 		at, base := 0, 0
-		if floats := b.floats(f); d.pad == 0 {
+		if floats := b.floatField(f); d.pad == 0 {
 			for i := range samples {
-				v := samples[i].floats(f)
-				if !same(floats[at:], v) {
+				v := samples[i].floatField(f)
+				if !startsWith(floats[at:], v) {
 					copy(floats[at:], v)
 				}
-				at = after(at, len(v), stride[d.unit]*d.width, padded)
-				clear(floats[at-gap(len(v), stride[d.unit]*d.width, padded) : at])
+				at = nextSample(at, len(v), stride[d.unit]*d.width, padded)
+				clear(floats[at-padding(len(v), stride[d.unit]*d.width, padded) : at])
 			}
 			continue
 		}
-		ints := b.ints(f)
+		ints := b.intField(f)
 		for i := range samples {
-			v := samples[i].ints(f)
+			v := samples[i].intField(f)
 			out := ints[at : at+len(v)]
 			switch {
-			case same(out, v):
+			case startsWith(out, v):
 			case d.base < 0 || base == 0:
 				copy(out, v)
 			default:
@@ -33,10 +33,10 @@ func assemble(b *batch, samples []sample, stride sizes, padded bool) {
 					out[j] = x + int32(base)
 				}
 			}
-			at = after(at, len(v), stride[d.unit], padded)
-			fill(ints[at-gap(len(v), stride[d.unit], padded):at], d.pad)
+			at = nextSample(at, len(v), stride[d.unit], padded)
+			fillWith(ints[at-padding(len(v), stride[d.unit], padded):at], d.pad)
 			if d.base >= 0 {
-				base = after(base, samples[i].sizes()[d.base], stride[d.base], padded)
+				base = nextSample(base, samples[i].unitSizes()[d.base], stride[d.base], padded)
 			}
 		}
 	}
@@ -45,38 +45,37 @@ func assemble(b *batch, samples []sample, stride sizes, padded bool) {
 // writeCounts fills the field counts: atoms, atom edges, probes, probe edges.
 func writeCounts(out []int32, samples []sample) {
 	for i := range samples {
-		n := samples[i].sizes()
+		n := samples[i].unitSizes()
 		for u := uAtom; u < unitCount; u++ {
 			out[4*i+u-uAtom] = int32(n[u])
 		}
 	}
 }
 
-// after is where the next sample begins, gap how much of that is padding.
-func after(at, n, stride int, padded bool) int { return at + n + gap(n, stride, padded) }
+// nextSample returns the begin of the next sample, and padding the part of the distance that is padding.
+func nextSample(at, n, stride int, padded bool) int { return at + n + padding(n, stride, padded) }
 
-func gap(n, stride int, padded bool) int {
+func padding(n, stride int, padded bool) int {
 	if padded {
 		return stride - n
 	}
 	return 0
 }
 
-func fill(out []int32, v int32) {
+func fillWith(out []int32, v int32) {
 	for i := range out {
 		out[i] = v
 	}
 }
 
-// same says that v lies at the beginning of out already.
-func same[T int32 | float32](out, v []T) bool {
+// startsWith reports whether v is already in place, at the beginning of out.
+func startsWith[T int32 | float32](out, v []T) bool {
 	return len(v) > 0 && len(out) > 0 && unsafe.SliceData(out) == unsafe.SliceData(v)
 }
 
-// aim makes the sample's arrays grow inside the slot, so that the sample is the
-// batch when it is the only one. What outgrows its place ends up elsewhere and
-// is copied after all.
-func (s *sample) aim(sl *slot) {
+// aimAt makes the sample's arrays grow inside the slot, so that the sample is the batch when it is the only one. An
+// array that outgrows its place is copied afterwards.
+func (s *sample) aimAt(sl *slot) {
 	region := func(f int) []byte {
 		at, n := 4*sl.frame.at[f], 4*sl.frame.caps[fields[f].unit]*fields[f].width
 		return sl.home[at : at : at+n]

@@ -28,14 +28,14 @@ const (
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	c := &checker{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.r.Seed, 3))}
 	for i := range depth {
-		if err := c.batch(i); err != nil {
-			return c.checks(), err
+		if err := c.checkBatch(i); err != nil {
+			return c.stageChecks(), err
 		}
 	}
-	if err := c.wholeSteps(); err != nil {
-		return c.checks(), err
+	if err := c.checkWholeSteps(); err != nil {
+		return c.stageChecks(), err
 	}
-	return c.checks(), ctx.Err()
+	return c.stageChecks(), ctx.Err()
 }
 
 // checker compares batches with a reference put together row by row.
@@ -48,16 +48,16 @@ type checker struct {
 	whole verdict // of whole steps
 }
 
-// verdict adds up ||out-ref||^2 and ||ref||^2 of a stage, and what was compared.
+// verdict adds up ||out-ref||^2 and ||ref||^2 of a stage, and counts the compared values.
 type verdict struct {
 	diff, ref      float64
 	compared, rows int
 }
 
-// differs notes that something which must be equal to the bit is not.
-func (v *verdict) differs() { v.diff = math.Inf(1) }
+// markDiffers records a difference in data that must be equal to the bit.
+func (v *verdict) markDiffers() { v.diff = math.Inf(1) }
 
-func (v *verdict) relative() float64 {
+func (v *verdict) relativeError() float64 {
 	if v.ref == 0 {
 		if v.diff == 0 {
 			return 0
@@ -67,8 +67,8 @@ func (v *verdict) relative() float64 {
 	return math.Sqrt(v.diff / v.ref)
 }
 
-// batch takes batch i through the pipeline.
-func (c *checker) batch(i int) error {
+// checkBatch takes batch i through the pipeline.
+func (c *checker) checkBatch(i int) error {
 	s := c.s
 	l := &s.lanes[i%depth]
 	if err := s.quiesce(); err != nil {
@@ -81,58 +81,58 @@ func (c *checker) batch(i int) error {
 	if err != nil {
 		return err
 	}
-	if err := c.assembly(sl); err != nil {
+	if err := c.checkAssembly(sl); err != nil {
 		return err
 	}
 	if l.host != nil {
 		poison(l.host.Bytes())
 	}
-	if err := s.stage(l, sl); err != nil {
+	if err := s.stageBatch(l, sl); err != nil {
 		return err
 	}
-	if err := c.sameFields(stStage, sl, func(f int) ([]byte, error) { return l.from.bytes(f), nil }); err != nil {
+	if err := c.compareFields(stStage, sl, func(f int) ([]byte, error) { return l.from.bytesOf(f), nil }); err != nil {
 		return err
 	}
 	if err := op.Poison(s.dev, s.Compute, l.dev, l.out); err != nil {
 		return err
 	}
-	if err := s.send(l, loop.Silent{}); err != nil {
+	if err := s.sendBatch(l, loop.Silent{}); err != nil {
 		return err
 	}
 	if err := s.Compute.Sync(); err != nil {
 		return err
 	}
-	if err := c.sameFields(stH2D, sl, func(f int) ([]byte, error) {
-		return c.read(l.dev, 4*l.placed.at[f], 4*sl.words(f))
+	if err := c.compareFields(stH2D, sl, func(f int) ([]byte, error) {
+		return c.read(l.dev, 4*l.placed.at[f], 4*sl.wordsOf(f))
 	}); err != nil {
 		return err
 	}
 	if err := s.run(l, loop.Silent{}); err != nil {
 		return err
 	}
-	return c.consumed(l, sl)
+	return c.checkConsumed(l, sl)
 }
 
-// sameFields compares every array of a batch with a copy of it, bit for bit.
-func (c *checker) sameFields(stage int, sl *slot, copied func(f int) ([]byte, error)) error {
+// compareFields compares every array of a batch with a copy of it, bit for bit.
+func (c *checker) compareFields(stage int, sl *slot, copied func(f int) ([]byte, error)) error {
 	v := &c.errs[stage]
 	for f := range fields {
 		got, err := copied(f)
 		if err != nil {
 			return err
 		}
-		if string(got) != string(sl.bytes(f)) {
-			v.differs()
+		if string(got) != string(sl.bytesOf(f)) {
+			v.markDiffers()
 		}
 	}
 	v.compared, v.rows = v.compared+sl.rows[uSample], v.rows+sl.rows[uSample]
 	return nil
 }
 
-// consumed compares the kernel's result for all edges, or for a sample of them.
-func (c *checker) consumed(l *lane, sl *slot) error {
+// checkConsumed compares the kernel's result for all edges, or for a sample of them.
+func (c *checker) checkConsumed(l *lane, sl *slot) error {
 	s, v := c.s, &c.errs[stConsume]
-	species := sl.ints(fSpecies)
+	species := sl.intField(fSpecies)
 	at := 0
 	for _, f := range [2][3]int{{uEdge, fESrc, fEVec}, {uReach, fPSrc, fPVec}} {
 		n := sl.rows[f[0]]
@@ -141,8 +141,8 @@ func (c *checker) consumed(l *lane, sl *slot) error {
 			return err
 		}
 		at += n
-		out, src, vec := floatsOf(got), sl.ints(f[1]), sl.floats(f[2])
-		rows := pick(c.rng, n, referenceTerms/max(s.passes, 1)/2)
+		out, src, vec := floatsOf(got), sl.intField(f[1]), sl.floatField(f[2])
+		rows := pickRows(c.rng, n, referenceTerms/max(s.passes, 1)/2)
 		v.compared, v.rows = v.compared+len(rows), v.rows+n
 		for _, e := range rows {
 			ref := 0.0
@@ -157,9 +157,8 @@ func (c *checker) consumed(l *lane, sl *slot) error {
 	return c.ctx.Err()
 }
 
-// pick takes all of n rows when budget allows, or sampledRows at least: the
-// first, the last and random ones.
-func pick(rng *rand.Rand, n, budget int) []int {
+// pickRows takes all of n rows when budget allows, or at least sampledRows: the first, the last and random ones.
+func pickRows(rng *rand.Rand, n, budget int) []int {
 	if n <= max(budget, sampledRows) {
 		all := make([]int, n)
 		for i := range all {
@@ -194,8 +193,8 @@ func (c *checker) read(b device.Buffer, at, n int) ([]byte, error) {
 	return out, tmp.Free()
 }
 
-// checks are the compared stages in step order.
-func (c *checker) checks() []gpuprof.Check {
+// stageChecks returns the compared stages in step order.
+func (c *checker) stageChecks() []gpuprof.Check {
 	var out []gpuprof.Check
 	for st, v := range c.errs {
 		if v.rows == 0 {
@@ -205,10 +204,10 @@ func (c *checker) checks() []gpuprof.Check {
 		if st == stConsume {
 			tol = tolerance
 		}
-		out = append(out, loop.CheckOf(allStages()[st].Name, v.relative(), tol, v.compared, v.rows))
+		out = append(out, loop.CheckOf(allStages()[st].Name, v.relativeError(), tol, v.compared, v.rows))
 	}
 	if v := c.whole; v.rows > 0 {
-		out = append(out, loop.WholeCheck(v.relative(), tolerance, v.compared, v.rows, "rows"))
+		out = append(out, loop.WholeCheck(v.relativeError(), tolerance, v.compared, v.rows, "rows"))
 	}
 	return out
 }

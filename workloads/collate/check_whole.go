@@ -10,11 +10,10 @@ import (
 // wholeRows of a batch are compared from the structure to the result.
 const wholeRows = 16
 
-// wholeSteps takes steps as a measurement does, with other batches than those that the lanes
-// have held, and compares what they leave on the device: the batch with the structures and
-// probes that its number stands for, and the result with float64 from the neighbours that a
-// brute-force search finds.
-func (c *checker) wholeSteps() error {
+// checkWholeSteps takes steps like a measurement, with other batches than the lanes have held, and compares the device's
+// memory afterwards: the batch with the structures and probes of its number, and the result with float64 from the
+// neighbours that a brute-force search finds.
+func (c *checker) checkWholeSteps() error {
 	s := c.s
 	for i := depth; i < 2*depth; i++ {
 		if err := s.Step(i, loop.Silent{}); err != nil {
@@ -25,15 +24,15 @@ func (c *checker) wholeSteps() error {
 		return err
 	}
 	for i := depth; i < 2*depth; i++ {
-		if err := c.wholeStep(i, &s.lanes[i%depth]); err != nil {
+		if err := c.checkWholeStep(i, &s.lanes[i%depth]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// wholeStep compares a lane that has had batch i last.
-func (c *checker) wholeStep(i int, l *lane) error {
+// checkWholeStep compares a lane whose last batch is i.
+func (c *checker) checkWholeStep(i int, l *lane) error {
 	v := &c.whole
 	dev, err := c.read(l.dev, 0, 4*l.placed.words)
 	if err != nil {
@@ -46,7 +45,7 @@ func (c *checker) wholeStep(i int, l *lane) error {
 	there := &slot{batch: batch{index: i, rows: l.from.rows, at: l.placed.at, mem: dev}}
 	parts, ok := partition(there, c.s.r)
 	if !ok {
-		v.differs()
+		v.markDiffers()
 		v.rows++
 		return nil
 	}
@@ -62,7 +61,7 @@ func (c *checker) wholeStep(i int, l *lane) error {
 	chosen = slices.Compact(chosen)
 	v.compared, v.rows = v.compared+len(chosen), v.rows+rows
 	return c.sampleRows(there, parts, chosen, v, func(p *part, r int, crystal *structure.Crystal) {
-		probe, index, lo, _ := p.row(there, r)
+		probe, index, lo, _ := p.rowAt(there, r)
 		points, at := crystal.Positions, lo
 		if probe { // the results of atoms' edges come first
 			points, at = p.points, l.from.rows[uEdge]+lo

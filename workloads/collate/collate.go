@@ -5,10 +5,9 @@
 // batch by the caller or by workers, staged, copied and consumed by a kernel of
 // adjustable length.
 //
-// The package reads top down: input.go says what a sample is, batch.go how a
-// batch lies in memory, maker.go, bulk.go and naive.go make one, pool.go and
-// process_unix.go are the workers, session.go allocates, step.go is the timed
-// step, check.go the reference.
+// The package reads top down: input.go defines a sample, batch.go the layout of a batch, maker.go, bulk.go and
+// naive.go make one, pool.go and process_unix.go are the workers, session.go allocates, step.go is the timed step,
+// check.go the reference.
 package collate
 
 import (
@@ -52,7 +51,7 @@ func (Workload) Presets() []workloads.Preset {
 	}
 }
 
-// The values of knobs that code asks for.
+// The values of knobs that code compares with.
 const (
 	implNaive  = "naive"
 	implBulk   = "bulk"
@@ -75,8 +74,7 @@ const (
 	maxPasses  = 100_000
 )
 
-// Knobs implements workloads.Workload. Defaults are those of the preset small
-// and what a careful user would run.
+// Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would run.
 func (Workload) Knobs() []workloads.Knob {
 	return []workloads.Knob{
 		{Name: "structures", Doc: "source of samples: hfo2 (one crystal, random probes), or a folder of extended XYZ and POSCAR/CONTCAR files, one sample each",
@@ -131,7 +129,7 @@ func workerCount(s string) (string, error) {
 	return strconv.Itoa(n), nil
 }
 
-// workersOf is how many workers a setting means on this machine.
+// workersOf returns the number of workers of a setting on this machine.
 func workersOf(set gpuprof.Settings) int {
 	if set["workers"] == auto {
 		return max(1, min(runtime.GOMAXPROCS(0)-1, 4))

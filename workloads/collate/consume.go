@@ -14,8 +14,8 @@ var consumePTX string
 // its precision in float32.
 const consumeTerms = 64
 
-// consumeKernel stands for the model: for every edge e of a batch, with d its
-// length and z the low byte of its source atom's species,
+// consumeKernel is a stand-in for the model: for every edge e of a batch, with d its length and z the low byte of its
+// source atom's species,
 //
 //	out[at+e] = (1 + z/256) * sum over k < passes of 1 / (1 + (2(d - mu_k))^2),  mu_k = (k + 1/2) cutoff / passes
 //

@@ -23,11 +23,11 @@ func consumeHost(a *device.Args, lo, hi int) {
 		}
 		v := vec[3*e : 3*e+3]
 		d := float32(math.Sqrt(float64(v[0]*v[0] + v[1]*v[1] + v[2]*v[2])))
-		out[e] = smear(d, step, passes) * (1 + float32(species[from]&255)/256)
+		out[e] = smearEdge(d, step, passes) * (1 + float32(species[from]&255)/256)
 	}
 }
 
-func smear(d, step float32, passes int) float32 {
+func smearEdge(d, step float32, passes int) float32 {
 	var sum float32
 	for k := 0; k < passes; {
 		end := min(k+consumeTerms, passes)

@@ -215,7 +215,7 @@ func TestSoak(t *testing.T) {
 		if !processes { // batches that hold the bad sample
 			for i := range 25 {
 				for k := range 3 {
-					if s.r.item(i, k) == bad {
+					if s.r.itemAt(i, k) == bad {
 						expected++
 					}
 				}

@@ -21,13 +21,12 @@ const (
 	// edges at set-up takes less than a tenth of a second, and at most maxItems samples.
 	drawnProbes = 1 << 17
 	maxItems    = 2048
-	// keptStructures bounds what impl=cached remembers of a folder, for each
-	// worker: a neighbour search takes up to 9 MB.
+	// keptStructures bounds the structures of a folder that impl=cached keeps per worker: a neighbour search takes up
+	// to 9 MB.
 	keptStructures = 32
 )
 
-// recipe is everything that decides what every batch holds. It is sent to
-// worker processes as it stands.
+// recipe holds all inputs that determine the contents of every batch. Worker processes receive it unchanged.
 type recipe struct {
 	Files  []string // one sample each; none: HfO2
 	Items  int      // samples before they repeat
@@ -95,8 +94,8 @@ func structureFiles(dir string) (files []string, ignored int, err error) {
 	return files, ignored, nil
 }
 
-// isFile says that an entry is a file or a link to one. A link that leads
-// nowhere counts too: its batch fails and names it.
+// isFile reports whether an entry is a file or a link to one. A dangling link counts too: its batch fails and names
+// it.
 func isFile(path string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.Type().IsRegular()
@@ -114,21 +113,21 @@ func isStructure(name string) bool {
 	return strings.HasPrefix(name, "poscar") || strings.HasPrefix(name, "contcar")
 }
 
-// item is the sample at a place of a batch.
-func (r *recipe) item(batch, place int) int {
+// itemAt returns the sample at a place of a batch.
+func (r *recipe) itemAt(batch, place int) int {
 	return int((int64(batch)*int64(r.Batch) + int64(place)) % int64(r.Items))
 }
 
-// room is the words a batch may take.
-func (r *recipe) room() int {
+// wordLimit returns the most words that a batch may take.
+func (r *recipe) wordLimit() int {
 	if r.Room == 0 {
 		return math.MaxInt
 	}
 	return r.Room
 }
 
-// name says which sample an item is, for errors.
-func (r *recipe) name(item int) string {
+// nameOf returns the name of an item's sample, for errors.
+func (r *recipe) nameOf(item int) string {
 	if len(r.Files) > 0 {
 		return r.Files[item]
 	}
@@ -143,8 +142,8 @@ type source struct {
 	graph   *atomGraph // nil until asked for
 }
 
-// atomGraph is what depends on the structure alone: species [A], positions
-// [A,3] (angstrom) and the edges between atoms, src and dst [E], vec [E,3].
+// atomGraph holds the arrays that depend on the structure alone: species [A], positions [A,3] (angstrom) and the edges
+// between atoms, src and dst [E], vec [E,3].
 type atomGraph struct {
 	species []int32
 	pos     []float32
@@ -152,9 +151,8 @@ type atomGraph struct {
 	dst     []int32
 }
 
-// openSource prepares one structure. A file of a folder is asked about its own
-// atoms and one sample's probes before the next one's turn comes, which does not
-// pay for the fine search that the built-in crystal gets.
+// openSource prepares one structure. A file of a folder serves only its own atoms and one sample's probes before the
+// next one replaces it, which does not pay for the fine search that the built-in crystal gets.
 func openSource(c *structure.Crystal, r *recipe) (*source, error) {
 	var finder *structure.Finder
 	var err error
@@ -170,9 +168,8 @@ func openSource(c *structure.Crystal, r *recipe) (*source, error) {
 	return &source{crystal: c, finder: finder, grid: c.Grid([3]int{gridSize, gridSize, gridSize})}, nil
 }
 
-// make fills g with the graph of a structure; memory is used again. It fails
-// where the graph takes more than room.
-func (g *atomGraph) make(s *source, room int) error {
+// fillFrom fills g with the graph of a structure and reuses its memory. It fails where the graph takes more than room.
+func (g *atomGraph) fillFrom(s *source, room int) error {
 	g.species, g.pos, g.dst = g.species[:0], g.pos[:0], g.dst[:0]
 	g.edges.Reset()
 	for i, p := range s.crystal.Positions {
@@ -187,7 +184,7 @@ func (g *atomGraph) make(s *source, room int) error {
 	return nil
 }
 
-// edgeWords is what an edge takes in a batch: source, row and vector.
+// edgeWords is the words of an edge in a batch: source, row and vector.
 const edgeWords = 5
 
 func errTooLarge(room int) error {
@@ -224,8 +221,7 @@ func newDrawer() *drawer {
 	return d
 }
 
-// start returns the number of probes of an item; each following probe call
-// gives the next grid point.
+// start returns the number of probes of an item; each following probe call gives the next grid point.
 func (d *drawer) start(r *recipe, item int) int {
 	d.pcg.Seed(r.Seed, uint64(item)+1)
 	lo, hi := r.probeRange()

@@ -44,8 +44,7 @@ func persistentKnob() workloads.Knob {
 		workloads.Answer{Remedy: workloads.KeepWorkers, To: "on", When: gpuprof.Settings{"persistent": "off"}})
 }
 
-// epochKnob matters for nothing but the restarts that persistent=off asks for, so
-// that there is nothing to tune.
+// epochKnob returns the knob epoch. Only the restarts of persistent=off depend on it, so there is nothing to tune.
 func epochKnob() workloads.Knob {
 	k := workloads.IntKnob("epoch", "batches per epoch, for persistent=off", 64, 1, 1<<30)
 	k.Try = []string{}

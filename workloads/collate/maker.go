@@ -27,44 +27,44 @@ func newMaker(r *recipe) (*maker, error) {
 	return &maker{r: r, sampler: s, samples: make([]sample, r.Batch)}, nil
 }
 
-// make does both phases; what fails is the batch's error.
-func (m *maker) make(sl *slot) {
+// makeBatch does both phases; an error becomes the batch's.
+func (m *maker) makeBatch(sl *slot) {
 	sl.cost = batchCost{}
-	if sl.err = m.sample(sl); sl.err == nil {
+	if sl.err = m.drawSamples(sl); sl.err == nil {
 		sl.err = m.collate(sl)
 	}
 }
 
-// sample draws the samples of batch sl.index.
-func (m *maker) sample(sl *slot) (err error) {
+// drawSamples draws the samples of batch sl.index.
+func (m *maker) drawSamples(sl *slot) (err error) {
 	m.began = time.Now()
 	defer m.guard(sl.index, &err)
-	direct, room := m.direct(), m.r.room()
+	direct, room := m.isDirect(), m.r.wordLimit()
 	for i := range m.samples {
-		m.item = m.r.item(sl.index, i)
+		m.item = m.r.itemAt(sl.index, i)
 		if m.hook != nil {
 			m.hook(m.item)
 		}
 		out := &m.samples[i]
 		switch {
 		case direct:
-			out.aim(sl)
+			out.aimAt(sl)
 		case !m.r.Reuse:
 			*out = sample{}
 		}
-		if err := m.sampler.draw(m.item, out, room); err != nil {
-			return m.failed(sl.index, err)
+		if err := m.sampler.drawItem(m.item, out, room); err != nil {
+			return m.failedBatch(sl.index, err)
 		}
-		n := out.sizes()
+		n := out.unitSizes()
 		room -= edgeWords * (n[uEdge] + n[uReach])
 	}
 	sl.cost.Sample = int64(time.Since(m.began))
 	return nil
 }
 
-// direct says that a sample is drawn right into the batch: the short cut of
-// implementations whose samples are arrays.
-func (m *maker) direct() bool {
+// isDirect reports whether a sample is drawn directly into the batch: the short cut of implementations whose samples
+// are arrays.
+func (m *maker) isDirect() bool {
 	return m.r.Short && m.r.Batch == 1 && m.r.Impl != implNaive
 }
 
@@ -72,14 +72,14 @@ func (m *maker) direct() bool {
 func (m *maker) collate(sl *slot) (err error) {
 	m.began = time.Now()
 	defer m.guard(sl.index, &err)
-	rows, stride := layout(m.samples, m.r.Padded)
-	if room := m.r.room(); edgeWords*(rows[uEdge]+rows[uReach]) > room { // padding
-		return m.failed(sl.index, errTooLarge(room))
+	rows, stride := layoutOf(m.samples, m.r.Padded)
+	if room := m.r.wordLimit(); edgeWords*(rows[uEdge]+rows[uReach]) > room { // padding
+		return m.failedBatch(sl.index, errTooLarge(room))
 	}
-	sl.ready(rows)
+	sl.prepare(rows)
 	if m.r.Impl == implNaive {
 		for i := range m.samples {
-			m.lists.box(i, &m.samples[i], m.r.Reuse)
+			m.lists.boxSample(i, &m.samples[i], m.r.Reuse)
 		}
 		m.lists.assemble(&sl.batch, m.samples, stride, m.r)
 	} else {
@@ -92,10 +92,10 @@ func (m *maker) collate(sl *slot) (err error) {
 // guard turns a panic into the batch's error.
 func (m *maker) guard(index int, err *error) {
 	if p := recover(); p != nil {
-		*err = gpuprof.Errorf(gpuprof.ErrInput, "collating batch %d: sample %d (%s) made the worker panic: %v", index, m.item, m.r.name(m.item), p).WithFix("report this with the structure\n%s", debug.Stack())
+		*err = gpuprof.Errorf(gpuprof.ErrInput, "collating batch %d: sample %d (%s) made the worker panic: %v", index, m.item, m.r.nameOf(m.item), p).WithFix("report this with the structure\n%s", debug.Stack())
 	}
 }
 
-func (m *maker) failed(index int, err error) error {
-	return gpuprof.Errorf(gpuprof.ErrInput, "collating batch %d: sample %d (%s): %w", index, m.item, m.r.name(m.item), err)
+func (m *maker) failedBatch(index int, err error) error {
+	return gpuprof.Errorf(gpuprof.ErrInput, "collating batch %d: sample %d (%s): %w", index, m.item, m.r.nameOf(m.item), err)
 }

@@ -1,16 +1,14 @@
 package collate
 
-// naiveLists models a collate function written without arrays: samples are
-// lists of boxed numbers, the batch is appended to element by element, and only
-// at the end turned into memory a device can copy. It allocates as such a
-// program does; that is what it is for.
+// naiveLists models a collate function without arrays: samples are lists of boxed numbers, the batch grows element by
+// element, and only at the end becomes memory that a device can copy. It allocates like such a program on purpose.
 type naiveLists struct {
 	samples [][fieldCount][]any
 	batch   [fieldCount][]any
 }
 
-// box makes lists of sample i.
-func (l *naiveLists) box(i int, s *sample, reuse bool) {
+// boxSample makes lists of sample i.
+func (l *naiveLists) boxSample(i int, s *sample, reuse bool) {
 	for len(l.samples) <= i {
 		l.samples = append(l.samples, [fieldCount][]any{})
 	}
@@ -21,19 +19,19 @@ func (l *naiveLists) box(i int, s *sample, reuse bool) {
 		} else {
 			lists[f] = nil
 		}
-		for _, v := range s.ints(f) {
+		for _, v := range s.intField(f) {
 			lists[f] = append(lists[f], v)
 		}
-		for _, v := range s.floats(f) {
+		for _, v := range s.floatField(f) {
 			lists[f] = append(lists[f], v)
 		}
 	}
 }
 
-// assemble appends the boxed samples to the batch's lists and stores those.
-// The short cut takes the lists of a single sample as they are.
+// assemble appends the boxed samples to the batch's lists and stores those. The short cut takes the lists of a single
+// sample unchanged.
 func (l *naiveLists) assemble(b *batch, samples []sample, stride sizes, r *recipe) {
-	writeCounts(b.ints(fCounts), samples)
+	writeCounts(b.intField(fCounts), samples)
 	short := r.Short && len(samples) == 1
 	for f := fSpecies; f < fieldCount; f++ {
 		list := l.samples[0][f]
@@ -41,15 +39,15 @@ func (l *naiveLists) assemble(b *batch, samples []sample, stride sizes, r *recip
 			if !r.Reuse {
 				l.batch[f] = nil
 			}
-			l.batch[f] = l.join(l.batch[f][:0], f, samples, stride, r.Padded)
+			l.batch[f] = l.joinField(l.batch[f][:0], f, samples, stride, r.Padded)
 			list = l.batch[f]
 		}
-		store(b, f, list)
+		storeList(b, f, list)
 	}
 }
 
-// join appends field f of every sample, indices counted from the batch's rows.
-func (l *naiveLists) join(out []any, f int, samples []sample, stride sizes, padded bool) []any {
+// joinField appends field f of every sample, indices counted from the batch's rows.
+func (l *naiveLists) joinField(out []any, f int, samples []sample, stride sizes, padded bool) []any {
 	d := &fields[f]
 	base := 0
 	for i := range samples {
@@ -61,7 +59,7 @@ func (l *naiveLists) join(out []any, f int, samples []sample, stride sizes, padd
 				out = append(out, v)
 			}
 		}
-		for range gap(len(list), stride[d.unit]*d.width, padded) {
+		for range padding(len(list), stride[d.unit]*d.width, padded) {
 			if d.pad == 0 {
 				out = append(out, float32(0))
 			} else {
@@ -69,15 +67,15 @@ func (l *naiveLists) join(out []any, f int, samples []sample, stride sizes, padd
 			}
 		}
 		if d.base >= 0 {
-			base = after(base, samples[i].sizes()[d.base], stride[d.base], padded)
+			base = nextSample(base, samples[i].unitSizes()[d.base], stride[d.base], padded)
 		}
 	}
 	return out
 }
 
-// store unboxes a list into the batch's memory.
-func store(b *batch, f int, list []any) {
-	ints, floats := b.ints(f), b.floats(f)
+// storeList unboxes a list into the batch's memory.
+func storeList(b *batch, f int, list []any) {
+	ints, floats := b.intField(f), b.floatField(f)
 	for i, v := range list {
 		switch x := v.(type) {
 		case int32:

@@ -73,7 +73,7 @@ func digest(t testing.TB, s *session, i int) uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, on.rows)
 	for f := range fields {
-		h.Write(on.bytes(f))
+		h.Write(on.bytesOf(f))
 	}
 	return h.Sum64()
 }
@@ -171,10 +171,10 @@ func TestFolderIsStreamedAndGrows(t *testing.T) {
 			caps := s.lanes[0].placed.caps
 			for _, at := range []int{0, 1, 700, 701, 702, 703, 704, 705, 706, 1, 2, 3} {
 				c := &checker{s: s, ctx: t.Context(), rng: newDrawer().rng}
-				if err := c.batch(at); err != nil {
+				if err := c.checkBatch(at); err != nil {
 					t.Fatal(err)
 				}
-				for _, check := range c.checks() {
+				for _, check := range c.stageChecks() {
 					if !check.Pass {
 						t.Errorf("batch %d: %+v", at, check)
 					}

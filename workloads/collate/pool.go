@@ -10,12 +10,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// held is how many batches the caller may keep while workers make more: those
-// in flight to the device and the one being staged.
+// held is the number of batches that the caller may keep while workers make more: those in flight to the device and
+// the one being staged.
 const held = depth + 1
 
-// grace is how long the caller goes on waiting for a batch once it was told to
-// stop.
+// grace limits the further wait for a batch after a request to stop.
 const grace = 2 * time.Second
 
 // worker makes batches in the order they are asked for.
@@ -24,8 +23,8 @@ type worker interface {
 	// are asked for than the worker has.
 	ask(*slot)
 	// made yields the slots in the order of asking, filled or with an error.
-	made() <-chan *slot
-	// stop ends the worker; what it was asked for may be left undone.
+	madeSlots() <-chan *slot
+	// stop ends the worker; it may leave requested batches undone.
 	stop() error
 }
 
@@ -49,15 +48,14 @@ type pool struct {
 	hired int64        // workers started so far
 }
 
-// take waits for batch i. Its memory stays as it is until held further batches
-// have been taken.
-func (p *pool) take(i int) (*slot, error) {
-	if i != p.first+p.taken || p.workers == nil || p.ended() {
+// nextBatch waits for batch i. Its memory stays unchanged until held further batches have been taken.
+func (p *pool) nextBatch(i int) (*slot, error) {
+	if i != p.first+p.taken || p.workers == nil || p.epochEnded() {
 		if err := p.begin(i); err != nil {
 			return nil, err
 		}
 	}
-	sl, err := p.wait(p.workers[p.taken%len(p.workers)])
+	sl, err := p.waitFor(p.workers[p.taken%len(p.workers)])
 	if err != nil {
 		return nil, fmt.Errorf("waiting for batch %d: %w", i, err)
 	}
@@ -70,8 +68,8 @@ func (p *pool) take(i int) (*slot, error) {
 	return sl, nil
 }
 
-// ended says that the round's workers have made their epoch.
-func (p *pool) ended() bool { return p.epoch > 0 && p.taken > 0 && (p.first+p.taken)%p.epoch == 0 }
+// epochEnded reports whether the round's workers have made their epoch.
+func (p *pool) epochEnded() bool { return p.epoch > 0 && p.taken > 0 && (p.first+p.taken)%p.epoch == 0 }
 
 // begin starts a round at batch i.
 func (p *pool) begin(i int) error {
@@ -79,7 +77,7 @@ func (p *pool) begin(i int) error {
 		return err
 	}
 	if p.epoch > 0 {
-		if err := p.dismiss(); err != nil {
+		if err := p.stopWorkers(); err != nil {
 			return err
 		}
 	}
@@ -87,7 +85,7 @@ func (p *pool) begin(i int) error {
 		for w := range p.slots {
 			crew, err := p.hire(w)
 			if err != nil {
-				return errors.Join(err, p.dismiss())
+				return errors.Join(err, p.stopWorkers())
 			}
 			p.workers = append(p.workers, crew)
 			p.hired++
@@ -113,14 +111,14 @@ func (p *pool) askAhead() {
 	}
 }
 
-func (p *pool) wait(w worker) (*slot, error) {
+func (p *pool) waitFor(w worker) (*slot, error) {
 	select {
-	case sl := <-w.made():
+	case sl := <-w.madeSlots():
 		return sl, nil
 	default:
 	}
 	select {
-	case sl := <-w.made():
+	case sl := <-w.madeSlots():
 		return sl, nil
 	case <-p.ctx.Done():
 	}
@@ -129,17 +127,17 @@ func (p *pool) wait(w worker) (*slot, error) {
 	late := time.NewTimer(grace)
 	defer late.Stop()
 	select {
-	case sl := <-w.made():
+	case sl := <-w.madeSlots():
 		return sl, nil
 	case <-late.C:
 		return nil, p.ctx.Err()
 	}
 }
 
-// settle waits for everything asked for, so that all slots are free.
+// settle waits for all requested batches, so that all slots are free.
 func (p *pool) settle() error {
 	for ; p.taken < p.asked; p.taken++ {
-		if _, err := p.wait(p.workers[p.taken%len(p.workers)]); err != nil {
+		if _, err := p.waitFor(p.workers[p.taken%len(p.workers)]); err != nil {
 			return err
 		}
 		p.ready.Add(-1)
@@ -147,8 +145,8 @@ func (p *pool) settle() error {
 	return nil
 }
 
-// dismiss ends all workers.
-func (p *pool) dismiss() error {
+// stopWorkers ends all workers.
+func (p *pool) stopWorkers() error {
 	var errs []error
 	for _, w := range p.workers {
 		errs = append(errs, w.stop())
@@ -178,7 +176,7 @@ func hireLocal(r *recipe, slots int, ready *atomic.Int64, hook func(int)) (worke
 			if w.quit.Load() {
 				continue
 			}
-			m.make(sl)
+			m.makeBatch(sl)
 			ready.Add(1)
 			w.done <- sl
 		}
@@ -186,8 +184,8 @@ func hireLocal(r *recipe, slots int, ready *atomic.Int64, hook func(int)) (worke
 	return w, nil
 }
 
-func (w *local) ask(sl *slot)       { w.todo <- sl }
-func (w *local) made() <-chan *slot { return w.done }
+func (w *local) ask(sl *slot)            { w.todo <- sl }
+func (w *local) madeSlots() <-chan *slot { return w.done }
 
 func (w *local) stop() error {
 	w.quit.Store(true)
@@ -200,5 +198,5 @@ func (w *local) stop() error {
 	}
 }
 
-// stopWait is how long a worker may take to end.
+// stopWait is the time limit for a worker to end.
 const stopWait = 5 * time.Second

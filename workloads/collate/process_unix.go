@@ -20,8 +20,8 @@ import (
 // workerVariable, set in the environment, makes the program a worker.
 const workerVariable = "GPUPROF_COLLATE_WORKER"
 
-// helloWait is how long a started program may take to say hello. On a busy machine many
-// programs start at once; only one that never answers is waited for so long.
+// helloWait is the time limit for the hello of a started program. On a busy machine many programs start at once; only
+// one that never answers takes the whole time.
 const helloWait = 2 * time.Minute
 
 func refuseProcesses() error {
@@ -47,7 +47,7 @@ type process struct {
 	quit  bool
 }
 
-// child is one life of a worker process.
+// child is one run of a worker process.
 type child struct {
 	cmd      *exec.Cmd
 	orders   *os.File // to it
@@ -58,13 +58,12 @@ type child struct {
 	bury     sync.Once
 }
 
-// stoppedLook is how often a worker process is looked at: one that is found stopped
-// twice in a row will not answer.
+// stoppedLook is the interval between checks of a worker process: one found stopped twice in a row will not answer.
 const stoppedLook = time.Second
 
-// watch kills a worker process that someone has stopped, which no closed pipe and
-// no time limit would end: its batch is lost as that of one that died.
-func (c *child) watch() {
+// killStopped kills a worker process stopped by a signal, which no closed pipe and no time limit would end: its batch
+// is lost like the batch of a dead worker.
+func (c *child) killStopped() {
 	look := time.NewTicker(stoppedLook)
 	defer look.Stop()
 	for seen := 0; seen < 2; {
@@ -74,7 +73,7 @@ func (c *child) watch() {
 		case <-look.C:
 		}
 		seen++
-		if !stopped(c.cmd.Process.Pid) {
+		if !isStopped(c.cmd.Process.Pid) {
 			seen = 0
 		}
 	}
@@ -82,8 +81,8 @@ func (c *child) watch() {
 	_ = c.cmd.Process.Kill() // it may have ended just now
 }
 
-// stopped says whether a process is, where the system tells (Linux).
-func stopped(pid int) bool {
+// isStopped reports whether a process is stopped, on systems that report it (Linux).
+func isStopped(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false
@@ -111,10 +110,10 @@ func hireProcess(r *recipe, slots []*slot, ready *atomic.Int64) (worker, error) 
 	go func() {
 		defer close(w.ended)
 		for sl := range w.todo {
-			if w.quitting() {
+			if w.isQuitting() {
 				continue
 			}
-			sl.err = w.make(sl)
+			sl.err = w.fillSlot(sl)
 			ready.Add(1)
 			w.done <- sl
 		}
@@ -122,17 +121,16 @@ func hireProcess(r *recipe, slots []*slot, ready *atomic.Int64) (worker, error) 
 	return w, nil
 }
 
-func (w *process) ask(sl *slot)       { w.todo <- sl }
-func (w *process) made() <-chan *slot { return w.done }
+func (w *process) ask(sl *slot)            { w.todo <- sl }
+func (w *process) madeSlots() <-chan *slot { return w.done }
 
-func (w *process) quitting() bool {
+func (w *process) isQuitting() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.quit
 }
 
-// start runs the program and hands it its contract. It does not wait for the
-// hello, so that workers start side by side.
+// start runs the program and sends it its contract. It does not wait for the hello, so that workers start in parallel.
 func (w *process) start() error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -161,25 +159,25 @@ func (w *process) start() error {
 	if err != nil {
 		return errors.Join(gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: %w", err).WithFix("use --set worker_kind=goroutine"), orders.Close(), answers.Close())
 	}
-	go c.watch()
+	go c.killStopped()
 	w.mu.Lock()
 	w.child = c
 	quit := w.quit
 	w.mu.Unlock()
-	if quit { // stop came in between and saw no child
-		return errors.Join(gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: the run is ending"), w.bury(c))
+	if quit { // stop was called in between and found no child
+		return errors.Join(gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: the run is ending"), w.reap(c))
 	}
 	return nil
 }
 
-// make has the process fill a slot.
-func (w *process) make(sl *slot) error {
+// fillSlot has the process fill a slot.
+func (w *process) fillSlot(sl *slot) error {
 	w.mu.Lock()
 	c := w.child
 	w.mu.Unlock()
 	if c == nil {
 		if err := w.start(); err != nil {
-			return w.lost(sl, err)
+			return w.lostError(sl, err)
 		}
 		w.mu.Lock()
 		c = w.child
@@ -189,40 +187,40 @@ func (w *process) make(sl *slot) error {
 	for w.slots[place] != sl {
 		place++
 	}
-	answer, err := w.converse(c, task{sl.index, place})
+	answer, err := w.runTask(c, task{sl.index, place})
 	if err != nil {
-		if e := w.bury(c); e != nil {
+		if e := w.reap(c); e != nil {
 			err = fmt.Errorf("%w (%w)", err, e)
 		}
-		return w.lost(sl, err)
+		return w.lostError(sl, err)
 	}
 	if answer.Error != "" {
 		return gpuprof.Errorf(gpuprof.ErrInput, "%s", answer.Error)
 	}
 	reg := w.regions[place]
 	if err := reg.grow(answer.Bytes); err != nil {
-		return w.lost(sl, err)
+		return w.lostError(sl, err)
 	}
 	sl.cost = answer.Cost
-	if err := adopt(&sl.batch, answer.Arrays, reg.mem); err != nil {
-		return w.lost(sl, err)
+	if err := adoptArrays(&sl.batch, answer.Arrays, reg.mem); err != nil {
+		return w.lostError(sl, err)
 	}
 	return nil
 }
 
-// converse greets a new process and has one task done.
-func (w *process) converse(c *child, t task) (*reply, error) {
+// runTask greets a new process and has one task done.
+func (w *process) runTask(c *child, t task) (*reply, error) {
 	if !c.answered {
 		if err := c.greet(contract{Recipe: *w.r, Slots: len(w.slots), Caps: w.slots[0].frame.caps}); err != nil {
 			return nil, err
 		}
 		c.answered = true
 	}
-	if err := send(c.orders, t); err != nil {
+	if err := writeMessage(c.orders, t); err != nil {
 		return nil, err
 	}
 	var answer reply
-	if err := receive(c.answers, &answer); err != nil {
+	if err := readMessage(c.answers, &answer); err != nil {
 		return nil, err
 	}
 	if answer.Index != t.Index && answer.Error == "" {
@@ -231,25 +229,24 @@ func (w *process) converse(c *child, t task) (*reply, error) {
 	return &answer, nil
 }
 
-// greet sees that the program serves workers before it is told anything.
+// greet checks that the program serves workers before it sends any task.
 func (c *child) greet(with contract) error {
 	late := time.AfterFunc(helloWait, func() { _ = c.cmd.Process.Kill() })
 	defer late.Stop()
 	var h hello
-	if err := receive(c.answers, &h); err != nil || h.Protocol != protocol {
+	if err := readMessage(c.answers, &h); err != nil || h.Protocol != protocol {
 		return fmt.Errorf("%s does not answer as a worker (%q, %w)", c.cmd.Path, h.Protocol, err)
 	}
-	return send(c.orders, with)
+	return writeMessage(c.orders, with)
 }
 
-// lost says which samples went with a worker.
-func (w *process) lost(sl *slot, why error) error {
-	return gpuprof.Errorf(gpuprof.ErrInput, "collating batch %d: the worker process was lost with samples %d (%s) to %d: %w", sl.index, w.r.item(sl.index, 0), w.r.name(w.r.item(sl.index, 0)), w.r.item(sl.index, w.r.Batch-1), why).WithFix("run again, or use --set worker_kind=goroutine to see why")
+// lostError names the samples that were lost with a worker.
+func (w *process) lostError(sl *slot, why error) error {
+	return gpuprof.Errorf(gpuprof.ErrInput, "collating batch %d: the worker process was lost with samples %d (%s) to %d: %w", sl.index, w.r.itemAt(sl.index, 0), w.r.nameOf(w.r.itemAt(sl.index, 0)), w.r.itemAt(sl.index, w.r.Batch-1), why).WithFix("run again, or use --set worker_kind=goroutine to see why")
 }
 
-// bury ends a process and says how it ended and what it said last, as an error
-// unless it ended well.
-func (w *process) bury(c *child) error {
+// reap ends a process and returns its exit status and last output as an error, unless it ended well.
+func (w *process) reap(c *child) error {
 	w.mu.Lock()
 	if w.child == c {
 		w.child = nil
@@ -273,8 +270,7 @@ func (w *process) bury(c *child) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// stop implements worker. A process in the middle of a batch finishes it
-// first, or is killed.
+// stop implements worker. A process in the middle of a batch finishes it first, or is killed.
 func (w *process) stop() error {
 	w.mu.Lock()
 	w.quit = true
@@ -296,7 +292,7 @@ func (w *process) stop() error {
 		if !c.answered { // it waits for its contract: end it without ceremony
 			_ = c.cmd.Process.Kill()
 		}
-		_ = w.bury(c) // every batch it was asked for has come: how it ends changes nothing
+		_ = w.reap(c) // every batch it was asked for has come: how it ends changes nothing
 	}
 	return w.unmap()
 }

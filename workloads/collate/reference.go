@@ -6,16 +6,16 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
-// assembly compares a finished batch with what it must hold. The stage sample
-// answers for what the rows say (neighbours against brute force), the stage
-// collate for where they are: counts, offsets of indices, padding.
-func (c *checker) assembly(sl *slot) error {
+// checkAssembly compares a finished batch with its required contents. Errors in the rows (neighbours against brute
+// force) count for the stage sample, errors in their places for the stage collate: counts, offsets of indices,
+// padding.
+func (c *checker) checkAssembly(sl *slot) error {
 	s := c.s
 	collate := &c.errs[stCollate]
 	collate.compared, collate.rows = collate.compared+sl.rows[uSample], collate.rows+sl.rows[uSample]
 	parts, ok := partition(sl, s.r)
 	if !ok {
-		collate.differs()
+		collate.markDiffers()
 		return nil
 	}
 	rows := 0
@@ -28,14 +28,14 @@ func (c *checker) assembly(sl *slot) error {
 	for i := range parts {
 		p := &parts[i]
 		for r := range p.n[uAtom] + p.n[uProbe] {
-			if _, _, lo, hi := p.row(sl, r); hi-lo > most {
+			if _, _, lo, hi := p.rowAt(sl, r); hi-lo > most {
 				longest, most = at+r, hi-lo
 			}
 		}
 		at += p.n[uAtom] + p.n[uProbe]
 	}
 	images := max(1, len(s.first.crystal.Positions)*100)
-	chosen := append(pick(c.rng, rows, referenceDistances/images), longest)
+	chosen := append(pickRows(c.rng, rows, referenceDistances/images), longest)
 	slices.Sort(chosen)
 	chosen = slices.Compact(chosen)
 	c.errs[stSample].compared += len(chosen)
@@ -43,31 +43,30 @@ func (c *checker) assembly(sl *slot) error {
 	return c.sampleRows(sl, parts, chosen, &c.errs[stSample], nil)
 }
 
-// part is where one sample lies in a batch: rows of each unit, and the first.
+// part is the place of one sample in a batch: rows of each unit, and the first.
 type part struct {
 	item   int
 	n, at  sizes
 	points [][3]float64
 }
 
-// row is one atom's or probe's edges: which list, the row's number in the
-// sample, and the edges it has by the batch's own dst.
-func (p *part) row(sl *slot, r int) (probe bool, index, lo, hi int) {
+// rowAt returns one atom's or probe's edges: which list, the row's number in the sample, and the edges by the batch's
+// own dst.
+func (p *part) rowAt(sl *slot, r int) (probe bool, index, lo, hi int) {
 	unit, f := uEdge, fEDst
 	base := p.at[uAtom]
 	if r >= p.n[uAtom] {
 		probe, unit, f, r, base = true, uReach, fPDst, r-p.n[uAtom], p.at[uProbe]
 	}
-	dst := sl.ints(f)[p.at[unit] : p.at[unit]+p.n[unit]]
+	dst := sl.intField(f)[p.at[unit] : p.at[unit]+p.n[unit]]
 	begin, _ := slices.BinarySearch(dst, int32(base+r))
 	end, _ := slices.BinarySearch(dst, int32(base+r+1))
 	return probe, r, p.at[unit] + begin, p.at[unit] + end
 }
 
-// partition reads the counts and checks everything about the layout that does
-// not need the samples' content.
+// partition reads the counts and checks all of the layout that does not depend on the samples' content.
 func partition(sl *slot, r *recipe) ([]part, bool) {
-	counts := sl.ints(fCounts)
+	counts := sl.intField(fCounts)
 	parts := make([]part, sl.rows[uSample])
 	var at, stride sizes
 	if len(parts) != r.Batch {
@@ -80,7 +79,7 @@ func partition(sl *slot, r *recipe) ([]part, bool) {
 	}
 	for i := range parts {
 		p := &parts[i]
-		p.item, p.at = r.item(sl.index, i), at
+		p.item, p.at = r.itemAt(sl.index, i), at
 		for u := uAtom; u < unitCount; u++ {
 			p.n[u] = int(counts[4*i+u-uAtom])
 			if p.n[u] < 0 {
@@ -98,22 +97,22 @@ func partition(sl *slot, r *recipe) ([]part, bool) {
 		}
 	}
 	for i := range parts {
-		if !parts[i].placed(sl, stride, r.Padded) {
+		if !parts[i].isPlaced(sl, stride, r.Padded) {
 			return nil, false
 		}
 	}
 	return parts, true
 }
 
-// placed checks one sample's indices (in range, rows in order) and padding.
-func (p *part) placed(sl *slot, stride sizes, padded bool) bool {
+// isPlaced checks one sample's indices (in range, rows in order) and padding.
+func (p *part) isPlaced(sl *slot, stride sizes, padded bool) bool {
 	for f, d := range fields {
 		if d.unit == uSample {
 			continue
 		}
 		from, to := p.at[d.unit], p.at[d.unit]+p.n[d.unit]
 		if d.base >= 0 {
-			v := sl.ints(f)[from:to]
+			v := sl.intField(f)[from:to]
 			lo, hi := int32(p.at[d.base]), int32(p.at[d.base]+p.n[d.base])
 			for _, x := range v {
 				if x < lo || x >= hi {
@@ -127,7 +126,7 @@ func (p *part) placed(sl *slot, stride sizes, padded bool) bool {
 		if !padded {
 			continue
 		}
-		for _, x := range sl.ints(f)[to*d.width : (p.at[d.unit]+stride[d.unit])*d.width] {
+		for _, x := range sl.intField(f)[to*d.width : (p.at[d.unit]+stride[d.unit])*d.width] {
 			if x != d.pad { // zero is all bits zero as a float too
 				return false
 			}
@@ -136,9 +135,9 @@ func (p *part) placed(sl *slot, stride sizes, padded bool) bool {
 	return true
 }
 
-// sampleRows compares the chosen rows (numbered through the batch, each sample's
-// atoms before its probes) with a brute-force search, and every atom and probe
-// with its position. and, if it is not nil, goes on with a row that agrees.
+// sampleRows compares the chosen rows (numbered through the batch, each sample's atoms before its probes) with a
+// brute-force search, and every atom and probe with its position. and, unless nil, continues with each row that
+// agrees.
 func (c *checker) sampleRows(sl *slot, parts []part, chosen []int, v *verdict, and func(p *part, r int, crystal *structure.Crystal)) error {
 	first := 0
 	for i := range parts {
@@ -159,14 +158,14 @@ func (c *checker) sampleRows(sl *slot, parts []part, chosen []int, v *verdict, a
 				return err
 			}
 		}
-		if !p.positions(sl, c.s.r, crystal) {
-			v.differs()
+		if !p.checkPositions(sl, c.s.r, crystal) {
+			v.markDiffers()
 			continue
 		}
 		for _, r := range own {
-			switch ok := p.neighbours(sl, r, crystal, c.s.r.Cutoff); {
+			switch ok := p.checkNeighbours(sl, r, crystal, c.s.r.Cutoff); {
 			case !ok:
-				v.differs()
+				v.markDiffers()
 			case and != nil:
 				and(p, r, crystal)
 			}
@@ -178,8 +177,8 @@ func (c *checker) sampleRows(sl *slot, parts []part, chosen []int, v *verdict, a
 	return nil
 }
 
-// positions checks species, atoms and probes, and remembers the probes.
-func (p *part) positions(sl *slot, r *recipe, crystal *structure.Crystal) bool {
+// checkPositions checks species, atoms and probes, and keeps the probes.
+func (p *part) checkPositions(sl *slot, r *recipe, crystal *structure.Crystal) bool {
 	d := newDrawer()
 	if len(crystal.Positions) != p.n[uAtom] || d.start(r, p.item) != p.n[uProbe] {
 		return false
@@ -190,29 +189,29 @@ func (p *part) positions(sl *slot, r *recipe, crystal *structure.Crystal) bool {
 		p.points = append(p.points, d.probe(grid))
 	}
 	for i, x := range crystal.Positions {
-		if sl.ints(fSpecies)[p.at[uAtom]+i] != speciesCode(crystal.Species[i]) || !atPoint(sl.floats(fPos), p.at[uAtom]+i, x) {
+		if sl.intField(fSpecies)[p.at[uAtom]+i] != speciesCode(crystal.Species[i]) || !isAtPoint(sl.floatField(fPos), p.at[uAtom]+i, x) {
 			return false
 		}
 	}
 	for i, x := range p.points {
-		if !atPoint(sl.floats(fProbe), p.at[uProbe]+i, x) {
+		if !isAtPoint(sl.floatField(fProbe), p.at[uProbe]+i, x) {
 			return false
 		}
 	}
 	return true
 }
 
-func atPoint(list []float32, row int, x [3]float64) bool {
+func isAtPoint(list []float32, row int, x [3]float64) bool {
 	v := list[3*row : 3*row+3]
 	return v[0] == float32(x[0]) && v[1] == float32(x[1]) && v[2] == float32(x[2])
 }
 
-// neighbours compares one row's edges with every image of every atom.
-func (p *part) neighbours(sl *slot, r int, crystal *structure.Crystal, cutoff float64) bool {
-	probe, index, lo, hi := p.row(sl, r)
-	points, src, vec := crystal.Positions, sl.ints(fESrc), sl.floats(fEVec)
+// checkNeighbours compares one row's edges with every image of every atom.
+func (p *part) checkNeighbours(sl *slot, r int, crystal *structure.Crystal, cutoff float64) bool {
+	probe, index, lo, hi := p.rowAt(sl, r)
+	points, src, vec := crystal.Positions, sl.intField(fESrc), sl.floatField(fEVec)
 	if probe {
-		points, src, vec = p.points, sl.ints(fPSrc), sl.floats(fPVec)
+		points, src, vec = p.points, sl.intField(fPSrc), sl.floatField(fPVec)
 	}
 	point := points[index]
 	want := structure.BruteForce(crystal, cutoff, point, !probe)

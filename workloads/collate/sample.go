@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
-// sample is one drawn graph. Indices are local to it.
+// sample is one drawn graph. Its indices are relative to it.
 type sample struct {
 	graph  *atomGraph // the source's, or own
 	own    atomGraph
@@ -15,12 +15,12 @@ type sample struct {
 	dst    []int32 // probe of each edge of reach
 }
 
-func (s *sample) sizes() sizes {
+func (s *sample) unitSizes() sizes {
 	return sizes{1, len(s.graph.species), len(s.graph.dst), len(s.probes) / 3, len(s.dst)}
 }
 
-// ints is field f where it holds integers; nil for the others.
-func (s *sample) ints(f int) []int32 {
+// intField returns field f if it holds integers; nil for the others.
+func (s *sample) intField(f int) []int32 {
 	switch f {
 	case fSpecies:
 		return s.graph.species
@@ -36,8 +36,8 @@ func (s *sample) ints(f int) []int32 {
 	return nil
 }
 
-// floats is field f where it holds coordinates; nil for the others.
-func (s *sample) floats(f int) []float32 {
+// floatField returns field f if it holds coordinates; nil for the others.
+func (s *sample) floatField(f int) []float32 {
 	switch f {
 	case fPos:
 		return s.graph.pos
@@ -69,8 +69,8 @@ func newSampler(r *recipe) (*sampler, error) {
 	return s, err
 }
 
-// source is the structure of an item. A folder's are read and searched anew
-// for every sample, unless impl=cached has kept them.
+// source returns the structure of an item. A folder's files are read and searched anew for every sample, unless
+// impl=cached has kept them.
 func (s *sampler) source(item int) (*source, error) {
 	if s.hafnia != nil {
 		return s.hafnia, nil
@@ -92,8 +92,8 @@ func (s *sampler) source(item int) (*source, error) {
 	return src, nil
 }
 
-// draw fills out with an item, which may take room words.
-func (s *sampler) draw(item int, out *sample, room int) error {
+// drawItem fills out with an item, which may take room words.
+func (s *sampler) drawItem(item int, out *sample, room int) error {
 	src, err := s.source(item)
 	if err != nil {
 		return err
@@ -101,10 +101,10 @@ func (s *sampler) draw(item int, out *sample, room int) error {
 	switch {
 	case s.r.Impl != implCached:
 		out.graph = &out.own
-		err = out.own.make(src, room)
+		err = out.own.fillFrom(src, room)
 	case src.graph == nil:
 		g := &atomGraph{}
-		if err = g.make(src, room); err == nil {
+		if err = g.fillFrom(src, room); err == nil {
 			src.graph, out.graph = g, g
 		}
 	default:

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The files a worker process is given, after the three standard ones.
+// The files that a worker process receives, after the three standard ones.
 const (
 	ordersFile = 3 + iota
 	answersFile
@@ -45,12 +45,12 @@ type server struct {
 }
 
 func serve(orders io.Reader, answers io.Writer) error {
-	if err := send(answers, hello{protocol}); err != nil {
+	if err := writeMessage(answers, hello{protocol}); err != nil {
 		return fmt.Errorf("greeting: %w", err)
 	}
 	var c contract
-	if err := receive(orders, &c); err != nil {
-		return ended(err)
+	if err := readMessage(orders, &c); err != nil {
+		return endedError(err)
 	}
 	s := &server{answers: answers}
 	for i := range c.Slots {
@@ -69,28 +69,28 @@ func serve(orders io.Reader, answers io.Writer) error {
 	}
 	for {
 		var t task
-		if err := receive(orders, &t); err != nil {
-			return ended(err)
+		if err := readMessage(orders, &t); err != nil {
+			return endedError(err)
 		}
-		if err := send(answers, s.do(t)); err != nil {
+		if err := writeMessage(answers, s.doTask(t)); err != nil {
 			return fmt.Errorf("answering: %w", err)
 		}
 	}
 }
 
-// ended makes the closed pipe what it is: the order to end.
-func ended(err error) error {
+// endedError treats a closed pipe as the order to end.
+func endedError(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
 	return fmt.Errorf("reading orders: %w", err)
 }
 
-// do makes a batch and copies it to shared memory, as a loader's worker moves
-// the tensors that its collate function returned.
-func (s *server) do(t task) *reply {
+// doTask makes a batch and copies it to shared memory, like a loader's worker moves the tensors of its collate
+// function.
+func (s *server) doTask(t task) *reply {
 	s.slot.index = t.Index
-	s.m.make(&s.slot)
+	s.m.makeBatch(&s.slot)
 	if s.slot.err != nil {
 		return &reply{Index: t.Index, Error: s.slot.err.Error()}
 	}
@@ -104,9 +104,9 @@ func (s *server) do(t task) *reply {
 	}
 	shared.mem = reg.mem
 	for f := range fields {
-		copy(shared.bytes(f), s.slot.bytes(f))
+		copy(shared.bytesOf(f), s.slot.bytesOf(f))
 	}
 	cost := s.slot.cost
 	cost.Serialise = int64(time.Since(began))
-	return &reply{Index: t.Index, Bytes: len(reg.mem), Arrays: describe(&shared), Cost: cost}
+	return &reply{Index: t.Index, Bytes: len(reg.mem), Arrays: describeArrays(&shared), Cost: cost}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
-// depth is how many batches are in flight to and on the device.
+// depth is the number of batches in flight to and on the device.
 const depth = 2
 
 // session is the workload with everything allocated.
@@ -43,15 +43,14 @@ type session struct {
 	hook    func(int) // tests: see maker
 }
 
-// lane is one batch on its way: staging memory, its twin on the device, the
-// result, and the events that hand them over.
+// lane is one batch in flight: staging memory, its twin on the device, the result, and the events that hand them over.
 type lane struct {
 	host   device.Buffer // nil until something is staged
 	staged frame         // of host
 	dev    device.Buffer
 	placed frame // of dev
 	out    device.Buffer
-	from   batch         // what is copied: fields and where they lie
+	from   batch         // the copied fields and their places
 	buf    device.Buffer // in which memory of the device's
 	loop.Events
 	args [2]device.Args // atom edges, probe edges
@@ -71,7 +70,7 @@ func openHooked(ctx context.Context, d device.Device, c workloads.Config, hook f
 	if s.r, s.ignored, err = newRecipe(c); err != nil {
 		return nil, err
 	}
-	if err := s.look(ctx); err != nil {
+	if err := s.estimateSizes(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.allocate(); err != nil {
@@ -80,10 +79,9 @@ func openHooked(ctx context.Context, d device.Device, c workloads.Config, hook f
 	return s, nil
 }
 
-// look finds out how large batches will be and refuses what does not fit. Of a
-// folder only the first file is looked at: the others are read when their turn
-// comes, and a broken one fails its own batch.
-func (s *session) look(ctx context.Context) error {
+// estimateSizes estimates the size of batches and refuses what does not fit. Of a folder it reads only the first file:
+// the others are read when needed, and a broken one fails its own batch.
+func (s *session) estimateSizes(ctx context.Context) error {
 	crystal := structure.HfO2()
 	if len(s.r.Files) > 0 {
 		var err error
@@ -95,8 +93,8 @@ func (s *session) look(ctx context.Context) error {
 	if s.first, err = openSource(crystal, s.r); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrInput, "%w", err)
 	}
-	s.survey = s.r.guess(s.first)
-	if need, left := s.need(), s.dev.Memory().Available; need > 2*left {
+	s.survey = s.r.estimate(s.first)
+	if need, left := s.memoryNeed(), s.dev.Memory().Available; need > 2*left {
 		return s.tooLarge(need, left)
 	}
 	if len(s.r.Files) == 0 {
@@ -104,27 +102,25 @@ func (s *session) look(ctx context.Context) error {
 			return err
 		}
 	}
-	if need, left := s.need(), s.dev.Memory().Available; need > left {
+	if need, left := s.memoryNeed(), s.dev.Memory().Available; need > left {
 		return s.tooLarge(need, left)
 	}
-	s.r.Room = int(float64(s.dev.Memory().Available) / s.timesHeld() / 4)
+	s.r.Room = int(float64(s.dev.Memory().Available) / s.copiesHeld() / 4)
 	// Indices and offsets inside a batch are 32 bits wide.
 	if f := frameOf(s.survey.most); f.words > math.MaxInt32 {
-		return s.tooLarge(s.need(), 4*math.MaxInt32)
+		return s.tooLarge(s.memoryNeed(), 4*math.MaxInt32)
 	}
 	return nil
 }
 
-// slotsEach is how many slots a worker has: those it fills ahead, and its
-// share of those the caller holds.
+// slotsEach returns the number of slots per worker: those it fills ahead, and its share of those the caller holds.
 func (s *session) slotsEach() int {
 	return s.set.Int("prefetch") + (held+s.workers-1)/max(s.workers, 1)
 }
 
-// timesHeld is how many times a batch lies in memory at once, by what peaks of
-// batches of 90 and 290 MB were seen to be. What Go's collector looks after
-// counts twice: it may let as much garbage gather as there is alive.
-func (s *session) timesHeld() float64 {
+// copiesHeld returns how many copies of a batch are in memory at once, by measured peaks of batches of 90 and 290 MB.
+// Memory under Go's garbage collector counts twice: it may let as much garbage gather as there is live memory.
+func (s *session) copiesHeld() float64 {
 	const (
 		grown    = 1.25 // lists that grew by appending
 		boxed    = 6    // a list of boxed numbers against an array, so grown
@@ -140,17 +136,17 @@ func (s *session) timesHeld() float64 {
 	} else {
 		alive += float64(s.workers * s.slotsEach())
 	}
-	n := 2*depth + 2*alive // beside staging and device
+	n := 2*depth + 2*alive // in addition to staging and device
 	if len(s.r.Files) > 0 {
 		n *= grown // see frame.grown
 	}
 	return n
 }
 
-// need is the bytes of every copy of a batch that the pipeline keeps.
-func (s *session) need() int64 {
+// memoryNeed returns the bytes of every copy of a batch that the pipeline keeps.
+func (s *session) memoryNeed() int64 {
 	f := frameOf(s.survey.most)
-	return 4 * (int64(s.timesHeld()*float64(f.words)) + depth*int64(s.survey.most[uEdge]+s.survey.most[uReach]))
+	return 4 * (int64(s.copiesHeld()*float64(f.words)) + depth*int64(s.survey.most[uEdge]+s.survey.most[uReach]))
 }
 
 func (s *session) tooLarge(need, left int64) error {
@@ -187,14 +183,14 @@ func (l *lane) allocate(s *session) error {
 		l.staged = frameOf(s.survey.most)
 		l.host = s.mem.Bytes("staging memory", 4*l.staged.words, device.Pinned)
 	}
-	if err := l.place(s, s.survey.most); err != nil {
+	if err := l.placeBuffers(s, s.survey.most); err != nil {
 		return err
 	}
 	return l.Open(s.dev)
 }
 
-// place makes the device's side of a lane for batches of up to these rows.
-func (l *lane) place(s *session, caps sizes) error {
+// placeBuffers makes the device's side of a lane for batches of up to these rows.
+func (l *lane) placeBuffers(s *session, caps sizes) error {
 	if err := errors.Join(s.mem.Drop(l.dev), s.mem.Drop(l.out)); err != nil {
 		return err
 	}
@@ -234,8 +230,8 @@ func (s *session) newSlot(heap bool) (*slot, error) {
 	return sl, nil
 }
 
-// poison fills memory with a pattern that is no batch: indices of -2 and coordinates that are not
-// numbers. It is not the -1 of padding, which a batch has to write.
+// poison fills memory with a pattern that no batch contains: indices of -2 and coordinates of NaN. It is not the -1 of
+// padding, which a batch has to write.
 func poison(mem []byte) {
 	for i := range mem {
 		mem[i] = 0xff
@@ -352,7 +348,7 @@ func (s *session) Input() map[string]any {
 func (s *session) Close() error {
 	errs := []error{s.CloseStreams()}
 	if s.pool != nil {
-		errs = append(errs, s.pool.dismiss())
+		errs = append(errs, s.pool.stopWorkers())
 		s.pool = nil
 	}
 	return errors.Join(append(errs, s.mem.Free())...)

@@ -21,7 +21,7 @@ import (
 // batch or on its way, and see the stage that made it fail.
 func TestCheckCatches(t *testing.T) {
 	spoil := func(f, at int, v int32) func(*session, *slot) {
-		return func(_ *session, sl *slot) { sl.ints(f)[(at+sl.words(f))%sl.words(f)] = v }
+		return func(_ *session, sl *slot) { sl.intField(f)[(at+sl.wordsOf(f))%sl.wordsOf(f)] = v }
 	}
 	nan := int32(0x7fc00000)
 	tests := []struct {
@@ -37,10 +37,10 @@ func TestCheckCatches(t *testing.T) {
 		{"an atom edge's vector", "", spoil(fEVec, 9, 0), []string{"sample"}},
 		{"a count", "", spoil(fCounts, 6, 1), []string{"collate"}},
 		{"an index of another sample", "", spoil(fPSrc, -1, 0), []string{"collate"}},
-		{"a neighbour that is not", "", func(_ *session, sl *slot) { v := sl.ints(fPSrc); v[0] = (v[0] + 1) % 12 }, []string{"sample"}},
+		{"a neighbour that is not", "", func(_ *session, sl *slot) { v := sl.intField(fPSrc); v[0] = (v[0] + 1) % 12 }, []string{"sample"}},
 		{"rows out of order", "", spoil(fPDst, 0, 2), []string{"collate"}},
 		{"padding", "padded=on", spoil(fESrc, -1, 7), []string{"collate"}},
-		{"padding of coordinates", "padded=on", func(_ *session, sl *slot) { poison(sl.bytes(fProbe)) }, []string{"collate"}},
+		{"padding of coordinates", "padded=on", func(_ *session, sl *slot) { poison(sl.bytesOf(fProbe)) }, []string{"collate"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -51,15 +51,15 @@ func TestCheckCatches(t *testing.T) {
 			}
 			tt.spoil(s, sl)
 			c := &checker{s: s, ctx: t.Context(), rng: newDrawer().rng}
-			if err := c.assembly(sl); err != nil {
+			if err := c.checkAssembly(sl); err != nil {
 				t.Fatal(err)
 			}
 			failed := false
-			for _, check := range c.checks() {
+			for _, check := range c.stageChecks() {
 				failed = failed || !check.Pass && slices.Contains(tt.stages, check.Stage)
 			}
 			if !failed {
-				t.Errorf("none of %v failed: %+v", tt.stages, c.checks())
+				t.Errorf("none of %v failed: %+v", tt.stages, c.stageChecks())
 			}
 		})
 	}
@@ -72,23 +72,23 @@ func TestCheckCatchesStagingAndCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &s.lanes[0]
-	if err := errors.Join(s.stage(l, sl), s.send(l, loop.Silent{}), s.run(l, loop.Silent{}), s.Compute.Sync()); err != nil {
+	if err := errors.Join(s.stageBatch(l, sl), s.sendBatch(l, loop.Silent{}), s.run(l, loop.Silent{}), s.Compute.Sync()); err != nil {
 		t.Fatal(err)
 	}
-	l.from.bytes(fPos)[3]++
+	l.from.bytesOf(fPos)[3]++
 	l.dev.Bytes()[4*l.placed.at[fPVec]]++
 	device.Floats(l.out)[3] *= 1.01
 	c := &checker{s: s, ctx: t.Context(), rng: newDrawer().rng}
 	err = errors.Join(
-		c.sameFields(stStage, sl, func(f int) ([]byte, error) { return l.from.bytes(f), nil }),
-		c.sameFields(stH2D, sl, func(f int) ([]byte, error) { return c.read(l.dev, 4*l.placed.at[f], 4*sl.words(f)) }),
-		c.consumed(l, sl))
+		c.compareFields(stStage, sl, func(f int) ([]byte, error) { return l.from.bytesOf(f), nil }),
+		c.compareFields(stH2D, sl, func(f int) ([]byte, error) { return c.read(l.dev, 4*l.placed.at[f], 4*sl.wordsOf(f)) }),
+		c.checkConsumed(l, sl))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, st := range []int{stStage, stH2D, stConsume} {
-		i := slices.IndexFunc(c.checks(), func(x gpuprof.Check) bool { return x.Stage == allStages()[st].Name })
-		if i < 0 || c.checks()[i].Pass {
+		i := slices.IndexFunc(c.stageChecks(), func(x gpuprof.Check) bool { return x.Stage == allStages()[st].Name })
+		if i < 0 || c.stageChecks()[i].Pass {
 			t.Errorf("stage %s passed", allStages()[st].Name)
 		}
 	}
@@ -127,11 +127,11 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 		allocs := ""
 		if alone {
 			allocs = fmt.Sprint(testing.AllocsPerRun(3, func() {
-				_ = s.maker.sample(s.own[0])
+				_ = s.maker.drawSamples(s.own[0])
 				_ = s.maker.collate(s.own[0])
 			}) > 2)
 			if s.maker.r.Batch == 1 && len(s.maker.samples[0].probes) > 0 {
-				allocs += fmt.Sprint(same(s.own[0].floats(fProbe), s.maker.samples[0].probes))
+				allocs += fmt.Sprint(startsWith(s.own[0].floatField(fProbe), s.maker.samples[0].probes))
 			}
 		}
 		return fmt.Sprint(s.Input(), s.Stages(), m, s.dev.Info().Cores, seen["workers_started"], s.Copies == s.Compute, allocs, step)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// anonymousFile is memory with a file descriptor; no folder limits it.
+// anonymousFile returns memory with a file descriptor; no folder limits it.
 func anonymousFile() (*os.File, error) {
 	fd, err := unix.MemfdCreate("gpuprof-collate", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -15,7 +15,7 @@ func anonymousFile() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "gpuprof-collate"), nil
 }
 
-func reserve(f *os.File, size int64) error {
+func reserveFile(f *os.File, size int64) error {
 	if err := f.Truncate(size); err != nil {
 		return err
 	}

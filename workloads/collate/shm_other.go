@@ -4,7 +4,7 @@ package collate
 
 import "os"
 
-// anonymousFile is a file that loses its name at once.
+// anonymousFile returns a file that loses its name at once.
 func anonymousFile() (*os.File, error) {
 	f, err := os.CreateTemp("", "gpuprof-collate-")
 	if err != nil {
@@ -16,4 +16,4 @@ func anonymousFile() (*os.File, error) {
 	return f, nil
 }
 
-func reserve(f *os.File, size int64) error { return f.Truncate(size) }
+func reserveFile(f *os.File, size int64) error { return f.Truncate(size) }

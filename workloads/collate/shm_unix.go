@@ -21,7 +21,7 @@ type region struct {
 func newRegion(bytes int) (*region, error) {
 	f, err := anonymousFile()
 	if err != nil {
-		return nil, noShared(bytes, err)
+		return nil, sharedMemoryError(bytes, err)
 	}
 	r := &region{file: f}
 	if err := r.grow(bytes); err != nil {
@@ -31,7 +31,7 @@ func newRegion(bytes int) (*region, error) {
 	return r, nil
 }
 
-// openRegion maps what the parent made.
+// openRegion maps the parent's file.
 func openRegion(f *os.File) (*region, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -44,16 +44,15 @@ func openRegion(f *os.File) (*region, error) {
 	return r, nil
 }
 
-// grow makes at least so many bytes usable, with a quarter to spare when the
-// file has to grow; the other side maps what it finds. The memory is reserved,
-// because touching what a full system cannot give ends a process at once.
+// grow makes at least so many bytes usable, with a quarter to spare when the file has to grow; the other side maps the
+// same file. The memory is reserved, because touching memory that a full system cannot provide ends a process at once.
 func (r *region) grow(bytes int) error {
 	if bytes <= len(r.mem) {
 		return nil
 	}
 	st, err := r.file.Stat()
 	if err != nil {
-		return noShared(bytes, err)
+		return sharedMemoryError(bytes, err)
 	}
 	size := int(st.Size())
 	if size < bytes {
@@ -61,15 +60,15 @@ func (r *region) grow(bytes int) error {
 			bytes += bytes / 4
 		}
 		size = (bytes + 4095) &^ 4095
-		if err := reserve(r.file, int64(size)); err != nil {
-			return noShared(size, err)
+		if err := reserveFile(r.file, int64(size)); err != nil {
+			return sharedMemoryError(size, err)
 		}
 	}
 	if err := r.unmap(); err != nil {
-		return noShared(size, err)
+		return sharedMemoryError(size, err)
 	}
 	if r.mem, err = unix.Mmap(int(r.file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		return noShared(size, err)
+		return sharedMemoryError(size, err)
 	}
 	return nil
 }
@@ -91,6 +90,6 @@ func (r *region) close() error {
 	return err
 }
 
-func noShared(bytes int, err error) error {
+func sharedMemoryError(bytes int, err error) error {
 	return gpuprof.Errorf(gpuprof.ErrMemory, "sharing %s with a worker process: %w", gpuprof.FormatBytes(float64(bytes)), err).WithFix("use a smaller --set batch, fewer workers or less prefetch")
 }

@@ -7,9 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// The stages of a step. starved comes first because it owns the caller's time
-// until the batch is there, whoever makes it: with workers the wait for them,
-// without them its own sampling and collating, which are spans inside.
+// The stages of a step. starved comes first because it owns the caller's time until the batch is complete: with
+// workers the wait for them, without workers its own sampling and collating, which are spans inside.
 const (
 	stStarved = iota
 	stSample
@@ -22,7 +21,7 @@ const (
 	stageCount
 )
 
-// allStages are the stages by these constants.
+// allStages returns the stages in the order of these constants.
 func allStages() []gpuprof.Stage {
 	return append([]gpuprof.Stage{
 		{Name: "starved", Kind: gpuprof.WaitStage, Role: gpuprof.RoleInput},
@@ -47,7 +46,7 @@ func (s *session) describeStages() {
 	for _, f := range fields {
 		bytes += int64(4 * s.survey.mean[f.unit] * float64(f.width))
 	}
-	// A copy reads what it writes.
+	// A copy reads as many bytes as it writes.
 	all[stH2D].Minimum = gpuprof.Cost{BytesRead: bytes, BytesWritten: bytes}
 	for _, u := range []int{uEdge, uReach} {
 		cost := consumeCost(int(s.survey.mean[u]+0.5), s.passes)
@@ -72,12 +71,12 @@ func (s *session) Step(i int, p workloads.Probe) error {
 		return err
 	}
 	sp := p.Begin(stStage, nil)
-	err = s.stage(l, sl)
+	err = s.stageBatch(l, sl)
 	p.End(sp)
 	if err != nil {
 		return err
 	}
-	if err := s.send(l, p); err != nil {
+	if err := s.sendBatch(l, p); err != nil {
 		return err
 	}
 	if err := s.run(l, p); err != nil {
@@ -92,8 +91,8 @@ func (s *session) fetch(i int, p workloads.Probe) (*slot, error) {
 	var sl *slot
 	var err error
 	if s.pool != nil {
-		s.watch.queue(s.pool.ready.Load())
-		sl, err = s.pool.take(i)
+		s.watch.recordQueue(s.pool.ready.Load())
+		sl, err = s.pool.nextBatch(i)
 	} else {
 		sl = s.own[i%depth]
 		err = s.makeHere(i, sl, p)
@@ -102,14 +101,14 @@ func (s *session) fetch(i int, p workloads.Probe) (*slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.watch.made(sl)
+	s.watch.recordBatch(sl)
 	return sl, nil
 }
 
 func (s *session) makeHere(i int, sl *slot, p workloads.Probe) error {
 	sl.index, sl.cost = i, batchCost{}
 	sp := p.Begin(stSample, nil)
-	err := s.maker.sample(sl)
+	err := s.maker.drawSamples(sl)
 	p.End(sp)
 	if err != nil {
 		return err
@@ -120,12 +119,12 @@ func (s *session) makeHere(i int, sl *slot, p workloads.Probe) error {
 	return err
 }
 
-// stage puts the batch where the device copies from: pinned memory, or where
-// it is if the device can read that.
-func (s *session) stage(l *lane, sl *slot) error {
-	if !l.placed.holds(sl.rows) {
-		bigger := l.placed.grown(sl.rows)
-		if err := l.place(s, bigger.caps); err != nil {
+// stageBatch puts the batch into memory from which the device can copy: pinned memory, or its own place if the device
+// can read that.
+func (s *session) stageBatch(l *lane, sl *slot) error {
+	if !l.placed.fits(sl.rows) {
+		bigger := l.placed.grownTo(sl.rows)
+		if err := l.placeBuffers(s, bigger.caps); err != nil {
 			return err
 		}
 	}
@@ -144,7 +143,7 @@ func (s *session) stage(l *lane, sl *slot) error {
 		}
 		l.from, l.buf = sl.batch, sl.buf
 		return nil
-	case l.host == nil || !l.staged.holds(sl.rows):
+	case l.host == nil || !l.staged.fits(sl.rows):
 		if err := s.mem.Drop(l.host); err != nil {
 			return err
 		}
@@ -161,14 +160,14 @@ func (s *session) stage(l *lane, sl *slot) error {
 	l.from, l.buf = sl.batch, l.host
 	l.from.mem, l.from.at = l.host.Bytes(), l.staged.at
 	for f := range fields {
-		copy(l.from.bytes(f), sl.bytes(f))
+		copy(l.from.bytesOf(f), sl.bytesOf(f))
 	}
 	return nil
 }
 
 // enlarge gives a slot memory that its batch fits in.
 func (s *session) enlarge(sl *slot) error {
-	bigger := sl.frame.grown(sl.rows)
+	bigger := sl.frame.grownTo(sl.rows)
 	if err := s.mem.Drop(sl.buf); err != nil {
 		return err
 	}
@@ -179,17 +178,16 @@ func (s *session) enlarge(sl *slot) error {
 	sl.home, sl.frame, sl.spill = sl.buf.Bytes(), bigger, false
 	sl.mem, sl.at = sl.home, bigger.at
 	for f := range fields {
-		copy(sl.bytes(f), old.bytes(f))
+		copy(sl.bytesOf(f), old.bytesOf(f))
 	}
 	return nil
 }
 
-// send copies a batch array by array, as a loop over a dictionary of tensors
-// does.
-func (s *session) send(l *lane, p workloads.Probe) error {
+// sendBatch copies a batch array by array, like a loop over a dictionary of tensors.
+func (s *session) sendBatch(l *lane, p workloads.Probe) error {
 	sp := p.Begin(stH2D, s.Copies)
 	for f := range fields {
-		if err := s.Copies.Copy(l.dev, 4*l.placed.at[f], l.buf, 4*l.from.at[f], 4*l.from.words(f)); err != nil {
+		if err := s.Copies.Copy(l.dev, 4*l.placed.at[f], l.buf, 4*l.from.at[f], 4*l.from.wordsOf(f)); err != nil {
 			return err
 		}
 	}

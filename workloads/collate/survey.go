@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// Units: what the rows of a field are.
+// Units: the objects that the rows of a field describe.
 const (
 	uSample = iota
 	uAtom
@@ -24,8 +24,7 @@ var unitNames = [unitCount]string{"samples", "atoms", "atom_edges", "probes", "p
 // sizes are rows of each unit.
 type sizes [unitCount]int
 
-// survey is what set-up knows about the batches to come: the mean, and the
-// most rows of each unit that a batch needs.
+// survey holds the sizes of the batches known at set-up: the mean, and the most rows of each unit that a batch needs.
 type survey struct {
 	mean  [unitCount]float64
 	most  sizes
@@ -34,7 +33,7 @@ type survey struct {
 
 // countDrawn counts every sample of the built-in set.
 func (r *recipe) countDrawn(ctx context.Context, s *source) (survey, error) {
-	rows, err := counted.Of(r.drawn(), func() ([]sizes, error) { return r.countRows(ctx, s) })
+	rows, err := counted.Of(r.drawnInputs(), func() ([]sizes, error) { return r.countRows(ctx, s) })
 	if err != nil {
 		return survey{}, err
 	}
@@ -59,10 +58,10 @@ func (r *recipe) countDrawn(ctx context.Context, s *source) (survey, error) {
 	return out, nil
 }
 
-// countRows are the rows of every sample of the built-in set.
+// countRows returns the rows of every sample of the built-in set.
 func (r *recipe) countRows(ctx context.Context, s *source) ([]sizes, error) {
 	var g atomGraph
-	if err := g.make(s, math.MaxInt); err != nil { // look has estimated it
+	if err := g.fillFrom(s, math.MaxInt); err != nil { // look has estimated it
 		return nil, err
 	}
 	d := newDrawer()
@@ -80,20 +79,20 @@ func (r *recipe) countRows(ctx context.Context, s *source) ([]sizes, error) {
 	return rows, nil
 }
 
-// drawn is what the samples of a built-in set depend on.
+// drawn holds the inputs of the samples of a built-in set.
 type drawn struct {
 	seed                  uint64
 	items, probes, spread int
 	cutoff                float64
 }
 
-func (r *recipe) drawn() drawn { return drawn{r.Seed, r.Items, r.Probes, r.Spread, r.Cutoff} }
+func (r *recipe) drawnInputs() drawn { return drawn{r.Seed, r.Items, r.Probes, r.Spread, r.Cutoff} }
 
 // counted are the rows of built-in sets, up to 80 KB each: counting takes up to a tenth of
 // a second, and sessions that draw the same samples have the same.
 var counted = loop.Kept[drawn, []sizes]{Most: 32}
 
-// largestWindow is the largest sum of n neighbours on a ring.
+// largestWindow returns the largest sum of n neighbours on a ring.
 func largestWindow(ring []int, n int) int {
 	total, sum := 0, 0
 	for _, v := range ring {
@@ -111,9 +110,9 @@ func largestWindow(ring []int, n int) int {
 	return n/len(ring)*total + best
 }
 
-// guess estimates a batch from a first look at the structure s: the bound on
-// memory before anything is counted, and all that is known of a folder.
-func (r *recipe) guess(s *source) survey {
+// estimate guesses the size of a batch from the structure s alone: the bound on memory before any count, and the only
+// size known of a folder.
+func (r *recipe) estimate(s *source) survey {
 	d := newDrawer()
 	d.start(r, 0)
 	edges, own := 0, 0

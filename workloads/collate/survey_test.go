@@ -10,7 +10,7 @@ func TestSamplesAreCountedOnce(t *testing.T) {
 	of := func(change func(*recipe)) drawn {
 		r := recipe{Items: 4, Batch: 2, Probes: 8, Spread: 50, Cutoff: 4, Seed: 1}
 		change(&r)
-		return r.drawn()
+		return r.drawnInputs()
 	}
 	first := of(func(*recipe) {})
 	for name, change := range map[string]func(*recipe){
@@ -36,7 +36,7 @@ func TestSamplesAreCountedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := counted.Of(a.r.drawn(), nil) // which would fail if it were not there
+	kept, err := counted.Of(a.r.drawnInputs(), nil) // which would fail if it were not there
 	if err != nil || !reflect.DeepEqual(kept, rows) {
 		t.Errorf("%v: the counts that are kept differ", err)
 	}

@@ -27,16 +27,16 @@ type watchPoint struct {
 	bytes int64 // taken so far
 }
 
-// queue notes how many batches were ready when the step asked for one.
-func (w *watch) queue(ready int64) {
+// recordQueue records how many batches were ready when the step asked for one.
+func (w *watch) recordQueue(ready int64) {
 	w.last = max(ready, 0)
 	w.waiting += w.last
 }
 
-// made notes a batch that was taken.
-func (w *watch) made(sl *slot) {
+// recordBatch records a batch that was taken.
+func (w *watch) recordBatch(sl *slot) {
 	w.batches++
-	w.bytes += int64(sl.size())
+	w.bytes += int64(sl.byteSize())
 	w.cost.Sample += sl.cost.Sample
 	w.cost.Collate += sl.cost.Collate
 	w.cost.Serialise += sl.cost.Serialise
@@ -45,9 +45,8 @@ func (w *watch) made(sl *slot) {
 	}
 }
 
-// Observed reports what the session saw of its own pipeline, over all steps
-// since it was opened (check and warm-up too): means a batch and the median
-// input rate for Run.Input, and series over time, counted from since.
+// Observed reports the session's own measurements of its pipeline, over all steps since it was opened (check and
+// warm-up too): means per batch and the median input rate for Run.Input, and series over time, counted from since.
 func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.Track) {
 	w := &s.watch
 	n := float64(max(w.batches, 1))

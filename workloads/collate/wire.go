@@ -11,9 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// What goes through the pipes of a worker process. Every message is a gob of
-// its own, with its types described anew, as every pickle of a Python loader
-// is; a length stands before it.
+// Messages in the pipes of a worker process. Every message is a gob of its own, with its types described anew, like
+// every pickle of a Python loader, and is preceded by its length.
 
 // hello is a worker's first word: proof that the program that was started
 // serves workers.
@@ -21,18 +20,18 @@ type hello struct{ Protocol string }
 
 const protocol = "gpuprof-collate-1"
 
-// contract is what a worker is told once.
+// contract is the first message to a worker.
 type contract struct {
 	Recipe recipe
 	Slots  int
 	Caps   sizes
 }
 
-// task asks for a batch in the shared memory of a slot.
+// task requests a batch in the shared memory of a slot.
 type task struct{ Index, Slot int }
 
-// reply describes a finished batch: what a loader pickles of a tensor (name,
-// type, shape, offset into shared memory), and what it took.
+// reply describes a finished batch: the fields that a loader pickles of a tensor (name, type, shape, offset into
+// shared memory), and the time it took.
 type reply struct {
 	Index  int
 	Bytes  int // of the slot's shared memory, when it had to grow
@@ -50,7 +49,7 @@ type array struct {
 // maxMessage is past anything either side sends: a hundred thousand files.
 const maxMessage = 1 << 28
 
-func send(w io.Writer, v any) error {
+func writeMessage(w io.Writer, v any) error {
 	var b bytes.Buffer
 	b.Write(make([]byte, 4))
 	if err := gob.NewEncoder(&b).Encode(v); err != nil {
@@ -65,7 +64,7 @@ func send(w io.Writer, v any) error {
 	return err
 }
 
-func receive(r io.Reader, v any) error {
+func readMessage(r io.Reader, v any) error {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return err
@@ -84,8 +83,8 @@ func receive(r io.Reader, v any) error {
 	return nil
 }
 
-// describe lists the arrays of a batch.
-func describe(b *batch) []array {
+// describeArrays lists the arrays of a batch.
+func describeArrays(b *batch) []array {
 	out := make([]array, fieldCount)
 	for f, d := range fields {
 		kind := "float32"
@@ -97,8 +96,8 @@ func describe(b *batch) []array {
 	return out
 }
 
-// adopt takes the arrays of a reply over; mem is the slot's shared memory.
-func adopt(b *batch, arrays []array, mem []byte) error {
+// adoptArrays takes over the arrays of a reply; mem is the slot's shared memory.
+func adoptArrays(b *batch, arrays []array, mem []byte) error {
 	if len(arrays) != int(fieldCount) {
 		return fmt.Errorf("the worker's batch has %d arrays, not %d", len(arrays), fieldCount)
 	}

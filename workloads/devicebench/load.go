@@ -19,8 +19,8 @@ const (
 	inFlight  = 3     // batches enqueued at once: the device never waits for the host
 )
 
-// together runs the load and reads what it did to the device.
-func (b *bench) together() error {
+// runLoad runs the load and reads its effects on the device.
+func (b *bench) runLoad() error {
 	if b.o.Late() || b.load == nil {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (b *bench) together() error {
 		in.Resume()
 	}
 	begin := time.Now()
-	rate, half, err := b.sustain()
+	rate, half, err := b.sustainLoad()
 	if err != nil {
 		return fmt.Errorf("holding %s under load: %w", b.target.Device, err)
 	}
@@ -46,16 +46,16 @@ func (b *bench) together() error {
 	if n, ok := in.Foreign(); ok {
 		b.card.Condition.Foreign = &n
 	}
-	b.card.Condition.ThrottledS = gained(before, in.Throttles())
+	b.card.Condition.ThrottledS = difference(before, in.Throttles())
 	tracks := in.Stop()
 	b.readTracks(tracks, half.Sub(b.started).Seconds(), begin.Sub(b.started).Seconds())
 	b.started = time.Time{} // stopped
 	return nil
 }
 
-// sustain keeps the device busy and gives its rate over the second half, in
-// flop/s, and when that half began.
-func (b *bench) sustain() (rate float64, half time.Time, err error) {
+// sustainLoad keeps the device busy and returns its rate over the second half, in flop/s, and the time at which that half
+// began.
+func (b *bench) sustainLoad() (rate float64, half time.Time, err error) {
 	events := make([]device.Event, inFlight)
 	for i := range events {
 		if events[i], err = b.dev.NewEvent(); err != nil {
@@ -95,8 +95,8 @@ func (b *bench) sustain() (rate float64, half time.Time, err error) {
 	return b.load.flops * float64(batch) * float64(len(done)-1-first) / max(span, 1e-9), half, nil
 }
 
-// gained is b minus a, reason by reason; nil when nothing is known.
-func gained(a, b map[string]float64) map[string]float64 {
+// difference returns b minus a, reason by reason; nil when nothing is known.
+func difference(a, b map[string]float64) map[string]float64 {
 	if len(b) == 0 {
 		return nil
 	}
@@ -111,33 +111,33 @@ func gained(a, b map[string]float64) map[string]float64 {
 // load, which began at from, and the link's best state from before start.
 func (b *bench) readTracks(tracks map[string]gpuprof.Track, from, start float64) {
 	inf := math.Inf(1)
-	if v := window(tracks["gpu_sm_clock"], from, inf); len(v) > 0 {
+	if v := valuesBetween(tracks["gpu_sm_clock"], from, inf); len(v) > 0 {
 		slices.Sort(v)
 		b.card.Set("sm_clock", v[len(v)/2])
 	} else {
 		b.card.SetUnknown("sm_clock", "telemetry does not report it")
 	}
-	if v := window(tracks["gpu_power"], from, inf); len(v) > 0 {
+	if v := valuesBetween(tracks["gpu_power"], from, inf); len(v) > 0 {
 		b.card.Set("power", stat.Mean(v, nil))
 	} else {
 		b.card.SetUnknown("power", "telemetry does not report it")
 	}
-	if v := window(tracks["gpu_temperature"], from, inf); len(v) > 0 {
+	if v := valuesBetween(tracks["gpu_temperature"], from, inf); len(v) > 0 {
 		b.card.Set("temperature", slices.Max(v))
 	} else {
 		b.card.SetUnknown("temperature", "telemetry does not report it")
 	}
 	// A link wakes up for a copy and falls asleep again: its best is its own.
-	if v := window(tracks["gpu_pcie_gen"], 0, start); len(v) > 0 {
+	if v := valuesBetween(tracks["gpu_pcie_gen"], 0, start); len(v) > 0 {
 		b.card.Condition.LinkGen = int(slices.Max(v))
 	}
-	if v := window(tracks["gpu_pcie_width"], 0, inf); len(v) > 0 {
+	if v := valuesBetween(tracks["gpu_pcie_width"], 0, inf); len(v) > 0 {
 		b.card.Condition.LinkWidth = int(slices.Max(v))
 	}
 }
 
-// window is a track's known values between two times.
-func window(t gpuprof.Track, from, to float64) []float64 {
+// valuesBetween returns a track's known values between two times.
+func valuesBetween(t gpuprof.Track, from, to float64) []float64 {
 	var out []float64
 	for i, at := range t.TimeS {
 		if v := float64(t.Value[i]); at >= from && at <= to && !math.IsNaN(v) {
@@ -147,4 +147,4 @@ func window(t gpuprof.Track, from, to float64) []float64 {
 	return out
 }
 
-func sentence(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// copies measures the device's memory.
-func (b *bench) copies() error {
+// measureCopies measures the device's memory.
+func (b *bench) measureCopies() error {
 	c, err := b.dev.Ceilings(b.ctx)
 	if err != nil {
 		return err
@@ -23,17 +23,17 @@ func (b *bench) copies() error {
 	return nil
 }
 
-// empty is a kernel that does nothing; a CUDA device has its own of that name.
-func empty() *device.Kernel {
+// emptyKernel is a kernel that does nothing; a CUDA device has its own of that name.
+func emptyKernel() *device.Kernel {
 	return &device.Kernel{Name: "null", Serial: true, Host: func(*device.Args, int, int) {}}
 }
 
-// launchTries is how often a launch is timed from end to end.
+// launchTries is the number of launches timed from end to end.
 const launchTries = 200
 
-// launches measures an empty kernel, and two events with nothing in between.
-func (b *bench) launches() error {
-	f, err := b.dev.Load(empty())
+// measureLaunches measures an empty kernel, and two events with nothing in between.
+func (b *bench) measureLaunches() error {
+	f, err := b.dev.Load(emptyKernel())
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (b *bench) launches() error {
 	// The median: a single launch scatters to both sides.
 	slices.Sort(took)
 	b.card.Set("launch", took[len(took)/2])
-	row, err := b.best(func() error {
+	row, err := b.leastTime(func() error {
 		for range b.o.Launches {
 			if err := b.stream.Launch(f, 1, &args); err != nil {
 				return err
@@ -64,7 +64,7 @@ func (b *bench) launches() error {
 		return err
 	}
 	b.card.Set("launch_interval", row/float64(b.o.Launches))
-	pair, err := b.best(func() error { return nil })
+	pair, err := b.leastTime(func() error { return nil })
 	if err != nil {
 		return err
 	}
@@ -72,10 +72,9 @@ func (b *bench) launches() error {
 	return nil
 }
 
-// link measures copies between host and device, both ways and from both kinds
-// of host memory, by the host's clock: a driver stages pageable memory before
-// and after anything an event could mark.
-func (b *bench) link() error {
+// measureLink measures copies between host and device, both ways and from both kinds of host memory, by the host's
+// clock: a driver stages pageable memory before and after anything an event could mark.
+func (b *bench) measureLink() error {
 	if in := b.target.Instruments; in != nil {
 		in.Resume() // an idle link is slower: its state has to be read now
 		defer in.Pause()
@@ -88,21 +87,21 @@ func (b *bench) link() error {
 		return device.Short(b.dev, gpuprof.Errorf(gpuprof.ErrMemory, "%s of device memory available", gpuprof.FormatBytes(float64(b.dev.Memory().Available))).WithFix("free some"))
 	}
 	mark := b.mark()
-	onDevice, err := b.alloc(n, device.OnDevice)
+	onDevice, err := b.allocate(n, device.OnDevice)
 	if err != nil {
 		return err
 	}
 	for _, place := range []device.Place{device.Pinned, device.Pageable} {
-		host, err := b.alloc(n, place)
+		host, err := b.allocate(n, place)
 		if err != nil {
 			return err
 		}
-		random(host.Bytes())
+		fillRandom(host.Bytes())
 		for _, way := range []struct {
 			name     string
 			dst, src device.Buffer
 		}{{"h2d_", onDevice, host}, {"d2h_", host, onDevice}} {
-			s, err := b.clocked(func() error { return b.stream.Copy(way.dst, 0, way.src, 0, n) })
+			s, err := b.leastHostTime(func() error { return b.stream.Copy(way.dst, 0, way.src, 0, n) })
 			if err != nil {
 				return err
 			}
@@ -112,9 +111,9 @@ func (b *bench) link() error {
 	return b.release(mark)
 }
 
-// clocked is the least time by the host's clock until enqueued work is done,
-// after one run that is not counted.
-func (b *bench) clocked(enqueue func() error) (float64, error) {
+// leastHostTime returns the least time by the host's clock until enqueued work is done, in seconds, after one run that
+// is not counted.
+func (b *bench) leastHostTime(enqueue func() error) (float64, error) {
 	least := 0.0
 	for try := range b.o.Tries + 1 {
 		if err := b.ctx.Err(); err != nil {
@@ -131,10 +130,9 @@ func (b *bench) clocked(enqueue func() error) (float64, error) {
 	return least, nil
 }
 
-// random fills memory with bits that are ordinary numbers read as float32 and
-// as bfloat16, of both signs and magnitudes from 0.5 to 2: products of zeros
-// draw less power, and of NaN nobody knows.
-func random(p []byte) {
+// fillRandom fills memory with bits that are ordinary numbers in float32 and in bfloat16, of both signs and magnitudes
+// from 0.5 to 2: products of zeros draw less power, and the power of NaN products is unknown.
+func fillRandom(p []byte) {
 	x := uint64(0x9e3779b97f4a7c15)
 	for i := 0; i+4 <= len(p); i += 4 {
 		// xorshift64, Marsaglia 2003

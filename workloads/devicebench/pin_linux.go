@@ -2,9 +2,8 @@ package devicebench
 
 import "golang.org/x/sys/unix"
 
-// pin moves the calling thread, which is locked to its goroutine, to those CPUs
-// among the ones it may use, and returns what moves it back. Where that is
-// refused, or none of them may be used, the thread stays.
+// pin moves the calling thread, which is locked to its goroutine, to the allowed ones of those CPUs, and returns the
+// function that moves it back. If the system refuses that, or allows none of them, the thread stays.
 func pin(cpus []int) (back func()) {
 	var old, near unix.CPUSet
 	if unix.SchedGetaffinity(0, &old) != nil {

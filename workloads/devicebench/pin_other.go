@@ -2,5 +2,5 @@
 
 package devicebench
 
-// pin leaves the thread where it is.
+// pin leaves the thread unchanged.
 func pin([]int) (back func()) { return func() {} }

@@ -42,8 +42,8 @@ func libraryKinds() []kind {
 	return []kind{of("gemm_fp32", 4), of("gemm_tf32", 4), of("gemm_bf16", 2)}
 }
 
-// ownKind is the device's own float32 product: c = a b, parameters c, a, b,
-// side; an item a tile. Its host twin is for devices without PTX.
+// ownKind is the device's own float32 product: c = a b, parameters c, a, b, side; an item per tile. Its host twin is
+// for devices without PTX.
 func ownKind() kind {
 	return kind{"gemm_fp32_own", &device.Kernel{Name: "ceiling_product", Sig: "bbbi", Host: hostProduct}, 4}
 }
@@ -67,22 +67,21 @@ func hostProduct(a *device.Args, lo, hi int) {
 	}
 }
 
-// products measures every way to multiply that there is, and keeps the fastest
-// for the load.
-func (b *bench) products() error {
+// measureProducts measures every available way to multiply, and keeps the fastest for the load.
+func (b *bench) measureProducts() error {
 	base := b.mark()
 	library := false
 	for _, k := range libraryKinds() {
 		f, err := b.dev.Load(k.kernel)
 		if err != nil {
-			b.card.SetUnknown(k.metric, sentence(err))
+			b.card.SetUnknown(k.metric, oneLine(err))
 			continue
 		}
-		if err := b.multiply(k, f); err != nil {
+		if err := b.measureProduct(k, f); err != nil {
 			if b.ctx.Err() != nil || b.stream.Sync() != nil {
 				return err // not the library's refusal but the device's failure
 			}
-			b.card.SetUnknown(k.metric, sentence(err))
+			b.card.SetUnknown(k.metric, oneLine(err))
 			continue
 		}
 		library = library || k.metric == "gemm_fp32"
@@ -93,7 +92,7 @@ func (b *bench) products() error {
 		if err != nil {
 			return err
 		}
-		if err := b.multiply(k, f); err != nil {
+		if err := b.measureProduct(k, f); err != nil {
 			return err
 		}
 	}
@@ -104,15 +103,15 @@ func (b *bench) products() error {
 	return b.prepareLoad()
 }
 
-// multiply finds the side that runs long enough and times it.
-func (b *bench) multiply(k kind, f device.Func) error {
+// measureProduct finds the side that runs long enough and times it.
+func (b *bench) measureProduct(k kind, f device.Func) error {
 	mark := b.mark()
 	for size := min(2*tile, b.o.Product); ; size = min(2*size, b.o.Product) {
-		p, err := b.product(k, f, size)
+		p, err := b.newProduct(k, f, size)
 		if err != nil {
 			return errors.Join(err, b.release(mark))
 		}
-		if p.s, err = b.best(func() error { return b.stream.Launch(p.f, p.items, &p.args) }); err != nil {
+		if p.s, err = b.leastTime(func() error { return b.stream.Launch(p.f, p.items, &p.args) }); err != nil {
 			return errors.Join(err, b.release(mark))
 		}
 		grown := 3 * k.bytes * 4 * size * size
@@ -130,19 +129,19 @@ func (b *bench) multiply(k kind, f device.Func) error {
 	}
 }
 
-// product allocates and fills the matrices of one.
-func (b *bench) product(k kind, f device.Func, size int) (*product, error) {
+// newProduct allocates and fills the matrices of a product.
+func (b *bench) newProduct(k kind, f device.Func, size int) (*product, error) {
 	n := float64(size)
 	p := &product{name: k.metric, f: f, items: size, flops: 2 * n * n * n}
-	x, err := b.matrix(size * size * k.bytes)
+	x, err := b.newMatrix(size * size * k.bytes)
 	if err != nil {
 		return nil, err
 	}
-	y, err := b.matrix(size * size * k.bytes)
+	y, err := b.newMatrix(size * size * k.bytes)
 	if err != nil {
 		return nil, err
 	}
-	out, err := b.alloc(4*size*size, device.OnDevice)
+	out, err := b.allocate(4*size*size, device.OnDevice)
 	if err != nil {
 		return nil, err
 	}
@@ -166,8 +165,8 @@ func (b *bench) product(k kind, f device.Func, size int) (*product, error) {
 // fillBytes is the piece of random numbers that fills a matrix, again and again.
 const fillBytes = 4 << 20
 
-func (b *bench) matrix(bytes int) (device.Buffer, error) {
-	m, err := b.alloc(bytes, device.OnDevice)
+func (b *bench) newMatrix(bytes int) (device.Buffer, error) {
+	m, err := b.allocate(bytes, device.OnDevice)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +174,7 @@ func (b *bench) matrix(bytes int) (device.Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	random(piece.Bytes())
+	fillRandom(piece.Bytes())
 	for at := 0; at < bytes && err == nil; at += piece.Len() {
 		err = b.stream.Copy(m, at, piece, 0, min(piece.Len(), bytes-at))
 	}
@@ -194,7 +193,7 @@ func (b *bench) prepareLoad() error {
 		}
 	}
 	size := b.load.args.Int(3)
-	p, err := b.product(k, b.load.f, size)
+	p, err := b.newProduct(k, b.load.f, size)
 	if err != nil {
 		return fmt.Errorf("preparing the load: %w", err)
 	}

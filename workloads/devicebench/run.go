@@ -70,15 +70,13 @@ type Options struct {
 	Product   int           // largest side of a product, a multiple of 128 [8192]
 	Tries     int           // of which the best counts [10]
 	Launches  int           // empty kernels in a row [1000]
-	// Late, where set, says that no time is left: what was not measured by then stays
-	// unknown, which is no error.
+	// Late, if set, reports that no time is left: figures not measured by then stay unknown, which is no error.
 	Late func() bool
-	// Progress, where set, is told what begins; it is called by several
-	// goroutines.
+	// Progress, if set, receives each phase as it begins; several goroutines call it.
 	Progress func(device, phase string)
 }
 
-func (o Options) complete() Options {
+func (o Options) withDefaults() Options {
 	if o.Load <= 0 {
 		o.Load = 10 * time.Second
 	}
@@ -104,8 +102,8 @@ func (o Options) complete() Options {
 	return o
 }
 
-// Quick are the options of a check that has to end soon: the same work, measured fewer
-// times, so that its figures can be compared with those of a whole one.
+// Quick returns the options of a check that has to end soon: the same work, measured fewer times, so that its figures
+// are comparable with a whole check's.
 func Quick(late func() bool) Options { return Options{Load: 3 * time.Second, Tries: 3, Late: late} }
 
 // telemetryEvery is the interval of the telemetry.
@@ -115,7 +113,7 @@ const telemetryEvery = 100 * time.Millisecond
 // fails on one is in its card and stops no other. It takes some seconds a target
 // and then Options.Load for all together.
 func Run(ctx context.Context, targets []Target, o Options) []health.Card {
-	o = o.complete()
+	o = o.withDefaults()
 	cards := make([]health.Card, len(targets))
 	turns := make([]chan struct{}, len(targets)+1)
 	for i := range turns {
@@ -127,7 +125,7 @@ func Run(ctx context.Context, targets []Target, o Options) []health.Card {
 	for i, t := range targets {
 		all.Go(func() {
 			b := &bench{ctx: ctx, o: o, target: t, card: &cards[i]}
-			b.whole(turns[i], func() { close(turns[i+1]) }, &loaded)
+			b.measureDevice(turns[i], func() { close(turns[i+1]) }, &loaded)
 		})
 	}
 	all.Wait()
@@ -149,9 +147,9 @@ type bench struct {
 	started  time.Time
 }
 
-// whole is a device's whole measurement: alone when turn is closed, until done
-// is called, then together with the others once all of them are ready.
-func (b *bench) whole(turn <-chan struct{}, done func(), loaded *sync.WaitGroup) {
+// measureDevice is a device's whole measurement: alone after turn is closed and until it calls done, then together
+// with the others once all of them are ready.
+func (b *bench) measureDevice(turn <-chan struct{}, done func(), loaded *sync.WaitGroup) {
 	b.card.Device, b.card.UUID, b.card.Condition = b.target.Device, b.target.UUID, b.target.Condition
 	end := sync.OnceFunc(done)
 	arrive := sync.OnceFunc(loaded.Done)
@@ -159,27 +157,26 @@ func (b *bench) whole(turn <-chan struct{}, done func(), loaded *sync.WaitGroup)
 	defer arrive()
 	defer end()
 	<-turn
-	err := b.protect(func() error {
+	err := b.recoverPanic(func() error {
 		if err := b.open(); err != nil {
 			return err
 		}
-		return b.alone()
+		return b.measureAlone()
 	})
 	end()
 	if err == nil {
 		arrive()
 		loaded.Wait()
-		err = b.protect(b.together)
+		err = b.recoverPanic(b.runLoad)
 	}
 	if cerr := b.close(); err == nil {
 		err = cerr
 	}
-	b.finish(err)
+	b.finishCard(err)
 }
 
-// protect turns a panic of a device into an error: one broken device must not
-// hide the others' figures.
-func (b *bench) protect(do func() error) (err error) {
+// recoverPanic turns a panic of a device into an error: one broken device must not hide the others' figures.
+func (b *bench) recoverPanic(do func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = gpuprof.Errorf(gpuprof.ErrDevice, "measuring %s: %v", b.target.Device, r).WithFix("this is a fault in gpuprof, please report it")
@@ -191,7 +188,7 @@ func (b *bench) protect(do func() error) (err error) {
 	return do()
 }
 
-func (b *bench) finish(err error) {
+func (b *bench) finishCard(err error) {
 	why := "the measurement ended before it"
 	switch {
 	case err != nil:
@@ -202,13 +199,13 @@ func (b *bench) finish(err error) {
 		return
 	}
 	for _, name := range health.Names() {
-		if _, ok := b.card.Metric(name); !ok && !b.mentioned(name) && name != "gemm_fp32_own" {
+		if _, ok := b.card.Metric(name); !ok && !b.hasMetric(name) && name != "gemm_fp32_own" {
 			b.card.SetUnknown(name, why)
 		}
 	}
 }
 
-func (b *bench) mentioned(name string) bool {
+func (b *bench) hasMetric(name string) bool {
 	for _, m := range b.card.Metrics {
 		if m.Name == name {
 			return true
@@ -242,8 +239,8 @@ func (b *bench) open() error {
 	return nil
 }
 
-// alone measures what needs the machine to itself.
-func (b *bench) alone() error {
+// measureAlone measures the figures that need the machine to themselves.
+func (b *bench) measureAlone() error {
 	if len(b.target.CPUs) > 0 {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -254,7 +251,7 @@ func (b *bench) alone() error {
 		name string
 		do   func() error
 	}{
-		{"memory", b.copies}, {"launches", b.launches}, {"products", b.products}, {"link", b.link},
+		{"memory", b.measureCopies}, {"launches", b.measureLaunches}, {"products", b.measureProducts}, {"link", b.measureLink},
 	} {
 		if err := b.ctx.Err(); err != nil {
 			return err
@@ -270,7 +267,7 @@ func (b *bench) alone() error {
 	return nil
 }
 
-// close releases everything; the device's own Close gives back what is left.
+// close releases everything; the device's own Close frees the remainder.
 func (b *bench) close() error {
 	var errs []error
 	if b.target.Instruments != nil && !b.started.IsZero() {
@@ -289,8 +286,8 @@ func (b *bench) close() error {
 	return errors.Join(errs...)
 }
 
-// alloc is a buffer that lives until the end of the measurement, or free.
-func (b *bench) alloc(bytes int, p device.Place) (device.Buffer, error) {
+// allocate returns a buffer that lives until the end of the measurement, or release.
+func (b *bench) allocate(bytes int, p device.Place) (device.Buffer, error) {
 	buf, err := b.dev.Alloc(bytes, p)
 	if err == nil {
 		b.frees = append(b.frees, buf.Free)
@@ -298,7 +295,7 @@ func (b *bench) alloc(bytes int, p device.Place) (device.Buffer, error) {
 	return buf, err
 }
 
-// mark is a place to give memory back to.
+// mark returns the position up to which release frees memory.
 func (b *bench) mark() int { return len(b.frees) }
 
 func (b *bench) release(mark int) error {
@@ -310,9 +307,9 @@ func (b *bench) release(mark int) error {
 	return errors.Join(errs...)
 }
 
-// best is the least time in s that the device took for what enqueue enqueues,
-// by its own events, after one run that is not counted.
-func (b *bench) best(enqueue func() error) (float64, error) {
+// leastTime returns the least time in seconds that the device took for the work of enqueue, by its own events, after
+// one run that is not counted.
+func (b *bench) leastTime(enqueue func() error) (float64, error) {
 	least := 0.0
 	for try := range b.o.Tries + 1 {
 		if err := b.ctx.Err(); err != nil {

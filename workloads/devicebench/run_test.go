@@ -128,7 +128,7 @@ func TestHostProduct(t *testing.T) {
 		if bufs[i], err = d.Alloc(4*size*size, device.OnDevice); err != nil {
 			t.Fatal(err)
 		}
-		random(bufs[i].Bytes())
+		fillRandom(bufs[i].Bytes())
 	}
 	var a device.Args
 	a.SetBuf(0, bufs[0])
@@ -151,7 +151,7 @@ func TestHostProduct(t *testing.T) {
 
 func TestRandomNumbersAreOrdinary(t *testing.T) {
 	p := make([]byte, 1<<16)
-	random(p)
+	fillRandom(p)
 	distinct := map[uint32]bool{}
 	for i := 0; i < len(p); i += 4 {
 		v := binary.LittleEndian.Uint32(p[i:])

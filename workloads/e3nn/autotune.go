@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// tuning is what a search for the fastest launch shapes found out.
+// tuning is the result of a search for the fastest launch shapes.
 type tuning struct {
 	seconds  float64
 	tried    int
@@ -19,9 +19,8 @@ type tuning struct {
 	from, to device.Event
 }
 
-// candidates are the shapes of a layer's tensor product that may be chosen.
-// With deterministic=on only those that add in the same order, so that the
-// choice, which depends on timing, changes no bit.
+// candidates returns the selectable shapes of a layer's tensor product. With deterministic=on these are only shapes
+// that add in the same order, so that the choice, which depends on timing, changes no bit.
 func (s *session) candidates(i int) []op.TensorProduct {
 	own := s.products[i]
 	if !s.set.On("autotune") {
@@ -43,15 +42,13 @@ func (s *session) candidates(i int) []op.TensorProduct {
 	return kept
 }
 
-// defaultSegment is what a TensorProduct without a segment takes.
+// defaultSegment is the segment of a TensorProduct that sets none.
 const defaultSegment = 256
 
-// multipliers are the ways of a layer's MLP that may be chosen: the library as
-// it is set, and where it need not be used the tiles of our own product. With
-// deterministic=on the library stays what it is, because the two round
-// differently. On the host device, where one product of the large presets takes
-// seconds, there is no search for them.
-func (s *session) multipliers(i int) []op.MLP {
+// mlpCandidates returns the selectable ways of a layer's MLP: the library as it is set, and, unless the library is
+// required, the tiles of our own product. With deterministic=on the library setting stays, because the two round
+// differently. On the host device, where one product of the large presets takes seconds, there is no search for them.
+func (s *session) mlpCandidates(i int) []op.MLP {
 	own := s.mlps[i]
 	if s.dev.Info().Kind == "host" {
 		return []op.MLP{own}
@@ -65,7 +62,7 @@ func (s *session) multipliers(i int) []op.MLP {
 	return kept
 }
 
-// startTuning puts a batch on the device and computes what all layers share.
+// startTuning puts a batch on the device and computes the data that all layers share.
 func (s *session) startTuning(shared ...*op.Bound) error {
 	began := time.Now()
 	t := &tuning{}
@@ -98,16 +95,16 @@ func (s *session) startTuning(shared ...*op.Bound) error {
 	return nil
 }
 
-// tuneLayer times every way of a layer's MLP, then every shape of its tensor
-// product on the weights that came out, and keeps the fastest of each.
+// tuneLayer times every way of a layer's MLP, then every shape of its tensor product on the resulting weights, and
+// keeps the fastest of each.
 func (s *session) tuneLayer(ctx context.Context, i int) error {
 	began := time.Now()
 	defer func() { s.tuned.seconds += time.Since(began).Seconds() }()
-	err := fastest(ctx, s, s.multipliers(i), &s.mlps[i], func() (*op.Bound, error) { return s.bindMLP(i) })
+	err := chooseFastest(ctx, s, s.mlpCandidates(i), &s.mlps[i], func() (*op.Bound, error) { return s.bindMLP(i) })
 	if err != nil {
 		return fmt.Errorf("tuning the radial MLP: %w", err)
 	}
-	err = fastest(ctx, s, s.candidates(i), &s.products[i], func() (*op.Bound, error) {
+	err = chooseFastest(ctx, s, s.candidates(i), &s.products[i], func() (*op.Bound, error) {
 		product, scatter, err := s.bindProduct(i)
 		if scatter != nil {
 			err = scatter.Close()
@@ -120,9 +117,8 @@ func (s *session) tuneLayer(ctx context.Context, i int) error {
 	return nil
 }
 
-// fastest tries every value of what and leaves the one whose operation takes
-// least time.
-func fastest[T any](ctx context.Context, s *session, values []T, what *T, bind func() (*op.Bound, error)) error {
+// chooseFastest tries every value of what and leaves the value whose operation takes least time.
+func chooseFastest[T any](ctx context.Context, s *session, values []T, what *T, bind func() (*op.Bound, error)) error {
 	best, least := values[0], int64(math.MaxInt64)
 	for _, v := range values {
 		if err := ctx.Err(); err != nil {
@@ -133,7 +129,7 @@ func fastest[T any](ctx context.Context, s *session, values []T, what *T, bind f
 		if err != nil {
 			return err
 		}
-		ns, err := s.tuned.time(s, b)
+		ns, err := s.tuned.shortestTime(s, b)
 		if e := b.Close(); err == nil {
 			err = e
 		}
@@ -151,8 +147,8 @@ func fastest[T any](ctx context.Context, s *session, values []T, what *T, bind f
 	return nil
 }
 
-// time is the shortest of three passes on the device, after one to warm up.
-func (t *tuning) time(s *session, b *op.Bound) (int64, error) {
+// shortestTime returns the shortest of three passes on the device, after one to warm up, in nanoseconds.
+func (t *tuning) shortestTime(s *session, b *op.Bound) (int64, error) {
 	b.SetEdges(t.edges)
 	least := int64(math.MaxInt64)
 	for pass := range 4 {
@@ -179,8 +175,8 @@ func (t *tuning) time(s *session, b *op.Bound) (int64, error) {
 	return least, nil
 }
 
-// chosen describes every layer's choice.
-func (t *tuning) chosen(s *session) []string {
+// describeChoices describes every layer's choice.
+func (t *tuning) describeChoices(s *session) []string {
 	var out []string
 	for i, p := range s.products {
 		threads, segment, tile := "default", "default", "default"

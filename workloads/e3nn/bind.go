@@ -11,10 +11,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// The stages of a step, in order. scatter is there only where the tensor
-// product leaves the sum over neighbours to it, loss to optimizer where a step goes
-// back, force_loss to radial_bwd2 where its loss is on forces. With a launch graph what runs on the device is one stage, graph, instead of
-// radial to optimizer: nothing outside can tell its parts apart.
+// The stages of a step, in order. The step has scatter only where the tensor product leaves the sum over neighbours to
+// it, loss to optimizer only with a backward pass, force_loss to radial_bwd2 only with a loss on forces. With a launch
+// graph all device work is one stage, graph, instead of radial to optimizer: from outside, its parts are
+// indistinguishable.
 const (
 	stCollate = iota
 	stH2D
@@ -48,7 +48,7 @@ const (
 	stageCount
 )
 
-// allStages are the stages by these constants.
+// allStages returns the stages in the order of these constants.
 func allStages() []gpuprof.Stage {
 	return append([]gpuprof.Stage{loop.Host(), loop.Transfer(), {Name: "radial"}, {Name: "sph"}, {Name: "tensor_product", TimedAlone: true},
 		{Name: "scatter"}, {Name: "linear_gate"}, {Name: "loss"}, {Name: "recompute"}, {Name: "linear_gate_bwd"}, {Name: "tensor_product_bwd"},
@@ -56,22 +56,22 @@ func allStages() []gpuprof.Stage {
 		{Name: "linear_gate_tangent"}, {Name: "linear_gate_bwd2"}, {Name: "tensor_product_bwd2"}, {Name: "radial_bwd2"}, {Name: "grads"}, {Name: "clip"}, {Name: "optimizer"}, {Name: "graph"}, loop.Result()}, loop.Waits()...)
 }
 
-// bind makes the operations of both slots and the list of stages.
-func (s *session) bind(ctx context.Context) error {
+// bindSlots makes the operations of both slots and the list of stages.
+func (s *session) bindSlots(ctx context.Context) error {
 	first := s.slots[0].dev
 	var shared []*op.Bound
-	if s.backwards() { // forwards the MLP makes the radial functions itself
-		basis, err := s.keep(s.radialBasis().Bind(s.dev, first.vec, s.basis, s.edges))
+	if s.goesBack() { // forwards the MLP makes the radial functions itself
+		basis, err := s.keepBound(s.radialBasis().Bind(s.dev, first.vec, s.basis, s.edges))
 		if err != nil {
 			return err
 		}
 		shared = append(shared, basis)
 	}
-	sph, err := s.keep(op.Sph{LMax: s.model.LMax}.Bind(s.dev, first.vec, s.harmonics, s.edges))
+	sph, err := s.keepBound(op.Sph{LMax: s.model.LMax}.Bind(s.dev, first.vec, s.harmonics, s.edges))
 	if err != nil {
 		return err
 	}
-	s.plan = append(s.plan, stageOps{stage: stSph, ops: same(sph)})
+	s.plan = append(s.plan, stageOps{stage: stSph, ops: repeatOps(sph)})
 	if s.set.On("autotune") {
 		if err := s.startTuning(append(slices.Clone(shared), sph)...); err != nil {
 			return fmt.Errorf("tuning: %w", err)
@@ -82,33 +82,33 @@ func (s *session) bind(ctx context.Context) error {
 			return fmt.Errorf("layer %d: %w", i+1, err)
 		}
 	}
-	if s.backwards() {
+	if s.goesBack() {
 		if err := s.bindBack(); err != nil {
 			return err
 		}
 	}
-	if err := s.rebind(); err != nil {
+	if err := s.rebindSlots(); err != nil {
 		return err
 	}
 	s.describeStages()
 	if s.set.On("graph") {
-		return s.capture(ctx)
+		return s.captureGraphs(ctx)
 	}
 	return nil
 }
 
-// bindMLP binds a layer's radial MLP, or what the tensor product leaves of it.
+// bindMLP binds a layer's radial MLP, or the part of it that the tensor product does not compute.
 func (s *session) bindMLP(i int) (*op.Bound, error) {
 	b, k := s.layers[i], s.work[i]
 	switch {
-	case s.backwards() && s.hiddenOnly():
+	case s.goesBack() && s.hiddenOnly():
 		return s.mlps[i].BindKept(s.dev, s.basis, b.w1, b.w2, k.a, k.h, nil, s.edges)
-	case s.backwards():
+	case s.goesBack():
 		return s.mlps[i].BindKept(s.dev, s.basis, b.w1, b.w2, k.a, k.h, k.w, s.edges)
 	case s.hiddenOnly():
-		return s.radial(i).BindHidden(s.dev, s.slots[0].dev.vec, b.w1, k.h, s.edges)
+		return s.radialOf(i).BindHidden(s.dev, s.slots[0].dev.vec, b.w1, k.h, s.edges)
 	}
-	return s.radial(i).Bind(s.dev, s.slots[0].dev.vec, b.w1, b.w2, k.w, s.edges)
+	return s.radialOf(i).Bind(s.dev, s.slots[0].dev.vec, b.w1, b.w2, k.w, s.edges)
 }
 
 func (s *session) bindProduct(i int) (product, scatter *op.Bound, err error) {
@@ -127,7 +127,7 @@ func (s *session) bindLayer(ctx context.Context, i int, l layer, shared []*op.Bo
 		}
 	}
 	b := s.layers[i]
-	mlp, err := s.keep(s.bindMLP(i))
+	mlp, err := s.keepBound(s.bindMLP(i))
 	if err != nil {
 		return err
 	}
@@ -139,11 +139,11 @@ func (s *session) bindLayer(ctx context.Context, i int, l layer, shared []*op.Bo
 	if scatter != nil {
 		s.closers = append(s.closers, scatter)
 	}
-	linear, err := s.keep(l.Linear.Bind(s.dev, s.work[i].mid, b.mix, s.work[i].pre, s.rows))
+	linear, err := s.keepBound(l.Linear.Bind(s.dev, s.work[i].mid, b.mix, s.work[i].pre, s.rows))
 	if err != nil {
 		return err
 	}
-	gate, err := s.keep(l.Gate.Bind(s.dev, s.work[i].pre, b.out, s.rows))
+	gate, err := s.keepBound(l.Gate.Bind(s.dev, s.work[i].pre, b.out, s.rows))
 	if err != nil {
 		return err
 	}
@@ -151,12 +151,12 @@ func (s *session) bindLayer(ctx context.Context, i int, l layer, shared []*op.Bo
 	if i == 0 { // the basis serves every layer
 		radial = append(slices.Clone(shared), mlp)
 	}
-	s.plan = append(s.plan, stageOps{stage: stRadial, layer: i, ops: same(radial...)}, stageOps{stage: stProduct, layer: i, ops: same(product)})
+	s.plan = append(s.plan, stageOps{stage: stRadial, layer: i, ops: repeatOps(radial...)}, stageOps{stage: stProduct, layer: i, ops: repeatOps(product)})
 	if scatter != nil {
-		s.plan = append(s.plan, stageOps{stage: stScatter, layer: i, ops: same(scatter)})
+		s.plan = append(s.plan, stageOps{stage: stScatter, layer: i, ops: repeatOps(scatter)})
 	}
-	s.plan = append(s.plan, stageOps{stage: stLinearGate, layer: i, ops: same(linear, gate)})
-	if s.set["recompute"] == recomputeAll && s.backwards() { // the same operations again, before the layer goes back
+	s.plan = append(s.plan, stageOps{stage: stLinearGate, layer: i, ops: repeatOps(linear, gate)})
+	if s.set["recompute"] == recomputeAll && s.goesBack() { // the same operations again, before the layer's backward pass
 		again := []*op.Bound{mlp, product}
 		if scatter != nil {
 			again = append(again, scatter)
@@ -166,7 +166,7 @@ func (s *session) bindLayer(ctx context.Context, i int, l layer, shared []*op.Bo
 	return nil
 }
 
-func (s *session) keep(b *op.Bound, err error) (*op.Bound, error) {
+func (s *session) keepBound(b *op.Bound, err error) (*op.Bound, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -174,16 +174,16 @@ func (s *session) keep(b *op.Bound, err error) (*op.Bound, error) {
 	return b, nil
 }
 
-func same(ops ...*op.Bound) (out [depth][]*op.Bound) {
+func repeatOps(ops ...*op.Bound) (out [depth][]*op.Bound) {
 	for i := range out {
 		out[i] = ops
 	}
 	return out
 }
 
-// rebind gives the later slots their own view of every operation. They share
-// tables and scratch, which is safe because one stream runs them in order.
-func (s *session) rebind() error {
+// rebindSlots gives the later slots their own view of every operation. They share tables and scratch, which is safe
+// because one stream runs them in order.
+func (s *session) rebindSlots() error {
 	from := s.slots[0].dev
 	for k := 1; k < depth; k++ {
 		to := s.slots[k].dev
@@ -219,7 +219,7 @@ func (s *session) describeStages() {
 	if s.Blocking {
 		all[stSync].MaxSpans += 2 * micros
 	}
-	if s.trains() {
+	if s.isTraining() {
 		all[stSync].MaxSpans += s.train.step.Reads()
 	}
 	graph := s.set.On("graph")
@@ -228,7 +228,7 @@ func (s *session) describeStages() {
 		if graph {
 			st = &all[stGraph]
 		}
-		for range so.times(micros) {
+		for range so.repeatsIn(micros) {
 			st.MaxSpans++
 			for _, b := range so.ops[0] {
 				st.Parts = append(st.Parts, b.Parts()...)
@@ -239,10 +239,10 @@ func (s *session) describeStages() {
 	if graph {
 		all[stGraph].MaxSpans, all[stGraph].Minimum.Launches = 1, 1
 	}
-	// A copy reads what it writes.
+	// A copy reads as many bytes as it writes.
 	e, out := int64(s.in.meanEdges()), s.resultWords()
 	in := 4 * (5*e + int64(s.rows) + 1)
-	if s.backwards() {
+	if s.goesBack() {
 		in += 4 * (e + int64(len(s.in.crystal.Positions)) + 2)
 	}
 	if s.slots[0].energy != nil {

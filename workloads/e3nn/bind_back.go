@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// bindBack makes the operations of the way back, in the order of the step: the
-// energy, the layers from the last to the first, and what they share.
+// bindBack makes the operations of the backward pass, in the order of the step: the energy, the layers from the last
+// to the first, and the operations that they share.
 func (s *session) bindBack() error {
 	if err := s.bindLoss(); err != nil {
 		return fmt.Errorf("the energy: %w", err)
@@ -20,20 +20,20 @@ func (s *session) bindBack() error {
 			return fmt.Errorf("layer %d backwards: %w", i+1, err)
 		}
 	}
-	if !s.pulls() {
+	if !s.computesForces() {
 		return s.bindOptimizer()
 	}
 	e, b := s.slots[0].dev, s.back
-	sph, err := s.keep(op.SphGrad{Sph: op.Sph{LMax: s.model.LMax}}.Bind(s.dev, e.vec, b.dy, b.slope, b.f, s.edges))
+	sph, err := s.keepBound(op.SphGrad{Sph: op.Sph{LMax: s.model.LMax}}.Bind(s.dev, e.vec, b.dy, b.slope, b.f, s.edges))
 	if err != nil {
 		return err
 	}
-	forces, err := s.keep(s.positions().Bind(s.dev, op.PositionsBuffers{F: b.f, RowPtr: e.rowptr, ColPtr: e.colptr, Perm: e.perm, Out: b.forces}, s.edges))
+	forces, err := s.keepBound(s.positions().Bind(s.dev, op.PositionsBuffers{F: b.f, RowPtr: e.rowptr, ColPtr: e.colptr, Perm: e.perm, Out: b.forces}, s.edges))
 	if err != nil {
 		return err
 	}
-	s.plan = append(s.plan, stageOps{stage: stSphBack, ops: same(sph)}, stageOps{stage: stForces, ops: same(forces)})
-	if !s.second() {
+	s.plan = append(s.plan, stageOps{stage: stSphBack, ops: repeatOps(sph)}, stageOps{stage: stForces, ops: repeatOps(forces)})
+	if !s.goesBackTwice() {
 		return nil
 	}
 	if err := s.bindSecond(); err != nil {
@@ -46,54 +46,52 @@ func (s *session) positions() op.Positions {
 	return op.Positions{Points: s.points(), Atoms: len(s.in.crystal.Positions), Rows: s.rows}
 }
 
-// bindLoss binds the readouts and their sum, the energy, whose gradient by every
-// row's value is 1. In training the sum is that of squared errors; a loss on forces takes
-// the gradient alone.
+// bindLoss binds the readouts and their sum, the energy, whose gradient by every row's value is 1. In training it
+// binds the sum of squared errors instead; a loss on forces takes the gradient alone.
 func (s *session) bindLoss() error {
 	b := s.back
 	ones := make([]float32, s.rows)
 	for i := range ones {
 		ones[i] = 1
 	}
-	if s.second() {
+	if s.goesBackTwice() {
 		return op.Send(s.dev, s.Compute, b.drho, ones)
 	}
 	var ops []*op.Bound
 	for i, l := range s.model.Layers {
 		r := l.readout()
 		r.Add = i > 0
-		one, err := s.keep(r.Bind(s.dev, s.layers[i].out, s.layers[i].readout, b.rho, s.rows))
+		one, err := s.keepBound(r.Bind(s.dev, s.layers[i].out, s.layers[i].readout, b.rho, s.rows))
 		if err != nil {
 			return err
 		}
 		ops = append(ops, one)
 	}
-	if s.trains() {
+	if s.isTraining() {
 		return s.bindResiduals(stLoss, ops...)
 	}
-	sum, err := s.keep(op.Sum{N: s.rows}.Bind(s.dev, b.rho, b.energy))
+	sum, err := s.keepBound(op.Sum{N: s.rows}.Bind(s.dev, b.rho, b.energy))
 	if err != nil {
 		return err
 	}
-	s.plan = append(s.plan, stageOps{stage: stLoss, ops: same(append(ops, sum)...)})
+	s.plan = append(s.plan, stageOps{stage: stLoss, ops: repeatOps(append(ops, sum)...)})
 	return op.Send(s.dev, s.Compute, b.drho, ones)
 }
 
-// bindResiduals binds the squared errors of every micro-batch and their sum, what scales their
-// gradients, and the zeros that gradients begin with: of the rows' values behind their
-// readouts or, with none, of forces.
+// bindResiduals binds the squared errors of every micro-batch and their sum, the scale of their gradients, and the
+// zeros that gradients begin with: of the rows' values after their readouts or, without readouts, of forces.
 func (s *session) bindResiduals(stage int, readouts ...*op.Bound) error {
 	b, step, n := s.back, &s.train.step, s.lossTerms()
 	values, grad := b.rho, b.drho
-	if s.second() {
+	if s.goesBackTwice() {
 		values, grad = b.forces, s.pull.v
 	}
-	sum, err := s.keep(op.Sum{N: n}.Bind(s.dev, b.losses, b.energy))
+	sum, err := s.keepBound(op.Sum{N: n}.Bind(s.dev, b.losses, b.energy))
 	if err != nil {
 		return err
 	}
 	for micro, target := range s.train.targets {
-		residual, err := s.keep(op.Residual{Rows: n}.Bind(s.dev, values, target, grad, b.losses))
+		residual, err := s.keepBound(op.Residual{Rows: n}.Bind(s.dev, values, target, grad, b.losses))
 		if err != nil {
 			return err
 		}
@@ -103,20 +101,20 @@ func (s *session) bindResiduals(stage int, readouts ...*op.Bound) error {
 			more = append(more, step.Zeros()...)
 		}
 		if len(more) > 0 {
-			begin, err := s.keep(op.BindLaunches(s.dev, "the start of the way back", gpuprof.Cost{}, more...))
+			begin, err := s.keepBound(op.BindLaunches(s.dev, "the start of the way back", gpuprof.Cost{}, more...))
 			if err != nil {
 				return err
 			}
 			ops = append(ops, begin)
 		}
-		s.plan = append(s.plan, stageOps{stage: stage, ops: same(ops...), from: micro, to: micro + 1})
+		s.plan = append(s.plan, stageOps{stage: stage, ops: repeatOps(ops...), from: micro, to: micro + 1})
 	}
 	return nil
 }
 
-// bindLayerBack binds a layer's way back: what was not kept is made again, then the
-// gate and the linear layer, the tensor product and the MLP. Gradients that layers
-// share are written by the last layer, which goes first, and added to by the others.
+// bindLayerBack binds a layer's backward pass: it recomputes discarded values, then runs the gate and the linear
+// layer, the tensor product and the MLP. The last layer, which goes first, writes the gradients that layers share; the
+// others add to them.
 func (s *session) bindLayerBack(i int) error {
 	l, p, k, b, own, e := s.model.Layers[i], s.layers[i], s.work[i], s.back, s.back.of[i], s.slots[0].dev
 	again, err := s.bindAgain(i)
@@ -124,45 +122,45 @@ func (s *session) bindLayerBack(i int) error {
 		return err
 	}
 	if len(again) > 0 {
-		s.plan = append(s.plan, stageOps{stage: stRecompute, layer: i, ops: same(again...)})
+		s.plan = append(s.plan, stageOps{stage: stRecompute, layer: i, ops: repeatOps(again...)})
 	}
-	readout, err := s.keep(l.readout().BindGrad(s.dev, b.drho, p.readout, own.dout, s.rows))
+	readout, err := s.keepBound(l.readout().BindGrad(s.dev, b.drho, p.readout, own.dout, s.rows))
 	if err != nil {
 		return err
 	}
-	gate, err := s.keep(op.GateGrad{Gate: l.Gate}.Bind(s.dev, k.pre, own.dout, own.dpre, s.rows))
+	gate, err := s.keepBound(op.GateGrad{Gate: l.Gate}.Bind(s.dev, k.pre, own.dout, own.dpre, s.rows))
 	if err != nil {
 		return err
 	}
-	linear, err := s.keep(op.LinearGrad{Linear: l.Linear}.Bind(s.dev, own.dpre, p.mix, own.dmid, s.rows))
+	linear, err := s.keepBound(op.LinearGrad{Linear: l.Linear}.Bind(s.dev, own.dpre, p.mix, own.dmid, s.rows))
 	if err != nil {
 		return err
 	}
 	grads := op.TPGradBuffers{X: p.x, Y: s.harmonics, W: k.w, DOut: own.dmid, Src: e.src, Dst: e.dst, ColPtr: e.colptr, Perm: e.perm, DY: b.dy, DW: own.dw}
-	mlp, err := s.keep(s.mlpGrad(i).Bind(s.dev, op.MLPGradBuffers{A: k.a, W1: p.w1, W2: p.w2, DW: own.dw, DH: own.dh, DA: own.da, DB: b.db}, s.edges))
+	mlp, err := s.keepBound(s.mlpGrad(i).Bind(s.dev, op.MLPGradBuffers{A: k.a, W1: p.w1, W2: p.w2, DW: own.dw, DH: own.dh, DA: own.da, DB: b.db}, s.edges))
 	if err != nil {
 		return err
 	}
 	radial := []*op.Bound{mlp}
-	if i == 0 && s.pulls() { // the basis has every layer's gradient now
-		basis, err := s.keep(op.BasisGrad{Basis: s.radialBasis()}.Bind(s.dev, e.vec, b.db, b.slope, s.edges))
+	if i == 0 && s.computesForces() { // the basis has every layer's gradient now
+		basis, err := s.keepBound(op.BasisGrad{Basis: s.radialBasis()}.Bind(s.dev, e.vec, b.db, b.slope, s.edges))
 		if err != nil {
 			return err
 		}
 		radial = append(radial, basis)
 	}
-	s.plan = append(s.plan, stageOps{stage: stLinearGateBack, layer: i, ops: same(readout, gate, linear)})
+	s.plan = append(s.plan, stageOps{stage: stLinearGateBack, layer: i, ops: repeatOps(readout, gate, linear)})
 	if err := s.bindProductGrad(i, grads); err != nil {
 		return err
 	}
-	s.plan = append(s.plan, stageOps{stage: stRadialBack, layer: i, ops: same(radial...)})
-	if s.pulls() {
+	s.plan = append(s.plan, stageOps{stage: stRadialBack, layer: i, ops: repeatOps(radial...)})
+	if s.computesForces() {
 		return nil
 	}
 	return s.bindGrads(i)
 }
 
-// bindAgain is what makes a layer's values again that were not kept.
+// bindAgain binds the recomputation of a layer's discarded values.
 func (s *session) bindAgain(i int) ([]*op.Bound, error) {
 	var again []*op.Bound
 	if s.set["recompute"] == recomputeAll {
@@ -174,56 +172,56 @@ func (s *session) bindAgain(i int) ([]*op.Bound, error) {
 	if s.keepsWeights() {
 		return again, nil
 	}
-	weights, err := s.keep(s.mlps[i].BindWeights(s.dev, s.work[i].h, s.layers[i].w2, s.work[i].w, s.edges))
+	weights, err := s.keepBound(s.mlps[i].BindWeights(s.dev, s.work[i].h, s.layers[i].w2, s.work[i].w, s.edges))
 	if err != nil {
 		return nil, err
 	}
 	return append(again, weights), nil
 }
 
-// first says that a layer is the first to go back.
-func (s *session) first(i int) bool { return i == len(s.model.Layers)-1 }
+// isFirstBack reports whether the backward pass starts at the layer.
+func (s *session) isFirstBack(i int) bool { return i == len(s.model.Layers)-1 }
 
 func (s *session) productGrad(i int) op.TensorProductGrad {
-	return op.TensorProductGrad{Product: s.products[i], AddY: !s.first(i)}
+	return op.TensorProductGrad{Product: s.products[i], AddY: !s.isFirstBack(i)}
 }
 
-// productWays are how often a layer's product is bound backwards.
+// productWays returns how many times a layer's product is bound backwards.
 func (s *session) productWays() int64 {
-	if s.pulls() {
+	if s.computesForces() {
 		return 1
 	}
-	return int64(len(s.variants()))
+	return int64(len(s.gradientVariants()))
 }
 
 func (s *session) mlpGrad(i int) op.MLPGrad {
-	return op.MLPGrad{MLP: s.mlps[i], Add: !s.first(i)}
+	return op.MLPGrad{MLP: s.mlps[i], Add: !s.isFirstBack(i)}
 }
 
-// backScratch is the memory of the way back besides requests: parameters in words,
-// and what the operations allocate in bytes.
+// backScratch returns the memory of the backward pass in addition to requests: parameters in words, and the
+// operations' scratch in bytes.
 func (s *session) backScratch(e int64) (words, scratch int64) {
 	atoms := len(s.in.crystal.Positions)
 	scratch = op.Sum{N: s.lossTerms()}.Scratch()
 	for i, l := range s.model.Layers {
 		words += int64(l.readout().Count)
 		scratch += op.GateGrad{Gate: l.Gate}.Scratch() + op.LinearGrad{Linear: l.Linear}.Scratch(s.rows) +
-			s.productWays()*s.productGrad(i).Scratch(atoms, s.rows, int(e), s.pulls(), !s.pulls(), s.dev.Info().Kind)
+			s.productWays()*s.productGrad(i).Scratch(atoms, s.rows, int(e), s.computesForces(), !s.computesForces(), s.dev.Info().Kind)
 		again := int64(0)
 		if !s.keepsWeights() && (s.hiddenOnly() || s.set["recompute"] != recomputeAll) {
 			again = s.mlps[i].WeightsScratch(int(e))
 		}
 		scratch += again
 		switch {
-		case s.second():
+		case s.goesBackTwice():
 			scratch += s.mlpGrad(i).Scratch(int(e)) + s.secondScratch(l, i, e) + again
-		case s.pulls():
+		case s.computesForces():
 			scratch += s.mlpGrad(i).Scratch(int(e))
 		default:
 			scratch += s.mlpGrad(i).HiddenScratch(int(e)) + s.gradScratch(l, i, e)
 		}
 	}
-	if s.trains() {
+	if s.isTraining() {
 		words += s.trainWords()
 	}
 	return words, scratch

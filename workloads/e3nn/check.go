@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// fp32Tolerance is that of a float32 layer against float64 arithmetic.
+	// fp32Tolerance applies to a float32 layer against float64 arithmetic.
 	fp32Tolerance = 1e-5
 	// Rows checked where all of them would take over a second.
 	sampledRows = 64
@@ -35,22 +35,22 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
 	out, err := op.EachSlot(depth, func(k int) ([]gpuprof.Check, error) {
-		if s.trains() { // every slot from the parameters that the reference has
+		if s.isTraining() { // every slot from the parameters that the reference has
 			if err := s.train.step.Checked(s.Compute); err != nil {
 				return nil, err
 			}
 		}
 		c := &checker{s: s, ctx: ctx, slot: k, batch: k % len(s.in.batches), errs: make([]op.ErrorNorm, stageCount)}
 		err := c.run(rng, k == 0 && whole)
-		return c.checks(), err
+		return c.stageChecks(), err
 	})
 	if err == nil {
 		var whole []gpuprof.Check
 		whole, err = s.wholeSteps(ctx)
 		out = append(out, whole...)
 	}
-	if err == nil && s.trains() {
-		err = s.restart()
+	if err == nil && s.isTraining() {
+		err = s.restartParameters()
 	}
 	return out, cmp.Or(err, ctx.Err())
 }
@@ -69,10 +69,10 @@ type checker struct {
 	errs  []op.ErrorNorm
 	laws  [lawCount]op.ErrorNorm
 	p     wide
-	// before are the gradients of the rows' edges that the stage at hand adds to.
+	// before has the gradients of the rows' edges before a stage that adds to them.
 	before [][]float64
 	saved  optim.Saved // parameters and gradients before a stage that changes them
-	// added is what a layer's gradients were before a stage that adds to them, by buffer.
+	// added has a layer's gradients before a stage that adds to them, by buffer.
 	added map[device.Buffer][]float64
 }
 
@@ -87,7 +87,7 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 	return nil
 }
 
-// runMicro is one batch of a step.
+// runMicro checks one micro-batch of a step.
 func (c *checker) runMicro(rng *rand.Rand, whole bool) error {
 	s := c.s
 	sl := &s.slots[c.slot]
@@ -100,25 +100,25 @@ func (c *checker) runMicro(rng *rand.Rand, whole bool) error {
 	if err := c.collateAndCopy(sl); err != nil {
 		return err
 	}
-	if err := c.reference(sl); err != nil {
+	if err := c.computeReference(sl); err != nil {
 		return err
 	}
 	s.setEdges(c.slot, c.edges)
-	if s.backwards() {
+	if s.goesBack() {
 		c.p = widen(s.params)
 	}
 	for i := range s.plan {
-		if !s.plan[i].in(c.micro) {
+		if !s.plan[i].appliesTo(c.micro) {
 			continue
 		}
-		if err := c.stage(&s.plan[i]); err != nil {
+		if err := c.checkStage(&s.plan[i]); err != nil {
 			return fmt.Errorf("stage %s: %w", allStages()[s.plan[i].stage].Name, err)
 		}
 	}
 	if err := c.copyBack(sl); err != nil || s.graphs.of[c.slot] == nil {
 		return err
 	}
-	return c.graph()
+	return c.checkGraph()
 }
 
 // poisonAll fills everything the step writes with NaN.
@@ -126,12 +126,12 @@ func (c *checker) poisonAll() error {
 	s := c.s
 	var bufs []device.Buffer
 	for _, r := range s.requests(int64(s.edges)) {
-		if b := *r.to[0]; b != s.back.drho || !s.pulls() { // those that no step writes
+		if b := *r.to[0]; b != s.back.drho || !s.computesForces() { // those that no step writes
 			bufs = append(bufs, b)
 		}
 	}
 	for i := range s.layers {
-		bufs = append(bufs, s.output(c.slot, i))
+		bufs = append(bufs, s.outputOf(c.slot, i))
 	}
 	if err := op.Poison(s.dev, s.Compute, bufs...); err != nil {
 		return err
@@ -170,15 +170,15 @@ func (c *checker) collateAndCopy(sl *slot) error {
 	if err := s.Compute.Sync(); err != nil {
 		return err
 	}
-	if s.backwards() {
-		c.bySource(sl)
+	if s.goesBack() {
+		c.checkBySource(sl)
 	}
 	type copied struct {
 		host, dev device.Buffer
 		n         int
 	}
 	all := []copied{{sl.host.src, sl.dev.src, c.edges}, {sl.host.dst, sl.dev.dst, c.edges}, {sl.host.rowptr, sl.dev.rowptr, s.rows + 1}, {sl.host.vec, sl.dev.vec, 3 * c.edges}}
-	if s.backwards() {
+	if s.goesBack() {
 		all = append(all, copied{sl.host.colptr, sl.dev.colptr, sl.host.colptr.Len() / 4}, copied{sl.host.perm, sl.dev.perm, c.edges})
 	}
 	for _, copied := range all {
@@ -192,10 +192,10 @@ func (c *checker) collateAndCopy(sl *slot) error {
 	return nil
 }
 
-// stage runs one stage's launches and compares what they wrote.
-func (c *checker) stage(so *stageOps) error {
+// checkStage runs one stage's launches and compares their outputs.
+func (c *checker) checkStage(so *stageOps) error {
 	s := c.s
-	if err := c.snapshot(so); err != nil {
+	if err := c.takeSnapshot(so); err != nil {
 		return err
 	}
 	for _, b := range so.ops[c.slot] {
@@ -217,19 +217,19 @@ func (c *checker) stage(so *stageOps) error {
 		switch so.stage {
 		case stSph:
 			w := (s.model.LMax + 1) * (s.model.LMax + 1)
-			err = c.compare(stSph, s.harmonics, lo*w, ref.y)
+			err = c.compareBuffer(stSph, s.harmonics, lo*w, ref.y)
 		case stRadial:
-			err = c.radial(so.layer, lo, &ref.layers[so.layer])
+			err = c.checkRadial(so.layer, lo, &ref.layers[so.layer])
 		case stProduct:
 			if messages := so.ops[c.slot][0].Output(); messages != nil {
-				err = c.compare(stProduct, messages, lo*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].messages)
+				err = c.compareBuffer(stProduct, messages, lo*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].messages)
 			} else {
-				err = c.compare(stProduct, s.work[so.layer].mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
+				err = c.compareBuffer(stProduct, s.work[so.layer].mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
 			}
 		case stScatter:
-			err = c.compare(stScatter, s.work[so.layer].mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
+			err = c.compareBuffer(stScatter, s.work[so.layer].mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
 		case stLinearGate:
-			err = c.compare(stLinearGate, s.output(c.slot, so.layer), r*s.model.Layers[so.layer].Out.Dim(), ref.layers[so.layer].out)
+			err = c.compareBuffer(stLinearGate, s.outputOf(c.slot, so.layer), r*s.model.Layers[so.layer].Out.Dim(), ref.layers[so.layer].out)
 		default:
 			err = c.rowBack(so, i)
 		}
@@ -237,42 +237,40 @@ func (c *checker) stage(so *stageOps) error {
 			return err
 		}
 	}
-	if err := c.allBack(so); err != nil {
+	if err := c.checkBack(so); err != nil {
 		return err
 	}
-	return c.spoil(so)
+	return c.poisonShared(so)
 }
 
-// spoil poisons the buffers that the next layer writes again: what it fails to write must
-// show.
-func (c *checker) spoil(so *stageOps) error {
+// poisonShared poisons the buffers that the next layer writes again, so that a missing write shows.
+func (c *checker) poisonShared(so *stageOps) error {
 	s := c.s
 	switch so.stage {
 	case stLinearGate:
-		return op.Poison(s.dev, s.Compute, s.transient()...)
+		return op.Poison(s.dev, s.Compute, s.transientBuffers()...)
 	case stRadialBack, stGrads:
-		spoilt := s.transient()
+		spoilt := s.transientBuffers()
 		switch b := s.back.of[so.layer]; {
-		case !s.pulls() && so.stage == stRadialBack: // the gradients of weights come from there
+		case !s.computesForces() && so.stage == stRadialBack: // the gradients of weights come from there
 			return nil
-		case !s.second():
+		case !s.goesBackTwice():
 			spoilt = append(spoilt, b.dout, b.dpre, b.dmid, b.dw, b.da)
 		case so.stage == stGrads:
-			spoilt = append(spoilt, s.pull.ofLayers()...)
+			spoilt = append(spoilt, s.pull.layerBuffers()...)
 		}
 		return op.Poison(s.dev, s.Compute, spoilt...)
 	}
 	return nil
 }
 
-// radial compares what the MLP wrote for the edges from lo on: weights, or the hidden
-// layer where it stops there.
-func (c *checker) radial(layer, lo int, ref *layerReference) error {
+// checkRadial compares the MLP's outputs for the edges from lo on: weights, or the hidden layer where it stops there.
+func (c *checker) checkRadial(layer, lo int, ref *layerReference) error {
 	k := c.s.work[layer]
 	if c.s.hiddenOnly() {
-		return c.compare(stRadial, k.h, lo*mlpHidden, ref.hidden)
+		return c.compareBuffer(stRadial, k.h, lo*mlpHidden, ref.hidden)
 	}
-	return c.compare(stRadial, k.w, lo*c.s.columns(layer), op.Arrange(c.s.products[layer], ref.w))
+	return c.compareBuffer(stRadial, k.w, lo*c.s.columns(layer), op.Arrange(c.s.products[layer], ref.w))
 }
 
 // copyBack checks the result's way home, bit for bit.
@@ -297,8 +295,8 @@ func (c *checker) copyBack(sl *slot) error {
 	return err
 }
 
-// compare reads len(ref) elements of a device buffer and adds them up.
-func (c *checker) compare(stage int, b device.Buffer, at int, ref []float64) error {
+// compareBuffer reads len(ref) elements of a device buffer and adds their errors to the stage.
+func (c *checker) compareBuffer(stage int, b device.Buffer, at int, ref []float64) error {
 	got, err := c.read(b, at, len(ref))
 	if err != nil {
 		return err
@@ -327,21 +325,21 @@ func (c *checker) read(b device.Buffer, at, n int) ([]float32, error) {
 	return out, tmp.Free()
 }
 
-// checks are the compared stages in step order.
-func (c *checker) checks() []gpuprof.Check {
+// stageChecks returns the compared stages in step order.
+func (c *checker) stageChecks() []gpuprof.Check {
 	var out []gpuprof.Check
 	for st, e := range c.errs {
 		if !e.Used {
 			continue
 		}
-		tol := tolerances[c.s.set["precision"]] // all behind radial inherits its rounding
+		tol := tolerances[c.s.set["precision"]] // all stages after radial inherit its rounding
 		switch st {
 		case stCollate, stH2D, stD2H:
 			tol = 0 // the same bits
-		case stSph, stLinearGateBack, stProductBack, stSphBack, stForces, stForceLoss, stEdgeTangent, stProductTangent, stLinearGateTangent, stLinearGateSecond, stProductSecond, stClip, stOptimizer: // from what the stage was given
+		case stSph, stLinearGateBack, stProductBack, stSphBack, stForces, stForceLoss, stEdgeTangent, stProductTangent, stLinearGateTangent, stLinearGateSecond, stProductSecond, stClip, stOptimizer: // from the stage's own inputs
 			tol = fp32Tolerance
 		case stGraph:
-			if c.s.backwards() {
+			if c.s.goesBack() {
 				tol = c.s.chainTolerance()
 			}
 		}

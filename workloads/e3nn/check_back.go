@@ -9,9 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// A stage of the way back is checked from what it was given, read from the device.
-// The whole way, from the batch alone, is a check of its own, as are identities that
-// hold whatever the parameters.
+// A backward stage is checked from its own inputs, read from the device. The whole pass, from the batch alone, is a
+// check of its own, and so are identities that hold for all parameters.
 const (
 	lawChain    = iota // every edge's gradient, or that of its hidden layers, from the batch and the parameters alone
 	lawSum             // forces sum to 0
@@ -24,13 +23,13 @@ const (
 // operations one after the other; PyTorch in float32 is off by 1.4e-6.
 const chainBound = 1e-4
 
-// chainTolerance is that of the way to a value and back: its products round their inputs twice as
-// often as those of a layer.
+// chainTolerance applies to a value computed forward and backward: its products round their inputs twice as often as a
+// layer's.
 func (s *session) chainTolerance() float64 {
 	return max(chainBound, 2*tolerances[s.set["precision"]])
 }
 
-// lawChecks are the checks that belong to no stage.
+// lawChecks returns the checks that belong to no stage.
 func (c *checker) lawChecks() []gpuprof.Check {
 	var out []gpuprof.Check
 	for i, law := range []struct {
@@ -44,24 +43,24 @@ func (c *checker) lawChecks() []gpuprof.Check {
 	return out
 }
 
-// edgesOf is the range of a checked row's edges.
+// edgesOf returns the range of a checked row's edges.
 func (c *checker) edgesOf(i int) (lo, n int) {
 	rowptr := device.Ints(c.s.slots[c.slot].host.rowptr)
 	lo = int(rowptr[c.rows[i]])
 	return lo, int(rowptr[c.rows[i]+1]) - lo
 }
 
-// wide reads n values of a device buffer as float64.
-func (c *checker) wide(b device.Buffer, at, n int) ([]float64, error) {
+// readWide reads n values of a device buffer as float64.
+func (c *checker) readWide(b device.Buffer, at, n int) ([]float64, error) {
 	v, err := c.read(b, at, n)
 	return op.As[float64](v), err
 }
 
-// snapshot keeps the gradients of the checked rows' edges that a stage adds to.
-func (c *checker) snapshot(so *stageOps) error {
+// takeSnapshot keeps the gradients of the checked rows' edges that a stage adds to.
+func (c *checker) takeSnapshot(so *stageOps) error {
 	b, width := c.s.back.dy, (c.s.model.LMax+1)*(c.s.model.LMax+1)
 	switch {
-	case !c.s.pulls() || c.s.second() && so.stage != stProductBack && so.stage != stRadialBack:
+	case !c.s.computesForces() || c.s.goesBackTwice() && so.stage != stProductBack && so.stage != stRadialBack:
 		return c.snapshotTraining(so)
 	case so.stage == stRadialBack:
 		b, width = c.s.back.db, basisSize
@@ -71,35 +70,35 @@ func (c *checker) snapshot(so *stageOps) error {
 	c.before = make([][]float64, len(c.rows))
 	for i := range c.rows {
 		lo, n := c.edgesOf(i)
-		if c.s.first(so.layer) {
+		if c.s.isFirstBack(so.layer) {
 			c.before[i] = make([]float64, n*width)
 			continue
 		}
 		var err error
-		if c.before[i], err = c.wide(b, lo*width, n*width); err != nil {
+		if c.before[i], err = c.readWide(b, lo*width, n*width); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rowBack compares what a stage of the way back wrote for checked row i.
+// rowBack compares a backward stage's results for checked row i.
 func (c *checker) rowBack(so *stageOps, i int) error {
 	switch so.stage {
 	case stLoss:
-		if err := c.compare(stLoss, c.s.back.rho, c.rows[i], []float64{c.refs[i].rho}); err != nil || !c.s.trains() {
+		if err := c.compareBuffer(stLoss, c.s.back.rho, c.rows[i], []float64{c.refs[i].rho}); err != nil || !c.s.isTraining() {
 			return err
 		}
-		return c.residual(c.rows[i])
+		return c.checkResidual(c.rows[i])
 	case stRecompute:
-		return c.recomputed(so.layer, i)
+		return c.checkRecomputed(so.layer, i)
 	case stLinearGateBack:
 		l, r := c.s.model.Layers[so.layer], c.rows[i]
-		pre, err := c.wide(c.s.work[so.layer].pre, r*l.Linear.Out.Dim(), l.Linear.Out.Dim())
+		pre, err := c.readWide(c.s.work[so.layer].pre, r*l.Linear.Out.Dim(), l.Linear.Out.Dim())
 		if err != nil {
 			return err
 		}
-		drho, err := c.wide(c.s.back.drho, r, 1)
+		drho, err := c.readWide(c.s.back.drho, r, 1)
 		if err != nil {
 			return err
 		}
@@ -107,7 +106,7 @@ func (c *checker) rowBack(so *stageOps, i int) error {
 		if err != nil {
 			return err
 		}
-		return c.compare(stLinearGateBack, c.s.back.of[so.layer].dmid, r*len(dmid), dmid)
+		return c.compareBuffer(stLinearGateBack, c.s.back.of[so.layer].dmid, r*len(dmid), dmid)
 	case stProductBack:
 		return c.productBack(so.layer, i)
 	case stRadialBack:
@@ -118,32 +117,32 @@ func (c *checker) rowBack(so *stageOps, i int) error {
 	return c.rowSecond(so, i)
 }
 
-// recomputed compares what was made again with what the forward pass should have.
-func (c *checker) recomputed(layer, i int) error {
+// checkRecomputed compares recomputed values with the reference of the forward pass.
+func (c *checker) checkRecomputed(layer, i int) error {
 	lo, _ := c.edgesOf(i)
 	ref, k := c.refs[i].layers[layer], c.s.work[layer]
-	if err := c.compare(stRecompute, k.w, lo*c.s.model.Layers[layer].TP.WeightNumel(), ref.w); err != nil {
+	if err := c.compareBuffer(stRecompute, k.w, lo*c.s.model.Layers[layer].TP.WeightNumel(), ref.w); err != nil {
 		return err
 	}
 	if c.s.set["recompute"] != recomputeAll {
 		return nil
 	}
-	return c.compare(stRecompute, k.pre, c.rows[i]*len(ref.pre), ref.pre)
+	return c.compareBuffer(stRecompute, k.pre, c.rows[i]*len(ref.pre), ref.pre)
 }
 
 func (c *checker) productBack(layer, i int) error {
 	s, l := c.s, c.s.model.Layers[layer]
 	lo, n := c.edgesOf(i)
 	in, sh, nw, mid := l.In.Dim(), (s.model.LMax+1)*(s.model.LMax+1), l.TP.WeightNumel(), l.TP.Out.Dim()
-	y, err := c.wide(s.harmonics, lo*sh, n*sh)
+	y, err := c.readWide(s.harmonics, lo*sh, n*sh)
 	if err != nil {
 		return err
 	}
-	w, err := c.wide(s.work[layer].w, lo*nw, n*nw)
+	w, err := c.readWide(s.work[layer].w, lo*nw, n*nw)
 	if err != nil {
 		return err
 	}
-	dmid, err := c.wide(s.back.of[layer].dmid, c.rows[i]*mid, mid)
+	dmid, err := c.readWide(s.back.of[layer].dmid, c.rows[i]*mid, mid)
 	if err != nil {
 		return err
 	}
@@ -160,29 +159,28 @@ func (c *checker) productBack(layer, i int) error {
 			return err
 		}
 	}
-	if err := c.compare(stProductBack, s.back.of[layer].dw, lo*nw, dw); err != nil || !s.pulls() {
+	if err := c.compareBuffer(stProductBack, s.back.of[layer].dw, lo*nw, dw); err != nil || !s.computesForces() {
 		return err
 	}
 	add(dy, c.before[i])
-	if err := c.compare(stProductBack, s.back.dy, lo*sh, dy); err != nil {
+	if err := c.compareBuffer(stProductBack, s.back.dy, lo*sh, dy); err != nil {
 		return err
 	}
-	return c.euler(layer, i, w, y)
+	return c.checkEuler(layer, i, w, y)
 }
 
-// euler adds up w.dw - y.dy of a row's edges. The product is linear in both, so both
-// are z.dz.
-func (c *checker) euler(layer, i int, w, y []float64) error {
+// checkEuler sums w.dw - y.dy over a row's edges. The product is linear in both, so both sums equal z.dz.
+func (c *checker) checkEuler(layer, i int, w, y []float64) error {
 	lo, n := c.edgesOf(i)
 	if n == 0 {
 		return nil
 	}
 	nw, sh := len(w)/n, len(y)/n
-	dw, err := c.wide(c.s.back.of[layer].dw, lo*nw, n*nw)
+	dw, err := c.readWide(c.s.back.of[layer].dw, lo*nw, n*nw)
 	if err != nil {
 		return err
 	}
-	dy, err := c.wide(c.s.back.dy, lo*sh, n*sh)
+	dy, err := c.readWide(c.s.back.dy, lo*sh, n*sh)
 	if err != nil {
 		return err
 	}
@@ -205,15 +203,15 @@ func (c *checker) euler(layer, i int, w, y []float64) error {
 func (c *checker) radialBack(layer, i int) error {
 	s, nw := c.s, c.s.model.Layers[layer].TP.WeightNumel()
 	lo, n := c.edgesOf(i)
-	basis, err := c.wide(s.basis, lo*basisSize, n*basisSize)
+	basis, err := c.readWide(s.basis, lo*basisSize, n*basisSize)
 	if err != nil {
 		return err
 	}
-	dw, err := c.wide(s.back.of[layer].dw, lo*nw, n*nw)
+	dw, err := c.readWide(s.back.of[layer].dw, lo*nw, n*nw)
 	if err != nil {
 		return err
 	}
-	if !s.pulls() {
+	if !s.computesForces() {
 		return c.hiddenBack(layer, i, basis, dw)
 	}
 	db := make([]float64, n*basisSize)
@@ -224,27 +222,27 @@ func (c *checker) radialBack(layer, i int) error {
 		}
 	}
 	add(db, c.before[i])
-	if err := c.compare(stRadialBack, s.back.db, lo*basisSize, db); err != nil || layer > 0 {
+	if err := c.compareBuffer(stRadialBack, s.back.db, lo*basisSize, db); err != nil || layer > 0 {
 		return err
 	}
-	if db, err = c.wide(s.back.db, lo*basisSize, n*basisSize); err != nil {
+	if db, err = c.readWide(s.back.db, lo*basisSize, n*basisSize); err != nil {
 		return err
 	}
 	vec, slope := op.As[float64](device.Floats(s.slots[c.slot].host.vec)[3*lo:3*(lo+n)]), make([]float64, n)
 	for e := range n {
 		slope[e] = op.RefBasisGrad(s.radialBasis(), vec[3*e:3*e+3], db[e*basisSize:(e+1)*basisSize])
 	}
-	return c.compare(stRadialBack, s.back.slope, lo, slope)
+	return c.compareBuffer(stRadialBack, s.back.slope, lo, slope)
 }
 
 func (c *checker) sphBack(i int) error {
 	s, sh := c.s, (c.s.model.LMax+1)*(c.s.model.LMax+1)
 	lo, n := c.edgesOf(i)
-	dy, err := c.wide(s.back.dy, lo*sh, n*sh)
+	dy, err := c.readWide(s.back.dy, lo*sh, n*sh)
 	if err != nil {
 		return err
 	}
-	slope, err := c.wide(s.back.slope, lo, n)
+	slope, err := c.readWide(s.back.slope, lo, n)
 	if err != nil {
 		return err
 	}
@@ -252,30 +250,30 @@ func (c *checker) sphBack(i int) error {
 	for e := range n {
 		refEdge(op.Sph{LMax: s.model.LMax}, vec[3*e:3*e+3], dy[e*sh:(e+1)*sh], slope[e], f[3*e:3*e+3])
 	}
-	return c.compare(stSphBack, s.back.f, 3*lo, f)
+	return c.compareBuffer(stSphBack, s.back.f, 3*lo, f)
 }
 
-// allBack compares what a stage of the way back made of all rows: the energy and the
-// forces, and with these the whole way to them.
-func (c *checker) allBack(so *stageOps) error {
+// checkBack compares the results of a backward stage over all rows: the energy and the forces, which cover the whole
+// computation.
+func (c *checker) checkBack(so *stageOps) error {
 	s := c.s
 	switch so.stage {
 	case stLoss:
-		rho, err := c.wide(s.back.rho, 0, s.rows)
+		rho, err := c.readWide(s.back.rho, 0, s.rows)
 		if err != nil {
 			return err
 		}
 		sum := 0.0
 		for r, v := range rho {
-			if s.trains() {
-				off := v - c.target(r)
+			if s.isTraining() {
+				off := v - c.targetOf(r)
 				v = off * off / 2 / float64(s.rows)
 			}
 			sum += v
 		}
-		return c.compare(stLoss, s.back.energy, 0, []float64{sum})
+		return c.compareBuffer(stLoss, s.back.energy, 0, []float64{sum})
 	case stForces:
-		if err := c.forces(); err != nil {
+		if err := c.checkForces(); err != nil {
 			return err
 		}
 		for i := range c.rows {
@@ -284,25 +282,25 @@ func (c *checker) allBack(so *stageOps) error {
 			}
 		}
 	case stProductBack:
-		if !s.pulls() {
-			return c.features(so)
+		if !s.computesForces() {
+			return c.checkFeatures(so)
 		}
 	case stForceLoss:
 		return c.forceLoss()
 	case stProductSecond:
-		return c.features(so)
+		return c.checkFeatures(so)
 	case stGrads:
 		return c.weightGrads(so.layer)
 	case stClip, stOptimizer:
-		return c.optimized(so)
+		return c.checkOptimized(so)
 	}
 	return nil
 }
 
-// forces compares the sums over all edges, and adds them up themselves.
-func (c *checker) forces() error {
+// checkForces compares the sums over all edges with its own sums.
+func (c *checker) checkForces() error {
 	s, host := c.s, c.s.slots[c.slot].host
-	f, err := c.wide(s.back.f, 0, 3*c.edges)
+	f, err := c.readWide(s.back.f, 0, 3*c.edges)
 	if err != nil {
 		return err
 	}
@@ -318,10 +316,10 @@ func (c *checker) forces() error {
 			want[3*(first+int(dst[e]))+k] += f[3*e+k]
 		}
 	}
-	if err := c.compare(stForces, s.back.forces, 0, want); err != nil {
+	if err := c.compareBuffer(stForces, s.back.forces, 0, want); err != nil {
 		return err
 	}
-	got, err := c.wide(s.back.forces, 0, len(want))
+	got, err := c.readWide(s.back.forces, 0, len(want))
 	if err != nil {
 		return err
 	}
@@ -336,8 +334,7 @@ func (c *checker) forces() error {
 	return nil
 }
 
-// edgeGradients adds up how far the gradients of a checked row's edges are from the
-// reference's.
+// edgeGradients adds the errors of the gradients of a checked row's edges, relative to the reference.
 func (c *checker) edgeGradients(to *op.ErrorNorm, i int) error {
 	lo, n := c.edgesOf(i)
 	got, err := c.read(c.s.back.f, 3*lo, 3*n)
@@ -348,8 +345,8 @@ func (c *checker) edgeGradients(to *op.ErrorNorm, i int) error {
 	return nil
 }
 
-// bySource checks the edges by source against their definition.
-func (c *checker) bySource(sl *slot) {
+// checkBySource checks the edges by source against their definition.
+func (c *checker) checkBySource(sl *slot) {
 	src, colptr, perm := device.Ints(sl.host.src), device.Ints(sl.host.colptr), device.Ints(sl.host.perm)
 	atoms := len(c.s.in.crystal.Positions)
 	ok := colptr[0] == 0 && int(colptr[atoms]) == c.edges

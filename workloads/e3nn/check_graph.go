@@ -8,23 +8,22 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// graph replays the batch's graph on poisoned memory and compares what every
-// layer leaves behind.
-func (c *checker) graph() error {
+// checkGraph replays the batch's graph on poisoned memory and compares the results of every layer.
+func (c *checker) checkGraph() error {
 	s := c.s
-	launched, err := c.results()
+	launched, err := c.readResults()
 	if err != nil {
 		return err
 	}
 	if err := c.poisonAll(); err != nil {
 		return err
 	}
-	if s.trains() { // the step by hand has changed the parameters
+	if s.isTraining() { // the step by hand has changed the parameters
 		if err := s.train.step.Checked(s.Compute); err != nil {
 			return err
 		}
 	}
-	if err := s.device(c.slot, c.batch, 0, c.edges, loop.Silent{}); err != nil {
+	if err := s.runDevice(c.slot, c.batch, 0, c.edges, loop.Silent{}); err != nil {
 		return err
 	}
 	if err := s.Compute.Sync(); err != nil {
@@ -32,19 +31,19 @@ func (c *checker) graph() error {
 	}
 	for l := range s.layers {
 		for i, r := range c.rows {
-			if err := c.compare(stGraph, s.output(c.slot, l), r*s.model.Layers[l].Out.Dim(), c.refs[i].layers[l].out); err != nil {
+			if err := c.compareBuffer(stGraph, s.outputOf(c.slot, l), r*s.model.Layers[l].Out.Dim(), c.refs[i].layers[l].out); err != nil {
 				return err
 			}
 		}
 	}
-	if s.pulls() {
+	if s.computesForces() {
 		for i := range c.rows {
 			if err := c.edgeGradients(&c.errs[stGraph], i); err != nil {
 				return err
 			}
 		}
 	}
-	replayed, err := c.results()
+	replayed, err := c.readResults()
 	if err != nil {
 		return err
 	}
@@ -57,22 +56,22 @@ func (c *checker) graph() error {
 	return nil
 }
 
-// results are those of a step on the device: its result, the energy or loss, and in training
-// the gradients' first moments.
-func (c *checker) results() (out [][]float64, err error) {
+// readResults returns the outputs of a step on the device: its result, the energy or loss, and in training the
+// gradients' first moments.
+func (c *checker) readResults() (out [][]float64, err error) {
 	s := c.s
 	list := []device.Buffer{s.slots[c.slot].result}
-	if s.backwards() {
+	if s.goesBack() {
 		list = append(list, s.back.energy)
 	}
 	for _, b := range list {
-		v, err := c.wide(b, 0, b.Len()/4)
+		v, err := c.readWide(b, 0, b.Len()/4)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, v)
 	}
-	if !s.trains() {
+	if !s.isTraining() {
 		return out, nil
 	}
 	now, err := s.train.step.Save(s.Compute)

@@ -12,14 +12,14 @@ import (
 // over all edges may take; above it a few of the weights are compared.
 const mostReference = 1 << 28
 
-// snapshotTraining keeps what clipping and the optimizer change.
+// snapshotTraining keeps the arrays that clipping and the optimizer change.
 func (c *checker) snapshotTraining(so *stageOps) (err error) {
 	c.added = nil
 	if so.adds {
 		g := c.s.train.grads[so.layer]
 		c.added = map[device.Buffer][]float64{}
 		for _, b := range []device.Buffer{g.x, g.w1, g.w2, g.mix, g.readout} {
-			if c.added[b], err = c.wide(b, 0, b.Len()/4); err != nil {
+			if c.added[b], err = c.readWide(b, 0, b.Len()/4); err != nil {
 				return err
 			}
 		}
@@ -30,8 +30,8 @@ func (c *checker) snapshotTraining(so *stageOps) (err error) {
 	return err
 }
 
-// optimized compares what clipping or the optimizer made of it.
-func (c *checker) optimized(so *stageOps) error {
+// checkOptimized compares the results of clipping or of the optimizer.
+func (c *checker) checkOptimized(so *stageOps) error {
 	if !so.part.Last {
 		return nil
 	}
@@ -47,14 +47,14 @@ func (c *checker) optimized(so *stageOps) error {
 	return c.s.train.step.Stepped(c.s.Compute, c.saved, now, &c.errs[stage])
 }
 
-// target is what a row's value of the micro-batch should be.
-func (c *checker) target(row int) float64 {
+// targetOf returns the target of a row's value of the micro-batch.
+func (c *checker) targetOf(row int) float64 {
 	return float64(c.s.params.target[c.micro*c.s.rows+row])
 }
 
-// residual compares the gradient of a row's value.
-func (c *checker) residual(row int) error {
-	rho, err := c.wide(c.s.back.rho, row, 1)
+// checkResidual compares the gradient of a row's value.
+func (c *checker) checkResidual(row int) error {
+	rho, err := c.readWide(c.s.back.rho, row, 1)
 	if err != nil {
 		return err
 	}
@@ -62,11 +62,11 @@ func (c *checker) residual(row int) error {
 	if err != nil {
 		return err
 	}
-	off := rho[0] - c.target(row)
-	return c.compare(stLoss, c.s.back.drho, row, []float64{scale * off / float64(c.s.rows)})
+	off := rho[0] - c.targetOf(row)
+	return c.compareBuffer(stLoss, c.s.back.drho, row, []float64{scale * off / float64(c.s.rows)})
 }
 
-// sumWith is a gradient with what was there before a stage that adds to it.
+// sumWith returns a gradient plus its value before a stage that adds to it.
 func (c *checker) sumWith(b device.Buffer, g []float64) []float64 {
 	for i, v := range c.added[b][:min(len(c.added[b]), len(g))] {
 		g[i] += v
@@ -74,8 +74,8 @@ func (c *checker) sumWith(b device.Buffer, g []float64) []float64 {
 	return g
 }
 
-// hiddenBack compares the gradient of a row's hidden layers before their activation: with what
-// the stage was given, and with the whole way there.
+// hiddenBack compares the gradient of a row's hidden layers before their activation, both from the stage's own inputs
+// and from the whole computation.
 func (c *checker) hiddenBack(layer, i int, basis, dw []float64) error {
 	s, nw := c.s, c.s.model.Layers[layer].TP.WeightNumel()
 	lo, n := c.edgesOf(i)
@@ -85,7 +85,7 @@ func (c *checker) hiddenBack(layer, i int, basis, dw []float64) error {
 			return err
 		}
 	}
-	if err := c.compare(stRadialBack, s.back.of[layer].da, lo*mlpHidden, da); err != nil {
+	if err := c.compareBuffer(stRadialBack, s.back.of[layer].da, lo*mlpHidden, da); err != nil {
 		return err
 	}
 	scale, err := s.train.step.Scale(s.Compute)
@@ -97,30 +97,29 @@ func (c *checker) hiddenBack(layer, i int, basis, dw []float64) error {
 		return err
 	}
 	clear(da)
-	addScaled(da, c.refs[i].layers[layer].da, scale*(c.refs[i].rho-c.target(c.rows[i]))/float64(s.rows))
+	addScaled(da, c.refs[i].layers[layer].da, scale*(c.refs[i].rho-c.targetOf(c.rows[i]))/float64(s.rows))
 	c.laws[lawChain].Add(got, da)
 	return nil
 }
 
-// featureLaw names what holds of the gradient of features: the product is linear in them
-// and in weights, so that w.dw over all edges is x.dx over all sources. Of a slope, whose
-// terms have weights and changes of weights (see productTerms), g is the gradient.
+// featureLaw is an identity of the gradient of features: the product is linear in them and in weights, so that w.dw
+// over all edges equals x.dx over all sources. For a slope, whose terms have weights and changes of weights (see
+// productTerms), g is the gradient.
 func (s *session) featureLaw() string {
-	if s.second() {
+	if s.goesBackTwice() {
 		return "w.gw + dw.gdw = x.gx"
 	}
 	return "w.dw = x.dx"
 }
 
-// features compares the gradient of features, a sum over all edges from an atom: of
-// all atoms where that takes a moment, else of the one with fewest edges. On all of
-// them featureLaw holds.
-func (c *checker) features(so *stageOps) error {
+// checkFeatures compares the gradient of features, a sum over all edges from an atom: of all atoms if that is quick,
+// else of the atom with the fewest edges. featureLaw covers all of them.
+func (c *checker) checkFeatures(so *stageOps) error {
 	layer := so.layer
 	s, l, host := c.s, c.s.model.Layers[layer], c.s.slots[c.slot].host
 	in, nw, own := l.In.Dim(), l.TP.WeightNumel(), c.s.back.of[layer]
 	terms, pairs := []productTerm{{y: s.harmonics, w: s.work[layer].w, dz: own.dmid}}, []gradTerm{{s.work[layer].w, own.dw}}
-	if s.second() {
+	if s.goesBackTwice() {
 		terms, pairs = s.productTerms(layer), []gradTerm{{s.work[layer].w, s.pull.gw}, {s.pull.dw, own.dw}}
 	}
 	src, dst := device.Ints(host.src), device.Ints(host.dst)
@@ -140,15 +139,15 @@ func (c *checker) features(so *stageOps) error {
 			return err
 		}
 		for _, p := range pairs {
-			w, err := c.wide(p.a, e*nw, nw)
+			w, err := c.readWide(p.a, e*nw, nw)
 			if err != nil {
 				return err
 			}
-			dw, err := c.wide(p.b, e*nw, nw)
+			dw, err := c.readWide(p.b, e*nw, nw)
 			if err != nil {
 				return err
 			}
-			sums[0] += product(w, dw)
+			sums[0] += dotProduct(w, dw)
 		}
 		node := int(src[e])
 		if only >= 0 && node != only {
@@ -161,19 +160,19 @@ func (c *checker) features(so *stageOps) error {
 		}
 	}
 	b := s.train.grads[layer].x
-	got, err := c.wide(b, 0, len(want))
+	got, err := c.readWide(b, 0, len(want))
 	if err != nil {
 		return err
 	}
 	for i, v := range c.added[b] {
 		got[i] -= v
 	}
-	x := op.As[float64](s.stored(layer))
-	sums[1] = product(x, got)
+	x := op.As[float64](s.storedFeatures(layer))
+	sums[1] = dotProduct(x, got)
 	law := &c.laws[lawFeatures]
 	law.Used = true
 	law.Diff += (sums[0] - sums[1]) * (sums[0] - sums[1])
-	law.Ref += product(x, x) * product(got, got) // x.dx is small where they are orthogonal
+	law.Ref += dotProduct(x, x) * dotProduct(got, got) // x.dx is small where they are orthogonal
 	if only >= 0 {
 		got, want = got[only*in:(only+1)*in], want[only*in:(only+1)*in]
 	}
@@ -185,15 +184,15 @@ func (c *checker) features(so *stageOps) error {
 func (c *checker) featuresOf(layer, e, row int, term productTerm, to []float64) error {
 	s, l := c.s, c.s.model.Layers[layer]
 	sh, mid, nw := (s.model.LMax+1)*(s.model.LMax+1), l.TP.Out.Dim(), l.TP.WeightNumel()
-	y, err := c.wide(term.y, e*sh, sh)
+	y, err := c.readWide(term.y, e*sh, sh)
 	if err != nil {
 		return err
 	}
-	w, err := c.wide(term.w, e*nw, nw)
+	w, err := c.readWide(term.w, e*nw, nw)
 	if err != nil {
 		return err
 	}
-	dmid, err := c.wide(term.dz, row*mid, mid)
+	dmid, err := c.readWide(term.dz, row*mid, mid)
 	if err != nil {
 		return err
 	}
@@ -205,7 +204,7 @@ func (c *checker) featuresOf(layer, e, row int, term productTerm, to []float64) 
 	return nil
 }
 
-func product(a, b []float64) float64 {
+func dotProduct(a, b []float64) float64 {
 	sum := 0.0
 	for i, v := range a {
 		sum += v * b[i]
@@ -227,30 +226,30 @@ func (c *checker) weightGrads(layer int) error {
 			return err
 		}
 		for n := range firsts {
-			if err := c.outer(w1, firsts[n], e, basisSize, basisSize, mlpHidden, s1); err != nil {
+			if err := c.addOuter(w1, firsts[n], e, basisSize, basisSize, mlpHidden, s1); err != nil {
 				return err
 			}
-			if err := c.outer(w2, seconds[n], e, mlpHidden, rows, nw, s2); err != nil {
+			if err := c.addOuter(w2, seconds[n], e, mlpHidden, rows, nw, s2); err != nil {
 				return err
 			}
 		}
 	}
-	if err := c.compare(stGrads, g.w1, 0, c.sumWith(g.w1, w1)); err != nil {
+	if err := c.compareBuffer(stGrads, g.w1, 0, c.sumWith(g.w1, w1)); err != nil {
 		return err
 	}
-	if err := c.compare(stGrads, g.w2, 0, c.sumWith(g.w2, w2)); err != nil {
+	if err := c.compareBuffer(stGrads, g.w2, 0, c.sumWith(g.w2, w2)); err != nil {
 		return err
 	}
 	return c.rowGrads(layer)
 }
 
-// outer adds k a b^T of row e of a term, of the first u of m values of a and n of b.
-func (c *checker) outer(to []float64, of gradTerm, e, m, u, n int, k float64) error {
-	a, err := c.wide(of.a, e*m, u)
+// addOuter adds k a b^T of row e of a term, of the first u of m values of a and n of b.
+func (c *checker) addOuter(to []float64, of gradTerm, e, m, u, n int, k float64) error {
+	a, err := c.readWide(of.a, e*m, u)
 	if err != nil {
 		return err
 	}
-	b, err := c.wide(of.b, e*n, n)
+	b, err := c.readWide(of.b, e*n, n)
 	if err != nil {
 		return err
 	}
@@ -267,28 +266,28 @@ func (c *checker) rowGrads(layer int) error {
 	_, _, mixing, factors := s.gradTerms(layer)
 	for r := range s.rows {
 		for _, term := range mixing {
-			mid, err := c.wide(term.a, r*l.TP.Out.Dim(), l.TP.Out.Dim())
+			mid, err := c.readWide(term.a, r*l.TP.Out.Dim(), l.TP.Out.Dim())
 			if err != nil {
 				return fmt.Errorf("row %d: %w", r, err)
 			}
-			dpre, err := c.wide(term.b, r*l.Linear.Out.Dim(), l.Linear.Out.Dim())
+			dpre, err := c.readWide(term.b, r*l.Linear.Out.Dim(), l.Linear.Out.Dim())
 			if err != nil {
 				return fmt.Errorf("row %d: %w", r, err)
 			}
 			op.RefLinearGrad(l.Linear, mid, c.p.mix[layer], dpre, make([]float64, len(mid)), mix)
 		}
-		drho, err := c.wide(factors.a, r, 1)
+		drho, err := c.readWide(factors.a, r, 1)
 		if err != nil {
 			return fmt.Errorf("row %d: %w", r, err)
 		}
-		out, err := c.wide(factors.b, r*l.Out.Dim(), l.Out.Dim())
+		out, err := c.readWide(factors.b, r*l.Out.Dim(), l.Out.Dim())
 		if err != nil {
 			return fmt.Errorf("row %d: %w", r, err)
 		}
 		addScaled(readout, out[l.readout().First:][:len(readout)], drho[0])
 	}
-	if err := c.compare(stGrads, g.mix, 0, c.sumWith(g.mix, mix)); err != nil {
+	if err := c.compareBuffer(stGrads, g.mix, 0, c.sumWith(g.mix, mix)); err != nil {
 		return err
 	}
-	return c.compare(stGrads, g.readout, 0, c.sumWith(g.readout, readout))
+	return c.compareBuffer(stGrads, g.readout, 0, c.sumWith(g.readout, readout))
 }

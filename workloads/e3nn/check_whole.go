@@ -14,17 +14,16 @@ import (
 )
 
 const (
-	// wholeSteps are taken one after the other: parameters, moments and what a slot
-	// leaves in shared memory are carried from one to the next.
+	// wholeSteps is the number of consecutive steps: parameters, moments and the contents of a slot's shared memory
+	// carry over from one to the next.
 	wholeSteps = 2
 	// wholeRows of a batch keep their edges, the others lose them. So a step is cheap in
 	// float64 from its inputs to new parameters, which are sums over all rows.
 	wholeRows = 4
 )
 
-// wholeStep takes steps through the device with batches of few edges and compares what they
-// leave with float64 from the batches and the parameters as they were drawn. Nothing here
-// reads the plan of a step.
+// wholeStep takes steps through the device with batches of few edges and compares their results with float64, computed
+// from the batches and the drawn parameters. It never reads the plan of a step.
 type wholeStep struct {
 	s    *session
 	ctx  context.Context
@@ -53,25 +52,25 @@ type wholeEdge struct {
 	vec    []float64
 }
 
-// netOf is a layer in float64 and mul_ir, with parameters by stepNames.
+// netOf returns a layer in float64 and mul_ir, with parameters by stepNames.
 func (s *session) netOf(layer int, p [][]float64) *refNet {
 	l, mlp := s.model.Layers[layer], s.mlps[layer]
 	l.Linear.Layout, l.Gate.Layout = op.MulIr, op.MulIr
 	mlp.Out, mlp.Padding = l.TP.WeightNumel(), 0
 	n := &refNet{layer: l, basis: s.radialBasis(), sph: op.Sph{LMax: s.model.LMax}, mlp: mlp,
 		w1: p[1], w2: p[2], mix: p[3]}
-	if s.backwards() {
+	if s.goesBack() {
 		n.readout, n.factors = l.readout(), p[4]
 	}
 	return n
 }
 
-// drawn are all parameters in the order of the optimizer.
-func (s *session) drawn() (all [][]float64) {
+// drawnParameters returns all parameters in the order of the optimizer.
+func (s *session) drawnParameters() (all [][]float64) {
 	p := widen(s.params)
 	for i := range s.model.Layers {
 		all = append(all, p.x[i], p.w1[i], p.w2[i], p.mix[i])
-		if s.backwards() {
+		if s.goesBack() {
 			all = append(all, p.readout[i])
 		}
 	}
@@ -80,29 +79,29 @@ func (s *session) drawn() (all [][]float64) {
 
 // wholeSteps compares whole steps.
 func (s *session) wholeSteps(ctx context.Context) ([]gpuprof.Check, error) {
-	w := &wholeStep{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.seed, 6)), ref: optim.NewReference(s.drawn(), s.set)}
-	if s.trains() {
+	w := &wholeStep{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.seed, 6)), ref: optim.NewReference(s.drawnParameters(), s.set)}
+	if s.isTraining() {
 		if err := w.ref.Begin(&s.train.step, s.Compute); err != nil {
 			return nil, err
 		}
 	}
 	for i := range wholeSteps {
-		if err := w.step(i); err != nil {
+		if err := w.stepOnce(i); err != nil {
 			return nil, err
 		}
 	}
-	return w.checks(), nil
+	return w.wholeChecks(), nil
 }
 
-// each is how many parameters a layer has.
-func (w *wholeStep) each() int { return len(w.ref.P) / len(w.s.model.Layers) }
+// perLayer returns the number of parameters of a layer.
+func (w *wholeStep) perLayer() int { return len(w.ref.P) / len(w.s.model.Layers) }
 
-// step is one step with its micro-batches, on the device and in float64.
-func (w *wholeStep) step(i int) error {
+// stepOnce computes one step with its micro-batches, on the device and in float64.
+func (w *wholeStep) stepOnce(i int) error {
 	s := w.s
 	w.nets, w.g = nil, w.ref.Gradients()
 	for l := range s.model.Layers {
-		w.nets = append(w.nets, s.netOf(l, w.ref.P[l*w.each():]))
+		w.nets = append(w.nets, s.netOf(l, w.ref.P[l*w.perLayer():]))
 	}
 	micros := microOf(s.set)
 	for micro := range micros {
@@ -112,11 +111,11 @@ func (w *wholeStep) step(i int) error {
 		if err != nil {
 			return err
 		}
-		if err := w.compare(b, sl); err != nil {
+		if err := w.compareBatch(b, sl); err != nil {
 			return err
 		}
 	}
-	if !s.trains() {
+	if !s.isTraining() {
 		return nil
 	}
 	for _, g := range w.g {
@@ -124,21 +123,21 @@ func (w *wholeStep) step(i int) error {
 	}
 	w.ref.Step(w.g)
 	return w.ref.Follow(&s.train.step, s.Compute, s.chainTolerance(), func(i int, v []float64) []float64 {
-		if i%w.each() > 0 {
+		if i%w.perLayer() > 0 {
 			return v
 		}
-		return mulIrOf(s.layout, s.model.Layers[i/w.each()].In, v) // features
+		return mulIrOf(s.layout, s.model.Layers[i/w.perLayer()].In, v) // features
 	})
 }
 
-// microStep takes micro-batch at with the edges of few rows, and returns the batch that it stands for.
+// microStep takes micro-batch at with the edges of few rows, and returns the corresponding batch.
 func (w *wholeStep) microStep(at, micro int) (*wholeBatch, error) {
 	s := w.s
 	keep := map[int]int{0: 0} // rows and their edges; a prefix of edges has the first row's
 	for _, r := range w.rng.Perm(s.rows)[:min(s.rows, wholeRows-1)] {
 		keep[r] = 0
 	}
-	s.thin = func(sl *slot) int { return w.thin(sl, keep) }
+	s.thin = func(sl *slot) int { return w.removeEdges(sl, keep) }
 	defer func() { s.thin = nil }()
 	if err := s.microStep(at, micro, loop.Silent{}); err != nil {
 		return nil, err
@@ -146,11 +145,11 @@ func (w *wholeStep) microStep(at, micro int) (*wholeBatch, error) {
 	if err := s.Results.Sync(); err != nil {
 		return nil, err
 	}
-	return w.batch(at%len(s.in.batches), micro, keep), w.ctx.Err()
+	return w.searchBatch(at%len(s.in.batches), micro, keep), w.ctx.Err()
 }
 
-// thin takes the edges of all rows but a few out of a batch on the host, and counts theirs.
-func (w *wholeStep) thin(sl *slot, keep map[int]int) int {
+// removeEdges removes the edges of all rows except a few from a batch on the host, and counts the remaining ones.
+func (w *wholeStep) removeEdges(sl *slot, keep map[int]int) int {
 	h := sl.host
 	src, dst, rowptr, vec := device.Ints(h.src), device.Ints(h.dst), device.Ints(h.rowptr), device.Floats(h.vec)
 	rows := len(rowptr) - 1
@@ -170,9 +169,9 @@ func (w *wholeStep) thin(sl *slot, keep map[int]int) int {
 	return n
 }
 
-// batch searches the neighbours of the kept rows of batch n by brute force. Only with a prefix of
-// edges, which may cut a row, does it take their number from the step.
-func (w *wholeStep) batch(n, micro int, keep map[int]int) *wholeBatch {
+// searchBatch searches the neighbours of the kept rows of batch n by brute force. Only with a prefix of edges, which
+// may cut a row, does it take their number from the step.
+func (w *wholeStep) searchBatch(n, micro int, keep map[int]int) *wholeBatch {
 	s, points := w.s, w.s.in.batches[n]
 	b := &wholeBatch{rows: make([][]wholeEdge, s.rows), micro: micro, first: len(s.in.crystal.Positions)}
 	if s.in.atoms { // the rows' points are atoms
@@ -190,26 +189,26 @@ func (w *wholeStep) batch(n, micro int, keep map[int]int) *wholeBatch {
 	return b
 }
 
-// row is a row of a batch for layer l.
-func (w *wholeStep) row(b *wholeBatch, r, l int) (row refRow) {
-	in, x := w.s.model.Layers[l].In.Dim(), w.ref.P[l*w.each()]
+// rowOf returns a row of a batch for layer l.
+func (w *wholeStep) rowOf(b *wholeBatch, r, l int) (row refRow) {
+	in, x := w.s.model.Layers[l].In.Dim(), w.ref.P[l*w.perLayer()]
 	for _, e := range b.rows[r] {
 		row.vec, row.x = append(row.vec, e.vec), append(row.x, x[e.source*in:][:in])
 	}
 	return row
 }
 
-// compare compares what the pass of the session leaves of a micro-batch.
-func (w *wholeStep) compare(b *wholeBatch, sl *slot) error {
+// compareBatch compares the results of the session's pass over a micro-batch.
+func (w *wholeStep) compareBatch(b *wholeBatch, sl *slot) error {
 	s := w.s
-	if !s.backwards() {
-		return w.forward(b, sl)
+	if !s.goesBack() {
+		return w.compareForward(b, sl)
 	}
 	rho, forces, err := w.energies(b)
 	if err != nil {
 		return err
 	}
-	if !s.trains() {
+	if !s.isTraining() {
 		sum := 0.0
 		for _, v := range rho {
 			sum += v
@@ -222,7 +221,7 @@ func (w *wholeStep) compare(b *wholeBatch, sl *slot) error {
 		return nil
 	}
 	values := rho
-	if s.second() {
+	if s.goesBackTwice() {
 		values = forces
 	}
 	loss := 0.0
@@ -232,12 +231,12 @@ func (w *wholeStep) compare(b *wholeBatch, sl *slot) error {
 		values[i] = off / float64(len(values))
 	}
 	w.scalars.Add(device.Floats(sl.out)[:1], []float64{loss})
-	return w.gradients(b, values)
+	return w.addGradients(b, values)
 }
 
-// forward compares every layer's output, the last of them as the host has it. Layers share
-// memory from step to step, so the others are those of this one.
-func (w *wholeStep) forward(b *wholeBatch, sl *slot) error {
+// compareForward compares every layer's output, the last one on the host. Layers share memory from step to step, so
+// the others belong to the current step.
+func (w *wholeStep) compareForward(b *wholeBatch, sl *slot) error {
 	s := w.s
 	for l, m := range s.model.Layers {
 		got, n := device.Floats(sl.out), m.Out.Dim()
@@ -250,7 +249,7 @@ func (w *wholeStep) forward(b *wholeBatch, sl *slot) error {
 		for r := range s.rows {
 			want := make([]float64, n)
 			if len(b.rows[r]) > 0 {
-				v, err := w.nets[l].forward(w.row(b, r, l), &refSums{})
+				v, err := w.nets[l].forward(w.rowOf(b, r, l), &refSums{})
 				if err != nil {
 					return err
 				}
@@ -262,8 +261,8 @@ func (w *wholeStep) forward(b *wholeBatch, sl *slot) error {
 	return w.ctx.Err()
 }
 
-// mulIrOf are features in mul_ir: channels of an irrep outside, its components inside; ir_mul
-// has them the other way round.
+// mulIrOf converts features to mul_ir: channels of an irrep outside, its components inside; ir_mul has them in the
+// other order.
 func mulIrOf[F float32 | float64](layout op.Layout, irs so3.Irreps, v []F) (out []F) {
 	if layout == op.MulIr {
 		return v
@@ -282,11 +281,11 @@ func mulIrOf[F float32 | float64](layout op.Layout, irs so3.Irreps, v []F) (out 
 	return out
 }
 
-// energies are the rows' values and, where the step computes them, the forces on all points.
+// energies returns the rows' values and, where the step computes them, the forces on all points.
 func (w *wholeStep) energies(b *wholeBatch) (rho, forces []float64, err error) {
 	s := w.s
 	rho = make([]float64, s.rows)
-	if s.pulls() {
+	if s.computesForces() {
 		forces = make([]float64, 3*s.points())
 	}
 	for l, net := range w.nets {
@@ -294,10 +293,10 @@ func (w *wholeStep) energies(b *wholeBatch) (rho, forces []float64, err error) {
 			if len(b.rows[r]) == 0 {
 				continue
 			}
-			row, to := w.row(b, r, l), refSums{}
+			row, to := w.rowOf(b, r, l), refSums{}
 			v, err := net.forward(row, &to)
-			if err == nil && s.pulls() {
-				err = net.back(row, v, &to)
+			if err == nil && s.computesForces() {
+				err = net.addBack(row, v, &to)
 			}
 			if err != nil {
 				return nil, nil, err
@@ -314,20 +313,20 @@ func (w *wholeStep) energies(b *wholeBatch) (rho, forces []float64, err error) {
 	return rho, forces, w.ctx.Err()
 }
 
-// gradients adds those of the loss by all parameters; pull is the loss's gradient by the rows'
-// values or by the forces.
-func (w *wholeStep) gradients(b *wholeBatch, pull []float64) error {
+// addGradients adds the gradients of the loss by all parameters; pull is the loss's gradient by the rows' values or by
+// the forces.
+func (w *wholeStep) addGradients(b *wholeBatch, pull []float64) error {
 	s := w.s
 	for l, net := range w.nets {
-		in, g := s.model.Layers[l].In.Dim(), w.g[l*w.each():]
+		in, g := s.model.Layers[l].In.Dim(), w.g[l*w.perLayer():]
 		for r := range s.rows {
 			if len(b.rows[r]) == 0 {
 				continue
 			}
-			row, to := w.row(b, r, l), &refGrads{w1: g[1], w2: g[2], mix: g[3], readout: g[4]}
+			row, to := w.rowOf(b, r, l), &refGrads{w1: g[1], w2: g[2], mix: g[3], readout: g[4]}
 			for _, e := range b.rows[r] {
 				to.x = append(to.x, g[0][e.source*in:][:in])
-				if !s.second() {
+				if !s.goesBackTwice() {
 					continue
 				}
 				u := make([]float64, 3)
@@ -337,10 +336,10 @@ func (w *wholeStep) gradients(b *wholeBatch, pull []float64) error {
 				row.dir = append(row.dir, u)
 			}
 			sums := &refSums{first: to, pull: func(float64) float64 { return pull[r] }}
-			if s.second() {
+			if s.goesBackTwice() {
 				sums = &refSums{second: to}
 			}
-			if err := net.row(row, sums); err != nil {
+			if err := net.addRow(row, sums); err != nil {
 				return err
 			}
 		}
@@ -348,8 +347,8 @@ func (w *wholeStep) gradients(b *wholeBatch, pull []float64) error {
 	return w.ctx.Err()
 }
 
-// checks are the comparisons, with those of the parameters after all steps.
-func (w *wholeStep) checks() []gpuprof.Check {
+// wholeChecks returns all comparisons, including the parameters after all steps.
+func (w *wholeStep) wholeChecks() []gpuprof.Check {
 	s := w.s
 	add := func(what string, relative, tolerance float64) gpuprof.Check {
 		c := loop.WholeCheck(relative, tolerance, min(wholeRows, s.rows), s.rows, "rows")
@@ -357,9 +356,9 @@ func (w *wholeStep) checks() []gpuprof.Check {
 		return c
 	}
 	var out []gpuprof.Check
-	if !s.trains() {
+	if !s.isTraining() {
 		tol := tolerances[s.set["precision"]]
-		if s.backwards() {
+		if s.goesBack() {
 			tol = s.chainTolerance()
 		}
 		out = append(out, add("", max(w.outputs.Relative(), w.scalars.Relative()), tol))

@@ -10,20 +10,18 @@ import (
 const (
 	// mostCollators: more hardly help, waking them takes as long as the work.
 	mostCollators = 8
-	// edgesPerCollator is what makes it worth waking a goroutine: 0.1 ms of work.
+	// edgesPerCollator is the least work for which waking a goroutine pays: 0.1 ms.
 	edgesPerCollator = 1 << 13
-	// A chunk of about so many edges, and at most so many rows, takes some 5 us:
-	// long beside handing it out, short beside the wait for whoever does the last.
+	// A chunk of about this many edges, and at most this many rows, takes some 5 us: long against handing it out,
+	// short against the wait for the last worker.
 	edgesPerChunk, mostRowsPerChunk = 1 << 10, 64
 )
 
-// collator finds the neighbours of a batch's points, anew for every batch, and
-// lays them out as rows: edges sorted by row, rowptr where each row begins. The
-// result does not depend on how many goroutines make it.
+// collator finds the neighbours of a batch's points, anew for every batch, and lays them out as rows: edges sorted by
+// row, rowptr with the begin of each row. The result does not depend on the number of goroutines.
 //
-// Alone the caller writes each row behind the last. With helpers nobody knows
-// where a row begins before all rows are searched, so these are two loops: the
-// first notes which candidates are edges, the second writes them.
+// Alone the caller writes each row after the preceding one. With helpers the start of a row is unknown before all rows
+// are searched, so these are two loops: the first marks the candidates that are edges, the second writes them.
 type collator struct {
 	in    *input
 	crew  *crew // nil: the caller alone
@@ -38,8 +36,8 @@ type collator struct {
 	mark, place      func(lo, hi int) int // bound once: a method value allocates
 }
 
-// collators is how many goroutines make a batch: at most half of the processors,
-// which may be two to a core, and whose other half the driver and others want.
+// collators returns the number of goroutines that make a batch: at most half of the processors, which may be two per
+// core; the driver and other programs need the other half.
 func collators(in *input, device string, processors int) int {
 	if device == "host" { // its kernels have every core, and run meanwhile
 		return 1
@@ -47,21 +45,21 @@ func collators(in *input, device string, processors int) int {
 	return max(1, min(processors/2, mostCollators, in.meanEdges()/edgesPerCollator))
 }
 
-// newCollator is for the input's batches, made by so many goroutines; close ends
-// those that it starts.
+// newCollator makes a collator for the input's batches with this number of goroutines; close ends the goroutines that
+// it starts.
 func newCollator(in *input, threads int) *collator {
 	c := &collator{in: in, next: make([]int32, len(in.crystal.Positions))}
 	if threads > 1 {
 		c.words = in.finder.MarkWords()
 		c.marks = make([]uint64, in.batch*c.words)
 		c.mark, c.place = c.markRows, c.placeRows
-		c.crew = newCrew(threads, 1+min(mostRowsPerChunk, int(edgesPerChunk/in.degree())))
+		c.crew = newCrew(threads, 1+min(mostRowsPerChunk, int(edgesPerChunk/in.meanDegree())))
 	}
 	return c
 }
 
-// threads is how many goroutines make a batch.
-func (c *collator) threads() int {
+// threadCount returns the number of goroutines that make a batch.
+func (c *collator) threadCount() int {
 	if c.crew == nil {
 		return 1
 	}
@@ -74,16 +72,15 @@ func (c *collator) close() {
 	}
 }
 
-// collate fills a slot's side of the caller with a batch and returns its edges,
-// of which there are as many as the prefix allows. What lies beyond them in the
-// slot is overwritten.
+// collate fills a slot's host buffers with a batch and returns its edges, as many as the prefix allows. It overwrites
+// values beyond them in the slot.
 func (c *collator) collate(to *edgeBuffers, batch int) int {
 	limit := c.in.edges[batch]
 	c.points = c.in.batches[batch]
 	c.src, c.dst, c.rowptr, c.vec = device.Ints(to.src), device.Ints(to.dst), device.Ints(to.rowptr), device.Floats(to.vec)
 	c.rowptr[0] = 0
 	if c.crew == nil {
-		c.alone(limit)
+		c.collateAlone(limit)
 		c.sort(to, limit)
 		return limit
 	}
@@ -97,8 +94,8 @@ func (c *collator) collate(to *edgeBuffers, batch int) int {
 	return limit
 }
 
-// sort lists the edges by source, those of one in their order, by counting: colptr
-// has where each source's begin and, last, the point of row 0.
+// sort lists the edges by source, in their order within a source, by counting: colptr has the begin of each source's
+// edges and, last, the point of row 0.
 func (c *collator) sort(to *edgeBuffers, edges int) {
 	if to.perm == nil {
 		return
@@ -124,12 +121,12 @@ func (c *collator) sort(to *edgeBuffers, edges int) {
 	}
 }
 
-func (c *collator) alone(limit int) {
+func (c *collator) collateAlone(limit int) {
 	e := structure.Edges{Src: c.src[:0], Vec: c.vec[:0]}
 	for r, point := range c.points {
 		if at := len(e.Src); at < limit {
 			c.in.finder.Append(&e, c.in.point(point), c.in.atoms)
-			fill(c.dst[at:min(len(e.Src), limit)], int32(r))
+			fillWith(c.dst[at:min(len(e.Src), limit)], int32(r))
 		}
 		c.rowptr[r+1] = int32(min(len(e.Src), limit))
 	}
@@ -150,12 +147,12 @@ func (c *collator) placeRows(lo, hi int) int {
 	for r := lo; r < hi; r++ {
 		from, to := c.rowptr[r], c.rowptr[r+1]
 		c.in.finder.Place(c.src[from:to], c.vec[3*from:3*to], c.in.point(c.points[r]), c.marks[r*c.words:(r+1)*c.words])
-		fill(c.dst[from:to], int32(r))
+		fillWith(c.dst[from:to], int32(r))
 	}
 	return 0
 }
 
-func fill(x []int32, v int32) {
+func fillWith(x []int32, v int32) {
 	for i := range x {
 		x[i] = v
 	}

@@ -27,7 +27,7 @@ func batchesOf(tb testing.TB, n int, preset string, set ...string) (*input, *edg
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := in.keep(context.Background(), n); err != nil {
+	if err := in.keepBatches(context.Background(), n); err != nil {
 		tb.Fatal(err)
 	}
 	mem := op.Arena{Dev: d}
@@ -134,8 +134,8 @@ func TestCollateAnyThreads(t *testing.T) {
 			}
 			for _, threads := range []int{1, 2, 8} {
 				c := newCollator(in, threads)
-				if c.threads() != threads {
-					t.Errorf("%d threads, want %d", c.threads(), threads)
+				if c.threadCount() != threads {
+					t.Errorf("%d threads, want %d", c.threadCount(), threads)
 				}
 				for i := range 2 * len(in.batches) {
 					b := i % len(in.batches)

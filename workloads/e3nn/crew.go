@@ -5,23 +5,22 @@ import (
 	"sync/atomic"
 )
 
-// crew runs loops over rows on several goroutines, the caller's among them. It
-// allocates nothing once it is there, and a helper that comes late, or not at
-// all, keeps nobody waiting: the caller does what nobody else does.
+// crew runs loops over rows on several goroutines, including the caller's. After its creation it allocates nothing,
+// and a late or missing helper delays no other: the caller does the remaining chunks.
 //
 // A GPU's caller is locked to its thread, as its context is, and yielding or
 // parking it takes two switches of threads. So caller and helpers only look for
 // each other, for longer than a chunk takes, and park when that was in vain.
 type crew struct {
 	wake   chan struct{} // to helpers that are parked
-	nudge  chan struct{} // see call
+	nudge  chan struct{} // see wakeHelpers
 	ended  sync.WaitGroup
 	parked chan struct{} // the last helper out of a loop wakes the caller here
 
 	state atomic.Uint64 // number of the loop<<32 | crewOpen | crewParked | helpers in it
 	_     [56]byte      // those who look at state would slow those who write next
-	next  atomic.Int64  // first row nobody has taken
-	got   atomic.Int64  // what the rows that are done have come to
+	next  atomic.Int64  // first row not taken yet
+	got   atomic.Int64  // sum of the results of the completed rows
 	_     [48]byte
 
 	chunk int
@@ -35,17 +34,16 @@ const (
 	crewOpen   = 1 << 31 // helpers may join the loop
 	crewParked = 1 << 30 // the caller waits to be woken
 	crewInside = 1<<32 - 1
-	// crewLooks is how often one looks for the other: the caller for 10 us, a
-	// helper, whose look is longer, for 60.
+	// crewLooks is the number of polls before a thread sleeps: about 10 us for the caller, and 60 us for a helper, whose
+	// poll is longer.
 	crewLooks = 1 << 15
 )
 
-// newCrew is for the caller and threads-1 helpers, who take so many rows at a
-// time; close ends them.
+// newCrew makes a crew of the caller and threads-1 helpers that take chunk rows at a time; close ends them.
 func newCrew(threads, chunk int) *crew {
 	c := &crew{chunk: chunk, wake: make(chan struct{}, threads-1), nudge: make(chan struct{}), parked: make(chan struct{})}
 	for range threads - 1 {
-		c.ended.Go(c.help)
+		c.ended.Go(c.helpLoops)
 	}
 	c.ended.Go(func() {
 		for range c.nudge { // being woken is the point
@@ -60,17 +58,15 @@ func (c *crew) close() {
 	c.ended.Wait()
 }
 
-// run does all rows, in chunks that are taken in order, or as many as it takes
-// for the results of do to come to enough: no row before one that was left out
-// is left out itself, and those that were done came to enough.
+// run does all rows, in chunks taken in order, or as many as needed for the results of do to reach enough: it skips
+// only rows after those that it did, and the rows done reach enough.
 func (c *crew) run(rows int, enough int64, do func(lo, hi int) int) {
 	c.open(rows, enough, do)
-	c.call()
+	c.wakeHelpers()
 	c.finish()
 }
 
-// follow is run for a loop at once after another, for which the helpers are
-// still awake.
+// follow does a loop immediately after another one, while the helpers are still awake.
 func (c *crew) follow(rows int, enough int64, do func(lo, hi int) int) {
 	c.open(rows, enough, do)
 	c.finish()
@@ -84,12 +80,11 @@ func (c *crew) open(rows int, enough int64, do func(lo, hi int) int) {
 	c.state.Store(uint64(c.number)<<32 | crewOpen)
 }
 
-// call wakes the helpers.
+// wakeHelpers wakes the helpers.
 //
-// The scheduler keeps what was woken last for the waker's own processor, and
-// lets idle ones have it after some 60 us only: so that is a goroutine with
-// nothing to do.
-func (c *crew) call() {
+// The scheduler keeps the goroutine woken last for the waker's own processor, and lets idle processors have it only
+// after some 60 us: so that one is a goroutine with nothing to do.
+func (c *crew) wakeHelpers() {
 	for range cap(c.wake) {
 		select {
 		case c.wake <- struct{}{}:
@@ -118,8 +113,8 @@ func (c *crew) finish() {
 	}
 }
 
-// work takes chunks until none is left. That there is enough has to be seen
-// before a chunk is taken: what others do later lies behind it.
+// work takes chunks until none is left. It checks for enough before it takes a chunk: later results of others belong
+// to later rows.
 func (c *crew) work() {
 	rows, chunk, enough, do := c.rows, c.chunk, c.enough, c.do
 	for c.got.Load() < enough {
@@ -131,23 +126,22 @@ func (c *crew) work() {
 	}
 }
 
-func (c *crew) help() {
+func (c *crew) helpLoops() {
 	for range c.wake {
 		last := uint64(0)
 		// More than one loop follows a call.
 		for i := 0; i < crewLooks; i++ {
-			if n := c.join(last); n != last {
+			if n := c.joinLoop(last); n != last {
 				c.work()
-				c.leave()
+				c.leaveLoop()
 				last, i = n, 0
 			}
 		}
 	}
 }
 
-// join returns the number of the loop that it has joined, or last if there is
-// no other to join.
-func (c *crew) join(last uint64) uint64 {
+// joinLoop returns the number of the loop that it has joined, or last if there is no other to join.
+func (c *crew) joinLoop(last uint64) uint64 {
 	for {
 		s := c.state.Load()
 		if s&crewOpen == 0 || s>>32 == last {
@@ -159,7 +153,7 @@ func (c *crew) join(last uint64) uint64 {
 	}
 }
 
-func (c *crew) leave() {
+func (c *crew) leaveLoop() {
 	if c.state.Add(^uint64(0))&crewInside == crewParked {
 		c.parked <- struct{}{}
 	}

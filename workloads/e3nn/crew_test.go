@@ -123,7 +123,7 @@ func TestCrewCallerParks(t *testing.T) {
 		var inside atomic.Bool
 		left := false
 		go func() { // the helper
-			for c.join(0) == 0 {
+			for c.joinLoop(0) == 0 {
 				runtime.Gosched()
 			}
 			inside.Store(true)
@@ -131,7 +131,7 @@ func TestCrewCallerParks(t *testing.T) {
 				runtime.Gosched()
 			}
 			left = true
-			c.leave()
+			c.leaveLoop()
 		}()
 		c.run(1, math.MaxInt64, func(int, int) int {
 			for !inside.Load() {

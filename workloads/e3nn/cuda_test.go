@@ -366,7 +366,7 @@ func TestCUDAAutotuneKeepsBits(t *testing.T) {
 		if len(shapes) < 3 {
 			t.Errorf("%s: %d shapes", impl, len(shapes))
 		}
-		if ways := s.multipliers(0); len(ways) < 2 { // its tiles, which give the same bits
+		if ways := s.mlpCandidates(0); len(ways) < 2 { // its tiles, which give the same bits
 			t.Errorf("%s: %d ways of the radial MLP", impl, len(ways))
 		}
 		closed(t, s)

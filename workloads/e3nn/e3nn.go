@@ -5,12 +5,11 @@
 // charge-density prediction on a grid and the interaction blocks of MACE and
 // NequIP.
 //
-// The package reads top down: model.go says what is computed, input.go on
-// what, knobs.go how, session.go and memory.go allocate, bind.go binds (with
-// autotune.go and graph.go), step.go is the timed step, whose batches collate.go
-// makes with the goroutines of crew.go, check.go compares with the float64
-// formulas of reference.go. The way back is in passes.go and bind_back.go, the optimizer's
-// step in train.go, and what a loss on forces adds in second.go.
+// The package reads top down: model.go defines the network, input.go its data, knobs.go the settings, session.go and
+// memory.go allocate, bind.go binds (with autotune.go and graph.go), step.go is the timed step, whose batches
+// collate.go makes with the goroutines of crew.go, check.go compares with the float64 formulas of reference.go. The
+// backward pass is in passes.go and bind_back.go, the optimizer's step in train.go, and the additions for a loss on
+// forces in second.go.
 package e3nn
 
 import (

@@ -164,10 +164,10 @@ func TestResultDoesNotDependOnTuning(t *testing.T) {
 		}
 		out := make([]float32, 0, s.slots[0].out.Len()/4)
 		stored := device.Floats(s.slots[0].out)
-		d := s.last().Out.Dim()
+		d := s.lastLayer().Out.Dim()
 		flat := make([]float32, d)
 		for at := 0; at < len(stored); at += d {
-			op.FromLayout(s.layout, s.last().Out, flat, stored[at:at+d])
+			op.FromLayout(s.layout, s.lastLayer().Out, flat, stored[at:at+d])
 			out = append(out, flat...)
 		}
 		return out
@@ -256,11 +256,11 @@ func TestBadKnobs(t *testing.T) {
 
 func TestMeanDegree(t *testing.T) {
 	s := openSession(t, "small")
-	if d := s.in.degree(); math.Abs(d-24.75) > 0.2 {
+	if d := s.in.meanDegree(); math.Abs(d-24.75) > 0.2 {
 		t.Errorf("mean degree %.3f, want 24.75", d)
 	}
 	m := openSession(t, "mace-medium", "batch=100")
-	if d := m.in.degree(); d != 158 {
+	if d := m.in.meanDegree(); d != 158 {
 		t.Errorf("diamond at 6 angstrom has degree %v, want 158", d)
 	}
 }

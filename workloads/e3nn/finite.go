@@ -7,31 +7,30 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// finite ends a run whose loss is not a number any more: the one that the slot's step before
-// left on the host, where nobody waits for it.
-func (s *session) finite(i int, sl *slot) error {
-	if !s.trains() || s.train.done < depth || s.train.step.Scales() {
+// checkFinite ends a run whose loss became NaN or infinite: it reads the loss that the slot's preceding step left on
+// the host without a wait.
+func (s *session) checkFinite(i int, sl *slot) error {
+	if !s.isTraining() || s.train.done < depth || s.train.step.Scales() {
 		return nil
 	}
 	if optim.Finite(device.Floats(sl.out)[0]) {
 		return nil
 	}
 	steps := s.train.done
-	return optim.Diverged("e3nn", steps, s.restart, func(n int) (string, error) {
-		// It can only be in the last steps: a loss is finite where the parameters are, and the step
-		// after one that spoils them has none.
+	return optim.Diverged("e3nn", steps, s.restartParameters, func(n int) (string, error) {
+		// Only the last steps can have it: a loss is finite where the parameters are, and the loss of the step after
+		// one that spoils them is not.
 		return s.stepAgain(i-steps+n, n >= steps-depth-microOf(s.set))
 	})
 }
 
-// restart gives the parameters the values they were drawn with.
-func (s *session) restart() error {
+// restartParameters restores the drawn values of the parameters.
+func (s *session) restartParameters() error {
 	s.train.done = 0
 	return s.train.step.Restart(s.Compute)
 }
 
-// stepAgain makes step i again. With look it returns the first stage that writes what is not
-// finite, "" for none.
+// stepAgain repeats step i. With look it returns the first stage that writes NaN or infinity, "" for none.
 func (s *session) stepAgain(i int, look bool) (string, error) {
 	sl := &s.slots[i%depth]
 	edges := s.batches.collate(&sl.host, i%len(s.in.batches))
@@ -41,7 +40,7 @@ func (s *session) stepAgain(i int, look bool) (string, error) {
 	s.setEdges(i%depth, edges)
 	for j := range s.plan {
 		so := &s.plan[j]
-		if !so.in(i % microOf(s.set)) {
+		if !so.appliesTo(i % microOf(s.set)) {
 			continue
 		}
 		for _, b := range so.ops[i%depth] {
@@ -59,13 +58,13 @@ func (s *session) stepAgain(i int, look bool) (string, error) {
 	return "", s.Compute.Sync() // before the slot is filled again
 }
 
-// written is what a stage writes: the first n values of buffers, with 0 all.
+// written holds the outputs of a stage: the first n values of buffers, with 0 all.
 type written struct {
 	n  int
 	of []device.Buffer
 }
 
-// writesFinite says whether all that a stage has written for so many edges is finite.
+// writesFinite reports whether all outputs of a stage for this number of edges are finite.
 func (s *session) writesFinite(so *stageOps, edges int) (bool, error) {
 	for _, w := range s.writes(so, edges) {
 		if ok, err := s.finiteIn(w.n, w.of...); err != nil || !ok {
@@ -89,7 +88,7 @@ func (s *session) writes(so *stageOps, edges int) []written {
 		product = some(edges*l.TP.Out.Dim(), messages)
 	}
 	productBack := []written{some(edges*nw, own.dw), whole(g.x)}
-	if s.pulls() {
+	if s.computesForces() {
 		productBack = productBack[:1]
 	}
 	all := map[int][]written{
@@ -112,7 +111,7 @@ func (s *session) writes(so *stageOps, edges int) []written {
 	return params
 }
 
-// finiteIn says whether the first n values of buffers are finite, with 0 all.
+// finiteIn reports whether the first n values of buffers are finite, with 0 all.
 func (s *session) finiteIn(n int, list ...device.Buffer) (bool, error) {
 	for _, b := range list {
 		many := n

@@ -9,18 +9,17 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// graphs are a step's captured launches. A capture keeps the launch sizes of
-// its batch, so there is one for every slot and number of edges that a step
-// meets: batches take turns and their edges are counted at set-up. Batches of
-// the same number share one, because their data lies in the slot.
+// graphs are a step's captured launches. A capture keeps the launch sizes of its batch, so there is one for every slot
+// and number of edges in the rotation of batches, which are counted at set-up. Batches with the same number share one,
+// because their data is in the slot.
 type graphs struct {
 	of      [depth][]device.Op // by slot and batch; nil without graph=on
 	made    int
 	seconds float64 // of capturing and instantiating
 }
 
-// capture makes the graphs of every slot and batch.
-func (s *session) capture(ctx context.Context) error {
+// captureGraphs makes the graphs of every slot and batch.
+func (s *session) captureGraphs(ctx context.Context) error {
 	began := time.Now()
 	n := len(s.in.batches)
 	for k := range depth {

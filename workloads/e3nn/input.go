@@ -61,7 +61,7 @@ func openInput(ctx context.Context, set gpuprof.Settings, seed uint64) (*input, 
 	if err != nil {
 		return nil, err
 	}
-	finder, err := search{set["structure"], set.Float("cutoff")}.of(c)
+	finder, err := search{set["structure"], set.Float("cutoff")}.finderOf(c)
 	if err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "%w", err)
 	}
@@ -77,7 +77,7 @@ func openInput(ctx context.Context, set gpuprof.Settings, seed uint64) (*input, 
 		in.order = upTo(in.points())
 	} else {
 		order := shuffle{in.points(), seed}
-		if in.order, err = shuffled.Of(order, order.draw); err != nil {
+		if in.order, err = shuffled.Of(order, order.drawOrder); err != nil {
 			return nil, err
 		}
 	}
@@ -96,8 +96,8 @@ type shuffle struct {
 	seed   uint64
 }
 
-// draw is the order in which the points of a seed are taken.
-func (s shuffle) draw() ([]int32, error) {
+// drawOrder returns the order of the points for a seed.
+func (s shuffle) drawOrder() ([]int32, error) {
 	order := upTo(s.points)
 	rng := rand.New(rand.NewPCG(s.seed, 1))
 	rng.Shuffle(s.points, func(i, j int) { order[i], order[j] = order[j], order[i] })
@@ -109,15 +109,15 @@ type search struct {
 	cutoff  float64
 }
 
-// of is the search of a crystal. A file may have changed since it was read.
-func (s search) of(c *structure.Crystal) (*structure.Finder, error) {
+// finderOf returns the search of a crystal. A file may have changed since it was read.
+func (s search) finderOf(c *structure.Crystal) (*structure.Finder, error) {
 	if s.crystal != hafnia && s.crystal != diamond {
 		return structure.NewFinder(c, s.cutoff)
 	}
 	return searches.Of(s, func() (*structure.Finder, error) { return structure.NewFinder(c, s.cutoff) })
 }
 
-// upTo is 0 to n-1.
+// upTo returns 0 to n-1.
 func upTo(n int) []int32 {
 	order := make([]int32, n)
 	for i := range order {
@@ -147,7 +147,7 @@ func (in *input) point(i int32) [3]float64 {
 	return in.grid.Point(int(i))
 }
 
-// estimateEdges is the edges of a batch by its first points.
+// estimateEdges estimates the edges of a batch by its first points.
 func (in *input) estimateEdges() int64 {
 	points := in.order[:min(in.batch, 64)]
 	e := 0
@@ -161,8 +161,8 @@ func (in *input) estimateEdges() int64 {
 	return all
 }
 
-// keep limits the rotation to n batches and counts their edges.
-func (in *input) keep(ctx context.Context, n int) error {
+// keepBatches limits the rotation to n batches and counts their edges.
+func (in *input) keepBatches(ctx context.Context, n int) error {
 	in.batches, in.edges, in.degrees, in.maxRow = nil, nil, nil, 0
 	for i := range max(1, min(n, len(in.order)/in.batch)) {
 		b := in.order[i*in.batch : (i+1)*in.batch]
@@ -191,8 +191,8 @@ func (in *input) keep(ctx context.Context, n int) error {
 	return nil
 }
 
-// coincident counts the edges of length 0 of the batches.
-func (in *input) coincident() int {
+// countCoincident counts the edges of length 0 of the batches.
+func (in *input) countCoincident() int {
 	n := 0
 	var e structure.Edges
 	for b, batch := range in.batches {
@@ -228,8 +228,8 @@ func (in *input) meanEdges() int {
 	return int(math.Round(float64(s) / float64(len(in.edges))))
 }
 
-// degree is the mean number of neighbours of a point, before the prefix.
-func (in *input) degree() float64 {
+// meanDegree returns the mean number of neighbours of a point, before the prefix.
+func (in *input) meanDegree() float64 {
 	e, p := 0, 0
 	for i, b := range in.batches {
 		e += in.degrees[i]
@@ -238,11 +238,11 @@ func (in *input) degree() float64 {
 	return float64(e) / float64(p)
 }
 
-// describe is the result's input section.
+// describe returns the result's input section.
 func (in *input) describe() map[string]any {
 	return map[string]any{
 		"structure": in.crystal.Name, "atoms": len(in.crystal.Positions), "points": in.unit(), inputPoints: in.points(),
 		"batch": len(in.batches[0]), "batches_rotated": len(in.batches), "cutoff_angstrom": in.finder.Cutoff(),
-		"degree": in.degree(), "edges_mean": in.meanEdges(), "edges_max": in.maxEdges(), "degree_max": in.maxRow,
+		"degree": in.meanDegree(), "edges_mean": in.meanEdges(), "edges_max": in.maxEdges(), "degree_max": in.maxRow,
 	}
 }

@@ -30,8 +30,8 @@ const (
 	libraryOff  = "off"
 )
 
-// Knobs implements workloads.Workload. Defaults are those of the preset small
-// and what a careful user would run; presets change model knobs and batch.
+// Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would run;
+// presets change model knobs and batch.
 func (Workload) Knobs() []workloads.Knob {
 	return append([]workloads.Knob{
 		{Name: "structure", Doc: "crystal: hfo2 (12 atoms, monoclinic), diamond (5x5x5, 1,000 atoms), or an extended XYZ or POSCAR/CONTCAR file",
@@ -45,7 +45,7 @@ func (Workload) Knobs() []workloads.Knob {
 		passKnob(),
 		loop.BatchKnob("points per step", 512, maxBatch, inputPoints),
 		implKnob(),
-		loop.LibraryKnob("matrix products of the radial MLP: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", products()...),
+		loop.LibraryKnob("matrix products of the radial MLP: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", productStages()...),
 		precisionKnob(),
 		loop.OrderKnob("bit-identical sums: unfused uses a sorted segment sum instead of atomic adds; csr always is, fused cannot be", "off",
 			workloads.Answer{When: gpuprof.Settings{"impl": op.ImplUnfused}, Targets: []workloads.Target{{Stage: "scatter"}}}, "scatter", "recompute", "graph"),
@@ -64,25 +64,25 @@ func (Workload) Knobs() []workloads.Knob {
 	}, optim.Knobs()...)
 }
 
-// products are the stages of the MLP's matrix products, forwards and backwards.
-func products() []string {
+// productStages returns the stages of the MLP's matrix products, forwards and backwards.
+func productStages() []string {
 	return []string{"radial", "recompute", "radial_bwd", "radial_tangent", "radial_bwd2", "graph"}
 }
 
-// precisionKnob is precision. The first layer of a step that does not go back is computed with the radial functions, in
-// float32 always.
+// precisionKnob returns the knob precision. In a step without a backward pass the first layer is computed with the
+// radial functions, always in float32.
 func precisionKnob() workloads.Knob {
 	k := loop.PrecisionKnob("rounding of the inputs of the MLP's matrix products: fp32 (none), tf32, bf16, fp16, or tf32x3 (three products of tf32, as accurate as fp32); sums stay float32",
-		gpuprof.Settings{"library": libraryOff, "impl": op.ImplCSRMLP}, append(products(), "tensor_product", "grads")...)
+		gpuprof.Settings{"library": libraryOff, "impl": op.ImplCSRMLP}, append(productStages(), "tensor_product", "grads")...)
 	k.Values = append(k.Values, op.TF32x3)
 	k.PyTorch[op.TF32x3] = "# no setting of torch.matmul does that; CUTLASS calls it OpMultiplyAddFastF32"
 	return k
 }
 
-// streamsThree is the value of streams with which results are copied beside the next step.
+// streamsThree is the value of streams that copies results during the next step.
 const streamsThree = "3"
 
-// streamsKnob is streams.
+// streamsKnob returns the knob streams.
 func streamsKnob() workloads.Knob {
 	k := loop.StreamsKnob("2 copies batches on a stream beside the one that computes, 1 on the same; 3 also copies results on a third stream, beside the next step")
 	k.Values = append(k.Values, streamsThree)
@@ -90,7 +90,7 @@ func streamsKnob() workloads.Knob {
 	return k
 }
 
-// implKnob is impl, how the tensor product is computed.
+// implKnob returns the knob impl, the implementation of the tensor product.
 func implKnob() workloads.Knob {
 	k := workloads.Choice("impl", "tensor product: csr (one writer per row), csr+mlp (csr with the MLP's second product inside), fused (atomic adds), unfused (one launch per operation, as eager e3nn)",
 		op.ImplCSR, op.ImplCSRMLP, op.ImplFused, op.ImplUnfused)
@@ -110,7 +110,7 @@ func implKnob() workloads.Knob {
 	return k
 }
 
-// layoutKnob is layout, the order of features in memory.
+// layoutKnob returns the knob layout, the order of features in memory.
 func layoutKnob() workloads.Knob {
 	k := workloads.Choice("layout", "memory order of features within an irrep: ir_mul (channels contiguous) or mul_ir (e3nn's)", "ir_mul", "mul_ir")
 	k.Acts = []string{

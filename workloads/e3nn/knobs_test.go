@@ -179,7 +179,7 @@ func TestCountersAreExact(t *testing.T) {
 	m, listed := step(t, plain)
 	want := device.Meter{
 		// the MLP's layers, harmonics, tensor product and its fix-up, linear, gate
-		Launches: 7, CopiesH2D: 4, BytesH2D: 4 * (5*edges + rows + 1), CopiesD2H: 1, BytesD2H: 4 * rows * int64(plain.last().Out.Dim()), EventWaits: 1,
+		Launches: 7, CopiesH2D: 4, BytesH2D: 4 * (5*edges + rows + 1), CopiesD2H: 1, BytesD2H: 4 * rows * int64(plain.lastLayer().Out.Dim()), EventWaits: 1,
 	}
 	if m != want || listed != m.Launches {
 		t.Errorf("%+v, want %+v (%d launches listed)", m, want, listed)
@@ -260,7 +260,7 @@ func openRotating(t *testing.T, d device.Device, n int, set ...string) *session 
 		t.Fatal(err)
 	}
 	cache := int64(1)
-	for one.rotation(cache) < n {
+	for one.batchRotation(cache) < n {
 		cache += 512
 	}
 	s, err := open(context.Background(), sizedCache{d, cache}, c)
@@ -346,7 +346,7 @@ func TestNeedIsEnough(t *testing.T) {
 		"pass=forces", "pass=forces,impl=csr+mlp,layout=mul_ir", "pass=forces,impl=unfused,recompute=all", "pass=forces,precision=fp16,recompute=weights",
 		"pass=train", "pass=train,optimizer=loop,layout=mul_ir", "pass=train,recompute=all,impl=csr+mlp"} {
 		s := openSession(t, "small", append(strings.Split(set, ","), "batch=50")...)
-		need := s.need(int64(s.edges), int64(s.in.maxRow))
+		need := s.memoryNeed(int64(s.edges), int64(s.in.maxRow))
 		if peak := s.dev.Memory().Peak; peak > need+1<<12 || peak < need/2 {
 			t.Errorf("%s: %d bytes at most, %d were foreseen", set, peak, need)
 		}

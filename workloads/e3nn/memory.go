@@ -11,10 +11,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// rotation is ceil(5 caches / bytes a step touches) + 1.
-func (s *session) rotation(cache int64) int {
+// batchRotation returns ceil(5 caches / bytes a step touches) + 1.
+func (s *session) batchRotation(cache int64) int {
 	perEdge := 4 + 4 + 12 + 4*(s.model.LMax+1)*(s.model.LMax+1)
-	if s.backwards() {
+	if s.goesBack() {
 		perEdge += 2 * 4 * basisSize
 	}
 	for i := range s.model.Layers {
@@ -26,9 +26,9 @@ func (s *session) rotation(cache int64) int {
 	return int(math.Ceil(5*float64(cache)/float64(perEdge*s.in.edges[0]))) + 1
 }
 
-// need is the bytes a session of e edges a batch allocates, known before
-// anything is allocated; row is the longest row.
-func (s *session) need(e, row int64) int64 {
+// memoryNeed returns the bytes that a session with batches of e edges allocates, known before any allocation; row is
+// the longest row.
+func (s *session) memoryNeed(e, row int64) int64 {
 	rows, atoms := int64(s.rows), int64(len(s.in.crystal.Positions))
 	words := 2 * depth * (5*(e+row) + rows + 1)
 	for _, r := range s.requests(e) {
@@ -43,9 +43,9 @@ func (s *session) need(e, row int64) int64 {
 	if s.overlapsResults() {
 		words += (depth - 1) * s.resultWords()
 	}
-	if s.backwards() {
+	if s.goesBack() {
 		words += 2 * depth * (e + atoms + 2) // edges by source
-		if !s.trains() {
+		if !s.isTraining() {
 			words += depth // the energy
 		}
 		more, least := s.backScratch(e)
@@ -55,16 +55,16 @@ func (s *session) need(e, row int64) int64 {
 }
 
 func (s *session) mlpScratch(i int, e int64) int64 {
-	if s.backwards() {
+	if s.goesBack() {
 		return s.mlps[i].KeptScratch(int(e), !s.hiddenOnly())
 	}
 	if s.hiddenOnly() {
 		return 0
 	}
-	return s.radial(i).Scratch(int(e))
+	return s.radialOf(i).Scratch(int(e))
 }
 
-// productScratch is the most that any of the shapes takes which may be chosen.
+// productScratch returns the largest scratch of the selectable shapes.
 func (s *session) productScratch(i int, e int64) int64 {
 	var most int64
 	for _, c := range s.candidates(i) {
@@ -79,7 +79,7 @@ func (s *session) tooLarge(e, need, left int64) error {
 	leaner := ""
 	if s.set["impl"] == op.ImplUnfused {
 		leaner = ", or impl=csr, which keeps nothing per edge but the weights"
-	} else if s.backwards() && s.set["recompute"] != recomputeAll {
+	} else if s.goesBack() && s.set["recompute"] != recomputeAll {
 		leaner = ", or recompute=all, which keeps nothing for the way back"
 	}
 	return device.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "%d points with %d edges and mul=%s need %s, and the device has %s left", s.rows, e, s.set["mul"], gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, edges or mul%s", leaner))
@@ -98,7 +98,7 @@ func (s *session) allocate(ctx context.Context) error {
 	s.allocateDevice()
 	s.uploadParams()
 	s.placeResults()
-	if s.trains() {
+	if s.isTraining() {
 		s.params.target = s.drawTarget()
 		if err := s.openTraining(); err != nil {
 			return err
@@ -109,7 +109,7 @@ func (s *session) allocate(ctx context.Context) error {
 		return s.mem.Err
 	}
 	s.batches = newCollator(s.in, collators(s.in, s.dev.Info().Kind, runtime.GOMAXPROCS(0)))
-	return s.bind(ctx)
+	return s.bindSlots(ctx)
 }
 
 func (sl *slot) allocate(s *session) error {
@@ -118,7 +118,7 @@ func (sl *slot) allocate(s *session) error {
 			src: s.mem.Words("edge sources", e, p), dst: s.mem.Words("edge destinations", e, p),
 			rowptr: s.mem.Words("row starts", int64(s.rows)+1, p), vec: s.mem.Words("edge vectors", 3*e, p),
 		}
-		if s.backwards() {
+		if s.goesBack() {
 			b.colptr = s.mem.Words("source starts", int64(len(s.in.crystal.Positions))+2, p)
 			b.perm = s.mem.Words("edges by source", int64(s.edges), p)
 		}
@@ -132,7 +132,7 @@ func (sl *slot) allocate(s *session) error {
 	// ends beyond it.
 	sl.host, sl.dev = make1(host, int64(s.edges+s.in.maxRow)), make1(device.OnDevice, int64(s.edges))
 	sl.out = s.mem.Words("the result", s.resultWords(), host)
-	if s.backwards() && !s.trains() {
+	if s.goesBack() && !s.isTraining() {
 		sl.energy = s.mem.Words("the energy", 1, host)
 	}
 	if s.mem.Err != nil {
@@ -168,12 +168,12 @@ func (s *session) uploadParams() {
 		mix := normal(l.Linear.WeightNumel())
 		p.x, p.w1, p.w2, p.mix = append(p.x, x), append(p.w1, w1), append(p.w2, w2), append(p.mix, mix)
 		s.layers = append(s.layers, layerBuffers{
-			x:  s.mem.Upload(s.Compute, "atom features", s.stored(i)),
+			x:  s.mem.Upload(s.Compute, "atom features", s.storedFeatures(i)),
 			w1: s.mem.Upload(s.Compute, "MLP weights", w1), w2: s.mem.Upload(s.Compute, "MLP weights", op.Arrange(s.products[i], w2)),
 			mix: s.mem.Upload(s.Compute, "linear weights", mix),
 			out: s.mem.Words("layer output", int64(s.rows)*int64(l.Out.Dim()), device.OnDevice),
 		})
-		if s.backwards() {
+		if s.goesBack() {
 			p.readout = append(p.readout, l.drawReadout(heads))
 			s.layers[i].readout = s.mem.Upload(s.Compute, "readout", p.readout[i])
 		}

@@ -23,7 +23,7 @@ type layer struct {
 	Out    so3.Irreps // after the gate
 }
 
-// model is what a preset computes.
+// model is the network of a preset.
 type model struct {
 	LMax   int // of the harmonics
 	Layers []layer
@@ -35,28 +35,28 @@ func buildModel(preset string, mul, lmax int, layout op.Layout) model {
 	add := func(in, target so3.Irreps) { m.Layers = append(m.Layers, newLayer(in, target, lmax, layout)) }
 	switch preset {
 	case "deepaw":
-		for _, keep := range []func(so3.Irrep) bool{natural, notPseudoscalar, everything} {
+		for _, keep := range []func(so3.Irrep) bool{isNatural, notPseudoscalar, acceptAll} {
 			h := sharedIrreps(mul, lmax, keep)
 			add(h, h)
 		}
 	case "mace-medium":
-		add(perIrrep(mul, max(lmax-2, 0), natural), perIrrep(mul, max(lmax-1, 0), natural))
+		add(perIrrep(mul, max(lmax-2, 0), isNatural), perIrrep(mul, max(lmax-1, 0), isNatural))
 	case "mace-large":
-		add(perIrrep(mul, max(lmax-1, 0), natural), perIrrep(mul, lmax, natural))
+		add(perIrrep(mul, max(lmax-1, 0), isNatural), perIrrep(mul, lmax, isNatural))
 	case "nequip-lips":
-		h := perIrrep(mul, lmax, everything)
+		h := perIrrep(mul, lmax, acceptAll)
 		add(h, h)
 	default: // small
-		h := perIrrep(mul, lmax, natural)
+		h := perIrrep(mul, lmax, isNatural)
 		add(h, h)
 	}
 	return m
 }
 
-// Which irreps a layer's features have.
-func natural(ir so3.Irrep) bool         { return (ir.L%2 == 0) == (ir.P == 1) }
+// Predicates that select the irreps of a layer's features.
+func isNatural(ir so3.Irrep) bool       { return (ir.L%2 == 0) == (ir.P == 1) }
 func notPseudoscalar(ir so3.Irrep) bool { return ir != so3.Irrep{L: 0, P: -1} }
-func everything(so3.Irrep) bool         { return true }
+func acceptAll(so3.Irrep) bool          { return true }
 
 // perIrrep has mul channels of every kept irrep to lmax.
 func perIrrep(mul, lmax int, keep func(so3.Irrep) bool) so3.Irreps {

@@ -22,12 +22,12 @@ const (
 	recomputeAll     = "all"
 )
 
-// passKnob is pass, how much of a training program a step is.
+// passKnob returns the knob pass, the part of a training program in a step.
 func passKnob() workloads.Knob {
 	return workloads.Choice("pass", "what a step computes: forward, forces (an energy and its gradient by every position), train (gradients of all parameters and an optimizer step) or train-forces (the same, of a loss on forces)", passForward, passForces, passTrain, passSecond).AsModel()
 }
 
-// recomputeKnob is recompute, what the way back makes again instead of keeping.
+// recomputeKnob returns the knob recompute: the values that the backward pass recomputes instead of keeping them.
 func recomputeKnob() workloads.Knob {
 	k := workloads.Choice("recompute", "what the way back makes again: off (nothing), weights (those of the tensor product, from the MLP's hidden layer), all (everything but the batch, as activation checkpointing does)",
 		recomputeOff, recomputeWeights, recomputeAll)
@@ -41,10 +41,10 @@ func recomputeKnob() workloads.Knob {
 	return k
 }
 
-// backwards says that a step goes back through the network.
-func (s *session) backwards() bool { return s.set["pass"] != passForward }
+// goesBack reports whether a step goes back through the network.
+func (s *session) goesBack() bool { return s.set["pass"] != passForward }
 
-// microOf is the micro-batches of a step.
+// microOf returns the micro-batches of a step.
 func microOf(set gpuprof.Settings) int {
 	if !optim.Trains(set) {
 		return 1
@@ -52,26 +52,25 @@ func microOf(set gpuprof.Settings) int {
 	return max(1, set.Int("accumulate"))
 }
 
-// trains says that a step ends with new parameters.
-func (s *session) trains() bool { return optim.Trains(s.set) }
+// isTraining reports whether a step ends with new parameters.
+func (s *session) isTraining() bool { return optim.Trains(s.set) }
 
-// pulls says that a step computes forces.
-func (s *session) pulls() bool { return s.set["pass"] == passForces || s.second() }
+// computesForces reports whether a step computes forces.
+func (s *session) computesForces() bool { return s.set["pass"] == passForces || s.goesBackTwice() }
 
-// second says that a step goes back a second time, from the loss on forces.
-func (s *session) second() bool { return s.set["pass"] == passSecond }
+// goesBackTwice reports whether a step goes back a second time, from the loss on forces.
+func (s *session) goesBackTwice() bool { return s.set["pass"] == passSecond }
 
-// keeps says that the layers' values stay until the way back.
-func (s *session) keeps() bool { return s.backwards() && s.set["recompute"] != recomputeAll }
+// keepsValues reports whether the layers' values stay until the backward pass.
+func (s *session) keepsValues() bool { return s.goesBack() && s.set["recompute"] != recomputeAll }
 
-// keepsWeights says that the weights of every layer stay until the way back.
+// keepsWeights reports whether the weights of every layer stay until the backward pass.
 func (s *session) keepsWeights() bool {
 	return s.set["recompute"] == recomputeOff && !s.hiddenOnly()
 }
 
-// energy is what a step that goes back adds to the model: the readout, which makes a
-// value of every row from its even scalars, rho_r = sum over layers and scalars of
-// a_u out_ru. The energy is their sum.
+// readout is the addition of a backward pass to the model: it makes a value of every row from its even scalars, rho_r
+// = sum over layers and scalars of a_u out_ru. The energy is their sum.
 func (l layer) readout() op.Readout {
 	r := op.Readout{Width: l.Out.Dim()}
 	for _, m := range l.Gate.Scalars { // of a preset's, odd ones come first
@@ -84,7 +83,7 @@ func (l layer) readout() op.Readout {
 	return r
 }
 
-// drawReadout is normal.
+// drawReadout draws normal factors of the readout.
 func (l layer) drawReadout(rng *rand.Rand) []float32 {
 	a := make([]float32, l.readout().Count)
 	for i := range a {
@@ -93,7 +92,7 @@ func (l layer) drawReadout(rng *rand.Rand) []float32 {
 	return a
 }
 
-// points is how many have a force: the atoms, and probes besides.
+// points returns the number of points with a force: the atoms, and the probes if the rows are probes.
 func (s *session) points() int {
 	n := len(s.in.crystal.Positions)
 	if !s.in.atoms {
@@ -105,7 +104,7 @@ func (s *session) points() int {
 // work are the values of a layer between its stages. Layers share them where
 // nothing needs them later.
 type work struct {
-	a, h device.Buffer // hidden layer before and after its activation; a only for the way back
+	a, h device.Buffer // hidden layer before and after its activation; a only for the backward pass
 	w    device.Buffer // weights of the tensor product
 	mid  device.Buffer // sums over neighbours
 	pre  device.Buffer // before the gate
@@ -130,8 +129,7 @@ type request struct {
 	to    []*device.Buffer
 }
 
-// requests lists the memory between stages for e edges: what is allocated, and
-// what is counted before.
+// requests lists the memory between stages for e edges, both for allocating it and for counting it beforehand.
 func (s *session) requests(e int64) []request {
 	rows, n := int64(s.rows), len(s.model.Layers)
 	if s.work == nil {
@@ -140,7 +138,7 @@ func (s *session) requests(e int64) []request {
 	w := s.widths()
 	sh := int64((s.model.LMax + 1) * (s.model.LMax + 1))
 	list := []request{{"spherical harmonics", e * sh, []*device.Buffer{&s.harmonics}}}
-	if s.backwards() {
+	if s.goesBack() {
 		list = append(list, request{"the radial basis", e * basisSize, []*device.Buffer{&s.basis}})
 	}
 	each := func(own bool, what string, width func(l layer) int64, shared int64, place func(i int) *device.Buffer) {
@@ -156,9 +154,9 @@ func (s *session) requests(e int64) []request {
 			list = append(list, request{what, shared, all})
 		}
 	}
-	back := s.backwards()
-	keeps := s.keeps()
-	each(keeps && s.trains(), "summed messages", func(l layer) int64 { return rows * int64(l.TP.Out.Dim()) }, rows*w.mid, func(i int) *device.Buffer { return &s.work[i].mid })
+	back := s.goesBack()
+	keeps := s.keepsValues()
+	each(keeps && s.isTraining(), "summed messages", func(l layer) int64 { return rows * int64(l.TP.Out.Dim()) }, rows*w.mid, func(i int) *device.Buffer { return &s.work[i].mid })
 	hidden := func(layer) int64 { return e * mlpHidden }
 	if back || s.hiddenOnly() {
 		each(keeps, "hidden layers", hidden, e*mlpHidden, func(i int) *device.Buffer { return &s.work[i].h })
@@ -177,7 +175,7 @@ func (s *session) requests(e int64) []request {
 	one := func(what string, words int64, to *device.Buffer) {
 		list = append(list, request{what, words, []*device.Buffer{to}})
 	}
-	again := s.second() // what is needed then too
+	again := s.goesBackTwice() // buffers needed then too
 	if !again {
 		one("energies", rows, &b.rho)
 	}
@@ -192,10 +190,10 @@ func (s *session) requests(e int64) []request {
 		each(true, "the hidden layer's gradient", hidden, 0, func(i int) *device.Buffer { return &b.of[i].dh })
 		list = append(list, s.secondRequests(e, w)...)
 	}
-	if s.trains() {
+	if s.isTraining() {
 		one("losses", int64(s.lossTerms()), &b.losses)
 	}
-	if !s.pulls() {
+	if !s.computesForces() {
 		return list
 	}
 	one("the harmonics' gradient", e*sh, &b.dy)
@@ -219,13 +217,12 @@ func (s *session) widths() (w widest) {
 	return w
 }
 
-// transient are the buffers that the next layer's stages write again, so that
-// nothing may be left in them that somebody needs.
-func (s *session) transient() []device.Buffer {
+// transientBuffers returns the buffers that the next layer's stages overwrite, which no later stage may need.
+func (s *session) transientBuffers() []device.Buffer {
 	var list []device.Buffer
-	back, keeps := s.backwards(), s.keeps()
+	back, keeps := s.goesBack(), s.keepsValues()
 	k := s.work[0]
-	if !keeps || !s.trains() {
+	if !keeps || !s.isTraining() {
 		list = append(list, k.mid)
 	}
 	if !keeps {

@@ -179,7 +179,7 @@ func TestRecomputeFreesWhatItSays(t *testing.T) {
 	need := map[string]int64{}
 	for _, again := range []string{"off", "weights", "all"} {
 		s := openSession(t, "deepaw", "batch=4", "mul=40", "edges=60", "pass=forces", "recompute="+again)
-		use[again], need[again] = s.dev.Memory().InUse, s.need(int64(s.edges), int64(s.in.maxRow))
+		use[again], need[again] = s.dev.Memory().InUse, s.memoryNeed(int64(s.edges), int64(s.in.maxRow))
 	}
 	for _, again := range []string{"weights", "all"} {
 		if got, want := use["off"]-use[again], need["off"]-need[again]; got != want || got <= 0 {

@@ -15,7 +15,7 @@ import (
 type rowReference struct {
 	y      []float64 // [edges, harmonics]
 	layers []layerReference
-	rho    float64   // what the row adds to the energy
+	rho    float64   // the row's contribution to the energy
 	f      []float64 // [edges, 3], the energy's gradient by every edge's vector
 }
 
@@ -41,8 +41,8 @@ func widen(p params) wide {
 	return wide{each(p.x), each(p.w1), each(p.w2), each(p.mix), each(p.readout)}
 }
 
-// reference computes every checked row, rows in parallel.
-func (c *checker) reference(sl *slot) error {
+// computeReference computes every checked row, rows in parallel.
+func (c *checker) computeReference(sl *slot) error {
 	c.refs = make([]rowReference, len(c.rows))
 	errs := make([]error, len(c.rows))
 	p := widen(c.s.params)
@@ -91,7 +91,7 @@ func (s *session) referenceRow(ctx context.Context, sl *slot, row int, p wide) (
 		}
 		ref.layers = append(ref.layers, lr)
 	}
-	if s.backwards() {
+	if s.goesBack() {
 		err := s.referenceBack(ctx, &ref, src, vec, basis, p)
 		return ref, err
 	}

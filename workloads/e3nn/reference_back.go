@@ -7,9 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// referenceBack is the way back of one row in float64, from nothing but the batch's
-// vectors and the parameters: the row's value and its gradient by every edge, or, where
-// parameters have gradients, by every edge's hidden layers.
+// referenceBack computes the backward pass of one row in float64, from the batch's vectors and the parameters alone:
+// the row's value and its gradient by every edge, or, where parameters have gradients, by every edge's hidden layers.
 func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []int32, vec, basis []float64, p wide) error {
 	n, sh := len(src), (s.model.LMax+1)*(s.model.LMax+1)
 	dy, db := make([]float64, n*sh), make([]float64, n*basisSize)
@@ -34,7 +33,7 @@ func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []in
 				return err
 			}
 			b := basis[e*basisSize : (e+1)*basisSize]
-			if !s.pulls() {
+			if !s.computesForces() {
 				da := make([]float64, mlpHidden)
 				if err := op.RefHiddenGrad(s.mlps[i], b, p.w1[i], p.w2[i], dw, da); err != nil {
 					return err
@@ -49,7 +48,7 @@ func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []in
 			add(db[e*basisSize:(e+1)*basisSize], back)
 		}
 	}
-	if !s.pulls() {
+	if !s.computesForces() {
 		return nil
 	}
 	ref.f = make([]float64, 3*n)
@@ -60,8 +59,8 @@ func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []in
 	return nil
 }
 
-// refGateLinear is the gradient of the messages' sum of one row, from what the gate
-// was given: the row's gradient back through the readout, the gate and the linear layer.
+// refGateLinear computes the gradient of the messages' sum of one row, from the gate's input: the row's gradient back
+// through the readout, the gate and the linear layer.
 func (s *session) refGateLinear(i int, pre []float64, drho float64, p wide) ([]float64, error) {
 	l := s.model.Layers[i]
 	dout, dpre, dmid := make([]float64, l.Out.Dim()), make([]float64, l.Linear.Out.Dim()), make([]float64, l.TP.Out.Dim())
@@ -75,8 +74,7 @@ func (s *session) refGateLinear(i int, pre []float64, drho float64, p wide) ([]f
 	return dmid, nil
 }
 
-// refEdge is the gradient by one edge's vector: the harmonics' and, along it, the
-// radial part.
+// refEdge computes the gradient by one edge's vector: the harmonics' part and, along it, the radial part.
 func refEdge(sph op.Sph, vec, dy []float64, slope float64, f []float64) {
 	op.RefSphGrad(sph, vec, dy, f)
 	r := math.Sqrt(vec[0]*vec[0] + vec[1]*vec[1] + vec[2]*vec[2])

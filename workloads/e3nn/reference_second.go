@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// refNet is one layer with its readout in float64, in mul_ir: what one destination row
-// adds to an energy, to its gradients, and to those of its slope along a direction.
+// refNet is one layer with its readout in float64, in mul_ir: the contributions of one destination row to an energy,
+// to its gradients, and to the gradients of its slope along a direction.
 type refNet struct {
 	layer                layer
 	basis                op.Basis
@@ -28,13 +28,13 @@ type refGrads struct {
 	w1, w2, mix, readout []float64
 }
 
-// refSums is what rows add up to. Without a place nothing is added.
+// refSums are the sums over rows. Sums without a destination are skipped.
 type refSums struct {
 	energy        float64
 	f             [][]float64 // set: the energy's gradient by every vector
 	first, second *refGrads   // of the energy, of its slope along dir
-	// pull is the gradient by a row's energy of what first is of, from that energy; nil: of
-	// the energy itself, so 1.
+	// pull returns, from a row's energy, the gradient by that energy of the function that first differentiates; nil
+	// differentiates the energy itself, so 1.
 	pull func(energy float64) float64
 }
 
@@ -47,22 +47,22 @@ type refValues struct {
 	mid, pre   []float64
 	dpre, dmid []float64   // gradients of the energy, the latter by a message
 	dw         [][]float64 // likewise
-	out        []float64   // behind the gate
+	out        []float64   // after the gate
 	energy     float64     // the row's
 	sum        float64     // 1/sqrt(neighbours)
 	edges      int
 }
 
-// row adds one row's share.
-func (n *refNet) row(r refRow, to *refSums) error {
+// addRow adds one row's contribution.
+func (n *refNet) addRow(r refRow, to *refSums) error {
 	v, err := n.forward(r, to)
 	if err != nil {
 		return err
 	}
-	if err := n.back(r, v, to); err != nil || to.second == nil {
+	if err := n.addBack(r, v, to); err != nil || to.second == nil {
 		return err
 	}
-	return n.again(r, v, to.second)
+	return n.addSecond(r, v, to.second)
 }
 
 func (n *refNet) forward(r refRow, to *refSums) (*refValues, error) {
@@ -94,8 +94,8 @@ func (n *refNet) forward(r refRow, to *refSums) (*refValues, error) {
 	return v, nil
 }
 
-// back is the gradient of the energy, or of what pull says that the row's pulls at.
-func (n *refNet) back(r refRow, v *refValues, to *refSums) error {
+// addBack adds the gradient of the energy, or of the function with gradient pull.
+func (n *refNet) addBack(r refRow, v *refValues, to *refSums) error {
 	l := n.layer
 	dout := make([]float64, l.Out.Dim())
 	v.dpre, v.dmid = make([]float64, len(v.pre)), make([]float64, len(v.mid))
@@ -137,15 +137,14 @@ func (n *refNet) back(r refRow, v *refValues, to *refSums) error {
 	return nil
 }
 
-// again is the gradient of the energy's slope T = sum over edges of dir . dE/dvec, which is
-// the tangent of the energy when vectors move along dir. A tangent is written d here, the
-// gradient of T by a value g and by the value's tangent gd: that is the energy's own by
-// the value, for T is linear in tangents as a change of the energy is.
+// addSecond adds the gradient of the energy's slope T = sum over edges of dir . dE/dvec: T is the tangent of the energy
+// when vectors move along dir. A tangent is written d here, the gradient of T by a value g and by the value's tangent
+// gd. Because T is linear in tangents, gd equals the gradient of the energy by the value.
 //
 //	dmid = sum of TP(x, dy, w) + TP(x, y, dw),  dpre = W dmid,  T = a . J(pre) dpre
 //	ga = J dpre,  gpre = of (J(pre)^T a) . dpre,  gmid = W^T gpre,  gW = gpre mid^T + gdpre dmid^T
 //	gw = TP*(x, y; gmid) + TP*(x, dy; gdmid),  gx = TP*(y, w; gmid) + TP*(dy, w; gdmid) + TP*(y, dw; gdmid)
-func (n *refNet) again(r refRow, v *refValues, g *refGrads) error {
+func (n *refNet) addSecond(r refRow, v *refValues, g *refGrads) error {
 	l := n.layer
 	db, dy, dw := make([][]float64, v.edges), make([][]float64, v.edges), make([][]float64, v.edges)
 	dmid, dpre, dout, z := make([]float64, len(v.mid)), make([]float64, len(v.pre)), make([]float64, l.Out.Dim()), make([]float64, len(v.mid))

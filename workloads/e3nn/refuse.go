@@ -35,7 +35,7 @@ func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// refuseProduct names what a tensor product cannot be.
+// refuseProduct refuses impossible tensor products.
 func refuseProduct(_ device.Info, set gpuprof.Settings) error {
 	switch impl := set["impl"]; {
 	case impl == op.ImplFused && set.On("deterministic"):
@@ -46,7 +46,7 @@ func refuseProduct(_ device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// refusePass names what a pass has not, or has anyway.
+// refusePass refuses settings that a pass does not support, or that it always has.
 func refusePass(_ device.Info, set gpuprof.Settings) error {
 	if err := optim.Refuse(set, "batch"); err != nil {
 		return err
@@ -81,8 +81,8 @@ func refuseTuning(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// rounds says that a precision is made of numbers narrower than float32.
-func rounds(p string) bool { return p == op.TF32 || p == op.TF32x3 || p == op.BF16 || p == op.FP16 }
+// isRounding reports whether a precision consists of numbers narrower than float32.
+func isRounding(p string) bool { return p == op.TF32 || p == op.TF32x3 || p == op.BF16 || p == op.FP16 }
 
 // refusePrecision names a precision or library that the device has not.
 func refusePrecision(d device.Info, set gpuprof.Settings) error {
@@ -90,7 +90,7 @@ func refusePrecision(d device.Info, set gpuprof.Settings) error {
 	switch {
 	case set.On("library") && !found:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why", d.Name).WithFix("use library=auto or off")
-	case set["library"] == libraryOff && rounds(p) && found && (set["impl"] != op.ImplCSRMLP || set["pass"] != passForward):
+	case set["library"] == libraryOff && isRounding(p) && found && (set["impl"] != op.ImplCSRMLP || set["pass"] != passForward):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=off with precision=%s on device %s: our own product is float32 where cuBLAS is found", p, d.Name).WithFix("use library=auto, or precision=fp32")
 	case (p == op.TF32 || p == op.TF32x3 || p == op.BF16) && lacksAmpere(d.Arch):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s on device %s (%s): it came with sm_80", p, d.Name, d.Arch).WithFix("use fp32 or fp16")
@@ -98,8 +98,8 @@ func refusePrecision(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// refusePool names what needs a device's memory pool or its counters. A step
-// takes no memory, so that there is nothing else these knobs could act on.
+// refusePool refuses settings that need a device's memory pool or its counters. A step takes no memory, so these knobs
+// could not act on anything else.
 func refusePool(d device.Info, set gpuprof.Settings) error {
 	trim, reset := set["pool_trim"], set["reset_stats"]
 	trims := set.Every("pool_trim") > 0
@@ -114,7 +114,7 @@ func refusePool(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// lacksAmpere says that an NVIDIA architecture is older than sm_80.
+// lacksAmpere reports whether an NVIDIA architecture is older than sm_80.
 func lacksAmpere(arch string) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(arch, "sm_"))
 	return strings.HasPrefix(arch, "sm_") && err == nil && n < 80

@@ -22,7 +22,7 @@ func knownCluster(t *testing.T, envelope bool) *network {
 	c := &vectorCase{IrrepsIn: "1x0e+1x1o", IrrepsOut: "1x0e+1x1o", LMax: new(1), Basis: "gaussian", Functions: 4, Cutoff: 4, Envelope: envelope, Hidden: 3,
 		Positions: []float64{0, 0, 0, 1.1, .2, -.3, -.4, 1.3, .8}, Src: []float64{1, 2, 0, 2, 0, 1}, Dst: []float64{0, 0, 1, 1, 2, 2},
 		X: sines(12, 0), W1: sines(12, 1), W2: sines(12, 2), Mix: sines(6, 3), Readout: []float64{1}, Out: make([]float64, 10)}
-	n, err := c.network()
+	n, err := c.newNetwork()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,9 +41,9 @@ func firstGradients(t *testing.T, n *network) []float64 {
 		g.x = nil
 		for e := n.rowptr[r]; e < n.rowptr[r+1]; e++ {
 			at := int(n.src[e]) * in
-			row.vec, row.x, g.x = append(row.vec, n.vec(int(e), c.Positions)), append(row.x, c.X[at:at+in]), append(g.x, gx[at:at+in])
+			row.vec, row.x, g.x = append(row.vec, n.edgeVector(int(e), c.Positions)), append(row.x, c.X[at:at+in]), append(g.x, gx[at:at+in])
 		}
-		if err := net.row(row, &refSums{first: g}); err != nil {
+		if err := net.addRow(row, &refSums{first: g}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -147,7 +147,7 @@ func TestForceGradientsOfTheWholeStep(t *testing.T) {
 		first := int(device.Ints(host.colptr)[len(s.in.crystal.Positions)+1])
 		x := op.As[float64](s.params.x[0])
 		in := s.model.Layers[0].In.Dim()
-		net := s.netOf(0, s.drawn())
+		net := s.netOf(0, s.drawnParameters())
 		row := func(r int) (row refRow) {
 			for e := rowptr[r]; e < rowptr[r+1]; e++ {
 				row.vec, row.x = append(row.vec, vec[3*e:3*e+3]), append(row.x, x[int(src[e])*in:][:in])
@@ -157,7 +157,7 @@ func TestForceGradientsOfTheWholeStep(t *testing.T) {
 		v := make([]float64, 3*s.points()) // forces, then the loss's gradient by them
 		for r := range s.rows {
 			to := refSums{}
-			if err := net.row(row(r), &to); err != nil {
+			if err := net.addRow(row(r), &to); err != nil {
 				t.Fatal(err)
 			}
 			for k, f := range to.f {
@@ -188,7 +188,7 @@ func TestForceGradientsOfTheWholeStep(t *testing.T) {
 				}
 				one.dir, g.x = append(one.dir, u), append(g.x, gx[at*in:][:in])
 			}
-			if err := net.row(one, &refSums{second: g}); err != nil {
+			if err := net.addRow(one, &refSums{second: g}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -211,7 +211,7 @@ func TestForceGradientsOfTheWholeStep(t *testing.T) {
 func TestForceTrainingIsCounted(t *testing.T) {
 	for _, set := range []string{"accumulate=1", "accumulate=3,zero=fill,loss_read=step,clip_where=host", "recompute=weights", "recompute=all,layout=mul_ir", "impl=unfused", "impl=csr+mlp", "precision=bf16"} {
 		s := openSession(t, "small", append(strings.Split(set, ","), "batch=12", "mul=3", "pass=train-forces")...)
-		got, bound := s.dev.Memory().InUse, s.need(int64(s.edges), int64(s.in.maxRow))
+		got, bound := s.dev.Memory().InUse, s.memoryNeed(int64(s.edges), int64(s.in.maxRow))
 		if got > bound || bound > got+got/8 {
 			t.Errorf("%s: %d bytes are in use, the bound is %d", set, got, bound)
 		}
@@ -238,7 +238,7 @@ func TestForceTrainingRecomputes(t *testing.T) {
 	use, need := map[string]int64{}, map[string]int64{}
 	for _, again := range []string{"off", "weights", "all"} {
 		s := openSession(t, "deepaw", "batch=4", "mul=40", "edges=60", "pass=train-forces", "recompute="+again)
-		use[again], need[again] = s.dev.Memory().InUse, s.need(int64(s.edges), int64(s.in.maxRow))
+		use[again], need[again] = s.dev.Memory().InUse, s.memoryNeed(int64(s.edges), int64(s.in.maxRow))
 	}
 	for _, again := range []string{"weights", "all"} {
 		if got, want := use["off"]-use[again], need["off"]-need[again]; got != want || got <= 0 {
@@ -308,7 +308,7 @@ func TestForceLossThatIsNotFinite(t *testing.T) {
 		} else {
 			device.Floats(s.train.targets[0])[0] = float32(math.Inf(1))
 		}
-		if err := s.restart(); err != nil {
+		if err := s.restartParameters(); err != nil {
 			t.Fatal(err)
 		}
 		var err error

@@ -14,8 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// depth is how many batches are in flight: while the device works on one, the
-// caller assembles the next.
+// depth is the number of batches in flight: while the device works on one, the caller assembles the next.
 const depth = 2
 
 // session is the workload with everything allocated and bound.
@@ -37,7 +36,7 @@ type session struct {
 	stages  []gpuprof.Stage
 	index   [stageCount]int // of each stage in stages
 	plan    []stageOps      // the device part of a step, in order
-	again   [][]*op.Bound   // with recompute=all: what makes a layer's values again
+	again   [][]*op.Bound   // with recompute=all: the operations that recompute a layer's values
 	closers []*op.Bound
 	graphs  graphs
 	tuned   *tuning
@@ -67,12 +66,12 @@ type slot struct {
 	host, dev edgeBuffers
 	result    device.Buffer // the step's result, on the device
 	out       device.Buffer // on the host: the same
-	energy    device.Buffer // likewise, of a step that goes back
+	energy    device.Buffer // likewise, for a step with a backward pass
 	loop.Events
 }
 
-// edgeBuffers hold a batch: src, dst [E], rowptr [rows+1], vec [E,3]; for the way
-// back the edges by source as well, see op.PositionsBuffers.
+// edgeBuffers hold a batch: src, dst [E], rowptr [rows+1], vec [E,3]; for the backward pass the edges by source as
+// well, see op.PositionsBuffers.
 type edgeBuffers struct{ src, dst, rowptr, vec, colptr, perm device.Buffer }
 
 // layerBuffers are a layer's parameters and result on the device.
@@ -85,21 +84,21 @@ type params struct {
 	target                  []float32 // of every row, in training
 }
 
-// stageOps is what one span of a stage launches, once a slot.
+// stageOps holds the launches of one span of a stage, per slot.
 type stageOps struct {
 	stage    int
 	layer    int
 	ops      [depth][]*op.Bound
 	from, to int         // the micro-batches that it is for; to 0: all
-	adds     bool        // gradients to what is there
+	adds     bool        // adds gradients to the existing ones
 	part     *optim.Part // of the optimizer's step
 }
 
-// in says that it is for a micro-batch.
-func (so *stageOps) in(micro int) bool { return so.to == 0 || micro >= so.from && micro < so.to }
+// appliesTo reports whether the launches belong to a micro-batch.
+func (so *stageOps) appliesTo(micro int) bool { return so.to == 0 || micro >= so.from && micro < so.to }
 
-// times is how often a step of so many micro-batches has it.
-func (so *stageOps) times(micros int) int {
+// repeatsIn returns how many times a step with this number of micro-batches runs them.
+func (so *stageOps) repeatsIn(micros int) int {
 	if so.to == 0 {
 		return micros
 	}
@@ -115,7 +114,7 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	s.chooseWays()
 	err := s.takePool()
 	if err == nil {
-		err = s.onTensorCores()
+		err = s.checkTensorCores()
 	}
 	if err != nil {
 		return nil, err
@@ -123,30 +122,29 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	if s.in, err = openInput(ctx, c.Knobs, c.Seed); err != nil {
 		return nil, err
 	}
-	// Twice what is there cannot be an error of the estimate; counting the
-	// edges of such a batch would take minutes.
-	if e := s.in.estimateEdges(); s.need(e, 0) > 2*d.Memory().Available {
-		return nil, s.tooLarge(e, s.need(e, 0), d.Memory().Available)
+	// An error of the estimate is below a factor of two; counting the edges of such a batch would take minutes.
+	if e := s.in.estimateEdges(); s.memoryNeed(e, 0) > 2*d.Memory().Available {
+		return nil, s.tooLarge(e, s.memoryNeed(e, 0), d.Memory().Available)
 	}
-	if err := s.in.keep(ctx, microOf(s.set)); err != nil {
+	if err := s.in.keepBatches(ctx, microOf(s.set)); err != nil {
 		return nil, err
 	}
-	// Batches are alike, so the first one's size tells how many there must be
-	// for a step's data to have left the cache when its turn comes again.
+	// Batches are alike, so the size of the first one gives the number of batches after which a step's data has left
+	// the cache.
 	if c.Mode != gpuprof.Hot {
-		if err := s.in.keep(ctx, max(microOf(s.set), s.rotation(d.Info().CacheBytes))); err != nil {
+		if err := s.in.keepBatches(ctx, max(microOf(s.set), s.batchRotation(d.Info().CacheBytes))); err != nil {
 			return nil, err
 		}
 	}
 	for i := range s.products {
-		if s.packs() {
+		if s.isPacked() {
 			s.products[i].Segment = op.SegmentFor(s.in.maxRow)
 		}
 	}
-	if s.edges = s.in.maxEdges(); s.backwards() {
-		s.coincident = s.in.coincident()
+	if s.edges = s.in.maxEdges(); s.goesBack() {
+		s.coincident = s.in.countCoincident()
 	}
-	if need, left := s.need(int64(s.edges), int64(s.in.maxRow)), d.Memory().Available; need > left {
+	if need, left := s.memoryNeed(int64(s.edges), int64(s.in.maxRow)), d.Memory().Available; need > left {
 		return nil, s.tooLarge(int64(s.edges), need, left)
 	}
 	if err := s.allocate(ctx); err != nil {
@@ -155,21 +153,21 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	return s, nil
 }
 
-// chooseWays says how every layer is computed.
+// chooseWays chooses the kernels of every layer.
 func (s *session) chooseWays() {
 	for _, l := range s.model.Layers {
 		m := op.MLP{In: basisSize, Hidden: mlpHidden, Out: l.TP.WeightNumel(), Normalisation: op.NormExact, Precision: s.set["precision"], Library: s.set["library"]}
-		p := s.product(l, m)
+		p := s.productOf(l, m)
 		_, m.Out = p.Columns()
 		m.Padding = m.Out - l.TP.WeightNumel()
 		s.mlps, s.products = append(s.mlps, m), append(s.products, p)
 	}
 }
 
-func (s *session) product(l layer, m op.MLP) op.TensorProduct {
+func (s *session) productOf(l layer, m op.MLP) op.TensorProduct {
 	p := op.TensorProduct{
 		TP: l.TP, Impl: s.set["impl"], Layout: s.layout, Scale: float32(1 / math.Sqrt(neighbours)),
-		Deterministic: s.set.On("deterministic"), Hidden: mlpHidden, WScale: m.OutScale(), Packed: s.packs(), Precision: s.set["precision"],
+		Deterministic: s.set.On("deterministic"), Hidden: mlpHidden, WScale: m.OutScale(), Packed: s.isPacked(), Precision: s.set["precision"],
 	}
 	// Without a compiler the general kernels compute the same.
 	made := func(q op.TensorProduct, err error) {
@@ -177,18 +175,18 @@ func (s *session) product(l layer, m op.MLP) op.TensorProduct {
 			s.general = err
 		}
 	}
-	if s.backwards() && s.dev.Info().Kind != "host" {
-		made(p.CompileGrad(s.dev, s.trains()))
+	if s.goesBack() && s.dev.Info().Kind != "host" {
+		made(p.CompileGrad(s.dev, s.isTraining()))
 	}
-	if s.packs() || s.hiddenOnly() && rounds(p.Precision) {
+	if s.isPacked() || s.hiddenOnly() && isRounding(p.Precision) {
 		made(p.Compile(s.dev))
 	}
 	return p
 }
 
-// onTensorCores asks whether the device can make weights inside the tensor products in their precision.
-func (s *session) onTensorCores() error {
-	if !s.hiddenOnly() || !rounds(s.set["precision"]) {
+// checkTensorCores returns an error unless the device can make weights inside the tensor products in their precision.
+func (s *session) checkTensorCores() error {
+	if !s.hiddenOnly() || !isRounding(s.set["precision"]) {
 		return nil
 	}
 	for _, p := range s.products {
@@ -199,28 +197,26 @@ func (s *session) onTensorCores() error {
 	return nil
 }
 
-// packs says that the MLP leaves the weights where a generated tensor product and a
-// library's product read them best. The way back reads them, and writes their gradient,
-// in the product's own order.
-func (s *session) packs() bool {
-	return s.dev.Info().Kind != "host" && !s.hiddenOnly() && !s.backwards()
+// isPacked reports whether the MLP writes the weights in the order that a generated tensor product and a library's
+// product read fastest. The backward pass reads them, and writes their gradient, in the product's own order.
+func (s *session) isPacked() bool {
+	return s.dev.Info().Kind != "host" && !s.hiddenOnly() && !s.goesBack()
 }
 
-// columns are the weights of an edge as they lie in memory.
+// columns returns the stored weights per edge, with padding.
 func (s *session) columns(i int) int { return s.mlps[i].Out }
 
-// hiddenOnly says that the MLP stops at its hidden layer and the tensor product
-// does the rest.
+// hiddenOnly reports whether the MLP stops at its hidden layer and the tensor product does the rest.
 func (s *session) hiddenOnly() bool { return s.set["impl"] == op.ImplCSRMLP }
 
-func (s *session) last() layer { return s.model.Layers[len(s.model.Layers)-1] }
+func (s *session) lastLayer() layer { return s.model.Layers[len(s.model.Layers)-1] }
 
 func (s *session) radialBasis() op.Basis {
 	return op.Basis{Kind: s.set["basis"], N: basisSize, Cutoff: s.in.finder.Cutoff(), Envelope: s.set["basis"] == "bessel"}
 }
 
-// radial is a layer's MLP with the radial functions that it makes itself.
-func (s *session) radial(i int) op.Radial {
+// radialOf returns a layer's MLP with the radial functions that it computes itself.
+func (s *session) radialOf(i int) op.Radial {
 	return op.Radial{Basis: s.radialBasis(), MLP: s.mlps[i]}
 }
 
@@ -255,42 +251,42 @@ func (s *session) Input() map[string]any {
 	for _, l := range s.model.Layers {
 		paths, weights = append(paths, l.TP.NumPaths()), append(weights, l.TP.WeightNumel())
 	}
-	in["irreps_in"], in["irreps_out"] = s.last().In.String(), s.last().Out.String()
+	in["irreps_in"], in["irreps_out"] = s.lastLayer().In.String(), s.lastLayer().Out.String()
 	in["paths"], in["weights_per_edge"] = paths, weights
-	in["products"] = s.whatMultiplies()
+	in["products"] = s.multiplierName()
 	if s.dev.Info().Kind != "host" {
 		var kernels []string
 		for _, p := range s.products {
 			kernels = append(kernels, p.KernelName())
 		}
 		in["tensor_product_kernels"] = kernels
-		if s.backwards() {
+		if s.goesBack() {
 			in["tensor_product_grad_kernels"] = s.gradKernels()
 		}
 		if s.general != nil {
 			in["tensor_product_not_compiled"] = s.general.Error()
 		}
 	}
-	in["collate_threads"] = s.batches.threads()
-	if s.backwards() {
+	in["collate_threads"] = s.batches.threadCount()
+	if s.goesBack() {
 		in["edges_of_length_0"] = s.coincident
 	}
 	if s.graphs.made > 0 {
 		in["graphs"], in["graph_setup_s"] = s.graphs.made, s.graphs.seconds
 	}
 	if s.tuned != nil {
-		in["autotune_s"], in["autotune_tried"], in["autotune_chosen"] = s.tuned.seconds, s.tuned.tried, s.tuned.chosen(s)
+		in["autotune_s"], in["autotune_tried"], in["autotune_chosen"] = s.tuned.seconds, s.tuned.tried, s.tuned.describeChoices(s)
 	}
 	return in
 }
 
-// gradKernels are the kernels of every layer's product backwards.
+// gradKernels returns the kernels of every layer's product backwards.
 func (s *session) gradKernels() []string {
 	var names []string
 	for i := range s.products {
 		g := s.productGrad(i)
 		name := g.KernelName()
-		if s.trains() {
+		if s.isTraining() {
 			name += ", " + g.XKernelName()
 		}
 		names = append(names, name)
@@ -298,9 +294,10 @@ func (s *session) gradKernels() []string {
 	return names
 }
 
-// whatMultiplies names what computes the matrix products of the MLP, all but those that are made with the radial functions.
-func (s *session) whatMultiplies() string {
-	if s.hiddenOnly() && !s.backwards() {
+// multiplierName names the library or kernels of the MLP's matrix products, without the products that are computed
+// with the radial functions.
+func (s *session) multiplierName() string {
+	if s.hiddenOnly() && !s.goesBack() {
 		return "own kernels"
 	}
 	vendor := 0

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// Step implements workloads.Session: one batch through the whole pipeline, in training as many
-// micro-batches as the knob accumulate asks for.
+// Step implements workloads.Session: one batch through the whole pipeline, in training as many micro-batches as the
+// knob accumulate requires.
 func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
@@ -23,7 +23,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 			return err
 		}
 	}
-	if s.trains() && s.train.step.ReadsLoss(i) {
+	if s.isTraining() && s.train.step.ReadsLoss(i) {
 		if _, err := s.Read(s.back.energy, 0, p); err != nil {
 			return err
 		}
@@ -32,14 +32,14 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	return s.Wait(i, result, result.Len()/4, p)
 }
 
-// microStep is batch i of all through the pipeline.
+// microStep takes micro-batch i, counted over all steps, through the pipeline.
 func (s *session) microStep(i, micro int, p workloads.Probe) error {
 	k := i % depth
 	sl := &s.slots[k]
 	if err := s.Room(&sl.Events, p); err != nil {
 		return err
 	}
-	if err := s.finite(i, sl); err != nil {
+	if err := s.checkFinite(i, sl); err != nil {
 		return err
 	}
 	batch := i % len(s.in.batches)
@@ -52,16 +52,15 @@ func (s *session) microStep(i, micro int, p workloads.Probe) error {
 	if err := s.send(sl, edges, p); err != nil {
 		return err
 	}
-	if err := s.device(k, batch, micro, edges, p); err != nil {
+	if err := s.runDevice(k, batch, micro, edges, p); err != nil {
 		return err
 	}
 	s.train.done++
 	return s.receive(sl, p)
 }
 
-// device enqueues what a step does on the device, as launches or as a graph. A graph is of all
-// edges of its batch.
-func (s *session) device(k, batch, micro, edges int, p workloads.Probe) error {
+// runDevice enqueues the device work of a step, as launches or as a graph. A graph covers all edges of its batch.
+func (s *session) runDevice(k, batch, micro, edges int, p workloads.Probe) error {
 	if s.graphs.of[k] == nil || s.thin != nil {
 		s.setEdges(k, edges)
 		return s.compute(k, micro, p)
@@ -76,7 +75,7 @@ func (s *session) device(k, batch, micro, edges int, p workloads.Probe) error {
 func (s *session) compute(k, micro int, p workloads.Probe) error {
 	for j := range s.plan {
 		so := &s.plan[j]
-		if !so.in(micro) || so.part != nil && s.train.step.Skips(so.part) {
+		if !so.appliesTo(micro) || so.part != nil && s.train.step.Skips(so.part) {
 			continue
 		}
 		sp := p.Begin(s.index[so.stage], s.Compute)
@@ -86,22 +85,22 @@ func (s *session) compute(k, micro int, p workloads.Probe) error {
 			}
 		}
 		p.End(sp)
-		if err := s.heard(so.part, p); err != nil {
+		if err := s.readDecision(so.part, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// heard reads what the host decides by behind a part of the optimizer's step.
-func (s *session) heard(part *optim.Part, p workloads.Probe) error {
+// readDecision reads the value that the host needs for a decision after a part of the optimizer's step.
+func (s *session) readDecision(part *optim.Part, p workloads.Probe) error {
 	if part == nil { // a workload that does not train has no step
 		return nil
 	}
 	return s.train.step.Hear(part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) })
 }
 
-// send copies a batch to the device, with streams=2 beside whatever runs there.
+// send copies a batch to the device, with streams=2 while the device computes.
 func (s *session) send(sl *slot, edges int, p workloads.Probe) error {
 	sp := p.Begin(s.index[stH2D], s.Copies)
 	h, d := &sl.host, &sl.dev
@@ -129,7 +128,7 @@ func (s *session) send(sl *slot, edges int, p workloads.Probe) error {
 	return s.Arrive(&sl.Events, p)
 }
 
-// receive copies the result back, with streams=3 beside the next step, and hands the slot over.
+// receive copies the result back, with streams=3 during the next step, and hands the slot over.
 func (s *session) receive(sl *slot, p workloads.Probe) error {
 	if err := s.Computed(&sl.Events); err != nil {
 		return err
@@ -149,9 +148,10 @@ func (s *session) receive(sl *slot, p workloads.Probe) error {
 	return s.Block(s.Results, p)
 }
 
-// output is what a layer leaves in slot k: slots share it but for the result that is copied beside the next step.
-func (s *session) output(k, layer int) device.Buffer {
-	if layer == len(s.layers)-1 && !s.backwards() {
+// outputOf returns a layer's output in slot k: slots share it, except for the result, which is copied during the next
+// step.
+func (s *session) outputOf(k, layer int) device.Buffer {
+	if layer == len(s.layers)-1 && !s.goesBack() {
 		return s.slots[k].result
 	}
 	return s.layers[layer].out
@@ -161,9 +161,9 @@ func (s *session) output(k, layer int) device.Buffer {
 func (s *session) placeResults() {
 	first := s.layers[len(s.layers)-1].out
 	switch {
-	case s.trains():
+	case s.isTraining():
 		first = s.back.energy
-	case s.backwards():
+	case s.goesBack():
 		first = s.back.forces
 	}
 	for k := range s.slots {
@@ -173,15 +173,15 @@ func (s *session) placeResults() {
 	}
 }
 
-// overlapsResults says that a step's result is copied beside the next step.
+// overlapsResults reports whether a step's result is copied during the next step.
 func (s *session) overlapsResults() bool { return s.set["streams"] == streamsThree }
 
 func (s *session) resultWords() int64 {
 	switch {
-	case s.trains():
+	case s.isTraining():
 		return 1
-	case s.backwards():
+	case s.goesBack():
 		return 3 * int64(s.points())
 	}
-	return int64(s.rows) * int64(s.last().Out.Dim())
+	return int64(s.rows) * int64(s.lastLayer().Out.Dim())
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// training is what training adds: the gradients of every layer's parameters and what
-// makes a step of them. The loss is half the mean square of what the readouts, or the
-// forces' components, are off a target that the seed draws for each.
+// training holds the gradients of every layer's parameters and the optimizer's step. The loss is half the mean square
+// of the difference between the readouts, or the forces' components, and a target that the seed draws for each.
 type training struct {
 	grads   []layerGrads
 	targets []device.Buffer // [lossTerms], of every micro-batch
@@ -33,7 +32,7 @@ func (s *session) openTraining() error {
 	var all []optim.Param
 	for i, p := range s.layers {
 		all = append(all,
-			optim.Param{Name: fmt.Sprintf("features %d", i+1), Values: s.stored(i), P: p.x},
+			optim.Param{Name: fmt.Sprintf("features %d", i+1), Values: s.storedFeatures(i), P: p.x},
 			optim.Param{Name: fmt.Sprintf("w1 %d", i+1), Values: s.params.w1[i], P: p.w1},
 			optim.Param{Name: fmt.Sprintf("w2 %d", i+1), Values: s.params.w2[i], P: p.w2},
 			optim.Param{Name: fmt.Sprintf("mix %d", i+1), Values: s.params.mix[i], P: p.mix},
@@ -48,8 +47,8 @@ func (s *session) openTraining() error {
 	return nil
 }
 
-// stored are a layer's features in the session's layout.
-func (s *session) stored(i int) []float32 {
+// storedFeatures returns a layer's features in the session's layout.
+func (s *session) storedFeatures(i int) []float32 {
 	in, x := s.model.Layers[i].In, s.params.x[i]
 	out := make([]float32, len(x))
 	for at, d := 0, in.Dim(); at < len(x); at += d {
@@ -58,16 +57,16 @@ func (s *session) stored(i int) []float32 {
 	return out
 }
 
-// lossTerms are the numbers that a batch has targets for.
+// lossTerms returns the number of values with a target in a batch.
 func (s *session) lossTerms() int {
-	if s.second() {
+	if s.goesBackTwice() {
 		return 3 * s.points()
 	}
 	return s.rows
 }
 
-// variants are the ways of a step's micro-batches to leave their gradients.
-func (s *session) variants() (all []stageOps) {
+// gradientVariants returns the variants of a step's micro-batches by how they store their gradients.
+func (s *session) gradientVariants() (all []stageOps) {
 	n := s.train.step.Micro()
 	if s.train.step.Adds(0) {
 		return []stageOps{{to: n, adds: true}}
@@ -79,7 +78,7 @@ func (s *session) variants() (all []stageOps) {
 	return all
 }
 
-// drawTarget is normal, of all micro-batches of a step.
+// drawTarget draws normal targets for all micro-batches of a step.
 func (s *session) drawTarget() []float32 {
 	rng := rand.New(rand.NewPCG(s.seed, 5))
 	t := make([]float32, s.lossTerms()*microOf(s.set))
@@ -89,19 +88,19 @@ func (s *session) drawTarget() []float32 {
 	return t
 }
 
-// bindGrads binds the sums over edges and rows of a layer's weights. The features'
-// are in the tensor product's way back.
+// bindGrads binds the sums over edges and rows for a layer's weights. The tensor product's backward pass computes the
+// features' gradients.
 func (s *session) bindGrads(i int) error {
 	l, g := s.model.Layers[i], s.train.grads[i]
 	w1, w2, mix, factors := s.gradTerms(i)
-	for _, so := range s.variants() {
+	for _, so := range s.gradientVariants() {
 		var all []*op.Bound
 		for n := range w1 {
-			mlp, err := s.keep(op.MLPWeightGrad{MLP: s.mlps[i], Add: so.adds || n > 0}.Bind(s.dev, w1[n].a, w1[n].b, w2[n].a, w2[n].b, g.w1, g.w2, s.edges))
+			mlp, err := s.keepBound(op.MLPWeightGrad{MLP: s.mlps[i], Add: so.adds || n > 0}.Bind(s.dev, w1[n].a, w1[n].b, w2[n].a, w2[n].b, g.w1, g.w2, s.edges))
 			if err != nil {
 				return err
 			}
-			linear, err := s.keep(op.LinearWeightGrad{Linear: l.Linear, Add: so.adds || n > 0}.Bind(s.dev, mix[n].a, mix[n].b, g.mix, s.rows))
+			linear, err := s.keepBound(op.LinearWeightGrad{Linear: l.Linear, Add: so.adds || n > 0}.Bind(s.dev, mix[n].a, mix[n].b, g.mix, s.rows))
 			if err != nil {
 				return err
 			}
@@ -109,11 +108,11 @@ func (s *session) bindGrads(i int) error {
 		}
 		r := l.readout()
 		r.Add = so.adds
-		readout, err := s.keep(r.BindWeightGrad(s.dev, factors.a, factors.b, g.readout, s.rows))
+		readout, err := s.keepBound(r.BindWeightGrad(s.dev, factors.a, factors.b, g.readout, s.rows))
 		if err != nil {
 			return err
 		}
-		so.stage, so.layer, so.ops = stGrads, i, same(append(all, readout)...)
+		so.stage, so.layer, so.ops = stGrads, i, repeatOps(append(all, readout)...)
 		s.plan = append(s.plan, so)
 	}
 	return nil
@@ -122,17 +121,17 @@ func (s *session) bindGrads(i int) error {
 // bindProductGrad binds a layer's tensor product backwards.
 func (s *session) bindProductGrad(i int, grads op.TPGradBuffers) error {
 	all := []stageOps{{}}
-	if s.trains() && !s.second() {
-		all, grads.DX = s.variants(), s.train.grads[i].x
+	if s.isTraining() && !s.goesBackTwice() {
+		all, grads.DX = s.gradientVariants(), s.train.grads[i].x
 	}
 	for _, so := range all {
 		g := s.productGrad(i)
 		g.AddX = so.adds
-		product, err := s.keep(g.Bind(s.dev, grads, len(s.in.crystal.Positions), s.rows, s.edges))
+		product, err := s.keepBound(g.Bind(s.dev, grads, len(s.in.crystal.Positions), s.rows, s.edges))
 		if err != nil {
 			return err
 		}
-		so.stage, so.layer, so.ops = stProductBack, i, same(product)
+		so.stage, so.layer, so.ops = stProductBack, i, repeatOps(product)
 		s.plan = append(s.plan, so)
 	}
 	return nil
@@ -140,14 +139,14 @@ func (s *session) bindProductGrad(i int, grads op.TPGradBuffers) error {
 
 func (s *session) gradScratch(l layer, i int, e int64) int64 {
 	kind := s.dev.Info().Kind
-	ways, terms := int64(len(s.variants())), int64(1)
-	if s.second() {
+	ways, terms := int64(len(s.gradientVariants())), int64(1)
+	if s.goesBackTwice() {
 		terms = 2
 	}
 	return ways * (terms*(op.MLPWeightGrad{MLP: s.mlps[i]}.Scratch(int(e), kind)+op.LinearWeightGrad{Linear: l.Linear}.Scratch(s.rows, kind)) + l.readout().WeightScratch(s.rows, kind))
 }
 
-// trainWords is what openTraining allocates.
+// trainWords returns the words that openTraining allocates.
 func (s *session) trainWords() int64 {
 	var sizes []int
 	for _, l := range s.model.Layers {
@@ -168,7 +167,7 @@ func (s *session) bindOptimizer() error {
 			continue
 		}
 		s.closers = append(s.closers, p.Ops)
-		so := stageOps{stage: stOptimizer, ops: same(p.Ops), from: n - 1, to: n, part: p}
+		so := stageOps{stage: stOptimizer, ops: repeatOps(p.Ops), from: n - 1, to: n, part: p}
 		if p.Clips {
 			so.stage = stClip
 		}

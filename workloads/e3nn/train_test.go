@@ -207,7 +207,7 @@ func TestLossThatIsNotFinite(t *testing.T) {
 		} {
 			s := openSession(t, "small", "batch=12", "mul=3", "pass=train", set)
 			spoil(s)[0] = float32(math.Inf(1)) // by what the optimizer starts from
-			if err := s.restart(); err != nil {
+			if err := s.restartParameters(); err != nil {
 				t.Fatal(err)
 			}
 			ends(s, stage)

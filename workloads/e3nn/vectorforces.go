@@ -30,11 +30,11 @@ type network struct {
 	perm     []int32
 }
 
-// forces compares the energy and its gradient by every position.
-func (v *vectorRunner) forces(c *vectorCase) ([]gpuprof.CaseResult, error) {
-	n, err := c.network()
+// runForces compares the energy and its gradient by every position.
+func (v *vectorRunner) runForces(c *vectorCase) ([]gpuprof.CaseResult, error) {
+	n, err := c.newNetwork()
 	if err == nil {
-		err = wants("out", c.Out, 1+3*n.atoms)
+		err = checkLength("out", c.Out, 1+3*n.atoms)
 	}
 	if err != nil {
 		return nil, err
@@ -43,12 +43,12 @@ func (v *vectorRunner) forces(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	energy, err := v.launch(1, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) { return n.bind(v, a, out, nil, nil) })
+	energy, err := v.runBound(1, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) { return n.bindNetwork(v, a, out, nil, nil) })
 	if err != nil {
 		return nil, err
 	}
-	pulls, err := v.launch(3*n.atoms, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
-		return n.bind(v, a, a.Words("the energy", 1, device.OnDevice), out, nil)
+	pulls, err := v.runBound(3*n.atoms, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
+		return n.bindNetwork(v, a, a.Words("the energy", 1, device.OnDevice), out, nil)
 	})
 	if err != nil {
 		return nil, err
@@ -61,8 +61,8 @@ func (v *vectorRunner) forces(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	return []gpuprof.CaseResult{result64(wide, c.Out), narrow}, nil
 }
 
-// network checks a case and makes its layer and index.
-func (c *vectorCase) network() (*network, error) {
+// newNetwork checks a case and makes its layer and index.
+func (c *vectorCase) newNetwork() (*network, error) {
 	n := &network{c: c}
 	in, err := irrepsOf("irreps_in", c.IrrepsIn)
 	if err != nil {
@@ -73,11 +73,11 @@ func (c *vectorCase) network() (*network, error) {
 		return nil, err
 	}
 	c.Normalization = string(so3.Component)
-	_, lmax, err := c.degrees()
+	_, lmax, err := c.degreesOf()
 	if err != nil {
 		return nil, err
 	}
-	if n.basis, err = c.radial(); err != nil {
+	if n.basis, err = c.radialBasis(); err != nil {
 		return nil, err
 	}
 	if c.Hidden < 1 || c.Hidden > maxVectorDim {
@@ -96,14 +96,14 @@ func (c *vectorCase) network() (*network, error) {
 		return nil, gpuprof.Errorf(nil, "irreps_in, lmax and irreps_out give %d weights", numel).WithFix("give irreps whose products are in irreps_out, and at most %d", maxVectorDim)
 	}
 	n.mlp = op.MLP{In: c.Functions, Hidden: c.Hidden, Out: numel}
-	if n.atoms, err = samples("positions", c.Positions, 3); err != nil {
+	if n.atoms, err = sampleCount("positions", c.Positions, 3); err != nil {
 		return nil, err
 	}
 	if err := cmpLengths(map[string]sized{"x": {c.X, n.atoms * in.Dim()}, "w1": {c.W1, c.Functions * c.Hidden}, "w2": {c.W2, c.Hidden * numel},
 		"mix": {c.Mix, n.layer.Linear.WeightNumel()}, "readout": {c.Readout, n.readout().Count}}); err != nil {
 		return nil, err
 	}
-	err = n.connect()
+	err = n.connectEdges()
 	return n, err
 }
 
@@ -112,8 +112,8 @@ func (n *network) readout() op.Readout {
 	return op.Readout{Width: n.layer.Out.Dim(), Count: n.layer.Gate.Scalars.Dim()}
 }
 
-// connect reads the edges, which are sorted by destination.
-func (n *network) connect() error {
+// connectEdges reads the edges, which are sorted by destination.
+func (n *network) connectEdges() error {
 	c := n.c
 	if len(c.Src) == 0 || len(c.Src) != len(c.Dst) {
 		return gpuprof.Errorf(nil, "src has %d edges and dst %d", len(c.Src), len(c.Dst)).WithFix("give one of each per edge")
@@ -143,8 +143,8 @@ func (n *network) connect() error {
 	return nil
 }
 
-// vec is an edge's vector in float64, or how it moves where p says how positions do.
-func (n *network) vec(e int, p []float64) []float64 {
+// edgeVector returns an edge's vector in float64 for positions p, or its derivative for the positions' derivatives p.
+func (n *network) edgeVector(e int, p []float64) []float64 {
 	v := make([]float64, 3)
 	for k := range v {
 		v[k] = p[3*int(n.src[e])+k] - p[3*int(n.dst[e])+k]
@@ -152,14 +152,14 @@ func (n *network) vec(e int, p []float64) []float64 {
 	return v
 }
 
-// refNet is the network in float64.
+// refNet returns the network in float64.
 func (n *network) refNet() *refNet {
 	c := n.c
 	return &refNet{layer: n.layer, basis: n.basis, sph: n.sph, mlp: n.mlp, readout: n.readout(), w1: c.W1, w2: c.W2, mix: c.Mix, factors: c.Readout}
 }
 
-// reference is the energy and its gradient by every position; with dir, a vector a
-// position, the gradients of its slope along dir by x, w1, w2, mix and readout follow.
+// reference returns the energy and its gradient by every position; with dir, a vector per position, the gradients of
+// its slope along dir by x, w1, w2, mix and readout follow.
 func (n *network) reference(dir []float64) ([]float64, error) {
 	c := n.c
 	out, in := make([]float64, 1+3*n.atoms), n.layer.In.Dim()
@@ -171,12 +171,12 @@ func (n *network) reference(dir []float64) ([]float64, error) {
 		second.x = nil
 		for e := n.rowptr[r]; e < n.rowptr[r+1]; e++ {
 			at := int(n.src[e]) * in
-			row.vec, row.x = append(row.vec, n.vec(int(e), c.Positions)), append(row.x, c.X[at:at+in])
+			row.vec, row.x = append(row.vec, n.edgeVector(int(e), c.Positions)), append(row.x, c.X[at:at+in])
 			if dir != nil {
-				row.dir, second.x, to.second = append(row.dir, n.vec(int(e), dir)), append(second.x, gx[at:at+in]), second
+				row.dir, second.x, to.second = append(row.dir, n.edgeVector(int(e), dir)), append(second.x, gx[at:at+in]), second
 			}
 		}
-		if err := net.row(row, &to); err != nil {
+		if err := net.addRow(row, &to); err != nil {
 			return nil, err
 		}
 		out[0] += to.energy
@@ -194,15 +194,15 @@ func (n *network) reference(dir []float64) ([]float64, error) {
 	return slices.Concat(out, gx, second.w1, second.w2, second.mix, second.readout), nil
 }
 
-// bind is the network on the device, there and, for forces that are wanted, back; for
-// gradients of forces it goes on from there.
-func (n *network) bind(v *vectorRunner, a *op.Arena, energy, forces device.Buffer, grads *layerGrads) ([]*op.Bound, error) {
+// bindNetwork binds the network on the device: forward, backward if forces are wanted, and on to the gradients of
+// forces if these are wanted.
+func (n *network) bindNetwork(v *vectorRunner, a *op.Arena, energy, forces device.Buffer, grads *layerGrads) ([]*op.Bound, error) {
 	var params []device.Buffer
 	for _, p := range n.parameters() {
-		params = append(params, v.up(a, p))
+		params = append(params, v.upload(a, p))
 	}
-	d := n.there(v, a, params)
-	d.keep(op.Sum{N: n.atoms}.Bind(v.dev, d.rho, energy))
+	d := n.bindForward(v, a, params)
+	d.addBound(op.Sum{N: n.atoms}.Bind(v.dev, d.rho, energy))
 	if forces != nil {
 		d.bindForces(forces)
 	}
@@ -218,10 +218,10 @@ func (n *network) bind(v *vectorRunner, a *op.Arena, energy, forces device.Buffe
 // bindForces goes back from the energy, the sum of all values, to the positions.
 func (d *deviceNet) bindForces(forces device.Buffer) {
 	e, dev := len(d.src), d.v.dev
-	d.back(d.v.up(d.mem, slices.Repeat([]float64{1}, d.atoms)), nil)
-	slope, f := d.words(e), d.words(3*e)
-	d.keep(op.BasisGrad{Basis: d.basis}.Bind(dev, d.at, d.dbase, slope, e))
-	d.keep(op.SphGrad{Sph: d.sph}.Bind(dev, d.at, d.dy, slope, f, e))
+	d.bindBack(d.v.upload(d.mem, slices.Repeat([]float64{1}, d.atoms)), nil)
+	slope, f := d.newWords(e), d.newWords(3*e)
+	d.addBound(op.BasisGrad{Basis: d.basis}.Bind(dev, d.at, d.dbase, slope, e))
+	d.addBound(op.SphGrad{Sph: d.sph}.Bind(dev, d.at, d.dy, slope, f, e))
 	positions := op.Positions{Points: d.atoms, Atoms: d.atoms, Rows: d.atoms}
-	d.keep(positions.Bind(dev, op.PositionsBuffers{F: f, RowPtr: d.rows, ColPtr: d.columns, Perm: d.order, Out: forces}, e))
+	d.addBound(positions.Bind(dev, op.PositionsBuffers{F: f, RowPtr: d.rows, ColPtr: d.columns, Perm: d.order, Out: forces}, e))
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// maxVectorDim bounds what a case may ask for, so that a file cannot make the
-// program allocate without end.
+// maxVectorDim bounds the sizes in a case, so that a file cannot make the program allocate without limit.
 const maxVectorDim = 1 << 20
 
 // vectorRunner runs cases on a device. Each case has its own buffers.
@@ -28,31 +27,31 @@ func (v *vectorRunner) wigner3j(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := wants("out", c.Out, len(got)); err != nil {
+	if err := checkLength("out", c.Out, len(got)); err != nil {
 		return nil, err
 	}
 	return []gpuprof.CaseResult{result64(got, c.Out), result32(op.As[float32](got), c.Out)}, nil
 }
 
-func (v *vectorRunner) harmonics(c *vectorCase) ([]gpuprof.CaseResult, error) {
-	norm, lmax, err := c.degrees()
+func (v *vectorRunner) runHarmonics(c *vectorCase) ([]gpuprof.CaseResult, error) {
+	norm, lmax, err := c.degreesOf()
 	if err != nil {
 		return nil, err
 	}
-	n, err := samples("r", c.R, 3)
+	n, err := sampleCount("r", c.R, 3)
 	if err != nil {
 		return nil, err
 	}
 	dim := (lmax + 1) * (lmax + 1)
-	if err := wants("out", c.Out, n*dim); err != nil {
+	if err := checkLength("out", c.Out, n*dim); err != nil {
 		return nil, err
 	}
 	wide := make([]float64, n*dim)
 	for i := range n {
 		so3.Harmonics(lmax, norm, c.R[3*i], c.R[3*i+1], c.R[3*i+2], wide[i*dim:(i+1)*dim])
 	}
-	got, err := v.launch(n*dim, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
-		b, err := op.Sph{LMax: lmax}.Bind(v.dev, a.Upload(v.stream, "vectors", directions(c.R)), out, n)
+	got, err := v.runBound(n*dim, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
+		b, err := op.Sph{LMax: lmax}.Bind(v.dev, a.Upload(v.stream, "vectors", unitVectors(c.R)), out, n)
 		return []*op.Bound{b}, err
 	})
 	if err != nil {
@@ -70,8 +69,8 @@ func (v *vectorRunner) harmonics(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
 }
 
-// degrees are the normalisation and lmax of a case.
-func (c *vectorCase) degrees() (so3.Normalization, int, error) {
+// degreesOf returns the normalisation and lmax of a case.
+func (c *vectorCase) degreesOf() (so3.Normalization, int, error) {
 	norm, err := so3.ParseNormalization(c.Normalization)
 	if err != nil {
 		return "", 0, err
@@ -85,9 +84,9 @@ func (c *vectorCase) degrees() (so3.Normalization, int, error) {
 	return norm, *c.LMax, nil
 }
 
-// directions narrows vectors of any length to float32 after making them unit
-// vectors: a length of 1e300 is fine in the file and not in float32.
-func directions(r array) []float32 {
+// unitVectors converts vectors of any length to float32 after normalising them: a length of 1e300 is valid in the file
+// but overflows float32.
+func unitVectors(r array) []float32 {
 	out := make([]float32, len(r))
 	for i := 0; i+3 <= len(r); i += 3 {
 		scale := max(math.Abs(r[i]), math.Abs(r[i+1]), math.Abs(r[i+2]))
@@ -102,7 +101,7 @@ func directions(r array) []float32 {
 }
 
 func (v *vectorRunner) tensorProduct(c *vectorCase) ([]gpuprof.CaseResult, error) {
-	tp, err := c.product()
+	tp, err := c.caseProduct()
 	if err != nil {
 		return nil, err
 	}
@@ -143,8 +142,8 @@ func (v *vectorRunner) runProduct(p op.TensorProduct, c *vectorCase, n int) ([]f
 	for i := range index {
 		index[i] = int32(i)
 	}
-	return v.launch(n*p.TP.Out.Dim(), func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
-		ints := func(x []int32) device.Buffer { return a.Upload(v.stream, "indices", bits(x)) }
+	return v.runBound(n*p.TP.Out.Dim(), func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
+		ints := func(x []int32) device.Buffer { return a.Upload(v.stream, "indices", asFloats(x)) }
 		floats := func(x array) device.Buffer { return a.Upload(v.stream, "vectors", op.As[float32](x)) }
 		b := op.TPBuffers{X: floats(c.X), Y: floats(c.Y), Src: ints(index[:n]), Dst: ints(index[:n]), RowPtr: ints(index), Out: out}
 		if p.Impl == op.ImplCSRMLP { // a hidden layer that picks the sample's own weights
@@ -168,7 +167,7 @@ func identity(n int) array {
 	return out
 }
 
-func (c *vectorCase) product() (so3.TensorProduct, error) {
+func (c *vectorCase) caseProduct() (so3.TensorProduct, error) {
 	tp := so3.TensorProduct{IrrepNorm: c.IrrepNorm, PathNorm: c.PathNorm}
 	var err error
 	for _, f := range []struct {
@@ -192,7 +191,7 @@ func (c *vectorCase) product() (so3.TensorProduct, error) {
 }
 
 func (c *vectorCase) productSamples(tp so3.TensorProduct, out array) (int, error) {
-	n, err := samples("x", c.X, tp.In1.Dim())
+	n, err := sampleCount("x", c.X, tp.In1.Dim())
 	if err != nil {
 		return 0, err
 	}
@@ -201,7 +200,7 @@ func (c *vectorCase) productSamples(tp so3.TensorProduct, out array) (int, error
 		a     array
 		width int
 	}{{"y", c.Y, tp.In2.Dim()}, {"w", c.W, tp.WeightNumel()}, {"the output", out, tp.Out.Dim()}} {
-		if err := wants(f.name, f.a, n*f.width); err != nil {
+		if err := checkLength(f.name, f.a, n*f.width); err != nil {
 			return 0, err
 		}
 	}
@@ -219,26 +218,26 @@ func irrepsOf(name, text string) (so3.Irreps, error) {
 	return irs, nil
 }
 
-func (v *vectorRunner) gate(c *vectorCase) ([]gpuprof.CaseResult, error) {
-	g, before, err := c.gate()
+func (v *vectorRunner) runGate(c *vectorCase) ([]gpuprof.CaseResult, error) {
+	g, before, err := c.caseGate()
 	if err != nil {
 		return nil, err
 	}
-	n, err := samples("x", c.X, g.InDim())
+	n, err := sampleCount("x", c.X, g.InDim())
 	if err != nil {
 		return nil, err
 	}
-	if err := wants("out", c.Out, n*g.OutDim()); err != nil {
+	if err := checkLength("out", c.Out, n*g.OutDim()); err != nil {
 		return nil, err
 	}
-	x := unsort(before, c.X)
+	x := unsortRows(before, c.X)
 	wide := make([]float64, n*g.OutDim())
 	for i := range n {
 		if err := op.RefGate(g, x[i*g.InDim():(i+1)*g.InDim()], wide[i*g.OutDim():(i+1)*g.OutDim()]); err != nil {
 			return nil, err
 		}
 	}
-	got, err := v.launch(n*g.OutDim(), func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
+	got, err := v.runBound(n*g.OutDim(), func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
 		b, err := g.Bind(v.dev, a.Upload(v.stream, "vectors", op.As[float32](x)), out, n)
 		return []*op.Bound{b}, err
 	})
@@ -248,9 +247,8 @@ func (v *vectorRunner) gate(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
 }
 
-// gate returns the case's gate and its input irreps, scalars then gates then
-// gated, not yet sorted.
-func (c *vectorCase) gate() (op.Gate, so3.Irreps, error) {
+// caseGate returns the case's gate and its input irreps, scalars then gates then gated, not yet sorted.
+func (c *vectorCase) caseGate() (op.Gate, so3.Irreps, error) {
 	g := op.Gate{Normalisation: c.Normalisation, Layout: op.MulIr}
 	var err error
 	var before so3.Irreps
@@ -270,9 +268,9 @@ func (c *vectorCase) gate() (op.Gate, so3.Irreps, error) {
 	return g, before, g.Check()
 }
 
-// unsort takes rows in the order of e3nn's Gate.irreps_in, whose blocks are
-// sorted, to the order of the blocks as given.
-func unsort(irs so3.Irreps, x []float64) []float64 {
+// unsortRows takes rows in the order of e3nn's Gate.irreps_in, whose blocks are sorted, to the given order of the
+// blocks.
+func unsortRows(irs so3.Irreps, x []float64) []float64 {
 	sorted, place, _ := irs.Sort()
 	from, to, dim := sorted.Offsets(), irs.Offsets(), irs.Dim()
 	out := make([]float64, len(x))
@@ -284,9 +282,8 @@ func unsort(irs so3.Irreps, x []float64) []float64 {
 	return out
 }
 
-// launch binds operations that write n values to out, runs them on poisoned
-// memory and reads the result.
-func (v *vectorRunner) launch(n int, bind func(*op.Arena, device.Buffer) ([]*op.Bound, error)) (res []float32, err error) {
+// runBound binds operations that write n values to out, runs them on poisoned memory and reads the result.
+func (v *vectorRunner) runBound(n int, bind func(*op.Arena, device.Buffer) ([]*op.Bound, error)) (res []float32, err error) {
 	a := &op.Arena{Dev: v.dev}
 	defer func() {
 		if e := a.Free(); err == nil {
@@ -331,8 +328,8 @@ func (v *vectorRunner) launch(n int, bind func(*op.Arena, device.Buffer) ([]*op.
 	return res, nil
 }
 
-// bits carries integers through a float32 buffer unchanged.
-func bits(x []int32) []float32 {
+// asFloats carries integers through a float32 buffer unchanged.
+func asFloats(x []int32) []float32 {
 	out := make([]float32, len(x))
 	for i, v := range x {
 		out[i] = math.Float32frombits(uint32(v))

@@ -9,13 +9,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// harmonicsGrad is the gradient by every vector of sum dy Y.
+// harmonicsGrad compares the gradient by every vector of sum dy Y.
 func (v *vectorRunner) harmonicsGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
-	norm, lmax, err := c.degrees()
+	norm, lmax, err := c.degreesOf()
 	if err != nil {
 		return nil, err
 	}
-	n, err := samples("r", c.R, 3)
+	n, err := sampleCount("r", c.R, 3)
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +40,8 @@ func (v *vectorRunner) harmonicsGrad(c *vectorCase) ([]gpuprof.CaseResult, error
 			dy[i*dim+k] = d
 		}
 	}
-	got, err := v.launch(3*n, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
-		b, err := op.SphGrad{Sph: op.Sph{LMax: lmax}}.Bind(v.dev, v.up(a, c.R), v.up(a, dy), v.up(a, make([]float64, n)), out, n)
+	got, err := v.runBound(3*n, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
+		b, err := op.SphGrad{Sph: op.Sph{LMax: lmax}}.Bind(v.dev, v.upload(a, c.R), v.upload(a, dy), v.upload(a, make([]float64, n)), out, n)
 		return []*op.Bound{b}, err
 	})
 	if err != nil {
@@ -50,13 +50,13 @@ func (v *vectorRunner) harmonicsGrad(c *vectorCase) ([]gpuprof.CaseResult, error
 	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
 }
 
-// up uploads values as float32.
-func (v *vectorRunner) up(a *op.Arena, x []float64) device.Buffer {
+// upload uploads values as float32.
+func (v *vectorRunner) upload(a *op.Arena, x []float64) device.Buffer {
 	return a.Upload(v.stream, "vectors", op.As[float32](x))
 }
 
-func (v *vectorRunner) index(a *op.Arena, x []int32) device.Buffer {
-	return a.Upload(v.stream, "indices", bits(x))
+func (v *vectorRunner) uploadIndex(a *op.Arena, x []int32) device.Buffer {
+	return a.Upload(v.stream, "indices", asFloats(x))
 }
 
 type sized struct {
@@ -64,11 +64,11 @@ type sized struct {
 	n int
 }
 
-// cmpLengths names the first array that has not as many values as it needs.
+// cmpLengths names the first array with the wrong number of values.
 func cmpLengths(all map[string]sized) error {
 	for _, name := range []string{"dout", "dy", "db", "x", "w1", "w2", "mix", "readout", "v", "out"} {
 		if s, ok := all[name]; ok {
-			if err := wants(name, s.a, s.n); err != nil {
+			if err := checkLength(name, s.a, s.n); err != nil {
 				return err
 			}
 		}
@@ -76,9 +76,9 @@ func cmpLengths(all map[string]sized) error {
 	return nil
 }
 
-// tensorProductGrad is dx, dy and dw of every sample, one after the other.
+// tensorProductGrad compares dx, dy and dw of every sample, one after the other.
 func (v *vectorRunner) tensorProductGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
-	tp, err := c.product()
+	tp, err := c.caseProduct()
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (v *vectorRunner) tensorProductGrad(c *vectorCase) ([]gpuprof.CaseResult, e
 	}
 	d1, d2, do, nw := tp.In1.Dim(), tp.In2.Dim(), tp.Out.Dim(), tp.WeightNumel()
 	width := d1 + d2 + nw
-	if err := wants("out", c.Out, n*width); err != nil {
+	if err := checkLength("out", c.Out, n*width); err != nil {
 		return nil, err
 	}
 	wide := make([]float64, n*width)
@@ -101,7 +101,7 @@ func (v *vectorRunner) tensorProductGrad(c *vectorCase) ([]gpuprof.CaseResult, e
 	out := []gpuprof.CaseResult{result64(wide, c.Out)}
 	g := op.TensorProductGrad{Product: op.TensorProduct{TP: tp, Impl: op.ImplCSR, Layout: op.MulIr, Scale: 1}}
 	if g.Product.Check() != nil {
-		return out, nil // a mode that the kernels' way back does not take
+		return out, nil // a mode that the backward kernels do not support
 	}
 	got := make([]float32, n*width)
 	for k, part := range []struct{ at, width int }{{0, d1}, {d1, d2}, {d1 + d2, nw}} {
@@ -122,17 +122,17 @@ func (v *vectorRunner) runProductGrad(g op.TensorProductGrad, c *vectorCase, n, 
 	for i := range index {
 		index[i] = int32(i)
 	}
-	return v.launch(n*width, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
-		b := op.TPGradBuffers{X: v.up(a, c.X), Y: v.up(a, c.Y), W: v.up(a, c.W), DOut: v.up(a, c.DOut), Src: v.index(a, index[:n]), Dst: v.index(a, index[:n]),
-			ColPtr: v.index(a, index), Perm: v.index(a, index[:n])}
+	return v.runBound(n*width, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
+		b := op.TPGradBuffers{X: v.upload(a, c.X), Y: v.upload(a, c.Y), W: v.upload(a, c.W), DOut: v.upload(a, c.DOut), Src: v.uploadIndex(a, index[:n]), Dst: v.uploadIndex(a, index[:n]),
+			ColPtr: v.uploadIndex(a, index), Perm: v.uploadIndex(a, index[:n])}
 		*[]*device.Buffer{&b.DX, &b.DY, &b.DW}[which] = out
 		bound, err := g.Bind(v.dev, b, n, n, n)
 		return []*op.Bound{bound}, err
 	})
 }
 
-// radial is the case's radial functions.
-func (c *vectorCase) radial() (op.Basis, error) {
+// radialBasis returns the case's radial functions.
+func (c *vectorCase) radialBasis() (op.Basis, error) {
 	s := op.Basis{Kind: c.Basis, N: c.Functions, Cutoff: c.Cutoff, Envelope: c.Envelope}
 	if c.Functions < 1 || c.Functions > maxVectorDim {
 		return s, gpuprof.Errorf(nil, "functions is %d", c.Functions).WithFix("give 1 to %d", maxVectorDim)
@@ -140,13 +140,13 @@ func (c *vectorCase) radial() (op.Basis, error) {
 	return s, s.Check()
 }
 
-// radialGrad is the slope by r of sum db b(r).
+// radialGrad compares the slope by r of sum db b(r).
 func (v *vectorRunner) radialGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
-	s, err := c.radial()
+	s, err := c.radialBasis()
 	if err != nil {
 		return nil, err
 	}
-	n, err := samples("r", c.R, 1)
+	n, err := sampleCount("r", c.R, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -158,8 +158,8 @@ func (v *vectorRunner) radialGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 		vec[3*i] = r
 		wide[i] = op.RefBasisGrad(s, vec[3*i:3*i+3], c.DB[i*s.N:(i+1)*s.N])
 	}
-	got, err := v.launch(n, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
-		b, err := op.BasisGrad{Basis: s}.Bind(v.dev, v.up(a, vec), v.up(a, c.DB), out, n)
+	got, err := v.runBound(n, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
+		b, err := op.BasisGrad{Basis: s}.Bind(v.dev, v.upload(a, vec), v.upload(a, c.DB), out, n)
 		return []*op.Bound{b}, err
 	})
 	if err != nil {
@@ -168,29 +168,29 @@ func (v *vectorRunner) radialGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
 }
 
-// gateGrad is dx of every sample, in the order of e3nn's Gate.irreps_in.
+// gateGrad compares dx of every sample, in the order of e3nn's Gate.irreps_in.
 func (v *vectorRunner) gateGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
-	g, before, err := c.gate()
+	g, before, err := c.caseGate()
 	if err != nil {
 		return nil, err
 	}
 	in, out := g.InDim(), g.OutDim()
-	n, err := samples("x", c.X, in)
+	n, err := sampleCount("x", c.X, in)
 	if err != nil {
 		return nil, err
 	}
 	if err := cmpLengths(map[string]sized{"dout": {c.DOut, n * out}, "out": {c.Out, n * in}}); err != nil {
 		return nil, err
 	}
-	x, want := unsort(before, c.X), unsort(before, c.Out)
+	x, want := unsortRows(before, c.X), unsortRows(before, c.Out)
 	wide := make([]float64, n*in)
 	for i := range n {
 		if err := op.RefGateGrad(g, x[i*in:(i+1)*in], c.DOut[i*out:(i+1)*out], wide[i*in:(i+1)*in]); err != nil {
 			return nil, err
 		}
 	}
-	got, err := v.launch(n*in, func(a *op.Arena, dx device.Buffer) ([]*op.Bound, error) {
-		b, err := op.GateGrad{Gate: g}.Bind(v.dev, v.up(a, x), v.up(a, c.DOut), dx, n)
+	got, err := v.runBound(n*in, func(a *op.Arena, dx device.Buffer) ([]*op.Bound, error) {
+		b, err := op.GateGrad{Gate: g}.Bind(v.dev, v.upload(a, x), v.upload(a, c.DOut), dx, n)
 		return []*op.Bound{b}, err
 	})
 	if err != nil {

@@ -118,9 +118,9 @@ func (v *vectorRunner) run(c *vectorCase) ([]gpuprof.CaseResult, error) {
 		kind string
 		run  func(*vectorCase) ([]gpuprof.CaseResult, error)
 	}{
-		{"wigner_3j", v.wigner3j}, {"spherical_harmonics", v.harmonics}, {"tensor_product", v.tensorProduct}, {"gate", v.gate},
+		{"wigner_3j", v.wigner3j}, {"spherical_harmonics", v.runHarmonics}, {"tensor_product", v.tensorProduct}, {"gate", v.runGate},
 		{"spherical_harmonics_grad", v.harmonicsGrad}, {"tensor_product_grad", v.tensorProductGrad}, {"radial_grad", v.radialGrad},
-		{"gate_grad", v.gateGrad}, {"forces", v.forces}, {"forces_grad", v.forcesGrad}, {"train_step", v.trainStep},
+		{"gate_grad", v.gateGrad}, {"forces", v.runForces}, {"forces_grad", v.forcesGrad}, {"train_step", v.trainStep},
 	}
 	var kinds []string
 	for _, k := range all {
@@ -133,7 +133,7 @@ func (v *vectorRunner) run(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	return nil, gpuprof.Errorf(nil, "unknown kind %q", c.Kind).WithFix("use %s or %s%s", strings.Join(kinds[:last], ", "), kinds[last], gpuprof.DidYouMean(c.Kind, kinds))
 }
 
-// result32 and result64 compare what was computed with the case's out.
+// result32 and result64 compare computed values with the case's out.
 func result32(got []float32, want array) gpuprof.CaseResult {
 	var e op.ErrorNorm
 	e.Add(got, want)
@@ -149,8 +149,8 @@ func result64(got []float64, want array) gpuprof.CaseResult {
 	return gpuprof.CaseResult{Precision: "float64", RelativeError: gpuprof.Number(op.ErrorNorm{Diff: diff, Ref: ref}.Relative()), Tolerance: loop.Tolerance64}
 }
 
-// samples is how many rows of the given width an array holds.
-func samples(what string, a array, width int) (int, error) {
+// sampleCount returns the number of rows of the given width in an array.
+func sampleCount(what string, a array, width int) (int, error) {
 	if len(a) == 0 || width == 0 {
 		return 0, fmt.Errorf("%s holds no sample, so there is nothing to compare", what)
 	}
@@ -160,7 +160,7 @@ func samples(what string, a array, width int) (int, error) {
 	return len(a) / width, nil
 }
 
-func wants(what string, a array, n int) error {
+func checkLength(what string, a array, n int) error {
 	if len(a) != n {
 		return fmt.Errorf("%s has %d values, the case needs %d", what, len(a), n)
 	}

@@ -9,7 +9,7 @@ import (
 
 // forcesGrad compares the gradients of v.forces by x, w1, w2, mix and readout.
 func (v *vectorRunner) forcesGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
-	n, err := c.network()
+	n, err := c.newNetwork()
 	if err != nil {
 		return nil, err
 	}
@@ -31,14 +31,14 @@ func (v *vectorRunner) forcesGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	}
 	var narrow []float32
 	for which, size := range sizes {
-		one, err := v.launch(size, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
+		one, err := v.runBound(size, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
 			to := make([]device.Buffer, len(sizes))
 			for i, size := range sizes {
 				if to[i] = out; i != which {
 					to[i] = a.Words("gradients", int64(size), device.OnDevice)
 				}
 			}
-			return n.bind(v, a, a.Words("the energy", 1, device.OnDevice), a.Words("forces", int64(3*n.atoms), device.OnDevice), &layerGrads{to[0], to[1], to[2], to[3], to[4]})
+			return n.bindNetwork(v, a, a.Words("the energy", 1, device.OnDevice), a.Words("forces", int64(3*n.atoms), device.OnDevice), &layerGrads{to[0], to[1], to[2], to[3], to[4]})
 		})
 		if err != nil {
 			return nil, err
@@ -50,39 +50,38 @@ func (v *vectorRunner) forcesGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	return []gpuprof.CaseResult{result64(wide[len(wide)-total:], c.Out), res}, nil
 }
 
-// bindSecond goes on from the forces: their change along v, and back to the gradients; see
-// pullBuffers.
+// bindSecond continues from the forces: their change along v, and back to the gradients; see pullBuffers.
 func (d *deviceNet) bindSecond(grads *layerGrads) {
 	l, e, dev := d.layer, len(d.src), d.v.dev
-	perEdge := func(width int) device.Buffer { return d.words(e * width) }
-	perRow := func(irs so3.Irreps) device.Buffer { return d.words(d.atoms * irs.Dim()) }
+	perEdge := func(width int) device.Buffer { return d.newWords(e * width) }
+	perRow := func(irs so3.Irreps) device.Buffer { return d.newWords(d.atoms * irs.Dim()) }
 	u, basisChange, yChange := perEdge(3), perEdge(d.basis.N), perEdge(d.sph.Dim())
-	d.keep(op.Positions{Points: d.atoms, Atoms: d.atoms, Rows: d.atoms}.BindGrad(dev, d.v.up(d.mem, d.c.V), d.srcs, d.dsts, d.columns, u, e))
-	d.keep(op.BasisTangent{Basis: d.basis}.Bind(dev, d.at, u, basisChange, e))
-	d.keep(op.SphTangent{Sph: d.sph}.Bind(dev, d.at, u, yChange, e))
+	d.addBound(op.Positions{Points: d.atoms, Atoms: d.atoms, Rows: d.atoms}.BindGrad(dev, d.v.upload(d.mem, d.c.V), d.srcs, d.dsts, d.columns, u, e))
+	d.addBound(op.BasisTangent{Basis: d.basis}.Bind(dev, d.at, u, basisChange, e))
+	d.addBound(op.SphTangent{Sph: d.sph}.Bind(dev, d.at, u, yChange, e))
 	ga, aChange, hChange, wChange, gw := perEdge(d.mlp.Hidden), perEdge(d.mlp.Hidden), perEdge(d.mlp.Hidden), perEdge(d.mlp.Out), perEdge(d.mlp.Out)
-	d.keep(op.MLPTangent{MLP: d.mlp}.Bind(dev, op.MLPTangentBuffers{A: d.hidden, DB: basisChange, W1: d.w1, W2: d.w2, DA: aChange, DH: hChange, DW: wChange}, e))
+	d.addBound(op.MLPTangent{MLP: d.mlp}.Bind(dev, op.MLPTangentBuffers{A: d.hidden, DB: basisChange, W1: d.w1, W2: d.w2, DA: aChange, DH: hChange, DW: wChange}, e))
 	midChange, half, gmid, preChange, gpre, outChange := perRow(l.TP.Out), perRow(l.TP.Out), perRow(l.TP.Out), perRow(l.Linear.Out), perRow(l.Linear.Out), perRow(l.Out)
 	for _, of := range [][3]device.Buffer{{yChange, d.w, midChange}, {d.y, wChange, half}} {
 		sum, _, err := d.product.Bind(dev, op.TPBuffers{X: d.x, Y: of[0], W: of[1], Src: d.srcs, Dst: d.dsts, RowPtr: d.rows, Out: of[2]}, d.atoms, d.atoms, e)
-		d.keep(sum, err)
+		d.addBound(sum, err)
 	}
-	d.keep(op.BindAdd(dev, half, midChange, d.atoms*l.TP.Out.Dim()))
-	d.keep(l.Linear.Bind(dev, midChange, d.mix, preChange, d.atoms))
-	d.keep(op.GateTangent{Gate: l.Gate}.Bind(dev, d.pre, preChange, outChange, d.atoms))
-	d.keep(op.GateSecond{Gate: l.Gate}.Bind(dev, d.pre, preChange, d.dout, gpre, d.atoms))
-	d.keep(op.LinearGrad{Linear: l.Linear}.Bind(dev, gpre, d.mix, gmid, d.atoms))
+	d.addBound(op.BindAdd(dev, half, midChange, d.atoms*l.TP.Out.Dim()))
+	d.addBound(l.Linear.Bind(dev, midChange, d.mix, preChange, d.atoms))
+	d.addBound(op.GateTangent{Gate: l.Gate}.Bind(dev, d.pre, preChange, outChange, d.atoms))
+	d.addBound(op.GateSecond{Gate: l.Gate}.Bind(dev, d.pre, preChange, d.dout, gpre, d.atoms))
+	d.addBound(op.LinearGrad{Linear: l.Linear}.Bind(dev, gpre, d.mix, gmid, d.atoms))
 	for i, of := range [][3]device.Buffer{{d.y, d.w, gmid}, {yChange, d.w, d.dmid}, {d.y, wChange, d.dmid}} {
 		bufs := op.TPGradBuffers{X: d.x, Y: of[0], W: of[1], DOut: of[2], Src: d.srcs, Dst: d.dsts, ColPtr: d.columns, Perm: d.order, DX: grads.x}
 		if i < 2 {
 			bufs.DW = gw
 		}
-		d.keep(op.TensorProductGrad{Product: d.product, AddX: i > 0, AddW: i > 0}.Bind(dev, bufs, d.atoms, d.atoms, e))
+		d.addBound(op.TensorProductGrad{Product: d.product, AddX: i > 0, AddW: i > 0}.Bind(dev, bufs, d.atoms, d.atoms, e))
 	}
-	d.keep(op.MLPSecond{MLP: d.mlp}.Bind(dev, op.MLPSecondBuffers{A: d.hidden, DA: aChange, W2: d.w2, GW: gw, GDH: d.dh, GA: ga}, e))
-	d.keep(op.MLPWeightGrad{MLP: d.mlp}.Bind(dev, d.radial, ga, d.h, gw, grads.w1, grads.w2, e))
-	d.keep(op.MLPWeightGrad{MLP: d.mlp, Add: true}.Bind(dev, basisChange, d.da, hChange, d.dw, grads.w1, grads.w2, e))
-	d.keep(op.LinearWeightGrad{Linear: l.Linear}.Bind(dev, d.mid, gpre, grads.mix, d.atoms))
-	d.keep(op.LinearWeightGrad{Linear: l.Linear, Add: true}.Bind(dev, midChange, d.dpre, grads.mix, d.atoms))
-	d.keep(d.readout().BindWeightGrad(dev, d.drho, outChange, grads.readout, d.atoms))
+	d.addBound(op.MLPSecond{MLP: d.mlp}.Bind(dev, op.MLPSecondBuffers{A: d.hidden, DA: aChange, W2: d.w2, GW: gw, GDH: d.dh, GA: ga}, e))
+	d.addBound(op.MLPWeightGrad{MLP: d.mlp}.Bind(dev, d.radial, ga, d.h, gw, grads.w1, grads.w2, e))
+	d.addBound(op.MLPWeightGrad{MLP: d.mlp, Add: true}.Bind(dev, basisChange, d.da, hChange, d.dw, grads.w1, grads.w2, e))
+	d.addBound(op.LinearWeightGrad{Linear: l.Linear}.Bind(dev, d.mid, gpre, grads.mix, d.atoms))
+	d.addBound(op.LinearWeightGrad{Linear: l.Linear, Add: true}.Bind(dev, midChange, d.dpre, grads.mix, d.atoms))
+	d.addBound(d.readout().BindWeightGrad(dev, d.drho, outChange, grads.readout, d.atoms))
 }

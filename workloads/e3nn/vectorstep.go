@@ -12,8 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// stepCase is what a case of kind train_step has besides those of a network: the targets of
-// the rows, and what a step made of the parameters.
+// stepCase holds the fields of a case of kind train_step besides the network's: the targets of the rows, and the
+// parameters after the step.
 type stepCase struct {
 	Target array            `json:"target"`
 	Rate   float64          `json:"lr"`
@@ -23,7 +23,7 @@ type stepCase struct {
 	After  map[string]array `json:"parameters_after"`
 }
 
-// stepNames are the parameters of a network in the order of the optimizer.
+// stepNames returns the names of a network's parameters in the order of the optimizer.
 func stepNames() []string { return []string{"x", "w1", "w2", "mix", "readout"} }
 
 // stepResult is a step's loss, and by stepNames the gradients before clipping and the
@@ -33,10 +33,9 @@ type stepResult struct {
 	grads, after [][]float64
 }
 
-// trainStep compares the loss, the gradients of all parameters and the parameters behind
-// clipping and a step of Adam.
+// trainStep compares the loss, the gradients of all parameters and the parameters after clipping and a step of Adam.
 func (v *vectorRunner) trainStep(c *vectorCase) ([]gpuprof.CaseResult, error) {
-	n, err := c.network()
+	n, err := c.newNetwork()
 	if err != nil {
 		return nil, err
 	}
@@ -76,28 +75,28 @@ func (n *network) checkStep() error {
 	if c.Loss == nil || !(c.Rate > 0 && c.Rate <= 10) || !(c.Clip > 0 && c.Clip <= 1e6) {
 		return gpuprof.Errorf(nil, "lr is %g and clip %g", c.Rate, c.Clip).WithFix("give loss, lr above 0 up to 10 and clip above 0 up to 1e6")
 	}
-	if err := wants("target", c.Target, n.atoms); err != nil {
+	if err := checkLength("target", c.Target, n.atoms); err != nil {
 		return err
 	}
 	for i, p := range n.parameters() {
 		name := stepNames()[i]
-		if err := wants("grads "+name, c.Grads[name], len(p)); err != nil {
+		if err := checkLength("grads "+name, c.Grads[name], len(p)); err != nil {
 			return err
 		}
-		if err := wants("parameters_after "+name, c.After[name], len(p)); err != nil {
+		if err := checkLength("parameters_after "+name, c.After[name], len(p)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// parameters are those of the case by stepNames.
+// parameters returns the parameters of the case in the order of stepNames.
 func (n *network) parameters() []array {
 	c := n.c
 	return []array{c.X, c.W1, c.W2, c.Mix, c.Readout}
 }
 
-// refStep is the step in float64.
+// refStep computes the step in float64.
 func (n *network) refStep() (out stepResult, err error) {
 	for _, p := range n.parameters() {
 		out.grads = append(out.grads, make([]float64, len(p)))
@@ -107,9 +106,9 @@ func (n *network) refStep() (out stepResult, err error) {
 		row, g := refRow{}, &refGrads{w1: out.grads[1], w2: out.grads[2], mix: out.grads[3], readout: out.grads[4]}
 		for e := n.rowptr[r]; e < n.rowptr[r+1]; e++ {
 			at := int(n.src[e]) * in
-			row.vec, row.x, g.x = append(row.vec, n.vec(int(e), n.c.Positions)), append(row.x, n.c.X[at:at+in]), append(g.x, out.grads[0][at:at+in])
+			row.vec, row.x, g.x = append(row.vec, n.edgeVector(int(e), n.c.Positions)), append(row.x, n.c.X[at:at+in]), append(g.x, out.grads[0][at:at+in])
 		}
-		err := net.row(row, &refSums{first: g, pull: func(rho float64) float64 {
+		err := net.addRow(row, &refSums{first: g, pull: func(rho float64) float64 {
 			off := rho - n.c.Target[r]
 			out.loss += off * off / 2 / float64(n.atoms)
 			return off / float64(n.atoms)
@@ -139,13 +138,13 @@ func (n *network) stepOn(v *vectorRunner) (out stepResult, err error) {
 	var params []optim.Param
 	var bufs []device.Buffer
 	for i, p := range n.parameters() {
-		bufs = append(bufs, v.up(&mem, p))
+		bufs = append(bufs, v.upload(&mem, p))
 		params = append(params, optim.Param{Name: stepNames()[i], Values: op.As[float32](p), P: bufs[i]})
 	}
 	if err := errors.Join(mem.Err, step.Open(&mem, v.stream, params)); err != nil {
 		return out, err
 	}
-	d := n.there(v, &mem, bufs)
+	d := n.bindForward(v, &mem, bufs)
 	defer func() { err = errors.Join(err, d.close()) }()
 	loss := d.bindStep(&step)
 	if err := errors.Join(d.err, mem.Err); err != nil {
@@ -154,17 +153,17 @@ func (n *network) stepOn(v *vectorRunner) (out stepResult, err error) {
 	return d.run(&step, loss)
 }
 
-// bindStep binds the loss and the way back to the gradients of the parameters.
+// bindStep binds the loss and the backward pass to the gradients of the parameters.
 func (d *deviceNet) bindStep(step *optim.Step) (loss device.Buffer) {
 	e, dev := len(d.src), d.v.dev
-	drho, losses := d.words(d.atoms), d.words(d.atoms)
-	loss = d.words(1)
-	d.keep(op.Residual{Rows: d.atoms}.Bind(dev, d.rho, d.v.up(d.mem, d.c.Target), drho, losses))
-	d.keep(op.Sum{N: d.atoms}.Bind(dev, losses, loss))
-	d.back(drho, step.Grad(0))
-	d.keep(op.MLPWeightGrad{MLP: d.mlp}.Bind(dev, d.radial, d.da, d.h, d.dw, step.Grad(1), step.Grad(2), e))
-	d.keep(op.LinearWeightGrad{Linear: d.layer.Linear}.Bind(dev, d.mid, d.dpre, step.Grad(3), d.atoms))
-	d.keep(d.readout().BindWeightGrad(dev, drho, d.out, step.Grad(4), d.atoms))
+	drho, losses := d.newWords(d.atoms), d.newWords(d.atoms)
+	loss = d.newWords(1)
+	d.addBound(op.Residual{Rows: d.atoms}.Bind(dev, d.rho, d.v.upload(d.mem, d.c.Target), drho, losses))
+	d.addBound(op.Sum{N: d.atoms}.Bind(dev, losses, loss))
+	d.bindBack(drho, step.Grad(0))
+	d.addBound(op.MLPWeightGrad{MLP: d.mlp}.Bind(dev, d.radial, d.da, d.h, d.dw, step.Grad(1), step.Grad(2), e))
+	d.addBound(op.LinearWeightGrad{Linear: d.layer.Linear}.Bind(dev, d.mid, d.dpre, step.Grad(3), d.atoms))
+	d.addBound(d.readout().BindWeightGrad(dev, drho, d.out, step.Grad(4), d.atoms))
 	return loss
 }
 

@@ -14,7 +14,7 @@ func (r reference) advance(psi []float64, steps int) []float64 {
 	for range steps {
 		next := make([]float64, len(psi))
 		for i := range n {
-			for c, v := range r.cell(func(c, i int) float64 { return psi[c*n+i] }, i) {
+			for c, v := range r.nextCell(func(c, i int) float64 { return psi[c*n+i] }, i) {
 				next[c*n+i] = v
 			}
 		}
@@ -170,7 +170,7 @@ func TestLinearMode(t *testing.T) {
 		for k, x := range want {
 			p[c+k] = l * x
 		}
-		want = r.update(want, r.out(r.hidden(p)))
+		want = r.update(want, r.outputLayer(r.hiddenLayer(p)))
 	}
 	start := wave(n, kx, ky, v...)
 	if d := largest(r.advance(start, 10), wave(n, kx, ky, want...)); d > 5e-15 {
@@ -289,7 +289,7 @@ func TestShiftsAndSymmetries(t *testing.T) {
 	onBoth(t, func(t *testing.T, open opener) {
 		for _, set := range append(ways(), "law=diffuse", "law=diffuse,impl=split,layout=hwc", "law=walk", "law=walk,impl=split", "precision=bf16") {
 			s := open(append(tinyGrid(set), "grid=20", "scale=4")...)
-			start := s.shape.permuted(drawState(s.shape, 9), false)
+			start := s.shape.permute(drawState(s.shape, 9), false)
 			for _, by := range [][2]int{{1, 0}, {0, 1}, {7, 13}} {
 				shift := func(y, x int) (int, int) { return y + by[0], x + by[1] }
 				put(t, s, start)

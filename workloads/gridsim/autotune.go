@@ -8,9 +8,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// tune runs the law with every tile and keeps the fastest. A tile decides which
-// cells go together and not how a sum is formed, so results do not depend on it.
-func (s *session) tune(ctx context.Context) error {
+// tuneTiles runs the law with every tile and keeps the fastest. A tile groups cells and does not change the order of a
+// sum, so results do not depend on it.
+func (s *session) tuneTiles(ctx context.Context) error {
 	began := time.Now()
 	best, fastest := s.tile, time.Duration(math.MaxInt64)
 	for _, tile := range tiles {
@@ -36,14 +36,14 @@ func (s *session) tune(ctx context.Context) error {
 	return s.Err
 }
 
-// timeLaw is the shortest of three steps of the law, after one to warm up.
+// timeLaw returns the shortest of three steps of the law, after one to warm up.
 func (s *session) timeLaw() (time.Duration, error) {
 	timed := s.timed
 	s.timed = false // there are no stages yet
 	defer func() { s.timed = timed }()
 	return loop.Shortest(func() error {
 		for i := range s.ops {
-			if err := s.operate(&s.ops[i], loop.Silent{}); err != nil {
+			if err := s.runOperation(&s.ops[i], loop.Silent{}); err != nil {
 				return err
 			}
 		}

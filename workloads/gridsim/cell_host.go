@@ -24,11 +24,11 @@ func fieldOf(a *device.Args, buf, at, cs, channels int, hwc bool) field {
 	return f
 }
 
-func flag(a *device.Args, i int) bool { return a.Int(i) != 0 }
+func boolArg(a *device.Args, i int) bool { return a.Int(i) != 0 }
 
-// lanes are how many pieces of memory hold cells [lo, hi), a channel or all
-// channels of the cells each; lane is one of them.
-func (f field) lanes() int {
+// laneCount returns the number of contiguous pieces of memory for cells [lo, hi): one per channel, or one with all
+// channels of the cells; lane returns one of them.
+func (f field) laneCount() int {
 	if f.hwc {
 		return 1
 	}
@@ -39,12 +39,12 @@ func (f field) lane(k, lo, hi int) []float32 {
 	return f.v[k*f.cs+lo*f.within : k*f.cs+hi*f.within]
 }
 
-// cell is where channel c of cell i lies.
-func (f field) cell(c, i int) int { return c*f.cs + i*f.within }
+// offsetOf returns the offset of channel c of cell i.
+func (f field) offsetOf(c, i int) int { return c*f.cs + i*f.within }
 
 func neighboursHost(a *device.Args, lo, hi int) {
-	n, c, first, hwc, concat := a.Int(5), a.Int(6), a.Int(7), flag(a, 8), flag(a, 10)
-	g := grid{v: a.Floats(0)[a.Int(2):], n: n, c: c, hwc: hwc, zero: flag(a, 9)}
+	n, c, first, hwc, concat := a.Int(5), a.Int(6), a.Int(7), boolArg(a, 8), boolArg(a, 10)
+	g := grid{v: a.Floats(0)[a.Int(2):], n: n, c: c, hwc: hwc, zero: boolArg(a, 9)}
 	outC := c
 	if concat {
 		outC = 2 * c
@@ -52,28 +52,28 @@ func neighboursHost(a *device.Args, lo, hi int) {
 	out := fieldOf(a, 1, a.Int(3), a.Int(4), outC, hwc)
 	switch {
 	case !hwc && concat:
-		from := g.field(first)
+		from := g.fieldFrom(first)
 		for k := range c {
 			copy(out.lane(k, lo, hi), from.lane(k, lo, hi))
 		}
-		g.means(out.v[c*out.cs+lo:], out.cs, first+lo, first+hi)
+		g.neighbourMeans(out.v[c*out.cs+lo:], out.cs, first+lo, first+hi)
 	case !hwc:
-		g.means(out.v[lo:], out.cs, first+lo, first+hi)
+		g.neighbourMeans(out.v[lo:], out.cs, first+lo, first+hi)
 	case !concat:
-		g.means(out.v[lo*c:], 0, first+lo, first+hi)
+		g.neighbourMeans(out.v[lo*c:], 0, first+lo, first+hi)
 	default:
 		s := takeScratch(0, (hi-lo)*c)
-		g.means(s.b, 0, first+lo, first+hi)
+		g.neighbourMeans(s.b, 0, first+lo, first+hi)
 		for i := lo; i < hi; i++ {
 			copy(out.v[2*i*c:], g.v[(first+i)*c:(first+i+1)*c])
 			copy(out.v[(2*i+1)*c:(2*i+2)*c], s.b[(i-lo)*c:])
 		}
-		s.give()
+		s.giveBack()
 	}
 }
 
 func concatHost(a *device.Args, lo, hi int) {
-	c, hwc := a.Int(9), flag(a, 10)
+	c, hwc := a.Int(9), boolArg(a, 10)
 	psi, k := fieldOf(a, 0, a.Int(3), a.Int(4), c, hwc), fieldOf(a, 1, a.Int(5), a.Int(6), c, hwc)
 	out := fieldOf(a, 2, a.Int(7), a.Int(8), 2*c, hwc)
 	if !hwc {
@@ -90,10 +90,10 @@ func concatHost(a *device.Args, lo, hi int) {
 }
 
 func activateHost(a *device.Args, lo, hi int) {
-	h, hwc, identity := a.Int(8), flag(a, 9), flag(a, 10)
+	h, hwc, identity := a.Int(8), boolArg(a, 9), boolArg(a, 10)
 	x, out := fieldOf(a, 0, a.Int(3), a.Int(4), h, hwc), fieldOf(a, 2, a.Int(6), a.Int(7), h, hwc)
 	bias := a.Floats(1)[a.Int(5):][:h]
-	for k := range x.lanes() {
+	for k := range x.laneCount() {
 		to := out.lane(k, lo, hi)
 		if hwc {
 			for i, v := range x.lane(k, lo, hi) {
@@ -111,10 +111,10 @@ func activateHost(a *device.Args, lo, hi int) {
 }
 
 func updateHost(a *device.Args, lo, hi int) {
-	c, hwc, rate := a.Int(11), flag(a, 12), a.F32(14)
+	c, hwc, rate := a.Int(11), boolArg(a, 12), a.F32(14)
 	psi, delta := fieldOf(a, 0, a.Int(4), a.Int(5), c, hwc), fieldOf(a, 1, a.Int(6), a.Int(7), c, hwc)
 	bias, out := a.Floats(2)[a.Int(8):][:c], fieldOf(a, 3, a.Int(9), a.Int(10), c, hwc)
-	for k := range psi.lanes() {
+	for k := range psi.laneCount() {
 		p, to := psi.lane(k, lo, hi), out.lane(k, lo, hi)
 		for i, d := range delta.lane(k, lo, hi) {
 			b := k
@@ -124,13 +124,13 @@ func updateHost(a *device.Args, lo, hi int) {
 			to[i] = p[i] + rate*(d+bias[b])
 		}
 	}
-	if flag(a, 13) {
-		normalise(out, lo, hi)
+	if boolArg(a, 13) {
+		normaliseCells(out, lo, hi)
 	}
 }
 
-// normalise divides cells [lo, hi) by their length.
-func normalise(f field, lo, hi int) {
+// normaliseCells divides cells [lo, hi) by their length.
+func normaliseCells(f field, lo, hi int) {
 	s := takeScratch(0, hi-lo)
 	lengths := s.b
 	clear(lengths)
@@ -149,7 +149,7 @@ func normalise(f field, lo, hi int) {
 			vec.Mul(lane, lane, lengths)
 		}
 	}
-	s.give()
+	s.giveBack()
 }
 
 // addSquares adds a cell's squares to sums.
@@ -174,7 +174,7 @@ func squareHost(a *device.Args, lo, hi int) {
 }
 
 func sumHost(a *device.Args, lo, hi int) {
-	c, hwc := a.Int(5), flag(a, 6)
+	c, hwc := a.Int(5), boolArg(a, 6)
 	x, out := fieldOf(a, 0, a.Int(2), a.Int(3), c, hwc), a.Floats(1)[a.Int(4):][lo:hi]
 	clear(out)
 	if !hwc {
@@ -198,9 +198,9 @@ func rootHost(a *device.Args, lo, hi int) {
 }
 
 func divideHost(a *device.Args, lo, hi int) {
-	c, hwc := a.Int(8), flag(a, 9)
+	c, hwc := a.Int(8), boolArg(a, 9)
 	u, root, out := fieldOf(a, 0, a.Int(3), a.Int(4), c, hwc), a.Floats(1)[a.Int(5):][lo:hi], fieldOf(a, 2, a.Int(6), a.Int(7), c, hwc)
-	for k := range u.lanes() {
+	for k := range u.laneCount() {
 		to := out.lane(k, lo, hi)
 		for i, v := range u.lane(k, lo, hi) {
 			to[i] = v / root[i/u.within]

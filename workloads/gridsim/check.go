@@ -17,8 +17,7 @@ const (
 	// tolerance of float32 arithmetic against float64, an operation at a time: an
 	// update differs by 6e-8.
 	tolerance = 1e-5
-	// Cells checked where all of them would take over a second, beside the corners
-	// and edgeCells of each edge.
+	// Cells checked where all of them would take over a second, in addition to the corners and edgeCells of each edge.
 	sampledCells = 64
 	edgeCells    = 16
 	// What the reference does in a second on one core, in flops counted for the
@@ -26,23 +25,22 @@ const (
 	referenceRate = 4e8
 )
 
-// toleranceOf is what a product may differ by when its inputs are rounded.
+// toleranceOf is the largest relative difference of a product whose inputs are rounded.
 var toleranceOf = map[string]float64{"fp32": tolerance, "tf32": 2e-3, "bf16": 2e-2, "fp16": 5e-3}
 
-// Check implements workloads.Session: each operation of a step against float64 from
-// what it was given itself, then a frame and its copy, the graph, and whole steps from
-// the first state, which show operations that are missing or wired wrongly. Afterwards
-// the state is the first one.
+// Check implements workloads.Session: it compares each operation of a step with float64 from its own inputs, then a
+// frame and its copy, the graph, and whole steps from the first state, which reveal missing or miswired operations.
+// Afterwards the state is the first one.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	c := newChecker(ctx, s)
 	c.cells = c.pickCells(rand.New(rand.NewPCG(s.seed, 3)))
 	if err := c.run(); err != nil {
-		return c.checks(), err
+		return c.stageChecks(), err
 	}
 	if err := s.startFrom(c.start); err != nil {
-		return c.checks(), err
+		return c.stageChecks(), err
 	}
-	return c.checks(), ctx.Err()
+	return c.stageChecks(), ctx.Err()
 }
 
 // result is the comparison of what one operation wrote.
@@ -68,7 +66,7 @@ type checker struct {
 func newChecker(ctx context.Context, s *session) *checker {
 	first := drawCells(s.shape, s.seed)
 	return &checker{s: s, ctx: ctx, ref: newReference(s.shape, s.params), errs: map[string]*result{},
-		first: first, start: s.shape.arranged(first)}
+		first: first, start: s.shape.arrangeCells(first)}
 }
 
 // array is a block's content on the host.
@@ -79,15 +77,15 @@ type array struct {
 	first, cells int
 }
 
-func (a array) at(c, i int) float64 {
-	return float64(a.v[a.s.at(c, i-a.first, a.channels, a.cells)])
+func (a array) valueAt(c, i int) float64 {
+	return float64(a.v[a.s.offset(c, i-a.first, a.channels, a.cells)])
 }
 
-// cell is all values of cell i.
-func (a array) cell(i int) []float64 {
+// valuesOf returns all values of cell i.
+func (a array) valuesOf(i int) []float64 {
 	out := make([]float64, a.channels)
 	for c := range out {
-		out[c] = a.at(c, i)
+		out[c] = a.valueAt(c, i)
 	}
 	return out
 }
@@ -121,7 +119,7 @@ func (c *checker) run() error {
 		return err
 	}
 	for i := range s.ops {
-		if err := c.operation(&s.ops[i]); err != nil {
+		if err := c.checkOperation(&s.ops[i]); err != nil {
 			return fmt.Errorf("kernel %s: %w", s.ops[i].kernel, err)
 		}
 		if err := c.ctx.Err(); err != nil {
@@ -131,19 +129,19 @@ func (c *checker) run() error {
 	if err := s.endTape(loop.Silent{}); err != nil {
 		return err
 	}
-	if err := c.frame(); err != nil {
+	if err := c.checkFrame(); err != nil {
 		return err
 	}
 	if len(s.graphs) > 0 {
-		if err := c.graph(); err != nil {
+		if err := c.checkGraphs(); err != nil {
 			return err
 		}
 	}
-	return c.wholeStep()
+	return c.checkWhole()
 }
 
-// of is the comparison of a name, made when it is first asked for.
-func (c *checker) of(name string, tolerance float64) *result {
+// resultOf returns the comparison of a name; the first call makes it.
+func (c *checker) resultOf(name string, tolerance float64) *result {
 	r, ok := c.errs[name]
 	if !ok {
 		r = &result{tolerance: tolerance}
@@ -153,8 +151,8 @@ func (c *checker) of(name string, tolerance float64) *result {
 	return r
 }
 
-// operation runs one operation on a poisoned block and compares what it wrote.
-func (c *checker) operation(o *operation) error {
+// checkOperation runs one operation on a poisoned block and compares its output.
+func (c *checker) checkOperation(o *operation) error {
 	s := c.s
 	for _, id := range o.take {
 		if err := s.takeBlock(id, s.wordsOf(id, o.cells), loop.Silent{}); err != nil {
@@ -166,7 +164,7 @@ func (c *checker) operation(o *operation) error {
 	}
 	c.read = c.read[:0]
 	for _, id := range o.in {
-		a, err := c.array(id, o)
+		a, err := c.readArray(id, o)
 		if err != nil {
 			return err
 		}
@@ -175,7 +173,7 @@ func (c *checker) operation(o *operation) error {
 	if err := s.enqueue(&o.launch); err != nil {
 		return err
 	}
-	out, err := c.array(o.out, o)
+	out, err := c.readArray(o.out, o)
 	if err != nil {
 		return err
 	}
@@ -187,10 +185,10 @@ func (c *checker) operation(o *operation) error {
 	if o.name != "step" {
 		name += "/" + o.name
 	}
-	e := c.of(name, tol)
+	e := c.resultOf(name, tol)
 	for _, i := range c.cells {
 		if i >= o.first && i < o.first+o.cells {
-			e.Add(op.As[float32](out.cell(i)), c.expected(o, i))
+			e.Add(op.As[float32](out.valuesOf(i)), c.expectedValues(o, i))
 		}
 	}
 	for _, id := range o.give {
@@ -201,8 +199,8 @@ func (c *checker) operation(o *operation) error {
 	return nil
 }
 
-// array reads a block: a whole state, or the operation's chunk.
-func (c *checker) array(id blockID, o *operation) (array, error) {
+// readArray reads a block: a whole state, or the operation's chunk.
+func (c *checker) readArray(id blockID, o *operation) (array, error) {
 	s := c.s
 	words := s.wordsOf(id, o.cells)
 	v, err := s.receive(s.blocks[id], words)
@@ -214,35 +212,35 @@ func (c *checker) array(id blockID, o *operation) (array, error) {
 	return a, err
 }
 
-// expected is what the operation should have written for cell i.
-func (c *checker) expected(o *operation, i int) []float64 {
+// expectedValues returns the reference's output of the operation for cell i.
+func (c *checker) expectedValues(o *operation, i int) []float64 {
 	r := c.ref
-	in := func(k int) []float64 { return c.read[k].cell(i) }
+	in := func(k int) []float64 { return c.read[k].valuesOf(i) }
 	switch o.name {
 	case "neighbours":
-		return c.neighbours(o, i)
+		return c.expectedNeighbours(o, i)
 	case "hidden":
-		return r.hidden(in(0))
+		return r.hiddenLayer(in(0))
 	case "activation":
 		return r.activation(in(0))
 	case "out":
-		return r.out(in(0))
+		return r.outputLayer(in(0))
 	case "update":
-		return c.update(o, i)
+		return c.expectedUpdate(o, i)
 	case "normalise":
-		return c.normalise(o, i)
+		return c.expectedUnit(o, i)
 	}
-	return r.cell(c.read[0].at, i)
+	return r.nextCell(c.read[0].valueAt, i)
 }
 
-func (c *checker) neighbours(o *operation, i int) []float64 {
-	psi := c.read[0].cell(i)
+func (c *checker) expectedNeighbours(o *operation, i int) []float64 {
+	psi := c.read[0].valuesOf(i)
 	if o.kernel == concatKernel.Name {
-		return append(psi, c.read[1].cell(i)...)
+		return append(psi, c.read[1].valuesOf(i)...)
 	}
 	var k []float64
 	for ch := range psi {
-		k = append(k, c.ref.mean(c.read[0].at, ch, i))
+		k = append(k, c.ref.neighbourMean(c.read[0].valueAt, ch, i))
 	}
 	if o.concat {
 		return append(psi, k...)
@@ -250,22 +248,22 @@ func (c *checker) neighbours(o *operation, i int) []float64 {
 	return k
 }
 
-func (c *checker) update(o *operation, i int) []float64 {
+func (c *checker) expectedUpdate(o *operation, i int) []float64 {
 	switch o.kernel {
 	case relaxKernel.Name:
-		return c.ref.relax(c.read[0].cell(i), c.read[1].cell(i))
+		return c.ref.relax(c.read[0].valuesOf(i), c.read[1].valuesOf(i))
 	case walkKernel.Name:
-		return c.ref.walk(c.read[0].at, i, o.axis == 0, o.axis == 1)
+		return c.ref.walk(c.read[0].valueAt, i, o.axis == 0, o.axis == 1)
 	}
-	u := c.ref.update(c.read[0].cell(i), c.read[1].cell(i))
+	u := c.ref.update(c.read[0].valuesOf(i), c.read[1].valuesOf(i))
 	if o.kernel == finishKernel.Name {
-		return c.ref.unit(u)
+		return c.ref.unitVector(u)
 	}
 	return u
 }
 
-func (c *checker) normalise(o *operation, i int) []float64 {
-	x := c.read[0].cell(i)
+func (c *checker) expectedUnit(o *operation, i int) []float64 {
+	x := c.read[0].valuesOf(i)
 	switch o.kernel {
 	case squareKernel.Name:
 		for k, v := range x {
@@ -280,7 +278,7 @@ func (c *checker) normalise(o *operation, i int) []float64 {
 	case rootKernel.Name:
 		return []float64{math.Sqrt(x[0] + tiny)}
 	default:
-		root := c.read[1].at(0, i)
+		root := c.read[1].valueAt(0, i)
 		for k := range x {
 			x[k] /= root
 		}
@@ -295,15 +293,15 @@ func (s *session) fillNaN(b block) error {
 	return s.Compute.Launch(s.poison.fn, int(b.words), &s.poison.args)
 }
 
-// frame makes the maps of the step, copies them and ends the step.
-func (c *checker) frame() error {
+// checkFrame makes the maps of the step, copies them and ends the step.
+func (c *checker) checkFrame() error {
 	s, sl := c.s, &c.s.slots[0]
 	o := &operation{cells: s.shape.cells()}
-	psi, err := c.array(bNext, o)
+	psi, err := c.readArray(bNext, o)
 	if err != nil {
 		return err
 	}
-	before, err := c.array(bState, o)
+	before, err := c.readArray(bState, o)
 	if err != nil {
 		return err
 	}
@@ -318,7 +316,7 @@ func (c *checker) frame() error {
 	if err := s.makeMaps(loop.Silent{}); err != nil {
 		return err
 	}
-	if err := s.rotate(loop.Silent{}); err != nil {
+	if err := s.rotateStates(loop.Silent{}); err != nil {
 		return err
 	}
 	s.steps++
@@ -334,16 +332,15 @@ func (c *checker) frame() error {
 	if err != nil {
 		return err
 	}
-	c.of("d2h", 0).Same(full, made)
-	s.show(sl, loop.Silent{})
+	c.resultOf("d2h", 0).Same(full, made)
+	s.showFrame(sl, loop.Silent{})
 	s.shownAll--
-	c.pixels(psi, before)
-	return c.copied(psi)
+	c.checkPixels(psi, before)
+	return c.checkCopied(psi)
 }
 
-// pixels compares the picture with means of the reference's maps, each map by its
-// own size.
-func (c *checker) pixels(psi, before array) {
+// checkPixels compares the picture with means of the reference's maps, each map relative to its own size.
+func (c *checker) checkPixels(psi, before array) {
 	s, f := c.s, c.s.frame
 	side := s.shape.N / f.scale
 	picture := s.slots[0].picture
@@ -358,7 +355,7 @@ func (c *checker) pixels(psi, before array) {
 		var want [maxMaps]float64
 		for k := range f.scale * f.scale {
 			j := (px/side*f.scale+k/f.scale)*s.shape.N + px%side*f.scale + k%f.scale
-			for m, v := range c.ref.maps(psi.at, before.at, j) {
+			for m, v := range c.ref.mapsOf(psi.valueAt, before.valueAt, j) {
 				want[m] += v / float64(f.scale*f.scale)
 			}
 		}
@@ -366,17 +363,17 @@ func (c *checker) pixels(psi, before array) {
 			errs[m].Add(picture[m*side*side+px:][:1], want[m:m+1])
 		}
 	}
-	e := c.of("view", tolerance)
+	e := c.resultOf("view", tolerance)
 	e.Used = true
 	for _, m := range errs[:f.maps] {
-		if rel := m.Relative(); !(rel <= e.Relative()) { // also what is not a number
+		if rel := m.Relative(); !(rel <= e.Relative()) { // also NaN
 			e.Diff, e.Ref = rel*rel, 1
 		}
 	}
 }
 
-// copied compares the state that went to the host, bit for bit.
-func (c *checker) copied(psi array) error {
+// checkCopied compares the state on the host, bit for bit.
+func (c *checker) checkCopied(psi array) error {
 	s := c.s
 	if !s.spill {
 		return nil
@@ -384,12 +381,12 @@ func (c *checker) copied(psi array) error {
 	if err := s.Compute.Sync(); err != nil {
 		return err
 	}
-	c.of("keep", 0).Same(device.Floats(s.kept[s.steps%len(s.kept)]), psi.v)
+	c.resultOf("keep", 0).Same(device.Floats(s.kept[s.steps%len(s.kept)]), psi.v)
 	return nil
 }
 
-// checks are the comparisons in the order of the step.
-func (c *checker) checks() []gpuprof.Check {
+// stageChecks returns the comparisons in the order of the step.
+func (c *checker) stageChecks() []gpuprof.Check {
 	var out []gpuprof.Check
 	for _, name := range c.order {
 		e := c.errs[name]

@@ -6,17 +6,17 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// graph replays every graph, one for each buffer that the state can be in, without a frame
-// and with one, and compares with what the launches leave there.
-func (c *checker) graph() error {
+// checkGraphs replays every graph, one for each buffer that can hold the state, without a frame and with one, and
+// compares with the results of the launches.
+func (c *checker) checkGraphs() error {
 	s := c.s
 	s.phase = (s.phase + 1) % (s.history + 2) // the step by hand moved the buffers on
 	for _, frame := range []bool{false, true} {
 		for range s.history + 2 {
-			if err := c.replayed(frame); err != nil {
+			if err := c.checkReplay(frame); err != nil {
 				return err
 			}
-			if err := s.rotate(loop.Silent{}); err != nil {
+			if err := s.rotateStates(loop.Silent{}); err != nil {
 				return err
 			}
 		}
@@ -24,9 +24,8 @@ func (c *checker) graph() error {
 	return nil
 }
 
-// replayed compares a step's launches with the graph of the same buffers, both on poisoned
-// memory.
-func (c *checker) replayed(frame bool) error {
+// checkReplay compares a step's launches with the graph of the same buffers, both on poisoned memory.
+func (c *checker) checkReplay(frame bool) error {
 	s := c.s
 	graphs := s.graphs
 	var left [2][][]float32
@@ -56,7 +55,7 @@ func (c *checker) replayed(frame bool) error {
 			left[k] = append(left[k], v)
 		}
 	}
-	e := c.of("graph", 0)
+	e := c.resultOf("graph", 0)
 	for i, v := range left[1] {
 		if i == 0 || frame { // without a frame the maps stay poisoned
 			e.Same(v, left[0][i])

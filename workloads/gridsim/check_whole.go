@@ -17,8 +17,8 @@ const (
 	wholeSteps = 2
 	// wholeCells is the grid up to which all cells are compared.
 	wholeCells = 1024
-	// pixelCells are about the cells that the compared pixels of a frame average, and
-	// mostPixelCells bounds those of one pixel.
+	// pixelCells is about the number of cells in the compared pixels of a frame, and mostPixelCells bounds the number
+	// in one pixel.
 	pixelCells     = 512
 	mostPixelCells = 4096
 )
@@ -30,8 +30,8 @@ type evolution struct {
 	memo  [wholeSteps + 1]map[int][]float64 // of each state, by cell
 }
 
-// cell is cell i of the state after steps steps.
-func (e *evolution) cell(steps, i int) []float64 {
+// valuesOf returns cell i of the state after steps steps.
+func (e *evolution) valuesOf(steps, i int) []float64 {
 	if v, ok := e.memo[steps][i]; ok {
 		return v
 	}
@@ -39,7 +39,7 @@ func (e *evolution) cell(steps, i int) []float64 {
 	if c := e.ref.s.C; steps == 0 {
 		v = op.As[float64](e.first[i*c : (i+1)*c])
 	} else {
-		v = e.ref.cell(e.state(steps-1), i)
+		v = e.ref.nextCell(e.stateAfter(steps-1), i)
 	}
 	if e.memo[steps] == nil {
 		e.memo[steps] = map[int][]float64{}
@@ -48,25 +48,24 @@ func (e *evolution) cell(steps, i int) []float64 {
 	return v
 }
 
-func (e *evolution) state(steps int) state {
-	return func(c, i int) float64 { return e.cell(steps, i)[c] }
+func (e *evolution) stateAfter(steps int) state {
+	return func(c, i int) float64 { return e.valuesOf(steps, i)[c] }
 }
 
-// wholeTolerance is that of wholeSteps steps: the rounding of a product's inputs reaches the
-// state through tau times the network's output, which in one cell can be twice as large as
-// the state.
+// wholeTolerance applies to wholeSteps steps: the rounding of a product's inputs reaches the state through tau times
+// the network's output, which in one cell can be twice as large as the state.
 func (s *session) wholeTolerance() float64 {
 	return max(tolerance, 2*wholeSteps*tau*toleranceOf[s.set["precision"]])
 }
 
-// frameTolerance is that of a frame after them. Of its maps the change is a difference of two
-// states: a hundredth of them where the law is diffuse, and all network where it is mlp.
+// frameTolerance applies to a frame after these steps. One of its maps, the change, is a difference of two states: a
+// hundredth of them with law diffuse, and entirely the network's output with law mlp.
 func (s *session) frameTolerance() float64 { return max(1e-4, 2*toleranceOf[s.set["precision"]]) }
 
-// wholeStep takes steps from the first state as a measurement does, the last of them with
-// a frame where there are any, and compares every state that is kept, the frame and the
-// region with the law in float64. Nothing here reads the list of operations.
-func (c *checker) wholeStep() error {
+// checkWhole takes steps from the first state like a measurement, the last one with a frame if the settings have
+// frames, and compares every kept state, the frame and the region with the law in float64. It never reads the list of
+// operations.
+func (c *checker) checkWhole() error {
 	s := c.s
 	if err := s.startFrom(c.start); err != nil {
 		return err
@@ -74,7 +73,7 @@ func (c *checker) wholeStep() error {
 	if err := c.spoilFrames(); err != nil {
 		return err
 	}
-	rng, shown := s.rng, s.shownAll // a check changes neither regions nor counts of what follows
+	rng, shown := s.rng, s.shownAll // a check changes neither later regions nor counts
 	s.rng = rand.New(rand.NewPCG(s.seed, 5))
 	defer func() { s.rng, s.shownAll = rng, shown }()
 	from := max(s.frame.every-wholeSteps, 0)
@@ -88,16 +87,16 @@ func (c *checker) wholeStep() error {
 	}
 	e := &evolution{ref: c.ref, first: c.first}
 	cells := c.wholeSample()
-	if err := c.states(e, cells); err != nil {
+	if err := c.checkStates(e, cells); err != nil {
 		return err
 	}
 	if s.roi {
-		if err := c.region(e, cells); err != nil {
+		if err := c.checkRegion(e, cells); err != nil {
 			return err
 		}
 	}
 	if last := from + wholeSteps - 1; s.frame.eager || s.frame.every > 0 && (last+1)%s.frame.every == 0 {
-		c.shownFrame(e, &s.slots[last%depth], cells)
+		c.checkShownFrame(e, &s.slots[last%depth], cells)
 	}
 	for k := range s.slots {
 		s.slots[k].pending = false
@@ -105,7 +104,7 @@ func (c *checker) wholeStep() error {
 	return c.ctx.Err()
 }
 
-// spoilFrames makes what a frame leaves no number.
+// spoilFrames fills the outputs of a frame with NaN.
 func (c *checker) spoilFrames() error {
 	s := c.s
 	for k := range s.slots {
@@ -118,8 +117,8 @@ func (c *checker) spoilFrames() error {
 	return op.Poison(s.Dev, s.Compute, s.maps)
 }
 
-// wholeSample are the cells whose states are compared: all of a small grid, else one in each
-// row and in each column, so that every chunk of rows has one, and the corners.
+// wholeSample returns the cells to compare: all of a small grid, else one in each row and in each column, so that
+// every chunk of rows has one, and the corners.
 func (c *checker) wholeSample() []int {
 	n := c.s.shape.N
 	if n*n <= wholeCells {
@@ -137,7 +136,7 @@ func (c *checker) wholeSample() []int {
 	return slices.Compact(cells)
 }
 
-// valuesOf are the C values of cell i among cells, as the layout has them.
+// valuesOf returns the C values of cell i among cells, in the layout.
 func (c *checker) valuesOf(v []float32, i, cells int) []float32 {
 	sh := c.s.shape
 	if sh.hwc {
@@ -150,8 +149,8 @@ func (c *checker) valuesOf(v []float32, i, cells int) []float32 {
 	return out
 }
 
-// states compares the present state and the earlier ones that the session keeps.
-func (c *checker) states(e *evolution, cells []int) error {
+// checkStates compares the present state and the earlier ones that the session keeps.
+func (c *checker) checkStates(e *evolution, cells []int) error {
 	s := c.s
 	var errs op.ItemErrors
 	for ago := range min(s.history, wholeSteps) + 1 {
@@ -160,14 +159,14 @@ func (c *checker) states(e *evolution, cells []int) error {
 			return err
 		}
 		for _, i := range cells {
-			errs.Add(c.valuesOf(v, i, s.shape.cells()), e.cell(wholeSteps-ago, i))
+			errs.Add(c.valuesOf(v, i, s.shape.cells()), e.valuesOf(wholeSteps-ago, i))
 		}
 	}
 	c.wholes = append(c.wholes, loop.WholeCheck(errs.Relative(), s.wholeTolerance(), len(cells), s.shape.cells(), "cells"))
 	return nil
 }
 
-// stateBefore is the state of so many steps ago.
+// stateBefore returns the state of ago steps earlier.
 func (c *checker) stateBefore(ago int) ([]float32, error) {
 	s := c.s
 	switch {
@@ -179,8 +178,8 @@ func (c *checker) stateBefore(ago int) ([]float32, error) {
 	return s.receive(s.past[ago-1], s.shape.stateWords())
 }
 
-// region compares the block of cells that was cut out of the last state.
-func (c *checker) region(e *evolution, cells []int) error {
+// checkRegion compares the block of cells copied out of the last state.
+func (c *checker) checkRegion(e *evolution, cells []int) error {
 	s := c.s
 	last, wide, high := s.regions[len(s.regions)-1], s.crop.args.Int(6), s.crop.args.Int(7)
 	v, err := s.receive(last, int64(s.shape.C)*int64(wide)*int64(high))
@@ -190,7 +189,7 @@ func (c *checker) region(e *evolution, cells []int) error {
 	var errs op.ItemErrors
 	for _, i := range cells {
 		if y, x := i/s.shape.N, i%s.shape.N; y < high && x < wide { // cell (0,0) always is
-			errs.Add(c.valuesOf(v, y*wide+x, wide*high), e.cell(wholeSteps, i))
+			errs.Add(c.valuesOf(v, y*wide+x, wide*high), e.valuesOf(wholeSteps, i))
 		}
 	}
 	check := loop.WholeCheck(errs.Relative(), s.wholeTolerance(), errs.Items(), wide*high, "cells")
@@ -199,15 +198,15 @@ func (c *checker) region(e *evolution, cells []int) error {
 	return nil
 }
 
-// shownFrame compares the last step's frame in a few pixels; one that was not made is no number.
-// One of more than mostPixelCells cells is compared from the state alone, see pixels.
-func (c *checker) shownFrame(e *evolution, sl *slot, cells []int) {
+// checkShownFrame compares the last step's frame in a few pixels; a frame that was not made is NaN. Pixels of more
+// than mostPixelCells cells are compared from the state alone, see checkPixels.
+func (c *checker) checkShownFrame(e *evolution, sl *slot, cells []int) {
 	s, f := c.s, c.s.frame
 	if f.scale*f.scale > mostPixelCells {
 		return
 	}
 	got, shown := device.Floats(sl.frame), sl.shown
-	if s.show(sl, loop.Silent{}); shown || f.onHost {
+	if s.showFrame(sl, loop.Silent{}); shown || f.onHost {
 		got = sl.picture
 	}
 	n, side := s.shape.N, s.shape.N/f.scale
@@ -222,7 +221,7 @@ func (c *checker) shownFrame(e *evolution, sl *slot, cells []int) {
 		var want [maxMaps]float64
 		for k := range f.scale * f.scale {
 			i := (px/side*f.scale+k/f.scale)*n + px%side*f.scale + k%f.scale
-			for m, v := range e.ref.maps(e.state(wholeSteps), e.state(wholeSteps-1), i) {
+			for m, v := range e.ref.mapsOf(e.stateAfter(wholeSteps), e.stateAfter(wholeSteps-1), i) {
 				want[m] += v / float64(f.scale*f.scale)
 			}
 		}

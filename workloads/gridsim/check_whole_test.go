@@ -75,13 +75,13 @@ func TestWholeStepCatches(t *testing.T) {
 		{"a region of the state before", "roi=on", func(s *session) { before(&s.crop) }},
 	} {
 		t.Run(tt.name+" "+tt.set, func(t *testing.T) {
-			s, err := prepare(openHost(t, host.Options{}), resolve(t, "small", tinyGrid(tt.set)...))
+			s, err := newSession(openHost(t, host.Options{}), resolve(t, "small", tinyGrid(tt.set)...))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.Close()
 			tt.spoil(s)
-			if err := s.start(context.Background()); err != nil {
+			if err := s.startSession(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			wholeFails(t, s)
@@ -110,7 +110,7 @@ func TestMissingFrameFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.slots[0].pending = false
-		c.shownFrame(&evolution{ref: c.ref, first: c.first}, &s.slots[0], c.wholeSample())
+		c.checkShownFrame(&evolution{ref: c.ref, first: c.first}, &s.slots[0], c.wholeSample())
 		if len(c.wholes) != 1 || c.wholes[0].Pass {
 			t.Errorf("%s: without a frame its check is %+v", set, c.wholes)
 		}
@@ -138,7 +138,7 @@ func TestEarlierStatesAreChecked(t *testing.T) {
 	for _, set := range []string{"history=2", "history=1", "history=2,keep=host"} {
 		s := openSession(t, tinyGrid(set)...)
 		c := newChecker(context.Background(), s)
-		if err := c.wholeStep(); err != nil {
+		if err := c.checkWhole(); err != nil {
 			t.Fatal(err)
 		}
 		if s.spill {
@@ -147,7 +147,7 @@ func TestEarlierStatesAreChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.wholes = nil
-		if err := c.states(&evolution{ref: c.ref, first: c.first}, c.wholeSample()); err != nil {
+		if err := c.checkStates(&evolution{ref: c.ref, first: c.first}, c.wholeSample()); err != nil {
 			t.Fatal(err)
 		}
 		if c.wholes[0].Pass {

@@ -79,7 +79,7 @@ func TestPoolCounts(t *testing.T) {
 // and the driver's calls per step.
 func counted(t testing.TB, d device.Device, c workloads.Config, steps int) (last counts, idle, calls float64) {
 	t.Helper()
-	s, err := prepare(d, c) // without a first state: nothing here looks at values
+	s, err := newSession(d, c) // without a first state: nothing here looks at values
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ type Forward struct {
 	steps int
 }
 
-// NewForward opens the law with the given settings over those of preset small,
-// from a state [C,N,N]. Arrays of another size are ErrInput. Close it.
+// NewForward opens the law with the given settings over the preset small, from a state [C,N,N]. Arrays of another size
+// are ErrInput. The caller closes it.
 func NewForward(d device.Device, set gpuprof.Settings, net Network, state []float32) (*Forward, error) {
 	knobs, err := workloads.Resolve(Workload{}, "small", set)
 	if err != nil {
@@ -48,9 +48,9 @@ func NewForward(d device.Device, set gpuprof.Settings, net Network, state []floa
 		return nil, err
 	}
 	s.params = weights{net.W1, net.B1, net.W2, net.B2}
-	err = s.send(block{buf: s.weights}, s.params.pack(sh, knobs["precision"]))
+	err = s.send(block{buf: s.weights}, s.params.packWeights(sh, knobs["precision"]))
 	if err == nil {
-		err = s.send(s.blocks[bState], sh.permuted(state, true))
+		err = s.send(s.blocks[bState], sh.permute(state, true))
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("uploading the law: %w", err), s.Close())
@@ -58,13 +58,13 @@ func NewForward(d device.Device, set gpuprof.Settings, net Network, state []floa
 	return &Forward{s: s}, nil
 }
 
-// permuted is a state in the layout made of one in planes, or the other way round.
-func (s shape) permuted(v []float32, fromPlanes bool) []float32 {
+// permute converts a state from planes to the layout, or back.
+func (s shape) permute(v []float32, fromPlanes bool) []float32 {
 	n := s.cells()
 	out := make([]float32, len(v))
 	for c := range s.C {
 		for i := range n {
-			here, there := c*n+i, s.at(c, i, s.C, n)
+			here, there := c*n+i, s.offset(c, i, s.C, n)
 			if fromPlanes {
 				here, there = there, here
 			}
@@ -85,10 +85,10 @@ func (f *Forward) Run(steps int) error {
 	return f.s.Compute.Sync()
 }
 
-// State is the present state, [C,N,N].
+// State returns the present state, [C,N,N].
 func (f *Forward) State() ([]float32, error) {
 	v, err := f.s.receive(f.s.blocks[bState], f.s.shape.stateWords())
-	return f.s.shape.permuted(v, false), err
+	return f.s.shape.permute(v, false), err
 }
 
 // Close releases everything.

@@ -44,9 +44,9 @@ var precisions = []string{"fp32", "tf32", "bf16", "fp16"}
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// productCost is a product of K by M values a cell.
+// productCost returns the cost of a product of K by M values per cell.
 func productCost(cells, k, m int, precision string) gpuprof.Cost {
-	c := words(cells, 2*k*m, k, m)
+	c := wordCost(cells, 2*k*m, k, m)
 	c.BytesRead += 4 * int64(k) * int64(m)
 	return c.In(precision, c.Flops)
 }

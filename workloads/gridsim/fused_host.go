@@ -6,8 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// scratch is where one thread of the host's kernels keeps what a GPU keeps in
-// registers.
+// scratch is one thread's memory in the host's kernels for the values that a GPU keeps in registers.
 type scratch struct{ a, b []float32 }
 
 // spare keeps scratch from launch to launch: as many as threads were ever at work.
@@ -31,7 +30,7 @@ func takeScratch(na, nb int) *scratch {
 	return s
 }
 
-func (s *scratch) give() {
+func (s *scratch) giveBack() {
 	select {
 	case spare <- s:
 	default:
@@ -51,31 +50,31 @@ type law struct {
 
 func fusedHost(a *device.Args, lo, hi int) {
 	n, tile := a.Int(5), a.Int(13)
-	g := grid{v: a.Floats(0)[a.Int(3):], n: n, c: a.Int(6), hwc: flag(a, 8), zero: flag(a, 9)}
-	l := law{w: a.Floats(1), at: packedOf(a.Int(6), a.Int(7)), c: a.Int(6), h: a.Int(7), normalise: flag(a, 10), identity: flag(a, 11),
+	g := grid{v: a.Floats(0)[a.Int(3):], n: n, c: a.Int(6), hwc: boolArg(a, 8), zero: boolArg(a, 9)}
+	l := law{w: a.Floats(1), at: packedOf(a.Int(6), a.Int(7)), c: a.Int(6), h: a.Int(7), normalise: boolArg(a, 10), identity: boolArg(a, 11),
 		precision: precisions[a.Int(12)], tau: a.F32(14)}
 	out := grid{v: a.Floats(2)[a.Int(4):], n: n, c: g.c, hwc: g.hwc}
 	s := takeScratch(2*l.c*tile, (l.h+l.c)*tile)
 	for at := lo * tile; at < min(hi*tile, n*n); at += tile {
 		to := min(at+tile, n*n)
 		if g.hwc {
-			l.rows(g, out, s, at, to)
+			l.computeRows(g, out, s, at, to)
 		} else {
-			l.planes(g, out, s, at, to)
+			l.computePlanes(g, out, s, at, to)
 		}
 	}
-	s.give()
+	s.giveBack()
 }
 
-// planes computes cells [lo, hi) of a state in planes.
-func (l *law) planes(g, out grid, s *scratch, lo, hi int) {
+// computePlanes computes cells [lo, hi) of a state in planes.
+func (l *law) computePlanes(g, out grid, s *scratch, lo, hi int) {
 	m := hi - lo
 	p, hidden, delta := s.a[:2*l.c*m], s.b[:l.h*m], s.b[l.h*m:(l.h+l.c)*m]
-	from, to := g.field(lo), out.field(lo)
+	from, to := g.fieldFrom(lo), out.fieldFrom(lo)
 	for k := range l.c {
 		copy(p[k*m:], from.lane(k, 0, m))
 	}
-	g.means(p[l.c*m:], m, lo, hi)
+	g.neighbourMeans(p[l.c*m:], m, lo, hi)
 	op.RoundTo(l.precision, p)
 	for k := range l.h {
 		vec.Fill(hidden[k*m:(k+1)*m], l.w[l.at.b1+k])
@@ -103,11 +102,11 @@ func (l *law) planes(g, out grid, s *scratch, lo, hi int) {
 	}
 }
 
-// rows computes cells [lo, hi) of a state with channels last.
-func (l *law) rows(g, out grid, s *scratch, lo, hi int) {
+// computeRows computes cells [lo, hi) of a state with channels last.
+func (l *law) computeRows(g, out grid, s *scratch, lo, hi int) {
 	m, c := hi-lo, l.c
 	p, hidden, delta := s.a[:2*c*m], s.b[:l.h*m], s.b[l.h*m:(l.h+c)*m]
-	g.means(delta, 0, lo, hi)
+	g.neighbourMeans(delta, 0, lo, hi)
 	for i := range m {
 		copy(p[2*i*c:], g.v[(lo+i)*c:(lo+i+1)*c])
 		copy(p[(2*i+1)*c:(2*i+2)*c], delta[i*c:])
@@ -120,16 +119,16 @@ func (l *law) rows(g, out grid, s *scratch, lo, hi int) {
 		copy(delta[i*c:], l.w[l.at.b2:][:c])
 	}
 	vec.Gemm(m, c, l.h, 1, hidden, l.h, l.w[l.at.w2T:], c, delta, c)
-	to := out.field(lo)
+	to := out.fieldFrom(lo)
 	lane := to.lane(0, 0, m)
-	copy(lane, g.field(lo).lane(0, 0, m))
+	copy(lane, g.fieldFrom(lo).lane(0, 0, m))
 	vec.Axpy(l.tau, delta, lane)
 	if l.normalise {
-		normalise(to, 0, m)
+		normaliseCells(to, 0, m)
 	}
 }
 
-// activate is elu, and the rounding with which the second product reads it.
+// activate applies elu, and the rounding of the second product's input.
 func (l *law) activate(hidden []float32) {
 	if !l.identity {
 		vec.Elu(hidden)
@@ -138,29 +137,29 @@ func (l *law) activate(hidden []float32) {
 }
 
 func productHost(a *device.Args, lo, hi int) {
-	k, m, cells, hwc, precision, tile := a.Int(8), a.Int(9), a.Int(10), flag(a, 11), precisions[a.Int(12)], a.Int(13)
+	k, m, cells, hwc, precision, tile := a.Int(8), a.Int(9), a.Int(10), boolArg(a, 11), precisions[a.Int(12)], a.Int(13)
 	x, out := fieldOf(a, 0, a.Int(3), a.Int(4), k, hwc), fieldOf(a, 2, a.Int(6), a.Int(7), m, hwc)
 	w := a.Floats(1)[a.Int(5):]
 	s := takeScratch(k*tile, 0)
 	for at := lo * tile; at < min(hi*tile, cells); at += tile {
 		to := min(at+tile, cells)
 		n := to - at
-		left, stride := x.v[x.cell(0, at):], x.cs
+		left, stride := x.v[x.offsetOf(0, at):], x.cs
 		if precision != op.FP32 {
 			left, stride = s.a, n
-			for l := range x.lanes() {
+			for l := range x.laneCount() {
 				copy(s.a[l*n:], x.lane(l, at, to))
 			}
 			op.RoundTo(precision, s.a[:k*n])
 		}
-		for l := range out.lanes() {
+		for l := range out.laneCount() {
 			clear(out.lane(l, at, to))
 		}
 		if hwc {
-			vec.Gemm(n, m, k, 1, left, k, w, m, out.v[out.cell(0, at):], m)
+			vec.Gemm(n, m, k, 1, left, k, w, m, out.v[out.offsetOf(0, at):], m)
 		} else {
 			vec.Gemm(m, n, k, 1, w, k, left, stride, out.v[at:], out.cs)
 		}
 	}
-	s.give()
+	s.giveBack()
 }

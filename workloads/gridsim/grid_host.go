@@ -12,17 +12,17 @@ type grid struct {
 	hwc, zero bool
 }
 
-// field is the state from cell first on.
-func (g grid) field(first int) field {
+// fieldFrom returns the state from cell first on.
+func (g grid) fieldFrom(first int) field {
 	if g.hwc {
 		return field{v: g.v[first*g.c:], cs: 1, c: g.c, hwc: true, within: g.c}
 	}
 	return field{v: g.v[first:], cs: g.n * g.n, c: g.c, within: 1}
 }
 
-// means writes the mean of the eight neighbours of cells [lo, hi) to dst: with
-// chw a channel every cs elements, with hwc cell by cell.
-func (g grid) means(dst []float32, cs, lo, hi int) {
+// neighbourMeans writes the mean of the eight neighbours of cells [lo, hi) to dst: with chw a channel every cs
+// elements, with hwc cell by cell.
+func (g grid) neighbourMeans(dst []float32, cs, lo, hi int) {
 	lanes, d := g.c, 1
 	if g.hwc {
 		lanes, d = 1, g.c
@@ -41,7 +41,7 @@ func (g grid) means(dst []float32, cs, lo, hi int) {
 	}
 }
 
-// meanRow is part of a row of the plane, from element from on; cells are d apart.
+// meanRow averages part of a row of the plane, from element from on; cells are d apart.
 func (g grid) meanRow(dst, plane []float32, row, from, d int) {
 	n := g.n * d
 	line := func(r int) []float32 {
@@ -73,7 +73,7 @@ func (g grid) meanRow(dst, plane []float32, row, from, d int) {
 	}
 }
 
-// meanAt is one element, in the order of vec.MeanOf8.
+// meanAt averages one element, in the order of vec.MeanOf8.
 func (g grid) meanAt(up, mid, down []float32, i, d int) float32 {
 	n := g.n * d
 	left, right := i-d, i+d
@@ -83,7 +83,7 @@ func (g grid) meanAt(up, mid, down []float32, i, d int) float32 {
 	if right >= n {
 		right = pick(g.zero, -1, right-n)
 	}
-	return (at(up, left) + at(up, i) + at(up, right) + at(mid, left) + at(mid, right) + at(down, left) + at(down, i) + at(down, right)) * 0.125
+	return (elementAt(up, left) + elementAt(up, i) + elementAt(up, right) + elementAt(mid, left) + elementAt(mid, right) + elementAt(down, left) + elementAt(down, i) + elementAt(down, right)) * 0.125
 }
 
 func pick(cond bool, a, b int) int {
@@ -93,8 +93,8 @@ func pick(cond bool, a, b int) int {
 	return b
 }
 
-// at is an element, 0 outside the grid.
-func at(line []float32, i int) float32 {
+// elementAt returns an element, 0 outside the grid.
+func elementAt(line []float32, i int) float32 {
 	if line == nil || i < 0 {
 		return 0
 	}
@@ -102,9 +102,9 @@ func at(line []float32, i int) float32 {
 }
 
 func relaxHost(a *device.Args, lo, hi int) {
-	c, hwc, rate := a.Int(9), flag(a, 10), a.F32(11)
+	c, hwc, rate := a.Int(9), boolArg(a, 10), a.F32(11)
 	psi, k, out := fieldOf(a, 0, a.Int(3), a.Int(4), c, hwc), fieldOf(a, 1, a.Int(5), a.Int(6), c, hwc), fieldOf(a, 2, a.Int(7), a.Int(8), c, hwc)
-	for l := range psi.lanes() {
+	for l := range psi.laneCount() {
 		relax(out.lane(l, lo, hi), psi.lane(l, lo, hi), k.lane(l, lo, hi), rate)
 	}
 }
@@ -117,11 +117,11 @@ func relax(out, psi, k []float32, rate float32) {
 }
 
 func diffuseHost(a *device.Args, lo, hi int) {
-	g := grid{v: a.Floats(0)[a.Int(2):], n: a.Int(4), c: a.Int(5), hwc: flag(a, 6), zero: flag(a, 7)}
-	out := grid{v: a.Floats(1)[a.Int(3):], n: g.n, c: g.c, hwc: g.hwc}.field(0)
-	g.means(out.v[lo*out.within:], out.cs, lo, hi)
-	psi := g.field(0)
-	for l := range psi.lanes() {
+	g := grid{v: a.Floats(0)[a.Int(2):], n: a.Int(4), c: a.Int(5), hwc: boolArg(a, 6), zero: boolArg(a, 7)}
+	out := grid{v: a.Floats(1)[a.Int(3):], n: g.n, c: g.c, hwc: g.hwc}.fieldFrom(0)
+	g.neighbourMeans(out.v[lo*out.within:], out.cs, lo, hi)
+	psi := g.fieldFrom(0)
+	for l := range psi.laneCount() {
 		relax(out.lane(l, lo, hi), psi.lane(l, lo, hi), out.lane(l, lo, hi), a.F32(8))
 	}
 }
@@ -130,17 +130,17 @@ func diffuseHost(a *device.Args, lo, hi int) {
 // from the cell after it.
 func walkHost(args *device.Args, lo, hi int) {
 	n, c, axis, first, cos, sin := args.Int(4), args.Int(5), args.Int(7), args.Int(8), args.F32(9), args.F32(10)
-	g := grid{v: args.Floats(0)[args.Int(2):], n: n, c: c, hwc: flag(args, 6)}
-	psi := g.field(0)
-	out := grid{v: args.Floats(1)[args.Int(3):], n: n, c: c, hwc: g.hwc}.field(0)
+	g := grid{v: args.Floats(0)[args.Int(2):], n: n, c: c, hwc: boolArg(args, 6)}
+	psi := g.fieldFrom(0)
+	out := grid{v: args.Floats(1)[args.Int(3):], n: n, c: c, hwc: g.hwc}.fieldFrom(0)
 	turned := func(from func(k, i int) (float32, float32), k, i int) (float32, float32) {
 		x, y := from(k, i)
 		return cos*x - sin*y, sin*x + cos*y
 	}
-	here := func(k, i int) (float32, float32) { return psi.v[psi.cell(k, i)], psi.v[psi.cell(k+1, i)] }
+	here := func(k, i int) (float32, float32) { return psi.v[psi.offsetOf(k, i)], psi.v[psi.offsetOf(k+1, i)] }
 	along := func(from func(k, i int) (float32, float32), axis int) func(k, i int) (float32, float32) {
 		return func(k, i int) (float32, float32) {
-			before, after := step(i, n, axis)
+			before, after := adjacentCells(i, n, axis)
 			x, _ := turned(from, k, before)
 			_, y := turned(from, k, after)
 			return x, y
@@ -155,13 +155,13 @@ func walkHost(args *device.Args, lo, hi int) {
 	}
 	for i := first + lo; i < first+hi; i++ {
 		for k := 0; k < c; k += 2 {
-			out.v[out.cell(k, i)], out.v[out.cell(k+1, i)] = way(k, i)
+			out.v[out.offsetOf(k, i)], out.v[out.offsetOf(k+1, i)] = way(k, i)
 		}
 	}
 }
 
-// step is the cells before and after i along an axis: 0 is down the rows.
-func step(i, n, axis int) (before, after int) {
+// adjacentCells returns the cells before and after i along an axis: 0 is down the rows.
+func adjacentCells(i, n, axis int) (before, after int) {
 	r, c := i/n, i%n
 	if axis == 0 {
 		return (r+n-1)%n*n + c, (r+1)%n*n + c
@@ -170,9 +170,9 @@ func step(i, n, axis int) (before, after int) {
 }
 
 func mapsHost(a *device.Args, lo, hi int) {
-	n, c, hwc, maps, scale := a.Int(5), a.Int(6), flag(a, 7), a.Int(8), a.Int(9)
-	psi := grid{v: a.Floats(0)[a.Int(3):], n: n, c: c, hwc: hwc}.field(0)
-	before := grid{v: a.Floats(1)[a.Int(4):], n: n, c: c, hwc: hwc}.field(0)
+	n, c, hwc, maps, scale := a.Int(5), a.Int(6), boolArg(a, 7), a.Int(8), a.Int(9)
+	psi := grid{v: a.Floats(0)[a.Int(3):], n: n, c: c, hwc: hwc}.fieldFrom(0)
+	before := grid{v: a.Floats(1)[a.Int(4):], n: n, c: c, hwc: hwc}.fieldFrom(0)
 	out, side := a.Floats(2), n/scale
 	part := 1 / float32(scale*scale)
 	for px := lo; px < hi; px++ {
@@ -181,15 +181,15 @@ func mapsHost(a *device.Args, lo, hi int) {
 			for dx := range scale {
 				i := (px/side*scale+dy)*n + px%side*scale + dx
 				for k := range c {
-					v := psi.v[psi.cell(k, i)]
+					v := psi.v[psi.offsetOf(k, i)]
 					sum[0] += v * v
 					if maps > 1 {
-						d := v - before.v[before.cell(k, i)]
+						d := v - before.v[before.offsetOf(k, i)]
 						sum[1] += d * d
 					}
 				}
-				sum[2] += psi.v[psi.cell(0, i)]
-				sum[3] += psi.v[psi.cell(c/2, i)]
+				sum[2] += psi.v[psi.offsetOf(0, i)]
+				sum[3] += psi.v[psi.offsetOf(c/2, i)]
 			}
 		}
 		for m := range maps {
@@ -199,13 +199,13 @@ func mapsHost(a *device.Args, lo, hi int) {
 }
 
 func cropHost(a *device.Args, lo, hi int) {
-	n, c, w, h, hwc := a.Int(4), a.Int(5), a.Int(6), a.Int(7), flag(a, 8)
-	psi := grid{v: a.Floats(0)[a.Int(2):], n: n, c: c, hwc: hwc}.field(0)
+	n, c, w, h, hwc := a.Int(4), a.Int(5), a.Int(6), a.Int(7), boolArg(a, 8)
+	psi := grid{v: a.Floats(0)[a.Int(2):], n: n, c: c, hwc: hwc}.fieldFrom(0)
 	out := fieldOf(a, 1, a.Int(3), w*h, c, hwc)
 	for i := lo; i < hi; i++ {
 		from := i/w*n + i%w
 		for k := range c {
-			out.v[out.cell(k, i)] = psi.v[psi.cell(k, from)]
+			out.v[out.offsetOf(k, i)] = psi.v[psi.offsetOf(k, from)]
 		}
 	}
 }

@@ -4,9 +4,8 @@
 // go to the host for a live picture. Nothing is trained. It models a simulation
 // loop with a caching allocator, cache trims, memory counters and transfers.
 //
-// The package reads top down: model.go says what is computed, laws.go lists a
-// step's operations, session.go allocates, step.go is the timed step, check.go
-// compares with the float64 formulas of reference.go. memory.go takes and gives
+// The package reads top down: model.go defines the model, laws.go lists a step's operations, session.go allocates,
+// step.go is the timed step, check.go compares with the float64 formulas of reference.go. memory.go takes and gives
 // the blocks. A kernel is NAME.go, NAME_host.go and, for a GPU, NAME.cu.
 package gridsim
 
@@ -111,24 +110,24 @@ func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-func refused(fix, format string, args ...any) error {
+func refusedSetting(fix, format string, args ...any) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, format, args...).WithFix("%s", fix)
 }
 
-// refuseModel names what no grid can be.
+// refuseModel refuses impossible grids.
 func refuseModel(_ device.Info, set gpuprof.Settings) error {
 	grid, channels, scale := set.Int("grid"), set.Int("channels"), set.Int("scale")
 	switch {
 	case channels%2 != 0:
-		return refused("use an even number", "setting channels=%d: half of the channels are real parts, half imaginary", channels)
+		return refusedSetting("use an even number", "setting channels=%d: half of the channels are real parts, half imaginary", channels)
 	case grid%scale != 0:
-		return refused("use a divisor of grid", "setting scale=%d with grid=%d: a pixel of the picture is the mean of whole cells", scale, grid)
+		return refusedSetting("use a divisor of grid", "setting scale=%d with grid=%d: a pixel of the picture is the mean of whole cells", scale, grid)
 	case set["law"] == lawWalk && channels%4 != 0:
-		return refused("use a multiple of 4", "setting law=walk with channels=%d: it turns pairs of complex channels", channels)
+		return refusedSetting("use a multiple of 4", "setting law=walk with channels=%d: it turns pairs of complex channels", channels)
 	case set["law"] == lawWalk && set["border"] == borderO:
-		return refused("use border=periodic", "setting law=walk with border=zero: what leaves the grid would be lost")
+		return refusedSetting("use border=periodic", "setting law=walk with border=zero: what leaves the grid would be lost")
 	case set["keep"] != keepDevice && set.Int("history") == 0:
-		return refused("use history=1 or more, or keep=device", "setting keep=%s with history=0: no earlier state is kept", set["keep"])
+		return refusedSetting("use history=1 or more, or keep=device", "setting keep=%s with history=0: no earlier state is kept", set["keep"])
 	}
 	return nil
 }
@@ -138,48 +137,48 @@ func refuseWay(_ device.Info, set gpuprof.Settings) error {
 	impl, law := set["impl"], set["law"]
 	switch {
 	case set["chunk"] != whole && impl == implFused:
-		return refused("use chunk=all, or impl=gemm or split", "setting chunk=%s with impl=fused: it keeps nothing between operations", set["chunk"])
+		return refusedSetting("use chunk=all, or impl=gemm or split", "setting chunk=%s with impl=fused: it keeps nothing between operations", set["chunk"])
 	case impl == implGemm && law != lawMLP:
-		return refused("use impl=fused or split", "setting impl=gemm with law=%s: it has no matrix product", law)
+		return refusedSetting("use impl=fused or split", "setting impl=gemm with law=%s: it has no matrix product", law)
 	case set["precision"] != "fp32" && law != lawMLP:
-		return refused("use precision=fp32", "setting precision=%s with law=%s: it has no matrix product", set["precision"], law)
+		return refusedSetting("use precision=fp32", "setting precision=%s with law=%s: it has no matrix product", set["precision"], law)
 	case set["max_split"] != "none" && set["allocator"] != allocPool:
-		return refused("use allocator=pool", "setting max_split=%s with allocator=%s: only a pool cuts blocks", set["max_split"], set["allocator"])
+		return refusedSetting("use allocator=pool", "setting max_split=%s with allocator=%s: only a pool cuts blocks", set["max_split"], set["allocator"])
 	}
 	return nil
 }
 
-// refuseGraph names what a captured step cannot do.
+// refuseGraph refuses settings that a captured step does not support.
 func refuseGraph(_ device.Info, set gpuprof.Settings) error {
 	if !set.On("graph") {
 		return nil
 	}
-	for _, v := range captured() {
+	for _, v := range capturable() {
 		if set[v.knob] != v.only {
-			return refused("use graph=off, or "+v.knob+"="+v.only, "setting graph=on with %s=%s: a captured graph holds on to its memory", v.knob, set[v.knob])
+			return refusedSetting("use graph=off, or "+v.knob+"="+v.only, "setting graph=on with %s=%s: a captured graph holds on to its memory", v.knob, set[v.knob])
 		}
 	}
 	return nil
 }
 
-// refuseLibrary names the setting that asks for a library or a number format in vain.
+// refuseLibrary refuses settings that require an unavailable library or number format.
 func refuseLibrary(d device.Info, set gpuprof.Settings) error {
 	precision := set["precision"]
 	narrow := precision == "bf16" || precision == "fp16"
 	switch {
 	case set.On("library") && d.Facts["cublas"] == "":
-		return refused("use library=auto or off", "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why", d.Name)
+		return refusedSetting("use library=auto or off", "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why", d.Name)
 	case set.On("library") && (set["impl"] == implFused || set["law"] != lawMLP):
-		return refused("use library=auto, or impl=gemm or split with law=mlp", "setting library=on with impl=%s and law=%s: it calls no matrix products of cuBLAS", set["impl"], set["law"])
+		return refusedSetting("use library=auto, or impl=gemm or split with law=mlp", "setting library=on with impl=%s and law=%s: it calls no matrix products of cuBLAS", set["impl"], set["law"])
 	case set.On("library") && narrow:
-		return refused("use library=auto, or precision=fp32 or tf32", "setting library=on with precision=%s: operands are stored as float32 and rounded as they are read", precision)
+		return refusedSetting("use library=auto, or precision=fp32 or tf32", "setting library=on with precision=%s: operands are stored as float32 and rounded as they are read", precision)
 	case (precision == "tf32" || precision == "bf16") && lacksAmpere(d.Arch):
-		return refused("use fp32 or fp16", "setting precision=%s on device %s (%s): it came with sm_80", precision, d.Name, d.Arch)
+		return refusedSetting("use fp32 or fp16", "setting precision=%s on device %s (%s): it came with sm_80", precision, d.Name, d.Arch)
 	}
 	return nil
 }
 
-// lacksAmpere says that an NVIDIA architecture is older than sm_80.
+// lacksAmpere reports whether an NVIDIA architecture is older than sm_80.
 func lacksAmpere(arch string) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(arch, "sm_"))
 	return strings.HasPrefix(arch, "sm_") && err == nil && n < 80

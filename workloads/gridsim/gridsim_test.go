@@ -63,13 +63,13 @@ func present(t testing.TB, s *session) []float32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.shape.permuted(v, false)
+	return s.shape.permute(v, false)
 }
 
 // put puts a state in planes where the next step starts.
 func put(t testing.TB, s *session, planes []float32) {
 	t.Helper()
-	v := s.shape.permuted(planes, true)
+	v := s.shape.permute(planes, true)
 	if err := s.send(s.blocks[bState], v); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func put(t testing.TB, s *session, planes []float32) {
 func network(t testing.TB, s *session, w weights) {
 	t.Helper()
 	s.params = w
-	if err := s.send(block{buf: s.weights}, w.pack(s.shape, s.set["precision"])); err != nil {
+	if err := s.send(block{buf: s.weights}, w.packWeights(s.shape, s.set["precision"])); err != nil {
 		t.Fatal(err)
 	}
 	s.bindLaw()

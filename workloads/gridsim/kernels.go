@@ -10,10 +10,9 @@ import (
 //go:embed cell.ptx.zst
 var cellPTX string
 
-// The operations of split, each a kernel over cells. An array of several values
-// a cell is given by at, where it begins, and cs, how far its channels are apart,
-// in elements; with hwc cs is 1 and cells lie its channels apart. One item is one
-// cell of a chunk, except where a comment says otherwise.
+// The operations of split, each a kernel over cells. at is the offset of an array with several values per cell, and cs
+// the distance of its channels, in elements; with hwc cs is 1 and the distance of cells is the number of channels. One
+// item is one cell of a chunk, unless a comment gives another unit.
 var (
 	// K is the mean over the eight neighbours. Arguments: psi, out, psiAt, outAt,
 	// outCs, N, C, first, hwc, zero, concat. psi is the whole grid, out a chunk that
@@ -59,8 +58,8 @@ func cellKernel(name, sig string, host func(*device.Args, int, int)) device.Kern
 	return device.Kernel{Name: name, Sig: sig, Host: host, Grain: 2048, PTX: cellPTX, Threads: 256, PerBlock: 256}
 }
 
-// words is the cost of cells cells at flops, reads and writes of float32 values each.
-func words(cells, flops, reads, writes int) gpuprof.Cost {
+// wordCost returns the cost of cells cells at flops, reads and writes of float32 values each.
+func wordCost(cells, flops, reads, writes int) gpuprof.Cost {
 	n := int64(cells)
 	return gpuprof.Cost{Flops: n * int64(flops), BytesRead: 4 * n * int64(reads), BytesWritten: 4 * n * int64(writes), Launches: 1}
 }

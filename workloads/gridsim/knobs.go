@@ -15,8 +15,8 @@ type (
 	lines = map[string]string
 )
 
-// Knobs implements workloads.Workload. Defaults are those of the preset small
-// and what a careful user would run; presets but naive change model knobs only.
+// Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would run;
+// presets except naive change model knobs only.
 func (Workload) Knobs() []workloads.Knob {
 	trim := loop.TrimKnob("return idle blocks of the pool to the device: never, or every K steps")
 	trim.Try = []string{never, "every:100"}
@@ -50,7 +50,7 @@ func (Workload) Knobs() []workloads.Knob {
 
 func scales(k workloads.Knob) workloads.Knob { return k.AsModel() }
 
-// implKnob is impl, how a step of the law is computed.
+// implKnob returns the knob impl, the implementation of a step of the law.
 func implKnob() workloads.Knob {
 	k := workloads.Choice("impl", "step of the law: fused (one kernel), gemm (two matrix products between kernels), split (one launch per operation, as eager code)",
 		implFused, implGemm, implSplit)
@@ -111,7 +111,7 @@ func trimSyncKnob() workloads.Knob {
 	return k
 }
 
-// maxSplitKnob is max_split: blocks of the pool above it are never cut.
+// maxSplitKnob returns the knob max_split: the pool never splits blocks above it.
 func maxSplitKnob() workloads.Knob {
 	k := workloads.Knob{Name: "max_split", Doc: "pool: MiB above which a block is never cut, as max_split_size_mb", Default: "none", Values: []string{"none"}, Accept: "integer >= 21",
 		Parse: func(s string) (string, error) {
@@ -127,7 +127,7 @@ func maxSplitKnob() workloads.Knob {
 	return k
 }
 
-// imagePath are the stages that the knobs of frames act on.
+// imagePath returns the stages whose time the knobs of frames change.
 func imagePath() []string {
 	return []string{"view", loop.D2H, "reduce", loop.Sync, loop.Backpressure, gpuprof.StageLaunch, gpuprof.StageGap, "graph"}
 }
@@ -161,7 +161,7 @@ func viewCopyKnob() workloads.Knob {
 	return k
 }
 
-// framesPerStep is how many frames a step makes, shown or not.
+// framesPerStep returns the number of frames per step, shown or not.
 func framesPerStep(s set) float64 {
 	switch every := s.Every("live"); {
 	case s["view_when"] == whenEager:
@@ -184,7 +184,7 @@ func poolWhereKnob() workloads.Knob {
 	return k
 }
 
-// keepKnob is keep, where earlier states stay.
+// keepKnob returns the knob keep, the place of earlier states.
 func keepKnob() workloads.Knob {
 	k := workloads.Knob{Name: "keep", Doc: "earlier states: device, host (copied each step, and back when a map needs one) or below:M (those under M MiB stay)",
 		Default: keepDevice, Values: []string{keepDevice, keepHost}, Accept: "below:M",
@@ -227,13 +227,13 @@ func statsKnob() workloads.Knob {
 // graphKnob answers launches one by one where refuseGraph lets a step be captured.
 func graphKnob() workloads.Knob {
 	k := loop.GraphKnob("launch the kernels of law and view one by one, or capture them once and replay")
-	for _, v := range captured() {
+	for _, v := range capturable() {
 		k.Answers[0].When[v.knob] = v.only
 	}
 	return k
 }
 
-// captured are the settings without which a step cannot be captured.
-func captured() []struct{ knob, only string } {
+// capturable returns the settings without which a step cannot be captured.
+func capturable() []struct{ knob, only string } {
 	return []struct{ knob, only string }{{"pool_trim", never}, {"roi", "off"}, {"allocator", allocArena}, {"tape", "off"}, {"keep", keepDevice}}
 }

@@ -8,12 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// operation is one launch of the law with the blocks that it takes before and
-// gives after.
+// operation is one launch of the law with the blocks that it takes before and gives after.
 type operation struct {
 	name       string // "neighbours", "hidden", "activation", "out", "update", "normalise" or "step"
 	take, give []blockID
-	in         []blockID // what it reads, for the check
+	in         []blockID // the blocks that it reads, for the check
 	out        blockID
 	first      int // the cells it computes
 	cells      int
@@ -23,8 +22,7 @@ type operation struct {
 	launch
 }
 
-// launch is one kernel with its arguments. Some lie in blocks that are taken when
-// the step runs.
+// launch is one kernel with its arguments. Some are in blocks that are taken when the step runs.
 type launch struct {
 	fn     device.Func
 	kernel string
@@ -51,7 +49,7 @@ const (
 	useAddress
 )
 
-// Arguments of bind beside buffers and numbers.
+// Arguments of bindLaunch in addition to buffers and numbers.
 type (
 	atOf struct { // where a block begins
 		id  blockID
@@ -63,9 +61,9 @@ type (
 	}
 )
 
-// bind makes a launch of kern over n items. Beside the arguments of loop.Binder a block
-// or addressOf is b, an atOf is i.
-func (s *session) bind(kern *device.Kernel, n int, cost gpuprof.Cost, args ...any) launch {
+// bindLaunch makes a launch of kern over n items. In addition to the arguments of loop.Binder, a block or addressOf is
+// b, an atOf is i.
+func (s *session) bindLaunch(kern *device.Kernel, n int, cost gpuprof.Cost, args ...any) launch {
 	l := launch{kernel: kern.Name, n: n, cost: cost}
 	l.fn = s.Bind(kern, &l.args, func(i int, arg any) byte {
 		switch v := arg.(type) {
@@ -84,7 +82,7 @@ func (s *session) bind(kern *device.Kernel, n int, cost gpuprof.Cost, args ...an
 	return l
 }
 
-// enqueue fills in where the blocks lie and launches.
+// enqueue fills in the blocks' addresses and launches.
 func (s *session) enqueue(l *launch) error {
 	for _, u := range l.uses {
 		b := &s.blocks[u.id]
@@ -107,46 +105,46 @@ type part struct {
 	first, cells int
 }
 
-// full is where the chunk begins in a whole state, and how far channels are apart.
-func (p part) full(id blockID) (atOf, int) {
+// statePlace returns the offset of the chunk in a whole state, and the distance of channels.
+func (p part) statePlace(id blockID) (atOf, int) {
 	if p.s.shape.hwc {
 		return atOf{id, p.first * p.s.shape.C}, 1
 	}
 	return atOf{id, p.first}, p.s.shape.cells()
 }
 
-// own is the same for a block of the chunk alone.
-func (p part) own(id blockID) (atOf, int) {
+// chunkPlace returns the same for a block of the chunk alone.
+func (p part) chunkPlace(id blockID) (atOf, int) {
 	if p.s.shape.hwc {
 		return atOf{id, 0}, 1
 	}
 	return atOf{id, 0}, p.cells
 }
 
-// law lists the operations of a step, chunk after chunk.
-func (s *session) law() []operation {
+// listOperations lists the operations of a step, chunk after chunk.
+func (s *session) listOperations() []operation {
 	sh := s.shape
 	if s.set["impl"] == implFused {
-		return []operation{s.inOne()}
+		return []operation{s.fusedStep()}
 	}
 	if sh.law == lawWalk {
-		return append(s.chunks(func(p part) []operation { return []operation{p.turnAlong(0, bState, bBetween)} }),
-			s.chunks(func(p part) []operation { return []operation{p.turnAlong(1, bBetween, bNext)} })...)
+		return append(s.forChunks(func(p part) []operation { return []operation{p.turnAlong(0, bState, bBetween)} }),
+			s.forChunks(func(p part) []operation { return []operation{p.turnAlong(1, bBetween, bNext)} })...)
 	}
-	return s.chunks(func(p part) []operation {
+	return s.forChunks(func(p part) []operation {
 		switch {
 		case sh.law == lawDiffuse:
-			return p.relaxed()
+			return p.relaxOperations()
 		case s.set["impl"] == implGemm:
-			return p.gemm()
+			return p.gemmOperations()
 		}
-		return p.split()
+		return p.splitOperations()
 	})
 }
 
-// chunks makes the operations of every chunk. A block of the whole grid is taken
-// with the first chunk and given after the last.
-func (s *session) chunks(of func(part) []operation) []operation {
+// forChunks makes the operations of every chunk. A block of the whole grid is taken with the first chunk and given
+// after the last.
+func (s *session) forChunks(of func(part) []operation) []operation {
 	rows := s.shape.N
 	if n := s.set.Int("chunk"); n > 0 {
 		rows = min(n, rows)
@@ -156,10 +154,10 @@ func (s *session) chunks(of func(part) []operation) []operation {
 		last := min(row+rows, s.shape.N)
 		for _, o := range of(part{s, row * s.shape.N, (last - row) * s.shape.N}) {
 			if row > 0 {
-				o.take = without(o.take, bNext, bBetween)
+				o.take = excludeBlocks(o.take, bNext, bBetween)
 			}
 			if last < s.shape.N {
-				o.give = without(o.give, bBetween)
+				o.give = excludeBlocks(o.give, bBetween)
 			}
 			out = append(out, o)
 		}
@@ -167,7 +165,7 @@ func (s *session) chunks(of func(part) []operation) []operation {
 	return out
 }
 
-func without(list []blockID, ids ...blockID) []blockID {
+func excludeBlocks(list []blockID, ids ...blockID) []blockID {
 	var out []blockID
 next:
 	for _, v := range list {
@@ -181,160 +179,160 @@ next:
 	return out
 }
 
-// inOne is a step in one kernel.
-func (s *session) inOne() operation {
+// fusedStep returns a step in one kernel.
+func (s *session) fusedStep() operation {
 	sh := s.shape
 	n := sh.cells()
 	o := operation{name: "step", take: []blockID{bNext}, in: []blockID{bState}, out: bNext, cells: n, rounds: sh.law == lawMLP}
 	at, to := atOf{bState, 0}, atOf{bNext, 0}
 	switch sh.law {
 	case lawDiffuse:
-		o.launch = s.bind(&diffuseKernel, n, sh.lawCost(""), bState, bNext, at, to, sh.N, sh.C, sh.hwc, sh.zero, sh.tau)
+		o.launch = s.bindLaunch(&diffuseKernel, n, sh.lawCost(""), bState, bNext, at, to, sh.N, sh.C, sh.hwc, sh.zero, sh.tau)
 	case lawWalk:
-		o.launch = s.bind(&walkKernel, n, sh.lawCost(""), bState, bNext, at, to, sh.N, sh.C, sh.hwc, 2, 0, float32(math.Cos(turn)), float32(math.Sin(turn)))
+		o.launch = s.bindLaunch(&walkKernel, n, sh.lawCost(""), bState, bNext, at, to, sh.N, sh.C, sh.hwc, 2, 0, float32(math.Cos(turn)), float32(math.Sin(turn)))
 	default:
 		items := ceilDiv(n, s.tile)
-		if s.tiled() {
+		if s.isTiled() {
 			items = ceilDiv(sh.N, fusedWide) * ceilDiv(sh.N, fusedHigh)
 		}
 		cost := sh.lawCost(s.set["precision"])
 		cost.BytesRead += 4 * int64(4*sh.C*sh.H+sh.H+sh.C)
-		o.launch = s.bind(&fusedKernel, items, cost, bState, s.weights, bNext, at, to, sh.N, sh.C, sh.H, sh.hwc, sh.zero, sh.normalise, sh.identity, s.precision, s.tile, sh.tau)
+		o.launch = s.bindLaunch(&fusedKernel, items, cost, bState, s.weights, bNext, at, to, sh.N, sh.C, sh.H, sh.hwc, sh.zero, sh.normalise, sh.identity, s.precision, s.tile, sh.tau)
 	}
 	return o
 }
 
-// turnAlong is one pass of walk.
+// turnAlong returns one pass of walk.
 func (p part) turnAlong(axis int, from, to blockID) operation {
 	sh := p.s.shape
 	o := operation{name: "update", take: []blockID{to}, in: []blockID{from}, out: to, first: p.first, cells: p.cells, axis: axis}
 	if from == bBetween {
 		o.give = []blockID{bBetween}
 	}
-	o.launch = p.s.bind(&walkKernel, p.cells, words(p.cells, 3*sh.C, sh.C, sh.C), from, to, atOf{from, 0}, atOf{to, 0}, sh.N, sh.C, sh.hwc, axis, p.first, float32(math.Cos(turn)), float32(math.Sin(turn)))
+	o.launch = p.s.bindLaunch(&walkKernel, p.cells, wordCost(p.cells, 3*sh.C, sh.C, sh.C), from, to, atOf{from, 0}, atOf{to, 0}, sh.N, sh.C, sh.hwc, axis, p.first, float32(math.Cos(turn)), float32(math.Sin(turn)))
 	return o
 }
 
-func (p part) neighbours(out blockID, concat bool) operation {
+func (p part) neighbourOperation(out blockID, concat bool) operation {
 	sh := p.s.shape
-	at, cs := p.own(out)
+	at, cs := p.chunkPlace(out)
 	writes := sh.C
 	if concat {
 		writes = 2 * sh.C
 	}
 	o := operation{name: "neighbours", take: []blockID{out}, in: []blockID{bState}, out: out, first: p.first, cells: p.cells, concat: concat}
-	o.launch = p.s.bind(&neighboursKernel, p.cells, words(p.cells, 8*sh.C, sh.C, writes), bState, out, atOf{bState, 0}, at, cs, sh.N, sh.C, p.first, sh.hwc, sh.zero, concat)
+	o.launch = p.s.bindLaunch(&neighboursKernel, p.cells, wordCost(p.cells, 8*sh.C, sh.C, writes), bState, out, atOf{bState, 0}, at, cs, sh.N, sh.C, p.first, sh.hwc, sh.zero, concat)
 	return o
 }
 
-// relaxed is diffuse in two operations.
-func (p part) relaxed() []operation {
+// relaxOperations returns diffuse in two operations.
+func (p part) relaxOperations() []operation {
 	sh := p.s.shape
-	psi, psiCs := p.full(bState)
-	k, kCs := p.own(bK)
-	to, toCs := p.full(bNext)
+	psi, psiCs := p.statePlace(bState)
+	k, kCs := p.chunkPlace(bK)
+	to, toCs := p.statePlace(bNext)
 	o := operation{name: "update", take: []blockID{bNext}, give: []blockID{bK}, in: []blockID{bState, bK}, out: bNext, first: p.first, cells: p.cells}
-	o.launch = p.s.bind(&relaxKernel, p.cells, words(p.cells, 3*sh.C, 2*sh.C, sh.C), bState, bK, bNext, psi, psiCs, k, kCs, to, toCs, sh.C, sh.hwc, sh.tau)
-	return []operation{p.neighbours(bK, false), o}
+	o.launch = p.s.bindLaunch(&relaxKernel, p.cells, wordCost(p.cells, 3*sh.C, 2*sh.C, sh.C), bState, bK, bNext, psi, psiCs, k, kCs, to, toCs, sh.C, sh.hwc, sh.tau)
+	return []operation{p.neighbourOperation(bK, false), o}
 }
 
-// product is one of the two matrix products, by the library where it is used.
-func (p part) product(name string, from, to blockID, k, m, wAt, wTAt int) operation {
+// productOperation returns one of the two matrix products, by the library where it is used.
+func (p part) productOperation(name string, from, to blockID, k, m, wAt, wTAt int) operation {
 	s, sh := p.s, p.s.shape
 	o := operation{name: name, take: []blockID{to}, give: []blockID{from}, in: []blockID{from}, out: to, first: p.first, cells: p.cells, rounds: true}
 	cost := productCost(p.cells, k, m, s.set["precision"])
 	kernel := vendorKernels[s.set["precision"]]
 	switch {
 	case s.vendor && sh.hwc:
-		o.launch = s.bind(kernel, p.cells, cost, addressOf{from, 0}, loop.View{Buf: s.weights, At: wTAt}, addressOf{to, 0}, k, m, float32(1))
+		o.launch = s.bindLaunch(kernel, p.cells, cost, addressOf{from, 0}, loop.View{Buf: s.weights, At: wTAt}, addressOf{to, 0}, k, m, float32(1))
 	case s.vendor:
-		o.launch = s.bind(kernel, m, cost, loop.View{Buf: s.weights, At: wAt}, addressOf{from, 0}, addressOf{to, 0}, k, p.cells, float32(1))
+		o.launch = s.bindLaunch(kernel, m, cost, loop.View{Buf: s.weights, At: wAt}, addressOf{from, 0}, addressOf{to, 0}, k, p.cells, float32(1))
 	default:
 		if sh.hwc {
 			wAt = wTAt
 		}
-		x, xCs := p.own(from)
-		out, outCs := p.own(to)
-		o.launch = s.bind(&productKernel, ceilDiv(p.cells, s.tile), cost, from, s.weights, to, x, xCs, wAt, out, outCs, k, m, p.cells, sh.hwc, s.precision, s.tile)
+		x, xCs := p.chunkPlace(from)
+		out, outCs := p.chunkPlace(to)
+		o.launch = s.bindLaunch(&productKernel, ceilDiv(p.cells, s.tile), cost, from, s.weights, to, x, xCs, wAt, out, outCs, k, m, p.cells, sh.hwc, s.precision, s.tile)
 	}
 	return o
 }
 
-func (p part) activation(from, to blockID) operation {
+func (p part) activationOperation(from, to blockID) operation {
 	sh := p.s.shape
-	x, xCs := p.own(from)
-	out, outCs := p.own(to)
+	x, xCs := p.chunkPlace(from)
+	out, outCs := p.chunkPlace(to)
 	o := operation{name: "activation", in: []blockID{from}, out: to, first: p.first, cells: p.cells}
 	if to != from {
 		o.take, o.give = []blockID{to}, []blockID{from}
 	}
-	o.launch = p.s.bind(&activateKernel, p.cells, words(p.cells, 3*sh.H, sh.H, sh.H), from, p.s.weights, to, x, xCs, p.s.packed.b1, out, outCs, sh.H, sh.hwc, sh.identity)
+	o.launch = p.s.bindLaunch(&activateKernel, p.cells, wordCost(p.cells, 3*sh.H, sh.H, sh.H), from, p.s.weights, to, x, xCs, p.s.packed.b1, out, outCs, sh.H, sh.hwc, sh.identity)
 	return o
 }
 
-// update ends in the next state, or before it is normalised in bU.
-func (p part) update(kernel *device.Kernel, to blockID, normalise bool) operation {
+// updateOperation writes the next state, or the state before normalisation to bU.
+func (p part) updateOperation(kernel *device.Kernel, to blockID, normalise bool) operation {
 	sh := p.s.shape
-	psi, psiCs := p.full(bState)
-	delta, deltaCs := p.own(bDelta)
-	out, outCs := p.own(to)
+	psi, psiCs := p.statePlace(bState)
+	delta, deltaCs := p.chunkPlace(bDelta)
+	out, outCs := p.chunkPlace(to)
 	if to == bNext {
-		out, outCs = p.full(to)
+		out, outCs = p.statePlace(to)
 	}
-	cost := words(p.cells, 3*sh.C, 2*sh.C, sh.C)
+	cost := wordCost(p.cells, 3*sh.C, 2*sh.C, sh.C)
 	if normalise {
 		cost.Flops += int64(p.cells) * int64(3*sh.C+2)
 	}
 	o := operation{name: "update", take: []blockID{to}, give: []blockID{bDelta}, in: []blockID{bState, bDelta}, out: to, first: p.first, cells: p.cells}
-	o.launch = p.s.bind(kernel, p.cells, cost, bState, bDelta, p.s.weights, to, psi, psiCs, delta, deltaCs, p.s.packed.b2, out, outCs, sh.C, sh.hwc, normalise, sh.tau)
+	o.launch = p.s.bindLaunch(kernel, p.cells, cost, bState, bDelta, p.s.weights, to, psi, psiCs, delta, deltaCs, p.s.packed.b2, out, outCs, sh.C, sh.hwc, normalise, sh.tau)
 	return o
 }
 
-// gemm writes the network's input once and ends in one kernel.
-func (p part) gemm() []operation {
+// gemmOperations writes the network's input once and ends in one kernel.
+func (p part) gemmOperations() []operation {
 	s, sh := p.s, p.s.shape
 	return []operation{
-		p.neighbours(bP, true),
-		p.product("hidden", bP, bA, 2*sh.C, sh.H, s.packed.w1, s.packed.w1T),
-		p.activation(bA, bA),
-		p.product("out", bA, bDelta, sh.H, sh.C, s.packed.w2, s.packed.w2T),
-		p.update(&finishKernel, bNext, sh.normalise),
+		p.neighbourOperation(bP, true),
+		p.productOperation("hidden", bP, bA, 2*sh.C, sh.H, s.packed.w1, s.packed.w1T),
+		p.activationOperation(bA, bA),
+		p.productOperation("out", bA, bDelta, sh.H, sh.C, s.packed.w2, s.packed.w2T),
+		p.updateOperation(&finishKernel, bNext, sh.normalise),
 	}
 }
 
-// split is one launch an operation, as eager code has it.
-func (p part) split() []operation {
+// splitOperations makes one launch per operation, like eager code.
+func (p part) splitOperations() []operation {
 	s, sh, n := p.s, p.s.shape, p.cells
-	psi, psiCs := p.full(bState)
-	k, kCs := p.own(bK)
-	in, inCs := p.own(bP)
+	psi, psiCs := p.statePlace(bState)
+	k, kCs := p.chunkPlace(bK)
+	in, inCs := p.chunkPlace(bP)
 	concat := operation{name: "neighbours", take: []blockID{bP}, give: []blockID{bK}, in: []blockID{bState, bK}, out: bP, first: p.first, cells: n}
-	concat.launch = s.bind(&concatKernel, n, words(n, 0, 2*sh.C, 2*sh.C), bState, bK, bP, psi, psiCs, k, kCs, in, inCs, sh.C, sh.hwc)
+	concat.launch = s.bindLaunch(&concatKernel, n, wordCost(n, 0, 2*sh.C, 2*sh.C), bState, bK, bP, psi, psiCs, k, kCs, in, inCs, sh.C, sh.hwc)
 	ops := []operation{
-		p.neighbours(bK, false), concat,
-		p.product("hidden", bP, bA, 2*sh.C, sh.H, s.packed.w1, s.packed.w1T),
-		p.activation(bA, bH),
-		p.product("out", bH, bDelta, sh.H, sh.C, s.packed.w2, s.packed.w2T),
+		p.neighbourOperation(bK, false), concat,
+		p.productOperation("hidden", bP, bA, 2*sh.C, sh.H, s.packed.w1, s.packed.w1T),
+		p.activationOperation(bA, bH),
+		p.productOperation("out", bH, bDelta, sh.H, sh.C, s.packed.w2, s.packed.w2T),
 	}
 	if !sh.normalise {
-		return append(ops, p.update(&updateKernel, bNext, false))
+		return append(ops, p.updateOperation(&updateKernel, bNext, false))
 	}
-	u, uCs := p.own(bU)
-	sq, sqCs := p.own(bSquare)
-	to, toCs := p.full(bNext)
+	u, uCs := p.chunkPlace(bU)
+	sq, sqCs := p.chunkPlace(bSquare)
+	to, toCs := p.statePlace(bNext)
 	at := func(id blockID) atOf { return atOf{id, 0} }
 	operationOf := func(in []blockID, out blockID, l launch, give ...blockID) operation {
 		return operation{name: "normalise", take: []blockID{out}, give: give, in: in, out: out, first: p.first, cells: n, launch: l}
 	}
-	return append(ops, p.update(&updateKernel, bU, false),
-		operationOf([]blockID{bU}, bSquare, s.bind(&squareKernel, n*sh.C, words(n*sh.C, 1, 1, 1), bU, bSquare, at(bU), at(bSquare))),
-		operationOf([]blockID{bSquare}, bSum, s.bind(&sumKernel, n, words(n, sh.C, sh.C, 1), bSquare, bSum, sq, sqCs, at(bSum), sh.C, sh.hwc), bSquare),
-		operationOf([]blockID{bSum}, bRoot, s.bind(&rootKernel, n, words(n, 2, 1, 1), bSum, bRoot, at(bSum), at(bRoot)), bSum),
-		operationOf([]blockID{bU, bRoot}, bNext, s.bind(&divideKernel, n, words(n, sh.C, sh.C+1, sh.C), bU, bRoot, bNext, u, uCs, at(bRoot), to, toCs, sh.C, sh.hwc), bU, bRoot),
+	return append(ops, p.updateOperation(&updateKernel, bU, false),
+		operationOf([]blockID{bU}, bSquare, s.bindLaunch(&squareKernel, n*sh.C, wordCost(n*sh.C, 1, 1, 1), bU, bSquare, at(bU), at(bSquare))),
+		operationOf([]blockID{bSquare}, bSum, s.bindLaunch(&sumKernel, n, wordCost(n, sh.C, sh.C, 1), bSquare, bSum, sq, sqCs, at(bSum), sh.C, sh.hwc), bSquare),
+		operationOf([]blockID{bSum}, bRoot, s.bindLaunch(&rootKernel, n, wordCost(n, 2, 1, 1), bSum, bRoot, at(bSum), at(bRoot)), bSum),
+		operationOf([]blockID{bU, bRoot}, bNext, s.bindLaunch(&divideKernel, n, wordCost(n, sh.C, sh.C+1, sh.C), bU, bRoot, bNext, u, uCs, at(bRoot), to, toCs, sh.C, sh.hwc), bU, bRoot),
 	)
 }
 
-// wordsOf is the elements of a block for n cells.
+// wordsOf returns the number of elements of a block for n cells.
 func (s *session) wordsOf(id blockID, n int) int64 {
 	c, h, cells := int64(s.shape.C), int64(s.shape.H), int64(n)
 	switch id {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// blockID names what a block of device memory holds.
+// blockID names the contents of a block of device memory.
 type blockID int
 
 const (
@@ -39,7 +39,7 @@ type block struct {
 	at    int
 	words int64
 	id    blockID
-	lent  any // what the allocator knows it by
+	lent  any // the allocator's handle
 
 	number int32 // of the request, where they are noted
 }
@@ -87,8 +87,8 @@ func newArena(dev device.Device, need [blockCount]int64, count [blockCount]int) 
 	return a, a.mem.Err
 }
 
-// shelf is where the arena keeps a block: states take turns.
-func shelf(id blockID) blockID {
+// shelfOf returns the block under which the arena keeps a block: the two states share one.
+func shelfOf(id blockID) blockID {
 	if id == bNext {
 		return bState
 	}
@@ -96,7 +96,7 @@ func shelf(id blockID) blockID {
 }
 
 func (a *arena) take(id blockID, words int64) (block, error) {
-	free := &a.idle[shelf(id)]
+	free := &a.idle[shelfOf(id)]
 	if len(*free) == 0 || (*free)[len(*free)-1].words < words {
 		return block{}, gpuprof.Errorf(gpuprof.ErrDevice, "taking %s from the arena: it holds none of %d bytes", blockNames[id], 4*words).WithFix("report it as a defect of the workload")
 	}

@@ -16,7 +16,7 @@ const (
 	turn = 0.3
 )
 
-// shape is the model: what is computed, whatever the way.
+// shape is the model: it defines the results, whatever the implementation.
 type shape struct {
 	N, C, H   int
 	law       string
@@ -36,12 +36,11 @@ func shapeOf(s gpuprof.Settings) shape {
 
 func (s shape) cells() int { return s.N * s.N }
 
-// stateWords is the elements of one state.
+// stateWords returns the number of elements of one state.
 func (s shape) stateWords() int64 { return int64(s.C) * int64(s.cells()) }
 
-// at is where channel c of cell i lies in an array of channels values a cell
-// and cells cells.
-func (s shape) at(c, i, channels, cells int) int {
+// offset returns the offset of channel c of cell i in an array with channels values per cell and cells cells.
+func (s shape) offset(c, i, channels, cells int) int {
 	if s.hwc {
 		return i*channels + c
 	}
@@ -77,9 +76,8 @@ func packedOf(c, h int) packedAt {
 	return packedAt{w1: 0, w2: n1, w1T: n1 + n2, w2T: 2*n1 + n2, b1: 2 * (n1 + n2), b2: 2*(n1+n2) + h, words: 2*(n1+n2) + h + c}
 }
 
-// pack is the network as kernels read it, with the matrices rounded as the
-// precision asks for.
-func (w weights) pack(s shape, precision string) []float32 {
+// packWeights returns the network in the kernels' order, with the matrices rounded to the precision.
+func (w weights) packWeights(s shape, precision string) []float32 {
 	at := packedOf(s.C, s.H)
 	out := make([]float32, at.words)
 	copy(out[at.w1:], w.w1)
@@ -101,8 +99,8 @@ func transpose(dst, src []float32, rows, cols int) {
 	}
 }
 
-// drawState is the first state in the layout.
-func drawState(s shape, seed uint64) []float32 { return s.arranged(drawCells(s, seed)) }
+// drawState draws the first state in the layout.
+func drawState(s shape, seed uint64) []float32 { return s.arrangeCells(drawCells(s, seed)) }
 
 // drawCells draws the first state cell after cell, [cells,C]: normal and each cell
 // normalised; for diffuse 1 + 0.1 normal, because a state that decays to 0 ends
@@ -130,8 +128,8 @@ func drawCells(s shape, seed uint64) []float32 {
 	return out
 }
 
-// arranged is a state given cell after cell, in the layout.
-func (s shape) arranged(cells []float32) []float32 {
+// arrangeCells converts a state in cell order to the layout.
+func (s shape) arrangeCells(cells []float32) []float32 {
 	if s.hwc {
 		return cells
 	}
@@ -140,7 +138,7 @@ func (s shape) arranged(cells []float32) []float32 {
 	return out
 }
 
-// lawCost is the least that any step of the law computes and moves.
+// lawCost returns the least arithmetic and bytes of any step of the law.
 func (s shape) lawCost(precision string) gpuprof.Cost {
 	p, c, h := int64(s.cells()), int64(s.C), int64(s.H)
 	cost := gpuprof.Cost{BytesRead: 4 * c * p, BytesWritten: 4 * c * p, Launches: 1}
@@ -159,8 +157,8 @@ func (s shape) lawCost(precision string) gpuprof.Cost {
 	return cost
 }
 
-// frameCost is a frame: the state is read, with change that before as well, and
-// maps planes of the picture are written.
+// frameCost returns the cost of a frame: it reads the state, for the map change the preceding state too, and writes
+// maps planes of the picture.
 func frameCost(s shape, maps, scale int) gpuprof.Cost {
 	p, c := int64(s.cells()), int64(s.C)
 	cost := gpuprof.Cost{Flops: 2 * c * p, BytesRead: 4 * c * p, BytesWritten: 4 * int64(maps) * p / int64(scale*scale), Launches: 1}

@@ -239,7 +239,7 @@ var valuesSeed = maphash.MakeSeed()
 // comparison or as an error of the step.
 func seen(t *testing.T, d device.Device, c workloads.Config, change func(plan) plan) (ok bool, by string) {
 	t.Helper()
-	s, err := prepare(d, c)
+	s, err := newSession(d, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func seen(t *testing.T, d device.Device, c workloads.Config, change func(plan) p
 		}
 	}()
 	s.ops = change(planOf(s.ops)).live().ops
-	if err := s.start(context.Background()); err != nil {
+	if err := s.startSession(context.Background()); err != nil {
 		return true, err.Error()
 	}
 	checks, err := s.Check(context.Background())
@@ -270,7 +270,7 @@ func seen(t *testing.T, d device.Device, c workloads.Config, change func(plan) p
 func mutate(t *testing.T, d device.Device, settings []string) {
 	t.Helper()
 	c := resolve(t, "small", settings...)
-	s, err := prepare(d, c)
+	s, err := newSession(d, c)
 	if err != nil {
 		t.Fatal(err)
 	}

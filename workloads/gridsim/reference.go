@@ -23,7 +23,7 @@ type state func(c, i int) float64
 // outside is a cell beyond a zero border.
 const outside = -1
 
-// neighbour is the cell at a distance of i, or outside.
+// neighbour returns the cell at a distance of i, or outside.
 func (r reference) neighbour(i, dy, dx int) int {
 	n := r.s.N
 	y, x := i/n+dy, i%n+dx
@@ -33,8 +33,8 @@ func (r reference) neighbour(i, dy, dx int) int {
 	return (y+n)%n*n + (x+n)%n
 }
 
-// mean is channel c of K psi in cell i.
-func (r reference) mean(psi state, c, i int) float64 {
+// neighbourMean returns channel c of K psi in cell i.
+func (r reference) neighbourMean(psi state, c, i int) float64 {
 	sum := 0.0
 	for dy := -1; dy <= 1; dy++ {
 		for dx := -1; dx <= 1; dx++ {
@@ -46,13 +46,13 @@ func (r reference) mean(psi state, c, i int) float64 {
 	return sum / 8
 }
 
-// hidden is W1 p.
-func (r reference) hidden(p []float64) []float64 { return times(r.w1, p, r.s.H) }
+// hiddenLayer returns W1 p.
+func (r reference) hiddenLayer(p []float64) []float64 { return multiply(r.w1, p, r.s.H) }
 
-// out is W2 h.
-func (r reference) out(h []float64) []float64 { return times(r.w2, h, r.s.C) }
+// outputLayer returns W2 h.
+func (r reference) outputLayer(h []float64) []float64 { return multiply(r.w2, h, r.s.C) }
 
-func times(w, x []float64, rows int) []float64 {
+func multiply(w, x []float64, rows int) []float64 {
 	out := make([]float64, rows)
 	for i := range out {
 		for j, v := range x {
@@ -62,7 +62,7 @@ func times(w, x []float64, rows int) []float64 {
 	return out
 }
 
-// activation is elu(a + b1).
+// activation returns elu(a + b1).
 func (r reference) activation(a []float64) []float64 {
 	out := make([]float64, len(a))
 	for i, v := range a {
@@ -73,7 +73,7 @@ func (r reference) activation(a []float64) []float64 {
 	return out
 }
 
-// update is psi + tau (delta + b2).
+// update returns psi + tau (delta + b2).
 func (r reference) update(psi, delta []float64) []float64 {
 	out := make([]float64, len(psi))
 	for i, v := range psi {
@@ -82,8 +82,8 @@ func (r reference) update(psi, delta []float64) []float64 {
 	return out
 }
 
-// length is the root that a cell is divided by.
-func length(u []float64) float64 {
+// lengthOf returns the root by which a cell is divided.
+func lengthOf(u []float64) float64 {
 	sum := 0.0
 	for _, v := range u {
 		sum += v * v
@@ -91,12 +91,12 @@ func length(u []float64) float64 {
 	return math.Sqrt(sum + tiny)
 }
 
-// unit is u over its length, or u where the law does not normalise.
-func (r reference) unit(u []float64) []float64 {
+// unitVector returns u over its length, or u where the law does not normalise.
+func (r reference) unitVector(u []float64) []float64 {
 	if !r.s.normalise {
 		return u
 	}
-	l := length(u)
+	l := lengthOf(u)
 	out := make([]float64, len(u))
 	for i, v := range u {
 		out[i] = v / l
@@ -104,14 +104,14 @@ func (r reference) unit(u []float64) []float64 {
 	return out
 }
 
-// cell is the law in cell i.
-func (r reference) cell(psi state, i int) []float64 {
+// nextCell computes the law in cell i.
+func (r reference) nextCell(psi state, i int) []float64 {
 	c := r.s.C
 	here := make([]float64, 2*c)
 	for k := range c {
 		here[k] = psi(k, i)
 		if r.s.law != lawWalk {
-			here[c+k] = r.mean(psi, k, i)
+			here[c+k] = r.neighbourMean(psi, k, i)
 		}
 	}
 	switch r.s.law {
@@ -120,10 +120,10 @@ func (r reference) cell(psi state, i int) []float64 {
 	case lawDiffuse:
 		return r.relax(here[:c], here[c:])
 	}
-	return r.unit(r.update(here[:c], r.out(r.activation(r.hidden(here)))))
+	return r.unitVector(r.update(here[:c], r.outputLayer(r.activation(r.hiddenLayer(here)))))
 }
 
-// relax is psi + tau (K - psi).
+// relax returns psi + tau (K - psi).
 func (r reference) relax(psi, k []float64) []float64 {
 	out := make([]float64, len(psi))
 	for i, v := range psi {
@@ -132,8 +132,8 @@ func (r reference) relax(psi, k []float64) []float64 {
 	return out
 }
 
-// walk turns each pair of channels and moves its parts apart, along the rows'
-// axis (down), the columns' (across) or both in turn.
+// walk rotates each pair of channels and moves its two components in opposite directions, along the rows' axis (down),
+// the columns' (across) or both in turn.
 func (r reference) walk(psi state, i int, down, across bool) []float64 {
 	out := make([]float64, r.s.C)
 	for k := 0; k < r.s.C; k += 2 {
@@ -157,8 +157,8 @@ func (r reference) walk(psi state, i int, down, across bool) []float64 {
 	return out
 }
 
-// maps are the four maps of cell i.
-func (r reference) maps(psi, before state, i int) [maxMaps]float64 {
+// mapsOf returns the four maps of cell i.
+func (r reference) mapsOf(psi, before state, i int) [maxMaps]float64 {
 	var m [maxMaps]float64
 	for c := range r.s.C {
 		v := psi(c, i)

@@ -8,9 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// requests is what was asked of the pool, in order, for replays with other settings. Its
-// room is there from the start, so that noting allocates nothing; what comes when it is
-// full is not replayed.
+// requests records the requests to the pool, in order, for replays with other settings. Its memory is allocated at the
+// start, so that recording allocates nothing; requests beyond it are not replayed.
 type requests struct {
 	list  []request
 	taken int32 // blocks
@@ -23,26 +22,26 @@ type request struct {
 	number int32
 }
 
-// mostRequests are those of a few thousand steps, 1 MiB of them.
+// mostRequests holds the requests of a few thousand steps in 1 MiB.
 const mostRequests = 1 << 16
 
 func newRequests() requests { return requests{list: make([]request, 0, mostRequests)} }
 
-func (r *requests) note(q request) {
+func (r *requests) record(q request) {
 	if len(r.list) < cap(r.list) {
 		r.list = append(r.list, q)
 	}
 }
 
-// take notes a block and gives its number.
-func (r *requests) take(bytes int64) int32 {
+// recordTake records a block and returns its number.
+func (r *requests) recordTake(bytes int64) int32 {
 	r.taken++
-	r.note(request{bytes, r.taken})
+	r.record(request{bytes, r.taken})
 	return r.taken
 }
 
-func (r *requests) give(number int32) { r.note(request{0, number}) }
-func (r *requests) trim()             { r.note(request{0, -1}) }
+func (r *requests) recordGive(number int32) { r.record(request{0, number}) }
+func (r *requests) recordTrim()             { r.record(request{0, -1}) }
 
 // nowhereToMap is memory of which only the size counts.
 type nowhereToMap struct{}
@@ -50,9 +49,9 @@ type nowhereToMap struct{}
 func (nowhereToMap) Map(int, int64) error { return nil }
 func (nowhereToMap) Unmap(int) error      { return nil }
 
-// replay is what the same requests reserve at the peak with other settings; without trims
-// where trims is not set.
-func (r *requests) replay(set pool.Settings, trims bool) int64 {
+// peakWith returns the peak reservation, in bytes, of the same requests with other settings; without trims where trims
+// is not set.
+func (r *requests) peakWith(set pool.Settings, trims bool) int64 {
 	p := pool.New(set, nowhereToMap{})
 	held := map[int32]*pool.Block{}
 	for _, q := range r.list {
@@ -69,7 +68,7 @@ func (r *requests) replay(set pool.Settings, trims bool) int64 {
 	return p.Stats().PeakReserved
 }
 
-// otherSettings are the values of knobs that are replayed.
+// otherSettings returns the values of knobs to replay.
 func otherSettings(set gpuprof.Settings) []string {
 	out := []string{"max_split=none", "max_split=32", "max_split=64", "max_split=128", "max_split=256", "max_split=512"}
 	if set["pool_trim"] != never {
@@ -78,11 +77,11 @@ func otherSettings(set gpuprof.Settings) []string {
 	return out
 }
 
-// replayed adds to figures which setting of a knob reserves least for the requests of
-// this session, if any reserves less than the present settings.
-func (p *pooled) replayed(set gpuprof.Settings, figures map[string]any) {
+// addReplays adds to figures the setting of a knob with the least reservation for the requests of this session, if any
+// is below the present settings.
+func (p *pooled) addReplays(set gpuprof.Settings, figures map[string]any) {
 	own := pool.Settings{MaxSplit: int64(set.Int("max_split")) << 20}
-	present := p.asked.replay(own, true)
+	present := p.asked.peakWith(own, true)
 	figures[gpuprof.InputReplayedPeak] = present
 	least, best := present, ""
 	for _, setting := range otherSettings(set) {
@@ -94,7 +93,7 @@ func (p *pooled) replayed(set gpuprof.Settings, figures map[string]any) {
 		} else {
 			trims = false
 		}
-		if peak := p.asked.replay(other, trims); peak < least {
+		if peak := p.asked.peakWith(other, trims); peak < least {
 			least, best = peak, setting
 		}
 	}

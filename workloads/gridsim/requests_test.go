@@ -16,7 +16,7 @@ func TestReplayIsTheOtherSetting(t *testing.T) {
 	peaks := func(settings ...string) (reserved int64, figures map[string]any) {
 		t.Helper()
 		c := resolve(t, "small", settings...)
-		s, err := prepare(nowhere{openHost(t, host.Options{})}, c)
+		s, err := newSession(nowhere{openHost(t, host.Options{})}, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +27,7 @@ func TestReplayIsTheOtherSetting(t *testing.T) {
 		}()
 		run(t, s, 200)
 		figures = map[string]any{}
-		s.memory.(*pooled).replayed(s.set, figures)
+		s.memory.(*pooled).addReplays(s.set, figures)
 		return s.memory.counts().peakReserved, figures
 	}
 	better := 0
@@ -55,7 +55,7 @@ func TestReplayIsTheOtherSetting(t *testing.T) {
 func TestRequestsEnd(t *testing.T) {
 	r := newRequests()
 	for range mostRequests {
-		r.give(r.take(30 << 20))
+		r.recordGive(r.recordTake(30 << 20))
 	}
 	if len(r.list) != mostRequests || cap(r.list) != mostRequests {
 		t.Fatal(fmt.Sprint(len(r.list), " requests kept"))
@@ -63,7 +63,7 @@ func TestRequestsEnd(t *testing.T) {
 	p := newPooled(nil, nil, 0)
 	p.asked = r
 	figures := map[string]any{}
-	p.replayed(gpuprof.Settings{"max_split": "none", "pool_trim": "never"}, figures)
+	p.addReplays(gpuprof.Settings{"max_split": "none", "pool_trim": "never"}, figures)
 	if figures[gpuprof.InputReplayedPeak] != int64(30<<20) || figures[gpuprof.InputBestSetting] != nil {
 		t.Errorf("%v", figures)
 	}

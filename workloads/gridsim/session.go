@@ -18,8 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// depth is how many steps are in flight: while the device works on one, the
-// host thread enqueues the next.
+// depth is the number of steps in flight: while the device works on one, the host thread enqueues the next.
 const depth = 2
 
 // session is the workload with everything allocated and bound.
@@ -32,7 +31,7 @@ type session struct {
 
 	loop.Pace // Compute and Copies are one stream
 	loop.Binder
-	mem    op.Arena // what stays from step to step, beside blocks
+	mem    op.Arena // memory that stays from step to step, in addition to blocks
 	memory memory
 	below  device.Pool // the device's own pool, nil for none
 	timed  bool        // blocks are taken and given in the step
@@ -74,14 +73,14 @@ type session struct {
 	trimSync bool
 }
 
-// framing is how a frame is made.
+// framing holds the settings of frames.
 type framing struct {
 	every, maps, scale  int
 	eager, each, onHost bool
 }
 
-// side is the pixels along a side of what the device makes.
-func (f framing) side(n int) int {
+// sideOf returns the pixels along a side of the device's frame.
+func (f framing) sideOf(n int) int {
 	if f.onHost {
 		return n
 	}
@@ -95,20 +94,19 @@ func (f framing) deviceScale() int {
 	return f.scale
 }
 
-// slot is one step in flight: where its frame lands, and the events that hand it
-// over.
+// slot is one step in flight: the memory of its frame, and the events that hand it over.
 type slot struct {
 	frame   device.Buffer // pinned: [maps,side,side]
-	picture []float32     // what is shown: [maps,(N/scale)^2]
+	picture []float32     // the frame as shown: [maps,(N/scale)^2]
 	pending bool          // a frame is on its way
 	shown   bool          // and it is to be shown
 	loop.Events
 }
 
 func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
-	s, err := prepare(d, c)
+	s, err := newSession(d, c)
 	if err == nil {
-		err = s.start(ctx)
+		err = s.startSession(ctx)
 	}
 	if err != nil {
 		if s != nil {
@@ -119,9 +117,9 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	return s, nil
 }
 
-// prepare is the session with everything allocated and bound, before its first
-// state; with an error it is to be closed, unless it is nil.
-func prepare(d device.Device, c workloads.Config) (*session, error) {
+// newSession allocates and binds everything before the first state; with an error the caller closes the returned
+// session, unless it is nil.
+func newSession(d device.Device, c workloads.Config) (*session, error) {
 	k := c.Knobs
 	s := &session{
 		set: k, seed: c.Seed, shape: shapeOf(k), mem: op.Arena{Dev: d}, Pace: loop.PaceOf(k), history: k.Int("history"),
@@ -131,43 +129,43 @@ func prepare(d device.Device, c workloads.Config) (*session, error) {
 		timed: k["allocator"] != allocArena, stats: k["stats"], roi: k.On("roi"), trimSync: k.On("trim_sync"), rng: rand.New(rand.NewPCG(c.Seed, 4)),
 	}
 	s.packed, s.tape.level = packedOf(s.shape.C, s.shape.H), k["tape"]
-	s.spill = s.spills()
+	s.spill = s.spillsToHost()
 	s.vendor = s.usesVendor(d.Info())
-	if err := s.fits(); err != nil {
+	if err := s.checkMemory(); err != nil {
 		return nil, err
 	}
 	err := s.allocate()
 	return s, err
 }
 
-// usesVendor says that the law's products are cuBLAS's. It takes float32 operands
-// alone here, and a search over our own tiles excludes it.
+// usesVendor reports whether cuBLAS computes the law's products. It takes float32 operands alone here, and a search
+// over our own tiles excludes it.
 func (s *session) usesVendor(d device.Info) bool {
 	return d.Facts["cublas"] != "" && s.set["library"] != "off" && s.set["impl"] != implFused && s.shape.law == lawMLP &&
 		vendorKernels[s.set["precision"]] != nil && (!s.set.On("autotune") || s.set.On("library"))
 }
 
-// spills says that earlier states go to the host.
-func (s *session) spills() bool {
+// spillsToHost reports whether earlier states go to the host.
+func (s *session) spillsToHost() bool {
 	text, below := strings.CutPrefix(s.set["keep"], "below:")
 	mib, _ := strconv.ParseInt(text, 10, 64)
 	return s.set["keep"] == keepHost || below && 4*s.shape.stateWords() >= mib<<20
 }
 
-// tiled reports whether launches are cut in blocks of threads.
-func (s *session) tiled() bool { return s.Dev.Info().Kind != "host" }
+// isTiled reports whether launches are divided into blocks of threads.
+func (s *session) isTiled() bool { return s.Dev.Info().Kind != "host" }
 
-// held is how many states the device holds between steps.
-func (s *session) held() int {
+// heldStates returns the number of states on the device between steps.
+func (s *session) heldStates() int {
 	if s.spill {
 		return 1
 	}
 	return s.history + 1
 }
 
-// need is the most elements and the number of each block at one time.
-func (s *session) need() (words [blockCount]int64, count [blockCount]int) {
-	words[bState], count[bState] = s.shape.stateWords(), s.held()+1
+// memoryNeed returns for each block its most elements and its number at one time.
+func (s *session) memoryNeed() (words [blockCount]int64, count [blockCount]int) {
+	words[bState], count[bState] = s.shape.stateWords(), s.heldStates()+1
 	for i := range s.ops {
 		o := &s.ops[i]
 		for _, id := range o.take {
@@ -185,9 +183,8 @@ func (s *session) need() (words [blockCount]int64, count [blockCount]int) {
 	return words, count
 }
 
-// fits refuses what the device cannot hold or 32-bit indices cannot name, before
-// anything is allocated.
-func (s *session) fits() error {
+// checkMemory refuses sizes beyond the device's memory or 32-bit indices, before any allocation.
+func (s *session) checkMemory() error {
 	sh := s.shape
 	rows := sh.N
 	if n := s.set.Int("chunk"); n > 0 {
@@ -197,7 +194,7 @@ func (s *session) fits() error {
 	if largest > math.MaxInt32 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "opening gridsim: its largest array would have %d elements, more than 32 bits index", largest).WithFix("use a smaller --set grid, hidden or channels, or chunk with impl=split or gemm")
 	}
-	need := int64(s.held()+1)*sh.stateWords() + int64(s.frame.maps)*int64(sh.cells())
+	need := int64(s.heldStates()+1)*sh.stateWords() + int64(s.frame.maps)*int64(sh.cells())
 	if s.set["impl"] != implFused {
 		need += int64(3*sh.C+2*sh.H) * int64(rows) * int64(sh.N)
 	}
@@ -221,9 +218,9 @@ func (s *session) allocate() error {
 	}
 	s.Pool = pools{s}
 	s.params = drawWeights(s.shape, s.seed)
-	s.weights = s.mem.Upload(s.Compute, "the network", s.params.pack(s.shape, s.set["precision"]))
+	s.weights = s.mem.Upload(s.Compute, "the network", s.params.packWeights(s.shape, s.set["precision"]))
 	s.Item = s.mem.Words("the item buffer", 1, device.Pageable)
-	side := int64(s.frame.side(s.shape.N))
+	side := int64(s.frame.sideOf(s.shape.N))
 	s.maps = s.mem.Words("the maps of a frame", int64(s.frame.maps)*side*side, device.OnDevice)
 	for k := range s.slots {
 		sl := &s.slots[k]
@@ -268,18 +265,18 @@ func (s *session) bindAll() (err error) {
 	return nil
 }
 
-// start makes the first state, and searches and captures where that is asked for.
-func (s *session) start(ctx context.Context) error {
-	if err := s.restore(); err != nil {
+// startSession makes the first state, and searches and captures if the settings require it.
+func (s *session) startSession(ctx context.Context) error {
+	if err := s.restoreFirst(); err != nil {
 		return err
 	}
 	if s.set.On("autotune") && !s.vendor {
-		if err := s.tune(ctx); err != nil {
+		if err := s.tuneTiles(ctx); err != nil {
 			return err
 		}
 	}
 	if s.set.On("graph") {
-		return s.capture()
+		return s.captureGraphs()
 	}
 	return nil
 }
@@ -287,11 +284,11 @@ func (s *session) start(ctx context.Context) error {
 // bindLaw makes the launches of a step.
 func (s *session) bindLaw() {
 	sh, f := s.shape, s.frame
-	s.ops = s.law()
-	side := f.side(sh.N)
-	s.view = s.bind(&mapsKernel, side*side, frameCost(sh, f.maps, f.deviceScale()), bNext, bState, s.maps, atOf{bNext, 0}, atOf{bState, 0}, sh.N, sh.C, sh.hwc, f.maps, f.deviceScale())
-	s.crop = s.bind(&cropKernel, 0, gpuprof.Cost{}, bNext, bRegion, atOf{bNext, 0}, atOf{bRegion, 0}, sh.N, sh.C, 1, 1, sh.hwc)
-	s.poison = s.bind(&poisonKernel, 0, gpuprof.Cost{}, bNext, atOf{bNext, 0}, float32(math.NaN()))
+	s.ops = s.listOperations()
+	side := f.sideOf(sh.N)
+	s.view = s.bindLaunch(&mapsKernel, side*side, frameCost(sh, f.maps, f.deviceScale()), bNext, bState, s.maps, atOf{bNext, 0}, atOf{bState, 0}, sh.N, sh.C, sh.hwc, f.maps, f.deviceScale())
+	s.crop = s.bindLaunch(&cropKernel, 0, gpuprof.Cost{}, bNext, bRegion, atOf{bNext, 0}, atOf{bRegion, 0}, sh.N, sh.C, 1, 1, sh.hwc)
+	s.poison = s.bindLaunch(&poisonKernel, 0, gpuprof.Cost{}, bNext, atOf{bNext, 0}, float32(math.NaN()))
 }
 
 func (s *session) newMemory() (memory, error) {
@@ -301,12 +298,12 @@ func (s *session) newMemory() (memory, error) {
 	case allocDriver:
 		return &direct{dev: s.Dev}, nil
 	}
-	words, count := s.need()
+	words, count := s.memoryNeed()
 	return newArena(s.Dev, words, count)
 }
 
-// restore puts the first state where the next step starts, and forgets earlier ones.
-func (s *session) restore() error { return s.startFrom(drawState(s.shape, s.seed)) }
+// restoreFirst makes the first state the start of the next step, and discards earlier states.
+func (s *session) restoreFirst() error { return s.startFrom(drawState(s.shape, s.seed)) }
 
 // startFrom does the same with any state in the layout.
 func (s *session) startFrom(first []float32) error {
@@ -374,7 +371,7 @@ func (s *session) Cycle() int {
 func (s *session) Input() map[string]any {
 	in := map[string]any{
 		"cells": s.shape.cells(), "state_bytes": 4 * s.shape.stateWords(), "parameters": 3*s.shape.C*s.shape.H + s.shape.H + s.shape.C,
-		"frame_bytes": 4 * s.frame.maps * (s.shape.N / s.frame.scale) * (s.shape.N / s.frame.scale), "frames_per_step": s.frames(),
+		"frame_bytes": 4 * s.frame.maps * (s.shape.N / s.frame.scale) * (s.shape.N / s.frame.scale), "frames_per_step": s.frameRate(),
 		"launches_of_law": len(s.ops), "products": "none",
 	}
 	switch {
@@ -390,8 +387,8 @@ func (s *session) Input() map[string]any {
 	return in
 }
 
-// frames is how many frames a step makes, shown or not.
-func (s *session) frames() float64 { return framesPerStep(s.set) }
+// frameRate returns the number of frames per step, shown or not.
+func (s *session) frameRate() float64 { return framesPerStep(s.set) }
 
 // Close implements workloads.Session. It waits for work in flight.
 func (s *session) Close() error {

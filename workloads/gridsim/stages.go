@@ -5,8 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// The stages of a step, in order. With a launch graph what runs on the device is
-// one stage, graph, instead of law and view.
+// The stages of a step, in order. With a launch graph all device work is one stage, graph, instead of law and view.
 const (
 	stAlloc = iota
 	stLaw
@@ -21,7 +20,7 @@ const (
 	stageCount
 )
 
-// allStages are the stages by these constants.
+// allStages returns the stages in the order of these constants.
 func allStages() []gpuprof.Stage {
 	return append([]gpuprof.Stage{
 		{Name: "alloc", Kind: gpuprof.HostStage, Try: "gpuprof run gridsim --set allocator=arena,pool,driver",
@@ -49,12 +48,12 @@ func (s *session) describeStages() {
 		allocs += len(o.take) + len(o.give)
 	}
 	law.Minimum = sh.lawCost(s.set["precision"])
-	frames := s.frames()
+	frames := s.frameRate()
 	if frames > 0 {
 		view.MaxSpans++
-		cost := portion(frameCost(sh, f.maps, f.deviceScale()), frames)
+		cost := portionOf(frameCost(sh, f.maps, f.deviceScale()), frames)
 		view.Parts = append(view.Parts, gpuprof.Part{Kernel: s.view.kernel, Cost: cost})
-		view.Minimum = view.Minimum.Add(portion(frameCost(sh, f.maps, f.scale), frames))
+		view.Minimum = view.Minimum.Add(portionOf(frameCost(sh, f.maps, f.scale), frames))
 	}
 	if s.roi {
 		view.MaxSpans++
@@ -78,7 +77,7 @@ func (s *session) describeStages() {
 			pieces = f.maps
 		}
 		moved := 4 * int64(f.maps) * int64(sh.cells()) / int64(f.scale*f.scale)
-		all[stD2H].MaxSpans, all[stD2H].Minimum = pieces, portion(gpuprof.Cost{BytesRead: moved, BytesWritten: moved}, frames)
+		all[stD2H].MaxSpans, all[stD2H].Minimum = pieces, portionOf(gpuprof.Cost{BytesRead: moved, BytesWritten: moved}, frames)
 	}
 	if frames > 0 && f.onHost {
 		all[stReduce].MaxSpans = 1
@@ -97,8 +96,8 @@ func (s *session) describeStages() {
 	s.SyncAt, s.SlotAt = s.index[stSync], s.index[stBackpressure]
 }
 
-// portion is the part of a cost that a step has on average.
-func portion(c gpuprof.Cost, share float64) gpuprof.Cost {
+// portionOf returns the share of a cost per step, on average.
+func portionOf(c gpuprof.Cost, share float64) gpuprof.Cost {
 	part := func(v int64) int64 { return int64(float64(v)*share + 0.5) }
 	return gpuprof.Cost{Flops: part(c.Flops), BytesRead: part(c.BytesRead), BytesWritten: part(c.BytesWritten), Launches: part(c.Launches)}
 }

@@ -16,13 +16,13 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	if err := s.Room(&sl.Events, p); err != nil {
 		return err
 	}
-	s.show(sl, p)
+	s.showFrame(sl, p)
 	shown := s.frame.every > 0 && (i+1)%s.frame.every == 0
 	sl.pending, sl.shown = shown || s.frame.eager, shown
 	if err := s.compute(sl.pending, p); err != nil {
 		return err
 	}
-	if err := s.rotate(p); err != nil {
+	if err := s.rotateStates(p); err != nil {
 		return err
 	}
 	if sl.pending {
@@ -40,17 +40,17 @@ func (s *session) Step(i int, p workloads.Probe) error {
 		return err
 	}
 	s.steps++
-	s.watch.note(s.memory)
+	s.watch.recordPoint(s.memory)
 	return nil
 }
 
 // compute enqueues the law and the maps, as launches or as a graph.
 func (s *session) compute(frame bool, p workloads.Probe) error {
 	if len(s.graphs) > 0 {
-		return s.replay(frame, p)
+		return s.replayGraph(frame, p)
 	}
 	for i := range s.ops {
-		if err := s.operate(&s.ops[i], p); err != nil {
+		if err := s.runOperation(&s.ops[i], p); err != nil {
 			return err
 		}
 	}
@@ -73,8 +73,8 @@ func (s *session) compute(frame bool, p workloads.Probe) error {
 	return nil
 }
 
-// operate takes an operation's blocks, launches it and gives what nothing later needs.
-func (s *session) operate(o *operation, p workloads.Probe) error {
+// runOperation takes an operation's blocks, launches it and returns the blocks that no later operation needs.
+func (s *session) runOperation(o *operation, p workloads.Probe) error {
 	for _, id := range o.take {
 		if err := s.takeBlock(id, s.wordsOf(id, o.cells), p); err != nil {
 			return err
@@ -87,7 +87,7 @@ func (s *session) operate(o *operation, p workloads.Probe) error {
 		return err
 	}
 	if s.tape.level != "off" {
-		s.tape.record(o)
+		s.tape.recordOperation(o)
 	}
 	for _, id := range o.give {
 		if s.tape.level == tapeSaved {
@@ -101,7 +101,7 @@ func (s *session) operate(o *operation, p workloads.Probe) error {
 	return nil
 }
 
-// endTape gives what the tape held until here.
+// endTape releases the blocks that the tape held until here.
 func (s *session) endTape(p workloads.Probe) error {
 	if s.tape.level == "off" {
 		return nil
@@ -207,9 +207,8 @@ func (s *session) cutRegion(p workloads.Probe) error {
 	return s.giveBack(oldest, p)
 }
 
-// rotate makes the new state the present one, keeps the one before and drops the
-// oldest.
-func (s *session) rotate(p workloads.Probe) error {
+// rotateStates makes the new state the present one, keeps the one before and drops the oldest.
+func (s *session) rotateStates(p workloads.Probe) error {
 	old := s.blocks[bState]
 	s.blocks[bState] = s.blocks[bNext]
 	switch {
@@ -254,16 +253,16 @@ func (s *session) copyFrame(sl *slot, p workloads.Probe) error {
 	return nil
 }
 
-// show ends the slot's last frame: where full maps were copied the host thread
-// averages them. A frame that is not shown is dropped after that.
-func (s *session) show(sl *slot, p workloads.Probe) {
+// showFrame ends the slot's last frame: the host thread averages full maps if they were copied. A frame that is not
+// shown is dropped after that.
+func (s *session) showFrame(sl *slot, p workloads.Probe) {
 	if !sl.pending {
 		return
 	}
 	full := device.Floats(sl.frame)
 	if s.frame.onHost {
 		sp := p.Begin(s.index[stReduce], nil)
-		reduce(sl.picture, full, s.frame.maps, s.shape.N, s.frame.scale)
+		averagePixels(sl.picture, full, s.frame.maps, s.shape.N, s.frame.scale)
 		p.End(sp)
 	} else if sl.shown {
 		copy(sl.picture, full)
@@ -274,8 +273,8 @@ func (s *session) show(sl *slot, p workloads.Probe) {
 	sl.pending = false
 }
 
-// reduce averages scale x scale cells of each map to a pixel.
-func reduce(out, full []float32, maps, n, scale int) {
+// averagePixels averages scale x scale cells of each map to a pixel.
+func averagePixels(out, full []float32, maps, n, scale int) {
 	side := n / scale
 	part := 1 / float32(scale*scale)
 	for m := range maps {
@@ -297,7 +296,7 @@ func reduce(out, full []float32, maps, n, scale int) {
 	}
 }
 
-// readCounters is the knob stats.
+// readCounters implements the knob stats.
 func (s *session) readCounters(p workloads.Probe) error {
 	if s.stats == "off" {
 		return nil
@@ -314,9 +313,9 @@ func (s *session) readCounters(p workloads.Probe) error {
 	return nil
 }
 
-// capture records what the device does in a step, for each buffer that the state
-// can be in, without a frame and with one.
-func (s *session) capture() error {
+// captureGraphs captures the device work of a step, for each buffer that can hold the state, without a frame and with
+// one.
+func (s *session) captureGraphs() error {
 	for len(s.past) < s.history { // buffers take turns in the same order from here on
 		b, err := s.memory.take(bState, s.shape.stateWords())
 		if err != nil {
@@ -338,16 +337,16 @@ func (s *session) capture() error {
 				}
 			}
 		}
-		if err := s.rotate(loop.Silent{}); err != nil {
+		if err := s.rotateStates(loop.Silent{}); err != nil {
 			return err
 		}
 	}
 	s.graphs = graphs
-	return s.restore()
+	return s.restoreFirst()
 }
 
-// replay enqueues the graph for where the state is.
-func (s *session) replay(frame bool, p workloads.Probe) error {
+// replayGraph enqueues the graph for the state's buffer.
+func (s *session) replayGraph(frame bool, p workloads.Probe) error {
 	b, err := s.memory.take(bNext, s.shape.stateWords())
 	if err != nil {
 		return err

@@ -20,8 +20,8 @@ type watchPoint struct {
 	counts
 }
 
-// note keeps the counters at the end of a step.
-func (w *watch) note(m memory) {
+// recordPoint keeps the counters at the end of a step.
+func (w *watch) recordPoint(m memory) {
 	if w.points.Due() {
 		w.points.Keep(watchPoint{at: time.Since(w.began), counts: m.counts()})
 	}
@@ -70,7 +70,7 @@ func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.
 		}
 	}
 	if p, ok := s.memory.(*pooled); ok {
-		p.replayed(s.set, figures)
+		p.addReplays(s.set, figures)
 	}
 	if n := len(points) - 1; n > 0 {
 		first, final, steps := points[0], points[n], float64(n*every)

@@ -2,9 +2,8 @@ package gruflow
 
 import "math"
 
-// The host device's inner loops beside the matrix product. On amd64 with AVX2
-// and FMA they are assembly (act_amd64.s), elsewhere plain Go. None allocates;
-// tanh is accurate relative to its value, also near zero.
+// The host device's inner loops besides the matrix product. On amd64 with AVX2 and FMA they are assembly
+// (act_amd64.s), elsewhere plain Go. None allocates; tanh is accurate relative to its value, also near zero.
 //
 //	dot(a, b)               sum of a[i] b[i]
 //	sigmoidAll(x)           x = 1/(1+exp(-x))

@@ -2,7 +2,7 @@ package gruflow
 
 import "golang.org/x/sys/cpu"
 
-// fast says that the assembly can run; tests switch it to compare both.
+// fast reports whether the assembly can run; tests switch it to compare both.
 var fast = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 // The assembly works on n values, a multiple of eight.
@@ -100,12 +100,12 @@ func keepCells(c *keptCells) {
 	whole := 0
 	if fast {
 		if whole = c.n &^ 7; whole > 0 {
-			c.check()
+			c.checkBounds()
 			keepAVX2(c, whole)
 		}
 	}
 	if whole < c.n { // the same arithmetic, so that a value does not depend on its place
-		rest := c.rest(whole)
+		rest := c.tail(whole)
 		keepGeneric(&rest)
 	}
 }
@@ -114,18 +114,18 @@ func backCells(c *keptCells) {
 	whole := 0
 	if fast {
 		if whole = c.n &^ 7; whole > 0 {
-			c.check()
+			c.checkBounds()
 			backAVX2(c, whole)
 		}
 	}
 	if whole < c.n {
-		rest := c.rest(whole)
+		rest := c.tail(whole)
 		backGeneric(&rest)
 	}
 }
 
-// check panics where the assembly would leave a slice.
-func (c *keptCells) check() {
+// checkBounds panics where the assembly would leave a slice.
+func (c *keptCells) checkBounds() {
 	_, _, _, _ = c.gx[2*c.stride+c.n-1], c.gh[2*c.stride+c.n-1], c.kept[3*c.keptStride+c.n-1], c.before[c.n-1]
 	if c.after != nil {
 		_ = c.after[c.n-1]

@@ -148,7 +148,7 @@ func TestKeptCells(t *testing.T) {
 		}
 		for at := range n {
 			one := made()
-			one = one.rest(at)
+			one = one.tail(at)
 			one.n = 1
 			one.forward()
 			if one.after[0] != all.after[at] || one.kept[2*apart] != all.kept[2*apart+at] {

@@ -8,13 +8,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// tuning is what a search for the fastest tile found out.
+// tuning is the result of a search for the fastest tile.
 type tuning struct{ seconds float64 }
 
-// tune runs the GRU with every tile, and with the vendor's products where they
-// may be used, and keeps the fastest. A tile decides how rows are grouped and
-// not how a sum is formed, so results do not depend on it.
-func (s *session) tune(ctx context.Context) error {
+// tuneTiles runs the GRU with every tile, and with the vendor's products where they may be used, and keeps the
+// fastest. A tile groups rows and does not change the order of a sum, so results do not depend on it.
+func (s *session) tuneTiles(ctx context.Context) error {
 	type candidate struct {
 		tile   int
 		vendor bool
@@ -48,18 +47,18 @@ func (s *session) tune(ctx context.Context) error {
 	}
 	s.net.tile, s.net.vendor = best.tile, best.vendor
 	s.tuned = &tuning{}
-	return s.restore()
+	return s.restoreStart()
 }
 
-// timeGRU is the shortest of three forward passes, after one to warm up.
+// timeGRU returns the shortest of three forward passes, after one to warm up.
 func (s *session) timeGRU() (time.Duration, error) {
-	groups := s.net.groups(s.slots[0].x)
+	groups := s.net.bindLayers(s.slots[0].x)
 	if s.Err != nil {
 		return 0, s.Err
 	}
 	if s.train != nil { // its products read weights that the step makes
 		for l := range s.shape.L {
-			g := s.train.u.weights(l)
+			g := s.train.u.weightGroup(l)
 			if err := s.run(&g); err != nil {
 				return 0, err
 			}

@@ -39,15 +39,15 @@ func NewBackward(dev device.Device, c ForwardConfig) (*Backward, error) {
 	if c.Impl == implCuDNN {
 		f.lib, f.mem.Err = newTrainer(&f.mem, f.u)
 	} else {
-		f.u.open(&f.mem, f.u.shapes()...)
+		f.u.open(&f.mem, f.u.outerShapes()...)
 	}
-	allocate(&f.mem, append(f.u.gradients(),
+	allocateAll(&f.mem, append(f.u.gradients(),
 		request{"the input", rows * int64(s.I), &f.x}, request{"the input's cotangent", rows * int64(s.I), &f.dx}, request{"the output's cotangent", rows * int64(s.H), &f.dout}))
 	if err = f.mem.Err; err == nil {
-		err = f.send(c.Layers)
+		err = f.sendLayers(c.Layers)
 	}
 	if err == nil {
-		f.bind()
+		f.bindBackward()
 		err = f.Err
 	}
 	if err != nil {
@@ -60,13 +60,13 @@ func NewBackward(dev device.Device, c ForwardConfig) (*Backward, error) {
 func (u *unroll) gradients() (list []request) {
 	for l := range u.layers {
 		g, n := &u.layers[l].g, int64(u.net.s.gates())
-		list = append(list, request{"gradients", n * int64(u.net.s.width(l)), &g.wi}, request{"gradients", n * int64(u.net.s.H), &g.wh},
+		list = append(list, request{"gradients", n * int64(u.net.s.inputWidth(l)), &g.wi}, request{"gradients", n * int64(u.net.s.H), &g.wh},
 			request{"gradients", n, &g.bi}, request{"gradients", n, &g.bh})
 	}
 	return list
 }
 
-func (f *Backward) send(layers []Layer) error {
+func (f *Backward) sendLayers(layers []Layer) error {
 	var err error
 	for l, p := range layers {
 		to := f.u.layers[l].p
@@ -76,19 +76,19 @@ func (f *Backward) send(layers []Layer) error {
 	return err
 }
 
-// bind makes the launches: the weights as products read them, the layers, and back.
-func (f *Backward) bind() {
+// bindBackward makes the launches: the weights in the products' order, the layers forward, and the backward pass.
+func (f *Backward) bindBackward() {
 	u, s := f.u, f.u.net.s
 	if f.lib != nil {
-		f.groups = f.lib.groups(f.x, f.dout, f.dx)
+		f.groups = f.lib.stepGroups(f.x, f.dout, f.dx)
 		return
 	}
 	x := source{arg: f.x}
 	for l := range s.L {
-		f.groups = append(f.groups, u.weights(l))
+		f.groups = append(f.groups, u.weightGroup(l))
 	}
 	for l := range s.L {
-		f.groups = append(f.groups, u.forward(l, 0, x, loop.View{Buf: f.x}))
+		f.groups = append(f.groups, u.forwardGroup(l, 0, x, loop.View{Buf: f.x}))
 	}
 	dout := any(f.dout)
 	for l := s.L - 1; l >= 0; l-- {
@@ -96,7 +96,7 @@ func (f *Backward) bind() {
 		if l == 0 {
 			w.dx = f.dx
 		}
-		chain, grads := u.back(l, w)
+		chain, grads := u.layerBackward(l, w)
 		if l > 0 {
 			dout = u.dx[l%2]
 		}
@@ -127,7 +127,7 @@ func (f *Backward) Adam(rate float64) (err error) {
 	s := f.u.net.s
 	var all []optim.Tensor
 	for l, b := range f.u.layers {
-		all = append(all, optim.Tensor{Name: fmt.Sprint("weight_ih_l", l), N: s.gates() * s.width(l), P: b.p.wi, G: b.g.wi},
+		all = append(all, optim.Tensor{Name: fmt.Sprint("weight_ih_l", l), N: s.gates() * s.inputWidth(l), P: b.p.wi, G: b.g.wi},
 			optim.Tensor{Name: fmt.Sprint("weight_hh_l", l), N: s.gates() * s.H, P: b.p.wh, G: b.g.wh},
 			optim.Tensor{Name: fmt.Sprint("bias_ih_l", l), N: s.gates(), P: b.p.bi, G: b.g.bi},
 			optim.Tensor{Name: fmt.Sprint("bias_hh_l", l), N: s.gates(), P: b.p.bh, G: b.g.bh})
@@ -148,13 +148,13 @@ func (f *Backward) Parameters() (all []Layer, failed error) {
 		return v
 	}
 	for l, b := range f.u.layers {
-		all = append(all, Layer{read(b.p.wi, s.gates()*s.width(l)), read(b.p.wh, s.gates()*s.H), read(b.p.bi, s.gates()), read(b.p.bh, s.gates())})
+		all = append(all, Layer{read(b.p.wi, s.gates()*s.inputWidth(l)), read(b.p.wh, s.gates()*s.H), read(b.p.bi, s.gates()), read(b.p.bh, s.gates())})
 	}
 	return all, failed
 }
 
-// Run computes all time steps forward and backward, and waits. A second Run starts
-// with what the first one left of the cotangents of h0; cuDNN leaves those of Set.
+// Run computes all time steps forward and backward, and waits. A second Run starts from the cotangents of h0 that the
+// first one left; cuDNN starts again from the cotangents of Set.
 func (f *Backward) Run() error {
 	for i := range f.groups {
 		if err := f.run(&f.groups[i]); err != nil {
@@ -169,8 +169,8 @@ func (f *Backward) Run() error {
 	return f.stream.Sync()
 }
 
-// Gradients are what a Backward computed: dx [T,B,I], dh0 [L,B,H] and a layer's
-// gradients in the shapes of its parameters.
+// Gradients are the results of a Backward: dx [T,B,I], dh0 [L,B,H] and a layer's gradients in the shapes of its
+// parameters.
 type Gradients struct {
 	DX, DH0 []float32
 	Layers  []Layer
@@ -192,7 +192,7 @@ func (f *Backward) Gradients() (Gradients, error) {
 			addTo(dh, read(b.chain, s.B*s.H))
 			g.DH0 = append(g.DH0, dh...)
 		}
-		g.Layers = append(g.Layers, Layer{read(b.g.wi, s.gates()*s.width(l)), read(b.g.wh, s.gates()*s.H), read(b.g.bi, s.gates()), read(b.g.bh, s.gates())})
+		g.Layers = append(g.Layers, Layer{read(b.g.wi, s.gates()*s.inputWidth(l)), read(b.g.wh, s.gates()*s.H), read(b.g.bi, s.gates()), read(b.g.bh, s.gates())})
 	}
 	if f.lib != nil {
 		g.DH0 = read(f.lib.dh0, s.L*s.B*s.H)

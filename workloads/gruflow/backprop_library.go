@@ -17,8 +17,8 @@ var (
 	trainGradientsKernel = device.Kernel{Name: "gru_cudnn_grads", Sig: "bbbbbiiiii", Lib: "gru_gradients_fp32"}
 )
 
-// trainer is a GRU and its way back by cuDNN: all layers and time steps are one call. The
-// parameters and their gradients are those of an unrolled GRU, which keeps nothing itself.
+// trainer is a GRU with its backward pass by cuDNN: all layers and time steps are one call. The parameters and their
+// gradients belong to an unrolled GRU, which itself records nothing.
 type trainer struct {
 	u                   *unroll
 	h0, hn, dhn, dh0, y device.Buffer // [L,B,H], y [T,B,H]
@@ -26,7 +26,7 @@ type trainer struct {
 	words               int64         // of w
 }
 
-// newTrainer allocates what it needs besides the input, the output's cotangent and gradients.
+// newTrainer allocates its buffers except the input, the output's cotangent and gradients.
 func newTrainer(mem *op.Arena, u *unroll) (*trainer, error) {
 	s := u.net.s
 	maker, ok := mem.Dev.(device.GRUTrainer)
@@ -44,31 +44,31 @@ func newTrainer(mem *op.Arena, u *unroll) (*trainer, error) {
 		{"GRU output", int64(s.T) * int64(s.B) * int64(s.H), &t.y}, {"cuDNN's weights", t.words, &t.w}, {"cuDNN's gradients", t.words, &t.dw}, {"what cuDNN keeps", (kept + 3) / 4, &t.kept},
 	}
 	for l := range s.L {
-		list = append(list, u.parameters(l)...)
+		list = append(list, u.parameterRequests(l)...)
 	}
-	allocate(mem, list)
+	allocateAll(mem, list)
 	return t, mem.Err
 }
 
-// launch is one of the routines, with the integers behind the buffers and more ones.
+// launch binds one of the routines, with the sizes after the buffers and then the other integers.
 func (t *trainer) launch(k *device.Kernel, cost gpuprof.Cost, bufs []any, more ...any) launch {
 	s := t.u.net.s
 	args := append(append(bufs, s.T, s.B, s.I, s.H, s.L), more...)
 	return t.u.net.launch(k, s.B, cost, args...)
 }
 
-// weights copies a layer's parameters into cuDNN's arrangement, or gradients from it.
-func (t *trainer) weights(l int, p layerBuffers, space device.Buffer, back int) launch {
-	n := int64(t.u.net.s.gates()) * int64(t.u.net.s.width(l)+t.u.net.s.H+2)
+// copyWeights copies a layer's parameters into cuDNN's arrangement, or gradients from it.
+func (t *trainer) copyWeights(l int, p layerBuffers, space device.Buffer, back int) launch {
+	n := int64(t.u.net.s.gates()) * int64(t.u.net.s.inputWidth(l)+t.u.net.s.H+2)
 	return t.launch(&trainWeightsKernel, gpuprof.Cost{BytesRead: 4 * n, BytesWritten: 4 * n}, []any{p.wi, p.wh, p.bi, p.bh, space}, l, back)
 }
 
-// groups are a step: the weights as cuDNN has them, forward, back and the gradients.
-func (t *trainer) groups(x, dout, dx device.Buffer) []group {
+// stepGroups returns the groups of a step: the weights in cuDNN's arrangement, forward, backward and the gradients.
+func (t *trainer) stepGroups(x, dout, dx device.Buffer) []group {
 	u, s := t.u, t.u.net.s
 	weights, forward, back, grads := group{stage: stWeights}, group{stage: stGRU}, group{stage: stGRUBack}, group{stage: stGrads}
 	for l := range s.L {
-		weights.once = append(weights.once, t.weights(l, u.layers[l].p, t.w, 0))
+		weights.once = append(weights.once, t.copyWeights(l, u.layers[l].p, t.w, 0))
 		w := wayBack{dx: dx}
 		forward.minimum = forward.minimum.Add(u.net.layerMinimum(l))
 		back.minimum, grads.minimum = back.minimum.Add(u.chainMinimum(l, w)), grads.minimum.Add(u.gradsMinimum(l))
@@ -79,7 +79,7 @@ func (t *trainer) groups(x, dout, dx device.Buffer) []group {
 	grads.once = []launch{u.net.launch(&fillKernel, int(t.words), fillCost(int(t.words)), t.dw, int(t.words), float32(0)),
 		t.launch(&trainGradientsKernel, grads.minimum, []any{x, t.h0, t.y, t.kept, t.dw})}
 	for l := range s.L {
-		grads.once = append(grads.once, t.weights(l, u.layers[l].g, t.dw, 1))
+		grads.once = append(grads.once, t.copyWeights(l, u.layers[l].g, t.dw, 1))
 	}
 	return []group{weights, forward, back, grads}
 }

@@ -26,7 +26,7 @@ func TestBackwardByCuDNN(t *testing.T) {
 	}
 	c := ForwardConfig{TimeSteps: s.T, Batch: s.B, Input: s.I, Hidden: s.H}
 	for l := range s.L {
-		c.Layers = append(c.Layers, Layer{draw(s.gates() * s.width(l)), draw(s.gates() * s.H), draw(s.gates()), draw(s.gates())})
+		c.Layers = append(c.Layers, Layer{draw(s.gates() * s.inputWidth(l)), draw(s.gates() * s.H), draw(s.gates()), draw(s.gates())})
 	}
 	state := s.L * s.B * s.H
 	x, h0, dout, dhn := draw(s.T*s.B*s.I), draw(state), draw(s.T*s.B*s.H), draw(state)

@@ -10,28 +10,26 @@ import (
 //go:embed backward.ptx.zst
 var backwardPTX string
 
-// The kernels of back-propagation through time; refCellBack has the formulas. What is
-// kept, states and kept, is as wide as the precision: 16 bits with bf16 and fp16. at is
-// where a step begins in states, in elements. level is that of now, ago levels later, and
-// depth 0 says that no carrier leaves.
+// The kernels of back-propagation through time; refCellBack has the formulas. The records, states and kept, are as
+// wide as the precision: 16 bits with bf16 and fp16. at is the offset of a step in states, in elements. level is the
+// current level, ago levels later, and depth 0 means that no carrier leaves.
 var (
-	// A cell that keeps what its backward reads: from the products gx and gh [B,3H], to which
-	// bx and bh are added where biased is 1, the next state, and in kept [B,4H] rows of r, z,
-	// n and u = W_hn h + b_hn. states [T+1,B,H] has a step's state before the one it makes;
-	// where it is 16 bits wide the state itself is h. Arguments: gx, gh, bx, bh, h, states,
-	// kept, n, H, at, precision, biased. One item is one unit, here and in the next three.
+	// A cell that records the inputs of its backward pass: from the products gx and gh [B,3H], to which bx and bh are
+	// added where biased is 1, it computes the next state, and in kept [B,4H] rows of r, z, n and u = W_hn h + b_hn.
+	// states [T+1,B,H] has a step's old state before its new one; where states is 16 bits wide, h holds the state
+	// itself. Arguments: gx, gh, bx, bh, h, states, kept, n, H, at, precision, biased. One item is one unit, here and in
+	// the next three.
 	keepKernel = device.Kernel{Name: "gru_keep", Sig: "bbbbbbbiiiii", Host: keepHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
-	// The cell backwards: the cotangent of the new state is dh + chain [B,H], 0 for a carrier
-	// that left behind step last; from step first on dout [T-first,B,H] is added. dh leaves
-	// as the state's part of that of the old state, gx and gh [B,3H] get what the products
-	// backwards read. Arguments: dout, dh, chain, states, kept, level, gx, gh, n, H, at,
-	// precision, depth, ago, step, first, last.
+	// The cell backwards: the cotangent of the new state is dh + chain [B,H], 0 for a carrier that left after step
+	// last; from step first on dout [T-first,B,H] is added. On return dh is the state's part of the cotangent of the
+	// old state; gx and gh [B,3H] are the inputs of the backward products. Arguments: dout, dh, chain, states, kept,
+	// level, gx, gh, n, H, at, precision, depth, ago, step, first, last.
 	cellBackKernel = device.Kernel{Name: "gru_cell_bwd", Sig: "bbbbbbbbiiiiiiiii", Host: cellBackHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
 	// The state of a carrier that left is 0 in states and in h. Arguments: states, h, level,
 	// n, H, at, precision, depth, ago.
 	leaveKernel = device.Kernel{Name: "gru_leave", Sig: "bbbiiiiii", Host: leaveHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
-	// The way back of it: that state is made again from the one before it and from kept.
-	// Arguments: states, kept, level, n, H, at, precision, depth, ago.
+	// Its inverse: the cleared state is recomputed from the preceding state and from kept. Arguments: states, kept, level,
+	// n, H, at, precision, depth, ago.
 	restoreKernel = device.Kernel{Name: "gru_restore", Sig: "bbbiiiiii", Host: restoreHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
 	// p [rows,K] -> out [K,rows] rounded to a precision and as wide. Arguments: p, out, n,
 	// rows, K, precision. One item is one value.
@@ -50,11 +48,11 @@ const (
 	biasSide  = 64 // columns that the host adds at a time
 )
 
-// keepCost is n units forward, each with four values kept and its state.
+// keepCost returns the cost of n units forward, each with four recorded values and its state.
 func keepCost(n, biases int, p precision) gpuprof.Cost {
 	c := cellCost(n, biases, false)
 	c.BytesWritten = 5 * p.bytes() * int64(n)
-	if p.narrow() {
+	if p.isNarrow() {
 		c.BytesWritten += 4 * int64(n)
 	}
 	return c
@@ -64,8 +62,8 @@ func keepCost(n, biases int, p precision) gpuprof.Cost {
 // differences and the gates' derivatives.
 const cellBackFlops = 19
 
-// cellBackCost is n units backwards: what is kept, the state and the cotangents read, and
-// six gates and a cotangent written.
+// cellBackCost returns the cost of n units backwards: they read the record, the state and the cotangents, and write
+// six gates and a cotangent.
 func cellBackCost(n int, p precision, douts int) gpuprof.Cost {
 	return gpuprof.Cost{Flops: cellBackFlops * int64(n), BytesRead: (5*p.bytes() + 4*int64(2+douts)) * int64(n), BytesWritten: 4 * 7 * int64(n)}
 }

@@ -10,25 +10,25 @@ const piece = 512
 
 // load reads values [at, at+len(dst)) of an array of a precision's width.
 func (p precision) load(dst, from []float32, at int) {
-	if p.narrow() {
-		p.unpack(dst, halves(from)[at:][:len(dst)])
+	if p.isNarrow() {
+		p.unpack(dst, viewHalves(from)[at:][:len(dst)])
 		return
 	}
 	copy(dst, from[at:])
 }
 
-// store is the way back; a float32 is stored as it is.
-func (p precision) store(to []float32, at int, v []float32) {
-	if p.narrow() {
-		p.pack(halves(to)[at:][:len(v)], v)
+// storeValues converts values to the precision and stores them; float32 stays unchanged.
+func (p precision) storeValues(to []float32, at int, v []float32) {
+	if p.isNarrow() {
+		p.pack(viewHalves(to)[at:][:len(v)], v)
 		return
 	}
 	copy(to[at:], v)
 }
 
-// pieces walks the units [lo, hi) of rows of n, row by row and at most piece at a time: row
-// b, its units [j, j+w), and the first of them among all.
-func pieces(lo, hi, n int, f func(b, j, w, at int)) {
+// walkPieces walks the units [lo, hi) of rows of n, row by row and at most piece at a time: row b, its units [j, j+w),
+// and the index of the first of them.
+func walkPieces(lo, hi, n int, f func(b, j, w, at int)) {
 	for at := lo; at < hi; {
 		b, j := at/n, at%n
 		w := min(n-j, hi-at, piece)
@@ -42,7 +42,7 @@ func keepHost(a *device.Args, lo, hi int) {
 	gx, gh, bx, bh := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3)
 	h, states, kept := a.Floats(4), a.Floats(5), a.Floats(6)
 	var space [5 * piece]float32
-	pieces(lo, hi, n, func(b, j, w, at int) {
+	walkPieces(lo, hi, n, func(b, j, w, at int) {
 		c := keptCells{gx: gx[3*b*n+j:], gh: gh[3*b*n+j:], stride: n, n: w}
 		if biased {
 			for g := range 3 {
@@ -50,7 +50,7 @@ func keepHost(a *device.Args, lo, hi int) {
 				addTo(c.gh[g*n:][:w], bh[g*n+j:])
 			}
 		}
-		if !p.narrow() {
+		if !p.isNarrow() {
 			c.before, c.after, c.kept, c.keptStride = states[from+at:][:w], states[from+all+at:][:w], kept[4*b*n+j:], n
 			c.forward()
 			return
@@ -58,9 +58,9 @@ func keepHost(a *device.Args, lo, hi int) {
 		c.before, c.after, c.kept, c.keptStride = h[at:][:w], h[at:][:w], space[:4*w], w
 		c.forward()
 		for g := range 4 {
-			p.store(kept, (4*b+g)*n+j, space[g*w:(g+1)*w])
+			p.storeValues(kept, (4*b+g)*n+j, space[g*w:(g+1)*w])
 		}
-		p.store(states, from+all+at, c.after)
+		p.storeValues(states, from+all+at, c.after)
 	})
 }
 
@@ -71,16 +71,16 @@ func cellBackHost(a *device.Args, lo, hi int) {
 	level, gx, gh := a.Ints(5), a.Floats(6), a.Floats(7)
 	var space [5 * piece]float32
 	var zero [piece]float32
-	pieces(lo, hi, n, func(b, j, w, at int) {
+	walkPieces(lo, hi, n, func(b, j, w, at int) {
 		c := keptCells{gx: gx[3*b*n+j:], gh: gh[3*b*n+j:], stride: n, n: w, back: dh[at:][:w]}
 		c.dh, c.chain = c.back, chain[at:][:w]
-		if step == last && depth > 0 && left(level[b], ago, depth) {
+		if step == last && depth > 0 && hasLeft(level[b], ago, depth) {
 			c.dh, c.chain = zero[:w], zero[:w]
 		}
 		if step >= first {
 			c.dout = dout[(step-first)*all+at:][:w]
 		}
-		if p.narrow() {
+		if p.isNarrow() {
 			for g := range 4 {
 				p.load(space[g*w:(g+1)*w], kept, (4*b+g)*n+j)
 			}
@@ -93,22 +93,22 @@ func cellBackHost(a *device.Args, lo, hi int) {
 	})
 }
 
-// left says whether a carrier of this level now left so many levels ago.
-func left(level int32, ago, depth int) bool { return levelThen(level, ago, depth) == 0 }
+// hasLeft reports whether a carrier, now at this level, left ago levels earlier.
+func hasLeft(level int32, ago, depth int) bool { return levelThen(level, ago, depth) == 0 }
 
-// levelThen is the level so many levels ago of a carrier of this level now.
+// levelThen returns the level, ago levels earlier, of a carrier that is now at this level.
 func levelThen(level int32, ago, depth int) int { return (int(level) + depth - ago%depth) % depth }
 
 func leaveHost(a *device.Args, lo, hi int) {
 	n, from, p := a.Int(4), a.Int(5), precision(a.Int(6))
 	states, h, level := a.Floats(0), a.Floats(1), a.Ints(2)
 	var zero [piece]float32
-	pieces(lo, hi, n, func(b, _, w, at int) {
-		if !left(level[b], a.Int(8), a.Int(7)) {
+	walkPieces(lo, hi, n, func(b, _, w, at int) {
+		if !hasLeft(level[b], a.Int(8), a.Int(7)) {
 			return
 		}
-		p.store(states, from+at, zero[:w])
-		if p.narrow() {
+		p.storeValues(states, from+at, zero[:w])
+		if p.isNarrow() {
 			clear(h[at:][:w])
 		}
 	})
@@ -118,8 +118,8 @@ func restoreHost(a *device.Args, lo, hi int) {
 	all, n, from, p := a.Int(3), a.Int(4), a.Int(5), precision(a.Int(6))
 	states, kept, level := a.Floats(0), a.Floats(1), a.Ints(2)
 	var space [3 * piece]float32
-	pieces(lo, hi, n, func(b, j, w, at int) {
-		if !left(level[b], a.Int(8), a.Int(7)) {
+	walkPieces(lo, hi, n, func(b, j, w, at int) {
+		if !hasLeft(level[b], a.Int(8), a.Int(7)) {
 			return
 		}
 		h, z, c := space[:w], space[w:2*w], space[2*w:3*w]
@@ -129,22 +129,22 @@ func restoreHost(a *device.Args, lo, hi int) {
 		for i, v := range c {
 			h[i] = v + z[i]*(h[i]-v)
 		}
-		p.store(states, from+at, h)
+		p.storeValues(states, from+at, h)
 	})
 }
 
 func turnHost(a *device.Args, lo, hi int) {
 	v, out, rows, k, p := a.Floats(0), a.Floats(1), a.Int(3), a.Int(4), precision(a.Int(5))
 	var space [piece]float32
-	pieces(lo, hi, rows, func(col, row, w, at int) {
+	walkPieces(lo, hi, rows, func(col, row, w, at int) {
 		turned := space[:w]
 		for i := range turned {
 			turned[i] = v[(row+i)*k+col]
 		}
-		if !p.narrow() {
+		if !p.isNarrow() {
 			p.round(turned, turned)
 		}
-		p.store(out, at, turned)
+		p.storeValues(out, at, turned)
 	})
 }
 

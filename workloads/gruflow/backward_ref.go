@@ -7,7 +7,7 @@ type grad64 struct{ wi, wh, bi, bh []float64 }
 
 func newGrad64(s shape, l int) grad64 {
 	g := s.gates()
-	return grad64{wi: make([]float64, g*s.width(l)), wh: make([]float64, g*s.H), bi: make([]float64, g), bh: make([]float64, g)}
+	return grad64{wi: make([]float64, g*s.inputWidth(l)), wh: make([]float64, g*s.H), bi: make([]float64, g), bh: make([]float64, g)}
 }
 
 // refCellBack is one GRU step of one row backwards in float64. From dh1, the cotangent of
@@ -58,16 +58,14 @@ func refCellBack[F float32 | float64](x, h, dh1 []float64, wi, wh, bi, bh []F, t
 	return dx, dh
 }
 
-// gruGrads are what a GRU's backward returns: dx [T,B,I], dh0 [L,B,H] and a layer's
-// gradients each.
+// gruGrads are the results of a GRU's backward pass: dx [T,B,I], dh0 [L,B,H] and the gradients of each layer.
 type gruGrads struct {
 	dx, dh0 []float64
 	layers  []grad64
 }
 
-// refBackward is a whole GRU backwards in float64, through time and layers: from the
-// cotangents of the top layer's output, dout [T,B,H], and of the last states, dhn
-// [L,B,H].
+// refBackward computes a whole GRU backwards in float64, through time and layers: from the cotangents of the top
+// layer's output, dout [T,B,H], and of the last states, dhn [L,B,H].
 func refBackward(s shape, layers []layer64, x, h0, dout, dhn []float64) gruGrads {
 	// Every layer's states, of which the first is the one it started with.
 	states := make([][]float64, s.L)
@@ -84,7 +82,7 @@ func refBackward(s shape, layers []layer64, x, h0, dout, dhn []float64) gruGrads
 	g := gruGrads{dh0: make([]float64, s.L*s.B*s.H), layers: make([]grad64, s.L)}
 	for l := s.L - 1; l >= 0; l-- {
 		p, row := layers[l], s.B*s.H
-		in, width = x, s.width(l)
+		in, width = x, s.inputWidth(l)
 		if l > 0 {
 			in = states[l-1][row:]
 		}

@@ -61,7 +61,7 @@ func newLesson(s shape, seed uint64) lesson {
 	}
 	l := lesson{s: s, in: gradInput{draw(s.T * s.B * s.I), draw(s.L * s.B * s.H), draw(s.T * s.B * s.H), draw(s.L * s.B * s.H)}}
 	for i := range s.L {
-		l.layers = append(l.layers, layer64{draw(s.gates() * s.width(i)), draw(s.gates() * s.H), draw(s.gates()), draw(s.gates())})
+		l.layers = append(l.layers, layer64{draw(s.gates() * s.inputWidth(i)), draw(s.gates() * s.H), draw(s.gates()), draw(s.gates())})
 	}
 	return l
 }

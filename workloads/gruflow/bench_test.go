@@ -66,8 +66,8 @@ func BenchmarkTrain(b *testing.B) {
 			}
 			c, flops := ForwardConfig{TimeSteps: s.T, Batch: s.B, Input: s.I, Hidden: s.H}, 0
 			for l := range s.L {
-				c.Layers = append(c.Layers, Layer{draw(s.gates() * s.width(l)), draw(s.gates() * s.H), draw(s.gates()), draw(s.gates())})
-				flops += 6 * s.gates() * (s.width(l) + s.H) * s.B * s.T
+				c.Layers = append(c.Layers, Layer{draw(s.gates() * s.inputWidth(l)), draw(s.gates() * s.H), draw(s.gates()), draw(s.gates())})
+				flops += 6 * s.gates() * (s.inputWidth(l) + s.H) * s.B * s.T
 			}
 			f, err := NewBackward(openHost(b, host.Options{}), c)
 			if err == nil {

@@ -7,9 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// The stages of a step, in order. With a launch graph what runs on the device
-// is one stage, graph, instead of gru, flow and metrics: nothing outside can
-// tell its parts apart.
+// The stages of a step, in order. With a launch graph all device work is one stage, graph, instead of gru, flow and
+// metrics: from outside, its parts are indistinguishable.
 const (
 	stH2D = iota
 	stWeights
@@ -30,7 +29,7 @@ const (
 	stageCount
 )
 
-// allStages are the stages by these constants.
+// allStages returns the stages in the order of these constants.
 func allStages() []gpuprof.Stage {
 	var all []gpuprof.Stage
 	for _, name := range []string{"weights", "gru", "flow", "metrics", "loss", "recompute", "flow_bwd", "gru_bwd", "grads", "clip", "optimizer", "graph"} {
@@ -39,8 +38,8 @@ func allStages() []gpuprof.Stage {
 	return append(append([]gpuprof.Stage{loop.Transfer()}, append(all, loop.Result())...), loop.Waits()...)
 }
 
-// bind makes the launches of both slots, the graphs and the list of stages.
-func (s *session) bind() error {
+// bindSlots makes the launches of both slots, the graphs and the list of stages.
+func (s *session) bindSlots() error {
 	for k := range s.slots {
 		sl := &s.slots[k]
 		if s.train != nil {
@@ -53,7 +52,7 @@ func (s *session) bind() error {
 			sl.groups = s.levelDown(sl, 0, 0)
 			continue
 		}
-		sl.groups = sl.net.groups(sl.x)
+		sl.groups = sl.net.bindLayers(sl.x)
 		inject := s.launch(&injectKernel, s.shape.T*s.shape.B, injectCost(s.shape.T*s.shape.B), sl.x, s.flow.energy, s.shape.T*s.shape.B, s.shape.I, s.shape.B)
 		sl.groups[0].once = append([]launch{inject}, sl.groups[0].once...)
 		sl.groups = append(sl.groups, s.flowGroup(sl.net), s.metricsGroup(sl.net))
@@ -61,12 +60,12 @@ func (s *session) bind() error {
 	if s.Err != nil {
 		return s.Err
 	}
-	if err := s.warm(s.slots[0].groups); err != nil {
+	if err := s.warmPool(s.slots[0].groups); err != nil {
 		return err
 	}
 	s.memory.ResetPeak()
 	if s.set.On("graph") {
-		if err := s.capture(); err != nil {
+		if err := s.captureGraphs(); err != nil {
 			return err
 		}
 	}
@@ -83,10 +82,10 @@ func (s *session) flowGroup(net *gru) group {
 		g.once = []launch{s.launch(&flowKernel, sh.B, flowCost(sh), d.proj, d.bias, net.h, d.energy, d.level, d.place, d.source, d.record, d.record, sh.B, sh.B, sh.H, sh.L, sh.D, false)}
 		return g
 	}
-	p := s.need("projection", outputs*int64(sh.B))
+	p := s.reserve("projection", outputs*int64(sh.B))
 	g.take, g.give = []scratchRef{p}, []scratchRef{p}
 	g.once = []launch{
-		net.ownGemm(source{arg: net.h, at: (sh.L - 1) * sh.B * sh.H}, d.proj, d.bias, p, sh.B, sh.H, outputs, fp32),
+		net.bindOwnGemm(source{arg: net.h, at: (sh.L - 1) * sh.B * sh.H}, d.proj, d.bias, p, sh.B, sh.H, outputs, fp32),
 		s.launch(&moveKernel, sh.B, moveCost(sh), p, net.h, d.energy, d.level, d.place, d.source, d.record, d.record, sh.B, sh.B, sh.H, sh.L, sh.D, false),
 	}
 	return g
@@ -99,7 +98,7 @@ func (s *session) metricsGroup(net *gru) group {
 
 // needPartial names the scratch memory of the metrics.
 func (s *session) needPartial() scratchRef {
-	return s.need("partial sums", int64(ceilDiv(s.shape.B, metricBlock))*int64(s.shape.metrics()))
+	return s.reserve("partial sums", int64(ceilDiv(s.shape.B, metricBlock))*int64(s.shape.metrics()))
 }
 
 // metricsOf reduces to metrics, with the top layer's state from element at of h on.
@@ -127,8 +126,8 @@ func (s *session) metricsOf(h any, top int, metrics any, partial scratchRef) gro
 	return g
 }
 
-// capture records what each slot's step does on the device.
-func (s *session) capture() error {
+// captureGraphs captures the device work of each slot's step.
+func (s *session) captureGraphs() error {
 	for k := range s.slots {
 		var err error
 		s.graphs[k], err = s.mem.Dev.Capture(s.stream, func() error { return s.compute(k, loop.Silent{}) })
@@ -150,7 +149,7 @@ func (s *session) describeStages() {
 			st = &all[stGraph]
 		}
 		st.MaxSpans++
-		st.Parts = append(st.Parts, s.parts(g)...)
+		st.Parts = append(st.Parts, s.partsOf(g)...)
 		least := g.minimum
 		least.Launches = 1
 		st.Minimum = st.Minimum.Add(least)

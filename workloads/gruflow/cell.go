@@ -19,16 +19,14 @@ var cellPTX string
 //
 // in place, and once more to out when there is one.
 //
-// Arguments: gx, gh, bx, bh, h, out, n, H, gxAt, hAt, outAt, biased; each At is
-// where its array begins, in elements; outAt is -1 for no out. One item is one
-// unit of one carrier.
+// Arguments: gx, gh, bx, bh, h, out, n, H, gxAt, hAt, outAt, biased; each At is the offset of its array, in elements;
+// outAt is -1 for no out. One item is one unit of one carrier.
 var cellKernel = device.Kernel{Name: "gru_cell", Sig: "bbbbbbiiiiii", Host: cellHost, Grain: 4096, PTX: cellPTX, Threads: 256, PerBlock: 256}
 
 // A sigmoid counts 4 flops and a tanh 2, with an exponential as one.
 const cellFlops = (1 + 4) + (1 + 4) + (2 + 2) + 3
 
-// cellCost is n units; biases are 6 h values, and 0 where they were added
-// before.
+// cellCost returns the cost of n units; biases are 6 h values, and 0 where they were added before.
 func cellCost(n, biases int, copies bool) gpuprof.Cost {
 	c := gpuprof.Cost{Flops: cellFlops * int64(n), BytesRead: 4 * (7*int64(n) + int64(biases)), BytesWritten: 4 * int64(n)}
 	if biases > 0 {
@@ -40,25 +38,23 @@ func cellCost(n, biases int, copies bool) gpuprof.Cost {
 	return c
 }
 
-// The plain cell has one kernel for each operation on [B,H] arrays, as an
-// eager cell has. Arguments: a, b, out, n, H, aAt, aRow, bAt, bRow, outAt,
-// outRow; At is where an array begins and Row how far its rows are apart, in
-// elements. One item is one unit of one carrier; b is not read where a name
-// has one operand.
+// The plain cell has one kernel for each operation on [B,H] arrays, like an eager cell. Arguments: a, b, out, n, H,
+// aAt, aRow, bAt, bRow, outAt, outRow; At is the offset of an array and Row the distance of its rows, in elements. One
+// item is one unit of one carrier; kernels with one operand do not read b.
 var (
-	addKernel     = elementwise("gru_add", addHost)
-	subKernel     = elementwise("gru_sub", subHost)
-	mulKernel     = elementwise("gru_mul", mulHost)
-	sigmoidKernel = elementwise("gru_sigmoid", sigmoidHost)
-	tanhKernel    = elementwise("gru_tanh", tanhHost)
-	copyKernel    = elementwise("gru_copy", copyHost)
+	addKernel     = newElementwise("gru_add", addHost)
+	subKernel     = newElementwise("gru_sub", subHost)
+	mulKernel     = newElementwise("gru_mul", mulHost)
+	sigmoidKernel = newElementwise("gru_sigmoid", sigmoidHost)
+	tanhKernel    = newElementwise("gru_tanh", tanhHost)
+	copyKernel    = newElementwise("gru_copy", copyHost)
 )
 
-func elementwise(name string, host func(*device.Args, int, int)) device.Kernel {
+func newElementwise(name string, host func(*device.Args, int, int)) device.Kernel {
 	return device.Kernel{Name: name, Sig: "bbbiiiiiiii", Host: host, Grain: 4096, PTX: cellPTX, Threads: 256, PerBlock: 256}
 }
 
-// elementwiseCost is n values of operands inputs at flops each.
+// elementwiseCost returns the cost of n values of operands inputs at flops each.
 func elementwiseCost(n, flops, operands int) gpuprof.Cost {
 	return gpuprof.Cost{Flops: int64(n) * int64(flops), BytesRead: 4 * int64(n) * int64(operands), BytesWritten: 4 * int64(n)}
 }

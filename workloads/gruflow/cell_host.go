@@ -40,7 +40,7 @@ type rows struct {
 	left, right, written []float32 // the present row's part
 }
 
-func walk(a *device.Args, lo, hi int) rows {
+func walkRows(a *device.Args, lo, hi int) rows {
 	return rows{
 		a: a.Floats(0)[a.Int(5):], b: a.Floats(1)[a.Int(7):], out: a.Floats(2)[a.Int(9):],
 		n: a.Int(4), aRow: a.Int(6), bRow: a.Int(8), oRow: a.Int(10), at: lo, hi: hi,
@@ -59,7 +59,7 @@ func (w *rows) next() bool {
 }
 
 func addHost(a *device.Args, lo, hi int) {
-	for w := walk(a, lo, hi); w.next(); {
+	for w := walkRows(a, lo, hi); w.next(); {
 		for i, v := range w.left {
 			w.written[i] = v + w.right[i]
 		}
@@ -67,7 +67,7 @@ func addHost(a *device.Args, lo, hi int) {
 }
 
 func subHost(a *device.Args, lo, hi int) {
-	for w := walk(a, lo, hi); w.next(); {
+	for w := walkRows(a, lo, hi); w.next(); {
 		for i, v := range w.left {
 			w.written[i] = v - w.right[i]
 		}
@@ -75,26 +75,26 @@ func subHost(a *device.Args, lo, hi int) {
 }
 
 func mulHost(a *device.Args, lo, hi int) {
-	for w := walk(a, lo, hi); w.next(); {
+	for w := walkRows(a, lo, hi); w.next(); {
 		vec.Mul(w.written, w.left, w.right)
 	}
 }
 
 func copyHost(a *device.Args, lo, hi int) {
-	for w := walk(a, lo, hi); w.next(); {
+	for w := walkRows(a, lo, hi); w.next(); {
 		copy(w.written, w.left)
 	}
 }
 
 func sigmoidHost(a *device.Args, lo, hi int) {
-	for w := walk(a, lo, hi); w.next(); {
+	for w := walkRows(a, lo, hi); w.next(); {
 		copy(w.written, w.left)
 		sigmoidAll(w.written)
 	}
 }
 
 func tanhHost(a *device.Args, lo, hi int) {
-	for w := walk(a, lo, hi); w.next(); {
+	for w := walkRows(a, lo, hi); w.next(); {
 		copy(w.written, w.left)
 		tanhAll(w.written)
 	}

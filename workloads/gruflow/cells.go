@@ -1,8 +1,7 @@
 package gruflow
 
-// keptCells are n units of a row in a GRU that keeps what its way back reads. gx and gh have
-// rows for r, z and n stride values apart, kept has r, z, n and u = W_hn h + b_hn keptStride
-// apart. Rows have n values.
+// keptCells are n units of a row in a GRU that records the inputs of its backward pass. gx and gh have rows for r, z
+// and n, stride values apart; kept has r, z, n and u = W_hn h + b_hn, keptStride apart. Rows have n values.
 type keptCells struct {
 	gx, gh, kept          []float32
 	before, after         []float32 // the state; after is of forward alone
@@ -13,12 +12,12 @@ type keptCells struct {
 // forward writes kept and the state after, from the products gx and gh.
 func (c *keptCells) forward() { keepCells(c) }
 
-// backward writes gx, gh and back, the state's part of the cotangent of before, from the
-// cotangent of after: dh + chain + dout. refCellBack has the formulas.
+// backward writes gx, gh and back, the state's part of the cotangent of before, from the cotangent of after: dh +
+// chain + dout. refCellBack has the formulas.
 func (c *keptCells) backward() { backCells(c) }
 
-// rest are the units from at on.
-func (c *keptCells) rest(at int) keptCells {
+// tail returns the units from at on.
+func (c *keptCells) tail(at int) keptCells {
 	from := func(v []float32) []float32 {
 		if v == nil {
 			return nil
@@ -50,8 +49,7 @@ func keepGeneric(c *keptCells) {
 	}
 }
 
-// backGeneric rounds every product, as the assembly does: a conversion keeps the compiler from
-// fusing it with a sum.
+// backGeneric rounds every product, like the assembly: a conversion keeps the compiler from fusing it with a sum.
 func backGeneric(c *keptCells) {
 	n, p := c.n, c.keptStride
 	r, z, m, u, h := c.kept[:n], c.kept[p:][:n], c.kept[2*p:][:n], c.kept[3*p:][:n], c.before[:n]

@@ -20,28 +20,26 @@ const (
 	tolerance = 1e-5
 	// Rows checked where all of them would take over a second.
 	sampledRows = 64
-	// What the reference does in a second on one core, in flops counted for
-	// the float32 kernels; only decides between all rows and a sample.
+	// Speed of the reference on one core, in FLOP/s counted for the float32 kernels; only decides between all rows
+	// and a sample.
 	referenceRate = 8e8
 )
 
-// Check implements workloads.Session. Both slots are checked. A row of the GRU
-// is one carrier at one time step; its reference starts from what the layer
-// was given, so that an error is the layer's own and a long sequence can be
-// checked at any of its time steps. Whole steps follow. Afterwards the carriers are where
-// they were at the start.
+// Check implements workloads.Session. It checks both slots. A row of the GRU is one carrier at one time step; its
+// reference starts from the layer's own inputs, so that an error belongs to the layer and a long sequence can be
+// checked at any of its time steps. Whole steps follow. Afterwards the carriers are back at the start.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
 	out, err := op.EachSlot(depth, func(k int) ([]gpuprof.Check, error) {
 		c := &checker{s: s, ctx: ctx, slot: k, batch: k % s.batches, errs: make([]op.ErrorNorm, stageCount)}
 		err := c.run(rng, k == 0 && whole)
-		return c.checks(), err
+		return c.stageChecks(), err
 	})
 	if err != nil {
 		return out, err
 	}
-	steps, err := s.wholeSteps(ctx)
+	steps, err := s.checkWholeSteps(ctx)
 	return append(out, steps...), cmp.Or(err, ctx.Err())
 }
 
@@ -52,31 +50,31 @@ type checker struct {
 	ctx   context.Context
 	slot  int
 	batch int
-	micro int   // of a training step's micro-batches, that of the group at hand
+	micro int   // the micro-batch of the current group, in training
 	rows  []int // of the T*B rows of the GRU
 	whole bool
 	start state
 	top   []float32 // the top layer's state before the carriers move
 	errs  []op.ErrorNorm
 	laws  [lawCount]op.ErrorNorm
-	level levelCheck // in training, what a stage was given
+	level levelCheck // in training, the inputs of a stage
 }
 
 func (c *checker) run(rng *rand.Rand, whole bool) error {
 	s := c.s
 	c.rows, c.whole = pickRows(rng, s.shape.T*s.shape.B, whole)
 	c.start = drawState(s.shape, s.seed)
-	if err := c.begin(); err != nil {
+	if err := c.resetSlot(); err != nil {
 		return err
 	}
-	if err := c.input(); err != nil {
+	if err := c.checkInput(); err != nil {
 		return err
 	}
 	s.poison = true
 	defer func() { s.poison = false }()
 	groups := s.slots[c.slot].groups
 	for i := range groups {
-		if err := c.group(&groups[i]); err != nil {
+		if err := c.checkGroup(&groups[i]); err != nil {
 			return fmt.Errorf("stage %s: %w", allStages()[groups[i].stage].Name, err)
 		}
 		if err := c.ctx.Err(); err != nil {
@@ -88,12 +86,12 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 		return err
 	}
 	if s.graphs[c.slot] != nil {
-		if err := c.graph(); err != nil {
+		if err := c.checkGraph(); err != nil {
 			return err
 		}
 	}
 	if s.train != nil && c.slot == 0 {
-		return c.conserves()
+		return c.checkConservation()
 	}
 	return nil
 }
@@ -116,11 +114,11 @@ func pickRows(rng *rand.Rand, n int, whole bool) ([]int, bool) {
 	return rows, false
 }
 
-// begin puts the carriers where they start and poisons what the step writes.
-func (c *checker) begin() error {
+// resetSlot restores the carriers' initial state and poisons the outputs of the step.
+func (c *checker) resetSlot() error {
 	s := c.s
 	sl := &s.slots[c.slot]
-	if err := s.restore(); err != nil {
+	if err := s.restoreStart(); err != nil {
 		return err
 	}
 	if s.train != nil {
@@ -145,8 +143,8 @@ func (c *checker) begin() error {
 	return nil
 }
 
-// input sends the batch and compares the device's copy with the caller's.
-func (c *checker) input() error {
+// checkInput sends the batch and compares the device's copy with the caller's.
+func (c *checker) checkInput() error {
 	s := c.s
 	sl := &s.slots[c.slot]
 	if err := s.send(sl, c.batch, loop.Silent{}); err != nil {
@@ -161,11 +159,11 @@ func (c *checker) input() error {
 	return nil
 }
 
-// group runs one group's launches and compares what they wrote.
-func (c *checker) group(g *group) error {
+// checkGroup runs one group's launches and compares their outputs.
+func (c *checker) checkGroup(g *group) error {
 	s, sh := c.s, c.s.shape
 	if s.rec != nil {
-		return c.trained(g)
+		return c.checkTrained(g)
 	}
 	if g.stage == stFlow {
 		var err error
@@ -181,26 +179,25 @@ func (c *checker) group(g *group) error {
 	}
 	switch g.stage {
 	case stGRU:
-		return c.layer(g.layer)
+		return c.checkLayer(g.layer)
 	case stFlow:
 		return c.carriers()
 	}
-	return c.reduced()
+	return c.checkMetrics()
 }
 
 func (c *checker) read(b device.Buffer, at, n int) ([]float32, error) {
-	return op.Receive(c.s.mem.Dev, c.s.stream, c.s.now(b), at, n)
+	return op.Receive(c.s.mem.Dev, c.s.stream, c.s.current(b), at, n)
 }
 
-// layer compares one layer's new states with the formula, from the input and
-// the state before that the layer itself was given. A library's layers are
-// compared together.
-func (c *checker) layer(l int) error {
+// checkLayer compares one layer's new states with the formula, from the layer's own input and preceding state. It
+// compares a library's layers together.
+func (c *checker) checkLayer(l int) error {
 	if c.net().lib == nil {
 		return c.oneLayer(l)
 	}
-	if c.s.shape.T > 1 && c.s.shape.L > 1 { // what passed between layers is not known
-		return c.chain()
+	if c.s.shape.T > 1 && c.s.shape.L > 1 { // data between the layers is unknown
+		return c.checkChain()
 	}
 	for l := range c.s.shape.L {
 		if err := c.oneLayer(l); err != nil {
@@ -212,14 +209,13 @@ func (c *checker) layer(l int) error {
 
 func (c *checker) net() *gru { return c.s.slots[c.slot].net }
 
-// outputs reads row r of a layer's output sequence; without one it is the
-// layer's state.
-func (c *checker) outputs(l, row int) ([]float32, error) {
+// readOutputs reads row r of a layer's output sequence; without one it is the layer's state.
+func (c *checker) readOutputs(l, row int) ([]float32, error) {
 	n, h := c.net(), c.s.shape.H
 	switch {
 	case c.s.shape.T == 1:
 		return c.read(n.h, (l*c.s.shape.B+row)*h, h)
-	case n.lib != nil && n.prec.narrow():
+	case n.lib != nil && n.prec.isNarrow():
 		return c.readNarrow(n.lib.y, row*h, h)
 	case n.lib != nil:
 		return c.read(n.lib.y, row*h, h)
@@ -235,7 +231,7 @@ func (c *checker) readNarrow(b device.Buffer, at, n int) ([]float32, error) {
 		return nil, err
 	}
 	out := make([]float32, n)
-	c.net().prec.unpack(out, halves(words)[at%2:][:n])
+	c.net().prec.unpack(out, viewHalves(words)[at%2:][:n])
 	return out, nil
 }
 
@@ -252,12 +248,12 @@ func (c *checker) oneLayer(l int) error {
 		at := (l*sh.B + carrier) * sh.H
 		before := c.start.h[at : at+sh.H]
 		if t > 0 {
-			if before, err = c.outputs(l, row-sh.B); err != nil {
+			if before, err = c.readOutputs(l, row-sh.B); err != nil {
 				return err
 			}
 		}
 		refCell(op.As[float64](x), op.As[float64](before), p.wi, p.wh, p.bi, p.bh, ref)
-		got, err := c.outputs(l, row)
+		got, err := c.readOutputs(l, row)
 		if err != nil {
 			return err
 		}
@@ -273,21 +269,21 @@ func (c *checker) oneLayer(l int) error {
 	return nil
 }
 
-// layerInput is a row of the layer's input: of the batch, with the carrier's
-// energy in column 0, or of the layer before.
+// layerInput returns a row of the layer's input: of the batch, with the carrier's energy in column 0, or of the
+// preceding layer.
 func (c *checker) layerInput(l, row int) ([]float32, error) {
 	s, sh := c.s, c.s.shape
 	if l > 0 {
-		return c.outputs(l-1, row)
+		return c.readOutputs(l-1, row)
 	}
 	x := slices.Clone(device.Floats(s.inputs)[(c.batch*sh.T*sh.B+row)*sh.I:][:sh.I])
 	x[0] = c.start.energy[row%sh.B]
 	return x, nil
 }
 
-// chain compares all time steps of as many carriers as make up the sampled
-// rows, from the batch and the state at the start.
-func (c *checker) chain() error {
+// checkChain compares all time steps of as many carriers as make up the sampled rows, from the batch and the state at
+// the start.
+func (c *checker) checkChain() error {
 	s, sh := c.s, c.s.shape
 	for _, k := range c.carriersOf() {
 		h := make([][]float64, sh.L)
@@ -305,7 +301,7 @@ func (c *checker) chain() error {
 				refCell(in, h[l], p.wi, p.wh, p.bi, p.bh, next)
 				h[l], in = next, next
 			}
-			got, err := c.outputs(sh.L-1, t*sh.B+k)
+			got, err := c.readOutputs(sh.L-1, t*sh.B+k)
 			if err != nil {
 				return err
 			}
@@ -322,8 +318,7 @@ func (c *checker) chain() error {
 	return nil
 }
 
-// carriersOf is the first and the last carrier and as many of the sampled
-// rows' as give that many rows, or all.
+// carriersOf returns the first and the last carrier, and carriers of the sampled rows until they give as many rows, or all.
 func (c *checker) carriersOf() []int {
 	sh := c.s.shape
 	most := max(2, ceilDiv(len(c.rows), sh.T))
@@ -338,8 +333,7 @@ func (c *checker) carriersOf() []int {
 }
 
 // carriers compares the carrier update, from the top layer's state that the
-// last time step left. That state itself must be as it was, or zero in all
-// layers for a carrier that has just entered.
+// last time step left. That state itself must be unchanged, or zero in all layers for a carrier that has just entered.
 func (c *checker) carriers() error {
 	s, sh, e := c.s, c.s.shape, &c.errs[stFlow]
 	e.Used = true
@@ -350,7 +344,7 @@ func (c *checker) carriers() error {
 			return err
 		}
 	}
-	sources, levels := drawSources(sh, s.seed), asInts(now[s.flow.level])
+	sources, levels := drawSources(sh, s.seed), intView(now[s.flow.level])
 	for _, row := range c.rows {
 		if row < (sh.T-1)*sh.B {
 			continue

@@ -32,18 +32,18 @@ func refKept(x, h []float64, p layerParams) (gates, next []float64) {
 	return gates, next
 }
 
-// watchBack reads, before time step T-1-t of a layer's way back, the cotangents of the
-// checked rows' new states, which are those of the old states of the step behind it.
+// watchBack reads, before time step T-1-t of a layer's backward pass, the cotangents of the checked rows' new states,
+// which are the cotangents of the old states of the following step.
 func (c *checker) watchBack(g *group, t int) error {
 	sh := c.s.shape
 	if err := c.s.stream.Sync(); err != nil {
 		return err
 	}
-	return c.arrived(g.layer, sh.T-1-t)
+	return c.readArrived(g.layer, sh.T-1-t)
 }
 
-// arrived reads the sum of both parts of the cotangent that has arrived at a time step.
-func (c *checker) arrived(l, t int) error {
+// readArrived reads the sum of both parts of the cotangent that has arrived at a time step.
+func (c *checker) readArrived(l, t int) error {
 	sh, b := c.s.shape, c.s.train.u.layers[l]
 	for _, row := range c.rows {
 		if row/sh.B != t && row/sh.B != t+1 {
@@ -71,14 +71,14 @@ func (c *checker) arrived(l, t int) error {
 	return nil
 }
 
-// cellsBack compares a layer of a level backwards: what it made of each checked row's
-// cotangent, from the states and inputs of the way down.
+// cellsBack compares a layer of a level backwards: its result from each checked row's cotangent, and from the states
+// and inputs of the forward pass.
 func (c *checker) cellsBack(g *group) error {
 	s, sh, t, l, e, lv := c.s, c.s.shape, c.s.train, g.layer, &c.errs[stGRUBack], &c.level
-	if err := c.arrived(l, -1); err != nil {
+	if err := c.readArrived(l, -1); err != nil {
 		return err
 	}
-	gx, gh, err := c.gates()
+	gx, gh, err := c.readGates()
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (c *checker) cellsBack(g *group) error {
 	for _, row := range c.rows {
 		k, d := row%sh.B, lv.cotangents[row]
 		last := row/sh.B == sh.T-1
-		if last && left(lv.level[k], t.window-1-g.level, sh.D) {
+		if last && hasLeft(lv.level[k], t.window-1-g.level, sh.D) {
 			clear(d)
 		}
 		if !top || last {
@@ -94,7 +94,7 @@ func (c *checker) cellsBack(g *group) error {
 			if !top {
 				ref, at = t.u.dx[(l+1)%2], row
 			}
-			dout, err := c.scratch(ref, at*sh.H, sh.H)
+			dout, err := c.readScratch(ref, at*sh.H, sh.H)
 			if err != nil {
 				return err
 			}
@@ -116,7 +116,7 @@ func (c *checker) cellsBack(g *group) error {
 		e.Add(gh[row*sh.gates():][:sh.gates()], to.bh)
 		e.Add(op.As[float32](lv.old[row]), dh)
 		if l > 0 {
-			got, err := c.scratch(t.u.dx[l%2], row*sh.H, sh.H)
+			got, err := c.readScratch(t.u.dx[l%2], row*sh.H, sh.H)
 			if err != nil {
 				return err
 			}
@@ -129,7 +129,7 @@ func (c *checker) cellsBack(g *group) error {
 	return c.energyBack(gx)
 }
 
-// energyBack compares the energy's cotangent, a sum over time steps of what is there.
+// energyBack compares the energy's cotangent, a sum over the time steps' input gradients.
 func (c *checker) energyBack(gx []float32) error {
 	s, sh := c.s, c.s.shape
 	de, err := c.read(s.train.de, 0, sh.B)
@@ -149,9 +149,9 @@ func (c *checker) energyBack(gx []float32) error {
 	return nil
 }
 
-// grads compares some rows of a layer's weights, and of its biases, with sums over all rows
-// of the gates' cotangents that the stage was given.
-func (c *checker) grads(g *group) error {
+// checkGrads compares some rows of a layer's weight gradients, and of its bias gradients, with sums over all rows of
+// the gates' cotangents that the stage read.
+func (c *checker) checkGrads(g *group) error {
 	s, sh, t := c.s, c.s.shape, c.s.train
 	rows := sh.T * sh.B
 	add := g.add
@@ -162,35 +162,35 @@ func (c *checker) grads(g *group) error {
 		if err != nil {
 			return err
 		}
-		h, err := c.stored(t.u.layers[sh.L-1].states, (slot+1)*rows*sh.H, sh.B*sh.H)
+		h, err := c.readStored(t.u.layers[sh.L-1].states, (slot+1)*rows*sh.H, sh.B*sh.H)
 		if err != nil {
 			return err
 		}
-		return c.outer(dp, outputs, h, sh.H, b[0], b[1], 0, add)
+		return c.checkOuter(dp, outputs, h, sh.H, b[0], b[1], 0, add)
 	}
 	var x []float32
 	var err error
 	if g.layer == 0 {
 		x, err = c.read(s.slots[c.slot].x, (g.micro*t.window+g.level)*rows*sh.I, rows*sh.I)
 	} else {
-		x, err = c.stored(t.u.layers[g.layer-1].states, (slot*rows+sh.B)*sh.H, rows*sh.H)
+		x, err = c.readStored(t.u.layers[g.layer-1].states, (slot*rows+sh.B)*sh.H, rows*sh.H)
 	}
 	if err != nil {
 		return err
 	}
-	h, err := c.stored(t.u.layers[g.layer].states, slot*rows*sh.H, rows*sh.H)
+	h, err := c.readStored(t.u.layers[g.layer].states, slot*rows*sh.H, rows*sh.H)
 	if err != nil {
 		return err
 	}
-	if err := c.outer(c.level.gx, sh.gates(), x, sh.width(g.layer), b[0], b[2], 0, add); err != nil {
+	if err := c.checkOuter(c.level.gx, sh.gates(), x, sh.inputWidth(g.layer), b[0], b[2], 0, add); err != nil {
 		return err
 	}
-	return c.outer(c.level.gh, sh.gates(), h, sh.H, b[1], b[3], 1, add)
+	return c.checkOuter(c.level.gh, sh.gates(), h, sh.H, b[1], b[3], 1, add)
 }
 
-// outer compares rows of a gradient [m,k] = sum over rows of a [rows,m] and x [rows,k], and
-// of the bias; of is the place of the matrix among the gradients.
-func (c *checker) outer(a []float32, m int, x []float32, k int, w, bias device.Buffer, of int, add bool) error {
+// checkOuter compares rows of a gradient [m,k] = sum over rows of a [rows,m] and x [rows,k], and of the bias; of is
+// the index of the matrix among the gradients.
+func (c *checker) checkOuter(a []float32, m int, x []float32, k int, w, bias device.Buffer, of int, add bool) error {
 	e, rows := &c.errs[stGrads], len(a)/m
 	for n := range min(m, gatesChecked) {
 		i := n * (m - 1) / max(1, min(m, gatesChecked)-1) // the first, the last and between

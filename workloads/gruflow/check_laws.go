@@ -20,7 +20,7 @@ const (
 // by 3e-7 over one call.
 const chainBound = 1e-4
 
-// lawChecks are the checks that belong to no stage.
+// lawChecks returns the checks that belong to no stage.
 func (c *checker) lawChecks() []gpuprof.Check {
 	var out []gpuprof.Check
 	if e := c.laws[lawChain]; e.Used {
@@ -32,11 +32,11 @@ func (c *checker) lawChecks() []gpuprof.Check {
 	return out
 }
 
-// conserves runs a step whose loss is all energy, deposited, carried and gone: nothing
-// changes that, so every gradient is 0, bit for bit.
-func (c *checker) conserves() error {
+// checkConservation runs a step whose loss is all energy, deposited, carried and gone: no parameter changes that
+// energy, so every gradient is 0, bit for bit.
+func (c *checker) checkConservation() error {
 	s, t, sh := c.s, c.s.train, c.s.shape
-	if err := s.restore(); err != nil {
+	if err := s.restoreStart(); err != nil {
 		return err
 	}
 	if err := s.send(&s.slots[c.slot], c.batch, loop.Silent{}); err != nil {
@@ -82,12 +82,12 @@ func (c *checker) conserves() error {
 			}
 		}
 	}
-	return s.restore()
+	return s.restoreStart()
 }
 
-// chained compares the cotangents of carriers and states at the start with a whole way
-// there and back in float64, from the batch and the parameters alone but for the doses'.
-func (c *checker) chained() error {
+// checkChained compares the cotangents of carriers and states at the start with a whole pass forward and backward in
+// float64, from the batch and the parameters alone, except for the doses' cotangents.
+func (c *checker) checkChained() error {
 	s, sh, t, e := c.s, c.s.shape, c.s.train, &c.laws[lawChain]
 	ddose, err := c.read(t.ddose, 0, sh.D)
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *checker) chained() error {
 	for _, k := range list[:min(len(list), chainCarriers)] {
 		r := s.tripOf(c.start, k, float64(sources[k]), fields)
 		after := carrierBack{x: scale * lossKappa * r.end.x, y: scale * lossKappa * r.end.y}
-		before, dh := r.back(op.As[float64](ddose), after, newTrainGrads(sh))
+		before, dh := r.propagate(op.As[float64](ddose), after, newTrainGrads(sh))
 		e.Add(de[k:k+1], []float64{before.energy})
 		for l, b := range t.u.layers {
 			got, err := c.read(b.dh, k*sh.H, sh.H)
@@ -127,12 +127,12 @@ func (c *checker) chained() error {
 // chainCarriers go the whole way in float64 in every check.
 const chainCarriers = 8
 
-// tripOf is carrier k's way through a window.
+// tripOf computes carrier k's path through a window.
 func (s *session) tripOf(st state, k int, source float64, fields []float32) trip {
 	return tripOf(s.shape, s.params, s.train.window, st, k, source, fields)
 }
 
-// tripOf is the same of any parameters; fields are the inputs [window,T,B,I].
+// tripOf computes the same with any parameters; fields are the inputs [window,T,B,I].
 func tripOf(sh shape, p params, window int, st state, k int, source float64, fields []float32) trip {
 	var h [][]float64
 	for l := range sh.L {

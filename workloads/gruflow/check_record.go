@@ -7,22 +7,22 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// stored reads values of an array as wide as the precision.
-func (c *checker) stored(b device.Buffer, at, n int) ([]float32, error) {
-	if c.s.prec.narrow() {
+// readStored reads values of an array as wide as the precision.
+func (c *checker) readStored(b device.Buffer, at, n int) ([]float32, error) {
+	if c.s.prec.isNarrow() {
 		return c.readNarrow(b, at, n)
 	}
 	return c.read(b, at, n)
 }
 
-// stateRow is a row of a layer's states of a level: those before its time steps, or after.
+// stateRow reads a row of a layer's states of a level, before its time steps or after.
 func (c *checker) stateRow(l, level, row, after int) ([]float32, error) {
 	sh := c.s.shape
 	slot := level % c.s.rec.every
-	return c.stored(c.s.rec.u.layers[l].states, (slot*sh.T*sh.B+row+after*sh.B)*sh.H, sh.H)
+	return c.readStored(c.s.rec.u.layers[l].states, (slot*sh.T*sh.B+row+after*sh.B)*sh.H, sh.H)
 }
 
-// inputRow is a row of a layer's input.
+// inputRow reads a row of a layer's input.
 func (c *checker) inputRow(l, level, row int) ([]float32, error) {
 	sh := c.s.shape
 	if l > 0 {
@@ -31,8 +31,8 @@ func (c *checker) inputRow(l, level, row int) ([]float32, error) {
 	return c.read(c.s.slots[c.slot].x, ((c.micro*c.s.rec.window+level)*sh.T*sh.B+row)*sh.I, sh.I)
 }
 
-// cells compares a layer's new states of a level, and the gates kept.
-func (c *checker) cells(g *group) error {
+// checkCells compares a layer's new states of a level, and the recorded gates.
+func (c *checker) checkCells(g *group) error {
 	s, sh, e, l := c.s, c.s.shape, &c.errs[g.stage], g.layer
 	p := s.params.layers[l]
 	slot := g.level % s.rec.every
@@ -61,7 +61,7 @@ func (c *checker) cells(g *group) error {
 		if err != nil {
 			return err
 		}
-		kept, err := c.stored(s.rec.u.layers[l].kept, (slot*sh.T*sh.B+row)*4*sh.H, 4*sh.H)
+		kept, err := c.readStored(s.rec.u.layers[l].kept, (slot*sh.T*sh.B+row)*4*sh.H, 4*sh.H)
 		if err != nil {
 			return err
 		}
@@ -83,17 +83,17 @@ func (c *checker) levelDown(g *group) error {
 			return err
 		}
 	}
-	sources, levels := drawSources(sh, s.seed), asInts(now[s.flow.level])
+	sources, levels := drawSources(sh, s.seed), intView(now[s.flow.level])
 	for _, k := range c.carriersOf() {
-		// The state as the update found it is what the cell makes of what is kept, for it may be cleared by now.
-		h, err := c.remade(sh.L-1, g.level, k)
+		// The state before the update is recomputed from the record, for it may be cleared by now.
+		h, err := c.recomputeState(sh.L-1, g.level, k)
 		if err != nil {
 			return err
 		}
 		before := carrier{energy: float64(lv.energy[k]), level: int(lv.level[k]), x: float64(lv.place[2*k]), y: float64(lv.place[2*k+1])}
 		next, record, leaves := refFlow(before, h, s.params.proj, s.params.bias, sh.D, float64(sources[k]))
 		tol := &c.errs[stFlow]
-		if s.prec.narrow() { // what is kept is rounded, and the update reads what is not
+		if s.prec.isNarrow() { // the record is rounded, and the update reads unrounded values
 			tol = &c.errs[stGRU]
 		}
 		tol.Add(now[s.flow.record][k*outputs:][:outputs], record[:])
@@ -123,16 +123,15 @@ func (c *checker) levelDown(g *group) error {
 	return nil
 }
 
-// remade is the state that a layer made of a carrier at a level's last time step, from what
-// is kept.
-func (c *checker) remade(l, level, k int) ([]float64, error) {
+// recomputeState returns a layer's state of a carrier at a level's last time step, from the record.
+func (c *checker) recomputeState(l, level, k int) ([]float64, error) {
 	s, sh := c.s, c.s.shape
 	row := (sh.T-1)*sh.B + k
 	before, err := c.stateRow(l, level, row, 0)
 	if err != nil {
 		return nil, err
 	}
-	v, err := c.stored(s.rec.u.layers[l].kept, (level%s.rec.every*sh.T*sh.B+row)*4*sh.H, 4*sh.H)
+	v, err := c.readStored(s.rec.u.layers[l].kept, (level%s.rec.every*sh.T*sh.B+row)*4*sh.H, 4*sh.H)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +155,7 @@ func (c *checker) levelMetrics(g *group) error {
 		return err
 	}
 	var h []float32
-	if s.prec.narrow() {
+	if s.prec.isNarrow() {
 		h, err = c.read(s.net.h, (sh.L-1)*sh.B*sh.H, sh.B*sh.H)
 	} else {
 		h, err = c.read(s.rec.u.layers[sh.L-1].states, (g.level%s.rec.every+1)*sh.T*sh.B*sh.H, sh.B*sh.H)
@@ -168,6 +167,6 @@ func (c *checker) levelMetrics(g *group) error {
 	if err != nil {
 		return err
 	}
-	c.compareMetrics(got, refMetrics(sh, rec, asInts(levels), h))
+	c.compareMetrics(got, refMetrics(sh, rec, intView(levels), h))
 	return nil
 }

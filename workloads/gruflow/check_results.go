@@ -9,9 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// reduced compares the metrics with sums over what the device holds. Each is
-// compared relative to its own size.
-func (c *checker) reduced() error {
+// checkMetrics compares the metrics with sums over the device's arrays. Each is compared relative to its own size.
+func (c *checker) checkMetrics() error {
 	s, sh := c.s, c.s.shape
 	rec, err := c.read(s.flow.record, 0, s.flow.record.Len()/4)
 	if err != nil {
@@ -29,7 +28,7 @@ func (c *checker) reduced() error {
 	if err != nil {
 		return err
 	}
-	c.compareMetrics(got, refMetrics(sh, rec, asInts(levels), h))
+	c.compareMetrics(got, refMetrics(sh, rec, intView(levels), h))
 	return nil
 }
 
@@ -61,10 +60,9 @@ func (c *checker) copyBack() error {
 // carriersKept are the carriers' buffers among those that a graph's replay must leave alike.
 const carriersKept = 5
 
-// graph replays the step's graph from the same start and compares what it
-// leaves behind with what the launches left, which have been checked. Only
-// metrics that race may differ in their last bits.
-func (c *checker) graph() error {
+// checkGraph replays the step's graph from the same start and compares its results with the
+// launches' results, which have been checked. Only metrics that race may differ in their last bits.
+func (c *checker) checkGraph() error {
 	s, sl, e := c.s, &c.s.slots[c.slot], &c.errs[stGraph]
 	results := func() (out [][]float32, err error) {
 		all := []device.Buffer{c.net().h, s.flow.record, s.flow.energy, s.flow.level, s.flow.place}
@@ -86,7 +84,7 @@ func (c *checker) graph() error {
 	if err != nil {
 		return err
 	}
-	if err := c.begin(); err != nil {
+	if err := c.resetSlot(); err != nil {
 		return err
 	}
 	if err := s.send(sl, c.batch, loop.Silent{}); err != nil {
@@ -103,7 +101,7 @@ func (c *checker) graph() error {
 	for i := range want[:last] {
 		var off op.ErrorNorm
 		if off.Add(got[i], op.As[float64](want[i])); i >= carriersKept && !s.set.On("deterministic") && off.Relative() <= chainBound {
-			continue // the loss has other last bits, and so has what is learned from it
+			continue // the loss has other last bits, and so have the new parameters
 		}
 		e.Same(got[i], want[i])
 	}
@@ -116,8 +114,8 @@ func (c *checker) graph() error {
 	return nil
 }
 
-// checks are the compared stages in step order.
-func (c *checker) checks() []gpuprof.Check {
+// stageChecks returns the compared stages in step order.
+func (c *checker) stageChecks() []gpuprof.Check {
 	all := c.s.shape.T * c.s.shape.B
 	if c.whole {
 		all = len(c.rows)

@@ -10,7 +10,7 @@ import (
 // over all rows of the batch.
 const gatesChecked = 3
 
-// levelCheck is what stages of training were given, read before they ran.
+// levelCheck holds the inputs of stages of training, read before they ran.
 type levelCheck struct {
 	energy, place, ddose []float32
 	level                []int32
@@ -22,10 +22,10 @@ type levelCheck struct {
 	old                  map[int][]float64 // reference for that of its old state
 }
 
-// trained runs one group of a training step and compares what it wrote.
-func (c *checker) trained(g *group) error {
+// checkTrained runs one group of a training step and compares its outputs.
+func (c *checker) checkTrained(g *group) error {
 	c.micro = g.micro
-	if err := c.given(g); err != nil {
+	if err := c.saveInputs(g); err != nil {
 		return err
 	}
 	s := c.s
@@ -41,35 +41,35 @@ func (c *checker) trained(g *group) error {
 	}
 	switch g.stage {
 	case stWeights:
-		return c.weights(g.layer)
+		return c.checkWeights(g.layer)
 	case stGRU:
-		return c.cells(g)
+		return c.checkCells(g)
 	case stRecompute:
 		if g.layer == s.shape.L {
 			return nil // the layers of the next level start from it
 		}
-		return c.cells(g)
+		return c.checkCells(g)
 	case stFlow:
 		return c.levelDown(g)
 	case stMetrics:
 		return c.levelMetrics(g)
 	case stLoss:
-		return c.loss()
+		return c.checkLoss()
 	case stFlowBack:
 		return c.levelUp(g)
 	case stGRUBack:
 		return c.cellsBack(g)
 	case stGrads:
-		if err := c.grads(g); err != nil || g.layer > 0 || g.level > 0 || g.micro > 0 {
+		if err := c.checkGrads(g); err != nil || g.layer > 0 || g.level > 0 || g.micro > 0 {
 			return err
 		}
-		return c.chained() // all the way back
+		return c.checkChained() // the whole backward pass
 	}
-	return c.ended(g)
+	return c.checkOptimizer(g)
 }
 
-// ended compares what clipping or the optimizer has made, behind the last part of it.
-func (c *checker) ended(g *group) error {
+// checkOptimizer compares the results of clipping or of the optimizer, after its last part.
+func (c *checker) checkOptimizer(g *group) error {
 	s := c.s
 	if !g.part.Last {
 		return nil
@@ -87,8 +87,8 @@ func (c *checker) ended(g *group) error {
 	return s.train.step.Stepped(s.stream, c.level.saved, now, &c.errs[stOptimizer])
 }
 
-// given reads what a group will change.
-func (c *checker) given(g *group) (err error) {
+// saveInputs reads the arrays that a group will change.
+func (c *checker) saveInputs(g *group) (err error) {
 	s, lv := c.s, &c.level
 	all := func(b device.Buffer) (v []float32) {
 		if err == nil {
@@ -99,11 +99,11 @@ func (c *checker) given(g *group) (err error) {
 	switch g.stage {
 	case stFlow:
 		lv.energy, lv.place = all(s.flow.energy), all(s.flow.place)
-		lv.level = asInts(all(s.flow.level))
+		lv.level = intView(all(s.flow.level))
 	case stFlowBack:
-		lv.de, lv.dplace, lv.ddose, lv.level = all(s.train.de), all(s.train.dplace), all(s.train.ddose), asInts(all(s.flow.level))
+		lv.de, lv.dplace, lv.ddose, lv.level = all(s.train.de), all(s.train.dplace), all(s.train.ddose), intView(all(s.flow.level))
 	case stGRUBack:
-		lv.de, lv.level = all(s.train.de), asInts(all(s.flow.level))
+		lv.de, lv.level = all(s.train.de), intView(all(s.flow.level))
 		lv.cotangents, lv.old = map[int][]float64{}, map[int][]float64{}
 	case stGrads:
 		lv.before = nil
@@ -111,7 +111,7 @@ func (c *checker) given(g *group) (err error) {
 			lv.before = append(lv.before, all(b))
 		}
 		if g.layer < s.shape.L {
-			lv.gx, lv.gh, err = c.gates()
+			lv.gx, lv.gh, err = c.readGates()
 		}
 	case stClip, stOptimizer:
 		if !g.part.First {
@@ -122,7 +122,7 @@ func (c *checker) given(g *group) (err error) {
 	return err
 }
 
-// gradsOf are the gradients of a layer, or of the projection behind the last.
+// gradsOf returns the gradients of a layer, or of the projection after the last.
 func (c *checker) gradsOf(l int) []device.Buffer {
 	t := c.s.train
 	if l == c.s.shape.L {
@@ -133,33 +133,33 @@ func (c *checker) gradsOf(l int) []device.Buffer {
 	return []device.Buffer{g.wi, g.wh, g.bi, g.bh}
 }
 
-// scratch reads n values of scratch memory that a group has just used.
-func (c *checker) scratch(ref scratchRef, at, n int) ([]float32, error) {
+// readScratch reads n values of scratch memory that a group has just used.
+func (c *checker) readScratch(ref scratchRef, at, n int) ([]float32, error) {
 	b := &c.s.program.scratch[ref]
 	return c.read(b.buf, int(b.at/4)+at, n)
 }
 
-func (c *checker) gates() (gx, gh []float32, err error) {
+func (c *checker) readGates() (gx, gh []float32, err error) {
 	n := c.s.shape.T * c.s.shape.B * c.s.shape.gates()
-	if gx, err = c.scratch(c.s.rec.u.gx, 0, n); err != nil {
+	if gx, err = c.readScratch(c.s.rec.u.gx, 0, n); err != nil {
 		return nil, nil, err
 	}
-	gh, err = c.scratch(c.s.rec.u.ghAll, 0, n)
+	gh, err = c.readScratch(c.s.rec.u.ghAll, 0, n)
 	return gx, gh, err
 }
 
-// weights compares the weights as the products read them, bit for bit.
-func (c *checker) weights(l int) error {
+// checkWeights compares the weights in the order of the products, bit for bit.
+func (c *checker) checkWeights(l int) error {
 	u, h := c.s.rec.u, c.s.shape.H
 	p, turned, back := c.s.params.layers[l], u.net.layers[l], u.layers[l].back
 	for _, m := range []struct {
 		b    device.Buffer
 		want []float32
 	}{{turned.wi, transpose(p.wi, 3*h)}, {turned.wh, transpose(p.wh, 3*h)}, {back.wi, p.wi}, {back.wh, p.wh}} {
-		if m.b == nil || (m.b == back.wi || m.b == back.wh) && !u.rounds() {
+		if m.b == nil || (m.b == back.wi || m.b == back.wh) && !u.roundsFirst() {
 			continue
 		}
-		got, err := c.stored(m.b, 0, len(m.want))
+		got, err := c.readStored(m.b, 0, len(m.want))
 		if err != nil {
 			return err
 		}
@@ -170,8 +170,8 @@ func (c *checker) weights(l int) error {
 	return nil
 }
 
-// loss compares it and what the way back starts with.
-func (c *checker) loss() error {
+// checkLoss compares the loss and the cotangents at the start of the backward pass.
+func (c *checker) checkLoss() error {
 	s, sh, t, e := c.s, c.s.shape, c.s.train, &c.errs[stLoss]
 	metrics, err := c.read(s.flow.metrics, 0, s.metricWords())
 	if err != nil {
@@ -220,7 +220,7 @@ func (c *checker) levelUp(g *group) error {
 		if err != nil {
 			return err
 		}
-		made, err := c.remade(sh.L-1, g.level, k) // carriers that left have it back
+		made, err := c.recomputeState(sh.L-1, g.level, k) // carriers that left have it back
 		if err != nil {
 			return err
 		}
@@ -229,7 +229,7 @@ func (c *checker) levelUp(g *group) error {
 		if err != nil {
 			return err
 		}
-		leaves := left(lv.level[k], ago, sh.D)
+		leaves := hasLeft(lv.level[k], ago, sh.D)
 		was := (levelThen(lv.level[k], ago, sh.D) + sh.D - 1) % sh.D
 		after := carrierBack{float64(lv.de[k]), float64(lv.dplace[2*k]), float64(lv.dplace[2*k+1])}
 		var dbias [outputs]float64
@@ -245,7 +245,7 @@ func (c *checker) levelUp(g *group) error {
 			}
 			e.Add(got, m.want)
 		}
-		got, err := c.scratch(t.dh, k*sh.H, sh.H)
+		got, err := c.readScratch(t.dh, k*sh.H, sh.H)
 		if err != nil {
 			return err
 		}

@@ -22,9 +22,8 @@ const (
 	wholeKinds = 5
 )
 
-// wholeStep takes steps as a measurement does, of a few kinds of carriers, and compares what
-// they leave with float64 from the inputs, the carriers' start and the drawn parameters. The
-// list of groups is not read here.
+// wholeStep takes steps like a measurement, with a few kinds of carriers, and compares their results with float64 from
+// the inputs, the carriers' start and the drawn parameters. It never reads the list of groups.
 type wholeStep struct {
 	s       *session
 	c       checker // reads buffers
@@ -52,14 +51,14 @@ const (
 	wholeParts
 )
 
-func (s *session) wholeSteps(ctx context.Context) (out []gpuprof.Check, err error) {
+func (s *session) checkWholeSteps(ctx context.Context) (out []gpuprof.Check, err error) {
 	w := &wholeStep{s: s, c: checker{s: s, ctx: ctx}, p: s.params}
 	inputs := slices.Clone(device.Floats(s.inputs)[:min(s.batches, wholeSteps)*int(s.inputWords())])
 	defer func() {
 		copy(device.Floats(s.inputs), inputs)
-		err = errors.Join(err, op.Send(s.mem.Dev, s.stream, s.flow.source, drawSources(s.shape, s.seed)), s.restore())
+		err = errors.Join(err, op.Send(s.mem.Dev, s.stream, s.flow.source, drawSources(s.shape, s.seed)), s.restoreStart())
 	}()
-	if err := w.begin(); err != nil {
+	if err := w.beginSteps(); err != nil {
 		return nil, err
 	}
 	for i := range wholeSteps {
@@ -69,22 +68,22 @@ func (s *session) wholeSteps(ctx context.Context) (out []gpuprof.Check, err erro
 		if err := s.stream.Sync(); err != nil {
 			return nil, err
 		}
-		if err := w.step(i); err != nil {
+		if err := w.stepOnce(i); err != nil {
 			return nil, err
 		}
 	}
-	if err := w.carriers(); err != nil {
+	if err := w.checkCarriers(); err != nil {
 		return nil, err
 	}
-	return w.checks(), nil
+	return w.resultChecks(), nil
 }
 
-// kind is the kind of carrier k; the first wholeKinds carriers are what all others are copies of.
+// kind returns the kind of carrier k; all carriers are copies of the first wholeKinds carriers.
 func (w *wholeStep) kind(k int) int { return k % w.kinds() }
 func (w *wholeStep) kinds() int     { return min(wholeKinds, w.s.shape.B) }
 
-// begin makes carriers and inputs of few kinds and puts them where the steps start.
-func (w *wholeStep) begin() error {
+// beginSteps makes carriers and inputs of few kinds and puts them at the start of the steps.
+func (w *wholeStep) beginSteps() error {
 	s, sh := w.s, w.s.shape
 	w.start, w.sources = drawState(sh, s.seed), drawSources(sh, s.seed)
 	// The first leaves in the first step, the fourth in the second.
@@ -119,13 +118,13 @@ func (w *wholeStep) begin() error {
 		}
 		w.h = append(w.h, h)
 	}
-	w.ref = optim.NewReference(w.p.wide(), s.set)
-	return w.send()
+	w.ref = optim.NewReference(w.p.widenAll(), s.set)
+	return w.sendSteps()
 }
 
-func (w *wholeStep) send() error {
+func (w *wholeStep) sendSteps() error {
 	s := w.s
-	if err := s.restore(); err != nil {
+	if err := s.restoreStart(); err != nil {
 		return err
 	}
 	if s.train != nil {
@@ -137,7 +136,7 @@ func (w *wholeStep) send() error {
 		to   device.Buffer
 		from []float32
 	}{{s.slots[0].net.h, w.start.h}, {s.slots[1].net.h, w.start.h}, {s.flow.energy, w.start.energy},
-		{s.flow.level, asFloats(w.start.level)}, {s.flow.place, w.start.place}, {s.flow.source, w.sources}} {
+		{s.flow.level, floatView(w.start.level)}, {s.flow.place, w.start.place}, {s.flow.source, w.sources}} {
 		if err := op.Send(s.mem.Dev, s.stream, part.to, part.from); err != nil {
 			return err
 		}
@@ -158,16 +157,16 @@ func (w *wholeStep) send() error {
 	return s.stream.Sync()
 }
 
-// wide are the parameters in float64, in the order of the optimizer.
-func (p params) wide() (all [][]float64) {
+// widenAll returns the parameters in float64, in the order of the optimizer.
+func (p params) widenAll() (all [][]float64) {
 	for _, l := range p.layers {
 		all = append(all, op.As[float64](l.wi), op.As[float64](l.wh), op.As[float64](l.bi), op.As[float64](l.bh))
 	}
 	return append(all, op.As[float64](p.proj), op.As[float64](p.bias))
 }
 
-// narrow are the same in float32.
-func narrow(all [][]float64) (p params) {
+// narrowAll is the inverse of widenAll.
+func narrowAll(all [][]float64) (p params) {
 	f := func(v []float64) []float32 { return op.As[float32](v) }
 	n := len(all) - 2
 	for l := 0; l < n; l += 4 {
@@ -177,13 +176,13 @@ func narrow(all [][]float64) (p params) {
 	return p
 }
 
-// count is how many carriers are of a kind.
-func (w *wholeStep) count(kind int) float64 {
+// kindCount returns the number of carriers of a kind.
+func (w *wholeStep) kindCount(kind int) float64 {
 	return float64((w.s.shape.B - kind + w.kinds() - 1) / w.kinds())
 }
 
-// step is step i in float64, and compares its records and metrics.
-func (w *wholeStep) step(i int) error {
+// stepOnce computes step i in float64, and compares its records and metrics.
+func (w *wholeStep) stepOnce(i int) error {
 	s, sh := w.s, w.s.shape
 	grads, window := w.ref.Gradients(), windowOf(s.set)
 	n := window * sh.T * sh.B * sh.I
@@ -196,7 +195,7 @@ func (w *wholeStep) step(i int) error {
 				return fields[((j*sh.T+t)*sh.B+k)*sh.I:][:sh.I]
 			})
 			for _, lv := range r.levels {
-				dose[lv.at.level] += w.count(k) * lv.dose
+				dose[lv.at.level] += w.kindCount(k) * lv.dose
 			}
 			w.at[k] = r.end
 			last := r.levels[window-1]
@@ -211,7 +210,7 @@ func (w *wholeStep) step(i int) error {
 			}
 		}
 		if s.train != nil {
-			w.back(dose, trips, grads)
+			w.addGradients(dose, trips, grads)
 		}
 	}
 	if s.train != nil {
@@ -219,13 +218,13 @@ func (w *wholeStep) step(i int) error {
 		if err := w.ref.Follow(&s.train.step, s.stream, w.tolerance(), nil); err != nil {
 			return err
 		}
-		w.p = narrow(w.ref.P)
+		w.p = narrowAll(w.ref.P)
 	}
-	return w.results(i)
+	return w.checkResults(i)
 }
 
-// back adds the gradients of a micro-batch's loss.
-func (w *wholeStep) back(dose []float64, trips []trip, grads [][]float64) {
+// addGradients adds the gradients of a micro-batch's loss.
+func (w *wholeStep) addGradients(dose []float64, trips []trip, grads [][]float64) {
 	s, sh := w.s, w.s.shape
 	var place []float64
 	for k := range sh.B {
@@ -236,22 +235,22 @@ func (w *wholeStep) back(dose []float64, trips []trip, grads [][]float64) {
 	w.loss = loss
 	for k, r := range trips {
 		g := newTrainGrads(sh)
-		r.back(ddose, carrierBack{x: dplace[2*k], y: dplace[2*k+1]}, g)
+		r.propagate(ddose, carrierBack{x: dplace[2*k], y: dplace[2*k+1]}, g)
 		var all [][]float64
 		for _, l := range g.layers {
 			all = append(all, l.wi, l.wh, l.bi, l.bh)
 		}
 		for j, one := range append(all, g.proj, g.bias) {
 			for e, v := range one {
-				grads[j][e] += w.count(k) * v / float64(microOf(s.set))
+				grads[j][e] += w.kindCount(k) * v / float64(microOf(s.set))
 			}
 		}
 	}
 }
 
-// results compares the records of a step's last level as the host has them, the metrics of all
-// levels of its last micro-batch, and the loss.
-func (w *wholeStep) results(i int) error {
+// checkResults compares the host's records of a step's last level, the metrics of all levels of its last micro-batch,
+// and the loss.
+func (w *wholeStep) checkResults(i int) error {
 	s, sh := w.s, w.s.shape
 	got := device.Floats(s.slots[i%depth].metrics)
 	if s.Items > 0 { // the host thread reads a few, and keeps none
@@ -262,7 +261,7 @@ func (w *wholeStep) results(i int) error {
 	}
 	records := device.Floats(s.slots[i%depth].out)
 	for j := range windowOf(s.set) {
-		var of []float32 // what the metrics are of
+		var of []float32 // the values that the metrics count
 		var levels []int32
 		var top []float32
 		for k := range sh.B {
@@ -295,8 +294,8 @@ func (w *wholeStep) results(i int) error {
 	return nil
 }
 
-// carriers compares where all carriers are after the last step.
-func (w *wholeStep) carriers() error {
+// checkCarriers compares the state of all carriers after the last step.
+func (w *wholeStep) checkCarriers() error {
 	s, sh := w.s, w.s.shape
 	var now [4][]float32
 	for i, b := range []device.Buffer{s.slots[(wholeSteps-1)%depth].net.h, s.flow.energy, s.flow.place, s.flow.level} {
@@ -305,7 +304,7 @@ func (w *wholeStep) carriers() error {
 			return err
 		}
 	}
-	levels := asInts(now[3])
+	levels := intView(now[3])
 	for k := range sh.B {
 		at := w.at[w.kind(k)]
 		for l := range sh.L {
@@ -320,7 +319,7 @@ func (w *wholeStep) carriers() error {
 	return nil
 }
 
-// tolerance is that of all but the change of parameters.
+// tolerance applies to all results but the change of parameters.
 func (w *wholeStep) tolerance() float64 {
 	if w.s.train != nil {
 		return max(chainBound, w.s.prec.tolerance())
@@ -328,8 +327,8 @@ func (w *wholeStep) tolerance() float64 {
 	return w.s.prec.tolerance()
 }
 
-// checks are the comparisons, with those of the parameters after all steps.
-func (w *wholeStep) checks() []gpuprof.Check {
+// resultChecks returns all comparisons, including the parameters after all steps.
+func (w *wholeStep) resultChecks() []gpuprof.Check {
 	s := w.s
 	add := func(what string, relative, tolerance float64) gpuprof.Check {
 		c := loop.WholeCheck(relative, tolerance, s.shape.B, s.shape.B, "flows")

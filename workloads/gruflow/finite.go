@@ -6,10 +6,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// finite ends a run whose loss is not a number any more: the one that the slot's step before
-// left on the host, where nobody waits for it. Reads one by one leave none there, and nor does
-// the start: memory that no step has written may hold anything.
-func (s *session) finite(i int, sl *slot) error {
+// checkFinite ends a run whose loss became NaN or infinite: it reads the loss that the slot's preceding step left on
+// the host without a wait. Reads one by one leave none there, and neither does the start: memory that no step has
+// written may hold anything.
+func (s *session) checkFinite(i int, sl *slot) error {
 	if s.train == nil || s.train.done < depth || s.Items > 0 || s.train.step.Scales() {
 		return nil
 	}
@@ -17,15 +17,14 @@ func (s *session) finite(i int, sl *slot) error {
 		return nil
 	}
 	c, steps := &checker{s: s}, s.train.done
-	return optim.Diverged("gruflow", steps, s.restore, func(n int) (string, error) {
+	return optim.Diverged("gruflow", steps, s.restoreStart, func(n int) (string, error) {
 		// It can only be in the last steps: a loss is finite where the parameters are, and the step
 		// after one that spoils them has none.
 		return c.stepAgain(i-steps+n, n >= steps-depth-1)
 	})
 }
 
-// stepAgain makes step i again. With look it returns the first stage that writes what is not
-// finite, "" for none.
+// stepAgain repeats step i. With look it returns the first stage that writes NaN or infinity, "" for none.
 func (c *checker) stepAgain(i int, look bool) (string, error) {
 	s := c.s
 	c.slot = i % depth
@@ -48,7 +47,7 @@ func (c *checker) stepAgain(i int, look bool) (string, error) {
 	return "", nil
 }
 
-// writesFinite says whether all that a group has written is finite.
+// writesFinite reports whether all outputs of a group are finite.
 func (c *checker) writesFinite(g *group) (bool, error) {
 	s, t := c.s, c.s.train
 	words := func(list ...device.Buffer) (bool, error) {
@@ -72,7 +71,7 @@ func (c *checker) writesFinite(g *group) (bool, error) {
 			return true, nil
 		}
 		n := s.shape.T * s.shape.B * s.shape.H
-		v, err := c.stored(t.u.layers[g.layer].kept, g.level%t.every*4*n, 4*n)
+		v, err := c.readStored(t.u.layers[g.layer].kept, g.level%t.every*4*n, 4*n)
 		return optim.Finite(v...), err
 	case stFlow:
 		return words(s.flow.record, s.flow.energy, s.flow.place)

@@ -28,8 +28,8 @@ var flowKernel = device.Kernel{Name: "gru_flow", Sig: "bbbbbbbbbiiiiii", Host: f
 // keeps.
 var moveKernel = device.Kernel{Name: "gru_move", Sig: "bbbbbbbbiiiiii", Host: moveHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 128}
 
-// Columns of what a level back reads of a carrier: its energy before, the share that it
-// left, and both tanh of its drift.
+// Columns that a backward level reads of a carrier: its energy before, the share that it left, and both tanh of its
+// drift.
 const (
 	pathEnergy = iota
 	pathShare
@@ -38,11 +38,10 @@ const (
 	pathWords
 )
 
-// flowBackKernel takes every carrier a level back; refFlowBack is the formula. de [B] and
-// dplace [B,2] come as the cotangents of energy and place after the level and leave as
-// those before it; ddose [D+1] is that of a deposit at every level, and last that of
-// energy that leaves. It writes dp [B,outputs], of the projection, and dh [B,H] =
-// proj^T dp, of the top layer's state. level is that of now, ago levels later.
+// flowBackKernel takes every carrier a level back; refFlowBack is the formula. de [B] and dplace [B,2] are the
+// cotangents of energy and place, after the level on entry and before it on return; ddose [D+1] has the cotangent of a
+// deposit at every level, and last of energy that leaves. The kernel writes dp [B,outputs], of the projection, and dh
+// [B,H] = proj^T dp, of the top layer's state. level is the current level, ago levels later.
 //
 // Arguments: proj, path, level, ddose, de, dplace, dp, dh, n, H, D, ago. One item is one
 // carrier.

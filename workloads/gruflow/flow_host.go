@@ -32,7 +32,7 @@ func flowHost(a *device.Args, lo, hi int) {
 				p[o*size+i] = bias[o] + dot(proj[o*n:(o+1)*n], h)
 			}
 		}
-		f.move(lo, size, p[:outputs*size])
+		f.moveCarriers(lo, size, p[:outputs*size])
 	}
 }
 
@@ -50,7 +50,7 @@ func moveHost(a *device.Args, lo, hi int) {
 				p[o*size+i] = made[(lo+i)*outputs+o]
 			}
 		}
-		f.move(lo, size, p[:outputs*size])
+		f.moveCarriers(lo, size, p[:outputs*size])
 	}
 }
 
@@ -59,12 +59,12 @@ type fleet struct {
 	h, energy, place, source, out, path []float32
 	level                               []int32
 	batch, n, layers, depth             int
-	keeps                               bool // the path, for a way back
+	keeps                               bool // the path, for a backward pass
 }
 
-// move takes size carriers from first on one level down; see refFlow. p holds
-// their projections, [outputs,size].
-func (f *fleet) move(first, size int, p []float32) {
+// moveCarriers takes size carriers from first on one level down; see refFlow. p holds their projections,
+// [outputs,size].
+func (f *fleet) moveCarriers(first, size int, p []float32) {
 	share, drift := p[:size], p[size:3*size]
 	sigmoidAll(share)
 	tanhAll(drift)

@@ -7,12 +7,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// Layer are one GRU layer's parameters as torch.nn.GRU names them:
-// weight_ih [3H,K], weight_hh [3H,H], bias_ih and bias_hh [3H], row-major,
-// rows in the order r, z, n.
+// Layer holds one GRU layer's parameters under torch.nn.GRU's names: weight_ih [3H,K], weight_hh [3H,H], bias_ih and
+// bias_hh [3H], row-major, rows in the order r, z, n.
 type Layer struct{ WeightIH, WeightHH, BiasIH, BiasHH []float32 }
 
-// ForwardConfig says which GRU to run on what.
+// ForwardConfig holds the sizes and the parameters of a GRU.
 type ForwardConfig struct {
 	TimeSteps, Batch, Input, Hidden int
 	Layers                          []Layer
@@ -30,8 +29,7 @@ type Forward struct {
 	groups []group
 }
 
-// NewForward allocates and binds a GRU on dev; Close releases it. The sizes
-// must be those of the layers.
+// NewForward allocates and binds a GRU on dev; Close releases it. The sizes must match the layers.
 func NewForward(dev device.Device, c ForwardConfig) (*Forward, error) {
 	f := &Forward{mem: op.Arena{Dev: dev}}
 	stream, err := dev.NewStream("gru")
@@ -48,7 +46,7 @@ func NewForward(dev device.Device, c ForwardConfig) (*Forward, error) {
 	}
 	err = f.mem.Err
 	if err == nil {
-		f.groups = f.net.groups(f.x)
+		f.groups = f.net.bindLayers(f.x)
 		err = f.Err
 	}
 	if err != nil {
@@ -75,8 +73,8 @@ func (f *Forward) Run() error {
 	return f.stream.Sync()
 }
 
-// Result is the top layer's output [T,B,H] and every layer's last state
-// [L,B,H]. It must be asked for before the next Run.
+// Result returns the top layer's output [T,B,H] and every layer's last state [L,B,H]. It must be called before the
+// next Run.
 func (f *Forward) Result() (out, hn []float32, err error) {
 	s := f.net.s
 	if hn, err = op.Receive(f.mem.Dev, f.stream, f.net.h, 0, s.L*s.B*s.H); err != nil {

@@ -14,9 +14,8 @@ var gemmPTX string
 //
 //	a [rows,K], w [K,N], bias [N] -> out [rows,N]
 //
-// Arguments: a, w, bias, out, n, rows, K, N, aAt, tile, precision; aAt is where
-// a begins, in elements; a and w are 16 bits wide where the precision is. One
-// item is tile rows by gemmPanel columns, items of the same rows side by side.
+// Arguments: a, w, bias, out, n, rows, K, N, aAt, tile, precision; aAt is the offset of a, in elements; a and w are 16
+// bits wide in bf16 and fp16. One item is tile rows by gemmPanel columns; items of the same rows are adjacent.
 var gemmKernel = device.Kernel{Name: "gru_gemm", Sig: "bbbbiiiiiii", Host: gemmHost, PTX: gemmPTX, Threads: 256, PerBlock: 1}
 
 // The vendor's product, without a bias: a, w, out, K, N, scale. One item is one
@@ -54,7 +53,7 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 // packed panel of w longer, fewer make more items.
 var tiles = [...]int{64, 128, 256, 512}
 
-// pickTile is the largest tile that still gives each core itemsPerCore items.
+// pickTile returns the largest tile that still gives each core itemsPerCore items.
 func pickTile(rows, n, cores int) int {
 	const itemsPerCore = 8
 	best := tiles[0]

@@ -14,8 +14,8 @@ func gemmHost(a *device.Args, lo, hi int) {
 		last := min(panels, first+hi-lo)
 		r0, c0, c1 := band*tile, first*gemmPanel, min(n, last*gemmPanel)
 		size := min(tile, rows-r0)
-		if prec.narrow() {
-			narrowRows(prec, halves(left)[a.Int(8)+r0*k:], halves(w)[c0:], bias[c0:c1], out[r0*n+c0:], size, k, n)
+		if prec.isNarrow() {
+			narrowRows(prec, viewHalves(left)[a.Int(8)+r0*k:], viewHalves(w)[c0:], bias[c0:c1], out[r0*n+c0:], size, k, n)
 		} else {
 			wideRows(left[a.Int(8)+r0*k:], w[c0:], bias[c0:c1], out[r0*n+c0:], size, k, n)
 		}
@@ -35,8 +35,8 @@ const (
 	narrowInner = 128
 )
 
-// widened is where one thread widens. The product's fallback on other
-// processors makes its arguments escape, so they cannot lie on the stack.
+// widened is one thread's memory for widened operands. The product's fallback on other processors makes its arguments
+// escape, so they cannot be on the stack.
 type widened struct {
 	a, b [narrowSide * narrowInner]float32
 }
@@ -53,15 +53,15 @@ func takeWidened() *widened {
 	}
 }
 
-func (w *widened) give() {
+func (w *widened) giveBack() {
 	select {
 	case spare <- w:
 	default:
 	}
 }
 
-// narrowRows is wideRows for operands of 16 bits: they are widened piece by
-// piece, so that the storage is half and the sums are float32.
+// narrowRows is wideRows for operands of 16 bits: it widens them piece by piece, so that the storage is half and the
+// sums are float32.
 func narrowRows(p precision, left, w []uint16, bias, out []float32, rows, k, n int) {
 	space := takeWidened()
 	a, b := space.a[:], space.b[:]
@@ -84,5 +84,5 @@ func narrowRows(p precision, left, w []uint16, bias, out []float32, rows, k, n i
 			}
 		}
 	}
-	space.give()
+	space.giveBack()
 }

@@ -4,10 +4,9 @@
 // step runs a multi-layer GRU over all carriers, lets each deposit a share of
 // its energy and move one level down, and reduces the whole to a few numbers.
 //
-// The package reads top down: model.go says what is computed, memory.go counts
-// what session.go allocates, program.go and layers.go bind launches, step.go is the timed
-// step, check.go compares with the float64 formulas of reference.go. A kernel
-// is NAME.go (arguments, cost by count), NAME_host.go and, for a GPU, NAME.cu.
+// The package reads top down: model.go defines the computation, memory.go counts the allocations of session.go,
+// program.go and layers.go bind launches, step.go is the timed step, check.go compares with the float64 formulas of
+// reference.go. A kernel is NAME.go (arguments, cost by count), NAME_host.go and, for a GPU, NAME.cu.
 package gruflow
 
 import (
@@ -63,20 +62,20 @@ const (
 
 const maxItemReads = 4096
 
-// Knobs implements workloads.Workload. Defaults are those of the preset small
-// and what a careful user would run; presets change model knobs only.
+// Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would run;
+// presets change model knobs only.
 func (Workload) Knobs() []workloads.Knob {
 	return append([]workloads.Knob{
-		scales(workloads.IntKnob("flows", "carriers, the batch of every recurrent step", 256, 1, 1<<22)),
+		scaling(workloads.IntKnob("flows", "carriers, the batch of every recurrent step", 256, 1, 1<<22)),
 		workloads.IntKnob("input", "input features of a carrier: its energy and the field around it", 65, 1, 1<<14).AsModel(),
 		workloads.IntKnob("hidden", "units of a GRU layer", 64, 1, 1<<14).AsModel(),
 		workloads.IntKnob("layers", "GRU layers", 2, 1, 16).AsModel(),
 		workloads.IntKnob("depth", "levels a carrier passes before it leaves and a new one enters in its place", 40, 1, 4096).AsModel(),
-		scales(workloads.IntKnob("steps", "time steps of the GRU in one call (T)", 1, 1, 1<<14)),
+		scaling(workloads.IntKnob("steps", "time steps of the GRU in one call (T)", 1, 1, 1<<14)),
 		implKnob(),
-		loop.LibraryKnob("matrix products of fused and plain: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", products()...),
+		loop.LibraryKnob("matrix products of fused and plain: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", productStages()...),
 		loop.PrecisionKnob("rounding of the inputs of the GRU's matrix products: fp32 (none), tf32, bf16, fp16; sums and state stay float32",
-			gpuprof.Settings{"library": "off"}, append(products(), "weights", "flow", "flow_bwd", "grads")...), // what is kept is as wide
+			gpuprof.Settings{"library": "off"}, append(productStages(), "weights", "flow", "flow_bwd", "grads")...), // the records have the same width
 		loop.OrderKnob("metrics: on sums in a fixed order, off adds atomically in the order of arrival", "on",
 			// The values are read and summed either way; the order costs the kernel that adds up the parts.
 			workloads.Answer{Targets: []workloads.Target{{Stage: "metrics", Kernels: []string{"_final"}}}}, "metrics", "graph"),
@@ -91,16 +90,16 @@ func (Workload) Knobs() []workloads.Knob {
 	}, trainKnobs()...)
 }
 
-// products are the stages of the GRU's matrix products, forwards and backwards.
-func products() []string { return []string{"gru", "recompute", "gru_bwd", "graph"} }
+// productStages returns the stages of the GRU's matrix products, forwards and backwards.
+func productStages() []string { return []string{"gru", "recompute", "gru_bwd", "graph"} }
 
-func scales(k workloads.Knob) workloads.Knob { k.Scales = true; return k.AsModel() }
+func scaling(k workloads.Knob) workloads.Knob { k.Scales = true; return k.AsModel() }
 
-// fusedShare is what a fused cell moves of a plain one's 27 words a unit: it
-// reads three gates' two sums and the state, and writes the state.
+// fusedShare is the ratio of a fused cell's words per unit to the plain cell's 27: it reads three gates' two sums and
+// the state, and writes the state.
 const fusedShare = 8. / 27
 
-// implKnob is impl, how a GRU cell is computed.
+// implKnob returns the knob impl, the implementation of a GRU cell.
 func implKnob() workloads.Knob {
 	k := workloads.Choice("impl", "GRU cell: auto (cudnn if it is found, else fused), fused (matrix products, then one pointwise kernel), plain (one launch per operation, as an eager cell), persistent (one launch per layer for all time steps), cudnn (NVIDIA's library)",
 		implAuto, implFused, implPlain, implPersistent, implCuDNN)
@@ -121,7 +120,7 @@ func implKnob() workloads.Knob {
 	return k
 }
 
-// fillKnob is fill, memory that is written before it is used.
+// fillKnob returns the knob fill: memory is written before its use.
 func fillKnob() workloads.Knob {
 	k := workloads.Choice("fill", "fill every scratch block with NaN when it is taken, as a deterministic mode does with uninitialised memory", "off", "on")
 	k.Acts = []string{"gru", "flow", "metrics", "loss", "recompute", "flow_bwd", "gru_bwd", "grads", "graph"}
@@ -154,7 +153,7 @@ func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// refuseLibraries names the setting that asks for a library in vain.
+// refuseLibraries refuses settings that require an unavailable library.
 func refuseLibraries(d device.Info, set gpuprof.Settings) error {
 	impl := set["impl"]
 	switch {
@@ -170,26 +169,25 @@ func refuseLibraries(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// chooseImpl is the cell that impl means on a device. An automatic choice is
-// no library's where a search over our own tiles was asked for, or where
-// products by cuBLAS were.
+// chooseImpl returns the cell of impl on a device. An automatic choice excludes the library's cell where a search over
+// our own tiles, or products by cuBLAS, were requested.
 func chooseImpl(d device.Info, set gpuprof.Settings) string {
 	impl := set["impl"]
 	if impl != implAuto {
 		return impl
 	}
-	if d.Facts["cudnn"] != "" && !records(set) && !set.On("autotune") && set["library"] == "auto" {
+	if d.Facts["cudnn"] != "" && !recordsForward(set) && !set.On("autotune") && set["library"] == "auto" {
 		return implCuDNN
 	}
 	return implFused
 }
 
-// chooseVendor says whether the products of a cell are cuBLAS's.
+// chooseVendor reports whether cuBLAS computes the products of a cell.
 func chooseVendor(d device.Info, set gpuprof.Settings, impl string) bool {
 	return d.Facts["cublas"] != "" && set["library"] != "off" && (impl == implFused || impl == implPlain)
 }
 
-// refuseCuDNN says why the library cannot be used.
+// refuseCuDNN returns the error of a device without the library.
 func refuseCuDNN(d device.Info) error {
 	if d.Kind == "host" {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN needs an NVIDIA GPU", d.Name).WithFix("use fused, plain or persistent")
@@ -197,7 +195,7 @@ func refuseCuDNN(d device.Info) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN was not found or does not start, and gpuprof doctor says why", d.Name).WithFix("install it where the loader finds it, or use fused, plain or persistent")
 }
 
-// lacksAmpere says that an NVIDIA architecture is older than sm_80.
+// lacksAmpere reports whether an NVIDIA architecture is older than sm_80.
 func lacksAmpere(arch string) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(arch, "sm_"))
 	return strings.HasPrefix(arch, "sm_") && err == nil && n < 80

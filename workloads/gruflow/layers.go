@@ -27,27 +27,26 @@ type gru struct {
 	lib    *library     // with impl=cudnn
 }
 
-// source is where a layer reads its input.
+// source is the input of a layer.
 type source struct {
 	arg any // buffer or scratchRef
 	at  int // first element
-	by  int // how far the next time step's is away, in elements
+	by  int // distance to the next time step's, in elements
 }
 
-// moving is the source as an argument, its elements of so many bytes.
-func (in source) moving(bytes int64) moving {
+// movingArg returns the source as an argument whose elements have the given size in bytes.
+func (in source) movingArg(bytes int64) moving {
 	return moving{in.arg, bytes * int64(in.at), bytes * int64(in.by)}
 }
 
-// groups binds all layers, one group each; the library's are one group. x is
-// the input [T,B,I].
-func (g *gru) groups(x device.Buffer) []group {
+// bindLayers binds all layers, one group each; the library's are one group. x is the input [T,B,I].
+func (g *gru) bindLayers(x device.Buffer) []group {
 	if g.lib != nil {
 		return []group{g.libraryGroup(x)}
 	}
 	if g.s.T > 1 && g.seq == nil {
 		for range g.s.L {
-			g.seq = append(g.seq, g.need("a layer's output", int64(g.s.T)*int64(g.s.B)*int64(g.s.H)))
+			g.seq = append(g.seq, g.reserve("a layer's output", int64(g.s.T)*int64(g.s.B)*int64(g.s.H)))
 		}
 	}
 	var out []group
@@ -59,9 +58,9 @@ func (g *gru) groups(x device.Buffer) []group {
 		}
 		switch g.impl {
 		case implPersistent:
-			g.persistent(&gr, l, in)
+			g.bindPersistent(&gr, l, in)
 		default:
-			g.stepped(&gr, l, in)
+			g.bindStepped(&gr, l, in)
 		}
 		// A sequence lives until the next layer has read it; the last one's
 		// is the result.
@@ -80,11 +79,11 @@ func (g *gru) groups(x device.Buffer) []group {
 	return out
 }
 
-// layerMinimum is what a layer must compute, and the weights and state it
-// must move; what passes between layers may stay on the chip.
+// layerMinimum returns the arithmetic of a layer, and the weights and state it must move; data between layers may stay
+// on the chip.
 func (g *gru) layerMinimum(l int) gpuprof.Cost {
 	s := g.s
-	k, h, rows := int64(s.width(l)), int64(s.H), int64(s.T)*int64(s.B)
+	k, h, rows := int64(s.inputWidth(l)), int64(s.H), int64(s.T)*int64(s.B)
 	state := int64(s.B) * h
 	products := rows * 2 * 3 * h * (k + h)
 	c := gpuprof.Cost{
@@ -109,14 +108,14 @@ func (g *gru) layerMinimum(l int) gpuprof.Cost {
 	return c
 }
 
-// persistent is a layer in one launch.
-func (g *gru) persistent(gr *group, l int, in source) {
+// bindPersistent binds a layer as one launch.
+func (g *gru) bindPersistent(gr *group, l int, in source) {
 	s, b := g.s, g.layers[l]
-	k, tile := s.width(l), g.tile
+	k, tile := s.inputWidth(l), g.tile
 	if tile == 0 {
 		tile = pickPersistentTile(s.B, g.cores)
 	}
-	scratch := g.need("gates", int64(s.B)*int64(scratchRow(k, s.H, g.prec)))
+	scratch := g.reserve("gates", int64(s.B)*int64(scratchRow(k, s.H, g.prec)))
 	gr.take, gr.give = append(gr.take, scratch), append(gr.give, scratch)
 	out, has := any(g.h), 0
 	if g.seq != nil {
@@ -128,25 +127,25 @@ func (g *gru) persistent(gr *group, l int, in source) {
 		in.arg, b.wi, b.bi, b.wh, b.bh, g.h, out, scratch, ceilDiv(s.B, tile), s.B, k, s.H, s.T, in.at, l*s.B*s.H, has, int(g.prec), tile))
 }
 
-// stepped is a layer as launches: the input's product for all time steps at
-// once, then for each the state's product and the pointwise part.
-func (g *gru) stepped(gr *group, l int, in source) {
+// bindStepped binds a layer as launches: the input's product for all time steps at once, then for each step the
+// state's product and the pointwise part.
+func (g *gru) bindStepped(gr *group, l int, in source) {
 	s, b := g.s, g.layers[l]
-	rows, k, hAt := s.T*s.B, s.width(l), l*s.B*s.H
-	gx := g.need("input gates", int64(rows)*int64(s.gates()))
-	gh := g.need("state gates", int64(s.B)*int64(s.gates()))
+	rows, k, hAt := s.T*s.B, s.inputWidth(l), l*s.B*s.H
+	gx := g.reserve("input gates", int64(rows)*int64(s.gates()))
+	gh := g.reserve("state gates", int64(s.B)*int64(s.gates()))
 	gr.take, gr.give = append(gr.take, gx, gh), append(gr.give, gx, gh)
 	state := source{arg: g.h, at: hAt}
 	// The vendor's products round float32 to tf32 themselves.
-	if g.prec.narrow() || g.prec == tf32 && !g.vendor {
-		xr, hr := g.need("rounded input", g.prec.words(int64(rows)*int64(k))), g.need("rounded state", g.prec.words(int64(s.B)*int64(s.H)))
+	if g.prec.isNarrow() || g.prec == tf32 && !g.vendor {
+		xr, hr := g.reserve("rounded input", g.prec.words(int64(rows)*int64(k))), g.reserve("rounded state", g.prec.words(int64(s.B)*int64(s.H)))
 		gr.take, gr.give = append(gr.take, xr, hr), append(gr.give, xr, hr)
 		gr.once = append(gr.once, g.round(in, xr, rows*k))
 		gr.each = append(gr.each, g.round(state, hr, s.B*s.H))
 		in, state = source{arg: xr}, source{arg: hr}
 	}
-	gr.once = append(gr.once, g.gemm(in, b.wi, b.bi, gx, rows, k, s.gates(), g.prec))
-	gr.each = append(gr.each, g.gemm(state, b.wh, b.bh, gh, s.B, s.H, s.gates(), g.prec))
+	gr.once = append(gr.once, g.bindGemm(in, b.wi, b.bi, gx, rows, k, s.gates(), g.prec))
+	gr.each = append(gr.each, g.bindGemm(state, b.wh, b.bh, gh, s.B, s.H, s.gates(), g.prec))
 	gr.repeat = s.T
 	if g.impl == implPlain {
 		g.plainCell(gr, l, gx, gh)
@@ -168,16 +167,16 @@ func (g *gru) round(in source, out any, n int) launch {
 	return g.launch(&roundKernel, n, roundCost(n, g.prec), in.arg, out, n, int(g.prec), walking{in.at, in.by})
 }
 
-// gemm is a product: our own with its bias, or the vendor's without.
-func (g *gru) gemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) launch {
+// bindGemm binds a product: our own with its bias, or the vendor's without.
+func (g *gru) bindGemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) launch {
 	if g.vendor {
-		return g.launch(&vendorKernels[p], rows, vendorCost(rows, k, n, p), in.moving(p.bytes()), w, out, k, n, float32(1))
+		return g.launch(&vendorKernels[p], rows, vendorCost(rows, k, n, p), in.movingArg(p.bytes()), w, out, k, n, float32(1))
 	}
-	return g.ownGemm(in, w, bias, out, rows, k, n, p)
+	return g.bindOwnGemm(in, w, bias, out, rows, k, n, p)
 }
 
-// ownGemm is a product with its bias by our own kernel.
-func (g *gru) ownGemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) launch {
+// bindOwnGemm binds a product with its bias by our own kernel.
+func (g *gru) bindOwnGemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) launch {
 	tile := g.tile
 	if tile == 0 {
 		tile = pickTile(rows, n, g.cores)
@@ -186,18 +185,17 @@ func (g *gru) ownGemm(in source, w, bias device.Buffer, out any, rows, k, n int,
 	return g.launch(&gemmKernel, items, gemmCost(rows, k, n, p), in.arg, w, bias, out, items, rows, k, n, walking{in.at, in.by}, tile, int(p))
 }
 
-// plainCell is the pointwise part with a launch for every operation, the way
-// an eager cell runs.
+// plainCell binds the pointwise part with a launch for every operation, like an eager cell.
 func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
 	s := g.s
 	n, wide := s.B*s.H, s.gates()
 	block := func(what string) scratchRef {
-		ref := g.need(what, int64(n))
+		ref := g.reserve(what, int64(n))
 		gr.take, gr.give = append(gr.take, ref), append(gr.give, ref)
 		return ref
 	}
 	r, z, c := block("reset gate"), block("update gate"), block("candidate")
-	// An operand: an array, where it begins, and how far its rows are apart.
+	// An operand: an array, its offset, and the distance of its rows.
 	type operand struct {
 		arg any
 		at  any
@@ -232,8 +230,8 @@ func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
 	}
 }
 
-// addBiases adds what the vendor's products leave out, in launches of their
-// own: a row of b is every row of gx, or of gh.
+// addBiases adds the biases that the vendor's products omit, in launches of their own: a row of b applies to every row
+// of gx, or of gh.
 func (g *gru) addBiases(gr *group, l int, gx, gh scratchRef) {
 	wide, b := g.s.gates(), g.layers[l]
 	add := func(to scratchRef, rows int, bias device.Buffer) launch {
@@ -246,7 +244,7 @@ func (g *gru) addBiases(gr *group, l int, gx, gh scratchRef) {
 // uploadLayer transposes, rounds and uploads one layer's parameters.
 func uploadLayer(a *op.Arena, stream device.Stream, p layerParams, h int, prec precision) layerBuffers {
 	weights := func(w []float32) device.Buffer {
-		return a.Upload(stream, "GRU weights", prec.rounded(transpose(w, 3*h)))
+		return a.Upload(stream, "GRU weights", prec.roundedCopy(transpose(w, 3*h)))
 	}
 	return layerBuffers{wi: weights(p.wi), wh: weights(p.wh), bi: a.Upload(stream, "GRU biases", p.bi), bh: a.Upload(stream, "GRU biases", p.bh)}
 }

@@ -12,17 +12,16 @@ import (
 // when the groups are. With bf16 and fp16 everything it touches is 16 bits
 // wide and is converted on the way in and out.
 type library struct {
-	weights device.Buffer // what GRUMaker asks for
+	weights device.Buffer // in the size that GRUMaker requires
 	from    device.Buffer // h before the call [L,B,H]
-	y       device.Buffer // [T,B,H], in 16 bits with such a precision
-	// 16-bit copies, with such a precision.
+	y       device.Buffer // [T,B,H], in 16 bits with bf16 and fp16
+	// 16-bit copies, for bf16 and fp16.
 	x16, from16, to16 device.Buffer
 	maker             device.GRUMaker
 	name              string
 }
 
-// newLibrary allocates what the library needs besides x and h. The precision
-// decides what is stored in how many bits.
+// newLibrary allocates the library's buffers other than x and h. The precision decides the width of the stored values.
 func newLibrary(a *op.Arena, stream device.Stream, maker device.GRUMaker, s shape, name string, p params, from device.Buffer) *library {
 	prec := parsePrecision(name)
 	var flat []float32
@@ -31,27 +30,26 @@ func newLibrary(a *op.Arena, stream device.Stream, maker device.GRUMaker, s shap
 			flat = append(flat, part...)
 		}
 	}
-	if prec.narrow() {
-		flat = prec.rounded(flat)
+	if prec.isNarrow() {
+		flat = prec.roundedCopy(flat)
 	}
 	rows, state := int64(s.T)*int64(s.B), int64(s.L)*int64(s.B)*int64(s.H)
 	on := func(what string, n int64) device.Buffer { return a.Words(what, prec.words(n), device.OnDevice) }
 	lib := &library{maker: maker, name: name, from: from, weights: a.Upload(stream, "GRU weights", flat), y: on("GRU output", rows*int64(s.H))}
-	if prec.narrow() {
+	if prec.isNarrow() {
 		lib.x16, lib.from16, lib.to16 = on("16-bit input", rows*int64(s.I)), on("16-bit state", state), on("16-bit state", state)
 	}
 	return lib
 }
 
-// sibling is the same for the other direction of the state, with all buffers
-// but that shared.
+// sibling returns the library for the other direction of the state; it shares all buffers except from.
 func (l *library) sibling(from device.Buffer) *library {
 	c := *l
 	c.from = from
 	return &c
 }
 
-// libraryGroup is the whole GRU as one call.
+// libraryGroup returns the whole GRU as one call.
 func (g *gru) libraryGroup(x device.Buffer) group {
 	s, lib := g.s, g.lib
 	gr := group{stage: stGRU}
@@ -60,7 +58,7 @@ func (g *gru) libraryGroup(x device.Buffer) group {
 	}
 	from, to := lib.from, g.h
 	state := s.L * s.B * s.H
-	if g.prec.narrow() {
+	if g.prec.isNarrow() {
 		gr.once = append(gr.once, g.round(source{arg: x}, lib.x16, s.T*s.B*s.I), g.round(source{arg: from}, lib.from16, state))
 		gr.after = append(gr.after, g.launch(&widenKernel, state, widenCost(state, g.prec), lib.to16, to, state, int(g.prec), 0))
 		x, from, to = lib.x16, lib.from16, lib.to16

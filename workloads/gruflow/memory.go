@@ -11,7 +11,7 @@ func (s *session) inputWords() int64 {
 	return int64(windowOf(s.set)*microOf(s.set)) * int64(s.shape.T) * int64(s.shape.B) * int64(s.shape.I)
 }
 
-// metricWords are those of every level, and in training the loss.
+// metricWords returns the words of the metrics of every level, and in training of the loss.
 func (s *session) metricWords() int {
 	if s.train != nil {
 		return s.train.window*s.shape.metrics() + 1
@@ -22,7 +22,7 @@ func (s *session) metricWords() int {
 func (s *session) parameterWords() int64 {
 	var n int64
 	for l := range s.shape.L {
-		n += int64(s.shape.gates()) * int64(s.shape.width(l)+s.shape.H+2)
+		n += int64(s.shape.gates()) * int64(s.shape.inputWidth(l)+s.shape.H+2)
 	}
 	return n + outputs*int64(s.shape.H+1)
 }
@@ -32,12 +32,12 @@ func (s *session) stateWords() int64 {
 	return int64(s.shape.L)*b*int64(s.shape.H) + 5*b + outputs*b + int64(s.metricWords())
 }
 
-// scratchWords is an upper bound of the scratch memory in use at one time.
+// scratchWords returns an upper bound of the scratch memory in use at one time.
 func (s *session) scratchWords() int64 {
 	sh := s.shape
 	if s.train != nil {
 		kind := s.mem.Dev.Info().Kind
-		return s.train.u.scratchWords(kind, s.train.shapes()...) + int64(sh.B)*int64(sh.H) + int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics())
+		return s.train.u.scratchWords(kind, s.train.outerShapes()...) + int64(sh.B)*int64(sh.H) + int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics())
 	}
 	rows, b, h := int64(sh.T)*int64(sh.B), int64(sh.B), int64(sh.H)
 	wide := int64(max(sh.I, sh.H))
@@ -59,10 +59,10 @@ func (s *session) scratchWords() int64 {
 	return max(n, int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics()))
 }
 
-// reserved is what the allocator reserves at most for words of scratch memory: requests of
-// up to 1 MiB share segments of 2 MiB, those of up to 10 MiB segments of 20 MiB, and larger
-// ones, of which a step has up to eight at a time, are rounded up to 2 MiB.
-func reserved(words int64) int64 {
+// reservedWords returns an upper bound of the allocator's reservation for words of scratch memory: requests of up to 1
+// MiB share segments of 2 MiB, those of up to 10 MiB segments of 20 MiB, and larger ones, of which a step has up to
+// eight at a time, are rounded up to 2 MiB.
+func reservedWords(words int64) int64 {
 	const mib = 1 << 20
 	if 4*words <= mib {
 		return 4 * mib
@@ -70,34 +70,32 @@ func reserved(words int64) int64 {
 	return 4*words + (2+20+8*2)*mib
 }
 
-// weightWords are the parameters as they are kept, and in training all that it adds.
+// weightWords returns the words of the stored parameters, and in training of all its additional memory.
 func (s *session) weightWords() int64 {
 	if s.train != nil {
-		return outputs*int64(s.shape.H+1) + s.train.words(s.mem.Dev.Info().Kind)
+		return outputs*int64(s.shape.H+1) + s.train.memoryWords(s.mem.Dev.Info().Kind)
 	}
 	if s.rec != nil {
-		return s.parameterWords() + s.rec.words()
+		return s.parameterWords() + s.rec.extraWords()
 	}
 	return s.parameterWords()
 }
 
-// libraryWords is what impl=cudnn allocates besides; cuDNN's own workspace is
-// not known before it is asked.
+// libraryWords returns the additional words of impl=cudnn; cuDNN's own workspace is unknown until queried.
 func (s *session) libraryWords() int64 {
 	if s.impl != implCuDNN {
 		return 0
 	}
 	state := int64(s.shape.L) * int64(s.shape.B) * int64(s.shape.H)
 	n := state + int64(s.shape.T)*int64(s.shape.B)*int64(s.shape.H)
-	if s.prec.narrow() {
+	if s.prec.isNarrow() {
 		n += s.inputWords() + 2*state
 	}
 	return n
 }
 
-// fits refuses what 32-bit indices cannot name or the device cannot hold,
-// before anything is allocated.
-func (s *session) fits(d device.Device) error {
+// checkMemory refuses sizes beyond 32-bit indices or the device's memory, before any allocation.
+func (s *session) checkMemory(d device.Device) error {
 	sh := s.shape
 	largest := max(int64(sh.T)*int64(sh.B)*int64(max(sh.gates(), sh.I)), int64(sh.L)*int64(sh.B)*int64(sh.H), int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics()))
 	if s.rec != nil {
@@ -108,7 +106,7 @@ func (s *session) fits(d device.Device) error {
 	}
 	input := int64(depth+s.batches) * s.inputWords()
 	out := depth * (outputs*int64(sh.B) + int64(s.metricWords()))
-	need := 4*(input+out+s.weightWords()+s.stateWords()+s.libraryWords()) + reserved(s.scratchWords())
+	need := 4*(input+out+s.weightWords()+s.stateWords()+s.libraryWords()) + reservedWords(s.scratchWords())
 	if left := d.Memory().Available; need > left {
 		if s.rec != nil && s.rec.windows() > 1 {
 			return device.Short(d, gpuprof.Errorf(gpuprof.ErrMemory, "keeping %d windows of %d flows of %d layers of %d units needs %s, and the device has %s left", s.rec.windows(), sh.B, sh.L, sh.H, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use windows_kept=1, as a program that detaches does, or checkpoint=%d, a smaller window, or a smaller batch, --set flows", leastCheckpoint(s.rec.window)))

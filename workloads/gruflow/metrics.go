@@ -10,7 +10,7 @@ import (
 //go:embed metrics.ptx.zst
 var metricsPTX string
 
-// Metrics are reduced in one of two ways; refMetrics says to what.
+// Metrics are reduced in one of two ways; refMetrics defines the result.
 //
 // In a fixed order: sumKernel reduces metricBlock carriers to one row of
 // partial [blocks,M], finalKernel adds the rows up. The result has the same
@@ -35,7 +35,7 @@ var (
 // device, because the order of a sum decides its last bits.
 const metricBlock = 64
 
-// sumCost is what reducing the carriers takes, without what is written.
+// sumCost returns the cost of reducing the carriers, without the writes.
 func sumCost(s shape) gpuprof.Cost {
 	b, h := int64(s.B), int64(s.H)
 	return gpuprof.Cost{Flops: b*2*h + 10*b, BytesRead: 4 * (b*h + (outputs+1)*b)}

@@ -8,9 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// tally sums carriers [lo, hi): the fixed words to fixed, each deposit to its
-// level through dose.
-func tally(rec []float32, level []int32, h []float32, n, depth, lo, hi int, fixed *[metFixed]float32, dose func(level int, deposit float32)) {
+// tallyCarriers sums carriers [lo, hi): the fixed words to fixed, each deposit to its level through dose.
+func tallyCarriers(rec []float32, level []int32, h []float32, n, depth, lo, hi int, fixed *[metFixed]float32, dose func(level int, deposit float32)) {
 	for c := lo; c < hi; c++ {
 		r := rec[c*outputs : (c+1)*outputs]
 		fixed[metDeposited] += r[outDeposit]
@@ -40,7 +39,7 @@ func sumHost(a *device.Args, lo, hi int) {
 		clear(row)
 		doses := row[metFixed:]
 		var fixed [metFixed]float32
-		tally(rec, level, h, n, depth, block*metricBlock, min(batch, (block+1)*metricBlock), &fixed,
+		tallyCarriers(rec, level, h, n, depth, block*metricBlock, min(batch, (block+1)*metricBlock), &fixed,
 			func(at int, deposit float32) { doses[at] += deposit })
 		copy(row, fixed[:])
 	}
@@ -67,20 +66,20 @@ func raceHost(a *device.Args, lo, hi int) {
 	n, depth := a.Int(5), a.Int(6)
 	rec, level, h, metrics := a.Floats(0), a.Ints(1), a.Floats(2)[a.Int(7):], a.Floats(3)
 	var fixed [metFixed]float32
-	tally(rec, level, h, n, depth, lo, hi, &fixed, func(at int, deposit float32) {
-		atomically(&metrics[metFixed+at], func(v float32) float32 { return v + deposit })
+	tallyCarriers(rec, level, h, n, depth, lo, hi, &fixed, func(at int, deposit float32) {
+		updateAtomically(&metrics[metFixed+at], func(v float32) float32 { return v + deposit })
 	})
 	for m, mine := range fixed {
 		if m == metHottest {
-			atomically(&metrics[m], func(v float32) float32 { return max(v, mine) })
+			updateAtomically(&metrics[m], func(v float32) float32 { return max(v, mine) })
 		} else {
-			atomically(&metrics[m], func(v float32) float32 { return v + mine })
+			updateAtomically(&metrics[m], func(v float32) float32 { return v + mine })
 		}
 	}
 }
 
-// atomically replaces *p by f(*p).
-func atomically(p *float32, f func(float32) float32) {
+// updateAtomically replaces *p by f(*p).
+func updateAtomically(p *float32, f func(float32) float32) {
 	bits := (*uint32)(unsafe.Pointer(p))
 	for {
 		old := atomic.LoadUint32(bits)

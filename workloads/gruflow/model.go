@@ -21,20 +21,19 @@ func shapeOf(set gpuprof.Settings) shape {
 	return shape{T: set.Int("steps"), B: set.Int("flows") / microOf(set), I: set.Int("input"), H: set.Int("hidden"), L: set.Int("layers"), D: set.Int("depth")}
 }
 
-// width is a layer's number of inputs.
-func (s shape) width(layer int) int {
+// inputWidth returns a layer's number of inputs.
+func (s shape) inputWidth(layer int) int {
 	if layer == 0 {
 		return s.I
 	}
 	return s.H
 }
 
-// gates is the row of r, z and n that a matrix product makes.
+// gates returns the number of values in a row of r, z and n, the output of a matrix product.
 func (s shape) gates() int { return 3 * s.H }
 
-// outputs is what the projection makes of a hidden state: the logit of the
-// share of energy deposited, a displacement in the plane, and a spare column
-// that keeps a carrier's record 16 bytes.
+// outputs is the number of columns of a hidden state's projection: the logit of the share of energy deposited, a
+// displacement in the plane, and a spare column that pads a carrier's record to 16 bytes.
 const outputs = 4
 
 // Columns of a carrier's record, the step's result [B, outputs].
@@ -50,7 +49,7 @@ const (
 	metDeposited = iota // sum of deposits
 	metCarried          // energy of the carriers that stay
 	metLeft             // energy of those that leave at the bottom
-	metLeaving          // how many leave
+	metLeaving          // number of carriers that leave
 	metHottest          // largest energy
 	metHidden           // squared norm of the top layer's state
 	metSpread           // sum of x^2 + y^2
@@ -58,14 +57,13 @@ const (
 	metFixed
 )
 
-// metrics is the number of words a step is reduced to.
+// metrics returns the number of words to which a step is reduced.
 func (s shape) metrics() int { return metFixed + s.D }
 
-// stride is how far a carrier can move in the plane in one step.
+// stride is the largest distance of a carrier's move in the plane in one step.
 const stride = 0.01
 
-// layerParams are one layer in PyTorch's shapes: wi [3H,K], wh [3H,H],
-// bi, bh [3H], rows in the order r, z, n.
+// layerParams holds one layer in PyTorch's shapes: wi [3H,K], wh [3H,H], bi, bh [3H], rows in the order r, z, n.
 type layerParams struct{ wi, wh, bi, bh []float32 }
 
 // params are a model's parameters in float32, as the reference reads them.
@@ -75,7 +73,7 @@ type params struct {
 	bias   []float32 // [outputs]
 }
 
-// state is where the carriers are.
+// state is the state of all carriers.
 type state struct {
 	h      []float32 // [L,B,H]
 	energy []float32 // [B]
@@ -101,7 +99,7 @@ func drawParams(s shape, seed uint64) params {
 	var p params
 	for l := range s.L {
 		p.layers = append(p.layers, layerParams{
-			wi: draw(s.gates() * s.width(l)), wh: draw(s.gates() * s.H), bi: draw(s.gates()), bh: draw(s.gates()),
+			wi: draw(s.gates() * s.inputWidth(l)), wh: draw(s.gates() * s.H), bi: draw(s.gates()), bh: draw(s.gates()),
 		})
 	}
 	p.proj, p.bias = draw(outputs*s.H), []float32{depositBias, 0, 0, 0}

@@ -20,7 +20,7 @@ var persistentPTX string
 // is tile carriers.
 var persistentKernel = device.Kernel{Name: "gru_persistent", Sig: "bbbbbbbbiiiiiiiiii", Host: persistentHost, PTX: persistentPTX, Threads: 256, PerBlock: 1}
 
-// scratchRow is a carrier's scratch: gx and gh, and its rounded inputs.
+// scratchRow returns the size of a carrier's scratch: gx and gh, and its rounded inputs.
 func scratchRow(k, h int, p precision) int {
 	if p == fp32 {
 		return 6 * h

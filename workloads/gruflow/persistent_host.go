@@ -20,8 +20,8 @@ func persistentHost(a *device.Args, lo, hi int) {
 		gx, gh, rounded := scratch[:3*n*size], scratch[3*n*size:6*n*size], scratch[6*n*size:]
 		state := h[r0*n : (r0+size)*n]
 		for t := range steps {
-			product(prec, x[(t*batch+r0)*k:][:size*k], wi, bi, gx, rounded, size, k)
-			product(prec, state, wh, bh, gh, rounded, size, n)
+			multiply(prec, x[(t*batch+r0)*k:][:size*k], wi, bi, gx, rounded, size, k)
+			multiply(prec, state, wh, bh, gh, rounded, size, n)
 			for r := range size {
 				cell(gx[3*r*n:], gh[3*r*n:], state[r*n:(r+1)*n], n)
 			}
@@ -32,15 +32,14 @@ func persistentHost(a *device.Args, lo, hi int) {
 	}
 }
 
-// product is left w + bias with left [rows,k] rounded on the way, through
-// scratch.
-func product(p precision, left, w, bias, out, scratch []float32, rows, k int) {
+// multiply computes left w + bias with left [rows,k] rounded on the way, through scratch.
+func multiply(p precision, left, w, bias, out, scratch []float32, rows, k int) {
 	n := len(bias)
 	switch {
-	case p.narrow():
-		small := halves(scratch)[:rows*k]
+	case p.isNarrow():
+		small := viewHalves(scratch)[:rows*k]
 		p.pack(small, left)
-		narrowRows(p, small, halves(w), bias, out, rows, k, n)
+		narrowRows(p, small, viewHalves(w), bias, out, rows, k, n)
 		return
 	case p != fp32:
 		p.round(scratch[:rows*k], left)

@@ -25,10 +25,10 @@ type program struct {
 	// for a check, uncounted.
 	fill, poison bool
 	filler       launch
-	// watch is called before every time step of a group, for a check; nil for none.
+	// watch is called before every time step of a group, for a check; may be nil.
 	watch func(g *group, t int) error
-	// rings are buffers that windows take in turn with others of their size; every list has
-	// as many, and turn is the place of the window at hand. windows counts those that are done.
+	// rings are buffers that windows take in turn with others of their size; every list has as many, and turn is the
+	// index of the current window. windows counts completed windows.
 	rings                map[device.Buffer][]device.Buffer
 	turns, turn, windows int
 }
@@ -36,7 +36,7 @@ type program struct {
 type scratchBlock struct {
 	what  string
 	bytes int64
-	buf   device.Buffer // in which it lies from byte at on, since it was taken last
+	buf   device.Buffer // the segment that holds it from byte at on, since the last acquire
 	at    int64
 	lent  *pool.Block
 }
@@ -82,11 +82,11 @@ type walkArg struct {
 	walking
 }
 
-// group is what one span of a stage runs: once, then each for every time step.
+// group is the work of one span of a stage: once, then each for every time step.
 type group struct {
 	stage, layer int
 	level, micro int         // in training, of the window and of the micro-batches
-	add          bool        // gradients to what is there
+	add          bool        // adds gradients to the existing ones
 	part         *optim.Part // of the optimizer's step
 	take, give   []scratchRef
 	once, each   []launch
@@ -103,19 +103,19 @@ func newProgram(dev device.Device, stream device.Stream) *program {
 	return p
 }
 
-// need reserves a name for n floats of scratch memory.
-func (p *program) need(what string, n int64) scratchRef {
+// reserve names n floats of scratch memory for later use.
+func (p *program) reserve(what string, n int64) scratchRef {
 	p.scratch = append(p.scratch, scratchBlock{what: what, bytes: 4 * n})
 	return scratchRef(len(p.scratch) - 1)
 }
 
-// launch makes a launch of kern over n items. Beside the arguments of loop.Binder a
-// scratchRef or moving is b, a walking is i.
+// launch makes a launch of kern over n items. In addition to the arguments of loop.Binder, a scratchRef or moving is
+// b, a walking is i.
 func (p *program) launch(kern *device.Kernel, n int, cost gpuprof.Cost, args ...any) launch {
 	cost.Launches = 1
 	l := launch{kernel: kern.Name, n: n, cost: cost}
 	if p.rings != nil {
-		args = p.turning(args)
+		args = p.replaceRings(args)
 	}
 	l.fn = p.Bind(kern, &l.args, func(i int, arg any) byte {
 		switch v := arg.(type) {
@@ -135,8 +135,8 @@ func (p *program) launch(kern *device.Kernel, n int, cost gpuprof.Cost, args ...
 	return l
 }
 
-// turning makes arguments that are in a ring ones that move.
-func (p *program) turning(args []any) []any {
+// replaceRings turns arguments that are in a ring into moving ones.
+func (p *program) replaceRings(args []any) []any {
 	out := slices.Clone(args)
 	for i, arg := range args {
 		view, ok := arg.(loop.View)
@@ -150,17 +150,16 @@ func (p *program) turning(args []any) []any {
 	return out
 }
 
-// now is a buffer as the window at hand has it.
-func (p *program) now(b device.Buffer) device.Buffer {
+// current returns a buffer's instance for the current window.
+func (p *program) current(b device.Buffer) device.Buffer {
 	if ring := p.rings[b]; ring != nil {
 		return ring[p.turn]
 	}
 	return b
 }
 
-// run takes a group's scratch memory, enqueues its launches and gives back
-// what no later group needs. It waits for nothing and, with a warm pool,
-// allocates nothing.
+// run takes a group's scratch memory, enqueues its launches and returns the memory that no later group needs. It waits
+// for nothing and, with a warm pool, allocates nothing.
 func (p *program) run(g *group) error {
 	if p.turns > 1 {
 		p.turn = (p.windows + g.micro) % p.turns
@@ -203,9 +202,8 @@ func (p *program) run(g *group) error {
 	return nil
 }
 
-// take takes a block of scratch memory. It may be one that was given while launches that
-// use it are enqueued: all are on one stream.
-func (p *program) take(ref scratchRef) error {
+// acquire takes a block of scratch memory. Enqueued launches may still use the same memory: all are on one stream.
+func (p *program) acquire(ref scratchRef) error {
 	b := &p.scratch[ref]
 	lent, err := p.memory.Take(b.bytes, 0, 0)
 	if err != nil {
@@ -216,7 +214,7 @@ func (p *program) take(ref scratchRef) error {
 }
 
 func (p *program) takeBlock(ref scratchRef) error {
-	if err := p.take(ref); err != nil {
+	if err := p.acquire(ref); err != nil {
 		return err
 	}
 	if !p.fill && !p.poison {
@@ -255,12 +253,11 @@ func (p *program) enqueue(l *launch, t int) error {
 	return p.stream.Launch(l.fn, l.n, &l.args)
 }
 
-// warm takes and gives the groups' scratch memory once, so that the first
-// step finds it reserved.
-func (p *program) warm(groups []group) error {
+// warmPool takes and returns the groups' scratch memory once, so that the first step finds it reserved.
+func (p *program) warmPool(groups []group) error {
 	for i := range groups {
 		for _, ref := range groups[i].take {
-			if err := p.take(ref); err != nil {
+			if err := p.acquire(ref); err != nil {
 				return err
 			}
 		}
@@ -271,8 +268,8 @@ func (p *program) warm(groups []group) error {
 	return nil
 }
 
-// parts are a group's launches in order, with those of knob fill.
-func (p *program) parts(g *group) []gpuprof.Part {
+// partsOf returns a group's launches in order, including the fills of knob fill.
+func (p *program) partsOf(g *group) []gpuprof.Part {
 	var out []gpuprof.Part
 	if p.fill {
 		for _, ref := range g.take {

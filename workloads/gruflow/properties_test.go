@@ -42,8 +42,8 @@ func TestCheckCatches(t *testing.T) {
 		{"two bits where bf16 was asked for", []string{"precision=bf16"}, func(s *session) {
 			for _, l := range s.net.layers {
 				for _, b := range []device.Buffer{l.wi, l.wh} {
-					for i, v := range halves(device.Floats(b)) {
-						halves(device.Floats(b))[i] = v &^ 0x3f
+					for i, v := range viewHalves(device.Floats(b)) {
+						viewHalves(device.Floats(b))[i] = v &^ 0x3f
 					}
 				}
 			}

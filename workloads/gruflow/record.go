@@ -13,7 +13,7 @@ const tapeSaved = "saved"
 // maxWindows bounds the windows that are kept.
 const maxWindows = 1024
 
-// tapeKnob is tape, the record of a pass without a way back.
+// tapeKnob returns the knob tape: the record of a pass without a backward pass.
 func tapeKnob() workloads.Knob {
 	k := workloads.Choice("tape", "what a level of pass=forward keeps for a way back that is not taken: off (nothing), or saved (r, z, n, u and the state, as a step that trains keeps them)", "off", tapeSaved)
 	k.Acts = []string{"gru", "flow", "graph"}
@@ -22,7 +22,7 @@ func tapeKnob() workloads.Knob {
 	return k
 }
 
-// windowsKnob is windows_kept, records that outlive their step.
+// windowsKnob returns the knob windows_kept: records that outlive their step.
 func windowsKnob() workloads.Knob {
 	k := workloads.IntKnob("windows_kept", "windows of levels whose record stays in memory: 1 (the next one takes its place), or the last K, as in a program that keeps K losses or states without detach()", 1, 1, maxWindows)
 	k.Try, k.Acts = []string{"1"}, []string{"gru", "recompute", "flow", "flow_bwd", "gru_bwd", "grads"}
@@ -32,23 +32,23 @@ func windowsKnob() workloads.Knob {
 	return k
 }
 
-// records says that a pass keeps its way down.
-func records(set gpuprof.Settings) bool { return trains(set) || set["tape"] == tapeSaved }
+// recordsForward reports whether a pass records activations for a backward pass.
+func recordsForward(set gpuprof.Settings) bool { return isTraining(set) || set["tape"] == tapeSaved }
 
-// refuseRecording names what a record cannot be.
+// refuseRecording refuses impossible records.
 func refuseRecording(set gpuprof.Settings) error {
 	usage := func(format string, args ...any) *gpuprof.Error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...)
 	}
 	kept := set["windows_kept"]
 	switch impl := set["impl"]; {
-	case trains(set) && set["tape"] != "off":
+	case isTraining(set) && set["tape"] != "off":
 		return usage("setting tape=%s with pass=%s: a step that trains keeps all of it anyway", set["tape"], optim.Train).WithFix("use tape=off, or pass=%s", passForward)
-	case !records(set) && kept != "1":
+	case !recordsForward(set) && kept != "1":
 		return usage("setting windows_kept=%s with pass=%s and tape=off: such a step keeps no record", kept, set["pass"]).WithFix("use windows_kept=1, tape=saved or pass=train")
-	case !records(set):
+	case !recordsForward(set):
 		return nil
-	case impl != implAuto && impl != implFused && trains(set):
+	case impl != implAuto && impl != implFused && isTraining(set):
 		return usage("setting impl=%s with pass=train: the way back takes the gates that impl=fused keeps", impl).WithFix("use impl=auto or fused")
 	case impl != implAuto && impl != implFused:
 		return usage("setting impl=%s with tape=%s: a tape holds the gates that impl=fused keeps", impl, set["tape"]).WithFix("use impl=auto or fused, or tape=off")
@@ -58,34 +58,34 @@ func refuseRecording(set gpuprof.Settings) error {
 	return nil
 }
 
-// recording is what a pass keeps of the levels of a step, and of steps before.
+// recording holds the levels that a pass records, of the current step and of earlier ones.
 type recording struct {
 	u             *unroll
 	window, every int
 	states        []device.Buffer   // with checkpoints, the state [L,B,H] before every one
-	earlier       [][]device.Buffer // of every further window, what recorded lists
+	earlier       [][]device.Buffer // of every further window, the buffers of recordRequests
 	path          device.Buffer     // [window,B,pathWords]
 	partial       scratchRef        // of the metrics
 }
 
 // newRecording describes it; nothing is allocated.
 func newRecording(set gpuprof.Settings, net *gru) *recording {
-	r := &recording{window: windowOf(set), every: keptOf(set)}
+	r := &recording{window: windowOf(set), every: levelsKept(set)}
 	r.u = newUnroll(net, r.every)
 	if r.every < r.window || set["checkpoint"] != checkpointOff {
 		r.states = make([]device.Buffer, ceilDiv(r.window, r.every))
 	}
 	for range max(1, set.Int("windows_kept")) - 1 {
-		r.earlier = append(r.earlier, make([]device.Buffer, len(r.recorded())))
+		r.earlier = append(r.earlier, make([]device.Buffer, len(r.recordRequests())))
 	}
 	return r
 }
 
-// windows are those whose record is kept.
+// windows returns the number of recorded windows.
 func (r *recording) windows() int { return 1 + len(r.earlier) }
 
-// recorded is what stays of a window: the states before checkpoints, or all states and gates.
-func (r *recording) recorded() (list []request) {
+// recordRequests returns the memory of one window's record: the states before checkpoints, or all states and gates.
+func (r *recording) recordRequests() (list []request) {
 	s := r.u.net.s
 	for i := range r.states {
 		list = append(list, request{"checkpoints", int64(s.L) * int64(s.B) * int64(s.H), &r.states[i]})
@@ -94,42 +94,42 @@ func (r *recording) recorded() (list []request) {
 		return list
 	}
 	for l := range r.u.layers {
-		list = append(list, r.u.records(l)...)
+		list = append(list, r.u.recordRequests(l)...)
 	}
 	return list
 }
 
-// requests lists the device memory besides that of the unrolled GRU.
+// requests lists the device memory in addition to the unrolled GRU's.
 func (r *recording) requests() (list []request) {
 	if r.states != nil {
-		list = r.recorded()
+		list = r.recordRequests()
 	}
 	for _, window := range r.earlier {
-		for i, q := range r.recorded() {
+		for i, q := range r.recordRequests() {
 			list = append(list, request{"earlier " + q.what, q.words, &window[i]})
 		}
 	}
 	return append(list, request{"carriers' paths", int64(r.window) * int64(r.u.net.s.B) * pathWords, &r.path})
 }
 
-// bytes of all that is recorded, and of one window of it.
+// bytes returns the size of the whole record, and of one window of it.
 func (r *recording) bytes() (all, window int64) {
-	window = 4 * wordsOf(r.recorded())
+	window = 4 * wordsOf(r.recordRequests())
 	return int64(r.windows()) * window, window
 }
 
-// words is what a pass without a way back allocates besides its parameters.
-func (r *recording) words() int64 { return wordsOf(r.recorded()) + wordsOf(r.requests()) }
+// extraWords returns the words of a pass without a backward pass in addition to its parameters.
+func (r *recording) extraWords() int64 { return wordsOf(r.recordRequests()) + wordsOf(r.requests()) }
 
-// takeTurns lets windows take the records in turn, where more than one is kept; launches
-// bound before stay with the first.
+// takeTurns lets windows alternate between the records, where more than one is kept; launches bound before stay with
+// the first.
 func (s *session) takeTurns() {
 	r := s.rec
 	if len(r.earlier) == 0 {
 		return
 	}
 	s.turns, s.rings = r.windows(), map[device.Buffer][]device.Buffer{}
-	for i, q := range r.recorded() {
+	for i, q := range r.recordRequests() {
 		ring := []device.Buffer{*q.to}
 		for _, window := range r.earlier {
 			ring = append(ring, window[i])
@@ -138,11 +138,11 @@ func (s *session) takeTurns() {
 	}
 }
 
-// openRecording allocates for a pass that keeps its way down and takes no way back.
+// openRecording allocates for a pass that records its forward computation and has no backward pass.
 func (s *session) openRecording() {
 	r := s.rec
 	r.u.openDown()
-	allocate(&s.mem, append(r.recorded(), r.requests()...))
+	allocateAll(&s.mem, append(r.recordRequests(), r.requests()...))
 	s.takeTurns()
 	r.partial = s.needPartial()
 }

@@ -46,7 +46,7 @@ func TestRecordsOutliveTheirStep(t *testing.T) {
 		{"pass=train,tape=off,window=4,checkpoint=2,windows_kept=3", 3, 3}, {"windows_kept=4", 4, 4}, {"windows_kept=2,precision=bf16", 2, 2},
 	} {
 		s := openSession(t, "small", append(slices.Clone(tapeSize), strings.Split(tt.set, ",")...)...)
-		first := s.rec.recorded()[0]
+		first := s.rec.recordRequests()[0]
 		ring := s.rings[*first.to]
 		if len(ring) != tt.kept {
 			t.Fatalf("%s: %d windows have room", tt.set, len(ring))

@@ -2,8 +2,8 @@ package gruflow
 
 import "math"
 
-// refCell is one GRU step of one row in float64, PyTorch's formula
-// (torch.nn.GRU), rows of the weights in the order r, z, n:
+// refCell computes one GRU step of one row in float64, PyTorch's formula (torch.nn.GRU), rows of the weights in the
+// order r, z, n:
 //
 //	r  = sigma(W_ir x + b_ir + W_hr h + b_hr)
 //	z  = sigma(W_iz x + b_iz + W_hz h + b_hz)
@@ -38,20 +38,18 @@ func refCell[F float32 | float64](x, h []float64, wi, wh, bi, bh []F, out []floa
 
 func sigmoid(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
 
-// carrier is one carrier's state.
+// carrier is the state of one carrier.
 type carrier struct {
 	energy float64
 	level  int
 	x, y   float64
 }
 
-// refFlow moves one carrier a level down: of its energy e the share
-// sigma(p0) stays at the level, and it drifts by stride*tanh(p1, p2), where
-// p = W h + b is the projection of the top layer's state. A carrier that passes
-// the last of depth levels leaves, and one of energy source enters at the
-// origin of level 0 in its place; leaves says so, and its hidden state is then
-// zero in all layers. record is the step's result for the carrier, before a
-// new one takes its place.
+// refFlow moves one carrier a level down: of its energy e the share sigma(p0) stays at the level, and it drifts by
+// stride*tanh(p1, p2), where p = W h + b is the projection of the top layer's state. A carrier that passes the last of
+// depth levels leaves, and one of energy source enters at the origin of level 0 in its place; leaves is then true, and
+// the hidden state becomes zero in all layers. record is the step's result for the carrier, before a new one takes its
+// place.
 func refFlow(c carrier, h []float64, proj, bias []float32, depth int, source float64) (next carrier, record [outputs]float64, leaves bool) {
 	var p [outputs]float64
 	for o := range p {

@@ -12,8 +12,7 @@ import (
 //go:embed round.ptx.zst
 var roundPTX string
 
-// precision is what the inputs of a matrix product are rounded to; products
-// and sums are float32 in all of them.
+// precision is the rounding of a matrix product's inputs; products and sums are float32 in all of them.
 type precision int
 
 const (
@@ -42,25 +41,25 @@ func (p precision) String() string {
 	return [...]string{fp32: "fp32", tf32: "tf32", bf16: "bf16", fp16: "fp16"}[p]
 }
 
-// bytes is the size of a product's rounded input.
+// bytes returns the size of a product's rounded input.
 func (p precision) bytes() int64 {
-	if p.narrow() {
+	if p.isNarrow() {
 		return 2
 	}
 	return 4
 }
 
-// narrow says that rounded values are stored in 16 bits.
-func (p precision) narrow() bool { return p == bf16 || p == fp16 }
+// isNarrow reports whether rounded values are stored in 16 bits.
+func (p precision) isNarrow() bool { return p == bf16 || p == fp16 }
 
-// words is how many four-byte elements hold n rounded values.
+// words returns the number of four-byte elements for n rounded values.
 func (p precision) words(n int64) int64 { return (n*p.bytes() + 3) / 4 }
 
 func parsePrecision(name string) precision {
 	return map[string]precision{"tf32": tf32, "bf16": bf16, "fp16": fp16}[name]
 }
 
-// tolerance is what a GRU layer may differ from float64 arithmetic.
+// tolerance returns the largest relative difference of a GRU layer from float64 arithmetic.
 func (p precision) tolerance() float64 {
 	return [...]float64{fp32: 1e-5, tf32: 2e-3, bf16: 2e-2, fp16: 5e-3}[p]
 }
@@ -135,7 +134,7 @@ func (p precision) pack(dst []uint16, src []float32) {
 	}
 }
 
-// halfBits is the fp16 nearest to v.
+// halfBits returns the fp16 nearest to v.
 func halfBits(v float32) uint16 {
 	b := math.Float32bits(roundHalf(v))
 	sign, m := uint16(b>>16)&0x8000, b&0x7fffffff
@@ -150,7 +149,7 @@ func halfBits(v float32) uint16 {
 	return sign | uint16((m-0x38000000)>>13)
 }
 
-// unpack is the way back, exactly.
+// unpack widens src exactly, the inverse of pack.
 func (p precision) unpack(dst []float32, src []uint16) {
 	if p == bf16 {
 		for i, v := range src {
@@ -160,23 +159,23 @@ func (p precision) unpack(dst []float32, src []uint16) {
 	}
 	for i, v := range src {
 		m := math.Float32frombits(uint32(v&0x7fff)<<13) * 0x1p112
-		if m >= 0x1p16 { // the exponent of infinities and what is no number
+		if m >= 0x1p16 { // the exponent of infinities and NaN
 			m = math.Float32frombits(uint32(v&0x7fff)<<13 | 0x7f800000)
 		}
 		dst[i] = math.Float32frombits(math.Float32bits(m) | uint32(v&0x8000)<<16)
 	}
 }
 
-// halves views memory as 16-bit values.
-func halves(v []float32) []uint16 {
+// viewHalves views memory as 16-bit values.
+func viewHalves(v []float32) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(v))), 2*len(v))
 }
 
-// rounded is v as a product reads it: rounded, and packed where it is narrow.
-func (p precision) rounded(v []float32) []float32 {
+// roundedCopy returns v in a product's format: rounded, and packed in a narrow precision.
+func (p precision) roundedCopy(v []float32) []float32 {
 	out := make([]float32, p.words(int64(len(v))))
-	if p.narrow() {
-		p.pack(halves(out), v)
+	if p.isNarrow() {
+		p.pack(viewHalves(out), v)
 	} else {
 		p.round(out, v)
 	}

@@ -13,8 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// depth is how many steps are in flight: while the device works on one, the
-// next one's input is on its way.
+// depth is the number of steps in flight: while the device works on one, the next one's input is copied.
 const depth = 2
 
 // session is the workload with everything allocated and bound.
@@ -24,7 +23,7 @@ type session struct {
 	seed  uint64
 	shape shape
 	prec  precision
-	impl  string // what knob impl means here
+	impl  string // the resolved value of knob impl
 
 	loop.Pace // its Compute is the program's stream, its Pool the session's pools
 	mem       op.Arena
@@ -41,11 +40,11 @@ type session struct {
 	params  params
 	flow    flowBuffers
 	tuned   *tuning
-	rec     *recording // of passes that keep their way down, else nil
+	rec     *recording // for passes that record their forward computation, else nil
 	train   *training  // of pass=train, else nil
 }
 
-// flowBuffers is what stays on the device from step to step.
+// flowBuffers is the memory that stays on the device from step to step.
 type flowBuffers struct {
 	energy, level, place, source device.Buffer
 	proj, bias                   device.Buffer
@@ -53,8 +52,7 @@ type flowBuffers struct {
 	metrics                      device.Buffer // [M]
 }
 
-// slot is one step in flight: its input on the device, where its results land
-// on the host, and the events that hand it over.
+// slot is one step in flight: its input on the device, its results on the host, and the events that hand it over.
 type slot struct {
 	x            device.Buffer // [T,B,I]
 	net          *gru          // its h is the state after the step
@@ -72,17 +70,17 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	if _, ok := d.(device.GRUMaker); !ok && s.set["impl"] == implAuto && s.impl == implCuDNN {
 		s.impl = implFused // the library is there, but nothing hands it out
 	}
-	if records(s.set) {
+	if recordsForward(s.set) {
 		s.rec = newRecording(s.set, s.newNet(d.Info()))
 	}
-	if trains(s.set) {
+	if isTraining(s.set) {
 		s.train = newTraining(s.set, s.rec)
 	}
 	s.batches = 1
 	if c.Mode != gpuprof.Hot {
-		s.batches = s.rotation(d.Info().CacheBytes)
+		s.batches = s.batchRotation(d.Info().CacheBytes)
 	}
-	if err := s.fits(d); err != nil {
+	if err := s.checkMemory(d); err != nil {
 		return nil, err
 	}
 	if err := s.allocate(ctx, d); err != nil {
@@ -91,9 +89,9 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	return s, nil
 }
 
-// rotation is ceil(5 caches / bytes a step touches) + 1 batches of input, at
-// most 4,096: a tiny step's input would otherwise be drawn for minutes.
-func (s *session) rotation(cache int64) int {
+// batchRotation returns ceil(5 caches / bytes a step touches) + 1 batches of input, at most 4,096: drawing more would
+// take minutes for a tiny step.
+func (s *session) batchRotation(cache int64) int {
 	words := int64(s.shape.T)*int64(s.shape.B)*int64(s.shape.I+s.shape.gates()) + s.parameterWords() + s.stateWords()
 	return min(1<<12, int(math.Ceil(5*float64(cache)/float64(4*words)))+1)
 }
@@ -115,7 +113,7 @@ func (s *session) allocate(ctx context.Context, d device.Device) error {
 	if s.mem.Err != nil {
 		return s.mem.Err
 	}
-	if err := s.restore(); err != nil {
+	if err := s.restoreStart(); err != nil {
 		return err
 	}
 	if s.Reset != "off" || s.Trims > 0 {
@@ -123,12 +121,12 @@ func (s *session) allocate(ctx context.Context, d device.Device) error {
 	}
 	if s.set.On("autotune") {
 		began := time.Now()
-		if err := s.tune(ctx); err != nil {
+		if err := s.tuneTiles(ctx); err != nil {
 			return err
 		}
 		s.tuned.seconds = time.Since(began).Seconds()
 	}
-	return s.bind()
+	return s.bindSlots()
 }
 
 func (sl *slot) allocate(s *session) error {
@@ -206,12 +204,12 @@ func (s *session) allocateNet() {
 	}
 }
 
-// newNet is the GRU without its memory.
+// newNet makes the GRU without its memory.
 func (s *session) newNet(info device.Info) *gru {
 	return &gru{s: s.shape, impl: s.impl, prec: s.prec, cores: info.Cores, vendor: chooseVendor(info, s.set, s.impl)}
 }
 
-// drawBatches draws the inputs the steps take in turn.
+// drawBatches draws the inputs that the steps use in turn.
 func (s *session) drawBatches() {
 	n := s.inputWords()
 	s.inputs = s.mem.Words("the inputs", int64(s.batches)*n, device.Pinned)
@@ -224,13 +222,13 @@ func (s *session) drawBatches() {
 	}
 }
 
-// restore puts the carriers where they start, and in training the parameters.
-func (s *session) restore() error {
+// restoreStart restores the carriers' initial state, and in training the parameters.
+func (s *session) restoreStart() error {
 	st := drawState(s.shape, s.seed)
 	for _, part := range []struct {
 		to   device.Buffer
 		from []float32
-	}{{s.slots[0].net.h, st.h}, {s.slots[1].net.h, st.h}, {s.flow.energy, st.energy}, {s.flow.level, asFloats(st.level)}, {s.flow.place, st.place}} {
+	}{{s.slots[0].net.h, st.h}, {s.slots[1].net.h, st.h}, {s.flow.energy, st.energy}, {s.flow.level, floatView(st.level)}, {s.flow.place, st.place}} {
 		if err := op.Send(s.mem.Dev, s.stream, part.to, part.from); err != nil {
 			return err
 		}
@@ -264,7 +262,7 @@ func (s *session) Input() map[string]any {
 		"leaving_per_step":   float64(s.shape.B) / float64(s.shape.D),
 		"metrics_per_step":   s.shape.metrics(),
 		"scratch_reserved_b": s.memory.Stats().PeakReserved,
-		"impl":               s.net.impl, "products": s.products(),
+		"impl":               s.net.impl, "products": s.productLibrary(),
 	}
 	if s.rec != nil {
 		in[gpuprof.InputRecorded], in[gpuprof.InputRecordedWindow] = s.rec.bytes()
@@ -275,8 +273,8 @@ func (s *session) Input() map[string]any {
 	return in
 }
 
-// products names what computes the matrix products.
-func (s *session) products() string {
+// productLibrary names the library of the matrix products.
+func (s *session) productLibrary() string {
 	facts := s.mem.Dev.Info().Facts
 	switch {
 	case s.net.lib != nil:

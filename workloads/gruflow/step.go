@@ -16,13 +16,13 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	if err := s.Room(&sl.Events, p); err != nil {
 		return err
 	}
-	if err := s.finite(i, sl); err != nil {
+	if err := s.checkFinite(i, sl); err != nil {
 		return err
 	}
 	if err := s.send(sl, i%s.batches, p); err != nil {
 		return err
 	}
-	if err := s.device(k, p); err != nil {
+	if err := s.runDevice(k, p); err != nil {
 		return err
 	}
 	if err := s.receive(sl, p); err != nil {
@@ -40,7 +40,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	return s.Wait(i, s.flow.metrics, s.metricWords(), p)
 }
 
-// send copies a batch of inputs to the device beside whatever runs there.
+// send copies a batch of inputs to the device while the device computes.
 func (s *session) send(sl *slot, batch int, p workloads.Probe) error {
 	sp := p.Begin(s.index[stH2D], s.Copies)
 	n := sl.x.Len()
@@ -52,8 +52,8 @@ func (s *session) send(sl *slot, batch int, p workloads.Probe) error {
 	return s.Arrive(&sl.Events, p)
 }
 
-// device enqueues what a step does on the device, as launches or as a graph.
-func (s *session) device(k int, p workloads.Probe) error {
+// runDevice enqueues the device work of a step, as launches or as a graph.
+func (s *session) runDevice(k int, p workloads.Probe) error {
 	if s.graphs[k] == nil {
 		return s.compute(k, p)
 	}
@@ -63,8 +63,8 @@ func (s *session) device(k int, p workloads.Probe) error {
 	return err
 }
 
-// compute enqueues a slot's groups. The packed read of the metrics belongs to
-// their stage: nobody waits for it before the slot is used again.
+// compute enqueues a slot's groups. The packed read of the metrics belongs to their stage: no thread waits for it
+// before the slot is used again.
 func (s *session) compute(k int, p workloads.Probe) error {
 	sl := &s.slots[k]
 	micro := 0
@@ -88,22 +88,22 @@ func (s *session) compute(k int, p workloads.Probe) error {
 		if err != nil {
 			return err
 		}
-		if err := s.heard(g.part, p); err != nil {
+		if err := s.readDecision(g.part, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// heard reads what the host decides by behind a part of the optimizer's step.
-func (s *session) heard(part *optim.Part, p workloads.Probe) error {
+// readDecision reads the value that the host needs for a decision after a part of the optimizer's step.
+func (s *session) readDecision(part *optim.Part, p workloads.Probe) error {
 	if part == nil { // a workload that does not train has no step
 		return nil
 	}
 	return s.train.step.Hear(part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) })
 }
 
-// readLoss is the host reading the loss as the knob loss_read asks for.
+// readLoss reads the loss on the host as the knob loss_read requires.
 func (s *session) readLoss(i int, p workloads.Probe) error {
 	if s.train == nil || !s.train.step.ReadsLoss(i) {
 		return nil
@@ -112,7 +112,7 @@ func (s *session) readLoss(i int, p workloads.Probe) error {
 	return err
 }
 
-// lastRead is the stage behind which the metrics are complete.
+// lastRead returns the stage after which the metrics are complete.
 func (s *session) lastRead() int {
 	if s.train != nil {
 		return stLoss
@@ -148,7 +148,7 @@ func (p pools) ResetPeak() error {
 	return nil
 }
 
-// Reserved implements device.Pool: what the workload's pool holds.
+// Reserved implements device.Pool: the bytes that the workload's pool holds.
 func (p pools) Reserved() int64 { return p.s.memory.Stats().Reserved }
 
 // TrimPool implements device.Pool: unused scratch memory goes back to the device,

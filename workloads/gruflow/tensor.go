@@ -20,8 +20,8 @@ type tensor struct {
 // maxRank bounds nesting; a GRU's arrays have three axes.
 const maxRank = 8
 
-// UnmarshalJSON implements json.Unmarshaler. It reads token by token, so that
-// anything but a number and any ragged row is an error that says so.
+// UnmarshalJSON implements json.Unmarshaler. It reads token by token, so that it can reject anything but a number, and
+// any ragged row, with a precise error.
 func (t *tensor) UnmarshalJSON(b []byte) error {
 	*t = tensor{}
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -36,7 +36,7 @@ func (t *tensor) UnmarshalJSON(b []byte) error {
 			if len(count) == 0 {
 				return fmt.Errorf("%v stands where an array is expected", v)
 			}
-			if err := t.value(v, count); err != nil {
+			if err := t.addValue(v, count); err != nil {
 				return err
 			}
 		case json.Delim:
@@ -58,8 +58,7 @@ func (t *tensor) UnmarshalJSON(b []byte) error {
 				return fmt.Errorf("an object stands where numbers are expected")
 			}
 		case nil:
-			// Alone it means not given; inside an array it is how some programs
-			// write NaN, which nothing may be compared with.
+			// Alone null means "not given"; inside an array some programs write it for NaN, which cannot be compared.
 			if len(count) > 0 {
 				return fmt.Errorf("null stands where a number is expected")
 			}
@@ -70,9 +69,9 @@ func (t *tensor) UnmarshalJSON(b []byte) error {
 	}
 }
 
-// value takes a number in the innermost open array.
-func (t *tensor) value(v float64, count []int) error {
-	t.settle(len(count))
+// addValue appends a number to the innermost open array.
+func (t *tensor) addValue(v float64, count []int) error {
+	t.setAxes(len(count))
 	if len(count) != len(t.shape) {
 		return gpuprof.Errorf(nil, "rows differ in depth").WithFix("write them all alike")
 	}
@@ -81,8 +80,8 @@ func (t *tensor) value(v float64, count []int) error {
 	return nil
 }
 
-// settle fixes the number of axes the first time it is known.
-func (t *tensor) settle(axes int) {
+// setAxes fixes the number of axes at the first value.
+func (t *tensor) setAxes(axes int) {
 	if len(t.shape) == 0 {
 		t.shape = slices.Repeat([]int{-1}, axes)
 	}
@@ -91,7 +90,7 @@ func (t *tensor) settle(axes int) {
 // close compares a finished array's length with its siblings'.
 func (t *tensor) close(count []int) error {
 	axis, n := len(count)-1, count[len(count)-1]
-	t.settle(len(count))
+	t.setAxes(len(count))
 	if axis >= len(t.shape) {
 		return gpuprof.Errorf(nil, "rows differ in depth").WithFix("write them all alike")
 	}
@@ -104,9 +103,8 @@ func (t *tensor) close(count []int) error {
 	return nil
 }
 
-// as checks that the array has the wanted shape, or is flat with as many
-// values.
-func (t tensor) as(name string, want ...int) error {
+// checkShape checks that the array has the wanted shape, or is flat with as many values.
+func (t tensor) checkShape(name string, want ...int) error {
 	n := 1
 	for _, w := range want {
 		n *= w
@@ -117,12 +115,12 @@ func (t tensor) as(name string, want ...int) error {
 	return fmt.Errorf("%s has shape %v, the case needs %v", name, t.shape, want)
 }
 
-// asFloats views integers as the floats of the same bits, for copying.
-func asFloats(v []int32) []float32 {
+// floatView views integers as the floats of the same bits, for copying.
+func floatView(v []int32) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(v))), len(v))
 }
 
-// asInts is the other way round.
-func asInts(v []float32) []int32 {
+// intView is the inverse of floatView.
+func intView(v []float32) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(v))), len(v))
 }

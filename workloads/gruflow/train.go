@@ -20,14 +20,14 @@ const (
 	checkpointOff = "off"
 )
 
-// maxWindow bounds the levels of a step, as maxDepth does those of a carrier.
+// maxWindow bounds the levels of a step, like maxDepth the levels of a carrier.
 const maxWindow = 4096
 
-// trainKnobs are those of pass=train.
+// trainKnobs returns the knobs of pass=train.
 func trainKnobs() []workloads.Knob {
 	pass := workloads.Choice("pass", "what a step computes: forward (one level) or train (window levels, their back-propagation and an optimizer step)", passForward, optim.Train).AsModel()
-	window := counted("window", "levels of a step of pass=train: depth (as many as a carrier passes) or K; the carriers go on from step to step, and no gradient does", windowDepth, maxWindow).AsModel()
-	checkpoint := counted("checkpoint", "states kept for the way back of pass=train: off (all of the window), or K (every K levels, and the levels between are computed again)", checkpointOff, maxWindow)
+	window := countKnob("window", "levels of a step of pass=train: depth (as many as a carrier passes) or K; the carriers go on from step to step, and no gradient does", windowDepth, maxWindow).AsModel()
+	checkpoint := countKnob("checkpoint", "states kept for the way back of pass=train: off (all of the window), or K (every K levels, and the levels between are computed again)", checkpointOff, maxWindow)
 	// Near sqrt(window/5), which is 3 for 40 levels, memory is least. States before checkpoints are copied on the way forward.
 	checkpoint.Try, checkpoint.Acts = []string{"3", "1", "8"}, []string{"gru", "flow", "recompute", "graph"}
 	checkpoint.Advice = map[string]string{workloads.AnyValue: "keep activations where memory allows, and make them again where it does not"}
@@ -38,8 +38,8 @@ func trainKnobs() []workloads.Knob {
 	return append([]workloads.Knob{pass, window, checkpoint, tapeKnob(), windowsKnob()}, optim.Knobs()...)
 }
 
-// counted is a knob that is a word or a number from 1.
-func counted(name, doc, word string, most int) workloads.Knob {
+// countKnob is a knob that is a word or a number from 1.
+func countKnob(name, doc, word string, most int) workloads.Knob {
 	return workloads.Knob{Name: name, Doc: doc, Default: word, Values: []string{word}, Accept: fmt.Sprintf("integer from 1 to %d", most),
 		Parse: func(s string) (string, error) {
 			n, err := strconv.Atoi(s)
@@ -50,12 +50,12 @@ func counted(name, doc, word string, most int) workloads.Knob {
 		}}
 }
 
-func trains(set gpuprof.Settings) bool { return set["pass"] == optim.Train }
+func isTraining(set gpuprof.Settings) bool { return set["pass"] == optim.Train }
 
-// windowOf is the levels of a step, and keptOf how many of them are kept at a time.
+// windowOf returns the levels of a step, and levelsKept the number of them that are recorded at a time.
 func windowOf(set gpuprof.Settings) int {
 	switch {
-	case !trains(set):
+	case !isTraining(set):
 		return 1
 	case set["window"] == windowDepth:
 		return set.Int("depth")
@@ -63,22 +63,22 @@ func windowOf(set gpuprof.Settings) int {
 	return set.Int("window")
 }
 
-// microOf is the micro-batches of a step.
+// microOf returns the micro-batches of a step.
 func microOf(set gpuprof.Settings) int {
-	if !trains(set) {
+	if !isTraining(set) {
 		return 1
 	}
 	return max(1, set.Int("accumulate"))
 }
 
-func keptOf(set gpuprof.Settings) int {
+func levelsKept(set gpuprof.Settings) int {
 	if set["checkpoint"] == checkpointOff {
 		return windowOf(set)
 	}
 	return set.Int("checkpoint")
 }
 
-// refuseTraining names what a pass has not.
+// refuseTraining refuses settings that the pass does not support.
 func refuseTraining(set gpuprof.Settings) error {
 	if err := optim.Refuse(set, "flows"); err != nil {
 		return err
@@ -89,7 +89,7 @@ func refuseTraining(set gpuprof.Settings) error {
 	if err := refuseRecording(set); err != nil {
 		return err
 	}
-	if !trains(set) {
+	if !isTraining(set) {
 		for _, k := range [][2]string{{"window", windowDepth}, {"checkpoint", checkpointOff}} {
 			if set[k[0]] != k[1] {
 				return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s=%s with pass=%s: a step without a way back is one level", k[0], set[k[0]], set["pass"]).WithFix("use %s=%s, or pass=train", k[0], k[1])
@@ -97,7 +97,7 @@ func refuseTraining(set gpuprof.Settings) error {
 		}
 		return nil
 	}
-	if k, w := keptOf(set), windowOf(set); k > w {
+	if k, w := levelsKept(set), windowOf(set); k > w {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting checkpoint=%d with a window of %d levels: there are no more states than levels", k, w).WithFix("use checkpoint=off, one up to the window, or a larger window")
 	}
 	return nil
@@ -109,8 +109,8 @@ func leastCheckpoint(window int) int {
 	return max(1, int(math.Round(math.Sqrt(float64(window)/5))))
 }
 
-// training is what pass=train adds: a step is window levels forward, the same backward and
-// one optimizer step on refLoss of what they deposit.
+// training is the additional state of pass=train: a step is window levels forward, the same backward and one optimizer
+// step on refLoss of their deposits.
 type training struct {
 	*recording
 	// [D], [D+1], [B,2], [B], [D+B], [B,outputs]
@@ -128,7 +128,7 @@ func newTraining(set gpuprof.Settings, r *recording) *training {
 	return &training{recording: r, step: optim.StepOf(set)}
 }
 
-// requests lists the device memory besides that of the unrolled GRU and the optimizer.
+// requests lists the device memory in addition to the unrolled GRU's and the optimizer's.
 func (t *training) requests() []request {
 	s := t.u.net.s
 	b, d := int64(s.B), int64(s.D)
@@ -138,34 +138,34 @@ func (t *training) requests() []request {
 		request{"losses", d + b, &t.losses}, request{"the loss", 1, &t.loss}, request{"cotangents of the projection", outputs * b, &t.dp})
 }
 
-// shapes are those of all gradients that are sums over rows.
-func (t *training) shapes() [][2]int {
-	return append(t.u.shapes(), [2]int{outputs, t.u.net.s.H})
+// outerShapes returns the shapes of all gradients that are sums over rows.
+func (t *training) outerShapes() [][2]int {
+	return append(t.u.outerShapes(), [2]int{outputs, t.u.net.s.H})
 }
 
-// words is all that open and bind allocate: see requests.
-func (t *training) words(kind string) int64 {
+// memoryWords returns the words that open and bind allocate: see requests.
+func (t *training) memoryWords(kind string) int64 {
 	s := t.u.net.s
 	var sizes []int
 	for l := range s.L {
-		sizes = append(sizes, s.gates()*s.width(l), s.gates()*s.H, s.gates(), s.gates())
+		sizes = append(sizes, s.gates()*s.inputWidth(l), s.gates()*s.H, s.gates(), s.gates())
 	}
 	sizes = append(sizes, outputs*s.H, outputs)
-	return wordsOf(t.u.requests()) + tableWords(kind, t.shapes()...) + wordsOf(t.requests()) + t.step.Words(sizes) + op.Sum{N: s.D + s.B}.Scratch()/4
+	return wordsOf(t.u.requests()) + tableWords(kind, t.outerShapes()...) + wordsOf(t.requests()) + t.step.Words(sizes) + op.Sum{N: s.D + s.B}.Scratch()/4
 }
 
 // openTraining allocates, after the carriers and the projection.
 func (s *session) openTraining() {
 	t := s.train
-	t.u.open(&s.mem, t.shapes()...)
-	allocate(&s.mem, t.requests())
+	t.u.open(&s.mem, t.outerShapes()...)
+	allocateAll(&s.mem, t.requests())
 	if s.mem.Err != nil {
 		return
 	}
 	b, h := int64(s.shape.B), int64(s.shape.H)
 	s.takeTurns()
 	t.partial = s.needPartial()
-	t.dh = s.need("the state's cotangent", b*h)
+	t.dh = s.reserve("the state's cotangent", b*h)
 	var all []optim.Param
 	for l, p := range s.params.layers {
 		to := t.u.layers[l].p
@@ -183,14 +183,13 @@ func (s *session) openTraining() {
 	s.mem.Err = op.Send(s.mem.Dev, s.stream, t.target, drawTargets(s.shape, t.window, s.seed))
 }
 
-// projection are the gradients of the projection and its bias.
+// projection returns the gradients of the projection and its bias.
 func (t *training) projection() (proj, bias device.Buffer) {
 	n := 4 * len(t.u.layers)
 	return t.step.Grad(n), t.step.Grad(n + 1)
 }
 
-// drawTargets draws the dose [D] that every level should get of a window: what is deposited
-// there at first, give or take a half.
+// drawTargets draws the target dose [D] of every level and window: the usual deposit of a new model, times 0.5 to 1.5.
 func drawTargets(s shape, window int, seed uint64) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 6))
 	usual := 0.1 * float64(s.B) * float64(window) / float64(s.D)

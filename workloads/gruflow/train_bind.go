@@ -14,12 +14,12 @@ import (
 func (s *session) bindTraining(sl *slot) error {
 	t := s.train
 	if t.sum == nil { // the slots take turns with them
-		if err := t.bind(s.mem.Dev); err != nil {
+		if err := t.bindLoss(s.mem.Dev); err != nil {
 			return err
 		}
 	}
 	for l := range s.shape.L {
-		sl.groups = append(sl.groups, t.u.weights(l))
+		sl.groups = append(sl.groups, t.u.weightGroup(l))
 	}
 	for micro := range t.step.Micro() {
 		all := s.microBatch(sl, micro)
@@ -39,7 +39,7 @@ func (s *session) bindTraining(sl *slot) error {
 	return s.Err
 }
 
-// microBatch is a window of the carriers down and up.
+// microBatch returns a window of the carriers, forward and backward.
 func (s *session) microBatch(sl *slot, micro int) (all []group) {
 	t := s.train
 	for j := range t.window {
@@ -47,7 +47,7 @@ func (s *session) microBatch(sl *slot, micro int) (all []group) {
 	}
 	all = append(all, s.lossGroup(micro))
 	for j := t.window - 1; j >= 0; j-- {
-		if last := t.last(j); last == j && j != t.window-1 {
+		if last := t.lastLevel(j); last == j && j != t.window-1 {
 			all = append(all, s.levelsAgain(sl, micro, j)...)
 		}
 		all = append(all, s.levelUp(sl, micro, j)...)
@@ -55,41 +55,41 @@ func (s *session) microBatch(sl *slot, micro int) (all []group) {
 	return all
 }
 
-// last is the last level that is kept together with level j.
-func (t *recording) last(j int) int { return min(j/t.every*t.every+t.every, t.window) - 1 }
+// lastLevel returns the last level that is recorded together with level j.
+func (t *recording) lastLevel(j int) int { return min(j/t.every*t.every+t.every, t.window) - 1 }
 
-// level is a slot's input of a level, where it is kept in, and how long ago it is at the end.
-func (s *session) level(sl *slot, micro, j int) (x source, slot, ago int) {
+// levelInput returns a slot's input of a level, the record slot of the level, and its age at the end of the window.
+func (s *session) levelInput(sl *slot, micro, j int) (x source, slot, ago int) {
 	n := s.shape.T * s.shape.B * s.shape.I
 	return source{arg: sl.x, at: (micro*s.rec.window + j) * n}, j % s.rec.every, s.rec.window - 1 - j
 }
 
-// running is a layer's part of a state [L,B,H].
-func (s *session) running(state device.Buffer, l int) loop.View {
+// runningState returns a layer's part of a state [L,B,H].
+func (s *session) runningState(state device.Buffer, l int) loop.View {
 	return loop.View{Buf: state, At: l * s.shape.B * s.shape.H}
 }
 
-// begin are the launches before the first level that is kept.
-func (s *session) begin(state device.Buffer) []launch {
-	return s.rec.u.begin(loop.View{Buf: state})
+// beginLaunches returns the launches before the first recorded level.
+func (s *session) beginLaunches(state device.Buffer) []launch {
+	return s.rec.u.beginLaunches(loop.View{Buf: state})
 }
 
-// levelDown is a level forward. The state goes on in the unrolled GRU, and from one of its
-// rounds to the next in the session's.
+// levelDown returns a level forward. The state continues in the unrolled GRU, and from one of its rounds to the next
+// in the session's.
 func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	t, sh, d := s.rec, s.shape, s.flow
-	x, slot, _ := s.level(sl, micro, j)
+	x, slot, _ := s.levelInput(sl, micro, j)
 	for l := range sh.L {
-		all = append(all, t.u.forward(l, slot, x, s.running(s.net.h, l)))
+		all = append(all, t.u.forwardGroup(l, slot, x, s.runningState(s.net.h, l)))
 	}
 	n := sh.T * sh.B
 	var before []launch
 	if slot == 0 {
 		if t.states != nil {
 			all := sh.L * sh.B * sh.H
-			before = append(before, t.u.copies(source{arg: s.net.h}, t.states[j/t.every], all))
+			before = append(before, t.u.copyLaunch(source{arg: s.net.h}, t.states[j/t.every], all))
 		}
-		before = append(before, s.begin(s.net.h)...)
+		before = append(before, s.beginLaunches(s.net.h)...)
 	}
 	before = append(before, s.launch(&injectKernel, n, injectCost(n), loop.View{Buf: sl.x, At: x.at}, d.energy, n, sh.I, sh.B))
 	all[0].once = append(before, all[0].once...)
@@ -97,17 +97,17 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	// The top layer's state, in which the carriers' update clears those that leave.
 	top, at, layers := any(s.net.h), (sh.L-1)*sh.B*sh.H, sh.L
 	head := top
-	if !s.prec.narrow() {
-		state := t.u.states(sh.L-1, slot+1, 0)
+	if !s.prec.isNarrow() {
+		state := t.u.statesAt(sh.L-1, slot+1, 0)
 		top, at, layers, head = state.arg, state.at, 1, loop.View{Buf: state.arg.(device.Buffer), At: state.at}
 	}
 	flow := group{stage: stFlow, minimum: flowCost(sh)}
 	flow.minimum.BytesWritten += 4 * pathWords * int64(sh.B)
 	flow.once = []launch{s.launch(&flowKernel, sh.B, flow.minimum, d.proj, d.bias, head, d.energy, d.level, d.place, d.source, d.record,
 		loop.View{Buf: t.path, At: j * sh.B * pathWords}, sh.B, sh.B, sh.H, layers, sh.D, true)}
-	flow.once = append(flow.once, s.leaving(slot, 0, s.net.h)...)
-	if j == t.last(j) {
-		flow.once = append(flow.once, t.u.end(slot, s.net.h)...)
+	flow.once = append(flow.once, s.leavingLaunches(slot, 0, s.net.h)...)
+	if j == t.lastLevel(j) {
+		flow.once = append(flow.once, t.u.endLaunches(slot, s.net.h)...)
 	}
 	metrics := s.metricsOf(top, at, loop.View{Buf: d.metrics, At: j * sh.metrics()}, t.partial)
 	for i := range all {
@@ -117,38 +117,37 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	return append(all, flow, metrics)
 }
 
-// leaving clears the states of carriers that have left behind a level, as it was so many
-// levels ago.
-func (s *session) leaving(slot, ago int, state device.Buffer) (all []launch) {
+// leavingLaunches clears the states of carriers that left after a level, which was ago levels earlier.
+func (s *session) leavingLaunches(slot, ago int, state device.Buffer) (all []launch) {
 	for l := range s.shape.L {
-		all = append(all, s.rec.u.leave(l, slot, ago, s.flow.level, s.running(state, l)))
+		all = append(all, s.rec.u.leaveLaunch(l, slot, ago, s.flow.level, s.runningState(state, l)))
 	}
 	return all
 }
 
-// levelsAgain makes what is kept of the levels up to j again, from the state before them,
-// which nobody reads afterwards: it is the running state.
+// levelsAgain recomputes the record of the levels up to j from the state before them, which then serves as the running
+// state: no later work reads it.
 func (s *session) levelsAgain(sl *slot, micro, j int) (all []group) {
 	t := s.train
 	first := j / t.every * t.every
 	state := t.states[j/t.every]
 	for i := first; i <= j; i++ {
-		x, slot, ago := s.level(sl, micro, i)
+		x, slot, ago := s.levelInput(sl, micro, i)
 		for l := range s.shape.L {
-			g := t.u.forward(l, slot, x, s.running(state, l))
+			g := t.u.forwardGroup(l, slot, x, s.runningState(state, l))
 			g.stage, g.level = stRecompute, i
 			if l == 0 && i == first {
-				g.once = append(s.begin(state), g.once...)
+				g.once = append(s.beginLaunches(state), g.once...)
 			}
 			all = append(all, g)
 		}
-		all = append(all, group{stage: stRecompute, layer: s.shape.L, level: i, once: s.leaving(slot, ago, state)})
+		all = append(all, group{stage: stRecompute, layer: s.shape.L, level: i, once: s.leavingLaunches(slot, ago, state)})
 	}
 	return all
 }
 
-// bind binds what ends the way down and the way up.
-func (t *training) bind(dev device.Device) (err error) {
+// bindLoss binds the loss at the end of the forward pass, and the optimizer at the end of the backward pass.
+func (t *training) bindLoss(dev device.Device) (err error) {
 	s := t.u.net.s
 	if t.sum, err = (op.Sum{N: s.D + s.B}).Bind(dev, t.losses, t.loss); err != nil {
 		return err
@@ -157,7 +156,7 @@ func (t *training) bind(dev device.Device) (err error) {
 	return err
 }
 
-// close releases what bind bound.
+// close releases the bound operations.
 func (t *training) close() (err error) {
 	if t.sum != nil {
 		err = t.sum.Close()
@@ -170,45 +169,45 @@ func (t *training) close() (err error) {
 	return err
 }
 
-// lossGroup is the loss and the cotangents that the way back starts with.
+// lossGroup returns the loss and the cotangents at the start of the backward pass.
 func (s *session) lossGroup(micro int) group {
 	t, sh, n := s.train, s.shape, s.shape.D+s.shape.B
 	g := group{stage: stLoss, minimum: lossCost(sh, t.window)}
 	g.once = []launch{s.launch(&lossKernel, n, lossCost(sh, t.window), s.flow.metrics, t.target, s.flow.place, t.ddose, t.dplace, t.de, t.losses,
 		n, sh.D, t.window, sh.metrics(), metFixed, float32(lossKappa))}
-	for l := range sh.L { // behind the last level there is nothing
+	for l := range sh.L { // no gradient comes from after the last level
 		for _, b := range []device.Buffer{t.u.layers[l].dh, t.u.layers[l].chain} {
 			g.once = append(g.once, s.launch(&fillKernel, sh.B*sh.H, fillCost(sh.B*sh.H), b, sh.B*sh.H, float32(0)))
 		}
 	}
 	g.lib, g.minimum = t.sum, g.minimum.Add(t.sum.Minimum())
 	// Beside the metrics, for one copy.
-	g.after = []launch{t.u.copies(source{arg: t.loss}, loop.View{Buf: s.flow.metrics, At: t.window * sh.metrics()}, 1)}
+	g.after = []launch{t.u.copyLaunch(source{arg: t.loss}, loop.View{Buf: s.flow.metrics, At: t.window * sh.metrics()}, 1)}
 	more := t.step.Scaled(optim.Cotangent{B: t.ddose, N: sh.D}, optim.Cotangent{B: t.dplace, N: 2 * sh.B})
 	if micro == 0 {
 		more = append(more, t.step.Zeros()...)
 	}
 	for _, l := range more {
-		g.after = append(g.after, t.u.bound(l))
+		g.after = append(g.after, t.u.boundLaunch(l))
 	}
 	return g
 }
 
-// levelUp is a level backward.
+// levelUp returns a level backward.
 func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 	t, sh := s.train, s.shape
-	x, slot, ago := s.level(sl, micro, j)
+	x, slot, ago := s.levelInput(sl, micro, j)
 	add := j < t.window-1 || t.step.Adds(micro)
 	flow := group{stage: stFlowBack, minimum: flowBackCost(sh), take: []scratchRef{t.dh}}
 	for l := range sh.L {
-		flow.once = append(flow.once, t.u.restore(l, slot, ago, s.flow.level))
+		flow.once = append(flow.once, t.u.restoreLaunch(l, slot, ago, s.flow.level))
 	}
 	flow.once = append(flow.once, s.launch(&flowBackKernel, sh.B, flowBackCost(sh), s.flow.proj, loop.View{Buf: t.path, At: j * sh.B * pathWords}, s.flow.level,
 		t.ddose, t.de, t.dplace, t.dp, t.dh, sh.B, sh.H, sh.D, ago))
 	all = append(all, flow, s.projectionGrads(slot, add))
 	w := wayBack{slot: slot, ago: ago, x: x, level: s.flow.level, dout: t.dh, first: sh.T - 1, energy: t.de, add: add}
 	for l := sh.L - 1; l >= 0; l-- {
-		chain, grads := t.u.back(l, w)
+		chain, grads := t.u.layerBackward(l, w)
 		all = append(all, chain, grads)
 		w.dout, w.first = t.u.dx[l%2], 0
 	}
@@ -226,15 +225,15 @@ func (s *session) projectionGrads(slot int, add bool) group {
 	g := group{stage: stGrads, layer: sh.L, take: []scratchRef{u.partial, u.work}, give: []scratchRef{u.partial, u.work}}
 	b, h := int64(sh.B), int64(sh.H)
 	g.minimum = gpuprof.Cost{Flops: 2*outputs*b*h + outputs*b, BytesRead: 4*outputs*b + s.prec.bytes()*b*h, BytesWritten: 4 * outputs * (h + 1)}
-	state := u.states(sh.L-1, slot+1, 0)
+	state := u.statesAt(sh.L-1, slot+1, 0)
 	state.by = 0
-	right := any(state.moving(4))
-	if s.prec.narrow() {
+	right := any(state.movingArg(4))
+	if s.prec.isNarrow() {
 		g.take, g.give = append(g.take, u.wide), append(g.give, u.wide)
 		g.once = append(g.once, s.launch(&widenKernel, n, widenCost(n, s.prec), state.arg, u.wide, n, int(s.prec), state.at))
 		right = u.wide
 	}
-	u.sums(&g, op.Outer{Rows: sh.B, M: outputs, K: sh.H, Add: add}, t.dp, right, proj)
+	u.addSums(&g, op.Outer{Rows: sh.B, M: outputs, K: sh.H, Add: add}, t.dp, right, proj)
 	g.once = append(g.once, s.launch(&biasKernel, outputs, biasCost(sh.B, outputs), t.dp, bias, outputs, sh.B, add))
 	return g
 }

@@ -5,7 +5,7 @@ import "math"
 // lossKappa is the weight of the carriers' drift in the loss.
 const lossKappa = 0.3
 
-// refLoss is what a step of training lowers, in float64:
+// refLoss is the loss that a step of training lowers, in float64:
 //
 //	L = sum over levels of (dose - target)^2/2 + kappa sum over carriers of place^2/2
 //
@@ -27,11 +27,10 @@ func refLoss(dose, target, place []float64) (loss float64, ddose, dplace []float
 // carrierBack is the cotangent of a carrier: of its energy and its place.
 type carrierBack struct{ energy, x, y float64 }
 
-// refFlowBack takes one carrier a level up again in float64. after is the cotangent of
-// what it became, deposit that of its deposit; a carrier that left has none of the one
-// that entered in its place. h is the top layer's state before the level cleared it. It
-// returns the cotangents of the carrier before and of h, and adds to those of the
-// projection:
+// refFlowBack takes one carrier a level up again in float64. after is the cotangent of the carrier after the level,
+// deposit that of its deposit; a carrier that left has no part in the cotangent of the one that entered in its place.
+// h is the top layer's state before the level cleared it. It returns the cotangents of the carrier before and of h,
+// and adds to the projection's:
 //
 //	dp0 = (dq - de1) e d(1-d), de = dq d + de1 (1-d), dp12 = s dplace (1 - tanh^2)
 //	dh = W^T dp, dW += dp h^T, db += dp
@@ -134,10 +133,9 @@ func newTrainGrads(s shape) trainGrads {
 	return g
 }
 
-// back goes up again from the cotangents of the doses [D] and of the place at the end,
-// adds to the gradients, and returns the cotangents of the carrier and of its states [L][H]
-// at the start.
-func (r trip) back(ddose []float64, after carrierBack, to trainGrads) (carrierBack, [][]float64) {
+// propagate goes back from the cotangents of the doses [D] and of the place at the end to the start, adds to the
+// gradients, and returns the cotangents of the carrier and of its states [L][H] at the start.
+func (r trip) propagate(ddose []float64, after carrierBack, to trainGrads) (carrierBack, [][]float64) {
 	s := r.s
 	dh := make([][]float64, s.L)
 	for l := range dh {

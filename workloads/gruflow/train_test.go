@@ -113,7 +113,7 @@ func refWindow(s *session, p params) trainGrads {
 	_, ddose, dplace := refLoss(dose, op.As[float64](drawTargets(sh, s.train.window, s.seed)), place)
 	g := newTrainGrads(sh)
 	for k, r := range trips {
-		r.back(ddose, carrierBack{x: dplace[2*k], y: dplace[2*k+1]}, g)
+		r.propagate(ddose, carrierBack{x: dplace[2*k], y: dplace[2*k+1]}, g)
 	}
 	return g
 }
@@ -194,7 +194,7 @@ func TestTrainingMemoryIsCounted(t *testing.T) {
 			if want := tt.kept(4 * int64(sh.L*sh.B*sh.H)); kept != want {
 				t.Errorf("%d bytes are kept, the formula gives %d", kept, want)
 			}
-			if got, bound := s.memory.Stats().Reserved, reserved(s.scratchWords()); got > bound {
+			if got, bound := s.memory.Stats().Reserved, reservedWords(s.scratchWords()); got > bound {
 				t.Errorf("%d bytes of scratch memory, over the bound of %d", got, bound)
 			}
 		})
@@ -281,7 +281,7 @@ func TestLossThatIsNotFinite(t *testing.T) {
 	for _, set := range []string{"graph=off", "graph=on"} {
 		s := openSession(t, "small", append(slices.Clone(lessonSize), "window=3", "checkpoint=2", set)...)
 		s.params.proj[0] = float32(math.Inf(1)) // by what the optimizer starts from
-		if err := s.restore(); err != nil {
+		if err := s.restoreStart(); err != nil {
 			t.Fatal(err)
 		}
 		var err error

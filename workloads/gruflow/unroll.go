@@ -6,16 +6,15 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// request is device memory by words of four bytes: what is allocated, and what is counted
-// before.
+// request is device memory in words of four bytes, both for allocating it and for counting it beforehand.
 type request struct {
 	what  string
 	words int64
 	to    *device.Buffer
 }
 
-// allocate makes the buffers of a list.
-func allocate(mem *op.Arena, list []request) {
+// allocateAll makes the buffers of a list.
+func allocateAll(mem *op.Arena, list []request) {
 	for _, r := range list {
 		*r.to = mem.Words(r.what, r.words, device.OnDevice)
 	}
@@ -42,9 +41,8 @@ type unroll struct {
 	dx                                                 [2]scratchRef
 }
 
-// unrolled is a layer: its parameters in PyTorch's shapes and their gradients, the weights
-// as the products backwards read them, what is kept, and the two parts of the cotangent of
-// its state [B,H].
+// unrolled is a layer: its parameters in PyTorch's shapes and their gradients, the weights in the order of the
+// backward products, the record, and the two parts of the cotangent of its state [B,H].
 type unrolled struct {
 	p, g, back   layerBuffers
 	states, kept device.Buffer // [slots*T+1,B,H], [slots*T,B,4H]
@@ -57,25 +55,27 @@ func newUnroll(net *gru, slots int) *unroll {
 	return &unroll{net: net, slots: slots, layers: make([]unrolled, net.s.L), tables: map[[2]int]device.Buffer{}}
 }
 
-// rounds says that operands are rounded before the products: the vendor's round float32 to
+// roundsFirst reports whether a kernel rounds operands before the products: the vendor's products round float32 to
 // tf32 themselves.
-func (u *unroll) rounds() bool { return u.net.prec.narrow() || u.net.prec == tf32 && !u.net.vendor }
+func (u *unroll) roundsFirst() bool {
+	return u.net.prec.isNarrow() || u.net.prec == tf32 && !u.net.vendor
+}
 
-// requests lists the memory of the device but for gradients.
+// requests lists the memory of the device without gradients.
 func (u *unroll) requests() (list []request) {
 	s, p := u.net.s, u.net.prec
 	add := func(what string, n int64, to *device.Buffer) { list = append(list, request{what, n, to}) }
 	cells, g := int64(s.B)*int64(s.H), int64(s.gates())
 	for l := range u.layers {
-		b, k := &u.layers[l], int64(s.width(l))
-		list = append(list, u.parameters(l)...)
+		b, k := &u.layers[l], int64(s.inputWidth(l))
+		list = append(list, u.parameterRequests(l)...)
 		add("turned weights", p.words(g*k), &u.net.layers[l].wi)
 		add("turned weights", p.words(g*int64(s.H)), &u.net.layers[l].wh)
 		if p != fp32 { // a search may find that the vendor's products are slower
 			add("rounded weights", p.words(g*k), &b.back.wi)
 			add("rounded weights", p.words(g*int64(s.H)), &b.back.wh)
 		}
-		list = append(list, u.records(l)...)
+		list = append(list, u.recordRequests(l)...)
 		add("the state's cotangent", cells, &b.dh)
 		add("the state's cotangent", cells, &b.chain)
 	}
@@ -83,21 +83,21 @@ func (u *unroll) requests() (list []request) {
 	return list
 }
 
-// parameters lists the memory of a layer's.
-func (u *unroll) parameters(l int) []request {
+// parameterRequests lists the memory of a layer's parameters.
+func (u *unroll) parameterRequests(l int) []request {
 	s, p, g := u.net.s, &u.layers[l].p, int64(u.net.s.gates())
-	return []request{{"GRU weights", g * int64(s.width(l)), &p.wi}, {"GRU weights", g * int64(s.H), &p.wh}, {"GRU biases", g, &p.bi}, {"GRU biases", g, &p.bh}}
+	return []request{{"GRU weights", g * int64(s.inputWidth(l)), &p.wi}, {"GRU weights", g * int64(s.H), &p.wh}, {"GRU biases", g, &p.bi}, {"GRU biases", g, &p.bh}}
 }
 
-// records lists the memory in which a layer's way down is kept.
-func (u *unroll) records(l int) []request {
+// recordRequests lists the memory of a layer's forward record.
+func (u *unroll) recordRequests(l int) []request {
 	s, p, b := u.net.s, u.net.prec, &u.layers[l]
 	cells, steps := int64(s.B)*int64(s.H), int64(u.slots)*int64(s.T)
 	return []request{{"states", p.words((steps + 1) * cells), &b.states}, {"gates kept", p.words(steps * 4 * cells), &b.kept}}
 }
 
-// shapes are those of the gradients of matrices.
-func (u *unroll) shapes() (all [][2]int) {
+// outerShapes returns the shapes of the gradients of matrices.
+func (u *unroll) outerShapes() (all [][2]int) {
 	s := u.net.s
 	all = append(all, [2]int{s.gates(), s.H})
 	if s.I != s.H {
@@ -106,7 +106,7 @@ func (u *unroll) shapes() (all [][2]int) {
 	return all
 }
 
-// tableWords is the words of their tables on a device of that kind.
+// tableWords returns the words of their tables on a device of that kind.
 func tableWords(kind string, shapes ...[2]int) (n int64) {
 	for _, s := range shapes {
 		n += int64(len(op.Outer{M: s[0], K: s[1]}.Table(kind)))
@@ -117,7 +117,7 @@ func tableWords(kind string, shapes ...[2]int) (n int64) {
 // open allocates, and names the scratch memory.
 func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
 	s := u.net.s
-	allocate(mem, u.requests())
+	allocateAll(mem, u.requests())
 	if mem.Err == nil {
 		mem.Err = op.Send(mem.Dev, u.net.stream, u.zeros, make([]float32, max(s.I, s.H)))
 	}
@@ -126,7 +126,7 @@ func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
 	var partial, work int64
 	for _, m := range shapes {
 		o := op.Outer{Rows: rows, M: m[0], K: m[1]}
-		u.tables[m] = mem.Upload(u.net.stream, "tiles", asFloats(o.Table(kind)))
+		u.tables[m] = mem.Upload(u.net.stream, "tiles", floatView(o.Table(kind)))
 		partial, work = max(partial, o.Partial()), max(work, o.Work(kind))
 	}
 	for l := range u.layers {
@@ -135,20 +135,20 @@ func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
 	}
 	u.openDown()
 	n, g, width := int64(rows), int64(s.gates()), int64(max(s.I, s.H))
-	u.ghAll = u.net.need("state gates", n*g)
-	u.wide = u.net.need("widened operand", n*width)
-	u.partial, u.work = u.net.need("partial sums", partial), u.net.need("turned operand", work)
+	u.ghAll = u.net.reserve("state gates", n*g)
+	u.wide = u.net.reserve("widened operand", n*width)
+	u.partial, u.work = u.net.reserve("partial sums", partial), u.net.reserve("turned operand", work)
 	for i := range u.dx {
-		u.dx[i] = u.net.need("the input's cotangent", n*int64(s.H))
+		u.dx[i] = u.net.reserve("the input's cotangent", n*int64(s.H))
 	}
 }
 
-// openDown names the scratch memory of the way down.
+// openDown names the scratch memory of the forward pass.
 func (u *unroll) openDown() {
 	s, p := u.net.s, u.net.prec
 	n, g, width := int64(s.T)*int64(s.B), int64(s.gates()), int64(max(s.I, s.H))
-	u.gx, u.gh = u.net.need("input gates", n*g), u.net.need("state gates", int64(s.B)*g)
-	u.rounded, u.state = u.net.need("rounded operand", p.words(n*max(width, g))), u.net.need("rounded state", p.words(int64(s.B)*int64(s.H)))
+	u.gx, u.gh = u.net.reserve("input gates", n*g), u.net.reserve("state gates", int64(s.B)*g)
+	u.rounded, u.state = u.net.reserve("rounded operand", p.words(n*max(width, g))), u.net.reserve("rounded state", p.words(int64(s.B)*int64(s.H)))
 }
 
 // scratchWords bounds the scratch memory in use at a time.
@@ -167,26 +167,26 @@ func (u *unroll) scratchWords(kind string, shapes ...[2]int) int64 {
 	return words
 }
 
-// backward are a layer's weights as the products backwards read them.
-func (u *unroll) backward(l int) layerBuffers {
-	if u.rounds() {
+// weightsBackward returns a layer's weights in the order of the backward products.
+func (u *unroll) weightsBackward(l int) layerBuffers {
+	if u.roundsFirst() {
 		return u.layers[l].back
 	}
 	return u.layers[l].p
 }
 
-// weights are the launches that make the weights as the products read them.
-func (u *unroll) weights(l int) (gr group) {
+// weightGroup returns the launches that arrange the weights for the products.
+func (u *unroll) weightGroup(l int) (gr group) {
 	s, p, b := u.net.s, u.net.prec, u.layers[l]
 	gr = group{stage: stWeights, layer: l}
 	for _, m := range []struct {
 		from, turned, rounded device.Buffer
 		k                     int
-	}{{b.p.wi, u.net.layers[l].wi, b.back.wi, s.width(l)}, {b.p.wh, u.net.layers[l].wh, b.back.wh, s.H}} {
+	}{{b.p.wi, u.net.layers[l].wi, b.back.wi, s.inputWidth(l)}, {b.p.wh, u.net.layers[l].wh, b.back.wh, s.H}} {
 		n := s.gates() * m.k
 		gr.once = append(gr.once, u.net.launch(&turnKernel, n, turnCost(n, p), m.from, m.turned, n, s.gates(), m.k, int(p)))
 		gr.minimum = gr.minimum.Add(turnCost(n, p))
-		if u.rounds() {
+		if u.roundsFirst() {
 			gr.once = append(gr.once, u.net.round(source{arg: m.from}, m.rounded, n))
 			gr.minimum.BytesWritten += p.bytes() * int64(n)
 		}
@@ -194,100 +194,99 @@ func (u *unroll) weights(l int) (gr group) {
 	return gr
 }
 
-// states is a slot's states of a layer, time step t first; they go on to the one behind
-// the last.
-func (u *unroll) states(l, slot, t int) source {
+// statesAt returns a slot's states of a layer, time step t first; the last one is the final state of the slot.
+func (u *unroll) statesAt(l, slot, t int) source {
 	n := u.net.s.B * u.net.s.H
 	return source{arg: u.layers[l].states, at: (slot*u.net.s.T + t) * n, by: n}
 }
 
-// kept is what is kept of a slot, time step t first.
-func (u *unroll) kept(l, slot, t int) moving {
+// gatesKept returns the recorded gates of a slot, time step t first.
+func (u *unroll) gatesKept(l, slot, t int) moving {
 	n := 4 * u.net.prec.bytes() * int64(u.net.s.B) * int64(u.net.s.H)
 	return moving{u.layers[l].kept, n * int64(slot*u.net.s.T+t), n}
 }
 
-// input is a layer's input of a slot [T,B,K]: x, or the states of the layer before.
-func (u *unroll) input(l, slot int, x source) (in source, wide bool) {
+// inputAt returns a layer's input of a slot [T,B,K]: x, or the states of the preceding layer.
+func (u *unroll) inputAt(l, slot int, x source) (in source, wide bool) {
 	if l == 0 {
 		return x, true
 	}
-	in = u.states(l-1, slot, 1)
+	in = u.statesAt(l-1, slot, 1)
 	in.by = 0
-	return in, !u.net.prec.narrow()
+	return in, !u.net.prec.isNarrow()
 }
 
-// forward is a layer of a level; h is its running state, which narrow precisions have.
-func (u *unroll) forward(l, slot int, x source, h loop.View) (gr group) {
+// forwardGroup returns a layer of a level; h is its running state, which narrow precisions have.
+func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
 	g, s, b := u.net, u.net.s, u.net.layers[l]
 	rows, cells := s.T*s.B, s.B*s.H
 	gr = group{stage: stGRU, layer: l, repeat: s.T, take: []scratchRef{u.gx, u.gh}, give: []scratchRef{u.gx, u.gh}, minimum: g.layerMinimum(l)}
 	gr.minimum.BytesWritten += 5 * g.prec.bytes() * int64(rows) * int64(s.H)
-	in, wide := u.input(l, slot, x)
-	state := u.states(l, slot, 0)
-	if u.rounds() && wide {
+	in, wide := u.inputAt(l, slot, x)
+	state := u.statesAt(l, slot, 0)
+	if u.roundsFirst() && wide {
 		gr.take, gr.give = append(gr.take, u.rounded), append(gr.give, u.rounded)
-		gr.once = append(gr.once, g.round(in, u.rounded, rows*s.width(l)))
+		gr.once = append(gr.once, g.round(in, u.rounded, rows*s.inputWidth(l)))
 		in = source{arg: u.rounded}
 	}
-	if u.rounds() && !g.prec.narrow() {
+	if u.roundsFirst() && !g.prec.isNarrow() {
 		gr.take, gr.give = append(gr.take, u.state), append(gr.give, u.state)
 		gr.each = append(gr.each, g.round(state, u.state, cells))
 		state = source{arg: u.state}
 	}
-	gr.once = append(gr.once, g.gemm(in, b.wi, b.bi, u.gx, rows, s.width(l), s.gates(), g.prec))
-	gr.each = append(gr.each, g.gemm(state, b.wh, b.bh, u.gh, s.B, s.H, s.gates(), g.prec))
+	gr.once = append(gr.once, g.bindGemm(in, b.wi, b.bi, u.gx, rows, s.inputWidth(l), s.gates(), g.prec))
+	gr.each = append(gr.each, g.bindGemm(state, b.wh, b.bh, u.gh, s.B, s.H, s.gates(), g.prec))
 	biases := 0
 	if g.vendor {
 		biases = 2 * s.gates()
 	}
-	at := u.states(l, slot, 0)
+	at := u.statesAt(l, slot, 0)
 	gr.each = append(gr.each, g.launch(&keepKernel, cells, keepCost(cells, biases, g.prec), moving{u.gx, 0, 4 * int64(s.B*s.gates())}, u.gh, b.bi, b.bh,
-		h, u.layers[l].states, u.kept(l, slot, 0), cells, s.H, walking{at.at, at.by}, int(g.prec), g.vendor))
+		h, u.layers[l].states, u.gatesKept(l, slot, 0), cells, s.H, walking{at.at, at.by}, int(g.prec), g.vendor))
 	return gr
 }
 
-// leave clears the states behind a slot of the carriers that left with it, ago levels ago.
-func (u *unroll) leave(l, slot, ago int, level device.Buffer, h loop.View) launch {
+// leaveLaunch clears, after a slot, the states of carriers that left with it, ago levels earlier.
+func (u *unroll) leaveLaunch(l, slot, ago int, level device.Buffer, h loop.View) launch {
 	s := u.net.s
-	return u.net.launch(&leaveKernel, s.B*s.H, leaveCost(s, u.net.prec), u.layers[l].states, h, level, s.B*s.H, s.H, u.states(l, slot+1, 0).at, int(u.net.prec), s.D, ago)
+	return u.net.launch(&leaveKernel, s.B*s.H, leaveCost(s, u.net.prec), u.layers[l].states, h, level, s.B*s.H, s.H, u.statesAt(l, slot+1, 0).at, int(u.net.prec), s.D, ago)
 }
 
-// restore makes those states again.
-func (u *unroll) restore(l, slot, ago int, level device.Buffer) launch {
+// restoreLaunch recomputes those states.
+func (u *unroll) restoreLaunch(l, slot, ago int, level device.Buffer) launch {
 	s := u.net.s
-	return u.net.launch(&restoreKernel, s.B*s.H, restoreCost(s, u.net.prec), u.layers[l].states, u.kept(l, slot, s.T-1), level, s.B*s.H, s.H, u.states(l, slot+1, 0).at, int(u.net.prec), s.D, ago)
+	return u.net.launch(&restoreKernel, s.B*s.H, restoreCost(s, u.net.prec), u.layers[l].states, u.gatesKept(l, slot, s.T-1), level, s.B*s.H, s.H, u.statesAt(l, slot+1, 0).at, int(u.net.prec), s.D, ago)
 }
 
-// begin are the launches that put a state [L,B,H] at the start of the first slot, of a
-// narrow precision rounded.
-func (u *unroll) begin(h loop.View) (all []launch) {
+// beginLaunches returns the launches that put a state [L,B,H] at the start of the first slot, rounded in a narrow
+// precision.
+func (u *unroll) beginLaunches(h loop.View) (all []launch) {
 	n := u.net.s.B * u.net.s.H
 	for l := range u.layers {
 		from := source{arg: loop.View{Buf: h.Buf, At: h.At + l*n}}
-		if u.net.prec.narrow() {
+		if u.net.prec.isNarrow() {
 			all = append(all, u.net.round(from, u.layers[l].states, n))
 			continue
 		}
-		all = append(all, u.copies(from, u.layers[l].states, n))
+		all = append(all, u.copyLaunch(from, u.layers[l].states, n))
 	}
 	return all
 }
 
-// end are those that take the states behind a slot to h; a narrow precision has them there.
-func (u *unroll) end(slot int, h device.Buffer) (all []launch) {
+// endLaunches returns the launches that copy the states after a slot to h; a narrow precision has them there already.
+func (u *unroll) endLaunches(slot int, h device.Buffer) (all []launch) {
 	n := u.net.s.B * u.net.s.H
 	for l := range u.layers {
-		if !u.net.prec.narrow() {
-			from := u.states(l, slot+1, 0)
+		if !u.net.prec.isNarrow() {
+			from := u.statesAt(l, slot+1, 0)
 			from.by = 0
-			all = append(all, u.copies(from, moving{h, 4 * int64(l*n), 0}, n))
+			all = append(all, u.copyLaunch(from, moving{h, 4 * int64(l*n), 0}, n))
 		}
 	}
 	return all
 }
 
-// copies n float32.
-func (u *unroll) copies(from source, to any, n int) launch {
+// copyLaunch copies n float32.
+func (u *unroll) copyLaunch(from source, to any, n int) launch {
 	return u.net.launch(&roundKernel, n, roundCost(n, fp32), from.arg, to, n, int(fp32), walking{from.at, 0})
 }

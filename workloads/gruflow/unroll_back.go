@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// wayBack is what a layer of a level goes back with.
+// wayBack holds the arguments of a layer's backward pass of a level.
 type wayBack struct {
 	slot, ago int
 	x         source        // the level's input [T,B,I]
@@ -14,46 +14,46 @@ type wayBack struct {
 	dout      any           // cotangent of the layer's output from step first on
 	first     int
 	energy    device.Buffer // where column 0 of the first layer's input's cotangent is added
-	dx        device.Buffer // or where all of it goes
-	add       bool          // gradients to what is there
+	dx        device.Buffer // or the destination of all of it
+	add       bool          // adds gradients to the existing ones
 }
 
-// back is a layer of a level backwards: first the chain over time steps and the cotangent
-// of its input, then what it does not wait for, the sums over rows.
-func (u *unroll) back(l int, w wayBack) (chain, grads group) {
-	return u.chain(l, w), u.grads(l, w)
+// layerBackward returns a layer of a level backwards: first the chain over time steps and the cotangent of its input,
+// then the sums over rows, on which the chain does not depend.
+func (u *unroll) layerBackward(l int, w wayBack) (chain, grads group) {
+	return u.chainGroup(l, w), u.gradsGroup(l, w)
 }
 
-// chain takes the gates' cotangents, which grads gives back.
-func (u *unroll) chain(l int, w wayBack) group {
+// chainGroup takes the memory of the gates' cotangents, which gradsGroup releases.
+func (u *unroll) chainGroup(l int, w wayBack) group {
 	g, s, b := u.net, u.net.s, u.layers[l]
 	cells, gates, rows := s.B*s.H, s.gates(), s.T*s.B
 	gr := group{stage: stGRUBack, layer: l, repeat: s.T, take: []scratchRef{u.gx, u.ghAll}, minimum: u.chainMinimum(l, w)}
 	step := 4 * int64(s.B*gates)
 	last := func(ref scratchRef) moving { return moving{ref, int64(s.T-1) * step, -step} }
-	kept, state := u.kept(l, w.slot, s.T-1), u.states(l, w.slot, s.T-1)
+	kept, state := u.gatesKept(l, w.slot, s.T-1), u.statesAt(l, w.slot, s.T-1)
 	kept.by = -kept.by
 	gr.each = append(gr.each, g.launch(&cellBackKernel, cells, cellBackCost(cells, g.prec, 1), w.dout, b.dh, b.chain, b.states, kept, w.level,
 		last(u.gx), last(u.ghAll), cells, s.H, walking{state.at, -state.by}, int(g.prec), s.D, w.ago, walking{s.T - 1, -1}, w.first, s.T-1))
 	gh := source{arg: u.ghAll, at: (s.T - 1) * s.B * gates, by: -s.B * gates}
 	gx := source{arg: u.gx}
-	if u.rounds() {
+	if u.roundsFirst() {
 		gr.take, gr.give = append(gr.take, u.rounded), append(gr.give, u.rounded)
 		gr.each = append(gr.each, g.round(gh, u.rounded, s.B*gates))
 		gh = source{arg: u.rounded}
 	}
-	gr.each = append(gr.each, g.gemm(gh, u.backward(l).wh, u.zeros, b.chain, s.B, gates, s.H, g.prec))
+	gr.each = append(gr.each, g.bindGemm(gh, u.weightsBackward(l).wh, u.zeros, b.chain, s.B, gates, s.H, g.prec))
 	switch {
 	case l > 0 || w.dx != nil:
 		out := any(w.dx)
 		if l > 0 {
 			out, gr.take = u.dx[l%2], append(gr.take, u.dx[l%2])
 		}
-		if u.rounds() {
+		if u.roundsFirst() {
 			gr.after = append(gr.after, g.round(gx, u.rounded, rows*gates))
 			gx = source{arg: u.rounded}
 		}
-		gr.after = append(gr.after, g.gemm(gx, u.backward(l).wi, u.zeros, out, rows, gates, s.width(l), g.prec))
+		gr.after = append(gr.after, g.bindGemm(gx, u.weightsBackward(l).wi, u.zeros, out, rows, gates, s.inputWidth(l), g.prec))
 	default: // of the input the energy alone has a cotangent; its weights are one row of the turned ones
 		gr.after = append(gr.after, g.launch(&energyBackKernel, s.B, energyBackCost(rows, gates, g.prec), u.gx, u.net.layers[0].wi, w.energy, s.B, s.T, gates, int(g.prec)))
 	}
@@ -69,7 +69,7 @@ func (u *unroll) chainMinimum(l int, w wayBack) gpuprof.Cost {
 	rows, h, g, e := int64(s.T)*int64(s.B), int64(s.H), int64(s.gates()), u.net.prec.bytes()
 	width := int64(1)
 	if l > 0 || w.dx != nil {
-		width = int64(s.width(l))
+		width = int64(s.inputWidth(l))
 	}
 	products := 2 * rows * g * (h + width)
 	douts := int64(s.T-w.first) * int64(s.B)
@@ -88,8 +88,8 @@ func (u *unroll) chainMinimum(l int, w wayBack) gpuprof.Cost {
 	return c
 }
 
-// grads adds up the gradients of a layer's parameters over the rows of a level.
-func (u *unroll) grads(l int, w wayBack) group {
+// gradsGroup adds up the gradients of a layer's parameters over the rows of a level.
+func (u *unroll) gradsGroup(l int, w wayBack) group {
 	s, g := u.net.s, u.layers[l].g
 	rows, gates := s.T*s.B, s.gates()
 	gr := group{stage: stGrads, layer: l, take: []scratchRef{u.partial, u.work}, give: []scratchRef{u.partial, u.work, u.gx, u.ghAll}, minimum: u.gradsMinimum(l)}
@@ -99,35 +99,35 @@ func (u *unroll) grads(l int, w wayBack) group {
 	}{{u.gx, g.bi}, {u.ghAll, g.bh}} {
 		gr.once = append(gr.once, u.net.launch(&biasKernel, gates, biasCost(rows, gates), b.gates, b.to, gates, rows, w.add))
 		if u.net.prec != fp32 { // as inputs of the other products they were rounded so anyway
-			gr.once = append(gr.once, u.bound(op.RoundInPlace(b.gates, rows*gates, u.net.prec.String())))
+			gr.once = append(gr.once, u.boundLaunch(op.RoundInPlace(b.gates, rows*gates, u.net.prec.String())))
 		}
 	}
 	if u.net.prec != fp32 {
 		gr.take, gr.give = append(gr.take, u.wide), append(gr.give, u.wide)
 	}
-	in, wide := u.input(l, w.slot, w.x)
-	if u.net.prec.narrow() && wide {
+	in, wide := u.inputAt(l, w.slot, w.x)
+	if u.net.prec.isNarrow() && wide {
 		gr.take, gr.give = append(gr.take, u.rounded), append(gr.give, u.rounded)
 	}
-	state := u.states(l, w.slot, 0)
+	state := u.statesAt(l, w.slot, 0)
 	state.by = 0
-	u.outer(&gr, u.gx, in, wide, g.wi, s.width(l), w.add)
-	u.outer(&gr, u.ghAll, state, !u.net.prec.narrow(), g.wh, s.H, w.add)
+	u.addOuter(&gr, u.gx, in, wide, g.wi, s.inputWidth(l), w.add)
+	u.addOuter(&gr, u.ghAll, state, !u.net.prec.isNarrow(), g.wh, s.H, w.add)
 	return gr
 }
 
-// outer appends the gradient of one matrix: of gates [rows,3H] and x [rows,k], which is
-// read as the product forward read it.
-func (u *unroll) outer(gr *group, gates scratchRef, x source, wide bool, to device.Buffer, k int, add bool) {
+// addOuter appends the gradient of one matrix: of gates [rows,3H] and x [rows,k], read in the format of the forward
+// product.
+func (u *unroll) addOuter(gr *group, gates scratchRef, x source, wide bool, to device.Buffer, k int, add bool) {
 	s, g := u.net.s, u.net
 	rows := s.T * s.B
 	n := rows * k
-	right := any(x.moving(4))
+	right := any(x.movingArg(4))
 	switch {
 	case g.prec == tf32:
 		gr.once = append(gr.once, g.launch(&roundKernel, n, roundCost(n, tf32), x.arg, u.wide, n, int(tf32), x.at))
 		right = u.wide
-	case g.prec.narrow():
+	case g.prec.isNarrow():
 		if wide {
 			gr.once = append(gr.once, g.round(x, u.rounded, n))
 			x = source{arg: u.rounded}
@@ -135,22 +135,24 @@ func (u *unroll) outer(gr *group, gates scratchRef, x source, wide bool, to devi
 		gr.once = append(gr.once, g.launch(&widenKernel, n, widenCost(n, g.prec), x.arg, u.wide, n, int(g.prec), x.at))
 		right = u.wide
 	}
-	u.sums(gr, op.Outer{Rows: rows, M: s.gates(), K: k, Add: add}, gates, right, to)
+	u.addSums(gr, op.Outer{Rows: rows, M: s.gates(), K: k, Add: add}, gates, right, to)
 }
 
-// sums appends the launches of a gradient.
-func (u *unroll) sums(gr *group, o op.Outer, a, b any, to device.Buffer) {
+// addSums appends the launches of a gradient.
+func (u *unroll) addSums(gr *group, o op.Outer, a, b any, to device.Buffer) {
 	for _, l := range o.Launches(u.net.Dev.Info().Kind, op.OuterBuffers{A: a, B: b, W: to, Partial: u.partial, Table: u.tables[[2]int{o.M, o.K}], Work: u.work}) {
-		gr.once = append(gr.once, u.bound(l))
+		gr.once = append(gr.once, u.boundLaunch(l))
 	}
 }
 
-// bound is another package's launch.
-func (u *unroll) bound(l op.Launch) launch { return u.net.launch(l.Kernel, l.N, l.Cost, l.Args...) }
+// boundLaunch converts a launch of package op.
+func (u *unroll) boundLaunch(l op.Launch) launch {
+	return u.net.launch(l.Kernel, l.N, l.Cost, l.Args...)
+}
 
 func (u *unroll) gradsMinimum(l int) gpuprof.Cost {
 	s, e := u.net.s, u.net.prec.bytes()
-	rows, h, k, g := int64(s.T)*int64(s.B), int64(s.H), int64(s.width(l)), int64(s.gates())
+	rows, h, k, g := int64(s.T)*int64(s.B), int64(s.H), int64(s.inputWidth(l)), int64(s.gates())
 	return gpuprof.Cost{
 		Flops:        2*rows*g*(k+h) + 2*rows*g,
 		BytesRead:    4*6*rows*h + e*rows*(k+h),

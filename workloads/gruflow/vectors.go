@@ -21,8 +21,8 @@ const mostInCase = 1 << 20
 // kindGrad are the cases of gradients.
 const kindGrad = "gru_grad"
 
-// vectorCase is one case of a vectors file: a torch.nn.GRU, what it was given
-// and what it returned. docs/gruflow.md describes the format.
+// vectorCase is one case of a vectors file: a torch.nn.GRU, its inputs and its results. docs/gruflow.md describes the
+// format.
 type vectorCase struct {
 	Kind          string            `json:"kind"`
 	InputSize     int               `json:"input_size"`
@@ -42,8 +42,8 @@ type vectorCase struct {
 	stepCase
 }
 
-// UnmarshalJSON implements json.Unmarshaler: weights may also stand beside
-// the other fields instead of in an object of their own.
+// UnmarshalJSON implements json.Unmarshaler: weights may also be among the other fields instead of in an object of
+// their own.
 func (c *vectorCase) UnmarshalJSON(b []byte) error {
 	type fields vectorCase
 	if err := json.Unmarshal(b, (*fields)(c)); err != nil {
@@ -85,11 +85,11 @@ func (c *vectorCase) run(d device.Device) ([]gpuprof.CaseResult, error) {
 	default:
 		return nil, gpuprof.Errorf(nil, "unknown kind %q", c.Kind).WithFix("use gru, gru_grad or gru_train_step%s", gpuprof.DidYouMean(c.Kind, []string{"gru", kindGrad, kindStep}))
 	}
-	s, err := c.shape()
+	s, err := c.checkedShape()
 	if err != nil {
 		return nil, err
 	}
-	layers, err := c.layers(s)
+	layers, err := c.layersOf(s)
 	if err != nil {
 		return nil, err
 	}
@@ -102,19 +102,19 @@ func (c *vectorCase) run(d device.Device) ([]gpuprof.CaseResult, error) {
 	}
 	want := c.timeMajor(s, c.Out.data, s.H)
 	out, hn := refForward(s, layers, x, h0)
-	wide := compare(out, hn, want, c.Hn.data)
+	wide := worseOf(out, hn, want, c.Hn.data)
 	wide.Precision, wide.Tolerance = "float64", loop.Tolerance64
-	if c.single() { // torch's default: its own rounding is in the vectors
+	if c.isSingle() { // torch's default: its own rounding is in the vectors
 		wide.Tolerance = loop.Tolerance32
 	}
 
 	worst := gpuprof.CaseResult{Precision: "float32", Tolerance: loop.Tolerance32}
 	for _, impl := range []string{implPlain, implFused, implPersistent} {
-		out, hn, err := c.forward(d, s, impl, layers, x, h0)
+		out, hn, err := c.runForward(d, s, impl, layers, x, h0)
 		if err != nil {
 			return nil, err
 		}
-		r := compare(op.As[float64](out), op.As[float64](hn), want, c.Hn.data)
+		r := worseOf(op.As[float64](out), op.As[float64](hn), want, c.Hn.data)
 		if op.Worse(worst.RelativeError, r.RelativeError) {
 			worst.RelativeError = r.RelativeError
 		}
@@ -122,9 +122,9 @@ func (c *vectorCase) run(d device.Device) ([]gpuprof.CaseResult, error) {
 	return []gpuprof.CaseResult{wide, worst}, nil
 }
 
-// single says that the vectors were computed in float32: every number is one,
-// which results of float64 arithmetic are not.
-func (c *vectorCase) single() bool {
+// isSingle reports whether the vectors were computed in float32: every number is then a float32, which results of
+// float64 arithmetic are not.
+func (c *vectorCase) isSingle() bool {
 	arrays := []tensor{c.X, c.H0, c.Out, c.Hn, c.DOut, c.DHn, c.DX, c.DH0}
 	for _, named := range []map[string]tensor{c.Weights, c.Grads} {
 		for _, t := range named {
@@ -144,8 +144,8 @@ func (c *vectorCase) single() bool {
 // layer64 are a layer's parameters as the file has them.
 type layer64 struct{ wi, wh, bi, bh []float64 }
 
-// shape finds the case's sizes and compares all its arrays with them.
-func (c *vectorCase) shape() (shape, error) {
+// checkedShape finds the case's sizes and compares all its arrays with them.
+func (c *vectorCase) checkedShape() (shape, error) {
 	s := shape{I: c.InputSize, H: c.HiddenSize, L: 1, D: 1}
 	if c.NumLayers != nil {
 		s.L = *c.NumLayers
@@ -155,8 +155,8 @@ func (c *vectorCase) shape() (shape, error) {
 		return s, gpuprof.Errorf(nil, "input_size is %d, hidden_size %d and num_layers %d", s.I, s.H, s.L).WithFix("give each, and at least 1")
 	case s.I > mostInCase || s.H > mostInCase || s.L > mostInCase: // products of sizes stay below 64 bits
 		return s, gpuprof.Errorf(nil, "input_size is %d, hidden_size %d and num_layers %d", s.I, s.H, s.L).WithFix("give at most %d", mostInCase)
-	case c.bothWays() != "":
-		return s, gpuprof.Errorf(nil, "%s, and gpuprof runs GRUs of one direction only", c.bothWays())
+	case c.bidirectionalBy() != "":
+		return s, gpuprof.Errorf(nil, "%s, and gpuprof runs GRUs of one direction only", c.bidirectionalBy())
 	case len(c.Weights[fmt.Sprintf("weight_ih_l%d", s.L)].data) > 0:
 		return s, gpuprof.Errorf(nil, "weight_ih_l%d is given, but num_layers is %d", s.L, s.L).WithFix("correct one of them")
 	case len(c.X.data) == 0:
@@ -185,8 +185,8 @@ func (c *vectorCase) shape() (shape, error) {
 	return s, c.checkShapes(s, lead)
 }
 
-// bothWays says by what the case's GRU is bidirectional; "" if it is not.
-func (c *vectorCase) bothWays() string {
+// bidirectionalBy returns the reason why the case's GRU is bidirectional; "" if it is not.
+func (c *vectorCase) bidirectionalBy() string {
 	if c.Bidirectional {
 		return "bidirectional is true"
 	}
@@ -221,7 +221,7 @@ func (c *vectorCase) checkShapes(s shape, lead []int) error {
 		if !a.given {
 			continue
 		}
-		if err := a.t.as(a.name, a.shape...); err != nil {
+		if err := a.t.checkShape(a.name, a.shape...); err != nil {
 			return err
 		}
 	}
@@ -231,9 +231,8 @@ func (c *vectorCase) checkShapes(s shape, lead []int) error {
 	return nil
 }
 
-// layers are the parameters by PyTorch's names. A case without any bias is
-// one made with bias=False.
-func (c *vectorCase) layers(s shape) ([]layer64, error) {
+// layersOf returns the parameters by PyTorch's names. A case without any bias was made with bias=False.
+func (c *vectorCase) layersOf(s shape) ([]layer64, error) {
 	biased := c.Bias == nil || *c.Bias
 	if c.Bias == nil {
 		biased = false
@@ -247,13 +246,13 @@ func (c *vectorCase) layers(s shape) ([]layer64, error) {
 		if !ok {
 			return nil, gpuprof.Errorf(nil, "%s is missing", name).WithFix("give it with shape %v", want)
 		}
-		return t.data, t.as(name, want...)
+		return t.data, t.checkShape(name, want...)
 	}
 	var out []layer64
 	for l := range s.L {
 		p := layer64{bi: make([]float64, s.gates()), bh: make([]float64, s.gates())}
 		var err error
-		if p.wi, err = get("weight_ih", l, s.gates(), s.width(l)); err != nil {
+		if p.wi, err = get("weight_ih", l, s.gates(), s.inputWidth(l)); err != nil {
 			return nil, err
 		}
 		if p.wh, err = get("weight_hh", l, s.gates(), s.H); err != nil {
@@ -286,8 +285,8 @@ func (c *vectorCase) timeMajor(s shape, v []float64, width int) []float64 {
 	return out
 }
 
-// forward runs the case on the device in float32.
-func (c *vectorCase) forward(d device.Device, s shape, impl string, layers []layer64, x, h0 []float64) (out, hn []float32, err error) {
+// runForward runs the case on the device in float32.
+func (c *vectorCase) runForward(d device.Device, s shape, impl string, layers []layer64, x, h0 []float64) (out, hn []float32, err error) {
 	cfg := ForwardConfig{TimeSteps: s.T, Batch: s.B, Input: s.I, Hidden: s.H, Impl: impl, Precision: "fp32"}
 	for _, l := range layers {
 		cfg.Layers = append(cfg.Layers, Layer{op.As[float32](l.wi), op.As[float32](l.wh), op.As[float32](l.bi), op.As[float32](l.bh)})
@@ -306,8 +305,7 @@ func (c *vectorCase) forward(d device.Device, s shape, impl string, layers []lay
 	return f.Result()
 }
 
-// refForward is a whole GRU in float64: out [T,B,H] of the top layer and the
-// last states hn [L,B,H].
+// refForward computes a whole GRU in float64: out [T,B,H] of the top layer and the last states hn [L,B,H].
 func refForward(s shape, layers []layer64, x, h0 []float64) (out, hn []float64) {
 	in, width := x, s.I
 	hn = append(hn, h0...)
@@ -324,8 +322,8 @@ func refForward(s shape, layers []layer64, x, h0 []float64) (out, hn []float64) 
 	return out, hn
 }
 
-// compare takes the worse of the two results' errors.
-func compare(out, hn, wantOut, wantHn []float64) gpuprof.CaseResult {
+// worseOf returns the worse of the two results' errors.
+func worseOf(out, hn, wantOut, wantHn []float64) gpuprof.CaseResult {
 	worst := gpuprof.Number(0)
 	for _, p := range [][2][]float64{{out, wantOut}, {hn, wantHn}} {
 		var e op.ErrorNorm

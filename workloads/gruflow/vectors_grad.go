@@ -16,8 +16,8 @@ import (
 // products than a forward, and where a gate saturates 1-z has few digits left.
 const gradTolerance32 = 1e-5
 
-// gradients are what a case of kind gru_grad has besides: the cotangents that the
-// backward starts from, and the gradients of the sum of out*dout and hn*dhn.
+// gradients are the additional fields of a case of kind gru_grad: the cotangents from which the backward starts, and
+// the gradients of the sum of out*dout and hn*dhn.
 type gradients struct {
 	DOut  tensor            `json:"dout"`
 	DHn   tensor            `json:"dhn"`
@@ -26,8 +26,7 @@ type gradients struct {
 	Grads map[string]tensor `json:"grads"`
 }
 
-// gradPair is one array of gradients by its name, as the file has it and as it was
-// computed.
+// gradPair is one array of gradients by its name, from the file and as computed.
 type gradPair struct {
 	name      string
 	want, got []float64
@@ -49,7 +48,7 @@ func (c *vectorCase) runGrad(d device.Device, s shape, layers []layer64) ([]gpup
 		return nil, err
 	}
 	wide.Precision, wide.Tolerance = "float64", loop.Tolerance64
-	if c.single() {
+	if c.isSingle() {
 		wide.Tolerance = gradTolerance32
 	}
 	narrow := gpuprof.CaseResult{Precision: "float32", Tolerance: gradTolerance32}
@@ -69,7 +68,7 @@ func (c *vectorCase) runGrad(d device.Device, s shape, layers []layer64) ([]gpup
 	return []gpuprof.CaseResult{wide, narrow}, nil
 }
 
-// gradImpls are our own kernels, and cuDNN where it is found.
+// gradImpls returns our own kernels, and cuDNN where it is found.
 func gradImpls(d device.Device) []string {
 	if _, ok := d.(device.GRUTrainer); ok && d.Info().Facts["cudnn"] != "" {
 		return []string{implFused, implCuDNN}
@@ -77,7 +76,7 @@ func gradImpls(d device.Device) []string {
 	return []string{implFused}
 }
 
-// gradInput is what a backward starts from.
+// gradInput holds the inputs of a backward pass.
 type gradInput struct{ x, h0, dout, dhn []float64 }
 
 // checkGradShapes compares the arrays of gradients with the shapes of x, out and hn.
@@ -96,7 +95,7 @@ func (c *vectorCase) checkGradShapes(input, sequence, states []int) error {
 		if len(a.t.data) == 0 {
 			continue
 		}
-		if err := a.t.as(a.name, a.shape...); err != nil {
+		if err := a.t.checkShape(a.name, a.shape...); err != nil {
 			return err
 		}
 	}
@@ -122,14 +121,14 @@ func (c *vectorCase) worstOf(s shape, g gruGrads) (gpuprof.CaseResult, error) {
 		if !ok {
 			return gpuprof.CaseResult{}, gpuprof.Errorf(nil, "grads has %s, and the GRU has no such parameter", name).WithFix("use PyTorch's names, such as weight_ih_l0")
 		}
-		if err := c.Grads[name].as(name, shapes[name]...); err != nil {
+		if err := c.Grads[name].checkShape(name, shapes[name]...); err != nil {
 			return gpuprof.CaseResult{}, err
 		}
 		pairs = append(pairs, gradPair{name, c.Grads[name].data, got})
 	}
 	var worst gpuprof.CaseResult
 	for _, p := range pairs {
-		if r := compare(p.got, nil, p.want, nil).RelativeError; op.Worse(worst.RelativeError, r) {
+		if r := worseOf(p.got, nil, p.want, nil).RelativeError; op.Worse(worst.RelativeError, r) {
 			worst.RelativeError = r
 		}
 	}

@@ -19,8 +19,8 @@ import (
 // kindStep are the cases of whole steps of training.
 const kindStep = "gru_train_step"
 
-// stepCase is what a case of kind gru_train_step has besides x, h0 and weights: where the
-// carriers are, what they are to leave behind, and what the step made of it.
+// stepCase holds the fields of a case of kind gru_train_step besides x, h0 and weights: the carriers' state, their
+// targets, and the results of the step.
 type stepCase struct {
 	Depth     int     `json:"depth"`
 	Rate      float64 `json:"lr"`
@@ -39,14 +39,13 @@ type stepCase struct {
 	window int
 }
 
-// trainedStep is what a step made, by the names of the parameters.
+// trainedStep holds the results of a step, by the names of the parameters.
 type trainedStep struct {
 	loss         float64
 	grads, after map[string][]float64
 }
 
-// runStep compares the loss, the gradients of all parameters before clipping, and the
-// parameters behind a step of Adam.
+// runStep compares the loss, the gradients of all parameters before clipping, and the parameters after a step of Adam.
 func (c *vectorCase) runStep(d device.Device) ([]gpuprof.CaseResult, error) {
 	s, p, err := c.stepShape()
 	if err != nil {
@@ -66,13 +65,13 @@ func (c *vectorCase) runStep(d device.Device) ([]gpuprof.CaseResult, error) {
 	return []gpuprof.CaseResult{wide, narrow}, err
 }
 
-// parameterSizes are the parameters of a model and their shapes, in the order of the optimizer.
+// parameterSizes returns the parameters of a model and their shapes, in the order of the optimizer.
 func parameterSizes(s shape) (names []string, shapes [][]int) {
 	for l := range s.L {
 		for _, m := range []struct {
 			kind string
 			dims []int
-		}{{"weight_ih", []int{s.gates(), s.width(l)}}, {"weight_hh", []int{s.gates(), s.H}}, {"bias_ih", []int{s.gates()}}, {"bias_hh", []int{s.gates()}}} {
+		}{{"weight_ih", []int{s.gates(), s.inputWidth(l)}}, {"weight_hh", []int{s.gates(), s.H}}, {"bias_ih", []int{s.gates()}}, {"bias_hh", []int{s.gates()}}} {
 			names, shapes = append(names, fmt.Sprintf("%s_l%d", m.kind, l)), append(shapes, m.dims)
 		}
 	}
@@ -108,7 +107,7 @@ func (c *vectorCase) stepShape() (s shape, p params, err error) {
 		shape []int
 	}{{"h0", c.H0, []int{s.L, s.B, s.H}}, {"energy", c.Energy, []int{s.B}}, {"level", c.Level, []int{s.B}}, {"place", c.Place, []int{s.B, 2}},
 		{"source", c.Source, []int{s.B}}, {"target", c.Target, []int{s.D}}, {"projection", c.Projected, []int{outputs, s.H}}, {"projection_bias", c.Shift, []int{outputs}}} {
-		if err := a.t.as(a.name, a.shape...); err != nil {
+		if err := a.t.checkShape(a.name, a.shape...); err != nil {
 			return s, p, err
 		}
 	}
@@ -124,7 +123,7 @@ func (c *vectorCase) stepShape() (s shape, p params, err error) {
 	return s, p, err
 }
 
-// inputsAreSingle says that all that the step starts from is float32.
+// inputsAreSingle reports whether all inputs of the step are float32.
 func (c *vectorCase) inputsAreSingle() bool {
 	all := []tensor{c.X, c.H0, c.Energy, c.Place, c.Source, c.Target, c.Projected, c.Shift}
 	for _, t := range c.Weights {
@@ -135,9 +134,9 @@ func (c *vectorCase) inputsAreSingle() bool {
 	})
 }
 
-// stepParams are the parameters as the reference reads them.
+// stepParams returns the parameters in the reference's form.
 func (c *vectorCase) stepParams(s shape) (p params, err error) {
-	layers, err := c.layers(s)
+	layers, err := c.layersOf(s)
 	if err != nil {
 		return p, err
 	}
@@ -148,8 +147,8 @@ func (c *vectorCase) stepParams(s shape) (p params, err error) {
 	return p, nil
 }
 
-// start is where the carriers of a case are.
-func (c *vectorCase) start() state {
+// startState returns the initial state of a case's carriers.
+func (c *vectorCase) startState() state {
 	st := state{h: op.As[float32](c.H0.data), energy: op.As[float32](c.Energy.data), place: op.As[float32](c.Place.data)}
 	for _, v := range c.Level.data {
 		st.level = append(st.level, int32(v))
@@ -157,9 +156,9 @@ func (c *vectorCase) start() state {
 	return st
 }
 
-// refStep is the whole step in float64.
+// refStep computes the whole step in float64.
 func (c *vectorCase) refStep(s shape, p params) (out trainedStep) {
-	st, fields := c.start(), op.As[float32](c.X.data)
+	st, fields := c.startState(), op.As[float32](c.X.data)
 	dose, place := make([]float64, s.D), make([]float64, 0, 2*s.B)
 	var trips []trip
 	for k := range s.B {
@@ -173,7 +172,7 @@ func (c *vectorCase) refStep(s shape, p params) (out trainedStep) {
 	loss, ddose, dplace := refLoss(dose, c.Target.data, place)
 	g := newTrainGrads(s)
 	for k, r := range trips {
-		r.back(ddose, carrierBack{x: dplace[2*k], y: dplace[2*k+1]}, g)
+		r.propagate(ddose, carrierBack{x: dplace[2*k], y: dplace[2*k+1]}, g)
 	}
 	out = trainedStep{loss: loss, grads: map[string][]float64{}, after: map[string][]float64{}}
 	names, _ := parameterSizes(s)
@@ -212,14 +211,14 @@ func (c *vectorCase) stepOn(d device.Device, s shape, p params) (out trainedStep
 		return out, err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
-	if err := t.start(c, p); err != nil {
+	if err := t.startFrom(c, p); err != nil {
 		return out, err
 	}
 	return t.oneStep()
 }
 
-// start puts a case in the place of what was drawn.
-func (s *session) start(c *vectorCase, p params) error {
+// startFrom replaces the drawn values by the values of a case.
+func (s *session) startFrom(c *vectorCase, p params) error {
 	for l, q := range p.layers { // the optimizer has the same arrays
 		to := s.params.layers[l]
 		copy(to.wi, q.wi)
@@ -230,14 +229,14 @@ func (s *session) start(c *vectorCase, p params) error {
 	copy(s.params.proj, p.proj)
 	copy(s.params.bias, p.bias)
 	copy(device.Floats(s.inputs), op.As[float32](c.X.data))
-	if err := s.restore(); err != nil {
+	if err := s.restoreStart(); err != nil {
 		return err
 	}
-	st := c.start()
+	st := c.startState()
 	for _, part := range []struct {
 		to   device.Buffer
 		from []float32
-	}{{s.net.h, st.h}, {s.flow.energy, st.energy}, {s.flow.level, asFloats(st.level)}, {s.flow.place, st.place},
+	}{{s.net.h, st.h}, {s.flow.energy, st.energy}, {s.flow.level, floatView(st.level)}, {s.flow.place, st.place},
 		{s.flow.source, op.As[float32](c.Source.data)}, {s.train.target, op.As[float32](c.Target.data)}} {
 		if err := op.Send(s.mem.Dev, s.stream, part.to, part.from); err != nil {
 			return err
@@ -290,14 +289,14 @@ func (c *vectorCase) worstStep(s shape, got trainedStep) (worst gpuprof.CaseResu
 			if !ok {
 				return worst, gpuprof.Errorf(nil, "%s lacks %s", of.what, name).WithFix("give all of %v", names)
 			}
-			if err := t.as(of.what+" "+name, shapes[i]...); err != nil {
+			if err := t.checkShape(of.what+" "+name, shapes[i]...); err != nil {
 				return worst, err
 			}
 			pairs = append(pairs, gradPair{name, t.data, of.got})
 		}
 	}
 	for _, p := range pairs {
-		if r := compare(p.got, nil, p.want, nil).RelativeError; op.Worse(worst.RelativeError, r) {
+		if r := worseOf(p.got, nil, p.want, nil).RelativeError; op.Worse(worst.RelativeError, r) {
 			worst.RelativeError = r
 		}
 	}

@@ -1,38 +1,34 @@
-// Package guides holds what published tuning guides promise, as data: each claim
-// names the workload, the preset and the settings that test it. Two small programs
-// that only claims need are here too.
+// Package guides holds the claims of published tuning guides as data: each claim names the workload, the preset and
+// the settings that test it. Two small programs that only claims need are here too.
 package guides
 
 import "github.com/gpuprof/gpuprof"
 
-// Claim is one rule of a published tuning guide and how it is tested. A is
-// the habit that the guide warns of, B what it recommends.
+// Claim is one rule of a published tuning guide with its test. A is the habit that the guide warns of, B its
+// recommendation.
 type Claim struct {
 	ID, Guide, Claim, Figure string
-	// Speedup is the least that the guide promises, as time of A over time of
-	// B; 0: the guide gives no figure for time, or claims a loss without one.
+	// Speedup is the least ratio that the guide promises, time of A over time of B; 0: the guide gives no figure for
+	// time, or claims a loss without one.
 	Speedup float64
 	// Placebo: nothing should change; an interval that excludes 1 is a find.
 	Placebo bool
 	AB      []AB
 	// Null is the row that compares a setting with itself.
 	Null bool
-	// Shares are what the guide gives the stages of a step, the largest first, for
-	// a claim of Share.
+	// Shares are the guide's shares of a step per stage, the largest first, for a claim of Share.
 	Shares []StageShare
-	// Run is "share" or "overhead": the figure comes from one whole run of
-	// AB[0].B, not from a comparison. "first": it is the time to the first answer, in
-	// processes of its own. "exact": times say nothing on the host
-	// device, which has no such arithmetic; errors and bytes do. "transfers": the
-	// guide's figure is of copies, which are counted. "memory": it is of the peak of
-	// device memory, which is counted too.
+	// Run is the kind of measurement. "share" or "overhead": the figure comes from one whole run of AB[0].B, not from
+	// a comparison. "first": the figure is the time to the first answer, in processes of its own. "exact": times have
+	// no meaning on the host device, which has no such arithmetic; errors and bytes have. "transfers": the guide's
+	// figure counts copies. "memory": it is the peak of device memory, which is counted too.
 	Run string
-	// Host says that the host device can measure it; GPU that a GPU can.
+	// Host and GPU are true where that kind of device can measure the claim.
 	Host, GPU bool
-	// Not says why a row is not measured here at all; Why is the reason in words, where it
-	// is one of this claim alone.
+	// Not is the reason why a row is not measured here at all; Why is the reason in words, for a reason of this claim
+	// alone.
 	Not, Why string
-	// Notes are what of the guide does not hold as it is written, shown beside the figures.
+	// Notes correct statements of the guide; reports show them next to the figures.
 	Notes []string
 }
 
@@ -53,7 +49,7 @@ type StageShare struct {
 	Share float64
 }
 
-// The values of Claim.Run and of Claim.Not that tune knows.
+// The values of Claim.Run and of Claim.Not that tune handles.
 const (
 	Share     = "share"
 	Overhead  = "overhead"
@@ -67,23 +63,23 @@ const (
 
 type set = gpuprof.Settings
 
-func gru(a, b set) AB                 { return AB{Workload: "gruflow", Preset: "small", A: a, B: b} }
-func eq(a, b set) AB                  { return AB{Workload: "e3nn", Preset: "small", A: a, B: b} }
-func batches(a, b set) AB             { return AB{Workload: "collate", Preset: "small", A: a, B: b} }
-func naively(a, b set) AB             { return AB{Workload: "collate", Preset: "naive", A: a, B: b} }
-func copying(a, b set) AB             { return AB{Workload: transferName, Preset: "small", A: a, B: b} }
-func loading(a, b set) AB             { return AB{Workload: weightsName, Preset: "small", A: a, B: b} }
-func gpuOnly(c Claim) Claim           { c.GPU = true; return c }
-func missing(c Claim, w string) Claim { c.Not = w; return c }
+func gruPair(a, b set) AB                 { return AB{Workload: "gruflow", Preset: "small", A: a, B: b} }
+func e3nnPair(a, b set) AB                { return AB{Workload: "e3nn", Preset: "small", A: a, B: b} }
+func collatePair(a, b set) AB             { return AB{Workload: "collate", Preset: "small", A: a, B: b} }
+func naivePair(a, b set) AB               { return AB{Workload: "collate", Preset: "naive", A: a, B: b} }
+func transferPair(a, b set) AB            { return AB{Workload: transferName, Preset: "small", A: a, B: b} }
+func weightsPair(a, b set) AB             { return AB{Workload: weightsName, Preset: "small", A: a, B: b} }
+func gpuOnly(c Claim) Claim               { c.GPU = true; return c }
+func markMissing(c Claim, w string) Claim { c.Not = w; return c }
 
-// good is every change to the naive pipeline that a guide asks for.
-func good() set {
+// recommended is every change to the naive pipeline that a guide recommends.
+func recommended() set {
 	return set{"impl": "cached", "reuse": "on", "shortcut": "on", "workers": "1", "pinned": "on", "async_copy": "on", "streams": "2"}
 }
 
-// without is good with one change left out.
-func without(knob, naive string) set {
-	s := good()
+// recommendedExcept is recommended with one change left out.
+func recommendedExcept(knob, naive string) set {
+	s := recommended()
 	s[knob] = naive
 	return s
 }
@@ -100,5 +96,5 @@ func Claims() []Claim {
 // Null is the row that compares a setting with itself.
 func Null() Claim {
 	return Claim{ID: "a/a", Null: true, Guide: "none", Claim: "no change: the error of the method itself", Figure: "x1", Placebo: true, Host: true, GPU: true,
-		AB: []AB{gru(set{}, set{})}}
+		AB: []AB{gruPair(set{}, set{})}}
 }

@@ -12,17 +12,18 @@ const (
 	servedOnGPU  = "rxvision"
 )
 
-// served is one comparison of the service, with the network of each kind of device.
-func served(a, b set) []AB {
+// servingPairs is one comparison of the service, with the network of each kind of device.
+func servingPairs(a, b set) []AB {
 	return []AB{
 		{Workload: "serving", Preset: servedOnHost, A: a, B: b, On: "host"},
 		{Workload: "serving", Preset: servedOnGPU, A: a, B: b, On: "cuda"},
 	}
 }
 
-// called is served under a load, by what its callers see. On the host device a CPU is left to the sender.
-func called(load string, a, b set) []AB {
-	out := served(a, b)
+// loadPairs compares the service under a load by its callers' latencies. On the host device a CPU is left to the
+// sender.
+func loadPairs(load string, a, b set) []AB {
+	out := servingPairs(a, b)
 	for i := range out {
 		ab := &out[i]
 		ab.A, ab.B, ab.Latency = maps.Clone(a), maps.Clone(b), true
@@ -36,15 +37,15 @@ func called(load string, a, b set) []AB {
 	return out
 }
 
-func all(parts ...[]AB) (out []AB) {
+func concatPairs(parts ...[]AB) (out []AB) {
 	for _, p := range parts {
 		out = append(out, p...)
 	}
 	return out
 }
 
-// onGPU keeps what a GPU measures.
-func onGPU(abs []AB) (out []AB) {
+// keepGPU keeps the comparisons that a GPU measures.
+func keepGPU(abs []AB) (out []AB) {
 	for _, ab := range abs {
 		if ab.On == "cuda" {
 			out = append(out, ab)
@@ -53,19 +54,19 @@ func onGPU(abs []AB) (out []AB) {
 	return out
 }
 
-// servingClaims are those of the notes' inference service.
+// servingClaims returns the claims of the notes on an inference service.
 func servingClaims() []Claim {
 	wait, none := set{"max_delay": "0.1"}, set{"max_delay": "0"}
 	return []Claim{
 		{ID: "rx-batch", Guide: "RxVision", Claim: "dynamic batching: max 32, 0.1 s", Figure: "recommended", Host: true, GPU: true,
-			AB: all(served(set{"max_batch": "1"}, set{"max_batch": "32"}), called("0.1", wait, none), called("0.7", wait, none), called("0.7", set{"max_batch": "1"}, set{"max_batch": "32"}))},
+			AB: concatPairs(servingPairs(set{"max_batch": "1"}, set{"max_batch": "32"}), loadPairs("0.1", wait, none), loadPairs("0.7", wait, none), loadPairs("0.7", set{"max_batch": "1"}, set{"max_batch": "32"}))},
 		{ID: "rx-split", Guide: "RxVision", Claim: "split what waits into batches of the best size", Figure: "recommended", Host: true, GPU: true,
-			AB: all(served(set{"split": "off"}, set{"split": "best"}), called("0.7", set{"split": "off"}, set{"split": "best"}))},
+			AB: concatPairs(servingPairs(set{"split": "off"}, set{"split": "best"}), loadPairs("0.7", set{"split": "off"}, set{"split": "best"}))},
 		{ID: "rx-stream", Guide: "RxVision", Claim: "run each batch on a new side stream", Figure: "recommended", Host: true, GPU: true,
-			AB:    all(served(set{"streams": "shared"}, set{"streams": "new"}), served(set{"streams": "shared"}, set{"streams": "own"}), served(set{"streams": "own"}, set{"streams": "new"})),
+			AB:    concatPairs(servingPairs(set{"streams": "shared"}, set{"streams": "new"}), servingPairs(set{"streams": "shared"}, set{"streams": "own"}), servingPairs(set{"streams": "own"}, set{"streams": "new"})),
 			Notes: []string{"the guide's side stream waits for nothing and nothing waits for it, which is a race; here events order it with the copies"}},
 		{ID: "rx-layout", Guide: "RxVision", Claim: "channels_last, batch-norm folding, int8", Figure: "faster", Host: true, GPU: true,
-			AB: all(served(set{"layout": "nchw"}, set{"layout": "nhwc"}), served(set{"bn": "apart"}, set{"bn": "fold"}), onGPU(served(set{"precision": "fp32"}, set{"precision": "int8"}))),
+			AB: concatPairs(servingPairs(set{"layout": "nchw"}, set{"layout": "nhwc"}), servingPairs(set{"bn": "apart"}, set{"bn": "fold"}), keepGPU(servingPairs(set{"precision": "fp32"}, set{"precision": "int8"}))),
 			Notes: []string{
 				"PyTorch 2.9.1's dynamic quantisation changes Linear and leaves Conv2d as it is: the guide's int8 is of the last layer alone",
 				"the guide's call that folds norms takes a pair of modules and fails on a model (TypeError)",
@@ -73,6 +74,6 @@ func servingClaims() []Claim {
 		{ID: "rx-drop", Guide: "RxVision", Claim: "remove dropout for inference", Figure: "faster", Not: BeyondTool,
 			Why: "in evaluation mode dropout is the identity, equal bit for bit in PyTorch, so there is nothing to remove"},
 		{ID: "rx-warm", Guide: "RxVision", Claim: "warm the GPU up before the first request", Figure: "recommended", Run: First, Host: true, GPU: true,
-			AB: served(set{"warm": "off"}, set{"warm": "on"})},
+			AB: servingPairs(set{"warm": "off"}, set{"warm": "on"})},
 	}
 }

@@ -17,9 +17,8 @@ import (
 // transferName is the program of the claims that are about copies alone.
 const transferName = "transfer"
 
-// transfer copies a block to the device in every step and works on it there
-// with copies of its own, one in flight at most beside the next. It is no
-// workload of the list: it only tests claims.
+// transfer copies a block to the device in every step and works on it there with copies of its own; at most one step
+// is in flight during the next. It only tests claims and is not in the list of workloads.
 type transfer struct{}
 
 func (transfer) Name() string { return transferName }
@@ -43,15 +42,15 @@ func (transfer) Knobs() []workloads.Knob {
 	}
 }
 
-// workPasses makes the work on the device about as long as the copy to it: a
-// GPU's own memory is that much faster than the bus.
+// workPasses makes the work on the device about as long as the copy to it: a GPU's own memory is faster than the bus
+// by about this factor.
 const workPasses = 64
 
 func (transfer) Open(_ context.Context, d device.Device, c workloads.Config) (_ workloads.Session, err error) {
 	s := &transferSession{copies: copies{dev: d, n: c.Knobs.Int("bytes")}, wait: !c.Knobs.On("async_copy"), passes: 1}
 	defer func() {
 		if err != nil {
-			_ = s.Close() // what went wrong first is what matters
+			_ = s.Close() // the first error is the one to report
 		}
 	}()
 	if d.Info().Kind != "host" {
@@ -66,7 +65,7 @@ func (transfer) Open(_ context.Context, d device.Device, c workloads.Config) (_ 
 		if s.src[k], err = s.alloc(s.n, place); err != nil {
 			return nil, err
 		}
-		pattern(s.src[k].Bytes(), k)
+		fillPattern(s.src[k].Bytes(), k)
 	}
 	s.allocS = time.Since(began).Seconds()
 	for _, b := range []*device.Buffer{&s.dst[0], &s.dst[1], &s.scratch} {
@@ -94,8 +93,8 @@ func (transfer) Open(_ context.Context, d device.Device, c workloads.Config) (_ 
 	return s, nil
 }
 
-// pattern fills b with what no other buffer of k holds at the same place.
-func pattern(b []byte, k int) {
+// fillPattern fills b with a pattern that no other buffer of k holds at the same place.
+func fillPattern(b []byte, k int) {
 	for i := 0; i+4 <= len(b); i += 4 {
 		binary.LittleEndian.PutUint32(b[i:], uint32(i+k)*2654435761)
 	}
@@ -137,8 +136,8 @@ func (c *copies) Close() error {
 	return errors.Join(errs...)
 }
 
-// same compares device memory with what should be in it.
-func (c *copies) same(stage string, s device.Stream, on device.Buffer, want []byte) (gpuprof.Check, error) {
+// checkBytes compares device memory with its expected contents.
+func (c *copies) checkBytes(stage string, s device.Stream, on device.Buffer, want []byte) (gpuprof.Check, error) {
 	check := gpuprof.Check{Stage: stage, RelativeError: gpuprof.Number(math.Inf(1))}
 	back, err := c.dev.Alloc(len(want), device.Pinned)
 	if err != nil {
@@ -185,7 +184,7 @@ func (s *transferSession) Check(context.Context) ([]gpuprof.Check, error) {
 			return nil, err
 		}
 		for _, b := range []device.Buffer{s.dst[k], s.scratch} {
-			c, err := s.same(loop.H2D, s.main, b, s.src[k].Bytes())
+			c, err := s.checkBytes(loop.H2D, s.main, b, s.src[k].Bytes())
 			if err != nil {
 				return nil, err
 			}
@@ -206,7 +205,7 @@ func (s *transferSession) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
 	}
-	if err := s.toDevice(k, p); err != nil {
+	if err := s.copyToDevice(k, p); err != nil {
 		return err
 	}
 	span := p.Begin(1, s.main)
@@ -220,7 +219,7 @@ func (s *transferSession) Step(i int, p workloads.Probe) error {
 	return s.main.Record(s.worked[k])
 }
 
-func (s *transferSession) toDevice(k int, p workloads.Probe) error {
+func (s *transferSession) copyToDevice(k int, p workloads.Probe) error {
 	span := p.Begin(0, s.copy)
 	if err := s.copy.Copy(s.dst[k], 0, s.src[k], 0, s.n); err != nil {
 		return err
@@ -240,5 +239,5 @@ func (s *transferSession) toDevice(k int, p workloads.Probe) error {
 	return s.main.WaitFor(s.copied[k])
 }
 
-// Programs are the small programs that only claims need.
+// Programs returns the small programs that only claims need.
 func Programs() []workloads.Workload { return []workloads.Workload{transfer{}, weights{}} }

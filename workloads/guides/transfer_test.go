@@ -86,7 +86,7 @@ func TestCopyProgramsNoticeWrongBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	copy(b.Bytes(), "12345678")
-	if got, err := c.same("h2d", s, b, []byte("12345679")); err != nil || got.Pass {
+	if got, err := c.checkBytes("h2d", s, b, []byte("12345679")); err != nil || got.Pass {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

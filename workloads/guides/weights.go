@@ -12,9 +12,8 @@ import (
 // weightsName is the program of the claim about loading a model's weights.
 const weightsName = "weights"
 
-// weights loads a checkpoint that is in memory, as a file just read is, once a
-// step. Half of its tensors belong to the optimiser and are of no use on the
-// device. Like transfer it only tests claims.
+// weights loads a checkpoint from memory, like a file just read, once a step. Half of its tensors belong to the
+// optimiser and have no use on the device. Like transfer it only tests claims.
 type weights struct{}
 
 func (weights) Name() string                { return weightsName }
@@ -38,14 +37,14 @@ func (weights) Open(_ context.Context, d device.Device, c workloads.Config) (_ w
 	s := &weightsSession{copies: copies{dev: d, n: c.Knobs.Int("bytes")}, tensors: c.Knobs.Int("tensors"), direct: c.Knobs["load"] == "direct", skip: c.Knobs.On("skip_keys")}
 	defer func() {
 		if err != nil {
-			_ = s.Close() // what went wrong first is what matters
+			_ = s.Close() // the first error is the one to report
 		}
 	}()
 	total := s.tensors * s.n
 	if s.file, err = s.alloc(2*total, device.Pageable); err != nil {
 		return nil, err
 	}
-	pattern(s.file.Bytes(), 0)
+	fillPattern(s.file.Bytes(), 0)
 	if !s.direct {
 		if s.model, err = s.alloc(total, device.Pageable); err != nil {
 			return nil, err
@@ -83,7 +82,7 @@ func (s *weightsSession) Check(context.Context) ([]gpuprof.Check, error) {
 	if err := s.Step(0, loop.Silent{}); err != nil {
 		return nil, err
 	}
-	c, err := s.same("load", s.main, s.on, s.file.Bytes()[:s.on.Len()])
+	c, err := s.checkBytes("load", s.main, s.on, s.file.Bytes()[:s.on.Len()])
 	return []gpuprof.Check{c}, err
 }
 
@@ -98,7 +97,7 @@ func (s *weightsSession) Step(i int, p workloads.Probe) error {
 		tensors = s.tensors
 	}
 	for t := range tensors {
-		if err := s.load(t); err != nil {
+		if err := s.loadTensor(t); err != nil {
 			return err
 		}
 	}
@@ -106,9 +105,9 @@ func (s *weightsSession) Step(i int, p workloads.Probe) error {
 	return s.main.Sync()
 }
 
-// load brings one tensor to the device; those of the optimiser only into
-// memory, whence a careful program would not even fetch them.
-func (s *weightsSession) load(t int) error {
+// loadTensor copies one tensor to the device; the optimiser's tensors only to host memory, where a careful program
+// would not copy them either.
+func (s *weightsSession) loadTensor(t int) error {
 	used := t < s.tensors
 	from := t * s.n
 	if s.direct && used {

@@ -10,25 +10,23 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Names in Run.Calibration of what one span costs, in seconds: the caller's two
-// reads of the clock, and those with two event records on the main stream.
+// Names in Run.Calibration of the cost of one span, in seconds: two reads of the host clock alone, and two reads with
+// two event records on the main stream.
 const (
 	costHostSpan   = "host_span"
 	costDeviceSpan = "device_span"
 )
 
-// tooDear is the rule by which stage events are kept out of the step's time:
-// they stay only where their cost is known to be within the limit, by the upper
-// end of the measured interval or by the calibrated share of the step. What is
-// measured goes first: a lower end above the limit keeps them out whatever was
-// calibrated. Where events cost more than their recording (a GPU's kernels no
-// longer follow one another at once), calibrated is +Inf.
+// tooDear is the rule by which stage events are excluded from the timed step: they stay only where their cost is known
+// to be within the limit, by the upper end of the measured interval or by the calibrated share of the step. The
+// measurement takes precedence: a lower end above the limit excludes them whatever the calibration gave. Where events
+// cost more than their recording (they separate back-to-back kernels of a GPU), calibrated is +Inf.
 func tooDear(o gpuprof.Ratio, limit, calibrated float64) bool {
 	return o.CI95[0]-1 > limit || o.CI95[1]-1 > limit && calibrated > limit
 }
 
-// overhead is the step with stage events over the step without; nil when there
-// were too few pairs of blocks to tell.
+// overhead returns the ratio of the step with stage events to the step without; nil when too few pairs of blocks
+// measured it.
 func (r *runner) overhead() *gpuprof.Ratio {
 	if ratio, ok := stats.MedianRatio(r.samples.probedPairs, r.samples.barePairs); ok {
 		return &ratio
@@ -39,8 +37,8 @@ func (r *runner) overhead() *gpuprof.Ratio {
 	return nil
 }
 
-// probeCost is the calibrated cost of the spans of a step of the last probed
-// block; nil before there is one.
+// probeCost returns the calibrated cost of the spans of a step of the last probed block; nil before the first such
+// block.
 func (r *runner) probeCost() *gpuprof.ProbeCost {
 	if r.example == nil {
 		return nil
@@ -57,8 +55,8 @@ func (r *runner) probeCost() *gpuprof.ProbeCost {
 	return c
 }
 
-// calibratedShare is the calibrated cost over the bare step: an upper bound of
-// the probe's overhead on the host, +Inf where there is none.
+// calibratedShare returns the calibrated cost over the bare step: an upper bound of the probe's overhead on the host,
+// +Inf if there is none.
 func (r *runner) calibratedShare() float64 {
 	c := r.probeCost()
 	if c == nil || r.run.Device.Kind == "cuda" {
@@ -71,9 +69,9 @@ func (r *runner) calibratedShare() float64 {
 	return c.Seconds / stats.Median(steps)
 }
 
-// decideApart makes the bare step the run's where the probe is too dear; before,
-// sampling has taken both sides in turn. On a GPU the ladder decided it earlier.
-// Where too few pairs were taken to measure the cost, the calibrated one decides.
+// decideApart makes the bare step the step of the run where the probe costs too much; until then sampling has
+// alternated both sides. On a GPU the ladder has decided it earlier. Where too few pairs measured the cost, the
+// calibrated cost decides.
 func (r *runner) decideApart() {
 	o, dear := r.run.Overhead, r.calibratedShare()
 	limit := r.run.Device.ProbeLimit()
@@ -103,18 +101,16 @@ func (r *runner) apartWarning(cost string) {
 		"make the step longer (a larger batch) to time both at once")
 }
 
-// inAStep is how many times longer a span takes in a step than in the row of spans
-// that calibrates it: there, code and data are in the cache, and no other stream
-// runs. With steps of 4 us on two busy cores it was at most 1.6 times (the lower
-// end of the measured overhead over the calibrated cost).
+// inAStep is the ratio of a span's cost in a step to its cost in the row of spans that calibrates it: in the row, code
+// and data are in the cache and no other stream runs. With steps of 4 us on two busy cores it was at most 1.6 (the
+// lower end of the measured overhead over the calibrated cost).
 const inAStep = 2
 
-// spanRounds is how often spans are calibrated; the median round counts, since
-// any may be interrupted.
+// spanRounds is the number of calibration rounds; their median counts, since any round may be interrupted.
 const spanRounds = 15
 
-// calibrateSpans measures what a span costs: of the caller alone, and with
-// events, whose records take the caller's time and then the stream's.
+// calibrateSpans measures the cost of a span: on the host alone, and with events, whose records take host time and
+// then stream time.
 func (r *runner) calibrateSpans() error {
 	costs := map[string]float64{}
 	for name, s := range map[string]device.Stream{costHostSpan: nil, costDeviceSpan: r.sess.Main()} {
@@ -135,8 +131,7 @@ func (r *runner) calibrateSpans() error {
 	return nil
 }
 
-// spanTime is the caller's time of a span, in seconds, over as many as fit some
-// steps.
+// spanTime returns the caller's seconds per span, over as many spans as fit some steps.
 func (r *runner) spanTime(s device.Stream) (float64, error) {
 	if _, _, err := r.rec.Reset(events.Probed); err != nil {
 		return 0, err

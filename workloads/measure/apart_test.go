@@ -173,7 +173,7 @@ func TestLooksAreBounded(t *testing.T) {
 		for i := range 5 { // never decided: a step of its own for every block
 			r.samples.step = append(r.samples.step, float64(1+block%2)+float64(i)*1e-3)
 		}
-		if r.decided(time.Second) {
+		if r.isDecided(time.Second) {
 			t.Fatalf("decided after %d samples", len(r.samples.step))
 		}
 	}

@@ -11,22 +11,21 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// block is a row of steps run from idle to idle. Its first steps fill the
-// pipeline and its last ones drain it; only the periods in [first, last) are
-// samples.
+// block is a sequence of steps run from an idle device to an idle device. Its first steps fill the pipeline and its
+// last ones drain it; only the periods in [first, last) are samples.
 type block struct {
 	pass        events.Pass
 	rec         *events.Block
 	first, last int
 	done        int      // steps that were finished; the recorder may have begun one more
-	causes      []string // what disturbed the block
+	causes      []string // disturbances of the block
 	interrupted bool
 	mismatch    float64 // |sum of periods - caller's clock| over that clock
 }
 
-// trim is how many steps to leave out at either end of a block. Long steps are
-// too dear to throw away at the end, and long against any pipeline effect there.
-func (r *runner) trim() (head, tail int) {
+// trimSteps returns how many steps to leave out at either end of a block. Long steps cost too much to discard at the
+// end, and are long against any effect of the pipeline there.
+func (r *runner) trimSteps() (head, tail int) {
 	if r.cold { // every step begins and ends idle
 		return 0, 0
 	}
@@ -38,7 +37,7 @@ func (r *runner) trim() (head, tail int) {
 	return head, d
 }
 
-// blockSteps is how many samples a block should give.
+// blockSteps returns the number of samples of a block that should take target.
 func (r *runner) blockSteps(target time.Duration) int {
 	least := r.least
 	if r.stepNS > int64(r.long) {
@@ -48,15 +47,15 @@ func (r *runner) blockSteps(target time.Duration) int {
 	if r.stepNS > 0 {
 		n = max(least, int(int64(target)/r.stepNS)+1)
 	}
-	head, tail := r.trim()
+	head, tail := r.trimSteps()
 	return max(1, min(n, r.rec.Capacity()-head-tail))
 }
 
-// runBlock runs keep samples' worth of steps. When the context ends or a step
-// fails in the middle, the whole steps so far are kept; a failed step's error
-// comes with them, and without a block only where the device has failed too.
+// runBlock runs keep samples' worth of steps. When the context ends or a step fails in the middle, it keeps the
+// completed steps. It returns them with a failed step's error, and returns no block only where the device has failed
+// too.
 func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
-	head, tail := r.trim()
+	head, tail := r.trimSteps()
 	n := keep + head + tail
 	runtime.GC() // so that none starts inside the block
 	if err := r.sess.Main().Sync(); err != nil {
@@ -73,7 +72,7 @@ func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 		defer r.telemetryOn(true)
 	}
 	t0 := events.Now()
-	done, stepErr := r.steps(n)
+	done, stepErr := r.runSteps(n)
 	b := &block{pass: pass, done: done, interrupted: done < n}
 	if err := firstError(workloads.Join(r.sess), r.rec.Finish(), r.sess.Main().Sync()); err != nil {
 		return nil, firstError(stepErr, err)
@@ -91,8 +90,8 @@ func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 		b.last = done - 1
 	}
 	b.last = max(b.last, b.first)
-	// The caller's clock also sees its own wake-up after the last step: less
-	// than a millisecond says nothing about the event clock.
+	// The host clock includes the caller's wake-up after the last step: a difference below a millisecond is no
+	// evidence against the event clock.
 	total, clock := b.rec.Begin[done]-b.rec.Begin[0], t1-t0
 	if diff := max(total-clock, clock-total); diff > int64(time.Millisecond) && !b.interrupted {
 		b.mismatch = float64(diff) / float64(clock)
@@ -100,14 +99,14 @@ func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 	return b, stepErr
 }
 
-// steps is the timed loop. It allocates nothing.
-func (r *runner) steps(n int) (int, error) {
+// runSteps is the timed loop. It allocates nothing.
+func (r *runner) runSteps(n int) (int, error) {
 	for i := range n {
 		if r.ctx.Err() != nil {
 			return i, nil
 		}
 		if r.cold || r.blocked {
-			if err := r.ready(); err != nil {
+			if err := r.prepareStep(); err != nil {
 				return i, err
 			}
 		}
@@ -124,16 +123,14 @@ func (r *runner) steps(n int) (int, error) {
 	return n, nil
 }
 
-// ready puts on the main stream what a step begins behind: in mode cold what
-// clears the cache, and where the step is blocked a kernel that spins for as long
-// as the caller takes to enqueue the step, so that its launches queue up and the
-// device works through them without waiting for the caller.
+// prepareStep enqueues on the main stream the work that a step starts behind: in mode cold the kernel that clears the
+// cache, and for blocked steps a kernel that spins for as long as the caller takes to enqueue the step. The launches
+// then queue up, and the device runs through them without waiting for the caller.
 //
-// Blocked are the steps of mode cold, each of which begins on an idle device and
-// would else measure the caller, and those of the kernel pass, whose times are
-// kernels' own. In modes steady, hot and host the caller's pace is part of what
-// a step takes and shows as launch and gap, so nothing is blocked there.
-func (r *runner) ready() error {
+// Blocked are the steps of mode cold, each of which begins on an idle device and would otherwise measure the caller,
+// and the steps of the kernel pass, which measures kernels alone. In modes steady, hot and host the caller's pace is
+// part of a step and appears as launch and gap, so nothing is blocked there.
+func (r *runner) prepareStep() error {
 	main := r.sess.Main()
 	if r.cold {
 		if err := r.dev.FlushCache(main); err != nil {
@@ -146,13 +143,12 @@ func (r *runner) ready() error {
 	return r.dev.Spin(main, min(int64(blockSlack*float64(r.enqueueNS))+blockNS, longestBlockNS))
 }
 
-// settleStep ends a step of mode cold: the next one begins on an idle device.
+// settleStep ends a step of mode cold and waits, so that the next step begins on an idle device.
 func (r *runner) settleStep() error {
 	return firstError(workloads.Join(r.sess), r.rec.EndStep(), r.sess.Main().Sync())
 }
 
-// enqueueTime is the caller's median time in a step of a probed block, without
-// its waiting, in nanoseconds.
+// enqueueTime returns the caller's median time in a step of a probed block without its waits, in nanoseconds.
 func (b *block) enqueueTime(stages []gpuprof.Stage) int64 {
 	sums := make([]float64, len(b.rec.Begin)-1)
 	for _, sp := range b.rec.Spans {
@@ -163,30 +159,30 @@ func (b *block) enqueueTime(stages []gpuprof.Stage) int64 {
 	return int64(stats.Median(sums))
 }
 
-// periods are the block's samples in seconds, by the mode's clock.
+// periods returns the block's samples in seconds, by the mode's clock.
 func (b *block) periods(mode gpuprof.Mode) []float64 {
 	var out []float64
-	edges, stride := b.edges(mode)
+	edges, stride := b.stepEdges(mode)
 	for i := b.first; i < b.last; i++ {
 		out = append(out, gpuprof.Seconds(edges[i*stride+1]-edges[i*stride]))
 	}
 	return out
 }
 
-// edges are the step borders: device times, or in mode host the caller's. Step
-// i is from edge i*stride to the next: steps follow one another (stride 1)
-// but in mode cold, where what lies between them is nobody's (stride 2).
-func (b *block) edges(mode gpuprof.Mode) (at []int64, stride int) {
+// stepEdges returns the step boundaries in nanoseconds: device times, or the caller's in mode host. Step i starts at
+// edge i*stride and ends at the next edge: steps are contiguous (stride 1) except in mode cold, where the time between
+// two steps belongs to none (stride 2).
+func (b *block) stepEdges(mode gpuprof.Mode) (at []int64, stride int) {
 	if mode == gpuprof.Cold {
 		for i, end := range b.rec.Ends {
 			at = append(at, b.rec.Begin[i], end)
 		}
 		return at, 2
 	}
-	return b.borders(mode), 1
+	return b.stepBorders(mode), 1
 }
 
-func (b *block) borders(mode gpuprof.Mode) []int64 {
+func (b *block) stepBorders(mode gpuprof.Mode) []int64 {
 	if mode != gpuprof.HostClock {
 		return b.rec.Begin
 	}

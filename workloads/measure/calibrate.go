@@ -12,14 +12,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// calibrate measures what measuring costs here, in seconds: the smallest step
-// of the event clock, an empty event pair, a launch of nothing seen from both
-// sides, a read of the caller's clock, and a read of four bytes from the device, as
-// .item() makes it.
+// calibrate measures the costs of measuring, in seconds: the smallest step of the event clock, an empty event pair, an
+// empty launch on the device and on the host, a read of the host clock, and a read of four bytes from the device, like
+// PyTorch's .item().
 //
-// On a device that can spin, events and launches queue up behind a blocking kernel, so
-// that the device's side is not the caller's pace; the caller's side is the
-// time of the same calls.
+// On a device that can spin, events and launches queue up behind a blocking kernel, so the device's figures do not
+// include the caller's pace; the host figures are the times of the same calls.
 func calibrate(dev *events.Tracer, s device.Stream, in Instruments) (map[string]float64, error) {
 	const n = 200
 	evs := make([]device.Event, 2*n)
@@ -63,12 +61,11 @@ func calibrate(dev *events.Tracer, s device.Stream, in Instruments) (map[string]
 	return out, nil
 }
 
-// itemBytes is what .item() reads.
+// itemBytes is the size of a read by .item().
 const itemBytes = 4
 
-// itemRead is the caller's time, in seconds, for a copy of four bytes from a device
-// that does nothing else, and the wait for it: the third quartile of n, so that a sum
-// of many is not below what as many took.
+// itemRead returns the caller's seconds to copy four bytes from an otherwise idle device and to wait for them: the
+// third quartile of n, so that a sum of many reads is not below their total time.
 func itemRead(dev *events.Tracer, s device.Stream, n int) (_ float64, err error) {
 	from, err := dev.Alloc(itemBytes, device.OnDevice)
 	if err != nil {
@@ -95,8 +92,8 @@ func itemRead(dev *events.Tracer, s device.Stream, n int) (_ float64, err error)
 	return took[3*n/4], nil
 }
 
-// clockRead is the median time of a read of the caller's clock over rounds of
-// reads, any of which may be interrupted.
+// clockRead returns the median seconds of a read of the host clock over rounds of reads, any of which may be
+// interrupted.
 func clockRead() float64 {
 	const n = 200
 	var rounds []float64
@@ -110,9 +107,8 @@ func clockRead() float64 {
 	return stats.Median(rounds)
 }
 
-// smallestStep is the least time above zero that lies between any two of the
-// times, or between one and zero; 0 where all are zero. Half a nanosecond is
-// rounding.
+// smallestStep returns the least difference above zero between any two of the times, or between one and zero; 0 where
+// all times are zero. Differences up to half a nanosecond are rounding.
 func smallestStep(times []float64) float64 {
 	sorted := append([]float64{0}, times...)
 	slices.Sort(sorted)
@@ -128,8 +124,7 @@ func smallestStep(times []float64) float64 {
 	return step
 }
 
-// calibrationBlockNS is well over what the caller needs for a round's events and
-// launches, some 10 us each.
+// calibrationBlockNS is well above the caller's time for a round's events and launches, some 10 us each.
 const calibrationBlockNS = 10_000_000
 
 // eventPairs times fn between pairs of events and on the caller's clock.

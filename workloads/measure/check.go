@@ -14,30 +14,29 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Check opens the plan's workload on dev and compares every stage with its
-// reference, never from the cache. Failed checks are in the result, and the
-// error is then ErrCheck.
+// Check opens the plan's workload on dev and compares every stage with its reference, never from the cache. The result
+// contains failed checks, and the error is then ErrCheck.
 func Check(ctx context.Context, dev device.Device, plan Plan) ([]gpuprof.Check, error) {
 	sess, err := plan.open(ctx, dev)
 	if err != nil {
 		return nil, err
 	}
 	defer sess.Close()
-	if text := substituted(sess); text != "" && plan.Note != nil {
+	if text := substitutedText(sess); text != "" && plan.Note != nil {
 		plan.Note(text)
 	}
-	return plan.check(ctx, sess)
+	return plan.checkSession(ctx, sess)
 }
 
-// substituted is what workloads.Substituter says of a session.
-func substituted(sess workloads.Session) string {
+// substitutedText returns the message of a workloads.Substituter, "" for other sessions.
+func substitutedText(sess workloads.Session) string {
 	if s, ok := sess.(workloads.Substituter); ok {
 		return s.Substituted()
 	}
 	return ""
 }
 
-// open asks the workload whether the device can honour the plan, then opens it.
+// open asks the workload whether the device supports the plan, then opens it.
 func (p Plan) open(ctx context.Context, dev device.Device) (workloads.Session, error) {
 	if d, ok := dev.(interface{ Libraries() map[string]string }); ok {
 		d.Libraries() // a workload may ask the device's facts for them
@@ -52,8 +51,8 @@ func (p Plan) open(ctx context.Context, dev device.Device) (workloads.Session, e
 	return sess, nil
 }
 
-// check compares an open session with its reference.
-func (p Plan) check(ctx context.Context, sess workloads.Session) ([]gpuprof.Check, error) {
+// checkSession compares an open session with its reference.
+func (p Plan) checkSession(ctx context.Context, sess workloads.Session) ([]gpuprof.Check, error) {
 	checks, err := sess.Check(ctx)
 	if err != nil {
 		return checks, fmt.Errorf("checking %s: %w", p.Workload.Name(), err)
@@ -73,25 +72,23 @@ func checkError(plan Plan, checks []gpuprof.Check) error {
 	return nil
 }
 
-// checked is the session's check, or an earlier pass of the same build with
-// the same settings on the same device: several processes of one comparison
-// do not pay for the reference again. The device's fingerprint and the hash of
-// the kernels it runs are part of what must be the same.
-func checked(ctx context.Context, dev device.Device, sess workloads.Session, plan Plan, code string) ([]gpuprof.Check, error) {
+// checkOrCached returns the session's check, or an earlier pass of the same build with the same settings on the same
+// device, so that several processes of one comparison compute the reference once. The device's fingerprint and the
+// hash of its kernels are part of the cache key.
+func checkOrCached(ctx context.Context, dev device.Device, sess workloads.Session, plan Plan, code string) ([]gpuprof.Check, error) {
 	path := cachePath(dev.Info(), plan, code)
 	if checks, ok := readCache(path); ok {
 		return checks, nil
 	}
-	checks, err := plan.check(ctx, sess)
+	checks, err := plan.checkSession(ctx, sess)
 	if err == nil {
 		writeCache(path, checks)
 	}
 	return checks, err
 }
 
-// cachePath is empty when nothing can be cached: without a folder, without a
-// build to tie the result to, or when a knob names a file, whose content the
-// key would not know.
+// cachePath returns "" when nothing can be cached: without a folder, without a build to which the result belongs, or
+// when a knob names a file, whose content is not part of the key.
 func cachePath(info device.Info, plan Plan, code string) string {
 	if plan.CacheDir == "" || plan.Build == "" {
 		return ""
@@ -131,7 +128,7 @@ func readCache(path string) ([]gpuprof.Check, bool) {
 	return checks, true
 }
 
-// writeCache does its best: a cache that cannot be written costs time only.
+// writeCache ignores its errors: a missing cache costs time only.
 func writeCache(path string, checks []gpuprof.Check) {
 	b, err := json.Marshal(checks)
 	if path == "" || err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {

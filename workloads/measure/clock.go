@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// deviceClock is the clock of the device in hertz when the last sample was taken:
-// the SM clock of a GPU, that of a CPU on the host. 0 is unknown.
+// deviceClock returns the clock of the device in hertz when the last sample was taken: the SM clock of a GPU, the
+// CPU's on the host. 0 is unknown.
 func (r *runner) deviceClock() float64 {
 	end := math.Inf(1)
 	if n := len(r.run.Order); n > 0 {
@@ -23,8 +23,8 @@ func (r *runner) deviceClock() float64 {
 	return v
 }
 
-// lastReading is the last one that is known and was taken by the time end; the
-// first known one after it where there is none; 0 without any.
+// lastReading returns the last known reading taken by the time end; without one, the first known reading after it; 0
+// without any.
 func lastReading(t gpuprof.Track, end float64) float64 {
 	last := 0.0
 	for i, n := range t.Value {

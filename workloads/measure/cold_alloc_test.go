@@ -23,7 +23,7 @@ func TestColdLoopAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.sess.Close()
-	for _, phase := range []func() error{r.prepare, r.warmUp} {
+	for _, phase := range []func() error{r.prepareProbes, r.warmUp} {
 		if err := phase(); err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +36,7 @@ func TestColdLoopAllocatesNothing(t *testing.T) {
 	}
 	main := r.sess.Main()
 	n := testing.AllocsPerRun(20, func() {
-		if err := r.ready(); err != nil {
+		if err := r.prepareStep(); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.rec.Start(0); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/probes/events"
 )
 
-// samples collects, per sample, what series are made of.
+// samples collects the samples from which series are made.
 type samples struct {
 	stages []gpuprof.Stage
 	step   []float64
@@ -19,7 +19,7 @@ type samples struct {
 	rates                 []float64 // steps a second, one a probed block
 	order                 []gpuprof.Order
 	flags                 [][]string
-	causes                map[string]int // samples by what disturbed them
+	causes                map[string]int // number of samples by disturbance
 	blocks                int
 	probedPairs           [][]float64 // by pair of neighbouring blocks, for the overhead
 	barePairs             [][]float64
@@ -31,8 +31,8 @@ func newSamples(stages []gpuprof.Stage) *samples {
 	return &samples{stages: stages, causes: map[string]int{}, device: make([][]float64, n), host: make([][]float64, n), exposed: make([][]float64, n)}
 }
 
-// add takes a block's samples in. Where stage events are kept apart, the bare
-// blocks are the step's and the probed ones the stages'.
+// add appends a block's samples. Where stage events are kept apart, the bare blocks are samples of the step and the
+// probed ones of the stages.
 func (s *samples) add(b *block, mode gpuprof.Mode, limit int, apart bool) {
 	if b.rec == nil {
 		return
@@ -55,7 +55,7 @@ func (s *samples) add(b *block, mode gpuprof.Mode, limit int, apart bool) {
 		s.addStep(p)
 		s.addStages(b, mode, len(p))
 	}
-	edges, stride := b.edges(mode)
+	edges, stride := b.stepEdges(mode)
 	for i := range p {
 		s.order = append(s.order, gpuprof.Order{Block: s.blocks, Side: side, StartS: gpuprof.Seconds(edges[(b.first+i)*stride])})
 		s.flags = append(s.flags, flagsOf(b.causes))
@@ -66,7 +66,7 @@ func (s *samples) add(b *block, mode gpuprof.Mode, limit int, apart bool) {
 	s.blocks++
 }
 
-// addStep takes in periods of the step, and their rate over the block.
+// addStep appends periods of the step, and their rate over the block.
 func (s *samples) addStep(p []float64) {
 	s.step = append(s.step, p...)
 	if sum := floats.Sum(p); sum > 0 {
@@ -74,11 +74,11 @@ func (s *samples) addStep(p []float64) {
 	}
 }
 
-// addStages takes the stage times of the first n samples of a probed block.
+// addStages appends the stage times of the first n samples of a probed block.
 func (s *samples) addStages(b *block, mode gpuprof.Mode, n int) {
 	intervals := intervalsOf(b.rec, s.stages)
-	edges, stride := b.edges(mode)
-	rows := exposed(edges, intervals, len(s.stages))
+	edges, stride := b.stepEdges(mode)
+	rows := splitExposed(edges, intervals, len(s.stages))
 	dev, host := stageSums(b.rec, len(s.stages))
 	for k := range n {
 		i := b.first + k
@@ -90,8 +90,7 @@ func (s *samples) addStages(b *block, mode gpuprof.Mode, n int) {
 	}
 }
 
-// intervalsOf lists who could own which time: device spans by their events,
-// the caller's spans by its clock.
+// intervalsOf lists the intervals that stages can own: device spans by their events, the caller's spans by its clock.
 func intervalsOf(b *events.Block, stages []gpuprof.Stage) []interval {
 	out := make([]interval, 0, 2*len(b.Spans))
 	for _, sp := range b.Spans {
@@ -103,8 +102,8 @@ func intervalsOf(b *events.Block, stages []gpuprof.Stage) []interval {
 	return out
 }
 
-// stageSums adds up, per step, the device and host time of every column. The
-// caller's time in device stages is theirs and, once more, launch's.
+// stageSums sums the device and host time of every column per step. The caller's time in device stages counts for the
+// stage and again for launch.
 func stageSums(b *events.Block, nStages int) (dev, host [][]int64) {
 	steps := len(b.Begin) - 1
 	dev, host = make([][]int64, steps), make([][]int64, steps)
@@ -122,13 +121,13 @@ func stageSums(b *events.Block, nStages int) (dev, host [][]int64) {
 	return dev, host
 }
 
-// pair notes a finished pair of neighbouring blocks, one of each side.
-func (s *samples) pair(probed, bare *block, mode gpuprof.Mode) {
+// addPair adds a completed pair of neighbouring blocks, one of each side.
+func (s *samples) addPair(probed, bare *block, mode gpuprof.Mode) {
 	s.probedPairs, s.barePairs = append(s.probedPairs, probed.periods(mode)), append(s.barePairs, bare.periods(mode))
 }
 
-// results turns the columns into stage results, without kernels.
-func (s *samples) results() []gpuprof.StageResult {
+// stageResults turns the columns into stage results, without kernels.
+func (s *samples) stageResults() []gpuprof.StageResult {
 	if len(s.exposed[0]) == 0 {
 		return []gpuprof.StageResult{}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// The energy pass: the counter moves in steps of some 20 to 100 ms, so it has
-// to be watched over many of them, and only from one move to another.
+// The energy pass: the counter updates every 20 to 100 ms, so it is read over many updates, and evaluated only from
+// one update to another.
 const (
 	energyTime    = 2 * time.Second
 	energyUpdates = 50
@@ -82,8 +82,8 @@ func (w *wattmeter) poll(in Instruments, power bool) {
 	}
 }
 
-// enough says that the counter was watched long enough.
-func (w *wattmeter) enough(least, most time.Duration, updates int) bool {
+// isLongEnough reports whether the counter was read for long enough.
+func (w *wattmeter) isLongEnough(least, most time.Duration, updates int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	spent := time.Since(w.begin)
@@ -95,9 +95,9 @@ func (w *wattmeter) end() {
 	w.done.Wait()
 }
 
-// watts is the power by the counter: the slope of its value over its moves,
-// which a reading that came late on a busy machine does not turn (Theil-Sen).
-func (w *wattmeter) watts() (power, seconds float64, updates int) {
+// meanPower returns the power by the counter in watts: the Theil-Sen slope of its value over its updates, which a late
+// reading on a busy machine does not tilt.
+func (w *wattmeter) meanPower() (power, seconds float64, updates int) {
 	n := len(w.moves)
 	if n < 2 {
 		return math.NaN(), 0, 0
@@ -113,8 +113,8 @@ func slopeOf(moves []reading) float64 {
 	return theilSen(x, y)
 }
 
-// instant is the mean of the power readings over the same time.
-func (w *wattmeter) instant() float64 {
+// instantPower returns the mean of the power readings over the same time, in watts; NaN if unknown.
+func (w *wattmeter) instantPower() float64 {
 	if len(w.moves) < 2 {
 		return math.NaN()
 	}
@@ -127,8 +127,8 @@ func (w *wattmeter) instant() float64 {
 	return sum / float64(n) // 0/0 is unknown
 }
 
-// parts is the mean power of up to ten parts of the time, of whole moves.
-func (w *wattmeter) parts() []float64 {
+// partPowers returns the mean power of up to ten parts of the time, each of whole updates, in watts.
+func (w *wattmeter) partPowers() []float64 {
 	n := len(w.moves) - 1
 	parts := min(energyParts, n)
 	var out []float64
@@ -138,7 +138,7 @@ func (w *wattmeter) parts() []float64 {
 	return out
 }
 
-// energyPass measures joules a step where there is an energy counter.
+// energyPass measures joules per step on devices with an energy counter.
 func (r *runner) energyPass() error {
 	in := r.plan.Instruments
 	if in == nil {
@@ -153,18 +153,18 @@ func (r *runner) energyPass() error {
 	if !ok {
 		return nil
 	}
-	for !w.enough(r.idleFor, idleCap, idleUpdates) && r.ctx.Err() == nil {
+	for !w.isLongEnough(r.idleFor, idleCap, idleUpdates) && r.ctx.Err() == nil {
 		r.pause(10 * time.Millisecond)
 	}
 	w.end()
-	idle, _, moves := w.watts()
+	idle, _, moves := w.meanPower()
 	if moves < 2 {
 		idle = math.NaN()
 	}
 	return r.poweredSteps(in, idle)
 }
 
-// pause waits, or until the run is interrupted.
+// pause waits for d, or until the run is interrupted.
 func (r *runner) pause(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -174,7 +174,7 @@ func (r *runner) pause(d time.Duration) {
 	}
 }
 
-// poweredSteps runs steps without any events while the counter is watched.
+// poweredSteps runs steps without any events while the energy counter is read.
 func (r *runner) poweredSteps(in Instruments, idle float64) error {
 	if _, _, err := r.rec.Reset(events.Nothing); err != nil {
 		return fmt.Errorf("beginning the energy pass: %w", err)
@@ -192,9 +192,9 @@ func (r *runner) poweredSteps(in Instruments, idle float64) error {
 	}
 	t0, n := events.Now(), 0
 	var err error
-	for err == nil && r.ctx.Err() == nil && !w.enough(r.energyFor, energyCap, energyUpdates) {
+	for err == nil && r.ctx.Err() == nil && !w.isLongEnough(r.energyFor, energyCap, energyUpdates) {
 		var done int
-		done, err = r.steps(max(1, int(int64(20*time.Millisecond)/max(r.stepNS, 1))))
+		done, err = r.runSteps(max(1, int(int64(20*time.Millisecond)/max(r.stepNS, 1))))
 		n += done
 	}
 	if e := firstError(workloads.Join(r.sess), r.sess.Main().Sync()); err == nil {
@@ -214,7 +214,7 @@ func (r *runner) poweredSteps(in Instruments, idle float64) error {
 func (r *runner) stepsFor(d time.Duration) (int, error) {
 	n := 0
 	for began := time.Now(); time.Since(began) < d && r.ctx.Err() == nil; {
-		done, err := r.steps(1)
+		done, err := r.runSteps(1)
 		if err != nil {
 			return n, fmt.Errorf("energy pass: %w", err)
 		}
@@ -223,16 +223,16 @@ func (r *runner) stepsFor(d time.Duration) (int, error) {
 	return n, nil
 }
 
-// addEnergy works out joules a step and whether they can be believed.
+// addEnergy computes joules per step and decides whether they are valid.
 func (r *runner) addEnergy(w *wattmeter, idle, stepS float64, steps int) {
-	power, seconds, updates := w.watts()
+	power, seconds, updates := w.meanPower()
 	if updates == 0 {
 		r.warn("energy-unknown", "the device's energy counter did not move while steps ran", "update the driver; energy per step is not reported")
 		return
 	}
 	e := &gpuprof.Energy{
 		GrossStepJ: power * stepS, NetStepJ: gpuprof.Number((power - idle) * stepS), CounterW: power,
-		InstantW: gpuprof.Number(w.instant()), IdleW: gpuprof.Number(idle),
+		InstantW: gpuprof.Number(w.instantPower()), IdleW: gpuprof.Number(idle),
 		Seconds: seconds, Updates: updates, Steps: steps,
 	}
 	apart := math.Abs(float64(e.InstantW)/power - 1)
@@ -252,7 +252,7 @@ func (r *runner) addEnergy(w *wattmeter, idle, stepS float64, steps int) {
 		return
 	}
 	var perStep []float64
-	for _, p := range w.parts() {
+	for _, p := range w.partPowers() {
 		perStep = append(perStep, p*stepS)
 	}
 	r.run.EnergyStep = stats.Summarise("J", perStep)

@@ -47,11 +47,11 @@ func TestExampleStepKeepsItsLaunches(t *testing.T) {
 // TestExampleStepIsTypical: an outlier in the middle of a block is no example.
 func TestExampleStepIsTypical(t *testing.T) {
 	b := &block{rec: &events.Block{Begin: []int64{0, 10, 20, 120, 131, 140}}, first: 0, last: 5}
-	if got := b.typical(); got != 1 { // periods 10 10 100 11 9
+	if got := b.typicalStep(); got != 1 { // periods 10 10 100 11 9
 		t.Errorf("step %d, want 1", got)
 	}
 	b.first, b.last = 2, 2
-	if got := b.typical(); got != 2 {
+	if got := b.typicalStep(); got != 2 {
 		t.Errorf("step %d of no sample, want 2", got)
 	}
 }

@@ -7,17 +7,16 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// interval is a piece of recorded time. lane orders ownership: when several
-// intervals cover an instant, the smallest owner value wins.
+// interval is a recorded interval, in nanoseconds. owner orders ownership: when several intervals cover an instant,
+// the smallest owner value wins.
 type interval struct {
 	start, end int64
 	owner      int
 }
 
-// owners: device stages that compute first, in step order, then those that
-// transfer: a copy beside a kernel is hidden whichever stage comes first. Then
-// host stages, in step order; then the caller's enqueueing of device stages,
-// which is "launch". What nothing owns is the gap.
+// ownerOf ranks owners: first device stages that compute, in step order, then those that transfer, so that a copy
+// during a kernel is hidden whichever stage comes first. Then host stages, in step order, then the caller's enqueueing
+// of device stages, named "launch". Time without an owner is the gap.
 func ownerOf(stages []gpuprof.Stage, stage int, onDevice bool) int {
 	switch {
 	case onDevice && stages[stage].Role.Copies():
@@ -30,10 +29,9 @@ func ownerOf(stages []gpuprof.Stage, stage int, onDevice bool) int {
 	return 3 * len(stages)
 }
 
-// exposed splits every period [begin[i], begin[i+1]) among the owners of its
-// instants. Row i has one entry a stage, then launch, then gap, and adds up
-// to the period exactly: everything is in whole nanoseconds.
-func exposed(begin []int64, spans []interval, nStages int) [][]int64 {
+// splitExposed splits every period [begin[i], begin[i+1]) among the owners of its instants. Row i has one entry per
+// stage, then launch, then gap, and adds up to the period exactly: everything is in whole nanoseconds.
+func splitExposed(begin []int64, spans []interval, nStages int) [][]int64 {
 	type edge struct {
 		at    int64
 		owner int

@@ -39,7 +39,7 @@ func TestExposedOwnership(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := exposed([]int64{0, 100}, tt.spans, 3)
+			got := splitExposed([]int64{0, 100}, tt.spans, 3)
 			if d := cmp.Diff([][]int64{tt.want}, got); d != "" {
 				t.Error(d)
 			}
@@ -69,7 +69,7 @@ func TestExposedAddsUp(t *testing.T) {
 			}
 			lasts[col] += max(d, 0)
 		}
-		got := exposed(begin, spans, 3)
+		got := splitExposed(begin, spans, 3)
 		total := make([]int64, 5)
 		for i, row := range got {
 			var sum int64
@@ -117,7 +117,7 @@ func TestExposedCopies(t *testing.T) {
 				alone++
 			}
 		}
-		row := exposed([]int64{0, period}, spans, 3)[0]
+		row := splitExposed([]int64{0, period}, spans, 3)[0]
 		if others := row[0] + row[1] + row[2] - row[copies]; row[copies] != alone || others != computing {
 			t.Fatalf("the copy is exposed for %d, alone for %d; kernels %d, running for %d", row[copies], alone, others, computing)
 		}
@@ -163,7 +163,7 @@ func TestExposedCopiesOfRecordedSteps(t *testing.T) {
 				}
 			}
 			// The recording holds the spans beside the copy, so its own time is a period.
-			row := exposed([]int64{from, to}, spans, len(stages))[0]
+			row := splitExposed([]int64{from, to}, spans, len(stages))[0]
 			if got := row[index["h2d"]]; hidden && got != 0 || !hidden && got != to-from {
 				t.Errorf("%d of %d ns of the copy are exposed, hidden is %v", got, to-from, hidden)
 			}

@@ -21,32 +21,32 @@ import (
 	"github.com/gpuprof/gpuprof/probes/events"
 )
 
-// The history of processes on this machine: one line of JSON a process, in the
-// cache folder, so that a run of one process can say how far another may differ.
+// The history of processes on this machine: one line of JSON per process, in the cache folder. From it a run of one
+// process estimates the variation between processes.
 const (
 	historyFile = "processes.jsonl"
-	historyMost = 256 << 10 // bytes; past it the older half goes
+	historyMost = 256 << 10 // bytes; a larger file loses its older half
 	// newSession is the time without a process after which a session ends.
 	newSession = 30 * time.Minute
 )
 
-// processNote is one process of the history.
+// processNote is one process in the history.
 type processNote struct {
-	Machine string  `json:"machine"` // hash of what must agree for times to agree
+	Machine string  `json:"machine"` // hash of the facts on which times depend
 	Program string  `json:"program"` // hash of workload, settings and build
-	Process string  `json:"process"` // what measures twice in one process is one
+	Process string  `json:"process"` // several measurements of one process count once
 	At      int64   `json:"at"`      // Unix time of its start in seconds
 	MedianS float64 `json:"median_s"`
 }
 
-// rememberProcess says how far another process may differ, by the processes
-// before this one, and adds this one for the next.
+// rememberProcess estimates from earlier processes how much another process may differ, and appends this one to the
+// history.
 func (r *runner) rememberProcess() {
-	if r.turns || r.plan.CacheDir == "" || r.plan.Build == "" { // steps beside a peer are no process of their own
+	if r.turns || r.plan.CacheDir == "" || r.plan.Build == "" { // turns with a peer are no separate process
 		return
 	}
 	path := filepath.Join(r.plan.CacheDir, historyFile)
-	note := r.note()
+	note := r.currentNote()
 	notes := readHistory(path)
 	r.run.Another = anotherOf(notes, note)
 	if r.run.Status == gpuprof.Complete && !r.run.Simulated() && r.run.Step.N() >= minSamples && r.run.Step.Median > 0 {
@@ -54,7 +54,7 @@ func (r *runner) rememberProcess() {
 	}
 }
 
-func (r *runner) note() processNote {
+func (r *runner) currentNote() processNote {
 	d := &r.run.Device
 	host, _ := os.Hostname() // a home folder may be shared by machines
 	return processNote{
@@ -65,8 +65,7 @@ func (r *runner) note() processNote {
 	}
 }
 
-// hashed is a name for what was given, of 2n letters; empty for what JSON cannot
-// hold, such as NaN.
+// hashed returns a hash of its arguments in 2n letters; empty for values that JSON cannot represent, such as NaN.
 func hashed(n int, what ...any) string {
 	b, err := json.Marshal(what)
 	if err != nil {
@@ -76,8 +75,8 @@ func hashed(n int, what ...any) string {
 	return hex.EncodeToString(sum[:n])
 }
 
-// readHistory reads what is there; lines that cannot be read are left out: the
-// file is a cache, and another version may have written it.
+// readHistory reads the history without lines that it cannot decode: the file is a cache, and another version may have
+// written it.
 func readHistory(path string) []processNote {
 	b, err := outside.ReadFound(path)
 	if err != nil {
@@ -94,8 +93,8 @@ func readHistory(path string) []processNote {
 	return out
 }
 
-// appendHistory adds a line, which no other process tears apart. A folder that
-// cannot be written costs the history, not the run.
+// appendHistory appends a line, which concurrent processes do not tear. A folder that cannot be written costs the
+// history, not the run.
 func appendHistory(path string, notes []processNote, note processNote) {
 	line, err := json.Marshal(note)
 	if err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {
@@ -120,9 +119,8 @@ func appendHistory(path string, notes []processNote, note processNote) {
 	_ = f.Close()
 }
 
-// anotherOf is what the history says of another process of this one's program;
-// where there are too few, what the machine's other programs say; nil when
-// nothing is known.
+// anotherOf estimates from the history the variation between processes of this one's program; with too few of them,
+// from the machine's other programs; nil when neither suffices.
 func anotherOf(notes []processNote, of processNote) *gpuprof.Another {
 	programs := map[string][]processNote{}
 	seen := map[[2]string]bool{}
@@ -141,7 +139,7 @@ func anotherOf(notes []processNote, of processNote) *gpuprof.Another {
 	var all [][][]float64
 	count := 0
 	for _, list := range programs {
-		if len(list) > 1 { // one alone says nothing of another
+		if len(list) > 1 { // a single process shows no variation
 			all, count = append(all, sessionsOf(list)), count+len(list)
 		}
 	}
@@ -151,7 +149,7 @@ func anotherOf(notes []processNote, of processNote) *gpuprof.Another {
 	return nil
 }
 
-// sessionsOf are the logarithms of medians, one list a session.
+// sessionsOf returns the logarithms of medians, one list per session.
 func sessionsOf(notes []processNote) [][]float64 {
 	notes = slices.Clone(notes)
 	slices.SortStableFunc(notes, func(a, b processNote) int { return cmp.Compare(a.At, b.At) })
@@ -165,7 +163,7 @@ func sessionsOf(notes []processNote) [][]float64 {
 	return out
 }
 
-// anotherOfRuns is what the processes of one run say of another.
+// anotherOfRuns estimates the variation between processes from the processes of one run.
 func anotherOfRuns(runs []*gpuprof.Run) *gpuprof.Another {
 	var logs []float64
 	for _, r := range runs {

@@ -12,9 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Instruments read a device beside the event probe: NVML, or nothing. What is
-// unknown is false or absent, never zero. Methods may be called from several
-// goroutines, Start and Stop from one.
+// Instruments read a device in addition to the event probe: NVML, or nothing. Unknown values are false or absent,
+// never zero. Methods may be called from several goroutines, Start and Stop from one.
 type Instruments interface {
 	// Start samples in a goroutine of its own until Stop, which returns the
 	// tracks with their times in seconds since Start.
@@ -26,8 +25,7 @@ type Instruments interface {
 	EnergyJ() (float64, bool) // a counter in J, of any origin
 	PowerW() (float64, bool)  // now
 	ClockHz() (float64, bool) // of the multiprocessors, now
-	// Throttles is for how long clocks have been held down so far, in seconds
-	// by reason; a counter that is unknown is absent.
+	// Throttles returns how long clocks have been throttled so far, in seconds by reason; unknown counters are absent.
 	Throttles() map[string]float64
 	Foreign() (n int, ok bool)      // other programs' processes on the device
 	Latency() (time.Duration, bool) // of one call
@@ -48,7 +46,7 @@ const (
 	powerCap     = "power-cap"
 )
 
-// flagOf is the reason code of a cause.
+// flagOf returns the reason code of a cause.
 func flagOf(cause string) string {
 	switch cause {
 	case powerCap:
@@ -59,7 +57,7 @@ func flagOf(cause string) string {
 	return flagThrottled
 }
 
-// disturbances is what may have disturbed a block, counted so far.
+// disturbances are the counters of possible disturbances of a block, read at one time.
 type disturbances struct {
 	quota      float64 // s the CPU quota held this process back
 	quotaKnown bool
@@ -78,8 +76,7 @@ func (r *runner) disturbances() disturbances {
 	return d
 }
 
-// since names what acted between two looks: cumulative counters miss nothing
-// that came and went.
+// since names the disturbances between two readings: cumulative counters include disturbances that ended in between.
 func (d disturbances) since(before disturbances) []string {
 	var causes []string
 	if d.quotaKnown && d.quota > before.quota {
@@ -96,7 +93,7 @@ func (d disturbances) since(before disturbances) []string {
 	return causes
 }
 
-// flagsOf are the reason codes of a block's causes, each once.
+// flagsOf returns the reason codes of a block's causes, each once.
 func flagsOf(causes []string) []string {
 	flags := []string{}
 	for _, c := range causes {
@@ -107,7 +104,7 @@ func flagsOf(causes []string) []string {
 	return flags
 }
 
-// disturbedWarnings says how many samples each cause touched.
+// disturbedWarnings reports how many samples each cause affected.
 func (r *runner) disturbedWarnings() {
 	s := r.samples
 	for _, cause := range slices.Sorted(maps.Keys(s.causes)) {
@@ -125,27 +122,26 @@ func (r *runner) disturbedWarnings() {
 	}
 }
 
-// startTelemetry begins sampling of the machine and, where there are
-// instruments, of the device. The function it returns ends it and hands out
-// the tracks, their times from the start of the run.
+// startTelemetry begins sampling of the machine and, with instruments, of the device. The returned function ends the
+// sampling and returns the tracks, their times counted from the start of the run.
 func (r *runner) startTelemetry() (stop func() map[string]gpuprof.Track) {
 	begunHost := time.Since(r.started).Seconds()
 	machine := r.machine.Start(r.ctx, telemetryEvery)
 	in := r.plan.Instruments
 	if in == nil {
-		return func() map[string]gpuprof.Track { return shifted(machine.Stop(), begunHost) }
+		return func() map[string]gpuprof.Track { return shiftTracks(machine.Stop(), begunHost) }
 	}
 	in.Start(r.ctx, telemetryEvery)
 	begunDevice := time.Since(r.started).Seconds()
 	return func() map[string]gpuprof.Track {
-		tracks := shifted(machine.Stop(), begunHost)
-		maps.Copy(tracks, shifted(in.Stop(), begunDevice))
+		tracks := shiftTracks(machine.Stop(), begunHost)
+		maps.Copy(tracks, shiftTracks(in.Stop(), begunDevice))
 		return tracks
 	}
 }
 
-// shifted moves tracks by some seconds. Tracks may share their times.
-func shifted(tracks map[string]gpuprof.Track, by float64) map[string]gpuprof.Track {
+// shiftTracks moves tracks by some seconds. It copies the times, which tracks may share.
+func shiftTracks(tracks map[string]gpuprof.Track, by float64) map[string]gpuprof.Track {
 	out := make(map[string]gpuprof.Track, len(tracks))
 	for name, t := range tracks {
 		at := make([]float64, len(t.TimeS))
@@ -158,8 +154,8 @@ func shifted(tracks map[string]gpuprof.Track, by float64) map[string]gpuprof.Tra
 	return out
 }
 
-// addFacts puts what the instruments know of the device, and which kernels
-// run, into the fingerprint. The device's own word comes first.
+// addFacts adds to the fingerprint the instruments' facts of the device and the hash of its kernels. The device's own
+// facts take precedence.
 func (r *runner) addFacts() {
 	facts := map[string]string{}
 	if in := r.plan.Instruments; in != nil {
@@ -216,7 +212,7 @@ func (s *sensor) end() {
 	}
 }
 
-// level is what the readings of one quantity say over the latest windows.
+// level holds the readings of one quantity over the latest windows.
 type level struct {
 	name            string
 	limit           float64
@@ -224,14 +220,14 @@ type level struct {
 }
 
 func (l *level) add(readings []float64) {
-	if len(readings) == 0 { // unknown: says nothing either way
+	if len(readings) == 0 { // unknown: no evidence
 		return
 	}
 	l.medians, l.errors = append(l.medians, stats.Median(readings)), append(l.errors, stats.MedianError(readings))
 }
 
-// settled is true, too, where the quantity is not known at all.
-func (l *level) settled() (spread, allowed float64, ok bool) {
+// isSettled reports whether the windows agree; true, too, for a quantity that is not known at all.
+func (l *level) isSettled() (spread, allowed float64, ok bool) {
 	if len(l.medians) == 0 {
 		return 0, 0, true
 	}

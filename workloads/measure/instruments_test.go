@@ -130,7 +130,7 @@ func TestEnergyIsWatchedLongEnough(t *testing.T) {
 		"it moves rarely": {energyCap + time.Second, 1, true},
 	} {
 		w := &wattmeter{begin: time.Now().Add(-c.began), moves: make([]reading, c.moves)}
-		if got := w.enough(energyTime, energyCap, energyUpdates); got != c.want {
+		if got := w.isLongEnough(energyTime, energyCap, energyUpdates); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -250,7 +250,7 @@ func TestWarmUpWaitsForClockAndPower(t *testing.T) {
 		"within 2 %": {settled(700, 705, 695, 702, 698), true},
 		"by 3 %":     {settled(700, 721, 700, 700, 700), false},
 	} {
-		if open, _, _ := unsettled([]*level{&c.l}); (open == nil) != c.want {
+		if open, _, _ := unsettledLevel([]*level{&c.l}); (open == nil) != c.want {
 			t.Errorf("%s: open %v", name, open)
 		}
 	}
@@ -283,7 +283,7 @@ func TestLadderDecides(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &runner{run: &gpuprof.Run{Device: gpuprof.Env{Kind: "cuda"}}, plan: Plan{Instruments: newMeters()}}
-			r.climb(r.rungs(), times(c.stage, c.tel))
+			r.judgeRungs(r.rungs(), times(c.stage, c.tel))
 			if r.apart != c.apart || r.quiet != c.quiet || len(r.run.Ladder) != 4 {
 				t.Errorf("apart %t, quiet %t, %+v", r.apart, r.quiet, r.run.Ladder)
 			}
@@ -300,7 +300,7 @@ func TestLadderDecides(t *testing.T) {
 	for k := range short {
 		short[k] = short[k][:2]
 	}
-	if r.climb(r.rungs(), short); r.run.Ladder != nil || !warned(r.run, "ladder-unmeasured") || r.apart {
+	if r.judgeRungs(r.rungs(), short); r.run.Ladder != nil || !warned(r.run, "ladder-unmeasured") || r.apart {
 		t.Errorf("two rounds decided: %+v", r.run)
 	}
 }
@@ -317,7 +317,7 @@ func TestStagesApart(t *testing.T) {
 	}
 	defer r.sess.Close()
 	r.apart = true
-	for _, phase := range []func() error{r.check, r.prepare, r.warmUp, r.breakdown, r.sample, r.kernelPass} {
+	for _, phase := range []func() error{r.checkStages, r.prepareProbes, r.warmUp, r.breakdown, r.sampleSteps, r.kernelPass} {
 		if err := phase(); err != nil {
 			t.Fatal(err)
 		}

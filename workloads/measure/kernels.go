@@ -11,20 +11,19 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// kernelPass runs a few steps with an event on either side of every launch.
-// Its times are not mixed with the samples: they say how a stage divides
-// among its kernels. Its counters are exact, and because it starts at step 0
-// and runs whole cycles they are the same in every run of the same plan.
+// kernelPass runs a few steps with an event on either side of every launch. Its times are kept out of the samples:
+// they measure how a stage divides into its kernels. Its counters are exact, and because it starts at step 0 and runs
+// whole cycles they are the same in every run of the same plan.
 func (r *runner) kernelPass() error {
 	r.plan.report("kernels", 0, 1, "")
 	cycle := r.sess.Cycle()
-	head, tail := r.trim()
+	head, tail := r.trimSteps()
 	steps := cycle * ((2 + cycle) / cycle)
 	if steps+head+tail > r.rec.Capacity() {
 		steps = r.rec.Capacity() - head - tail
 		r.warn("counters-incomplete", fmt.Sprintf("counters cover %d steps, less than the cycle of %d", steps, cycle), "synchronize more often for exact counters")
 	}
-	if err := r.dev.Enable(r.launches() * (steps + head + tail)); err != nil {
+	if err := r.dev.Enable(r.maxLaunches() * (steps + head + tail)); err != nil {
 		return err
 	}
 	defer r.dev.Disable()
@@ -44,8 +43,8 @@ func (r *runner) kernelPass() error {
 	return nil
 }
 
-// addKernels puts the kernel pass into the result: kernels as children of
-// their stages, counters of stages and of the step.
+// addKernels adds the kernel pass to the result: kernels as children of their stages, counters of stages and of the
+// step.
 func (r *runner) addKernels() {
 	b := r.kernels
 	if b == nil {
@@ -67,17 +66,15 @@ func (r *runner) addKernels() {
 	}
 }
 
-// stageCounters are a stage's counts per step: its cost by count, and what it
-// asked of the device on average over the pass.
+// stageCounters returns a stage's counts per step: its cost by count, and its device requests averaged over the pass.
 func stageCounters(b *block, stage int, st gpuprof.Stage, steps int) map[string]float64 {
 	out := costCounters(st.Cost())
-	maps.Copy(out, meterCounters(b.metered(func(sp events.Span) bool { return sp.Stage == stage }), steps))
+	maps.Copy(out, meterCounters(b.sumMeters(func(sp events.Span) bool { return sp.Stage == stage }), steps))
 	return out
 }
 
-// metered adds up what the chosen spans of the pass's whole steps asked of the
-// device.
-func (b *block) metered(choose func(events.Span) bool) device.Meter {
+// sumMeters sums the device requests of the chosen spans over the pass's whole steps.
+func (b *block) sumMeters(choose func(events.Span) bool) device.Meter {
 	var m device.Meter
 	for _, sp := range b.rec.Spans {
 		if sp.Step >= b.first && sp.Step < b.last && choose(sp) {
@@ -93,7 +90,7 @@ func stepCounters(b *block, stages []gpuprof.Stage, steps int) map[string]float6
 		c = c.Add(st.Cost())
 	}
 	out := costCounters(c)
-	maps.Copy(out, meterCounters(b.metered(func(events.Span) bool { return true }), steps))
+	maps.Copy(out, meterCounters(b.sumMeters(func(events.Span) bool { return true }), steps))
 	return out
 }
 
@@ -112,8 +109,8 @@ func meterCounters(m device.Meter, steps int) map[string]float64 {
 	}
 }
 
-// kernelsOf adds up each kernel of a stage, per step of the pass; what was too
-// short for that has its slope.
+// kernelsOf sums each kernel of a stage, per step of the pass; kernels too short for that get the slope of their
+// replays.
 func (r *runner) kernelsOf(b *block, stage int, st gpuprof.Stage) []gpuprof.StageResult {
 	times := map[string][]float64{}
 	steps := b.last - b.first
@@ -144,7 +141,7 @@ func (r *runner) kernelsOf(b *block, stage int, st gpuprof.Stage) []gpuprof.Stag
 	return out
 }
 
-// stepAt is the index of the step in progress at a time.
+// stepAt returns the index of the step in progress at a time.
 func stepAt(begin []int64, at int64) int {
 	i, exact := slices.BinarySearch(begin, at)
 	if exact {

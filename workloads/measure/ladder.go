@@ -13,9 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// The ladder of perturbation: the same steps with more and more probes, each
-// against the one before it, by the caller's clock over whole blocks. Blocks
-// of all rungs are interleaved in random order.
+// The ladder of perturbation: the same steps with more and more probes, each rung compared with the one before it, by
+// the host clock over whole blocks. Blocks of all rungs are interleaved in random order.
 const (
 	ladderRounds      = 8
 	ladderLeastRounds = 3 // for an interval
@@ -52,15 +51,14 @@ func (r *runner) rungs() []rung {
 	return list
 }
 
-// ladder measures what each probe costs on a GPU and leaves out of the timing
-// passes what may cost more than the limit. The host device has its overhead
-// from pairs of blocks alone: its probe is a read of the clock.
+// ladder measures the cost of each probe on a GPU and excludes from the timing passes the probes that may exceed the
+// limit. On the host device the overhead comes from pairs of blocks alone: its probe is a read of the clock.
 func (r *runner) ladder() error {
 	if r.run.Device.Kind != "cuda" {
 		return nil
 	}
 	cold := r.cold
-	r.cold = false // a flush beside the step would hide the cost
+	r.cold = false // a flush in each step would hide the cost
 	defer func() { r.cold = cold }()
 	defer r.telemetryOn(true)
 	list := r.rungs()
@@ -70,19 +68,19 @@ func (r *runner) ladder() error {
 	for round := 0; round < ladderRounds && (round == 0 || time.Since(began) < r.ladderFor); round++ {
 		r.plan.report("ladder", float64(round), ladderRounds, "")
 		for _, i := range rng.Perm(len(list)) {
-			t, err := r.wall(list[i])
+			t, err := r.timeRung(list[i])
 			if err != nil || r.ctx.Err() != nil {
 				return err
 			}
 			times[list[i].probe] = append(times[list[i].probe], t)
 		}
 	}
-	r.climb(list, times)
+	r.judgeRungs(list, times)
 	return nil
 }
 
-// climb turns the times into ratios and decides.
-func (r *runner) climb(list []rung, times map[string][]float64) {
+// judgeRungs turns the times into ratios and decides which probes to exclude.
+func (r *runner) judgeRungs(list []rung, times map[string][]float64) {
 	limit := r.run.Device.ProbeLimit()
 	for _, g := range list[1:] {
 		with, without := times[g.probe], times[g.over]
@@ -114,7 +112,7 @@ func (r *runner) climb(list []rung, times map[string][]float64) {
 	}
 }
 
-// stageRung is what stage events cost by the ladder.
+// stageRung returns the cost of stage events by the ladder.
 func (r *runner) stageRung() *gpuprof.Ratio {
 	for i := range r.run.Ladder {
 		if g := &r.run.Ladder[i]; g.Probe == probeStages {
@@ -136,15 +134,15 @@ func (r *runner) telemetryOn(on bool) {
 	}
 }
 
-// wall is the caller's time of a step over a block of a rung, in seconds.
-func (r *runner) wall(g rung) (float64, error) {
+// timeRung returns the caller's seconds per step over a block of a rung.
+func (r *runner) timeRung(g rung) (float64, error) {
 	n := ladderLeastSteps
 	if r.stepNS > 0 {
 		n = max(n, int(int64(ladderBlock)/r.stepNS))
 	}
 	n = min(n, r.rec.Capacity())
 	if g.pass == events.Kernels {
-		if err := r.dev.Enable(r.launches() * n); err != nil {
+		if err := r.dev.Enable(r.maxLaunches() * n); err != nil {
 			return 0, err
 		}
 		defer r.dev.Disable()
@@ -158,16 +156,16 @@ func (r *runner) wall(g rung) (float64, error) {
 		return 0, fmt.Errorf("synchronizing the device's clock with the host's: %w", err)
 	}
 	t0 := events.Now()
-	done, err := r.steps(n)
+	done, err := r.runSteps(n)
 	if err := firstError(err, workloads.Join(r.sess), r.rec.Finish(), r.sess.Main().Sync()); err != nil {
 		return 0, err
 	}
 	return gpuprof.Seconds(events.Now()-t0) / float64(max(done, 1)), nil
 }
 
-// launches bounds what one step launches and copies.
-func (r *runner) launches() int {
-	n := 8 // copies beside what the stages list
+// maxLaunches returns an upper bound of the launches and copies of one step.
+func (r *runner) maxLaunches() int {
+	n := 8 // copies that the stages do not list
 	for _, s := range r.sess.Stages() {
 		n += len(s.Parts) + s.MaxSpans
 	}

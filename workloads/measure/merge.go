@@ -13,10 +13,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Merge joins the results of several processes of one plan: every series gets
-// one list a process, and the process becomes the replicate of the intervals.
-// What is the same by construction (counters, settings, the machine) is the
-// first's; what each process measures once is joined as its kind asks.
+// Merge joins the results of several processes of one plan: every series gets one list per process, and the process
+// becomes the replicate of the intervals. Values that are the same by construction (counters, settings, the machine)
+// come from the first process; values that each process measures once are joined by a rule per kind.
 func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	if len(runs) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "merging processes: none left a result")
@@ -31,7 +30,7 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 			return nil, gpuprof.Errorf(gpuprof.ErrInput, "merging processes: %s/%s and %s/%s were not run with the same settings", out.Workload, out.Preset, r.Workload, r.Preset)
 		}
 	}
-	runs = alike(runs)
+	runs = unifySteps(runs)
 	out = *runs[0]
 	pick := func(f func(*gpuprof.Run) *gpuprof.Series) *gpuprof.Series { return mergeSeries(runs, f) }
 	out.Step = pick(func(r *gpuprof.Run) *gpuprof.Series { return r.Step })
@@ -55,7 +54,7 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	out.Energy = mergeEnergy(runs)
 	out.ExampleStep = exampleOf(&out, runs)
 	out.Input = mergeInput(runs)
-	for _, r := range runs { // the device can do what it did in any process
+	for _, r := range runs { // a rate reached in any process is a rate of the device
 		out.Ceilings = out.Ceilings.Best(r.Ceilings)
 	}
 	out.Telemetry = mergeTelemetry(runs)
@@ -71,7 +70,7 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	return &out, err
 }
 
-// leastFloor is the least of the processes, of the highest peak rates.
+// leastFloor returns the least latency floor of the processes: that with the highest peak rates.
 func leastFloor(served []*loadtest.Requests) (least float64) {
 	for _, q := range served {
 		if q != nil && q.FloorS > 0 && (least == 0 || q.FloorS < least) {
@@ -81,9 +80,8 @@ func leastFloor(served []*loadtest.Requests) (least float64) {
 	return least
 }
 
-// withoutWarmUp takes the steps out of processes that ended in their warm-up,
-// unless all of them did: they are no samples, and beside samples nobody could
-// tell them apart.
+// withoutWarmUp removes the steps of processes that ended in their warm-up, unless all of them did: they are no
+// samples, and merged with samples they could not be distinguished.
 func withoutWarmUp(runs []*gpuprof.Run) []*gpuprof.Run {
 	if !slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.Step.N() > 0 && !warmedOnly(r) }) {
 		return runs
@@ -102,10 +100,9 @@ func withoutWarmUp(runs []*gpuprof.Run) []*gpuprof.Run {
 	return out
 }
 
-// alike makes the step of every process the same kind of step: where stage events
-// cost too much in one process, or by all of them together, the bare step is the
-// step in each that has one.
-func alike(runs []*gpuprof.Run) []*gpuprof.Run {
+// unifySteps makes the steps of all processes comparable: where stage events cost too much in one process, or in the
+// mean of all, the bare step becomes the step of each process that has one.
+func unifySteps(runs []*gpuprof.Run) []*gpuprof.Run {
 	apart := slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.ProbedStep != nil })
 	if o := mergeOverhead(runs); !apart && (o == nil || o.CI95[0]-1 <= runs[0].Device.ProbeLimit()) {
 		return runs
@@ -119,8 +116,8 @@ func alike(runs []*gpuprof.Run) []*gpuprof.Run {
 	return out
 }
 
-// mergeProbed is what the processes' exposed times add up to; nil when that is
-// the step itself in all of them.
+// mergeProbed joins the steps whose exposed times the stages report; nil when that is the step itself in every
+// process.
 func mergeProbed(runs []*gpuprof.Run) *gpuprof.Series {
 	if !slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.ProbedStep != nil }) {
 		return nil
@@ -173,8 +170,8 @@ func mergeStages(runs []*gpuprof.Run) []gpuprof.StageResult {
 	return out
 }
 
-// mergeBound takes the least bound of the processes, of the highest peak rates,
-// and withholds it where it is longer than the time of all of them.
+// mergeBound takes the least bound of the processes, from the highest peak rates, and withholds it where it exceeds
+// the time measured over all of them.
 func mergeBound(st *gpuprof.StageResult, runs []*gpuprof.Run, find func(*gpuprof.Run) *gpuprof.StageResult) {
 	least := gpuprof.Bound{}
 	for _, r := range runs {
@@ -206,8 +203,8 @@ func mergeOverhead(runs []*gpuprof.Run) *gpuprof.Ratio {
 	return runs[0].Overhead
 }
 
-// mergeTelemetry puts the processes' readings on the first one's clock. Between
-// two processes stands a reading that is not known, so that nobody joins them.
+// mergeTelemetry puts the processes' readings on the first process's clock. An unknown reading separates two
+// processes, so that no reader connects them.
 func mergeTelemetry(runs []*gpuprof.Run) map[string]gpuprof.Track {
 	out := map[string]gpuprof.Track{}
 	for _, r := range runs {
@@ -227,8 +224,8 @@ func mergeTelemetry(runs []*gpuprof.Run) map[string]gpuprof.Track {
 	return out
 }
 
-// mergeLists concatenates per-sample lists; block numbers go on counting and
-// a warning or partial status of any process is the whole run's.
+// mergeLists concatenates per-sample lists; block numbers continue, and a warning or partial status of any process
+// applies to the whole run.
 func mergeLists(out *gpuprof.Run, runs []*gpuprof.Run) {
 	out.Order, out.Flags, out.Warnings = []gpuprof.Order{}, [][]string{}, []gpuprof.Warning{}
 	blocks := 0
@@ -280,9 +277,8 @@ func mergeLadder(runs []*gpuprof.Run) []gpuprof.Rung {
 	return out
 }
 
-// mergeEnergy joins the passes that are valid, which are those that EnergyStep
-// is from: powers over the time they were seen for, joules over the steps. What
-// one of them does not know is unknown. Where none is valid it is the first.
+// mergeEnergy joins the valid passes, from which EnergyStep comes: powers are weighted by time, joules by steps. A
+// value unknown in one pass is unknown in the result. Without a valid pass it returns the first.
 func mergeEnergy(runs []*gpuprof.Run) *gpuprof.Energy {
 	var first *gpuprof.Energy
 	var valid []*gpuprof.Energy
@@ -312,8 +308,8 @@ func mergeEnergy(runs []*gpuprof.Run) *gpuprof.Energy {
 	return &out
 }
 
-// exampleOf is the example step of the process whose steps are most like those
-// of all of them: the first may have been the one that was disturbed.
+// exampleOf returns the example step of the process whose median step is closest to the overall median: the first
+// process may have been disturbed.
 func exampleOf(all *gpuprof.Run, runs []*gpuprof.Run) []gpuprof.Span {
 	best, least := runs[0].ExampleStep, math.Inf(1)
 	for _, r := range runs {
@@ -327,7 +323,7 @@ func exampleOf(all *gpuprof.Run, runs []*gpuprof.Run) []gpuprof.Span {
 	return best
 }
 
-// mergeInput is the first process's, with the median of every time in it.
+// mergeInput returns the first process's input, with the median of every time in it.
 func mergeInput(runs []*gpuprof.Run) map[string]any {
 	out := maps.Clone(runs[0].Input)
 	for name := range out {

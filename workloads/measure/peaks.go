@@ -14,16 +14,16 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// ceilings measures the device's peak rates before the first steps.
-func (r *runner) ceilings() error {
+// measureCeilings measures the device's peak rates before the first steps.
+func (r *runner) measureCeilings() error {
 	c, err := r.dev.Ceilings(r.ctx)
 	r.run.Ceilings = c
 	return err
 }
 
-// moreCeilings tries again in the middle and at the end of a run, as another
-// program may have had the memory or the clocks been low at its start. A try
-// that fails or that the time does not allow costs nothing: there was a first one.
+// moreCeilings measures the peak rates again in the middle and at the end of a run: at its start another program may
+// have used the memory, or the clocks been low. A measurement that fails or exceeds the time changes nothing: the
+// first one remains.
 func (r *runner) moreCeilings() error {
 	if r.run.Simulated() || time.Since(r.started) > r.plan.MaxTime {
 		return nil
@@ -34,8 +34,8 @@ func (r *runner) moreCeilings() error {
 	return nil
 }
 
-// keepCeilings makes the run's rates the best that this machine has shown and
-// remembers them. Rates of a simulator are nobody's.
+// keepCeilings makes the run's rates the best that this machine has measured and stores them. Rates of a simulator
+// belong to no machine.
 func (r *runner) keepCeilings() {
 	if r.run.Simulated() || r.run.Ceilings == (gpuprof.Ceilings{}) {
 		return
@@ -43,8 +43,8 @@ func (r *runner) keepCeilings() {
 	r.run.Ceilings = sharePeaks(peaksFolder(r.dev.Info(), r.plan, r.dev.CodeHash()), r.run.Ceilings)
 }
 
-// addBounds gives each stage its roofline bound, from its own minimum of work and
-// the peak rates measured on this device, or the reason why it has none.
+// addBounds gives each stage its roofline bound, from its own minimum of work and the peak rates measured on this
+// device, or the reason why it has none.
 func (r *runner) addBounds() {
 	info := r.dev.Info()
 	for i := range r.run.Stages {
@@ -61,8 +61,8 @@ func (r *runner) addBounds() {
 	}
 }
 
-// addLatencyFloor is the least that a latency can be: a batch of one request, a stage after the other. One that the
-// mean latency is below was of a nearer cache, or of a peak rate measured too low.
+// addLatencyFloor computes the least possible latency: a batch of one request, one stage after the other. A floor
+// above the mean latency came from a closer cache, or from a peak rate measured too low.
 func (r *runner) addLatencyFloor() {
 	q := r.run.Requests
 	if q == nil {
@@ -82,9 +82,8 @@ func boundOf(st gpuprof.Stage, info device.Info, c gpuprof.Ceilings) gpuprof.Bou
 	return c.Bound(st.Minimum, info.CacheBytes)
 }
 
-// peaksFolder holds what one machine has shown: a folder for each device (by its
-// name and facts, UUID and driver among them), its threads, the kernels and the
-// build; empty when nothing can be kept.
+// peaksFolder returns the folder of the peak rates of one device (by its name and facts, with UUID and driver), its
+// threads, the kernels and the build; empty when nothing can be stored.
 func peaksFolder(info device.Info, plan Plan, code string) string {
 	if plan.CacheDir == "" || plan.Build == "" {
 		return ""
@@ -96,10 +95,9 @@ func peaksFolder(info device.Info, plan Plan, code string) string {
 	return filepath.Join(plan.CacheDir, "peaks", key)
 }
 
-// sharePeaks returns the best of c and of what folder holds, and leaves that
-// there. Every writer has a file of its own and removes only files whose rates
-// its own holds, so that writers at the same time lose nothing. A folder that
-// cannot be written costs the memory of other runs only.
+// sharePeaks returns the best of c and of the rates in folder, and stores it there. Every writer has its own file and
+// removes only files whose rates its own includes, so concurrent writers lose nothing. A folder that cannot be written
+// loses the rates for other runs only.
 func sharePeaks(folder string, c gpuprof.Ceilings) gpuprof.Ceilings {
 	c = c.Best(gpuprof.Ceilings{})
 	if folder == "" || os.MkdirAll(folder, 0o755) != nil {
@@ -116,7 +114,7 @@ func sharePeaks(folder string, c gpuprof.Ceilings) gpuprof.Ceilings {
 			continue
 		}
 		b, err := outside.ReadFound(path)
-		if err != nil { // a writer beside this one has taken it into its own
+		if err != nil { // a concurrent writer has merged it into its own file
 			continue
 		}
 		var o gpuprof.Ceilings

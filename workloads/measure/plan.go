@@ -1,5 +1,5 @@
-// Package measure runs a plan: set up, check, warm up, sample until decided,
-// summarise. Each phase is a file; the result is a gpuprof.Run.
+// Package measure runs a plan: set up, check, warm up, sample until decided, summarise. Each phase is a file; the
+// result is a gpuprof.Run.
 package measure
 
 import (
@@ -10,14 +10,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// Plan is everything that decides what a run does.
+// Plan holds every setting of a run.
 type Plan struct {
 	Workload workloads.Workload
 	Preset   string
 	Knobs    gpuprof.Settings // complete, from workloads.Resolve
 	Seed     uint64
 	Mode     gpuprof.Mode
-	MinTime  time.Duration // sampling goes on at least this long
+	MinTime  time.Duration // least time of sampling
 	MaxTime  time.Duration // warm-up and sampling together
 	Warmup   Warmup
 	Samples  int // 0: until the interval is narrow enough or MaxTime
@@ -25,32 +25,29 @@ type Plan struct {
 	Build    string // hash of the binary: part of the check cache's key
 	CacheDir string // "" checks every time
 	Progress func(Progress)
-	// Instruments read the device beside the probe; nil where there are none.
-	// They are the caller's to open and close.
+	// Instruments read the device in addition to the probe; nil without any. The caller opens and closes them.
 	Instruments Instruments
-	// NoRequests leaves out the load of a session that serves; Rate, where it is not 0, is
-	// its rate whatever the settings say.
+	// NoRequests omits the load of a session that serves; Rate, unless 0, replaces the rate in the settings.
 	NoRequests bool
 	Rate       float64
 	// Listening is Load.Listening.
 	Listening func(address string)
-	// OwnDevice: the process that RunTurns takes turns with is on another device, so that
-	// any other process on this one is foreign.
+	// OwnDevice: the other process of RunTurns is on another device, so that any other process on this one is foreign.
 	OwnDevice bool
-	// Note is told in a sentence what a check does other than it was asked to; may be nil.
+	// Note receives a sentence about any deviation of the check from its request; may be nil.
 	Note func(text string)
-	// NoEnergy leaves the energy pass out, which takes some four seconds.
+	// NoEnergy omits the energy pass, which takes some four seconds.
 	NoEnergy bool
 }
 
-// Progress says where a run is.
+// Progress is the current phase of a run.
 type Progress struct {
 	Phase       string // setup, check, warm-up, sample, summarise
 	Done, Total float64
 	Note        string
 }
 
-// Warmup says how long to run before sampling. The zero value is no warm-up.
+// Warmup is the length of the warm-up before sampling. The zero value is no warm-up.
 type Warmup struct {
 	Auto  bool // until settled
 	Steps int
@@ -73,8 +70,7 @@ func ParseWarmup(s string) (Warmup, error) {
 	return Warmup{Time: d}, nil
 }
 
-// The protocol's numbers. Each is a rule of the measuring method, so they
-// stand together.
+// The protocol's constants. Each is a rule of the measuring method, so they are in one place.
 const (
 	minSamples     = 10     // never stop before
 	minPairs       = 3      // of probed and bare blocks, for the overhead's interval
@@ -92,7 +88,7 @@ const (
 	blockNS        = 20_000                 // more
 	longestBlockNS = 50_000_000
 	longStep       = time.Second            // past it, blocks shrink to single steps
-	turnLong       = 200 * time.Millisecond // the same of turns, and how many samples theirs have at least
+	turnLong       = 200 * time.Millisecond // the same for turns, and the least samples of their blocks
 	turnSteps      = 3
 	enoughInTurn   = 500 // samples: more change its median by nothing, and make the result large
 	clockMismatch  = 0.01

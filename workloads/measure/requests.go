@@ -14,20 +14,19 @@ import (
 )
 
 const (
-	// longestLoad bounds the load of a run that has no limit of time, which is one longer than
-	// endless.
+	// longestLoad bounds the load of a run without a time limit, which is one above endless.
 	longestLoad = 60 * time.Second
 	endless     = 100 * time.Hour
 	lateFix     = "stop other programs on the machine, lower the rate, or give the service fewer threads"
-	// refusedShare of the requests below saturation say that the load is more than the service takes.
+	// refusedShare is the share of refused requests below saturation at which the load exceeds the service's capacity.
 	refusedShare = 0.01
-	// leastCounted are the requests without which there is nothing to say of a load.
+	// leastCounted is the least number of requests for any figure of a load.
 	leastCounted = 20
 )
 
-// requests has a session that serves take a load, in a phase of its own after the steps:
-// its rate may be a share of what they say the service can do.
-func (r *runner) requests() error {
+// serveLoad applies a load to a session that serves, in a phase of its own after the steps, because the load's rate
+// may be a share of the throughput that they measured.
+func (r *runner) serveLoad() error {
 	server, ok := r.sess.(workloads.Server)
 	if !ok || r.plan.NoRequests {
 		return nil
@@ -56,7 +55,7 @@ func (r *runner) requests() error {
 	return err
 }
 
-// judgeRequests says what makes the figures of a load less than they look.
+// judgeRequests warns of conditions that make the figures of a load less reliable.
 func (r *runner) judgeRequests(q *loadtest.Requests) {
 	total := q.Sum()
 	if total.Completed < leastCounted {
@@ -68,7 +67,7 @@ func (r *runner) judgeRequests(q *loadtest.Requests) {
 	median, hasMedian := q.Latency.At(0.5)
 	if q.SenderLate != "" {
 		r.warn("generator-late", q.SenderLate, lateFix)
-		if q.Told() == 0 && r.run.Status == gpuprof.Complete { // later than the median latency: there is none of the service
+		if q.Told() == 0 && r.run.Status == gpuprof.Complete { // later than the median latency: no latency of the service is left
 			r.run.Status, r.run.Reason = gpuprof.Partial, loadtest.ReasonGenerator
 			r.behind = gpuprof.Errorf(nil, "serving requests: the sender was later than the median latency, so the latencies are its own").
 				WithFix("lower the rate, or stop other programs on the machine")
@@ -83,7 +82,7 @@ func (r *runner) judgeRequests(q *loadtest.Requests) {
 	}
 }
 
-// fewAnswered says why there is nothing to say of a load.
+// fewAnswered explains why a load has no figures.
 func (r *runner) fewAnswered(q *loadtest.Requests, total loadtest.Served) {
 	text, fix := "of %d requests after the warm-up of the load %d were answered", "give more time with --max-time, or a higher rate"
 	switch {
@@ -98,7 +97,7 @@ func (r *runner) fewAnswered(q *loadtest.Requests, total loadtest.Served) {
 	r.warn("few-requests", fmt.Sprintf(text, total.Scheduled, total.Completed), fix)
 }
 
-// judgeWarmUp warns of a load whose queue did not have the time to forget that it began empty.
+// judgeWarmUp warns of a load that ended before its queue could forget the empty start.
 func (r *runner) judgeWarmUp(q *loadtest.Requests) {
 	if q.From != loadtest.FromSchedule || !(q.Throughput > 0) || q.Rate > latency.Settled*q.Throughput {
 		return
@@ -113,7 +112,7 @@ func (r *runner) judgeWarmUp(q *loadtest.Requests) {
 		"give more time with --max-time, or a lower rate; a trace's first tenth is its warm-up")
 }
 
-// judgeRefused warns of a service that does less under load than its steps say.
+// judgeRefused warns of a service that does less under load than its steps suggest.
 func (r *runner) judgeRefused(q *loadtest.Requests, total loadtest.Served) {
 	if q.From != loadtest.FromSchedule || q.Rate >= q.Throughput || float64(total.Refused) < refusedShare*float64(total.Scheduled) {
 		return

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// runner is the state of one run. Its phases are called in order by Run.
+// runner is the state of one run. Run calls its phases in order.
 type runner struct {
 	ctx     context.Context
 	plan    Plan
@@ -37,20 +37,20 @@ type runner struct {
 	anchorSlack int64
 	example     *block // the last probed block, for the example step
 	kernels     *block
-	pair        [2]device.Event // for what is timed beside the steps
+	pair        [2]device.Event // for replays of short kernels
 	slopes      map[kernelKey]slope
 	alone       []gpuprof.Stage // of a request in a batch of its own
 	aloneS      float64         // its time where the session knows it, s
 
 	cold      bool  // every step begins with the cache cleared
-	blocked   bool  // every step begins behind a blocking kernel
+	blocked   bool  // every step begins after a blocking kernel
 	apart     bool  // stage events are kept out of the timing passes
 	quiet     bool  // telemetry is kept out of the timing blocks
 	enqueueNS int64 // the caller's time in a step, without waiting
 
 	nextLook int    // samples there must be before the interval is computed again
 	looked   int    // samples that intervals were computed of, all together
-	lookNote string // what the last one gave, for the progress
+	lookNote string // the last interval, for the progress
 
 	ladderFor time.Duration // the ladder starts no further round after it
 	shortFor  time.Duration // no further short kernel is replayed after it
@@ -62,33 +62,32 @@ type runner struct {
 	lead  int           // steps that the next block runs before its samples
 
 	behind error // the sender of requests could not keep its schedule
-	turns  bool  // blocks run when RunTurns' caller says so
+	turns  bool  // the caller of RunTurns decides when blocks run
 }
 
-// Run executes a plan on a device the caller opened and will close. The
-// result is not nil once the workload could be opened, also when an error
-// cuts the run short: then its status is partial or invalid, and what was
-// measured is in it.
+// Run executes a plan on a device that the caller opened and will close. The result is not nil once the workload could
+// be opened, also when an error ends the run early: its status is then partial or invalid, and it contains the
+// measurements so far.
 func Run(ctx context.Context, dev device.Device, plan Plan) (*gpuprof.Run, error) {
 	return newRunner(ctx, dev, plan).execute()
 }
 
 func (r *runner) execute() (*gpuprof.Run, error) {
-	return r.within(func() error {
+	return r.runSession(func() error {
 		stop := r.startTelemetry()
-		err := r.phases(r.check, r.prepare, r.ceilings, r.warmUp, r.ladder, r.breakdown, r.sample, r.requests, r.moreCeilings, r.energy, r.kernelPass, r.shortPass, r.moreCeilings)
+		err := r.runPhases(r.checkStages, r.prepareProbes, r.measureCeilings, r.warmUp, r.ladder, r.breakdown, r.sampleSteps, r.serveLoad, r.moreCeilings, r.measureEnergy, r.kernelPass, r.shortPass, r.moreCeilings)
 		r.run.Telemetry = stop()
 		return err
 	})
 }
 
-// within is what every run begins and ends with.
-func (r *runner) within(measure func() error) (*gpuprof.Run, error) {
+// runSession does the work at the beginning and end of every run: it opens the session, measures and summarises.
+func (r *runner) runSession(measure func() error) (*gpuprof.Run, error) {
 	defer func() { document.CleanStrings(r.run) }() // a driver, /proc and a user named things
 	if err := r.setup(); err != nil {
 		return r.run, err
 	}
-	defer r.sess.Close() // the device's own Close reports what this could
+	defer r.sess.Close() // the device's Close reports the same errors
 	err := measure()
 	r.summarise(err)
 	return r.run, errors.Join(err, r.behind)
@@ -102,7 +101,7 @@ func newRunner(ctx context.Context, dev device.Device, plan Plan) *runner {
 	}
 }
 
-func (r *runner) phases(list ...func() error) error {
+func (r *runner) runPhases(list ...func() error) error {
 	for _, phase := range list {
 		if err := phase(); err != nil {
 			return err
@@ -114,7 +113,7 @@ func (r *runner) phases(list ...func() error) error {
 	return nil
 }
 
-// setup opens the session and starts the result.
+// setup opens the session and begins the result.
 func (r *runner) setup() error {
 	p := r.plan
 	p.report("setup", 0, 1, "")
@@ -127,24 +126,24 @@ func (r *runner) setup() error {
 	r.cold = p.Mode == gpuprof.Cold
 	sess, err := p.open(r.ctx, r.dev)
 	if err != nil {
-		// What is refused before the device was asked for anything leaves no
-		// result; a device that fails on the way leaves a partial one.
+		// A refusal before any use of the device leaves no result; a device that fails during the setup leaves a
+		// partial one.
 		if r.dev.Touched() && (errors.Is(err, gpuprof.ErrMemory) || errors.Is(err, gpuprof.ErrDevice)) {
-			r.begin(nil)
+			r.beginResult(nil)
 			r.run.Status, r.run.Reason = gpuprof.Partial, reasonOf(err)
 		}
 		return err
 	}
 	r.sess, r.samples, r.warm = sess, newSamples(sess.Stages()), newSamples(sess.Stages())
-	r.begin(sess.Input())
-	if text := substituted(sess); text != "" {
+	r.beginResult(sess.Input())
+	if text := substitutedText(sess); text != "" {
 		r.warn("library-failed", text, "repair the library (gpuprof doctor), or turn it off to measure the substitute on purpose: --set library=off")
 	}
 	return nil
 }
 
-// Outline is the run of a plan before anything is measured: what it measures, and the
-// kind and the name of the device it is for.
+// Outline returns the run of a plan before any measurement: its workload and settings, and the kind and the name of
+// its device.
 func Outline(dev device.Info, p Plan) *gpuprof.Run {
 	return &gpuprof.Run{
 		Status: gpuprof.Complete, Workload: p.Workload.Name(), Preset: p.Preset, Seed: p.Seed, Knobs: p.Knobs, ModelKnobs: modelKnobs(p.Workload),
@@ -154,8 +153,8 @@ func Outline(dev device.Info, p Plan) *gpuprof.Run {
 	}
 }
 
-// begin starts the result.
-func (r *runner) begin(input map[string]any) {
+// beginResult makes the result that the phases fill.
+func (r *runner) beginResult(input map[string]any) {
 	r.run = Outline(r.dev.Info(), r.plan)
 	r.run.Head, r.run.Started = document.NewHead(document.Run, r.plan.Tool), r.started.UTC().Round(time.Millisecond)
 	r.run.Device, r.run.Input = r.machine.Environment(r.dev.Info()), input
@@ -178,22 +177,22 @@ func modelKnobs(w workloads.Workload) []string {
 	return out
 }
 
-// check compares with the reference: no check, no times.
-func (r *runner) check() error {
+// checkStages compares with the reference: no check, no times.
+func (r *runner) checkStages() error {
 	r.plan.report("check", 0, 1, "comparing with the float64 reference")
-	checks, err := checked(r.ctx, r.dev, r.sess, r.plan, r.dev.CodeHash())
+	checks, err := checkOrCached(r.ctx, r.dev, r.sess, r.plan, r.dev.CodeHash())
 	r.run.Checks = append(r.run.Checks, checks...)
 	return err
 }
 
-// prepare makes the events and calibrates.
-func (r *runner) prepare() error {
+// prepareProbes makes the events and calibrates.
+func (r *runner) prepareProbes() error {
 	spans := 1
 	for _, s := range r.sess.Stages() {
 		spans += 2 * s.MaxSpans
 	}
 	var err error
-	// A block of many tiny steps or of few huge ones: bounded by the events.
+	// Many tiny steps or few huge ones: the events bound the block.
 	capacity := min(128, max(8, 20000/spans))
 	if r.rec, err = events.NewRecorder(r.dev, r.sess.Main(), r.sess.Stages(), capacity, r.dev); err != nil {
 		return err
@@ -215,17 +214,17 @@ func (r *runner) prepare() error {
 	return r.calibrateSpans()
 }
 
-// energy is the energy pass, unless the plan leaves it out.
-func (r *runner) energy() error {
+// measureEnergy runs the energy pass, unless the plan omits it.
+func (r *runner) measureEnergy() error {
 	if r.plan.NoEnergy {
 		return nil
 	}
 	return r.energyPass()
 }
 
-// sample takes probed and bare blocks in turn, ABBA or BAAB, until the
-// interval of the probed step is narrow enough or the time is spent.
-func (r *runner) sample() error {
+// sampleSteps alternates probed and bare blocks, ABBA or BAAB, until the interval of the probed step is narrow enough
+// or the time is spent.
+func (r *runner) sampleSteps() error {
 	rng := rand.New(rand.NewPCG(r.plan.Seed, 0x6770757072)) // its own stream: the workload draws from the seed too
 	began := time.Now()
 	order := []events.Pass{events.Probed, events.Bare}
@@ -246,7 +245,7 @@ func (r *runner) sample() error {
 			return err
 		}
 		r.warm = nil // there are samples
-		if r.decided(time.Since(began)) {
+		if r.isDecided(time.Since(began)) {
 			return nil
 		}
 	}
@@ -265,7 +264,7 @@ func (r *runner) samplePair(sides []events.Pass) error {
 			limit = max(0, n-have)
 		}
 		b, err := r.runBlock(pass, keep)
-		if b != nil { // what was finished counts, also when a step failed
+		if b != nil { // completed steps count, also when a later one failed
 			r.samples.add(b, r.plan.Mode, limit, r.apart)
 			got[pass] = b
 			if pass == events.Probed && b.rec != nil && b.last > b.first {
@@ -280,17 +279,16 @@ func (r *runner) samplePair(sides []events.Pass) error {
 		}
 	}
 	if got[events.Probed] != nil && got[events.Bare] != nil {
-		r.samples.pair(got[events.Probed], got[events.Bare], r.plan.Mode)
+		r.samples.addPair(got[events.Probed], got[events.Bare], r.plan.Mode)
 	}
 	return nil
 }
 
-// breakdownBlocks is how many blocks the separate pass of stage events has.
+// breakdownBlocks is the number of blocks in the separate pass of stage events.
 const breakdownBlocks = 3
 
-// breakdown times the stages where their events are kept out of the timing
-// passes: at least ten steps, in blocks of their own. It comes before sampling,
-// so that a run cut short has stages too.
+// breakdown times the stages where their events are excluded from the timing passes: at least ten steps, in blocks of
+// their own. It precedes sampling, so that a run cut short has stages too.
 func (r *runner) breakdown() error {
 	if !r.apart {
 		return nil
@@ -309,7 +307,7 @@ func (r *runner) breakdown() error {
 	return nil
 }
 
-func (r *runner) decided(spent time.Duration) bool {
+func (r *runner) isDecided(spent time.Duration) bool {
 	n := len(r.samples.step)
 	left := r.plan.MaxTime - time.Since(r.started)
 	if want := r.plan.Samples; want > 0 {
@@ -328,7 +326,7 @@ func (r *runner) decided(spent time.Duration) bool {
 		r.plan.report("sample", spent.Seconds(), max(r.plan.MinTime, spent+max(left, 0)).Seconds(), fmt.Sprintf("%d samples%s", n, r.lookNote))
 		return false
 	}
-	half, open := r.look()
+	half, open := r.halfWidth()
 	r.nextLook, r.lookNote = n+max(1, n/lookAgain), fmt.Sprintf(", +-%.2f %%", 100*half)
 	if half <= halfWidthGoal {
 		return left <= 0 || spent > r.plan.MaxTime/2 || !open
@@ -341,10 +339,9 @@ func (r *runner) decided(spent time.Duration) bool {
 	return true
 }
 
-// look is half of the interval of the step as it would be reported, as a share.
-// open says that the probe's overhead may lie on either side of its limit, which
-// is worth some more time, but not the whole budget.
-func (r *runner) look() (half float64, open bool) {
+// halfWidth returns half of the interval of the step as it would be reported, as a share. open means that the probe's
+// overhead may be on either side of its limit, which is worth some more time, but not the whole budget.
+func (r *runner) halfWidth() (half float64, open bool) {
 	r.looked += len(r.samples.step) + len(r.samples.bare)
 	step, limit := r.samples.step, r.run.Device.ProbeLimit()
 	if o := r.overhead(); o != nil && !r.apart {
@@ -361,7 +358,7 @@ func (r *runner) warn(code, text, fix string) {
 	r.run.Warnings = append(r.run.Warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
 }
 
-// reasonOf says in a few words why a run ended early.
+// reasonOf summarises why a run ended early.
 func reasonOf(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"

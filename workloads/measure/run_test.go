@@ -247,7 +247,7 @@ func TestTimedLoopAllocatesNothing(t *testing.T) {
 			if _, _, err := rec.Reset(pass); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.steps(50); err != nil {
+			if _, err := r.runSteps(50); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -15,11 +15,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Kernels that are short against the event clock's tick or against the events
-// themselves are timed by replaying their launches k, 2k and 4k times between
-// one pair of events. What does not grow with the number, the events and the
-// start of the replay, drops out of the slope; what each launch costs the
-// device stays in it. Nothing is subtracted.
+// Kernels that are short against the event clock's tick or against the events themselves are timed by replaying their
+// launches k, 2k and 4k times between one pair of events. Costs that do not grow with the number, of the events and of
+// the start of the replay, cancel in the slope; the device's cost per launch remains. Nothing is subtracted.
 const (
 	shortTicks    = 200
 	shortPairs    = 20
@@ -39,29 +37,29 @@ type kernelKey struct {
 	name  string
 }
 
-// shortKernel is what one step launches of a kernel, and how long it took.
+// shortKernel holds one step's launches of a kernel, and their duration.
 type shortKernel struct {
 	kernelKey
 	launches []events.Launch
 	stepS    float64 // by the kernel pass
 }
 
-// slope is the result of a replayed kernel: seconds a step, one a round, and
-// how far the slopes of the lower and the upper half lie apart.
+// slope is the result of a replayed kernel: seconds per step, one per round, and the difference between the slopes of
+// the lower and the upper half.
 type slope struct {
 	perStep   []float64
 	nonLinear float64
 	error     float64 // of nonLinear, one standard deviation
 }
 
-// shortLimit is the least time of a launch that a pair of events can tell.
+// shortLimit returns the shortest launch that a pair of events can resolve, in seconds.
 func (r *runner) shortLimit() float64 {
 	c := r.run.Calibration
 	return max(shortTicks*c["event_tick"], shortPairs*c["empty_event_pair"])
 }
 
-// shortPass replays the short kernels of the kernel pass. It comes last: what
-// replayed kernels leave in the session's memory is no step's result.
+// shortPass replays the short kernels of the kernel pass. It runs last: replayed kernels leave data in the session's
+// memory that is no step's result.
 func (r *runner) shortPass() error {
 	list := r.shortKernels()
 	if len(list) == 0 {
@@ -80,7 +78,7 @@ func (r *runner) shortPass() error {
 			left = len(list) - i
 			break
 		}
-		s, err := r.replay(k, rng)
+		s, err := r.replayKernel(k, rng)
 		switch {
 		case errors.Is(err, gpuprof.ErrUsage): // memory of the launch is gone, as with a pool that is trimmed
 			left++
@@ -101,7 +99,7 @@ func (r *runner) shortPass() error {
 	return nil
 }
 
-// shortKernels lists what is too short, from the middle step of the kernel pass.
+// shortKernels lists the kernels that are too short, from the middle step of the kernel pass.
 func (r *runner) shortKernels() []shortKernel {
 	b, limit := r.kernels, r.shortLimit()
 	if b == nil || b.last <= b.first || limit <= 0 {
@@ -128,15 +126,15 @@ func (r *runner) shortKernels() []shortKernel {
 		n := len(k.launches)
 		return k.stepS/float64(n) >= limit || n*4*leastReplays > mostLaunches ||
 			slices.ContainsFunc(k.launches, func(l events.Launch) bool {
-				// A cooperative kernel's blocks wait for one another by state
-				// that its step sets up; it is not short either.
+				// A cooperative kernel's blocks synchronize through state that its step sets up; it is not short
+				// either.
 				return l.Func == nil || l.N == 0 || l.Func.Kernel().Cooperative
 			})
 	})
 }
 
-// replay times k, 2k and 4k times a step's launches, in random order.
-func (r *runner) replay(k shortKernel, rng *rand.Rand) (slope, error) {
+// replayKernel times k, 2k and 4k times a step's launches, in random order.
+func (r *runner) replayKernel(k shortKernel, rng *rand.Rand) (slope, error) {
 	n := len(k.launches)
 	times := int(math.Ceil(r.shortLimit() / max(k.stepS, 1e-9)))
 	times = max(leastReplays, min(times, mostReplays, mostLaunches/(4*n)))
@@ -159,7 +157,7 @@ func (r *runner) replay(k shortKernel, rng *rand.Rand) (slope, error) {
 		}
 		ops[i] = op
 	}
-	if _, err := r.timeOp(ops[2]); err != nil { // the first replay pays for what comes once
+	if _, err := r.timeOp(ops[2]); err != nil { // the first replay includes one-time costs
 		return slope{}, err
 	}
 	var s slope
@@ -180,8 +178,7 @@ func (r *runner) replay(k shortKernel, rng *rand.Rand) (slope, error) {
 	return s, nil
 }
 
-// timeOp is the device's time of one replay in seconds, behind a blocking kernel where
-// there is one.
+// timeOp returns the device's seconds of one replay, behind a blocking kernel on a device that can spin.
 func (r *runner) timeOp(op device.Op) (float64, error) {
 	main := r.sess.Main()
 	if r.dev.CanSpin() {
@@ -200,7 +197,7 @@ func (r *runner) nonLinearWarning() {
 	var worst float64
 	var names []string
 	for k, s := range r.slopes {
-		// NaN, from a slope of nothing, is no evidence.
+		// NaN, from a slope of zero, is no evidence.
 		if s.nonLinear > nonLinear+2*s.error {
 			worst = max(worst, s.nonLinear)
 			names = append(names, k.name)

@@ -40,7 +40,7 @@ func TestShortKernels(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.sess.Close()
-	for _, phase := range []func() error{r.check, r.prepare, r.warmUp, r.sample, r.kernelPass} {
+	for _, phase := range []func() error{r.checkStages, r.prepareProbes, r.warmUp, r.sampleSteps, r.kernelPass} {
 		if err := phase(); err != nil {
 			t.Fatal(err)
 		}

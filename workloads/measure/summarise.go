@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// summarise turns what was collected into the result, whatever ended the run.
+// summarise turns the collected samples into the result, whatever ended the run.
 func (r *runner) summarise(err error) {
 	r.plan.report("summarise", 0, 1, "")
 	r.run.PeakMemory = r.dev.Memory().Peak
@@ -31,13 +31,13 @@ func (r *runner) summarise(err error) {
 			r.run.Status = gpuprof.Invalid
 			return // no times
 		}
-		r.salvage()
+		r.salvageWarmUp()
 	}
 	s := r.samples
 	if len(s.step) == 0 {
 		return
 	}
-	// How far device times may be off the caller's clock, at the worst.
+	// The largest possible difference between device times and the host clock.
 	r.run.Calibration["clock_anchor"] = gpuprof.Seconds(r.anchorSlack)
 	if rate, uncertainty, ok := r.rec.Drift(); ok {
 		r.run.Calibration["clock_drift"], r.run.Calibration["clock_drift_error"] = rate-1, uncertainty // s a second
@@ -49,7 +49,7 @@ func (r *runner) summarise(err error) {
 		r.run.Calibration["kernel_loading"] = took.Seconds() // by the driver's compiler, or from its cache
 	}
 	r.stepSeries()
-	r.run.Stages = s.results()
+	r.run.Stages = s.stageResults()
 	r.addKernels()
 	r.keepCeilings()
 	r.addBounds()
@@ -66,13 +66,13 @@ func (r *runner) stepSeries() {
 	r.run.Step, r.run.BareStep, r.run.ProbedStep = stats.Summarise("s", s.step), stats.Summarise("s", s.bare), stats.Summarise("s", s.probed)
 }
 
-// rateOfSteps is the throughput, of the steps without probes where these are too dear.
+// rateOfSteps computes the throughput, from steps without probes where probes cost too much.
 func (r *runner) rateOfSteps() {
 	s := r.samples
-	r.run.Order, r.run.Flags = r.relative(s.order), s.flags
+	r.run.Order, r.run.Flags = r.fromRunStart(s.order), s.flags
 	amount, unit := r.sess.Work()
-	// Over whole blocks: where long and short steps alternate, as they may on
-	// the caller's clock, no single step has the rate of the row.
+	// Over whole blocks: where long and short steps alternate, as they may on the host clock, no single step has the
+	// rate of the sequence.
 	rate := make([]float64, len(s.rates))
 	for i, steps := range s.rates {
 		rate[i] = amount * steps
@@ -82,8 +82,8 @@ func (r *runner) rateOfSteps() {
 	r.decideApart()
 }
 
-// throughputSoFar is what the run's throughput will be, 0 where no step was measured. The
-// run stays as it is.
+// throughputSoFar returns the run's throughput by the samples so far, 0 where no step was measured. It leaves the run
+// unchanged.
 func (r *runner) throughputSoFar() float64 {
 	if len(r.samples.rates) == 0 {
 		return 0
@@ -97,8 +97,8 @@ func (r *runner) throughputSoFar() float64 {
 	return rate
 }
 
-// relative makes sample times count from the start of the run.
-func (r *runner) relative(order []gpuprof.Order) []gpuprof.Order {
+// fromRunStart converts sample times to seconds from the start of the run.
+func (r *runner) fromRunStart(order []gpuprof.Order) []gpuprof.Order {
 	out := slices.Clone(order)
 	for i := range out {
 		out[i].StartS -= gpuprof.Seconds(r.startNS)
@@ -119,8 +119,8 @@ func (r *runner) addWarnings() {
 		r.warn("clock-mismatch", fmt.Sprintf("in half of the blocks the steps' periods and the host thread's clock differ by %.1f %% or more", 100*d),
 			"do not trust times of this run; if it happens again, report it with the run.json")
 	}
-	// What decideApart could not settle: nothing measured, and a calibrated cost
-	// that does not keep the limit or is no bound.
+	// Cases that decideApart could not settle: no measurement, and a calibrated cost above the limit or without a
+	// bound.
 	if !r.apart && !r.turns && !warmedOnly(r.run) && r.run.Overhead == nil && r.calibratedShare() > r.run.Device.ProbeLimit() {
 		r.warn("overhead-unmeasured", "there were too few pairs of probed and bare blocks to measure the probe's overhead", "run longer with --min-time")
 	}
@@ -130,27 +130,25 @@ func (r *runner) addWarnings() {
 	}
 }
 
-// clocksDiffer compares the device's clock with the caller's. One that runs
-// wrong does so in most blocks; in a single one the caller may have been woken
-// late.
+// clocksDiffer compares the device's clock with the host's. A wrong clock shows in most blocks; in a single block the
+// caller may have been woken late.
 func (s *samples) clocksDiffer() (share float64, yes bool) {
 	share = stats.Median(s.mismatches)
 	return share, share > clockMismatch
 }
 
-// exampleStep is a step of the last probed block, the one whose period is
-// nearest to the block's median, from its begin to the next one's, with whatever of its neighbours overlaps it, and the launches
-// of one step of the kernel pass. The caller launches a step while the device
-// is still in the steps before, and what is copied ahead of it is copied then:
-// so the recording reaches back to the first of the step's own spans, as many
-// steps as the pipeline is deep.
+// exampleStep returns the spans of one step of the last probed block: the step whose period is closest to the block's
+// median, from its beginning to the beginning of the next, with all spans of its neighbours that overlap it, and the
+// launches of one step of the kernel pass. The caller launches a step while the device still runs the steps before,
+// and copies ahead of the step happen then: the recording therefore starts at the first of the step's own spans, at
+// most as many steps earlier as the pipeline is deep.
 func (r *runner) exampleStep() []gpuprof.Span {
 	out := []gpuprof.Span{}
 	if r.example == nil {
 		return out
 	}
 	b, stages := r.example.rec, r.sess.Stages()
-	mid := r.example.typical()
+	mid := r.example.typicalStep()
 	t0, t1 := b.Begin[mid], b.Begin[mid+1]
 	from := t0
 	for _, sp := range b.Spans {
@@ -183,9 +181,8 @@ func (r *runner) exampleStep() []gpuprof.Span {
 	return out
 }
 
-// typical is the step whose period is nearest to the median of the block's; of
-// equals the one nearest to the middle of the block.
-func (b *block) typical() int {
+// typicalStep returns the step whose period is closest to the block's median; of equals the one closest to the middle.
+func (b *block) typicalStep() int {
 	var periods []float64
 	for i := b.first; i < b.last; i++ {
 		periods = append(periods, float64(b.rec.Begin[i+1]-b.rec.Begin[i]))

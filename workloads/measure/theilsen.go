@@ -6,9 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// theilSen is the median of the slopes between all pairs of points with
-// different x (Theil 1950, Sen 1968): up to 29 % of the points may be wild
-// before it moves. NaN without such a pair.
+// theilSen returns the median of the slopes between all pairs of points with different x (Theil 1950, Sen 1968): up to
+// 29 % of the points may be outliers before it moves. NaN without such a pair.
 func theilSen(x, y []float64) float64 {
 	var slopes []float64
 	for i := range x {

@@ -14,21 +14,20 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Turn is what a turn of RunTurns gave: the latest of the result's samples.
+// Turn is the result of one turn of RunTurns: the latest of the result's samples.
 type Turn struct {
 	Samples int     `json:"samples"` // of the step
 	Stages  int     `json:"stages"`  // of every stage
 	Rates   int     `json:"rates"`   // of the throughput
-	Seconds float64 `json:"seconds"` // the whole turn, with what came before its samples
-	// ClockHz is that of a GPU's multiprocessors when the turn had ended, 0 unknown.
+	Seconds float64 `json:"seconds"` // the whole turn, with the time before its samples
+	// ClockHz is the multiprocessor clock of a GPU at the end of the turn, 0 unknown.
 	ClockHz float64 `json:"clock_hz,omitempty"`
-	// Serves, before the first turn: the session takes requests, see LastLoad.
+	// Serves is true, before the first turn, where the session takes requests; see LastLoad.
 	Serves bool `json:"serves,omitempty"`
 }
 
-// LastLoad ends the turns like io.EOF does where it is the error of a RunTurns' next, and has a
-// session that serves take a load behind them, at a rate in requests per second or, where
-// that is 0, as its settings say.
+// LastLoad, returned as the error of next, ends the turns of RunTurns like io.EOF. A session that serves then takes a
+// load, at a rate in requests per second or, if 0, at the rate of its settings.
 type LastLoad struct {
 	Rate             float64
 	MinTime, MaxTime time.Duration // as of workloads.Load
@@ -37,21 +36,17 @@ type LastLoad struct {
 // Error implements error.
 func (LastLoad) Error() string { return "the turns are over, and a load is to come" }
 
-// RunTurns is Run for a caller that says when steps run, so that two processes
-// can take turns. Once the check has passed and the steps are warm it calls next
-// with a Turn without samples, and after each turn with what that gave. next returns how
-// long the turn to come shall be, or io.EOF or a LastLoad when there have been enough; any
-// other error of its ends the run as partial. Between turns nothing of the run is
-// at work: a session that works ahead is paused (workloads.Pauser).
+// RunTurns is Run for a caller that decides when steps run, so that two processes can take turns. After the check and
+// the warm-up it calls next with a Turn without samples, and after each turn with the result of that turn. next
+// returns the duration of the coming turn, or io.EOF or a LastLoad after the last one; any other error of next ends
+// the run as partial. Between turns the run does no work: a session that works ahead is paused (workloads.Pauser).
 //
-// A turn has bare blocks, which give samples of the step, and then probed ones,
-// which give those of the stages: at least 3 of either, or 1 where steps are over
-// 200 ms, and 500 at most. What the probe costs is not measured, so it is not known
-// to be within the limit, and is kept out of the step whatever a side's own would
-// cost: both sides' steps must be of one kind. The steps before a turn's samples, at
-// least one, warm the caches that the other process has used. The plan's MinTime,
-// MaxTime and Samples say nothing here. There is no telemetry, ladder, energy or
-// ceiling; counters come from a kernel pass after the last turn.
+// A turn has bare blocks, which give samples of the step, and then probed ones, which give samples of the stages: at
+// least 3 of either, or 1 where steps exceed 200 ms, and 500 at most. The probe's cost is not measured, so it may
+// exceed the limit, and probes are excluded from the step whatever a side's own would cost: both sides' steps must be
+// of one kind. The steps before a turn's samples, at least one, warm the caches that the other process has used. The
+// plan's MinTime, MaxTime and Samples have no effect. The run has no telemetry, ladder, energy or ceilings; counters
+// come from a kernel pass after the last turn.
 func RunTurns(ctx context.Context, dev device.Device, plan Plan, next func(Turn) (time.Duration, error)) (*gpuprof.Run, error) {
 	plan.MinTime, plan.MaxTime, plan.Samples, plan.NoRequests = 0, math.MaxInt64, 0, true
 	if plan.Instruments != nil && !plan.OwnDevice {
@@ -59,12 +54,12 @@ func RunTurns(ctx context.Context, dev device.Device, plan Plan, next func(Turn)
 	}
 	r := newRunner(ctx, dev, plan)
 	r.turns, r.apart, r.least, r.long = true, true, turnSteps, turnLong
-	return r.within(func() error {
-		return r.phases(r.check, r.prepare, r.warmUp, func() error { return r.serve(next) }, r.requests, r.kernelPass)
+	return r.runSession(func() error {
+		return r.runPhases(r.checkStages, r.prepareProbes, r.warmUp, func() error { return r.serveTurns(next) }, r.serveLoad, r.kernelPass)
 	})
 }
 
-// besideAPeer are instruments that do not count the other process as foreign.
+// besideAPeer wraps instruments so that they do not count the other process as foreign.
 type besideAPeer struct{ Instruments }
 
 // Foreign implements Instruments.
@@ -73,12 +68,12 @@ func (p besideAPeer) Foreign() (n int, ok bool) {
 	return max(n-1, 0), ok
 }
 
-// serve measures turns for as long as next asks for them.
-func (r *runner) serve(next func(Turn) (time.Duration, error)) error {
+// serveTurns measures turns for as long as next asks for them.
+func (r *runner) serveTurns(next func(Turn) (time.Duration, error)) error {
 	_, serves := r.sess.(workloads.Server)
 	last := Turn{Serves: serves}
 	for {
-		if err := r.rest(); err != nil {
+		if err := r.pauseSession(); err != nil {
 			return err
 		}
 		target, err := next(last)
@@ -92,20 +87,19 @@ func (r *runner) serve(next func(Turn) (time.Duration, error)) error {
 			r.plan.Rate, r.plan.MinTime, r.plan.MaxTime, r.plan.NoRequests = load.Rate, load.MinTime, load.MaxTime, false
 			return nil
 		case r.ctx.Err() != nil:
-			return nil // phases says so
+			return nil // runPhases reports it
 		case err != nil:
 			return fmt.Errorf("taking turns with another process: %w", err)
 		}
-		if last, err = r.turn(target); err != nil || r.ctx.Err() != nil {
+		if last, err = r.measureTurn(target); err != nil || r.ctx.Err() != nil {
 			return err
 		}
 		r.warm = nil // there are samples
 	}
 }
 
-// rest leaves nothing at work until the next step, and says how many steps that
-// costs.
-func (r *runner) rest() error {
+// pauseSession leaves no work in progress until the next step, and sets how many steps that costs.
+func (r *runner) pauseSession() error {
 	r.lead = 1
 	if s, ok := r.sess.(workloads.Pauser); ok {
 		lead, err := s.Pause()
@@ -117,18 +111,18 @@ func (r *runner) rest() error {
 	return nil
 }
 
-// turn measures samples for as long as target, or enough of them: of the step in
-// three quarters of the time, of the stages in the last.
-func (r *runner) turn(target time.Duration) (Turn, error) {
+// measureTurn measures samples for target, or until it has enough: of the step in three quarters of the time, of the
+// stages in the last.
+func (r *runner) measureTurn(target time.Duration) (Turn, error) {
 	got, began := r.samples, events.Now()
 	steps, stages, rates := len(got.step), len(got.probed), len(got.rates)
 	until := func(part time.Duration) func() time.Duration {
 		return func() time.Duration { return part - time.Duration(events.Now()-began) }
 	}
-	if err := r.blocks(events.Bare, until(target*3/4), func() int { return len(got.step) - steps }); err != nil || r.ctx.Err() != nil {
+	if err := r.measureBlocks(events.Bare, until(target*3/4), func() int { return len(got.step) - steps }); err != nil || r.ctx.Err() != nil {
 		return Turn{}, err
 	}
-	if err := r.blocks(events.Probed, until(target), func() int { return len(got.probed) - stages }); err != nil || r.ctx.Err() != nil {
+	if err := r.measureBlocks(events.Probed, until(target), func() int { return len(got.probed) - stages }); err != nil || r.ctx.Err() != nil {
 		return Turn{}, err
 	}
 	out := Turn{Samples: len(got.step) - steps, Stages: len(got.probed) - stages, Rates: len(got.rates) - rates, Seconds: gpuprof.Seconds(events.Now() - began)}
@@ -140,19 +134,18 @@ func (r *runner) turn(target time.Duration) (Turn, error) {
 	return out, nil
 }
 
-// blocks measures blocks of a turn while there is time left, and samples, which have
-// says the number of, are not enough. It takes several where steps are tiny: one is as
-// long as its events last.
-func (r *runner) blocks(pass events.Pass, left func() time.Duration, have func() int) error {
+// measureBlocks measures blocks of a turn while time is left and the count that have returns is too small. Tiny steps
+// need several blocks: the events bound the length of one.
+func (r *runner) measureBlocks(pass events.Pass, left func() time.Duration, have func() int) error {
 	for {
 		rest, n := left(), have()
 		if n >= enoughInTurn || n > 0 && rest <= 0 {
 			return nil
 		}
 		b, err := r.runBlock(pass, r.blockSteps(max(rest, 0)))
-		if b != nil { // what was finished counts, also when a step failed
+		if b != nil { // completed steps count, also when a later one failed
 			r.samples.add(b, r.plan.Mode, math.MaxInt, r.apart)
-			r.estimate(b)
+			r.updateEstimates(b)
 			if pass == events.Probed && b.rec != nil && b.last > b.first {
 				r.example = b
 			}

@@ -14,29 +14,29 @@ import (
 // warmUpOnly marks a result whose samples are steps of the warm-up.
 const warmUpOnly = "warm-up-only"
 
-// warmUp runs probed steps, as sampling will. They are no samples, and are
-// kept aside only for a run that ends before it has any.
+// warmUp runs probed steps, like sampling. They are no samples, and are kept only for a run that ends before it has
+// any.
 func (r *runner) warmUp() error {
 	// The first step sizes everything after it.
-	if err := r.window(1); err != nil || r.ctx.Err() != nil {
+	if err := r.runWindow(1); err != nil || r.ctx.Err() != nil {
 		return err
 	}
 	w := r.plan.Warmup
 	began := time.Now()
 	switch {
 	case w.Auto:
-		return r.settle(began)
+		return r.settleWarmUp(began)
 	case w.Time > 0:
 		for time.Since(began) < w.Time && r.mayWarmUp() {
 			r.plan.report("warm-up", time.Since(began).Seconds(), w.Time.Seconds(), "")
-			if err := r.window(r.blockSteps(r.windowTime())); err != nil {
+			if err := r.runWindow(r.blockSteps(r.windowTime())); err != nil {
 				return err
 			}
 		}
 	case w.Steps > 0:
 		for begin := r.next; r.next-begin < w.Steps && r.mayWarmUp(); {
 			r.plan.report("warm-up", float64(r.next-begin), float64(w.Steps), "")
-			if err := r.window(min(r.blockSteps(r.windowTime()), w.Steps)); err != nil {
+			if err := r.runWindow(min(r.blockSteps(r.windowTime()), w.Steps)); err != nil {
 				return err
 			}
 		}
@@ -44,7 +44,7 @@ func (r *runner) warmUp() error {
 	return nil
 }
 
-// mayWarmUp is false once the run is interrupted or its time budget is spent.
+// mayWarmUp reports whether the run may continue to warm up: it is not interrupted and its time budget is not spent.
 func (r *runner) mayWarmUp() bool {
 	if r.ctx.Err() != nil {
 		return false
@@ -56,8 +56,8 @@ func (r *runner) mayWarmUp() bool {
 	return false
 }
 
-// warmBlock runs one block of the warm-up. Its steps are put aside whole, also
-// when one of them failed: what fills and drains the pipeline is finished work.
+// warmBlock runs one block of the warm-up and keeps all its steps, also when one of them failed: the steps that fill
+// and drain the pipeline are finished work.
 func (r *runner) warmBlock(keep int) (*block, error) {
 	b, err := r.runBlock(events.Probed, keep)
 	if b != nil && b.rec != nil {
@@ -68,9 +68,8 @@ func (r *runner) warmBlock(keep int) (*block, error) {
 	return b, err
 }
 
-// salvage gives a run that ended before sampling did the steps its warm-up
-// finished, and says what they are.
-func (r *runner) salvage() {
+// salvageWarmUp gives a run that ended before sampling the finished steps of its warm-up, and warns about them.
+func (r *runner) salvageWarmUp() {
 	if len(r.samples.step) > 0 || len(r.warm.step) == 0 {
 		return
 	}
@@ -80,23 +79,23 @@ func (r *runner) salvage() {
 		"fix the failure and rerun; warm-up samples are not a result, and no baseline takes them")
 }
 
-// warmedOnly says that a run's samples are steps of its warm-up.
+// warmedOnly reports whether a run's samples are steps of its warm-up.
 func warmedOnly(run *gpuprof.Run) bool {
 	return slices.ContainsFunc(run.Warnings, func(w gpuprof.Warning) bool { return w.Code == warmUpOnly })
 }
 
-// window runs one warm-up block and keeps the step estimate fresh.
-func (r *runner) window(keep int) error {
+// runWindow runs one warm-up block and updates the step estimate.
+func (r *runner) runWindow(keep int) error {
 	b, err := r.warmBlock(keep)
 	if err != nil || b.rec == nil {
 		return err
 	}
-	r.estimate(b)
+	r.updateEstimates(b)
 	return nil
 }
 
-// estimate keeps what blocks are sized by.
-func (r *runner) estimate(b *block) {
+// updateEstimates updates the durations by which blocks are sized.
+func (r *runner) updateEstimates(b *block) {
 	if b.rec == nil {
 		return
 	}
@@ -108,7 +107,7 @@ func (r *runner) estimate(b *block) {
 	}
 }
 
-// windowTime is how long a window of the warm-up is at least.
+// windowTime returns the least duration of a warm-up window.
 func (r *runner) windowTime() time.Duration {
 	if r.run.Device.Kind == "cuda" {
 		return gpuWindow
@@ -116,9 +115,8 @@ func (r *runner) windowTime() time.Duration {
 	return windowTarget
 }
 
-// wideWindow is one window of the warm-up: as many blocks as it takes, because
-// a block of tiny steps is as long as its events last. Clock and power are read
-// meanwhile.
+// wideWindow runs one window of the warm-up, in as many blocks as needed, because the events bound a block of tiny
+// steps. It reads clock and power meanwhile.
 func (r *runner) wideWindow() (periods []float64, s *sensor, err error) {
 	s = watchSensor(r.plan.Instruments)
 	defer s.end()
@@ -128,15 +126,14 @@ func (r *runner) wideWindow() (periods []float64, s *sensor, err error) {
 			return nil, s, err
 		}
 		periods = append(periods, b.periods(r.plan.Mode)...)
-		r.estimate(b)
+		r.updateEstimates(b)
 	}
 	return periods, s, nil
 }
 
-// settle warms up until five windows agree. Agreement is 1 % of the step
-// time or, on a machine whose steps scatter so much that window medians
-// cannot agree that closely, what their own scatter allows.
-func (r *runner) settle(began time.Time) error {
+// settleWarmUp warms up until five windows agree. Agreement is 1 % of the step time or, on a machine whose steps
+// scatter so much that window medians cannot agree that closely, their own scatter.
+func (r *runner) settleWarmUp(began time.Time) error {
 	limit := min(warmupCap, r.plan.MaxTime/3)
 	step, clock, power := level{name: "the step time", limit: settleSpread}, level{name: "the SM clock", limit: settleClock}, level{name: "the power", limit: settlePower}
 	levels := []*level{&step, &clock, &power}
@@ -150,7 +147,7 @@ func (r *runner) settle(began time.Time) error {
 			clock.add(s.clock)
 			power.add(s.power)
 		}
-		open, spread, allowed := unsettled(levels)
+		open, spread, allowed := unsettledLevel(levels)
 		if open == nil {
 			return nil
 		}
@@ -167,10 +164,10 @@ func (r *runner) settle(began time.Time) error {
 	}
 }
 
-// unsettled is the first quantity whose windows do not agree, or nil.
-func unsettled(levels []*level) (open *level, spread, allowed float64) {
+// unsettledLevel returns the first quantity whose windows do not agree, or nil.
+func unsettledLevel(levels []*level) (open *level, spread, allowed float64) {
 	for _, l := range levels {
-		if spread, allowed, ok := l.settled(); !ok {
+		if spread, allowed, ok := l.isSettled(); !ok {
 			return l, spread, allowed
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// traceOf is the file that arrivals are read from; false where they come otherwise.
+// traceOf returns the file of arrivals; false where the settings name no file.
 func traceOf(set gpuprof.Settings) (string, bool) {
 	return strings.CutPrefix(set["arrivals"], arriveTrace)
 }
@@ -26,8 +26,8 @@ func readTrace(ctx context.Context, file string) ([]time.Duration, error) {
 	return traffic.ParseTrace(text, file)
 }
 
-// refuseArrivals names what would end the load before it began, so that no steps are measured
-// in vain: a file that is no schedule, and an address that cannot be listened at.
+// refuseArrivals refuses settings that would end the load before it begins, so that no steps are measured in vain: a
+// file that is no schedule, and an address on which the process cannot listen.
 func refuseArrivals(set gpuprof.Settings) error {
 	if file, is := traceOf(set); is {
 		if st, err := os.Stat(file); err == nil && !st.Mode().IsRegular() {

@@ -13,18 +13,18 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// knownAnswers are the service in virtual time: they depend on the program alone, and take as
-// long as the rest of a check.
+// knownAnswers caches the check of the service in virtual time: its results depend on the program alone, and it takes
+// as long as the other checks together.
 var knownAnswers = loop.Kept[struct{}, []traffic.Answer]{Most: 1}
 
-// Check implements workloads.Session: every slot's batch against the reference, then the
-// service in virtual time against what is known of it.
+// Check implements workloads.Session: it compares every slot's batch with the reference, then the service in virtual
+// time with results of queueing theory.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	checks, err := op.EachSlot(len(s.slots), func(k int) ([]gpuprof.Check, error) { return s.checkSlot(ctx, &s.slots[k]) })
 	if err != nil {
 		return checks, err
 	}
-	again, err := s.replay()
+	again, err := s.replayBatches()
 	if err != nil {
 		return checks, err
 	}
@@ -38,10 +38,10 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	return checks, err
 }
 
-// checkSlot runs a batch through memory that was poisoned before. What is copied may not
-// differ at all; the network says how far its answers may.
+// checkSlot runs a batch through memory that was poisoned before. Copied data must match exactly; the network's own
+// tolerance applies to its answers.
 func (s *session) checkSlot(ctx context.Context, l *slot) ([]gpuprof.Check, error) {
-	in, out := s.net.requests(l.at), s.net.answers(l.at)
+	in, out := s.net.inputBuffer(l.at), s.net.outputBuffer(l.at)
 	if err := op.Poison(s.dev, s.main, in, out); err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (s *session) checkSlot(ctx context.Context, l *slot) ([]gpuprof.Check, erro
 	n, m := s.net.requestBytes(), s.net.answerBytes()
 	asked := make([]byte, len(l.ids)*n)
 	for k, id := range l.ids {
-		s.net.fill(asked[k*n:(k+1)*n], id)
+		s.net.writeRequest(asked[k*n:(k+1)*n], id)
 	}
 	given, err := s.read(in, len(asked))
 	if err != nil {
@@ -74,14 +74,14 @@ func (s *session) checkSlot(ctx context.Context, l *slot) ([]gpuprof.Check, erro
 		return nil, err
 	}
 	answers := append([]byte{}, l.out.Bytes()[:len(answered)]...)
-	checks := []gpuprof.Check{same(stBatch, l.in.Bytes(), asked, n), same(stH2D, given, l.in.Bytes()[:len(given)], n)}
+	checks := []gpuprof.Check{checkMoved(stBatch, l.in.Bytes(), asked, n), checkMoved(stH2D, given, l.in.Bytes()[:len(given)], n)}
 	parts, err := s.net.check(ctx, s.main, l.at, l.ids, answers)
-	checks = append(append(checks, parts...), same(stD2H, answers, answered, m), loop.CheckOf(stAnswer.name(), float64(s.answers(l)), 0, len(l.ids), len(l.ids)))
-	return checks, errors.Join(err, s.release(l))
+	checks = append(append(checks, parts...), checkMoved(stD2H, answers, answered, m), loop.CheckOf(stAnswer.name(), float64(s.countWrong(l)), 0, len(l.ids), len(l.ids)))
+	return checks, errors.Join(err, s.releaseSlot(l))
 }
 
-// same compares what was only moved, requests or answers of n bytes.
-func same(stage stageAt, got, want []byte, n int) gpuprof.Check {
+// checkMoved compares data that the stage only moves: requests or answers of n bytes.
+func checkMoved(stage stageAt, got, want []byte, n int) gpuprof.Check {
 	wrong, all := 0, len(want)/n
 	for k := range all {
 		if !bytes.Equal(got[k*n:(k+1)*n], want[k*n:(k+1)*n]) {

@@ -24,7 +24,7 @@ const mostRecomputed = 4
 // would leave no place in a short one.
 const mostReading = 1024
 
-// front is what a load whose requests come from other programs has besides.
+// front is the additional state of a load whose requests come from other programs.
 type front struct {
 	net     network
 	callers *traffic.Callers
@@ -36,22 +36,22 @@ type front struct {
 // exchange is a request and its answer.
 type exchange struct{ request, answer []byte }
 
-// answers hands a batch's answers to their calls, and says how many are none.
-func (o *front) answers(l *slot) (wrong int) {
+// deliverAnswers passes a batch's answers to their calls, and returns how many of them are implausible.
+func (o *front) deliverAnswers(l *slot) (wrong int) {
 	out, n := l.out.Bytes(), o.net.answerBytes()
 	for k, call := range l.calls {
 		copy(call.Answer, out[k*n:(k+1)*n])
-		if !o.net.sound(call.Request, call.Answer) {
+		if !o.net.isPlausible(call.Request, call.Answer) {
 			wrong++
 		}
-		o.draw(call)
+		o.sampleAnswer(call)
 	}
 	return wrong
 }
 
-// draw keeps some of all answers (Vitter's algorithm R). The answer is the caller's from now
-// on, but is not changed.
-func (o *front) draw(call *traffic.Call) {
+// sampleAnswer keeps a uniform sample of all answers (Vitter's algorithm R). The caller owns the answer from now on
+// but does not change it.
+func (o *front) sampleAnswer(call *traffic.Call) {
 	kept := exchange{call.Request, call.Answer}
 	o.seen++
 	if len(o.drawn) < mostRecomputed {
@@ -68,11 +68,11 @@ func (s *session) serveOutside(ctx context.Context, l workloads.Load, p *plan, a
 		return nil, err
 	}
 	o := &front{net: s.net, rng: rand.New(rand.NewPCG(s.seed, 0x6f757473696465))}
-	service, world := s.service(p, &runner{s: s, front: o})
+	service, world := s.newService(p, &runner{s: s, front: o})
 	o.callers = &traffic.Callers{Queue: service.Queue}
 	service.Sender = o.callers
 	world.BeginOutside(ctx)
-	server := &kserve.Server{Model: s.net.model(), Callers: o.callers, Clock: world.At, Places: mostReading, Slowest: s.slowest, Hosts: hostNames(address)}
+	server := &kserve.Server{Model: s.net.servedModel(), Callers: o.callers, Clock: world.At, Places: mostReading, Slowest: s.slowest, Hosts: hostNames(address)}
 	server.Start(listener)
 	if l.Listening != nil {
 		l.Listening(listener.Addr().String())
@@ -81,7 +81,7 @@ func (s *session) serveOutside(ctx context.Context, l workloads.Load, p *plan, a
 		o.callers.Close() // before: who is over gives nothing more to the queue
 		world.End()
 	})
-	stop := progress(ctx, l, p)
+	stop := reportProgress(ctx, l, p)
 	err = service.Run(ctx)
 	timer.Stop()
 	server.Close(err != nil)
@@ -89,8 +89,8 @@ func (s *session) serveOutside(ctx context.Context, l workloads.Load, p *plan, a
 	return s.outsideRequests(p, service.Books, o, server.Counts(), err)
 }
 
-// hostNames are the names by which callers may address a service that listens at an address: that
-// of the address, and the machine's.
+// hostNames returns the names by which callers may address a service that listens at an address: the host in the
+// address, and the machine's name.
 func hostNames(address string) (names []string) {
 	if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
 		names = append(names, host)
@@ -101,7 +101,7 @@ func hostNames(address string) (names []string) {
 	return names
 }
 
-// outsideRequests is the result; failure is why the service ended early, or nil.
+// outsideRequests makes the result of a load from outside; failure is the reason why the service ended early, or nil.
 func (s *session) outsideRequests(p *plan, books *traffic.Account, o *front, c kserve.Counts, failure error) (*loadtest.Requests, error) {
 	decode, err := c.Decode.Recorded()
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *session) outsideRequests(p *plan, books *traffic.Account, o *front, c k
 	if rate := books.Rate(); p.throughput > 0 && rate > 0 {
 		p.relax = seconds(latency.Relaxation(p.throughput, rate))
 	}
-	out, fault := s.requests(p, books, o.callers.Sent())
+	out, fault := s.result(p, books, o.callers.Sent())
 	switch {
 	case failure != nil:
 		return out, failure

@@ -19,8 +19,8 @@ type graphs struct {
 	seconds float64 // of capturing and instantiating
 }
 
-// capture makes the graphs of every slot and size.
-func (s *session) capture(ctx context.Context) error {
+// captureGraphs makes the graphs of every slot and size.
+func (s *session) captureGraphs(ctx context.Context) error {
 	began, on := time.Now(), s.compute
 	if on == nil { // streams=new: a graph runs on any stream
 		on = s.main
@@ -43,8 +43,8 @@ func (s *session) capture(ctx context.Context) error {
 	return nil
 }
 
-// network enqueues the answers of a batch, as launches or as the graph of its size.
-func (s *session) network(on device.Stream, l *slot, p workloads.Probe) error {
+// runNetwork enqueues the answers of a batch, as launches or as the graph of its size.
+func (s *session) runNetwork(on device.Stream, l *slot, p workloads.Probe) error {
 	if s.graphs.of == nil {
 		return s.net.run(on, l.at, l.requests, s.index[stForward], p)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// The values of knobs that code asks for.
+// The values of knobs that code compares with.
 const (
 	auto = "auto"
 
@@ -47,7 +47,7 @@ func (Workload) Knobs() []workloads.Knob {
 		arrivalsKnob(),
 		loadKnob(),
 		rateKnob(),
-		number("cv", "coefficient of variation of the gaps between arrivals: 0 is uniform, 1 Poisson, 3 bursty", "1", 0, 20).AsModel(),
+		numberKnob("cv", "coefficient of variation of the gaps between arrivals: 0 is uniform, 1 Poisson, 3 bursty", "1", 0, 20).AsModel(),
 		secondsKnob("slo", "seconds within which an answer is of use, for the goodput and for overload=deadline", "0.1", 1e-6, 3600).AsModel(),
 		tauKnob(),
 		alphaKnob(),
@@ -68,8 +68,8 @@ func (Workload) Knobs() []workloads.Knob {
 	}, networkKnobs()...)
 }
 
-// number is a knob of a share or a rate, from lo to hi.
-func number(name, doc, def string, lo, hi float64) workloads.Knob {
+// numberKnob is a knob of a share or a rate, from lo to hi.
+func numberKnob(name, doc, def string, lo, hi float64) workloads.Knob {
 	return numberOf("a number", "", name, doc, def, lo, hi)
 }
 
@@ -116,10 +116,10 @@ func arrivalsKnob() workloads.Knob {
 	}
 }
 
-// loopback is where a service listens that was told no address: no other machine reaches it.
+// loopback is the default address of a service: no other machine reaches it.
 const loopback = "127.0.0.1"
 
-// httpText is the canonical spelling of an address to listen at. Port 0 is any free one.
+// httpText returns the canonical spelling of an address to listen at. Port 0 is any free one.
 func httpText(address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil { // a port alone
@@ -135,7 +135,7 @@ func httpText(address string) (string, error) {
 	return arriveHTTP + net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }
 
-// addressOf is where the service listens; false where requests do not come from outside.
+// addressOf returns the address at which the service listens; false where requests do not come from outside.
 func addressOf(set gpuprof.Settings) (string, bool) {
 	return strings.CutPrefix(set["arrivals"], arriveHTTP)
 }
@@ -155,15 +155,15 @@ func orAuto(k workloads.Knob) workloads.Knob {
 }
 
 func loadKnob() workloads.Knob {
-	return orAuto(number("load", "rate as a share of the throughput that this run measures at saturation; auto is 0.7, or what rate says", "", 0.001, 10))
+	return orAuto(numberKnob("load", "rate as a share of the throughput that this run measures at saturation; auto is 0.7, or what rate says", "", 0.001, 10))
 }
 
 func rateKnob() workloads.Knob {
-	return orAuto(number("rate", "requests per second; auto goes by load", "", 1e-3, 1e6))
+	return orAuto(numberKnob("rate", "requests per second; auto goes by load", "", 1e-3, 1e6))
 }
 
-// ofBatches are the stages that the making of batches acts on.
-func ofBatches() []string {
+// batchStages returns the stages whose time the making of batches changes.
+func batchStages() []string {
 	return []string{stPreprocess.name(), stBatch.name(), loop.H2D, stPrepare.name(), stForward.name(), loop.D2H, stAnswer.name(), loop.Backpressure}
 }
 
@@ -177,7 +177,7 @@ func batchKnob() workloads.Knob {
 func delayKnob() workloads.Knob {
 	k := secondsKnob("max_delay", "seconds that a batch waits to fill, counted from when its oldest request was due; 0 takes what waits", "0", 0, longestS)
 	// It acts under load alone, where no stage is timed.
-	k.Try, k.TryUnderLoad, k.Acts = []string{}, []string{"0", "0.001", "0.01", "0.1"}, ofBatches()
+	k.Try, k.TryUnderLoad, k.Acts = []string{}, []string{"0", "0.001", "0.01", "0.1"}, batchStages()
 	k.PyTorch = map[string]string{"0": "# run what waits, without a timeout", workloads.AnyValue: "timeout = %s  # seconds for a batch to fill"}
 	return k
 }
@@ -198,7 +198,7 @@ func padKnob() workloads.Knob {
 
 func queueKnob() workloads.Knob {
 	k := workloads.IntKnob("queue", "requests that can wait; 0 is any number", 1024, 0, mostQueue)
-	k.Try, k.Acts = []string{}, ofBatches()
+	k.Try, k.Acts = []string{}, batchStages()
 	k.PyTorch = map[string]string{workloads.AnyValue: "queue = asyncio.Queue(maxsize=%s)"}
 	return k
 }
@@ -206,7 +206,7 @@ func queueKnob() workloads.Knob {
 func overloadKnob() workloads.Knob {
 	k := workloads.Choice("overload", "a full queue refuses the new request or the oldest; deadline refuses what cannot be answered within slo; block makes the sender wait, which hides latency",
 		string(traffic.RefuseNew), string(traffic.RefuseOld), string(traffic.Deadline), string(traffic.Block))
-	k.Try, k.Acts = []string{}, ofBatches()
+	k.Try, k.Acts = []string{}, batchStages()
 	k.Ungated = map[string]string{string(traffic.Block): "the sender waits for room in the queue, which hides how long its requests should have taken"}
 	k.PyTorch = map[string]string{workloads.AnyValue: "# rule for a full queue: %s"}
 	return k
@@ -232,14 +232,14 @@ func streamsKnob() workloads.Knob {
 	return k
 }
 
-// graphKnob is graph, one launch graph for each slot and size of a batch.
+// graphKnob returns the knob graph: one launch graph for each slot and size of a batch.
 func graphKnob() workloads.Knob {
 	k := loop.GraphKnob("launch the network's kernels one by one, or capture them once for every size of a batch and replay; needs pad=on, which bounds the sizes")
 	k.Answers[0].When = gpuprof.Settings{"graph": "off", "pad": "on"}
 	return k
 }
 
-// warmKnob is warm. It acts before the steps and the load, so that no search turns it.
+// warmKnob returns the knob warm. It acts before the steps and the load, so that no search turns it.
 func warmKnob() workloads.Knob {
 	k := workloads.Choice("warm", "on runs the network before the first request; with off the first request waits for kernels and libraries to load. Its latency is reported apart", "on", "off")
 	k.Try, k.Acts = []string{}, []string{stForward.name()}
@@ -247,7 +247,7 @@ func warmKnob() workloads.Knob {
 	return k
 }
 
-// clientsOf is how many callers wait for their answers; 0 where requests have a schedule.
+// clientsOf returns the number of callers that wait for their answers; 0 where requests follow a schedule.
 func clientsOf(set gpuprof.Settings) int {
 	n, closed := strings.CutPrefix(set["arrivals"], arriveClosed)
 	if !closed {
@@ -257,8 +257,8 @@ func clientsOf(set gpuprof.Settings) int {
 	return clients
 }
 
-// refuse names the combinations that make no service.
-func refuse(info device.Info, set gpuprof.Settings) error {
+// refuseSettings refuses combinations of settings without a service.
+func refuseSettings(info device.Info, set gpuprof.Settings) error {
 	if err := refuseLoad(set); err != nil {
 		return err
 	}

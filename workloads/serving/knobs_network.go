@@ -19,7 +19,7 @@ const (
 
 func isSynthetic(set gpuprof.Settings) bool { return set["network"] == networkSynthetic }
 
-// shapeOf are the model knobs of a shape.
+// shapeOf returns the model knobs of a shape.
 func shapeOf(s resnet.Shape) gpuprof.Settings {
 	blocks := ""
 	for i, n := range s.Blocks {
@@ -34,7 +34,7 @@ func shapeOf(s resnet.Shape) gpuprof.Settings {
 	}
 }
 
-// networkKnobs say what answers a batch.
+// networkKnobs returns the knobs that choose the network and its shape.
 func networkKnobs() []workloads.Knob {
 	small := resnet.Small()
 	return append([]workloads.Knob{
@@ -47,7 +47,7 @@ func networkKnobs() []workloads.Knob {
 	}, methodKnobs()...)
 }
 
-// blocksText is the canonical spelling of blocks.
+// blocksText returns the canonical spelling of blocks.
 func blocksText(s string) (string, error) {
 	n, err := resnet.ParseBlocks(s)
 	if err != nil {
@@ -56,7 +56,7 @@ func blocksText(s string) (string, error) {
 	return shapeOf(resnet.Shape{Blocks: n})["blocks"], nil
 }
 
-// methodKnobs say how the residual network is computed.
+// methodKnobs returns the knobs that choose how the residual network is computed.
 func methodKnobs() []workloads.Knob {
 	forward := stForward.name()
 	preprocess := workloads.Choice("preprocess", "resize, crop and normalise each image on the host, or a batch of them on the device, to which bytes are then copied", resnet.OnHost, resnet.OnDevice)
@@ -102,8 +102,8 @@ func methodKnobs() []workloads.Knob {
 	return []workloads.Knob{preprocess, impl, layout, bn, precisionKnob(), library, autotune, loop.ThreadsKnob("CPU threads of the host device; fewer than all leave a core to the sender of requests")}
 }
 
-// precisionKnob is precision. Our own kernels round operands as they read them, which saves
-// no time: only a library's product gains.
+// precisionKnob returns the knob precision. Own kernels round operands as they read them, which saves no time: only a
+// library's product gains.
 func precisionKnob() workloads.Knob {
 	k := loop.PrecisionKnob("operands of convolutions are rounded to: fp32 (not at all), tf32, bf16, fp16, or int8 (weights by channel, activations by batch); sums are float32, of int8 int32",
 		gpuprof.Settings{"library": "off"}, stForward.name())
@@ -118,10 +118,10 @@ func precisionKnob() workloads.Knob {
 	return k
 }
 
-// refuseNetwork names what the network cannot be, and knobs that mean nothing to it.
+// refuseNetwork refuses impossible networks, and knobs without effect on the chosen one.
 func refuseNetwork(info device.Info, set gpuprof.Settings) error {
 	if !isSynthetic(set) {
-		if err := unused(set, []workloads.Knob{tauKnob(), alphaKnob()}, "give --preset synthetic too"); err != nil {
+		if err := refuseUnused(set, []workloads.Knob{tauKnob(), alphaKnob()}, "give --preset synthetic too"); err != nil {
 			return err
 		}
 		o, err := optionsOf(set, 0)
@@ -139,7 +139,7 @@ func refuseNetwork(info device.Info, set gpuprof.Settings) error {
 	if set["tau"] == "0" && set["alpha"] == "0" {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting tau=0 and alpha=0: a batch would take no time").WithFix("give one of them a time")
 	}
-	return unused(set, networkKnobs()[1:], "leave it out, or use another preset than synthetic")
+	return refuseUnused(set, networkKnobs()[1:], "leave it out, or use another preset than synthetic")
 }
 
 // refuseMethod names ways of computing that exclude each other.
@@ -164,8 +164,8 @@ func refuseMethod(info device.Info, set gpuprof.Settings, o resnet.Options) erro
 	return nil
 }
 
-// unused refuses a setting that would change nothing.
-func unused(set gpuprof.Settings, knobs []workloads.Knob, fix string) error {
+// refuseUnused refuses a setting that would change nothing.
+func refuseUnused(set gpuprof.Settings, knobs []workloads.Knob, fix string) error {
 	for _, k := range knobs {
 		if v := set[k.Name]; v != k.Default {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s=%s with network=%s: it takes no part in its answers", k.Name, v, set["network"]).WithFix("%s", fix)

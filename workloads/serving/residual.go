@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 )
 
-// fewImages are those of a batch that the network's parts are compared on, in float64.
+// fewImages is the number of images per batch on which the network's parts are compared in float64.
 const fewImages = 2
 
 // warmedSizes are the sizes of a batch that a library is warmed up for one by one: with more it would take long.
@@ -33,10 +33,10 @@ type residual struct {
 	ready  int    // groups of the stage prepare, before those of forward
 	groups int
 	alone  [resnet.Period][]float32 // the answer to each image in a batch of its own
-	limit  [resnet.Period]float64   // how far an answer may lie from it
+	limit  [resnet.Period]float64   // largest distance of an answer from it
 }
 
-// optionsOf are the settings as the network takes them.
+// optionsOf converts the settings to the network's options.
 func optionsOf(set gpuprof.Settings, seed uint64) (resnet.Options, error) {
 	blocks, err := resnet.ParseBlocks(set["blocks"])
 	return resnet.Options{
@@ -80,8 +80,8 @@ func newResidual(ctx context.Context, d device.Device, s device.Stream, c worklo
 	return n, nil
 }
 
-// open opens the network. With impl=auto the library's convolutions run once, unless nothing may before the first request:
-// where they fail our own take their place, and the facts of the run say why.
+// open opens the network. With impl=auto the library's convolutions run once, unless nothing may run before the first
+// request: where they fail the own kernels replace them, and the facts of the run include the reason.
 func (n *residual) open(ctx context.Context, d device.Device, s device.Stream, try bool) error {
 	net, err := resnet.Open(ctx, d, s, n.opt)
 	if err == nil {
@@ -110,11 +110,11 @@ func (n *residual) open(ctx context.Context, d device.Device, s device.Stream, t
 	return nil
 }
 
-// substituted is workloads.Substituter's sentence.
-func (n *residual) substituted() string { return n.fell }
+// substitution returns the sentence for workloads.Substituter.
+func (n *residual) substitution() string { return n.fell }
 
-// fitsHost refuses what does not fit where the device's memory is the host's: the network's
-// own, and the batches that wait beside it.
+// fitsHost refuses a network and its waiting batches where they do not fit in the memory that the host device shares
+// with the host.
 func fitsHost(d device.Device, o resnet.Options) error {
 	info := d.Info()
 	if info.Kind != "host" {
@@ -132,7 +132,7 @@ func fitsHost(d device.Device, o resnet.Options) error {
 		WithFix("use a smaller max_batch or depth")
 }
 
-// requestBytes are those of an image as the device gets it.
+// requestBytes returns the size of an image in the device's format.
 func requestBytes(o resnet.Options) int64 {
 	if o.Preprocess == resnet.OnDevice {
 		return 3 * int64(o.Source) * int64(o.Source)
@@ -140,8 +140,8 @@ func requestBytes(o resnet.Options) int64 {
 	return 12 * int64(o.Image) * int64(o.Image)
 }
 
-// warm answers each image by itself: what its answer in any batch is compared with.
-func (n *residual) warm(ctx context.Context, d device.Device, s device.Stream) (err error) {
+// warmUp computes the answer to each image alone: answers from any batch are compared with it.
+func (n *residual) warmUp(ctx context.Context, d device.Device, s device.Stream) (err error) {
 	in, err := d.Alloc(n.requestBytes(), device.Pageable)
 	if err != nil {
 		return err
@@ -156,8 +156,8 @@ func (n *residual) warm(ctx context.Context, d device.Device, s device.Stream) (
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("answering image %d alone: %w", i, err)
 		}
-		n.fill(in.Bytes(), int64(i))
-		if err := errors.Join(s.Copy(n.requests(0), 0, in, 0, n.requestBytes()), n.net.EnqueueAll(s, 0, 1), s.Copy(out, 0, n.answers(0), 0, n.answerBytes()), s.Sync()); err != nil {
+		n.writeRequest(in.Bytes(), int64(i))
+		if err := errors.Join(s.Copy(n.inputBuffer(0), 0, in, 0, n.requestBytes()), n.net.EnqueueAll(s, 0, 1), s.Copy(out, 0, n.outputBuffer(0), 0, n.answerBytes()), s.Sync()); err != nil {
 			return fmt.Errorf("answering image %d alone: %w", i, err)
 		}
 		n.alone[i] = slices.Clone(device.Floats(out)[:n.opt.Classes])
@@ -186,12 +186,11 @@ func (n *residual) warmSizes(ctx context.Context, s device.Stream) error {
 	return nil
 }
 
-// setLimits says how far an answer may lie from the one that was given alone. It is the same
-// arithmetic, but a library may sum in another order, which then rounds an operand the other
-// way here and there: hardly a sixteenth of the tolerance. Up to half the way to the nearest
-// other image's answer, the two are told apart. With int8 an answer depends on its batch,
-// whose largest value is the scale, by more than images differ: what is found here is an
-// answer that is none, such as zeros, and the rest by the witness.
+// setLimits sets the largest allowed distance of an answer from the answer to the same image alone. The arithmetic is
+// the same, but a library may sum in another order, which then changes the rounding of a few operands: at most a
+// sixteenth of the tolerance. Up to half of the distance to the nearest other image's answer, the two remain
+// distinguishable. With int8 an answer depends on its batch, whose largest value is the scale, by more than images
+// differ: here only wrong outputs such as zeros are found, and the witness finds the others.
 func (n *residual) setLimits() {
 	for i, own := range n.alone {
 		length := distance(own, make([]float32, len(own)))
@@ -218,17 +217,17 @@ func distance(a, b []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-func (n *residual) requestBytes() int               { return n.net.InputBytes() }
-func (n *residual) answerBytes() int                { return 4 * n.opt.Classes }
-func (n *residual) requests(slot int) device.Buffer { return n.net.Input(slot) }
-func (n *residual) answers(slot int) device.Buffer  { return n.net.Logits(slot) }
-func (n *residual) prepares() bool                  { return n.opt.Preprocess == resnet.OnHost }
-func (n *residual) fill(dst []byte, id int64)       { n.net.Fill(dst, int(id%resnet.Period)) }
-func (n *residual) close() error                    { return n.net.Close() }
+func (n *residual) requestBytes() int                   { return n.net.InputBytes() }
+func (n *residual) answerBytes() int                    { return 4 * n.opt.Classes }
+func (n *residual) inputBuffer(slot int) device.Buffer  { return n.net.Input(slot) }
+func (n *residual) outputBuffer(slot int) device.Buffer { return n.net.Logits(slot) }
+func (n *residual) hostPrepares() bool                  { return n.opt.Preprocess == resnet.OnHost }
+func (n *residual) writeRequest(dst []byte, id int64)   { n.net.Fill(dst, int(id%resnet.Period)) }
+func (n *residual) close() error                        { return n.net.Close() }
 
-func (n *residual) loading() time.Duration { return n.net.Loading() }
+func (n *residual) loadTime() time.Duration { return n.net.Loading() }
 
-func (n *residual) prepare(on device.Stream, slot, batch, stage int, p workloads.Probe) error {
+func (n *residual) prepareBatch(on device.Stream, slot, batch, stage int, p workloads.Probe) error {
 	return n.enqueue(on, slot, batch, stage, 0, n.ready, p)
 }
 
@@ -248,8 +247,8 @@ func (n *residual) enqueue(on device.Stream, slot, batch, stage, from, to int, p
 	return nil
 }
 
-// right also says no to what is not a number.
-func (n *residual) right(answer []byte, id int64) bool {
+// isRight implements network. NaN is never right.
+func (n *residual) isRight(answer []byte, id int64) bool {
 	want, apart := n.alone[id%resnet.Period], 0.0
 	for k, v := range want {
 		e := float64(math.Float32frombits(binary.NativeEndian.Uint32(answer[4*k:]))) - float64(v)
@@ -258,7 +257,7 @@ func (n *residual) right(answer []byte, id int64) bool {
 	return math.Sqrt(apart) <= n.limit[id%resnet.Period]
 }
 
-func (n *residual) model() kserve.Model {
+func (n *residual) servedModel() kserve.Model {
 	o := n.opt
 	return kserve.Model{
 		Name: networkResidual,
@@ -267,10 +266,10 @@ func (n *residual) model() kserve.Model {
 	}
 }
 
-func (n *residual) take(dst, request []byte) { n.net.FillImage(dst, request) }
+func (n *residual) decodeRequest(dst, request []byte) { n.net.FillImage(dst, request) }
 
-// sound knows no more of the answer to an unknown image than that it is one.
-func (n *residual) sound(_, answer []byte) bool {
+// isPlausible accepts every finite answer: the image is unknown.
+func (n *residual) isPlausible(_, answer []byte) bool {
 	for k := range n.opt.Classes {
 		if v := float64(math.Float32frombits(binary.NativeEndian.Uint32(answer[4*k:]))); math.IsNaN(v) || math.IsInf(v, 0) {
 			return false
@@ -280,10 +279,10 @@ func (n *residual) sound(_, answer []byte) bool {
 }
 
 func (n *residual) recompute(request, answer []byte) (e, tolerance float64) {
-	return n.apart(answer, n.net.ReferenceOf(request)), n.net.Tolerance()
+	return n.logitError(answer, n.net.ReferenceOf(request)), n.net.Tolerance()
 }
 
-func (n *residual) describe(all []gpuprof.Stage, batch int) {
+func (n *residual) describeStages(all []gpuprof.Stage, batch int) {
 	for g := range n.groups {
 		st := &all[stForward]
 		if g < n.ready {
@@ -296,8 +295,8 @@ func (n *residual) describe(all []gpuprof.Stage, batch int) {
 	all[stForward].Minimum = n.floor(batch)
 }
 
-// floor is the least that the network must do in its precision. Operands of int8 take a
-// byte, and no rate of theirs is measured.
+// floor returns the least work of the network in its precision. Operands of int8 take a byte, and their rate is not
+// measured.
 func (n *residual) floor(batch int) gpuprof.Cost {
 	c := n.opt.Floor(batch)
 	if n.opt.Precision == resnet.INT8 {
@@ -320,38 +319,38 @@ func (n *residual) facts() map[string]any {
 	return out
 }
 
-// check compares one answer, from the request's bytes on, with the float64 network, and every
-// kind of layer with float64 from what it was given.
+// check compares one answer, computed from the request's bytes, with the float64 network, and every kind of layer with
+// float64 from the layer's own inputs.
 func (n *residual) check(ctx context.Context, s device.Stream, slot int, ids []int64, answers []byte) ([]gpuprof.Check, error) {
 	few := []int{int(ids[len(ids)-1] % resnet.Period)} // the last of the batch
 	for _, id := range ids[:min(len(ids)-1, fewImages-1)] {
 		few = append(few, int(id%resnet.Period))
 	}
-	forward, err := n.logits(ctx, few[0], answers[(len(ids)-1)*n.answerBytes():])
+	forward, err := n.checkLogits(ctx, few[0], answers[(len(ids)-1)*n.answerBytes():])
 	if err != nil {
 		return nil, err
 	}
 	whole := loop.WholeCheck(float64(forward.RelativeError), forward.Tolerance, 1, len(ids), "answers")
 	parts, err := n.net.Check(ctx, s, slot, few)
 	for i := range parts {
-		if parts[i].Stage == "prepare" && n.prepares() {
+		if parts[i].Stage == "prepare" && n.hostPrepares() {
 			parts[i].Stage = stPreprocess.name()
 		}
 	}
 	return append(append([]gpuprof.Check{forward}, parts...), whole), err
 }
 
-// logits compares one answer with the float64 network's.
-func (n *residual) logits(ctx context.Context, image int, answer []byte) (gpuprof.Check, error) {
+// checkLogits compares one answer with the float64 network's.
+func (n *residual) checkLogits(ctx context.Context, image int, answer []byte) (gpuprof.Check, error) {
 	want, err := n.net.Reference(ctx, image)
 	if err != nil {
 		return gpuprof.Check{}, err
 	}
-	return loop.CheckOf(stForward.name(), n.apart(answer, want), n.net.Tolerance(), 1, 1), nil
+	return loop.CheckOf(stForward.name(), n.logitError(answer, want), n.net.Tolerance(), 1, 1), nil
 }
 
-// apart is resnet.Logits.Apart of an answer.
-func (n *residual) apart(answer []byte, want resnet.Logits) float64 {
+// logitError returns resnet.Logits.Apart of an answer.
+func (n *residual) logitError(answer []byte, want resnet.Logits) float64 {
 	got := make([]float32, len(want.Values))
 	for k := range got {
 		got[k] = math.Float32frombits(binary.NativeEndian.Uint32(answer[4*k:]))

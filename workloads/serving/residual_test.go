@@ -60,7 +60,7 @@ func TestAnswersDiffer(t *testing.T) {
 	for _, precision := range []string{"fp32", "tf32", "bf16", "fp16", "int8"} {
 		n := openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=1", "precision="+precision).net.(*residual)
 		for i, own := range n.alone {
-			if n.right(make([]byte, n.answerBytes()), int64(i)) {
+			if n.isRight(make([]byte, n.answerBytes()), int64(i)) {
 				t.Errorf("%s: zeros answer image %d", precision, i)
 			}
 			for k, other := range n.alone {
@@ -68,7 +68,7 @@ func TestAnswersDiffer(t *testing.T) {
 				for _, v := range other {
 					text = binary.NativeEndian.AppendUint32(text, math.Float32bits(v))
 				}
-				if right := n.right(text, int64(i)); precision != "int8" && right != (k == i) {
+				if right := n.isRight(text, int64(i)); precision != "int8" && right != (k == i) {
 					t.Errorf("%s: the answer to image %d is %v for image %d, %g away of at most %g", precision, k, right, i, distance(own, other), n.limit[i])
 				}
 			}
@@ -86,7 +86,7 @@ func TestWrongLogits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.drain(); err != nil || s.wrong != 2 {
+	if err := s.drainSlots(); err != nil || s.wrong != 2 {
 		t.Errorf("%v, %d wrong answers, want 2", err, s.wrong)
 	}
 	s.wrong = 0

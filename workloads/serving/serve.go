@@ -46,22 +46,22 @@ func (r *runner) Start(batch []traffic.Request, _ time.Duration) error {
 		}
 	}
 	if err := r.s.run(l, r.batches, loop.Silent{}); err != nil {
-		return r.s.fails(l, err)
+		return r.s.batchFailure(l, err)
 	}
 	r.n, r.batches = r.n+1, r.batches+1
 	return nil
 }
 
-// fails is the failure of a batch: its own where the device still does what it is asked, so
-// that the service goes on. Then nothing of the batch runs any more.
-func (s *session) fails(l *slot, err error) error {
+// batchFailure returns the failure of a batch: its own where the device still works, so that the service continues. No
+// work of the batch is in progress afterwards.
+func (s *session) batchFailure(l *slot, err error) error {
 	errs := []error{s.main.Sync()}
 	for _, other := range []device.Stream{s.compute, l.own} {
 		if other != nil && other != s.main {
 			errs = append(errs, other.Sync())
 		}
 	}
-	if dead := errors.Join(append(errs, s.release(l))...); dead != nil {
+	if dead := errors.Join(append(errs, s.releaseSlot(l))...); dead != nil {
 		return err
 	}
 	return &traffic.BatchError{Err: err}
@@ -81,15 +81,15 @@ func (r *runner) Finish() (int, error) {
 	r.head, r.n = (r.head+1)%len(r.s.slots), r.n-1
 	var wrong int
 	if r.front != nil {
-		wrong = r.front.answers(l)
+		wrong = r.front.deliverAnswers(l)
 	} else {
-		wrong = r.s.answers(l)
+		wrong = r.s.countWrong(l)
 	}
-	return wrong, r.s.release(l)
+	return wrong, r.s.releaseSlot(l)
 }
 
-// drain waits for the batches of steps, whose answers are looked at too.
-func (s *session) drain() error {
+// drainSlots waits for the batches of steps and checks their answers.
+func (s *session) drainSlots() error {
 	for i := range s.slots {
 		if l := &s.slots[i]; l.used {
 			if err := s.finish(l, loop.Silent{}); err != nil {
@@ -109,16 +109,16 @@ type plan struct {
 	clients        int
 	throughput     float64
 	waits, from    string
-	outside        *loadtest.Outside // what is known of callers from outside
+	outside        *loadtest.Outside // figures of callers from outside
 	arrivals, rule string
 }
 
 // Serve implements workloads.Server.
 func (s *session) Serve(ctx context.Context, l workloads.Load) (*loadtest.Requests, error) {
-	if err := s.drain(); err != nil {
+	if err := s.drainSlots(); err != nil {
 		return nil, fmt.Errorf("waiting for the device before the load: %w", err)
 	}
-	again, err := s.replay()
+	again, err := s.replayBatches()
 	if err != nil {
 		return nil, err
 	}
@@ -135,12 +135,12 @@ func (s *session) Serve(ctx context.Context, l workloads.Load) (*loadtest.Reques
 	if address, is := addressOf(s.set); is {
 		return s.serveOutside(ctx, l, p, address)
 	}
-	out, err := s.load(ctx, l, p)
+	out, err := s.serveLoad(ctx, l, p)
 	if err == nil && p.clients > 0 {
 		out.OnSchedule, err = s.onSchedule(ctx, l, out)
 	}
 	if err == nil {
-		again, err = s.replay()
+		again, err = s.replayBatches()
 		if again > 0 {
 			err = s.wrongAnswers(again)
 		}
@@ -148,9 +148,9 @@ func (s *session) Serve(ctx context.Context, l workloads.Load) (*loadtest.Reques
 	return out, err
 }
 
-// load serves one plan; the requests so far stand beside an error, nil where there are none.
-func (s *session) load(ctx context.Context, l workloads.Load, p *plan) (*loadtest.Requests, error) {
-	service, world := s.service(p, &runner{s: s})
+// serveLoad serves one plan; it returns the requests so far with an error, nil if there are none.
+func (s *session) serveLoad(ctx context.Context, l workloads.Load, p *plan) (*loadtest.Requests, error) {
+	service, world := s.newService(p, &runner{s: s})
 	books, q := service.Books, service.Queue
 	var source traffic.Source
 	if p.clients > 0 {
@@ -163,35 +163,35 @@ func (s *session) load(ctx context.Context, l workloads.Load, p *plan) (*loadtes
 		source = &traffic.Schedule{Times: p.times, WarmUp: p.warm, Queue: q}
 		world.Begin(ctx, source)
 	}
-	stop := progress(ctx, l, p)
+	stop := reportProgress(ctx, l, p)
 	err := service.Run(ctx)
 	world.Close()
 	stop()
-	out, failed := s.requests(p, books, source.Sent())
+	out, failed := s.result(p, books, source.Sent())
 	if err == nil {
 		err = failed
 	}
 	return out, err
 }
 
-// onSchedule has as many requests per second come on a schedule as callers sent that wait for their
-// answers. Where these kept the service busy, its queue grows as long as the load lasts.
+// onSchedule serves a second load on a schedule, at the rate at which the waiting callers sent. Where these kept the
+// service busy, its queue grows as long as the load lasts.
 func (s *session) onSchedule(ctx context.Context, l workloads.Load, closed *loadtest.Requests) (*loadtest.OnSchedule, error) {
 	rate := l.Rate
 	if total := closed.Sum(); rate == 0 && total.Seconds > 0 {
-		rate = typed(float64(total.Completed) / total.Seconds)
+		rate = roundRate(float64(total.Completed) / total.Seconds)
 	}
 	if rate == 0 { // nothing was answered
 		return nil, nil
 	}
 	p := &plan{throughput: l.Throughput, from: loadtest.FromSchedule, arrivals: arriveGamma, rule: s.set["overload"], rate: rate}
-	s.draw(p, l)
-	out, err := s.load(ctx, l, p)
+	s.drawSchedule(p, l)
+	out, err := s.serveLoad(ctx, l, p)
 	return out.AsOnSchedule(), err
 }
 
-// service is the loop of a load in the machine's own time.
-func (s *session) service(p *plan, run *runner) (*traffic.Service, *traffic.Real) {
+// newService makes the loop of a load in real time.
+func (s *session) newService(p *plan, run *runner) (*traffic.Service, *traffic.Real) {
 	slo := seconds(s.set.Float("slo"))
 	books := traffic.NewAccount(s.maxBatch, slo, p.waits == loadtest.WaitsRoom)
 	q := traffic.NewQueue(s.set.Int("queue"), traffic.Overload(p.rule), books)
@@ -200,8 +200,8 @@ func (s *session) service(p *plan, run *runner) (*traffic.Service, *traffic.Real
 		Batcher: traffic.Batcher{MaxBatch: s.maxBatch, MaxDelay: seconds(s.set.Float("max_delay")), Split: s.split, Rule: traffic.Overload(p.rule), SLO: slo, Alone: s.times[1]}}, world
 }
 
-// progress reports once every half second until the function it returns is called.
-func progress(ctx context.Context, l workloads.Load, p *plan) (stop func()) {
+// reportProgress reports every half second until the caller calls stop.
+func reportProgress(ctx context.Context, l workloads.Load, p *plan) (stop func()) {
 	if l.Progress == nil {
 		return func() {}
 	}
@@ -231,13 +231,13 @@ func (s *session) planLoad(l workloads.Load) (*plan, error) {
 	if p.rule == string(traffic.Block) {
 		p.waits = loadtest.WaitsRoom
 	}
-	if _, is := addressOf(s.set); is { // nobody knows when a request will come
+	if _, is := addressOf(s.set); is { // the arrival times are unknown in advance
 		p.from, p.stretch = loadtest.FromFirstByte, l.MaxTime
 		return p, nil
 	}
 	if p.clients = clientsOf(s.set); p.clients > 0 {
 		p.from, p.waits = loadtest.FromSend, loadtest.WaitsAnswer
-		s.lengths(p, l, latency.Settled)
+		s.setLengths(p, l, latency.Settled)
 		return p, nil
 	}
 	if s.trace != nil {
@@ -254,30 +254,30 @@ func (s *session) planLoad(l workloads.Load) (*plan, error) {
 		if s.set["load"] != auto {
 			share = s.set.Float("load")
 		}
-		p.rate = typed(share * l.Throughput)
+		p.rate = roundRate(share * l.Throughput)
 	}
 	if !(p.rate > 0) {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "making a load of a share of the throughput: the throughput is unknown").WithFix("give --set rate=REQUESTS_PER_SECOND")
 	}
-	s.draw(p, l)
+	s.drawSchedule(p, l)
 	return p, nil
 }
 
-// typed is a rate in the four digits that can be typed: another run takes it by --set rate.
-func typed(rate float64) float64 {
+// roundRate rounds a rate to four digits, so that a user can repeat it by --set rate.
+func roundRate(rate float64) float64 {
 	out, _ := strconv.ParseFloat(strconv.FormatFloat(rate, 'g', 4, 64), 64)
 	return out
 }
 
-// draw makes the schedule of a rate.
-func (s *session) draw(p *plan, l workloads.Load) {
-	s.lengths(p, l, p.rate/l.Throughput)
+// drawSchedule makes the schedule of a rate.
+func (s *session) drawSchedule(p *plan, l workloads.Load) {
+	s.setLengths(p, l, p.rate/l.Throughput)
 	n := int(math.Ceil(p.rate * (p.warm + p.stretch).Seconds()))
 	p.times = traffic.Draw(max(n, 1), p.rate, s.set.Float("cv"), s.seed)
 }
 
-// lengths are those of warm-up and stretch.
-func (s *session) lengths(p *plan, l workloads.Load, rho float64) {
+// setLengths sets the durations of the warm-up and of the measured window.
+func (s *session) setLengths(p *plan, l workloads.Load, rho float64) {
 	if math.IsNaN(rho) || l.Throughput <= 0 {
 		rho = latency.Settled
 	}
@@ -315,9 +315,8 @@ func (s *session) planTrace(p *plan) {
 	}
 }
 
-// requests is the account as the result holds it; an error of kind ErrCheck where it does
-// not add up.
-func (s *session) requests(p *plan, books *traffic.Account, sent int64) (*loadtest.Requests, error) {
+// result turns the account into the result; the error is of kind ErrCheck where the account does not add up.
+func (s *session) result(p *plan, books *traffic.Account, sent int64) (*loadtest.Requests, error) {
 	served, err := books.Served(blockTimes * p.relax)
 	if err != nil {
 		return nil, err

@@ -1,12 +1,10 @@
-// Package serving is the reference workload of inference services: requests arrive one by
-// one, a bounded queue holds them, batches are made and run, and each caller gets an answer.
-// What the service can do (a queue that is never empty: steps, stages, bounds) and what a
-// caller sees (latency at a rate) are measured apart.
+// Package serving is the reference workload of inference services: requests arrive one by one, a bounded queue holds
+// them, batches are made and run, and each caller gets an answer. The capacity of the service (a queue that is never
+// empty: steps, stages, bounds) and the callers' view (latency at a rate) are measured separately.
 //
-// The package reads top down: knobs.go, session.go opens, step.go is the batch, network.go
-// what answers it (residual.go, synthetic.go), serve.go the load, check.go the reference.
-// Package traffic is the service without its network, package resnet the network without
-// its service.
+// The package reads top down: knobs.go, session.go opens, step.go is the batch, network.go computes its answers
+// (residual.go, synthetic.go), serve.go the load, check.go the reference. Package traffic is the service without its
+// network, package resnet the network without its service.
 package serving
 
 import (
@@ -46,7 +44,9 @@ func (Workload) Presets() []workloads.Preset {
 func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
 // Refuse implements workloads.Workload.
-func (Workload) Refuse(info device.Info, set gpuprof.Settings) error { return refuse(info, set) }
+func (Workload) Refuse(info device.Info, set gpuprof.Settings) error {
+	return refuseSettings(info, set)
+}
 
 // Open implements workloads.Workload.
 func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {

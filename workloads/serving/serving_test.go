@@ -71,7 +71,7 @@ func passes(t *testing.T, s *session) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.drain(); err != nil || s.wrong != 0 {
+	if err := s.drainSlots(); err != nil || s.wrong != 0 {
 		t.Errorf("%v, %d answers belong to another request", err, s.wrong)
 	}
 }
@@ -105,7 +105,7 @@ func TestWrongAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	net.inputs[2] -= 0.25
-	if got := s.answers(l); got != 1 {
+	if got := s.countWrong(l); got != 1 {
 		t.Errorf("%d wrong answers, want 1", got)
 	}
 	s.wrong = 1

@@ -46,7 +46,7 @@ type session struct {
 	witness  *witness        // nil where each answer tells by itself whose it is
 }
 
-// slot is one batch on its way.
+// slot is one batch in flight.
 type slot struct {
 	at              int           // among the slots
 	in, out         device.Buffer // host memory
@@ -124,7 +124,7 @@ func (s *session) allocate(ctx context.Context, c workloads.Config) error {
 	if !s.set.On("pinned") {
 		place = device.Pageable
 	}
-	if s.net.prepares() {
+	if s.net.hostPrepares() {
 		s.ready = make([]byte, s.net.requestBytes()*s.maxBatch)
 	}
 	for i := range s.slots {
@@ -150,12 +150,12 @@ func (s *session) allocate(ctx context.Context, c workloads.Config) error {
 func (s *session) firstRequest(ctx context.Context) error {
 	warm := s.set["warm"] != "off"
 	if warm { // before a capture, too, in which a library may not load its kernels
-		if err := s.warm(ctx); err != nil {
+		if err := s.warmUp(ctx); err != nil {
 			return err
 		}
 	}
 	if s.set.On("graph") {
-		if err := s.capture(ctx); err != nil {
+		if err := s.captureGraphs(ctx); err != nil {
 			return err
 		}
 	}
@@ -170,22 +170,22 @@ func (s *session) firstRequest(ctx context.Context) error {
 	}
 	s.first = time.Since(began)
 	if !warm {
-		s.first += s.net.loading()
-		if err := s.warm(ctx); err != nil {
+		s.first += s.net.loadTime()
+		if err := s.warmUp(ctx); err != nil {
 			return err
 		}
 	}
-	s.wrong += s.answers(l)
-	return s.release(l)
+	s.wrong += s.countWrong(l)
+	return s.releaseSlot(l)
 }
 
-// warm runs the network where batches will.
-func (s *session) warm(ctx context.Context) error {
+// warmUp runs the network on the stream of the batches.
+func (s *session) warmUp(ctx context.Context) error {
 	on := s.compute
 	if on == nil { // streams=new
 		on = s.main
 	}
-	return s.net.warm(ctx, s.dev, on)
+	return s.net.warmUp(ctx, s.dev, on)
 }
 
 // timeSizes measures a batch of each size, copies included.
@@ -247,7 +247,7 @@ func (s *session) Input() map[string]any {
 // Substituted implements workloads.Substituter.
 func (s *session) Substituted() string {
 	if n, ok := s.net.(*residual); ok {
-		return n.substituted()
+		return n.substitution()
 	}
 	return ""
 }

@@ -24,7 +24,7 @@ const (
 	stageCount
 )
 
-// allStages are the stages by these constants.
+// allStages returns the stages in the order of these constants.
 func allStages() []gpuprof.Stage {
 	return []gpuprof.Stage{
 		{Name: "preprocess", Kind: gpuprof.HostStage}, {Name: "batch", Kind: gpuprof.HostStage, Role: gpuprof.RoleCollate},
@@ -41,10 +41,10 @@ func (s *session) describeStages() {
 		all[i].MaxSpans = 1
 	}
 	all[stPrepare].MaxSpans, all[stForward].MaxSpans = 0, 0
-	if !s.net.prepares() {
+	if !s.net.hostPrepares() {
 		all[stPreprocess].MaxSpans = 0
 	}
-	s.describeBatch(all, s.padded(s.batch))
+	s.describeBatch(all, s.paddedSize(s.batch))
 	if s.graphs.made > 0 {
 		all[stForward].MaxSpans = 1
 	}
@@ -66,11 +66,11 @@ func (s *session) describeStages() {
 	s.pace.SyncAt, s.pace.SlotAt = s.index[stSync], s.index[stBackpressure]
 }
 
-// describeBatch fills in what a batch of b requests asks of each stage.
+// describeBatch fills in the work of each stage for a batch of b requests.
 func (s *session) describeBatch(all []gpuprof.Stage, b int) {
 	in, out := int64(b*s.net.requestBytes()), int64(b*s.net.answerBytes())
 	all[stH2D].Minimum, all[stD2H].Minimum = gpuprof.Cost{BytesRead: in, BytesWritten: in}, gpuprof.Cost{BytesRead: out, BytesWritten: out}
-	s.net.describe(all, b)
+	s.net.describeStages(all, b)
 }
 
 // Alone implements workloads.Server.
@@ -78,21 +78,21 @@ func (s *session) Alone() ([]gpuprof.Stage, float64) {
 	all := allStages()
 	s.describeBatch(all, 1)
 	if n, ok := s.net.(*synthetic); ok {
-		return all, n.takes(1).Seconds()
+		return all, n.batchTime(1).Seconds()
 	}
 	return all, 0
 }
 
-// padded is the size that a batch of b runs with.
-func (s *session) padded(b int) int {
+// paddedSize returns the size with which a batch of b runs.
+func (s *session) paddedSize(b int) int {
 	if s.pad {
 		return traffic.Padded(s.sizes, b)
 	}
 	return b
 }
 
-// Step implements workloads.Session: one batch of a queue that is never empty. The answers
-// that it gives are those of the batch whose place it takes.
+// Step implements workloads.Session: one batch of a queue that is never empty. The step checks the answers of the
+// earlier batch in the same slot.
 func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
@@ -113,16 +113,16 @@ func (s *session) Step(i int, p workloads.Probe) error {
 // run assembles the batch of the requests in l.ids, the i-th, enqueues everything of it and
 // waits as the knobs async_copy, item_reads and sync ask for.
 func (s *session) run(l *slot, i int, p workloads.Probe) error {
-	if s.net.prepares() {
+	if s.net.hostPrepares() {
 		sp := p.Begin(s.index[stPreprocess], nil)
-		s.prepare(l)
+		s.prepareRequests(l)
 		p.End(sp)
 	}
 	sp := p.Begin(s.index[stBatch], nil)
-	s.assemble(l)
+	s.assembleBatch(l)
 	p.End(sp)
 	sp = p.Begin(s.index[stH2D], s.main)
-	err := s.main.Copy(s.net.requests(l.at), 0, l.in, 0, l.requests*s.net.requestBytes())
+	err := s.main.Copy(s.net.inputBuffer(l.at), 0, l.in, 0, l.requests*s.net.requestBytes())
 	p.End(sp)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (s *session) run(l *slot, i int, p workloads.Probe) error {
 		return err
 	}
 	sp = p.Begin(s.index[stD2H], s.main)
-	if err := s.main.Copy(l.out, 0, s.net.answers(l.at), 0, l.requests*s.net.answerBytes()); err != nil {
+	if err := s.main.Copy(l.out, 0, s.net.outputBuffer(l.at), 0, l.requests*s.net.answerBytes()); err != nil {
 		return err
 	}
 	p.End(sp)
@@ -145,36 +145,36 @@ func (s *session) run(l *slot, i int, p workloads.Probe) error {
 	if err := s.pace.Block(s.main, p); err != nil {
 		return err
 	}
-	return s.pace.Wait(i, s.net.answers(l.at), l.requests*s.net.answerBytes()/wordBytes, p)
+	return s.pace.Wait(i, s.net.outputBuffer(l.at), l.requests*s.net.answerBytes()/wordBytes, p)
 }
 
-// prepare prepares each request by itself, as a service does before it makes batches.
-func (s *session) prepare(l *slot) {
+// prepareRequests prepares each request by itself, as a service does before it makes batches.
+func (s *session) prepareRequests(l *slot) {
 	n := s.net.requestBytes()
 	for k, id := range l.ids {
-		s.fill(s.ready[k*n:(k+1)*n], l, k, id)
+		s.fillRequest(s.ready[k*n:(k+1)*n], l, k, id)
 	}
 }
 
-// fill writes request k of a batch as the device gets it.
-func (s *session) fill(dst []byte, l *slot, k int, id int64) {
+// fillRequest writes request k of a batch in the device's format.
+func (s *session) fillRequest(dst []byte, l *slot, k int, id int64) {
 	if len(l.calls) > 0 {
-		s.net.take(dst, l.calls[k].Request)
+		s.net.decodeRequest(dst, l.calls[k].Request)
 		return
 	}
-	s.net.fill(dst, id)
+	s.net.writeRequest(dst, id)
 }
 
-// assemble puts the requests into the memory that the device copies from; what fills the
-// batch up repeats the first.
-func (s *session) assemble(l *slot) {
+// assembleBatch copies the requests into the memory from which the device copies; copies of the first request pad the
+// batch.
+func (s *session) assembleBatch(l *slot) {
 	in, n := l.in.Bytes(), s.net.requestBytes()
-	l.requests = s.padded(len(l.ids))
-	if s.net.prepares() {
+	l.requests = s.paddedSize(len(l.ids))
+	if s.net.hostPrepares() {
 		copy(in, s.ready[:len(l.ids)*n])
 	} else {
 		for k, id := range l.ids {
-			s.fill(in[k*n:(k+1)*n], l, k, id)
+			s.fillRequest(in[k*n:(k+1)*n], l, k, id)
 		}
 	}
 	for k := len(l.ids); k < l.requests; k++ {
@@ -182,8 +182,8 @@ func (s *session) assemble(l *slot) {
 	}
 }
 
-// forward runs the network on its stream, after the copy to the device and before that
-// back, whichever stream it is.
+// forward runs the network on its stream, after the copy to the device and before the copy back, whichever streams
+// those use.
 func (s *session) forward(l *slot, p workloads.Probe) error {
 	on := s.compute
 	if on == nil {
@@ -201,10 +201,10 @@ func (s *session) forward(l *slot, p workloads.Probe) error {
 			return err
 		}
 	}
-	if err := s.net.prepare(on, l.at, l.requests, s.index[stPrepare], p); err != nil {
+	if err := s.net.prepareBatch(on, l.at, l.requests, s.index[stPrepare], p); err != nil {
 		return err
 	}
-	if err := s.network(on, l, p); err != nil {
+	if err := s.runNetwork(on, l, p); err != nil {
 		return err
 	}
 	if on == s.main {
@@ -216,7 +216,7 @@ func (s *session) forward(l *slot, p workloads.Probe) error {
 	return s.main.WaitFor(l.ran)
 }
 
-// finish waits until a batch is done and looks at its answers.
+// finish waits until a batch is complete and checks its answers.
 func (s *session) finish(l *slot, p workloads.Probe) error {
 	sp := p.Begin(s.index[stBackpressure], nil)
 	err := l.end.Wait()
@@ -225,27 +225,27 @@ func (s *session) finish(l *slot, p workloads.Probe) error {
 		return err
 	}
 	sp = p.Begin(s.index[stAnswer], nil)
-	s.wrong += s.answers(l)
+	s.wrong += s.countWrong(l)
 	p.End(sp)
-	return s.release(l)
+	return s.releaseSlot(l)
 }
 
-// answers is how many of a batch's answers belong to another request.
-func (s *session) answers(l *slot) (wrong int) {
+// countWrong returns how many of a batch's answers belong to another request.
+func (s *session) countWrong(l *slot) (wrong int) {
 	out, n := l.out.Bytes(), s.net.answerBytes()
 	for k, id := range l.ids {
-		if !s.net.right(out[k*n:(k+1)*n], id) {
+		if !s.net.isRight(out[k*n:(k+1)*n], id) {
 			wrong++
 		}
 	}
 	if s.witness != nil {
-		s.witness.see(l.ids, out[:len(l.ids)*n])
+		s.witness.observe(l.ids, out[:len(l.ids)*n])
 	}
 	return wrong
 }
 
-// release gives a slot back.
-func (s *session) release(l *slot) error {
+// releaseSlot frees a slot for the next batch.
+func (s *session) releaseSlot(l *slot) error {
 	l.used = false
 	clear(l.calls)
 	l.calls = l.calls[:0]

@@ -39,7 +39,7 @@ var syntheticKernel = device.Kernel{
 	PTX: syntheticPTX, Entry: "serving_synthetic", Threads: 32, PerBlock: 32,
 }
 
-// synthetic is what a request holds and what its answer is, without a network.
+// synthetic holds the request data of a service without a network and computes their answers.
 type synthetic struct {
 	tau, alpha float64
 	inputs     [images]float32
@@ -54,7 +54,7 @@ type syntheticSlot struct {
 	args    device.Args
 }
 
-// wordBytes is what a request and its answer hold.
+// wordBytes is the size of a request and of its answer.
 const wordBytes = 4
 
 func newSynthetic(d device.Device, c workloads.Config) (network, error) {
@@ -84,36 +84,36 @@ func newSynthetic(d device.Device, c workloads.Config) (network, error) {
 	return s, nil
 }
 
-func (s *synthetic) requestBytes() int               { return wordBytes }
-func (s *synthetic) answerBytes() int                { return wordBytes }
-func (s *synthetic) requests(slot int) device.Buffer { return s.slots[slot].in }
-func (s *synthetic) answers(slot int) device.Buffer  { return s.slots[slot].out }
-func (s *synthetic) prepares() bool                  { return false }
-func (s *synthetic) facts() map[string]any           { return nil }
-func (s *synthetic) close() error                    { return s.mem.Free() }
-func (s *synthetic) loading() time.Duration          { return s.loaded }
+func (s *synthetic) requestBytes() int                   { return wordBytes }
+func (s *synthetic) answerBytes() int                    { return wordBytes }
+func (s *synthetic) inputBuffer(slot int) device.Buffer  { return s.slots[slot].in }
+func (s *synthetic) outputBuffer(slot int) device.Buffer { return s.slots[slot].out }
+func (s *synthetic) hostPrepares() bool                  { return false }
+func (s *synthetic) facts() map[string]any               { return nil }
+func (s *synthetic) close() error                        { return s.mem.Free() }
+func (s *synthetic) loadTime() time.Duration             { return s.loaded }
 
-func (s *synthetic) prepare(device.Stream, int, int, int, workloads.Probe) error { return nil }
+func (s *synthetic) prepareBatch(device.Stream, int, int, int, workloads.Probe) error { return nil }
 
-// warm runs a batch, whose answers are known without it.
-func (s *synthetic) warm(_ context.Context, _ device.Device, on device.Stream) error {
+// warmUp runs a batch; its answers need no preparation.
+func (s *synthetic) warmUp(_ context.Context, _ device.Device, on device.Stream) error {
 	return errors.Join(s.run(on, 0, 1, 0, loop.Silent{}), on.Sync())
 }
 
-// takes is the time of a batch.
-func (s *synthetic) takes(b int) time.Duration {
+// batchTime returns the time of a batch of b.
+func (s *synthetic) batchTime(b int) time.Duration {
 	return time.Duration(math.Round(1e9 * (s.tau + s.alpha*float64(b))))
 }
 
-// answer is that of request id.
-func (s *synthetic) answer(id int64) float32 { return 1 - 2*s.inputs[id%images] }
+// answerOf returns the answer to request id.
+func (s *synthetic) answerOf(id int64) float32 { return 1 - 2*s.inputs[id%images] }
 
-func (s *synthetic) fill(dst []byte, id int64) {
+func (s *synthetic) writeRequest(dst []byte, id int64) {
 	binary.NativeEndian.PutUint32(dst, math.Float32bits(s.inputs[id%images]))
 }
 
 func (s *synthetic) run(on device.Stream, slot, b, stage int, p workloads.Probe) error {
-	d, a := s.takes(b), &s.slots[slot].args
+	d, a := s.batchTime(b), &s.slots[slot].args
 	a.SetInt(2, b)
 	a.SetInt(3, int(d/time.Microsecond))
 	a.SetInt(4, int(d%time.Microsecond))
@@ -123,22 +123,22 @@ func (s *synthetic) run(on device.Stream, slot, b, stage int, p workloads.Probe)
 	return err
 }
 
-// right compares exactly, since nothing is rounded.
-func (s *synthetic) right(answer []byte, id int64) bool {
-	return math.Float32frombits(binary.NativeEndian.Uint32(answer)) == s.answer(id)
+// isRight compares exactly, since nothing is rounded.
+func (s *synthetic) isRight(answer []byte, id int64) bool {
+	return math.Float32frombits(binary.NativeEndian.Uint32(answer)) == s.answerOf(id)
 }
 
-func (s *synthetic) model() kserve.Model {
+func (s *synthetic) servedModel() kserve.Model {
 	return kserve.Model{
 		Name: networkSynthetic,
 		In:   kserve.Tensor{Name: "x", Datatype: kserve.Float32, Shape: []int{1, 1}}, Out: kserve.Tensor{Name: "y", Datatype: kserve.Float32, Shape: []int{1, 1}},
 	}
 }
 
-func (s *synthetic) take(dst, request []byte) { copy(dst, request) }
+func (s *synthetic) decodeRequest(dst, request []byte) { copy(dst, request) }
 
-// sound knows every answer.
-func (s *synthetic) sound(request, answer []byte) bool {
+// isPlausible compares exactly: every answer follows from its request.
+func (s *synthetic) isPlausible(request, answer []byte) bool {
 	return math.Float32frombits(binary.NativeEndian.Uint32(answer)) == 1-2*math.Float32frombits(binary.NativeEndian.Uint32(request))
 }
 
@@ -149,7 +149,7 @@ func (s *synthetic) recompute(request, answer []byte) (e, tolerance float64) {
 	return math.Abs(got-want) / max(math.Abs(want), 1e-30), 6e-8
 }
 
-func (s *synthetic) describe(all []gpuprof.Stage, batch int) {
+func (s *synthetic) describeStages(all []gpuprof.Stage, batch int) {
 	n := int64(batch) * wordBytes
 	all[stForward].MaxSpans = 1
 	all[stForward].Parts = []gpuprof.Part{{Kernel: syntheticKernel.Name, Cost: gpuprof.Cost{BytesRead: n, BytesWritten: n, Launches: 1}}}
@@ -158,7 +158,7 @@ func (s *synthetic) describe(all []gpuprof.Stage, batch int) {
 func (s *synthetic) check(_ context.Context, _ device.Stream, _ int, ids []int64, answers []byte) ([]gpuprof.Check, error) {
 	wrong := 0
 	for k, id := range ids {
-		if !s.right(answers[k*wordBytes:], id) {
+		if !s.isRight(answers[k*wordBytes:], id) {
 			wrong++
 		}
 	}

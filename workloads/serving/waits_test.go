@@ -62,9 +62,9 @@ type ordered struct {
 	calls []string
 }
 
-func (o *ordered) warm(ctx context.Context, d device.Device, s device.Stream) error {
+func (o *ordered) warmUp(ctx context.Context, d device.Device, s device.Stream) error {
 	o.calls = append(o.calls, "warm")
-	return o.network.warm(ctx, d, s)
+	return o.network.warmUp(ctx, d, s)
 }
 
 func (o *ordered) run(on device.Stream, slot, batch, stage int, p workloads.Probe) error {
@@ -72,7 +72,7 @@ func (o *ordered) run(on device.Stream, slot, batch, stage int, p workloads.Prob
 	return o.network.run(on, slot, batch, stage, p)
 }
 
-func (o *ordered) loading() time.Duration { return time.Hour }
+func (o *ordered) loadTime() time.Duration { return time.Hour }
 
 // The first request comes behind the warm-up, or before it and then with the time of loading.
 func TestFirstRequest(t *testing.T) {

@@ -17,7 +17,7 @@ type (
 	oneSlot    struct{ *residual }
 )
 
-func (unprepared) prepare(device.Stream, int, int, int, workloads.Probe) error { return nil }
+func (unprepared) prepareBatch(device.Stream, int, int, int, workloads.Probe) error { return nil }
 
 func (n oneSlot) run(on device.Stream, _, batch, stage int, p workloads.Probe) error {
 	return n.residual.run(on, 0, batch, stage, p)

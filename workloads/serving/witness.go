@@ -16,31 +16,30 @@ const (
 	witnessed = 1e-5
 )
 
-// witness keeps some batches with their answers while the service runs. Each runs again, in
-// reverse, once the service stands still: an image must get the answer that it got before,
-// from another place of the batch. That tells requests apart where an answer depends on
-// its batch by more than images differ (int8).
+// witness keeps some batches with their answers while the service runs. Each runs again in reverse order after the
+// service has ended: an image must get its earlier answer at another place of the batch. This detects swapped requests
+// where an answer depends on its batch by more than images differ (int8).
 type witness struct {
-	kept             []heard
+	kept             []servedBatch
 	n, count, stride int
 }
 
-// heard is a batch and its answers.
-type heard struct {
+// servedBatch is a batch and its answers.
+type servedBatch struct {
 	ids     []int64
 	answers []byte
 }
 
 func newWitness(maxBatch, answerBytes int) *witness {
-	w := &witness{kept: make([]heard, mostWitnessed), stride: 1}
+	w := &witness{kept: make([]servedBatch, mostWitnessed), stride: 1}
 	for i := range w.kept {
-		w.kept[i] = heard{make([]int64, 0, maxBatch), make([]byte, 0, maxBatch*answerBytes)}
+		w.kept[i] = servedBatch{make([]int64, 0, maxBatch), make([]byte, 0, maxBatch*answerBytes)}
 	}
 	return w
 }
 
-// see may keep a batch. Those kept lie evenly over all that were seen. It allocates nothing.
-func (w *witness) see(ids []int64, answers []byte) {
+// observe may keep a batch. The kept batches are spread evenly over all observed ones. It allocates nothing.
+func (w *witness) observe(ids []int64, answers []byte) {
 	if len(ids) < 2 { // there is no other order
 		return
 	}
@@ -58,15 +57,14 @@ func (w *witness) see(ids []int64, answers []byte) {
 	w.count++
 }
 
-// replay runs what the witness kept again, while no batch is in flight. wrong is how many
-// answers differ.
-func (s *session) replay() (wrong int, err error) {
+// replayBatches runs the kept batches again while no batch is in flight. wrong is the number of answers that differ.
+func (s *session) replayBatches() (wrong int, err error) {
 	w := s.witness
 	if w == nil {
 		return 0, nil
 	}
 	for i := range w.n {
-		n, err := s.replayed(&w.kept[i])
+		n, err := s.replayBatch(&w.kept[i])
 		if err != nil {
 			return wrong, fmt.Errorf("running a batch again to compare its answers: %w", err)
 		}
@@ -76,7 +74,7 @@ func (s *session) replay() (wrong int, err error) {
 	return wrong, nil
 }
 
-func (s *session) replayed(h *heard) (wrong int, err error) {
+func (s *session) replayBatch(h *servedBatch) (wrong int, err error) {
 	l := &s.slots[0]
 	l.ids = l.ids[:0]
 	for i := len(h.ids) - 1; i >= 0; i-- {
@@ -95,10 +93,10 @@ func (s *session) replayed(h *heard) (wrong int, err error) {
 			wrong++
 		}
 	}
-	return wrong, s.release(l)
+	return wrong, s.releaseSlot(l)
 }
 
-// near says that two answers are the same but for rounding. It says no to what is not a number.
+// near reports whether two answers are equal within rounding. NaN is never near.
 func near(a, b []byte) bool {
 	var apart, length float64
 	for k := 0; k < len(a); k += wordBytes {

@@ -19,12 +19,12 @@ type confused struct {
 	first int64
 }
 
-func (c *confused) fill(dst []byte, id int64) {
+func (c *confused) writeRequest(dst []byte, id int64) {
 	if id%4 == 1 && c.first >= 0 {
 		id = c.first
 	}
 	c.first = id
-	c.network.fill(dst, id)
+	c.network.writeRequest(dst, id)
 }
 
 // With int8 each way to compute a batch answers an image alike in any order, padded or not, in
@@ -38,10 +38,10 @@ func TestConfusedRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.drain(); err != nil || s.witness.n == 0 {
+		if err := s.drainSlots(); err != nil || s.witness.n == 0 {
 			t.Fatalf("%v: %v, %d batches", set, err, s.witness.n)
 		}
-		if wrong, err := s.replay(); wrong != 0 || err != nil || s.witness.n != 0 {
+		if wrong, err := s.replayBatches(); wrong != 0 || err != nil || s.witness.n != 0 {
 			t.Errorf("%v: %d wrong, %v", set, wrong, err)
 		}
 		if _, err := s.Serve(context.Background(), load()); err != nil {
@@ -55,11 +55,11 @@ func TestConfusedRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.drain(); err != nil {
+	if err := s.drainSlots(); err != nil {
 		t.Fatal(err)
 	}
 	s.wrong = 0 // what single answers tell: here some
-	if wrong, err := s.replay(); wrong == 0 || err != nil {
+	if wrong, err := s.replayBatches(); wrong == 0 || err != nil {
 		t.Errorf("%d wrong, %v", wrong, err)
 	}
 	for i := range 4 {
@@ -80,7 +80,7 @@ func TestSwappedAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.drain(); err != nil {
+	if err := s.drainSlots(); err != nil {
 		t.Fatal(err)
 	}
 	for i := range s.witness.n {
@@ -89,7 +89,7 @@ func TestSwappedAnswers(t *testing.T) {
 	}
 	if n := s.witness.n; n == 0 {
 		t.Fatal("nothing was kept")
-	} else if wrong, err := s.replay(); wrong != 2*n || err != nil {
+	} else if wrong, err := s.replayBatches(); wrong != 2*n || err != nil {
 		t.Errorf("%d wrong of %d batches, %v", wrong, n, err)
 	}
 	if openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=4").witness != nil {
@@ -101,8 +101,8 @@ func TestSwappedAnswers(t *testing.T) {
 func TestWitnessKeepsEvenly(t *testing.T) {
 	w := newWitness(4, 4)
 	for i := range 1000 {
-		w.see([]int64{int64(i), 0}, make([]byte, 8))
-		w.see([]int64{int64(i)}, make([]byte, 4)) // has no order
+		w.observe([]int64{int64(i), 0}, make([]byte, 8))
+		w.observe([]int64{int64(i)}, make([]byte, 4)) // has no order
 	}
 	var got []int64
 	for _, h := range w.kept[:w.n] {

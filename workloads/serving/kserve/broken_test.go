@@ -80,7 +80,7 @@ func TestBrokenBodies(t *testing.T) {
 	}
 	s := Server{decode: latency.New(), rejected: map[string]int64{}}
 	w := httptest.NewRecorder()
-	status, err := unread(io.ErrUnexpectedEOF, slowest)
+	status, err := readError(io.ErrUnexpectedEOF, slowest)
 	s.reject(w, httptest.NewRequest("POST", "/", nil), status, err)
 	if n := s.Counts().Rejected; w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "its connection ended within its body; send it whole") || n[ClosedEarly] != 1 {
 		t.Errorf("%d %s, %v", w.Code, w.Body, n)

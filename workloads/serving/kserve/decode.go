@@ -13,7 +13,7 @@ import (
 // NoHeader is the length of the header of a body that is JSON alone.
 const NoHeader = -1
 
-// Asked is what a request wants besides its answer.
+// Asked holds the options of a request other than its tensor.
 type Asked struct {
 	ID     string
 	Binary bool // the answer is a binary tensor
@@ -41,7 +41,7 @@ type outputs struct {
 	Parameters parameters `json:"parameters"`
 }
 
-// data is the member of an input with its numbers, as it stands in the body.
+// data is the member of an input with its numbers, in the raw text of the body.
 type data struct{ text []byte }
 
 // UnmarshalJSON keeps the text: a part of the body, which Decode does not change and outlives.
@@ -52,7 +52,7 @@ func (d *data) UnmarshalJSON(text []byte) error {
 
 // Names of parameters of the extension for binary tensors.
 const (
-	paramSize   = "binary_data_size"   // of an input: bytes behind the JSON
+	paramSize   = "binary_data_size"   // of an input: bytes after the JSON
 	paramBinary = "binary_data"        // of an output
 	paramAll    = "binary_data_output" // of the request: every output
 )
@@ -64,14 +64,14 @@ func HeaderLength(text string, size int) (int, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 32) // digits alone
 	if err != nil || n > uint64(size) {
-		return 0, bad("give the length of the JSON before the tensors", "Inference-Header-Content-Length is %.40q, and the body has %d bytes", text, size)
+		return 0, unreadable("give the length of the JSON before the tensors", "Inference-Header-Content-Length is %.40q, and the body has %d bytes", text, size)
 	}
 	return int(n), nil
 }
 
-// Decode reads a request: JSON of header bytes and binary tensors behind it, or JSON alone
-// (NoHeader). Into into, of In.Bytes() bytes, it writes the input's numbers in the byte order
-// of this machine. An error is one sentence for the caller.
+// Decode reads a request: JSON of header bytes followed by binary tensors, or JSON alone (NoHeader). It writes the
+// input's numbers to into, of In.Bytes() bytes, in the byte order of this machine. An error is one sentence for the
+// caller.
 func (m *Model) Decode(into, body []byte, header int) (Asked, error) {
 	text, rest := body, []byte(nil)
 	if header != NoHeader {
@@ -79,86 +79,86 @@ func (m *Model) Decode(into, body []byte, header int) (Asked, error) {
 	}
 	var q infer
 	if err := json.Unmarshal(text, &q); err != nil {
-		return Asked{}, bad(`send {"inputs": […]}`, "its JSON is broken: %s", jsonFault(err))
+		return Asked{}, unreadable(`send {"inputs": […]}`, "its JSON is broken: %s", jsonFault(err))
 	}
 	if n := len(q.Inputs.first); n != 1 || q.Inputs.more {
-		return Asked{}, bad(fmt.Sprintf("send the input %s alone", m.In.Name), "it has %s inputs", q.Inputs.count())
+		return Asked{}, unreadable(fmt.Sprintf("send the input %s alone", m.In.Name), "it has %s inputs", q.Inputs.countText())
 	}
 	in := &q.Inputs.first[0]
 	switch {
 	case string(in.Name) != m.In.Name:
-		return Asked{}, bad("send "+m.In.Name, "the model has no input %.40q", in.Name)
+		return Asked{}, unreadable("send "+m.In.Name, "the model has no input %.40q", in.Name)
 	case string(in.Datatype) != m.In.Datatype:
-		return Asked{}, bad("send "+m.In.Datatype, "the type of %s is %.40q", in.Name, in.Datatype)
+		return Asked{}, unreadable("send "+m.In.Datatype, "the type of %s is %.40q", in.Name, in.Datatype)
 	case in.Shape.more || !slices.EqualFunc(in.Shape.first, m.In.Shape, func(a int64, b int) bool { return a == int64(b) }):
-		return Asked{}, bad(fmt.Sprintf("send %s: a request is one sample, and batches are made by the service", shapeText(m.In.Shape)),
+		return Asked{}, unreadable(fmt.Sprintf("send %s: a request is one sample, and batches are made by the service", shapeText(m.In.Shape)),
 			"the shape of %s is %.80s", in.Name, shapeText(in.Shape.first))
 	}
-	asked, err := m.outputs(&q)
+	asked, err := m.requestedOutputs(&q)
 	if err != nil {
 		return Asked{}, err
 	}
 	size, binary := in.Parameters[paramSize]
-	if err := unknown(in.Parameters, paramSize); err != nil {
+	if err := refuseParameters(in.Parameters, paramSize); err != nil {
 		return Asked{}, err
 	}
 	switch {
 	case binary && header == NoHeader:
-		return Asked{}, bad("send the header Inference-Header-Content-Length with the length of the JSON", "%s is a binary tensor, and the request does not say where the JSON ends", in.Name)
+		return Asked{}, unreadable("send the header Inference-Header-Content-Length with the length of the JSON", "%s is a binary tensor, and the request does not say where the JSON ends", in.Name)
 	case binary && in.Data.text != nil:
-		return Asked{}, bad("send one of them", "%s has data and %s", in.Name, paramSize)
+		return Asked{}, unreadable("send one of them", "%s has data and %s", in.Name, paramSize)
 	case binary:
-		return asked, m.binary(into, rest, string(size))
+		return asked, m.decodeBinary(into, rest, string(size))
 	case len(rest) > 0:
-		return Asked{}, bad("give the input the parameter "+paramSize, "%d bytes follow the JSON, and no input takes them", len(rest))
+		return Asked{}, unreadable("give the input the parameter "+paramSize, "%d bytes follow the JSON, and no input takes them", len(rest))
 	case in.Data.text == nil:
-		return Asked{}, bad("send data or a binary tensor", "%s has no data", in.Name)
+		return Asked{}, unreadable("send data or a binary tensor", "%s has no data", in.Name)
 	}
-	return asked, m.numbers(into, in.Data.text)
+	return asked, m.readNumbers(into, in.Data.text)
 }
 
-// outputs is how the answer is wanted.
-func (m *Model) outputs(q *infer) (Asked, error) {
+// requestedOutputs returns the form in which the caller wants the answer.
+func (m *Model) requestedOutputs(q *infer) (Asked, error) {
 	asked := Asked{ID: string(q.ID)}
 	if text, is := q.Parameters[paramAll]; is {
 		if err := json.Unmarshal(text, &asked.Binary); err != nil {
-			return asked, bad("send true or false", "the parameter %s is %.40s", paramAll, text)
+			return asked, unreadable("send true or false", "the parameter %s is %.40s", paramAll, text)
 		}
 	}
 	if len(q.Outputs.first) > 1 || q.Outputs.more {
-		return asked, bad("ask for "+m.Out.Name+" once, or for none", "it asks for %s outputs", q.Outputs.count())
+		return asked, unreadable("ask for "+m.Out.Name+" once, or for none", "it asks for %s outputs", q.Outputs.countText())
 	}
 	for _, out := range q.Outputs.first {
 		if string(out.Name) != m.Out.Name {
-			return asked, bad("ask for "+m.Out.Name, "the model has no output %.40q", out.Name)
+			return asked, unreadable("ask for "+m.Out.Name, "the model has no output %.40q", out.Name)
 		}
-		if err := unknown(out.Parameters, paramBinary); err != nil {
+		if err := refuseParameters(out.Parameters, paramBinary); err != nil {
 			return asked, err
 		}
 		if text, is := out.Parameters[paramBinary]; is {
 			if err := json.Unmarshal(text, &asked.Binary); err != nil {
-				return asked, bad("send true or false", "the parameter %s is %.40s", paramBinary, text)
+				return asked, unreadable("send true or false", "the parameter %s is %.40s", paramBinary, text)
 			}
 		}
 	}
 	return asked, nil
 }
 
-// unknown refuses parameters of a tensor that would change what is asked for, such as shared
-// memory. Those of the request as a whole say nothing about the numbers.
-func unknown(params parameters, known string) error {
+// refuseParameters refuses parameters of a tensor that would change the request, such as shared memory. Parameters of
+// the whole request have no effect on the numbers.
+func refuseParameters(params parameters, known string) error {
 	for name := range params {
 		if name != known {
-			return bad("leave it out", "the parameter %.40q of a tensor is not supported", name)
+			return unreadable("leave it out", "the parameter %.40q of a tensor is not supported", name)
 		}
 	}
 	return nil
 }
 
-// binary takes a tensor of raw numbers, little-endian.
-func (m *Model) binary(into, rest []byte, size string) error {
+// decodeBinary reads a tensor of raw numbers, little-endian.
+func (m *Model) decodeBinary(into, rest []byte, size string) error {
 	if n, err := strconv.Atoi(size); err != nil || n != m.In.Bytes() || n != len(rest) {
-		return bad(fmt.Sprintf("send %d bytes", m.In.Bytes()), "the tensor %s takes %d bytes; %s is %.40s, and %d bytes follow the JSON", m.In.Name, m.In.Bytes(), paramSize, size, len(rest))
+		return unreadable(fmt.Sprintf("send %d bytes", m.In.Bytes()), "the tensor %s takes %d bytes; %s is %.40s, and %d bytes follow the JSON", m.In.Name, m.In.Bytes(), paramSize, size, len(rest))
 	}
 	if m.In.Datatype == Uint8 {
 		copy(into, rest)
@@ -167,23 +167,23 @@ func (m *Model) binary(into, rest []byte, size string) error {
 	for i := range m.In.Len() {
 		v := littleFloat(rest[4*i:])
 		if !(math.Abs(float64(v)) <= mostMagnitude) {
-			return m.outside(i, v)
+			return m.outOfRange(i, v)
 		}
 		putNative(into[4*i:], v)
 	}
 	return nil
 }
 
-func (m *Model) outside(i int, v float32) error {
-	return bad(fmt.Sprintf("send numbers from -%g to %g", float64(mostMagnitude), float64(mostMagnitude)), "number %d of %s is %g", i, m.In.Name, v)
+func (m *Model) outOfRange(i int, v float32) error {
+	return unreadable(fmt.Sprintf("send numbers from -%g to %g", float64(mostMagnitude), float64(mostMagnitude)), "number %d of %s is %g", i, m.In.Name, v)
 }
 
-// jsonFault is what encoding/json says, without its own name and Go's types.
+// jsonFault returns the message of encoding/json without the package's name and Go's types.
 func jsonFault(err error) string {
 	if long, is := errors.AsType[*tooLong](err); is {
 		return long.Error()
 	}
-	switch e := err.(type) { //nolint:errorlint // Unmarshal returns these as they are
+	switch e := err.(type) { //nolint:errorlint // Unmarshal returns these unwrapped
 	case *json.SyntaxError:
 		return fmt.Sprintf("at byte %d, %s", e.Offset, e.Error())
 	case *json.UnmarshalTypeError:

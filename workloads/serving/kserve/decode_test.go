@@ -113,9 +113,9 @@ func FuzzInfer(f *testing.F) {
 				t.Fatalf("%d numbers of %s decoded as %d", len(want), q.Inputs.first[0].Data.text, m.In.Len())
 			}
 			for i, v := range want {
-				got := float64(into[i*m.In.each()])
+				got := float64(into[i*m.In.elementBytes()])
 				if m.In.Datatype == Float32 {
-					got = float64(native(into[4*i:]))
+					got = float64(nativeFloat(into[4*i:]))
 				}
 				if math.Abs(got-v) > 6e-8*math.Abs(v)+1e-45 { // rounded to float32; a byte is exact
 					t.Errorf("number %d of %s is %g, want %g", i, q.Inputs.first[0].Data.text, got, v)

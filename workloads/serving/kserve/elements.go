@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Limits of a request's JSON beside its numbers.
+// Limits of a request's JSON apart from its numbers.
 const (
 	mostListed     = 16      // elements of a list, and parameters
 	mostShortText  = 6 << 10 // bytes of a name, 1024 characters as escapes
@@ -40,8 +40,8 @@ type list[T any] struct {
 	more  bool
 }
 
-// count is the number of elements as a text.
-func (l *list[T]) count() string {
+// countText formats the number of elements.
+func (l *list[T]) countText() string {
 	if l.more {
 		return "more than " + strconv.Itoa(len(l.first))
 	}
@@ -74,8 +74,8 @@ func (l *list[T]) UnmarshalJSON(text []byte) error {
 // parameters are the members of an object by name.
 type parameters map[string]json.RawMessage
 
-// UnmarshalJSON implements json.Unmarshaler. text is valid JSON. Of an object that is given twice
-// the later counts: members of both would add up without a bound.
+// UnmarshalJSON implements json.Unmarshaler. text is valid JSON. Of duplicate objects the later one counts: members of
+// both would add up without a bound.
 func (p *parameters) UnmarshalJSON(text []byte) error {
 	if text[0] == '{' {
 		for n, rest := 0, text[1:]; ; n++ {
@@ -96,8 +96,8 @@ func (p *parameters) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*map[string]json.RawMessage)(p))
 }
 
-// nextElement is the first element of the inside of a valid JSON array or object, a member with its
-// name, and what follows it; nil at the closing bracket.
+// nextElement returns the first element inside a valid JSON array or object (a member with its name) and the remaining
+// text; nil at the closing bracket.
 func nextElement(text []byte) (element, rest []byte) {
 	text = bytes.TrimLeft(text, " \t\r\n,")
 	depth := 0

@@ -20,14 +20,14 @@ type answerIn struct {
 	Data       []float32      `json:"data,omitempty"`
 }
 
-// Encode makes the body of the answer to a request out of an output in this machine's byte
-// order. header is the length of its JSON where a binary tensor follows, else NoHeader. ok is
-// false where a number is none, which JSON cannot say: the network failed.
+// Encode makes the body of the answer to a request from an output in this machine's byte order. header is the length
+// of its JSON where a binary tensor follows, else NoHeader. ok is false for NaN or an infinity, which JSON cannot
+// represent: the network failed.
 func (m *Model) Encode(asked Asked, out []byte) (body []byte, header int, ok bool) {
 	a := answered{ModelName: m.Name, ModelVersion: version, ID: asked.ID, Outputs: [1]answerIn{{Tensor: m.Out}}}
 	values := make([]float32, m.Out.Len())
 	for i := range values {
-		if values[i] = native(out[4*i:]); math.IsNaN(float64(values[i])) || math.IsInf(float64(values[i]), 0) {
+		if values[i] = nativeFloat(out[4*i:]); math.IsNaN(float64(values[i])) || math.IsInf(float64(values[i]), 0) {
 			return nil, 0, false
 		}
 	}

@@ -11,11 +11,10 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// guard refuses requests that a page of another site may have made a browser send: to a name that
-// is not the service's (a name that an attacker points at this machine), or from another origin.
-// status is 0 for a request that may pass.
+// guard refuses requests that a page of another site may have made a browser send: to a name that is not the service's
+// (a name that an attacker points at this machine), or from another origin. status is 0 for an allowed request.
 func (s *Server) guard(r *http.Request) (status int, err error) {
-	if host := hostOf(r.Host); !s.ownName(host) {
+	if host := hostOf(r.Host); !s.isOwnName(host) {
 		return http.StatusMisdirectedRequest, gpuprof.Errorf(gpuprof.ErrInput, "serving a request for host %.80q: the service has another name", host).
 			WithFix("send it to the machine's IP address or name, or start with --set arrivals=http:NAME:PORT")
 	}
@@ -28,7 +27,7 @@ func (s *Server) guard(r *http.Request) (status int, err error) {
 	return 0, nil
 }
 
-// hostOf is the name or address of a Host header, without its port and the dot of a full name.
+// hostOf returns the name or address of a Host header, without its port and the trailing dot of a full name.
 func hostOf(header string) string {
 	if host, _, err := net.SplitHostPort(header); err == nil {
 		header = host
@@ -36,9 +35,9 @@ func hostOf(header string) string {
 	return strings.TrimSuffix(strings.Trim(header, "[]"), ".")
 }
 
-// ownName reports whether a request may name the service so: by an address, which no other site can
-// point anywhere, as localhost, by one of the server's names, or not at all, as browsers never do.
-func (s *Server) ownName(host string) bool {
+// isOwnName reports whether a request may address the service by host: an address, which no other site can point
+// elsewhere, localhost, one of the server's names, or an empty host, which browsers never send.
+func (s *Server) isOwnName(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil || host == "" {
 		return true
 	}

@@ -2,10 +2,9 @@
 // KServe V2 inference protocol with its extension for binary tensors
 // (https://github.com/kserve/open-inference-protocol).
 //
-// The package reads top down: kserve.go is the model as callers see it, decode.go reads a
-// request, numbers.go its numbers, elements.go splits its lists, encode.go writes an answer,
-// server.go is the way of a request through the service, guard.go what it refuses for its sender,
-// listener.go knows when its first byte came.
+// The package reads top down: kserve.go describes the model to callers, decode.go reads a request, numbers.go its
+// numbers, elements.go splits its lists, encode.go writes an answer, server.go takes a request through the service,
+// guard.go refuses requests by their sender, listener.go stamps the first byte of each request.
 package kserve
 
 import (
@@ -21,9 +20,9 @@ const (
 	Float32 = "FP32"
 )
 
-// What a request's body may hold, in bytes, beside its numbers, and for each number as JSON: a
-// float64 with all its digits on a line of its own that seven brackets indent by four spaces each,
-// or a color with its share of the lines of the brackets about a pixel.
+// Limits of a request's body in bytes: the part without numbers, and each number as JSON. The second allows a float64
+// with all its digits on a line of its own that seven brackets indent by four spaces each, or a color with its share
+// of the lines of the brackets about a pixel.
 const (
 	mostEnvelope   = 64 << 10
 	mostNumberText = 64
@@ -32,14 +31,14 @@ const (
 // mostMagnitude bounds the numbers of a request, so that no answer is infinite.
 const mostMagnitude = 1e6
 
-// Tensor is what a request or an answer holds.
+// Tensor describes the data of a request or of an answer.
 type Tensor struct {
 	Name     string `json:"name"`
 	Datatype string `json:"datatype"` // Uint8 or Float32
 	Shape    []int  `json:"shape"`
 }
 
-// Len is how many numbers it holds.
+// Len returns the number of elements.
 func (t Tensor) Len() int {
 	n := 1
 	for _, d := range t.Shape {
@@ -48,23 +47,23 @@ func (t Tensor) Len() int {
 	return n
 }
 
-// Bytes is what it takes in memory.
-func (t Tensor) Bytes() int { return t.Len() * t.each() }
+// Bytes returns the size in memory.
+func (t Tensor) Bytes() int { return t.Len() * t.elementBytes() }
 
-func (t Tensor) each() int {
+func (t Tensor) elementBytes() int {
 	if t.Datatype == Float32 {
 		return 4
 	}
 	return 1
 }
 
-// Model is what the service answers with.
+// Model describes the input and the output of the service.
 type Model struct {
 	Name    string
 	In, Out Tensor
 }
 
-// MostBody is the largest body of a request, in bytes: one sample as JSON, or as a binary tensor.
+// MostBody returns the largest body of a request, in bytes: one sample as JSON, or as a binary tensor.
 func (m *Model) MostBody() int64 { return mostEnvelope + mostNumberText*int64(m.In.Len()) }
 
 // versions of a model: there is one.
@@ -83,12 +82,12 @@ func (m *Model) metadata() metadata {
 	return metadata{m.Name, []string{version}, "gpuprof", []Tensor{m.In}, []Tensor{m.Out}}
 }
 
-// bad is a request that cannot be read: why, and how it should be.
-func bad(fix, format string, args ...any) error {
+// unreadable returns the error of a request that cannot be read, with the expected form as its fix.
+func unreadable(fix, format string, args ...any) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading an infer request: "+format, args...).WithFix("%s", fix)
 }
 
-// shapeText is a shape as JSON has it.
+// shapeText formats a shape as JSON.
 func shapeText[N int | int64](shape []N) string {
 	return strings.ReplaceAll(fmt.Sprint(shape), " ", ",")
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// listener stamps the first byte of each request on its connections: net/http tells of a
-// request when its header was read to the end.
+// listener stamps the first byte of each request on its connections: net/http reports a request only after it has read
+// the whole header.
 type listener struct {
 	net.Listener
 	slowest time.Duration // for a request to be read
@@ -23,7 +23,7 @@ func (l listener) Accept() (net.Conn, error) {
 	return &stamped{Conn: c, listener: l}, nil
 }
 
-// stamped is a connection that knows when bytes came.
+// stamped is a connection that records arrival times of bytes.
 type stamped struct {
 	net.Conn
 	listener listener
@@ -31,7 +31,7 @@ type stamped struct {
 	mu          sync.Mutex
 	serving     bool // its header was read
 	first, last time.Time
-	next        time.Time // the first byte of the request behind the one that is served
+	next        time.Time // the first byte of the request after the current one
 	until       time.Time // when the request's header has to be whole; zero where none has begun
 }
 
@@ -39,13 +39,13 @@ type stamped struct {
 func (c *stamped) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		c.came(time.Now(), len(b))
+		c.recordBytes(time.Now(), len(b))
 	}
 	return n, err
 }
 
-// came notes the time of bytes that were asked for with room for some.
-func (c *stamped) came(now time.Time, room int) {
+// recordBytes records the time of bytes read with a given room in the buffer.
+func (c *stamped) recordBytes(now time.Time, room int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = now
@@ -71,9 +71,9 @@ func (c *stamped) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// begun is when the first byte of the request came whose header was read. A client that sent it
-// together with the end of the one before it (pipelining) has it in the same read.
-func (c *stamped) begun() time.Time {
+// requestBegun returns the time of the first byte of the request whose header was read. A client that sent it together
+// with the end of the preceding request (pipelining) has it in the same read.
+func (c *stamped) requestBegun() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.serving, c.until = true, time.Time{}
@@ -83,8 +83,8 @@ func (c *stamped) begun() time.Time {
 	return c.first
 }
 
-// ended says that the request was read whole: the next byte is another one's first.
-func (c *stamped) ended() {
+// requestEnded marks the request as read completely: the next byte is the first of another request.
+func (c *stamped) requestEnded() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.serving, c.first, c.next = false, c.next, time.Time{}

@@ -11,20 +11,19 @@ func littleFloat(b []byte) float32 { return math.Float32frombits(binary.LittleEn
 
 func putNative(b []byte, v float32) { binary.NativeEndian.PutUint32(b, math.Float32bits(v)) }
 
-func native(b []byte) float32 { return math.Float32frombits(binary.NativeEndian.Uint32(b)) }
+func nativeFloat(b []byte) float32 { return math.Float32frombits(binary.NativeEndian.Uint32(b)) }
 
-// numbers reads data, valid JSON: the tensor's numbers in the order of rows, flat or nested
-// like its shape.
-func (m *Model) numbers(into, data []byte) error {
+// readNumbers reads data, valid JSON: the tensor's numbers in the order of rows, flat or nested like its shape.
+func (m *Model) readNumbers(into, data []byte) error {
 	r := reader{text: data, m: m, into: into}
-	flat, err := r.tensor()
+	flat, err := r.readTensor()
 	switch {
 	case err != nil:
 		return err
 	case r.n != m.In.Len():
-		return bad(fmt.Sprintf("send %d", m.In.Len()), "%s has %d numbers", m.In.Name, r.n)
+		return unreadable(fmt.Sprintf("send %d", m.In.Len()), "%s has %d numbers", m.In.Name, r.n)
 	case !flat && r.uneven:
-		return bad("nest data like the shape, or send it flat", "data of %s is nested in another way than its shape %s", m.In.Name, shapeText(m.In.Shape))
+		return unreadable("nest data like the shape, or send it flat", "data of %s is nested in another way than its shape %s", m.In.Name, shapeText(m.In.Shape))
 	}
 	return nil
 }
@@ -38,23 +37,23 @@ type reader struct {
 	n    int // numbers so far
 
 	depth  int
-	counts [maxDepth]int // of what each open bracket holds
-	uneven bool          // a bracket held another number than the shape says
+	counts [maxDepth]int // elements of each open bracket
+	uneven bool          // the number of elements in a bracket differs from the shape's
 }
 
 const maxDepth = 8
 
-// tensor reads the outermost array; flat says that no other is in it.
-func (r *reader) tensor() (flat bool, err error) {
+// readTensor reads the outermost array; flat reports that it contains no other array.
+func (r *reader) readTensor() (flat bool, err error) {
 	deepest := 0
 	for r.at < len(r.text) {
 		c := r.text[r.at]
 		switch {
 		case c == '[':
 			if r.depth == maxDepth {
-				return false, bad("nest data like the shape, or send it flat", "data of %s is nested %d deep", r.m.In.Name, r.depth+1)
+				return false, unreadable("nest data like the shape, or send it flat", "data of %s is nested %d deep", r.m.In.Name, r.depth+1)
 			}
-			r.item()
+			r.countItem()
 			r.counts[r.depth] = 0
 			r.depth++
 			deepest = max(deepest, r.depth)
@@ -68,26 +67,26 @@ func (r *reader) tensor() (flat bool, err error) {
 			if r.depth == 0 {
 				return false, r.noArray()
 			}
-			r.item()
+			r.countItem()
 			r.uneven = r.uneven || r.depth != len(r.m.In.Shape)
-			if err := r.number(); err != nil {
+			if err := r.readNumber(); err != nil {
 				return false, err
 			}
 		case r.depth == 0:
 			return false, r.noArray()
 		default:
-			return false, bad("send numbers", "data of %s holds %.20q", r.m.In.Name, r.text[r.at:])
+			return false, unreadable("send numbers", "data of %s holds %.20q", r.m.In.Name, r.text[r.at:])
 		}
 	}
 	return deepest == 1, nil
 }
 
 func (r *reader) noArray() error {
-	return bad("send an array of numbers", "data of %s is %.20q", r.m.In.Name, r.text)
+	return unreadable("send an array of numbers", "data of %s is %.20q", r.m.In.Name, r.text)
 }
 
-// item counts one in the innermost bracket.
-func (r *reader) item() {
+// countItem counts one element of the innermost bracket.
+func (r *reader) countItem() {
 	if r.depth > 0 {
 		r.counts[r.depth-1]++
 	}
@@ -101,33 +100,33 @@ func (r *reader) close() {
 	}
 }
 
-// number reads one and writes it.
-func (r *reader) number() error {
+// readNumber reads one number and stores it.
+func (r *reader) readNumber() error {
 	begin := r.at
-	for r.at < len(r.text) && numeric(r.text[r.at]) {
+	for r.at < len(r.text) && isNumeric(r.text[r.at]) {
 		r.at++
 	}
 	i, word := r.n, r.text[begin:r.at]
 	r.n++
-	if i >= r.m.In.Len() { // counted, so that the error says how many there are
+	if i >= r.m.In.Len() { // counted, so that the error has their number
 		return nil
 	}
 	if r.m.In.Datatype == Uint8 {
 		v, err := strconv.ParseUint(string(word), 10, 8)
 		if err != nil {
-			return bad("send whole numbers from 0 to 255", "number %d of %s is %.20s", i, r.m.In.Name, word)
+			return unreadable("send whole numbers from 0 to 255", "number %d of %s is %.20s", i, r.m.In.Name, word)
 		}
 		r.into[i] = byte(v)
 		return nil
 	}
 	v, err := strconv.ParseFloat(string(word), 32)
 	if err != nil || math.Abs(v) > mostMagnitude {
-		return r.m.outside(i, float32(v))
+		return r.m.outOfRange(i, float32(v))
 	}
 	putNative(r.into[4*i:], float32(v))
 	return nil
 }
 
-func numeric(c byte) bool {
+func isNumeric(c byte) bool {
 	return c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'
 }

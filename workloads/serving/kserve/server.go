@@ -47,7 +47,7 @@ type Server struct {
 	Clock   func(time.Time) time.Duration // the service's
 	Places  int                           // requests that are read at a time; one more is refused
 	Slowest time.Duration                 // 0 is 10 s
-	Hosts   []string                      // names by which callers may address it, beside localhost and IP addresses
+	Hosts   []string                      // names by which callers may address it, besides localhost and IP addresses
 
 	http   http.Server
 	done   chan struct{}
@@ -61,7 +61,7 @@ type Server struct {
 	failed   bool // the service ended for a failure
 }
 
-// Counts is what came in beside what the service counted.
+// Counts counts the requests that the service itself does not count.
 type Counts struct {
 	Rejected map[string]int64 // by status code, or ClosedEarly: never given to the service
 	Gone     int64            // given to it, and the caller closed its side before the answer
@@ -85,14 +85,13 @@ func (s *Server) Start(l net.Listener) {
 	}
 	go func() {
 		defer close(s.done)
-		// It always ends with an error: that of Close.
+		// Serve always ends with an error: after Close it is http.ErrServerClosed.
 		_ = s.http.Serve(listener{l, s.Slowest, func() { s.count(ClosedEarly) }})
 	}()
 }
 
-// Close is called when the service has ended, by a failure or not. Calls that it left are told
-// so. Close takes no further request, waits a while for answers that are being written, and
-// ends all connections.
+// Close is called when the service has ended, by a failure or not. It notifies the calls that are still in the
+// service. It accepts no further request, waits a while for answers in transmission, and ends all connections.
 func (s *Server) Close(failed bool) {
 	s.mu.Lock()
 	s.failed = failed
@@ -106,7 +105,7 @@ func (s *Server) Close(failed bool) {
 	<-s.done
 }
 
-// Counts is what was counted so far.
+// Counts returns the counts so far.
 func (s *Server) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,13 +116,13 @@ func (s *Server) Counts() Counts {
 
 func (s *Server) now() time.Duration { return s.Clock(time.Now()) }
 
-// route is what a path does for a method.
+// route is the handler of a path for one method.
 type route struct {
 	method string
 	serve  http.HandlerFunc
 }
 
-// routes are the paths of the protocol. A caller may name the version that the description names.
+// routes returns the paths of the protocol. A caller may append the version in the model's description.
 func (s *Server) routes() map[string]route {
 	model := s.modelPath()
 	out := map[string]route{}
@@ -147,8 +146,8 @@ func (s *Server) handler() http.Handler {
 	routes := s.routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, _ := r.Context().Value(connKey{}).(*stamped)
-		conn.begun()
-		defer conn.ended()
+		conn.requestBegun()
+		defer conn.requestEnded()
 		// net/http leaves the last answer's deadline, and writes before the next one.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.Slowest))
 		// A body that is not read ends its connection: its rest would look like the next
@@ -167,25 +166,25 @@ func (s *Server) handler() http.Handler {
 		case r.Method == at.method, r.Method == http.MethodHead && at.method == http.MethodGet:
 			at.serve(w, r)
 		default:
-			w.Header().Set("Allow", allowed(at.method))
+			w.Header().Set("Allow", allowedMethods(at.method))
 			s.reject(w, r, http.StatusMethodNotAllowed, gpuprof.Errorf(gpuprof.ErrInput, "serving %.10s %.100s: the path does not take this method", r.Method, r.URL.Path).
 				WithFix("send %s", at.method))
 		}
 	})
 }
 
-// allowed is the header Allow for a path of a method.
-func allowed(method string) string {
+// allowedMethods returns the header Allow for a path of a method.
+func allowedMethods(method string) string {
 	if method == http.MethodGet {
 		return "GET, HEAD"
 	}
 	return method
 }
 
-// infer is a request from its first byte to its answer.
+// infer handles a request from its first byte to its answer.
 func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 	conn, _ := r.Context().Value(connKey{}).(*stamped)
-	due := s.Clock(conn.begun())
+	due := s.Clock(conn.requestBegun())
 	select {
 	case s.places <- struct{}{}:
 	default: // as many as may wait are being read
@@ -202,19 +201,19 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 	case !s.Callers.Send(call, due, s.now()):
 		s.reject(w, r, http.StatusServiceUnavailable, errEnded)
 	default:
-		s.answer(w, r, call, asked)
+		s.sendAnswer(w, r, call, asked)
 	}
 }
 
-// refuse answers a request for which there is no place.
+// refuse answers a request that finds the queue full.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, due time.Duration) {
 	call := traffic.NewCall(nil, 0)
 	if !s.Callers.Refuse(call, due, s.now()) {
 		s.reject(w, r, http.StatusServiceUnavailable, errEnded)
 		return
 	}
-	unused(r)
-	s.answer(w, r, call, Asked{})
+	discardBody(r)
+	s.sendAnswer(w, r, call, Asked{})
 }
 
 // errCrowded is a body that waited in vain for others to be read.
@@ -229,11 +228,11 @@ const closedEarly = 0
 func (s *Server) read(w http.ResponseWriter, r *http.Request) (*traffic.Call, Asked, int, error) {
 	fail := func(status int, err error) (*traffic.Call, Asked, int, error) { return nil, Asked{}, status, err }
 	if code := r.Header.Get("Content-Encoding"); code != "" && code != "identity" {
-		return fail(http.StatusBadRequest, bad("send it as it is", "its body has the encoding %.40q", code))
+		return fail(http.StatusBadRequest, unreadable("send it as it is", "its body has the encoding %.40q", code))
 	}
 	size := s.Model.MostBody()
 	if r.ContentLength > size { // a caller that expects 100 Continue sends none of it
-		return fail(unread(&http.MaxBytesError{Limit: size}, s.Slowest))
+		return fail(readError(&http.MaxBytesError{Limit: size}, s.Slowest))
 	}
 	if r.ContentLength >= 0 {
 		size = r.ContentLength
@@ -246,7 +245,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (*traffic.Call, As
 	defer s.bodies.Release(size)
 	body := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead)) // which never grows
 	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, size)); err != nil {
-		return fail(unread(err, s.Slowest))
+		return fail(readError(err, s.Slowest))
 	}
 	w.Header().Del("Connection")
 	began := time.Now()
@@ -266,36 +265,36 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (*traffic.Call, As
 	return traffic.NewCall(into, s.Model.Out.Bytes()), asked, http.StatusOK, nil
 }
 
-// unread is the status for a body that could not be read.
-func unread(err error, slowest time.Duration) (int, error) {
+// readError returns the status for a body that could not be read.
+func readError(err error, slowest time.Duration) (int, error) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return http.StatusRequestEntityTooLarge, bad("send one sample", "its body is larger than %d bytes", large.Limit)
+		return http.StatusRequestEntityTooLarge, unreadable("send one sample", "its body is larger than %d bytes", large.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return http.StatusRequestTimeout, bad("send it faster", "it did not come whole within %s", slowest)
+		return http.StatusRequestTimeout, unreadable("send it faster", "it did not come whole within %s", slowest)
 	case errors.As(err, new(net.Error)), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return closedEarly, bad("send it whole", "its connection ended within its body")
+		return closedEarly, unreadable("send it whole", "its connection ended within its body")
 	}
-	return http.StatusBadRequest, bad("send the body as its headers say", "its body cannot be read: %.80s", err.Error())
+	return http.StatusBadRequest, unreadable("send the body as its headers say", "its body cannot be read: %.80s", err.Error())
 }
 
-// answer waits until the call is over and writes how.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, call *traffic.Call, asked Asked) {
+// sendAnswer waits until the call is over and writes its outcome.
+func (s *Server) sendAnswer(w http.ResponseWriter, r *http.Request, call *traffic.Call, asked Asked) {
 	var how traffic.Outcome
 	var served bool
 	select {
 	case how, served = <-call.Over():
 	case <-r.Context().Done():
-		// It left, or closed its sending side alone and still reads. Only the answer tells, and
-		// it is counted in any case.
+		// The caller left, or closed only its sending side and still reads. Only writing the answer shows which, and
+		// the call is counted in any case.
 		s.mu.Lock()
 		s.gone++
 		s.mu.Unlock()
 		how, served = <-call.Over()
 	}
 	if !served {
-		s.unserved(w)
+		s.sendUnserved(w)
 		return
 	}
 	switch how {
@@ -311,12 +310,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, call *traffic.Ca
 			s.fail(w, http.StatusInternalServerError, gpuprof.Errorf(gpuprof.ErrCheck, "serving a request: its answer is not a number").WithFix("report this as a bug"))
 			return
 		}
-		s.body(w, http.StatusOK, body, header)
+		s.writeBody(w, http.StatusOK, body, header)
 	}
 }
 
-// unserved tells a caller that the service ended with its request inside.
-func (s *Server) unserved(w http.ResponseWriter) {
+// sendUnserved answers a caller that the service ended with its request inside.
+func (s *Server) sendUnserved(w http.ResponseWriter) {
 	s.mu.Lock()
 	failed := s.failed
 	s.mu.Unlock()
@@ -327,9 +326,9 @@ func (s *Server) unserved(w http.ResponseWriter) {
 	s.fail(w, http.StatusServiceUnavailable, errEnded)
 }
 
-// reject counts and answers a request that is not given to the service.
+// reject counts and answers a request that never reaches the service.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, status int, err error) {
-	unused(r)
+	discardBody(r)
 	key := strconv.Itoa(status)
 	if status == closedEarly { // who closed the sending side alone still reads
 		key, status = ClosedEarly, http.StatusBadRequest
@@ -344,9 +343,9 @@ func (s *Server) count(rejected string) {
 	s.rejected[rejected]++
 }
 
-// unused reads what is left of a body that nobody wants: a caller that still sends when its
-// connection is closed never sees the answer. One that asked first (100 Continue) does not send.
-func unused(r *http.Request) {
+// discardBody reads the remainder of an unneeded body: a caller that still sends when its connection is closed never
+// sees the answer. A caller with "Expect: 100-continue" has not sent it.
+func discardBody(r *http.Request) {
 	if r.Header.Get("Expect") == "" && r.ContentLength <= mostUnused {
 		_, _ = io.CopyN(io.Discard, r.Body, mostUnused)
 	}
@@ -365,11 +364,11 @@ func (s *Server) write(w http.ResponseWriter, status int, v any) {
 	if err != nil { // none of ours has values that JSON lacks
 		status, body = http.StatusInternalServerError, []byte("{}")
 	}
-	s.body(w, status, body, NoHeader)
+	s.writeBody(w, status, body, NoHeader)
 }
 
-// body writes an answer. A caller that does not take it in time loses its connection.
-func (s *Server) body(w http.ResponseWriter, status int, body []byte, header int) {
+// writeBody writes an answer. A caller that does not take it in time loses its connection.
+func (s *Server) writeBody(w http.ResponseWriter, status int, body []byte, header int) {
 	kind := "application/json"
 	if header != NoHeader {
 		kind = "application/octet-stream"

@@ -106,7 +106,7 @@ func (d *device) Finish() (int, error) {
 		}
 	}
 	for _, c := range f.calls {
-		putNative(c.Answer, 1-2*native(c.Request))
+		putNative(c.Answer, 1-2*nativeFloat(c.Request))
 	}
 	return 0, nil
 }

@@ -59,20 +59,20 @@ func TestKnownConvolution(t *testing.T) {
 				form = formRows
 			}
 			k := convBench{t: t, d: d, c: c, flags: flags}
-			if got := k.float32(&convKernel, count(16, 0), arrange(count(9, 1), c, form, flags == 0)); !slices.Equal(op.As[float64](got), want) {
+			if got := k.float32(&convKernel, count(16, 0), arrangeWeights(count(9, 1), c, form, flags == 0)); !slices.Equal(op.As[float64](got), want) {
 				t.Errorf("stride %d, flags %d: %v, want %v", stride, flags, got, want)
 			}
 			direct := formColumns
 			if flags != 0 {
 				direct = formRows
 			}
-			if got := k.float32(&directKernel, count(16, 0), arrange(count(9, 1), c, direct, flags == 0)); !slices.Equal(op.As[float64](got), want) {
+			if got := k.float32(&directKernel, count(16, 0), arrangeWeights(count(9, 1), c, direct, flags == 0)); !slices.Equal(op.As[float64](got), want) {
 				t.Errorf("direct, stride %d, flags %d: %v, want %v", stride, flags, got, want)
 			}
-			if got := k.bytes(&convInt8Kernel, bytesFrom(16, 0), arrange(bytesFrom(9, 1), c, form, flags == 0)); !slices.Equal(got, want) {
+			if got := k.bytes(&convInt8Kernel, bytesFrom(16, 0), arrangeWeights(bytesFrom(9, 1), c, form, flags == 0)); !slices.Equal(got, want) {
 				t.Errorf("bytes, stride %d, flags %d: %v, want %v", stride, flags, got, want)
 			}
-			if got := k.bytes(&directInt8Kernel, bytesFrom(16, 0), arrange(bytesFrom(9, 1), c, direct, flags == 0)); !slices.Equal(got, want) {
+			if got := k.bytes(&directInt8Kernel, bytesFrom(16, 0), arrangeWeights(bytesFrom(9, 1), c, direct, flags == 0)); !slices.Equal(got, want) {
 				t.Errorf("direct, bytes, stride %d, flags %d: %v, want %v", stride, flags, got, want)
 			}
 		}
@@ -90,7 +90,7 @@ type convBench struct {
 func (k convBench) float32(kernel *device.Kernel, x, w []float32) []float32 {
 	k.t.Helper()
 	return k.run(kernel, 6, func(n *Net, s device.Stream) []any {
-		ones, zeros := make([]float32, packed(k.c.out)), make([]float32, packed(k.c.out))
+		ones, zeros := make([]float32, paddedChannels(k.c.out)), make([]float32, paddedChannels(k.c.out))
 		for i := range ones {
 			ones[i] = 1
 		}
@@ -159,8 +159,8 @@ func TestKnownNorm(t *testing.T) {
 func TestKnownResize(t *testing.T) {
 	picture := [][]float64{{0, 10, 20, 30}, {40, 50, 60, 70}}
 	at := func(y, x, rows, cols int) float64 {
-		y0, y1, ny, dy := sample(y, 2, rows)
-		x0, x1, nx, dx := sample(x, 4, cols)
+		y0, y1, ny, dy := sampleAt(y, 2, rows)
+		x0, x1, nx, dx := sampleAt(x, 4, cols)
 		fy, fx := float64(ny)/float64(dy), float64(nx)/float64(dx)
 		top := picture[y0][x0] + fx*(picture[y0][x1]-picture[y0][x0])
 		low := picture[y1][x0] + fx*(picture[y1][x1]-picture[y1][x0])

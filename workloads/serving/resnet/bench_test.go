@@ -12,7 +12,7 @@ import (
 // A batch of 32 on two threads.
 func BenchmarkForward(b *testing.B) {
 	for _, o := range []Options{{}, {Layout: NCHW}, {Impl: Im2col}, {Impl: Direct}, {BN: Apart}, {Precision: BF16}, {Precision: INT8}} {
-		o = o.filled()
+		o = o.withDefaults()
 		o.Shape, o.MaxBatch, o.Slots = Small(), 32, 1
 		b.Run(fmt.Sprint(o), func(b *testing.B) { forward(b, o) })
 	}

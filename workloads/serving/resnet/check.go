@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// float32 arithmetic of a norm, a pooling, the mean and the way back from integers.
+	// float32 arithmetic of a norm, a pooling, the mean and the conversion from integers.
 	tolerance = 1e-5
 	// A pixel is two products and a sum away from bytes.
 	prepareTolerance = 1e-6
@@ -25,12 +25,12 @@ const (
 	sampledRows = 64
 	// Multiply-adds of a reference over all outputs, half a second on one core.
 	wholeMultiplyAdds = 3e8
-	// The bits of a value that is not a number, for what a group has to write.
+	// The bits of a NaN, which a group has to overwrite.
 	poisonWord = 0x7fc00000
 )
 
-// checker runs one batch of images through a slot group by group, each output poisoned
-// beforehand, and compares it with float64 from what the group was given.
+// checker runs one batch of images through a slot group by group, each output poisoned beforehand, and compares it
+// with float64 from the group's own inputs.
 type checker struct {
 	n    *Net
 	s    device.Stream
@@ -50,32 +50,32 @@ func (n *Net) Check(ctx context.Context, s device.Stream, slot int, ids []int) (
 		return nil, unknownSlot(slot, len(ids), n.o)
 	}
 	c := &checker{n: n, s: s, slot: slot, ids: ids, rng: rand.New(rand.NewPCG(n.o.Seed, 11))}
-	if err := c.begin(); err != nil {
+	if err := c.poisonSlot(); err != nil {
 		return nil, err
 	}
 	if n.o.Preprocess == OnHost { // the caller's own work, as it arrived
 		c.errs[Prepare].Used = true
-		if err := c.prepare(); err != nil {
+		if err := c.checkPrepared(); err != nil {
 			return nil, err
 		}
 	}
 	for g := range n.groups {
-		if err := c.group(g); err != nil {
-			return c.checks(), fmt.Errorf("checking %s: %w", n.groups[g].Name, err)
+		if err := c.checkGroup(g); err != nil {
+			return c.stageChecks(), fmt.Errorf("checking %s: %w", n.groups[g].Name, err)
 		}
 		if err := ctx.Err(); err != nil {
-			return c.checks(), err
+			return c.stageChecks(), err
 		}
 	}
-	logits, err := c.logits(ctx)
+	logits, err := c.checkLogits(ctx)
 	if err != nil {
-		return c.checks(), err
+		return c.stageChecks(), err
 	}
-	return append(c.checks(), logits), nil
+	return append(c.stageChecks(), logits), nil
 }
 
-// begin poisons the slot and gives it the images.
-func (c *checker) begin() error {
+// poisonSlot poisons the slot and gives it the images.
+func (c *checker) poisonSlot() error {
 	sl := &c.n.slots[c.slot]
 	for _, b := range append(sl.act[:], sl.raw, sl.cols, sl.q, sl.sums, sl.most) {
 		if b == nil {
@@ -105,7 +105,7 @@ func (c *checker) read(act, words int) ([]float32, error) {
 	return op.Receive(c.n.dev, c.s, c.n.slots[c.slot].act[act], 0, len(c.ids)*words)
 }
 
-func (c *checker) group(g int) error {
+func (c *checker) checkGroup(g int) error {
 	gr := &c.n.groups[g]
 	if gr.Kind == Norm {
 		cv := gr.layer.conv
@@ -123,20 +123,20 @@ func (c *checker) group(g int) error {
 	c.errs[gr.Kind].Used = true
 	switch gr.Kind {
 	case Prepare:
-		return c.prepare()
+		return c.checkPrepared()
 	case Conv, Linear:
 		if c.n.o.Precision == INT8 {
 			return c.int8(gr)
 		}
-		return c.conv(gr)
+		return c.checkConv(gr)
 	case Norm:
-		return c.norm(gr)
+		return c.checkNorm(gr)
 	}
-	return c.simple(gr)
+	return c.checkSimple(gr)
 }
 
-// planes is an image of an activation as [channels][size][size].
-func (c *checker) planes(v []float32, image, channels, pixels int) []float32 {
+// imagePlanes returns one image of an activation as [channels][size][size].
+func (c *checker) imagePlanes(v []float32, image, channels, pixels int) []float32 {
 	v = v[image*channels*pixels:][:channels*pixels]
 	if c.n.o.Layout == NCHW {
 		return v
@@ -150,22 +150,22 @@ func (c *checker) planes(v []float32, image, channels, pixels int) []float32 {
 	return out
 }
 
-func (c *checker) prepare() error {
+func (c *checker) checkPrepared() error {
 	s := c.n.o.Shape
 	got, err := c.read(actInput, 3*s.Image*s.Image)
 	if err != nil {
 		return err
 	}
 	for i, id := range c.ids {
-		c.errs[Prepare].Add(c.planes(got, i, 3, s.Image*s.Image), refPrepare(s, c.n.Image(id)))
+		c.errs[Prepare].Add(c.imagePlanes(got, i, 3, s.Image*s.Image), refPrepare(s, c.n.Image(id)))
 	}
 	c.rows[Prepare] = [2]int{len(c.ids) * s.Image * s.Image, len(c.ids) * s.Image * s.Image}
 	return nil
 }
 
-// pick takes all outputs of the checked images, or random ones with the corners of the first
-// and the last image, as image*pixels+pixel.
-func (c *checker) pick(kind Kind, cv conv) []int {
+// pickOutputs returns all outputs of the checked images, or random ones with the corners of the first and the last
+// image, as image*pixels+pixel.
+func (c *checker) pickOutputs(kind Kind, cv conv) []int {
 	n, side := len(c.ids)*cv.pixels(), cv.outSize
 	c.rows[kind][1] += n
 	var out []int
@@ -183,10 +183,10 @@ func (c *checker) pick(kind Kind, cv conv) []int {
 	return out
 }
 
-// outputs are what a convolution was given and wrote, by image in planes.
+// outputs are the inputs and results of a convolution, by image in planes.
 type outputs struct{ x, res, out [][]float32 }
 
-func (c *checker) outputs(cv conv) (outputs, error) {
+func (c *checker) readOutputs(cv conv) (outputs, error) {
 	var o outputs
 	for _, part := range []struct {
 		to              *[][]float32
@@ -200,18 +200,18 @@ func (c *checker) outputs(cv conv) (outputs, error) {
 			return o, err
 		}
 		for i := range c.ids {
-			*part.to = append(*part.to, c.planes(v, i, part.ch, part.pixels))
+			*part.to = append(*part.to, c.imagePlanes(v, i, part.ch, part.pixels))
 		}
 	}
 	return o, nil
 }
 
-// ends says whether a layer's convolution ends with its norm, residual and relu.
-func (c *checker) ends(cv conv) bool { return c.n.o.BN != Apart || cv.isLinear }
+// endsLayer reports whether a layer's convolution also does its norm, residual and relu.
+func (c *checker) endsLayer(cv conv) bool { return c.n.o.BN != Apart || cv.isLinear }
 
-// finish is the end of a layer in float64.
-func (c *checker) finish(gr *group, v float64, o int, res float64) float64 {
-	scale, shift := c.n.w.Layers[gr.index].norm(o)
+// endOfLayer computes the end of a layer in float64.
+func (c *checker) endOfLayer(gr *group, v float64, o int, res float64) float64 {
+	scale, shift := c.n.w.Layers[gr.index].normOf(o)
 	v = v*scale + shift + res
 	if gr.layer.conv.relu {
 		v = math.Max(v, 0)
@@ -219,23 +219,23 @@ func (c *checker) finish(gr *group, v float64, o int, res float64) float64 {
 	return v
 }
 
-func (c *checker) conv(gr *group) error {
+func (c *checker) checkConv(gr *group) error {
 	cv := gr.layer.conv
-	given, err := c.outputs(cv)
+	given, err := c.readOutputs(cv)
 	if err != nil {
 		return err
 	}
 	w, n := c.n.w.Layers[gr.index].Weight, cv.pixels()
-	for _, row := range c.pick(gr.Kind, cv) {
+	for _, row := range c.pickOutputs(gr.Kind, cv) {
 		image, p := row/n, row%n
 		for o := range cv.out {
 			v := refConvAt(cv, given.x[image], w, o, p/cv.outSize, p%cv.outSize)
-			if c.ends(cv) {
+			if c.endsLayer(cv) {
 				res := 0.0
 				if cv.res >= 0 {
 					res = float64(given.res[image][o*n+p])
 				}
-				v = c.finish(gr, v, o, res)
+				v = c.endOfLayer(gr, v, o, res)
 			}
 			c.errs[gr.Kind].Add(given.out[image][o*n+p:][:1], []float64{v})
 		}
@@ -250,22 +250,22 @@ func (c *checker) conv(gr *group) error {
 	return nil
 }
 
-func (c *checker) norm(gr *group) error {
+func (c *checker) checkNorm(gr *group) error {
 	cv := gr.layer.conv
-	given, err := c.outputs(cv)
+	given, err := c.readOutputs(cv)
 	if err != nil {
 		return err
 	}
 	n := cv.pixels()
 	for image := range c.ids {
-		raw := c.planes(c.raw, image, cv.out, n)
+		raw := c.imagePlanes(c.raw, image, cv.out, n)
 		want := make([]float64, len(raw))
 		for i, v := range raw {
 			res := 0.0
 			if cv.res >= 0 {
 				res = float64(given.res[image][i])
 			}
-			want[i] = c.finish(gr, float64(v), i/n, res)
+			want[i] = c.endOfLayer(gr, float64(v), i/n, res)
 		}
 		c.errs[Norm].Add(given.out[image], want)
 	}
@@ -274,8 +274,8 @@ func (c *checker) norm(gr *group) error {
 	return nil
 }
 
-// simple compares a pooling or the mean, whole.
-func (c *checker) simple(gr *group) error {
+// checkSimple compares all values of a pooling or the mean.
+func (c *checker) checkSimple(gr *group) error {
 	l := gr.layer
 	x, err := c.read(l.src, l.channels*l.size*l.size)
 	if err != nil {
@@ -287,7 +287,7 @@ func (c *checker) simple(gr *group) error {
 	}
 	in, n := l.size*l.size, l.outSize*l.outSize
 	for image := range c.ids {
-		from, want := c.planes(x, image, l.channels, in), make([]float64, l.channels*n)
+		from, want := c.imagePlanes(x, image, l.channels, in), make([]float64, l.channels*n)
 		for at := range want {
 			plane := from[at/n*in:][:in]
 			if l.kind == Pool {
@@ -298,14 +298,14 @@ func (c *checker) simple(gr *group) error {
 				want[at] += float64(v) / float64(in)
 			}
 		}
-		c.errs[l.kind].Add(c.planes(got, image, l.channels, n), want)
+		c.errs[l.kind].Add(c.imagePlanes(got, image, l.channels, n), want)
 	}
 	c.rows[l.kind] = [2]int{len(c.ids) * n, len(c.ids) * n}
 	return nil
 }
 
-// logits compares the first image's with the float64 network.
-func (c *checker) logits(ctx context.Context) (gpuprof.Check, error) {
+// checkLogits compares the first image's logits with the float64 network's.
+func (c *checker) checkLogits(ctx context.Context) (gpuprof.Check, error) {
 	got, err := c.read(actLogit, c.n.o.Classes)
 	if err != nil {
 		return gpuprof.Check{}, err
@@ -317,8 +317,8 @@ func (c *checker) logits(ctx context.Context) (gpuprof.Check, error) {
 	return loop.CheckOf("logits", want.Apart(got), c.n.Tolerance(), 1, len(c.ids)), nil
 }
 
-// Tolerance is how far logits may lie from Reference, see Logits.Apart: that of one
-// convolution, times the root of their number, since the errors of layers are independent.
+// Tolerance returns the largest allowed distance of logits from Reference, see Logits.Apart: that of one convolution
+// times the root of their number, since the errors of layers are independent.
 func (n *Net) Tolerance() float64 {
 	tol := n.o.tolerance()
 	if n.o.Precision == INT8 {
@@ -327,7 +327,7 @@ func (n *Net) Tolerance() float64 {
 	return tol * math.Sqrt(float64(len(n.params)))
 }
 
-// refKey is what a float64 network's logits depend on.
+// refKey holds all inputs of a float64 network's logits.
 type refKey struct {
 	shape string
 	seed  uint64
@@ -336,7 +336,7 @@ type refKey struct {
 
 var references = loop.Kept[refKey, Logits]{Most: 4 * Period}
 
-// Reference is the float64 network's logits of image i, kept in the process.
+// Reference returns the float64 network's logits of image i, cached in the process.
 func (n *Net) Reference(ctx context.Context, i int) (Logits, error) {
 	if err := ctx.Err(); err != nil {
 		return Logits{}, err
@@ -348,13 +348,13 @@ func (n *Net) Reference(ctx context.Context, i int) (Logits, error) {
 	return references.Of(refKey{fmt.Sprint(n.o.Shape), n.o.Seed, i % Period}, compute)
 }
 
-// ReferenceOf is the float64 network's logits of an image [source,source,3] of others.
+// ReferenceOf returns the float64 network's logits of a caller's image [source,source,3].
 func (n *Net) ReferenceOf(image []byte) Logits {
 	return refNetwork(n.o.Shape, n.w, refPrepare(n.o.Shape, image))
 }
 
-// checks are the compared kinds in the order of a batch.
-func (c *checker) checks() []gpuprof.Check {
+// stageChecks returns the compared kinds in the order of a batch.
+func (c *checker) stageChecks() []gpuprof.Check {
 	var out []gpuprof.Check
 	for kind, e := range c.errs {
 		if !e.Used {

@@ -7,11 +7,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// int8 compares a convolution over bytes: the batch's scale, the bytes and their sums of
-// products exactly, and the way back to float32 from those sums.
+// int8 compares a convolution over bytes: the batch's scale, the bytes and their sums of products exactly, and the
+// conversion to float32 from those sums.
 func (c *checker) int8(gr *group) error {
 	cv, sl := gr.layer.conv, &c.n.slots[c.slot]
-	given, err := c.outputs(cv)
+	given, err := c.readOutputs(cv)
 	if err != nil {
 		return err
 	}
@@ -34,8 +34,8 @@ func (c *checker) int8(gr *group) error {
 		e.Diff = math.Inf(1)
 	}
 	bytes, integers := c.planesOf(q, cv.in, cv.size*cv.size), c.planesOfSums(sums, cv)
-	_, steps := quantiseWeights(c.n.w.Layers[gr.index].prepare(cv, c.n.o.BN == Fold).weight, cv)
-	for _, row := range c.pick(gr.Kind, cv) {
+	_, steps := quantiseWeights(c.n.w.Layers[gr.index].foldNorm(cv, c.n.o.BN == Fold).weight, cv)
+	for _, row := range c.pickOutputs(gr.Kind, cv) {
 		image, p := row/n, row%n
 		for o := range cv.out {
 			got := integers[image][o*n+p]
@@ -49,14 +49,13 @@ func (c *checker) int8(gr *group) error {
 	return nil
 }
 
-// endInt8 is the end of a layer in float64 where the weights carry the norm's scale already
-// with bn=fold.
+// endInt8 computes the end of a layer in float64; with bn=fold the weights already include the norm's scale.
 func (c *checker) endInt8(gr *group, v float64, o, image, p int, given outputs) float64 {
 	cv := gr.layer.conv
-	if !c.ends(cv) {
+	if !c.endsLayer(cv) {
 		return v
 	}
-	scale, shift := c.n.w.Layers[gr.index].norm(o)
+	scale, shift := c.n.w.Layers[gr.index].normOf(o)
 	if c.n.o.BN == Fold {
 		scale = 1
 	}
@@ -70,7 +69,7 @@ func (c *checker) endInt8(gr *group, v float64, o, image, p int, given outputs) 
 	return v
 }
 
-// quantisedRight says that most is the largest |x| and that every byte is x rounded by it.
+// quantisedRight reports whether most is the largest |x| and every byte is x rounded by it.
 func quantisedRight(x [][]float32, most float32, q [][]int8) bool {
 	largest := float32(0)
 	for _, image := range x {
@@ -84,7 +83,7 @@ func quantisedRight(x [][]float32, most float32, q [][]int8) bool {
 	inverse := inverseOf(most)
 	for i, image := range x {
 		for k, v := range image {
-			if q[i][k] != quantised(float32(v*inverse)) {
+			if q[i][k] != quantise(float32(v*inverse)) {
 				return false
 			}
 		}
@@ -115,13 +114,13 @@ func (c *checker) planesOf(q []int8, channels, pixels int) [][]int8 {
 func (c *checker) planesOfSums(sums []float32, cv conv) [][]int32 {
 	var out [][]int32
 	for i := range c.ids {
-		planes := c.planes(sums, i, cv.out, cv.pixels())
+		planes := c.imagePlanes(sums, i, cv.out, cv.pixels())
 		out = append(out, unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(planes))), len(planes)))
 	}
 	return out
 }
 
-// sum is one output's integer by the formula.
+// sum computes one output's integer by the formula.
 func (c *checker) sum(index int, cv conv, x []int8, o, p int) int32 {
 	g := geometry{batch: 1, in: cv.in, out: cv.out, k: cv.k, stride: cv.stride, size: cv.size, outSize: cv.outSize, flags: flagNCHW}
 	return directSum(g, x, c.n.kept[index], 0, o, p/cv.outSize, p%cv.outSize)

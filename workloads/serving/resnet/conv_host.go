@@ -8,7 +8,7 @@ import (
 // bandValues bounds the input that one thread gathers at a time: half a second-level cache.
 const bandValues = 1 << 16
 
-// scratch is where one thread gathers.
+// scratch is the memory of one thread for gathered operands.
 type scratch struct {
 	x, panel    []float32
 	weights     []float32 // of bytes
@@ -35,15 +35,15 @@ func takeScratch() *scratch {
 	}
 }
 
-func (s *scratch) give() {
+func (s *scratch) giveBack() {
 	select {
 	case spare <- s:
 	default:
 	}
 }
 
-// grown is v with room for n values.
-func grown[T any](v []T, n int) []T {
+// grow returns v with room for n values.
+func grow[T any](v []T, n int) []T {
 	if cap(v) < n {
 		return make([]T, n)
 	}
@@ -55,21 +55,21 @@ func convHost(a *device.Args, lo, hi int) {
 	s := takeScratch()
 	x, w, scale, shift, res, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), residual(a, 4, g.flags), a.Floats(5)
 	eachBand(g, lo, hi, func(image, i0, i1 int) {
-		operand := gather(s, g, x, image, i0, i1, rounded(g.rounds()))
-		if g.nchw() {
-			s.planes(g, operand, w, scale, shift, res, out, image, i0, i1)
+		operand := gather(s, g, x, image, i0, i1, roundedCopy(g.rounds()))
+		if g.isNCHW() {
+			s.convolvePlanes(g, operand, w, scale, shift, res, out, image, i0, i1)
 		} else {
-			s.columns(g, operand, w, scale, shift, res, out, image, i0, i1)
+			s.convolveColumns(g, operand, w, scale, shift, res, out, image, i0, i1)
 		}
 	})
-	s.give()
+	s.giveBack()
 }
 
 // eachBand cuts rows [lo,hi) of all images into bands of one image that a thread can gather.
 func eachBand(g geometry, lo, hi int, band func(image, i0, i1 int)) {
 	most := max(1, (bandValues/(max(1, g.in)*(g.size+2*g.pad()))-g.k)/g.stride+1)
 	rows := g.outSize
-	if g.flat() {
+	if g.isFlat() {
 		rows = g.batch * g.outSize
 	}
 	for lo < hi {
@@ -80,23 +80,22 @@ func eachBand(g geometry, lo, hi int, band func(image, i0, i1 int)) {
 	}
 }
 
-// gather copies the input of rows [i0,i1) of an image with its border of zeros: in nhwc
-// [rows][size+2 pad][in], in nchw [in][rows][size+2 pad]. What needs neither a border nor
-// another form is used where it is.
+// gather copies the input of rows [i0,i1) of an image with its border of zeros: in nhwc [rows][size+2 pad][in], in
+// nchw [in][rows][size+2 pad]. Inputs that need neither a border nor another layout are used in place.
 func gather[T int8 | float32](s *scratch, g geometry, x []T, image, i0, i1 int, convert func(dst []float32, src []T)) []float32 {
 	pad := g.pad()
 	x = x[image*g.in*g.size*g.size:]
 	limit := g.size
-	if g.flat() {
+	if g.isFlat() {
 		limit = g.batch * g.size
 	}
 	first, rows, wide := i0*g.stride-pad, (i1-1-i0)*g.stride+g.k, g.size+2*pad
-	if direct, ok := any(x).([]float32); ok && pad == 0 && g.rounds() == 0 && !g.nchw() {
+	if direct, ok := any(x).([]float32); ok && pad == 0 && g.rounds() == 0 && !g.isNCHW() {
 		return direct[first*g.size*g.in:]
 	}
-	s.x = grown(s.x, rows*wide*g.in)
+	s.x = grow(s.x, rows*wide*g.in)
 	outer, inner := 1, g.in
-	if g.nchw() {
+	if g.isNCHW() {
 		outer, inner = g.in, 1
 	}
 	for plane := range outer {
@@ -115,11 +114,10 @@ func gather[T int8 | float32](s *scratch, g geometry, x []T, image, i0, i1 int, 
 	return s.x
 }
 
-// places notes where the operand of each output of a band begins, and where the output goes:
-// step values apart.
-func (s *scratch) places(g geometry, image, i0, i1, inner, step int) int {
+// setPlaces records where the operand of each output of a band begins, and where the output goes: step values apart.
+func (s *scratch) setPlaces(g geometry, image, i0, i1, inner, step int) int {
 	n, wide := (i1-i0)*g.outSize, g.size+2*g.pad()
-	s.off, s.outOff = grown(s.off, n), grown(s.outOff, n)
+	s.off, s.outOff = grow(s.off, n), grow(s.outOff, n)
 	at := 0
 	for i := range i1 - i0 {
 		for j := range g.outSize {
@@ -131,10 +129,10 @@ func (s *scratch) places(g geometry, image, i0, i1, inner, step int) int {
 	return n
 }
 
-// columns is a band in nhwc: a tile is six outputs by a panel of channels, whose rows of the
-// operand are k pieces of k in values.
-func (s *scratch) columns(g geometry, x, w, scale, shift, res, out []float32, image, i0, i1 int) {
-	n, panel := s.places(g, image, i0, i1, g.in, g.out), panelOf(g.out)
+// convolveColumns computes a band in nhwc: a tile is six outputs by a panel of channels, whose rows of the operand are
+// k pieces of k in values.
+func (s *scratch) convolveColumns(g geometry, x, w, scale, shift, res, out []float32, image, i0, i1 int) {
+	n, panel := s.setPlaces(g, image, i0, i1, g.in, g.out), panelOf(g.out)
 	t := &s.tile
 	t.A, t.Segs, t.SegLen, t.SegStride, t.Cols = x, g.k, g.k*g.in, (g.size+2*g.pad())*g.in, panel
 	for j := 0; j < g.out; j += panel {
@@ -145,9 +143,9 @@ func (s *scratch) columns(g geometry, x, w, scale, shift, res, out []float32, im
 			t.Res = res[j:]
 		}
 		for p := 0; p < n; p += vec.TileRows {
-			s.rows(p, n)
+			s.setRows(p, n)
 			if cols < panel {
-				s.partial(cols, res, out, j, g.least())
+				s.runPartial(cols, res, out, j, g.least())
 				continue
 			}
 			t.Run()
@@ -155,8 +153,8 @@ func (s *scratch) columns(g geometry, x, w, scale, shift, res, out []float32, im
 	}
 }
 
-// rows gives the tile outputs from p on, the last again where there are no more.
-func (s *scratch) rows(p, n int) {
+// setRows gives the tile the outputs from p on, repeating the last one past the end.
+func (s *scratch) setRows(p, n int) {
 	if p+vec.TileRows <= n {
 		s.tile.Off, s.tile.OutOff = [vec.TileRows]int(s.off[p:]), [vec.TileRows]int(s.outOff[p:])
 		return
@@ -166,8 +164,8 @@ func (s *scratch) rows(p, n int) {
 	}
 }
 
-// partial is a tile of which only cols columns exist.
-func (s *scratch) partial(cols int, res, out []float32, j int, least float32) {
+// runPartial runs a tile of which only cols columns exist.
+func (s *scratch) runPartial(cols int, res, out []float32, j int, least float32) {
 	t := s.tile
 	t.Out, t.Res, t.Lo = s.temp[:], nil, -inf32
 	for r := range vec.TileRows {
@@ -185,16 +183,16 @@ func (s *scratch) partial(cols int, res, out []float32, j int, least float32) {
 	}
 }
 
-// planes is a band in nchw: a tile is six channels by sixteen outputs, whose operand is
-// gathered to [K][16] first.
-func (s *scratch) planes(g geometry, x, w, scale, shift, res, out []float32, image, i0, i1 int) {
-	n, depth, first := s.places(g, image, i0, i1, 1, 1), g.depth(), (image*g.out*g.outSize+i0)*g.outSize
+// convolvePlanes computes a band in nchw: a tile is six channels by sixteen outputs, whose operand is gathered to
+// [K][16] first.
+func (s *scratch) convolvePlanes(g geometry, x, w, scale, shift, res, out []float32, image, i0, i1 int) {
+	n, depth, first := s.setPlaces(g, image, i0, i1, 1, 1), g.depth(), (image*g.out*g.outSize+i0)*g.outSize
 	t := &s.tile
 	t.A, t.Segs, t.SegLen, t.SegStride, t.Cols = w, 1, depth, 0, 16
 	t.Scale, t.Shift, t.Res, t.Lo = s.ones[:], s.zeros[:], nil, -inf32
 	for p := 0; p < n; p += 16 {
 		cols := min(16, n-p)
-		s.pack(g, x, (i1-1-i0)*g.stride+g.k, p, cols)
+		s.packOperand(g, x, (i1-1-i0)*g.stride+g.k, p, cols)
 		t.B = s.panel
 		for o := 0; o < g.out; o += vec.TileRows {
 			t.Out = s.temp[:]
@@ -204,14 +202,14 @@ func (s *scratch) planes(g geometry, x, w, scale, shift, res, out []float32, ima
 			t.Run()
 			for r := range min(vec.TileRows, g.out-o) {
 				at := first + (o+r)*g.pixels() + p
-				finish(out[at:at+cols], s.temp[r*16:], res, at, scale[o+r], shift[o+r], g.least())
+				finishOutputs(out[at:at+cols], s.temp[r*16:], res, at, scale[o+r], shift[o+r], g.least())
 			}
 		}
 	}
 }
 
-// finish writes relu(scale sum + shift + res) of a row.
-func finish(out, sums, res []float32, at int, scale, shift, least float32) {
+// finishOutputs writes relu(scale sum + shift + res) of a row.
+func finishOutputs(out, sums, res []float32, at int, scale, shift, least float32) {
 	sums = sums[:len(out)]
 	if res != nil {
 		res = res[at:][:len(out)]
@@ -225,10 +223,10 @@ func finish(out, sums, res []float32, at int, scale, shift, least float32) {
 	}
 }
 
-// pack gathers the operand of outputs [p,p+cols) as [K][16].
-func (s *scratch) pack(g geometry, x []float32, rows, p, cols int) {
+// packOperand gathers the operand of outputs [p,p+cols) as [K][16].
+func (s *scratch) packOperand(g geometry, x []float32, rows, p, cols int) {
 	wide := g.size + 2*g.pad()
-	s.panel = grown(s.panel, g.depth()*16)
+	s.panel = grow(s.panel, g.depth()*16)
 	off := s.off[p : p+cols]
 	together := cols == 16 && off[15]-off[0] == 15 // neighbours in one row
 	at := 0

@@ -39,8 +39,8 @@ func onCUDA(t *testing.T, o Options, libraries bool) {
 	case libraries:
 		by = "cuBLAS "
 	}
-	if !strings.HasPrefix(n.computes(), by) {
-		t.Errorf("the convolutions are said to be computed by %s", n.computes())
+	if !strings.HasPrefix(n.implementation(), by) {
+		t.Errorf("the convolutions are said to be computed by %s", n.implementation())
 	}
 	passes(t, n, s, 1, 3, 1)
 	if o.Impl == CuDNN {

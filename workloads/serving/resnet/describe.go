@@ -6,10 +6,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Describe is what a run says about the network.
+// Describe returns the network's facts for the result of a run.
 func (n *Net) Describe() map[string]any {
 	out := map[string]any{
-		"convolutions": n.computes(), "parameters": n.o.Parameters(), "multiply_adds": n.o.MultiplyAdds(),
+		"convolutions": n.implementation(), "parameters": n.o.Parameters(), "multiply_adds": n.o.MultiplyAdds(),
 		"activations": n.o.Activations(), "memory_bytes": n.o.Memory(n.info),
 	}
 	if a := n.Algorithms(n.o.MaxBatch); len(a) > 0 {
@@ -18,8 +18,8 @@ func (n *Net) Describe() map[string]any {
 	return out
 }
 
-// Algorithms are the library's choices for a batch by convolution, "stem=implicit_precomp_gemm". A convolution that has
-// not run in a batch of this size is left out.
+// Algorithms returns the library's choices for a batch by convolution, "stem=implicit_precomp_gemm". It omits a
+// convolution that has not run in a batch of this size.
 func (n *Net) Algorithms(batch int) []string {
 	var out []string
 	for _, g := range n.groups {
@@ -28,7 +28,7 @@ func (n *Net) Algorithms(batch int) []string {
 			if f, ok := l.fn.(interface {
 				Algorithm(n int, a *device.Args) string
 			}); ok && g.Kind == Conv {
-				if name := f.Algorithm(l.items.of(batch), &l.args); name != "" {
+				if name := f.Algorithm(l.items.forBatch(batch), &l.args); name != "" {
 					out = append(out, g.Name+"="+name)
 				}
 			}
@@ -37,18 +37,18 @@ func (n *Net) Algorithms(batch int) []string {
 	return out
 }
 
-// UsesCuDNN says that the library computes convolutions.
+// UsesCuDNN reports whether the library computes convolutions.
 func (n *Net) UsesCuDNN() bool {
-	return slices.ContainsFunc(n.o.convs(), func(c conv) bool { return n.o.way(c) == CuDNN })
+	return slices.ContainsFunc(n.o.convolutions(), func(c conv) bool { return n.o.wayOf(c) == CuDNN })
 }
 
-// computes names what computes the convolutions.
-func (n *Net) computes() string {
-	for _, c := range n.o.convs() {
-		if n.o.way(c) == CuDNN {
+// implementation names the library or kernels of the convolutions.
+func (n *Net) implementation() string {
+	for _, c := range n.o.convolutions() {
+		if n.o.wayOf(c) == CuDNN {
 			return "cuDNN " + n.info.Facts["cudnn"]
 		}
-		if n.o.vendor(c, n.info) {
+		if n.o.usesVendor(c, n.info) {
 			return "cuBLAS " + n.info.Facts["cublas"]
 		}
 	}

@@ -66,10 +66,10 @@ func TestCheckFindsAnotherWeight(t *testing.T) {
 func TestCheckFindsAnotherImage(t *testing.T) {
 	n, s := opened(t, workloadtest.Host(t, host.Options{Threads: 1}), Options{Shape: Small(), MaxBatch: 1, Slots: 1})
 	c := &checker{n: n, s: s, ids: []int{4}}
-	if err := c.begin(); err != nil {
+	if err := c.poisonSlot(); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.prepare(); err != nil {
+	if err := c.checkPrepared(); err != nil {
 		t.Fatal(err)
 	}
 	if right := c.errs[Prepare].Relative(); !(right <= prepareTolerance) {
@@ -77,7 +77,7 @@ func TestCheckFindsAnotherImage(t *testing.T) {
 	}
 	n.Image(4)[3*(16*32+16)] ^= 8 // of the reference, which reads the image again
 	c.errs[Prepare] = op.ErrorNorm{}
-	if err := c.prepare(); err != nil {
+	if err := c.checkPrepared(); err != nil {
 		t.Fatal(err)
 	}
 	if wrong := c.errs[Prepare].Relative(); wrong <= prepareTolerance {
@@ -189,7 +189,7 @@ func TestRoundRow(t *testing.T) {
 
 func TestQuantised(t *testing.T) {
 	for v, want := range map[float32]int8{0: 0, 0.5: 0, 1.5: 2, 2.5: 2, -0.5: 0, -1.5: -2, -2.5: -2, 126.5: 126, 126.6: 127, 127: 127, 127.4: 127, 200: 127, -126.6: -127, -127.2: -127, -1e9: -127} {
-		if got := quantised(v); got != want {
+		if got := quantise(v); got != want {
 			t.Errorf("%g becomes %d, want %d", v, got, want)
 		}
 	}

@@ -2,7 +2,7 @@ package resnet
 
 import "math/rand/v2"
 
-// Period is after how many images they repeat.
+// Period is the number of images after which they repeat.
 const Period = 64
 
 // Image draws image i as [source,source,3] of bytes: a few waves and noise, so that
@@ -28,9 +28,9 @@ var (
 	channelDeviation = [3]float64{.229, .224, .225}
 )
 
-// sample is where pixel i of the crop lies in the source: between pixels lo and hi, at share
-// num/den of the way. (i+0.5) in/out - 0.5 is a fraction of integers, so nothing rounds.
-func sample(i, source, resized int) (lo, hi, num, den int) {
+// sampleAt returns the position of pixel i of the crop in the source: between pixels lo and hi, at the fraction
+// num/den. (i+0.5) in/out - 0.5 is a fraction of integers, so nothing rounds.
+func sampleAt(i, source, resized int) (lo, hi, num, den int) {
 	den = 2 * resized
 	at := (2*i+1)*source - resized
 	lo = at / den
@@ -45,7 +45,7 @@ func sample(i, source, resized int) (lo, hi, num, den int) {
 // Prepare resizes, crops and normalises one image [source,source,3] on the host: dst is
 // [image,image,3] in layout nhwc, [3,image,image] in nchw. It allocates nothing.
 func (s Shape) Prepare(dst []float32, image []byte, layout string) {
-	prepareRows(dst, image, s.Source, s.Image, s.resized(), s.crop(), layout != NCHW, 0, s.Image)
+	prepareRows(dst, image, s.Source, s.Image, s.resizedSide(), s.cropOffset(), layout != NCHW, 0, s.Image)
 }
 
 // prepareRows writes rows [lo,hi) of the crop.
@@ -60,11 +60,11 @@ func prepareRows(dst []float32, image []byte, source, size, resized, crop int, n
 		step, plane = 1, size*size
 	}
 	for i := lo; i < hi; i++ {
-		y0, y1, num, den := sample(i+crop, source, resized)
+		y0, y1, num, den := sampleAt(i+crop, source, resized)
 		fy := float32(num) / float32(den)
 		up, down := image[y0*source*3:][:source*3], image[y1*source*3:][:source*3]
 		for j := range size {
-			x0, x1, num, den := sample(j+crop, source, resized)
+			x0, x1, num, den := sampleAt(j+crop, source, resized)
 			fx := float32(num) / float32(den)
 			for c := range 3 {
 				a, b := float32(up[x0*3+c]), float32(up[x1*3+c])

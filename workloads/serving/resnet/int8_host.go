@@ -5,8 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// exactDepth is how many products of two bytes a float32 adds without rounding: 1,040 times
-// 127 squared is below 2^24.
+// exactDepth is the number of products of two bytes that a float32 adds without rounding: 1,040 times 127 squared is
+// below 2^24.
 const exactDepth = 1040
 
 // convInt8Host multiplies bytes as float32, in pieces whose sums are exact, and adds the
@@ -18,13 +18,13 @@ func convInt8Host(a *device.Args, lo, hi int) {
 	weights := widenBytes(s, w, g)
 	eachBand(g, lo, hi, func(image, i0, i1 int) {
 		operand := gather(s, g, x, image, i0, i1, widenRow)
-		if g.nchw() {
+		if g.isNCHW() {
 			s.planesInt8(g, operand, weights, out, image, i0, i1)
 		} else {
 			s.columnsInt8(g, operand, weights, out, image, i0, i1)
 		}
 	})
-	s.give()
+	s.giveBack()
 }
 
 func widenRow(dst []float32, src []int8) {
@@ -34,26 +34,26 @@ func widenRow(dst []float32, src []int8) {
 	}
 }
 
-// widenBytes are a convolution's weights as float32.
+// widenBytes returns a convolution's weights as float32.
 func widenBytes(s *scratch, w []int8, g geometry) []float32 {
 	n := g.depth() * g.out
-	if !g.nchw() {
-		n = g.depth() * packed(g.out)
+	if !g.isNCHW() {
+		n = g.depth() * paddedChannels(g.out)
 	}
-	s.weights = grown(s.weights, n)
+	s.weights = grow(s.weights, n)
 	widenRow(s.weights, w)
 	return s.weights
 }
 
-// exactly runs the tile in pieces and leaves its sums in s.sums [6][Cols].
-func (s *scratch) exactly() {
+// runExactly runs the tile in pieces and leaves its sums in s.sums [6][Cols].
+func (s *scratch) runExactly() {
 	t := s.tile
 	t.Out, t.Res, t.Lo, t.Scale, t.Shift = s.temp[:], nil, -inf32, s.ones[:], s.zeros[:]
 	for r := range vec.TileRows {
 		t.OutOff[r] = r * t.Cols
 	}
 	sums := s.temp[:vec.TileRows*t.Cols]
-	s.sums = grown(s.sums, len(sums))
+	s.sums = grow(s.sums, len(sums))
 	if t.Segs*t.SegLen <= exactDepth {
 		t.Run()
 		for i, v := range sums {
@@ -78,15 +78,15 @@ func (s *scratch) exactly() {
 }
 
 func (s *scratch) columnsInt8(g geometry, x, w []float32, out []int32, image, i0, i1 int) {
-	n, panel := s.places(g, image, i0, i1, g.in, g.out), panelOf(g.out)
+	n, panel := s.setPlaces(g, image, i0, i1, g.in, g.out), panelOf(g.out)
 	t := &s.tile
 	t.A, t.Segs, t.SegLen, t.SegStride, t.Cols = x, g.k, g.k*g.in, (g.size+2*g.pad())*g.in, panel
 	for j := 0; j < g.out; j += panel {
 		cols := min(panel, g.out-j)
 		t.B = w[j*g.depth():]
 		for p := 0; p < n; p += vec.TileRows {
-			s.rows(p, n)
-			s.exactly()
+			s.setRows(p, n)
+			s.runExactly()
 			for r, at := range t.OutOff {
 				copy(out[at+j:][:cols], s.sums[r*panel:])
 			}
@@ -95,18 +95,18 @@ func (s *scratch) columnsInt8(g geometry, x, w []float32, out []int32, image, i0
 }
 
 func (s *scratch) planesInt8(g geometry, x, w []float32, out []int32, image, i0, i1 int) {
-	n, depth, first := s.places(g, image, i0, i1, 1, 1), g.depth(), (image*g.out*g.outSize+i0)*g.outSize
+	n, depth, first := s.setPlaces(g, image, i0, i1, 1, 1), g.depth(), (image*g.out*g.outSize+i0)*g.outSize
 	t := &s.tile
 	t.A, t.Segs, t.SegLen, t.SegStride, t.Cols = w, 1, depth, 0, 16
 	for p := 0; p < n; p += 16 {
 		cols := min(16, n-p)
-		s.pack(g, x, (i1-1-i0)*g.stride+g.k, p, cols)
+		s.packOperand(g, x, (i1-1-i0)*g.stride+g.k, p, cols)
 		t.B = s.panel
 		for o := 0; o < g.out; o += vec.TileRows {
 			for r := range vec.TileRows {
 				t.Off[r] = min(o+r, g.out-1) * depth
 			}
-			s.exactly()
+			s.runExactly()
 			for r := range min(vec.TileRows, g.out-o) {
 				copy(out[first+(o+r)*g.pixels()+p:][:cols], s.sums[r*16:])
 			}
@@ -123,7 +123,7 @@ func directInt8Host(a *device.Args, lo, hi int) {
 		for j := range g.outSize {
 			for o := range g.out {
 				at := ((image*g.outSize+i)*g.outSize+j)*g.out + o
-				if g.nchw() {
+				if g.isNCHW() {
 					at = ((image*g.out+o)*g.outSize+i)*g.outSize + j
 				}
 				out[at] = directSum(g, x, w, image, o, i, j)
@@ -146,7 +146,7 @@ func directSum(g geometry, x, w []int8, image, o, i, j int) int32 {
 				continue
 			}
 			for c := range g.in {
-				if g.nchw() {
+				if g.isNCHW() {
 					sum += int32(x[((image*g.in+c)*g.size+y)*g.size+at]) * int32(w[o*g.depth()+(c*g.k+r)*g.k+q])
 				} else {
 					sum += int32(x[((image*g.size+y)*g.size+at)*g.in+c]) * int32(w[((r*g.k+q)*g.in+c)*g.out+o])

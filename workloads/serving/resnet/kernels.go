@@ -15,45 +15,45 @@ const NormKernel = "resnet_norm"
 // of output channels. One item of a convolution is a row of outputs of an image on the host
 // device, a tile of 64 outputs by 64 channels on CUDA.
 var (
-	// out = relu(scale sum + shift + res), where flags say so. The product's operand is
-	// gathered as it is read. Buffers: x, w, scale, shift, res, out.
-	convKernel = kernel("resnet_conv", "bbbbbbiiiiiiii", convHost, 1)
+	// out = relu(scale sum + shift + res), as the flags select. The kernel gathers the product's operand while it
+	// reads. Buffers: x, w, scale, shift, res, out.
+	convKernel = newKernel("resnet_conv", "bbbbbbiiiiiiii", convHost, 1)
 	// The same without tiles: each output sums by itself.
-	directKernel = kernel("resnet_direct", "bbbbbbiiiiiiii", directHost, 1)
+	directKernel = newKernel("resnet_direct", "bbbbbbiiiiiiii", directHost, 1)
 	// The operand written out: cols [batch,pixels,K] in nhwc, [batch,K,pixels] in nchw.
 	// Buffers: x, cols.
-	im2colKernel = kernel("resnet_im2col", "bbiiiiiiii", im2colHost, 1)
+	im2colKernel = newKernel("resnet_im2col", "bbiiiiiiii", im2colHost, 1)
 	// Sums of products of bytes as int32. Buffers: x, w, sums.
-	convInt8Kernel   = kernel("resnet_conv_int8", "bbbiiiiiiii", convInt8Host, 1)
-	directInt8Kernel = kernel("resnet_direct_int8", "bbbiiiiiiii", directInt8Host, 1)
-	im2colInt8Kernel = kernel("resnet_im2col_int8", "bbiiiiiiii", im2colInt8Host, 1)
+	convInt8Kernel   = newKernel("resnet_conv_int8", "bbbiiiiiiii", convInt8Host, 1)
+	directInt8Kernel = newKernel("resnet_direct_int8", "bbbiiiiiiii", directInt8Host, 1)
+	im2colInt8Kernel = newKernel("resnet_im2col_int8", "bbiiiiiiii", im2colInt8Host, 1)
 
 	// y = relu(scale x + shift + res) in place. Buffers: x, scale, shift, res; channels,
 	// pixels, flags. One item is one value, as in the kernels below.
-	normKernel = kernel(NormKernel, "bbbbiii", normHost, 2048)
+	normKernel = newKernel(NormKernel, "bbbbiii", normHost, 2048)
 	// The largest |x| of a batch; most must be 0 before. Buffers: x, most.
-	mostKernel = kernel("resnet_most", "bb", mostHost, 4096)
+	mostKernel = newKernel("resnet_most", "bb", mostHost, 4096)
 	// q = clamp(round(x 127/most), +-127), half to even. Buffers: x, most, q.
-	quantKernel = kernel("resnet_quantise", "bbb", quantHost, 4096)
+	quantKernel = newKernel("resnet_quantise", "bbb", quantHost, 4096)
 	// y = relu(scale (sum most/127 weight) + shift + res). Buffers: sums, most, weight,
 	// scale, shift, res, out; channels, pixels, flags.
-	dequantKernel = kernel("resnet_dequantise", "bbbbbbbiii", dequantHost, 2048)
-	// y = relu(scale y16 + shift + res) from what a library computed in 16 bits; on CUDA alone. Buffers: y16, scale, shift,
+	dequantKernel = newKernel("resnet_dequantise", "bbbbbbbiii", dequantHost, 2048)
+	// y = relu(scale y16 + shift + res) from a library's result in 16 bits; on CUDA alone. Buffers: y16, scale, shift,
 	// res, out; channels, pixels, flags.
-	widenKernel = kernel("resnet_widen", "bbbbbiii", nil, 2048)
+	widenKernel = newKernel("resnet_widen", "bbbbbiii", nil, 2048)
 	// The maximum of 3x3 with stride 2. Buffers: x, out; channels, size, outSize, flags.
-	poolKernel = kernel("resnet_pool", "bbiiii", poolHost, 256)
+	poolKernel = newKernel("resnet_pool", "bbiiii", poolHost, 256)
 	// The mean over an image's plane. Buffers: x, out; channels, pixels, flags. One item is
 	// one channel of an image.
-	meanKernel = kernel("resnet_mean", "bbiii", meanHost, 64)
+	meanKernel = newKernel("resnet_mean", "bbiii", meanHost, 64)
 	// Bytes [batch,source,source,3] to float32. Buffers: images, out; source, image,
 	// resized, crop, flags. One item is one row of a crop.
-	prepareKernel = kernel("resnet_prepare", "bbiiiii", prepareHost, 8)
+	prepareKernel = newKernel("resnet_prepare", "bbiiiii", prepareHost, 8)
 	// Fills with a word. Buffers: out; the word. One item is four bytes.
-	fillKernel = kernel("resnet_fill", "bi", fillHost, 4096)
+	fillKernel = newKernel("resnet_fill", "bi", fillHost, 4096)
 )
 
-func kernel(name, sig string, host func(*device.Args, int, int), grain int) device.Kernel {
+func newKernel(name, sig string, host func(*device.Args, int, int), grain int) device.Kernel {
 	k := device.Kernel{Name: name, Sig: sig, Host: host, Grain: grain, PTX: networkPTX, Threads: 256, PerBlock: 256}
 	switch {
 	case strings.HasPrefix(name, "resnet_conv"), strings.HasPrefix(name, "resnet_prepare"), strings.HasPrefix(name, "resnet_im2col"):
@@ -70,7 +70,7 @@ const (
 	flagPrecision // times the precision
 )
 
-// geometry is what a convolution's integers say.
+// geometry is the shape of a convolution, from its kernel's integers.
 type geometry struct {
 	batch, in, out, k, stride, size, outSize, flags int
 }
@@ -79,14 +79,14 @@ func readGeometry(a *device.Args, at int) geometry {
 	return geometry{a.Int(at), a.Int(at + 1), a.Int(at + 2), a.Int(at + 3), a.Int(at + 4), a.Int(at + 5), a.Int(at + 6), a.Int(at + 7)}
 }
 
-func (g geometry) nchw() bool  { return g.flags&flagNCHW != 0 }
-func (g geometry) depth() int  { return g.in * g.k * g.k }
-func (g geometry) pad() int    { return g.k / 2 }
-func (g geometry) pixels() int { return g.outSize * g.outSize }
+func (g geometry) isNCHW() bool { return g.flags&flagNCHW != 0 }
+func (g geometry) depth() int   { return g.in * g.k * g.k }
+func (g geometry) pad() int     { return g.k / 2 }
+func (g geometry) pixels() int  { return g.outSize * g.outSize }
 
-// flat says that the pixels of all images are rows of one product.
-func (g geometry) flat() bool  { return g.k == 1 && g.stride == 1 && !g.nchw() }
-func (g geometry) rounds() int { return g.flags / flagPrecision }
+// isFlat reports whether the pixels of all images are rows of one product.
+func (g geometry) isFlat() bool { return g.k == 1 && g.stride == 1 && !g.isNCHW() }
+func (g geometry) rounds() int  { return g.flags / flagPrecision }
 func (g geometry) least() float32 {
 	if g.flags&flagRelu != 0 {
 		return 0
@@ -94,7 +94,7 @@ func (g geometry) least() float32 {
 	return -inf32
 }
 
-// residual is the buffer at i where the flags say that it is added, else nothing.
+// residual returns the buffer at i where the flags add it, else nil.
 func residual(a *device.Args, i, flags int) []float32 {
 	if flags&flagRes == 0 {
 		return nil
@@ -102,7 +102,7 @@ func residual(a *device.Args, i, flags int) []float32 {
 	return a.Floats(i)
 }
 
-// bytesOf is argument i's memory as signed bytes.
+// bytesOf returns argument i's memory as signed bytes.
 func bytesOf(a *device.Args, i int) []int8 {
 	v := a.Bufs[i].Bytes()
 	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(v))), len(v))

@@ -48,7 +48,7 @@ type layerBuffers struct {
 	steps                             device.Buffer // of int8 weights: max|w|/127 by channel
 }
 
-// slot is what a batch in flight has to itself.
+// slot is the memory and state of one batch in flight.
 type slot struct {
 	act                      [actCount]device.Buffer
 	raw, cols, q, sums, most device.Buffer
@@ -69,22 +69,22 @@ func Open(ctx context.Context, d device.Device, s device.Stream, o Options) (*Ne
 	if err := o.Refuse(info); err != nil {
 		return nil, err
 	}
-	o = o.on(info)
+	o = o.resolved(info)
 	w := o.Weights
 	if w == nil {
 		w = o.DrawWeights(o.Seed)
 	}
-	if err := w.check(o.Shape); err != nil {
+	if err := w.checkSizes(o.Shape); err != nil {
 		return nil, err
 	}
-	if err := o.fits(d); err != nil {
+	if err := o.checkMemory(d); err != nil {
 		return nil, err
 	}
 	n := &Net{o: o, info: info, dev: d, kernels: map[shared]*device.Kernel{}, mem: op.Arena{Dev: d}, binder: loop.Binder{Dev: d}, w: w, found: found}
-	n.upload(s)
-	n.allocate()
+	n.uploadParameters(s)
+	n.allocateSlots()
 	if n.mem.Err == nil {
-		n.plan()
+		n.planGroups()
 	}
 	err := n.mem.Err
 	if err == nil {
@@ -100,17 +100,17 @@ func Open(ctx context.Context, d device.Device, s device.Stream, o Options) (*Ne
 	return n, nil
 }
 
-// upload sends every layer's parameters.
-func (n *Net) upload(s device.Stream) {
-	for i, c := range n.o.convs() {
-		p := n.w.Layers[i].prepare(c, n.o.BN == Fold)
-		form, nhwc := n.o.form(c, n.info), n.o.nhwc(c)
+// uploadParameters sends every layer's parameters to the device.
+func (n *Net) uploadParameters(s device.Stream) {
+	for i, c := range n.o.convolutions() {
+		p := n.w.Layers[i].foldNorm(c, n.o.BN == Fold)
+		form, nhwc := n.o.weightForm(c, n.info), n.o.isNHWC(c)
 		padded := func(v []float32) []float32 {
-			return append(append([]float32(nil), v...), make([]float32, packed(c.out)-c.out)...)
+			return append(append([]float32(nil), v...), make([]float32, paddedChannels(c.out)-c.out)...)
 		}
 		b := layerBuffers{scale: n.mem.Upload(s, "scales of "+c.name, padded(p.scale)), shift: n.mem.Upload(s, "shifts of "+c.name, padded(p.shift))}
 		if n.o.BN == Apart && !c.isLinear {
-			ones := make([]float32, packed(c.out))
+			ones := make([]float32, paddedChannels(c.out))
 			b.zeros = n.mem.Upload(s, "zeros of "+c.name, ones)
 			for i := range ones {
 				ones[i] = 1
@@ -121,14 +121,14 @@ func (n *Net) upload(s device.Stream) {
 			q, steps := quantiseWeights(p.weight, c)
 			n.kept = append(n.kept, q)
 			b.steps = n.mem.Upload(s, "steps of "+c.name, padded(steps))
-			b.weight = n.uploadBytes(s, "weights of "+c.name, arrange(q, c, form, nhwc))
+			b.weight = n.uploadBytes(s, "weights of "+c.name, arrangeWeights(q, c, form, nhwc))
 		} else {
-			w := arrange(p.weight, c, form, nhwc)
+			w := arrangeWeights(p.weight, c, form, nhwc)
 			if n.o.Precision != FP32 {
 				w = append([]float32(nil), w...)
 				op.RoundTo(n.o.Precision, w)
 			}
-			if n.o.way(c) == CuDNN && n.o.narrow() {
+			if n.o.wayOf(c) == CuDNN && n.o.isNarrow() {
 				w = op.Pack16(n.o.Precision, w)
 			}
 			b.weight = n.mem.Upload(s, "weights of "+c.name, w)
@@ -155,16 +155,16 @@ func quantiseWeights(w []float32, c conv) (q []int8, steps []float32) {
 		}
 		inverse := inverseOf(most)
 		for _, v := range row {
-			q = append(q, quantised(float32(v*inverse)))
+			q = append(q, quantise(float32(v*inverse)))
 		}
 		steps = append(steps, most/127)
 	}
 	return q, steps
 }
 
-// allocate takes every slot's memory.
-func (n *Net) allocate() {
-	sp := n.o.space()
+// allocateSlots allocates every slot's memory.
+func (n *Net) allocateSlots() {
+	sp := n.o.slotSpace()
 	on := func(what string, bytes int) device.Buffer {
 		if bytes == 0 {
 			return nil
@@ -182,18 +182,18 @@ func (n *Net) allocate() {
 	}
 }
 
-// plan lists the groups with their launches in each slot.
-func (n *Net) plan() {
+// planGroups lists the groups with their launches in each slot.
+func (n *Net) planGroups() {
 	add := func(g group, launches func(p *planner)) {
 		for i := range n.slots {
 			p := &planner{n: n, slot: &n.slots[i]}
 			launches(p)
-			g.launches = append(g.launches, p.done())
+			g.launches = append(g.launches, p.takeLaunches())
 		}
 		n.groups = append(n.groups, g)
 	}
 	if n.o.Preprocess == OnDevice {
-		add(group{Group: Group{"prepare", Prepare}, minimum: n.o.prepareCost()}, (*planner).prepare)
+		add(group{Group: Group{"prepare", Prepare}, minimum: n.o.prepareCost()}, (*planner).addPrepare)
 	}
 	at := 0
 	for _, l := range n.o.layers() {
@@ -203,20 +203,20 @@ func (n *Net) plan() {
 			add(group{Group: Group{c.name, l.kind}, layer: l, index: at, minimum: n.o.convMinimum(c)}, func(p *planner) { p.convolve(c, w) })
 			if n.o.BN == Apart && l.kind == Conv {
 				add(group{Group: Group{c.name + ".norm", Norm}, layer: l, index: at, minimum: n.o.normMinimum(c)}, func(p *planner) {
-					_, last := p.ends(c, w)
-					p.norm(c, last, p.slot.act[c.dst])
+					_, last := p.epilogues(c, w)
+					p.addNorm(c, last, p.slot.act[c.dst])
 				})
 			}
 			at++
 		default:
 			in, out := l.channels*l.size*l.size, l.channels*l.outSize*l.outSize
-			add(group{Group: Group{l.kind.String(), l.kind}, layer: l, minimum: words(in, in, out)}, func(p *planner) { p.simple(l) })
+			add(group{Group: Group{l.kind.String(), l.kind}, layer: l, minimum: wordCost(in, in, out)}, func(p *planner) { p.addSimple(l) })
 		}
 	}
 }
 
-// convMinimum is the least a convolution must do: its weights, input and residual read once,
-// its output written once.
+// convMinimum returns the least work of a convolution: its weights, input and residual read once, its output written
+// once.
 func (o Options) convMinimum(c conv) rate {
 	r := convCost(c, 4)
 	out := 4 * int64(c.out*c.pixels())
@@ -233,11 +233,10 @@ func (o Options) normMinimum(c conv) rate {
 	if c.res >= 0 {
 		reads += n
 	}
-	return words(2*n, reads, n)
+	return wordCost(2*n, reads, n)
 }
 
-// kernelOf is a convolution's kernel, of which a thread of the host device takes a worthwhile
-// part at a time.
+// kernelOf returns a convolution's kernel; a thread of the host device takes a worthwhile part of it at a time.
 func (n *Net) kernelOf(c conv, k *device.Kernel) *device.Kernel {
 	if n.info.Kind != "host" {
 		return k
@@ -252,13 +251,13 @@ func (n *Net) kernelOf(c conv, k *device.Kernel) *device.Kernel {
 	return &own
 }
 
-// convItems are rows of outputs on the host device, tiles on CUDA. The direct kernels have
-// an item an output there.
+// convItems returns the number of items: rows of outputs on the host device, tiles on CUDA. The direct kernels have
+// one item per output there.
 func (n *Net) convItems(c conv) items {
 	switch {
 	case n.info.Kind == "host":
 		return items{image: c.outSize}
-	case n.o.way(c) == Direct:
+	case n.o.wayOf(c) == Direct:
 		return items{image: c.out * c.pixels()}
 	}
 	return items{image: c.pixels(), tile: tileSide, across: (c.out + tileSide - 1) / tileSide}
@@ -267,7 +266,7 @@ func (n *Net) convItems(c conv) items {
 // tileSide is the outputs and the channels of a block of threads.
 const tileSide = 64
 
-// Groups are the parts of a batch in order.
+// Groups returns the parts of a batch in order.
 func (n *Net) Groups() []Group {
 	var out []Group
 	for _, g := range n.groups {
@@ -304,32 +303,32 @@ func (n *Net) EnqueueAll(s device.Stream, slot, batch int) error {
 	return nil
 }
 
-// Parts are the launches of a group for a batch, with their cost by count.
+// Parts returns the launches of a group for a batch, with their cost by count.
 func (n *Net) Parts(group, batch int) []gpuprof.Part {
 	var out []gpuprof.Part
 	launches := n.groups[group].launches[0]
 	for i := range launches {
-		out = append(out, launches[i].parts(batch)...)
+		out = append(out, launches[i].partsOf(batch)...)
 	}
 	return out
 }
 
-// Minimum is the least a group must compute and move for a batch.
+// Minimum returns the least work and bytes of a group for a batch.
 func (n *Net) Minimum(group, batch int) gpuprof.Cost {
-	c := n.groups[group].minimum.at(batch)
+	c := n.groups[group].minimum.forBatch(batch)
 	c.Launches = 1
 	return c
 }
 
-// Floor is the least the network must do for a batch: two operations a multiply-add, the
-// parameters read once, the activations written and read once.
+// Floor returns the least work of the network for a batch: two operations per multiply-add, the parameters read once,
+// the activations written and read once.
 func (s Shape) Floor(batch int) gpuprof.Cost {
 	b, act := int64(batch), 4*s.Activations()
 	return gpuprof.Cost{Flops: 2 * b * s.MultiplyAdds(), BytesRead: 4*s.Parameters() + b*act, BytesWritten: b * act, Launches: 1}
 }
 
-// Input is the device buffer that the copy of a batch fills, Logits the one that holds its
-// result, float32 [batch, classes].
+// Input returns the device buffer that the copy of a batch fills, Logits the buffer of its result, float32 [batch,
+// classes].
 func (n *Net) Input(slot int) device.Buffer {
 	if n.o.Preprocess == OnDevice {
 		return n.slots[slot].raw
@@ -340,7 +339,7 @@ func (n *Net) Input(slot int) device.Buffer {
 // Logits is described at Input.
 func (n *Net) Logits(slot int) device.Buffer { return n.slots[slot].act[actLogit] }
 
-// InputBytes is the size of an image in Input.
+// InputBytes returns the size of an image in Input.
 func (n *Net) InputBytes() int {
 	if n.o.Preprocess == OnDevice {
 		return 3 * n.o.Source * n.o.Source
@@ -348,7 +347,7 @@ func (n *Net) InputBytes() int {
 	return 4 * 3 * n.o.Image * n.o.Image
 }
 
-// Image is request i's image, drawn once; images repeat with Period.
+// Image returns request i's image, drawn once; images repeat with Period.
 func (n *Net) Image(i int) []byte {
 	i %= Period
 	if n.images[i] == nil {
@@ -383,7 +382,7 @@ func (n *Net) Convolve(s device.Stream, slot, batch int) error {
 	return s.Sync()
 }
 
-// Loading is the time that libraries and kernels took to load.
+// Loading returns the time that libraries and kernels took to load.
 func (n *Net) Loading() time.Duration { return n.found + n.binder.Loading }
 
 // Close frees the memory. The streams that ran batches must be idle.

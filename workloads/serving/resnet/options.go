@@ -38,7 +38,7 @@ const (
 // mostInt8Depth is the longest sum of products of two bytes that int32 holds.
 const mostInt8Depth = 133144
 
-// Options say how a Net computes. An empty text is its default.
+// Options choose the computation of a Net. An empty text is its default.
 type Options struct {
 	Shape
 	Impl       string // auto, implicit, im2col, direct or cudnn
@@ -57,8 +57,8 @@ type Options struct {
 	Ways map[string]string
 }
 
-// way is how a convolution is computed. The linear layer has one way.
-func (o Options) way(c conv) string {
+// wayOf returns the way to compute a convolution. The linear layer has one way.
+func (o Options) wayOf(c conv) string {
 	switch w := o.Ways[c.name]; {
 	case c.isLinear:
 		return Implicit
@@ -68,8 +68,8 @@ func (o Options) way(c conv) string {
 	return o.Impl
 }
 
-// filled are the options with defaults in place of empty texts.
-func (o Options) filled() Options {
+// withDefaults returns the options with defaults in place of empty texts.
+func (o Options) withDefaults() Options {
 	for _, f := range []struct {
 		text *string
 		def  string
@@ -81,9 +81,9 @@ func (o Options) filled() Options {
 	return o
 }
 
-// on are the options as the device computes them: filled, and Auto decided.
-func (o Options) on(info device.Info) Options {
-	o = o.filled()
+// resolved returns the options as the device computes them: with defaults, and Auto decided.
+func (o Options) resolved(info device.Info) Options {
+	o = o.withDefaults()
 	if o.Impl == Auto {
 		o.Impl = Implicit
 		if o.offersCuDNN(info) {
@@ -93,22 +93,22 @@ func (o Options) on(info device.Info) Options {
 	return o
 }
 
-// By is what Impl is on the device: Auto decided.
-func (o Options) By(info device.Info) string { return o.on(info).Impl }
+// By returns Impl as used on the device: Auto decided.
+func (o Options) By(info device.Info) string { return o.resolved(info).Impl }
 
-// offersCuDNN says that the library's convolutions can be had on the device.
+// offersCuDNN reports whether the library's convolutions are available on the device.
 func (o Options) offersCuDNN(info device.Info) bool {
 	return info.Facts["cudnn"] != "" && o.Library != "off" && o.Precision != INT8
 }
 
-// narrow says that the library's convolutions read and write 16 bits a value.
-func (o Options) narrow() bool { return o.Precision == BF16 || o.Precision == FP16 }
+// isNarrow reports whether the library's convolutions read and write 16 bits per value.
+func (o Options) isNarrow() bool { return o.Precision == BF16 || o.Precision == FP16 }
 
-// Refuse reports what the device cannot do, before anything is allocated.
+// Refuse reports settings that the device does not support, before any allocation.
 func (o Options) Refuse(info device.Info) error {
-	o = o.filled()
-	known := append([]string{Auto, CuDNN}, ways()...)
-	o = o.on(info)
+	o = o.withDefaults()
+	known := append([]string{Auto, CuDNN}, ownWays()...)
+	o = o.resolved(info)
 	if err := o.Shape.Check(); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (o Options) Refuse(info device.Info) error {
 	if o.MaxBatch < 1 || o.Slots < 1 {
 		return refuse("use 1 or more of each", "setting max_batch=%d with depth=%d: no batch can be in flight", o.MaxBatch, o.Slots)
 	}
-	for _, c := range o.convs() {
+	for _, c := range o.convolutions() {
 		if o.Precision == INT8 && c.depth() > mostInt8Depth {
 			return refuse("use fewer channels or another precision", "setting precision=int8: sums of %s have %d products, and int32 holds %d", c.name, c.depth(), mostInt8Depth)
 		}
@@ -140,9 +140,9 @@ func (o Options) Refuse(info device.Info) error {
 	return o.refuseLibrary(info)
 }
 
-// colWords are the values of the operand that im2col writes out for an image.
+// colWords returns the number of values in the operand that im2col writes for an image.
 func (o Options) colWords(c conv) int {
-	if o.way(c) != Im2col {
+	if o.wayOf(c) != Im2col {
 		return 0
 	}
 	return c.depth() * c.pixels()
@@ -173,13 +173,13 @@ func (o Options) refuseLibrary(info device.Info) error {
 	return nil
 }
 
-// vendor says that the product of a convolution is the library's.
-func (o Options) vendor(c conv, info device.Info) bool {
-	return o.way(c) == Im2col && o.library(info)
+// usesVendor reports whether the library computes the product of a convolution.
+func (o Options) usesVendor(c conv, info device.Info) bool {
+	return o.wayOf(c) == Im2col && o.hasLibrary(info)
 }
 
-// library says that the library takes products of this precision here.
-func (o Options) library(info device.Info) bool {
+// hasLibrary reports whether the library computes products of this precision on the device.
+func (o Options) hasLibrary(info device.Info) bool {
 	return o.Library != "off" && info.Facts["cublas"] != "" && (o.Precision == FP32 || o.Precision == TF32)
 }
 
@@ -192,7 +192,7 @@ type space struct {
 	sums int // of bytes, or a library's result in 16 bits
 }
 
-func (o Options) space() space {
+func (o Options) slotSpace() space {
 	var s space
 	words := o.actWords()
 	for i, n := range words {
@@ -205,8 +205,8 @@ func (o Options) space() space {
 	if o.Precision == INT8 {
 		width = 1
 	}
-	for _, c := range o.convs() {
-		if o.way(c) == CuDNN && o.narrow() {
+	for _, c := range o.convolutions() {
+		if o.wayOf(c) == CuDNN && o.isNarrow() {
 			s.cols = max(s.cols, 2*c.in*c.size*c.size*o.MaxBatch)
 			s.sums = max(s.sums, 2*c.out*c.pixels()*o.MaxBatch)
 		}
@@ -222,8 +222,8 @@ func (o Options) space() space {
 	return s
 }
 
-// sizes are the bytes of each buffer of a slot that is there.
-func (s space) sizes() []int {
+// bufferSizes returns the bytes of each existing buffer of a slot.
+func (s space) bufferSizes() []int {
 	var out []int
 	for _, n := range append(s.act[:], s.raw, s.cols, s.q, s.sums) {
 		if n > 0 {
@@ -233,56 +233,56 @@ func (s space) sizes() []int {
 	return append(out, 4)
 }
 
-// weightBytes are the bytes of a layer's parameters on the device.
+// weightBytes returns the bytes of a layer's parameters on the device.
 func (o Options) weightBytes(c conv, info device.Info) int {
 	n := c.out * c.depth()
-	if o.form(c, info) == formPanels {
-		n = packed(c.out) * c.depth()
+	if o.weightForm(c, info) == formPanels {
+		n = paddedChannels(c.out) * c.depth()
 	}
 	switch {
-	case o.way(c) == CuDNN && o.narrow():
+	case o.wayOf(c) == CuDNN && o.isNarrow():
 		n = (2*n + 3) / 4 * 4 // whole words
 	case o.Precision != INT8:
 		n *= 4
 	default:
-		n = (n+3)/4*4 + 4*packed(c.out) // whole words, and the steps of the weights
+		n = (n+3)/4*4 + 4*paddedChannels(c.out) // whole words, and the steps of the weights
 	}
 	if o.BN == Apart && !c.isLinear {
-		n += 2 * 4 * packed(c.out) // ones and zeros of the epilogue
+		n += 2 * 4 * paddedChannels(c.out) // ones and zeros of the epilogue
 	}
-	return n + 2*4*packed(c.out)
+	return n + 2*4*paddedChannels(c.out)
 }
 
-// nhwc says how a layer's operand lies: the linear layer's is the same in both.
-func (o Options) nhwc(c conv) bool { return o.Layout == NHWC || c.isLinear }
+// isNHWC reports whether a layer's operand is in NHWC order: the linear layer's is the same in both.
+func (o Options) isNHWC(c conv) bool { return o.Layout == NHWC || c.isLinear }
 
-// form is how a layer's weights lie.
-func (o Options) form(c conv, info device.Info) int {
+// weightForm returns the memory order of a layer's weights.
+func (o Options) weightForm(c conv, info device.Info) int {
 	switch {
-	case !o.nhwc(c), o.way(c) == CuDNN:
+	case !o.isNHWC(c), o.wayOf(c) == CuDNN:
 		return formRows
-	case o.way(c) == Direct, o.vendor(c, info):
+	case o.wayOf(c) == Direct, o.usesVendor(c, info):
 		return formColumns
 	}
 	return formPanels
 }
 
-// Memory is the bytes of device memory that Open takes.
+// Memory returns the bytes of device memory that Open takes.
 func (o Options) Memory(info device.Info) int64 {
-	o = o.on(info)
+	o = o.resolved(info)
 	var n int64
-	for _, b := range o.space().sizes() {
+	for _, b := range o.slotSpace().bufferSizes() {
 		n += int64(b)
 	}
 	n *= int64(o.Slots)
-	for _, c := range o.convs() {
+	for _, c := range o.convolutions() {
 		n += int64(o.weightBytes(c, info))
 	}
 	return n
 }
 
-// fits refuses what does not fit the device's memory.
-func (o Options) fits(d device.Device) error {
+// checkMemory refuses a network that exceeds the device's memory.
+func (o Options) checkMemory(d device.Device) error {
 	need, have := o.Memory(d.Info()), d.Memory().Available
 	if need <= have {
 		return nil
@@ -291,10 +291,10 @@ func (o Options) fits(d device.Device) error {
 		WithFix("use a smaller max_batch or depth")
 }
 
-// Tolerance is how far a convolution's result may lie from float64 arithmetic, relative to
-// its norm.
+// Tolerance returns the largest allowed distance of a convolution's result from float64 arithmetic, relative to its
+// norm.
 func (o Options) tolerance() float64 {
-	return map[string]float64{FP32: 1e-5, TF32: 2e-3, BF16: 2e-2, FP16: 5e-3}[o.filled().Precision]
+	return map[string]float64{FP32: 1e-5, TF32: 2e-3, BF16: 2e-2, FP16: 5e-3}[o.withDefaults().Precision]
 }
 
 func unknownGroup(group, most int) error {

@@ -8,13 +8,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// Group is what one span of a batch runs.
+// Group is the work of one span of a batch.
 type Group struct {
 	Name string
 	Kind Kind
 }
 
-// group is its launches in each slot, and what a check needs to know.
+// group holds its launches in each slot, and the facts for its check.
 type group struct {
 	Group
 	launches [][]launch // by slot
@@ -26,7 +26,7 @@ type group struct {
 // rate is a cost that grows with the batch.
 type rate struct{ fixed, image gpuprof.Cost }
 
-func (r rate) at(batch int) gpuprof.Cost { return r.fixed.Add(r.image.Times(int64(batch))) }
+func (r rate) forBatch(batch int) gpuprof.Cost { return r.fixed.Add(r.image.Times(int64(batch))) }
 
 // launch is a kernel with its arguments.
 type launch struct {
@@ -44,7 +44,7 @@ type launch struct {
 // times across; fixed ones do not depend on the batch.
 type items struct{ image, fixed, tile, across int }
 
-func (it items) of(batch int) int {
+func (it items) forBatch(batch int) int {
 	if it.tile > 0 {
 		return (batch*it.image + it.tile - 1) / it.tile * it.across
 	}
@@ -65,29 +65,28 @@ func (p *planner) add(k *device.Kernel, it items, batchArg int, cost rate, args 
 	return &p.list[len(p.list)-1]
 }
 
-// done returns the launches so far and begins anew.
-func (p *planner) done() []launch {
+// takeLaunches returns the launches so far and begins a new list.
+func (p *planner) takeLaunches() []launch {
 	l := p.list
 	p.list = nil
 	return l
 }
 
-// words is the cost of an image's values: flops, and four bytes for each read and write.
-func words(flops, reads, writes int) rate {
+// wordCost returns the cost of an image's values: flops, and four bytes for each read and write.
+func wordCost(flops, reads, writes int) rate {
 	return rate{image: gpuprof.Cost{Flops: int64(flops), BytesRead: 4 * int64(reads), BytesWritten: 4 * int64(writes)}}
 }
 
-// epilogue is how a result is finished: by which scale and shift, and whether the layer's
-// residual and relu are part of it.
+// epilogue finishes a result: it has the scale and shift, and flags for the layer's residual and relu.
 type epilogue struct {
 	scale, shift device.Buffer
 	flags        int
 	res          device.Buffer
 }
 
-// ends are the end of a convolution itself, and of the norm behind it. With bn=apart the
-// first changes nothing.
-func (p *planner) ends(c conv, w layerBuffers) (first, last epilogue) {
+// epilogues returns the end of a convolution itself, and of the norm after it. With bn=apart the first changes
+// nothing.
+func (p *planner) epilogues(c conv, w layerBuffers) (first, last epilogue) {
 	last = epilogue{scale: w.scale, shift: w.shift, res: w.shift}
 	if c.relu {
 		last.flags |= flagRelu
@@ -96,7 +95,7 @@ func (p *planner) ends(c conv, w layerBuffers) (first, last epilogue) {
 		last.flags |= flagRes
 		last.res = p.slot.act[c.res]
 	}
-	if !p.n.o.nhwc(c) {
+	if !p.n.o.isNHWC(c) {
 		last.flags |= flagNCHW
 	}
 	if p.n.o.BN != Apart || c.isLinear {
@@ -108,7 +107,7 @@ func (p *planner) ends(c conv, w layerBuffers) (first, last epilogue) {
 // convolve adds the launches of a convolution or the linear layer.
 func (p *planner) convolve(c conv, w layerBuffers) {
 	o := p.n.o
-	first, last := p.ends(c, w)
+	first, last := p.epilogues(c, w)
 	x, out := p.slot.act[c.src], p.slot.act[c.dst]
 	if o.Precision == INT8 {
 		p.int8(c, w, first, x, out)
@@ -127,39 +126,38 @@ func (p *planner) convolve(c conv, w layerBuffers) {
 	}
 	kernel, product := p.n.kernelOf(c, &convKernel), c
 	switch {
-	case o.way(c) == Implicit:
-	case o.way(c) == CuDNN:
-		p.cudnn(c, w, first, last, x, out)
+	case o.wayOf(c) == Implicit:
+	case o.wayOf(c) == CuDNN:
+		p.addCuDNN(c, w, first, last, x, out)
 		return
-	case o.way(c) == Direct:
+	case o.wayOf(c) == Direct:
 		kernel = p.n.kernelOf(c, &directKernel)
 	default:
 		product = c.afterIm2col()
-		p.add(&im2colKernel, items{image: c.outSize}, 2, words(0, c.in*c.size*c.size, c.depth()*c.pixels()), geometryArgs(c, first.flags, x, p.slot.cols)...)
+		p.add(&im2colKernel, items{image: c.outSize}, 2, wordCost(0, c.in*c.size*c.size, c.depth()*c.pixels()), geometryArgs(c, first.flags, x, p.slot.cols)...)
 		x = p.slot.cols
 		cost.image.BytesRead += 4 * int64(c.depth()*c.pixels()-c.in*c.size*c.size)
-		if o.vendor(c, p.n.info) {
-			p.vendor(c, w, first, last, x, out)
+		if o.usesVendor(c, p.n.info) {
+			p.addVendor(c, w, first, last, x, out)
 			return
 		}
 	}
 	p.add(kernel, p.n.convItems(c), 6, cost, geometryArgs(product, first.flags|precision*flagPrecision, x, w.weight, first.scale, first.shift, first.res, out)...)
 }
 
-// afterIm2col is the convolution over an operand that was written out: 1x1, with a column's
-// values as channels.
+// afterIm2col returns the convolution over an operand in columns: 1x1, with a column's values as channels.
 func (c conv) afterIm2col() conv {
 	c.in, c.k, c.stride, c.size = c.depth(), 1, 1, c.outSize
 	return c
 }
 
-// geometryArgs are buffers and then a convolution's integers, the batch still open.
+// geometryArgs returns buffers and then a convolution's integers, with the batch still open.
 func geometryArgs(c conv, flags int, buffers ...any) []any {
 	return append(buffers, 0, c.in, c.out, c.k, c.stride, c.size, c.outSize, flags)
 }
 
-// convCost is a product that reads its weights and its operand once, of width bytes a value,
-// without what it writes.
+// convCost returns the cost of a product that reads its weights and its operand once, of width bytes per value,
+// without its writes.
 func convCost(c conv, width int) rate {
 	return rate{
 		fixed: gpuprof.Cost{BytesRead: int64(width)*int64(c.out*c.depth()) + 8*int64(c.out)},
@@ -167,8 +165,8 @@ func convCost(c conv, width int) rate {
 	}
 }
 
-// vendor adds the library's product over cols, and the epilogue that it lacks.
-func (p *planner) vendor(c conv, w layerBuffers, first, last epilogue, cols, out device.Buffer) {
+// addVendor adds the library's product over cols, and the epilogue that the library does not compute.
+func (p *planner) addVendor(c conv, w layerBuffers, first, last epilogue, cols, out device.Buffer) {
 	cost := rate{
 		fixed: gpuprof.Cost{BytesRead: 4 * int64(c.out*c.depth())},
 		image: gpuprof.Cost{Flops: 2 * c.multiplyAddsOne, BytesRead: 4 * int64(c.depth()*c.pixels()), BytesWritten: 4 * int64(c.out*c.pixels())}.In(p.n.o.Precision, 2*c.multiplyAddsOne),
@@ -177,26 +175,26 @@ func (p *planner) vendor(c conv, w layerBuffers, first, last epilogue, cols, out
 	if p.n.o.Precision == TF32 {
 		k = &vendorKernels[1]
 	}
-	if p.n.o.nhwc(c) {
+	if p.n.o.isNHWC(c) {
 		p.add(k, items{image: c.pixels()}, -1, cost, cols, w.weight, out, c.depth(), c.out, float32(1))
 	} else { // a product an image: out [out,pixels] = w [out,K] cols [K,pixels]
 		l := p.add(k, items{fixed: c.out}, -1, cost, w.weight, cols, out, c.depth(), c.pixels(), float32(1))
 		l.each, l.strides = true, [2]int{4 * c.depth() * c.pixels(), 4 * c.out * c.pixels()}
 	}
 	if p.n.o.BN != Apart {
-		p.norm(c, last, out)
+		p.addNorm(c, last, out)
 	}
 }
 
-// cudnn adds the library's convolution and the end that it lacks. In 16 bits its operand is rounded before and its
-// result widened behind.
-func (p *planner) cudnn(c conv, w layerBuffers, first, last epilogue, x, out device.Buffer) {
+// addCuDNN adds the library's convolution and the epilogue that the library does not compute. In 16 bits the operand
+// is rounded before and the result widened afterwards.
+func (p *planner) addCuDNN(c conv, w layerBuffers, first, last epilogue, x, out device.Buffer) {
 	o := p.n.o
 	in, n, width, y, nhwc := c.in*c.size*c.size, c.out*c.pixels(), 4, out, 0
-	if o.nhwc(c) {
+	if o.isNHWC(c) {
 		nhwc = 1
 	}
-	if o.narrow() {
+	if o.isNarrow() {
 		cast, rest := op.CastKernel(o.Precision)
 		p.add(cast, items{image: in}, -1, rate{image: gpuprof.Cost{BytesRead: 4 * int64(in), BytesWritten: 2 * int64(in)}}, x, p.slot.cols, rest[0], rest[1], rest[2])
 		x, y, width = p.slot.cols, p.slot.sums, 2
@@ -207,15 +205,15 @@ func (p *planner) cudnn(c conv, w layerBuffers, first, last epilogue, x, out dev
 	cost.image = cost.image.In(o.Precision, cost.image.Flops)
 	p.add(cudnnKernels[o.Precision], items{image: 1}, -1, cost, x, w.weight, y, c.in, c.out, c.k, c.stride, c.size, c.outSize, nhwc)
 	switch {
-	case o.narrow():
-		p.widen(c, first, y, out)
+	case o.isNarrow():
+		p.addWiden(c, first, y, out)
 	case o.BN != Apart:
-		p.norm(c, last, out)
+		p.addNorm(c, last, out)
 	}
 }
 
-// widen adds the way back from 16 bits, with the end of the convolution.
-func (p *planner) widen(c conv, e epilogue, y, out device.Buffer) {
+// addWiden adds the conversion from 16 bits, with the end of the convolution.
+func (p *planner) addWiden(c conv, e epilogue, y, out device.Buffer) {
 	n := c.out * c.pixels()
 	reads := int64(2 * n)
 	if e.flags&flagRes != 0 {
@@ -233,32 +231,31 @@ var cudnnKernels = map[string]*device.Kernel{
 	BF16: {Name: "conv_cudnn_bf16", Sig: "bbbiiiiiii", Lib: "conv_bf16"}, FP16: {Name: "conv_cudnn_fp16", Sig: "bbbiiiiiii", Lib: "conv_fp16"},
 }
 
-// norm adds the kernel of a batch norm.
-func (p *planner) norm(c conv, e epilogue, x device.Buffer) {
+// addNorm adds the kernel of a batch norm.
+func (p *planner) addNorm(c conv, e epilogue, x device.Buffer) {
 	n := c.out * c.pixels()
 	reads := n
 	if e.flags&flagRes != 0 {
 		reads += n
 	}
-	cost := words(2*n, reads, n)
+	cost := wordCost(2*n, reads, n)
 	cost.fixed.BytesRead = 8 * int64(c.out)
 	p.add(&normKernel, items{image: n}, -1, cost, x, e.scale, e.shift, e.res, c.out, c.pixels(), e.flags)
 }
 
-// int8 adds the launches over bytes: the batch's scale, its bytes, their product and the way
-// back.
+// int8 adds the launches over bytes: the batch's scale, its bytes, their product and the conversion back.
 func (p *planner) int8(c conv, w layerBuffers, e epilogue, x, out device.Buffer) {
 	in, n := c.in*c.size*c.size, c.out*c.pixels()
 	s, o := p.slot, p.n.o
 	p.add(&fillKernel, items{fixed: 1}, -1, rate{fixed: gpuprof.Cost{BytesWritten: 4}}, s.most, 0)
-	p.add(&mostKernel, items{image: in}, -1, words(in, in, 0), x, s.most)
+	p.add(&mostKernel, items{image: in}, -1, wordCost(in, in, 0), x, s.most)
 	p.add(&quantKernel, items{image: in}, -1, rate{image: gpuprof.Cost{Flops: 2 * int64(in), BytesRead: 4 * int64(in), BytesWritten: int64(in)}}, x, s.most, s.q)
 	operand, product, cost := s.q, c, convCost(c, 1)
 	kernel := p.n.kernelOf(c, &convInt8Kernel)
 	cost.image.BytesWritten += 4 * int64(n)
 	switch {
-	case o.way(c) == Implicit:
-	case o.way(c) == Direct:
+	case o.wayOf(c) == Implicit:
+	case o.wayOf(c) == Direct:
 		kernel = p.n.kernelOf(c, &directInt8Kernel)
 	default:
 		all := int64(c.depth() * c.pixels())
@@ -271,15 +268,15 @@ func (p *planner) int8(c conv, w layerBuffers, e epilogue, x, out device.Buffer)
 	if e.flags&flagRes != 0 {
 		reads += n
 	}
-	last := words(4*n, reads, n)
+	last := wordCost(4*n, reads, n)
 	last.fixed.BytesRead = 12 * int64(c.out)
 	p.add(&dequantKernel, items{image: n}, -1, last, s.sums, s.most, w.steps, e.scale, e.shift, e.res, out, c.out, c.pixels(), e.flags)
 }
 
 var vendorKernels = [...]device.Kernel{{Name: "gemm_fp32", Sig: "bbbiif", Lib: "gemm_fp32"}, {Name: "gemm_tf32", Sig: "bbbiif", Lib: "gemm_tf32"}}
 
-// simple adds a pooling or the mean.
-func (p *planner) simple(l layer) {
+// addSimple adds a pooling or the mean.
+func (p *planner) addSimple(l layer) {
 	flags := 0
 	if p.n.o.Layout == NCHW {
 		flags = flagNCHW
@@ -287,35 +284,35 @@ func (p *planner) simple(l layer) {
 	x, out := p.slot.act[l.src], p.slot.act[l.dst]
 	in, n := l.channels*l.size*l.size, l.channels*l.outSize*l.outSize
 	if l.kind == Pool {
-		p.add(&poolKernel, items{image: n}, -1, words(8*n, in, n), x, out, l.channels, l.size, l.outSize, flags)
+		p.add(&poolKernel, items{image: n}, -1, wordCost(8*n, in, n), x, out, l.channels, l.size, l.outSize, flags)
 		return
 	}
-	p.add(&meanKernel, items{image: l.channels}, -1, words(in, in, l.channels), x, out, l.channels, l.size*l.size, flags)
+	p.add(&meanKernel, items{image: l.channels}, -1, wordCost(in, in, l.channels), x, out, l.channels, l.size*l.size, flags)
 }
 
-// prepare adds the preprocessing of raw images.
-func (p *planner) prepare() {
+// addPrepare adds the preprocessing of raw images.
+func (p *planner) addPrepare() {
 	o, flags := p.n.o, 0
 	if o.Layout == NCHW {
 		flags = flagNCHW
 	}
-	p.add(&prepareKernel, items{image: o.Image}, -1, o.prepareCost(), p.slot.raw, p.slot.act[actInput], o.Source, o.Image, o.resized(), o.crop(), flags)
+	p.add(&prepareKernel, items{image: o.Image}, -1, o.prepareCost(), p.slot.raw, p.slot.act[actInput], o.Source, o.Image, o.resizedSide(), o.cropOffset(), flags)
 }
 
-// prepareCost is eleven operations a value: three times a difference, a product and a sum, and
-// the normalisation.
+// prepareCost counts eleven operations per value: three times a difference, a product and a sum, and the
+// normalisation.
 func (s Shape) prepareCost() rate {
 	n := int64(3 * s.Image * s.Image)
 	return rate{image: gpuprof.Cost{Flops: 11 * n, BytesRead: int64(3 * s.Source * s.Source), BytesWritten: 4 * n}}
 }
 
-// enqueue launches it for a batch.
+// enqueue launches the kernel for a batch.
 func (l *launch) enqueue(s device.Stream, batch int) error {
 	if l.batchArg >= 0 {
 		l.args.SetInt(l.batchArg, batch)
 	}
 	if !l.each {
-		return s.Launch(l.fn, l.items.of(batch), &l.args)
+		return s.Launch(l.fn, l.items.forBatch(batch), &l.args)
 	}
 	args := l.args
 	for range batch {
@@ -328,17 +325,17 @@ func (l *launch) enqueue(s device.Stream, batch int) error {
 	return nil
 }
 
-// parts are its launches for a batch.
-func (l *launch) parts(batch int) []gpuprof.Part {
+// partsOf returns the launches for a batch.
+func (l *launch) partsOf(batch int) []gpuprof.Part {
 	n := 1
 	if l.each {
 		n = batch
 	}
 	var out []gpuprof.Part
 	for range n {
-		c := l.cost.at(batch)
+		c := l.cost.forBatch(batch)
 		if l.each {
-			c = l.cost.at(1)
+			c = l.cost.forBatch(1)
 		}
 		c.Launches = 1
 		out = append(out, gpuprof.Part{Kernel: l.kernel, Cost: c})

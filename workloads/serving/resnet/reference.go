@@ -6,13 +6,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// refPrepare is Prepare in float64, [3][image][image]: bilinear with half-pixel centres, no
-// antialiasing and clamped edges, out(i) at (i+0.5) in/out - 0.5; then (v/255 - mean)/std.
+// refPrepare computes Prepare in float64, [3][image][image]: bilinear with half-pixel centres, no antialiasing and
+// clamped edges, out(i) at (i+0.5) in/out - 0.5; then (v/255 - mean)/std.
 func refPrepare(s Shape, image []byte) []float64 {
-	n, src, resized := s.Image, s.Source, s.resized()
+	n, src, resized := s.Image, s.Source, s.resizedSide()
 	out := make([]float64, 3*n*n)
 	at := func(i int) (int, int, float64) {
-		x := math.Max((float64(i+s.crop())+0.5)*float64(src)/float64(resized)-0.5, 0)
+		x := math.Max((float64(i+s.cropOffset())+0.5)*float64(src)/float64(resized)-0.5, 0)
 		lo := math.Min(math.Floor(x), float64(src-1))
 		return int(lo), min(int(lo)+1, src-1), x - lo
 	}
@@ -30,7 +30,7 @@ func refPrepare(s Shape, image []byte) []float64 {
 	return out
 }
 
-// refConvAt is one output of a convolution of x [in][size][size], before the batch norm:
+// refConvAt computes one output of a convolution of x [in][size][size], before the batch norm:
 //
 //	sum over c, r, q of x[c, i s + r - k/2, j s + q - k/2] w[o, c, r, q]
 //
@@ -58,7 +58,7 @@ func refConvAt[F float32 | float64](c conv, x []F, w []float32, o, i, j int) flo
 	return sum
 }
 
-// refPoolAt is the maximum of the 3x3 window of stride 2 around an output, of one plane.
+// refPoolAt returns the maximum of the 3x3 window of stride 2 around an output, of one plane.
 func refPoolAt[F float32 | float64](x []F, size, i, j int) float64 {
 	best := math.Inf(-1)
 	for y := max(2*i-1, 0); y <= min(2*i+1, size-1); y++ {
@@ -75,9 +75,8 @@ type planes struct {
 	v              []float64
 }
 
-// refNetwork is the whole network in float64: the logits of a prepared image [3][image][image].
-// It follows the definition in Shape, with the weights in their order, and not the list of layers
-// that launches are made from.
+// refNetwork computes the whole network in float64: the logits of a prepared image [3][image][image]. It follows the
+// definition in Shape, with the weights in their order, and not the list of layers from which launches are made.
 func refNetwork(s Shape, w *Weights, input []float64) Logits {
 	rest := w.Layers
 	next := func(x planes, out, k, stride int) planes {
@@ -116,7 +115,7 @@ func refNetwork(s Shape, w *Weights, input []float64) Logits {
 	return Logits{next(mean, s.Classes, 1, 1).v, terms}
 }
 
-// refTerms is the sum of squares of all terms of the linear layer's sums, weights w [out][in].
+// refTerms returns the sum of squares of all terms of the linear layer's sums, weights w [out][in].
 func refTerms[F float32 | float64](w []float32, x []F) float64 {
 	sum := 0.0
 	for i, v := range w {
@@ -126,14 +125,14 @@ func refTerms[F float32 | float64](w []float32, x []F) float64 {
 	return sum
 }
 
-// Logits are those of the float64 network.
+// Logits are the output of the float64 network.
 type Logits struct {
 	Values []float64
 	terms  float64 // see refTerms
 }
 
-// Apart is ||got-l|| over ||l||, or over the norm of the terms where that is larger: a few logits
-// can cancel, which takes nothing from their rounding errors.
+// Apart returns ||got-l|| over ||l||, or over the norm of the terms where that is larger: a few logits can cancel,
+// which does not reduce their rounding errors.
 func (l Logits) Apart(got []float32) float64 {
 	var e op.ErrorNorm
 	e.Add(got, l.Values)
@@ -150,7 +149,7 @@ func refNormed(x planes, l Layer, out, k, stride int) planes {
 	for o := range out {
 		plane := y.v[o*c.pixels() : (o+1)*c.pixels()]
 		refPlane(c, x.v, l.Weight[o*c.depth():(o+1)*c.depth()], plane)
-		scale, shift := l.norm(o)
+		scale, shift := l.normOf(o)
 		for p, v := range plane {
 			plane[p] = v*scale + shift
 		}
@@ -158,7 +157,7 @@ func refNormed(x planes, l Layer, out, k, stride int) planes {
 	return y
 }
 
-// refRelu is max(x, 0), in place.
+// refRelu computes max(x, 0), in place.
 func refRelu(x planes) planes {
 	for i, v := range x.v {
 		x.v[i] = math.Max(v, 0)
@@ -166,7 +165,7 @@ func refRelu(x planes) planes {
 	return x
 }
 
-// refPool is the 3x3 max pooling of stride 2.
+// refPool computes the 3x3 max pooling of stride 2.
 func refPool(x planes) planes {
 	y := planes{x.channels, (x.size-1)/2 + 1, nil}
 	for ch := range x.channels {

@@ -16,13 +16,13 @@ func directHost(a *device.Args, lo, hi int) {
 	s := takeScratch()
 	x, w, scale, shift, res, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), residual(a, 4, g.flags), a.Floats(5)
 	eachBand(g, lo, hi, func(image, i0, i1 int) {
-		operand := gather(s, g, x, image, i0, i1, rounded(g.rounds()))
-		if !g.nchw() {
+		operand := gather(s, g, x, image, i0, i1, roundedCopy(g.rounds()))
+		if !g.isNCHW() {
 			s.directPixels(g, operand, w, scale, shift, res, out, image, i0, i1)
 			return
 		}
 		rows, wide := (i1-1-i0)*g.stride+g.k, g.size+2*g.pad()
-		s.panel = grown(s.panel, g.outSize)
+		s.panel = grow(s.panel, g.outSize)
 		for o := range g.out {
 			for i := range i1 - i0 {
 				clear(s.panel)
@@ -31,11 +31,11 @@ func directHost(a *device.Args, lo, hi int) {
 					addRow(s.panel, w[o*g.depth()+tap], operand[(c*rows+i*g.stride+r)*wide+q:], g.stride)
 				}
 				at := ((image*g.out+o)*g.outSize + i0 + i) * g.outSize
-				finish(out[at:at+g.outSize], s.panel, res, at, scale[o], shift[o], g.least())
+				finishOutputs(out[at:at+g.outSize], s.panel, res, at, scale[o], shift[o], g.least())
 			}
 		}
 	})
-	s.give()
+	s.giveBack()
 }
 
 func addRow(sums []float32, w float32, x []float32, stride int) {
@@ -49,8 +49,8 @@ func addRow(sums []float32, w float32, x []float32, stride int) {
 }
 
 func (s *scratch) directPixels(g geometry, x, w, scale, shift, res, out []float32, image, i0, i1 int) {
-	n, line := s.places(g, image, i0, i1, g.in, g.out), (g.size+2*g.pad())*g.in
-	s.panel = grown(s.panel, g.out)
+	n, line := s.setPlaces(g, image, i0, i1, g.in, g.out), (g.size+2*g.pad())*g.in
+	s.panel = grow(s.panel, g.out)
 	for p := range n {
 		clear(s.panel)
 		for r := range g.k {
@@ -81,7 +81,7 @@ func im2col[T int8 | float32](g geometry, x, cols []T, lo, hi int) {
 	for ; lo < hi; lo++ {
 		image, i := lo/g.outSize, lo%g.outSize
 		for j := range g.outSize {
-			if g.nchw() {
+			if g.isNCHW() {
 				im2colPlanes(g, x, cols, image, i, j)
 			} else {
 				im2colPixel(g, x, cols, image, i, j)
@@ -115,7 +115,7 @@ func im2colPlanes[T int8 | float32](g geometry, x, cols []T, image, i, j int) {
 	}
 }
 
-// channelOf is the channel of value i.
+// channelOf returns the channel of value i.
 func channelOf(i, channels, pixels, flags int) int {
 	if flags&flagNCHW != 0 {
 		return i / pixels % channels
@@ -146,14 +146,14 @@ func normHost(a *device.Args, lo, hi int) {
 			added = res[lo:hi]
 		}
 		if flags&flagNCHW != 0 {
-			finish(x[lo:hi], x[lo:hi], added, 0, scale[ch], shift[ch], least)
+			finishOutputs(x[lo:hi], x[lo:hi], added, 0, scale[ch], shift[ch], least)
 			return
 		}
 		finishRow(x[lo:hi], added, scale[ch:], shift[ch:], least)
 	})
 }
 
-// finishRow is finish in place over successive channels.
+// finishRow applies finishOutputs in place over successive channels.
 func finishRow(x, res, scale, shift []float32, least float32) {
 	scale, shift = scale[:len(x)], shift[:len(x)]
 	if res == nil {
@@ -181,7 +181,7 @@ func dequantHost(a *device.Args, lo, hi int) {
 			for i, v := range from {
 				row[i] = float32(v) * (unit * weight[ch])
 			}
-			finish(row, row, added, 0, scale[ch], shift[ch], least)
+			finishOutputs(row, row, added, 0, scale[ch], shift[ch], least)
 			return
 		}
 		steps := weight[ch:][:len(row)]
@@ -212,11 +212,11 @@ func quantHost(a *device.Args, lo, hi int) {
 	inverse := inverseOf(a.Floats(1)[0])
 	q := bytesOf(a, 2)[lo:hi]
 	for i, v := range a.Floats(0)[lo:hi] {
-		q[i] = quantised(float32(v * inverse)) // rounded before the sum in it
+		q[i] = quantise(float32(v * inverse)) // rounded before the sum in it
 	}
 }
 
-// inverseOf is how many steps a unit has: 127/most, none for a batch of zeros.
+// inverseOf returns the number of steps per unit: 127/most, 0 for a batch of zeros.
 func inverseOf(most float32) float32 {
 	if most == 0 {
 		return 0
@@ -224,10 +224,9 @@ func inverseOf(most float32) float32 {
 	return 127 / most
 }
 
-// quantised rounds to nearest, ties to even, within +-127: a float32 of 1.5 2^23 more has the
-// integer in its last bits. Not a number becomes -127, which its scale, not a number too, makes
-// one again.
-func quantised(v float32) int8 {
+// quantise rounds to nearest, ties to even, within +-127: a float32 of 1.5 2^23 more has the integer in its last bits.
+// NaN becomes -127, and multiplying by the scale, also NaN, restores NaN.
+func quantise(v float32) int8 {
 	const shift, bits = 3 << 22, 0x4b400000
 	if !(v > -127) {
 		return -127

@@ -23,8 +23,7 @@ func roundRow(precision int, x []float32) {
 	}
 }
 
-// dropBits drops bits of the significand, to nearest with ties to even. Infinities and what is
-// no number stay.
+// dropBits drops bits of the significand, to nearest with ties to even. It leaves infinities and NaN unchanged.
 func dropBits(x []float32, bits uint) {
 	half, mask := uint32(1)<<(bits-1)-1, uint32(1)<<bits-1
 	for i, v := range x {
@@ -34,8 +33,8 @@ func dropBits(x []float32, bits uint) {
 	}
 }
 
-// rounded copies and rounds what gather takes.
-func rounded(precision int) func(dst, src []float32) {
+// roundedCopy copies and rounds the values that gather takes.
+func roundedCopy(precision int) func(dst, src []float32) {
 	return func(dst, src []float32) {
 		copy(dst, src)
 		roundRow(precision, dst)

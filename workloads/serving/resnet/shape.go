@@ -1,10 +1,9 @@
-// Package resnet is the network of an inference service: images are resized and
-// cropped, and a residual network classifies them. A Net takes batches in slots;
-// it knows no queue and no clock.
+// Package resnet is the network of an inference service: images are resized and cropped, and a residual network
+// classifies them. A Net takes batches in slots; it has neither a queue nor a clock.
 //
-// The package reads top down: shape.go says what is computed, weights.go and image.go
-// draw it, options.go how it is computed, net.go allocates and enqueues, plan.go lists
-// the launches, describe.go says what a run did, check.go compares with the float64 formulas of reference.go.
+// The package reads top down: shape.go defines the network, weights.go and image.go draw its data, options.go chooses
+// the computation, net.go allocates and enqueues, plan.go lists the launches, describe.go describes a run, check.go
+// compares with the float64 formulas of reference.go.
 package resnet
 
 import (
@@ -17,17 +16,16 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Shape is what is computed. Width is the channels of the first stage; stage s has
-// Width<<s of them and Blocks[s] basic blocks, of which the first has stride 2 but in the
-// first stage. Above 64 pixels the stem is 7x7 with stride 2 and a 3x3 max pooling of
-// stride 2 behind it, else 3x3 with stride 1.
+// Shape defines the network. Width is the channels of the first stage; stage s has Width<<s of them and Blocks[s]
+// basic blocks, of which the first has stride 2 except in the first stage. Above 64 pixels the stem is 7x7 with stride
+// 2 followed by a 3x3 max pooling of stride 2, else 3x3 with stride 1.
 type Shape struct {
 	Source, Image, Width int
 	Blocks               []int
 	Classes              int
 }
 
-// Small is for two cores and Cifar a network of the size that such images get.
+// Small is a network for two cores, and Cifar one of the usual size for images of 32 pixels.
 func Small() Shape {
 	return Shape{Source: 32, Image: 16, Width: 8, Blocks: []int{1, 1, 1}, Classes: 10}
 }
@@ -53,7 +51,7 @@ const (
 	largeImage  = 64 // with more pixels a side the stem is the large one
 )
 
-// Check reports what no network can be.
+// Check reports impossible shapes.
 func (s Shape) Check() error {
 	refuse := func(fix, format string, args ...any) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...).WithFix("%s", fix)
@@ -108,10 +106,10 @@ type conv struct {
 	multiplyAddsOne int64
 }
 
-// depth is the values of a weight's column.
+// depth returns the number of values in a weight's column.
 func (c conv) depth() int { return c.in * c.k * c.k }
 
-// pixels of the output of an image.
+// pixels returns the number of output pixels of an image.
 func (c conv) pixels() int { return c.outSize * c.outSize }
 
 // layer is one step of the network.
@@ -125,7 +123,7 @@ type layer struct {
 // The activations of a slot. Four of them take turns in the blocks.
 const (
 	actInput = 4 // the prepared image
-	actStem  = 5 // the stem's output where a pooling is behind it
+	actStem  = 5 // the stem's output where a pooling follows it
 	actMean  = 6
 	actLogit = 7
 	actCount = 8
@@ -149,7 +147,7 @@ func (k Kind) String() string {
 	return [kindCount]string{"prepare", "conv", "norm", "pool", "mean", "linear"}[k]
 }
 
-func (s Shape) large() bool { return s.Image > largeImage }
+func (s Shape) isLarge() bool { return s.Image > largeImage }
 
 func newConv(name string, in, out, k, stride, size, src, dst int) conv {
 	c := conv{name: name, in: in, out: out, k: k, stride: stride, size: size, outSize: (size-1)/stride + 1, src: src, dst: dst, res: -1}
@@ -163,13 +161,13 @@ func (s Shape) layers() []layer {
 	add := func(c conv) { out = append(out, layer{kind: Conv, conv: c}) }
 	x, size, channels := 0, s.Image, s.Width
 	stem := newConv("stem", 3, s.Width, 3, 1, size, actInput, x)
-	if s.large() {
+	if s.isLarge() {
 		stem = newConv("stem", 3, s.Width, 7, 2, size, actInput, actStem)
 	}
 	stem.relu = true
 	add(stem)
 	size = stem.outSize
-	if s.large() {
+	if s.isLarge() {
 		out = append(out, layer{kind: Pool, src: actStem, dst: x, channels: channels, size: size, outSize: (size-1)/2 + 1})
 		size = (size-1)/2 + 1
 	}
@@ -201,8 +199,8 @@ func (s Shape) layers() []layer {
 	return append(out, layer{kind: Linear, conv: lin})
 }
 
-// convs are the convolutions and the linear layer, in order.
-func (s Shape) convs() []conv {
+// convolutions returns the convolutions and the linear layer, in order.
+func (s Shape) convolutions() []conv {
 	var out []conv
 	for _, l := range s.layers() {
 		if l.kind == Conv || l.kind == Linear {
@@ -212,10 +210,10 @@ func (s Shape) convs() []conv {
 	return out
 }
 
-// MultiplyAdds is those of an image.
+// MultiplyAdds returns the multiply-adds of an image.
 func (s Shape) MultiplyAdds() int64 {
 	var n int64
-	for _, c := range s.convs() {
+	for _, c := range s.convolutions() {
 		n += c.multiplyAddsOne
 	}
 	return n
@@ -225,7 +223,7 @@ func (s Shape) MultiplyAdds() int64 {
 // the linear layer.
 func (s Shape) Parameters() int64 {
 	var n int64
-	for _, c := range s.convs() {
+	for _, c := range s.convolutions() {
 		n += int64(c.out) * int64(c.depth())
 		if c.isLinear {
 			n += int64(c.out)
@@ -236,10 +234,10 @@ func (s Shape) Parameters() int64 {
 	return n
 }
 
-// Activations is the values that the convolutions of an image give.
+// Activations returns the number of values that the convolutions of an image produce.
 func (s Shape) Activations() int64 {
 	var n int64
-	for _, c := range s.convs() {
+	for _, c := range s.convolutions() {
 		if !c.isLinear {
 			n += int64(c.out) * int64(c.pixels())
 		}
@@ -247,7 +245,7 @@ func (s Shape) Activations() int64 {
 	return n
 }
 
-// actWords are the values an image needs in each activation.
+// actWords returns the number of an image's values in each activation.
 func (s Shape) actWords() [actCount]int {
 	var n [actCount]int
 	n[actInput] = 3 * s.Image * s.Image
@@ -262,11 +260,11 @@ func (s Shape) actWords() [actCount]int {
 	return n
 }
 
-// resized is the shorter side after resizing: 8/7 of the crop, to the nearest pixel.
-func (s Shape) resized() int { return (16*s.Image + 7) / 14 }
+// resizedSide returns the shorter side after resizing: 8/7 of the crop, to the nearest pixel.
+func (s Shape) resizedSide() int { return (16*s.Image + 7) / 14 }
 
-// crop is where the crop begins in the resized image.
-func (s Shape) crop() int { return (s.resized() - s.Image) / 2 }
+// cropOffset returns the position of the crop in the resized image.
+func (s Shape) cropOffset() int { return (s.resizedSide() - s.Image) / 2 }
 
 // normEps is the epsilon of every batch norm.
 const normEps = 1e-5

@@ -9,28 +9,28 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Tuned is what a search for the fastest way of each convolution found.
+// Tuned is the result of a search for the fastest way of each convolution.
 type Tuned struct {
 	Ways  map[string]string // by convolution; Options.Ways
 	Tried int               // ways timed, of all convolutions
 }
 
-// Tune times the ways to compute each convolution of the network, with batches of MaxBatch, and
-// names the fastest: what cuDNN's benchmark mode does for a PyTorch program. One network of each
-// way is opened at a time, so it takes no more memory than that of im2col. The stream must be idle.
+// Tune times the ways to compute each convolution of the network, with batches of MaxBatch, and names the fastest,
+// like cuDNN's benchmark mode in a PyTorch program. One network of each way is open at a time, so it takes no more
+// memory than im2col's. The stream must be idle.
 func Tune(ctx context.Context, d device.Device, s device.Stream, o Options) (Tuned, error) {
 	t := Tuned{Ways: map[string]string{}}
 	if l, ok := d.(librarian); ok && o.Library != "off" {
 		l.Libraries()
 	}
 	o.Slots = 1
-	try := ways()
+	try := ownWays()
 	if o.offersCuDNN(d.Info()) {
 		try = append(try, CuDNN)
 	}
 	for _, way := range try { // before anything is allocated
 		o.Impl, o.Ways = way, nil
-		if err := errors.Join(o.Refuse(d.Info()), o.filled().fits(d)); err != nil {
+		if err := errors.Join(o.Refuse(d.Info()), o.withDefaults().checkMemory(d)); err != nil {
 			return t, fmt.Errorf("tuning the convolutions: %w", err)
 		}
 	}
@@ -57,8 +57,8 @@ func Tune(ctx context.Context, d device.Device, s device.Stream, o Options) (Tun
 	return t, nil
 }
 
-// ways are those of our own kernels.
-func ways() []string { return []string{Implicit, Im2col, Direct} }
+// ownWays returns the ways of the own kernels.
+func ownWays() []string { return []string{Implicit, Im2col, Direct} }
 
 // timeWays times every convolution of a network that computes all of them in one way.
 func (n *Net) timeWays(ctx context.Context, s device.Stream, between [2]device.Event, least map[string]int64, t *Tuned) error {
@@ -74,7 +74,7 @@ func (n *Net) timeWays(ctx context.Context, s device.Stream, between [2]device.E
 		if !known {
 			best = math.MaxInt64
 		}
-		ns, err := n.shortest(s, g, between, best)
+		ns, err := n.shortestTime(s, g, between, best)
 		if err != nil {
 			return err
 		}
@@ -85,10 +85,10 @@ func (n *Net) timeWays(ctx context.Context, s device.Stream, between [2]device.E
 	return s.Sync()
 }
 
-// shortest is the least time of a group in three passes, after one to warm up. What takes four
-// times the best of the other ways already is not run again: a direct convolution of a large
-// network takes seconds on the host device.
-func (n *Net) shortest(s device.Stream, group int, between [2]device.Event, best int64) (int64, error) {
+// shortestTime returns the least time of a group in three passes, after one to warm up. A pass that takes four times
+// the best of the other ways is not repeated: a direct convolution of a large network takes seconds on the host
+// device.
+func (n *Net) shortestTime(s device.Stream, group int, between [2]device.Event, best int64) (int64, error) {
 	least := int64(math.MaxInt64)
 	for pass := range 4 {
 		if err := errors.Join(s.Record(between[0]), n.Enqueue(s, 0, group, n.o.MaxBatch), s.Record(between[1]), s.Sync()); err != nil {

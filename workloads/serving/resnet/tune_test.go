@@ -30,7 +30,7 @@ func TestTune(t *testing.T) {
 		t.Errorf("%+v, want %d ways of each of %v", got, 3, convs)
 	}
 	for _, name := range convs {
-		if !slices.Contains(ways(), got.Ways[name]) {
+		if !slices.Contains(ownWays(), got.Ways[name]) {
 			t.Errorf("%s is computed by %q", name, got.Ways[name])
 		}
 	}
@@ -52,7 +52,7 @@ func TestFarOff(t *testing.T) {
 	to, _ := d.NewEvent()
 	for best, passes := range map[int64]int64{0: 1, 1 << 62: 4} {
 		before := d.Meter().Launches
-		if _, err := n.shortest(s, 0, [2]device.Event{from, to}, best); err != nil {
+		if _, err := n.shortestTime(s, 0, [2]device.Event{from, to}, best); err != nil {
 			t.Fatal(err)
 		}
 		if got := d.Meter().Launches - before; got != passes {
@@ -67,7 +67,7 @@ func TestMixedWays(t *testing.T) {
 		for _, precision := range []string{FP32, INT8} {
 			o := Options{Shape: Small(), MaxBatch: 3, Slots: 1, Layout: layout, Precision: precision, BN: Apart, Ways: map[string]string{}}
 			for i, name := range o.Names() {
-				o.Ways[name] = ways()[i%3]
+				o.Ways[name] = ownWays()[i%3]
 			}
 			d := workloadtest.Host(t, host.Options{})
 			n, s := opened(t, d, o)

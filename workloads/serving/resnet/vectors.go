@@ -106,7 +106,7 @@ func (c *vectorCase) run(ctx context.Context, d device.Device) ([]gpuprof.CaseRe
 // parameters finds every array by its name in PyTorch's ResNet.
 func (c *vectorCase) parameters(s Shape) (*Weights, error) {
 	w := &Weights{}
-	for _, cv := range s.convs() {
+	for _, cv := range s.convolutions() {
 		weight, norm := torchNames(cv.name)
 		l := Layer{}
 		arrays := map[string]*[]float32{weight + ".weight": &l.Weight}
@@ -125,13 +125,13 @@ func (c *vectorCase) parameters(s Shape) (*Weights, error) {
 		}
 		w.Layers = append(w.Layers, l)
 	}
-	if err := w.check(s); err != nil {
+	if err := w.checkSizes(s); err != nil {
 		return nil, err
 	}
 	return w, nil
 }
 
-// torchNames are a layer's convolution and norm in PyTorch's ResNet.
+// torchNames returns the names of a layer's convolution and norm in PyTorch's ResNet.
 func torchNames(name string) (weight, norm string) {
 	switch name {
 	case "stem":

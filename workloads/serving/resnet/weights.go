@@ -19,10 +19,10 @@ type Layer struct {
 	Bias                    []float32 // of the linear layer, [out]
 }
 
-// Names are the convolutions and the linear layer in the order of Weights.
+// Names returns the convolutions and the linear layer in the order of Weights.
 func (s Shape) Names() []string {
 	var out []string
-	for _, c := range s.convs() {
+	for _, c := range s.convolutions() {
 		out = append(out, c.name)
 	}
 	return out
@@ -47,7 +47,7 @@ func (s Shape) DrawWeights(seed uint64) *Weights {
 		return out
 	}
 	w := &Weights{}
-	for _, c := range s.convs() {
+	for _, c := range s.convolutions() {
 		l := Layer{Weight: normal(c.out*c.depth(), math.Sqrt(2/float64(c.depth())))}
 		if c.isLinear {
 			l.Bias = normal(c.out, 0.1)
@@ -60,9 +60,9 @@ func (s Shape) DrawWeights(seed uint64) *Weights {
 	return w
 }
 
-// check compares the arrays' sizes with the network's.
-func (w *Weights) check(s Shape) error {
-	convs := s.convs()
+// checkSizes compares the arrays' sizes with the network's.
+func (w *Weights) checkSizes(s Shape) error {
+	convs := s.convolutions()
 	if len(w.Layers) != len(convs) {
 		return gpuprof.Errorf(gpuprof.ErrInput, "opening the network: %d layers have weights, it has %d", len(w.Layers), len(convs)).WithFix("give weights of the shape")
 	}
@@ -84,16 +84,16 @@ func (w *Weights) check(s Shape) error {
 	return nil
 }
 
-// norm is a layer's batch norm as y = scale x + shift, in float64: scale/sqrt(var+eps)
-// and shift - mean scale/sqrt(var+eps). The linear layer has its bias.
-func (l Layer) norm(o int) (scale, shift float64) {
+// normOf returns a layer's batch norm as y = scale x + shift, in float64: scale/sqrt(var+eps) and shift - mean
+// scale/sqrt(var+eps). The linear layer has its bias.
+func (l Layer) normOf(o int) (scale, shift float64) {
 	if l.Bias != nil {
 		return 1, float64(l.Bias[o])
 	}
 	return affine(float64(l.Scale[o]), float64(l.Shift[o]), float64(l.Mean[o]), float64(l.Var[o]))
 }
 
-// affine is a batch norm as a factor and a summand.
+// affine returns a batch norm as a factor and a summand.
 func affine(scale, shift, mean, variance float64) (factor, summand float64) {
 	factor = scale / math.Sqrt(variance+normEps)
 	return factor, shift - mean*factor
@@ -105,15 +105,15 @@ type prepared struct {
 	scale, shift []float32 // of the epilogue or the norm's own kernel
 }
 
-// prepare folds the norm into the weights, in float64, or leaves it as a scale and a shift.
-func (l Layer) prepare(c conv, fold bool) prepared {
+// foldNorm folds the norm into the weights, in float64, or leaves it as a scale and a shift.
+func (l Layer) foldNorm(c conv, fold bool) prepared {
 	p := prepared{weight: l.Weight, scale: make([]float32, c.out), shift: make([]float32, c.out)}
 	depth := c.depth()
 	if fold {
 		p.weight = make([]float32, len(l.Weight))
 	}
 	for o := range c.out {
-		scale, shift := l.norm(o)
+		scale, shift := l.normOf(o)
 		p.scale[o], p.shift[o] = float32(scale), float32(shift)
 		if !fold {
 			continue
@@ -126,7 +126,7 @@ func (l Layer) prepare(c conv, fold bool) prepared {
 	return p
 }
 
-// panelOf is how many output channels lie side by side in packed weights.
+// panelOf returns the number of adjacent output channels in packed weights.
 func panelOf(out int) int {
 	if out <= 8 {
 		return 8
@@ -134,15 +134,15 @@ func panelOf(out int) int {
 	return 16
 }
 
-// packed is how many channels there are with those that fill the last panel up.
-func packed(out int) int {
+// paddedChannels returns the number of channels with the padding of the last panel.
+func paddedChannels(out int) int {
 	p := panelOf(out)
 	return (out + p - 1) / p * p
 }
 
-// order lists, for each place in a column of the product, the place in [in][k][k]: (c,r,q)
-// for nchw, (r,q,c) for nhwc.
-func (c conv) order(nhwc bool) []int {
+// columnOrder lists, for each place in a column of the product, the place in [in][k][k]: (c,r,q) for nchw, (r,q,c) for
+// nhwc.
+func (c conv) columnOrder(nhwc bool) []int {
 	out := make([]int, 0, c.depth())
 	if !nhwc {
 		for i := range c.depth() {
@@ -158,15 +158,15 @@ func (c conv) order(nhwc bool) []int {
 	return out
 }
 
-// arrange puts weights [out][in][k][k] into the order of a way to compute: panels [out/P][K][P],
-// rows [out][K], or columns [K][out].
-func arrange[T int8 | float32](w []T, c conv, form int, nhwc bool) []T {
-	order := c.order(nhwc)
+// arrangeWeights puts weights [out][in][k][k] into the order of a way to compute: panels [out/P][K][P], rows [out][K],
+// or columns [K][out].
+func arrangeWeights[T int8 | float32](w []T, c conv, form int, nhwc bool) []T {
+	order := c.columnOrder(nhwc)
 	depth := len(order)
 	switch form {
 	case formPanels:
 		p := panelOf(c.out)
-		out := make([]T, packed(c.out)*depth)
+		out := make([]T, paddedChannels(c.out)*depth)
 		for o := range c.out {
 			for k, at := range order {
 				out[(o/p*depth+k)*p+o%p] = w[o*depth+at]

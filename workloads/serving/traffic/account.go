@@ -8,18 +8,18 @@ import (
 	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
-// A block begins with this many requests. Once mostBlocks are full, neighbours join and
-// blocks are twice as long from then on, so that memory stays as it is.
+// A block begins with this many requests. Once mostBlocks are full, neighbours merge and later blocks are twice as
+// long, so that the memory stays constant.
 const (
 	blockRequests = 1000
 	mostBlocks    = 64
 )
 
-// Account keeps the books of a service: the ledger, the distributions, and the two sums
-// that Little's law says are equal. The queue's lock guards it. Booking allocates nothing.
+// Account holds the counts of a service: the ledger, the distributions, and the two sums that Little's law requires to
+// be equal. The queue's lock guards it. Recording allocates nothing.
 type Account struct {
 	slo      time.Duration
-	fromSent bool // beside the latency, keep that from the sending on
+	fromSent bool // also keep the latency from the time of sending
 
 	// The ledger, warm-up included. Identities that only add up where each request
 	// entered once and left once: marks mixes the bits of the IDs.
@@ -34,7 +34,7 @@ type Account struct {
 
 	failure string // why the first failed batch failed
 
-	began, ended                                                 time.Duration // of what is counted
+	began, ended                                                 time.Duration // of the counted requests
 	scheduled, completed, refused, expired, failed, open, inTime int64
 	latency, queue, service, late, sent                          *latency.Histogram
 	batches                                                      []int64
@@ -52,7 +52,7 @@ type block struct {
 	latency                    *latency.Histogram
 }
 
-func (b *block) requests() int64 { return b.completed + b.refused + b.failed }
+func (b *block) requestCount() int64 { return b.completed + b.refused + b.failed }
 
 // NewAccount makes the books of a service with batches of up to most requests. fromSent
 // keeps the latencies that a sender sees which waits.
@@ -68,7 +68,7 @@ func NewAccount(most int, slo time.Duration, fromSent bool) *Account {
 	return a
 }
 
-// mix spreads the bits of an ID (splitmix64), so that sums of them tell which they were.
+// mix spreads the bits of an ID (splitmix64), so that equal sums mean the same set of requests.
 func mix(id int64) uint64 {
 	x := uint64(id) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -76,9 +76,9 @@ func mix(id int64) uint64 {
 	return x ^ x>>31
 }
 
-// enter books a request that was put in now and has been in the system since it was due.
-func (a *Account) enter(r *Request, now time.Duration) {
-	a.flow(now)
+// recordArrival records a request that was put in now and has been in the system since it was due.
+func (a *Account) recordArrival(r *Request, now time.Duration) {
+	a.advance(now)
 	a.inside++
 	a.area += int64(now - r.Due)
 	a.entered++
@@ -95,15 +95,15 @@ func (a *Account) enter(r *Request, now time.Duration) {
 	a.late.Record(r.Sent - r.Due)
 }
 
-// flow lets time pass.
-func (a *Account) flow(now time.Duration) {
+// advance adds the time since the last event to the integral of requests in the system.
+func (a *Account) advance(now time.Duration) {
 	a.area += a.inside * int64(now-a.last)
 	a.last = now
 }
 
-// leave books the end of a request.
-func (a *Account) leave(r *Request, how Outcome, now time.Duration) {
-	a.flow(now)
+// recordEnd records the end of a request.
+func (a *Account) recordEnd(r *Request, how Outcome, now time.Duration) {
+	a.advance(now)
 	a.inside--
 	a.sojourns += int64(now - r.Due)
 	a.left++
@@ -116,7 +116,7 @@ func (a *Account) leave(r *Request, how Outcome, now time.Duration) {
 	}
 	a.open--
 	a.ended = max(a.ended, now)
-	b := a.current(now)
+	b := a.currentBlock(now)
 	b.end = now
 	switch how {
 	case Completed:
@@ -146,22 +146,22 @@ func (a *Account) leave(r *Request, how Outcome, now time.Duration) {
 	}
 }
 
-// batch books a batch that was answered.
-func (a *Account) batch(members []Request, wrong int) {
+// recordBatch records an answered batch.
+func (a *Account) recordBatch(members []Request, wrong int) {
 	a.wrong += int64(wrong)
 	if len(members) > 0 && members[0].Counted {
 		a.batches[len(members)-1]++
 	}
 }
 
-// fails keeps why a batch failed.
-func (a *Account) fails(err error) {
+// recordFailure keeps the reason of the first failed batch.
+func (a *Account) recordFailure(err error) {
 	if a.failure == "" {
 		a.failure = err.Error()
 	}
 }
 
-// Rate is how many requests came per second of what is counted; 0 where nothing is.
+// Rate returns the arrivals per second of the counted requests; 0 if none was counted.
 func (a *Account) Rate() float64 {
 	if a.ended <= a.began {
 		return 0
@@ -169,7 +169,7 @@ func (a *Account) Rate() float64 {
 	return float64(a.scheduled) / (a.ended - a.began).Seconds()
 }
 
-// meanBatch is how many requests a batch held in the mean.
+// meanBatch returns the mean number of requests in a batch.
 func (a *Account) meanBatch() float64 {
 	batches, requests := 0.0, 0.0
 	for i, n := range a.batches {
@@ -178,23 +178,23 @@ func (a *Account) meanBatch() float64 {
 	return requests / batches
 }
 
-// queued books how many requests waited when a batch began.
-func (a *Account) queued(waiting int) {
+// recordQueue records how many requests waited when a batch began.
+func (a *Account) recordQueue(waiting int) {
 	b := a.blocks[a.n]
 	b.looks++
 	b.seen += int64(waiting)
 	b.most = max(b.most, int64(waiting))
 }
 
-// current is the block that a request belongs to which ends now.
-func (a *Account) current(now time.Duration) *block {
+// currentBlock returns the block for a request that ends now.
+func (a *Account) currentBlock(now time.Duration) *block {
 	b := a.blocks[a.n]
-	if b.requests() < a.each {
+	if b.requestCount() < a.each {
 		return b
 	}
 	start := b.end
 	if a.n == mostBlocks-1 {
-		a.join()
+		a.mergeBlocks()
 	} else {
 		a.n++
 	}
@@ -202,8 +202,8 @@ func (a *Account) current(now time.Duration) *block {
 	return a.blocks[a.n]
 }
 
-// join makes one block of every two neighbours.
-func (a *Account) join() {
+// mergeBlocks makes one block of every two neighbours.
+func (a *Account) mergeBlocks() {
 	for i := range mostBlocks / 2 {
 		a.blocks[i], a.blocks[2*i] = a.blocks[2*i], a.blocks[i]
 		a.blocks[i].add(a.blocks[2*i+1])
@@ -227,8 +227,8 @@ func (b *block) clear() {
 	*b = block{latency: h}
 }
 
-// Faults are the sentences about books that do not add up; none where all is well. senders
-// is how many requests were sent, by those who sent them.
+// Faults returns a sentence for each sum of the account that does not add up. senders is the number of requests by the
+// senders' own count.
 func (a *Account) Faults(senders int64) []string {
 	var out []string
 	add := func(bad bool, format string, args ...any) {
@@ -247,12 +247,12 @@ func (a *Account) Faults(senders int64) []string {
 	return out
 }
 
-// Blocks are those that intervals can be made of: neighbours joined until each is longer
-// than least, what is left over joined to the last.
-func (a *Account) joined(least time.Duration) []*block {
+// joinedBlocks returns blocks for intervals: neighbours merged until each is longer than least, the remainder merged
+// into the last.
+func (a *Account) joinedBlocks(least time.Duration) []*block {
 	var out []*block
 	for _, b := range a.blocks[:a.n+1] {
-		if b.requests() == 0 {
+		if b.requestCount() == 0 {
 			continue
 		}
 		if n := len(out); n > 0 && out[n-1].end-out[n-1].start < least {
@@ -262,7 +262,7 @@ func (a *Account) joined(least time.Duration) []*block {
 		out = append(out, b)
 	}
 	if n := len(out); n > 1 {
-		if last := out[n-1]; last.end-last.start < least || last.requests() < out[0].requests()/2 {
+		if last := out[n-1]; last.end-last.start < least || last.requestCount() < out[0].requestCount()/2 {
 			out[n-2].add(last)
 			out = out[:n-1]
 		}
@@ -270,13 +270,13 @@ func (a *Account) joined(least time.Duration) []*block {
 	return out
 }
 
-// Served is the account as a result holds it, with blocks longer than least. It ends the
-// account: blocks may have joined.
+// Served returns the account in the form of a result, with blocks longer than least. It ends the account: blocks may
+// have merged.
 func (a *Account) Served(least time.Duration) (loadtest.Served, error) {
 	out := loadtest.Served{
 		WarmUpS: a.began.Seconds(), Seconds: max(a.ended-a.began, 0).Seconds(), Scheduled: a.scheduled, Completed: a.completed,
 		Refused: a.refused, Expired: a.expired, Failed: a.failed, Open: a.open, InTime: a.inTime,
-		FailedFor: a.failure, Batches: trimmed(a.batches), Blocks: []loadtest.ServedBlock{},
+		FailedFor: a.failure, Batches: trimZeros(a.batches), Blocks: []loadtest.ServedBlock{},
 	}
 	var err error
 	record := func(h *latency.Histogram) loadtest.Recorded {
@@ -291,7 +291,7 @@ func (a *Account) Served(least time.Duration) (loadtest.Served, error) {
 		sent := record(a.sent)
 		out.FromSent = &sent
 	}
-	for _, b := range a.joined(least) {
+	for _, b := range a.joinedBlocks(least) {
 		sb := loadtest.ServedBlock{
 			StartS: b.start.Seconds(), Seconds: (b.end - b.start).Seconds(), Completed: b.completed, Refused: b.refused, Failed: b.failed,
 			InTime: b.inTime, QueueMax: b.most, Latency: record(b.latency),
@@ -304,7 +304,7 @@ func (a *Account) Served(least time.Duration) (loadtest.Served, error) {
 	return out, err
 }
 
-func trimmed(counts []int64) []int64 {
+func trimZeros(counts []int64) []int64 {
 	n := len(counts)
 	for n > 0 && counts[n-1] == 0 {
 		n--

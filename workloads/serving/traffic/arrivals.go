@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Draw is the schedule of n requests at a rate per second, from the seed. Gaps are gamma
-// distributed with the coefficient of variation cv: 0 is a uniform stream, 1 Poisson
-// arrivals, more is bursty. The first request comes one gap after the beginning.
+// Draw returns the schedule of n requests at a rate per second, from the seed. Gaps are gamma distributed with the
+// coefficient of variation cv: 0 is a uniform stream, 1 Poisson arrivals, more is bursty. The first request comes one
+// gap after the beginning.
 func Draw(n int, rate, cv float64, seed uint64) []time.Duration {
 	rng := rand.New(rand.NewPCG(seed, 0x61727269766c))
 	gap := func() float64 { return 1 / rate }
@@ -22,7 +22,7 @@ func Draw(n int, rate, cv float64, seed uint64) []time.Duration {
 		gap = func() float64 { return rng.ExpFloat64() / rate }
 	case cv > 0:
 		shape := 1 / (cv * cv)
-		gap = func() float64 { return gamma(rng, shape) / (shape * rate) }
+		gap = func() float64 { return drawGamma(rng, shape) / (shape * rate) }
 	}
 	out := make([]time.Duration, n)
 	var at, lost float64 // Kahan: a million gaps keep their mean
@@ -36,11 +36,11 @@ func Draw(n int, rate, cv float64, seed uint64) []time.Duration {
 	return out
 }
 
-// gamma draws from the gamma distribution of a shape and scale 1 (Marsaglia and Tsang, ACM
-// Trans. Math. Softw. 26, 2000, with their boost for shapes below 1).
-func gamma(rng *rand.Rand, shape float64) float64 {
+// drawGamma draws from the gamma distribution of a shape and scale 1 (Marsaglia and Tsang, ACM Trans. Math. Softw. 26,
+// 2000, with their boost for shapes below 1).
+func drawGamma(rng *rand.Rand, shape float64) float64 {
 	if shape < 1 {
-		return gamma(rng, shape+1) * math.Pow(1-rng.Float64(), 1/shape)
+		return drawGamma(rng, shape+1) * math.Pow(1-rng.Float64(), 1/shape)
 	}
 	d := shape - 1.0/3
 	c := 1 / math.Sqrt(9*d)
@@ -57,8 +57,8 @@ func gamma(rng *rand.Rand, shape float64) float64 {
 	}
 }
 
-// ParseTrace reads a schedule: seconds since the start, one per line, rising. Empty lines
-// and lines beginning with # are left out.
+// ParseTrace reads a schedule: seconds since the start, one per line, rising. It skips empty lines and lines beginning
+// with #.
 func ParseTrace(text []byte, name string) ([]time.Duration, error) {
 	var out []time.Duration
 	last := math.Inf(-1)

@@ -2,17 +2,17 @@ package traffic
 
 import "time"
 
-// Batcher says when a batch begins, and of how many requests.
+// Batcher decides when a batch begins, and of how many requests.
 type Batcher struct {
 	MaxBatch int
-	MaxDelay time.Duration // of the oldest request, from when it was due; 0 takes what waits
+	MaxDelay time.Duration // of the oldest request, from its due time; 0 takes the waiting requests at once
 	Split    *Splitter     // nil takes all that wait, up to MaxBatch
 	Rule     Overload
 	SLO      time.Duration // for Deadline
-	Alone    time.Duration // for Deadline: what a batch of one takes
+	Alone    time.Duration // for Deadline: the time of a batch of one
 }
 
-// next is the size of the batch that begins now, or 0 and when one could at the latest.
+// next returns the size of the batch that begins now, or 0 and the latest time at which one could begin.
 func (b *Batcher) next(waiting int, oldest, now time.Duration) (size int, at time.Duration) {
 	switch {
 	case waiting == 0:
@@ -27,6 +27,5 @@ func (b *Batcher) next(waiting int, oldest, now time.Duration) (size int, at tim
 	return size, now
 }
 
-// tooLate is the time before which a request must have been due not to be answered in
-// time, were its batch of one to begin now.
+// tooLate returns the due time before which a request cannot be answered in time, even if its batch of one began now.
 func (b *Batcher) tooLate(now time.Duration) time.Duration { return now + b.Alone - b.SLO }

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Callers are senders from outside the program: each calls from a goroutine of its own and is
-// told how its request ended. Nobody knows when they will send.
+// Callers are senders from outside the program: each calls from a goroutine of its own and receives the outcome of its
+// request. Their arrival times are unknown in advance.
 type Callers struct {
 	Queue *Queue
 
 	mu     sync.Mutex
-	closed bool // nobody may send any more
+	closed bool // no caller may send any more
 	sent   int64
 	calls  []*Call // by ticket
 	free   []int   // tickets
@@ -19,8 +19,8 @@ type Callers struct {
 
 // Call is a request of a caller from outside, with room for its answer.
 type Call struct {
-	// Request and Answer are the bytes that the network takes and gives. The service writes
-	// the answer before it tells how the request ended.
+	// Request and Answer are the bytes of the network's input and output. The service writes the answer before it
+	// reports the outcome.
 	Request, Answer []byte
 
 	over chan Outcome
@@ -31,7 +31,7 @@ func NewCall(request []byte, answer int) *Call {
 	return &Call{Request: request, Answer: make([]byte, answer), over: make(chan Outcome, 1)}
 }
 
-// Over is how the call ended, once; closed without a value where the service ended before.
+// Over receives the outcome of the call, once; it is closed without a value where the service ended before.
 func (c *Call) Over() <-chan Outcome { return c.over }
 
 // Send gives a call to the service that was due at a time; false where the service takes no
@@ -42,7 +42,7 @@ func (c *Callers) Send(call *Call, due, now time.Duration) bool {
 		c.mu.Unlock()
 		return false
 	}
-	refused, how, _ := c.Queue.Put(c.request(call, due), now)
+	refused, how, _ := c.Queue.Put(c.newRequest(call, due), now)
 	c.mu.Unlock()
 	if how != Completed {
 		c.Over(&refused, how, now)
@@ -58,15 +58,15 @@ func (c *Callers) Refuse(call *Call, due, now time.Duration) bool {
 		c.mu.Unlock()
 		return false
 	}
-	r := c.request(call, due)
+	r := c.newRequest(call, due)
 	c.Queue.Refuse(r, now)
 	c.mu.Unlock()
 	c.Over(&r, Refused, now)
 	return true
 }
 
-// request counts a call and gives it a ticket.
-func (c *Callers) request(call *Call, due time.Duration) Request {
+// newRequest counts a call and assigns it a ticket.
+func (c *Callers) newRequest(call *Call, due time.Duration) Request {
 	ticket := len(c.calls)
 	if n := len(c.free); n > 0 {
 		ticket, c.free = c.free[n-1], c.free[:n-1]
@@ -79,7 +79,7 @@ func (c *Callers) request(call *Call, due time.Duration) Request {
 	return r
 }
 
-// Call is the one with a ticket, which the service holds.
+// Call returns the call with a ticket that the service holds.
 func (c *Callers) Call(ticket int) *Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +103,7 @@ func (c *Callers) Close() {
 	c.closed = true
 }
 
-// Abandon tells the calls inside that the service has ended without them.
+// Abandon notifies the calls in the service that it has ended without them.
 func (c *Callers) Abandon() {
 	c.Close()
 	c.mu.Lock()
@@ -116,14 +116,14 @@ func (c *Callers) Abandon() {
 	}
 }
 
-// Sent is how many calls were counted.
+// Sent returns the number of calls counted.
 func (c *Callers) Sent() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sent
 }
 
-// Inside is how many calls have not ended.
+// Inside returns the number of calls that have not ended.
 func (c *Callers) Inside() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,9 +21,8 @@ type Service struct {
 	n      int
 }
 
-// Run serves until no request will come and the last one has been answered, or until the
-// context ends: then what is still in the service is open. It allocates nothing after its
-// first batches.
+// Run serves until no request will come and the last one has been answered, or until the context ends: requests in the
+// service then remain open. It allocates nothing after its first batches.
 func (s *Service) Run(ctx context.Context) error {
 	s.flying, s.head, s.n = make([][]Request, s.Depth), 0, 0
 	for i := range s.flying {
@@ -31,18 +30,18 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	for {
 		now := s.World.Now()
-		if err := s.answer(); err != nil {
+		if err := s.finishBatches(); err != nil {
 			return err
 		}
-		if s.Queue.full() { // nothing is refused while a batch could begin
-			if _, _, err := s.begin(); err != nil {
+		if s.Queue.isFull() { // nothing is refused while a batch could begin
+			if _, _, err := s.startBatches(); err != nil {
 				return err
 			}
 		}
 		s.World.Admit(now)
-		// Asked before looking: what is put in after the look is seen by Await.
+		// Over is read before the queue: Await sees a request that arrives after this reading.
 		over := s.World.Over()
-		at, given, err := s.begin()
+		at, given, err := s.startBatches()
 		if err != nil {
 			return err
 		}
@@ -58,8 +57,8 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// answer gives the answers of the batches that are done.
-func (s *Service) answer() error {
+// finishBatches delivers the answers of the completed batches.
+func (s *Service) finishBatches() error {
 	for s.n > 0 {
 		done, err := s.Runner.Done()
 		if err == nil && !done {
@@ -78,7 +77,7 @@ func (s *Service) answer() error {
 	return nil
 }
 
-// close books the end of a batch, which an error of its own fails.
+// close records the end of a batch; an error of the batch itself marks it as failed.
 func (s *Service) close(batch []Request, wrong int, err error) error {
 	now := s.World.Now()
 	how := Completed
@@ -91,12 +90,12 @@ func (s *Service) close(batch []Request, wrong int, err error) error {
 	}
 	s.Queue.mu.Lock()
 	if err != nil {
-		s.Books.fails(err)
+		s.Books.recordFailure(err)
 	}
 	for i := range batch {
-		s.Books.leave(&batch[i], how, now)
+		s.Books.recordEnd(&batch[i], how, now)
 	}
-	s.Books.batch(batch, wrong)
+	s.Books.recordBatch(batch, wrong)
 	s.Queue.mu.Unlock()
 	if s.Sender != nil {
 		for i := range batch {
@@ -106,13 +105,13 @@ func (s *Service) close(batch []Request, wrong int, err error) error {
 	return nil
 }
 
-// begin starts the batches that can start. at is when the next could at the latest, and
-// given how many requests the queue had been given.
-func (s *Service) begin() (at time.Duration, given int64, err error) {
+// startBatches starts the batches that can start. at is the latest time for the next one, and given the number of
+// requests that the queue had received.
+func (s *Service) startBatches() (at time.Duration, given int64, err error) {
 	for {
 		now := s.World.Now()
 		if s.Batcher.Rule == Deadline && s.n < s.Depth {
-			s.expire(now)
+			s.refuseExpired(now)
 		}
 		waiting, oldest, seen := s.Queue.Waiting()
 		size, when := s.Batcher.next(waiting, oldest, now)
@@ -134,8 +133,8 @@ func (s *Service) begin() (at time.Duration, given int64, err error) {
 	}
 }
 
-// expire refuses those that can no longer be answered in time.
-func (s *Service) expire(now time.Duration) {
+// refuseExpired refuses requests that can no longer be answered in time.
+func (s *Service) refuseExpired(now time.Duration) {
 	for {
 		r, gone := s.Queue.Expire(s.Batcher.tooLate(now), now)
 		if !gone {

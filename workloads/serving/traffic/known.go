@@ -15,7 +15,7 @@ type Answer struct {
 	Error, Tolerance float64 // relative
 }
 
-// known is a figure of a simulated service and what theory says it is.
+// known is a figure of a simulated service and its value by theory.
 type known struct {
 	name string
 	got  func(*Account) float64
@@ -75,8 +75,8 @@ func KnownAnswers(ctx context.Context) ([]Answer, error) {
 	return out, nil
 }
 
-// scheduleError is the largest relative error of a latency of six requests, one batch in flight,
-// 4 ms and 1 ms per request a batch, in five settings of the batcher. All are known exactly.
+// scheduleError returns the largest relative error of a latency of six requests, with one batch in flight that takes 4
+// ms plus 1 ms per request, in five settings of the batcher. All latencies are known exactly.
 func scheduleError(ctx context.Context) (worst float64, err error) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
@@ -100,7 +100,7 @@ func scheduleError(ctx context.Context) (worst float64, err error) {
 	return worst, nil
 }
 
-// latencies keeps those of six requests.
+// latencies keeps the latencies of six requests.
 type latencies [6]time.Duration
 
 // Over implements Sender.

@@ -14,7 +14,7 @@ func TestRefusedByAnEarlierCaller(t *testing.T) {
 		q.Put(Request{ID: 1, Due: 5 * ms, Counted: true}, 6*ms)
 		q.Put(Request{ID: 0, Due: 3 * ms, Counted: true}, 4*ms)
 		for _, r := range q.Take(nil, 1, 7*ms) {
-			books.leave(&r, Completed, 8*ms)
+			books.recordEnd(&r, Completed, 8*ms)
 		}
 		for _, fault := range books.Faults(2) {
 			t.Errorf("%s: %s", rule, fault)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Queue holds requests that wait, in the order in which they came. Senders and the loop
-// of the service share it. A queue with a limit allocates nothing once it is made.
+// Queue holds waiting requests in their order of arrival. Senders and the loop of the service share it. A queue with a
+// limit allocates nothing after its creation.
 type Queue struct {
 	mu    sync.Mutex
 	ring  []Request
@@ -18,7 +18,7 @@ type Queue struct {
 	books *Account
 }
 
-// firstPlaces is what a queue without a limit begins with.
+// firstPlaces is the initial size of a queue without a limit.
 const firstPlaces = 1024
 
 // NewQueue makes a queue of limit places, 0 being any number.
@@ -30,9 +30,8 @@ func NewQueue(limit int, rule Overload, books *Account) *Queue {
 	return &Queue{ring: make([]Request, places), limit: limit, rule: rule, books: books}
 }
 
-// Put gives a request to the service, which refuses it or another one where there is no
-// place: then refused is that one. room is false where the sender has to wait for a place
-// (Block), and the request was not taken.
+// Put gives a request to the service, which refuses it or another one where the queue is full: refused is then that
+// request. room is false where the sender has to wait for a place (Block), and the request was not accepted.
 func (q *Queue) Put(r Request, now time.Duration) (refused Request, how Outcome, room bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -44,18 +43,18 @@ func (q *Queue) Put(r Request, now time.Duration) (refused Request, how Outcome,
 			return Request{}, how, false
 		case RefuseOld:
 			refused, how = q.pop(), Refused
-			q.books.enter(&r, now)
+			q.books.recordArrival(&r, now)
 			q.push(r)
 		default:
-			q.books.enter(&r, now)
+			q.books.recordArrival(&r, now)
 			refused, how = r, Refused
 		}
 		q.given++
 		// A caller reads the clock before it gets here: the one refused may have come since.
-		q.books.leave(&refused, Refused, max(now, refused.Sent))
+		q.books.recordEnd(&refused, Refused, max(now, refused.Sent))
 		return refused, how, true
 	}
-	q.books.enter(&r, now)
+	q.books.recordArrival(&r, now)
 	q.push(r)
 	q.given++
 	return Request{}, how, true
@@ -66,12 +65,11 @@ func (q *Queue) Refuse(r Request, now time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	r.Sent = now
-	q.books.enter(&r, now)
-	q.books.leave(&r, Refused, now)
+	q.books.recordArrival(&r, now)
+	q.books.recordEnd(&r, Refused, now)
 }
 
-// Waiting is how many requests wait, when the oldest of them was due, and how many were
-// ever put in.
+// Waiting returns the number of waiting requests, the due time of the oldest, and the number ever put in.
 func (q *Queue) Waiting() (n int, oldest time.Duration, given int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,14 +79,14 @@ func (q *Queue) Waiting() (n int, oldest time.Duration, given int64) {
 	return q.n, oldest, q.given
 }
 
-// Given is how many requests were ever put in.
+// Given returns the number of requests ever put in.
 func (q *Queue) Given() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.given
 }
 
-func (q *Queue) full() bool {
+func (q *Queue) isFull() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.limit > 0 && q.n == q.limit
@@ -99,7 +97,7 @@ func (q *Queue) Take(into []Request, n int, now time.Duration) []Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.n > 0 {
-		q.books.queued(q.n)
+		q.books.recordQueue(q.n)
 	}
 	for range min(n, q.n) {
 		r := q.pop()
@@ -118,7 +116,7 @@ func (q *Queue) Expire(before, now time.Duration) (Request, bool) {
 	}
 	r := q.pop()
 	// The service read the clock before it looked here: the sender may have put r in since.
-	q.books.leave(&r, Expired, max(now, r.Sent))
+	q.books.recordEnd(&r, Expired, max(now, r.Sent))
 	return r, true
 }
 

@@ -8,26 +8,25 @@ import (
 	"time"
 )
 
-// poll is how long the service looks away at a time while it waits. It is the most by
-// which an arrival or an answer is noticed late.
+// poll is the pause between two checks while the service waits: the longest delay with which it notices an arrival or
+// an answer.
 const poll = 20 * time.Microsecond
 
 // Real is the machine's own time, in which a goroutine sends.
 type Real struct {
 	Queue  *Queue
 	Runner Runner
-	// Nap pauses while the service waits; nil is some 20 us on the machine's clock. Tests in
-	// which time is not the machine's give their own.
+	// Nap pauses while the service waits; nil is some 20 us on the machine's clock. Tests with a clock of their own
+	// replace it.
 	Nap func()
 
 	ctx   context.Context
 	began time.Time
-	ended atomic.Bool // nobody sends any more
+	ended atomic.Bool // no sender remains
 	wait  sync.WaitGroup
 }
 
-// Begin starts the clock and has source send what is due until it has nothing more, or the
-// context ends.
+// Begin starts the clock and lets source send each request when due, until it has no more or the context ends.
 func (r *Real) Begin(ctx context.Context, source Source) {
 	r.ctx, r.began = ctx, time.Now()
 	r.wait.Go(func() {
@@ -51,13 +50,13 @@ func (r *Real) Begin(ctx context.Context, source Source) {
 // BeginOutside starts the clock of a service that others send to, until End is called.
 func (r *Real) BeginOutside(ctx context.Context) { r.ctx, r.began = ctx, time.Now() }
 
-// End says that nobody sends any more.
+// End declares that no sender remains.
 func (r *Real) End() { r.ended.Store(true) }
 
 // Close waits for the sending goroutine.
 func (r *Real) Close() { r.wait.Wait() }
 
-// At is a time on the service's clock, no sooner than its beginning.
+// At converts a time to the service's clock, no sooner than its beginning.
 func (r *Real) At(t time.Time) time.Duration { return max(t.Sub(r.began), 0) }
 
 // Now implements World.

@@ -11,14 +11,14 @@ type Schedule struct {
 	Times  []time.Duration
 	WarmUp time.Duration // requests due before it are not counted
 	Queue  *Queue
-	Sender Sender // told of what the queue refuses; may be nil
+	Sender Sender // receives the requests that the queue refuses; may be nil
 
 	next  int
 	ended atomic.Bool // no more will be sent
 	count atomic.Int64
 }
 
-// Due is when the next request is; false after the last.
+// Due returns the time of the next request; false after the last.
 func (s *Schedule) Due() (time.Duration, bool) {
 	if s.next == len(s.Times) || s.ended.Load() {
 		return 0, false
@@ -26,7 +26,7 @@ func (s *Schedule) Due() (time.Duration, bool) {
 	return s.Times[s.next], true
 }
 
-// Send puts in what is due by now. It returns false where a request has to wait for a place.
+// Send puts in the requests due by now. It returns false where a request has to wait for a place.
 func (s *Schedule) Send(now time.Duration) bool {
 	for s.next < len(s.Times) && s.Times[s.next] <= now && !s.ended.Load() {
 		due := s.Times[s.next]
@@ -48,7 +48,7 @@ func (s *Schedule) Send(now time.Duration) bool {
 // End sends no further request.
 func (s *Schedule) End() { s.ended.Store(true) }
 
-// Sent is how many requests were put in.
+// Sent returns the number of requests put in.
 func (s *Schedule) Sent() int64 { return s.count.Load() }
 
 // Clients are callers each of which sends its next request when it has the answer to its
@@ -90,7 +90,7 @@ func (c *Clients) over(now time.Duration) bool {
 	return c.Most > 0 && c.sent >= c.Most || c.Until > 0 && now >= c.Until
 }
 
-// Over implements Sender: the client goes on.
+// Over implements Sender: the client continues.
 func (c *Clients) Over(r *Request, _ Outcome, now time.Duration) {
 	if next := r.Due + c.Pause; next > now {
 		c.later = append(c.later, next)
@@ -99,7 +99,7 @@ func (c *Clients) Over(r *Request, _ Outcome, now time.Duration) {
 	c.send(now)
 }
 
-// Due is when the next paused client sends.
+// Due returns the time at which the next paused client sends.
 func (c *Clients) Due() (time.Duration, bool) {
 	if len(c.later) == 0 {
 		return 0, false
@@ -107,7 +107,7 @@ func (c *Clients) Due() (time.Duration, bool) {
 	return c.later[0], true
 }
 
-// Send puts in what is due by now.
+// Send puts in the requests due by now.
 func (c *Clients) Send(now time.Duration) bool {
 	c.Begin(now)
 	for len(c.later) > 0 && c.later[0] <= now {
@@ -117,5 +117,5 @@ func (c *Clients) Send(now time.Duration) bool {
 	return true
 }
 
-// Sent is how many requests were put in.
+// Sent returns the number of requests put in.
 func (c *Clients) Sent() int64 { return c.sent }

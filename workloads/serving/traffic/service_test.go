@@ -68,13 +68,13 @@ func TestFaults(t *testing.T) {
 		spoil func(*Account)
 		want  string
 	}{
-		"lost":  {func(a *Account) { a.enter(&Request{ID: 7}, 0); a.inside-- }, "came in"},
-		"twice": {func(a *Account) { a.enter(&Request{ID: 9}, 0); a.leave(&Request{ID: 3}, Completed, 0) }, "left twice"},
+		"lost":  {func(a *Account) { a.recordArrival(&Request{ID: 7}, 0); a.inside-- }, "came in"},
+		"twice": {func(a *Account) { a.recordArrival(&Request{ID: 9}, 0); a.recordEnd(&Request{ID: 3}, Completed, 0) }, "left twice"},
 		"late": {func(a *Account) {
-			a.enter(&Request{ID: 9, Due: ms}, ms)
-			a.leave(&Request{ID: 9, Due: ms}, Completed, 0)
+			a.recordArrival(&Request{ID: 9, Due: ms}, ms)
+			a.recordEnd(&Request{ID: 9, Due: ms}, Completed, 0)
 		}, "before their requests"},
-		"wrong":  {func(a *Account) { a.batch(make([]Request, 1), 1) }, "another request"},
+		"wrong":  {func(a *Account) { a.recordBatch(make([]Request, 1), 1) }, "another request"},
 		"little": {func(a *Account) { a.area++ }, "Little's law"},
 	} {
 		a := NewAccount(1, ms, false)

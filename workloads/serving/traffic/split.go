@@ -13,7 +13,7 @@ type Splitter struct {
 	sizes []int
 }
 
-// Sizes are 1, 2, 4 … and most: those that are timed.
+// Sizes returns the batch sizes to time: 1, 2, 4 … and most.
 func Sizes(most int) []int {
 	var out []int
 	for b := 1; b < most; b *= 2 {
@@ -48,10 +48,10 @@ func NewSplitter(times map[int]time.Duration, pad bool) *Splitter {
 	return s
 }
 
-// First is the largest piece of the best cut of n requests, which is run first.
+// First returns the largest piece of the best division of n requests, which runs first.
 func (s *Splitter) First(n int) int { return s.first[min(n, len(s.first)-1)] }
 
-// Padded is the least of sizes that holds n.
+// Padded returns the least of sizes that holds n.
 func Padded(sizes []int, n int) int {
 	for _, b := range sizes {
 		if b >= n {

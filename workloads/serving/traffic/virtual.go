@@ -2,7 +2,7 @@ package traffic
 
 import "time"
 
-// Source is who sends requests in a virtual world.
+// Source sends requests in virtual time.
 type Source interface {
 	Due() (time.Duration, bool) // of the next request that time alone brings
 	Send(now time.Duration) bool
@@ -14,12 +14,12 @@ type Source interface {
 type Virtual struct {
 	Source Source
 	Time   func(b int) time.Duration
-	// Beside runs all batches in flight beside each other, as a device without end would.
+	// Beside runs all batches in flight in parallel, like a device with unlimited capacity.
 	Beside bool
 	// Stall is a stretch of time in which nothing is done; a batch that falls into it ends
 	// with it.
 	Stall [2]time.Duration
-	// Fails says whether a batch fails, by its number; nil is never.
+	// Fails decides by a batch's number whether it fails; nil means never.
 	Fails func(batch int) bool
 
 	now    time.Duration

@@ -13,17 +13,16 @@ import (
 )
 
 const (
-	// leastShare of the step is what a finding must promise: the default
-	// threshold of compare and gate, below which a change is not called one.
+	// leastShare is the least share of the step for a finding: the default threshold of compare and gate, below which
+	// they report no change.
 	leastShare = 0.05
-	// steadyShare is what three of four steps must promise of it.
+	// steadyShare is the share of the step that three of four steps must reach.
 	steadyShare = 0.8 * leastShare
-	// mostScale is the widest interval of the step that a claim follows: the step of a
-	// run that is wider is noise.
+	// mostScale is the widest interval of the step that a claim follows; a run with a wider step interval is noise.
 	mostScale = 1.05
-	// leastSamples is what an interval of the median needs; fewer prove nothing.
+	// leastSamples is the least number of samples for an interval of the median; fewer prove nothing.
 	leastSamples = 10
-	// longKernel is from when on a host kernel is worth splitting over all threads.
+	// longKernel is the duration in seconds above which a host kernel is worth splitting over all threads.
 	longKernel = 50e-6
 )
 
@@ -34,9 +33,9 @@ const (
 	stGap    = gpuprof.StageGap
 )
 
-// scene is a run as the rules see it: what each stage's exposed time is, and
-// how much of it no finding has claimed.
-type scene struct {
+// runContext is a run prepared for the rules: the exposed time of each stage, and the part that no finding has claimed
+// yet.
+type runContext struct {
 	*program
 	run  *gpuprof.Run
 	all  []*gpuprof.Run // of the sweep, run among them
@@ -44,26 +43,26 @@ type scene struct {
 	rule string
 
 	step float64 // seconds; 0 when the run has too few samples to advise on
-	// scale leads from an exposed time to what it may be at most in the step that is
-	// reported: exposed times are medians, and of the probed step where there is one.
+	// scale converts an exposed time to its maximum in the reported step: exposed times are medians, of the probed
+	// step where the run has one.
 	scale    float64
 	promised float64 // seconds that findings claim together
-	// rows are the exposed times of the stages, by sample or, where the pattern
-	// of a step repeats every k steps, by the mean of k of them.
+	// rows are the exposed times of the stages per sample or, where the pattern of a step repeats every k steps, the
+	// means of k samples.
 	names []string
 	rows  [][]float64
 
 	whole  map[string]float64 // exposed seconds, by stage
 	left   map[string]float64 // those not yet claimed
 	budget float64            // of the step
-	// Of a sweep: the values of a knob that were seen not to help, and the knobs
-	// whose gain was measured. Bounds on them have nothing to add.
+	// From a sweep: the values of a knob that measured no gain, and the knobs with a measured gain. Bounds on them
+	// would add nothing.
 	tried   map[string]map[string]bool
 	settled map[string]bool
 }
 
-func newScene(r *gpuprof.Run, all []*gpuprof.Run, o Options) *scene {
-	s := &scene{program: programOf(o.Workload), run: r, all: all, o: o, whole: map[string]float64{}, left: map[string]float64{}, tried: map[string]map[string]bool{}, settled: map[string]bool{}}
+func newRunContext(r *gpuprof.Run, all []*gpuprof.Run, o Options) *runContext {
+	s := &runContext{program: programOf(o.Workload), run: r, all: all, o: o, whole: map[string]float64{}, left: map[string]float64{}, tried: map[string]map[string]bool{}, settled: map[string]bool{}}
 	if r.Step.N() < leastSamples || !positive(r.Step.Median) || r.Throughput == nil || r.Throughput.Series == nil {
 		return s
 	}
@@ -77,7 +76,7 @@ func newScene(r *gpuprof.Run, all []*gpuprof.Run, o Options) *scene {
 	}
 	if hi := r.Step.CI95[1]; positive(hi) {
 		s.scale *= min(max(1, hi/s.step), mostScale)
-	} else { // there is no interval: the samples do not tell how far the step may lie
+	} else { // without an interval the range of the step is unknown
 		s.scale *= mostScale
 	}
 	for _, n := range s.names {
@@ -87,8 +86,8 @@ func newScene(r *gpuprof.Run, all []*gpuprof.Run, o Options) *scene {
 	return s
 }
 
-// collectRows lists the exposed times by sample.
-func (s *scene) collectRows() {
+// collectRows collects the exposed times of all stages, one row per sample or cycle.
+func (s *runContext) collectRows() {
 	periods := cmp.Or(s.run.ProbedStep, s.run.Step)
 	var series []*gpuprof.Series
 	for i := range s.run.Stages {
@@ -122,20 +121,20 @@ func (s *scene) collectRows() {
 	}
 }
 
-// cycle is over how many steps to take the mean: after so many what a step does
-// repeats, as far as knobs say.
-func (s *scene) cycle() int {
-	_, k := s.repeats("")
-	// Two batches are in flight: a caller that cannot keep up waits in one step
-	// and launches in the next, and steps alternate.
+// cycle returns the number of steps to average over: the period after which a step's work repeats, as declared by the
+// knobs.
+func (s *runContext) cycle() int {
+	_, k := s.repeatPeriod("")
+	// Two batches are in flight: a caller that cannot keep up waits in one step and launches in the next, so steps
+	// alternate.
 	k += k % 2
-	// Of fewer than four rows no quartile can be told.
+	// Fewer than four rows give no quartile.
 	return max(1, min(k, s.run.Step.N()/4))
 }
 
-// repeats is the knob whose effect comes again after the most steps, and after how
-// many; of those that act on a stage, if one is named.
-func (s *scene) repeats(stage string) (knob string, steps int) {
+// repeatPeriod returns the knob with the longest repetition period and that period in steps; if a stage is named, only
+// of the knobs that act on it.
+func (s *runContext) repeatPeriod(stage string) (knob string, steps int) {
 	steps = 1
 	for _, k := range s.knobs {
 		if k.Repeats == nil || stage != "" && !slices.Contains(k.Acts, stage) {
@@ -148,40 +147,40 @@ func (s *scene) repeats(stage string) (knob string, steps int) {
 	return knob, steps
 }
 
-// weights say which part of each stage's exposed time a rule is about, 0 to 1.
+// weights hold for each stage the share of its exposed time that a rule is about, 0 to 1.
 type weights map[string]float64
 
-// typical is what a step usually spends in the weighted stages, in seconds: the
-// median over the rows, which disturbed steps cannot move.
-func (s *scene) typical(w weights) float64 {
-	x := s.sums(w)
+// typical returns the seconds that a step usually spends in the weighted stages: the median over the rows, which
+// disturbed steps cannot move.
+func (s *runContext) typical(w weights) float64 {
+	x := s.sortedSums(w)
 	if len(x) == 0 {
 		return 0
 	}
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// atLeast is the lower quartile of the same: what three of four steps spend
-// there at least. Time that only some steps lose is the machine's doing.
-func (s *scene) atLeast(w weights) float64 {
-	x := s.sums(w)
+// lowerQuartile returns the seconds that three of four steps at least spend in the weighted stages. The machine, not
+// the program, causes time that only some steps lose.
+func (s *runContext) lowerQuartile(w weights) float64 {
+	x := s.sortedSums(w)
 	if len(x) == 0 {
 		return 0
 	}
 	return x[len(x)/4]
 }
 
-// sums are the rows' weighted exposed times, sorted.
-func (s *scene) sums(w weights) []float64 {
+// sortedSums returns the rows' weighted exposed times, sorted.
+func (s *runContext) sortedSums(w weights) []float64 {
 	x := make([]float64, len(s.rows))
 	for i := range s.rows {
-		x[i] = s.weighted(i, w)
+		x[i] = s.weightedSum(i, w)
 	}
 	slices.Sort(x)
 	return x
 }
 
-func (s *scene) weighted(row int, w weights) float64 {
+func (s *runContext) weightedSum(row int, w weights) float64 {
 	sum := 0.0
 	for c, n := range s.names {
 		sum += w[n] * s.rows[row][c]
@@ -189,7 +188,7 @@ func (s *scene) weighted(row int, w weights) float64 {
 	return sum
 }
 
-// advice is a finding in the making.
+// advice is a finding before its claim is settled.
 type advice struct {
 	stage    string
 	knob, to string
@@ -199,20 +198,20 @@ type advice struct {
 	evidence map[string]any
 	command  string // where it is not a sweep of knob
 	pytorch  string // where it is not the knob's own
-	unknown  string // why the run cannot tell what turning the knob gains: the time is found, and nothing claimed
+	unknown  string // why the run cannot bound the gain of the knob: the time is found, and nothing claimed
 }
 
-// offer claims the time of an advice and makes the finding, if enough of it is
-// there in most steps and nothing measured speaks against it.
-func (s *scene) offer(a advice) []gpuprof.Finding {
+// offer claims the time of an advice and makes the finding, if most steps have enough of that time and no measurement
+// contradicts it.
+func (s *runContext) offer(a advice) []gpuprof.Finding {
 	if _, there := s.run.Knobs[a.knob]; a.knob != "" && !there {
 		return nil // not this workload's
 	}
-	if s.step == 0 || !positive(a.want) || s.tried[a.knob][a.to] || s.settled[a.knob] || s.atLeast(a.of) < steadyShare*s.step {
+	if s.step == 0 || !positive(a.want) || s.tried[a.knob][a.to] || s.settled[a.knob] || s.lowerQuartile(a.of) < steadyShare*s.step {
 		return nil
 	}
-	got, taken := s.take(a.want, a.of)
-	rest := (s.typical(s.everything()) - got) / s.scale // stays
+	got, taken := s.claimTime(a.want, a.of)
+	rest := (s.typical(s.allStages()) - got) / s.scale // stays
 	claim := min(got*s.scale, max(got, s.step-rest), s.step-s.promised)
 	if claim < leastShare*s.step {
 		s.giveBack(got, taken)
@@ -226,8 +225,8 @@ func (s *scene) offer(a advice) []gpuprof.Finding {
 	return []gpuprof.Finding{s.finding(a, claim)}
 }
 
-// everything is the whole step.
-func (s *scene) everything() weights {
+// allStages weights every stage of the step with 1.
+func (s *runContext) allStages() weights {
 	of := weights{}
 	for _, n := range s.names {
 		of[n] = 1
@@ -235,40 +234,40 @@ func (s *scene) everything() weights {
 	return of
 }
 
-// open is what can still be claimed of a stage's weighted time.
-func (s *scene) open(stage string, weight float64) float64 {
+// unclaimed returns the seconds of a stage's weighted time that no finding has claimed.
+func (s *runContext) unclaimed(stage string, weight float64) float64 {
 	return min(s.left[stage], weight*s.whole[stage])
 }
 
-// take claims up to want seconds of the stages, each in proportion to what is
-// open of its weighted time, and says what it took of which.
-func (s *scene) take(want float64, of weights) (got float64, taken map[string]float64) {
+// claimTime claims up to want seconds of the stages, each in proportion to the unclaimed part of its weighted time,
+// and returns the seconds claimed in total and per stage.
+func (s *runContext) claimTime(want float64, of weights) (got float64, taken map[string]float64) {
 	total := 0.0
 	taken = map[string]float64{}
 	for _, n := range s.names { // in order: sums of floats depend on it
-		total += s.open(n, of[n])
+		total += s.unclaimed(n, of[n])
 	}
 	got = min(want, total, s.budget)
 	if !positive(got) {
 		return 0, taken
 	}
 	for n, w := range of {
-		taken[n] = got * s.open(n, w) / total
+		taken[n] = got * s.unclaimed(n, w) / total
 		s.left[n] -= taken[n]
 	}
 	s.budget -= got
 	return got, taken
 }
 
-// giveBack undoes a take that led to nothing.
-func (s *scene) giveBack(got float64, taken map[string]float64) {
+// giveBack undoes a claimTime that led to no finding.
+func (s *runContext) giveBack(got float64, taken map[string]float64) {
 	for n, v := range taken {
 		s.left[n] += v
 	}
 	s.budget += got
 }
 
-func (s *scene) finding(a advice, claim float64) gpuprof.Finding {
+func (s *runContext) finding(a advice, claim float64) gpuprof.Finding {
 	f := gpuprof.Finding{
 		Rule: s.rule, Stage: a.stage, Knob: a.knob, From: s.run.Knobs[a.knob], To: a.to, ClaimS: claim,
 		Evidence: a.evidence, Command: a.command, PyTorch: a.pytorch,
@@ -276,7 +275,7 @@ func (s *scene) finding(a advice, claim float64) gpuprof.Finding {
 	if f.Evidence == nil {
 		f.Evidence = map[string]any{}
 	}
-	// JSON has no word for what is not a number, and it is no evidence.
+	// JSON cannot represent NaN and infinities, and they are no evidence.
 	maps.DeleteFunc(f.Evidence, func(_ string, v any) bool {
 		x, ok := v.(float64)
 		return ok && (math.IsNaN(x) || math.IsInf(x, 0))
@@ -285,7 +284,7 @@ func (s *scene) finding(a advice, claim float64) gpuprof.Finding {
 		f.Evidence["share_of_step"] = claim / s.step
 	}
 	if f.Command == "" {
-		f.Command = s.sweep(append([]string{a.knob + "=" + a.to}, a.also...)...)
+		f.Command = s.sweepCommand(append([]string{a.knob + "=" + a.to}, a.also...)...)
 	}
 	if f.PyTorch == "" {
 		f.PyTorch = s.adviceFor(a.knob, a.to)
@@ -293,21 +292,21 @@ func (s *scene) finding(a advice, claim float64) gpuprof.Finding {
 	return f
 }
 
-func (s *scene) cuda() bool { return s.run.Device.Kind == "cuda" }
+func (s *runContext) cuda() bool { return s.run.Device.Kind == "cuda" }
 
-// exposed is a stage's exposed seconds a step, 0 for a stage there is not.
-func (s *scene) exposed(stage string) float64 { return s.typical(weights{stage: 1}) }
+// exposed returns a stage's exposed seconds per step, 0 for a missing stage.
+func (s *runContext) exposed(stage string) float64 { return s.typical(weights{stage: 1}) }
 
-// hostTime is the caller's time in a stage, seconds a step.
-func (s *scene) hostTime(stage string) float64 {
+// hostTime returns the caller's seconds per step in a stage.
+func (s *runContext) hostTime(stage string) float64 {
 	if st := s.run.Stage(stage); st != nil && st.Host != nil && positive(st.Host.Median) {
 		return st.Host.Median
 	}
 	return 0
 }
 
-// steps are the stages of a step.
-func (s *scene) steps() iter.Seq[*gpuprof.StageResult] {
+// stepStages iterates over the stages of a step.
+func (s *runContext) stepStages() iter.Seq[*gpuprof.StageResult] {
 	return func(yield func(*gpuprof.StageResult) bool) {
 		for i := range s.run.Stages {
 			if st := &s.run.Stages[i]; st.Parent == stStep && !yield(st) {
@@ -317,10 +316,10 @@ func (s *scene) steps() iter.Seq[*gpuprof.StageResult] {
 	}
 }
 
-// timed are those of them whose device time is known.
-func (s *scene) timed() iter.Seq[*gpuprof.StageResult] {
+// timedStages iterates over the stages of a step with a known device time.
+func (s *runContext) timedStages() iter.Seq[*gpuprof.StageResult] {
 	return func(yield func(*gpuprof.StageResult) bool) {
-		for st := range s.steps() {
+		for st := range s.stepStages() {
 			if st.Device != nil && positive(st.Device.Median) && !yield(st) {
 				return
 			}
@@ -328,8 +327,8 @@ func (s *scene) timed() iter.Seq[*gpuprof.StageResult] {
 	}
 }
 
-// kernels are what a stage launched.
-func (s *scene) kernels(stage string) []*gpuprof.StageResult {
+// kernelsOf returns the kernels that a stage launched.
+func (s *runContext) kernelsOf(stage string) []*gpuprof.StageResult {
 	var out []*gpuprof.StageResult
 	for i := range s.run.Stages {
 		if k := &s.run.Stages[i]; k.Parent == stage && stage != stStep && k.Device != nil && positive(k.Device.Median) {
@@ -339,8 +338,8 @@ func (s *scene) kernels(stage string) []*gpuprof.StageResult {
 	return out
 }
 
-// cpus are the CPUs this run could use: those of the machine, or its quota.
-func (s *scene) cpus() float64 {
+// cpus returns the number of CPUs this run could use: those of the machine, or its quota.
+func (s *runContext) cpus() float64 {
 	d := &s.run.Device
 	if d.CPUQuota > 0 {
 		return min(d.CPUQuota, float64(d.CPUCores))
@@ -348,10 +347,10 @@ func (s *scene) cpus() float64 {
 	return float64(d.CPUCores)
 }
 
-// overlap is the part of the caller's own work that overlapping it with the
-// device can hide. Kernels of the host device run on the CPUs the caller needs:
-// where they use all n, work of one thread still takes 1/n of its time.
-func (s *scene) overlap() float64 {
+// overlapShare returns the share of the caller's own work that overlapping it with the device can hide. Kernels of the
+// host device run on the CPUs that the caller needs: where they use all n, work of one thread still takes 1/n of its
+// time.
+func (s *runContext) overlapShare() float64 {
 	n := s.cpus()
 	if s.cuda() || n <= 0 || float64(s.run.Device.Cores) < n || s.meanKernel() < longKernel {
 		return 1
@@ -359,10 +358,10 @@ func (s *scene) overlap() float64 {
 	return 1 - 1/n
 }
 
-// meanKernel is the mean device time of a launch, in seconds.
-func (s *scene) meanKernel() float64 {
+// meanKernel returns the mean device time of a launch, in seconds.
+func (s *runContext) meanKernel() float64 {
 	device, launches := 0.0, s.run.Counters["launches"]
-	for st := range s.steps() {
+	for st := range s.stepStages() {
 		if st.Device != nil && st.Counters["launches"] > 0 {
 			device += st.Device.Median
 		}
@@ -375,8 +374,8 @@ func (s *scene) meanKernel() float64 {
 
 func positive(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
 
-// figure reads a number of Run.Input, which JSON may have made a float.
-func (s *scene) figure(name string) float64 {
+// figure reads a number of Run.Input, which decoding JSON turns into a float.
+func (s *runContext) figure(name string) float64 {
 	switch v := s.run.Input[name].(type) {
 	case float64:
 		return v
