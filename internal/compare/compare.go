@@ -36,6 +36,8 @@ type Metric struct {
 	// Digits are the significant digits that an exact value was stored with, where
 	// those are not all: more of them say nothing. 0 is all.
 	Digits int
+	// Undirected: its file does not say which direction is better. It is kept and shown, and is no part of a verdict.
+	Undirected bool
 	// Beside: it stands beside what the program reports, and is judged only where --metric names it.
 	Beside bool
 }

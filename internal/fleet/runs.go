@@ -85,7 +85,7 @@ func (r *Report) runs(job *Job, o Options) {
 	for i, res := range results {
 		for _, m := range res.Metrics {
 			v := middleOf(&m)
-			if m.Exact || !(v > 0) {
+			if m.Exact || m.Undirected || !(v > 0) {
 				continue
 			}
 			if slices.Contains(res.Stages, m.Name) {

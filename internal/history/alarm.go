@@ -91,6 +91,9 @@ func (t *Trend) awaited(m *Metric, class string, y []float64, at int, o Options)
 
 // alarming says that the present level is worse than an old one by the threshold.
 func (m *Metric) alarming(old, now, threshold float64) bool {
+	if m.undirected {
+		return false
+	}
 	if !m.Exact {
 		if m.HigherIsBetter {
 			old, now = now, old

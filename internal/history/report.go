@@ -81,7 +81,8 @@ type Metric struct {
 	Spread  gpuprof.Number `json:"spread"`
 	Scatter gpuprof.Number `json:"scatter"`
 
-	stage bool // one of the parts of the total
+	stage      bool // one of the parts of the total
+	undirected bool // no direction is better
 }
 
 // Level is sessions between two changes.

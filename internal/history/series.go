@@ -254,7 +254,7 @@ func (t *Trend) gather(points []point, o Options) {
 
 func (v value) metric(values []gpuprof.Number) Metric {
 	unknown := gpuprof.Number(math.NaN())
-	return Metric{Name: v.Name, Unit: v.Unit, HigherIsBetter: v.Higher, Exact: v.Exact, Values: values, Levels: []Level{}, Changes: []Change{}, Alarms: []Alarm{}, Spread: unknown, Scatter: unknown}
+	return Metric{Name: v.Name, Unit: v.Unit, HigherIsBetter: v.Higher, Exact: v.Exact, undirected: v.Shown, Values: values, Levels: []Level{}, Changes: []Change{}, Alarms: []Alarm{}, Spread: unknown, Scatter: unknown}
 }
 
 func chosen(patterns []string, name string) bool {
