@@ -20,6 +20,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 // Metric names a quantity and says how it compares.
@@ -60,6 +61,9 @@ type MetricData struct {
 	// were measured in turns, where it may be as late on both, compare by them.
 	SenderLate bool
 }
+
+// Median is the median of the medians of the runs, NaN where there is none.
+func (m *MetricData) Median() float64 { return stats.MedianOfRuns(m.Runs) }
 
 // Knob is a setting of what was measured.
 type Knob struct {

@@ -32,7 +32,7 @@ func ofRuns(runs []*gpuprof.Run) ([]figure, error) {
 			return nil, err
 		}
 		for _, m := range r.Metrics {
-			out = add(out, figure{benchmark: benchmark(run), metric: m.Name, unit: m.Unit, value: stats.MedianOfRuns(m.Runs)}, m.Runs)
+			out = add(out, figure{benchmark: benchmark(run), metric: m.Name, unit: m.Unit, value: m.Median()}, m.Runs)
 		}
 	}
 	if len(out) == 0 {
