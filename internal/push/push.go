@@ -65,14 +65,13 @@ func To(address string, getenv func(string) string) (*Server, error) {
 		Timeout:       tryTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // credentials stay with the server that was named
 	}}
-	path, plain := otlpPath, address
-	switch {
-	case strings.HasPrefix(address, otlpScheme):
-		plain = strings.TrimPrefix(address, otlpScheme)
-	case strings.HasPrefix(address, pyroscopeScheme):
-		plain, path, s.pyroscope = strings.TrimPrefix(address, pyroscopeScheme), pyroscopePath, true
-	default:
-		return nil, refuse("it does not name the kind of server")
+	path := otlpPath
+	plain, otlp := strings.CutPrefix(address, otlpScheme)
+	if !otlp {
+		if plain, s.pyroscope = strings.CutPrefix(address, pyroscopeScheme); !s.pyroscope {
+			return nil, refuse("it does not name the kind of server")
+		}
+		path = pyroscopePath
 	}
 	u, err := url.Parse(plain)
 	switch {

@@ -115,7 +115,7 @@ func TestOTLPIsReadByTheCollector(t *testing.T) {
 	all := data.ResourceProfiles().At(0).ScopeProfiles().At(0).Profiles()
 	for i := range all.Len() {
 		p := all.At(i)
-		if id := p.ProfileID(); id.IsEmpty() || uint64(p.DurationNano()) != 2_500_000_000 || p.Time().AsTime().Unix() != 1_700_000_000 {
+		if id := p.ProfileID(); id.IsEmpty() || p.DurationNano() != 2_500_000_000 || p.Time().AsTime().Unix() != 1_700_000_000 {
 			t.Errorf("profile %d: identity %v, %v at %v", i, id, p.DurationNano(), p.Time())
 		}
 		name := text.At(int(p.SampleType().TypeStrindex())) + " " + text.At(int(p.SampleType().UnitStrindex()))
