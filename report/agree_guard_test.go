@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"html"
 	"io"
@@ -202,10 +203,40 @@ func misfiled(t *truth, format, text string) (out []string) {
 				out = append(out, fmt.Sprintf("prometheus has %s in %s", value, line))
 			}
 		}
+	case "bmf":
+		out = append(out, misfiledBMF(t, text)...)
+	case "openmetrics":
+		for line := range strings.Lines(text) {
+			_, value, sample := strings.Cut(strings.TrimSpace(line), "} ")
+			if v, err := strconv.ParseFloat(value, 64); sample && (err != nil || !t.near(v)) {
+				out = append(out, fmt.Sprintf("openmetrics has %s in %s", value, line))
+			}
+		}
 	case "junit":
 		for line := range strings.Lines(suiteTime.ReplaceAllString(text, "")) {
 			for _, n := range t.unsaid(html.UnescapeString(line), nil) {
 				out = append(out, fmt.Sprintf("junit has %s in %s", n, line))
+			}
+		}
+	}
+	return out
+}
+
+// misfiledBMF are the numbers of Bencher's format that the document does not have. Its latencies are in nanoseconds.
+func misfiledBMF(t *truth, text string) (out []string) {
+	var file map[string]map[string]map[string]float64
+	if err := json.Unmarshal([]byte(text), &file); err != nil {
+		return []string{err.Error()}
+	}
+	for name, measures := range file {
+		for slug, values := range measures {
+			for _, v := range values {
+				if slug == "latency" {
+					v /= 1e9
+				}
+				if !t.near(v) {
+					out = append(out, fmt.Sprintf("bmf has %v of %s %s", v, name, slug))
+				}
 			}
 		}
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/csv"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/junit"
+	"github.com/gpuprof/gpuprof/report/metrics"
 	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/prometheus"
 )
@@ -167,6 +168,8 @@ func runDocuments(t *testing.T) (out []*guarded) {
 		g.json = rendered(t, func(w io.Writer) error { return document.EncodeRuns(w, runs...) })
 		g.files["csv"] = rendered(t, func(w io.Writer) error { return csv.Write(w, runs) })
 		g.files["bench"] = rendered(t, func(w io.Writer) error { return benchfmt.Write(w, runs) })
+		g.files["bmf"] = rendered(t, func(w io.Writer) error { return metrics.WriteBMF(w, runs) })
+		g.files["openmetrics"] = rendered(t, func(w io.Writer) error { return metrics.WriteOpenMetrics(w, runs) })
 		out = append(out, g)
 	}
 	return out
@@ -179,6 +182,8 @@ func comparisonDocuments(t *testing.T) (out []*guarded) {
 		g := guard(t, "comparison", name, "a comparison", c, page.Comparison, figure.OfComparison)
 		g.files["junit"] = rendered(t, func(w io.Writer) error { return junit.Write(w, c, junit.Options{}) })
 		g.files["bench"] = rendered(t, func(w io.Writer) error { return benchfmt.WriteComparison(w, c) })
+		g.files["bmf"] = rendered(t, func(w io.Writer) error { return metrics.WriteComparisonBMF(w, c) })
+		g.files["openmetrics"] = rendered(t, func(w io.Writer) error { return metrics.WriteComparisonOpenMetrics(w, c) })
 		out = append(out, g)
 	}
 	return out

@@ -62,6 +62,9 @@ var numbersIn = map[string]*regexp.Regexp{
 	"bench": regexp.MustCompile(`(?m)[ \t](\d+(?:\.\d+)?(?:e[-+]\d+)?) [A-Za-z]`),
 	"junit": regexp.MustCompile(`(?: |")(\d+\.\d+)`),
 
+	"bmf":         regexp.MustCompile(`": (\d+(?:\.\d+)?(?:e[-+]\d+)?),?\n`),
+	"openmetrics": regexp.MustCompile(`\} (\d+(?:\.\d+)?(?:e[-+]\d+)?)`),
+
 	"prometheus": regexp.MustCompile(`\} (\d+(?:\.\d+)?(?:e[-+]\d+)?)`),
 }
 

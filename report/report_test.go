@@ -15,6 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/report/markdown"
+	"github.com/gpuprof/gpuprof/report/metrics"
 	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/perfetto"
 	"github.com/gpuprof/gpuprof/report/pprof"
@@ -45,6 +46,7 @@ func writers() map[string]runWriter {
 		},
 		"bench": benchfmt.Write,
 		"csv":   csv.Write,
+		"bmf":   metrics.WriteBMF, "openmetrics": metrics.WriteOpenMetrics,
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 // Metric names a quantity and says how it compares.
@@ -36,6 +37,8 @@ type Metric struct {
 	// Digits are the significant digits that an exact value was stored with, where
 	// those are not all: more of them say nothing. 0 is all.
 	Digits int
+	// Undirected: its file does not say which direction is better. It is kept and shown, and is no part of a verdict.
+	Undirected bool
 	// Beside: it stands beside what the program reports, and is judged only where --metric names it.
 	Beside bool
 }
@@ -58,6 +61,9 @@ type MetricData struct {
 	// were measured in turns, where it may be as late on both, compare by them.
 	SenderLate bool
 }
+
+// Median is the median of the medians of the runs, NaN where there is none.
+func (m *MetricData) Median() float64 { return stats.MedianOfRuns(m.Runs) }
 
 // Knob is a setting of what was measured.
 type Knob struct {

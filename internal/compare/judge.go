@@ -44,6 +44,7 @@ func lay(kind string, old, new *Result, o Options) (*bench, error) {
 	}
 	b.blockAll()
 	b.oneSided()
+	b.undirected()
 	one := kind != kindGate && oneSource(b.entries)
 	for _, e := range b.entries {
 		switch {
@@ -56,6 +57,23 @@ func lay(kind string, old, new *Result, o Options) (*bench, error) {
 	}
 	return b, nil
 }
+
+// undirected takes the metrics out of the judgement that both sides have and of which no direction is better.
+func (b *bench) undirected() {
+	for _, e := range b.entries {
+		if e.sides[0] == nil || e.sides[1] == nil || !e.sides[0].Undirected && !e.sides[1].Undirected {
+			continue
+		}
+		if e.unlike || e.blame == blameMismatch || e.blame == blameStatus {
+			continue // that has to be put right first
+		}
+		e.blocked, e.result.Reason = "", noDirection
+		e.explains()
+	}
+}
+
+// noDirection is the reason of a metric that cannot become better or worse.
+const noDirection = "its file does not say whether more or less of it is better: it is shown and not judged"
 
 // How the sides of a comparison were measured: Comparison.Sides.
 const (

@@ -26,6 +26,9 @@ func (b *bench) next() []string {
 		}
 	}
 	var out []string
+	if n := len(b.entries); n > 0 && !slices.ContainsFunc(b.entries, func(e *entry) bool { return e.result.Reason != noDirection }) {
+		out = append(out, "give figures with a unit of time or a rate, or in a format that has directions: no metric of these files has one")
+	}
 	say := func(why blame, text func([]*entry) string) {
 		if es := by[why]; len(es) > 0 {
 			out = append(out, text(es))

@@ -68,7 +68,7 @@ func (c *Comparison) conclude(o Options) {
 		c.Verdict = Regressed
 	case seen[NotComparable]:
 		c.Verdict = NotComparable
-	case seen[Inconclusive] || len(c.Metrics)+len(c.Budgets) == 0 || len(c.Failed) > 0:
+	case seen[Inconclusive] || len(c.Failed) > 0 || len(c.Budgets) == 0 && c.Count(Explains) == len(c.Metrics):
 		c.Verdict = Inconclusive
 	case seen[Improved]:
 		c.Verdict = Improved

@@ -83,7 +83,7 @@ func (r *Report) judgeRuns(job *Job, o Options) {
 	for i, res := range results {
 		for _, m := range res.Metrics {
 			v := metricMedian(&m)
-			if m.Exact || !(v > 0) {
+			if m.Exact || m.Undirected || !(v > 0) {
 				continue
 			}
 			if slices.Contains(res.Stages, m.Name) {

@@ -89,6 +89,9 @@ func (t *Trend) awaitedSessions(m *Metric, class string, y []float64, at int, o 
 
 // exceedsThreshold reports whether the present level is worse than an old one by the threshold or more.
 func (m *Metric) exceedsThreshold(old, now, threshold float64) bool {
+	if m.undirected {
+		return false
+	}
 	if !m.Exact {
 		if m.HigherIsBetter {
 			old, now = now, old

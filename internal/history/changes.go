@@ -176,7 +176,7 @@ func (m *Metric) addChanges(t *Trend, r run, steps []stats.Step, moved []sentine
 			SessionsBefore: len(before), SessionsAfter: len(after),
 		}
 		c.Ratio, c.CI95 = m.levelRatio(r, before, after)
-		c.Worse = (c.New > c.Old) != m.HigherIsBetter
+		c.Worse = !m.undirected && (c.New > c.Old) != m.HigherIsBetter
 		for k := s.First; k <= s.Last; k++ {
 			if id := t.Sessions[r.at[k]].Commit.Short(); !slices.Contains(c.Commits, id) {
 				c.Commits = append(c.Commits, id)

@@ -35,7 +35,8 @@ type value struct {
 	Unit   string  `json:"unit"`
 	Higher bool    `json:"higher,omitempty"`
 	Exact  bool    `json:"exact,omitempty"`
-	Stage  bool    `json:"stage,omitempty"` // part of the total
+	Shown  bool    `json:"undirected,omitempty"` // no direction is better: shown, and never an alarm
+	Stage  bool    `json:"stage,omitempty"`      // part of the total
 	V      float64 `json:"v"`
 	Rate   float64 `json:"rate_per_s,omitempty"` // request rate of the measurement
 }
@@ -55,7 +56,7 @@ func newPoint(s *Session) point {
 }
 
 func metricValue(m *baseline.Metric) (value, bool) {
-	v := value{Name: m.Name, Unit: m.Unit, Higher: m.HigherIsBetter, Exact: m.Exact, Rate: m.Rate}
+	v := value{Name: m.Name, Unit: m.Unit, Higher: m.HigherIsBetter, Exact: m.Exact, Shown: m.Undirected, Rate: m.Rate}
 	if m.Exact {
 		c, ok := stats.CountOf(slices.Concat(m.Runs...))
 		v.V = c.Value

@@ -80,7 +80,8 @@ type Metric struct {
 	Spread  gpuprof.Number `json:"spread"`
 	Scatter gpuprof.Number `json:"scatter"`
 
-	stage bool // part of the total
+	stage      bool // part of the total
+	undirected bool // no direction is better
 }
 
 // Level is a range of sessions between two changes.

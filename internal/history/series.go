@@ -253,7 +253,7 @@ func (t *Trend) addMetrics(points []point, o Options) {
 
 func (v value) newMetric(values []gpuprof.Number) Metric {
 	unknown := gpuprof.Number(math.NaN())
-	return Metric{Name: v.Name, Unit: v.Unit, HigherIsBetter: v.Higher, Exact: v.Exact, Values: values, Levels: []Level{}, Changes: []Change{}, Alarms: []Alarm{}, Spread: unknown, Scatter: unknown}
+	return Metric{Name: v.Name, Unit: v.Unit, HigherIsBetter: v.Higher, Exact: v.Exact, undirected: v.Shown, Values: values, Levels: []Level{}, Changes: []Change{}, Alarms: []Alarm{}, Spread: unknown, Scatter: unknown}
 }
 
 func matchesAny(patterns []string, name string) bool {

@@ -14,7 +14,7 @@ import (
 // Format is one kind of output file.
 type Format struct {
 	Ext  string // with its dots: ".json.gz"
-	Name string // what renders it: json html png svg pprof markdown table csv bench perfetto junit prometheus speedscope folded recording
+	Name string // what renders it: json html png svg pprof markdown table csv bench perfetto junit prometheus bmf openmetrics speedscope folded recording
 	Doc  string
 }
 
@@ -32,6 +32,8 @@ func Formats() []Format {
 		{".txt", "table", "what the terminal shows"},
 		{".csv", "csv", "a row for each metric of the step and of each stage"},
 		{".bench", "bench", "Go benchmark format for benchstat"},
+		{".bmf.json", "bmf", "figures in Bencher's Metric Format"},
+		{".openmetrics", "openmetrics", "figures as OpenMetrics text"},
 		{".xml", "junit", "verdict as JUnit XML"},
 		{".prom", "prometheus", "metrics for Prometheus's node exporter"},
 		{".perfetto.json.gz", "perfetto", "trace for ui.perfetto.dev"},
@@ -54,7 +56,7 @@ func FormatOf(path string) (Format, error) {
 	}
 	// A trace in the Perfetto format is not a run, though its name ends like one; nor are stacks.
 	stem := strings.TrimSuffix(name, best.Ext)
-	if best.Ext == "" || best.Name == "json" && (strings.HasSuffix(stem, ".perfetto") || strings.HasSuffix(stem, ".speedscope")) {
+	if best.Ext == "" || best.Name == "json" && (strings.HasSuffix(stem, ".perfetto") || strings.HasSuffix(stem, ".bmf") || strings.HasSuffix(stem, ".speedscope")) {
 		return Format{}, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the format of %s: the extension is not known", path).WithFix("use one of %s", extensions())
 	}
 	return best, nil

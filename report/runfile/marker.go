@@ -85,6 +85,8 @@ func writtenByUs(path string, f Format) (bool, error) {
 		return false, err
 	}
 	switch f.Name {
+	case "bmf", "openmetrics":
+		return ourMetrics.Match(head), nil
 	case "speedscope":
 		return bytes.HasPrefix(head, []byte(SpeedscopeMark)), nil
 	case "recording": // a part; a recording itself is replaced with --force only
@@ -105,6 +107,7 @@ var (
 	htmlComment = regexp.MustCompile(`(?s)<!--.*?(-->|$)`)
 	htmlBody    = regexp.MustCompile(`(?i)<(body|script|title|style)[\s>]`)
 	generator   = regexp.MustCompile(`(?i)<meta\s+name="generator"\s+content="gpuprof[ "]`)
+	ourMetrics  = regexp.MustCompile(`^(\{\s*"gpuprof/|# TYPE gpuprof_result_)`) // neither format has comments
 	svgMark     = regexp.MustCompile(`^(\s*<\?xml[^>]*\?>)?\s*<!-- ` + Marker + `\b`)
 )
 

@@ -132,6 +132,30 @@ gzip -dc "$scratch/deb/usr/share/man/man1/gpuprof.1.gz" | cmp - "$scratch/archiv
 PATH=$PATH:/usr/sbin:/sbin "${installer[@]}" dpkg --root="$scratch/deb" --log=/dev/null -r gpuprof >/dev/null
 [ ! -e "$scratch/deb/usr/bin/gpuprof" ] || fail 'the package leaves its program behind'
 
+echo '--> Debian repository, installed by apt into an empty root'
+if command -v dpkg-scanpackages >/dev/null && command -v apt-get >/dev/null; then
+  # apt knows this repository alone; its package is unpacked beside the C library's own files.
+  mkdir -p "$scratch/apt/"{lists/partial,archives/partial,etc}
+  echo "deb [trusted=yes] file:$dist ./" >"$scratch/apt/etc/sources.list"
+  : >"$scratch/apt/status"
+  apt=(-o Dir::State="$scratch/apt" -o Dir::State::lists="$scratch/apt/lists" -o Dir::State::status="$scratch/apt/status" -o Dir::Cache="$scratch/apt"
+    -o Dir::Etc::sourcelist="$scratch/apt/etc/sources.list" -o Dir::Etc::sourceparts=- -o Dir::Etc::preferencesparts=- -o APT::Sandbox::User="$(id -un)" -o Acquire::Languages=none)
+  apt-get "${apt[@]}" -qq update >"$scratch/apt.txt" 2>&1 || fail "apt-get update of the repository: $(tail -2 "$scratch/apt.txt")"
+  (cd "$scratch/apt" && apt-get "${apt[@]}" -qq download gpuprof >"$scratch/apt.txt" 2>&1) || fail "apt-get download from the repository: $(tail -2 "$scratch/apt.txt")"
+  dpkg-deb -x "$scratch/apt/"gpuprof_*.deb "$scratch/fromapt"
+  cmp "$scratch/fromapt/usr/bin/gpuprof" "$scratch/archive/gpuprof" || fail 'the repository has another program than the archive'
+else
+  echo 'dist: NOT CHECKED: dpkg-scanpackages or apt-get is missing, so the Debian repository was not made' >&2
+fi
+
+echo '--> Homebrew formula and conda recipe'
+for file in gpuprof.rb recipe.yaml; do
+  [ -s "$dist/$file" ] || fail "$file is missing"
+  sum=$(sha256sum "$(one "gpuprof_*_linux_$arch.tar.gz")" | cut -d' ' -f1)
+  grep -q "$sum" "$dist/$file" || fail "$file has another checksum than the archive"
+done
+if command -v ruby >/dev/null; then ruby -c "$dist/gpuprof.rb" >/dev/null || fail 'the formula is no Ruby'; else echo 'dist: NOT CHECKED: ruby is missing, so the syntax of the formula was not checked' >&2; fi
+
 echo '--> wheel, installed by pip into a fresh environment'
 python3 -m venv "$scratch/venv"
 "$scratch/venv/bin/python" -m pip install -q --no-index --disable-pip-version-check --find-links "$dist" gpuprof-cli ||

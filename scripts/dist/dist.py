@@ -21,6 +21,7 @@ import tempfile
 
 import archives
 import manpage
+import packages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WHEEL = "gpuprof-cli"  # gpuprof is another project's name on PyPI
@@ -140,6 +141,7 @@ class Release:
             for done in [pool.submit(job, target) for target in self.targets for job in (self.archive, self.wheel, self.debian, self.image)]:
                 done.result()
         shutil.copy(ROOT / "scripts/dist/Containerfile", self.out)
+        packages.write(self.out, self.version, SUMMARY, self.epoch)
         sums = "".join(f"{hashlib.sha256(f.read_bytes()).hexdigest()}  {f.name}\n" for f in sorted(self.out.iterdir()) if f.is_file())
         (self.out / "SHA256SUMS").write_text(sums)
 

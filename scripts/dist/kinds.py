@@ -58,7 +58,7 @@ def record(files):
 
 
 for file in sorted(pathlib.Path(sys.argv[1]).iterdir()):
-    if file.suffix not in (".zip", ".whl", ".gz"):
+    if file.suffix not in (".zip", ".whl", ".gz") or file.name == "Packages.gz":
         continue
     files = contents(file)
     program, mode = next(v for n, v in files.items() if n.rsplit("/", 1)[1] in ("gpuprof", "gpuprof.exe") and "/completions/" not in n)

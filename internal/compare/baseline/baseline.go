@@ -103,6 +103,7 @@ type Metric struct {
 	Unit           string      `json:"unit"`
 	HigherIsBetter bool        `json:"higher_is_better,omitempty"`
 	Exact          bool        `json:"exact,omitempty"`
+	Undirected     bool        `json:"undirected,omitempty"` // no direction is better
 	Runs           [][]float64 `json:"runs"`
 	// Rate is the requests per second under which callers saw it, 0 for what no rate was set for; UnderLoad says that callers saw it.
 	Rate      float64 `json:"rate_per_s,omitempty"`
@@ -214,7 +215,7 @@ func SessionOf(res *compare.Result) Session {
 		Stages: append([]string{}, res.Stages...), Total: res.Total,
 	}
 	for _, m := range res.Metrics {
-		kept := Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact, Rate: m.Rate, UnderLoad: m.UnderLoad, SenderLate: m.SenderLate}
+		kept := Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact, Undirected: m.Undirected, Rate: m.Rate, UnderLoad: m.UnderLoad, SenderLate: m.SenderLate}
 		processes, samples := 0, 0
 		for _, run := range m.Runs {
 			if len(run) > 0 {
@@ -270,7 +271,7 @@ func (s *Session) Result(name string) *compare.Result {
 		Stages:  slices.Clone(s.Stages), Total: s.Total,
 	}
 	for _, m := range s.Metrics {
-		data := compare.MetricData{Metric: compare.Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact}, Runs: m.Runs, Rate: m.Rate, UnderLoad: m.UnderLoad, SenderLate: m.SenderLate}
+		data := compare.MetricData{Metric: compare.Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact, Undirected: m.Undirected}, Runs: m.Runs, Rate: m.Rate, UnderLoad: m.UnderLoad, SenderLate: m.SenderLate}
 		if m.Exact {
 			data.Digits = s.ExactDigits
 		}

@@ -10,6 +10,9 @@
 //	NVBench JSON            the file is one run, its sample files the samples
 //	Google Benchmark JSON   the file is one run, repetitions its samples
 //	pytest-benchmark JSON   the file is one run, rounds its samples
+//	asv results           the file is one run, recorded samples its samples
+//	JMH JSON              every fork is a run, its iterations the samples
+//	Bencher BMF, github-action-benchmark, vllm bench serve, AIPerf, guidellm   the file is one run of one sample
 //	name value unit         the text is one run, lines of one name its samples; so is a JSON object of numbers
 //
 // Several JSON documents in one file, one after the other or in an array, are

@@ -44,11 +44,6 @@ func isHyperfine(d jsonValue) bool {
 	return d.has("results") && !d.has("schema_version") && !isASV(d)
 }
 
-// isASV reports whether airspeed velocity wrote it, whose results are an object by benchmark.
-func isASV(d jsonValue) bool {
-	return d.has("results") && (d.has("commit_hash") || d.has("result_columns"))
-}
-
 func readHyperfine(d jsonValue) (*parsed, error) {
 	var f hyperfineFile
 	if err := d.decode(&f); err != nil {

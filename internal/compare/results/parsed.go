@@ -28,6 +28,7 @@ type parsed struct {
 type series struct {
 	name, unit string
 	higher     bool // more is better
+	undirected bool // nothing tells which direction is better
 	exact      bool // compared without statistics
 	counts     bool // a count: exact as long as it is the same in every run
 	guessed    bool // that it is exact is concluded from that
@@ -100,7 +101,7 @@ func (p *parsed) skip(name, why string) {
 func (p *parsed) merge(o *parsed) {
 	for _, s := range o.series {
 		into := p.at(s.name, s.unit)
-		into.higher, into.exact, into.counts = s.higher, s.exact, s.counts
+		into.higher, into.undirected, into.exact, into.counts = s.higher, s.undirected, s.exact, s.counts
 		into.runs = append(into.runs, s.runs...)
 	}
 	joinAll(p.env, o.env)
@@ -182,7 +183,7 @@ func (p *parsed) result(source string) *compare.Result {
 	}
 	for _, s := range p.series {
 		r.Metrics = append(r.Metrics, compare.MetricData{
-			Metric: compare.Metric{Name: s.name, Unit: s.unit, HigherIsBetter: s.higher, Exact: s.exact, Guessed: s.guessed},
+			Metric: compare.Metric{Name: s.name, Unit: s.unit, HigherIsBetter: s.higher, Exact: s.exact, Undirected: s.undirected, Guessed: s.guessed},
 			Runs:   s.runs,
 		})
 	}

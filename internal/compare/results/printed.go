@@ -5,6 +5,7 @@ import (
 	"regexp"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // printed are what the known programs print for people, or write as a table,
@@ -17,6 +18,8 @@ var printed = []struct {
 	{regexp.MustCompile(`(?m)^Benchmark +Time +CPU +Iterations|^name,iterations,real_time,cpu_time,`), "Google Benchmark shows", "--benchmark_out=FILE --benchmark_out_format=json"},
 	{regexp.MustCompile(`(?m)^\|.* Samples \| *CPU Time *\|`), "NVBench shows", "--jsonbin FILE"},
 	{regexp.MustCompile(`(?m)^-+ benchmark.*: \d+ tests -+\r?$`), "pytest-benchmark shows", "--benchmark-json FILE"},
+	{regexp.MustCompile(`(?m)^# JMH version: |^Benchmark +(\([\w.]+\) +)*Mode +Cnt +Score`), "JMH shows", "-rf json -rff FILE"},
+	{regexp.MustCompile(`(?m)^=+ Serving Benchmark Result =+\r?$`), "vllm bench serve shows", "--save-result --result-filename FILE"},
 	// A program that prints its JSON may print other words before it.
 	{regexp.MustCompile(`(?m)^[\[{]\s*$|^\{"`), "a program printed before its JSON", "the JSON alone, best in a file"},
 }
@@ -40,6 +43,7 @@ var members = regexp.MustCompile(`"(schema_version|benchmarks|results)"\s*:`)
 // what such a program shows people instead. What a training program prints, a line
 // of JSON a step perhaps, is neither.
 func Known(text []byte) bool {
+	text = withoutScript(text)
 	body := bytes.TrimLeft(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), " \t\r\n")
 	if len(body) == 0 {
 		return false
@@ -49,5 +53,14 @@ func Known(text []byte) bool {
 			return true
 		}
 	}
-	return testEvents(body) != nil || hasBenchLine(text) || members.Match(text) || hasPlainLine(text) || isPlainText(body)
+	return testEvents(body) != nil || hasBenchLine(text) || members.Match(text) || hasPlainLine(text) || isPlainText(body) || isForeign(body)
+}
+
+// isForeign reports whether a text is nothing but documents of one foreign format.
+func isForeign(body []byte) bool {
+	if body[0] != '{' && body[0] != '[' {
+		return false
+	}
+	docs, err := documents(document.NullNumbers(body))
+	return err == nil && kindOf(docs) != ""
 }

@@ -19,6 +19,13 @@ const (
 	FormatGoogle    = "google-benchmark"
 	FormatPytest    = "pytest-benchmark"
 	FormatHyperfine = "hyperfine"
+	FormatBMF       = "bencher"
+	FormatGitHub    = "github-action-benchmark"
+	FormatASV       = "asv"
+	FormatJMH       = "jmh"
+	FormatVLLM      = "vllm-bench"
+	FormatAIPerf    = "aiperf"
+	FormatGuideLLM  = "guidellm"
 	FormatPlain     = "plain figures" // lines "name value unit", or a JSON object of numbers
 )
 

@@ -197,6 +197,9 @@ func FuzzNVBench(f *testing.F)   { fuzz(f, "nvbench.json", "nvbench-means.json")
 func FuzzGoogle(f *testing.F)    { fuzz(f, "google.json") }
 func FuzzPytest(f *testing.F)    { fuzz(f, "pytest.json", "pytest-no-rounds.json") }
 func FuzzHyperfine(f *testing.F) { fuzz(f, "hyperfine.json") }
+func FuzzForeign(f *testing.F) {
+	fuzz(f, "bmf.json", "github-custom.json", "github-data.js", "asv.json", "jmh.json", "vllm.json", "aiperf.json", "guidellm.json")
+}
 
 func FuzzRun(f *testing.F) {
 	var b bytes.Buffer

@@ -19,7 +19,7 @@ type content struct {
 
 // sniff reads a text of any format that is known.
 func sniff(text []byte, name string, read reader) (*content, error) {
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	text = withoutScript(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
 	body := bytes.TrimLeft(text, " \t\r\n") // errors count lines in the whole text
 	if len(body) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: the file is empty", name).WithFix("run the program that should have written it: it probably failed")
@@ -72,24 +72,46 @@ func kindOfOne(d jsonValue) string {
 		switch known := document.Version(head.Kind) != ""; {
 		case head.Kind == document.Analysis:
 			return FormatAnalysis
-		case head.Kind == document.Run, !known && gpuprof.MajorOf(head.Version) > gpuprof.MajorOf(document.Version(document.Run)):
+		case head.Kind == document.Run, !known && !isAIPerf(d) && gpuprof.MajorOf(head.Version) > gpuprof.MajorOf(document.Version(document.Run)):
 			return FormatRun // decoding it says what a later gpuprof wrote
 		}
 	}
-	switch {
-	case isPytest(d):
-		return FormatPytest
-	case isGoogle(d):
-		return FormatGoogle
-	case isNVBench(d):
-		return FormatNVBench
-	case isHyperfine(d):
-		return FormatHyperfine
+	for _, f := range foreign {
+		if f.is(d) {
+			return f.format
+		}
 	}
 	return ""
 }
 
-const known = "a gpuprof run, Go benchmark lines, the JSON of NVBench, Google Benchmark, pytest-benchmark or hyperfine, lines \"name value unit\", or a JSON object of numbers"
+// foreign are the JSON formats of other programs in the order in which they are tried: how one document is told, and
+// how it is read.
+var foreign = []struct {
+	format string
+	is     func(jsonValue) bool
+	read   func(d jsonValue, name string, side reader) (*parsed, error)
+}{
+	{FormatGuideLLM, isGuideLLM, alone(readGuideLLM)},
+	{FormatPytest, isPytest, alone(readPytest)},
+	{FormatGoogle, isGoogle, alone(readGoogle)},
+	{FormatNVBench, isNVBench, readNVBench},
+	{FormatASV, isASV, alone(readASV)},
+	{FormatHyperfine, isHyperfine, alone(readHyperfine)},
+	{FormatJMH, isJMH, alone(readJMH)},
+	{FormatVLLM, isVLLM, alone(readVLLM)},
+	{FormatAIPerf, isAIPerf, alone(readAIPerf)},
+	{FormatGitHub, isGitHub, alone(readGitHub)},
+	{FormatGitHub, isGitHubData, alone(readGitHubData)},
+	{FormatBMF, isBMF, alone(readBMF)},
+}
+
+// alone is the reader of a format that names no other files.
+func alone(read func(jsonValue) (*parsed, error)) func(jsonValue, string, reader) (*parsed, error) {
+	return func(d jsonValue, _ string, _ reader) (*parsed, error) { return read(d) }
+}
+
+const known = "a gpuprof run, Go benchmark lines, the JSON of NVBench, Google Benchmark, pytest-benchmark, hyperfine, asv, JMH, Bencher, github-action-benchmark, " +
+	"vllm bench serve, AIPerf or guidellm, lines \"name value unit\", or a JSON object of numbers"
 
 // unknown says what the file is instead, where that can be told.
 func unknown(name string, docs []jsonValue) error {
@@ -106,8 +128,6 @@ func unknown(name string, docs []jsonValue) error {
 			is = "it was written by gpuprof but holds no run"
 		case d.has("traceEvents"):
 			is = "it is a trace; gpuprof analyze reads it, and gate takes it with --max"
-		case isASV(d):
-			is = "airspeed velocity (asv) wrote it, whose results are not read"
 		case kindOf(docs) == "" && kindOfOne(d) != "":
 			is = "it mixes documents of several formats"
 		default:
@@ -164,16 +184,14 @@ func readForeign(docs []jsonValue, kind, name string, read reader) (*content, er
 	return finish(all, name)
 }
 
+// readOne reads a document by the first row of its format that fits: a format may have documents of two kinds.
 func readOne(d jsonValue, kind, name string, read reader) (*parsed, error) {
-	switch kind {
-	case FormatPytest:
-		return readPytest(d)
-	case FormatGoogle:
-		return readGoogle(d)
-	case FormatNVBench:
-		return readNVBench(d, name, read)
+	for _, f := range foreign {
+		if f.format == kind && f.is(d) {
+			return f.read(d, name, read)
+		}
 	}
-	return readHyperfine(d)
+	return nil, fmt.Errorf("no reader of %s takes it", kind)
 }
 
 func parseText(text []byte, name string) (*content, error) {

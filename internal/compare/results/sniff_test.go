@@ -51,6 +51,9 @@ func brief(p *parsed) []string {
 		if s.exact {
 			line += " exact"
 		}
+		if s.undirected {
+			line += " undirected"
+		}
 		out = append(out, line)
 	}
 	return out
@@ -275,7 +278,7 @@ func TestBadFiles(t *testing.T) {
 // TestTruncatedAnywhere: a file cut at any byte is an error or, where the
 // format has no end mark, holds fewer lines; it never crashes or reads garbage.
 func TestTruncatedAnywhere(t *testing.T) {
-	for _, name := range []string{"nvbench.json", "google.json", "pytest.json", "hyperfine.json"} {
+	for _, name := range []string{"nvbench.json", "google.json", "pytest.json", "hyperfine.json", "bmf.json", "asv.json", "jmh.json", "aiperf.json", "guidellm.json", "github-custom.json", "github-data.js"} {
 		whole, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			t.Fatal(err)

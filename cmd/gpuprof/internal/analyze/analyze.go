@@ -4,6 +4,7 @@
 package analyze
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -26,6 +27,8 @@ type Cmd struct {
 	Steps   string   `placeholder:"A..B" help:"Cut out steps A to B of one trace: analyse them, and -o FILE.json.gz (of a .gpt: FILE.gpt) writes their events as a trace."`
 	Window  string   `placeholder:"T..U" help:"Cut out the time from T to U (10s..12s, from the first event on) of one trace, as --steps does."`
 	Force   bool     `help:"Replace files that gpuprof did not write."`
+
+	cli.Pushed `embed:""`
 }
 
 // Help implements kong.HelpProvider.
@@ -70,7 +73,8 @@ func (c *Cmd) Run(a *cli.App) error {
 	if err == nil {
 		err = cli.CheckPlot(a, c.Plot, outs)
 	}
-	if err != nil {
+	server, wrong := analysis.Server(c.Pushed)
+	if err := cmp.Or(err, wrong); err != nil {
 		return err
 	}
 	s, err := c.study(a, first, slices.ContainsFunc(outs, showsTraces))
@@ -78,7 +82,7 @@ func (c *Cmd) Run(a *cli.App) error {
 		return err
 	}
 	defer s.Close()
-	return errors.Join(analysis.Show(a, c.Format, s), savedPart(analysis, c.cuts()).Save(a, outs, s, c.Plot, c.Force))
+	return errors.Join(analysis.Show(a, c.Format, s), savedPart(analysis, c.cuts()).Save(a, outs, s, c.Plot, c.Force), analysis.SendTo(a, server, s))
 }
 
 // showsTraces says whether an output of a comparison shows the traces themselves, beside

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"errors"
 	"os"
 
@@ -69,7 +70,8 @@ func (c *Cmd) runMemory(a *cli.App, first *input.File) error {
 	if err == nil {
 		err = cli.CheckPlot(a, c.Plot, outs)
 	}
-	if err != nil {
+	server, wrong := formats.Server(c.Pushed)
+	if err := cmp.Or(err, wrong); err != nil {
 		return err
 	}
 	ins := []*input.File{first}
@@ -98,5 +100,5 @@ func (c *Cmd) runMemory(a *cli.App, first *input.File) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(formats.Show(a, c.Format, found), formats.Save(a, outs, found, c.Plot, c.Force))
+	return errors.Join(formats.Show(a, c.Format, found), formats.Save(a, outs, found, c.Plot, c.Force), formats.SendTo(a, server, found))
 }

@@ -12,6 +12,10 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
+// Distribution is the name of gpuprof's package on PyPI, where gpuprof is another project, and of the second command
+// that the package installs. scripts/dist/dist.py has it too, which a test compares.
+const Distribution = "gpuprof-cli"
+
 // ToolOf is the gpuprof that this process is: version and commit as the linker set them, else what
 // the Go tool recorded about the sources.
 func ToolOf(version, commit string) gpuprof.Tool {

@@ -11,7 +11,7 @@ import (
 
 // Cmd is the command line of the verb.
 type Cmd struct {
-	Old         string `arg:"" optional:"" complete:"file" help:"Result file before: of gpuprof, Go benchmarks, NVBench, Google Benchmark, pytest-benchmark or hyperfine; a trace or an analysis; or a stored baseline. Without files: run.previous.json and run.json."`
+	Old         string `arg:"" optional:"" complete:"file" help:"Result file before: of gpuprof or another benchmark program (docs/ci.md lists them); a trace or an analysis; or a stored baseline. Without files: run.previous.json and run.json."`
 	New         string `arg:"" optional:"" complete:"file" help:"Result file after."`
 	judge.Flags `embed:""`
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
@@ -20,8 +21,12 @@ func pathLine(self string) gpuprof.CheckLine {
 	if err != nil {
 		return l
 	}
-	if cli.SameFile(self, file) {
+	switch {
+	case cli.SameFile(self, file):
 		l.Found = "gpuprof is this program, " + file
+		return l
+	case sameContent(self, file):
+		l.Found = fmt.Sprintf("gpuprof is a copy of this program, %s; this one is %s", file, self)
 		return l
 	}
 	l.State, l.Found = gpuprof.Limited, fmt.Sprintf("gpuprof is %s, and this program is %s", file, self)
@@ -29,8 +34,34 @@ func pathLine(self string) gpuprof.CheckLine {
 	if isPython(file) {
 		l.Reason = "it is a Python script: the package gpuprof on PyPI is another project whose command has the same name"
 	}
-	l.Fix = "put the folder of this program first in PATH, or call it by its path"
+	l.Fix = fmt.Sprintf("put the folder of this program first in PATH, or call it by its path, %s", self)
+	if ours, err := exec.LookPath(cli.Distribution); err == nil && (cli.SameFile(self, ours) || sameContent(self, ours)) {
+		l.Fix = fmt.Sprintf("call this program as %s, which is %s", cli.Distribution, ours)
+	}
 	return l
+}
+
+// sameContent reports whether two files are copies of each other, as the two commands of the package are.
+func sameContent(a, b string) bool {
+	one, err1 := os.Stat(a)
+	two, err2 := os.Stat(b)
+	if err1 != nil || err2 != nil || one.Size() != two.Size() {
+		return false
+	}
+	first, err1 := sumOf(a)
+	second, err2 := sumOf(b)
+	return err1 == nil && err2 == nil && first == second
+}
+
+func sumOf(file string) (sum [sha256.Size]byte, err error) {
+	f, err := outside.OpenRegular(file, os.O_RDONLY, 0)
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return [sha256.Size]byte(h.Sum(nil)), err
 }
 
 // isPython says whether a file is a script of Python, as pip installs a package's commands.

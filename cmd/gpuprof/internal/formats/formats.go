@@ -31,6 +31,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/report/junit"
 	"github.com/gpuprof/gpuprof/report/markdown"
+	"github.com/gpuprof/gpuprof/report/metrics"
 	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/perfetto"
 	"github.com/gpuprof/gpuprof/report/pprof"
@@ -48,6 +49,10 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 			"perfetto": func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return perfetto.Write(w, runs) },
 			"csv":      func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return csv.Write(w, runs) },
 			"bench":    func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return benchfmt.Write(w, runs) },
+			"bmf":      func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return metrics.WriteBMF(w, runs) },
+			"openmetrics": func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error {
+				return metrics.WriteOpenMetrics(w, runs)
+			},
 		})))},
 		Comparison: cli.Kind[*compare.Comparison]{What: "a comparison", Prints: []string{"table", "json", "brief-json", "markdown", "bench"}, Writers: withBrief(always(brief.Comparison), withPages(page.Comparison, markdown.CommentLimit, withPictures(figure.OfComparison, map[string]cli.Writer[*compare.Comparison]{
 			"json": EncodeVerdict,
@@ -55,6 +60,10 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 				return junit.Write(w, c, junit.Options{Started: startedAt(c)})
 			},
 			"bench": func(w io.Writer, c *compare.Comparison, _ cli.Screen) error { return benchfmt.WriteComparison(w, c) },
+			"bmf":   func(w io.Writer, c *compare.Comparison, _ cli.Screen) error { return metrics.WriteComparisonBMF(w, c) },
+			"openmetrics": func(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
+				return metrics.WriteComparisonOpenMetrics(w, c)
+			},
 		})))},
 		Tuning: cli.Kind[*tune.Result]{What: "a tuning result", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Tune, 0, withPictures(figure.OfTuning, nil))},
 		Analysis: cli.Kind[*cli.Study]{What: "an analysis", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: withBrief(always(briefStudy), withPages(pageOfStudy, 0, withPictures(figureOfStudy, map[string]cli.Writer[*cli.Study]{

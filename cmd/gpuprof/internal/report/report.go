@@ -21,6 +21,8 @@ type Cmd struct {
 	Plot   string   `complete:"plot" placeholder:"KIND" help:"Content of pictures: ${plots}."`
 	Format string   `default:"table" formats:"run" placeholder:"FORMAT" help:"Format to print without -o: ${runFormats}."`
 	Force  bool     `help:"Replace files that gpuprof did not write."`
+
+	cli.Pushed `embed:""`
 }
 
 // Help implements kong.HelpProvider.
@@ -30,6 +32,7 @@ func (Cmd) Help() string {
 		"gpuprof report run.json -o report.html -o run.md",
 		"gpuprof report run.json --plot stages -o stages.svg",
 		"gpuprof report run.json --plot telemetry -o telemetry.png",
+		"gpuprof report run.json --push pyroscope+http://localhost:4040",
 	)
 }
 

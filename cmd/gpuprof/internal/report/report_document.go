@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"errors"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
@@ -93,11 +94,12 @@ func reportOf[D any](c *Cmd, a *cli.App, k cli.Kind[D], doc D, reading error) er
 	if err == nil {
 		err = cli.CheckPlot(a, c.Plot, outs)
 	}
-	if err := cmp.Or(err, reading); err != nil {
+	server, wrong := k.Server(c.Pushed)
+	if err := cmp.Or(err, wrong, reading); err != nil {
 		return err
 	}
-	if len(outs) == 0 {
+	if len(outs) == 0 && server == nil {
 		return k.Show(a, c.Format, doc)
 	}
-	return k.Save(a, outs, doc, c.Plot, c.Force)
+	return errors.Join(k.Save(a, outs, doc, c.Plot, c.Force), k.SendTo(a, server, doc))
 }

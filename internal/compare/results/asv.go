@@ -1,0 +1,141 @@
+package results
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// airspeed velocity: .asv/results/MACHINE/COMMIT-ENV.json of version 2. A benchmark's row has its columns in the
+// order of result_columns, and in each a list over the product of its parameters. null is a failure, NaN a
+// combination that the benchmark left out; NullNumbers has made null of both.
+type asvFile struct {
+	Columns []string                     `json:"result_columns"`
+	Results map[string][]json.RawMessage `json:"results"`
+	Params  map[string]any               `json:"params"` // of the machine
+	Commit  string                       `json:"commit_hash"`
+	Python  string                       `json:"python"`
+}
+
+// isASV reports whether airspeed velocity wrote it, whose results are an object by benchmark.
+func isASV(d jsonValue) bool {
+	return d.has("results") && (d.has("commit_hash") || d.has("result_columns"))
+}
+
+// asvKind is the unit and direction that asv gives a benchmark by the prefix of its name. A track_ benchmark has
+// its unit in another file, and no direction.
+func asvKind(name string) (unit string, is direction) {
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	for prefix, kind := range map[string]string{"time_": "s", "timeraw_": "s", "mem_": "B", "peakmem_": "B", "Time": "s", "TimeRaw": "s", "Mem": "B", "PeakMem": "B"} {
+		if strings.HasPrefix(last, prefix) {
+			return kind, lowerBetter
+		}
+	}
+	return "", undirected
+}
+
+func readASV(d jsonValue) (*parsed, error) {
+	if !d.has("result_columns") {
+		return nil, gpuprof.Errorf(nil, "it is of an asv before 0.5, without result_columns").WithFix("convert it with: asv update")
+	}
+	var f asvFile
+	if err := d.decode(&f); err != nil {
+		return nil, err
+	}
+	p := newParsed(FormatASV)
+	p.tool = "asv"
+	for _, key := range []string{"cpu", "arch", "machine"} {
+		if v, ok := f.Params[key]; ok && v != nil {
+			p.hard(key, fmt.Sprint(v))
+		}
+	}
+	p.soft("python", f.Python)
+	p.soft("commit", f.Commit)
+	for _, name := range slices.Sorted(maps.Keys(f.Results)) {
+		row := map[string]json.RawMessage{}
+		for i, raw := range f.Results[name] {
+			if i < len(f.Columns) {
+				row[f.Columns[i]] = raw
+			}
+		}
+		if err := p.asvRow(name, row, d); err != nil {
+			return nil, fmt.Errorf("benchmark %s: %w", name, err)
+		}
+	}
+	return p, nil
+}
+
+// asvRow adds the figures of one benchmark, a series for each combination of its parameters.
+func (p *parsed) asvRow(name string, row map[string]json.RawMessage, d jsonValue) error {
+	var params [][]string
+	var values []*figure
+	var samples [][]figure
+	for column, into := range map[string]any{"params": &params, "result": &values, "samples": &samples} {
+		if raw := row[column]; raw != nil {
+			if err := (jsonValue{raw: raw, room: d.room}).decode(into); err != nil {
+				return fmt.Errorf("%s: %w", column, err)
+			}
+		}
+	}
+	if len(values) == 0 {
+		p.fail(name, "asv has no result of it")
+		return nil
+	}
+	if n := combinations(params, len(values)); n != len(values) {
+		return fmt.Errorf("it has %d results for %d combinations of parameters", len(values), n)
+	}
+	unit, is := asvKind(name)
+	for i, v := range values {
+		full := name + asvParams(params, i)
+		if v == nil {
+			p.skip(full, "asv has no figure of it: it failed or left itself out")
+			continue
+		}
+		data := []figure{*v}
+		if i < len(samples) && len(samples[i]) > 0 {
+			data = samples[i]
+		} else if unit == "s" {
+			p.note("no-samples", "asv kept no single samples, only medians", "run it with asv run --record-samples")
+		}
+		list := make([]float64, len(data))
+		for k, one := range data {
+			list[k] = one.value
+			if _, err := oneTime(one.value); err != nil && unit == "s" {
+				return fmt.Errorf("sample %d %w", k+1, err)
+			}
+		}
+		s := p.at(full, unit)
+		s.better(is)
+		s.run(list...)
+	}
+	return nil
+}
+
+// combinations is the size of the product of all parameters, at most one more than limit.
+func combinations(params [][]string, limit int) int {
+	n := 1
+	for _, values := range params {
+		if n *= len(values); n > limit {
+			return limit + 1
+		}
+	}
+	return n
+}
+
+// asvParams are the parameters of the i-th combination, the last one changing fastest.
+func asvParams(params [][]string, i int) string {
+	if len(params) == 0 {
+		return ""
+	}
+	words := make([]string, len(params))
+	for k := len(params) - 1; k >= 0; k-- {
+		n := len(params[k])
+		words[k], i = strings.Trim(params[k][i%n], `'"`), i/n
+	}
+	return document.MaskText("(" + strings.Join(words, ", ") + ")")
+}

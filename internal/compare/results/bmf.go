@@ -1,0 +1,84 @@
+package results
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// Bencher Metric Format: an object by benchmark of objects by measure, each with a value. The file has neither units
+// nor directions; Bencher's own measures have both (bencher.dev, "Measures").
+type bmfMetric struct {
+	Value figure `json:"value"`
+}
+
+// bmfMeasures are Bencher's own measures by slug: their unit, and what makes base units of it. All but throughput are
+// better when they are less.
+var bmfMeasures = map[string]struct {
+	scale float64
+	unit  string
+	is    direction
+}{
+	"latency":          {1e-9, "s", lowerBetter}, // in nanoseconds
+	"throughput":       {1, "ops/s", higherBetter},
+	"build-time":       {1, "s", lowerBetter},
+	"file-size":        {1, "B", lowerBetter},
+	"instructions":     {1, "instructions", lowerBetter},
+	"estimated-cycles": {1, "cycles", lowerBetter},
+}
+
+// isBMF reports whether every member is an object of objects with a value. It stops at the first that is none.
+func isBMF(d jsonValue) bool {
+	if len(d.member) == 0 {
+		return false
+	}
+	for _, raw := range d.member {
+		measures := 0
+		if raw[0] != '{' || !everyMember(raw, func(measure []byte) bool {
+			measures++
+			return measure[0] == '{' && !everyMember(measure, func([]byte) bool { return true }, "value")
+		}) || measures == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// everyMember reports whether all members of an object pass; with a name, whether none is called so.
+func everyMember(object []byte, pass func(value []byte) bool, not ...string) bool {
+	all := true
+	document.JSONMembers(object, func(key string, value []byte) bool {
+		all = pass(value) && !slices.Contains(not, key)
+		return all
+	})
+	return all
+}
+
+func readBMF(d jsonValue) (*parsed, error) {
+	var f map[string]map[string]bmfMetric
+	if err := d.decode(&f); err != nil {
+		return nil, err
+	}
+	p := newParsed(FormatBMF)
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		for _, slug := range slices.Sorted(maps.Keys(f[name])) {
+			measure, known := bmfMeasures[slug]
+			if !known {
+				measure.scale = 1
+			}
+			v := f[name][slug].Value.value * measure.scale
+			if measure.unit == "s" {
+				if _, err := oneTime(v); err != nil {
+					return nil, fmt.Errorf("benchmark %s: the measure %s %w", name, slug, err)
+				}
+			}
+			s := p.at(strings.TrimSuffix(name+":"+slug, ":latency"), measure.unit)
+			s.better(measure.is)
+			s.run(v)
+		}
+	}
+	return p, nil
+}

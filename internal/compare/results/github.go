@@ -1,0 +1,151 @@
+package results
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// github-action-benchmark: what it takes as customSmallerIsBetter or customBiggerIsBetter, a list of name, unit and
+// value, and the history that it keeps, data.js. Which of the two a list is stands in the workflow alone. The
+// history has the tool beside each entry.
+type githubBench struct {
+	Name  string `json:"name"`
+	Unit  string `json:"unit"`
+	Value figure `json:"value"`
+}
+
+type githubEntry struct {
+	Commit struct {
+		ID string `json:"id"`
+	} `json:"commit"`
+	Date  float64       `json:"date"` // milliseconds since 1970
+	Tool  string        `json:"tool"`
+	Bench []githubBench `json:"benches"`
+}
+
+// githubTools have the direction of each tool, as the action itself compares them.
+var githubTools = map[string]direction{
+	"cargo": lowerBetter, "go": lowerBetter, "benchmarkjs": higherBetter, "benchmarkluau": lowerBetter, "pytest": higherBetter,
+	"googlecpp": lowerBetter, "catch2": lowerBetter, "julia": lowerBetter, "jmh": lowerBetter, "benchmarkdotnet": lowerBetter,
+	"customSmallerIsBetter": lowerBetter, "customBiggerIsBetter": higherBetter,
+}
+
+func isGitHub(d jsonValue) bool { return d.has("name", "unit", "value") }
+
+func isGitHubData(d jsonValue) bool { return d.has("entries") && d.has("lastUpdate") }
+
+// githubScript is the statement that data.js begins with.
+var githubScript = []byte("window.BENCHMARK_DATA")
+
+// withoutScript is the JSON of data.js; any other text stays as it is.
+func withoutScript(text []byte) []byte {
+	body := bytes.TrimLeft(text, " \t\r\n")
+	if !bytes.HasPrefix(body, githubScript) {
+		return text
+	}
+	body = bytes.TrimLeft(body[len(githubScript):], " \t\r\n=")
+	value, _ := document.JSONValue(body)
+	if len(value) == 0 {
+		return text
+	}
+	return value
+}
+
+func readGitHub(d jsonValue) (*parsed, error) {
+	var b githubBench
+	if err := d.decode(&b); err != nil {
+		return nil, err
+	}
+	p := newParsed(FormatGitHub)
+	err := p.github("", &b, undirected, false)
+	return p, err
+}
+
+// github adds a figure. A direction that the file declares goes before that of the unit.
+func (p *parsed) github(suite string, b *githubBench, is direction, declared bool) error {
+	if b.Name == "" {
+		return fmt.Errorf("a benchmark has no name")
+	}
+	v, unit, of := quantity(b.Value.value, b.Unit)
+	if !declared {
+		is = of
+	}
+	s := p.at(suite+b.Name, unit)
+	if s.unit != unit {
+		return fmt.Errorf("benchmark %s is in %q and in %q", b.Name, s.unit, unit)
+	}
+	s.better(is)
+	s.run(v)
+	return nil
+}
+
+// readGitHubData reads the newest commit of each suite. Its entries are runs; those of other commits are left out.
+func readGitHubData(d jsonValue) (*parsed, error) {
+	var f struct {
+		Entries map[string]json.RawMessage `json:"entries"`
+	}
+	if err := d.decode(&f); err != nil {
+		return nil, err
+	}
+	p := newParsed(FormatGitHub)
+	for _, suite := range slices.Sorted(maps.Keys(f.Entries)) {
+		var entries []githubEntry
+		if err := (jsonValue{raw: f.Entries[suite], room: d.room}).decode(&entries); err != nil {
+			return nil, fmt.Errorf("suite %s: %w", suite, err)
+		}
+		if len(entries) == 0 {
+			continue
+		}
+		newest := slices.MaxFunc(entries, func(a, b githubEntry) int { return int(min(max(a.Date-b.Date, -1), 1)) })
+		prefix := ""
+		if len(f.Entries) > 1 {
+			prefix = suite + "/"
+		}
+		left := 0
+		for i := range entries {
+			e := &entries[i]
+			if e.Commit.ID != newest.Commit.ID || e.Tool != newest.Tool {
+				left++
+				continue
+			}
+			if err := p.githubEntry(prefix, e); err != nil {
+				return nil, fmt.Errorf("suite %s: %w", suite, err)
+			}
+		}
+		p.soft("commit", newest.Commit.ID)
+		if left > 0 {
+			p.note("older-entries", fmt.Sprintf("%d older entries of the suite %s are left out; the newest commit is %.12s", left, suite, newest.Commit.ID),
+				"give each commit as a file of its own to compare two of them")
+		}
+	}
+	return p, nil
+}
+
+func (p *parsed) githubEntry(prefix string, e *githubEntry) error {
+	is, known := githubTools[e.Tool]
+	if !known {
+		return gpuprof.Errorf(nil, "the tool %q has no direction here", e.Tool).WithFix("give a file of a tool that github-action-benchmark has: %s", strings.Join(slices.Sorted(maps.Keys(githubTools)), ", "))
+	}
+	p.hard("tool", e.Tool)
+	for i := range e.Bench {
+		b := &e.Bench[i]
+		of := is
+		if e.Tool == "go" { // the first figure of a line has the units of all
+			b.Unit, _, _ = strings.Cut(strings.ReplaceAll(b.Unit, "\t", " "), " ")
+		}
+		if _, rate := cutRate(b.Unit); rate && e.Tool == "go" {
+			of = higherBetter // MB/s, which go test prints beside the time
+		}
+		if err := p.github(prefix, b, of, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package results
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// The files of three programs that load an inference server: vllm bench serve, AIPerf (and GenAI-Perf before it)
+// and guidellm. A file, or an object of it, is one run, and each statistic of it one sample. Figures of different
+// loads have different names, so that they never meet.
+
+// loadName is "[request_rate=4 max_concurrency=8]", "" of no load.
+func loadName(pairs ...string) string {
+	var words []string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			words = append(words, pairs[i]+"="+pairs[i+1])
+		}
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return document.MaskText("[" + strings.Join(words, " ") + "]")
+}
+
+// word is a JSON value as text: a number or a string, "" for anything else.
+func word(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var number json.Number
+	if json.Unmarshal(raw, &number) == nil {
+		return number.String()
+	}
+	return ""
+}
+
+func isVLLM(d jsonValue) bool {
+	return d.has("model_id", "num_prompts", "duration", "request_throughput", "completed")
+}
+
+// vllmScalars are the figures of vllm bench serve that are no latency. The totals of tokens and the duration are set
+// by the load, and have no direction.
+var vllmScalars = []struct {
+	key, unit string
+	is        direction
+}{
+	{"request_throughput", "requests/s", higherBetter}, {"request_goodput", "requests/s", higherBetter}, {"request_goodput:", "requests/s", higherBetter},
+	{"output_throughput", "tokens/s", higherBetter}, {"total_token_throughput", "tokens/s", higherBetter}, {"max_output_tokens_per_s", "tokens/s", higherBetter},
+	{"failed", "requests", lowerBetter}, {"completed", "requests", undirected}, {"duration", "s", undirected},
+	{"total_input_tokens", "tokens", undirected}, {"total_output_tokens", "tokens", undirected}, {"max_concurrent_requests", "requests", undirected},
+}
+
+func readVLLM(d jsonValue) (*parsed, error) {
+	p := newParsed(FormatVLLM)
+	p.tool = "vllm bench serve"
+	p.hard("model", word(d.member["model_id"]))
+	p.hard("backend", firstWord(d, "endpoint_type", "backend"))
+	p.hard("num_prompts", word(d.member["num_prompts"]))
+	load := loadName("request_rate", word(d.member["request_rate"]), "max_concurrency", word(d.member["max_concurrency"]))
+	for _, s := range vllmScalars {
+		if err := p.servingFigure(strings.TrimSuffix(s.key, ":")+load, s.unit, 1, s.is, d.member[s.key]); err != nil {
+			return nil, err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(d.member)) {
+		name, ms := strings.CutSuffix(key, "_ms")
+		if !ms || strings.HasPrefix(key, "std_") {
+			continue // a spread is no figure of its own
+		}
+		statistic, what, ok := strings.Cut(name, "_")
+		if !ok {
+			continue
+		}
+		if err := p.servingFigure(what+"/"+statistic+load, "s", 1e-3, lowerBetter, d.member[key]); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func firstWord(d jsonValue, keys ...string) string {
+	for _, k := range keys {
+		if w := word(d.member[k]); w != "" {
+			return w
+		}
+	}
+	return ""
+}
+
+// servingFigure adds one figure as a run; a missing or null one is left out.
+func (p *parsed) servingFigure(name, unit string, scale float64, is direction, raw json.RawMessage) error {
+	if raw == nil || string(raw) == "null" {
+		return nil
+	}
+	var v figure
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	s := p.at(name, unit)
+	s.better(is)
+	s.run(v.value * scale)
+	return nil
+}
+
+func isAIPerf(d jsonValue) bool {
+	return d.has("request_latency") && (d.has("aiperf_version") || d.has("input_config")) && !d.has("benchmarks")
+}
+
+// aiperfStatistics are those that are read of a distribution. The mean stands for a figure without one.
+var aiperfStatistics = []string{"avg", "p50", "p90", "p95", "p99"}
+
+// aiperfShown are figures in a unit of time or a rate that the load sets: they have no direction.
+var aiperfShown = []string{"benchmark_duration", "audio_duration", "min_request_timestamp", "max_response_timestamp", "usage_prompt_audio_seconds", "network_rtt"}
+
+// aiperfMore and aiperfLess are other figures that AIPerf's own metrics mark as better when they are larger, or count
+// what went wrong. Lengths and counts of tokens are those of the load.
+var (
+	aiperfMore = []string{"good_request_fraction", "nvidia_performance_per_watt", "nvidia_output_tps_per_watt", "nvidia_goodput_per_watt",
+		"nvidia_output_tokens_per_joule", "amd_performance_per_watt", "amd_output_tps_per_watt", "amd_goodput_per_watt", "amd_output_tokens_per_joule", "rtfx"}
+	aiperfLess = []string{"error_request_count", "request_error_rate", "context_overflow_count"}
+)
+
+func aiperfDirection(tag string, of direction) direction {
+	switch {
+	case slices.Contains(aiperfShown, tag):
+		return undirected
+	case slices.Contains(aiperfMore, tag):
+		return higherBetter
+	case slices.Contains(aiperfLess, tag):
+		return lowerBetter
+	}
+	return of
+}
+
+func readAIPerf(d jsonValue) (*parsed, error) {
+	p := newParsed(FormatAIPerf)
+	p.tool = strings.TrimSpace("AIPerf " + word(d.member["aiperf_version"]))
+	var info struct {
+		Values map[string]json.RawMessage `json:"variation_values"`
+	}
+	if raw := d.member["run_info"]; raw != nil {
+		if err := (jsonValue{raw: raw, room: d.room}).decode(&info); err != nil {
+			return nil, fmt.Errorf("run_info: %w", err)
+		}
+	}
+	var config map[string]json.RawMessage
+	if raw := d.member["input_config"]; raw != nil && json.Unmarshal(raw, &config) == nil {
+		for _, key := range []string{"phases", "loadgen"} { // what sets the load, by version
+			if raw := config[key]; raw != nil {
+				p.hard(key, document.MaskText(string(raw)))
+			}
+		}
+	}
+	var pairs []string
+	for _, k := range slices.Sorted(maps.Keys(info.Values)) {
+		pairs = append(pairs, k, word(info.Values[k]))
+	}
+	load := loadName(pairs...)
+	switch why := word(d.member["incomplete_reason"]); {
+	case why != "":
+		p.fail("the run", "AIPerf did not complete it: "+why)
+	case string(d.member["was_cancelled"]) == "true":
+		p.fail("the run", "it was cancelled")
+	}
+	for _, tag := range slices.Sorted(maps.Keys(d.member)) {
+		var m map[string]json.RawMessage
+		if raw := d.member[tag]; raw[0] != '{' || json.Unmarshal(raw, &m) != nil || m["unit"] == nil || m["avg"] == nil {
+			continue
+		}
+		for _, statistic := range aiperfStatistics {
+			name := tag
+			if m["p50"] != nil {
+				name += "/" + statistic
+			}
+			scale, unit, of := quantity(1, aiperfUnit(word(m["unit"])))
+			if err := p.servingFigure(name+load, unit, scale, aiperfDirection(tag, of), m[statistic]); err != nil {
+				return nil, err
+			}
+			if m["p50"] == nil {
+				break
+			}
+		}
+	}
+	return p, nil
+}
+
+// aiperfUnit drops what a rate is counted by: tokens/sec/user is a rate.
+func aiperfUnit(unit string) string {
+	if strings.Contains(unit, "/sec/") {
+		what, _, _ := strings.Cut(unit, "/sec/")
+		return what + "/sec"
+	}
+	return unit
+}

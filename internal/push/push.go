@@ -1,0 +1,211 @@
+// Package push sends a profile to a server: to a receiver of OTLP profiles (OpenTelemetry Collector) or to Pyroscope.
+// Credentials come from the environment and are in no message. A try has a time limit, and there are few.
+package push
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// The environment variables of credentials: a bearer token, or a user with a password. The tenant is Pyroscope's
+// (X-Scope-OrgID). The service is the name under which the profile is kept.
+const (
+	tokenVariable    = "GPUPROF_PUSH_TOKEN"
+	userVariable     = "GPUPROF_PUSH_USER"
+	passwordVariable = "GPUPROF_PUSH_PASSWORD"
+	tenantVariable   = "GPUPROF_PUSH_TENANT"
+	serviceVariable  = "OTEL_SERVICE_NAME"
+)
+
+// The bounds of a push.
+const (
+	tries        = 3
+	tryTime      = 20 * time.Second
+	longestPause = 10 * time.Second // however long the server asks to wait
+	answerBytes  = 4 << 10
+)
+
+// The kinds of server by the beginning of the scheme, and where each takes profiles.
+const (
+	otlpScheme      = "otlp+"
+	pyroscopeScheme = "pyroscope+"
+	otlpPath        = "/v1development/profiles"
+	pyroscopePath   = "/ingest"
+)
+
+// Server is where a profile goes.
+type Server struct {
+	url       *url.URL
+	pyroscope bool
+	getenv    func(string) string
+	client    *http.Client
+	pause     func(context.Context, time.Duration) error // between tries
+}
+
+// To is the server of otlp+http://host:4318, otlp+https://…, pyroscope+http://host:4040 or pyroscope+https://…; other
+// addresses are ErrUsage.
+func To(address string, getenv func(string) string) (*Server, error) {
+	refuse := func(why string) error {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the address to push to: %s", why).WithFix("give otlp+http://HOST:4318 (a receiver of OTLP profiles) or pyroscope+http://HOST:4040, with https where the server has it")
+	}
+	s := &Server{getenv: getenv, pause: sleep, client: &http.Client{
+		Timeout:       tryTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // credentials stay with the server that was named
+	}}
+	path := otlpPath
+	plain, otlp := strings.CutPrefix(address, otlpScheme)
+	if !otlp {
+		if plain, s.pyroscope = strings.CutPrefix(address, pyroscopeScheme); !s.pyroscope {
+			return nil, refuse("it does not name the kind of server")
+		}
+		path = pyroscopePath
+	}
+	u, err := url.Parse(plain)
+	switch {
+	case err != nil:
+		return nil, refuse("it is no URL") // its text may hold a password
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, refuse("it names no host over http or https")
+	case u.User != nil:
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the address to push to: it holds credentials, which other users of the machine can see").WithFix("set %s, or %s and %s, and leave them out of the address", tokenVariable, userVariable, passwordVariable)
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, refuse("it has a query")
+	}
+	if !strings.HasSuffix(u.Path, path) {
+		u.Path = strings.TrimSuffix(u.Path, "/") + path
+	}
+	s.url = u
+	return s, nil
+}
+
+// String is the address without what it may hold of credentials.
+func (s *Server) String() string {
+	return document.CleanText(s.url.Scheme + "://" + s.url.Host + s.url.Path)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// Send sends a profile. A server that is busy or out of reach is asked again, one that refuses is not.
+func (s *Server) Send(ctx context.Context, p *profile.Profile) error {
+	encode := s.otlp
+	if s.pyroscope {
+		encode = s.ingest
+	}
+	m, err := encode(p)
+	if err != nil {
+		return fmt.Errorf("encoding the profile for %s: %w", s, err)
+	}
+	var last error
+	for k := range tries {
+		again, wait, err := s.try(ctx, m)
+		if err == nil {
+			return nil
+		}
+		if last = err; !again || k == tries-1 {
+			break
+		}
+		if wait == 0 {
+			wait = time.Second << k
+		}
+		if err := s.pause(ctx, min(wait, longestPause)); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return gpuprof.Errorf(nil, "pushing the profile to %s: %w", s, last).WithFix("look at the address and the server; its credentials are taken from %s, or %s and %s", tokenVariable, userVariable, passwordVariable)
+}
+
+// message is what one request holds.
+type message struct {
+	query url.Values
+	kind  string // Content-Type
+	body  []byte
+}
+
+// try sends the message once. again reports whether another try may succeed, and wait after how long the server asks
+// for it.
+func (s *Server) try(ctx context.Context, m message) (again bool, wait time.Duration, err error) {
+	u := *s.url
+	u.RawQuery = m.query.Encode()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(m.body))
+	if err != nil {
+		return false, 0, err
+	}
+	r.Header.Set("Content-Type", m.kind)
+	r.Header.Set("User-Agent", "gpuprof")
+	s.authorize(r)
+	answer, err := s.client.Do(r)
+	if err != nil {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err // without the address, which is in the message
+		}
+		return ctx.Err() == nil, 0, err
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, answerBytes)) // a cut answer is as good for a message
+	if answer.StatusCode >= 200 && answer.StatusCode < 300 {
+		return false, 0, s.partly(text)
+	}
+	seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
+	switch answer.StatusCode {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		again = true
+	}
+	return again, time.Duration(max(seconds, 0)) * time.Second, errors.New(refusal(answer.Status, answer.Header.Get("Content-Type"), text))
+}
+
+func (s *Server) authorize(r *http.Request) {
+	switch token, user := s.getenv(tokenVariable), s.getenv(userVariable); {
+	case token != "":
+		r.Header.Set("Authorization", "Bearer "+token)
+	case user != "":
+		r.SetBasicAuth(user, s.getenv(passwordVariable))
+	}
+	if tenant := s.getenv(tenantVariable); tenant != "" {
+		r.Header.Set("X-Scope-OrgID", tenant)
+	}
+}
+
+// service is the name under which the server keeps the profile.
+func (s *Server) service() string {
+	if name := s.getenv(serviceVariable); name != "" {
+		return name
+	}
+	return "gpuprof"
+}
+
+// refusal is the status, with the first line of an answer that is text.
+func refusal(status, kind string, text []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	if !strings.HasPrefix(kind, "text/plain") && !strings.HasPrefix(kind, "application/json") || line == "" {
+		return document.CleanText("it answered " + status)
+	}
+	if len(line) > 200 {
+		line = strings.ToValidUTF8(line[:200], "") + "…"
+	}
+	return document.CleanText("it answered " + status + ": " + line)
+}

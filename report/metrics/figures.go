@@ -1,0 +1,96 @@
+// Package metrics writes the figures of results for programs that keep them over time: Bencher's Metric Format (BMF),
+// and OpenMetrics for Prometheus and its like. A figure is the median over processes, with the lowest and the highest
+// median of a process.
+package metrics
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// figure is one quantity of one benchmark, in unit.
+type figure struct {
+	benchmark, metric, unit string
+	value, low, high        float64
+}
+
+// ofRuns are the figures of the runs that have times.
+func ofRuns(runs []*gpuprof.Run) ([]figure, error) {
+	var out []figure
+	for _, run := range view.Compact(runs) {
+		if !view.HasTimes(run) || view.Usable(run.Step) == nil {
+			continue
+		}
+		r, err := compare.FromRun(run)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range r.Metrics {
+			out = add(out, figure{benchmark: benchmark(run), metric: m.Name, unit: m.Unit, value: m.Median()}, m.Runs)
+		}
+	}
+	if len(out) == 0 {
+		return nil, view.ErrNoRun("metrics")
+	}
+	return out, nil
+}
+
+// ofComparison are the figures of the new side.
+func ofComparison(c *compare.Comparison) ([]figure, error) {
+	if c == nil {
+		return nil, view.ErrNoRun("metrics")
+	}
+	name := ""
+	if c.Workload != "" {
+		name = word(c.Workload) + "/preset=" + word(c.Preset)
+	}
+	var out []figure
+	for i := range c.Metrics {
+		m := &c.Metrics[i]
+		var runs [][]float64
+		if m.Samples != nil {
+			runs = m.Samples.New
+		}
+		out = add(out, figure{benchmark: name, metric: m.Name, unit: m.Unit, value: float64(m.New)}, runs)
+	}
+	if len(out) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "writing metrics: the new side of the comparison has no figure").WithFix("measure it again")
+	}
+	return out, nil
+}
+
+// add appends a figure that is a number, with the range of its processes.
+func add(to []figure, f figure, runs [][]float64) []figure {
+	if !view.Finite(f.value) {
+		return to
+	}
+	f.low, f.high = f.value, f.value
+	for _, v := range stats.Medians(view.Samples(&gpuprof.Series{Runs: runs})...) {
+		f.low, f.high = min(f.low, v), max(f.high, v)
+	}
+	f.metric = view.Cut(f.metric, 200)
+	return append(to, f)
+}
+
+// benchmark is "e3nn/preset=small/batch=512/device=host/mode=steady".
+func benchmark(r *gpuprof.Run) string {
+	parts := []string{word(r.Workload), "preset=" + word(r.Preset)}
+	for _, k := range slices.Sorted(maps.Keys(r.Knobs)) {
+		parts = append(parts, word(k)+"="+word(r.Knobs[k]))
+	}
+	return strings.Join(append(parts, "device="+word(r.Device.Kind), "mode="+word(string(r.Mode))), "/")
+}
+
+// word is a value in one part of a name.
+func word(s string) string {
+	if s = strings.ReplaceAll(view.Cut(s, 60), "/", "_"); s == "" {
+		return "none"
+	}
+	return s
+}

@@ -1,0 +1,89 @@
+package metrics
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+)
+
+// families are the metrics by unit, in the order they are written. A family's name ends in its unit.
+var families = []struct{ unit, name, ends, help string }{
+	{"s", "gpuprof_result_seconds", "seconds", "Time of a metric of a result."},
+	{"B", "gpuprof_result_bytes", "bytes", "Bytes of a metric of a result."},
+	{"J", "gpuprof_result_joules", "joules", "Energy of a metric of a result."},
+	{"", "gpuprof_result_value", "", "Another metric of a result, in the unit of its label."},
+}
+
+// WriteOpenMetrics writes the figures of runs as OpenMetrics 1.0 text.
+func WriteOpenMetrics(w io.Writer, runs []*gpuprof.Run) error {
+	figures, err := ofRuns(runs)
+	if err != nil {
+		return err
+	}
+	return writeOpenMetrics(w, figures)
+}
+
+// WriteComparisonOpenMetrics writes the figures of the new side.
+func WriteComparisonOpenMetrics(w io.Writer, c *compare.Comparison) error {
+	figures, err := ofComparison(c)
+	if err != nil {
+		return err
+	}
+	return writeOpenMetrics(w, figures)
+}
+
+func writeOpenMetrics(w io.Writer, figures []figure) error {
+	out := bufio.NewWriter(w)
+	left := figures
+	for _, family := range families {
+		var here, others []figure
+		for _, f := range left {
+			if f.unit == family.unit || family.unit == "" {
+				here = append(here, f)
+			} else {
+				others = append(others, f)
+			}
+		}
+		left = others
+		if len(here) == 0 {
+			continue
+		}
+		fmt.Fprintf(out, "# TYPE %s gauge\n", family.name) // the error is Flush's
+		if family.ends != "" {
+			fmt.Fprintf(out, "# UNIT %s %s\n", family.name, family.ends)
+		}
+		fmt.Fprintf(out, "# HELP %s %s\n", family.name, family.help)
+		for _, f := range here {
+			for _, of := range []struct {
+				name  string
+				value float64
+			}{{"median", f.value}, {"lowest", f.low}, {"highest", f.high}} {
+				labels := [][2]string{{"benchmark", f.benchmark}, {"metric", f.metric}, {"process", of.name}}
+				if family.unit == "" {
+					labels = append(labels, [2]string{"unit", f.unit})
+				}
+				fmt.Fprintf(out, "%s{%s} %s\n", family.name, labelled(labels), strconv.FormatFloat(of.value, 'g', -1, 64))
+			}
+		}
+	}
+	fmt.Fprintln(out, "# EOF")
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("writing metrics for Prometheus: %w", err)
+	}
+	return nil
+}
+
+func labelled(labels [][2]string) string {
+	var parts []string
+	for _, l := range labels {
+		if l[1] != "" {
+			parts = append(parts, l[0]+`="`+strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(l[1])+`"`)
+		}
+	}
+	return strings.Join(parts, ",")
+}
