@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
@@ -24,6 +25,10 @@ func pathLine(self string) gpuprof.CheckLine {
 		l.Found = "gpuprof is this program, " + file
 		return l
 	}
+	if starts(file, self) {
+		l.Found = fmt.Sprintf("gpuprof is %s, which starts this program, %s", file, self)
+		return l
+	}
 	l.State, l.Found = gpuprof.Limited, fmt.Sprintf("gpuprof is %s, and this program is %s", file, self)
 	l.Reason = "it is another program, or another build of this one"
 	if isPython(file) {
@@ -33,18 +38,33 @@ func pathLine(self string) gpuprof.CheckLine {
 	return l
 }
 
+// starts reports whether file is the script that a wheel puts beside this program: the program itself has there the name
+// that no other package takes.
+func starts(file, self string) bool {
+	if whole, err := filepath.EvalSymlinks(file); err == nil {
+		file = whole
+	}
+	return cli.SameFile(self, filepath.Join(filepath.Dir(file), "gpuprof-cli")) && bytes.HasPrefix(firstLine(file), []byte("#!/bin/sh"))
+}
+
 // isPython says whether a file is a script of Python, as pip installs a package's commands.
 func isPython(file string) bool {
+	line := firstLine(file)
+	return bytes.HasPrefix(line, []byte("#!")) && bytes.Contains(line, []byte("python"))
+}
+
+// firstLine is the first line of a file, cut at 128 bytes; empty where the file cannot be read.
+func firstLine(file string) []byte {
 	f, err := outside.OpenRegular(file, os.O_RDONLY, 0)
 	if err != nil {
-		return false
+		return nil
 	}
 	defer f.Close()
 	head := make([]byte, 128)
 	n, err := io.ReadFull(f, head)
 	if err != nil && n == 0 {
-		return false
+		return nil
 	}
 	line, _, _ := bytes.Cut(head[:n], []byte("\n"))
-	return bytes.HasPrefix(line, []byte("#!")) && bytes.Contains(line, []byte("python"))
+	return line
 }

@@ -26,6 +26,15 @@ func TestCommandOnPath(t *testing.T) {
 	}
 	self := file("binary", 0o755)
 	python, other, text := file("#!/usr/bin/python3\nimport gpuprof\n", 0o755), file("another", 0o755), file("no program", 0o644)
+	// A wheel's program has the name that no other package takes, and the command beside it starts that.
+	wheel := filepath.Join(t.TempDir(), "gpuprof-cli")
+	if err := os.Symlink(self, wheel); err != nil {
+		t.Fatal(err)
+	}
+	launcher := filepath.Join(filepath.Dir(wheel), name)
+	if err := os.WriteFile(launcher, []byte("#!/bin/sh\nexec \"$here/gpuprof-cli\" \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	list := func(files ...string) (out string) {
 		var dirs []string
 		for _, f := range files {
@@ -40,6 +49,7 @@ func TestCommandOnPath(t *testing.T) {
 	}{
 		"nowhere":     {list(), gpuprof.OK, "not on PATH"},
 		"first":       {list(self, python), gpuprof.OK, "is this program"},
+		"a wheel":     {list(launcher, self), gpuprof.OK, "which starts this program"},
 		"a script":    {list(python, self), gpuprof.Limited, "the package gpuprof on PyPI is another project"},
 		"another":     {list(other, self), gpuprof.Limited, "another build"},
 		"no program":  {list(text, self), gpuprof.OK, "is this program"},
