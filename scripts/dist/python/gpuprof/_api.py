@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import tempfile
-from typing import Any, List, Sequence, Union
+from typing import Any, Dict, List, Sequence, Union
 
 from . import _binary
 from ._documents import Analysis, Comparison, Document, MemoryAnalysis
@@ -68,7 +68,7 @@ def compare(old: Any, new: Any, **options: Any) -> Comparison:
 
 def side(given: Any, path: str) -> str:
     """The file of one side of a comparison; an object of this package is written to path."""
-    value: Union[dict, List[Any], None] = given.json if isinstance(given, Document) else given if isinstance(given, (dict, list)) else None
+    value: Union[Dict[str, Any], List[Any], None] = given.json if isinstance(given, Document) else given if isinstance(given, (dict, list)) else None
     if value is None:
         return _binary.argument(given)
     with open(path, "w", encoding="utf-8") as f:

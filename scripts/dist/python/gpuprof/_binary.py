@@ -10,7 +10,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from typing import Any, Iterator, List, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NoReturn, Optional, Sequence, Tuple
 
 from ._errors import BinaryNotFound, GpuprofError
 from ._name import ALWAYS, COMMAND, DISTRIBUTION
@@ -86,7 +86,7 @@ def find() -> str:
                          "pip install %s, or set %s to its path" % (DISTRIBUTION, ENVIRONMENT))
 
 
-def flags(options: dict) -> List[str]:
+def flags(options: Dict[str, Any]) -> List[str]:
     """Keyword arguments as flags of the command line: what_if=["a", "b"] is --what-if=a --what-if=b."""
     out: List[str] = []
     for name, value in options.items():
@@ -124,7 +124,7 @@ class Job:
     def ended(self) -> bool:
         return self.process.poll() is not None
 
-    def result(self) -> Tuple[dict, int]:
+    def result(self) -> Tuple[Dict[str, Any], int]:
         """The document and the exit code; raises GpuprofError with the program's sentence for a code that is not accepted."""
         try:
             try:
@@ -160,12 +160,12 @@ def failure(err: bytes, code: int) -> GpuprofError:
     return GpuprofError(told[-1] if told else "gpuprof ended with exit code %d and no word" % code, exit_code=code)
 
 
-def document(*arguments: str, accepted: Sequence[int] = (0,)) -> dict:
+def document(*arguments: str, accepted: Sequence[int] = (0,)) -> Dict[str, Any]:
     """The JSON document that gpuprof prints for a command line."""
     return Job(arguments, accepted).result()[0]
 
 
-def text(arguments: Sequence[str], given: Optional[dict] = None) -> str:
+def text(arguments: Sequence[str], given: Optional[Dict[str, Any]] = None) -> str:
     """What gpuprof prints; the document given is its standard input."""
     stdin = json.dumps(given).encode() if given is not None else b""
     done = subprocess.run([find(), *arguments], input=stdin, capture_output=True, check=False)

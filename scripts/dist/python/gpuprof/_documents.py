@@ -196,7 +196,7 @@ class Comparison(Document):
     def rows(self) -> Tuple[List[str], List[List[str]]]:
         return ["metric", "old", "new", "ratio", "95 %", "verdict", "MDE"], [
             [m.name, amount(m.old, m.unit), amount(m.new, m.unit), number(m.ratio, "x%.3f"),
-             "-" if None in m.interval else "%.3f-%.3f" % m.interval, m.verdict, number(m.mde, "%.1f %%", 100)]
+             "%s-%s" % tuple(number(v, "%.3f") for v in m.interval), m.verdict, number(m.mde, "%.1f %%", 100)]
             for m in self.metrics[:20]
         ]
 

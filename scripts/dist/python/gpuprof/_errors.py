@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Dict, Optional
 
 
 class GpuprofError(Exception):
@@ -20,7 +20,7 @@ class GpuprofError(Exception):
         self.message, self.fix, self.cause, self.exit_code = message, fix, cause, exit_code
 
     @classmethod
-    def of(cls, document: dict, exit_code: int) -> "GpuprofError":
+    def of(cls, document: Dict[str, Any], exit_code: int) -> "GpuprofError":
         """The error of one line that the program wrote with --format json."""
         e = document.get("error") or {}
         code: Optional[int] = e.get("exit_code")

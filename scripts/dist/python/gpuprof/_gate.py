@@ -84,7 +84,8 @@ def judge(old: List[Doc], new: List[Doc], thresholds: Dict[str, str]) -> Dict[st
 
 def sentence(m: Metric) -> str:
     """A verdict in one line: ratio, interval, verdict, smallest slowdown that could be found."""
-    if m.ratio is None or None in m.interval:
-        return m.verdict + (": " + m.reason if m.reason else "")
-    out = "x%.3f [%.3f, %.3f] %s, MDE %s" % (m.ratio, m.interval[0], m.interval[1], m.verdict, number(m.mde, "%.1f %%", 100))
+    low, high = m.interval
+    out = m.verdict
+    if m.ratio is not None and low is not None and high is not None:
+        out = "x%.3f [%.3f, %.3f] %s, MDE %s" % (m.ratio, low, high, m.verdict, number(m.mde, "%.1f %%", 100))
     return out + (": " + m.reason if m.reason else "")

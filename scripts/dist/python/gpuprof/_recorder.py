@@ -110,7 +110,7 @@ def steps_class() -> Any:
             return False
 
         def timed(self) -> bool:
-            return True  # nobody waits for the steps after the recording
+            return True  # the recording ends the wait: no later step is timed
 
         def mark(self, name: str, obj: Any) -> bool:
             if self.explicit and name != "step":
@@ -118,7 +118,7 @@ def steps_class() -> Any:
             return bool(super().mark(name, obj))
 
         def in_child(self) -> None:
-            """A forked process, such as a data loader's worker, is recorded by nobody."""
+            """A forked process, such as a data loader's worker, is not recorded."""
             self.timer, self.phase, self.profiler = None, "done", None
 
         def begin_now(self) -> None:
@@ -158,9 +158,8 @@ def steps_class() -> Any:
             self.unhook_modules()
             self.take_out()
             self.stop_timer()
-            handles, self.handles = self.handles, []
-            for h in handles:
-                h.remove()
+            while self.handles:
+                self.handles.pop().remove()
             atexit.unregister(self.flush)
 
         # What came of it.
@@ -171,8 +170,8 @@ def steps_class() -> Any:
 
         def trace(self) -> str:
             """The trace that was written, "" none."""
-            name = self.found("trace").get("file", "")
-            return os.path.join(self.out, name) if name else ""
+            name = str(self.found("trace").get("file", ""))
+            return "%s" % os.path.join(self.out, name) if name else ""
 
         def why_not(self) -> str:
             """Why there is no trace, as the second part of a sentence."""

@@ -61,7 +61,8 @@ def rounds(f: Callable[[], Any], clock: Callable[[], float]) -> Tuple[List[float
     sync = synchronizer()
     each = min(clocked(f, 1, sync, clock) for _ in range(3))
     times = max(1, math.ceil(ROUND_S / max(each, 1e-9)))
-    data, beside = [], [clocked(reference, 1, sync, clock)]
+    data: List[float] = []
+    beside = [clocked(reference, 1, sync, clock)]
     began = time.perf_counter()
     while len(data) < FEWEST or (time.perf_counter() - began < MEASURE_S and len(data) < MOST):
         data.append(clocked(f, times, sync, clock))

@@ -160,7 +160,7 @@ class TestProfile(Case):
     def program(self, text, **environment):
         head = "import sys, os, warnings\nsys.path.insert(0, %r)\nimport torch, torch.optim, gpuprof\n" % STUB
         done = subprocess.run([sys.executable, "-c", head + text], cwd=self.folder, capture_output=True, text=True,
-                              env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **environment))
+                              env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", TMPDIR=self.folder, **environment))
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout, done.stderr
 
