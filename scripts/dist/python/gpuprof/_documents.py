@@ -123,6 +123,10 @@ class Analysis(Document):
         whole = self.step_s
         if not whole:
             return [], []
+        if not self.json.get("devices"):
+            each = [(str(o["name"]), o.get("step_self_ns", 0) / 1e9) for o in self.json.get("operators") or []]
+            return ["operator", "self, per step", "of %s" % amount(whole, "s")], [
+                [name, amount(s, "s"), "%.1f %%" % (100 * s / whole)] for name, s in sorted(each, key=lambda e: -e[1])[:8] if s > 0]
         rows = [[name, amount(s, "s"), "%.1f %%" % (100 * s / whole)] for name, s in self.classes.items()]
         return ["of the mean step", amount(whole, "s"), "100 %"], rows[:8]
 
@@ -187,11 +191,12 @@ class Comparison(Document):
 
     @property
     def verdict(self) -> str:
-        """regressed, not comparable, inconclusive, improved or same."""
+        """pass, improved, regressed, inconclusive or not comparable: the worst of the metrics' verdicts."""
         return str(self.json.get("verdict", ""))
 
     def headline(self) -> str:
-        return "%s: %s against %s" % (self.verdict, self.json.get("new", "new"), self.json.get("old", "old"))
+        new, old = (os.path.basename(str(self.json.get(side) or side)) for side in ("new", "old"))
+        return "%s: %s against %s" % (self.verdict, new, old)
 
     def rows(self) -> Tuple[List[str], List[List[str]]]:
         return ["metric", "old", "new", "ratio", "95 %", "verdict", "MDE"], [

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from typing import Any, Callable, Optional, TypeVar, Union
+from typing import Any, Callable, Dict, Optional, TypeVar, Union
 
 from . import _binary, _recorder
 from ._documents import Analysis
@@ -16,6 +16,9 @@ from ._errors import GpuprofError, GpuprofWarning
 
 F = TypeVar("F", bound=Callable[..., Any])
 Steps = Union[int, range, None]
+
+# How a finding of a recording without a file is verified.
+VERIFY = "gpuprof.compare(BEFORE.analysis, AFTER.analysis), of two gpuprof.profile()"
 
 
 class profile:
@@ -54,7 +57,7 @@ class profile:
         self._job: Optional[_binary.Job] = None
         self._analysis: Optional[Analysis] = None
         self._error: Optional[GpuprofError] = None
-        self._closed = False
+        self._closed = self._quiet = False
 
     # -- the block ---------------------------------------------------------
 
@@ -68,6 +71,9 @@ class profile:
         _binary.find()  # an analysis that cannot be made is told before the work
         self._folder = self._make_folder()
         _recorder.write_config(self._folder, self._steps, self._skip, self._exact, self._shapes, self._stacks)
+        # Kineto reads its level at its first use: as in `gpuprof run`, a machine without a GPU is no error to print.
+        self._quiet = "KINETO_LOG_LEVEL" not in os.environ
+        os.environ.setdefault("KINETO_LOG_LEVEL", "6")
         self._recorder = _recorder.recorder(torch, self._folder, self._rank, self._explicit)
         if self._skip == 0:
             self._recorder.begin_now()
@@ -99,7 +105,7 @@ class profile:
             self._recorder.close()
             if wait or self._job is not None:
                 self._start_analysis()
-                self._analysis = Analysis(self._job.result()[0])  # type: ignore[union-attr]
+                self._analysis = Analysis(self._verifiable(self._job.result()[0]))  # type: ignore[union-attr]
             else:
                 kept = "; its trace is %s" % self.trace if self.trace else ""
                 self._error = GpuprofError("analyzing: the block ended by an exception" + kept, exit_code=4)
@@ -163,11 +169,21 @@ class profile:
             outputs = ["-o", stem % "analysis" + ".json", "-o", stem % "report" + ".html"]
         self._job = _binary.Job(["analyze", trace, *outputs])
 
+    def _verifiable(self, document: Dict[str, Any]) -> Dict[str, Any]:
+        """Without out= the trace is removed, so that a command that names it would fail."""
+        name = os.path.basename(self._recorder.trace())
+        for f in document.get("findings") or []:
+            if self._out is None and name in f.get("command", ""):
+                f["command"] = VERIFY
+        return document
+
     def _fail(self, e: GpuprofError) -> None:
         self._error = e
         warnings.warn(str(e), GpuprofWarning, stacklevel=3)
 
     def _clean(self) -> None:
+        if self._quiet:
+            os.environ.pop("KINETO_LOG_LEVEL", None)
         if self._folder is not None and self._out is None:
             shutil.rmtree(self._folder, ignore_errors=True)
         elif self._folder is not None:

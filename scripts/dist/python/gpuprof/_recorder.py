@@ -171,7 +171,7 @@ def steps_class() -> Any:
         def trace(self) -> str:
             """The trace that was written, "" none."""
             name = str(self.found("trace").get("file", ""))
-            return "%s" % os.path.join(self.out, name) if name else ""
+            return str(os.path.join(self.out, name)) if name else ""
 
         def why_not(self) -> str:
             """Why there is no trace, as the second part of a sentence."""
@@ -180,7 +180,7 @@ def steps_class() -> Any:
                     return "the recorder gave up: %s" % self.found(event)[key]
             reason = self.found("aside").get("reason", "")
             if reason:
-                return REASONS.get(reason, reason)
+                return str(REASONS.get(reason, reason))
             done = max(self.best()[1], self.sources["step"].total)
             if done == 0:
                 return "the block showed no step; call step() at the end of each"

@@ -11,7 +11,7 @@ import sys
 
 ANALYSIS = {
     "kind": "analysis", "schema_version": "2.1.0", "step": {"count": 4, "ns": 1000000, "starved_ns": 250000, "queued_ns": 0, "classes": {"gemm": 700000, "copy": 50000}},
-    "bound": {"text": "The program is bound by compute."}, "warnings": [{"code": "few-steps", "message": "4 steps were recorded"}],
+    "bound": {"text": "The program is bound by compute."}, "devices": [{"id": 0}], "warnings": [{"code": "few-steps", "message": "4 steps were recorded"}],
     "findings": [{"rule": "item", "severity": "high", "title": "reads <script>alert(1)</script> & waits", "claim_step_ns": 131000, "claim_share": 0.131,
                   "pytorch": "torch.stack(values).tolist()", "command": "gpuprof run -o NEW -- YOUR COMMAND", "sites": [{"where": "train.py(3): step"}]}],
 }
@@ -55,6 +55,8 @@ def main():
         sys.exit(4)
     elif verb == "analyze":
         out = MEMORY if rest[0].endswith(".pickle") else ANALYSIS
+        if "trace-" in rest[0]:  # a recording of this process, which the command of a finding names
+            ANALYSIS["findings"][0]["command"] += " " + os.path.basename(rest[0])
     elif verb == "compare":
         out, code = {"kind": "comparison", "verdict": "inconclusive", "metrics": [], "old": rest[0], "new": rest[1]}, 3
     elif verb == "gate":

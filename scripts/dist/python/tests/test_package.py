@@ -118,6 +118,9 @@ class TestDocuments(Case):
             self.assertNotIn(never, page)
         self.assertLess(len(page), 8000)
         self.assertIn("prefers-color-scheme:dark", page)
+        self.assertIn("<td>gemm</td><td>700 us</td><td>70.0 %</td>", page)
+        host = gpuprof.Analysis({"step": {"ns": 1000}, "devices": [], "operators": [{"name": "aten::mm", "step_self_ns": 250}]})
+        self.assertIn("<td>aten::mm</td><td>250 ns</td><td>25.0 %</td>", host._repr_html_())  # without a device its times are zeros
         for tag in ("div", "table", "ol", "li", "style"):
             self.assertEqual(page.count("<%s" % tag) - page.count("<%s" % tag + "ead"), page.count("</%s>" % tag), tag)
 
@@ -128,6 +131,7 @@ class TestDocuments(Case):
         self.assertEqual((str(e), e.cause, e.fix, e.exit_code), ("reading trace bad.json: it ends early; record it again", "EOF", "record it again", 4))
 
     def test_compare(self):
+        self.assertEqual(gpuprof.Comparison({"verdict": "pass", "old": "../tmp/old.json", "new": "b.json"}).headline(), "pass: b.json against old.json")
         c = gpuprof.compare(gpuprof.analyze("t.json"), "new.json", threshold="3%")
         self.assertEqual(c.verdict, "inconclusive")
         verb, flag, old, new = self.asked()[-1][:4]
@@ -177,6 +181,11 @@ class TestProfile(Case):
             self.assertEqual((out, err), (want + " 4 trace-rank2.json\n", ""))
             first, last = map(int, want.split())
             self.assertGreaterEqual(len(self.steps_of("out%d" % n)), last - first)
+
+    def test_a_command_names_no_removed_trace(self):
+        for out, want in (("", "gpuprof.compare(BEFORE.analysis, AFTER.analysis), of two gpuprof.profile()"), ("out='kept', ", "gpuprof run -o NEW -- YOUR COMMAND trace-")):
+            got, _ = self.program("with gpuprof.profile(%sskip=0, steps=2) as p:\n for i in range(4): p.step()\nprint(p.analysis.findings[0].verify)" % out)
+            self.assertTrue(got.startswith(want), got)
 
     def test_optimizer_steps_without_step(self):
         out, _ = self.program("o = torch.optim.SGD([])\nwith gpuprof.profile(skip=2, steps=3) as p:\n for i in range(9): o.step(); o.zero_grad()\n"
