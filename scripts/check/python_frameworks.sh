@@ -91,7 +91,7 @@ book = nb.v4.new_notebook(cells=[
 nb.write(book, "in.ipynb")
 EOF
   "$bin/python" -m ipykernel install --prefix "$scratch/notebook" --name check >/dev/null 2>&1
-  PATH=$bin:$PATH "$bin/papermill" -k check --no-progress-bar in.ipynb "$keep/notebook.ipynb" >"$keep/papermill.txt" 2>&1) ||
+  PATH=$bin:$PATH "$bin/python" -m papermill -k check --no-progress-bar in.ipynb "$keep/notebook.ipynb" >"$keep/papermill.txt" 2>&1) ||
     fail "papermill: $(tail -20 "$keep/papermill.txt")"
   "$bin/python" - "$keep/notebook.ipynb" <<'EOF'
 import json, sys
@@ -104,7 +104,7 @@ assert "gpuprof-doc" in "".join(cells[3]["outputs"][0]["data"]["text/html"])
 EOF
   local theme chromium
   for theme in light dark; do
-    "$bin/jupyter" nbconvert --to html --HTMLExporter.theme=$theme --output "notebook-$theme.html" --output-dir "$keep" "$keep/notebook.ipynb" >"$keep/nbconvert.txt" 2>&1 ||
+    "$bin/python" -m nbconvert --to html --HTMLExporter.theme=$theme --output "notebook-$theme.html" --output-dir "$keep" "$keep/notebook.ipynb" >"$keep/nbconvert.txt" 2>&1 ||
       fail "nbconvert: $(tail -5 "$keep/nbconvert.txt")"
     chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
     if [ -n "$chromium" ]; then
