@@ -41,7 +41,7 @@ GOVULNCHECK_STAMP   := .bin/.govulncheck-$(GOVULNCHECK_VERSION)-$(shell go env G
 # Packages that have benchmarks, found by reading: listing them through the test binaries would compile them all.
 BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>/dev/null | xargs -r -n1 dirname | sort -u)
 
-.PHONY: browser browser-tools build docs docs-tools dist dist-test nocgo cross test race test-times nightly bench fuzz lint fmt lint-tools importrule-test tidy-check kernels inject ptxas sim-asan gorgonia test-torch gpu-bundle recount gallery generated programs vulnerabilities vulnerabilities-tools smoke launchers ci agent foreign-formats clean help
+.PHONY: browser browser-tools build docs docs-tools dist dist-test nocgo cross test race test-times nightly bench fuzz lint fmt lint-tools importrule-test tidy-check kernels inject ptxas sim-asan gorgonia test-torch gpu-bundle recount gallery generated programs vulnerabilities vulnerabilities-tools smoke launchers ci agent foreign-formats python-frameworks clean help
 
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
@@ -203,6 +203,9 @@ vulnerabilities: $(GOVULNCHECK_STAMP) ## fail on known vulnerabilities that are 
 
 smoke: ## build into a scratch folder and do the main job there
 	scripts/check/smoke.sh
+
+python-frameworks: ## the Python package with papermill, Lightning, Trainer, Accelerate and pytest in fresh environments (PARTS="wheel gate" WHEEL=file KEEP=folder)
+	WHEEL='$(WHEEL)' KEEP='$(KEEP)' scripts/check/python_frameworks.sh $(PARTS)
 
 launchers: build ## ranks under mpirun and srun on this machine (needs root, Open MPI and Slurm)
 	scripts/check/fleet_launchers.sh $(BIN) short

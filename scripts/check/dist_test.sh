@@ -163,8 +163,37 @@ python3 -m venv "$scratch/venv"
 cmp "$scratch/venv/share/man/man1/gpuprof.1" "$scratch/archive/man/gpuprof.1" || fail 'the wheel has another manual page than the archive'
 cmp "$scratch/venv/share/bash-completion/completions/gpuprof" "$scratch/archive/completion/gpuprof.bash" || fail 'the wheel lacks the completion for bash'
 (cd "$scratch/here/data" && job env -i "$scratch/venv/bin/gpuprof" && program env PATH="$scratch/venv/bin:$PATH" gpuprof)
+cmp "$scratch/venv/bin/gpuprof-cli" "$scratch/archive/gpuprof" || fail 'the wheel has another program than the archive'
+ln -s "$scratch/venv/bin/gpuprof" "$scratch/link"
+for command in "$scratch/venv/bin/gpuprof-cli" "$scratch/link"; do
+  env -i "$command" version | grep -q '^gpuprof ' || fail "$command does not start the program"
+done
+PATH=$scratch/venv/bin:$PATH gpuprof doctor | grep -A2 '^command' | grep -q 'which starts this program' || fail 'doctor does not know the command of the wheel'
+
+echo '--> Python package of the wheel'
+(cd "$scratch/here/data" && env -i PATH="$PATH" "$scratch/venv/bin/python" -c '
+import gpuprof, os, sys
+from gpuprof import _binary
+assert _binary.find() == sys.argv[1], _binary.find()
+a = gpuprof.analyze("trace.json")
+assert [f.id for f in a.findings] == ["item"] and "item" in str(a) and a.findings[0].title.split(" ")[0] in a._repr_html_(), a.json
+assert gpuprof.compare(a, a).verdict in ("pass", "inconclusive")
+a.save("page.html")
+assert os.path.getsize("page.html") > 10000
+try:
+    gpuprof.analyze("none.json")
+except gpuprof.GpuprofError as e:
+    assert e.exit_code == 2 and "there is no such file" in str(e), e
+' "$scratch/venv/bin/gpuprof-cli") || fail 'the Python package of the wheel does not work'
+"$scratch/venv/bin/python" -B "$repository/scripts/dist/python/tests/test_package.py" "$repository/testdata/torchstub" 2>"$scratch/package.txt" ||
+  fail "tests of the Python package: $(cat "$scratch/package.txt")"
+if "$scratch/venv/bin/python" -m pip install -q --disable-pip-version-check pytest 2>"$scratch/pytest.txt"; then
+  "$scratch/venv/bin/python" -B "$repository/scripts/dist/python/tests/test_pytest_plugin.py" 2>"$scratch/plugin.txt" || fail "tests of the pytest plugin: $(cat "$scratch/plugin.txt")"
+else
+  echo "dist: NOT CHECKED: the pytest plugin, because pip did not install pytest ($(tail -1 "$scratch/pytest.txt"))" >&2
+fi
 "$scratch/venv/bin/python" -m pip uninstall -q -y gpuprof-cli
-[ ! -e "$scratch/venv/bin/gpuprof" ] && [ ! -e "$scratch/venv/share/man/man1/gpuprof.1" ] || fail 'the wheel leaves files behind'
+[ ! -e "$scratch/venv/bin/gpuprof" ] && [ ! -e "$scratch/venv/bin/gpuprof-cli" ] && [ ! -e "$scratch/venv/share/man/man1/gpuprof.1" ] || fail 'the wheel leaves files behind'
 
 echo '--> roots of the images'
 for kind in "$arch-static" "$arch"; do

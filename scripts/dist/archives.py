@@ -61,16 +61,19 @@ def squeeze(path):
     subprocess.run(["advzip", "--recompress", "--shrink-normal", "--quiet", str(path)], check=True)
 
 
-def wheel(folder, name, version, tags, program, content, shared, documents, metadata, epoch):
-    """A wheel of the program, in the folder of scripts, and of what pip puts below the
-    environment (shared: path -> bytes); its file name."""
+def wheel(folder, name, version, tags, scripts, shared, package, entry_points, documents, metadata, epoch):
+    """A wheel of commands (scripts: name -> bytes), of what pip puts below the environment (shared:
+    path -> bytes) and of a Python package (path -> bytes); its file name."""
     stem = f"{name.replace('-', '_')}-{version}"
     info = f"{stem}.dist-info"
-    files = {f"{stem}.data/scripts/{program}": (content, 0o755)}
+    files = {f"{stem}.data/scripts/{script}": (content, 0o755) for script, content in scripts.items()}
     for path, text in shared.items():
         files[f"{stem}.data/data/{path}"] = (text, 0o644)
+    for path, text in package.items():
+        files[path] = (text, 0o644)
     for doc, text in documents.items():
         files[f"{info}/licenses/{doc}"] = (text, 0o644)
+    files[f"{info}/entry_points.txt"] = (entry_points.encode(), 0o644)
     files[f"{info}/METADATA"] = (metadata.encode(), 0o644)
     each = "".join(f"Tag: py3-none-{tag}\n" for tag in sorted(tags.split(".")))
     files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: gpuprof scripts/dist\nRoot-Is-Purelib: false\n{each}".encode(), 0o644)

@@ -21,10 +21,11 @@ import tempfile
 
 import archives
 import manpage
+import package
 import packages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-WHEEL = "gpuprof-cli"  # gpuprof is another project's name on PyPI
+WHEEL, ALWAYS = package.NAMES["DISTRIBUTION"], package.NAMES["ALWAYS"]
 # Where a shell looks for completion below /usr/share or below share of an environment's prefix.
 COMPLETIONS = {"bash": "bash-completion/completions/gpuprof", "zsh": "zsh/vendor-completions/_gpuprof", "fish": "fish/vendor_completions.d/gpuprof.fish"}
 BINARY_LIMIT, WHEEL_LIMIT = 60_000_000, 25_000_000  # bytes; registries take 100 MB
@@ -91,15 +92,27 @@ License-Expression: Apache-2.0
 License-File: LICENSE
 License-File: THIRD_PARTY_NOTICES.md
 Keywords: gpu,cuda,profiler,benchmark,pytorch
-Requires-Python: >=3.8
+Classifier: Framework :: Pytest
+Classifier: Typing :: Typed
+Requires-Python: >=3.9
 Description-Content-Type: text/markdown
 
 The command `gpuprof` as one binary. It runs the program that you have and shows why its steps are slow:
 
     gpuprof run -- python train.py
 
-The package `gpuprof` on PyPI is another project, whose command has the same name: install one of the two into an
-environment. `gpuprof doctor` says which one answers.
+The Python package `gpuprof` records and analyses from within a program or a notebook, and has a pytest plugin
+and callbacks for Lightning, the Trainer of transformers, and Accelerate:
+
+    with gpuprof.profile() as p:
+        for batch in loader:
+            train_step(batch)
+            p.step()
+    print(p.analysis)
+
+The package `gpuprof` on PyPI is another project, whose command and module have the same names: install one of the
+two into an environment. The command `gpuprof-cli` is always this one. `gpuprof-cli doctor` names the program that
+`gpuprof` starts.
 """
 
 CONTROL = """Package: gpuprof
@@ -166,7 +179,9 @@ class Release:
         metadata = METADATA.format(name=WHEEL, version=version, summary=SUMMARY)
         windows = target.startswith("windows")
         shared = {} if windows else {"share/man/man1/gpuprof.1": self.man, **{f"share/{COMPLETIONS[shell]}": text for shell, text in self.completion.items()}}
-        file = archives.wheel(self.out, WHEEL, version, TAGS[target], "gpuprof.exe" if windows else "gpuprof", self.binary(target), shared, self.documents, metadata, self.epoch)
+        program = self.binary(target)
+        scripts = {ALWAYS + ".exe": program} if windows else {ALWAYS: program, package.NAMES["COMMAND"]: package.launcher()}
+        file = archives.wheel(self.out, WHEEL, version, TAGS[target], scripts, shared, package.files(), package.entry_points(windows), self.documents, metadata, self.epoch)
         size = (self.out / file).stat().st_size
         if size >= WHEEL_LIMIT:
             raise SystemExit(f"dist: {file} is {size} bytes, the limit is {WHEEL_LIMIT}; see what grew with go tool nm -size -sort size")

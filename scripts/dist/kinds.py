@@ -61,7 +61,8 @@ for file in sorted(pathlib.Path(sys.argv[1]).iterdir()):
     if file.suffix not in (".zip", ".whl", ".gz") or file.name == "Packages.gz":
         continue
     files = contents(file)
-    program, mode = next(v for n, v in files.items() if n.rsplit("/", 1)[1] in ("gpuprof", "gpuprof.exe") and "/completions/" not in n)
+    names = ("gpuprof-cli", "gpuprof-cli.exe") if file.suffix == ".whl" else ("gpuprof", "gpuprof.exe")
+    program, mode = next(v for n, v in files.items() if n.rsplit("/", 1)[-1] in names and "/completions/" not in n)
     found, want = kind(program), says(file.name)
     assert found == want, f"{file.name} holds a program for {found}"
     assert mode == 0o755, f"{file.name}: the program's mode is {mode:o}"

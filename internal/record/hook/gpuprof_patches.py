@@ -19,7 +19,8 @@ class Patches:
         if optimizer is not None:
             register = getattr(optimizer, "register_optimizer_step_post_hook", None)
             if register is not None:
-                register(lambda *args: self.on_step(*args))
+                # It stays when the hook leaves, perhaps within the call of it: PyTorch goes through these hooks then.
+                self.handles.append(register(lambda *args: self.on_step(*args)))
             self.patch(optimizer.Optimizer, "zero_grad", lambda o, *_: self.on_zero_grad(o))
             self.patch(optimizer.Optimizer, "__init__", self.on_optimizer)
         self.hook_modules()

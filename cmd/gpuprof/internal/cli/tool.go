@@ -13,7 +13,7 @@ import (
 )
 
 // Distribution is the name of gpuprof's package on PyPI, where gpuprof is another project, and of the second command
-// that the package installs. scripts/dist/dist.py has it too, which a test compares.
+// that the package installs. The wheel has it in _name.py, which a test compares.
 const Distribution = "gpuprof-cli"
 
 // ToolOf is the gpuprof that this process is: version and commit as the linker set them, else what

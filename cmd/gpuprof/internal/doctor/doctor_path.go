@@ -2,11 +2,11 @@ package doctor
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
@@ -25,8 +25,8 @@ func pathLine(self string) gpuprof.CheckLine {
 	case cli.SameFile(self, file):
 		l.Found = "gpuprof is this program, " + file
 		return l
-	case sameContent(self, file):
-		l.Found = fmt.Sprintf("gpuprof is a copy of this program, %s; this one is %s", file, self)
+	case starts(file, self):
+		l.Found = fmt.Sprintf("gpuprof is %s, which starts this program, %s", file, self)
 		return l
 	}
 	l.State, l.Found = gpuprof.Limited, fmt.Sprintf("gpuprof is %s, and this program is %s", file, self)
@@ -35,47 +35,39 @@ func pathLine(self string) gpuprof.CheckLine {
 		l.Reason = "it is a Python script: the package gpuprof on PyPI is another project whose command has the same name"
 	}
 	l.Fix = fmt.Sprintf("put the folder of this program first in PATH, or call it by its path, %s", self)
-	if ours, err := exec.LookPath(cli.Distribution); err == nil && (cli.SameFile(self, ours) || sameContent(self, ours)) {
+	if ours, err := exec.LookPath(cli.Distribution); err == nil && cli.SameFile(self, ours) {
 		l.Fix = fmt.Sprintf("call this program as %s, which is %s", cli.Distribution, ours)
 	}
 	return l
 }
 
-// sameContent reports whether two files are copies of each other, as the two commands of the package are.
-func sameContent(a, b string) bool {
-	one, err1 := os.Stat(a)
-	two, err2 := os.Stat(b)
-	if err1 != nil || err2 != nil || one.Size() != two.Size() {
-		return false
+// starts reports whether file is the script that a wheel puts beside this program: the program itself has there the name
+// that no other package takes.
+func starts(file, self string) bool {
+	if whole, err := filepath.EvalSymlinks(file); err == nil {
+		file = whole
 	}
-	first, err1 := sumOf(a)
-	second, err2 := sumOf(b)
-	return err1 == nil && err2 == nil && first == second
-}
-
-func sumOf(file string) (sum [sha256.Size]byte, err error) {
-	f, err := outside.OpenRegular(file, os.O_RDONLY, 0)
-	if err != nil {
-		return sum, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	_, err = io.Copy(h, f)
-	return [sha256.Size]byte(h.Sum(nil)), err
+	return cli.SameFile(self, filepath.Join(filepath.Dir(file), cli.Distribution)) && bytes.HasPrefix(firstLine(file), []byte("#!/bin/sh"))
 }
 
 // isPython says whether a file is a script of Python, as pip installs a package's commands.
 func isPython(file string) bool {
+	line := firstLine(file)
+	return bytes.HasPrefix(line, []byte("#!")) && bytes.Contains(line, []byte("python"))
+}
+
+// firstLine is the first line of a file, cut at 128 bytes; empty where the file cannot be read.
+func firstLine(file string) []byte {
 	f, err := outside.OpenRegular(file, os.O_RDONLY, 0)
 	if err != nil {
-		return false
+		return nil
 	}
 	defer f.Close()
 	head := make([]byte, 128)
 	n, err := io.ReadFull(f, head)
 	if err != nil && n == 0 {
-		return false
+		return nil
 	}
 	line, _, _ := bytes.Cut(head[:n], []byte("\n"))
-	return bytes.HasPrefix(line, []byte("#!")) && bytes.Contains(line, []byte("python"))
+	return line
 }

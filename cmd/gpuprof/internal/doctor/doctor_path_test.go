@@ -28,7 +28,15 @@ func TestCommandOnPath(t *testing.T) {
 	}
 	self := file("binary", 0o755)
 	python, other, text := file("#!/usr/bin/python3\nimport gpuprof\n", 0o755), file("another", 0o755), file("no program", 0o644)
-	copied := file("binary", 0o755)
+	// A wheel's program has the name that no other package takes, and the command beside it starts that.
+	wheel := filepath.Join(t.TempDir(), "gpuprof-cli")
+	if err := os.Symlink(self, wheel); err != nil {
+		t.Fatal(err)
+	}
+	launcher := filepath.Join(filepath.Dir(wheel), name)
+	if err := os.WriteFile(launcher, []byte("#!/bin/sh\nexec \"$here/gpuprof-cli\" \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	list := func(files ...string) (out string) {
 		var dirs []string
 		for _, f := range files {
@@ -43,9 +51,9 @@ func TestCommandOnPath(t *testing.T) {
 	}{
 		"nowhere":     {list(), gpuprof.OK, "not on PATH"},
 		"first":       {list(self, python), gpuprof.OK, "is this program"},
+		"a wheel":     {list(launcher, self), gpuprof.OK, "which starts this program"},
 		"a script":    {list(python, self), gpuprof.Limited, "the package gpuprof on PyPI is another project"},
 		"another":     {list(other, self), gpuprof.Limited, "another build"},
-		"a copy":      {list(copied, self), gpuprof.OK, "is a copy of this program"},
 		"no program":  {list(text, self), gpuprof.OK, "is this program"},
 		"no such dir": {list(filepath.Join(t.TempDir(), "none", name), self), gpuprof.OK, "is this program"},
 	} {
@@ -81,12 +89,12 @@ func TestForeignCommand(t *testing.T) {
 
 // The package on PyPI has one name, in the program and where its wheel is made.
 func TestDistributionHasOneName(t *testing.T) {
-	text, err := os.ReadFile("../../../../scripts/dist/dist.py")
+	text, err := os.ReadFile("../../../../scripts/dist/python/gpuprof/_name.py")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`(?m)^WHEEL = "([^"]*)"`).FindStringSubmatch(string(text))
+	m := regexp.MustCompile(`(?m)^DISTRIBUTION = "([^"]*)"`).FindStringSubmatch(string(text))
 	if len(m) != 2 || m[1] != cli.Distribution {
-		t.Errorf("scripts/dist/dist.py has %q, the program %q", m, cli.Distribution)
+		t.Errorf("scripts/dist/python/gpuprof/_name.py has %q, the program %q", m, cli.Distribution)
 	}
 }
